@@ -14,7 +14,7 @@ import (
 	"svc/projections"
 )
 
-// user is the person that a browser is signed in as.
+// user returns the person that the browser is signed in as.
 func (b *browser) user() events.ID {
 	b.site.t.Helper()
 	session := b.session()
@@ -24,7 +24,7 @@ func (b *browser) user() events.ID {
 	return id
 }
 
-// emails are the addresses of a person, the primary one first.
+// emails returns a person's addresses, the primary one first.
 func (s *site) emails(user events.ID) []string {
 	s.t.Helper()
 	u, ok, err := projections.Users{DB: s.config.Sessions.DB}.Get(s.t.Context(), user)
@@ -34,19 +34,19 @@ func (s *site) emails(user events.ID) []string {
 	return u.Emails
 }
 
-// sign signs an account in, in a browser of its own.
-func (s *site) sign(h *host, who account) *browser {
+// signInAs signs an account in, in a new browser.
+func (s *site) signInAs(h *host, who account) *browser {
 	s.t.Helper()
-	h.are(who)
+	h.setPerson(who)
 	b := s.browser()
 	b.signIn(h).requireSentTo("/")
 	return b
 }
 
-func TestVerifiedAddressesAreTakenIn(t *testing.T) {
+func TestSignInStoresVerifiedAddresses(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
-	s := newSite(t, providedBy(h))
+	s := newSite(t, withProvider(h))
 	many := func(n, primary int) (list []address) {
 		for i := range n {
 			list = append(list, address{fmt.Sprintf("many-%03d@acme.example", i), i == primary, true})
@@ -54,9 +54,9 @@ func TestVerifiedAddressesAreTakenIn(t *testing.T) {
 		return list
 	}
 	for i, c := range []struct {
-		what string
-		said []address
-		kept []string
+		what  string
+		given []address
+		want  []string
 	}{
 		{"the primary one first", ada.Emails, []string{"ada@acme.example", "ada@home.example"}},
 		{"none is primary", []address{{"b@x.example", false, true}, {"a@x.example", false, true}}, []string{"b@x.example", "a@x.example"}},
@@ -66,45 +66,45 @@ func TestVerifiedAddressesAreTakenIn(t *testing.T) {
 		{"some look like others", []address{{"ZOe@acme.examp\u217Ce", true, true}, {"zo\u00e9@acme.example", false, true}, {"h@x.example", false, true}}, []string{"h@x.example"}},
 		{"a domain in another script", []address{{"I@Bücher.example", true, true}, {"i@xn--bcher-kva.example", false, true}}, []string{"i@xn--bcher-kva.example"}},
 	} {
-		b := s.sign(h, account{ID: int64(i + 1), Login: "ada", Emails: c.said})
-		require.Equal(t, c.kept, s.emails(b.user()), c.what)
+		b := s.signInAs(h, account{ID: int64(i + 1), Login: "ada", Emails: c.given})
+		require.Equal(t, c.want, s.emails(b.user()), c.what)
 	}
 
-	b := s.sign(h, account{ID: 100, Login: "many", Emails: many(250, 200)})
-	kept := s.emails(b.user())
-	require.Len(t, kept, 100)
-	require.Equal(t, "many-200@acme.example", kept[0], "the primary one is kept wherever it is in the list")
-	require.Equal(t, "many-000@acme.example", kept[1])
+	b := s.signInAs(h, account{ID: 100, Login: "many", Emails: many(250, 200)})
+	stored := s.emails(b.user())
+	require.Len(t, stored, 100)
+	require.Equal(t, "many-200@acme.example", stored[0], "the primary one is stored wherever it is in the list")
+	require.Equal(t, "many-000@acme.example", stored[1])
 }
 
-func TestAddressesChangeAtTheProvider(t *testing.T) {
+func TestSignInUpdatesChangedAddresses(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
-	s := newSite(t, providedBy(h))
-	user := s.sign(h, ada.with("ada@acme.example", "ada@home.example")).user()
+	s := newSite(t, withProvider(h))
+	user := s.signInAs(h, ada.with("ada@acme.example", "ada@home.example")).user()
 
-	b := s.sign(h, ada.with("ada@new.example", "ada@acme.example"))
+	b := s.signInAs(h, ada.with("ada@new.example", "ada@acme.example"))
 	require.Equal(t, user, b.user())
 	require.Equal(t, []string{"ada@new.example", "ada@acme.example"}, s.emails(user))
 	require.Equal(t, "ada@new.example", b.session()["user"]["email"])
 
-	require.Equal(t, []string{"Ada Lind ada@new.example"}, s.texts(`select name || ' ' || email from members where user_id = $1`, user))
-	require.Len(t, s.texts(`select kind from events where kind = 'member.profile_changed' and $1::uuid is not null`, user), 1)
-	s.sign(h, ada.with("ada@new.example", "ada@acme.example"))
-	require.Len(t, s.texts(`select kind from events where kind = 'member.profile_changed' and $1::uuid is not null`, user), 1, "which is no news")
+	require.Equal(t, []string{"Ada Lind ada@new.example"}, s.queryTexts(`select name || ' ' || email from members where user_id = $1`, user))
+	require.Len(t, s.queryTexts(`select kind from events where kind = 'member.profile_changed' and $1::uuid is not null`, user), 1)
+	s.signInAs(h, ada.with("ada@new.example", "ada@acme.example"))
+	require.Len(t, s.queryTexts(`select kind from events where kind = 'member.profile_changed' and $1::uuid is not null`, user), 1, "which is no news")
 	_, err := s.config.Sessions.DB.Exec(t.Context(), `update members set name = '' where user_id = $1`, user) // as of a member who joined at a build before
 	require.NoError(t, err)
-	s.sign(h, ada.with("ada@new.example", "ada@acme.example"))
-	require.Equal(t, []string{"Ada Lind ada@new.example"}, s.texts(`select name || ' ' || email from members where user_id = $1`, user))
+	s.signInAs(h, ada.with("ada@new.example", "ada@acme.example"))
+	require.Equal(t, []string{"Ada Lind ada@new.example"}, s.queryTexts(`select name || ' ' || email from members where user_id = $1`, user))
 
 	other := account{ID: 2, Login: "bo"}.with("ada@home.example")
-	require.NotEqual(t, user, s.sign(h, other).user(), "an address that was given up is free")
+	require.NotEqual(t, user, s.signInAs(h, other).user(), "an address that was given up is free")
 
 	renamed := ada.with("ada@new.example")
 	renamed.Login = "lovelace"
-	require.Equal(t, user, s.sign(h, renamed).user(), "the id at the provider counts, not the login")
+	require.Equal(t, user, s.signInAs(h, renamed).user(), "the id at the provider counts, not the login")
 
-	h.are(ada.with())
+	h.setPerson(ada.with())
 	before := s.tally()
 	again := s.browser()
 	again.signIn(h).requireSentBack(s.errorPage(), reason("email_not_found"))
@@ -113,16 +113,16 @@ func TestAddressesChangeAtTheProvider(t *testing.T) {
 	require.Equal(t, []string{"ada@new.example"}, s.emails(user), "nobody is left without an address")
 }
 
-// A verified address leads to whoever holds it here: every address here was
-// verified as well.
-func TestAVerifiedAddressLinks(t *testing.T) {
+// A verified address links the account to the person who has it, because addresses here are
+// verified too.
+func TestVerifiedAddressLinksAccount(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
-	s := newSite(t, providedBy(h))
+	s := newSite(t, withProvider(h))
 	before := s.count("users")
 	zoe := account{ID: 7, Login: "zoe"}.with("zoe@home.example", email)
 	b := s.browser()
-	h.are(zoe)
+	h.setPerson(zoe)
 	b.signIn(h, "callbackURL", "/inbox", "newUserCallbackURL", "/welcome").requireSentTo("/inbox")
 
 	require.Equal(t, s.person, b.user())
@@ -131,45 +131,45 @@ func TestAVerifiedAddressLinks(t *testing.T) {
 	require.Equal(t, "github/7", b.list("/list-accounts")[0]["id"])
 	require.NotNil(t, s.session(s.signIn()), "the password still counts")
 
-	require.Equal(t, s.person, s.sign(h, zoe.with("zoe@other.example")).user(), "from now on by the account")
+	require.Equal(t, s.person, s.signInAs(h, zoe.with("zoe@other.example")).user(), "from now on by the account")
 }
 
-func TestAnUnverifiedAddressLinksNothing(t *testing.T) {
+func TestUnverifiedAddressDoesNotLink(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
-	s := newSite(t, providedBy(h))
+	s := newSite(t, withProvider(h))
 	eve := account{ID: 666, Login: "eve", Emails: []address{{email, true, false}, {"eve@evil.example", false, true}}}
-	b := s.sign(h, eve)
+	b := s.signInAs(h, eve)
 	require.NotEqual(t, s.person, b.user())
 	require.Equal(t, []string{"eve@evil.example"}, s.emails(b.user()))
 	require.Equal(t, []string{email}, s.emails(s.person))
 }
 
-func TestAddressesOfTwoPeople(t *testing.T) {
+func TestAccountTakesPrecedenceOverAddress(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
-	s := newSite(t, providedBy(h))
+	s := newSite(t, withProvider(h))
 	bo := account{ID: 2, Login: "bo"}.with("bo@acme.example")
-	user := s.sign(h, bo).user()
+	user := s.signInAs(h, bo).user()
 
-	b := s.sign(h, bo.with("bo@acme.example", email))
+	b := s.signInAs(h, bo.with("bo@acme.example", email))
 	require.Equal(t, user, b.user(), "the account comes before any address")
 	require.Equal(t, []string{"bo@acme.example"}, s.emails(user), "what another person holds stays theirs")
 
-	b = s.sign(h, bo.with(email))
+	b = s.signInAs(h, bo.with(email))
 	require.Equal(t, user, b.user())
 	require.Equal(t, []string{"bo@acme.example"}, s.emails(user))
 
-	b = s.sign(h, account{ID: 3, Login: "cy"}.with(email, "bo@acme.example"))
+	b = s.signInAs(h, account{ID: 3, Login: "cy"}.with(email, "bo@acme.example"))
 	require.Equal(t, s.person, b.user(), "the primary address comes before the others")
 	require.Equal(t, []string{email}, s.emails(s.person))
 }
 
-// Whoever opens eight windows and signs in in all of them is one person.
-func TestTheFirstSignInFromManyBrowsersAtOnce(t *testing.T) {
+// Eight concurrent first sign-ins register one person.
+func TestConcurrentFirstSignIns(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
-	s := newSite(t, providedBy(h))
+	s := newSite(t, withProvider(h))
 	people, workspaces := s.count("users"), s.count("workspaces")
 	const n = 8
 	var browsers [n]*browser
@@ -178,7 +178,7 @@ func TestTheFirstSignInFromManyBrowsersAtOnce(t *testing.T) {
 	begin := make(chan struct{})
 	for i := range n {
 		browsers[i] = s.browser()
-		query := h.agree(browsers[i].begin("github", "callbackURL", "/inbox", "newUserCallbackURL", "/welcome"))
+		query := h.approve(browsers[i].begin("github", "callbackURL", "/inbox", "newUserCallbackURL", "/welcome"))
 		all.Go(func() {
 			<-begin
 			answers[i] = browsers[i].back("github", query)
@@ -204,17 +204,16 @@ func TestTheFirstSignInFromManyBrowsersAtOnce(t *testing.T) {
 	require.Equal(t, 1, s.count("provider_tokens"))
 }
 
-// Nobody learns from the list whose account is whose.
-func TestAccountsAreListedToTheirPersonOnly(t *testing.T) {
+func TestListAccountsReturnsOwnOnly(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
-	s := newSite(t, twice(h))
-	b := s.sign(h, ada)
+	s := newSite(t, withTwoProviders(h))
+	b := s.signInAs(h, ada)
 	require.Empty(t, s.with(s.signIn()).list("/list-accounts"))
 	s.do(call{path: "/list-accounts"}).requireRefused(401, "UNAUTHORIZED")
 
 	other := s.browser()
-	other.back("gitea", h.agree(other.begin("gitea"))).requireSentTo("/")
+	other.back("gitea", h.approve(other.begin("gitea"))).requireSentTo("/")
 	require.Equal(t, b.user(), other.user(), "two providers, one verified address")
 	ids := []any{}
 	for _, a := range b.list("/list-accounts") {
@@ -223,40 +222,40 @@ func TestAccountsAreListedToTheirPersonOnly(t *testing.T) {
 	require.ElementsMatch(t, []any{"github/4711", "gitea/4711"}, ids)
 }
 
-// An address that was given up at the provider, and is somebody else's there by
-// now, does not open the first one's door.
-func TestAnAddressThatChangedHandsOpensNoDoor(t *testing.T) {
+// An address that now belongs to somebody else at the provider does not sign them in as its former
+// owner.
+func TestReassignedEmailDoesNotSignIn(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
-	s := newSite(t, providedBy(h))
-	s.sign(h, ada)
+	s := newSite(t, withProvider(h))
+	s.signInAs(h, ada)
 	another := ada
 	another.ID++
-	h.are(another)
+	h.setPerson(another)
 	b := s.browser()
 	b.signIn(h).requireSentBack(s.config.Origin+"/api/auth/error", url.Values{"error": {"account_not_linked"}})
 	require.Nil(t, b.session())
 }
 
-// with is a browser that has a cookie.
+// with returns a browser with a cookie.
 func (s *site) with(c *http.Cookie) *browser {
 	b := s.browser()
 	b.plant(c.Name, c.Value)
 	return b
 }
 
-func TestPeopleWithTheSameLoginGetANumber(t *testing.T) {
+func TestSameLoginGetsNumberedSlug(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
-	s := newSite(t, providedBy(h))
+	s := newSite(t, withProvider(h))
 	for i, want := range []string{"zoe-2", "zoe-3", "zoe-4"} { // the site's own person has "zoe"
-		b := s.sign(h, account{ID: int64(i + 1), Login: "Zoe"}.with(fmt.Sprintf("zoe%d@other.example", i)))
+		b := s.signInAs(h, account{ID: int64(i + 1), Login: "Zoe"}.with(fmt.Sprintf("zoe%d@other.example", i)))
 		require.Equal(t, want, b.list("/organization/list")[0]["slug"])
 	}
 }
 
-// texts are what a question about a person answers.
-func (s *site) texts(sql string, user events.ID) []string {
+// queryTexts returns the texts that a query about a person selects.
+func (s *site) queryTexts(sql string, user events.ID) []string {
 	s.t.Helper()
 	rows, _ := s.config.Sessions.DB.Query(s.t.Context(), sql, user)
 	list, err := pgx.CollectRows(rows, pgx.RowTo[string])

@@ -14,7 +14,7 @@ import (
 
 const prefix = "/api/auth"
 
-// Config is what a server works with. All fields are needed but the limits.
+// Config configures a Server. Only the limits are optional.
 type Config struct {
 	Commands    *commands.Handler
 	Accounts    projections.Accounts
@@ -26,66 +26,44 @@ type Config struct {
 	States      sessions.States
 	Passwords   sessions.Passwords
 	Tokens      Tokens
-	Providers   map[string]*Provider // by the name that is in callback/:provider
-	Origin      string               // where browsers reach the service, as input.Origin has it, such as https://svc.example.com
-	Limit       *limit.Limit         // of requests by each caller, the one of /api/v1; nil is none
-	SignInLimit *limit.Limit         // of sign-ins by each address; nil is none
-	DevSignIn   bool                 // the demonstration people may sign in with a password
+	Providers   map[string]*Provider // by the name in callback/:provider
+	Origin      string               // address of the service for browsers, as input.Origin returns it
+	Limit       *limit.Limit         // request rate of each caller, shared with /api/v1; nil means unlimited
+	SignInLimit *limit.Limit         // sign-in rate of each address; nil means unlimited
+	DevSignIn   bool                 // whether the demonstration people may sign in with a password
 	Now         func() time.Time
 	Log         *slog.Logger
 }
 
-// A Server answers the requests.
+// A Server answers requests under /api/auth.
 type Server struct {
-	commands    *commands.Handler
-	accounts    projections.Accounts
-	workspaces  projections.Workspaces
-	members     projections.Members
-	invitations projections.Invitations
-	keys        Keys
-	sessions    *sessions.Store
-	states      sessions.States
-	passwords   sessions.Passwords
-	tokens      Tokens
-	providers   map[string]*Provider
-	origin      string
-	limit       *limit.Limit
-	signInLimit *limit.Limit
-	devSignIn   bool
-	now         func() time.Time
-	log         *slog.Logger
+	Config
 
 	sameSite *http.CrossOriginProtection
 }
 
 // New returns a server that is ready to answer.
 func New(c Config) *Server {
-	s := &Server{
-		commands: c.Commands, accounts: c.Accounts, workspaces: c.Workspaces, members: c.Members, invitations: c.Invitations,
-		keys: c.Keys, sessions: c.Sessions, states: c.States, passwords: c.Passwords, tokens: c.Tokens,
-		providers: c.Providers, origin: c.Origin, limit: c.Limit, signInLimit: c.SignInLimit, devSignIn: c.DevSignIn,
-		now: c.Now, log: c.Log,
-		sameSite: http.NewCrossOriginProtection(),
-	}
-	s.sameSite.AddInsecureBypassPattern("POST " + prefix + "/callback/{provider}") // providers post; it only leads on to the GET
+	s := &Server{Config: c, sameSite: http.NewCrossOriginProtection()}
+	s.sameSite.AddInsecureBypassPattern("POST " + prefix + "/callback/{provider}") // a provider posts it; it only redirects to the GET
 	return s
 }
 
-// routes is the whole surface.
+// routes returns all routes. A test checks that each has a recorded conversation.
 func (s *Server) routes() []route {
 	return []route{
-		{"GET", "/ok", anybody(s.ok)},
-		{"GET", "/error", anybody(s.errorPage)},
-		{"GET", "/error.css", anybody(s.errorCSS)},
-		{"GET", "/providers", anybody(s.listProviders)},
-		{"POST", "/sign-up/email", anybody(s.signUpEmail)},
-		{"POST", "/sign-in/email", anybody(s.signInEmail)},
-		{"POST", "/sign-in/social", anybody(s.signInSocial)},
-		{"GET", "/callback/:provider", anybody(s.callback)},
-		{"POST", "/callback/:provider", anybody(s.callbackForm)},
-		{"GET", "/get-session", anybody(s.getSession)},
-		{"POST", "/get-session", anybody(s.deferSession)},
-		{"POST", "/sign-out", anybody(s.signOut)},
+		{"GET", "/ok", public(s.ok)},
+		{"GET", "/error", public(s.errorPage)},
+		{"GET", "/error.css", public(s.errorCSS)},
+		{"GET", "/providers", public(s.listProviders)},
+		{"POST", "/sign-up/email", public(s.signUpEmail)},
+		{"POST", "/sign-in/email", public(s.signInEmail)},
+		{"POST", "/sign-in/social", public(s.signInSocial)},
+		{"GET", "/callback/:provider", public(s.callback)},
+		{"POST", "/callback/:provider", public(s.callbackForm)},
+		{"GET", "/get-session", public(s.getSession)},
+		{"POST", "/get-session", public(s.deferSession)},
+		{"POST", "/sign-out", public(s.signOut)},
 		{"GET", "/list-sessions", signedIn(s.listSessions)},
 		{"POST", "/revoke-session", signedIn(s.revokeSession)},
 		{"POST", "/revoke-sessions", signedIn(s.revokeSessions)},
@@ -119,15 +97,15 @@ func (s *Server) routes() []route {
 	}
 }
 
-// A route is a row of the surface.
+// A route is an operation under /api/auth.
 type route struct {
 	method, path string // the path is under /api/auth
 	handle       handler
 }
 
-// Handler returns everything under /api/auth.
+// Handler returns the handler of /api/auth.
 func (s *Server) Handler() http.Handler {
-	routes := router.New(s.serve(anybody(func(*visit) (any, error) { return nil, errNotFound })), nil)
+	routes := router.New(s.serve(public(func(*request) (any, error) { return nil, errNotFound })), nil)
 	for _, r := range s.routes() {
 		routes.Handle(router.Route{Method: r.method, Path: prefix + r.path, Handler: s.serve(r.handle)})
 	}

@@ -18,7 +18,7 @@ const (
 	clientSecret = "the secret of the application"
 )
 
-// A browser keeps cookies and follows no redirect by itself.
+// A browser stores cookies and does not follow redirects.
 type browser struct {
 	site *site
 	http *http.Client
@@ -48,7 +48,7 @@ func (b *browser) begin(provider string, fields ...string) *url.URL {
 	return where
 }
 
-// fieldsOf is a JSON object of texts, given in pairs.
+// fieldsOf returns a JSON object of strings, given in pairs.
 func fieldsOf(pairs ...string) string {
 	object := map[string]string{}
 	for i := 0; i < len(pairs); i += 2 {
@@ -61,19 +61,19 @@ func fieldsOf(pairs ...string) string {
 	return string(text)
 }
 
-// back is what the browser is answered when the provider sends it back.
+// back requests the callback, as after a redirect by the provider.
 func (b *browser) back(provider string, query url.Values) answer {
 	b.site.t.Helper()
 	return b.do(call{path: "/callback/" + provider + "?" + query.Encode()})
 }
 
-// signIn signs whoever is at the provider in, from beginning to end.
+// signIn runs a whole sign-in of the provider's current person.
 func (b *browser) signIn(h *host, fields ...string) answer {
 	b.site.t.Helper()
-	return b.back("github", h.agree(b.begin("github", fields...)))
+	return b.back("github", h.approve(b.begin("github", fields...)))
 }
 
-// session is what the browser is told about its session, nil if that is null.
+// session returns the answer of get-session, nil for null.
 func (b *browser) session() map[string]map[string]any {
 	b.site.t.Helper()
 	a := b.do(call{path: "/get-session"})
@@ -83,7 +83,7 @@ func (b *browser) session() map[string]map[string]any {
 	return body
 }
 
-// list is what a GET answers with a list.
+// list returns the list that a GET answers.
 func (b *browser) list(path string) (list []map[string]any) {
 	b.site.t.Helper()
 	a := b.do(call{path: path})
@@ -92,7 +92,7 @@ func (b *browser) list(path string) (list []map[string]any) {
 	return list
 }
 
-// cookies are those that the browser would send.
+// cookies returns the cookies that the browser sends.
 func (b *browser) cookies() map[string]string {
 	found := map[string]string{}
 	for _, c := range b.http.Jar.Cookies(b.url()) {
@@ -148,7 +148,7 @@ func (a answer) requireSentBack(where string, reason url.Values) {
 
 func reason(code string) url.Values { return url.Values{"error": {code}} }
 
-// errorPage is where browsers are sent that have not asked for another place.
+// errorPage returns the default address for errors.
 func (s *site) errorPage() string { return s.url + "/api/auth/error" }
 
 // count counts the rows of a table.
@@ -158,7 +158,7 @@ func (s *site) count(table string) (n int) {
 	return n
 }
 
-// A tally is what must not change when nobody is signed in.
+// A tally counts the rows that a failed sign-in must not change.
 type tally struct{ people, workspaces, events, sessions, tokens int }
 
 func (s *site) tally() tally {
@@ -166,14 +166,14 @@ func (s *site) tally() tally {
 	return tally{s.count("users"), s.count("workspaces"), s.count("events"), s.count("sessions"), s.count("provider_tokens")}
 }
 
-// providedBy gives a site a provider "github" at a host.
-func providedBy(h *host) func(*auth.Config) {
+// withProvider gives a site a provider "github" at a host.
+func withProvider(h *host) func(*auth.Config) {
 	return func(s *auth.Config) {
 		s.Providers = map[string]*auth.Provider{"github": auth.NewProvider("github", clientID, clientSecret, h.URL, h.URL, s.Origin)}
 	}
 }
 
-// errorText is the text of the page that a browser is sent to by an answer.
+// errorText returns the error page to which an answer redirects.
 func (b *browser) errorText(a answer) string {
 	b.site.t.Helper()
 	path, ok := strings.CutPrefix(a.Header.Get("Location"), b.site.url+"/api/auth")

@@ -1,46 +1,46 @@
-// Package auth serves /api/auth: sign-in, sessions, and a person's side of
-// workspaces. Paths, bodies, codes and statuses are those of the Better Auth
-// project with its organization plugin, so that its browser client works
-// unmodified. Each route is a thin row over the commands that /api/v1 uses.
+// Package auth serves /api/auth: sign-in, sessions, and people's workspaces. Paths, bodies, error
+// codes and statuses are those of Better Auth with its organization plugin, so that its browser client
+// works unmodified. The routes use the same commands as /api/v1.
 //
 // # Sign-in
 //
-// It is OAuth 2 with PKCE at a code host (social.go, provider.go). The state is 32
-// random bytes; a row keeps it for ten minutes, under its hash, until it is taken up
-// once, and a cookie signed with AUTH_SECRET binds it to the browser that began. For
-// an hour more the row says where errors of that sign-in go. Each kind of host is
-// asked for its own scopes, and a grant for more is not used. What the host says of a
-// person counts only where it says that an address is verified, and then all such
-// addresses count. An address is ASCII, with A–Z lowered and a domain in another
-// script as its xn-- form (input.Email); nothing else is folded, so that what only
-// looks alike is somebody else's, or no address. Addresses of other forms in early
-// events stay readable and match nobody who signs in today. A person is found by the
-// account at the host, then by a verified address; who is not found is made, with a
-// personal workspace of their own, in one commit. Two browsers that do so at the same
-// moment are settled by the global keys of addresses and accounts.
+// Sign-in is OAuth 2 with PKCE at a code host (social.go, provider.go). The state is 32 random bytes. A
+// row stores its hash for ten minutes or until its first use, and a cookie signed with AUTH_SECRET binds
+// it to the browser that began. For another hour the row still says where errors of that sign-in go.
+//
+// Each kind of host is asked for its own scopes, and a token with more is not used. Only addresses that
+// the host has verified count, and all of them do. Addresses are ASCII, in lower case, with international
+// domains in xn-- form (input.Email). Nothing else is folded, so that look-alikes are different or
+// invalid addresses. Addresses of other forms in early events stay readable and match nobody.
+//
+// A person is found by the account at the host, then by a verified address. If there is none, they are
+// registered with a personal workspace, in one commit. The global keys of addresses and accounts resolve
+// races between browsers.
 //
 // # Sessions
 //
-// Sessions are rows under the hash of a random token; the cookie has the token and its
-// signature. Each sign-in makes a new one, so a planted cookie stays worthless. They
-// last seven days and slide once a day; of more than a hundred of one person the
-// oldest end. They are not events, because nobody replays who was idle; sign-ins and
-// sign-outs are, in the log of the personal workspace. A sign-out ends its sessions,
-// and who leaves a workspace or is removed loses it from theirs, in the transaction
-// that stores the event (sessions/endings.go).
+// Sessions are rows keyed by the hash of a random token; the cookie contains the token and its
+// signature. Each sign-in creates a session, so that a planted cookie is worthless. Sessions last seven
+// days and are extended once a day; a person has at most a hundred, and the oldest end first. Sessions are
+// not events, but sign-ins and sign-outs are, in the log of the personal workspace. The transaction that
+// stores a sign-out deletes its sessions, and that of a member's removal clears the workspace from
+// theirs (sessions/endings.go).
 //
 // # Differences from Better Auth
 //
-// The browser client is driven in Chromium by make test-browser. refusals.go
-// translates the refusals. The deliberate differences: bodies have details; unknown
-// paths have a body; an accepted invitation cannot be flipped; expired ones are not
-// offered; lists of a workspace's invitations have the newest hundred that are pending
-// or expired; tokens of sessions are handles; an invitation whose sender could no
-// longer send it is not found; a write from another site is cross_origin_refused as
-// everywhere here; GET /providers, which says by what people sign in before they have a
-// session, is ours; emails are always verified; query parameters that are empty or sent
-// twice are refused with VALIDATION_ERROR; organizations have neither logo nor
-// metadata: a logo, or metadata with anything in it, is refused rather than lost
-// behind a 200, and answers show {} or null. test/testdata/*.http has each row and
-// refusal as a recorded conversation.
+// make test-browser runs Better Auth's client in Chromium. refusals.go has the refusals in its words. The
+// deliberate differences:
+//
+//   - Error bodies have details, and unknown paths have a body.
+//   - An accepted invitation cannot be rejected. Expired invitations are not offered. An invitation whose
+//     sender could no longer send it is not found.
+//   - A workspace's invitations are the newest hundred that are pending or expired.
+//   - The token of a session in a body is a handle, not the session's token.
+//   - A write from another site fails with cross_origin_refused, as everywhere in this service.
+//   - GET /providers is ours. It lists the ways to sign in.
+//   - E-mail addresses are always verified.
+//   - Empty and repeated query parameters fail with VALIDATION_ERROR.
+//   - Organizations have no logo and no metadata. Non-empty ones are refused; answers contain {} or null.
+//
+// test/testdata/*.http has a recorded conversation of each route and refusal.
 package auth

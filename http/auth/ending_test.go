@@ -14,7 +14,7 @@ func (s *site) exec(sql string, args ...any) {
 	require.NoError(s.t, err)
 }
 
-// refuseEvents has the log refuse a kind of event until the function is called.
+// refuseEvents makes appending a kind of event fail until the returned function is called.
 func (s *site) refuseEvents(kind string) (mend func()) {
 	s.exec(`alter table events add constraint fault check (kind <> '` + kind + `') not valid`)
 	return func() { s.exec(`alter table events drop constraint fault`) }
@@ -24,9 +24,8 @@ func (s *site) recorded(kind string) int {
 	return s.count("events where kind = '" + kind + "'")
 }
 
-// A sign-out that cannot be recorded has not happened, and leaves the browser what
-// it needs to try again.
-func TestASignOutThatFailsCanBeTriedAgain(t *testing.T) {
+// A sign-out that cannot be recorded does not happen, and keeps the cookie for a retry.
+func TestFailedSignOutCanBeRetried(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	for path, body := range map[string]string{
@@ -52,8 +51,8 @@ func TestASignOutThatFailsCanBeTriedAgain(t *testing.T) {
 	}
 }
 
-// What is no session of the person's ends none, and is not written down.
-func TestAnIDOfNothingEndsNoSession(t *testing.T) {
+// A handle that is not of the person's session ends none, and nothing is recorded.
+func TestUnknownTokenEndsNoSession(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	cookie, other := s.signIn(), s.signIn()
@@ -70,7 +69,7 @@ func TestAnIDOfNothingEndsNoSession(t *testing.T) {
 }
 
 // A sign-in that cannot be recorded leaves no session behind.
-func TestASignInThatFailsLeavesNoSession(t *testing.T) {
+func TestFailedSignInLeavesNoSession(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	mend := s.refuseEvents("user.signed_in")

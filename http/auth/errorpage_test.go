@@ -12,20 +12,20 @@ import (
 	"svc/http/auth"
 )
 
-func TestTheErrorPageSaysWhatToDo(t *testing.T) {
+func TestErrorPageExplainsErrors(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	for code, parts := range map[string][]string{
 		"access_denied":            {"You did not allow the sign-in.", "try again"},
-		"state_mismatch":           {"another window", "too long ago", "Begin again."},
-		"state_not_found":          {"no state", "Begin again."},
+		"state_mismatch":           {"another window", "too long ago", "Start again."},
+		"state_not_found":          {"no state", "Start again."},
 		"invalid_code":             {"did not accept", "could not be reached", "request id"},
-		"unable_to_get_user_info":  {"did not say who you are", "in a few minutes"},
+		"unable_to_get_user_info":  {"did not return your profile", "in a few minutes"},
 		"email_not_found":          {"no verified e-mail address", "Verify an address"},
-		"invalid_scope":            {"more than was asked for", "has not been used"},
-		"account_not_linked":       {"belongs to another person", "the way you did before"},
+		"invalid_scope":            {"more permissions than requested", "not used"},
+		"account_not_linked":       {"belongs to another person", "the same way as before"},
 		"oauth_provider_not_found": {"no such provider"},
-		"redirect_uri_mismatch":    {"The redirect_uri is not associated with this application.", "AUTH_URL", "callback that is registered"},
+		"redirect_uri_mismatch":    {"The redirect_uri is not associated with this application.", "AUTH_URL", "callback registered"},
 		"internal_server_error":    {"Something went wrong.", "request id"},
 		"never_heard_of":           {"Something went wrong."},
 		"":                         {"Something went wrong."},
@@ -51,8 +51,8 @@ func TestTheErrorPageSaysWhatToDo(t *testing.T) {
 
 var tag = regexp.MustCompile(`<[^>]*>`)
 
-// Anybody may send anybody to the page with any text: it stays text.
-func TestTheErrorPageShowsTextAsText(t *testing.T) {
+// The query is untrusted text and must be escaped.
+func TestErrorPageEscapesText(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	tags := func(text string) string { return strings.Join(tag.FindAllString(text, -1), "") }
@@ -72,13 +72,12 @@ func TestTheErrorPageShowsTextAsText(t *testing.T) {
 	}
 }
 
-// The id on the page is that of the request whose log line has the reason, which is
-// not the page's own.
-func TestTheErrorPageNamesTheRequestThatFailed(t *testing.T) {
+// The page shows the id of the request that logged the reason, not its own.
+func TestErrorPageNamesFailedRequest(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
-	s := newSite(t, providedBy(h))
-	begin := func() url.Values { return h.agree(s.browser().begin("github")) }
+	s := newSite(t, withProvider(h))
+	begin := func() url.Values { return h.approve(s.browser().begin("github")) }
 	declined := func() url.Values { return url.Values{"error": {"access_denied"}, "error_description": {"No."}} }
 	for reason, query := range map[string]url.Values{"state_mismatch": begin(), "state_not_found": declined()} {
 		a := s.browser().back("github", query)
@@ -86,19 +85,19 @@ func TestTheErrorPageNamesTheRequestThatFailed(t *testing.T) {
 		page := s.do(call{path: strings.TrimPrefix(a.Header.Get("Location"), s.url+"/api/auth")})
 		require.Contains(t, page.text, "Reason "+reason+" · request "+id)
 		require.NotContains(t, page.text, page.Header.Get("X-Request-Id"))
-		require.Equal(t, "WARN", s.log.line(t, id, "sign-in came to nothing")["level"])
-		require.Equal(t, reason, s.log.line(t, id, "sign-in came to nothing")["err"])
+		require.Equal(t, "WARN", s.log.line(t, id, "sign-in failed")["level"])
+		require.Equal(t, reason, s.log.line(t, id, "sign-in failed")["err"])
 	}
 	b := s.browser()
-	said := declined()
-	said.Set("state", b.begin("github").Query().Get("state"))
-	line := s.log.line(t, b.back("github", said).Header.Get("X-Request-Id"), "sign-in came to nothing")
-	require.Equal(t, "INFO", line["level"], "what people decide is no trouble")
+	query := declined()
+	query.Set("state", b.begin("github").Query().Get("state"))
+	line := s.log.line(t, b.back("github", query).Header.Get("X-Request-Id"), "sign-in failed")
+	require.Equal(t, "INFO", line["level"], "declining is not an error")
 	require.Equal(t, "access_denied", line["err"])
 }
 
-// What is no id of a request is not shown as one.
-func TestTheErrorPageNamesItsOwnRequestOtherwise(t *testing.T) {
+// An invalid request id is not shown.
+func TestErrorPageIgnoresInvalidRequestID(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	for _, id := range []string{"", "call 555-0100", "<b>", strings.Repeat("x", 129), "tok_svc_" + strings.Repeat("0", 38), "a\nb"} {
@@ -108,9 +107,9 @@ func TestTheErrorPageNamesItsOwnRequestOtherwise(t *testing.T) {
 	require.Contains(t, s.do(call{path: "/error?error=access_denied&request_id=req-7"}).text, "request req-7")
 }
 
-// What an application asks for must match what is registered for it. GitHub
-// says so at the address that is registered, where our browser has no cookie.
-func TestTheServiceIsNotWhereItIsRegistered(t *testing.T) {
+// GitHub reports a redirect_uri mismatch at the registered address, where the browser has no cookie of
+// ours.
+func TestRedirectURIMismatch(t *testing.T) {
 	t.Parallel()
 	var registered string
 	s := newSite(t, func(s *auth.Config) {
@@ -128,30 +127,30 @@ func TestTheServiceIsNotWhereItIsRegistered(t *testing.T) {
 	a.requireSentBack(s.errorPage(), reason("redirect_uri_mismatch"))
 	page := b.errorText(a)
 	require.Contains(t, page, "The redirect_uri is not associated with this application.")
-	require.Contains(t, page, s.config.Origin+"/api/auth/callback/github", "what was sent")
+	require.Contains(t, page, s.config.Origin+"/api/auth/callback/github", "the sent redirect_uri")
 	require.Contains(t, page, "An operator has to set AUTH_URL to the registered address, or register this one.")
 	require.Equal(t, before, s.tally())
 }
 
-// No other reason of a stranger's is believed.
-func TestAReasonWithoutAStateIsNotPassedOn(t *testing.T) {
+// Without a valid state, no other error of the query is passed on.
+func TestErrorWithoutStateIsIgnored(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
-	s := newSite(t, providedBy(h))
-	said := url.Values{"error": {"access_denied"}, "error_description": {"Call 555-0100."}, "state": {"x"}}
-	s.browser().back("github", said).requireSentBack(s.errorPage(), reason("state_mismatch"))
-	said.Del("state")
-	s.browser().back("github", said).requireSentBack(s.errorPage(), reason("state_not_found"))
+	s := newSite(t, withProvider(h))
+	query := url.Values{"error": {"access_denied"}, "error_description": {"Call 555-0100."}, "state": {"x"}}
+	s.browser().back("github", query).requireSentBack(s.errorPage(), reason("state_mismatch"))
+	query.Del("state")
+	s.browser().back("github", query).requireSentBack(s.errorPage(), reason("state_not_found"))
 }
 
-// Whoever wanted to go somewhere gets there by trying again, and nowhere else.
-func TestTheErrorPageLeadsOn(t *testing.T) {
+// The retry link leads to the requested page if it is on this site.
+func TestErrorPageRetryLink(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
-	s := newSite(t, providedBy(h))
+	s := newSite(t, withProvider(h))
 	b := s.browser()
-	said := url.Values{"error": {"access_denied"}, "state": {b.begin("github", "callbackURL", "/runs?repo=1").Query().Get("state")}}
-	a := b.back("github", said)
+	query := url.Values{"error": {"access_denied"}, "state": {b.begin("github", "callbackURL", "/runs?repo=1").Query().Get("state")}}
+	a := b.back("github", query)
 	want := reason("access_denied")
 	want.Set("callbackURL", "/runs?repo=1")
 	a.requireSentBack(s.errorPage(), want)
@@ -161,5 +160,5 @@ func TestTheErrorPageLeadsOn(t *testing.T) {
 		require.Contains(t, page.text, `<a href="/">Try again</a>`, address)
 	}
 	page := s.do(call{path: "/error?error=access_denied&provider=github"})
-	require.NotContains(t, page.text, "redirect_uri", "that was not the trouble")
+	require.NotContains(t, page.text, "redirect_uri", "not the cause")
 }

@@ -2,5 +2,5 @@ package auth
 
 import "time"
 
-// Limit sets how long each call to the provider may take.
+// Limit sets the timeout of each call to the provider.
 func (p *Provider) Limit(d time.Duration) { p.client.Timeout = d }

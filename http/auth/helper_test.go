@@ -36,21 +36,21 @@ const (
 	password = "correct horse"
 )
 
-// A site is the service's sign-in with one person, as a browser reaches it.
+// A site is a server of /api/auth with one registered person.
 type site struct {
 	t      *testing.T
 	url    string
 	config *auth.Config
 	log    *journal
 
-	mu     sync.Mutex
-	clock  time.Time // stands still until it is moved
-	heard  []string  // all that was answered, but not the cookies
-	person events.ID
-	home   events.ID // their personal workspace
+	mu        sync.Mutex
+	clock     time.Time // fixed until advanced
+	responses []string  // everything answered except cookies
+	person    events.ID
+	home      events.ID // their personal workspace
 }
 
-// newSite is a site. change may alter its server before it begins.
+// newSite starts a site. change may modify its Config first.
 func newSite(t *testing.T, change ...func(*auth.Config)) *site {
 	t.Helper()
 	db := pgtest.New(t)
@@ -87,13 +87,13 @@ func (s *site) now() time.Time {
 	return s.clock
 }
 
-func (s *site) move(d time.Duration) {
+func (s *site) advance(d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.clock = s.clock.Add(d)
 }
 
-// register makes the person, with a password whose hash is a cheap one.
+// register registers the person, with a cheap password hash.
 func (s *site) register() {
 	s.t.Helper()
 	db := s.config.Sessions.DB
@@ -122,7 +122,7 @@ type call struct {
 	header map[string]string
 }
 
-// An answer is one that has been read.
+// An answer is a response whose body has been read.
 type answer struct {
 	*http.Response
 	t    *testing.T
@@ -164,11 +164,11 @@ func (s *site) ask(client *http.Client, c call) answer {
 	defer w.Body.Close()
 	text, err := io.ReadAll(w.Body)
 	require.NoError(s.t, err)
-	s.listen(w, text)
+	s.recordResponse(w, text)
 	return answer{w, s.t, string(text)}
 }
 
-func (s *site) listen(w *http.Response, text []byte) {
+func (s *site) recordResponse(w *http.Response, text []byte) {
 	var heard bytes.Buffer
 	others := w.Header.Clone()
 	others.Del("Set-Cookie")
@@ -176,10 +176,10 @@ func (s *site) listen(w *http.Response, text []byte) {
 	heard.Write(text)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.heard = append(s.heard, heard.String())
+	s.responses = append(s.responses, heard.String())
 }
 
-// signIn is the session cookie that the right password gives.
+// signIn signs in by password and returns the session cookie.
 func (s *site) signIn() *http.Cookie {
 	s.t.Helper()
 	a := s.do(call{path: "/sign-in/email", body: signInBody(email, password)})
@@ -195,7 +195,7 @@ func signInBody(email, password string) string {
 	return string(text)
 }
 
-// session is what get-session says to a cookie, nil if it says null.
+// session returns the answer of get-session for a cookie, nil for null.
 func (s *site) session(c *http.Cookie) map[string]map[string]any {
 	s.t.Helper()
 	a := s.do(call{path: "/get-session", cookie: c})
@@ -205,14 +205,14 @@ func (s *site) session(c *http.Cookie) map[string]map[string]any {
 	return body
 }
 
-// cookie is the only one that an answer sets.
+// cookie returns the only cookie that an answer sets.
 func (a answer) cookie() *http.Cookie {
 	a.t.Helper()
 	require.Len(a.t, a.Cookies(), 1)
 	return a.Cookies()[0]
 }
 
-// requireRefused checks that an answer refuses, and signs nobody in.
+// requireRefused checks that an answer is an error and sets no cookies.
 func (a answer) requireRefused(status int, code string) {
 	a.t.Helper()
 	var body map[string]any
@@ -231,7 +231,7 @@ func withLimit(t *testing.T, n int) func(*auth.Config) {
 	return func(s *auth.Config) { s.SignInLimit = l }
 }
 
-// A journal is a log that a test reads.
+// A journal collects log lines.
 type journal struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -243,7 +243,7 @@ func (j *journal) Write(p []byte) (int, error) {
 	return j.text.Write(p)
 }
 
-// line is the only line of a request with a message.
+// line returns the only line of a request with a message.
 func (j *journal) line(t *testing.T, request, message string) (found map[string]any) {
 	t.Helper()
 	d := json.NewDecoder(strings.NewReader(j.String()))
@@ -251,7 +251,7 @@ func (j *journal) line(t *testing.T, request, message string) (found map[string]
 		var line map[string]any
 		require.NoError(t, d.Decode(&line))
 		if line["request_id"] == request && line["msg"] == message {
-			require.Nil(t, found, "it is said twice")
+			require.Nil(t, found, "logged twice")
 			found = line
 		}
 	}

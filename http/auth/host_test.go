@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A host is a provider that answers as a test tells it.
+// A host is a fake provider.
 type host struct {
 	*httptest.Server
 	t *testing.T
@@ -29,7 +29,7 @@ type host struct {
 	secrets []string                    // codes, tokens and verifiers that it has seen
 }
 
-// An account is what the host says of a person.
+// An account is a person at the host.
 type account struct {
 	ID     int64     `json:"id"`
 	Login  string    `json:"login"`
@@ -46,7 +46,7 @@ type address struct {
 
 func newHost(t *testing.T) *host {
 	h := &host{t: t, grants: map[string]url.Values{}, people: map[string]account{}, instead: map[string]http.HandlerFunc{}}
-	h.are(ada)
+	h.setPerson(ada)
 	h.Server = httptest.NewServer(h)
 	t.Cleanup(h.Close)
 	return h
@@ -56,7 +56,7 @@ var ada = account{ID: 4711, Login: "ada", Name: "Ada Lind", Avatar: "https://ava
 	{"ada@home.example", false, true}, {"Ada@acme.example", true, true}, {"boss@acme.example", false, false},
 }}
 
-// with is an account with other addresses, all verified, the first one primary.
+// with returns the account with other addresses, all verified, the first one primary.
 func (a account) with(emails ...string) account {
 	a.Emails = nil
 	for i, e := range emails {
@@ -65,22 +65,22 @@ func (a account) with(emails ...string) account {
 	return a
 }
 
-// are says who sits at the host from now on.
-func (h *host) are(who account) {
+// setPerson sets who signs in at the host from now on.
+func (h *host) setPerson(who account) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.who = who
 }
 
-// answer has a path answered by something else; nil mends it.
-func (h *host) answer(path string, by http.HandlerFunc) {
+// override sets the handler of a path; nil restores the default.
+func (h *host) override(path string, by http.HandlerFunc) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.instead[path] = by
 }
 
-// agree is what the host sends back when the person agrees to what was asked.
-func (h *host) agree(asked *url.URL) url.Values {
+// approve returns the query of the redirect after the person has approved the request.
+func (h *host) approve(asked *url.URL) url.Values {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	code := "code-" + strconv.Itoa(len(h.grants)) + "-of-a-sign-in"
@@ -114,7 +114,7 @@ func (h *host) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// redeem gives a token for a code, once and only to who began.
+// redeem exchanges a code for a token, once, if the verifier matches.
 func (h *host) redeem(r *http.Request) map[string]string {
 	code, verifier := r.PostFormValue("code"), r.PostFormValue("code_verifier")
 	asked, sum := h.grants[code], sha256.Sum256([]byte(verifier))
@@ -141,15 +141,15 @@ func encode(w http.ResponseWriter, v any) {
 	_ = json.NewEncoder(w).Encode(v) // if it fails the caller has gone
 }
 
-// seen are the secrets that passed through the host.
+// seen returns the secrets that the host has sent or received.
 func (h *host) seen() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return append([]string{clientSecret}, h.secrets...)
 }
 
-// says answers with a status and a body.
-func says(status int, format string, args ...any) http.HandlerFunc {
+// respond answers with a status and a body.
+func respond(status int, format string, args ...any) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(status)
@@ -157,8 +157,8 @@ func says(status int, format string, args ...any) http.HandlerFunc {
 	}
 }
 
-// holds answers only once the caller has gone.
-func holds(w http.ResponseWriter, r *http.Request) {
+// hang answers only after the caller has disconnected.
+func hang(w http.ResponseWriter, r *http.Request) {
 	_ = r.ParseForm() // only then does the server see the caller go
 	<-r.Context().Done()
 }

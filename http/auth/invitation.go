@@ -7,19 +7,20 @@ import (
 	"svc/commands"
 	"svc/events"
 	"svc/fault"
+	"svc/http/openapi"
 	"svc/input"
 	"svc/projections"
 )
 
 type invitation struct {
-	ID             string `json:"id"`
-	OrganizationID string `json:"organizationId"`
-	Email          string `json:"email"`
-	Role           string `json:"role"`
-	Status         string `json:"status"` // pending, accepted, rejected, canceled
-	ExpiresAt      string `json:"expiresAt"`
-	CreatedAt      string `json:"createdAt"`
-	InviterID      string `json:"inviterId"`
+	ID             string            `json:"id"`
+	OrganizationID string            `json:"organizationId"`
+	Email          string            `json:"email"`
+	Role           string            `json:"role"`
+	Status         string            `json:"status"` // pending, accepted, rejected, canceled
+	ExpiresAt      openapi.Timestamp `json:"expiresAt"`
+	CreatedAt      openapi.Timestamp `json:"createdAt"`
+	InviterID      string            `json:"inviterId"`
 }
 
 func newInvitation(i projections.Invitation) invitation {
@@ -29,28 +30,28 @@ func newInvitation(i projections.Invitation) invitation {
 	}
 	return invitation{
 		ID: i.ID.String(), OrganizationID: i.Workspace.String(), Email: i.Email, Role: roleName(i.Role), Status: status,
-		ExpiresAt: at(i.ExpiresAt), CreatedAt: at(i.SentAt), InviterID: i.Inviter.String(),
+		ExpiresAt: openapi.FormatTime(i.ExpiresAt), CreatedAt: openapi.FormatTime(i.SentAt), InviterID: i.Inviter.String(),
 	}
 }
 
-func (s *Server) inviteMember(v *visit) (any, error) {
-	in, err := read[struct {
+func (s *Server) inviteMember(r *request) (any, error) {
+	in, err := readBody[struct {
 		Email          string   `json:"email"`
 		Role           roleList `json:"role"`
 		OrganizationID string   `json:"organizationId"`
 		Resend         bool     `json:"resend"`
-	}](v)
+	}](r)
 	if err != nil {
 		return nil, err
 	}
-	if err := need("email", in.Email); err != nil {
+	if err := requireField("email", in.Email); err != nil {
 		return nil, err
 	}
 	address, ok := input.Email(in.Email)
 	if !ok {
 		return nil, errEmail
 	}
-	m, err := s.membership(v, which{OrganizationID: in.OrganizationID}, errNoOrganization, errNoMember)
+	m, err := s.membership(r, selector{OrganizationID: in.OrganizationID}, errNoOrganization, errNoMember)
 	if err != nil {
 		return nil, err
 	}
@@ -58,40 +59,39 @@ func (s *Server) inviteMember(v *visit) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	id, err := s.invite(v, m.Workspace, address, role, in.Resend)
+	id, err := s.invite(r, m.Workspace, address, role, in.Resend)
 	if err != nil {
-		return nil, asValidation(translated(err, map[string]*fault.Fault{
+		return nil, asValidation(translate(err, map[string]*fault.Fault{
 			fault.ErrTenantNotFound.Code: errNoMember, aggregates.ErrRoleRequired.Code: errInviteDenied,
 			aggregates.ErrOwnerRequired.Code: errInviteOwner, aggregates.ErrAlreadyMember.Code: errAlreadyMember,
 			aggregates.ErrAlreadyInvited.Code: errAlreadyInvited,
 		}))
 	}
-	return s.invitation(v, m.Workspace, id)
+	return s.invitation(r, m.Workspace, id)
 }
 
-// invite sends an invitation or, if that is asked for and the address has one
-// that waits, sends that again.
-func (s *Server) invite(v *visit, workspace events.ID, address string, role events.Role, again bool) (events.ID, error) {
+// invite sends an invitation or, if again is set and the address has a pending one, resends that.
+func (s *Server) invite(r *request, workspace events.ID, address string, role events.Role, again bool) (events.ID, error) {
 	if again {
-		waiting, ok, err := s.invitations.ForAddress(v.Context(), workspace, address)
+		waiting, ok, err := s.Invitations.ForAddress(r.Context(), workspace, address)
 		if err != nil {
 			return events.ID{}, err
 		}
 		if ok {
-			err := v.did(s.commands.ResendInvitation(v.Context(),
-				commands.ResendInvitation{Meta: v.meta(workspace), Invitation: waiting.ID}))
+			err := r.recordPosition(s.Commands.ResendInvitation(r.Context(),
+				commands.ResendInvitation{Meta: r.meta(workspace), Invitation: waiting.ID}))
 			return waiting.ID, err
 		}
 	}
-	id := events.NewID(s.now())
-	err := v.did(s.commands.SendInvitation(v.Context(), commands.SendInvitation{
-		Meta: v.meta(workspace), Invitation: id, Email: address, Role: role,
+	id := events.NewID(s.Now())
+	err := r.recordPosition(s.Commands.SendInvitation(r.Context(), commands.SendInvitation{
+		Meta: r.meta(workspace), Invitation: id, Email: address, Role: role,
 	}))
 	return id, err
 }
 
-func (s *Server) invitation(v *visit, workspace, id events.ID) (invitation, error) {
-	i, ok, err := s.invitations.Get(v.Context(), workspace, id)
+func (s *Server) invitation(r *request, workspace, id events.ID) (invitation, error) {
+	i, ok, err := s.Invitations.Get(r.Context(), workspace, id)
 	switch {
 	case err != nil:
 		return invitation{}, err
@@ -101,107 +101,106 @@ func (s *Server) invitation(v *visit, workspace, id events.ID) (invitation, erro
 	return newInvitation(i), nil
 }
 
-// named returns the invitation that the body or the query names, whichever
-// workspace it leads to.
-func (s *Server) named(v *visit, name string) (i projections.Invitation, err error) {
+// findInvitation returns the invitation with an id, in any workspace.
+func (s *Server) findInvitation(r *request, name string) (i projections.Invitation, err error) {
 	id, err := events.ParseID(name)
 	if err != nil {
 		return i, errNoInvitation
 	}
-	workspace, _, err := s.keys.Holder(v.Context(), events.InvitationKey(id))
+	workspace, _, err := s.Keys.Holder(r.Context(), events.InvitationKey(id))
 	if err != nil {
 		return i, err
 	}
-	i, ok, err := s.invitations.Get(v.Context(), workspace, id)
+	i, ok, err := s.Invitations.Get(r.Context(), workspace, id)
 	if err == nil && !ok {
 		err = errNoInvitation
 	}
 	return i, err
 }
 
-func (s *Server) namedInBody(v *visit) (i projections.Invitation, err error) {
-	in, err := read[struct {
+func (s *Server) invitationFromBody(r *request) (i projections.Invitation, err error) {
+	in, err := readBody[struct {
 		InvitationID string `json:"invitationId"`
-	}](v)
+	}](r)
 	if err != nil {
 		return i, err
 	}
-	if err := need("invitationId", in.InvitationID); err != nil {
+	if err := requireField("invitationId", in.InvitationID); err != nil {
 		return i, err
 	}
-	return s.named(v, in.InvitationID)
+	return s.findInvitation(r, in.InvitationID)
 }
 
-func (s *Server) cancelInvitation(v *visit) (any, error) {
-	i, err := s.namedInBody(v)
+func (s *Server) cancelInvitation(r *request) (any, error) {
+	i, err := s.invitationFromBody(r)
 	if err != nil {
 		return nil, err
 	}
-	err = v.did(s.commands.RevokeInvitation(v.Context(), commands.RevokeInvitation{Meta: v.meta(i.Workspace), Invitation: i.ID}))
+	err = r.recordPosition(s.Commands.RevokeInvitation(r.Context(), commands.RevokeInvitation{Meta: r.meta(i.Workspace), Invitation: i.ID}))
 	if err != nil {
-		return nil, translated(err, map[string]*fault.Fault{
+		return nil, translate(err, map[string]*fault.Fault{
 			fault.ErrTenantNotFound.Code: errNoMember, aggregates.ErrRoleRequired.Code: errCancelDenied,
 			aggregates.ErrNoInvitation.Code: errNoInvitation, aggregates.ErrInvitationNotPending.Code: errNoInvitation,
 		})
 	}
-	return s.invitation(v, i.Workspace, i.ID)
+	return s.invitation(r, i.Workspace, i.ID)
 }
 
-// answerWords are the refusals of an invitee's answer.
-var answerWords = map[string]*fault.Fault{
+// answerRefusals translates the refusals of an invitee's answer.
+var answerRefusals = map[string]*fault.Fault{
 	aggregates.ErrNoInvitation.Code: errNoInvitation, aggregates.ErrInvitationNotPending.Code: errNoInvitation,
 	aggregates.ErrNotInvitee.Code: errNotRecipient, aggregates.ErrAlreadyMember.Code: errAlreadyMember,
 }
 
-func (s *Server) acceptInvitation(v *visit) (any, error) {
-	i, err := s.namedInBody(v)
+func (s *Server) acceptInvitation(r *request) (any, error) {
+	i, err := s.invitationFromBody(r)
 	if err != nil {
 		return nil, err
 	}
-	id := events.NewID(s.now())
-	err = v.did(s.commands.AcceptInvitation(v.Context(), commands.AcceptInvitation{
-		Meta: v.meta(i.Workspace), Invitation: i.ID, Member: id, Name: v.session.Name, Emails: v.session.Emails,
+	id := events.NewID(s.Now())
+	err = r.recordPosition(s.Commands.AcceptInvitation(r.Context(), commands.AcceptInvitation{
+		Meta: r.meta(i.Workspace), Invitation: i.ID, Member: id, Name: r.session.Name, Emails: r.session.Emails,
 	}))
 	if err != nil {
-		return nil, translated(err, answerWords)
+		return nil, translate(err, answerRefusals)
 	}
-	if err := s.sessions.SetActive(v.Context(), v.session, &i.Workspace); err != nil {
+	if err := s.Sessions.SetActive(r.Context(), r.session, &i.Workspace); err != nil {
 		return nil, err
 	}
-	accepted, err := s.invitation(v, i.Workspace, i.ID)
+	accepted, err := s.invitation(r, i.Workspace, i.ID)
 	if err != nil {
 		return nil, err
 	}
-	joined, err := s.member(v, i.Workspace, id)
-	return map[string]any{"invitation": accepted, "member": joined.alone()}, err
+	joined, err := s.member(r, i.Workspace, id)
+	return map[string]any{"invitation": accepted, "member": joined.withoutUser()}, err
 }
 
-func (s *Server) rejectInvitation(v *visit) (any, error) {
-	i, err := s.namedInBody(v)
+func (s *Server) rejectInvitation(r *request) (any, error) {
+	i, err := s.invitationFromBody(r)
 	if err != nil {
 		return nil, err
 	}
-	err = v.did(s.commands.RejectInvitation(v.Context(), commands.RejectInvitation{
-		Meta: v.meta(i.Workspace), Invitation: i.ID, Emails: v.session.Emails,
+	err = r.recordPosition(s.Commands.RejectInvitation(r.Context(), commands.RejectInvitation{
+		Meta: r.meta(i.Workspace), Invitation: i.ID, Emails: r.session.Emails,
 	}))
 	if err != nil {
-		return nil, translated(err, answerWords)
+		return nil, translate(err, answerRefusals)
 	}
-	rejected, err := s.invitation(v, i.Workspace, i.ID)
+	rejected, err := s.invitation(r, i.Workspace, i.ID)
 	return map[string]any{"invitation": rejected, "member": nil}, err
 }
 
-func (s *Server) getInvitation(v *visit) (any, error) {
-	if !v.URL.Query().Has("id") {
+func (s *Server) getInvitation(r *request) (any, error) {
+	if !r.URL.Query().Has("id") {
 		return nil, errQuery("id", "Invalid input: expected string, received undefined")
 	}
-	i, err := s.named(v, v.URL.Query().Get("id"))
+	i, err := s.findInvitation(r, r.URL.Query().Get("id"))
 	switch {
 	case err != nil:
 		return nil, err
-	case !i.Acceptable(s.now()):
+	case !i.Acceptable(s.Now()):
 		return nil, errNoInvitation
-	case !v.session.Has(i.Email):
+	case !r.session.Has(i.Email):
 		return nil, errNotRecipient
 	}
 	return struct {
@@ -212,29 +211,29 @@ func (s *Server) getInvitation(v *visit) (any, error) {
 	}{newInvitation(i), i.WorkspaceName, i.WorkspaceSlug, i.InviterName}, nil
 }
 
-func (s *Server) listInvitations(v *visit) (any, error) {
-	w := which{OrganizationID: v.URL.Query().Get("organizationId")}
-	m, err := s.membership(v, w, errOrganizationID, errYouAreNoMember)
+func (s *Server) listInvitations(r *request) (any, error) {
+	w := selector{OrganizationID: r.URL.Query().Get("organizationId")}
+	m, err := s.membership(r, w, errOrganizationID, errYouAreNoMember)
 	switch {
 	case err != nil:
 		return nil, err
 	case !m.Role.May(events.ManageMembers):
 		return nil, errListDenied
 	}
-	return s.pending(v, m.Workspace, func(projections.Invitation) bool { return true })
+	return s.pending(r, m.Workspace, func(projections.Invitation) bool { return true })
 }
 
-// maxInvitations is how many of a workspace's are answered, as by Better Auth,
-// which has no paging here either.
+// maxInvitations bounds the invitations of a workspace in an answer, as in Better Auth. There is no
+// paging.
 const maxInvitations = 100
 
-// pending returns those that wait for an answer or have expired: the newest, in
-// the order in which they were sent.
-func (s *Server) pending(v *visit, workspace events.ID, shown func(projections.Invitation) bool) ([]invitation, error) {
-	found, err := s.invitations.Pending(v.Context(), workspace, maxInvitations, 0)
+// pending returns the newest pending and expired invitations of a workspace that include selects, in the
+// order in which they were sent.
+func (s *Server) pending(r *request, workspace events.ID, include func(projections.Invitation) bool) ([]invitation, error) {
+	found, err := s.Invitations.Pending(r.Context(), workspace, maxInvitations, 0)
 	list := []invitation{}
 	for _, i := range slices.Backward(found) {
-		if shown(i) {
+		if include(i) {
 			list = append(list, newInvitation(i))
 		}
 	}
@@ -246,51 +245,19 @@ type userInvitation struct {
 	OrganizationName string `json:"organizationName"`
 }
 
-// maxOfPerson is how many workspaces, or invitations, of a person are answered.
+// maxOfPerson bounds a person's workspaces, and their invitations, in an answer.
 const maxOfPerson = 1000
 
-// listUserInvitations lists what the person can accept, by any verified address,
-// the newest first: what strangers sent before hides none that came later.
-func (s *Server) listUserInvitations(v *visit) (any, error) {
-	if v.URL.Query().Has("email") {
+// listUserInvitations lists the invitations that the person can accept with any verified address, newest
+// first, so that many old invitations do not hide a new one.
+func (s *Server) listUserInvitations(r *request) (any, error) {
+	if r.URL.Query().Has("email") {
 		return nil, errEmailFromBrowser
 	}
-	found, err := s.invitations.ForAddresses(v.Context(), v.session.Emails, s.now(), maxOfPerson)
+	found, err := s.Invitations.ForAddresses(r.Context(), r.session.Emails, s.Now(), maxOfPerson)
 	list := []userInvitation{}
 	for _, i := range found {
 		list = append(list, userInvitation{newInvitation(i), i.WorkspaceName})
 	}
 	return list, err
-}
-
-// getFullOrganization answers null if none is named and none active.
-// Invitations are for those who may invite; one to an Owner's place is for Owners.
-func (s *Server) getFullOrganization(v *visit) (any, error) {
-	m, none, err := s.place(v)
-	if err != nil || none {
-		return nil, err
-	}
-	o, err := s.organization(v, m.Workspace)
-	if err != nil {
-		return nil, err
-	}
-	members, _, err := s.memberPage(v, projections.MemberQuery{Workspace: m.Workspace,
-		Limit: v.number("membersLimit", 100, projections.MaxMembersPage)})
-	if err != nil {
-		return nil, err
-	}
-	invitations := []invitation{}
-	if m.Role.May(events.ManageMembers) {
-		invitations, err = s.pending(v, m.Workspace, func(i projections.Invitation) bool {
-			return m.Role.MayInvite(i.Role)
-		})
-		if err != nil {
-			return nil, err
-		}
-	}
-	return struct {
-		organization
-		Invitations []invitation `json:"invitations"`
-		Members     []member     `json:"members"`
-	}{o, invitations, members}, nil
 }

@@ -10,9 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A list has an end however much there is of what it lists, and of invitations
-// those that somebody can still do something about.
-func TestListsHaveAnEnd(t *testing.T) {
+// Lists are bounded, and lists of invitations have only pending and expired ones.
+func TestListsAreBounded(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	cookie := s.signIn()
@@ -25,19 +24,19 @@ func TestListsHaveAnEnd(t *testing.T) {
 		want[i] = fmt.Sprintf("pending%d@acme.example", 51+i)
 	}
 	type invitations []struct{ Email, Status string }
-	emails := func(list invitations) (of []string) {
+	emailsOf := func(list invitations) (emails []string) {
 		for _, i := range list {
 			require.Equal(t, "pending", i.Status)
-			of = append(of, i.Email)
+			emails = append(emails, i.Email)
 		}
-		return of
+		return emails
 	}
 	var listed invitations
 	s.get(cookie, "/organization/list-invitations?organizationId="+s.home.String(), &listed)
-	require.Equal(t, want, emails(listed))
+	require.Equal(t, want, emailsOf(listed))
 	var full struct{ Invitations invitations }
 	s.get(cookie, "/organization/get-full-organization?organizationId="+s.home.String(), &full)
-	require.Equal(t, want, emails(full.Invitations))
+	require.Equal(t, want, emailsOf(full.Invitations))
 
 	s.exec(`
 		with made as (insert into workspaces select gen_random_uuid(), 'Acme', 'acme' || n, now() from generate_series(1, 1100) n returning workspace_id),
@@ -55,7 +54,7 @@ func TestListsHaveAnEnd(t *testing.T) {
 	}
 	var newest time.Time
 	require.NoError(t, s.config.Sessions.DB.QueryRow(t.Context(), `select max(sent_at) from invitations where email = $1`, email).Scan(&newest))
-	require.WithinDuration(t, newest, mine[0].CreatedAt, time.Millisecond, "which nobody hides by sending many before it")
+	require.WithinDuration(t, newest, mine[0].CreatedAt, time.Millisecond, "older invitations do not hide it")
 
 	s.exec(`
 		insert into sessions (token_hash, session_id, user_id, created_at, updated_at, expires_at, ip, user_agent)
@@ -65,7 +64,7 @@ func TestListsHaveAnEnd(t *testing.T) {
 	require.Len(t, sessions, 100)
 }
 
-// get asks for JSON.
+// get requests a path and decodes the JSON answer.
 func (s *site) get(cookie *http.Cookie, path string, into any) {
 	s.t.Helper()
 	a := s.do(call{path: path, cookie: cookie})

@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -11,17 +12,18 @@ import (
 	"svc/commands"
 	"svc/events"
 	"svc/fault"
+	"svc/http/openapi"
 	"svc/input"
 	"svc/projections"
 )
 
 type member struct {
-	ID             string      `json:"id"`
-	OrganizationID string      `json:"organizationId"`
-	UserID         string      `json:"userId"`
-	Role           string      `json:"role"`
-	CreatedAt      string      `json:"createdAt"`
-	User           *memberUser `json:"user,omitempty"`
+	ID             string            `json:"id"`
+	OrganizationID string            `json:"organizationId"`
+	UserID         string            `json:"userId"`
+	Role           string            `json:"role"`
+	CreatedAt      openapi.Timestamp `json:"createdAt"`
+	User           *memberUser       `json:"user,omitempty"`
 }
 
 type memberUser struct {
@@ -34,20 +36,20 @@ type memberUser struct {
 func newMember(organization events.ID, m projections.Member) member {
 	return member{
 		ID: m.ID.String(), OrganizationID: organization.String(), UserID: m.User.String(),
-		Role: roleName(m.Role), CreatedAt: at(m.JoinedAt),
+		Role: roleName(m.Role), CreatedAt: openapi.FormatTime(m.JoinedAt),
 		User: &memberUser{m.User.String(), m.Name, m.Email, orNull(m.AvatarURL)},
 	}
 }
 
-// alone leaves out the person.
-func (m member) alone() member {
+// withoutUser returns the member without the user's profile.
+func (m member) withoutUser() member {
 	m.User = nil
 	return m
 }
 
 func roleName(r events.Role) string { return strings.ToLower(string(r)) }
 
-// A roleList is a role, or a list of roles, of which a member here has one.
+// A roleList is a role or a list of roles. Members of this service have exactly one.
 type roleList []string
 
 // UnmarshalJSON reads a string or a list of strings.
@@ -60,7 +62,7 @@ func (l *roleList) UnmarshalJSON(text []byte) error {
 	return json.Unmarshal(text, (*[]string)(l))
 }
 
-// role returns the one role that was named.
+// role returns the only role in the list. It fails for several roles and unknown ones.
 func (l roleList) role() (events.Role, error) {
 	name := strings.Join(l, ",")
 	role, ok := events.ParseRole(name)
@@ -70,9 +72,9 @@ func (l roleList) role() (events.Role, error) {
 	return role, nil
 }
 
-// memberPage returns members, and how many there are on all pages.
-func (s *Server) memberPage(v *visit, q projections.MemberQuery) ([]member, int, error) {
-	found, total, _, err := s.members.Page(v.Context(), q)
+// memberPage returns a page of members and the number of members on all pages.
+func (s *Server) memberPage(r *request, q projections.MemberQuery) ([]member, int, error) {
+	found, total, _, err := s.Members.Page(r.Context(), q)
 	list := []member{}
 	for _, m := range found {
 		list = append(list, newMember(q.Workspace, m))
@@ -80,47 +82,47 @@ func (s *Server) memberPage(v *visit, q projections.MemberQuery) ([]member, int,
 	return list, total, err
 }
 
-// number reads a number of the query that is between 0 and most.
-func (v *visit) number(name string, otherwise, most int) int {
-	n, err := strconv.Atoi(v.URL.Query().Get(name))
+// queryInt returns a query parameter as a number of at most limit, or fallback if it is not a number from
+// 0 on.
+func (r *request) queryInt(name string, fallback, limit int) int {
+	n, err := strconv.Atoi(r.URL.Query().Get(name))
 	if err != nil || n < 0 {
-		return otherwise
+		return fallback
 	}
-	return min(n, most)
+	return min(n, limit)
 }
 
-// errMembersOffset tells how to go on. Who is behind a time or an id is found in an
-// index.
-var errMembersOffset = errQuery("offset", fmt.Sprintf("Too big: at most %d; to go on, sort by createdAt or id and filter by what is greater than the last one",
-	projections.MaxMembersOffset))
+// errMembersOffset refuses a large offset. Paging by a time or an id uses an index instead.
+var errMembersOffset = errQuery("offset", fmt.Sprintf(
+	"Too big: at most %d; to go further, sort by createdAt or id and filter by values greater than the last one", projections.MaxMembersOffset))
 
-func (s *Server) listMembers(v *visit) (any, error) {
-	m, err := s.membership(v, whichOf(v), errNoActive, errYouAreNoMember)
+func (s *Server) listMembers(r *request) (any, error) {
+	m, err := s.membership(r, selectorFromQuery(r), errNoActive, errYouAreNoMember)
 	if err != nil {
 		return nil, err
 	}
-	q := projections.MemberQuery{Workspace: m.Workspace, Limit: v.number("limit", 100, projections.MaxMembersPage),
-		Offset: v.number("offset", 0, math.MaxInt32)}
+	q := projections.MemberQuery{Workspace: m.Workspace, Limit: r.queryInt("limit", 100, projections.MaxMembersPage),
+		Offset: r.queryInt("offset", 0, math.MaxInt32)}
 	if q.Offset > projections.MaxMembersOffset {
 		return nil, errMembersOffset
 	}
-	if err := v.arrange(&q); err != nil {
+	if err := r.setOrderAndFilter(&q); err != nil {
 		return nil, err
 	}
-	list, total, err := s.memberPage(v, q)
+	list, total, err := s.memberPage(r, q)
 	return map[string]any{"members": list, "total": total}, err
 }
 
-func (s *Server) getActiveMember(v *visit) (any, error) {
-	m, err := s.membership(v, which{}, errNoActive, errNoMember)
+func (s *Server) getActiveMember(r *request) (any, error) {
+	m, err := s.membership(r, selector{}, errNoActive, errNoMember)
 	if err != nil {
 		return nil, err
 	}
-	return s.member(v, m.Workspace, m.Member)
+	return s.member(r, m.Workspace, m.Member)
 }
 
-func (s *Server) member(v *visit, organization, id events.ID) (member, error) {
-	found, ok, err := s.members.Get(v.Context(), organization, id)
+func (s *Server) member(r *request, organization, id events.ID) (member, error) {
+	found, ok, err := s.Members.Get(r.Context(), organization, id)
 	switch {
 	case err != nil:
 		return member{}, err
@@ -130,38 +132,38 @@ func (s *Server) member(v *visit, organization, id events.ID) (member, error) {
 	return newMember(organization, found), nil
 }
 
-func (s *Server) getActiveMemberRole(v *visit) (any, error) {
-	m, err := s.membership(v, whichOf(v), errNoActive, errYouAreNoMember)
+func (s *Server) getActiveMemberRole(r *request) (any, error) {
+	m, err := s.membership(r, selectorFromQuery(r), errNoActive, errYouAreNoMember)
 	if err != nil {
 		return nil, err
 	}
-	if name := v.URL.Query().Get("userId"); name != "" && name != v.session.User.String() {
-		user, _ := events.ParseID(name) // what is no id is nobody's
-		other, ok, err := s.members.Membership(v.Context(), m.Workspace, user)
+	if name := r.URL.Query().Get("userId"); name != "" && name != r.session.User.String() {
+		user, _ := events.ParseID(name) // zero if it is not an id
+		other, ok, err := s.Members.Membership(r.Context(), m.Workspace, user)
 		if err != nil || !ok {
-			return nil, orElse(err, errYouAreNoMember)
+			return nil, cmp.Or[error](err, errYouAreNoMember)
 		}
 		m = other
 	}
 	return map[string]string{"role": roleName(m.Role)}, nil
 }
 
-// permissions are rights in the plugin's words.
+// permissions maps the plugin's resources and actions to rights.
 var permissions = map[string]map[string]events.Right{
 	"organization": {"update": events.ChangeWorkspace},
 	"member":       {"create": events.ManageMembers, "update": events.ManageMembers, "delete": events.ManageMembers},
 	"invitation":   {"create": events.ManageMembers, "cancel": events.ManageMembers},
 }
 
-func (s *Server) hasPermission(v *visit) (any, error) {
-	in, err := read[struct {
+func (s *Server) hasPermission(r *request) (any, error) {
+	in, err := readBody[struct {
 		OrganizationID string              `json:"organizationId"`
 		Permissions    map[string][]string `json:"permissions"`
-	}](v)
+	}](r)
 	if err != nil {
 		return nil, err
 	}
-	m, err := s.membership(v, which{OrganizationID: in.OrganizationID}, errNoActive, errYouAreNoMember)
+	m, err := s.membership(r, selector{OrganizationID: in.OrganizationID}, errNoActive, errYouAreNoMember)
 	if err != nil {
 		return nil, err
 	}
@@ -174,22 +176,22 @@ func (s *Server) hasPermission(v *visit) (any, error) {
 	return map[string]any{"error": nil, "success": may}, nil
 }
 
-func (s *Server) updateMemberRole(v *visit) (any, error) {
-	in, err := read[struct {
+func (s *Server) updateMemberRole(r *request) (any, error) {
+	in, err := readBody[struct {
 		MemberID       string   `json:"memberId"`
 		Role           roleList `json:"role"`
 		OrganizationID string   `json:"organizationId"`
-	}](v)
+	}](r)
 	if err != nil {
 		return nil, err
 	}
-	if err := need("memberId", in.MemberID); err != nil {
+	if err := requireField("memberId", in.MemberID); err != nil {
 		return nil, err
 	}
-	if err := need("role", strings.Join(in.Role, ",")); err != nil {
+	if err := requireField("role", strings.Join(in.Role, ",")); err != nil {
 		return nil, err
 	}
-	m, err := s.membership(v, which{OrganizationID: in.OrganizationID}, errNoActive, errNoMember)
+	m, err := s.membership(r, selector{OrganizationID: in.OrganizationID}, errNoActive, errNoMember)
 	if err != nil {
 		return nil, err
 	}
@@ -201,73 +203,73 @@ func (s *Server) updateMemberRole(v *visit) (any, error) {
 	if err != nil {
 		return nil, errNoMember
 	}
-	err = v.did(s.commands.UpdateMember(v.Context(), commands.UpdateMember{Meta: v.meta(m.Workspace), Member: id, Role: &role}))
+	err = r.recordPosition(s.Commands.UpdateMember(r.Context(), commands.UpdateMember{Meta: r.meta(m.Workspace), Member: id, Role: &role}))
 	if err != nil {
-		return nil, translated(err, map[string]*fault.Fault{
+		return nil, translate(err, map[string]*fault.Fault{
 			aggregates.ErrNoMember.Code: errNoMember, fault.ErrTenantNotFound.Code: errNoMember,
 			aggregates.ErrRoleRequired.Code: errUpdateMember, aggregates.ErrMemberForbidden.Code: errUpdateMember,
 			aggregates.ErrOwnerRequired.Code: errUpdateMemberOwner, aggregates.ErrLastOwner.Code: errLastOwnerRole,
 		})
 	}
-	changed, err := s.member(v, m.Workspace, id)
-	return changed.alone(), err
+	changed, err := s.member(r, m.Workspace, id)
+	return changed.withoutUser(), err
 }
 
-func (s *Server) removeMember(v *visit) (any, error) {
-	in, err := read[struct {
+func (s *Server) removeMember(r *request) (any, error) {
+	in, err := readBody[struct {
 		MemberIDOrEmail string `json:"memberIdOrEmail"`
 		OrganizationID  string `json:"organizationId"`
-	}](v)
+	}](r)
 	if err != nil {
 		return nil, err
 	}
-	if err := need("memberIdOrEmail", in.MemberIDOrEmail); err != nil {
+	if err := requireField("memberIdOrEmail", in.MemberIDOrEmail); err != nil {
 		return nil, err
 	}
-	m, err := s.membership(v, which{OrganizationID: in.OrganizationID}, errNoActive, errNoMember)
+	m, err := s.membership(r, selector{OrganizationID: in.OrganizationID}, errNoActive, errNoMember)
 	if err != nil {
 		return nil, err
 	}
-	id, byID, err := s.memberNamed(v, m.Workspace, in.MemberIDOrEmail)
+	id, byID, err := s.findMember(r, m.Workspace, in.MemberIDOrEmail)
 	if err != nil {
 		return nil, err
 	}
-	gone, err := s.remove(v, m.Workspace, id)
+	gone, err := s.remove(r, m.Workspace, id)
 	if err != nil {
 		return nil, err
 	}
 	if byID {
-		gone = gone.alone()
+		gone = gone.withoutUser()
 	}
 	return map[string]member{"member": gone}, nil
 }
 
-// memberNamed finds a member by id or by any address of theirs.
-func (s *Server) memberNamed(v *visit, organization events.ID, name string) (id events.ID, byID bool, err error) {
+// findMember returns the id of a member by id or by any of their addresses. An id is not looked up.
+func (s *Server) findMember(r *request, organization events.ID, name string) (id events.ID, byID bool, err error) {
 	if id, err := events.ParseID(name); err == nil {
 		return id, true, nil
 	}
 	address, _ := input.Email(name)
-	_, user, err := s.keys.Holder(v.Context(), events.EmailKey(address))
+	_, user, err := s.Keys.Holder(r.Context(), events.EmailKey(address))
 	if err != nil {
 		return id, false, err
 	}
-	m, ok, err := s.members.Membership(v.Context(), organization, user)
+	m, ok, err := s.Members.Membership(r.Context(), organization, user)
 	if err == nil && !ok {
 		err = errNoMember
 	}
 	return m.Member, false, err
 }
 
-// remove takes a member out and returns who that was.
-func (s *Server) remove(v *visit, organization, id events.ID) (member, error) {
-	gone, err := s.member(v, organization, id)
+// remove removes a member and returns who it was.
+func (s *Server) remove(r *request, organization, id events.ID) (member, error) {
+	gone, err := s.member(r, organization, id)
 	if err != nil {
 		return gone, err
 	}
-	err = v.did(s.commands.RemoveMember(v.Context(), commands.RemoveMember{Meta: v.meta(organization), Member: id}))
+	err = r.recordPosition(s.Commands.RemoveMember(r.Context(), commands.RemoveMember{Meta: r.meta(organization), Member: id}))
 	if err != nil {
-		return gone, translated(err, map[string]*fault.Fault{
+		return gone, translate(err, map[string]*fault.Fault{
 			aggregates.ErrNoMember.Code: errNoMember, fault.ErrTenantNotFound.Code: errNoMember,
 			aggregates.ErrRoleRequired.Code: errDeleteMember, aggregates.ErrMemberForbidden.Code: errDeleteOwner,
 			aggregates.ErrLastOwner.Code: errLastOwnerLeaves,
@@ -276,19 +278,19 @@ func (s *Server) remove(v *visit, organization, id events.ID) (member, error) {
 	return gone, nil
 }
 
-func (s *Server) leave(v *visit) (any, error) {
-	in, err := read[struct {
+func (s *Server) leave(r *request) (any, error) {
+	in, err := readBody[struct {
 		OrganizationID string `json:"organizationId"`
-	}](v)
+	}](r)
 	if err != nil {
 		return nil, err
 	}
-	if err := need("organizationId", in.OrganizationID); err != nil {
+	if err := requireField("organizationId", in.OrganizationID); err != nil {
 		return nil, err
 	}
-	m, err := s.membership(v, which{OrganizationID: in.OrganizationID}, errNoMember, errNoMember)
+	m, err := s.membership(r, selector{OrganizationID: in.OrganizationID}, errNoMember, errNoMember)
 	if err != nil {
 		return nil, err
 	}
-	return s.remove(v, m.Workspace, m.Member)
+	return s.remove(r, m.Workspace, m.Member)
 }

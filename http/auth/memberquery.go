@@ -11,28 +11,27 @@ import (
 	"svc/projections"
 )
 
-// memberFields are the fields of a member that a query may name.
+// memberFields are the fields that queries can sort and filter by.
 var memberFields = map[string]projections.MemberField{
 	"id": projections.MemberByID, "userId": projections.MemberByUser,
 	"role": projections.MemberByRole, "createdAt": projections.MemberByJoined,
 }
 
-// Operators of a filter: those that compare with a value, those that look into a
-// text, and those that take several values.
+// Operators of a filter, by what they take: a value, a part of a text, or several values.
 var (
-	comparing = map[string]projections.Operator{
+	comparisonOperators = map[string]projections.Operator{
 		"": projections.Equal, "eq": projections.Equal, "ne": projections.NotEqual,
 		"lt": projections.Less, "lte": projections.LessEqual, "gt": projections.Greater, "gte": projections.GreaterEqual,
 	}
-	searching = map[string]projections.Operator{
+	textOperators = map[string]projections.Operator{
 		"contains": projections.Contains, "starts_with": projections.StartsWith, "ends_with": projections.EndsWith,
 	}
-	listing = map[string]projections.Operator{"in": projections.In, "not_in": projections.NotIn}
+	listOperators = map[string]projections.Operator{"in": projections.In, "not_in": projections.NotIn}
 )
 
-// arrange takes from the query which members are asked for, and in which order.
-func (v *visit) arrange(q *projections.MemberQuery) (err error) {
-	in := v.URL.Query()
+// setOrderAndFilter sets the order and the filter of q from the request's query.
+func (r *request) setOrderAndFilter(q *projections.MemberQuery) (err error) {
+	in := r.URL.Query()
 	var ok bool
 	if name := in.Get("sortBy"); name != "" {
 		if q.OrderBy, ok = memberFields[name]; !ok {
@@ -52,11 +51,11 @@ func (v *visit) arrange(q *projections.MemberQuery) (err error) {
 	case field == "":
 		return errQuery("filterField", "Invalid option")
 	case field == projections.MemberByRole:
-		q.Roles, err = rolesKept(in)
+		q.Roles, err = filterRoles(in)
 		return err
 	}
 	q.Filter, err = memberFilter(in)
-	if q.OrderBy == "" && q.Filter.Ranges() { // which is found in that order
+	if q.OrderBy == "" && q.Filter.Ranges() { // the index of the filter has this order
 		q.OrderBy = q.Filter.Field
 	}
 	return err
@@ -66,7 +65,7 @@ func memberFilter(in url.Values) (f projections.MemberFilter, err error) {
 	name, values, ok := in.Get("filterOperator"), in["filterValue"], false
 	field := memberFields[in.Get("filterField")]
 	f.Field = field
-	if f.Operator, ok = listing[name]; ok {
+	if f.Operator, ok = listOperators[name]; ok {
 		f.Value, err = memberValues(field, values)
 		return f, err
 	}
@@ -74,27 +73,27 @@ func memberFilter(in url.Values) (f projections.MemberFilter, err error) {
 		return f, errQuery("filterValue", "Invalid input: expected string, received array")
 	}
 	value := in.Get("filterValue")
-	if f.Operator, ok = searching[name]; ok && field != projections.MemberByJoined { // a time is no text
-		f.Value = input.Lower(value) // as ids and roles are shown here
+	if f.Operator, ok = textOperators[name]; ok && field != projections.MemberByJoined { // a time is not text
+		f.Value = input.Lower(value) // ids are in lower case
 		return f, nil
 	}
-	if f.Operator, ok = comparing[name]; !ok {
+	if f.Operator, ok = comparisonOperators[name]; !ok {
 		return f, errQuery("filterOperator", "Invalid option")
 	}
 	f.Value, err = memberValue(field, value)
 	return f, err
 }
 
-// memberValues reads what a field is one of.
+// memberValues parses the values of a list operator.
 func memberValues(field projections.MemberField, texts []string) (any, error) {
 	if field == projections.MemberByJoined {
-		return each(texts, timeValue)
+		return parseEach(texts, timeValue)
 	}
-	return each(texts, events.ParseID)
+	return parseEach(texts, events.ParseID)
 }
 
-func each[T any](texts []string, read func(string) (T, error)) (list []T, err error) {
-	list = []T{} // of none: nobody is in it, and everybody is not
+func parseEach[T any](texts []string, read func(string) (T, error)) (list []T, err error) {
+	list = []T{} // not nil: an empty list matches nobody with in, everybody with not_in
 	for _, text := range texts {
 		value, err := read(text)
 		if err != nil {
@@ -105,7 +104,7 @@ func each[T any](texts []string, read func(string) (T, error)) (list []T, err er
 	return list, nil
 }
 
-// memberValue reads what a field is compared with.
+// memberValue parses the value of a comparison.
 func memberValue(field projections.MemberField, text string) (value any, err error) {
 	if field == projections.MemberByJoined {
 		value, err = timeValue(text)
@@ -122,9 +121,9 @@ var errFilterValue = errQuery("filterValue", "Invalid input")
 
 func timeValue(text string) (time.Time, error) { return time.Parse(time.RFC3339, text) }
 
-// rolesOf are the operators on roles, of which there are so few that it is known
-// which of them are meant before anybody is looked for.
-var rolesOf = map[string]func(role string, values []string) bool{
+// roleOperators are the operators on roles. They are evaluated on the few role names before the query, which
+// then selects members by role.
+var roleOperators = map[string]func(role string, values []string) bool{
 	"":            func(role string, values []string) bool { return role == values[0] },
 	"eq":          func(role string, values []string) bool { return role == values[0] },
 	"ne":          func(role string, values []string) bool { return role != values[0] },
@@ -139,14 +138,14 @@ var rolesOf = map[string]func(role string, values []string) bool{
 	"not_in":      func(role string, values []string) bool { return !slices.Contains(values, role) },
 }
 
-// rolesKept are the roles that a filter keeps. It is not nil.
-func rolesKept(in url.Values) ([]events.Role, error) {
+// filterRoles returns the roles that a filter on roles selects, never nil.
+func filterRoles(in url.Values) ([]events.Role, error) {
 	name, values := in.Get("filterOperator"), []string{}
 	for _, value := range in["filterValue"] {
 		values = append(values, input.Lower(value))
 	}
-	keeps, ok := rolesOf[name]
-	if _, list := listing[name]; !list {
+	selects, ok := roleOperators[name]
+	if _, list := listOperators[name]; !list {
 		if len(values) > 1 {
 			return nil, errQuery("filterValue", "Invalid input: expected string, received array")
 		}
@@ -159,7 +158,7 @@ func rolesKept(in url.Values) ([]events.Role, error) {
 	}
 	roles := []events.Role{}
 	for _, role := range events.Roles() {
-		if keeps(roleName(role), values) {
+		if selects(roleName(role), values) {
 			roles = append(roles, role)
 		}
 	}

@@ -12,8 +12,8 @@ import (
 	"svc/events"
 )
 
-// joined adds somebody to the person's workspace.
-func (s *site) joined(slug string, role events.Role) (member, user events.ID) {
+// addMember adds a new person to the workspace of the site's person.
+func (s *site) addMember(slug string, role events.Role) (member, user events.ID) {
 	s.t.Helper()
 	home := events.NewID(s.now())
 	member, user = events.NewID(s.now()), events.NewID(s.now())
@@ -29,14 +29,14 @@ func (s *site) joined(slug string, role events.Role) (member, user events.ID) {
 	return member, user
 }
 
-// Better Auth's operators, on each field that has them.
-func TestMembersAreFiltered(t *testing.T) {
+// Filters support Better Auth's operators on each field.
+func TestMemberFilters(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	s.move(time.Hour)
-	vera, _ := s.joined("vera", events.Viewer)
-	s.move(time.Hour)
-	leo, leoUser := s.joined("leo", events.Maintainer)
+	s.advance(time.Hour)
+	vera, _ := s.addMember("vera", events.Viewer)
+	s.advance(time.Hour)
+	leo, leoUser := s.addMember("leo", events.Maintainer)
 	between := s.now().Add(-time.Minute).UTC().Format(time.RFC3339)
 	cookie := s.signIn()
 	ask := func(field, operator string, values ...string) answer {

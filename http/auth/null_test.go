@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What is null is not taken for what is left out, but where null is a value.
-func TestNullIsNothingThatMayBeSent(t *testing.T) {
+// null is not treated as absent, except where null is a value.
+func TestNullFieldsAreRefused(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	cookie := s.signIn()

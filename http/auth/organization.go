@@ -1,70 +1,73 @@
 package auth
 
 import (
+	"cmp"
 	"encoding/json"
 
 	"svc/aggregates"
 	"svc/commands"
 	"svc/events"
 	"svc/fault"
+	"svc/http/openapi"
 	"svc/input"
 	"svc/projections"
 )
 
 type organization struct {
-	ID        string  `json:"id"`
-	Name      string  `json:"name"`
-	Slug      string  `json:"slug"`
-	Logo      *string `json:"logo"`
-	CreatedAt string  `json:"createdAt"`
-	Metadata  *string `json:"metadata"`
+	ID        string            `json:"id"`
+	Name      string            `json:"name"`
+	Slug      string            `json:"slug"`
+	Logo      *string           `json:"logo"`
+	CreatedAt openapi.Timestamp `json:"createdAt"`
+	Metadata  *string           `json:"metadata"`
 }
 
 func newOrganization(w projections.Workspace) organization {
-	return organization{ID: w.ID.String(), Name: w.Name, Slug: w.Slug, CreatedAt: at(w.CreatedAt)}
+	return organization{ID: w.ID.String(), Name: w.Name, Slug: w.Slug, CreatedAt: openapi.FormatTime(w.CreatedAt)}
 }
 
-// which names an organization in a query or a body. Empty, it is the active one.
-type which struct {
+// A selector names an organization by id or slug. The zero selector is the active one.
+type selector struct {
 	OrganizationID   string `json:"organizationId"`
 	OrganizationSlug string `json:"organizationSlug"`
 }
 
-func whichOf(v *visit) which {
-	q := v.URL.Query()
-	return which{q.Get("organizationId"), q.Get("organizationSlug")}
+func selectorFromQuery(r *request) selector {
+	q := r.URL.Query()
+	return selector{q.Get("organizationId"), q.Get("organizationSlug")}
 }
 
-// find returns the id that w names: zero if it names nothing, or nothing that exists.
-func (s *Server) find(v *visit, w which) (events.ID, error) {
+// organizationID returns the id that w names, or zero if there is none. An organization with a given id may
+// not exist.
+func (s *Server) organizationID(r *request, w selector) (events.ID, error) {
 	switch {
 	case w.OrganizationID != "":
 		id, err := events.ParseID(w.OrganizationID)
 		if err != nil {
-			return events.ID{}, nil // what is no id names nothing
+			return events.ID{}, nil // text that is not an id names nothing
 		}
 		return id, nil
 	case w.OrganizationSlug != "":
-		_, id, err := s.keys.Holder(v.Context(), events.SlugKey(w.OrganizationSlug))
+		_, id, err := s.Keys.Holder(r.Context(), events.SlugKey(w.OrganizationSlug))
 		return id, err
-	case v.session.Active != nil:
-		return *v.session.Active, nil
+	case r.session.Active != nil:
+		return *r.session.Active, nil
 	}
 	return events.ID{}, nil
 }
 
-// membership returns the caller's place in the organization that w names. It
-// refuses with none if w names nothing and nothing is active, and with foreign
-// if the caller has no place there, or it does not exist.
-func (s *Server) membership(v *visit, w which, none, foreign error) (projections.Membership, error) {
-	id, err := s.find(v, w)
+// membership returns the caller's membership in the organization that w names. It fails with none if w is
+// zero and no organization is active, and with foreign if the caller is not a member or the organization
+// does not exist.
+func (s *Server) membership(r *request, w selector, none, foreign error) (projections.Membership, error) {
+	id, err := s.organizationID(r, w)
 	if err != nil {
 		return projections.Membership{}, err
 	}
-	if id.IsZero() && w == (which{}) {
+	if id.IsZero() && w == (selector{}) {
 		return projections.Membership{}, none
 	}
-	m, ok, err := s.members.Membership(v.Context(), id, v.session.User)
+	m, ok, err := s.Members.Membership(r.Context(), id, r.session.User)
 	switch {
 	case err != nil:
 		return m, err
@@ -74,8 +77,8 @@ func (s *Server) membership(v *visit, w which, none, foreign error) (projections
 	return m, nil
 }
 
-func (s *Server) organization(v *visit, id events.ID) (organization, error) {
-	w, ok, err := s.workspaces.Get(v.Context(), id)
+func (s *Server) organization(r *request, id events.ID) (organization, error) {
+	w, ok, err := s.Workspaces.Get(r.Context(), id)
 	switch {
 	case err != nil:
 		return organization{}, err
@@ -85,14 +88,14 @@ func (s *Server) organization(v *visit, id events.ID) (organization, error) {
 	return newOrganization(w), nil
 }
 
-// unkept are fields of an organization that this service does not keep. What would
-// be lost behind a 200 is refused; to send none, or nothing in them, loses nothing.
-type unkept struct {
+// unsupported has the fields of an organization that this service does not store. Non-empty ones are
+// refused instead of being dropped silently.
+type unsupported struct {
 	Logo     *string                    `json:"logo"`
 	Metadata map[string]json.RawMessage `json:"metadata"`
 }
 
-func (u unkept) refuse(where string) error {
+func (u unsupported) refuse(where string) error {
 	switch {
 	case u.Logo != nil && *u.Logo != "":
 		return errValidation(where+"logo", "Invalid input: organizations have no logo here")
@@ -102,47 +105,47 @@ func (u unkept) refuse(where string) error {
 	return nil
 }
 
-func (s *Server) createOrganization(v *visit) (any, error) {
-	in, err := read[struct {
+func (s *Server) createOrganization(r *request) (any, error) {
+	in, err := readBody[struct {
 		Name string `json:"name"`
 		Slug string `json:"slug"`
 		Keep bool   `json:"keepCurrentActiveOrganization"`
-		unkept
-	}](v)
+		unsupported
+	}](r)
 	if err != nil {
 		return nil, err
 	}
 	if err := in.refuse(""); err != nil {
 		return nil, err
 	}
-	if err := need("name", in.Name); err != nil {
+	if err := requireField("name", in.Name); err != nil {
 		return nil, err
 	}
-	if err := need("slug", in.Slug); err != nil {
+	if err := requireField("slug", in.Slug); err != nil {
 		return nil, err
 	}
-	id, owner := events.NewID(s.now()), events.NewID(s.now())
-	err = v.did(s.commands.CreateWorkspace(v.Context(), commands.CreateWorkspace{
-		Meta: v.meta(id), Member: owner, Email: v.session.Email, Person: v.session.Name, Name: in.Name, Slug: in.Slug,
+	id, owner := events.NewID(s.Now()), events.NewID(s.Now())
+	err = r.recordPosition(s.Commands.CreateWorkspace(r.Context(), commands.CreateWorkspace{
+		Meta: r.meta(id), Member: owner, Email: r.session.Email, Person: r.session.Name, Name: in.Name, Slug: in.Slug,
 	}))
 	if err != nil {
-		return nil, asValidation(translated(err, map[string]*fault.Fault{aggregates.ErrSlugTaken.Code: errSlugExists}))
+		return nil, asValidation(translate(err, map[string]*fault.Fault{aggregates.ErrSlugTaken.Code: errSlugExists}))
 	}
 	if !in.Keep {
-		if err := s.sessions.SetActive(v.Context(), v.session, &id); err != nil {
+		if err := s.Sessions.SetActive(r.Context(), r.session, &id); err != nil {
 			return nil, err
 		}
 	}
-	return s.withMembers(v, id)
+	return s.withMembers(r, id)
 }
 
-// withMembers answers a new organization with its members, the creator.
-func (s *Server) withMembers(v *visit, id events.ID) (any, error) {
-	o, err := s.organization(v, id)
+// withMembers returns a new organization with its only member, the creator.
+func (s *Server) withMembers(r *request, id events.ID) (any, error) {
+	o, err := s.organization(r, id)
 	if err != nil {
 		return nil, err
 	}
-	members, _, err := s.memberPage(v, projections.MemberQuery{Workspace: id, Limit: 1})
+	members, _, err := s.memberPage(r, projections.MemberQuery{Workspace: id, Limit: 1})
 	if err != nil {
 		return nil, err
 	}
@@ -153,7 +156,7 @@ func (s *Server) withMembers(v *visit, id events.ID) (any, error) {
 	}{o, map[string]any{}, members}, nil
 }
 
-// asValidation answers a field that the commands refuse as this surface does.
+// asValidation translates a command's refusal of a field into a VALIDATION_ERROR.
 func asValidation(err error) error {
 	f := fault.As(err)
 	if f == nil || f.Kind != fault.Invalid {
@@ -167,20 +170,20 @@ func asValidation(err error) error {
 	return err
 }
 
-func (s *Server) checkSlug(v *visit) (any, error) {
-	in, err := read[struct {
+func (s *Server) checkSlug(r *request) (any, error) {
+	in, err := readBody[struct {
 		Slug string `json:"slug"`
-	}](v)
+	}](r)
 	if err != nil {
 		return nil, err
 	}
-	if err := need("slug", in.Slug); err != nil {
+	if err := requireField("slug", in.Slug); err != nil {
 		return nil, err
 	}
-	if err := input.Slug.Check("slug", in.Slug); err != nil { // what create would say
+	if err := input.Slug.Check("slug", in.Slug); err != nil { // as create does
 		return nil, asValidation(err)
 	}
-	_, holder, err := s.keys.Holder(v.Context(), events.SlugKey(in.Slug))
+	_, holder, err := s.Keys.Holder(r.Context(), events.SlugKey(in.Slug))
 	switch {
 	case err != nil:
 		return nil, err
@@ -190,8 +193,8 @@ func (s *Server) checkSlug(v *visit) (any, error) {
 	return map[string]bool{"status": true}, nil
 }
 
-func (s *Server) listOrganizations(v *visit) (any, error) {
-	found, err := s.workspaces.ForMember(v.Context(), v.session.User, maxOfPerson)
+func (s *Server) listOrganizations(r *request) (any, error) {
+	found, err := s.Workspaces.ForMember(r.Context(), r.session.User, maxOfPerson)
 	if err != nil {
 		return nil, err
 	}
@@ -202,126 +205,151 @@ func (s *Server) listOrganizations(v *visit) (any, error) {
 	return list, nil
 }
 
-// setActive chooses the workspace that requests go to unless they name one.
-func (s *Server) setActive(v *visit) (any, error) {
-	in, err := read[struct {
+// setActive sets the session's active workspace, which requests use unless they name another.
+func (s *Server) setActive(r *request) (any, error) {
+	in, err := readBody[struct {
 		OrganizationID   *string `json:"organizationId"`
 		OrganizationSlug string  `json:"organizationSlug"`
-	}](v)
+	}](r)
 	if err != nil {
 		return nil, err
 	}
 	if in.OrganizationID == nil && in.OrganizationSlug == "" {
-		return nil, s.activate(v, nil)
+		return nil, s.activate(r, nil)
 	}
-	w := which{OrganizationSlug: in.OrganizationSlug}
+	w := selector{OrganizationSlug: in.OrganizationSlug}
 	if in.OrganizationID != nil {
 		w.OrganizationID = *in.OrganizationID
 	}
-	id, err := s.find(v, w)
+	id, err := s.organizationID(r, w)
 	switch {
 	case err != nil:
 		return nil, err
 	case id.IsZero() && w.OrganizationID == "":
 		return nil, errNoOrganization
 	}
-	_, ok, err := s.members.Membership(v.Context(), id, v.session.User)
+	_, ok, err := s.Members.Membership(r.Context(), id, r.session.User)
 	if err == nil && !ok {
-		if err = s.sessions.SetActive(v.Context(), v.session, nil); err == nil {
+		if err = s.Sessions.SetActive(r.Context(), r.session, nil); err == nil {
 			err = errNotMemberOf
 		}
 	}
 	if err != nil {
 		return nil, err
 	}
-	if err := s.activate(v, &id); err != nil {
+	if err := s.activate(r, &id); err != nil {
 		return nil, err
 	}
-	return s.organization(v, id)
+	return s.organization(r, id)
 }
 
-// activate chooses a workspace, nil for none, and sets the cookie again as Better
-// Auth does.
-func (s *Server) activate(v *visit, workspace *events.ID) error {
-	if err := s.sessions.SetActive(v.Context(), v.session, workspace); err != nil {
+// activate sets the active workspace, nil for none, and sets the cookie again as Better Auth does: clients
+// that cache the session in a cookie of their own wait for it.
+func (s *Server) activate(r *request, workspace *events.ID) error {
+	if err := s.Sessions.SetActive(r.Context(), r.session, workspace); err != nil {
 		return err
 	}
-	v.w.Header().Del("Set-Cookie") // if the session was extended
-	s.renewCookie(v, v.session)
+	r.w.Header().Del("Set-Cookie") // set already if the session was extended
+	s.renewCookie(r, r.session)
 	return nil
 }
 
-func (s *Server) getOrganization(v *visit) (any, error) {
-	m, none, err := s.place(v)
+func (s *Server) getOrganization(r *request) (any, error) {
+	m, none, err := s.queriedMembership(r)
 	if err != nil || none {
 		return nil, err
 	}
-	return s.organization(v, m.Workspace)
+	return s.organization(r, m.Workspace)
 }
 
-// place returns the caller's place in the organization of the query. none
-// says that the query names nothing and nothing is active.
-func (s *Server) place(v *visit) (m projections.Membership, none bool, err error) {
-	w := whichOf(v)
-	id, err := s.find(v, w)
+// getFullOrganization returns null if the query names no organization and none is active.
+// Its invitations are listed only to callers that may send them: those of Owners to Owners alone.
+func (s *Server) getFullOrganization(r *request) (any, error) {
+	m, none, err := s.queriedMembership(r)
+	if err != nil || none {
+		return nil, err
+	}
+	o, err := s.organization(r, m.Workspace)
+	if err != nil {
+		return nil, err
+	}
+	members, _, err := s.memberPage(r, projections.MemberQuery{Workspace: m.Workspace,
+		Limit: r.queryInt("membersLimit", 100, projections.MaxMembersPage)})
+	if err != nil {
+		return nil, err
+	}
+	invitations := []invitation{}
+	if m.Role.May(events.ManageMembers) {
+		invitations, err = s.pending(r, m.Workspace, func(i projections.Invitation) bool {
+			return m.Role.MayInvite(i.Role)
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return struct {
+		organization
+		Invitations []invitation `json:"invitations"`
+		Members     []member     `json:"members"`
+	}{o, invitations, members}, nil
+}
+
+// queriedMembership returns the caller's membership in the organization that the query names. none reports
+// that the query names none and no organization is active.
+func (s *Server) queriedMembership(r *request) (m projections.Membership, none bool, err error) {
+	w := selectorFromQuery(r)
+	id, err := s.organizationID(r, w)
 	switch {
 	case err != nil:
 		return m, false, err
-	case id.IsZero() && w == (which{}):
+	case id.IsZero() && w == (selector{}):
 		return m, true, nil
 	case id.IsZero():
 		return m, false, errNoOrganization
 	}
-	if _, ok, err := s.workspaces.Get(v.Context(), id); err != nil || !ok {
-		return m, false, orElse(err, errNoOrganization)
+	if _, ok, err := s.Workspaces.Get(r.Context(), id); err != nil || !ok {
+		return m, false, cmp.Or[error](err, errNoOrganization)
 	}
-	m, ok, err := s.members.Membership(v.Context(), id, v.session.User)
+	m, ok, err := s.Members.Membership(r.Context(), id, r.session.User)
 	if err == nil && !ok {
 		err = errNotMemberOf
 	}
 	return m, false, err
 }
 
-func orElse(err, other error) error {
-	if err != nil {
-		return err
-	}
-	return other
-}
-
-func (s *Server) updateOrganization(v *visit) (any, error) {
-	in, err := read[struct {
+func (s *Server) updateOrganization(r *request) (any, error) {
+	in, err := readBody[struct {
 		OrganizationID string `json:"organizationId"`
 		Data           struct {
 			Name *string `json:"name"`
 			Slug *string `json:"slug"`
-			unkept
+			unsupported
 		} `json:"data"`
-	}](v)
+	}](r)
 	if err != nil {
 		return nil, err
 	}
 	if err := in.Data.refuse("data."); err != nil {
 		return nil, err
 	}
-	m, err := s.membership(v, which{OrganizationID: in.OrganizationID}, errNoOrganization, errNotMember)
+	m, err := s.membership(r, selector{OrganizationID: in.OrganizationID}, errNoOrganization, errNotMember)
 	if err != nil {
 		return nil, err
 	}
-	err = v.did(s.commands.RenameWorkspace(v.Context(),
-		commands.RenameWorkspace{Meta: v.meta(m.Workspace), Name: in.Data.Name, Slug: in.Data.Slug}))
+	err = r.recordPosition(s.Commands.RenameWorkspace(r.Context(),
+		commands.RenameWorkspace{Meta: r.meta(m.Workspace), Name: in.Data.Name, Slug: in.Data.Slug}))
 	if err != nil {
-		return nil, asValidation(translated(err, map[string]*fault.Fault{
+		return nil, asValidation(translate(err, map[string]*fault.Fault{
 			aggregates.ErrSlugTaken.Code: errSlugTaken, aggregates.ErrRoleRequired.Code: errUpdateDenied,
 			fault.ErrTenantNotFound.Code: errNotMember,
 		}))
 	}
-	o, err := s.organization(v, m.Workspace)
+	o, err := s.organization(r, m.Workspace)
 	return struct {
 		organization
 		Metadata map[string]any `json:"metadata"`
 	}{o, map[string]any{}}, err
 }
 
-// deleteOrganization refuses: no workspace is ever deleted, its log stays.
-func (s *Server) deleteOrganization(*visit) (any, error) { return nil, errDeletionDisabled }
+// deleteOrganization always fails: workspaces and their logs are never deleted.
+func (s *Server) deleteOrganization(*request) (any, error) { return nil, errDeletionDisabled }

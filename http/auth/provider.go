@@ -16,9 +16,8 @@ import (
 	"svc/input"
 )
 
-// scopesOf is what a kind of code host is asked for: who somebody is, and their
-// addresses. Gitea and Forgejo have no scope for addresses alone, and Gitea takes a
-// list with a name that it does not know for everything.
+// scopesOf returns the scopes to request from a kind of code host: profile and addresses. Gitea and Forgejo
+// have no scope for addresses alone, and Gitea grants everything if a scope is unknown.
 func scopesOf(kind string) []string {
 	if kind == "github" {
 		return []string{"read:user", "user:email"}
@@ -27,23 +26,21 @@ func scopesOf(kind string) []string {
 }
 
 const (
-	providerLimit = 8 * time.Second // for each of three calls; a request may take 30 seconds
-	maxProfile    = 1 << 20         // bytes of an answer
+	providerLimit = 8 * time.Second // of each of three calls in a request, which is limited to 30 seconds
+	maxProfile    = 1 << 20         // bytes of a response
 	maxEmails     = 100             // of a person
 )
 
-// A Provider is a code host with GitHub's OAuth and user interface: GitHub,
-// GitHub Enterprise, Gitea or Forgejo.
+// A Provider is a code host with GitHub's OAuth and user API: GitHub, GitHub Enterprise, Gitea or Forgejo.
 type Provider struct {
 	name   string
 	oauth  oauth2.Config
-	api    string // without a slash at the end
+	api    string // without a trailing slash
 	client *http.Client
 }
 
-// NewProvider returns the provider of a name, which is its kind: github, gitea or
-// forgejo. web is its address for browsers, api that of its interface, origin where
-// browsers reach us.
+// NewProvider returns a provider. Its name is its kind: github, gitea or forgejo. web is its address for
+// browsers, api the base of its API, and origin the address of this service for browsers.
 func NewProvider(name, clientID, clientSecret, web, api, origin string) *Provider {
 	web, api = strings.TrimSuffix(web, "/"), strings.TrimSuffix(api, "/")
 	return &Provider{
@@ -59,29 +56,29 @@ func NewProvider(name, clientID, clientSecret, web, api, origin string) *Provide
 		client: &http.Client{
 			Timeout: providerLimit,
 			CheckRedirect: func(*http.Request, []*http.Request) error {
-				return http.ErrUseLastResponse // a secret goes to the provider and nowhere else
+				return http.ErrUseLastResponse // keeps secrets from other hosts
 			},
 		},
 	}
 }
 
-// authorize is where the browser is sent to sign in.
+// authorize returns the provider's URL at which the browser signs in.
 func (p *Provider) authorize(state, verifier string) string {
 	return p.oauth.AuthCodeURL(state, oauth2.S256ChallengeOption(verifier))
 }
 
-// A profile is what a provider says of a person.
+// A profile is a person as the provider describes them.
 type profile struct {
-	ID        int64  `json:"id"`
-	Login     string `json:"login"`
-	Name      string `json:"name"`
-	FullName  string `json:"full_name"` // what Gitea and Forgejo call the name
-	AvatarURL string `json:"avatar_url"`
-	emails    []string
+	ID        int64    `json:"id"`
+	Login     string   `json:"login"`
+	Name      string   `json:"name"`
+	FullName  string   `json:"full_name"` // the name at Gitea and Forgejo
+	AvatarURL string   `json:"avatar_url"`
+	emails    []string // verified, the primary one first
 }
 
-// shownName is what a person is called here, and never empty.
-func (p profile) shownName() string {
+// displayName returns the name to store for a person, never empty.
+func (p profile) displayName() string {
 	for _, text := range []string{p.Name, p.FullName, p.Login} {
 		if name := input.CleanName(text); name != "" {
 			return name
@@ -90,7 +87,7 @@ func (p profile) shownName() string {
 	return "Somebody"
 }
 
-// Errors of a sign-in, as the browser is told them.
+// Errors of a sign-in. Their texts are the codes in the browser's address.
 var (
 	errInvalidCode = errors.New("invalid_code")
 	errNoUserInfo  = errors.New("unable_to_get_user_info")
@@ -100,7 +97,7 @@ var (
 	errScope       = errors.New("invalid_scope")
 )
 
-// exchange turns a code into what the provider says of the person, and the token.
+// exchange exchanges a code for a token, and returns the person's profile and the token.
 func (p *Provider) exchange(ctx context.Context, code, verifier string) (profile, *oauth2.Token, error) {
 	ctx = context.WithValue(ctx, oauth2.HTTPClient, p.client)
 	token, err := p.oauth.Exchange(ctx, code, oauth2.VerifierOption(verifier))
@@ -110,30 +107,30 @@ func (p *Provider) exchange(ctx context.Context, code, verifier string) (profile
 	if err != nil {
 		return profile{}, nil, fmt.Errorf("%w: exchange: %w", errInvalidCode, redacted(err))
 	}
-	if wider := p.wider(token); wider != "" {
-		return profile{}, nil, fmt.Errorf("%w: granted %.60q, which was not asked for", errScope, wider)
+	if scope := p.extraScope(token); scope != "" {
+		return profile{}, nil, fmt.Errorf("%w: granted %.60q, which was not requested", errScope, scope)
 	}
-	var who profile
-	if err := p.get(ctx, token, "/user", &who); err != nil {
-		return who, nil, fmt.Errorf("%w: %w", errNoUserInfo, err)
+	var user profile
+	if err := p.get(ctx, token, "/user", &user); err != nil {
+		return user, nil, fmt.Errorf("%w: %w", errNoUserInfo, err)
 	}
-	if who.ID == 0 {
-		return who, nil, fmt.Errorf("%w: the provider names no id", errNoUserInfo)
+	if user.ID == 0 {
+		return user, nil, fmt.Errorf("%w: the provider names no id", errNoUserInfo)
 	}
-	who.Login, who.AvatarURL = input.CleanName(who.Login), input.PictureURL(who.AvatarURL)
-	if who.emails, err = p.verifiedEmails(ctx, token); err != nil {
-		return who, nil, fmt.Errorf("%w: %w", errNoUserInfo, err)
+	user.Login, user.AvatarURL = input.CleanName(user.Login), input.PictureURL(user.AvatarURL)
+	if user.emails, err = p.verifiedEmails(ctx, token); err != nil {
+		return user, nil, fmt.Errorf("%w: %w", errNoUserInfo, err)
 	}
-	if len(who.emails) == 0 {
-		return who, nil, errNoEmail
+	if len(user.emails) == 0 {
+		return user, nil, errNoEmail
 	}
-	return who, token, nil
+	return user, token, nil
 }
 
-// wider returns a scope of the token that was not asked for, "" if there is none
-// or the provider does not say. Such a token is not even used: whoever came by our
-// database and the vault's key could do with it what nobody agreed to.
-func (p *Provider) wider(token *oauth2.Token) string {
+// extraScope returns a scope of the token that was not requested, "" if there is none or the provider does
+// not report scopes. Such a token is never used or stored, so that a leak of the database and the vault's key
+// does not expose it.
+func (p *Provider) extraScope(token *oauth2.Token) string {
 	granted, _ := token.Extra("scope").(string)
 	for _, scope := range strings.FieldsFunc(granted, func(r rune) bool { return r == ' ' || r == ',' }) {
 		if !slices.Contains(p.oauth.Scopes, scope) {
@@ -143,8 +140,7 @@ func (p *Provider) wider(token *oauth2.Token) string {
 	return ""
 }
 
-// redacted keeps the provider's answer, in which there may be a token, out of
-// the error.
+// redacted removes the provider's response from an error, because it may contain a token.
 func redacted(err error) error {
 	if r, ok := errors.AsType[*oauth2.RetrieveError](err); ok {
 		return fmt.Errorf("the provider answers %s %.60q", r.Response.Status, r.ErrorCode)
@@ -152,8 +148,7 @@ func redacted(err error) error {
 	return err
 }
 
-// verifiedEmails returns the addresses that the provider has verified, the
-// primary one first.
+// verifiedEmails returns up to maxEmails verified addresses, the primary one first.
 func (p *Provider) verifiedEmails(ctx context.Context, token *oauth2.Token) (list []string, err error) {
 	var emails []struct {
 		Email    string `json:"email"`

@@ -22,79 +22,79 @@ const (
 	emailsPath = "/user/emails"
 )
 
-// No fault of a provider signs anybody in, or makes anybody; and none lasts.
-func TestAProviderMisbehaves(t *testing.T) {
+// No fault of a provider signs anybody in or registers them, and the next sign-in succeeds.
+func TestProviderFaultsSignNobodyIn(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
-	s := newSite(t, providedBy(h))
+	s := newSite(t, withProvider(h))
 	var followed atomic.Int32
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		followed.Add(1)
 		h.ServeHTTP(w, r)
 	}))
 	t.Cleanup(elsewhere.Close)
-	leads := func(status int) http.HandlerFunc {
+	redirects := func(status int) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, elsewhere.URL+r.URL.Path, status)
 		}
 	}
 	enormous := strings.Repeat(" ", 2<<20)
-	breaks := func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
+	abort := func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
 
 	for _, c := range []struct {
 		path, what string
 		by         http.HandlerFunc
 		reason     string
 	}{
-		{tokenPath, "an error", says(500, "gho_secret"), "invalid_code"},
-		{tokenPath, "a refusal", says(401, `{"error":"unauthorized"}`), "invalid_code"},
-		{tokenPath, "a refusal as GitHub's", says(200, `{"error":"bad_verification_code","error_description":"gho_secret"}`), "invalid_code"},
-		{tokenPath, "another application's address", says(200, `{"error":"redirect_uri_mismatch"}`), "redirect_uri_mismatch"},
-		{tokenPath, "junk", says(200, "<html>gho_secret"), "invalid_code"},
-		{tokenPath, "nothing", says(200, ""), "invalid_code"},
-		{tokenPath, "no token", says(200, `{"token_type":"bearer"}`), "invalid_code"},
-		{tokenPath, "an empty token", says(200, `{"access_token":""}`), "invalid_code"},
-		{tokenPath, "a redirect", leads(302), "invalid_code"},
-		{tokenPath, "a redirect of the secret", leads(307), "invalid_code"},
-		{tokenPath, "an enormous body", says(200, `%s{"access_token":"gho_secret"}`, enormous), "invalid_code"},
-		{tokenPath, "half of an answer", breaks, "invalid_code"},
-		{tokenPath, "a token for more than was asked for", says(200, `{"access_token":"gho_secret","scope":"read:user,repo,user:email"}`), "invalid_scope"},
-		{tokenPath, "a token for all that there is", says(200, `{"access_token":"gho_secret","scope":"all"}`), "invalid_scope"},
-		{tokenPath, "a token for a user's whole account", says(200, `{"access_token":"gho_secret","scope":"user read:user"}`), "invalid_scope"},
-		{tokenPath, "a token that no header holds", says(200, `{"access_token":"gho_secret\n"}`), "unable_to_get_user_info"},
-		{tokenPath, "a token of nobody", says(200, `{"access_token":"gho_secret"}`), "unable_to_get_user_info"},
+		{tokenPath, "an error", respond(500, "gho_secret"), "invalid_code"},
+		{tokenPath, "a refusal", respond(401, `{"error":"unauthorized"}`), "invalid_code"},
+		{tokenPath, "a refusal as GitHub's", respond(200, `{"error":"bad_verification_code","error_description":"gho_secret"}`), "invalid_code"},
+		{tokenPath, "another application's address", respond(200, `{"error":"redirect_uri_mismatch"}`), "redirect_uri_mismatch"},
+		{tokenPath, "junk", respond(200, "<html>gho_secret"), "invalid_code"},
+		{tokenPath, "nothing", respond(200, ""), "invalid_code"},
+		{tokenPath, "no token", respond(200, `{"token_type":"bearer"}`), "invalid_code"},
+		{tokenPath, "an empty token", respond(200, `{"access_token":""}`), "invalid_code"},
+		{tokenPath, "a redirect", redirects(302), "invalid_code"},
+		{tokenPath, "a redirect of the secret", redirects(307), "invalid_code"},
+		{tokenPath, "an enormous body", respond(200, `%s{"access_token":"gho_secret"}`, enormous), "invalid_code"},
+		{tokenPath, "half of an answer", abort, "invalid_code"},
+		{tokenPath, "a token for more than was asked for", respond(200, `{"access_token":"gho_secret","scope":"read:user,repo,user:email"}`), "invalid_scope"},
+		{tokenPath, "a token for all that there is", respond(200, `{"access_token":"gho_secret","scope":"all"}`), "invalid_scope"},
+		{tokenPath, "a token for a user's whole account", respond(200, `{"access_token":"gho_secret","scope":"user read:user"}`), "invalid_scope"},
+		{tokenPath, "a token that no header holds", respond(200, `{"access_token":"gho_secret\n"}`), "unable_to_get_user_info"},
+		{tokenPath, "a token of nobody", respond(200, `{"access_token":"gho_secret"}`), "unable_to_get_user_info"},
 
-		{userPath, "an error", says(500, "{}"), "unable_to_get_user_info"},
-		{userPath, "a refusal", says(403, `{"message":"rate limit"}`), "unable_to_get_user_info"},
-		{userPath, "junk", says(200, "<html>"), "unable_to_get_user_info"},
-		{userPath, "nothing", says(200, ""), "unable_to_get_user_info"},
-		{userPath, "a list", says(200, "[]"), "unable_to_get_user_info"},
-		{userPath, "null", says(200, "null"), "unable_to_get_user_info"},
-		{userPath, "somebody without an id", says(200, `{"login":"ada"}`), "unable_to_get_user_info"},
-		{userPath, "somebody with the id 0", says(200, `{"id":0,"login":"ada"}`), "unable_to_get_user_info"},
-		{userPath, "an id in words", says(200, `{"id":"4711","login":"ada"}`), "unable_to_get_user_info"},
-		{userPath, "an id that is too large", says(200, `{"id":1e30,"login":"ada"}`), "unable_to_get_user_info"},
-		{userPath, "a redirect", leads(302), "unable_to_get_user_info"},
-		{userPath, "an enormous body", says(200, `{"id":4711,%s"login":"ada"}`, enormous), "unable_to_get_user_info"},
-		{userPath, "half of an answer", breaks, "unable_to_get_user_info"},
+		{userPath, "an error", respond(500, "{}"), "unable_to_get_user_info"},
+		{userPath, "a refusal", respond(403, `{"message":"rate limit"}`), "unable_to_get_user_info"},
+		{userPath, "junk", respond(200, "<html>"), "unable_to_get_user_info"},
+		{userPath, "nothing", respond(200, ""), "unable_to_get_user_info"},
+		{userPath, "a list", respond(200, "[]"), "unable_to_get_user_info"},
+		{userPath, "null", respond(200, "null"), "unable_to_get_user_info"},
+		{userPath, "somebody without an id", respond(200, `{"login":"ada"}`), "unable_to_get_user_info"},
+		{userPath, "somebody with the id 0", respond(200, `{"id":0,"login":"ada"}`), "unable_to_get_user_info"},
+		{userPath, "an id in words", respond(200, `{"id":"4711","login":"ada"}`), "unable_to_get_user_info"},
+		{userPath, "an id that is too large", respond(200, `{"id":1e30,"login":"ada"}`), "unable_to_get_user_info"},
+		{userPath, "a redirect", redirects(302), "unable_to_get_user_info"},
+		{userPath, "an enormous body", respond(200, `{"id":4711,%s"login":"ada"}`, enormous), "unable_to_get_user_info"},
+		{userPath, "half of an answer", abort, "unable_to_get_user_info"},
 
-		{emailsPath, "an error", says(502, "[]"), "unable_to_get_user_info"},
-		{emailsPath, "no such thing", says(404, "{}"), "unable_to_get_user_info"},
-		{emailsPath, "junk", says(200, "[{"), "unable_to_get_user_info"},
-		{emailsPath, "an object", says(200, "{}"), "unable_to_get_user_info"},
-		{emailsPath, "a list of texts", says(200, `["ada@acme.example"]`), "unable_to_get_user_info"},
-		{emailsPath, "a redirect", leads(307), "unable_to_get_user_info"},
-		{emailsPath, "an enormous body", says(200, `[%s]`, enormous), "unable_to_get_user_info"},
-		{emailsPath, "no address", says(200, "[]"), "email_not_found"},
-		{emailsPath, "null", says(200, "null"), "email_not_found"},
-		{emailsPath, "unverified addresses only", says(200, `[{"email":"ada@acme.example","primary":true}]`), "email_not_found"},
-		{emailsPath, "an unverified address of another person", says(200, `[{"email":"`+email+`","primary":true,"verified":false}]`), "email_not_found"},
-		{emailsPath, "what is no address", says(200, `[{"email":"ada","verified":true},{"email":"Ada <ada@acme.example>","verified":true},{"email":"a@b\u0000","verified":true}]`), "email_not_found"},
+		{emailsPath, "an error", respond(502, "[]"), "unable_to_get_user_info"},
+		{emailsPath, "no such thing", respond(404, "{}"), "unable_to_get_user_info"},
+		{emailsPath, "junk", respond(200, "[{"), "unable_to_get_user_info"},
+		{emailsPath, "an object", respond(200, "{}"), "unable_to_get_user_info"},
+		{emailsPath, "a list of texts", respond(200, `["ada@acme.example"]`), "unable_to_get_user_info"},
+		{emailsPath, "a redirect", redirects(307), "unable_to_get_user_info"},
+		{emailsPath, "an enormous body", respond(200, `[%s]`, enormous), "unable_to_get_user_info"},
+		{emailsPath, "no address", respond(200, "[]"), "email_not_found"},
+		{emailsPath, "null", respond(200, "null"), "email_not_found"},
+		{emailsPath, "unverified addresses only", respond(200, `[{"email":"ada@acme.example","primary":true}]`), "email_not_found"},
+		{emailsPath, "an unverified address of another person", respond(200, `[{"email":"`+email+`","primary":true,"verified":false}]`), "email_not_found"},
+		{emailsPath, "what is no address", respond(200, `[{"email":"ada","verified":true},{"email":"Ada <ada@acme.example>","verified":true},{"email":"a@b\u0000","verified":true}]`), "email_not_found"},
 	} {
 		t.Run(c.path+" answers "+c.what, func(t *testing.T) {
 			before := s.tally()
-			h.answer(c.path, c.by)
-			defer h.answer(c.path, nil)
+			h.override(c.path, c.by)
+			defer h.override(c.path, nil)
 			b := s.browser()
 			b.signIn(h).requireSentBack(s.errorPage(), reason(c.reason))
 			require.Nil(t, b.session())
@@ -104,58 +104,58 @@ func TestAProviderMisbehaves(t *testing.T) {
 	require.Zero(t, followed.Load(), "a secret goes to the provider and nowhere else")
 	h.requireNoSecret(s.log.String())
 	require.NotContains(t, s.log.String(), "gho_secret")
-	require.Contains(t, s.log.String(), "sign-in came to nothing", "operators are told")
+	require.Contains(t, s.log.String(), "sign-in failed", "it is logged")
 
 	s.browser().signIn(h).requireSentTo("/")
 }
 
-func TestAProviderIsDown(t *testing.T) {
+func TestProviderDown(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
-	s := newSite(t, providedBy(h))
+	s := newSite(t, withProvider(h))
 	b := s.browser()
-	query := h.agree(b.begin("github"))
+	query := h.approve(b.begin("github"))
 	h.Close()
 	before := s.tally()
 	a := b.back("github", query)
 	a.requireSentBack(s.errorPage(), reason("invalid_code"))
-	require.Contains(t, b.errorText(a), "The provider did not accept the sign-in, or could not be reached.")
+	require.Contains(t, b.errorText(a), "The provider did not accept the sign-in or could not be reached.")
 	require.Contains(t, s.log.String(), "connection refused")
 	h.requireNoSecret(s.log.String())
 	require.Equal(t, before, s.tally())
 }
 
-func TestAProviderIsTooSlow(t *testing.T) {
+func TestProviderTimeout(t *testing.T) {
 	t.Parallel()
-	for path, told := range map[string]string{
+	for path, code := range map[string]string{
 		tokenPath: "invalid_code", userPath: "unable_to_get_user_info", emailsPath: "unable_to_get_user_info",
 	} {
 		t.Run(path, func(t *testing.T) {
 			t.Parallel()
 			h := newHost(t)
-			s := newSite(t, providedBy(h), func(s *auth.Config) { s.Providers["github"].Limit(time.Second) })
-			h.answer(path, holds)
+			s := newSite(t, withProvider(h), func(s *auth.Config) { s.Providers["github"].Limit(time.Second) })
+			h.override(path, hang)
 			b := s.browser()
-			b.signIn(h).requireSentBack(s.errorPage(), reason(told))
+			b.signIn(h).requireSentBack(s.errorPage(), reason(code))
 			require.Nil(t, b.session())
 		})
 	}
 }
 
-// A call to the provider ends with the request for which it is made.
-func TestABrowserThatGoesAwayIsNotWaitedFor(t *testing.T) {
+// A call to the provider is cancelled with its request.
+func TestProviderCallEndsWhenBrowserDisconnects(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
-	s := newSite(t, providedBy(h))
+	s := newSite(t, withProvider(h))
 	asked, ended := make(chan struct{}), make(chan struct{})
-	h.answer(userPath, func(_ http.ResponseWriter, r *http.Request) {
+	h.override(userPath, func(_ http.ResponseWriter, r *http.Request) {
 		close(asked)
 		<-r.Context().Done()
 		close(ended)
 	})
 	b := s.browser()
 	before := s.tally()
-	query := h.agree(b.begin("github"))
+	query := h.approve(b.begin("github"))
 	ctx, leave := context.WithTimeout(t.Context(), time.Minute)
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+"/api/auth/callback/github?"+query.Encode(), nil)
 	require.NoError(t, err)
@@ -174,21 +174,21 @@ func TestABrowserThatGoesAwayIsNotWaitedFor(t *testing.T) {
 	require.Equal(t, before, s.tally())
 }
 
-// await waits half as long as a call to a provider may take.
+// await waits for c to be closed.
 func await(t *testing.T, c <-chan struct{}) {
 	t.Helper()
 	select {
 	case <-c:
 	case <-time.After(5 * time.Second):
-		require.Fail(t, "it does not happen")
+		require.Fail(t, "timeout")
 	}
 }
 
-// What a provider says of a person, and what is kept of it.
-func TestAPersonAsTheProviderDescribesThem(t *testing.T) {
+// A provider's profile, and what is stored of it.
+func TestProviderProfiles(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
-	s := newSite(t, providedBy(h))
+	s := newSite(t, withProvider(h))
 	for i, c := range []struct {
 		what, user        string
 		name, slug, image string
@@ -212,8 +212,8 @@ func TestAPersonAsTheProviderDescribesThem(t *testing.T) {
 		{"half of a character", `"login":"bia","name":"a\ud800b"`, "a\uFFFDb", "bia", ""},
 	} {
 		t.Run(c.what, func(t *testing.T) {
-			h.answer(userPath, says(200, `{"id":%d,%s}`, 100+i, c.user))
-			h.are(account{}.with(fmt.Sprintf("person-%d@acme.example", i)))
+			h.override(userPath, respond(200, `{"id":%d,%s}`, 100+i, c.user))
+			h.setPerson(account{}.with(fmt.Sprintf("person-%d@acme.example", i)))
 			b := s.browser()
 			b.signIn(h).requireSentTo("/")
 			user := b.session()["user"]

@@ -5,23 +5,23 @@ import (
 	"slices"
 )
 
-// A shownProvider is a way to sign in, as whoever has no session yet is told of it.
-type shownProvider struct {
-	ID          string   `json:"id"`          // what sign-in/social takes
-	Name        string   `json:"name"`        // what people call it
-	Scopes      []string `json:"scopes"`      // what it is asked for
-	RedirectURI string   `json:"redirectURI"` // what has to be registered with it
+// A providerInfo describes a provider to callers without a session.
+type providerInfo struct {
+	ID          string   `json:"id"`          // the provider of sign-in/social
+	Name        string   `json:"name"`        // for people
+	Scopes      []string `json:"scopes"`      // requested scopes
+	RedirectURI string   `json:"redirectURI"` // to register with the provider
 }
 
-// labels are the names of kinds of code hosts.
+// labels are the display names of the kinds of code hosts.
 var labels = map[string]string{"github": "GitHub", "gitea": "Gitea", "forgejo": "Forgejo"}
 
-// listProviders says by what people can sign in, and what each provider is asked for.
-func (s *Server) listProviders(*visit) (any, error) {
-	list := []shownProvider{}
-	for _, name := range slices.Sorted(maps.Keys(s.providers)) {
-		p := s.providers[name]
-		list = append(list, shownProvider{name, labels[name], p.oauth.Scopes, p.oauth.RedirectURL})
+// listProviders lists the ways to sign in.
+func (s *Server) listProviders(*request) (any, error) {
+	list := []providerInfo{}
+	for _, name := range slices.Sorted(maps.Keys(s.Providers)) {
+		p := s.Providers[name]
+		list = append(list, providerInfo{name, labels[name], p.oauth.Scopes, p.oauth.RedirectURL})
 	}
-	return map[string]any{"providers": list, "password": s.devSignIn}, nil
+	return map[string]any{"providers": list, "password": s.DevSignIn}, nil
 }

@@ -8,9 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What is empty is not taken for what is left out, and what is sent twice not for
-// the first of it.
-func TestParametersAreSentOnce(t *testing.T) {
+// Empty parameters are not treated as absent, and repeated ones are refused.
+func TestEmptyAndRepeatedParametersAreRefused(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	cookie := s.signIn()

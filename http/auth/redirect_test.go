@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// places are the fields by which a page says where the browser goes.
+// places are the request fields with redirect addresses.
 var places = []struct{ path, field, code string }{
 	{"/sign-in/social", "callbackURL", "INVALID_CALLBACK_URL"},
 	{"/sign-in/social", "errorCallbackURL", "INVALID_ERROR_CALLBACK_URL"},
@@ -24,10 +24,10 @@ func placeBody(path, field, place string) string {
 	return fieldsOf("provider", "github", field, place)
 }
 
-func TestTheBrowserIsNotSentElsewhere(t *testing.T) {
+func TestForeignRedirectsAreRefused(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
-	s := newSite(t, providedBy(h))
+	s := newSite(t, withProvider(h))
 	port := s.url[strings.LastIndexByte(s.url, ':'):]
 	for what, place := range map[string]string{
 		"another site":                       "https://evil.example",
@@ -100,7 +100,7 @@ func TestTheBrowserIsNotSentElsewhere(t *testing.T) {
 	require.Zero(t, s.count("sessions"))
 }
 
-func TestAFormDoesNotSendTheBrowserElsewhere(t *testing.T) {
+func TestForeignRedirectInFormIsRefused(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	form := url.Values{"email": {email}, "password": {password}, "callbackURL": {"//evil.example"}}.Encode()
@@ -108,10 +108,10 @@ func TestAFormDoesNotSendTheBrowserElsewhere(t *testing.T) {
 	a.requireRefused(403, "INVALID_CALLBACK_URL")
 }
 
-func TestTheBrowserIsSentToPlacesOfOurs(t *testing.T) {
+func TestOwnRedirectsAreFollowed(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
-	s := newSite(t, providedBy(h))
+	s := newSite(t, withProvider(h))
 	for _, place := range []string{
 		"/", "/inbox", "/w/ada/runs?status=failed&page=2", "/inbox#top", "/a%20b", "/caf%C3%A9", "/search?q=//evil.example",
 		"/search?next=https%3A%2F%2Fevil.example", "/@ada", "/a:b", "/inbox/", s.url, s.url + "/", s.url + "/inbox?tab=1#top",
@@ -128,11 +128,11 @@ func TestTheBrowserIsSentToPlacesOfOurs(t *testing.T) {
 	}
 }
 
-// The empty text is as good as none: the start page.
-func TestWithoutAPlaceTheBrowserIsSentToTheStart(t *testing.T) {
+// An empty address is treated as absent.
+func TestRedirectDefaultsToStart(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
-	s := newSite(t, providedBy(h))
+	s := newSite(t, withProvider(h))
 	s.browser().signIn(h).requireSentTo("/")
 	s.browser().signIn(h, "callbackURL", "", "newUserCallbackURL", "").requireSentTo("/")
 }

@@ -15,7 +15,7 @@ var (
 	errCrossOrigin  = fault.New(fault.Denied, "cross_origin_refused", "This request came from another site.")
 	errBadJSON      = fault.New(fault.Malformed, "BAD_REQUEST", "Invalid JSON in request body")
 
-	// Three routes have their own words for a visit without a session.
+	// Three routes have their own error for a request without a session.
 	errCreateUnauthorized = errUnauthorized
 	errNotAuthenticated   = fault.New(fault.Unauthenticated, "UNAUTHORIZED", "Not authenticated")
 	errMissingSession     = fault.New(fault.Malformed, "UNAUTHORIZED", "Missing session headers, or email query parameter.")
@@ -26,7 +26,7 @@ func errMediaType(media string) error {
 		"Content-Type %q is not allowed. Allowed types: application/json", input.Redact(media))
 }
 
-// errValidation refuses a field, or with "" the body itself.
+// errValidation refuses a field, or the whole body if field is "".
 func errValidation(field, text string) error {
 	if field == "" {
 		return fault.New(fault.Malformed, "VALIDATION_ERROR", "[body] %s", text).With("body", []string{text})

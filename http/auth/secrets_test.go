@@ -14,12 +14,11 @@ import (
 	"svc/vault"
 )
 
-// A cookie that somebody planted does not become the session of whoever signs
-// in after.
-func TestAPlantedSessionStaysWhoseItWas(t *testing.T) {
+// A planted cookie does not become the session of the next sign-in.
+func TestPlantedSessionIsNotReused(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
-	s := newSite(t, providedBy(h))
+	s := newSite(t, withProvider(h))
 	planted := s.signIn()
 	for name, value := range map[string]string{
 		"another person's": planted.Value, "one that was made up": "made-up", "an empty one": "",
@@ -36,10 +35,10 @@ func TestAPlantedSessionStaysWhoseItWas(t *testing.T) {
 	}
 }
 
-func TestEverySignInIsAnotherSession(t *testing.T) {
+func TestEverySignInCreatesSession(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
-	s := newSite(t, providedBy(h))
+	s := newSite(t, withProvider(h))
 	b := s.browser()
 	b.signIn(h).requireSentTo("/")
 	cookie, first := b.cookies()[sessionCookie], b.session()["session"]
@@ -48,11 +47,11 @@ func TestEverySignInIsAnotherSession(t *testing.T) {
 	require.NotEqual(t, first["id"], b.session()["session"]["id"])
 }
 
-// Another AUTH_SECRET signs everybody out, and does nothing else.
-func TestAnotherSecretSignsEverybodyOut(t *testing.T) {
+// Another AUTH_SECRET ends all sessions and changes nothing else.
+func TestChangedSecretEndsSessions(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
-	s := newSite(t, providedBy(h))
+	s := newSite(t, withProvider(h))
 	b := s.browser()
 	b.signIn(h).requireSentTo("/")
 	user := b.user()
@@ -60,17 +59,16 @@ func TestAnotherSecretSignsEverybodyOut(t *testing.T) {
 	cookie := &http.Cookie{Name: sessionCookie, Value: b.cookies()[sessionCookie]}
 	a := later.do(call{path: "/get-session", cookie: cookie})
 	require.Equal(t, "null\n", a.text)
-	requireTaken(t, a)
-	require.NotNil(t, s.session(cookie), "it is the secret that has changed, not the session")
+	requireCookieCleared(t, a)
+	require.NotNil(t, s.session(cookie), "only the secret has changed")
 
 	again := &browser{later, later.browser().http}
 	again.signIn(h).requireSentTo("/")
 	require.Equal(t, user, again.user())
 }
 
-// Sessions come by cookie here. A request with a token is judged by the token,
-// which opens nothing here, whatever cookie is beside it.
-func TestAuthorizationOpensNothingHere(t *testing.T) {
+// A request with an Authorization header has no session, whatever its cookie.
+func TestAuthRoutesIgnoreAuthorizationHeader(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	cookie := s.signIn()
@@ -84,10 +82,10 @@ func TestAuthorizationOpensNothingHere(t *testing.T) {
 	require.NotContains(t, s.log.String(), "0123456789")
 
 	session := map[string]string{"Authorization": "Bearer " + cookie.Value}
-	require.Equal(t, "null\n", s.do(call{path: "/get-session", header: session}).text, "nor does a session by header")
+	require.Equal(t, "null\n", s.do(call{path: "/get-session", header: session}).text, "a session in the header is ignored too")
 }
 
-// everything is all that the database holds, a row a line.
+// everything is all that the database hang, a row a line.
 func (s *site) everything() string {
 	s.t.Helper()
 	db := s.config.Sessions.DB
@@ -109,7 +107,7 @@ func (s *site) everything() string {
 	return all.String()
 }
 
-// forms are the ways in which a secret could be written down.
+// forms returns the encodings in which a secret could be stored.
 func forms(secret string) []string {
 	return []string{
 		secret, hex.EncodeToString([]byte(secret)), // as PostgreSQL writes bytes
@@ -117,14 +115,14 @@ func forms(secret string) []string {
 	}
 }
 
-func TestSecretsOfASignInAreKeptNowhereInTheClear(t *testing.T) {
+func TestSignInSecretsAreNotStoredInClear(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
-	s := newSite(t, providedBy(h))
+	s := newSite(t, withProvider(h))
 	b := s.browser()
 	asked := b.begin("github")
-	require.NotContains(t, s.everything(), asked.Query().Get("state"), "only its hash is kept")
-	query := h.agree(asked)
+	require.NotContains(t, s.everything(), asked.Query().Get("state"), "only its hash is stored")
+	query := h.approve(asked)
 	b.back("github", query).requireSentTo("/")
 	b.list("/list-accounts")
 	b.session()
@@ -132,7 +130,7 @@ func TestSecretsOfASignInAreKeptNowhereInTheClear(t *testing.T) {
 	refused.begin("github")
 	refused.back("github", query).requireSentBack(s.errorPage(), reason("state_mismatch"))
 	wrong := s.browser()
-	code := h.agree(wrong.begin("github"))
+	code := h.approve(wrong.begin("github"))
 	code.Set("code", "no-such-code")
 	wrong.back("github", code).requireSentBack(s.errorPage(), reason("invalid_code"))
 
@@ -140,25 +138,25 @@ func TestSecretsOfASignInAreKeptNowhereInTheClear(t *testing.T) {
 	token, _, _ := strings.Cut(cookie, ".")
 	secrets := append(h.seen(), "no-such-code", cookie, token)
 	require.Len(t, secrets, 9, "the application's, two codes, two verifiers, a token, a code of nobody, a session's twice")
-	kept, logged := s.everything(), s.log.String()
-	require.Contains(t, kept, "ada@acme.example", "the search finds what is there")
-	require.Contains(t, kept, "provider_tokens (")
+	stored, logged := s.everything(), s.log.String()
+	require.Contains(t, stored, "ada@acme.example", "the search finds what is there")
+	require.Contains(t, stored, "provider_tokens (")
 	require.Contains(t, logged, "/api/auth/callback/github")
 	for _, secret := range secrets {
 		for _, form := range forms(secret) {
-			require.NotContains(t, kept, form)
+			require.NotContains(t, stored, form)
 			require.NotContains(t, logged, form)
-			for _, heard := range s.heard {
+			for _, heard := range s.responses {
 				require.NotContains(t, heard, form)
 			}
 		}
 	}
 }
 
-func TestTheTokenOfAProviderCanBeOpened(t *testing.T) {
+func TestProviderTokenIsStored(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
-	s := newSite(t, providedBy(h))
+	s := newSite(t, withProvider(h))
 	tokens := s.config.Tokens.(vault.Tokens)
 	b := s.browser()
 	for range 2 { // the second takes the place of the first
@@ -177,16 +175,16 @@ func TestTheTokenOfAProviderCanBeOpened(t *testing.T) {
 	require.ErrorIs(t, err, vault.ErrKeyChanged)
 }
 
-// A token that cannot be kept keeps nobody out.
-func TestSignInGoesOnWithoutAPlaceForTheToken(t *testing.T) {
+// A token that cannot be stored does not prevent the sign-in.
+func TestSignInSucceedsIfTokenCannotBeStored(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
-	s := newSite(t, providedBy(h))
+	s := newSite(t, withProvider(h))
 	_, err := s.config.Sessions.DB.Exec(t.Context(), "alter table provider_tokens rename to elsewhere")
 	require.NoError(t, err)
 	b := s.browser()
 	b.signIn(h).requireSentTo("/")
 	require.NotNil(t, b.session())
-	require.Contains(t, s.log.String(), "keep the provider's token")
+	require.Contains(t, s.log.String(), "store the provider's token")
 	h.requireNoSecret(s.log.String())
 }

@@ -26,16 +26,16 @@ func TestGetSession(t *testing.T) {
 	body := s.session(cookie)
 	require.Len(t, body, 2)
 	session, user := body["session"], body["user"]
-	for _, of := range []struct {
+	for _, c := range []struct {
 		values map[string]any
 		names  []string
 	}{
 		{session, []string{"expiresAt", "createdAt", "updatedAt"}},
 		{user, []string{"createdAt", "updatedAt"}},
 	} {
-		for _, name := range of.names {
-			require.Regexp(t, moment, of.values[name], name)
-			delete(of.values, name)
+		for _, name := range c.names {
+			require.Regexp(t, moment, c.values[name], name)
+			delete(c.values, name)
 		}
 	}
 	require.Regexp(t, "^[0-9a-f-]{36}$", session["id"])
@@ -59,7 +59,7 @@ func TestSessionLastsSevenDays(t *testing.T) {
 	require.Equal(t, 7*24*time.Hour, expires.Sub(created))
 }
 
-func TestWhoIsNotSignedInGetsNull(t *testing.T) {
+func TestGetSessionWithoutSessionIsNull(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	a := s.do(call{path: "/get-session"})
@@ -79,13 +79,13 @@ func TestWhoIsNotSignedInGetsNull(t *testing.T) {
 			a := s.do(call{path: "/get-session", cookie: &http.Cookie{Name: cookie.Name, Value: value}})
 			require.Equal(t, http.StatusOK, a.StatusCode)
 			require.Equal(t, "null\n", a.text)
-			requireTaken(t, a)
+			requireCookieCleared(t, a)
 		})
 	}
 }
 
-// requireTaken checks that an answer takes the session's cookie from the browser.
-func requireTaken(t *testing.T, a answer) {
+// requireCookieCleared checks that an answer takes the session's cookie from the browser.
+func requireCookieCleared(t *testing.T, a answer) {
 	t.Helper()
 	require.Equal(t, "better-auth.session_token=; Path=/; Max-Age=0; HttpOnly; SameSite=Lax", a.cookie().Raw)
 }
@@ -97,7 +97,7 @@ func TestSignOutEndsTheSessionOnTheServer(t *testing.T) {
 	a := s.do(call{path: "/sign-out", body: "{}", cookie: cookie})
 	require.Equal(t, http.StatusOK, a.StatusCode)
 	require.JSONEq(t, `{"success":true}`, a.text)
-	requireTaken(t, a)
+	requireCookieCleared(t, a)
 
 	require.Nil(t, s.session(cookie), "the old cookie is worth nothing")
 	require.NotNil(t, s.session(other), "another browser stays signed in")
@@ -125,10 +125,10 @@ func TestSessionInUseIsExtended(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	cookie := s.signIn()
-	s.move(25 * time.Hour)
+	s.advance(25 * time.Hour)
 	a := s.do(call{path: "/get-session", cookie: cookie})
-	require.Equal(t, cookie.Raw, a.cookie().Raw, "the browser is told anew")
-	s.move(6*24*time.Hour + 23*time.Hour)
+	require.Equal(t, cookie.Raw, a.cookie().Raw, "the cookie is set again")
+	s.advance(6*24*time.Hour + 23*time.Hour)
 	require.NotNil(t, s.session(cookie))
 }
 
@@ -136,15 +136,14 @@ func TestSessionEnds(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	cookie := s.signIn()
-	s.move(7*24*time.Hour + time.Second)
+	s.advance(7*24*time.Hour + time.Second)
 	a := s.do(call{path: "/get-session", cookie: cookie})
 	require.Equal(t, "null\n", a.text)
-	requireTaken(t, a)
+	requireCookieCleared(t, a)
 }
 
-// Who asks not to be remembered is signed in until the browser closes, also
-// after the session was extended.
-func TestASessionThatEndsWithTheBrowser(t *testing.T) {
+// Without rememberMe the cookie ends with the browser, even after the session is extended.
+func TestSessionCookieWithoutRememberMe(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	a := s.do(call{path: "/sign-in/email", body: `{"email":"` + email + `","password":"` + password + `","rememberMe":false}`})
@@ -153,7 +152,7 @@ func TestASessionThatEndsWithTheBrowser(t *testing.T) {
 	require.Equal(t, "better-auth.dont_remember=true; Path=/; HttpOnly; SameSite=Lax", cookies[0].Raw)
 	require.Equal(t, "better-auth.session_token="+cookies[1].Value+"; Path=/; HttpOnly; SameSite=Lax", cookies[1].Raw)
 
-	s.move(25 * time.Hour)
+	s.advance(25 * time.Hour)
 	forget := map[string]string{"Cookie": cookies[0].Name + "=true; " + cookies[1].Name + "=" + cookies[1].Value}
 	require.Equal(t, cookies, s.do(call{path: "/get-session", header: forget}).Cookies())
 	for _, taken := range s.do(call{path: "/sign-out", body: "{}", header: forget}).Cookies() {
@@ -161,42 +160,42 @@ func TestASessionThatEndsWithTheBrowser(t *testing.T) {
 	}
 }
 
-// Clients that keep the session in a cookie of their own wait for this one.
-func TestToChooseAWorkspaceSetsTheCookieAgain(t *testing.T) {
+// Clients that cache the session in their own cookie wait for this one.
+func TestSetActiveSetsCookieAgain(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	cookie := s.signIn()
-	choose := func(header map[string]string) []*http.Cookie {
+	choose := func(headers map[string]string) []*http.Cookie {
 		var bodies = []string{`{"organizationId":null}`, `{"organizationSlug":"zoe"}`, `{"organizationId":"` + s.home.String() + `"}`}
 		var last []*http.Cookie
 		for _, body := range bodies {
-			a := s.do(call{path: "/organization/set-active", body: body, header: header})
+			a := s.do(call{path: "/organization/set-active", body: body, header: headers})
 			require.Equal(t, http.StatusOK, a.StatusCode, a.text)
 			last = a.Cookies()
 			require.Equal(t, cookie.Value, last[len(last)-1].Value)
 		}
 		return last
 	}
-	kept := cookie.Name + "=" + cookie.Value
-	remembered := choose(map[string]string{"Cookie": kept})
+	header := cookie.Name + "=" + cookie.Value
+	remembered := choose(map[string]string{"Cookie": header})
 	require.Len(t, remembered, 1)
 	require.Equal(t, cookie.Raw, remembered[0].Raw)
 
-	s.move(time.Hour)
-	require.Equal(t, 7*24*3600-3600, choose(map[string]string{"Cookie": kept})[0].MaxAge, "no longer than the session")
+	s.advance(time.Hour)
+	require.Equal(t, 7*24*3600-3600, choose(map[string]string{"Cookie": header})[0].MaxAge, "no longer than the session")
 
-	s.move(25 * time.Hour)
-	require.Len(t, choose(map[string]string{"Cookie": kept}), 1, "once, also where the session is extended")
+	s.advance(25 * time.Hour)
+	require.Len(t, choose(map[string]string{"Cookie": header}), 1, "once, also where the session is extended")
 
-	forgotten := choose(map[string]string{"Cookie": kept + "; better-auth.dont_remember=true"})
+	forgotten := choose(map[string]string{"Cookie": header + "; better-auth.dont_remember=true"})
 	require.Len(t, forgotten, 2)
 	require.Zero(t, forgotten[1].MaxAge, "it ends with the browser as before")
 
-	elsewhere := s.do(call{path: "/organization/set-active", body: `{"organizationId":"` + s.person.String() + `"}`, header: map[string]string{"Cookie": kept}})
+	elsewhere := s.do(call{path: "/organization/set-active", body: `{"organizationId":"` + s.person.String() + `"}`, header: map[string]string{"Cookie": header}})
 	elsewhere.requireRefused(403, "USER_IS_NOT_A_MEMBER_OF_THE_ORGANIZATION")
 }
 
-func TestOnHTTPSTheCookieIsSecure(t *testing.T) {
+func TestSessionCookieIsSecureOnHTTPS(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, func(s *auth.Config) { s.Sessions.Secure = true })
 	cookie := s.signIn()
@@ -206,7 +205,7 @@ func TestOnHTTPSTheCookieIsSecure(t *testing.T) {
 	require.Nil(t, s.session(cookie), "one that came in the clear is not believed")
 }
 
-func TestWritesOfOtherSitesAreRefused(t *testing.T) {
+func TestCrossSiteWritesAreRefused(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	cookie := s.signIn()
@@ -251,9 +250,8 @@ func TestPathsAndMethods(t *testing.T) {
 	}
 }
 
-// The session's token is in the cookie and nowhere else, and neither it nor a
-// password is in the log.
-func TestSecretsStayWhereTheyBelong(t *testing.T) {
+// The session's token is only in the cookie; neither it nor a password is logged.
+func TestSessionSecretsAreNotLeaked(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	cookie := s.signIn()
@@ -276,8 +274,8 @@ func TestSecretsStayWhereTheyBelong(t *testing.T) {
 	require.NoError(t, err)
 	token, signature, _ := strings.Cut(value, ".")
 	require.Contains(t, s.log.String(), "closed pool", "the log says why")
-	require.Len(t, s.heard, 7)
-	for _, heard := range s.heard {
+	require.Len(t, s.responses, 7)
+	for _, heard := range s.responses {
 		require.NotContains(t, heard, token)
 		require.NotContains(t, heard, signature)
 		require.NotContains(t, heard, password)

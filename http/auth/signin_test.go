@@ -37,7 +37,7 @@ func TestSignIn(t *testing.T) {
 	require.Equal(t, s.person.String(), body.User["id"])
 }
 
-func TestSignInTakesThatToo(t *testing.T) {
+func TestSignInAcceptsVariants(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	form := url.Values{"email": {email}, "password": {password}}.Encode()
@@ -61,7 +61,7 @@ func TestSignInTakesThatToo(t *testing.T) {
 	}
 }
 
-// Who guesses does not learn which addresses there are.
+// The answer does not reveal which addresses exist.
 func TestSignInRefusesWrongAndUnknownAlike(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -77,7 +77,7 @@ func TestSignInRefusesWrongAndUnknownAlike(t *testing.T) {
 	require.Equal(t, wrong.Header, unknown.Header)
 }
 
-func TestSignInRefusesWhatItCannotRead(t *testing.T) {
+func TestSignInRefusesInvalidInput(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	const form = "application/x-www-form-urlencoded"
@@ -122,7 +122,7 @@ func TestSignInRefusesWhatItCannotRead(t *testing.T) {
 	}
 }
 
-func TestSignInSaysWhichFieldIsWrong(t *testing.T) {
+func TestSignInNamesInvalidField(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	for body, field := range map[string]string{
@@ -142,8 +142,8 @@ func TestSignInSaysWhichFieldIsWrong(t *testing.T) {
 	}
 }
 
-// No password has a NUL, of which JSON and forms have each their way.
-func TestNULInAPasswordIsWrong(t *testing.T) {
+// JSON and forms both refuse a NUL in a password.
+func TestNULInPasswordIsRefused(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.do(call{path: "/sign-in/email", body: signInBody(email, password+"\x00")}).requireRefused(400, "VALIDATION_ERROR")
@@ -181,8 +181,8 @@ func TestSignInIsLimited(t *testing.T) {
 	require.Equal(t, http.StatusOK, s.do(call{path: "/sign-out", body: "{}", cookie: cookie}).StatusCode)
 }
 
-// Who tries passwords is limited also where there are none to be had.
-func TestSignInIsLimitedWhereItIsOff(t *testing.T) {
+// The limit applies even if password sign-in is disabled.
+func TestDisabledSignInIsLimited(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, withLimit(t, 1), func(s *auth.Config) { s.DevSignIn = false })
 	s.do(call{path: "/sign-in/email", body: "{}"}).requireRefused(400, "EMAIL_PASSWORD_DISABLED")

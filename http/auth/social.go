@@ -1,21 +1,25 @@
 package auth
 
 import (
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"unicode"
 
 	"golang.org/x/oauth2"
 
+	"svc/commands"
 	"svc/config"
 	"svc/events"
 	"svc/http/limit"
@@ -24,61 +28,61 @@ import (
 	"svc/sessions"
 )
 
-// maxAddress is how many bytes an address may have to which a browser is sent on.
+// maxAddress bounds an address to which a browser is redirected, in bytes.
 const maxAddress = 2048
 
 func (s *Server) stateCookieName() string {
-	if s.sessions.Secure {
+	if s.Sessions.Secure {
 		return "__Secure-better-auth.state"
 	}
 	return "better-auth.state"
 }
 
-// signInSocial begins a sign-in: it keeps a state that can be taken up once,
-// by the browser that holds the cookie, and says where to go.
-func (s *Server) signInSocial(v *visit) (any, error) {
-	if err := s.signInLimit.Allow(v.Context(), v.w.Header(), limit.Address(v.Request)); err != nil {
+// signInSocial begins a sign-in. It stores a state, which can be used once and only by the browser with the
+// cookie, and returns the provider's URL.
+func (s *Server) signInSocial(r *request) (any, error) {
+	if err := s.SignInLimit.Allow(r.Context(), r.w.Header(), limit.Address(r.Request)); err != nil {
 		return nil, err
 	}
-	in, err := read[struct {
+	in, err := readBody[struct {
 		Provider           *string `json:"provider"`
 		CallbackURL        string  `json:"callbackURL"`
 		ErrorCallbackURL   string  `json:"errorCallbackURL"`
 		NewUserCallbackURL string  `json:"newUserCallbackURL"`
 		DisableRedirect    bool    `json:"disableRedirect"`
-	}](v)
+	}](r)
 	if err != nil {
 		return nil, err
 	}
 	if in.Provider == nil {
-		return nil, need("provider", "")
+		return nil, requireField("provider", "")
 	}
-	provider, ok := s.providers[*in.Provider]
+	provider, ok := s.Providers[*in.Provider]
 	switch {
 	case !ok:
 		return nil, errProvider
-	case in.CallbackURL != "" && !s.trusted(in.CallbackURL):
+	case in.CallbackURL != "" && !s.isOwnAddress(in.CallbackURL):
 		return nil, errCallbackURL
-	case in.ErrorCallbackURL != "" && !s.trusted(in.ErrorCallbackURL):
+	case in.ErrorCallbackURL != "" && !s.isOwnAddress(in.ErrorCallbackURL):
 		return nil, errErrorURL
-	case in.NewUserCallbackURL != "" && !s.trusted(in.NewUserCallbackURL):
+	case in.NewUserCallbackURL != "" && !s.isOwnAddress(in.NewUserCallbackURL):
 		return nil, errNewUserURL
 	}
 	raw := make([]byte, 32)
 	rand.Read(raw)
 	state := base64.RawURLEncoding.EncodeToString(raw)
 	verifier := oauth2.GenerateVerifier()
-	err = s.states.Begin(v.Context(), state, sessions.State{
+	err = s.States.Begin(r.Context(), state, sessions.State{
 		Provider: *in.Provider, Verifier: verifier, CallbackURL: in.CallbackURL,
 		ErrorCallbackURL: in.ErrorCallbackURL, NewUserURL: in.NewUserCallbackURL,
 	})
 	if err != nil {
 		return nil, err
 	}
-	http.SetCookie(v.w, s.stateCookie(s.signState(state), int(sessions.StateLifetime.Seconds())))
+	http.SetCookie(r.w, s.stateCookie(s.signState(state), int(sessions.StateLifetime.Seconds())))
 	where := provider.authorize(state, verifier)
 	if !in.DisableRedirect {
-		v.w.Header().Set("Location", where)
+		r.w.Header().Set("Location", where)
 	}
 	return map[string]any{"url": where, "redirect": !in.DisableRedirect}, nil
 }
@@ -86,58 +90,58 @@ func (s *Server) signInSocial(v *visit) (any, error) {
 func (s *Server) stateCookie(value string, age int) *http.Cookie {
 	return &http.Cookie{
 		Name: s.stateCookieName(), Value: value, Path: "/", MaxAge: age,
-		HttpOnly: true, Secure: s.sessions.Secure, SameSite: http.SameSiteLaxMode,
+		HttpOnly: true, Secure: s.Sessions.Secure, SameSite: http.SameSiteLaxMode,
 	}
 }
 
 // signState binds a state to the browser that began with it.
 func (s *Server) signState(state string) string {
-	mac := hmac.New(sha256.New, s.sessions.Secret)
+	mac := hmac.New(sha256.New, s.Sessions.Secret)
 	mac.Write([]byte("state " + state))
 	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
 }
 
-// trusted tells an address of ours, to which a browser may be sent on, from
-// others: a path, or an address of the same origin.
-func (s *Server) trusted(address string) bool {
-	u, err := url.Parse(address)                                                          // which refuses control characters that are not escaped
-	if err != nil || u.User != nil || len(address) > maxAddress || input.URLHasToken(u) { // it is kept for a while
+// isOwnAddress reports whether address is a path or a URL of this service's origin, to which a browser may be
+// redirected.
+func (s *Server) isOwnAddress(address string) bool {
+	u, err := url.Parse(address)                                                          // fails for unescaped control characters
+	if err != nil || u.User != nil || len(address) > maxAddress || input.URLHasToken(u) { // it would be stored
 		return false
 	}
 	if strings.HasPrefix(u.Path, "//") || strings.ContainsFunc(u.Path, func(r rune) bool { return r == '\\' || unicode.IsControl(r) }) {
-		return false // what it says once it is decoded
+		return false // browsers treat the decoded path as another host
 	}
 	if u.Scheme == "" && u.Host == "" {
 		return strings.HasPrefix(address, "/") && !strings.HasPrefix(address, "//")
 	}
-	return input.Origin(u) == s.origin
+	return input.Origin(u) == s.Origin
 }
 
-// callback ends a sign-in. Whatever happens, the browser is sent somewhere.
-func (s *Server) callback(v *visit) (any, error) {
-	name := v.PathValue("provider")
-	state, err := s.takeState(v, name)
-	http.SetCookie(v.w, s.stateCookie("", -1))
-	if err != nil && v.URL.Query().Get("error") == errRedirect.Error() {
-		return s.sendBack(v, sessions.State{}, errRedirect, "") // at the registered address, for which the browser has no cookie
+// callback ends a sign-in. It always redirects the browser.
+func (s *Server) callback(r *request) (any, error) {
+	name := r.PathValue("provider")
+	state, err := s.consumeState(r, name)
+	http.SetCookie(r.w, s.stateCookie("", -1))
+	if err != nil && r.URL.Query().Get("error") == errRedirect.Error() {
+		return s.redirectWithError(r, sessions.State{}, errRedirect, "") // arrives at the registered address, without our cookie
 	}
 	if err != nil {
-		return s.sendBack(v, state, err, "")
+		return s.redirectWithError(r, state, err, "")
 	}
-	q := v.URL.Query()
+	q := r.URL.Query()
 	if q.Get("error") != "" {
-		return s.sendBack(v, state, errors.New(plain(q.Get("error"))), plain(q.Get("error_description")))
+		return s.redirectWithError(r, state, errors.New(cleanText(q.Get("error"))), cleanText(q.Get("error_description")))
 	}
-	who, token, err := s.providers[name].exchange(v.Context(), q.Get("code"), state.Verifier)
+	who, token, err := s.Providers[name].exchange(r.Context(), q.Get("code"), state.Verifier)
 	if err != nil {
-		return s.sendBack(v, state, err, "")
+		return s.redirectWithError(r, state, err, "")
 	}
-	made, err := s.admit(v, name, who)
+	made, err := s.signInProfile(r, name, who)
 	if err != nil {
-		return s.sendBack(v, state, err, "")
+		return s.redirectWithError(r, state, err, "")
 	}
-	if err := s.keepToken(v.Context(), v.session.User, name, token); err != nil {
-		s.log.WarnContext(v.Context(), "keep the provider's token", "err", err)
+	if err := s.storeToken(r.Context(), r.session.User, name, token); err != nil {
+		s.Log.WarnContext(r.Context(), "store the provider's token", "err", err)
 	}
 	where := state.CallbackURL
 	if made && state.NewUserURL != "" {
@@ -146,53 +150,71 @@ func (s *Server) callback(v *visit) (any, error) {
 	if where == "" {
 		where = "/"
 	}
-	http.Redirect(v.w, v.Request, where, http.StatusFound)
+	http.Redirect(r.w, r.Request, where, http.StatusFound)
 	return nil, errAnswered
 }
 
-// callbackForm leads a provider that posts its answer to the same place.
-func (s *Server) callbackForm(v *visit) (any, error) {
-	if err := v.ParseForm(); err != nil {
+// signInProfile signs in the person whose profile the provider returned. isNew reports whether
+// they were registered by it. A profile whose account or address belongs to somebody else fails
+// with errNotLinked.
+func (s *Server) signInProfile(r *request, provider string, p profile) (isNew bool, err error) {
+	person, err := s.Commands.SignIn(r.Context(), commands.SignIn{
+		Meta:    r.meta(events.ID{}),
+		Account: events.UserAccountLinked{Provider: provider, Account: strconv.FormatInt(p.ID, 10), Login: p.Login},
+		Name:    p.displayName(), Emails: p.emails, AvatarURL: p.AvatarURL,
+		StaleMemberships: s.Members.WorkspacesWithOtherProfile,
+	})
+	if errors.Is(err, commands.ErrNotLinked) {
+		return false, fmt.Errorf("%w: %w", errNotLinked, err)
+	}
+	if err != nil {
+		return false, err
+	}
+	return person.New, s.startSession(r, person.User, person.Home, provider, true)
+}
+
+// callbackForm redirects a provider's POST to the GET.
+func (s *Server) callbackForm(r *request) (any, error) {
+	if err := r.ParseForm(); err != nil {
 		return nil, errBadJSON
 	}
-	answer := v.PostForm
-	maps.Copy(answer, v.URL.Query()) // a state may be there, and counts more
-	http.Redirect(v.w, v.Request, v.URL.Path+"?"+answer.Encode(), http.StatusFound)
+	answer := r.PostForm
+	maps.Copy(answer, r.URL.Query()) // the query takes precedence
+	http.Redirect(r.w, r.Request, r.URL.Path+"?"+answer.Encode(), http.StatusFound)
 	return nil, errAnswered
 }
 
-// Errors before there is anything to go by.
+// Errors of a callback without a valid state.
 var (
 	errState         = errors.New("state_mismatch")
 	errNoState       = errors.New("state_not_found")
 	errNoOAuthClient = errors.New("oauth_provider_not_found")
 )
 
-// takeState takes up the sign-in that the browser comes back from. Where that
-// cannot be, the state says where its errors go, if anybody knows; a browser that
-// has not begun the sign-in does not use it up.
-func (s *Server) takeState(v *visit, provider string) (state sessions.State, err error) {
-	random := v.URL.Query().Get("state")
+// consumeState returns the state of the sign-in and invalidates it, if the browser's cookie matches. If it does
+// not, the state stays valid, and the returned one has only the address for errors, if it is known.
+func (s *Server) consumeState(r *request, provider string) (state sessions.State, err error) {
+	random := r.URL.Query().Get("state")
 	refusal := errState
-	cookie, _ := v.Cookie(s.stateCookieName())
+	cookie, _ := r.Cookie(s.stateCookieName())
 	switch {
-	case s.providers[provider] == nil:
+	case s.Providers[provider] == nil:
 		refusal = errNoOAuthClient
 	case random == "":
 		return state, errNoState
 	case cookie != nil && hmac.Equal([]byte(cookie.Value), []byte(s.signState(random))):
-		state, ok, err := s.states.Take(v.Context(), random)
+		state, ok, err := s.States.Take(r.Context(), random)
 		if err == nil && (!ok || state.Provider != provider) {
 			err = errState
 		}
 		return state, err
 	}
-	state.ErrorCallbackURL, err = s.states.ErrorURL(v.Context(), random)
-	return state, orElse(err, refusal)
+	state.ErrorCallbackURL, err = s.States.ErrorURL(r.Context(), random)
+	return state, cmp.Or[error](err, refusal)
 }
 
-// plain keeps of a provider's words what is safe in an address of ours.
-func plain(s string) string {
+// cleanText returns a provider's text as valid UTF-8 of at most 200 characters, with tokens redacted.
+func cleanText(s string) string {
 	s = input.Redact(strings.ToValidUTF8(s, ""))
 	if runes := []rune(s); len(runes) > 200 {
 		s = string(runes[:200])
@@ -200,15 +222,15 @@ func plain(s string) string {
 	return s
 }
 
-// sendBack tells the browser why there is no session. What is not one of the
-// known reasons is called internal. Each is logged, and our own page, if there is no
-// other, is told the request under which that was done, and what leads on from there.
-func (s *Server) sendBack(v *visit, state sessions.State, err error, description string) (any, error) {
+// redirectWithError redirects the browser with an error code: to the state's ErrorCallbackURL, or to our own
+// error page with the request id and the address to retry. It logs the error. An unknown error has the code
+// internal_server_error.
+func (s *Server) redirectWithError(r *request, state sessions.State, err error, description string) (any, error) {
 	level := slog.LevelWarn
-	if description != "" { // the provider's word, such as that the person declined
+	if description != "" { // from the provider, for example because the person declined
 		level = slog.LevelInfo
 	}
-	s.log.Log(v.Context(), level, "sign-in came to nothing", "err", err)
+	s.Log.Log(r.Context(), level, "sign-in failed", "err", err)
 	reason := err.Error()
 	for _, known := range []error{errInvalidCode, errNoUserInfo, errNoEmail, errNotLinked, errRedirect, errScope} {
 		if errors.Is(err, known) {
@@ -224,9 +246,9 @@ func (s *Server) sendBack(v *visit, state sessions.State, err error, description
 	}
 	where := state.ErrorCallbackURL
 	if where == "" {
-		where = s.origin + prefix + "/error"
-		q.Set("request_id", middleware.RequestID(v.Context()))
-		if name := v.PathValue("provider"); s.providers[name] != nil {
+		where = s.Origin + prefix + "/error"
+		q.Set("request_id", middleware.RequestID(r.Context()))
+		if name := r.PathValue("provider"); s.Providers[name] != nil {
 			q.Set("provider", name)
 		}
 		if state.CallbackURL != "" {
@@ -242,11 +264,11 @@ func (s *Server) sendBack(v *visit, state sessions.State, err error, description
 	if fragment != "" {
 		where += "#" + fragment
 	}
-	http.Redirect(v.w, v.Request, where, http.StatusFound)
+	http.Redirect(r.w, r.Request, where, http.StatusFound)
 	return nil, errAnswered
 }
 
-// keepToken seals the provider's token away.
-func (s *Server) keepToken(ctx context.Context, user events.ID, provider string, token *oauth2.Token) error {
-	return s.tokens.Put(ctx, user, provider, config.Secret(token.AccessToken))
+// storeToken stores the provider's token, encrypted.
+func (s *Server) storeToken(ctx context.Context, user events.ID, provider string, token *oauth2.Token) error {
+	return s.Tokens.Put(ctx, user, provider, config.Secret(token.AccessToken))
 }

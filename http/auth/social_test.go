@@ -19,8 +19,7 @@ import (
 	"svc/vault"
 )
 
-// newCodeHost is the code host for development, where an application is
-// registered with a callback.
+// newCodeHost starts the development code host with a registered callback, and returns its URL.
 func newCodeHost(t *testing.T, callback string) string {
 	t.Helper()
 	handler, err := codehost.New(codehost.Config{
@@ -36,7 +35,7 @@ func newCodeHost(t *testing.T, callback string) string {
 	return server.URL
 }
 
-// answerAt answers a code host's form, and returns where it leads.
+// answerAt submits a code host's form, and returns the redirect.
 func answerAt(t *testing.T, form *url.URL, fields url.Values) *url.URL {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, form.String(), strings.NewReader(fields.Encode()))
@@ -123,8 +122,7 @@ func TestSignInThroughACodeHost(t *testing.T) {
 	}
 }
 
-// requireHarmless checks that the token which was kept of somebody lets nobody
-// make a repository in their name.
+// requireHarmless checks that the stored token cannot create a repository.
 func requireHarmless(t *testing.T, s *site, web, provider string, user any) {
 	t.Helper()
 	id, err := events.ParseID(fmt.Sprint(user))
@@ -147,10 +145,10 @@ func requireHarmless(t *testing.T, s *site, web, provider string, user any) {
 	}
 }
 
-func TestSignInBegins(t *testing.T) {
+func TestSignInSocial(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
-	s := newSite(t, providedBy(h))
+	s := newSite(t, withProvider(h))
 	for name, c := range map[string]struct {
 		body     string
 		location bool
@@ -180,10 +178,10 @@ func TestSignInBegins(t *testing.T) {
 	}
 }
 
-func TestSignInDoesNotBegin(t *testing.T) {
+func TestSignInSocialRefusals(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
-	s := newSite(t, providedBy(h))
+	s := newSite(t, withProvider(h))
 	for name, c := range map[string]struct {
 		body   string
 		status int
@@ -203,12 +201,11 @@ func TestSignInDoesNotBegin(t *testing.T) {
 	require.Zero(t, s.count("oauth_states"))
 }
 
-// Whoever writes our address in capitals or with the port that goes without saying
-// means us.
-func TestOurAddressWrittenOtherwise(t *testing.T) {
+// Upper case and the default port do not make an address foreign.
+func TestOwnOriginVariants(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
-	s := newSite(t, providedBy(h), func(s *auth.Config) { s.Origin = "https://svc.example.com" })
+	s := newSite(t, withProvider(h), func(s *auth.Config) { s.Origin = "https://svc.example.com" })
 	for address, status := range map[string]int{
 		"https://svc.example.com/inbox":      200,
 		"HTTPS://Svc.Example.com:443/inbox":  200,
@@ -222,33 +219,32 @@ func TestOurAddressWrittenOtherwise(t *testing.T) {
 	}
 }
 
-func TestBeginningIsLimited(t *testing.T) {
+func TestSignInSocialIsLimited(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
-	s := newSite(t, withLimit(t, 1), providedBy(h))
+	s := newSite(t, withLimit(t, 1), withProvider(h))
 	b := s.browser()
 	b.begin("github")
 	s.do(call{path: "/sign-in/social", body: `{"provider":"github"}`}).requireRefused(429, "rate_limited")
 }
 
-func TestOnHTTPSTheStateCookieIsSecure(t *testing.T) {
+func TestStateCookieIsSecureOnHTTPS(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
-	s := newSite(t, providedBy(h), func(s *auth.Config) { s.Sessions.Secure = true })
+	s := newSite(t, withProvider(h), func(s *auth.Config) { s.Sessions.Secure = true })
 	cookie := s.do(call{path: "/sign-in/social", body: `{"provider":"github"}`}).cookie()
 	require.Equal(t, "__Secure-better-auth.state="+cookie.Value+"; Path=/; Max-Age=600; HttpOnly; Secure; SameSite=Lax", cookie.Raw)
 }
 
-// A provider may post its answer, all of it or what is not in the address. The
-// cookie does not come along from there, but it does with the GET that the browser
-// is led to.
-func TestAProviderMayPostItsAnswer(t *testing.T) {
+// A provider may post its answer, or the part of it that is not in the query. The cross-site POST has no
+// cookie, but the GET to which it redirects has.
+func TestCallbackByPost(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
-	s := newSite(t, providedBy(h))
+	s := newSite(t, withProvider(h))
 	for _, inAddress := range [][]string{nil, {"state"}, {"state", "code"}} {
 		b := s.browser()
-		query := h.agree(b.begin("github", "callbackURL", "/inbox"))
+		query := h.approve(b.begin("github", "callbackURL", "/inbox"))
 		address, body := url.Values{}, maps.Clone(query)
 		for _, name := range inAddress {
 			address.Set(name, query.Get(name))

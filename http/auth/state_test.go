@@ -14,8 +14,8 @@ import (
 	"svc/sessions"
 )
 
-// twice gives a site the same host under two names.
-func twice(h *host) func(*auth.Config) {
+// withTwoProviders configures the same host as two providers.
+func withTwoProviders(h *host) func(*auth.Config) {
 	return func(s *auth.Config) {
 		s.Providers = map[string]*auth.Provider{}
 		for _, name := range []string{"github", "gitea"} {
@@ -24,7 +24,7 @@ func twice(h *host) func(*auth.Config) {
 	}
 }
 
-func TestOnlyTheBrowserThatBeganEndsASignIn(t *testing.T) {
+func TestCallbackRequiresMatchingState(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		spoil    func(s *site, b *browser, query url.Values) *browser // returns who comes back
@@ -63,7 +63,7 @@ func TestOnlyTheBrowserThatBeganEndsASignIn(t *testing.T) {
 			return b
 		}, reason: "state_mismatch"},
 		"ten minutes have passed": {spoil: func(s *site, b *browser, _ url.Values) *browser {
-			s.move(10 * time.Minute)
+			s.advance(10 * time.Minute)
 			return b
 		}, reason: "state_mismatch"},
 		"another provider sends the browser": {spoil: func(_ *site, b *browser, _ url.Values) *browser { return b },
@@ -77,9 +77,9 @@ func TestOnlyTheBrowserThatBeganEndsASignIn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h := newHost(t)
-			s := newSite(t, twice(h))
+			s := newSite(t, withTwoProviders(h))
 			b := s.browser()
-			query := h.agree(b.begin("github", "callbackURL", "/inbox", "errorCallbackURL", "/sorry"))
+			query := h.approve(b.begin("github", "callbackURL", "/inbox", "errorCallbackURL", "/sorry"))
 			before := s.tally()
 			if c.provider == "" {
 				c.provider = "github"
@@ -96,7 +96,7 @@ func TestOnlyTheBrowserThatBeganEndsASignIn(t *testing.T) {
 	}
 }
 
-// withSecret is the site as it is once AUTH_SECRET has changed.
+// withSecret returns the site with another AUTH_SECRET.
 func (s *site) withSecret(secret string) *site {
 	changed := *s.config
 	changed.Sessions = &sessions.Store{DB: s.config.Sessions.DB, Secret: []byte(secret), Now: s.now}
@@ -105,56 +105,55 @@ func (s *site) withSecret(secret string) *site {
 	return &site{t: s.t, url: server.URL, config: &changed, log: s.log}
 }
 
-func TestAStateCountsUntilItIsTenMinutesOld(t *testing.T) {
+func TestStateLastsTenMinutes(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
-	s := newSite(t, providedBy(h))
+	s := newSite(t, withProvider(h))
 	b := s.browser()
-	query := h.agree(b.begin("github"))
-	s.move(10*time.Minute - time.Second)
+	query := h.approve(b.begin("github"))
+	s.advance(10*time.Minute - time.Second)
 	b.back("github", query).requireSentTo("/")
 }
 
-func TestAStateCountsOnce(t *testing.T) {
+func TestStateIsUsedOnce(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
-	s := newSite(t, providedBy(h))
+	s := newSite(t, withProvider(h))
 	b := s.browser()
 	asked := b.begin("github")
 	cookie := b.cookies()[stateCookie]
-	b.back("github", h.agree(asked)).requireSentTo("/")
+	b.back("github", h.approve(asked)).requireSentTo("/")
 	before := s.tally()
 
 	thief := s.browser()
 	thief.plant(stateCookie, cookie)
-	thief.back("github", h.agree(asked)).requireSentBack(s.errorPage(), reason("state_mismatch"))
+	thief.back("github", h.approve(asked)).requireSentBack(s.errorPage(), reason("state_mismatch"))
 	require.Nil(t, thief.session())
 	require.Equal(t, before, s.tally())
 
 	asked = b.begin("github", "errorCallbackURL", "/sorry")
-	b.back("github", h.agree(asked)).requireSentTo("/")
-	b.back("github", h.agree(asked)).requireSentBack("/sorry", reason("state_mismatch")) // the page was loaded again
+	b.back("github", h.approve(asked)).requireSentTo("/")
+	b.back("github", h.approve(asked)).requireSentBack("/sorry", reason("state_mismatch")) // the page was loaded again
 }
 
-// Whoever learns a state from somewhere cannot spoil the sign-in.
-func TestAStrangerDoesNotUseAStateUp(t *testing.T) {
+// A state that leaks cannot be used to break the sign-in.
+func TestForeignBrowserDoesNotConsumeState(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
-	s := newSite(t, providedBy(h))
+	s := newSite(t, withProvider(h))
 	b := s.browser()
-	query := h.agree(b.begin("github"))
+	query := h.approve(b.begin("github"))
 	s.browser().back("github", query).requireSentBack(s.errorPage(), reason("state_mismatch"))
 	b.back("github", query).requireSentTo("/")
 }
 
-// Somebody's own code, put into another's browser, would sign that other
-// person in as them.
-func TestACodeOfAnotherBrowserIsRefused(t *testing.T) {
+// Otherwise a code put into another browser would sign that person in as its owner.
+func TestCodeOfOtherBrowserIsRefused(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
-	s := newSite(t, providedBy(h))
+	s := newSite(t, withProvider(h))
 	eve, b := s.browser(), s.browser()
-	stolen, own := h.agree(eve.begin("github")), h.agree(b.begin("github"))
+	stolen, own := h.approve(eve.begin("github")), h.approve(b.begin("github"))
 	before := s.tally()
 	own.Set("code", stolen.Get("code"))
 	b.back("github", own).requireSentBack(s.errorPage(), reason("invalid_code"))
@@ -163,29 +162,29 @@ func TestACodeOfAnotherBrowserIsRefused(t *testing.T) {
 	h.requireNoSecret(s.log.String())
 }
 
-func TestSignInsThatWereGivenUpAreClearedAway(t *testing.T) {
+func TestAbandonedSignInsAreDeleted(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
-	s := newSite(t, providedBy(h))
+	s := newSite(t, withProvider(h))
 	for range 3 {
 		s.browser().begin("github")
 	}
 	require.Equal(t, 3, s.count("oauth_states"))
-	s.move(70*time.Minute - time.Second)
+	s.advance(70*time.Minute - time.Second)
 	s.browser().begin("github")
-	require.Equal(t, 4, s.count("oauth_states"), "for so long it is known where their errors go")
-	s.move(time.Second)
+	require.Equal(t, 4, s.count("oauth_states"), "their error addresses are kept for an hour more")
+	s.advance(time.Second)
 	s.browser().begin("github")
 	require.Equal(t, 2, s.count("oauth_states"))
 }
 
-func TestTheProviderSaysNo(t *testing.T) {
+func TestProviderErrors(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
-	s := newSite(t, providedBy(h))
+	s := newSite(t, withProvider(h))
 	long := strings.Repeat("é", 300)
 	for name, c := range map[string]struct {
-		said, told url.Values // told is as said if nil
+		query, want url.Values // nil means query
 	}{
 		"the person declined":     {url.Values{"error": {"access_denied"}, "error_description": {"The user has denied your application access."}}, nil},
 		"no description":          {reason("temporarily_unavailable"), nil},
@@ -201,12 +200,12 @@ func TestTheProviderSaysNo(t *testing.T) {
 				before := s.tally()
 				b := s.browser()
 				asked := b.begin("github", "errorCallbackURL", place)
-				said, told := maps.Clone(c.said), c.told
-				if told == nil {
-					told = c.said
+				query, want := maps.Clone(c.query), c.want
+				if want == nil {
+					want = c.query
 				}
-				said.Set("state", asked.Query().Get("state"))
-				b.back("github", said).requireSentBack(where, told)
+				query.Set("state", asked.Query().Get("state"))
+				b.back("github", query).requireSentBack(where, want)
 				require.Nil(t, b.session())
 				require.Equal(t, before, s.tally())
 			})
@@ -214,10 +213,10 @@ func TestTheProviderSaysNo(t *testing.T) {
 	}
 }
 
-func TestTheReasonIsAddedToTheAddress(t *testing.T) {
+func TestErrorIsAppendedToCallbackURL(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
-	s := newSite(t, providedBy(h))
+	s := newSite(t, withProvider(h))
 	for asked, want := range map[string]string{
 		"/sorry":             "/sorry?error=access_denied",
 		"/sorry?a=1":         "/sorry?a=1&error=access_denied",

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"svc/events"
+	"svc/http/openapi"
 )
 
 var (
@@ -14,8 +15,8 @@ var (
 	exampleRegistration = registration{
 		RunnerID: exampleRunner, WorkspaceID: exampleWorkspace, Name: "builder-1",
 		Certificate: examplePEM("CERTIFICATE"), CACertificate: examplePEM("CERTIFICATE"), Serial: exampleSerial,
-		NotBefore: formatTime(exampleTime.Add(-5 * time.Minute)), NotAfter: formatTime(exampleTime.AddDate(0, 0, 7)),
-		RenewAfter: formatTime(exampleTime.AddDate(0, 0, 4).Add(16 * time.Hour)),
+		NotBefore: openapi.FormatTime(exampleTime.Add(-5 * time.Minute)), NotAfter: openapi.FormatTime(exampleTime.AddDate(0, 0, 7)),
+		RenewAfter: openapi.FormatTime(exampleTime.AddDate(0, 0, 4).Add(16 * time.Hour)),
 		AgentURL:   "wss://farm.example/api/v1/farm/agent", HeartbeatSeconds: 10, ArtifactMaxJobBytes: 256 << 20,
 		ReleaseKeys: []string{"ed25519:gOXG…"},
 	}
@@ -25,7 +26,7 @@ var (
 	}
 	exampleSelf = self{
 		RunnerID: exampleRunner, WorkspaceID: exampleWorkspace, Name: "builder-1", State: events.RunnerIsOnline, Serial: exampleSerial,
-		NotAfter: formatTime(exampleTime.AddDate(0, 0, 7)), ServerTime: formatTime(exampleTime),
+		NotAfter: openapi.FormatTime(exampleTime.AddDate(0, 0, 7)), ServerTime: openapi.FormatTime(exampleTime),
 	}
 )
 

@@ -108,19 +108,19 @@ type registrationRequest struct {
 }
 
 type registration struct {
-	RunnerID            string    `json:"runnerId" format:"uuid"`
-	WorkspaceID         string    `json:"workspaceId" format:"uuid"`
-	Name                string    `json:"name" example:"builder-1"`
-	Certificate         string    `json:"certificate" doc:"PEM."`
-	CACertificate       string    `json:"caCertificate" doc:"Of the workspace's authority, in PEM."`
-	Serial              string    `json:"serial" doc:"Hex." example:"4f8c1d04b7a9e35066d1f2c3a4b59687"`
-	NotBefore           timestamp `json:"notBefore"`
-	NotAfter            timestamp `json:"notAfter"`
-	RenewAfter          timestamp `json:"renewAfter" doc:"When to ask for the next one."`
-	AgentURL            string    `json:"agentUrl" doc:"Where to connect." example:"wss://farm.example/api/v1/farm/agent"`
-	HeartbeatSeconds    int       `json:"heartbeatSeconds" example:"10"`
-	ArtifactMaxJobBytes int64     `json:"artifactMaxJobBytes" example:"268435456"`
-	ReleaseKeys         []string  `json:"releaseKeys" nullable:"false" doc:"That releases of the agent are signed with."`
+	RunnerID            string            `json:"runnerId" format:"uuid"`
+	WorkspaceID         string            `json:"workspaceId" format:"uuid"`
+	Name                string            `json:"name" example:"builder-1"`
+	Certificate         string            `json:"certificate" doc:"PEM."`
+	CACertificate       string            `json:"caCertificate" doc:"Of the workspace's authority, in PEM."`
+	Serial              string            `json:"serial" doc:"Hex." example:"4f8c1d04b7a9e35066d1f2c3a4b59687"`
+	NotBefore           openapi.Timestamp `json:"notBefore"`
+	NotAfter            openapi.Timestamp `json:"notAfter"`
+	RenewAfter          openapi.Timestamp `json:"renewAfter" doc:"When to ask for the next one."`
+	AgentURL            string            `json:"agentUrl" doc:"Where to connect." example:"wss://farm.example/api/v1/farm/agent"`
+	HeartbeatSeconds    int               `json:"heartbeatSeconds" example:"10"`
+	ArtifactMaxJobBytes int64             `json:"artifactMaxJobBytes" example:"268435456"`
+	ReleaseKeys         []string          `json:"releaseKeys" nullable:"false" doc:"That releases of the agent are signed with."`
 }
 
 type registrationAnswer struct {
@@ -217,8 +217,9 @@ func (s *Server) certificateAnswer(
 	return &registrationAnswer{CacheControl: "no-store", Body: registration{
 		RunnerID: runner.String(), WorkspaceID: workspace.String(), Name: name,
 		Certificate: text, CACertificate: a.PEM(), Serial: c.Serial,
-		NotBefore: formatTime(c.NotBefore), NotAfter: formatTime(c.NotAfter), RenewAfter: formatTime(certificate.RenewAfter(c)),
-		AgentURL: agent, HeartbeatSeconds: int(wire.HeartbeatEvery / time.Second), ArtifactMaxJobBytes: s.ArtifactMaxJobBytes,
+		NotBefore: openapi.FormatTime(c.NotBefore), NotAfter: openapi.FormatTime(c.NotAfter),
+		RenewAfter: openapi.FormatTime(certificate.RenewAfter(c)),
+		AgentURL:   agent, HeartbeatSeconds: int(wire.HeartbeatEvery / time.Second), ArtifactMaxJobBytes: s.ArtifactMaxJobBytes,
 		ReleaseKeys: s.releaseKeys(),
 	}}, nil
 }
@@ -238,14 +239,14 @@ type self struct {
 	Name        string             `json:"name" example:"builder-1"`
 	State       events.RunnerState `json:"state" enum:"enrolled,online,offline,draining"`
 	Serial      string             `json:"serial" doc:"Of the certificate that was shown."`
-	NotAfter    timestamp          `json:"notAfter" doc:"Of that certificate."`
-	ServerTime  timestamp          `json:"serverTime"`
+	NotAfter    openapi.Timestamp  `json:"notAfter" doc:"Of that certificate."`
+	ServerTime  openapi.Timestamp  `json:"serverTime"`
 }
 
 func (s *Server) self(ctx context.Context, _ *struct{}) (*selfAnswer, error) {
 	c := RunnerOf(ctx)
 	return &selfAnswer{Body: self{
 		RunnerID: c.ID.String(), WorkspaceID: c.Workspace.String(), Name: c.Name, State: c.State,
-		Serial: c.Serial, NotAfter: formatTime(c.NotAfter), ServerTime: formatTime(s.Now()),
+		Serial: c.Serial, NotAfter: openapi.FormatTime(c.NotAfter), ServerTime: openapi.FormatTime(s.Now()),
 	}}, nil
 }

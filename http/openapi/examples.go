@@ -54,17 +54,17 @@ func (a *API) addHeaders(status string, response *huma.Response) {
 	add := func(name, text string, example any, kind string) {
 		response.Headers[name] = &huma.Header{Description: text, Schema: &huma.Schema{Type: kind, Examples: []any{example}}}
 	}
-	add("X-Request-Id", "Names the request in the service's log: the one that was sent, or a new one.", a.exampleID, huma.TypeString)
+	add("X-Request-Id", "The id of the request in the service's log: the one that was sent, or a new one.", a.exampleID, huma.TypeString)
 	if status != "401" {
-		add("RateLimit-Limit", "How many requests the caller may make at once.", 600, huma.TypeInteger)
-		add("RateLimit-Remaining", "How many of them are left.", 599, huma.TypeInteger)
-		add("RateLimit-Reset", "Seconds until all of them are back.", 1, huma.TypeInteger)
+		add("RateLimit-Limit", "Maximum number of requests that the caller can make at once.", 600, huma.TypeInteger)
+		add("RateLimit-Remaining", "Number of requests that the caller can still make.", 599, huma.TypeInteger)
+		add("RateLimit-Reset", "Seconds until the full limit is available again.", 1, huma.TypeInteger)
 	}
 	switch status {
 	case "401":
-		add("WWW-Authenticate", "How to say who asks.", "Bearer", huma.TypeString)
+		add("WWW-Authenticate", "The authentication scheme.", "Bearer", huma.TypeString)
 	case "429", "503":
-		add("Retry-After", "Seconds to wait.", 1, huma.TypeInteger)
+		add("Retry-After", "Seconds to wait before retrying.", 1, huma.TypeInteger)
 	}
 }
 

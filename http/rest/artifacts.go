@@ -20,10 +20,10 @@ import (
 	"svc/projections"
 )
 
-// downloadLimit is how long a download may take, however slowly it is read.
+// downloadLimit bounds a whole download; slowReaderTimeout bounds each part of it.
 const downloadLimit = 6 * time.Hour
 
-// Why an artifact is not answered.
+// Refusals of an artifact.
 var (
 	errNoArtifact    = fault.New(fault.NotFound, "artifact_not_found", "This job has no such artifact.")
 	errArtifactStore = fault.New(fault.Unavailable, "artifact_store_unavailable", "Artifacts cannot be read at the moment.")
@@ -34,42 +34,43 @@ func (s *Server) artifactRoutes() section {
 		query(s.listArtifacts, route{
 			method: "GET", path: "/farm/jobs/{id}/artifacts", guard: readers, farm: true,
 			id: "listArtifacts", summary: "List the artifacts of a job",
-			text: "The files that a job left, by path. A file is here once all of it was uploaded and its digest checked. A job of another " +
-				"workspace is answered like one that does not exist: 404 `farm_job_not_found`.",
-			refuses:  []*fault.Fault{aggregates.ErrNoJob},
-			answered: newList([]projections.JobArtifact{exampleArtifact}, 1, examplePage, newArtifact),
+			text: "Lists the files that a job produced, ordered by path. A file is listed once it is uploaded completely and its digest is " +
+				"verified. A job of another workspace is not found: 404 `farm_job_not_found`.",
+			refuses:         []*fault.Fault{aggregates.ErrNoJob},
+			responseExample: newList([]projections.JobArtifact{exampleArtifact}, 1, examplePage, newArtifact),
 		}),
 		query(s.getArtifact, route{
 			method: "GET", path: "/farm/jobs/{id}/artifacts/{artifactId}", guard: readers, farm: true,
 			limits: middleware.Limits{Time: downloadLimit, Stream: true},
 			id:     "getArtifact", summary: "Download an artifact",
-			text: "The bytes of a file, whose name is that of its path. `ETag` is its SHA-256. With `Range` a part of it, so that a download which " +
-				"broke off can be gone on with. A reader may be slow, but has to read something every 30 seconds.",
+			text: "Returns the content of a file. `ETag` is its SHA-256. Send `Range` to get a part of it, for example to resume a download. " +
+				"The connection is closed if the client reads nothing for 30 seconds.",
 			refuses: []*fault.Fault{aggregates.ErrNoJob, errNoArtifact, errArtifactStore},
 			ownSlot: true, answer: describeArtifact, responses: map[string]*huma.Response{
-				"206": {Description: "The part that was asked for.", Content: binary()},
-				"304": {Description: "`If-None-Match` has its `ETag`."},
-				"416": {Description: "It has no such part: `range_not_satisfiable`."},
+				"206": {Description: "The requested range.", Content: binary()},
+				"304": {Description: "Not modified: `If-None-Match` contains the file's `ETag`."},
+				"416": {Description: "The file does not contain the requested range: `range_not_satisfiable`."},
 			},
 		}),
 	}}
 }
 
-// An Artifact is a file that a job left.
+// An artifact is a file that a job produced.
 type artifact struct {
-	ID       string    `json:"id" format:"uuid"`
-	Name     string    `json:"name" doc:"Of the artifact in the job's spec that the file belongs to." example:"dist"`
-	Path     string    `json:"path" doc:"Relative to the working directory." example:"dist/app.tar"`
-	Size     int64     `json:"sizeBytes" example:"20971520"`
-	SHA256   string    `json:"sha256" doc:"Checked when it was uploaded." example:"9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"`
-	Mode     int       `json:"mode" doc:"Permission bits: 420 is rw-r--r--." example:"420"`
-	Epoch    int       `json:"epoch" doc:"Of the attempt that left it." example:"1"`
-	StoredAt timestamp `json:"storedAt"`
+	ID       string            `json:"id" format:"uuid"`
+	Name     string            `json:"name" doc:"Name of the artifact in the job's spec that the file belongs to." example:"dist"`
+	Path     string            `json:"path" doc:"Path relative to the working directory." example:"dist/app.tar"`
+	Size     int64             `json:"sizeBytes" example:"20971520"`
+	SHA256   string            `json:"sha256" doc:"Verified on upload." example:"9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"`
+	Mode     int               `json:"mode" doc:"Permission bits as a decimal number: 420 is rw-r--r--." example:"420"`
+	Epoch    int               `json:"epoch" doc:"Epoch of the attempt that produced it." example:"1"`
+	StoredAt openapi.Timestamp `json:"storedAt"`
 }
 
 func newArtifact(a projections.JobArtifact) artifact {
 	return artifact{
-		ID: a.ID.String(), Name: a.Name, Path: a.Path, Size: a.Size, SHA256: a.SHA256, Mode: a.Mode, Epoch: a.Epoch, StoredAt: at(a.StoredAt),
+		ID: a.ID.String(), Name: a.Name, Path: a.Path, Size: a.Size, SHA256: a.SHA256, Mode: a.Mode, Epoch: a.Epoch,
+		StoredAt: openapi.FormatTime(a.StoredAt),
 	}
 }
 
@@ -81,16 +82,13 @@ type artifactsQuery struct {
 type artifactsAnswer struct{ Body List[artifact] }
 
 func (s *Server) listArtifacts(ctx context.Context, in *artifactsQuery) (*artifactsAnswer, error) {
-	job, err := events.ParseID(in.ID)
+	job, err := parseID(in.ID, aggregates.ErrNoJob)
 	if err != nil {
-		return nil, aggregates.ErrNoJob
-	}
-	found, total, ok, err := s.views.Artifacts.Page(ctx, callerOf(ctx).workspace, job, in.Limit, in.Offset)
-	switch {
-	case err != nil:
 		return nil, err
-	case !ok:
-		return nil, aggregates.ErrNoJob
+	}
+	found, total, ok, err := s.Views.Artifacts.Page(ctx, callerOf(ctx).workspace, job, in.Limit, in.Offset)
+	if err := checkFound(ok, err, aggregates.ErrNoJob); err != nil {
+		return nil, err
 	}
 	return &artifactsAnswer{newList(found, total, in.Paging, newArtifact)}, nil
 }
@@ -100,8 +98,8 @@ type artifactPath struct {
 	Artifact string `path:"artifactId" maxLength:"64" doc:"The artifact's id."`
 }
 
-// getArtifact opens the file, so that what goes wrong until then has an answer, and leaves
-// the rest to the stream.
+// getArtifact finds the artifact and acquires a slot before it starts the stream, so that their
+// errors can still be answered with a status.
 func (s *Server) getArtifact(ctx context.Context, in *artifactPath) (*huma.StreamResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, beginLimit)
 	defer cancel()
@@ -110,28 +108,28 @@ func (s *Server) getArtifact(ctx context.Context, in *artifactPath) (*huma.Strea
 	if err != nil {
 		return nil, err
 	}
-	if err := s.take(ctx, s.bounds.downloads); err != nil {
+	if err := s.acquireSlot(ctx, s.bounds.downloads); err != nil {
 		return nil, err
 	}
-	if s.farm.Artifact == nil {
+	if s.Farm.Artifact == nil {
 		return nil, errArtifactStore
 	}
 	return openapi.Stream(func(w http.ResponseWriter, r *http.Request) {
-		watch := s.live.Watch(c.workspace, nil)
+		watch := s.Live.Watch(c.workspace, nil)
 		defer watch.Close()
-		still := s.newRights(c, watch.Moved).still
-		s.sendArtifact(w, r, found, func() error { return still(r.Context()) }, readLimit)
+		checkRights := s.newRights(c, watch.Moved).check
+		s.sendArtifact(w, r, found, func() error { return checkRights(r.Context()) }, slowReaderTimeout)
 	}), nil
 }
 
 func (s *Server) findArtifact(ctx context.Context, workspace events.ID, in *artifactPath) (projections.JobArtifact, error) {
 	var none projections.JobArtifact
-	job, err := events.ParseID(in.ID)
+	job, err := parseID(in.ID, aggregates.ErrNoJob)
 	if err != nil {
-		return none, aggregates.ErrNoJob
+		return none, err
 	}
 	id, malformed := events.ParseID(in.Artifact)
-	found, ofJob, ok, err := s.views.Artifacts.Get(ctx, workspace, job, id)
+	found, ofJob, ok, err := s.Views.Artifacts.Get(ctx, workspace, job, id)
 	switch {
 	case err != nil:
 		return none, err
@@ -143,13 +141,16 @@ func (s *Server) findArtifact(ctx context.Context, workspace events.ID, in *arti
 	return found, nil
 }
 
-// sendArtifact streams a file. If it cannot go on it breaks the connection off.
-func (s *Server) sendArtifact(w http.ResponseWriter, r *http.Request, a projections.JobArtifact, still func() error, patience time.Duration) {
+// sendArtifact streams a file. If the stream cannot continue, it aborts the connection, so that
+// the client does not take a part of the file for the whole.
+func (s *Server) sendArtifact(
+	w http.ResponseWriter, r *http.Request, a projections.JobArtifact, checkRights func() error, writeTimeout time.Duration,
+) {
 	ctx := r.Context()
-	file, err := s.farm.Artifact(ctx, a.Workspace, a.Job, a.ID)
-	out := newDownload(w, r, s.log, &deadlineWriter{w, http.NewResponseController(w), patience, still}, a)
+	file, err := s.Farm.Artifact(ctx, a.Workspace, a.Job, a.ID)
+	out := newDownload(w, r, s.Log, &deadlineWriter{w, http.NewResponseController(w), writeTimeout, checkRights}, a)
 	if err != nil {
-		out.refuse(fmt.Errorf("%w: %w", errArtifactStore, err))
+		out.writeError(fmt.Errorf("%w: %w", errArtifactStore, err))
 		return
 	}
 	defer file.Close()
@@ -164,16 +165,16 @@ func (s *Server) sendArtifact(w http.ResponseWriter, r *http.Request, a projecti
 	case err == nil:
 		return
 	case ctx.Err() != nil:
-		s.log.InfoContext(ctx, "the reader of an artifact went away")
-	case errors.Is(err, errNoLonger):
-		s.log.InfoContext(ctx, "download ended: the reader's rights have changed")
+		s.Log.InfoContext(ctx, "client disconnected during an artifact download")
+	case errors.Is(err, errRightsChanged):
+		s.Log.InfoContext(ctx, "download ended: the caller's rights have changed")
 	default:
-		s.log.ErrorContext(ctx, "download broke off", "artifact", a.ID.String(), "err", err)
+		s.Log.ErrorContext(ctx, "artifact download failed", "artifact", a.ID.String(), "err", err)
 	}
 	panic(http.ErrAbortHandler)
 }
 
-// A watchedReader keeps what went wrong with it.
+// A watchedReader keeps the last read error other than EOF, which http.ServeContent drops.
 type watchedReader struct {
 	io.ReadSeeker
 	err error
@@ -191,15 +192,15 @@ func binary() map[string]*huma.MediaType {
 	return map[string]*huma.MediaType{"application/octet-stream": {Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}}}
 }
 
-// describeArtifact describes the answer of a download, which is no JSON of ours.
+// describeArtifact describes a download's response, which is not JSON.
 func describeArtifact(huma.Registry) *huma.Response {
 	text := &huma.Schema{Type: huma.TypeString}
 	return &huma.Response{
 		Description: "The file.", Content: binary(),
 		Headers: map[string]*huma.Param{
-			"Content-Disposition": {Schema: text, Description: "Names the file.", Example: "attachment; filename=app.tar"},
+			"Content-Disposition": {Schema: text, Description: "Contains the file's name.", Example: "attachment; filename=app.tar"},
 			"ETag":                {Schema: text, Description: "Its SHA-256, in quotes.", Example: `"` + exampleArtifact.SHA256 + `"`},
-			"Accept-Ranges":       {Schema: text, Description: "Parts can be asked for.", Example: "bytes"},
+			"Accept-Ranges":       {Schema: text, Description: "Ranges are supported.", Example: "bytes"},
 		},
 	}
 }

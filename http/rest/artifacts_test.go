@@ -27,8 +27,8 @@ import (
 	"svc/test/pgtest"
 )
 
-// keep stores a file of a job, and returns it as the view has it.
-func keep(t *testing.T, store artifacts.Store, path string, text []byte) projections.JobArtifact {
+// storeArtifact stores a file of a job, and returns its view row.
+func storeArtifact(t *testing.T, store artifacts.Store, path string, text []byte) projections.JobArtifact {
 	t.Helper()
 	job := artifacts.Job{Workspace: events.NewID(epoch), ID: events.NewID(epoch), Epoch: 1}
 	sum := sha256.Sum256(text)
@@ -47,20 +47,20 @@ func keep(t *testing.T, store artifacts.Store, path string, text []byte) project
 	}
 }
 
-// downloads serves a file as the API does.
-func downloads(t *testing.T, dir string, a projections.JobArtifact, still func() error) *httptest.Server {
+// newDownloadServer serves an artifact as the API does.
+func newDownloadServer(t *testing.T, dir string, a projections.JobArtifact, checkRights func() error) *httptest.Server {
 	t.Helper()
 	store, err := artifacts.OpenDirectory(dir)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = store.Close() })
-	s := &Server{log: slog.New(slog.DiscardHandler), farm: Farm{
+	s := &Server{Config: Config{Log: slog.New(slog.DiscardHandler), Farm: Farm{
 		Artifact: func(ctx context.Context, workspace, job, artifact events.ID) (io.ReadSeekCloser, error) {
 			return artifacts.Open(ctx, store, workspace, job, artifact)
 		},
-	}}
+	}}}
 	limits := middleware.Limits{Time: downloadLimit, Stream: true}
 	server := httptest.NewUnstartedServer(middleware.Limited(limits, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s.sendArtifact(w, r, a, still, most)
+		s.sendArtifact(w, r, a, checkRights, testTimeout)
 	})))
 	server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 	server.Start()
@@ -94,8 +94,8 @@ func TestDownload(t *testing.T) {
 	store, err := artifacts.OpenDirectory(dir)
 	require.NoError(t, err)
 	defer store.Close()
-	a := keep(t, store, "dist/r\u00e9sum\u00e9 \"1\".html", text)
-	server := downloads(t, dir, a, always)
+	a := storeArtifact(t, store, "dist/r\u00e9sum\u00e9 \"1\".html", text)
+	server := newDownloadServer(t, dir, a, always)
 
 	res, got, err := fetch(t, server)
 	require.NoError(t, err)
@@ -108,13 +108,13 @@ func TestDownload(t *testing.T) {
 	} {
 		require.Equal(t, want, res.Header.Get(name), name)
 	}
-	for asked, want := range map[string][]byte{
+	for value, want := range map[string][]byte{
 		"bytes=0-9": text[:10], "bytes=5242870-5242889": text[5242870:5242890], "bytes=-7": text[len(text)-7:], "bytes=5243000-": text[5243000:],
 	} {
-		res, got, err := fetch(t, server, "Range", asked)
+		res, got, err := fetch(t, server, "Range", value)
 		require.NoError(t, err)
-		require.Equal(t, http.StatusPartialContent, res.StatusCode, asked)
-		require.True(t, bytes.Equal(want, got), asked)
+		require.Equal(t, http.StatusPartialContent, res.StatusCode, value)
+		require.True(t, bytes.Equal(want, got), value)
 	}
 	etag := `"` + a.SHA256 + `"`
 	for name, c := range map[string]struct {
@@ -122,12 +122,12 @@ func TestDownload(t *testing.T) {
 		status  int
 		code    string
 	}{
-		"it is known":            {[]string{"If-None-Match", etag}, 304, ""},
-		"another one is":         {[]string{"If-None-Match", `"x"`}, 200, ""},
-		"go on with it":          {[]string{"Range", "bytes=1-2", "If-Range", etag}, 206, ""},
-		"go on with another one": {[]string{"Range", "bytes=1-2", "If-Range", `"x"`}, 200, ""},
-		"no such part":           {[]string{"Range", "bytes=9999999-"}, 416, "range_not_satisfiable"},
-		"another one is wanted":  {[]string{"If-Match", `"x"`}, 412, "precondition_failed"},
+		"If-None-Match, same":  {[]string{"If-None-Match", etag}, 304, ""},
+		"If-None-Match, other": {[]string{"If-None-Match", `"x"`}, 200, ""},
+		"If-Range, same":       {[]string{"Range", "bytes=1-2", "If-Range", etag}, 206, ""},
+		"If-Range, other":      {[]string{"Range", "bytes=1-2", "If-Range", `"x"`}, 200, ""},
+		"unsatisfiable range":  {[]string{"Range", "bytes=9999999-"}, 416, "range_not_satisfiable"},
+		"If-Match, other":      {[]string{"If-Match", `"x"`}, 412, "precondition_failed"},
 	} {
 		res, got, err := fetch(t, server, c.headers...)
 		require.NoError(t, err, name)
@@ -142,19 +142,19 @@ func TestDownload(t *testing.T) {
 	}
 }
 
-// Whoever loses their rights while they read gets no more of it, and not what looks like the end.
-func TestADownloadEndsWithTheRights(t *testing.T) {
+// A caller that loses its rights while reading gets an aborted connection, not a short file.
+func TestDownloadEndsWhenRightsChange(t *testing.T) {
 	t.Parallel()
 	text := make([]byte, 4*artifacts.MinChunkBytes)
 	dir := t.TempDir()
 	store, err := artifacts.OpenDirectory(dir)
 	require.NoError(t, err)
 	defer store.Close()
-	a := keep(t, store, "a", text)
+	a := storeArtifact(t, store, "a", text)
 	var asked atomic.Int64
-	server := downloads(t, dir, a, func() error {
+	server := newDownloadServer(t, dir, a, func() error {
 		if asked.Add(1) > 100 {
-			return errNoLonger
+			return errRightsChanged
 		}
 		return nil
 	})
@@ -163,14 +163,14 @@ func TestADownloadEndsWithTheRights(t *testing.T) {
 	require.Less(t, len(got), len(text))
 }
 
-func TestADownloadOfWhatTheStoreHasLost(t *testing.T) {
+func TestDownloadOfLostArtifact(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	store, err := artifacts.OpenDirectory(dir)
 	require.NoError(t, err)
 	defer store.Close()
-	a := keep(t, store, "a", []byte("hello"))
-	server := downloads(t, dir, a, always)
+	a := storeArtifact(t, store, "a", []byte("hello"))
+	server := newDownloadServer(t, dir, a, always)
 	folder := a.Workspace.String() + "/" + a.Job.String()
 	objects, err := store.List(t.Context(), folder)
 	require.NoError(t, err)
@@ -180,7 +180,7 @@ func TestADownloadOfWhatTheStoreHasLost(t *testing.T) {
 		}
 	}
 	_, got, err := fetch(t, server)
-	require.Error(t, err, "broken off")
+	require.Error(t, err, "the connection is aborted")
 	require.Empty(t, got)
 	require.NoError(t, store.Remove(t.Context(), folder, a.ID.String()))
 	res, got, err := fetch(t, server)
@@ -189,7 +189,7 @@ func TestADownloadOfWhatTheStoreHasLost(t *testing.T) {
 	require.JSONEq(t, `{"code":"artifact_store_unavailable","message":"Artifacts cannot be read at the moment.","details":{}}`, string(got))
 }
 
-// A file is found in its workspace and its job alone.
+// An artifact is found only in its own workspace and job.
 func TestFindArtifact(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
@@ -211,20 +211,20 @@ func TestFindArtifact(t *testing.T) {
 			values ($1, $2, $3, 1, 'dist', 'a', 1, '', 0, $4)`, a[0], a[1], a[2], epoch)
 		require.NoError(t, err)
 	}
-	s := &Server{views: Views{Artifacts: projections.Artifacts{DB: db}}}
+	s := &Server{Config: Config{Views: Views{Artifacts: projections.Artifacts{DB: db}}}}
 	for name, c := range map[string]struct {
 		workspace events.ID
 		job, file string
 		want      *fault.Fault
 	}{
-		"its own":                {acme, job.String(), file.String(), nil},
-		"another job's":          {acme, other.String(), file.String(), errNoArtifact},
-		"none":                   {acme, job.String(), events.NewID(time.Now()).String(), errNoArtifact},
-		"no id":                  {acme, job.String(), "app.tar", errNoArtifact},
-		"of no job":              {acme, events.NewID(time.Now()).String(), file.String(), aggregates.ErrNoJob},
-		"another workspace's":    {acme, theirs.String(), foreign.String(), aggregates.ErrNoJob},
-		"its own, by another":    {globex, job.String(), file.String(), aggregates.ErrNoJob},
-		"of a job that is no id": {acme, "..", file.String(), aggregates.ErrNoJob},
+		"own":              {acme, job.String(), file.String(), nil},
+		"other job":        {acme, other.String(), file.String(), errNoArtifact},
+		"unknown":          {acme, job.String(), events.NewID(time.Now()).String(), errNoArtifact},
+		"malformed id":     {acme, job.String(), "app.tar", errNoArtifact},
+		"unknown job":      {acme, events.NewID(time.Now()).String(), file.String(), aggregates.ErrNoJob},
+		"foreign artifact": {acme, theirs.String(), foreign.String(), aggregates.ErrNoJob},
+		"foreign caller":   {globex, job.String(), file.String(), aggregates.ErrNoJob},
+		"malformed job id": {acme, "..", file.String(), aggregates.ErrNoJob},
 	} {
 		found, err := s.findArtifact(t.Context(), c.workspace, &artifactPath{c.job, c.file})
 		if c.want == nil {
@@ -234,12 +234,12 @@ func TestFindArtifact(t *testing.T) {
 			require.Equal(t, error(c.want), err, name)
 		}
 	}
-	list, total, ok, err := s.views.Artifacts.Page(t.Context(), acme, job, 10, 0)
+	list, total, ok, err := s.Views.Artifacts.Page(t.Context(), acme, job, 10, 0)
 	require.NoError(t, err)
 	require.True(t, ok)
 	require.Equal(t, 1, total)
 	require.Equal(t, file, list[0].ID)
-	_, total, ok, err = s.views.Artifacts.Page(t.Context(), acme, theirs, 10, 0)
+	_, total, ok, err = s.Views.Artifacts.Page(t.Context(), acme, theirs, 10, 0)
 	require.NoError(t, err)
 	require.False(t, ok)
 	require.Zero(t, total)

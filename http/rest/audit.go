@@ -11,45 +11,46 @@ import (
 
 	"svc/events"
 	"svc/fault"
+	"svc/http/openapi"
 	"svc/projections"
 )
 
 func (s *Server) auditRoutes() section {
-	return section{tag: "Audit", about: "Who did what.", routes: []route{
+	return section{tag: "Audit", about: "The audit log of a workspace: who did what, and when.", routes: []route{
 		query(s.listAudit, route{
 			method: "GET", path: "/audit", guard: mayDo(events.ReadAudit), views: []string{"audit"},
 			id: "listAudit", summary: "Search the audit log",
-			text: "Who did what, the newest first. Each record is an event of the workspace's log; `seq` counts them without a gap." +
-				" The same refusal of the same person is recorded once a minute, and 30 a minute of all that they are refused; " +
-				"how many more there were is a record too, `command.denials_omitted`, a minute later at most. `nextCursor` leads " +
-				"to older ones and is absent on the last page. A search by `q`, or by several filters at once, looks through " +
-				"20,000 records a page: it may answer with fewer than `limit`, or none, and a `nextCursor` to go on by. `head` is the " +
-				"newest number of the log, whatever is searched for. With `after` the answer has what followed a record, the oldest " +
-				"first, and `nextAfter` leads on.",
-			answered: exampleAudit().Body,
+			text: "Lists audit records, newest first. Each record is an event of the workspace's log; `seq` numbers them without gaps. " +
+				"`nextCursor` leads to older records and is absent on the last page. With `after`, the records that follow are listed, " +
+				"oldest first, and `nextAfter` leads to later ones. `head` is the newest `seq` of the log, whatever the filters.\n\n" +
+				"A search by `q` or by several filters scans up to 20,000 records a page. It may return fewer than `limit` records, or " +
+				"none, with a `nextCursor` to continue.\n\n" +
+				"Refused requests are recorded too: the same refusal of a caller once a minute, and at most 30 refusals of a caller a minute. " +
+				"A `command.denials_omitted` record, at most a minute later, counts the others.",
+			responseExample: exampleAudit().Body,
 		}),
 		query(s.getAuditRecord, route{
 			method: "GET", path: "/audit/{id}", guard: mayDo(events.ReadAudit), views: []string{"audit"},
 			id: "getAuditRecord", summary: "Get a record",
-			text:     "One record, and the event as it is stored. 404 `audit_record_not_found` if the workspace has none of this id.",
-			refuses:  []*fault.Fault{errNoRecord},
-			answered: exampleStored(),
+			text:            "Returns a record and the event as stored. 404 `audit_record_not_found` if the workspace has no such record.",
+			refuses:         []*fault.Fault{errNoRecord},
+			responseExample: exampleStored(),
 		}),
 	}}
 }
 
-// An AuditRecord is an event as the audit log shows it.
+// An AuditRecord is an event of the audit log.
 type AuditRecord struct {
-	ID      string        `json:"id" format:"uuid"`
-	Seq     int64         `json:"seq" doc:"The record's number in the workspace's log: no number is missing."`
-	At      timestamp     `json:"at"`
-	Action  string        `json:"action" example:"member.role_changed"`
-	Outcome string        `json:"outcome" enum:"success,denied"`
-	Code    string        `json:"code,omitempty" doc:"Of a denial: the code of the refusal." example:"role_required"`
-	Actor   auditActor    `json:"actor"`
-	Target  auditTarget   `json:"target"`
-	Changes []auditChange `json:"changes" nullable:"false"`
-	Context auditContext  `json:"context"`
+	ID      string            `json:"id" format:"uuid"`
+	Seq     int64             `json:"seq" doc:"The record's sequence number in the workspace's log, without gaps."`
+	At      openapi.Timestamp `json:"at"`
+	Action  string            `json:"action" example:"member.role_changed"`
+	Outcome string            `json:"outcome" enum:"success,denied"`
+	Code    string            `json:"code,omitempty" doc:"The error code of a refused request; absent otherwise." example:"role_required"`
+	Actor   auditActor        `json:"actor"`
+	Target  auditTarget       `json:"target"`
+	Changes []auditChange     `json:"changes" nullable:"false"`
+	Context auditContext      `json:"context"`
 }
 
 type auditActor struct {
@@ -57,8 +58,8 @@ type auditActor struct {
 	ID   string           `json:"id" example:"019aa0f4-6b1c-7d52-9e83-1c0a5b7e42d9"`
 	Name string           `json:"name" example:"service:ci-bot"`
 
-	DisplayName string `json:"displayName,omitempty" doc:"What a person is called today; absent of others, and in exports." example:"Zoë Brandt"`
-	AvatarURL   string `json:"avatarUrl,omitempty" doc:"The picture of a person, as far as there is one; absent in exports." example:"https://avatars.example.com/u/583231"`
+	DisplayName string `json:"displayName,omitempty" doc:"A person's current name. Absent for other actors and in exports." example:"Zoë Brandt"`
+	AvatarURL   string `json:"avatarUrl,omitempty" doc:"A person's picture. Absent if there is none, and in exports." example:"https://avatars.example.com/u/583231"`
 }
 
 type auditTarget struct {
@@ -83,9 +84,9 @@ type auditContext struct {
 
 func newAuditRecord(r projections.AuditRecord) AuditRecord {
 	out := AuditRecord{
-		ID: r.ID.String(), Seq: r.Seq, At: at(r.At), Action: r.Action, Outcome: "success", Code: r.Denied,
-		Actor:   auditActor{Type: r.Actor.Type, ID: shown(r.Actor.ID), Name: r.Actor.Name},
-		Target:  auditTarget{r.Target.Type, shown(r.Target.ID), r.Target.Name},
+		ID: r.ID.String(), Seq: r.Seq, At: openapi.FormatTime(r.At), Action: r.Action, Outcome: "success", Code: r.Denied,
+		Actor:   auditActor{Type: r.Actor.Type, ID: idOrEmpty(r.Actor.ID), Name: r.Actor.Name},
+		Target:  auditTarget{r.Target.Type, idOrEmpty(r.Target.ID), r.Target.Name},
 		Changes: make([]auditChange, 0, len(r.Changes)),
 		Context: auditContext{r.Origin, r.IP, r.UserAgent, r.RequestID, r.TokenTail},
 	}
@@ -93,20 +94,20 @@ func newAuditRecord(r projections.AuditRecord) AuditRecord {
 		out.Outcome = "denied"
 	}
 	for _, c := range r.Changes {
-		out.Changes = append(out.Changes, auditChange{c.Field, written(c.From), written(c.To)})
+		out.Changes = append(out.Changes, auditChange{c.Field, formatIfTime(c.From), formatIfTime(c.To)})
 	}
 	return out
 }
 
-// written gives times the form that all times have.
-func written(value any) any {
+// formatIfTime returns a time as a Timestamp and any other value unchanged.
+func formatIfTime(value any) any {
 	if t, ok := value.(time.Time); ok {
-		return at(t)
+		return openapi.FormatTime(t)
 	}
 	return value
 }
 
-func shown(id events.ID) string {
+func idOrEmpty(id events.ID) string {
 	if id.IsZero() {
 		return ""
 	}
@@ -115,19 +116,19 @@ func shown(id events.ID) string {
 
 // An AuditFilter narrows the records of the audit log.
 type AuditFilter struct {
-	From      time.Time        `query:"from" doc:"Only records of this time or later." example:"2026-11-01T00:00:00Z"`
-	To        time.Time        `query:"to" doc:"Only records of an earlier time than this." example:"2026-12-01T00:00:00Z"`
-	Actor     string           `query:"actor" maxLength:"1000" doc:"Only records of the actor of this name or id; e-mail addresses and ids in any case. Of up to ten, with commas in between, either." example:"service:ci-bot"`
+	From      time.Time        `query:"from" doc:"Only records at or after this time." example:"2026-11-01T00:00:00Z"`
+	To        time.Time        `query:"to" doc:"Only records before this time." example:"2026-12-01T00:00:00Z"`
+	Actor     string           `query:"actor" maxLength:"1000" doc:"Only records of these actors: up to ten names or ids, separated by commas. E-mail addresses and ids are not case-sensitive." example:"service:ci-bot"`
 	ActorType events.ActorType `query:"actorType" enum:"user,service,runner,system"`
-	Action    string           `query:"action" maxLength:"500" doc:"Only records of this action, or of all that begin as in member.* Of up to ten, with commas in between, either." example:"member.*,service_account.*"`
-	Target    string           `query:"target" maxLength:"200" doc:"Only records about the target of this name or id; e-mail addresses and ids in any case." example:"acme/web#291"`
-	Q         string           `query:"q" maxLength:"200" doc:"Only records that have this in their action or the name of their actor or target, in any case."`
+	Action    string           `query:"action" maxLength:"500" doc:"Only records of these actions: up to ten names or prefixes such as member.*, separated by commas." example:"member.*,service_account.*"`
+	Target    string           `query:"target" maxLength:"200" doc:"Only records about the target of this name or id. E-mail addresses and ids are not case-sensitive." example:"acme/web#291"`
+	Q         string           `query:"q" maxLength:"200" doc:"Only records whose action, actor name or target name contains this text. Not case-sensitive."`
 }
 
-// filterValues is how many values a field of a filter may have.
-const filterValues = 10
+// maxFilterValues bounds the comma-separated values of a filter field.
+const maxFilterValues = 10
 
-// filter checks what huma cannot: the database keeps no time beyond these.
+// filter checks what huma cannot. Years outside 1 to 9999 cannot be stored in the database.
 func (f AuditFilter) filter() (projections.AuditFilter, error) {
 	for name, at := range map[string]time.Time{"from": f.From, "to": f.To} {
 		if !at.IsZero() && (at.Year() < 1 || at.Year() > 9999) {
@@ -139,8 +140,8 @@ func (f AuditFilter) filter() (projections.AuditFilter, error) {
 	}
 	for name, values := range map[string]string{"actor": f.Actor, "action": f.Action} {
 		list := strings.Split(values, ",")
-		if len(list) > filterValues || len(list) > 1 && slices.Contains(list, "") {
-			return projections.AuditFilter{}, invalid(name, fmt.Sprintf("must have up to %d values with commas in between", filterValues))
+		if len(list) > maxFilterValues || len(list) > 1 && slices.Contains(list, "") {
+			return projections.AuditFilter{}, invalid(name, fmt.Sprintf("must have at most %d comma-separated values", maxFilterValues))
 		}
 	}
 	return projections.AuditFilter{
@@ -151,29 +152,29 @@ func (f AuditFilter) filter() (projections.AuditFilter, error) {
 type auditPageQuery struct {
 	AuditFilter
 	Limit  int    `query:"limit" minimum:"1" maximum:"100" default:"25"`
-	Cursor string `query:"cursor" maxLength:"20" doc:"nextCursor of the page before."`
-	After  string `query:"after" maxLength:"20" doc:"The number of a record, or 0: only the records after it, the oldest first. Not with cursor." example:"4182"`
-	Total  bool   `query:"total" doc:"Whether the answer says how many records the filter leaves, on all pages."`
+	Cursor string `query:"cursor" maxLength:"20" doc:"The nextCursor of the previous page."`
+	After  string `query:"after" maxLength:"20" doc:"The seq of a record, or 0: only the records after it, oldest first. Not with cursor." example:"4182"`
+	Total  bool   `query:"total" doc:"Whether to count the records that match, on all pages."`
 }
 
 type auditAnswer struct {
 	Body struct {
 		Items      []AuditRecord `json:"items" nullable:"false"`
-		NextCursor string        `json:"nextCursor,omitempty" doc:"Leads to older records; absent if there are none." example:"4157"`
-		NextAfter  string        `json:"nextAfter,omitempty" doc:"With after: the after that leads to later records; absent if there are none yet." example:"4190"`
-		Head       int64         `json:"head" doc:"The newest number in the workspace's log." example:"4182"`
-		Total      *auditTotal   `json:"total,omitempty" doc:"Present if it was asked for."`
+		NextCursor string        `json:"nextCursor,omitempty" doc:"Cursor of the next page, of older records. Absent on the last page." example:"4157"`
+		NextAfter  string        `json:"nextAfter,omitempty" doc:"With after: the value of after for later records. Absent if there are none yet." example:"4190"`
+		Head       int64         `json:"head" doc:"The newest seq of the workspace's log." example:"4182"`
+		Total      *auditTotal   `json:"total,omitempty" doc:"Present with total=true."`
 	}
 }
 
-// An auditTotal is how many records a filter leaves.
+// An auditTotal is the number of records that match a filter.
 type auditTotal struct {
 	Count int  `json:"count" example:"31"`
-	Exact bool `json:"exact" doc:"false if there may be more: records that have to be searched for are counted up to 1,000, and 20,000 are looked through."`
+	Exact bool `json:"exact" doc:"false if there may be more. A search counts up to 1,000 matches among the first 20,000 records it scans."`
 }
 
-// countedMost is up to how many records that are searched for are counted.
-const countedMost = 1000
+// maxCounted bounds the matches that a search counts.
+const maxCounted = 1000
 
 func (s *Server) listAudit(ctx context.Context, in *auditPageQuery) (*auditAnswer, error) {
 	filter, err := in.filter()
@@ -191,7 +192,7 @@ func (s *Server) listAudit(ctx context.Context, in *auditPageQuery) (*auditAnswe
 		return nil, err
 	}
 	out := &auditAnswer{}
-	if out.Body.Items, err = s.withFaces(ctx, page.Records); err != nil {
+	if out.Body.Items, err = s.withDisplayNames(ctx, page.Records); err != nil {
 		return nil, err
 	}
 	if out.Body.Head = page.Head; in.After != "" {
@@ -201,7 +202,7 @@ func (s *Server) listAudit(ctx context.Context, in *auditPageQuery) (*auditAnswe
 	}
 	if in.Total {
 		total := &auditTotal{}
-		if total.Count, total.Exact, err = s.lists.Audit.Count(ctx, q.Workspace, filter, countedMost); err != nil {
+		if total.Count, total.Exact, err = s.Lists.Audit.Count(ctx, q.Workspace, filter, maxCounted); err != nil {
 			return nil, err
 		}
 		out.Body.Total = total
@@ -209,21 +210,22 @@ func (s *Server) listAudit(ctx context.Context, in *auditPageQuery) (*auditAnswe
 	return out, nil
 }
 
-// auditPage reads a page in the order that is asked for. next leads on, unless it is empty.
+// auditPage reads a page: newest first or, with After, oldest first. next is the cursor of the
+// page that follows, empty if there is none.
 func (s *Server) auditPage(
 	ctx context.Context, in *auditPageQuery, q projections.AuditQuery,
 ) (page projections.AuditPage, next string, err error) {
 	switch {
 	case in.After == "":
-		page, err = s.lists.Audit.Page(ctx, q)
+		page, err = s.Lists.Audit.Page(ctx, q)
 	case in.Cursor != "":
-		return page, "", invalid("after", "must be left out with cursor")
+		return page, "", invalid("after", "cannot be combined with cursor")
 	default:
 		after, wrong := strconv.ParseInt(in.After, 10, 64)
 		if wrong != nil || after < 0 {
-			return page, "", invalid("after", "must be the number of a record, or 0")
+			return page, "", invalid("after", "must be the seq of a record, or 0")
 		}
-		page, err = s.lists.Audit.PageAfter(ctx, q.Workspace, q.AuditFilter, after, q.Limit)
+		page, err = s.Lists.Audit.PageAfter(ctx, q.Workspace, q.AuditFilter, after, q.Limit)
 	}
 	if page.Next > 0 {
 		next = strconv.FormatInt(page.Next, 10)
@@ -235,7 +237,7 @@ type auditPath struct {
 	ID string `path:"id" maxLength:"64" doc:"The record's id."`
 }
 
-// A storedRecord is a record with the event as it is stored.
+// A storedRecord is a record with its stored event.
 type storedRecord struct {
 	AuditRecord
 	Event storedEvent `json:"event"`
@@ -243,29 +245,26 @@ type storedRecord struct {
 
 type storedEvent struct {
 	Kind   string          `json:"kind" example:"member.role_changed"`
-	Schema int             `json:"schema" doc:"The version of the form of its data."`
-	Data   json.RawMessage `json:"data" doc:"What is stored, as it is stored." example:"{\"memberId\": \"019aa0f4-6b1c-7d52-9e83-1c0a5b7e42d9\", \"email\": \"zoe@acme.example\", \"from\": \"Viewer\", \"to\": \"Maintainer\"}"`
+	Schema int             `json:"schema" doc:"The schema version of data."`
+	Data   json.RawMessage `json:"data" doc:"The event's data, exactly as stored." example:"{\"memberId\": \"019aa0f4-6b1c-7d52-9e83-1c0a5b7e42d9\", \"email\": \"zoe@acme.example\", \"from\": \"Viewer\", \"to\": \"Maintainer\"}"`
 }
 
 type recordAnswer struct{ Body storedRecord }
 
-var errNoRecord = fault.New(fault.NotFound, "audit_record_not_found", "There is no such record in the audit log.")
+var errNoRecord = fault.New(fault.NotFound, "audit_record_not_found", "The audit log has no such record.")
 
 func (s *Server) getAuditRecord(ctx context.Context, in *auditPath) (*recordAnswer, error) {
-	id, err := events.ParseID(in.ID)
-	if err != nil {
-		return nil, errNoRecord
-	}
-	found, ok, err := s.lists.Audit.Get(ctx, callerOf(ctx).workspace, id)
-	switch {
-	case err != nil:
-		return nil, err
-	case !ok:
-		return nil, errNoRecord
-	}
-	shown, err := s.withFaces(ctx, []projections.AuditRecord{found})
+	id, err := parseID(in.ID, errNoRecord)
 	if err != nil {
 		return nil, err
 	}
-	return &recordAnswer{storedRecord{shown[0], storedEvent{found.Event.Kind(), found.Schema, found.Data}}}, nil
+	found, ok, err := s.Lists.Audit.Get(ctx, callerOf(ctx).workspace, id)
+	if err := checkFound(ok, err, errNoRecord); err != nil {
+		return nil, err
+	}
+	list, err := s.withDisplayNames(ctx, []projections.AuditRecord{found})
+	if err != nil {
+		return nil, err
+	}
+	return &recordAnswer{storedRecord{list[0], storedEvent{found.Event.Kind(), found.Schema, found.Data}}}, nil
 }

@@ -16,7 +16,8 @@ var csvHeader = []string{
 	"changes", "origin", "ip", "userAgent", "requestId", "tokenTail",
 }
 
-// csvLines writes records as RFC 4180 has it, after a header.
+// csvLines writes a header to buffer to, and returns a function that appends a record as a CSV
+// line (RFC 4180).
 func csvLines(to *bytes.Buffer) func(projections.AuditRecord) error {
 	writeCells(to, csvHeader)
 	return func(found projections.AuditRecord) error {
@@ -34,35 +35,35 @@ func csvLines(to *bytes.Buffer) func(projections.AuditRecord) error {
 	}
 }
 
-// writeCells writes a line. Every cell is quoted, so that a separator within it
-// is none; encoding/csv quotes only what it has to.
+// writeCells writes a line. It quotes every cell, so that no separator within one counts;
+// encoding/csv quotes only where CSV requires it.
 func writeCells(to *bytes.Buffer, cells []string) {
 	for i, cell := range cells {
 		if i > 0 {
 			to.WriteByte(',')
 		}
 		to.WriteByte('"')
-		to.WriteString(strings.ReplaceAll(inert(cell), `"`, `""`))
+		to.WriteString(strings.ReplaceAll(escapeFormulas(cell), `"`, `""`))
 		to.WriteByte('"')
 	}
 	to.WriteString("\r\n")
 }
 
-const formulas = "=+-@＝＋－＠" // begin what a spreadsheet runs
+const formulaStarts = "=+-@＝＋－＠" // a spreadsheet runs a cell that begins with one of these
 
-// split finds the beginning of a formula, also behind white space and quotes,
-// after what a spreadsheet may be told, or guess, to split lines at.
-var split = regexp.MustCompile(`([,;|\t\r\n])([\s\x{a0}"]*)([=+\-@＝＋－＠])`)
+// formulaAfterSeparator matches a formula after a character at which a spreadsheet may split a
+// line, with white space or quotes in between.
+var formulaAfterSeparator = regexp.MustCompile(`([,;|\t\r\n])([\s\x{a0}"]*)([=+\-@＝＋－＠])`)
 
-// inert keeps a spreadsheet from taking a text, or a part of it, for a formula:
-// what begins like one gets an apostrophe before it.
-func inert(cell string) string {
-	if !strings.ContainsAny(cell, formulas+"\t\r\n") {
+// escapeFormulas puts an apostrophe before each part of a cell that a spreadsheet would run as a
+// formula.
+func escapeFormulas(cell string) string {
+	if !strings.ContainsAny(cell, formulaStarts+"\t\r\n") {
 		return cell
 	}
-	cell = split.ReplaceAllString(cell, "$1$2'$3")
+	cell = formulaAfterSeparator.ReplaceAllString(cell, "$1$2'$3")
 	first, _ := utf8.DecodeRuneInString(strings.TrimLeft(cell, " \u00a0\""))
-	if strings.ContainsRune(formulas+"\t\r\n", first) {
+	if strings.ContainsRune(formulaStarts+"\t\r\n", first) {
 		cell = "'" + cell
 	}
 	return cell

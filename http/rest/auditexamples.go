@@ -7,7 +7,7 @@ import (
 	"svc/projections"
 )
 
-// exampleRecords are the first events of the workspace.
+// exampleRecords returns the first events of the example workspace.
 func exampleRecords() (list []projections.AuditRecord) {
 	n := byte(0)
 	add := func(target events.Target, changes []events.Change, e events.Event, data string) {

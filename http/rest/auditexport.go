@@ -29,42 +29,42 @@ func (s *Server) exportRoutes() section {
 			method: "GET", path: "/audit/export", guard: mayDo(events.ExportAudit), views: []string{"audit"},
 			limits: middleware.Limits{Time: exportLimit, Stream: true},
 			id:     "exportAudit", summary: "Export the audit log",
-			text: "All records or those that the filter leaves, the oldest first, up to the newest one of the moment before the " +
-				"export. It is recorded itself, as `audit.exported`, before the first byte. In CSV every cell is quoted, and what" +
-				" a spreadsheet would run has an apostrophe before it, also within a cell that it may split. A browser has to ask" +
-				" from the service's own site: 403 `cross_origin_refused`. A reader may be slow, but has to read something every " +
-				"30 seconds. A person or a workspace may have two under way: 429 `rate_limited`.",
+			text: "Streams all matching records, oldest first, up to the newest one before the export. The export is recorded as " +
+				"`audit.exported` before the first byte is sent. In CSV, every cell is quoted, and an apostrophe precedes text that a " +
+				"spreadsheet would run as a formula. Browsers can export only from the service's own site: 403 `cross_origin_refused`. " +
+				"The connection is closed if the client reads nothing for 30 seconds. A person or a workspace can run two exports at " +
+				"once: 429 `rate_limited`.",
 			ownSlot: true, answer: describeExport,
 		}),
 	}}
 }
 
 const (
-	exportPage  = 500              // records that are read together; four such pages are in memory
-	exportLimit = 24 * time.Hour   // for one export, however slowly it is read
-	readLimit   = 30 * time.Second // in which its reader has to take something
+	exportPage        = 500              // records read at once; up to four pages are in memory
+	exportLimit       = 24 * time.Hour   // of a whole export
+	slowReaderTimeout = 30 * time.Second // for a client to accept a chunk
 )
 
 type exportQuery struct {
 	Format string `query:"format" required:"true" enum:"ndjson,csv"`
-	Leaf   bool   `query:"leaf" doc:"ndjson only: add to each record its leaf of the workspace's Merkle log. With these an export without filters can be held against a checkpoint of GET /audit/verify by whoever has both; nothing else is asked."`
+	Leaf   bool   `query:"leaf" doc:"ndjson only: add each record's leaf of the workspace's Merkle log. With the leaves, an export without filters can be verified offline against a checkpoint of GET /audit/verify."`
 	AuditFilter
 }
 
-// An export is a copy of the audit log on its way to its reader.
+// An export is a running export of the audit log.
 type export struct {
-	name   string // of the file
-	format string
-	leaf   bool // goes into each record
-	upTo   int64
-	next   func(ctx context.Context, seq int64) ([]projections.AuditRow, error) // records after one
-	first  []projections.AuditRow
-	still  func(context.Context) error // why the reader may not go on, nil if they may
+	name        string // of the file
+	format      string
+	leaf        bool                                                                 // whether each record has its leaf
+	upTo        int64                                                                // seq of the last record
+	next        func(ctx context.Context, seq int64) ([]projections.AuditRow, error) // the page after seq
+	first       []projections.AuditRow                                               // the first page
+	checkRights func(context.Context) error                                          // fails once the caller may not read on
 }
 
-// exportAudit records that a copy is taken, reads its first page, so that what
-// goes wrong until then has an answer, and leaves the rest to the stream.
-func (s *Server) exportAudit(ctx context.Context, in *exportQuery, take commands.ExportAudit) (_ *huma.StreamResponse, err error) {
+// exportAudit records the export and reads its first page before it starts the stream, so that
+// their errors can still be answered with a status.
+func (s *Server) exportAudit(ctx context.Context, in *exportQuery, cmd commands.ExportAudit) (_ *huma.StreamResponse, err error) {
 	ctx, cancel := context.WithTimeout(ctx, beginLimit)
 	defer cancel()
 	c := callerOf(ctx)
@@ -73,20 +73,20 @@ func (s *Server) exportAudit(ctx context.Context, in *exportQuery, take commands
 		return nil, err
 	}
 	if in.Leaf && in.Format != "ndjson" {
-		return nil, invalid("leaf", "goes with format=ndjson")
+		return nil, invalid("leaf", "requires format=ndjson")
 	}
-	if err = s.take(ctx, s.bounds.exports); err != nil {
+	if err = s.acquireSlot(ctx, s.bounds.exports); err != nil {
 		return nil, err
 	}
-	head, _, err := s.views.History.Head(ctx, c.workspace)
+	head, _, err := s.Views.History.Head(ctx, c.workspace)
 	if err != nil {
 		return nil, err
 	}
-	if err = s.lists.Views.Await(ctx, "audit", c.workspace, head); err != nil {
+	if err = s.Lists.Views.Await(ctx, "audit", c.workspace, head); err != nil {
 		return nil, err
 	}
-	take.UpTo = head
-	done, err := s.commands.ExportAudit(ctx, take)
+	cmd.UpTo = head
+	done, err := s.Commands.ExportAudit(ctx, cmd)
 	if err != nil {
 		return nil, err
 	}
@@ -94,61 +94,60 @@ func (s *Server) exportAudit(ctx context.Context, in *exportQuery, take commands
 		name:   fmt.Sprintf("audit-%s-%d.%s", c.slug, head, in.Format),
 		format: in.Format, leaf: in.Leaf, upTo: head,
 		next: func(ctx context.Context, seq int64) ([]projections.AuditRow, error) {
-			return s.lists.Audit.RowsAfter(ctx, c.workspace, filter, seq, head, exportPage)
+			return s.Lists.Audit.RowsAfter(ctx, c.workspace, filter, seq, head, exportPage)
 		},
 	}
 	if e.first, err = e.next(ctx, 0); err != nil {
 		return nil, err
 	}
 	return openapi.Stream(func(w http.ResponseWriter, r *http.Request) {
-		watch := s.live.Watch(c.workspace, nil)
+		watch := s.Live.Watch(c.workspace, nil)
 		defer watch.Close()
-		e.still = s.newRights(c, watch.Moved).still
+		e.checkRights = s.newRights(c, watch.Moved).check
 		w.Header().Set("X-Svc-Position", strconv.FormatInt(done.Position, 10))
-		s.send(w, r, e, readLimit)
+		s.sendExport(w, r, e, slowReaderTimeout)
 	}), nil
 }
 
 func (in *exportQuery) command(c *caller, _ events.ID) (commands.ExportAudit, error) {
-	return commands.ExportAudit{Meta: c.meta(), Format: in.Format, Filter: in.words()}, nil
+	return commands.ExportAudit{Meta: c.meta(), Format: in.Format, Filter: in.recorded()}, nil
 }
 
-// words returns the filter as it is recorded.
-func (f AuditFilter) words() events.AuditFilter {
-	at := func(t time.Time) string {
+// recorded returns the filter in the form that the export's event stores.
+func (f AuditFilter) recorded() events.AuditFilter {
+	format := func(t time.Time) string {
 		if t.IsZero() {
 			return ""
 		}
 		return t.UTC().Format(time.RFC3339Nano)
 	}
 	return events.AuditFilter{
-		From: at(f.From), To: at(f.To), Actor: f.Actor, ActorType: string(f.ActorType), Action: f.Action, Target: f.Target, Q: f.Q,
+		From: format(f.From), To: format(f.To), Actor: f.Actor, ActorType: string(f.ActorType), Action: f.Action, Target: f.Target, Q: f.Q,
 	}
 }
 
-// send streams an export page by page. If it cannot go on it breaks the
-// connection off: nobody takes half a copy for a whole one.
-func (s *Server) send(w http.ResponseWriter, r *http.Request, e *export, patience time.Duration) {
+// sendExport streams an export page by page. If the stream cannot continue, it aborts the
+// connection, so that the client does not take a part for the whole.
+func (s *Server) sendExport(w http.ResponseWriter, r *http.Request, e *export, writeTimeout time.Duration) {
 	ctx := r.Context()
 	h := w.Header()
 	h.Set("Content-Type", map[string]string{"ndjson": "application/x-ndjson", "csv": "text/csv; charset=utf-8"}[e.format])
 	h.Set("Content-Disposition", `attachment; filename="`+e.name+`"`)
-	err := e.stream(ctx, &deadlineWriter{w, http.NewResponseController(w), patience, func() error { return e.still(ctx) }})
+	err := e.stream(ctx, &deadlineWriter{w, http.NewResponseController(w), writeTimeout, func() error { return e.checkRights(ctx) }})
 	switch {
 	case err == nil:
 		return
 	case ctx.Err() != nil:
-		s.log.InfoContext(ctx, "the reader of an export went away")
-	case errors.Is(err, errNoLonger):
-		s.log.InfoContext(ctx, "export ended: the reader's rights have changed")
+		s.Log.InfoContext(ctx, "client disconnected during an export")
+	case errors.Is(err, errRightsChanged):
+		s.Log.InfoContext(ctx, "export ended: the caller's rights have changed")
 	default:
-		s.log.ErrorContext(ctx, "export broke off", "err", err)
+		s.Log.ErrorContext(ctx, "export failed", "err", err)
 	}
 	panic(http.ErrAbortHandler)
 }
 
-// stream writes one page while the next one is decoded and the one after that is
-// read.
+// stream writes a page while it decodes the next one and reads the one after that.
 func (e *export) stream(ctx context.Context, w *deadlineWriter) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -156,18 +155,18 @@ func (e *export) stream(ctx context.Context, w *deadlineWriter) error {
 	var reading errgroup.Group
 	reading.Go(func() error {
 		defer close(rows)
-		return e.read(ctx, rows)
+		return e.readPages(ctx, rows)
 	})
 	reading.Go(func() error {
 		defer close(pages)
-		return decode(ctx, rows, pages)
+		return decodePages(ctx, rows, pages)
 	})
-	err := e.write(w, pages)
+	err := e.writePages(w, pages)
 	stop()
 	return cmp.Or(err, reading.Wait())
 }
 
-func (e *export) read(ctx context.Context, rows chan<- []projections.AuditRow) (err error) {
+func (e *export) readPages(ctx context.Context, rows chan<- []projections.AuditRow) (err error) {
 	for list := e.first; ; {
 		select {
 		case rows <- list:
@@ -183,8 +182,8 @@ func (e *export) read(ctx context.Context, rows chan<- []projections.AuditRow) (
 	}
 }
 
-// yieldEvery is how many records long work goes on for before it lets others run:
-// about a tenth of a millisecond. Left alone a goroutine has a processor for ten.
+// yieldEvery is how many records a loop processes before it yields the processor, about a tenth
+// of a millisecond. The scheduler preempts a goroutine only after ten milliseconds.
 const yieldEvery = 16
 
 func yield(done int) {
@@ -193,7 +192,7 @@ func yield(done int) {
 	}
 }
 
-func decode(ctx context.Context, rows <-chan []projections.AuditRow, pages chan<- []projections.AuditRecord) error {
+func decodePages(ctx context.Context, rows <-chan []projections.AuditRow, pages chan<- []projections.AuditRecord) error {
 	for list := range rows {
 		page := make([]projections.AuditRecord, len(list))
 		for i := range list {
@@ -209,9 +208,9 @@ func decode(ctx context.Context, rows <-chan []projections.AuditRow, pages chan<
 	return nil
 }
 
-func (e *export) write(w *deadlineWriter, pages <-chan []projections.AuditRecord) error {
+func (e *export) writePages(w *deadlineWriter, pages <-chan []projections.AuditRecord) error {
 	var page bytes.Buffer
-	write := e.lines(&page)
+	write := e.newLineWriter(&page)
 	for list := range pages {
 		for i, r := range list {
 			if err := write(r); err != nil {
@@ -219,7 +218,7 @@ func (e *export) write(w *deadlineWriter, pages <-chan []projections.AuditRecord
 			}
 			yield(i)
 		}
-		if err := w.write(page.Bytes()); err != nil {
+		if err := w.writeAndFlush(page.Bytes()); err != nil {
 			return err
 		}
 		page.Reset()
@@ -227,14 +226,14 @@ func (e *export) write(w *deadlineWriter, pages <-chan []projections.AuditRecord
 	return nil
 }
 
-func (e *export) lines(to *bytes.Buffer) func(projections.AuditRecord) error {
+func (e *export) newLineWriter(to *bytes.Buffer) func(projections.AuditRecord) error {
 	if e.format == "csv" {
 		return csvLines(to)
 	}
 	return jsonLines(to, e.leaf)
 }
 
-// ExportLine returns the line of an export with leaves that tells of an event.
+// ExportLine returns an event's line in an NDJSON export with leaves, without the line feed.
 // target is as in [projections.NewAuditRecord].
 func ExportLine(r events.Record, target string) ([]byte, error) {
 	var line bytes.Buffer
@@ -242,7 +241,8 @@ func ExportLine(r events.Record, target string) ([]byte, error) {
 	return bytes.TrimSuffix(line.Bytes(), []byte("\n")), err
 }
 
-// jsonLines writes records as JSON, each on a line; with leaves, where those are asked for.
+// jsonLines returns a function that appends a record as a line of JSON, with its leaf if leaf is
+// set.
 func jsonLines(to *bytes.Buffer, leaf bool) func(projections.AuditRecord) error {
 	encoder := json.NewEncoder(to)
 	encoder.SetEscapeHTML(false)
@@ -258,29 +258,29 @@ func jsonLines(to *bytes.Buffer, leaf bool) func(projections.AuditRecord) error 
 	}
 }
 
-// describeExport describes the answer of an export, which is no JSON of ours.
+// describeExport describes an export's response, which is not a JSON document.
 func describeExport(huma.Registry) *huma.Response {
 	text := &huma.Schema{Type: huma.TypeString}
 	return &huma.Response{
-		Description: "The records, the oldest first. A copy that was cut off ends without the end of its chunked encoding.",
+		Description: "The records, oldest first. If the export fails midway, the chunked encoding is not terminated.",
 		Content: map[string]*huma.MediaType{
 			"application/x-ndjson": {Schema: text, Example: exampleExport("ndjson")},
 			"text/csv":             {Schema: text, Example: exampleExport("csv")},
 		},
 		Headers: map[string]*huma.Param{
-			"Content-Disposition": {Schema: text, Description: "Names a file.", Example: `attachment; filename="audit-acme-4182.csv"`},
+			"Content-Disposition": {Schema: text, Description: "Contains the file's name.", Example: `attachment; filename="audit-acme-4182.csv"`},
 			"X-Svc-Position": {
 				Schema:      &huma.Schema{Type: huma.TypeInteger},
-				Description: "The number that the workspace's log reached by the export itself.",
+				Description: "The seq of the export's own record.",
 			},
 		},
 	}
 }
 
-// exampleExport is an export of these records.
+// exampleExport returns an export of the example records.
 func exampleExport(format string) string {
 	var text bytes.Buffer
-	write := (&export{format: format}).lines(&text)
+	write := (&export{format: format}).newLineWriter(&text)
 	for _, r := range exampleRecords() {
 		if err := write(r); err != nil {
 			panic(err)

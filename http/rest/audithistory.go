@@ -7,6 +7,7 @@ import (
 
 	"svc/events"
 	"svc/fault"
+	"svc/http/openapi"
 	"svc/projections"
 )
 
@@ -14,36 +15,36 @@ func (s *Server) historyRoutes() section {
 	state := &projections.State{}
 	replayed, err := replay(state, exampleRecords())
 	if err != nil {
-		panic(err) // they are ours
+		panic(err) // the example records are valid
 	}
 	replayed.Body.Head = newestExample().Seq
 	return section{tag: "Audit", routes: []route{
 		query(s.getAuditState, route{
 			method: "GET", path: "/audit/state", guard: mayDo(events.ExportAudit),
-			id: "getAuditState", summary: "The workspace as it was",
-			text: "Name, members, invitations and service accounts after one event (`seq`) or at a time (`at`), folded from the " +
-				"events. 409 `event_unreadable` if one of them cannot be taken in, `state_too_large` if there were more than " +
-				"100,000 members, invitations and service accounts.",
-			refuses:  []*fault.Fault{projections.ErrUnreadable, projections.ErrStateTooLarge},
-			answered: stateBody{newState(state), newestExample().Seq},
-			ownSlot:  true,
+			id: "getAuditState", summary: "Get a past state of the workspace",
+			text: "Returns the workspace's name, members, invitations and service accounts after an event (`seq`) or at a time (`at`), " +
+				"computed from the events. 409 `event_unreadable` if an event cannot be applied, 409 `state_too_large` if there " +
+				"were more than 100,000 members, invitations and service accounts.",
+			refuses:         []*fault.Fault{projections.ErrUnreadable, projections.ErrStateTooLarge},
+			responseExample: stateBody{newState(state), newestExample().Seq},
+			ownSlot:         true,
 		}),
 		query(s.replayAudit, route{
 			method: "GET", path: "/audit/replay", guard: mayDo(events.ExportAudit),
 			id: "replayAudit", summary: "Replay events",
-			text: "What each event from `fromSeq` to `toSeq` did to the state that `/audit/state` tells, as RFC 6902 patches: all " +
-				"of them applied to `before` make `after`.",
-			refuses:  []*fault.Fault{projections.ErrUnreadable, projections.ErrStateTooLarge},
-			answered: replayed.Body,
-			ownSlot:  true,
+			text: "Returns how each event from `fromSeq` to `toSeq` changed the state of `/audit/state`, as JSON Patches (RFC 6902). " +
+				"Applied in order to `before`, they produce `after`.",
+			refuses:         []*fault.Fault{projections.ErrUnreadable, projections.ErrStateTooLarge},
+			responseExample: replayed.Body,
+			ownSlot:         true,
 		}),
 	}}
 }
 
 // A WorkspaceState is a workspace as it was after one of its events.
 type WorkspaceState struct {
-	Seq             int64                 `json:"seq" doc:"The newest event that is taken in; 0 before the first."`
-	At              *timestamp            `json:"at" nullable:"true" doc:"When that happened."`
+	Seq             int64                 `json:"seq" doc:"The seq of the last event included; 0 before the first."`
+	At              *openapi.Timestamp    `json:"at" nullable:"true" doc:"When that event happened."`
 	Workspace       stateWorkspace        `json:"workspace"`
 	Members         []stateMember         `json:"members" nullable:"false"`
 	Invitations     []stateInvitation     `json:"invitations" nullable:"false"`
@@ -51,56 +52,58 @@ type WorkspaceState struct {
 }
 
 type stateWorkspace struct {
-	Name string `json:"name" doc:"Empty until the workspace was made." example:"Acme"`
+	Name string `json:"name" doc:"Empty until the workspace was created." example:"Acme"`
 	Slug string `json:"slug" example:"acme"`
 }
 
 type stateMember struct {
-	ID              string    `json:"id" format:"uuid"`
-	UserID          string    `json:"userId" format:"uuid"`
-	Name            string    `json:"name" doc:"What they were called; empty where the log does not say." example:"Bob Meyer"`
-	Email           string    `json:"email" example:"bob@example.com"`
-	Role            string    `json:"role" enum:"Owner,Maintainer,Viewer,member"`
-	CanApproveLoops bool      `json:"canApproveLoops"`
-	JoinedAt        timestamp `json:"joinedAt"`
+	ID              string            `json:"id" format:"uuid"`
+	UserID          string            `json:"userId" format:"uuid"`
+	Name            string            `json:"name" doc:"Their name at that time; empty if the log does not contain it." example:"Bob Meyer"`
+	Email           string            `json:"email" example:"bob@example.com"`
+	Role            string            `json:"role" enum:"Owner,Maintainer,Viewer,member"`
+	CanApproveLoops bool              `json:"canApproveLoops"`
+	JoinedAt        openapi.Timestamp `json:"joinedAt"`
 }
 
 type stateInvitation struct {
-	ID        string    `json:"id" format:"uuid"`
-	Email     string    `json:"email" example:"nora@example.com"`
-	Role      string    `json:"role" enum:"Owner,Maintainer,Viewer"`
-	Status    string    `json:"status" enum:"pending,accepted,rejected,revoked" doc:"One that is pending has expired if expiresAt has passed."`
-	InvitedBy string    `json:"invitedBy" example:"ada@acme.example"`
-	CreatedAt timestamp `json:"createdAt"`
-	ExpiresAt timestamp `json:"expiresAt"`
+	ID        string            `json:"id" format:"uuid"`
+	Email     string            `json:"email" example:"nora@example.com"`
+	Role      string            `json:"role" enum:"Owner,Maintainer,Viewer"`
+	Status    string            `json:"status" enum:"pending,accepted,rejected,revoked" doc:"A pending invitation has expired if expiresAt has passed."`
+	InvitedBy string            `json:"invitedBy" example:"ada@acme.example"`
+	CreatedAt openapi.Timestamp `json:"createdAt"`
+	ExpiresAt openapi.Timestamp `json:"expiresAt"`
 }
 
 type stateServiceAccount struct {
-	ID        string         `json:"id" format:"uuid"`
-	Name      string         `json:"name" example:"ci-bot"`
-	Scopes    []events.Scope `json:"scopes" nullable:"false" enum:"api.read,farm.submit"`
-	TokenTail string         `json:"tokenTail" example:"x9Qa"`
-	Status    string         `json:"status" enum:"active,revoked"`
-	CreatedBy string         `json:"createdBy" example:"ada@acme.example"`
-	CreatedAt timestamp      `json:"createdAt"`
-	RotatedAt *timestamp     `json:"rotatedAt" nullable:"true"`
-	RevokedAt *timestamp     `json:"revokedAt" nullable:"true"`
+	ID        string             `json:"id" format:"uuid"`
+	Name      string             `json:"name" example:"ci-bot"`
+	Scopes    []events.Scope     `json:"scopes" nullable:"false" enum:"api.read,farm.submit"`
+	TokenTail string             `json:"tokenTail" example:"x9Qa"`
+	Status    string             `json:"status" enum:"active,revoked"`
+	CreatedBy string             `json:"createdBy" example:"ada@acme.example"`
+	CreatedAt openapi.Timestamp  `json:"createdAt"`
+	RotatedAt *openapi.Timestamp `json:"rotatedAt" nullable:"true"`
+	RevokedAt *openapi.Timestamp `json:"revokedAt" nullable:"true"`
 }
 
-// stateRow returns how a row of a state is shown, nil if there is none.
+// stateRow returns the answer's form of a row, nil for nil.
 func stateRow(row any) any {
 	switch r := row.(type) {
 	case projections.Workspace:
 		return stateWorkspace{r.Name, r.Slug}
 	case projections.Member:
 		may := events.MayApproveLoops(r.Role, r.ApproveLoops)
-		return stateMember{r.ID.String(), r.User.String(), r.Name, r.Email, string(r.Role), may, at(r.JoinedAt)}
+		return stateMember{r.ID.String(), r.User.String(), r.Name, r.Email, string(r.Role), may, openapi.FormatTime(r.JoinedAt)}
 	case projections.Invitation:
-		return stateInvitation{r.ID.String(), r.Email, string(r.Role), r.Status, r.InviterName, at(r.SentAt), at(r.ExpiresAt)}
+		return stateInvitation{
+			r.ID.String(), r.Email, string(r.Role), r.Status, r.InviterName, openapi.FormatTime(r.SentAt), openapi.FormatTime(r.ExpiresAt),
+		}
 	case projections.ServiceAccount:
 		return stateServiceAccount{
 			r.ID.String(), r.Name, append([]events.Scope{}, r.Scopes...), r.Tail, r.Status, r.CreatedBy,
-			at(r.CreatedAt), optional(r.RotatedAt), optional(r.RevokedAt),
+			openapi.FormatTime(r.CreatedAt), openapi.FormatOptionalTime(r.RotatedAt), openapi.FormatOptionalTime(r.RevokedAt),
 		}
 	}
 	return nil
@@ -112,8 +115,7 @@ func newState(s *projections.State) WorkspaceState {
 		ServiceAccounts: stateRows[stateServiceAccount](s.ServiceAccounts()),
 	}
 	if s.Seq > 0 {
-		at := at(s.At)
-		out.At = &at
+		out.At = openapi.FormatOptionalTime(&s.At)
 	}
 	if w, ok := s.Workspace(); ok {
 		out.Workspace = stateWorkspace{w.Name, w.Slug}
@@ -130,42 +132,42 @@ func stateRows[S, R any](rows []R) []S {
 }
 
 type stateQuery struct {
-	At  time.Time `query:"at" doc:"As it was at this time." example:"2026-11-20T12:00:00Z"`
-	Seq int64     `query:"seq" minimum:"1" doc:"As it was after this event." example:"4182"`
+	At  time.Time `query:"at" doc:"Return the state at this time." example:"2026-11-20T12:00:00Z"`
+	Seq int64     `query:"seq" minimum:"1" doc:"Return the state after this event." example:"4182"`
 }
 
 type stateAnswer struct{ Body stateBody }
 
 type stateBody struct {
 	WorkspaceState
-	Head int64 `json:"head" doc:"The newest number in the workspace's log." example:"4182"`
+	Head int64 `json:"head" doc:"The newest seq of the workspace's log." example:"4182"`
 }
 
 func (s *Server) getAuditState(ctx context.Context, in *stateQuery) (*stateAnswer, error) {
 	workspace := callerOf(ctx).workspace
-	head, _, err := s.views.History.Head(ctx, workspace)
+	head, _, err := s.Views.History.Head(ctx, workspace)
 	seq := in.Seq
 	switch {
 	case err != nil:
 		return nil, err
 	case in.At.IsZero() == (in.Seq == 0):
-		return nil, invalid("seq", "give either seq or at")
+		return nil, invalid("seq", "give either seq or at, not both")
 	case in.Seq > head:
 		return nil, invalid("seq", fmt.Sprintf("must not be beyond the newest record, %d", head))
-	case in.At.After(s.now()):
+	case in.At.After(s.Now()):
 		return nil, invalid("at", "must not be in the future")
 	case !in.At.IsZero():
-		if seq, err = s.views.History.SeqAt(ctx, workspace, in.At, head); err != nil {
+		if seq, err = s.Views.History.SeqAt(ctx, workspace, in.At, head); err != nil {
 			return nil, err
 		}
 		if seq == 0 {
 			return nil, invalid("at", "must not be before the first record")
 		}
 	}
-	if err := s.take(ctx, s.bounds.histories); err != nil {
+	if err := s.acquireSlot(ctx, s.bounds.histories); err != nil {
 		return nil, err
 	}
-	state, err := s.views.History.At(ctx, workspace, seq)
+	state, err := s.Views.History.At(ctx, workspace, seq)
 	if err != nil {
 		return nil, err
 	}

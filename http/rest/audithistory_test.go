@@ -21,8 +21,8 @@ import (
 	"svc/test/pgtest"
 )
 
-// A tale is what happens in a workspace, at random, one event after the other.
-type tale struct {
+// A randomLog generates random events of a workspace.
+type randomLog struct {
 	random    *rand.Rand
 	workspace events.ID
 	at        time.Time
@@ -31,10 +31,10 @@ type tale struct {
 	accounts  []events.ServiceAccountCreated
 }
 
-func (l *tale) id() events.ID { return events.NewID(l.at) }
+func (l *randomLog) id() events.ID { return events.NewID(l.at) }
 
-// next returns an event and the stream it happens to.
-func (l *tale) next() (events.ID, events.Event) {
+// next returns a random event and its stream.
+func (l *randomLog) next() (events.ID, events.Event) {
 	l.at = l.at.Add(time.Duration(l.random.IntN(3)) * time.Millisecond) // some happen at one moment
 	switch luck := l.random.IntN(10); {
 	case luck < 2 || len(l.members) == 0:
@@ -68,8 +68,8 @@ func (l *tale) next() (events.ID, events.Event) {
 	return l.id(), events.RunCostRecorded{Cents: 1, Source: "compute", Quantity: 1}
 }
 
-// tell appends n events.
-func (l *tale) tell(t *testing.T, db *pgxpool.Pool, n int) {
+// append appends n events.
+func (l *randomLog) append(t *testing.T, db *pgxpool.Pool, n int) {
 	t.Helper()
 	log := store.New(db, projections.Inline(), func(events.ID, int64) {})
 	defer log.Close()
@@ -93,9 +93,11 @@ func (l *tale) tell(t *testing.T, db *pgxpool.Pool, n int) {
 func historyServer(db *pgxpool.Pool) *Server {
 	follower := fold.NewFollower(db, projections.Followed(), func(string) bool { return false }, slog.New(slog.DiscardHandler))
 	return &Server{
-		views: Views{Follower: follower, History: projections.History{DB: db}, ServiceAccounts: projections.ServiceAccounts{DB: db}},
-		lists: Lists{Views: follower}, now: time.Now,
-		live: feed.New(db, slog.New(slog.DiscardHandler)), bounds: newBounds(), issuers: newIssuers(),
+		Config: Config{
+			Views: Views{Follower: follower, History: projections.History{DB: db}, ServiceAccounts: projections.ServiceAccounts{DB: db}},
+			Lists: Lists{Views: follower}, Now: time.Now, Live: feed.New(db, slog.New(slog.DiscardHandler)),
+		},
+		bounds: newBounds(), issuers: newIssuers(),
 	}
 }
 
@@ -103,7 +105,7 @@ func (s *Server) stateAt(ctx context.Context, t *testing.T, seq int64) string {
 	t.Helper()
 	a, err := s.getAuditState(ctx, &stateQuery{Seq: seq})
 	require.NoError(t, err)
-	callerOf(ctx).giveBack()
+	callerOf(ctx).releaseSlots()
 	return asJSON(t, a.Body.WorkspaceState)
 }
 
@@ -114,21 +116,20 @@ func asJSON(t *testing.T, v any) string {
 	return string(text)
 }
 
-// Every patch leads from the state before its event to the state after it, and
-// each of those is what a fold of the first events comes to.
-func TestPatchesLeadFromStateToState(t *testing.T) {
+// Each patch turns the state before its event into the state after it, as computed from the log.
+func TestReplayPatchesProduceEachState(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
 	for seed := range uint64(4) {
-		l := &tale{random: rand.New(rand.NewPCG(seed, 1)), workspace: events.NewID(epoch), at: epoch}
+		l := &randomLog{random: rand.New(rand.NewPCG(seed, 1)), workspace: events.NewID(epoch), at: epoch}
 		const total = 150
-		l.tell(t, db, total)
+		l.append(t, db, total)
 		s, ctx := historyServer(db), as(t, someone(l.workspace))
 		for _, from := range []int64{1, 2, 1 + l.random.Int64N(total)} {
 			to := from + l.random.Int64N(total+1-from)
 			out, err := s.replayAudit(ctx, &replayQuery{FromSeq: from, ToSeq: to})
 			require.NoError(t, err)
-			callerOf(ctx).giveBack()
+			callerOf(ctx).releaseSlots()
 			require.Len(t, out.Body.Steps, int(to-from+1))
 			state := asJSON(t, out.Body.Before)
 			if from > 1 {
@@ -151,12 +152,12 @@ func TestPatchesLeadFromStateToState(t *testing.T) {
 	}
 }
 
-// The state of now is what the views say, which made it by the same folds.
-func TestTheStateIsThatOfTheViews(t *testing.T) {
+// The state after the newest event equals the views.
+func TestCurrentStateMatchesViews(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
-	l := &tale{random: rand.New(rand.NewPCG(7, 7)), workspace: events.NewID(epoch), at: epoch}
-	l.tell(t, db, 300)
+	l := &randomLog{random: rand.New(rand.NewPCG(7, 7)), workspace: events.NewID(epoch), at: epoch}
+	l.append(t, db, 300)
 	state, err := projections.History{DB: db}.At(t.Context(), l.workspace, 300)
 	require.NoError(t, err)
 	accounts, total, err := projections.ServiceAccounts{DB: db}.Page(t.Context(), l.workspace, 1000, 0)
@@ -177,11 +178,11 @@ func byID(list []projections.ServiceAccount) map[string]stateServiceAccount {
 	return rows
 }
 
-func TestATimeNamesTheLastEventUpToIt(t *testing.T) {
+func TestSeqAtReturnsLastEventAtTime(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
-	l := &tale{random: rand.New(rand.NewPCG(3, 3)), workspace: events.NewID(epoch), at: epoch}
-	l.tell(t, db, 60)
+	l := &randomLog{random: rand.New(rand.NewPCG(3, 3)), workspace: events.NewID(epoch), at: epoch}
+	l.append(t, db, 60)
 	h := projections.History{DB: db}
 	records, err := store.After(t.Context(), db, l.workspace, 0, 60)
 	require.NoError(t, err)
@@ -202,12 +203,12 @@ func TestATimeNamesTheLastEventUpToIt(t *testing.T) {
 	require.Zero(t, seq)
 }
 
-// An event that cannot be read ends what can be told, if it has a part in it.
-func TestAStateIsNotToldPastWhatCannotBeRead(t *testing.T) {
+// A state fails from an unreadable event on, if the event is relevant to it.
+func TestStateFailsAfterUnreadableEvent(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
-	l := &tale{random: rand.New(rand.NewPCG(4, 4)), workspace: events.NewID(epoch), at: epoch}
-	l.tell(t, db, 20)
+	l := &randomLog{random: rand.New(rand.NewPCG(4, 4)), workspace: events.NewID(epoch), at: epoch}
+	l.append(t, db, 20)
 	h := projections.History{DB: db}
 	for seq, kind := range map[int]string{11: "farm.built", 15: "member.knighted"} {
 		_, err := db.Exec(t.Context(), `update events set kind = $3 where workspace_id = $1 and seq = $2`, l.workspace, seq, kind)

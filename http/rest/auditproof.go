@@ -7,6 +7,7 @@ import (
 	"svc/events"
 	"svc/fault"
 	"svc/http/middleware"
+	"svc/http/openapi"
 	"svc/proof"
 )
 
@@ -16,81 +17,78 @@ func (s *Server) proofRoutes() section {
 			method: "GET", path: "/audit/verify", guard: mayDo(events.ExportAudit), views: []string{proof.View},
 			limits: middleware.Limits{Time: verifyLimit},
 			id:     "verifyAudit", summary: "Verify the audit log",
-			text: "Recomputes the Merkle log of the workspace from its events and holds it against the stored hashes and the signed" +
-				" checkpoints, and goes on to the head of the log. It reads the whole log, so it takes a while. Logs are signed for " +
-				"about once a second, this one at once when it is asked for; what still is not, it gives ten seconds. 503 `signing_key_unavailable` if the key of the checkpoints" +
-				" cannot be opened, until its operator restores or replaces it; a replacement is a record, " +
-				"`signing_key.replaced`. Keep `checkpoint` and `verifierKey` elsewhere: who may write to the database can set " +
-				"everything back and have it signed anew, but not so that a checkpoint which was kept (`since`) still leads to " +
-				"it.",
-			refuses:  []*fault.Fault{proof.ErrSigningKey},
-			answered: exampleVerified().Body,
-			ownSlot:  true,
+			text: "Recomputes the workspace's Merkle log from its events and compares it with the stored hashes and signed checkpoints, up " +
+				"to the head of the log. It reads the whole log, which takes a while. Logs are signed about once a second; this request " +
+				"has the log signed at once and waits up to ten seconds for it.\n\n" +
+				"Store `checkpoint` and `verifierKey` outside the service. Anybody who can write to the database can roll the log back and " +
+				"have it signed again, but the result does not follow from a checkpoint that you kept: send that as `since`.\n\n" +
+				"503 `signing_key_unavailable` if the signing key cannot be opened, until an operator restores or replaces it. A " +
+				"replacement is recorded as `signing_key.replaced`.",
+			refuses:         []*fault.Fault{proof.ErrSigningKey},
+			responseExample: exampleVerified().Body,
+			ownSlot:         true,
 		}),
 		query(s.lastVerification, route{
 			method: "GET", path: "/audit/verification", guard: mayDo(events.ReadAudit),
-			id: "getLastVerification", summary: "What became of the last verification",
-			text: "The answer of the last `GET /audit/verify` without `since` that anybody asked for, as it was then: nothing is computed. " +
-				"404 `audit_not_verified` if there was none.",
-			refuses:  []*fault.Fault{errNotVerified},
-			answered: exampleVerified().Body,
+			id: "getLastVerification", summary: "Get the last verification",
+			text: "Returns the stored result of the last `GET /audit/verify` without `since`. Nothing is computed. " +
+				"404 `audit_not_verified` if the log has not been verified yet.",
+			refuses:         []*fault.Fault{errNotVerified},
+			responseExample: exampleVerified().Body,
 		}),
 	}}
 }
 
-// verifyLimit is how long a verification may take. It ends when its caller goes.
+// verifyLimit bounds a verification. It also ends when its caller disconnects.
 const verifyLimit = 15 * time.Minute
 
 type verifyAnswer struct {
 	Body struct {
-		OK          bool        `json:"ok" doc:"Whether every record is what was signed for, and nothing is left unsigned for longer than seconds."`
-		Size        int64       `json:"size" doc:"How many records the newest checkpoint speaks for."`
-		Head        int64       `json:"head" doc:"How many records the log has. None of those after size is missing, but nobody has signed for what they say."`
-		Unsigned    int64       `json:"unsigned" doc:"How many records there are after size: they are signed for in a moment."`
-		Since       *timestamp  `json:"unsignedSince" nullable:"true" doc:"When the first of those was recorded; null if there is none."`
-		Root        string      `json:"root" doc:"The root of the Merkle log as the records make it, in base64." example:"nND/nri/U0xuHUrYSy0HtMeal2vzD9V4k/BO79C+QeI="`
-		Checkpoint  string      `json:"checkpoint" doc:"The newest checkpoint, a signed note. Empty if none was signed yet." example:"svc.example.com/019aa0f4-6b1c-7d52-9e83-1c0a5b7e42d9\n4182\nnND/nri/U0xuHUrYSy0HtMeal2vzD9V4k/BO79C+QeI=\n\n— svc.example.com Az3grl…\n"`
-		VerifierKey string      `json:"verifierKey" doc:"The public key that the checkpoint was verified by. Compare it with a copy of your own." example:"svc.example.com+5f2a9c01+AbCd"`
-		FormerKeys  []formerKey `json:"formerKeys" doc:"Keys that signed before and were lost, the newest first, as the log says. What each signed still leads to the checkpoint; who holds an older checkpoint of theirs names it in since."`
-		CheckedAt   timestamp   `json:"checkedAt"`
-		FirstBad    *badRecord  `json:"firstBad" doc:"null if ok."`
+		OK          bool               `json:"ok" doc:"Whether every signed record is unchanged, and no record has been unsigned for more than a few seconds."`
+		Size        int64              `json:"size" doc:"Number of records that the newest checkpoint covers."`
+		Head        int64              `json:"head" doc:"Number of records in the log. None of those after size is missing, but their content is not signed yet."`
+		Unsigned    int64              `json:"unsigned" doc:"Number of records after size, which will be signed shortly."`
+		Since       *openapi.Timestamp `json:"unsignedSince" nullable:"true" doc:"When the first unsigned record was recorded; null if there is none."`
+		Root        string             `json:"root" doc:"Root hash of the Merkle log, computed from the records, in base64." example:"nND/nri/U0xuHUrYSy0HtMeal2vzD9V4k/BO79C+QeI="`
+		Checkpoint  string             `json:"checkpoint" doc:"The newest checkpoint, a signed note. Empty if there is none yet." example:"svc.example.com/019aa0f4-6b1c-7d52-9e83-1c0a5b7e42d9\n4182\nnND/nri/U0xuHUrYSy0HtMeal2vzD9V4k/BO79C+QeI=\n\n— svc.example.com Az3grl…\n"`
+		VerifierKey string             `json:"verifierKey" doc:"The public key that verifies the checkpoint. Compare it with your own copy." example:"svc.example.com+5f2a9c01+AbCd"`
+		FormerKeys  []formerKey        `json:"formerKeys" doc:"Earlier signing keys that were lost, newest first, as recorded in the log. An older checkpoint signed by one of them can still be sent as since."`
+		CheckedAt   openapi.Timestamp  `json:"checkedAt"`
+		FirstBad    *badRecord         `json:"firstBad" doc:"The first problem found; null if ok."`
 	}
 }
 
 type formerKey struct {
-	VerifierKey string `json:"verifierKey" doc:"The public side of the key that was lost. Compare it with a copy of your own." example:"svc.example.com+33c1d7ae+AQk9"`
-	UpTo        int64  `json:"upTo" doc:"It signed no record after this one."`
-	ReplacedIn  int64  `json:"replacedIn" doc:"The record that says so. What lies between was signed by nobody until then."`
+	VerifierKey string `json:"verifierKey" doc:"The public key of the lost key. Compare it with your own copy." example:"svc.example.com+33c1d7ae+AQk9"`
+	UpTo        int64  `json:"upTo" doc:"The seq of the last record that it signed."`
+	ReplacedIn  int64  `json:"replacedIn" doc:"The seq of the record of its replacement. Records in between were unsigned until then."`
 }
 
 type badRecord struct {
 	_      struct{} `nullable:"true"`
-	Seq    int64    `json:"seq" doc:"The first record that is not what was signed for; 0 if it is no record that is wrong."`
+	Seq    int64    `json:"seq" doc:"The seq of the first record that differs from what was signed; 0 if the problem is not in a record."`
 	Reason string   `json:"reason" example:"the record was changed"`
 }
 
-var errNotVerified = fault.New(fault.NotFound, "audit_not_verified", "Nobody has had this log verified yet.")
+var errNotVerified = fault.New(fault.NotFound, "audit_not_verified", "This audit log has not been verified yet.")
 
 func (s *Server) lastVerification(ctx context.Context, _ *struct{}) (*verifyAnswer, error) {
-	report, ok, err := s.prover.Last(ctx, callerOf(ctx).workspace)
-	switch {
-	case err != nil:
+	report, ok, err := s.Prover.Last(ctx, callerOf(ctx).workspace)
+	if err := checkFound(ok, err, errNotVerified); err != nil {
 		return nil, err
-	case !ok:
-		return nil, errNotVerified
 	}
 	return newVerifyAnswer(report), nil
 }
 
 type verifyQuery struct {
-	Since string `query:"since" maxLength:"1000" doc:"A checkpoint that you kept: the log has to lead on from it. Whoever sets the log back, or has it signed anew from its beginning, cannot make it do so."`
+	Since string `query:"since" maxLength:"1000" doc:"A checkpoint that you kept earlier. The verification fails unless the log continues from it, which detects a log that was rolled back or signed again from the start."`
 }
 
 func (s *Server) verifyAudit(ctx context.Context, in *verifyQuery) (*verifyAnswer, error) {
-	if err := s.take(ctx, s.bounds.verifications); err != nil {
+	if err := s.acquireSlot(ctx, s.bounds.verifications); err != nil {
 		return nil, err
 	}
-	report, err := s.prover.Verify(ctx, callerOf(ctx).workspace, in.Since, nil)
+	report, err := s.Prover.Verify(ctx, callerOf(ctx).workspace, in.Since, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +98,7 @@ func (s *Server) verifyAudit(ctx context.Context, in *verifyQuery) (*verifyAnswe
 func newVerifyAnswer(r proof.Report) *verifyAnswer {
 	out := &verifyAnswer{}
 	b := &out.Body
-	b.OK, b.Size, b.Root, b.CheckedAt = r.Bad == nil, r.Size, r.Root.String(), at(r.CheckedAt)
+	b.OK, b.Size, b.Root, b.CheckedAt = r.Bad == nil, r.Size, r.Root.String(), openapi.FormatTime(r.CheckedAt)
 	b.Checkpoint, b.VerifierKey = r.Checkpoint, r.VerifierKey
 	b.FormerKeys = make([]formerKey, 0, len(r.Former))
 	for _, f := range r.Former {
@@ -108,7 +106,7 @@ func newVerifyAnswer(r proof.Report) *verifyAnswer {
 	}
 	b.Head, b.Unsigned = r.Head, r.Unsigned
 	if !r.UnsignedSince.IsZero() {
-		b.Since = optional(&r.UnsignedSince)
+		b.Since = openapi.FormatOptionalTime(&r.UnsignedSince)
 	}
 	if r.Bad != nil {
 		b.FirstBad = &badRecord{Seq: r.Bad.Seq, Reason: r.Bad.Reason}

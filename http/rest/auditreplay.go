@@ -8,15 +8,16 @@ import (
 	"github.com/wI2L/jsondiff"
 
 	"svc/events"
+	"svc/http/openapi"
 	"svc/projections"
 )
 
-// maxSteps is how many events one replay goes through.
+// maxSteps bounds the events of a replay.
 const maxSteps = 1000
 
 type replayQuery struct {
-	FromSeq int64 `query:"fromSeq" required:"true" minimum:"1" doc:"The first event that is replayed." example:"17"`
-	ToSeq   int64 `query:"toSeq" required:"true" minimum:"1" doc:"The last one, at most 1,000 events on." example:"42"`
+	FromSeq int64 `query:"fromSeq" required:"true" minimum:"1" doc:"The seq of the first event to replay." example:"17"`
+	ToSeq   int64 `query:"toSeq" required:"true" minimum:"1" doc:"The seq of the last event to replay, less than fromSeq + 1,000." example:"42"`
 }
 
 type replayAnswer struct {
@@ -24,30 +25,30 @@ type replayAnswer struct {
 		Before WorkspaceState `json:"before"`
 		Steps  []replayStep   `json:"steps" nullable:"false"`
 		After  WorkspaceState `json:"after"`
-		Head   int64          `json:"head" doc:"The newest number in the workspace's log." example:"4182"`
+		Head   int64          `json:"head" doc:"The newest seq of the workspace's log." example:"4182"`
 	}
 }
 
 type replayStep struct {
-	Seq     int64            `json:"seq"`
-	At      timestamp        `json:"at"`
-	Action  string           `json:"action" example:"member.role_changed"`
-	Outcome string           `json:"outcome" enum:"success,denied"`
-	Code    string           `json:"code,omitempty" doc:"Of a denial: the code of the refusal." example:"role_required"`
-	Actor   auditActor       `json:"actor"`
-	Target  auditTarget      `json:"target" doc:"What it happened to, as far as the event says."`
-	Patch   []patchOperation `json:"patch" nullable:"false" doc:"RFC 6902: what the event did to the state, its seq and at among it."`
+	Seq     int64             `json:"seq"`
+	At      openapi.Timestamp `json:"at"`
+	Action  string            `json:"action" example:"member.role_changed"`
+	Outcome string            `json:"outcome" enum:"success,denied"`
+	Code    string            `json:"code,omitempty" doc:"The error code of a refused request; absent otherwise." example:"role_required"`
+	Actor   auditActor        `json:"actor"`
+	Target  auditTarget       `json:"target" doc:"What the event is about."`
+	Patch   []patchOperation  `json:"patch" nullable:"false" doc:"The event's change of the state as a JSON Patch (RFC 6902), including seq and at."`
 }
 
 type patchOperation struct {
 	Op    string `json:"op" enum:"add,remove,replace"`
 	Path  string `json:"path" example:"/members/3/role"`
-	Value any    `json:"value" doc:"null of a remove." example:"\"Maintainer\""`
+	Value any    `json:"value" doc:"null for remove." example:"\"Maintainer\""`
 }
 
 func (s *Server) replayAudit(ctx context.Context, in *replayQuery) (*replayAnswer, error) {
 	workspace := callerOf(ctx).workspace
-	head, _, err := s.views.History.Head(ctx, workspace)
+	head, _, err := s.Views.History.Head(ctx, workspace)
 	switch {
 	case err != nil:
 		return nil, err
@@ -58,16 +59,16 @@ func (s *Server) replayAudit(ctx context.Context, in *replayQuery) (*replayAnswe
 	case in.ToSeq > head:
 		return nil, invalid("toSeq", fmt.Sprintf("must not be beyond the newest record, %d", head))
 	}
-	if err := s.take(ctx, s.bounds.histories); err != nil {
+	if err := s.acquireSlot(ctx, s.bounds.histories); err != nil {
 		return nil, err
 	}
 	state := &projections.State{}
 	if in.FromSeq > 1 {
-		if state, err = s.views.History.At(ctx, workspace, in.FromSeq-1); err != nil {
+		if state, err = s.Views.History.At(ctx, workspace, in.FromSeq-1); err != nil {
 			return nil, err
 		}
 	}
-	records, err := s.views.History.Steps(ctx, workspace, in.FromSeq-1, in.ToSeq)
+	records, err := s.Views.History.Steps(ctx, workspace, in.FromSeq-1, in.ToSeq)
 	if err != nil {
 		return nil, err
 	}
@@ -75,18 +76,18 @@ func (s *Server) replayAudit(ctx context.Context, in *replayQuery) (*replayAnswe
 	if err != nil {
 		return nil, err
 	}
-	shown, err := s.withFaces(ctx, records)
+	list, err := s.withDisplayNames(ctx, records)
 	if err != nil {
 		return nil, err
 	}
-	for i, r := range shown {
+	for i, r := range list {
 		out.Body.Steps[i].Actor = r.Actor
 	}
 	out.Body.Head = head
 	return out, nil
 }
 
-// replay takes in records, one after the other, and tells what each did.
+// replay applies records to state, and returns the patch of each.
 func replay(state *projections.State, records []projections.AuditRecord) (*replayAnswer, error) {
 	out := &replayAnswer{}
 	out.Body.Before = newState(state)
@@ -100,19 +101,17 @@ func replay(state *projections.State, records []projections.AuditRecord) (*repla
 		if err != nil {
 			return nil, err
 		}
-		told := newAuditRecord(r)
-		out.Body.Steps = append(out.Body.Steps, replayStep{
-			told.Seq, told.At, told.Action, told.Outcome, told.Code, told.Actor, told.Target, patch,
-		})
+		a := newAuditRecord(r)
+		out.Body.Steps = append(out.Body.Steps, replayStep{a.Seq, a.At, a.Action, a.Outcome, a.Code, a.Actor, a.Target, patch})
 	}
 	out.Body.After = newState(state)
 	return out, nil
 }
 
-// patchOf returns what a record did to the state. Only the rows that it touched
-// are compared: a step costs the same in a workspace of any size.
+// patchOf returns the patch of a record. It compares only the rows that changed, so that a step
+// costs the same in a workspace of any size.
 func patchOf(r events.Record, changes []projections.StateChange) ([]patchOperation, error) {
-	patch := []patchOperation{{"replace", "/seq", r.Seq}, {"replace", "/at", at(r.At)}}
+	patch := []patchOperation{{"replace", "/seq", r.Seq}, {"replace", "/at", openapi.FormatTime(r.At)}}
 	for _, c := range changes {
 		path := fmt.Sprintf("/%s/%d", c.List, c.Index)
 		before, after := stateRow(c.Before), stateRow(c.After)
@@ -130,7 +129,7 @@ func patchOf(r events.Record, changes []projections.StateChange) ([]patchOperati
 			patch = append(patch, patchOperation{"remove", path, nil})
 			continue
 		}
-		operations, err := difference(before, after)
+		operations, err := diff(before, after)
 		if err != nil {
 			return nil, fmt.Errorf("compare %s of event %d: %w", path, r.Seq, err)
 		}
@@ -141,7 +140,7 @@ func patchOf(r events.Record, changes []projections.StateChange) ([]patchOperati
 	return patch, nil
 }
 
-func difference(before, after any) (jsondiff.Patch, error) {
+func diff(before, after any) (jsondiff.Patch, error) {
 	b, err := json.Marshal(before)
 	if err != nil {
 		return nil, err

@@ -15,28 +15,29 @@ import (
 )
 
 func (s *Server) backlogRoutes() section {
-	return section{tag: "Backlog", about: "What there is to do.", routes: []route{
+	return section{tag: "Backlog", about: "Issues to work on.", routes: []route{
 		command((*newIssue).command, s.queueIssue, route{
 			method: "POST", path: "/backlog/queue", guard: mayDo(events.QueueIssues),
 			id: "queueIssue", summary: "Queue an issue", status: http.StatusCreated,
-			text: "Begins a run that works on an issue: one of the repository, by its number, or one that is written here. An issue" +
-				" has one active run: 409 `already_queued`. 404 `repo_not_found` if the workspace does not know the repository.",
-			refuses:  []*fault.Fault{errNoRepo, aggregates.ErrQueued, commands.ErrKeyReused, fold.ErrNotCaughtUp},
-			sent:     object{"repoId": exampleRepo.ID, "issueNumber": exampleQueued.IssueNumber, "title": exampleQueued.IssueTitle},
-			answered: newRun(exampleQueued),
+			text: "Starts a run for an issue: an existing one of the repository, by its number, or a new one with the given title and " +
+				"body. An issue can have one active run: 409 `already_queued`. 404 `repo_not_found` if the workspace has no such " +
+				"repository.",
+			refuses:         []*fault.Fault{errNoRepo, aggregates.ErrQueued, commands.ErrKeyReused, fold.ErrNotCaughtUp},
+			requestExample:  object{"repoId": exampleRepo.ID, "issueNumber": exampleQueued.IssueNumber, "title": exampleQueued.IssueTitle},
+			responseExample: newRun(exampleQueued),
 		}),
 	}}
 }
 
-var errNoRepo = fault.New(fault.NotFound, "repo_not_found", "There is no such repository in this workspace.")
+var errNoRepo = fault.New(fault.NotFound, "repo_not_found", "The workspace has no such repository.")
 
 type newIssue struct {
-	Once
+	Idempotency
 	Body struct {
-		RepoID      string `json:"repoId" format:"uuid" doc:"A repository of the workspace: one that runs have worked on."`
-		IssueNumber int    `json:"issueNumber,omitempty" minimum:"1" maximum:"1000000000" doc:"An issue of the repository. Without it title says what there is to do, and the issue gets the next free number."`
-		Title       string `json:"title,omitempty" maxLength:"200" doc:"Needed without issueNumber." example:"Fix date parsing"`
-		Body        string `json:"body,omitempty" maxLength:"65536" doc:"The text of the issue; only without issueNumber." example:"As in the list of members."`
+		RepoID      string `json:"repoId" format:"uuid" doc:"The id of a repository of the workspace, as in GET /repos."`
+		IssueNumber int    `json:"issueNumber,omitempty" minimum:"1" maximum:"1000000000" doc:"The number of an existing issue. Without it, title is required, and the issue gets the next free number."`
+		Title       string `json:"title,omitempty" maxLength:"200" doc:"The issue's title. Required without issueNumber." example:"Fix date parsing"`
+		Body        string `json:"body,omitempty" maxLength:"65536" doc:"The issue's text. Only without issueNumber." example:"As in the list of members."`
 	}
 }
 
@@ -46,12 +47,14 @@ type queuedAnswer struct {
 }
 
 func (in *newIssue) command(c *caller, _ events.ID) (commands.QueueIssue, error) {
-	queue := commands.QueueIssue{Meta: c.metaOnce(in.Once), IssueNumber: in.Body.IssueNumber, Title: in.Body.Title, Body: in.Body.Body}
+	queue := commands.QueueIssue{
+		Meta: c.metaWithKey(in.Idempotency), IssueNumber: in.Body.IssueNumber, Title: in.Body.Title, Body: in.Body.Body,
+	}
 	switch {
 	case in.Body.IssueNumber == 0 && input.Blank(in.Body.Title):
-		return queue, invalid("title", "must say what there is to do, or issueNumber name an issue")
+		return queue, invalid("title", "is required without issueNumber")
 	case in.Body.IssueNumber != 0 && in.Body.Body != "":
-		return queue, invalid("body", "must be left out of an issue that has a number")
+		return queue, invalid("body", "cannot be combined with issueNumber")
 	}
 	return queue, nil
 }
@@ -62,25 +65,22 @@ func (s *Server) queueIssue(ctx context.Context, in *newIssue, queue commands.Qu
 	if err != nil {
 		return nil, invalid("repoId", "must be an id")
 	}
-	repo, ok, err := s.views.Runs.Repo(ctx, c.workspace, id)
-	switch {
-	case err != nil:
+	repo, ok, err := s.Views.Runs.Repo(ctx, c.workspace, id)
+	if err := checkFound(ok, err, errNoRepo); err != nil {
 		return nil, err
-	case !ok:
-		return nil, errNoRepo
 	}
-	queue.Run, queue.Repo = events.NewID(s.now()), repo
-	queue.Largest = func(ctx context.Context) (int, error) { return s.views.Runs.LargestIssue(ctx, c.workspace, id) }
-	done, err := s.commands.QueueIssue(ctx, queue)
+	queue.Run, queue.Repo = events.NewID(s.Now()), repo
+	queue.Largest = func(ctx context.Context) (int, error) { return s.Views.Runs.LargestIssue(ctx, c.workspace, id) }
+	done, err := s.Commands.QueueIssue(ctx, queue)
 	if err != nil {
 		return nil, err
 	}
-	var kept commands.RunAnswer
 	if done.Replayed {
-		if err := json.Unmarshal(done.Answer, &kept); err != nil {
-			return nil, fmt.Errorf("read kept answer: %w", err)
+		var stored commands.RunAnswer
+		if err := json.Unmarshal(done.Answer, &stored); err != nil {
+			return nil, fmt.Errorf("decode stored answer: %w", err)
 		}
-		queue.Run = kept.Run
+		queue.Run = stored.Run
 	}
-	return s.runAfter(ctx, done, queue.Run)
+	return s.awaitRun(ctx, done, queue.Run)
 }

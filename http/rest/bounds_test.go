@@ -19,18 +19,18 @@ import (
 	"svc/test/pgtest"
 )
 
-// as returns a context in which c asks.
+// as returns the context of a request by c.
 func as(t *testing.T, c *caller) context.Context {
 	return context.WithValue(t.Context(), callerKey{}, c)
 }
 
-// someone returns a person in a workspace.
+// someone returns a new caller that owns a workspace.
 func someone(workspace events.ID) *caller {
 	user := events.NewID(epoch)
 	return &caller{workspace: workspace, person: &person{user: user, role: events.Owner}, envelope: events.Envelope{Actor: events.Actor{Type: events.ByUser, ID: user}}}
 }
 
-func TestWhatIsBoundedIsRefusedByOneRule(t *testing.T) {
+func TestBoundsRefuseAlike(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
 	const head = 10
@@ -55,13 +55,13 @@ func TestWhatIsBoundedIsRefusedByOneRule(t *testing.T) {
 			r, err := http.NewRequestWithContext(ctx, http.MethodGet, "/", nil)
 			require.NoError(t, err)
 			r.Header.Set("X-Svc-Min-Position", "11")
-			return s.await(r, nil, callerOf(ctx))
+			return s.awaitPosition(r, nil, callerOf(ctx))
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			*c.bound = quota.New(quota.Bound{Name: name, Slots: 4, Retry: 3 * time.Second})
 			one := someone(workspace)
-			require.NoError(t, s.take(as(t, one), *c.bound))
+			require.NoError(t, s.acquireSlot(as(t, one), *c.bound))
 			err := c.ask(as(t, one))
 			require.ErrorIs(t, err, quota.ErrShare)
 			require.Equal(t, http.StatusTooManyRequests, fault.As(err).Kind.Status())
@@ -69,24 +69,24 @@ func TestWhatIsBoundedIsRefusedByOneRule(t *testing.T) {
 			require.Equal(t, []string{"3"}, reply.Headers(fault.As(err))["Retry-After"])
 			require.ErrorIs(t, c.ask(as(t, someone(workspace))), quota.ErrShare, "another of the workspace")
 			for range 3 {
-				require.NoError(t, s.take(as(t, someone(events.NewID(epoch))), *c.bound))
+				require.NoError(t, s.acquireSlot(as(t, someone(events.NewID(epoch))), *c.bound))
 			}
 			err = c.ask(as(t, someone(elsewhere)))
 			require.ErrorIs(t, err, fault.ErrBusy)
 			require.Equal(t, http.StatusServiceUnavailable, fault.As(err).Kind.Status())
 			require.Equal(t, []string{"3"}, reply.Headers(fault.As(err))["Retry-After"])
 
-			one.giveBack()
-			require.NoError(t, s.take(as(t, someone(workspace)), *c.bound))
+			one.releaseSlots()
+			require.NoError(t, s.acquireSlot(as(t, someone(workspace)), *c.bound))
 		})
 	}
 }
 
-// Whoever waits for positions that do not come keeps nobody else from waiting, and
-// who need not wait is asked for no slot.
-func TestOneTokenWaitsForFewPositions(t *testing.T) {
+// A caller that waits for many positions does not block others, and a position that is already reached
+// needs no slot.
+func TestCallerWaitsForLimitedPositions(t *testing.T) {
 	t.Parallel()
-	const asked, most = 140, 16
+	const requests, limit = 140, 16
 	db := pgtest.New(t)
 	workspace := fill(t, db, 10)
 	s := historyServer(db)
@@ -95,40 +95,40 @@ func TestOneTokenWaitsForFewPositions(t *testing.T) {
 		r, err := http.NewRequestWithContext(ctx, http.MethodGet, "/", nil)
 		require.NoError(t, err)
 		r.Header.Set("X-Svc-Min-Position", position)
-		return s.await(r, nil, c)
+		return s.awaitPosition(r, nil, c)
 	}
 	greedy := someone(workspace)
-	answers := make(chan error, asked)
-	for range asked {
+	answers := make(chan error, requests)
+	for range requests {
 		go func() { answers <- await(greedy, "99999999") }()
 	}
-	for range asked - most {
+	for range requests - limit {
 		require.ErrorIs(t, <-answers, quota.ErrShare)
 	}
 	held, _, _ := s.bounds.positions.Usage()
-	require.Equal(t, most, held)
-	require.NoError(t, await(greedy, "10"), "what is there already")
+	require.Equal(t, limit, held)
+	require.NoError(t, await(greedy, "10"), "already reached")
 
 	other := make(chan error, 1)
 	go func() { other <- await(someone(workspace), "11") }()
 	require.Eventually(t, func() bool {
 		held, _, _ := s.bounds.positions.Usage()
-		return held == most+1
+		return held == limit+1
 	}, time.Minute, time.Millisecond)
 	stop()
-	for range most {
+	for range limit {
 		require.ErrorIs(t, <-answers, fold.ErrNotCaughtUp)
 	}
 	require.ErrorIs(t, <-other, fold.ErrNotCaughtUp)
 }
 
-// What is wrong with a request comes before whether there is a slot.
-func TestAWrongRequestTakesNoSlot(t *testing.T) {
+// An invalid request fails before it acquires a slot.
+func TestInvalidRequestAcquiresNoSlot(t *testing.T) {
 	t.Parallel()
 	s := historyServer(pgtest.New(t))
 	c := someone(events.NewID(epoch))
 	for range 2 {
-		require.NoError(t, s.take(as(t, c), s.bounds.exports))
+		require.NoError(t, s.acquireSlot(as(t, c), s.bounds.exports))
 	}
 	_, err := s.exportAudit(as(t, c), &exportQuery{Format: "csv", AuditFilter: AuditFilter{From: epoch, To: epoch.Add(-time.Hour)}}, commands.ExportAudit{})
 	require.ErrorIs(t, err, fault.ErrValidation)
@@ -136,9 +136,9 @@ func TestAWrongRequestTakesNoSlot(t *testing.T) {
 	require.ErrorIs(t, err, quota.ErrShare)
 }
 
-// Whoever makes service accounts in many workspaces has one share. A token that
-// somebody rotated is theirs from then on: only they have seen it.
-func TestATokenCountsForWhoIssuedIt(t *testing.T) {
+// A person has one share for all their service accounts. A rotated token counts against the person who
+// rotated it.
+func TestTokenCountsAgainstItsIssuer(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
 	s := historyServer(db)
@@ -186,9 +186,9 @@ func TestATokenCountsForWhoIssuedIt(t *testing.T) {
 		}
 	}
 	for range 2 { // accounts of as many workspaces
-		require.NoError(t, s.take(as(t, token(user(stranger))), s.bounds.exports))
+		require.NoError(t, s.acquireSlot(as(t, token(user(stranger))), s.bounds.exports))
 	}
-	require.ErrorIs(t, s.take(as(t, token(user(stranger))), s.bounds.exports), quota.ErrShare)
-	require.ErrorIs(t, s.take(as(t, mine), s.bounds.exports), quota.ErrShare)
-	require.NoError(t, s.take(as(t, token(user(other))), s.bounds.exports))
+	require.ErrorIs(t, s.acquireSlot(as(t, token(user(stranger))), s.bounds.exports), quota.ErrShare)
+	require.ErrorIs(t, s.acquireSlot(as(t, mine), s.bounds.exports), quota.ErrShare)
+	require.NoError(t, s.acquireSlot(as(t, token(user(other))), s.bounds.exports))
 }

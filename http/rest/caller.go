@@ -16,15 +16,15 @@ import (
 	"svc/sessions"
 )
 
-// Why a caller is not let in.
+// Refusals of a caller.
 var (
 	errPrincipalRefused = fault.New(fault.Denied, "service_principal_refused",
 		"Service accounts cannot call this route; it needs a person's session.")
 	errCrossOrigin = fault.New(fault.Denied, "cross_origin_refused", "This request came from another site.")
 )
 
-// A caller is who makes a request, and in which workspace. The caller of a
-// public route is the zero caller.
+// A caller is the authenticated sender of a request and the workspace that it acts in. Exactly one
+// of person and token is set.
 type caller struct {
 	workspace events.ID
 	slug      string
@@ -32,56 +32,56 @@ type caller struct {
 	token     *projections.ServiceToken
 	envelope  events.Envelope
 
-	// What they showed: one of them.
+	// The credential: a cookie or the fingerprint of a token.
 	cookie      string
 	fingerprint events.Fingerprint
 
-	target string   // what the path of the request names, as it was sent
-	slots  []func() // that are given back when the answer has been written
+	target string   // the id in the request's path, as sent
+	slots  []func() // release the slots that the request holds
 }
 
-// giveBack gives back every slot that was taken for the request.
-func (c *caller) giveBack() {
+// releaseSlots releases every slot that the request holds. It is called once the answer is written.
+func (c *caller) releaseSlots() {
 	for _, release := range c.slots {
 		release()
 	}
 	c.slots = nil
 }
 
-// A person is a caller who signed in.
+// A person is a caller with a session.
 type person struct {
 	user         events.ID
 	name         string
-	active       *events.ID              // the workspace that requests go to unless they name one
-	current      *projections.Membership // in that one; nil if they are not in it
+	active       *events.ID              // the session's active workspace, used if a request names none
+	current      *projections.Membership // in the active workspace; nil if they are not a member
 	member       events.ID
 	role         events.Role
 	approveLoops bool
 }
 
-// meta begins a command of the caller's.
+// meta returns the metadata of a command of the caller.
 func (c *caller) meta() commands.Meta {
 	return commands.Meta{Envelope: c.envelope, Workspace: c.workspace}
 }
 
-// metaOnce begins one that happens once if the request has a key.
-func (c *caller) metaOnce(once Once) commands.Meta {
+// metaWithKey returns metadata with the request's idempotency key, if it has one.
+func (c *caller) metaWithKey(key Idempotency) commands.Meta {
 	m := c.meta()
-	m.Key = once.Key
+	m.Key = key.Key
 	return m
 }
 
-// authenticate says who makes the request. An Authorization header is judged
-// alone, whatever cookies come with it.
+// authenticate returns the caller of a request. If there is an Authorization header, cookies are
+// ignored.
 func (s *Server) authenticate(w http.ResponseWriter, r *http.Request, row route) (*caller, error) {
 	if values, ok := r.Header["Authorization"]; ok {
 		return s.authenticateToken(r, values)
 	}
-	cookie, err := r.Cookie(s.sessions.CookieName())
+	cookie, err := r.Cookie(s.Sessions.CookieName())
 	if err != nil {
 		return nil, fault.ErrUnauthenticated
 	}
-	session, renewed, ok, err := s.sessions.Find(r.Context(), cookie.Value)
+	session, renewed, ok, err := s.Sessions.Find(r.Context(), cookie.Value)
 	switch {
 	case err != nil:
 		return nil, err
@@ -91,7 +91,7 @@ func (s *Server) authenticate(w http.ResponseWriter, r *http.Request, row route)
 		return nil, errCrossOrigin
 	}
 	if renewed {
-		http.SetCookie(w, s.sessions.Cookie(session))
+		http.SetCookie(w, s.Sessions.Cookie(session))
 	}
 	c := &caller{person: &person{user: session.User, name: session.Name, active: session.Active, current: currentOf(session)},
 		envelope: envelopeOf(r), cookie: cookie.Value}
@@ -99,8 +99,8 @@ func (s *Server) authenticate(w http.ResponseWriter, r *http.Request, row route)
 	return c, nil
 }
 
-// currentOf returns what a person is in the workspace that is active in their session,
-// nil if they are not in it.
+// currentOf returns the person's membership in the session's active workspace, nil if they are not
+// a member.
 func currentOf(session sessions.Session) *projections.Membership {
 	m := session.Member
 	if m == nil {
@@ -111,14 +111,14 @@ func currentOf(session sessions.Session) *projections.Membership {
 	}
 }
 
-// crossSite reports whether a browser says that another site asks for what it
-// may not: whatever causes an event, by whichever method.
+// crossSite reports whether a browser sent the request for another site, which may not cause
+// events. A GET that causes one is checked like a POST.
 func (s *Server) crossSite(r *http.Request, row route) bool {
-	judged := *r
+	checked := *r
 	if row.intent != nil {
-		judged.Method = http.MethodPost
+		checked.Method = http.MethodPost
 	}
-	return s.sameSite.Check(&judged) != nil
+	return s.sameSite.Check(&checked) != nil
 }
 
 func (s *Server) authenticateToken(r *http.Request, header []string) (*caller, error) {
@@ -134,14 +134,14 @@ func (s *Server) authenticateToken(r *http.Request, header []string) (*caller, e
 	if !ok {
 		return nil, aggregates.ErrTokenInvalid
 	}
-	t, ok, err := s.tokens.Find(r.Context(), token.Fingerprint(), s.views.ServiceAccounts.Tokens)
+	t, ok, err := s.tokens.Find(r.Context(), token.Fingerprint(), s.Views.ServiceAccounts.Tokens)
 	switch {
 	case err != nil:
 		return nil, err
 	case !ok:
 		return nil, aggregates.ErrTokenInvalid
 	case t.Status != projections.TokenCurrent:
-		s.noteStale(t, envelopeOf(r))
+		s.recordStaleUse(t, envelopeOf(r))
 		return nil, aggregates.ErrTokenInvalid
 	}
 	c := &caller{workspace: t.Workspace, slug: t.Slug, token: &t, envelope: envelopeOf(r), fingerprint: token.Fingerprint()}
@@ -150,14 +150,14 @@ func (s *Server) authenticateToken(r *http.Request, header []string) (*caller, e
 	return c, nil
 }
 
-// enter leads the caller into the workspace that X-Svc-Tenant names or, if it
-// names none, into their own. A token has only its own.
-func (s *Server) enter(ctx context.Context, c *caller, tenant string) error {
+// enterWorkspace sets the caller's workspace: the one that tenant, the X-Svc-Tenant header, names
+// or, if it is empty, the session's active one. A token has only its own workspace.
+func (s *Server) enterWorkspace(ctx context.Context, c *caller, tenant string) error {
 	if c.token != nil {
-		if tenant != "" && !names(tenant, c.workspace, c.slug) {
+		if tenant != "" && !namesWorkspace(tenant, c.workspace, c.slug) {
 			return fault.ErrTenantNotFound
 		}
-		s.lastSeen.ServiceAccount(c.workspace, c.token.Account, s.now())
+		s.LastSeen.ServiceAccount(c.workspace, c.token.Account, s.Now())
 		return nil
 	}
 	m, ok, err := s.membership(ctx, c.person, tenant)
@@ -170,42 +170,42 @@ func (s *Server) enter(ctx context.Context, c *caller, tenant string) error {
 	c.workspace, c.slug = m.Workspace, m.Slug
 	c.person.member, c.person.role = m.Member, m.Role
 	c.person.approveLoops = events.MayApproveLoops(m.Role, m.ApproveLoops)
-	s.lastSeen.Member(c.workspace, c.person.user, s.now())
+	s.LastSeen.Member(c.workspace, c.person.user, s.Now())
 	return nil
 }
 
-// membership returns what a person is in the workspace that they name. Of the one that
-// is active in their session that was read with it.
+// membership returns the person's membership in the workspace that tenant names. That in the active
+// workspace was read with the session.
 func (s *Server) membership(ctx context.Context, p *person, tenant string) (m projections.Membership, ok bool, err error) {
-	if p.current != nil && (tenant == "" || names(tenant, p.current.Workspace, p.current.Slug)) {
+	if p.current != nil && (tenant == "" || namesWorkspace(tenant, p.current.Workspace, p.current.Slug)) {
 		return *p.current, true, nil
 	}
-	id, err := s.tenant(ctx, p, tenant)
+	id, err := s.tenantID(ctx, p, tenant)
 	if err != nil {
 		return m, false, err
 	}
-	return s.memberships.Find(ctx, projections.Ref{Workspace: id, ID: p.user}, s.views.Members.Memberships)
+	return s.memberships.Find(ctx, projections.Ref{Workspace: id, ID: p.user}, s.Views.Members.Memberships)
 }
 
-// tenant returns the workspace that a person names, by id or slug. It may not
+// tenantID returns the id of the workspace that name names, by id or slug. The workspace may not
 // exist.
-func (s *Server) tenant(ctx context.Context, p *person, name string) (events.ID, error) {
+func (s *Server) tenantID(ctx context.Context, p *person, name string) (events.ID, error) {
 	if name == "" && p.active != nil {
 		return *p.active, nil
 	}
 	if id, err := events.ParseID(name); err == nil {
 		return id, nil
 	}
-	_, id, err := s.keys.Holder(ctx, events.SlugKey(input.Lower(name)))
+	_, id, err := s.Keys.Holder(ctx, events.SlugKey(input.Lower(name)))
 	return id, err
 }
 
-func names(tenant string, id events.ID, slug string) bool {
+func namesWorkspace(tenant string, id events.ID, slug string) bool {
 	tenant = input.Lower(tenant)
 	return tenant == slug || tenant == id.String()
 }
 
-// may refuses a caller whose role or scope does not do.
+// may refuses a caller without the role or scope that g requires.
 func (c *caller) may(g guard) error {
 	switch {
 	case c.token != nil && !slices.Contains(c.token.Scopes, g.scope):

@@ -7,33 +7,33 @@ import (
 	"time"
 
 	"svc/events"
+	"svc/http/openapi"
 	"svc/projections"
 
 	"github.com/danielgtaylor/huma/v2"
 )
 
 func (s *Server) dashboardRoutes() section {
-	return section{tag: "Dashboard", about: "What goes on, for cheap polling.", routes: []route{
+	return section{tag: "Dashboard", about: "A summary of the workspace that is cheap to poll.", routes: []route{
 		query(s.getDashboard, route{
 			method: "GET", path: "/dashboard", guard: readers, views: []string{"runs", "decisions"},
-			id: "getDashboard", summary: "What goes on",
-			text: "What the workspace is busy with, for clients that ask again and again: send the `ETag` of the last answer as " +
-				"`If-None-Match` and wait `X-Svc-Poll-After` seconds in between. While nothing has changed the answer is 304, " +
-				"without a body.",
-			answered:  newDashboard(exampleOverview, exampleSystem, exampleAt(0)),
-			responses: map[string]*huma.Response{"304": dashboardUnchanged()},
+			id: "getDashboard", summary: "Get the dashboard",
+			text: "Returns a summary of the workspace for clients that poll. Send the `ETag` of the last response as `If-None-Match`, and " +
+				"wait `X-Svc-Poll-After` seconds between requests. While nothing has changed, the response is 304 without a body.",
+			responseExample: newDashboard(exampleOverview, exampleSystem, exampleAt(0)),
+			responses:       map[string]*huma.Response{"304": describeUnchanged()},
 		}),
 	}}
 }
 
 type dashboardQuery struct {
-	IfNoneMatch string `header:"If-None-Match" maxLength:"1024" doc:"The ETag of the answer that the caller has."`
+	IfNoneMatch string `header:"If-None-Match" maxLength:"1024" doc:"The ETag of the last response."`
 }
 
 type dashboardAnswer struct {
 	Status       int
 	ETag         string `header:"ETag"`
-	PollAfter    int    `header:"X-Svc-Poll-After" doc:"How many seconds to wait before asking again."`
+	PollAfter    int    `header:"X-Svc-Poll-After" doc:"Seconds to wait before the next request."`
 	CacheControl string `header:"Cache-Control"`
 	Body         *dashboard
 }
@@ -44,7 +44,7 @@ type dashboard struct {
 	Inbox  waiting    `json:"inbox"`
 	Farm   farm       `json:"farm"`
 	System system     `json:"system"`
-	Recent []run      `json:"recent" nullable:"false" doc:"The runs that moved last, the newest first."`
+	Recent []run      `json:"recent" nullable:"false" doc:"The most recently updated runs, newest first."`
 }
 
 type sentence struct {
@@ -58,64 +58,64 @@ type activeRuns struct {
 
 type stageCount struct {
 	Label   string `json:"label" example:"Build farm"`
-	Count   int    `json:"count" doc:"Runs in this stage, those that wait or are stuck among them."`
+	Count   int    `json:"count" doc:"Runs in this stage, including waiting and stuck ones."`
 	Waiting int    `json:"waiting" doc:"Runs that wait for a person."`
-	Stuck   int    `json:"stuck" doc:"Runs that should move and do not."`
+	Stuck   int    `json:"stuck" doc:"Runs that should progress but do not."`
 }
 
 type waiting struct {
-	Waiting  int           `json:"waiting" doc:"Decisions that wait for a person."`
-	OldestAt *timestamp    `json:"oldestAt" nullable:"true" doc:"When the one that waits longest was asked; null if nothing waits."`
-	ByKind   []kindWaiting `json:"byKind" nullable:"false" doc:"Each kind, also one of which nothing waits."`
+	Waiting  int                `json:"waiting" doc:"Decisions that wait for a person."`
+	OldestAt *openapi.Timestamp `json:"oldestAt" nullable:"true" doc:"When the oldest of them was raised; null if there is none."`
+	ByKind   []kindWaiting      `json:"byKind" nullable:"false" doc:"Counts by kind, including kinds with none."`
 }
 
 type kindWaiting struct {
 	KindID events.DecisionKind `json:"kindId" enum:"fact_review,merge_approval,protected_path_allow_once"`
-	Count  int                 `json:"count" doc:"Decisions of this kind that wait."`
+	Count  int                 `json:"count" doc:"Waiting decisions of this kind."`
 }
 
 type farm struct {
-	On        bool   `json:"on" doc:"Whether there is a build farm."`
-	PublicURL string `json:"publicUrl" doc:"The gateway, by which runners reach it; empty while it is not set." example:"https://farm.example"`
+	On        bool   `json:"on" doc:"Whether the build farm is enabled."`
+	PublicURL string `json:"publicUrl" doc:"The address of the gateway for runners; empty if it is not set." example:"https://farm.example"`
 
-	Online   int `json:"online" doc:"Runners that are connected and take jobs."`
-	Draining int `json:"draining" doc:"Runners that are connected and take no more."`
-	Slots    int `json:"slots" doc:"Jobs that the runners which are online can run at once."`
-	Busy     int `json:"busy" doc:"Jobs that runners have."`
+	Online   int `json:"online" doc:"Connected runners that accept jobs."`
+	Draining int `json:"draining" doc:"Connected runners that accept no new jobs."`
+	Slots    int `json:"slots" doc:"Jobs that the online runners can run at once."`
+	Busy     int `json:"busy" doc:"Jobs assigned to runners."`
 	Queued   int `json:"queued" doc:"Jobs that wait for a runner."`
 }
 
 type system struct {
 	Status       string             `json:"status" enum:"ok,error"`
-	AskedAt      *timestamp         `json:"askedAt" nullable:"true" doc:"When they were asked. They are asked every five seconds: a 304 says that they still say the same."`
-	Dependencies []systemDependency `json:"dependencies" nullable:"false" doc:"What the service needs, and the service itself, by name."`
+	AskedAt      *openapi.Timestamp `json:"askedAt" nullable:"true" doc:"When the dependencies were checked. They are checked every five seconds; a 304 means that their status is unchanged."`
+	Dependencies []systemDependency `json:"dependencies" nullable:"false" doc:"The service and its dependencies, by name."`
 }
 
 type systemDependency struct {
 	Name    string `json:"name" example:"engine" doc:"rest is the service itself."`
 	Status  string `json:"status" enum:"up,down"`
-	Message string `json:"message" doc:"What is wrong; while it is up what it says of itself, if anything." example:"The engine does not answer."`
-	TookMS  int64  `json:"tookMs" doc:"How long it took to answer, or to be given up; 0 of the service itself." example:"3"`
+	Message string `json:"message" doc:"The problem if it is down; otherwise what it reports about itself, if anything." example:"The engine does not answer."`
+	TookMS  int64  `json:"tookMs" doc:"Duration of the check; 0 for the service itself." example:"3"`
 }
 
-// recentRuns is how many runs the dashboard shows by name.
+// recentRuns is the number of runs that the dashboard lists.
 const recentRuns = 10
 
-// getDashboard answers 304 without looking at anything but a position as long
-// as that and the dependencies stay as they were.
+// getDashboard answers 304 after reading nothing but the position of the views, as long as that and
+// the dependencies are unchanged.
 func (s *Server) getDashboard(ctx context.Context, in *dashboardQuery) (*dashboardAnswer, error) {
 	workspace := callerOf(ctx).workspace
-	position, _, err := s.positions.Find(ctx, workspace, s.lists.Dashboard.Positions)
+	position, _, err := s.positions.Find(ctx, workspace, s.Lists.Dashboard.Positions)
 	if err != nil {
 		return nil, err
 	}
-	health, now := s.health.now(ctx), s.now()
+	health, now := s.health.latest(ctx), s.Now()
 	name := func(until time.Time) string { return etag(workspace, position, health.text, until) }
 	out := &dashboardAnswer{Status: http.StatusNotModified, PollAfter: s.pollAfter(), CacheControl: "private, no-cache"}
-	if out.ETag = matching(in.IfNoneMatch, now, name); out.ETag != "" {
+	if out.ETag = matchETag(in.IfNoneMatch, now, name); out.ETag != "" {
 		return out, nil
 	}
-	found, err := s.lists.Dashboard.Get(ctx, workspace, recentRuns, now)
+	found, err := s.Lists.Dashboard.Get(ctx, workspace, recentRuns, now)
 	if err != nil {
 		return nil, err
 	}
@@ -124,7 +124,7 @@ func (s *Server) getDashboard(ctx context.Context, in *dashboardQuery) (*dashboa
 		until = *next
 	}
 	out.Status, out.ETag, out.Body = http.StatusOK, name(until), newDashboard(found, health.system, now)
-	out.Body.Farm.On, out.Body.Farm.PublicURL = s.farm.On, s.farm.PublicURL
+	out.Body.Farm.On, out.Body.Farm.PublicURL = s.Farm.On, s.Farm.PublicURL
 	return out, nil
 }
 
@@ -138,22 +138,22 @@ func newDashboard(o projections.Overview, system system, now time.Time) *dashboa
 	for _, c := range d.Runs.ByStage {
 		d.Runs.Active += c.Count
 	}
-	d.Head.Sentence = busy(d.Runs.Active, d.Inbox.Waiting)
+	d.Head.Sentence = dashboardSentence(d.Runs.Active, d.Inbox.Waiting)
 	for _, r := range o.Recent {
-		d.Recent = append(d.Recent, runAt(now)(r))
+		d.Recent = append(d.Recent, newRunAt(now)(r))
 	}
 	return d
 }
 
 func newWaiting(c projections.WaitingCounts) waiting {
-	w := waiting{Waiting: c.Total(), OldestAt: optional(c.Oldest), ByKind: []kindWaiting{}}
+	w := waiting{Waiting: c.Total(), OldestAt: openapi.FormatOptionalTime(c.Oldest), ByKind: []kindWaiting{}}
 	for _, kind := range decisionKinds {
 		w.ByKind = append(w.ByKind, kindWaiting{kind, c.ByKind[kind]})
 	}
 	return w
 }
 
-func busy(active, waiting int) string {
+func dashboardSentence(active, waiting int) string {
 	runs := fmt.Sprintf("%d runs are active.", active)
 	switch active {
 	case 0:
@@ -170,8 +170,8 @@ func busy(active, waiting int) string {
 	return fmt.Sprintf("%s %d wait for a person.", runs, waiting)
 }
 
-// How long a client waits before it asks again, in seconds: longer when the
-// service is short of connections to the database.
+// Seconds that a client waits between requests: more when the service is short of database
+// connections.
 const (
 	pollNormally = 15
 	pollBusy     = 30
@@ -179,7 +179,7 @@ const (
 )
 
 func (s *Server) pollAfter() int {
-	switch load := s.load(); {
+	switch load := s.Load(); {
 	case load >= 0.95:
 		return pollFull
 	case load >= 0.75:
@@ -188,9 +188,9 @@ func (s *Server) pollAfter() int {
 	return pollNormally
 }
 
-// dashboardUnchanged describes the answer to whoever has the newest dashboard.
-func dashboardUnchanged() *huma.Response {
-	return &huma.Response{Description: "Nothing has changed since the answer with that ETag.", Headers: map[string]*huma.Param{
+// describeUnchanged describes the response to a client that has the current dashboard.
+func describeUnchanged() *huma.Response {
+	return &huma.Response{Description: "Not modified since the response with that ETag.", Headers: map[string]*huma.Param{
 		"ETag":             {Schema: &huma.Schema{Type: huma.TypeString}},
 		"X-Svc-Poll-After": {Schema: &huma.Schema{Type: huma.TypeInteger}},
 		"Cache-Control":    {Schema: &huma.Schema{Type: huma.TypeString}},
@@ -202,6 +202,6 @@ var exampleOverview = projections.Overview{
 	Slots: projections.RunnerSlots{Online: 2, Total: 6, Busy: 1}, Queued: 3,
 }
 
-var exampleSystem = newPicture([]systemDependency{
+var exampleSystem = newHealthSnapshot([]systemDependency{
 	{"database", "up", "PostgreSQL 18.1, the schema is that of this version.", 2}, {"engine", "up", "", 3},
 }, exampleAt(0)).system

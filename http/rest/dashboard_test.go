@@ -20,20 +20,20 @@ import (
 	"svc/test/pgtest"
 )
 
-// queries notes what a pool asks the database.
+// queries records the statements of a pool.
 type queries struct {
 	mu   sync.Mutex
 	list []string
 }
 
-func (a *queries) note(sql string) {
+func (a *queries) record(sql string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.list = append(a.list, sql)
 }
 
-// take returns what was noted, and forgets it.
-func (a *queries) take() []string {
+// reset returns the recorded statements and clears them.
+func (a *queries) reset() []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	list := a.list
@@ -42,12 +42,12 @@ func (a *queries) take() []string {
 }
 
 func (a *queries) TraceQueryStart(ctx context.Context, _ *pgx.Conn, d pgx.TraceQueryStartData) context.Context {
-	a.note(d.SQL)
+	a.record(d.SQL)
 	return ctx
 }
 
 func (a *queries) TraceBatchQuery(_ context.Context, _ *pgx.Conn, d pgx.TraceBatchQueryData) {
-	a.note(d.SQL)
+	a.record(d.SQL)
 }
 
 func (*queries) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
@@ -58,9 +58,8 @@ func (*queries) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBat
 
 func (*queries) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
 
-// Whoever polls costs one lookup of their token and one of a position, until
-// something has changed.
-func TestAnUnchangedDashboardCostsOneLookup(t *testing.T) {
+// A poll looks up the token and a position, and nothing else, until something changes.
+func TestUnchangedDashboardNeedsOneLookup(t *testing.T) {
 	t.Parallel()
 	config, err := pgxpool.ParseConfig(pgtest.URL(t))
 	require.NoError(t, err)
@@ -91,7 +90,7 @@ func TestAnUnchangedDashboardCostsOneLookup(t *testing.T) {
 		r := httptest.NewRequest(http.MethodGet, "/api/v1/dashboard", nil)
 		r.Header.Set("Authorization", "Bearer "+token.Reveal())
 		r.Header.Set("If-None-Match", etag)
-		seen.take()
+		seen.reset()
 		w := httptest.NewRecorder()
 		api.ServeHTTP(w, r)
 		return w
@@ -99,12 +98,12 @@ func TestAnUnchangedDashboardCostsOneLookup(t *testing.T) {
 
 	first := ask("")
 	require.Equal(t, http.StatusOK, first.Code, first.Body)
-	whole := seen.take()
+	whole := seen.reset()
 	require.Greater(t, len(whole), 2, whole)
 
 	unchanged := ask(first.Header().Get("ETag"))
 	require.Equal(t, http.StatusNotModified, unchanged.Code)
-	cheap := seen.take()
+	cheap := seen.reset()
 	require.Len(t, cheap, 2)
 	require.Contains(t, cheap[0], "from service_tokens")
 	require.Contains(t, cheap[1], "from checkpoints")

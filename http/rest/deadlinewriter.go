@@ -5,22 +5,20 @@ import (
 	"time"
 )
 
-// portion is how many bytes are written under one deadline.
-const portion = 16 << 10
+// chunkSize is the number of bytes written under one deadline.
+const chunkSize = 16 << 10
 
-// A deadlineWriter writes for a reader who may be slow but not asleep: each
-// portion has to be taken within the patience. Before each it asks still, if
-// there is one, which ends the writing by its error.
+// A deadlineWriter fails when the client stops reading: each chunk has writeTimeout to be sent. Before
+// each chunk it calls checkRights, if set, and fails with its error.
 type deadlineWriter struct {
-	w          http.ResponseWriter
-	controller *http.ResponseController
-	patience   time.Duration
-	still      func() error
+	w            http.ResponseWriter
+	controller   *http.ResponseController
+	writeTimeout time.Duration
+	checkRights  func() error
 }
 
-// write writes text and flushes it.
-func (d *deadlineWriter) write(text []byte) error {
-	if err := d.put(text); err != nil {
+func (d *deadlineWriter) writeAndFlush(text []byte) error {
+	if err := d.write(text); err != nil {
 		return err
 	}
 	if err := d.extend(); err != nil {
@@ -29,12 +27,11 @@ func (d *deadlineWriter) write(text []byte) error {
 	return d.controller.Flush()
 }
 
-// put writes text.
-func (d *deadlineWriter) put(text []byte) error {
+func (d *deadlineWriter) write(text []byte) error {
 	for len(text) > 0 {
-		n := min(portion, len(text))
-		if d.still != nil {
-			if err := d.still(); err != nil {
+		n := min(chunkSize, len(text))
+		if d.checkRights != nil {
+			if err := d.checkRights(); err != nil {
 				return err
 			}
 		}
@@ -50,5 +47,5 @@ func (d *deadlineWriter) put(text []byte) error {
 }
 
 func (d *deadlineWriter) extend() error {
-	return d.controller.SetWriteDeadline(time.Now().Add(d.patience))
+	return d.controller.SetWriteDeadline(time.Now().Add(d.writeTimeout))
 }

@@ -16,7 +16,7 @@ import (
 	"svc/input"
 )
 
-// described returns what the service says of itself.
+// described returns the OpenAPI document.
 func described(t *testing.T) gjson.Result {
 	t.Helper()
 	s := New(Config{Origin: "http://localhost:4000", Log: slog.New(slog.DiscardHandler)})
@@ -26,7 +26,7 @@ func described(t *testing.T) gjson.Result {
 	return gjson.ParseBytes(w.Body.Bytes())
 }
 
-// sent returns the schema of a field that an operation takes, or of its body.
+// sent returns the schema of a field of an operation's body, or of the body.
 func sent(t *testing.T, doc gjson.Result, operation, field string) gjson.Result {
 	t.Helper()
 	s := doc.Get("paths." + operation + ".requestBody.content.application/json.schema")
@@ -40,8 +40,8 @@ func sent(t *testing.T, doc gjson.Result, operation, field string) gjson.Result 
 	return s
 }
 
-// What is sent is described by the limits that the aggregates hold it against.
-func TestWhatIsSentIsDescribedByItsLimits(t *testing.T) {
+// The description has the limits that the aggregates check.
+func TestDescriptionHasLimitsOfRequests(t *testing.T) {
 	doc := described(t)
 	const accounts, invitations, member, workspace, answer = "/api/v1/service-accounts.post", "/api/v1/invitations.post",
 		"/api/v1/members/{id}.patch", "/api/v1/workspace.patch", "/api/v1/inbox/{id}/answer.post"
@@ -85,7 +85,7 @@ func TestWhatIsSentIsDescribedByItsLimits(t *testing.T) {
 	t.Run("addresses", func(t *testing.T) {
 		require.Equal(t, "email", sent(t, doc, invitations, "email.format").String())
 		longest := sent(t, doc, invitations, "email.maxLength").Int()
-		address := func(n int64) string { // of labels that are as short as they may be
+		address := func(n int64) string { // with the shortest possible labels
 			return (strings.Repeat("a", 64) + "@" + strings.Repeat("a.", int(n)))[:n-1] + "a"
 		}
 		_, ok := input.Email(address(longest))
@@ -110,15 +110,15 @@ func TestWhatIsSentIsDescribedByItsLimits(t *testing.T) {
 		slices.Sort(all)
 		require.ElementsMatch(t, slices.Compact(all), texts(sent(t, doc, answer, "action.enum")))
 	})
-	t.Run("a change says what", func(t *testing.T) {
+	t.Run("changes need a field", func(t *testing.T) {
 		for _, operation := range []string{member, workspace} {
 			require.EqualValues(t, 1, sent(t, doc, operation, "").Get("minProperties").Int())
 		}
 	})
 }
 
-// An example that contradicts itself teaches clients what never comes.
-func TestExamplesAgreeWithThemselves(t *testing.T) {
+// Examples must not contradict themselves or each other.
+func TestExamplesAreConsistent(t *testing.T) {
 	doc := described(t)
 	answer := func(operation, status string) gjson.Result {
 		found := doc.Get("paths." + operation + ".responses." + status + ".content.application/json.example")
@@ -138,7 +138,7 @@ func TestExamplesAgreeWithThemselves(t *testing.T) {
 		active += s.Int()
 	}
 	require.Equal(t, active, dashboard.Get("runs.active").Int())
-	require.Equal(t, busy(int(active), int(dashboard.Get("inbox.waiting").Int())), dashboard.Get("head.sentence").String())
+	require.Equal(t, dashboardSentence(int(active), int(dashboard.Get("inbox.waiting").Int())), dashboard.Get("head.sentence").String())
 
 	verified := answer("/api/v1/audit/verify.get", "200")
 	require.Equal(t, verified.Get("ok").Bool(), verified.Get("firstBad").Type == gjson.Null)
@@ -166,7 +166,7 @@ func TestExamplesAgreeWithThemselves(t *testing.T) {
 	require.Equal(t, run.Get("changes.items.#").Int(), run.Get("changes.files").Int())
 	require.Equal(t, run.Get("run.costCents").Int(), run.Get("resources.costCents").Int())
 
-	// What is sent is what is answered.
+	// Answers contain the values of their requests.
 	for operation, status := range map[string]string{
 		"/api/v1/invitations.post": "201", "/api/v1/members/{id}.patch": "200", "/api/v1/workspace.patch": "200", "/api/v1/inbox/{id}/answer.post": "200",
 	} {
@@ -178,5 +178,5 @@ func TestExamplesAgreeWithThemselves(t *testing.T) {
 		})
 	}
 	queued := body("/api/v1/backlog/queue.post")
-	require.False(t, queued.Get("issueNumber").Exists() && queued.Get("body").Exists(), "which is refused")
+	require.False(t, queued.Get("issueNumber").Exists() && queued.Get("body").Exists(), "the combination is refused")
 }

@@ -8,41 +8,41 @@ import (
 	"svc/projections"
 )
 
-// A download is an answer that [http.ServeContent] writes: with the deadlines of a
-// deadlineWriter, and with our body where it refuses.
+// A download is the ResponseWriter for [http.ServeContent]. It writes through a deadlineWriter and
+// replaces the text bodies of errors by our JSON.
 type download struct {
 	http.ResponseWriter
 	request *http.Request
 	log     *slog.Logger
-	careful *deadlineWriter
+	writer  *deadlineWriter
 	size    int64
 	refused bool
-	err     error // why it did not go on
+	err     error // the first failed write
 }
 
-func newDownload(w http.ResponseWriter, r *http.Request, log *slog.Logger, careful *deadlineWriter, a projections.JobArtifact) *download {
-	return &download{ResponseWriter: w, request: r, log: log, careful: careful, size: a.Size}
+func newDownload(w http.ResponseWriter, r *http.Request, log *slog.Logger, writer *deadlineWriter, a projections.JobArtifact) *download {
+	return &download{ResponseWriter: w, request: r, log: log, writer: writer, size: a.Size}
 }
 
-// refuse answers an error instead.
-func (d *download) refuse(err error) {
+// writeError answers with an error instead of the file.
+func (d *download) writeError(err error) {
 	d.refused = true
 	reply.Error(d.ResponseWriter, d.request, d.log, err)
 }
 
-// WriteHeader puts our body in the place of a text.
+// WriteHeader writes our body for the statuses that http.ServeContent answers with a text.
 func (d *download) WriteHeader(status int) {
 	switch status {
 	case http.StatusRequestedRangeNotSatisfiable:
-		d.replace(status, "range_not_satisfiable", "This file has no such part.")
+		d.replaceBody(status, "range_not_satisfiable", "The file does not contain the requested range.")
 	case http.StatusPreconditionFailed:
-		d.replace(status, "precondition_failed", "This file is not the one that was asked for.")
+		d.replaceBody(status, "precondition_failed", "The file does not match If-Match.")
 	default:
 		d.ResponseWriter.WriteHeader(status)
 	}
 }
 
-func (d *download) replace(status int, code, message string) {
+func (d *download) replaceBody(status int, code, message string) {
 	d.refused = true
 	h := d.Header()
 	for _, name := range []string{"Content-Disposition", "Content-Length", "ETag", "Last-Modified", "Cache-Control"} {
@@ -51,12 +51,12 @@ func (d *download) replace(status int, code, message string) {
 	reply.JSON(d.ResponseWriter, status, reply.Body{Code: code, Message: message, Details: map[string]any{"sizeBytes": d.size}})
 }
 
-// Write writes for a reader who is awake and may still read.
+// Write writes while the client keeps reading and still has the right to.
 func (d *download) Write(b []byte) (n int, err error) {
 	if d.refused || d.err != nil {
 		return len(b), d.err
 	}
-	d.err = d.careful.put(b)
+	d.err = d.writer.write(b)
 	if d.err != nil {
 		return 0, d.err
 	}

@@ -10,9 +10,9 @@ import (
 	"svc/events"
 )
 
-// etag names a dashboard by all that it is drawn from. until is when it changes by
-// itself, as a run gets stuck; zero if that never happens. The name ends with it, so
-// that whoever has the dashboard can be told without looking.
+// etag returns the ETag of a dashboard: a hash of everything that it is computed from. until is when
+// the dashboard changes without an event, because a run becomes stuck; zero means never. The tag ends
+// with until, so that matchETag can decide without reading the runs.
 func etag(workspace events.ID, position int64, system string, until time.Time) string {
 	text := strconv.AppendInt(append([]byte(Version+" "), workspace[:]...), position, 10)
 	end := ""
@@ -23,22 +23,23 @@ func etag(workspace events.ID, position int64, system string, until time.Time) s
 	return `"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + end + `"`
 }
 
-// matching returns the name in If-None-Match of what name makes now, "" if it has none.
-func matching(header string, now time.Time, name func(until time.Time) string) string {
-	for one := range strings.SplitSeq(header, ",") {
-		one = strings.TrimPrefix(strings.TrimSpace(one), "W/")
-		if one == "*" {
-			return name(time.Time{})
+// matchETag returns the tag in an If-None-Match header that is still current, "" if there is none.
+// current returns the current tag for a given until.
+func matchETag(header string, now time.Time, current func(until time.Time) string) string {
+	for tag := range strings.SplitSeq(header, ",") {
+		tag = strings.TrimPrefix(strings.TrimSpace(tag), "W/")
+		if tag == "*" {
+			return current(time.Time{})
 		}
-		until, ok := changesAt(one)
-		if ok && (until.IsZero() || now.Before(until)) && one == name(until) {
-			return one
+		until, ok := changesAt(tag)
+		if ok && (until.IsZero() || now.Before(until)) && tag == current(until) {
+			return tag
 		}
 	}
 	return ""
 }
 
-// changesAt is when what an etag names changes by itself.
+// changesAt returns the until of a tag, zero if it has none.
 func changesAt(tag string) (until time.Time, ok bool) {
 	_, end, found := strings.Cut(strings.Trim(tag, `"`), ".")
 	if !found {

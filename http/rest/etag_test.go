@@ -15,20 +15,20 @@ func TestIfNoneMatch(t *testing.T) {
 		"": false, tag: true, `W/"a-_1"`: true, "*": true, `"b", "a-_1"`: true, `"b",W/"a-_1"`: true,
 		`"b"`: false, `a-_1`: false, `"a-_"`: false, `"a-_1`: false, ",": false, `"a-_1."`: false, `"a-_1.!"`: false,
 	} {
-		found := matching(header, time.Now(), func(time.Time) string { return tag })
+		found := matchETag(header, time.Now(), func(time.Time) string { return tag })
 		require.Equal(t, want, found == tag, header)
 	}
 }
 
-// A dashboard that changes by itself is the same until then, and for nobody longer.
-func TestAnETagEndsWhenARunGetsStuck(t *testing.T) {
+// An ETag expires when its dashboard changes without an event.
+func TestETagExpiresWhenRunGetsStuck(t *testing.T) {
 	workspace, until := events.NewID(time.Now()), time.UnixMilli(1_790_000_000_123)
 	name := func(at time.Time) string { return etag(workspace, 7, "up", at) }
 	tag := name(until)
-	require.Equal(t, tag, matching(`"other", `+tag, until.Add(-time.Millisecond), name))
-	require.Empty(t, matching(tag, until, name))
+	require.Equal(t, tag, matchETag(`"other", `+tag, until.Add(-time.Millisecond), name))
+	require.Empty(t, matchETag(tag, until, name))
 	moved := func(at time.Time) string { return etag(workspace, 8, "up", at) }
-	require.Empty(t, matching(tag, until.Add(-time.Millisecond), moved))
+	require.Empty(t, matchETag(tag, until.Add(-time.Millisecond), moved))
 	require.NotEqual(t, tag, name(until.Add(time.Millisecond)), "nobody lengthens it")
-	require.Equal(t, name(time.Time{}), matching(name(time.Time{}), until, name))
+	require.Equal(t, name(time.Time{}), matchETag(name(time.Time{}), until, name))
 }

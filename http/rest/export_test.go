@@ -29,11 +29,11 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-const most = time.Minute
+const testTimeout = time.Minute
 
 var epoch = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-// fill makes a log of n events by SQL, for the sake of speed, and its index.
+// fill inserts a log of n events by SQL, for speed, and builds its audit index.
 func fill(t testing.TB, db *pgxpool.Pool, n int) events.ID {
 	t.Helper()
 	workspace := events.NewID(epoch)
@@ -58,7 +58,7 @@ func fill(t testing.TB, db *pgxpool.Pool, n int) events.ID {
 }
 
 func newExport(db *pgxpool.Pool, workspace events.ID, format string, upTo int64) *export {
-	return &export{name: "audit." + format, format: format, upTo: upTo, still: func(context.Context) error { return nil }, next: func(ctx context.Context, seq int64) ([]projections.AuditRow, error) {
+	return &export{name: "audit." + format, format: format, upTo: upTo, checkRights: func(context.Context) error { return nil }, next: func(ctx context.Context, seq int64) ([]projections.AuditRow, error) {
 		return projections.Audit{DB: db}.RowsAfter(ctx, workspace, projections.AuditFilter{}, seq, upTo, exportPage)
 	}}
 }
@@ -66,18 +66,18 @@ func newExport(db *pgxpool.Pool, workspace events.ID, format string, upTo int64)
 // An exporter serves one export, as the API does.
 type exporter struct {
 	*httptest.Server
-	ended chan struct{} // one for each export that is over
+	ended chan struct{} // receives for each export that has ended
 }
 
-func newExporter(t testing.TB, patience time.Duration, begin func(ctx context.Context) *export) *exporter {
+func newExporter(t testing.TB, writeTimeout time.Duration, begin func(ctx context.Context) *export) *exporter {
 	t.Helper()
-	s := &Server{log: slog.New(slog.DiscardHandler)}
+	s := &Server{Config: Config{Log: slog.New(slog.DiscardHandler)}}
 	e := &exporter{ended: make(chan struct{}, 100)}
-	e.Server = httptest.NewUnstartedServer(middleware.Traced(s.log, middleware.Limited(middleware.Limits{Time: exportLimit, Stream: true}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	e.Server = httptest.NewUnstartedServer(middleware.Traced(s.Log, middleware.Limited(middleware.Limits{Time: exportLimit, Stream: true}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() { e.ended <- struct{}{} }()
 		x := begin(r.Context())
 		x.first, _ = x.next(r.Context(), 0)
-		s.send(w, r, x, patience)
+		s.sendExport(w, r, x, writeTimeout)
 	}))))
 	e.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 	e.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
@@ -89,22 +89,22 @@ func newExporter(t testing.TB, patience time.Duration, begin func(ctx context.Co
 	return e
 }
 
-func (e *exporter) over(t testing.TB) {
+func (e *exporter) waitEnded(t testing.TB) {
 	t.Helper()
 	select {
 	case <-e.ended:
-	case <-time.After(most):
-		require.Fail(t, "the export goes on")
+	case <-time.After(testTimeout):
+		require.Fail(t, "the export has not ended")
 	}
 }
 
-func TestAnExportHasEveryRecordOnceInOrder(t *testing.T) {
+func TestExportHasEveryRecordOnceInOrder(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
 	const upTo = 2*exportPage + 1
 	workspace := fill(t, db, upTo+50)
 	for _, format := range []string{"ndjson", "csv"} {
-		e := newExporter(t, most, func(context.Context) *export { return newExport(db, workspace, format, upTo) })
+		e := newExporter(t, testTimeout, func(context.Context) *export { return newExport(db, workspace, format, upTo) })
 		res, err := e.Client().Get(e.URL)
 		require.NoError(t, err)
 		defer res.Body.Close()
@@ -133,7 +133,7 @@ func TestAnExportHasEveryRecordOnceInOrder(t *testing.T) {
 	}
 }
 
-func TestCellsThatASpreadsheetWouldRunAreInert(t *testing.T) {
+func TestEscapeFormulas(t *testing.T) {
 	for cell, want := range map[string]string{
 		"": "", "bob@acme.example": "bob@acme.example", "a=b": "a=b", "7": "7", " plain": " plain",
 		"=1+1": "'=1+1", "+1": "'+1", "-1": "'-1", "@SUM(1)": "'@SUM(1)", "\t=1": "'\t'=1", "\r=1": "'\r'=1", "\n=1": "'\n'=1",
@@ -141,9 +141,9 @@ func TestCellsThatASpreadsheetWouldRunAreInert(t *testing.T) {
 		"a;=1": "a;'=1", "a,+1": "a,'+1", "a\t-1": "a\t'-1", "a|@b": "a|'@b", "a\n=1": "a\n'=1", "a; =1;=2": "a; '=1;'=2", `a;"=1"`: `a;"'=1"`,
 		"a;\u00a0＝1": "a;\u00a0'＝1", "a; b=c": "a; b=c", "2026-11-20": "2026-11-20",
 	} {
-		require.Equal(t, want, inert(cell), "%q", cell)
+		require.Equal(t, want, escapeFormulas(cell), "%q", cell)
 	}
-	// Whatever the line is split at, no part begins like a formula.
+	// No part begins like a formula, whatever separator splits the line.
 	var line bytes.Buffer
 	writeCells(&line, []string{"1", `evil";=cmd`, "a;\"=cmd", "x\t=cmd", "=cmd"})
 	require.Equal(t, `"1","evil"";'=cmd","a;""'=cmd","x`+"\t"+`'=cmd","'=cmd"`+"\r\n", line.String())
@@ -154,12 +154,12 @@ func TestCellsThatASpreadsheetWouldRunAreInert(t *testing.T) {
 	}
 }
 
-// What cannot be read in the middle of an export is noticed by whoever reads it.
-func TestACutExportBreaksTheConnectionOff(t *testing.T) {
+// An error midway aborts the connection, so that the client notices.
+func TestFailedExportAbortsConnection(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
 	workspace := fill(t, db, 3*exportPage)
-	e := newExporter(t, most, func(context.Context) *export {
+	e := newExporter(t, testTimeout, func(context.Context) *export {
 		x := newExport(db, workspace, "ndjson", 3*exportPage)
 		next := x.next
 		x.next = func(ctx context.Context, seq int64) ([]projections.AuditRow, error) {
@@ -179,8 +179,7 @@ func TestACutExportBreaksTheConnectionOff(t *testing.T) {
 	require.Equal(t, 2*exportPage, strings.Count(string(text), "\n"))
 }
 
-// dial asks for an export and reads nothing. The connection keeps little for a
-// reader, so that who does not read is noticed.
+// dial requests an export and reads nothing. Small buffers make the server notice soon.
 func dial(t *testing.T, e *exporter) net.Conn {
 	t.Helper()
 	conn, err := net.Dial("tcp", e.Listener.Addr().String())
@@ -192,7 +191,7 @@ func dial(t *testing.T, e *exporter) net.Conn {
 	return conn
 }
 
-// endless is an export that has always one more page.
+// endless returns an export that never ends.
 func endless(db *pgxpool.Pool, workspace events.ID, pages *atomic.Int64, busy *atomic.Int64) *export {
 	x := newExport(db, workspace, "ndjson", exportPage)
 	next := x.next
@@ -205,48 +204,47 @@ func endless(db *pgxpool.Pool, workspace events.ID, pages *atomic.Int64, busy *a
 	return x
 }
 
-func TestAReaderWhoGoesAwayFreesEverythingAtOnce(t *testing.T) {
+func TestExportEndsWhenClientDisconnects(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
 	workspace := fill(t, db, exportPage)
 	var pages, busy atomic.Int64
-	e := newExporter(t, most, func(context.Context) *export { return endless(db, workspace, &pages, &busy) })
+	e := newExporter(t, testTimeout, func(context.Context) *export { return endless(db, workspace, &pages, &busy) })
 	conn := dial(t, e)
 	_, err := io.CopyN(io.Discard, conn, 1<<20)
 	require.NoError(t, err)
 	require.NoError(t, conn.Close())
 	begin := time.Now()
-	e.over(t)
-	require.Less(t, time.Since(begin), time.Minute, "long before the patience ends")
+	e.waitEnded(t)
+	require.Less(t, time.Since(begin), time.Minute, "long before the write timeout")
 	require.Zero(t, busy.Load())
 	require.Eventually(t, func() bool { return db.Stat().AcquiredConns() == 0 }, time.Minute, time.Millisecond, "the pool closes it behind the back")
 }
 
-func TestAReaderWhoFallsAsleepIsCutOff(t *testing.T) {
+func TestExportEndsWhenClientStopsReading(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
 	workspace := fill(t, db, exportPage)
 	var pages, busy atomic.Int64
 	e := newExporter(t, 200*time.Millisecond, func(context.Context) *export { return endless(db, workspace, &pages, &busy) })
 	dial(t, e)
-	e.over(t)
+	e.waitEnded(t)
 	require.Eventually(t, func() bool { return db.Stat().AcquiredConns() == 0 }, time.Minute, time.Millisecond, "the pool closes it behind the back")
 }
 
-// A reader who takes a little at a time is served for as long as that takes:
-// here for several times the patience.
-func TestASlowReaderIsServed(t *testing.T) {
+// A client that reads slowly is served, here for several times the write timeout.
+func TestExportServesSlowClient(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
 	workspace := fill(t, db, 8*exportPage)
-	const patience = 3 * time.Second
-	e := newExporter(t, patience, func(context.Context) *export { return newExport(db, workspace, "ndjson", 8*exportPage) })
+	const writeTimeout = 3 * time.Second
+	e := newExporter(t, writeTimeout, func(context.Context) *export { return newExport(db, workspace, "ndjson", 8*exportPage) })
 	conn := dial(t, e)
 	begin := time.Now()
 	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	require.NoError(t, err)
 	defer res.Body.Close()
-	tick := time.NewTicker(patience / 100)
+	tick := time.NewTicker(writeTimeout / 100)
 	defer tick.Stop()
 	lines, last := 0, byte(0)
 	for part := make([]byte, 8<<10); ; <-tick.C {
@@ -261,5 +259,5 @@ func TestASlowReaderIsServed(t *testing.T) {
 	}
 	require.Equal(t, 8*exportPage, lines)
 	require.Equal(t, byte('\n'), last)
-	require.Greater(t, time.Since(begin), 2*patience)
+	require.Greater(t, time.Since(begin), 2*writeTimeout)
 }

@@ -9,29 +9,28 @@ import (
 	"svc/fault"
 )
 
-// errFarmOff says that no variable of the build farm is set.
+// errFarmOff is returned if no variable of the build farm is set.
 var errFarmOff = fault.New(fault.NotFound, "farm_off", "There is no build farm here.")
 
-// Farm is what the routes of the build farm work with. The zero Farm is off: they answer
-// that there is none.
+// Farm configures the routes of the build farm. They fail with farm_off while On is false.
 type Farm struct {
 	On        bool
-	PublicURL string // of the gateway, without a slash at its end; "" if it is not known
+	PublicURL string // of the gateway, without a trailing slash; "" if it is not set
 
-	// Ready names what has to be set or filled before a machine can be enrolled: what is,
-	// and what is not.
+	// Ready returns the prerequisites of enrolling a machine, variables and release files: those that
+	// are set, and those that are missing.
 	Ready func() (set, missing []string)
 
-	// Authority returns what signs the certificates of a workspace's runners, and makes
-	// it if there is none.
+	// Authority returns the authority that signs the certificates of a workspace's runners, and
+	// creates it if there is none.
 	Authority func(ctx context.Context, workspace events.ID) (events.AuthorityCreated, error)
 
-	Logs    *joblog.Logs // of jobs
-	LogDays int          // that they are kept; 0 is for ever
+	Logs    *joblog.Logs
+	LogDays int // retention of job logs in days; 0 keeps them forever
 
-	// Vault keeps the values of secrets of jobs.
+	// Vault stores the values of job secrets.
 	Vault SecretVault
 
-	// Artifact opens a file that a job left. It is nil where none are kept.
+	// Artifact opens an artifact. It is nil if artifacts are not stored.
 	Artifact func(ctx context.Context, workspace, job, artifact events.ID) (io.ReadSeekCloser, error)
 }

@@ -9,6 +9,7 @@ import (
 	"svc/events"
 	"svc/fault"
 	"svc/http/middleware"
+	"svc/http/openapi"
 	"svc/projections"
 )
 
@@ -16,51 +17,51 @@ func (s *Server) farmSecretRoutes() section {
 	return section{tag: "Build farm", routes: []route{
 		query(s.listFarmSecrets, route{
 			method: "GET", path: "/farm/secrets", guard: mayDo(events.ManageFarmSecrets), farm: true,
-			id: "listFarmSecrets", summary: "List secrets of jobs",
-			text:     "What jobs can be given by name, by name. A value is never answered: only the runner of a job that names it is told.",
-			answered: newList([]projections.FarmSecret{exampleSecret}, 1, Paging{Limit: aggregates.MaxFarmSecrets}, newFarmSecret),
+			id: "listFarmSecrets", summary: "List job secrets",
+			text:            "Lists the secrets that jobs can use, by name. Values are never returned; they are sent only to runners.",
+			responseExample: newList([]projections.FarmSecret{exampleSecret}, 1, Paging{Limit: aggregates.MaxFarmSecrets}, newFarmSecret),
 		}),
 		command((*secretValue).command, s.setFarmSecret, route{
 			method: "PUT", path: "/farm/secrets/{name}", guard: mayDo(events.ManageFarmSecrets), farm: true,
 			limits: middleware.Limits{Body: 256 << 10},
-			id:     "setFarmSecret", summary: "Set a secret of jobs", status: http.StatusNoContent,
-			text: "Gives a secret a value, in place of the one before: jobs that are given to a runner from now on get it. A workspace has 100 " +
-				"at most.",
-			refuses: []*fault.Fault{aggregates.ErrFarmSecretMax},
-			sent:    object{"value": "…"},
+			id:     "setFarmSecret", summary: "Set a job secret", status: http.StatusNoContent,
+			text: "Creates a secret or replaces its value. Jobs that are assigned to a runner from now on get the new value. A workspace can " +
+				"have 100 secrets.",
+			refuses:        []*fault.Fault{aggregates.ErrFarmSecretMax},
+			requestExample: object{"value": "…"},
 		}),
 		command((*SecretPath).remove, s.removeFarmSecret, route{
 			method: "DELETE", path: "/farm/secrets/{name}", guard: mayDo(events.ManageFarmSecrets), farm: true,
-			id: "removeFarmSecret", summary: "Remove a secret of jobs", status: http.StatusNoContent,
-			text:    "Takes a secret away. Jobs that name it cannot run from now on.",
+			id: "removeFarmSecret", summary: "Remove a job secret", status: http.StatusNoContent,
+			text:    "Removes a secret. Jobs that name it can no longer run.",
 			refuses: []*fault.Fault{aggregates.ErrNoFarmSecret},
 		}),
 	}}
 }
 
-// A SecretVault keeps the values of secrets, each under an id that is used once.
+// A SecretVault stores the values of secrets, each under an id that is never reused.
 type SecretVault interface {
 	Put(ctx context.Context, workspace, value events.ID, text string) error
 	Delete(ctx context.Context, workspace, value events.ID) error
 
-	// Size returns how many bytes values have together.
+	// Size returns the total size of values in bytes.
 	Size(ctx context.Context, workspace events.ID, values []events.ID) (int64, error)
 }
 
 type farmSecret struct {
-	Name  string    `json:"name" example:"NPM_TOKEN"`
-	SetBy string    `json:"setBy" example:"ada@acme.example"`
-	SetAt timestamp `json:"setAt"`
+	Name  string            `json:"name" example:"NPM_TOKEN"`
+	SetBy string            `json:"setBy" example:"ada@acme.example"`
+	SetAt openapi.Timestamp `json:"setAt"`
 }
 
 func newFarmSecret(s projections.FarmSecret) farmSecret {
-	return farmSecret{s.Name, s.SetBy, at(s.SetAt)}
+	return farmSecret{s.Name, s.SetBy, openapi.FormatTime(s.SetAt)}
 }
 
 type farmSecretsAnswer struct{ Body List[farmSecret] }
 
 func (s *Server) listFarmSecrets(ctx context.Context, _ *struct{}) (*farmSecretsAnswer, error) {
-	found, err := s.views.FarmSecrets.List(ctx, callerOf(ctx).workspace)
+	found, err := s.Views.FarmSecrets.List(ctx, callerOf(ctx).workspace)
 	if err != nil {
 		return nil, err
 	}
@@ -69,13 +70,13 @@ func (s *Server) listFarmSecrets(ctx context.Context, _ *struct{}) (*farmSecrets
 
 // A SecretPath names a secret.
 type SecretPath struct {
-	Name string `path:"name" maxLength:"64" doc:"The secret's name: 1 to 64 capital letters, digits and underscores, not a digit first."`
+	Name string `path:"name" maxLength:"64" doc:"The secret's name: 1 to 64 capital letters, digits and underscores, not starting with a digit."`
 }
 
 type secretValue struct {
 	SecretPath
 	Body struct {
-		Value string `json:"value" minLength:"1" maxLength:"32768" doc:"At most 32 KiB of text. It is kept sealed."`
+		Value string `json:"value" minLength:"1" maxLength:"32768" doc:"At most 32 KiB of text. It is stored encrypted."`
 	}
 }
 
@@ -83,11 +84,11 @@ func (in *secretValue) command(c *caller, _ events.ID) (commands.SetFarmSecret, 
 	return commands.SetFarmSecret{Meta: c.meta(), Name: in.Name}, nil
 }
 
-// maxSecret is how many bytes a value has at most.
+// maxSecret bounds a value, in bytes.
 const maxSecret = 32 << 10
 
-// setFarmSecret puts the value in the vault first, under an id of its own, which the event
-// then names: a value is given to jobs if and only if the log says so.
+// setFarmSecret first stores the value in the vault under a new id, and then appends the event that
+// names the id. So jobs get a value if and only if it is in the log.
 func (s *Server) setFarmSecret(ctx context.Context, in *secretValue, set commands.SetFarmSecret) (*secretAnswer, error) {
 	if err := aggregates.SecretName.Check("name", in.Name); err != nil {
 		return nil, err
@@ -95,16 +96,16 @@ func (s *Server) setFarmSecret(ctx context.Context, in *secretValue, set command
 	if len(in.Body.Value) > maxSecret {
 		return nil, invalid("value", "must have 32 KiB or less")
 	}
-	set.Value = events.NewID(s.now())
-	if err := s.farm.Vault.Put(ctx, set.Workspace, set.Value, in.Body.Value); err != nil {
+	set.Value = events.NewID(s.Now())
+	if err := s.Farm.Vault.Put(ctx, set.Workspace, set.Value, in.Body.Value); err != nil {
 		return nil, err
 	}
-	done, former, err := s.commands.SetFarmSecret(ctx, set)
-	if fault.As(err) != nil && fault.As(err).Kind != fault.Unavailable { // then it may have been set
+	done, former, err := s.Commands.SetFarmSecret(ctx, set)
+	if fault.As(err) != nil && fault.As(err).Kind != fault.Unavailable { // an unavailable log may have the event
 		former = set.Value
 	}
 	if err == nil || former == set.Value {
-		s.forget(ctx, set.Workspace, former)
+		s.deleteValue(ctx, set.Workspace, former)
 	}
 	if err != nil {
 		return nil, err
@@ -112,13 +113,14 @@ func (s *Server) setFarmSecret(ctx context.Context, in *secretValue, set command
 	return &secretAnswer{Position{done.Position}}, nil
 }
 
-// forget deletes a value that no event names any more. If it stays it is sealed, and of no use.
-func (s *Server) forget(ctx context.Context, workspace, value events.ID) {
+// deleteValue deletes a value that no event names any more. If that fails, the value stays encrypted
+// and unused.
+func (s *Server) deleteValue(ctx context.Context, workspace, value events.ID) {
 	if value.IsZero() {
 		return
 	}
-	if err := s.farm.Vault.Delete(ctx, workspace, value); err != nil {
-		s.log.WarnContext(ctx, "delete the value of a secret", "err", err)
+	if err := s.Farm.Vault.Delete(ctx, workspace, value); err != nil {
+		s.Log.WarnContext(ctx, "delete the value of a secret", "err", err)
 	}
 }
 
@@ -129,11 +131,11 @@ func (in *SecretPath) remove(c *caller, _ events.ID) (commands.RemoveFarmSecret,
 }
 
 func (s *Server) removeFarmSecret(ctx context.Context, _ *SecretPath, remove commands.RemoveFarmSecret) (*secretAnswer, error) {
-	done, former, err := s.commands.RemoveFarmSecret(ctx, remove)
+	done, former, err := s.Commands.RemoveFarmSecret(ctx, remove)
 	if err != nil {
 		return nil, err
 	}
-	s.forget(ctx, remove.Workspace, former)
+	s.deleteValue(ctx, remove.Workspace, former)
 	return &secretAnswer{Position{done.Position}}, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"svc/events"
+	"svc/http/openapi"
 	"svc/projections"
 )
 
@@ -12,51 +13,51 @@ func (s *Server) farmRoutes() section {
 	return section{tag: "Build farm", routes: []route{
 		query(s.getFarm, route{
 			method: "GET", path: "/farm", guard: readers, farm: true,
-			id: "getFarm", summary: "How the build farm is",
-			text: "Where runners reach the farm, whether machines can be enrolled and what is missing for it, what runs and waits, and what " +
-				"became of the jobs of the last 24 hours.",
-			answered: newFarmSummary(exampleFarm, exampleFarmState),
+			id: "getFarm", summary: "Get the farm summary",
+			text: "Returns the farm's address for runners, whether machines can be enrolled and what is missing for it, the running and " +
+				"queued jobs, and the outcomes of the last 24 hours.",
+			responseExample: newFarmSummary(exampleFarm, exampleFarmState),
 		}),
 	}}
 }
 
 type farmSummary struct {
-	PublicURL      string     `json:"publicUrl" doc:"The gateway, by which runners reach the farm; empty while it is not set." example:"https://farm.example"`
-	Ready          bool       `json:"ready" doc:"Whether machines can be enrolled."`
-	Set            []string   `json:"set" nullable:"false" doc:"Variables that are set, of those that enrolling needs." example:"[\"SVC_FARM_PUBLIC_URL\"]"`
-	Missing        []string   `json:"missing" nullable:"false" doc:"Variables that an operator has to set, or what they lead to; empty if ready." example:"[]"`
-	Slots          slots      `json:"slots"`
-	Queued         int        `json:"queued" doc:"Jobs that wait for a runner."`
-	OldestQueuedAt *timestamp `json:"oldestQueuedAt" nullable:"true" doc:"When the job that was submitted first, of those that wait, began to; null if none waits."`
-	Day            farmDay    `json:"day"`
+	PublicURL      string             `json:"publicUrl" doc:"The address of the gateway for runners; empty if it is not set." example:"https://farm.example"`
+	Ready          bool               `json:"ready" doc:"Whether machines can be enrolled."`
+	Set            []string           `json:"set" nullable:"false" doc:"Prerequisites of enrollment that are set." example:"[\"SVC_FARM_PUBLIC_URL\"]"`
+	Missing        []string           `json:"missing" nullable:"false" doc:"Prerequisites that an operator still has to provide; empty if ready." example:"[]"`
+	Slots          slots              `json:"slots"`
+	Queued         int                `json:"queued" doc:"Jobs that wait for a runner."`
+	OldestQueuedAt *openapi.Timestamp `json:"oldestQueuedAt" nullable:"true" doc:"When the oldest of them was queued; null if there is none."`
+	Day            farmDay            `json:"day"`
 }
 
 type farmDay struct {
-	Jobs              int    `json:"jobs" doc:"That ended in the last 24 hours, up to 5,000."`
-	Exact             bool   `json:"exact" doc:"false if there were more: what is told is of those that ended last."`
+	Jobs              int    `json:"jobs" doc:"Jobs that ended in the last 24 hours, at most 5,000."`
+	Exact             bool   `json:"exact" doc:"false if there were more; the counts then cover those that ended last."`
 	Succeeded         int    `json:"succeeded"`
 	Failed            int    `json:"failed"`
 	TimedOut          int    `json:"timedOut"`
 	Cancelled         int    `json:"cancelled"`
-	Lost              int    `json:"lost" doc:"No runner brought them to an end."`
-	Expired           int    `json:"expired" doc:"No runner took them in time."`
-	MedianWaitMS      *int64 `json:"medianWaitMs" nullable:"true" doc:"From the queue to a runner, in the middle: half of them waited less. null if no runner had any."`
-	PriorMedianWaitMS *int64 `json:"priorMedianWaitMs" nullable:"true" doc:"That of the 24 hours before."`
+	Lost              int    `json:"lost" doc:"Jobs that no runner finished."`
+	Expired           int    `json:"expired" doc:"Jobs that no runner took in time."`
+	MedianWaitMS      *int64 `json:"medianWaitMs" nullable:"true" doc:"Median time between queueing and assignment to a runner. null if no job was assigned."`
+	PriorMedianWaitMS *int64 `json:"priorMedianWaitMs" nullable:"true" doc:"medianWaitMs of the preceding 24 hours."`
 }
 
-// A farmState is what the configuration says of the farm.
+// A farmState is the configured state of the farm.
 type farmState struct {
 	url          string
 	set, missing []string
 }
 
 func (s *Server) getFarm(ctx context.Context, _ *struct{}) (*struct{ Body farmSummary }, error) {
-	found, err := s.views.Farm.Get(ctx, callerOf(ctx).workspace, s.now())
+	found, err := s.Views.Farm.Get(ctx, callerOf(ctx).workspace, s.Now())
 	if err != nil {
 		return nil, err
 	}
-	state := farmState{url: s.farm.PublicURL}
-	state.set, state.missing = s.farm.Ready()
+	state := farmState{url: s.Farm.PublicURL}
+	state.set, state.missing = s.Farm.Ready()
 	return &struct{ Body farmSummary }{newFarmSummary(found, state)}, nil
 }
 
@@ -64,7 +65,7 @@ func newFarmSummary(f projections.FarmSummary, state farmState) farmSummary {
 	d := f.Day
 	return farmSummary{
 		PublicURL: state.url, Ready: len(state.missing) == 0, Set: state.set, Missing: state.missing,
-		Slots: newSlots(f.Slots), Queued: f.Queued, OldestQueuedAt: optional(f.OldestSince),
+		Slots: newSlots(f.Slots), Queued: f.Queued, OldestQueuedAt: openapi.FormatOptionalTime(f.OldestSince),
 		Day: farmDay{
 			Jobs: d.Jobs, Exact: d.Jobs < projections.MaxFarmJobs,
 			Succeeded: d.ByState[events.JobSucceeded], Failed: d.ByState[events.JobFailed], TimedOut: d.ByState[events.JobTimedOut],

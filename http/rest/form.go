@@ -1,8 +1,6 @@
 package rest
 
 import (
-	"time"
-
 	"github.com/danielgtaylor/huma/v2"
 
 	"svc/events"
@@ -10,26 +8,7 @@ import (
 	"svc/input"
 )
 
-// A timestamp is written in UTC with exactly three digits of a second: clients
-// are known to misread other precisions.
-type timestamp string
-
-func at(t time.Time) timestamp { return timestamp(t.UTC().Format("2006-01-02T15:04:05.000Z")) }
-
-// Schema describes the form in the OpenAPI document.
-func (timestamp) Schema(huma.Registry) *huma.Schema {
-	return &huma.Schema{Type: huma.TypeString, Format: "date-time", Examples: []any{"2026-11-20T23:56:25.123Z"}}
-}
-
-func optional(t *time.Time) *timestamp {
-	if t == nil {
-		return nil
-	}
-	text := at(*t)
-	return &text
-}
-
-// Texts that are described by the rule that commands hold them against.
+// Texts whose schema is the rule that commands check.
 type (
 	accountName string
 	slug        string
@@ -45,17 +24,17 @@ func formSchema(f input.Form) *huma.Schema {
 	return &huma.Schema{Type: huma.TypeString, Pattern: f.Pattern.String(), PatternDescription: f.Rule}
 }
 
-// A givenRole names a role that can be given, in any case. The list that the
-// description has is how to write it; nothing is held against that.
-type givenRole string
+// An assignableRole is the name of a role that can be assigned. It is not case-sensitive, so the
+// description's enum is an extension that huma does not validate.
+type assignableRole string
 
 // Schema describes the roles.
-func (givenRole) Schema(huma.Registry) *huma.Schema {
+func (assignableRole) Schema(huma.Registry) *huma.Schema {
 	roles := []events.Role{events.Owner, events.Maintainer, events.Viewer}
 	return &huma.Schema{Type: huma.TypeString, Extensions: map[string]any{"enum": roles}}
 }
 
-func (r givenRole) parse() (events.Role, error) {
+func (r assignableRole) parse() (events.Role, error) {
 	role, ok := events.ParseRole(string(r))
 	if !ok || role == events.Legacy {
 		return "", invalid("role", "must be one of Owner, Maintainer, Viewer")
@@ -63,23 +42,23 @@ func (r givenRole) parse() (events.Role, error) {
 	return role, nil
 }
 
-// atLeastOne is embedded in a body that has to have one of its fields.
+// atLeastOne is embedded in a body that needs at least one field.
 type atLeastOne struct{}
 
-// TransformSchema describes that.
+// TransformSchema sets minProperties.
 func (atLeastOne) TransformSchema(_ huma.Registry, s *huma.Schema) *huma.Schema {
 	one := 1
 	s.MinProperties = &one
 	return s
 }
 
-// Paging is how a list is asked for a page.
+// Paging selects a page of a list.
 type Paging struct {
-	Limit  int `query:"limit" minimum:"1" maximum:"100" default:"25" doc:"How many items the page has at most."`
-	Offset int `query:"offset" minimum:"0" maximum:"100000" default:"0" doc:"How many items come before the page."`
+	Limit  int `query:"limit" minimum:"1" maximum:"100" default:"25" doc:"Maximum number of items to return."`
+	Offset int `query:"offset" minimum:"0" maximum:"100000" default:"0" doc:"Number of items to skip."`
 }
 
-// A List is a page of items, and how many there are on all pages.
+// A List is a page of items. Total counts the items on all pages.
 type List[T any] struct {
 	Total  int `json:"total"`
 	Limit  int `json:"limit"`
@@ -95,14 +74,32 @@ func newList[R, T any](rows []R, total int, p Paging, show func(R) T) List[T] {
 	return out
 }
 
-// A Position tells how far a command took the workspace's log.
+// A Position is the sequence number that the workspace's log reached by a command.
 type Position struct {
-	Position int64 `header:"X-Svc-Position" doc:"The number that the workspace's log reached by this."`
+	Position int64 `header:"X-Svc-Position" doc:"The sequence number that the workspace's log reached by this request."`
 }
 
 func invalid(field, text string) error { return fault.Field(field, "%s", text) }
 
-// Once makes a request that creates something happen once.
-type Once struct {
-	Key string `header:"Idempotency-Key" maxLength:"200" doc:"Makes the request happen once however often it is sent, for 30 days at least."`
+// parseID parses the id in a path. Text that is not an id fails with missing, like the id of a
+// row that does not exist.
+func parseID(text string, missing *fault.Fault) (events.ID, error) {
+	id, err := events.ParseID(text)
+	if err != nil {
+		return id, missing
+	}
+	return id, nil
+}
+
+// checkFound returns the error of a look-up, or missing if it found no row.
+func checkFound(ok bool, err error, missing *fault.Fault) error {
+	if err == nil && !ok {
+		return missing
+	}
+	return err
+}
+
+// Idempotency is the header that makes a request safe to retry.
+type Idempotency struct {
+	Key string `header:"Idempotency-Key" maxLength:"200" doc:"Makes the request safe to retry: it takes effect once per key, for at least 30 days."`
 }

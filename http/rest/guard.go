@@ -14,13 +14,13 @@ import (
 	"svc/http/reply"
 )
 
-// A guard says who may call a route.
+// A guard is the authorization rule of a route.
 type guard struct {
-	scope events.Scope // a service token needs it; "" refuses every token
-	right events.Right // a person needs it; 0 lets every member
+	scope events.Scope // required of a service token; "" refuses every token
+	right events.Right // required of a person; 0 admits every member
 }
 
-// The guards that ask for no right, and those that ask for one.
+// Guards that require no right of people. mayDo returns one that does.
 var (
 	readers = guard{scope: events.ReadAPI}
 	people  = guard{}
@@ -28,7 +28,7 @@ var (
 
 func mayDo(right events.Right) guard { return guard{right: right} }
 
-// String names those who are let in.
+// String describes who is admitted.
 func (g guard) String() string {
 	people := g.people()
 	if g.scope != "" {
@@ -37,7 +37,7 @@ func (g guard) String() string {
 	return people
 }
 
-// people names the roles that are let in.
+// people names the roles that are admitted.
 func (g guard) people() string {
 	if g.right == 0 {
 		return "any member"
@@ -59,30 +59,29 @@ func (g guard) people() string {
 
 type callerKey struct{}
 
-// callerOf returns who made the request. Only guarded routes may ask.
+// callerOf returns the caller of a request. It panics if the route has no guard.
 func callerOf(ctx context.Context) *caller { return ctx.Value(callerKey{}).(*caller) }
 
-// admit is what stands before a route. The order of its questions is the same
-// everywhere: is the request readable, who asks and do they ask too often, may
-// this kind of caller ask at all, in which workspace, with which scope or role.
-// Only then is anything of the request validated.
-func (s *Server) admit(row route) openapi.Guard {
+// guardRoute returns the guard of a route. Every route checks in the same order: that the request is
+// well-formed, who the caller is and their rate limit, whether this kind of caller is admitted, the
+// workspace, and the scope or role. The request's parameters and body are validated after that.
+func (s *Server) guardRoute(row route) openapi.Guard {
 	return func(w http.ResponseWriter, r *http.Request) (context.Context, func(), error) {
-		asked := r
+		limited := r
 		if row.limits.Time > beginLimit {
 			ctx, cancel := context.WithTimeout(r.Context(), beginLimit)
 			defer cancel()
-			asked = r.WithContext(ctx)
+			limited = r.WithContext(ctx)
 		}
-		c, err := s.admitted(w, asked, row)
+		c, err := s.admitCaller(w, limited, row)
 		if err != nil {
 			return nil, nil, err
 		}
-		return context.WithValue(r.Context(), callerKey{}, c), c.giveBack, nil
+		return context.WithValue(r.Context(), callerKey{}, c), c.releaseSlots, nil
 	}
 }
 
-func (s *Server) admitted(w http.ResponseWriter, r *http.Request, row route) (*caller, error) {
+func (s *Server) admitCaller(w http.ResponseWriter, r *http.Request, row route) (*caller, error) {
 	if err := checkForm(r, row.limits.OrDefault().Body); err != nil {
 		return nil, err
 	}
@@ -93,41 +92,40 @@ func (s *Server) admitted(w http.ResponseWriter, r *http.Request, row route) (*c
 	switch {
 	case err != nil:
 		return nil, err
-	case row.farm && !s.farm.On:
+	case row.farm && !s.Farm.On:
 		return nil, errFarmOff
 	case c.token != nil && row.guard.scope == "":
 		s.recordDenial(r, row, c, errPrincipalRefused)
 		return nil, errPrincipalRefused
 	}
-	if err := s.enter(r.Context(), c, r.Header.Get("X-Svc-Tenant")); err != nil {
+	if err := s.enterWorkspace(r.Context(), c, r.Header.Get("X-Svc-Tenant")); err != nil {
 		return nil, err
 	}
 	if err := c.may(row.guard); err != nil {
 		s.recordDenial(r, row, c, err)
 		return nil, err
 	}
-	if err := s.await(r, row.views, c); err != nil {
+	if err := s.awaitPosition(r, row.views, c); err != nil {
 		return nil, err
 	}
 	if row.method == http.MethodGet && !row.ownSlot {
-		return c, s.takeFor(r.Context(), s.bounds.reads, c)
+		return c, s.acquireSlotFor(r.Context(), s.bounds.reads, c)
 	}
 	return c, nil
 }
 
-// deniedBody is how much of a body is looked at for what was asked for.
-const deniedBody = 64 << 10
+// maxDeniedBody bounds how much of a refused request's body is read for its record.
+const maxDeniedBody = 64 << 10
 
-// recordDenial writes down that the caller asked for what they may not have. The
-// refusal stands whether or not that succeeds.
+// recordDenial records that the caller was refused. The refusal is answered even if that fails.
 func (s *Server) recordDenial(r *http.Request, row route, c *caller, refusal error) {
 	if row.intent == nil {
 		return
 	}
-	id, _ := events.ParseID(c.target)                         // what is no id is nothing's
-	body, _ := io.ReadAll(io.LimitReader(r.Body, deniedBody)) // of one that breaks off what came
-	if err := s.commands.Deny(r.Context(), c.meta(), row.intent(c, id, body), refusal); err != nil {
-		s.log.WarnContext(r.Context(), "record a denial", "err", err)
+	id, _ := events.ParseID(c.target)                            // zero if it is not an id
+	body, _ := io.ReadAll(io.LimitReader(r.Body, maxDeniedBody)) // what arrived, if reading fails
+	if err := s.Commands.Deny(r.Context(), c.meta(), row.intent(c, id, body), refusal); err != nil {
+		s.Log.WarnContext(r.Context(), "record a denial", "err", err)
 	}
 }
 
@@ -149,9 +147,9 @@ func checkForm(r *http.Request, maxBody int64) error {
 	return nil
 }
 
-// await lets a reader's own writes come into view before they are answered. Only
-// those who have to wait for that take a slot.
-func (s *Server) await(r *http.Request, views []string, c *caller) error {
+// awaitPosition waits until the views have reached X-Svc-Min-Position, so that a caller reads its own
+// writes. Only requests that have to wait acquire a slot.
+func (s *Server) awaitPosition(r *http.Request, views []string, c *caller) error {
 	text := r.Header.Get("X-Svc-Min-Position")
 	if text == "" || r.Method != http.MethodGet {
 		return nil
@@ -160,9 +158,9 @@ func (s *Server) await(r *http.Request, views []string, c *caller) error {
 	if err != nil || seq < 0 {
 		return fault.Field("X-Svc-Min-Position", "must be a position: 0 or more")
 	}
-	awaiter := s.lists.Views
+	awaiter := s.Lists.Views
 	if views == nil {
-		awaiter, views = s.views.Follower, []string{""}
+		awaiter, views = s.Views.Follower, []string{""}
 	}
 	var behind []string
 	for _, view := range views {
@@ -189,19 +187,18 @@ func (s *Server) await(r *http.Request, views []string, c *caller) error {
 	return nil
 }
 
-// identify says who calls, unless they have to wait. Callers are counted by who
-// they are, and by their address if they cannot show that: whoever tries out
-// credentials gets no fresh limit by making up others. Those who can are never
-// held up by others of the same address, which may be a proxy's.
+// identify authenticates the caller and applies the rate limit. A request counts against its caller or,
+// if the credential is not valid, against its address: guessing credentials does not evade the limit.
+// Valid callers are not limited by others behind the same address, which may be a proxy's.
 func (s *Server) identify(w http.ResponseWriter, r *http.Request, row route) (*caller, error) {
 	c, err := s.authenticate(w, r, row)
 	if f := fault.As(err); f != nil && f.Kind == fault.Unauthenticated {
-		if limited := s.limit.Allow(r.Context(), w.Header(), limit.Address(r)); limited != nil {
+		if limited := s.Limit.Allow(r.Context(), w.Header(), limit.Address(r)); limited != nil {
 			return nil, limited
 		}
 	}
 	if err != nil {
 		return nil, err
 	}
-	return c, s.limit.Allow(r.Context(), w.Header(), limit.Caller(c.envelope.Actor.ID))
+	return c, s.Limit.Allow(r.Context(), w.Header(), limit.Caller(c.envelope.Actor.ID))
 }

@@ -9,17 +9,15 @@ import (
 	"svc/http/reply"
 )
 
-// The headers that may be sent once, and those of them that may not be empty:
-// whoever sends these counts on what they do. An empty X-Svc-Tenant and an empty
-// Last-Event-ID mean what their absence means.
+// Headers that may be sent once, and those of them that must not be empty. An empty X-Svc-Tenant or
+// Last-Event-ID is treated as absent.
 var (
 	onceHeaders   = []string{"X-Svc-Tenant", "X-Svc-Min-Position", "Idempotency-Key", "Last-Event-ID"}
 	filledHeaders = []string{"X-Svc-Min-Position", "Idempotency-Key"}
 )
 
-// checkHeaders refuses headers that are empty or repeated where that is no
-// request. If-None-Match is a list, which may be spread over several lines: it is
-// made one.
+// checkHeaders refuses headers that are repeated or empty and must not be. It joins the lines of
+// If-None-Match, which is a list.
 func checkHeaders(h http.Header) error {
 	for _, name := range onceHeaders {
 		switch values := h.Values(name); {

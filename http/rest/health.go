@@ -13,20 +13,22 @@ import (
 	"sync/atomic"
 	"time"
 
+	"svc/http/openapi"
 	"svc/http/reply"
 )
 
-// checkTime is how long a dependency may take to answer.
-const checkTime = 2 * time.Second
+// checkTimeout bounds the check of a dependency.
+const checkTimeout = 2 * time.Second
 
-// checkAgain is how old the dashboard's picture of the dependencies gets.
-const checkAgain = 5 * time.Second
+// checkEvery is the interval of the checks for the dashboard.
+const checkEvery = 5 * time.Second
 
-// A Check asks a dependency whether it answers, and what it says of itself, such as its
-// version. That and its error are shown to people: they name no address and no secret.
-type Check func(context.Context) (says string, err error)
+// A Check checks that a dependency answers, and returns what it reports about itself, such as its
+// version. The message and a [Down] error are shown to people, so they must not contain addresses
+// or secrets.
+type Check func(context.Context) (message string, err error)
 
-// A Down is the error of a check that is shown as it is.
+// A Down is the error of a check whose text is shown to people. Other errors are only logged.
 type Down string
 
 func (d Down) Error() string { return string(d) }
@@ -38,24 +40,24 @@ type dependency struct {
 
 type readiness struct {
 	Status string                `json:"status"` // ok, error
-	Info   map[string]dependency `json:"info"`   // what is up, and what operators should look at all the same
-	Error  map[string]dependency `json:"error"`  // what is down
+	Info   map[string]dependency `json:"info"`   // dependencies that are up, and warnings to operators
+	Error  map[string]dependency `json:"error"`  // dependencies that are down
 }
 
-// live answers as long as the process runs.
+// live answers 200 as long as the process runs.
 func live(w http.ResponseWriter, _ *http.Request) {
 	reply.JSON(w, http.StatusOK, map[string]string{"status": "ok"})
 }
 
-// health asks the dependencies and remembers what they said.
+// health checks the dependencies and keeps the latest result.
 type health struct {
 	checks   map[string]Check
 	warnings func() map[string]string
 	log      *slog.Logger
-	last     atomic.Pointer[picture]
+	last     atomic.Pointer[healthSnapshot]
 
-	mu   sync.Mutex
-	look *look // the newest that a caller began
+	mu    sync.Mutex
+	probe *probe // the newest of /health/ready
 }
 
 func newHealth(checks map[string]Check, warnings func() map[string]string, log *slog.Logger) *health {
@@ -65,97 +67,97 @@ func newHealth(checks map[string]Check, warnings func() map[string]string, log *
 	return &health{checks: checks, warnings: warnings, log: log}
 }
 
-// lookAge is how long callers share a look at the dependencies, from its beginning:
-// anybody may ask, as often as they like.
-const lookAge = 250 * time.Millisecond
+// probeMaxAge is how long after its start a probe is shared. /health/ready needs no authentication and
+// has no rate limit.
+const probeMaxAge = 250 * time.Millisecond
 
-// A look is one round of questions, for all who ask at about the same time.
-type look struct {
-	began time.Time
-	done  chan struct{}
-	found *picture // when done is closed
+// A probe is one check of all dependencies, shared by requests that arrive at about the same time.
+type probe struct {
+	began  time.Time
+	done   chan struct{}
+	result *healthSnapshot // valid once done is closed
 }
 
-// shared returns what is found now, or was a moment ago. It is nil if ctx ends first.
-func (h *health) shared(ctx context.Context) *picture {
+// probeShared returns the result of a probe that is at most probeMaxAge old. It returns nil if ctx ends
+// first.
+func (h *health) probeShared(ctx context.Context) *healthSnapshot {
 	h.mu.Lock()
-	l := h.look
-	first := l == nil || l.found != nil && time.Since(l.began) >= lookAge
+	p := h.probe
+	first := p == nil || p.result != nil && time.Since(p.began) >= probeMaxAge
 	if first {
-		l = &look{began: time.Now(), done: make(chan struct{})}
-		h.look = l
+		p = &probe{began: time.Now(), done: make(chan struct{})}
+		h.probe = p
 	}
 	h.mu.Unlock()
-	if first { // which ends in time, also for those who wait for it if this caller goes away
-		found := h.ask(context.WithoutCancel(ctx), never)
+	if first { // not cancelled with this caller: others wait for the result, and checkTimeout bounds it
+		result := h.probeAll(context.WithoutCancel(ctx), neverQuiet)
 		h.mu.Lock()
-		l.found = found
+		p.result = result
 		h.mu.Unlock()
-		close(l.done)
-		return found
+		close(p.done)
+		return result
 	}
 	select {
-	case <-l.done:
-		return l.found
+	case <-p.done:
+		return p.result
 	case <-ctx.Done():
 		return nil
 	}
 }
 
-// A picture is what the dependencies said, also in the form of the dashboard.
-type picture struct {
+// A healthSnapshot is the state of the dependencies at a time, for /health/ready and the dashboard.
+type healthSnapshot struct {
 	readiness
 	system system
-	text   string // of system, but how long and when they were asked; it differs if that does
+	text   string // of the dependencies' names, states and messages; part of the dashboard's ETag
 }
 
-// itself is this service among what the dashboard shows: it answers, or nobody would know.
-var itself = systemDependency{Name: "rest", Status: "up", Message: "Version " + Version + "."}
+// selfDependency is this service in the dashboard's list. It is up whenever it answers.
+var selfDependency = systemDependency{Name: "rest", Status: "up", Message: "Version " + Version + "."}
 
-// newPicture puts together what the dependencies said at a time.
-func newPicture(list []systemDependency, at time.Time) *picture {
-	p := &picture{readiness: readiness{Status: "ok", Info: map[string]dependency{}, Error: map[string]dependency{}}}
-	list = append(list, itself)
+// newHealthSnapshot returns the snapshot of list, checked at a time, and of this service.
+func newHealthSnapshot(list []systemDependency, at time.Time) *healthSnapshot {
+	p := &healthSnapshot{readiness: readiness{Status: "ok", Info: map[string]dependency{}, Error: map[string]dependency{}}}
+	list = append(list, selfDependency)
 	slices.SortFunc(list, func(a, b systemDependency) int { return cmp.Compare(a.Name, b.Name) })
 	for _, d := range list {
 		p.text += fmt.Sprintln(d.Name, d.Status, d.Message)
 		switch {
 		case d.Status == "down":
 			p.Status, p.Error[d.Name] = "error", dependency{d.Status, d.Message}
-		case d.Name != itself.Name:
+		case d.Name != selfDependency.Name:
 			p.Info[d.Name] = dependency{Status: d.Status}
 		}
 	}
-	p.system = system{p.Status, optional(&at), list}
+	p.system = system{p.Status, openapi.FormatOptionalTime(&at), list}
 	return p
 }
 
-// run asks again and again until ctx ends, so that last is never old.
+// run checks the dependencies every checkEvery until ctx ends.
 func (h *health) run(ctx context.Context) {
-	again := time.NewTicker(checkAgain)
-	defer again.Stop()
+	ticker := time.NewTicker(checkEvery)
+	defer ticker.Stop()
 	for ctx.Err() == nil {
-		h.ask(ctx, h.known)
+		h.probeAll(ctx, h.wasDown)
 		select {
-		case <-again.C:
+		case <-ticker.C:
 		case <-ctx.Done():
 		}
 	}
 }
 
-// ask asks all dependencies at once. What is down is logged unless quiet says
-// that it need not be.
-func (h *health) ask(ctx context.Context, quiet func(name string) bool) *picture {
-	within, cancel := context.WithTimeout(ctx, checkTime)
+// probeAll checks all dependencies concurrently. It logs those that are down, unless quiet returns true.
+func (h *health) probeAll(ctx context.Context, quiet func(name string) bool) *healthSnapshot {
+	within, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	var mu sync.Mutex
 	var list []systemDependency
 	var group sync.WaitGroup
-	begun := time.Now()
+	start := time.Now()
 	for name, check := range h.checks {
 		group.Go(func() {
-			says, err := check(within)
-			one := systemDependency{name, "up", says, time.Since(begun).Milliseconds()}
+			message, err := check(within)
+			one := systemDependency{name, "up", message, time.Since(start).Milliseconds()}
 			if err != nil {
 				one.Status, one.Message = "down", "The "+name+" does not answer."
 				if down, ok := errors.AsType[Down](err); ok {
@@ -171,25 +173,25 @@ func (h *health) ask(ctx context.Context, quiet func(name string) bool) *picture
 		})
 	}
 	group.Wait()
-	found := newPicture(list, begun)
-	if ctx.Err() == nil { // or whoever asked has gone, and the answer is about that
+	found := newHealthSnapshot(list, start)
+	if ctx.Err() == nil { // otherwise the checks failed because the caller left
 		h.last.Store(found)
 	}
 	return found
 }
 
-// known reports whether a dependency was down when it was asked before.
-func (h *health) known(name string) bool {
+// wasDown reports whether a dependency was down in the latest snapshot.
+func (h *health) wasDown(name string) bool {
 	last := h.last.Load()
 	return last != nil && last.Error[name].Status == "down"
 }
 
-// ready answers 503 if a dependency is down now. Warnings change no status: taking
-// the service away would mend none of them.
+// ready answers 503 if a dependency is down. Warnings do not change the status: taking the replica out
+// of service would not fix them.
 func (h *health) ready(w http.ResponseWriter, r *http.Request) {
-	found, status := h.shared(r.Context()), http.StatusOK
+	found, status := h.probeShared(r.Context()), http.StatusOK
 	if found == nil {
-		return // nobody waits for an answer
+		return // the caller has disconnected
 	}
 	if found.Status != "ok" {
 		status = http.StatusServiceUnavailable
@@ -204,12 +206,12 @@ func (h *health) ready(w http.ResponseWriter, r *http.Request) {
 	reply.JSON(w, status, out)
 }
 
-func never(string) bool { return false }
+func neverQuiet(string) bool { return false }
 
-// now returns what was last found.
-func (h *health) now(ctx context.Context) *picture {
+// latest returns the latest snapshot, or takes the first one.
+func (h *health) latest(ctx context.Context) *healthSnapshot {
 	if found := h.last.Load(); found != nil {
 		return found
 	}
-	return h.ask(ctx, h.known)
+	return h.probeAll(ctx, h.wasDown)
 }

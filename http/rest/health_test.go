@@ -15,9 +15,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// However many ask whether the service is ready, the dependencies are asked four
-// times a second at most, and nobody is told what is older.
-func TestReadinessIsLookedAtForEverybody(t *testing.T) {
+// Dependencies are checked at most four times a second, however many requests there are, and no result
+// is older.
+func TestReadinessProbeIsShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked atomic.Int64
 		var down atomic.Bool
@@ -48,7 +48,7 @@ func TestReadinessIsLookedAtForEverybody(t *testing.T) {
 		require.EqualValues(t, 1, asked.Load())
 
 		down.Store(true)
-		<-time.After(lookAge - 11*time.Millisecond)
+		<-time.After(probeMaxAge - 11*time.Millisecond)
 		require.Equal(t, http.StatusOK, answer(t.Context()), "a moment ago")
 		<-time.After(time.Millisecond)
 		require.Equal(t, http.StatusServiceUnavailable, answer(t.Context()))

@@ -8,18 +8,20 @@ import (
 	"svc/commands"
 	"svc/events"
 	"svc/fault"
+	"svc/http/openapi"
 	"svc/projections"
 )
 
 func (s *Server) inboxRoutes() section {
 	ada := &caller{person: &person{role: events.Owner, approveLoops: true}}
-	return section{tag: "Inbox", about: "What runs ask people.", routes: []route{
+	return section{tag: "Inbox", about: "Decisions that runs need from people.", routes: []route{
 		query(s.listInbox, route{
 			method: "GET", path: "/inbox", guard: readers, views: []string{"decisions", "runs"},
-			id: "listInbox", summary: "List the decisions that wait",
-			text: "What runs ask people, the newest first. Each action says whether the caller may choose it: `role_required` names" +
-				" a role that is missing, `capability_required` that the caller may not approve loops. A token may choose none.",
-			answered: inbox{
+			id: "listInbox", summary: "List waiting decisions",
+			text: "Lists the decisions that wait for a person, newest first. Each action says whether the caller may choose it; if not, " +
+				"`disabledReason` is `role_required` or, without the permission to approve loops, `capability_required`. Tokens cannot " +
+				"answer decisions.",
+			responseExample: inbox{
 				ada.inboxHead(exampleWaiting),
 				newList([]projections.Waiting{exampleDecision}, 1, examplePage,
 					func(w projections.Waiting) inboxItem { return newInboxItem(w, ada, exampleHost) }),
@@ -28,16 +30,16 @@ func (s *Server) inboxRoutes() section {
 		command((*newAnswer).command, s.answerDecision, route{
 			method: "POST", path: "/inbox/{id}/answer", guard: people, // each kind has its own rule
 			id: "answerDecision", summary: "Answer a decision",
-			text: "Decides what a run waits for; the run goes on at once. 409 `decision_stale` if the branch has moved since or the" +
-				" run has stopped, 409 `decision_answered` if somebody was faster. 403 `role_required` or `capability_required`, " +
-				"by the kind of the decision.",
+			text: "Answers a decision; the run continues at once. 409 `decision_stale` if the branch has moved or the run has stopped, " +
+				"409 `decision_answered` if it was answered before. 403 `role_required` or `capability_required`, depending on the " +
+				"decision's kind.",
 			missing: aggregates.ErrNoDecision,
 			refuses: []*fault.Fault{
 				aggregates.ErrRoleRequired, aggregates.ErrCapabilityRequired, aggregates.ErrDecisionStale,
 				aggregates.ErrDecisionAnswered, commands.ErrKeyReused,
 			},
-			sent: object{"action": aggregates.ActionApproveAndMerge, "note": "The test covers it.", "expectedHead": exampleHead},
-			answered: decidedBody{exampleDecision.ID.String(), exampleDecision.Kind, exampleDecision.Run.String(),
+			requestExample: object{"action": aggregates.ActionApproveAndMerge, "note": "The test covers it.", "expectedHead": exampleHead},
+			responseExample: decidedBody{exampleDecision.ID.String(), exampleDecision.Kind, exampleDecision.Run.String(),
 				aggregates.ActionApproveAndMerge},
 		}),
 	}}
@@ -52,40 +54,40 @@ type inbox struct {
 	List[inboxItem]
 }
 
-// An inboxHead sums up all that waits, whatever page is asked for.
+// An inboxHead summarizes all waiting decisions, not only those of the page.
 type inboxHead struct {
-	Sentence   string      `json:"sentence" example:"2 of 3 decisions are waiting for you."`
-	Answerable int         `json:"answerable" doc:"How many of them the caller may answer. A token may answer none."`
-	OldestAt   *timestamp  `json:"oldestAt" nullable:"true" doc:"When the one that waits longest was asked; null if nothing waits."`
-	ByKind     []kindCount `json:"byKind" nullable:"false" doc:"Each kind, also one of which nothing waits."`
+	Sentence   string             `json:"sentence" example:"2 of 3 decisions are waiting for you."`
+	Answerable int                `json:"answerable" doc:"Number of decisions that the caller may answer; 0 for a token."`
+	OldestAt   *openapi.Timestamp `json:"oldestAt" nullable:"true" doc:"When the oldest of them was raised; null if there is none."`
+	ByKind     []kindCount        `json:"byKind" nullable:"false" doc:"Counts by kind, including kinds with none."`
 }
 
-// A kindCount is how many decisions of a kind wait.
+// A kindCount counts the waiting decisions of a kind.
 type kindCount struct {
 	KindID     events.DecisionKind `json:"kindId" enum:"fact_review,merge_approval,protected_path_allow_once"`
 	Count      int                 `json:"count"`
-	Answerable bool                `json:"answerable" doc:"Whether the caller may answer those of this kind."`
+	Answerable bool                `json:"answerable" doc:"Whether the caller may answer decisions of this kind."`
 }
 
-// An inboxItem is a decision that waits, with what it takes to make it.
+// An inboxItem is a waiting decision with the evidence for it.
 type inboxItem struct {
 	ID        string              `json:"id" format:"uuid"`
 	KindID    events.DecisionKind `json:"kindId" enum:"fact_review,merge_approval,protected_path_allow_once"`
 	Question  string              `json:"question" example:"Merge #12 into main?"`
 	RunID     string              `json:"runId" format:"uuid"`
-	CreatedAt timestamp           `json:"createdAt"`
+	CreatedAt openapi.Timestamp   `json:"createdAt"`
 	Subject   subject             `json:"subject"`
 	Evidence  evidence            `json:"evidence"`
-	Actions   []inboxAction       `json:"actions" nullable:"false" doc:"What can be answered, the most likely first."`
+	Actions   []inboxAction       `json:"actions" nullable:"false" doc:"The possible answers, most likely first."`
 }
 
 type subject struct {
 	Repo        repo   `json:"repo"`
-	Links       *links `json:"links,omitempty" doc:"Absent where people sign in by no code host."`
+	Links       *links `json:"links,omitempty" doc:"Absent if no code host is configured."`
 	IssueNumber int    `json:"issueNumber" example:"7"`
-	IssueTitle  string `json:"issueTitle" doc:"Empty if the issue was queued by its number alone." example:"Fix date parsing"`
+	IssueTitle  string `json:"issueTitle" doc:"Empty if the issue was queued by its number only." example:"Fix date parsing"`
 	PRNumber    *int   `json:"prNumber,omitempty" doc:"Present once there is a pull request."`
-	HeadSHA     string `json:"headSha" doc:"The commit that is decided about: what an answer sends as expectedHead. Empty for a fact review." example:"9f2c41d07be85a3369d1e4c8b7f0a25d6c13e98b"`
+	HeadSHA     string `json:"headSha" doc:"The commit that the decision is about; send it as expectedHead. Empty for a fact review." example:"9f2c41d07be85a3369d1e4c8b7f0a25d6c13e98b"`
 }
 
 type evidence struct {
@@ -93,7 +95,7 @@ type evidence struct {
 	Added      int                       `json:"added"`
 	Removed    int                       `json:"removed"`
 	Guardrails string                    `json:"guardrails" enum:"unchecked,clean,blocked,allowed_once"`
-	Findings   []events.GuardrailFinding `json:"findings" nullable:"false" doc:"The paths that the guardrails speak about, with the rule that each matches."`
+	Findings   []events.GuardrailFinding `json:"findings" nullable:"false" doc:"Paths that matched a guardrail, each with the matched rule."`
 	CostCents  int64                     `json:"costCents"`
 	Jobs       []job                     `json:"jobs" nullable:"false"`
 }
@@ -109,7 +111,7 @@ type inboxAction struct {
 	ID             string `json:"id" enum:"confirm,correct,reject,approve_and_merge,request_changes,allow_once,deny"`
 	Label          string `json:"label" example:"Approve and merge"`
 	Allowed        bool   `json:"allowed"`
-	DisabledReason string `json:"disabledReason,omitempty" enum:"role_required,capability_required" doc:"Why the caller may not do this; absent if they may."`
+	DisabledReason string `json:"disabledReason,omitempty" enum:"role_required,capability_required" doc:"Why the caller may not choose it; absent if allowed."`
 }
 
 var actionLabels = map[string]string{
@@ -124,19 +126,19 @@ var actionLabels = map[string]string{
 
 func (s *Server) listInbox(ctx context.Context, in *inboxQuery) (*inboxAnswer, error) {
 	c := callerOf(ctx)
-	found, counts, err := s.lists.Decisions.Inbox(ctx, c.workspace, in.Limit, in.Offset)
+	found, counts, err := s.Lists.Decisions.Inbox(ctx, c.workspace, in.Limit, in.Offset)
 	if err != nil {
 		return nil, err
 	}
-	items := newList(found, counts.Total(), in.Paging, func(w projections.Waiting) inboxItem { return newInboxItem(w, c, s.codeHost) })
+	items := newList(found, counts.Total(), in.Paging, func(w projections.Waiting) inboxItem { return newInboxItem(w, c, s.CodeHost) })
 	return &inboxAnswer{inbox{c.inboxHead(counts), items}}, nil
 }
 
-// decisionKinds are those that are counted, in the order in which they are shown.
+// decisionKinds are the counted kinds, in the order of the answer.
 var decisionKinds = []events.DecisionKind{events.MergeApproval, events.ProtectedPathOnce, events.FactReview}
 
 func (c *caller) inboxHead(counts projections.WaitingCounts) inboxHead {
-	h := inboxHead{OldestAt: optional(counts.Oldest), ByKind: []kindCount{}}
+	h := inboxHead{OldestAt: openapi.FormatOptionalTime(counts.Oldest), ByKind: []kindCount{}}
 	for _, kind := range decisionKinds {
 		one := kindCount{kind, counts.ByKind[kind], c.mayDecide(kind) == nil}
 		if one.Answerable {
@@ -148,8 +150,7 @@ func (c *caller) inboxHead(counts projections.WaitingCounts) inboxHead {
 	return h
 }
 
-// mayDecide refuses a caller who has no say in decisions of a kind. A token has
-// a say in none.
+// mayDecide refuses a caller that may not answer decisions of a kind. Tokens may answer none.
 func (c *caller) mayDecide(k events.DecisionKind) error {
 	if c.person == nil {
 		return aggregates.MayDecide(k, "", false)
@@ -178,7 +179,7 @@ func (c *caller) inboxSentence(all, own int) string {
 func newInboxItem(w projections.Waiting, c *caller, host *CodeHost) inboxItem {
 	r := newRunDetail(w.ByRun)
 	item := inboxItem{
-		ID: w.ID.String(), KindID: w.Kind, Question: w.Question, RunID: w.Run.String(), CreatedAt: at(w.RaisedAt),
+		ID: w.ID.String(), KindID: w.Kind, Question: w.Question, RunID: w.Run.String(), CreatedAt: openapi.FormatTime(w.RaisedAt),
 		Subject: subject{
 			Repo: r.Run.Repo, IssueNumber: w.ByRun.IssueNumber, IssueTitle: w.ByRun.IssueTitle, PRNumber: w.ByRun.PRNumber, HeadSHA: w.Head,
 			Links: host.links(w.ByRun),
@@ -187,7 +188,7 @@ func newInboxItem(w projections.Waiting, c *caller, host *CodeHost) inboxItem {
 			Files: r.Changes.Files, Added: r.Changes.Added, Removed: r.Changes.Removed,
 			Guardrails: r.Guardrails.Status, Findings: []events.GuardrailFinding{}, CostCents: r.Resources.CostCents, Jobs: []job{},
 		},
-		Actions: []inboxAction{}, // none of a kind that a newer build asks
+		Actions: []inboxAction{}, // stays empty for a kind that only a newer build knows
 	}
 	for _, j := range r.Resources.Jobs {
 		item.Evidence.Jobs = append(item.Evidence.Jobs, job{j.ID, j.Name, j.Status, j.ComputeMS})
@@ -207,11 +208,11 @@ func newInboxItem(w projections.Waiting, c *caller, host *CodeHost) inboxItem {
 
 type newAnswer struct {
 	ID string `path:"id" maxLength:"64" doc:"The decision's id."`
-	Once
+	Idempotency
 	Body struct {
 		Action       string `json:"action" enum:"confirm,correct,reject,approve_and_merge,request_changes,allow_once,deny" doc:"One of the item's actions." example:"approve_and_merge"`
-		Note         string `json:"note,omitempty" maxLength:"10000" doc:"Why. Needed for correct and request_changes." example:"The test covers it."`
-		ExpectedHead string `json:"expectedHead,omitempty" maxLength:"200" doc:"The commit that was looked at, the item's headSha. Needed for approve_and_merge." example:"9f2c41d07be85a3369d1e4c8b7f0a25d6c13e98b"`
+		Note         string `json:"note,omitempty" maxLength:"10000" doc:"The reason. Required for correct and request_changes." example:"The test covers it."`
+		ExpectedHead string `json:"expectedHead,omitempty" maxLength:"200" doc:"The item's headSha, the commit that was reviewed. Required for approve_and_merge." example:"9f2c41d07be85a3369d1e4c8b7f0a25d6c13e98b"`
 	}
 }
 
@@ -228,21 +229,18 @@ type decidedBody struct {
 }
 
 func (in *newAnswer) command(c *caller, id events.ID) (commands.AnswerDecision, error) {
-	return commands.AnswerDecision{Meta: c.metaOnce(in.Once), Answer: aggregates.Answer{
+	return commands.AnswerDecision{Meta: c.metaWithKey(in.Idempotency), Answer: aggregates.Answer{
 		Decision: id, Action: in.Body.Action, Note: in.Body.Note, ExpectedHead: in.Body.ExpectedHead,
 	}}, nil
 }
 
 func (s *Server) answerDecision(ctx context.Context, in *newAnswer, answer commands.AnswerDecision) (*decisionAnswer, error) {
-	d, ok, err := s.views.Decisions.Get(ctx, callerOf(ctx).workspace, answer.Decision)
-	switch {
-	case err != nil:
+	d, ok, err := s.Views.Decisions.Get(ctx, callerOf(ctx).workspace, answer.Decision)
+	if err := checkFound(ok, err, aggregates.ErrNoDecision); err != nil {
 		return nil, err
-	case !ok:
-		return nil, aggregates.ErrNoDecision
 	}
 	answer.Run = d.Run
-	done, err := s.commands.AnswerDecision(ctx, answer)
+	done, err := s.Commands.AnswerDecision(ctx, answer)
 	if err != nil {
 		return nil, err
 	}

@@ -10,18 +10,18 @@ import (
 )
 
 func (s *Server) insightRoutes() section {
-	return section{tag: "Insights", about: "How well the loop does.", routes: []route{
+	return section{tag: "Insights", about: "Metrics of the loop's performance.", routes: []route{
 		query(s.getInsights, route{
 			method: "GET", path: "/insights", guard: readers, views: []string{"outcomes"},
-			id: "getInsights", summary: "How well the loop does",
-			text:     "Five numbers over the last days and over the days before, each with how it is computed and, for charts, what it is on each day.",
-			answered: exampleInsights(),
+			id: "getInsights", summary: "Get insights",
+			text:            "Returns five metrics for the window and the preceding period, each with its methodology and daily values.",
+			responseExample: exampleInsights(),
 		}),
 	}}
 }
 
 type insightsQuery struct {
-	Range string `query:"range" enum:"7d,30d,90d" default:"30d" doc:"So many whole UTC days, ending today."`
+	Range string `query:"range" enum:"7d,30d,90d" default:"30d" doc:"Number of UTC days, ending today."`
 	Repo  string `query:"repo" format:"uuid" doc:"Only runs of this repository."`
 }
 
@@ -30,12 +30,12 @@ var insightDays = map[string]int{"7d": 7, "30d": 30, "90d": 90}
 type insightsAnswer struct {
 	Body struct {
 		Window dates `json:"window"`
-		Prior  dates `json:"prior" doc:"The days before, as many."`
+		Prior  dates `json:"prior" doc:"The preceding period of the same length."`
 		KPIs   []kpi `json:"kpis" nullable:"false"`
 	}
 }
 
-// dates are UTC days, both included.
+// dates is an inclusive range of UTC days.
 type dates struct {
 	From string `json:"from" format:"date" example:"2026-10-23"`
 	To   string `json:"to" format:"date" example:"2026-11-21"`
@@ -44,23 +44,23 @@ type dates struct {
 type kpi struct {
 	Key         string       `json:"key" enum:"autonomous_merge_rate,merged_untouched_rate,cycle_time,cost_per_merged_pr,human_interventions"`
 	Unit        string       `json:"unit" enum:"pct,duration_ms,cents,count"`
-	Value       *float64     `json:"value" nullable:"true" doc:"null where there is nothing to compute it from." example:"66.7"`
-	Prior       *float64     `json:"prior" nullable:"true" doc:"The value of the days before." example:"50"`
-	Sample      int          `json:"sample" doc:"How many runs the value is computed from."`
+	Value       *float64     `json:"value" nullable:"true" doc:"null if there is no data." example:"66.7"`
+	Prior       *float64     `json:"prior" nullable:"true" doc:"The value for the preceding period." example:"50"`
+	Sample      int          `json:"sample" doc:"Number of runs that the value is computed from."`
 	PriorSample int          `json:"priorSample"`
-	Breakdown   *breakdown   `json:"breakdown,omitempty" doc:"Of the cycle time: what it is spent on."`
-	Series      []dayValue   `json:"series" nullable:"false" doc:"One for each day of the window, in order: the last is today, which is not over."`
+	Breakdown   *breakdown   `json:"breakdown,omitempty" doc:"For cycle_time only: where the time is spent."`
+	Series      []dayValue   `json:"series" nullable:"false" doc:"One value for each day of the window, in order. The last is today, which is incomplete."`
 	Methodology *methodology `json:"methodology"`
 }
 
-// A dayValue is a number by the definition of its KPI, of one day alone.
+// A dayValue is the value of a KPI for a single day.
 type dayValue struct {
 	Date  string   `json:"date" format:"date" example:"2026-11-21"`
-	Value *float64 `json:"value" nullable:"true" doc:"By the same definition, of this day alone; null where there is nothing to compute it from." example:"50"`
-	Prior *float64 `json:"prior" nullable:"true" doc:"That of the day which is as far into the days before." example:"66.7"`
+	Value *float64 `json:"value" nullable:"true" doc:"The value for this day only; null if there is no data." example:"50"`
+	Prior *float64 `json:"prior" nullable:"true" doc:"The value for the corresponding day of the preceding period." example:"66.7"`
 }
 
-// A breakdown has medians of its own, which do not add up to that of the whole.
+// A breakdown has a median for each part. They do not add up to the median of the whole.
 type breakdown struct {
 	WorkingMS int64 `json:"workingMs"`
 	PersonMS  int64 `json:"personMs" doc:"Waiting for a person."`
@@ -77,15 +77,15 @@ func (s *Server) getInsights(ctx context.Context, in *insightsQuery) (*insightsA
 		repo = &id
 	}
 	days := insightDays[in.Range]
-	from := s.now().UTC().Truncate(24*time.Hour).AddDate(0, 0, 1-days)
-	found, err := s.lists.Insights.Get(ctx, callerOf(ctx).workspace, repo, from, days)
+	from := s.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, 1-days)
+	found, err := s.Lists.Insights.Get(ctx, callerOf(ctx).workspace, repo, from, days)
 	if err != nil {
 		return nil, err
 	}
 	return newInsights(found, from), nil
 }
 
-// newInsights shows what was counted in the window that begins at from, and in the one before.
+// newInsights returns the answer for the counts of the window that begins at from and of the one before.
 func newInsights(r projections.Report, from time.Time) *insightsAnswer {
 	days := len(r.ByDay)
 	day := func(n int) string { return from.AddDate(0, 0, n).Format(time.DateOnly) }
@@ -94,12 +94,12 @@ func newInsights(r projections.Report, from time.Time) *insightsAnswer {
 	out.Body.Prior = dates{day(-days), day(-1)}
 	for _, k := range kpis {
 		one := kpi{Key: k.key, Unit: k.unit, Methodology: &k.methodology, Series: make([]dayValue, days)}
-		one.Value, one.Sample = k.of(r.Window)
-		one.Prior, one.PriorSample = k.of(r.Prior)
+		one.Value, one.Sample = k.compute(r.Window)
+		one.Prior, one.PriorSample = k.compute(r.Prior)
 		for i := range one.Series {
 			one.Series[i].Date = day(i)
-			one.Series[i].Value, _ = k.of(r.ByDay[i])
-			one.Series[i].Prior, _ = k.of(r.PriorByDay[i])
+			one.Series[i].Value, _ = k.compute(r.ByDay[i])
+			one.Series[i].Prior, _ = k.compute(r.PriorByDay[i])
 		}
 		if k.key == "cycle_time" && r.Window.Cycle != nil {
 			c := r.Window.Cycle
@@ -110,11 +110,11 @@ func newInsights(r projections.Report, from time.Time) *insightsAnswer {
 	return out
 }
 
-// rounded is x to the nearest whole number, halves up.
+// rounded returns x rounded to the nearest integer, halves up.
 func rounded(x float64) int64 { return int64(math.Floor(x + 0.5)) }
 
-// percent returns 100·part/whole with one decimal, halves up. It is computed
-// in whole numbers: 12.25 % has no exact binary form.
+// percent returns 100·part/whole rounded to one decimal, halves up, or nil if whole is 0. It uses integers
+// because decimals such as 12.25 have no exact binary form.
 func percent(part, whole int) (*float64, int) {
 	if whole == 0 {
 		return nil, 0
@@ -150,7 +150,7 @@ func humanInterventions(c projections.Count) (*float64, int) {
 	return &value, c.Interventions
 }
 
-// exampleInsights are those of a week, of which every day has its part.
+// exampleInsights returns the insights of a week.
 func exampleInsights() any {
 	on := func(runs, merged, autonomous int, cents int64, interventions int, cycle float64) projections.Count {
 		c := projections.Count{

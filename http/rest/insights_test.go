@@ -35,8 +35,8 @@ func TestCostIsRoundedHalfUp(t *testing.T) {
 	require.Nil(t, value)
 }
 
-// A day stands beside the one that is as far into the days before.
-func TestASeriesHasEachDayOfTheWindow(t *testing.T) {
+// Each day has the value of the corresponding day of the preceding period.
+func TestSeriesHasEachDayOfWindow(t *testing.T) {
 	r := projections.Report{
 		ByDay:      []projections.Count{{Runs: 2, Merged: 1, Autonomous: 1}, {}},
 		PriorByDay: []projections.Count{{}, {Runs: 4, Merged: 1, Autonomous: 1, Interventions: 3}},
@@ -48,8 +48,8 @@ func TestASeriesHasEachDayOfTheWindow(t *testing.T) {
 	require.Equal(t, []dayValue{{"2026-11-30", new(0.0), new(0.0)}, {"2026-12-01", new(0.0), new(3.0)}}, out.KPIs[4].Series)
 }
 
-// A run that came to nothing never makes the numbers look better.
-func TestAFailedRunNeverLooksGood(t *testing.T) {
+// A failed run never improves a metric.
+func TestFailedRunNeverImprovesMetrics(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var c projections.Count
 		c.Runs = rapid.IntRange(1, 1000).Draw(t, "runs")
@@ -78,7 +78,7 @@ func TestAFailedRunNeverLooksGood(t *testing.T) {
 	})
 }
 
-func TestTheSentenceOfTheDashboard(t *testing.T) {
+func TestDashboardSentence(t *testing.T) {
 	for _, c := range []struct {
 		active, waiting int
 		want            string
@@ -86,13 +86,13 @@ func TestTheSentenceOfTheDashboard(t *testing.T) {
 		{0, 0, "No run is active."}, {1, 0, "1 run is active."}, {1, 1, "1 run is active. 1 waits for a person."},
 		{12, 3, "12 runs are active. 3 wait for a person."},
 	} {
-		require.Equal(t, c.want, busy(c.active, c.waiting))
+		require.Equal(t, c.want, dashboardSentence(c.active, c.waiting))
 	}
 }
 
-func TestHowLongAClientWaits(t *testing.T) {
+func TestPollAfter(t *testing.T) {
 	for load, want := range map[float64]int{0: 15, 0.7: 15, 0.8: 30, 1: 60} {
-		s := &Server{load: func() float64 { return load }}
+		s := &Server{Config: Config{Load: func() float64 { return load }}}
 		require.Equal(t, want, s.pollAfter(), load)
 	}
 }

@@ -11,44 +11,45 @@ import (
 	"svc/commands"
 	"svc/events"
 	"svc/fault"
+	"svc/http/openapi"
 	"svc/projections"
 )
 
 func (s *Server) invitationRoutes() section {
-	show := showInvitation(exampleAt(0))
+	show := newInvitationAt(exampleAt(0))
 	resent := exampleInvitation
 	resent.ExpiresAt = exampleAt(0).Add(events.InvitationLifetime)
 	return section{tag: "Members & roles", routes: []route{
 		query(s.listInvitations, route{
 			method: "GET", path: "/invitations", guard: people,
 			id: "listInvitations", summary: "List invitations",
-			text:     "The invitations that wait for an answer, the newest first; one whose time is up reads `expired`.",
-			answered: newList([]projections.Invitation{exampleInvitation}, 1, examplePage, show),
+			text:            "Lists pending and expired invitations, newest first.",
+			responseExample: newList([]projections.Invitation{exampleInvitation}, 1, examplePage, show),
 		}),
 		command((*newInvitation).command, s.sendInvitation, route{
 			method: "POST", path: "/invitations", guard: mayDo(events.ManageMembers),
-			id: "sendInvitation", summary: "Invite somebody", status: http.StatusCreated,
-			text: "Asks the holder of an e-mail address to join. No e-mail is sent. The invitation can be accepted for 48 hours. A " +
-				"person sends, or sends again, 200 a day unless operators say otherwise: 429 `rate_limited`, with `Retry-After`. " +
-				"Only an Owner invites an Owner.",
+			id: "sendInvitation", summary: "Send an invitation", status: http.StatusCreated,
+			text: "Invites the holder of an e-mail address to the workspace. No e-mail is sent. The invitation expires after 48 hours. A " +
+				"person can send or resend 200 invitations a day, unless operators set another limit: 429 `rate_limited` with " +
+				"`Retry-After`. Only an Owner can invite an Owner.",
 			refuses: []*fault.Fault{
 				aggregates.ErrOwnerRequired, aggregates.ErrAlreadyMember, aggregates.ErrAlreadyInvited, commands.ErrKeyReused,
 			},
-			sent:     object{"email": exampleInvitation.Email, "role": exampleInvitation.Role},
-			answered: show(exampleInvitation),
+			requestExample:  object{"email": exampleInvitation.Email, "role": exampleInvitation.Role},
+			responseExample: show(exampleInvitation),
 		}),
 		command((*InvitationPath).resend, s.resendInvitation, route{
 			method: "POST", path: "/invitations/{id}/resend", guard: mayDo(events.ManageMembers),
 			id: "resendInvitation", summary: "Resend an invitation",
-			text:     "Lets the 48 hours begin again, also after they are up. Whoever asks is the sender from then on.",
-			missing:  aggregates.ErrNoInvitation,
-			refuses:  []*fault.Fault{aggregates.ErrOwnerRequired, aggregates.ErrInvitationNotPending},
-			answered: show(resent),
+			text:            "Restarts the 48 hours, even after they have passed. The caller becomes the sender.",
+			missing:         aggregates.ErrNoInvitation,
+			refuses:         []*fault.Fault{aggregates.ErrOwnerRequired, aggregates.ErrInvitationNotPending},
+			responseExample: show(resent),
 		}),
 		command((*InvitationPath).revoke, s.revokeInvitation, route{
 			method: "DELETE", path: "/invitations/{id}", guard: mayDo(events.ManageMembers),
 			id: "revokeInvitation", summary: "Revoke an invitation", status: http.StatusNoContent,
-			text:    "Takes an invitation back.",
+			text:    "Revokes an invitation.",
 			missing: aggregates.ErrNoInvitation,
 			refuses: []*fault.Fault{aggregates.ErrOwnerRequired, aggregates.ErrInvitationNotPending},
 		}),
@@ -56,23 +57,25 @@ func (s *Server) invitationRoutes() section {
 }
 
 type invitation struct {
-	ID        string    `json:"id" format:"uuid"`
-	Email     string    `json:"email" example:"bob@example.com"`
-	Role      string    `json:"role" enum:"Owner,Maintainer,Viewer"`
-	Status    string    `json:"status" enum:"pending,expired,accepted,rejected,revoked" doc:"Lists have those that are pending or expired: the 48 hours are over, or whoever sent it may no longer send it. A request that is repeated with its Idempotency-Key is answered with what has become of its invitation."`
-	InvitedBy string    `json:"invitedBy" doc:"The e-mail address of who sent it, or sent it again." example:"ada@acme.example"`
-	CreatedAt timestamp `json:"createdAt"`
-	ExpiresAt timestamp `json:"expiresAt" doc:"48 hours after it was sent, or sent again."`
+	ID        string            `json:"id" format:"uuid"`
+	Email     string            `json:"email" example:"bob@example.com"`
+	Role      string            `json:"role" enum:"Owner,Maintainer,Viewer"`
+	Status    string            `json:"status" enum:"pending,expired,accepted,rejected,revoked" doc:"An invitation expires after 48 hours, or once its sender may no longer send it. Lists contain pending and expired ones. A retry with the same Idempotency-Key returns the invitation's current status."`
+	InvitedBy string            `json:"invitedBy" doc:"The e-mail address of the person who last sent it." example:"ada@acme.example"`
+	CreatedAt openapi.Timestamp `json:"createdAt"`
+	ExpiresAt openapi.Timestamp `json:"expiresAt" doc:"48 hours after it was last sent."`
 }
 
-// showInvitation shows invitations as they are at a time.
-func showInvitation(now time.Time) func(projections.Invitation) invitation {
+// newInvitationAt returns a function that renders invitations as of now.
+func newInvitationAt(now time.Time) func(projections.Invitation) invitation {
 	return func(i projections.Invitation) invitation {
 		status := i.Status
 		if i.Status == projections.InvitationPending && !i.Acceptable(now) {
 			status = "expired"
 		}
-		return invitation{i.ID.String(), i.Email, string(i.Role), status, i.InviterName, at(i.SentAt), at(i.ExpiresAt)}
+		return invitation{
+			i.ID.String(), i.Email, string(i.Role), status, i.InviterName, openapi.FormatTime(i.SentAt), openapi.FormatTime(i.ExpiresAt),
+		}
 	}
 }
 
@@ -81,18 +84,18 @@ type invitationsQuery struct{ Paging }
 type invitationsAnswer struct{ Body List[invitation] }
 
 func (s *Server) listInvitations(ctx context.Context, in *invitationsQuery) (*invitationsAnswer, error) {
-	found, total, err := s.views.Invitations.Page(ctx, callerOf(ctx).workspace, in.Limit, in.Offset)
+	found, total, err := s.Views.Invitations.Page(ctx, callerOf(ctx).workspace, in.Limit, in.Offset)
 	if err != nil {
 		return nil, err
 	}
-	return &invitationsAnswer{newList(found, total, in.Paging, showInvitation(s.now()))}, nil
+	return &invitationsAnswer{newList(found, total, in.Paging, newInvitationAt(s.Now()))}, nil
 }
 
 type newInvitation struct {
-	Once
+	Idempotency
 	Body struct {
-		Email string     `json:"email" format:"email" maxLength:"254" doc:"An address that the invitee has verified with the identity provider. It is kept in lower case, a domain in another script in its xn-- form; beyond that it has to be ASCII." example:"bob@example.com"`
-		Role  *givenRole `json:"role,omitempty" default:"Viewer" doc:"In any case."` // a pointer, so that "" is not taken for absent
+		Email string          `json:"email" format:"email" maxLength:"254" doc:"An address that the invitee has verified with the identity provider. ASCII only, except that an international domain is converted to its xn-- form. Stored in lower case." example:"bob@example.com"`
+		Role  *assignableRole `json:"role,omitempty" default:"Viewer" doc:"Not case-sensitive."` // a pointer, to tell "" from absent
 	}
 }
 
@@ -102,26 +105,26 @@ type invitationAnswer struct {
 }
 
 func (in *newInvitation) command(c *caller, _ events.ID) (_ commands.SendInvitation, err error) {
-	send := commands.SendInvitation{Meta: c.metaOnce(in.Once), Email: in.Body.Email}
-	if in.Body.Role != nil { // huma fills in the default, and a refused request need not have one
+	send := commands.SendInvitation{Meta: c.metaWithKey(in.Idempotency), Email: in.Body.Email}
+	if in.Body.Role != nil { // huma sets the default, but not before a refusal is recorded
 		send.Role, err = in.Body.Role.parse()
 	}
 	return send, err
 }
 
 func (s *Server) sendInvitation(ctx context.Context, _ *newInvitation, send commands.SendInvitation) (*invitationAnswer, error) {
-	send.Invitation = events.NewID(s.now())
-	done, err := s.commands.SendInvitation(ctx, send)
+	send.Invitation = events.NewID(s.Now())
+	done, err := s.Commands.SendInvitation(ctx, send)
 	if err != nil {
 		return nil, err
 	}
 	id := send.Invitation
 	if done.Replayed {
-		var kept commands.InvitationAnswer
-		if err := json.Unmarshal(done.Answer, &kept); err != nil {
-			return nil, fmt.Errorf("read kept answer: %w", err)
+		var stored commands.InvitationAnswer
+		if err := json.Unmarshal(done.Answer, &stored); err != nil {
+			return nil, fmt.Errorf("decode stored answer: %w", err)
 		}
-		id = kept.Invitation
+		id = stored.Invitation
 	}
 	return s.invitation(ctx, done, id)
 }
@@ -140,7 +143,7 @@ func (in *InvitationPath) revoke(c *caller, id events.ID) (commands.RevokeInvita
 }
 
 func (s *Server) resendInvitation(ctx context.Context, _ *InvitationPath, resend commands.ResendInvitation) (*invitationAnswer, error) {
-	done, err := s.commands.ResendInvitation(ctx, resend)
+	done, err := s.Commands.ResendInvitation(ctx, resend)
 	if err != nil {
 		return nil, err
 	}
@@ -148,18 +151,15 @@ func (s *Server) resendInvitation(ctx context.Context, _ *InvitationPath, resend
 }
 
 func (s *Server) invitation(ctx context.Context, done commands.Result, id events.ID) (*invitationAnswer, error) {
-	i, ok, err := s.views.Invitations.Get(ctx, callerOf(ctx).workspace, id)
-	switch {
-	case err != nil:
+	i, ok, err := s.Views.Invitations.Get(ctx, callerOf(ctx).workspace, id)
+	if err := checkFound(ok, err, aggregates.ErrNoInvitation); err != nil {
 		return nil, err
-	case !ok:
-		return nil, aggregates.ErrNoInvitation
 	}
-	return &invitationAnswer{Position{done.Position}, showInvitation(s.now())(i)}, nil
+	return &invitationAnswer{Position{done.Position}, newInvitationAt(s.Now())(i)}, nil
 }
 
 func (s *Server) revokeInvitation(ctx context.Context, _ *InvitationPath, revoke commands.RevokeInvitation) (*removeAnswer, error) {
-	done, err := s.commands.RevokeInvitation(ctx, revoke)
+	done, err := s.Commands.RevokeInvitation(ctx, revoke)
 	if err != nil {
 		return nil, err
 	}

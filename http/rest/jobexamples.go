@@ -9,7 +9,7 @@ import (
 	"svc/projections"
 )
 
-// The examples of this noun are a job that waits, and the same when it has run.
+// The examples of this noun are a queued job, and the same job after it has run.
 
 var exampleJobID, exampleRunnerID = exampleNo(60), exampleNo(61)
 
@@ -29,7 +29,7 @@ func exampleJobSpec() events.JobSpec {
 		Name: "unit tests", Repo: &events.JobRepo{ID: exampleRepo.ID, Name: exampleRepo.Name, Commit: exampleHead},
 		Steps:    []events.JobStep{{Name: "test", Run: "go test ./...", Env: map[string]string{"CI": "true"}}},
 		Requires: events.JobRequires{Labels: []string{"os=linux"}}, Sandbox: events.JobSandbox{MemoryMiB: 4096},
-		Retry: events.JobRetry{MaxAttempts: 2}, Timeouts: events.JobTimeouts{CancelGraceSeconds: cancelGrace},
+		Retry: events.JobRetry{MaxAttempts: 2}, Timeouts: events.JobTimeouts{CancelGraceSeconds: defaultCancelGrace},
 	})
 	if err != nil {
 		panic(err)

@@ -8,23 +8,24 @@ import (
 	"svc/projections"
 )
 
-// A liveJob is what is known of a job beside its events: how far its output has come and
-// what its runner said last.
+// A liveJob is the state of a job that is not in its events: the size of its log, and what its runner
+// last reported.
 type liveJob struct {
-	written int64 // bytes of a log that is not complete
-	stalled bool
-	usage   *jobUsage
+	logBytes int64 // bytes of a log that is not complete
+	stalled  bool
+	usage    *jobUsage
 }
 
-// of adds it to an answer.
-func (l liveJob) of(j *FarmJob) {
+// addTo sets the live fields of an answer.
+func (l liveJob) addTo(j *FarmJob) {
 	j.Stalled = l.stalled
 	if !j.Log.Complete {
-		j.Log.Bytes = l.written
+		j.Log.Bytes = l.logBytes
 	}
 }
 
-// liveJobs looks at those of list that runners have, and at logs that are not complete.
+// liveJobs returns the live state of the jobs in list that are held by runners or whose log is not
+// complete, by job id.
 func (s *Server) liveJobs(ctx context.Context, workspace events.ID, list []projections.Job) (map[events.ID]liveJob, error) {
 	var runners []events.ID
 	open := map[events.ID]int{}
@@ -38,25 +39,25 @@ func (s *Server) liveJobs(ctx context.Context, workspace events.ID, list []proje
 	}
 	live := map[events.ID]liveJob{}
 	if len(open) > 0 {
-		sizes, err := s.farm.Logs.Sizes(ctx, workspace, open)
+		sizes, err := s.Farm.Logs.Sizes(ctx, workspace, open)
 		if err != nil {
 			return nil, err
 		}
 		for job, size := range sizes {
-			live[job] = liveJob{written: size}
+			live[job] = liveJob{logBytes: size}
 		}
 	}
 	if len(runners) == 0 {
 		return live, nil
 	}
-	seen, err := s.views.Runners.Presences(ctx, workspace, runners)
+	presences, err := s.Views.Runners.Presences(ctx, workspace, runners)
 	if err != nil {
 		return nil, err
 	}
 	for _, j := range list {
-		if p, ok := seen[runnerOf(j)]; ok {
+		if p, ok := presences[runnerOf(j)]; ok {
 			one := live[j.ID]
-			one.stalled = s.now().Sub(p.SeenAt) > wire.StalledAfter
+			one.stalled = s.Now().Sub(p.SeenAt) > wire.StalledAfter
 			one.usage = usageOf(p, j.ID)
 			live[j.ID] = one
 		}
@@ -72,7 +73,7 @@ func runnerOf(j projections.Job) events.ID {
 	return *j.Runner
 }
 
-// usageOf returns what a runner said of a job, nil if it said nothing.
+// usageOf returns the usage of a job that its runner reported, nil if it reported none.
 func usageOf(p projections.RunnerPresence, job events.ID) *jobUsage {
 	for _, u := range p.Usage {
 		if u.Job == job {

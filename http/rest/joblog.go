@@ -20,7 +20,7 @@ import (
 	"svc/projections"
 )
 
-// logPage is how many bytes of a log are read at once.
+// logPage is the number of bytes of a log that are read at once.
 const logPage = 256 << 10
 
 func (s *Server) jobLogRoutes() section {
@@ -28,25 +28,25 @@ func (s *Server) jobLogRoutes() section {
 		query(s.getJobLog, route{
 			method: "GET", path: "/farm/jobs/{id}/log", guard: readers, farm: true,
 			limits: middleware.Limits{Time: downloadLimit, Stream: true},
-			id:     "getJobLog", summary: "Read the log of a job",
-			text: "What the last attempt of a job has written so far, or the attempt that `attempt` names, with the values of secrets masked. " +
-				"`from`, or a `Range` of bytes, leaves out what the reader has. `X-Svc-Log-Complete` tells whether more may come. With " +
-				"`format=ndjson` each line is an object with its number and the time at which it was written; `q` leaves out those that " +
-				"do not have a text. A log that was removed for its age is 410 `log_removed`.",
+			id:     "getJobLog", summary: "Get the log of a job",
+			text: "Returns the log of the last attempt, or of the one that `attempt` names, as far as it is written, with the values of " +
+				"secrets masked. Use `from` or a `Range` of bytes to skip what you have. `X-Svc-Log-Complete` says whether the log is " +
+				"final. With `format=ndjson`, each line is an object with its number and the time at which it was written; `q` selects " +
+				"the lines that contain a text. 410 `log_removed` if the log was deleted because of its age.",
 			refuses: []*fault.Fault{aggregates.ErrNoJob, errNoAttempt, errLogRemoved},
 			ownSlot: true, answer: describeLog, responses: map[string]*huma.Response{
-				"206": {Description: "The part that was asked for.", Content: plainText()},
-				"416": {Description: "The log has no such part: `range_not_satisfiable`."},
+				"206": {Description: "The requested range.", Content: plainText()},
+				"416": {Description: "The log does not contain the requested range: `range_not_satisfiable`."},
 			},
 		}),
 		query(s.streamJobLog, route{
 			method: "GET", path: "/farm/jobs/{id}/log/stream", guard: readers, farm: true,
 			limits: middleware.Limits{Time: streamLimit, Stream: true},
 			id:     "streamJobLog", summary: "Follow the log of a job",
-			text: "The log as server-sent events while it grows: `log` with a piece of it, and `end` once nothing comes any more, which ends " +
-				"the stream. It waits for a job that waits. The id of an event says which attempt and byte comes next: whoever comes again " +
-				"with the `Last-Event-ID` that they have misses nothing. It also ends when the caller's rights change, after an hour, or when " +
-				"the service stops. It counts as one of the 12 streams of a caller: 429 `rate_limited`.",
+			text: "Streams the log as server-sent events while it grows: `log` events with a part of it, and an `end` event once the log is " +
+				"final, which ends the stream. For a queued job, the stream waits for it to start. To resume without loss, reconnect with " +
+				"`Last-Event-ID`; an event's id is the attempt and byte that come next. The stream also ends when the caller's rights " +
+				"change, after an hour, or when the service stops. It counts as one of the caller's 12 streams: 429 `rate_limited`.",
 			refuses: []*fault.Fault{aggregates.ErrNoJob, errNoAttempt, errLogRemoved},
 			ownSlot: true, answer: describeLogStream,
 		}),
@@ -54,21 +54,21 @@ func (s *Server) jobLogRoutes() section {
 }
 
 var (
-	errNoAttempt  = fault.New(fault.NotFound, "attempt_not_found", "This job has had no such attempt.")
-	errLogRemoved = fault.New(fault.Gone, "log_removed", "This log was removed, for its age.")
+	errNoAttempt  = fault.New(fault.NotFound, "attempt_not_found", "The job has no such attempt.")
+	errLogRemoved = fault.New(fault.Gone, "log_removed", "This log was removed because of its age.")
 )
 
 type logQuery struct {
 	ID      string `path:"id" maxLength:"64" doc:"The job's id."`
-	Attempt int    `query:"attempt" minimum:"1" maximum:"1000" doc:"Which attempt; the last one without it."`
-	From    int64  `query:"from" minimum:"0" doc:"The first byte that is wanted."`
+	Attempt int    `query:"attempt" minimum:"1" maximum:"1000" doc:"The attempt's number. By default the last attempt."`
+	From    int64  `query:"from" minimum:"0" doc:"Offset of the first byte to return."`
 	Format  string `query:"format" enum:"text,ndjson" default:"text"`
-	Q       string `query:"q" maxLength:"200" doc:"Only lines that have this, in whatever case and colours. Only with format=ndjson."`
-	Range   string `header:"Range" maxLength:"100" doc:"One range of bytes, instead of from. Not with format=ndjson." example:"bytes=1024-"`
+	Q       string `query:"q" maxLength:"200" doc:"Only lines that contain this text, ignoring case and terminal colours. Only with format=ndjson."`
+	Range   string `header:"Range" maxLength:"100" doc:"A single byte range, instead of from. Not with format=ndjson." example:"bytes=1024-"`
 }
 
-// attemptOf returns the attempt of a job that is meant: the last one that had this number,
-// or the last one of all. It is nil if no runner has had the job yet.
+// attemptOf returns the last attempt of a job with a number or, if number is 0, the last attempt. It
+// returns nil if number is 0 and the job was never assigned.
 func attemptOf(j projections.Job, number int) (*projections.JobAttempt, error) {
 	for i := len(j.Attempts) - 1; i >= 0; i-- {
 		if number == 0 || j.Attempts[i].Attempt == number {
@@ -81,22 +81,22 @@ func attemptOf(j projections.Job, number int) (*projections.JobAttempt, error) {
 	return nil, nil
 }
 
-// A logPart is what somebody reads of a log.
+// A logPart is the part of a log that a request reads.
 type logPart struct {
-	job        projections.Job
-	epoch      int
-	size       int64 // of the whole, so far
-	from, to   int64 // the bytes that are answered; to is not one of them
-	complete   bool
-	partly     bool // a range was asked for
-	impossible bool // which there is not
+	job           projections.Job
+	epoch         int
+	size          int64 // of the whole log, so far
+	from, to      int64 // byte offsets; to is exclusive
+	complete      bool
+	isRange       bool // the request has a valid Range
+	unsatisfiable bool // the log does not contain it
 }
 
 func (s *Server) getJobLog(ctx context.Context, in *logQuery) (*huma.StreamResponse, error) {
 	if in.Q != "" && in.Format != "ndjson" {
-		return nil, invalid("q", "needs format=ndjson")
+		return nil, invalid("q", "requires format=ndjson")
 	}
-	if err := s.take(ctx, s.bounds.downloads); err != nil {
+	if err := s.acquireSlot(ctx, s.bounds.downloads); err != nil {
 		return nil, err
 	}
 	job, err := s.findJob(ctx, in.ID)
@@ -109,25 +109,25 @@ func (s *Server) getJobLog(ctx context.Context, in *logQuery) (*huma.StreamRespo
 	}
 	part.from = min(in.From, part.size)
 	if in.Format == "text" {
-		part.narrow(in.Range)
+		part.applyRange(in.Range)
 	}
 	return openapi.Stream(func(w http.ResponseWriter, r *http.Request) {
 		c := callerOf(ctx)
-		watch := s.live.Watch(c.workspace, nil)
+		watch := s.Live.Watch(c.workspace, nil)
 		defer watch.Close()
-		still := s.newRights(c, watch.Moved).still
-		out := &deadlineWriter{w, http.NewResponseController(w), readLimit, func() error { return still(r.Context()) }}
+		checkRights := s.newRights(c, watch.Moved).check
+		out := &deadlineWriter{w, http.NewResponseController(w), slowReaderTimeout, func() error { return checkRights(r.Context()) }}
 		if err := s.sendLog(r.Context(), out, part, in); err != nil {
-			if r.Context().Err() == nil && !errors.Is(err, errNoLonger) {
-				s.log.ErrorContext(r.Context(), "log broke off", "job", job.ID.String(), "err", err)
+			if r.Context().Err() == nil && !errors.Is(err, errRightsChanged) {
+				s.Log.ErrorContext(r.Context(), "log download failed", "job", job.ID.String(), "err", err)
 			}
 			panic(http.ErrAbortHandler)
 		}
 	}), nil
 }
 
-// logPart is the whole log of an attempt. Whether it is complete was looked at before how
-// long it is, so one that is lacks nothing.
+// logPart returns the whole log of an attempt. It reads the size after complete, so that a complete log
+// is returned in full.
 func (s *Server) logPart(ctx context.Context, j projections.Job, attempt int) (*logPart, error) {
 	a, err := attemptOf(j, attempt)
 	if err != nil {
@@ -140,24 +140,24 @@ func (s *Server) logPart(ctx context.Context, j projections.Job, attempt int) (*
 	return &logPart{job: j, epoch: a.Epoch, size: size, to: size, complete: a.Log != nil}, err
 }
 
-// logSize returns how many bytes there are of the log of an attempt. What lacks some that were
-// there when it was sealed has been removed, or is being.
+// logSize returns the size of an attempt's log. A log that is shorter than when it was sealed has been
+// removed, or is being removed, and fails with errLogRemoved.
 func (s *Server) logSize(ctx context.Context, j projections.Job, a *projections.JobAttempt) (int64, error) {
-	size, err := s.farm.Logs.Size(ctx, j.Workspace, j.ID, a.Epoch)
+	size, err := s.Farm.Logs.Size(ctx, j.Workspace, j.ID, a.Epoch)
 	if err != nil || a.Log == nil || size >= a.Log.Bytes {
 		return size, err
 	}
-	if s.farm.LogDays == 0 { // it was not always for ever
+	if s.Farm.LogDays == 0 { // removed under an earlier setting
 		return 0, errLogRemoved
 	}
-	removed := errLogRemoved.With("keptDays", s.farm.LogDays)
-	removed.Message = fmt.Sprintf("This log was removed: logs of jobs are kept for %d days.", s.farm.LogDays)
+	removed := errLogRemoved.With("keptDays", s.Farm.LogDays)
+	removed.Message = fmt.Sprintf("This log was removed: logs of jobs are kept for %d days.", s.Farm.LogDays)
 	return 0, removed
 }
 
-// narrow leaves of a part what a Range asks for. What is no range of bytes, or several, is
-// passed over, as HTTP has it.
-func (p *logPart) narrow(text string) {
+// applyRange narrows the part to a Range header. As HTTP prescribes, it ignores malformed, non-byte and
+// multiple ranges.
+func (p *logPart) applyRange(text string) {
 	text, ok := strings.CutPrefix(text, "bytes=")
 	first, last, found := strings.Cut(strings.TrimSpace(text), "-")
 	if !ok || !found || strings.Contains(text, ",") {
@@ -167,14 +167,14 @@ func (p *logPart) narrow(text string) {
 	b, errB := strconv.ParseUint(last, 10, 62)
 	from, to := int64(a), p.size
 	switch {
-	case first == "" && errB == nil: // so many at the end
+	case first == "" && errB == nil: // a suffix
 		from = max(0, p.size-int64(b))
 	case first == "" || errA != nil || last != "" && errB != nil || last != "" && b < a:
 		return
 	case last != "":
 		to = min(p.size, int64(b)+1)
 	}
-	p.from, p.to, p.partly, p.impossible = from, to, true, from >= p.size
+	p.from, p.to, p.isRange, p.unsatisfiable = from, to, true, from >= p.size
 }
 
 // sendLog writes a part of a log.
@@ -188,25 +188,25 @@ func (s *Server) sendLog(ctx context.Context, out *deadlineWriter, p *logPart, i
 		whole = strconv.FormatInt(p.size, 10)
 	}
 	switch {
-	case p.impossible:
+	case p.unsatisfiable:
 		h.Set("Content-Range", "bytes */"+whole)
 		reply.JSON(out.w, http.StatusRequestedRangeNotSatisfiable, reply.Body{
-			Code: "range_not_satisfiable", Message: "The log has no such part.", Details: map[string]any{"bytes": p.size},
+			Code: "range_not_satisfiable", Message: "The log does not contain the requested range.", Details: map[string]any{"bytes": p.size},
 		})
 		return nil
 	case in.Format == "ndjson":
 		h.Set("Content-Type", "application/x-ndjson")
-		return s.copyLog(ctx, p, linesWith(in.Q).writeTo(out))
+		return s.copyLog(ctx, p, newLogLines(in.Q).writeTo(out))
 	}
 	h.Set("Content-Type", "text/plain; charset=utf-8")
 	h.Set("Content-Length", strconv.FormatInt(p.to-p.from, 10))
-	if p.partly {
+	if p.isRange {
 		h.Set("Content-Range", fmt.Sprintf("bytes %d-%d/%s", p.from, p.to-1, whole))
 		out.w.WriteHeader(http.StatusPartialContent)
 	}
 	return s.copyLog(ctx, p, func(list []joblog.Chunk, _ bool) error {
 		for _, c := range list {
-			if err := out.put(c.Data); err != nil {
+			if err := out.write(c.Data); err != nil {
 				return err
 			}
 		}
@@ -214,10 +214,10 @@ func (s *Server) sendLog(ctx context.Context, out *deadlineWriter, p *logPart, i
 	})
 }
 
-// copyLog gives write the pieces of a part, and tells it which are the last.
+// copyLog passes the chunks of a part to write; last marks the final call.
 func (s *Server) copyLog(ctx context.Context, p *logPart, write func(list []joblog.Chunk, last bool) error) error {
 	for at := p.from; at < p.to; {
-		list, err := s.farm.Logs.Read(ctx, p.job.Workspace, p.job.ID, p.epoch, at, int(min(logPage, p.to-at)))
+		list, err := s.Farm.Logs.Read(ctx, p.job.Workspace, p.job.ID, p.epoch, at, int(min(logPage, p.to-at)))
 		if err != nil {
 			return err
 		}
@@ -232,7 +232,7 @@ func (s *Server) copyLog(ctx context.Context, p *logPart, write func(list []jobl
 	return nil
 }
 
-// wholeRunes is how many bytes of text end with a whole character.
+// wholeRunes returns the length of text without an incomplete UTF-8 character at its end.
 func wholeRunes(text []byte) int {
 	for back := 1; back <= min(utf8.UTFMax-1, len(text)); back++ {
 		i := len(text) - back
@@ -259,7 +259,9 @@ func describeLog(huma.Registry) *huma.Response {
 	return &huma.Response{
 		Description: "The log.", Content: content,
 		Headers: map[string]*huma.Param{
-			"X-Svc-Log-Complete": {Schema: &huma.Schema{Type: huma.TypeString, Enum: []any{"true", "false"}}, Description: "Whether nothing comes any more."},
+			"X-Svc-Log-Complete": {
+				Schema: &huma.Schema{Type: huma.TypeString, Enum: []any{"true", "false"}}, Description: "Whether the log is final.",
+			},
 		},
 	}
 }

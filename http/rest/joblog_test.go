@@ -16,11 +16,11 @@ import (
 	"svc/farm/joblog"
 )
 
-func TestRangesOfALog(t *testing.T) {
+func TestApplyRange(t *testing.T) {
 	for text, want := range map[string]struct {
-		from, to   int64
-		partly     bool
-		impossible bool
+		from, to      int64
+		isRange       bool
+		unsatisfiable bool
 	}{
 		"":                            {0, 100, false, false},
 		"bytes=0-":                    {0, 100, true, false},
@@ -41,15 +41,15 @@ func TestRangesOfALog(t *testing.T) {
 		"bytes=99999999999999999999-": {0, 100, false, false},
 	} {
 		p := &logPart{size: 100, to: 100}
-		p.narrow(text)
+		p.applyRange(text)
 		require.Equal(t, want.from, p.from, text)
 		require.Equal(t, want.to, p.to, text)
-		require.Equal(t, want.partly, p.partly, text)
-		require.Equal(t, want.impossible, p.impossible, text)
+		require.Equal(t, want.isRange, p.isRange, text)
+		require.Equal(t, want.unsatisfiable, p.unsatisfiable, text)
 	}
 }
 
-func TestTextEndsWithAWholeCharacter(t *testing.T) {
+func TestWholeRunes(t *testing.T) {
 	for text, want := range map[string]int{
 		"": 0, "abc": 3, "aé": 3, "a\xc3": 1, "a\xe2\x82": 1, "a\xe2\x82\xac": 4, "a\xf0\x9f\x98": 1, "\xf0": 0, "\xff": 1, "a\x80\x80\x80\x80": 5,
 	} {
@@ -57,14 +57,14 @@ func TestTextEndsWithAWholeCharacter(t *testing.T) {
 	}
 }
 
-// However a log is cut into pieces, its lines are the same.
-func TestLinesOfALog(t *testing.T) {
+// The lines are the same however the log is split into chunks.
+func TestLogLinesDoNotDependOnChunks(t *testing.T) {
 	noon := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	long := strings.Repeat("é", maxLogLine)
 	text := "one\r\n\ntwo é\n" + long + "\nthe last"
 	lines := func(size int, from int64) string {
 		w := httptest.NewRecorder()
-		write := (&logLines{}).writeTo(&deadlineWriter{w: w, controller: http.NewResponseController(deadlines{w}), patience: time.Minute})
+		write := (&logLines{}).writeTo(&deadlineWriter{w: w, controller: http.NewResponseController(deadlines{w}), writeTimeout: time.Minute})
 		for at := from; at < int64(len(text)); at += int64(size) {
 			end := min(at+int64(size), int64(len(text)))
 			require.NoError(t, write([]joblog.Chunk{{Offset: at, At: noon, Data: bytes.Clone([]byte(text[at:end]))}}, end == int64(len(text))))
@@ -85,9 +85,8 @@ func TestLinesOfALog(t *testing.T) {
 	require.True(t, strings.HasPrefix(lines(10, 6), `{"offset":6,"at":"2026-11-20T12:00:00.000Z","text":"two é"}`))
 }
 
-// Of a log from its middle on the numbers are those that its pieces know; where they do not
-// there are none.
-func TestNumbersOfLines(t *testing.T) {
+// Line numbers come from the chunks; chunks without one have none.
+func TestLogLineNumbers(t *testing.T) {
 	for name, c := range map[string]struct {
 		list []joblog.Chunk
 		want string
@@ -98,17 +97,17 @@ func TestNumbersOfLines(t *testing.T) {
 		"of a line that is too long": {[]joblog.Chunk{{Line: 1, Data: bytes.Repeat([]byte("a"), maxLogLine+1)}, {Line: 1, Data: []byte("\nb")}}, "1 1 2"},
 	} {
 		w := httptest.NewRecorder()
-		write := linesWith("").writeTo(&deadlineWriter{w: w, controller: http.NewResponseController(deadlines{w}), patience: time.Minute})
+		write := newLogLines("").writeTo(&deadlineWriter{w: w, controller: http.NewResponseController(deadlines{w}), writeTimeout: time.Minute})
 		require.NoError(t, write(c.list, true))
 		require.Equal(t, c.want, numbersOf(t, w.Body), name)
 	}
 }
 
-func TestLinesThatHaveAText(t *testing.T) {
+func TestLogLineFilter(t *testing.T) {
 	log := "ok\tacme/API\n\x1b[31mac\x1b[1mme\x1b[0m failed\nplain\nacm\ne\na.me\nACME"
 	for text, want := range map[string]string{"acme": "1 2 7", "Acme failed": "2", "a.me": "6", "[31m": "", "\\": "", "E": "1 2 5 6 7"} {
 		w := httptest.NewRecorder()
-		write := linesWith(text).writeTo(&deadlineWriter{w: w, controller: http.NewResponseController(deadlines{w}), patience: time.Minute})
+		write := newLogLines(text).writeTo(&deadlineWriter{w: w, controller: http.NewResponseController(deadlines{w}), writeTimeout: time.Minute})
 		for i := range log { // each byte a piece
 			line := int64(strings.Count(log[:i], "\n") + 1)
 			require.NoError(t, write([]joblog.Chunk{{Offset: int64(i), Line: line, Data: []byte(log[i : i+1])}}, i == len(log)-1))

@@ -22,55 +22,56 @@ import (
 )
 
 var (
-	errIdempotency = fault.New(fault.Conflict, "idempotency_conflict", "This idempotencyKey belongs to another job.")
-	errQueueFull   = fault.New(fault.RateLimited, "farm_queue_full", "As many jobs wait as may, or yours ask for too many different things.").
-			After(30 * time.Second)
+	errKeyConflict = fault.New(fault.Conflict, "idempotency_conflict", "This idempotencyKey was used for another job.")
+	errQueueFull   = fault.New(fault.RateLimited, "farm_queue_full",
+		"Too many jobs are queued, or yours have too many different requirements.").
+		After(30 * time.Second)
 )
 
-// mostQueued is how many jobs of a workspace may wait, 7,500 of one caller's where there are no others.
-const mostQueued = 10_000
+// maxQueued bounds the queued jobs of a workspace. A single caller without others can queue 7,500.
+const maxQueued = 10_000
 
-// A jobRequest asks for a job, or for the end of one.
+// A jobRequest submits or cancels a job.
 type jobRequest struct {
 	Body struct {
-		Action string `json:"action,omitempty" enum:"submit,cancel" doc:"By default submit."`
+		Action string `json:"action,omitempty" enum:"submit,cancel" doc:"Defaults to submit."`
 
-		JobID  string `json:"jobId,omitempty" format:"uuid" doc:"Of a cancel: the job."`
-		Reason string `json:"reason,omitempty" maxLength:"1000" doc:"Of a cancel: why." example:"superseded"`
-		Grace  *int   `json:"graceSeconds,omitempty" minimum:"0" maximum:"600" doc:"Of a cancel: what the job has to end by itself, instead of its cancelGraceSeconds. 0 kills it at once."`
+		JobID  string `json:"jobId,omitempty" format:"uuid" doc:"For cancel: the job's id."`
+		Reason string `json:"reason,omitempty" maxLength:"1000" doc:"For cancel: the reason." example:"superseded"`
+		Grace  *int   `json:"graceSeconds,omitempty" minimum:"0" maximum:"600" doc:"For cancel: the seconds that the job has to end by itself, instead of its cancelGraceSeconds. 0 kills it at once."`
 
 		JobSubmission
 	}
 }
 
-// A JobSubmission is what a job is made of. All but the name and the steps may be left out.
+// A JobSubmission is the spec of a new job. Only the name and the steps are required.
 type JobSubmission struct {
-	IdempotencyKey string             `json:"idempotencyKey,omitempty" maxLength:"190" doc:"Makes the request happen once however often the caller sends it, for 30 days at least." example:"ci-4711-test"`
-	Name           string             `json:"name,omitempty" maxLength:"100" doc:"Needed to submit." example:"unit tests"`
-	Repo           *jobRepo           `json:"repo,omitempty" doc:"What is checked out before the first step."`
-	Steps          []jobStepSpec      `json:"steps,omitempty" maxItems:"50" nullable:"false" doc:"Needed to submit. They run one after the other until one fails."`
+	IdempotencyKey string             `json:"idempotencyKey,omitempty" maxLength:"190" doc:"Makes the request safe to retry: the caller's key creates one job, for at least 30 days." example:"ci-4711-test"`
+	Name           string             `json:"name,omitempty" maxLength:"100" doc:"Required to submit." example:"unit tests"`
+	Repo           *jobRepo           `json:"repo,omitempty" doc:"The repository to check out before the first step."`
+	Steps          []jobStepSpec      `json:"steps,omitempty" maxItems:"50" nullable:"false" doc:"Required to submit. Steps run in order until one fails."`
 	Requires       *jobRequires       `json:"requires,omitempty"`
 	Sandbox        *jobSandbox        `json:"sandbox,omitempty"`
-	Secrets        []string           `json:"secrets,omitempty" maxItems:"50" nullable:"false" doc:"Names of secrets of the workspace, which the steps get as variables. Their values may have 512 KiB together." example:"[\"NPM_TOKEN\"]"`
+	Secrets        []string           `json:"secrets,omitempty" maxItems:"50" nullable:"false" doc:"Names of job secrets that the steps get as environment variables. Their values can total 512 KiB." example:"[\"NPM_TOKEN\"]"`
 	Artifacts      []jobArtifactSpec  `json:"artifacts,omitempty" maxItems:"20" nullable:"false"`
-	Priority       events.JobPriority `json:"priority,omitempty" enum:"low,normal,high" doc:"By default normal. A step is worth an hour of waiting."`
+	Priority       events.JobPriority `json:"priority,omitempty" enum:"low,normal,high" doc:"Defaults to normal. Each level is worth an hour of waiting."`
 	Timeouts       *jobTimeouts       `json:"timeouts,omitempty"`
 	Retry          *jobRetry          `json:"retry,omitempty"`
 	Concurrency    *jobConcurrency    `json:"concurrency,omitempty"`
-	Annotations    map[string]string  `json:"annotations,omitempty" doc:"Notes that come with the job wherever it is shown." example:"{\"issue\": \"42\"}"`
+	Annotations    map[string]string  `json:"annotations,omitempty" doc:"Free-form notes returned with the job." example:"{\"issue\": \"42\"}"`
 }
 
-// cancelGrace is what a job has to end by itself that does not say.
-const cancelGrace = 30
+// defaultCancelGrace is the cancelGraceSeconds of a job that does not set it.
+const defaultCancelGrace = 30
 
-// spec is the submission as the aggregate judges it.
+// spec returns the submission as an unchecked event spec.
 func (b *JobSubmission) spec() events.JobSpec {
 	s := events.JobSpec{
 		Name: b.Name, Secrets: b.Secrets, Priority: b.Priority, Annotations: b.Annotations,
-		Timeouts: events.JobTimeouts{CancelGraceSeconds: cancelGrace},
+		Timeouts: events.JobTimeouts{CancelGraceSeconds: defaultCancelGrace},
 	}
 	if b.Repo != nil {
-		id, _ := events.ParseID(b.Repo.ID) // looked up later
+		id, _ := events.ParseID(b.Repo.ID) // checked by submitJob
 		s.Repo = &events.JobRepo{ID: id, Commit: b.Repo.Commit, Ref: b.Repo.Ref}
 	}
 	for _, step := range b.Steps {
@@ -101,13 +102,13 @@ func (b *JobSubmission) spec() events.JobSpec {
 	return s
 }
 
-// command is what is asked for: [commands.SubmitJob] or [commands.CancelJob].
+// command returns a [commands.SubmitJob] or a [commands.CancelJob].
 func (in *jobRequest) command(c *caller, _ events.ID) (commands.Deniable, error) {
 	b := &in.Body
 	if b.Action == "cancel" {
 		cancel := commands.CancelJob{Meta: c.meta(), Reason: b.Reason, Grace: b.Grace, Token: c.fingerprint}
 		if !reflect.ValueOf(b.JobSubmission).IsZero() {
-			return cancel, invalid("action", "must be submit where more is said than jobId, reason and graceSeconds")
+			return cancel, invalid("action", "must be submit if a field other than jobId, reason and graceSeconds is set")
 		}
 		id, err := events.ParseID(b.JobID)
 		if err != nil {
@@ -119,9 +120,9 @@ func (in *jobRequest) command(c *caller, _ events.ID) (commands.Deniable, error)
 	submit := commands.SubmitJob{Meta: c.meta(), Token: c.fingerprint}
 	submit.Spec.Name = b.Name
 	if b.JobID != "" || b.Reason != "" || b.Grace != nil {
-		return submit, invalid("action", "must be cancel where jobId, reason or graceSeconds is said")
+		return submit, invalid("action", "must be cancel if jobId, reason or graceSeconds is set")
 	}
-	if input.HasToken(b.IdempotencyKey) { // it is kept
+	if input.HasToken(b.IdempotencyKey) { // the key is stored
 		return submit, invalid("idempotencyKey", "must not hold a service token")
 	}
 	if b.IdempotencyKey != "" {
@@ -145,24 +146,24 @@ type jobAnswerBody struct {
 
 type jobAnswer struct {
 	Status   int
-	Location string `header:"Location" doc:"Where the new job is."`
-	Replayed string `header:"Idempotency-Replayed" doc:"true if the job was submitted before."`
+	Location string `header:"Location" doc:"The path of the new job."`
+	Replayed string `header:"Idempotency-Replayed" doc:"true if the job was submitted before with this key."`
 	Position
 	Body jobAnswerBody
 }
 
-func (s *Server) askJob(ctx context.Context, in *jobRequest, asked commands.Deniable) (*jobAnswer, error) {
-	if cancel, ok := asked.(commands.CancelJob); ok {
+func (s *Server) submitOrCancelJob(ctx context.Context, in *jobRequest, cmd commands.Deniable) (*jobAnswer, error) {
+	if cancel, ok := cmd.(commands.CancelJob); ok {
 		return s.cancelJob(ctx, cancel)
 	}
-	return s.submitJob(ctx, in.Body.Repo, asked.(commands.SubmitJob))
+	return s.submitJob(ctx, in.Body.Repo, cmd.(commands.SubmitJob))
 }
 
-func (s *Server) submitJob(ctx context.Context, in *jobRepo, submit commands.SubmitJob) (*jobAnswer, error) {
+func (s *Server) submitJob(ctx context.Context, repo *jobRepo, submit commands.SubmitJob) (*jobAnswer, error) {
 	c := callerOf(ctx)
 	fairKey := "account/" + c.envelope.Actor.ID.String()
-	if in != nil {
-		repo, ok, err := s.views.Runs.Repo(ctx, c.workspace, submit.Spec.Repo.ID)
+	if repo != nil {
+		repo, ok, err := s.Views.Runs.Repo(ctx, c.workspace, submit.Spec.Repo.ID)
 		switch {
 		case err != nil:
 			return nil, err
@@ -171,17 +172,17 @@ func (s *Server) submitJob(ctx context.Context, in *jobRepo, submit commands.Sub
 		}
 		submit.Spec.Repo.Name, fairKey = repo.Name, "repo/"+repo.ID.String()
 	}
-	submit.Job = events.NewID(s.now())
+	submit.Job = events.NewID(s.Now())
 	submit.FairKey = fairKey + "/" + string(submit.Spec.Priority)
 	submit.Turn = func(ctx context.Context) (int64, error) {
-		if err := s.knowSecrets(ctx, submit); err != nil {
+		if err := s.checkSecrets(ctx, submit); err != nil {
 			return 0, err
 		}
-		return s.turn(ctx, submit)
+		return s.queueTurn(ctx, submit)
 	}
-	done, err := s.commands.SubmitJob(ctx, submit)
+	done, err := s.Commands.SubmitJob(ctx, submit)
 	if errors.Is(err, commands.ErrKeyReused) {
-		err = errIdempotency
+		err = errKeyConflict
 	}
 	if err != nil {
 		return nil, err
@@ -189,24 +190,23 @@ func (s *Server) submitJob(ctx context.Context, in *jobRepo, submit commands.Sub
 	if !done.Replayed {
 		return s.showJob(ctx, done, submit.Job, http.StatusCreated)
 	}
-	var kept commands.JobAnswer
-	if err := json.Unmarshal(done.Answer, &kept); err != nil {
-		return nil, fmt.Errorf("read kept answer: %w", err)
+	var stored commands.JobAnswer
+	if err := json.Unmarshal(done.Answer, &stored); err != nil {
+		return nil, fmt.Errorf("decode stored answer: %w", err)
 	}
-	out, err := s.showJob(ctx, done, kept.Job, http.StatusOK)
+	out, err := s.showJob(ctx, done, stored.Job, http.StatusOK)
 	if err == nil {
 		out.Replayed = "true"
 	}
 	return out, err
 }
 
-// knowSecrets refuses a job that names a secret which the workspace does not have, or more
-// than a runner can be told.
-func (s *Server) knowSecrets(ctx context.Context, submit commands.SubmitJob) error {
+// checkSecrets refuses a job that names an unknown secret, or secrets whose values are too large together.
+func (s *Server) checkSecrets(ctx context.Context, submit commands.SubmitJob) error {
 	if len(submit.Spec.Secrets) == 0 {
 		return nil
 	}
-	known, err := s.views.FarmSecrets.List(ctx, submit.Workspace)
+	known, err := s.Views.FarmSecrets.List(ctx, submit.Workspace)
 	if err != nil {
 		return err
 	}
@@ -214,32 +214,32 @@ func (s *Server) knowSecrets(ctx context.Context, submit commands.SubmitJob) err
 	for _, name := range submit.Spec.Secrets {
 		at := slices.IndexFunc(known, func(k projections.FarmSecret) bool { return k.Name == name })
 		if at < 0 {
-			return invalid("secrets", "must be names of secrets of the workspace")
+			return invalid("secrets", "must be the names of secrets of the workspace")
 		}
 		values = append(values, known[at].Value)
 	}
-	size, err := s.farm.Vault.Size(ctx, submit.Workspace, values)
+	size, err := s.Farm.Vault.Size(ctx, submit.Workspace, values)
 	if err == nil && size > aggregates.MaxSecretBytes {
-		err = invalid("secrets", "must have 512 KiB or less together")
+		err = invalid("secrets", "must total 512 KiB or less")
 	}
 	return err
 }
 
 const (
-	priorityStep = time.Hour        // by which a job of the next higher priority goes before
-	fairStep     = 10 * time.Second // between jobs of the same repository or account
+	priorityStep = time.Hour        // advantage of the next higher priority
+	fairStep     = 10 * time.Second // between the turns of jobs of the same repository or account
 )
 
-// turn is the place of a job in the queue: the time at which it comes, sooner with a high
-// priority, and after those of the same key, each of which takes a while. So whoever
-// submits a thousand jobs at once takes one turn in each such while, as everybody does.
-func (s *Server) turn(ctx context.Context, submit commands.SubmitJob) (int64, error) {
+// queueTurn returns a job's turn in the queue: its time of submission in milliseconds, earlier with a high
+// priority, and at least fairStep after the last turn with the same fair key. So a thousand jobs that are
+// submitted at once get one turn in each fairStep, in between the jobs of others.
+func (s *Server) queueTurn(ctx context.Context, submit commands.SubmitJob) (int64, error) {
 	by := submit.Actor.ID
-	q, err := s.views.Jobs.Queue(ctx, submit.Workspace, by, submit.FairKey, submit.Spec.Required().Key())
+	q, err := s.Views.Jobs.Queue(ctx, submit.Workspace, by, submit.FairKey, submit.Spec.Required().Key())
 	if err != nil {
 		return 0, err
 	}
-	full, err := s.views.Jobs.QueueFull(ctx, submit.Workspace, by, q.Length, mostQueued)
+	full, err := s.Views.Jobs.QueueFull(ctx, submit.Workspace, by, q.Length, maxQueued)
 	switch {
 	case err != nil:
 		return 0, err
@@ -249,7 +249,7 @@ func (s *Server) turn(ctx context.Context, submit commands.SubmitJob) (int64, er
 		return 0, errQueueFull.With("requirements", projections.MaxRequirements)
 	}
 	ahead := map[events.JobPriority]int{events.HighPriority: 1, events.LowPriority: -1}[submit.Spec.Priority]
-	own := s.now().Add(-time.Duration(ahead) * priorityStep).UnixMilli()
+	own := s.Now().Add(-time.Duration(ahead) * priorityStep).UnixMilli()
 	if q.LastTurn == 0 {
 		return own, nil
 	}
@@ -257,7 +257,7 @@ func (s *Server) turn(ctx context.Context, submit commands.SubmitJob) (int64, er
 }
 
 func (s *Server) cancelJob(ctx context.Context, cancel commands.CancelJob) (*jobAnswer, error) {
-	done, err := s.commands.CancelJob(ctx, cancel)
+	done, err := s.Commands.CancelJob(ctx, cancel)
 	if err != nil {
 		return nil, err
 	}
@@ -268,7 +268,7 @@ func (s *Server) cancelJob(ctx context.Context, cancel commands.CancelJob) (*job
 	return out, err
 }
 
-// showJob answers a job as a command left it.
+// showJob returns the answer to a command on a job.
 func (s *Server) showJob(ctx context.Context, done commands.Result, id events.ID, status int) (*jobAnswer, error) {
 	found, err := s.findJob(ctx, id.String())
 	if err != nil {
@@ -285,7 +285,7 @@ func (s *Server) showJob(ctx context.Context, done commands.Result, id events.ID
 	return out, nil
 }
 
-// jobResponse describes an answer that has a job, of another status than the usual one.
+// jobResponse describes a response with a job and a status other than the operation's usual one.
 func jobResponse(text string) *huma.Response {
 	return &huma.Response{
 		Description: text,

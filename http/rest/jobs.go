@@ -14,70 +14,70 @@ import (
 	"svc/projections/fold"
 )
 
-// jobBody is how many bytes the request for a job may have.
-const jobBody = 256 << 10
+// maxJobBody bounds the body of a job's submission, in bytes.
+const maxJobBody = 256 << 10
 
 func (s *Server) jobRoutes() section {
 	return section{tag: "Build farm", about: aboutFarm, routes: []route{
-		command((*jobRequest).command, s.askJob, route{
+		command((*jobRequest).command, s.submitOrCancelJob, route{
 			method: "POST", path: "/farm/jobs", guard: guard{scope: events.SubmitJobs, right: events.RunJobs}, farm: true,
-			limits: middleware.Limits{Body: jobBody},
+			limits: middleware.Limits{Body: maxJobBody},
 			id:     "submitJob", summary: "Submit or cancel a job", status: http.StatusCreated,
-			text: "Without `action`, or with `submit`, asks for a job, which waits until a runner that has what it requires takes it. " +
-				"That there is none today is no error: the job says so in `waitingReason`. The same `idempotencyKey` and the same job " +
-				"again, by the same caller, is answered 200 with the job of then and `Idempotency-Replayed: true`; with another job " +
-				"409 `idempotency_conflict`.\n\nWith `cancel`, ends the job `jobId`: at once while it waits; one that runs is told to " +
-				"end, has the seconds of `cancelGraceSeconds` for that, or those of the cancel's `graceSeconds`, and counts as cancelled " +
-				"30 seconds after those whatever its runner does. Another cancel with `graceSeconds` leaves it less time, never more: 0 kills " +
-				"it now. The answer is 202, and 200 if the job has ended already, which stays as it is. 429 `farm_queue_full` if " +
-				"10,000 jobs of the workspace wait, if those of the caller are three times as many as there are places left, " +
-				"or if they ask for 64 different things.",
+			text: "Without `action`, or with `submit`, queues a job until a runner that meets its requirements takes it. It is not an error " +
+				"if there is no such runner; `waitingReason` says so. A retry by the same caller with the same `idempotencyKey` and the same " +
+				"job returns 200, the existing job and `Idempotency-Replayed: true`; with a different job it fails with 409 " +
+				"`idempotency_conflict`. 429 `farm_queue_full` if the workspace has 10,000 queued jobs, if the caller has three times as many " +
+				"as there are places left, or if the caller's queued jobs have 64 different requirements.\n\n" +
+				"With `cancel`, cancels the job `jobId`: 202. A queued job is cancelled at once. A running job is asked to end within its " +
+				"`cancelGraceSeconds`, or the cancel's `graceSeconds`, and is cancelled 30 seconds after that whatever its runner does. " +
+				"Another cancel with `graceSeconds` can shorten that time but not extend it; 0 kills the job. If the job has already " +
+				"ended, it is unchanged and the status is 200.",
 			refuses: []*fault.Fault{
-				aggregates.ErrNoJob, errIdempotency, errQueueFull, fold.ErrNotCaughtUp,
+				aggregates.ErrNoJob, errKeyConflict, errQueueFull, fold.ErrNotCaughtUp,
 			},
-			sent: exampleSubmission(), answered: jobAnswerBody{newJob(exampleQueuedJob(), "", nil)},
+			requestExample: exampleSubmission(), responseExample: jobAnswerBody{newJob(exampleQueuedJob(), "", nil)},
 			responses: map[string]*huma.Response{
-				"200": jobResponse("The job as it is: it was submitted before with this key, or has ended."),
-				"202": jobResponse("The job is being cancelled, or has been."),
+				"200": jobResponse("The job was already submitted with this key, or has already ended."),
+				"202": jobResponse("The job is being cancelled or was cancelled."),
 			},
 		}),
 		query(s.listJobs, route{
 			method: "GET", path: "/farm/jobs", guard: readers, farm: true,
 			id: "listJobs", summary: "List jobs",
-			text: "Jobs that wait or run (`status=active`), the newest first, or jobs that have ended (`status=terminal`), the one that " +
-				"ended last first; of one repository or runner in the order in which they were submitted.",
-			answered: newList([]projections.Job{exampleQueuedJob()}, 1, examplePage, func(j projections.Job) FarmJob { return newJob(j, "", nil) }),
+			text: "Lists queued and running jobs (`status=active`), newest first, or finished jobs (`status=terminal`), most recently " +
+				"finished first. With `repo` or `runner`, jobs are ordered by submission, newest first.",
+			responseExample: newList([]projections.Job{exampleQueuedJob()}, 1, examplePage,
+				func(j projections.Job) FarmJob { return newJob(j, "", nil) }),
 		}),
 		query(s.getJob, route{
 			method: "GET", path: "/farm/jobs/{id}", guard: readers, farm: true,
 			id: "getJob", summary: "Get a job",
-			text: "One job with what was asked for, its steps and every attempt. A job of another workspace is answered like one that " +
-				"does not exist: 404 `farm_job_not_found`.",
-			refuses:  []*fault.Fault{aggregates.ErrNoJob},
-			answered: exampleJobDetail(),
+			text:            "Returns a job with its spec, steps and attempts. A job of another workspace is not found: 404 `farm_job_not_found`.",
+			refuses:         []*fault.Fault{aggregates.ErrNoJob},
+			responseExample: exampleJobDetail(),
 		}),
 		query(s.listJobEvents, route{
 			method: "GET", path: "/farm/jobs/{id}/events", guard: readers, farm: true,
-			id: "listJobEvents", summary: "List what happened to a job",
-			text: "The events of a job, the oldest first, as they are stored. `nextCursor` leads to later ones, also to those that have not " +
-				"happened yet: it is always there.",
-			refuses:  []*fault.Fault{aggregates.ErrNoJob},
-			answered: exampleJobEvents(),
+			id: "listJobEvents", summary: "List the events of a job",
+			text: "Lists the stored events of a job, oldest first. `nextCursor` is always present; use it to get later events, including " +
+				"those that have not happened yet.",
+			refuses:         []*fault.Fault{aggregates.ErrNoJob},
+			responseExample: exampleJobEvents(),
 		}),
 	}}
 }
 
 type jobsQuery struct {
-	Status string `query:"status" required:"true" enum:"active,terminal" doc:"active: jobs that wait or run. terminal: jobs that have ended."`
-	State  string `query:"state" enum:"queued,leased,running,cancelling,succeeded,failed,cancelled,timed_out,lost,expired" doc:"Only jobs of this state."`
+	Status string `query:"status" required:"true" enum:"active,terminal" doc:"active: queued and running jobs. terminal: finished jobs."`
+	State  string `query:"state" enum:"queued,leased,running,cancelling,succeeded,failed,cancelled,timed_out,lost,expired" doc:"Only jobs in this state."`
 	Repo   string `query:"repo" format:"uuid" doc:"Only jobs of this repository."`
-	Runner string `query:"runner" format:"uuid" doc:"Only jobs that this runner has, or had last."`
-	Q      string `query:"q" maxLength:"200" doc:"Only jobs with this in their name or that of their repository, in any case. With any filter the first 10,000 jobs of the list are looked through and counted."`
+	Runner string `query:"runner" format:"uuid" doc:"Only jobs whose current or last runner is this one."`
+	Q      string `query:"q" maxLength:"200" doc:"Only jobs whose name or repository name contains this text. Not case-sensitive. With any filter, only the first 10,000 jobs of the list are searched and counted."`
 	Paging
 }
 
-func (q *jobsQuery) of(workspace events.ID) (projections.JobQuery, error) {
-	asked := projections.JobQuery{
+func (q *jobsQuery) query(workspace events.ID) (projections.JobQuery, error) {
+	out := projections.JobQuery{
 		Workspace: workspace, Active: q.Status == "active", State: events.JobState(q.State), Q: q.Q, Limit: q.Limit, Offset: q.Offset,
 	}
 	for field, text := range map[string]string{"repo": q.Repo, "runner": q.Runner} {
@@ -87,28 +87,28 @@ func (q *jobsQuery) of(workspace events.ID) (projections.JobQuery, error) {
 		id, err := events.ParseID(text)
 		switch {
 		case err != nil:
-			return asked, invalid(field, "must be an id")
+			return out, invalid(field, "must be an id")
 		case field == "repo":
-			asked.Repo = &id
+			out.Repo = &id
 		default:
-			asked.Runner = &id
+			out.Runner = &id
 		}
 	}
-	return asked, nil
+	return out, nil
 }
 
 type jobsAnswer struct{ Body List[FarmJob] }
 
 func (s *Server) listJobs(ctx context.Context, in *jobsQuery) (*jobsAnswer, error) {
-	q, err := in.of(callerOf(ctx).workspace)
+	q, err := in.query(callerOf(ctx).workspace)
 	if err != nil {
 		return nil, err
 	}
-	found, total, err := s.views.Jobs.Page(ctx, q)
+	found, total, err := s.Views.Jobs.Page(ctx, q)
 	if err != nil {
 		return nil, err
 	}
-	waits, err := s.views.Jobs.Waits(ctx, q.Workspace, found, s.now())
+	waits, err := s.Views.Jobs.Waits(ctx, q.Workspace, found, s.Now())
 	if err != nil {
 		return nil, err
 	}
@@ -118,7 +118,7 @@ func (s *Server) listJobs(ctx context.Context, in *jobsQuery) (*jobsAnswer, erro
 	}
 	return &jobsAnswer{newList(found, total, in.Paging, func(j projections.Job) FarmJob {
 		one := newJob(j, waits.Reason(j), nil)
-		live[j.ID].of(&one)
+		live[j.ID].addTo(&one)
 		return one
 	})}, nil
 }
@@ -127,17 +127,14 @@ type jobPath struct {
 	ID string `path:"id" maxLength:"64" doc:"The job's id."`
 }
 
-// find returns the job that a path names, in the caller's workspace.
+// findJob returns the job that a path names, in the caller's workspace.
 func (s *Server) findJob(ctx context.Context, id string) (projections.Job, error) {
-	job, err := events.ParseID(id)
+	job, err := parseID(id, aggregates.ErrNoJob)
 	if err != nil {
-		return projections.Job{}, aggregates.ErrNoJob
+		return projections.Job{}, err
 	}
-	found, ok, err := s.views.Jobs.Get(ctx, callerOf(ctx).workspace, job)
-	if err == nil && !ok {
-		err = aggregates.ErrNoJob
-	}
-	return found, err
+	found, ok, err := s.Views.Jobs.Get(ctx, callerOf(ctx).workspace, job)
+	return found, checkFound(ok, err, aggregates.ErrNoJob)
 }
 
 type jobDetailAnswer struct{ Body jobDetail }
@@ -147,11 +144,8 @@ func (s *Server) getJob(ctx context.Context, in *jobPath) (*jobDetailAnswer, err
 	if err != nil {
 		return nil, err
 	}
-	spec, ok, err := s.views.Jobs.Spec(ctx, found.Workspace, found.ID)
-	if err == nil && !ok {
-		err = aggregates.ErrNoJob
-	}
-	if err != nil {
+	spec, ok, err := s.Views.Jobs.Spec(ctx, found.Workspace, found.ID)
+	if err := checkFound(ok, err, aggregates.ErrNoJob); err != nil {
 		return nil, err
 	}
 	one, err := s.jobNow(ctx, found)
@@ -163,23 +157,23 @@ func (s *Server) getJob(ctx context.Context, in *jobPath) (*jobDetailAnswer, err
 	if err != nil {
 		return nil, err
 	}
-	live[found.ID].of(&out.FarmJob)
+	live[found.ID].addTo(&out.FarmJob)
 	if out.Usage == nil {
 		out.Usage = live[found.ID].usage
 	}
 	return &jobDetailAnswer{out}, nil
 }
 
-// jobNow is a job with why it waits, and where in the queue.
+// jobNow returns a job with, if it is queued, the reason why it waits and its position.
 func (s *Server) jobNow(ctx context.Context, j projections.Job) (FarmJob, error) {
 	if j.State != events.JobQueued {
 		return newJob(j, "", nil), nil
 	}
-	waits, err := s.views.Jobs.Waits(ctx, j.Workspace, []projections.Job{j}, s.now())
+	waits, err := s.Views.Jobs.Waits(ctx, j.Workspace, []projections.Job{j}, s.Now())
 	if err != nil {
 		return FarmJob{}, err
 	}
-	position, err := s.views.Jobs.Position(ctx, j)
+	position, err := s.Views.Jobs.Position(ctx, j)
 	if err != nil {
 		return FarmJob{}, err
 	}

@@ -8,20 +8,20 @@ import (
 	"svc/projections"
 )
 
-// A CodeHost has the issues and pull requests of runs.
+// A CodeHost is the code host with the issues and pull requests of runs.
 type CodeHost struct {
 	Kind string   // github, gitea or forgejo
 	URL  *url.URL // for browsers
 }
 
-// links are addresses at the code host, for browsers.
+// links are browser URLs of a run at the code host.
 type links struct {
 	Issue       string `json:"issue" format:"uri" example:"https://github.com/acme/web/issues/7"`
 	PullRequest string `json:"pullRequest,omitempty" format:"uri" doc:"Present once there is a pull request." example:"https://github.com/acme/web/pull/12"`
-	Changes     string `json:"changes,omitempty" format:"uri" doc:"What the pull request changes; present with it." example:"https://github.com/acme/web/pull/12/files"`
+	Changes     string `json:"changes,omitempty" format:"uri" doc:"The pull request's changes. Present once there is a pull request." example:"https://github.com/acme/web/pull/12/files"`
 }
 
-// links returns the addresses of a run; nil of one whose repository's name is no path.
+// links returns the links of a run, or nil if h is nil or the repository's name is not a path.
 func (h *CodeHost) links(r projections.Run) *links {
 	if h == nil || !fs.ValidPath(r.RepoName) {
 		return nil

@@ -9,7 +9,7 @@ import (
 	"svc/projections"
 )
 
-func TestLinksOfARun(t *testing.T) {
+func TestRunLinks(t *testing.T) {
 	t.Parallel()
 	at := func(kind, address, repo string, pr *int) *links {
 		u, err := url.Parse(address)

@@ -16,12 +16,12 @@ import (
 	"svc/test/pgtest"
 )
 
-// The memory that an export takes does not grow with the log.
-func TestALongExportTakesNoMoreMemory(t *testing.T) {
+// The memory of an export does not grow with the log.
+func TestLongExportMemoryIsBounded(t *testing.T) {
 	db := pgtest.New(t)
 	peak := func(n int) (bytes uint64) {
 		workspace := fill(t, db, n)
-		e := newExporter(t, most, func(context.Context) *export {
+		e := newExporter(t, testTimeout, func(context.Context) *export {
 			x := newExport(db, workspace, "ndjson", int64(n))
 			next, pages := x.next, 0
 			x.next = func(ctx context.Context, seq int64) ([]projections.AuditRow, error) {
@@ -41,15 +41,15 @@ func TestALongExportTakesNoMoreMemory(t *testing.T) {
 		text, err := io.Copy(io.Discard, res.Body)
 		require.NoError(t, err)
 		require.Greater(t, text, int64(n)*200)
-		e.over(t)
+		e.waitEnded(t)
 		return bytes
 	}
 	few := peak(10 * exportPage)
 	require.Less(t, float64(peak(100_000)), 3*float64(few))
 }
 
-// A state is in memory as a whole, so there is an end to how large it gets.
-func TestAStateThatIsTooLargeIsRefused(t *testing.T) {
+// A state is held in memory, so its size is bounded.
+func TestTooLargeStateIsRefused(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
 	workspace := events.NewID(epoch)

@@ -8,6 +8,7 @@ import (
 	"svc/commands"
 	"svc/events"
 	"svc/fault"
+	"svc/http/openapi"
 	"svc/projections"
 )
 
@@ -15,40 +16,38 @@ func (s *Server) memberRoutes() section {
 	show := func(m projections.Member) member { return newMember(m, exampleAda.ID) }
 	ticked := exampleZoe
 	ticked.ApproveLoops = new(true)
-	return section{tag: "Members & roles", about: "Who is in the workspace, and what they may do.", routes: []route{
+	return section{tag: "Members & roles", about: "The members of the workspace and their roles.", routes: []route{
 		query(s.listMembers, route{
 			method: "GET", path: "/members", guard: people,
 			id: "listMembers", summary: "List members",
-			text: "The members of the workspace, by name: in the order of letters without case and accents, those whose name is not" +
-				" known by address. The order and a search take the name that a member joined with. `total` counts all pages, of " +
-				"a search what it finds, which is up to 250 members. `nextCursor` leads to the page that follows, wherever that " +
-				"is; `offset` to the first 1,000.",
-			answered: memberList{List: newList([]projections.Member{exampleZoe}, 1, examplePage, show)},
+			text: "Lists members by name, ignoring case and accents; members without a known name are listed by address. Sorting and search " +
+				"use the name with which a member joined. `total` counts the members on all pages. A search finds at most 250 members. " +
+				"`offset` reaches the first 1,000 members; use `nextCursor` to go further.",
+			responseExample: memberList{List: newList([]projections.Member{exampleZoe}, 1, examplePage, show)},
 		}),
 		query(s.getMember, route{
 			method: "GET", path: "/members/{id}", guard: people,
 			id: "getMember", summary: "Get a member",
-			text: "One member. One of another workspace, or who is a member no longer, is answered like one that does not exist: 404 " +
-				"`member_not_found`.",
-			refuses:  []*fault.Fault{aggregates.ErrNoMember},
-			answered: show(exampleZoe),
+			text:            "Returns a member. Former members and members of other workspaces are not found: 404 `member_not_found`.",
+			refuses:         []*fault.Fault{aggregates.ErrNoMember},
+			responseExample: show(exampleZoe),
 		}),
 		command((*memberChange).command, s.updateMember, route{
 			method: "PATCH", path: "/members/{id}", guard: mayDo(events.ManageMembers),
-			id: "updateMember", summary: "Change a member",
-			text: "Gives a member another role, ticks or unticks approve-loops, or both. It applies at once. Only an Owner makes " +
-				"somebody an Owner or changes one; the last Owner stays. Invitations that the member sent, and could not send in " +
-				"the new role, are withdrawn.",
-			missing:  aggregates.ErrNoMember,
-			refuses:  []*fault.Fault{aggregates.ErrMemberForbidden, aggregates.ErrOwnerRequired, aggregates.ErrLastOwner},
-			sent:     object{"role": ticked.Role, "canApproveLoops": ticked.ApproveLoops},
-			answered: show(ticked),
+			id: "updateMember", summary: "Update a member",
+			text: "Changes a member's role, the permission to approve loops, or both, with immediate effect. Only an Owner can make somebody " +
+				"an Owner or change an Owner. The last Owner keeps the role. Invitations that the member sent, and could not send in the " +
+				"new role, are revoked.",
+			missing:         aggregates.ErrNoMember,
+			refuses:         []*fault.Fault{aggregates.ErrMemberForbidden, aggregates.ErrOwnerRequired, aggregates.ErrLastOwner},
+			requestExample:  object{"role": ticked.Role, "canApproveLoops": ticked.ApproveLoops},
+			responseExample: show(ticked),
 		}),
 		command((*MemberPath).remove, s.removeMember, route{
-			method: "DELETE", path: "/members/{id}", guard: people, // everybody may leave
+			method: "DELETE", path: "/members/{id}", guard: people, // every member may leave
 			id: "removeMember", summary: "Remove a member", status: http.StatusNoContent,
-			text: "Takes a member out of the workspace; their access ends at once. Members who remove themselves leave. The last " +
-				"Owner stays. Invitations that the member sent are withdrawn.",
+			text: "Removes a member from the workspace; their access ends at once. Members can remove themselves to leave. The last Owner " +
+				"cannot be removed. Invitations that the member sent are revoked.",
 			missing: aggregates.ErrNoMember,
 			refuses: []*fault.Fault{aggregates.ErrRoleRequired, aggregates.ErrMemberForbidden, aggregates.ErrLastOwner},
 		}),
@@ -56,18 +55,18 @@ func (s *Server) memberRoutes() section {
 }
 
 type member struct {
-	ID                   string     `json:"id" format:"uuid"`
-	UserID               string     `json:"userId" format:"uuid"`
-	Name                 string     `json:"name" example:"Zoë Brandt"`
-	Email                string     `json:"email" example:"zoe@acme.example"`
-	AvatarURL            string     `json:"avatarUrl" example:"https://avatars.example.com/u/583231"`
-	Role                 string     `json:"role" enum:"Owner,Maintainer,Viewer,member" doc:"member is a legacy role that can no longer be given."`
-	DisplayRole          string     `json:"displayRole" enum:"Owner,Maintainer,Viewer"`
-	CanApproveLoops      bool       `json:"canApproveLoops"`
-	ApproveLoopsExplicit bool       `json:"approveLoopsExplicit" doc:"Whether it was ticked or unticked by somebody; if not, the role decides."`
-	LastActiveAt         *timestamp `json:"lastActiveAt" nullable:"true"`
-	JoinedAt             timestamp  `json:"joinedAt"`
-	IsYou                bool       `json:"isYou"`
+	ID                   string             `json:"id" format:"uuid"`
+	UserID               string             `json:"userId" format:"uuid"`
+	Name                 string             `json:"name" example:"Zoë Brandt"`
+	Email                string             `json:"email" example:"zoe@acme.example"`
+	AvatarURL            string             `json:"avatarUrl" example:"https://avatars.example.com/u/583231"`
+	Role                 string             `json:"role" enum:"Owner,Maintainer,Viewer,member" doc:"member is a legacy role that can no longer be assigned."`
+	DisplayRole          string             `json:"displayRole" enum:"Owner,Maintainer,Viewer"`
+	CanApproveLoops      bool               `json:"canApproveLoops"`
+	ApproveLoopsExplicit bool               `json:"approveLoopsExplicit" doc:"Whether canApproveLoops was set explicitly; if not, it follows from the role."`
+	LastActiveAt         *openapi.Timestamp `json:"lastActiveAt" nullable:"true"`
+	JoinedAt             openapi.Timestamp  `json:"joinedAt"`
+	IsYou                bool               `json:"isYou"`
 }
 
 func newMember(m projections.Member, you events.ID) member {
@@ -75,23 +74,23 @@ func newMember(m projections.Member, you events.ID) member {
 		ID: m.ID.String(), UserID: m.User.String(), Name: m.Name, Email: m.Email, AvatarURL: m.AvatarURL,
 		Role: string(m.Role), DisplayRole: m.Role.Displayed(),
 		CanApproveLoops: events.MayApproveLoops(m.Role, m.ApproveLoops), ApproveLoopsExplicit: m.ApproveLoops != nil,
-		LastActiveAt: optional(m.LastActiveAt), JoinedAt: at(m.JoinedAt), IsYou: m.User == you,
+		LastActiveAt: openapi.FormatOptionalTime(m.LastActiveAt), JoinedAt: openapi.FormatTime(m.JoinedAt), IsYou: m.User == you,
 	}
 }
 
 type membersQuery struct {
-	Q      string `query:"q" maxLength:"200" doc:"Only members whose name, a word in it, address or its domain begins with this, in any case and with or without accents. A search finds up to 250 members."`
-	Role   string `query:"role" enum:"Owner,Maintainer,Viewer,member" doc:"Only members of this role."`
-	Limit  int    `query:"limit" minimum:"1" maximum:"100" default:"25" doc:"How many items the page has at most."`
-	Offset int    `query:"offset" minimum:"0" maximum:"1000" default:"0" doc:"How many items come before the page. A cursor leads further."`
-	Cursor string `query:"cursor" maxLength:"1000" doc:"nextCursor of the page before, of the same search; goes without offset."`
+	Q      string `query:"q" maxLength:"200" doc:"Only members whose name, a word of it, address or address domain begins with this text, ignoring case and accents. Finds at most 250 members."`
+	Role   string `query:"role" enum:"Owner,Maintainer,Viewer,member" doc:"Only members with this role."`
+	Limit  int    `query:"limit" minimum:"1" maximum:"100" default:"25" doc:"Maximum number of items to return."`
+	Offset int    `query:"offset" minimum:"0" maximum:"1000" default:"0" doc:"Number of items to skip. Use cursor to go further."`
+	Cursor string `query:"cursor" maxLength:"1000" doc:"The nextCursor of the previous page of the same search. Not with offset."`
 }
 
 type membersAnswer struct{ Body memberList }
 
 type memberList struct {
 	List[member]
-	NextCursor string `json:"nextCursor,omitempty" doc:"Leads to the members who follow; absent if there are none." example:"AZqipygAcACAAAAAAAAABHpvZSBicmFuZHQ"`
+	NextCursor string `json:"nextCursor,omitempty" doc:"Cursor of the next page. Absent on the last page." example:"AZqipygAcACAAAAAAAAABHpvZSBicmFuZHQ"`
 }
 
 func (s *Server) listMembers(ctx context.Context, in *membersQuery) (*membersAnswer, error) {
@@ -106,11 +105,11 @@ func (s *Server) listMembers(ctx context.Context, in *membersQuery) (*membersAns
 		case !ok:
 			return nil, invalid("cursor", "must be the nextCursor of an answer")
 		case in.Offset > 0:
-			return nil, invalid("offset", "goes without cursor")
+			return nil, invalid("offset", "cannot be combined with cursor")
 		}
 		q.After = &after
 	}
-	found, total, next, err := s.views.Members.Page(ctx, q)
+	found, total, next, err := s.Views.Members.Page(ctx, q)
 	if err != nil {
 		return nil, err
 	}
@@ -132,8 +131,8 @@ type memberChange struct {
 	MemberPath
 	Body struct {
 		atLeastOne
-		Role            *givenRole `json:"role,omitempty" doc:"In any case." example:"Maintainer"`
-		CanApproveLoops *bool      `json:"canApproveLoops,omitempty"`
+		Role            *assignableRole `json:"role,omitempty" doc:"Not case-sensitive." example:"Maintainer"`
+		CanApproveLoops *bool           `json:"canApproveLoops,omitempty"`
 	}
 }
 
@@ -152,7 +151,7 @@ func (in *memberChange) command(c *caller, id events.ID) (_ commands.UpdateMembe
 }
 
 func (s *Server) updateMember(ctx context.Context, _ *memberChange, change commands.UpdateMember) (*memberAnswer, error) {
-	done, err := s.commands.UpdateMember(ctx, change)
+	done, err := s.Commands.UpdateMember(ctx, change)
 	if err != nil {
 		return nil, err
 	}
@@ -164,9 +163,9 @@ func (s *Server) updateMember(ctx context.Context, _ *memberChange, change comma
 }
 
 func (s *Server) getMember(ctx context.Context, in *MemberPath) (*struct{ Body member }, error) {
-	id, err := events.ParseID(in.ID)
+	id, err := parseID(in.ID, aggregates.ErrNoMember)
 	if err != nil {
-		return nil, aggregates.ErrNoMember
+		return nil, err
 	}
 	m, err := s.member(ctx, id)
 	return &struct{ Body member }{m}, err
@@ -174,12 +173,9 @@ func (s *Server) getMember(ctx context.Context, in *MemberPath) (*struct{ Body m
 
 func (s *Server) member(ctx context.Context, id events.ID) (member, error) {
 	c := callerOf(ctx)
-	m, ok, err := s.members.Find(ctx, projections.Ref{Workspace: c.workspace, ID: id}, s.views.Members.ByIDs)
-	switch {
-	case err != nil:
+	m, ok, err := s.members.Find(ctx, projections.Ref{Workspace: c.workspace, ID: id}, s.Views.Members.ByIDs)
+	if err := checkFound(ok, err, aggregates.ErrNoMember); err != nil {
 		return member{}, err
-	case !ok:
-		return member{}, aggregates.ErrNoMember
 	}
 	return newMember(m, c.person.user), nil
 }
@@ -191,7 +187,7 @@ func (in *MemberPath) remove(c *caller, id events.ID) (commands.RemoveMember, er
 }
 
 func (s *Server) removeMember(ctx context.Context, _ *MemberPath, remove commands.RemoveMember) (*removeAnswer, error) {
-	done, err := s.commands.RemoveMember(ctx, remove)
+	done, err := s.Commands.RemoveMember(ctx, remove)
 	if err != nil {
 		return nil, err
 	}

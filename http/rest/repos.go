@@ -11,9 +11,9 @@ func (s *Server) repoRoutes() section {
 		query(s.listRepos, route{
 			method: "GET", path: "/repos", guard: readers, views: []string{"runs", "run_counts"},
 			id: "listRepos", summary: "List repositories",
-			text: "The repositories that runs of the workspace have worked on, by name, at most 1,000, each with how many runs it has: " +
-				"what `repo` narrows lists and insights to.",
-			answered: repoList{[]repoRuns{newRepoRuns(projections.RepoRuns{
+			text: "Lists the repositories that runs of the workspace have worked on, by name, at most 1,000, with their numbers of runs. Use " +
+				"an id as the `repo` filter of lists and insights.",
+			responseExample: repoList{[]repoRuns{newRepoRuns(projections.RepoRuns{
 				ID: exampleRepo.ID, Name: exampleRepo.Name, Active: 1, Terminal: 14,
 			})}},
 		}),
@@ -28,13 +28,13 @@ type repoList struct {
 
 type repoRuns struct {
 	ID       string `json:"id" format:"uuid"`
-	Name     string `json:"name" doc:"As its newest issue calls it." example:"acme/web"`
-	Active   int    `json:"active" doc:"Runs that still move."`
-	Terminal int    `json:"terminal" doc:"Runs that have stopped."`
+	Name     string `json:"name" doc:"The name in its newest issue." example:"acme/web"`
+	Active   int    `json:"active" doc:"Runs that have not ended."`
+	Terminal int    `json:"terminal" doc:"Runs that have ended."`
 }
 
 func (s *Server) listRepos(ctx context.Context, _ *struct{}) (*reposAnswer, error) {
-	found, err := s.lists.Runs.Repos(ctx, callerOf(ctx).workspace)
+	found, err := s.Lists.Runs.Repos(ctx, callerOf(ctx).workspace)
 	if err != nil {
 		return nil, err
 	}

@@ -10,31 +10,31 @@ import (
 )
 
 const (
-	recheckEvery = time.Second           // of those who are being answered for long
-	recheckPause = 50 * time.Millisecond // however quickly their workspace changes
-	recheckLimit = 10 * time.Second      // for the database
+	recheckEvery = time.Second           // longest time between two checks
+	recheckPause = 50 * time.Millisecond // shortest time, however quickly the workspace changes
+	recheckLimit = 10 * time.Second      // of one check
 )
 
-// errNoLonger ends a long answer whose reader may no longer read it, or no
-// longer as much, or more: they come again and are asked who they are.
-var errNoLonger = fault.New(fault.Denied, "no_longer", "The caller's rights have changed.")
+// errRightsChanged ends a long answer when the caller's rights have changed in any way. The client
+// reconnects and is authorized again.
+var errRightsChanged = fault.New(fault.Denied, "no_longer", "The caller's rights have changed.")
 
-// rights are those of a caller who is being answered for long.
+// rights rechecks the rights of a caller during a long answer.
 type rights struct {
-	server  *Server
-	caller  *caller
-	moved   <-chan struct{} // has a value when the workspace may have changed
-	checked time.Time       // when it was last looked whether they still have them
+	server    *Server
+	caller    *caller
+	moved     <-chan struct{} // receives when the workspace's log may have grown
+	checkedAt time.Time       // the last check
 }
 
 func (s *Server) newRights(c *caller, moved <-chan struct{}) *rights {
-	return &rights{server: s, caller: c, moved: moved, checked: time.Now()}
+	return &rights{server: s, caller: c, moved: moved, checkedAt: time.Now()}
 }
 
-// still returns why the caller may not go on. It looks when the workspace has
-// changed, and each second.
-func (r *rights) still(ctx context.Context) error {
-	since := time.Since(r.checked)
+// check fails if the caller's rights have changed. It looks them up once a second and when the workspace
+// has changed; other calls return nil at once.
+func (r *rights) check(ctx context.Context) error {
+	since := time.Since(r.checkedAt)
 	due := since >= recheckEvery
 	if since >= recheckPause && !due {
 		select {
@@ -46,28 +46,29 @@ func (r *rights) still(ctx context.Context) error {
 	if !due {
 		return nil
 	}
-	r.checked = time.Now()
+	r.checkedAt = time.Now()
 	return r.server.recheck(ctx, r.caller)
 }
 
-// recheck looks whether the caller is who they were when they were let in.
+// recheck fails with errRightsChanged if the token, session, membership or role differs from that with
+// which the caller was admitted.
 func (s *Server) recheck(ctx context.Context, c *caller) error {
 	ctx, cancel := context.WithTimeout(ctx, recheckLimit)
 	defer cancel()
 	if c.token != nil {
-		t, ok, err := s.tokens.Find(ctx, c.fingerprint, s.views.ServiceAccounts.Tokens)
+		t, ok, err := s.tokens.Find(ctx, c.fingerprint, s.Views.ServiceAccounts.Tokens)
 		if err == nil && (!ok || t.Status != projections.TokenCurrent || !slices.Equal(t.Scopes, c.token.Scopes)) {
-			err = errNoLonger
+			err = errRightsChanged
 		}
 		return err
 	}
-	ok, err := s.sessions.Valid(ctx, c.cookie)
+	ok, err := s.Sessions.Valid(ctx, c.cookie)
 	if err != nil {
 		return err
 	}
-	m, member, err := s.memberships.Find(ctx, projections.Ref{Workspace: c.workspace, ID: c.person.user}, s.views.Members.Memberships)
+	m, member, err := s.memberships.Find(ctx, projections.Ref{Workspace: c.workspace, ID: c.person.user}, s.Views.Members.Memberships)
 	if err == nil && (!ok || !member || m.Role != c.person.role) {
-		err = errNoLonger
+		err = errRightsChanged
 	}
 	return err
 }

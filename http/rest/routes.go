@@ -19,8 +19,8 @@ import (
 	"svc/projections/fold"
 )
 
-// sections is the whole API, in the order of its document. The routes of a noun are in
-// the noun's file, each with its guard, its description and its examples.
+// sections returns the whole API in the order of the OpenAPI document. The routes of a noun are in the
+// noun's file, each with its guard, description and examples.
 func (s *Server) sections() []section {
 	return []section{
 		s.runRoutes(), s.runEventRoutes(), s.repoRoutes(), s.backlogRoutes(), s.inboxRoutes(), s.insightRoutes(), s.dashboardRoutes(), s.streamRoutes(),
@@ -30,70 +30,70 @@ func (s *Server) sections() []section {
 	}
 }
 
-// A section is a tag of the document with the routes of one noun. Sections may share a
-// tag, which the first of them describes.
+// A section has the routes of one noun under a tag of the OpenAPI document. If sections share a tag, the
+// first one describes it.
 type section struct {
 	tag, about string
 	routes     []route
 }
 
-// A route is a row of the API. Made by query or by command.
+// A route is an operation of the API, made by query or command.
 type route struct {
 	method, path string // the path is under /api/v1
 	guard        guard
-	farm         bool              // it is one of the build farm, which may be off
-	views        []string          // followed views that are read; nil if only inline ones are
-	limits       middleware.Limits // where they are not the usual ones
-	ownSlot      bool              // its handler takes a slot of another bound than that of reads
+	farm         bool              // whether it belongs to the build farm, which may be off
+	views        []string          // the followed views that it reads; nil if it reads only inline views
+	limits       middleware.Limits // the zero value means the defaults
+	ownSlot      bool              // whether the handler acquires a slot of its own instead of a read slot
 
-	id, summary, text string
-	more              string         // follows what text says of the guard
-	status            int            // of success; 200 if 0
-	missing           *fault.Fault   // answers an id in the path that is none, and what is not there
-	refuses           []*fault.Fault // beyond what its guard does
-	sent, answered    any            // examples
-	responses         map[string]*huma.Response
-	answer            func(huma.Registry) *huma.Response // of what is no JSON
+	id, summary, text               string
+	more                            string         // appended to text, after the guard's description
+	status                          int            // of success; 0 means 200
+	missing                         *fault.Fault   // the error for a malformed id in the path, or one that does not exist
+	refuses                         []*fault.Fault // errors other than the guard's
+	requestExample, responseExample any            // examples
+	responses                       map[string]*huma.Response
+	answer                          func(huma.Registry) *huma.Response // describes a response that is not JSON
 
-	intent  intent // nil if it only reads
+	intent  intent // nil if the route only reads
 	handler openapi.Handler
 }
 
-// query makes a route of a handler that only reads.
+// query returns r with a handler that only reads.
 func query[I, O any](serve func(context.Context, *I) (*O, error), r route) route {
 	r.handler = openapi.Handle(serve)
 	return r
 }
 
-// An intent makes the command of a request that the guard refuses, as far as it can
-// be made out: only the command knows what its refusal is recorded under.
+// An intent builds the command of a request that the guard refuses, as far as the body can be decoded.
+// The refusal is recorded under the command's event kind.
 type intent func(c *caller, target events.ID, body []byte) commands.Deniable
 
-// command makes a route of a handler that is given a command. What makes the command of
-// the input makes it for the guard too, if that refuses: so what is recorded is what
-// would have been done. Its error is that of an input that no command comes of.
+// command returns r with a handler that receives a command. newCommand builds it from the input, for the
+// guard too, so that a refusal is recorded under the command that would have run. newCommand fails if the
+// input is not a valid command.
 func command[I, O any, C commands.Deniable](
-	form func(in *I, c *caller, target events.ID) (C, error), serve func(context.Context, *I, C) (*O, error), r route,
+	newCommand func(in *I, c *caller, target events.ID) (C, error), serve func(context.Context, *I, C) (*O, error), r route,
 ) route {
 	r.intent = func(c *caller, target events.ID, text []byte) commands.Deniable {
 		in := new(I)
 		if body := reflect.ValueOf(in).Elem().FieldByName("Body"); body.IsValid() {
-			_ = json.Unmarshal(text, body.Addr().Interface()) // what cannot be read says nothing
+			_ = json.Unmarshal(text, body.Addr().Interface()) // fields that cannot be decoded stay empty
 		}
-		denied, _ := form(in, c, target)
-		return denied
+		cmd, _ := newCommand(in, c, target)
+		return cmd
 	}
 	r.handler = openapi.Handle(func(ctx context.Context, in *I) (*O, error) {
 		c := callerOf(ctx)
 		target, malformed := events.ParseID(c.target)
-		asked, err := form(in, c, target)
+		cmd, err := newCommand(in, c, target)
 		switch {
 		case err != nil:
 			return nil, err
 		case r.missing != nil && malformed != nil:
 			return nil, r.missing
 		}
-		return serve(ctx, in, asked)
+		return serve(ctx, in, cmd)
 	})
 	return r
 }
@@ -105,17 +105,17 @@ func (s *Server) mount(api *openapi.API) {
 			api.Add(s.operation(section.tag, r), r.handler)
 		}
 	}
-	for _, m := range s.machines {
+	for _, m := range s.Machines {
 		api.Add(m.Operation, m.Handler)
 	}
 }
 
 func (s *Server) operation(tag string, r route) openapi.Operation {
 	o := openapi.Operation{
-		Method: r.method, Path: prefix + r.path, Limits: r.limits, Guard: s.admit(r),
+		Method: r.method, Path: prefix + r.path, Limits: r.limits, Guard: s.guardRoute(r),
 		ID: r.id, Tag: tag, Summary: r.summary, Description: r.text + "\n\nFor: " + r.guard.String() + ".", Status: r.status,
 		Faults: r.faults(), Security: r.security(), Parameters: r.parameters(),
-		RequestExample: r.sent, AnswerExample: r.answered, Responses: r.responses, Answer: r.answer,
+		RequestExample: r.requestExample, AnswerExample: r.responseExample, Responses: r.responses, Answer: r.answer,
 	}
 	if r.more != "" {
 		o.Description += "\n\n" + r.more
@@ -123,8 +123,8 @@ func (s *Server) operation(tag string, r route) openapi.Operation {
 	return o
 }
 
-// faults lists everything that a route may refuse: what its guard asks, what
-// may happen to any request of its kind, and what is its own.
+// faults returns the errors of a route: those of its guard, those of every request of its kind, and its
+// own.
 func (r route) faults() []*fault.Fault {
 	list := []*fault.Fault{
 		fault.ErrUnauthenticated, aggregates.ErrTokenInvalid, fault.ErrTenantNotFound, fault.ErrValidation,
@@ -156,18 +156,18 @@ func (r route) faults() []*fault.Fault {
 	return append(list, r.refuses...)
 }
 
-// parameters describes what the guard reads of every request.
+// parameters describes the headers that the guard reads.
 func (r route) parameters() []*huma.Param {
 	list := []*huma.Param{{
 		Name: "X-Svc-Tenant", In: "header", Example: "acme",
-		Description: "The workspace, by id or slug. For a person: by default the session's active one. " +
-			"A token has only its own, and naming another is answered like naming none.",
+		Description: "The workspace, by id or slug. People default to the session's active workspace. " +
+			"A token has access to its own workspace only; any other one is not found.",
 		Schema: &huma.Schema{Type: huma.TypeString},
 	}}
 	if r.method == http.MethodGet {
 		list = append(list, &huma.Param{
 			Name: "X-Svc-Min-Position", In: "header", Example: 4182,
-			Description: "The `X-Svc-Position` of an earlier answer: this one waits, five seconds at most, until it shows what that did.",
+			Description: "The `X-Svc-Position` of an earlier response. The request waits up to five seconds until its data includes that position.",
 			Schema:      &huma.Schema{Type: huma.TypeInteger, Format: "int64", Minimum: new(float64)},
 		})
 	}

@@ -25,8 +25,8 @@ func routes() (list []route) {
 	return list
 }
 
-// What a row leaves out is not noticed before somebody asks for it.
-func TestEveryRouteSaysAllOfItself(t *testing.T) {
+// Every route has an id, a summary, a description, a handler and known views.
+func TestEveryRouteIsComplete(t *testing.T) {
 	views := []string{proof.View}
 	for _, v := range projections.Followed() {
 		views = append(views, v.Name())
@@ -34,28 +34,28 @@ func TestEveryRouteSaysAllOfItself(t *testing.T) {
 	described, known := map[string]bool{}, map[string]bool{}
 	for _, section := range New(Config{}).sections() {
 		described[section.tag] = described[section.tag] || section.about != ""
-		require.True(t, described[section.tag], "nothing is said about %q", section.tag)
+		require.True(t, described[section.tag], "%q has no description", section.tag)
 		for _, r := range section.routes {
 			name := r.method + " " + r.path
-			require.False(t, known[r.id] || known[name], "%s is there twice", name)
+			require.False(t, known[r.id] || known[name], "%s is duplicated", name)
 			known[r.id], known[name] = true, true
 			require.NotNil(t, r.handler, "%s: made by neither query nor command", name)
-			require.Subset(t, views, r.views, "%s: no followed view", name)
-			for what, said := range map[string]string{"id": r.id, "summary": r.summary, "text": r.text} {
-				require.NotEmpty(t, said, "%s: no %s", name, what)
+			require.Subset(t, views, r.views, "%s: unknown followed view", name)
+			for what, value := range map[string]string{"id": r.id, "summary": r.summary, "text": r.text} {
+				require.NotEmpty(t, value, "%s: no %s", name, what)
 			}
 			if r.method != http.MethodGet {
 				require.NotNil(t, r.intent, "%s: its refusals are not recorded", name)
 			}
 			if r.intent != nil {
-				require.Equal(t, strings.Contains(r.path, "{id}"), r.missing != nil, "%s: what answers an id that is none", name)
+				require.Equal(t, strings.Contains(r.path, "{id}"), r.missing != nil, "%s: missing must be set if the path has an id", name)
 			}
 		}
 	}
 }
 
-// A noun whose routes nobody lists is not served.
-func TestEveryNounIsServed(t *testing.T) {
+// sections lists the routes of every noun.
+func TestEverySectionIsServed(t *testing.T) {
 	made := regexp.MustCompile(`(?m)^func \(s \*Server\) (\w+)\(\) section \{$`)
 	files, err := filepath.Glob("*.go")
 	require.NoError(t, err)
@@ -73,11 +73,10 @@ func TestEveryNounIsServed(t *testing.T) {
 	require.Equal(t, n, len(New(Config{}).sections()))
 }
 
-// elsewhere are the commands whose refusals are recorded and that only /api/auth asks for.
+// elsewhere are deniable commands that only /api/auth runs.
 var elsewhere = []string{"AcceptInvitation", "RejectInvitation"}
 
-// A command whose refusal is recorded is one that somebody asks for: it has a route,
-// whose guard records refusals under the kind that the command carries.
+// Every deniable command has exactly one route, whose guard records refusals.
 func TestEveryCommandHasARoute(t *testing.T) {
 	var asked []string
 	for _, r := range routes() {
@@ -103,8 +102,7 @@ func TestEveryCommandHasARoute(t *testing.T) {
 	require.NotEmpty(t, asked)
 }
 
-// Who is let in is said in the words of the document.
-func TestAGuardNamesThoseWhomItLetsIn(t *testing.T) {
+func TestGuardString(t *testing.T) {
 	for want, g := range map[string]guard{
 		"any member": people, "any member, or a token with api.read": readers, "Owner": mayDo(events.ExportAudit),
 		"Owner or Maintainer": mayDo(events.CancelRuns), "Owner or Maintainer, or a token with farm.submit": guard{scope: events.SubmitJobs, right: events.RunJobs},

@@ -2,7 +2,6 @@ package rest
 
 import (
 	"context"
-	"encoding/json"
 	"math"
 	"strconv"
 
@@ -15,13 +14,13 @@ func (s *Server) runEventRoutes() section {
 	return section{tag: "Runs", routes: []route{
 		query(s.listRunEvents, route{
 			method: "GET", path: "/runs/{id}/events", guard: readers, views: []string{"runs"},
-			id: "listRunEvents", summary: "List what happened to a run",
-			text: "The events of a run, the oldest first, as they are stored: who queued it, what the analysis found (`run.facts_recorded`), " +
-				"the plan (`run.plan_recorded`), pushes, decisions and who made them. `nextCursor` leads to later ones, also to those that " +
-				"have not happened yet: it is always there. With `order=desc` the newest come first, `nextCursor` leads to older ones and is " +
-				"absent on the last page. A cursor is good for the order of its answer alone.",
-			refuses:  []*fault.Fault{aggregates.ErrNoRun},
-			answered: exampleRunEvents(),
+			id: "listRunEvents", summary: "List the events of a run",
+			text: "Lists the stored events of a run, oldest first: who queued it, the results of the analysis (`run.facts_recorded`), the plan " +
+				"(`run.plan_recorded`), pushes, and decisions with their answers. `nextCursor` is always present; use it to get later events, " +
+				"including those that have not happened yet. With `order=desc`, the newest events come first, and `nextCursor` leads to older " +
+				"ones and is absent on the last page. A cursor is valid only for the order in which it was returned.",
+			refuses:         []*fault.Fault{aggregates.ErrNoRun},
+			responseExample: exampleRunEvents(),
 		}),
 	}}
 }
@@ -29,12 +28,12 @@ func (s *Server) runEventRoutes() section {
 type runEventsQuery struct {
 	ID     string `path:"id" maxLength:"64" doc:"The run's id."`
 	Limit  int    `query:"limit" minimum:"1" maximum:"100" default:"25"`
-	Cursor string `query:"cursor" maxLength:"20" doc:"nextCursor of the page before, of the same order."`
-	Order  string `query:"order" enum:"asc,desc" default:"asc" doc:"asc: the oldest first. desc: the newest first."`
+	Cursor string `query:"cursor" maxLength:"20" doc:"The nextCursor of the previous page in the same order."`
+	Order  string `query:"order" enum:"asc,desc" default:"asc" doc:"asc: oldest first. desc: newest first."`
 }
 
-// version returns the version from which a page goes on, itself not in it. Cursors to older
-// events are negative, so that those of one order are none of the other.
+// version returns the version after or, in descending order, before which the page begins. Cursors of
+// descending pages are negative, so that they are invalid in ascending order and the other way round.
 func (q *runEventsQuery) version() (version int, err error) {
 	descending := q.Order == "desc"
 	if q.Cursor == "" {
@@ -53,87 +52,62 @@ func (q *runEventsQuery) version() (version int, err error) {
 	return version, nil
 }
 
-const maxVersion = 1 << 30 // in a cursor
-
-// A RunEvent is something that happened to a run, as it is stored.
-type RunEvent struct {
-	ID    string          `json:"id" format:"uuid" doc:"That of the record in the audit log."`
-	Seq   int64           `json:"seq" doc:"The number of the event in the workspace's log."`
-	At    timestamp       `json:"at"`
-	Kind  string          `json:"kind" example:"run.stage_entered"`
-	Actor auditActor      `json:"actor"`
-	Data  json.RawMessage `json:"data" doc:"What is stored, as it is stored." example:"{\"stage\": \"build_farm\", \"attempt\": 2}"`
-}
+const maxVersion = 1 << 30 // of a cursor
 
 type runEventsBody struct {
-	Items      []RunEvent `json:"items" nullable:"false"`
-	NextCursor string     `json:"nextCursor,omitempty" doc:"Leads to later events, also to those that have not happened yet; with order=desc to older ones, and absent if there are none." example:"7"`
+	Items      []EventRecord `json:"items" nullable:"false"`
+	NextCursor string        `json:"nextCursor,omitempty" doc:"Cursor of later events, including those that have not happened yet. With order=desc, cursor of older events, absent if there are none." example:"7"`
 }
 
 type runEventsAnswer struct{ Body runEventsBody }
 
 func (s *Server) listRunEvents(ctx context.Context, in *runEventsQuery) (*runEventsAnswer, error) {
-	id, err := events.ParseID(in.ID)
+	id, err := parseID(in.ID, aggregates.ErrNoRun)
 	if err != nil {
-		return nil, aggregates.ErrNoRun
+		return nil, err
 	}
 	from, err := in.version()
 	if err != nil {
 		return nil, err
 	}
 	workspace := callerOf(ctx).workspace
-	read, body := s.lists.Runs.Events, newRunEvents
+	read, body := s.Lists.Runs.Events, newRunEvents
 	if in.Order == "desc" {
-		read, body = s.lists.Runs.EventsBefore, newRunEventsBefore
+		read, body = s.Lists.Runs.EventsBefore, newRunEventsBefore
 	}
-	_, ok, err := s.lists.Runs.Get(ctx, workspace, id)
-	switch {
-	case err != nil:
+	_, ok, err := s.Lists.Runs.Get(ctx, workspace, id)
+	if err := checkFound(ok, err, aggregates.ErrNoRun); err != nil {
 		return nil, err
-	case !ok:
-		return nil, aggregates.ErrNoRun
 	}
 	list, err := read(ctx, workspace, id, from, in.Limit)
 	if err != nil {
 		return nil, err
 	}
 	out := &runEventsAnswer{body(list, from)}
-	people, err := s.people(ctx, list)
+	profiles, err := s.actorProfiles(ctx, list)
 	if err != nil {
 		return nil, err
 	}
 	for i, r := range list {
-		face := people[r.Actor.ID]
-		out.Body.Items[i].Actor.DisplayName, out.Body.Items[i].Actor.AvatarURL = face.Name, face.AvatarURL
+		p := profiles[r.Actor.ID]
+		out.Body.Items[i].Actor.DisplayName, out.Body.Items[i].Actor.AvatarURL = p.Name, p.AvatarURL
 	}
 	return out, nil
 }
 
-// newRunEvents shows events that follow a version, the oldest first.
+// newRunEvents returns the page of events after a version, oldest first.
 func newRunEvents(list []events.Record, after int) runEventsBody {
 	if len(list) > 0 {
 		after = list[len(list)-1].Version
 	}
-	return runEventsBody{shownRunEvents(list), strconv.Itoa(after)}
+	return runEventsBody{newEventRecords(list), strconv.Itoa(after)}
 }
 
-// newRunEventsBefore shows events that precede a version, the newest first. The first of a
-// run is of version 1.
+// newRunEventsBefore returns a page of events in descending order. A run's first event has version 1.
 func newRunEventsBefore(list []events.Record, _ int) runEventsBody {
-	out := runEventsBody{Items: shownRunEvents(list)}
+	out := runEventsBody{Items: newEventRecords(list)}
 	if len(list) > 0 && list[len(list)-1].Version > 1 {
 		out.NextCursor = strconv.Itoa(-list[len(list)-1].Version)
-	}
-	return out
-}
-
-func shownRunEvents(list []events.Record) []RunEvent {
-	out := make([]RunEvent, len(list))
-	for i, r := range list {
-		out[i] = RunEvent{
-			ID: r.ID.String(), Seq: r.Seq, At: at(r.At), Kind: r.Event.Kind(),
-			Actor: auditActor{Type: r.Actor.Type, ID: shown(r.Actor.ID), Name: r.Actor.Name}, Data: json.RawMessage(r.Data),
-		}
 	}
 	return out
 }

@@ -4,36 +4,37 @@ import (
 	"context"
 
 	"svc/events"
+	"svc/http/openapi"
 	"svc/projections"
 )
 
-// A runJob is a job that a run asked for.
+// A runJob is a job that a run requested.
 type runJob struct {
 	ID        string     `json:"id" format:"uuid"`
 	Name      string     `json:"name" example:"build and test"`
-	Status    string     `json:"status" enum:"requested,succeeded,failed,cancelled" doc:"What the run was told of it."`
+	Status    string     `json:"status" enum:"requested,succeeded,failed,cancelled" doc:"The job's status as known to the run."`
 	ComputeMS int64      `json:"computeMs"`
-	Round     int        `json:"round" doc:"The round of the run in which it asked for the job: 0 is before it began to implement."`
-	Farm      *jobAtFarm `json:"farm" doc:"What the build farm has of it: null if it knows no job of this id."`
+	Round     int        `json:"round" doc:"The round in which the run requested the job; 0 is before implementing."`
+	Farm      *jobAtFarm `json:"farm" doc:"The job at the build farm; null if the farm has no such job."`
 }
 
-// A jobAtFarm is how far a job is at the build farm.
+// A jobAtFarm is the state of a run's job at the build farm.
 type jobAtFarm struct {
-	_          struct{}        `nullable:"true"`
-	State      events.JobState `json:"state" enum:"queued,leased,running,cancelling,succeeded,failed,cancelled,timed_out,lost,expired"`
-	Attempt    int             `json:"attempt"`
-	Runner     *jobRunner      `json:"runner" doc:"That has it, or had it last: null while none had."`
-	StartedAt  *timestamp      `json:"startedAt" nullable:"true"`
-	FinishedAt *timestamp      `json:"finishedAt" nullable:"true"`
-	LogBytes   int64           `json:"logBytes" doc:"Of the last attempt, so far."`
+	_          struct{}           `nullable:"true"`
+	State      events.JobState    `json:"state" enum:"queued,leased,running,cancelling,succeeded,failed,cancelled,timed_out,lost,expired"`
+	Attempt    int                `json:"attempt"`
+	Runner     *jobRunner         `json:"runner" doc:"The current or last runner; null if it was never assigned."`
+	StartedAt  *openapi.Timestamp `json:"startedAt" nullable:"true"`
+	FinishedAt *openapi.Timestamp `json:"finishedAt" nullable:"true"`
+	LogBytes   int64              `json:"logBytes" doc:"Size of the last attempt's log so far."`
 }
 
-// runJobsLooked is how many of a run's jobs, the newest, are looked for at the farm.
-const runJobsLooked = 100
+// maxFarmLookups bounds the newest jobs of a run that are looked up at the farm.
+const maxFarmLookups = 100
 
-// atFarm adds to jobs of a run what the build farm has of them.
-func (s *Server) atFarm(ctx context.Context, workspace events.ID, jobs []runJob) error {
-	jobs = jobs[max(0, len(jobs)-runJobsLooked):]
+// addFarmState sets the state at the build farm of a run's newest jobs.
+func (s *Server) addFarmState(ctx context.Context, workspace events.ID, jobs []runJob) error {
+	jobs = jobs[max(0, len(jobs)-maxFarmLookups):]
 	ids := make([]events.ID, 0, len(jobs))
 	for _, j := range jobs {
 		id, err := events.ParseID(j.ID)
@@ -45,7 +46,7 @@ func (s *Server) atFarm(ctx context.Context, workspace events.ID, jobs []runJob)
 	if len(ids) == 0 {
 		return nil
 	}
-	found, err := s.views.Jobs.ByIDs(ctx, workspace, ids)
+	found, err := s.Views.Jobs.ByIDs(ctx, workspace, ids)
 	if err != nil {
 		return err
 	}
@@ -55,7 +56,7 @@ func (s *Server) atFarm(ctx context.Context, workspace events.ID, jobs []runJob)
 	}
 	for _, f := range found {
 		one := newJob(f, "", nil)
-		live[f.ID].of(&one)
+		live[f.ID].addTo(&one)
 		for i := range jobs {
 			if jobs[i].ID == one.ID {
 				jobs[i].Farm = newJobAtFarm(one)
@@ -71,7 +72,7 @@ func newJobAtFarm(j FarmJob) *jobAtFarm {
 	}
 }
 
-// exampleRunDetail has the job of the run at the farm.
+// exampleRunDetail returns the example run with its job at the farm.
 func exampleRunDetail() runDetail {
 	out := newRunDetail(exampleRun())
 	out.Links = exampleHost.links(exampleRun())

@@ -13,25 +13,27 @@ import (
 	"svc/test/world"
 )
 
-// A run says of its jobs what the build farm has of them, and null of one that it does not know.
-func TestARunKnowsItsJobsAtTheFarm(t *testing.T) {
+// Jobs of a run have their state at the farm, or null if the farm has no such job.
+func TestRunJobsHaveFarmState(t *testing.T) {
 	t.Parallel()
 	w := world.New(t)
 	p, err := w.Settle(t.Context(), 7)
 	require.NoError(t, err)
 	require.NoError(t, p.Tell(t.Context()))
-	s := &Server{
-		views: Views{Jobs: projections.Jobs{DB: w.DB}, Runners: projections.Runners{DB: w.DB}}, now: time.Now,
-		farm: Farm{Logs: joblog.New(w.DB, slog.New(slog.DiscardHandler))},
-	}
-	ended, _, err := s.views.Jobs.Page(t.Context(), projections.JobQuery{Workspace: p.Workspace, State: events.JobSucceeded, Limit: 1})
+	s := &Server{Config: Config{
+		Views: Views{Jobs: projections.Jobs{DB: w.DB}, Runners: projections.Runners{DB: w.DB}}, Now: time.Now,
+		Farm: Farm{Logs: joblog.New(w.DB, slog.New(slog.DiscardHandler))},
+	}}
+	ended, _, err := s.Views.Jobs.Page(t.Context(), projections.JobQuery{Workspace: p.Workspace, State: events.JobSucceeded, Limit: 1})
 	require.NoError(t, err)
-	waits, _, err := s.views.Jobs.Page(t.Context(), projections.JobQuery{Workspace: p.Workspace, Active: true, State: events.JobQueued, Limit: 1})
+	waits, _, err := s.Views.Jobs.Page(t.Context(), projections.JobQuery{
+		Workspace: p.Workspace, Active: true, State: events.JobQueued, Limit: 1,
+	})
 	require.NoError(t, err)
 
 	unknown := world.NewID()
 	jobs := []runJob{{ID: unknown.String()}, {ID: ended[0].ID.String()}, {ID: waits[0].ID.String()}}
-	require.NoError(t, s.atFarm(t.Context(), p.Workspace, jobs))
+	require.NoError(t, s.addFarmState(t.Context(), p.Workspace, jobs))
 	require.Nil(t, jobs[0].Farm)
 	require.Equal(t, events.JobSucceeded, jobs[1].Farm.State)
 	require.Equal(t, "builder", jobs[1].Farm.Runner.Name)
@@ -41,6 +43,6 @@ func TestARunKnowsItsJobsAtTheFarm(t *testing.T) {
 	require.Nil(t, jobs[2].Farm.StartedAt)
 
 	others := []runJob{{ID: ended[0].ID.String()}}
-	require.NoError(t, s.atFarm(t.Context(), world.NewID(), others))
+	require.NoError(t, s.addFarmState(t.Context(), world.NewID(), others))
 	require.Nil(t, others[0].Farm, "of another workspace")
 }

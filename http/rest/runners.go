@@ -8,6 +8,7 @@ import (
 	"svc/commands"
 	"svc/events"
 	"svc/fault"
+	"svc/http/openapi"
 	"svc/projections"
 )
 
@@ -21,9 +22,9 @@ func (s *Server) runnerRoutes() section {
 		query(s.listRunners, route{
 			method: "GET", path: "/farm/runners", guard: readers, farm: true,
 			id: "listRunners", summary: "List runners",
-			text: "The build machines by name, those that are suspended, revoked or retired last. `slots` counts the jobs that all connected " +
-				"machines can run at once and those that they do run, and the machines, whatever the list is narrowed to.",
-			answered: runnerList{
+			text: "Lists runners by name; suspended, revoked and retired ones come last. `slots` counts all runners, the jobs that connected " +
+				"ones can run at once, and the jobs that they run, whatever the filter.",
+			responseExample: runnerList{
 				newList([]projections.Runner{exampleRunner}, 1, examplePage, newRunner),
 				newSlots(projections.RunnerSlots{Online: 1, Offline: 1, Total: 2, Busy: 1}),
 			},
@@ -31,34 +32,34 @@ func (s *Server) runnerRoutes() section {
 		query(s.getRunner, route{
 			method: "GET", path: "/farm/runners/{id}", guard: readers, farm: true,
 			id: "getRunner", summary: "Get a runner",
-			text:     "One build machine. One of another workspace is answered like one that does not exist: 404 `runner_not_found`.",
-			refuses:  []*fault.Fault{aggregates.ErrNoRunner},
-			answered: newRunner(exampleRunner),
+			text:            "Returns a runner. A runner of another workspace is not found: 404 `runner_not_found`.",
+			refuses:         []*fault.Fault{aggregates.ErrNoRunner},
+			responseExample: newRunner(exampleRunner),
 		}),
 		command((*runnerNote).drain, s.drainRunner, route{
 			method: "POST", path: "/farm/runners/{id}/drain", guard: mayDo(events.ManageRunners), farm: true,
 			id: "drainRunner", summary: "Drain a runner",
-			text:     "The runner takes no more jobs, and finishes those that it has. Nothing changes if it is being drained already.",
-			missing:  aggregates.ErrNoRunner,
-			refuses:  []*fault.Fault{aggregates.ErrRunnerOver},
-			sent:     object{"note": draining.Note},
-			answered: newRunner(draining),
+			text:            "The runner accepts no new jobs and finishes its current ones. No effect if it is already being drained.",
+			missing:         aggregates.ErrNoRunner,
+			refuses:         []*fault.Fault{aggregates.ErrRunnerOver},
+			requestExample:  object{"note": draining.Note},
+			responseExample: newRunner(draining),
 		}),
 		command((*RunnerPath).resume, s.resumeRunner, route{
 			method: "POST", path: "/farm/runners/{id}/resume", guard: mayDo(events.ManageRunners), farm: true,
 			id: "resumeRunner", summary: "Resume a runner",
-			text:     "The runner takes jobs again. Nothing changes if it is not drained.",
-			missing:  aggregates.ErrNoRunner,
-			refuses:  []*fault.Fault{aggregates.ErrRunnerOver},
-			answered: newRunner(exampleRunner),
+			text:            "The runner accepts jobs again. No effect if it is not being drained.",
+			missing:         aggregates.ErrNoRunner,
+			refuses:         []*fault.Fault{aggregates.ErrRunnerOver},
+			responseExample: newRunner(exampleRunner),
 		}),
 		command((*runnerNote).revoke, s.revokeRunner, route{
 			method: "POST", path: "/farm/runners/{id}/revoke", guard: mayDo(events.ManageRunners), farm: true,
 			id: "revokeRunner", summary: "Revoke a runner",
-			text:     "Ends the runner, its connection and its certificates, at once and for good. The jobs that it has go to others.",
-			missing:  aggregates.ErrNoRunner,
-			sent:     object{"note": "The machine was sold."},
-			answered: newRunner(revoked),
+			text:            "Permanently ends the runner, its connection and its certificates, at once. Its jobs are reassigned to other runners.",
+			missing:         aggregates.ErrNoRunner,
+			requestExample:  object{"note": "The machine was sold."},
+			responseExample: newRunner(revoked),
 		}),
 	}}
 }
@@ -67,68 +68,68 @@ type runner struct {
 	ID              string               `json:"id" format:"uuid"`
 	Name            string               `json:"name" example:"builder-1"`
 	State           events.RunnerState   `json:"state" enum:"enrolled,online,offline,draining,suspended,revoked,retired"`
-	Draining        bool                 `json:"draining" doc:"It takes no more jobs, connected or not."`
-	Note            string               `json:"note" doc:"Of who drained or revoked it."`
-	NotedBy         string               `json:"notedBy" doc:"Who drained or revoked it; empty if nobody has."`
-	OfflineReason   events.OfflineReason `json:"offlineReason" enum:",no_certificate,certificate_invalid,disconnected,drained,version_too_old" doc:"Why it was not heard of any more; empty while it is."`
+	Draining        bool                 `json:"draining" doc:"Whether it accepts no new jobs, connected or not."`
+	Note            string               `json:"note" doc:"The note of the person who drained or revoked it."`
+	NotedBy         string               `json:"notedBy" doc:"The person who drained or revoked it; empty if nobody did."`
+	OfflineReason   events.OfflineReason `json:"offlineReason" enum:",no_certificate,certificate_invalid,disconnected,drained,version_too_old" doc:"Why it is offline; empty while it is connected."`
 	Labels          []string             `json:"labels" nullable:"false" example:"[\"arch=amd64\",\"os=linux\",\"pool=default\",\"runner=builder-1\"]"`
-	ExclusiveLabels []string             `json:"exclusiveLabels" nullable:"false" doc:"A job has to ask for each of these." example:"[]"`
-	Slots           int                  `json:"slots" doc:"Jobs that it runs at once." example:"2"`
-	Busy            int                  `json:"busy" doc:"Jobs that it has."`
-	JobsLeft        *int                 `json:"jobsLeft" nullable:"true" doc:"How many more it takes before it retires; null is any number."`
-	Jobs            []runnerJob          `json:"jobs" nullable:"false" doc:"That it has."`
+	ExclusiveLabels []string             `json:"exclusiveLabels" nullable:"false" doc:"Labels that a job must require, all of them, to run here." example:"[]"`
+	Slots           int                  `json:"slots" doc:"Maximum number of jobs that it runs at once." example:"2"`
+	Busy            int                  `json:"busy" doc:"Number of jobs assigned to it."`
+	JobsLeft        *int                 `json:"jobsLeft" nullable:"true" doc:"Number of jobs that it accepts before it retires; null if unlimited."`
+	Jobs            []runnerJob          `json:"jobs" nullable:"false" doc:"The jobs assigned to it."`
 	Version         string               `json:"version" example:"0.4.0"`
 	OS              string               `json:"os" example:"linux"`
 	Arch            string               `json:"arch" example:"amd64"`
 	Sandboxes       []string             `json:"sandboxes" nullable:"false" example:"[\"none\",\"bubblewrap\"]"`
-	CertifiedUntil  timestamp            `json:"certifiedUntil" doc:"When its certificate ends. The agent renews it in time."`
-	EnrolledAt      timestamp            `json:"enrolledAt"`
-	StateSince      timestamp            `json:"stateSince"`
-	LastHeartbeatAt *timestamp           `json:"lastHeartbeatAt" nullable:"true" doc:"null if it has never connected."`
-	Declines        *runnerDeclines      `json:"declines" doc:"Jobs in a row that it was given and gave back: null if it took the last one."`
+	CertifiedUntil  openapi.Timestamp    `json:"certifiedUntil" doc:"When its certificate expires. The agent renews it before that."`
+	EnrolledAt      openapi.Timestamp    `json:"enrolledAt"`
+	StateSince      openapi.Timestamp    `json:"stateSince"`
+	LastHeartbeatAt *openapi.Timestamp   `json:"lastHeartbeatAt" nullable:"true" doc:"null if it has never connected."`
+	Declines        *runnerDeclines      `json:"declines" doc:"Consecutive jobs that it declined; null if it accepted the last one."`
 }
 
 type runnerDeclines struct {
-	_          struct{}   `nullable:"true"`
-	Count      int        `json:"count" example:"4"`
-	Reason     string     `json:"reason" enum:"busy,unsupported,disk_full,draining,no_answer,other" doc:"Of the last of them."`
-	RestsUntil *timestamp `json:"restsUntil" nullable:"true" doc:"It is given no job before; null if it gave back few."`
+	_          struct{}           `nullable:"true"`
+	Count      int                `json:"count" example:"4"`
+	Reason     string             `json:"reason" enum:"busy,unsupported,disk_full,draining,no_answer,other" doc:"The reason of the last decline."`
+	RestsUntil *openapi.Timestamp `json:"restsUntil" nullable:"true" doc:"It is assigned no job before this time; null if it declined only a few."`
 }
 
 func newDeclines(r projections.Runner) *runnerDeclines {
 	if r.Declined == 0 {
 		return nil
 	}
-	return &runnerDeclines{Count: r.Declined, Reason: r.DeclineReason, RestsUntil: optional(r.RestsUntil)}
+	return &runnerDeclines{Count: r.Declined, Reason: r.DeclineReason, RestsUntil: openapi.FormatOptionalTime(r.RestsUntil)}
 }
 
 type runnerJob struct {
-	ID        string          `json:"id" format:"uuid"`
-	Name      string          `json:"name" example:"unit tests"`
-	State     events.JobState `json:"state" enum:"leased,running,cancelling"`
-	StartedAt *timestamp      `json:"startedAt" nullable:"true"`
+	ID        string             `json:"id" format:"uuid"`
+	Name      string             `json:"name" example:"unit tests"`
+	State     events.JobState    `json:"state" enum:"leased,running,cancelling"`
+	StartedAt *openapi.Timestamp `json:"startedAt" nullable:"true"`
 }
 
 func newRunner(r projections.Runner) runner {
 	jobs := make([]runnerJob, 0, len(r.Jobs))
 	for _, j := range r.Jobs {
-		jobs = append(jobs, runnerJob{j.ID.String(), j.Name, j.State, optional(j.StartedAt)})
+		jobs = append(jobs, runnerJob{j.ID.String(), j.Name, j.State, openapi.FormatOptionalTime(j.StartedAt)})
 	}
 	return runner{
 		ID: r.ID.String(), Name: r.Name, State: r.State, Draining: r.Draining, Note: r.Note, NotedBy: r.NotedBy, OfflineReason: r.OfflineReason,
 		Labels: r.Labels, ExclusiveLabels: r.ExclusiveLabels, Slots: r.Capacity, Busy: len(jobs), JobsLeft: r.JobsLeft, Jobs: jobs,
 		Version: r.Version, OS: r.OS, Arch: r.Arch, Sandboxes: r.Sandboxes,
-		CertifiedUntil: at(r.NotAfter), EnrolledAt: at(r.EnrolledAt), StateSince: at(r.ChangedAt), LastHeartbeatAt: optional(r.SeenAt),
-		Declines: newDeclines(r),
+		CertifiedUntil: openapi.FormatTime(r.NotAfter), EnrolledAt: openapi.FormatTime(r.EnrolledAt), StateSince: openapi.FormatTime(r.ChangedAt),
+		LastHeartbeatAt: openapi.FormatOptionalTime(r.SeenAt), Declines: newDeclines(r),
 	}
 }
 
 type slots struct {
-	Online   int `json:"online" doc:"Machines that are connected and take jobs."`
-	Draining int `json:"draining" doc:"Machines that are connected and take no more."`
-	Offline  int `json:"offline" doc:"Machines that are not connected, and may be again."`
-	Total    int `json:"total" doc:"Jobs that those which take jobs can run at once."`
-	Busy     int `json:"busy" doc:"Jobs that machines have."`
+	Online   int `json:"online" doc:"Connected runners that accept jobs."`
+	Draining int `json:"draining" doc:"Connected runners that accept no new jobs."`
+	Offline  int `json:"offline" doc:"Runners that are not connected and can reconnect."`
+	Total    int `json:"total" doc:"Number of jobs that the online runners can run at once."`
+	Busy     int `json:"busy" doc:"Number of jobs assigned to runners."`
 }
 
 func newSlots(s projections.RunnerSlots) slots { return slots(s) }
@@ -140,18 +141,18 @@ type runnerList struct {
 
 type runnersQuery struct {
 	Paging
-	Status string `query:"status" enum:"online,offline,ended" doc:"online: those that are connected, also those that are being drained. offline: those that may connect again. ended: those that are suspended, revoked or retired. Without it all."`
+	Status string `query:"status" enum:"online,offline,ended" doc:"online: connected, including draining. offline: not connected. ended: suspended, revoked or retired. By default all."`
 }
 
 type runnersAnswer struct{ Body runnerList }
 
 func (s *Server) listRunners(ctx context.Context, in *runnersQuery) (*runnersAnswer, error) {
 	workspace := callerOf(ctx).workspace
-	found, total, err := s.views.Runners.Page(ctx, workspace, projections.RunnerStatus(in.Status), in.Limit, in.Offset)
+	found, total, err := s.Views.Runners.Page(ctx, workspace, projections.RunnerStatus(in.Status), in.Limit, in.Offset)
 	if err != nil {
 		return nil, err
 	}
-	all, err := s.views.Runners.Slots(ctx, workspace)
+	all, err := s.Views.Runners.Slots(ctx, workspace)
 	if err != nil {
 		return nil, err
 	}
@@ -164,21 +165,18 @@ type RunnerPath struct {
 }
 
 func (s *Server) getRunner(ctx context.Context, in *RunnerPath) (*struct{ Body runner }, error) {
-	id, err := events.ParseID(in.ID)
+	id, err := parseID(in.ID, aggregates.ErrNoRunner)
 	if err != nil {
-		return nil, aggregates.ErrNoRunner
+		return nil, err
 	}
 	r, err := s.runner(ctx, id)
 	return &struct{ Body runner }{r}, err
 }
 
 func (s *Server) runner(ctx context.Context, id events.ID) (runner, error) {
-	r, ok, err := s.views.Runners.Get(ctx, callerOf(ctx).workspace, id)
-	switch {
-	case err != nil:
+	r, ok, err := s.Views.Runners.Get(ctx, callerOf(ctx).workspace, id)
+	if err := checkFound(ok, err, aggregates.ErrNoRunner); err != nil {
 		return runner{}, err
-	case !ok:
-		return runner{}, aggregates.ErrNoRunner
 	}
 	return newRunner(r), nil
 }
@@ -186,7 +184,7 @@ func (s *Server) runner(ctx context.Context, id events.ID) (runner, error) {
 type runnerNote struct {
 	ID   string `path:"id" maxLength:"64" doc:"The runner's id."`
 	Body *struct {
-		Note string `json:"note,omitempty" maxLength:"500" doc:"Why, for others and the audit log." example:"A new disk."`
+		Note string `json:"note,omitempty" maxLength:"500" doc:"The reason, shown to others and in the audit log." example:"A new disk."`
 	}
 }
 
@@ -207,7 +205,7 @@ func (in *runnerNote) drain(c *caller, id events.ID) (commands.DrainRunner, erro
 }
 
 func (s *Server) drainRunner(ctx context.Context, _ *runnerNote, drain commands.DrainRunner) (*runnerAnswer, error) {
-	done, err := s.commands.DrainRunner(ctx, drain)
+	done, err := s.Commands.DrainRunner(ctx, drain)
 	return s.changedRunner(ctx, done, err, drain.Runner)
 }
 
@@ -216,7 +214,7 @@ func (in *RunnerPath) resume(c *caller, id events.ID) (commands.ResumeRunner, er
 }
 
 func (s *Server) resumeRunner(ctx context.Context, _ *RunnerPath, resume commands.ResumeRunner) (*runnerAnswer, error) {
-	done, err := s.commands.ResumeRunner(ctx, resume)
+	done, err := s.Commands.ResumeRunner(ctx, resume)
 	return s.changedRunner(ctx, done, err, resume.Runner)
 }
 
@@ -225,7 +223,7 @@ func (in *runnerNote) revoke(c *caller, id events.ID) (commands.RevokeRunner, er
 }
 
 func (s *Server) revokeRunner(ctx context.Context, _ *runnerNote, revoke commands.RevokeRunner) (*runnerAnswer, error) {
-	done, err := s.commands.RevokeRunner(ctx, revoke)
+	done, err := s.Commands.RevokeRunner(ctx, revoke)
 	return s.changedRunner(ctx, done, err, revoke.Runner)
 }
 

@@ -10,19 +10,19 @@ import (
 	"svc/commands"
 	"svc/events"
 	"svc/fault"
+	"svc/http/openapi"
 	"svc/projections"
 )
 
 func (s *Server) runRoutes() section {
 	cancelled := exampleQueued
 	cancelled.Status, cancelled.UpdatedAt = events.RunIsCancelled, exampleAt(0)
-	return section{tag: "Runs", about: "Issues on their way to a merged pull request.", routes: []route{
+	return section{tag: "Runs", about: "Runs take issues to a merged pull request.", routes: []route{
 		query(s.listRuns, route{
 			method: "GET", path: "/runs", guard: readers, views: []string{"runs", "run_counts"},
 			id: "listRuns", summary: "List runs",
-			text: "Runs that still move (`status=active`), the oldest first within each stage, or runs that have stopped " +
-				"(`status=terminal`), the newest first.",
-			answered: runList{
+			text: "Lists active runs (`status=active`), oldest first within each stage, or ended runs (`status=terminal`), newest first.",
+			responseExample: runList{
 				newList([]projections.Run{exampleRun()}, 1, examplePage, newRun),
 				newRunCounts(projections.RunCounts{Active: 1, Terminal: 14, Stages: exampleStages}),
 			},
@@ -30,20 +30,20 @@ func (s *Server) runRoutes() section {
 		query(s.getRun, route{
 			method: "GET", path: "/runs/{id}", guard: readers, views: []string{"runs", "run_counts"},
 			id: "getRun", summary: "Get a run",
-			text: "One run with its timeline, changes, resources and guardrails. A run of another workspace is answered like one " +
-				"that does not exist: 404 `run_not_found`.",
-			refuses:  []*fault.Fault{aggregates.ErrNoRun},
-			answered: exampleRunDetail(),
+			text: "Returns a run with its timeline, changes, resources and guardrails. A run of another workspace is not found: 404 " +
+				"`run_not_found`.",
+			refuses:         []*fault.Fault{aggregates.ErrNoRun},
+			responseExample: exampleRunDetail(),
 		}),
 		command((*cancellation).command, s.cancelRun, route{
 			method: "POST", path: "/runs/{id}/cancel", guard: mayDo(events.CancelRuns),
 			id: "cancelRun", summary: "Cancel a run", status: http.StatusAccepted,
-			text: "Stops a run. What it asked nobody has to answer any more. 409 `run_over` if it has stopped already, 409 " +
-				"`run_out_of_step` while it is being merged.",
-			missing:  aggregates.ErrNoRun,
-			refuses:  []*fault.Fault{aggregates.ErrRunOver, aggregates.ErrRunOutOfStep},
-			sent:     object{"reason": "No longer needed."},
-			answered: newRun(cancelled),
+			text: "Cancels a run and its waiting decisions. 409 `run_over` if it has already ended, 409 `run_out_of_step` while it is being " +
+				"merged.",
+			missing:         aggregates.ErrNoRun,
+			refuses:         []*fault.Fault{aggregates.ErrRunOver, aggregates.ErrRunOutOfStep},
+			requestExample:  object{"reason": "No longer needed."},
+			responseExample: newRun(cancelled),
 		}),
 	}}
 }
@@ -53,35 +53,35 @@ type repo struct {
 	Name string `json:"name" example:"acme/web"`
 }
 
-// A run is an item of the list, and the head of a run's own answer.
+// A run is a run in lists, and the head of a run's own answer.
 type run struct {
 	ID          string              `json:"id" format:"uuid"`
 	IssueNumber int                 `json:"issueNumber" example:"7"`
-	IssueTitle  string              `json:"issueTitle" doc:"Empty if the issue was queued by its number alone." example:"Fix date parsing"`
-	StageLabel  string              `json:"stageLabel" enum:"Queued,Analyze,Plan,Implementing,Build farm,Self-review,Merge,Unknown" doc:"Unknown is a stage that a newer version of the service put the run in."`
-	Status      events.RunStatus    `json:"status" enum:"queued,analyzing,planning,coding,building,reviewing,needs_input,awaiting_approval,merging,unknown,merged,rejected,failed,cancelled" doc:"unknown goes with a stage that is Unknown."`
+	IssueTitle  string              `json:"issueTitle" doc:"Empty if the issue was queued by its number only." example:"Fix date parsing"`
+	StageLabel  string              `json:"stageLabel" enum:"Queued,Analyze,Plan,Implementing,Build farm,Self-review,Merge,Unknown" doc:"Unknown: a stage that only a newer version of the service knows."`
+	Status      events.RunStatus    `json:"status" enum:"queued,analyzing,planning,coding,building,reviewing,needs_input,awaiting_approval,merging,unknown,merged,rejected,failed,cancelled" doc:"unknown if the stage is Unknown."`
 	PRNumber    *int                `json:"prNumber,omitempty" doc:"Present once there is a pull request."`
 	Repo        repo                `json:"repo"`
-	CreatedAt   timestamp           `json:"createdAt"`
-	UpdatedAt   timestamp           `json:"updatedAt"`
+	CreatedAt   openapi.Timestamp   `json:"createdAt"`
+	UpdatedAt   openapi.Timestamp   `json:"updatedAt"`
 	CostCents   int64               `json:"costCents"`
-	Round       int                 `json:"round" doc:"How often the run began to implement: 1 is the first time, more are after changes were asked for or something failed, 0 is before."`
-	WaitsFor    events.DecisionKind `json:"waitsFor,omitempty" enum:"fact_review,merge_approval,protected_path_allow_once" doc:"What a person is asked for: the run waits until it is answered. Absent if it does not."`
-	Stuck       *stuck              `json:"stuck,omitempty" doc:"Absent unless the run should move and does not."`
+	Round       int                 `json:"round" doc:"Number of times the run entered Implementing: 0 before the first time, above 1 after requested changes or failures."`
+	WaitsFor    events.DecisionKind `json:"waitsFor,omitempty" enum:"fact_review,merge_approval,protected_path_allow_once" doc:"The kind of decision that the run waits for. Absent if it does not wait."`
+	Stuck       *stuck              `json:"stuck,omitempty" doc:"Absent unless the run should progress but does not."`
 }
 
-// stuck says that a run should move and does not.
+// stuck marks a run that should progress but does not.
 type stuck struct {
-	Reason string    `json:"reason" enum:"no_progress" doc:"no_progress: nothing was recorded of the run for 30 minutes, though it neither waits its turn nor for a person."`
-	Since  timestamp `json:"since" doc:"When something was recorded last."`
+	Reason string            `json:"reason" enum:"no_progress" doc:"no_progress: nothing was recorded for 30 minutes, although the run is neither queued nor waiting for a person."`
+	Since  openapi.Timestamp `json:"since" doc:"When something was last recorded."`
 }
 
-// runAt shows runs as they are at a time, those that are stuck with a mark.
-func runAt(now time.Time) func(projections.Run) run {
+// newRunAt returns a function that renders runs as of now, with marks on stuck ones.
+func newRunAt(now time.Time) func(projections.Run) run {
 	return func(r projections.Run) run {
 		out := newRun(r)
 		if since := r.StuckSince(now); since != nil {
-			out.Stuck = &stuck{"no_progress", at(*since)}
+			out.Stuck = &stuck{"no_progress", openapi.FormatTime(*since)}
 		}
 		return out
 	}
@@ -91,15 +91,16 @@ func newRun(r projections.Run) run {
 	return run{
 		ID: r.ID.String(), IssueNumber: r.IssueNumber, IssueTitle: r.IssueTitle, StageLabel: events.StageAt(r.Stage).Label(),
 		Status: r.Status, PRNumber: r.PRNumber, Repo: repo{r.Repo.String(), r.RepoName},
-		CreatedAt: at(r.CreatedAt), UpdatedAt: at(r.UpdatedAt), CostCents: r.CostCents, Round: r.Round, WaitsFor: r.WaitsFor,
+		CreatedAt: openapi.FormatTime(r.CreatedAt), UpdatedAt: openapi.FormatTime(r.UpdatedAt),
+		CostCents: r.CostCents, Round: r.Round, WaitsFor: r.WaitsFor,
 	}
 }
 
 type runsQuery struct {
-	Status string `query:"status" required:"true" enum:"active,terminal" doc:"active: runs that still move. terminal: runs that have stopped."`
+	Status string `query:"status" required:"true" enum:"active,terminal" doc:"active: runs that have not ended. terminal: runs that have ended."`
 	Repo   string `query:"repo" format:"uuid" doc:"Only runs of this repository."`
-	Q      string `query:"q" maxLength:"200" doc:"Only runs whose issue has this in its title, or as its number. Of more than 10,000 runs the first 10,000 of the list are looked through and counted; repo narrows it."`
-	Counts bool   `query:"counts" doc:"Whether the answer has counts."`
+	Q      string `query:"q" maxLength:"200" doc:"Only runs whose issue title contains this text or whose issue has this number. Only the first 10,000 runs of the list are searched and counted; use repo to narrow it."`
+	Counts bool   `query:"counts" doc:"Whether to return counts."`
 	Paging
 }
 
@@ -108,14 +109,14 @@ type runsAnswer struct{ Body runList }
 type runList struct {
 	List[run]
 
-	Counts *runCounts `json:"counts,omitempty" doc:"Present if it was asked for."`
+	Counts *runCounts `json:"counts,omitempty" doc:"Present with counts=true."`
 }
 
-// runCounts are of all runs or, with repo, of those of the repository; status and q change nothing.
+// runCounts counts all runs or, with repo, those of the repository. It ignores status and q.
 type runCounts struct {
-	Active   int          `json:"active" doc:"Runs that still move, of the repository if one was named; neither status nor q narrow it."`
-	Terminal int          `json:"terminal" doc:"Runs that have stopped."`
-	ByStage  []stageCount `json:"byStage" nullable:"false" doc:"Those that still move, in the order of the loop."`
+	Active   int          `json:"active" doc:"Runs that have not ended, of the repository if repo is set. status and q do not apply."`
+	Terminal int          `json:"terminal" doc:"Runs that have ended."`
+	ByStage  []stageCount `json:"byStage" nullable:"false" doc:"Active runs by stage, in the order of the loop."`
 }
 
 func newRunCounts(c projections.RunCounts) *runCounts {
@@ -141,14 +142,14 @@ func (s *Server) listRuns(ctx context.Context, in *runsQuery) (*runsAnswer, erro
 		}
 		q.Repo = &id
 	}
-	found, total, err := s.lists.Runs.Page(ctx, q)
+	found, total, err := s.Lists.Runs.Page(ctx, q)
 	if err != nil {
 		return nil, err
 	}
-	now := s.now()
-	out := &runsAnswer{runList{List: newList(found, total, in.Paging, runAt(now))}}
+	now := s.Now()
+	out := &runsAnswer{runList{List: newList(found, total, in.Paging, newRunAt(now))}}
 	if in.Counts {
-		counts, err := s.lists.Runs.Counts(ctx, q.Workspace, q.Repo, now)
+		counts, err := s.Lists.Runs.Counts(ctx, q.Workspace, q.Repo, now)
 		if err != nil {
 			return nil, err
 		}
@@ -159,7 +160,7 @@ func (s *Server) listRuns(ctx context.Context, in *runsQuery) (*runsAnswer, erro
 
 type runDetail struct {
 	Run        run        `json:"run"`
-	Links      *links     `json:"links,omitempty" doc:"Absent where people sign in by no code host."`
+	Links      *links     `json:"links,omitempty" doc:"Absent if no code host is configured."`
 	Head       branchHead `json:"head"`
 	Timeline   timeline   `json:"timeline"`
 	Changes    changes    `json:"changes"`
@@ -169,7 +170,7 @@ type runDetail struct {
 
 type branchHead struct {
 	BranchName string `json:"branchName" doc:"Empty until the run has a branch." example:"run/7-fix-date-parsing"`
-	SHA        string `json:"sha" doc:"Empty until something was pushed." example:"9f2c41d07be85a3369d1e4c8b7f0a25d6c13e98b"`
+	SHA        string `json:"sha" doc:"Empty until the first push." example:"9f2c41d07be85a3369d1e4c8b7f0a25d6c13e98b"`
 }
 
 type timeline struct {
@@ -177,11 +178,11 @@ type timeline struct {
 }
 
 type stage struct {
-	Label      string     `json:"label" example:"Build farm"`
-	Status     string     `json:"status" enum:"pending,active,succeeded,failed,blocked,skipped"`
-	StartedAt  *timestamp `json:"startedAt" nullable:"true"`
-	FinishedAt *timestamp `json:"finishedAt" nullable:"true"`
-	Attempt    int        `json:"attempt" doc:"How often the stage was entered."`
+	Label      string             `json:"label" example:"Build farm"`
+	Status     string             `json:"status" enum:"pending,active,succeeded,failed,blocked,skipped"`
+	StartedAt  *openapi.Timestamp `json:"startedAt" nullable:"true"`
+	FinishedAt *openapi.Timestamp `json:"finishedAt" nullable:"true"`
+	Attempt    int                `json:"attempt" doc:"Number of times the stage was entered."`
 }
 
 type changes struct {
@@ -194,26 +195,26 @@ type changes struct {
 type resources struct {
 	CostCents int64    `json:"costCents"`
 	ComputeMS int64    `json:"computeMs"`
-	Budget    *budget  `json:"budget" doc:"What the run may use up: null if nothing of it has a limit."`
-	Jobs      []runJob `json:"jobs" nullable:"false" doc:"In the order in which the run asked for them. Of the last hundred it is said what the build farm has of them."`
+	Budget    *budget  `json:"budget" doc:"The run's limits; null if it has none."`
+	Jobs      []runJob `json:"jobs" nullable:"false" doc:"The run's jobs in the order of their requests. The last hundred have their state at the build farm."`
 }
 
-// A budget has null for what has no limit.
+// A budget is the limits of a run, null for unlimited.
 type budget struct {
 	CostCents *int64 `json:"costCents" nullable:"true" example:"500"`
-	ComputeMS *int64 `json:"computeMs" nullable:"true" doc:"On the build farm, all jobs together." example:"1800000"`
-	Rounds    *int   `json:"rounds" nullable:"true" doc:"How often the run may enter Implementing." example:"3"`
+	ComputeMS *int64 `json:"computeMs" nullable:"true" doc:"Build farm time of all jobs together." example:"1800000"`
+	Rounds    *int   `json:"rounds" nullable:"true" doc:"Number of times the run may enter Implementing." example:"3"`
 }
 
 func newBudget(r projections.Run) *budget {
-	b := budget{bounded(r.BudgetCents), bounded(r.BudgetComputeMS), bounded(r.BudgetRounds)}
+	b := budget{nilIfZero(r.BudgetCents), nilIfZero(r.BudgetComputeMS), nilIfZero(r.BudgetRounds)}
 	if b == (budget{}) {
 		return nil
 	}
 	return &b
 }
 
-func bounded[N int | int64](n N) *N {
+func nilIfZero[N int | int64](n N) *N {
 	if n == 0 {
 		return nil
 	}
@@ -228,7 +229,7 @@ type guardrails struct {
 type check struct {
 	ID       string                    `json:"id" example:"protected_paths"`
 	Status   string                    `json:"status" enum:"pass,block,allowed_once"`
-	Note     string                    `json:"note" doc:"What was found, in a few words: empty if that was not recorded." example:"97 of 1,500 lines"`
+	Note     string                    `json:"note" doc:"A short summary of the result; empty if none was recorded." example:"97 of 1,500 lines"`
 	Findings []events.GuardrailFinding `json:"findings" nullable:"false"`
 }
 
@@ -239,20 +240,17 @@ type runPath struct {
 type runAnswer struct{ Body runDetail }
 
 func (s *Server) getRun(ctx context.Context, in *runPath) (*runAnswer, error) {
-	id, err := events.ParseID(in.ID)
+	id, err := parseID(in.ID, aggregates.ErrNoRun)
 	if err != nil {
-		return nil, aggregates.ErrNoRun
-	}
-	found, ok, err := s.lists.Runs.Get(ctx, callerOf(ctx).workspace, id)
-	switch {
-	case err != nil:
 		return nil, err
-	case !ok:
-		return nil, aggregates.ErrNoRun
+	}
+	found, ok, err := s.Lists.Runs.Get(ctx, callerOf(ctx).workspace, id)
+	if err := checkFound(ok, err, aggregates.ErrNoRun); err != nil {
+		return nil, err
 	}
 	out := newRunDetail(found)
-	out.Run, out.Links = runAt(s.now())(found), s.codeHost.links(found)
-	return &runAnswer{out}, s.atFarm(ctx, found.Workspace, out.Resources.Jobs)
+	out.Run, out.Links = newRunAt(s.Now())(found), s.CodeHost.links(found)
+	return &runAnswer{out}, s.addFarmState(ctx, found.Workspace, out.Resources.Jobs)
 }
 
 func newRunDetail(r projections.Run) runDetail {
@@ -267,7 +265,7 @@ func newRunDetail(r projections.Run) runDetail {
 	for i, st := range d.Stages {
 		out.Timeline.Stages = append(out.Timeline.Stages, stage{
 			Label: cmp.Or(st.Name, events.StageAt(i).Label()), Status: st.Status, Attempt: st.Attempt,
-			StartedAt: optional(st.StartedAt), FinishedAt: optional(st.FinishedAt),
+			StartedAt: openapi.FormatOptionalTime(st.StartedAt), FinishedAt: openapi.FormatOptionalTime(st.FinishedAt),
 		})
 	}
 	for _, f := range d.Files {
@@ -277,7 +275,7 @@ func newRunDetail(r projections.Run) runDetail {
 	for i, j := range d.Jobs {
 		out.Resources.ComputeMS += j.ComputeMS
 		one := runJob{ID: j.ID.String(), Name: j.Name, Status: j.Status, ComputeMS: j.ComputeMS}
-		if i < len(r.JobRounds) { // lists have none
+		if i < len(r.JobRounds) { // runs from lists have none
 			one.Round = r.JobRounds[i]
 		}
 		out.Resources.Jobs = append(out.Resources.Jobs, one)
@@ -291,7 +289,7 @@ func newRunDetail(r projections.Run) runDetail {
 type cancellation struct {
 	ID   string `path:"id" maxLength:"64" doc:"The run's id."`
 	Body *struct {
-		Reason string `json:"reason,omitempty" maxLength:"1000" doc:"Why, for the audit log." example:"No longer needed."`
+		Reason string `json:"reason,omitempty" maxLength:"1000" doc:"The reason, for the audit log." example:"No longer needed."`
 	}
 }
 
@@ -304,30 +302,27 @@ func (in *cancellation) command(c *caller, id events.ID) (commands.CancelRun, er
 }
 
 func (s *Server) cancelRun(ctx context.Context, _ *cancellation, cancel commands.CancelRun) (*queuedAnswer, error) {
-	done, err := s.commands.CancelRun(ctx, cancel)
+	done, err := s.Commands.CancelRun(ctx, cancel)
 	if err != nil {
 		return nil, err
 	}
-	return s.runAfter(ctx, done, cancel.Run)
+	return s.awaitRun(ctx, done, cancel.Run)
 }
 
-// runAfter answers a run as a command left it, when the view has got there.
-func (s *Server) runAfter(ctx context.Context, done commands.Result, id events.ID) (*queuedAnswer, error) {
+// awaitRun waits until the view has the command's events, and returns the run.
+func (s *Server) awaitRun(ctx context.Context, done commands.Result, id events.ID) (*queuedAnswer, error) {
 	workspace := callerOf(ctx).workspace
-	if err := s.views.Follower.Await(ctx, "runs", workspace, done.Position); err != nil {
+	if err := s.Views.Follower.Await(ctx, "runs", workspace, done.Position); err != nil {
 		return nil, err
 	}
-	found, ok, err := s.views.Runs.Get(ctx, workspace, id)
-	switch {
-	case err != nil:
+	found, ok, err := s.Views.Runs.Get(ctx, workspace, id)
+	if err := checkFound(ok, err, aggregates.ErrNoRun); err != nil {
 		return nil, err
-	case !ok:
-		return nil, aggregates.ErrNoRun
 	}
 	return &queuedAnswer{Position{done.Position}, newRun(found)}, nil
 }
 
-// The examples of this noun are a run when it was queued, and what it is an hour later.
+// The examples of this noun are a queued run, and the same run an hour later.
 var exampleRepo = events.Repo{ID: exampleNo(3), Name: "acme/web"}
 
 var exampleQueued = projections.Run{
@@ -337,7 +332,7 @@ var exampleQueued = projections.Run{
 
 var exampleStages = projections.Stages{List: []projections.StageCount{{}, {}, {}, {}, {}, {}, {Runs: 1, Waiting: 1}}}
 
-// exampleRun is exampleQueued an hour later: somebody is asked to merge it.
+// exampleRun returns exampleQueued an hour later, when it waits for approval to merge.
 func exampleRun() projections.Run {
 	r, pr := exampleQueued, 12
 	r.WaitsFor, r.Round, r.JobRounds = events.MergeApproval, 1, []int{1}

@@ -9,14 +9,14 @@ import (
 )
 
 func (s *Server) searchRoutes() section {
-	return section{tag: "Search", about: "What has a name, wherever it is.", routes: []route{
+	return section{tag: "Search", about: "Search across members, runs, service accounts and runners.", routes: []route{
 		query(s.search, route{
 			method: "GET", path: "/search", guard: people, views: []string{"runs"},
 			id: "search", summary: "Search the workspace",
-			text: "What is called so, at most `limit` of each kind: members as `GET /members` finds them, runs as `GET /runs` does, those that " +
-				"still move first and before them those whose issue has the number, `#7` as well as `7`; service accounts and runners with it " +
-				"in their name, among the newest 1,000 accounts and the first 1,000 runners. Whoever may not see service accounts gets none.",
-			answered: searchFound{
+			text: "Searches by name and returns at most `limit` results of each kind: members as in `GET /members`; runs as in `GET /runs`, with " +
+				"exact issue numbers (`7` or `#7`) first, then active runs; and service accounts and runners whose name contains the text, among " +
+				"the newest 1,000 accounts and the first 1,000 runners. Callers that may not list service accounts get none.",
+			responseExample: searchFound{
 				Members: []member{newMember(exampleZoe, exampleAda.ID)}, Runs: []run{newRun(exampleRun())},
 				ServiceAccounts: []foundAccount{{exampleAccount.ID.String(), exampleAccount.Name, exampleAccount.Status}},
 				Runners:         []foundRunner{{exampleRunner.ID.String(), exampleRunner.Name, exampleRunner.State}},
@@ -26,8 +26,8 @@ func (s *Server) searchRoutes() section {
 }
 
 type searchQuery struct {
-	Q     string `query:"q" required:"true" minLength:"1" maxLength:"200" doc:"What is looked for." example:"zoe"`
-	Limit int    `query:"limit" minimum:"1" maximum:"20" default:"5" doc:"How many of each kind the answer has at most."`
+	Q     string `query:"q" required:"true" minLength:"1" maxLength:"200" doc:"The text to search for." example:"zoe"`
+	Limit int    `query:"limit" minimum:"1" maximum:"20" default:"5" doc:"Maximum number of results of each kind."`
 }
 
 type searchAnswer struct{ Body searchFound }
@@ -58,7 +58,7 @@ func (s *Server) search(ctx context.Context, in *searchQuery) (*searchAnswer, er
 	if q == "" {
 		return &searchAnswer{found}, nil
 	}
-	people, _, _, err := s.views.Members.Page(ctx, projections.MemberQuery{Workspace: c.workspace, Q: q, Limit: in.Limit})
+	people, _, _, err := s.Views.Members.Page(ctx, projections.MemberQuery{Workspace: c.workspace, Q: q, Limit: in.Limit})
 	if err != nil {
 		return nil, err
 	}
@@ -66,17 +66,17 @@ func (s *Server) search(ctx context.Context, in *searchQuery) (*searchAnswer, er
 		found.Members = append(found.Members, newMember(m, c.person.user))
 	}
 	if text := strings.TrimPrefix(q, "#"); text != "" {
-		runs, err := s.lists.Runs.Search(ctx, c.workspace, text, in.Limit)
+		runs, err := s.Lists.Runs.Search(ctx, c.workspace, text, in.Limit)
 		if err != nil {
 			return nil, err
 		}
-		show := runAt(s.now())
+		show := newRunAt(s.Now())
 		for _, r := range runs {
 			found.Runs = append(found.Runs, show(r))
 		}
 	}
 	if c.may(mayDo(events.ManageServiceAccounts)) == nil {
-		accounts, err := s.views.ServiceAccounts.SearchByName(ctx, c.workspace, q, in.Limit)
+		accounts, err := s.Views.ServiceAccounts.SearchByName(ctx, c.workspace, q, in.Limit)
 		if err != nil {
 			return nil, err
 		}
@@ -84,8 +84,8 @@ func (s *Server) search(ctx context.Context, in *searchQuery) (*searchAnswer, er
 			found.ServiceAccounts = append(found.ServiceAccounts, foundAccount{a.ID.String(), a.Name, a.State})
 		}
 	}
-	if s.farm.On {
-		runners, err := s.views.Runners.SearchByName(ctx, c.workspace, q, in.Limit)
+	if s.Farm.On {
+		runners, err := s.Views.Runners.SearchByName(ctx, c.workspace, q, in.Limit)
 		if err != nil {
 			return nil, err
 		}

@@ -1,6 +1,6 @@
-// Package rest serves the REST API under /api/v1, its description beside it,
-// and the health endpoints. A noun has a file: its routes with guards, descriptions and
-// examples, the forms of its answers, its handlers. sections, in routes.go, lists them.
+// Package rest serves the REST API under /api/v1, its OpenAPI document, and the health endpoints. Each
+// noun has a file with its routes, guards, descriptions, examples, answer types and handlers. sections,
+// in routes.go, lists the routes of all nouns.
 package rest
 
 import (
@@ -24,17 +24,17 @@ import (
 )
 
 const (
-	// Version is that of the REST service, and info.version of its description.
+	// Version is the version of the REST service, and info.version of its OpenAPI document.
 	Version = "0.39.0"
 
 	prefix   = "/api/v1"
 	docsPath = "/api/docs"
 )
 
-// beginLimit is how long it may take until an answer that takes long begins.
+// beginLimit bounds the time until a long answer begins.
 const beginLimit = 30 * time.Second
 
-// Config is what a server works with. All fields are needed but Limit, Warnings, Machines, CodeHost and Farm.
+// Config configures a Server. Limit, Warnings, Machines, CodeHost and Farm are optional.
 type Config struct {
 	Commands     *commands.Handler
 	Views        Views
@@ -44,21 +44,20 @@ type Config struct {
 	Keys         Keys
 	Sessions     *sessions.Store
 	LastSeen     *sessions.LastSeen
-	Limit        *limit.Limit // of requests by each caller; nil is none
+	Limit        *limit.Limit // request rate of each caller; nil means unlimited
 	Dependencies map[string]Check
-	Warnings     func() map[string]string // what operators should look at, by name; nil is nothing
-	Load         func() float64           // how busy the service is: 0 idle, 1 that requests wait
-	CodeHost     *CodeHost                // of all repositories; nil if there is none
-	Origin       string                   // where browsers reach the service, such as https://svc.example.com
-	Ending       <-chan struct{}          // closed when the service is to stop: streams end then
-	Machines     []openapi.Mounted        // the routes of build machines, which share router and description
+	Warnings     func() map[string]string // messages to operators, by name; may be nil
+	Load         func() float64           // use of the database connections: 0 is idle, at 1 requests wait
+	CodeHost     *CodeHost                // of all repositories; may be nil
+	Origin       string                   // address of the service for browsers, such as https://svc.example.com
+	Ending       <-chan struct{}          // closed when the service stops, which ends streams
+	Machines     []openapi.Mounted        // routes of build machines, served by the same router and document
 	Farm         Farm
 	Now          func() time.Time
 	Log          *slog.Logger
 }
 
-// Views are what commands, guards and answers to writes read: always of the database
-// itself.
+// Views are read by commands, guards and answers to writes, always from the primary database.
 type Views struct {
 	Runs            projections.Runs
 	Decisions       projections.Decisions
@@ -74,18 +73,18 @@ type Views struct {
 	Artifacts       projections.Artifacts
 	FarmSecrets     projections.FarmSecrets
 	History         projections.History
-	Follower        Awaiter // of those that are followed
+	Follower        Awaiter // of the followed views
 }
 
-// Lists are what GETs read of followed views. They may be those of a replica of
-// the database: commands, and all that lets a caller in, read the database itself.
+// Lists are the followed views that GETs read. They may be on a replica of the database; commands and
+// authorization always read the primary.
 type Lists struct {
 	Runs      projections.Runs
 	Decisions projections.Decisions
 	Audit     projections.Audit
 	Insights  projections.Insights
 	Dashboard projections.Dashboard
-	Views     Awaiter // where they are read
+	Views     Awaiter // of the database that has these views
 }
 
 // An Awaiter knows whether a view has reached a position, and waits until it has.
@@ -94,30 +93,14 @@ type Awaiter interface {
 	Await(ctx context.Context, view string, workspace events.ID, seq int64) error
 }
 
-// Keys says who holds a global key.
+// Keys looks up the holder of a global key.
 type Keys interface {
 	Holder(ctx context.Context, key string) (workspace, owner events.ID, err error)
 }
 
 // A Server answers API requests.
 type Server struct {
-	commands *commands.Handler
-	views    Views
-	lists    Lists
-	prover   *proof.Prover
-	live     *feed.Feed
-	keys     Keys
-	sessions *sessions.Store
-	lastSeen *sessions.LastSeen
-	limit    *limit.Limit
-	load     func() float64
-	codeHost *CodeHost
-	origin   string
-	ending   <-chan struct{}
-	machines []openapi.Mounted
-	farm     Farm
-	now      func() time.Time
-	log      *slog.Logger
+	Config
 
 	sameSite *http.CrossOriginProtection
 	stale    *staleUses
@@ -125,7 +108,7 @@ type Server struct {
 	issuers  issuers
 	health   *health
 
-	// What many requests of a moment ask for.
+	// Look-ups that concurrent requests share.
 	tokens      lookup.Group[events.Fingerprint, projections.ServiceToken]
 	memberships lookup.Group[projections.Ref, projections.Membership]
 	members     lookup.Group[projections.Ref, projections.Member]
@@ -135,15 +118,12 @@ type Server struct {
 // New returns a server that is ready to answer.
 func New(c Config) *Server {
 	return &Server{
-		commands: c.Commands, views: c.Views, lists: c.Lists, prover: c.Prover, live: c.Live, keys: c.Keys,
-		sessions: c.Sessions, lastSeen: c.LastSeen, limit: c.Limit, load: c.Load, codeHost: c.CodeHost, origin: c.Origin, ending: c.Ending,
-		machines: c.Machines, farm: c.Farm, now: c.Now, log: c.Log,
-		sameSite: http.NewCrossOriginProtection(), stale: newStaleUses(c.Commands, c.Log), bounds: newBounds(), issuers: newIssuers(),
-		health: newHealth(c.Dependencies, c.Warnings, c.Log),
+		Config: c, sameSite: http.NewCrossOriginProtection(), stale: newStaleUses(c.Commands, c.Log),
+		bounds: newBounds(), issuers: newIssuers(), health: newHealth(c.Dependencies, c.Warnings, c.Log),
 	}
 }
 
-// Run does what is left to do behind answers, until ctx ends. Call it once.
+// Run records stale token uses and checks dependencies in the background until ctx ends. Call it once.
 func (s *Server) Run(ctx context.Context) {
 	var group sync.WaitGroup
 	group.Go(func() { s.stale.run(ctx) })
@@ -151,10 +131,10 @@ func (s *Server) Run(ctx context.Context) {
 	group.Wait()
 }
 
-// Bounds returns every bound, for metrics.
+// Bounds returns all semaphores, for metrics.
 func (s *Server) Bounds() []*quota.Semaphore { return s.bounds.all() }
 
-// Handler returns the API and its description: what is under /api.
+// Handler returns the handler of /api/v1, /api/openapi and /api/docs.
 func (s *Server) Handler() http.Handler {
 	api := s.api()
 	api.ServeDocument("/api/openapi", docsPath)
@@ -163,15 +143,15 @@ func (s *Server) Handler() http.Handler {
 
 func (s *Server) api() *openapi.API {
 	api := openapi.New(openapi.Config{
-		Title: "Workspace Service", Version: Version, Describe: s.describe, ExampleID: exampleID, Log: s.log,
+		Title: "Workspace Service", Version: Version, Describe: s.describe, ExampleID: exampleID, Log: s.Log,
 	})
 	s.mount(api)
 	return api
 }
 
-// Health returns what says how the service is: what is under /health.
+// Health returns the handler of /health.
 func (s *Server) Health() http.Handler {
-	routes := router.New(router.Refuse(s.log, router.ErrNotFound), router.Refuse(s.log, router.ErrMethod))
+	routes := router.New(router.Refuse(s.Log, router.ErrNotFound), router.Refuse(s.Log, router.ErrMethod))
 	routes.Handle(router.Route{Method: http.MethodGet, Path: "/health/live", Handler: http.HandlerFunc(live)})
 	routes.Handle(router.Route{Method: http.MethodGet, Path: "/health/ready", Handler: http.HandlerFunc(s.health.ready)})
 	return routes

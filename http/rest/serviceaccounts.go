@@ -8,6 +8,7 @@ import (
 	"svc/commands"
 	"svc/events"
 	"svc/fault"
+	"svc/http/openapi"
 	"svc/projections"
 )
 
@@ -19,60 +20,60 @@ func (s *Server) serviceAccountRoutes() section {
 		query(s.listServiceAccounts, route{
 			method: "GET", path: "/service-accounts", guard: mayDo(events.ManageServiceAccounts),
 			id: "listServiceAccounts", summary: "List service accounts",
-			text:     "The active service accounts by name, then the revoked ones. Of a token only the last four characters are shown.",
-			answered: newList([]projections.ServiceAccount{exampleAccount}, 1, examplePage, newServiceAccount),
+			text:            "Lists active service accounts by name, then revoked ones. Only the last four characters of a token are shown.",
+			responseExample: newList([]projections.ServiceAccount{exampleAccount}, 1, examplePage, newServiceAccount),
 		}),
 		command((*newAccount).command, s.createServiceAccount, route{
 			method: "POST", path: "/service-accounts", guard: mayDo(events.ManageServiceAccounts),
 			id: "createServiceAccount", summary: "Create a service account", status: http.StatusCreated,
-			text:     "Makes a service account and its token. The token is in this answer and can never be read again.",
-			refuses:  []*fault.Fault{aggregates.ErrServiceAccountNameUsed, errTokenShown, commands.ErrKeyReused},
-			sent:     object{"name": exampleAccount.Name, "scopes": exampleAccount.Scopes},
-			answered: exampleToken(exampleAccount),
+			text:            "Creates a service account with a token. The token is only in this response and cannot be read again.",
+			refuses:         []*fault.Fault{aggregates.ErrServiceAccountNameUsed, errTokenShown, commands.ErrKeyReused},
+			requestExample:  object{"name": exampleAccount.Name, "scopes": exampleAccount.Scopes},
+			responseExample: exampleToken(exampleAccount),
 		}),
 		command((*rotation).command, s.rotateServiceAccount, route{
 			method: "POST", path: "/service-accounts/{id}/rotate", guard: mayDo(events.ManageServiceAccounts),
 			id: "rotateServiceAccount", summary: "Rotate a token",
-			text: "Replaces the account's token by a new one, which is in this answer and can never be read again. The old one has " +
-				"stopped working when this is answered.",
-			missing:  aggregates.ErrNoServiceAccount,
-			refuses:  []*fault.Fault{aggregates.ErrServiceAccountRevoked, errTokenShown, commands.ErrKeyReused},
-			answered: exampleToken(rotated),
+			text: "Replaces the account's token. The new token is only in this response and cannot be read again. The old token has stopped " +
+				"working when the response arrives.",
+			missing:         aggregates.ErrNoServiceAccount,
+			refuses:         []*fault.Fault{aggregates.ErrServiceAccountRevoked, errTokenShown, commands.ErrKeyReused},
+			responseExample: exampleToken(rotated),
 		}),
 		command((*AccountPath).revoke, s.revokeServiceAccount, route{
 			method: "POST", path: "/service-accounts/{id}/revoke", guard: mayDo(events.ManageServiceAccounts),
 			id: "revokeServiceAccount", summary: "Revoke a service account",
-			text:     "Disables the account and its token, at once and for good.",
-			missing:  aggregates.ErrNoServiceAccount,
-			refuses:  []*fault.Fault{aggregates.ErrServiceAccountRevoked},
-			answered: newServiceAccount(revoked),
+			text:            "Permanently disables the account and its token, at once.",
+			missing:         aggregates.ErrNoServiceAccount,
+			refuses:         []*fault.Fault{aggregates.ErrServiceAccountRevoked},
+			responseExample: newServiceAccount(revoked),
 		}),
 	}}
 }
 
-// errTokenShown says that a token was shown when it was made, and never again.
+// errTokenShown answers a retry of a request that returned a token, which is not stored.
 var errTokenShown = fault.New(fault.Conflict, "token_already_shown",
-	"This was done before, and its token was shown then. Rotate the account to get another one.")
+	"This request was processed before and its token was shown then. Rotate the account to get a new token.")
 
 type serviceAccount struct {
-	ID          string         `json:"id" format:"uuid"`
-	Name        string         `json:"name" example:"ci-bot"`
-	DisplayRole string         `json:"displayRole" enum:"Service"`
-	Scopes      []events.Scope `json:"scopes" nullable:"false" enum:"api.read,farm.submit"`
-	TokenTail   string         `json:"tokenTail" doc:"The last four characters of the current token." example:"x9Qa"`
-	Status      string         `json:"status" enum:"active,revoked"`
-	LastUsedAt  *timestamp     `json:"lastUsedAt" nullable:"true"`
-	CreatedBy   string         `json:"createdBy" example:"ada@acme.example"`
-	CreatedAt   timestamp      `json:"createdAt"`
-	RotatedAt   *timestamp     `json:"rotatedAt" nullable:"true"`
-	RevokedAt   *timestamp     `json:"revokedAt" nullable:"true"`
+	ID          string             `json:"id" format:"uuid"`
+	Name        string             `json:"name" example:"ci-bot"`
+	DisplayRole string             `json:"displayRole" enum:"Service"`
+	Scopes      []events.Scope     `json:"scopes" nullable:"false" enum:"api.read,farm.submit"`
+	TokenTail   string             `json:"tokenTail" doc:"The last four characters of the current token." example:"x9Qa"`
+	Status      string             `json:"status" enum:"active,revoked"`
+	LastUsedAt  *openapi.Timestamp `json:"lastUsedAt" nullable:"true"`
+	CreatedBy   string             `json:"createdBy" example:"ada@acme.example"`
+	CreatedAt   openapi.Timestamp  `json:"createdAt"`
+	RotatedAt   *openapi.Timestamp `json:"rotatedAt" nullable:"true"`
+	RevokedAt   *openapi.Timestamp `json:"revokedAt" nullable:"true"`
 }
 
 func newServiceAccount(a projections.ServiceAccount) serviceAccount {
 	return serviceAccount{
 		ID: a.ID.String(), Name: a.Name, DisplayRole: "Service", Scopes: a.Scopes, TokenTail: a.Tail, Status: a.Status,
-		LastUsedAt: optional(a.LastUsedAt), CreatedBy: a.CreatedBy, CreatedAt: at(a.CreatedAt),
-		RotatedAt: optional(a.RotatedAt), RevokedAt: optional(a.RevokedAt),
+		LastUsedAt: openapi.FormatOptionalTime(a.LastUsedAt), CreatedBy: a.CreatedBy, CreatedAt: openapi.FormatTime(a.CreatedAt),
+		RotatedAt: openapi.FormatOptionalTime(a.RotatedAt), RevokedAt: openapi.FormatOptionalTime(a.RevokedAt),
 	}
 }
 
@@ -81,7 +82,7 @@ type accountsAnswer struct{ Body List[serviceAccount] }
 type accountsQuery struct{ Paging }
 
 func (s *Server) listServiceAccounts(ctx context.Context, in *accountsQuery) (*accountsAnswer, error) {
-	found, total, err := s.views.ServiceAccounts.Page(ctx, callerOf(ctx).workspace, in.Limit, in.Offset)
+	found, total, err := s.Views.ServiceAccounts.Page(ctx, callerOf(ctx).workspace, in.Limit, in.Offset)
 	if err != nil {
 		return nil, err
 	}
@@ -89,30 +90,30 @@ func (s *Server) listServiceAccounts(ctx context.Context, in *accountsQuery) (*a
 }
 
 type newAccount struct {
-	Once
+	Idempotency
 	Body struct {
 		Name   accountName    `json:"name" doc:"3 to 40 lower-case letters, digits and hyphens; starts with a letter." example:"ci-bot"`
 		Scopes []events.Scope `json:"scopes" nullable:"false" minItems:"1" maxItems:"10" enum:"api.read,farm.submit" doc:"At least one of api.read, farm.submit." example:"[\"api.read\"]"`
 	}
 }
 
-// A tokenAnswer is the one answer in which a token appears.
+// A tokenAnswer is the only answer that contains a token.
 type tokenAnswer struct {
 	Position
 	CacheControl string `header:"Cache-Control"`
 	Body         struct {
 		Account serviceAccount `json:"account"`
-		Token   string         `json:"token" doc:"The whole token. It is shown this once." example:"tok_svc_…"`
+		Token   string         `json:"token" doc:"The full token. It is shown only once." example:"tok_svc_…"`
 	}
 }
 
 func (in *newAccount) command(c *caller, _ events.ID) (commands.CreateServiceAccount, error) {
-	return commands.CreateServiceAccount{Meta: c.metaOnce(in.Once), Name: string(in.Body.Name), Scopes: in.Body.Scopes}, nil
+	return commands.CreateServiceAccount{Meta: c.metaWithKey(in.Idempotency), Name: string(in.Body.Name), Scopes: in.Body.Scopes}, nil
 }
 
 func (s *Server) createServiceAccount(ctx context.Context, _ *newAccount, create commands.CreateServiceAccount) (*tokenAnswer, error) {
-	create.Account, create.Token = events.NewID(s.now()), commands.NewServiceToken()
-	done, err := s.commands.CreateServiceAccount(ctx, create)
+	create.Account, create.Token = events.NewID(s.Now()), commands.NewServiceToken()
+	done, err := s.Commands.CreateServiceAccount(ctx, create)
 	return s.showToken(ctx, done, err, create.Account, create.Token)
 }
 
@@ -123,16 +124,16 @@ type AccountPath struct {
 
 type rotation struct {
 	AccountPath
-	Once
+	Idempotency
 }
 
 func (in *rotation) command(c *caller, id events.ID) (commands.RotateServiceAccount, error) {
-	return commands.RotateServiceAccount{Meta: c.metaOnce(in.Once), Account: id}, nil
+	return commands.RotateServiceAccount{Meta: c.metaWithKey(in.Idempotency), Account: id}, nil
 }
 
 func (s *Server) rotateServiceAccount(ctx context.Context, _ *rotation, rotate commands.RotateServiceAccount) (*tokenAnswer, error) {
 	rotate.Token = commands.NewServiceToken()
-	done, err := s.commands.RotateServiceAccount(ctx, rotate)
+	done, err := s.Commands.RotateServiceAccount(ctx, rotate)
 	return s.showToken(ctx, done, err, rotate.Account, rotate.Token)
 }
 
@@ -150,7 +151,7 @@ func (s *Server) showToken(
 		return nil, err
 	}
 	out := &tokenAnswer{Position: Position{done.Position}, CacheControl: "no-store"}
-	account.TokenTail = token.Tail() // of this token, also if somebody has rotated it meanwhile
+	account.TokenTail = token.Tail() // of this token, even if it was rotated again meanwhile
 	out.Body.Account, out.Body.Token = account, token.Reveal()
 	return out, nil
 }
@@ -165,7 +166,7 @@ func (in *AccountPath) revoke(c *caller, id events.ID) (commands.RevokeServiceAc
 }
 
 func (s *Server) revokeServiceAccount(ctx context.Context, _ *AccountPath, revoke commands.RevokeServiceAccount) (*accountAnswer, error) {
-	done, err := s.commands.RevokeServiceAccount(ctx, revoke)
+	done, err := s.Commands.RevokeServiceAccount(ctx, revoke)
 	if err != nil {
 		return nil, err
 	}
@@ -177,12 +178,9 @@ func (s *Server) revokeServiceAccount(ctx context.Context, _ *AccountPath, revok
 }
 
 func (s *Server) account(ctx context.Context, id events.ID) (serviceAccount, error) {
-	a, ok, err := s.views.ServiceAccounts.Get(ctx, callerOf(ctx).workspace, id)
-	switch {
-	case err != nil:
+	a, ok, err := s.Views.ServiceAccounts.Get(ctx, callerOf(ctx).workspace, id)
+	if err := checkFound(ok, err, aggregates.ErrNoServiceAccount); err != nil {
 		return serviceAccount{}, err
-	case !ok:
-		return serviceAccount{}, aggregates.ErrNoServiceAccount
 	}
 	return newServiceAccount(a), nil
 }

@@ -17,18 +17,18 @@ import (
 )
 
 func (s *Server) streamRoutes() section {
-	return section{tag: "Live updates", about: "What changes, while it does.", routes: []route{
+	return section{tag: "Live updates", about: "Live updates of the workspace.", routes: []route{
 		query(s.streamEvents, route{
 			method: "GET", path: "/events/stream", guard: readers,
 			limits: middleware.Limits{Time: streamLimit, Stream: true},
-			id:     "streamEvents", summary: "Follow what happens",
-			text: "What changed in the workspace, as server-sent events, each once and in the order of `seq`, which is its id: what" +
-				" happened to what (`kind`, `target`), not how it is now. Whoever comes again with the `Last-Event-ID` that they " +
-				"have (browsers do by themselves) misses nothing. The first event, `ready`, says in which workspace the stream is" +
-				" and after which `seq` it begins: if that is not what you asked for, read anew what you show. Events are left " +
-				"out that the caller could not read elsewhere. The stream ends when the caller's rights change, after an hour, or" +
-				" when the service stops. A line that begins with a colon every 15 seconds says that it is still there. A reader " +
-				"has to take what is sent within 10 seconds. A caller may have 12 streams: 429 `rate_limited`.",
+			id:     "streamEvents", summary: "Stream events",
+			text: "Streams the changes of the workspace as server-sent events, each once and in the order of `seq`, which is the event's id. " +
+				"An event names what happened (`kind`) and to what (`target`), not the new state. To resume without loss, reconnect with " +
+				"`Last-Event-ID`, as browsers do. The first event, `ready`, contains the workspace and the `seq` after which the stream " +
+				"begins; if that is not the one that you sent, reload your data. Events that the caller may not read are left out.\n\n" +
+				"The stream ends when the caller's rights change, after an hour, or when the service stops. A comment line is sent every " +
+				"15 seconds as a heartbeat. The connection is closed if the client reads nothing for 10 seconds. A caller can have 12 " +
+				"streams: 429 `rate_limited`.",
 			more:    describeAudiences(),
 			ownSlot: true, answer: describeStream,
 		}),
@@ -36,14 +36,14 @@ func (s *Server) streamRoutes() section {
 }
 
 const (
-	streamLimit    = time.Hour        // then the client comes again
-	streamBeat     = 15 * time.Second // between signs of life
-	streamPatience = 10 * time.Second // in which a reader has to take something
-	streamRetry    = 2000             // milliseconds until a client comes again
+	streamLimit        = time.Hour        // then the client reconnects
+	streamHeartbeat    = 15 * time.Second // interval
+	streamWriteTimeout = 10 * time.Second // for a client to accept a chunk
+	streamRetry        = 2000             // milliseconds before a client reconnects
 )
 
 type streamQuery struct {
-	LastEventID string `header:"Last-Event-ID" maxLength:"20" doc:"The id of the last event that was received: the stream goes on after it. Without it, it begins with what happens next." example:"4182"`
+	LastEventID string `header:"Last-Event-ID" maxLength:"20" doc:"The id of the last event received. The stream resumes after it. By default the stream begins with the next event." example:"4182"`
 }
 
 func (q *streamQuery) after() (seq int64, ok bool, err error) {
@@ -57,7 +57,7 @@ func (q *streamQuery) after() (seq int64, ok bool, err error) {
 	return seq, true, nil
 }
 
-// audience is the one that the caller belongs to.
+// audience returns the audience that the caller belongs to.
 func (c *caller) audience() events.Audience {
 	switch {
 	case c.person == nil:
@@ -68,14 +68,14 @@ func (c *caller) audience() events.Audience {
 	return events.Members
 }
 
-// A stream tells one caller what happens in the workspace.
+// A stream sends the workspace's events to one caller.
 type stream struct {
-	caller  *caller
-	watch   *feed.Watch
-	seq     int64     // of the last event that was written, or left out
-	checked time.Time // when the caller was last looked at
-	beat    time.Duration
-	out     *deadlineWriter
+	caller    *caller
+	watch     *feed.Watch
+	seq       int64     // of the last event that was written or left out
+	checkedAt time.Time // when the caller's rights were last checked
+	heartbeat time.Duration
+	out       *deadlineWriter
 }
 
 func (s *Server) streamEvents(ctx context.Context, in *streamQuery) (_ *huma.StreamResponse, err error) {
@@ -86,51 +86,52 @@ func (s *Server) streamEvents(ctx context.Context, in *streamQuery) (_ *huma.Str
 	if err != nil {
 		return nil, err
 	}
-	if err := s.take(ctx, s.bounds.streams); err != nil {
+	if err := s.acquireSlot(ctx, s.bounds.streams); err != nil {
 		return nil, err
 	}
-	st := &stream{caller: c, watch: s.live.Watch(c.workspace, nounsFor(c.audience())), seq: seq, checked: time.Now(), beat: streamBeat}
+	st := &stream{
+		caller: c, watch: s.Live.Watch(c.workspace, nounsFor(c.audience())), seq: seq, checkedAt: time.Now(), heartbeat: streamHeartbeat,
+	}
 	head, err := st.watch.Head(ctx)
 	if err != nil {
 		st.watch.Close()
 		return nil, err
 	}
-	if !resumed || seq > head { // a number of another workspace's
+	if !resumed || seq > head { // seq is of another workspace
 		st.seq = head
 	}
 	return openapi.Stream(func(w http.ResponseWriter, r *http.Request) {
 		defer st.watch.Close()
 		w.Header().Set("Content-Type", "text/event-stream")
-		w.Header().Set("X-Accel-Buffering", "no") // a proxy would wait for more
-		st.out = &deadlineWriter{w: w, controller: http.NewResponseController(w), patience: streamPatience}
+		w.Header().Set("X-Accel-Buffering", "no") // keeps proxies from buffering
+		st.out = &deadlineWriter{w: w, controller: http.NewResponseController(w), writeTimeout: streamWriteTimeout}
 		if err := s.follow(r.Context(), st); err != nil && r.Context().Err() == nil {
-			s.log.InfoContext(r.Context(), "stream broke off", "err", err)
+			s.Log.InfoContext(r.Context(), "event stream failed", "err", err)
 		}
 	}), nil
 }
 
-// follow runs a stream until the reader goes away or may no longer read, the
-// stream has lasted long enough, or the service stops. The reader comes again
-// and goes on after the last id.
+// follow runs a stream until the client disconnects or loses its rights, the time limit is reached, or the
+// service stops. The client reconnects and resumes after the last id.
 func (s *Server) follow(ctx context.Context, st *stream) error {
 	first := streamReady{st.seq, "ready", streamRetry, streamReadyData{st.caller.workspace.String(), st.seq}}
-	if err := st.out.write(first.text()); err != nil {
+	if err := st.out.writeAndFlush(first.text()); err != nil {
 		return err
 	}
-	check, beat := time.NewTicker(recheckEvery), time.NewTicker(st.beat)
+	check, heartbeat := time.NewTicker(recheckEvery), time.NewTicker(st.heartbeat)
 	defer check.Stop()
-	defer beat.Stop()
+	defer heartbeat.Stop()
 	for {
 		more, err := s.writeMore(ctx, st)
 		if err != nil {
 			return err
 		}
-		if more { // perhaps all of it was left out
+		if more { // all events may have been left out, so a heartbeat may be due
 			select {
-			case <-s.ending:
+			case <-s.Ending:
 				return nil
-			case <-beat.C:
-				err = st.stillHere()
+			case <-heartbeat.C:
+				err = st.writeHeartbeat()
 			default:
 			}
 			if err != nil {
@@ -141,13 +142,13 @@ func (s *Server) follow(ctx context.Context, st *stream) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-s.ending:
+		case <-s.Ending:
 			return nil
 		case <-st.watch.Moved:
 		case <-check.C:
 			err = s.check(ctx, st)
-		case <-beat.C:
-			err = st.stillHere()
+		case <-heartbeat.C:
+			err = st.writeHeartbeat()
 		}
 		if err != nil {
 			return err
@@ -155,22 +156,21 @@ func (s *Server) follow(ctx context.Context, st *stream) error {
 	}
 }
 
-// stillHere takes the position along: what was left out need not be looked at
-// again.
-func (st *stream) stillHere() error {
-	return st.out.write(fmt.Appendf(nil, ": still here\nid: %d\n\n", st.seq))
+// writeHeartbeat sends a comment with the position as id, so that a client that resumes skips the events
+// that were left out.
+func (st *stream) writeHeartbeat() error {
+	return st.out.writeAndFlush(fmt.Appendf(nil, ": still here\nid: %d\n\n", st.seq))
 }
 
-// writeMore writes the next events. Of a page in which rights have changed
-// nothing is written before it is clear that they are not the caller's. more
-// is false if there were none.
+// writeMore writes the next page of events. If events of the page change rights, it checks the caller's
+// rights before it writes any. more is false if there were no events.
 func (s *Server) writeMore(ctx context.Context, st *stream) (more bool, err error) {
 	list, err := st.watch.After(ctx, st.seq)
 	if err != nil || len(list) == 0 {
 		return false, err
 	}
 	var page bytes.Buffer
-	rights := time.Since(st.checked) > recheckEvery // it is long since, for there is much to write
+	rights := time.Since(st.checkedAt) > recheckEvery // writing has taken long
 	for _, n := range list {
 		noun := events.NounOf(n.Kind)
 		rights = rights || noun.Rights
@@ -187,11 +187,11 @@ func (s *Server) writeMore(ctx context.Context, st *stream) (more bool, err erro
 	if page.Len() == 0 {
 		return true, nil
 	}
-	return true, st.out.write(page.Bytes())
+	return true, st.out.writeAndFlush(page.Bytes())
 }
 
-// check looks whether the caller is who they were when they were let in.
+// check checks the caller's rights again.
 func (s *Server) check(ctx context.Context, st *stream) error {
-	st.checked = time.Now()
+	st.checkedAt = time.Now()
 	return s.recheck(ctx, st.caller)
 }

@@ -23,18 +23,19 @@ import (
 	"svc/test/pgtest"
 )
 
-// A streamer is a server of one stream: that of a token which is good for as long
-// as its row is there.
+// A streamer serves one stream, of a token that is valid while its row exists.
 type streamer struct {
 	*httptest.Server
 	live  *feed.Feed
 	ended chan error
 }
 
-func newStreamer(t *testing.T, db *pgxpool.Pool, workspace events.ID, beat, patience time.Duration) *streamer {
+func newStreamer(t *testing.T, db *pgxpool.Pool, workspace events.ID, beat, writeTimeout time.Duration) *streamer {
 	t.Helper()
 	live := feed.New(db, slog.New(slog.DiscardHandler))
-	s := &Server{live: live, views: Views{ServiceAccounts: projections.ServiceAccounts{DB: db}}, log: slog.New(slog.DiscardHandler)}
+	s := &Server{Config: Config{
+		Live: live, Views: Views{ServiceAccounts: projections.ServiceAccounts{DB: db}}, Log: slog.New(slog.DiscardHandler),
+	}}
 	token := projections.ServiceToken{Workspace: workspace, Scopes: []events.Scope{events.ReadAPI}, Status: projections.TokenCurrent}
 	for _, sql := range []string{
 		`insert into workspaces values ($1, 'Acme', 'acme', now())`,
@@ -43,16 +44,16 @@ func newStreamer(t *testing.T, db *pgxpool.Pool, workspace events.ID, beat, pati
 		_, err := db.Exec(t.Context(), sql, workspace)
 		require.NoError(t, err)
 	}
-	found, err := s.views.ServiceAccounts.Tokens(t.Context(), []events.Fingerprint{{}})
+	found, err := s.Views.ServiceAccounts.Tokens(t.Context(), []events.Fingerprint{{}})
 	require.NoError(t, err)
 	require.Len(t, found, 1)
 	e := &streamer{live: live, ended: make(chan error, 1)}
-	e.Server = httptest.NewUnstartedServer(middleware.Traced(s.log, middleware.Limited(middleware.Limits{Time: streamLimit, Stream: true}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	e.Server = httptest.NewUnstartedServer(middleware.Traced(s.Log, middleware.Limited(middleware.Limits{Time: streamLimit, Stream: true}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx := r.Context()
 		st := &stream{
 			caller: &caller{workspace: workspace, token: &token, fingerprint: events.Fingerprint{}},
-			watch:  live.Watch(workspace, nounsFor(events.Everybody)), checked: time.Now(), beat: beat,
-			out: &deadlineWriter{w: w, controller: http.NewResponseController(w), patience: patience},
+			watch:  live.Watch(workspace, nounsFor(events.Everybody)), checkedAt: time.Now(), heartbeat: beat,
+			out: &deadlineWriter{w: w, controller: http.NewResponseController(w), writeTimeout: writeTimeout},
 		}
 		defer st.watch.Close()
 		_, err := st.watch.Head(ctx)
@@ -70,23 +71,22 @@ func newStreamer(t *testing.T, db *pgxpool.Pool, workspace events.ID, beat, pati
 	return e
 }
 
-func (e *streamer) over(t *testing.T) error {
+func (e *streamer) waitEnded(t *testing.T) error {
 	t.Helper()
 	select {
 	case err := <-e.ended:
 		return err
-	case <-time.After(most):
-		require.FailNow(t, "the stream goes on")
+	case <-time.After(testTimeout):
+		require.FailNow(t, "the stream has not ended")
 	}
 	return nil
 }
 
-// A sign of life takes the position along, so that what was left out is not
-// looked at again.
-func TestAStreamWithoutNewsShowsThatItIsThere(t *testing.T) {
+// A heartbeat has the position as its id.
+func TestIdleStreamSendsHeartbeats(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
-	e := newStreamer(t, db, events.NewID(epoch), time.Millisecond, most)
+	e := newStreamer(t, db, events.NewID(epoch), time.Millisecond, testTimeout)
 	res, err := e.Client().Get(e.URL)
 	require.NoError(t, err)
 	lines := bufio.NewScanner(res.Body)
@@ -99,10 +99,10 @@ func TestAStreamWithoutNewsShowsThatItIsThere(t *testing.T) {
 		}
 	}
 	require.NoError(t, res.Body.Close())
-	_ = e.over(t) // the caller has gone
+	_ = e.waitEnded(t) // the client has disconnected
 }
 
-func TestAReaderWhoTakesNothingIsCutOff(t *testing.T) {
+func TestStreamEndsWhenClientStopsReading(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
 	workspace := events.NewID(epoch)
@@ -111,30 +111,29 @@ func TestAReaderWhoTakesNothingIsCutOff(t *testing.T) {
 	require.NoError(t, err)
 	_, err = db.Exec(t.Context(), `insert into logs values ($1, 60000, now())`, workspace)
 	require.NoError(t, err)
-	e := newStreamer(t, db, workspace, most, 100*time.Millisecond)
+	e := newStreamer(t, db, workspace, testTimeout, 100*time.Millisecond)
 	conn, err := net.Dial("tcp", strings.TrimPrefix(e.URL, "http://"))
 	require.NoError(t, err)
 	defer conn.Close()
 	require.NoError(t, conn.(*net.TCPConn).SetReadBuffer(4<<10))
 	_, err = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
 	require.NoError(t, err)
-	require.ErrorContains(t, e.over(t), "timeout")
+	require.ErrorContains(t, e.waitEnded(t), "timeout")
 }
 
-// A stream that has much to tell looks after the caller meanwhile; and one with
-// nothing to tell does too.
-func TestAStreamEndsWithItsToken(t *testing.T) {
+// An idle stream checks the rights of its caller too.
+func TestStreamEndsWhenTokenIsRevoked(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
-	e := newStreamer(t, db, events.NewID(epoch), most, most)
+	e := newStreamer(t, db, events.NewID(epoch), testTimeout, testTimeout)
 	res, err := e.Client().Get(e.URL)
 	require.NoError(t, err)
 	defer res.Body.Close()
 	_, err = db.Exec(t.Context(), `update service_tokens set status = 'revoked'`)
 	require.NoError(t, err)
-	require.ErrorIs(t, e.over(t), errNoLonger)
+	require.ErrorIs(t, e.waitEnded(t), errRightsChanged)
 	text, err := io.ReadAll(res.Body)
-	require.NoError(t, err, "it ends in good order")
+	require.NoError(t, err, "it ends cleanly")
 	require.Contains(t, string(text), "event: ready\n")
 }
 

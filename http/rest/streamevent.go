@@ -10,32 +10,33 @@ import (
 
 	"svc/events"
 	"svc/events/feed"
+	"svc/http/openapi"
 )
 
-// What the stream says, as the description has it: the fields of a server-sent
-// event, its data decoded.
+// The events of the stream as the OpenAPI document describes them: the fields of a server-sent event, with
+// decoded data.
 type (
 	streamReady struct {
 		ID    int64           `json:"id" example:"4181"`
 		Event string          `json:"event" enum:"ready"`
-		Retry int             `json:"retry" doc:"Milliseconds to wait before coming again." example:"2000"`
+		Retry int             `json:"retry" doc:"Milliseconds to wait before reconnecting." example:"2000"`
 		Data  streamReadyData `json:"data"`
 	}
 	streamReadyData struct {
-		Workspace string `json:"workspace" format:"uuid" doc:"The workspace that the stream is about."`
-		Seq       int64  `json:"seq" doc:"The stream tells of the events after this one."`
+		Workspace string `json:"workspace" format:"uuid" doc:"The id of the workspace."`
+		Seq       int64  `json:"seq" doc:"The stream begins after this event."`
 	}
 
 	streamEvent struct {
 		ID    int64           `json:"id" example:"4182"`
-		Event streamKind      `json:"event" doc:"The name to listen for: the kind, as in data. Later versions may have more."`
+		Event streamKind      `json:"event" doc:"The event's name: its kind, as in data. Later versions may add kinds."`
 		Data  streamEventData `json:"data"`
 	}
 	streamEventData struct {
-		Seq    int64        `json:"seq" doc:"The number of the event in the workspace's log."`
-		At     timestamp    `json:"at"`
-		Kind   streamKind   `json:"kind"`
-		Target streamTarget `json:"target" doc:"What it happened to."`
+		Seq    int64             `json:"seq" doc:"The event's sequence number in the workspace's log."`
+		At     openapi.Timestamp `json:"at"`
+		Kind   streamKind        `json:"kind"`
+		Target streamTarget      `json:"target" doc:"What the event is about."`
 	}
 	streamTarget struct {
 		Type string `json:"type" example:"run"`
@@ -45,10 +46,10 @@ type (
 
 func newStreamEvent(n feed.News) streamEvent {
 	kind := streamKind(n.Kind)
-	return streamEvent{n.Seq, kind, streamEventData{n.Seq, at(n.At), kind, streamTarget{n.Target.Type, n.Target.ID.String()}}}
+	return streamEvent{n.Seq, kind, streamEventData{n.Seq, openapi.FormatTime(n.At), kind, streamTarget{n.Target.Type, n.Target.ID.String()}}}
 }
 
-// text is what is sent.
+// text returns the event as sent.
 func (e streamReady) text() []byte {
 	return fmt.Appendf(nil, "retry: %d\n\n%s", e.Retry, eventText(e.ID, e.Event, e.Data))
 }
@@ -58,15 +59,15 @@ func (e streamEvent) text() []byte { return eventText(e.ID, string(e.Event), e.D
 func eventText(id int64, event string, data any) []byte {
 	text, err := json.Marshal(data)
 	if err != nil {
-		panic(err) // texts and numbers
+		panic(err) // cannot happen: strings and numbers
 	}
 	return fmt.Appendf(nil, "id: %d\nevent: %s\ndata: %s\n\n", id, event, text)
 }
 
-// A streamKind is a kind of event that some caller is told of.
+// A streamKind is a kind of event that has an audience.
 type streamKind string
 
-// Schema lists them.
+// Schema lists the kinds.
 func (streamKind) Schema(huma.Registry) *huma.Schema {
 	s := &huma.Schema{Type: huma.TypeString, Examples: []any{exampleEvent.Event}}
 	for _, kind := range events.Kinds() {
@@ -77,23 +78,23 @@ func (streamKind) Schema(huma.Registry) *huma.Schema {
 	return s
 }
 
-// nounsFor lists the nouns whose events an audience is told of.
+// nounsFor returns the nouns whose events an audience receives.
 func nounsFor(a events.Audience) []string {
 	return events.NounsWhere(func(n events.Noun) bool { return n.Audience >= a })
 }
 
-// nounsOnlyFor lists those of which only an audience and the ones before it are told.
+// nounsOnlyFor lists, for the description, the nouns that an audience receives and wider ones do not.
 func nounsOnlyFor(a events.Audience) string {
 	list := events.NounsWhere(func(n events.Noun) bool { return n.Audience == a })
 	return "`" + strings.Join(list, ".*`, `") + ".*`"
 }
 
-// describeStream describes the answer of the stream, which is no JSON of ours.
+// describeStream describes the stream's response, which is not a JSON document.
 func describeStream(schemas huma.Registry) *huma.Response {
 	schema := func(t reflect.Type) *huma.Schema { return schemas.Schema(t, true, "") }
 	return &huma.Response{
-		Description: "Server-sent events, for as long as it goes well; described as a list of them, with their data decoded. " +
-			"The first, `ready`, says in which workspace the stream is and after which event it begins. As they are sent:\n\n```\n" +
+		Description: "Server-sent events, described here as a list with decoded data. The first event, `ready`, contains the workspace " +
+			"and the `seq` after which the stream begins. As sent:\n\n```\n" +
 			string(exampleReady.text()) + string(exampleEvent.text()) + "```\n",
 		Content: map[string]*huma.MediaType{"text/event-stream": {
 			Schema: &huma.Schema{Type: huma.TypeArray, Items: &huma.Schema{
@@ -104,9 +105,9 @@ func describeStream(schemas huma.Registry) *huma.Response {
 	}
 }
 
-// describeAudiences says who is told of what.
+// describeAudiences describes who receives which events.
 func describeAudiences() string {
-	return fmt.Sprintf("A token is told of %s; a member of %s as well; an Owner or Maintainer also of %s.",
+	return fmt.Sprintf("Tokens receive %s; members also %s; Owners and Maintainers also %s.",
 		nounsOnlyFor(events.Everybody), nounsOnlyFor(events.Members), nounsOnlyFor(events.Administrators))
 }
 

@@ -8,9 +8,8 @@ import (
 	"svc/events"
 )
 
-// A client listens for names, so it has to know them: every kind that there is
-// has somebody who is told of it, and is in the description.
-func TestEveryKindOfTheStreamIsDescribed(t *testing.T) {
+// Every kind of event has an audience and is in the description, because clients listen by name.
+func TestDescriptionHasEveryStreamKind(t *testing.T) {
 	doc := described(t)
 	items := doc.Get("paths./api/v1/events/stream.get.responses.200.content.text/event-stream.schema.items.oneOf")
 	require.Equal(t, `["#/components/schemas/StreamReady","#/components/schemas/StreamEvent"]`, items.Get("#.$ref").Raw)

@@ -11,8 +11,8 @@ import (
 	"svc/projections"
 )
 
-// What a newer build has written is shown by this one, which does not know it.
-func TestWhatANewerBuildWroteIsShown(t *testing.T) {
+// States that only a newer build knows are rendered as Unknown.
+func TestUnknownStatesOfNewerBuildAreShown(t *testing.T) {
 	t.Parallel()
 	r := projections.Run{Stage: len(events.Stages()), Status: events.RunInUnknownStage}
 	for range events.Stages() {

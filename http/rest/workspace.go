@@ -7,6 +7,7 @@ import (
 	"svc/commands"
 	"svc/events"
 	"svc/fault"
+	"svc/http/openapi"
 	"svc/projections"
 )
 
@@ -14,32 +15,32 @@ func (s *Server) workspaceRoutes() section {
 	acme := newWorkspace(exampleAcme, newYou(&person{
 		user: exampleAda.ID, member: exampleNo(4), name: "Ada Lind", role: events.Owner, approveLoops: true,
 	}, exampleAda.Name), exampleEvent.Data.Seq)
-	return section{tag: "Workspace", about: "What the workspace is called.", routes: []route{
+	return section{tag: "Workspace", about: "The workspace and the caller's membership.", routes: []route{
 		query(s.getWorkspace, route{
 			method: "GET", path: "/workspace", guard: people,
 			id: "getWorkspace", summary: "Get the workspace",
-			text:     "The name and slug of the workspace, and the caller's place in it.",
-			answered: acme,
+			text:            "Returns the workspace and the caller's membership in it.",
+			responseExample: acme,
 		}),
 		command((*workspaceChange).command, s.renameWorkspace, route{
 			method: "PATCH", path: "/workspace", guard: mayDo(events.ChangeWorkspace),
 			id: "renameWorkspace", summary: "Rename the workspace",
-			text:     "Gives the workspace another name, another slug, or both. The old slug is free for others at once.",
-			refuses:  []*fault.Fault{aggregates.ErrSlugTaken},
-			sent:     object{"name": acme.Name, "slug": acme.Slug},
-			answered: acme,
+			text:            "Changes the workspace's name, slug, or both. The old slug becomes available to others at once.",
+			refuses:         []*fault.Fault{aggregates.ErrSlugTaken},
+			requestExample:  object{"name": acme.Name, "slug": acme.Slug},
+			responseExample: acme,
 		}),
 	}}
 }
 
 type workspace struct {
-	ID        string    `json:"id" format:"uuid"`
-	Name      string    `json:"name" example:"Acme"`
-	Slug      string    `json:"slug" example:"acme"`
-	CreatedAt timestamp `json:"createdAt"`
-	YourRole  string    `json:"yourRole" enum:"Owner,Maintainer,Viewer,member"`
-	You       you       `json:"you"`
-	Seq       int64     `json:"seq" doc:"The number of an event that every list shows by now. Whoever reads lists afterwards, and follows the stream from it, misses nothing." example:"4182"`
+	ID        string            `json:"id" format:"uuid"`
+	Name      string            `json:"name" example:"Acme"`
+	Slug      string            `json:"slug" example:"acme"`
+	CreatedAt openapi.Timestamp `json:"createdAt"`
+	YourRole  string            `json:"yourRole" enum:"Owner,Maintainer,Viewer,member"`
+	You       you               `json:"you"`
+	Seq       int64             `json:"seq" doc:"The seq of an event that all lists already include. Read the lists, then stream events from this seq, to miss none." example:"4182"`
 }
 
 type you struct {
@@ -66,14 +67,11 @@ func (s *Server) getWorkspace(ctx context.Context, _ *struct{}) (*workspaceAnswe
 
 func (s *Server) workspace(ctx context.Context) (workspace, error) {
 	c := callerOf(ctx)
-	w, ok, err := s.views.Workspaces.Get(ctx, c.workspace)
-	switch {
-	case err != nil:
+	w, ok, err := s.Views.Workspaces.Get(ctx, c.workspace)
+	if err := checkFound(ok, err, fault.ErrTenantNotFound); err != nil {
 		return workspace{}, err
-	case !ok:
-		return workspace{}, fault.ErrTenantNotFound
 	}
-	position, err := s.views.Workspaces.Position(ctx, c.workspace)
+	position, err := s.Views.Workspaces.Position(ctx, c.workspace)
 	if err != nil {
 		return workspace{}, err
 	}
@@ -81,7 +79,7 @@ func (s *Server) workspace(ctx context.Context) (workspace, error) {
 }
 
 func newWorkspace(w projections.Workspace, yours you, position int64) workspace {
-	return workspace{w.ID.String(), w.Name, w.Slug, at(w.CreatedAt), yours.Role, yours, position}
+	return workspace{w.ID.String(), w.Name, w.Slug, openapi.FormatTime(w.CreatedAt), yours.Role, yours, position}
 }
 
 type workspaceChange struct {
@@ -102,7 +100,7 @@ func (in *workspaceChange) command(c *caller, _ events.ID) (commands.RenameWorks
 }
 
 func (s *Server) renameWorkspace(ctx context.Context, _ *workspaceChange, rename commands.RenameWorkspace) (*renameAnswer, error) {
-	done, err := s.commands.RenameWorkspace(ctx, rename)
+	done, err := s.Commands.RenameWorkspace(ctx, rename)
 	if err != nil {
 		return nil, err
 	}

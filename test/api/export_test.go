@@ -48,7 +48,7 @@ func testExports(t *testing.T, s *site) {
 			<-time.After(rightsCheckedEvery) // the service waits for its reader meanwhile
 			read, err := io.Copy(io.Discard, body)
 			require.ErrorIs(t, err, io.ErrUnexpectedEOF, "%s: %d of %d bytes", c.who, read, len(whole.body))
-			v.says(t, "export ended: the reader's rights have changed")
+			v.says(t, "export ended: the caller's rights have changed")
 		}
 	})
 }

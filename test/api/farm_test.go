@@ -115,7 +115,7 @@ func testFarm(t *testing.T, s *site) {
 		}
 		v.ask(t, "mia@acme", "POST /api/v1/farm/jobs", job(16)).is(t, "201")
 		refused := v.ask(t, "mia@acme", "POST /api/v1/farm/jobs", job(17)).is(t, "422 validation_failed")
-		require.Equal(t, []any{"must have 512 KiB or less together"}, refused.at(t, "details.secrets"))
+		require.Equal(t, []any{"must total 512 KiB or less"}, refused.at(t, "details.secrets"))
 	})
 	t.Run("revoked it opens nothing", func(t *testing.T) {
 		other := s.serve(t, database)

@@ -14,7 +14,7 @@ type step struct {
 	icon, text string
 	notes      []string // what somebody or something wrote
 	by         string   // the person; "" for the service itself
-	event      client.RunEvent
+	event      client.EventRecord
 }
 
 // occurrence has of an event of a run what a person is told.
@@ -28,7 +28,7 @@ type occurrence struct {
 
 // newOccurrence reads what is known of an event: nothing if it is of a newer version of the
 // service, whose kind is said all the same.
-func newOccurrence(e client.RunEvent) occurrence {
+func newOccurrence(e client.EventRecord) occurrence {
 	var o occurrence
 	if data, err := json.Marshal(e.Data); err != nil || json.Unmarshal(data, &o) != nil {
 		return occurrence{}
@@ -46,7 +46,7 @@ func who(a client.AuditActor) string {
 
 // history says what happened, in the order of list. What only machines care for is left
 // out: the timeline and the resources have it.
-func history(list []client.RunEvent) (out []step) {
+func history(list []client.EventRecord) (out []step) {
 	for _, e := range list {
 		s, ok := newOccurrence(e).step(e.Kind)
 		if !ok {

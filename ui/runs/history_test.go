@@ -12,7 +12,7 @@ func TestHistoryIsSaidInWords(t *testing.T) {
 	name := "Mia Torres"
 	person := client.AuditActor{Type: "user", Name: "mia@acme.example", DisplayName: &name}
 	loop := client.AuditActor{Type: "system", Name: "loop"}
-	list := history([]client.RunEvent{
+	list := history([]client.EventRecord{
 		{Kind: "run.of_tomorrow", Actor: loop, Data: "not an object"},
 		{Kind: "decision.answered", Actor: person, Data: map[string]any{"action": "request_changes", "note": "<b>Keep it.</b>"}},
 		{Kind: "run.plan_recorded", Actor: loop, Data: map[string]any{"summary": "Escape it.", "steps": []string{"Test", "Change"}}},

@@ -14,7 +14,7 @@ import (
 // one is what the page of a run shows.
 type one struct {
 	client.RunDetail
-	Past   []client.RunEvent // a page of what happened, the newest first
+	Past   []client.EventRecord // a page of what happened, the newest first
 	Newest bool              // no page comes before it
 	Older  string            // the cursor that leads to the page after it, "" if there is none
 	Turned bool              // to that page, just now

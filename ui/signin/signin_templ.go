@@ -71,7 +71,7 @@ func view(v *page.Visit, ways client.Ways) templ.Component {
 				}
 			}
 		} else {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 6, "<h1>Sign-in came to nothing</h1><p class=\"muted\">Nothing has changed, and you are not signed in.</p>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 6, "<h1>Sign-in failed</h1><p class=\"muted\">Nothing has changed, and you are not signed in.</p>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -23,7 +23,7 @@ import (
 	"svc/test/pgtest"
 )
 
-// A logger has a job, whose log grows, and a server of it.
+// A logger is a server with one job and its log.
 type logger struct {
 	*Server
 	t         *testing.T
@@ -46,10 +46,10 @@ func newLogger(t *testing.T) *logger {
 	l := &logger{t: t, db: db, workspace: events.NewID(epoch), job: events.NewID(epoch)}
 	l.store = store.New(db, projections.Inline(), func(events.ID, int64) {})
 	t.Cleanup(l.store.Close)
-	l.Server = &Server{
-		views: Views{Jobs: projections.Jobs{DB: db}, ServiceAccounts: projections.ServiceAccounts{DB: db}},
-		farm:  Farm{Logs: logs}, log: slog.New(slog.DiscardHandler), ending: make(chan struct{}), now: func() time.Time { return epoch },
-	}
+	l.Server = &Server{Config: Config{
+		Views: Views{Jobs: projections.Jobs{DB: db}, ServiceAccounts: projections.ServiceAccounts{DB: db}},
+		Farm:  Farm{Logs: logs}, Log: slog.New(slog.DiscardHandler), Ending: make(chan struct{}), Now: func() time.Time { return epoch },
+	}}
 	_, err := db.Exec(t.Context(), `insert into workspaces values ($1, 'Acme', 'acme', now())`, l.workspace)
 	require.NoError(t, err)
 	_, err = db.Exec(t.Context(), `
@@ -58,12 +58,12 @@ func newLogger(t *testing.T) *logger {
 	token := projections.ServiceToken{Workspace: l.workspace, Scopes: []events.Scope{events.ReadAPI}, Status: projections.TokenCurrent}
 	l.caller = &caller{workspace: l.workspace, token: &token}
 	spec := exampleJobSpec()
-	l.happens(events.JobSubmitted{Spec: spec, Requirement: spec.Required().Key(), ExpiresAt: epoch.Add(time.Hour)})
+	l.append(events.JobSubmitted{Spec: spec, Requirement: spec.Required().Key(), ExpiresAt: epoch.Add(time.Hour)})
 	return l
 }
 
-// happens lets something happen to the job.
-func (l *logger) happens(list ...events.Event) {
+// append appends events to the job.
+func (l *logger) append(list ...events.Event) {
 	l.t.Helper()
 	_, err := l.store.Append(l.t.Context(), &events.Commit{
 		Workspace: l.workspace, Envelope: events.Envelope{Actor: events.Actor{Type: events.BySystem}, Origin: events.FromFarm}, At: epoch,
@@ -73,24 +73,24 @@ func (l *logger) happens(list ...events.Event) {
 	l.version += len(list)
 }
 
-// leased gives the job to a runner, as so many attempts.
-func (l *logger) leased(epoch, attempt int) {
-	l.happens(events.JobLeased{Epoch: epoch, Attempt: attempt, Runner: events.ID{1}, RunnerName: "builder-1"}, events.JobAccepted{Epoch: epoch})
+// lease assigns the job to a runner.
+func (l *logger) lease(epoch, attempt int) {
+	l.append(events.JobLeased{Epoch: epoch, Attempt: attempt, Runner: events.ID{1}, RunnerName: "builder-1"}, events.JobAccepted{Epoch: epoch})
 }
 
-// writes adds to the log of an epoch.
-func (l *logger) writes(epoch, from int, text string) {
+// writeLog appends to the log of an epoch.
+func (l *logger) writeLog(epoch, from int, text string) {
 	l.t.Helper()
 	_, err := l.db.Exec(l.t.Context(), `insert into job_logs values ($1, $2, $3, $4, $5, $6)`, l.workspace, l.job, epoch, from, exampleAt(0), []byte(text))
 	require.NoError(l.t, err)
-	l.farm.Logs.Moved(l.workspace, l.job)
+	l.Farm.Logs.Moved(l.workspace, l.job)
 }
 
 func (l *logger) sealed(epoch int, bytes int64) events.Event {
 	return events.JobLogSealed{Epoch: epoch, Bytes: bytes, Chunks: 1, Integrity: "verified"}
 }
 
-// read answers a log as text, as a request for it would be.
+// read returns the response to a log request.
 func (l *logger) read(q logQuery) *http.Response {
 	l.t.Helper()
 	job, err := l.findJob(context.WithValue(l.t.Context(), callerKey{}, l.caller), l.job.String())
@@ -98,9 +98,9 @@ func (l *logger) read(q logQuery) *http.Response {
 	part, err := l.logPart(l.t.Context(), job, q.Attempt)
 	require.NoError(l.t, err)
 	part.from = min(q.From, part.size)
-	part.narrow(q.Range)
+	part.applyRange(q.Range)
 	w := httptest.NewRecorder()
-	out := &deadlineWriter{w: w, controller: http.NewResponseController(deadlines{w}), patience: time.Minute}
+	out := &deadlineWriter{w: w, controller: http.NewResponseController(deadlines{w}), writeTimeout: time.Minute}
 	require.NoError(l.t, l.sendLog(l.t.Context(), out, part, &q))
 	return w.Result()
 }
@@ -112,19 +112,19 @@ func body(t *testing.T, r *http.Response) string {
 	return string(text)
 }
 
-func TestALogIsReadWholeAndInPart(t *testing.T) {
+func TestReadLogWholeAndInPart(t *testing.T) {
 	t.Parallel()
 	l := newLogger(t)
 	none := l.read(logQuery{Format: "text"})
 	require.Empty(t, body(t, none))
 	require.Equal(t, "false", none.Header.Get("X-Svc-Log-Complete"))
 
-	l.leased(1, 1)
-	l.writes(1, 0, "of the first\n")
-	l.happens(events.JobLeaseExpired{Epoch: 1}, events.JobRequeued{Epoch: 1, Reason: "lease_expired", NotBefore: epoch}, l.sealed(1, 13))
-	l.leased(2, 2)
-	l.writes(2, 0, "one\n")
-	l.writes(2, 4, "two é\n")
+	l.lease(1, 1)
+	l.writeLog(1, 0, "of the first\n")
+	l.append(events.JobLeaseExpired{Epoch: 1}, events.JobRequeued{Epoch: 1, Reason: "lease_expired", NotBefore: epoch}, l.sealed(1, 13))
+	l.lease(2, 2)
+	l.writeLog(2, 0, "one\n")
+	l.writeLog(2, 4, "two é\n")
 	require.Equal(t, "of the first\n", body(t, l.read(logQuery{Format: "text", Attempt: 1})))
 	require.Equal(t, "true", l.read(logQuery{Format: "text", Attempt: 1}).Header.Get("X-Svc-Log-Complete"))
 	whole := l.read(logQuery{Format: "text"})
@@ -142,21 +142,21 @@ func TestALogIsReadWholeAndInPart(t *testing.T) {
 {"offset":4,"at":"`+exampleTime+`","text":"two é"}
 `, body(t, l.read(logQuery{Format: "ndjson"})))
 
-	l.happens(events.JobFinished{Epoch: 2, Seq: 3, Outcome: events.JobSucceeded, Reported: "succeeded"}, l.sealed(2, 11))
+	l.append(events.JobFinished{Epoch: 2, Seq: 3, Outcome: events.JobSucceeded, Reported: "succeeded"}, l.sealed(2, 11))
 	require.Equal(t, "bytes 0-3/11", l.read(logQuery{Format: "text", Range: "bytes=0-3"}).Header.Get("Content-Range"))
 	_, err := attemptOf(projections.Job{Attempts: []projections.JobAttempt{{Attempt: 1}}}, 2)
 	require.ErrorIs(t, err, errNoAttempt)
 }
 
-// follow runs a stream and returns what it said when it has ended.
-func (l *logger) follow(ctx context.Context, st *logStream) (said func() (string, error)) {
+// follow starts a stream; the returned function waits for its end and returns its output.
+func (l *logger) follow(ctx context.Context, st *logStream) (wait func() (string, error)) {
 	w, ended := httptest.NewRecorder(), make(chan error, 1)
-	st.caller, st.job, st.checked = l.caller, l.job, time.Now()
-	st.pieces = l.farm.Logs.Watch(l.workspace, l.job)
-	st.out = &deadlineWriter{w: w, controller: http.NewResponseController(deadlines{w}), patience: time.Minute}
+	st.caller, st.job, st.checkedAt = l.caller, l.job, time.Now()
+	st.chunks = l.Farm.Logs.Watch(l.workspace, l.job)
+	st.out = &deadlineWriter{w: w, controller: http.NewResponseController(deadlines{w}), writeTimeout: time.Minute}
 	go func() { ended <- l.followLog(ctx, st) }()
 	return func() (string, error) {
-		defer st.pieces.Close()
+		defer st.chunks.Close()
 		select {
 		case err := <-ended:
 			return w.Body.String(), err
@@ -166,17 +166,16 @@ func (l *logger) follow(ctx context.Context, st *logStream) (said func() (string
 	}
 }
 
-// A stream that begins while the job waits has all that it then writes, however its
-// characters are cut, and ends with it.
-func TestALogIsFollowedToItsEnd(t *testing.T) {
+// A stream of a queued job has its whole log, with no character split, and ends with it.
+func TestLogStreamFollowsToEnd(t *testing.T) {
 	t.Parallel()
 	l := newLogger(t)
-	said := l.follow(t.Context(), &logStream{})
-	l.leased(1, 1)
-	l.writes(1, 0, "one\ntw\xc3")
-	l.writes(1, 7, "\xa9\n")
-	l.happens(events.JobFinished{Epoch: 1, Seq: 3, Outcome: events.JobFailed, Reported: "failed"}, l.sealed(1, 9))
-	text, err := said()
+	wait := l.follow(t.Context(), &logStream{})
+	l.lease(1, 1)
+	l.writeLog(1, 0, "one\ntw\xc3")
+	l.writeLog(1, 7, "\xa9\n")
+	l.append(events.JobFinished{Epoch: 1, Seq: 3, Outcome: events.JobFailed, Reported: "failed"}, l.sealed(1, 9))
+	text, err := wait()
 	require.NoError(t, err)
 	require.Contains(t, strings.ReplaceAll(text, "\\n", ""), "one")
 	require.NotContains(t, text, "\ufffd")
@@ -188,39 +187,39 @@ func TestALogIsFollowedToItsEnd(t *testing.T) {
 	require.NotContains(t, again, "one")
 }
 
-func TestALogStreamEndsWithTheRights(t *testing.T) {
+func TestLogStreamEndsWhenRightsChange(t *testing.T) {
 	t.Parallel()
 	l := newLogger(t)
-	said := l.follow(t.Context(), &logStream{})
+	wait := l.follow(t.Context(), &logStream{})
 	_, err := l.db.Exec(t.Context(), `update service_tokens set status = 'revoked'`)
 	require.NoError(t, err)
-	_, err = said()
-	require.ErrorIs(t, err, errNoLonger)
+	_, err = wait()
+	require.ErrorIs(t, err, errRightsChanged)
 
 	l = newLogger(t)
-	said = l.follow(t.Context(), &logStream{})
-	l.happens(events.JobCancelled{Reason: "superseded"})
-	text, err := said()
+	wait = l.follow(t.Context(), &logStream{})
+	l.append(events.JobCancelled{Reason: "superseded"})
+	text, err := wait()
 	require.NoError(t, err)
 	require.Contains(t, text, `event: end`+"\n"+`data: {"attempt":0,"bytes":0,"integrity":"","state":"cancelled"}`, "no runner ever had it")
 	_, err = l.findJob(context.WithValue(t.Context(), callerKey{}, &caller{workspace: events.NewID(epoch)}), l.job.String())
 	require.ErrorIs(t, err, aggregates.ErrNoJob, "of another workspace")
 }
 
-// A log that was removed is not one of which nothing was written, whoever asks how.
-func TestALogThatWasRemoved(t *testing.T) {
+// A removed log is an error, not an empty log, both when read and when followed.
+func TestRemovedLogIsRefused(t *testing.T) {
 	t.Parallel()
 	l := newLogger(t)
-	l.leased(1, 1)
-	l.writes(1, 0, "one\n")
-	l.writes(1, 4, "two\n")
-	l.happens(events.JobFinished{Epoch: 1, Seq: 3, Outcome: events.JobSucceeded, Reported: "succeeded"}, l.sealed(1, 8))
+	l.lease(1, 1)
+	l.writeLog(1, 0, "one\n")
+	l.writeLog(1, 4, "two\n")
+	l.append(events.JobFinished{Epoch: 1, Seq: 3, Outcome: events.JobSucceeded, Reported: "succeeded"}, l.sealed(1, 8))
 	ask := func() (read, follow error) {
 		job, err := l.findJob(context.WithValue(t.Context(), callerKey{}, l.caller), l.job.String())
 		require.NoError(t, err)
 		_, read = l.logPart(t.Context(), job, 0)
 		for _, epoch := range []int{0, 1} {
-			follow = l.mayFollow(t.Context(), job, 0, epoch)
+			follow = l.checkFollow(t.Context(), job, 0, epoch)
 			require.Equal(t, read, follow)
 		}
 		return read, follow
@@ -230,10 +229,10 @@ func TestALogThatWasRemoved(t *testing.T) {
 	for _, at := range []int{4, 0} { // the end goes first
 		_, err := l.db.Exec(t.Context(), `delete from job_logs where job_id = $1 and from_byte = $2`, l.job, at)
 		require.NoError(t, err)
-		l.farm.LogDays = 0
+		l.Farm.LogDays = 0
 		read, _ = ask()
 		require.ErrorIs(t, read, errLogRemoved)
-		l.farm.LogDays = 30
+		l.Farm.LogDays = 30
 		read, _ = ask()
 		require.Equal(t, 410, fault.As(read).Kind.Status())
 		require.Equal(t, "This log was removed: logs of jobs are kept for 30 days.", fault.As(read).Message)
@@ -241,7 +240,7 @@ func TestALogThatWasRemoved(t *testing.T) {
 	}
 }
 
-func TestWhereALogStreamGoesOn(t *testing.T) {
+func TestLogStreamLastEventID(t *testing.T) {
 	for text, ok := range map[string]bool{"": true, "1:0": true, "3:18233": true, "18233": false, "1:": false, ":1": false, "a:b": false, "-1:2": false, "1:-2": false} {
 		_, _, err := (&logStreamQuery{LastEventID: text}).after()
 		require.Equal(t, ok, err == nil, text)

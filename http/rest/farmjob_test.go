@@ -9,8 +9,8 @@ import (
 	"svc/projections"
 )
 
-// A job that was lost says why, and so does each attempt that came to no end.
-func TestALostJobSaysWhy(t *testing.T) {
+// A lost job and its unfinished attempts have reasons.
+func TestLostJobHasReason(t *testing.T) {
 	j := exampleQueuedJob()
 	j.State, j.Epoch, j.Attempt = events.JobIsLost, 2, 2
 	j.Attempts = []projections.JobAttempt{

@@ -1,0 +1,41 @@
+package rest
+
+import (
+	"context"
+	"slices"
+
+	"svc/events"
+	"svc/projections"
+)
+
+// withDisplayNames returns the answers' form of records, with the current names and pictures of actors
+// that are people.
+func (s *Server) withDisplayNames(ctx context.Context, records []projections.AuditRecord) ([]AuditRecord, error) {
+	list, stored := make([]AuditRecord, len(records)), make([]events.Record, len(records))
+	for i, r := range records {
+		list[i], stored[i] = newAuditRecord(r), r.Record
+	}
+	profiles, err := s.actorProfiles(ctx, stored)
+	if err != nil {
+		return nil, err
+	}
+	for i, r := range records {
+		p := profiles[r.Actor.ID]
+		list[i].Actor.DisplayName, list[i].Actor.AvatarURL = p.Name, p.AvatarURL
+	}
+	return list, nil
+}
+
+// actorProfiles returns the profiles of the people among the actors of records, by user id.
+func (s *Server) actorProfiles(ctx context.Context, records []events.Record) (map[events.ID]projections.Profile, error) {
+	var ids []events.ID
+	for _, r := range records {
+		if r.Actor.Type == events.ByUser && !slices.Contains(ids, r.Actor.ID) {
+			ids = append(ids, r.Actor.ID)
+		}
+	}
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	return s.Views.Users.Profiles(ctx, ids)
+}

@@ -1,0 +1,251 @@
+package rest
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"svc/aggregates"
+	"svc/events"
+	"svc/http/openapi"
+	"svc/projections"
+)
+
+// A FarmJob is a job in lists and in the answers to submissions and cancellations.
+type FarmJob struct {
+	ID            string             `json:"id" format:"uuid"`
+	Name          string             `json:"name" example:"unit tests"`
+	State         events.JobState    `json:"state" enum:"queued,leased,running,cancelling,succeeded,failed,cancelled,timed_out,lost,expired" doc:"leased: assigned to a runner that has not started it. lost: no runner finished it. expired: no runner took it in time."`
+	WaitingReason waitingReason      `json:"waitingReason" doc:"Why it waits; null if it does not wait or is about to be assigned."`
+	Position      *int               `json:"position" nullable:"true" doc:"Its position, from 1, among queued jobs with the same requirements; null in lists and for jobs that are not queued."`
+	Priority      string             `json:"priority" enum:"low,normal,high"`
+	Attempt       int                `json:"attempt"`
+	MaxAttempts   int                `json:"maxAttempts"`
+	Epoch         int                `json:"epoch" doc:"Number of times it was assigned to a runner."`
+	Stalled       bool               `json:"stalled" doc:"Whether its runner has been silent for 30 seconds."`
+	Runner        *jobRunner         `json:"runner" doc:"The current or last runner; null if it was never assigned."`
+	Repo          *jobRepoName       `json:"repo"`
+	SubmittedBy   string             `json:"submittedBy" example:"service:ci-bot"`
+	SubmittedAt   openapi.Timestamp  `json:"submittedAt"`
+	QueuedAt      openapi.Timestamp  `json:"queuedAt" doc:"When it was last queued."`
+	StartedAt     *openapi.Timestamp `json:"startedAt" nullable:"true"`
+	FinishedAt    *openapi.Timestamp `json:"finishedAt" nullable:"true"`
+	Outcome       jobOutcome         `json:"outcome" doc:"The final state; null until then."`
+	Reason        string             `json:"reason" doc:"Why it ended this way, if the exit code does not say." example:"artifact_missing"`
+	ExitCode      *int               `json:"exitCode" nullable:"true"`
+	Log           jobLog             `json:"log"`
+	Artifacts     jobArtifacts       `json:"artifacts"`
+	Cancel        *jobCancel         `json:"cancel" doc:"The cancellation; null if it was not cancelled."`
+}
+
+type jobRunner struct {
+	_    struct{} `nullable:"true"`
+	ID   string   `json:"id" format:"uuid"`
+	Name string   `json:"name" example:"builder-1"`
+}
+
+type jobRepoName struct {
+	_    struct{} `nullable:"true"`
+	ID   string   `json:"id" format:"uuid"`
+	Name string   `json:"name" example:"acme/web"`
+}
+
+type jobLog struct {
+	Bytes     int64  `json:"bytes" doc:"Size of the last attempt's log so far."`
+	Complete  bool   `json:"complete" doc:"Whether the log is final."`
+	Truncated bool   `json:"truncated" doc:"Whether the job wrote more than the limit."`
+	Integrity string `json:"integrity" enum:",verified,mismatch,incomplete" doc:"Whether the stored log matches the runner's checksum; empty until it is complete."`
+}
+
+type jobArtifacts struct {
+	State string `json:"state" enum:"none,awaiting,partial,complete,abandoned" doc:"An upload is abandoned an hour after the job's end. A succeeded job fails if its required artifacts are missing by then."`
+	Count int    `json:"count" doc:"Number of stored files."`
+	Bytes int64  `json:"bytes" doc:"Total size of the stored files."`
+}
+
+type jobCancel struct {
+	_        struct{}           `nullable:"true"`
+	By       string             `json:"by" example:"ada@acme.example"`
+	Reason   string             `json:"reason" example:"superseded"`
+	At       openapi.Timestamp  `json:"at"`
+	Deadline *openapi.Timestamp `json:"deadline" nullable:"true" doc:"When it is cancelled at the latest; null if it was queued."`
+	Grace    *int               `json:"graceSeconds" nullable:"true" doc:"Seconds that it had to end by itself; null if it was queued."`
+	Forced   bool               `json:"forced" doc:"Whether it was ended without confirmation by its runner."`
+}
+
+func newJob(j projections.Job, waits string, position *int) FarmJob {
+	out := FarmJob{
+		ID: j.ID.String(), Name: j.Name, State: j.State, WaitingReason: waitingReason(waits), Position: position, Priority: j.Priority,
+		Attempt: j.Attempt, MaxAttempts: j.MaxAttempts, Epoch: j.Epoch, SubmittedBy: j.SubmittedBy.Name,
+		SubmittedAt: openapi.FormatTime(j.SubmittedAt), QueuedAt: openapi.FormatTime(j.QueuedAt),
+		StartedAt: openapi.FormatOptionalTime(j.StartedAt), FinishedAt: openapi.FormatOptionalTime(j.FinishedAt),
+		Artifacts: jobArtifacts{j.Artifacts.State, j.Artifacts.Count, j.Artifacts.Bytes},
+	}
+	if j.Runner != nil {
+		out.Runner = &jobRunner{ID: j.Runner.String(), Name: j.RunnerName}
+	}
+	if j.Repo != nil {
+		out.Repo = &jobRepoName{ID: j.Repo.String(), Name: j.RepoName}
+	}
+	if j.State.Final() {
+		out.Outcome = jobOutcome(j.State)
+	}
+	if o := j.Outcome; o != nil {
+		out.Reason, out.ExitCode, out.Log.Truncated = o.Reason, o.ExitCode, o.LogTruncated
+	}
+	if n := len(j.Attempts); n > 0 && j.State == events.JobIsLost {
+		out.Reason, out.Log.Truncated = j.Attempts[n-1].Reason, logTruncated(j.Attempts[n-1])
+	}
+	if n := len(j.Attempts); n > 0 && j.Attempts[n-1].Log != nil {
+		sealed := j.Attempts[n-1].Log
+		out.Log.Bytes, out.Log.Complete, out.Log.Integrity = sealed.Bytes, true, sealed.Integrity
+	}
+	if n := len(j.Attempts); n == 0 && j.State.Final() {
+		out.Log.Complete = true
+	}
+	if c := j.Cancel; c != nil {
+		out.Cancel = &jobCancel{
+			By: c.By.Name, Reason: c.Reason, At: openapi.FormatTime(c.At), Deadline: formatNonZero(c.Deadline), Forced: c.Forced,
+		}
+		if !c.Deadline.IsZero() {
+			out.Cancel.Grace = new(int((c.Deadline.Sub(c.At) - aggregates.ForceAfter).Seconds()))
+		}
+	}
+	return out
+}
+
+// Enums that are null when empty.
+type (
+	waitingReason string
+	jobOutcome    string
+)
+
+// MarshalJSON writes null for "".
+func (r waitingReason) MarshalJSON() ([]byte, error) { return stringOrNull(string(r)) }
+
+// MarshalJSON writes null for "".
+func (o jobOutcome) MarshalJSON() ([]byte, error) { return stringOrNull(string(o)) }
+
+func stringOrNull(s string) ([]byte, error) {
+	if s == "" {
+		return []byte("null"), nil
+	}
+	return json.Marshal(s)
+}
+
+// Schema lists the reasons.
+func (waitingReason) Schema(huma.Registry) *huma.Schema {
+	return &huma.Schema{Type: huma.TypeString, Nullable: true, Enum: []any{
+		projections.WaitsForRunner, projections.WaitsForSlot, projections.WaitsForDrained, projections.WaitsForRest,
+		projections.WaitsForConcurrency, projections.WaitsForTime, nil,
+	}}
+}
+
+// Schema lists the outcomes.
+func (jobOutcome) Schema(huma.Registry) *huma.Schema {
+	s := &huma.Schema{Type: huma.TypeString, Nullable: true}
+	for _, state := range events.JobStates() {
+		if state.Final() {
+			s.Enum = append(s.Enum, state)
+		}
+	}
+	s.Enum = append(s.Enum, nil)
+	return s
+}
+
+func formatNonZero(t time.Time) *openapi.Timestamp {
+	if t.IsZero() {
+		return nil
+	}
+	return openapi.FormatOptionalTime(&t)
+}
+
+// A jobDetail is the answer to a request for one job.
+type jobDetail struct {
+	FarmJob
+	Spec      jobSpec            `json:"spec" doc:"The submitted spec with defaults filled in."`
+	Steps     []jobStep          `json:"steps" nullable:"false" doc:"The steps of the last attempt."`
+	Attempts  []jobAttempt       `json:"attempts" nullable:"false" doc:"All attempts, oldest first."`
+	NotBefore *openapi.Timestamp `json:"notBefore" nullable:"true" doc:"If it is queued: the time before which it is not assigned to a runner."`
+	ExpiresAt openapi.Timestamp  `json:"expiresAt" doc:"When it expires if no runner has taken it."`
+	Usage     *jobUsage          `json:"usage" doc:"Its resource usage; null if unknown."`
+}
+
+// A jobUsage is the resource usage of a job.
+type jobUsage struct {
+	_        struct{} `nullable:"true"`
+	CPUMs    int64    `json:"cpuMs" doc:"CPU time so far, in milliseconds."`
+	RSSBytes int64    `json:"rssBytes" doc:"Current memory; for a finished job, its peak."`
+}
+
+type jobStep struct {
+	Name       string             `json:"name" example:"test"`
+	Status     string             `json:"status" enum:"pending,running,succeeded,failed,cancelled,timed_out"`
+	StartedAt  *openapi.Timestamp `json:"startedAt" nullable:"true" doc:"By the runner's clock."`
+	FinishedAt *openapi.Timestamp `json:"finishedAt" nullable:"true"`
+	ExitCode   *int               `json:"exitCode" nullable:"true"`
+}
+
+type jobAttempt struct {
+	Epoch     int                `json:"epoch"`
+	Attempt   int                `json:"attempt" doc:"The attempt's number. An attempt after a declined one has the same number."`
+	Runner    jobRunner          `json:"runner"`
+	LeasedAt  openapi.Timestamp  `json:"leasedAt"`
+	StartedAt *openapi.Timestamp `json:"startedAt" nullable:"true"`
+	EndedAt   *openapi.Timestamp `json:"endedAt" nullable:"true"`
+	Ended     string             `json:"ended" enum:",declined,lease_expired,infra,succeeded,failed,cancelled,timed_out,lost" doc:"How it ended; empty while it runs."`
+	Reason    string             `json:"reason" doc:"Why it was declined or not finished, as reported by the runner if it gave a reason." example:"sandbox_failed"`
+	Steps     []jobStep          `json:"steps" nullable:"false"`
+	Log       jobLog             `json:"log"`
+}
+
+func newJobDetail(one FarmJob, j projections.Job, spec events.JobSpec) jobDetail {
+	out := jobDetail{FarmJob: one, Spec: newJobSpec(spec), Attempts: []jobAttempt{}, ExpiresAt: openapi.FormatTime(j.ExpiresAt)}
+	for _, a := range j.Attempts {
+		out.Attempts = append(out.Attempts, newJobAttempt(a, spec))
+	}
+	if n := len(out.Attempts); n > 0 {
+		out.Steps = out.Attempts[n-1].Steps
+	} else {
+		out.Steps = newJobSteps(spec, nil)
+	}
+	if j.State == events.JobQueued {
+		out.NotBefore = openapi.FormatOptionalTime(&j.NotBefore)
+	}
+	if o := j.Outcome; o != nil {
+		out.Usage = &jobUsage{CPUMs: o.CPUMs, RSSBytes: o.MaxRSSBytes}
+	}
+	return out
+}
+
+func newJobAttempt(a projections.JobAttempt, spec events.JobSpec) jobAttempt {
+	out := jobAttempt{
+		Epoch: a.Epoch, Attempt: a.Attempt, Runner: jobRunner{ID: a.Runner.String(), Name: a.RunnerName},
+		LeasedAt:  openapi.FormatTime(a.LeasedAt),
+		StartedAt: openapi.FormatOptionalTime(a.StartedAt), EndedAt: openapi.FormatOptionalTime(a.EndedAt),
+		Ended: a.Ended, Reason: a.Reason, Steps: newJobSteps(spec, a.Steps),
+	}
+	if a.Log != nil {
+		out.Log = jobLog{Bytes: a.Log.Bytes, Complete: true, Truncated: logTruncated(a), Integrity: a.Log.Integrity}
+	}
+	return out
+}
+
+// logTruncated reports whether the runner of an unfinished attempt reported a truncated log.
+func logTruncated(a projections.JobAttempt) bool { return a.Sent != nil && a.Sent.Truncated }
+
+// newJobSteps returns the steps of spec with their states in list. Steps that list lacks are pending.
+func newJobSteps(spec events.JobSpec, list []projections.JobStep) []jobStep {
+	out := make([]jobStep, len(spec.Steps))
+	for i, step := range spec.Steps {
+		out[i] = jobStep{Name: step.Name, Status: "pending"}
+		if i < len(list) {
+			done := list[i]
+			out[i] = jobStep{
+				step.Name, done.Status, openapi.FormatOptionalTime(done.StartedAt), openapi.FormatOptionalTime(done.FinishedAt), done.ExitCode,
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,111 @@
+package rest
+
+import (
+	"bytes"
+	"encoding/json"
+	"regexp"
+	"time"
+
+	"svc/farm/joblog"
+	"svc/http/openapi"
+)
+
+// maxLogLine bounds a line, in bytes. A longer line is split.
+const maxLogLine = 64 << 10
+
+// A logLine is a line of a log with the time of its first byte.
+type logLine struct {
+	Offset  int64             `json:"offset"`
+	Line    int64             `json:"line,omitempty"` // number, from 1; absent in logs of older versions
+	At      openapi.Timestamp `json:"at"`
+	Text    string            `json:"text"`
+	Partial bool              `json:"partial,omitempty"` // the line continues in the next object or later
+}
+
+// escapes matches terminal control sequences, such as colours.
+var escapes = regexp.MustCompile(`\x1b\[[0-?]*[ -/]*[@-~]`)
+
+// logLines splits the chunks of a log into lines.
+type logLines struct {
+	filter *regexp.Regexp // selects lines; nil selects all
+
+	line   []byte // beginning of a line whose end has not been read
+	offset int64
+	number int64
+	at     time.Time
+}
+
+// newLogLines returns logLines that select the lines that contain text, ignoring case and terminal
+// colours. "" selects all lines.
+func newLogLines(text string) *logLines {
+	if text == "" {
+		return &logLines{}
+	}
+	return &logLines{filter: regexp.MustCompile("(?i)" + regexp.QuoteMeta(text))}
+}
+
+// writeTo returns a function that writes the lines of chunks to out, as NDJSON.
+func (l *logLines) writeTo(out *deadlineWriter) func([]joblog.Chunk, bool) error {
+	return func(list []joblog.Chunk, last bool) error {
+		var page bytes.Buffer
+		for _, c := range list {
+			l.add(&page, c)
+		}
+		if last && len(l.line) > 0 {
+			l.write(&page, true)
+		}
+		return out.write(page.Bytes())
+	}
+}
+
+func (l *logLines) add(page *bytes.Buffer, c joblog.Chunk) {
+	number := c.Line
+	for at := c.Offset; len(c.Data) > 0; {
+		if len(l.line) >= maxLogLine && c.Data[0] != '\n' {
+			l.split(page)
+		}
+		if len(l.line) == 0 {
+			l.offset, l.number, l.at = at, number, c.At
+		}
+		n := bytes.IndexByte(c.Data, '\n')
+		ends := n >= 0
+		if room := maxLogLine - len(l.line); !ends || n > room {
+			n, ends = min(room, len(c.Data)), false
+		}
+		l.line = append(l.line, c.Data[:n]...)
+		c.Data, at = c.Data[n:], at+int64(n)
+		if ends {
+			l.write(page, false)
+			c.Data, at = c.Data[1:], at+1
+			if number > 0 {
+				number++
+			}
+			l.line = l.line[:0]
+		}
+	}
+}
+
+// split writes the beginning of a line that is too long, and keeps an incomplete character at its end.
+func (l *logLines) split(page *bytes.Buffer) {
+	n := wholeRunes(l.line)
+	if n == 0 {
+		n = len(l.line)
+	}
+	rest := bytes.Clone(l.line[n:])
+	l.line = l.line[:n]
+	l.write(page, true)
+	l.line, l.offset = append(l.line[:0], rest...), l.offset+int64(n)
+}
+
+// write appends the current line, even an empty one, if filter selects it.
+func (l *logLines) write(page *bytes.Buffer, partial bool) {
+	if l.filter != nil && !l.filter.Match(escapes.ReplaceAll(l.line, nil)) {
+		return
+	}
+	line, err := json.Marshal(logLine{l.offset, l.number, openapi.FormatTime(l.at), string(bytes.TrimSuffix(l.line, []byte("\r"))), partial})
+	if err != nil {
+		panic(err) // cannot happen: strings and numbers
+	}
+	page.Write(line)
+	page.WriteByte('\n')
+}

@@ -1,0 +1,257 @@
+package rest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"svc/aggregates"
+	"svc/events"
+	"svc/farm/joblog"
+	"svc/http/openapi"
+	"svc/projections"
+)
+
+type logStreamQuery struct {
+	ID          string `path:"id" maxLength:"64" doc:"The job's id."`
+	Attempt     int    `query:"attempt" minimum:"1" maximum:"1000" doc:"The attempt's number. By default the last attempt."`
+	LastEventID string `header:"Last-Event-ID" maxLength:"40" doc:"The id of the last event received. The stream resumes after it." example:"1:18233"`
+}
+
+// after parses Last-Event-ID: an epoch and a byte offset. Both are 0 if it is empty.
+func (q *logStreamQuery) after() (epoch int, from int64, err error) {
+	if q.LastEventID == "" {
+		return 0, 0, nil
+	}
+	first, second, _ := strings.Cut(q.LastEventID, ":")
+	n, errEpoch := strconv.ParseUint(first, 10, 30)
+	at, errAt := strconv.ParseUint(second, 10, 62)
+	if errEpoch != nil || errAt != nil {
+		return 0, 0, invalid("Last-Event-ID", "must be the id of an event, such as 1:18233")
+	}
+	return int(n), int64(at), nil
+}
+
+// The data of the stream's events.
+type (
+	logChunk struct {
+		Attempt int               `json:"attempt"`
+		Offset  int64             `json:"offset"`
+		At      openapi.Timestamp `json:"at"`
+		Text    string            `json:"text"`
+	}
+	logEnd struct {
+		Attempt   int    `json:"attempt"`
+		Bytes     int64  `json:"bytes"`
+		Integrity string `json:"integrity"`
+		State     string `json:"state"`
+	}
+)
+
+// A logStream streams a growing log to one caller.
+type logStream struct {
+	caller    *caller
+	job       events.ID
+	attempt   int // the requested attempt; 0 is the last
+	epoch     int // the followed epoch; 0 while the job was never assigned
+	at        int64
+	size      int64 // of the whole log; -1 while it may grow
+	chunks    *joblog.Watch
+	checkedAt time.Time // when the caller and the job were last checked
+	end       logEnd
+	out       *deadlineWriter
+}
+
+func (s *Server) streamJobLog(ctx context.Context, in *logStreamQuery) (*huma.StreamResponse, error) {
+	ctx, cancel := context.WithTimeout(ctx, beginLimit)
+	defer cancel()
+	epoch, from, err := in.after()
+	if err != nil {
+		return nil, err
+	}
+	if err := s.acquireSlot(ctx, s.bounds.streams); err != nil {
+		return nil, err
+	}
+	job, err := s.findJob(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.checkFollow(ctx, job, in.Attempt, epoch); err != nil {
+		return nil, err
+	}
+	st := &logStream{caller: callerOf(ctx), job: job.ID, attempt: in.Attempt, epoch: epoch, at: from, checkedAt: time.Now()}
+	return openapi.Stream(func(w http.ResponseWriter, r *http.Request) {
+		st.chunks = s.Farm.Logs.Watch(job.Workspace, job.ID)
+		defer st.chunks.Close()
+		w.Header().Set("Content-Type", "text/event-stream")
+		w.Header().Set("X-Accel-Buffering", "no") // keeps proxies from buffering
+		st.out = &deadlineWriter{w: w, controller: http.NewResponseController(w), writeTimeout: streamWriteTimeout}
+		if err := s.followLog(r.Context(), st); err != nil && r.Context().Err() == nil && !errors.Is(err, errRightsChanged) {
+			s.Log.InfoContext(r.Context(), "log stream failed", "err", err)
+		}
+	}), nil
+}
+
+// checkFollow fails if the job has no such attempt, or its log was removed. An epoch other than 0 takes
+// precedence over attempt.
+func (s *Server) checkFollow(ctx context.Context, j projections.Job, attempt, epoch int) error {
+	a, err := attemptOf(j, attempt)
+	if err != nil {
+		return err
+	}
+	if i := slices.IndexFunc(j.Attempts, func(a projections.JobAttempt) bool { return a.Epoch == epoch }); i >= 0 {
+		a = &j.Attempts[i]
+	}
+	if a != nil {
+		_, err = s.logSize(ctx, j, a)
+	}
+	return err
+}
+
+// followLog runs a stream until the log is final, the client disconnects or loses its rights, the time
+// limit is reached, or the service stops.
+func (s *Server) followLog(ctx context.Context, st *logStream) error {
+	if err := st.out.writeAndFlush(fmt.Appendf(nil, "retry: %d\n\n", streamRetry)); err != nil {
+		return err
+	}
+	check, heartbeat := time.NewTicker(recheckEvery), time.NewTicker(streamHeartbeat)
+	defer check.Stop()
+	defer heartbeat.Stop()
+	err := s.refreshJob(ctx, st)
+	for err == nil {
+		ended, err := s.writeNewLog(ctx, st)
+		if err != nil || ended {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-s.Ending:
+			return nil
+		case <-st.chunks.Changed:
+		case <-check.C:
+			err = s.checkReader(ctx, st)
+		case <-heartbeat.C:
+			err = st.out.writeAndFlush([]byte(": still here\n\n"))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+// checkReader checks the caller's rights again and refreshes the job.
+func (s *Server) checkReader(ctx context.Context, st *logStream) error {
+	st.checkedAt = time.Now()
+	if err := s.recheck(ctx, st.caller); err != nil {
+		return err
+	}
+	return s.refreshJob(ctx, st)
+}
+
+// refreshJob finds the followed attempt and, if its log is final, the log's size.
+func (s *Server) refreshJob(ctx context.Context, st *logStream) error {
+	job, ok, err := s.Views.Jobs.Get(ctx, st.caller.workspace, st.job)
+	if err := checkFound(ok, err, aggregates.ErrNoJob); err != nil {
+		return err
+	}
+	st.size = -1
+	if len(job.Attempts) == 0 && job.State.Final() { // it was never assigned
+		st.size = 0
+	}
+	st.end = logEnd{State: string(job.State)}
+	for i := len(job.Attempts) - 1; i >= 0; i-- {
+		a := job.Attempts[i]
+		if st.epoch == 0 && st.attempt != 0 && a.Attempt != st.attempt || st.epoch != 0 && a.Epoch != st.epoch {
+			continue
+		}
+		st.epoch, st.end.Attempt = a.Epoch, a.Attempt
+		if a.Log != nil {
+			st.size, st.end.Integrity = a.Log.Bytes, a.Log.Integrity
+		}
+		break
+	}
+	return nil
+}
+
+// writeNewLog writes everything added since the last call. ended reports that the log is final.
+func (s *Server) writeNewLog(ctx context.Context, st *logStream) (ended bool, err error) {
+	for st.epoch != 0 {
+		list, err := s.Farm.Logs.Read(ctx, st.caller.workspace, st.job, st.epoch, st.at, logPage)
+		if err != nil {
+			return false, err
+		}
+		before := st.at
+		if err := s.writeChunks(ctx, st, list); err != nil {
+			return false, err
+		}
+		if st.at == before {
+			break
+		}
+	}
+	if st.size < 0 {
+		return false, nil
+	}
+	st.end.Bytes = st.at
+	return true, st.out.writeAndFlush(st.formatEvent("end", st.end))
+}
+
+// writeChunks writes chunks of a log as events. It holds an incomplete character back until its end
+// arrives, unless the log ends there.
+func (s *Server) writeChunks(ctx context.Context, st *logStream, list []joblog.Chunk) error {
+	var held []byte // an incomplete character
+	for _, c := range list {
+		if time.Since(st.checkedAt) > recheckEvery { // writing has taken long
+			if err := s.checkReader(ctx, st); err != nil {
+				return err
+			}
+		}
+		text := append(held, c.Data...)
+		n := wholeRunes(text)
+		if c.End() == st.size {
+			n = len(text)
+		}
+		held = bytes.Clone(text[n:])
+		if n == 0 {
+			continue
+		}
+		chunk := logChunk{st.end.Attempt, st.at, openapi.FormatTime(c.At), string(text[:n])}
+		st.at += int64(n)
+		if err := st.out.writeAndFlush(st.formatEvent("log", chunk)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// formatEvent returns an event as sent. Its id is the position that comes next.
+func (st *logStream) formatEvent(event string, data any) []byte {
+	text := eventText(0, event, data)
+	_, rest, _ := strings.Cut(string(text), "\n")
+	return fmt.Appendf(nil, "id: %d:%d\n%s", st.epoch, st.at, rest)
+}
+
+func describeLogStream(huma.Registry) *huma.Response {
+	text := `id: 1:18
+event: log
+data: {"attempt":1,"offset":0,"at":"` + exampleTime + `","text":"ok  \tacme/web\t1s\n"}
+
+id: 1:18
+event: end
+data: {"attempt":1,"bytes":18,"integrity":"verified","state":"succeeded"}
+
+`
+	return &huma.Response{
+		Description: "The log while it grows.",
+		Content:     map[string]*huma.MediaType{"text/event-stream": {Schema: &huma.Schema{Type: huma.TypeString}, Example: text}},
+	}
+}
