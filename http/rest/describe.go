@@ -16,7 +16,7 @@ func (s *Server) describe(o *huma.OpenAPI) {
 		"stored and contains a service token."
 	o.Info.Contact = &huma.Contact{Name: "The operators of this service", URL: s.Origin}
 	o.Info.License = &huma.License{Name: "Proprietary", URL: s.Origin + docsPath}
-	o.Servers = []*huma.Server{{URL: s.Origin}}
+	o.Servers = []*huma.Server{{URL: "/"}} // relative: the service does not know every address that it is reached at
 	cookie := "better-auth.session_token"
 	if strings.HasPrefix(s.Origin, "https:") {
 		cookie = "__Secure-" + cookie

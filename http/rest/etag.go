@@ -24,13 +24,11 @@ func etag(workspace events.ID, position int64, system string, until time.Time) s
 }
 
 // matchETag returns the tag in an If-None-Match header that is still current, "" if there is none.
+// "*" names no tag that a client could send again, so it gets a full answer.
 // current returns the current tag for a given until.
 func matchETag(header string, now time.Time, current func(until time.Time) string) string {
 	for tag := range strings.SplitSeq(header, ",") {
 		tag = strings.TrimPrefix(strings.TrimSpace(tag), "W/")
-		if tag == "*" {
-			return current(time.Time{})
-		}
 		until, ok := changesAt(tag)
 		if ok && (until.IsZero() || now.Before(until)) && tag == current(until) {
 			return tag

@@ -42,6 +42,22 @@ func (r assignableRole) parse() (events.Role, error) {
 	return role, nil
 }
 
+// A roleName is the name of any role. It is not case-sensitive, as an assignableRole.
+type roleName string
+
+// Schema describes the roles.
+func (roleName) Schema(huma.Registry) *huma.Schema {
+	return &huma.Schema{Type: huma.TypeString, Extensions: map[string]any{"enum": events.Roles()}}
+}
+
+func (r roleName) parse() (events.Role, error) {
+	role, ok := events.ParseRole(string(r))
+	if !ok {
+		return "", invalid("role", "must be one of Owner, Maintainer, Viewer, member")
+	}
+	return role, nil
+}
+
 // atLeastOne is embedded in a body that needs at least one field.
 type atLeastOne struct{}
 

@@ -79,11 +79,11 @@ func newMember(m projections.Member, you events.ID) member {
 }
 
 type membersQuery struct {
-	Q      string `query:"q" maxLength:"200" doc:"Only members whose name, a word of it, address or address domain begins with this text, ignoring case and accents. Finds at most 250 members."`
-	Role   string `query:"role" enum:"Owner,Maintainer,Viewer,member" doc:"Only members with this role."`
-	Limit  int    `query:"limit" minimum:"1" maximum:"100" default:"25" doc:"Maximum number of items to return."`
-	Offset int    `query:"offset" minimum:"0" maximum:"1000" default:"0" doc:"Number of items to skip. Use cursor to go further."`
-	Cursor string `query:"cursor" maxLength:"1000" doc:"The nextCursor of the previous page of the same search. Not with offset."`
+	Q      string   `query:"q" maxLength:"200" doc:"Only members whose name, a word of it, address or address domain begins with this text, ignoring case and accents. Finds at most 250 members."`
+	Role   roleName `query:"role" doc:"Only members with this role. Not case-sensitive."`
+	Limit  int      `query:"limit" minimum:"1" maximum:"100" default:"25" doc:"Maximum number of items to return."`
+	Offset int      `query:"offset" minimum:"0" maximum:"1000" default:"0" doc:"Number of items to skip. Use cursor to go further."`
+	Cursor string   `query:"cursor" maxLength:"1000" doc:"The nextCursor of the previous page of the same search. Not with offset."`
 }
 
 type membersAnswer struct{ Body memberList }
@@ -97,7 +97,11 @@ func (s *Server) listMembers(ctx context.Context, in *membersQuery) (*membersAns
 	c := callerOf(ctx)
 	q := projections.MemberQuery{Workspace: c.workspace, Q: in.Q, Limit: in.Limit, Offset: in.Offset}
 	if in.Role != "" {
-		q.Roles = []events.Role{events.Role(in.Role)}
+		role, err := in.Role.parse()
+		if err != nil {
+			return nil, err
+		}
+		q.Roles = []events.Role{role}
 	}
 	if in.Cursor != "" {
 		after, ok := projections.ParseMemberCursor(in.Cursor)

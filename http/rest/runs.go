@@ -201,13 +201,14 @@ type resources struct {
 
 // A budget is the limits of a run, null for unlimited.
 type budget struct {
-	CostCents *int64 `json:"costCents" nullable:"true" example:"500"`
-	ComputeMS *int64 `json:"computeMs" nullable:"true" doc:"Build farm time of all jobs together." example:"1800000"`
-	Rounds    *int   `json:"rounds" nullable:"true" doc:"Number of times the run may enter Implementing." example:"3"`
+	_         struct{} `nullable:"true"`
+	CostCents *int64   `json:"costCents" nullable:"true" example:"500"`
+	ComputeMS *int64   `json:"computeMs" nullable:"true" doc:"Build farm time of all jobs together." example:"1800000"`
+	Rounds    *int     `json:"rounds" nullable:"true" doc:"Number of times the run may enter Implementing." example:"3"`
 }
 
 func newBudget(r projections.Run) *budget {
-	b := budget{nilIfZero(r.BudgetCents), nilIfZero(r.BudgetComputeMS), nilIfZero(r.BudgetRounds)}
+	b := budget{CostCents: nilIfZero(r.BudgetCents), ComputeMS: nilIfZero(r.BudgetComputeMS), Rounds: nilIfZero(r.BudgetRounds)}
 	if b == (budget{}) {
 		return nil
 	}

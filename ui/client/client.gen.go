@@ -3129,6 +3129,13 @@ type EnrollmentRunner struct {
 // EnrollmentRunnerState defines model for EnrollmentRunner.State.
 type EnrollmentRunnerState string
 
+// ErrorBody defines model for ErrorBody.
+type ErrorBody struct {
+	Code    string                 `json:"code"`
+	Details map[string]interface{} `json:"details"`
+	Message string                 `json:"message"`
+}
+
 // EventRecord defines model for EventRecord.
 type EventRecord struct {
 	Actor AuditActor `json:"actor"`
@@ -4334,13 +4341,6 @@ type PatchOperation struct {
 // PatchOperationOp defines model for PatchOperation.Op.
 type PatchOperationOp string
 
-// Refusal defines model for Refusal.
-type Refusal struct {
-	Code    string                 `json:"code"`
-	Details map[string]interface{} `json:"details"`
-	Message string                 `json:"message"`
-}
-
 // ReplayAnswerBody defines model for ReplayAnswerBody.
 type ReplayAnswerBody struct {
 	After  WorkspaceState `json:"after"`
@@ -4410,9 +4410,9 @@ type RepoRuns struct {
 // Resources defines model for Resources.
 type Resources struct {
 	// Budget The run's limits; null if it has none.
-	Budget    Budget `json:"budget"`
-	ComputeMs int64  `json:"computeMs"`
-	CostCents int64  `json:"costCents"`
+	Budget    *Budget `json:"budget"`
+	ComputeMs int64   `json:"computeMs"`
+	CostCents int64   `json:"costCents"`
 
 	// Jobs The run's jobs in the order of their requests. The last hundred have their state at the build farm.
 	Jobs []RunJob `json:"jobs"`
@@ -5731,7 +5731,7 @@ type ListMembersParams struct {
 	// Q Only members whose name, a word of it, address or address domain begins with this text, ignoring case and accents. Finds at most 250 members.
 	Q *string `form:"q,omitempty" json:"q,omitempty"`
 
-	// Role Only members with this role.
+	// Role Only members with this role. Not case-sensitive.
 	Role *ListMembersParamsRole `form:"role,omitempty" json:"role,omitempty"`
 
 	// Limit Maximum number of items to return.
