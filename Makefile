@@ -60,7 +60,7 @@ release: ## build, pack and sign the releases of svc-runner
 LONGEST := ./test/run ./test/api ./projections/fold ./farm/dispatch
 
 .PHONY: test
-test: ## run the tests; they find or install PostgreSQL themselves
+test: bubblewrap-check ## run the tests; they find or install PostgreSQL themselves
 	$(GO) test $(UNVETTED) $(AT_ONCE) -timeout $(TEST_TIMEOUT) $(LONGEST) ./...
 
 # Not where the detector finds nothing: what PostgreSQL does (test/plans), programs and
@@ -73,7 +73,7 @@ SEQUENTIAL := aggregates cmd/svc cmd/svc-codehost cmd/svc-db cmd/svc-engine cmd/
   ui/asset ui/audit ui/farm ui/insights ui/kit ui/members ui/needs ui/runs ui/search ui/styleguide
 
 .PHONY: race
-race: cc-check ## run the tests under the race detector
+race: cc-check bubblewrap-check ## run the tests under the race detector
 	$(GO) test -race $(UNVETTED) $(AT_ONCE) -timeout $(RACE_TIMEOUT) $(filter-out ./test/run,$(LONGEST)) \
 	$$($(GO) list ./... | grep -vxF $(SEQUENTIAL:%=-e svc/%))
 
@@ -107,7 +107,7 @@ bench: build ## compare speeds with what could be had at least; takes minutes
 CHAOS_SECONDS ?= 300
 
 .PHONY: chaos
-chaos: cc-check ## break everything for CHAOS_SECONDS, then see that nothing was lost
+chaos: cc-check bubblewrap-check ## break everything for CHAOS_SECONDS, then see that nothing was lost
 	SVC_CHAOS_SECONDS=$(CHAOS_SECONDS) $(GO) test -race -count=1 -timeout 10m -v -run TestNothingAcknowledgedIsEverLost ./test/run
 	SVC_CHAOS_SECONDS=$(CHAOS_SECONDS) $(GO) test -count=1 -timeout 10m -v -run TestJobsEndOnceThoughProgramsAreKilled ./test/run
 	SVC_CHAOS_SECONDS=$(CHAOS_SECONDS) $(GO) test -count=1 -timeout 10m -v -run TestEveryJobEndsOnce ./farm/dispatch
@@ -119,7 +119,7 @@ test-scale: scale-check ## run several services behind PgBouncer, and with a str
 	$(GO) test -count=1 -timeout $(TEST_TIMEOUT) -tags scale -run 'TestBehindPgBouncer|TestReadReplica' ./test/api
 
 .PHONY: cover
-cover: ## run the tests and write bin/cover.html
+cover: bubblewrap-check ## run the tests and write bin/cover.html
 	@mkdir -p bin
 	$(GO) test -timeout $(TEST_TIMEOUT) -coverpkg=./... -coverprofile=bin/cover.out ./...
 	$(GO) tool cover -html=bin/cover.out -o bin/cover.html
@@ -174,6 +174,13 @@ vuln:
 cc-check:
 	@set -- $$($(GO) env CC); command -v "$$1" >/dev/null || \
 	{ echo "the race detector needs a C compiler: apt-get install gcc libc6-dev"; exit 1; }
+
+# The tests of sandboxes fail without it.
+.PHONY: bubblewrap-check
+bubblewrap-check:
+	@test "$$(uname -s)" != Linux || command -v bwrap >/dev/null || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && \
+	apt-get -q update && DEBIAN_FRONTEND=noninteractive apt-get -qy -o Acquire::Retries=5 install --no-install-recommends bubblewrap; } || \
+	{ echo "the tests of sandboxes need bubblewrap 0.8 or newer: apt-get install bubblewrap"; exit 1; }
 
 # Node is only for checks from outside: clients, browsers.
 .PHONY: node-check

@@ -143,10 +143,8 @@ func useProgram(t *testing.T, path string, nobody bool) {
 	require.Equal(t, "agent_restarted", end.Reason)
 	require.Equal(t, "READY=1", notified())
 	require.Contains(t, notified(), "WATCHDOG=1")
-	for _, kind := range strings.Fields("none bubblewrap") {
-		if kind == "none" || strings.Contains(p.run(0, nil, "status"), kind) {
-			require.Equal(t, "succeeded", f.ended(f.assign(wire.Assign{Sandbox: wire.Sandbox{Kind: kind}, Steps: steps("true")})).Outcome)
-		}
+	for _, kind := range []string{"none", "bubblewrap"} {
+		require.Equal(t, "succeeded", f.ended(f.assign(wire.Assign{Sandbox: wire.Sandbox{Kind: kind}, Steps: steps("true")})).Outcome)
 	}
 	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
 	require.NoError(t, cmd.Wait())

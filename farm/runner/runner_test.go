@@ -338,9 +338,7 @@ func TestJobRunsInSandbox(t *testing.T) {
 	t.Parallel()
 	f := newFarm(t)
 	r := start(t, f.enrolled())
-	if len(r.s.sandboxes) == 1 {
-		return // TestBubblewrapWorksHere in sandbox reports it
-	}
+	require.Contains(t, r.s.sandboxes, "bubblewrap", "make bubblewrap-check installs it")
 	k := f.assign(wire.Assign{Sandbox: wire.Sandbox{Kind: "bubblewrap", Network: "none"}, Secrets: map[string]string{"S": "secret-value"},
 		Steps: steps("pwd; echo $S; ls "+filepath.Dir(string(r.s.cfg.Folder))+" 2>&1 || echo hidden", "setsid sleep 600 & echo two")})
 	require.Equal(t, "succeeded", f.ended(k).Outcome)

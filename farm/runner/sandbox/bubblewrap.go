@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 )
 
@@ -30,11 +31,20 @@ func writeAccounts(dir string) error {
 	return nil
 }
 
-// bubblewrapArgs returns the command line that runs args in bubblewrap. It contains no secrets: a
-// step's variables are passed in the environment.
+// optionsFD is the file descriptor of bubblewrap's options, after specFD.
+const optionsFD = 4
+
+// bubblewrapArgs returns the command line that runs args in bubblewrap, which reads its options from
+// descriptor optionsFD.
 func (j *Job) bubblewrapArgs(args []string) []string {
+	return append([]string{j.bubblewrap, "--args", strconv.Itoa(optionsFD), "--"}, args...)
+}
+
+// bubblewrapOptions returns bubblewrap's options for a step with the variables env. No value has a
+// zero byte.
+func (j *Job) bubblewrapOptions(env []string) []string {
 	w := []string{
-		"bwrap", "--unshare-all", "--unshare-user", "--disable-userns", "--die-with-parent", "--new-session",
+		"--unshare-all", "--unshare-user", "--disable-userns", "--die-with-parent", "--new-session",
 		"--hostname", "runner", "--uid", "65534", "--gid", "65534", "--cap-drop", "ALL",
 		"--ro-bind", "/usr", "/usr",
 	}
@@ -58,9 +68,13 @@ func (j *Job) bubblewrapArgs(args []string) []string {
 		"--ro-bind", filepath.Join(j.Dir, "passwd"), "/etc/passwd", "--ro-bind", filepath.Join(j.Dir, "group"), "/etc/group",
 		"--proc", "/proc", "--dev", "/dev", "--dir", "/var/tmp",
 		"--bind", filepath.Join(j.Dir, tempFolder), "/tmp", "--bind", j.Home(), "/home/runner", "--bind", j.Work(), "/work",
-		"--remount-ro", "/", "--chdir", "/work", "--",
+		"--remount-ro", "/", "--chdir", "/work", "--clearenv",
 	)
-	return append(w, args...)
+	for _, v := range env {
+		name, value, _ := strings.Cut(v, "=")
+		w = append(w, "--setenv", name, value)
+	}
+	return w
 }
 
 // CheckMounts returns an error if a mount would show the runner's own folder to steps.

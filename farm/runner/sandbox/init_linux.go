@@ -9,15 +9,17 @@ import (
 	"os/exec"
 	"os/signal"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 )
 
 // An initSpec tells a step's first process what to do. It is passed in a memory file: an argument
-// is limited to 128 KiB, and a script takes up to six times its size in JSON. It has no secrets.
+// is limited to 128 KiB, and a script takes up to six times its size in JSON.
 type initSpec struct {
 	Args   []string `json:"args"`
+	Env    []string `json:"env"`              // of Args; its own has nothing of the step
 	Groups []string `json:"groups,omitempty"` // cgroup.procs files of the control groups to enter
 	Data   uint64   `json:"data,omitempty"`   // RLIMIT_DATA in bytes
 	Reap   bool     `json:"reap,omitempty"`   // start Args and reap orphans, instead of exec
@@ -27,7 +29,7 @@ type initSpec struct {
 const (
 	niceness = 5        // keeps the runner's heartbeats on time
 	specFD   = 3        // file descriptor of the spec in the new process
-	maxSpec  = 16 << 20 // bytes, many times the size of the largest job
+	maxSpec  = 64 << 20 // bytes, many times the size of the largest job
 )
 
 // file returns a memory file with the spec, to be passed as descriptor specFD.
@@ -36,13 +38,22 @@ func (o initSpec) file() (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("write orders: %w", err)
 	}
-	fd, err := unix.MemfdCreate("orders", unix.MFD_CLOEXEC)
+	return memoryFile("orders", text)
+}
+
+// memoryFile returns a file with text that is nowhere on disk, to be read from its beginning.
+func memoryFile(name string, text []byte) (*os.File, error) {
+	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC)
 	if err != nil {
-		return nil, fmt.Errorf("make orders: %w", err)
+		return nil, fmt.Errorf("make %s: %w", name, err)
 	}
-	f := os.NewFile(uintptr(fd), "orders")
-	if _, err := f.Write(text); err != nil {
-		return nil, errors.Join(fmt.Errorf("write orders: %w", err), f.Close())
+	f := os.NewFile(uintptr(fd), name)
+	_, err = f.Write(text)
+	if err == nil {
+		_, err = f.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("write %s: %w", name, err), f.Close())
 	}
 	return f, nil
 }
@@ -106,7 +117,7 @@ func (o initSpec) execArgs() error {
 	if o.Data > 0 {
 		limits[unix.RLIMIT_DATA] = o.Data
 	}
-	path, err := exec.LookPath(o.Args[0])
+	path, err := o.lookPath()
 	if err != nil {
 		return fmt.Errorf("run %s: %w", o.Args[0], err)
 	}
@@ -115,7 +126,19 @@ func (o initSpec) execArgs() error {
 			return fmt.Errorf("set limit %d: %w", what, err)
 		}
 	}
-	return fmt.Errorf("run %s: %w", path, syscall.Exec(path, o.Args, os.Environ()))
+	return fmt.Errorf("run %s: %w", path, syscall.Exec(path, o.Args, o.Env))
+}
+
+// lookPath finds the program of Args on the PATH of Env.
+func (o initSpec) lookPath() (string, error) {
+	for _, v := range o.Env {
+		if path, ok := strings.CutPrefix(v, "PATH="); ok {
+			if err := os.Setenv("PATH", path); err != nil {
+				return "", fmt.Errorf("set PATH: %w", err)
+			}
+		}
+	}
+	return exec.LookPath(o.Args[0])
 }
 
 // reap runs Args and adopts orphans. When Args have ended, or SIGTERM says that the runner has

@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -48,40 +51,69 @@ func killRest(pid int) bool {
 	}
 }
 
-// command prepares a step's first process. The caller closes spec after it has started.
+// command prepares a step's first process. The caller closes its ExtraFiles after it has started.
 // firstGeneration is the depth at which the step's own processes begin.
-func (j *Job) command(c Command) (cmd *exec.Cmd, spec *os.File, firstGeneration int, err error) {
+func (j *Job) command(c Command) (cmd *exec.Cmd, firstGeneration int, err error) {
 	o := initSpec{Args: c.Args, Groups: j.group.files()}
+	if o.Env, err = cleanEnv(c); err != nil {
+		return nil, 0, err
+	}
+	cmd = exec.CommandContext(context.Background(), j.Program, InitCommand) // it is ended by signals
+	cmd.Dir, cmd.Env = "/", []string{systemPath, Marker + "=" + j.Name}
 	if j.group == nil {
 		o.Data = uint64(j.Limits.MemoryBytes)
 	}
 	attr := &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 	firstGeneration = 1 // below the first process
+	var options *os.File
 	switch {
 	case j.Kind == Bubblewrap && !c.Unsandboxed:
-		o.Args, firstGeneration = j.bubblewrapArgs(c.Args), 2
+		if options, err = memoryFile("options", []byte(strings.Join(j.bubblewrapOptions(o.Env), "\x00"))); err != nil {
+			return nil, 0, err
+		}
+		o.Args, o.Env, firstGeneration = j.bubblewrapArgs(c.Args), cmd.Env, 2
 	case os.Geteuid() == 0:
-		o.Reap, o.Mount = true, true
+		cmd.Dir, o.Reap, o.Mount = j.Work(), true, true
 		attr.Cloneflags = syscall.CLONE_NEWPID | syscall.CLONE_NEWNS
 	default:
-		o.Reap = true
+		cmd.Dir, o.Reap = j.Work(), true
 		attr.Pdeathsig = syscall.SIGTERM // it kills its descendants first
 	}
-	if spec, err = o.file(); err != nil {
-		return nil, nil, 0, err
+	cmd.SysProcAttr = attr
+	spec, err := o.file()
+	if err != nil {
+		_ = options.Close() // the first error is returned
+		return nil, 0, err
 	}
-	cmd = exec.CommandContext(context.Background(), j.Program, InitCommand) // it is ended by signals
-	cmd.Dir, cmd.Env, cmd.SysProcAttr = j.Work(), c.Env, attr
-	cmd.ExtraFiles = []*os.File{spec} // becomes specFD
-	return cmd, spec, firstGeneration, nil
+	cmd.ExtraFiles = []*os.File{spec, options} // become specFD and optionsFD
+	return cmd, firstGeneration, nil
+}
+
+// cleanEnv returns the variables of a command without repetitions. Zero bytes are refused: they
+// separate the variables of a process, and the options of bubblewrap.
+func cleanEnv(c Command) ([]string, error) {
+	if slices.ContainsFunc(slices.Concat(c.Args, c.Env), func(s string) bool { return strings.Contains(s, "\x00") }) {
+		return nil, errors.New("start step: zero byte in an argument or variable")
+	}
+	last := map[string]string{}
+	for _, v := range c.Env {
+		if name, _, ok := strings.Cut(v, "="); ok && name != "" {
+			last[name] = v
+		}
+	}
+	return slices.Sorted(maps.Values(last)), nil
 }
 
 func (j *Job) run(ctx, graceful context.Context, c Command) (r Result, err error) {
-	cmd, spec, firstGeneration, err := j.command(c)
+	cmd, firstGeneration, err := j.command(c)
 	if err != nil {
 		return r, err
 	}
-	defer spec.Close()
+	defer func() {
+		for _, f := range cmd.ExtraFiles {
+			_ = f.Close() // nil if there are no options
+		}
+	}()
 	from, to, err := os.Pipe()
 	if err != nil {
 		return r, fmt.Errorf("pipe of a step: %w", err)

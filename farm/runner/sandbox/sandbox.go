@@ -14,6 +14,9 @@
 // version 2 if systemd delegates it (Delegate=yes), version 1 as root. Otherwise memory is limited
 // per process (RLIMIT_DATA), and processors are not limited.
 //
+// Programs that run outside of bubblewrap for a step, and bwrap itself, get neither the step's
+// variables nor its working directory: a step could otherwise choose what they load or run.
+//
 // A program that uses this package must call [Init] when its argument is [InitCommand].
 package sandbox
 
@@ -23,6 +26,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"time"
 )
@@ -60,7 +64,8 @@ type Limits struct {
 // A Job is a sandbox in which steps run one after the other.
 type Job struct {
 	Config
-	group *group // nil if there is none
+	group      *group // nil if there is none
+	bubblewrap string // absolute path of bwrap, if it is used
 }
 
 // The folders of a job, in Dir.
@@ -76,6 +81,13 @@ func New(c Config) (*Job, error) {
 	if c.Kind != None && c.Kind != Bubblewrap {
 		return nil, fmt.Errorf("sandbox %q: %w", c.Kind, errors.ErrUnsupported)
 	}
+	j := &Job{Config: c}
+	if c.Kind == Bubblewrap {
+		var err error
+		if j.bubblewrap, err = exec.LookPath("bwrap"); err != nil { // on the runner's own PATH
+			return nil, fmt.Errorf("find bubblewrap: %w", err)
+		}
+	}
 	for _, f := range []string{"", workFolder, homeFolder, tempFolder} {
 		if err := os.Mkdir(filepath.Join(c.Dir, f), 0o700); err != nil {
 			return nil, fmt.Errorf("make folder of the job: %w", err)
@@ -86,7 +98,8 @@ func New(c Config) (*Job, error) {
 			return nil, err
 		}
 	}
-	return &Job{Config: c, group: newGroup(c.Name, c.Limits)}, nil
+	j.group = newGroup(c.Name, c.Limits)
+	return j, nil
 }
 
 // Work returns the steps' working directory, as a path outside of the sandbox.
@@ -95,9 +108,11 @@ func (j *Job) Work() string { return filepath.Join(j.Dir, workFolder) }
 // Home returns the steps' home, as a path outside of the sandbox.
 func (j *Job) Home() string { return filepath.Join(j.Dir, homeFolder) }
 
+const systemPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
 // Env returns the variables that the sandbox gives to each step.
 func (j *Job) Env() []string {
-	path := "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+	path := systemPath
 	if j.Kind == Bubblewrap {
 		return []string{path, "HOME=/home/runner", "TMPDIR=/tmp", "USER=runner", "LOGNAME=runner", "LANG=C.UTF-8", Marker + "=" + j.Name}
 	}
@@ -133,7 +148,7 @@ func RemoveAll(dir string) error {
 // A Command is a command to run in the sandbox.
 type Command struct {
 	Args        []string
-	Env         []string // complete; nothing is inherited
+	Env         []string // complete; nothing is inherited, and the last of equal names wins
 	Output      io.Writer
 	Unsandboxed bool // run as in kind None, whatever the job's kind; for the runner's own helpers
 }

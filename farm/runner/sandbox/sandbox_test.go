@@ -49,27 +49,11 @@ func runAStep(kind, dir, script string) int {
 
 const patience = 20 * time.Second
 
-// kinds returns the kinds that can be tested here. [TestBubblewrapWorksHere] fails if bubblewrap is
-// installed and left out.
-func kinds(t *testing.T) []string {
-	if bubblewrapError(t) != nil {
-		return []string{None}
-	}
-	return []string{None, Bubblewrap}
-}
-
-func bubblewrapError(t *testing.T) error {
-	return Probe(t.Context(), Config{Dir: t.TempDir(), Program: "/proc/self/exe", Kind: Bubblewrap})
-}
-
-// If bubblewrap is installed it must work, or its tests would be skipped silently.
+// Without bubblewrap, the sandbox that jobs should use is not tested.
 func TestBubblewrapWorksHere(t *testing.T) {
 	t.Parallel()
-	if _, err := exec.LookPath("bwrap"); err != nil {
-		t.Log("bubblewrap is not installed (apt-get install bubblewrap): only the kind none is tested")
-		return
-	}
-	require.NoError(t, bubblewrapError(t))
+	err := Probe(t.Context(), Config{Dir: t.TempDir(), Program: "/proc/self/exe", Kind: Bubblewrap})
+	require.NoError(t, err, "make bubblewrap-check installs it")
 }
 
 func job(t *testing.T, kind string, change ...func(*Config)) *Job {
@@ -96,7 +80,7 @@ func (j *Job) sh(t *testing.T, script string, env ...string) (Result, string) {
 
 func eachKind(t *testing.T, test func(*testing.T, string)) {
 	t.Parallel()
-	for _, kind := range kinds(t) {
+	for _, kind := range []string{None, Bubblewrap} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			test(t, kind)
@@ -347,9 +331,6 @@ func TestMemoryIsLimited(t *testing.T) {
 
 func TestWhatBubblewrapShows(t *testing.T) {
 	t.Parallel()
-	if bubblewrapError(t) != nil {
-		return // TestBubblewrapWorksHere reports it
-	}
 	outside := filepath.Join(t.TempDir(), "secret")
 	require.NoError(t, os.WriteFile(outside, []byte("key"), 0o644))
 	j := job(t, Bubblewrap)
