@@ -23,7 +23,8 @@
 // A heartbeat lists the held jobs. Once it is acknowledged, each of them may run until the lease
 // time, less a margin, has passed since the heartbeat was sent, by a clock that also runs while the
 // machine sleeps. Then the job is killed, connected or not, because the service may give it to
-// another machine soon after.
+// another machine soon after. The job's process is told each extension and does so by itself, since
+// the supervisor may stand still.
 package runner
 
 import (

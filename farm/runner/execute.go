@@ -30,9 +30,16 @@ type assignment struct {
 	LogLimit      int64       `json:"logLimit"`
 	ArtifactLimit int64       `json:"artifactLimit"`
 	GitProtocols  string      `json:"gitProtocols"`
+	fenceOrder
 }
 
-// An order is each further line: to end the job after a grace period, or to kill it at once.
+// A fenceOrder on one of the further lines moves the time at which the process kills the job by
+// itself, since the supervisor may stand still. It is a time since boot; 0 is never.
+type fenceOrder struct {
+	Fence time.Duration `json:"fence,omitempty"`
+}
+
+// A stopOrder is any other line: to end the job after a grace period, or to kill it at once.
 type stopOrder struct {
 	Reason string        `json:"reason"`
 	Grace  time.Duration `json:"grace"`
@@ -92,21 +99,52 @@ func Execute(in io.Reader, out io.Writer) error {
 	graceful, end := context.WithCancelCause(ctx)
 	defer kill(nil)
 	x.ctx, x.graceful = ctx, graceful
-	go followOrders(lines, end, kill) // ends with its input
+	fences := make(chan time.Duration)
+	go keepFence(ctx, x.Fence, fences, kill)
+	go followOrders(ctx, lines, fences, end, kill) // ends with its input
 	return x.run()
+}
+
+// keepFence kills the job when the fence has passed. fences moves it, only ever to later times.
+func keepFence(ctx context.Context, at time.Duration, fences <-chan time.Duration, kill context.CancelCauseFunc) {
+	t := time.NewTicker(fenceEvery)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case later := <-fences:
+			at = max(at, later)
+		case <-t.C:
+			if at > 0 && bootTime() >= at {
+				kill(&sandbox.Stop{Reason: reasonFenced})
+				return
+			}
+		}
+	}
 }
 
 // followOrders reads orders until in ends, which means that the supervisor has died. Of several orders
 // the one with the earliest kill wins.
-func followOrders(lines *bufio.Reader, end, kill context.CancelCauseFunc) {
+func followOrders(ctx context.Context, lines *bufio.Reader, fences chan<- time.Duration, end, kill context.CancelCauseFunc) {
 	for {
 		text, err := lines.ReadBytes('\n')
 		if err != nil {
 			kill(&sandbox.Stop{Reason: reasonAgentStop})
 			return
 		}
-		var o stopOrder
+		var o struct {
+			stopOrder
+			fenceOrder
+		}
 		if json.Unmarshal(text, &o) != nil {
+			continue
+		}
+		if o.Fence > 0 {
+			select {
+			case fences <- o.Fence:
+			case <-ctx.Done():
+			}
 			continue
 		}
 		stop := &sandbox.Stop{Reason: o.Reason, Grace: o.Grace}

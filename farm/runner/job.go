@@ -27,9 +27,10 @@ type job struct {
 	dir   string // folder of the spool
 	spool *spool.Spool
 
-	orders chan stopOrder // queue of orders for its process
-	killed chan struct{}  // closed by the first kill order
-	ended  chan struct{}  // closed when no process of the job is left
+	orders     chan stopOrder // queue of orders for its process
+	fenceMoved chan struct{}  // has a value when its process does not know the latest fence
+	killed     chan struct{}  // closed by the first kill order
+	ended      chan struct{}  // closed when no process of the job is left
 
 	mu           sync.Mutex
 	state        string
@@ -60,7 +61,7 @@ type sentMessage struct {
 func newJob(k key, id events.ID, dir string) *job {
 	return &job{
 		key: k, id: id, dir: dir, state: stateAssigned, since: time.Now(),
-		orders: make(chan stopOrder, 8), killed: make(chan struct{}), ended: make(chan struct{}),
+		orders: make(chan stopOrder, 8), fenceMoved: make(chan struct{}, 1), killed: make(chan struct{}), ended: make(chan struct{}),
 	}
 }
 
@@ -195,9 +196,20 @@ func (j *job) fenceDue(now time.Duration) bool {
 func (j *job) extendFence(fence time.Duration) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.fenceAt != 0 {
-		j.fenceAt = max(j.fenceAt, fence)
+	if j.fenceAt == 0 || fence <= j.fenceAt {
+		return
 	}
+	j.fenceAt = fence
+	select {
+	case j.fenceMoved <- struct{}{}:
+	default:
+	}
+}
+
+func (j *job) fence() fenceOrder {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return fenceOrder{j.fenceAt}
 }
 
 // rewind resumes sending after the acknowledged messages.

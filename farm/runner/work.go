@@ -130,6 +130,7 @@ func (s *Supervisor) feedProcess(j *job, a wire.Assign, in io.WriteCloser, proce
 	first := assignment{
 		Job: j.job, Epoch: j.epoch, Spec: a, Dir: s.workDir(j), Files: Folder(j.dir).path(filesFolder), Program: s.cfg.Program,
 		Mounts: s.cfg.Mounts, LogLimit: limits.LogBytesPerJob, ArtifactLimit: limits.ArtifactMaxJobBytes, GitProtocols: s.cfg.GitProtocols,
+		fenceOrder: j.fence(),
 	}
 	w := bufio.NewWriter(in)
 	write := func(v any) {
@@ -149,6 +150,10 @@ func (s *Supervisor) feedProcess(j *job, a wire.Assign, in io.WriteCloser, proce
 		select {
 		case o := <-j.orders:
 			write(o)
+		case <-j.fenceMoved:
+			if f := j.fence(); f.Fence > 0 { // else a kill order is queued
+				write(f)
+			}
 		case <-killed:
 			killed, late = nil, time.After(killTimeout)
 		case <-late:
