@@ -138,13 +138,18 @@ func (c *connection) loadRunner(ctx context.Context, draining bool) error {
 	return nil
 }
 
+// heartbeatEvery returns the pause between heartbeats, so that several fit into a lease.
+func (c *Config) heartbeatEvery() time.Duration {
+	return max(time.Second, min(wire.HeartbeatEvery, c.LeaseTime/9))
+}
+
 // welcome answers a hello.
 func (c *connection) welcome(list []heldJob, verdicts map[heldJob]verdict) {
 	c.mu.Lock()
 	c.greeted, c.lastSeen = true, c.d.Now()
 	w := wire.Welcome{
 		Connection: c.id.String(), Runner: c.runner.ID.String(), ServerTime: c.d.Now().UTC(),
-		HeartbeatSeconds: int(wire.HeartbeatEvery / time.Second), LeaseSeconds: int(c.d.LeaseTime / time.Second), Draining: c.drainAsked,
+		HeartbeatSeconds: int(c.d.heartbeatEvery() / time.Second), LeaseSeconds: int(c.d.LeaseTime / time.Second), Draining: c.drainAsked,
 		Limits: wire.Limits{
 			MaxMessage: wire.MaxMessage, LogBytesPerJob: wire.MaxLog, WindowMessages: wire.WindowMessages, WindowBytes: wire.WindowBytes,
 			ArtifactMaxJobBytes: c.d.ArtifactMaxJobBytes,

@@ -96,11 +96,15 @@ func (m *machine) session() {
 		}
 	}
 	if rand.IntN(8) == 0 && !m.c.calm.Load() {
-		m.freeze(chaosLease * 3 / 2)
+		if d := chaosLease * 3 / 2; rand.IntN(2) == 0 {
+			m.freeze(d)
+		} else {
+			m.stall(d)
+		}
 	}
 }
 
-// freeze suspends the machine and its jobs. When it resumes, it first kills the jobs whose leases
+// freeze suspends the machine with its jobs, which do nothing meanwhile. When it resumes, it first kills the jobs whose leases
 // have expired.
 func (m *machine) freeze(d time.Duration) {
 	for k, w := range m.jobs {
@@ -117,6 +121,21 @@ func (m *machine) freeze(d time.Duration) {
 		if !w.done {
 			m.c.hold(k.job, m.name(k))
 		}
+	}
+}
+
+// stall suspends the supervisor, while the jobs go on. Each is killed by its own process when its
+// lease is about to expire.
+func (m *machine) stall(d time.Duration) {
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(d); time.Now().Before(end); {
+		select {
+		case <-m.c.over:
+			return
+		case <-tick.C:
+		}
+		m.fence()
 	}
 }
 

@@ -114,13 +114,13 @@ func (f *farm) strike(number int) {
 	}
 }
 
-func openFarm(t *testing.T, machines int) *farm {
+func openFarm(t *testing.T, machines int, environ ...string) *farm {
 	t.Helper()
 	f := &farm{stage: emptyStage(t), t: t, scratch: t.TempDir(), artifacts: t.TempDir()}
 	listen := address.Free(t)
 	f.url = "https://" + listen
-	f.open("SVC_FARM_PUBLIC_URL="+f.url, "SVC_FARM_RELEASES_DIR="+f.site.file("releases"), "SVC_FARM_CLIENT_CERT_HEADER=X-Svc-Client-Cert",
-		"SVC_FARM_TRUSTED_PROXIES=127.0.0.1/32", "SVC_ARTIFACT_STORE="+f.artifacts)
+	f.open(append(environ, "SVC_FARM_PUBLIC_URL="+f.url, "SVC_FARM_RELEASES_DIR="+f.site.file("releases"), "SVC_FARM_CLIENT_CERT_HEADER=X-Svc-Client-Cert",
+		"SVC_FARM_TRUSTED_PROXIES=127.0.0.1/32", "SVC_ARTIFACT_STORE="+f.artifacts)...)
 	f.db, f.token = f.connect(), f.site.dev().account(t, "ci-bot").Token
 	start(t, nil, append(inherited(), "SVC_GATEWAY_ADDR="+listen, "SVC_GATEWAY_REST_URL=http://"+f.balance(),
 		"SVC_GATEWAY_TLS_CERT="+f.site.file("gateway/gateway.pem"), "SVC_GATEWAY_TLS_KEY="+f.site.file("gateway/gateway.key")),
@@ -199,8 +199,14 @@ func (f *farm) freeze(m *machine) {
 // submit asks for a job by a token, at either replica, again where the service is busy.
 func (f *farm) submit(i int) string {
 	f.t.Helper()
-	script := fmt.Sprintf(`exec 9>%[1]s/%[2]d.lock; flock -n 9 || echo %[2]d >>%[1]s/twice
-		for n in 1 2 3 4 5 6 7 8 9 10; do echo line $n; sleep 0.2; done; head -c 70000 /dev/zero | tr '\0' x >out.txt`, f.scratch, i)
+	return f.submitScript(i, "for n in 1 2 3 4 5 6 7 8 9 10; do echo line $n; sleep 0.2; done")
+}
+
+// submitScript submits a job that holds a lock while it runs a script, and leaves a file.
+func (f *farm) submitScript(i int, script string) string {
+	f.t.Helper()
+	script = fmt.Sprintf(`exec 9>%[1]s/%[2]d.lock; flock -n 9 || echo %[2]d >>%[1]s/twice
+		%[3]s; head -c 70000 /dev/zero | tr '\0' x >out.txt`, f.scratch, i, script)
 	var a answer
 	body := map[string]any{
 		"name": fmt.Sprintf("job %d", i), "idempotencyKey": fmt.Sprintf("job-%d", i),
