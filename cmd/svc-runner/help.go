@@ -38,6 +38,7 @@ run:
                        /usr
   -git-protocols=P,... that repositories may be fetched by (default https)
   -min-disk-mib=N      take no job with less disk free (default 2048)
+  -max-processes=N     processes and threads of a job at once (default 4096)
   SIGTERM takes no more jobs and ends when those that run have; a second one
   cancels them.
 

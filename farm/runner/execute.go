@@ -30,6 +30,7 @@ type assignment struct {
 	LogLimit      int64       `json:"logLimit"`
 	ArtifactLimit int64       `json:"artifactLimit"`
 	GitProtocols  string      `json:"gitProtocols"`
+	MaxProcesses  int         `json:"maxProcesses"`
 	fenceOrder
 }
 
@@ -186,7 +187,7 @@ func (x *execution) config() sandbox.Config {
 	s := x.Spec.Sandbox
 	return sandbox.Config{
 		Name: x.name(), Dir: x.Dir, Program: x.Program, Kind: s.Kind, HostNetwork: s.Network == "host", Mounts: x.Mounts,
-		Limits: sandbox.Limits{MemoryBytes: int64(s.MemoryMiB) << 20, CPUs: s.CPUs},
+		Limits: sandbox.Limits{MemoryBytes: int64(s.MemoryMiB) << 20, CPUs: s.CPUs, Processes: x.MaxProcesses},
 	}
 }
 

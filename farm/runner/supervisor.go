@@ -22,6 +22,8 @@ type Config struct {
 	Mounts       []string // folders that steps in bubblewrap can read
 	GitProtocols string   // protocols to fetch repositories by, separated by colons
 	MinDiskFree  int64    // bytes that must be free to take a job; 0 is 2 GiB
+	MaxProcesses int      // processes and threads of a job at once; 0 is sandbox.DefaultProcesses
+	Adopt        bool     // whether this process adopts and kills orphans; all its children are then jobs
 	Log          *slog.Logger
 
 	// Stop receives signals: the first one drains, the second cancels the jobs.
@@ -47,6 +49,7 @@ type Supervisor struct {
 	changed   chan struct{} // closed and replaced when anything under mu changes
 	uploads   chan struct{} // semaphore for uploads of artifacts
 	tasks     sync.WaitGroup
+	children  sandbox.Children
 
 	mu        sync.Mutex
 	jobs      map[key]*job
@@ -112,6 +115,11 @@ func NewSupervisor(ctx context.Context, cfg Config) (*Supervisor, error) {
 			s.sandboxes = append(s.sandboxes, kind)
 		} else {
 			s.log.Warn("sandbox is not offered", "kind", kind, "err", err)
+		}
+	}
+	if cfg.Adopt { // after the probes, which start processes
+		if err := s.children.Adopt(); err != nil {
+			return nil, err
 		}
 	}
 	s.log.Info("svc-runner", "version", Version, "name", id.Name, "runner_id", id.RunnerID, "farm", id.URL,

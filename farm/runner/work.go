@@ -23,7 +23,7 @@ const ExecCommand = "exec"
 func (s *Supervisor) runJob(j *job, a wire.Assign) {
 	defer close(j.ended)
 	err := s.runProcess(j, a)
-	if n := sandbox.Sweep(j.name()); n > 0 {
+	if n := sandbox.Sweep(j.name()) + s.children.KillAdopted(); n > 0 {
 		s.log.Warn("killed what was left of a job", "job", j.name(), "processes", n)
 	}
 	if err := sandbox.RemoveAll(s.workDir(j)); err != nil {
@@ -83,7 +83,7 @@ func (s *Supervisor) runProcess(j *job, a wire.Assign) error {
 	if err != nil {
 		return fmt.Errorf("start job's process: %w", err)
 	}
-	if err := cmd.Start(); err != nil {
+	if err := s.children.Start(cmd); err != nil {
 		return fmt.Errorf("start job's process: %w", err)
 	}
 	j.update(func() { j.pid = cmd.Process.Pid })
@@ -99,7 +99,7 @@ func (s *Supervisor) runProcess(j *job, a wire.Assign) error {
 		_ = cmd.Process.Kill() // its reports cannot be stored
 	}
 	_, _ = io.Copy(io.Discard, out)
-	err = errors.Join(err, cmd.Wait())
+	err = errors.Join(err, s.children.Wait(cmd))
 	close(over)
 	<-stopped
 	return err
@@ -130,7 +130,7 @@ func (s *Supervisor) feedProcess(j *job, a wire.Assign, in io.WriteCloser, proce
 	first := assignment{
 		Job: j.job, Epoch: j.epoch, Spec: a, Dir: s.workDir(j), Files: Folder(j.dir).path(filesFolder), Program: s.cfg.Program,
 		Mounts: s.cfg.Mounts, LogLimit: limits.LogBytesPerJob, ArtifactLimit: limits.ArtifactMaxJobBytes, GitProtocols: s.cfg.GitProtocols,
-		fenceOrder: j.fence(),
+		MaxProcesses: s.cfg.MaxProcesses, fenceOrder: j.fence(),
 	}
 	w := bufio.NewWriter(in)
 	write := func(v any) {

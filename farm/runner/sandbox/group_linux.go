@@ -17,15 +17,16 @@ import (
 // A group is the control groups of one job: one folder in version 2, or one per controller in
 // version 1. A nil group limits nothing.
 type group struct {
-	folders    []string
-	eventsFile string // name of the file with the number of OOM kills
-	eventKey   string // key of that number in the file
+	folders   []string
+	killFile  bool   // whether cgroup.kill kills all processes, as in version 2
+	events    string // file with the number of OOM kills; "" if memory is not limited
+	processes string // file with the limit of processes; "" if they are not limited
 }
 
 // A hierarchy has the folders in which control groups of jobs can be created.
 type hierarchy struct {
-	v2          string // in version 2, "" if there is none
-	memory, cpu string // in version 1, "" if there are none
+	v2                string // in version 2, "" if there is none
+	memory, cpu, pids string // in version 1, "" if there are none
 }
 
 // ownHierarchy finds the hierarchy of this process once.
@@ -54,6 +55,8 @@ func findHierarchy(cgroups, mounts string) (h hierarchy) {
 				h.memory = dir
 			case name == "cpu" && writable(dir):
 				h.cpu = dir
+			case name == "pids" && writable(dir):
+				h.pids = dir
 			}
 		}
 	}
@@ -122,15 +125,27 @@ func writeSetting(dir, file, text string) error {
 }
 
 // Prepare moves this process so that control groups can be created for jobs, and describes how
-// memory and processors of a job are limited.
-func Prepare() string {
-	switch h := ownHierarchy(); {
-	case h.v2 != "":
+// memory, processors and processes of a job are limited.
+func Prepare() string { return ownHierarchy().describe(os.Geteuid() == 0) }
+
+func (h hierarchy) describe(root bool) string {
+	if h.v2 != "" {
 		return "control groups, version 2"
-	case h.memory != "":
-		return "control groups, version 1"
 	}
-	return "memory of each process alone (RLIMIT_DATA); no control groups may be made"
+	memory, cpus, processes := "memory of each process alone (RLIMIT_DATA)", "processors are not limited", "processes of all jobs together (RLIMIT_NPROC)"
+	if root {
+		processes = "the number of processes is not limited"
+	}
+	if h.memory != "" {
+		memory = "memory (control groups, version 1)"
+	}
+	if h.cpu != "" {
+		cpus = "processors (control groups, version 1)"
+	}
+	if h.pids != "" {
+		processes = "processes (control groups, version 1)"
+	}
+	return memory + ", " + cpus + ", " + processes
 }
 
 func newGroup(name string, l Limits) *group { return ownHierarchy().newGroup(name, l) }
@@ -139,39 +154,49 @@ const groupPrefix = "svc-job-"
 
 // leftover returns the groups that a job may have left.
 func (h hierarchy) leftover(name string) *group {
-	g := &group{}
-	for _, dir := range []string{h.v2, h.memory, h.cpu} {
+	g := &group{killFile: h.v2 != ""}
+	for _, dir := range []string{h.v2, h.memory, h.cpu, h.pids} {
 		if dir != "" {
 			g.folders = append(g.folders, filepath.Join(dir, groupPrefix+name))
 		}
 	}
+	if h.pids != "" {
+		g.processes = filepath.Join(h.pids, groupPrefix+name, "pids.max")
+	}
 	return g
 }
 
-// group creates the groups of a job. It returns nil if that fails or there are no limits.
+// group creates the groups of a job, by which it is also killed. It returns nil if that fails.
 func (h hierarchy) newGroup(name string, l Limits) *group {
 	const period = 100_000 // microseconds
-	g := &group{}
+	g := &group{killFile: h.v2 != ""}
+	name = groupPrefix + name
+	quota, processes := bytesOf(int64(l.CPUs*period), "max"), bytesOf(int64(l.Processes), "max")
 	var err error
-	switch name = groupPrefix + name; {
-	case l == Limits{}:
-		return nil
-	case h.v2 != "":
-		g.eventsFile, g.eventKey = "memory.events", "oom_kill"
-		err = g.add(filepath.Join(h.v2, name), map[string]string{
-			"memory.max": bytesOf(l.MemoryBytes, "max"), "memory.swap.max": "0",
-			"cpu.max": fmt.Sprintf("%s %d", bytesOf(int64(l.CPUs*period), "max"), period),
-		})
-	case h.memory != "":
-		g.eventsFile, g.eventKey = "memory.oom_control", "oom_kill"
-		err = g.add(filepath.Join(h.memory, name), map[string]string{"memory.limit_in_bytes": bytesOf(l.MemoryBytes, "-1")})
-		if h.cpu != "" && err == nil && l.CPUs > 0 {
-			err = g.add(filepath.Join(h.cpu, name), map[string]string{"cpu.cfs_quota_us": bytesOf(int64(l.CPUs*period), "-1")})
+	add := func(in string, settings map[string]string) string {
+		dir := filepath.Join(in, name)
+		if in != "" && err == nil {
+			err = g.add(dir, settings)
 		}
-	default:
-		return nil
+		return dir
 	}
-	if err != nil {
+	if h.v2 != "" {
+		dir := add(h.v2, map[string]string{
+			"memory.max": bytesOf(l.MemoryBytes, "max"), "memory.swap.max": "0", "cpu.max": fmt.Sprintf("%s %d", quota, period), "pids.max": processes,
+		})
+		g.events, g.processes = filepath.Join(dir, "memory.events"), filepath.Join(dir, "pids.max")
+	}
+	if h.memory != "" {
+		dir := add(h.memory, map[string]string{"memory.limit_in_bytes": bytesOf(l.MemoryBytes, "-1")})
+		g.events = filepath.Join(dir, "memory.oom_control")
+	}
+	if h.cpu != "" && l.CPUs > 0 {
+		add(h.cpu, map[string]string{"cpu.cfs_quota_us": quota})
+	}
+	if h.pids != "" {
+		g.processes = filepath.Join(add(h.pids, map[string]string{"pids.max": processes}), "pids.max")
+	}
+	if err != nil || len(g.folders) == 0 {
 		g.remove()
 		return nil
 	}
@@ -214,9 +239,9 @@ func (g *group) kills() int {
 	if g == nil {
 		return 0
 	}
-	text, _ := os.ReadFile(filepath.Join(g.folders[0], g.eventsFile))
+	text, _ := os.ReadFile(g.events)
 	for line := range strings.Lines(string(text)) {
-		if f := strings.Fields(line); len(f) == 2 && f[0] == g.eventKey {
+		if f := strings.Fields(line); len(f) == 2 && f[0] == "oom_kill" {
 			n, _ := strconv.Atoi(f[1])
 			return n
 		}
@@ -224,22 +249,72 @@ func (g *group) kills() int {
 	return 0
 }
 
+// kill kills all processes in the groups. It reports whether none is left.
+func (g *group) kill() bool {
+	if g == nil {
+		return true
+	}
+	if !g.killFile && g.processes != "" { // so that none forks meanwhile
+		if before, err := os.ReadFile(g.processes); err == nil {
+			_ = os.WriteFile(g.processes, []byte("0"), 0)
+			defer func() { _ = os.WriteFile(g.processes, before, 0) }() // the next step forks again
+		}
+	}
+	for late := time.Now().Add(killTimeout); time.Now().Before(late); time.Sleep(killPause) {
+		left := false
+		for _, dir := range g.folders {
+			left = killGroup(dir, g.killFile) || left
+		}
+		if !left {
+			return true
+		}
+	}
+	return false
+}
+
+// killGroup kills the processes in a group and in those below it, which a job with the right to do
+// so may have made. It reports whether there were any.
+func killGroup(dir string, killFile bool) (found bool) {
+	if killFile {
+		_ = writeSetting(dir, "cgroup.kill", "1") // the rest is for kernels before 5.14
+	}
+	_ = filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err != nil || !d.IsDir() {
+			return nil //nolint:nilerr // it is gone
+		}
+		pids, _ := os.ReadFile(filepath.Join(path, "cgroup.procs"))
+		for pid := range strings.FieldsSeq(string(pids)) {
+			if n, err := strconv.Atoi(pid); err == nil && n > 1 && n != os.Getpid() {
+				found = true
+				_ = syscall.Kill(n, syscall.SIGKILL) // it may have ended
+			}
+		}
+		return nil
+	})
+	return found
+}
+
 // remove kills the processes in the groups and removes the groups.
 func (g *group) remove() {
 	if g == nil {
 		return
 	}
+	g.kill()
 	for _, dir := range g.folders {
-		for late := time.Now().Add(killTimeout); time.Now().Before(late); time.Sleep(killPause) {
-			if err := syscall.Rmdir(dir); err == nil || errors.Is(err, os.ErrNotExist) {
-				break
-			}
-			pids, _ := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
-			for pid := range strings.FieldsSeq(string(pids)) {
-				if n, err := strconv.Atoi(pid); err == nil && n > 1 {
-					_ = syscall.Kill(n, syscall.SIGKILL) // it may have ended
-				}
-			}
+		for late := time.Now().Add(killTimeout); time.Now().Before(late) && !removeGroup(dir); time.Sleep(killPause) {
+			killGroup(dir, g.killFile)
 		}
 	}
+}
+
+// removeGroup removes a group and those below it, and reports whether it is gone.
+func removeGroup(dir string) bool {
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		if e.IsDir() {
+			removeGroup(filepath.Join(dir, e.Name()))
+		}
+	}
+	err := syscall.Rmdir(dir)
+	return err == nil || errors.Is(err, os.ErrNotExist)
 }

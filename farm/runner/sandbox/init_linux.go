@@ -22,6 +22,7 @@ type initSpec struct {
 	Env    []string `json:"env"`              // of Args; its own has nothing of the step
 	Groups []string `json:"groups,omitempty"` // cgroup.procs files of the control groups to enter
 	Data   uint64   `json:"data,omitempty"`   // RLIMIT_DATA in bytes
+	Procs  uint64   `json:"procs,omitempty"`  // RLIMIT_NPROC
 	Reap   bool     `json:"reap,omitempty"`   // start Args and reap orphans, instead of exec
 	Mount  bool     `json:"mount,omitempty"`  // mount /proc for a new PID namespace
 }
@@ -117,11 +118,18 @@ func (o initSpec) execArgs() error {
 	if o.Data > 0 {
 		limits[unix.RLIMIT_DATA] = o.Data
 	}
+	if o.Procs > 0 {
+		limits[unix.RLIMIT_NPROC] = o.Procs
+	}
 	path, err := o.lookPath()
 	if err != nil {
 		return fmt.Errorf("run %s: %w", o.Args[0], err)
 	}
 	for what, most := range limits {
+		var now unix.Rlimit
+		if unix.Getrlimit(what, &now) == nil {
+			most = min(most, now.Max) // only root may raise it
+		}
 		if err := unix.Setrlimit(what, &unix.Rlimit{Cur: most, Max: most}); err != nil {
 			return fmt.Errorf("set limit %d: %w", what, err)
 		}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os/exec"
 )
 
 // errSystem is the error on all systems except Linux, where the processes that a step leaves cannot
@@ -20,6 +21,21 @@ func (*group) remove() {}
 
 // Adopt returns an error: it is only supported on Linux.
 func Adopt() error { return errSystem }
+
+// Children are the processes that this process has started.
+type Children struct{}
+
+// Adopt returns an error: it is only supported on Linux.
+func (*Children) Adopt() error { return errSystem }
+
+// Start starts a command.
+func (*Children) Start(cmd *exec.Cmd) error { return cmd.Start() }
+
+// Wait waits for a command that was started by [Children.Start].
+func (*Children) Wait(cmd *exec.Cmd) error { return cmd.Wait() }
+
+// KillAdopted does nothing: there are no jobs.
+func (*Children) KillAdopted() int { return 0 }
 
 // Init fails: it is only supported on Linux.
 func Init([]string) int { return 127 }

@@ -60,8 +60,11 @@ func (j *Job) command(c Command) (cmd *exec.Cmd, firstGeneration int, err error)
 	}
 	cmd = exec.CommandContext(context.Background(), j.Program, InitCommand) // it is ended by signals
 	cmd.Dir, cmd.Env = "/", []string{systemPath, Marker + "=" + j.Name}
-	if j.group == nil {
+	if j.group == nil || j.group.events == "" {
 		o.Data = uint64(j.Limits.MemoryBytes)
+	}
+	if j.group == nil || j.group.processes == "" {
+		o.Procs = uint64(j.Limits.Processes)
 	}
 	attr := &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 	firstGeneration = 1 // below the first process
@@ -134,8 +137,9 @@ func (j *Job) run(ctx, graceful context.Context, c Command) (r Result, err error
 		close(ended)
 	}()
 
-	r.Stopped = supervise(ctx, graceful, cmd.Process.Pid, firstGeneration, ended)
-	left := !killRest(cmd.Process.Pid)
+	r.Stopped = j.supervise(ctx, graceful, cmd.Process.Pid, firstGeneration, ended)
+	left := !j.group.kill()
+	left = !killRest(cmd.Process.Pid) || left
 	err = drain(from, copied)
 	r.fill(cmd.ProcessState)
 	r.OOM = j.group.kills() > before
@@ -156,11 +160,12 @@ func copyOutput(to io.Writer, from io.Reader) error {
 }
 
 // supervise returns when the first process has ended, and the Stop that ended it, if any.
-func supervise(ctx, graceful context.Context, pid, firstGeneration int, ended <-chan struct{}) (stopped *Stop) {
+func (j *Job) supervise(ctx, graceful context.Context, pid, firstGeneration int, ended <-chan struct{}) (stopped *Stop) {
 	asked, forced := graceful.Done(), ctx.Done()
 	var grace, again <-chan time.Time
 	kill := func() {
 		asked, forced, grace, again = nil, nil, nil, nil
+		_ = j.group.kill()
 		_ = killDescendants(pid)               // killRest kills any that are left
 		_ = syscall.Kill(pid, syscall.SIGKILL) // not reaped yet, so the pid is still its own
 	}

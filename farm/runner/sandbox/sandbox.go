@@ -10,9 +10,11 @@
 // found in /proc are stopped and killed. If the process that runs the steps is killed, the kernel
 // signals the step's first process (PR_SET_PDEATHSIG), which then does the same.
 //
-// Memory and processors are limited by a control group of the job where the runner may create one:
-// version 2 if systemd delegates it (Delegate=yes), version 1 as root. Otherwise memory is limited
-// per process (RLIMIT_DATA), and processors are not limited.
+// Memory, processors and the number of processes are limited by a control group of the job where the
+// runner may create one: version 2 if systemd delegates it (Delegate=yes), version 1 as root. The
+// job is then also killed as a group. Otherwise memory is limited per process (RLIMIT_DATA),
+// processes by those that the user has in all (RLIMIT_NPROC, without effect as root), and processors
+// are not limited.
 //
 // Programs that run outside of bubblewrap for a step, and bwrap itself, get neither the step's
 // variables nor its working directory: a step could otherwise choose what they load or run.
@@ -21,6 +23,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -55,11 +58,16 @@ type Config struct {
 	Mounts      []string // folders mounted read-only in bubblewrap, besides /usr
 }
 
-// Limits limit the resources of a job; 0 is no limit.
+// Limits limit the resources of a job; 0 is no limit, except of Processes.
 type Limits struct {
 	MemoryBytes int64
 	CPUs        float64
+	Processes   int // processes and threads at once; 0 is [DefaultProcesses]
 }
+
+// DefaultProcesses is far below what a machine can have, so that a job with too many does not stop
+// the runner from starting processes.
+const DefaultProcesses = 4096
 
 // A Job is a sandbox in which steps run one after the other.
 type Job struct {
@@ -81,6 +89,7 @@ func New(c Config) (*Job, error) {
 	if c.Kind != None && c.Kind != Bubblewrap {
 		return nil, fmt.Errorf("sandbox %q: %w", c.Kind, errors.ErrUnsupported)
 	}
+	c.Limits.Processes = cmp.Or(c.Limits.Processes, DefaultProcesses)
 	j := &Job{Config: c}
 	if c.Kind == Bubblewrap {
 		var err error

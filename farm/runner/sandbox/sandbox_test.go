@@ -27,6 +27,9 @@ func TestMain(m *testing.M) {
 	if len(os.Args) == 5 && os.Args[1] == "run-a-step" {
 		os.Exit(runAStep(os.Args[2], os.Args[3], os.Args[4]))
 	}
+	if len(os.Args) == 2 && os.Args[1] == "adopt" {
+		os.Exit(adopt())
+	}
 	os.Exit(m.Run())
 }
 
@@ -34,7 +37,8 @@ func runAStep(kind, dir, script string) int {
 	if err := Adopt(); err != nil {
 		return 1
 	}
-	j, err := New(Config{Name: filepath.Base(dir), Dir: dir, Program: "/proc/self/exe", Kind: kind})
+	processes, _ := strconv.Atoi(os.Getenv("PROCESSES")) // 0 is the default
+	j, err := New(Config{Name: filepath.Base(dir), Dir: dir, Program: "/proc/self/exe", Kind: kind, Limits: Limits{Processes: processes}})
 	if err != nil {
 		fmt.Println(err)
 		return 1

@@ -151,7 +151,8 @@ func terminate(root, from int) (found bool) {
 }
 
 // Sweep kills what is left of a job whose runner was killed: processes of this user with the job's
-// [Marker], and those in its control groups. It returns the number of the former.
+// [Marker], and those in its control groups. It returns the number of the former. [Children] kills
+// what is in neither.
 func Sweep(name string) (n int) {
 	defer ownHierarchy().leftover(name).remove()
 	want := []byte(Marker + "=" + name + "\x00")
