@@ -3,7 +3,8 @@
 // A [Set] is built from the secrets, and a [Writer] replaces every occurrence of one of its needles
 // by [Mark], however the stream is split into writes. Precisely: each byte of the whole stream that
 // lies in an occurrence of a needle is hidden, and each maximal run of hidden bytes becomes one
-// mark.
+// mark. Needles of encodings that are often broken into lines, such as base64, are also found with up
+// to two line ends (\r or \n) between any of their bytes. The line ends themselves stay.
 //
 // Matching uses the Aho-Corasick automaton, and holds back the bytes of its current state. Existing
 // libraries search whole texts and report only the first of overlapping matches, which would reveal
@@ -25,12 +26,21 @@ type Writer struct {
 	to     io.Writer
 	set    *Set
 	state  int32
-	held   []byte // bytes not passed on yet, from start on; includes those of the current state
+	held   []byte // bytes not passed on yet, from start on; includes those of the current states
 	hidden []bool // whether the byte of held is known to be in a needle
 	start  int
 	marked bool // the output ends with a mark, which may still extend
 	out    []byte
+
+	wrapped int32 // state of the automaton that does not see line ends
+	gap     int   // line ends in a row
+	seen    []int // numbers of the bytes that led to wrapped, counted from the first ever held
+	first   int   // number of held[0]
 }
+
+// maxGap is how many line ends in a row are left out, as few as encoders write. More could make the
+// Writer hold back any amount.
+const maxGap = 2
 
 // NewWriter returns a Writer that writes to w.
 func (s *Set) NewWriter(w io.Writer) *Writer { return &Writer{to: w, set: s} }
@@ -39,18 +49,51 @@ func (s *Set) NewWriter(w io.Writer) *Writer { return &Writer{to: w, set: s} }
 func (w *Writer) Write(p []byte) (int, error) {
 	w.out = w.out[:0]
 	for _, b := range p {
-		w.state = w.set.step(w.state, b)
-		if w.state == rootState && w.start == len(w.held) { // the common case
+		w.state = w.set.plain.step(w.state, b)
+		seen := w.stepWrapped(b)
+		if w.state == rootState && w.wrapped == rootState && w.start == len(w.held) { // the common case
 			w.out, w.marked = append(w.out, b), false
 			continue
 		}
 		w.held, w.hidden = append(w.held, b), append(w.hidden, false)
-		for i := len(w.held) - w.set.matched(w.state); i < len(w.held); i++ {
+		for i := len(w.held) - w.set.plain.matched(w.state); i < len(w.held); i++ {
 			w.hidden[i] = true
 		}
-		w.release(len(w.held) - int(w.set.nodes[w.state].depth))
+		end := len(w.held) - w.set.plain.depth(w.state)
+		w.release(min(end, w.hideWrapped(seen)))
 	}
 	return len(p), w.flush()
+}
+
+// stepWrapped advances the automaton that does not see line ends, and reports whether it saw b.
+func (w *Writer) stepWrapped(b byte) bool {
+	if b != '\n' && b != '\r' {
+		w.wrapped, w.gap = w.set.wrapped.step(w.wrapped, b), 0
+		return true
+	}
+	if w.gap++; w.gap > maxGap {
+		w.wrapped = rootState
+	}
+	return false
+}
+
+// hideWrapped hides the needles that end with the last held byte if the automaton saw it. It returns
+// where in held the current state begins.
+func (w *Writer) hideWrapped(seen bool) int {
+	depth := w.set.wrapped.depth(w.wrapped)
+	if seen && depth > 0 {
+		w.seen = append(w.seen, w.first+len(w.held)-1)
+		for _, number := range w.seen[len(w.seen)-w.set.wrapped.matched(w.wrapped):] {
+			w.hidden[number-w.first] = true
+		}
+	}
+	if len(w.seen) > 2*depth { // so that the cost of moving is amortized
+		w.seen = w.seen[:copy(w.seen, w.seen[len(w.seen)-depth:])]
+	}
+	if depth == 0 {
+		return len(w.held)
+	}
+	return w.seen[len(w.seen)-depth] - w.first
 }
 
 // release passes on the held bytes before end, which no unfinished match can include.
@@ -63,6 +106,7 @@ func (w *Writer) release(end int) {
 		}
 	}
 	if 2*w.start >= len(w.held) { // so that the cost of moving is amortized
+		w.first += w.start
 		w.held = w.held[:copy(w.held, w.held[w.start:])]
 		w.hidden = w.hidden[:copy(w.hidden, w.hidden[w.start:])]
 		w.start = 0
@@ -86,6 +130,6 @@ func (w *Writer) Held() int { return len(w.held) - w.start }
 func (w *Writer) Close() error {
 	w.out = w.out[:0]
 	w.release(len(w.held))
-	w.state, w.marked = rootState, false
+	w.state, w.wrapped, w.gap, w.seen, w.marked = rootState, rootState, 0, nil, false
 	return w.flush()
 }

@@ -18,25 +18,37 @@ const (
 )
 
 // New returns the set of needles of all secrets. Each secret, and each line of it, is also found as
-// base64 at any alignment, in hexadecimal, URL-encoded, and in a JSON string.
+// base64 at any alignment, in hexadecimal, URL-encoded, in a JSON string, and as shells quote it.
 func New(secrets ...string) *Set {
-	var needles [][]byte
+	var plain, wrapped [][]byte
 	for _, s := range secrets {
-		needles = append(needles, Needles(s)...)
+		p, w := Needles(s)
+		plain, wrapped = append(plain, p...), append(wrapped, w...)
 	}
-	return newSet(needles)
+	return newSet(plain, wrapped)
 }
 
-// Needles returns everything that is searched for because of one secret.
-func Needles(secret string) [][]byte {
-	var needles [][]byte
-	for _, plain := range variants(secret) {
-		for _, form := range encodings(plain) {
-			if len(form) >= minNeedle {
-				needles = append(needles, []byte(form))
-			}
+// Needles returns everything that is searched for because of one secret, as it is and with line ends
+// in between.
+func Needles(secret string) (plain, wrapped [][]byte) {
+	for _, text := range variants(secret) {
+		plain = appendLong(plain, encodings(text))
+		plain = appendLong(plain, quotings(text))
+		wrapped = appendLong(wrapped, wrappedEncodings(text))
+	}
+	return unique(plain), unique(wrapped)
+}
+
+func appendLong(needles [][]byte, forms []string) [][]byte {
+	for _, form := range forms {
+		if len(form) >= minNeedle {
+			needles = append(needles, []byte(form))
 		}
 	}
+	return needles
+}
+
+func unique(needles [][]byte) [][]byte {
 	slices.SortFunc(needles, bytes.Compare)
 	return slices.CompactFunc(needles, bytes.Equal)
 }
@@ -58,9 +70,16 @@ func variants(secret string) []string {
 }
 
 func encodings(plain string) []string {
-	list := []string{plain, url.QueryEscape(plain), url.PathEscape(plain), strings.ReplaceAll(url.QueryEscape(plain), "+", "%20")}
+	return []string{
+		plain, url.QueryEscape(plain), url.PathEscape(plain), strings.ReplaceAll(url.QueryEscape(plain), "+", "%20"),
+		jsonString(plain, true), jsonString(plain, false),
+	}
+}
+
+// wrappedEncodings are those whose text programs break into lines.
+func wrappedEncodings(plain string) []string {
 	digits := hex.EncodeToString([]byte(plain))
-	list = append(list, digits, strings.ToUpper(digits), jsonString(plain, true), jsonString(plain, false))
+	list := []string{digits, strings.ToUpper(digits)}
 	for before := range 3 {
 		list = append(list, base64Core(base64.RawStdEncoding, before, plain), base64Core(base64.RawURLEncoding, before, plain))
 	}

@@ -9,7 +9,7 @@ import (
 const rootState = 0
 
 // A node is a state of the automaton: a prefix of a needle. Most nodes have a single successor,
-// which is the next element of Set.nodes. There are about twenty nodes per byte of secret, so rare
+// which is the next element of automaton.nodes. There are twenty to thirty nodes per byte of secret, so rare
 // data is kept in maps beside them.
 type node struct {
 	fail  int32 // state of the longest proper suffix that is also a prefix of a needle
@@ -20,8 +20,8 @@ type node struct {
 
 const (
 	hasNext     = 1 << iota // the next element is a successor
-	hasBranches             // has successors in Set.branches
-	isMatch                 // ends with a needle, whose length is in Set.match
+	hasBranches             // has successors in automaton.branches
+	isMatch                 // ends with a needle, whose length is in automaton.match
 )
 
 // An edge leads to a successor that is not the next element.
@@ -32,17 +32,23 @@ type edge struct {
 
 // A Set is an immutable set of needles. It may be shared between goroutines.
 type Set struct {
+	plain   *automaton // of needles that occur as they are
+	wrapped *automaton // of needles with line ends between any of their bytes
+}
+
+// newSet returns the set of needles, none of which is empty. It sorts both lists.
+func newSet(plain, wrapped [][]byte) *Set { return &Set{newAutomaton(plain), newAutomaton(wrapped)} }
+
+// An automaton finds all occurrences of its needles.
+type automaton struct {
 	nodes    []node
 	root     [256]int32 // successors of rootState
 	branches map[int32][]edge
 	match    map[int32]int32 // length of the longest needle that ends at a node
 }
 
-// Len returns the number of states, a measure of memory use.
-func (s *Set) Len() int { return len(s.nodes) }
-
-// newSet builds the automaton of needles, none of which is empty. It sorts needles.
-func newSet(needles [][]byte) *Set {
+// newAutomaton builds the automaton of needles, none of which is empty. It sorts needles.
+func newAutomaton(needles [][]byte) *automaton {
 	slices.SortFunc(needles, bytes.Compare)
 	count, longest := 1, 0
 	for i, n := range needles {
@@ -51,7 +57,7 @@ func newSet(needles [][]byte) *Set {
 			count -= commonPrefix(needles[i-1], n)
 		}
 	}
-	s := &Set{nodes: make([]node, 1, count), branches: map[int32][]edge{}, match: map[int32]int32{}}
+	s := &automaton{nodes: make([]node, 1, count), branches: map[int32][]edge{}, match: map[int32]int32{}}
 	var before []byte
 	path := make([]int32, longest+1) // nodes of the previous needle, by depth
 	for _, n := range needles {
@@ -72,7 +78,7 @@ func commonPrefix(a, b []byte) int {
 }
 
 // add adds a needle whose first from bytes have nodes in path already.
-func (s *Set) add(needle []byte, path []int32, from int) {
+func (s *automaton) add(needle []byte, path []int32, from int) {
 	for depth := from; depth < len(needle); depth++ {
 		at, to, b := path[depth], int32(len(s.nodes)), needle[depth]
 		s.nodes = append(s.nodes, node{depth: int32(depth + 1)})
@@ -94,7 +100,7 @@ func (s *Set) add(needle []byte, path []int32, from int) {
 
 // link sets the fail states in order of depth, since a fail state is always shallower than its
 // node.
-func (s *Set) link(longest int) {
+func (s *automaton) link(longest int) {
 	for _, at := range s.byDepth(longest) {
 		n := s.nodes[at]
 		if n.flags&hasNext != 0 {
@@ -107,7 +113,7 @@ func (s *Set) link(longest int) {
 }
 
 // setFail sets the fail state of a node. A needle that ends at the fail state ends at the node too.
-func (s *Set) setFail(to, fail int32) {
+func (s *automaton) setFail(to, fail int32) {
 	n := &s.nodes[to]
 	n.fail = fail
 	if most := max(s.match[to], s.match[fail]); most > 0 {
@@ -117,7 +123,7 @@ func (s *Set) setFail(to, fail int32) {
 }
 
 // byDepth returns all nodes except the root in order of depth, by counting sort.
-func (s *Set) byDepth(longest int) []int32 {
+func (s *automaton) byDepth(longest int) []int32 {
 	from := make([]int32, longest+2)
 	for _, n := range s.nodes[1:] {
 		from[n.depth+1]++
@@ -134,7 +140,7 @@ func (s *Set) byDepth(longest int) []int32 {
 }
 
 // step returns the state that follows on byte b.
-func (s *Set) step(at int32, b byte) int32 {
+func (s *automaton) step(at int32, b byte) int32 {
 	for at != rootState {
 		n := &s.nodes[at]
 		if n.flags&hasNext != 0 && n.next == b {
@@ -153,9 +159,12 @@ func (s *Set) step(at int32, b byte) int32 {
 }
 
 // matched returns the length of the longest needle that ends at a state, or 0.
-func (s *Set) matched(at int32) int {
+func (s *automaton) matched(at int32) int {
 	if s.nodes[at].flags&isMatch == 0 {
 		return 0
 	}
 	return int(s.match[at])
 }
+
+// depth returns the length of the prefix that a state is.
+func (s *automaton) depth(at int32) int { return int(s.nodes[at].depth) }
