@@ -15,6 +15,8 @@ Usage: install.sh [options]
   --url URL         address of the farm gateway [$farm_url]
   --server-ca FILE  certificate of a private CA that the gateway's certificate is of
   --name NAME       of the runner, instead of the one that the enrolment has
+  --capacity N      jobs at once, from 1 to 64 [1]
+  --labels A=B,...  what this machine has, besides what the enrolment says
   --version X       version to install [$version]
   --no-enroll       install the program only
   --no-service      make no systemd service
@@ -37,7 +39,7 @@ need() {
 
 # options parses the arguments.
 options() {
-	token=${SVC_ENROLL_TOKEN:-} server_ca='' name='' enroll=yes service=yes prefix='' data=/var/lib/svc-runner remove=no chosen=''
+	token=${SVC_ENROLL_TOKEN:-} server_ca='' name='' capacity='' labels='' enroll=yes service=yes prefix='' data=/var/lib/svc-runner remove=no chosen=''
 	while [ $# -gt 0 ]; do
 		case $1 in
 		--no-enroll) enroll=no ;;
@@ -47,7 +49,7 @@ options() {
 			usage
 			exit 0
 			;;
-		--token | --url | --server-ca | --name | --version | --prefix | --data-dir)
+		--token | --url | --server-ca | --name | --capacity | --labels | --version | --prefix | --data-dir)
 			[ $# -gt 1 ] || fail "$1 needs a value"
 			value "$1" "$2"
 			shift
@@ -60,6 +62,7 @@ options() {
 	farm_url=${farm_url%/}
 	case $farm_url in https://*) ;; *) fail "the address of the farm must begin with https://" ;; esac
 	case $version in '' | .* | *[!0-9A-Za-z.-]*) fail "that is no version: $version" ;; esac
+	case $capacity in '' | [1-9] | [1-5][0-9] | 6[0-4]) ;; *) fail "--capacity must be a number from 1 to 64" ;; esac
 	for dir in "${prefix:-/}" "$data"; do
 		case $dir in /*) ;; *) fail "--prefix and --data-dir must begin with /" ;; esac
 	done
@@ -77,6 +80,8 @@ value() {
 	--url) farm_url=$2 ;;
 	--server-ca) server_ca=$2 ;;
 	--name) name=$2 ;;
+	--capacity) capacity=$2 ;;
+	--labels) labels=$2 ;;
 	--version) version=$2 chosen=yes ;;
 	--prefix) prefix=${2%/} ;;
 	--data-dir) data=$2 ;;
@@ -174,6 +179,7 @@ place() {
 		chmod 644 "$etc/server-ca.pem.new"
 		mv -f "$etc/server-ca.pem.new" "$etc/server-ca.pem"
 	fi
+	write_options
 	[ "$service" = no ] || make_user
 	mkdir -p "$data"
 	chmod 700 "$data"
@@ -191,11 +197,21 @@ enrol() {
 	[ -n "$token" ] || fail "no token: copy the command from the Build Farm page again, or use --no-enroll"
 	ca=''
 	[ ! -r "$etc/server-ca.pem" ] || ca=$etc/server-ca.pem
-	SVC_ENROLL_TOKEN=$token "$bin" enroll --url "$farm_url" --data-dir "$data" ${ca:+--server-ca "$ca"} ${name:+--name "$name"} ||
+	SVC_ENROLL_TOKEN=$token "$bin" enroll --url "$farm_url" --data-dir "$data" ${ca:+--server-ca "$ca"} ${name:+--name "$name"} \
+		${capacity:+--capacity "$capacity"} ${labels:+--labels "$labels"} ||
 		fail "this machine could not be enrolled; svc-runner itself is installed. Ask for a new command: each works once."
 	[ "$service" = no ] || chown -R svc-runner: "$data"
 }
 
+# write_options keeps the capacity for the service, beside other flags of "svc-runner run" that an administrator put there.
+write_options() {
+	[ -n "$capacity" ] || return 0
+	others=$(sed -n 's/^SVC_RUNNER_OPTIONS=//p' "$etc/options" 2>/dev/null | sed 's/--*capacity[= ][0-9]*//; s/  */ /g; s/^ //') || :
+	printf 'SVC_RUNNER_OPTIONS=%s\n' "--capacity=$capacity${others:+ $others}" >"$etc/options.new"
+	mv -f "$etc/options.new" "$etc/options"
+}
+
+# write_unit lets jobs, which may run for a day, end before the service is stopped or restarted.
 write_unit() {
 	cat >"$unit.new" <<END
 [Unit]
@@ -207,13 +223,15 @@ StartLimitIntervalSec=0
 [Service]
 Type=notify
 WatchdogSec=60
-ExecStart=$bin run --data-dir $data
+EnvironmentFile=-$etc/options
+ExecStart=$bin run --data-dir $data \$SVC_RUNNER_OPTIONS
 User=svc-runner
 Restart=always
 RestartSec=5
 RestartPreventExitStatus=78
 KillMode=mixed
-TimeoutStopSec=10min
+TimeoutStopSec=infinity
+TasksMax=infinity
 Delegate=yes
 Nice=-5
 LimitNOFILE=65536
@@ -236,6 +254,7 @@ start() {
 		say "the service starts once this machine is enrolled"
 		return
 	fi
+	! systemctl is-active --quiet svc-runner.service || waits
 	systemctl restart svc-runner.service
 	tries=0
 	until "$bin" status --data-dir "$data" >/dev/null 2>&1; do
@@ -246,8 +265,13 @@ start() {
 	say "this machine is a runner, and online"
 }
 
+waits() {
+	say "the service stops when its jobs have ended; 'systemctl kill --kill-who=main svc-runner' cancels them"
+}
+
 uninstall() {
 	if [ "$service" = yes ] && [ -e "$unit" ]; then
+		waits
 		systemctl disable --now --quiet svc-runner.service
 		rm -f "$unit"
 		systemctl daemon-reload
@@ -256,7 +280,7 @@ uninstall() {
 		"$bin" uninstall --data-dir "$data" || say "what is in $data was left"
 		rm -f "$bin"
 	fi
-	rm -f "$etc/server-ca.pem"
+	rm -f "$etc/server-ca.pem" "$etc/options"
 	rmdir "$etc" "$data" 2>/dev/null || :
 	say "svc-runner is uninstalled"
 }
