@@ -283,7 +283,9 @@ func TestNewSupervisorReportsLostEnd(t *testing.T) {
 func TestUploadsAreResumed(t *testing.T) {
 	t.Parallel()
 	f := newFarm(t)
+	var lengths []int64
 	f.uploading = func(n int, w http.ResponseWriter, r *http.Request) bool {
+		lengths = append(lengths, r.ContentLength)
 		switch n {
 		case 1:
 			refuseWith(w, 503, "artifact_store_unavailable")
@@ -307,7 +309,9 @@ func TestUploadsAreResumed(t *testing.T) {
 	r.empty()
 	f.mu.Lock()
 	require.Empty(t, f.problems)
-	require.GreaterOrEqual(t, f.uploads, 5)
+	require.Equal(t, 5, f.uploads)
+	require.Less(t, lengths[1], int64(2000), "only the manifest")
+	require.Greater(t, lengths[2], int64(20_000_000), "all that is missing, with its length")
 	f.uploads, f.uploading = 0, func(_ int, w http.ResponseWriter, _ *http.Request) bool {
 		refuseWith(w, 413, "artifact_too_large")
 		return true

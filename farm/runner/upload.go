@@ -6,16 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"mime/multipart"
-	"net/textproto"
-	"os"
+	"math"
+	"net/http"
 	"time"
 )
 
 // Limits of an upload.
 const (
 	uploadTimeout = time.Hour // after which the service abandons the upload
-	uploadBytes   = 64 << 20  // of one request, approximately
 	digestTries   = 3
 )
 
@@ -45,9 +43,9 @@ func (s *Supervisor) upload(ctx context.Context, j *job, m manifest) bool {
 	case <-ctx.Done():
 		return false
 	}
-	late, digests := time.Now().Add(uploadTimeout), 0
+	late, digests, before := time.Now().Add(uploadTimeout), 0, math.MaxInt
 	for failures := 0; ; failures++ {
-		progress, err := s.sendMissing(ctx, j, m)
+		missing, err := s.sendMissing(ctx, j, m)
 		switch {
 		case err == nil:
 			s.log.Info("artifacts uploaded", "job", j.name(), "files", len(m.Files))
@@ -66,8 +64,8 @@ func (s *Supervisor) upload(ctx context.Context, j *job, m manifest) bool {
 			return true
 		}
 		s.log.Warn("upload of artifacts", "job", j.name(), "err", err)
-		if progress {
-			failures = 0
+		if missing < before {
+			failures, before = 0, missing
 		}
 		if waitFor(ctx, s.cfg.Backoff(failures)) != nil {
 			return false
@@ -87,107 +85,72 @@ func isFinal(r *Refusal) bool {
 	return true
 }
 
-// sendMissing asks which pieces are missing and sends them, until none are.
-func (s *Supervisor) sendMissing(ctx context.Context, j *job, m manifest) (progress bool, err error) {
+// sendMissing asks which pieces are missing and sends them, until none are. It returns how many were
+// missing when it began, [math.MaxInt] if that is unknown.
+func (s *Supervisor) sendMissing(ctx context.Context, j *job, m manifest) (missing int, err error) {
+	missing = math.MaxInt
 	answer, err := s.postArtifacts(ctx, j, m, nil)
 	for err == nil && answer.State != "complete" {
-		pieces := nextPieces(m, answer)
+		pieces := missingPieces(m, answer)
 		if len(pieces) == 0 {
-			return progress, errors.New("the service says neither that the upload is complete nor what is missing")
+			return missing, errors.New("the service says neither that the upload is complete nor what is missing")
 		}
-		if answer, err = s.postArtifacts(ctx, j, m, pieces); err == nil {
-			progress = true
-		}
+		missing = min(missing, len(pieces))
+		answer, err = s.postArtifacts(ctx, j, m, pieces)
 	}
-	return progress, err
+	return missing, err
 }
 
-// nextPieces returns the missing pieces to send in the next request.
-func nextPieces(m manifest, a uploadAnswer) (list []piece) {
+// missingPieces returns the pieces that the service does not have.
+func missingPieces(m manifest, a uploadAnswer) (list []piece) {
 	files := map[string]manifestFile{}
 	for _, f := range m.Files {
 		files[f.ID] = f
 	}
-	var bytes int64
 	for _, f := range a.Files {
 		for _, n := range f.Missing {
-			p := piece{files[f.ID], n}
-			if p.file.ID == "" || n < 0 || p.size() < 0 || bytes >= uploadBytes {
-				continue
+			if file := files[f.ID]; n >= 0 && n <= file.Size/max(file.ChunkBytes, 1) && file.Size > n*file.ChunkBytes {
+				list = append(list, piece{file, n})
 			}
-			bytes += p.size()
-			list = append(list, p)
 		}
 	}
 	return list
 }
 
-// postArtifacts sends the manifest and pieces.
+// postArtifacts sends the manifest and pieces in one request.
 func (s *Supervisor) postArtifacts(ctx context.Context, j *job, m manifest, pieces []piece) (a uploadAnswer, err error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	from, to := io.Pipe()
-	form := multipart.NewWriter(to)
-	written := make(chan struct{})
-	go func() {
-		defer close(written)
-		_ = to.CloseWithError(writeForm(form, Folder(j.dir).path(filesFolder), m, pieces)) // the reader returns the error
-	}()
-	err = s.farm.call(ctx, "POST", "/api/v1/farm/jobs/"+j.job+"/artifacts", form.FormDataContentType(), from, &a)
-	_ = from.CloseWithError(io.ErrClosedPipe) // ends the writer
-	<-written
-	return a, err
+	form, err := newUploadForm(Folder(j.dir).path(filesFolder), m, pieces)
+	if err != nil {
+		return a, err
+	}
+	return a, s.farm.postForm(ctx, "/api/v1/farm/jobs/"+j.job+"/artifacts", form, &a)
 }
 
-// writeForm writes the manifest as the first part, and each piece as a part named <file>.<number>.
-func writeForm(form *multipart.Writer, folder string, m manifest, pieces []piece) error {
-	text, err := json.Marshal(m)
+// postForm is [farmClient.callJSON] with a form as its body.
+func (l *farmClient) postForm(ctx context.Context, path string, form *uploadForm, out any) error {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, l.base.JoinPath(path).String(), form)
 	if err != nil {
-		return fmt.Errorf("encode manifest: %w", err)
+		return fmt.Errorf("POST %s: %w", path, err)
 	}
-	part, err := form.CreatePart(textproto.MIMEHeader{
-		"Content-Disposition": {`form-data; name="manifest"`}, "Content-Type": {"application/json"},
-	})
-	if err == nil {
-		_, err = part.Write(text)
+	req.ContentLength = form.size
+	req.Header.Set("User-Agent", "svc-runner/"+Version)
+	req.Header.Set("Content-Type", form.contentType)
+	res, err := l.client.Do(req)
+	if err != nil {
+		return fmt.Errorf("POST %s: %w", path, withoutAddress(err))
 	}
-	for _, p := range pieces {
-		if err != nil {
-			break
-		}
-		err = p.write(form, folder)
+	defer res.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(res.Body, maxResponse))
+	if res.StatusCode >= 300 {
+		return fmt.Errorf("POST %s: %w", path, readRefusal(res, text))
 	}
 	if err == nil {
-		err = form.Close()
+		err = json.Unmarshal(text, out)
 	}
 	if err != nil {
-		return fmt.Errorf("write upload: %w", err)
+		return fmt.Errorf("POST %s: read answer: %w", path, err)
 	}
 	return nil
-}
-
-func (p piece) write(form *multipart.Writer, folder string) error {
-	f, err := os.Open(Folder(folder).path(p.file.ID))
-	if err != nil {
-		return fmt.Errorf("open artifact: %w", err)
-	}
-	defer f.Close()
-	part, err := form.CreatePart(textproto.MIMEHeader{
-		"Content-Disposition": {fmt.Sprintf(`form-data; name="%s.%d"; filename="%s.%d"`, p.file.ID, p.n, p.file.ID, p.n)},
-		"Content-Type":        {"application/octet-stream"},
-	})
-	if err != nil {
-		return fmt.Errorf("write part: %w", err)
-	}
-	if n, err := io.Copy(part, io.NewSectionReader(f, p.n*p.file.ChunkBytes, p.size())); err != nil || n != p.size() {
-		return fmt.Errorf("write part: %w", errors.Join(err, errShort(n, p.size())))
-	}
-	return nil
-}
-
-func errShort(got, want int64) error {
-	if got == want {
-		return nil
-	}
-	return fmt.Errorf("the artifact has %d bytes of %d", got, want)
 }
