@@ -17,7 +17,7 @@ import (
 
 // A Directory is a store in a directory of a file system with hard links. An object is written to a
 // temporary file next to it, synced, and linked to its name. Unlike a rename, linking fails if the
-// name exists.
+// name exists. A staged object, whose name is nobody else's, is renamed.
 type Directory struct{ disk disk }
 
 const (
@@ -82,27 +82,82 @@ func splitKey(key string) (folder, name string, err error) {
 
 // Put implements [Store].
 func (d *Directory) Put(ctx context.Context, key string, size int64, r io.Reader) error {
-	folder, _, err := splitKey(key)
+	t, err := d.stage(ctx, key, size, r)
 	if err != nil {
-		return fmt.Errorf("put artifact: %w", err)
+		return err
 	}
-	temp := folder + "/" + tempPrefix + token()
-	f, err := d.create(folder, temp)
-	if err != nil {
-		return fmt.Errorf("put %s: %w", key, err)
-	}
-	err = d.writeAll(ctx, f, size, r)
+	err = t.sync()
 	if err == nil {
-		err = d.publish(temp, key)
+		err = d.publish(t.name, key)
 	}
-	if left := d.disk.Remove(temp); left != nil && err == nil && !errors.Is(left, fs.ErrNotExist) {
+	if left := d.disk.Remove(t.name); left != nil && err == nil && !errors.Is(left, fs.ErrNotExist) {
 		err = left // the object exists; Clean removes the temporary file
 	}
 	if err == nil {
-		err = d.sync(folder)
+		err = d.sync(path.Dir(key))
 	}
 	if err != nil {
 		return fmt.Errorf("put %s: %w", key, err)
+	}
+	return nil
+}
+
+// Stage implements [Store].
+func (d *Directory) Stage(ctx context.Context, key string, size int64, r io.Reader) (Staged, error) {
+	t, err := d.stage(ctx, key, size, r)
+	if err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// Sync implements [Store].
+func (d *Directory) Sync(_ context.Context, folder string) error {
+	if !folderPattern.MatchString(folder) {
+		return fmt.Errorf("sync artifacts: malformed folder %q", folder)
+	}
+	if err := d.sync(folder); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("sync %s: %w", folder, err)
+	}
+	return nil
+}
+
+// A tempFile is the open temporary file of an object.
+type tempFile struct {
+	d         *Directory
+	name, key string
+	f         file
+}
+
+func (d *Directory) stage(ctx context.Context, key string, size int64, r io.Reader) (*tempFile, error) {
+	folder, _, err := splitKey(key)
+	if err != nil {
+		return nil, fmt.Errorf("put artifact: %w", err)
+	}
+	t := &tempFile{d: d, name: folder + "/" + tempPrefix + token(), key: key}
+	if t.f, err = d.create(folder, t.name); err != nil {
+		return nil, fmt.Errorf("put %s: %w", key, err)
+	}
+	if err := writeAll(ctx, t.f, size, r); err != nil {
+		_ = t.f.Close()
+		_ = d.disk.Remove(t.name)
+		return nil, fmt.Errorf("put %s: %w", key, err)
+	}
+	return t, nil
+}
+
+// sync makes the content durable and closes the file.
+func (t *tempFile) sync() error { return errors.Join(t.f.Sync(), t.f.Close()) }
+
+// Commit implements [Staged].
+func (t *tempFile) Commit() error {
+	err := t.sync()
+	if err == nil {
+		err = t.d.disk.Rename(t.name, t.key)
+	}
+	if err != nil {
+		_ = t.d.disk.Remove(t.name)
+		return fmt.Errorf("put %s: %w", t.key, err)
 	}
 	return nil
 }
@@ -131,9 +186,8 @@ func (d *Directory) create(folder, temp string) (file, error) {
 
 var blocks = sync.Pool{New: func() any { return new([blockSize]byte) }}
 
-// writeAll writes size bytes of r to a file, and syncs and closes it.
-func (d *Directory) writeAll(ctx context.Context, f file, size int64, r io.Reader) (err error) {
-	defer func() { err = errors.Join(err, f.Close()) }()
+// writeAll writes size bytes of r to a file.
+func writeAll(ctx context.Context, f file, size int64, r io.Reader) error {
 	block := blocks.Get().(*[blockSize]byte)
 	defer blocks.Put(block)
 	var written int64
@@ -154,7 +208,7 @@ func (d *Directory) writeAll(ctx context.Context, f file, size int64, r io.Reade
 	if written != size {
 		return fmt.Errorf("%d bytes came, not %d", written, size)
 	}
-	return f.Sync()
+	return nil
 }
 
 // fillBlock reads until a block is full or r ends. Unlike [io.ReadFull] it returns r's own error.

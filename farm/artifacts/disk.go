@@ -12,6 +12,7 @@ type disk interface {
 	Create(name string) (file, error) // fails if the file exists
 	Open(name string) (file, error)
 	Link(name, other string) error
+	Rename(name, other string) error
 	Remove(name string) error
 	ReadDir(dir string) ([]fs.DirEntry, error)
 	Stat(name string) (fs.FileInfo, error)
@@ -30,6 +31,7 @@ type rootDisk struct{ root *os.Root }
 func (d rootDisk) MkdirAll(dir string) error     { return d.root.MkdirAll(dir, 0o700) }
 func (d rootDisk) Link(name, other string) error { return d.root.Link(name, other) }
 func (d rootDisk) Remove(name string) error      { return d.root.Remove(name) }
+func (d rootDisk) Rename(name, to string) error  { return d.root.Rename(name, to) }
 func (d rootDisk) Close() error                  { return d.root.Close() }
 
 // Stat does not follow links.

@@ -13,10 +13,15 @@
 // file
 // \t<workspace>/<job>/<artifact>.<attempt>                   marks an attempt whose chunks had
 // another digest
+// \t<workspace>/<job>/<artifact>.<attempt>.<n>.sum           the state of the digest of the first n
+// chunks
 //
 // A store puts an object atomically, never over another one, and objects never change. Each put
-// draws a random token, so concurrent uploads of the same chunk do not conflict. Whoever stores the
-// last chunk of a file hashes all chunks and seals exactly those; the first seal wins. If the
+// draws a random token, so concurrent uploads of the same chunk do not conflict. Chunks are hashed
+// while they arrive, and synced in the background while the next one arrives; a request that ends
+// before a file is complete stores the state of its digest. Whoever stores the last chunk of a file
+// hashes what is left, waits until all chunks are durable, and seals exactly those; the first seal
+// wins. If the
 // digest differs, the attempt has failed and the next one begins. Chunks are then left to a sweep,
 // which removes them when no upload can be in progress, because another replica may be sealing the
 // same chunks. A crash between any two of these steps leaves chunks, which are used by the next

@@ -54,6 +54,13 @@ func (d trapDisk) Link(name, other string) error {
 	return d.disk.Link(name, other)
 }
 
+func (d trapDisk) Rename(name, other string) error {
+	if err := d.trap.step(); err != nil {
+		return err
+	}
+	return d.disk.Rename(name, other)
+}
+
 func (d trapDisk) Remove(name string) error {
 	if err := d.trap.step(); err != nil {
 		return err

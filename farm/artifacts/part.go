@@ -11,12 +11,14 @@ import (
 // A partReader reads a part of a request and checks that it has the length of its chunk. err is
 // what was wrong, if anything.
 type partReader struct {
-	name   string
-	r      io.Reader
-	left   int64
-	broken error // error to wrap when the body breaks off
-	err    error
+	name string
+	r    io.Reader
+	left int64
+	err  error
 }
+
+// ErrChunkLength refuses a part that does not have the length of its chunk.
+func ErrChunkLength(part string) error { return fault.Field(part, "must have the length of its chunk") }
 
 func (p *partReader) Read(b []byte) (int, error) {
 	if p.err != nil {
@@ -29,9 +31,11 @@ func (p *partReader) Read(b []byte) (int, error) {
 	p.left -= int64(n)
 	switch {
 	case p.left < 0, errors.Is(err, io.EOF) && p.left > 0:
-		p.err = fault.Field(p.name, "must have the length of its chunk")
+		p.err = ErrChunkLength(p.name)
+	case fault.As(err) != nil:
+		p.err = err
 	case err != nil && !errors.Is(err, io.EOF):
-		p.err = fmt.Errorf("%w: read %s: %w", p.broken, p.name, err)
+		p.err = fmt.Errorf("%w: read %s: %w", ErrIncomplete, p.name, err)
 	default:
 		return n, err
 	}

@@ -26,6 +26,9 @@ const maxSeal = 1 << 20
 // seal makes a file of its hashed chunks. If another replica has sealed the file first, its chunks
 // make up the file, and others are left to the sweep.
 func (u *Upload) seal(ctx context.Context, p *progress) error {
+	if err := u.sync(ctx); err != nil { // a seal never names a chunk that a crash can undo
+		return err
+	}
 	text, err := json.Marshal(seal{p.attempt, p.Size, p.SHA256, p.ChunkBytes, p.tokens})
 	if err != nil {
 		return fmt.Errorf("encode a seal: %w", err)

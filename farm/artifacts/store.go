@@ -22,6 +22,14 @@ type Store interface {
 	// returns the object is durable. If the key exists it returns ErrExists and the object is unchanged.
 	Put(ctx context.Context, key string, size int64, r io.Reader) error
 
+	// Stage writes the size bytes of r like Put, but not durably, and the object does not exist before the result is
+	// committed. Nobody else may put or stage the key. Several staged objects of a folder are made durable together,
+	// by Sync after their commits.
+	Stage(ctx context.Context, key string, size int64, r io.Reader) (Staged, error)
+
+	// Sync makes the committed objects of a folder durable. The folder need not exist.
+	Sync(ctx context.Context, folder string) error
+
 	// Open reads an object from an offset on. It returns ErrMissing if there is none.
 	Open(ctx context.Context, key string, offset int64) (io.ReadCloser, error)
 
@@ -37,6 +45,10 @@ type Store interface {
 	// Clean removes what interrupted puts left in a folder before a time, and the folder if it is empty.
 	Clean(ctx context.Context, folder string, before time.Time) error
 }
+
+// A Staged is an object that is written and does not exist yet. Commit must be called, once, from any
+// goroutine. It lets the object exist, completely or, if it fails, not at all.
+type Staged interface{ Commit() error }
 
 // An Object describes a stored object.
 type Object struct {

@@ -32,11 +32,13 @@ type Job struct {
 func folderOf(workspace, job events.ID) string { return workspace.String() + "/" + job.String() }
 
 // An Upload is the progress of a job's upload as one request sees it. It does not see what other
-// requests store meanwhile, except where it collides with it.
+// requests store meanwhile, except where it collides with it. Chunks are committed in the background:
+// [Upload.Finish] must be called at the end, before anybody is told what is stored.
 type Upload struct {
-	store  Store
-	folder string
-	files  []*progress
+	store   Store
+	folder  string
+	files   []*progress
+	commits commits
 }
 
 // maxAttempts is how often a file may arrive completely with a wrong digest. It bounds the storage
@@ -51,6 +53,7 @@ type progress struct {
 	sealed  bool
 	digest  hash.Hash // digest of the first hashed chunks
 	hashed  int64     // number of chunks in digest
+	saved   int64     // number of chunks in the last stored digest
 }
 
 // Resume returns the state of the upload of a manifest, from what is stored.
@@ -74,7 +77,7 @@ func Resume(ctx context.Context, store Store, j Job, m Manifest) (*Upload, error
 			}
 		}
 	}
-	return u, nil
+	return u, u.loadDigests(ctx, byArtifact, objects)
 }
 
 // applyState applies a seal or a failed attempt.
@@ -124,15 +127,28 @@ func (u *Upload) SealComplete(ctx context.Context) error {
 	return nil
 }
 
+// ChunkSize returns the size of the chunk that a part named <file>.<chunk> has.
+func (u *Upload) ChunkSize(name string) (int64, error) {
+	p, n, err := u.chunk(name)
+	if err != nil {
+		return 0, err
+	}
+	return p.chunkSize(n), nil
+}
+
 // Receive stores the part of a request named <file>.<chunk>. A chunk that is stored already is read
 // and dropped. After the last chunk of a file its digest is checked; it returns [ErrDigest] if that
-// is wrong and [ErrIncomplete] if the body broke off.
+// is wrong and [ErrIncomplete] if the body broke off. An error of the store may be that of an earlier
+// chunk.
 func (u *Upload) Receive(ctx context.Context, name string, r io.Reader) error {
 	p, n, err := u.chunk(name)
 	if err != nil {
 		return err
 	}
-	part := &partReader{name: name, r: r, left: p.chunkSize(n), broken: ErrIncomplete.With("stored", u.Received())}
+	if u.commits.failed.Load() {
+		return u.wait()
+	}
+	part := &partReader{name: name, r: r, left: p.chunkSize(n)}
 	if p.sealed || p.tokens[n] != "" {
 		_, err := io.Copy(io.Discard, part)
 		return err
@@ -157,8 +173,8 @@ func (u *Upload) chunk(name string) (*progress, int64, error) {
 	return u.files[i], n, nil
 }
 
-// put stores a chunk. If it is the next one to hash, it is hashed on the way, so that a file that
-// arrives in order in one request is not read again.
+// put stages a chunk, which is then committed in the background. If it is the next one to hash, it is
+// hashed on the way, so that a file that arrives in order is not read again.
 func (u *Upload) put(ctx context.Context, p *progress, n int64, part *partReader) error {
 	var source io.Reader = part
 	var sum hash.Cloner
@@ -169,15 +185,16 @@ func (u *Upload) put(ctx context.Context, p *progress, n int64, part *partReader
 		}
 		source = io.TeeReader(part, sum)
 	}
-	p.tokens[n] = token()
-	err := u.store.Put(ctx, u.folder+"/"+chunkName(p.ID.String(), p.attempt, n, p.tokens[n]), p.chunkSize(n), source)
+	name := token()
+	staged, err := u.store.Stage(ctx, u.folder+"/"+chunkName(p.ID.String(), p.attempt, n, name), p.chunkSize(n), source)
 	if err != nil {
-		p.tokens[n] = ""
 		if part.err != nil {
 			return part.err
 		}
 		return storeError(err)
 	}
+	p.tokens[n] = name
+	u.commits.begin(p, n, staged)
 	if sum != nil {
 		p.digest, p.hashed = sum, n+1
 	}
@@ -192,7 +209,7 @@ func (u *Upload) hashStored(ctx context.Context, p *progress) error {
 		switch {
 		case errors.Is(err, ErrMissing), err == nil && read != p.chunkSize(n): // it was removed meanwhile
 			p.tokens[n] = ""
-			p.digest, p.hashed = sha256.New(), 0
+			p.resetDigest()
 		case err != nil:
 			return storeError(err)
 		default:
@@ -225,6 +242,9 @@ func (u *Upload) sealIfComplete(ctx context.Context, p *progress) error {
 	if p.sealed || p.attempt >= maxAttempts || slices.Contains(p.tokens, "") {
 		return nil
 	}
+	if err := u.wait(); err != nil {
+		return err
+	}
 	if err := u.hashStored(ctx, p); err != nil || p.hashed < p.Chunks() {
 		return err
 	}
@@ -243,7 +263,7 @@ func (u *Upload) failAttempt(ctx context.Context, p *progress) error {
 	}
 	p.attempt++
 	p.tokens = make([]string, p.Chunks())
-	p.digest, p.hashed = sha256.New(), 0
+	p.resetDigest()
 	return ErrDigest.With("fileId", p.File.ID)
 }
 

@@ -2,6 +2,7 @@ package artifacts_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -65,7 +66,7 @@ func artifactsOf(u *artifacts.Upload) (list []artifacts.Artifact) {
 func part(text []byte, n int) []byte { return text[n*chunk : min((n+1)*chunk, len(text))] }
 
 func send(ctx context.Context, u *artifacts.Upload, file int, text []byte, n int) error {
-	return u.Receive(ctx, fmt.Sprintf("f%d.%d", file, n), bytes.NewReader(part(text, n)))
+	return cmp.Or(u.Receive(ctx, fmt.Sprintf("f%d.%d", file, n), bytes.NewReader(part(text, n))), u.Finish(ctx))
 }
 
 // stored returns a file as a reader sees it.

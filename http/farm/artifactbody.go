@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"mime"
-	"mime/multipart"
 	"net/http"
 	"strings"
 	"time"
@@ -24,8 +23,8 @@ const (
 	maxBoundary  = 70              // characters
 	tailBytes    = maxBoundary + 64
 
-	// bodyBuffer is the size of reads from the connection. [multipart.Reader] would read 4 KiB at a
-	// time, and each read sets a deadline and is a system call.
+	// bodyBuffer is the size of reads of headers and the manifest; chunks are read in larger blocks. Each
+	// read sets a deadline and is a system call.
 	bodyBuffer = 64 << 10
 )
 
@@ -38,25 +37,20 @@ var errNotMultipart = fault.New(fault.UnsupportedMedia, "unsupported_media_type"
 type uploadBody struct {
 	ctx     context.Context // io.Reader has no parameter for it
 	body    io.Reader
-	buffer  *bufio.Reader // reads from connReader
 	control *http.ResponseController
 	recheck func(context.Context) error
 	checked time.Time
 
 	terminator []byte // closing delimiter, with which a complete body ends
 	tail       []byte // last bytes read
-	ended      bool   // the end was read
-
-	inHeader   bool  // a part's header is being read into memory
-	headerRoom int64 // remaining bytes for the header
-	refusal    error // error of the header limit or of recheck, to be answered
-	readErr    error // error of reading the connection or parsing the form
+	refusal    error  // error of recheck, to be answered
+	readErr    error  // error of reading the connection or parsing the form
 }
 
 // newUploadBody returns the body of a request, and a reader of its parts.
 func newUploadBody(
 	ctx context.Context, w http.ResponseWriter, r *http.Request, recheck func(context.Context) error,
-) (*uploadBody, *multipart.Reader, error) {
+) (*uploadBody, *partReader, error) {
 	media, parameters, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	boundary := parameters["boundary"]
 	coding := strings.Join(r.Header.Values("Content-Encoding"), ",")
@@ -67,8 +61,7 @@ func newUploadBody(
 	b := &uploadBody{
 		ctx: ctx, body: r.Body, control: http.NewResponseController(w), recheck: recheck, checked: time.Now(), terminator: []byte("--" + boundary + "--"),
 	}
-	b.buffer = bufio.NewReaderSize(connReader{b}, bodyBuffer)
-	return b, multipart.NewReader(b, boundary), nil
+	return b, &partReader{r: bufio.NewReaderSize(b, bodyBuffer), delimiter: "--" + boundary}, nil
 }
 
 // watch aborts a blocked Read when ctx ends. The caller must call stop before it writes the answer.
@@ -76,25 +69,8 @@ func (b *uploadBody) watch() (stop func() bool) {
 	return context.AfterFunc(b.ctx, func() { _ = b.control.SetReadDeadline(time.Now()) })
 }
 
-// Read implements [io.Reader], and limits the header of a part.
+// Read reads the body from the connection.
 func (b *uploadBody) Read(p []byte) (int, error) {
-	if b.inHeader {
-		if b.headerRoom <= 0 {
-			b.refusal = fault.Field("part", "must have a header of 16 KiB or less")
-			return 0, b.refusal
-		}
-		p = p[:min(int64(len(p)), b.headerRoom)]
-	}
-	n, err := b.buffer.Read(p)
-	b.headerRoom -= int64(n)
-	return n, err
-}
-
-// A connReader reads the body from the connection.
-type connReader struct{ *uploadBody }
-
-func (a connReader) Read(p []byte) (int, error) {
-	b := a.uploadBody
 	if err := b.recheckRights(); err != nil {
 		b.refusal = err
 		return 0, err
@@ -109,7 +85,6 @@ func (a connReader) Read(p []byte) (int, error) {
 	}
 	b.tail = append(b.tail, p[max(0, n-tailBytes):n]...)
 	b.tail = b.tail[max(0, len(b.tail)-tailBytes):]
-	b.ended = b.ended || errors.Is(err, io.EOF)
 	return n, err
 }
 
@@ -122,19 +97,8 @@ func (b *uploadBody) recheckRights() error {
 	return b.recheck(b.ctx)
 }
 
-// nextPart returns the next part, or io.EOF after the last one if the body is complete.
-func (b *uploadBody) nextPart(parts *multipart.Reader) (*multipart.Part, error) {
-	b.inHeader, b.headerRoom = true, partHeader
-	defer func() { b.inHeader = false }()
-	part, err := parts.NextRawPart()
-	switch {
-	case err == nil:
-		return part, nil
-	case err == io.EOF && (!b.ended || bytes.HasSuffix(bytes.TrimSpace(b.tail), b.terminator)):
-		return nil, io.EOF
-	}
-	return nil, b.noteReadError(fmt.Errorf("next part: %v", err)) //nolint:errorlint // must not match io.EOF
-}
+// ended reports whether the last bytes read end a body.
+func (b *uploadBody) ended() bool { return bytes.HasSuffix(bytes.TrimSpace(b.tail), b.terminator) }
 
 // noteReadError records an error of reading the body. A truncated body may give an error of the
 // parser only.
@@ -155,6 +119,7 @@ func (b *uploadBody) toFault(err error, limit, stored int64) error {
 	case tooLarge:
 		return artifacts.ErrTooLarge.With("limitBytes", limit).With("receivedBytes", large.Limit)
 	case b.ctx.Err() != nil: // whatever error that caused, such as one of the store
+	case errors.Is(err, artifacts.ErrIncomplete):
 	case fault.As(err) != nil || b.readErr == nil:
 		return err
 	}

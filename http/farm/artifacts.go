@@ -1,12 +1,12 @@
 package farm
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"io"
 	"math"
-	"mime/multipart"
 	"net/http"
 	"time"
 
@@ -92,7 +92,7 @@ type upload struct {
 	runner   *Runner
 	job      artifacts.Job
 	body     *uploadBody
-	parts    *multipart.Reader
+	parts    *partReader
 	progress *artifacts.Upload
 	recorded int // number of complete files that the log has
 }
@@ -137,21 +137,25 @@ func (u *upload) receive(ctx context.Context) error {
 	err := u.chunks(ctx)
 	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), commitTimeout)
 	defer cancel()
-	return cmp.Or(err, u.commit(within))
+	return cmp.Or(err, u.progress.Finish(within), u.commit(within))
 }
 
 // begin reads the manifest, declares its files and finds what is stored already.
 func (u *upload) begin(ctx context.Context) error {
-	part, err := u.body.nextPart(u.parts)
+	name, err := u.parts.next()
 	switch {
-	case errors.Is(err, io.EOF), err == nil && part.FormName() != "manifest":
+	case errors.Is(err, io.EOF), err == nil && name != "manifest":
 		return fault.Field("manifest", "must be the first part")
 	case err != nil:
-		return err
+		return u.body.noteReadError(err)
 	}
-	manifest, err := artifacts.ReadManifest(part, u.server.ArtifactMaxJobBytes)
+	text, err := u.parts.small(artifacts.MaxManifest)
 	if err != nil {
 		return u.body.noteReadError(err)
+	}
+	manifest, err := artifacts.ReadManifest(bytes.NewReader(text), u.server.ArtifactMaxJobBytes)
+	if err != nil {
+		return err
 	}
 	u.job.Epoch = manifest.Epoch
 	declare := commands.DeclareArtifacts{Meta: u.runner.Meta(), Job: u.job.ID, Runner: u.runner.ID, Epoch: u.job.Epoch}
@@ -171,12 +175,16 @@ func (u *upload) begin(ctx context.Context) error {
 
 func (u *upload) chunks(ctx context.Context) error {
 	for {
-		part, err := u.body.nextPart(u.parts)
+		name, err := u.parts.next()
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
+		if err != nil {
+			return u.body.noteReadError(err)
+		}
+		size, err := u.progress.ChunkSize(name)
 		if err == nil {
-			err = u.progress.Receive(ctx, part.FormName(), part)
+			err = u.receiveChunk(ctx, name, size)
 		}
 		if err == nil && len(u.progress.Sealed()) >= u.recorded+commitEvery {
 			err = u.commit(ctx)
@@ -185,6 +193,15 @@ func (u *upload) chunks(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// receiveChunk stores a chunk. In a complete body, one that ends too early is shorter than declared.
+func (u *upload) receiveChunk(ctx context.Context, name string, size int64) error {
+	err := u.progress.Receive(ctx, name, u.parts.chunk(name, size))
+	if errors.Is(err, io.ErrUnexpectedEOF) && u.body.ended() {
+		return artifacts.ErrChunkLength(name)
+	}
+	return err
 }
 
 // commit records complete files in the log, which ignores those that it has already.

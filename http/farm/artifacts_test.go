@@ -157,7 +157,7 @@ func TestTooLargeUploadsAreNotRead(t *testing.T) {
 
 	m := u.manifest(make([]byte, jobLimit), []byte("a"))
 	head := body(t, manifestPart(m))
-	head = head[:len(head)-len("--\r\n")]
+	head = append(head[:len(head)-len("--\r\n")], "\r\n"...)
 	a = u.post(t, u.a, io.MultiReader(bytes.NewReader(head), untouched), func(r *http.Request) { r.ContentLength = -1 }).is(t, 413, "artifact_too_large")
 	require.EqualValues(t, jobLimit+1, a.body.Get("details.declaredBytes").Int())
 

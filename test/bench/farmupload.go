@@ -32,8 +32,8 @@ const (
 	uploadChunk = 8 << 20
 )
 
-// farmUpload compares an upload of 256 MiB by way of the gateway, TLS and all, with the
-// same bytes sent to a handler that hashes and writes them to a file, and syncs it. MiB
+// farmUpload compares an upload of 256 MiB as svc-runner sends it, by way of the gateway, TLS and
+// all, with the same bytes sent to a handler that hashes and writes them to a file, and syncs it. MiB
 // is by how much the service grows meanwhile, at its highest.
 func farmUpload(ctx context.Context, s *site) (result, error) {
 	dir, err := os.MkdirTemp(".", "upload-")
@@ -179,11 +179,13 @@ func (u *uploads) send(ctx context.Context) (float64, error) {
 		return 0, err
 	}
 	begun := time.Now()
-	body, kind := u.form()
 	var answer struct{ State string }
 	address := u.gateway + "/api/v1/farm/jobs/" + id.String() + "/artifacts"
-	if err := post(ctx, u.client, address, kind, http.Header{}, body, &answer); err != nil {
-		return 0, err
+	for _, chunks := range []int{0, uploadBytes / uploadChunk} { // it asks first what is missing
+		body, kind := u.form(chunks)
+		if err := post(ctx, u.client, address, kind, http.Header{}, body, &answer); err != nil {
+			return 0, err
+		}
 	}
 	rate := uploadBytes / time.Since(begun).Seconds()
 	if answer.State != "complete" {
@@ -194,26 +196,34 @@ func (u *uploads) send(ctx context.Context) (float64, error) {
 	return rate, errors.Join(err, os.RemoveAll(filepath.Join(u.store, u.machine.workspace.String(), id.String())))
 }
 
-// form is the body of an upload: nothing of the file is copied for it.
-func (u *uploads) form() (io.Reader, string) {
+// A sizedBody is a body whose length is known before it is sent.
+type sizedBody struct {
+	io.Reader
+	size int64
+}
+
+// form is the body of an upload of the first chunks: nothing of the file is copied for it.
+func (u *uploads) form(chunks int) (sizedBody, string) {
 	var head bytes.Buffer
 	form := multipart.NewWriter(&head)
 	var parts []io.Reader
+	size := int64(chunks * uploadChunk)
 	flush := func() {
+		size += int64(head.Len())
 		parts = append(parts, bytes.NewReader(bytes.Clone(head.Bytes())))
 		head.Reset()
 	}
 	manifest, _ := form.CreateFormField("manifest")
 	fmt.Fprintf(manifest, `{"epoch":1,"files":[{"id":"f1","name":"dist","path":"dist","size":%d,"sha256":"%s","chunkBytes":%d,"mode":420}]}`,
 		uploadBytes, u.digest, uploadChunk)
-	for n := range uploadBytes / uploadChunk {
+	for n := range chunks {
 		_, _ = form.CreateFormField(fmt.Sprintf("f1.%d", n))
 		flush()
 		parts = append(parts, bytes.NewReader(u.content[n*uploadChunk:(n+1)*uploadChunk]))
 	}
 	_ = form.Close()
 	flush()
-	return io.MultiReader(parts...), form.FormDataContentType()
+	return sizedBody{io.MultiReader(parts...), size}, form.FormDataContentType()
 }
 
 // post sends a body, and reads the answer into one unless that is nil.
@@ -221,6 +231,9 @@ func post(ctx context.Context, client *http.Client, address, kind string, header
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, address, body)
 	if err != nil {
 		return err
+	}
+	if sized, ok := body.(sizedBody); ok {
+		r.ContentLength = sized.size
 	}
 	r.Header = header
 	r.Header.Set("Content-Type", kind)

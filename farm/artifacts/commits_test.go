@@ -1,0 +1,193 @@
+package artifacts_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"svc/farm/artifacts"
+)
+
+// An observedStore records which objects are opened, and lets commits wait for permission.
+type observedStore struct {
+	artifacts.Store
+	mu     sync.Mutex
+	opened []string
+	permit chan error // what a commit fails with, or nil
+}
+
+func (s *observedStore) Open(ctx context.Context, key string, offset int64) (io.ReadCloser, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.opened = append(s.opened, key)
+	return s.Store.Open(ctx, key, offset)
+}
+
+func (s *observedStore) Stage(ctx context.Context, key string, size int64, r io.Reader) (artifacts.Staged, error) {
+	staged, err := s.Store.Stage(ctx, key, size, r)
+	if err != nil || s.permit == nil {
+		return staged, err
+	}
+	return permitted{staged, s.permit}, nil
+}
+
+type permitted struct {
+	artifacts.Staged
+	permit chan error
+}
+
+func (p permitted) Commit() error {
+	if err := <-p.permit; err != nil {
+		return err
+	}
+	return p.Staged.Commit()
+}
+
+func receive(t *testing.T, u *artifacts.Upload, text []byte, n int) error {
+	t.Helper()
+	return u.Receive(t.Context(), fmt.Sprint("f0.", n), bytes.NewReader(part(text, n)))
+}
+
+// The next chunk is read while earlier ones are synced. Until then they are not there.
+func TestChunksAreCommittedInTheBackground(t *testing.T) {
+	a := content(1, 3*chunk)
+	s := &observedStore{Store: open(t, t.TempDir()), permit: make(chan error)}
+	u := resume(t, s, manifest(a))
+	require.NoError(t, receive(t, u, a, 0))
+	require.NoError(t, receive(t, u, a, 1))
+	folder := job.Workspace.String() + "/" + job.ID.String()
+	require.Empty(t, names(t, s, folder))
+	third := make(chan error)
+	go func() { third <- receive(t, u, a, 2) }()
+	for range 3 {
+		select {
+		case err := <-third:
+			require.Fail(t, "the file is complete before its chunks are durable", "%v", err)
+		case s.permit <- nil:
+		}
+	}
+	require.NoError(t, <-third)
+	require.Empty(t, s.opened, "no chunk was read again")
+	require.Equal(t, a, stored(t, s, u.Sealed()[0].ID))
+	require.Len(t, names(t, s, folder), 4)
+}
+
+// A chunk that could not be synced does not count, and fails the request.
+func TestFailedCommit(t *testing.T) {
+	a := content(1, 3*chunk)
+	broken := errors.New("broken")
+	for _, last := range []int{1, 2} {
+		dir := t.TempDir()
+		s := &observedStore{Store: open(t, dir), permit: make(chan error, 3)}
+		s.permit <- broken
+		s.permit <- nil
+		s.permit <- nil
+		u := resume(t, s, manifest(a))
+		var err error
+		for n := 0; n <= last && err == nil; n++ {
+			err = receive(t, u, a, n)
+		}
+		if err == nil {
+			err = u.Finish(t.Context())
+		}
+		require.ErrorIs(t, err, artifacts.ErrStore)
+		require.ErrorIs(t, err, broken)
+		require.NoError(t, u.Finish(t.Context()))
+		require.Zero(t, u.Received())
+		require.Empty(t, u.Sealed())
+		next := resume(t, open(t, dir), manifest(a))
+		for _, n := range next.States()[0].Missing {
+			require.NoError(t, send(t.Context(), next, 0, a, int(n)))
+		}
+		require.Equal(t, a, stored(t, s, next.Sealed()[0].ID))
+	}
+}
+
+// A request that continues a file does not read what was hashed before.
+func TestDigestIsContinued(t *testing.T) {
+	a := content(1, 4*chunk+7)
+	for name, c := range map[string]struct {
+		damage func(digests []string)
+		chunks int // that are read again
+	}{
+		"stored":                {func([]string) {}, 0},
+		"the last one is gone":  {func(d []string) { require.NoError(t, os.Remove(d[1])) }, 2},
+		"damaged":               {func(d []string) { require.NoError(t, os.WriteFile(d[1], []byte("{"), 0o600)) }, 3},
+		"of other chunks":       {func(d []string) { require.NoError(t, os.WriteFile(d[1], []byte(`{"chunks":["a","b","c"]}`), 0o600)) }, 3},
+		"without state of hash": {func(d []string) { removeState(t, d[1]) }, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			m := manifest(a)
+			require.NoError(t, send(t.Context(), resume(t, open(t, dir), m), 0, a, 0))
+			second := resume(t, open(t, dir), m)
+			require.NoError(t, receive(t, second, a, 1))
+			require.NoError(t, send(t.Context(), second, 0, a, 2))
+			digests, err := filepath.Glob(filepath.Join(dir, "*", "*", "*.sum"))
+			require.NoError(t, err)
+			require.Len(t, digests, 2)
+			c.damage(digests)
+			s := &observedStore{Store: open(t, dir)}
+			third := resume(t, s, m)
+			require.NoError(t, receive(t, third, a, 3))
+			require.NoError(t, receive(t, third, a, 4))
+			require.Equal(t, a, stored(t, open(t, dir), third.Sealed()[0].ID))
+			read := 0
+			for _, key := range s.opened {
+				if !strings.HasSuffix(key, ".sum") {
+					read++
+				}
+			}
+			if c.chunks > 0 {
+				require.Equal(t, c.chunks+2, read, "and those that came in this request, which were not the next to hash")
+			} else {
+				require.Zero(t, read)
+			}
+		})
+	}
+}
+
+func removeState(t *testing.T, digest string) {
+	t.Helper()
+	text, err := os.ReadFile(digest)
+	require.NoError(t, err)
+	i := bytes.Index(text, []byte(`,"sha256"`))
+	require.NoError(t, os.WriteFile(digest, append(text[:i], '}'), 0o600))
+}
+
+// Whatever step the process is killed at, a staged object exists completely or not at all.
+func TestStageSurvivesKillAtAnyStep(t *testing.T) {
+	text := strings.Repeat("0123456789", 100_000)
+	for at := 1; ; at++ {
+		dir := t.TempDir()
+		d := open(t, dir)
+		trapped := d.Trapped(&artifacts.Trap{At: at})
+		staged, err := trapped.Stage(t.Context(), "w/j/a.0.0.t", int64(len(text)), strings.NewReader(text))
+		if err == nil {
+			require.Empty(t, names(t, d, "w/j"))
+			err = staged.Commit()
+		}
+		if err == nil {
+			err = trapped.Sync(t.Context(), "w/j")
+		}
+		if err == nil {
+			require.Greater(t, at, 12, "it has steps")
+			require.Equal(t, text, get(t, d, "w/j/a.0.0.t", 0))
+			require.Len(t, files(t, dir), 1)
+			break
+		}
+		require.ErrorIs(t, err, artifacts.ErrKilled)
+		if len(names(t, d, "w/j")) > 0 {
+			require.Equal(t, text, get(t, d, "w/j/a.0.0.t", 0), "killed at step %d", at)
+		}
+	}
+}
