@@ -2,7 +2,9 @@ package runner
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"net/url"
 	"os/exec"
 	"regexp"
@@ -62,8 +64,10 @@ func (x *execution) checkout(graceful context.Context) wire.Event {
 		return wire.Event{Outcome: failed, Reason: "checkout_failed"}
 	}
 	address, env := x.gitEnv(s.URL)
+	var said string // output of the last command
 	run := func(args ...string) (wire.Event, bool) {
-		r, err := x.runMasked(graceful, sandbox.Command{Args: append([]string{"git"}, args...), Env: env, Unsandboxed: true})
+		r, text, err := x.runGit(graceful, sandbox.Command{Args: append([]string{"git"}, args...), Env: env, Unsandboxed: true})
+		said = text
 		if err != nil {
 			x.notice("check out: " + err.Error())
 			return wire.Event{Outcome: infra, Reason: "checkout_failed"}, false
@@ -78,7 +82,7 @@ func (x *execution) checkout(graceful context.Context) wire.Event {
 	}
 	for _, c := range commands {
 		if e, ok := run(c...); !ok {
-			return asInfraFailure(e)
+			return checkoutFailure(e, said)
 		}
 	}
 	what, want := s.Ref, s.Commit
@@ -90,22 +94,57 @@ func (x *execution) checkout(graceful context.Context) wire.Event {
 		e, ok = run("fetch", "--quiet", "--no-tags", "--no-recurse-submodules", address, s.Ref)
 	}
 	if !ok {
-		return asInfraFailure(e)
+		return checkoutFailure(e, said)
 	}
 	if want == "" {
 		want = "FETCH_HEAD"
 	}
 	if e, ok := run("checkout", "--quiet", "--detach", want); !ok {
-		return asInfraFailure(e)
+		return checkoutFailure(e, said)
 	}
 	return wire.Event{Outcome: succeeded}
 }
 
-// asInfraFailure turns a failure of git into one of the machine, since another machine may reach
-// the host. A job that was stopped keeps its outcome.
-func asInfraFailure(e wire.Event) wire.Event {
-	if e.SignalReason == "" {
-		e.Outcome, e.Reason = infra, "checkout_failed"
+// runGit is runMasked, and also returns the end of what the command wrote.
+func (x *execution) runGit(graceful context.Context, c sandbox.Command) (sandbox.Result, string, error) {
+	var end tail
+	masked := x.masks.NewWriter(io.MultiWriter(x.out, &end))
+	c.Output = masked
+	r, err := x.job.Run(x.ctx, graceful, c)
+	err = errors.Join(err, masked.Close())
+	x.out.flush()
+	x.cpu += r.CPU
+	x.maxRSS = max(x.maxRSS, r.MaxRSS)
+	return r, string(end), err
+}
+
+// A tail keeps the end of what is written.
+type tail []byte
+
+const tailBytes = 16 << 10
+
+func (t *tail) Write(p []byte) (int, error) {
+	*t = append(*t, p[max(0, len(p)-tailBytes):]...)
+	*t = (*t)[max(0, len(*t)-tailBytes):]
+	return len(p), nil
+}
+
+// finalGitErrors matches what git says if no other machine and no later attempt would do better: the
+// ref or commit does not exist, or the host does not let us in.
+var finalGitErrors = regexp.MustCompile(`(?i)couldn't find remote ref|not our ref|unadvertised object|reference is not a tree|` +
+	`unable to read tree|not a valid object|authentication failed|could not read (username|password)|permission denied \(|` +
+	`returned error: (401|403|404)\b|repository .*not found|does not appear to be a git repository|fsck error`)
+
+// checkoutFailure returns the end of a job whose checkout failed. Unless git says that it can never
+// succeed, it is a failure of the machine, since another one may reach the host. A job that was
+// stopped keeps its outcome.
+func checkoutFailure(e wire.Event, said string) wire.Event {
+	if e.SignalReason != "" {
+		return e
+	}
+	e.Outcome, e.Reason = infra, "checkout_failed"
+	if finalGitErrors.MatchString(said) {
+		e.Outcome = failed
 	}
 	return e
 }

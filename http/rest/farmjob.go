@@ -32,7 +32,7 @@ type FarmJob struct {
 	StartedAt     *openapi.Timestamp `json:"startedAt" nullable:"true"`
 	FinishedAt    *openapi.Timestamp `json:"finishedAt" nullable:"true"`
 	Outcome       jobOutcome         `json:"outcome" doc:"The final state; null until then."`
-	Reason        string             `json:"reason" doc:"Why it ended this way, if the exit code does not say." example:"artifact_missing"`
+	Reason        string             `json:"reason" doc:"Why the job ended in this way, where the exit code does not tell. For a lost job, why its last attempt failed." example:"artifact_missing"`
 	ExitCode      *int               `json:"exitCode" nullable:"true"`
 	Log           jobLog             `json:"log"`
 	Artifacts     jobArtifacts       `json:"artifacts"`

@@ -3259,7 +3259,7 @@ type FarmJob struct {
 	// Examples: 2026-11-20T23:56:25.123Z
 	QueuedAt time.Time `json:"queuedAt"`
 
-	// Reason Why it ended this way, if the exit code does not say.
+	// Reason Why the job ended in this way, where the exit code does not tell. For a lost job, why its last attempt failed.
 	//
 	// Examples: artifact_missing
 	Reason string       `json:"reason"`
@@ -3696,7 +3696,7 @@ type JobDetail struct {
 	// Examples: 2026-11-20T23:56:25.123Z
 	QueuedAt time.Time `json:"queuedAt"`
 
-	// Reason Why it ended this way, if the exit code does not say.
+	// Reason Why the job ended in this way, where the exit code does not tell. For a lost job, why its last attempt failed.
 	//
 	// Examples: artifact_missing
 	Reason string       `json:"reason"`

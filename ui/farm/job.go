@@ -287,6 +287,15 @@ func (o one) waits() string {
 	}
 }
 
+// ended says how the job ended and why, and whether all its attempts came to no end.
+func (o one) ended() string {
+	j := o.Job
+	if j.State == client.JobDetailStateLost && j.Attempt > 1 {
+		return fmt.Sprintf("Lost: none of %d attempts came to an end; the last one: %s", j.Attempt, j.Reason)
+	}
+	return kit.Words(string(j.State)) + ": " + j.Reason
+}
+
 // requires are the labels that a runner has to have; sets of which one is enough are
 // joined by "or".
 func (o one) requires() (list []string) {

@@ -1086,7 +1086,7 @@ func jobView(v *page.Visit, o one) templ.Component {
 			}
 		}
 		if o.Job.Reason != "" && !active(string(o.Job.State)) {
-			templ_7745c5c3_Err = kit.Banner(tone(string(o.Job.State)), "info", kit.Words(string(o.Job.State))+": "+o.Job.Reason).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = kit.Banner(tone(string(o.Job.State)), "info", o.ended()).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
