@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -51,14 +52,22 @@ const enrolTries = 6
 
 // Enroll generates a key, exchanges the token for a certificate, and stores both in the folder. If
 // the answer is lost, the next try or call asks again with the same key and gets the same
-// certificate. Its error wraps [ErrEnrolled] if the folder has an identity.
+// certificate. Its error wraps [ErrEnrolled] if the folder has the identity of a runner that still
+// counts. The identity of one that does not is kept aside and replaced.
 func Enroll(ctx context.Context, f Folder, e Enrollment) (id Identity, err error) {
-	if _, err := f.Identity(); !errors.Is(err, ErrNotEnrolled) {
-		return id, errors.Join(ErrEnrolled, err)
-	}
 	roots, text, err := readAuthority(e.ServerCA)
 	if err != nil {
 		return id, err
+	}
+	old, err := f.Identity()
+	again := !errors.Is(err, ErrNotEnrolled)
+	if again {
+		if err == nil {
+			roots, err = f.checkOver(ctx, old, roots, text)
+		}
+		if err != nil {
+			return id, errors.Join(ErrEnrolled, err)
+		}
 	}
 	l, err := newFarmClient(e.URL, roots, nil)
 	if err != nil {
@@ -85,6 +94,11 @@ func Enroll(ctx context.Context, f Folder, e Enrollment) (id Identity, err error
 	if err != nil {
 		return id, err
 	}
+	if again {
+		if err := f.setAside(); err != nil {
+			return id, err
+		}
+	}
 	c, err := f.saveCredentials(key, r.Certificate)
 	if err != nil {
 		return id, err
@@ -97,6 +111,59 @@ func Enroll(ctx context.Context, f Folder, e Enrollment) (id Identity, err error
 		return id, err
 	}
 	return id, os.Remove(f.path(pendingFile))
+}
+
+// errCounts says that the runner of the folder's identity still counts.
+var errCounts = errors.New("the farm still knows this runner, and its certificate has not expired")
+
+// checkOver returns nil if the runner of an identity can never work again: its certificate has
+// expired, or the farm says that it is revoked or retired. If the farm is reached and roots, whose PEM
+// is text, are not nil, they replace the folder's in any case. The roots to reach the farm with are
+// returned.
+func (f Folder) checkOver(ctx context.Context, id Identity, roots *x509.CertPool, text []byte) (*x509.CertPool, error) {
+	if roots == nil {
+		var err error
+		if roots, err = f.authority(); err != nil {
+			return nil, err
+		}
+	}
+	if time.Now().After(id.NotAfter) {
+		return roots, nil
+	}
+	c, err := f.credentials()
+	if err != nil {
+		return nil, err
+	}
+	l, err := newFarmClient(id.URL, roots, c)
+	if err != nil {
+		return nil, err
+	}
+	defer l.close()
+	err = l.callJSON(ctx, "GET", registrationsPath+"/self", nil, nil)
+	var r *Refusal
+	switch {
+	case errors.As(err, &r) && r.final():
+		return roots, nil
+	case err != nil:
+		return nil, err
+	case text != nil:
+		if err := f.replaceFile(authorityFile, text); err != nil {
+			return nil, err
+		}
+	}
+	return nil, errCounts
+}
+
+// setAside keeps the old identity and credentials under other names. The folder then is as it was
+// before it was enrolled first.
+func (f Folder) setAside() error {
+	for _, name := range []string{credentialsFile, identityFile} {
+		err := os.Rename(f.path(name), f.path(name+oldSuffix))
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("keep the old identity: %w", err)
+		}
+	}
+	return syncFolder(string(f))
 }
 
 // register sends the registration, and retries transient errors.

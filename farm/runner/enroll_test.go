@@ -56,6 +56,97 @@ func TestEnroll(t *testing.T) {
 	require.NoError(t, folder.Uninstall(), "twice")
 }
 
+// A runner that can never work again is enrolled anew over its old identity, which is kept. One that
+// still counts is not, and the token is not spent.
+func TestEnrollAgain(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		code    string // with which the farm refuses the runner
+		expired bool
+		want    string // part of the error
+	}{
+		"revoked":                    {"runner_revoked", false, ""},
+		"retired":                    {"runner_retired", false, ""},
+		"expired":                    {"", true, ""},
+		"still good":                 {"", false, "still knows"},
+		"suspended":                  {"runner_suspended", false, "runner_suspended"},
+		"the proxy drops the header": {"runner_certificate_required", false, "runner_certificate_required"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFarm(t)
+			if c.expired {
+				f.lifetime = -time.Millisecond
+			}
+			folder := f.enrolled()
+			before, err := folder.Identity()
+			require.NoError(t, err)
+			f.lifetime = time.Hour
+			f.refuse = func(w http.ResponseWriter, r *http.Request) bool {
+				if c.code == "" || !strings.HasSuffix(r.URL.Path, "/self") {
+					return false
+				}
+				refuseWith(w, 403, c.code)
+				return true
+			}
+			again, err := Enroll(t.Context(), folder, Enrollment{URL: f.server.URL, Token: "tok_enr_second", Name: "builder-1"})
+			if c.want != "" {
+				require.ErrorIs(t, err, ErrEnrolled)
+				require.ErrorContains(t, err, c.want)
+				require.EqualValues(t, 1, f.issued, "the token is not spent")
+				after, err := folder.Identity()
+				require.NoError(t, err)
+				require.Equal(t, before, after)
+				return
+			}
+			require.NoError(t, err)
+			require.NotEqual(t, before.Serial, again.Serial)
+			require.Len(t, f.csrKeys, 2, "with a new key")
+			kept, err := os.ReadFile(folder.path(identityFile + ".old"))
+			require.NoError(t, err)
+			require.Contains(t, string(kept), before.Serial)
+			require.FileExists(t, folder.path(credentialsFile+".old"))
+			_, err = folder.credentials()
+			require.NoError(t, err)
+			require.NoError(t, folder.Uninstall())
+		})
+	}
+}
+
+// A refused token leaves the old identity as it is.
+func TestRefusedEnrollmentAgain(t *testing.T) {
+	t.Parallel()
+	f := newFarm(t)
+	f.lifetime = -time.Millisecond
+	folder := f.enrolled()
+	f.refuse = func(w http.ResponseWriter, _ *http.Request) bool {
+		refuseWith(w, 401, "enrollment_invalid")
+		return true
+	}
+	_, err := Enroll(t.Context(), folder, Enrollment{URL: f.server.URL})
+	require.ErrorContains(t, err, "enrollment_invalid")
+	_, err = folder.Identity()
+	require.NoError(t, err)
+	_, err = folder.credentials()
+	require.NoError(t, err)
+}
+
+// The authority that is named replaces the folder's, even if the runner still counts.
+func TestEnrollAgainReplacesAuthority(t *testing.T) {
+	t.Parallel()
+	f := newFarm(t)
+	folder := f.enrolled()
+	good, err := os.ReadFile(folder.path(authorityFile))
+	require.NoError(t, err)
+	next := filepath.Join(t.TempDir(), "next.pem")
+	require.NoError(t, os.WriteFile(next, append([]byte("# the next one\n"), good...), 0o600))
+	_, err = Enroll(t.Context(), folder, Enrollment{URL: f.server.URL, ServerCA: next})
+	require.ErrorIs(t, err, ErrEnrolled)
+	text, err := os.ReadFile(folder.path(authorityFile))
+	require.NoError(t, err)
+	require.Contains(t, string(text), "# the next one")
+}
+
 func TestRefusedEnrollment(t *testing.T) {
 	t.Parallel()
 	f := newFarm(t)

@@ -39,6 +39,8 @@ const (
 	workFolder      = "work"
 	socketFile      = "control.sock"
 	lockFile        = "lock"
+
+	oldSuffix = ".old" // of identity and credentials that were replaced
 )
 
 // ErrNotEnrolled says that the folder has no identity.
@@ -170,6 +172,7 @@ func (f Folder) Uninstall() error {
 func isOurs(name string) bool {
 	switch name {
 	case identityFile, credentialsFile, pendingFile, authorityFile, spoolFolder, workFolder, socketFile, lockFile,
+		identityFile + oldSuffix, credentialsFile + oldSuffix,
 		identityFile + ".next", credentialsFile + ".next", pendingFile + ".next", authorityFile + ".next":
 		return true
 	}

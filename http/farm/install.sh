@@ -178,6 +178,12 @@ place() {
 		cp "$server_ca" "$etc/server-ca.pem.new"
 		chmod 644 "$etc/server-ca.pem.new"
 		mv -f "$etc/server-ca.pem.new" "$etc/server-ca.pem"
+		if [ -e "$data/identity.json" ]; then # svc-runner reads its own copy
+			cp "$server_ca" "$data/server-ca.pem.next"
+			chmod 600 "$data/server-ca.pem.next"
+			[ "$service" = no ] || chown svc-runner: "$data/server-ca.pem.next"
+			mv -f "$data/server-ca.pem.next" "$data/server-ca.pem"
+		fi
 	fi
 	write_options
 	[ "$service" = no ] || make_user
