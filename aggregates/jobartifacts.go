@@ -14,6 +14,7 @@ type artifacts struct {
 	stored   map[events.ID]bool
 	complete bool
 	closed   bool // complete, abandoned, or the job ended without a report of its runner
+	removed  bool // the stored files were removed
 }
 
 // expect sets how many files will be uploaded.
@@ -33,6 +34,8 @@ func (j *Job) applyArtifacts(e events.Event) {
 		j.closeArtifacts(e.FailsJob())
 	case events.JobArtifactsAbandoned:
 		j.closeArtifacts(e.FailsJob())
+	case events.JobArtifactsRemoved:
+		a.removed = true
 	}
 }
 
@@ -67,7 +70,7 @@ func (j *Job) DeclareArtifacts(runner events.ID, epoch int, files []events.JobAr
 	a := &j.artifacts
 	same := a.declared && slices.Equal(a.files, files)
 	switch {
-	case same && (a.complete || !a.closed):
+	case same && (a.complete || !a.closed) && !a.removed:
 		return nil, nil
 	case a.closed:
 		return nil, ErrArtifactsClosed
@@ -131,6 +134,22 @@ func (j *Job) AbandonArtifacts() ([]events.Event, error) {
 	e := events.JobArtifactsAbandoned{Epoch: j.epoch, Reason: "incomplete", Missing: j.missingArtifacts(j.artifacts.isStored)}
 	if !j.artifacts.declared {
 		e.Reason = "no_upload"
+	}
+	return oneEvent(e)
+}
+
+// RemoveArtifacts records that the stored files are removed, for their age. It returns no event if
+// there are none, or more may come.
+func (j *Job) RemoveArtifacts() ([]events.Event, error) {
+	a := &j.artifacts
+	if !a.closed || a.removed || len(a.stored) == 0 {
+		return nil, nil
+	}
+	e := events.JobArtifactsRemoved{Epoch: j.epoch, Reason: "age"}
+	for _, f := range a.files {
+		if a.stored[f.ID] {
+			e.Files, e.Bytes, e.IDs = e.Files+1, e.Bytes+f.Size, append(e.IDs, f.ID)
+		}
 	}
 	return oneEvent(e)
 }

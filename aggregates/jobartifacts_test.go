@@ -169,6 +169,21 @@ func TestCompleteWithoutRequiredArtifacts(t *testing.T) {
 	})
 }
 
+// Files are removed once no more of them come. After that none are accepted.
+func TestRemoveArtifacts(t *testing.T) {
+	remove := func(j *Job) ([]events.Event, error) { return j.RemoveArtifacts() }
+	removed := events.JobArtifactsRemoved{Epoch: 2, Files: 1, Bytes: tarFile.Size, Reason: "age", IDs: []events.ID{tarFile.ID}}
+	check(t, []spec[Job]{
+		{name: "no files", given: uploadFinished, when: remove},
+		{name: "more may come", given: uploadHalfway, when: remove},
+		{name: "given up", given: uploadAbandoned, when: remove, then: []events.Event{removed}},
+		{name: "again", given: after(uploadAbandoned, removed), when: remove},
+		{name: "declared again", given: after(uploadComplete, removed), err: ErrArtifactsClosed, when: func(j *Job) ([]events.Event, error) {
+			return j.DeclareArtifacts(uploader, 2, []events.JobArtifact{tarFile, noteFile})
+		}},
+	})
+}
+
 // The event that closes the artifacts decides the job's final state.
 func TestJobFailsByArtifacts(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -53,3 +53,17 @@ func (h *Handler) AbandonArtifacts(ctx context.Context, c AbandonArtifacts) (Res
 		return j.AbandonArtifacts()
 	})
 }
+
+// RemoveArtifacts records that the files of a job are removed for their age. Whoever removes them
+// does so afterwards.
+type RemoveArtifacts struct {
+	Meta
+	Job events.ID
+}
+
+// RemoveArtifacts does nothing if there are no files, or more may come.
+func (h *Handler) RemoveArtifacts(ctx context.Context, c RemoveArtifacts) (Result, error) {
+	return h.executeOnJob(ctx, c.Meta, c, c.Job, func(_ *work, j *aggregates.Job) ([]events.Event, error) {
+		return j.RemoveArtifacts()
+	})
+}

@@ -25,6 +25,7 @@ var jobs = Noun{
 		decodersOf[JobArtifactStored](),
 		decodersOf[JobArtifactsCompleted](),
 		decodersOf[JobArtifactsAbandoned](),
+		decodersOf[JobArtifactsRemoved](),
 	},
 }
 
@@ -362,6 +363,21 @@ func (e JobArtifactsAbandoned) changes(r *Record) []Change { return artifactChan
 
 // FailsJob reports whether e turns a job that had succeeded into a failed one.
 func (e JobArtifactsAbandoned) FailsJob() bool { return len(e.Missing) > 0 }
+
+// JobArtifactsRemoved says that the stored files of a job are removed, and cannot be read any more.
+type JobArtifactsRemoved struct {
+	jobEvent
+	Epoch  int    `json:"epoch"`
+	Files  int    `json:"files"`
+	Bytes  int64  `json:"bytes"`
+	Reason string `json:"reason"` // age
+	IDs    []ID   `json:"fileIds"`
+}
+
+func (JobArtifactsRemoved) Kind() string { return "job.artifacts_removed" }
+func (e JobArtifactsRemoved) changes(*Record) []Change {
+	return []Change{{"epoch", nil, e.Epoch}, {"files", nil, e.Files}, {"bytes", nil, e.Bytes}, {"reason", nil, e.Reason}}
+}
 
 // artifactChanges returns the fields of r and, if fails is true, the change of the job's state to
 // failed.

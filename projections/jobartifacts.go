@@ -51,13 +51,13 @@ func (v Artifacts) Get(ctx context.Context, workspace, job, artifact events.ID) 
 // artifactEventsPage is how many events of a job are read at a time.
 const artifactEventsPage = 500
 
-// StoredOfAbandoned returns the completely stored artifacts of a job whose upload was abandoned. It reads
-// them from the log, not only from the view, because the caller deletes all others. ok is false for
-// any other job, and if an event cannot be decoded.
+// StoredOfAbandoned returns the completely stored artifacts of a job whose upload was abandoned, none if
+// its artifacts were removed. It reads them from the log, not only from the view, because the caller
+// deletes all others. ok is false for any other job, and if an event cannot be decoded.
 func (v Artifacts) StoredOfAbandoned(ctx context.Context, workspace, job events.ID) (keep []events.ID, ok bool, err error) {
 	jobs := Jobs(v)
 	row, found, err := jobs.Get(ctx, workspace, job)
-	if err != nil || !found || row.Artifacts.State != "abandoned" {
+	if err != nil || !found || row.Artifacts.State != "abandoned" && row.Artifacts.State != "removed" {
 		return nil, false, err
 	}
 	for after, more := 0, true; more; {
@@ -74,6 +74,8 @@ func (v Artifacts) StoredOfAbandoned(ctx context.Context, workspace, job events.
 				keep = append(keep, e.File.ID)
 			case events.JobArtifactsAbandoned:
 				ok = true
+			case events.JobArtifactsRemoved:
+				keep, ok = nil, true
 			}
 		}
 		more = len(list) == artifactEventsPage

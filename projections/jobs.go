@@ -109,7 +109,7 @@ type JobLog struct {
 
 // JobArtifacts is the progress of a job's artifacts.
 type JobArtifacts struct {
-	State    string `json:"state"` // none, awaiting, partial, complete, abandoned
+	State    string `json:"state"` // none, awaiting, partial, complete, abandoned, removed
 	Declared int    `json:"declared"`
 	Count    int    `json:"count"` // number stored
 	Bytes    int64  `json:"bytes"` // total size of those stored
@@ -235,6 +235,8 @@ func (j *Job) applyEnd(r events.Record) {
 		j.closeArtifacts("complete", e.FailsJob())
 	case events.JobArtifactsAbandoned:
 		j.closeArtifacts("abandoned", e.FailsJob())
+	case events.JobArtifactsRemoved:
+		j.Artifacts = JobArtifacts{State: "removed", Declared: j.Artifacts.Declared}
 	}
 }
 

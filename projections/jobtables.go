@@ -45,15 +45,21 @@ type JobArtifact struct {
 
 var jobArtifacts = &fold.Table[events.ID, JobArtifact]{
 	View: "job_artifacts", Updated: fold.Inline, Key: "artifact_id",
-	Kinds: []string{"job.artifact_stored"},
+	Kinds: []string{"job.artifact_stored", "job.artifacts_removed"},
 	Keys: func(r events.Record) []events.ID {
-		if e, ok := r.Event.(events.JobArtifactStored); ok {
+		switch e := r.Event.(type) {
+		case events.JobArtifactStored:
 			return []events.ID{e.File.ID}
+		case events.JobArtifactsRemoved:
+			return e.IDs
 		}
 		return nil
 	},
 	Apply: func(id events.ID, _ *JobArtifact, r events.Record) *JobArtifact {
-		e := r.Event.(events.JobArtifactStored)
+		e, ok := r.Event.(events.JobArtifactStored)
+		if !ok {
+			return nil
+		}
 		return &JobArtifact{
 			Workspace: r.Workspace, ID: id, Job: r.Stream, Epoch: e.Epoch, Name: e.File.Name, Path: e.File.Path,
 			Size: e.File.Size, SHA256: e.File.SHA256, Mode: e.File.Mode, StoredAt: r.At,

@@ -57,7 +57,7 @@ func newFarm(cfg Config, p parts, perCaller *limit.Limit, m *metrics.Metrics, lo
 func farmRoutes(cfg Config, p parts, machines *farm.Server) rest.Farm {
 	f := rest.Farm{
 		Vault: p.farmSecrets(), On: cfg.farmOn(), Ready: cfg.farmReady(p.releases), Authority: machines.Authority,
-		Logs: p.logs, LogDays: cfg.Farm.LogDays,
+		Logs: p.logs, LogDays: cfg.Farm.LogDays, ArtifactDays: cfg.Farm.ArtifactDays,
 	}
 	if !cfg.Farm.PublicURL.IsZero() {
 		f.PublicURL = strings.TrimSuffix(cfg.Farm.PublicURL.Reveal(), "/")

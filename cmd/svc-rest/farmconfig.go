@@ -30,6 +30,8 @@ type FarmConfig struct {
 	// Logs are in the database, up to 64 MiB for each attempt.
 	LogDays int `env:"SVC_JOB_LOG_DAYS" envDefault:"90" doc:"Days after its end that the log of a job is kept. 0 keeps logs for ever."`
 
+	ArtifactDays int `env:"SVC_ARTIFACT_DAYS" envDefault:"90" doc:"Days after the last was stored that the artifacts of a job are kept. 0 keeps them for ever."`
+
 	// All processes must have the same.
 	LeaseSeconds int `env:"SVC_JOB_LEASE_SECONDS" envDefault:"90" doc:"Seconds of a runner's silence after which its jobs may start elsewhere."`
 
@@ -59,6 +61,8 @@ func (f FarmConfig) check() error {
 		return errors.New("SVC_JOB_LOG_DAYS is malformed: want 0, which is for ever, or a number of days up to 36500")
 	case f.LeaseSeconds < 20 || f.LeaseSeconds > 3600:
 		return errors.New("SVC_JOB_LEASE_SECONDS is malformed: want a number of seconds from 20 to 3600")
+	case f.ArtifactDays < 0 || f.ArtifactDays > 36500:
+		return errors.New("SVC_ARTIFACT_DAYS is malformed: want 0, which is for ever, or a number of days up to 36500")
 	case f.ArtifactMaxJobBytes < 1 || f.ArtifactMaxJobBytes > 1<<40:
 		return errors.New("SVC_ARTIFACT_MAX_JOB_BYTES is malformed: want 1 or more, and at most a tebibyte")
 	}

@@ -3,7 +3,10 @@ package artifacts
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
+
+	"svc/events"
 )
 
 // ChunkRetention is how long chunks that are not in a seal are kept. No upload takes longer: it
@@ -32,6 +35,24 @@ func Sweep(ctx context.Context, store Store, now time.Time) (removed int, err er
 		return removed, fmt.Errorf("sweep artifacts: %w", failed)
 	}
 	return removed, ctx.Err()
+}
+
+// RemoveJob removes all objects of a job. Its upload must have ended.
+func RemoveJob(ctx context.Context, store Store, workspace, job events.ID) error {
+	folder := folderOf(workspace, job)
+	objects, err := store.List(ctx, folder)
+	if err != nil {
+		return err
+	}
+	var names []string
+	for _, o := range objects {
+		names = append(names, o.Name)
+	}
+	slices.Sort(names) // seals are removed before their chunks
+	if err := store.Remove(ctx, folder, names...); err != nil {
+		return err
+	}
+	return store.Clean(ctx, folder, time.Now())
 }
 
 func sweepFolder(ctx context.Context, store Store, folder string, before time.Time) (int, error) {

@@ -25,7 +25,7 @@ import (
 const Lease = "farm"
 
 // A Config holds what a dispatcher works with. The fields at the end default to the value in their
-// comment when zero, except LogRetention.
+// comment when zero, except LogRetention and ArtifactRetention.
 type Config struct {
 	DB       *pgxpool.Pool
 	Commands *commands.Handler
@@ -44,16 +44,20 @@ type Config struct {
 
 	ArtifactMaxJobBytes int64 // the limit on a job's artifacts that runners are told
 
-	LogRetention    time.Duration // how long logs are kept after they are sealed; 0 is forever
-	MaxConnections  int           // limit of this process; 20,000
-	MaxPerWorkspace int           // limit of one workspace; 5,000
-	LeaseTime       time.Duration // wire.LeaseTime
-	OfflineAfter    time.Duration // how long after its last heartbeat a runner is offline; wire.StalledAfter
-	RefreshEvery    time.Duration // how often a farm reloads everything; 5 s
-	SweepEvery      time.Duration // pause between two sweeps; 1 s
-	MessageRate     float64       // messages per second of a runner; 200
-	ByteRate        float64       // bytes per second of a runner; 4 MiB
-	WorkspaceRate   float64       // messages per second of all runners of a workspace; 4,000
+	// RemoveFiles removes all files of a job from the artifact store. nil without a store.
+	RemoveFiles func(ctx context.Context, workspace, job events.ID) error
+
+	LogRetention      time.Duration // how long logs are kept after they are sealed; 0 is forever
+	ArtifactRetention time.Duration // how long artifacts are kept after the last one was stored; 0 is forever
+	MaxConnections    int           // limit of this process; 20,000
+	MaxPerWorkspace   int           // limit of one workspace; 5,000
+	LeaseTime         time.Duration // wire.LeaseTime
+	OfflineAfter      time.Duration // how long after its last heartbeat a runner is offline; wire.StalledAfter
+	RefreshEvery      time.Duration // how often a farm reloads everything; 5 s
+	SweepEvery        time.Duration // pause between two sweeps; 1 s
+	MessageRate       float64       // messages per second of a runner; 200
+	ByteRate          float64       // bytes per second of a runner; 4 MiB
+	WorkspaceRate     float64       // messages per second of all runners of a workspace; 4,000
 }
 
 func (c *Config) setDefaults() {

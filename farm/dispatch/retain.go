@@ -6,11 +6,15 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"svc/commands"
 )
 
 const (
 	retainEvery  = time.Minute // between two checks, once no old logs are left
 	retainPieces = 1024        // rows removed per sweep, 64 MiB at most
+	retainFiles  = 1000        // files that are looked at per sweep
+	retainJobs   = 20          // jobs whose artifacts are removed per sweep
 )
 
 // removeOldLogs removes logs older than the retention, a limited number per sweep: the sweep also
@@ -61,6 +65,40 @@ func (s *sweep) removeLease(ctx context.Context, r ref) error {
 	_, err := s.d.DB.Exec(ctx, `delete from job_leases where workspace_id = $1 and job_id = $2 and sealed_at is not null`, r.Workspace, r.ID)
 	if err != nil {
 		return fmt.Errorf("remove lease of job %s: %w", r.ID, err)
+	}
+	return nil
+}
+
+// removeOldArtifacts removes the artifacts of jobs whose newest file is older than the retention: a
+// limited number of jobs per sweep, those with the oldest files first. The files go after the event. If
+// the process dies in between, SweepUnrecorded of svc/farm/artifacts removes them.
+func (s *sweep) removeOldArtifacts(ctx context.Context, now time.Time) error {
+	if s.d.ArtifactRetention == 0 || now.Sub(s.artifactsAt) < retainEvery {
+		return nil
+	}
+	found := 0
+	err := s.each(ctx, now, func(ctx context.Context, r ref) error {
+		found++
+		return s.removeArtifacts(ctx, r)
+	}, `
+		select distinct workspace_id, job_id, 0 from (
+			select workspace_id, job_id from job_artifacts where stored_at < $1 order by stored_at limit $2) a
+		where not job_id = any($4) and not exists (
+			select from job_artifacts n where n.workspace_id = a.workspace_id and n.job_id = a.job_id and n.stored_at >= $1)
+		limit $3`, now.Add(-s.d.ArtifactRetention), retainFiles, retainJobs, s.retrying())
+	if err == nil && found < retainJobs {
+		s.artifactsAt = now
+	}
+	return err
+}
+
+func (s *sweep) removeArtifacts(ctx context.Context, r ref) error {
+	done, err := s.d.Commands.RemoveArtifacts(ctx, commands.RemoveArtifacts{Meta: systemMeta(r.Workspace), Job: r.ID})
+	if err != nil || done.Idle || s.d.RemoveFiles == nil {
+		return err
+	}
+	if err := s.d.RemoveFiles(ctx, r.Workspace, r.ID); err != nil {
+		return fmt.Errorf("remove files of job %s: %w", r.ID, err)
 	}
 	return nil
 }

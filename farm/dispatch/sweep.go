@@ -51,6 +51,7 @@ type sweep struct {
 	d                      *Dispatcher
 	retryAt                map[events.ID]time.Time // when to retry jobs and runners whose step failed
 	repairedAt, retainedAt time.Time
+	artifactsAt            time.Time // of the last look for old artifacts, once none were left
 }
 
 func (s *sweep) round(ctx context.Context) {
@@ -64,6 +65,7 @@ func (s *sweep) round(ctx context.Context) {
 		{"create missing leases", s.repairLeases}, {"fence expired leases", s.fenceExpired}, {"take jobs of fenced leases away", s.loseJobs},
 		{"end cancelled jobs of silent runners", s.endSilentCancelled}, {"handle due jobs", s.handleDue}, {"mark silent runners offline", s.markOffline},
 		{"retire runners", s.retireRunners}, {"remove old logs", s.removeOldLogs},
+		{"remove old artifacts", s.removeOldArtifacts},
 	} {
 		if err := step.do(ctx, now); err != nil && ctx.Err() == nil {
 			s.d.warn("sweep", err, "step", step.what)

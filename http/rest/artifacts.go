@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,8 +26,9 @@ const downloadLimit = 6 * time.Hour
 
 // Refusals of an artifact.
 var (
-	errNoArtifact    = fault.New(fault.NotFound, "artifact_not_found", "This job has no such artifact.")
-	errArtifactStore = fault.New(fault.Unavailable, "artifact_store_unavailable", "Artifacts cannot be read at the moment.")
+	errNoArtifact       = fault.New(fault.NotFound, "artifact_not_found", "This job has no such artifact.")
+	errArtifactsRemoved = fault.New(fault.Gone, "artifacts_removed", "The artifacts of this job were removed because of their age.")
+	errArtifactStore    = fault.New(fault.Unavailable, "artifact_store_unavailable", "Artifacts cannot be read at the moment.")
 )
 
 func (s *Server) artifactRoutes() section {
@@ -35,8 +37,9 @@ func (s *Server) artifactRoutes() section {
 			method: "GET", path: "/farm/jobs/{id}/artifacts", guard: readers, farm: true,
 			id: "listArtifacts", summary: "List the artifacts of a job",
 			text: "Lists the files that a job produced, ordered by path. A file is listed once it is uploaded completely and its digest is " +
-				"verified. A job of another workspace is not found: 404 `farm_job_not_found`.",
-			refuses:         []*fault.Fault{aggregates.ErrNoJob},
+				"verified. A job of another workspace is not found: 404 `farm_job_not_found`. " +
+				"Artifacts that were removed because of their age are 410 `artifacts_removed`.",
+			refuses:         []*fault.Fault{aggregates.ErrNoJob, errArtifactsRemoved},
 			responseExample: newList([]projections.JobArtifact{exampleArtifact}, 1, examplePage, newArtifact),
 		}),
 		query(s.getArtifact, route{
@@ -45,7 +48,7 @@ func (s *Server) artifactRoutes() section {
 			id:     "getArtifact", summary: "Download an artifact",
 			text: "Returns the content of a file. `ETag` is its SHA-256. Send `Range` to get a part of it, for example to resume a download. " +
 				"The connection is closed if the client reads nothing for 30 seconds.",
-			refuses: []*fault.Fault{aggregates.ErrNoJob, errNoArtifact, errArtifactStore},
+			refuses: []*fault.Fault{aggregates.ErrNoJob, errNoArtifact, errArtifactsRemoved, errArtifactStore},
 			ownSlot: true, answer: describeArtifact, responses: map[string]*huma.Response{
 				"206": {Description: "The requested range.", Content: binary()},
 				"304": {Description: "Not modified: `If-None-Match` contains the file's `ETag`."},
@@ -89,6 +92,11 @@ func (s *Server) listArtifacts(ctx context.Context, in *artifactsQuery) (*artifa
 	found, total, ok, err := s.Views.Artifacts.Page(ctx, callerOf(ctx).workspace, job, in.Limit, in.Offset)
 	if err := checkFound(ok, err, aggregates.ErrNoJob); err != nil {
 		return nil, err
+	}
+	if total == 0 {
+		if err := s.checkKept(ctx, callerOf(ctx).workspace, job); err != nil {
+			return nil, err
+		}
 	}
 	return &artifactsAnswer{newList(found, total, in.Paging, newArtifact)}, nil
 }
@@ -136,9 +144,23 @@ func (s *Server) findArtifact(ctx context.Context, workspace events.ID, in *arti
 	case !ofJob:
 		return none, aggregates.ErrNoJob
 	case !ok || malformed != nil:
-		return none, errNoArtifact
+		return none, cmp.Or(s.checkKept(ctx, workspace, job), error(errNoArtifact))
 	}
 	return found, nil
+}
+
+// checkKept returns an error if the artifacts of a job were removed.
+func (s *Server) checkKept(ctx context.Context, workspace, job events.ID) error {
+	row, _, err := s.Views.Jobs.Get(ctx, workspace, job)
+	if err != nil || row.Artifacts.State != "removed" {
+		return err
+	}
+	if s.Farm.ArtifactDays == 0 { // the retention was limited when they were removed
+		return errArtifactsRemoved
+	}
+	removed := errArtifactsRemoved.With("keptDays", s.Farm.ArtifactDays)
+	removed.Message = fmt.Sprintf("The artifacts of this job were removed: they are kept for %d days.", s.Farm.ArtifactDays)
+	return removed
 }
 
 // sendArtifact streams a file. If the stream cannot continue, it aborts the connection, so that

@@ -28,6 +28,8 @@ type Farm struct {
 	Logs    *joblog.Logs
 	LogDays int // retention of job logs in days; 0 keeps them forever
 
+	ArtifactDays int // retention of artifacts in days; 0 keeps them forever
+
 	// Vault stores the values of job secrets.
 	Vault SecretVault
 

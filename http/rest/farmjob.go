@@ -59,7 +59,7 @@ type jobLog struct {
 }
 
 type jobArtifacts struct {
-	State string `json:"state" enum:"none,awaiting,partial,complete,abandoned" doc:"An upload is abandoned an hour after the job's end. A succeeded job fails if its required artifacts are missing by then."`
+	State string `json:"state" enum:"none,awaiting,partial,complete,abandoned,removed" doc:"An upload is abandoned an hour after the job's end. A succeeded job fails if its required artifacts are missing by then."`
 	Count int    `json:"count" doc:"Number of stored files."`
 	Bytes int64  `json:"bytes" doc:"Total size of the stored files."`
 }

@@ -33,6 +33,7 @@ var sentences = map[string][2]string{
 	"job.artifacts_abandoned":          {"Gave up the artifacts of a job that were missing", ""},
 	"job.artifacts_completed":          {"Stored all artifacts of a job", ""},
 	"job.artifacts_declared":           {"Named the artifacts of a job", ""},
+	"job.artifacts_removed":            {"Removed the artifacts of a job for their age", ""},
 	"job.cancel_requested":             {"Asked for a job to be cancelled", "cancel a job"},
 	"job.cancelled":                    {"Cancelled a job", "cancel a job"},
 	"job.declined":                     {"Turned a job down", ""},

@@ -370,19 +370,19 @@ func (e FarmJobWaitingReason) Valid() bool {
 
 // Defines values for FileChangeChange.
 const (
-	Added    FileChangeChange = "added"
-	Modified FileChangeChange = "modified"
-	Removed  FileChangeChange = "removed"
+	FileChangeChangeAdded    FileChangeChange = "added"
+	FileChangeChangeModified FileChangeChange = "modified"
+	FileChangeChangeRemoved  FileChangeChange = "removed"
 )
 
 // Valid indicates whether the value is a known member of the FileChangeChange enum.
 func (e FileChangeChange) Valid() bool {
 	switch e {
-	case Added:
+	case FileChangeChangeAdded:
 		return true
-	case Modified:
+	case FileChangeChangeModified:
 		return true
-	case Removed:
+	case FileChangeChangeRemoved:
 		return true
 	default:
 		return false
@@ -636,6 +636,7 @@ const (
 	JobArtifactsStateComplete  JobArtifactsState = "complete"
 	JobArtifactsStateNone      JobArtifactsState = "none"
 	JobArtifactsStatePartial   JobArtifactsState = "partial"
+	JobArtifactsStateRemoved   JobArtifactsState = "removed"
 )
 
 // Valid indicates whether the value is a known member of the JobArtifactsState enum.
@@ -650,6 +651,8 @@ func (e JobArtifactsState) Valid() bool {
 	case JobArtifactsStateNone:
 		return true
 	case JobArtifactsStatePartial:
+		return true
+	case JobArtifactsStateRemoved:
 		return true
 	default:
 		return false
@@ -1781,6 +1784,7 @@ const (
 	StreamEventEventJobArtifactsAbandoned        StreamEventEvent = "job.artifacts_abandoned"
 	StreamEventEventJobArtifactsCompleted        StreamEventEvent = "job.artifacts_completed"
 	StreamEventEventJobArtifactsDeclared         StreamEventEvent = "job.artifacts_declared"
+	StreamEventEventJobArtifactsRemoved          StreamEventEvent = "job.artifacts_removed"
 	StreamEventEventJobCancelRequested           StreamEventEvent = "job.cancel_requested"
 	StreamEventEventJobCancelled                 StreamEventEvent = "job.cancelled"
 	StreamEventEventJobDeclined                  StreamEventEvent = "job.declined"
@@ -1903,6 +1907,8 @@ func (e StreamEventEvent) Valid() bool {
 	case StreamEventEventJobArtifactsCompleted:
 		return true
 	case StreamEventEventJobArtifactsDeclared:
+		return true
+	case StreamEventEventJobArtifactsRemoved:
 		return true
 	case StreamEventEventJobCancelRequested:
 		return true
@@ -2072,6 +2078,7 @@ const (
 	StreamEventDataKindJobArtifactsAbandoned        StreamEventDataKind = "job.artifacts_abandoned"
 	StreamEventDataKindJobArtifactsCompleted        StreamEventDataKind = "job.artifacts_completed"
 	StreamEventDataKindJobArtifactsDeclared         StreamEventDataKind = "job.artifacts_declared"
+	StreamEventDataKindJobArtifactsRemoved          StreamEventDataKind = "job.artifacts_removed"
 	StreamEventDataKindJobCancelRequested           StreamEventDataKind = "job.cancel_requested"
 	StreamEventDataKindJobCancelled                 StreamEventDataKind = "job.cancelled"
 	StreamEventDataKindJobDeclined                  StreamEventDataKind = "job.declined"
@@ -2194,6 +2201,8 @@ func (e StreamEventDataKind) Valid() bool {
 	case StreamEventDataKindJobArtifactsCompleted:
 		return true
 	case StreamEventDataKindJobArtifactsDeclared:
+		return true
+	case StreamEventDataKindJobArtifactsRemoved:
 		return true
 	case StreamEventDataKindJobCancelRequested:
 		return true
@@ -6255,7 +6264,7 @@ type ClientInterface interface {
 
 	// ListArtifacts List the artifacts of a job
 	//
-	// Lists the files that a job produced, ordered by path. A file is listed once it is uploaded completely and its digest is verified. A job of another workspace is not found: 404 `farm_job_not_found`.
+	// Lists the files that a job produced, ordered by path. A file is listed once it is uploaded completely and its digest is verified. A job of another workspace is not found: 404 `farm_job_not_found`. Artifacts that were removed because of their age are 410 `artifacts_removed`.
 	//
 	// For: any member, or a token with api.read.
 	//
@@ -7143,7 +7152,7 @@ func (c *Client) GetJob(ctx context.Context, id string, params *GetJobParams, re
 
 // ListArtifacts List the artifacts of a job
 //
-// Lists the files that a job produced, ordered by path. A file is listed once it is uploaded completely and its digest is verified. A job of another workspace is not found: 404 `farm_job_not_found`.
+// Lists the files that a job produced, ordered by path. A file is listed once it is uploaded completely and its digest is verified. A job of another workspace is not found: 404 `farm_job_not_found`. Artifacts that were removed because of their age are 410 `artifacts_removed`.
 //
 // For: any member, or a token with api.read.
 //

@@ -2,6 +2,7 @@ package farm
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -89,6 +90,7 @@ func signOf(j client.FarmJob) string {
 type one struct {
 	Job       client.JobDetail
 	Artifacts client.ListArtifact
+	Removed   string // says that the artifacts were removed, "" if they were not
 	Attempt   int64 // whose steps and log are shown
 	LogBytes  int64
 	Log       logPart // its end, what was found or what a link leads to; the page asks for it by itself
@@ -110,6 +112,9 @@ func showJob(v *page.Visit) (page.Page, error) {
 	}, func(ctx context.Context) (err error) {
 		params := &client.ListArtifactsParams{Limit: client.Optional(int64(100))}
 		o.Artifacts, err = client.Read[client.ListArtifact](v.API.ListArtifacts(ctx, id, params))
+		if refused, ok := errors.AsType[*client.Refused](err); ok && refused.Code == "artifacts_removed" {
+			o.Removed, err = refused.Message, nil
+		}
 		return err
 	})
 	if err != nil {
