@@ -89,11 +89,11 @@ func millis(n int64) time.Duration { return time.Duration(n) * time.Millisecond 
 func fileIcon(f client.FileChange) string {
 	if f.Change != nil {
 		switch *f.Change {
-		case client.Added:
+		case client.FileChangeChangeAdded:
 			return "file-plus"
-		case client.Modified:
+		case client.FileChangeChangeModified:
 			return "file-pen"
-		case client.Removed:
+		case client.FileChangeChangeRemoved:
 			return "file-minus"
 		}
 	}
