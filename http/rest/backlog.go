@@ -52,7 +52,7 @@ func (in *newIssue) command(c *caller, _ events.ID) (commands.QueueIssue, error)
 	}
 	switch {
 	case in.Body.IssueNumber == 0 && input.Blank(in.Body.Title):
-		return queue, invalid("title", "is required without issueNumber")
+		return queue, invalid("title", "is needed for an issue without a number")
 	case in.Body.IssueNumber != 0 && in.Body.Body != "":
 		return queue, invalid("body", "cannot be combined with issueNumber")
 	}

@@ -1324,7 +1324,7 @@ func runnerMenu(v *page.Visit, r client.Runner) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 111, "\" hx-target=\"#farm\" hx-select=\"#farm\" hx-swap=\"outerHTML\"><p>It ends the jobs that it has and takes no more.</p><div class=\"field\"><label for=\"")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 111, "\" hx-target=\"#farm\" hx-select=\"#farm\" hx-swap=\"outerHTML\" hx-status:4xx=\"swap:none\"><p>It ends the jobs that it has and takes no more.</p><div class=\"field\"><label for=\"")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}

@@ -7,9 +7,19 @@ const body = document.body;
 // Notices: what was done goes away by itself, what was refused stays longer.
 function toast(text, bad) {
   const line = Object.assign(document.createElement("p"), { className: bad ? "toast bad" : "toast", textContent: text });
-  $("#toasts").append(line);
+  toasts.append(line);
+  raise();
   setTimeout(() => line.remove(), bad ? 9000 : 5000);
 }
+const toasts = $("#toasts");
+function raise() { // into the dialog that is open, which covers all else and takes no part in it
+  const over = $$("dialog:modal").at(-1) ?? body;
+  if (toasts.parentNode !== over) over.append(toasts);
+  toasts.hidePopover();
+  if (toasts.firstChild) toasts.showPopover();
+}
+document.addEventListener("close", raise, true);
+document.addEventListener("htmx:after:swap", () => { if (!toasts.isConnected) raise(); });
 document.addEventListener("htmx:after:request", ({ detail: { ctx } }) => {
   const said = ctx.response?.headers.get("X-Notice");
   if (!said) return;
@@ -18,7 +28,7 @@ document.addEventListener("htmx:after:request", ({ detail: { ctx } }) => {
   if (!bad) ctx.sourceElement.closest("dialog")?.close();
 });
 document.addEventListener("htmx:error", (e) => {
-  toast("The app does not answer. Nothing was changed that was not said to be.", true);
+  toast("No answer from the server. Check your connection and try again.", true);
   asBefore(e);
 });
 document.addEventListener("htmx:response:error", asBefore);
