@@ -32,9 +32,10 @@ document.addEventListener("htmx:error", (e) => {
   asBefore(e);
 });
 document.addEventListener("htmx:response:error", asBefore);
-function asBefore({ detail: { ctx } }) { // a filter says what the list shows
+function asBefore({ detail: { ctx } }) { // a filter says what the list shows, a setting what holds
   const at = ctx?.sourceElement;
-  if (at?.matches("select:not([data-now])")) at.value = ([...at.options].find((o) => o.defaultSelected) ?? at.options[0]).value;
+  if (at?.matches("select")) at.value = at.dataset.now ?? ([...at.options].find((o) => o.defaultSelected) ?? at.options[0]).value;
+  else if (at?.type === "checkbox") at.checked = at.defaultChecked;
 }
 
 // The row that has the focus leaves it, when it goes, to the one that takes its place.
@@ -117,6 +118,14 @@ document.addEventListener("click", async (e) => {
   else if (at.dataset.retry !== undefined) { port?.postMessage({ retry: true }); refresh(); }
   else if (at.dataset.href && !e.target.closest("a,button,input,select,label,summary")) go(at.dataset.href);
 });
+
+// Menus of details close when something else is pressed, by Escape, and when another opens.
+const menus = "details:has(> .menu-list)[open]";
+function closeMenus(but) {
+  if (!but.closest?.("dialog")) for (const menu of $$(menus)) if (!menu.contains(but)) menu.open = false;
+}
+document.addEventListener("click", (e) => closeMenus(e.target));
+document.addEventListener("toggle", ({ target: at }) => { if (at.matches(menus)) closeMenus(at); }, true);
 
 // Times are said anew as they pass.
 const units = [["day", 86400], ["hour", 3600], ["minute", 60], ["second", 1]];
@@ -206,6 +215,8 @@ addEventListener("pageshow", (e) => { if (e.persisted) location.reload(); }); //
 let g = 0;
 document.addEventListener("keydown", (e) => {
   if ((e.metaKey || e.ctrlKey) && e.key.toLowerCase() === "k") { e.preventDefault(); show($("#palette")); return; }
+  const menu = e.key === "Escape" && !$("dialog[open]") && $(menus);
+  if (menu) { menu.open = false; $("summary", menu).focus(); return; }
   if (e.metaKey || e.ctrlKey || e.altKey || e.target.closest?.("input,select,textarea,dialog[open]")) return;
   const place = Date.now() - g < 1500 && $(`#navigation [data-key="${CSS.escape(e.key)}"]`);
   if (place) { g = 0; place.click(); return; }
@@ -216,7 +227,11 @@ document.addEventListener("keydown", (e) => {
     case "?": show($("#keys")); break;
     case "/": { const field = $("main [type=search]"); if (field) { e.preventDefault(); field.focus(); field.select(); } break; }
     case "j": case "k": move(e.key === "j" ? 1 : -1); break;
-    case "Enter": { const link = document.activeElement.matches("[data-row]") && $("a", document.activeElement); if (link) link.click(); break; }
+    case "Enter": { // what the row names, else its first link, or the head of what it folds away
+      const at = document.activeElement;
+      if (at.matches("[data-row]")) ($("[data-enter]", at) ?? $("a:not(.more *), summary:not(.more *)", at))?.click();
+      break;
+    }
     default: if (act) { e.preventDefault(); if (!e.repeat || !act.form) act.click(); }
   }
 });
