@@ -42,7 +42,10 @@ test("a link leads to no other site", async () => {
 test("a refused sign-in says why", async () => {
   const { page } = await visitor(browser, app);
   await page.goto(app + "/sign-in?error=access_denied");
-  await page.getByText("You did not let the code host tell who you are.").waitFor();
+  await page.getByText("You cancelled the sign-in at the code host.").waitFor();
+  await page.goto(app + "/sign-in?error=x&error_description=Call+555-0100+now");
+  await page.getByText("The code host did not sign you in.").waitFor();
+  assert.doesNotMatch(await page.innerText("main"), /555/);
   await page.goto(app + "/sign-in?error=redirect_uri_mismatch");
   await page.getByText("The redirect_uri is not associated with this application").waitFor();
   assert.match(await page.innerText("main"), new RegExp(app + "/api/auth/callback/github"));
@@ -50,7 +53,7 @@ test("a refused sign-in says why", async () => {
   await page.fill("#email", "ada@acme.example");
   await page.fill("#password", "wrong");
   await page.click("details button");
-  await page.getByText("The address or the password is wrong.").waitFor();
+  await page.getByText("Wrong email address or password.").waitFor();
 });
 
 /** clickEnded clicks in a page whose session has ended: its stream may lead it to the sign-in before. */

@@ -14,7 +14,7 @@ import (
 	"github.com/a-h/templ"
 )
 
-// The icons are those of Lucide 1.62, which icons/LICENSE is about.
+// The icons are those of Lucide 1.62, and github of 0.475, which icons/LICENSE is about.
 //
 //go:embed icons/*.svg
 var iconFiles embed.FS

@@ -2,6 +2,7 @@
 package signin
 
 import (
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -44,7 +45,7 @@ func begin(v *page.Visit) (page.Page, error) {
 func password(v *page.Visit) (page.Notice, error) {
 	err := v.API.SignInPassword(v.Context(), v.PostFormValue("email"), v.PostFormValue("password"))
 	if r := client.As(err); r != nil && r.Status == http.StatusUnauthorized {
-		return page.Notice{}, &client.Refused{Status: http.StatusConflict, Message: "The address or the password is wrong."}
+		return page.Notice{}, &client.Refused{Status: http.StatusConflict, Message: "Wrong email address or password."}
 	}
 	return page.Notice{To: To(v)}, err
 }
@@ -64,26 +65,49 @@ func theme(v *page.Visit) (page.Notice, error) {
 // To returns where somebody was to go before they had to sign in: a path of the app.
 func To(v *page.Visit) string { return page.Local(v.Query("to")) }
 
-// reason says why somebody comes back from a provider without being signed in.
-func reason(v *page.Visit) string {
-	switch code := v.Query("error"); {
-	case code == "":
-		return ""
-	case code == "access_denied":
-		return "You did not let the code host tell who you are."
-	case strings.Contains(code, "redirect_uri"):
-		return "The redirect_uri is not associated with this application."
-	}
-	if text := v.Query("error_description"); text != "" {
-		return text
-	}
-	return "The sign-in did not succeed. Nothing was changed."
+// A reason says why somebody comes back from a provider without being signed in, and what
+// to do.
+type reason struct{ code, title, text string }
+
+// reasons are those that the service gives. What else an address says is not shown:
+// anybody can make one.
+var reasons = []reason{
+	{"access_denied", "You cancelled the sign-in at the code host.", "You can try again."},
+	{mismatch, "The redirect_uri is not associated with this application.", "This service’s address does not match the registered callback."},
+	{"state_mismatch", "This sign-in was started in another window, has expired, or was already used.", "Start again."},
+	{"state_not_found", "The code host’s answer was incomplete.", "Start again."},
+	{"invalid_code", "The code host did not confirm the sign-in.", "Try again. If it keeps failing, contact an operator."},
+	{"unable_to_get_user_info", "The code host did not say who you are.", "It may be down. Try again in a few minutes."},
+	{"email_not_found", "Your account has no verified email address.", "Verify one at the code host, then sign in again."},
+	{"invalid_scope", "The code host granted other permissions than requested.", "They have not been used. Contact an operator."},
+	{"account_not_linked", "This account or its email address belongs to another person here.", "Sign in the way you did before."},
+	{"oauth_provider_not_found", "There is no such sign-in provider.", "Choose one below."},
 }
 
-// code is the word for a refusal, as far as one is as long as a word.
-func code(v *page.Visit) string {
-	word := []rune(v.Query("error"))
-	return string(word[:min(len(word), 60)])
+const mismatch = "redirect_uri_mismatch"
+
+// why is the reason that an address names; ok is false if it names none.
+func why(v *page.Visit) (r reason, ok bool) {
+	code := v.Query("error")
+	if code == "" {
+		return reason{}, false
+	}
+	for _, r := range reasons {
+		if r.code == code {
+			return r, true
+		}
+	}
+	return reason{"unknown_error", "The code host did not sign you in.", "Try again. If it keeps failing, contact an operator."}, true
+}
+
+// insecure returns the scheme of an address that has to be https, with the rest of it; a
+// machine’s own address may be http.
+func insecure(address string) (scheme, rest string) {
+	u, err := url.Parse(address)
+	if err != nil || u.Scheme != "http" || u.Hostname() == "localhost" || net.ParseIP(u.Hostname()).IsLoopback() {
+		return "", address
+	}
+	return u.Scheme, strings.TrimPrefix(address, u.Scheme)
 }
 
 func providerPath(v *page.Visit, id string) string {
