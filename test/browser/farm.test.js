@@ -239,21 +239,6 @@ test("a farm that is not ready says what is missing", async () => {
   await page.locator("#add-name").waitFor();
 });
 
-test("an invitation is accepted on the page of the account", async () => {
-  const ada = await visitor(browser, app, "ada");
-  const host = await visitor(browser, app);
-  await ada.open("/w/acme/members");
-  await ada.page.fill("#invite-email", "vera@acme.example");
-  await ada.page.getByRole("button", { name: "Invite", exact: true }).click();
-  await ada.page.locator("#toasts .toast").first().waitFor();
-  await host.page.goto(app + "/account");
-  assert.match(host.page.url(), /sign-in\?to=%2Faccount$/);
-  const ida = await visitor(browser, app, "ada");
-  await ida.page.goto(app + "/account");
-  await ida.page.getByText("this one").waitFor();
-  await ida.page.getByText("No invitation waits for you").waitFor();
-});
-
 for (const path of ["/w/acme/farm", "/w/acme/farm/jobs?status=finished", "/account"]) {
   test(`${path} passes axe`, () => accessible(browser, app, "ada", path));
 }

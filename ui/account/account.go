@@ -65,8 +65,12 @@ func (d data) waiting() (list []client.OwnInvitation) {
 const home = "/account"
 
 func accept(v *page.Visit) (page.Notice, error) {
+	to := page.Local(v.PostFormValue("to"))
+	if i, err := v.API.OwnInvitation(v.Context(), v.PathValue("id")); err == nil && to == "/w" {
+		to = page.Path(i.OrganizationSlug, "dashboard")
+	}
 	err := v.API.AnswerInvitation(v.Context(), v.PathValue("id"), true)
-	return page.Notice{Text: "You are in. The workspace is in your list.", To: "/w"}, err
+	return page.Notice{Text: "Welcome! You are now a member.", To: to}, err
 }
 
 func reject(v *page.Visit) (page.Notice, error) {

@@ -58,6 +58,11 @@ func (s *Session) OwnInvitations(ctx context.Context) ([]OwnInvitation, error) {
 	return list, err
 }
 
+// OwnInvitation returns one with the slug of its workspace, which the list does not have.
+func (s *Session) OwnInvitation(ctx context.Context, id string) (OwnInvitation, error) {
+	return Read[OwnInvitation](s.request(ctx, http.MethodGet, auth+"/organization/get-invitation?id="+url.QueryEscape(id), nil))
+}
+
 // AnswerInvitation accepts or rejects an invitation.
 func (s *Session) AnswerInvitation(ctx context.Context, id string, accept bool) error {
 	path := auth + "/organization/reject-invitation"

@@ -21,6 +21,8 @@ type Problem struct {
 	Title, Text string
 	Retry       bool
 	Request     string // the id that operators find it by; "" where that helps nobody
+
+	Invitation *client.OwnInvitation // that waits for the person, to the workspace of the page; nil is none
 }
 
 // refuse answers a request of which nothing came.
@@ -43,7 +45,34 @@ func (a *App) refuse(w http.ResponseWriter, v *Visit, err error) {
 		a.refuseSwap(w, r, status, p)
 		return
 	}
+	if r != nil && r.Code == "tenant_not_found" {
+		if i, ok := invitation(v); ok {
+			p.Title, p.Invitation = "You are invited to "+i.OrganizationName, &i
+			p.Text = "Accept the invitation to join as " + kit.An(kit.Words(kit.Role(i.Role))) + " and open this page."
+		}
+	}
 	a.write(w, v, Page{Title: p.Title, Main: problemPage(v, p), Status: status})
+}
+
+// maxAsked is how many invitations of a person are looked through.
+const maxAsked = 10
+
+// invitation returns the one by which the person can join the workspace of the page; ok is
+// false if there is none, or it cannot be told.
+func invitation(v *Visit) (found client.OwnInvitation, ok bool) {
+	list, err := v.API.OwnInvitations(v.Context())
+	if err != nil {
+		return found, false
+	}
+	for _, i := range list[:min(len(list), maxAsked)] {
+		if i.Status != "pending" {
+			continue
+		}
+		if found, err = v.API.OwnInvitation(v.Context(), i.ID); err == nil && found.OrganizationSlug == v.Slug() {
+			return found, true
+		}
+	}
+	return client.OwnInvitation{}, false
 }
 
 // address is that of the page that the browser shows: a part of it and a form have others.
@@ -88,7 +117,7 @@ func problem(r *client.Refused, err error) (int, Problem) {
 		return r.Status, Problem{Title: title, Text: r.Message + wait(r), Retry: true}
 	case r.Code == "tenant_not_found":
 		return http.StatusNotFound, Problem{
-			Title: "You are not in this workspace", Text: "It does not exist, or you have been removed from it. What you did there stays in its audit log.",
+			Title: "You are not in this workspace", Text: "It does not exist, or you are not a member. Ask an Owner or Maintainer to invite you.",
 		}
 	case r.Status == http.StatusForbidden:
 		return r.Status, Problem{Title: "This is not for your role", Text: Sentence(r)}
