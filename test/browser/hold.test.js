@@ -92,7 +92,7 @@ test("a workspace in which nothing is yet says what comes next", async () => {
   for (const [place, text] of Object.entries({
     dashboard: "No run yet", needs: "Nothing waits for a person", runs: "No run is active", "runs?status=finished": "No run has finished yet",
     farm: "No machine runs jobs yet", "farm/jobs": "No job runs or waits", "farm/jobs?status=finished": "No job has finished yet",
-    "service-accounts": "No service accounts yet", "members?q=nobody": "Nobody is called so", "audit?q=nothing": "No event is found", insights: "by day",
+    "service-accounts": "No service accounts yet", "members?q=nobody": "No matching people", "audit?q=nothing": "No event is found", insights: "by day",
   })) {
     assert.equal((await open("/w/ada/" + place)).status(), 200, place);
     await page.locator("main").getByText(text).first().waitFor();

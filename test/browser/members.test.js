@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import { after, before, test } from "node:test";
 import { start } from "../product.js";
 import { accessible, phone, visitor } from "./app.js";
-import { launch } from "./person.js";
+import { asNew, launch } from "./person.js";
 
 let product, browser, app;
 
@@ -134,6 +134,43 @@ test("invitations: several at once, dimmed, resent, revoked, expired", async () 
   await toast(/bad: .+ drei@example.com is invited\./);
   assert.equal(await page.locator("#invite-email").inputValue(), "mia@acme.example, bad");
   assert.equal(await page.getByLabel("Role of who is invited").inputValue(), "Maintainer");
+});
+
+test("a search finds invitations too", async () => {
+  const { page, open } = await at("ada");
+  await open(path + "?q=piet");
+  await row(page, "piet@acme.example").waitFor();
+  assert.equal(await page.getByText("No matching people").count(), 0);
+  await open(path + "?q=piet&role=Owner");
+  await page.getByText("No matching people").waitFor();
+});
+
+/** invitee is a person of the code host whom Ada invites, at the page of the workspace that they follow a link to. */
+async function invitee(name, email, follow) {
+  const ada = await at("ada"), { page } = await visitor(browser, app);
+  await ada.page.locator("#invite-email").fill(email);
+  await ada.page.getByRole("button", { name: "Invite", exact: true }).click();
+  await ada.toast(email + " is invited.");
+  await page.goto(app + follow);
+  await page.click("text=Continue with GitHub");
+  await page.waitForURL(/login\/oauth\/authorize/);
+  await asNew(name, email)(page);
+  return page;
+}
+
+test("whoever is invited accepts where the link led, and goes on", async () => {
+  const page = await invitee("Kim Park", "kim@example.com", "/w/acme/runs?view=list");
+  await page.getByText("You are invited to Acme").waitFor();
+  await page.getByRole("button", { name: "Accept the invitation" }).click();
+  await page.waitForURL(app + "/w/acme/runs?view=list");
+  await page.getByText("Welcome! You are now a member.").waitFor();
+});
+
+test("an invitation is accepted on the page of the account", async () => {
+  const page = await invitee("Noa Levi", "noa@example.com", "/account");
+  await page.getByRole("button", { name: "Accept" }).click();
+  await page.waitForURL(/\/w\/acme/);
+  await page.getByText("Welcome! You are now a member.").waitFor();
 });
 
 test("removal is asked about, and ends access at once", async () => {
@@ -301,6 +338,6 @@ test("a filter that was not answered says what the list shows", async () => {
   const { page } = await at("ada");
   await page.route("**/members?*", (route) => route.abort());
   await page.selectOption("#of-role", "Viewer");
-  await page.locator("#toasts .toast", { hasText: "does not answer" }).waitFor();
+  await page.locator("#toasts .toast", { hasText: "No answer from the server" }).waitFor();
   assert.equal(await page.locator("#of-role").inputValue(), "");
 });

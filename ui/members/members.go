@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 
 	"svc/ui/client"
 	"svc/ui/kit"
@@ -36,12 +37,12 @@ const perPage = 100
 // data is what the page shows.
 type data struct {
 	Members     client.MemberList
-	Invitations client.ListInvitation // on the first page of members, where nothing is searched for
+	Invitations client.ListInvitation // on the first page of members
 }
 
 func show(v *page.Visit) (page.Page, error) {
 	var d data
-	searched := v.Query("q") != "" || v.Query("role") != "" || v.Query("cursor") != ""
+	searched := v.Query("q") != "" || v.Query("role") != ""
 	err := v.Load(func(ctx context.Context) (err error) {
 		d.Members, err = client.Read[client.MemberList](v.API.ListMembers(ctx, &client.ListMembersParams{
 			Q: client.Optional(v.Query("q")), Role: client.Optional(client.ListMembersParamsRole(v.Query("role"))),
@@ -49,8 +50,12 @@ func show(v *page.Visit) (page.Page, error) {
 		}))
 		return err
 	}, func(ctx context.Context) (err error) {
-		if searched {
+		switch {
+		case v.Query("cursor") != "":
 			return nil
+		case searched:
+			d.Invitations, err = findInvited(ctx, v)
+			return err
 		}
 		d.Invitations, err = client.Read[client.ListInvitation](v.API.ListInvitations(ctx, &client.ListInvitationsParams{
 			Limit: client.Optional(int64(perPage)), Offset: client.Optional(invitedFrom(v)),
@@ -68,6 +73,34 @@ func invitedFrom(v *page.Visit) int64 {
 		return 0
 	}
 	return n
+}
+
+// maxSearched is how many invitations a search looks through, the newest first.
+const maxSearched = 1000
+
+// findInvited returns the invitations that a search for people finds, by the same rules: the
+// beginning of the address, and the role.
+func findInvited(ctx context.Context, v *page.Visit) (found client.ListInvitation, err error) {
+	q, role := strings.ToLower(v.Query("q")), v.Query("role")
+	for offset, total := int64(0), int64(1); offset < min(total, maxSearched); {
+		list, err := client.Read[client.ListInvitation](v.API.ListInvitations(ctx, &client.ListInvitationsParams{
+			Limit: client.Optional(int64(perPage)), Offset: client.Optional(offset),
+		}))
+		if err != nil {
+			return found, err
+		}
+		for _, i := range list.Items {
+			if strings.HasPrefix(strings.ToLower(i.Email), q) && (role == "" || string(i.Role) == role) {
+				found.Items = append(found.Items, i)
+			}
+		}
+		if len(list.Items) == 0 {
+			break
+		}
+		offset, total = offset+int64(len(list.Items)), list.Total
+	}
+	found.Total = int64(len(found.Items))
+	return found, nil
 }
 
 // The pages of members go by cursor, on from the first; those of invitations by how many
