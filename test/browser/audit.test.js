@@ -199,7 +199,7 @@ test("a Maintainer reads, and is told what only Owners do; a Viewer is told why 
   assert.equal((await page.goto(app + "/w/acme/audit/replay")).status(), 403);
   const leo = await visitor(browser, app, "leo");
   assert.equal((await leo.open("/w/acme/audit")).status(), 403);
-  await leo.page.getByText("This is not for your role").waitFor();
+  await leo.page.getByText("Your role does not allow this").waitFor();
   await leo.page.getByText("Only an Owner or Maintainer can do this. You are a Viewer.").waitFor();
   assert.equal(await leo.page.locator("nav >> text=Audit log").count(), 0);
 });

@@ -111,6 +111,6 @@ test("a run that is none says so", async () => {
   const { page, open } = await visitor(browser, app, "ada");
   for (const id of ["nothing", "019aa0f4-6b1c-7d52-9e83-1c0a5b7e42d9"]) {
     assert.equal((await open("/w/acme/runs/" + id)).status(), 404);
-    await page.getByText("There is nothing here").waitFor();
+    await page.getByText("Page not found").waitFor();
   }
 });

@@ -48,12 +48,12 @@ test("the runner is there, is drained with a note and resumed", async () => {
   await page.getByRole("button", { name: "Drain…" }).click();
   await page.locator("dialog[open] input").fill("Disk swap on Monday");
   await page.locator("dialog[open]").getByRole("button", { name: "Drain" }).click();
-  await toast("takes no more");
+  await toast("is draining");
   await row.getByText("“Disk swap on Monday”").waitFor();
   await leo.page.getByText("“Disk swap on Monday”").waitFor({ timeout: 20000 });
   await row.locator("summary").click();
-  await page.getByRole("button", { name: "Take jobs again" }).click();
-  await toast("takes jobs again");
+  await page.getByRole("button", { name: "Resume" }).click();
+  await toast("is taking jobs again");
   assert.ok(await leo.page.getByRole("button", { name: "Add a runner" }).isDisabled());
   assert.ok(await leo.page.getByText("Only an Owner or Maintainer can add a runner.").isVisible());
 });
@@ -72,7 +72,7 @@ test("what is open stays open and usable while the page changes under it", async
     await mia.page.locator("dialog[open]").getByRole("button", { name: "Drain" }).click();
     await row.getByText(note).waitFor({ state: "attached" });
     await mia.page.locator(".runner-row summary").click();
-    await mia.page.getByRole("button", { name: "Take jobs again" }).click();
+    await mia.page.getByRole("button", { name: "Resume" }).click();
     await row.getByText(note).waitFor({ state: "detached" });
   };
   await ada.page.getByRole("button", { name: "Add a runner" }).click();
@@ -90,18 +90,18 @@ test("what is open stays open and usable while the page changes under it", async
   assert.match(await ada.page.evaluate(() => document.activeElement.id), /^runner-/);
 });
 
-test("the command to enrol a machine is shown once", async () => {
+test("the command to enroll a machine is shown once", async () => {
   const { page, open } = await visitor(browser, app, "ada");
   await open("/w/acme/farm");
   await page.getByRole("button", { name: "Add a runner" }).click();
   await page.fill("#add-name", "builder-9");
-  await page.getByRole("button", { name: "Make the command" }).click();
+  await page.getByRole("button", { name: "Create command" }).click();
   const command = await page.locator(".command pre").first().innerText();
   const token = command.match(/--token (\S+)/)[1];
   assert.ok(token.length > 20);
   assert.ok(!page.url().includes(token));
   await page.getByText("Waiting for the runner to connect…").waitFor();
-  await page.locator("#minted-title").getByText(/works for 1\d min/).waitFor();
+  await page.locator(".enroll-head").getByText(/works for 1\d min/).waitFor();
   assert.equal(new URL(page.url()).pathname, "/w/acme/farm");
   const mia = await visitor(browser, app, "mia"); // a change of hers asks for the runners anew, and leaves the command
   await mia.open("/w/acme/farm");
@@ -111,40 +111,40 @@ test("the command to enrol a machine is shown once", async () => {
   await mia.page.locator("dialog[open]").getByRole("button", { name: "Drain" }).click();
   await page.locator("#farm:not([data-old])").waitFor({ state: "attached" });
   await mia.page.locator(".runner-row", { hasText: "make-run" }).locator("summary").click();
-  await mia.page.getByRole("button", { name: "Take jobs again" }).click();
-  await mia.toast("takes jobs again");
+  await mia.page.getByRole("button", { name: "Resume" }).click();
+  await mia.toast("is taking jobs again");
   assert.ok(await page.evaluate(() => document.activeElement.id === "add-body"));
   assert.equal(await page.locator(".command pre:visible").count(), 1);
   assert.doesNotMatch(await page.locator(".command pre:visible").innerText(), /ca\.pem/);
   await page.check("#private");
   assert.match(await page.locator(".command pre:visible").innerText(), /--server-ca ca\.pem/);
-  await page.getByRole("button", { name: "Withdraw the command" }).click();
-  await page.getByText("The command works no more.").waitFor();
+  await page.getByRole("button", { name: "Withdraw", exact: true }).click();
+  await page.getByText("Command withdrawn. It no longer works.").waitFor();
   assert.ok(!(await page.content()).includes(token));
 });
 
-test("a refused enrolment keeps the dialog and what was typed", async () => {
+test("a refused enrollment keeps the dialog and what was typed", async () => {
   const { page, open } = await visitor(browser, app, "ada");
   await open("/w/acme/farm");
   await page.getByRole("button", { name: "Add a runner" }).click();
   await page.fill("#add-name", "<b>x");
   await page.fill("#add-labels", "pool=default");
-  await page.getByRole("button", { name: "Make the command" }).click();
+  await page.getByRole("button", { name: "Create command" }).click();
   const dialog = page.locator("dialog#add");
   await dialog.getByRole("alert").waitFor();
   assert.ok(await dialog.isVisible());
   assert.deepEqual([await page.inputValue("#add-name"), await page.inputValue("#add-labels")], ["<b>x", "pool=default"]);
   await page.fill("#add-name", "builder-5");
-  await page.getByRole("button", { name: "Make the command" }).click();
-  await page.getByRole("button", { name: "Withdraw the command" }).click();
-  await page.getByText("The command works no more.").waitFor();
+  await page.getByRole("button", { name: "Create command" }).click();
+  await page.getByRole("button", { name: "Withdraw", exact: true }).click();
+  await page.getByText("Command withdrawn. It no longer works.").waitFor();
 });
 
 test("the address of a form leads to its page, and the theme changes in place", async () => {
   const plain = await visitor(browser, app, "ada", { javaScriptEnabled: false });
   await plain.page.goto(app + "/w/acme/farm/enroll");
   await plain.page.fill("#add-name", "builder-4");
-  await plain.page.getByRole("button", { name: "Make the command" }).click();
+  await plain.page.getByRole("button", { name: "Create command" }).click();
   await plain.page.locator(".command pre").first().waitFor();
   await plain.page.locator("#theme").click();
   await plain.page.locator("#add-name").waitFor();
@@ -169,7 +169,7 @@ test("a machine that uses the command is seen, and commands that wait are listed
   await page.getByRole("button", { name: "Add a runner" }).click();
   await page.fill("#add-name", "builder-8");
   await page.fill("#add-labels", "pool=default, disk=ssd");
-  await page.getByRole("button", { name: "Make the command" }).click();
+  await page.getByRole("button", { name: "Create command" }).click();
   const token = (await page.locator(".command pre:visible").innerText()).match(/--token (\S+)/)[1];
   const waiting = other.page.locator("#enrollments li", { hasText: "builder-8" });
   await waiting.getByText("disk=ssd").waitFor();
@@ -177,14 +177,18 @@ test("a machine that uses the command is seen, and commands that wait are listed
   const row = other.page.locator(".runner-row", { hasText: "builder-8" });
   const running = await machine(token);
   try {
-    await page.getByText("Online. It takes its next job by itself.").waitFor({ timeout: 30000 });
+    await page.getByRole("heading", { name: "builder-8 is online" }).waitFor({ timeout: 30000 });
+    await page.getByText("disk=ssd").filter({ visible: true }).first().waitFor();
+    assert.equal(await page.locator(".command pre:visible").count(), 0);
+    await page.getByRole("link", { name: "Add another" }).click();
+    await page.locator("#add-name").waitFor();
     await waiting.waitFor({ state: "detached" });
     await row.getByText("Online").waitFor();
   } finally {
     await running.stop();
   }
   await row.getByText("Offline").waitFor({ timeout: 150000 }); // a machine that was cut off may come back for a while
-  await row.getByText("svc-runner doctor").or(row.getByText("See that the machine runs")).waitFor();
+  await row.getByText("svc-runner doctor").or(row.getByText("Check that the machine is running")).waitFor();
   await row.locator("summary").click();
   await row.getByRole("button", { name: "Revoke" }).click();
   const yes = other.page.getByRole("button", { name: "Continue" });
@@ -194,7 +198,7 @@ test("a machine that uses the command is seen, and commands that wait are listed
   await other.toast("is revoked");
   await row.getByText("Revoked").waitFor();
   assert.equal(await row.locator("summary").count(), 0);
-  await other.page.getByText("1 of 1 runners are online").waitFor();
+  await other.page.getByText("1 of 1 runners online").waitFor();
   for (const [status, names] of [["Online", /^make-run$/], ["Offline", /^$/], ["Ended", /builder-8/]]) {
     await other.page.getByRole("navigation", { name: "Which runners" }).getByRole("link", { name: status }).click();
     await other.page.waitForURL(/status=/);
@@ -208,10 +212,10 @@ test("a command that waits is withdrawn from the list", async () => {
   await open("/w/acme/farm");
   await page.getByRole("button", { name: "Add a runner" }).click();
   await page.fill("#add-name", "builder-6");
-  await page.getByRole("button", { name: "Make the command" }).click();
-  await page.getByRole("link", { name: "Done" }).click();
+  await page.getByRole("button", { name: "Create command" }).click();
+  await page.getByRole("link", { name: "Close" }).click();
   await page.getByRole("button", { name: "Withdraw builder-6" }).click();
-  await toast("works no more");
+  await toast("no longer works");
   await page.locator("#enrollments li", { hasText: "builder-6" }).waitFor({ state: "detached" });
   const leo = await visitor(browser, app, "leo");
   await leo.open("/w/acme/farm");

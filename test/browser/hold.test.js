@@ -91,7 +91,7 @@ test("a workspace in which nothing is yet says what comes next", async () => {
   const { page, open, complaints } = await visitor(browser, app, "ada");
   for (const [place, text] of Object.entries({
     dashboard: "No run yet", needs: "Nothing waits for a person", runs: "No run is active", "runs?status=finished": "No run has finished yet",
-    farm: "No machine runs jobs yet", "farm/jobs": "No job runs or waits", "farm/jobs?status=finished": "No job has finished yet",
+    farm: "No runners yet", "farm/jobs": "No active jobs", "farm/jobs?status=finished": "No finished jobs yet",
     "service-accounts": "No service accounts yet", "members?q=nobody": "No matching people", "audit?q=nothing": "No event is found", insights: "by day",
   })) {
     assert.equal((await open("/w/ada/" + place)).status(), 200, place);
@@ -141,7 +141,7 @@ test("a page says that the service is away, and misses nothing of that time", as
     await page.locator("#stale").getByText("reconnecting").waitFor();
     const other = await context.newPage();
     assert.equal((await other.goto(`http://${address}/w/acme/runs`)).status(), 502);
-    await other.getByText("The service does not answer").waitFor();
+    await other.getByText("The service is not responding").waitFor();
     assert.match(await other.innerText("main"), /Request \S+/);
     const ask = (method, path, data) => context.request.fetch(product.restUrl + "/api/v1" + path, { method, data, headers: { "X-Svc-Tenant": "acme" } });
     const vera = (await (await ask("GET", "/members?q=vera")).json()).items[0];

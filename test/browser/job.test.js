@@ -106,7 +106,7 @@ test("a long log is searched, and its lines have numbers", async () => {
 
   const time = page.locator(".lines time").last();
   assert.ok(await time.isVisible());
-  await page.getByLabel("Times of the lines").uncheck({ force: true });
+  await page.getByLabel("Timestamps").uncheck({ force: true });
   assert.ok(!await time.isVisible());
 });
 
@@ -122,7 +122,7 @@ test("a job that waits says why, and is cancelled", async () => {
   const { page, open } = await visitor(browser, app, "ada");
   const id = await submit(product, { name: "train", steps: [{ name: "Train", run: "true" }], requires: { labels: ["gpu=a100"] } });
   await open("/w/acme/farm/jobs/" + id);
-  await page.getByText("No runner that is online has gpu=a100.").waitFor();
+  await page.getByText("No online runner has gpu=a100.").waitFor();
   await page.keyboard.press("x");
   await page.getByRole("button", { name: "Continue" }).click();
   await page.locator("h1 .pill", { hasText: "Cancelled" }).waitFor({ timeout: 20000 });
@@ -199,7 +199,7 @@ test("jobs are found by state and by name", async () => {
   await page.waitForURL(/q=for\+a\+mach|q=for%20a%20mach/);
   assert.equal(await page.locator("#jobs li").count(), 1);
   await page.fill("#find", "nobody");
-  await page.getByText("No job is like that").waitFor();
+  await page.getByText("No matching jobs").waitFor();
   await open("/w/acme/farm");
   await page.getByRole("link", { name: "All jobs" }).click();
   await page.waitForURL(/\/farm\/jobs$/);

@@ -59,7 +59,7 @@ async function event(page) {
 async function command(page) {
   await page.getByRole("button", { name: "Add a runner" }).click();
   await page.fill("#add-name", "builder-9");
-  await page.getByRole("button", { name: "Make the command" }).click();
+  await page.getByRole("button", { name: "Create command" }).click();
   await page.locator(".command pre:visible").waitFor();
 }
 

@@ -73,7 +73,7 @@ test("the last Owner stays: the row is rolled back, with the reason", async () =
   await toast("This is the workspace's last owner. Make someone else an owner before changing this role.");
   await page.waitForFunction(() => document.querySelector('select[aria-label="Role of Ada Lind"]').value === "Owner");
   assert.equal((await stored({ context }, "ada")).role, "Owner");
-  await page.getByLabel("More about Ada Lind").click();
+  await page.getByLabel("More actions for Ada Lind").click();
   await page.getByRole("button", { name: "Leave the workspace" }).click();
   await page.getByRole("button", { name: "Continue" }).click();
   await toast("last owner");
@@ -88,7 +88,7 @@ test("a Maintainer changes no Owner and makes none; the controls say so", async 
   const owner = role(page, "Vera Novak").locator("option[value=Owner]");
   assert.ok(await owner.isDisabled());
   assert.match(await page.locator("#people").innerHTML(), /Only an owner can make someone an owner\./);
-  assert.ok(await page.getByLabel("Role of who is invited").locator("option[value=Owner]").isDisabled());
+  assert.ok(await page.getByLabel("Role for the invitation").locator("option[value=Owner]").isDisabled());
   assert.ok(!await role(page, "Max Weber").isDisabled());
 });
 
@@ -119,21 +119,21 @@ test("invitations: several at once, dimmed, resent, revoked, expired", async () 
   assert.match(await page.evaluate(() => navigator.clipboard.readText()), /accept-invitation.+[0-9a-f-]{36}/s);
 
   await page.getByRole("button", { name: "Resend the invitation of piet@acme.example" }).click();
-  await toast("The 48 hours of piet@acme.example begin again.");
+  await toast("Resent to piet@acme.example.");
   await expired.getByText("pending", { exact: true }).waitFor();
   await page.getByRole("button", { name: "Revoke the invitation of eins@example.com" }).click();
   await page.getByText("It can no longer be accepted.").waitFor();
   await page.getByRole("button", { name: "Continue" }).click();
-  await toast("The invitation is withdrawn.");
+  await toast("Invitation revoked.");
   await one.waitFor({ state: "detached" });
 
   await page.locator("#invite-email").fill("drei@example.com, mia@acme.example, bad");
-  await page.getByLabel("Role of who is invited").selectOption("Maintainer");
+  await page.getByLabel("Role for the invitation").selectOption("Maintainer");
   await page.getByRole("button", { name: "Invite" }).click();
   await toast("mia@acme.example: User is already a member of this organization.");
   await toast(/bad: .+ drei@example.com is invited\./);
   assert.equal(await page.locator("#invite-email").inputValue(), "mia@acme.example, bad");
-  assert.equal(await page.getByLabel("Role of who is invited").inputValue(), "Maintainer");
+  assert.equal(await page.getByLabel("Role for the invitation").inputValue(), "Maintainer");
 });
 
 test("a search finds invitations too", async () => {
@@ -176,7 +176,7 @@ test("an invitation is accepted on the page of the account", async () => {
 test("removal is asked about, and ends access at once", async () => {
   const ada = await at("ada"), max = await visitor(browser, app, "max");
   await max.open(path);
-  await ada.page.getByLabel("More about Max Weber").click();
+  await ada.page.getByLabel("More actions for Max Weber").click();
   await ada.page.getByRole("button", { name: "Remove from the workspace" }).click();
   await ada.page.getByText("Remove Max Weber from Acme?").waitFor();
   await ada.page.getByRole("button", { name: "Cancel" }).last().click();
@@ -196,8 +196,8 @@ test("everybody as CSV, and what a person did in the audit log", async () => {
   const lines = readFileSync(await download.path(), "utf8").trimEnd().split("\r\n");
   assert.equal(lines[0], '"name","email","role","canApproveLoops","lastActiveAt","joinedAt"');
   assert.equal(lines.length - 1, Number(await page.locator("#people .count").first().innerText()));
-  await page.getByLabel("More about Mia Torres").click();
-  await page.getByRole("link", { name: "What they did" }).click();
+  await page.getByLabel("More actions for Mia Torres").click();
+  await page.getByRole("link", { name: "View activity" }).click();
   await page.locator(".chip", { hasText: "actor: mia@acme.example" }).waitFor();
 });
 

@@ -65,7 +65,7 @@ test("an account is found by whoever may see it, and its row has the focus", asy
   await page.waitForFunction(() => document.activeElement.closest(".account-row")?.innerText.includes("ci-bot"));
   const leo = await opened("leo");
   await leo.page.keyboard.type("ci-b");
-  await leo.page.getByRole("status").getByText("Nothing is called so.").waitFor();
+  await leo.page.getByRole("status").getByText("No results").waitFor();
   assert.equal(await leo.page.locator("#palette [role=option]:visible").count(), 0);
   await leo.page.keyboard.press("Enter");
   assert.match(leo.page.url(), /dashboard$/);
@@ -115,7 +115,7 @@ test("a search that gets no answer says so", async () => {
   const { page } = await opened("ada");
   await page.route("**/w/acme/search?*", (route) => route.abort());
   await page.keyboard.type("mia");
-  await page.getByRole("status").getByText("The search got no answer.").waitFor();
+  await page.getByRole("status").getByText("Search is not responding. Try again.").waitFor();
 });
 
 test("the palette passes axe", async () => {

@@ -34,7 +34,7 @@ test("a token is shown once, can be copied, and is nowhere else", async () => {
   await open("/w/acme/members");
   await create(page, "release-bot");
   await toast("Service account created.");
-  await page.getByText("Copy this token now. It is shown once and nobody can read it back.").waitFor();
+  await page.getByText("Copy this token now. You won’t be able to see it again.").waitFor();
   assert.equal(await page.evaluate(() => document.activeElement.id), "new-token");
   const token = await page.locator("#new-token .token-line code").innerText();
   assert.match(token, /^tok_svc_[0-9A-Za-z]{38}$/);
@@ -53,7 +53,7 @@ test("a token is shown once, can be copied, and is nowhere else", async () => {
   await row(page, "other-bot").waitFor();
   assert.equal(await page.locator("#new-token .token-line code").innerText(), token, "the token is still there");
 
-  await page.getByRole("link", { name: "I have stored it" }).click();
+  await page.getByRole("link", { name: "I’ve saved it" }).click();
   await page.locator("#new-token").waitFor({ state: "detached" });
   assert.ok(!(await page.content()).includes(token));
   await page.reload();
@@ -154,7 +154,7 @@ test("a Viewer has no button, but the reason", async () => {
   for (const path of ["/w/acme/service-accounts", "/w/acme/members"]) {
     const { page, open } = await visitor(browser, app, "leo");
     await open(path);
-    await page.getByText("Only an Owner or Maintainer can see, create, rotate and revoke service accounts.").waitFor();
+    await page.getByText("Only an Owner or Maintainer can manage service accounts.").waitFor();
     assert.equal(await page.getByRole("button", { name: "New service account" }).count(), 0);
     assert.equal(await page.locator(".account-row").count(), 0);
   }

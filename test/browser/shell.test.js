@@ -226,7 +226,7 @@ test("whoever is removed while looking is told so, and led on", async () => {
   const leo = await visitor(browser, app, "leo");
   await leo.open("/w/acme/members");
   await owner.open("/w/acme/members");
-  await owner.page.getByLabel("More about Leo Brandt").click();
+  await owner.page.getByLabel("More actions for Leo Brandt").click();
   await owner.page.getByRole("button", { name: "Remove from the workspace" }).click();
   await owner.page.getByRole("button", { name: "Continue" }).click();
   await owner.toast("Removed.");

@@ -74,11 +74,11 @@ func accept(v *page.Visit) (page.Notice, error) {
 }
 
 func reject(v *page.Visit) (page.Notice, error) {
-	return page.Notice{Text: "The invitation is rejected.", To: home}, v.API.AnswerInvitation(v.Context(), v.PathValue("id"), false)
+	return page.Notice{Text: "Invitation declined.", To: home}, v.API.AnswerInvitation(v.Context(), v.PathValue("id"), false)
 }
 
 func end(v *page.Visit) (page.Notice, error) {
-	return page.Notice{Text: "That session is over.", To: home}, v.API.EndDevice(v.Context(), v.PostFormValue("token"))
+	return page.Notice{Text: "Session ended.", To: home}, v.API.EndDevice(v.Context(), v.PostFormValue("token"))
 }
 
 var othersQuestion = page.Question{Title: "Sign out everywhere else?", Text: "Other browsers have to sign in again."}
@@ -86,7 +86,7 @@ var othersQuestion = page.Question{Title: "Sign out everywhere else?", Text: "Ot
 func askOthers(*page.Visit) (page.Question, error) { return othersQuestion, nil }
 
 func endOthers(v *page.Visit) (page.Notice, error) {
-	return page.Notice{Text: "You are signed out everywhere but here.", To: home}, v.API.EndOtherDevices(v.Context())
+	return page.Notice{Text: "You are signed out everywhere else.", To: home}, v.API.EndOtherDevices(v.Context())
 }
 
 // browser says in a few words by what a session was begun.

@@ -99,7 +99,7 @@ func view(v *page.Visit, d data) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 7, "</span></h2><p class=\"about\">To an address that your account has verified.</p></div></header><ul class=\"rows\">")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 7, "</span></h2><p class=\"about\">Sent to an email address you have verified.</p></div></header><ul class=\"rows\">")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -125,7 +125,7 @@ func view(v *page.Visit, d data) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 10, "</bdi></span> <small class=\"muted\">as ")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 10, "</bdi></span> <small class=\"muted\">As ")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -177,12 +177,12 @@ func view(v *page.Visit, d data) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		if len(d.waiting()) == 0 {
-			templ_7745c5c3_Err = kit.Empty("mail", "No invitation waits for you", "If you expect one, ask whoever invited you which address they used, and whether it has expired.").Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = kit.Empty("mail", "No pending invitations", "Expecting one? Ask the sender which address they used and whether it has expired.").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 15, "</section><section class=\"card\" id=\"sessions\" aria-labelledby=\"sessions-title\"><header class=\"card-head\"><div><h2 id=\"sessions-title\">Where you are signed in ")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 15, "</section><section class=\"card\" id=\"sessions\" aria-labelledby=\"sessions-title\"><header class=\"card-head\"><div><h2 id=\"sessions-title\">Active sessions ")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -205,7 +205,7 @@ func view(v *page.Visit, d data) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 18, "</h2><p class=\"about\">End what you do not know: it has to sign in again.</p></div>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 18, "</h2><p class=\"about\">End any session you don’t recognize.</p></div>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -246,7 +246,7 @@ func view(v *page.Visit, d data) templ.Component {
 				}
 				return nil
 			})
-			templ_7745c5c3_Err = kit.Empty("lock", "Sign in again to see your sessions", "They are shown for a day after a sign-in.").Render(templ.WithChildren(ctx, templ_7745c5c3_Var9), templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = kit.Empty("lock", "Sign in again to see your sessions", "For your security, sessions are shown for a day after you sign in.").Render(templ.WithChildren(ctx, templ_7745c5c3_Var9), templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -424,7 +424,7 @@ func device(v *page.Visit, d data, one client.Device) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		if one.ID == d.Person.Session.ID {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 36, "<span class=\"you\">this one</span>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 36, "<span class=\"you\">this device</span>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/a-h/templ"
+
 	"svc/ui/client"
 	"svc/ui/page"
 )
@@ -64,7 +66,36 @@ func showAdd(v *page.Visit) (page.Page, error) {
 // awaitRunner is the part of that page that asks itself anew until the runner is there.
 func awaitRunner(v *page.Visit) (page.Page, error) {
 	e, err := client.Read[client.Enrollment](v.API.GetEnrollment(v.Context(), v.PathValue("id"), nil))
-	return page.Page{Part: waitingView(v, e)}, err
+	if err != nil || !online(e) {
+		return page.Page{Part: waitingView(v, e, nil)}, err
+	}
+	r, err := client.Read[client.Runner](v.API.GetRunner(v.Context(), e.Runner.Id, nil))
+	return page.Page{Part: waitingView(v, e, &r)}, err
+}
+
+// commandLines shows a command as a shell reads it as well: the program behind the pipe and each
+// option begin a line.
+func commandLines(command string) templ.Component {
+	var text strings.Builder
+	piped := false
+	for i, word := range strings.Split(command, " ") {
+		address := strings.HasPrefix(word, "https://")
+		switch {
+		case i == 0:
+		case word == "|":
+			text.WriteString(" \\\n  ")
+			piped = true
+		case piped && strings.HasPrefix(word, "--") && word != "--", !piped && address:
+			text.WriteString(" \\\n    ")
+		default:
+			text.WriteByte(' ')
+		}
+		if word = templ.EscapeString(word); address {
+			word = `<span class="address">` + word + "</span>"
+		}
+		text.WriteString(word)
+	}
+	return templ.Raw(text.String())
 }
 
 // online tells whether the machine has become a runner that is connected.
@@ -88,17 +119,26 @@ func showEnrollments(v *page.Visit) (page.Page, error) {
 			waiting = append(waiting, e)
 		}
 	}
-	return page.Page{Title: "Enrolments", Place: "farm", Main: enrollmentsView(v, waiting)}, err
+	return page.Page{Title: "Enrollments", Place: "farm", Main: enrollmentsView(v, waiting)}, err
 }
 
 func withdraw(v *page.Visit) (page.Notice, error) {
 	err := client.Done(v.API.WithdrawEnrollment(v.Context(), v.PathValue("id"), nil))
-	return page.Notice{Text: "The command works no more."}, err
+	return page.Notice{Text: "Command withdrawn. It no longer works."}, err
+}
+
+// showWithdrawn shows where the command was withdrawn: the list, or the dialog, which is
+// ready for another one.
+func showWithdrawn(v *page.Visit) (page.Page, error) {
+	if v.URL.Query().Has("add") {
+		return showAdd(v)
+	}
+	return showEnrollments(v)
 }
 
 // needed are what has to be set for machines to be enrolled, with what each is.
 var needed = map[string]string{
 	"SVC_FARM_PUBLIC_URL":         "The public address of the farm’s gateway.",
-	"SVC_FARM_RELEASES_DIR":       "The folder that make release has filled.",
+	"SVC_FARM_RELEASES_DIR":       "The folder filled by make release.",
 	"SVC_FARM_CLIENT_CERT_HEADER": "The header in which the gateway forwards certificates.",
 }

@@ -28,7 +28,7 @@ func Routes() []page.Route {
 		{Method: http.MethodGet, Path: farm + "/enroll", Show: showAdd},
 		{Method: http.MethodGet, Path: farm + "/enrollments/{id}", Show: awaitRunner},
 		{Method: http.MethodGet, Path: farm + "/enrollments", Show: showEnrollments},
-		{Method: http.MethodPost, Path: farm + "/enrollments/{id}/withdraw", Do: withdraw, Show: showEnrollments, Back: "farm"},
+		{Method: http.MethodPost, Path: farm + "/enrollments/{id}/withdraw", Do: withdraw, Show: showWithdrawn, Back: "farm"},
 		{Method: http.MethodGet, Path: farm + "/jobs", Show: showJobs},
 		{Method: http.MethodGet, Path: job, Show: showJob},
 		{Method: http.MethodGet, Path: job + "/lines", Show: lines},
@@ -104,23 +104,23 @@ func drain(v *page.Visit) (page.Notice, error) {
 	r, err := client.Read[client.Runner](v.API.DrainRunner(v.Context(), v.PathValue("id"), nil, client.RunnerNoteBody{
 		Note: client.Optional(strings.TrimSpace(v.PostFormValue("note"))),
 	}))
-	return page.Notice{Text: r.Name + " ends its jobs and takes no more."}, err
+	return page.Notice{Text: r.Name + " is draining."}, err
 }
 
 func resume(v *page.Visit) (page.Notice, error) {
 	r, err := client.Read[client.Runner](v.API.ResumeRunner(v.Context(), v.PathValue("id"), nil))
-	return page.Notice{Text: r.Name + " takes jobs again."}, err
+	return page.Notice{Text: r.Name + " is taking jobs again."}, err
 }
 
 func revokeRunner(v *page.Visit) (page.Notice, error) {
 	r, err := client.Read[client.Runner](v.API.RevokeRunner(v.Context(), v.PathValue("id"), nil, client.RunnerNoteBody{}))
-	return page.Notice{Text: r.Name + " is revoked. Its certificate is worth nothing any more."}, err
+	return page.Notice{Text: r.Name + " is revoked. Its certificate no longer works."}, err
 }
 
 func revokeQuestion(r client.Runner) page.Question {
 	return page.Question{
 		Title: "Revoke " + r.Name + "?",
-		Text:  "Its certificate is worth nothing any more; the jobs that it has go to others. To confirm, type " + r.Name + ".",
+		Text:  "Its certificate stops working at once; its jobs move to other runners. To confirm, type " + r.Name + ".",
 		Word:  r.Name,
 	}
 }
@@ -135,29 +135,29 @@ func askRevoke(v *page.Visit) (page.Question, error) {
 func trouble(r client.Runner) (what, mend string) {
 	switch {
 	case r.State == client.RunnerStateSuspended:
-		return "A certificate that it had replaced was used again: somebody may have copied its key.",
-			"Find out who. Then revoke the runner and enrol the machine again."
+		return "A replaced certificate was used again: its key may have been copied.",
+			"Find out why, then revoke the runner and enroll the machine again."
 	case connected(r) && r.Declines != nil && r.Declines.RestsUntil != nil:
-		return "It gave back " + kit.Number(r.Declines.Count) + " jobs in a row: " + kit.Words(string(r.Declines.Reason)) + ".",
-			"It is given one job now and then until it takes one. The log of svc-runner on the machine says why."
+		return "It declined " + kit.Number(r.Declines.Count) + " jobs in a row: " + kit.Words(string(r.Declines.Reason)) + ".",
+			"It gets a job now and then until it accepts one. See the svc-runner log on the machine."
 	case r.State != client.RunnerStateOffline || r.OfflineReason == client.RunnerOfflineReasonDrained:
 		return "", ""
 	}
 	switch r.OfflineReason {
 	case client.RunnerOfflineReasonNoCertificate:
 		return "The gateway forwarded no client certificate.",
-			"Have it set the header that SVC_FARM_CLIENT_CERT_HEADER names on every request, then run svc-runner doctor on the machine."
+			"Make it set the header named by SVC_FARM_CLIENT_CERT_HEADER on every request, then run svc-runner doctor on the machine."
 	case client.RunnerOfflineReasonCertificateInvalid:
-		return "The certificate is not one of this workspace’s farm, or is no longer good.",
-			"Enrol the machine again; if its clock is wrong, mend that first. svc-runner doctor says which."
+		return "The certificate is not from this workspace’s farm, or has expired.",
+			"Check the machine’s clock, then enroll it again. svc-runner doctor finds the cause."
 	case client.RunnerOfflineReasonVersionTooOld:
-		return "Its agent is older than what this service speaks with.",
-			"Install the agent anew on the machine, by the command of Add a runner."
+		return "Its agent is too old for this service.",
+			"Reinstall it with the command from Add a runner."
 	case client.RunnerOfflineReasonDisconnected:
-		return "The connection broke off and has not come back.",
-			"See that the machine runs, that it reaches the farm’s address, and that a proxy between allows WebSockets and 120 s of silence."
+		return "The connection was lost.",
+			"Check that the machine is running and reaches the farm’s address, and that proxies allow WebSockets and 120 s of silence."
 	}
-	return "The runner is not connected.", "Run svc-runner doctor on the machine: it tries each step and says which fails."
+	return "The runner is not connected.", "Run svc-runner doctor on the machine to find the failing step."
 }
 
 // waitChange says how the median wait compares with that of the day before; ok is false
@@ -179,19 +179,19 @@ func waitChange(day client.FarmDay) (icon, class, text string, ok bool) {
 func why(reason string) string {
 	switch reason {
 	case "all_busy":
-		return "Each runner that could take it is busy."
+		return "All matching runners are busy."
 	case "concurrency_limit":
-		return "Others of its concurrency key run already."
+		return "Other jobs with its concurrency key are running."
 	case "no_matching_runner":
-		return "No runner that is online has the labels it requires."
+		return "No online runner has the required labels."
 	case "not_before":
-		return "Its next attempt begins a little later."
+		return "Its next attempt starts shortly."
 	case "runner_resting":
-		return "The runners that could take it gave back what they were given, and rest."
+		return "Matching runners recently declined jobs and are resting."
 	case "runner_draining":
-		return "The runners that could take it take no more jobs."
+		return "Matching runners are draining."
 	}
-	return "It is next."
+	return "Next in line."
 }
 
 func millis(n int64) time.Duration { return time.Duration(n) * time.Millisecond }

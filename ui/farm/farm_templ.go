@@ -81,14 +81,14 @@ func view(v *page.Visit, d data) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 5, " runners are online, through <code>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 5, " runners online at <code>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var5 string
 			templ_7745c5c3_Var5, templ_7745c5c3_Err = templ.JoinStringErrs(strings.TrimPrefix(d.Farm.PublicUrl, "https://"))
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `farm/farm.templ`, Line: 24, Col: 172}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `farm/farm.templ`, Line: 24, Col: 162}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var5))
 			if templ_7745c5c3_Err != nil {
@@ -134,7 +134,7 @@ func view(v *page.Visit, d data) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = kit.Empty("server", "There is no build farm here", "Whoever runs the service sets SVC_FARM_PUBLIC_URL and SVC_FARM_RELEASES_DIR, and fills that folder with make release. OPERATIONS.md tells the rest.").Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = kit.Empty("server", "The build farm is not set up", "An operator sets SVC_FARM_PUBLIC_URL and SVC_FARM_RELEASES_DIR, and fills that folder with make release. See OPERATIONS.md.").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -144,7 +144,7 @@ func view(v *page.Visit, d data) templ.Component {
 			}
 		} else {
 			if !d.Farm.Ready {
-				templ_7745c5c3_Err = kit.Banner(kit.Bad, "triangle-alert", "No machine can be enrolled. Missing: "+strings.Join(d.Farm.Missing, ", ")+".").Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = kit.Banner(kit.Bad, "triangle-alert", "Runners can’t be added. Missing: "+strings.Join(d.Farm.Missing, ", ")+".").Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -206,7 +206,7 @@ func view(v *page.Visit, d data) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 19, "\">Commands that wait for a machine</a></p></div>")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 19, "\">Pending enrollments</a></p></div>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -414,7 +414,7 @@ func tiles(v *page.Visit, d data) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		} else {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 33, "nothing waits")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 33, "no jobs waiting")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -484,7 +484,7 @@ func tiles(v *page.Visit, d data) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		} else {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 40, "nothing to compare with")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 40, "no earlier data")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -645,7 +645,7 @@ func runners(v *page.Visit, d data) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		} else if len(d.Runners.Items) == 0 {
-			templ_7745c5c3_Err = kit.Empty("server", "No machine runs jobs yet", "A runner is a machine of yours that connects out to the farm and takes jobs. Add a runner gives the one command that makes it one.").Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = kit.Empty("server", "No runners yet", "A runner is a machine that connects to the farm and runs jobs. Add one with a single command.").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -1214,9 +1214,9 @@ func runnerMenu(v *page.Visit, r client.Runner) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		var templ_7745c5c3_Var57 string
-		templ_7745c5c3_Var57, templ_7745c5c3_Err = templ.JoinStringErrs("More about " + r.Name)
+		templ_7745c5c3_Var57, templ_7745c5c3_Err = templ.JoinStringErrs("More actions for " + r.Name)
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `farm/farm.templ`, Line: 287, Col: 77}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `farm/farm.templ`, Line: 287, Col: 83}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var57))
 		if templ_7745c5c3_Err != nil {
@@ -1236,7 +1236,7 @@ func runnerMenu(v *page.Visit, r client.Runner) templ.Component {
 		}
 		if v.May() {
 			if r.Draining {
-				templ_7745c5c3_Err = runnerAction(v, r, "resume", "play", "Take jobs again").Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = runnerAction(v, r, "resume", "play", "Resume").Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -1324,7 +1324,7 @@ func runnerMenu(v *page.Visit, r client.Runner) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 111, "\" hx-target=\"#farm\" hx-select=\"#farm\" hx-swap=\"outerHTML\" hx-status:4xx=\"swap:none\"><p>It ends the jobs that it has and takes no more.</p><div class=\"field\"><label for=\"")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 111, "\" hx-target=\"#farm\" hx-select=\"#farm\" hx-swap=\"outerHTML\" hx-status:4xx=\"swap:none\"><p>It finishes its current jobs and takes no new ones.</p><div class=\"field\"><label for=\"")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -1337,7 +1337,7 @@ func runnerMenu(v *page.Visit, r client.Runner) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 112, "\">Why, for whoever wonders</label> <input id=\"")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 112, "\">Reason (optional)</label> <input id=\"")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}

@@ -284,9 +284,9 @@ func (o one) waits() string {
 	spec := o.Job.Spec
 	switch reason := string(*o.Job.WaitingReason); {
 	case reason == "no_matching_runner" && len(o.requires()) > 0:
-		return "No runner that is online has " + strings.Join(o.requires(), ", ") + "."
+		return "No online runner has " + strings.Join(o.requires(), ", ") + "."
 	case reason == "concurrency_limit" && spec.Concurrency != nil:
-		return "Others of " + spec.Concurrency.Key + " run already."
+		return "Other " + spec.Concurrency.Key + " jobs are running."
 	default:
 		return why(reason)
 	}
@@ -387,4 +387,26 @@ func when(spec client.JobArtifactSpec) string {
 		text += ", required"
 	}
 	return text
+}
+
+// commit is the one that the job was made from, "" if its spec names none.
+func (o one) commit() string {
+	if r := o.Job.Spec.Repo; r != nil && r.Commit != nil {
+		return *r.Commit
+	}
+	return ""
+}
+
+// untaken tells whether no runner has had the job yet.
+func (o one) untaken() bool {
+	return o.Job.State == client.JobDetailStateQueued && len(o.Job.Attempts) == 0
+}
+
+// logID is the id of the part of the page that is the log, which is kept while the rest of
+// the page changes: it is another one once there is a log.
+func (o one) logID() string {
+	if o.untaken() {
+		return "log-untaken"
+	}
+	return "log-" + kit.Digits(o.Attempt) + o.Log.markQuery()
 }

@@ -21,13 +21,13 @@ func lesser(role string) []string {
 }
 
 func roleQuestion(_ *page.Visit, m client.Member) page.Question {
-	who := name(m)
+	who, they := name(m), "They"
 	if m.IsYou {
-		who = "yourself"
+		who, they = "yourself", "You"
 	}
 	return page.Question{
 		Title: "Make " + who + " a {}?", // lesser roles all begin with a consonant
-		Text:  "This takes away what " + kit.An(shownRole(m)) + " can do. It applies at once.",
+		Text:  they + " lose what " + kit.An(shownRole(m)) + " can do. It applies at once.",
 		Field: "role", Values: lesser(string(m.Role)),
 	}
 }
@@ -45,10 +45,10 @@ func approvalQuestion(_ *page.Visit, m client.Member) page.Question {
 
 func removeQuestion(v *page.Visit, m client.Member) page.Question {
 	if m.IsYou {
-		return page.Question{Title: "Leave " + v.Workspace.Name + "?", Text: "Your access ends at once. What you did stays in the audit log."}
+		return page.Question{Title: "Leave " + v.Workspace.Name + "?", Text: "Your access ends at once. Your activity stays in the audit log."}
 	}
 	title := "Remove " + name(m) + " from " + v.Workspace.Name + "?"
-	return page.Question{Title: title, Text: "Access ends at once. What they did stays in the audit log."}
+	return page.Question{Title: title, Text: "Their access ends at once. Their activity stays in the audit log."}
 }
 
 func revokeQuestion(i client.Invitation) page.Question {

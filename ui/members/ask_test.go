@@ -23,12 +23,12 @@ func TestQuestions(t *testing.T) {
 		q           page.Question
 		title, text string
 	}{
-		{roleQuestion(v, you), "Make yourself a {}?", "This takes away what an Owner can do. It applies at once."},
-		{roleQuestion(v, other), "Make Mia Torres a {}?", "This takes away what a Maintainer can do. It applies at once."},
+		{roleQuestion(v, you), "Make yourself a {}?", "You lose what an Owner can do. It applies at once."},
+		{roleQuestion(v, other), "Make Mia Torres a {}?", "They lose what a Maintainer can do. It applies at once."},
 		{approvalQuestion(v, you), "Take approve-loops from yourself?", "You can no longer approve and merge. It applies at once."},
 		{approvalQuestion(v, other), "Take approve-loops from Mia Torres?", "They can no longer approve and merge. It applies at once."},
-		{removeQuestion(v, you), "Leave Acme?", "Your access ends at once. What you did stays in the audit log."},
-		{removeQuestion(v, other), "Remove Mia Torres from Acme?", "Access ends at once. What they did stays in the audit log."},
+		{removeQuestion(v, you), "Leave Acme?", "Your access ends at once. Your activity stays in the audit log."},
+		{removeQuestion(v, other), "Remove Mia Torres from Acme?", "Their access ends at once. Their activity stays in the audit log."},
 	} {
 		require.Equal(t, c.title, c.q.Title)
 		require.Equal(t, c.text, c.q.Text)

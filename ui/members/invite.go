@@ -22,9 +22,9 @@ func invite(v *page.Visit) (page.Notice, error) {
 	v.Done = unsent{typed, role}
 	switch {
 	case len(addresses) == 0:
-		return page.Notice{}, refused("Enter an e-mail address.")
+		return page.Notice{}, refused("Enter an email address.")
 	case len(addresses) > maxInvited:
-		return page.Notice{}, refused("That are more than " + strconv.Itoa(maxInvited) + " addresses. Send them in parts.")
+		return page.Notice{}, refused("You can invite up to " + strconv.Itoa(maxInvited) + " people at once.")
 	}
 	var sent, left, told []string
 	for i, email := range addresses {
@@ -42,14 +42,14 @@ func invite(v *page.Visit) (page.Notice, error) {
 		case len(sent) == 0:
 			return page.Notice{}, err
 		}
-		left, told = append(left, addresses[i:]...), append(told, "The service does not answer: the others are not invited.")
+		left, told = append(left, addresses[i:]...), append(told, "The service is not responding: the others are not invited.")
 		break
 	}
 	v.Done = unsent{strings.Join(left, ", "), role}
 	if len(told) > 0 {
 		return page.Notice{}, refused(strings.Join(append(told, invitedText(sent)), " "))
 	}
-	return page.Notice{Text: invitedText(sent) + " No e-mail is sent: tell them."}, nil
+	return page.Notice{Text: invitedText(sent) + " No email is sent, so let them know."}, nil
 }
 
 // invitedText says who was invited.

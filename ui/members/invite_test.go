@@ -30,7 +30,7 @@ func TestInvitationsThatBreakOff(t *testing.T) {
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	v := &page.Visit{Request: r, API: client.NewService(rest.URL).For(r, "acme")}
 	_, err := invite(v)
-	require.ErrorContains(t, err, "The service does not answer: the others are not invited. one@acme.example is invited.")
+	require.ErrorContains(t, err, "The service is not responding: the others are not invited. one@acme.example is invited.")
 	require.Equal(t, unsent{"two@acme.example, three@acme.example", "Viewer"}, unsentOf(v))
 	require.Equal(t, 2, asked)
 }

@@ -162,17 +162,17 @@ func remove(v *page.Visit) (page.Notice, error) {
 	if v.PathValue("id") == v.Workspace.You.MemberId {
 		return page.Notice{Text: "You have left " + v.Workspace.Name + ".", To: "/w"}, err
 	}
-	return page.Notice{Text: "Removed. Their access has ended; what they did stays in the audit log."}, err
+	return page.Notice{Text: "Removed. Their access has ended; their activity stays in the audit log."}, err
 }
 
 func resend(v *page.Visit) (page.Notice, error) {
 	i, err := client.Read[client.Invitation](v.API.ResendInvitation(v.Context(), v.PathValue("id"), nil))
-	return page.Notice{Text: "The 48 hours of " + i.Email + " begin again."}, err
+	return page.Notice{Text: "Resent to " + i.Email + ". It expires in 48 hours."}, err
 }
 
 func revoke(v *page.Visit) (page.Notice, error) {
 	err := client.Done(v.API.RevokeInvitation(v.Context(), v.PathValue("id"), nil))
-	return page.Notice{Text: "The invitation is withdrawn."}, err
+	return page.Notice{Text: "Invitation revoked."}, err
 }
 
 func name(m client.Member) string { return kit.Called(m.Name, m.Email) }

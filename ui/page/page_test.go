@@ -234,15 +234,15 @@ func TestTheWayBackFromSignIn(t *testing.T) {
 func TestSentences(t *testing.T) {
 	t.Parallel()
 	for want, text := range map[string]string{
-		"The name must have 3 or more characters. What it may do must not be empty.": `{"code":"validation_failed","message":"No.",
+		"The name must have 3 or more characters. Scopes must not be empty.": `{"code":"validation_failed","message":"No.",
 			"details":{"scopes":["must have 1 or more items"],"name":["must have 3 or more characters"]}}`,
 		"The last event must not be beyond the newest event, 7444.": `{"code":"validation_failed",
 			"details":{"toSeq":["must not be beyond the newest record, 7444"]}}`,
 		"The time must be a date such as 2026-11-20.": `{"code":"validation_failed",
 			"details":{"from":["must be a time such as 2026-11-20T23:56:25.123Z"]}}`,
-		"The list of labels must not be there twice.":         `{"code":"validation_failed","details":{"labels[1]":["must not be there twice"]}}`,
-		"What was sent must be a number.":                     `{"code":"validation_failed","details":{"unknown":["must be a number"]}}`,
-		"The address is missing, or is not of its form.":      `{"code":"VALIDATION_ERROR","message":"[body.email] Invalid input: expected string"}`,
+		"Labels must not be there twice.":                     `{"code":"validation_failed","details":{"labels[1]":["must not be there twice"]}}`,
+		"The input must be a number.":                         `{"code":"validation_failed","details":{"unknown":["must be a number"]}}`,
+		"The email address is missing or not valid.":                `{"code":"VALIDATION_ERROR","message":"[body.email] Invalid input: expected string"}`,
 		"This is the workspace's last owner.":                 `{"code":"last_owner","message":"This is the workspace's last owner."}`,
 		"Some of what was sent does not fit the description.": `{"code":"validation_failed","message":"Some of what was sent does not fit the description."}`,
 	} {
@@ -256,10 +256,10 @@ func TestSentences(t *testing.T) {
 func TestProblemsThatPass(t *testing.T) {
 	t.Parallel()
 	for want, r := range map[string]*client.Refused{
-		"Too much at once: Slow down. The next try is worth it in 1 min.": {Status: 429, Message: "Slow down.", RetryAfter: "60"},
-		"The newest changes are not here yet: Not yet.":                   {Status: 503, Code: "not_caught_up", Message: "Not yet."},
-		"The service is busy: Wait. The next try is worth it in 2 s.":     {Status: 503, Code: "busy", Message: "Wait.", RetryAfter: "2"},
-		"A part of the service does not answer: No engine.":               {Status: 503, Code: "engine_unavailable", Message: "No engine."},
+		"Too many requests: Slow down. Try again in 1 min.": {Status: 429, Message: "Slow down.", RetryAfter: "60"},
+		"The latest changes are still loading: Not yet.":    {Status: 503, Code: "not_caught_up", Message: "Not yet."},
+		"The service is busy: Wait. Try again in 2 s.":      {Status: 503, Code: "busy", Message: "Wait.", RetryAfter: "2"},
+		"Part of the service is not responding: No engine.": {Status: 503, Code: "engine_unavailable", Message: "No engine."},
 	} {
 		status, p := problem(r, r)
 		require.Equal(t, r.Status, status)

@@ -104,37 +104,37 @@ func problem(r *client.Refused, err error) (int, Problem) {
 	switch {
 	case errors.As(err, &unreachable):
 		return http.StatusBadGateway, Problem{
-			Title: "The service does not answer", Text: "Nothing is lost: what was answered before is kept. Try again in a moment.", Retry: true,
+			Title: "The service is not responding", Text: "Your saved work is safe. Try again in a moment.", Retry: true,
 		}
 	case r == nil || r.Status >= http.StatusInternalServerError && r.Status != http.StatusServiceUnavailable:
 		return http.StatusInternalServerError, Problem{
-			Title: "Something went wrong", Text: "The service could not do this. Operators find the reason by the request id.", Retry: true,
+			Title: "Something went wrong", Text: "If it keeps failing, give an operator the request ID.", Retry: true,
 		}
 	case r.Status == http.StatusTooManyRequests:
-		return r.Status, Problem{Title: "Too much at once", Text: r.Message + wait(r), Retry: true}
+		return r.Status, Problem{Title: "Too many requests", Text: r.Message + wait(r), Retry: true}
 	case r.Status == http.StatusServiceUnavailable:
-		title := cmp.Or(passing[r.Code], "A part of the service does not answer")
+		title := cmp.Or(passing[r.Code], "Part of the service is not responding")
 		return r.Status, Problem{Title: title, Text: r.Message + wait(r), Retry: true}
 	case r.Code == "tenant_not_found":
 		return http.StatusNotFound, Problem{
 			Title: "You are not in this workspace", Text: "It does not exist, or you are not a member. Ask an Owner or Maintainer to invite you.",
 		}
 	case r.Status == http.StatusForbidden:
-		return r.Status, Problem{Title: "This is not for your role", Text: Sentence(r)}
+		return r.Status, Problem{Title: "Your role does not allow this", Text: Sentence(r)}
 	case r.Status == http.StatusNotFound:
-		return r.Status, Problem{Title: "There is nothing here", Text: r.Message}
+		return r.Status, Problem{Title: "Page not found", Text: r.Message}
 	case r.Status == http.StatusUnprocessableEntity:
-		return r.Status, Problem{Title: "This address is not understood", Text: Sentence(r)}
+		return r.Status, Problem{Title: "This link is not valid", Text: Sentence(r)}
 	}
-	return r.Status, Problem{Title: "This was refused", Text: Sentence(r)}
+	return r.Status, Problem{Title: "That did not work", Text: Sentence(r)}
 }
 
 // passing are the titles of refusals that another try may end.
 var passing = map[string]string{
 	"busy":            "The service is busy",
 	"farm_closing":    "The service is busy",
-	"not_caught_up":   "The newest changes are not here yet",
-	"outcome_unknown": "It is not known whether this was done",
+	"not_caught_up":   "The latest changes are still loading",
+	"outcome_unknown": "We don’t know whether that worked",
 }
 
 // wait says when another try is worth it, where the service knows.
@@ -143,7 +143,7 @@ func wait(r *client.Refused) string {
 	if err != nil || n <= 0 {
 		return ""
 	}
-	return " The next try is worth it in " + kit.Took(time.Duration(n)*time.Second) + "."
+	return " Try again in " + kit.Took(time.Duration(n)*time.Second) + "."
 }
 
 // unread is the refusal of a form that could not be read whole.
@@ -151,10 +151,10 @@ func unread(err error) error {
 	if most, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return &client.Refused{
 			Status: http.StatusRequestEntityTooLarge, Code: "too_large",
-			Message: fmt.Sprintf("That is more than a form may have: %d KiB. Nothing was changed.", most.Limit>>10),
+			Message: fmt.Sprintf("That is too much text; the limit is %d KiB. Nothing was changed.", most.Limit>>10),
 		}
 	}
-	return &client.Refused{Status: http.StatusBadRequest, Code: "malformed", Message: "The form did not arrive whole. Nothing was changed."}
+	return &client.Refused{Status: http.StatusBadRequest, Code: "malformed", Message: "The form did not arrive complete. Nothing was changed. Try again."}
 }
 
 // NotFound is the page for paths that are none. One that ends with a slash leads to the
@@ -167,6 +167,6 @@ func (a *App) NotFound() http.Handler {
 			return
 		}
 		v := &Visit{Request: r, API: a.Service.For(r, ""), Now: a.Now()}
-		a.refuse(w, v, &client.Refused{Status: http.StatusNotFound, Message: "The address is none of this app's."})
+		a.refuse(w, v, &client.Refused{Status: http.StatusNotFound, Message: "There is no page at this address."})
 	})
 }

@@ -18,7 +18,7 @@ func Sentence(r *client.Refused) string {
 		return needed(r)
 	}
 	if m := ofSignIn.FindStringSubmatch(r.Message); m != nil {
-		return called(m[1]) + " is missing, or is not of its form."
+		return called(m[1]) + " is missing or not valid."
 	}
 	if r.Code != "validation_failed" {
 		return r.Message
@@ -37,17 +37,17 @@ var ofSignIn = regexp.MustCompile(`^\[body\.(\w+)\] `)
 
 // fields are the names of the API's fields on pages.
 var fields = map[string]string{
-	"action": "The answer", "after": "The page", "at": "The time", "body": "The text", "cursor": "The page", "email": "The address",
+	"action": "The answer", "after": "The page", "at": "The time", "body": "The text", "cursor": "The page", "email": "The email address",
 	"format": "The format", "from": "The time", "fromSeq": "The first event", "invitationId": "The invitation",
-	"issueNumber": "The number of the issue", "labels": "The list of labels", "limit": "The page", "name": "The name", "note": "The text",
+	"issueNumber": "The issue number", "labels": "Labels", "limit": "The page", "name": "The name", "note": "The text",
 	"offset": "The page", "password": "The password", "q": "The search", "reason": "The reason", "repo": "The repository",
-	"repoId": "The repository", "role": "The role", "scopes": "What it may do", "seq": "The event", "title": "The title", "to": "The time",
+	"repoId": "The repository", "role": "The role", "scopes": "Scopes", "seq": "The event", "title": "The title", "to": "The time",
 	"token": "The session", "toSeq": "The last event",
 }
 
 func called(field string) string {
 	first, _, _ := strings.Cut(field, ".")
-	return cmp.Or(fields[strings.TrimRight(first, "[]0123456789")], "What was sent")
+	return cmp.Or(fields[strings.TrimRight(first, "[]0123456789")], "The input")
 }
 
 // plain says what is wrong with a field to somebody who does not write programs.
@@ -56,7 +56,7 @@ func plain(text string) string {
 	case text == "must have 1 or more items":
 		return "must not be empty"
 	case text == "must be an id", strings.HasSuffix(text, "of an answer"):
-		return "is not there"
+		return "was not found"
 	case strings.HasPrefix(text, "must be a time such as"):
 		return "must be a date such as 2026-11-20"
 	}

@@ -235,7 +235,7 @@ func shell(a *App, v *Visit, p Page) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 16, "><a class=\"skip\" href=\"#main\">Skip to the content</a> ")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 16, "><a class=\"skip\" href=\"#main\">Skip to content</a> ")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -964,7 +964,7 @@ func palette(v *Visit) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 77, "<input name=\"q\" placeholder=\"A page, a person, a run, an account…\" aria-label=\"Search or jump to\" autocomplete=\"off\" autocapitalize=\"none\" spellcheck=\"false\" enterkeyhint=\"go\" maxlength=\"200\" role=\"combobox\" aria-autocomplete=\"list\" aria-expanded=\"true\" aria-controls=\"palette-list\" hx-get=\"")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 77, "<input name=\"q\" placeholder=\"Search pages, people, runs, accounts…\" aria-label=\"Search or jump to\" autocomplete=\"off\" autocapitalize=\"none\" spellcheck=\"false\" enterkeyhint=\"go\" maxlength=\"200\" role=\"combobox\" aria-autocomplete=\"list\" aria-expanded=\"true\" aria-controls=\"palette-list\" hx-get=\"")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -1060,7 +1060,7 @@ func palette(v *Visit) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = kit.Option("palette-workspaces", "/w", "building-2", "Switch the workspace", "", "").Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = kit.Option("palette-workspaces", "/w", "building-2", "Switch workspace", "", "").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -1147,7 +1147,7 @@ func keys(v *Visit, place string) templ.Component {
 			templ_7745c5c3_Var47 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 86, "<dialog id=\"keys\" class=\"dialog\" aria-labelledby=\"keys-title\"><h2 id=\"keys-title\">Keys</h2><dl class=\"keys\"><div><dt><kbd>⌘</kbd> <kbd>K</kbd></dt><dd>Search or jump to</dd></div><div><dt><kbd>/</kbd></dt><dd>Search on the page</dd></div>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 86, "<dialog id=\"keys\" class=\"dialog\" aria-labelledby=\"keys-title\"><h2 id=\"keys-title\">Keyboard shortcuts</h2><dl class=\"keys\"><div><dt><kbd>⌘</kbd> <kbd>K</kbd></dt><dd>Search or jump to</dd></div><div><dt><kbd>/</kbd></dt><dd>Search this page</dd></div>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -1185,13 +1185,13 @@ func keys(v *Visit, place string) templ.Component {
 				}
 			}
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 90, "<div><dt><kbd>j</kbd> <kbd>k</kbd></dt><dd>Next and previous in a list</dd></div><div><dt><kbd>Enter</kbd></dt><dd>Open what is chosen</dd></div>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 90, "<div><dt><kbd>j</kbd> <kbd>k</kbd></dt><dd>Next and previous item</dd></div><div><dt><kbd>Enter</kbd></dt><dd>Open the selected item</dd></div>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
 		switch place {
 		case "needs":
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 91, "<div><dt><kbd>A</kbd></dt><dd>Approve, allow or confirm the chosen decision</dd></div><div><dt><kbd>C</kbd></dt><dd>Request changes or correct</dd></div><div><dt><kbd>R</kbd></dt><dd>Reject</dd></div><div><dt><kbd>D</kbd></dt><dd>Deny</dd></div>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 91, "<div><dt><kbd>A</kbd></dt><dd>Approve, allow or confirm the selected decision</dd></div><div><dt><kbd>C</kbd></dt><dd>Request changes or correct</dd></div><div><dt><kbd>R</kbd></dt><dd>Reject</dd></div><div><dt><kbd>D</kbd></dt><dd>Deny</dd></div>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -1201,7 +1201,7 @@ func keys(v *Visit, place string) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 93, "<div><dt><kbd>?</kbd></dt><dd>These keys</dd></div></dl><form method=\"dialog\" class=\"buttons\"><button class=\"button\">Close</button></form></dialog>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 93, "<div><dt><kbd>?</kbd></dt><dd>Show shortcuts</dd></div></dl><form method=\"dialog\" class=\"buttons\"><button class=\"button\">Close</button></form></dialog>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -1234,7 +1234,7 @@ func themeName(theme string) string {
 	case "light", "dark":
 		return theme
 	}
-	return "as the system"
+	return "system"
 }
 
 // problemPage is a page of which nothing came.

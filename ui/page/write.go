@@ -30,7 +30,7 @@ func (a *App) write(w http.ResponseWriter, v *Visit, p Page) {
 	}
 	if err := shown.Render(v.Context(), text); err != nil {
 		a.Log.ErrorContext(v.Context(), "render a page", "path", v.URL.Path, "err", err)
-		http.Error(w, "The page could not be made.", http.StatusInternalServerError)
+		http.Error(w, "The page could not be shown.", http.StatusInternalServerError)
 		return
 	}
 	a.setCookies(w, v)

@@ -118,13 +118,13 @@ func revoke(v *page.Visit) (page.Notice, error) {
 func rotateQuestion(a client.ServiceAccount) page.Question {
 	return page.Question{
 		Title: "Rotate the token of " + a.Name + "?",
-		Text:  "The old token stops working at once: whatever uses it fails until it has the new one.",
+		Text:  "The old token stops working at once. Anything that uses it fails until you update it.",
 	}
 }
 
 func revokeQuestion(a client.ServiceAccount) page.Question {
 	return page.Question{
-		Title: "Revoke " + a.Name + "?", Text: "Its token stops working at once, for good. Type " + a.Name + " to go on.", Word: a.Name,
+		Title: "Revoke " + a.Name + "?", Text: "Its token stops working at once and for good. Type " + a.Name + " to confirm.", Word: a.Name,
 	}
 }
 
@@ -164,8 +164,8 @@ func try(v *page.Visit, made *client.TokenAnswerBody) string {
 type scope struct{ name, title, text string }
 
 var scopes = []scope{
-	{"api.read", "Read what a Viewer can read", "Runs, the inbox, insights, the dashboard and the build farm. Not the members, the audit log or settings."},
-	{"farm.submit", "Submit and cancel build-farm jobs", "The only thing that a token can ever change."},
+	{"api.read", "Read what a Viewer can read", "Runs, inbox, insights, dashboard and build farm. No members, audit log or settings."},
+	{"farm.submit", "Submit and cancel build-farm jobs", "The only change a token can make."},
 }
 
-const notForViewers = "Only an Owner or Maintainer can see, create, rotate and revoke service accounts."
+const notForViewers = "Only an Owner or Maintainer can manage service accounts."

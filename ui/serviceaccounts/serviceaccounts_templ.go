@@ -225,7 +225,7 @@ func token(v *page.Visit, made *client.TokenAnswerBody) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 16, "Copy this token now. It is shown once and nobody can read it back.</h3><div class=\"token-line\"><code tabindex=\"0\" aria-label=\"")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 16, "Copy this token now. You won’t be able to see it again.</h3><div class=\"token-line\"><code tabindex=\"0\" aria-label=\"")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -259,7 +259,7 @@ func token(v *page.Visit, made *client.TokenAnswerBody) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 19, "</div><p class=\"about\">Try it. The command asks for the token, so that the history of the shell does not have it:</p>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 19, "</div><p class=\"about\">Try it out. The command asks for the token, so it stays out of your shell history:</p>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -327,7 +327,7 @@ func token(v *page.Visit, made *client.TokenAnswerBody) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 25, "I have stored it</a></div></div>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 25, "I’ve saved it</a></div></div>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -384,7 +384,7 @@ func list(v *page.Visit, d data) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		if len(d.List.Items) == 0 {
-			templ_7745c5c3_Err = kit.Empty("key-round", "No service accounts yet", "Create one to let a script read runs or submit jobs without a person’s session.").Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = kit.Empty("key-round", "No service accounts yet", "Create one to let a script read runs or submit jobs.").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -914,7 +914,7 @@ func createForm(v *page.Visit, f form) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 68, "<span>3 to 40 lower-case letters, digits and hyphens; starts with a letter. What it does is recorded as <code>service:</code>name.</span></p></div><fieldset class=\"field\"><legend class=\"label\">It may</legend> ")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 68, "<span>3–40 lowercase letters, digits and hyphens, starting with a letter. Shown in the audit log as <code>service:</code>name.</span></p></div><fieldset class=\"field\"><legend class=\"label\">Scopes</legend> ")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

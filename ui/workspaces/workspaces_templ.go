@@ -69,7 +69,7 @@ func view(v *page.Visit, places []client.Place, invitations int) templ.Component
 					}()
 				}
 				ctx = templ.InitializeContext(ctx)
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 4, "<a class=\"button small\" href=\"/account\">Look at it</a>")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 4, "<a class=\"button small\" href=\"/account\">Review</a>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -173,7 +173,7 @@ func view(v *page.Visit, places []client.Place, invitations int) templ.Component
 				}
 				return nil
 			})
-			templ_7745c5c3_Err = kit.Empty("building-2", "You are in no workspace", "Somebody has to invite you to one. An invitation waits under Account.").Render(templ.WithChildren(ctx, templ_7745c5c3_Var7), templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = kit.Empty("building-2", "No workspaces yet", "Ask a colleague to invite you, then accept under Account.").Render(templ.WithChildren(ctx, templ_7745c5c3_Var7), templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -188,9 +188,9 @@ func view(v *page.Visit, places []client.Place, invitations int) templ.Component
 
 func waits(n int) string {
 	if n == 1 {
-		return "An invitation waits for you."
+		return "You have a pending invitation."
 	}
-	return strconv.Itoa(n) + " invitations wait for you."
+	return strconv.Itoa(n) + " pending invitations."
 }
 
 func menuView(places []client.Place) templ.Component {

@@ -264,8 +264,8 @@ if (palette) {
     choose(shown().find((li) => text(li).startsWith(q)));
     tell("Searching…");
   };
-  field.addEventListener("htmx:after:swap", () => tell("Nothing is called so."));
-  for (const broken of ["htmx:error", "htmx:response:error"]) field.addEventListener(broken, () => tell("The search got no answer."));
+  field.addEventListener("htmx:after:swap", () => tell("No results"));
+  for (const broken of ["htmx:error", "htmx:response:error"]) field.addEventListener(broken, () => tell("Search is not responding. Try again."));
   field.onkeydown = (e) => {
     const list = shown(), at = list.indexOf(chosen());
     if (e.key === "ArrowDown" || e.key === "ArrowUp") { e.preventDefault(); choose(list[(at + (e.key === "ArrowDown" ? 1 : -1) + list.length) % list.length]); }
