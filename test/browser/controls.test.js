@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { start } from "../product.js";
-import { visitor } from "./app.js";
+import { accessible, phone, visitor } from "./app.js";
 import { launch } from "./person.js";
 
 let product, browser, app;
@@ -35,7 +35,7 @@ const onTop = (page, selector) => page.waitForFunction((selector) => {
 test("a refusal is read over the dialog that it is about, which stays", async () => {
   const { page, open, toast } = await visitor(browser, app, "ada");
   await open("/w/acme/farm");
-  await page.getByLabel(/More about/).first().click();
+  await page.getByLabel(/More actions for/).first().click();
   await page.getByRole("button", { name: "Drain…" }).first().click();
   const note = page.locator("dialog[open] [name=note]");
   await note.evaluate((field) => field.removeAttribute("maxlength"));
@@ -102,4 +102,72 @@ test("Enter opens what the row is about", async () => {
   await page.keyboard.press("Enter");
   await page.locator(".event > details[open]").waitFor();
   assert.equal(new URL(page.url()).pathname, "/w/acme/audit");
+});
+
+test("without scripts dialogs open and close, and nothing is shown that needs them", async () => {
+  const { page } = await visitor(browser, app, "ada", { javaScriptEnabled: false });
+  await page.goto(app + "/w/acme/farm");
+  await page.getByRole("button", { name: "Add a runner" }).click();
+  await page.locator("#add-name").waitFor();
+  await page.keyboard.press("Escape");
+  await page.getByLabel(/More actions for/).first().click();
+  await page.getByRole("button", { name: "Drain…" }).first().click();
+  await page.locator("dialog[open]").getByRole("button", { name: "Cancel" }).click();
+  await page.locator("dialog[open]").waitFor({ state: "detached" });
+  for (const what of [".search", "#live", ".loading .rows"]) assert.ok(await page.locator(what).first().isHidden(), what);
+});
+
+test("the sheet of keys has those of the machine and of the page", async () => {
+  const { page, open } = await visitor(browser, app, "ada", { userAgent: "Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7)" });
+  await open("/w/acme/dashboard");
+  await page.keyboard.press("?");
+  assert.match(await page.locator("#keys").innerText(), /⌘\s*K/);
+  assert.doesNotMatch(await page.locator("#keys").innerText(), /Search this page/);
+  const other = await visitor(browser, app, "ada");
+  await other.open("/w/acme/farm/jobs");
+  await other.page.keyboard.press("?");
+  assert.match(await other.page.locator("#keys").innerText(), /Ctrl\s*K[^]*Search this page[^]*Cancel the job/);
+});
+
+test("a search that takes long says so", async () => {
+  const { page, open } = await visitor(browser, app, "ada");
+  await open("/w/acme/members");
+  let answer;
+  const asked = new Promise((now) => page.route(/members\?.*q=ver/, (route) => { answer = () => route.continue(); now(); }));
+  await page.locator("#find").pressSequentially("ver");
+  await asked;
+  await page.waitForFunction(() => getComputedStyle(document.querySelector("#people .rows")).opacity < 0.6);
+  answer();
+  await page.waitForFunction(() => getComputedStyle(document.querySelector("#people .rows")).opacity === "1");
+});
+
+test("on a phone what is pressed is as large as a finger", async () => {
+  const { page, open } = await visitor(browser, app, "ada", { viewport: phone });
+  await open("/w/acme/farm");
+  const { height } = await page.locator(".seg a").first().boundingBox();
+  assert.ok(height >= 40, `${height}`);
+  await open("/w/acme/members");
+  const flip = page.getByLabel("Mia Torres may approve loops", { exact: true });
+  await flip.scrollIntoViewIfNeeded();
+  const { x, y } = await flip.boundingBox();
+  assert.ok(await page.evaluate(([x, y]) => document.elementFromPoint(x, y).matches(".switch"), [x + 17, y - 8]));
+});
+
+const dialogs = [
+  ["/w/acme/members", "confirm", async (page) => { await page.getByLabel("Role of Mia Torres", { exact: true }).selectOption("Viewer"); await page.getByText("Make Mia Torres a Viewer?").waitFor(); }],
+  ["/w/acme/members", "keys", async (page) => { await page.keyboard.press("?"); await page.locator("#keys[open]").waitFor(); }],
+  ["/w/acme/runs", "queue", async (page) => { await page.getByRole("button", { name: "Queue an issue" }).click(); await page.locator("dialog[open]").waitFor(); }],
+  ["/w/acme/farm", "enroll", async (page) => { await page.getByRole("button", { name: "Add a runner" }).click(); await page.getByRole("button", { name: "Create command" }).click(); await page.locator(".command pre:visible").waitFor(); }],
+  ["/w/acme/farm", "drain", async (page) => { await page.getByLabel(/More actions for/).first().click(); await page.getByRole("button", { name: "Drain…" }).first().click(); await page.locator("dialog[open]").waitFor(); }],
+];
+for (const [path, name, prepare] of dialogs) {
+  test(`the dialog ${name} passes axe`, () => accessible(browser, app, "ada", path, prepare));
+}
+for (const path of ["/w/acme/farm/enroll", "/w/acme/farm/enrollments"]) {
+  test(`${path} passes axe`, () => accessible(browser, app, "ada", path));
+}
+test("the page of an event passes axe", async () => {
+  const { page, open } = await visitor(browser, app, "ada");
+  await open("/w/acme/audit");
+  await accessible(browser, app, "ada", await page.getByRole("link", { name: /Link to event/ }).first().getAttribute("href"));
 });

@@ -242,7 +242,7 @@ func TestSentences(t *testing.T) {
 			"details":{"from":["must be a time such as 2026-11-20T23:56:25.123Z"]}}`,
 		"Labels must not be there twice.":                     `{"code":"validation_failed","details":{"labels[1]":["must not be there twice"]}}`,
 		"The input must be a number.":                         `{"code":"validation_failed","details":{"unknown":["must be a number"]}}`,
-		"The email address is missing or not valid.":                `{"code":"VALIDATION_ERROR","message":"[body.email] Invalid input: expected string"}`,
+		"The email address is missing or not valid.":          `{"code":"VALIDATION_ERROR","message":"[body.email] Invalid input: expected string"}`,
 		"This is the workspace's last owner.":                 `{"code":"last_owner","message":"This is the workspace's last owner."}`,
 		"Some of what was sent does not fit the description.": `{"code":"validation_failed","message":"Some of what was sent does not fit the description."}`,
 	} {

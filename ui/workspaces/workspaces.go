@@ -4,6 +4,8 @@ package workspaces
 import (
 	"context"
 	"net/http"
+	"net/url"
+	"strings"
 
 	"svc/ui/client"
 	"svc/ui/page"
@@ -46,7 +48,17 @@ func waiting(list []client.OwnInvitation) (n int) {
 // menu is what the chip of the workspace opens.
 func menu(v *page.Visit) (page.Page, error) {
 	places, err := v.API.Places(v.Context())
-	return page.Page{Part: menuView(places)}, err
+	return page.Page{Part: menuView(places, current(v))}, err
+}
+
+// current is the slug of the workspace whose page asks, "" if none does.
+func current(v *page.Visit) string {
+	u, err := url.Parse(v.Header.Get("HX-Current-URL"))
+	if err != nil {
+		return ""
+	}
+	slug, _, _ := strings.Cut(strings.TrimPrefix(u.Path, "/w/"), "/")
+	return slug
 }
 
 func home(v *page.Visit) (page.Page, error) { return page.Page{}, page.Redirect(v.Path("dashboard")) }

@@ -108,12 +108,16 @@ function show(dialog) {
 
 // Presses.
 document.addEventListener("click", async (e) => {
-  const at = e.target.closest?.("[data-copy],[data-open],[data-close],[data-retry],[data-href]");
+  const at = e.target.closest?.("[data-copy],[data-open],[data-close],[data-retry],[data-href],[command]");
   if (!at) return;
   if (at.dataset.copy !== undefined) {
     await navigator.clipboard.writeText(at.dataset.copy.replace(/^\/w\//, location.origin + "$&"));
     toast("Copied.");
   } else if (at.dataset.open) show($("#" + at.dataset.open));
+  else if (at.hasAttribute("command")) { // of browsers before 2025
+    const dialog = "commandForElement" in at || $("#" + at.getAttribute("commandfor"));
+    if (dialog.open) dialog.close(); else show(dialog);
+  }
   else if (at.dataset.close !== undefined) { const dialog = at.closest("dialog"); if (dialog) { e.preventDefault(); dialog.close(); } }
   else if (at.dataset.retry !== undefined) { port?.postMessage({ retry: true }); refresh(); }
   else if (at.dataset.href && !e.target.closest("a,button,input,select,label,summary")) go(at.dataset.href);
@@ -224,7 +228,7 @@ document.addEventListener("keydown", (e) => {
   const act = $$(`main [data-press="${CSS.escape(e.key.toLowerCase())}"]`).find((at) => [null, row].includes(at.closest("[data-row]")));
   switch (e.key) {
     case "g": g = Date.now(); break;
-    case "?": show($("#keys")); break;
+    case "?": $("#key-search").hidden = !$("main [type=search]"); show($("#keys")); break;
     case "/": { const field = $("main [type=search]"); if (field) { e.preventDefault(); field.focus(); field.select(); } break; }
     case "j": case "k": move(e.key === "j" ? 1 : -1); break;
     case "Enter": { // what the row names, else its first link, or the head of what it folds away
