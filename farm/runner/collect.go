@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -8,7 +9,10 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
+	"svc/farm/runner/sandbox"
 	"svc/farm/wire"
 )
 
@@ -49,7 +53,11 @@ func (x *execution) collect(end wire.Event) wire.Event {
 	if len(want) == 0 || end.SignalReason == reasonFenced || end.SignalReason == reasonAgentStop {
 		return end
 	}
-	m, missing, leftOut, err := gather(x.job.Work(), x.Files, want, x.ArtifactLimit)
+	ctx, done := x.collecting()
+	m, missing, leftOut, err := gather(ctx, x.job.Work(), x.Files, want, x.ArtifactLimit)
+	if done(); ctx.Err() != nil && end.Outcome == succeeded {
+		end = endOf(sandbox.Result{Stopped: stopCause(context.Cause(ctx))}, false)
+	}
 	m.Epoch = x.Epoch
 	for _, text := range leftOut {
 		x.notice("artifact left out: " + text)
@@ -76,28 +84,75 @@ func (x *execution) collect(end wire.Event) wire.Event {
 	return end
 }
 
+// Durations of collecting artifacts.
+const (
+	slowCollect    = 10 * time.Second // after which the log says what takes so long
+	collectTimeout = 20 * time.Second // after a cancelled job was killed; the service waits for 30 s
+)
+
+// collecting returns a context that ends when collecting must be given up, with the [sandbox.Stop]
+// that is the cause. The artifacts of a cancelled job are still collected for collectTimeout. done
+// must be called at the end.
+func (x *execution) collecting() (ctx context.Context, done func()) {
+	ctx, stop := context.WithCancelCause(context.Background())
+	finished := make(chan struct{})
+	var wait sync.WaitGroup
+	wait.Go(func() {
+		killed, slow, late := x.ctx.Done(), time.After(slowCollect), (<-chan time.Time)(nil)
+		for {
+			select {
+			case <-finished:
+				return
+			case <-slow:
+				x.out.note("collecting artifacts")
+				continue
+			case <-killed:
+				if killed = nil; stopCause(context.Cause(x.ctx)).Reason == reasonCancel {
+					late = time.After(collectTimeout)
+					continue
+				}
+			case <-late:
+			}
+			stop(context.Cause(x.ctx))
+			return
+		}
+	})
+	return ctx, func() {
+		close(finished)
+		wait.Wait()
+	}
+}
+
 // gather copies the files in work that artifacts match into folder, each named by its id. It
 // returns the required artifacts without any file, and the files left out because the service would
 // refuse the whole manifest with them. Symbolic links are left out, and none leads out of work,
-// whatever runs there meanwhile. If the files exceed limit bytes, gather fails.
-func gather(work, folder string, artifacts []wire.Artifact, limit int64) (m manifest, missing, leftOut []string, err error) {
+// whatever runs there meanwhile. If the files exceed limit bytes, or ctx ends, gather fails.
+func gather(ctx context.Context, work, folder string, artifacts []wire.Artifact, limit int64) (m manifest, missing, leftOut []string, err error) {
 	root, err := os.OpenRoot(work)
 	if err != nil {
 		return m, nil, nil, fmt.Errorf("open working directory: %w", err)
 	}
 	defer root.Close()
-	files, err := regularFiles(root)
+	files, err := regularFiles(ctx, root)
 	if err != nil {
 		return m, nil, nil, err
 	}
 	if err := os.Mkdir(folder, 0o700); err != nil {
 		return m, nil, nil, fmt.Errorf("make folder of artifacts: %w", err)
 	}
-	g := collector{root: root, folder: folder, limit: limit, paths: wire.PathSet{}}
+	g := collector{ctx: ctx, root: root, folder: folder, limit: limit, paths: wire.PathSet{}}
 	for _, a := range artifacts {
 		before := len(g.files)
+		var patterns []pattern
+		for _, p := range a.Paths {
+			patterns = append(patterns, newPattern(p))
+		}
 		for _, name := range files {
-			if !slices.ContainsFunc(a.Paths, func(p string) bool { return matches(p, name) }) {
+			if ctx.Err() != nil {
+				return m, nil, nil, context.Cause(ctx)
+			}
+			parts := strings.Split(name, "/")
+			if !slices.ContainsFunc(patterns, func(p pattern) bool { return p.matches(parts) }) {
 				continue
 			}
 			if err := g.add(a.Name, name); err != nil {
@@ -115,9 +170,11 @@ func gather(work, folder string, artifacts []wire.Artifact, limit int64) (m mani
 }
 
 // regularFiles lists the regular files below root in order, without .git.
-func regularFiles(root *os.Root) (list []string, err error) {
+func regularFiles(ctx context.Context, root *os.Root) (list []string, err error) {
 	err = fs.WalkDir(root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
 		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
 		case err != nil && errors.Is(err, fs.ErrPermission):
 			return fs.SkipDir // a step has removed the permission
 		case err != nil:
@@ -136,28 +193,52 @@ func regularFiles(root *os.Root) (list []string, err error) {
 	return list, nil
 }
 
-// matches reports whether a pattern matches name. * and ? do not match a slash, ** matches any
-// number of folders, and the name of a folder matches everything in it.
-func matches(pattern, name string) bool {
-	pattern = strings.TrimPrefix(path.Clean("/"+pattern), "/")
-	if pattern == "" {
-		return true
+// A pattern is the parts of a path between slashes. * and ? do not match a slash, ** matches any
+// number of folders, and the name of a folder matches everything in it. The empty pattern matches
+// everything.
+type pattern []string
+
+func newPattern(text string) (p pattern) {
+	text = strings.TrimPrefix(path.Clean("/"+text), "/")
+	if text == "" {
+		return nil
 	}
-	p, n := strings.Split(pattern, "/"), strings.Split(name, "/")
-	return matchParts(p, n)
+	return slices.CompactFunc(strings.Split(text, "/"), func(a, b string) bool { return a == "**" && b == "**" })
 }
 
-func matchParts(p, n []string) bool {
-	switch {
-	case len(p) == 0:
-		return true // matches a folder that contains the file, or the file itself
-	case p[0] == "**" && len(p) == 1:
-		return len(n) > 0
-	case p[0] == "**":
-		return matchParts(p[1:], n) || len(n) > 0 && matchParts(p, n[1:])
-	case len(n) == 0:
-		return false
+// matches reports whether the pattern matches a path. Its time is proportional to the product of
+// their lengths.
+func (p pattern) matches(name []string) bool {
+	if len(p) == 0 {
+		return true
 	}
-	ok, err := path.Match(p[0], n[0])
-	return ok && err == nil && matchParts(p[1:], n[1:])
+	at := make([]bool, len(p)) // parts of the pattern that may match the next part of the name
+	set := func(at []bool, i int) bool {
+		if i < len(p) {
+			at[i] = true
+			if p[i] == "**" && i+1 < len(p) { // no folder at all; the next part is another
+				at[i+1] = true
+			}
+		}
+		return i == len(p)
+	}
+	set(at, 0)
+	for _, part := range name {
+		next := make([]bool, len(p))
+		for i, may := range at {
+			switch {
+			case !may:
+			case p[i] == "**" && i+1 == len(p):
+				return true
+			case p[i] == "**":
+				set(next, i)
+			default:
+				if ok, err := path.Match(p[i], part); ok && err == nil && set(next, i+1) {
+					return true
+				}
+			}
+		}
+		at = next
+	}
+	return false
 }

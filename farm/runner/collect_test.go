@@ -30,14 +30,17 @@ func TestArtifactPatterns(t *testing.T) {
 		{"**", "a a/b", ""},
 		{"./dist/", "dist/a", "a"},
 		{"a?c", "abc", "ac abbc a/c"},
+		{"**/**/*.txt", "a.txt b/a.txt b/c/a.txt", "a.md"},
+		{"a/**/**", "a/b a/b/c", "a b/a"},
+		{"**/a/**/b/**", "a/b/c x/a/y/b/z", "a/b b/a a/c"},
 		{"../x", "x", "y"}, // there is no folder above
 		{"[", "", "[ a"},
 	} {
 		for name := range strings.FieldsSeq(c.yes) {
-			require.True(t, matches(c.pattern, name), "%s %s", c.pattern, name)
+			require.True(t, newPattern(c.pattern).matches(strings.Split(name, "/")), "%s %s", c.pattern, name)
 		}
 		for name := range strings.FieldsSeq(c.no) {
-			require.False(t, matches(c.pattern, name), "%s %s", c.pattern, name)
+			require.False(t, newPattern(c.pattern).matches(strings.Split(name, "/")), "%s %s", c.pattern, name)
 		}
 	}
 }
@@ -55,7 +58,7 @@ func TestGatherStaysInWorkingDirectory(t *testing.T) {
 		require.NoError(t, os.Symlink(to, filepath.Join(work, name)))
 	}
 	all := []wire.Artifact{{Name: "all", Paths: []string{"**"}}, {Name: "again", Paths: []string{"dist/a"}}, {Name: "none", Paths: []string{"x"}, Required: true}}
-	m, missing, leftOut, err := gather(work, filepath.Join(base, "one"), all, 100)
+	m, missing, leftOut, err := gather(t.Context(), work, filepath.Join(base, "one"), all, 100)
 	require.NoError(t, err)
 	require.Empty(t, leftOut)
 	require.Equal(t, []string{"none"}, missing)
@@ -70,12 +73,12 @@ func TestGatherStaysInWorkingDirectory(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "bb", string(copied))
 
-	_, _, _, err = gather(work, filepath.Join(base, "two"), all, 3)
+	_, _, _, err = gather(t.Context(), work, filepath.Join(base, "two"), all, 3)
 	require.ErrorContains(t, err, "larger than a job's may be")
 	for i := range wire.MaxFiles + 1 {
 		require.NoError(t, os.WriteFile(filepath.Join(work, "dist", "n"+strings.Repeat("x", i%50)+string(rune('a'+i/50))), nil, 0o600))
 	}
-	_, _, _, err = gather(work, filepath.Join(base, "three"), all, 3000)
+	_, _, _, err = gather(t.Context(), work, filepath.Join(base, "three"), all, 3000)
 	require.ErrorIs(t, err, errTooMany)
 }
 
@@ -96,7 +99,7 @@ func TestGatherLeavesOutRefusedFiles(t *testing.T) {
 	want := []wire.Artifact{
 		{Name: "dist", Paths: []string{"dist"}, Required: true}, {Name: "bad", Paths: []string{"bad"}, Required: true}, {Name: "Dist", Paths: []string{"**"}},
 	}
-	m, missing, leftOut, err := gather(work, filepath.Join(t.TempDir(), "files"), want[:2], 1<<20)
+	m, missing, leftOut, err := gather(t.Context(), work, filepath.Join(t.TempDir(), "files"), want[:2], 1<<20)
 	require.NoError(t, err)
 	require.Equal(t, []string{"bad"}, missing)
 	require.Equal(t, []string{"dist/DIR", "dist/README", "dist/fine"}, paths(m), "of two that may not lie beside each other the first")
@@ -108,7 +111,7 @@ func TestGatherLeavesOutRefusedFiles(t *testing.T) {
 	for i := range maxLeftOut {
 		write(fmt.Sprintf("bad/a?b%d", i))
 	}
-	m, missing, leftOut, err = gather(work, filepath.Join(t.TempDir(), "files"), want, 1<<20) // two names that some system takes for one
+	m, missing, leftOut, err = gather(t.Context(), work, filepath.Join(t.TempDir(), "files"), want, 1<<20) // two names that some system takes for one
 	require.NoError(t, err)
 	require.Equal(t, []string{"bad"}, missing)
 	require.Equal(t, []string{"dist/DIR", "dist/README", "dist/fine", "docs/readme"}, paths(m))
@@ -129,12 +132,12 @@ func TestGatherLimitsManifestSize(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(deep, fmt.Sprint(i)), nil, 0o600))
 	}
 	all := []wire.Artifact{{Name: "all", Paths: []string{"**"}}}
-	_, _, _, err := gather(work, filepath.Join(t.TempDir(), "files"), all, 1<<20)
+	_, _, _, err := gather(t.Context(), work, filepath.Join(t.TempDir(), "files"), all, 1<<20)
 	require.ErrorIs(t, err, errTooMany)
 	for i := range 50 {
 		require.NoError(t, os.Remove(filepath.Join(deep, fmt.Sprint(i))))
 	}
-	m, _, _, err := gather(work, filepath.Join(t.TempDir(), "files"), all, 1<<20)
+	m, _, _, err := gather(t.Context(), work, filepath.Join(t.TempDir(), "files"), all, 1<<20)
 	require.NoError(t, err)
 	require.Len(t, m.Files, 200)
 	m.Epoch = 1

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -16,6 +17,7 @@ import (
 
 // A collector copies the files of a job's artifacts.
 type collector struct {
+	ctx          context.Context
 	root         *os.Root
 	folder       string
 	limit        int64 // remaining bytes
@@ -46,7 +48,7 @@ func (g *collector) add(artifact, name string) error {
 		return fmt.Errorf("%w (%d)", errTooMany, wire.MaxFiles)
 	}
 	f := manifestFile{ID: "f" + strconv.Itoa(len(g.files)+1), Name: artifact, Path: name, ChunkBytes: chunkBytes}
-	if err := f.copy(from, filepath.Join(g.folder, f.ID), g.limit); err != nil {
+	if err := f.copy(g.ctx, from, filepath.Join(g.folder, f.ID), g.limit); err != nil {
 		return err
 	}
 	text, err := json.Marshal(f)
@@ -69,8 +71,21 @@ func (g *collector) leaveOut(name, wrong string) {
 	}
 }
 
+// A stoppable is a reader that fails when ctx is done.
+type stoppable struct {
+	ctx  context.Context
+	from io.Reader
+}
+
+func (s stoppable) Read(p []byte) (int, error) {
+	if s.ctx.Err() != nil {
+		return 0, context.Cause(s.ctx)
+	}
+	return s.from.Read(p)
+}
+
 // copy copies a file as it is now. Size and digest are those of the copy.
-func (f *manifestFile) copy(from *os.File, to string, limit int64) error {
+func (f *manifestFile) copy(ctx context.Context, from *os.File, to string, limit int64) error {
 	info, err := from.Stat()
 	if err != nil || !info.Mode().IsRegular() {
 		return fmt.Errorf("artifact %s: it is no file any more", f.Path)
@@ -81,7 +96,7 @@ func (f *manifestFile) copy(from *os.File, to string, limit int64) error {
 	}
 	defer out.Close()
 	hash := sha256.New()
-	f.Size, err = io.Copy(io.MultiWriter(out, hash), io.LimitReader(from, limit+1))
+	f.Size, err = io.Copy(io.MultiWriter(out, hash), io.LimitReader(stoppable{ctx, from}, limit+1))
 	if err == nil && f.Size > limit {
 		err = fmt.Errorf("artifacts are larger than a job's may be, with %s", f.Path)
 	}
