@@ -118,7 +118,7 @@ func delegate(dir string) string {
 }
 
 func writeSetting(dir, file, text string) error {
-	if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil { //nolint:gosec // a group of a job
 		return fmt.Errorf("control group: %w", err)
 	}
 	return nil
@@ -255,9 +255,10 @@ func (g *group) kill() bool {
 		return true
 	}
 	if !g.killFile && g.processes != "" { // so that none forks meanwhile
+		dir, file := filepath.Split(g.processes)
 		if before, err := os.ReadFile(g.processes); err == nil {
-			_ = os.WriteFile(g.processes, []byte("0"), 0)
-			defer func() { _ = os.WriteFile(g.processes, before, 0) }() // the next step forks again
+			_ = writeSetting(dir, file, "0")
+			defer func() { _ = writeSetting(dir, file, strings.TrimSpace(string(before))) }() // the next step forks again
 		}
 	}
 	for late := time.Now().Add(killTimeout); time.Now().Before(late); time.Sleep(killPause) {
@@ -280,7 +281,7 @@ func killGroup(dir string, killFile bool) (found bool) {
 	}
 	_ = filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
 		if err != nil || !d.IsDir() {
-			return nil //nolint:nilerr // it is gone
+			return nil // it is gone
 		}
 		pids, _ := os.ReadFile(filepath.Join(path, "cgroup.procs"))
 		for pid := range strings.FieldsSeq(string(pids)) {

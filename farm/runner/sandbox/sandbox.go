@@ -172,7 +172,7 @@ type Result struct {
 	MaxRSS   int64 // bytes, of the largest process
 }
 
-// Taken is the resource usage of a job.
+// Resources is the resource usage of a job.
 type Resources struct {
 	CPU time.Duration // of the running processes, and of the children that they have waited for
 	RSS int64         // bytes
