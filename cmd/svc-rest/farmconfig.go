@@ -33,7 +33,7 @@ type FarmConfig struct {
 	ArtifactDays int `env:"SVC_ARTIFACT_DAYS" envDefault:"90" doc:"Days after the last was stored that the artifacts of a job are kept. 0 keeps them for ever."`
 
 	// All processes must have the same.
-	LeaseSeconds int `env:"SVC_JOB_LEASE_SECONDS" envDefault:"90" doc:"Seconds of a runner's silence after which its jobs may start elsewhere."`
+	LeaseSeconds int `env:"SVC_JOB_LEASE_SECONDS" envDefault:"90" doc:"Seconds of silence after which a runner's jobs may start elsewhere."`
 
 	// Artifacts are not in the database and need a backup of their own.
 	ArtifactStore string `env:"SVC_ARTIFACT_STORE" doc:"Directory for artifacts of jobs, the same for all processes. Unset, none are taken."`

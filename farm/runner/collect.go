@@ -127,7 +127,9 @@ func (x *execution) collecting() (ctx context.Context, done func()) {
 // returns the required artifacts without any file, and the files left out because the service would
 // refuse the whole manifest with them. Symbolic links are left out, and none leads out of work,
 // whatever runs there meanwhile. If the files exceed limit bytes, or ctx ends, gather fails.
-func gather(ctx context.Context, work, folder string, artifacts []wire.Artifact, limit int64) (m manifest, missing, leftOut []string, err error) {
+func gather(ctx context.Context, work, folder string, artifacts []wire.Artifact, limit int64) (
+	m manifest, missing, leftOut []string, err error,
+) {
 	root, err := os.OpenRoot(work)
 	if err != nil {
 		return m, nil, nil, fmt.Errorf("open working directory: %w", err)

@@ -111,7 +111,8 @@ func TestGatherLeavesOutRefusedFiles(t *testing.T) {
 	for i := range maxLeftOut {
 		write(fmt.Sprintf("bad/a?b%d", i))
 	}
-	m, missing, leftOut, err = gather(t.Context(), work, filepath.Join(t.TempDir(), "files"), want, 1<<20) // two names that some system takes for one
+	// Two names that some system takes for one.
+	m, missing, leftOut, err = gather(t.Context(), work, filepath.Join(t.TempDir(), "files"), want, 1<<20)
 	require.NoError(t, err)
 	require.Equal(t, []string{"bad"}, missing)
 	require.Equal(t, []string{"dist/DIR", "dist/README", "dist/fine", "docs/readme"}, paths(m))

@@ -39,7 +39,8 @@ need() {
 
 # options parses the arguments.
 options() {
-	token=${SVC_ENROLL_TOKEN:-} server_ca='' name='' capacity='' labels='' enroll=yes service=yes prefix='' data=/var/lib/svc-runner remove=no chosen=''
+	token=${SVC_ENROLL_TOKEN:-} server_ca='' name='' capacity='' labels=''
+	enroll=yes service=yes prefix='' data=/var/lib/svc-runner remove=no chosen=''
 	while [ $# -gt 0 ]; do
 		case $1 in
 		--no-enroll) enroll=no ;;

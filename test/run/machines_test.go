@@ -119,7 +119,8 @@ func openFarm(t *testing.T, machines int, environ ...string) *farm {
 	f := &farm{stage: emptyStage(t), t: t, scratch: t.TempDir(), artifacts: t.TempDir()}
 	listen := address.Free(t)
 	f.url = "https://" + listen
-	f.open(append(environ, "SVC_FARM_PUBLIC_URL="+f.url, "SVC_FARM_RELEASES_DIR="+f.site.file("releases"), "SVC_FARM_CLIENT_CERT_HEADER=X-Svc-Client-Cert",
+	f.open(append(environ, "SVC_FARM_PUBLIC_URL="+f.url,
+		"SVC_FARM_RELEASES_DIR="+f.site.file("releases"), "SVC_FARM_CLIENT_CERT_HEADER=X-Svc-Client-Cert",
 		"SVC_FARM_TRUSTED_PROXIES=127.0.0.1/32", "SVC_ARTIFACT_STORE="+f.artifacts)...)
 	f.db, f.token = f.connect(), f.site.dev().account(t, "ci-bot").Token
 	start(t, nil, append(inherited(), "SVC_GATEWAY_ADDR="+listen, "SVC_GATEWAY_REST_URL=http://"+f.balance(),

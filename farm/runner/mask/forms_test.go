@@ -29,7 +29,8 @@ func TestWrappedEncodingsAreMasked(t *testing.T) {
 			size int
 		}{
 			"base64": {base64.StdEncoding.EncodeToString(whole), 76}, "openssl": {base64.StdEncoding.EncodeToString(whole), 64},
-			"url": {base64.RawURLEncoding.EncodeToString(whole), 76}, "xxd -p": {hex.EncodeToString(whole), 60}, "narrow": {base64.StdEncoding.EncodeToString(whole), 1},
+			"url":    {base64.RawURLEncoding.EncodeToString(whole), 76},
+			"xxd -p": {hex.EncodeToString(whole), 60}, "narrow": {base64.StdEncoding.EncodeToString(whole), 1},
 		} {
 			for _, end := range []string{"\n", "\r\n"} {
 				text := wrap(c.text, c.size, end)

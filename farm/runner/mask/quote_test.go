@@ -13,14 +13,16 @@ import (
 // Secrets with what shells and encodings treat specially.
 var awkward = []string{
 	"pass'word with 'quotes'", `back\slash "double" $HOME`, "`tick` $(sub) !bang", "'leading", "trailing'''", "#numbersign~tilde", "~tilde",
-	"two lines\nof 'a' key", "tab\there", "p&ss;<w>|{rd}*?[1]^", "gr\u00fc\u00dfe-\u00fc", "a,b=c:d~e#f", strings.Repeat("long 'secret' ", 20), "escape\x1b[0m;bell\a",
+	"two lines\nof 'a' key", "tab\there", "p&ss;<w>|{rd}*?[1]^", "gr\u00fc\u00dfe-\u00fc",
+	"a,b=c:d~e#f", strings.Repeat("long 'secret' ", 20), "escape\x1b[0m;bell\a",
 }
 
 // Whatever a shell prints of a secret is masked, except for quotes around it.
 func TestQuotingByShellsIsMasked(t *testing.T) {
 	t.Parallel()
 	for shell, scripts := range map[string][]string{
-		"bash": {"printf '%q\\n' \"$S\"", "export -p", "set -x; : \"$S\"", "set -x; : \"A=$S\"", "echo \"${S@Q}\"", "declare -p S", "set", "A=(\"$S\"); declare -p A", "alias a=\"$S\"; alias"},
+		"bash": {"printf '%q\\n' \"$S\"", "export -p", "set -x; : \"$S\"", "set -x; : \"A=$S\"",
+			"echo \"${S@Q}\"", "declare -p S", "set", "A=(\"$S\"); declare -p A", "alias a=\"$S\"; alias"},
 		"dash": {"export -p", "set -x; : \"$S\"", "set"},
 	} {
 		for _, secret := range awkward {

@@ -132,7 +132,8 @@ func (h hierarchy) describe(root bool) string {
 	if h.v2 != "" {
 		return "control groups, version 2"
 	}
-	memory, cpus, processes := "memory of each process alone (RLIMIT_DATA)", "processors are not limited", "processes of all jobs together (RLIMIT_NPROC)"
+	memory, cpus := "memory of each process alone (RLIMIT_DATA)", "processors are not limited"
+	processes := "processes of all jobs together (RLIMIT_NPROC)"
 	if root {
 		processes = "the number of processes is not limited"
 	}
@@ -182,7 +183,8 @@ func (h hierarchy) newGroup(name string, l Limits) *group {
 	}
 	if h.v2 != "" {
 		dir := add(h.v2, map[string]string{
-			"memory.max": bytesOf(l.MemoryBytes, "max"), "memory.swap.max": "0", "cpu.max": fmt.Sprintf("%s %d", quota, period), "pids.max": processes,
+			"memory.max": bytesOf(l.MemoryBytes, "max"), "memory.swap.max": "0",
+			"cpu.max": fmt.Sprintf("%s %d", quota, period), "pids.max": processes,
 		})
 		g.events, g.processes = filepath.Join(dir, "memory.events"), filepath.Join(dir, "pids.max")
 	}

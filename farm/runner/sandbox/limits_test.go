@@ -115,7 +115,8 @@ func TestChildrenKillWhatTheyHaveNotStarted(t *testing.T) {
 func adopt() int {
 	var c Children
 	own := exec.CommandContext(context.Background(), "sleep", "600")
-	parent := exec.CommandContext(context.Background(), "sh", "-c", "setsid env -i sh -c 'trap \"\" TERM; sleep 600; sleep 600' >/dev/null 2>&1 &")
+	parent := exec.CommandContext(context.Background(), "sh", "-c",
+		"setsid env -i sh -c 'trap \"\" TERM; sleep 600; sleep 600' >/dev/null 2>&1 &")
 	if c.Adopt() != nil || c.Start(own) != nil || c.Start(parent) != nil || c.Wait(parent) != nil {
 		return 1
 	}
