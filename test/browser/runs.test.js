@@ -33,17 +33,39 @@ test("the dashboard shows what the service says", async () => {
   assert.deepEqual(complaints, []);
 });
 
-test("the board has a column for each stage, and is a list on a phone", async () => {
-  const ada = await visitor(browser, app, "ada");
-  await ada.open("/w/acme/runs");
-  assert.deepEqual(await ada.page.locator(".stage h2").evaluateAll((list) => list.map((h) => h.firstChild.textContent.trim())),
+test("the board has a column for each stage", async () => {
+  const { page, open } = await visitor(browser, app, "ada");
+  await open("/w/acme/runs");
+  assert.deepEqual(await page.locator(".stage h2").evaluateAll((list) => list.map((h) => h.firstChild.textContent.trim())),
     ["Queued", "Analyze", "Plan", "Implementing", "Build farm", "Self-review", "Merge"]);
-  const tops = await ada.page.locator(".stage").evaluateAll((list) => list.map((s) => s.getBoundingClientRect().top));
+  const tops = await page.locator(".stage").evaluateAll((list) => list.map((s) => s.getBoundingClientRect().top));
   assert.equal(new Set(tops).size, 1, "beside each other");
-  const small = await visitor(browser, app, "ada", { viewport: phone });
-  await small.open("/w/acme/runs");
-  const lefts = await small.page.locator(".stage").evaluateAll((list) => list.map((s) => s.getBoundingClientRect().left));
+  assert.equal(await page.locator(".stage-chips").isVisible(), false);
+});
+
+test("on a phone the board is a list by stage, with chips and filters behind a button", async () => {
+  const { page, open } = await visitor(browser, app, "ada", { viewport: phone });
+  await open("/w/acme/runs");
+  const lefts = await page.locator(".stage:visible").evaluateAll((list) => list.map((s) => s.getBoundingClientRect().left));
   assert.equal(new Set(lefts).size, 1, "below each other");
+  assert.equal(await page.getByRole("navigation", { name: "Layout" }).isVisible(), false);
+  assert.equal(await page.locator("main kbd:visible").count(), 0);
+  const all = await page.locator(".run:visible").count();
+  const chips = page.getByRole("navigation", { name: "Stage" });
+  assert.equal(await chips.getByRole("link", { name: /^All/ }).innerText().then((text) => parseInt(text.replace(/\D/g, ""))), all);
+  await chips.getByRole("link", { name: /^Merge/ }).click();
+  await page.waitForURL(/stage=Merge/);
+  await page.locator(".run:visible").first().waitFor();
+  assert.deepEqual(await page.locator(".stage:visible h2").evaluateAll((list) => list.map((h) => h.firstChild.textContent.trim())), ["Merge"]);
+  assert.ok(await page.locator(".run:visible").count() < all);
+  assert.equal(await page.locator("#find").isVisible(), false);
+  await page.getByRole("button", { name: "Filter runs" }).click();
+  await page.fill("#find", "no such title");
+  await page.getByText("No runs match").waitFor();
+  assert.ok(await page.locator("#find").isVisible(), "the filter stays open while one types");
+  await page.mouse.click(200, 800);
+  assert.equal(await page.locator("#find").isVisible(), false);
+  assert.match(await page.getByRole("button", { name: "Filter runs" }).getAttribute("class"), /\bon\b/);
 });
 
 test("filters are in the address, and keys open a run", async () => {
@@ -55,8 +77,8 @@ test("filters are in the address, and keys open a run", async () => {
   await page.reload();
   assert.equal(await page.locator("#repo option:checked").innerText(), "acme/web");
   await page.fill("#find", "no such title");
-  await page.getByText("No run is like that").waitFor();
-  await page.click("text=Show all");
+  await page.getByText("No runs match").waitFor();
+  await page.click("text=Clear filters");
   await page.locator(".run").first().waitFor();
   await page.locator('#live[data-state="live"]').waitFor(); // keys are heard
   await page.keyboard.press("j");
@@ -69,6 +91,7 @@ test("filters are in the address, and keys open a run", async () => {
 test("finished runs are paged", async () => {
   const { page, open } = await visitor(browser, app, "ada");
   await open("/w/acme/runs?status=finished");
+  await page.getByText(/^1 to 50 of \d+$/).waitFor();
   const first = await page.locator("#runs li a").first().innerText();
   await page.click("text=Older");
   await page.waitForURL(/offset=50/);

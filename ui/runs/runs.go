@@ -34,10 +34,11 @@ type data struct {
 	Repos    []client.RepoRuns
 	Finished bool
 	Board    bool
+	Stage    string // the only stage shown on a phone; "" is all
 }
 
 func show(v *page.Visit) (page.Page, error) {
-	d := data{Finished: v.Query("status") == "finished"}
+	d := data{Finished: v.Query("status") == "finished", Stage: v.Query("stage")}
 	d.Board = !d.Finished && v.Query("view") != "list"
 	params := &client.ListRunsParams{
 		Status: client.ListRunsParamsStatusActive, Counts: new(true), Limit: client.Optional(int64(perPage)),
@@ -75,11 +76,11 @@ func queue(v *page.Visit) (page.Notice, error) {
 	if text := v.PostFormValue("number"); text != "" {
 		n, err := strconv.ParseInt(strings.TrimPrefix(strings.TrimSpace(text), "#"), 10, 64)
 		if err != nil {
-			return page.Notice{}, &client.Refused{Status: http.StatusConflict, Message: "The number of an issue is digits alone."}
+			return page.Notice{}, &client.Refused{Status: http.StatusConflict, Message: "An issue number has only digits."}
 		}
 		body.IssueNumber = &n
 	}
-	return page.Notice{Text: "Queued. The run begins when a place is free."}, client.Done(v.API.QueueIssue(v.Context(), nil, body))
+	return page.Notice{Text: "Issue queued. The run starts when a slot is free."}, client.Done(v.API.QueueIssue(v.Context(), nil, body))
 }
 
 // sentence says how many runs there are, in words.
@@ -87,6 +88,9 @@ func (d data) sentence() string {
 	var waiting, stuck int64
 	for _, s := range d.List.Counts.ByStage {
 		waiting, stuck = waiting+s.Waiting, stuck+s.Stuck
+	}
+	if d.List.Counts.Active == 0 {
+		return "No runs are active."
 	}
 	text := kit.Count(d.List.Counts.Active, "run is", "runs are") + " active."
 	if waiting > 0 {
@@ -96,6 +100,14 @@ func (d data) sentence() string {
 		text += " " + kit.Count(stuck, "is", "are") + " stuck."
 	}
 	return text
+}
+
+// part says which part of a list of several pages is shown.
+func (d data) part() string {
+	if n := int64(len(d.List.Items)); !d.Board && n > 0 && n < d.List.Total {
+		return kit.Part(d.List.Offset, n, d.List.Total)
+	}
+	return ""
 }
 
 // onward and backward say where a page of the list leads: those that have finished are listed
