@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { after, before, test } from "node:test";
 import { start } from "../product.js";
-import { accessible, visitor } from "./app.js";
+import { accessible, phone, visitor } from "./app.js";
 import { launch } from "./person.js";
 
 let product, browser, app;
@@ -37,7 +37,7 @@ test("each number says how it has changed, in a word and a sign", async () => {
   for (const [i, kpi] of kpis.entries()) {
     const tile = page.locator(".kpi").nth(i);
     if (kpi.value === null || kpi.prior === null) continue;
-    const word = kpi.value === kpi.prior ? "as before" : kpi.value > kpi.prior ? "more than before" : "less than before";
+    const word = kpi.value === kpi.prior ? "unchanged" : kpi.value > kpi.prior ? "more than before" : "less than before";
     assert.match(await tile.locator(".change").textContent(), new RegExp(word), kpi.key);
     assert.equal(await tile.locator(".change .icon").count(), 1);
   }
@@ -68,14 +68,14 @@ test("the chart says its values to the pointer, in a table and as CSV", async ()
   await open("/w/acme/insights?chart=human_interventions&range=7d");
   const { kpis } = await asked(page, "?range=7d");
   const { series } = kpis.find((kpi) => kpi.key === "human_interventions");
-  assert.match(await page.locator(".chart .cross title").last().textContent(), new RegExp(`: ${series.at(-1).value}, before ${series.at(-1).prior}`));
-  await page.locator(".chart .cross rect").last().hover();
+  assert.match(await page.locator(".chart .cross text").last().textContent(), new RegExp(`: ${series.at(-1).value}, prior ${series.at(-1).prior}`));
+  await page.locator(".chart .cross input").last().hover();
   assert.equal(await page.locator(".chart .cross").last().locator("line").evaluate((line) => getComputedStyle(line).opacity), "1");
   assert.equal(await page.locator(".chart path.prior").count(), 1);
-  await page.getByText("Values as a table").click();
+  await page.getByText("View as table").click();
   const rows = await page.locator(".under table tbody tr").evaluateAll((list) => list.map((tr) => [...tr.querySelectorAll("td")].map((td) => td.textContent)));
   assert.deepEqual(rows, series.map((day) => [String(day.value), String(day.prior)]));
-  await page.getByText("How it is computed").click();
+  await page.getByText("How this is calculated").click();
   await page.getByText(kpis.find((kpi) => kpi.key === "human_interventions").methodology.summary).waitFor();
   const [file] = await Promise.all([page.waitForEvent("download"), page.getByRole("link", { name: "Download as CSV" }).click()]);
   const text = (await readFile(await file.path(), "utf8")).trim().split("\n");
@@ -84,10 +84,47 @@ test("the chart says its values to the pointer, in a table and as CSV", async ()
   assert.deepEqual(text.slice(1).map((line) => line.split(",")[at]), series.map((day) => String(day.value)));
 });
 
+test("arrow keys move the crosshair", async () => {
+  const { page, open } = await visitor(browser, app, "ada");
+  await open("/w/acme/insights?chart=human_interventions&range=7d");
+  const seen = () => page.locator(".cross").evaluateAll((list) => list.flatMap((g, i) => getComputedStyle(g.querySelector("text")).opacity === "1" ? [i] : []));
+  await page.locator(".cross input").first().focus();
+  await page.keyboard.press("ArrowRight");
+  assert.deepEqual(await seen(), [1]);
+  await page.keyboard.press("ArrowRight");
+  assert.deepEqual(await seen(), [2]);
+  await page.keyboard.press("ArrowLeft");
+  assert.deepEqual(await seen(), [1]);
+});
+
+test("the chart can be read on a phone, and begins on the first screen", async () => {
+  const { page, open } = await visitor(browser, app, "ada", { viewport: phone });
+  await open("/w/acme/insights");
+  const texts = await page.locator(".chart .scale:visible").evaluateAll((list) => list.map((text) => {
+    const { left, right, height } = text.getBoundingClientRect();
+    return { text: text.textContent, left, right, height };
+  }));
+  assert.ok(texts.length >= 8);
+  for (const { text, left, right, height } of texts) assert.ok(height >= 11 && left >= 0 && right <= phone.width, `${text}: ${height} high, ${left} to ${right}`);
+  const days = texts.filter(({ text }) => / /.test(text));
+  for (const [i, day] of days.slice(1).entries()) assert.ok(days[i].right < day.left, `${days[i].text} and ${day.text} are apart`);
+  assert.ok(await page.locator(".chart").evaluate((chart) => chart.getBoundingClientRect().top) < phone.height);
+});
+
+test("without data there is a next step instead of a chart", async () => {
+  const { page, open } = await visitor(browser, app, "ada");
+  await open("/w/ada/insights");
+  await page.getByText("No data yet").waitFor();
+  assert.equal(await page.locator(".chart").count(), 0);
+  await page.getByRole("link", { name: "Queue an issue" }).click();
+  await page.waitForURL(/\/w\/ada\/runs/);
+  await page.locator("dialog#queue-issue[open]").waitFor();
+});
+
 test("what is open stays open when a run changes", async () => {
   const { page, open } = await visitor(browser, app, "ada");
   await open("/w/acme/insights");
-  await page.getByText("Values as a table").click();
+  await page.getByText("View as table").click();
   const answer = page.waitForResponse((r) => r.url().includes("/insights"));
   await page.evaluate(() => document.body.dispatchEvent(new Event("live-all")));
   await answer;

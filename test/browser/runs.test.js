@@ -264,10 +264,10 @@ test("insights compare, chart and tell how", async () => {
   assert.equal(await page.locator(".kpi").count(), 5);
   await page.click("text=90d");
   await page.waitForURL(/range=90d/);
-  await page.click("text=Values as a table");
+  await page.click("text=View as table");
   assert.equal(await page.locator("tbody tr").count(), 90);
-  await page.click("text=How it is computed");
-  await page.getByText("Divided by").waitFor();
+  await page.click("text=How this is calculated");
+  await page.getByText("Denominator").waitFor();
   await page.locator(".kpi", { hasText: "Cost per merged PR" }).click();
   await page.getByRole("heading", { name: "Cost per merged PR, by day" }).waitFor();
   const [file] = await Promise.all([page.waitForEvent("download"), page.click("text=Download as CSV")]);

@@ -8,13 +8,33 @@ import (
 	"svc/ui/client"
 )
 
-// A frame is where a chart is drawn, in units of the drawing.
+// A frame is where a chart is drawn, in units of the drawing. Those of the large one are
+// per cent across and pixels down.
 type frame struct{ left, top, width, height float64 }
 
 var (
-	large = frame{76, 16, 864, 218}
+	large = frame{0, 28, 100, 206}
 	spark = frame{1, 3, 158, 24}
 )
+
+func (f frame) floor() float64 { return f.top + f.height }
+
+func (f frame) viewBox() string {
+	return strings.Join([]string{unit(f.left), unit(f.top), unit(f.width), unit(f.height)}, " ")
+}
+
+// known reports whether there is anything to draw a chart of.
+func known(k client.Kpi) bool {
+	if k.Sample == 0 && k.PriorSample == 0 {
+		return false
+	}
+	for _, d := range k.Series {
+		if d.Value != nil || d.Prior != nil {
+			return true
+		}
+	}
+	return false
+}
 
 // highest is the upper end of a scale: a round number above every value.
 func highest(k client.Kpi) float64 {
@@ -37,6 +57,8 @@ const minute = 60_000 // milliseconds
 // round returns a number that divides well by four, and is not below value.
 func round(value float64, unit client.KpiUnit) float64 {
 	switch {
+	case value <= 0 && unit == client.DurationMs:
+		return 4 * minute
 	case value <= 0:
 		return 4
 	case unit == client.Pct:
@@ -73,7 +95,7 @@ func (f frame) line(k client.Kpi, of pick) string {
 			} else {
 				out.WriteByte('L')
 			}
-			out.WriteString(unit(f.x(i, len(k.Series))) + " " + unit(f.y(*value, top)))
+			out.WriteString(precise(f.x(i, len(k.Series))) + " " + unit(f.y(*value, top)))
 		}
 	}
 	return out.String()
@@ -94,8 +116,8 @@ func (f frame) area(k client.Kpi, of pick) string {
 			last = i
 		}
 	}
-	floor := unit(f.top + f.height)
-	return line + "L" + unit(f.x(last, len(k.Series))) + " " + floor + "L" + unit(f.x(first, len(k.Series))) + " " + floor + "Z"
+	floor := unit(f.floor())
+	return line + "L" + precise(f.x(last, len(k.Series))) + " " + floor + "L" + precise(f.x(first, len(k.Series))) + " " + floor + "Z"
 }
 
 func (f frame) x(i, n int) float64 {
@@ -140,3 +162,7 @@ func (f frame) days(k client.Kpi) (list []tick) {
 func (f frame) band(k client.Kpi) float64 { return f.width / float64(max(1, len(k.Series)-1)) }
 
 func unit(n float64) string { return strconv.FormatFloat(n, 'f', 1, 64) }
+
+func precise(n float64) string { return strconv.FormatFloat(n, 'f', 2, 64) }
+
+func percent(n float64) string { return precise(n) + "%" }

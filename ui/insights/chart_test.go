@@ -27,6 +27,7 @@ func TestTheScaleIsAboveEachValueAndRound(t *testing.T) {
 		require.InDelta(t, want, highest(kpi(client.Count, value)), 0, value)
 	}
 	require.InDelta(t, 100, highest(kpi(client.Pct, 3)), 0)
+	require.InDelta(t, 4*60_000, highest(kpi(client.DurationMs, 0)), 0)
 	require.InDelta(t, 80*60_000, highest(kpi(client.DurationMs, 75*60_000)), 0)
 }
 
@@ -40,6 +41,16 @@ func TestLines(t *testing.T) {
 	require.Empty(t, large.area(kpi(client.Count, -1), current))
 	require.NotContains(t, large.area(kpi(client.Count, 2), current), "NaN")
 	require.Len(t, large.ticks(kpi(client.Count, 4)), 5)
+}
+
+func TestKnown(t *testing.T) {
+	t.Parallel()
+	k := kpi(client.Count, 0, 0)
+	require.False(t, known(k), "nothing was counted")
+	k.PriorSample = 1
+	require.True(t, known(k))
+	k.Series = kpi(client.DurationMs, -1).Series
+	require.False(t, known(k), "no day has a value")
 }
 
 func TestAChangeIsTold(t *testing.T) {

@@ -116,6 +116,15 @@ func called(key client.KpiKey) string {
 	return string(key)
 }
 
+// waitsFor says with which run there is a value.
+func waitsFor(key client.KpiKey) string {
+	switch key {
+	case client.CycleTime, client.CostPerMergedPr, client.MergedUntouchedRate:
+		return "The chart starts with the first merged run."
+	}
+	return "The chart starts with the first finished run."
+}
+
 // say writes a value in its unit; a dash where there is none.
 func say(unit client.KpiUnit, value *float64) string {
 	if value == nil {
@@ -168,7 +177,7 @@ func changeOf(k client.Kpi) (c change, ok bool) {
 	}
 	by := *k.Value - *k.Prior
 	if by == 0 {
-		return change{"minus", "as before", ""}, true
+		return change{"minus", "unchanged", ""}, true
 	}
 	more := k.Key == client.AutonomousMergeRate || k.Key == client.MergedUntouchedRate // what is good
 	c.icon, c.tone = "arrow-down-right", "bad"
