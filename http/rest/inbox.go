@@ -3,6 +3,7 @@ package rest
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"svc/aggregates"
 	"svc/commands"
@@ -91,13 +92,20 @@ type subject struct {
 }
 
 type evidence struct {
-	Files      int                       `json:"files"`
-	Added      int                       `json:"added"`
-	Removed    int                       `json:"removed"`
-	Guardrails string                    `json:"guardrails" enum:"unchecked,clean,blocked,allowed_once"`
-	Findings   []events.GuardrailFinding `json:"findings" nullable:"false" doc:"Paths that matched a guardrail, each with the matched rule."`
-	CostCents  int64                     `json:"costCents"`
-	Jobs       []job                     `json:"jobs" nullable:"false"`
+	Files      int       `json:"files"`
+	Added      int       `json:"added"`
+	Removed    int       `json:"removed"`
+	Guardrails string    `json:"guardrails" enum:"unchecked,clean,blocked,allowed_once"`
+	Findings   []finding `json:"findings" nullable:"false" doc:"Paths that matched a guardrail, each with the matched rule."`
+	CostCents  int64     `json:"costCents"`
+	Jobs       []job     `json:"jobs" nullable:"false"`
+}
+
+type finding struct {
+	Path    string `json:"path" example:".github/workflows/ci.yml"`
+	Rule    string `json:"rule" example:".github/**"`
+	Added   int    `json:"added" doc:"Lines that the run adds to this file; 0 if its last push left the file alone."`
+	Removed int    `json:"removed" doc:"Lines that the run removes from this file."`
 }
 
 type job struct {
@@ -186,7 +194,7 @@ func newInboxItem(w projections.Waiting, c *caller, host *CodeHost) inboxItem {
 		},
 		Evidence: evidence{
 			Files: r.Changes.Files, Added: r.Changes.Added, Removed: r.Changes.Removed,
-			Guardrails: r.Guardrails.Status, Findings: []events.GuardrailFinding{}, CostCents: r.Resources.CostCents, Jobs: []job{},
+			Guardrails: r.Guardrails.Status, Findings: []finding{}, CostCents: r.Resources.CostCents, Jobs: []job{},
 		},
 		Actions: []inboxAction{}, // stays empty for a kind that only a newer build knows
 	}
@@ -194,7 +202,13 @@ func newInboxItem(w projections.Waiting, c *caller, host *CodeHost) inboxItem {
 		item.Evidence.Jobs = append(item.Evidence.Jobs, job{j.ID, j.Name, j.Status, j.ComputeMS})
 	}
 	for _, c := range r.Guardrails.Checks {
-		item.Evidence.Findings = append(item.Evidence.Findings, c.Findings...)
+		for _, f := range c.Findings {
+			one := finding{Path: f.Path, Rule: f.Rule}
+			if i := slices.IndexFunc(r.Changes.Items, func(c events.FileChange) bool { return c.Path == f.Path }); i >= 0 {
+				one.Added, one.Removed = r.Changes.Items[i].Added, r.Changes.Items[i].Removed
+			}
+			item.Evidence.Findings = append(item.Evidence.Findings, one)
+		}
 	}
 	reason := ""
 	if f := fault.As(c.mayDecide(w.Kind)); f != nil {

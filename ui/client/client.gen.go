@@ -3143,7 +3143,7 @@ type Evidence struct {
 	Files     int64 `json:"files"`
 
 	// Findings The paths that the guardrails speak about, with the rule that each matches.
-	Findings   []GuardrailFinding `json:"findings"`
+	Findings   []Finding          `json:"findings"`
 	Guardrails EvidenceGuardrails `json:"guardrails"`
 	Jobs       []Job              `json:"jobs"`
 	Removed    int64              `json:"removed"`
@@ -3333,6 +3333,21 @@ type FileChange struct {
 
 // FileChangeChange What became of the file; absent if that was not recorded.
 type FileChangeChange string
+
+// Finding defines model for Finding.
+type Finding struct {
+	// Added Lines that the run adds to this file; 0 if its last push left the file alone.
+	Added int64 `json:"added"`
+
+	// Path Examples: .github/workflows/ci.yml
+	Path string `json:"path"`
+
+	// Removed Lines that the run removes from this file.
+	Removed int64 `json:"removed"`
+
+	// Rule Examples: .github/**
+	Rule string `json:"rule"`
+}
 
 // FormerKey defines model for FormerKey.
 type FormerKey struct {
