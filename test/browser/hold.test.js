@@ -90,7 +90,7 @@ test("no page can be framed, and no form sent from another site", async () => {
 test("a workspace in which nothing is yet says what comes next", async () => {
   const { page, open, complaints } = await visitor(browser, app, "ada");
   for (const [place, text] of Object.entries({
-    dashboard: "No run yet", needs: "Nothing waits for a person", runs: "No run is active", "runs?status=finished": "No run has finished yet",
+    dashboard: "No runs yet", needs: "You're all caught up", runs: "No active runs", "runs?status=finished": "No finished runs yet",
     farm: "No runners yet", "farm/jobs": "No active jobs", "farm/jobs?status=finished": "No finished jobs yet",
     "service-accounts": "No service accounts yet", "members?q=nobody": "No matching people", "audit?q=nothing": "No event is found", insights: "by day",
   })) {

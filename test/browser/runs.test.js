@@ -103,13 +103,13 @@ test("finished runs are paged", async () => {
 test("a run leads to its issue, its pull request and its changes at the code host", async () => {
   const { page, open } = await visitor(browser, app, "ada");
   await open("/w/acme/needs");
-  const merge = page.locator(".decision", { hasText: "Merge #1294 into main?" });
-  const pull = await merge.getByRole("link", { name: "PR #1294" }).getAttribute("href");
+  const merge = page.locator(".decision", { hasText: "Merge #1294 “" });
+  const pull = await merge.getByRole("link", { name: "View PR #1294" }).getAttribute("href");
   assert.match(pull, /^http:\/\/127\.0\.0\.1:\d+\/acme\/web\/pull\/1294$/);
   await merge.getByRole("link", { name: "acme/web #294" }).click();
   await page.waitForURL(/\/runs\/[0-9a-f-]{36}$/);
   assert.equal(await page.getByRole("link", { name: "PR #1294" }).getAttribute("href"), pull);
-  assert.equal(await page.getByRole("link", { name: "Diff" }).getAttribute("href"), pull + "/files");
+  assert.equal(await page.getByRole("link", { name: "View diff" }).getAttribute("href"), pull + "/files");
   const resources = page.getByRole("region", { name: "Resources" });
   await resources.getByText("of $5.00 budget").waitFor();
   await resources.getByText("of 30 min 0 s budget").or(resources.getByText("of 30 min budget")).waitFor();
@@ -160,12 +160,58 @@ test("who may not queue, cancel or answer is told why", async () => {
   assert.ok(await merges.count() > 0);
   for (const one of await merges.all()) {
     for (const button of await one.locator("button").all()) assert.ok(await button.isDisabled());
-    assert.match(await one.locator(".reason").innerText(), /Needs the Owner or Maintainer role. You are a Viewer.|Needs approve-loops/);
+    assert.match(await one.locator(".reason").innerText(), /Needs the Owner or Maintainer role. You are a Viewer.|Needs the approve-loops permission/);
     assert.doesNotMatch(await one.locator(".reason").innerText(), /You are a member/);
+    assert.match(await one.locator(".reason a").innerText(), /^Ask Ada, Ben or \w+$/);
     await one.focus();
     await leo.page.keyboard.press("a"); // does nothing
   }
   assert.equal(await leo.page.locator("#toasts .toast").count(), 0);
+});
+
+test("a mark on the board and the banner of a run lead to the decision itself", async () => {
+  const { page, open } = await visitor(browser, app, "ada");
+  await open("/w/acme/runs");
+  const card = page.locator(".run", { has: page.locator("a.flag", { hasText: "Approve" }) }).last();
+  const run = (await card.getAttribute("data-href")).split("/").pop();
+  await card.locator("a.flag").click();
+  await page.waitForURL(/\/needs#/);
+  await page.waitForFunction((id) => document.activeElement.id === id, "of-" + run);
+  await open("/w/acme/runs/" + run);
+  await page.getByRole("link", { name: "View decision" }).click();
+  await page.waitForFunction((id) => document.activeElement.id === id, "of-" + run);
+});
+
+test("a decision says what it takes to make it", async () => {
+  const { page, open } = await visitor(browser, app, "ada", { viewport: phone });
+  await open("/w/acme/needs");
+  const fact = page.locator(".decision", { hasText: "Fact review" }).first();
+  assert.ok(await fact.locator(".facts dd").count() > 0);
+  const path = page.locator(".decision", { hasText: "Protected path" }).first();
+  assert.match(await path.locator(".finding").innerText(), /\+2[^]*−1[^]*matches\s+\.github/);
+  await path.getByText("Not built yet").waitFor();
+  const merge = page.locator(".decision", { hasText: "Merge approval" }).first();
+  assert.match(await merge.locator(".decision-body h2").innerText(), /^Merge #\d+ “.+” into main\?$/);
+  assert.equal(await page.locator("main kbd:visible").count(), 0);
+  const primary = await page.locator("main .button.primary").evaluateAll((list) => list.map((b) => b.textContent.trim().split("\n")[0].trim()));
+  assert.ok(primary.length > 0 && primary.every((text) => text.startsWith("Approve and merge")), String(primary));
+  const [approve, change, reject] = await merge.locator(".decision-foot .button:visible").evaluateAll((list) => list.map((b) => b.getBoundingClientRect().toJSON()));
+  assert.ok(approve.width > 300 && change.top > approve.bottom && reject.top === change.top && Math.abs(change.width - reject.width) < 2);
+});
+
+test("guardrails name what they found, in whole words", async () => {
+  const { page, open } = await visitor(browser, app, "ada");
+  await open("/w/acme/runs");
+  await page.locator(".run", { hasText: "Allow a path" }).locator("a").first().click();
+  const card = page.getByRole("region", { name: "Guardrails" });
+  await card.getByText("Blocked").waitFor();
+  const heights = await card.locator("li > span:nth-child(2)").evaluateAll((list) => list.map((name) => [name.textContent, name.getBoundingClientRect().height]));
+  for (const [name, height] of heights) assert.ok(height < 24, `${name}: ${height} high`);
+  assert.match(await card.locator(".check-finding").innerText(), /^\.github\/\S+ matches/);
+  await open("/w/acme/needs");
+  await page.locator(".decision", { hasText: "Exception allowed once" }).first().locator("a").first().click();
+  await page.getByRole("region", { name: "Guardrails" }).getByText("allowed once by Ada").waitFor();
+  assert.equal(await page.getByRole("region", { name: "Guardrails" }).locator(".removed").count(), 0);
 });
 
 test("one key answers, and the other window sees it", async () => {
@@ -177,8 +223,7 @@ test("one key answers, and the other window sees it", async () => {
   assert.ok(before >= 3);
   assert.match(await ada.page.title(), new RegExp(`^\\(${before}\\) Needs You`));
   assert.equal(await ada.page.locator("#badge b").innerText().then(parseInt), before);
-  await ada.page.keyboard.press("a"); // no decision is chosen
-  await ada.page.keyboard.press("j");
+  assert.equal(await ada.page.evaluate(() => document.activeElement.id), await ada.page.locator(".decision").first().getAttribute("id"), "the first is chosen");
   const asked = [];
   ada.page.on("request", (request) => { if (request.method() === "POST") asked.push(request.url()); });
   await ada.page.evaluate(() => document.addEventListener("htmx:before:settle", () => // another update begins before the answer's has ended
@@ -226,7 +271,7 @@ test("an issue is queued, shown as it was written, and its run cancelled", async
   await card.locator("a").first().click();
   await page.getByRole("button", { name: "Cancel run" }).click();
   await page.getByRole("button", { name: "Continue" }).click();
-  await page.getByText("The run is cancelled.").first().waitFor();
+  await page.getByText("Run cancelled.").first().waitFor();
   await page.locator("h1 .pill", { hasText: "Cancelled" }).waitFor();
   assert.deepEqual(complaints, []);
 });

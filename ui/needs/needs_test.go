@@ -39,3 +39,33 @@ func TestReasons(t *testing.T) {
 	require.Equal(t, "Needs the Owner or Maintainer role. You are a Viewer.", reason(v, []client.InboxAction{{DisabledReason: &role}}))
 	require.Contains(t, reason(v, []client.InboxAction{{DisabledReason: &loops}}), "approve-loops")
 }
+
+func TestWhoCan(t *testing.T) {
+	t.Parallel()
+	d := data{People: []client.Member{
+		{Name: "Zoe Vo", Role: client.MemberRoleViewer, CanApproveLoops: true},
+		{Name: "Ada Lind", Role: client.MemberRoleOwner, CanApproveLoops: true},
+		{Name: "Max Weber", Role: client.MemberRoleMaintainer},
+		{Name: "Ben Okoro", Role: client.MemberRoleOwner, CanApproveLoops: true},
+	}}
+	require.Equal(t, "Ada, Ben or Zoe", d.whoCan(client.InboxItemKindIdMergeApproval))
+	require.Equal(t, "Ada or Ben", d.whoCan(client.InboxItemKindIdProtectedPathAllowOnce))
+	require.Equal(t, "Ada, Max or Ben", d.whoCan(client.InboxItemKindIdFactReview))
+	require.Empty(t, data{}.whoCan(client.InboxItemKindIdMergeApproval))
+}
+
+func TestQuestion(t *testing.T) {
+	t.Parallel()
+	item := client.InboxItem{KindId: client.InboxItemKindIdMergeApproval, Question: "Merge #12 into main?"}
+	require.Equal(t, "Merge #12 into main?", question(item))
+	item.Subject.PrNumber, item.Subject.IssueTitle = new(int64(12)), "Fix it"
+	require.Equal(t, "Merge #12 “Fix it” into main?", question(item))
+}
+
+func TestFactsHaveASource(t *testing.T) {
+	t.Parallel()
+	source, text := labelled("The issue says: it is: slow")
+	require.Equal(t, []string{"The issue says", "it is: slow"}, []string{source, text})
+	source, text = labelled("Two places could be meant.")
+	require.Equal(t, []string{"", "Two places could be meant."}, []string{source, text})
+}

@@ -68,7 +68,7 @@ func (o occurrence) step(kind string) (s step, ok bool) {
 	case "run.queued":
 		return step{icon: "inbox", text: "Queued"}, true
 	case "run.stage_entered":
-		return step{icon: "play", text: stageName(o.Stage) + " began" + again(o.Attempt)}, true
+		return step{icon: "play", text: stageName(o.Stage) + " started" + again(o.Attempt)}, true
 	case "run.stage_failed":
 		return step{icon: "circle-x", text: stageName(o.Stage) + " failed" + again(o.Attempt), notes: noted(o.Reason)}, true
 	case "run.facts_recorded":
@@ -76,7 +76,7 @@ func (o occurrence) step(kind string) (s step, ok bool) {
 	case "run.plan_recorded":
 		return step{icon: "list-checks", text: "Planned", notes: append(noted(o.Summary), o.Steps...)}, true
 	case "run.branch_created":
-		return step{icon: "git-branch", text: "Branch made", notes: noted(o.Branch)}, true
+		return step{icon: "git-branch", text: "Branch created", notes: noted(o.Branch)}, true
 	case "run.commits_pushed":
 		return step{icon: "git-commit-horizontal", text: "Pushed " + abbreviated(o.Head) + ", " + kit.Count(int64(len(o.Files)), "file", "files")}, true
 	case "run.guardrails_checked":
@@ -95,13 +95,13 @@ func (o occurrence) step(kind string) (s step, ok bool) {
 func (o occurrence) end(kind string) step {
 	switch kind {
 	case "decision.answered":
-		return step{icon: "check", text: "Answered: " + strings.ReplaceAll(o.Action, "_", " "), notes: noted(o.Note)}
+		return step{icon: "check", text: "Answered: " + kit.Words(o.Action), notes: noted(o.Note)}
 	case "decision.voided":
-		return step{icon: "rotate-ccw", text: "A decision is needed no more", notes: noted(o.Reason)}
+		return step{icon: "rotate-ccw", text: "Decision no longer needed", notes: noted(o.Reason)}
 	case "run.merge_approved":
 		return step{icon: "check", text: "Merge of " + abbreviated(o.Head) + " approved"}
 	case "run.merge_approval_voided":
-		return step{icon: "rotate-ccw", text: "Approval no longer holds", notes: noted(o.Reason)}
+		return step{icon: "rotate-ccw", text: "Approval withdrawn", notes: noted(o.Reason)}
 	case "run.merged":
 		return step{icon: "git-merge", text: "Merged"}
 	case "run.rejected":
@@ -171,7 +171,7 @@ func (o one) notes() map[string]string {
 		}
 	}
 	if text := waits(o.Run); text != "" {
-		notes[string(o.Run.StageLabel)] = join(notes[string(o.Run.StageLabel)], "waits for a person")
+		notes[string(o.Run.StageLabel)] = join(notes[string(o.Run.StageLabel)], "waiting for a person")
 	}
 	return notes
 }

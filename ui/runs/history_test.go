@@ -30,9 +30,9 @@ func TestHistoryIsSaidInWords(t *testing.T) {
 	}
 	require.Equal(t, []said{
 		{"Run: of tomorrow", "", nil},
-		{"Answered: request changes", "Mia Torres", []string{"<b>Keep it.</b>"}},
+		{"Answered: Request changes", "Mia Torres", []string{"<b>Keep it.</b>"}},
 		{"Planned", "", []string{"Escape it.", "Test", "Change"}},
-		{"Build farm began, round 2", "", nil},
+		{"Build farm started, round 2", "", nil},
 		{"Queued", "Mia Torres", nil},
 	}, got)
 }

@@ -47,12 +47,12 @@ func cancel(v *page.Visit) (page.Notice, error) {
 	err := client.Done(v.API.CancelRun(v.Context(), v.PathValue("id"), nil, client.CancellationBody{
 		Reason: client.Optional(strings.TrimSpace(v.PostFormValue("reason"))),
 	}))
-	return page.Notice{Text: "The run is cancelled."}, err
+	return page.Notice{Text: "Run cancelled."}, err
 }
 
 func cancelQuestion(r client.Run) page.Question {
 	return page.Question{
-		Title: "Cancel the run of #" + kit.Digits(r.IssueNumber) + "?", Text: "It stops at once and cannot go on. The issue can be queued again.",
+		Title: "Cancel the run for #" + kit.Digits(r.IssueNumber) + "?", Text: "It stops now and can't be resumed. You can queue the issue again.",
 	}
 }
 
@@ -117,3 +117,58 @@ func squares(f client.FileChange) (list [5]string) {
 }
 
 func index(i int) string { return strconv.Itoa(i * 9) }
+
+// waitsFor says in a sentence what a run waits for.
+func waitsFor(kind client.RunWaitsFor) string {
+	switch kind {
+	case client.RunWaitsForMergeApproval:
+		return "This run is waiting for a merge approval."
+	case client.RunWaitsForProtectedPathAllowOnce:
+		return "This run changed a protected path and is waiting for an exception."
+	}
+	return "This run is waiting for a fact to be checked."
+}
+
+// decisionPath is the place of the decision that a run waits for: a run has one at a time.
+func decisionPath(v *page.Visit, r client.Run) string { return v.Path("needs") + "#of-" + r.Id }
+
+// checkName is what people call a guardrail.
+func checkName(id string) string {
+	switch id {
+	case "max_files":
+		return "Files"
+	case "max_lines":
+		return "Size"
+	case "deleted_tests":
+		return "Tests deleted"
+	}
+	return kit.Words(id)
+}
+
+// checkNote is what a guardrail found, in a few words.
+func (o one) checkNote(c client.Check) string {
+	switch {
+	case c.Status == client.CheckStatusAllowedOnce:
+		if by := o.allowedBy(); by != "" {
+			first, _, _ := strings.Cut(by, " ")
+			return "allowed once by " + first
+		}
+		return "allowed once"
+	case c.Note != "" || len(c.Findings) > 0:
+		return c.Note
+	case c.Status == client.CheckStatusPass:
+		return "nothing found"
+	}
+	return ""
+}
+
+// allowedBy is who allowed the change of a protected path, "" if that is not among the events of
+// the page.
+func (o one) allowedBy() string {
+	for _, e := range o.Past {
+		if e.Kind == "decision.answered" && newOccurrence(e).Action == string(client.InboxActionIdAllowOnce) {
+			return who(e.Actor)
+		}
+	}
+	return ""
+}

@@ -25,13 +25,19 @@ func settled(j client.RunJob) string {
 	return string(j.Status)
 }
 
-// jobState is that in words, with the machine.
+// jobState is its round and, unless it succeeded, that in words, with the machine.
 func jobState(j client.RunJob) string {
-	text := strings.ReplaceAll(settled(j), "_", " ")
-	if j.Farm != nil && j.Farm.Runner != nil && j.Farm.State != client.JobAtFarmStateQueued { // one that waits again had it before
-		text += " on " + j.Farm.Runner.Name
+	var parts []string
+	if j.Round > 0 {
+		parts = append(parts, "round "+kit.Digits(j.Round))
 	}
-	return text
+	if state := strings.ReplaceAll(settled(j), "_", " "); state != "succeeded" {
+		if j.Farm != nil && j.Farm.Runner != nil && j.Farm.State != client.JobAtFarmStateQueued { // one that waits again had it before
+			state += " on " + j.Farm.Runner.Name
+		}
+		parts = append(parts, state)
+	}
+	return strings.Join(parts, ", ")
 }
 
 // jobTook is how long a job has taken; goes reports whether it still does.
