@@ -55,5 +55,19 @@ async function run(data) {
     await stop();
     throw late;
   }
-  return { dev, pid: running.pid, ...JSON.parse(readFileSync(dev, "utf8")), stop };
+  const product = { dev, pid: running.pid, ...JSON.parse(readFileSync(dev, "utf8")), stop };
+  await jobsDone(product);
+  return product;
+}
+
+/** jobsDone waits until the jobs of the demonstration have ended. */
+async function jobsDone({ restUrl, serviceAccounts }) {
+  const { token } = serviceAccounts.find((account) => account.name === "reader");
+  for (let i = 0; i < 100; i++) {
+    const answer = await fetch(restUrl + "/api/v1/farm/jobs?status=active", { headers: { Authorization: "Bearer " + token } });
+    assert.equal(answer.status, 200, await answer.clone().text());
+    if ((await answer.json()).total === 0) return;
+    await wait(100);
+  }
+  assert.fail("jobs of the demonstration do not end");
 }

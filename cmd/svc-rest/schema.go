@@ -42,7 +42,7 @@ func (s *schemaCheck) check(ctx context.Context) (string, error) {
 	if now.Standing != migrations.Same {
 		return "PostgreSQL " + version + ". " + now.Text, nil
 	}
-	return "PostgreSQL " + version + ", the schema is that of this version.", nil
+	return "PostgreSQL " + version + ", schema up to date.", nil
 }
 
 func (s *schemaCheck) logChange(ctx context.Context, now migrations.State) {

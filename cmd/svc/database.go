@@ -44,7 +44,11 @@ func (s *stack) preparePrivate(ctx context.Context) error {
 	if !known {
 		return s.seed(ctx, s.server.URL(finalName)) // creates new tokens
 	}
-	return s.migrate(ctx, s.server.URL(finalName))
+	if err := s.migrate(ctx, s.server.URL(finalName)); err != nil {
+		return err
+	}
+	s.refresh(ctx, s.server.URL(finalName))
+	return nil
 }
 
 func (s *stack) makePrivate(ctx context.Context) error {

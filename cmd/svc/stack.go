@@ -109,7 +109,7 @@ func (s *stack) startAll(ctx context.Context) (err error) {
 	if err := s.announce(ctx, db, d); err != nil {
 		return err
 	}
-	<-ctx.Done()
+	s.keepFresh(ctx, db, d)
 	return context.Cause(ctx)
 }
 

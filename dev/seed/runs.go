@@ -31,14 +31,20 @@ type simulatedRun struct {
 	workspace demoWorkspace
 	run       events.ID
 	repo      events.Repo
+	issue     int
 	attempt   map[events.Stage]int
 	stage     events.Stage
 	head      string
 	changed   []events.FileChange // changed on the branch besides the code and its test
 	job       events.ID
-	decision  events.ID // the open decision
+	decision  events.ID // the newest decision
+	answered  bool      // that decision was answered
 	cents     int64     // cost so far
 	err       error     // first error; later steps do nothing
+
+	pace time.Duration        // length of a minute in the simulation
+	end  time.Time            // with wait: time of the last event at the latest
+	wait func(time.Time) bool // nil if nothing else happens meanwhile
 }
 
 // simulateEndedRuns simulates n runs that end on the day that begins now.
@@ -66,40 +72,30 @@ func (s *seed) simulateEndedRuns(p demoWorkspace, n int) error {
 	return nil
 }
 
-// simulateActiveRuns simulates active runs, at least one in every stage, within the last quarter of an hour, so
-// that none counts as stuck for a while.
-func (s *seed) simulateActiveRuns(p demoWorkspace) error {
-	s.at, s.pace = s.now.Add(-15*time.Minute), time.Second
-	for _, tell := range []func(*simulatedRun) *simulatedRun{
-		func(l *simulatedRun) *simulatedRun { return l.toReview(false).approvable() },
-		func(l *simulatedRun) *simulatedRun { return l.toReview(true).approvable() },
-		func(l *simulatedRun) *simulatedRun { return l.toReview(false).approvable().merging() },
-		func(l *simulatedRun) *simulatedRun { return l.toCode().build().review() },
-		func(l *simulatedRun) *simulatedRun { return l.toCode().build() },
-		func(l *simulatedRun) *simulatedRun { return l.toCode().blocked() },
-		func(l *simulatedRun) *simulatedRun { return l.toCode() },
-		func(l *simulatedRun) *simulatedRun { return l.plan() },
-		func(l *simulatedRun) *simulatedRun { return l.unsure() },
-		func(l *simulatedRun) *simulatedRun { return l.enter(events.StageAnalyze) },
-		func(l *simulatedRun) *simulatedRun { return l },
-		func(l *simulatedRun) *simulatedRun { return l },
-	} {
-		l := tell(s.queue(p))
-		if l.err != nil {
-			return l.err
-		}
-		s.advance(10 * s.pace)
-	}
-	return nil
+func (s *seed) queue(p demoWorkspace) *simulatedRun {
+	return s.queueIssue(p, titles[(s.issue+1)%len(titles)], p.repos[s.random.IntN(len(p.repos))])
 }
 
-func (s *seed) queue(p demoWorkspace) *simulatedRun {
+func (s *seed) queueIssue(p demoWorkspace, title string, repo events.Repo) *simulatedRun {
 	s.issue++
-	l := &simulatedRun{s: s, workspace: p, run: s.id(), repo: p.repos[s.random.IntN(len(p.repos))], attempt: map[events.Stage]int{}}
+	l := &simulatedRun{s: s, workspace: p, run: s.id(), repo: repo, issue: s.issue, attempt: map[events.Stage]int{}, pace: time.Minute}
 	_, l.err = s.commands.QueueRun(s.ctx, commands.QueueRun{
-		Meta: p.by(p.owner), Run: l.run, Repo: l.repo, IssueNumber: s.issue, IssueTitle: titles[s.issue%len(titles)],
+		Meta: p.by(p.owner), Run: l.run, Repo: l.repo, IssueNumber: l.issue, IssueTitle: title,
 	})
 	return l
+}
+
+// advance advances the simulated time. Of a run that has an end it does not go beyond that, and others go on meanwhile.
+func (l *simulatedRun) advance(d time.Duration) {
+	if l.wait == nil {
+		l.s.advance(d)
+		return
+	}
+	at := l.s.at.Add(d)
+	if at.After(l.end) {
+		at = l.end
+	}
+	l.wait(at)
 }
 
 // record records facts of the run after a few minutes, scaled by pace.
@@ -107,10 +103,10 @@ func (l *simulatedRun) record(facts ...events.Event) *simulatedRun {
 	if l.err != nil {
 		return l
 	}
-	l.s.advance(time.Duration(1+l.s.random.IntN(6)) * l.s.pace)
+	l.advance(time.Duration(1+l.s.random.IntN(6)) * l.pace)
 	_, err := l.s.commands.RecordRun(l.s.ctx, commands.RecordRun{Meta: l.workspace.bySystem("loop"), Run: l.run, Facts: facts})
 	if err != nil {
-		l.err = fmt.Errorf("run of issue %d, %s: %w", l.s.issue, facts[0].Kind(), err)
+		l.err = fmt.Errorf("run of issue %d, %s: %w", l.issue, facts[0].Kind(), err)
 	}
 	return l
 }
@@ -131,15 +127,15 @@ func (l *simulatedRun) begin(to events.Stage, before ...events.Event) *simulated
 }
 
 func (l *simulatedRun) plan() *simulatedRun {
-	l.enter(events.StageAnalyze).record(events.RunFactsRecorded{Facts: []string{"The issue names the file at fault.",
-		"A test can show it."}}, l.cost("model", 4))
+	l.enter(events.StageAnalyze).record(events.RunFactsRecorded{Facts: []string{"The issue names the faulty file.",
+		"A test can reproduce it."}}, l.cost("model", 4))
 	return l.enter(events.StagePlan).record(events.RunPlanRecorded{
-		Summary: "Change one function and add a test.", Steps: []string{"Reproduce it in a test", "Mend the function", "Run everything"},
+		Summary: "Change one function and add a test.", Steps: []string{"Reproduce it in a test", "Fix the function", "Run all tests"},
 	}, events.RunBudgetSet{Cents: budgetCents, ComputeMS: budgetCompute.Milliseconds(), Rounds: budgetRounds}, l.cost("model", 7))
 }
 
 func (l *simulatedRun) toCode() *simulatedRun {
-	l.plan().enter(events.StageImplementing).record(events.RunBranchCreated{Branch: fmt.Sprintf("run/%d", l.s.issue)})
+	l.plan().enter(events.StageImplementing).record(events.RunBranchCreated{Branch: fmt.Sprintf("run/%d", l.issue)})
 	return l.push("clean", events.Guardrail{Check: "protected_paths", Status: "pass", Note: "none touched"})
 }
 
@@ -167,24 +163,8 @@ func (l *simulatedRun) push(status string, paths events.Guardrail) *simulatedRun
 	)
 }
 
-// blocked simulates a change of a protected path, which is blocked.
-func (l *simulatedRun) blocked() *simulatedRun {
-	const path = ".github/workflows/ci.yml"
-	l.changed = []events.FileChange{{Path: path, Change: events.FileModified, Added: 2, Removed: 1}}
-	l.push("blocked", events.Guardrail{
-		Check: "protected_paths", Status: "block", Findings: []events.GuardrailFinding{{Path: path, Rule: ".github/**"}},
-	})
-	return l.ask(events.ProtectedPathOnce, "Allow the change of "+path+" this once?", l.head)
-}
-
-// unsure simulates an analysis that asks a question.
-func (l *simulatedRun) unsure() *simulatedRun {
-	l.enter(events.StageAnalyze).record(events.RunFactsRecorded{Facts: []string{"Two places could be meant."}}, l.cost("model", 3))
-	return l.ask(events.FactReview, "Is the import meant, and not the export?", "")
-}
-
 func (l *simulatedRun) ask(about events.DecisionKind, question, head string) *simulatedRun {
-	l.decision = l.s.id()
+	l.decision, l.answered = l.s.id(), false
 	return l.record(events.DecisionRaised{Decision: l.decision, About: about, Question: question, Head: head})
 }
 
@@ -193,7 +173,8 @@ func (l *simulatedRun) answer(action, note string) *simulatedRun {
 	if l.err != nil {
 		return l
 	}
-	l.s.advance(time.Duration(2+l.s.random.IntN(40)) * l.s.pace)
+	l.advance(time.Duration(2+l.s.random.IntN(40)) * l.pace)
+	l.answered = true
 	_, l.err = l.s.commands.AnswerDecision(l.s.ctx, commands.AnswerDecision{
 		Meta: l.workspace.by(l.workspace.owner), Run: l.run,
 		Answer: aggregates.Answer{Decision: l.decision, Action: action, Note: note, ExpectedHead: l.head},
@@ -221,20 +202,14 @@ func (l *simulatedRun) toReview(eventful bool) *simulatedRun {
 	l.toCode()
 	if eventful {
 		l.blocked().answer(aggregates.ActionAllowOnce, "")
-		l.build().settle("failed")
-		failed := events.RunStageFailed{Stage: events.StageBuildFarm, Attempt: l.attempt[events.StageBuildFarm], Reason: "A test failed."}
-		l.begin(events.StageImplementing, failed).push("allowed_once", events.Guardrail{Check: "protected_paths", Status: "allowed_once"})
+		l.build().rework("allowed_once")
 	}
 	return l.build().review().record(events.RunReviewed{Head: l.head, Verdict: "pass"}, l.cost("model", 5))
 }
 
 func (l *simulatedRun) approvable() *simulatedRun {
-	l.enter(events.StageMerge).record(events.RunPullRequestOpened{Number: 1000 + l.s.issue})
-	return l.ask(events.MergeApproval, fmt.Sprintf("Merge #%d into main?", 1000+l.s.issue), l.head)
-}
-
-func (l *simulatedRun) merging() *simulatedRun {
-	return l.answer(aggregates.ActionApproveAndMerge, "").record(events.RunMergeAttempted{Head: l.head})
+	l.enter(events.StageMerge).record(events.RunPullRequestOpened{Number: 1000 + l.issue})
+	return l.ask(events.MergeApproval, fmt.Sprintf("Merge #%d into main?", 1000+l.issue), l.head)
 }
 
 func (l *simulatedRun) merge() *simulatedRun {

@@ -25,25 +25,11 @@ import (
 // changes nothing, except that it rotates the tokens if file is missing. It refuses a database with
 // anything else. If file is "", the tokens are lost.
 func Development(ctx context.Context, url, file string, now time.Time) error {
-	pool, err := pgxpool.ParseConfig(url)
+	s, err := open(ctx, url, now)
 	if err != nil {
-		return errors.New("parse the database's address") // err may quote the password
+		return err
 	}
-	pool.ConnConfig.RuntimeParams["synchronous_commit"] = "off" // lost data is created again
-	db, err := pgxpool.NewWithConfig(ctx, pool)
-	if err != nil {
-		return fmt.Errorf("open database: %w", err)
-	}
-	defer db.Close()
-	log := store.New(db, projections.Inline(), func(events.ID, int64) {})
-	defer log.Close()
-
-	s := &seed{
-		ctx: ctx, db: db, at: now.Add(-91 * 24 * time.Hour).Truncate(time.Hour), now: now, pace: time.Minute,
-		passwords: sessions.Passwords{DB: db}, random: rand.New(rand.NewPCG(2026, 11)),
-	}
-	s.seen = sessions.NewLastSeen(db, slog.Default())
-	s.commands = commands.New(log, func() time.Time { return s.at })
+	defer s.close()
 	state, err := s.state()
 	switch {
 	case err != nil:
@@ -59,8 +45,29 @@ func Development(ctx context.Context, url, file string, now time.Time) error {
 	return s.demo.write(file)
 }
 
-// A seed creates a demonstration. at is the time of the next event; pace is the length of a minute
-// in the simulation.
+// open connects to the database. The caller calls close.
+func open(ctx context.Context, url string, now time.Time) (*seed, error) {
+	pool, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, errors.New("parse the database's address") // err may quote the password
+	}
+	pool.ConnConfig.RuntimeParams["synchronous_commit"] = "off" // lost data is created again
+	db, err := pgxpool.NewWithConfig(ctx, pool)
+	if err != nil {
+		return nil, fmt.Errorf("open database: %w", err)
+	}
+	log := store.New(db, projections.Inline(), func(events.ID, int64) {})
+	s := &seed{
+		ctx: ctx, db: db, at: now.Add(-91 * 24 * time.Hour).Truncate(time.Hour), now: now,
+		passwords: sessions.Passwords{DB: db}, random: rand.New(rand.NewPCG(2026, 11)),
+	}
+	s.close = func() { log.Close(); db.Close() }
+	s.seen = sessions.NewLastSeen(db, slog.Default())
+	s.commands = commands.New(log, func() time.Time { return s.at })
+	return s, nil
+}
+
+// A seed creates a demonstration. at is the time of the next event.
 type seed struct {
 	ctx       context.Context
 	db        *pgxpool.Pool
@@ -69,11 +76,11 @@ type seed struct {
 	seen      *sessions.LastSeen
 	random    *rand.Rand
 	at, now   time.Time
-	pace      time.Duration
 	issue     int       // number of the newest issue
 	builder   events.ID // service account that was used
 	retired   events.ID // service account that is revoked at the end
 	demo      Demo
+	close     func()
 }
 
 // What a database contains.
@@ -124,7 +131,9 @@ func (s *seed) createAll() error {
 	if err := s.simulateActiveRuns(acme); err != nil {
 		return err
 	}
-	if l := s.queue(globex).unsure(); l.err != nil {
+	l := s.queueIssue(globex, "Wrong time zone in reports", globex.repos[0])
+	l.pace = time.Second
+	if l.unsure(); l.err != nil {
 		return l.err
 	}
 	if err := s.invite(acme, s.id(), "nora@acme.example", events.Maintainer); err != nil { // may still answer

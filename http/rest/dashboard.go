@@ -203,5 +203,5 @@ var exampleOverview = projections.Overview{
 }
 
 var exampleSystem = newHealthSnapshot([]systemDependency{
-	{"database", "up", "PostgreSQL 18.1, the schema is that of this version.", 2}, {"engine", "up", "", 3},
+	{"database", "up", "PostgreSQL 18.1, schema up to date.", 2}, {"engine", "up", "", 3},
 }, exampleAt(0)).system

@@ -30,7 +30,7 @@ test("the system card follows the system by itself", async () => {
   const { page, open, complaints } = await visitor(browser, app, "leo");
   await open("/w/acme/dashboard");
   await page.getByText("All up").waitFor();
-  assert.match(await page.locator(".system footer").innerText(), /Asked every \d+ seconds\s+last /);
+  assert.match(await page.locator(".system footer").innerText(), /Checked every 5 seconds\s+last /);
   const engine = program("svc-engine");
   process.kill(engine, "SIGSTOP");
   try {

@@ -103,20 +103,20 @@ test("finished runs are paged", async () => {
 test("a run leads to its issue, its pull request and its changes at the code host", async () => {
   const { page, open } = await visitor(browser, app, "ada");
   await open("/w/acme/needs");
-  const merge = page.locator(".decision", { hasText: "Merge #1294 “" });
-  const pull = await merge.getByRole("link", { name: "View PR #1294" }).getAttribute("href");
-  assert.match(pull, /^http:\/\/127\.0\.0\.1:\d+\/acme\/web\/pull\/1294$/);
-  await merge.getByRole("link", { name: "acme/web #294" }).click();
+  const merge = page.locator(".decision", { hasText: "Merge #1293 “" });
+  const pull = await merge.getByRole("link", { name: "View PR #1293" }).getAttribute("href");
+  assert.match(pull, /^http:\/\/127\.0\.0\.1:\d+\/acme\/web\/pull\/1293$/);
+  await merge.getByRole("link", { name: "acme/web #293" }).click();
   await page.waitForURL(/\/runs\/[0-9a-f-]{36}$/);
-  assert.equal(await page.getByRole("link", { name: "PR #1294" }).getAttribute("href"), pull);
+  assert.equal(await page.getByRole("link", { name: "PR #1293" }).getAttribute("href"), pull);
   assert.equal(await page.getByRole("link", { name: "View diff" }).getAttribute("href"), pull + "/files");
   const resources = page.getByRole("region", { name: "Resources" });
   await resources.getByText("of $5.00 budget").waitFor();
   await resources.getByText("of 30 min 0 s budget").or(resources.getByText("of 30 min budget")).waitFor();
   await page.getByRole("region", { name: "Guardrails" }).getByText(/^\d+ of 1,500 lines$/).waitFor();
-  await page.getByRole("link", { name: "acme/web #294" }).click();
-  await page.getByRole("heading", { name: "acme/web #294" }).waitFor();
-  assert.match(page.url(), /\/acme\/web\/issues\/294$/);
+  await page.getByRole("link", { name: "acme/web #293" }).click();
+  await page.getByRole("heading", { name: "acme/web #293" }).waitFor();
+  assert.match(page.url(), /\/acme\/web\/issues\/293$/);
   assert.equal(await page.evaluate(() => document.referrer), "");
 });
 
@@ -193,7 +193,7 @@ test("a decision says what it takes to make it", async () => {
   const merge = page.locator(".decision", { hasText: "Merge approval" }).first();
   assert.match(await merge.locator(".decision-body h2").innerText(), /^Merge #\d+ “.+” into main\?$/);
   assert.equal(await page.locator("main kbd:visible").count(), 0);
-  const primary = await page.locator("main .button.primary").evaluateAll((list) => list.map((b) => b.textContent.trim().split("\n")[0].trim()));
+  const primary = await page.locator("main .decision-foot > form > .button.primary").evaluateAll((list) => list.map((b) => b.textContent.trim().split("\n")[0].trim()));
   assert.ok(primary.length > 0 && primary.every((text) => text.startsWith("Approve and merge")), String(primary));
   const [approve, change, reject] = await merge.locator(".decision-foot .button:visible").evaluateAll((list) => list.map((b) => b.getBoundingClientRect().toJSON()));
   assert.ok(approve.width > 300 && change.top > approve.bottom && reject.top === change.top && Math.abs(change.width - reject.width) < 2);

@@ -370,19 +370,19 @@ func (e FarmJobWaitingReason) Valid() bool {
 
 // Defines values for FileChangeChange.
 const (
-	Added    FileChangeChange = "added"
-	Modified FileChangeChange = "modified"
-	Removed  FileChangeChange = "removed"
+	FileChangeChangeAdded    FileChangeChange = "added"
+	FileChangeChangeModified FileChangeChange = "modified"
+	FileChangeChangeRemoved  FileChangeChange = "removed"
 )
 
 // Valid indicates whether the value is a known member of the FileChangeChange enum.
 func (e FileChangeChange) Valid() bool {
 	switch e {
-	case Added:
+	case FileChangeChangeAdded:
 		return true
-	case Modified:
+	case FileChangeChangeModified:
 		return true
-	case Removed:
+	case FileChangeChangeRemoved:
 		return true
 	default:
 		return false
@@ -636,6 +636,7 @@ const (
 	JobArtifactsStateComplete  JobArtifactsState = "complete"
 	JobArtifactsStateNone      JobArtifactsState = "none"
 	JobArtifactsStatePartial   JobArtifactsState = "partial"
+	JobArtifactsStateRemoved   JobArtifactsState = "removed"
 )
 
 // Valid indicates whether the value is a known member of the JobArtifactsState enum.
@@ -650,6 +651,8 @@ func (e JobArtifactsState) Valid() bool {
 	case JobArtifactsStateNone:
 		return true
 	case JobArtifactsStatePartial:
+		return true
+	case JobArtifactsStateRemoved:
 		return true
 	default:
 		return false
@@ -1781,6 +1784,7 @@ const (
 	StreamEventEventJobArtifactsAbandoned        StreamEventEvent = "job.artifacts_abandoned"
 	StreamEventEventJobArtifactsCompleted        StreamEventEvent = "job.artifacts_completed"
 	StreamEventEventJobArtifactsDeclared         StreamEventEvent = "job.artifacts_declared"
+	StreamEventEventJobArtifactsRemoved          StreamEventEvent = "job.artifacts_removed"
 	StreamEventEventJobCancelRequested           StreamEventEvent = "job.cancel_requested"
 	StreamEventEventJobCancelled                 StreamEventEvent = "job.cancelled"
 	StreamEventEventJobDeclined                  StreamEventEvent = "job.declined"
@@ -1903,6 +1907,8 @@ func (e StreamEventEvent) Valid() bool {
 	case StreamEventEventJobArtifactsCompleted:
 		return true
 	case StreamEventEventJobArtifactsDeclared:
+		return true
+	case StreamEventEventJobArtifactsRemoved:
 		return true
 	case StreamEventEventJobCancelRequested:
 		return true
@@ -2072,6 +2078,7 @@ const (
 	StreamEventDataKindJobArtifactsAbandoned        StreamEventDataKind = "job.artifacts_abandoned"
 	StreamEventDataKindJobArtifactsCompleted        StreamEventDataKind = "job.artifacts_completed"
 	StreamEventDataKindJobArtifactsDeclared         StreamEventDataKind = "job.artifacts_declared"
+	StreamEventDataKindJobArtifactsRemoved          StreamEventDataKind = "job.artifacts_removed"
 	StreamEventDataKindJobCancelRequested           StreamEventDataKind = "job.cancel_requested"
 	StreamEventDataKindJobCancelled                 StreamEventDataKind = "job.cancelled"
 	StreamEventDataKindJobDeclined                  StreamEventDataKind = "job.declined"
@@ -2194,6 +2201,8 @@ func (e StreamEventDataKind) Valid() bool {
 	case StreamEventDataKindJobArtifactsCompleted:
 		return true
 	case StreamEventDataKindJobArtifactsDeclared:
+		return true
+	case StreamEventDataKindJobArtifactsRemoved:
 		return true
 	case StreamEventDataKindJobCancelRequested:
 		return true
@@ -2725,7 +2734,7 @@ type ActiveDay struct {
 	// Events Examples: 12
 	Events int64 `json:"events"`
 
-	// UpTo The newest number by the end of the day: what /audit/state takes as seq, unless it is 0.
+	// UpTo The newest seq at the end of the day, for the seq of /audit/state; 0 before the first event.
 	//
 	// Examples: 4182
 	UpTo int64 `json:"upTo"`
@@ -2755,59 +2764,59 @@ type ActiveRuns struct {
 
 // Activity defines model for Activity.
 type Activity struct {
-	// Around With seq: the records of the two marks before it and the two after it, the oldest first.
+	// Around With seq: the two marked records before it and the two after it, oldest first.
 	Around []AuditRecord `json:"around"`
 
 	// Days Each day of the window, in order.
 	Days []ActiveDay `json:"days"`
 
-	// Events Events of these days.
+	// Events Number of events in the window.
 	//
 	// Examples: 311
 	Events int64 `json:"events"`
 
-	// FirstSeq The number of the first event of these days; above head if there is none.
+	// FirstSeq The seq of the window's first event; head + 1 if it has none.
 	//
 	// Examples: 3872
 	FirstSeq int64 `json:"firstSeq"`
 
-	// Head The newest number in the workspace's log.
+	// Head The newest seq of the workspace's log.
 	//
 	// Examples: 4182
 	Head int64 `json:"head"`
 
-	// Marks What was done to the workspace, its members, invitations and service accounts, or refused, the newest first, up to 500.
+	// Marks Changes to the workspace, its members, invitations and service accounts, including refused ones, newest first, at most 500.
 	Marks []ActiveMark `json:"marks"`
 
-	// MarksTruncated Whether there were more marks, before those.
+	// MarksTruncated Whether the window has earlier marks that are left out.
 	MarksTruncated bool  `json:"marksTruncated"`
 	Window         Dates `json:"window"`
 }
 
 // Artifact defines model for Artifact.
 type Artifact struct {
-	// Epoch Of the attempt that left it.
+	// Epoch Epoch of the attempt that produced it.
 	//
 	// Examples: 1
 	Epoch int64  `json:"epoch"`
 	Id    string `json:"id"`
 
-	// Mode Permission bits: 420 is rw-r--r--.
+	// Mode Permission bits as a decimal number: 420 is rw-r--r--.
 	//
 	// Examples: 420
 	Mode int64 `json:"mode"`
 
-	// Name Of the artifact in the job's spec that the file belongs to.
+	// Name Name of the artifact in the job's spec that the file belongs to.
 	//
 	// Examples: dist
 	Name string `json:"name"`
 
-	// Path Relative to the working directory.
+	// Path Path relative to the working directory.
 	//
 	// Examples: dist/app.tar
 	Path string `json:"path"`
 
-	// Sha256 Checked when it was uploaded.
+	// Sha256 Verified on upload.
 	//
 	// Examples: 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
 	Sha256 string `json:"sha256"`
@@ -2821,12 +2830,12 @@ type Artifact struct {
 
 // AuditActor defines model for AuditActor.
 type AuditActor struct {
-	// AvatarUrl The picture of a person, as far as there is one; absent in exports.
+	// AvatarUrl A person's picture. Absent if there is none, and in exports.
 	//
 	// Examples: https://avatars.example.com/u/583231
 	AvatarUrl *string `json:"avatarUrl,omitempty"`
 
-	// DisplayName What a person is called today; absent of others, and in exports.
+	// DisplayName A person's current name. Absent for other actors and in exports.
 	//
 	// Examples: Zoë Brandt
 	DisplayName *string `json:"displayName,omitempty"`
@@ -2844,23 +2853,23 @@ type AuditActorType string
 
 // AuditAnswerBody defines model for AuditAnswerBody.
 type AuditAnswerBody struct {
-	// Head The newest number in the workspace's log.
+	// Head The newest seq of the workspace's log.
 	//
 	// Examples: 4182
 	Head  int64         `json:"head"`
 	Items []AuditRecord `json:"items"`
 
-	// NextAfter With after: the after that leads to later records; absent if there are none yet.
+	// NextAfter With after: the value of after for later records. Absent if there are none yet.
 	//
 	// Examples: 4190
 	NextAfter *string `json:"nextAfter,omitempty"`
 
-	// NextCursor Leads to older records; absent if there are none.
+	// NextCursor Cursor of the next page, of older records. Absent on the last page.
 	//
 	// Examples: 4157
 	NextCursor *string `json:"nextCursor,omitempty"`
 
-	// Total Present if it was asked for.
+	// Total Present with total=true.
 	Total *AuditTotal `json:"total,omitempty"`
 }
 
@@ -2905,7 +2914,7 @@ type AuditRecord struct {
 	At      time.Time     `json:"at"`
 	Changes []AuditChange `json:"changes"`
 
-	// Code Of a denial: the code of the refusal.
+	// Code The error code of a refused request; absent otherwise.
 	//
 	// Examples: role_required
 	Code    *string            `json:"code,omitempty"`
@@ -2913,7 +2922,7 @@ type AuditRecord struct {
 	Id      string             `json:"id"`
 	Outcome AuditRecordOutcome `json:"outcome"`
 
-	// Seq The record's number in the workspace's log: no number is missing.
+	// Seq The record's sequence number in the workspace's log, without gaps.
 	Seq    int64       `json:"seq"`
 	Target AuditTarget `json:"target"`
 }
@@ -2938,7 +2947,7 @@ type AuditTotal struct {
 	// Count Examples: 31
 	Count int64 `json:"count"`
 
-	// Exact false if there may be more: records that have to be searched for are counted up to 1,000, and 20,000 are looked through.
+	// Exact false if there may be more. A search counts up to 1,000 matches among the first 20,000 records it scans.
 	Exact bool `json:"exact"`
 }
 
@@ -2947,7 +2956,7 @@ type BadRecord struct {
 	// Reason Examples: the record was changed
 	Reason string `json:"reason"`
 
-	// Seq The first record that is not what was signed for; 0 if it is no record that is wrong.
+	// Seq The seq of the first record that differs from what was signed; 0 if the problem is not in a record.
 	Seq int64 `json:"seq"`
 }
 
@@ -2958,7 +2967,7 @@ type BranchHead struct {
 	// Examples: run/7-fix-date-parsing
 	BranchName string `json:"branchName"`
 
-	// Sha Empty until something was pushed.
+	// Sha Empty until the first push.
 	//
 	// Examples: 9f2c41d07be85a3369d1e4c8b7f0a25d6c13e98b
 	Sha string `json:"sha"`
@@ -2976,7 +2985,7 @@ type Breakdown struct {
 
 // Budget defines model for Budget.
 type Budget struct {
-	// ComputeMs On the build farm, all jobs together.
+	// ComputeMs Build farm time of all jobs together.
 	//
 	// Examples: 1800000
 	ComputeMs *int64 `json:"computeMs"`
@@ -2984,7 +2993,7 @@ type Budget struct {
 	// CostCents Examples: 500
 	CostCents *int64 `json:"costCents"`
 
-	// Rounds How often the run may enter Implementing.
+	// Rounds Number of times the run may enter Implementing.
 	//
 	// Examples: 3
 	Rounds *int64 `json:"rounds"`
@@ -2992,7 +3001,7 @@ type Budget struct {
 
 // CancellationBody defines model for CancellationBody.
 type CancellationBody struct {
-	// Reason Why, for the audit log.
+	// Reason The reason, for the audit log.
 	//
 	// Examples: No longer needed.
 	Reason *string `json:"reason,omitempty"`
@@ -3013,7 +3022,7 @@ type Check struct {
 	// Id Examples: protected_paths
 	Id string `json:"id"`
 
-	// Note What was found, in a few words: empty if that was not recorded.
+	// Note A short summary of the result; empty if none was recorded.
 	//
 	// Examples: 97 of 1,500 lines
 	Note   string      `json:"note"`
@@ -3029,7 +3038,7 @@ type Dashboard struct {
 	Head  Sentence `json:"head"`
 	Inbox Waiting  `json:"inbox"`
 
-	// Recent The runs that moved last, the newest first.
+	// Recent The most recently updated runs, newest first.
 	Recent []Run      `json:"recent"`
 	Runs   ActiveRuns `json:"runs"`
 	System System     `json:"system"`
@@ -3049,12 +3058,12 @@ type DayValue struct {
 	// Date Examples: 2026-11-21
 	Date string `json:"date"`
 
-	// Prior That of the day which is as far into the days before.
+	// Prior The value for the corresponding day of the preceding period.
 	//
 	// Examples: 66.7
 	Prior *float64 `json:"prior"`
 
-	// Value By the same definition, of this day alone; null where there is nothing to compute it from.
+	// Value The value for this day only; null if there is no data.
 	//
 	// Examples: 50
 	Value *float64 `json:"value"`
@@ -3074,12 +3083,12 @@ type DecidedBodyKindId string
 
 // Enrollment defines model for Enrollment.
 type Enrollment struct {
-	// CapacityLimit Jobs that the runner takes at once, at most.
+	// CapacityLimit Maximum number of jobs that the runner runs at once.
 	//
 	// Examples: 64
 	CapacityLimit int64 `json:"capacityLimit"`
 
-	// Ephemeral The runner takes one job and retires.
+	// Ephemeral Whether the runner retires after one job.
 	Ephemeral bool `json:"ephemeral"`
 
 	// ExclusiveLabels Examples: []
@@ -3098,15 +3107,15 @@ type Enrollment struct {
 	// MintedBy Examples: ada@acme.example
 	MintedBy string `json:"mintedBy"`
 
-	// Name Of the runner; empty until the machine has said it, if nobody gave one.
+	// Name The runner's name. If none was given, empty until the machine reports its own.
 	//
 	// Examples: builder-1
 	Name string `json:"name"`
 
-	// Refusals Times that another machine showed the token, ten at most.
+	// Refusals Number of times another machine presented the token, at most ten.
 	Refusals int64 `json:"refusals"`
 
-	// Runner What the machine became: there once it has used the token.
+	// Runner The runner that the machine became. Absent until the token is used.
 	Runner *EnrollmentRunner `json:"runner,omitempty"`
 	Status EnrollmentStatus  `json:"status"`
 
@@ -3136,13 +3145,35 @@ type ErrorBody struct {
 	Message string                 `json:"message"`
 }
 
+// EventRecord defines model for EventRecord.
+type EventRecord struct {
+	Actor AuditActor `json:"actor"`
+
+	// At Examples: 2026-11-20T23:56:25.123Z
+	At time.Time `json:"at"`
+
+	// Data The event's data, exactly as stored.
+	//
+	// Examples: {"attempt":2,"stage":"build_farm"}
+	Data interface{} `json:"data"`
+
+	// Id The id of the record in the audit log.
+	Id string `json:"id"`
+
+	// Kind Examples: run.stage_entered
+	Kind string `json:"kind"`
+
+	// Seq The event's sequence number in the workspace's log.
+	Seq int64 `json:"seq"`
+}
+
 // Evidence defines model for Evidence.
 type Evidence struct {
 	Added     int64 `json:"added"`
 	CostCents int64 `json:"costCents"`
 	Files     int64 `json:"files"`
 
-	// Findings The paths that the guardrails speak about, with the rule that each matches.
+	// Findings Paths that matched a guardrail, each with the matched rule.
 	Findings   []Finding          `json:"findings"`
 	Guardrails EvidenceGuardrails `json:"guardrails"`
 	Jobs       []Job              `json:"jobs"`
@@ -3154,19 +3185,19 @@ type EvidenceGuardrails string
 
 // Farm defines model for Farm.
 type Farm struct {
-	// Busy Jobs that runners have.
+	// Busy Jobs assigned to runners.
 	Busy int64 `json:"busy"`
 
-	// Draining Runners that are connected and take no more.
+	// Draining Connected runners that accept no new jobs.
 	Draining int64 `json:"draining"`
 
-	// On Whether there is a build farm.
+	// On Whether the build farm is enabled.
 	On bool `json:"on"`
 
-	// Online Runners that are connected and take jobs.
+	// Online Connected runners that accept jobs.
 	Online int64 `json:"online"`
 
-	// PublicUrl The gateway, by which runners reach it; empty while it is not set.
+	// PublicUrl The address of the gateway for runners; empty if it is not set.
 	//
 	// Examples: https://farm.example
 	PublicUrl string `json:"publicUrl"`
@@ -3174,7 +3205,7 @@ type Farm struct {
 	// Queued Jobs that wait for a runner.
 	Queued int64 `json:"queued"`
 
-	// Slots Jobs that the runners which are online can run at once.
+	// Slots Jobs that the online runners can run at once.
 	Slots int64 `json:"slots"`
 }
 
@@ -3182,23 +3213,23 @@ type Farm struct {
 type FarmDay struct {
 	Cancelled int64 `json:"cancelled"`
 
-	// Exact false if there were more: what is told is of those that ended last.
+	// Exact false if there were more; the counts then cover those that ended last.
 	Exact bool `json:"exact"`
 
-	// Expired No runner took them in time.
+	// Expired Jobs that no runner took in time.
 	Expired int64 `json:"expired"`
 	Failed  int64 `json:"failed"`
 
-	// Jobs That ended in the last 24 hours, up to 5,000.
+	// Jobs Jobs that ended in the last 24 hours, at most 5,000.
 	Jobs int64 `json:"jobs"`
 
-	// Lost No runner brought them to an end.
+	// Lost Jobs that no runner finished.
 	Lost int64 `json:"lost"`
 
-	// MedianWaitMs From the queue to a runner, in the middle: half of them waited less. null if no runner had any.
+	// MedianWaitMs Median time between queueing and assignment to a runner. null if no job was assigned.
 	MedianWaitMs *int64 `json:"medianWaitMs"`
 
-	// PriorMedianWaitMs That of the 24 hours before.
+	// PriorMedianWaitMs medianWaitMs of the preceding 24 hours.
 	PriorMedianWaitMs *int64 `json:"priorMedianWaitMs"`
 	Succeeded         int64  `json:"succeeded"`
 	TimedOut          int64  `json:"timedOut"`
@@ -3209,10 +3240,10 @@ type FarmJob struct {
 	Artifacts JobArtifacts `json:"artifacts"`
 	Attempt   int64        `json:"attempt"`
 
-	// Cancel Who asked for its end: null if nobody did.
+	// Cancel The cancellation; null if it was not cancelled.
 	Cancel *JobCancel `json:"cancel"`
 
-	// Epoch How often it was given to a runner.
+	// Epoch Number of times it was assigned to a runner.
 	Epoch    int64  `json:"epoch"`
 	ExitCode *int64 `json:"exitCode"`
 
@@ -3225,34 +3256,34 @@ type FarmJob struct {
 	// Name Examples: unit tests
 	Name string `json:"name"`
 
-	// Outcome How it ended.
+	// Outcome The final state; null until then.
 	Outcome *FarmJobOutcome `json:"outcome"`
 
-	// Position Its place among the waiting jobs that require the same, 1 the first; null in lists, and of a job that does not wait.
+	// Position Its position, from 1, among queued jobs with the same requirements; null in lists and for jobs that are not queued.
 	Position *int64          `json:"position"`
 	Priority FarmJobPriority `json:"priority"`
 
-	// QueuedAt When it last began to wait.
+	// QueuedAt When it was last queued.
 	//
 	// Examples: 2026-11-20T23:56:25.123Z
 	QueuedAt time.Time `json:"queuedAt"`
 
-	// Reason Why it ended so, where the exit code does not say it.
+	// Reason Why the job ended in this way, where the exit code does not tell. For a lost job, why its last attempt failed.
 	//
 	// Examples: artifact_missing
 	Reason string       `json:"reason"`
 	Repo   *JobRepoName `json:"repo"`
 
-	// Runner That has it, or had it last: null while none had.
+	// Runner The current or last runner; null if it was never assigned.
 	Runner *JobRunner `json:"runner"`
 
-	// Stalled Its runner has not been heard of for 30 seconds.
+	// Stalled Whether its runner has been silent for 30 seconds.
 	Stalled bool `json:"stalled"`
 
 	// StartedAt Examples: 2026-11-20T23:56:25.123Z
 	StartedAt *time.Time `json:"startedAt"`
 
-	// State leased: a runner has it and has not begun. lost: no runner brought it to an end. expired: none took it in time.
+	// State leased: assigned to a runner that has not started it. lost: no runner finished it. expired: no runner took it in time.
 	State FarmJobState `json:"state"`
 
 	// SubmittedAt Examples: 2026-11-20T23:56:25.123Z
@@ -3261,20 +3292,20 @@ type FarmJob struct {
 	// SubmittedBy Examples: service:ci-bot
 	SubmittedBy string `json:"submittedBy"`
 
-	// WaitingReason Why it waits; null if it does not, or is about to be given to a runner.
+	// WaitingReason Why it waits; null if it does not wait or is about to be assigned.
 	WaitingReason *FarmJobWaitingReason `json:"waitingReason"`
 }
 
-// FarmJobOutcome How it ended.
+// FarmJobOutcome The final state; null until then.
 type FarmJobOutcome string
 
 // FarmJobPriority defines model for FarmJob.Priority.
 type FarmJobPriority string
 
-// FarmJobState leased: a runner has it and has not begun. lost: no runner brought it to an end. expired: none took it in time.
+// FarmJobState leased: assigned to a runner that has not started it. lost: no runner finished it. expired: no runner took it in time.
 type FarmJobState string
 
-// FarmJobWaitingReason Why it waits; null if it does not, or is about to be given to a runner.
+// FarmJobWaitingReason Why it waits; null if it does not wait or is about to be assigned.
 type FarmJobWaitingReason string
 
 // FarmSecret defines model for FarmSecret.
@@ -3293,17 +3324,17 @@ type FarmSecret struct {
 type FarmSummary struct {
 	Day FarmDay `json:"day"`
 
-	// Missing Variables that an operator has to set, or what they lead to; empty if ready.
+	// Missing Prerequisites that an operator still has to provide; empty if ready.
 	//
 	// Examples: []
 	Missing []string `json:"missing"`
 
-	// OldestQueuedAt When the job that was submitted first, of those that wait, began to; null if none waits.
+	// OldestQueuedAt When the oldest of them was queued; null if there is none.
 	//
 	// Examples: 2026-11-20T23:56:25.123Z
 	OldestQueuedAt *time.Time `json:"oldestQueuedAt"`
 
-	// PublicUrl The gateway, by which runners reach the farm; empty while it is not set.
+	// PublicUrl The address of the gateway for runners; empty if it is not set.
 	//
 	// Examples: https://farm.example
 	PublicUrl string `json:"publicUrl"`
@@ -3314,7 +3345,7 @@ type FarmSummary struct {
 	// Ready Whether machines can be enrolled.
 	Ready bool `json:"ready"`
 
-	// Set Variables that are set, of those that enrolling needs.
+	// Set Prerequisites of enrollment that are set.
 	//
 	// Examples: ["SVC_FARM_PUBLIC_URL"]
 	Set   []string `json:"set"`
@@ -3351,13 +3382,13 @@ type Finding struct {
 
 // FormerKey defines model for FormerKey.
 type FormerKey struct {
-	// ReplacedIn The record that says so. What lies between was signed by nobody until then.
+	// ReplacedIn The seq of the record of its replacement. Records in between were unsigned until then.
 	ReplacedIn int64 `json:"replacedIn"`
 
-	// UpTo It signed no record after this one.
+	// UpTo The seq of the last record that it signed.
 	UpTo int64 `json:"upTo"`
 
-	// VerifierKey The public side of the key that was lost. Compare it with a copy of your own.
+	// VerifierKey The public key of the lost key. Compare it with your own copy.
 	//
 	// Examples: svc.example.com+33c1d7ae+AQk9
 	VerifierKey string `json:"verifierKey"`
@@ -3415,7 +3446,7 @@ type Inbox struct {
 type InboxAction struct {
 	Allowed bool `json:"allowed"`
 
-	// DisabledReason Why the caller may not do this; absent if they may.
+	// DisabledReason Why the caller may not choose it; absent if allowed.
 	DisabledReason *InboxActionDisabledReason `json:"disabledReason,omitempty"`
 	Id             InboxActionId              `json:"id"`
 
@@ -3423,7 +3454,7 @@ type InboxAction struct {
 	Label string `json:"label"`
 }
 
-// InboxActionDisabledReason Why the caller may not do this; absent if they may.
+// InboxActionDisabledReason Why the caller may not choose it; absent if allowed.
 type InboxActionDisabledReason string
 
 // InboxActionId defines model for InboxAction.Id.
@@ -3431,13 +3462,13 @@ type InboxActionId string
 
 // InboxHead defines model for InboxHead.
 type InboxHead struct {
-	// Answerable How many of them the caller may answer. A token may answer none.
+	// Answerable Number of decisions that the caller may answer; 0 for a token.
 	Answerable int64 `json:"answerable"`
 
-	// ByKind Each kind, also one of which nothing waits.
+	// ByKind Counts by kind, including kinds with none.
 	ByKind []KindCount `json:"byKind"`
 
-	// OldestAt When the one that waits longest was asked; null if nothing waits.
+	// OldestAt When the oldest of them was raised; null if there is none.
 	//
 	// Examples: 2026-11-20T23:56:25.123Z
 	OldestAt *time.Time `json:"oldestAt"`
@@ -3448,7 +3479,7 @@ type InboxHead struct {
 
 // InboxItem defines model for InboxItem.
 type InboxItem struct {
-	// Actions What can be answered, the most likely first.
+	// Actions The possible answers, most likely first.
 	Actions []InboxAction `json:"actions"`
 
 	// CreatedAt Examples: 2026-11-20T23:56:25.123Z
@@ -3470,7 +3501,7 @@ type InboxItemKindId string
 type InsightsAnswerBody struct {
 	Kpis []Kpi `json:"kpis"`
 
-	// Prior The days before, as many.
+	// Prior The preceding period of the same length.
 	Prior  Dates `json:"prior"`
 	Window Dates `json:"window"`
 }
@@ -3483,26 +3514,26 @@ type Invitation struct {
 	// Email Examples: bob@example.com
 	Email string `json:"email"`
 
-	// ExpiresAt 48 hours after it was sent, or sent again.
+	// ExpiresAt 48 hours after it was last sent.
 	//
 	// Examples: 2026-11-20T23:56:25.123Z
 	ExpiresAt time.Time `json:"expiresAt"`
 	Id        string    `json:"id"`
 
-	// InvitedBy The e-mail address of who sent it, or sent it again.
+	// InvitedBy The e-mail address of the person who last sent it.
 	//
 	// Examples: ada@acme.example
 	InvitedBy string         `json:"invitedBy"`
 	Role      InvitationRole `json:"role"`
 
-	// Status Lists have those that are pending or expired: the 48 hours are over, or whoever sent it may no longer send it. A request that is repeated with its Idempotency-Key is answered with what has become of its invitation.
+	// Status An invitation expires after 48 hours, or once its sender may no longer send it. Lists contain pending and expired ones. A retry with the same Idempotency-Key returns the invitation's current status.
 	Status InvitationStatus `json:"status"`
 }
 
 // InvitationRole defines model for Invitation.Role.
 type InvitationRole string
 
-// InvitationStatus Lists have those that are pending or expired: the 48 hours are over, or whoever sent it may no longer send it. A request that is repeated with its Idempotency-Key is answered with what has become of its invitation.
+// InvitationStatus An invitation expires after 48 hours, or once its sender may no longer send it. Lists contain pending and expired ones. A retry with the same Idempotency-Key returns the invitation's current status.
 type InvitationStatus string
 
 // Job defines model for Job.
@@ -3528,34 +3559,34 @@ type JobArtifactSpec struct {
 	// Name Examples: dist
 	Name string `json:"name"`
 
-	// Paths Patterns of files below the working directory.
+	// Paths Glob patterns relative to the working directory.
 	//
 	// Examples: ["dist/**"]
 	Paths []string `json:"paths"`
 
-	// Required Without a file, or if one is not uploaded, the job has failed.
+	// Required Whether the job fails if no file matches or a file is not uploaded.
 	Required *bool `json:"required,omitempty"`
 
-	// When By default success.
+	// When Defaults to success.
 	When *JobArtifactSpecWhen `json:"when,omitempty"`
 }
 
-// JobArtifactSpecWhen By default success.
+// JobArtifactSpecWhen Defaults to success.
 type JobArtifactSpecWhen string
 
 // JobArtifacts defines model for JobArtifacts.
 type JobArtifacts struct {
-	// Bytes Of those.
+	// Bytes Total size of the stored files.
 	Bytes int64 `json:"bytes"`
 
-	// Count Files that are stored.
+	// Count Number of stored files.
 	Count int64 `json:"count"`
 
-	// State Abandoned an hour after the end of the job. One that had succeeded fails when required artifacts are not among those that are complete or abandoned.
+	// State An upload is abandoned an hour after the job's end. A succeeded job fails if its required artifacts are missing by then.
 	State JobArtifactsState `json:"state"`
 }
 
-// JobArtifactsState Abandoned an hour after the end of the job. One that had succeeded fails when required artifacts are not among those that are complete or abandoned.
+// JobArtifactsState An upload is abandoned an hour after the job's end. A succeeded job fails if its required artifacts are missing by then.
 type JobArtifactsState string
 
 // JobAtFarm defines model for JobAtFarm.
@@ -3565,10 +3596,10 @@ type JobAtFarm struct {
 	// FinishedAt Examples: 2026-11-20T23:56:25.123Z
 	FinishedAt *time.Time `json:"finishedAt"`
 
-	// LogBytes Of the last attempt, so far.
+	// LogBytes Size of the last attempt's log so far.
 	LogBytes int64 `json:"logBytes"`
 
-	// Runner That has it, or had it last: null while none had.
+	// Runner The current or last runner; null if it was never assigned.
 	Runner *JobRunner `json:"runner"`
 
 	// StartedAt Examples: 2026-11-20T23:56:25.123Z
@@ -3581,10 +3612,10 @@ type JobAtFarmState string
 
 // JobAttempt defines model for JobAttempt.
 type JobAttempt struct {
-	// Attempt The same as of the one before if the runner declined that.
+	// Attempt The attempt's number. An attempt after a declined one has the same number.
 	Attempt int64 `json:"attempt"`
 
-	// Ended How; empty while it goes on.
+	// Ended How it ended; empty while it runs.
 	Ended JobAttemptEnded `json:"ended"`
 
 	// EndedAt Examples: 2026-11-20T23:56:25.123Z
@@ -3595,7 +3626,7 @@ type JobAttempt struct {
 	LeasedAt time.Time `json:"leasedAt"`
 	Log      JobLog    `json:"log"`
 
-	// Reason Why it was declined or came to no end, by the word of its runner if it said one.
+	// Reason Why it was declined or not finished, as reported by the runner if it gave a reason.
 	//
 	// Examples: sandbox_failed
 	Reason string     `json:"reason"`
@@ -3606,7 +3637,7 @@ type JobAttempt struct {
 	Steps     []JobStep  `json:"steps"`
 }
 
-// JobAttemptEnded How; empty while it goes on.
+// JobAttemptEnded How it ended; empty while it runs.
 type JobAttemptEnded string
 
 // JobCancel defines model for JobCancel.
@@ -3617,15 +3648,15 @@ type JobCancel struct {
 	// By Examples: ada@acme.example
 	By string `json:"by"`
 
-	// Deadline When it counts as cancelled at the latest; null if it waited.
+	// Deadline When it is cancelled at the latest; null if it was queued.
 	//
 	// Examples: 2026-11-20T23:56:25.123Z
 	Deadline *time.Time `json:"deadline"`
 
-	// Forced It ended without a word of its runner.
+	// Forced Whether it was ended without confirmation by its runner.
 	Forced bool `json:"forced"`
 
-	// GraceSeconds What it had from then on to end by itself; null if it waited.
+	// GraceSeconds Seconds that it had to end by itself; null if it was queued.
 	GraceSeconds *int64 `json:"graceSeconds"`
 
 	// Reason Examples: superseded
@@ -3634,12 +3665,12 @@ type JobCancel struct {
 
 // JobConcurrency defines model for JobConcurrency.
 type JobConcurrency struct {
-	// Key Of all jobs with this key only so many run at once.
+	// Key Jobs with the same key share the limit.
 	//
 	// Examples: deploy/main
 	Key string `json:"key"`
 
-	// Limit By default 1. Where jobs of a key differ, the least of those that run and of the one that would begin counts.
+	// Limit Maximum number of jobs with this key that run at once. Defaults to 1. If jobs set different limits, the lowest among the running jobs and the next one applies.
 	Limit *int64 `json:"limit,omitempty"`
 }
 
@@ -3648,17 +3679,17 @@ type JobDetail struct {
 	Artifacts JobArtifacts `json:"artifacts"`
 	Attempt   int64        `json:"attempt"`
 
-	// Attempts What each runner made of it, the first one first.
+	// Attempts All attempts, oldest first.
 	Attempts []JobAttempt `json:"attempts"`
 
-	// Cancel Who asked for its end: null if nobody did.
+	// Cancel The cancellation; null if it was not cancelled.
 	Cancel *JobCancel `json:"cancel"`
 
-	// Epoch How often it was given to a runner.
+	// Epoch Number of times it was assigned to a runner.
 	Epoch    int64  `json:"epoch"`
 	ExitCode *int64 `json:"exitCode"`
 
-	// ExpiresAt It ends if no runner has taken it by then.
+	// ExpiresAt When it expires if no runner has taken it.
 	//
 	// Examples: 2026-11-20T23:56:25.123Z
 	ExpiresAt time.Time `json:"expiresAt"`
@@ -3672,45 +3703,45 @@ type JobDetail struct {
 	// Name Examples: unit tests
 	Name string `json:"name"`
 
-	// NotBefore Of one that waits: it is not given to a runner before.
+	// NotBefore If it is queued: the time before which it is not assigned to a runner.
 	//
 	// Examples: 2026-11-20T23:56:25.123Z
 	NotBefore *time.Time `json:"notBefore"`
 
-	// Outcome How it ended.
+	// Outcome The final state; null until then.
 	Outcome *JobDetailOutcome `json:"outcome"`
 
-	// Position Its place among the waiting jobs that require the same, 1 the first; null in lists, and of a job that does not wait.
+	// Position Its position, from 1, among queued jobs with the same requirements; null in lists and for jobs that are not queued.
 	Position *int64            `json:"position"`
 	Priority JobDetailPriority `json:"priority"`
 
-	// QueuedAt When it last began to wait.
+	// QueuedAt When it was last queued.
 	//
 	// Examples: 2026-11-20T23:56:25.123Z
 	QueuedAt time.Time `json:"queuedAt"`
 
-	// Reason Why it ended so, where the exit code does not say it.
+	// Reason Why the job ended in this way, where the exit code does not tell. For a lost job, why its last attempt failed.
 	//
 	// Examples: artifact_missing
 	Reason string       `json:"reason"`
 	Repo   *JobRepoName `json:"repo"`
 
-	// Runner That has it, or had it last: null while none had.
+	// Runner The current or last runner; null if it was never assigned.
 	Runner *JobRunner `json:"runner"`
 
-	// Spec What was asked for, with what it left open filled in.
+	// Spec The submitted spec with defaults filled in.
 	Spec JobSpec `json:"spec"`
 
-	// Stalled Its runner has not been heard of for 30 seconds.
+	// Stalled Whether its runner has been silent for 30 seconds.
 	Stalled bool `json:"stalled"`
 
 	// StartedAt Examples: 2026-11-20T23:56:25.123Z
 	StartedAt *time.Time `json:"startedAt"`
 
-	// State leased: a runner has it and has not begun. lost: no runner brought it to an end. expired: none took it in time.
+	// State leased: assigned to a runner that has not started it. lost: no runner finished it. expired: no runner took it in time.
 	State JobDetailState `json:"state"`
 
-	// Steps How far the last attempt came.
+	// Steps The steps of the last attempt.
 	Steps []JobStep `json:"steps"`
 
 	// SubmittedAt Examples: 2026-11-20T23:56:25.123Z
@@ -3719,52 +3750,30 @@ type JobDetail struct {
 	// SubmittedBy Examples: service:ci-bot
 	SubmittedBy string `json:"submittedBy"`
 
-	// Usage What it takes now, or took: null while that is not known.
+	// Usage Its resource usage; null if unknown.
 	Usage *JobUsage `json:"usage"`
 
-	// WaitingReason Why it waits; null if it does not, or is about to be given to a runner.
+	// WaitingReason Why it waits; null if it does not wait or is about to be assigned.
 	WaitingReason *JobDetailWaitingReason `json:"waitingReason"`
 }
 
-// JobDetailOutcome How it ended.
+// JobDetailOutcome The final state; null until then.
 type JobDetailOutcome string
 
 // JobDetailPriority defines model for JobDetail.Priority.
 type JobDetailPriority string
 
-// JobDetailState leased: a runner has it and has not begun. lost: no runner brought it to an end. expired: none took it in time.
+// JobDetailState leased: assigned to a runner that has not started it. lost: no runner finished it. expired: no runner took it in time.
 type JobDetailState string
 
-// JobDetailWaitingReason Why it waits; null if it does not, or is about to be given to a runner.
+// JobDetailWaitingReason Why it waits; null if it does not wait or is about to be assigned.
 type JobDetailWaitingReason string
-
-// JobEvent defines model for JobEvent.
-type JobEvent struct {
-	Actor AuditActor `json:"actor"`
-
-	// At Examples: 2026-11-20T23:56:25.123Z
-	At time.Time `json:"at"`
-
-	// Data What is stored, as it is stored.
-	//
-	// Examples: {"attempt":1,"epoch":1,"runnerId":"019aa0f4-6b1c-7d52-9e83-1c0a5b7e42d9","runnerName":"builder-1"}
-	Data interface{} `json:"data"`
-
-	// Id That of the record in the audit log.
-	Id string `json:"id"`
-
-	// Kind Examples: job.leased
-	Kind string `json:"kind"`
-
-	// Seq The number of the event in the workspace's log.
-	Seq int64 `json:"seq"`
-}
 
 // JobEventsBody defines model for JobEventsBody.
 type JobEventsBody struct {
-	Items []JobEvent `json:"items"`
+	Items []EventRecord `json:"items"`
 
-	// NextCursor Leads to later events, also to those that have not happened yet.
+	// NextCursor Cursor of later events, including those that have not happened yet.
 	//
 	// Examples: 7
 	NextCursor string `json:"nextCursor"`
@@ -3772,30 +3781,30 @@ type JobEventsBody struct {
 
 // JobLog defines model for JobLog.
 type JobLog struct {
-	// Bytes Of the last attempt, so far.
+	// Bytes Size of the last attempt's log so far.
 	Bytes int64 `json:"bytes"`
 
-	// Complete Nothing comes any more.
+	// Complete Whether the log is final.
 	Complete bool `json:"complete"`
 
-	// Integrity Whether it is what the runner says that it sent; empty until it is complete.
+	// Integrity Whether the stored log matches the runner's checksum; empty until it is complete.
 	Integrity JobLogIntegrity `json:"integrity"`
 
-	// Truncated The job wrote more than is kept.
+	// Truncated Whether the job wrote more than the limit.
 	Truncated bool `json:"truncated"`
 }
 
-// JobLogIntegrity Whether it is what the runner says that it sent; empty until it is complete.
+// JobLogIntegrity Whether the stored log matches the runner's checksum; empty until it is complete.
 type JobLogIntegrity string
 
 // JobRepo defines model for JobRepo.
 type JobRepo struct {
-	// Commit 40 or 64 hexadecimal digits. A commit or a ref is needed.
+	// Commit 40 or 64 hexadecimal digits. A commit or a ref is required.
 	//
 	// Examples: 9f2c41d07be85a3369d1e4c8b7f0a25d6c13e98b
 	Commit *string `json:"commit,omitempty"`
 
-	// Id A repository of the workspace: one that runs have worked on.
+	// Id The id of a repository of the workspace, as in GET /repos.
 	Id string `json:"id"`
 
 	// Name Examples: acme/web
@@ -3815,70 +3824,70 @@ type JobRepoName struct {
 
 // JobRequestBody defines model for JobRequestBody.
 type JobRequestBody struct {
-	// Action By default submit.
+	// Action Defaults to submit.
 	Action *JobRequestBodyAction `json:"action,omitempty"`
 
-	// Annotations Notes that come with the job wherever it is shown.
+	// Annotations Free-form notes returned with the job.
 	//
 	// Examples: {"issue":"42"}
 	Annotations *map[string]string `json:"annotations,omitempty"`
 	Artifacts   *[]JobArtifactSpec `json:"artifacts,omitempty"`
 	Concurrency *JobConcurrency    `json:"concurrency,omitempty"`
 
-	// GraceSeconds Of a cancel: what the job has to end by itself, instead of its cancelGraceSeconds. 0 kills it at once.
+	// GraceSeconds For cancel: the seconds that the job has to end by itself, instead of its cancelGraceSeconds. 0 kills it at once.
 	GraceSeconds *int64 `json:"graceSeconds,omitempty"`
 
-	// IdempotencyKey Makes the request happen once however often the caller sends it, for 30 days at least.
+	// IdempotencyKey Makes the request safe to retry: the caller's key creates one job, for at least 30 days.
 	//
 	// Examples: ci-4711-test
 	IdempotencyKey *string `json:"idempotencyKey,omitempty"`
 
-	// JobId Of a cancel: the job.
+	// JobId For cancel: the job's id.
 	JobId *string `json:"jobId,omitempty"`
 
-	// Name Needed to submit.
+	// Name Required to submit.
 	//
 	// Examples: unit tests
 	Name *string `json:"name,omitempty"`
 
-	// Priority By default normal. A step is worth an hour of waiting.
+	// Priority Defaults to normal. Each level is worth an hour of waiting.
 	Priority *JobRequestBodyPriority `json:"priority,omitempty"`
 
-	// Reason Of a cancel: why.
+	// Reason For cancel: the reason.
 	//
 	// Examples: superseded
 	Reason *string `json:"reason,omitempty"`
 
-	// Repo What is checked out before the first step.
+	// Repo The repository to check out before the first step.
 	Repo     *JobRepo     `json:"repo,omitempty"`
 	Requires *JobRequires `json:"requires,omitempty"`
 	Retry    *JobRetry    `json:"retry,omitempty"`
 	Sandbox  *JobSandbox  `json:"sandbox,omitempty"`
 
-	// Secrets Names of secrets of the workspace, which the steps get as variables. Their values may have 512 KiB together.
+	// Secrets Names of job secrets that the steps get as environment variables. Their values can total 512 KiB.
 	//
 	// Examples: ["NPM_TOKEN"]
 	Secrets *[]string `json:"secrets,omitempty"`
 
-	// Steps Needed to submit. They run one after the other until one fails.
+	// Steps Required to submit. Steps run in order until one fails.
 	Steps    *[]JobStepSpec `json:"steps,omitempty"`
 	Timeouts *JobTimeouts   `json:"timeouts,omitempty"`
 }
 
-// JobRequestBodyAction By default submit.
+// JobRequestBodyAction Defaults to submit.
 type JobRequestBodyAction string
 
-// JobRequestBodyPriority By default normal. A step is worth an hour of waiting.
+// JobRequestBodyPriority Defaults to normal. Each level is worth an hour of waiting.
 type JobRequestBodyPriority string
 
 // JobRequires defines model for JobRequires.
 type JobRequires struct {
-	// AnyOf Sets of labels: a runner needs all of one.
+	// AnyOf Sets of labels. A runner must have all labels of at least one set.
 	//
 	// Examples: [["gpu=a100"],["gpu=h100"]]
 	AnyOf *[]*[]string `json:"anyOf,omitempty"`
 
-	// Labels Labels that a runner needs, all of them.
+	// Labels Labels that a runner must have, all of them.
 	//
 	// Examples: ["os=linux","arch=amd64"]
 	Labels *[]string `json:"labels,omitempty"`
@@ -3886,10 +3895,10 @@ type JobRequires struct {
 
 // JobRetry defines model for JobRetry.
 type JobRetry struct {
-	// MaxAttempts By default 3.
+	// MaxAttempts Defaults to 3.
 	MaxAttempts *int64 `json:"maxAttempts,omitempty"`
 
-	// On By default both. lost: its runner was silent. infra: its runner says that it was not the job's fault.
+	// On When to retry. Defaults to both. lost: the runner was lost. infra: the runner reported an infrastructure failure.
 	//
 	// Examples: ["lost","infra"]
 	On *[]JobRetryOn `json:"on,omitempty"`
@@ -3908,28 +3917,28 @@ type JobRunner struct {
 
 // JobSandbox defines model for JobSandbox.
 type JobSandbox struct {
-	// Cpus By default no limit.
+	// Cpus Defaults to no limit.
 	Cpus *float64 `json:"cpus,omitempty"`
 
-	// Kind By default bubblewrap. With none a job is as free as the runner.
+	// Kind Defaults to bubblewrap. With none, a job has the same access as the runner.
 	Kind *JobSandboxKind `json:"kind,omitempty"`
 
-	// MemoryMiB By default no limit.
+	// MemoryMiB Defaults to no limit.
 	MemoryMiB *int64 `json:"memoryMiB,omitempty"`
 
-	// Network By default none; the kind none has that of the host.
+	// Network Defaults to none. With the sandbox kind none, a job always uses the host's network.
 	Network *JobSandboxNetwork `json:"network,omitempty"`
 }
 
-// JobSandboxKind By default bubblewrap. With none a job is as free as the runner.
+// JobSandboxKind Defaults to bubblewrap. With none, a job has the same access as the runner.
 type JobSandboxKind string
 
-// JobSandboxNetwork By default none; the kind none has that of the host.
+// JobSandboxNetwork Defaults to none. With the sandbox kind none, a job always uses the host's network.
 type JobSandboxNetwork string
 
 // JobSpec defines model for JobSpec.
 type JobSpec struct {
-	// Annotations What whoever submitted it noted.
+	// Annotations The notes of the submission.
 	Annotations map[string]string `json:"annotations"`
 	Artifacts   []JobArtifactSpec `json:"artifacts"`
 	Concurrency *JobConcurrency   `json:"concurrency,omitempty"`
@@ -3938,7 +3947,7 @@ type JobSpec struct {
 	Retry       JobRetry          `json:"retry"`
 	Sandbox     JobSandbox        `json:"sandbox"`
 
-	// Secrets Names of secrets that it is given.
+	// Secrets Names of the job secrets that the job uses.
 	Secrets  []string      `json:"secrets"`
 	Steps    []JobStepSpec `json:"steps"`
 	Timeouts JobTimeouts   `json:"timeouts"`
@@ -3954,7 +3963,7 @@ type JobStep struct {
 	// Name Examples: test
 	Name string `json:"name"`
 
-	// StartedAt By the clock of the runner.
+	// StartedAt By the runner's clock.
 	//
 	// Examples: 2026-11-20T23:56:25.123Z
 	StartedAt *time.Time    `json:"startedAt"`
@@ -3966,55 +3975,55 @@ type JobStepStatus string
 
 // JobStepSpec defines model for JobStepSpec.
 type JobStepSpec struct {
-	// Env Variables of the step. They are shown to whoever sees the job: no place for secrets.
+	// Env Environment variables of the step. Everybody who can see the job can see them; do not put secrets here.
 	//
 	// Examples: {"CI":"true"}
 	Env *map[string]string `json:"env,omitempty"`
 
-	// Name By default its number.
+	// Name Defaults to the step's number.
 	//
 	// Examples: test
 	Name *string `json:"name,omitempty"`
 
-	// Run What the shell runs, in the working directory.
+	// Run The script that the shell runs in the working directory.
 	//
 	// Examples: go test ./...
 	Run string `json:"run"`
 
-	// Shell By default sh.
+	// Shell Defaults to sh.
 	Shell *JobStepSpecShell `json:"shell,omitempty"`
 
-	// TimeoutSeconds By default that of the job.
+	// TimeoutSeconds Defaults to the job's runSeconds.
 	TimeoutSeconds *int64 `json:"timeoutSeconds,omitempty"`
 }
 
-// JobStepSpecShell By default sh.
+// JobStepSpecShell Defaults to sh.
 type JobStepSpecShell string
 
 // JobTimeouts defines model for JobTimeouts.
 type JobTimeouts struct {
-	// CancelGraceSeconds By default 30: what it has to end by itself.
+	// CancelGraceSeconds How long a cancelled job has to end by itself. Defaults to 30.
 	CancelGraceSeconds *int64 `json:"cancelGraceSeconds,omitempty"`
 
-	// QueueSeconds Until a runner takes it, by default a day: then it expires. To be tried again it may wait a day, or this if it is longer.
+	// QueueSeconds How long the job can be queued before it expires. Defaults to a day. A retry can be queued for a day, or for this time if it is longer.
 	QueueSeconds *int64 `json:"queueSeconds,omitempty"`
 
-	// RunSeconds By default an hour: then it is ended.
+	// RunSeconds How long the job can run before it is ended. Defaults to an hour.
 	RunSeconds *int64 `json:"runSeconds,omitempty"`
 }
 
 // JobUsage defines model for JobUsage.
 type JobUsage struct {
-	// CpuMs Milliseconds of a processor so far.
+	// CpuMs CPU time so far, in milliseconds.
 	CpuMs int64 `json:"cpuMs"`
 
-	// RssBytes Memory now; of a job that has ended, the most it had.
+	// RssBytes Current memory; for a finished job, its peak.
 	RssBytes int64 `json:"rssBytes"`
 }
 
 // KindCount defines model for KindCount.
 type KindCount struct {
-	// Answerable Whether the caller may answer those of this kind.
+	// Answerable Whether the caller may answer decisions of this kind.
 	Answerable bool            `json:"answerable"`
 	Count      int64           `json:"count"`
 	KindId     KindCountKindId `json:"kindId"`
@@ -4025,7 +4034,7 @@ type KindCountKindId string
 
 // KindWaiting defines model for KindWaiting.
 type KindWaiting struct {
-	// Count Decisions of this kind that wait.
+	// Count Waiting decisions of this kind.
 	Count  int64             `json:"count"`
 	KindId KindWaitingKindId `json:"kindId"`
 }
@@ -4035,25 +4044,25 @@ type KindWaitingKindId string
 
 // Kpi defines model for Kpi.
 type Kpi struct {
-	// Breakdown Of the cycle time: what it is spent on.
+	// Breakdown For cycle_time only: where the time is spent.
 	Breakdown   *Breakdown  `json:"breakdown,omitempty"`
 	Key         KpiKey      `json:"key"`
 	Methodology Methodology `json:"methodology"`
 
-	// Prior The value of the days before.
+	// Prior The value for the preceding period.
 	//
 	// Examples: 50
 	Prior       *float64 `json:"prior"`
 	PriorSample int64    `json:"priorSample"`
 
-	// Sample How many runs the value is computed from.
+	// Sample Number of runs that the value is computed from.
 	Sample int64 `json:"sample"`
 
-	// Series One for each day of the window, in order: the last is today, which is not over.
+	// Series One value for each day of the window, in order. The last is today, which is incomplete.
 	Series []DayValue `json:"series"`
 	Unit   KpiUnit    `json:"unit"`
 
-	// Value null where there is nothing to compute it from.
+	// Value null if there is no data.
 	//
 	// Examples: 66.7
 	Value *float64 `json:"value"`
@@ -4067,7 +4076,7 @@ type KpiUnit string
 
 // Links defines model for Links.
 type Links struct {
-	// Changes What the pull request changes; present with it.
+	// Changes The pull request's changes. Present once there is a pull request.
 	//
 	// Examples: https://github.com/acme/web/pull/12/files
 	Changes *string `json:"changes,omitempty"`
@@ -4131,7 +4140,7 @@ type ListServiceAccount struct {
 
 // Member defines model for Member.
 type Member struct {
-	// ApproveLoopsExplicit Whether it was ticked or unticked by somebody; if not, the role decides.
+	// ApproveLoopsExplicit Whether canApproveLoops was set explicitly; if not, it follows from the role.
 	ApproveLoopsExplicit bool `json:"approveLoopsExplicit"`
 
 	// AvatarUrl Examples: https://avatars.example.com/u/583231
@@ -4153,7 +4162,7 @@ type Member struct {
 	// Name Examples: Zoë Brandt
 	Name string `json:"name"`
 
-	// Role member is a legacy role that can no longer be given.
+	// Role member is a legacy role that can no longer be assigned.
 	Role   MemberRole `json:"role"`
 	UserId string     `json:"userId"`
 }
@@ -4161,20 +4170,20 @@ type Member struct {
 // MemberDisplayRole defines model for Member.DisplayRole.
 type MemberDisplayRole string
 
-// MemberRole member is a legacy role that can no longer be given.
+// MemberRole member is a legacy role that can no longer be assigned.
 type MemberRole string
 
 // MemberChangeBody defines model for MemberChangeBody.
 type MemberChangeBody struct {
 	CanApproveLoops *bool `json:"canApproveLoops,omitempty"`
 
-	// Role In any case.
+	// Role Not case-sensitive.
 	//
 	// Examples: Maintainer
 	Role *MemberChangeBodyRole `json:"role,omitempty"`
 }
 
-// MemberChangeBodyRole In any case.
+// MemberChangeBodyRole Not case-sensitive.
 //
 // Examples: Maintainer
 type MemberChangeBodyRole string
@@ -4184,7 +4193,7 @@ type MemberList struct {
 	Items []Member `json:"items"`
 	Limit int64    `json:"limit"`
 
-	// NextCursor Leads to the members who follow; absent if there are none.
+	// NextCursor Cursor of the next page. Absent on the last page.
 	//
 	// Examples: AZqipygAcACAAAAAAAAABHpvZSBicmFuZHQ
 	NextCursor *string `json:"nextCursor,omitempty"`
@@ -4200,7 +4209,7 @@ type Methodology struct {
 	// Denominator Examples: Merged runs.
 	Denominator string `json:"denominator"`
 
-	// Empty What value is where there is nothing to compute it from.
+	// Empty The value if there is no data.
 	//
 	// Examples: null
 	Empty string `json:"empty"`
@@ -4214,19 +4223,19 @@ type Methodology struct {
 	// Rounding Examples: one decimal, halves up
 	Rounding string `json:"rounding"`
 
-	// Summary Examples: How many of the merged runs were merged as the loop wrote them.
+	// Summary Examples: The share of merged runs that were merged as the loop wrote them.
 	Summary string `json:"summary"`
 	Version int64  `json:"version"`
 }
 
 // Minted defines model for Minted.
 type Minted struct {
-	// Command To run on the machine.
+	// Command The command to run on the machine.
 	//
 	// Examples: curl -fsSL …
 	Command string `json:"command"`
 
-	// CommandPrivateCa The same, where the gateway's certificate is of a CA of one's own, whose certificate is in ca.pem there.
+	// CommandPrivateCa The command for a gateway whose certificate was issued by a private CA, with the CA's certificate in ca.pem on the machine.
 	//
 	// Examples: curl -fsSL --cacert ca.pem …
 	CommandPrivateCa string `json:"commandPrivateCa"`
@@ -4235,7 +4244,7 @@ type Minted struct {
 	// ExpiresAt Examples: 2026-11-20T23:56:25.123Z
 	ExpiresAt time.Time `json:"expiresAt"`
 
-	// Token The whole token. It is shown this once.
+	// Token The full token. It is shown only once.
 	//
 	// Examples: tok_enr_…
 	Token string `json:"token"`
@@ -4264,12 +4273,12 @@ type NewAnswerBody struct {
 	// Examples: approve_and_merge
 	Action NewAnswerBodyAction `json:"action"`
 
-	// ExpectedHead The commit that was looked at, the item's headSha. Needed for approve_and_merge.
+	// ExpectedHead The item's headSha, the commit that was reviewed. Required for approve_and_merge.
 	//
 	// Examples: 9f2c41d07be85a3369d1e4c8b7f0a25d6c13e98b
 	ExpectedHead *string `json:"expectedHead,omitempty"`
 
-	// Note Why. Needed for correct and request_changes.
+	// Note The reason. Required for correct and request_changes.
 	//
 	// Examples: The test covers it.
 	Note *string `json:"note,omitempty"`
@@ -4282,59 +4291,59 @@ type NewAnswerBodyAction string
 
 // NewEnrollmentRequestBody defines model for NewEnrollmentRequestBody.
 type NewEnrollmentRequestBody struct {
-	// CapacityLimit Jobs that the runner takes at once, at most.
+	// CapacityLimit Maximum number of jobs that the runner runs at once.
 	CapacityLimit *int64 `json:"capacityLimit,omitempty"`
 
-	// Ephemeral The runner takes one job and retires.
+	// Ephemeral Whether the runner retires after one job.
 	Ephemeral *bool `json:"ephemeral,omitempty"`
 
-	// ExclusiveLabels Labels that a job has to ask for to be run there.
+	// ExclusiveLabels Labels that a job must require to run on this runner.
 	//
 	// Examples: []
 	ExclusiveLabels *[]string `json:"exclusiveLabels,omitempty"`
 
-	// Labels key=value; what jobs may ask for.
+	// Labels Labels of the form key=value that jobs can require.
 	//
 	// Examples: ["pool=default"]
 	Labels *[]string `json:"labels,omitempty"`
 
-	// Name Of the runner: lower-case letters, digits, dots and hyphens. Without one the machine says it.
+	// Name The runner's name: lower-case letters, digits, dots and hyphens. By default the machine reports its own.
 	//
 	// Examples: builder-1
 	Name *string `json:"name,omitempty"`
 
-	// TtlSeconds How long the token counts.
+	// TtlSeconds Lifetime of the token in seconds.
 	TtlSeconds *int64 `json:"ttlSeconds,omitempty"`
 }
 
 // NewInvitationBody defines model for NewInvitationBody.
 type NewInvitationBody struct {
-	// Email An address that the invitee has verified with the identity provider. It is kept in lower case, a domain in another script in its xn-- form; beyond that it has to be ASCII.
+	// Email An address that the invitee has verified with the identity provider. ASCII only, except that an international domain is converted to its xn-- form. Stored in lower case.
 	//
 	// Examples: bob@example.com
 	Email string `json:"email"`
 
-	// Role In any case.
+	// Role Not case-sensitive.
 	Role *NewInvitationBodyRole `json:"role,omitempty"`
 }
 
-// NewInvitationBodyRole In any case.
+// NewInvitationBodyRole Not case-sensitive.
 type NewInvitationBodyRole string
 
 // NewIssueBody defines model for NewIssueBody.
 type NewIssueBody struct {
-	// Body The text of the issue; only without issueNumber.
+	// Body The issue's text. Only without issueNumber.
 	//
 	// Examples: As in the list of members.
 	Body *string `json:"body,omitempty"`
 
-	// IssueNumber An issue of the repository. Without it title says what there is to do, and the issue gets the next free number.
+	// IssueNumber The number of an existing issue. Without it, title is required, and the issue gets the next free number.
 	IssueNumber *int64 `json:"issueNumber,omitempty"`
 
-	// RepoId A repository of the workspace: one that runs have worked on.
+	// RepoId The id of a repository of the workspace, as in GET /repos.
 	RepoId string `json:"repoId"`
 
-	// Title Needed without issueNumber.
+	// Title The issue's title. Required without issueNumber.
 	//
 	// Examples: Fix date parsing
 	Title *string `json:"title,omitempty"`
@@ -4347,7 +4356,7 @@ type PatchOperation struct {
 	// Path Examples: /members/3/role
 	Path string `json:"path"`
 
-	// Value null of a remove.
+	// Value null for remove.
 	//
 	// Examples: Maintainer
 	Value interface{} `json:"value"`
@@ -4361,7 +4370,7 @@ type ReplayAnswerBody struct {
 	After  WorkspaceState `json:"after"`
 	Before WorkspaceState `json:"before"`
 
-	// Head The newest number in the workspace's log.
+	// Head The newest seq of the workspace's log.
 	//
 	// Examples: 4182
 	Head  int64        `json:"head"`
@@ -4377,17 +4386,17 @@ type ReplayStep struct {
 	// At Examples: 2026-11-20T23:56:25.123Z
 	At time.Time `json:"at"`
 
-	// Code Of a denial: the code of the refusal.
+	// Code The error code of a refused request; absent otherwise.
 	//
 	// Examples: role_required
 	Code    *string           `json:"code,omitempty"`
 	Outcome ReplayStepOutcome `json:"outcome"`
 
-	// Patch RFC 6902: what the event did to the state, its seq and at among it.
+	// Patch The event's change of the state as a JSON Patch (RFC 6902), including seq and at.
 	Patch []PatchOperation `json:"patch"`
 	Seq   int64            `json:"seq"`
 
-	// Target What it happened to, as far as the event says.
+	// Target What the event is about.
 	Target AuditTarget `json:"target"`
 }
 
@@ -4409,27 +4418,27 @@ type RepoList struct {
 
 // RepoRuns defines model for RepoRuns.
 type RepoRuns struct {
-	// Active Runs that still move.
+	// Active Runs that have not ended.
 	Active int64  `json:"active"`
 	Id     string `json:"id"`
 
-	// Name As its newest issue calls it.
+	// Name The name in its newest issue.
 	//
 	// Examples: acme/web
 	Name string `json:"name"`
 
-	// Terminal Runs that have stopped.
+	// Terminal Runs that have ended.
 	Terminal int64 `json:"terminal"`
 }
 
 // Resources defines model for Resources.
 type Resources struct {
-	// Budget What the run may use up: null if nothing of it has a limit.
-	Budget    Budget `json:"budget"`
-	ComputeMs int64  `json:"computeMs"`
-	CostCents int64  `json:"costCents"`
+	// Budget The run's limits; null if it has none.
+	Budget    *Budget `json:"budget"`
+	ComputeMs int64   `json:"computeMs"`
+	CostCents int64   `json:"costCents"`
 
-	// Jobs In the order in which the run asked for them. Of the last hundred it is said what the build farm has of them.
+	// Jobs The run's jobs in the order of their requests. The last hundred have their state at the build farm.
 	Jobs []RunJob `json:"jobs"`
 }
 
@@ -4444,7 +4453,7 @@ type Run struct {
 	// IssueNumber Examples: 7
 	IssueNumber int64 `json:"issueNumber"`
 
-	// IssueTitle Empty if the issue was queued by its number alone.
+	// IssueTitle Empty if the issue was queued by its number only.
 	//
 	// Examples: Fix date parsing
 	IssueTitle string `json:"issueTitle"`
@@ -4453,43 +4462,43 @@ type Run struct {
 	PrNumber *int64 `json:"prNumber,omitempty"`
 	Repo     Repo   `json:"repo"`
 
-	// Round How often the run began to implement: 1 is the first time, more are after changes were asked for or something failed, 0 is before.
+	// Round Number of times the run entered Implementing: 0 before the first time, above 1 after requested changes or failures.
 	Round int64 `json:"round"`
 
-	// StageLabel Unknown is a stage that a newer version of the service put the run in.
+	// StageLabel Unknown: a stage that only a newer version of the service knows.
 	StageLabel RunStageLabel `json:"stageLabel"`
 
-	// Status unknown goes with a stage that is Unknown.
+	// Status unknown if the stage is Unknown.
 	Status RunStatus `json:"status"`
 
-	// Stuck Absent unless the run should move and does not.
+	// Stuck Absent unless the run should progress but does not.
 	Stuck *Stuck `json:"stuck,omitempty"`
 
 	// UpdatedAt Examples: 2026-11-20T23:56:25.123Z
 	UpdatedAt time.Time `json:"updatedAt"`
 
-	// WaitsFor What a person is asked for: the run waits until it is answered. Absent if it does not.
+	// WaitsFor The kind of decision that the run waits for. Absent if it does not wait.
 	WaitsFor *RunWaitsFor `json:"waitsFor,omitempty"`
 }
 
-// RunStageLabel Unknown is a stage that a newer version of the service put the run in.
+// RunStageLabel Unknown: a stage that only a newer version of the service knows.
 type RunStageLabel string
 
-// RunStatus unknown goes with a stage that is Unknown.
+// RunStatus unknown if the stage is Unknown.
 type RunStatus string
 
-// RunWaitsFor What a person is asked for: the run waits until it is answered. Absent if it does not.
+// RunWaitsFor The kind of decision that the run waits for. Absent if it does not wait.
 type RunWaitsFor string
 
 // RunCounts defines model for RunCounts.
 type RunCounts struct {
-	// Active Runs that still move, of the repository if one was named; neither status nor q narrow it.
+	// Active Runs that have not ended, of the repository if repo is set. status and q do not apply.
 	Active int64 `json:"active"`
 
-	// ByStage Those that still move, in the order of the loop.
+	// ByStage Active runs by stage, in the order of the loop.
 	ByStage []StageCount `json:"byStage"`
 
-	// Terminal Runs that have stopped.
+	// Terminal Runs that have ended.
 	Terminal int64 `json:"terminal"`
 }
 
@@ -4499,40 +4508,18 @@ type RunDetail struct {
 	Guardrails Guardrails `json:"guardrails"`
 	Head       BranchHead `json:"head"`
 
-	// Links Absent where people sign in by no code host.
+	// Links Absent if no code host is configured.
 	Links     *Links    `json:"links,omitempty"`
 	Resources Resources `json:"resources"`
 	Run       Run       `json:"run"`
 	Timeline  Timeline  `json:"timeline"`
 }
 
-// RunEvent defines model for RunEvent.
-type RunEvent struct {
-	Actor AuditActor `json:"actor"`
-
-	// At Examples: 2026-11-20T23:56:25.123Z
-	At time.Time `json:"at"`
-
-	// Data What is stored, as it is stored.
-	//
-	// Examples: {"attempt":2,"stage":"build_farm"}
-	Data interface{} `json:"data"`
-
-	// Id That of the record in the audit log.
-	Id string `json:"id"`
-
-	// Kind Examples: run.stage_entered
-	Kind string `json:"kind"`
-
-	// Seq The number of the event in the workspace's log.
-	Seq int64 `json:"seq"`
-}
-
 // RunEventsBody defines model for RunEventsBody.
 type RunEventsBody struct {
-	Items []RunEvent `json:"items"`
+	Items []EventRecord `json:"items"`
 
-	// NextCursor Leads to later events, also to those that have not happened yet; with order=desc to older ones, and absent if there are none.
+	// NextCursor Cursor of later events, including those that have not happened yet. With order=desc, cursor of older events, absent if there are none.
 	//
 	// Examples: 7
 	NextCursor *string `json:"nextCursor,omitempty"`
@@ -4542,26 +4529,26 @@ type RunEventsBody struct {
 type RunJob struct {
 	ComputeMs int64 `json:"computeMs"`
 
-	// Farm What the build farm has of it: null if it knows no job of this id.
+	// Farm The job at the build farm; null if the farm has no such job.
 	Farm *JobAtFarm `json:"farm"`
 	Id   string     `json:"id"`
 
 	// Name Examples: build and test
 	Name string `json:"name"`
 
-	// Round The round of the run in which it asked for the job: 0 is before it began to implement.
+	// Round The round in which the run requested the job; 0 is before implementing.
 	Round int64 `json:"round"`
 
-	// Status What the run was told of it.
+	// Status The job's status as known to the run.
 	Status RunJobStatus `json:"status"`
 }
 
-// RunJobStatus What the run was told of it.
+// RunJobStatus The job's status as known to the run.
 type RunJobStatus string
 
 // RunList defines model for RunList.
 type RunList struct {
-	// Counts Present if it was asked for.
+	// Counts Present with counts=true.
 	Counts *RunCounts `json:"counts,omitempty"`
 	Items  []Run      `json:"items"`
 	Limit  int64      `json:"limit"`
@@ -4574,33 +4561,33 @@ type Runner struct {
 	// Arch Examples: amd64
 	Arch string `json:"arch"`
 
-	// Busy Jobs that it has.
+	// Busy Number of jobs assigned to it.
 	Busy int64 `json:"busy"`
 
-	// CertifiedUntil When its certificate ends. The agent renews it in time.
+	// CertifiedUntil When its certificate expires. The agent renews it before that.
 	//
 	// Examples: 2026-11-20T23:56:25.123Z
 	CertifiedUntil time.Time `json:"certifiedUntil"`
 
-	// Declines Jobs in a row that it was given and gave back: null if it took the last one.
+	// Declines Consecutive jobs that it declined; null if it accepted the last one.
 	Declines *RunnerDeclines `json:"declines"`
 
-	// Draining It takes no more jobs, connected or not.
+	// Draining Whether it accepts no new jobs, connected or not.
 	Draining bool `json:"draining"`
 
 	// EnrolledAt Examples: 2026-11-20T23:56:25.123Z
 	EnrolledAt time.Time `json:"enrolledAt"`
 
-	// ExclusiveLabels A job has to ask for each of these.
+	// ExclusiveLabels Labels that a job must require, all of them, to run here.
 	//
 	// Examples: []
 	ExclusiveLabels []string `json:"exclusiveLabels"`
 	Id              string   `json:"id"`
 
-	// Jobs That it has.
+	// Jobs The jobs assigned to it.
 	Jobs []RunnerJob `json:"jobs"`
 
-	// JobsLeft How many more it takes before it retires; null is any number.
+	// JobsLeft Number of jobs that it accepts before it retires; null if unlimited.
 	JobsLeft *int64 `json:"jobsLeft"`
 
 	// Labels Examples: ["arch=amd64","os=linux","pool=default","runner=builder-1"]
@@ -4614,13 +4601,13 @@ type Runner struct {
 	// Name Examples: builder-1
 	Name string `json:"name"`
 
-	// Note Of who drained or revoked it.
+	// Note The note of the person who drained or revoked it.
 	Note string `json:"note"`
 
-	// NotedBy Who drained or revoked it; empty if nobody has.
+	// NotedBy The person who drained or revoked it; empty if nobody did.
 	NotedBy string `json:"notedBy"`
 
-	// OfflineReason Why it was not heard of any more; empty while it is.
+	// OfflineReason Why it is offline; empty while it is connected.
 	OfflineReason RunnerOfflineReason `json:"offlineReason"`
 
 	// Os Examples: linux
@@ -4629,7 +4616,7 @@ type Runner struct {
 	// Sandboxes Examples: ["none","bubblewrap"]
 	Sandboxes []string `json:"sandboxes"`
 
-	// Slots Jobs that it runs at once.
+	// Slots Maximum number of jobs that it runs at once.
 	//
 	// Examples: 2
 	Slots int64       `json:"slots"`
@@ -4642,7 +4629,7 @@ type Runner struct {
 	Version string `json:"version"`
 }
 
-// RunnerOfflineReason Why it was not heard of any more; empty while it is.
+// RunnerOfflineReason Why it is offline; empty while it is connected.
 type RunnerOfflineReason string
 
 // RunnerState defines model for Runner.State.
@@ -4653,16 +4640,16 @@ type RunnerDeclines struct {
 	// Count Examples: 4
 	Count int64 `json:"count"`
 
-	// Reason Of the last of them.
+	// Reason The reason of the last decline.
 	Reason RunnerDeclinesReason `json:"reason"`
 
-	// RestsUntil It is given no job before; null if it gave back few.
+	// RestsUntil It is assigned no job before this time; null if it declined only a few.
 	//
 	// Examples: 2026-11-20T23:56:25.123Z
 	RestsUntil *time.Time `json:"restsUntil"`
 }
 
-// RunnerDeclinesReason Of the last of them.
+// RunnerDeclinesReason The reason of the last decline.
 type RunnerDeclinesReason string
 
 // RunnerJob defines model for RunnerJob.
@@ -4691,7 +4678,7 @@ type RunnerList struct {
 
 // RunnerNoteBody defines model for RunnerNoteBody.
 type RunnerNoteBody struct {
-	// Note Why, for others and the audit log.
+	// Note The reason, shown to others and in the audit log.
 	//
 	// Examples: A new disk.
 	Note *string `json:"note,omitempty"`
@@ -4707,7 +4694,7 @@ type SearchFound struct {
 
 // SecretValueBody defines model for SecretValueBody.
 type SecretValueBody struct {
-	// Value At most 32 KiB of text. It is kept sealed.
+	// Value At most 32 KiB of text. It is stored encrypted.
 	Value string `json:"value"`
 }
 
@@ -4758,25 +4745,25 @@ type ServiceAccountStatus string
 
 // Slots defines model for Slots.
 type Slots struct {
-	// Busy Jobs that machines have.
+	// Busy Number of jobs assigned to runners.
 	Busy int64 `json:"busy"`
 
-	// Draining Machines that are connected and take no more.
+	// Draining Connected runners that accept no new jobs.
 	Draining int64 `json:"draining"`
 
-	// Offline Machines that are not connected, and may be again.
+	// Offline Runners that are not connected and can reconnect.
 	Offline int64 `json:"offline"`
 
-	// Online Machines that are connected and take jobs.
+	// Online Connected runners that accept jobs.
 	Online int64 `json:"online"`
 
-	// Total Jobs that those which take jobs can run at once.
+	// Total Number of jobs that the online runners can run at once.
 	Total int64 `json:"total"`
 }
 
 // Stage defines model for Stage.
 type Stage struct {
-	// Attempt How often the stage was entered.
+	// Attempt Number of times the stage was entered.
 	Attempt int64 `json:"attempt"`
 
 	// FinishedAt Examples: 2026-11-20T23:56:25.123Z
@@ -4795,13 +4782,13 @@ type StageStatus string
 
 // StageCount defines model for StageCount.
 type StageCount struct {
-	// Count Runs in this stage, those that wait or are stuck among them.
+	// Count Runs in this stage, including waiting and stuck ones.
 	Count int64 `json:"count"`
 
 	// Label Examples: Build farm
 	Label string `json:"label"`
 
-	// Stuck Runs that should move and do not.
+	// Stuck Runs that should progress but do not.
 	Stuck int64 `json:"stuck"`
 
 	// Waiting Runs that wait for a person.
@@ -4810,19 +4797,19 @@ type StageCount struct {
 
 // StateBody defines model for StateBody.
 type StateBody struct {
-	// At When that happened.
+	// At When that event happened.
 	//
 	// Examples: 2026-11-20T23:56:25.123Z
 	At *time.Time `json:"at"`
 
-	// Head The newest number in the workspace's log.
+	// Head The newest seq of the workspace's log.
 	//
 	// Examples: 4182
 	Head        int64             `json:"head"`
 	Invitations []StateInvitation `json:"invitations"`
 	Members     []StateMember     `json:"members"`
 
-	// Seq The newest event that is taken in; 0 before the first.
+	// Seq The seq of the last event included; 0 before the first.
 	Seq             int64                 `json:"seq"`
 	ServiceAccounts []StateServiceAccount `json:"serviceAccounts"`
 	Workspace       StateWorkspace        `json:"workspace"`
@@ -4844,14 +4831,14 @@ type StateInvitation struct {
 	InvitedBy string              `json:"invitedBy"`
 	Role      StateInvitationRole `json:"role"`
 
-	// Status One that is pending has expired if expiresAt has passed.
+	// Status A pending invitation has expired if expiresAt has passed.
 	Status StateInvitationStatus `json:"status"`
 }
 
 // StateInvitationRole defines model for StateInvitation.Role.
 type StateInvitationRole string
 
-// StateInvitationStatus One that is pending has expired if expiresAt has passed.
+// StateInvitationStatus A pending invitation has expired if expiresAt has passed.
 type StateInvitationStatus string
 
 // StateMember defines model for StateMember.
@@ -4865,7 +4852,7 @@ type StateMember struct {
 	// JoinedAt Examples: 2026-11-20T23:56:25.123Z
 	JoinedAt time.Time `json:"joinedAt"`
 
-	// Name What they were called; empty where the log does not say.
+	// Name Their name at that time; empty if the log does not contain it.
 	//
 	// Examples: Bob Meyer
 	Name   string          `json:"name"`
@@ -4908,7 +4895,7 @@ type StateServiceAccountStatus string
 
 // StateWorkspace defines model for StateWorkspace.
 type StateWorkspace struct {
-	// Name Empty until the workspace was made.
+	// Name Empty until the workspace was created.
 	//
 	// Examples: Acme
 	Name string `json:"name"`
@@ -4919,7 +4906,7 @@ type StateWorkspace struct {
 
 // StoredEvent defines model for StoredEvent.
 type StoredEvent struct {
-	// Data What is stored, as it is stored.
+	// Data The event's data, exactly as stored.
 	//
 	// Examples: {"email":"zoe@acme.example","from":"Viewer","memberId":"019aa0f4-6b1c-7d52-9e83-1c0a5b7e42d9","to":"Maintainer"}
 	Data interface{} `json:"data"`
@@ -4927,7 +4914,7 @@ type StoredEvent struct {
 	// Kind Examples: member.role_changed
 	Kind string `json:"kind"`
 
-	// Schema The version of the form of its data.
+	// Schema The schema version of data.
 	Schema int64 `json:"schema"`
 }
 
@@ -4941,7 +4928,7 @@ type StoredRecord struct {
 	At      time.Time     `json:"at"`
 	Changes []AuditChange `json:"changes"`
 
-	// Code Of a denial: the code of the refusal.
+	// Code The error code of a refused request; absent otherwise.
 	//
 	// Examples: role_required
 	Code    *string             `json:"code,omitempty"`
@@ -4950,7 +4937,7 @@ type StoredRecord struct {
 	Id      string              `json:"id"`
 	Outcome StoredRecordOutcome `json:"outcome"`
 
-	// Seq The record's number in the workspace's log: no number is missing.
+	// Seq The record's sequence number in the workspace's log, without gaps.
 	Seq    int64       `json:"seq"`
 	Target AuditTarget `json:"target"`
 }
@@ -4962,7 +4949,7 @@ type StoredRecordOutcome string
 type StreamEvent struct {
 	Data StreamEventData `json:"data"`
 
-	// Event The name to listen for: the kind, as in data. Later versions may have more.
+	// Event The event's name: its kind, as in data. Later versions may add kinds.
 	//
 	// Examples: run.stage_entered
 	Event StreamEventEvent `json:"event"`
@@ -4971,7 +4958,7 @@ type StreamEvent struct {
 	Id int64 `json:"id"`
 }
 
-// StreamEventEvent The name to listen for: the kind, as in data. Later versions may have more.
+// StreamEventEvent The event's name: its kind, as in data. Later versions may add kinds.
 //
 // Examples: run.stage_entered
 type StreamEventEvent string
@@ -4984,10 +4971,10 @@ type StreamEventData struct {
 	// Kind Examples: run.stage_entered
 	Kind StreamEventDataKind `json:"kind"`
 
-	// Seq The number of the event in the workspace's log.
+	// Seq The event's sequence number in the workspace's log.
 	Seq int64 `json:"seq"`
 
-	// Target What it happened to.
+	// Target What the event is about.
 	Target StreamTarget `json:"target"`
 }
 
@@ -5002,7 +4989,7 @@ type StreamReady struct {
 	// Id Examples: 4181
 	Id int64 `json:"id"`
 
-	// Retry Milliseconds to wait before coming again.
+	// Retry Milliseconds to wait before reconnecting.
 	//
 	// Examples: 2000
 	Retry int64 `json:"retry"`
@@ -5013,10 +5000,10 @@ type StreamReadyEvent string
 
 // StreamReadyData defines model for StreamReadyData.
 type StreamReadyData struct {
-	// Seq The stream tells of the events after this one.
+	// Seq The stream begins after this event.
 	Seq int64 `json:"seq"`
 
-	// Workspace The workspace that the stream is about.
+	// Workspace The id of the workspace.
 	Workspace string `json:"workspace"`
 }
 
@@ -5031,21 +5018,21 @@ type StreamTarget struct {
 
 // Stuck defines model for Stuck.
 type Stuck struct {
-	// Reason no_progress: nothing was recorded of the run for 30 minutes, though it neither waits its turn nor for a person.
+	// Reason no_progress: nothing was recorded for 30 minutes, although the run is neither queued nor waiting for a person.
 	Reason StuckReason `json:"reason"`
 
-	// Since When something was recorded last.
+	// Since When something was last recorded.
 	//
 	// Examples: 2026-11-20T23:56:25.123Z
 	Since time.Time `json:"since"`
 }
 
-// StuckReason no_progress: nothing was recorded of the run for 30 minutes, though it neither waits its turn nor for a person.
+// StuckReason no_progress: nothing was recorded for 30 minutes, although the run is neither queued nor waiting for a person.
 type StuckReason string
 
 // Subject defines model for Subject.
 type Subject struct {
-	// HeadSha The commit that is decided about: what an answer sends as expectedHead. Empty for a fact review.
+	// HeadSha The commit that the decision is about; send it as expectedHead. Empty for a fact review.
 	//
 	// Examples: 9f2c41d07be85a3369d1e4c8b7f0a25d6c13e98b
 	HeadSha string `json:"headSha"`
@@ -5053,12 +5040,12 @@ type Subject struct {
 	// IssueNumber Examples: 7
 	IssueNumber int64 `json:"issueNumber"`
 
-	// IssueTitle Empty if the issue was queued by its number alone.
+	// IssueTitle Empty if the issue was queued by its number only.
 	//
 	// Examples: Fix date parsing
 	IssueTitle string `json:"issueTitle"`
 
-	// Links Absent where people sign in by no code host.
+	// Links Absent if no code host is configured.
 	Links *Links `json:"links,omitempty"`
 
 	// PrNumber Present once there is a pull request.
@@ -5068,12 +5055,12 @@ type Subject struct {
 
 // System defines model for System.
 type System struct {
-	// AskedAt When they were asked. They are asked every five seconds: a 304 says that they still say the same.
+	// AskedAt When the dependencies were checked. They are checked every five seconds; a 304 means that their status is unchanged.
 	//
 	// Examples: 2026-11-20T23:56:25.123Z
 	AskedAt *time.Time `json:"askedAt"`
 
-	// Dependencies What the service needs, and the service itself, by name.
+	// Dependencies The service and its dependencies, by name.
 	Dependencies []SystemDependency `json:"dependencies"`
 	Status       SystemStatus       `json:"status"`
 }
@@ -5083,7 +5070,7 @@ type SystemStatus string
 
 // SystemDependency defines model for SystemDependency.
 type SystemDependency struct {
-	// Message What is wrong; while it is up what it says of itself, if anything.
+	// Message The problem if it is down; otherwise what it reports about itself, if anything.
 	//
 	// Examples: The engine does not answer.
 	Message string `json:"message"`
@@ -5094,7 +5081,7 @@ type SystemDependency struct {
 	Name   string                 `json:"name"`
 	Status SystemDependencyStatus `json:"status"`
 
-	// TookMs How long it took to answer, or to be given up; 0 of the service itself.
+	// TookMs Duration of the check; 0 for the service itself.
 	//
 	// Examples: 3
 	TookMs int64 `json:"tookMs"`
@@ -5112,7 +5099,7 @@ type Timeline struct {
 type TokenAnswerBody struct {
 	Account ServiceAccount `json:"account"`
 
-	// Token The whole token. It is shown this once.
+	// Token The full token. It is shown only once.
 	//
 	// Examples: tok_svc_…
 	Token string `json:"token"`
@@ -5123,7 +5110,7 @@ type VerifyAnswerBody struct {
 	// CheckedAt Examples: 2026-11-20T23:56:25.123Z
 	CheckedAt time.Time `json:"checkedAt"`
 
-	// Checkpoint The newest checkpoint, a signed note. Empty if none was signed yet.
+	// Checkpoint The newest checkpoint, a signed note. Empty if there is none yet.
 	//
 	// Examples: svc.example.com/019aa0f4-6b1c-7d52-9e83-1c0a5b7e42d9
 	// 4182
@@ -5132,35 +5119,35 @@ type VerifyAnswerBody struct {
 	// — svc.example.com Az3grl…
 	Checkpoint string `json:"checkpoint"`
 
-	// FirstBad null if ok.
+	// FirstBad The first problem found; null if ok.
 	FirstBad *BadRecord `json:"firstBad"`
 
-	// FormerKeys Keys that signed before and were lost, the newest first, as the log says. What each signed still leads to the checkpoint; who holds an older checkpoint of theirs names it in since.
+	// FormerKeys Earlier signing keys that were lost, newest first, as recorded in the log. An older checkpoint signed by one of them can still be sent as since.
 	FormerKeys *[]FormerKey `json:"formerKeys"`
 
-	// Head How many records the log has. None of those after size is missing, but nobody has signed for what they say.
+	// Head Number of records in the log. None of those after size is missing, but their content is not signed yet.
 	Head int64 `json:"head"`
 
-	// Ok Whether every record is what was signed for, and nothing is left unsigned for longer than seconds.
+	// Ok Whether every signed record is unchanged, and no record has been unsigned for more than a few seconds.
 	Ok bool `json:"ok"`
 
-	// Root The root of the Merkle log as the records make it, in base64.
+	// Root Root hash of the Merkle log, computed from the records, in base64.
 	//
 	// Examples: nND/nri/U0xuHUrYSy0HtMeal2vzD9V4k/BO79C+QeI=
 	Root string `json:"root"`
 
-	// Size How many records the newest checkpoint speaks for.
+	// Size Number of records that the newest checkpoint covers.
 	Size int64 `json:"size"`
 
-	// Unsigned How many records there are after size: they are signed for in a moment.
+	// Unsigned Number of records after size, which will be signed shortly.
 	Unsigned int64 `json:"unsigned"`
 
-	// UnsignedSince When the first of those was recorded; null if there is none.
+	// UnsignedSince When the first unsigned record was recorded; null if there is none.
 	//
 	// Examples: 2026-11-20T23:56:25.123Z
 	UnsignedSince *time.Time `json:"unsignedSince"`
 
-	// VerifierKey The public key that the checkpoint was verified by. Compare it with a copy of your own.
+	// VerifierKey The public key that verifies the checkpoint. Compare it with your own copy.
 	//
 	// Examples: svc.example.com+5f2a9c01+AbCd
 	VerifierKey string `json:"verifierKey"`
@@ -5168,10 +5155,10 @@ type VerifyAnswerBody struct {
 
 // Waiting defines model for Waiting.
 type Waiting struct {
-	// ByKind Each kind, also one of which nothing waits.
+	// ByKind Counts by kind, including kinds with none.
 	ByKind []KindWaiting `json:"byKind"`
 
-	// OldestAt When the one that waits longest was asked; null if nothing waits.
+	// OldestAt When the oldest of them was raised; null if there is none.
 	//
 	// Examples: 2026-11-20T23:56:25.123Z
 	OldestAt *time.Time `json:"oldestAt"`
@@ -5189,7 +5176,7 @@ type Workspace struct {
 	// Name Examples: Acme
 	Name string `json:"name"`
 
-	// Seq The number of an event that every list shows by now. Whoever reads lists afterwards, and follows the stream from it, misses nothing.
+	// Seq The seq of an event that all lists already include. Read the lists, then stream events from this seq, to miss none.
 	//
 	// Examples: 4182
 	Seq int64 `json:"seq"`
@@ -5218,14 +5205,14 @@ type WorkspaceChangeBody struct {
 
 // WorkspaceState defines model for WorkspaceState.
 type WorkspaceState struct {
-	// At When that happened.
+	// At When that event happened.
 	//
 	// Examples: 2026-11-20T23:56:25.123Z
 	At          *time.Time        `json:"at"`
 	Invitations []StateInvitation `json:"invitations"`
 	Members     []StateMember     `json:"members"`
 
-	// Seq The newest event that is taken in; 0 before the first.
+	// Seq The seq of the last event included; 0 before the first.
 	Seq             int64                 `json:"seq"`
 	ServiceAccounts []StateServiceAccount `json:"serviceAccounts"`
 	Workspace       StateWorkspace        `json:"workspace"`
@@ -5250,39 +5237,39 @@ type YouRole string
 
 // ListAuditParams defines parameters for ListAudit.
 type ListAuditParams struct {
-	// From Only records of this time or later.
+	// From Only records at or after this time.
 	From *time.Time `form:"from,omitempty" json:"from,omitempty"`
 
-	// To Only records of an earlier time than this.
+	// To Only records before this time.
 	To *time.Time `form:"to,omitempty" json:"to,omitempty"`
 
-	// Actor Only records of the actor of this name or id; e-mail addresses and ids in any case. Of up to ten, with commas in between, either.
+	// Actor Only records of these actors: up to ten names or ids, separated by commas. E-mail addresses and ids are not case-sensitive.
 	Actor     *string                   `form:"actor,omitempty" json:"actor,omitempty"`
 	ActorType *ListAuditParamsActorType `form:"actorType,omitempty" json:"actorType,omitempty"`
 
-	// Action Only records of this action, or of all that begin as in member.* Of up to ten, with commas in between, either.
+	// Action Only records of these actions: up to ten names or prefixes such as member.*, separated by commas.
 	Action *string `form:"action,omitempty" json:"action,omitempty"`
 
-	// Target Only records about the target of this name or id; e-mail addresses and ids in any case.
+	// Target Only records about the target of this name or id. E-mail addresses and ids are not case-sensitive.
 	Target *string `form:"target,omitempty" json:"target,omitempty"`
 
-	// Q Only records that have this in their action or the name of their actor or target, in any case.
+	// Q Only records whose action, actor name or target name contains this text. Not case-sensitive.
 	Q     *string `form:"q,omitempty" json:"q,omitempty"`
 	Limit *int64  `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor nextCursor of the page before.
+	// Cursor The nextCursor of the previous page.
 	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
 
-	// After The number of a record, or 0: only the records after it, the oldest first. Not with cursor.
+	// After The seq of a record, or 0: only the records after it, oldest first. Not with cursor.
 	After *string `form:"after,omitempty" json:"after,omitempty"`
 
-	// Total Whether the answer says how many records the filter leaves, on all pages.
+	// Total Whether to count the records that match, on all pages.
 	Total *bool `form:"total,omitempty" json:"total,omitempty"`
 
-	// XSvcTenant The workspace, by id or slug. For a person: by default the session's active one. A token has only its own, and naming another is answered like naming none.
+	// XSvcTenant The workspace, by id or slug. People default to the session's active workspace. A token has access to its own workspace only; any other one is not found.
 	XSvcTenant *string `json:"X-Svc-Tenant,omitempty"`
 
-	// XSvcMinPosition The `X-Svc-Position` of an earlier answer: this one waits, five seconds at most, until it shows what that did.
+	// XSvcMinPosition The `X-Svc-Position` of an earlier response. The request waits up to five seconds until its data includes that position.
 	XSvcMinPosition *int64 `json:"X-Svc-Min-Position,omitempty"`
 }
 
@@ -5291,16 +5278,16 @@ type ListAuditParamsActorType string
 
 // GetAuditActivityParams defines parameters for GetAuditActivity.
 type GetAuditActivityParams struct {
-	// Range So many whole UTC days, ending today.
+	// Range Number of UTC days, ending today.
 	Range *GetAuditActivityParamsRange `form:"range,omitempty" json:"range,omitempty"`
 
-	// Seq Also answer the records of marks nearest to this one, whenever they were.
+	// Seq Also return the marked records nearest to this one, in any window.
 	Seq *int64 `form:"seq,omitempty" json:"seq,omitempty"`
 
-	// XSvcTenant The workspace, by id or slug. For a person: by default the session's active one. A token has only its own, and naming another is answered like naming none.
+	// XSvcTenant The workspace, by id or slug. People default to the session's active workspace. A token has access to its own workspace only; any other one is not found.
 	XSvcTenant *string `json:"X-Svc-Tenant,omitempty"`
 
-	// XSvcMinPosition The `X-Svc-Position` of an earlier answer: this one waits, five seconds at most, until it shows what that did.
+	// XSvcMinPosition The `X-Svc-Position` of an earlier response. The request waits up to five seconds until its data includes that position.
 	XSvcMinPosition *int64 `json:"X-Svc-Min-Position,omitempty"`
 }
 
@@ -5311,32 +5298,32 @@ type GetAuditActivityParamsRange string
 type ExportAuditParams struct {
 	Format ExportAuditParamsFormat `form:"format" json:"format"`
 
-	// Leaf ndjson only: add to each record its leaf of the workspace's Merkle log. With these an export without filters can be held against a checkpoint of GET /audit/verify by whoever has both; nothing else is asked.
+	// Leaf ndjson only: add each record's leaf of the workspace's Merkle log. With the leaves, an export without filters can be verified offline against a checkpoint of GET /audit/verify.
 	Leaf *bool `form:"leaf,omitempty" json:"leaf,omitempty"`
 
-	// From Only records of this time or later.
+	// From Only records at or after this time.
 	From *time.Time `form:"from,omitempty" json:"from,omitempty"`
 
-	// To Only records of an earlier time than this.
+	// To Only records before this time.
 	To *time.Time `form:"to,omitempty" json:"to,omitempty"`
 
-	// Actor Only records of the actor of this name or id; e-mail addresses and ids in any case. Of up to ten, with commas in between, either.
+	// Actor Only records of these actors: up to ten names or ids, separated by commas. E-mail addresses and ids are not case-sensitive.
 	Actor     *string                     `form:"actor,omitempty" json:"actor,omitempty"`
 	ActorType *ExportAuditParamsActorType `form:"actorType,omitempty" json:"actorType,omitempty"`
 
-	// Action Only records of this action, or of all that begin as in member.* Of up to ten, with commas in between, either.
+	// Action Only records of these actions: up to ten names or prefixes such as member.*, separated by commas.
 	Action *string `form:"action,omitempty" json:"action,omitempty"`
 
-	// Target Only records about the target of this name or id; e-mail addresses and ids in any case.
+	// Target Only records about the target of this name or id. E-mail addresses and ids are not case-sensitive.
 	Target *string `form:"target,omitempty" json:"target,omitempty"`
 
-	// Q Only records that have this in their action or the name of their actor or target, in any case.
+	// Q Only records whose action, actor name or target name contains this text. Not case-sensitive.
 	Q *string `form:"q,omitempty" json:"q,omitempty"`
 
-	// XSvcTenant The workspace, by id or slug. For a person: by default the session's active one. A token has only its own, and naming another is answered like naming none.
+	// XSvcTenant The workspace, by id or slug. People default to the session's active workspace. A token has access to its own workspace only; any other one is not found.
 	XSvcTenant *string `json:"X-Svc-Tenant,omitempty"`
 
-	// XSvcMinPosition The `X-Svc-Position` of an earlier answer: this one waits, five seconds at most, until it shows what that did.
+	// XSvcMinPosition The `X-Svc-Position` of an earlier response. The request waits up to five seconds until its data includes that position.
 	XSvcMinPosition *int64 `json:"X-Svc-Min-Position,omitempty"`
 }
 
@@ -5348,172 +5335,172 @@ type ExportAuditParamsActorType string
 
 // ReplayAuditParams defines parameters for ReplayAudit.
 type ReplayAuditParams struct {
-	// FromSeq The first event that is replayed.
+	// FromSeq The seq of the first event to replay.
 	FromSeq int64 `form:"fromSeq" json:"fromSeq"`
 
-	// ToSeq The last one, at most 1,000 events on.
+	// ToSeq The seq of the last event to replay, less than fromSeq + 1,000.
 	ToSeq int64 `form:"toSeq" json:"toSeq"`
 
-	// XSvcTenant The workspace, by id or slug. For a person: by default the session's active one. A token has only its own, and naming another is answered like naming none.
+	// XSvcTenant The workspace, by id or slug. People default to the session's active workspace. A token has access to its own workspace only; any other one is not found.
 	XSvcTenant *string `json:"X-Svc-Tenant,omitempty"`
 
-	// XSvcMinPosition The `X-Svc-Position` of an earlier answer: this one waits, five seconds at most, until it shows what that did.
+	// XSvcMinPosition The `X-Svc-Position` of an earlier response. The request waits up to five seconds until its data includes that position.
 	XSvcMinPosition *int64 `json:"X-Svc-Min-Position,omitempty"`
 }
 
 // GetAuditStateParams defines parameters for GetAuditState.
 type GetAuditStateParams struct {
-	// At As it was at this time.
+	// At Return the state at this time.
 	At *time.Time `form:"at,omitempty" json:"at,omitempty"`
 
-	// Seq As it was after this event.
+	// Seq Return the state after this event.
 	Seq *int64 `form:"seq,omitempty" json:"seq,omitempty"`
 
-	// XSvcTenant The workspace, by id or slug. For a person: by default the session's active one. A token has only its own, and naming another is answered like naming none.
+	// XSvcTenant The workspace, by id or slug. People default to the session's active workspace. A token has access to its own workspace only; any other one is not found.
 	XSvcTenant *string `json:"X-Svc-Tenant,omitempty"`
 
-	// XSvcMinPosition The `X-Svc-Position` of an earlier answer: this one waits, five seconds at most, until it shows what that did.
+	// XSvcMinPosition The `X-Svc-Position` of an earlier response. The request waits up to five seconds until its data includes that position.
 	XSvcMinPosition *int64 `json:"X-Svc-Min-Position,omitempty"`
 }
 
 // GetLastVerificationParams defines parameters for GetLastVerification.
 type GetLastVerificationParams struct {
-	// XSvcTenant The workspace, by id or slug. For a person: by default the session's active one. A token has only its own, and naming another is answered like naming none.
+	// XSvcTenant The workspace, by id or slug. People default to the session's active workspace. A token has access to its own workspace only; any other one is not found.
 	XSvcTenant *string `json:"X-Svc-Tenant,omitempty"`
 
-	// XSvcMinPosition The `X-Svc-Position` of an earlier answer: this one waits, five seconds at most, until it shows what that did.
+	// XSvcMinPosition The `X-Svc-Position` of an earlier response. The request waits up to five seconds until its data includes that position.
 	XSvcMinPosition *int64 `json:"X-Svc-Min-Position,omitempty"`
 }
 
 // VerifyAuditParams defines parameters for VerifyAudit.
 type VerifyAuditParams struct {
-	// Since A checkpoint that you kept: the log has to lead on from it. Whoever sets the log back, or has it signed anew from its beginning, cannot make it do so.
+	// Since A checkpoint that you kept earlier. The verification fails unless the log continues from it, which detects a log that was rolled back or signed again from the start.
 	Since *string `form:"since,omitempty" json:"since,omitempty"`
 
-	// XSvcTenant The workspace, by id or slug. For a person: by default the session's active one. A token has only its own, and naming another is answered like naming none.
+	// XSvcTenant The workspace, by id or slug. People default to the session's active workspace. A token has access to its own workspace only; any other one is not found.
 	XSvcTenant *string `json:"X-Svc-Tenant,omitempty"`
 
-	// XSvcMinPosition The `X-Svc-Position` of an earlier answer: this one waits, five seconds at most, until it shows what that did.
+	// XSvcMinPosition The `X-Svc-Position` of an earlier response. The request waits up to five seconds until its data includes that position.
 	XSvcMinPosition *int64 `json:"X-Svc-Min-Position,omitempty"`
 }
 
 // GetAuditRecordParams defines parameters for GetAuditRecord.
 type GetAuditRecordParams struct {
-	// XSvcTenant The workspace, by id or slug. For a person: by default the session's active one. A token has only its own, and naming another is answered like naming none.
+	// XSvcTenant The workspace, by id or slug. People default to the session's active workspace. A token has access to its own workspace only; any other one is not found.
 	XSvcTenant *string `json:"X-Svc-Tenant,omitempty"`
 
-	// XSvcMinPosition The `X-Svc-Position` of an earlier answer: this one waits, five seconds at most, until it shows what that did.
+	// XSvcMinPosition The `X-Svc-Position` of an earlier response. The request waits up to five seconds until its data includes that position.
 	XSvcMinPosition *int64 `json:"X-Svc-Min-Position,omitempty"`
 }
 
 // QueueIssueParams defines parameters for QueueIssue.
 type QueueIssueParams struct {
-	// XSvcTenant The workspace, by id or slug. For a person: by default the session's active one. A token has only its own, and naming another is answered like naming none.
+	// XSvcTenant The workspace, by id or slug. People default to the session's active workspace. A token has access to its own workspace only; any other one is not found.
 	XSvcTenant *string `json:"X-Svc-Tenant,omitempty"`
 
-	// IdempotencyKey Makes the request happen once however often it is sent, for 30 days at least.
+	// IdempotencyKey Makes the request safe to retry: it takes effect once per key, for at least 30 days.
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
 }
 
 // GetDashboardParams defines parameters for GetDashboard.
 type GetDashboardParams struct {
-	// XSvcTenant The workspace, by id or slug. For a person: by default the session's active one. A token has only its own, and naming another is answered like naming none.
+	// XSvcTenant The workspace, by id or slug. People default to the session's active workspace. A token has access to its own workspace only; any other one is not found.
 	XSvcTenant *string `json:"X-Svc-Tenant,omitempty"`
 
-	// XSvcMinPosition The `X-Svc-Position` of an earlier answer: this one waits, five seconds at most, until it shows what that did.
+	// XSvcMinPosition The `X-Svc-Position` of an earlier response. The request waits up to five seconds until its data includes that position.
 	XSvcMinPosition *int64 `json:"X-Svc-Min-Position,omitempty"`
 
-	// IfNoneMatch The ETag of the answer that the caller has.
+	// IfNoneMatch The ETag of the last response.
 	IfNoneMatch *string `json:"If-None-Match,omitempty"`
 }
 
 // StreamEventsParams defines parameters for StreamEvents.
 type StreamEventsParams struct {
-	// XSvcTenant The workspace, by id or slug. For a person: by default the session's active one. A token has only its own, and naming another is answered like naming none.
+	// XSvcTenant The workspace, by id or slug. People default to the session's active workspace. A token has access to its own workspace only; any other one is not found.
 	XSvcTenant *string `json:"X-Svc-Tenant,omitempty"`
 
-	// XSvcMinPosition The `X-Svc-Position` of an earlier answer: this one waits, five seconds at most, until it shows what that did.
+	// XSvcMinPosition The `X-Svc-Position` of an earlier response. The request waits up to five seconds until its data includes that position.
 	XSvcMinPosition *int64 `json:"X-Svc-Min-Position,omitempty"`
 
-	// LastEventID The id of the last event that was received: the stream goes on after it. Without it, it begins with what happens next.
+	// LastEventID The id of the last event received. The stream resumes after it. By default the stream begins with the next event.
 	LastEventID *string `json:"Last-Event-ID,omitempty"`
 }
 
 // GetFarmParams defines parameters for GetFarm.
 type GetFarmParams struct {
-	// XSvcTenant The workspace, by id or slug. For a person: by default the session's active one. A token has only its own, and naming another is answered like naming none.
+	// XSvcTenant The workspace, by id or slug. People default to the session's active workspace. A token has access to its own workspace only; any other one is not found.
 	XSvcTenant *string `json:"X-Svc-Tenant,omitempty"`
 
-	// XSvcMinPosition The `X-Svc-Position` of an earlier answer: this one waits, five seconds at most, until it shows what that did.
+	// XSvcMinPosition The `X-Svc-Position` of an earlier response. The request waits up to five seconds until its data includes that position.
 	XSvcMinPosition *int64 `json:"X-Svc-Min-Position,omitempty"`
 }
 
 // ListEnrollmentsParams defines parameters for ListEnrollments.
 type ListEnrollmentsParams struct {
-	// Limit How many items the page has at most.
+	// Limit Maximum number of items to return.
 	Limit *int64 `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Offset How many items come before the page.
+	// Offset Number of items to skip.
 	Offset *int64 `form:"offset,omitempty" json:"offset,omitempty"`
 
-	// XSvcTenant The workspace, by id or slug. For a person: by default the session's active one. A token has only its own, and naming another is answered like naming none.
+	// XSvcTenant The workspace, by id or slug. People default to the session's active workspace. A token has access to its own workspace only; any other one is not found.
 	XSvcTenant *string `json:"X-Svc-Tenant,omitempty"`
 
-	// XSvcMinPosition The `X-Svc-Position` of an earlier answer: this one waits, five seconds at most, until it shows what that did.
+	// XSvcMinPosition The `X-Svc-Position` of an earlier response. The request waits up to five seconds until its data includes that position.
 	XSvcMinPosition *int64 `json:"X-Svc-Min-Position,omitempty"`
 }
 
 // MintEnrollmentParams defines parameters for MintEnrollment.
 type MintEnrollmentParams struct {
-	// XSvcTenant The workspace, by id or slug. For a person: by default the session's active one. A token has only its own, and naming another is answered like naming none.
+	// XSvcTenant The workspace, by id or slug. People default to the session's active workspace. A token has access to its own workspace only; any other one is not found.
 	XSvcTenant *string `json:"X-Svc-Tenant,omitempty"`
 
-	// IdempotencyKey Makes the request happen once however often it is sent, for 30 days at least.
+	// IdempotencyKey Makes the request safe to retry: it takes effect once per key, for at least 30 days.
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
 }
 
 // GetEnrollmentParams defines parameters for GetEnrollment.
 type GetEnrollmentParams struct {
-	// XSvcTenant The workspace, by id or slug. For a person: by default the session's active one. A token has only its own, and naming another is answered like naming none.
+	// XSvcTenant The workspace, by id or slug. People default to the session's active workspace. A token has access to its own workspace only; any other one is not found.
 	XSvcTenant *string `json:"X-Svc-Tenant,omitempty"`
 
-	// XSvcMinPosition The `X-Svc-Position` of an earlier answer: this one waits, five seconds at most, until it shows what that did.
+	// XSvcMinPosition The `X-Svc-Position` of an earlier response. The request waits up to five seconds until its data includes that position.
 	XSvcMinPosition *int64 `json:"X-Svc-Min-Position,omitempty"`
 }
 
 // WithdrawEnrollmentParams defines parameters for WithdrawEnrollment.
 type WithdrawEnrollmentParams struct {
-	// XSvcTenant The workspace, by id or slug. For a person: by default the session's active one. A token has only its own, and naming another is answered like naming none.
+	// XSvcTenant The workspace, by id or slug. People default to the session's active workspace. A token has access to its own workspace only; any other one is not found.
 	XSvcTenant *string `json:"X-Svc-Tenant,omitempty"`
 }
 
 // ListJobsParams defines parameters for ListJobs.
 type ListJobsParams struct {
-	// Status active: jobs that wait or run. terminal: jobs that have ended.
+	// Status active: queued and running jobs. terminal: finished jobs.
 	Status ListJobsParamsStatus `form:"status" json:"status"`
 
-	// State Only jobs of this state.
+	// State Only jobs in this state.
 	State *ListJobsParamsState `form:"state,omitempty" json:"state,omitempty"`
 
 	// Repo Only jobs of this repository.
 	Repo *string `form:"repo,omitempty" json:"repo,omitempty"`
 
-	// Runner Only jobs that this runner has, or had last.
+	// Runner Only jobs whose current or last runner is this one.
 	Runner *string `form:"runner,omitempty" json:"runner,omitempty"`
 
-	// Q Only jobs with this in their name or that of their repository, in any case. With any filter the first 10,000 jobs of the list are looked through and counted.
+	// Q Only jobs whose name or repository name contains this text. Not case-sensitive. With any filter, only the first 10,000 jobs of the list are searched and counted.
 	Q *string `form:"q,omitempty" json:"q,omitempty"`
 
-	// Limit How many items the page has at most.
+	// Limit Maximum number of items to return.
 	Limit *int64 `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Offset How many items come before the page.
+	// Offset Number of items to skip.
 	Offset *int64 `form:"offset,omitempty" json:"offset,omitempty"`
 
-	// XSvcTenant The workspace, by id or slug. For a person: by default the session's active one. A token has only its own, and naming another is answered like naming none.
+	// XSvcTenant The workspace, by id or slug. People default to the session's active workspace. A token has access to its own workspace only; any other one is not found.
 	XSvcTenant *string `json:"X-Svc-Tenant,omitempty"`
 
-	// XSvcMinPosition The `X-Svc-Position` of an earlier answer: this one waits, five seconds at most, until it shows what that did.
+	// XSvcMinPosition The `X-Svc-Position` of an earlier response. The request waits up to five seconds until its data includes that position.
 	XSvcMinPosition *int64 `json:"X-Svc-Min-Position,omitempty"`
 }
 
@@ -5525,40 +5512,40 @@ type ListJobsParamsState string
 
 // SubmitJobParams defines parameters for SubmitJob.
 type SubmitJobParams struct {
-	// XSvcTenant The workspace, by id or slug. For a person: by default the session's active one. A token has only its own, and naming another is answered like naming none.
+	// XSvcTenant The workspace, by id or slug. People default to the session's active workspace. A token has access to its own workspace only; any other one is not found.
 	XSvcTenant *string `json:"X-Svc-Tenant,omitempty"`
 }
 
 // GetJobParams defines parameters for GetJob.
 type GetJobParams struct {
-	// XSvcTenant The workspace, by id or slug. For a person: by default the session's active one. A token has only its own, and naming another is answered like naming none.
+	// XSvcTenant The workspace, by id or slug. People default to the session's active workspace. A token has access to its own workspace only; any other one is not found.
 	XSvcTenant *string `json:"X-Svc-Tenant,omitempty"`
 
-	// XSvcMinPosition The `X-Svc-Position` of an earlier answer: this one waits, five seconds at most, until it shows what that did.
+	// XSvcMinPosition The `X-Svc-Position` of an earlier response. The request waits up to five seconds until its data includes that position.
 	XSvcMinPosition *int64 `json:"X-Svc-Min-Position,omitempty"`
 }
 
 // ListArtifactsParams defines parameters for ListArtifacts.
 type ListArtifactsParams struct {
-	// Limit How many items the page has at most.
+	// Limit Maximum number of items to return.
 	Limit *int64 `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Offset How many items come before the page.
+	// Offset Number of items to skip.
 	Offset *int64 `form:"offset,omitempty" json:"offset,omitempty"`
 
-	// XSvcTenant The workspace, by id or slug. For a person: by default the session's active one. A token has only its own, and naming another is answered like naming none.
+	// XSvcTenant The workspace, by id or slug. People default to the session's active workspace. A token has access to its own workspace only; any other one is not found.
 	XSvcTenant *string `json:"X-Svc-Tenant,omitempty"`
 
-	// XSvcMinPosition The `X-Svc-Position` of an earlier answer: this one waits, five seconds at most, until it shows what that did.
+	// XSvcMinPosition The `X-Svc-Position` of an earlier response. The request waits up to five seconds until its data includes that position.
 	XSvcMinPosition *int64 `json:"X-Svc-Min-Position,omitempty"`
 }
 
 // GetArtifactParams defines parameters for GetArtifact.
 type GetArtifactParams struct {
-	// XSvcTenant The workspace, by id or slug. For a person: by default the session's active one. A token has only its own, and naming another is answered like naming none.
+	// XSvcTenant The workspace, by id or slug. People default to the session's active workspace. A token has access to its own workspace only; any other one is not found.
 	XSvcTenant *string `json:"X-Svc-Tenant,omitempty"`
 
-	// XSvcMinPosition The `X-Svc-Position` of an earlier answer: this one waits, five seconds at most, until it shows what that did.
+	// XSvcMinPosition The `X-Svc-Position` of an earlier response. The request waits up to five seconds until its data includes that position.
 	XSvcMinPosition *int64 `json:"X-Svc-Min-Position,omitempty"`
 }
 
@@ -5566,35 +5553,35 @@ type GetArtifactParams struct {
 type ListJobEventsParams struct {
 	Limit *int64 `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor nextCursor of the page before.
+	// Cursor The nextCursor of the previous page.
 	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
 
-	// XSvcTenant The workspace, by id or slug. For a person: by default the session's active one. A token has only its own, and naming another is answered like naming none.
+	// XSvcTenant The workspace, by id or slug. People default to the session's active workspace. A token has access to its own workspace only; any other one is not found.
 	XSvcTenant *string `json:"X-Svc-Tenant,omitempty"`
 
-	// XSvcMinPosition The `X-Svc-Position` of an earlier answer: this one waits, five seconds at most, until it shows what that did.
+	// XSvcMinPosition The `X-Svc-Position` of an earlier response. The request waits up to five seconds until its data includes that position.
 	XSvcMinPosition *int64 `json:"X-Svc-Min-Position,omitempty"`
 }
 
 // GetJobLogParams defines parameters for GetJobLog.
 type GetJobLogParams struct {
-	// Attempt Which attempt; the last one without it.
+	// Attempt The attempt's number. By default the last attempt.
 	Attempt *int64 `form:"attempt,omitempty" json:"attempt,omitempty"`
 
-	// From The first byte that is wanted.
+	// From Offset of the first byte to return.
 	From   *int64                 `form:"from,omitempty" json:"from,omitempty"`
 	Format *GetJobLogParamsFormat `form:"format,omitempty" json:"format,omitempty"`
 
-	// Q Only lines that have this, in whatever case and colours. Only with format=ndjson.
+	// Q Only lines that contain this text, ignoring case and terminal colours. Only with format=ndjson.
 	Q *string `form:"q,omitempty" json:"q,omitempty"`
 
-	// XSvcTenant The workspace, by id or slug. For a person: by default the session's active one. A token has only its own, and naming another is answered like naming none.
+	// XSvcTenant The workspace, by id or slug. People default to the session's active workspace. A token has access to its own workspace only; any other one is not found.
 	XSvcTenant *string `json:"X-Svc-Tenant,omitempty"`
 
-	// XSvcMinPosition The `X-Svc-Position` of an earlier answer: this one waits, five seconds at most, until it shows what that did.
+	// XSvcMinPosition The `X-Svc-Position` of an earlier response. The request waits up to five seconds until its data includes that position.
 	XSvcMinPosition *int64 `json:"X-Svc-Min-Position,omitempty"`
 
-	// Range One range of bytes, instead of from. Not with format=ndjson.
+	// Range A single byte range, instead of from. Not with format=ndjson.
 	Range *string `json:"Range,omitempty"`
 }
 
@@ -5603,34 +5590,34 @@ type GetJobLogParamsFormat string
 
 // StreamJobLogParams defines parameters for StreamJobLog.
 type StreamJobLogParams struct {
-	// Attempt Which attempt; the last one without it.
+	// Attempt The attempt's number. By default the last attempt.
 	Attempt *int64 `form:"attempt,omitempty" json:"attempt,omitempty"`
 
-	// XSvcTenant The workspace, by id or slug. For a person: by default the session's active one. A token has only its own, and naming another is answered like naming none.
+	// XSvcTenant The workspace, by id or slug. People default to the session's active workspace. A token has access to its own workspace only; any other one is not found.
 	XSvcTenant *string `json:"X-Svc-Tenant,omitempty"`
 
-	// XSvcMinPosition The `X-Svc-Position` of an earlier answer: this one waits, five seconds at most, until it shows what that did.
+	// XSvcMinPosition The `X-Svc-Position` of an earlier response. The request waits up to five seconds until its data includes that position.
 	XSvcMinPosition *int64 `json:"X-Svc-Min-Position,omitempty"`
 
-	// LastEventID The id of the last event that was received: the stream goes on after it.
+	// LastEventID The id of the last event received. The stream resumes after it.
 	LastEventID *string `json:"Last-Event-ID,omitempty"`
 }
 
 // ListRunnersParams defines parameters for ListRunners.
 type ListRunnersParams struct {
-	// Limit How many items the page has at most.
+	// Limit Maximum number of items to return.
 	Limit *int64 `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Offset How many items come before the page.
+	// Offset Number of items to skip.
 	Offset *int64 `form:"offset,omitempty" json:"offset,omitempty"`
 
-	// Status online: those that are connected, also those that are being drained. offline: those that may connect again. ended: those that are suspended, revoked or retired. Without it all.
+	// Status online: connected, including draining. offline: not connected. ended: suspended, revoked or retired. By default all.
 	Status *ListRunnersParamsStatus `form:"status,omitempty" json:"status,omitempty"`
 
-	// XSvcTenant The workspace, by id or slug. For a person: by default the session's active one. A token has only its own, and naming another is answered like naming none.
+	// XSvcTenant The workspace, by id or slug. People default to the session's active workspace. A token has access to its own workspace only; any other one is not found.
 	XSvcTenant *string `json:"X-Svc-Tenant,omitempty"`
 
-	// XSvcMinPosition The `X-Svc-Position` of an earlier answer: this one waits, five seconds at most, until it shows what that did.
+	// XSvcMinPosition The `X-Svc-Position` of an earlier response. The request waits up to five seconds until its data includes that position.
 	XSvcMinPosition *int64 `json:"X-Svc-Min-Position,omitempty"`
 }
 
@@ -5639,88 +5626,88 @@ type ListRunnersParamsStatus string
 
 // GetRunnerParams defines parameters for GetRunner.
 type GetRunnerParams struct {
-	// XSvcTenant The workspace, by id or slug. For a person: by default the session's active one. A token has only its own, and naming another is answered like naming none.
+	// XSvcTenant The workspace, by id or slug. People default to the session's active workspace. A token has access to its own workspace only; any other one is not found.
 	XSvcTenant *string `json:"X-Svc-Tenant,omitempty"`
 
-	// XSvcMinPosition The `X-Svc-Position` of an earlier answer: this one waits, five seconds at most, until it shows what that did.
+	// XSvcMinPosition The `X-Svc-Position` of an earlier response. The request waits up to five seconds until its data includes that position.
 	XSvcMinPosition *int64 `json:"X-Svc-Min-Position,omitempty"`
 }
 
 // DrainRunnerParams defines parameters for DrainRunner.
 type DrainRunnerParams struct {
-	// XSvcTenant The workspace, by id or slug. For a person: by default the session's active one. A token has only its own, and naming another is answered like naming none.
+	// XSvcTenant The workspace, by id or slug. People default to the session's active workspace. A token has access to its own workspace only; any other one is not found.
 	XSvcTenant *string `json:"X-Svc-Tenant,omitempty"`
 }
 
 // ResumeRunnerParams defines parameters for ResumeRunner.
 type ResumeRunnerParams struct {
-	// XSvcTenant The workspace, by id or slug. For a person: by default the session's active one. A token has only its own, and naming another is answered like naming none.
+	// XSvcTenant The workspace, by id or slug. People default to the session's active workspace. A token has access to its own workspace only; any other one is not found.
 	XSvcTenant *string `json:"X-Svc-Tenant,omitempty"`
 }
 
 // RevokeRunnerParams defines parameters for RevokeRunner.
 type RevokeRunnerParams struct {
-	// XSvcTenant The workspace, by id or slug. For a person: by default the session's active one. A token has only its own, and naming another is answered like naming none.
+	// XSvcTenant The workspace, by id or slug. People default to the session's active workspace. A token has access to its own workspace only; any other one is not found.
 	XSvcTenant *string `json:"X-Svc-Tenant,omitempty"`
 }
 
 // ListFarmSecretsParams defines parameters for ListFarmSecrets.
 type ListFarmSecretsParams struct {
-	// XSvcTenant The workspace, by id or slug. For a person: by default the session's active one. A token has only its own, and naming another is answered like naming none.
+	// XSvcTenant The workspace, by id or slug. People default to the session's active workspace. A token has access to its own workspace only; any other one is not found.
 	XSvcTenant *string `json:"X-Svc-Tenant,omitempty"`
 
-	// XSvcMinPosition The `X-Svc-Position` of an earlier answer: this one waits, five seconds at most, until it shows what that did.
+	// XSvcMinPosition The `X-Svc-Position` of an earlier response. The request waits up to five seconds until its data includes that position.
 	XSvcMinPosition *int64 `json:"X-Svc-Min-Position,omitempty"`
 }
 
 // RemoveFarmSecretParams defines parameters for RemoveFarmSecret.
 type RemoveFarmSecretParams struct {
-	// XSvcTenant The workspace, by id or slug. For a person: by default the session's active one. A token has only its own, and naming another is answered like naming none.
+	// XSvcTenant The workspace, by id or slug. People default to the session's active workspace. A token has access to its own workspace only; any other one is not found.
 	XSvcTenant *string `json:"X-Svc-Tenant,omitempty"`
 }
 
 // SetFarmSecretParams defines parameters for SetFarmSecret.
 type SetFarmSecretParams struct {
-	// XSvcTenant The workspace, by id or slug. For a person: by default the session's active one. A token has only its own, and naming another is answered like naming none.
+	// XSvcTenant The workspace, by id or slug. People default to the session's active workspace. A token has access to its own workspace only; any other one is not found.
 	XSvcTenant *string `json:"X-Svc-Tenant,omitempty"`
 }
 
 // ListInboxParams defines parameters for ListInbox.
 type ListInboxParams struct {
-	// Limit How many items the page has at most.
+	// Limit Maximum number of items to return.
 	Limit *int64 `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Offset How many items come before the page.
+	// Offset Number of items to skip.
 	Offset *int64 `form:"offset,omitempty" json:"offset,omitempty"`
 
-	// XSvcTenant The workspace, by id or slug. For a person: by default the session's active one. A token has only its own, and naming another is answered like naming none.
+	// XSvcTenant The workspace, by id or slug. People default to the session's active workspace. A token has access to its own workspace only; any other one is not found.
 	XSvcTenant *string `json:"X-Svc-Tenant,omitempty"`
 
-	// XSvcMinPosition The `X-Svc-Position` of an earlier answer: this one waits, five seconds at most, until it shows what that did.
+	// XSvcMinPosition The `X-Svc-Position` of an earlier response. The request waits up to five seconds until its data includes that position.
 	XSvcMinPosition *int64 `json:"X-Svc-Min-Position,omitempty"`
 }
 
 // AnswerDecisionParams defines parameters for AnswerDecision.
 type AnswerDecisionParams struct {
-	// XSvcTenant The workspace, by id or slug. For a person: by default the session's active one. A token has only its own, and naming another is answered like naming none.
+	// XSvcTenant The workspace, by id or slug. People default to the session's active workspace. A token has access to its own workspace only; any other one is not found.
 	XSvcTenant *string `json:"X-Svc-Tenant,omitempty"`
 
-	// IdempotencyKey Makes the request happen once however often it is sent, for 30 days at least.
+	// IdempotencyKey Makes the request safe to retry: it takes effect once per key, for at least 30 days.
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
 }
 
 // GetInsightsParams defines parameters for GetInsights.
 type GetInsightsParams struct {
-	// Range So many whole UTC days, ending today.
+	// Range Number of UTC days, ending today.
 	Range *GetInsightsParamsRange `form:"range,omitempty" json:"range,omitempty"`
 
 	// Repo Only runs of this repository.
 	Repo *string `form:"repo,omitempty" json:"repo,omitempty"`
 
-	// XSvcTenant The workspace, by id or slug. For a person: by default the session's active one. A token has only its own, and naming another is answered like naming none.
+	// XSvcTenant The workspace, by id or slug. People default to the session's active workspace. A token has access to its own workspace only; any other one is not found.
 	XSvcTenant *string `json:"X-Svc-Tenant,omitempty"`
 
-	// XSvcMinPosition The `X-Svc-Position` of an earlier answer: this one waits, five seconds at most, until it shows what that did.
+	// XSvcMinPosition The `X-Svc-Position` of an earlier response. The request waits up to five seconds until its data includes that position.
 	XSvcMinPosition *int64 `json:"X-Svc-Min-Position,omitempty"`
 }
 
@@ -5729,61 +5716,61 @@ type GetInsightsParamsRange string
 
 // ListInvitationsParams defines parameters for ListInvitations.
 type ListInvitationsParams struct {
-	// Limit How many items the page has at most.
+	// Limit Maximum number of items to return.
 	Limit *int64 `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Offset How many items come before the page.
+	// Offset Number of items to skip.
 	Offset *int64 `form:"offset,omitempty" json:"offset,omitempty"`
 
-	// XSvcTenant The workspace, by id or slug. For a person: by default the session's active one. A token has only its own, and naming another is answered like naming none.
+	// XSvcTenant The workspace, by id or slug. People default to the session's active workspace. A token has access to its own workspace only; any other one is not found.
 	XSvcTenant *string `json:"X-Svc-Tenant,omitempty"`
 
-	// XSvcMinPosition The `X-Svc-Position` of an earlier answer: this one waits, five seconds at most, until it shows what that did.
+	// XSvcMinPosition The `X-Svc-Position` of an earlier response. The request waits up to five seconds until its data includes that position.
 	XSvcMinPosition *int64 `json:"X-Svc-Min-Position,omitempty"`
 }
 
 // SendInvitationParams defines parameters for SendInvitation.
 type SendInvitationParams struct {
-	// XSvcTenant The workspace, by id or slug. For a person: by default the session's active one. A token has only its own, and naming another is answered like naming none.
+	// XSvcTenant The workspace, by id or slug. People default to the session's active workspace. A token has access to its own workspace only; any other one is not found.
 	XSvcTenant *string `json:"X-Svc-Tenant,omitempty"`
 
-	// IdempotencyKey Makes the request happen once however often it is sent, for 30 days at least.
+	// IdempotencyKey Makes the request safe to retry: it takes effect once per key, for at least 30 days.
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
 }
 
 // RevokeInvitationParams defines parameters for RevokeInvitation.
 type RevokeInvitationParams struct {
-	// XSvcTenant The workspace, by id or slug. For a person: by default the session's active one. A token has only its own, and naming another is answered like naming none.
+	// XSvcTenant The workspace, by id or slug. People default to the session's active workspace. A token has access to its own workspace only; any other one is not found.
 	XSvcTenant *string `json:"X-Svc-Tenant,omitempty"`
 }
 
 // ResendInvitationParams defines parameters for ResendInvitation.
 type ResendInvitationParams struct {
-	// XSvcTenant The workspace, by id or slug. For a person: by default the session's active one. A token has only its own, and naming another is answered like naming none.
+	// XSvcTenant The workspace, by id or slug. People default to the session's active workspace. A token has access to its own workspace only; any other one is not found.
 	XSvcTenant *string `json:"X-Svc-Tenant,omitempty"`
 }
 
 // ListMembersParams defines parameters for ListMembers.
 type ListMembersParams struct {
-	// Q Only members whose name, a word in it, address or its domain begins with this, in any case and with or without accents. A search finds up to 250 members.
+	// Q Only members whose name, a word of it, address or address domain begins with this text, ignoring case and accents. Finds at most 250 members.
 	Q *string `form:"q,omitempty" json:"q,omitempty"`
 
-	// Role Only members of this role.
+	// Role Only members with this role. Not case-sensitive.
 	Role *ListMembersParamsRole `form:"role,omitempty" json:"role,omitempty"`
 
-	// Limit How many items the page has at most.
+	// Limit Maximum number of items to return.
 	Limit *int64 `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Offset How many items come before the page. A cursor leads further.
+	// Offset Number of items to skip. Use cursor to go further.
 	Offset *int64 `form:"offset,omitempty" json:"offset,omitempty"`
 
-	// Cursor nextCursor of the page before, of the same search; goes without offset.
+	// Cursor The nextCursor of the previous page of the same search. Not with offset.
 	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
 
-	// XSvcTenant The workspace, by id or slug. For a person: by default the session's active one. A token has only its own, and naming another is answered like naming none.
+	// XSvcTenant The workspace, by id or slug. People default to the session's active workspace. A token has access to its own workspace only; any other one is not found.
 	XSvcTenant *string `json:"X-Svc-Tenant,omitempty"`
 
-	// XSvcMinPosition The `X-Svc-Position` of an earlier answer: this one waits, five seconds at most, until it shows what that did.
+	// XSvcMinPosition The `X-Svc-Position` of an earlier response. The request waits up to five seconds until its data includes that position.
 	XSvcMinPosition *int64 `json:"X-Svc-Min-Position,omitempty"`
 }
 
@@ -5792,58 +5779,58 @@ type ListMembersParamsRole string
 
 // RemoveMemberParams defines parameters for RemoveMember.
 type RemoveMemberParams struct {
-	// XSvcTenant The workspace, by id or slug. For a person: by default the session's active one. A token has only its own, and naming another is answered like naming none.
+	// XSvcTenant The workspace, by id or slug. People default to the session's active workspace. A token has access to its own workspace only; any other one is not found.
 	XSvcTenant *string `json:"X-Svc-Tenant,omitempty"`
 }
 
 // GetMemberParams defines parameters for GetMember.
 type GetMemberParams struct {
-	// XSvcTenant The workspace, by id or slug. For a person: by default the session's active one. A token has only its own, and naming another is answered like naming none.
+	// XSvcTenant The workspace, by id or slug. People default to the session's active workspace. A token has access to its own workspace only; any other one is not found.
 	XSvcTenant *string `json:"X-Svc-Tenant,omitempty"`
 
-	// XSvcMinPosition The `X-Svc-Position` of an earlier answer: this one waits, five seconds at most, until it shows what that did.
+	// XSvcMinPosition The `X-Svc-Position` of an earlier response. The request waits up to five seconds until its data includes that position.
 	XSvcMinPosition *int64 `json:"X-Svc-Min-Position,omitempty"`
 }
 
 // UpdateMemberParams defines parameters for UpdateMember.
 type UpdateMemberParams struct {
-	// XSvcTenant The workspace, by id or slug. For a person: by default the session's active one. A token has only its own, and naming another is answered like naming none.
+	// XSvcTenant The workspace, by id or slug. People default to the session's active workspace. A token has access to its own workspace only; any other one is not found.
 	XSvcTenant *string `json:"X-Svc-Tenant,omitempty"`
 }
 
 // ListReposParams defines parameters for ListRepos.
 type ListReposParams struct {
-	// XSvcTenant The workspace, by id or slug. For a person: by default the session's active one. A token has only its own, and naming another is answered like naming none.
+	// XSvcTenant The workspace, by id or slug. People default to the session's active workspace. A token has access to its own workspace only; any other one is not found.
 	XSvcTenant *string `json:"X-Svc-Tenant,omitempty"`
 
-	// XSvcMinPosition The `X-Svc-Position` of an earlier answer: this one waits, five seconds at most, until it shows what that did.
+	// XSvcMinPosition The `X-Svc-Position` of an earlier response. The request waits up to five seconds until its data includes that position.
 	XSvcMinPosition *int64 `json:"X-Svc-Min-Position,omitempty"`
 }
 
 // ListRunsParams defines parameters for ListRuns.
 type ListRunsParams struct {
-	// Status active: runs that still move. terminal: runs that have stopped.
+	// Status active: runs that have not ended. terminal: runs that have ended.
 	Status ListRunsParamsStatus `form:"status" json:"status"`
 
 	// Repo Only runs of this repository.
 	Repo *string `form:"repo,omitempty" json:"repo,omitempty"`
 
-	// Q Only runs whose issue has this in its title, or as its number. Of more than 10,000 runs the first 10,000 of the list are looked through and counted; repo narrows it.
+	// Q Only runs whose issue title contains this text or whose issue has this number. Only the first 10,000 runs of the list are searched and counted; use repo to narrow it.
 	Q *string `form:"q,omitempty" json:"q,omitempty"`
 
-	// Counts Whether the answer has counts.
+	// Counts Whether to return counts.
 	Counts *bool `form:"counts,omitempty" json:"counts,omitempty"`
 
-	// Limit How many items the page has at most.
+	// Limit Maximum number of items to return.
 	Limit *int64 `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Offset How many items come before the page.
+	// Offset Number of items to skip.
 	Offset *int64 `form:"offset,omitempty" json:"offset,omitempty"`
 
-	// XSvcTenant The workspace, by id or slug. For a person: by default the session's active one. A token has only its own, and naming another is answered like naming none.
+	// XSvcTenant The workspace, by id or slug. People default to the session's active workspace. A token has access to its own workspace only; any other one is not found.
 	XSvcTenant *string `json:"X-Svc-Tenant,omitempty"`
 
-	// XSvcMinPosition The `X-Svc-Position` of an earlier answer: this one waits, five seconds at most, until it shows what that did.
+	// XSvcMinPosition The `X-Svc-Position` of an earlier response. The request waits up to five seconds until its data includes that position.
 	XSvcMinPosition *int64 `json:"X-Svc-Min-Position,omitempty"`
 }
 
@@ -5852,16 +5839,16 @@ type ListRunsParamsStatus string
 
 // GetRunParams defines parameters for GetRun.
 type GetRunParams struct {
-	// XSvcTenant The workspace, by id or slug. For a person: by default the session's active one. A token has only its own, and naming another is answered like naming none.
+	// XSvcTenant The workspace, by id or slug. People default to the session's active workspace. A token has access to its own workspace only; any other one is not found.
 	XSvcTenant *string `json:"X-Svc-Tenant,omitempty"`
 
-	// XSvcMinPosition The `X-Svc-Position` of an earlier answer: this one waits, five seconds at most, until it shows what that did.
+	// XSvcMinPosition The `X-Svc-Position` of an earlier response. The request waits up to five seconds until its data includes that position.
 	XSvcMinPosition *int64 `json:"X-Svc-Min-Position,omitempty"`
 }
 
 // CancelRunParams defines parameters for CancelRun.
 type CancelRunParams struct {
-	// XSvcTenant The workspace, by id or slug. For a person: by default the session's active one. A token has only its own, and naming another is answered like naming none.
+	// XSvcTenant The workspace, by id or slug. People default to the session's active workspace. A token has access to its own workspace only; any other one is not found.
 	XSvcTenant *string `json:"X-Svc-Tenant,omitempty"`
 }
 
@@ -5869,16 +5856,16 @@ type CancelRunParams struct {
 type ListRunEventsParams struct {
 	Limit *int64 `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor nextCursor of the page before, of the same order.
+	// Cursor The nextCursor of the previous page in the same order.
 	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
 
-	// Order asc: the oldest first. desc: the newest first.
+	// Order asc: oldest first. desc: newest first.
 	Order *ListRunEventsParamsOrder `form:"order,omitempty" json:"order,omitempty"`
 
-	// XSvcTenant The workspace, by id or slug. For a person: by default the session's active one. A token has only its own, and naming another is answered like naming none.
+	// XSvcTenant The workspace, by id or slug. People default to the session's active workspace. A token has access to its own workspace only; any other one is not found.
 	XSvcTenant *string `json:"X-Svc-Tenant,omitempty"`
 
-	// XSvcMinPosition The `X-Svc-Position` of an earlier answer: this one waits, five seconds at most, until it shows what that did.
+	// XSvcMinPosition The `X-Svc-Position` of an earlier response. The request waits up to five seconds until its data includes that position.
 	XSvcMinPosition *int64 `json:"X-Svc-Min-Position,omitempty"`
 }
 
@@ -5887,70 +5874,70 @@ type ListRunEventsParamsOrder string
 
 // SearchParams defines parameters for Search.
 type SearchParams struct {
-	// Q What is looked for.
+	// Q The text to search for.
 	Q string `form:"q" json:"q"`
 
-	// Limit How many of each kind the answer has at most.
+	// Limit Maximum number of results of each kind.
 	Limit *int64 `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// XSvcTenant The workspace, by id or slug. For a person: by default the session's active one. A token has only its own, and naming another is answered like naming none.
+	// XSvcTenant The workspace, by id or slug. People default to the session's active workspace. A token has access to its own workspace only; any other one is not found.
 	XSvcTenant *string `json:"X-Svc-Tenant,omitempty"`
 
-	// XSvcMinPosition The `X-Svc-Position` of an earlier answer: this one waits, five seconds at most, until it shows what that did.
+	// XSvcMinPosition The `X-Svc-Position` of an earlier response. The request waits up to five seconds until its data includes that position.
 	XSvcMinPosition *int64 `json:"X-Svc-Min-Position,omitempty"`
 }
 
 // ListServiceAccountsParams defines parameters for ListServiceAccounts.
 type ListServiceAccountsParams struct {
-	// Limit How many items the page has at most.
+	// Limit Maximum number of items to return.
 	Limit *int64 `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Offset How many items come before the page.
+	// Offset Number of items to skip.
 	Offset *int64 `form:"offset,omitempty" json:"offset,omitempty"`
 
-	// XSvcTenant The workspace, by id or slug. For a person: by default the session's active one. A token has only its own, and naming another is answered like naming none.
+	// XSvcTenant The workspace, by id or slug. People default to the session's active workspace. A token has access to its own workspace only; any other one is not found.
 	XSvcTenant *string `json:"X-Svc-Tenant,omitempty"`
 
-	// XSvcMinPosition The `X-Svc-Position` of an earlier answer: this one waits, five seconds at most, until it shows what that did.
+	// XSvcMinPosition The `X-Svc-Position` of an earlier response. The request waits up to five seconds until its data includes that position.
 	XSvcMinPosition *int64 `json:"X-Svc-Min-Position,omitempty"`
 }
 
 // CreateServiceAccountParams defines parameters for CreateServiceAccount.
 type CreateServiceAccountParams struct {
-	// XSvcTenant The workspace, by id or slug. For a person: by default the session's active one. A token has only its own, and naming another is answered like naming none.
+	// XSvcTenant The workspace, by id or slug. People default to the session's active workspace. A token has access to its own workspace only; any other one is not found.
 	XSvcTenant *string `json:"X-Svc-Tenant,omitempty"`
 
-	// IdempotencyKey Makes the request happen once however often it is sent, for 30 days at least.
+	// IdempotencyKey Makes the request safe to retry: it takes effect once per key, for at least 30 days.
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
 }
 
 // RevokeServiceAccountParams defines parameters for RevokeServiceAccount.
 type RevokeServiceAccountParams struct {
-	// XSvcTenant The workspace, by id or slug. For a person: by default the session's active one. A token has only its own, and naming another is answered like naming none.
+	// XSvcTenant The workspace, by id or slug. People default to the session's active workspace. A token has access to its own workspace only; any other one is not found.
 	XSvcTenant *string `json:"X-Svc-Tenant,omitempty"`
 }
 
 // RotateServiceAccountParams defines parameters for RotateServiceAccount.
 type RotateServiceAccountParams struct {
-	// XSvcTenant The workspace, by id or slug. For a person: by default the session's active one. A token has only its own, and naming another is answered like naming none.
+	// XSvcTenant The workspace, by id or slug. People default to the session's active workspace. A token has access to its own workspace only; any other one is not found.
 	XSvcTenant *string `json:"X-Svc-Tenant,omitempty"`
 
-	// IdempotencyKey Makes the request happen once however often it is sent, for 30 days at least.
+	// IdempotencyKey Makes the request safe to retry: it takes effect once per key, for at least 30 days.
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
 }
 
 // GetWorkspaceParams defines parameters for GetWorkspace.
 type GetWorkspaceParams struct {
-	// XSvcTenant The workspace, by id or slug. For a person: by default the session's active one. A token has only its own, and naming another is answered like naming none.
+	// XSvcTenant The workspace, by id or slug. People default to the session's active workspace. A token has access to its own workspace only; any other one is not found.
 	XSvcTenant *string `json:"X-Svc-Tenant,omitempty"`
 
-	// XSvcMinPosition The `X-Svc-Position` of an earlier answer: this one waits, five seconds at most, until it shows what that did.
+	// XSvcMinPosition The `X-Svc-Position` of an earlier response. The request waits up to five seconds until its data includes that position.
 	XSvcMinPosition *int64 `json:"X-Svc-Min-Position,omitempty"`
 }
 
 // RenameWorkspaceParams defines parameters for RenameWorkspace.
 type RenameWorkspaceParams struct {
-	// XSvcTenant The workspace, by id or slug. For a person: by default the session's active one. A token has only its own, and naming another is answered like naming none.
+	// XSvcTenant The workspace, by id or slug. People default to the session's active workspace. A token has access to its own workspace only; any other one is not found.
 	XSvcTenant *string `json:"X-Svc-Tenant,omitempty"`
 }
 
@@ -6066,16 +6053,20 @@ type ClientInterface interface {
 
 	// ListAudit Search the audit log
 	//
-	// Who did what, the newest first. Each record is an event of the workspace's log; `seq` counts them without a gap. The same refusal of the same person is recorded once a minute, and 30 a minute of all that they are refused; how many more there were is a record too, `command.denials_omitted`, a minute later at most. `nextCursor` leads to older ones and is absent on the last page. A search by `q`, or by several filters at once, looks through 20,000 records a page: it may answer with fewer than `limit`, or none, and a `nextCursor` to go on by. `head` is the newest number of the log, whatever is searched for. With `after` the answer has what followed a record, the oldest first, and `nextAfter` leads on.
+	// Lists audit records, newest first. Each record is an event of the workspace's log; `seq` numbers them without gaps. `nextCursor` leads to older records and is absent on the last page. With `after`, the records that follow are listed, oldest first, and `nextAfter` leads to later ones. `head` is the newest `seq` of the log, whatever the filters.
+	//
+	// A search by `q` or by several filters scans up to 20,000 records a page. It may return fewer than `limit` records, or none, with a `nextCursor` to continue.
+	//
+	// Refused requests are recorded too: the same refusal of a caller once a minute, and at most 30 refusals of a caller a minute. A `command.denials_omitted` record, at most a minute later, counts the others.
 	//
 	// For: Owner or Maintainer.
 	//
 	// Corresponds with GET /api/v1/audit (the `ListAudit` operationId).
 	ListAudit(ctx context.Context, params *ListAuditParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetAuditActivity When things happened
+	// GetAuditActivity Get audit activity
 	//
-	// How many events each day had, and where in the log it ends, with marks for what changed people and access: for a line of time over `/audit/state`. The next event of any kind is `GET /audit` with `after`.
+	// Returns the number of events of each day and the `seq` at which it ended, with marks for changes to people and access. Use it to draw a timeline over `/audit/state`. To step through all events, use `GET /audit` with `after`.
 	//
 	// For: Owner or Maintainer.
 	//
@@ -6084,7 +6075,7 @@ type ClientInterface interface {
 
 	// ExportAudit Export the audit log
 	//
-	// All records or those that the filter leaves, the oldest first, up to the newest one of the moment before the export. It is recorded itself, as `audit.exported`, before the first byte. In CSV every cell is quoted, and what a spreadsheet would run has an apostrophe before it, also within a cell that it may split. A browser has to ask from the service's own site: 403 `cross_origin_refused`. A reader may be slow, but has to read something every 30 seconds. A person or a workspace may have two under way: 429 `rate_limited`.
+	// Streams all matching records, oldest first, up to the newest one before the export. The export is recorded as `audit.exported` before the first byte is sent. In CSV, every cell is quoted, and an apostrophe precedes text that a spreadsheet would run as a formula. Browsers can export only from the service's own site: 403 `cross_origin_refused`. The connection is closed if the client reads nothing for 30 seconds. A person or a workspace can run two exports at once: 429 `rate_limited`.
 	//
 	// For: Owner.
 	//
@@ -6093,25 +6084,25 @@ type ClientInterface interface {
 
 	// ReplayAudit Replay events
 	//
-	// What each event from `fromSeq` to `toSeq` did to the state that `/audit/state` tells, as RFC 6902 patches: all of them applied to `before` make `after`.
+	// Returns how each event from `fromSeq` to `toSeq` changed the state of `/audit/state`, as JSON Patches (RFC 6902). Applied in order to `before`, they produce `after`.
 	//
 	// For: Owner.
 	//
 	// Corresponds with GET /api/v1/audit/replay (the `ReplayAudit` operationId).
 	ReplayAudit(ctx context.Context, params *ReplayAuditParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetAuditState The workspace as it was
+	// GetAuditState Get a past state of the workspace
 	//
-	// Name, members, invitations and service accounts after one event (`seq`) or at a time (`at`), folded from the events. 409 `event_unreadable` if one of them cannot be taken in, `state_too_large` if there were more than 100,000 members, invitations and service accounts.
+	// Returns the workspace's name, members, invitations and service accounts after an event (`seq`) or at a time (`at`), computed from the events. 409 `event_unreadable` if an event cannot be applied, 409 `state_too_large` if there were more than 100,000 members, invitations and service accounts.
 	//
 	// For: Owner.
 	//
 	// Corresponds with GET /api/v1/audit/state (the `GetAuditState` operationId).
 	GetAuditState(ctx context.Context, params *GetAuditStateParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetLastVerification What became of the last verification
+	// GetLastVerification Get the last verification
 	//
-	// The answer of the last `GET /audit/verify` without `since` that anybody asked for, as it was then: nothing is computed. 404 `audit_not_verified` if there was none.
+	// Returns the stored result of the last `GET /audit/verify` without `since`. Nothing is computed. 404 `audit_not_verified` if the log has not been verified yet.
 	//
 	// For: Owner or Maintainer.
 	//
@@ -6120,7 +6111,11 @@ type ClientInterface interface {
 
 	// VerifyAudit Verify the audit log
 	//
-	// Recomputes the Merkle log of the workspace from its events and holds it against the stored hashes and the signed checkpoints, and goes on to the head of the log. It reads the whole log, so it takes a while. Logs are signed for about once a second, this one at once when it is asked for; what still is not, it gives ten seconds. 503 `signing_key_unavailable` if the key of the checkpoints cannot be opened, until its operator restores or replaces it; a replacement is a record, `signing_key.replaced`. Keep `checkpoint` and `verifierKey` elsewhere: who may write to the database can set everything back and have it signed anew, but not so that a checkpoint which was kept (`since`) still leads to it.
+	// Recomputes the workspace's Merkle log from its events and compares it with the stored hashes and signed checkpoints, up to the head of the log. It reads the whole log, which takes a while. Logs are signed about once a second; this request has the log signed at once and waits up to ten seconds for it.
+	//
+	// Store `checkpoint` and `verifierKey` outside the service. Anybody who can write to the database can roll the log back and have it signed again, but the result does not follow from a checkpoint that you kept: send that as `since`.
+	//
+	// 503 `signing_key_unavailable` if the signing key cannot be opened, until an operator restores or replaces it. A replacement is recorded as `signing_key.replaced`.
 	//
 	// For: Owner.
 	//
@@ -6129,7 +6124,7 @@ type ClientInterface interface {
 
 	// GetAuditRecord Get a record
 	//
-	// One record, and the event as it is stored. 404 `audit_record_not_found` if the workspace has none of this id.
+	// Returns a record and the event as stored. 404 `audit_record_not_found` if the workspace has no such record.
 	//
 	// For: Owner or Maintainer.
 	//
@@ -6138,7 +6133,7 @@ type ClientInterface interface {
 
 	// QueueIssueWithBody Queue an issue
 	//
-	// Begins a run that works on an issue: one of the repository, by its number, or one that is written here. An issue has one active run: 409 `already_queued`. 404 `repo_not_found` if the workspace does not know the repository.
+	// Starts a run for an issue: an existing one of the repository, by its number, or a new one with the given title and body. An issue can have one active run: 409 `already_queued`. 404 `repo_not_found` if the workspace has no such repository.
 	//
 	// For: Owner, Maintainer or legacy member.
 	//
@@ -6149,7 +6144,7 @@ type ClientInterface interface {
 
 	// QueueIssue Queue an issue
 	//
-	// Begins a run that works on an issue: one of the repository, by its number, or one that is written here. An issue has one active run: 409 `already_queued`. 404 `repo_not_found` if the workspace does not know the repository.
+	// Starts a run for an issue: an existing one of the repository, by its number, or a new one with the given title and body. An issue can have one active run: 409 `already_queued`. 404 `repo_not_found` if the workspace has no such repository.
 	//
 	// For: Owner, Maintainer or legacy member.
 	//
@@ -6158,47 +6153,49 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v1/backlog/queue (the `QueueIssue` operationId).
 	QueueIssue(ctx context.Context, params *QueueIssueParams, body QueueIssueJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetDashboard What goes on
+	// GetDashboard Get the dashboard
 	//
-	// What the workspace is busy with, for clients that ask again and again: send the `ETag` of the last answer as `If-None-Match` and wait `X-Svc-Poll-After` seconds in between. While nothing has changed the answer is 304, without a body.
+	// Returns a summary of the workspace for clients that poll. Send the `ETag` of the last response as `If-None-Match`, and wait `X-Svc-Poll-After` seconds between requests. While nothing has changed, the response is 304 without a body.
 	//
 	// For: any member, or a token with api.read.
 	//
 	// Corresponds with GET /api/v1/dashboard (the `GetDashboard` operationId).
 	GetDashboard(ctx context.Context, params *GetDashboardParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// StreamEvents Follow what happens
+	// StreamEvents Stream events
 	//
-	// What changed in the workspace, as server-sent events, each once and in the order of `seq`, which is its id: what happened to what (`kind`, `target`), not how it is now. Whoever comes again with the `Last-Event-ID` that they have (browsers do by themselves) misses nothing. The first event, `ready`, says in which workspace the stream is and after which `seq` it begins: if that is not what you asked for, read anew what you show. Events are left out that the caller could not read elsewhere. The stream ends when the caller's rights change, after an hour, or when the service stops. A line that begins with a colon every 15 seconds says that it is still there. A reader has to take what is sent within 10 seconds. A caller may have 12 streams: 429 `rate_limited`.
+	// Streams the changes of the workspace as server-sent events, each once and in the order of `seq`, which is the event's id. An event names what happened (`kind`) and to what (`target`), not the new state. To resume without loss, reconnect with `Last-Event-ID`, as browsers do. The first event, `ready`, contains the workspace and the `seq` after which the stream begins; if that is not the one that you sent, reload your data. Events that the caller may not read are left out.
+	//
+	// The stream ends when the caller's rights change, after an hour, or when the service stops. A comment line is sent every 15 seconds as a heartbeat. The connection is closed if the client reads nothing for 10 seconds. A caller can have 12 streams: 429 `rate_limited`.
 	//
 	// For: any member, or a token with api.read.
 	//
-	// A token is told of `decision.*`, `job.*`, `run.*`, `runner.*`; a member of `invitation.*`, `member.*`, `workspace.*` as well; an Owner or Maintainer also of `audit.*`, `authority.*`, `command.*`, `enrollment.*`, `farm_secret.*`, `service_account.*`, `signing_key.*`, `user.*`.
+	// Tokens receive `decision.*`, `job.*`, `run.*`, `runner.*`; members also `invitation.*`, `member.*`, `workspace.*`; Owners and Maintainers also `audit.*`, `authority.*`, `command.*`, `enrollment.*`, `farm_secret.*`, `service_account.*`, `signing_key.*`, `user.*`.
 	//
 	// Corresponds with GET /api/v1/events/stream (the `StreamEvents` operationId).
 	StreamEvents(ctx context.Context, params *StreamEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetFarm How the build farm is
+	// GetFarm Get the farm summary
 	//
-	// Where runners reach the farm, whether machines can be enrolled and what is missing for it, what runs and waits, and what became of the jobs of the last 24 hours.
+	// Returns the farm's address for runners, whether machines can be enrolled and what is missing for it, the running and queued jobs, and the outcomes of the last 24 hours.
 	//
 	// For: any member, or a token with api.read.
 	//
 	// Corresponds with GET /api/v1/farm (the `GetFarm` operationId).
 	GetFarm(ctx context.Context, params *GetFarmParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ListEnrollments List enrolments
+	// ListEnrollments List enrollments
 	//
-	// The enrolments, the newest first. Of a token only the last four characters are shown.
+	// Lists enrollments, newest first. Only the last four characters of a token are shown.
 	//
 	// For: Owner or Maintainer.
 	//
 	// Corresponds with GET /api/v1/farm/enrollments (the `ListEnrollments` operationId).
 	ListEnrollments(ctx context.Context, params *ListEnrollmentsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// MintEnrollmentWithBody Enrol a machine
+	// MintEnrollmentWithBody Create an enrollment
 	//
-	// Makes a token by which one machine becomes a runner, and the command to run there. The token is in this answer and can never be read again. Labels that begin with `os=`, `arch=`, `runner=` or `sandbox=` the service sets by itself. A runner with exclusive labels takes only jobs that ask for each of them. 409 `farm_not_ready` lists what is set and what is missing: variables, and files of the folder of releases.
+	// Creates a token with which one machine can become a runner, and the command to run on it. The token is only in this response and cannot be read again. Labels that begin with `os=`, `arch=`, `runner=` or `sandbox=` are set by the service. A runner with exclusive labels takes only jobs that require all of them. 409 `farm_not_ready` lists the variables and release files that are set and missing.
 	//
 	// For: Owner or Maintainer.
 	//
@@ -6207,9 +6204,9 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v1/farm/enrollments (the `MintEnrollment` operationId).
 	MintEnrollmentWithBody(ctx context.Context, params *MintEnrollmentParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// MintEnrollment Enrol a machine
+	// MintEnrollment Create an enrollment
 	//
-	// Makes a token by which one machine becomes a runner, and the command to run there. The token is in this answer and can never be read again. Labels that begin with `os=`, `arch=`, `runner=` or `sandbox=` the service sets by itself. A runner with exclusive labels takes only jobs that ask for each of them. 409 `farm_not_ready` lists what is set and what is missing: variables, and files of the folder of releases.
+	// Creates a token with which one machine can become a runner, and the command to run on it. The token is only in this response and cannot be read again. Labels that begin with `os=`, `arch=`, `runner=` or `sandbox=` are set by the service. A runner with exclusive labels takes only jobs that require all of them. 409 `farm_not_ready` lists the variables and release files that are set and missing.
 	//
 	// For: Owner or Maintainer.
 	//
@@ -6218,18 +6215,18 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v1/farm/enrollments (the `MintEnrollment` operationId).
 	MintEnrollment(ctx context.Context, params *MintEnrollmentParams, body MintEnrollmentJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetEnrollment Get an enrolment
+	// GetEnrollment Get an enrollment
 	//
-	// What became of an enrolment: it is `pending`, `used` by a runner, `withdrawn`, or `expired`. Live updates tell of it too.
+	// Returns an enrollment: `pending`, `used` by a runner, `withdrawn` or `expired`. Live updates report changes.
 	//
 	// For: Owner or Maintainer.
 	//
 	// Corresponds with GET /api/v1/farm/enrollments/{id} (the `GetEnrollment` operationId).
 	GetEnrollment(ctx context.Context, id string, params *GetEnrollmentParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// WithdrawEnrollment Withdraw an enrolment
+	// WithdrawEnrollment Withdraw an enrollment
 	//
-	// Takes the token back, at once. 409 `enrollment_used` if a machine has become a runner by it: revoke the runner.
+	// Invalidates the token at once. 409 `enrollment_used` if a machine has already used it; revoke the runner instead.
 	//
 	// For: Owner or Maintainer.
 	//
@@ -6238,7 +6235,7 @@ type ClientInterface interface {
 
 	// ListJobs List jobs
 	//
-	// Jobs that wait or run (`status=active`), the newest first, or jobs that have ended (`status=terminal`), the one that ended last first; of one repository or runner in the order in which they were submitted.
+	// Lists queued and running jobs (`status=active`), newest first, or finished jobs (`status=terminal`), most recently finished first. With `repo` or `runner`, jobs are ordered by submission, newest first.
 	//
 	// For: any member, or a token with api.read.
 	//
@@ -6247,9 +6244,9 @@ type ClientInterface interface {
 
 	// SubmitJobWithBody Submit or cancel a job
 	//
-	// Without `action`, or with `submit`, asks for a job, which waits until a runner that has what it requires takes it. That there is none today is no error: the job says so in `waitingReason`. The same `idempotencyKey` and the same job again, by the same caller, is answered 200 with the job of then and `Idempotency-Replayed: true`; with another job 409 `idempotency_conflict`.
+	// Without `action`, or with `submit`, queues a job until a runner that meets its requirements takes it. It is not an error if there is no such runner; `waitingReason` says so. A retry by the same caller with the same `idempotencyKey` and the same job returns 200, the existing job and `Idempotency-Replayed: true`; with a different job it fails with 409 `idempotency_conflict`. 429 `farm_queue_full` if the workspace has 10,000 queued jobs, if the caller has three times as many as there are places left, or if the caller's queued jobs have 64 different requirements.
 	//
-	// With `cancel`, ends the job `jobId`: at once while it waits; one that runs is told to end, has the seconds of `cancelGraceSeconds` for that, or those of the cancel's `graceSeconds`, and counts as cancelled 30 seconds after those whatever its runner does. Another cancel with `graceSeconds` leaves it less time, never more: 0 kills it now. The answer is 202, and 200 if the job has ended already, which stays as it is. 429 `farm_queue_full` if 10,000 jobs of the workspace wait, if those of the caller are three times as many as there are places left, or if they ask for 64 different things.
+	// With `cancel`, cancels the job `jobId`: 202. A queued job is cancelled at once. A running job is asked to end within its `cancelGraceSeconds`, or the cancel's `graceSeconds`, and is cancelled 30 seconds after that whatever its runner does. Another cancel with `graceSeconds` can shorten that time but not extend it; 0 kills the job. If the job has already ended, it is unchanged and the status is 200.
 	//
 	// For: Owner or Maintainer, or a token with farm.submit.
 	//
@@ -6260,9 +6257,9 @@ type ClientInterface interface {
 
 	// SubmitJob Submit or cancel a job
 	//
-	// Without `action`, or with `submit`, asks for a job, which waits until a runner that has what it requires takes it. That there is none today is no error: the job says so in `waitingReason`. The same `idempotencyKey` and the same job again, by the same caller, is answered 200 with the job of then and `Idempotency-Replayed: true`; with another job 409 `idempotency_conflict`.
+	// Without `action`, or with `submit`, queues a job until a runner that meets its requirements takes it. It is not an error if there is no such runner; `waitingReason` says so. A retry by the same caller with the same `idempotencyKey` and the same job returns 200, the existing job and `Idempotency-Replayed: true`; with a different job it fails with 409 `idempotency_conflict`. 429 `farm_queue_full` if the workspace has 10,000 queued jobs, if the caller has three times as many as there are places left, or if the caller's queued jobs have 64 different requirements.
 	//
-	// With `cancel`, ends the job `jobId`: at once while it waits; one that runs is told to end, has the seconds of `cancelGraceSeconds` for that, or those of the cancel's `graceSeconds`, and counts as cancelled 30 seconds after those whatever its runner does. Another cancel with `graceSeconds` leaves it less time, never more: 0 kills it now. The answer is 202, and 200 if the job has ended already, which stays as it is. 429 `farm_queue_full` if 10,000 jobs of the workspace wait, if those of the caller are three times as many as there are places left, or if they ask for 64 different things.
+	// With `cancel`, cancels the job `jobId`: 202. A queued job is cancelled at once. A running job is asked to end within its `cancelGraceSeconds`, or the cancel's `graceSeconds`, and is cancelled 30 seconds after that whatever its runner does. Another cancel with `graceSeconds` can shorten that time but not extend it; 0 kills the job. If the job has already ended, it is unchanged and the status is 200.
 	//
 	// For: Owner or Maintainer, or a token with farm.submit.
 	//
@@ -6273,7 +6270,7 @@ type ClientInterface interface {
 
 	// GetJob Get a job
 	//
-	// One job with what was asked for, its steps and every attempt. A job of another workspace is answered like one that does not exist: 404 `farm_job_not_found`.
+	// Returns a job with its spec, steps and attempts. A job of another workspace is not found: 404 `farm_job_not_found`.
 	//
 	// For: any member, or a token with api.read.
 	//
@@ -6282,7 +6279,7 @@ type ClientInterface interface {
 
 	// ListArtifacts List the artifacts of a job
 	//
-	// The files that a job left, by path. A file is here once all of it was uploaded and its digest checked. A job of another workspace is answered like one that does not exist: 404 `farm_job_not_found`.
+	// Lists the files that a job produced, ordered by path. A file is listed once it is uploaded completely and its digest is verified. A job of another workspace is not found: 404 `farm_job_not_found`. Artifacts that were removed because of their age are 410 `artifacts_removed`.
 	//
 	// For: any member, or a token with api.read.
 	//
@@ -6291,25 +6288,25 @@ type ClientInterface interface {
 
 	// GetArtifact Download an artifact
 	//
-	// The bytes of a file, whose name is that of its path. `ETag` is its SHA-256. With `Range` a part of it, so that a download which broke off can be gone on with. A reader may be slow, but has to read something every 30 seconds.
+	// Returns the content of a file. `ETag` is its SHA-256. Send `Range` to get a part of it, for example to resume a download. The connection is closed if the client reads nothing for 30 seconds.
 	//
 	// For: any member, or a token with api.read.
 	//
 	// Corresponds with GET /api/v1/farm/jobs/{id}/artifacts/{artifactId} (the `GetArtifact` operationId).
 	GetArtifact(ctx context.Context, id string, artifactId string, params *GetArtifactParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ListJobEvents List what happened to a job
+	// ListJobEvents List the events of a job
 	//
-	// The events of a job, the oldest first, as they are stored. `nextCursor` leads to later ones, also to those that have not happened yet: it is always there.
+	// Lists the stored events of a job, oldest first. `nextCursor` is always present; use it to get later events, including those that have not happened yet.
 	//
 	// For: any member, or a token with api.read.
 	//
 	// Corresponds with GET /api/v1/farm/jobs/{id}/events (the `ListJobEvents` operationId).
 	ListJobEvents(ctx context.Context, id string, params *ListJobEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetJobLog Read the log of a job
+	// GetJobLog Get the log of a job
 	//
-	// What the last attempt of a job has written so far, or the attempt that `attempt` names, with the values of secrets masked. `from`, or a `Range` of bytes, leaves out what the reader has. `X-Svc-Log-Complete` tells whether more may come. With `format=ndjson` each line is an object with its number and the time at which it was written; `q` leaves out those that do not have a text. A log that was removed for its age is 410 `log_removed`.
+	// Returns the log of the last attempt, or of the one that `attempt` names, as far as it is written, with the values of secrets masked. Use `from` or a `Range` of bytes to skip what you have. `X-Svc-Log-Complete` says whether the log is final. With `format=ndjson`, each line is an object with its number and the time at which it was written; `q` selects the lines that contain a text. 410 `log_removed` if the log was deleted because of its age.
 	//
 	// For: any member, or a token with api.read.
 	//
@@ -6318,7 +6315,7 @@ type ClientInterface interface {
 
 	// StreamJobLog Follow the log of a job
 	//
-	// The log as server-sent events while it grows: `log` with a piece of it, and `end` once nothing comes any more, which ends the stream. It waits for a job that waits. The id of an event says which attempt and byte comes next: whoever comes again with the `Last-Event-ID` that they have misses nothing. It also ends when the caller's rights change, after an hour, or when the service stops. It counts as one of the 12 streams of a caller: 429 `rate_limited`.
+	// Streams the log as server-sent events while it grows: `log` events with a part of it, and an `end` event once the log is final, which ends the stream. For a queued job, the stream waits for it to start. To resume without loss, reconnect with `Last-Event-ID`; an event's id is the attempt and byte that come next. The stream also ends when the caller's rights change, after an hour, or when the service stops. It counts as one of the caller's 12 streams: 429 `rate_limited`.
 	//
 	// For: any member, or a token with api.read.
 	//
@@ -6327,7 +6324,7 @@ type ClientInterface interface {
 
 	// ListRunners List runners
 	//
-	// The build machines by name, those that are suspended, revoked or retired last. `slots` counts the jobs that all connected machines can run at once and those that they do run, and the machines, whatever the list is narrowed to.
+	// Lists runners by name; suspended, revoked and retired ones come last. `slots` counts all runners, the jobs that connected ones can run at once, and the jobs that they run, whatever the filter.
 	//
 	// For: any member, or a token with api.read.
 	//
@@ -6336,7 +6333,7 @@ type ClientInterface interface {
 
 	// GetRunner Get a runner
 	//
-	// One build machine. One of another workspace is answered like one that does not exist: 404 `runner_not_found`.
+	// Returns a runner. A runner of another workspace is not found: 404 `runner_not_found`.
 	//
 	// For: any member, or a token with api.read.
 	//
@@ -6345,7 +6342,7 @@ type ClientInterface interface {
 
 	// DrainRunnerWithBody Drain a runner
 	//
-	// The runner takes no more jobs, and finishes those that it has. Nothing changes if it is being drained already.
+	// The runner accepts no new jobs and finishes its current ones. No effect if it is already being drained.
 	//
 	// For: Owner or Maintainer.
 	//
@@ -6356,7 +6353,7 @@ type ClientInterface interface {
 
 	// DrainRunner Drain a runner
 	//
-	// The runner takes no more jobs, and finishes those that it has. Nothing changes if it is being drained already.
+	// The runner accepts no new jobs and finishes its current ones. No effect if it is already being drained.
 	//
 	// For: Owner or Maintainer.
 	//
@@ -6367,7 +6364,7 @@ type ClientInterface interface {
 
 	// ResumeRunner Resume a runner
 	//
-	// The runner takes jobs again. Nothing changes if it is not drained.
+	// The runner accepts jobs again. No effect if it is not being drained.
 	//
 	// For: Owner or Maintainer.
 	//
@@ -6376,7 +6373,7 @@ type ClientInterface interface {
 
 	// RevokeRunnerWithBody Revoke a runner
 	//
-	// Ends the runner, its connection and its certificates, at once and for good. The jobs that it has go to others.
+	// Permanently ends the runner, its connection and its certificates, at once. Its jobs are reassigned to other runners.
 	//
 	// For: Owner or Maintainer.
 	//
@@ -6387,7 +6384,7 @@ type ClientInterface interface {
 
 	// RevokeRunner Revoke a runner
 	//
-	// Ends the runner, its connection and its certificates, at once and for good. The jobs that it has go to others.
+	// Permanently ends the runner, its connection and its certificates, at once. Its jobs are reassigned to other runners.
 	//
 	// For: Owner or Maintainer.
 	//
@@ -6396,27 +6393,27 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v1/farm/runners/{id}/revoke (the `RevokeRunner` operationId).
 	RevokeRunner(ctx context.Context, id string, params *RevokeRunnerParams, body RevokeRunnerJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ListFarmSecrets List secrets of jobs
+	// ListFarmSecrets List job secrets
 	//
-	// What jobs can be given by name, by name. A value is never answered: only the runner of a job that names it is told.
+	// Lists the secrets that jobs can use, by name. Values are never returned; they are sent only to runners.
 	//
 	// For: Owner or Maintainer.
 	//
 	// Corresponds with GET /api/v1/farm/secrets (the `ListFarmSecrets` operationId).
 	ListFarmSecrets(ctx context.Context, params *ListFarmSecretsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// RemoveFarmSecret Remove a secret of jobs
+	// RemoveFarmSecret Remove a job secret
 	//
-	// Takes a secret away. Jobs that name it cannot run from now on.
+	// Removes a secret. Jobs that name it can no longer run.
 	//
 	// For: Owner or Maintainer.
 	//
 	// Corresponds with DELETE /api/v1/farm/secrets/{name} (the `RemoveFarmSecret` operationId).
 	RemoveFarmSecret(ctx context.Context, name string, params *RemoveFarmSecretParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// SetFarmSecretWithBody Set a secret of jobs
+	// SetFarmSecretWithBody Set a job secret
 	//
-	// Gives a secret a value, in place of the one before: jobs that are given to a runner from now on get it. A workspace has 100 at most.
+	// Creates a secret or replaces its value. Jobs that are assigned to a runner from now on get the new value. A workspace can have 100 secrets.
 	//
 	// For: Owner or Maintainer.
 	//
@@ -6425,9 +6422,9 @@ type ClientInterface interface {
 	// Corresponds with PUT /api/v1/farm/secrets/{name} (the `SetFarmSecret` operationId).
 	SetFarmSecretWithBody(ctx context.Context, name string, params *SetFarmSecretParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// SetFarmSecret Set a secret of jobs
+	// SetFarmSecret Set a job secret
 	//
-	// Gives a secret a value, in place of the one before: jobs that are given to a runner from now on get it. A workspace has 100 at most.
+	// Creates a secret or replaces its value. Jobs that are assigned to a runner from now on get the new value. A workspace can have 100 secrets.
 	//
 	// For: Owner or Maintainer.
 	//
@@ -6436,9 +6433,9 @@ type ClientInterface interface {
 	// Corresponds with PUT /api/v1/farm/secrets/{name} (the `SetFarmSecret` operationId).
 	SetFarmSecret(ctx context.Context, name string, params *SetFarmSecretParams, body SetFarmSecretJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ListInbox List the decisions that wait
+	// ListInbox List waiting decisions
 	//
-	// What runs ask people, the newest first. Each action says whether the caller may choose it: `role_required` names a role that is missing, `capability_required` that the caller may not approve loops. A token may choose none.
+	// Lists the decisions that wait for a person, newest first. Each action says whether the caller may choose it; if not, `disabledReason` is `role_required` or, without the permission to approve loops, `capability_required`. Tokens cannot answer decisions.
 	//
 	// For: any member, or a token with api.read.
 	//
@@ -6447,7 +6444,7 @@ type ClientInterface interface {
 
 	// AnswerDecisionWithBody Answer a decision
 	//
-	// Decides what a run waits for; the run goes on at once. 409 `decision_stale` if the branch has moved since or the run has stopped, 409 `decision_answered` if somebody was faster. 403 `role_required` or `capability_required`, by the kind of the decision.
+	// Answers a decision; the run continues at once. 409 `decision_stale` if the branch has moved or the run has stopped, 409 `decision_answered` if it was answered before. 403 `role_required` or `capability_required`, depending on the decision's kind.
 	//
 	// For: any member.
 	//
@@ -6458,7 +6455,7 @@ type ClientInterface interface {
 
 	// AnswerDecision Answer a decision
 	//
-	// Decides what a run waits for; the run goes on at once. 409 `decision_stale` if the branch has moved since or the run has stopped, 409 `decision_answered` if somebody was faster. 403 `role_required` or `capability_required`, by the kind of the decision.
+	// Answers a decision; the run continues at once. 409 `decision_stale` if the branch has moved or the run has stopped, 409 `decision_answered` if it was answered before. 403 `role_required` or `capability_required`, depending on the decision's kind.
 	//
 	// For: any member.
 	//
@@ -6467,9 +6464,9 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v1/inbox/{id}/answer (the `AnswerDecision` operationId).
 	AnswerDecision(ctx context.Context, id string, params *AnswerDecisionParams, body AnswerDecisionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetInsights How well the loop does
+	// GetInsights Get insights
 	//
-	// Five numbers over the last days and over the days before, each with how it is computed and, for charts, what it is on each day.
+	// Returns five metrics for the window and the preceding period, each with its methodology and daily values.
 	//
 	// For: any member, or a token with api.read.
 	//
@@ -6478,16 +6475,16 @@ type ClientInterface interface {
 
 	// ListInvitations List invitations
 	//
-	// The invitations that wait for an answer, the newest first; one whose time is up reads `expired`.
+	// Lists pending and expired invitations, newest first.
 	//
 	// For: any member.
 	//
 	// Corresponds with GET /api/v1/invitations (the `ListInvitations` operationId).
 	ListInvitations(ctx context.Context, params *ListInvitationsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// SendInvitationWithBody Invite somebody
+	// SendInvitationWithBody Send an invitation
 	//
-	// Asks the holder of an e-mail address to join. No e-mail is sent. The invitation can be accepted for 48 hours. A person sends, or sends again, 200 a day unless operators say otherwise: 429 `rate_limited`, with `Retry-After`. Only an Owner invites an Owner.
+	// Invites the holder of an e-mail address to the workspace. No e-mail is sent. The invitation expires after 48 hours. A person can send or resend 200 invitations a day, unless operators set another limit: 429 `rate_limited` with `Retry-After`. Only an Owner can invite an Owner.
 	//
 	// For: Owner or Maintainer.
 	//
@@ -6496,9 +6493,9 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v1/invitations (the `SendInvitation` operationId).
 	SendInvitationWithBody(ctx context.Context, params *SendInvitationParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// SendInvitation Invite somebody
+	// SendInvitation Send an invitation
 	//
-	// Asks the holder of an e-mail address to join. No e-mail is sent. The invitation can be accepted for 48 hours. A person sends, or sends again, 200 a day unless operators say otherwise: 429 `rate_limited`, with `Retry-After`. Only an Owner invites an Owner.
+	// Invites the holder of an e-mail address to the workspace. No e-mail is sent. The invitation expires after 48 hours. A person can send or resend 200 invitations a day, unless operators set another limit: 429 `rate_limited` with `Retry-After`. Only an Owner can invite an Owner.
 	//
 	// For: Owner or Maintainer.
 	//
@@ -6509,7 +6506,7 @@ type ClientInterface interface {
 
 	// RevokeInvitation Revoke an invitation
 	//
-	// Takes an invitation back.
+	// Revokes an invitation.
 	//
 	// For: Owner or Maintainer.
 	//
@@ -6518,7 +6515,7 @@ type ClientInterface interface {
 
 	// ResendInvitation Resend an invitation
 	//
-	// Lets the 48 hours begin again, also after they are up. Whoever asks is the sender from then on.
+	// Restarts the 48 hours, even after they have passed. The caller becomes the sender.
 	//
 	// For: Owner or Maintainer.
 	//
@@ -6527,7 +6524,7 @@ type ClientInterface interface {
 
 	// ListMembers List members
 	//
-	// The members of the workspace, by name: in the order of letters without case and accents, those whose name is not known by address. The order and a search take the name that a member joined with. `total` counts all pages, of a search what it finds, which is up to 250 members. `nextCursor` leads to the page that follows, wherever that is; `offset` to the first 1,000.
+	// Lists members by name, ignoring case and accents; members without a known name are listed by address. Sorting and search use the name with which a member joined. `total` counts the members on all pages. A search finds at most 250 members. `offset` reaches the first 1,000 members; use `nextCursor` to go further.
 	//
 	// For: any member.
 	//
@@ -6536,7 +6533,7 @@ type ClientInterface interface {
 
 	// RemoveMember Remove a member
 	//
-	// Takes a member out of the workspace; their access ends at once. Members who remove themselves leave. The last Owner stays. Invitations that the member sent are withdrawn.
+	// Removes a member from the workspace; their access ends at once. Members can remove themselves to leave. The last Owner cannot be removed. Invitations that the member sent are revoked.
 	//
 	// For: any member.
 	//
@@ -6545,16 +6542,16 @@ type ClientInterface interface {
 
 	// GetMember Get a member
 	//
-	// One member. One of another workspace, or who is a member no longer, is answered like one that does not exist: 404 `member_not_found`.
+	// Returns a member. Former members and members of other workspaces are not found: 404 `member_not_found`.
 	//
 	// For: any member.
 	//
 	// Corresponds with GET /api/v1/members/{id} (the `GetMember` operationId).
 	GetMember(ctx context.Context, id string, params *GetMemberParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// UpdateMemberWithBody Change a member
+	// UpdateMemberWithBody Update a member
 	//
-	// Gives a member another role, ticks or unticks approve-loops, or both. It applies at once. Only an Owner makes somebody an Owner or changes one; the last Owner stays. Invitations that the member sent, and could not send in the new role, are withdrawn.
+	// Changes a member's role, the permission to approve loops, or both, with immediate effect. Only an Owner can make somebody an Owner or change an Owner. The last Owner keeps the role. Invitations that the member sent, and could not send in the new role, are revoked.
 	//
 	// For: Owner or Maintainer.
 	//
@@ -6563,9 +6560,9 @@ type ClientInterface interface {
 	// Corresponds with PATCH /api/v1/members/{id} (the `UpdateMember` operationId).
 	UpdateMemberWithBody(ctx context.Context, id string, params *UpdateMemberParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// UpdateMember Change a member
+	// UpdateMember Update a member
 	//
-	// Gives a member another role, ticks or unticks approve-loops, or both. It applies at once. Only an Owner makes somebody an Owner or changes one; the last Owner stays. Invitations that the member sent, and could not send in the new role, are withdrawn.
+	// Changes a member's role, the permission to approve loops, or both, with immediate effect. Only an Owner can make somebody an Owner or change an Owner. The last Owner keeps the role. Invitations that the member sent, and could not send in the new role, are revoked.
 	//
 	// For: Owner or Maintainer.
 	//
@@ -6576,7 +6573,7 @@ type ClientInterface interface {
 
 	// ListRepos List repositories
 	//
-	// The repositories that runs of the workspace have worked on, by name, at most 1,000, each with how many runs it has: what `repo` narrows lists and insights to.
+	// Lists the repositories that runs of the workspace have worked on, by name, at most 1,000, with their numbers of runs. Use an id as the `repo` filter of lists and insights.
 	//
 	// For: any member, or a token with api.read.
 	//
@@ -6585,7 +6582,7 @@ type ClientInterface interface {
 
 	// ListRuns List runs
 	//
-	// Runs that still move (`status=active`), the oldest first within each stage, or runs that have stopped (`status=terminal`), the newest first.
+	// Lists active runs (`status=active`), oldest first within each stage, or ended runs (`status=terminal`), newest first.
 	//
 	// For: any member, or a token with api.read.
 	//
@@ -6594,7 +6591,7 @@ type ClientInterface interface {
 
 	// GetRun Get a run
 	//
-	// One run with its timeline, changes, resources and guardrails. A run of another workspace is answered like one that does not exist: 404 `run_not_found`.
+	// Returns a run with its timeline, changes, resources and guardrails. A run of another workspace is not found: 404 `run_not_found`.
 	//
 	// For: any member, or a token with api.read.
 	//
@@ -6603,7 +6600,7 @@ type ClientInterface interface {
 
 	// CancelRunWithBody Cancel a run
 	//
-	// Stops a run. What it asked nobody has to answer any more. 409 `run_over` if it has stopped already, 409 `run_out_of_step` while it is being merged.
+	// Cancels a run and its waiting decisions. 409 `run_over` if it has already ended, 409 `run_out_of_step` while it is being merged.
 	//
 	// For: Owner or Maintainer.
 	//
@@ -6614,7 +6611,7 @@ type ClientInterface interface {
 
 	// CancelRun Cancel a run
 	//
-	// Stops a run. What it asked nobody has to answer any more. 409 `run_over` if it has stopped already, 409 `run_out_of_step` while it is being merged.
+	// Cancels a run and its waiting decisions. 409 `run_over` if it has already ended, 409 `run_out_of_step` while it is being merged.
 	//
 	// For: Owner or Maintainer.
 	//
@@ -6623,9 +6620,9 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v1/runs/{id}/cancel (the `CancelRun` operationId).
 	CancelRun(ctx context.Context, id string, params *CancelRunParams, body CancelRunJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ListRunEvents List what happened to a run
+	// ListRunEvents List the events of a run
 	//
-	// The events of a run, the oldest first, as they are stored: who queued it, what the analysis found (`run.facts_recorded`), the plan (`run.plan_recorded`), pushes, decisions and who made them. `nextCursor` leads to later ones, also to those that have not happened yet: it is always there. With `order=desc` the newest come first, `nextCursor` leads to older ones and is absent on the last page. A cursor is good for the order of its answer alone.
+	// Lists the stored events of a run, oldest first: who queued it, the results of the analysis (`run.facts_recorded`), the plan (`run.plan_recorded`), pushes, and decisions with their answers. `nextCursor` is always present; use it to get later events, including those that have not happened yet. With `order=desc`, the newest events come first, and `nextCursor` leads to older ones and is absent on the last page. A cursor is valid only for the order in which it was returned.
 	//
 	// For: any member, or a token with api.read.
 	//
@@ -6634,7 +6631,7 @@ type ClientInterface interface {
 
 	// Search Search the workspace
 	//
-	// What is called so, at most `limit` of each kind: members as `GET /members` finds them, runs as `GET /runs` does, those that still move first and before them those whose issue has the number, `#7` as well as `7`; service accounts and runners with it in their name, among the newest 1,000 accounts and the first 1,000 runners. Whoever may not see service accounts gets none.
+	// Searches by name and returns at most `limit` results of each kind: members as in `GET /members`; runs as in `GET /runs`, with exact issue numbers (`7` or `#7`) first, then active runs; and service accounts and runners whose name contains the text, among the newest 1,000 accounts and the first 1,000 runners. Callers that may not list service accounts get none.
 	//
 	// For: any member.
 	//
@@ -6643,7 +6640,7 @@ type ClientInterface interface {
 
 	// ListServiceAccounts List service accounts
 	//
-	// The active service accounts by name, then the revoked ones. Of a token only the last four characters are shown.
+	// Lists active service accounts by name, then revoked ones. Only the last four characters of a token are shown.
 	//
 	// For: Owner or Maintainer.
 	//
@@ -6652,7 +6649,7 @@ type ClientInterface interface {
 
 	// CreateServiceAccountWithBody Create a service account
 	//
-	// Makes a service account and its token. The token is in this answer and can never be read again.
+	// Creates a service account with a token. The token is only in this response and cannot be read again.
 	//
 	// For: Owner or Maintainer.
 	//
@@ -6663,7 +6660,7 @@ type ClientInterface interface {
 
 	// CreateServiceAccount Create a service account
 	//
-	// Makes a service account and its token. The token is in this answer and can never be read again.
+	// Creates a service account with a token. The token is only in this response and cannot be read again.
 	//
 	// For: Owner or Maintainer.
 	//
@@ -6674,7 +6671,7 @@ type ClientInterface interface {
 
 	// RevokeServiceAccount Revoke a service account
 	//
-	// Disables the account and its token, at once and for good.
+	// Permanently disables the account and its token, at once.
 	//
 	// For: Owner or Maintainer.
 	//
@@ -6683,7 +6680,7 @@ type ClientInterface interface {
 
 	// RotateServiceAccount Rotate a token
 	//
-	// Replaces the account's token by a new one, which is in this answer and can never be read again. The old one has stopped working when this is answered.
+	// Replaces the account's token. The new token is only in this response and cannot be read again. The old token has stopped working when the response arrives.
 	//
 	// For: Owner or Maintainer.
 	//
@@ -6692,7 +6689,7 @@ type ClientInterface interface {
 
 	// GetWorkspace Get the workspace
 	//
-	// The name and slug of the workspace, and the caller's place in it.
+	// Returns the workspace and the caller's membership in it.
 	//
 	// For: any member.
 	//
@@ -6701,7 +6698,7 @@ type ClientInterface interface {
 
 	// RenameWorkspaceWithBody Rename the workspace
 	//
-	// Gives the workspace another name, another slug, or both. The old slug is free for others at once.
+	// Changes the workspace's name, slug, or both. The old slug becomes available to others at once.
 	//
 	// For: Owner.
 	//
@@ -6712,7 +6709,7 @@ type ClientInterface interface {
 
 	// RenameWorkspace Rename the workspace
 	//
-	// Gives the workspace another name, another slug, or both. The old slug is free for others at once.
+	// Changes the workspace's name, slug, or both. The old slug becomes available to others at once.
 	//
 	// For: Owner.
 	//
@@ -6724,7 +6721,11 @@ type ClientInterface interface {
 
 // ListAudit Search the audit log
 //
-// Who did what, the newest first. Each record is an event of the workspace's log; `seq` counts them without a gap. The same refusal of the same person is recorded once a minute, and 30 a minute of all that they are refused; how many more there were is a record too, `command.denials_omitted`, a minute later at most. `nextCursor` leads to older ones and is absent on the last page. A search by `q`, or by several filters at once, looks through 20,000 records a page: it may answer with fewer than `limit`, or none, and a `nextCursor` to go on by. `head` is the newest number of the log, whatever is searched for. With `after` the answer has what followed a record, the oldest first, and `nextAfter` leads on.
+// Lists audit records, newest first. Each record is an event of the workspace's log; `seq` numbers them without gaps. `nextCursor` leads to older records and is absent on the last page. With `after`, the records that follow are listed, oldest first, and `nextAfter` leads to later ones. `head` is the newest `seq` of the log, whatever the filters.
+//
+// A search by `q` or by several filters scans up to 20,000 records a page. It may return fewer than `limit` records, or none, with a `nextCursor` to continue.
+//
+// Refused requests are recorded too: the same refusal of a caller once a minute, and at most 30 refusals of a caller a minute. A `command.denials_omitted` record, at most a minute later, counts the others.
 //
 // For: Owner or Maintainer.
 //
@@ -6741,9 +6742,9 @@ func (c *Client) ListAudit(ctx context.Context, params *ListAuditParams, reqEdit
 	return c.Client.Do(req)
 }
 
-// GetAuditActivity When things happened
+// GetAuditActivity Get audit activity
 //
-// How many events each day had, and where in the log it ends, with marks for what changed people and access: for a line of time over `/audit/state`. The next event of any kind is `GET /audit` with `after`.
+// Returns the number of events of each day and the `seq` at which it ended, with marks for changes to people and access. Use it to draw a timeline over `/audit/state`. To step through all events, use `GET /audit` with `after`.
 //
 // For: Owner or Maintainer.
 //
@@ -6762,7 +6763,7 @@ func (c *Client) GetAuditActivity(ctx context.Context, params *GetAuditActivityP
 
 // ExportAudit Export the audit log
 //
-// All records or those that the filter leaves, the oldest first, up to the newest one of the moment before the export. It is recorded itself, as `audit.exported`, before the first byte. In CSV every cell is quoted, and what a spreadsheet would run has an apostrophe before it, also within a cell that it may split. A browser has to ask from the service's own site: 403 `cross_origin_refused`. A reader may be slow, but has to read something every 30 seconds. A person or a workspace may have two under way: 429 `rate_limited`.
+// Streams all matching records, oldest first, up to the newest one before the export. The export is recorded as `audit.exported` before the first byte is sent. In CSV, every cell is quoted, and an apostrophe precedes text that a spreadsheet would run as a formula. Browsers can export only from the service's own site: 403 `cross_origin_refused`. The connection is closed if the client reads nothing for 30 seconds. A person or a workspace can run two exports at once: 429 `rate_limited`.
 //
 // For: Owner.
 //
@@ -6781,7 +6782,7 @@ func (c *Client) ExportAudit(ctx context.Context, params *ExportAuditParams, req
 
 // ReplayAudit Replay events
 //
-// What each event from `fromSeq` to `toSeq` did to the state that `/audit/state` tells, as RFC 6902 patches: all of them applied to `before` make `after`.
+// Returns how each event from `fromSeq` to `toSeq` changed the state of `/audit/state`, as JSON Patches (RFC 6902). Applied in order to `before`, they produce `after`.
 //
 // For: Owner.
 //
@@ -6798,9 +6799,9 @@ func (c *Client) ReplayAudit(ctx context.Context, params *ReplayAuditParams, req
 	return c.Client.Do(req)
 }
 
-// GetAuditState The workspace as it was
+// GetAuditState Get a past state of the workspace
 //
-// Name, members, invitations and service accounts after one event (`seq`) or at a time (`at`), folded from the events. 409 `event_unreadable` if one of them cannot be taken in, `state_too_large` if there were more than 100,000 members, invitations and service accounts.
+// Returns the workspace's name, members, invitations and service accounts after an event (`seq`) or at a time (`at`), computed from the events. 409 `event_unreadable` if an event cannot be applied, 409 `state_too_large` if there were more than 100,000 members, invitations and service accounts.
 //
 // For: Owner.
 //
@@ -6817,9 +6818,9 @@ func (c *Client) GetAuditState(ctx context.Context, params *GetAuditStateParams,
 	return c.Client.Do(req)
 }
 
-// GetLastVerification What became of the last verification
+// GetLastVerification Get the last verification
 //
-// The answer of the last `GET /audit/verify` without `since` that anybody asked for, as it was then: nothing is computed. 404 `audit_not_verified` if there was none.
+// Returns the stored result of the last `GET /audit/verify` without `since`. Nothing is computed. 404 `audit_not_verified` if the log has not been verified yet.
 //
 // For: Owner or Maintainer.
 //
@@ -6838,7 +6839,11 @@ func (c *Client) GetLastVerification(ctx context.Context, params *GetLastVerific
 
 // VerifyAudit Verify the audit log
 //
-// Recomputes the Merkle log of the workspace from its events and holds it against the stored hashes and the signed checkpoints, and goes on to the head of the log. It reads the whole log, so it takes a while. Logs are signed for about once a second, this one at once when it is asked for; what still is not, it gives ten seconds. 503 `signing_key_unavailable` if the key of the checkpoints cannot be opened, until its operator restores or replaces it; a replacement is a record, `signing_key.replaced`. Keep `checkpoint` and `verifierKey` elsewhere: who may write to the database can set everything back and have it signed anew, but not so that a checkpoint which was kept (`since`) still leads to it.
+// Recomputes the workspace's Merkle log from its events and compares it with the stored hashes and signed checkpoints, up to the head of the log. It reads the whole log, which takes a while. Logs are signed about once a second; this request has the log signed at once and waits up to ten seconds for it.
+//
+// Store `checkpoint` and `verifierKey` outside the service. Anybody who can write to the database can roll the log back and have it signed again, but the result does not follow from a checkpoint that you kept: send that as `since`.
+//
+// 503 `signing_key_unavailable` if the signing key cannot be opened, until an operator restores or replaces it. A replacement is recorded as `signing_key.replaced`.
 //
 // For: Owner.
 //
@@ -6857,7 +6862,7 @@ func (c *Client) VerifyAudit(ctx context.Context, params *VerifyAuditParams, req
 
 // GetAuditRecord Get a record
 //
-// One record, and the event as it is stored. 404 `audit_record_not_found` if the workspace has none of this id.
+// Returns a record and the event as stored. 404 `audit_record_not_found` if the workspace has no such record.
 //
 // For: Owner or Maintainer.
 //
@@ -6876,7 +6881,7 @@ func (c *Client) GetAuditRecord(ctx context.Context, id string, params *GetAudit
 
 // QueueIssueWithBody Queue an issue
 //
-// Begins a run that works on an issue: one of the repository, by its number, or one that is written here. An issue has one active run: 409 `already_queued`. 404 `repo_not_found` if the workspace does not know the repository.
+// Starts a run for an issue: an existing one of the repository, by its number, or a new one with the given title and body. An issue can have one active run: 409 `already_queued`. 404 `repo_not_found` if the workspace has no such repository.
 //
 // For: Owner, Maintainer or legacy member.
 //
@@ -6897,7 +6902,7 @@ func (c *Client) QueueIssueWithBody(ctx context.Context, params *QueueIssueParam
 
 // QueueIssue Queue an issue
 //
-// Begins a run that works on an issue: one of the repository, by its number, or one that is written here. An issue has one active run: 409 `already_queued`. 404 `repo_not_found` if the workspace does not know the repository.
+// Starts a run for an issue: an existing one of the repository, by its number, or a new one with the given title and body. An issue can have one active run: 409 `already_queued`. 404 `repo_not_found` if the workspace has no such repository.
 //
 // For: Owner, Maintainer or legacy member.
 //
@@ -6916,9 +6921,9 @@ func (c *Client) QueueIssue(ctx context.Context, params *QueueIssueParams, body 
 	return c.Client.Do(req)
 }
 
-// GetDashboard What goes on
+// GetDashboard Get the dashboard
 //
-// What the workspace is busy with, for clients that ask again and again: send the `ETag` of the last answer as `If-None-Match` and wait `X-Svc-Poll-After` seconds in between. While nothing has changed the answer is 304, without a body.
+// Returns a summary of the workspace for clients that poll. Send the `ETag` of the last response as `If-None-Match`, and wait `X-Svc-Poll-After` seconds between requests. While nothing has changed, the response is 304 without a body.
 //
 // For: any member, or a token with api.read.
 //
@@ -6935,13 +6940,15 @@ func (c *Client) GetDashboard(ctx context.Context, params *GetDashboardParams, r
 	return c.Client.Do(req)
 }
 
-// StreamEvents Follow what happens
+// StreamEvents Stream events
 //
-// What changed in the workspace, as server-sent events, each once and in the order of `seq`, which is its id: what happened to what (`kind`, `target`), not how it is now. Whoever comes again with the `Last-Event-ID` that they have (browsers do by themselves) misses nothing. The first event, `ready`, says in which workspace the stream is and after which `seq` it begins: if that is not what you asked for, read anew what you show. Events are left out that the caller could not read elsewhere. The stream ends when the caller's rights change, after an hour, or when the service stops. A line that begins with a colon every 15 seconds says that it is still there. A reader has to take what is sent within 10 seconds. A caller may have 12 streams: 429 `rate_limited`.
+// Streams the changes of the workspace as server-sent events, each once and in the order of `seq`, which is the event's id. An event names what happened (`kind`) and to what (`target`), not the new state. To resume without loss, reconnect with `Last-Event-ID`, as browsers do. The first event, `ready`, contains the workspace and the `seq` after which the stream begins; if that is not the one that you sent, reload your data. Events that the caller may not read are left out.
+//
+// The stream ends when the caller's rights change, after an hour, or when the service stops. A comment line is sent every 15 seconds as a heartbeat. The connection is closed if the client reads nothing for 10 seconds. A caller can have 12 streams: 429 `rate_limited`.
 //
 // For: any member, or a token with api.read.
 //
-// A token is told of `decision.*`, `job.*`, `run.*`, `runner.*`; a member of `invitation.*`, `member.*`, `workspace.*` as well; an Owner or Maintainer also of `audit.*`, `authority.*`, `command.*`, `enrollment.*`, `farm_secret.*`, `service_account.*`, `signing_key.*`, `user.*`.
+// Tokens receive `decision.*`, `job.*`, `run.*`, `runner.*`; members also `invitation.*`, `member.*`, `workspace.*`; Owners and Maintainers also `audit.*`, `authority.*`, `command.*`, `enrollment.*`, `farm_secret.*`, `service_account.*`, `signing_key.*`, `user.*`.
 //
 // Corresponds with GET /api/v1/events/stream (the `StreamEvents` operationId).
 func (c *Client) StreamEvents(ctx context.Context, params *StreamEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -6956,9 +6963,9 @@ func (c *Client) StreamEvents(ctx context.Context, params *StreamEventsParams, r
 	return c.Client.Do(req)
 }
 
-// GetFarm How the build farm is
+// GetFarm Get the farm summary
 //
-// Where runners reach the farm, whether machines can be enrolled and what is missing for it, what runs and waits, and what became of the jobs of the last 24 hours.
+// Returns the farm's address for runners, whether machines can be enrolled and what is missing for it, the running and queued jobs, and the outcomes of the last 24 hours.
 //
 // For: any member, or a token with api.read.
 //
@@ -6975,9 +6982,9 @@ func (c *Client) GetFarm(ctx context.Context, params *GetFarmParams, reqEditors 
 	return c.Client.Do(req)
 }
 
-// ListEnrollments List enrolments
+// ListEnrollments List enrollments
 //
-// The enrolments, the newest first. Of a token only the last four characters are shown.
+// Lists enrollments, newest first. Only the last four characters of a token are shown.
 //
 // For: Owner or Maintainer.
 //
@@ -6994,9 +7001,9 @@ func (c *Client) ListEnrollments(ctx context.Context, params *ListEnrollmentsPar
 	return c.Client.Do(req)
 }
 
-// MintEnrollmentWithBody Enrol a machine
+// MintEnrollmentWithBody Create an enrollment
 //
-// Makes a token by which one machine becomes a runner, and the command to run there. The token is in this answer and can never be read again. Labels that begin with `os=`, `arch=`, `runner=` or `sandbox=` the service sets by itself. A runner with exclusive labels takes only jobs that ask for each of them. 409 `farm_not_ready` lists what is set and what is missing: variables, and files of the folder of releases.
+// Creates a token with which one machine can become a runner, and the command to run on it. The token is only in this response and cannot be read again. Labels that begin with `os=`, `arch=`, `runner=` or `sandbox=` are set by the service. A runner with exclusive labels takes only jobs that require all of them. 409 `farm_not_ready` lists the variables and release files that are set and missing.
 //
 // For: Owner or Maintainer.
 //
@@ -7015,9 +7022,9 @@ func (c *Client) MintEnrollmentWithBody(ctx context.Context, params *MintEnrollm
 	return c.Client.Do(req)
 }
 
-// MintEnrollment Enrol a machine
+// MintEnrollment Create an enrollment
 //
-// Makes a token by which one machine becomes a runner, and the command to run there. The token is in this answer and can never be read again. Labels that begin with `os=`, `arch=`, `runner=` or `sandbox=` the service sets by itself. A runner with exclusive labels takes only jobs that ask for each of them. 409 `farm_not_ready` lists what is set and what is missing: variables, and files of the folder of releases.
+// Creates a token with which one machine can become a runner, and the command to run on it. The token is only in this response and cannot be read again. Labels that begin with `os=`, `arch=`, `runner=` or `sandbox=` are set by the service. A runner with exclusive labels takes only jobs that require all of them. 409 `farm_not_ready` lists the variables and release files that are set and missing.
 //
 // For: Owner or Maintainer.
 //
@@ -7036,9 +7043,9 @@ func (c *Client) MintEnrollment(ctx context.Context, params *MintEnrollmentParam
 	return c.Client.Do(req)
 }
 
-// GetEnrollment Get an enrolment
+// GetEnrollment Get an enrollment
 //
-// What became of an enrolment: it is `pending`, `used` by a runner, `withdrawn`, or `expired`. Live updates tell of it too.
+// Returns an enrollment: `pending`, `used` by a runner, `withdrawn` or `expired`. Live updates report changes.
 //
 // For: Owner or Maintainer.
 //
@@ -7055,9 +7062,9 @@ func (c *Client) GetEnrollment(ctx context.Context, id string, params *GetEnroll
 	return c.Client.Do(req)
 }
 
-// WithdrawEnrollment Withdraw an enrolment
+// WithdrawEnrollment Withdraw an enrollment
 //
-// Takes the token back, at once. 409 `enrollment_used` if a machine has become a runner by it: revoke the runner.
+// Invalidates the token at once. 409 `enrollment_used` if a machine has already used it; revoke the runner instead.
 //
 // For: Owner or Maintainer.
 //
@@ -7076,7 +7083,7 @@ func (c *Client) WithdrawEnrollment(ctx context.Context, id string, params *With
 
 // ListJobs List jobs
 //
-// Jobs that wait or run (`status=active`), the newest first, or jobs that have ended (`status=terminal`), the one that ended last first; of one repository or runner in the order in which they were submitted.
+// Lists queued and running jobs (`status=active`), newest first, or finished jobs (`status=terminal`), most recently finished first. With `repo` or `runner`, jobs are ordered by submission, newest first.
 //
 // For: any member, or a token with api.read.
 //
@@ -7095,9 +7102,9 @@ func (c *Client) ListJobs(ctx context.Context, params *ListJobsParams, reqEditor
 
 // SubmitJobWithBody Submit or cancel a job
 //
-// Without `action`, or with `submit`, asks for a job, which waits until a runner that has what it requires takes it. That there is none today is no error: the job says so in `waitingReason`. The same `idempotencyKey` and the same job again, by the same caller, is answered 200 with the job of then and `Idempotency-Replayed: true`; with another job 409 `idempotency_conflict`.
+// Without `action`, or with `submit`, queues a job until a runner that meets its requirements takes it. It is not an error if there is no such runner; `waitingReason` says so. A retry by the same caller with the same `idempotencyKey` and the same job returns 200, the existing job and `Idempotency-Replayed: true`; with a different job it fails with 409 `idempotency_conflict`. 429 `farm_queue_full` if the workspace has 10,000 queued jobs, if the caller has three times as many as there are places left, or if the caller's queued jobs have 64 different requirements.
 //
-// With `cancel`, ends the job `jobId`: at once while it waits; one that runs is told to end, has the seconds of `cancelGraceSeconds` for that, or those of the cancel's `graceSeconds`, and counts as cancelled 30 seconds after those whatever its runner does. Another cancel with `graceSeconds` leaves it less time, never more: 0 kills it now. The answer is 202, and 200 if the job has ended already, which stays as it is. 429 `farm_queue_full` if 10,000 jobs of the workspace wait, if those of the caller are three times as many as there are places left, or if they ask for 64 different things.
+// With `cancel`, cancels the job `jobId`: 202. A queued job is cancelled at once. A running job is asked to end within its `cancelGraceSeconds`, or the cancel's `graceSeconds`, and is cancelled 30 seconds after that whatever its runner does. Another cancel with `graceSeconds` can shorten that time but not extend it; 0 kills the job. If the job has already ended, it is unchanged and the status is 200.
 //
 // For: Owner or Maintainer, or a token with farm.submit.
 //
@@ -7118,9 +7125,9 @@ func (c *Client) SubmitJobWithBody(ctx context.Context, params *SubmitJobParams,
 
 // SubmitJob Submit or cancel a job
 //
-// Without `action`, or with `submit`, asks for a job, which waits until a runner that has what it requires takes it. That there is none today is no error: the job says so in `waitingReason`. The same `idempotencyKey` and the same job again, by the same caller, is answered 200 with the job of then and `Idempotency-Replayed: true`; with another job 409 `idempotency_conflict`.
+// Without `action`, or with `submit`, queues a job until a runner that meets its requirements takes it. It is not an error if there is no such runner; `waitingReason` says so. A retry by the same caller with the same `idempotencyKey` and the same job returns 200, the existing job and `Idempotency-Replayed: true`; with a different job it fails with 409 `idempotency_conflict`. 429 `farm_queue_full` if the workspace has 10,000 queued jobs, if the caller has three times as many as there are places left, or if the caller's queued jobs have 64 different requirements.
 //
-// With `cancel`, ends the job `jobId`: at once while it waits; one that runs is told to end, has the seconds of `cancelGraceSeconds` for that, or those of the cancel's `graceSeconds`, and counts as cancelled 30 seconds after those whatever its runner does. Another cancel with `graceSeconds` leaves it less time, never more: 0 kills it now. The answer is 202, and 200 if the job has ended already, which stays as it is. 429 `farm_queue_full` if 10,000 jobs of the workspace wait, if those of the caller are three times as many as there are places left, or if they ask for 64 different things.
+// With `cancel`, cancels the job `jobId`: 202. A queued job is cancelled at once. A running job is asked to end within its `cancelGraceSeconds`, or the cancel's `graceSeconds`, and is cancelled 30 seconds after that whatever its runner does. Another cancel with `graceSeconds` can shorten that time but not extend it; 0 kills the job. If the job has already ended, it is unchanged and the status is 200.
 //
 // For: Owner or Maintainer, or a token with farm.submit.
 //
@@ -7141,7 +7148,7 @@ func (c *Client) SubmitJob(ctx context.Context, params *SubmitJobParams, body Su
 
 // GetJob Get a job
 //
-// One job with what was asked for, its steps and every attempt. A job of another workspace is answered like one that does not exist: 404 `farm_job_not_found`.
+// Returns a job with its spec, steps and attempts. A job of another workspace is not found: 404 `farm_job_not_found`.
 //
 // For: any member, or a token with api.read.
 //
@@ -7160,7 +7167,7 @@ func (c *Client) GetJob(ctx context.Context, id string, params *GetJobParams, re
 
 // ListArtifacts List the artifacts of a job
 //
-// The files that a job left, by path. A file is here once all of it was uploaded and its digest checked. A job of another workspace is answered like one that does not exist: 404 `farm_job_not_found`.
+// Lists the files that a job produced, ordered by path. A file is listed once it is uploaded completely and its digest is verified. A job of another workspace is not found: 404 `farm_job_not_found`. Artifacts that were removed because of their age are 410 `artifacts_removed`.
 //
 // For: any member, or a token with api.read.
 //
@@ -7179,7 +7186,7 @@ func (c *Client) ListArtifacts(ctx context.Context, id string, params *ListArtif
 
 // GetArtifact Download an artifact
 //
-// The bytes of a file, whose name is that of its path. `ETag` is its SHA-256. With `Range` a part of it, so that a download which broke off can be gone on with. A reader may be slow, but has to read something every 30 seconds.
+// Returns the content of a file. `ETag` is its SHA-256. Send `Range` to get a part of it, for example to resume a download. The connection is closed if the client reads nothing for 30 seconds.
 //
 // For: any member, or a token with api.read.
 //
@@ -7196,9 +7203,9 @@ func (c *Client) GetArtifact(ctx context.Context, id string, artifactId string, 
 	return c.Client.Do(req)
 }
 
-// ListJobEvents List what happened to a job
+// ListJobEvents List the events of a job
 //
-// The events of a job, the oldest first, as they are stored. `nextCursor` leads to later ones, also to those that have not happened yet: it is always there.
+// Lists the stored events of a job, oldest first. `nextCursor` is always present; use it to get later events, including those that have not happened yet.
 //
 // For: any member, or a token with api.read.
 //
@@ -7215,9 +7222,9 @@ func (c *Client) ListJobEvents(ctx context.Context, id string, params *ListJobEv
 	return c.Client.Do(req)
 }
 
-// GetJobLog Read the log of a job
+// GetJobLog Get the log of a job
 //
-// What the last attempt of a job has written so far, or the attempt that `attempt` names, with the values of secrets masked. `from`, or a `Range` of bytes, leaves out what the reader has. `X-Svc-Log-Complete` tells whether more may come. With `format=ndjson` each line is an object with its number and the time at which it was written; `q` leaves out those that do not have a text. A log that was removed for its age is 410 `log_removed`.
+// Returns the log of the last attempt, or of the one that `attempt` names, as far as it is written, with the values of secrets masked. Use `from` or a `Range` of bytes to skip what you have. `X-Svc-Log-Complete` says whether the log is final. With `format=ndjson`, each line is an object with its number and the time at which it was written; `q` selects the lines that contain a text. 410 `log_removed` if the log was deleted because of its age.
 //
 // For: any member, or a token with api.read.
 //
@@ -7236,7 +7243,7 @@ func (c *Client) GetJobLog(ctx context.Context, id string, params *GetJobLogPara
 
 // StreamJobLog Follow the log of a job
 //
-// The log as server-sent events while it grows: `log` with a piece of it, and `end` once nothing comes any more, which ends the stream. It waits for a job that waits. The id of an event says which attempt and byte comes next: whoever comes again with the `Last-Event-ID` that they have misses nothing. It also ends when the caller's rights change, after an hour, or when the service stops. It counts as one of the 12 streams of a caller: 429 `rate_limited`.
+// Streams the log as server-sent events while it grows: `log` events with a part of it, and an `end` event once the log is final, which ends the stream. For a queued job, the stream waits for it to start. To resume without loss, reconnect with `Last-Event-ID`; an event's id is the attempt and byte that come next. The stream also ends when the caller's rights change, after an hour, or when the service stops. It counts as one of the caller's 12 streams: 429 `rate_limited`.
 //
 // For: any member, or a token with api.read.
 //
@@ -7255,7 +7262,7 @@ func (c *Client) StreamJobLog(ctx context.Context, id string, params *StreamJobL
 
 // ListRunners List runners
 //
-// The build machines by name, those that are suspended, revoked or retired last. `slots` counts the jobs that all connected machines can run at once and those that they do run, and the machines, whatever the list is narrowed to.
+// Lists runners by name; suspended, revoked and retired ones come last. `slots` counts all runners, the jobs that connected ones can run at once, and the jobs that they run, whatever the filter.
 //
 // For: any member, or a token with api.read.
 //
@@ -7274,7 +7281,7 @@ func (c *Client) ListRunners(ctx context.Context, params *ListRunnersParams, req
 
 // GetRunner Get a runner
 //
-// One build machine. One of another workspace is answered like one that does not exist: 404 `runner_not_found`.
+// Returns a runner. A runner of another workspace is not found: 404 `runner_not_found`.
 //
 // For: any member, or a token with api.read.
 //
@@ -7293,7 +7300,7 @@ func (c *Client) GetRunner(ctx context.Context, id string, params *GetRunnerPara
 
 // DrainRunnerWithBody Drain a runner
 //
-// The runner takes no more jobs, and finishes those that it has. Nothing changes if it is being drained already.
+// The runner accepts no new jobs and finishes its current ones. No effect if it is already being drained.
 //
 // For: Owner or Maintainer.
 //
@@ -7314,7 +7321,7 @@ func (c *Client) DrainRunnerWithBody(ctx context.Context, id string, params *Dra
 
 // DrainRunner Drain a runner
 //
-// The runner takes no more jobs, and finishes those that it has. Nothing changes if it is being drained already.
+// The runner accepts no new jobs and finishes its current ones. No effect if it is already being drained.
 //
 // For: Owner or Maintainer.
 //
@@ -7335,7 +7342,7 @@ func (c *Client) DrainRunner(ctx context.Context, id string, params *DrainRunner
 
 // ResumeRunner Resume a runner
 //
-// The runner takes jobs again. Nothing changes if it is not drained.
+// The runner accepts jobs again. No effect if it is not being drained.
 //
 // For: Owner or Maintainer.
 //
@@ -7354,7 +7361,7 @@ func (c *Client) ResumeRunner(ctx context.Context, id string, params *ResumeRunn
 
 // RevokeRunnerWithBody Revoke a runner
 //
-// Ends the runner, its connection and its certificates, at once and for good. The jobs that it has go to others.
+// Permanently ends the runner, its connection and its certificates, at once. Its jobs are reassigned to other runners.
 //
 // For: Owner or Maintainer.
 //
@@ -7375,7 +7382,7 @@ func (c *Client) RevokeRunnerWithBody(ctx context.Context, id string, params *Re
 
 // RevokeRunner Revoke a runner
 //
-// Ends the runner, its connection and its certificates, at once and for good. The jobs that it has go to others.
+// Permanently ends the runner, its connection and its certificates, at once. Its jobs are reassigned to other runners.
 //
 // For: Owner or Maintainer.
 //
@@ -7394,9 +7401,9 @@ func (c *Client) RevokeRunner(ctx context.Context, id string, params *RevokeRunn
 	return c.Client.Do(req)
 }
 
-// ListFarmSecrets List secrets of jobs
+// ListFarmSecrets List job secrets
 //
-// What jobs can be given by name, by name. A value is never answered: only the runner of a job that names it is told.
+// Lists the secrets that jobs can use, by name. Values are never returned; they are sent only to runners.
 //
 // For: Owner or Maintainer.
 //
@@ -7413,9 +7420,9 @@ func (c *Client) ListFarmSecrets(ctx context.Context, params *ListFarmSecretsPar
 	return c.Client.Do(req)
 }
 
-// RemoveFarmSecret Remove a secret of jobs
+// RemoveFarmSecret Remove a job secret
 //
-// Takes a secret away. Jobs that name it cannot run from now on.
+// Removes a secret. Jobs that name it can no longer run.
 //
 // For: Owner or Maintainer.
 //
@@ -7432,9 +7439,9 @@ func (c *Client) RemoveFarmSecret(ctx context.Context, name string, params *Remo
 	return c.Client.Do(req)
 }
 
-// SetFarmSecretWithBody Set a secret of jobs
+// SetFarmSecretWithBody Set a job secret
 //
-// Gives a secret a value, in place of the one before: jobs that are given to a runner from now on get it. A workspace has 100 at most.
+// Creates a secret or replaces its value. Jobs that are assigned to a runner from now on get the new value. A workspace can have 100 secrets.
 //
 // For: Owner or Maintainer.
 //
@@ -7453,9 +7460,9 @@ func (c *Client) SetFarmSecretWithBody(ctx context.Context, name string, params 
 	return c.Client.Do(req)
 }
 
-// SetFarmSecret Set a secret of jobs
+// SetFarmSecret Set a job secret
 //
-// Gives a secret a value, in place of the one before: jobs that are given to a runner from now on get it. A workspace has 100 at most.
+// Creates a secret or replaces its value. Jobs that are assigned to a runner from now on get the new value. A workspace can have 100 secrets.
 //
 // For: Owner or Maintainer.
 //
@@ -7474,9 +7481,9 @@ func (c *Client) SetFarmSecret(ctx context.Context, name string, params *SetFarm
 	return c.Client.Do(req)
 }
 
-// ListInbox List the decisions that wait
+// ListInbox List waiting decisions
 //
-// What runs ask people, the newest first. Each action says whether the caller may choose it: `role_required` names a role that is missing, `capability_required` that the caller may not approve loops. A token may choose none.
+// Lists the decisions that wait for a person, newest first. Each action says whether the caller may choose it; if not, `disabledReason` is `role_required` or, without the permission to approve loops, `capability_required`. Tokens cannot answer decisions.
 //
 // For: any member, or a token with api.read.
 //
@@ -7495,7 +7502,7 @@ func (c *Client) ListInbox(ctx context.Context, params *ListInboxParams, reqEdit
 
 // AnswerDecisionWithBody Answer a decision
 //
-// Decides what a run waits for; the run goes on at once. 409 `decision_stale` if the branch has moved since or the run has stopped, 409 `decision_answered` if somebody was faster. 403 `role_required` or `capability_required`, by the kind of the decision.
+// Answers a decision; the run continues at once. 409 `decision_stale` if the branch has moved or the run has stopped, 409 `decision_answered` if it was answered before. 403 `role_required` or `capability_required`, depending on the decision's kind.
 //
 // For: any member.
 //
@@ -7516,7 +7523,7 @@ func (c *Client) AnswerDecisionWithBody(ctx context.Context, id string, params *
 
 // AnswerDecision Answer a decision
 //
-// Decides what a run waits for; the run goes on at once. 409 `decision_stale` if the branch has moved since or the run has stopped, 409 `decision_answered` if somebody was faster. 403 `role_required` or `capability_required`, by the kind of the decision.
+// Answers a decision; the run continues at once. 409 `decision_stale` if the branch has moved or the run has stopped, 409 `decision_answered` if it was answered before. 403 `role_required` or `capability_required`, depending on the decision's kind.
 //
 // For: any member.
 //
@@ -7535,9 +7542,9 @@ func (c *Client) AnswerDecision(ctx context.Context, id string, params *AnswerDe
 	return c.Client.Do(req)
 }
 
-// GetInsights How well the loop does
+// GetInsights Get insights
 //
-// Five numbers over the last days and over the days before, each with how it is computed and, for charts, what it is on each day.
+// Returns five metrics for the window and the preceding period, each with its methodology and daily values.
 //
 // For: any member, or a token with api.read.
 //
@@ -7556,7 +7563,7 @@ func (c *Client) GetInsights(ctx context.Context, params *GetInsightsParams, req
 
 // ListInvitations List invitations
 //
-// The invitations that wait for an answer, the newest first; one whose time is up reads `expired`.
+// Lists pending and expired invitations, newest first.
 //
 // For: any member.
 //
@@ -7573,9 +7580,9 @@ func (c *Client) ListInvitations(ctx context.Context, params *ListInvitationsPar
 	return c.Client.Do(req)
 }
 
-// SendInvitationWithBody Invite somebody
+// SendInvitationWithBody Send an invitation
 //
-// Asks the holder of an e-mail address to join. No e-mail is sent. The invitation can be accepted for 48 hours. A person sends, or sends again, 200 a day unless operators say otherwise: 429 `rate_limited`, with `Retry-After`. Only an Owner invites an Owner.
+// Invites the holder of an e-mail address to the workspace. No e-mail is sent. The invitation expires after 48 hours. A person can send or resend 200 invitations a day, unless operators set another limit: 429 `rate_limited` with `Retry-After`. Only an Owner can invite an Owner.
 //
 // For: Owner or Maintainer.
 //
@@ -7594,9 +7601,9 @@ func (c *Client) SendInvitationWithBody(ctx context.Context, params *SendInvitat
 	return c.Client.Do(req)
 }
 
-// SendInvitation Invite somebody
+// SendInvitation Send an invitation
 //
-// Asks the holder of an e-mail address to join. No e-mail is sent. The invitation can be accepted for 48 hours. A person sends, or sends again, 200 a day unless operators say otherwise: 429 `rate_limited`, with `Retry-After`. Only an Owner invites an Owner.
+// Invites the holder of an e-mail address to the workspace. No e-mail is sent. The invitation expires after 48 hours. A person can send or resend 200 invitations a day, unless operators set another limit: 429 `rate_limited` with `Retry-After`. Only an Owner can invite an Owner.
 //
 // For: Owner or Maintainer.
 //
@@ -7617,7 +7624,7 @@ func (c *Client) SendInvitation(ctx context.Context, params *SendInvitationParam
 
 // RevokeInvitation Revoke an invitation
 //
-// Takes an invitation back.
+// Revokes an invitation.
 //
 // For: Owner or Maintainer.
 //
@@ -7636,7 +7643,7 @@ func (c *Client) RevokeInvitation(ctx context.Context, id string, params *Revoke
 
 // ResendInvitation Resend an invitation
 //
-// Lets the 48 hours begin again, also after they are up. Whoever asks is the sender from then on.
+// Restarts the 48 hours, even after they have passed. The caller becomes the sender.
 //
 // For: Owner or Maintainer.
 //
@@ -7655,7 +7662,7 @@ func (c *Client) ResendInvitation(ctx context.Context, id string, params *Resend
 
 // ListMembers List members
 //
-// The members of the workspace, by name: in the order of letters without case and accents, those whose name is not known by address. The order and a search take the name that a member joined with. `total` counts all pages, of a search what it finds, which is up to 250 members. `nextCursor` leads to the page that follows, wherever that is; `offset` to the first 1,000.
+// Lists members by name, ignoring case and accents; members without a known name are listed by address. Sorting and search use the name with which a member joined. `total` counts the members on all pages. A search finds at most 250 members. `offset` reaches the first 1,000 members; use `nextCursor` to go further.
 //
 // For: any member.
 //
@@ -7674,7 +7681,7 @@ func (c *Client) ListMembers(ctx context.Context, params *ListMembersParams, req
 
 // RemoveMember Remove a member
 //
-// Takes a member out of the workspace; their access ends at once. Members who remove themselves leave. The last Owner stays. Invitations that the member sent are withdrawn.
+// Removes a member from the workspace; their access ends at once. Members can remove themselves to leave. The last Owner cannot be removed. Invitations that the member sent are revoked.
 //
 // For: any member.
 //
@@ -7693,7 +7700,7 @@ func (c *Client) RemoveMember(ctx context.Context, id string, params *RemoveMemb
 
 // GetMember Get a member
 //
-// One member. One of another workspace, or who is a member no longer, is answered like one that does not exist: 404 `member_not_found`.
+// Returns a member. Former members and members of other workspaces are not found: 404 `member_not_found`.
 //
 // For: any member.
 //
@@ -7710,9 +7717,9 @@ func (c *Client) GetMember(ctx context.Context, id string, params *GetMemberPara
 	return c.Client.Do(req)
 }
 
-// UpdateMemberWithBody Change a member
+// UpdateMemberWithBody Update a member
 //
-// Gives a member another role, ticks or unticks approve-loops, or both. It applies at once. Only an Owner makes somebody an Owner or changes one; the last Owner stays. Invitations that the member sent, and could not send in the new role, are withdrawn.
+// Changes a member's role, the permission to approve loops, or both, with immediate effect. Only an Owner can make somebody an Owner or change an Owner. The last Owner keeps the role. Invitations that the member sent, and could not send in the new role, are revoked.
 //
 // For: Owner or Maintainer.
 //
@@ -7731,9 +7738,9 @@ func (c *Client) UpdateMemberWithBody(ctx context.Context, id string, params *Up
 	return c.Client.Do(req)
 }
 
-// UpdateMember Change a member
+// UpdateMember Update a member
 //
-// Gives a member another role, ticks or unticks approve-loops, or both. It applies at once. Only an Owner makes somebody an Owner or changes one; the last Owner stays. Invitations that the member sent, and could not send in the new role, are withdrawn.
+// Changes a member's role, the permission to approve loops, or both, with immediate effect. Only an Owner can make somebody an Owner or change an Owner. The last Owner keeps the role. Invitations that the member sent, and could not send in the new role, are revoked.
 //
 // For: Owner or Maintainer.
 //
@@ -7754,7 +7761,7 @@ func (c *Client) UpdateMember(ctx context.Context, id string, params *UpdateMemb
 
 // ListRepos List repositories
 //
-// The repositories that runs of the workspace have worked on, by name, at most 1,000, each with how many runs it has: what `repo` narrows lists and insights to.
+// Lists the repositories that runs of the workspace have worked on, by name, at most 1,000, with their numbers of runs. Use an id as the `repo` filter of lists and insights.
 //
 // For: any member, or a token with api.read.
 //
@@ -7773,7 +7780,7 @@ func (c *Client) ListRepos(ctx context.Context, params *ListReposParams, reqEdit
 
 // ListRuns List runs
 //
-// Runs that still move (`status=active`), the oldest first within each stage, or runs that have stopped (`status=terminal`), the newest first.
+// Lists active runs (`status=active`), oldest first within each stage, or ended runs (`status=terminal`), newest first.
 //
 // For: any member, or a token with api.read.
 //
@@ -7792,7 +7799,7 @@ func (c *Client) ListRuns(ctx context.Context, params *ListRunsParams, reqEditor
 
 // GetRun Get a run
 //
-// One run with its timeline, changes, resources and guardrails. A run of another workspace is answered like one that does not exist: 404 `run_not_found`.
+// Returns a run with its timeline, changes, resources and guardrails. A run of another workspace is not found: 404 `run_not_found`.
 //
 // For: any member, or a token with api.read.
 //
@@ -7811,7 +7818,7 @@ func (c *Client) GetRun(ctx context.Context, id string, params *GetRunParams, re
 
 // CancelRunWithBody Cancel a run
 //
-// Stops a run. What it asked nobody has to answer any more. 409 `run_over` if it has stopped already, 409 `run_out_of_step` while it is being merged.
+// Cancels a run and its waiting decisions. 409 `run_over` if it has already ended, 409 `run_out_of_step` while it is being merged.
 //
 // For: Owner or Maintainer.
 //
@@ -7832,7 +7839,7 @@ func (c *Client) CancelRunWithBody(ctx context.Context, id string, params *Cance
 
 // CancelRun Cancel a run
 //
-// Stops a run. What it asked nobody has to answer any more. 409 `run_over` if it has stopped already, 409 `run_out_of_step` while it is being merged.
+// Cancels a run and its waiting decisions. 409 `run_over` if it has already ended, 409 `run_out_of_step` while it is being merged.
 //
 // For: Owner or Maintainer.
 //
@@ -7851,9 +7858,9 @@ func (c *Client) CancelRun(ctx context.Context, id string, params *CancelRunPara
 	return c.Client.Do(req)
 }
 
-// ListRunEvents List what happened to a run
+// ListRunEvents List the events of a run
 //
-// The events of a run, the oldest first, as they are stored: who queued it, what the analysis found (`run.facts_recorded`), the plan (`run.plan_recorded`), pushes, decisions and who made them. `nextCursor` leads to later ones, also to those that have not happened yet: it is always there. With `order=desc` the newest come first, `nextCursor` leads to older ones and is absent on the last page. A cursor is good for the order of its answer alone.
+// Lists the stored events of a run, oldest first: who queued it, the results of the analysis (`run.facts_recorded`), the plan (`run.plan_recorded`), pushes, and decisions with their answers. `nextCursor` is always present; use it to get later events, including those that have not happened yet. With `order=desc`, the newest events come first, and `nextCursor` leads to older ones and is absent on the last page. A cursor is valid only for the order in which it was returned.
 //
 // For: any member, or a token with api.read.
 //
@@ -7872,7 +7879,7 @@ func (c *Client) ListRunEvents(ctx context.Context, id string, params *ListRunEv
 
 // Search Search the workspace
 //
-// What is called so, at most `limit` of each kind: members as `GET /members` finds them, runs as `GET /runs` does, those that still move first and before them those whose issue has the number, `#7` as well as `7`; service accounts and runners with it in their name, among the newest 1,000 accounts and the first 1,000 runners. Whoever may not see service accounts gets none.
+// Searches by name and returns at most `limit` results of each kind: members as in `GET /members`; runs as in `GET /runs`, with exact issue numbers (`7` or `#7`) first, then active runs; and service accounts and runners whose name contains the text, among the newest 1,000 accounts and the first 1,000 runners. Callers that may not list service accounts get none.
 //
 // For: any member.
 //
@@ -7891,7 +7898,7 @@ func (c *Client) Search(ctx context.Context, params *SearchParams, reqEditors ..
 
 // ListServiceAccounts List service accounts
 //
-// The active service accounts by name, then the revoked ones. Of a token only the last four characters are shown.
+// Lists active service accounts by name, then revoked ones. Only the last four characters of a token are shown.
 //
 // For: Owner or Maintainer.
 //
@@ -7910,7 +7917,7 @@ func (c *Client) ListServiceAccounts(ctx context.Context, params *ListServiceAcc
 
 // CreateServiceAccountWithBody Create a service account
 //
-// Makes a service account and its token. The token is in this answer and can never be read again.
+// Creates a service account with a token. The token is only in this response and cannot be read again.
 //
 // For: Owner or Maintainer.
 //
@@ -7931,7 +7938,7 @@ func (c *Client) CreateServiceAccountWithBody(ctx context.Context, params *Creat
 
 // CreateServiceAccount Create a service account
 //
-// Makes a service account and its token. The token is in this answer and can never be read again.
+// Creates a service account with a token. The token is only in this response and cannot be read again.
 //
 // For: Owner or Maintainer.
 //
@@ -7952,7 +7959,7 @@ func (c *Client) CreateServiceAccount(ctx context.Context, params *CreateService
 
 // RevokeServiceAccount Revoke a service account
 //
-// Disables the account and its token, at once and for good.
+// Permanently disables the account and its token, at once.
 //
 // For: Owner or Maintainer.
 //
@@ -7971,7 +7978,7 @@ func (c *Client) RevokeServiceAccount(ctx context.Context, id string, params *Re
 
 // RotateServiceAccount Rotate a token
 //
-// Replaces the account's token by a new one, which is in this answer and can never be read again. The old one has stopped working when this is answered.
+// Replaces the account's token. The new token is only in this response and cannot be read again. The old token has stopped working when the response arrives.
 //
 // For: Owner or Maintainer.
 //
@@ -7990,7 +7997,7 @@ func (c *Client) RotateServiceAccount(ctx context.Context, id string, params *Ro
 
 // GetWorkspace Get the workspace
 //
-// The name and slug of the workspace, and the caller's place in it.
+// Returns the workspace and the caller's membership in it.
 //
 // For: any member.
 //
@@ -8009,7 +8016,7 @@ func (c *Client) GetWorkspace(ctx context.Context, params *GetWorkspaceParams, r
 
 // RenameWorkspaceWithBody Rename the workspace
 //
-// Gives the workspace another name, another slug, or both. The old slug is free for others at once.
+// Changes the workspace's name, slug, or both. The old slug becomes available to others at once.
 //
 // For: Owner.
 //
@@ -8030,7 +8037,7 @@ func (c *Client) RenameWorkspaceWithBody(ctx context.Context, params *RenameWork
 
 // RenameWorkspace Rename the workspace
 //
-// Gives the workspace another name, another slug, or both. The old slug is free for others at once.
+// Changes the workspace's name, slug, or both. The old slug becomes available to others at once.
 //
 // For: Owner.
 //

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"svc/ui/client"
 	"svc/ui/kit"
@@ -69,17 +70,19 @@ func (d data) down() (n int) {
 	return n
 }
 
-// upMessage is what is said of a dependency that is up and says nothing itself.
+// upMessage is what is said of a dependency that is up: what it says itself, and how fast it answers.
 func upMessage(s client.SystemDependency) string {
-	switch {
-	case s.Message != "":
-		return s.Message
-	case s.Name == "database":
-		return "Answers, with the schema that is expected."
-	case s.Name == "engine":
-		return "Takes runs through their stages."
+	var parts []string
+	if s.Message != "" {
+		parts = append(parts, s.Message)
 	}
-	return "Answers."
+	if s.TookMs > 0 {
+		parts = append(parts, "Answers in "+kit.Took(time.Duration(s.TookMs)*time.Millisecond)+".")
+	}
+	if len(parts) == 0 {
+		return "Answers."
+	}
+	return strings.Join(parts, " ")
 }
 
 func iconOf(name string) string {
