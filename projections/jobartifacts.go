@@ -48,6 +48,12 @@ func (v Artifacts) Get(ctx context.Context, workspace, job, artifact events.ID) 
 	return a, ofJob, false, err
 }
 
+// Removed reports whether the artifacts of a job were removed for their age.
+func (v Artifacts) Removed(ctx context.Context, workspace, job events.ID) (bool, error) {
+	row, _, err := Jobs(v).Get(ctx, workspace, job)
+	return row.Artifacts.State == "removed", err
+}
+
 // artifactEventsPage is how many events of a job are read at a time.
 const artifactEventsPage = 500
 

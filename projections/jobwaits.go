@@ -122,6 +122,41 @@ func (w JobWaits) Reason(j Job) string {
 	return ""
 }
 
+// Missing returns the labels that the connected runner which comes closest to a job's requirement does
+// not have, all that the job requires if no runner is connected. There are none unless the reason is
+// [WaitsForRunner], or if the runners are reserved for other jobs.
+func (w JobWaits) Missing(j Job) []string {
+	if w.Reason(j) != WaitsForRunner {
+		return []string{}
+	}
+	least := missingLabels(j.Required, nil)
+	for _, r := range w.runners {
+		if m := missingLabels(j.Required, r.Labels); len(m) < len(least) {
+			least = m
+		}
+	}
+	return least
+}
+
+// missingLabels returns what labels lack of a requirement: of several sets of which one is enough, the
+// one that lacks least.
+func missingLabels(r events.JobRequires, labels []string) []string {
+	lacks := func(set []string) []string {
+		return slices.DeleteFunc(slices.Clone(set), func(l string) bool { return slices.Contains(labels, l) })
+	}
+	missing := append([]string{}, lacks(r.Labels)...)
+	if len(r.AnyOf) == 0 {
+		return missing
+	}
+	least := lacks(r.AnyOf[0])
+	for _, set := range r.AnyOf[1:] {
+		if m := lacks(set); len(m) < len(least) {
+			least = m
+		}
+	}
+	return append(missing, least...)
+}
+
 // JobExclusion is how long a runner that has declined a job is not offered it again, so that
 // another one can take it. After that the runner is offered it again: there may be no other.
 const JobExclusion = 30 * time.Second

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"svc/config"
@@ -88,9 +89,20 @@ func (m registeredRunner) describe() string {
 	case "":
 		return "without a runner"
 	case "online":
-		return "where the runner " + m.Name + " is online"
+		return "where the runner " + m.Name + " is online" + m.sandboxes()
 	}
 	return "where the runner " + m.Name + " is " + m.State
+}
+
+// sandboxes says which sandboxes the runner offers, and whether a job has to name one.
+func (m registeredRunner) sandboxes() string {
+	switch {
+	case len(m.Sandboxes) == 0:
+		return ""
+	case slices.Contains(m.Sandboxes, "bubblewrap"):
+		return ", with the sandboxes " + strings.Join(m.Sandboxes, " and ")
+	}
+	return `, without bubblewrap: jobs need "sandbox":{"kind":"none"}`
 }
 
 func signIn(b *strings.Builder, a addresses, f *folder) {

@@ -29,6 +29,8 @@ type identity struct {
 type registeredRunner struct {
 	Name  string `json:"name"`
 	State string `json:"state"`
+
+	Sandboxes []string `json:"sandboxes"`
 }
 
 // startRunner enrols this machine if necessary and starts its runner. If that fails, the service

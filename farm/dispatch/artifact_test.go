@@ -98,10 +98,12 @@ func TestOldArtifactsAreRemoved(t *testing.T) {
 				}
 			})
 			files := []events.JobArtifact{
-				{ID: events.NewID(j.clock.now()), Name: "dist", Path: "dist/a", Size: 1}, {ID: events.NewID(j.clock.now()), Name: "dist", Path: "dist/b", Size: 2},
+				{ID: events.NewID(j.clock.now()), Name: "dist", Path: "dist/a", Size: 1},
+				{ID: events.NewID(j.clock.now()), Name: "dist", Path: "dist/b", Size: 2},
 			}
-			meta := commands.Meta{Workspace: j.ws, Envelope: events.Envelope{Actor: events.Actor{Type: events.BySystem, Name: "system"}, Origin: events.FromSystem}}
-			_, err := r.Commands.DeclareArtifacts(t.Context(), commands.DeclareArtifacts{Meta: meta, Job: j.job, Runner: j.runner, Epoch: j.epoch, Files: files})
+			meta := commands.Meta{Workspace: j.ws, Envelope: events.Envelope{Actor: events.Actor{Type: events.BySystem, Name: "system"}}}
+			declare := commands.DeclareArtifacts{Meta: meta, Job: j.job, Runner: j.runner, Epoch: j.epoch, Files: files}
+			_, err := r.Commands.DeclareArtifacts(t.Context(), declare)
 			require.NoError(t, err)
 			for _, f := range files {
 				store := commands.StoreArtifacts{Meta: meta, Job: j.job, Runner: j.runner, Epoch: j.epoch, Files: []events.ID{f.ID}}

@@ -62,7 +62,7 @@ func TestJobOutcomes(t *testing.T) {
 				{Name: "other", Paths: []string{"x"}}}},
 			wire.Event{Outcome: "failed", ExitCode: number(0), Reason: "artifact_missing", MissingArtifacts: []string{"dist"}}},
 		"no such repository": {wire.Assign{Steps: steps("true"), Source: &wire.Source{URL: "file:///no/such", Ref: "refs/heads/main"}},
-			wire.Event{Outcome: "infra", ExitCode: number(128), Reason: "checkout_failed"}},
+			wire.Event{Outcome: "failed", ExitCode: number(128), Reason: "checkout_failed"}},
 		"a program as a repository": {wire.Assign{Steps: steps("true"), Source: &wire.Source{URL: "ext::sh -c true", Ref: "refs/heads/main"}},
 			wire.Event{Outcome: "failed", Reason: "checkout_failed"}},
 	} {

@@ -151,8 +151,8 @@ func (s *Server) findArtifact(ctx context.Context, workspace events.ID, in *arti
 
 // checkKept returns an error if the artifacts of a job were removed.
 func (s *Server) checkKept(ctx context.Context, workspace, job events.ID) error {
-	row, _, err := s.Views.Jobs.Get(ctx, workspace, job)
-	if err != nil || row.Artifacts.State != "removed" {
+	gone, err := s.Views.Artifacts.Removed(ctx, workspace, job)
+	if err != nil || !gone {
 		return err
 	}
 	if s.Farm.ArtifactDays == 0 { // the retention was limited when they were removed

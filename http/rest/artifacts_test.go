@@ -234,6 +234,18 @@ func TestFindArtifact(t *testing.T) {
 			require.Equal(t, error(c.want), err, name)
 		}
 	}
+	_, err := db.Exec(t.Context(), `update jobs set artifacts = '{"state":"removed"}' where workspace_id = $1 and job_id = $2`, acme, other)
+	require.NoError(t, err)
+	ctx := context.WithValue(t.Context(), callerKey{}, &caller{workspace: acme})
+	for days, details := range map[int]map[string]any{30: {"keptDays": 30}, 0: {}} {
+		s.Farm.ArtifactDays = days
+		_, err := s.findArtifact(t.Context(), acme, &artifactPath{other.String(), file.String()})
+		_, listed := s.listArtifacts(ctx, &artifactsQuery{ID: other.String(), Paging: Paging{Limit: 10}})
+		require.Equal(t, err, listed)
+		require.ErrorIs(t, err, errArtifactsRemoved)
+		require.Equal(t, 410, fault.As(err).Kind.Status())
+		require.Equal(t, details, fault.As(err).Details)
+	}
 	list, total, ok, err := s.Views.Artifacts.Page(t.Context(), acme, job, 10, 0)
 	require.NoError(t, err)
 	require.True(t, ok)

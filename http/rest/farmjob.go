@@ -18,6 +18,7 @@ type FarmJob struct {
 	Name          string             `json:"name" example:"unit tests"`
 	State         events.JobState    `json:"state" enum:"queued,leased,running,cancelling,succeeded,failed,cancelled,timed_out,lost,expired" doc:"leased: assigned to a runner that has not started it. lost: no runner finished it. expired: no runner took it in time."`
 	WaitingReason waitingReason      `json:"waitingReason" doc:"Why it waits; null if it does not wait or is about to be assigned."`
+	WaitingFor    []string           `json:"waitingFor" nullable:"false" doc:"For no_matching_runner, the labels that the closest connected runner lacks. The sandbox counts as a label and is bubblewrap by default." example:"[\"sandbox=bubblewrap\"]"`
 	Position      *int               `json:"position" nullable:"true" doc:"Its position, from 1, among queued jobs with the same requirements; null in lists and for jobs that are not queued."`
 	Priority      string             `json:"priority" enum:"low,normal,high"`
 	Attempt       int                `json:"attempt"`
@@ -74,9 +75,21 @@ type jobCancel struct {
 	Forced   bool               `json:"forced" doc:"Whether it was ended without confirmation by its runner."`
 }
 
-func newJob(j projections.Job, waits string, position *int) FarmJob {
+// A jobWait says why a job waits, and for what.
+type jobWait struct {
+	reason   string
+	labels   []string
+	position *int
+}
+
+func jobWaitOf(w projections.JobWaits, j projections.Job, position *int) jobWait {
+	return jobWait{w.Reason(j), w.Missing(j), position}
+}
+
+func newJob(j projections.Job, w jobWait) FarmJob {
 	out := FarmJob{
-		ID: j.ID.String(), Name: j.Name, State: j.State, WaitingReason: waitingReason(waits), Position: position, Priority: j.Priority,
+		ID: j.ID.String(), Name: j.Name, State: j.State, WaitingReason: waitingReason(w.reason), WaitingFor: append([]string{}, w.labels...),
+		Position: w.position, Priority: j.Priority,
 		Attempt: j.Attempt, MaxAttempts: j.MaxAttempts, Epoch: j.Epoch, SubmittedBy: j.SubmittedBy.Name,
 		SubmittedAt: openapi.FormatTime(j.SubmittedAt), QueuedAt: openapi.FormatTime(j.QueuedAt),
 		StartedAt: openapi.FormatOptionalTime(j.StartedAt), FinishedAt: openapi.FormatOptionalTime(j.FinishedAt),

@@ -17,7 +17,7 @@ func TestLostJobHasReason(t *testing.T) {
 		{Epoch: 1, Attempt: 1, Ended: "lease_expired", Reason: "lease_expired", Log: &projections.JobLog{Integrity: "incomplete"}},
 		{Epoch: 2, Attempt: 2, Ended: "lost", Reason: "sandbox_failed", Sent: &events.JobLogSummary{Truncated: true}, Log: &projections.JobLog{Bytes: 4, Integrity: "verified"}},
 	}
-	out := newJobDetail(newJob(j, "", nil), j, exampleJobSpec())
+	out := newJobDetail(newJob(j, jobWait{}), j, exampleJobSpec())
 	require.Equal(t, "sandbox_failed", out.Reason)
 	require.Equal(t, jobLog{Bytes: 4, Complete: true, Truncated: true, Integrity: "verified"}, out.Log)
 	require.Equal(t, "lease_expired", out.Attempts[0].Reason)

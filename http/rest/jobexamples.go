@@ -57,7 +57,7 @@ func exampleJobDetail() jobDetail {
 		Steps: []projections.JobStep{{Status: "succeeded", StartedAt: j.StartedAt, FinishedAt: j.FinishedAt, ExitCode: &code}},
 		Log:   &projections.JobLog{Bytes: 18_233, Chunks: 9, Integrity: "verified"},
 	}}
-	return newJobDetail(newJob(j, "", nil), j, exampleJobSpec())
+	return newJobDetail(newJob(j, jobWait{}), j, exampleJobSpec())
 }
 
 func exampleJobEvents() jobEventsBody {

@@ -35,7 +35,7 @@ func (s *Server) jobRoutes() section {
 			refuses: []*fault.Fault{
 				aggregates.ErrNoJob, errKeyConflict, errQueueFull, fold.ErrNotCaughtUp,
 			},
-			requestExample: exampleSubmission(), responseExample: jobAnswerBody{newJob(exampleQueuedJob(), "", nil)},
+			requestExample: exampleSubmission(), responseExample: jobAnswerBody{newJob(exampleQueuedJob(), jobWait{})},
 			responses: map[string]*huma.Response{
 				"200": jobResponse("The job was already submitted with this key, or has already ended."),
 				"202": jobResponse("The job is being cancelled or was cancelled."),
@@ -47,7 +47,7 @@ func (s *Server) jobRoutes() section {
 			text: "Lists queued and running jobs (`status=active`), newest first, or finished jobs (`status=terminal`), most recently " +
 				"finished first. With `repo` or `runner`, jobs are ordered by submission, newest first.",
 			responseExample: newList([]projections.Job{exampleQueuedJob()}, 1, examplePage,
-				func(j projections.Job) FarmJob { return newJob(j, "", nil) }),
+				func(j projections.Job) FarmJob { return newJob(j, jobWait{}) }),
 		}),
 		query(s.getJob, route{
 			method: "GET", path: "/farm/jobs/{id}", guard: readers, farm: true,
@@ -117,7 +117,7 @@ func (s *Server) listJobs(ctx context.Context, in *jobsQuery) (*jobsAnswer, erro
 		return nil, err
 	}
 	return &jobsAnswer{newList(found, total, in.Paging, func(j projections.Job) FarmJob {
-		one := newJob(j, waits.Reason(j), nil)
+		one := newJob(j, jobWaitOf(waits, j, nil))
 		live[j.ID].addTo(&one)
 		return one
 	})}, nil
@@ -167,7 +167,7 @@ func (s *Server) getJob(ctx context.Context, in *jobPath) (*jobDetailAnswer, err
 // jobNow returns a job with, if it is queued, the reason why it waits and its position.
 func (s *Server) jobNow(ctx context.Context, j projections.Job) (FarmJob, error) {
 	if j.State != events.JobQueued {
-		return newJob(j, "", nil), nil
+		return newJob(j, jobWait{}), nil
 	}
 	waits, err := s.Views.Jobs.Waits(ctx, j.Workspace, []projections.Job{j}, s.Now())
 	if err != nil {
@@ -177,5 +177,5 @@ func (s *Server) jobNow(ctx context.Context, j projections.Job) (FarmJob, error)
 	if err != nil {
 		return FarmJob{}, err
 	}
-	return newJob(j, waits.Reason(j), &position), nil
+	return newJob(j, jobWaitOf(waits, j, &position)), nil
 }

@@ -55,7 +55,7 @@ func (s *Server) addFarmState(ctx context.Context, workspace events.ID, jobs []r
 		return err
 	}
 	for _, f := range found {
-		one := newJob(f, "", nil)
+		one := newJob(f, jobWait{})
 		live[f.ID].addTo(&one)
 		for i := range jobs {
 			if jobs[i].ID == one.ID {
@@ -79,6 +79,6 @@ func exampleRunDetail() runDetail {
 	out.Resources.Jobs[0].Farm = newJobAtFarm(newJob(projections.Job{
 		ID: exampleNo(10), Name: "build and test", State: events.JobSucceeded, Attempt: 1, Runner: new(exampleNo(22)), RunnerName: "builder-1",
 		StartedAt: new(exampleAt(24)), FinishedAt: new(exampleAt(22)),
-	}, "", nil))
+	}, jobWait{}))
 	return out
 }

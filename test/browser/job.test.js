@@ -122,7 +122,7 @@ test("a job that waits says why, and is cancelled", async () => {
   const { page, open } = await visitor(browser, app, "ada");
   const id = await submit(product, { name: "train", steps: [{ name: "Train", run: "true" }], requires: { labels: ["gpu=a100"] } });
   await open("/w/acme/farm/jobs/" + id);
-  await page.getByText("No online runner has gpu=a100.").waitFor();
+  await page.getByText(/The closest lacks .*gpu=a100/).waitFor();
   await page.keyboard.press("x");
   await page.getByRole("button", { name: "Continue" }).click();
   await page.locator("h1 .pill", { hasText: "Cancelled" }).waitFor({ timeout: 20000 });

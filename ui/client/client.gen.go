@@ -3292,6 +3292,11 @@ type FarmJob struct {
 	// SubmittedBy Examples: service:ci-bot
 	SubmittedBy string `json:"submittedBy"`
 
+	// WaitingFor For no_matching_runner, the labels that the closest connected runner lacks. The sandbox counts as a label and is bubblewrap by default.
+	//
+	// Examples: ["sandbox=bubblewrap"]
+	WaitingFor []string `json:"waitingFor"`
+
 	// WaitingReason Why it waits; null if it does not wait or is about to be assigned.
 	WaitingReason *FarmJobWaitingReason `json:"waitingReason"`
 }
@@ -3752,6 +3757,11 @@ type JobDetail struct {
 
 	// Usage Its resource usage; null if unknown.
 	Usage *JobUsage `json:"usage"`
+
+	// WaitingFor For no_matching_runner, the labels that the closest connected runner lacks. The sandbox counts as a label and is bubblewrap by default.
+	//
+	// Examples: ["sandbox=bubblewrap"]
+	WaitingFor []string `json:"waitingFor"`
 
 	// WaitingReason Why it waits; null if it does not wait or is about to be assigned.
 	WaitingReason *JobDetailWaitingReason `json:"waitingReason"`

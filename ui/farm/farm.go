@@ -183,7 +183,7 @@ func why(reason string) string {
 	case "concurrency_limit":
 		return "Other jobs with its concurrency key are running."
 	case "no_matching_runner":
-		return "No online runner has the required labels."
+		return "No online runner has the required sandbox and labels."
 	case "not_before":
 		return "Its next attempt starts shortly."
 	case "runner_resting":

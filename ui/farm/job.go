@@ -91,7 +91,7 @@ type one struct {
 	Job       client.JobDetail
 	Artifacts client.ListArtifact
 	Removed   string // says that the artifacts were removed, "" if they were not
-	Attempt   int64 // whose steps and log are shown
+	Attempt   int64  // whose steps and log are shown
 	LogBytes  int64
 	Log       logPart // its end, what was found or what a link leads to; the page asks for it by itself
 	Found     finding
@@ -283,8 +283,8 @@ func (o one) killedAt() time.Time {
 func (o one) waits() string {
 	spec := o.Job.Spec
 	switch reason := string(*o.Job.WaitingReason); {
-	case reason == "no_matching_runner" && len(o.requires()) > 0:
-		return "No online runner has " + strings.Join(o.requires(), ", ") + "."
+	case reason == "no_matching_runner" && len(o.Job.WaitingFor) > 0:
+		return "No online runner matches. The closest lacks " + strings.Join(o.Job.WaitingFor, ", ") + "."
 	case reason == "concurrency_limit" && spec.Concurrency != nil:
 		return "Other " + spec.Concurrency.Key + " jobs are running."
 	default:
