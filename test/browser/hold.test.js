@@ -92,7 +92,7 @@ test("a workspace in which nothing is yet says what comes next", async () => {
   for (const [place, text] of Object.entries({
     dashboard: "No runs yet", needs: "You're all caught up", runs: "No active runs", "runs?status=finished": "No finished runs yet",
     farm: "No runners yet", "farm/jobs": "No active jobs", "farm/jobs?status=finished": "No finished jobs yet",
-    "service-accounts": "No service accounts yet", "members?q=nobody": "No matching people", "audit?q=nothing": "No event is found", insights: "by day",
+    "service-accounts": "No service accounts yet", "members?q=nobody": "No matching people", "audit?q=nothing": "No events found", insights: "by day",
   })) {
     assert.equal((await open("/w/ada/" + place)).status(), 200, place);
     await page.locator("main").getByText(text).first().waitFor();

@@ -196,3 +196,15 @@ func found(d data) string {
 		return shown + " of " + kit.Number(total.Count) + " matching events, newest first"
 	}
 }
+
+// matching says which events an export of the search has.
+func matching(d data) string {
+	switch total := d.list.Total; {
+	case total == nil:
+		return "Events that match the search, " + d.filter.period()
+	case !total.Exact:
+		return "At least " + kit.Number(total.Count) + " matching events, " + d.filter.period()
+	default:
+		return kit.Count(total.Count, "matching event", "matching events") + ", " + d.filter.period()
+	}
+}

@@ -245,3 +245,11 @@ func newAddress(v *page.Visit) string {
 	}
 	return v.Path("audit", "replay") + "?" + q.Encode()
 }
+
+// playStart is where playing begins: at this step, or with the first of these days after the last.
+func (d replayed) playStart() int64 {
+	if d.next() > 0 {
+		return d.step.Seq
+	}
+	return max(d.activity.FirstSeq, 1)
+}

@@ -2,9 +2,12 @@ package audit
 
 import (
 	"encoding/json"
+	"regexp"
 	"strings"
+	"time"
 
 	"svc/ui/client"
+	"svc/ui/page"
 )
 
 // sentences say what an action did, and what was tried where it was refused.
@@ -12,14 +15,14 @@ var sentences = map[string][2]string{
 	"audit.exported":                   {"Exported the audit log", "export the audit log"},
 	"authority.created":                {"Created the farm’s certificate authority", "create the farm’s certificate authority"},
 	"authority.retired":                {"Retired a certificate authority of the farm", "retire a certificate authority of the farm"},
-	"command.denials_omitted":          {"Was refused more often than is recorded", ""},
+	"command.denials_omitted":          {"Was refused more often than recorded", ""},
 	"decision.answered":                {"Answered a decision", "answer a decision"},
 	"decision.raised":                  {"Asked for a decision", ""},
 	"decision.voided":                  {"Withdrew a decision", ""},
-	"enrollment.expired":               {"Came too late with an enroll command", ""},
-	"enrollment.minted":                {"Made an enroll command", "make an enroll command"},
-	"enrollment.refused":               {"Came with an enroll command that another machine had used", ""},
-	"enrollment.used":                  {"Became a runner by an enroll command", ""},
+	"enrollment.expired":               {"Used an expired enroll command", ""},
+	"enrollment.minted":                {"Created an enroll command", "create an enroll command"},
+	"enrollment.refused":               {"Used an enroll command twice", ""},
+	"enrollment.used":                  {"Enrolled with a command", ""},
 	"enrollment.withdrawn":             {"Withdrew an enroll command", "withdraw an enroll command"},
 	"farm_secret.removed":              {"Removed a secret of the farm", "remove a secret of the farm"},
 	"farm_secret.set":                  {"Set a secret of the farm", "set a secret of the farm"},
@@ -28,21 +31,21 @@ var sentences = map[string][2]string{
 	"invitation.resent":                {"Sent an invitation again", "send an invitation again"},
 	"invitation.revoked":               {"Withdrew an invitation", "withdraw an invitation"},
 	"invitation.sent":                  {"Invited somebody", "invite somebody"},
-	"job.accepted":                     {"Took on a job", ""},
+	"job.accepted":                     {"Accepted a job", ""},
 	"job.artifact_stored":              {"Stored an artifact of a job", ""},
-	"job.artifacts_abandoned":          {"Gave up the artifacts of a job that were missing", ""},
+	"job.artifacts_abandoned":          {"Gave up on missing artifacts of a job", ""},
 	"job.artifacts_completed":          {"Stored all artifacts of a job", ""},
-	"job.artifacts_declared":           {"Named the artifacts of a job", ""},
-	"job.artifacts_removed":            {"Removed the artifacts of a job for their age", ""},
-	"job.cancel_requested":             {"Asked for a job to be cancelled", "cancel a job"},
+	"job.artifacts_declared":           {"Declared the artifacts of a job", ""},
+	"job.artifacts_removed":            {"Removed old artifacts of a job", ""},
+	"job.cancel_requested":             {"Asked to cancel a job", "cancel a job"},
 	"job.cancelled":                    {"Cancelled a job", "cancel a job"},
-	"job.declined":                     {"Turned a job down", ""},
-	"job.expired":                      {"Gave up a job that no runner took in time", ""},
+	"job.declined":                     {"Declined a job", ""},
+	"job.expired":                      {"Expired a job that no runner took", ""},
 	"job.finished":                     {"Finished a job", ""},
-	"job.lease_expired":                {"Lost touch with the runner of a job", ""},
+	"job.lease_expired":                {"Lost contact with the runner of a job", ""},
 	"job.leased":                       {"Gave a job to a runner", ""},
-	"job.log_sealed":                   {"Closed the log of a job", ""},
-	"job.lost":                         {"Gave up a job after its last attempt", ""},
+	"job.log_sealed":                   {"Sealed the log of a job", ""},
+	"job.lost":                         {"Gave up on a job after its last attempt", ""},
 	"job.requeued":                     {"Put a job back in the queue", ""},
 	"job.started":                      {"Started a job", ""},
 	"job.step_finished":                {"Finished a step of a job", ""},
@@ -51,7 +54,7 @@ var sentences = map[string][2]string{
 	"member.approve_loops_set":         {"Set who may approve loops", "set who may approve loops"},
 	"member.joined":                    {"Joined", "join"},
 	"member.left":                      {"Left", "leave"},
-	"member.profile_changed":           {"Took in a new name or picture", ""},
+	"member.profile_changed":           {"Updated a name or picture", ""},
 	"member.removed":                   {"Removed a member", "remove a member"},
 	"member.role_changed":              {"Changed a member’s role", "change a member’s role"},
 	"run.branch_created":               {"Created the branch of a run", ""},
@@ -60,14 +63,14 @@ var sentences = map[string][2]string{
 	"run.commits_pushed":               {"Pushed commits of a run", ""},
 	"run.cost_recorded":                {"Recorded what a run cost", ""},
 	"run.facts_recorded":               {"Recorded the facts of an issue", ""},
-	"run.failed":                       {"Gave up a run", ""},
+	"run.failed":                       {"Marked a run as failed", ""},
 	"run.guardrails_checked":           {"Checked a run against the guardrails", ""},
-	"run.human_intervened":             {"Noted that a person helped a run", ""},
+	"run.human_intervened":             {"Recorded that a person helped a run", ""},
 	"run.job_requested":                {"Asked the build farm for a job", ""},
-	"run.job_settled":                  {"Took in how a job of a run ended", ""},
+	"run.job_settled":                  {"Recorded how a job of a run ended", ""},
 	"run.merge_approval_voided":        {"Withdrew the approval of a merge", ""},
 	"run.merge_approved":               {"Approved a merge", "approve a merge"},
-	"run.merge_attempted":              {"Began to merge a run", ""},
+	"run.merge_attempted":              {"Started to merge a run", ""},
 	"run.merged":                       {"Merged a run", ""},
 	"run.paused":                       {"Paused a run", "pause a run"},
 	"run.plan_recorded":                {"Recorded the plan of a run", ""},
@@ -75,13 +78,13 @@ var sentences = map[string][2]string{
 	"run.queued":                       {"Queued an issue", "queue an issue"},
 	"run.rejected":                     {"Rejected a run", "reject a run"},
 	"run.reviewed":                     {"Reviewed a run", ""},
-	"run.stage_entered":                {"Began a stage of a run", ""},
+	"run.stage_entered":                {"Started a stage of a run", ""},
 	"run.stage_failed":                 {"Failed in a stage of a run", ""},
 	"run.stage_succeeded":              {"Finished a stage of a run", ""},
 	"runner.certificate_renewed":       {"Renewed a runner’s certificate", ""},
-	"runner.certificate_reused":        {"Came with a certificate that was replaced", ""},
+	"runner.certificate_reused":        {"Used a replaced certificate", ""},
 	"runner.certificate_superseded":    {"Replaced a runner’s certificate", ""},
-	"runner.drain_ended":               {"Ended the draining of a runner", "end the draining of a runner"},
+	"runner.drain_ended":               {"Resumed a runner", "resume a runner"},
 	"runner.drain_requested":           {"Drained a runner", "drain a runner"},
 	"runner.enrolled":                  {"Enrolled a runner", "enroll a runner"},
 	"runner.job_returned":              {"Gave a job back", ""},
@@ -128,7 +131,7 @@ var deeds = map[string]string{
 	"member.approve_loops_set":         "set whether {} may approve loops",
 	"member.joined":                    "joined",
 	"member.left":                      "left",
-	"member.profile_changed":           "took in a new name or picture of {}",
+	"member.profile_changed":           "updated the name or picture of {}",
 	"member.removed":                   "removed {}",
 	"member.role_changed":              "changed the role of {}",
 	"service_account.created":          "created {}",
@@ -175,4 +178,72 @@ func value(of any) string {
 		return "—"
 	}
 	return string(text)
+}
+
+// program says in a few words what sent a request: "Firefox 144 on Linux".
+func program(agent string) string {
+	for _, known := range []struct{ mark, name string }{
+		{"Edg/", "Edge"}, {"OPR/", "Opera"}, {"Firefox/", "Firefox"}, {"Chrome/", "Chrome"}, {"Version/", "Safari"}, {"curl/", "curl"},
+	} {
+		_, rest, ok := strings.Cut(agent, known.mark)
+		if !ok {
+			continue
+		}
+		major, _, _ := strings.Cut(strings.Fields(rest + " ")[0], ".")
+		return known.name + " " + major + system(agent)
+	}
+	return agent
+}
+
+func system(agent string) string {
+	for _, known := range []struct{ mark, name string }{
+		{"iPhone", "iPhone"}, {"iPad", "iPad"}, {"Android", "Android"}, {"Mac OS X", "macOS"}, {"Windows", "Windows"}, {"Linux", "Linux"},
+	} {
+		if strings.Contains(agent, known.mark) {
+			return " on " + known.name
+		}
+	}
+	return ""
+}
+
+// A token is a part of a text in JSON.
+type token struct{ class, text string } // class is key, text or ""
+
+var quoted = regexp.MustCompile(`"(?:[^"\\]|\\.)*"(\s*:)?`)
+
+// tokens splits a text in JSON into keys, values that are text, and the rest.
+func tokens(text string) (list []token) {
+	at := 0
+	for _, m := range quoted.FindAllStringSubmatchIndex(text, -1) {
+		class := "json-text"
+		if m[2] >= 0 {
+			class = "json-key"
+		}
+		list = append(list, token{"", text[at:m[0]]}, token{class, text[m[0]:m[1]]})
+		at = m[1]
+	}
+	return append(list, token{"", text[at:]})
+}
+
+// targetPath is the page of what an event was about, "" if that has none.
+func targetPath(v *page.Visit, t client.AuditTarget) string {
+	switch t.Type {
+	case "run":
+		return v.Path("runs", t.Id)
+	case "job":
+		return v.Path("farm", "jobs", t.Id)
+	}
+	return ""
+}
+
+// replayRange is the shortest window of replay that holds a time.
+func replayRange(at, now time.Time) string {
+	const day = 24 * time.Hour
+	switch age := now.Sub(at); {
+	case age < 6*day:
+		return "7d"
+	case age < 29*day:
+		return "30d"
+	}
+	return "90d"
 }

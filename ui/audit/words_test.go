@@ -58,3 +58,16 @@ func TestDeeds(t *testing.T) {
 	r.Action = "member.joined"
 	require.Equal(t, "joined", said())
 }
+
+func TestProgram(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, "Firefox 144 on Linux", program("Mozilla/5.0 (X11; Linux x86_64; rv:144.0) Gecko/20100101 Firefox/144.0"))
+	require.Equal(t, "curl 8", program("curl/8.5.0"))
+	require.Equal(t, "svc-runner", program("svc-runner"))
+	require.Empty(t, program(""))
+}
+
+func TestTokens(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, []token{{"", "{"}, {"json-key", `"a":`}, {"", " "}, {"json-text", `"b\"c"`}, {"", "}"}}, tokens(`{"a": "b\"c"}`))
+}
