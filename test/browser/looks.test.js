@@ -20,7 +20,7 @@ const still = `
   time { display: inline-block !important; width: 60px !important; height: 1em; overflow: hidden; color: transparent !important; }
   .flag.warn, .page-head code, .about-system small, .kpi-value, .kpi .change, .kpi small, .banner b, .re-step small,
   [type=datetime-local] { color: transparent !important; }
-  .command pre, .raw-event pre { color: transparent !important; }
+  .command pre, .raw-event pre, .raw-event pre * { color: transparent !important; }
   .chart path, .chart text, .spark path, .re-line-chart *, [type=range] { visibility: hidden !important; }
   .avatar { background: gray !important; }
   .spinner { animation: none !important; }`;
@@ -86,7 +86,7 @@ const pages = [
   ["enroll", "/w/acme/farm/enroll", "#add-body"],
   ["audit", "/w/acme/audit", "text=Came online"],
   ["event", "/w/acme/audit", "text=Came online", { next: event }],
-  ["replay", "/w/acme/audit/replay", "text=came online"],
+  ["replay", "/w/acme/audit/replay", ".re-steps li"],
   ["job", "/w/acme/farm", ".queue", { next: job }],
   ["jobs", "/w/acme/farm/jobs?status=finished", "text=build and test"],
   ["command", "/w/acme/farm", ".queue", { act: command }], // last: its enrolment is in the audit log

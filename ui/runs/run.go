@@ -52,7 +52,8 @@ func cancel(v *page.Visit) (page.Notice, error) {
 
 func cancelQuestion(r client.Run) page.Question {
 	return page.Question{
-		Title: "Cancel the run for #" + kit.Digits(r.IssueNumber) + "?", Text: "It stops now and can't be resumed. You can queue the issue again.",
+		Title: "Cancel the run for #" + kit.Digits(r.IssueNumber) + "?",
+		Text:  "It stops now and can't be resumed. You can queue the issue again.",
 	}
 }
 
