@@ -98,7 +98,7 @@ func TestRunsEverythingAndStopsItInOrder(t *testing.T) {
 	r = s.start(t).awaitUp()
 	require.Len(t, s.readDevJSON(t).People, 1)
 	_, _ = r.stop()
-	require.Equal(t, "developmentsvc_seeding\nsvc\ndevelopmentsvc\n", s.readCalls(t))
+	require.Equal(t, "developmentsvc_seeding\nsvc\ndevelopmentsvc\ndevelopmentsvc\n", s.readCalls(t))
 }
 
 func requireWorkspace(t *testing.T, database string) {
