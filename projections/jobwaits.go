@@ -129,9 +129,12 @@ func (w JobWaits) Missing(j Job) []string {
 	if w.Reason(j) != WaitsForRunner {
 		return []string{}
 	}
-	least := missingLabels(j.Required, nil)
-	for _, r := range w.runners {
-		if m := missingLabels(j.Required, r.Labels); len(m) < len(least) {
+	if len(w.runners) == 0 {
+		return missingLabels(j.Required, nil)
+	}
+	var least []string
+	for i, r := range w.runners {
+		if m := missingLabels(j.Required, r.Labels); i == 0 || len(m) < len(least) {
 			least = m
 		}
 	}

@@ -118,7 +118,7 @@ func (f *farm) run() {
 		}
 		next, err := f.runOnce(watch, seq, refresh)
 		if seq = next; err != nil && f.ctx.Err() == nil {
-			f.d.warn("update runners and jobs", err, "workspace", f.workspace)
+			f.d.warn("refresh runners and jobs", err, "workspace", f.workspace)
 		}
 	}
 }
