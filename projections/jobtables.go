@@ -13,6 +13,20 @@ type jobSpec struct {
 	Spec      events.JobSpec `db:"spec"`
 }
 
+// Bytes implements what a comparison asks of rows that may be large.
+func (s *jobSpec) Bytes() (n int) {
+	for _, step := range s.Spec.Steps {
+		n += len(step.Run)
+		for name, value := range step.Env {
+			n += len(name) + len(value)
+		}
+	}
+	for name, value := range s.Spec.Annotations {
+		n += len(name) + len(value)
+	}
+	return n
+}
+
 // jobSpecs has the submitted specifications. They are a table of their own because rows of jobs are
 // rewritten with each event.
 var jobSpecs = &fold.Table[events.ID, jobSpec]{

@@ -248,7 +248,7 @@ func (v Runs) LargestIssue(ctx context.Context, workspace, repo events.ID) (n in
 				n = max(n, e.IssueNumber)
 			}
 		}
-		seq, more = seq+int64(len(list)), len(list) == issuesPage
+		seq, more = seq+int64(len(list)), len(list) > 0
 	}
 	if err != nil {
 		return 0, fmt.Errorf("issues of repository %s of %s: %w", repo, workspace, err)

@@ -61,7 +61,7 @@ func (p *Prover) takePage(ctx context.Context, workspaces []events.ID) (more []e
 		}
 		var w pageWrites
 		for _, t := range trees {
-			if n := len(records[t.workspace]); n == limit {
+			if store.PageFull(len(records[t.workspace]), bytesOf(records[t.workspace]), len(list), limit) {
 				more = append(more, t.workspace)
 			}
 			if err := p.extend(&w, k, t, records[t.workspace]); err != nil {
@@ -231,12 +231,23 @@ type querier interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }
 
-// readPage returns a page of the events after number after, up to upTo.
+// bytesOf returns how much stored data events have.
+func bytesOf(list []stored) (n int) {
+	for _, e := range list {
+		n += len(e.Meta) + len(e.Data)
+	}
+	return n
+}
+
+// readPage returns a page of the events after number after, up to upTo. It is empty only if there
+// are none.
 func readPage(ctx context.Context, db querier, workspace events.ID, after, upTo int64) ([]stored, error) {
 	rows, _ := db.Query(ctx, `
-		select `+storedColumns+` from events
-		where workspace_id = $1 and seq > $2 and seq <= $3
-		order by seq limit $4`, workspace, after, upTo, page)
+`+store.WithinBytes(`
+			select `+storedColumns+` from events
+			where workspace_id = $1 and seq > $2 and seq <= $3
+			order by seq limit $4`, storedColumns, `$5::bigint`)+`
+		order by seq`, workspace, after, upTo, page, store.PageBytes)
 	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[stored])
 	if err != nil {
 		return nil, fmt.Errorf("read events after %d: %w", after, err)
@@ -250,9 +261,10 @@ func readEach(ctx context.Context, tx pgx.Tx, list []store.Position, limit int) 
 	rows, _ := tx.Query(ctx, `
 		select e.* from unnest((select $1::uuid[]), (select $2::bigint[])) as p (log, behind)
 		cross join lateral (select head from logs where workspace_id = log offset 0) l
-		cross join lateral (
-			select `+storedColumns+` from events where workspace_id = log and seq > behind and seq <= l.head order by seq limit $3
-		) e order by log, seq`, workspaces, seqs, limit)
+		cross join lateral (`+store.WithinBytes(`
+			select `+storedColumns+` from events where workspace_id = log and seq > behind and seq <= l.head order by seq limit $3`,
+		storedColumns, `$4::bigint`)+`
+		) e order by log, seq`, workspaces, seqs, limit, store.BytesOfEach(len(list)))
 	all, err := pgx.CollectRows(rows, pgx.RowToStructByPos[stored])
 	if err != nil {
 		return nil, fmt.Errorf("read events: %w", err)

@@ -93,7 +93,7 @@ func (v *verification) verifyPage(ctx context.Context, end int64) (more bool, er
 			return false, nil
 		}
 	}
-	if n := int64(len(records)); n < page && v.events.size < end || n > 0 && records[n-1].Seq != v.events.size {
+	if n := len(records); n == 0 || records[n-1].Seq != v.events.size {
 		v.blame(v.events.size+1, "the record is missing")
 		return false, nil
 	}

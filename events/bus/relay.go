@@ -140,7 +140,7 @@ func relayEach(ctx context.Context, tx pgx.Tx, list []store.Position, limit int,
 	case err != nil:
 		err = fmt.Errorf("publish: %w", err)
 	}
-	more = follow.LogsWithMore(records[:n], limit)
+	more = store.LogsWithMore(records[:n], len(list), limit)
 	for _, end := range follow.Ends(records[n:]) {
 		more = append(more, end.Workspace)
 	}

@@ -274,17 +274,22 @@ func (w *Watch) read(ctx context.Context, seq int64, nouns []string) (list []New
 		select workspace_id, seq, id, stream, version, kind, schema, at, null::json,
 			case when split_part(kind, '.', 1) = any($4) then data end
 		from events where workspace_id = $1 and seq > $2 order by seq limit $3`, w.tail.workspace, seq, pageSize, nouns)
-	records, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (events.Record, error) { return store.ScanAny(row) })
-	if err != nil {
-		return nil, fmt.Errorf("news: read log %s after %d: %w", w.tail.workspace, seq, err)
-	}
-	for _, r := range records {
-		if seq++; r.Seq != seq {
-			return nil, fmt.Errorf("news: log %s: event %d is missing, found %d in its place", w.tail.workspace, seq, r.Seq)
+	list, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (News, error) { // keeps no event, which may be large
+		r, err := store.ScanAny(row)
+		if err != nil {
+			return News{}, err
 		}
 		target := r.Target()
 		target.Name = ""
-		list = append(list, News{Seq: r.Seq, At: r.At, Kind: r.Event.Kind(), Target: target})
+		return News{Seq: r.Seq, At: r.At, Kind: r.Event.Kind(), Target: target}, nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("news: read log %s after %d: %w", w.tail.workspace, seq, err)
+	}
+	for _, n := range list {
+		if seq++; n.Seq != seq {
+			return nil, fmt.Errorf("news: log %s: event %d is missing, found %d in its place", w.tail.workspace, seq, n.Seq)
+		}
 	}
 	return list, nil
 }

@@ -146,21 +146,6 @@ func Ends(records []events.Record) (list []store.Position) {
 	return list
 }
 
-// LogsWithMore returns the logs of which limit records were read, so that there may be more.
-func LogsWithMore(records []events.Record, limit int) (list []events.ID) {
-	n := 0
-	for i, r := range records {
-		n++
-		if i+1 == len(records) || records[i+1].Workspace != r.Workspace {
-			if n == limit {
-				list = append(list, r.Workspace)
-			}
-			n = 0
-		}
-	}
-	return list
-}
-
 // A Batcher is a pool or a transaction.
 type Batcher interface {
 	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults

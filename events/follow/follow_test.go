@@ -143,10 +143,8 @@ func TestOnlyTheLeaderWorks(t *testing.T) {
 	require.Eventually(t, func() bool { return positions(t, db)[3] == 3 }, limit, time.Millisecond)
 }
 
-func TestEndsAndMore(t *testing.T) {
+func TestEnds(t *testing.T) {
 	a, b, c := events.NewID(time.Now()), events.NewID(time.Now()), events.NewID(time.Now())
 	list := []events.Record{{Workspace: a, Seq: 7}, {Workspace: a, Seq: 8}, {Workspace: b, Seq: 1}, {Workspace: c, Seq: 3}, {Workspace: c, Seq: 4}}
 	require.Equal(t, []store.Position{{Workspace: a, Seq: 8}, {Workspace: b, Seq: 1}, {Workspace: c, Seq: 4}}, follow.Ends(list))
-	require.Equal(t, []events.ID{a, c}, follow.LogsWithMore(list, 2))
-	require.Empty(t, follow.LogsWithMore(nil, 2))
 }

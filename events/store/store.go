@@ -81,8 +81,8 @@ type Querier interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }
 
-// After returns up to limit records of a workspace's log that follow seq. It reports an
-// error if an event is missing or cannot be decoded.
+// After returns the page of a workspace's log that follows seq: up to limit records of up to
+// [PageBytes]. It reports an error if an event is missing or cannot be decoded.
 func After(ctx context.Context, db Querier, workspace events.ID, seq int64, limit int) ([]events.Record, error) {
 	return after(ctx, db, workspace, seq, limit, Scan)
 }
@@ -140,7 +140,7 @@ func Columns(list []Position) (workspaces []events.ID, seqs []int64) {
 }
 
 // AfterEach is [After] for several logs, up to limit events of each, one log after the
-// other.
+// other. The logs share [PageBytes] in equal parts.
 func AfterEach(ctx context.Context, db Querier, list []Position, limit int) ([]events.Record, error) {
 	return contiguous(ctx, db, list, Scan, selectEvents, limit)
 }
@@ -157,8 +157,8 @@ func StoredAfterEach(ctx context.Context, db Querier, list []Position, limit int
 	return contiguous(ctx, db, list, scanStored, selectEvents, limit)
 }
 
-// EndsAfter returns the positions up to which [StoredAfterEach] would read, without reading
-// the events. Logs that have nothing new are left out. It reports an error if an event is
+// EndsAfter returns the positions after the next events of logs, up to limit of each, without
+// reading the events. Logs that have nothing new are left out. It reports an error if an event is
 // missing.
 func EndsAfter(ctx context.Context, db Querier, list []Position, limit int) (ends []Position, err error) {
 	workspaces, seqs := Columns(list)
@@ -178,7 +178,7 @@ func EndsAfter(ctx context.Context, db Querier, list []Position, limit int) (end
 	})
 	for _, p := range list {
 		if err == nil && slices.Contains(broken, p.Workspace) {
-			_, err = StoredAfterEach(ctx, db, []Position{p}, limit) // reports which event is missing
+			err = findMissing(ctx, db, p)
 		}
 	}
 	if err != nil {
@@ -187,40 +187,24 @@ func EndsAfter(ctx context.Context, db Querier, list []Position, limit int) (end
 	return ends, nil
 }
 
+// findMissing returns an error that says which event after a position is missing. It is nil if none is.
+func findMissing(ctx context.Context, db Querier, p Position) error {
+	for {
+		list, err := StoredAfterEach(ctx, db, []Position{p}, events.LoadLimit)
+		if err != nil || len(list) == 0 {
+			return err
+		}
+		p.Seq = list[len(list)-1].Seq
+	}
+}
+
 // AfterKinds is [AnyAfterEach] for callers that need only some kinds of events. kinds lists
 // kinds, and nouns that stand for all their kinds. Other events are not decoded: each is an
 // [events.Undecoded].
 func AfterKinds(ctx context.Context, db Querier, kinds []string, list []Position, limit int) ([]events.Record, error) {
 	return contiguous(ctx, db, list, scanWanted, `
 		select workspace_id, seq, id, stream, version, kind, schema, at, case when wanted then meta end as meta, case when wanted then data end as data
-		from events cross join lateral (select kind = any($4) or split_part(kind, '.', 1) = any($4) as wanted) n`, limit, kinds)
-}
-
-const selectEvents = `select ` + EventColumns + ` from events`
-
-// contiguous reads the events that follow positions, and reports an error if one is
-// missing.
-func contiguous(ctx context.Context, db Querier, list []Position, scan scanner, from string, limit int,
-	more ...any) ([]events.Record, error) {
-	workspaces, seqs := Columns(list)
-	records, err := query(ctx, db, scan, `
-		select e.* from unnest((select $1::uuid[]), (select $2::bigint[])) with ordinality as p (log, behind, ord) cross join lateral (
-			`+from+` where workspace_id = log and seq > behind order by seq limit $3
-		) e order by ord, seq`, append([]any{workspaces, seqs, limit}, more...)...)
-	if err != nil {
-		return nil, err
-	}
-	last := map[events.ID]int64{}
-	for _, p := range list {
-		last[p.Workspace] = p.Seq
-	}
-	for _, r := range records {
-		if want := last[r.Workspace] + 1; r.Seq != want {
-			return nil, fmt.Errorf("log %s: event %d is missing, found %d in its place", r.Workspace, want, r.Seq)
-		}
-		last[r.Workspace] = r.Seq
-	}
-	return records, nil
+		from events cross join lateral (select kind = any($5) or split_part(kind, '.', 1) = any($5) as wanted) n`, limit, kinds)
 }
 
 // Answer returns what was answered to the actor's command with that idempotency key, and

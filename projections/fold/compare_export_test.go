@@ -13,6 +13,9 @@ import (
 // CompareWithin is Compare with a limit on the rows in memory.
 var CompareWithin = compareWithin
 
+// AllKeys is the part that has all keys.
+var AllKeys = Part{of: 1}
+
 // ComparedIn compares within a transaction, so that it sees uncommitted changes.
 func ComparedIn(t *testing.T, tx pgx.Tx, views []View, workspace events.ID) []Difference {
 	t.Helper()

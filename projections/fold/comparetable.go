@@ -32,7 +32,26 @@ func (c *tableComparison[K, R]) Fold(r events.Record) error {
 	return c.foldKeys(c.rows, r, func(key K) bool { return InPart(c.part, key) })
 }
 
-func (c *tableComparison[K, R]) Size() int { return len(c.rows) }
+// A sizedRow is a row that may be much larger than usual.
+type sizedRow interface {
+	Bytes() int // about how much memory it takes
+}
+
+// rowBytes is about how much memory a usual row takes.
+const rowBytes = 4 << 10
+
+func (c *tableComparison[K, R]) Size() int {
+	n := len(c.rows)
+	if _, ok := any(new(R)).(sizedRow); !ok {
+		return n
+	}
+	for _, row := range c.rows {
+		if row != nil {
+			n += any(row).(sizedRow).Bytes() / rowBytes
+		}
+	}
+	return n
+}
 
 func (c *tableComparison[K, R]) Queue(b *pgx.Batch, f *Findings) {
 	sql := fmt.Sprintf(`select %s from %s where workspace_id = $1`, strings.Join(c.columns(), ", "), c.View)

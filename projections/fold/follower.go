@@ -12,6 +12,7 @@ import (
 
 	"svc/events"
 	"svc/events/follow"
+	"svc/events/store"
 	"svc/fault"
 )
 
@@ -118,7 +119,7 @@ func (f *Follower) tryPage(ctx context.Context, v View, workspaces []events.ID, 
 		if err != nil {
 			return err
 		}
-		more = follow.LogsWithMore(records, limit)
+		more = store.LogsWithMore(records, len(list), limit)
 		ends := follow.Ends(records)
 		if err := follow.CheckComplete(ctx, tx, list, ends); err != nil {
 			return err

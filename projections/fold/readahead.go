@@ -21,11 +21,12 @@ type readAhead struct {
 	stop    context.CancelFunc
 }
 
-// A readResult is the result of reading one chunk of the plan.
+// A readResult is what was read of one chunk of the plan, or a part of it.
 type readResult struct {
 	list    []events.Record
 	damaged []damagedEvent
 	err     error
+	last    bool // nothing of the chunk follows
 }
 
 // A damagedEvent is an event that cannot be decoded.
@@ -61,13 +62,15 @@ func (r *rebuild) startReadAhead(ctx context.Context, plan []chunk) *readAhead {
 		a.results[i] = make(chan readResult, 1)
 		go func() {
 			defer close(a.results[i])
-			for ; i < len(plan); i += readers {
-				p := r.readChunk(ctx, r.db, plan[i])
+			emit := func(p readResult) bool {
 				select {
 				case <-ctx.Done():
-					return
+					return false
 				case a.results[i%readers] <- p:
+					return true
 				}
+			}
+			for ; i < len(plan) && r.readChunk(ctx, r.db, plan[i], emit); i += readers {
 			}
 		}()
 	}
@@ -76,8 +79,9 @@ func (r *rebuild) startReadAhead(ctx context.Context, plan []chunk) *readAhead {
 
 // next returns the next portion in the order of the plan; ok is false at its end.
 func (a *readAhead) next() (p readResult, ok bool) {
-	p, ok = <-a.results[a.turn%readers]
-	a.turn++
+	if p, ok = <-a.results[a.turn%readers]; p.last {
+		a.turn++
+	}
 	return p, ok
 }
 
@@ -90,56 +94,78 @@ func (a *readAhead) close() {
 	}
 }
 
-// readChunk reads all events of a chunk. If reading several logs together fails, it reads each
-// alone to find the damaged events.
-func (r *rebuild) readChunk(ctx context.Context, db store.Querier, c chunk) (p readResult) {
-	if len(c) > 1 {
-		if list, err := r.readTogether(ctx, db, c); err == nil || ctx.Err() != nil {
-			return readResult{list: list, err: err}
-		}
-	}
-	for _, s := range c {
-		for s.from < s.to {
-			list, at, err := readOn(ctx, db, r.view, s.workspace, s.from, int(s.to-s.from), func(seq int64, err error) {
-				p.damaged = append(p.damaged, damagedEvent{s.workspace, seq, err})
-			})
-			if err == nil && at == s.from {
-				err = s.missing()
+// readChunk reads all events of a chunk, one log after the other, and passes them to emit, which may
+// end it. It reads logs together while they fit into a page. A log that does not is read alone, page by
+// page, and so is each log if reading them together fails, to find the damaged events.
+func (r *rebuild) readChunk(ctx context.Context, db store.Querier, c chunk, emit func(readResult) bool) bool {
+	for together := true; len(c) > 0; {
+		if together = together && len(c) > 1; together {
+			list, whole, err := r.readTogether(ctx, db, c)
+			switch {
+			case ctx.Err() != nil:
+				return emit(readResult{err: ctx.Err(), last: true})
+			case err != nil:
+				together = false
+			case whole > 0:
+				if c = c[whole:]; !emit(readResult{list: list}) {
+					return false
+				}
+				continue
 			}
-			if err != nil {
-				p.err = fmt.Errorf("read log %s: %w", s.workspace, err)
-				return p
-			}
-			p.list, s.from = append(p.list, list...), at
 		}
+		if err := r.readAlone(ctx, db, c[0], emit); err != nil {
+			return emit(readResult{err: fmt.Errorf("read log %s: %w", c[0].workspace, err), last: true})
+		}
+		c = c[1:]
 	}
-	return p
+	return emit(readResult{last: true})
 }
 
-func (r *rebuild) readTogether(ctx context.Context, db store.Querier, c chunk) (list []events.Record, err error) {
+// readAlone reads the events of one log for readChunk.
+func (r *rebuild) readAlone(ctx context.Context, db store.Querier, s stretch, emit func(readResult) bool) error {
+	for s.from < s.to {
+		var p readResult
+		list, at, err := readOn(ctx, db, r.view, s.workspace, s.from, int(s.to-s.from), func(seq int64, err error) {
+			p.damaged = append(p.damaged, damagedEvent{s.workspace, seq, err})
+		})
+		switch {
+		case err != nil:
+			return err
+		case at == s.from:
+			return s.missing()
+		}
+		if p.list, s.from = list, at; !emit(p) {
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// readTogether reads a page of a chunk. It returns the events of the first logs of which the page has all
+// of the stretch, and the number of these logs.
+func (r *rebuild) readTogether(ctx context.Context, db store.Querier, c chunk) (list []events.Record, whole int, err error) {
 	var positions []store.Position
 	var limit int64
-	ends := map[events.ID]int64{}
 	for _, s := range c {
-		positions, limit, ends[s.workspace] = append(positions,
-			store.Position{Workspace: s.workspace, Seq: s.from}), max(limit, s.to-s.from), s.to
+		positions, limit = append(positions, store.Position{Workspace: s.workspace, Seq: s.from}), max(limit, s.to-s.from)
 	}
 	records, err := r.view.After(ctx, db, positions, int(limit))
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	at := map[events.ID]int64{}
-	for _, rec := range records {
-		if rec.Seq <= ends[rec.Workspace] { // skips what was appended after the plan was made
-			list, at[rec.Workspace] = append(list, rec), rec.Seq
-		}
-	}
+	at, complete := 0, 0
 	for _, s := range c {
-		if s.from = max(s.from, at[s.workspace]); s.from < s.to {
-			return nil, s.missing()
+		for ; at < len(records) && records[at].Workspace == s.workspace; at++ {
+			if records[at].Seq <= s.to { // skips what was appended after the plan was made
+				list, s.from = append(list, records[at]), records[at].Seq
+			}
 		}
+		if s.from < s.to {
+			break
+		}
+		complete, whole = len(list), whole+1
 	}
-	return list, nil
+	return list[:complete], whole, nil
 }
 
 // missing returns the error for a log that has fewer events than its head says.

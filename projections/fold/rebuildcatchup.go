@@ -69,17 +69,17 @@ func (r *rebuild) catchUp(ctx context.Context, db txBeginner) (n int64, err erro
 	return r.Events - before, nil
 }
 
-// foldTogether folds stretches in one transaction. If reading or folding fails, it folds each log by
-// itself.
+// foldTogether folds stretches in one transaction. If they do not fit into a page, or reading or folding
+// fails, it folds each log by itself.
 func (r *rebuild) foldTogether(ctx context.Context, db txBeginner, c chunk) error {
 	if len(c) > 1 {
-		list, err := r.readTogether(ctx, db, c)
-		if err == nil {
+		list, whole, err := r.readTogether(ctx, db, c)
+		if err == nil && whole == len(c) {
 			err = pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
 				return FoldPage(ctx, tx, r.view, r.nextTable, list, func(b *pgx.Batch) { r.queueMove(b, c) })
 			})
 		}
-		if err == nil {
+		if err == nil && whole == len(c) {
 			for _, s := range c {
 				r.advance(s.workspace, s.to)
 			}

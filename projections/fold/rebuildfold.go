@@ -115,11 +115,15 @@ func (r *rebuild) foldChunks(ctx context.Context, chunks []chunk) error {
 			if n == 0 {
 				return readResult{}, false
 			}
-			n--
-			return ahead.next()
+			if p, ok = ahead.next(); p.last {
+				n--
+			}
+			return p, ok
 		})
-		for ; n > 0; n-- { // portions that the failed chunk did not consume
-			ahead.next()
+		for n > 0 { // portions that the failed chunk did not consume
+			if p, ok := ahead.next(); p.last || !ok {
+				n--
+			}
 		}
 		if err != nil {
 			return err

@@ -82,7 +82,7 @@ func (p *sharedPage) read(ctx context.Context, db interface {
 			return fmt.Errorf("read logs: %w", err)
 		}
 	}
-	p.ends, p.more = follow.Ends(p.records), follow.LogsWithMore(p.records, p.limit)
+	p.ends, p.more = follow.Ends(p.records), store.LogsWithMore(p.records, len(p.from), p.limit)
 	return follow.CheckComplete(ctx, db, p.from, p.ends)
 }
 

@@ -6,8 +6,8 @@
 // The package knows no particular view; callers pass them in.
 //
 //	inline    in the transaction that appends    read the rows touched, fold, write
-//	followed  a moment later, by [Follower]      the same, up to 1,000 events at a time, with the
-//	                                             checkpoint in the same transaction
+//	followed  a moment later, by [Follower]      the same, up to 1,000 events or 4 MiB at a time,
+//	                                             with the checkpoint in the same transaction
 //	rebuilt   when an operator asks, [Rebuild]   fold all logs in memory, COPY
 //
 // # Followed views

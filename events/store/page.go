@@ -1,0 +1,80 @@
+package store
+
+import (
+	"context"
+	"fmt"
+
+	"svc/events"
+)
+
+// PageBytes is how much stored data a page has at most, beyond its last event. Events differ in
+// size by a factor of a thousand, so a number of events does not bound the memory of a page.
+const PageBytes = 4 << 20
+
+// BytesOfEach returns how much of a page each of several logs may fill.
+func BytesOfEach(logs int) int { return PageBytes / max(logs, 1) }
+
+// PageFull reports whether a log may have events after its part of a page: the part has n events
+// and a number of bytes, of up to limit events of each of so many logs.
+func PageFull(n, bytes, logs, limit int) bool { return n >= limit || bytes >= BytesOfEach(logs) }
+
+// LogsWithMore returns the logs that may have events after a page of up to limit events of each of
+// so many logs. Records of the same log must be adjacent.
+func LogsWithMore(page []events.Record, logs, limit int) (list []events.ID) {
+	n, size := 0, 0
+	for i, r := range page {
+		n, size = n+1, size+len(r.Meta)+len(r.Data)
+		if i+1 == len(page) || page[i+1].Workspace != r.Workspace {
+			if PageFull(n, size, logs, limit) {
+				list = append(list, r.Workspace)
+			}
+			n, size = 0, 0
+		}
+	}
+	return list
+}
+
+// WithinBytes returns a query for the first rows of another one, which must return the columns
+// seq, meta and data of events in the order of their numbers: those before which there are fewer
+// than bytes, an SQL expression, of meta and data. There is always a first one.
+//
+// It first compares the sizes as stored, which are smaller if the values are compressed, because
+// those are known without reading the values.
+func WithinBytes(query, columns, bytes string) string {
+	return `
+		select ` + columns + ` from (
+			select *, sum(coalesce(octet_length(meta::text), 0) + coalesce(octet_length(data::text), 0))
+				over (order by seq rows between unbounded preceding and 1 preceding) as size_before
+			from (
+				select *, sum(greatest(pg_column_size(data) - 8, 0))
+					over (order by seq rows between unbounded preceding and 1 preceding) as stored_before
+				from (` + query + `) q) s
+			where coalesce(stored_before, 0) < ` + bytes + `) s
+		where coalesce(size_before, 0) < ` + bytes
+}
+
+const selectEvents = `select ` + EventColumns + ` from events`
+
+// contiguous reads the pages that follow positions, and reports an error if an event is missing.
+func contiguous(ctx context.Context, db Querier, list []Position, scan scanner, from string, limit int,
+	more ...any) ([]events.Record, error) {
+	workspaces, seqs := Columns(list)
+	records, err := query(ctx, db, scan, `
+		select `+EventColumns+` from unnest((select $1::uuid[]), (select $2::bigint[])) with ordinality as p (log, behind, ord) cross join lateral (`+
+		WithinBytes(from+` where workspace_id = log and seq > behind order by seq limit $3`, EventColumns, `$4::bigint`)+`
+		) e order by ord, seq`, append([]any{workspaces, seqs, limit, BytesOfEach(len(list))}, more...)...)
+	if err != nil {
+		return nil, err
+	}
+	last := map[events.ID]int64{}
+	for _, p := range list {
+		last[p.Workspace] = p.Seq
+	}
+	for _, r := range records {
+		if want := last[r.Workspace] + 1; r.Seq != want {
+			return nil, fmt.Errorf("log %s: event %d is missing, found %d in its place", r.Workspace, want, r.Seq)
+		}
+		last[r.Workspace] = r.Seq
+	}
+	return records, nil
+}

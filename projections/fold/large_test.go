@@ -1,0 +1,67 @@
+package fold_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"svc/events"
+	"svc/events/store"
+	"svc/projections"
+	"svc/projections/fold"
+	"svc/test/world"
+)
+
+// submitLarge records n jobs with specifications of 240 KiB in a log.
+func submitLarge(t *testing.T, w *world.World, workspace events.ID, n int) {
+	t.Helper()
+	spec := events.JobSpec{Name: "large", Steps: []events.JobStep{{Name: "large", Run: strings.Repeat("echo it; ", 240<<10/9)}}}
+	for range n {
+		w.Record(t, world.System, workspace, world.NewID(), events.JobSubmitted{Spec: spec, ExpiresAt: w.Clock.Now().Add(time.Hour)})
+	}
+}
+
+// Views follow, are rebuilt and are compared over events of which a page holds only a few.
+func TestViewsFoldLargeEvents(t *testing.T) {
+	t.Parallel()
+	w := world.New(t)
+	const count = 150 // more than a block of the audit index
+	large, small := world.NewID(), world.NewID()
+	submitLarge(t, w, large, count)
+	w.Queued(t, small)
+	w.CaughtUp(t)
+	page, err := store.AnyAfter(t.Context(), w.DB, large, 0, count)
+	require.NoError(t, err)
+	require.Less(t, len(page), count/5, "events of a page")
+
+	for _, name := range []string{"audit", "job_specs", "jobs", "runs"} {
+		live := world.Dump(t, w.DB, name)
+		world.Rebuild(t, w.DB, world.View(t, name))
+		require.Equal(t, live, world.Dump(t, w.DB, name), name)
+	}
+	for _, limit := range []int{20_000, 2000} {
+		c, err := fold.CompareWithin(t.Context(), w.DB, projections.All(), large, limit, fold.NoPause)
+		require.NoError(t, err)
+		require.Empty(t, c.Differences)
+		require.GreaterOrEqual(t, c.Rows, 2*count)
+	}
+}
+
+// Rows that are large count for as many as they take the memory of.
+func TestComparisonCountsTheMemoryOfRows(t *testing.T) {
+	t.Parallel()
+	w := world.NewSilent(t)
+	workspace := world.NewID()
+	submitLarge(t, w, workspace, 3)
+	page, err := store.AnyAfter(t.Context(), w.DB, workspace, 0, 3)
+	require.NoError(t, err)
+	for name, want := range map[string]int{"jobs": 3, "job_specs": 3 * 240 / 4} {
+		c := world.View(t, name).Comparison(workspace, fold.AllKeys)
+		for _, r := range page {
+			require.NoError(t, c.Fold(r))
+		}
+		require.InDelta(t, want, c.Size(), 6, name)
+	}
+}
