@@ -43,6 +43,8 @@ func (r *Record) Action() (action, denied string) {
 	switch e := r.Event.(type) {
 	case CommandDenied:
 		return e.Action, e.Code
+	case summary:
+		return e.action, e.denied
 	case CommandDenialsOmitted:
 		return e.Kind(), "denials_omitted" // the denials had different codes
 	}

@@ -105,10 +105,19 @@ func (u *newBlocks) queueMissingHead(b *pgx.Batch) {
 		select `+store.EventColumns+` from events
 		where workspace_id = $1 and seq > $2 and seq < $3 order by seq`, u.workspace, u.begin, first,
 	).Query(func(rows pgx.Rows) error {
-		start, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (events.Record, error) { return store.ScanAny(row) })
+		start, err := pgx.CollectRows(rows, scanSummary)
 		u.records = append(start, u.records...)
 		return err
 	})
+}
+
+// scanSummary reads a row of [store.EventColumns] and keeps the summary of its record.
+func scanSummary(row pgx.CollectableRow) (events.Record, error) {
+	r, err := store.ScanAny(row)
+	if err != nil {
+		return r, err
+	}
+	return r.Summary(), nil
 }
 
 // checkComplete returns an error if a record of the blocks is missing.
@@ -188,7 +197,7 @@ func (v auditView) Copy(ctx context.Context, tx pgx.Tx, table string, behind boo
 			if r.Workspace != workspace {
 				workspace, names, block = r.Workspace, targetNames{}, nil
 			}
-			if block = append(block, r); r.Seq%blockSize != 0 {
+			if block = append(block, r.Summary()); r.Seq%blockSize != 0 {
 				continue
 			}
 			segment.add(indexBlock(block, names))

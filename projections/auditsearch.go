@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -15,9 +16,10 @@ import (
 
 // How much one page searches at most. A search for something rare continues with the next page.
 const (
-	maxTextBlocks = 512  // blocks whose texts are read
-	maxSegments   = 256  // segments in which several terms are intersected
-	maxTail       = 8192 // records after the last whole block, if the view is far behind
+	maxTextBlocks = 512     // blocks whose texts are read
+	maxSegments   = 256     // segments in which several terms are intersected
+	maxTail       = 8192    // records after the last whole block, if the view is far behind
+	wholeBytes    = 1 << 20 // stored data, before its last record
 )
 
 // microsecond is the resolution of times in the database.
@@ -34,6 +36,8 @@ type auditSearch struct {
 	terms     [][]term // a record matches if it has one term of each list
 	text      textFilter
 	bounded   bool // oldest stops at the bounds of a page, as newest does
+	whole     bool // rows are found with their stored data, up to wholeBytes; otherwise they are summaries
+	bytes     int  // of stored data found
 	blocks    int  // blocks whose texts were read
 	segments  int  // segments whose posting lists were read
 }
@@ -120,19 +124,22 @@ func (s *auditSearch) count(ctx context.Context, most int) (n int, exact bool, e
 func (s *auditSearch) exhausted() bool { return s.blocks >= maxTextBlocks || s.segments >= maxSegments }
 
 // oldest returns up to limit records, oldest first. It returns fewer if there are no more, or if
-// the search is bounded and its bound is reached.
+// the search is bounded and its bound is reached, or at wholeBytes, but at least one if there is one.
 func (s *auditSearch) oldest(ctx context.Context, limit int) ([]AuditRow, error) {
 	list := make([]AuditRow, 0, limit)
-	for len(list) < limit && s.low < min(s.high, s.indexed+1) && !(s.bounded && s.exhausted()) {
+	for len(list) < limit && s.low < min(s.high, s.indexed+1) && !(s.bounded && s.exhausted()) && s.bytes < wholeBytes {
 		found, err := s.step(ctx, limit-len(list), false)
 		if err != nil {
 			return nil, err
 		}
 		list = append(list, found...)
 	}
-	for len(list) < limit && s.low < s.high && s.low > s.indexed {
+	for len(list) < limit && s.low < s.high && s.low > s.indexed && s.bytes < wholeBytes {
 		end := min(s.high, s.low+maxTail)
 		found, err := s.tail(ctx, s.low, end)
+		if err == nil && s.whole {
+			found, err = s.readWhole(ctx, found[:min(len(found), limit-len(list))])
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -266,16 +273,22 @@ func (s *auditSearch) read(ctx context.Context, seqs []int64) (list []AuditRow, 
 	if first, last := seqs[0], seqs[len(seqs)-1]; last-first+1 == int64(len(seqs)) {
 		sql, args = `seq >= $2 and seq <= $3`, []any{s.workspace, first, last}
 	}
-	b.Queue(`
-		select `+store.EventColumns+` from events
-		where workspace_id = $1 and `+sql+` order by seq`, args...,
-	).Query(func(rows pgx.Rows) (err error) {
+	sql = `select ` + store.EventColumns + ` from events where workspace_id = $1 and ` + sql + ` order by seq`
+	if s.whole {
+		sql = store.WithinBytes(sql, store.EventColumns, strconv.Itoa(wholeBytes-s.bytes)) + ` order by seq`
+	}
+	b.Queue(sql, args...).Query(func(rows pgx.Rows) (err error) {
 		list, err = pgx.AppendRows(make([]AuditRow, 0, len(seqs)), rows, func(row pgx.CollectableRow) (r AuditRow, err error) {
 			if r.Row, err = store.ScanRow(row); err != nil {
 				return r, err
 			}
 			if t := texts[blockOf(r.Seq())]; t != nil {
 				r.target = t.textOf(r.Seq()).target
+			}
+			if s.whole {
+				s.bytes += r.Bytes()
+			} else {
+				r.Summarize()
 			}
 			return r, nil
 		})
@@ -294,7 +307,12 @@ func (s *auditSearch) tail(ctx context.Context, low, high int64) (list []AuditRo
 	rows, _ := s.DB.Query(ctx, `
 		select `+store.EventColumns+` from events
 		where workspace_id = $1 and seq > $2 and seq < $3 order by seq`, s.workspace, max(s.indexed, high-1-maxTail), high)
-	all, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (store.Row, error) { return store.ScanRow(row) })
+	all, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (r store.Row, err error) {
+		if r, err = store.ScanRow(row); err == nil {
+			r.Summarize()
+		}
+		return r, err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("records behind %d: %w", s.indexed, err)
 	}
@@ -318,6 +336,20 @@ func (s *auditSearch) tail(ctx context.Context, low, high int64) (list []AuditRo
 		}
 	}
 	return list, nil
+}
+
+// readWhole reads the stored data of summaries.
+func (s *auditSearch) readWhole(ctx context.Context, summaries []AuditRow) ([]AuditRow, error) {
+	seqs, targets := make([]int64, len(summaries)), map[int64]string{}
+	for i := range summaries {
+		seqs[i] = summaries[i].Seq()
+		targets[seqs[i]] = summaries[i].target
+	}
+	list, err := s.read(ctx, seqs)
+	for i := range list {
+		list[i].target = targets[list[i].Seq()]
+	}
+	return list, err
 }
 
 // matches reports whether a record matches the filter.

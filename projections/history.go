@@ -66,14 +66,15 @@ func (h History) At(ctx context.Context, workspace events.ID, seq int64) (*State
 			select `+store.EventColumns+` from events
 			where workspace_id = $1 and seq > $2 and seq <= $3 and (split_part(kind, '.', 1) = any($4) or seq = $5)
 			order by seq`, workspace, after, min(after+historyPage, seq), events.NounsWhere(func(n events.Noun) bool { return n.State }), seq)
-		list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (events.Record, error) { return store.ScanAny(row) })
+		_, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (none struct{}, err error) {
+			r, err := store.ScanAny(row)
+			if err == nil {
+				_, err = s.Apply(r)
+			}
+			return none, err
+		})
 		if err != nil {
 			return nil, fmt.Errorf("read log %s after %d: %w", workspace, after, err)
-		}
-		for _, r := range list {
-			if _, err := s.Apply(r); err != nil {
-				return nil, err
-			}
 		}
 		if s.rowCount() > maxStateRows {
 			return nil, ErrStateTooLarge
@@ -85,15 +86,21 @@ func (h History) At(ctx context.Context, workspace events.ID, seq int64) (*State
 	return s, nil
 }
 
-// Steps returns the records after number after, up to upTo. A missing record is an error.
-func (h History) Steps(ctx context.Context, workspace events.ID, after, upTo int64) ([]AuditRecord, error) {
-	list, err := store.AnyAfter(ctx, h.DB, workspace, after, int(upTo-after))
-	if err != nil {
-		return nil, err
-	}
-	records := make([]AuditRecord, 0, len(list))
-	for _, r := range list {
-		records = append(records, NewAuditRecord(r, ""))
+// Steps returns the records after number after, up to upTo. A missing record is an error. Records of
+// events that are not part of the state are summaries.
+func (h History) Steps(ctx context.Context, workspace events.ID, after, upTo int64) (records []AuditRecord, err error) {
+	for after < upTo {
+		list, err := store.AnyAfter(ctx, h.DB, workspace, after, int(upTo-after))
+		if err != nil || len(list) == 0 {
+			return records, err
+		}
+		for _, r := range list {
+			after = r.Seq
+			if !events.NounOf(r.Event.Kind()).State {
+				r = r.Summary()
+			}
+			records = append(records, NewAuditRecord(r, ""))
+		}
 	}
 	return records, nil
 }

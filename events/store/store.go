@@ -284,8 +284,19 @@ func ScanRow(row pgx.CollectableRow, more ...any) (r Row, err error) {
 // Seq returns the event's number in its log.
 func (r *Row) Seq() int64 { return r.record.Seq }
 
-// Record decodes the row as [ScanAny] does.
-func (r *Row) Record() events.Record { return r.record.Decoded(r.kind) }
+// Bytes returns how much stored data the row has.
+func (r *Row) Bytes() int { return len(r.record.Meta) + len(r.record.Data) }
+
+// Record decodes the row as [ScanAny] does. If the row was summarized, it returns the summary.
+func (r *Row) Record() events.Record {
+	if r.record.Event != nil {
+		return r.record
+	}
+	return r.record.Decoded(r.kind)
+}
+
+// Summarize replaces the row's record by its [events.Record.Summary].
+func (r *Row) Summarize() { r.record = r.record.Decoded(r.kind).Summary() }
 
 // scanStored is [Scan] without decoding.
 func scanStored(row pgx.CollectableRow, more ...any) (r events.Record, err error) {

@@ -40,7 +40,7 @@ func (s *Server) exportRoutes() section {
 }
 
 const (
-	exportPage        = 500              // records read at once; up to four pages are in memory
+	exportPage        = 500              // records read at once, fewer if they are large; up to four pages are in memory
 	exportLimit       = 24 * time.Hour   // of a whole export
 	slowReaderTimeout = 30 * time.Second // for a client to accept a chunk
 )
@@ -173,7 +173,7 @@ func (e *export) readPages(ctx context.Context, rows chan<- []projections.AuditR
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		if len(list) < exportPage {
+		if len(list) == 0 {
 			return nil
 		}
 		if list, err = e.next(ctx, list[len(list)-1].Seq()); err != nil {

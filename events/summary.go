@@ -1,0 +1,25 @@
+package events
+
+// A summary is an event of which only that is kept which its record's Target, Changes and Action return.
+type summary struct {
+	kind, action, denied string
+	targeted             Target
+	changed              []Change
+}
+
+// Kind returns the kind of the event.
+func (s summary) Kind() string             { return s.kind }
+func (s summary) target(*Record) Target    { return s.targeted }
+func (s summary) changes(*Record) []Change { return s.changed }
+
+// Summary returns r without its stored bytes, and without what is in its event but in none of Target,
+// Changes and Action. An event may be large, but what is shown of it in lists is small.
+func (r Record) Summary() Record {
+	if _, undecoded := r.Event.(Undecoded); !undecoded {
+		s := summary{kind: r.Event.Kind(), targeted: r.Target(), changed: r.Changes()}
+		s.action, s.denied = r.Action()
+		r.Event = s
+	}
+	r.Meta, r.Data = nil, nil
+	return r
+}
