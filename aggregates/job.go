@@ -35,7 +35,7 @@ const (
 // A Job runs on one runner of the build farm at a time. Each lease has a new epoch, which
 // fences off the runners of earlier leases.
 type Job struct {
-	spec        events.JobSpec
+	spec        jobTerms
 	state       events.JobState // "" before it is submitted
 	epoch       int
 	attempt     int
@@ -56,11 +56,36 @@ type Job struct {
 	artifacts artifacts
 }
 
+// jobTerms is what decisions need of a job's specification. The rest, such as scripts and environments, may
+// be large, and folds stay in memory.
+type jobTerms struct {
+	name        string
+	steps       int // number of steps
+	timeouts    events.JobTimeouts
+	retry       events.JobRetry
+	concurrency *events.JobConcurrency
+	artifacts   []jobArtifactTerms
+}
+
+type jobArtifactTerms struct {
+	name     string
+	required bool // the job cannot succeed without it
+}
+
+// termsOf returns the terms of a specification.
+func termsOf(s events.JobSpec) jobTerms {
+	t := jobTerms{name: s.Name, steps: len(s.Steps), timeouts: s.Timeouts, retry: s.Retry, concurrency: s.Concurrency}
+	for _, a := range s.Artifacts {
+		t.artifacts = append(t.artifacts, jobArtifactTerms{a.Name, a.Required && a.When != "failure"})
+	}
+	return t
+}
+
 // Apply adds one event.
 func (j *Job) Apply(e events.Event, _ events.ID) {
 	switch e := e.(type) {
 	case events.JobSubmitted:
-		j.spec, j.state, j.expires, j.sealed = e.Spec, events.JobQueued, e.ExpiresAt, map[int]bool{}
+		j.spec, j.state, j.expires, j.sealed = termsOf(e.Spec), events.JobQueued, e.ExpiresAt, map[int]bool{}
 	case events.JobLeased:
 		j.state, j.epoch, j.attempt, j.runner, j.slot = events.JobLeasedOut, e.Epoch, e.Attempt, e.Runner, e.Slot
 		j.accepted, j.started, j.step, j.stepRunning, j.seq = false, false, -1, false, 0
@@ -123,7 +148,7 @@ func (j *Job) Submit(e events.JobSubmitted) ([]events.Event, error) {
 func (j *Job) State() events.JobState { return j.state }
 
 // Name returns the job's name.
-func (j *Job) Name() string { return j.spec.Name }
+func (j *Job) Name() string { return j.spec.name }
 
 // Slot returns the concurrency key and the slot of it that the job holds. ok is false if it
 // holds none.
@@ -131,15 +156,15 @@ func (j *Job) Slot() (key string, slot int, ok bool) {
 	if !j.state.Held() || j.slot == 0 {
 		return "", 0, false
 	}
-	return j.spec.Concurrency.Key, j.slot, true
+	return j.spec.concurrency.Key, j.slot, true
 }
 
 // Concurrency returns the job's concurrency key and limit. ok is false if it has none.
 func (j *Job) Concurrency() (key string, limit int, ok bool) {
-	if j.spec.Concurrency == nil {
+	if j.spec.concurrency == nil {
 		return "", 0, false
 	}
-	return j.spec.Concurrency.Key, j.spec.Concurrency.Limit, true
+	return j.spec.concurrency.Key, j.spec.concurrency.Limit, true
 }
 
 // Lease gives the job to a runner. slot is a slot of its concurrency key, 0 if it has none.
@@ -170,7 +195,7 @@ func (j *Job) Accept(runner events.ID, epoch int, now time.Time) ([]events.Event
 
 // runDeadline returns when a job that starts now has to have ended.
 func (j *Job) runDeadline(now time.Time) time.Time {
-	return now.Add(seconds(j.spec.Timeouts.RunSeconds) + timeoutGrace)
+	return now.Add(seconds(j.spec.timeouts.RunSeconds) + timeoutGrace)
 }
 
 // NoAnswer is the reason for declining a lease that the runner did not answer.
@@ -223,9 +248,9 @@ func (j *Job) failAttempt(why string, said *events.JobAttemptReport, now time.Ti
 	switch {
 	case j.state == events.JobCancelling:
 		return []events.Event{events.JobCancelled{Epoch: j.epoch, Reason: j.reason, Forced: true, TimedOut: j.timedOut}}
-	case j.attempt < j.spec.Retry.MaxAttempts && slices.Contains(j.spec.Retry.On, why):
+	case j.attempt < j.spec.retry.MaxAttempts && slices.Contains(j.spec.retry.On, why):
 		again := events.JobRequeued{Epoch: j.epoch, Reason: reason, NotBefore: now.Add(time.Duration(j.attempt-1) * backoff), Report: said}
-		again.ExpiresAt = again.NotBefore.Add(max(minRequeueTimeout, seconds(j.spec.Timeouts.QueueSeconds)))
+		again.ExpiresAt = again.NotBefore.Add(max(minRequeueTimeout, seconds(j.spec.timeouts.QueueSeconds)))
 		return []events.Event{again}
 	}
 	return []events.Event{events.JobLost{Epoch: j.epoch, Reason: reason, Report: said}}
@@ -246,7 +271,7 @@ func (j *Job) Cancel(reason string, grace *int, now time.Time) ([]events.Event, 
 	case !j.state.Held():
 		return nil, nil
 	}
-	e := events.JobCancelRequested{Reason: reason, Deadline: now.Add(seconds(j.spec.Timeouts.CancelGraceSeconds) + ForceAfter)}
+	e := events.JobCancelRequested{Reason: reason, Deadline: now.Add(seconds(j.spec.timeouts.CancelGraceSeconds) + ForceAfter)}
 	if grace != nil {
 		e.Deadline = now.Add(seconds(*grace) + ForceAfter)
 	}
@@ -267,7 +292,7 @@ func (j *Job) TimeOut(now time.Time, silent bool) ([]events.Event, error) {
 	case j.state == events.JobQueued && !now.Before(j.expires):
 		return oneEvent(events.JobExpired{})
 	case (j.state == events.JobRunning || j.state == events.JobLeasedOut && j.accepted) && !now.Before(j.deadline):
-		deadline := now.Add(seconds(j.spec.Timeouts.CancelGraceSeconds) + ForceAfter)
+		deadline := now.Add(seconds(j.spec.timeouts.CancelGraceSeconds) + ForceAfter)
 		return oneEvent(events.JobCancelRequested{Reason: "run_timeout", Deadline: deadline, TimedOut: true})
 	case j.state == events.JobCancelling && (silent || !now.Before(j.deadline)):
 		return j.failAttempt("lost", nil, now), nil

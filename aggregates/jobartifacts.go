@@ -86,7 +86,7 @@ func (j *Job) DeclareArtifacts(runner events.ID, epoch int, files []events.JobAr
 
 // wantsArtifact reports whether the job's spec has an artifact of that name.
 func (j *Job) wantsArtifact(name string) bool {
-	return slices.ContainsFunc(j.spec.Artifacts, func(a events.JobArtifactSpec) bool { return a.Name == name })
+	return slices.ContainsFunc(j.spec.artifacts, func(a jobArtifactTerms) bool { return a.name == name })
 }
 
 func bytesOf(files []events.JobArtifact) (sum int64) {
@@ -169,9 +169,9 @@ func (j *Job) missingArtifacts(there func(name string) bool) (names []string) {
 
 // required returns the names of the artifacts without which the job cannot succeed.
 func (j *Job) required() (names []string) {
-	for _, a := range j.spec.Artifacts {
-		if a.Required && a.When != "failure" {
-			names = append(names, a.Name)
+	for _, a := range j.spec.artifacts {
+		if a.required {
+			names = append(names, a.name)
 		}
 	}
 	return names

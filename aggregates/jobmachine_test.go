@@ -119,7 +119,7 @@ func (m *jobMachine) take(t *rapid.T, list []events.Event) {
 func (m *jobMachine) checkInvariants(t *rapid.T) {
 	require.LessOrEqual(t, m.ends, 1, "a job ends once")
 	require.Equal(t, m.ended != "", m.state.State().Final())
-	require.LessOrEqual(t, m.state.attempt, m.state.spec.Retry.MaxAttempts)
+	require.LessOrEqual(t, m.state.attempt, m.state.spec.retry.MaxAttempts)
 	require.GreaterOrEqual(t, m.state.attempt, 0)
 	_, _, held := m.state.Slot()
 	require.Equal(t, m.state.State().Held(), held)

@@ -82,7 +82,7 @@ func (j *Job) Report(runner events.ID, r JobReport, now time.Time) ([]events.Eve
 // beginStep records the start of a step. Each step can start once, in order, which bounds
 // how many events a runner can cause in an epoch.
 func (j *Job) beginStep(e events.JobStepStarted) ([]events.Event, error) {
-	if !j.started || e.Step <= j.step || e.Step >= len(j.spec.Steps) {
+	if !j.started || e.Step <= j.step || e.Step >= j.spec.steps {
 		return nil, fault.Field("step", "must be a step of a job that has started, after those that have begun")
 	}
 	return oneEvent(e)
@@ -115,7 +115,7 @@ func (j *Job) finish(e events.JobFinished, missing []string, now time.Time) ([]e
 		*n = ClampRunnerNumber(*n)
 	}
 	e.ExitCode = exitCode(e.ExitCode)
-	if len(j.spec.Artifacts) == 0 {
+	if len(j.spec.artifacts) == 0 {
 		e.Artifacts = 0 // no upload would be accepted, so none is awaited
 	}
 	e.Artifacts = max(0, e.Artifacts)
