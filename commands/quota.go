@@ -16,6 +16,8 @@ import (
 type Daily struct {
 	Workspaces          int // created by a person
 	ServiceAccounts     int // created by a person, in all workspaces
+	Rotations           int // of tokens of service accounts, by a person
+	Enrollments         int // of runners, created by a person
 	Invitations         int // sent or resent by a person
 	InvitationsReceived int // by an address, from all workspaces
 	Counts              Counts
@@ -48,8 +50,9 @@ const tomorrow = " The next day begins at midnight UTC."
 // charges returns the units that a person's command needs, given the events that it will
 // append.
 //
-// Commands that change an existing workspace, such as renaming it, need none: they store
-// nothing outside of that workspace's log, and the limit of requests covers them.
+// Commands that only change an existing workspace, such as renaming it, need none: they keep
+// nothing for ever outside of that workspace's log, and the limit of requests covers them. A
+// rotation keeps the fingerprint of each old token, an enrolment its global key.
 func (d Daily) charges(person events.ID, request any, list []events.Event) (out []*charge) {
 	switch request.(type) {
 	case CreateWorkspace:
@@ -58,6 +61,12 @@ func (d Daily) charges(person events.ID, request any, list []events.Event) (out 
 	case CreateServiceAccount:
 		out = append(out, &charge{subject: person, limit: d.ServiceAccounts, what: "service accounts",
 			refusal: "You have made %d service accounts today, as many as a person may in a day."})
+	case RotateServiceAccount:
+		out = append(out, &charge{subject: person, limit: d.Rotations, what: "rotations",
+			refusal: "You have rotated %d tokens of service accounts today, as many as a person may in a day."})
+	case MintEnrollment:
+		out = append(out, &charge{subject: person, limit: d.Enrollments, what: "enrollments",
+			refusal: "You have created %d enrollments of runners today, as many as a person may in a day."})
 	case SendInvitation, ResendInvitation:
 		out = append(out, &charge{subject: person, limit: d.Invitations, what: "invitations",
 			refusal: "You have sent %d invitations today, as many as a person may in a day."})

@@ -263,3 +263,36 @@ type unable struct{ sessions.Daily }
 func (unable) Take(context.Context, events.ID, string, time.Time, int) (bool, error) {
 	return false, errUnable
 }
+
+// A rotation and an enrolment each keep something for ever outside of the workspace's log.
+func TestAPersonRotatesAndEnrollsSoOftenADay(t *testing.T) {
+	t.Parallel()
+	m := newTeam(t)
+	account := commands.CreateServiceAccount{
+		Meta: m.owner.in(m.id), Account: newID(), Token: commands.NewServiceToken(), Name: "one", Scopes: []events.Scope{events.ReadAPI},
+	}
+	_, err := m.CreateServiceAccount(t.Context(), account)
+	require.NoError(t, err)
+	for _, r := range []replica{m.replica, m.other} {
+		r.Limit(commands.Daily{Rotations: 2, Enrollments: 2, Counts: sessions.Daily{DB: m.db}})
+	}
+	rotate := func(r replica, by person) error {
+		_, err := r.RotateServiceAccount(t.Context(), commands.RotateServiceAccount{Meta: by.in(m.id), Account: account.Account, Token: commands.NewServiceToken()})
+		return err
+	}
+	enroll := func(r replica, by person) error {
+		mint := m.minting()
+		mint.Meta = by.in(m.id)
+		_, err := r.MintEnrollment(t.Context(), mint)
+		return err
+	}
+	for name, do := range map[string]func(replica, person) error{"rotations": rotate, "enrollments": enroll} {
+		require.NoError(t, do(m.replica, m.owner), name)
+		require.NoError(t, do(m.other, m.owner), name)
+		requireWait(t, do(m.replica, m.owner), 12*time.Hour)
+		require.NoError(t, do(m.other, m.maintainer), name, "another person")
+	}
+	m.clock.move(12 * time.Hour)
+	require.NoError(t, rotate(m.replica, m.owner), "a new day")
+	require.NoError(t, enroll(m.replica, m.owner), "a new day")
+}

@@ -69,6 +69,8 @@ type Config struct {
 	DailyInvitations int `env:"SVC_DAILY_INVITATIONS" envDefault:"200" doc:"Invitations that a person may send, or send again, in a day. 0 is no bound."`
 	DailyReceived    int `env:"SVC_DAILY_INVITATIONS_RECEIVED" envDefault:"50" doc:"Invitations that an address may be sent in a day, by all workspaces together. 0 is no bound."`
 	DailyAccounts    int `env:"SVC_DAILY_SERVICE_ACCOUNTS" envDefault:"100" doc:"Service accounts that a person may make in a day. 0 is no bound."`
+	DailyRotations   int `env:"SVC_DAILY_ROTATIONS" envDefault:"500" doc:"Tokens of service accounts that a person may rotate in a day. 0 is no bound."`
+	DailyEnrollments int `env:"SVC_DAILY_ENROLLMENTS" envDefault:"500" doc:"Enrollments of runners that a person may create in a day. 0 is no bound."`
 
 	// A round reads all logs, in at most a twentieth of the time.
 	IntegrityInterval time.Duration `env:"SVC_INTEGRITY_INTERVAL" envDefault:"5m" doc:"Between two rounds in which logs are verified and views compared with them. 0 turns that off."`
@@ -103,6 +105,10 @@ func (c Config) check() error {
 		return errors.New("SVC_DAILY_INVITATIONS_RECEIVED is malformed: want 0 or more")
 	case c.DailyAccounts < 0:
 		return errors.New("SVC_DAILY_SERVICE_ACCOUNTS is malformed: want 0 or more")
+	case c.DailyRotations < 0:
+		return errors.New("SVC_DAILY_ROTATIONS is malformed: want 0 or more")
+	case c.DailyEnrollments < 0:
+		return errors.New("SVC_DAILY_ENROLLMENTS is malformed: want 0 or more")
 	}
 	return c.Farm.check()
 }
@@ -113,7 +119,7 @@ func (c Config) daily(db *pgxpool.Pool) commands.Daily {
 		return commands.Daily{}
 	}
 	return commands.Daily{
-		Workspaces: c.DailyWorkspaces, ServiceAccounts: c.DailyAccounts,
+		Workspaces: c.DailyWorkspaces, ServiceAccounts: c.DailyAccounts, Rotations: c.DailyRotations, Enrollments: c.DailyEnrollments,
 		Invitations: c.DailyInvitations, InvitationsReceived: c.DailyReceived, Counts: sessions.Daily{DB: db},
 	}
 }
