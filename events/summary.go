@@ -1,5 +1,11 @@
 package events
 
+import (
+	"slices"
+
+	"github.com/tidwall/gjson"
+)
+
 // A summary is an event of which only that is kept which its record's Target, Changes and Action return.
 type summary struct {
 	kind, action, denied string
@@ -23,3 +29,16 @@ func (r Record) Summary() Record {
 	r.Meta, r.Data = nil, nil
 	return r
 }
+
+// DecodedSummary is Decoded followed by Summary. Of a large job it does not decode the steps, which take most
+// of its bytes and are not shown.
+func (r Record) DecodedSummary(kind string) Record {
+	if kind == (JobSubmitted{}).Kind() && len(r.Data) > largeJob {
+		if steps := gjson.GetBytes(r.Data, "spec.steps"); steps.IsArray() && steps.Index > 0 {
+			r.Data = slices.Concat(r.Data[:steps.Index], []byte("[]"), r.Data[steps.Index+len(steps.Raw):])
+		}
+	}
+	return r.Decoded(kind).Summary()
+}
+
+const largeJob = 16 << 10 // bytes

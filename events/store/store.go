@@ -296,7 +296,7 @@ func (r *Row) Record() events.Record {
 }
 
 // Summarize replaces the row's record by its [events.Record.Summary].
-func (r *Row) Summarize() { r.record = r.record.Decoded(r.kind).Summary() }
+func (r *Row) Summarize() { r.record = r.record.DecodedSummary(r.kind) }
 
 // scanStored is [Scan] without decoding.
 func scanStored(row pgx.CollectableRow, more ...any) (r events.Record, err error) {
