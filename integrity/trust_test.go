@@ -226,23 +226,34 @@ func TestRollbackIsDetectedByKeptCheckpoint(t *testing.T) {
 	require.NotNil(t, held.Bad)
 }
 
-// Sessions are not events: a changed row is trusted. An inserted row grants nothing by itself,
-// because cookies are signed with a key that is not in the database.
-func TestSessionRowsAreTrusted(t *testing.T) {
+// A session cannot be given to another person, and an inserted one is useless: rows and cookies are
+// authenticated with a key that is not in the database. That a session lasts longer is not detected.
+func TestSessionRowsAreAuthenticated(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
-	list := &sessions.Store{DB: s.db, Secret: []byte("a secret of thirty-two characters"), Now: time.Now}
+	s, said := newSite(t), &logCapture{}
+	list := &sessions.Store{
+		DB: s.db, Secret: []byte("a secret of thirty-two characters"), Now: time.Now, Log: slog.New(slog.NewTextHandler(said, nil)),
+	}
 	mine, err := list.Start(t.Context(), s.eve, s.id, "", "")
 	require.NoError(t, err)
 	cookie := list.Cookie(mine)
-	_, err = s.db.Exec(t.Context(), `update sessions set user_id = $2 where user_id = $1`, s.eve, s.owner)
-	require.NoError(t, err)
+	change := func(set string, args ...any) {
+		_, err := s.db.Exec(t.Context(), `update sessions set `+set+` where session_id = $1`, append([]any{mine.ID}, args...)...)
+		require.NoError(t, err)
+	}
+	change(`expires_at = '2200-01-01'`)
 	found, _, ok, err := list.Find(t.Context(), cookie.Value)
 	require.NoError(t, err)
 	require.True(t, ok)
-	require.Equal(t, s.owner, found.User, "nothing notices it")
+	require.Equal(t, 2200, found.ExpiresAt.Year())
+	require.Zero(t, said.count("level=ERROR"))
+	change(`user_id = $2`, s.owner)
+	_, _, ok, err = list.Find(t.Context(), cookie.Value)
+	require.NoError(t, err)
+	require.False(t, ok, "it is nobody's")
+	require.Equal(t, 1, said.count("level=ERROR"))
 
-	other := &sessions.Store{DB: s.db, Secret: []byte("another secret of an attacker's own"), Now: time.Now}
+	other := &sessions.Store{DB: s.db, Secret: []byte("another secret of an attacker's own"), Now: time.Now, Log: slog.Default()}
 	forged, err := other.Start(t.Context(), s.owner, s.id, "", "")
 	require.NoError(t, err)
 	_, _, ok, err = list.Find(t.Context(), other.Cookie(forged).Value)

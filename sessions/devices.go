@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -18,7 +19,8 @@ func (s *Store) SetActive(ctx context.Context, session Session, workspace *event
 	return nil
 }
 
-// ForUser returns up to limit sessions of a person that have not ended, newest first.
+// ForUser returns up to limit sessions of a person that have not ended, newest first. It omits rows
+// with a wrong code, which are not reported: those of an earlier Secret are harmless.
 func (s *Store) ForUser(ctx context.Context, user events.ID, limit int) ([]Session, error) {
 	rows, _ := s.DB.Query(ctx, selectSession+`where s.user_id = $1 and s.expires_at > $2 order by s.created_at desc, s.session_id desc limit $3`,
 		user, s.Now(), limit)
@@ -26,7 +28,7 @@ func (s *Store) ForUser(ctx context.Context, user events.ID, limit int) ([]Sessi
 	if err != nil {
 		return nil, fmt.Errorf("sessions of %s: %w", user, err)
 	}
-	return list, nil
+	return slices.DeleteFunc(list, func(session Session) bool { return !s.authentic(&session) }), nil
 }
 
 // Discard deletes a session whose cookie was never sent.

@@ -1,7 +1,9 @@
 package sessions
 
 import (
+	"bytes"
 	"context"
+	"log/slog"
 	"net/url"
 	"testing"
 	"time"
@@ -53,11 +55,13 @@ type signedIn struct {
 	session         Session
 	user, workspace events.ID
 	cookie          string // the value that their browser holds
+	said            *bytes.Buffer
 }
 
 func signIn(t *testing.T) *signedIn {
-	db, clock := pgtest.New(t), &clock{noon}
-	s := &signedIn{Store: &Store{DB: db, Secret: []byte("a secret of thirty-two characters"), Now: clock.now}, clock: clock}
+	db, clock, said := pgtest.New(t), &clock{noon}, &bytes.Buffer{}
+	log := slog.New(slog.NewTextHandler(said, nil))
+	s := &signedIn{Store: &Store{DB: db, Secret: []byte("a secret of thirty-two characters"), Now: clock.now, Log: log}, clock: clock, said: said}
 	s.user, s.workspace = register(t, db, "zoe", "zoe@acme.example")
 	var err error
 	s.session, err = s.Start(testContext(t), s.user, s.workspace, "192.0.2.7", "Firefox")

@@ -9,6 +9,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -26,12 +27,14 @@ const (
 )
 
 // A Store stores sessions in PostgreSQL, with the SHA-256 of each token and never the
-// token. Cookies carry the token and its HMAC under Secret.
+// token. Cookies carry the token and its HMAC under Secret; rows have one too. A row with a wrong
+// one is no session: at a look-up by its token it is reported to Log.
 type Store struct {
 	DB     *pgxpool.Pool
 	Secret []byte
 	Secure bool // the site is served over https
 	Now    func() time.Time
+	Log    *slog.Logger
 
 	found lookup.Group[[sha256.Size]byte, Session]
 }
@@ -56,6 +59,7 @@ type Session struct {
 
 	token string
 	hash  []byte // of token
+	mac   []byte // see [Store.mac]
 }
 
 // A Member is the person's membership of the session's active workspace. It is loaded with
@@ -79,14 +83,14 @@ func (s *Store) Start(ctx context.Context, user, active events.ID, ip, userAgent
 	raw := make([]byte, tokenBytes)
 	rand.Read(raw)
 	token := base64.RawURLEncoding.EncodeToString(raw)
-	now := s.Now()
+	now, hash := s.Now(), digest(token)
 	_, err := s.DB.Exec(ctx, `
 		with ended as (
 			delete from sessions where user_id = $3 and (expires_at <= $5 or session_id in (
 				select session_id from sessions where user_id = $3 and expires_at > $5 order by created_at desc, session_id desc offset $9)))
-		insert into sessions (token_hash, session_id, user_id, active_workspace_id, created_at, updated_at, expires_at, ip, user_agent)
-		values ($1, $2, $3, $4, $5, $5, $6, $7, $8)`,
-		digest(token), events.NewID(now), user, active, now, now.Add(lifetime), ip, userAgent, maxSessions-1)
+		insert into sessions (token_hash, session_id, user_id, active_workspace_id, created_at, updated_at, expires_at, ip, user_agent, mac)
+		values ($1, $2, $3, $4, $5, $5, $6, $7, $8, $10)`,
+		hash, events.NewID(now), user, active, now, now.Add(lifetime), ip, userAgent, maxSessions-1, s.mac(hash, user, now))
 	if err != nil {
 		return Session{}, fmt.Errorf("start session of %s: %w", user, err)
 	}
@@ -158,6 +162,10 @@ func (s *Store) byHashes(ctx context.Context, hashes [][sha256.Size]byte) (map[[
 		return nil, fmt.Errorf("find sessions: %w", err)
 	}
 	for _, session := range sessions {
+		if !s.authentic(&session) {
+			s.Log.ErrorContext(ctx, "session was not written by this service: ignored", "session", session.ID, "user", session.User)
+			continue
+		}
 		found[[sha256.Size]byte(session.hash)] = session
 	}
 	return found, nil
@@ -165,7 +173,7 @@ func (s *Store) byHashes(ctx context.Context, hashes [][sha256.Size]byte) (map[[
 
 const selectSession = `
 	select s.token_hash, s.session_id, s.user_id, u.workspace_id, u.name, u.email, u.emails, u.avatar_url, u.registered_at,
-		s.active_workspace_id, s.created_at, s.updated_at, s.expires_at, s.ip, s.user_agent
+		s.active_workspace_id, s.created_at, s.updated_at, s.expires_at, s.ip, s.user_agent, s.mac
 	from sessions s join users u on u.user_id = s.user_id `
 
 func scan(row pgx.CollectableRow) (s Session, err error) {
@@ -189,6 +197,6 @@ func scanWithMember(row pgx.CollectableRow) (s Session, err error) {
 func (s *Session) columns() []any {
 	return []any{
 		&s.hash, &s.ID, &s.User, &s.Home, &s.Name, &s.Email, &s.Emails, &s.AvatarURL, &s.RegisteredAt,
-		&s.Active, &s.CreatedAt, &s.UpdatedAt, &s.ExpiresAt, &s.IP, &s.UserAgent,
+		&s.Active, &s.CreatedAt, &s.UpdatedAt, &s.ExpiresAt, &s.IP, &s.UserAgent, &s.mac,
 	}
 }

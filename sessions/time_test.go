@@ -1,6 +1,7 @@
 package sessions
 
 import (
+	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,7 +22,7 @@ func TestSevenDaysGoBy(t *testing.T) {
 		require.NoError(t, err)
 		defer db.Close()
 		user, workspace := register(t, db, "zoe", "zoe@acme.example")
-		s := &Store{DB: db, Secret: []byte("a secret of thirty-two characters"), Now: time.Now}
+		s := &Store{DB: db, Secret: []byte("a secret of thirty-two characters"), Now: time.Now, Log: slog.Default()}
 		begin := func() (cookie string) {
 			session, err := s.Start(t.Context(), user, workspace, "192.0.2.7", "Firefox")
 			require.NoError(t, err)

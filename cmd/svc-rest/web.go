@@ -56,7 +56,7 @@ func newWeb(cfg Config, p parts, ending <-chan struct{}, m *metrics.Metrics, log
 	m.Limit("sign_in", perSignIn.Refused)
 	db, f, form := p.db.Pool, p.followers, &schemaCheck{db: p.db.Pool, log: log}
 	store := &sessions.Store{
-		DB: db, Secret: []byte(cfg.AuthSecret.Reveal()), Secure: cfg.AuthURL.URL().Scheme == "https", Now: time.Now,
+		DB: db, Secret: []byte(cfg.AuthSecret.Reveal()), Secure: cfg.AuthURL.URL().Scheme == "https", Now: time.Now, Log: log,
 	}
 	views := rest.Views{
 		Runs: projections.Runs{DB: db}, Decisions: projections.Decisions{DB: db}, Workspaces: projections.Workspaces{DB: db},

@@ -64,7 +64,7 @@ func newSite(t *testing.T, change ...func(*auth.Config)) *site {
 		Commands: commands.New(events, s.now), Accounts: projections.Accounts{DB: db},
 		Workspaces: projections.Workspaces{DB: db}, Members: projections.Members{DB: db}, Invitations: projections.Invitations{DB: db},
 		Keys:      events,
-		Sessions:  &sessions.Store{DB: db, Secret: []byte("a secret of thirty-two characters"), Now: s.now},
+		Sessions:  &sessions.Store{DB: db, Secret: []byte("a secret of thirty-two characters"), Now: s.now, Log: log},
 		States:    sessions.States{DB: db, Now: s.now},
 		Passwords: sessions.Passwords{DB: db}, Tokens: vault.Tokens{DB: db, Ring: ring}, DevSignIn: true, Now: s.now, Log: log,
 	}

@@ -99,7 +99,7 @@ func TestCallbackRequiresMatchingState(t *testing.T) {
 // withSecret returns the site with another AUTH_SECRET.
 func (s *site) withSecret(secret string) *site {
 	changed := *s.config
-	changed.Sessions = &sessions.Store{DB: s.config.Sessions.DB, Secret: []byte(secret), Now: s.now}
+	changed.Sessions = &sessions.Store{DB: s.config.Sessions.DB, Secret: []byte(secret), Now: s.now, Log: s.config.Log}
 	server := httptest.NewServer(auth.New(changed).Handler())
 	s.t.Cleanup(server.Close)
 	return &site{t: s.t, url: server.URL, config: &changed, log: s.log}

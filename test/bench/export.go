@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"os"
 	"time"
@@ -94,7 +95,7 @@ func newAuditLog(ctx context.Context, db *pgxpool.Pool, n int) (*workspace, *htt
 			return nil, nil, err
 		}
 	}
-	people := &sessions.Store{DB: db, Secret: []byte(secret), Now: time.Now}
+	people := &sessions.Store{DB: db, Secret: []byte(secret), Now: time.Now, Log: slog.Default()}
 	session, err := people.Start(ctx, w.owner.ID, w.id, "203.0.113.7", "bench")
 	return w, people.Cookie(session), err
 }

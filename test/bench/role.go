@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -31,7 +32,7 @@ func newTeams(ctx context.Context, db *pgxpool.Pool) (list []*team, err error) {
 	log := newLog(db)
 	defer log.Close()
 	h := commands.New(log, time.Now)
-	people := &sessions.Store{DB: db, Secret: []byte(secret), Now: time.Now}
+	people := &sessions.Store{DB: db, Secret: []byte(secret), Now: time.Now, Log: slog.Default()}
 	list = make([]*team, roleWorkspaces)
 	var group errgroup.Group
 	group.SetLimit(connections / 2)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"os"
 	"os/exec"
@@ -60,7 +61,7 @@ func (a *app) people(ctx context.Context, db *pgxpool.Pool) error {
 	log := newLog(db)
 	defer log.Close()
 	h := commands.New(log, time.Now)
-	store := &sessions.Store{DB: db, Secret: []byte(secret), Now: time.Now}
+	store := &sessions.Store{DB: db, Secret: []byte(secret), Now: time.Now, Log: slog.Default()}
 	w, err := newWorkspace(ctx, h)
 	if err != nil {
 		return err

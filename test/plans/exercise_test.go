@@ -353,7 +353,7 @@ func (p *process) askLogs(t *testing.T) {
 func (p *process) askSessions(t *testing.T) {
 	t.Helper()
 	ctx, now := t.Context(), epoch
-	s := &sessions.Store{DB: p.asks, Secret: []byte("a secret of thirty-two characters"), Now: func() time.Time { return now }}
+	s := &sessions.Store{DB: p.asks, Secret: []byte("a secret of thirty-two characters"), Now: func() time.Time { return now }, Log: slog.Default()}
 	session := done[sessions.Session](t)(s.Start(ctx, p.fellow, p.acme, "", ""))
 	cookie := value(s.Cookie(session))
 	now = now.Add(25 * time.Hour)

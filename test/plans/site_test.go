@@ -163,8 +163,8 @@ func (s *site) fill(t *testing.T) {
 				unnest('{runs,run_counts,decisions,outcomes,audit,proof,bus}'::text[]) as view
 				union all select $long, view, $logged from unnest('{runs,run_counts,decisions,outcomes,audit,proof,bus}'::text[]) as view
 				union all select $told, view, $records from unnest('{runs,run_counts,decisions,outcomes,audit,proof,bus}'::text[]) as view;
-			insert into sessions (token_hash, session_id, user_id, active_workspace_id, created_at, updated_at, expires_at, ip, user_agent)
-			select sha256(n::text::bytea), id('s', n), id('u', n), null, '2026-01-01', '2026-01-01', '2036-01-01', '', '' from generate_series(1, $others) n;
+			insert into sessions (token_hash, session_id, user_id, active_workspace_id, created_at, updated_at, expires_at, ip, user_agent, mac)
+			select sha256(n::text::bytea), id('s', n), id('u', n), null, '2026-01-01', '2026-01-01', '2036-01-01', '', '', '' from generate_series(1, $others) n;
 			insert into service_accounts (workspace_id, account_id, name, scopes, tail, status, created_by, created_at)
 			select id('w', n), id('a', n), 'bot-' || n, '{api.read}', 'tail', 'active', 'p1', '2026-01-01' from generate_series(1, $others) n;
 			insert into service_tokens (fingerprint, workspace_id, account_id, name, scopes, tail, status)
