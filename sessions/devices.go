@@ -11,10 +11,24 @@ import (
 	"svc/events"
 )
 
-// SetActive sets the workspace of the session's requests that name none. nil unsets it.
-func (s *Store) SetActive(ctx context.Context, session Session, workspace *events.ID) error {
-	if _, err := s.DB.Exec(ctx, `update sessions set active_workspace_id = $2 where token_hash = $1`, session.hash, workspace); err != nil {
-		return fmt.Errorf("set active workspace of session %s: %w", session.ID, err)
+// SetActive sets the workspace of the session's requests that name none. ok is false, and nothing
+// is set, if the person is not a member of it. The lock makes it wait for a removal that is under
+// way, and a later removal wait for it; so no removed person keeps the workspace, see [Endings].
+func (s *Store) SetActive(ctx context.Context, session Session, workspace events.ID) (ok bool, err error) {
+	err = s.DB.QueryRow(ctx, `
+		with m as (select workspace_id from members where workspace_id = $1 and user_id = $2 for key share),
+			done as (update sessions s set active_workspace_id = m.workspace_id from m where s.token_hash = $3)
+		select exists (select from m)`, workspace, session.User, session.hash).Scan(&ok)
+	if err != nil {
+		return false, fmt.Errorf("set active workspace of session %s: %w", session.ID, err)
+	}
+	return ok, nil
+}
+
+// UnsetActive makes the session's requests that name no workspace concern none.
+func (s *Store) UnsetActive(ctx context.Context, session Session) error {
+	if _, err := s.DB.Exec(ctx, `update sessions set active_workspace_id = null where token_hash = $1`, session.hash); err != nil {
+		return fmt.Errorf("unset active workspace of session %s: %w", session.ID, err)
 	}
 	return nil
 }

@@ -48,14 +48,55 @@ func (s *signedIn) of(t *testing.T, user events.ID) (ids []events.ID) {
 func TestSetActiveIsForOneBrowser(t *testing.T) {
 	t.Parallel()
 	s := signIn(t)
-	other, acme := s.another(t, "Safari"), events.NewID(noon)
-	require.NoError(t, s.SetActive(testContext(t), s.session, &acme))
-	require.Equal(t, &acme, s.active(t, s.session))
-	require.Equal(t, &s.workspace, s.active(t, other))
-	require.NoError(t, s.SetActive(testContext(t), s.session, nil))
+	other := s.another(t, "Safari")
+	require.NoError(t, s.UnsetActive(testContext(t), s.session))
 	require.Nil(t, s.active(t, s.session))
+	require.Equal(t, &s.workspace, s.active(t, other))
+	s.activate(t, s.session, s.workspace)
+	require.Equal(t, &s.workspace, s.active(t, s.session))
 	require.NoError(t, s.Discard(testContext(t), other))
-	require.NoError(t, s.SetActive(testContext(t), other, &acme), "a session that has ended is no error")
+	s.activate(t, other, s.workspace)
+	require.NoError(t, s.UnsetActive(testContext(t), other), "a session that has ended is no error")
+
+	theirs := s.somebodyElse(t)
+	ok, err := s.SetActive(testContext(t), s.session, *theirs.Active)
+	require.NoError(t, err)
+	require.False(t, ok, "they are not in it")
+	require.Equal(t, &s.workspace, s.active(t, s.session))
+}
+
+// activate makes a workspace the active one of a session of a member.
+func (s *signedIn) activate(t *testing.T, session Session, workspace events.ID) {
+	t.Helper()
+	ok, err := s.SetActive(testContext(t), session, workspace)
+	require.NoError(t, err)
+	require.True(t, ok)
+}
+
+// A workspace that is chosen while the person is removed from it does not stay chosen.
+func TestSetActiveWaitsForARemoval(t *testing.T) {
+	t.Parallel()
+	s := signIn(t)
+	require.NoError(t, s.UnsetActive(testContext(t), s.session))
+	removal, err := s.DB.Begin(testContext(t))
+	require.NoError(t, err)
+	_, err = removal.Exec(testContext(t), `delete from members where workspace_id = $1`, s.workspace)
+	require.NoError(t, err)
+	_, err = removal.Exec(testContext(t), `update sessions set active_workspace_id = null where user_id = $1 and active_workspace_id = $2`, s.user, s.workspace)
+	require.NoError(t, err)
+	answer := make(chan bool, 1)
+	go func() {
+		ok, err := s.SetActive(testContext(t), s.session, s.workspace)
+		answer <- ok || err != nil
+	}()
+	require.Eventually(t, func() bool {
+		var waiting bool
+		err := s.DB.QueryRow(testContext(t), `select exists (select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock')`).Scan(&waiting)
+		return err == nil && waiting || len(answer) > 0
+	}, time.Minute, time.Millisecond)
+	require.NoError(t, removal.Commit(testContext(t)))
+	require.False(t, <-answer)
+	require.Nil(t, s.active(t, s.session))
 }
 
 func TestForUserListsNewestFirst(t *testing.T) {

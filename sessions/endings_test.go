@@ -75,7 +75,7 @@ func TestAWorkspaceIsTakenFromWhoIsNoLongerInIt(t *testing.T) {
 		_, err = h.AddMember(testContext(t), commands.AddMember{Meta: by(owner.User, acme), Member: member, User: s.user, Email: "zoe@acme.example", Role: events.Viewer})
 		require.NoError(t, err)
 		for _, session := range []Session{s.session, second, owner} {
-			require.NoError(t, s.SetActive(testContext(t), session, &acme))
+			s.activate(t, session, acme)
 		}
 		remove := commands.RemoveMember{Meta: by(owner.User, acme), Member: member}
 		if leaves {

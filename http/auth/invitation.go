@@ -164,7 +164,7 @@ func (s *Server) acceptInvitation(r *request) (any, error) {
 	if err != nil {
 		return nil, translate(err, answerRefusals)
 	}
-	if err := s.Sessions.SetActive(r.Context(), r.session, &i.Workspace); err != nil {
+	if _, err := s.Sessions.SetActive(r.Context(), r.session, i.Workspace); err != nil {
 		return nil, err
 	}
 	accepted, err := s.invitation(r, i.Workspace, i.ID)

@@ -132,7 +132,7 @@ func (s *Server) createOrganization(r *request) (any, error) {
 		return nil, asValidation(translate(err, map[string]*fault.Fault{aggregates.ErrSlugTaken.Code: errSlugExists}))
 	}
 	if !in.Keep {
-		if err := s.Sessions.SetActive(r.Context(), r.session, &id); err != nil {
+		if _, err := s.Sessions.SetActive(r.Context(), r.session, id); err != nil {
 			return nil, err
 		}
 	}
@@ -215,7 +215,11 @@ func (s *Server) setActive(r *request) (any, error) {
 		return nil, err
 	}
 	if in.OrganizationID == nil && in.OrganizationSlug == "" {
-		return nil, s.activate(r, nil)
+		if err := s.Sessions.UnsetActive(r.Context(), r.session); err != nil {
+			return nil, err
+		}
+		s.resendCookie(r)
+		return nil, nil
 	}
 	w := selector{OrganizationSlug: in.OrganizationSlug}
 	if in.OrganizationID != nil {
@@ -228,30 +232,24 @@ func (s *Server) setActive(r *request) (any, error) {
 	case id.IsZero() && w.OrganizationID == "":
 		return nil, errNoOrganization
 	}
-	_, ok, err := s.Members.Membership(r.Context(), id, r.session.User)
+	ok, err := s.Sessions.SetActive(r.Context(), r.session, id)
 	if err == nil && !ok {
-		if err = s.Sessions.SetActive(r.Context(), r.session, nil); err == nil {
+		if err = s.Sessions.UnsetActive(r.Context(), r.session); err == nil {
 			err = errNotMemberOf
 		}
 	}
 	if err != nil {
 		return nil, err
 	}
-	if err := s.activate(r, &id); err != nil {
-		return nil, err
-	}
+	s.resendCookie(r)
 	return s.organization(r, id)
 }
 
-// activate sets the active workspace, nil for none, and sets the cookie again as Better Auth does: clients
+// resendCookie sets the cookie again when the active workspace was set, as Better Auth does: clients
 // that cache the session in a cookie of their own wait for it.
-func (s *Server) activate(r *request, workspace *events.ID) error {
-	if err := s.Sessions.SetActive(r.Context(), r.session, workspace); err != nil {
-		return err
-	}
+func (s *Server) resendCookie(r *request) {
 	r.w.Header().Del("Set-Cookie") // set already if the session was extended
 	s.renewCookie(r, r.session)
-	return nil
 }
 
 func (s *Server) getOrganization(r *request) (any, error) {

@@ -361,7 +361,9 @@ func (p *process) askSessions(t *testing.T) {
 	require.True(t, ok && renewed, err)
 	done[bool](t)(s.Valid(ctx, cookie))
 	done[[]sessions.Session](t)(s.ForUser(ctx, p.fellow, 100))
-	require.NoError(t, s.SetActive(ctx, session, &p.acme))
+	_, err = s.SetActive(ctx, session, p.acme)
+	require.NoError(t, err)
+	require.NoError(t, s.UnsetActive(ctx, session))
 	require.NoError(t, s.Discard(ctx, session))
 
 	p.seen.Member(p.acme, newID(), now)
