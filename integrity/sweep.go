@@ -3,7 +3,11 @@
 //
 // Whoever can write to the database can change both, but does not have the signing key. The package
 // reports where to look and changes nothing. It uses a small share of the time, so that a round may
-// take hours on a large database.
+// take hours on a large database. A round continues in another process where one has ended.
+//
+// A lease decides which process compares, but only to save work: whoever can write to the database
+// can hold it. So every process sees whether there is progress, and if there has been none for some
+// intervals, it reports that and compares without the lease.
 package integrity
 
 import (
@@ -39,7 +43,7 @@ const (
 var errLost = errors.New("another process looks now")
 
 // A Sweep goes through all logs in rounds. Any number of processes may have one; only the leader
-// works and reports results.
+// works and reports results, unless it makes no progress.
 type Sweep struct {
 	db     *pgxpool.Pool
 	prover *proof.Prover
@@ -47,8 +51,17 @@ type Sweep struct {
 	every  time.Duration
 	log    *slog.Logger
 
-	mu    sync.Mutex
-	found map[events.ID]problems
+	// Only for Run.
+	progress  progressWatch
+	written   time.Time          // time of the last write of the progress
+	last      events.ID          // the last workspace that was compared in this round
+	seen      map[events.ID]bool // workspaces with problems in this round
+	whole     bool               // this process has compared all of this round so far
+	withoutIt bool               // this process compares although another may hold the lease
+
+	mu      sync.Mutex
+	found   map[events.ID]problems
+	overdue bool
 }
 
 // problems describes the problems of one workspace.
@@ -60,9 +73,22 @@ type problems struct {
 }
 
 // New returns a sweep that does nothing until Run. every is the time between the end of a round and
-// the beginning of the next; if it is 0, there are no rounds.
-func New(db *pgxpool.Pool, prover *proof.Prover, leads func(lease string) bool, every time.Duration, log *slog.Logger) *Sweep {
-	return &Sweep{db: db, prover: prover, leads: leads, every: every, log: log, found: map[events.ID]problems{}}
+// the beginning of the next; if it is 0, there are no rounds. keys authenticates its progress.
+func New(
+	db *pgxpool.Pool, prover *proof.Prover, keys Authenticator, leads func(lease string) bool, every time.Duration, log *slog.Logger,
+) *Sweep {
+	return &Sweep{
+		db: db, prover: prover, leads: leads, every: every, log: log, found: map[events.ID]problems{}, seen: map[events.ID]bool{},
+		progress: progressWatch{db: db, keys: keys, log: log, self: events.NewID(time.Now())},
+	}
+}
+
+// Overdue reports whether no process compared anything for some intervals, and none does with the
+// lease since.
+func (s *Sweep) Overdue() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.overdue
 }
 
 // Rows returns the number of rows that differ from the log, by view.
@@ -113,41 +139,71 @@ func (s *Sweep) Run(ctx context.Context) {
 			return
 		case <-time.After(wait):
 		}
-		if wait = leaseCheckInterval; !s.leads(Lease) {
-			s.clearFindings()
-			continue
-		}
-		if err := s.round(ctx); err != nil {
-			if ctx.Err() == nil {
-				s.log.WarnContext(ctx, "compare logs, views and keys", "err", err)
+		wait = leaseCheckInterval
+		compares, err := s.takesTurn(ctx)
+		if err == nil && compares {
+			if err = s.round(ctx); err == nil {
+				wait = s.every
 			}
-			continue
 		}
-		wait = s.every
+		if err != nil && ctx.Err() == nil {
+			s.log.WarnContext(ctx, "compare logs, views and keys", "err", err)
+		}
 	}
 }
 
-// clearFindings drops the results of a process that does not lead.
-func (s *Sweep) clearFindings() {
+// takesTurn reports whether this process is to compare now.
+func (s *Sweep) takesTurn(ctx context.Context) (bool, error) {
+	if err := s.progress.read(ctx); err != nil {
+		return false, err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	clear(s.found)
+	if !s.progress.own() {
+		clear(s.found) // another process reports what it finds
+		s.whole = false
+	}
+	limit := max(overdueRounds*s.every, minOverdue)
+	switch leads := s.leads(Lease); {
+	case leads || s.progress.idle == 0 && !s.progress.own():
+		if s.overdue {
+			s.log.InfoContext(ctx, "logs, views and keys are compared again")
+		}
+		s.overdue, s.withoutIt = false, false
+		return leads, nil
+	case s.withoutIt && s.progress.own():
+		return true, nil
+	case s.progress.idle < limit:
+		return false, nil
+	}
+	if !s.overdue {
+		s.log.ErrorContext(ctx, "no process compares logs, views and keys: this one does, without the lease", "for", s.progress.idle)
+	}
+	s.overdue, s.withoutIt = true, true
+	return true, nil
 }
 
-// round checks all logs, and then workspaces that have rows but no log.
+// round checks all logs after the last one that was checked, and then workspaces that have rows but
+// no log.
 func (s *Sweep) round(ctx context.Context) error {
-	seen := map[events.ID]bool{}
-	for last := (events.ID{}); ; {
-		rows, _ := s.db.Query(ctx, `select workspace_id from logs where workspace_id > $1 order by workspace_id limit $2`, last, page)
+	s.last = s.progress.newest.Last
+	if s.last.IsZero() {
+		s.seen, s.whole = map[events.ID]bool{}, true
+	}
+	if err := s.writeProgress(ctx); err != nil {
+		return err
+	}
+	for {
+		rows, _ := s.db.Query(ctx, `select workspace_id from logs where workspace_id > $1 order by workspace_id limit $2`, s.last, page)
 		list, err := pgx.CollectRows(rows, pgx.RowTo[events.ID])
 		if err != nil {
 			return fmt.Errorf("list logs: %w", err)
 		}
 		for _, workspace := range list {
-			if err := s.checkWorkspace(ctx, workspace, seen); err != nil {
+			if err := s.checkWorkspace(ctx, workspace); err != nil {
 				return err
 			}
-			last = workspace
+			s.last = workspace
 		}
 		if len(list) < page {
 			break
@@ -162,19 +218,32 @@ func (s *Sweep) round(ctx context.Context) error {
 		return err
 	}
 	for _, workspace := range strays {
-		if err := s.checkWorkspace(ctx, workspace, seen); err != nil {
+		if err := s.checkWorkspace(ctx, workspace); err != nil {
 			return err
 		}
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	maps.DeleteFunc(s.found, func(workspace events.ID, _ problems) bool { return !seen[workspace] }) // the problem is gone
-	return nil
+	if s.whole {
+		s.mu.Lock()
+		maps.DeleteFunc(s.found, func(workspace events.ID, _ problems) bool { return !s.seen[workspace] }) // the problem is gone
+		s.mu.Unlock()
+	}
+	s.last = events.ID{}
+	return s.writeProgress(ctx)
+}
+
+// writeProgress tells other processes what this one has compared. It fails if another one compares.
+func (s *Sweep) writeProgress(ctx context.Context) error {
+	ok, err := s.progress.write(ctx, s.last, !s.withoutIt)
+	if err == nil && !ok {
+		err = errLost
+	}
+	s.written = time.Now()
+	return err
 }
 
 // checkWorkspace checks one workspace. What cannot be compared now is reported and left to the next round,
 // unless the database cannot be reached.
-func (s *Sweep) checkWorkspace(ctx context.Context, workspace events.ID, seen map[events.ID]bool) error {
+func (s *Sweep) checkWorkspace(ctx context.Context, workspace events.ID) error {
 	began := time.Now()
 	step := func(int64, int64) { _ = s.pause(ctx, time.Since(began)); began = time.Now() }
 	report, unverified := s.prover.Verify(ctx, workspace, "", step)
@@ -194,17 +263,17 @@ func (s *Sweep) checkWorkspace(ctx context.Context, workspace events.ID, seen ma
 	if uncompared != nil {
 		done.Skipped = append(done.Skipped, "views: "+uncompared.Error())
 	}
-	s.record(ctx, workspace, report, done, seen)
+	s.record(ctx, workspace, report, done)
 	return nil
 }
 
 // roundFails reports whether an error concerns the whole round rather than one log.
 func (s *Sweep) roundFails(ctx context.Context) bool {
-	return ctx.Err() != nil || !s.leads(Lease) || s.db.Ping(ctx) != nil
+	return ctx.Err() != nil || !s.compares() || s.db.Ping(ctx) != nil
 }
 
 // record remembers and logs what was found; it logs each problem once.
-func (s *Sweep) record(ctx context.Context, workspace events.ID, report proof.Report, done fold.CompareResult, seen map[events.ID]bool) {
+func (s *Sweep) record(ctx context.Context, workspace events.ID, report proof.Report, done fold.CompareResult) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	before := s.found[workspace].logged
@@ -239,19 +308,32 @@ func (s *Sweep) record(ctx context.Context, workspace events.ID, report proof.Re
 	}
 	if len(w.logged) > 0 && len(s.found) < maxRemembered {
 		s.found[workspace] = w
-		seen[workspace] = true
+		s.seen[workspace] = true
 	}
 }
 
+// compares reports whether this process may still compare.
+func (s *Sweep) compares() bool { return s.withoutIt || s.leads(Lease) }
+
 // pause sleeps in proportion to the time worked.
 func (s *Sweep) pause(ctx context.Context, worked time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(min((workShare-1)*worked, maxPause)):
+	for rest := min((workShare-1)*worked, maxPause); ; {
+		part := min(rest, writeInterval)
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(part):
+		}
+		if !s.compares() {
+			return errLost
+		}
+		if time.Since(s.written) >= writeInterval {
+			if err := s.writeProgress(ctx); err != nil {
+				return err
+			}
+		}
+		if rest -= part; rest <= 0 {
+			return nil
+		}
 	}
-	if !s.leads(Lease) {
-		return errLost
-	}
-	return nil
 }

@@ -14,14 +14,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"svc/commands"
-	"svc/config"
 	"svc/events"
 	"svc/events/store"
 	"svc/integrity"
 	"svc/projections"
 	"svc/proof"
 	"svc/test/pgtest"
-	"svc/vault"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
@@ -65,22 +63,29 @@ func newWorld(t *testing.T, every time.Duration) *world {
 		_, err := h.CreateWorkspace(t.Context(), commands.CreateWorkspace{Meta: meta, Member: newID(), Email: "ann@x", Name: "Acme", Slug: slug})
 		require.NoError(t, err)
 	}
-	ring, err := vault.NewRing([]config.Secret{config.Secret(strings.Repeat("k", 32))})
-	require.NoError(t, err)
-	prover := proof.New(w.db, ring, "svc.example.com", func(string) bool { return true }, slog.New(slog.DiscardHandler))
+	prover := proof.New(w.db, newRing(t), "svc.example.com", func(string) bool { return true }, slog.New(slog.DiscardHandler))
 	over, stop := context.WithCancel(t.Context())
 	stop()
 	prover.Run(over) // signs what there is
 	w.leads.Store(true)
-	w.sweep = integrity.New(w.db, prover, func(lease string) bool {
+	w.sweep = w.start(t, func() bool {
 		w.leaseChecks.Add(1)
-		return lease == integrity.Lease && w.leads.Load()
-	}, every, slog.New(slog.NewTextHandler(&w.said, nil)))
+		return w.leads.Load()
+	}, every)
+	return w
+}
+
+// start starts the sweep of another process.
+func (w *world) start(t *testing.T, leads func() bool, every time.Duration) *integrity.Sweep {
+	t.Helper()
+	log := slog.New(slog.NewTextHandler(&w.said, nil))
+	prover := proof.New(w.db, newRing(t), "svc.example.com", func(string) bool { return true }, slog.New(slog.DiscardHandler))
+	sweep := integrity.New(w.db, prover, newRing(t), func(lease string) bool { return lease == integrity.Lease && leads() }, every, log)
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan struct{})
-	go func() { defer close(done); w.sweep.Run(ctx) }()
+	go func() { defer close(done); sweep.Run(ctx) }()
 	t.Cleanup(func() { stop(); <-done })
-	return w
+	return sweep
 }
 
 func newID() events.ID { return events.NewID(time.Now()) }
@@ -130,10 +135,12 @@ func TestOnlyTheLeaderSweeps(t *testing.T) {
 	w.exec(t, `delete from members where workspace_id = $1`, w.one)
 	eventually(t, func() bool { return w.sweep.Rows()["members"] == 1 })
 	w.leads.Store(false)
-	eventually(t, func() bool { return len(w.sweep.Rows()) == 0 })
+	other := w.start(t, func() bool { return !w.leads.Load() }, time.Millisecond)
+	eventually(t, func() bool { return len(w.sweep.Rows()) == 0 && other.Rows()["members"] == 1 })
 	from := w.leaseChecks.Load()
 	eventually(t, func() bool { return w.leaseChecks.Load() > from+2 })
 	require.Empty(t, w.sweep.Rows())
+	require.False(t, w.sweep.Overdue())
 }
 
 // A log that cannot be read does not prevent comparing the others.

@@ -16,14 +16,15 @@ func (m *Metrics) Overdue(logs func() int) {
 
 // Integrity exports what differs from what was signed or logged. A process that does not do the
 // rounds exports zeros.
-func (m *Metrics) Integrity(logs func() int, rows func() map[string]int, uncompared func() int) {
-	m.registry.MustRegister(integrity{logs, rows, uncompared})
+func (m *Metrics) Integrity(logs func() int, rows func() map[string]int, uncompared func() int, overdue func() bool) {
+	m.registry.MustRegister(integrity{logs, rows, uncompared, overdue})
 }
 
 type integrity struct {
 	logs       func() int
 	rows       func() map[string]int
 	uncompared func() int
+	overdue    func() bool
 }
 
 var (
@@ -33,17 +34,25 @@ var (
 		"Rows that were found not to be what the log says, by the process that looks.", []string{"view"}, nil)
 	uncomparedLogs = prometheus.NewDesc("svc_view_uncompared_logs",
 		"Logs of which something could not be compared, by the process that looks.", nil, nil)
+	comparisonOverdue = prometheus.NewDesc("svc_comparison_overdue",
+		"1 if the process that should compare logs, views and keys made no progress, so that this one does.", nil, nil)
 )
 
 func (i integrity) Describe(to chan<- *prometheus.Desc) {
 	to <- badLogs
 	to <- differingRows
 	to <- uncomparedLogs
+	to <- comparisonOverdue
 }
 
 func (i integrity) Collect(to chan<- prometheus.Metric) {
 	to <- prometheus.MustNewConstMetric(badLogs, prometheus.GaugeValue, float64(i.logs()))
 	to <- prometheus.MustNewConstMetric(uncomparedLogs, prometheus.GaugeValue, float64(i.uncompared()))
+	overdue := 0.0
+	if i.overdue() {
+		overdue = 1
+	}
+	to <- prometheus.MustNewConstMetric(comparisonOverdue, prometheus.GaugeValue, overdue)
 	rows := i.rows()
 	for _, view := range slices.Sorted(maps.Keys(rows)) {
 		to <- prometheus.MustNewConstMetric(differingRows, prometheus.GaugeValue, float64(rows[view]), view)

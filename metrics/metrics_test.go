@@ -43,7 +43,7 @@ func allMetrics(t *testing.T, lags func(context.Context) ([]fold.Lag, error)) *M
 	m.Connections(func() ConnectionUsage {
 		return ConnectionUsage{Connections: 7, Handshakes: 2, Refused: map[string]int64{"address": 5}, Failed: 4}
 	})
-	m.Integrity(func() int { return 1 }, func() map[string]int { return map[string]int{"members": 2} }, func() int { return 3 })
+	m.Integrity(func() int { return 1 }, func() map[string]int { return map[string]int{"members": 2} }, func() int { return 3 }, func() bool { return true })
 	appended := m.Appends()
 	appended(store.Batch{Commits: 2, Events: 5, Waited: time.Millisecond, Took: time.Second, Stored: true})
 	appended(store.Batch{Commits: 1, Events: 1, Took: time.Second})
@@ -67,6 +67,7 @@ func TestIntegrityMetrics(t *testing.T) {
 	require.Contains(t, text, "\nsvc_proof_bad_logs 1\n")
 	require.Contains(t, text, "\nsvc_view_differing_rows{view=\"members\"} 2\n")
 	require.Contains(t, text, "\nsvc_view_uncompared_logs 3\n")
+	require.Contains(t, text, "\nsvc_comparison_overdue 1\n")
 	require.Contains(t, text, "\nsvc_connections_refused_total{full=\"address\"} 5\n")
 	require.Contains(t, text, "\nsvc_tls_handshakes_failed_total 4\n")
 	require.Contains(t, text, "\nsvc_connections_open 7\n")

@@ -39,7 +39,7 @@ func newFollowers(cfg Config, db database, ring vault.Ring, m *metrics.Metrics, 
 	f.views = fold.NewFollower(db.Pool, projections.Followed(), f.elections.Leads, log)
 	f.prover = proof.New(db.Pool, ring, cfg.AuthURL.URL().Host, f.elections.Leads, log)
 	f.prover.RequireAuthors()
-	f.sweep = integrity.New(db.Pool, f.prover, f.elections.Leads, cfg.IntegrityInterval, log)
+	f.sweep = integrity.New(db.Pool, f.prover, ring, f.elections.Leads, cfg.IntegrityInterval, log)
 	f.relay = bus.NewRelay(db.Pool, f.elections.Leads, log)
 	f.live = feed.New(db.Pool, log)
 	f.hints = store.NewHints(db.Pool, db.direct, log, func(workspace events.ID) { f.moved(workspace, 0) })
@@ -70,7 +70,7 @@ func (f *followers) measure(db database, m *metrics.Metrics) {
 		return stuck
 	})
 	m.Overdue(f.prover.Overdue)
-	m.Integrity(f.sweep.Logs, f.sweep.Rows, f.sweep.Uncompared)
+	m.Integrity(f.sweep.Logs, f.sweep.Rows, f.sweep.Uncompared, f.sweep.Overdue)
 }
 
 // run runs all followers until ctx ends.

@@ -27,8 +27,15 @@ func warnings(prover *proof.Prover, sweep *integrity.Sweep, form *schemaCheck) m
 		}
 		list["views"] = "Rows that are not what the log says: " + strings.Join(counts, ", ") + ". The log of the service names them."
 	}
+	var comparison []string
 	if n := sweep.Uncompared(); n > 0 {
-		list["comparison"] = fmt.Sprintf("Logs of which something cannot be compared: %d. The log of the service says why.", n)
+		comparison = append(comparison, fmt.Sprintf("Logs of which something cannot be compared: %d. The log of the service says why.", n))
+	}
+	if sweep.Overdue() {
+		comparison = append(comparison, "The process that should compare logs, views and keys made no progress; this one compares in its place.")
+	}
+	if comparison != nil {
+		list["comparison"] = strings.Join(comparison, " ")
 	}
 	return list
 }

@@ -1,0 +1,17 @@
+package integrity
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"svc/events"
+)
+
+// SetProgress stores that workspaces up to last were compared in this round.
+func SetProgress(ctx context.Context, db *pgxpool.Pool, keys Authenticator, last events.ID) error {
+	w := progressWatch{db: db, keys: keys, log: slog.New(slog.DiscardHandler), self: events.ID{1}}
+	_, err := w.write(ctx, last, true)
+	return err
+}

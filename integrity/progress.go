@@ -1,0 +1,132 @@
+package integrity
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"svc/events"
+)
+
+const (
+	writeInterval   = 5 * time.Second  // between writes of the progress
+	minOverdue      = 30 * time.Second // shortest time without progress after which the comparison is overdue
+	overdueRounds   = 3                // intervals after which it is
+	progressTimeout = 10 * time.Second // of one statement
+)
+
+// An Authenticator proves that this service wrote a text in a certain place, with a key that the
+// database does not have.
+type Authenticator interface {
+	MAC(place string, text []byte) ([]byte, error)
+	CheckMAC(place string, text, mac []byte) error
+}
+
+// A progress is how far the comparison has come. It is stored in one row, so that another process
+// continues where one has ended, and that every process sees whether anybody compares.
+type progress struct {
+	Count   int64     // of writes by all processes
+	Last    events.ID // the last workspace that was compared in this round; zero at its beginning
+	Process events.ID // that wrote it
+}
+
+const progressPlace = "comparison_progress"
+
+func (p progress) text() []byte { return fmt.Appendf(nil, "%d/%s/%s", p.Count, p.Last, p.Process) }
+
+// A progressWatch knows the newest progress. It ignores a row that no holder of the key wrote, and
+// one that is older than what it has seen. It must not be used concurrently.
+type progressWatch struct {
+	db   *pgxpool.Pool
+	keys Authenticator
+	log  *slog.Logger
+	self events.ID
+
+	newest progress
+	idle   time.Duration // time in which it was read again and again without any progress
+	readAt time.Time     // time of the last successful read; zero after a failed one
+	forged bool          // the row was no newer one of this service; that was logged
+}
+
+// read reads the row. Time without reads, as in a suspended process, does not count as idle, nor does
+// time before a failed read: a process that cannot read cannot write either.
+func (w *progressWatch) read(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, progressTimeout)
+	defer cancel()
+	return w.readIn(ctx, w.db, "")
+}
+
+type querier interface {
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}
+
+func (w *progressWatch) readIn(ctx context.Context, db querier, lock string) error {
+	began := time.Now()
+	var p progress
+	var mac []byte
+	err := db.QueryRow(ctx, `select count, last, process, mac from comparison_progress `+lock).Scan(&p.Count, &p.Last, &p.Process, &mac)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		w.readAt = time.Time{}
+		return fmt.Errorf("read the progress of the comparison: %w", err)
+	}
+	if !w.readAt.IsZero() {
+		w.idle += min(began.Sub(w.readAt), 2*writeInterval)
+	}
+	w.readAt = began
+	if err != nil {
+		return nil // nobody has written it yet, or somebody has deleted it
+	}
+	err = w.keys.CheckMAC(progressPlace, p.text(), mac)
+	switch {
+	case err != nil || p.Count < w.newest.Count:
+		if !w.forged {
+			w.log.ErrorContext(ctx, "progress of the comparison was changed or set back by somebody else: ignored",
+				"count", p.Count, "newest", w.newest.Count, "err", err)
+		}
+		w.forged = true
+	case p != w.newest:
+		w.newest, w.idle, w.forged = p, 0, false
+	}
+	return nil
+}
+
+// write stores that this process has compared workspaces up to last. It does not, and ok is false, if
+// mayTake is false and another process has made progress meanwhile.
+func (w *progressWatch) write(ctx context.Context, last events.ID, mayTake bool) (ok bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, progressTimeout)
+	defer cancel()
+	var next progress
+	err = pgx.BeginFunc(ctx, w.db, func(tx pgx.Tx) error {
+		if err := w.readIn(ctx, tx, "for update"); err != nil {
+			return err
+		}
+		if !mayTake && w.idle == 0 && !w.own() {
+			return nil
+		}
+		ok, next = true, progress{w.newest.Count + 1, last, w.self}
+		mac, err := w.keys.MAC(progressPlace, next.text())
+		if err != nil {
+			return err
+		}
+		_, err = tx.Exec(ctx, `
+			insert into comparison_progress (count, last, process, mac) values ($1, $2, $3, $4)
+			on conflict (one) do update set count = excluded.count, last = excluded.last, process = excluded.process, mac = excluded.mac`,
+			next.Count, next.Last, next.Process, mac)
+		return err
+	})
+	if err != nil {
+		return false, fmt.Errorf("write the progress of the comparison: %w", err)
+	}
+	if ok {
+		w.newest, w.idle = next, 0
+	}
+	return ok, nil
+}
+
+// own reports whether this process wrote the newest progress.
+func (w *progressWatch) own() bool { return w.newest.Process == w.self }

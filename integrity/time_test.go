@@ -1,0 +1,162 @@
+package integrity_test
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"svc/events"
+	"svc/integrity"
+	"svc/proof"
+	"svc/test/pgtest"
+)
+
+const interval = 5 * time.Second
+
+// A bubble is a database with workspaces that have rows but no log, in a synctest bubble.
+type bubble struct {
+	db    *pgxpool.Pool
+	said  logCapture
+	ends  []func()
+	group sync.WaitGroup
+}
+
+func inBubble(t *testing.T, test func(t *testing.T, b *bubble)) {
+	t.Helper()
+	address := pgtest.URL(t)
+	synctest.Test(t, func(t *testing.T) {
+		db, err := pgxpool.New(t.Context(), address) // a separate pool: a connection belongs to one bubble
+		require.NoError(t, err)
+		defer db.Close()
+		b := &bubble{db: db}
+		defer b.end()
+		test(t, b)
+	})
+}
+
+func (b *bubble) exec(t *testing.T, sql string, args ...any) {
+	t.Helper()
+	_, err := b.db.Exec(t.Context(), sql, args...)
+	require.NoError(t, err)
+}
+
+// stray makes a workspace in which one row differs from the log.
+func (b *bubble) stray(t *testing.T) events.ID {
+	t.Helper()
+	id := newID()
+	b.exec(t, `insert into unique_keys values ($1, 'service_account/x', $1)`, id)
+	return id
+}
+
+// run runs a process that has the lease, or that has not.
+func (b *bubble) run(t *testing.T, leads bool) *integrity.Sweep {
+	t.Helper()
+	prover := proof.New(b.db, newRing(t), "svc.example.com", func(string) bool { return false }, slog.New(slog.DiscardHandler))
+	s := integrity.New(b.db, prover, newRing(t), func(string) bool { return leads }, interval, slog.New(slog.NewTextHandler(&b.said, nil)))
+	ctx, stop := context.WithCancel(t.Context())
+	b.ends = append(b.ends, stop)
+	b.group.Go(func() { s.Run(ctx) })
+	return s
+}
+
+// end ends all processes.
+func (b *bubble) end() {
+	for _, stop := range b.ends {
+		stop()
+	}
+	b.group.Wait()
+}
+
+// If the lease is held but nobody compares, a process reports that and compares, again and again.
+func TestOverdueComparisonIsReportedAndDone(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, b *bubble) {
+		b.stray(t)
+		s := b.run(t, false)
+		time.Sleep(30 * time.Second)
+		require.False(t, s.Overdue())
+		require.Empty(t, s.Rows())
+		time.Sleep(20 * time.Second)
+		require.True(t, s.Overdue())
+		require.Equal(t, 1, s.Rows()["unique_keys"])
+		require.Equal(t, 1, b.said.count("compares logs, views and keys: this one does, without the lease"), &b.said.text)
+		b.stray(t)
+		time.Sleep(3 * interval)
+		require.Equal(t, 2, s.Rows()["unique_keys"], "the next round")
+		require.True(t, s.Overdue())
+		require.Equal(t, 1, b.said.count("without the lease"), &b.said.text)
+
+		leader := b.run(t, true)
+		time.Sleep(4 * interval)
+		require.Equal(t, 2, leader.Rows()["unique_keys"])
+		require.False(t, s.Overdue(), "somebody compares again")
+		require.Empty(t, s.Rows())
+	})
+}
+
+// Nobody without the key can pretend that there is progress.
+func TestForgedProgressIsIgnored(t *testing.T) {
+	t.Parallel()
+	for name, forge := range map[string]string{
+		"made up":    `insert into comparison_progress values (true, 1000000, gen_random_uuid(), gen_random_uuid(), '')`,
+		"counted on": `update comparison_progress set count = count + 1`,
+		"set back":   `update comparison_progress set (count, last, process, mac) = (select count, last, process, mac from kept)`,
+		"moved":      `update comparison_progress set last = 'ffffffff-ffff-ffff-ffff-ffffffffffff'`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, func(t *testing.T, b *bubble) {
+				if name != "made up" {
+					b.run(t, true)
+					time.Sleep(2 * interval)
+					b.exec(t, `create table kept as select * from comparison_progress`)
+					time.Sleep(2 * interval)
+					b.end()
+				}
+				b.stray(t)
+				s := b.run(t, false)
+				if name != "made up" {
+					time.Sleep(2 * interval)
+				}
+				for range 40 {
+					b.exec(t, forge)
+					time.Sleep(time.Second)
+					if name == "made up" {
+						b.exec(t, `delete from comparison_progress`)
+					}
+				}
+				require.True(t, s.Overdue())
+				require.Equal(t, 1, s.Rows()["unique_keys"])
+				require.Positive(t, b.said.count("progress of the comparison was changed or set back"), &b.said.text)
+			})
+		})
+	}
+}
+
+// A round continues in another process where one has ended.
+func TestRoundContinuesInAnotherProcess(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, b *bubble) {
+		lows := []events.ID{{15: 1}, {15: 2}}
+		for _, id := range append(lows, events.ID{15: 3}) {
+			b.exec(t, `insert into logs (workspace_id, head, last_at) values ($1, 0, now())`, id)
+			b.exec(t, `insert into unique_keys values ($1, 'service_account/x', $1)`, id)
+		}
+		first := b.run(t, true)
+		time.Sleep(2 * interval)
+		require.Equal(t, 3, first.Rows()["unique_keys"])
+		b.end()
+		require.NoError(t, integrity.SetProgress(t.Context(), b.db, newRing(t), lows[1]))
+		second := b.run(t, true)
+		time.Sleep(interval + time.Second)
+		require.Equal(t, 1, second.Rows()["unique_keys"], "the rest of the round")
+		time.Sleep(interval)
+		require.Equal(t, 3, second.Rows()["unique_keys"], "the next round")
+	})
+}
