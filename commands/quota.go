@@ -11,20 +11,21 @@ import (
 	"svc/fault"
 )
 
-// Daily limits what may be done in a day of what reaches others or stays for ever, by a
-// person or, for invitations, to an address. Days begin at midnight UTC. 0 means no limit.
+// Daily limits what may be done in a day of what reaches others or stays for ever. Days begin at
+// midnight UTC. 0 means no limit. Nobody can use up what others may do: there is no limit of what
+// an address is sent by all together.
 type Daily struct {
-	Workspaces          int // created by a person
-	ServiceAccounts     int // created by a person, in all workspaces
-	Rotations           int // of tokens of service accounts, by a person
-	Enrollments         int // of runners, created by a person
-	Invitations         int // sent or resent by a person
-	InvitationsReceived int // by an address, from all workspaces
-	Counts              Counts
+	Workspaces            int // created by a person
+	ServiceAccounts       int // created by a person, in all workspaces
+	Rotations             int // of tokens of service accounts, by a person
+	Enrollments           int // of runners, created by a person
+	Invitations           int // sent or resent by a person
+	InvitationsPerAddress int // sent or resent to one address by a person, and by a workspace
+	Counts                Counts
 }
 
 // Counts counts for all processes together how often something was done on a day. The
-// subject is a person, or stands for an address.
+// subject is a person, or stands for an address and who sends to it.
 type Counts interface {
 	// Take adds one. ok is false, and nothing is added, if the count has reached most.
 	Take(ctx context.Context, subject events.ID, what string, day time.Time, most int) (ok bool, err error)
@@ -37,7 +38,7 @@ func (h *Handler) Limit(d Daily) { h.daily = d }
 
 // A charge is one unit of somebody's quota that a command needs.
 type charge struct {
-	subject events.ID // a person, or an address
+	subject events.ID // a person, or stands for an address and who sends to it
 	limit   int       // 0: unlimited
 	what    string
 	refusal string // format of the message, with limit
@@ -47,13 +48,13 @@ type charge struct {
 
 const tomorrow = " The next day begins at midnight UTC."
 
-// charges returns the units that a person's command needs, given the events that it will
-// append.
+// charges returns the units that a person's command in a workspace needs, given the events that it
+// will append.
 //
 // Commands that only change an existing workspace, such as renaming it, need none: they keep
 // nothing for ever outside of that workspace's log, and the limit of requests covers them. A
 // rotation keeps the fingerprint of each old token, an enrolment its global key.
-func (d Daily) charges(person events.ID, request any, list []events.Event) (out []*charge) {
+func (d Daily) charges(person, workspace events.ID, request any, list []events.Event) (out []*charge) {
 	switch request.(type) {
 	case CreateWorkspace:
 		out = append(out, &charge{subject: person, limit: d.Workspaces, what: "workspaces",
@@ -81,24 +82,28 @@ func (d Daily) charges(person events.ID, request any, list []events.Event) (out 
 		default:
 			continue
 		}
-		out = append(out, &charge{subject: addressID(address), limit: d.InvitationsReceived, what: "invitations received",
-			refusal: "This address has been sent %d invitations today, as many as an address may be in a day."})
+		out = append(out,
+			&charge{subject: toAddress(address, person), limit: d.InvitationsPerAddress, what: "invitations to an address",
+				refusal: "You have sent %d invitations to this address today, as many as a person may in a day."},
+			&charge{subject: toAddress(address, workspace), limit: d.InvitationsPerAddress, what: "invitations to an address",
+				refusal: "This workspace has sent %d invitations to this address today, as many as a workspace may in a day."})
 	}
 	return slices.DeleteFunc(out, func(c *charge) bool { return c.limit == 0 })
 }
 
-// addressID returns the subject that an address is counted under. It depends only on the
-// address, because it may have no account here, or several.
-func addressID(address string) events.ID {
-	sum := sha256.Sum256([]byte(events.EmailKey(address)))
+// toAddress returns the subject under which is counted what a person or a workspace sends to an
+// address. It depends on the address itself, because it may have no account here, or several.
+func toAddress(address string, sender events.ID) events.ID {
+	sum := sha256.Sum256([]byte(sender.String() + "/" + events.EmailKey(address)))
 	return events.ID(sum[:len(events.ID{})])
 }
 
 // A quota holds the units that one command reserves.
 type quota struct {
-	daily   Daily
-	actor   events.Actor
-	request any
+	daily     Daily
+	actor     events.Actor
+	workspace events.ID
+	request   any
 
 	decided bool
 	charges []*charge
@@ -106,7 +111,7 @@ type quota struct {
 }
 
 func (h *Handler) newQuota(m Meta, request any) *quota {
-	return &quota{daily: h.daily, actor: m.Actor, request: request}
+	return &quota{daily: h.daily, actor: m.Actor, workspace: m.Workspace, request: request}
 }
 
 // reserve reserves the units after the command has decided and before it is stored, so that
@@ -119,7 +124,7 @@ func (q *quota) reserve(ctx context.Context, at time.Time, writes []events.Write
 			list = append(list, w.Events...)
 		}
 		q.decided, q.day = true, at.UTC().Truncate(24*time.Hour)
-		q.charges = q.daily.charges(q.actor.ID, q.request, list)
+		q.charges = q.daily.charges(q.actor.ID, q.workspace, q.request, list)
 	}
 	for _, c := range q.charges {
 		if c.reserved {

@@ -124,40 +124,51 @@ func TestAPersonSendsSoManyInvitationsADay(t *testing.T) {
 	require.NoError(t, err, "whoever may send no more may still take back")
 }
 
-// However many workspaces and people invite an address, it gets only so many invitations a
-// day.
-func TestAnAddressIsSentSoManyInvitationsADay(t *testing.T) {
+// A person and a workspace may send one address only so many invitations a day. That is their own
+// limit: whatever others send, an address can still be invited.
+func TestInvitationsToAnAddressAreLimitedPerSender(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
-	daily := commands.Daily{Invitations: 4, InvitationsReceived: 3, Counts: sessions.Daily{DB: m.db}}
+	daily := commands.Daily{InvitationsPerAddress: 3, Counts: sessions.Daily{DB: m.db}}
 	m.Limit(daily)
 	m.other.Limit(daily)
-	elsewhere := newID()
-	_, err := m.CreateWorkspace(t.Context(), commands.CreateWorkspace{Meta: m.nobody.in(elsewhere), Member: newID(), Email: m.nobody.email, Name: "Else", Slug: "elsewhere"})
-	require.NoError(t, err)
+	create := func(slug string) commands.Meta {
+		in := m.nobody.in(newID())
+		_, err := m.CreateWorkspace(t.Context(), commands.CreateWorkspace{Meta: in, Member: newID(), Email: m.nobody.email, Name: "Else", Slug: slug})
+		require.NoError(t, err)
+		return in
+	}
 	send := func(r replica, o commands.Meta, email string) (events.ID, error) {
 		c := commands.SendInvitation{Meta: o, Invitation: newID(), Email: email, Role: events.Viewer}
 		_, err := r.SendInvitation(t.Context(), c)
 		return c.Invitation, err
 	}
-	first, err := send(m.replica, m.owner.in(m.id), "Vic@home.example")
+	resend := func(o commands.Meta, id events.ID) error {
+		_, err := m.other.ResendInvitation(t.Context(), commands.ResendInvitation{Meta: o, Invitation: id})
+		return err
+	}
+	elsewhere := create("elsewhere")
+	theirs, err := send(m.other, elsewhere, "vic@HOME.example")
 	require.NoError(t, err)
-	_, err = send(m.other, m.nobody.in(elsewhere), "vic@HOME.example")
-	require.NoError(t, err)
-	_, err = m.ResendInvitation(t.Context(), commands.ResendInvitation{Meta: m.maintainer.in(m.id), Invitation: first})
-	require.NoError(t, err)
-
-	_, err = m.other.ResendInvitation(t.Context(), commands.ResendInvitation{Meta: m.owner.in(m.id), Invitation: first})
+	require.NoError(t, resend(elsewhere, theirs))
+	require.NoError(t, resend(elsewhere, theirs))
+	requireWait(t, resend(elsewhere, theirs), 12*time.Hour)
+	_, err = send(m.replica, create("elsewhere-2"), "Vic@home.example")
 	requireWait(t, err, 12*time.Hour)
-	_, err = send(m.replica, m.nobody.in(elsewhere), "vic@home.example")
+	_, err = send(m.replica, elsewhere, "vic@home.example")
 	require.ErrorIs(t, err, aggregates.ErrAlreadyInvited, "what is wrong comes first")
+
+	first, err := send(m.replica, m.owner.in(m.id), "Vic@home.example")
+	require.NoError(t, err, "whatever a stranger did")
+	require.NoError(t, resend(m.maintainer.in(m.id), first))
+	require.NoError(t, resend(m.owner.in(m.id), first))
+	require.ErrorContains(t, resend(m.maintainer.in(m.id), first), "This workspace has sent 3 invitations to this address today")
 	for _, email := range []string{"a@home.example", "b@home.example", "c@home.example"} {
 		_, err = send(m.replica, m.owner.in(m.id), email)
-		require.NoError(t, err, "what an address was not sent does not count against its sender")
+		require.NoError(t, err, "another address")
 	}
 	m.clock.move(12 * time.Hour)
-	_, err = m.ResendInvitation(t.Context(), commands.ResendInvitation{Meta: m.owner.in(m.id), Invitation: first})
-	require.NoError(t, err, "a new day")
+	require.NoError(t, resend(m.owner.in(m.id), first), "a new day")
 }
 
 func TestAPersonMakesSoManyServiceAccountsADay(t *testing.T) {
@@ -190,7 +201,7 @@ func TestQuotaIsGivenBackIfCallerGoesAway(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
 	ctx, leave := context.WithCancel(t.Context())
-	m.Limit(commands.Daily{Invitations: 1, InvitationsReceived: 1, Counts: departing{sessions.Daily{DB: m.db}, leave}})
+	m.Limit(commands.Daily{Invitations: 1, InvitationsPerAddress: 1, Counts: departing{sessions.Daily{DB: m.db}, leave}})
 	before := m.head(t, m.id)
 	send := commands.SendInvitation{Meta: m.owner.in(m.id), Invitation: newID(), Email: "a@home.example", Role: events.Viewer}
 	_, err := m.SendInvitation(ctx, send)

@@ -67,7 +67,7 @@ type Config struct {
 	// Limits on what other people see or what cannot be deleted. A day begins at midnight UTC.
 	DailyWorkspaces  int `env:"SVC_DAILY_WORKSPACES" envDefault:"20" doc:"Workspaces that a person may make in a day. 0 is no bound."`
 	DailyInvitations int `env:"SVC_DAILY_INVITATIONS" envDefault:"200" doc:"Invitations that a person may send, or send again, in a day. 0 is no bound."`
-	DailyReceived    int `env:"SVC_DAILY_INVITATIONS_RECEIVED" envDefault:"50" doc:"Invitations that an address may be sent in a day, by all workspaces together. 0 is no bound."`
+	DailyPerAddress  int `env:"SVC_DAILY_INVITATIONS_PER_ADDRESS" envDefault:"10" doc:"Invitations that a person, and that a workspace, may send, or send again, to one address in a day. 0 is no bound."`
 	DailyAccounts    int `env:"SVC_DAILY_SERVICE_ACCOUNTS" envDefault:"100" doc:"Service accounts that a person may make in a day. 0 is no bound."`
 	DailyRotations   int `env:"SVC_DAILY_ROTATIONS" envDefault:"500" doc:"Tokens of service accounts that a person may rotate in a day. 0 is no bound."`
 	DailyEnrollments int `env:"SVC_DAILY_ENROLLMENTS" envDefault:"500" doc:"Enrollments of runners that a person may create in a day. 0 is no bound."`
@@ -101,8 +101,8 @@ func (c Config) check() error {
 		return errors.New("SVC_DAILY_WORKSPACES is malformed: want 0 or more")
 	case c.DailyInvitations < 0:
 		return errors.New("SVC_DAILY_INVITATIONS is malformed: want 0 or more")
-	case c.DailyReceived < 0:
-		return errors.New("SVC_DAILY_INVITATIONS_RECEIVED is malformed: want 0 or more")
+	case c.DailyPerAddress < 0:
+		return errors.New("SVC_DAILY_INVITATIONS_PER_ADDRESS is malformed: want 0 or more")
 	case c.DailyAccounts < 0:
 		return errors.New("SVC_DAILY_SERVICE_ACCOUNTS is malformed: want 0 or more")
 	case c.DailyRotations < 0:
@@ -120,7 +120,7 @@ func (c Config) daily(db *pgxpool.Pool) commands.Daily {
 	}
 	return commands.Daily{
 		Workspaces: c.DailyWorkspaces, ServiceAccounts: c.DailyAccounts, Rotations: c.DailyRotations, Enrollments: c.DailyEnrollments,
-		Invitations: c.DailyInvitations, InvitationsReceived: c.DailyReceived, Counts: sessions.Daily{DB: db},
+		Invitations: c.DailyInvitations, InvitationsPerAddress: c.DailyPerAddress, Counts: sessions.Daily{DB: db},
 	}
 }
 

@@ -89,7 +89,7 @@ func TestCheckRejects(t *testing.T) {
 		"a limit below nothing":          {[]string{"SVC_RATE_LIMIT=-1"}, "SVC_RATE_LIMIT"},
 		"fewer workspaces than none":     {[]string{"SVC_DAILY_WORKSPACES=-1"}, "SVC_DAILY_WORKSPACES"},
 		"fewer invitations than none":    {[]string{"SVC_DAILY_INVITATIONS=-1"}, "SVC_DAILY_INVITATIONS"},
-		"fewer received than none":       {[]string{"SVC_DAILY_INVITATIONS_RECEIVED=-1"}, "SVC_DAILY_INVITATIONS_RECEIVED"},
+		"fewer per address than none":    {[]string{"SVC_DAILY_INVITATIONS_PER_ADDRESS=-1"}, "SVC_DAILY_INVITATIONS_PER_ADDRESS"},
 		"fewer accounts than none":       {[]string{"SVC_DAILY_SERVICE_ACCOUNTS=-1"}, "SVC_DAILY_SERVICE_ACCOUNTS"},
 		"fewer rotations than none":      {[]string{"SVC_DAILY_ROTATIONS=-1"}, "SVC_DAILY_ROTATIONS"},
 		"fewer enrollments than none":    {[]string{"SVC_DAILY_ENROLLMENTS=-1"}, "SVC_DAILY_ENROLLMENTS"},

@@ -118,13 +118,13 @@ func testDailyBounds(t *testing.T, s *site) {
 }
 
 func testDailyBoundsOfAddressesAndAccounts(t *testing.T, s *site) {
-	v := s.serve(t, s.clone(t), "SVC_RATE_LIMIT=1000", "SVC_DAILY_INVITATIONS_RECEIVED=2", "SVC_DAILY_SERVICE_ACCOUNTS=1")
+	v := s.serve(t, s.clone(t), "SVC_RATE_LIMIT=1000", "SVC_DAILY_INVITATIONS_PER_ADDRESS=2", "SVC_DAILY_SERVICE_ACCOUNTS=1")
 	const send, account = "POST /api/v1/invitations", "POST /api/v1/service-accounts"
 	first := v.ask(t, "ada@acme", send, `{"email": "one@home.example"}`).is(t, "201").text(t, "id")
 	v.ask(t, "ada@acme", "POST /api/v1/invitations/"+first+"/resend", "").is(t, "200")
 	a := v.ask(t, "ada@acme", "POST /api/v1/invitations/"+first+"/resend", "").is(t, "429 rate_limited")
 	requireSeconds(t, a, "Retry-After", 1, 24*60*60)
-	require.Equal(t, "This address has been sent 2 invitations today, as many as an address may be in a day. The next day begins at midnight UTC.", a.text(t, "message"))
+	require.Equal(t, "You have sent 2 invitations to this address today, as many as a person may in a day. The next day begins at midnight UTC.", a.text(t, "message"))
 	v.ask(t, "ada@acme", send, `{"email": "two@home.example"}`).is(t, "201")
 
 	v.ask(t, "ada@acme", account, `{"name": "one", "scopes": ["api.read"]}`).is(t, "201")
