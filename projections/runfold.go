@@ -52,7 +52,7 @@ func (run *Run) apply(r events.Record) {
 	case events.RunStageFailed:
 		d.Stages[d.stage(e.Stage)].end("failed", at)
 	case events.RunBranchCreated:
-		d.Branch = e.Branch
+		run.Branch, d.Branch = e.Branch, e.Branch
 	case events.RunCommitsPushed:
 		d.Head, d.Files = e.Head, e.Files
 		d.Guardrails, d.Checks = "unchecked", []events.Guardrail{}

@@ -36,6 +36,7 @@ type Run struct {
 	WaitsFor    events.DecisionKind `db:"waits_for"`  // kind of the open decision; "" if there is none
 	Round       int                 `db:"round"`      // how often the run entered stage Implementing
 	JobRounds   []int               `db:"job_rounds"` // for each of Detail.Jobs, the round in which the run requested it
+	Branch      string              `db:"branch"`     // as in Detail; searches read it from here
 	Detail      RunDetail           `db:"detail"`
 
 	// Budgets of the run; 0 means no limit.
@@ -108,6 +109,9 @@ const maxRunsSearched = 10_000
 // Active and terminal runs are distinguished by a literal condition: with a parameter, the cached
 // plan could not use the partial index.
 func (v Runs) Page(ctx context.Context, q RunQuery) (list []Run, total int, err error) {
+	if q.Q != "" {
+		return v.pageOfMatches(ctx, q)
+	}
 	b := &pgx.Batch{}
 	counts, page, args := q.sql()
 	b.Queue(counts, args[:len(args)-2]...).QueryRow(func(row pgx.Row) error { return row.Scan(&total) })
@@ -127,35 +131,58 @@ func (v Runs) Page(ctx context.Context, q RunQuery) (list []Run, total int, err 
 // sql returns the statements that count the runs and read a page. The last two of args are only for
 // the page.
 func (q RunQuery) sql() (counts, page string, args []any) {
-	args = []any{q.Workspace}
-	which, order, column := `active`, activeOrder, `active`
-	if !q.Active {
-		which, order, column = `not active`, terminalOrder, `terminal`
+	where, order, args := q.where()
+	column, of := `terminal`, ` from run_counts where workspace_id = $1`
+	if q.Active {
+		column = `active`
 	}
-	where, of := ` from runs where workspace_id = $1 and `+which, ` from run_counts where workspace_id = $1`
 	if q.Repo != nil {
-		args = append(args, *q.Repo)
-		where, of = where+` and repo_id = $2`, of+` and repo_id = $2`
+		of += ` and repo_id = $2`
 	}
 	counts = `select coalesce(sum(` + column + `), 0)` + of
-	text := len(args) + 1
-	if q.Q != "" {
-		args = append(args, q.Q)
-	}
 	limit := fmt.Sprintf(` order by %s limit $%d offset $%d`, order, len(args)+1, len(args)+2)
 	args = append(args, q.Limit, q.Offset)
-	switch {
-	case q.Q != "":
-		found := fmt.Sprintf(` from (select *%s order by %s limit %d) r where `+runMatches, where, order, maxRunsSearched, text)
-		counts, page = `select count(*)`+found, `select `+runColumns+found+limit
-	case q.Offset >= deepRunsOffset:
+	page = `select ` + runColumns + where + limit
+	if q.Offset >= deepRunsOffset {
 		page = fmt.Sprintf(`
 			select %[1]s from (select run_id as id%[2]s%[3]s) p
 			cross join lateral (select %[1]s from runs where workspace_id = $1 and run_id = p.id offset 0) r order by %[4]s`, runColumns, where, limit, order)
-	default:
-		page = `select ` + runColumns + where + limit
 	}
 	return counts, page, args
+}
+
+// where returns the condition for the list of q, its order and its arguments.
+func (q RunQuery) where() (where, order string, args []any) {
+	where, order, args = ` from runs where workspace_id = $1 and not active`, terminalOrder, []any{q.Workspace}
+	if q.Active {
+		where, order = ` from runs where workspace_id = $1 and active`, activeOrder
+	}
+	if q.Repo != nil {
+		where, args = where+` and repo_id = $2`, append(args, *q.Repo)
+	}
+	return where, order, args
+}
+
+// pageOfMatches is [Runs.Page] for a search. It finds the page and its total in one statement, and
+// needs another one only beyond the last page.
+func (v Runs) pageOfMatches(ctx context.Context, q RunQuery) (list []Run, total int, err error) {
+	where, order, args := q.where()
+	args = append(args, q.Q)
+	n := len(args)
+	found := fmt.Sprintf(` from (select `+runColumns+`, branch%s order by %s limit %d) r where `+runMatches, where, order, maxRunsSearched, n)
+	page := fmt.Sprintf(`select count(*) over (), `+runColumns+`%s order by %s limit $%d offset $%d`, found, order, n+1, n+2)
+	rows, _ := v.DB.Query(ctx, page, append(args, q.Limit, q.Offset)...)
+	list, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (r Run, err error) {
+		err = row.Scan(append([]any{&total}, r.columns()...)...)
+		return r, err
+	})
+	if err == nil && len(list) == 0 && q.Offset > 0 {
+		err = v.DB.QueryRow(ctx, `select count(*)`+found, args...).Scan(&total)
+	}
+	if err != nil {
+		return nil, 0, fmt.Errorf("search runs of %s: %w", q.Workspace, err)
+	}
+	return list, total, nil
 }
 
 // The orders of the two lists, and the condition of a search, whose text is parameter %[4]d.
@@ -163,7 +190,7 @@ const (
 	activeOrder   = `stage, created_at, run_id`
 	terminalOrder = `finished_at desc, run_id desc`
 	runMatches    = `issue_number::text = $%[4]d
-		or strpos(lower(issue_title || ' ' || repo_name), lower($%[4]d)) > 0 or strpos(lower(detail ->> 'branch'), lower($%[4]d)) > 0`
+		or strpos(lower(issue_title || ' ' || repo_name), lower($%[4]d)) > 0 or strpos(lower(branch), lower($%[4]d)) > 0`
 )
 
 // Search returns up to limit runs of both lists that match a search: first those whose issue number
@@ -179,8 +206,8 @@ func (v Runs) Search(ctx context.Context, workspace events.ID, text string, limi
 
 var selectMatchingRuns = fmt.Sprintf(`
 	select `+runColumns+` from (
-		(select * from runs where workspace_id = $1 and active order by %s limit %d)
-		union all (select * from runs where workspace_id = $1 and not active order by %s limit %[2]d)
+		(select `+runColumns+`, branch from runs where workspace_id = $1 and active order by %s limit %d)
+		union all (select `+runColumns+`, branch from runs where workspace_id = $1 and not active order by %s limit %[2]d)
 	) r where `+runMatches+`
 	order by issue_number::text = $%[4]d desc, active desc, finished_at desc, stage, created_at, run_id desc
 	limit $3`, activeOrder, maxRunsSearched, terminalOrder, 2)
@@ -201,7 +228,7 @@ type RunQuery struct {
 
 // Get returns a run of a workspace with its detail. ok is false if there is none.
 func (v Runs) Get(ctx context.Context, workspace, id events.ID) (run Run, ok bool, err error) {
-	rows, _ := v.DB.Query(ctx, `select `+runColumns+`, job_rounds, detail, budget_cents, budget_compute_ms, budget_rounds from runs where workspace_id = $1 and run_id = $2`, workspace, id)
+	rows, _ := v.DB.Query(ctx, `select `+runColumns+`, job_rounds, branch, detail, budget_cents, budget_compute_ms, budget_rounds from runs where workspace_id = $1 and run_id = $2`, workspace, id)
 	return optional[Run](rows, "run "+id.String())
 }
 
@@ -260,7 +287,14 @@ const runColumns = `workspace_id, run_id, repo_id, repo_name, issue_number, issu
 	waits_for, round`
 
 func scanRun(row pgx.CollectableRow) (r Run, err error) {
-	err = row.Scan(&r.Workspace, &r.ID, &r.Repo, &r.RepoName, &r.IssueNumber, &r.IssueTitle, &r.Stage, (*string)(&r.Status),
-		&r.Active, &r.PRNumber, &r.CostCents, &r.CreatedAt, &r.UpdatedAt, &r.FinishedAt, (*string)(&r.WaitsFor), &r.Round)
+	err = row.Scan(r.columns()...)
 	return r, err
+}
+
+// columns returns the destinations of runColumns.
+func (r *Run) columns() []any {
+	return []any{
+		&r.Workspace, &r.ID, &r.Repo, &r.RepoName, &r.IssueNumber, &r.IssueTitle, &r.Stage, (*string)(&r.Status),
+		&r.Active, &r.PRNumber, &r.CostCents, &r.CreatedAt, &r.UpdatedAt, &r.FinishedAt, (*string)(&r.WaitsFor), &r.Round,
+	}
 }

@@ -24,14 +24,16 @@ func TestMigratedRunsEqualTheLog(t *testing.T) {
 		runScript{web, 1, "x", nil}, runScript{web, 2, "x", append(append(stagesEntered(events.StageAnalyze), events.RunJobRequested{Job: world.NewID(), Name: "early"}), asked...)},
 		runScript{web, 3, "x", append(code, built...)},
 		runScript{web, 4, "x", append(stagesEntered(events.StageAnalyze), events.DecisionRaised{Decision: two, About: events.FactReview},
-			events.DecisionAnswered{Decision: two, About: events.FactReview, Action: "confirm"})})
+			events.DecisionAnswered{Decision: two, About: events.FactReview, Action: "confirm"}, events.RunBranchCreated{Branch: "run/4-x"})})
+	_, err := w.DB.Exec(t.Context(), `drop index outcomes_ended_by_repo, outcomes_intervened_by_repo`) // 0057 makes them again
+	require.NoError(t, err)
 	want := world.Dump(t, w.DB, "runs")
 
-	_, err := w.DB.Exec(t.Context(), `
-		alter table runs drop column budget_cents, drop column budget_compute_ms, drop column budget_rounds, drop column job_rounds, drop column waits_for, drop column round;
+	_, err = w.DB.Exec(t.Context(), `
+		alter table runs drop column branch, drop column budget_cents, drop column budget_compute_ms, drop column budget_rounds, drop column job_rounds, drop column waits_for, drop column round;
 		create index runs_active on runs (workspace_id, stage, created_at, run_id) where active`)
 	require.NoError(t, err)
-	for _, name := range []string{"0043_runs_waiting.sql", "0050_job_rounds.sql", "0051_run_budgets.sql"} {
+	for _, name := range []string{"0043_runs_waiting.sql", "0050_job_rounds.sql", "0051_run_budgets.sql", "0057_run_branches.sql"} {
 		migration, err := os.ReadFile("../migrations/" + name)
 		require.NoError(t, err)
 		_, err = w.DB.Exec(t.Context(), string(migration))

@@ -263,7 +263,7 @@ func (p *process) askRuns(t *testing.T) {
 	t.Helper()
 	ctx, v := t.Context(), projections.Runs{DB: p.asks}
 	for _, q := range []projections.RunQuery{
-		{Active: true}, {}, {Offset: 99_000}, {Repo: &p.repo.ID}, {Active: true, Repo: &p.repo.ID}, {Q: "date parsing 777"}, {Active: true, Q: "7"}, {Q: "nothing of the kind"},
+		{Active: true}, {}, {Offset: 99_000}, {Repo: &p.repo.ID}, {Active: true, Repo: &p.repo.ID}, {Q: "date parsing 777"}, {Active: true, Q: "7"}, {Q: "nothing of the kind"}, {Q: "7", Offset: 99_000}, {Q: "7", Repo: &p.rare},
 	} {
 		q.Workspace, q.Limit = p.acme, 25
 		_, _, err := v.Page(ctx, q)

@@ -55,6 +55,7 @@ type site struct {
 	long, told events.ID
 	owner      person
 	repo       events.Repo
+	rare       events.ID // a repository of 50 runs
 	account    events.ID // with a token
 	token      commands.ServiceToken
 	run        events.ID // that has stopped
@@ -78,7 +79,7 @@ func build(t *testing.T, url string) *site {
 	t.Cleanup(db.Close)
 	s := &site{
 		url: url, db: db, acme: newID(), long: newID(), told: newID(), owner: newPerson("ann"), account: newID(), token: commands.NewServiceToken(),
-		repo: events.Repo{ID: newID(), Name: "acme/web"},
+		repo: events.Repo{ID: newID(), Name: "acme/web"}, rare: newID(),
 	}
 	log := store.New(db, projections.Inline(), func(events.ID, int64) {})
 	defer log.Close()
@@ -131,10 +132,10 @@ func (s *site) fill(t *testing.T) {
 			insert into member_activity (workspace_id, user_id, last_active_at) select $acme, id('u', n), '2026-01-01' from generate_series(1, $members) n`},
 		{"runs", `
 			insert into runs (workspace_id, run_id, repo_id, repo_name, issue_number, issue_title, stage, status, active, pr_number,
-				cost_cents, created_at, updated_at, finished_at, waits_for, round, job_rounds, budget_cents, budget_compute_ms, budget_rounds, detail)
-			select $acme, id('r', n), case when n % 100 = 0 then id('p', 1) else $repo end, 'acme/web', n, 'Fix date parsing ' || n, n % 7,
+				cost_cents, created_at, updated_at, finished_at, waits_for, round, job_rounds, budget_cents, budget_compute_ms, budget_rounds, branch, detail)
+			select $acme, id('r', n), case when n % 100 = 0 then id('p', 1) when n % 2000 = 1001 then $rare else $repo end, 'acme/web', n, 'Fix date parsing ' || n, n % 7,
 				case when n <= $active then 'coding' else 'merged' end, n <= $active, n, 112, '2026-01-01'::timestamptz + n * interval '1 minute',
-				'2026-01-01'::timestamptz + n * interval '1 minute', case when n > $active then '2026-01-01'::timestamptz + n * interval '1 minute' end, '', 1, '{}', 0, 0, 0,
+				'2026-01-01'::timestamptz + n * interval '1 minute', case when n > $active then '2026-01-01'::timestamptz + n * interval '1 minute' end, '', 1, '{}', 0, 0, 0, 'run/' || n || '-fix-date-parsing',
 				('{"branch":"run/' || n || '-fix-date-parsing","stages":[],"files":[],"jobs":[],"checks":[],"head":"' || repeat('9f2c41d0', 60) || '"}')::json
 			from generate_series(1, $active + $finished) n`},
 		{"proof_hashes", `
@@ -144,11 +145,11 @@ func (s *site) fill(t *testing.T) {
 		{"job_logs", jobLogRows},
 		{"others", `
 			insert into proof_checkpoints (workspace_id, size, note, made_at) select $long, 1024 * n, '', '2026-01-01' from generate_series(1, 1000) n;
-			insert into run_counts (workspace_id, repo_id, active, terminal) values ($acme, $repo, $active, $finished - 1000), ($acme, id('p', 1), 0, 1000);
+			insert into run_counts (workspace_id, repo_id, active, terminal) values ($acme, $repo, $active, $finished - 1050), ($acme, id('p', 1), 0, 1000), ($acme, $rare, 0, 50);
 			insert into outcomes (workspace_id, run_id, repo_id, queued_at, status, ended_at, counted, implemented, touched, interventions, intervened_at,
 				last_at, pushed_by, cost_cents, phase, phase_since, person_ms, farm_ms)
-			select $acme, run_id, repo_id, created_at, case when active then '' else 'merged' end, finished_at, not active, true, false, 0,
-				'{}', null, id('u', 1), 112, 'working', created_at, 0, 0 from runs where workspace_id = $acme;
+			select $acme, run_id, repo_id, created_at, case when active then '' else 'merged' end, finished_at, not active, true, false, n,
+				array_fill(coalesce(finished_at, updated_at), array[n]), case when n > 0 then coalesce(finished_at, updated_at) end, id('u', 1), 112, 'working', created_at, 0, 0 from runs, lateral (select case when issue_number % 3 = 0 then 2 else 0 end as n) i where workspace_id = $acme;
 			insert into decisions (workspace_id, decision_id, run_id, kind, question, head, status, raised_at, closed_at, action)
 			select $acme, id('d', n), id('r', n), 'merge_approval', 'Merge?', '', case when n <= 20 then 'open' else 'answered' end, created_at, finished_at, ''
 			from runs r, generate_series(1, $finished) n where r.run_id = id('r', n) and r.workspace_id = $acme;
@@ -193,7 +194,7 @@ func (s *site) fill(t *testing.T) {
 // filled puts the site's figures in. id('m', n) is the n-th id of that kind: they
 // are in the order of their numbers, as real ones are in the order of their times.
 func (s *site) filled(sql string) string {
-	list := []string{"$acme", quoted(s.acme), "$long", quoted(s.long), "$told", quoted(s.told), "$repo", quoted(s.repo.ID)}
+	list := []string{"$acme", quoted(s.acme), "$long", quoted(s.long), "$told", quoted(s.told), "$repo", quoted(s.repo.ID), "$rare", quoted(s.rare)}
 	for name, n := range map[string]int{"members": members, "finished": finished, "active": active, "logged": logged, "records": records, "others": others} {
 		list = append(list, "$"+name, fmt.Sprint(n))
 	}
