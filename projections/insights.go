@@ -69,9 +69,15 @@ func (v Insights) Get(ctx context.Context, workspace events.ID, repo *events.ID,
 	report := newReport(days)
 	length := time.Duration(days) * dayLength
 	before, to := from.Add(-length), from.Add(length)
+	ended, intervened := []any{workspace, before, from, to}, []any{workspace, before, to}
+	var ofRepo [2]string // conditions, so that a repository with few runs is found by its index
+	if repo != nil {
+		ended, intervened = append(ended, *repo), append(intervened, *repo)
+		ofRepo = [2]string{` and repo_id = $5`, ` and repo_id = $4`}
+	}
 	b := &pgx.Batch{}
-	b.Queue(selectOutcomes, workspace, before, from, to, repo).Query(report.scanOutcomes)
-	b.Queue(selectInterventions, workspace, before, to, repo).Query(func(rows pgx.Rows) error {
+	b.Queue(fmt.Sprintf(selectOutcomes, ofRepo[0]), ended...).Query(report.scanOutcomes)
+	b.Queue(fmt.Sprintf(selectInterventions, ofRepo[1]), intervened...).Query(func(rows pgx.Rows) error {
 		var day, n int
 		_, err := pgx.ForEachRow(rows, []any{&day, &n}, func() error {
 			report.day(day).Interventions = n
@@ -98,12 +104,12 @@ const selectOutcomes = `
 	from (
 		select *, status = 'merged' as merged, floor(extract(epoch from ended_at - queued_at) * 1000)::float8 as whole_ms,
 			floor(extract(epoch from ended_at - $2) / 86400)::int as day
-		from outcomes where workspace_id = $1 and ended_at >= $2 and ended_at < $4 and counted and ($5::uuid is null or repo_id = $5)
+		from outcomes where workspace_id = $1 and ended_at >= $2 and ended_at < $4 and counted%s
 	) o group by grouping sets ((ended_at >= $3), (ended_at >= $3, day))`
 
 const selectInterventions = `
 	select floor(extract(epoch from t - $2) / 86400)::int, count(*) from outcomes, unnest(intervened_at) t
-	where workspace_id = $1 and last_at >= $2 and t >= $2 and t < $3 and ($4::uuid is null or repo_id = $4) group by 1`
+	where workspace_id = $1 and last_at >= $2 and t >= $2 and t < $3%s group by 1`
 
 func (r *Report) scanOutcomes(rows pgx.Rows) error {
 	var current bool

@@ -292,8 +292,15 @@ func (p *process) askRuns(t *testing.T) {
 	dashboard := projections.Dashboard{DB: p.asks}
 	done[map[events.ID]int64](t)(dashboard.Positions(ctx, []events.ID{p.acme}))
 	done[projections.Overview](t)(dashboard.Get(ctx, p.acme, 10, epoch))
+	insights := projections.Insights{DB: p.asks}
 	for _, repo := range []*events.ID{nil, &p.repo.ID} {
-		done[projections.Report](t)(projections.Insights{DB: p.asks}.Get(ctx, p.acme, repo, epoch.Add(-7*24*time.Hour), 7))
+		done[projections.Report](t)(insights.Get(ctx, p.acme, repo, epoch.Add(-7*24*time.Hour), 7))
+	}
+	last := time.Date(2026, 3, 11, 0, 0, 0, 0, time.UTC) // the day after the last run
+	for _, days := range []int{7, 90} {
+		report := done[projections.Report](t)(insights.Get(ctx, p.acme, &p.rare, last.AddDate(0, 0, -days), days))
+		require.Positive(t, report.Window.Runs)
+		require.Positive(t, report.Window.Interventions)
 	}
 }
 
