@@ -12,23 +12,24 @@ import (
 // lookUps are the tables of what is unique across all workspaces, each with its
 // distribution column. Every other table is distributed by workspace_id.
 var lookUps = map[string]string{
-	"accounts":        "account_key", // a view of which account signs in which person
-	"bus_groups":      "topic",
-	"bus_messages":    "topic",
-	"bus_topics":      "topic",
-	"daily_counts":    "user_id",
-	"global_keys":     "key",
-	"leases":          "name",
-	"oauth_states":    "state_hash",
-	"passwords":       "user_id",
-	"provider_tokens": "user_id",
-	"schema_history":  "version", // belongs to svc-db
-	"service_tokens":  "fingerprint",
-	"sessions":        "token_hash",
-	"users":           "user_id",
-	"vault_checks":    "name",
-	"vault_secrets":   "name",
-	"views":           "name",
+	"accounts":            "account_key", // a view of which account signs in which person
+	"bus_groups":          "topic",
+	"bus_messages":        "topic",
+	"bus_topics":          "topic",
+	"comparison_progress": "one",
+	"daily_counts":        "user_id",
+	"global_keys":         "key",
+	"leases":              "name",
+	"oauth_states":        "state_hash",
+	"passwords":           "user_id",
+	"provider_tokens":     "user_id",
+	"schema_history":      "version", // belongs to svc-db
+	"service_tokens":      "fingerprint",
+	"sessions":            "token_hash",
+	"users":               "user_id",
+	"vault_checks":        "name",
+	"vault_secrets":       "name",
+	"views":               "name",
 }
 
 // Sharding PostgreSQL by workspace requires that every key begins with the distribution
