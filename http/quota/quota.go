@@ -102,21 +102,21 @@ func (c *usage) add(list []party, n int) {
 	}
 }
 
-// refusal returns nil if the parties may have one more of total, and otherwise why not. Each party
+// refusal returns nil if the parties may have n more of total, and otherwise why not. Each party
 // may hold perParty, and a caller perCaller if that is above 0.
-func (c *usage) refusal(list []party, total, perParty, perCaller int) *fault.Fault {
+func (c *usage) refusal(list []party, n, total, perParty, perCaller int) *fault.Fault {
 	holdsNone := true
 	for _, p := range list {
 		limit := perParty
 		if p.role == asCaller && perCaller > 0 {
 			limit = min(perCaller, perParty)
 		}
-		if c.byParty[p] >= limit {
+		if c.byParty[p]+n > limit {
 			return ErrShare
 		}
 		holdsNone = holdsNone && c.byParty[p] == 0
 	}
-	if free := total - c.all; free <= 0 || free <= reserved(total) && !holdsNone {
+	if left := total - c.all - n; left < 0 || left < reserved(total) && !holdsNone {
 		return fault.ErrBusy
 	}
 	return nil
@@ -128,6 +128,7 @@ func reserved(total int) int { return total / shareDivisor }
 // A waiter is an entry of the queue.
 type waiter struct {
 	holder  Holder
+	n       int
 	parties []party
 	granted chan struct{} // closed under the semaphore's lock
 }
@@ -142,10 +143,15 @@ func New(b Bound) *Semaphore {
 // already, [fault.ErrBusy] if there is no slot because of others, and the error of ctx if that ends
 // first.
 func (s *Semaphore) Acquire(ctx context.Context, h Holder) (release func(), err error) {
+	return s.AcquireN(ctx, h, 1)
+}
+
+// AcquireN is like Acquire, but takes n slots at once. It never returns more than a share.
+func (s *Semaphore) AcquireN(ctx context.Context, h Holder, n int) (release func(), err error) {
 	parties := h.parties()
-	w, err := s.acquireOrQueue(h, parties)
+	w, err := s.acquireOrQueue(h, parties, n)
 	begun := time.Now()
-	release = func() { s.releaseAfterCooldown(h, parties, time.Since(begun)) }
+	release = func() { s.releaseAfterCooldown(h, parties, n, time.Since(begun)) }
 	switch {
 	case err != nil:
 		return nil, err
@@ -167,23 +173,23 @@ func (s *Semaphore) Acquire(ctx context.Context, h Holder) (release func(), err 
 	return release, nil
 }
 
-// acquireOrQueue takes a slot, or else returns a place in the queue.
-func (s *Semaphore) acquireOrQueue(h Holder, parties []party) (*waiter, error) {
+// acquireOrQueue takes n slots, or else returns a place in the queue.
+func (s *Semaphore) acquireOrQueue(h Holder, parties []party, n int) (*waiter, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.noteRequest(h)
-	refusal := s.refusal(h, parties)
+	refusal := s.refusal(h, parties, n)
 	if refusal == nil {
-		s.slots.add(parties, 1)
+		s.slots.add(parties, n)
 		return nil, nil
 	}
 	if s.bound.Queue == 0 {
 		return nil, s.countRefusal(refusal)
 	}
-	if full := s.waiting.refusal(parties, s.bound.Queue, s.shareOf(h, s.bound.Queue), 0); full != nil {
+	if full := s.waiting.refusal(parties, 1, s.bound.Queue, s.shareOf(h, s.bound.Queue), 0); full != nil {
 		return nil, s.countRefusal(full)
 	}
-	w := &waiter{holder: h, parties: parties, granted: make(chan struct{})}
+	w := &waiter{holder: h, n: n, parties: parties, granted: make(chan struct{})}
 	s.waiting.add(parties, 1)
 	s.queue = append(s.queue, w)
 	return w, nil
@@ -202,9 +208,9 @@ func (s *Semaphore) leaveQueue(ctx context.Context, w *waiter) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		refusal := s.refusal(w.holder, w.parties)
-		if refusal == nil { // a slot was released meanwhile
-			s.slots.add(w.parties, 1)
+		refusal := s.refusal(w.holder, w.parties, w.n)
+		if refusal == nil { // enough slots were released meanwhile
+			s.slots.add(w.parties, w.n)
 			return nil
 		}
 		return s.countRefusal(refusal)
@@ -222,13 +228,13 @@ func (s *Semaphore) countRefusal(f *fault.Fault) error {
 	return f.With("bound", s.bound.Name).After(s.bound.Retry)
 }
 
-// refusal returns nil if a holder may have a slot now, and otherwise why not.
-func (s *Semaphore) refusal(h Holder, parties []party) *fault.Fault {
+// refusal returns nil if a holder may have n slots now, and otherwise why not.
+func (s *Semaphore) refusal(h Holder, parties []party, n int) *fault.Fault {
 	part := s.shareOf(h, s.bound.Slots)
 	if s.bound.PerParty > 0 && !s.idle(h) {
 		part = min(part, s.bound.PerParty)
 	}
-	return s.slots.refusal(parties, s.bound.Slots, part, s.bound.PerCaller)
+	return s.slots.refusal(parties, n, s.bound.Slots, part, s.bound.PerCaller)
 }
 
 // shareOf returns how many of total a holder may have.
@@ -261,15 +267,17 @@ func (s *Semaphore) idle(h Holder) bool {
 }
 
 // related reports whether two holders belong to one person or one workspace.
-func (h Holder) related(to Holder) bool { return h.Person == to.Person || h.Workspace == to.Workspace }
+func (h Holder) related(to Holder) bool {
+	return h.Person == to.Person && !h.Person.IsZero() || h.Workspace == to.Workspace && !h.Workspace.IsZero()
+}
 
-// releaseAfterCooldown frees a slot, after a cooldown if the holder has more waiting.
-func (s *Semaphore) releaseAfterCooldown(h Holder, parties []party, took time.Duration) {
+// releaseAfterCooldown frees n slots, after a cooldown if the holder has more waiting.
+func (s *Semaphore) releaseAfterCooldown(h Holder, parties []party, n int, took time.Duration) {
 	if cooldown := min(cooldownFactor*took, s.bound.MaxCooldown); cooldown > 0 && s.hasWaiting(h, parties) {
-		time.AfterFunc(cooldown, func() { s.release(parties) })
+		time.AfterFunc(cooldown, func() { s.release(parties, n) })
 		return
 	}
-	s.release(parties)
+	s.release(parties, n)
 }
 
 // hasWaiting reports whether any party of a holder waits for more slots. It is false while the
@@ -284,19 +292,19 @@ func (s *Semaphore) hasWaiting(h Holder, parties []party) bool {
 	return slices.ContainsFunc(parties, func(p party) bool { return s.waiting.byParty[p] > 0 })
 }
 
-// release frees a slot and grants it to the first waiter that its share allows.
-func (s *Semaphore) release(parties []party) {
+// release frees n slots and grants them to the first waiters that their shares allow.
+func (s *Semaphore) release(parties []party, n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.slots.add(parties, -1)
+	s.slots.add(parties, -n)
 	for i := 0; i < len(s.queue); {
 		w := s.queue[i]
-		if s.refusal(w.holder, w.parties) != nil {
+		if s.refusal(w.holder, w.parties, w.n) != nil {
 			i++
 			continue
 		}
 		s.dequeue(i)
-		s.slots.add(w.parties, 1)
+		s.slots.add(w.parties, w.n)
 		close(w.granted)
 	}
 }

@@ -41,9 +41,9 @@ func TestQueueGrantsFirstEligibleWaiter(t *testing.T) {
 		giveBack()
 		require.NoError(t, <-first)
 		require.Empty(t, otherAgain)
-		s.release(other.parties())
+		s.release(other.parties(), 1)
 		require.NoError(t, <-otherAgain)
-		s.release(other.parties())
+		s.release(other.parties(), 1)
 		require.NoError(t, <-last)
 	})
 }
@@ -99,6 +99,46 @@ func TestCancelledWaiterLeavesQueue(t *testing.T) {
 	})
 }
 
+// A holder that takes several slots at once waits until as many are free for it, and does not hold
+// up others meanwhile. Its share counts slots too.
+func TestAcquireSeveralSlotsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, one, other := New(Bound{Slots: 16, Queue: 8, Wait: time.Minute}), person(), person()
+		release, err := s.AcquireN(t.Context(), one, 3)
+		require.NoError(t, err)
+		held := func() int { n, _, _ := s.Usage(); return n }
+		require.Equal(t, 3, held())
+		two := make(chan error, 1)
+		go func() {
+			_, err := s.AcquireN(t.Context(), one, 2)
+			two <- err
+		}()
+		synctest.Wait()
+		require.Empty(t, two, "one slot of the share is left")
+		_, err = s.AcquireN(t.Context(), one, 1)
+		require.NoError(t, err)
+		_, err = s.AcquireN(t.Context(), other, 4)
+		require.NoError(t, err)
+		release()
+		require.NoError(t, <-two)
+		require.Equal(t, 3+4, held())
+		_, err = s.AcquireN(t.Context(), person(), 5)
+		require.ErrorIs(t, err, ErrShare, "nobody gets more than their share")
+	})
+}
+
+// Two people without a workspace are not related.
+func TestHoldersWithoutWorkspaceAreUnrelated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, one, other := New(Bound{Slots: 8, IdleAfter: time.Second}), Holder{Person: newID()}, Holder{Person: newID()}
+		_, err := s.Acquire(t.Context(), other)
+		require.NoError(t, err)
+		held, err := fill(t, s, func() Holder { return one })
+		require.Equal(t, 2, held)
+		require.ErrorIs(t, err, ErrShare)
+	})
+}
+
 // A holder without competition may use all slots except the reserve, which a newcomer finds free.
 // From then on everybody has a quarter, until they are alone again.
 func TestIdleHolderMayUseMore(t *testing.T) {
@@ -113,7 +153,7 @@ func TestIdleHolderMayUseMore(t *testing.T) {
 		giveBack, err := s.Acquire(t.Context(), other)
 		require.NoError(t, err)
 		for range 5 {
-			s.release(one.parties())
+			s.release(one.parties(), 1)
 		}
 		held, err = fill(t, s, func() Holder { return one })
 		require.Equal(t, 1, held, "two in all")
@@ -174,7 +214,7 @@ func TestSlotsCoolDownWhileHolderWaits(t *testing.T) {
 		require.NoError(t, <-more[0])
 		require.NoError(t, <-more[1])
 		require.Empty(t, more[2])
-		s.releaseAfterCooldown(one, one.parties(), time.Minute)
+		s.releaseAfterCooldown(one, one.parties(), 1, time.Minute)
 		synctest.Wait()
 		require.NoError(t, <-more[2], "at once")
 	})
