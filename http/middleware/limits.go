@@ -1,15 +1,17 @@
 package middleware
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"io"
 	"net/http"
 	"time"
 )
 
 // Limits are the limits of a request and its answer. A zero field has the default in its comment.
 type Limits struct {
-	Body   int64         // largest body in bytes; 1 MiB
+	Body   int64         // largest body in bytes; 16 KiB
 	Time   time.Duration // from the request's header to the end of the answer; 30 s
 	Policy string        // Content-Security-Policy of the answer; allows nothing
 
@@ -23,9 +25,11 @@ type Limits struct {
 }
 
 const (
-	defaultBody   = 1 << 20
+	defaultBody   = 16 << 10
 	defaultTime   = 30 * time.Second
 	defaultPolicy = "default-src 'none'; frame-ancestors 'none'"
+
+	bufferTime = 10 * time.Second // for [BufferBody]
 )
 
 // OrDefault returns l with zero fields replaced by the defaults.
@@ -64,3 +68,38 @@ func Limited(l Limits, next http.Handler) http.Handler {
 		}
 	})
 }
+
+// BufferBody reads the body of a request limited by [Limited] into memory, for at most ten seconds, so
+// that a slow body does not hold the resources of its request for longer. Reading the body afterwards
+// returns what arrived, and then the error, if any.
+func BufferBody(w http.ResponseWriter, r *http.Request) {
+	if r.ContentLength == 0 {
+		return
+	}
+	c := http.NewResponseController(w)
+	deadline, limited := r.Context().Deadline()
+	if soon := time.Now().Add(bufferTime); limited && soon.Before(deadline) {
+		_ = c.SetReadDeadline(soon)
+	}
+	data, err := io.ReadAll(r.Body)
+	if err == nil && limited { // after an error, the server must not wait for the rest
+		_ = c.SetReadDeadline(deadline)
+	}
+	r.Body = &bufferedBody{bytes.NewReader(data), err}
+}
+
+// A bufferedBody is the part of a body that arrived.
+type bufferedBody struct {
+	data *bytes.Reader
+	err  error // after the data; nil is io.EOF
+}
+
+func (b *bufferedBody) Read(p []byte) (int, error) {
+	n, err := b.data.Read(p)
+	if err == io.EOF {
+		err = cmp.Or(b.err, io.EOF)
+	}
+	return n, err
+}
+
+func (*bufferedBody) Close() error { return nil }

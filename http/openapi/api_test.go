@@ -49,14 +49,14 @@ func newAPI(t *testing.T) (api *openapi.API, left *int) {
 	type word struct{}
 	api.Add(openapi.Operation{
 		Method: http.MethodPut, Path: "/greetings/{id}", ID: "greet", Tag: "Greetings", Summary: "Greet", Description: "Says hello.",
-		Limits: middleware.Limits{Body: 1 << 10},
+		Limits: middleware.Limits{Body: 2 << 10},
 		Guard: func(_ http.ResponseWriter, r *http.Request) (context.Context, func(), error) {
 			if r.Header.Get("Authorization") == "" {
 				return nil, nil, fault.ErrUnauthenticated
 			}
 			return context.WithValue(r.Context(), word{}, "Hello, "), func() { *left++ }, nil
 		},
-		Faults:         []*fault.Fault{fault.ErrUnauthenticated, fault.ErrValidation, errShy, reply.TooLarge(1 << 10)},
+		Faults:         []*fault.Fault{fault.ErrUnauthenticated, fault.ErrValidation, errShy, reply.TooLarge(2 << 10)},
 		RequestExample: map[string]string{"name": "Zoë"}, AnswerExample: map[string]string{"text": "Hello, Zoë"},
 	}, openapi.Handle(func(ctx context.Context, in *greeting) (*greeted, error) {
 		if in.ID == "0" {
@@ -91,8 +91,11 @@ func TestOperation(t *testing.T) {
 		"a wrong one in a list":   {"/greetings/7", "me", `{"name":"a","places":["x",7]}`, 422, `"places":["must be a string"]`},
 		"a null in a list":        {"/greetings/7", "me", `{"name":"a","places":[null]}`, 422, `"places":["must be a string"]`},
 		"deep and whole":          {"/greetings/7", "me", `{"name":"Zoë","guests":[{"name":"b","says":{"x":"y"}}],"places":["p"]}`, 200, `"text":"Hello, Zoë"`},
+		"many duplicate fields":   {"/greetings/7", "me", `{"name":"a"` + strings.Repeat(`,"b":0`, 150) + `}`, 422, `"b":["must not be there twice"]`},
+		"too many fields":         {"/greetings/7", "me", `{"name":"a"` + strings.Repeat(`,"b":0`, 200), 422, `"body":["has too many values, or too many in one list or object"]`},
+		"too many items":          {"/greetings/7", "me", `{"name":"a","places":[` + strings.Repeat(`7,`, 200), 422, `"body":["has too many values, or too many in one list or object"]`},
 		"an unknown parameter":    {"/greetings/7?x=1", "me", `{"name":"a"}`, 422, `"x":`},
-		"a body beyond its limit": {"/greetings/7", "me", `{"name":"` + strings.Repeat("x", 1<<10) + `"}`, 413, "1 KiB at most"},
+		"a body beyond its limit": {"/greetings/7", "me", `{"name":"` + strings.Repeat("x", 2<<10) + `"}`, 413, "2 KiB at most"},
 		"another method's path":   {"/greetings", "me", `{}`, 404, `"code":"not_found"`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -107,7 +110,7 @@ func TestOperation(t *testing.T) {
 			require.Contains(t, w.Body.String(), c.want)
 		})
 	}
-	require.Equal(t, 15, *left, "whoever was let in leaves")
+	require.Equal(t, 18, *left, "whoever was let in leaves")
 }
 
 // The document has the examples and every error, and lets answers gain properties.
@@ -122,7 +125,7 @@ func TestDocument(t *testing.T) {
 	document := get("/parlour.json").Body.String()
 	for _, text := range []string{
 		`"example":{"name":"Zoë"}`, `"example":{"text":"Hello, Zoë"}`, `"shy":{"summary":"Not now."`,
-		`"body_too_large":{"summary":"The body of a request may have 1 KiB at most."`, `"example":"7"`,
+		`"body_too_large":{"summary":"The body of a request may have 2 KiB at most."`, `"example":"7"`,
 	} {
 		require.Contains(t, document, text)
 	}

@@ -14,9 +14,15 @@ import (
 
 var errBody = errors.New("must be JSON that fits the description")
 
+// errValues refuses JSON before it is decoded and validated, which would take too much memory.
+var errValues = errors.New("has too many values, or too many in one list or object")
+
 // unmarshal decodes JSON whose strings can be stored unchanged. It returns its own error, since the
 // decoder's would quote the input, and errors are shown to the caller.
 func unmarshal(data []byte, v any) error {
+	if !reply.FewValues(data) {
+		return errValues
+	}
 	if !reply.Storable(data) || json.Unmarshal(data, v) != nil {
 		return errBody
 	}

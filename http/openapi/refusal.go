@@ -84,7 +84,8 @@ func faultOf(status int, text string, errs []error) *fault.Fault {
 	switch {
 	case tooLarge:
 		return reply.TooLarge(large.Limit)
-	case text == "cannot read request body": // a truncated or malformed body, which huma takes for a 500
+	case text == "cannot read request body", // a truncated or malformed body, which huma takes for a 500
+		status == http.StatusRequestTimeout:
 		return fault.Field("body", "could not be read")
 	case status == http.StatusUnsupportedMediaType:
 		return ErrUnsupportedMedia

@@ -86,4 +86,42 @@ func Storable(text []byte) bool {
 	}
 }
 
+// Limits of the JSON of one request. The largest is a job of 50 steps with 100 variables each.
+const (
+	maxValues  = 8192 // strings, numbers, lists and objects in total
+	maxMembers = 200  // items of a list, or fields of an object
+)
+
+// FewValues reports whether JSON has few enough values to be decoded. Decoding takes many times the
+// memory of the text, and each invalid value adds an error, so this is checked first, without decoding.
+func FewValues(text []byte) bool {
+	members := []int{1} // of each open list and object, after one for the whole text
+	values, quoted := 1, false
+	for i := 0; i < len(text); i++ {
+		innermost := len(members) - 1
+		switch c := text[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '[' || c == '{':
+			members = append(members, 1)
+			values++
+		case (c == ']' || c == '}') && innermost > 0:
+			members = members[:innermost]
+		case c == ',':
+			members[innermost]++
+			values++
+			if members[innermost] > maxMembers {
+				return false
+			}
+		}
+		if values > maxValues {
+			return false
+		}
+	}
+	return true
+}
+
 func readable(s string) bool { return utf8.ValidString(s) && !strings.ContainsRune(s, 0) }

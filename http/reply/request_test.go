@@ -3,6 +3,7 @@ package reply_test
 import (
 	"net/http"
 	"net/url"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -71,5 +72,25 @@ func TestTooLargeIsA413(t *testing.T) {
 		require.Equal(t, http.StatusRequestEntityTooLarge, f.Kind.Status())
 		require.Equal(t, "body_too_large", f.Code)
 		require.Equal(t, "The body of a request may have "+size+" at most.", f.Message)
+	}
+}
+
+func TestFewValues(t *testing.T) {
+	for name, c := range map[string]struct {
+		text string
+		few  bool
+	}{
+		"empty":                    {"", true},
+		"a string of commas":       {`{"name":"` + strings.Repeat(`,[{\"`, 10_000) + `"}`, true},
+		"the most fields":          {"{" + strings.Repeat(`"f":0,`, 199) + `"f":0}`, true},
+		"one field too many":       {"{" + strings.Repeat(`"f":0,`, 200) + `"f":0}`, false},
+		"one nested item too many": {`{"list":[` + strings.Repeat("0,", 200) + "0]}", false},
+		"many small objects":       {"[" + strings.Repeat(`{"a":1,"b":2},`, 199) + "0]", true},
+		"many in nested lists":     {"[" + strings.Repeat("["+strings.Repeat("0,", 150)+"0],", 100) + "0]", false},
+		"deeply nested lists":      {strings.Repeat("[", 8192), false},
+		"deeply nested objects":    {strings.Repeat(`{"a":`, 100_000), false},
+		"more closed than opened":  {"]]}}" + strings.Repeat(",", 199), true},
+	} {
+		t.Run(name, func(t *testing.T) { require.Equal(t, c.few, reply.FewValues([]byte(c.text))) })
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"svc/commands"
 	"svc/events"
 	"svc/fault"
+	"svc/http/middleware"
 	"svc/input"
 	"svc/projections/fold"
 )
@@ -18,7 +19,8 @@ func (s *Server) backlogRoutes() section {
 	return section{tag: "Backlog", about: "Issues to work on.", routes: []route{
 		command((*newIssue).command, s.queueIssue, route{
 			method: "POST", path: "/backlog/queue", guard: mayDo(events.QueueIssues),
-			id: "queueIssue", summary: "Queue an issue", status: http.StatusCreated,
+			limits: middleware.Limits{Body: 512 << 10}, // every character may be an escape sequence
+			id:     "queueIssue", summary: "Queue an issue", status: http.StatusCreated,
 			text: "Starts a run for an issue: an existing one of the repository, by its number, or a new one with the given title and " +
 				"body. An issue can have one active run: 409 `already_queued`. 404 `repo_not_found` if the workspace has no such " +
 				"repository.",

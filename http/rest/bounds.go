@@ -3,12 +3,14 @@ package rest
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"runtime"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
 
 	"svc/events"
+	"svc/http/middleware"
 	"svc/http/quota"
 	"svc/projections"
 )
@@ -17,6 +19,7 @@ import (
 // [Server.holder].
 type bounds struct {
 	reads         *quota.Semaphore // GETs that hold no other slot
+	writes        *quota.Semaphore // all other methods; a slot for each [slotBytes] of the body
 	streams       *quota.Semaphore // live updates and followed logs
 	exports       *quota.Semaphore // exports of the audit log
 	downloads     *quota.Semaphore // artifacts and logs
@@ -24,6 +27,10 @@ type bounds struct {
 	histories     *quota.Semaphore // past states and replays, each with a workspace in memory
 	positions     *quota.Semaphore // requests that wait for X-Svc-Min-Position
 }
+
+// slotBytes is how many bytes of a body one slot of the writes allows in memory. The largest body
+// of any route fits into the share of one caller, see readShare.
+const slotBytes = 128 << 10
 
 // maxCooldown bounds how long a released slot is withheld from a holder that has more requests
 // waiting.
@@ -34,6 +41,10 @@ func newBounds() bounds {
 		reads: quota.New(quota.Bound{
 			Name: "reads", Slots: 64, PerParty: readShare(),
 			Queue: 4096, Wait: 5 * time.Second, Retry: time.Second, IdleAfter: time.Second, MaxCooldown: maxCooldown,
+		}),
+		writes: quota.New(quota.Bound{
+			Name: "writes", Slots: 64, PerParty: readShare(),
+			Queue: 4096, Wait: 10 * time.Second, Retry: time.Second, IdleAfter: time.Second, MaxCooldown: maxCooldown,
 		}),
 		streams: quota.New(quota.Bound{
 			Name: "streams", Slots: 1024, PerCaller: 12,
@@ -59,12 +70,12 @@ func newBounds() bounds {
 	}
 }
 
-// readShare bounds the concurrent reads of a person or workspace while others wait. More would
-// only take processors from the others.
+// readShare bounds the concurrent reads, and the concurrent writes, of a person or workspace while
+// others wait. More would only take processors from the others.
 func readShare() int { return max(4, 2*runtime.GOMAXPROCS(0)) }
 
 func (b bounds) all() []*quota.Semaphore {
-	return []*quota.Semaphore{b.reads, b.streams, b.exports, b.downloads, b.verifications, b.histories, b.positions}
+	return []*quota.Semaphore{b.reads, b.writes, b.streams, b.exports, b.downloads, b.verifications, b.histories, b.positions}
 }
 
 // acquireSlot acquires a slot for the caller of ctx, which holds it until the answer is written.
@@ -73,19 +84,39 @@ func (s *Server) acquireSlot(ctx context.Context, semaphore *quota.Semaphore) er
 }
 
 func (s *Server) acquireSlotFor(ctx context.Context, semaphore *quota.Semaphore, c *caller) error {
-	release, err := s.acquire(ctx, semaphore, c)
+	release, err := s.acquire(ctx, semaphore, c, 1)
 	if err == nil {
 		c.slots = append(c.slots, release)
 	}
 	return err
 }
 
-func (s *Server) acquire(ctx context.Context, semaphore *quota.Semaphore, c *caller) (release func(), err error) {
+// bufferBody acquires slots for a request that is not a GET, and only then reads its body.
+func (s *Server) bufferBody(w http.ResponseWriter, r *http.Request, row route, c *caller) error {
+	release, err := s.acquire(r.Context(), s.bounds.writes, c, bodySlots(r, row.limits))
+	if err != nil {
+		return err
+	}
+	c.slots = append(c.slots, release)
+	middleware.BufferBody(w, r)
+	return nil
+}
+
+// bodySlots returns how many slots of the writes a request needs.
+func bodySlots(r *http.Request, l middleware.Limits) int {
+	length := r.ContentLength
+	if length < 0 { // unknown
+		length = l.OrDefault().Body
+	}
+	return max(1, int((length+slotBytes-1)/slotBytes))
+}
+
+func (s *Server) acquire(ctx context.Context, semaphore *quota.Semaphore, c *caller, n int) (release func(), err error) {
 	h, err := s.holder(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	return semaphore.Acquire(ctx, h)
+	return semaphore.AcquireN(ctx, h, n)
 }
 
 // holder returns whose share a caller's slots count against: the workspace's, and the person's or,

@@ -77,6 +77,7 @@ func (s *Server) guardRoute(row route) openapi.Guard {
 		if err != nil {
 			return nil, nil, err
 		}
+		r.Body = limited.Body // which may be buffered
 		return context.WithValue(r.Context(), callerKey{}, c), c.releaseSlots, nil
 	}
 }
@@ -95,38 +96,48 @@ func (s *Server) admitCaller(w http.ResponseWriter, r *http.Request, row route) 
 	case row.farm && !s.Farm.On:
 		return nil, errFarmOff
 	case c.token != nil && row.guard.scope == "":
-		s.recordDenial(r, row, c, errPrincipalRefused)
-		return nil, errPrincipalRefused
+		return nil, s.deny(w, r, row, c, errPrincipalRefused)
 	}
 	if err := s.enterWorkspace(r.Context(), c, r.Header.Get("X-Svc-Tenant")); err != nil {
 		return nil, err
 	}
 	if err := c.may(row.guard); err != nil {
-		s.recordDenial(r, row, c, err)
-		return nil, err
+		return nil, s.deny(w, r, row, c, err)
 	}
 	if err := s.awaitPosition(r, row.views, c); err != nil {
 		return nil, err
 	}
-	if row.method == http.MethodGet && !row.ownSlot {
+	switch {
+	case row.method != http.MethodGet:
+		return c, s.bufferBody(w, r, row, c)
+	case !row.ownSlot:
 		return c, s.acquireSlotFor(r.Context(), s.bounds.reads, c)
 	}
 	return c, nil
 }
 
-// maxDeniedBody bounds how much of a refused request's body is read for its record.
-const maxDeniedBody = 64 << 10
-
-// recordDenial records that the caller was refused. The refusal is answered even if that fails.
-func (s *Server) recordDenial(r *http.Request, row route, c *caller, refusal error) {
+// deny records that the caller was refused, and returns the refusal, even if recording it fails. The
+// body is read only with a slot; without one, deny returns why there was none.
+func (s *Server) deny(w http.ResponseWriter, r *http.Request, row route, c *caller, refusal error) error {
 	if row.intent == nil {
-		return
+		return refusal
 	}
-	id, _ := events.ParseID(c.target)                            // zero if it is not an id
-	body, _ := io.ReadAll(io.LimitReader(r.Body, maxDeniedBody)) // what arrived, if reading fails
+	var body []byte
+	if row.method != http.MethodGet {
+		if err := s.bufferBody(w, r, row, c); err != nil {
+			return err
+		}
+		defer c.releaseSlots()
+		body, _ = io.ReadAll(r.Body) // what arrived, if reading fails
+	}
+	if !reply.FewValues(body) {
+		body = nil
+	}
+	id, _ := events.ParseID(c.target) // zero if it is not an id
 	if err := s.Commands.Deny(r.Context(), c.meta(), row.intent(c, id, body), refusal); err != nil {
 		s.Log.WarnContext(r.Context(), "record a denial", "err", err)
 	}
+	return refusal
 }
 
 func checkForm(r *http.Request, maxBody int64) error {
@@ -174,7 +185,7 @@ func (s *Server) awaitPosition(r *http.Request, views []string, c *caller) error
 	if behind == nil {
 		return nil
 	}
-	release, err := s.acquire(r.Context(), s.bounds.positions, c)
+	release, err := s.acquire(r.Context(), s.bounds.positions, c, 1)
 	if err != nil {
 		return err
 	}

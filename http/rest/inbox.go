@@ -9,6 +9,7 @@ import (
 	"svc/commands"
 	"svc/events"
 	"svc/fault"
+	"svc/http/middleware"
 	"svc/http/openapi"
 	"svc/projections"
 )
@@ -30,7 +31,8 @@ func (s *Server) inboxRoutes() section {
 		}),
 		command((*newAnswer).command, s.answerDecision, route{
 			method: "POST", path: "/inbox/{id}/answer", guard: people, // each kind has its own rule
-			id: "answerDecision", summary: "Answer a decision",
+			limits: middleware.Limits{Body: 128 << 10}, // the note, of which every character may be an escape sequence
+			id:     "answerDecision", summary: "Answer a decision",
 			text: "Answers a decision; the run continues at once. 409 `decision_stale` if the branch has moved or the run has stopped, " +
 				"409 `decision_answered` if it was answered before. 403 `role_required` or `capability_required`, depending on the " +
 				"decision's kind.",

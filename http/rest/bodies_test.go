@@ -1,0 +1,108 @@
+package rest
+
+import (
+	"bufio"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"svc/events"
+	"svc/http/middleware"
+	"svc/http/quota"
+	"svc/http/reply"
+)
+
+// The largest body of any route needs no more slots than the share of one caller on the smallest
+// machine. Otherwise nobody could send it.
+func TestLargestBodiesFitShare(t *testing.T) {
+	t.Parallel()
+	const least = 4 // of readShare
+	for _, section := range New(Config{}).sections() {
+		for _, r := range section.routes {
+			slots := bodySlots(&http.Request{ContentLength: -1}, r.limits)
+			require.LessOrEqual(t, slots, least, "%s %s", r.method, r.path)
+			require.LessOrEqual(t, int64(slots-1)*slotBytes, r.limits.OrDefault().Body)
+		}
+	}
+	require.Equal(t, 1, bodySlots(&http.Request{ContentLength: 0}, middleware.Limits{}))
+	require.Equal(t, 1, bodySlots(&http.Request{ContentLength: slotBytes}, middleware.Limits{Body: 4 * slotBytes}))
+	require.Equal(t, 2, bodySlots(&http.Request{ContentLength: slotBytes + 1}, middleware.Limits{Body: 4 * slotBytes}))
+	require.Equal(t, 4, bodySlots(&http.Request{ContentLength: -1}, middleware.Limits{Body: 4 * slotBytes}))
+}
+
+// The slots bound the bytes of bodies in memory, however many large bodies are sent at once; a person
+// and a workspace may have a quarter of them. The server sends no 100 Continue without slots.
+func TestBodyBytesInMemoryAreBounded(t *testing.T) {
+	t.Parallel()
+	const requests = 60
+	row := route{method: http.MethodPost, limits: middleware.Limits{Body: 4 * slotBytes}}
+	workspace := events.NewID(epoch)
+	one := someone(workspace)
+	for name, c := range map[string]struct {
+		caller   func() *caller
+		length   string
+		admitted int
+		refusal  string
+	}{
+		"of a person": {func() *caller {
+			return &caller{person: one.person, envelope: one.envelope, workspace: events.NewID(epoch)}
+		}, "Content-Length: 524288", 4, "429 Too Many Requests"},
+		"of a workspace":              {func() *caller { return someone(workspace) }, "Content-Length: 524288", 4, "429 Too Many Requests"},
+		"that are small":              {func() *caller { return someone(workspace) }, "Content-Length: 100", 16, "429 Too Many Requests"},
+		"of unknown length":           {func() *caller { return someone(workspace) }, "Transfer-Encoding: chunked", 4, "429 Too Many Requests"},
+		"of everybody":                {func() *caller { return someone(events.NewID(epoch)) }, "Content-Length: 524288", 16, "503 Service Unavailable"},
+		"of everybody, half as large": {func() *caller { return someone(events.NewID(epoch)) }, "Content-Length: 262144", 32, "503 Service Unavailable"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := &Server{bounds: bounds{writes: quota.New(quota.Bound{Name: "writes", Slots: 64, Retry: 3 * time.Second})}}
+			server := httptest.NewServer(middleware.Limited(row.limits, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				caller := c.caller()
+				defer caller.releaseSlots()
+				if err := s.bufferBody(w, r, row, caller); err != nil {
+					reply.Error(w, r, slog.New(slog.DiscardHandler), err)
+				}
+			})))
+			defer server.Close()
+			address := strings.TrimPrefix(server.URL, "http://")
+			answers := make(chan string, requests)
+			for range requests {
+				conn, err := net.Dial("tcp", address)
+				require.NoError(t, err)
+				defer conn.Close()
+				_, err = fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: %s\r\nExpect: 100-continue\r\n%s\r\n\r\n", address, c.length)
+				require.NoError(t, err)
+				go func() {
+					line, _ := bufio.NewReader(conn).ReadString('\n')
+					answers <- strings.TrimSpace(line)
+				}()
+			}
+			got := map[string]int{}
+			for range requests {
+				got[<-answers]++
+			}
+			require.Equal(t, map[string]int{"HTTP/1.1 100 Continue": c.admitted, "HTTP/1.1 " + c.refusal: requests - c.admitted}, got)
+		})
+	}
+}
+
+// The body of a refused request is read for the record of the refusal, but only with a slot.
+func TestDenialNeedsSlotForBody(t *testing.T) {
+	t.Parallel()
+	s := &Server{bounds: bounds{writes: quota.New(quota.Bound{Name: "writes", Slots: 4, Retry: 3 * time.Second})}}
+	c := someone(events.NewID(epoch))
+	require.NoError(t, s.acquireSlot(as(t, c), s.bounds.writes))
+	body := strings.NewReader(`{"name":"x"}`)
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", body)
+	row := command((*newIssue).command, s.queueIssue, route{method: http.MethodPost})
+	err := s.deny(httptest.NewRecorder(), r, row, someone(c.workspace), errPrincipalRefused)
+	require.ErrorIs(t, err, quota.ErrShare)
+	require.Equal(t, 12, body.Len(), "the body must not be read")
+}
