@@ -2,7 +2,6 @@ package vault
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
@@ -23,19 +22,16 @@ const keyChangedAdvice = "SVC_VAULT_MASTER_KEY has changed: restore the previous
 // new first key and still the old one.
 //
 // If the key has changed, the error wraps [ErrKeyChanged], names SVC_VAULT_MASTER_KEY and
-// says what to do. Everything except stored credentials works regardless, so log the error
-// and go on. The error is also returned while single tokens are under keys that the ring
-// does not hold: a key was removed from the list before [Rotate] was done.
+// says what to do. Reads that open no stored credential work regardless, so log the error
+// and go on; a [Gate] refuses writes. The error is also returned while single tokens are
+// under keys that the ring does not hold: a key was removed from the list before [Rotate]
+// was done.
 //
 // If the previous key is lost for good, so are the credentials: see
 // [Ring.ForgetUnopenable].
 func (r Ring) Check(ctx context.Context, db *pgxpool.Pool) error {
-	err := pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error { return r.checkRow(ctx, tx) })
-	if errors.Is(err, ErrKeyChanged) {
-		return fmt.Errorf(keyChangedAdvice+"%w", err)
-	}
-	if err != nil {
-		return fmt.Errorf("check SVC_VAULT_MASTER_KEY: %w", err)
+	if err := r.checkKey(ctx, db); err != nil {
+		return err
 	}
 	return r.checkTokens(ctx, db)
 }

@@ -19,11 +19,15 @@ type Secrets struct {
 // GetOrCreate returns the secret of a name, and creates it on the first call; concurrent
 // callers get the same secret. A secret that is sealed under an old key of the ring is
 // resealed. If it does not open, the error wraps [ErrKeyChanged] or [ErrTampered], and it
-// is not replaced.
+// is not replaced. If the master key has changed, no secret is created and the error wraps
+// [fault.ErrUnavailable].
 func (s Secrets) GetOrCreate(ctx context.Context, name string,
 	create func() (secret []byte, public string, err error)) (secret []byte, public string, err error) {
 	if secret, public, err = s.get(ctx, name); !errors.Is(err, pgx.ErrNoRows) {
 		return secret, public, err
+	}
+	if err := s.Ring.confirmKey(ctx, s.DB); err != nil {
+		return nil, "", fmt.Errorf("make secret %s: %w", name, err)
 	}
 	if secret, public, err = create(); err != nil {
 		return nil, "", fmt.Errorf("make secret %s: %w", name, err)

@@ -19,9 +19,13 @@ type Tokens struct {
 	Ring Ring
 }
 
-// Put stores a token, which replaces an earlier one.
+// Put stores a token, which replaces an earlier one. If the master key has changed, the
+// error wraps [fault.ErrUnavailable].
 func (t Tokens) Put(ctx context.Context, user events.ID, provider string, token config.Secret) error {
 	place := tokenPlace(user, provider)
+	if err := t.Ring.confirmKey(ctx, t.DB); err != nil {
+		return fmt.Errorf("put %s: %w", place, err)
+	}
 	sealed, err := t.Ring.Seal(place, []byte(token.Reveal()))
 	if err != nil {
 		return err

@@ -32,6 +32,7 @@ type followers struct {
 	sweep     *integrity.Sweep
 	relay     *bus.Relay
 	live      *feed.Feed
+	gate      *vault.Gate // refuses writes under another master key
 }
 
 func newFollowers(cfg Config, db database, ring vault.Ring, m *metrics.Metrics, log *slog.Logger) *followers {
@@ -50,6 +51,8 @@ func newFollowers(cfg Config, db database, ring vault.Ring, m *metrics.Metrics, 
 	f.log.Observe(m.Appends())
 	f.log.EnableSnapshots(ring, log)
 	f.log.Authenticate(ring)
+	f.gate = vault.NewGate(ring, db.Pool)
+	f.log.Permit(f.gate.Pass)
 	f.measure(db, m)
 	return f
 }

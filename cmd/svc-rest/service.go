@@ -98,7 +98,7 @@ func newService(ctx context.Context, cfg Config, m *metrics.Metrics, log *slog.L
 			leads: func() bool { return p.followers.elections.Leads(dispatch.Lease) },
 		}.run(background)
 	})
-	s.group.Go(func() { checkVault(background, ring, db.Pool, log) })
+	s.group.Go(func() { checkVault(background, ring, p.followers.gate, db.Pool, log) })
 	return s, nil
 }
 
@@ -125,9 +125,10 @@ func checkEngineKey(ctx context.Context, c client.Client, log *slog.Logger) {
 	}
 }
 
-// checkVault logs an error if stored credentials cannot be unsealed; the service runs nevertheless.
-// It reseals what is sealed with an old key.
-func checkVault(ctx context.Context, ring vault.Ring, db *pgxpool.Pool, log *slog.Logger) {
+// checkVault logs an error if stored credentials cannot be unsealed. The service runs nevertheless, but
+// gate refuses writes if the master key has changed. It reseals what is sealed with an old key.
+func checkVault(ctx context.Context, ring vault.Ring, gate *vault.Gate, db *pgxpool.Pool, log *slog.Logger) {
+	_ = gate.Pass(ctx) // sets the readiness warning; Check returns the reason
 	if err := ring.Check(ctx, db); err != nil {
 		if ctx.Err() == nil {
 			log.Error("stored credentials cannot be opened", "err", err)

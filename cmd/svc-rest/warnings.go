@@ -8,11 +8,12 @@ import (
 
 	"svc/integrity"
 	"svc/proof"
+	"svc/vault"
 )
 
 // warnings returns problems that operators should look at although requests are answered. It names
 // no workspace, because readiness needs no authentication.
-func warnings(prover *proof.Prover, sweep *integrity.Sweep, form *schemaCheck) map[string]string {
+func warnings(prover *proof.Prover, sweep *integrity.Sweep, form *schemaCheck, gate *vault.Gate) map[string]string {
 	list := map[string]string{}
 	if late, bad := prover.Overdue(), sweep.Logs(); late+bad > 0 {
 		list["proof"] = fmt.Sprintf("Logs that are not signed for: %d; that are not what was signed for: %d. The log of the service names them.", late, bad)
@@ -26,6 +27,9 @@ func warnings(prover *proof.Prover, sweep *integrity.Sweep, form *schemaCheck) m
 			counts = append(counts, fmt.Sprintf("%s %d", view, rows[view]))
 		}
 		list["views"] = "Rows that are not what the log says: " + strings.Join(counts, ", ") + ". The log of the service names them."
+	}
+	if gate.Closed() {
+		list["vault"] = "Changes are refused: SVC_VAULT_MASTER_KEY is not what stored credentials are sealed with. The log of the service says more."
 	}
 	var comparison []string
 	if n := sweep.Uncompared(); n > 0 {

@@ -75,7 +75,7 @@ func newWeb(cfg Config, p parts, ending <-chan struct{}, m *metrics.Metrics, log
 		Commands: p.commands, Views: views, Lists: lists(p.db, f.views), Prover: f.prover, Live: f.live, Keys: f.log,
 		Sessions: store, LastSeen: p.lastSeen, Limit: perCaller,
 		Dependencies: map[string]rest.Check{"database": form.check, "engine": func(ctx context.Context) (string, error) { return "", p.engine.Health(ctx) }},
-		Warnings:     func() map[string]string { return warnings(f.prover, f.sweep, form) },
+		Warnings:     func() map[string]string { return warnings(f.prover, f.sweep, form, f.gate) },
 		Machines:     machines.Operations(), Farm: farmRoutes(cfg, p, machines),
 		Load: p.db.load, CodeHost: cfg.codeHost(), Origin: cfg.origin(), Ending: ending, Now: time.Now, Log: log,
 	})

@@ -63,6 +63,9 @@ func (p *pending) size() (n int) {
 //   - [events.ErrOutcomeUnknown] if the connection was lost before the answer:
 //     the commit may or may not be in the log.
 func (s *Store) Append(ctx context.Context, c *events.Commit) (events.Committed, error) {
+	if err := s.permit(ctx); err != nil {
+		return events.Committed{}, fmt.Errorf("append: %w", err)
+	}
 	p := &pending{commit: c, queuedAt: time.Now(), done: make(chan struct{})}
 	s.waiting.Add(1)
 	defer s.waiting.Add(-1)

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"encoding/binary"
 
 	"svc/events"
@@ -17,6 +18,10 @@ const eventPlace = "events"
 // Authenticate makes s store a MAC of each event that it appends. Call it before the first
 // Append.
 func (s *Store) Authenticate(by Author) { s.author = by }
+
+// Permit makes s call permit before it appends, and before it uses or saves a snapshot. If permit
+// returns an error, s stores nothing and returns the error. Call it before the first Append.
+func (s *Store) Permit(permit func(context.Context) error) { s.permit = permit }
 
 // A Checker verifies MACs that an [Author] with the same key made.
 type Checker interface {

@@ -24,6 +24,9 @@ const maxExclusive = 2
 func (s *Store) Exclusively(
 	ctx context.Context, workspace events.ID, decide func(events.Streams) (*events.Commit, error),
 ) (events.Committed, error) {
+	if err := s.permit(ctx); err != nil {
+		return events.Committed{}, fmt.Errorf("append: %w", err)
+	}
 	select {
 	case s.exclusiveSlots <- struct{}{}:
 		defer func() { <-s.exclusiveSlots }()

@@ -51,6 +51,9 @@ func (s *Store) Snapshot(ctx context.Context, workspace, stream events.ID, form 
 	if s.snapshots.by == nil {
 		return nil, nil
 	}
+	if err := s.permit(ctx); err != nil {
+		return nil, fmt.Errorf("snapshot of stream %s: %w", stream, err)
+	}
 	rows, _ := s.db.Query(ctx, selectSnapshots+`where workspace_id = $1 and stream = $2`, workspace, stream)
 	list, err := pgx.CollectRows(rows, scanSnapshot)
 	if err != nil || len(list) == 0 {
@@ -85,6 +88,9 @@ func (s *Store) dropForged(ctx context.Context, r snapshotRow, why error) {
 func (s *Store) SaveSnapshot(ctx context.Context, workspace, stream events.ID, shot events.Snapshot) error {
 	if s.snapshots.by == nil {
 		return nil
+	}
+	if err := s.permit(ctx); err != nil {
+		return fmt.Errorf("save snapshot of stream %s: %w", stream, err)
 	}
 	r := snapshotRow{Workspace: workspace, Stream: stream, Snapshot: shot}
 	mac, err := s.snapshots.by.MAC(r.place(), r.State)

@@ -34,7 +34,8 @@ type Store struct {
 	exclusiveSlots chan struct{} // a semaphore: one value for each commit that is decided under a lock
 	timeLimit      time.Duration
 	snapshots      snapshots
-	author         Author // nil: events are appended without a MAC
+	author         Author                      // nil: events are appended without a MAC
+	permit         func(context.Context) error // set by Permit
 	stop           context.CancelFunc
 	running        sync.WaitGroup
 	ended          chan struct{}
@@ -46,7 +47,7 @@ func New(db *pgxpool.Pool, views []View, onAppend func(workspace events.ID, head
 	ctx, stop := context.WithCancel(context.Background())
 	s := &Store{
 		db: db, views: views, onAppend: onAppend, observe: func(Batch) {}, exclusiveSlots: make(chan struct{}, maxExclusive),
-		timeLimit: transactionLimit, stop: stop, ended: make(chan struct{}),
+		timeLimit: transactionLimit, stop: stop, permit: func(context.Context) error { return nil }, ended: make(chan struct{}),
 	}
 	for i := range s.lanes {
 		s.lanes[i] = make(chan *pending, laneCapacity)

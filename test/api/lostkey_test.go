@@ -16,15 +16,27 @@ func testLostKey(t *testing.T, s *site) {
 	rename := func(name string) string {
 		return v.ask(t, as, "PATCH /api/v1/workspace", `{"name":"`+name+`"}`).is(t, "200").header.Get("X-Svc-Position")
 	}
-	kept := v.ask(t, as, verify, "", "X-Svc-Min-Position: "+rename("Acme, before")).is(t, "200")
+	position := rename("Acme, before")
+	kept := v.ask(t, as, verify, "", "X-Svc-Min-Position: "+position).is(t, "200")
 	lost := kept.text(t, "verifierKey")
 	v.stop(t)
 
-	// A service with another key works, but can neither sign nor verify, and says so.
+	// A service with another key answers reads, but changes nothing, can neither sign nor
+	// verify, and says so.
 	environ := "SVC_VAULT_MASTER_KEY=" + strings.Repeat("another-key-", 4)
 	v = s.serve(t, database, environ)
 	v.troubled = true
-	position := rename("Acme, unsigned")
+	for line, body := range map[string]string{
+		"PATCH /api/v1/workspace":          `{"name":"Acme, refused"}`,
+		"POST /api/v1/service-accounts":    `{"name":"refused","scopes":["api.read"]}`,
+		"PUT /api/v1/farm/secrets/NOWHERE": `{"value":"refused"}`,
+	} {
+		v.ask(t, as, line, body).is(t, "503 unavailable")
+	}
+	require.Equal(t, "Acme, before", v.ask(t, as, "GET /api/v1/workspace", "").is(t, "200").text(t, "name"))
+	ready := v.ask(t, "nobody", "GET /health/ready", "").is(t, "200")
+	require.Equal(t, "warning", ready.text(t, "info.vault.status"), ready.body)
+	require.Contains(t, ready.text(t, "info.vault.message"), "SVC_VAULT_MASTER_KEY")
 	v.ask(t, as, verify, "").is(t, "503 signing_key_unavailable")
 	v.until(t, func(text string) bool {
 		return strings.Contains(text, "stored credentials cannot be opened") && strings.Contains(text, "svc-db replace-key")
@@ -40,7 +52,7 @@ func testLostKey(t *testing.T, s *site) {
 	status, text = replaceKey(environ, lost)
 	require.Zero(t, status, text)
 	require.Contains(t, text, s.id(t, "workspace acme")+": goes on with the new key; ")
-	require.Contains(t, text, "1 after them nobody had signed for\n")
+	require.Contains(t, text, "0 after them nobody had signed for\n")
 	verified := func(headers ...string) answer { return v.ask(t, as, verify, "", headers...).is(t, "200") }
 	after := rename("Acme, after")
 	answer := verified("X-Svc-Min-Position: " + after)
