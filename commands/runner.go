@@ -125,8 +125,8 @@ type RenewCertificate struct {
 
 // RenewCertificate returns the certificate to issue: the last one again, if the runner
 // repeats the request with the same key. It refuses a request that comes too early.
-func (h *Handler) RenewCertificate(ctx context.Context, c RenewCertificate) (renewed events.Certificate, err error) {
-	_, err = h.executeOnRunner(ctx, c.Meta, c, c.Runner, func(w *work, r *aggregates.Runner) ([]events.Event, error) {
+func (h *Handler) RenewCertificate(ctx context.Context, c RenewCertificate) (done Result, renewed events.Certificate, err error) {
+	done, err = h.executeOnRunner(ctx, c.Meta, c, c.Runner, func(w *work, r *aggregates.Runner) ([]events.Event, error) {
 		if err := w.recordAuthority(c.Authority); err != nil {
 			return nil, err
 		}
@@ -137,7 +137,7 @@ func (h *Handler) RenewCertificate(ctx context.Context, c RenewCertificate) (ren
 		}
 		return list, err
 	})
-	return renewed, err
+	return done, renewed, err
 }
 
 // executeOnRunner carries out a command that concerns one runner. The runner itself and the

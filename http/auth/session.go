@@ -148,9 +148,9 @@ func (s *Server) startSession(r *request, user, home events.ID, method string, r
 		return err
 	}
 	r.session = session
-	_, err = s.Commands.RecordSignIn(r.Context(), commands.RecordSignIn{
+	err = r.recordPosition(s.Commands.RecordSignIn(r.Context(), commands.RecordSignIn{
 		Meta: r.meta(home), Email: session.Email, Session: session.ID, Method: method,
-	})
+	}))
 	if err != nil {
 		s.discardSession(r, session)
 		return err
@@ -194,8 +194,7 @@ func (s *Server) clearCookies(r *request) {
 
 // endSessions ends sessions of the person and records it.
 func (s *Server) endSessions(r *request, ids ...events.ID) error {
-	_, err := s.Commands.EndSessions(r.Context(), commands.EndSessions{Meta: r.meta(r.session.Home), Sessions: ids})
-	return err
+	return r.recordPosition(s.Commands.EndSessions(r.Context(), commands.EndSessions{Meta: r.meta(r.session.Home), Sessions: ids}))
 }
 
 // endMatching ends the person's sessions whose id matches.

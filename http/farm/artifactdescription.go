@@ -43,5 +43,9 @@ func describeUploaded(schemas huma.Registry) *huma.Response {
 	return &huma.Response{
 		Description: http.StatusText(http.StatusOK),
 		Content:     map[string]*huma.MediaType{"application/json": {Schema: schemas.Schema(reflect.TypeFor[uploaded](), true, "Uploaded")}},
+		Headers: map[string]*huma.Param{"X-Svc-Position": {
+			Schema:      &huma.Schema{Type: huma.TypeInteger, Format: "int64"},
+			Description: "The sequence number that the workspace's log reached by this request.",
+		}},
 	}
 }

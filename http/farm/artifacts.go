@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -94,7 +95,8 @@ type upload struct {
 	body     *uploadBody
 	parts    *partReader
 	progress *artifacts.Upload
-	recorded int // number of complete files that the log has
+	recorded int   // number of complete files that the log has
+	position int64 // of the log after the last command of the request
 }
 
 func (s *Server) upload(w http.ResponseWriter, r *http.Request, runner *Runner, job string) (*uploaded, error) {
@@ -125,6 +127,7 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request, runner *Runner, 
 	if err != nil {
 		return nil, u.body.toFault(err, s.ArtifactMaxJobBytes, u.stored())
 	}
+	w.Header().Set("X-Svc-Position", strconv.FormatInt(u.position, 10))
 	return u.report(), nil
 }
 
@@ -164,9 +167,11 @@ func (u *upload) begin(ctx context.Context) error {
 			ID: a.ID, Name: a.Name, Path: a.Path, Size: a.Size, SHA256: a.SHA256, Mode: a.Mode,
 		})
 	}
-	if _, err := u.server.Commands.DeclareArtifacts(ctx, declare); err != nil {
+	done, err := u.server.Commands.DeclareArtifacts(ctx, declare)
+	if err != nil {
 		return err
 	}
+	u.position = done.Position
 	if u.progress, err = artifacts.Resume(ctx, u.server.Artifacts, u.job, manifest); err != nil {
 		return err
 	}
@@ -217,9 +222,11 @@ func (u *upload) commit(ctx context.Context) error {
 	for _, a := range sealed {
 		store.Files = append(store.Files, a.ID)
 	}
-	if _, err := u.server.Commands.StoreArtifacts(ctx, store); err != nil {
+	done, err := u.server.Commands.StoreArtifacts(ctx, store)
+	if err != nil {
 		return err
 	}
+	u.position = done.Position
 	u.recorded = len(sealed)
 	return nil
 }

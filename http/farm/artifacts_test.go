@@ -39,6 +39,7 @@ func TestUploadArtifacts(t *testing.T) {
 
 	whole := u.send(t, u.b, manifest, chunks(0, a)[0], chunks(1, b)[0]).is(t, 200, "")
 	require.Equal(t, "complete", whole.body.Get("state").String())
+	u.requireHead(t, whole)
 	require.Equal(t, []string{"artifacts_declared", "artifact_stored", "artifact_stored", "artifact_stored", "artifacts_completed"}, u.happened(t))
 	require.Equal(t, map[string][]byte{"dist/0": a, "dist/1": b, "dist/2": {}}, u.readable(t))
 	require.Equal(t, whole.body.Raw, u.send(t, u.a, manifest).is(t, 200, "").body.Raw, "the answer was lost")

@@ -130,6 +130,7 @@ func TestRenewedCertificateReplacesPreviousOne(t *testing.T) {
 	s.clock.move(5 * 24 * time.Hour)
 	key := newKey(t)
 	renewed := s.a.renew(t, first, key).is(t, 200, "")
+	s.requireHead(t, renewed)
 	second := renewed.body.Get("certificate").String()
 	require.NotEqual(t, first, second)
 	s.clock.move(time.Minute)

@@ -235,6 +235,14 @@ func (s *site) enrol(t *testing.T) (runner events.ID, certificate string) {
 	return runner, a.body.Get("certificate").String()
 }
 
+// requireHead checks that the answer has the position of the head of the workspace's log.
+func (s *site) requireHead(t *testing.T, a answer) {
+	t.Helper()
+	var head string
+	require.NoError(t, s.db.QueryRow(t.Context(), `select head::text from logs where workspace_id = $1`, s.workspace).Scan(&head))
+	require.Equal(t, head, a.header.Get("X-Svc-Position"))
+}
+
 // kinds returns the kinds of a workspace's events about the farm.
 func (s *site) kinds(t *testing.T, workspace events.ID) (list []string) {
 	t.Helper()

@@ -125,6 +125,7 @@ type registration struct {
 
 type registrationAnswer struct {
 	CacheControl string `header:"Cache-Control"`
+	Position     int64  `header:"X-Svc-Position" doc:"The sequence number that the workspace's log reached by this request."`
 	Body         registration
 }
 
@@ -158,7 +159,7 @@ func (s *Server) register(ctx context.Context, in *registrationRequest) (*regist
 	if err != nil {
 		return nil, err
 	}
-	return s.certificateAnswer(a, workspace, done.Runner, done.Name, done.Certificate, request)
+	return s.certificateAnswer(a, workspace, done.Runner, done.Name, done.Certificate, request, done.Position)
 }
 
 // readRequest parses a CSR, and returns a fault about the field if no certificate can be issued for
@@ -193,18 +194,18 @@ func (s *Server) renew(ctx context.Context, in *renewal) (*registrationAnswer, e
 	if err != nil {
 		return nil, err
 	}
-	renewed, err := s.Commands.RenewCertificate(ctx, commands.RenewCertificate{
+	done, renewed, err := s.Commands.RenewCertificate(ctx, commands.RenewCertificate{
 		Meta: c.Meta(), Runner: c.ID, Authority: authorityEvent(a), Shown: c.Serial, Certificate: certificate.NewLeaf(a.ID, request.Hash, s.Now()),
 	})
 	if err != nil {
 		return nil, err
 	}
-	return s.certificateAnswer(a, c.Workspace, c.ID, c.Name, renewed, request)
+	return s.certificateAnswer(a, c.Workspace, c.ID, c.Name, renewed, request, done.Position)
 }
 
 // certificateAnswer issues a certificate and returns the answer with it.
 func (s *Server) certificateAnswer(
-	a *certificate.Authority, workspace, runner events.ID, name string, c events.Certificate, r certificate.Request,
+	a *certificate.Authority, workspace, runner events.ID, name string, c events.Certificate, r certificate.Request, position int64,
 ) (*registrationAnswer, error) {
 	host, agent := "farm", ""
 	if s.PublicURL != nil {
@@ -214,7 +215,7 @@ func (s *Server) certificateAnswer(
 	if err != nil {
 		return nil, err
 	}
-	return &registrationAnswer{CacheControl: "no-store", Body: registration{
+	return &registrationAnswer{CacheControl: "no-store", Position: position, Body: registration{
 		RunnerID: runner.String(), WorkspaceID: workspace.String(), Name: name,
 		Certificate: text, CACertificate: a.PEM(), Serial: c.Serial,
 		NotBefore: openapi.FormatTime(c.NotBefore), NotAfter: openapi.FormatTime(c.NotAfter),

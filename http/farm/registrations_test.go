@@ -30,6 +30,7 @@ func TestMachineBecomesRunner(t *testing.T) {
 	require.Equal(t, `["ed25519:AAAA"]`, a.body.Get("releaseKeys").Raw)
 	require.Equal(t, "2026-11-29T12:00:00.000Z", a.body.Get("notAfter").String())
 	require.Equal(t, []string{"authority.created", "enrollment.minted", "enrollment.used", "runner.enrolled"}, s.kinds(t, s.workspace))
+	s.requireHead(t, a)
 
 	id, err := events.ParseID(a.body.Get("runnerId").String())
 	require.NoError(t, err)

@@ -51,7 +51,7 @@ func (p *process) commandRunners(t *testing.T, owner commands.Meta) {
 	require.NoError(t, err)
 	itself := commands.Meta{Workspace: p.acme, Envelope: events.Envelope{Actor: events.Actor{Type: events.ByRunner, ID: r.Runner, Name: r.Name}, Origin: events.FromFarm}}
 	next := certificate.NewLeaf(authority.Authority, events.KeyHash{1}, epoch)
-	_, err = h.RenewCertificate(ctx, commands.RenewCertificate{
+	_, _, err = h.RenewCertificate(ctx, commands.RenewCertificate{
 		Meta: itself, Runner: r.Runner, Authority: authority, Shown: r.Certificate.Serial, Certificate: next,
 	})
 	require.NoError(t, err)
