@@ -19,6 +19,7 @@ func forward(rest *url.URL, log *slog.Logger) http.Handler {
 			r.SetURL(rest)
 			r.Out.Host = r.In.Host // the one that Origin is compared with
 			r.Out.Header.Del("Forwarded")
+			r.Out.Header.Del(middleware.OriginHeader) // a browser must not set it
 			r.Out.Header.Set("X-Forwarded-For", middleware.Address(r.In))
 			r.Out.Header.Set("X-Request-Id", middleware.RequestID(r.In.Context()))
 		},

@@ -67,3 +67,16 @@ func forwarding(t *testing.T, service http.HandlerFunc) *httptest.Server {
 	t.Cleanup(app.Close)
 	return app
 }
+
+func TestForwardRemovesOriginHeader(t *testing.T) {
+	t.Parallel()
+	said := make(chan http.Header, 1)
+	app := forwarding(t, func(_ http.ResponseWriter, r *http.Request) { said <- r.Header })
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, app.URL+"/api/auth/ok", nil)
+	require.NoError(t, err)
+	r.Header.Set("X-Svc-Origin", "ui")
+	res, err := app.Client().Do(r)
+	require.NoError(t, err)
+	require.NoError(t, res.Body.Close())
+	require.NotContains(t, <-said, "X-Svc-Origin")
+}

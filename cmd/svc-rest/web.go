@@ -97,7 +97,7 @@ func newWeb(cfg Config, p parts, ending <-chan struct{}, m *metrics.Metrics, log
 		{"", redirectToApp(cfg.origin(), log)},
 	}
 	measured := middleware.Measured(m.Request, middleware.Traced(log, mounted))
-	return api, middleware.Forwarded(cfg.trustsForwarded, measured), nil
+	return api, middleware.Forwarded(cfg.trustsForwarded, middleware.TrustOrigin(cfg.TrustedProxies.Contains, measured)), nil
 }
 
 // redirectToApp redirects browsers that open the service to the web app.

@@ -37,6 +37,31 @@ func Forwarded(trusted func(netip.Addr) bool, next http.Handler) http.Handler {
 	})
 }
 
+// OriginHeader is the header in which the web app says that it makes the request for a person.
+const OriginHeader = "X-Svc-Origin"
+
+// originUI is the value of the header.
+const originUI = "ui"
+
+type fromUIKey struct{}
+
+// SetOriginUI sets the header that [FromUI] looks for.
+func SetOriginUI(h http.Header) { h.Set(OriginHeader, originUI) }
+
+// TrustOrigin makes [FromUI] use the header of trusted peers.
+func TrustOrigin(trusted func(netip.Addr) bool, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		values := r.Header.Values(OriginHeader)
+		if peer, err := netip.ParseAddrPort(r.RemoteAddr); err == nil && len(values) == 1 && values[0] == originUI && trusted(peer.Addr()) {
+			r = r.WithContext(context.WithValue(r.Context(), fromUIKey{}, true))
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// FromUI reports whether the web app made the request for a person.
+func FromUI(r *http.Request) bool { return r.Context().Value(fromUIKey{}) != nil }
+
 // forwardedAddress walks X-Forwarded-For from its end as long as the writer of an entry is trusted,
 // so that a caller cannot choose an address by sending the header. If a proxy wrote something other
 // than an address, that proxy's own address is returned. ok is false if the peer is not trusted, or

@@ -116,3 +116,29 @@ func TestUserAgentIsSanitized(t *testing.T) {
 		})
 	}
 }
+
+func TestOriginIsTakenFromTrustedProxies(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		peer    string
+		headers []string
+		want    bool
+	}{
+		"the web app":            {"10.0.0.1:80", []string{"ui"}, true},
+		"an untrusted peer":      {"203.0.113.9:80", []string{"ui"}, false},
+		"no header":              {"10.0.0.1:80", nil, false},
+		"another value":          {"10.0.0.1:80", []string{"cli"}, false},
+		"twice":                  {"10.0.0.1:80", []string{"ui", "ui"}, false},
+		"a peer without address": {"@", []string{"ui"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := get("/")
+			r.RemoteAddr = c.peer
+			r.Header["X-Svc-Origin"] = c.headers
+			var inside bool
+			handler := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { inside = middleware.FromUI(r) })
+			middleware.TrustOrigin(proxies(t), handler).ServeHTTP(httptest.NewRecorder(), r)
+			require.Equal(t, c.want, inside)
+		})
+	}
+}

@@ -96,6 +96,9 @@ func (s *Server) authenticate(w http.ResponseWriter, r *http.Request, row route)
 	c := &caller{person: &person{user: session.User, name: session.Name, active: session.Active, current: currentOf(session)},
 		envelope: envelopeOf(r), cookie: cookie.Value}
 	c.envelope.Actor = events.Actor{Type: events.ByUser, ID: session.User, Name: session.Email}
+	if middleware.FromUI(r) {
+		c.envelope.Origin = events.FromUI
+	}
 	return c, nil
 }
 

@@ -40,4 +40,15 @@ func testForwarded(t *testing.T, s *site) {
 			v.ask(t, "nobody", signIn, "no JSON", forged+"203.0.113.2").is(t, "429 rate_limited")
 		}
 	})
+	t.Run("origin of what a person does", func(t *testing.T) {
+		for proxies, want := range map[string]string{"127.0.0.1": "ui", "127.0.0.2": "api", "": "api"} {
+			v := s.serve(t, s.clone(t), "SVC_FARM_TRUSTED_PROXIES=127.0.0.1", "SVC_TRUSTED_PROXIES="+proxies)
+			for header, want := range map[string]string{"X-Svc-Origin: ui": want, "X-Svc-Origin: cli": "api"} {
+				a := v.ask(t, "ada@acme", "PATCH /api/v1/workspace", `{"name": "`+header[6:]+`"}`, header).is(t, "200")
+				a = v.ask(t, "ada@acme", "GET /api/v1/audit?action=workspace.renamed&limit=1", "",
+					"X-Svc-Min-Position: "+a.header.Get("X-Svc-Position")).is(t, "200")
+				require.Equal(t, want, a.text(t, "items.0.context.origin"), proxies)
+			}
+		}
+	})
 }

@@ -80,6 +80,7 @@ func (s *Service) For(r *http.Request, workspace string) *Session {
 		"X-Request-Id":    {middleware.RequestID(r.Context())},
 		"User-Agent":      {r.UserAgent()},
 	}
+	middleware.SetOriginUI(h)
 	if workspace != "" {
 		h.Set("X-Svc-Tenant", workspace)
 	}

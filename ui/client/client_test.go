@@ -25,3 +25,14 @@ func TestWhatNoHeaderHolds(t *testing.T) {
 		require.Equal(t, http.StatusUnprocessableEntity, As(err).Status, "%q", text)
 	}
 }
+
+func TestSessionSetsOriginHeader(t *testing.T) {
+	said := make(chan http.Header, 1)
+	rest := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { said <- r.Header }))
+	t.Cleanup(rest.Close)
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/w/acme", nil)
+	res, err := NewService(rest.URL).For(r, "acme").GetWorkspace(t.Context(), nil)
+	require.NoError(t, err)
+	require.NoError(t, res.Body.Close())
+	require.Equal(t, "ui", (<-said).Get("X-Svc-Origin"))
+}
