@@ -105,7 +105,7 @@ func (h *Handler) appendOmitted(ctx context.Context, workspace events.ID, o omis
 		Workspace: workspace, Envelope: events.Envelope{Actor: o.actor, Origin: events.FromSystem}, At: now,
 		Writes: []events.Write{{Stream: events.NewID(now), Events: []events.Event{
 			events.CommandDenialsOmitted{
-				Count: o.count, Since: o.since.UTC().Truncate(time.Microsecond), Until: o.until.UTC().Truncate(time.Microsecond),
+				Count: o.count, Since: o.since.UTC().Truncate(time.Millisecond), Until: o.until.UTC().Truncate(time.Millisecond),
 			},
 		}}},
 	})

@@ -204,7 +204,7 @@ func TestTheUseOfAnOldTokenIsRecordedAtMostOnceAnHour(t *testing.T) {
 		require.NoError(t, errs[1])
 		if step.recorded {
 			want = append(want, events.ServiceAccountStaleTokenUsed{
-				Account: account, Name: "ci-bot", Tail: token.Tail(), UsedAt: m.clock.now().Truncate(time.Microsecond),
+				Account: account, Name: "ci-bot", Tail: token.Tail(), UsedAt: m.clock.now().Truncate(time.Millisecond),
 			})
 		}
 		m.requireAdded(t, m.id, before, want...)

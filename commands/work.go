@@ -28,7 +28,8 @@ type work struct {
 
 	// The fields below are of one attempt.
 	streams  events.Streams
-	now      time.Time
+	exactNow time.Time // the time of the commit
+	now      time.Time // exactNow cut to milliseconds, as times in events are formatted
 	position int64
 	decided  bool // there is a commit to append
 	claims   []events.Claim
@@ -55,7 +56,8 @@ func (w *work) reset() {
 			kept = append(kept, &heldFold{fold: h.fold, held: true})
 		}
 	}
-	w.folds, w.now, w.position, w.decided = kept, w.handler.now(), 0, false
+	w.folds, w.exactNow, w.position, w.decided = kept, w.handler.now(), 0, false
+	w.now = w.exactNow.Truncate(time.Millisecond)
 	w.claims, w.releases, w.refusals, w.answer = nil, nil, nil, nil
 }
 
@@ -179,7 +181,7 @@ func (w *work) commit() (*events.Commit, error) {
 		return nil, err
 	}
 	c := &events.Commit{
-		Workspace: w.meta.Workspace, Envelope: w.meta.Envelope, At: w.now,
+		Workspace: w.meta.Workspace, Envelope: w.meta.Envelope, At: w.exactNow,
 		Claims: w.claims, Releases: w.releases, Command: w.command,
 	}
 	for _, h := range w.folds {
@@ -199,7 +201,7 @@ func (w *work) commit() (*events.Commit, error) {
 			return nil, fmt.Errorf("encode answer: %w", err)
 		}
 	}
-	if err := w.quota.reserve(w.ctx, w.now, c.Writes); err != nil {
+	if err := w.quota.reserve(w.ctx, w.exactNow, c.Writes); err != nil {
 		return nil, err // it may rest on stale folds, so it is decided again on the log
 	}
 	w.decided = true

@@ -22,8 +22,8 @@ func (AuditExported) changes(r *Record) []Change { return r.allFields() }
 
 // An AuditFilter says which records were asked for, with the request's parameters.
 type AuditFilter struct {
-	From      string `json:"from,omitempty"`
-	To        string `json:"to,omitempty"`
+	From      string `json:"from,omitempty" format:"date-time"`
+	To        string `json:"to,omitempty" format:"date-time"`
 	Actor     string `json:"actor,omitempty"`
 	ActorType string `json:"actorType,omitempty"`
 	Action    string `json:"action,omitempty"`

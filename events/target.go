@@ -55,7 +55,7 @@ func (r *Record) Action() (action, denied string) {
 // order.
 func (r *Record) allFields() []Change {
 	list := []Change{}
-	gjson.ParseBytes(r.Data).ForEach(func(name, value gjson.Result) bool {
+	gjson.ParseBytes(r.FormattedData()).ForEach(func(name, value gjson.Result) bool {
 		list = append(list, Change{Field: name.String(), To: json.RawMessage(value.Raw)})
 		return true
 	})

@@ -209,7 +209,7 @@ func (h *heartbeatWriter) answer(ctx context.Context, b *heartbeat, renewed map[
 			notRenewed = append(notRenewed, k)
 		}
 	}
-	ack := wire.HeartbeatAck{Seq: b.body.Seq, ServerTime: h.d.Now().UTC()}
+	ack := wire.HeartbeatAck{Seq: b.body.Seq, ServerTime: wire.At(h.d.Now())}
 	verdicts, err := h.d.verdicts(ctx, b.c.runner, notRenewed)
 	if err != nil {
 		return err

@@ -148,7 +148,7 @@ func (c *connection) welcome(list []heldJob, verdicts map[heldJob]verdict) {
 	c.mu.Lock()
 	c.greeted, c.lastSeen = true, c.d.Now()
 	w := wire.Welcome{
-		Connection: c.id.String(), Runner: c.runner.ID.String(), ServerTime: c.d.Now().UTC(),
+		Connection: c.id.String(), Runner: c.runner.ID.String(), ServerTime: wire.At(c.d.Now()),
 		HeartbeatSeconds: int(c.d.heartbeatEvery() / time.Second), LeaseSeconds: int(c.d.LeaseTime / time.Second), Draining: c.drainAsked,
 		Limits: wire.Limits{
 			MaxMessage: wire.MaxMessage, LogBytesPerJob: wire.MaxLog, WindowMessages: wire.WindowMessages, WindowBytes: wire.WindowBytes,

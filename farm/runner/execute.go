@@ -162,7 +162,7 @@ func followOrders(ctx context.Context, lines *bufio.Reader, fences chan<- time.D
 func (x *execution) run() (err error) {
 	x.out = newOutput(x.report, x.LogLimit)
 	x.masks = mask.New(append(slices.Collect(maps.Values(x.Spec.Secrets)), sourceSecrets(x.Spec.Source)...)...)
-	if err := x.report.event(wire.Event{Kind: wire.EventStarted, StartedAt: x.began.UTC()}); err != nil {
+	if err := x.report.event(wire.Event{Kind: wire.EventStarted, StartedAt: wire.At(x.began)}); err != nil {
 		return err
 	}
 	var end wire.Event
@@ -178,7 +178,7 @@ func (x *execution) run() (err error) {
 	}
 	sum := x.out.close()
 	end.Kind, end.Log = wire.EventFinished, &sum
-	end.StartedAt, end.FinishedAt = x.began.UTC(), time.Now().UTC()
+	end.StartedAt, end.FinishedAt = wire.At(x.began), wire.At(time.Now())
 	end.CPUMs, end.MaxRSSBytes = x.cpu.Milliseconds(), x.maxRSS
 	return x.report.event(end)
 }
@@ -225,7 +225,7 @@ func (x *execution) step(graceful context.Context, index int, s wire.Step) wire.
 	}
 	began := time.Now()
 	// If this fails so does the report of the job's end, whose error is returned.
-	_ = x.report.event(wire.Event{Kind: wire.EventStepStarted, Step: index, Name: s.Name, StartedAt: began.UTC()})
+	_ = x.report.event(wire.Event{Kind: wire.EventStepStarted, Step: index, Name: s.Name, StartedAt: wire.At(began)})
 	if s.TimeoutSeconds > 0 {
 		stop := &sandbox.Stop{Reason: reasonStepTimeout, Grace: seconds(x.Spec.GraceSeconds)}
 		var end context.CancelFunc
@@ -239,7 +239,7 @@ func (x *execution) step(graceful context.Context, index int, s wire.Step) wire.
 		end = wire.Event{Outcome: infra, Reason: "sandbox_failed"}
 	}
 	over := end
-	over.Kind, over.Step, over.Name, over.StartedAt, over.FinishedAt = wire.EventStepFinished, index, s.Name, began.UTC(), time.Now().UTC()
+	over.Kind, over.Step, over.Name, over.StartedAt, over.FinishedAt = wire.EventStepFinished, index, s.Name, wire.At(began), wire.At(time.Now())
 	over.CPUMs, over.MaxRSSBytes = r.CPU.Milliseconds(), r.MaxRSS
 	if over.Outcome == infra { // the protocol has this outcome only for jobs
 		if over.Outcome = failed; r.Stopped != nil {

@@ -53,7 +53,7 @@ func (f *farm) agent(w http.ResponseWriter, r *http.Request) {
 
 // welcome returns a verdict on each job in the hello, and the jobs to assign again.
 func (f *farm) welcome(h wire.Hello) (wire.Welcome, map[key]wire.Assign) {
-	w := wire.Welcome{Connection: fmt.Sprint(len(f.hellos)), HeartbeatSeconds: 1, LeaseSeconds: 90, ServerTime: time.Now()}
+	w := wire.Welcome{Connection: fmt.Sprint(len(f.hellos)), HeartbeatSeconds: 1, LeaseSeconds: 90, ServerTime: wire.At(time.Now())}
 	known := map[key]bool{}
 	for _, h := range h.Held {
 		k := key{h.Job, h.Epoch}

@@ -94,7 +94,7 @@ func (s *Supervisor) appendLostEnd(j *job, acked int64) error {
 	}
 	j.update(func() { j.endMissing = false })
 	err := j.appendEvent(wire.Event{Kind: wire.EventNotice, Text: "The runner was restarted, and what it ran has ended."})
-	end := wire.Event{Kind: wire.EventFinished, Outcome: infra, Reason: "agent_restarted", FinishedAt: time.Now().UTC()}
+	end := wire.Event{Kind: wire.EventFinished, Outcome: infra, Reason: "agent_restarted", FinishedAt: wire.At(time.Now())}
 	return errors.Join(err, j.appendEvent(end))
 }
 

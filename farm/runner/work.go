@@ -57,7 +57,7 @@ func (s *Supervisor) reportCrash(j *job) {
 	}
 	var err error
 	for late := time.Now().Add(reportCrashFor); time.Now().Before(late); {
-		if err = j.appendEvent(wire.Event{Kind: wire.EventFinished, Outcome: infra, Reason: reason, FinishedAt: time.Now().UTC()}); err == nil {
+		if err = j.appendEvent(wire.Event{Kind: wire.EventFinished, Outcome: infra, Reason: reason, FinishedAt: wire.At(time.Now())}); err == nil {
 			return
 		}
 		if waitFor(s.ctx, time.Second) != nil {

@@ -15,11 +15,22 @@ var ErrFrame = errors.New("malformed frame")
 // An Envelope is a text frame. Messages about a job set Job and Epoch, numbered ones also Seq.
 type Envelope struct {
 	Type  Type            `json:"t"`
-	At    time.Time       `json:"at,omitzero"` // by the sender's clock
+	At    Time            `json:"at,omitzero"` // by the sender's clock
 	Job   string          `json:"job,omitempty"`
 	Epoch int             `json:"epoch,omitempty"`
 	Seq   int64           `json:"seq,omitempty"`
 	Body  json.RawMessage `json:"d,omitempty"`
+}
+
+// A Time is a time that is encoded in UTC with exactly three digits of a second.
+type Time struct{ time.Time }
+
+// At returns t as a Time, cut to milliseconds.
+func At(t time.Time) Time { return Time{t.UTC().Truncate(time.Millisecond)} }
+
+// MarshalJSON encodes t.
+func (t Time) MarshalJSON() ([]byte, error) {
+	return []byte(t.UTC().Format(`"2006-01-02T15:04:05.000Z"`)), nil
 }
 
 // A Message is the body of an envelope.
@@ -34,7 +45,7 @@ func EncodeFor(m Message, at time.Time, job string, epoch int, seq int64) ([]byt
 	if err != nil {
 		return nil, fmt.Errorf("encode %s: %w", m.Type(), err)
 	}
-	frame, err := unescapedJSON(Envelope{Type: m.Type(), At: at.UTC(), Job: job, Epoch: epoch, Seq: seq, Body: body})
+	frame, err := unescapedJSON(Envelope{Type: m.Type(), At: At(at), Job: job, Epoch: epoch, Seq: seq, Body: body})
 	if err != nil {
 		return nil, fmt.Errorf("encode %s: %w", m.Type(), err)
 	}

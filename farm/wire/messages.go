@@ -1,7 +1,5 @@
 package wire
 
-import "time"
-
 // A Type names a message.
 type Type string
 
@@ -86,18 +84,18 @@ type Event struct {
 	Name string `json:"name,omitempty"` // of the step
 	Text string `json:"text,omitempty"` // of a notice
 
-	Outcome          string    `json:"outcome,omitempty"` // succeeded, failed, cancelled, timed_out, infra
-	Reason           string    `json:"reason,omitempty"`  // set where the exit code does not say why
-	ExitCode         *int      `json:"exitCode,omitempty"`
-	Signal           string    `json:"signal,omitempty"`
-	SignalReason     string    `json:"signalReason,omitempty"` // cancel, step_timeout, run_timeout, agent_stop, fenced, oom
-	StartedAt        time.Time `json:"startedAt,omitzero"`
-	FinishedAt       time.Time `json:"finishedAt,omitzero"`
-	CPUMs            int64     `json:"cpuMs,omitempty"`
-	MaxRSSBytes      int64     `json:"maxRssBytes,omitempty"`
-	Log              *LogSum   `json:"log,omitempty"`              // of finished
-	Artifacts        int       `json:"artifacts,omitempty"`        // files that the runner will upload
-	MissingArtifacts []string  `json:"missingArtifacts,omitempty"` // names of required artifacts without a file
+	Outcome          string   `json:"outcome,omitempty"` // succeeded, failed, cancelled, timed_out, infra
+	Reason           string   `json:"reason,omitempty"`  // set where the exit code does not say why
+	ExitCode         *int     `json:"exitCode,omitempty"`
+	Signal           string   `json:"signal,omitempty"`
+	SignalReason     string   `json:"signalReason,omitempty"` // cancel, step_timeout, run_timeout, agent_stop, fenced, oom
+	StartedAt        Time     `json:"startedAt,omitzero"`
+	FinishedAt       Time     `json:"finishedAt,omitzero"`
+	CPUMs            int64    `json:"cpuMs,omitempty"`
+	MaxRSSBytes      int64    `json:"maxRssBytes,omitempty"`
+	Log              *LogSum  `json:"log,omitempty"`              // of finished
+	Artifacts        int      `json:"artifacts,omitempty"`        // files that the runner will upload
+	MissingArtifacts []string `json:"missingArtifacts,omitempty"` // names of required artifacts without a file
 }
 
 // Values of Event.Kind.
@@ -124,7 +122,7 @@ type Goodbye struct{}
 type Welcome struct {
 	Connection       string    `json:"connId"`
 	Runner           string    `json:"runnerId"`
-	ServerTime       time.Time `json:"serverTime"`
+	ServerTime       Time      `json:"serverTime"`
 	HeartbeatSeconds int       `json:"heartbeatSeconds"`
 	LeaseSeconds     int       `json:"leaseSeconds"`
 	Draining         bool      `json:"draining,omitempty"` // a person asked for it
@@ -163,7 +161,7 @@ const (
 // when the Heartbeat was sent, except those of jobs that have a verdict here.
 type HeartbeatAck struct {
 	Seq        int64     `json:"seq"`
-	ServerTime time.Time `json:"serverTime"`
+	ServerTime Time      `json:"serverTime"`
 	Held       []Verdict `json:"held,omitempty"`
 }
 

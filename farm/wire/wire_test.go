@@ -28,7 +28,7 @@ func TestMessagesRoundTrip(t *testing.T) {
 		require.NoError(t, err)
 		e, err := wire.Decode(frame)
 		require.NoError(t, err)
-		require.Equal(t, wire.Envelope{Type: m.Type(), At: noon, Job: "a", Epoch: 3, Seq: 17, Body: e.Body}, e)
+		require.Equal(t, wire.Envelope{Type: m.Type(), At: wire.At(noon), Job: "a", Epoch: 3, Seq: 17, Body: e.Body}, e)
 		again, err := readAs(m, e)
 		require.NoError(t, err)
 		require.Equal(t, m, again)
@@ -109,4 +109,16 @@ func FuzzFrames(f *testing.F) {
 			require.GreaterOrEqual(t, e.Seq, int64(0))
 		}
 	})
+}
+
+func TestTimesHaveThreeDigits(t *testing.T) {
+	at := noon.Add(120_456_789).In(time.FixedZone("", 3600))
+	frame, err := wire.Encode(wire.Welcome{Connection: "c", ServerTime: wire.At(at)}, at)
+	require.NoError(t, err)
+	require.Contains(t, string(frame), `"at":"2026-11-20T12:00:00.120Z"`)
+	require.Contains(t, string(frame), `"serverTime":"2026-11-20T12:00:00.120Z"`)
+	frame, err = wire.Encode(wire.Event{Kind: wire.EventStarted, StartedAt: wire.At(noon)}, noon)
+	require.NoError(t, err)
+	require.Contains(t, string(frame), `"startedAt":"2026-11-20T12:00:00.000Z"`)
+	require.NotContains(t, string(frame), "finishedAt")
 }

@@ -119,7 +119,7 @@ func (f AuditFilter) recorded() events.AuditFilter {
 		if t.IsZero() {
 			return ""
 		}
-		return t.UTC().Format(time.RFC3339Nano)
+		return string(openapi.FormatTime(t))
 	}
 	return events.AuditFilter{
 		From: format(f.From), To: format(f.To), Actor: f.Actor, ActorType: string(f.ActorType), Action: f.Action, Target: f.Target, Q: f.Q,

@@ -14,7 +14,7 @@ type EventRecord struct {
 	At    openapi.Timestamp `json:"at"`
 	Kind  string            `json:"kind" example:"run.stage_entered"`
 	Actor auditActor        `json:"actor"`
-	Data  json.RawMessage   `json:"data" doc:"The event's data, exactly as stored." example:"{\"stage\": \"build_farm\", \"attempt\": 2}"`
+	Data  json.RawMessage   `json:"data" doc:"The event's data as stored, except that times have three digits of a second." example:"{\"stage\": \"build_farm\", \"attempt\": 2}"`
 }
 
 func newEventRecords(list []events.Record) []EventRecord {
@@ -22,7 +22,7 @@ func newEventRecords(list []events.Record) []EventRecord {
 	for i, r := range list {
 		out[i] = EventRecord{
 			ID: r.ID.String(), Seq: r.Seq, At: openapi.FormatTime(r.At), Kind: r.Event.Kind(),
-			Actor: auditActor{Type: r.Actor.Type, ID: idOrEmpty(r.Actor.ID), Name: r.Actor.Name}, Data: json.RawMessage(r.Data),
+			Actor: auditActor{Type: r.Actor.Type, ID: idOrEmpty(r.Actor.ID), Name: r.Actor.Name}, Data: r.FormattedData(),
 		}
 	}
 	return out
