@@ -139,7 +139,7 @@ func (n *Enrollment) Use(runner events.ID, m Machine, c events.Certificate, at t
 	}
 	own = append(own, events.EnrollmentUsed{Enrollment: id, Name: m.Name, Runner: runner, Key: m.Key})
 	its = append(its, events.RunnerEnrolled{
-		Runner: runner, Name: m.Name, Enrollment: id, Agent: m.Hello.Agent, Certificate: c,
+		Runner: runner, Name: m.Name, Enrollment: id, Agent: storedAgent(m.Hello.Agent), Certificate: c,
 		Labels: labelsOf(n.minted.Labels, m.Hello.Labels, m.Hello.Agent, m.Name), MintedLabels: n.minted.Labels,
 		ExclusiveLabels: n.minted.ExclusiveLabels, Capacity: min(m.Hello.Capacity, n.minted.CapacityLimit),
 		CapacityLimit: n.minted.CapacityLimit, Jobs: n.minted.Jobs,

@@ -1,6 +1,7 @@
 package aggregates
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -141,4 +142,23 @@ func TestAuthorities(t *testing.T) {
 	})
 	require.Equal(t, id(54), folded[Authority]([]events.Event{first, second}).Current())
 	require.Zero(t, folded[Authority]([]events.Event{first, gone}).Current())
+}
+
+func TestAgentWithoutSandboxesIsStoredWithEmptyList(t *testing.T) {
+	bare := box
+	bare.Hello.Agent.Sandboxes = nil
+	var n Enrollment
+	n.Apply(mintedEvent, invitation1)
+	_, its, err := n.Use(builder, bare, enrolled.Certificate, noon)
+	require.NoError(t, err)
+	var r Runner
+	r.Apply(enrolled, builder)
+	list, err := r.Connect(bare.Hello, false)
+	require.NoError(t, err)
+	require.NotEmpty(t, list)
+	for _, e := range append(its, list...) {
+		text, err := json.Marshal(e)
+		require.NoError(t, err)
+		require.Contains(t, string(text), `"sandboxes":[]`, e.Kind())
+	}
 }

@@ -39,7 +39,7 @@ func (r *Runner) Connect(h Hello, quiet bool) ([]events.Event, error) {
 		return nil, err
 	}
 	e := events.RunnerOnline{
-		Runner: r.id, Name: r.name, Agent: h.Agent,
+		Runner: r.id, Name: r.name, Agent: storedAgent(h.Agent),
 		Labels: labelsOf(r.minted, h.Labels, h.Agent, r.name), Capacity: min(max(h.Capacity, 1), r.limit),
 	}
 	same := slices.Equal(e.Labels, r.labels) && e.Capacity == r.capacity && sameAgent(e.Agent, r.agent)
@@ -59,6 +59,14 @@ func (r *Runner) Disconnect(why events.OfflineReason) ([]events.Event, error) {
 
 func sameAgent(a, b events.Agent) bool {
 	return a.Version == b.Version && a.OS == b.OS && a.Arch == b.Arch && slices.Equal(a.Sandboxes, b.Sandboxes)
+}
+
+// storedAgent returns an agent as it is stored: its list of sandboxes is empty rather than null.
+func storedAgent(a events.Agent) events.Agent {
+	if a.Sandboxes == nil {
+		a.Sandboxes = []string{}
+	}
+	return a
 }
 
 func (h Hello) check() error {
