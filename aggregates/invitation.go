@@ -158,12 +158,14 @@ func (w *Workspace) Revoke(by, id events.ID) ([]events.Event, error) {
 
 // Accept makes the invitee a member with the role of the invitation.
 func (w *Workspace) Accept(by Invitee, id, member events.ID, at time.Time) ([]events.Event, error) {
-	i, err := w.answerable(by, id)
+	i, err := w.pending(id)
 	switch _, joined := w.byUser[by.User]; {
 	case err != nil:
 		return nil, err
 	case !w.acceptable(i, at):
 		return nil, ErrInvitationNotPending
+	case !slices.Contains(by.Emails, i.email):
+		return nil, ErrNotInvitee
 	case joined:
 		return nil, ErrAlreadyMember
 	}

@@ -193,7 +193,7 @@ func TestAccept(t *testing.T) {
 		{name: "not by another address", given: pending, when: accept(other, noon), err: ErrNotInvitee},
 		{name: "not by a member with another address", given: pending, when: accept(Invitee{User: vic, Emails: []string{emailOf(vic)}}, noon), err: ErrNotInvitee},
 		{name: "not without a verified address", given: pending, when: accept(Invitee{User: yan}, noon), err: ErrNotInvitee},
-		{name: "who may not accept does not learn that it is over", given: pending, when: accept(other, deadline), err: ErrNotInvitee},
+		{name: "not at the end, whoever asks", given: pending, when: accept(other, deadline), err: ErrInvitationNotPending},
 		{name: "not twice", given: after(pending, accepted(events.Viewer)...), when: accept(invited, noon), err: ErrInvitationNotPending},
 		{name: "not twice, though they left", given: after(after(pending, accepted(events.Viewer)...), left(yan, events.Viewer)), when: accept(invited, noon), err: ErrInvitationNotPending},
 		{name: "not once it is rejected", given: after(pending, declined), when: accept(invited, noon), err: ErrInvitationNotPending},

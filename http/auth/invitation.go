@@ -1,6 +1,8 @@
 package auth
 
 import (
+	"cmp"
+	"errors"
 	"slices"
 
 	"svc/aggregates"
@@ -47,17 +49,19 @@ func (s *Server) inviteMember(r *request) (any, error) {
 	if err := requireField("email", in.Email); err != nil {
 		return nil, err
 	}
-	address, ok := input.Email(in.Email)
-	if !ok {
-		return nil, errEmail
-	}
 	m, err := s.membership(r, selector{OrganizationID: in.OrganizationID}, errNoOrganization, errNoMember)
-	if err != nil {
+	address, ok := input.Email(in.Email)
+	switch {
+	case errors.Is(err, errNoOrganization):
+		return nil, err
+	case !ok:
+		return nil, errEmail
+	case err != nil:
 		return nil, err
 	}
 	role, err := in.Role.role()
 	if err != nil {
-		return nil, err
+		return nil, cmp.Or(s.inviteDenied(r, m, address), err)
 	}
 	id, err := s.invite(r, m.Workspace, address, role, in.Resend)
 	if err != nil {
@@ -68,6 +72,19 @@ func (s *Server) inviteMember(r *request) (any, error) {
 		}))
 	}
 	return s.invitation(r, m.Workspace, id)
+}
+
+// inviteDenied returns the refusal of a member who may not invite anybody, whatever the role, and
+// records it. It returns nil if the member may.
+func (s *Server) inviteDenied(r *request, m projections.Membership, address string) error {
+	if m.Role.May(events.ManageMembers) {
+		return nil
+	}
+	send := commands.SendInvitation{Meta: r.meta(m.Workspace), Email: address}
+	if err := s.Commands.Deny(r.Context(), send.Meta, send, aggregates.ErrRoleRequired); err != nil {
+		return err
+	}
+	return errInviteDenied
 }
 
 // invite sends an invitation or, if again is set and the address has a pending one, resends that.

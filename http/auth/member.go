@@ -195,24 +195,45 @@ func (s *Server) updateMemberRole(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	role, err := in.Role.role()
-	if err != nil {
-		return nil, err
-	}
 	id, err := events.ParseID(in.MemberID)
 	if err != nil {
 		return nil, errNoMember
 	}
-	err = r.recordPosition(s.Commands.UpdateMember(r.Context(), commands.UpdateMember{Meta: r.meta(m.Workspace), Member: id, Role: &role}))
+	target, err := s.member(r, m.Workspace, id)
 	if err != nil {
+		return nil, err
+	}
+	update := commands.UpdateMember{Meta: r.meta(m.Workspace), Member: id}
+	role, unknownRole := in.Role.role()
+	if unknownRole == nil {
+		update.Role = &role
+	}
+	done, err := s.Commands.UpdateMember(r.Context(), update) // changes nothing without a role, but checks rights
+	switch {
+	case err != nil:
 		return nil, translate(err, map[string]*fault.Fault{
 			aggregates.ErrNoMember.Code: errNoMember, fault.ErrTenantNotFound.Code: errNoMember,
 			aggregates.ErrRoleRequired.Code: errUpdateMember, aggregates.ErrMemberForbidden.Code: errUpdateMember,
 			aggregates.ErrOwnerRequired.Code: errUpdateMemberOwner, aggregates.ErrLastOwner.Code: errLastOwnerRole,
 		})
+	case unknownRole != nil:
+		return nil, cmp.Or(s.lastOwnerRole(r, m.Workspace, target), unknownRole)
 	}
+	_ = r.recordPosition(done, nil)
 	changed, err := s.member(r, m.Workspace, id)
 	return changed.withoutUser(), err
+}
+
+// lastOwnerRole returns errLastOwnerRole if target is the only Owner of an organization.
+func (s *Server) lastOwnerRole(r *request, organization events.ID, target member) error {
+	if target.Role != roleName(events.Owner) {
+		return nil
+	}
+	_, owners, err := s.memberPage(r, projections.MemberQuery{Workspace: organization, Roles: []events.Role{events.Owner}, Limit: 1})
+	if err == nil && owners == 1 {
+		err = errLastOwnerRole
+	}
+	return err
 }
 
 func (s *Server) removeMember(r *request) (any, error) {
