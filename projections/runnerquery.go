@@ -37,6 +37,26 @@ type Runner struct {
 	RestsUntil      *time.Time // because of declined jobs
 }
 
+// connectLimit is how long an agent may take to connect after its enrollment. An agent that shows no
+// certificate is refused without an event, because its connection does not name a runner.
+const connectLimit = 30 * time.Second
+
+// At returns the runner with its state at a time: offline if it should have connected by then.
+func (r Runner) At(now time.Time) Runner {
+	if state := RunnerStateAt(r.State, r.EnrolledAt, now); state != r.State {
+		r.State, r.OfflineReason, r.ChangedAt = state, events.OfflineWithoutCertificate, r.EnrolledAt.Add(connectLimit)
+	}
+	return r
+}
+
+// RunnerStateAt returns the state of [Runner.At] for a runner with a stored state.
+func RunnerStateAt(state events.RunnerState, enrolled, now time.Time) events.RunnerState {
+	if state == events.RunnerIsEnrolled && now.Sub(enrolled) >= connectLimit {
+		return events.RunnerIsOffline
+	}
+	return state
+}
+
 // A RunnerJob is a job that a runner holds.
 type RunnerJob struct {
 	ID        events.ID       `json:"id"`
@@ -103,13 +123,14 @@ func (v Runners) Page(ctx context.Context, workspace events.ID, status RunnerSta
 	return list, total, nil
 }
 
-// SearchByName returns up to limit runners with a text in their name. It searches the first 1,000 in the
-// order of [Runners.Page].
-func (v Runners) SearchByName(ctx context.Context, workspace events.ID, text string, limit int) ([]Named, error) {
+// SearchByName returns up to limit runners with a text in their name, with their states at a time. It
+// searches the first 1,000 in the order of [Runners.Page].
+func (v Runners) SearchByName(ctx context.Context, workspace events.ID, text string, limit int, at time.Time) ([]Named, error) {
 	rows, _ := v.DB.Query(ctx, `
-		select runner_id, name, state from (
-			select runner_id, name, state from runners where workspace_id = $1 order by state in `+endedStates+`, name, runner_id limit 1000) r
-		where strpos(lower(name), lower($2)) > 0 order by state in `+endedStates+`, name, runner_id limit $3`, workspace, text, limit)
+		select runner_id, name, case when state = 'enrolled' and enrolled_at <= $4 then 'offline' else state end from (
+			select runner_id, name, state, enrolled_at from runners where workspace_id = $1 order by state in `+endedStates+`, name, runner_id limit 1000) r
+		where strpos(lower(name), lower($2)) > 0 order by state in `+endedStates+`, name, runner_id limit $3`,
+		workspace, text, limit, at.Add(-connectLimit))
 	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Named])
 	if err != nil {
 		return nil, fmt.Errorf("search runners of %s: %w", workspace, err)

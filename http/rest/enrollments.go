@@ -98,6 +98,15 @@ func newEnrollment(n projections.Enrollment) enrollment {
 	return out
 }
 
+// enrollmentNow returns newEnrollment of an enrollment with the state of its runner at this moment.
+func (s *Server) enrollmentNow(n projections.Enrollment) enrollment {
+	if n.RunnerState != nil && n.UsedAt != nil {
+		state := projections.RunnerStateAt(*n.RunnerState, *n.UsedAt, s.Now())
+		n.RunnerState = &state
+	}
+	return newEnrollment(n)
+}
+
 type enrollmentsQuery struct{ Paging }
 
 type enrollmentsAnswer struct{ Body List[enrollment] }
@@ -107,7 +116,7 @@ func (s *Server) listEnrollments(ctx context.Context, in *enrollmentsQuery) (*en
 	if err != nil {
 		return nil, err
 	}
-	return &enrollmentsAnswer{newList(found, total, in.Paging, newEnrollment)}, nil
+	return &enrollmentsAnswer{newList(found, total, in.Paging, s.enrollmentNow)}, nil
 }
 
 // An EnrollmentPath names an enrollment.
@@ -134,7 +143,7 @@ func (s *Server) enrollment(ctx context.Context, id events.ID) (enrollment, erro
 	if err := checkFound(ok, err, aggregates.ErrNoEnrollment); err != nil {
 		return enrollment{}, err
 	}
-	return newEnrollment(n), nil
+	return s.enrollmentNow(n), nil
 }
 
 type newEnrollmentRequest struct {

@@ -71,7 +71,7 @@ type runner struct {
 	Draining        bool                 `json:"draining" doc:"Whether it accepts no new jobs, connected or not."`
 	Note            string               `json:"note" doc:"The note of the person who drained or revoked it."`
 	NotedBy         string               `json:"notedBy" doc:"The person who drained or revoked it; empty if nobody did."`
-	OfflineReason   events.OfflineReason `json:"offlineReason" enum:",no_certificate,certificate_invalid,disconnected,drained,version_too_old" doc:"Why it is offline; empty while it is connected."`
+	OfflineReason   events.OfflineReason `json:"offlineReason" enum:",no_certificate,certificate_invalid,disconnected,drained,version_too_old" doc:"Why it is offline; empty while it is connected. no_certificate: it did not connect within 30 seconds of its enrollment."`
 	Labels          []string             `json:"labels" nullable:"false" example:"[\"arch=amd64\",\"os=linux\",\"pool=default\",\"runner=builder-1\"]"`
 	ExclusiveLabels []string             `json:"exclusiveLabels" nullable:"false" doc:"Labels that a job must require, all of them, to run here." example:"[]"`
 	Slots           int                  `json:"slots" doc:"Maximum number of jobs that it runs at once." example:"2"`
@@ -109,6 +109,9 @@ type runnerJob struct {
 	State     events.JobState    `json:"state" enum:"leased,running,cancelling"`
 	StartedAt *openapi.Timestamp `json:"startedAt" nullable:"true"`
 }
+
+// runnerNow returns newRunner of a runner in its state at this moment.
+func (s *Server) runnerNow(r projections.Runner) runner { return newRunner(r.At(s.Now())) }
 
 func newRunner(r projections.Runner) runner {
 	jobs := make([]runnerJob, 0, len(r.Jobs))
@@ -156,7 +159,7 @@ func (s *Server) listRunners(ctx context.Context, in *runnersQuery) (*runnersAns
 	if err != nil {
 		return nil, err
 	}
-	return &runnersAnswer{runnerList{newList(found, total, in.Paging, newRunner), newSlots(all)}}, nil
+	return &runnersAnswer{runnerList{newList(found, total, in.Paging, s.runnerNow), newSlots(all)}}, nil
 }
 
 // A RunnerPath names a runner.
@@ -178,7 +181,7 @@ func (s *Server) runner(ctx context.Context, id events.ID) (runner, error) {
 	if err := checkFound(ok, err, aggregates.ErrNoRunner); err != nil {
 		return runner{}, err
 	}
-	return newRunner(r), nil
+	return s.runnerNow(r), nil
 }
 
 type runnerNote struct {

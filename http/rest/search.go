@@ -85,7 +85,7 @@ func (s *Server) search(ctx context.Context, in *searchQuery) (*searchAnswer, er
 		}
 	}
 	if s.Farm.On {
-		runners, err := s.Views.Runners.SearchByName(ctx, c.workspace, q, in.Limit)
+		runners, err := s.Views.Runners.SearchByName(ctx, c.workspace, q, in.Limit, s.Now())
 		if err != nil {
 			return nil, err
 		}

@@ -81,7 +81,7 @@ func (p *process) askRunners(t *testing.T) {
 	}
 	_, ok, err := v.Get(ctx, p.acme, idOf(t, 'y', 7))
 	require.True(t, ok, err)
-	done[[]projections.Named](t)(v.SearchByName(ctx, p.acme, "builder-7", 5))
+	done[[]projections.Named](t)(v.SearchByName(ctx, p.acme, "builder-7", 5, epoch))
 	done[projections.RunnerSlots](t)(v.Slots(ctx, p.acme))
 	holder := done[projections.Holder](t)(v.Holder(ctx, p.acme, idOf(t, 'y', 7)))
 	require.NotNil(t, holder.State)

@@ -3152,7 +3152,7 @@ type EventRecord struct {
 	// At Examples: 2026-11-20T23:56:25.123Z
 	At time.Time `json:"at"`
 
-	// Data The event's data, exactly as stored.
+	// Data The event's data as stored, except that times have three digits of a second.
 	//
 	// Examples: {"attempt":2,"stage":"build_farm"}
 	Data interface{} `json:"data"`
@@ -4617,7 +4617,7 @@ type Runner struct {
 	// NotedBy The person who drained or revoked it; empty if nobody did.
 	NotedBy string `json:"notedBy"`
 
-	// OfflineReason Why it is offline; empty while it is connected.
+	// OfflineReason Why it is offline; empty while it is connected. no_certificate: it did not connect within 30 seconds of its enrollment.
 	OfflineReason RunnerOfflineReason `json:"offlineReason"`
 
 	// Os Examples: linux
@@ -4639,7 +4639,7 @@ type Runner struct {
 	Version string `json:"version"`
 }
 
-// RunnerOfflineReason Why it is offline; empty while it is connected.
+// RunnerOfflineReason Why it is offline; empty while it is connected. no_certificate: it did not connect within 30 seconds of its enrollment.
 type RunnerOfflineReason string
 
 // RunnerState defines model for Runner.State.

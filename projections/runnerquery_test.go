@@ -1,0 +1,25 @@
+package projections
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"svc/events"
+)
+
+func TestARunnerThatDoesNotConnectIsOffline(t *testing.T) {
+	t.Parallel()
+	enrolled := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	r := Runner{State: events.RunnerIsEnrolled, EnrolledAt: enrolled, ChangedAt: enrolled}
+	require.Equal(t, r, r.At(enrolled.Add(30*time.Second-1)))
+	late := enrolled.Add(30 * time.Second)
+	want := Runner{State: events.RunnerIsOffline, OfflineReason: events.OfflineWithoutCertificate, EnrolledAt: enrolled, ChangedAt: late}
+	require.Equal(t, want, r.At(late))
+	require.Equal(t, want, r.At(late.Add(time.Hour)))
+	for _, state := range []events.RunnerState{events.RunnerIsOnline, events.RunnerIsOffline, events.RunnerIsRevoked} {
+		r.State = state
+		require.Equal(t, r, r.At(late))
+	}
+}
