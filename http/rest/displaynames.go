@@ -39,3 +39,26 @@ func (s *Server) actorProfiles(ctx context.Context, records []events.Record) (ma
 	}
 	return s.Views.Users.Profiles(ctx, ids)
 }
+
+// redactActor returns an actor as c may see it. A service account does not see who a person is.
+func (c *caller) redactActor(a auditActor) auditActor {
+	if c.token != nil && a.Type == events.ByUser {
+		a.Name, a.DisplayName, a.AvatarURL = "", "", ""
+	}
+	return a
+}
+
+// redactJob returns a job as c may see it, like redactActor.
+func (c *caller) redactJob(j projections.Job) projections.Job {
+	if c.token == nil {
+		return j
+	}
+	if j.SubmittedBy.Type == events.ByUser {
+		j.SubmittedBy.Name = ""
+	}
+	if j.Cancel != nil && j.Cancel.By.Type == events.ByUser {
+		cancel := *j.Cancel
+		cancel.By.Name, j.Cancel = "", &cancel
+	}
+	return j
+}

@@ -27,7 +27,7 @@ type FarmJob struct {
 	Stalled       bool               `json:"stalled" doc:"Whether its runner has been silent for 30 seconds."`
 	Runner        *jobRunner         `json:"runner" doc:"The current or last runner; null if it was never assigned."`
 	Repo          *jobRepoName       `json:"repo"`
-	SubmittedBy   string             `json:"submittedBy" example:"service:ci-bot"`
+	SubmittedBy   string             `json:"submittedBy" doc:"Name of the actor; empty for a service account if the actor is a person." example:"service:ci-bot"`
 	SubmittedAt   openapi.Timestamp  `json:"submittedAt"`
 	QueuedAt      openapi.Timestamp  `json:"queuedAt" doc:"When it was last queued."`
 	StartedAt     *openapi.Timestamp `json:"startedAt" nullable:"true"`
@@ -67,7 +67,7 @@ type jobArtifacts struct {
 
 type jobCancel struct {
 	_        struct{}           `nullable:"true"`
-	By       string             `json:"by" example:"ada@acme.example"`
+	By       string             `json:"by" doc:"Name of the actor; empty for a service account if the actor is a person." example:"ada@acme.example"`
 	Reason   string             `json:"reason" example:"superseded"`
 	At       openapi.Timestamp  `json:"at"`
 	Deadline *openapi.Timestamp `json:"deadline" nullable:"true" doc:"When it is cancelled at the latest; null if it was queued."`

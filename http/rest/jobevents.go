@@ -36,7 +36,11 @@ func (s *Server) listJobEvents(ctx context.Context, in *jobEventsQuery) (*jobEve
 	if err != nil {
 		return nil, err
 	}
-	return &jobEventsAnswer{newJobEvents(list, after)}, nil
+	out := &jobEventsAnswer{newJobEvents(list, after)}
+	for i := range out.Body.Items {
+		out.Body.Items[i].Actor = callerOf(ctx).redactActor(out.Body.Items[i].Actor)
+	}
+	return out, nil
 }
 
 func newJobEvents(list []events.Record, after int) jobEventsBody {

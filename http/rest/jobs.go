@@ -117,7 +117,7 @@ func (s *Server) listJobs(ctx context.Context, in *jobsQuery) (*jobsAnswer, erro
 		return nil, err
 	}
 	return &jobsAnswer{newList(found, total, in.Paging, func(j projections.Job) FarmJob {
-		one := newJob(j, jobWaitOf(waits, j, nil))
+		one := newJob(callerOf(ctx).redactJob(j), jobWaitOf(waits, j, nil))
 		live[j.ID].addTo(&one)
 		return one
 	})}, nil
@@ -166,8 +166,9 @@ func (s *Server) getJob(ctx context.Context, in *jobPath) (*jobDetailAnswer, err
 
 // jobNow returns a job with, if it is queued, the reason why it waits and its position.
 func (s *Server) jobNow(ctx context.Context, j projections.Job) (FarmJob, error) {
+	redacted := callerOf(ctx).redactJob(j)
 	if j.State != events.JobQueued {
-		return newJob(j, jobWait{}), nil
+		return newJob(redacted, jobWait{}), nil
 	}
 	waits, err := s.Views.Jobs.Waits(ctx, j.Workspace, []projections.Job{j}, s.Now())
 	if err != nil {
@@ -177,5 +178,5 @@ func (s *Server) jobNow(ctx context.Context, j projections.Job) (FarmJob, error)
 	if err != nil {
 		return FarmJob{}, err
 	}
-	return newJob(j, jobWaitOf(waits, j, &position)), nil
+	return newJob(redacted, jobWaitOf(waits, j, &position)), nil
 }

@@ -70,7 +70,8 @@ func (s *Server) listRunEvents(ctx context.Context, in *runEventsQuery) (*runEve
 	if err != nil {
 		return nil, err
 	}
-	workspace := callerOf(ctx).workspace
+	c := callerOf(ctx)
+	workspace := c.workspace
 	read, body := s.Lists.Runs.Events, newRunEvents
 	if in.Order == "desc" {
 		read, body = s.Lists.Runs.EventsBefore, newRunEventsBefore
@@ -91,6 +92,7 @@ func (s *Server) listRunEvents(ctx context.Context, in *runEventsQuery) (*runEve
 	for i, r := range list {
 		p := profiles[r.Actor.ID]
 		out.Body.Items[i].Actor.DisplayName, out.Body.Items[i].Actor.AvatarURL = p.Name, p.AvatarURL
+		out.Body.Items[i].Actor = c.redactActor(out.Body.Items[i].Actor)
 	}
 	return out, nil
 }

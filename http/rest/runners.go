@@ -70,7 +70,7 @@ type runner struct {
 	State           events.RunnerState   `json:"state" enum:"enrolled,online,offline,draining,suspended,revoked,retired"`
 	Draining        bool                 `json:"draining" doc:"Whether it accepts no new jobs, connected or not."`
 	Note            string               `json:"note" doc:"The note of the person who drained or revoked it."`
-	NotedBy         string               `json:"notedBy" doc:"The person who drained or revoked it; empty if nobody did."`
+	NotedBy         string               `json:"notedBy" doc:"The person who drained or revoked it; empty if nobody did, and for service accounts."`
 	OfflineReason   events.OfflineReason `json:"offlineReason" enum:",no_certificate,certificate_invalid,disconnected,drained,version_too_old" doc:"Why it is offline; empty while it is connected. no_certificate: it did not connect within 30 seconds of its enrollment."`
 	Labels          []string             `json:"labels" nullable:"false" example:"[\"arch=amd64\",\"os=linux\",\"pool=default\",\"runner=builder-1\"]"`
 	ExclusiveLabels []string             `json:"exclusiveLabels" nullable:"false" doc:"Labels that a job must require, all of them, to run here." example:"[]"`
@@ -110,8 +110,15 @@ type runnerJob struct {
 	StartedAt *openapi.Timestamp `json:"startedAt" nullable:"true"`
 }
 
-// runnerNow returns newRunner of a runner in its state at this moment.
-func (s *Server) runnerNow(r projections.Runner) runner { return newRunner(r.At(s.Now())) }
+// showRunner returns the answers' form of a runner in its state at this moment, as c may see it.
+func (s *Server) showRunner(c *caller) func(projections.Runner) runner {
+	return func(r projections.Runner) runner {
+		if c.token != nil { // only people drain and revoke
+			r.NotedBy = ""
+		}
+		return newRunner(r.At(s.Now()))
+	}
+}
 
 func newRunner(r projections.Runner) runner {
 	jobs := make([]runnerJob, 0, len(r.Jobs))
@@ -159,7 +166,7 @@ func (s *Server) listRunners(ctx context.Context, in *runnersQuery) (*runnersAns
 	if err != nil {
 		return nil, err
 	}
-	return &runnersAnswer{runnerList{newList(found, total, in.Paging, s.runnerNow), newSlots(all)}}, nil
+	return &runnersAnswer{runnerList{newList(found, total, in.Paging, s.showRunner(callerOf(ctx))), newSlots(all)}}, nil
 }
 
 // A RunnerPath names a runner.
@@ -181,7 +188,7 @@ func (s *Server) runner(ctx context.Context, id events.ID) (runner, error) {
 	if err := checkFound(ok, err, aggregates.ErrNoRunner); err != nil {
 		return runner{}, err
 	}
-	return s.runnerNow(r), nil
+	return s.showRunner(callerOf(ctx))(r), nil
 }
 
 type runnerNote struct {

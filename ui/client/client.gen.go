@@ -2843,7 +2843,9 @@ type AuditActor struct {
 	// Id Examples: 019aa0f4-6b1c-7d52-9e83-1c0a5b7e42d9
 	Id string `json:"id"`
 
-	// Name Examples: service:ci-bot
+	// Name A service account is not told that of a person.
+	//
+	// Examples: service:ci-bot
 	Name string         `json:"name"`
 	Type AuditActorType `json:"type"`
 }
@@ -3289,7 +3291,9 @@ type FarmJob struct {
 	// SubmittedAt Examples: 2026-11-20T23:56:25.123Z
 	SubmittedAt time.Time `json:"submittedAt"`
 
-	// SubmittedBy Examples: service:ci-bot
+	// SubmittedBy Name of the actor; empty for a service account if the actor is a person.
+	//
+	// Examples: service:ci-bot
 	SubmittedBy string `json:"submittedBy"`
 
 	// WaitingFor For no_matching_runner, the labels that the closest connected runner lacks. The sandbox counts as a label and is bubblewrap by default.
@@ -3650,7 +3654,9 @@ type JobCancel struct {
 	// At Examples: 2026-11-20T23:56:25.123Z
 	At time.Time `json:"at"`
 
-	// By Examples: ada@acme.example
+	// By Name of the actor; empty for a service account if the actor is a person.
+	//
+	// Examples: ada@acme.example
 	By string `json:"by"`
 
 	// Deadline When it is cancelled at the latest; null if it was queued.
@@ -3752,7 +3758,9 @@ type JobDetail struct {
 	// SubmittedAt Examples: 2026-11-20T23:56:25.123Z
 	SubmittedAt time.Time `json:"submittedAt"`
 
-	// SubmittedBy Examples: service:ci-bot
+	// SubmittedBy Name of the actor; empty for a service account if the actor is a person.
+	//
+	// Examples: service:ci-bot
 	SubmittedBy string `json:"submittedBy"`
 
 	// Usage Its resource usage; null if unknown.
@@ -4614,7 +4622,7 @@ type Runner struct {
 	// Note The note of the person who drained or revoked it.
 	Note string `json:"note"`
 
-	// NotedBy The person who drained or revoked it; empty if nobody did.
+	// NotedBy The person who drained or revoked it; empty if nobody did, and for service accounts.
 	NotedBy string `json:"notedBy"`
 
 	// OfflineReason Why it is offline; empty while it is connected. no_certificate: it did not connect within 30 seconds of its enrollment.

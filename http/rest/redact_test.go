@@ -1,0 +1,38 @@
+package rest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"svc/events"
+	"svc/projections"
+)
+
+func TestTokensDoNotSeeNamesOfPeople(t *testing.T) {
+	t.Parallel()
+	ada := events.Actor{Type: events.ByUser, ID: events.ID{1}, Name: "ada@acme.example"}
+	bot := events.Actor{Type: events.ByService, ID: events.ID{2}, Name: "service:ci-bot"}
+	token, person := &caller{token: &projections.ServiceToken{}}, &caller{person: &person{}}
+
+	face := auditActor{Type: ada.Type, ID: ada.ID.String(), Name: ada.Name, DisplayName: "Ada Lind", AvatarURL: "https://avatars.example.com/u/1"}
+	require.Equal(t, face, person.redactActor(face))
+	require.Equal(t, auditActor{Type: ada.Type, ID: face.ID}, token.redactActor(face))
+	itself := auditActor{Type: bot.Type, ID: bot.ID.String(), Name: bot.Name}
+	require.Equal(t, itself, token.redactActor(itself))
+
+	j := projections.Job{SubmittedBy: ada, Cancel: &projections.JobCancel{By: ada, Reason: "superseded"}}
+	require.Equal(t, j, person.redactJob(j))
+	told := token.redactJob(j)
+	require.Empty(t, told.SubmittedBy.Name)
+	require.Empty(t, told.Cancel.By.Name)
+	require.Equal(t, "superseded", told.Cancel.Reason)
+	require.Equal(t, ada.Name, j.Cancel.By.Name, "the job itself is unchanged")
+	j = projections.Job{SubmittedBy: bot, Cancel: &projections.JobCancel{By: bot}}
+	require.Equal(t, j, token.redactJob(j))
+
+	s := &Server{Config: Config{Now: time.Now}}
+	require.Equal(t, ada.Name, s.showRunner(person)(projections.Runner{NotedBy: ada.Name}).NotedBy)
+	require.Empty(t, s.showRunner(token)(projections.Runner{NotedBy: ada.Name}).NotedBy)
+}
