@@ -71,13 +71,13 @@ func (s States) Take(ctx context.Context, random string) (state State, ok bool, 
 	return state, true, nil
 }
 
-// ErrorURL returns where to send the errors of a sign-in, "" if that is not known. It does
-// not consume the sign-in.
-func (s States) ErrorURL(ctx context.Context, random string) (string, error) {
+// ErrorURL returns where to send the errors of a sign-in, "" if that is not known, and whether
+// the sign-in is known. It does not consume the sign-in.
+func (s States) ErrorURL(ctx context.Context, random string) (url string, known bool, err error) {
 	rows, _ := s.DB.Query(ctx, `select error_callback_url from oauth_states where state_hash = $1`, digest(random))
 	list, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	if err != nil {
-		return "", fmt.Errorf("look up sign-in: %w", err)
+		return "", false, fmt.Errorf("look up sign-in: %w", err)
 	}
-	return strings.Join(list, ""), nil // one, or none
+	return strings.Join(list, ""), len(list) > 0, nil // one, or none
 }

@@ -114,8 +114,9 @@ func TestWhereTheErrorsOfASignInGo(t *testing.T) {
 	s, clock := begun(t)
 	where := func(random string) string {
 		t.Helper()
-		address, err := s.ErrorURL(testContext(t), random)
+		address, known, err := s.ErrorURL(testContext(t), random)
 		require.NoError(t, err)
+		require.Equal(t, random == "random", known)
 		return address
 	}
 	require.Equal(t, "/sorry", where("random"))

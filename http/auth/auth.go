@@ -7,6 +7,8 @@ import (
 
 	"svc/commands"
 	"svc/http/limit"
+	"svc/http/middleware"
+	"svc/http/quota"
 	"svc/http/router"
 	"svc/projections"
 	"svc/sessions"
@@ -29,7 +31,9 @@ type Config struct {
 	Providers   map[string]*Provider // by the name in callback/:provider
 	Origin      string               // address of the service for browsers, as input.Origin returns it
 	Limit       *limit.Limit         // request rate of each caller, shared with /api/v1; nil means unlimited
-	SignInLimit *limit.Limit         // sign-in rate of each address; nil means unlimited
+	SignInLimit *limit.Limit         // rate of sign-ins and of callbacks of each address; nil means unlimited
+	Reads       *quota.Semaphore     // concurrent GETs with a session, shared with /api/v1; nil means unlimited
+	Writes      *quota.Semaphore     // concurrent requests with other methods, shared with /api/v1; nil means unlimited
 	DevSignIn   bool                 // whether the demonstration people may sign in with a password
 	Now         func() time.Time
 	Log         *slog.Logger
@@ -103,11 +107,14 @@ type route struct {
 	handle       handler
 }
 
+// limits are the limits of every route. The largest body has three addresses for redirects.
+var limits = middleware.Limits{Body: 8 << 10}
+
 // Handler returns the handler of /api/auth.
 func (s *Server) Handler() http.Handler {
 	routes := router.New(s.serve(public(func(*request) (any, error) { return nil, errNotFound })), nil)
 	for _, r := range s.routes() {
-		routes.Handle(router.Route{Method: r.method, Path: prefix + r.path, Handler: s.serve(r.handle)})
+		routes.Handle(router.Route{Method: r.method, Path: prefix + r.path, Limits: limits, Handler: s.serve(r.handle)})
 	}
 	return routes
 }

@@ -3,6 +3,7 @@ package auth
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"io"
@@ -20,6 +21,7 @@ import (
 	"svc/fault"
 	"svc/http/limit"
 	"svc/http/middleware"
+	"svc/http/quota"
 	"svc/http/reply"
 	"svc/input"
 	"svc/sessions"
@@ -40,6 +42,7 @@ type request struct {
 	*http.Request
 	w       http.ResponseWriter
 	session sessions.Session
+	slots   []func() // release functions of the acquired slots
 }
 
 // A handler returns a value to answer as JSON, an error, or errAnswered if it has written the answer.
@@ -74,6 +77,58 @@ func signedInOr(refusal error, handle func(*request) (any, error)) handler {
 	}
 }
 
+// acquireSlot acquires a slot until the answer is written. For methods other than GET, it then reads the body.
+func (s *Server) acquireSlot(r *request, h quota.Holder) error {
+	semaphore := s.Reads
+	if r.Method != http.MethodGet {
+		semaphore = s.Writes
+	}
+	if semaphore != nil {
+		release, err := semaphore.Acquire(r.Context(), h)
+		if err != nil {
+			return err
+		}
+		r.slots = append(r.slots, release)
+	}
+	if r.Method != http.MethodGet {
+		middleware.BufferBody(r.w, r.Request)
+	}
+	return nil
+}
+
+// releaseSlots releases all slots of a request.
+func (r *request) releaseSlots() {
+	for _, release := range r.slots {
+		release()
+	}
+}
+
+// holderOf returns whose share the slots of a session count against: the person's and the active workspace's,
+// as under /api/v1.
+func holderOf(session sessions.Session) quota.Holder {
+	h := quota.Holder{Caller: session.User, Person: session.User}
+	if session.Active != nil {
+		h.Workspace = *session.Active
+	}
+	return h
+}
+
+// limitAddress applies the rate limit of sign-ins, separately for each prefix, to the address of a request that
+// is not authenticated. Unless the method is GET, it also acquires a slot from the address's share.
+func (s *Server) limitAddress(r *request, prefix string) error {
+	address := limit.Address(r.Request)
+	if err := s.SignInLimit.Allow(r.Context(), r.w.Header(), prefix+address); err != nil {
+		return err
+	}
+	if r.Method == http.MethodGet { // it may have to wait for a provider
+		return nil
+	}
+	var id events.ID
+	digest := sha256.Sum256([]byte(address))
+	copy(id[:], digest[:])
+	return s.acquireSlot(r, quota.Holder{Caller: id, Person: id})
+}
+
 // checkQuery refuses empty and repeated parameters, as /api/v1 does: an empty organization would select the
 // active one. filterValue is exempt; it may have several values and be empty.
 func checkQuery(query url.Values) error {
@@ -86,14 +141,17 @@ func checkQuery(query url.Values) error {
 }
 
 // identify returns the session, if there is one, and applies the rate limit of /api/v1. A request counts against
-// its person or, if its cookie is not valid, against its address.
+// its person or, if its cookie is not valid, against its address. With a session, it also acquires a slot.
 func (s *Server) identify(r *request) (session sessions.Session, ok bool, err error) {
 	session, ok, err = s.sessionOf(r)
 	if err != nil {
 		return session, ok, err
 	}
 	if ok {
-		return session, true, s.Limit.Allow(r.Context(), r.w.Header(), limit.Caller(session.User))
+		if err := s.Limit.Allow(r.Context(), r.w.Header(), limit.Caller(session.User)); err != nil {
+			return session, true, err
+		}
+		return session, true, s.acquireSlot(r, holderOf(session))
 	}
 	if _, none := r.Cookie(s.Sessions.CookieName()); none != nil { // no cookie, no look-up to limit
 		return session, false, nil
@@ -137,7 +195,9 @@ func (s *Server) setCookie(r *request, session sessions.Session, remember bool) 
 // serve returns the HTTP handler that answers with the result of handle.
 func (s *Server) serve(handle handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, err := s.dispatch(handle, &request{Request: r, w: w})
+		req := &request{Request: r, w: w}
+		defer req.releaseSlots()
+		body, err := s.dispatch(handle, req)
 		switch {
 		case errors.Is(err, errAnswered):
 		case err != nil:
@@ -152,7 +212,7 @@ func (s *Server) serve(handle handler) http.Handler {
 }
 
 func (s *Server) dispatch(handle handler, r *request) (any, error) {
-	if err := reply.CheckRequest(r.Request, middleware.Limits{}.OrDefault().Body); err != nil {
+	if err := reply.CheckRequest(r.Request, limits.Body); err != nil {
 		return nil, err
 	}
 	if s.sameSite.Check(r.Request) != nil {
@@ -192,6 +252,9 @@ func readBody[T any](r *request) (in T, err error) {
 	}
 	if media := r.mediaType(); media != "application/json" {
 		return in, errMediaType(media)
+	}
+	if !reply.FewValues(text) {
+		return in, errValidation("", "Too many values, or too many in one array or object")
 	}
 	err = json.Unmarshal(text, &in)
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {

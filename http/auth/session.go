@@ -83,7 +83,7 @@ type signIn struct {
 }
 
 func (s *Server) signInEmail(r *request) (any, error) {
-	if err := s.SignInLimit.Allow(r.Context(), r.w.Header(), limit.Address(r.Request)); err != nil {
+	if err := s.limitAddress(r, ""); err != nil {
 		return nil, err
 	}
 	if !s.DevSignIn {
@@ -169,8 +169,15 @@ func (s *Server) discardSession(r *request, session sessions.Session) {
 	}
 }
 
-// signOut clears the cookie only once the session has ended, so that a failed sign-out can be retried.
+// signOut clears the cookie only once the session has ended, so that a failed sign-out can be retried. It has
+// a rate limit of its own, so that other requests cannot prevent a sign-out. The limit is by address and comes
+// before the cookie is looked up, since its session may have ended already.
 func (s *Server) signOut(r *request) (any, error) {
+	if _, none := r.Cookie(s.Sessions.CookieName()); none == nil {
+		if err := s.Limit.Allow(r.Context(), r.w.Header(), "sign-out "+limit.Address(r.Request)); err != nil {
+			return nil, err
+		}
+	}
 	session, ok, err := s.sessionOf(r)
 	if err == nil && ok {
 		r.session = session

@@ -113,7 +113,8 @@ func TestSignInRefusesInvalidInput(t *testing.T) {
 		"a form that is not UTF-8":    {form, "email=%ff@acme.example&password=x", 400, "INVALID_EMAIL"},
 		"plain text":                  {"text/plain", signInBody(email, password), 415, "UNSUPPORTED_MEDIA_TYPE"},
 		"a form in parts":             {"multipart/form-data; boundary=x", "--x--", 415, "UNSUPPORTED_MEDIA_TYPE"},
-		"more than 1 MiB":             {"", signInBody(email, strings.Repeat("x", 1<<20)), 413, "body_too_large"},
+		"more than 8 KiB":             {"", signInBody(email, strings.Repeat("x", 8<<10)), 413, "body_too_large"},
+		"hundreds of fields":          {"", "{" + strings.Repeat(`"x":0,`, 200) + signInBody(email, password)[1:], 400, "VALIDATION_ERROR"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

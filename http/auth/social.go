@@ -22,7 +22,6 @@ import (
 	"svc/commands"
 	"svc/config"
 	"svc/events"
-	"svc/http/limit"
 	"svc/http/middleware"
 	"svc/input"
 	"svc/sessions"
@@ -41,7 +40,7 @@ func (s *Server) stateCookieName() string {
 // signInSocial begins a sign-in. It stores a state, which can be used once and only by the browser with the
 // cookie, and returns the provider's URL.
 func (s *Server) signInSocial(r *request) (any, error) {
-	if err := s.SignInLimit.Allow(r.Context(), r.w.Header(), limit.Address(r.Request)); err != nil {
+	if err := s.limitAddress(r, ""); err != nil {
 		return nil, err
 	}
 	in, err := readBody[struct {
@@ -117,8 +116,11 @@ func (s *Server) isOwnAddress(address string) bool {
 	return input.Origin(u) == s.Origin
 }
 
-// callback ends a sign-in. It always redirects the browser.
+// callback ends a sign-in. It always redirects the browser, unless its address exceeds the limit.
 func (s *Server) callback(r *request) (any, error) {
+	if err := s.limitAddress(r, "callback "); err != nil {
+		return nil, err
+	}
 	name := r.PathValue("provider")
 	state, err := s.consumeState(r, name)
 	http.SetCookie(r.w, s.stateCookie("", -1))
@@ -175,6 +177,9 @@ func (s *Server) signInProfile(r *request, provider string, p profile) (isNew bo
 
 // callbackForm redirects a provider's POST to the GET.
 func (s *Server) callbackForm(r *request) (any, error) {
+	if err := s.limitAddress(r, "callback form "); err != nil {
+		return nil, err
+	}
 	if err := r.ParseForm(); err != nil {
 		return nil, errBadJSON
 	}
@@ -189,6 +194,7 @@ var (
 	errState         = errors.New("state_mismatch")
 	errNoState       = errors.New("state_not_found")
 	errNoOAuthClient = errors.New("oauth_provider_not_found")
+	errUnknownState  = fmt.Errorf("%w: no sign-in has this state", errState)
 )
 
 // consumeState returns the state of the sign-in and invalidates it, if the browser's cookie matches. If it does
@@ -209,7 +215,11 @@ func (s *Server) consumeState(r *request, provider string) (state sessions.State
 		}
 		return state, err
 	}
-	state.ErrorCallbackURL, err = s.States.ErrorURL(r.Context(), random)
+	var known bool
+	state.ErrorCallbackURL, known, err = s.States.ErrorURL(r.Context(), random)
+	if !known && refusal == errState {
+		refusal = errUnknownState
+	}
 	return state, cmp.Or[error](err, refusal)
 }
 
@@ -227,12 +237,15 @@ func cleanText(s string) string {
 // internal_server_error.
 func (s *Server) redirectWithError(r *request, state sessions.State, err error, description string) (any, error) {
 	level := slog.LevelWarn
-	if description != "" { // from the provider, for example because the person declined
+	switch {
+	case description != "": // from the provider, for example because the person declined
 		level = slog.LevelInfo
+	case errors.Is(err, errUnknownState), errors.Is(err, errNoState), errors.Is(err, errNoOAuthClient): // anybody can cause these
+		level = slog.LevelDebug
 	}
 	s.Log.Log(r.Context(), level, "sign-in failed", "err", err)
 	reason := err.Error()
-	for _, known := range []error{errInvalidCode, errNoUserInfo, errNoEmail, errNotLinked, errRedirect, errScope} {
+	for _, known := range []error{errState, errInvalidCode, errNoUserInfo, errNoEmail, errNotLinked, errRedirect, errScope} {
 		if errors.Is(err, known) {
 			reason = known.Error()
 		}

@@ -146,7 +146,7 @@ func (s *Semaphore) Acquire(ctx context.Context, h Holder) (release func(), err 
 	return s.AcquireN(ctx, h, 1)
 }
 
-// AcquireN is like Acquire, but takes n slots at once. It never returns more than a share.
+// AcquireN is like Acquire, but takes n slots at once. It never grants more than a share.
 func (s *Semaphore) AcquireN(ctx context.Context, h Holder, n int) (release func(), err error) {
 	parties := h.parties()
 	w, err := s.acquireOrQueue(h, parties, n)

@@ -134,6 +134,10 @@ func (s *Server) Run(ctx context.Context) {
 // Bounds returns all semaphores, for metrics.
 func (s *Server) Bounds() []*quota.Semaphore { return s.bounds.all() }
 
+// Shared returns the semaphores of reads and writes, for use by /api/auth: a person has one share of
+// both APIs.
+func (s *Server) Shared() (reads, writes *quota.Semaphore) { return s.bounds.reads, s.bounds.writes }
+
 // Handler returns the handler of /api/v1, /api/openapi and /api/docs.
 func (s *Server) Handler() http.Handler {
 	api := s.api()

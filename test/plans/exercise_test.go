@@ -382,7 +382,8 @@ func (p *process) askSessions(t *testing.T) {
 	states := sessions.States{DB: p.asks, Now: func() time.Time { return now }}
 	random := newID().String()
 	require.NoError(t, states.Begin(ctx, random, sessions.State{Provider: "github"}))
-	done[string](t)(states.ErrorURL(ctx, random))
+	_, ok, err = states.ErrorURL(ctx, random)
+	require.True(t, ok, err)
 	_, ok, err = states.Take(ctx, random)
 	require.True(t, ok, err)
 	daily := sessions.Daily{DB: p.asks}

@@ -1,0 +1,154 @@
+package auth_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"svc/events"
+	"svc/http/auth"
+	"svc/http/limit"
+	"svc/http/quota"
+)
+
+func withSlots(n int) func(*auth.Config) {
+	return func(s *auth.Config) {
+		s.Reads = quota.New(quota.Bound{Name: "reads", Slots: n, Retry: 3 * time.Second})
+		s.Writes = quota.New(quota.Bound{Name: "writes", Slots: n, Retry: 3 * time.Second})
+	}
+}
+
+// Callbacks have the rate limit of sign-ins.
+func TestCallbacksAreLimited(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	s := newSite(t, withProvider(h), withLimit(t, 3))
+	for name, c := range map[string]call{
+		"an unknown state": {path: "/callback/github?state=random"},
+		"no state":         {path: "/callback/github"},
+		"a form":           {path: "/callback/github", media: "application/x-www-form-urlencoded", body: "state=x"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := s.browser()
+			last := b.do(c)
+			for range 3 {
+				last = b.do(c)
+			}
+			last.requireRefused(429, "rate_limited")
+			require.NotEmpty(t, last.Header.Get("Retry-After"))
+			require.Equal(t, last.Header.Get("Retry-After"), last.Header.Get("X-Retry-After"))
+		})
+	}
+	s.browser().begin("github") // which has a limit of its own
+	require.NotContains(t, s.log.String(), `"level":"WARN"`, "anybody can invent a state")
+}
+
+func TestCallbackFormBodyIsLimited(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, withProvider(newHost(t)))
+	body := "state=" + strings.Repeat("x", 8<<10)
+	s.do(call{path: "/callback/github", media: "application/x-www-form-urlencoded", body: body}).requireRefused(413, "body_too_large")
+}
+
+// A sign-out counts against its address before the cookie is looked up, but not against the limit of other
+// requests.
+func TestSignOutHasOwnLimit(t *testing.T) {
+	t.Parallel()
+	three, err := limit.PerMinute(3)
+	require.NoError(t, err)
+	s := newSite(t, func(c *auth.Config) { c.Limit = three })
+	ended, cookie := s.signIn(), s.signIn()
+	for range 4 {
+		s.do(call{path: "/list-accounts", cookie: cookie})
+	}
+	s.do(call{path: "/list-accounts", cookie: cookie}).requireRefused(429, "rate_limited")
+	for range 3 {
+		require.Equal(t, http.StatusOK, s.do(call{path: "/sign-out", body: "{}", cookie: ended}).StatusCode)
+	}
+	a := s.do(call{path: "/sign-out", body: "{}", cookie: ended})
+	a.requireRefused(429, "rate_limited")
+	require.NotEmpty(t, a.Header.Get("Retry-After"))
+	require.Equal(t, http.StatusOK, s.do(call{path: "/sign-out", body: "{}"}).StatusCode, "no cookie, no look-up to limit")
+}
+
+// Requests with a session acquire slots from the shares of their person and workspace, as under /api/v1.
+func TestRequestsAcquireSlots(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, withSlots(4))
+	cookie := s.signIn()
+	calls := map[string]struct {
+		bound *quota.Semaphore
+		call  call
+	}{
+		"a list":      {s.config.Reads, call{path: "/organization/list", cookie: cookie}},
+		"the session": {s.config.Reads, call{path: "/get-session", cookie: cookie}},
+		"a form":      {s.config.Writes, call{path: "/organization/check-slug", body: `{"slug":"free"}`, cookie: cookie}},
+	}
+	for name, c := range calls {
+		t.Run(name, func(t *testing.T) {
+			for _, h := range []quota.Holder{
+				{Person: s.person}, {Caller: s.person}, {Person: events.NewID(time.Now()), Workspace: s.home}, // active in the session
+			} {
+				release, err := c.bound.Acquire(t.Context(), h)
+				require.NoError(t, err)
+				a := s.do(c.call)
+				a.requireRefused(429, "rate_limited")
+				require.Equal(t, "3", a.Header.Get("Retry-After"))
+				require.Equal(t, "3", a.Header.Get("X-Retry-After"))
+				release()
+				require.Equal(t, http.StatusOK, s.do(c.call).StatusCode, "the slot must be released")
+			}
+			other, err := c.bound.Acquire(t.Context(), quota.Holder{Person: events.NewID(time.Now())})
+			require.NoError(t, err)
+			require.Equal(t, http.StatusOK, s.do(c.call).StatusCode)
+			other()
+			require.Eventually(t, func() bool { held, _, _ := c.bound.Usage(); return held == 0 }, time.Minute, time.Millisecond)
+		})
+	}
+}
+
+// Of the bodies that a person, or an address without a session, sends at once, only as many are read as its share
+// allows. The server sends no 100 Continue for the others.
+func TestConcurrentBodiesAreLimited(t *testing.T) {
+	t.Parallel()
+	const requests, most = 40, 16 / 4
+	s := newSite(t, withSlots(16), withProvider(newHost(t)))
+	cookie := s.signIn()
+	for path, cookie := range map[string]string{
+		"/organization/check-slug": cookie.Name + "=" + cookie.Value,
+		"/callback/github":         "",
+		"/sign-in/social":          "",
+	} {
+		t.Run(path, func(t *testing.T) {
+			require.Eventually(t, func() bool { held, _, _ := s.config.Writes.Usage(); return held == 0 }, time.Minute, time.Millisecond)
+			answers := make(chan string, requests)
+			for range requests {
+				conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+				require.NoError(t, err)
+				defer conn.Close()
+				_, err = fmt.Fprintf(conn, "POST /api/auth%s HTTP/1.1\r\nHost: %s\r\nCookie: %s\r\nContent-Type: application/json\r\n"+
+					"Expect: 100-continue\r\nContent-Length: 8000\r\n\r\n", path, strings.TrimPrefix(s.url, "http://"), cookie)
+				require.NoError(t, err)
+				go func() {
+					line, err := bufio.NewReader(conn).ReadString('\n')
+					if err != nil && err != io.EOF {
+						line = err.Error()
+					}
+					answers <- strings.TrimSpace(line)
+				}()
+			}
+			got := map[string]int{}
+			for range requests {
+				got[<-answers]++
+			}
+			require.Equal(t, map[string]int{"HTTP/1.1 100 Continue": most, "HTTP/1.1 429 Too Many Requests": requests - most}, got)
+		})
+	}
+}
