@@ -4,6 +4,7 @@
 package quota
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -36,6 +37,14 @@ type Bound struct {
 	Retry       time.Duration // Retry-After of a refusal
 	IdleAfter   time.Duration // a holder without competition for this long may use all slots except the reserve; 0 is never
 	MaxCooldown time.Duration // longest cooldown of a slot whose holder has more waiting; 0 is none
+	Activity    *Activity     // the requests that count as competition; nil is those of this semaphore only
+}
+
+// An Activity records the last requests for slots of the semaphores that share it. A holder without
+// competition for the slots of one semaphore may still compete with the holders of another.
+type Activity struct {
+	mu           sync.Mutex
+	lastRequests [2]lastRequest // the last two by unrelated holders
 }
 
 // A Holder is who holds a slot. The slot counts against each id that is not zero.
@@ -70,12 +79,12 @@ func (h Holder) parties() []party {
 type Semaphore struct {
 	bound Bound
 
-	mu           sync.Mutex
-	slots        usage
-	waiting      usage
-	queue        []*waiter // in order of arrival
-	refused      Refused
-	lastRequests [2]lastRequest // the last two by unrelated holders
+	mu       sync.Mutex
+	slots    usage
+	waiting  usage
+	queue    []*waiter // in order of arrival
+	refused  Refused
+	activity *Activity
 }
 
 // A lastRequest is the last request of a holder.
@@ -135,7 +144,10 @@ type waiter struct {
 
 // New returns a semaphore with all slots free.
 func New(b Bound) *Semaphore {
-	return &Semaphore{bound: b, slots: usage{byParty: map[party]int{}}, waiting: usage{byParty: map[party]int{}}}
+	return &Semaphore{
+		bound: b, slots: usage{byParty: map[party]int{}}, waiting: usage{byParty: map[party]int{}},
+		activity: cmp.Or(b.Activity, &Activity{}),
+	}
 }
 
 // Acquire takes a slot, and waits for one as long as the bound allows. The caller must call release
@@ -250,16 +262,22 @@ func (s *Semaphore) noteRequest(h Holder) {
 	if s.bound.IdleAfter == 0 {
 		return
 	}
-	if !s.lastRequests[0].holder.related(h) {
-		s.lastRequests[1] = s.lastRequests[0]
+	a := s.activity
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.lastRequests[0].holder.related(h) {
+		a.lastRequests[1] = a.lastRequests[0]
 	}
-	s.lastRequests[0] = lastRequest{h, time.Now()}
+	a.lastRequests[0] = lastRequest{h, time.Now()}
 }
 
 // idle reports whether no unrelated holder has requested a slot recently.
 func (s *Semaphore) idle(h Holder) bool {
-	for _, a := range s.lastRequests {
-		if !a.holder.related(h) && time.Since(a.at) < s.bound.IdleAfter {
+	a := s.activity
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, last := range a.lastRequests {
+		if !last.holder.related(h) && time.Since(last.at) < s.bound.IdleAfter {
 			return false
 		}
 	}

@@ -127,6 +127,22 @@ func TestAcquireSeveralSlotsAtOnce(t *testing.T) {
 	})
 }
 
+// A holder is not idle with one semaphore while others request slots of another that shares its activity.
+func TestSemaphoresShareActivity(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := Bound{Slots: 8, IdleAfter: time.Second, Activity: &Activity{}}
+		reads, writes, one := New(b), New(b), person()
+		release, err := reads.Acquire(t.Context(), person())
+		require.NoError(t, err)
+		held, _ := fill(t, writes, func() Holder { return one })
+		require.Equal(t, 2, held)
+		release()
+		time.Sleep(time.Second)
+		held, _ = fill(t, writes, func() Holder { return one })
+		require.Equal(t, 4, held, "six in total")
+	})
+}
+
 // Two people without a workspace are not related.
 func TestHoldersWithoutWorkspaceAreUnrelated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -37,14 +37,15 @@ const slotBytes = 128 << 10
 const maxCooldown = time.Second
 
 func newBounds() bounds {
+	activity := &quota.Activity{} // reads and writes compete for the processors
 	return bounds{
 		reads: quota.New(quota.Bound{
-			Name: "reads", Slots: 64, PerParty: readShare(),
-			Queue: 4096, Wait: 5 * time.Second, Retry: time.Second, IdleAfter: time.Second, MaxCooldown: maxCooldown,
+			Name: "reads", Slots: 64, PerParty: readShare(), Queue: 4096, Wait: 5 * time.Second, Retry: time.Second,
+			IdleAfter: time.Second, Activity: activity, MaxCooldown: maxCooldown,
 		}),
 		writes: quota.New(quota.Bound{
-			Name: "writes", Slots: 64, PerParty: readShare(),
-			Queue: 4096, Wait: 10 * time.Second, Retry: time.Second, IdleAfter: time.Second, MaxCooldown: maxCooldown,
+			Name: "writes", Slots: 64, PerParty: readShare(), Queue: 4096, Wait: 10 * time.Second, Retry: time.Second,
+			IdleAfter: time.Second, Activity: activity, MaxCooldown: maxCooldown,
 		}),
 		streams: quota.New(quota.Bound{
 			Name: "streams", Slots: 1024, PerCaller: 12,
