@@ -26,7 +26,7 @@ const (
 )
 
 // testFairness has somebody take all that goes on at once in a process: with
-// forty service accounts in workspaces of their own, and as their Owner. Whoever
+// forty service accounts in workspaces of their own, as their Owner, and as nobody. Whoever
 // is in another workspace is refused nothing meanwhile, and is not kept waiting.
 //
 // What processors have to do for the stranger, whose requests are made here too,
@@ -145,7 +145,10 @@ func newStranger(t *testing.T, v *service) *stranger {
 // begin asks for everything at once, again and again, until end is called.
 func (st *stranger) begin(t *testing.T) (end func()) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	client := &http.Client{Transport: &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 1000}}
+	client := &http.Client{
+		Transport:     &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 1000},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
 	var asking sync.WaitGroup
 	again := func(what string, header http.Header, path string, slowly bool) {
 		asking.Go(func() {
@@ -154,6 +157,7 @@ func (st *stranger) begin(t *testing.T) (end func()) {
 			}
 		})
 	}
+	st.writeAgain(ctx, client, &asking)
 	for i, token := range st.tokens {
 		for range 8 {
 			again("stream", with(token, "Last-Event-ID", "0"), "/api/v1/events/stream", false)
@@ -175,6 +179,53 @@ func (st *stranger) begin(t *testing.T) (end func()) {
 		cancel()
 		asking.Wait()
 		client.CloseIdleConnections()
+	}
+}
+
+// unknown is a body as large as it may be, of fields that there are not.
+var unknown = `{"name":"x"` + many(1500, `,"f%d":0`) + "}"
+
+// writeAgain sends bodies, and comes to sign-in without having signed in, as begin asks.
+func (st *stranger) writeAgain(ctx context.Context, client *http.Client, asking *sync.WaitGroup) {
+	mine := with(with(st.owner, "X-Svc-Tenant", st.slugs[0]), "Content-Type", "application/json")
+	nobody := http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}
+	for _, c := range []struct {
+		what, method, path string
+		header             http.Header
+		body               string
+	}{
+		{"body", http.MethodPatch, "/api/v1/workspace", mine, unknown},
+		{"account body", http.MethodPost, "/api/auth/organization/check-slug", mine, unknown[:8000]},
+		{"account read", http.MethodGet, "/api/auth/organization/list", st.owner, ""},
+		{"callback", http.MethodGet, "/api/auth/callback/github?state=random", nobody, ""},
+		{"callback form", http.MethodPost, "/api/auth/callback/github", nobody, "state=" + strings.Repeat("x", 8000)},
+	} {
+		for range 30 {
+			asking.Go(func() {
+				for ctx.Err() == nil {
+					st.send(ctx, client, c.what, c.header, c.method, c.path, c.body)
+				}
+			})
+		}
+	}
+}
+
+// send sends a body, and rests a moment if it had to.
+func (st *stranger) send(ctx context.Context, client *http.Client, what string, header http.Header, method, path, body string) {
+	r, err := http.NewRequestWithContext(ctx, method, "http://"+st.service.host+path, strings.NewReader(body))
+	if err != nil {
+		return
+	}
+	r.Header = header
+	res, err := client.Do(r)
+	if err != nil {
+		return // the storm is over
+	}
+	defer res.Body.Close()
+	st.count(what, res)
+	_, _ = io.Copy(io.Discard, res.Body)
+	if res.Header.Get("Retry-After") != "" {
+		rest(ctx, strangerGap)
 	}
 }
 
@@ -224,7 +275,8 @@ func (st *stranger) count(what string, res *http.Response) {
 		st.statuses[what] = map[int]int{}
 	}
 	st.statuses[what][res.StatusCode]++
-	if res.StatusCode != http.StatusOK && res.Header.Get("Retry-After") == "" {
+	refused := res.StatusCode == http.StatusTooManyRequests || res.StatusCode == http.StatusServiceUnavailable
+	if refused && res.Header.Get("Retry-After") == "" {
 		st.statuses[what][0]++
 	}
 }
@@ -239,8 +291,15 @@ func (st *stranger) requireHadTheirShare(t *testing.T) {
 	for _, what := range strings.Fields("stream export position") {
 		require.Positive(t, st.statuses[what][http.StatusTooManyRequests], what)
 	}
-	for _, what := range strings.Fields("stream export verification state replay read") {
+	for _, what := range []string{"stream", "export", "verification", "state", "replay", "read", "account read"} {
 		require.Positive(t, st.statuses[what][http.StatusOK], what)
+		require.Zero(t, st.statuses[what][0], "%s: no Retry-After", what)
+	}
+	require.Positive(t, st.statuses["body"][http.StatusUnprocessableEntity])
+	require.Positive(t, st.statuses["account body"][http.StatusBadRequest])
+	for _, what := range []string{"callback", "callback form"} {
+		require.InDelta(t, 11, st.statuses[what][http.StatusFound], 2, "%s: ten a minute, of one address", what)
+		require.Positive(t, st.statuses[what][http.StatusTooManyRequests])
 		require.Zero(t, st.statuses[what][0], "%s: no Retry-After", what)
 	}
 }
