@@ -29,7 +29,8 @@ const (
 	defaultTime   = 30 * time.Second
 	defaultPolicy = "default-src 'none'; frame-ancestors 'none'"
 
-	bufferTime = 10 * time.Second // for [BufferBody]
+	bufferTime  = 10 * time.Second // for [BufferBody]
+	maxPrealloc = 64 << 10         // bytes that BufferBody allocates before they arrive
 )
 
 // OrDefault returns l with zero fields replaced by the defaults.
@@ -81,16 +82,18 @@ func BufferBody(w http.ResponseWriter, r *http.Request) {
 	if soon := time.Now().Add(bufferTime); limited && soon.Before(deadline) {
 		_ = c.SetReadDeadline(soon)
 	}
-	data, err := io.ReadAll(r.Body)
+	var data bytes.Buffer
+	data.Grow(int(max(0, min(r.ContentLength, maxPrealloc))) + bytes.MinRead)
+	_, err := data.ReadFrom(r.Body)
 	if err == nil && limited { // after an error, the server must not wait for the rest
 		_ = c.SetReadDeadline(deadline)
 	}
-	r.Body = &bufferedBody{bytes.NewReader(data), err}
+	r.Body = &bufferedBody{&data, err}
 }
 
 // A bufferedBody is the part of a body that arrived.
 type bufferedBody struct {
-	data *bytes.Reader
+	data *bytes.Buffer
 	err  error // after the data; nil is io.EOF
 }
 
