@@ -1,53 +1,50 @@
 package main
 
 import (
-	"bufio"
 	"context"
+	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"os"
-	"os/exec"
-	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
-
-	"svc/commands"
-	"svc/events"
-	"svc/events/store"
-	"svc/projections"
 )
 
 const (
-	strangers   = 40                     // service accounts of one person, each with a read and a stream under way
+	strangers   = 40                     // service accounts of one person, each with two reads and a stream under way
 	strangerGap = 200 * time.Millisecond // until one that was refused asks again
 	callerGap   = 15 * time.Millisecond  // of somebody else between two requests
 )
 
-// fairShares compares how long requests of a workspace take, at the 95th percentile,
-// while a stranger asks for all they can get, with how long they take otherwise.
-func fairShares(ctx context.Context, s *site) (r result, err error) {
-	db, err := s.database(ctx)
-	if err != nil {
-		return r, err
+// fairly compares how long requests of a workspace take, at the 95th percentile, while a
+// stranger insists on something, with how long they take otherwise.
+func fairly(storm func(context.Context, *pgxpool.Pool) ([]insisted, error), env ...string) func(context.Context, *site) (result, error) {
+	return func(ctx context.Context, s *site) (r result, err error) {
+		db, err := s.database(ctx)
+		if err != nil {
+			return r, err
+		}
+		defer db.Close()
+		one, err := newReader(ctx, db, 10_000, 1000)
+		if err != nil {
+			return r, err
+		}
+		wanted, err := storm(ctx, db)
+		if err != nil {
+			return r, err
+		}
+		server, err := s.rest(ctx, db.Config().ConnString(), env...)
+		if err != nil {
+			return r, err
+		}
+		defer server.stop()
+		return inTurns(ctx, server, one, wanted)
 	}
-	defer db.Close()
-	one, err := newReader(ctx, db, 10_000, 1000)
-	if err != nil {
-		return r, err
-	}
-	tokens, err := manyTokens(ctx, db)
-	if err != nil {
-		return r, err
-	}
-	server, err := s.rest(ctx, db.Config().ConnString())
-	if err != nil {
-		return r, err
-	}
-	defer server.stop()
+}
+
+// inTurns measures calm and storm in turns.
+func inTurns(ctx context.Context, server *rest, one *reader, wanted []insisted) (r result, err error) {
 	callers := newCallers(server.addr)
 	defer callers.close()
 	var calms, storms []float64
@@ -56,7 +53,7 @@ func fairShares(ctx context.Context, s *site) (r result, err error) {
 		if err != nil {
 			return r, err
 		}
-		end, err := storm(ctx, server.addr, tokens)
+		end, err := storm(ctx, server.addr, wanted)
 		if err != nil {
 			return r, err
 		}
@@ -68,8 +65,9 @@ func fairShares(ctx context.Context, s *site) (r result, err error) {
 		calms, storms = append(calms, before), append(storms, during)
 		r.Ratios = append(r.Ratios, during/before)
 	}
-	r.Note = map[string]any{"calm_ms": median(calms), "storm_ms": median(storms)}
-	return r, ctx.Err()
+	peak, err := server.peak()
+	r.Note = map[string]any{"calm_ms": median(calms), "storm_ms": median(storms), "peak_mib": peak}
+	return r, errors.Join(err, ctx.Err())
 }
 
 // latency returns the 95th percentile of how many milliseconds a request takes of
@@ -100,90 +98,4 @@ func latency(callers *callers, ask []byte) (float64, error) {
 	}
 	all.Wait()
 	return percentile(took, 0.95), first
-}
-
-// manyTokens returns tokens of one person, of service accounts in a workspace with
-// runs to read.
-func manyTokens(ctx context.Context, db *pgxpool.Pool) (list []string, err error) {
-	log := store.New(db, projections.Inline(), nothing)
-	defer log.Close()
-	w, err := newWorkspace(ctx, commands.New(log, time.Now))
-	if err != nil {
-		return nil, err
-	}
-	for i := range strangers {
-		token := commands.NewServiceToken()
-		_, err := w.handler.CreateServiceAccount(ctx, commands.CreateServiceAccount{
-			Meta: w.meta(), Account: events.NewID(time.Now()), Token: token, Name: fmt.Sprint("bot-", i), Scopes: []events.Scope{events.ReadAPI},
-		})
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, token.Reveal())
-	}
-	return list, fillRuns(ctx, db, w.id, 10_000, 1000)
-}
-
-// storm starts a process of strangers, and returns what stops it. It comes after all
-// else on this machine: strangers' own processors would be elsewhere.
-func storm(ctx context.Context, addr string, tokens []string) (end func(), err error) {
-	program, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	process := exec.CommandContext(ctx, "nice", "-n", "19", program, "-storm", addr)
-	process.Stdin = strings.NewReader(strings.Join(tokens, "\n"))
-	process.Stderr = os.Stderr
-	if err := process.Start(); err != nil {
-		return nil, fmt.Errorf("start the strangers: %w", err)
-	}
-	return func() {
-		_ = process.Process.Signal(syscall.SIGTERM)
-		_ = process.Wait()
-	}, nil
-}
-
-// storming asks with each token, a line of in, for runs and for live updates, until it
-// is told to stop.
-func storming(ctx context.Context, addr string, in io.Reader) error {
-	client := &http.Client{Transport: &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 3 * strangers}}
-	var asking sync.WaitGroup
-	defer asking.Wait()
-	tokens := bufio.NewScanner(in)
-	for tokens.Scan() {
-		token := tokens.Text()
-		for _, path := range []string{"/api/v1/runs?status=active", "/api/v1/runs?status=active", "/api/v1/events/stream"} {
-			asking.Go(func() {
-				for ctx.Err() == nil {
-					if !insist(ctx, client, "http://"+addr+path, token) {
-						wait(ctx, strangerGap)
-					}
-				}
-			})
-		}
-	}
-	return tokens.Err()
-}
-
-// insist reports whether it was answered.
-func insist(ctx context.Context, client *http.Client, url, token string) bool {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return false
-	}
-	r.Header.Set("Authorization", "Bearer "+token)
-	res, err := client.Do(r)
-	if err != nil {
-		return false
-	}
-	defer res.Body.Close()
-	_, err = io.Copy(io.Discard, res.Body)
-	return err == nil && res.StatusCode == http.StatusOK
-}
-
-func wait(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
-	}
 }

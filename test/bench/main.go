@@ -51,7 +51,10 @@ var benches = []bench{
 	{"runs_partial", "≤ 1.3", most(1.3), runsPartial},
 	{"members_page", "≤ 2", most(2), membersPage},
 	{"poll", "≥ 0.8", least(0.8), poll},
-	{"fair_shares", "≤ 2", most(2), fairShares},
+	{"fair_shares", "≤ 2", most(2), fairly(readStorm)},
+	{"fair_bodies", "≤ 2", most(2), fairly(bodyStorm)},
+	{"fair_accounts", "≤ 2", most(2), fairly(accountStorm)},
+	{"fair_callbacks", "≤ 2", most(2), fairly(callbackStorm, "SVC_RATE_LIMIT=1000000")}, // limits are on
 	{"rebuild", "≥ 0.4", least(0.4), rebuildViews},
 	{"rebuild_growth", "≤ 1.2", most(1.2), rebuildGrowth},
 	{"rebuild_many", "≤ 3", most(3), rebuildMany},
@@ -77,7 +80,7 @@ var (
 	file     = flag.String("json", "bin/bench.json", "where the figures go as JSON")
 	cpu      = flag.String("cpuprofile", "", "where a CPU profile of this program goes")
 	byHand   = flag.String("lean", "", "serve the role change that is written by hand at this address, from the database that follows")
-	stranger = flag.String("storm", "", "ask this address for all that strangers can get, with the tokens of the standard input")
+	stranger = flag.String("storm", "", "insist at this address on the requests of the standard input, as strangers do")
 	keep     = flag.String("dir", "", "the folder of the database; made and removed if empty")
 )
 
