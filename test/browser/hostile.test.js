@@ -161,7 +161,8 @@ test("somebody of the code host with any name is a member like others", async ()
   eve.complaints.length = 0; // of the code host's pages
   await inShape(eve.page, "account", tallest.desktop);
   await eve.page.getByRole("button", { name: /^Accept/ }).click();
-  await eve.page.waitForURL(app + "/w");
+  await eve.page.waitForURL(app + "/w/acme/dashboard");
+  await eve.page.goto(app + "/w");
   await inShape(eve.page, "workspaces", tallest.desktop);
   await ada.open("/w/acme/members");
   const row = ada.page.locator(".person-row", { hasText: "eve@example.com" });

@@ -155,8 +155,8 @@ test("a job that runs has its grace when it is cancelled", async () => {
   await page.keyboard.press("x");
   await page.getByText("What still runs after the grace is killed.").waitFor();
   await page.getByRole("button", { name: "Continue" }).click();
-  await page.getByText("of grace left").waitFor();
-  await leo.page.getByText("of grace left").waitFor();
+  await page.getByText("then running steps are killed").waitFor();
+  await leo.page.getByText("then running steps are killed").waitFor();
   assert.equal(await leo.page.getByRole("button", { name: "Kill now" }).count(), 0);
   await page.locator("h1 .pill", { hasText: "Cancelled" }).waitFor({ timeout: 60000 });
 });
@@ -175,7 +175,7 @@ for (const scripts of [true, false]) {
     await page.selectOption("select[name=grace]", "120");
     await page.getByRole("button", { name: "Cancel" }).click();
     await page.getByRole("button", { name: "Continue" }).click();
-    await page.getByText(/Cancelling: (2 min|1 min 5\d s) of grace left/).waitFor();
+    await page.getByText(/Cancelling: (2 min|1 min 5\d s) left, then running steps/).waitFor();
     await page.getByRole("button", { name: "Kill now" }).click();
     const ended = page.locator("h1 .pill", { hasText: "Cancelled" });
     for (const until = Date.now() + 20000; !await ended.count() && Date.now() < until;) scripts ? await page.waitForTimeout(100) : await page.reload();
