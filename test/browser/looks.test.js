@@ -20,7 +20,7 @@ const still = `
   time { display: inline-block !important; width: 60px !important; height: 1em; overflow: hidden; color: transparent !important; }
   .flag.warn, .page-head code, .about-system small, .kpi-value, .kpi .change, .kpi small, .banner b, .re-step small,
   [type=datetime-local] { color: transparent !important; }
-  .command pre, .raw-event pre, .raw-event pre * { color: transparent !important; }
+  .command pre, .command pre *, .raw-event pre, .raw-event pre * { color: transparent !important; }
   .chart path, .chart text, .spark path, .re-line-chart *, [type=range] { visibility: hidden !important; }
   .avatar { background: gray !important; }
   .spinner { animation: none !important; }`;
