@@ -171,10 +171,12 @@ func (s *Store) byHashes(ctx context.Context, hashes [][sha256.Size]byte) (map[[
 	return found, nil
 }
 
+// selectSession omits rows with an infinite time, which no process writes and time.Time cannot hold.
 const selectSession = `
 	select s.token_hash, s.session_id, s.user_id, u.workspace_id, u.name, u.email, u.emails, u.avatar_url, u.registered_at,
 		s.active_workspace_id, s.created_at, s.updated_at, s.expires_at, s.ip, s.user_agent, s.mac
-	from sessions s join users u on u.user_id = s.user_id `
+	from sessions s join users u on u.user_id = s.user_id
+		and isfinite(s.created_at) and isfinite(s.updated_at) and isfinite(s.expires_at) `
 
 func scan(row pgx.CollectableRow) (s Session, err error) {
 	err = row.Scan(s.columns()...)

@@ -86,6 +86,22 @@ func TestEndedSessionIsNotFound(t *testing.T) {
 	s.end(t, s.session.ID) // ending it again is no error
 }
 
+func TestSessionWithInfiniteTimeIsNotFound(t *testing.T) {
+	t.Parallel()
+	for _, column := range []string{"created_at", "updated_at", "expires_at"} {
+		for _, value := range []string{"infinity", "-infinity"} {
+			t.Run(column+"="+value, func(t *testing.T) {
+				t.Parallel()
+				s := signIn(t)
+				other := s.another(t, "Safari")
+				s.exec(t, `update sessions set `+column+` = '`+value+`' where session_id = '`+s.session.ID.String()+`'`)
+				s.requireNone(t, s.cookie)
+				require.Equal(t, []events.ID{other.ID}, s.of(t, s.user))
+			})
+		}
+	}
+}
+
 func TestSessionEndsToTheSecond(t *testing.T) {
 	t.Parallel()
 	s := signIn(t)
