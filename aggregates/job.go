@@ -56,8 +56,8 @@ type Job struct {
 	artifacts artifacts
 }
 
-// jobTerms is what decisions need of a job's specification. The rest, such as scripts and environments, may
-// be large, and folds stay in memory.
+// jobTerms are the parts of a job's specification that decisions need. Others, such as scripts and
+// environments, may be large, and jobs are cached in memory.
 type jobTerms struct {
 	name        string
 	steps       int // number of steps

@@ -10,8 +10,8 @@ import (
 	"svc/events"
 )
 
-// Jobs stay in memory between commands, so they keep nothing of their specification that may be large.
-func TestAJobKeepsNoScriptsAndEnvironments(t *testing.T) {
+// Jobs are cached in memory between commands, so they keep no part of the specification that may be large.
+func TestJobKeepsNoScriptsOrEnvironments(t *testing.T) {
 	const secret = "large and not needed"
 	j := &Job{}
 	j.Apply(events.JobSubmitted{Spec: events.JobSpec{

@@ -51,9 +51,9 @@ const tomorrow = " The next day begins at midnight UTC."
 // charges returns the units that a person's command in a workspace needs, given the events that it
 // will append.
 //
-// Commands that only change an existing workspace, such as renaming it, need none: they keep
-// nothing for ever outside of that workspace's log, and the limit of requests covers them. A
-// rotation keeps the fingerprint of each old token, an enrolment its global key.
+// Most commands that change an existing workspace, such as renaming it, need none: they store
+// nothing permanent outside of that workspace's log, and the limit of requests covers them. But
+// a rotation stores the fingerprint of the old token, and an enrolment a global key.
 func (d Daily) charges(person, workspace events.ID, request any, list []events.Event) (out []*charge) {
 	switch request.(type) {
 	case CreateWorkspace:

@@ -275,8 +275,8 @@ func (unable) Take(context.Context, events.ID, string, time.Time, int) (bool, er
 	return false, errUnable
 }
 
-// A rotation and an enrolment each keep something for ever outside of the workspace's log.
-func TestAPersonRotatesAndEnrollsSoOftenADay(t *testing.T) {
+// Rotations and enrolments store permanent data outside of the workspace's log.
+func TestDailyLimitsOfRotationsAndEnrollments(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
 	account := commands.CreateServiceAccount{
@@ -288,7 +288,9 @@ func TestAPersonRotatesAndEnrollsSoOftenADay(t *testing.T) {
 		r.Limit(commands.Daily{Rotations: 2, Enrollments: 2, Counts: sessions.Daily{DB: m.db}})
 	}
 	rotate := func(r replica, by person) error {
-		_, err := r.RotateServiceAccount(t.Context(), commands.RotateServiceAccount{Meta: by.in(m.id), Account: account.Account, Token: commands.NewServiceToken()})
+		_, err := r.RotateServiceAccount(t.Context(), commands.RotateServiceAccount{
+			Meta: by.in(m.id), Account: account.Account, Token: commands.NewServiceToken(),
+		})
 		return err
 	}
 	enroll := func(r replica, by person) error {

@@ -6,7 +6,7 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// A summary is an event of which only that is kept which its record's Target, Changes and Action return.
+// A summary stands for an event and has only what Target, Changes and Action of its record return.
 type summary struct {
 	kind, action, denied string
 	targeted             Target
@@ -18,8 +18,8 @@ func (s summary) Kind() string             { return s.kind }
 func (s summary) target(*Record) Target    { return s.targeted }
 func (s summary) changes(*Record) []Change { return s.changed }
 
-// Summary returns r without its stored bytes, and without what is in its event but in none of Target,
-// Changes and Action. An event may be large, but what is shown of it in lists is small.
+// Summary returns r without its stored data, and with an event that has only what Target, Changes and
+// Action return. Events may be large, but what lists show of them is small.
 func (r Record) Summary() Record {
 	if _, undecoded := r.Event.(Undecoded); !undecoded {
 		s := summary{kind: r.Event.Kind(), targeted: r.Target(), changed: r.Changes()}
@@ -30,8 +30,8 @@ func (r Record) Summary() Record {
 	return r
 }
 
-// DecodedSummary is Decoded followed by Summary. Of a large job it does not decode the steps, which take most
-// of its bytes and are not shown.
+// DecodedSummary is Decoded followed by Summary. It does not decode the steps of a large job, which are
+// most of its data and are not shown.
 func (r Record) DecodedSummary(kind string) Record {
 	if kind == (JobSubmitted{}).Kind() && len(r.Data) > largeJob {
 		if steps := gjson.GetBytes(r.Data, "spec.steps"); steps.IsArray() && steps.Index > 0 {
@@ -41,4 +41,5 @@ func (r Record) DecodedSummary(kind string) Record {
 	return r.Decoded(kind).Summary()
 }
 
-const largeJob = 16 << 10 // bytes
+// largeJob is the number of bytes above which DecodedSummary skips the steps of a job.
+const largeJob = 16 << 10

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A summary of a job says the same whether its steps were decoded or not.
+// The summary of a job is the same whether its steps were decoded or not.
 func TestSummaryOfALargeJob(t *testing.T) {
 	e := JobSubmitted{Spec: JobSpec{
 		Name: `the "steps"`, Repo: &JobRepo{Name: "acme/api", Commit: "abc"}, Priority: "high",

@@ -29,7 +29,7 @@ func (auditView) Name() string            { return "audit" }
 func (auditView) Mode() fold.Mode         { return fold.Followed }
 func (auditView) Form() int               { return 1 }
 func (auditView) Folds(string) bool       { return true }
-func (auditView) FoldsUndecoded() bool       { return true }
+func (auditView) FoldsUndecoded() bool    { return true }
 func (auditView) PrimaryKey() []string    { return []string{"workspace_id", "entry"} }
 func (auditView) LookupIndexes() []string { return []string{"audit_pkey"} }
 

@@ -12,9 +12,9 @@ import (
 	"svc/test/world"
 )
 
-// Lists of the audit log keep nothing of large events but what they show, and pages of an export have only a
-// few of them, whether the index has the records or not.
-func TestAuditKeepsLittleOfLargeEvents(t *testing.T) {
+// Lists of the audit log keep only what they show of large events, and pages of an export have only a few
+// large events, whether the records are indexed or not.
+func TestAuditListsKeepSummariesOfLargeEvents(t *testing.T) {
 	t.Parallel()
 	w := world.NewSilent(t)
 	const count, size = 140, 240 << 10
@@ -69,7 +69,8 @@ func TestAuditKeepsLittleOfLargeEvents(t *testing.T) {
 	require.NoError(t, err)
 	t.Run("the index", check)
 
-	found, ok, err := audit.Get(t.Context(), workspace, w.Record(t, world.System, workspace, world.NewID(), events.JobSubmitted{Spec: spec})[0].ID)
+	one := w.Record(t, world.System, workspace, world.NewID(), events.JobSubmitted{Spec: spec})[0]
+	found, ok, err := audit.Get(t.Context(), workspace, one.ID)
 	require.NoError(t, err)
 	require.True(t, ok)
 	require.Greater(t, len(found.Data), size, "one record is shown as it is stored")

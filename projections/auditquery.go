@@ -126,7 +126,7 @@ func (v Audit) Count(ctx context.Context, workspace events.ID, f AuditFilter, mo
 }
 
 // RowsAfter returns up to limit matching records, oldest first, with numbers above seq and up to upTo.
-// They are not decoded. It returns fewer if they have much data, and none only if there is none.
+// They are not decoded. It returns fewer records if they are large, but at least one if one matches.
 func (v Audit) RowsAfter(ctx context.Context, workspace events.ID, f AuditFilter, seq, upTo int64, limit int) ([]AuditRow, error) {
 	s, err := v.search(ctx, workspace, f, seq+1, upTo+1)
 	if err != nil {

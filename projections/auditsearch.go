@@ -19,7 +19,7 @@ const (
 	maxTextBlocks = 512     // blocks whose texts are read
 	maxSegments   = 256     // segments in which several terms are intersected
 	maxTail       = 8192    // records after the last whole block, if the view is far behind
-	wholeBytes    = 1 << 20 // stored data, before its last record
+	wholeBytes    = 1 << 20 // stored data, without the last record
 )
 
 // microsecond is the resolution of times in the database.
@@ -36,8 +36,8 @@ type auditSearch struct {
 	terms     [][]term // a record matches if it has one term of each list
 	text      textFilter
 	bounded   bool // oldest stops at the bounds of a page, as newest does
-	whole     bool // rows are found with their stored data, up to wholeBytes; otherwise they are summaries
-	bytes     int  // of stored data found
+	whole     bool // rows have their stored data, up to wholeBytes; otherwise they are summaries
+	bytes     int  // size of the stored data found
 	blocks    int  // blocks whose texts were read
 	segments  int  // segments whose posting lists were read
 }
@@ -124,7 +124,7 @@ func (s *auditSearch) count(ctx context.Context, most int) (n int, exact bool, e
 func (s *auditSearch) exhausted() bool { return s.blocks >= maxTextBlocks || s.segments >= maxSegments }
 
 // oldest returns up to limit records, oldest first. It returns fewer if there are no more, or if
-// the search is bounded and its bound is reached, or at wholeBytes, but at least one if there is one.
+// the search is bounded and its bound is reached, or if it has wholeBytes, but at least one if one matches.
 func (s *auditSearch) oldest(ctx context.Context, limit int) ([]AuditRow, error) {
 	list := make([]AuditRow, 0, limit)
 	for len(list) < limit && s.low < min(s.high, s.indexed+1) && !(s.bounded && s.exhausted()) && s.bytes < wholeBytes {

@@ -13,7 +13,7 @@ type jobSpec struct {
 	Spec      events.JobSpec `db:"spec"`
 }
 
-// Bytes implements what a comparison asks of rows that may be large.
+// Bytes returns the approximate size of the specification in memory. Comparisons of the view use it.
 func (s *jobSpec) Bytes() (n int) {
 	for _, step := range s.Spec.Steps {
 		n += len(step.Run)

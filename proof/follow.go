@@ -231,7 +231,7 @@ type querier interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }
 
-// bytesOf returns how much stored data events have.
+// bytesOf returns the size of the events' stored data.
 func bytesOf(list []stored) (n int) {
 	for _, e := range list {
 		n += len(e.Meta) + len(e.Data)

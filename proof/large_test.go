@@ -10,17 +10,18 @@ import (
 	"svc/events/store"
 )
 
-// Logs whose events are large are signed and verified in pages that hold only a few of them.
+// Logs of large events are signed and verified in pages of a few events.
 func TestPagesOfLargeEventsAreBoundedByBytes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	const count, size = 40, 240 << 10
+	event := events.RunFactsRecorded{Facts: []string{strings.Repeat("x", size)}}
 	list := []events.ID{newID(), newID()}
 	for _, workspace := range list {
 		for range count {
 			_, err := w.log.Append(t.Context(), &events.Commit{
 				Workspace: workspace, At: epoch, Envelope: events.Envelope{Actor: events.Actor{Type: events.BySystem, Name: "system"}},
-				Writes: []events.Write{{Stream: newID(), Events: []events.Event{events.RunFactsRecorded{Facts: []string{strings.Repeat("x", size)}}}}},
+				Writes: []events.Write{{Stream: newID(), Events: []events.Event{event}}},
 			})
 			require.NoError(t, err)
 		}

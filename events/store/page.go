@@ -7,19 +7,19 @@ import (
 	"svc/events"
 )
 
-// PageBytes is how much stored data a page has at most, beyond its last event. Events differ in
-// size by a factor of a thousand, so a number of events does not bound the memory of a page.
+// PageBytes limits the stored data of a page: only its last event may exceed the limit. Sizes of
+// events differ by a factor of a thousand, so a number of events does not bound the memory of a page.
 const PageBytes = 4 << 20
 
-// BytesOfEach returns how much of a page each of several logs may fill.
+// BytesOfEach returns the share of PageBytes of each log if a page has events of several logs.
 func BytesOfEach(logs int) int { return PageBytes / max(logs, 1) }
 
-// PageFull reports whether a log may have events after its part of a page: the part has n events
-// and a number of bytes, of up to limit events of each of so many logs.
+// PageFull reports whether a log may have events after its part of a page, which has n events with
+// the given bytes. The page has up to limit events of each of the given number of logs.
 func PageFull(n, bytes, logs, limit int) bool { return n >= limit || bytes >= BytesOfEach(logs) }
 
 // LogsWithMore returns the logs that may have events after a page of up to limit events of each of
-// so many logs. Records of the same log must be adjacent.
+// the given number of logs. Records of the same log must be adjacent.
 func LogsWithMore(page []events.Record, logs, limit int) (list []events.ID) {
 	n, size := 0, 0
 	for i, r := range page {
@@ -34,12 +34,12 @@ func LogsWithMore(page []events.Record, logs, limit int) (list []events.ID) {
 	return list
 }
 
-// WithinBytes returns a query for the first rows of another one, which must return the columns
-// seq, meta and data of events in the order of their numbers: those before which there are fewer
-// than bytes, an SQL expression, of meta and data. There is always a first one.
+// WithinBytes returns a query for the first rows of another query, which must return the columns
+// seq, meta and data of events in the order of seq. A row is included if meta and data of the rows
+// before it have fewer bytes than the SQL expression bytes, so the first row always is.
 //
-// It first compares the sizes as stored, which are smaller if the values are compressed, because
-// those are known without reading the values.
+// The query first compares the stored sizes, which are smaller if values are compressed, because
+// they are known without reading the values.
 func WithinBytes(query, columns, bytes string) string {
 	return `
 		select ` + columns + ` from (
@@ -60,7 +60,8 @@ func contiguous(ctx context.Context, db Querier, list []Position, scan scanner, 
 	more ...any) ([]events.Record, error) {
 	workspaces, seqs := Columns(list)
 	records, err := query(ctx, db, scan, `
-		select `+EventColumns+` from unnest((select $1::uuid[]), (select $2::bigint[])) with ordinality as p (log, behind, ord) cross join lateral (`+
+		select `+EventColumns+`
+		from unnest((select $1::uuid[]), (select $2::bigint[])) with ordinality as p (log, behind, ord) cross join lateral (`+
 		WithinBytes(from+` where workspace_id = log and seq > behind order by seq limit $3`, EventColumns, `$4::bigint`)+`
 		) e order by ord, seq`, append([]any{workspaces, seqs, limit, BytesOfEach(len(list))}, more...)...)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 const largeEvent = 240 << 10 // bytes: about as large as a job may be
 
 // appendLarge appends n large events to a new log, each in a stream of its own, and returns the log. Every
-// other one hardly compresses.
+// other event hardly compresses.
 func appendLarge(t *testing.T, s *store.Store, n int) events.ID {
 	t.Helper()
 	workspace, random := newID(), rand.New(rand.NewPCG(1, 2))
@@ -43,7 +43,7 @@ func sizeOf(list []events.Record) (n int) {
 	return n
 }
 
-// A page ends where it has PageBytes, however many events it may have.
+// A page ends once it has PageBytes, even if it has fewer events than its limit.
 func TestPagesAreBoundedByBytes(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
@@ -84,7 +84,7 @@ func TestPagesAreBoundedByBytes(t *testing.T) {
 	require.Len(t, list, count, "events that are not wanted are not read")
 }
 
-func TestAPageHasAtLeastOneEventOfEachLog(t *testing.T) {
+func TestPageHasAtLeastOneEventOfEachLog(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
 	s := open(t, db)

@@ -188,7 +188,7 @@ func EndsAfter(ctx context.Context, db Querier, list []Position, limit int) (end
 	return ends, nil
 }
 
-// findMissing returns an error that says which event after a position is missing. It is nil if none is.
+// findMissing returns an error that names the first missing event after a position, or nil if none is missing.
 func findMissing(ctx context.Context, db Querier, p Position) error {
 	for {
 		list, err := StoredAfterEach(ctx, db, []Position{p}, events.LoadLimit)
@@ -285,7 +285,7 @@ func ScanRow(row pgx.CollectableRow, more ...any) (r Row, err error) {
 // Seq returns the event's number in its log.
 func (r *Row) Seq() int64 { return r.record.Seq }
 
-// Bytes returns how much stored data the row has.
+// Bytes returns the size of the row's stored data.
 func (r *Row) Bytes() int { return len(r.record.Meta) + len(r.record.Data) }
 
 // Record decodes the row as [ScanAny] does. If the row was summarized, it returns the summary.

@@ -34,10 +34,10 @@ func (c *tableComparison[K, R]) Fold(r events.Record) error {
 
 // A sizedRow is a row that may be much larger than usual.
 type sizedRow interface {
-	Bytes() int // about how much memory it takes
+	Bytes() int // approximate size in memory
 }
 
-// rowBytes is about how much memory a usual row takes.
+// rowBytes is the approximate size of a usual row in memory.
 const rowBytes = 4 << 10
 
 func (c *tableComparison[K, R]) Size() int {

@@ -23,7 +23,7 @@ func submitLarge(t *testing.T, w *world.World, workspace events.ID, n int) {
 	}
 }
 
-// Views follow, are rebuilt and are compared over events of which a page holds only a few.
+// Views are followed, rebuilt and compared correctly if a page holds only a few events.
 func TestViewsFoldLargeEvents(t *testing.T) {
 	t.Parallel()
 	w := world.New(t)
@@ -49,8 +49,8 @@ func TestViewsFoldLargeEvents(t *testing.T) {
 	}
 }
 
-// Rows that are large count for as many as they take the memory of.
-func TestComparisonCountsTheMemoryOfRows(t *testing.T) {
+// In the size of a comparison, a large row counts as several.
+func TestComparisonSizeCountsLargeRows(t *testing.T) {
 	t.Parallel()
 	w := world.NewSilent(t)
 	workspace := world.NewID()

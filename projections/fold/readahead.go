@@ -21,12 +21,12 @@ type readAhead struct {
 	stop    context.CancelFunc
 }
 
-// A readResult is what was read of one chunk of the plan, or a part of it.
+// A readResult is the result of reading one chunk of the plan, or a part of a chunk.
 type readResult struct {
 	list    []events.Record
 	damaged []damagedEvent
 	err     error
-	last    bool // nothing of the chunk follows
+	last    bool // it is the last of its chunk
 }
 
 // A damagedEvent is an event that cannot be decoded.
@@ -94,9 +94,9 @@ func (a *readAhead) close() {
 	}
 }
 
-// readChunk reads all events of a chunk, one log after the other, and passes them to emit, which may
-// end it. It reads logs together while they fit into a page. A log that does not is read alone, page by
-// page, and so is each log if reading them together fails, to find the damaged events.
+// readChunk reads all events of a chunk, one log after the other, and passes them to emit until that
+// returns false. It reads logs together while they fit into a page. It reads a log that does not fit
+// alone, page by page. If reading logs together fails, it reads each alone to find the damaged events.
 func (r *rebuild) readChunk(ctx context.Context, db store.Querier, c chunk, emit func(readResult) bool) bool {
 	for together := true; len(c) > 0; {
 		if together = together && len(c) > 1; together {
@@ -141,8 +141,8 @@ func (r *rebuild) readAlone(ctx context.Context, db store.Querier, s stretch, em
 	return nil
 }
 
-// readTogether reads a page of a chunk. It returns the events of the first logs of which the page has all
-// of the stretch, and the number of these logs.
+// readTogether reads a page of a chunk. It returns the events of the first logs whose stretches are
+// completely in the page, and the number of these logs.
 func (r *rebuild) readTogether(ctx context.Context, db store.Querier, c chunk) (list []events.Record, whole int, err error) {
 	var positions []store.Position
 	var limit int64
