@@ -37,7 +37,7 @@ test("a page asks the service three times at most", async () => {
   };
   const job = await submit(product, { name: "waits", steps: [{ run: "true" }], requires: { labels: ["gpu=a100"] } });
   const pages = {
-    "/w": 2, "/account": 3, "/w/acme/dashboard": 2, "/w/acme/needs": 2, "/w/acme/needs/badge": 2,
+    "/w": 2, "/account": 3, "/w/acme/dashboard": 2, "/w/acme/needs": 3, "/w/acme/needs/badge": 2,
     "/w/acme/runs": 3, "/w/acme/runs?status=finished": 3, "/w/acme/insights": 3, "/w/acme/members": 3, "/w/acme/service-accounts": 2,
     "/w/acme/audit": 3, "/w/acme/audit?action=member.*": 3, "/w/acme/audit/replay": 3,
     "/w/acme/farm": 3, "/w/acme/farm/jobs": 2, "/w/acme/farm/enrollments": 2, [`/w/acme/farm/jobs/${job}`]: 3,

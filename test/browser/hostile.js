@@ -39,7 +39,7 @@ function look({ end, tallest }) {
   const clipped = (at) => { while ((at = at.parentElement) !== document.body) if (getComputedStyle(at).overflowX !== "visible") return true; return false; };
   for (const at of document.querySelectorAll("main *")) {
     const { right, width } = at.getBoundingClientRect();
-    if (width && right > innerWidth + 1 && !clipped(at)) wrong.push("outside of the window: " + name(at));
+    if (width && right > innerWidth + 1 && at.checkVisibility() && !clipped(at)) wrong.push("outside of the window: " + name(at));
   }
   for (const at of document.querySelectorAll("main [data-row], main tr, main li, .toast, h1")) {
     if (at.checkVisibility() && at.offsetHeight > tallest && !at.querySelector("li, tr, [data-row], [open]")) wrong.push(`${at.offsetHeight} pixels high: ${name(at)}`);

@@ -217,7 +217,7 @@ test("without scripts what takes something away is asked about as well", async (
   const change = row(page, "vera@acme.example").getByRole("button", { name: "Change" }).first();
   await change.click();
   await page.getByRole("heading", { name: "Make Vera Novak a Viewer?" }).waitFor();
-  await page.getByText("This takes away what a Maintainer can do. It applies at once.").waitFor();
+  await page.getByText("They lose what a Maintainer can do. It applies at once.").waitFor();
   assert.equal((await stored({ context }, "vera")).role, "Maintainer");
   await page.getByRole("link", { name: "Cancel" }).click();
   assert.equal(await page.evaluate(() => location.search), "?q=vera");
@@ -236,7 +236,7 @@ test("a legacy member can be made a true Viewer", async () => {
   assert.equal(await role(page, "Leo Brandt").inputValue(), "member");
   assert.equal(await role(page, "Leo Brandt").locator("option:checked").innerText(), "Viewer (member)");
   await role(page, "Leo Brandt").selectOption("Viewer");
-  await page.getByText("This takes away what a member can do.").waitFor();
+  await page.getByText("They lose what a member can do.").waitFor();
   await page.getByRole("button", { name: "Continue" }).click();
   await toast("Leo Brandt is now Viewer.");
   assert.equal((await stored({ context }, "leo")).role, "Viewer");

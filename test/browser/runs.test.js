@@ -282,7 +282,7 @@ test("a title is shown whatever it is made of, and no higher than a few lines", 
   await page.click("text=Queue an issue");
   await page.fill("#queue-title", "\u200b\u200b\u200b");
   await page.click("dialog[open] >> text=Queue >> nth=-1");
-  await toast("must say what there is to do");
+  await toast("The title is needed");
   const queue = (data) => context.request.post(product.restUrl + "/api/v1/backlog/queue", { data, headers: { "X-Svc-Tenant": "acme" } });
   const repos = await (await context.request.get(product.restUrl + "/api/v1/repos", { headers: { "X-Svc-Tenant": "acme" } })).json();
   assert.equal((await queue({ repoId: repos.items[0].id, issueNumber: 909090 })).status(), 201);

@@ -88,7 +88,7 @@ test("the rule of names is told while typing, and refusals where they arise", as
   await page.getByRole("button", { name: "New service account" }).click();
   const name = page.getByLabel("Name"), valid = () => name.evaluate((field) => field.checkValidity());
   const rule = () => page.locator("#account-rule").evaluate((p) => getComputedStyle(p).color);
-  await page.getByText("3 to 40 lower-case letters, digits and hyphens; starts with a letter.").waitFor();
+  await page.getByText("3–40 lowercase letters, digits and hyphens, starting with a letter.").waitFor();
   const plain = await rule();
   for (const wrong of ["ab", "1bot", "Bot", "a_bot", "-bot", "bot!"]) {
     await name.fill("");
@@ -108,7 +108,7 @@ test("the rule of names is told while typing, and refusals where they arise", as
   await name.fill("no-scopes");
   await page.getByRole("checkbox", { name: "Read what a Viewer can read" }).uncheck();
   await page.getByRole("button", { name: "Create", exact: true }).click();
-  await page.getByRole("alert").getByText("What it may do must not be empty.").waitFor();
+  await page.getByRole("alert").getByText("Scopes must not be empty.").waitFor();
 });
 
 test("rotating ends the old token at once, and asks first", async () => {

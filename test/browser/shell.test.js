@@ -194,7 +194,7 @@ test("the theme is the person's choice", async () => {
   await open("/w/acme/members");
   const background = () => page.evaluate(() => getComputedStyle(document.documentElement).backgroundColor);
   const light = await background();
-  await page.getByRole("button", { name: /Colours: as the system/ }).click();
+  await page.getByRole("button", { name: /Colours: system/ }).click();
   await page.getByRole("button", { name: /Colours: light/ }).click();
   await page.getByRole("button", { name: /Colours: dark/ }).waitFor();
   assert.notEqual(await background(), light);
