@@ -114,8 +114,9 @@ document.addEventListener("click", async (e) => {
     await navigator.clipboard.writeText(at.dataset.copy.replace(/^\/w\//, location.origin + "$&"));
     toast("Copied.");
   } else if (at.dataset.open) show($("#" + at.dataset.open));
-  else if (at.hasAttribute("command")) { // of browsers before 2025
-    const dialog = "commandForElement" in at || $("#" + at.getAttribute("commandfor"));
+  else if (at.hasAttribute("command")) {
+    if ("commandForElement" in at) return; // the browser does it; those before 2025 do not
+    const dialog = $("#" + at.getAttribute("commandfor"));
     if (dialog.open) dialog.close(); else show(dialog);
   }
   else if (at.dataset.close !== undefined) { const dialog = at.closest("dialog"); if (dialog) { e.preventDefault(); dialog.close(); } }
