@@ -15,9 +15,9 @@ import (
 type one struct {
 	client.RunDetail
 	Past   []client.EventRecord // a page of what happened, the newest first
-	Newest bool              // no page comes before it
-	Older  string            // the cursor that leads to the page after it, "" if there is none
-	Turned bool              // to that page, just now
+	Newest bool                 // no page comes before it
+	Older  string               // the cursor that leads to the page after it, "" if there is none
+	Turned bool                 // to that page, just now
 }
 
 const perHistory = 50 // events of a page
