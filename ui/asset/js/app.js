@@ -114,8 +114,7 @@ document.addEventListener("click", async (e) => {
     await navigator.clipboard.writeText(at.dataset.copy.replace(/^\/w\//, location.origin + "$&"));
     toast("Copied.");
   } else if (at.dataset.open) show($("#" + at.dataset.open));
-  else if (at.hasAttribute("command")) {
-    if ("commandForElement" in at) return; // the browser does it; those before 2025 do not
+  else if (at.hasAttribute("command") && !("commandForElement" in at)) { // a browser of before 2025
     const dialog = $("#" + at.getAttribute("commandfor"));
     if (dialog.open) dialog.close(); else show(dialog);
   }
