@@ -17,7 +17,7 @@ import (
 // and no other until it accepts one.
 const (
 	freeDeclines = 3 // declines in a row without backoff
-	backoffMin   = 10 * time.Second
+	minBackoff   = 10 * time.Second
 	backoffMax   = 10 * time.Minute
 )
 
@@ -39,7 +39,7 @@ func (d *Dispatcher) recordDecline(ctx context.Context, workspace, runner events
 			then $4::timestamptz + least($6::float8 * power(2, least(declined + 1 - $5, 20)), $7) * interval '1 second' end
 		where workspace_id = $1 and runner_id = $2 and coalesce(rests_until, '-infinity') <= $4
 		returning declined, rests_until`,
-		workspace, runner, reason, d.Now(), freeDeclines, backoffMin.Seconds(), backoffMax.Seconds())
+		workspace, runner, reason, d.Now(), freeDeclines, minBackoff.Seconds(), backoffMax.Seconds())
 	after, err = pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[declines])
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):

@@ -17,7 +17,7 @@ var errGone = spool.ErrGone
 
 // Pauses between connections.
 const (
-	backoffMin      = time.Second
+	minBackoff      = time.Second
 	backoffMax      = time.Minute
 	supersededPause = time.Minute // keeps two runners with one certificate from superseding each other all the time
 )
@@ -27,7 +27,7 @@ const (
 func backoff(failures int) time.Duration {
 	limit := backoffMax
 	if failures < 6 {
-		limit = min(backoffMin<<failures, backoffMax)
+		limit = min(minBackoff<<failures, backoffMax)
 	}
 	return rand.N(limit) + 1
 }

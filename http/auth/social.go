@@ -217,7 +217,7 @@ func (s *Server) consumeState(r *request, provider string) (state sessions.State
 	}
 	var known bool
 	state.ErrorCallbackURL, known, err = s.States.ErrorURL(r.Context(), random)
-	if !known && refusal == errState {
+	if !known && errors.Is(refusal, errState) {
 		refusal = errUnknownState
 	}
 	return state, cmp.Or[error](err, refusal)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"time"
@@ -99,7 +100,7 @@ type bufferedBody struct {
 
 func (b *bufferedBody) Read(p []byte) (int, error) {
 	n, err := b.data.Read(p)
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		err = cmp.Or(b.err, io.EOF)
 	}
 	return n, err

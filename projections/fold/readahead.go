@@ -66,11 +66,14 @@ func (r *rebuild) startReadAhead(ctx context.Context, plan []chunk) *readAhead {
 				select {
 				case <-ctx.Done():
 					return false
-				case a.results[i%readers] <- p:
+				case a.results[i] <- p:
 					return true
 				}
 			}
-			for ; i < len(plan) && r.readChunk(ctx, r.db, plan[i], emit); i += readers {
+			for n := i; n < len(plan); n += readers {
+				if !r.readChunk(ctx, r.db, plan[n], emit) {
+					return
+				}
 			}
 		}()
 	}
