@@ -292,9 +292,9 @@ func scanRun(row pgx.CollectableRow) (r Run, err error) {
 }
 
 // columns returns the destinations of runColumns.
-func (r *Run) columns() []any {
+func (run *Run) columns() []any {
 	return []any{
-		&r.Workspace, &r.ID, &r.Repo, &r.RepoName, &r.IssueNumber, &r.IssueTitle, &r.Stage, (*string)(&r.Status),
-		&r.Active, &r.PRNumber, &r.CostCents, &r.CreatedAt, &r.UpdatedAt, &r.FinishedAt, (*string)(&r.WaitsFor), &r.Round,
+		&run.Workspace, &run.ID, &run.Repo, &run.RepoName, &run.IssueNumber, &run.IssueTitle, &run.Stage, (*string)(&run.Status),
+		&run.Active, &run.PRNumber, &run.CostCents, &run.CreatedAt, &run.UpdatedAt, &run.FinishedAt, (*string)(&run.WaitsFor), &run.Round,
 	}
 }

@@ -16,15 +16,15 @@ const stuckAfter = 30 * time.Minute
 
 // StuckSince returns the time of the last event of a stuck run, and nil if the run is not stuck. A
 // queued run is never stuck.
-func (r Run) StuckSince(now time.Time) *time.Time {
-	if !r.Active || r.WaitsFor != "" || r.UpdatedAt.Add(stuckAfter).After(now) {
+func (run Run) StuckSince(now time.Time) *time.Time {
+	if !run.Active || run.WaitsFor != "" || run.UpdatedAt.Add(stuckAfter).After(now) {
 		return nil
 	}
-	switch r.Status {
+	switch run.Status {
 	case events.RunInQueue, events.RunNeedsInput, events.RunAwaitingApproval, events.RunInUnknownStage:
 		return nil
 	}
-	return &r.UpdatedAt
+	return &run.UpdatedAt
 }
 
 // A StageCount is how many active runs are in a stage.
