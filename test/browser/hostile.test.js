@@ -86,7 +86,7 @@ const heads = new Map(), declines = ["request_changes", "reject", "deny"];
 const decision = async (ofHead) => {
   const { items } = await read("/inbox");
   const one = items.length > 2 && items.find((item) => !ofHead || item.subject.headSha);
-  if (one) heads.set(one.id, { action: one.actions.find((a) => declines.includes(a.id)).id, ...(one.subject.headSha && { expectedHead: one.subject.headSha }) });
+  if (one) heads.set(one.id, { action: one.actions.find((a) => declines.includes(a.id)).id, note: "Please.", ...(one.subject.headSha && { expectedHead: one.subject.headSha }) });
   return one?.id;
 };
 
