@@ -19,7 +19,7 @@ try {
   ]) {
     const { page, open, context } = await visitor(browser, product.appUrl, "ada", options);
     await open(path);
-    await page.waitForLoadState("networkidle").catch(() => {}); // the stream never is
+    await page.waitForLoadState("networkidle", { timeout: 3_000 }).catch(() => {}); // the stream never is
     await page.screenshot({ path: `${folder}${name}.png` });
     await context.close();
   }
