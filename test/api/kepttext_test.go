@@ -27,7 +27,7 @@ const (
 func (v *service) keptTexts(t *testing.T, job string) []keptText {
 	s := v.site
 	queue := `{"repoId":"` + s.id(t, "repo acme/web") + `",`
-	run, decision := s.id(t, "run 301"), s.id(t, "decision 301")
+	run, decision := s.id(t, "run 302"), s.id(t, "decision 302")
 	drained, revoked := v.enrol(t, "ada@acme"), v.enrol(t, "ada@acme")
 	acme := `{"organizationId":"` + s.id(t, "workspace acme") + `",`
 	return []keptText{

@@ -155,8 +155,8 @@ func testStreamAudience(t *testing.T, one, other *service) {
 	t.Run("no more than what happened to what", func(t *testing.T) {
 		st := other.follow(t, "reader", "Last-Event-ID: 0")
 		for f := st.next(); f.id != fmt.Sprint(queued.header.Get("X-Svc-Position")); f = st.next() {
-			require.Regexp(t, `^(run|decision)\.`, f.event)
-			require.Regexp(t, `^\{"seq":`+f.id+`,"at":"[0-9T:.-]{23}Z","kind":"`+f.event+`","target":\{"type":"run","id":"[0-9a-f-]{36}"\}\}$`, f.data)
+			require.Regexp(t, `^(run|decision|job)\.`, f.event)
+			require.Regexp(t, `^\{"seq":`+f.id+`,"at":"[0-9T:.-]{23}Z","kind":"`+f.event+`","target":\{"type":"(run|job)","id":"[0-9a-f-]{36}"\}\}$`, f.data)
 		}
 	})
 }

@@ -49,7 +49,7 @@ func TestTheReadmeTellsTheTruth(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../README.md")
 	require.NoError(t, err)
-	_, tour, found := strings.Cut(string(text), "\n## Three minutes\n")
+	_, tour, found := strings.Cut(string(text), "\n## A three-minute tour\n")
 	require.True(t, found)
 	tour, _, _ = strings.Cut(tour, "\n## ")
 
