@@ -44,8 +44,8 @@ func newBounds() bounds {
 			IdleAfter: time.Second, Activity: activity, MaxCooldown: maxCooldown,
 		}),
 		writes: quota.New(quota.Bound{
-			Name: "writes", Slots: 64, PerParty: readShare(), Queue: 4096, Wait: 10 * time.Second, Retry: time.Second,
-			IdleAfter: time.Second, Activity: activity, MaxCooldown: maxCooldown,
+			Name: "writes", Slots: 64, Queue: 4096, Wait: 20 * time.Second, Retry: time.Second,
+			IdleAfter: time.Second, Activity: activity,
 		}),
 		streams: quota.New(quota.Bound{
 			Name: "streams", Slots: 1024, PerCaller: 12,
