@@ -121,6 +121,16 @@ func TestSignOutAlwaysSucceeds(t *testing.T) {
 	require.Nil(t, s.session(cookie))
 }
 
+func TestListSessionsNeedsRecentSignIn(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	cookie := s.signIn()
+	s.advance(24*time.Hour - time.Second)
+	require.Equal(t, 200, s.do(call{path: "/list-sessions", cookie: cookie}).Status)
+	s.advance(time.Second)
+	s.do(call{path: "/list-sessions", cookie: cookie}).requireRefused(403, "SESSION_NOT_FRESH")
+}
+
 func TestSessionInUseIsExtended(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

@@ -66,10 +66,11 @@ func requireEachDeedOnce(t *testing.T, s *stage, deeds []*deed) {
 	t.Logf("%d acknowledged, %d refused, %d unknown", counts[acknowledged], counts[refused], counts[unknown])
 }
 
-// ofTheRunner reports whether an event is of how svc made this machine a runner.
+// ofTheRunner reports whether an event is of how svc made this machine a runner, or of the
+// demonstration's jobs that it runs.
 func ofTheRunner(e entry) bool {
 	noun, _, _ := strings.Cut(e.Kind, ".")
-	return slices.Contains([]string{"authority", "enrollment", "runner"}, noun)
+	return slices.Contains([]string{"authority", "enrollment", "runner", "job"}, noun)
 }
 
 func requireDeed(t *testing.T, d *deed, found []entry, roles roles) {
