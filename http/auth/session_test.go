@@ -126,7 +126,7 @@ func TestListSessionsNeedsRecentSignIn(t *testing.T) {
 	s := newSite(t)
 	cookie := s.signIn()
 	s.advance(24*time.Hour - time.Second)
-	require.Equal(t, 200, s.do(call{path: "/list-sessions", cookie: cookie}).Status)
+	require.Equal(t, "200 OK", s.do(call{path: "/list-sessions", cookie: cookie}).Status)
 	s.advance(time.Second)
 	s.do(call{path: "/list-sessions", cookie: cookie}).requireRefused(403, "SESSION_NOT_FRESH")
 }
