@@ -56,7 +56,7 @@ type AuditRecord struct {
 type auditActor struct {
 	Type events.ActorType `json:"type" enum:"user,service,runner,system"`
 	ID   string           `json:"id" example:"019aa0f4-6b1c-7d52-9e83-1c0a5b7e42d9"`
-	Name string           `json:"name" doc:"A service account is not told that of a person." example:"service:ci-bot"`
+	Name string           `json:"name" doc:"Name of the actor; empty for a service account if the actor is a person." example:"service:ci-bot"`
 
 	DisplayName string `json:"displayName,omitempty" doc:"A person's current name. Absent for other actors and in exports." example:"Zoë Brandt"`
 	AvatarURL   string `json:"avatarUrl,omitempty" doc:"A person's picture. Absent if there is none, and in exports." example:"https://avatars.example.com/u/583231"`

@@ -2843,7 +2843,7 @@ type AuditActor struct {
 	// Id Examples: 019aa0f4-6b1c-7d52-9e83-1c0a5b7e42d9
 	Id string `json:"id"`
 
-	// Name A service account is not told that of a person.
+	// Name Name of the actor; empty for a service account if the actor is a person.
 	//
 	// Examples: service:ci-bot
 	Name string         `json:"name"`
