@@ -104,7 +104,9 @@ func TestOverdueComparisonIsReportedAndDone(t *testing.T) {
 func TestForgedProgressIsIgnored(t *testing.T) {
 	t.Parallel()
 	for name, forge := range map[string]string{
-		"made up":    `insert into comparison_progress values (true, 1000000, gen_random_uuid(), gen_random_uuid(), '')`,
+		"made up": `
+			insert into comparison_progress values (true, 1000000, gen_random_uuid(), gen_random_uuid(), '')
+			on conflict (one) do update set count = excluded.count, last = excluded.last, process = excluded.process, mac = excluded.mac`,
 		"counted on": `update comparison_progress set count = count + 1`,
 		"set back":   `update comparison_progress set (count, last, process, mac) = (select count, last, process, mac from kept)`,
 		"moved":      `update comparison_progress set last = 'ffffffff-ffff-ffff-ffff-ffffffffffff'`,

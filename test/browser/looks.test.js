@@ -47,6 +47,7 @@ async function job(page) {
   await page.goto(product.appUrl + "/w/acme/farm/jobs/" + id);
   await page.locator("h1 .pill", { hasText: "Succeeded" }).waitFor({ timeout: 20000 });
   await page.getByText("Complete, 12 B").waitFor({ timeout: 20000 });
+  await page.getByText("Verified", { exact: true }).waitFor({ timeout: 20000 }); // the log
   return page.url();
 }
 
@@ -54,6 +55,12 @@ async function job(page) {
 async function event(page) {
   await page.goto(product.appUrl + "/w/acme/audit?q=action:service_account.revoked");
   return page.getByRole("link", { name: /Link to event/ }).first().getAttribute("href");
+}
+
+/** used waits until the use of a token, with which start has read jobs, is shown. */
+async function used(page) {
+  for (let i = 0; i < 100 && !(await page.getByText("Last used").count()); i++) await page.reload();
+  await page.getByText("Last used").first().waitFor();
 }
 
 async function command(page) {
@@ -81,10 +88,10 @@ const pages = [
   ["needs", "/w/acme/needs", ".decision"],
   ["insights", "/w/acme/insights", ".kpi"],
   ["members", "/w/acme/members", "text=nora@acme.example"],
-  ["service-accounts", "/w/acme/service-accounts", "text=old-bot"],
+  ["service-accounts", "/w/acme/service-accounts", "text=old-bot", { act: used }],
   ["farm", "/w/acme/farm", ".queue"],
   ["enroll", "/w/acme/farm/enroll", "#add-body"],
-  ["audit", "/w/acme/audit", "text=Came online"],
+  ["audit", "/w/acme/audit?q=actor:ada@acme.example", "text=Role"],
   ["event", "/w/acme/audit", "text=Came online", { next: event }],
   ["replay", "/w/acme/audit/replay", ".re-steps li"],
   ["job", "/w/acme/farm", ".queue", { next: job }],

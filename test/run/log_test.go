@@ -63,6 +63,7 @@ func requireEachDeedOnce(t *testing.T, s *stage, deeds []*deed) {
 		return !slices.ContainsFunc(list, func(e entry) bool { return !ofTheRunner(e) })
 	})
 	require.Empty(t, by, "events of nobody's request")
+	requireJobsOnce(t, list)
 	t.Logf("%d acknowledged, %d refused, %d unknown", counts[acknowledged], counts[refused], counts[unknown])
 }
 
@@ -71,6 +72,28 @@ func requireEachDeedOnce(t *testing.T, s *stage, deeds []*deed) {
 func ofTheRunner(e entry) bool {
 	noun, _, _ := strings.Cut(e.Kind, ".")
 	return slices.Contains([]string{"authority", "enrollment", "runner", "job"}, noun)
+}
+
+// requireJobsOnce proves that no job, which only the demonstration submits here, was submitted or has
+// finished twice, and that none was leased, accepted or started twice in an epoch of it.
+func requireJobsOnce(t *testing.T, list []entry) {
+	t.Helper()
+	kinds := []string{"job.submitted", "job.leased", "job.accepted", "job.started", "job.finished", "job.log_sealed"}
+	seen := map[string]bool{}
+	for _, e := range list {
+		if !slices.Contains(kinds, e.Kind) {
+			continue
+		}
+		var data struct{ Epoch int }
+		require.NoError(t, json.Unmarshal(e.Data, &data))
+		if e.Kind == "job.finished" {
+			data.Epoch = 0
+		}
+		key := fmt.Sprint(e.Stream, e.Kind, data.Epoch)
+		require.False(t, seen[key], "twice: %+v", e)
+		seen[key] = true
+	}
+	require.NotEmpty(t, seen)
 }
 
 func requireDeed(t *testing.T, d *deed, found []entry, roles roles) {
