@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"os"
 	"os/exec"
@@ -90,6 +91,35 @@ func accountStorm(ctx context.Context, db *pgxpool.Pool) ([]insisted, error) {
 		{http.MethodGet, "/api/auth/organization/get-full-organization", header, "", 60},
 		{http.MethodGet, "/api/auth/organization/list-members", header, "", 60},
 	}, err
+}
+
+// credentialStorm is of requests with a revoked token and with the cookie of an ended session.
+func credentialStorm(ctx context.Context, db *pgxpool.Pool) ([]insisted, error) {
+	log := store.New(db, projections.Inline(), nothing)
+	defer log.Close()
+	h := commands.New(log, time.Now)
+	people := &sessions.Store{DB: db, Secret: []byte(secret), Now: time.Now, Log: slog.Default()}
+	t, err := newTeam(ctx, h, people)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := db.Exec(ctx, `delete from sessions where user_id = $1`, t.owner.ID); err != nil {
+		return nil, fmt.Errorf("end the sessions of %s: %w", t.owner.ID, err)
+	}
+	account, token := events.NewID(time.Now()), commands.NewServiceToken()
+	_, err = h.CreateServiceAccount(ctx, commands.CreateServiceAccount{
+		Meta: t.meta(), Account: account, Token: token, Name: "former", Scopes: []events.Scope{events.ReadAPI},
+	})
+	if err != nil {
+		return nil, err
+	}
+	if _, err := h.RevokeServiceAccount(ctx, commands.RevokeServiceAccount{Meta: t.meta(), Account: account}); err != nil {
+		return nil, err
+	}
+	return []insisted{
+		{http.MethodGet, "/api/v1/runs?status=active", map[string]string{"Authorization": "Bearer " + token.Reveal()}, "", 100},
+		{http.MethodGet, "/api/v1/runs?status=active", map[string]string{"Cookie": t.cookie.Name + "=" + t.cookie.Value}, "", 60},
+	}, nil
 }
 
 // callbackStorm is of sign-ins that nobody began.
