@@ -36,6 +36,10 @@ const slotBytes = 128 << 10
 // waiting.
 const maxCooldown = time.Second
 
+// maxWriteCooldown is shorter, since a command mostly waits for its commit, which takes no processor.
+// Refusals of a body, which take less time, have their full cooldown.
+const maxWriteCooldown = 10 * time.Millisecond
+
 func newBounds() bounds {
 	activity := &quota.Activity{} // reads and writes compete for the processors
 	return bounds{
@@ -44,8 +48,8 @@ func newBounds() bounds {
 			IdleAfter: time.Second, Activity: activity, MaxCooldown: maxCooldown,
 		}),
 		writes: quota.New(quota.Bound{
-			Name: "writes", Slots: 64, Queue: 4096, Wait: 20 * time.Second, Retry: time.Second,
-			IdleAfter: time.Second, Activity: activity,
+			Name: "writes", Slots: 64, PerParty: readShare(), Queue: 4096, Wait: 20 * time.Second, Retry: time.Second,
+			IdleAfter: time.Second, Activity: activity, MaxCooldown: maxWriteCooldown,
 		}),
 		streams: quota.New(quota.Bound{
 			Name: "streams", Slots: 1024, PerCaller: 12,

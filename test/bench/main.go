@@ -54,7 +54,7 @@ var benches = []bench{
 	{"fair_shares", "≤ 2", most(2), fairly(readStorm)},
 	{"fair_bodies", "≤ 2", most(2), fairly(bodyStorm)},
 	{"fair_accounts", "≤ 2", most(2), fairly(accountStorm)},
-	{"fair_credentials", "≤ 2", most(2), fairly(credentialStorm, "SVC_RATE_LIMIT=1000000")},
+	{"fair_credentials", "≤ 2", most(2), fairly(credentialStorm, "SVC_RATE_LIMIT=6000")},
 	{"fair_callbacks", "≤ 2", most(2), fairly(callbackStorm, "SVC_RATE_LIMIT=1000000")}, // limits are on
 	{"rebuild", "≥ 0.4", least(0.4), rebuildViews},
 	{"rebuild_growth", "≤ 1.2", most(1.2), rebuildGrowth},
