@@ -15,6 +15,7 @@ import (
 	"svc/config"
 	"svc/events/bus"
 	"svc/http/auth"
+	"svc/http/limit"
 	"svc/http/rest"
 	"svc/input"
 	"svc/sessions"
@@ -72,6 +73,8 @@ type Config struct {
 	DailyRotations   int `env:"SVC_DAILY_ROTATIONS" envDefault:"500" doc:"Tokens of service accounts that a person may rotate in a day. 0 is no bound."`
 	DailyEnrollments int `env:"SVC_DAILY_ENROLLMENTS" envDefault:"500" doc:"Enrollments of runners that a person may create in a day. 0 is no bound."`
 
+	DailyJobSpecs int `env:"SVC_DAILY_JOB_MEBIBYTES" envDefault:"1024" doc:"MiB of specifications of jobs that a workspace may submit to one process in 24 hours. 0 is no bound."`
+
 	// A round reads all logs, in at most a twentieth of the time.
 	IntegrityInterval time.Duration `env:"SVC_INTEGRITY_INTERVAL" envDefault:"5m" doc:"Between two rounds in which logs are verified and views compared with them. 0 turns that off."`
 
@@ -109,8 +112,21 @@ func (c Config) check() error {
 		return errors.New("SVC_DAILY_ROTATIONS is malformed: want 0 or more")
 	case c.DailyEnrollments < 0:
 		return errors.New("SVC_DAILY_ENROLLMENTS is malformed: want 0 or more")
+	case c.DailyJobSpecs < 0 || c.DailyJobSpecs > maxJobSpecs:
+		return fmt.Errorf("SVC_DAILY_JOB_MEBIBYTES is malformed: want 0 to %d", maxJobSpecs)
 	}
 	return c.Farm.check()
+}
+
+// maxJobSpecs is a TiB a day. Units of more would be shorter than a clock's.
+const maxJobSpecs = 1 << 20
+
+// jobSpecs returns the limit of what a workspace's jobs may take in the log, in KiB.
+func (c Config) jobSpecs() (*limit.Limit, error) {
+	if c.RateLimit == 0 {
+		return nil, nil
+	}
+	return limit.PerDay(c.DailyJobSpecs << 10)
 }
 
 // daily returns the daily limits.

@@ -93,6 +93,7 @@ func TestCheckRejects(t *testing.T) {
 		"fewer accounts than none":       {[]string{"SVC_DAILY_SERVICE_ACCOUNTS=-1"}, "SVC_DAILY_SERVICE_ACCOUNTS"},
 		"fewer rotations than none":      {[]string{"SVC_DAILY_ROTATIONS=-1"}, "SVC_DAILY_ROTATIONS"},
 		"fewer enrollments than none":    {[]string{"SVC_DAILY_ENROLLMENTS=-1"}, "SVC_DAILY_ENROLLMENTS"},
+		"smaller jobs than none":         {[]string{"SVC_DAILY_JOB_MEBIBYTES=-1"}, "SVC_DAILY_JOB_MEBIBYTES"},
 		"a farm":                         {farmVariables, ""},
 		"a farm below a path":            {[]string{"SVC_FARM_PUBLIC_URL=https://farm.example/a"}, "SVC_FARM_PUBLIC_URL is malformed"},
 		"a farm with a query":            {[]string{"SVC_FARM_PUBLIC_URL=https://farm.example/?a=b"}, "SVC_FARM_PUBLIC_URL is malformed"},

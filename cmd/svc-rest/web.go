@@ -53,6 +53,11 @@ func newWeb(cfg Config, p parts, ending <-chan struct{}, m *metrics.Metrics, log
 		return nil, nil, fmt.Errorf("limit of sign-ins: %w", err)
 	}
 	m.Limit("api", perCaller.Refused)
+	jobSpecs, err := cfg.jobSpecs()
+	if err != nil {
+		return nil, nil, err
+	}
+	m.Limit("job_specifications", jobSpecs.Refused)
 	m.Limit("sign_in", perSignIn.Refused)
 	db, f, form := p.db.Pool, p.followers, &schemaCheck{db: p.db.Pool, log: log}
 	store := &sessions.Store{
@@ -73,7 +78,7 @@ func newWeb(cfg Config, p parts, ending <-chan struct{}, m *metrics.Metrics, log
 	}
 	api := rest.New(rest.Config{
 		Commands: p.commands, Views: views, Lists: lists(p.db, f.views), Prover: f.prover, Live: f.live, Keys: f.log,
-		Sessions: store, LastSeen: p.lastSeen, Limit: perCaller,
+		Sessions: store, LastSeen: p.lastSeen, Limit: perCaller, JobSpecs: jobSpecs,
 		Dependencies: map[string]rest.Check{"database": form.check, "engine": func(ctx context.Context) (string, error) { return "", p.engine.Health(ctx) }},
 		Warnings:     func() map[string]string { return warnings(f.prover, f.sweep, form, f.gate) },
 		Machines:     machines.Operations(), Farm: farmRoutes(cfg, p, machines),

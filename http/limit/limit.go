@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"strconv"
 	"sync/atomic"
+	"time"
 
 	"github.com/throttled/throttled/v2"
 	"github.com/throttled/throttled/v2/store/memstore"
@@ -28,16 +29,22 @@ const callers = 100_000
 // caller are counted.
 const maxTries = 10_000
 
-// A Limit is a rate of requests per minute for each caller. It is kept in the process, so each
+// A Limit is a rate of requests, or of other units, for each caller. It is kept in the process, so each
 // replica has its own. A nil Limit allows everything.
 type Limit struct {
 	limiter *throttled.GCRARateLimiterCtx
+	units   int
 	refused atomic.Int64
 }
 
 // PerMinute returns a limit of n requests a minute, all of which may come in one burst. For n = 0
 // it returns nil, which is no limit.
-func PerMinute(n int) (*Limit, error) {
+func PerMinute(n int) (*Limit, error) { return newLimit(n, throttled.PerMin) }
+
+// PerDay is like PerMinute, for n units in any 24 hours.
+func PerDay(n int) (*Limit, error) { return newLimit(n, throttled.PerDay) }
+
+func newLimit(n int, rate func(int) throttled.Rate) (*Limit, error) {
 	if n == 0 {
 		return nil, nil
 	}
@@ -45,12 +52,12 @@ func PerMinute(n int) (*Limit, error) {
 	if err != nil {
 		return nil, fmt.Errorf("limit of %d: %w", n, err)
 	}
-	limiter, err := throttled.NewGCRARateLimiterCtx(store, throttled.RateQuota{MaxRate: throttled.PerMin(n), MaxBurst: n - 1})
+	limiter, err := throttled.NewGCRARateLimiterCtx(store, throttled.RateQuota{MaxRate: rate(n), MaxBurst: n - 1})
 	if err != nil {
 		return nil, fmt.Errorf("limit of %d: %w", n, err)
 	}
 	limiter.SetMaxCASAttemptsLimit(maxTries)
-	return &Limit{limiter: limiter}, nil
+	return &Limit{limiter: limiter, units: n}, nil
 }
 
 // Allow counts a request of caller, sets the RateLimit headers, and returns [ErrLimited] with
@@ -72,6 +79,23 @@ func (l *Limit) Allow(ctx context.Context, header http.Header, caller string) er
 		return ErrLimited.After(state.RetryAfter)
 	}
 	return nil
+}
+
+// Take takes n units of caller's, and returns the time until there are enough if there are too few.
+// If n is above the limit, it takes the whole limit.
+func (l *Limit) Take(ctx context.Context, caller string, n int) (wait time.Duration, err error) {
+	if l == nil {
+		return 0, nil
+	}
+	limited, state, err := l.limiter.RateLimitCtx(ctx, caller, min(n, l.units))
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("count %d of %s: %w", n, caller, err)
+	case limited:
+		l.refused.Add(1)
+		return state.RetryAfter, nil
+	}
+	return 0, nil
 }
 
 // Caller returns the key of a person or service account, which is the same however they sign in.

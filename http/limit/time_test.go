@@ -163,3 +163,28 @@ func TestErrLimitedIsA429(t *testing.T) {
 	require.Equal(t, http.StatusTooManyRequests, limit.ErrLimited.Kind.Status())
 	require.Equal(t, "rate_limited", limit.ErrLimited.Code)
 }
+
+func TestUnitsOfADay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, err := limit.PerDay(24)
+		require.NoError(t, err)
+		take := func(caller string, n int) time.Duration {
+			wait, err := l.Take(t.Context(), caller, n)
+			require.NoError(t, err)
+			return wait
+		}
+		require.Zero(t, take("acme", 20))
+		require.Equal(t, time.Hour, take("acme", 5))
+		require.Zero(t, take("acme", 4), "a refused one counts for nothing")
+		require.Equal(t, 24*time.Hour, take("acme", 100), "a larger job counts as the whole limit")
+		require.Zero(t, take("globex", 100))
+		time.Sleep(2 * time.Hour)
+		require.Zero(t, take("acme", 2))
+		require.EqualValues(t, 2, l.Refused())
+		none, err := limit.PerDay(0)
+		require.NoError(t, err)
+		wait, err := none.Take(t.Context(), "acme", 100)
+		require.NoError(t, err)
+		require.Zero(t, wait)
+	})
+}

@@ -28,6 +28,9 @@ var (
 		After(30 * time.Second)
 )
 
+var errSpecsFull = fault.New(fault.RateLimited, "rate_limited",
+	"The jobs that this workspace submitted in the last 24 hours are too large together. Keep large files in the repository or in artifacts.")
+
 // maxQueued bounds the queued jobs of a workspace. A single caller without others can queue 7,500.
 const maxQueued = 10_000
 
@@ -178,7 +181,11 @@ func (s *Server) submitJob(ctx context.Context, repo *jobRepo, submit commands.S
 		if err := s.checkSecrets(ctx, submit); err != nil {
 			return 0, err
 		}
-		return s.queueTurn(ctx, submit)
+		turn, err := s.queueTurn(ctx, submit)
+		if err != nil {
+			return 0, err
+		}
+		return turn, s.countSpec(ctx, submit)
 	}
 	done, err := s.Commands.SubmitJob(ctx, submit)
 	if errors.Is(err, commands.ErrKeyReused) {
@@ -254,6 +261,19 @@ func (s *Server) queueTurn(ctx context.Context, submit commands.SubmitJob) (int6
 		return own, nil
 	}
 	return max(own, q.LastTurn+fairStep.Milliseconds()), nil
+}
+
+// countSpec counts the size of a job's specification, which stays in the log for ever, for the workspace.
+func (s *Server) countSpec(ctx context.Context, submit commands.SubmitJob) error {
+	text, err := json.Marshal(submit.Spec)
+	if err != nil {
+		return fmt.Errorf("encode job: %w", err)
+	}
+	wait, err := s.JobSpecs.Take(ctx, submit.Workspace.String(), 1+len(text)>>10)
+	if err == nil && wait > 0 {
+		err = errSpecsFull.After(wait)
+	}
+	return err
 }
 
 func (s *Server) cancelJob(ctx context.Context, cancel commands.CancelJob) (*jobAnswer, error) {

@@ -112,6 +112,8 @@ func testDailyBounds(t *testing.T, s *site) {
 
 	testDailyBoundsOfAddressesAndAccounts(t, s)
 
+	testDailyBoundOfJobs(t, s)
+
 	unbounded := s.serve(t, database) // SVC_RATE_LIMIT=0
 	create(unbounded, "ada", "ada-3").is(t, "200")
 	unbounded.ask(t, "ada@acme", send, `{"email": "four@home.example"}`).is(t, "201")
@@ -131,6 +133,24 @@ func testDailyBoundsOfAddressesAndAccounts(t *testing.T, s *site) {
 	a = v.ask(t, "ada@acme", account, `{"name": "two", "scopes": ["api.read"]}`).is(t, "429 rate_limited")
 	requireSeconds(t, a, "Retry-After", 1, 24*60*60)
 	v.ask(t, "mia@acme", account, `{"name": "two", "scopes": ["api.read"]}`).is(t, "201")
+}
+
+// testDailyBoundOfJobs shows that a workspace cannot fill the log with specifications of jobs.
+func testDailyBoundOfJobs(t *testing.T, s *site) {
+	v := s.serve(t, s.clone(t), "SVC_RATE_LIMIT=1000", "SVC_DAILY_JOB_MEBIBYTES=1")
+	job := func(key string, kib int) string {
+		steps := strings.Repeat(fmt.Sprintf(`,{"run":%q}`, strings.Repeat("x", 15<<10)), kib/15)
+		return fmt.Sprintf(`{"name":"large","idempotencyKey":%q,"steps":[{"run":"true"}%s]}`, key, steps)
+	}
+	const submit = "POST /api/v1/farm/jobs"
+	for i := range 4 {
+		v.ask(t, "mia@acme", submit, job(strconv.Itoa(i), 225)).is(t, "201")
+	}
+	a := v.ask(t, "ci-bot", submit, job("by another", 225)).is(t, "429 rate_limited")
+	requireSeconds(t, a, "Retry-After", 60, 24*60*60)
+	v.ask(t, "mia@acme", submit, job("0", 225)).is(t, "200") // is there already
+	v.ask(t, "ci-bot", submit, job("small", 15)).is(t, "201")
+	v.ask(t, "greta@globex", submit, job("elsewhere", 225)).is(t, "201")
 }
 
 func requireSeconds(t *testing.T, a answer, header string, from, to int) {
