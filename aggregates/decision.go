@@ -101,7 +101,7 @@ func (r *Run) applyDecision(e events.Event) {
 	case events.DecisionRaised:
 		r.decisions[e.Decision] = decision{kind: e.About, head: e.Head}
 		if e.About != events.MergeApproval { // for a merge approval, the stage's own status says that it waits
-			r.status = events.RunNeedsInput
+			r.status = events.RunStatusNeedsInput
 		}
 	case events.DecisionAnswered:
 		d := r.decisions[e.Decision]
@@ -118,7 +118,7 @@ func (r *Run) applyDecision(e events.Event) {
 
 // resume resumes a run that waited for a decision of kind k.
 func (r *Run) resume(k events.DecisionKind) {
-	if k != events.MergeApproval && r.status == events.RunNeedsInput {
+	if k != events.MergeApproval && r.status == events.RunStatusNeedsInput {
 		r.status = r.stage.Status()
 	}
 }
@@ -144,7 +144,7 @@ func (r *Run) mayRaise(e events.DecisionRaised) bool {
 	case e.About == events.FactReview:
 		return r.stage == events.StageAnalyze
 	case e.About == events.MergeApproval:
-		return r.status == events.RunAwaitingApproval && r.isHead(e.Head)
+		return r.status == events.RunStatusAwaitingApproval && r.isHead(e.Head)
 	case e.About == events.ProtectedPathOnce:
 		return r.stage.Index() >= events.StageImplementing.Index() && r.isHead(e.Head)
 	}

@@ -86,7 +86,7 @@ func TestVoid(t *testing.T) {
 		{name: "the end of the run", given: unsure, when: record(stop), then: []events.Event{pointless(events.FactReview, "run_over"), stop}},
 		{name: "an answered one stays answered", given: waitsNoMore, when: record(stop), then: []events.Event{stop}},
 	})
-	require.Equal(t, events.RunCoding, folded[Run](after(waiting, push, pointless(events.ProtectedPathOnce, "new_commits"))).status, "the run goes on")
+	require.Equal(t, events.RunStatusCoding, folded[Run](after(waiting, push, pointless(events.ProtectedPathOnce, "new_commits"))).status, "the run goes on")
 }
 
 func TestAnswer(t *testing.T) {

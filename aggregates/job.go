@@ -85,27 +85,27 @@ func termsOf(s events.JobSpec) jobTerms {
 func (j *Job) Apply(e events.Event, _ events.ID) {
 	switch e := e.(type) {
 	case events.JobSubmitted:
-		j.spec, j.state, j.expires, j.sealed = termsOf(e.Spec), events.JobQueued, e.ExpiresAt, map[int]bool{}
+		j.spec, j.state, j.expires, j.sealed = termsOf(e.Spec), events.JobStateQueued, e.ExpiresAt, map[int]bool{}
 	case events.JobLeased:
-		j.state, j.epoch, j.attempt, j.runner, j.slot = events.JobLeasedOut, e.Epoch, e.Attempt, e.Runner, e.Slot
+		j.state, j.epoch, j.attempt, j.runner, j.slot = events.JobStateLeased, e.Epoch, e.Attempt, e.Runner, e.Slot
 		j.accepted, j.started, j.step, j.stepRunning, j.seq = false, false, -1, false, 0
 	case events.JobAccepted:
 		j.accepted, j.declined = true, 0
-		if j.state == events.JobLeasedOut {
+		if j.state == events.JobStateLeased {
 			j.deadline = e.Deadline
 		}
 	case events.JobDeclined:
 		j.attempt-- // a declined lease is not an attempt
 		j.declined++
 	case events.JobRequeued:
-		j.state, j.runner, j.slot = events.JobQueued, events.ID{}, 0
+		j.state, j.runner, j.slot = events.JobStateQueued, events.ID{}, 0
 		if !e.ExpiresAt.IsZero() {
 			j.expires = e.ExpiresAt
 		}
 	case events.JobStarted:
 		j.seq, j.started = e.Seq, true
-		if j.state == events.JobLeasedOut { // a job that is being cancelled keeps its deadline
-			j.state, j.deadline = events.JobRunning, e.Deadline
+		if j.state == events.JobStateLeased { // a job that is being cancelled keeps its deadline
+			j.state, j.deadline = events.JobStateRunning, e.Deadline
 		}
 	case events.JobStepStarted:
 		j.seq, j.step, j.stepRunning = e.Seq, e.Step, true
@@ -115,13 +115,13 @@ func (j *Job) Apply(e events.Event, _ events.ID) {
 		j.seq, j.state = e.Seq, e.Outcome
 		j.artifacts.expect(e.Artifacts)
 	case events.JobCancelRequested:
-		j.state, j.deadline, j.timedOut, j.reason = events.JobCancelling, e.Deadline, e.TimedOut, e.Reason
+		j.state, j.deadline, j.timedOut, j.reason = events.JobStateCancelling, e.Deadline, e.TimedOut, e.Reason
 	case events.JobCancelled:
 		j.endWithoutReport(e.State())
 	case events.JobLost:
-		j.endWithoutReport(events.JobIsLost)
+		j.endWithoutReport(events.JobStateLost)
 	case events.JobExpired:
-		j.endWithoutReport(events.JobIsExpired)
+		j.endWithoutReport(events.JobStateExpired)
 	case events.JobLogSealed:
 		j.sealed[e.Epoch] = true
 	case events.JobLeaseExpired: // the event after it says what follows
@@ -169,7 +169,7 @@ func (j *Job) Concurrency() (key string, limit int, ok bool) {
 
 // Lease gives the job to a runner. slot is a slot of its concurrency key, 0 if it has none.
 func (j *Job) Lease(runner events.ID, name string, slot int, now time.Time) ([]events.Event, error) {
-	if j.state != events.JobQueued {
+	if j.state != events.JobStateQueued {
 		return nil, ErrJobTaken
 	}
 	e := events.JobLeased{Epoch: j.epoch + 1, Attempt: j.attempt + 1, Runner: runner, RunnerName: name, AcceptBy: now.Add(acceptTimeout), Slot: slot}
@@ -209,7 +209,7 @@ func (j *Job) Decline(runner events.ID, epoch int, reason string, now time.Time)
 		return nil, ErrJobNotOwner
 	case j.accepted || j.started:
 		return nil, nil
-	case j.state == events.JobCancelling:
+	case j.state == events.JobStateCancelling:
 		return oneEvent(events.JobCancelled{Epoch: epoch, Reason: j.reason})
 	}
 	return []events.Event{
@@ -246,7 +246,7 @@ func (j *Job) failAttempt(why string, said *events.JobAttemptReport, now time.Ti
 		reason = "lease_expired"
 	}
 	switch {
-	case j.state == events.JobCancelling:
+	case j.state == events.JobStateCancelling:
 		return []events.Event{events.JobCancelled{Epoch: j.epoch, Reason: j.reason, Forced: true, TimedOut: j.timedOut}}
 	case j.attempt < j.spec.retry.MaxAttempts && slices.Contains(j.spec.retry.On, why):
 		again := events.JobRequeued{Epoch: j.epoch, Reason: reason, NotBefore: now.Add(time.Duration(j.attempt-1) * backoff), Report: said}
@@ -266,7 +266,7 @@ func (j *Job) Cancel(reason string, grace *int, now time.Time) ([]events.Event, 
 	switch {
 	case j.state == "":
 		return nil, ErrNoJob
-	case j.state == events.JobQueued:
+	case j.state == events.JobStateQueued:
 		return oneEvent(events.JobCancelled{Reason: reason})
 	case !j.state.Held():
 		return nil, nil
@@ -275,7 +275,7 @@ func (j *Job) Cancel(reason string, grace *int, now time.Time) ([]events.Event, 
 	if grace != nil {
 		e.Deadline = now.Add(seconds(*grace) + ForceAfter)
 	}
-	if j.state == events.JobCancelling {
+	if j.state == events.JobStateCancelling {
 		if grace == nil || !e.Deadline.Before(j.deadline) {
 			return nil, nil
 		}
@@ -289,12 +289,12 @@ func (j *Job) Cancel(reason string, grace *int, now time.Time) ([]events.Event, 
 // being cancelled is ended by force at its deadline, or at once if its runner is silent.
 func (j *Job) TimeOut(now time.Time, silent bool) ([]events.Event, error) {
 	switch {
-	case j.state == events.JobQueued && !now.Before(j.expires):
+	case j.state == events.JobStateQueued && !now.Before(j.expires):
 		return oneEvent(events.JobExpired{})
-	case (j.state == events.JobRunning || j.state == events.JobLeasedOut && j.accepted) && !now.Before(j.deadline):
+	case (j.state == events.JobStateRunning || j.state == events.JobStateLeased && j.accepted) && !now.Before(j.deadline):
 		deadline := now.Add(seconds(j.spec.timeouts.CancelGraceSeconds) + ForceAfter)
 		return oneEvent(events.JobCancelRequested{Reason: "run_timeout", Deadline: deadline, TimedOut: true})
-	case j.state == events.JobCancelling && (silent || !now.Before(j.deadline)):
+	case j.state == events.JobStateCancelling && (silent || !now.Before(j.deadline)):
 		return j.failAttempt("lost", nil, now), nil
 	}
 	return nil, nil

@@ -46,7 +46,7 @@ var (
 	acceptedJob = append(leasedJob[:2:2], jobAccepted)
 	runningJob  = append(acceptedJob[:3:3], jobStarted)
 	endingJob   = append(runningJob[:4:4], cancelling)
-	doneJob     = append(runningJob[:4:4], events.JobFinished{Epoch: 1, Seq: 9, Outcome: events.JobSucceeded, Reported: "succeeded"})
+	doneJob     = append(runningJob[:4:4], events.JobFinished{Epoch: 1, Seq: 9, Outcome: events.JobStateSucceeded, Reported: "succeeded"})
 	secondLease = append(runningJob[:4:4], events.JobLeaseExpired{Epoch: 1, Runner: machineA}, events.JobRequeued{Epoch: 1, Reason: "lease_expired", NotBefore: noon},
 		events.JobLeased{Epoch: 2, Attempt: 2, Runner: machineB, RunnerName: "other", AcceptBy: noon})
 )
@@ -143,16 +143,16 @@ func TestJobEndsByTheWordOfItsRunner(t *testing.T) {
 	once := append([]events.Event{jobOf(func(s *events.JobSpec) { s.Retry.MaxAttempts = 1 })}, runningJob[1:]...)
 	never := append([]events.Event{jobOf(func(s *events.JobSpec) { s.Retry.On = []string{"lost"} })}, runningJob[1:]...)
 	check(t, []spec[Job]{
-		{name: "well", given: runningJob, when: end("succeeded"), then: finished(events.JobSucceeded, "succeeded", "")},
-		{name: "without having begun", given: acceptedJob, when: end("failed"), then: finished(events.JobFailed, "failed", "")},
-		{name: "without an artifact", given: runningJob, when: end("succeeded", "dist"), then: finished(events.JobFailed, "succeeded", "artifact_missing")},
-		{name: "badly", given: runningJob, when: end("failed", "dist"), then: finished(events.JobFailed, "failed", "")},
-		{name: "too late", given: runningJob, when: end("timed_out"), then: finished(events.JobTimedOut, "timed_out", "")},
-		{name: "cancelled by nobody", given: runningJob, when: end("cancelled"), then: finished(events.JobFailed, "cancelled", "")},
-		{name: "cancelled", given: endingJob, when: end("cancelled"), then: finished(events.JobIsCancelled, "cancelled", "")},
-		{name: "well, but cancelled", given: endingJob, when: end("succeeded"), then: finished(events.JobIsCancelled, "succeeded", "")},
-		{name: "infra, but cancelled", given: endingJob, when: end("infra"), then: finished(events.JobIsCancelled, "infra", "")},
-		{name: "cancelled for its time", given: timedOut, when: end("cancelled"), then: finished(events.JobTimedOut, "cancelled", "")},
+		{name: "well", given: runningJob, when: end("succeeded"), then: finished(events.JobStateSucceeded, "succeeded", "")},
+		{name: "without having begun", given: acceptedJob, when: end("failed"), then: finished(events.JobStateFailed, "failed", "")},
+		{name: "without an artifact", given: runningJob, when: end("succeeded", "dist"), then: finished(events.JobStateFailed, "succeeded", "artifact_missing")},
+		{name: "badly", given: runningJob, when: end("failed", "dist"), then: finished(events.JobStateFailed, "failed", "")},
+		{name: "too late", given: runningJob, when: end("timed_out"), then: finished(events.JobStateTimedOut, "timed_out", "")},
+		{name: "cancelled by nobody", given: runningJob, when: end("cancelled"), then: finished(events.JobStateFailed, "cancelled", "")},
+		{name: "cancelled", given: endingJob, when: end("cancelled"), then: finished(events.JobStateCancelled, "cancelled", "")},
+		{name: "well, but cancelled", given: endingJob, when: end("succeeded"), then: finished(events.JobStateCancelled, "succeeded", "")},
+		{name: "infra, but cancelled", given: endingJob, when: end("infra"), then: finished(events.JobStateCancelled, "infra", "")},
+		{name: "cancelled for its time", given: timedOut, when: end("cancelled"), then: finished(events.JobStateTimedOut, "cancelled", "")},
 		{name: "infra", given: runningJob, when: end("infra"), then: []events.Event{events.JobRequeued{Epoch: 1, Reason: "infra", NotBefore: noon, ExpiresAt: noon.Add(minRequeueTimeout), Report: &events.JobAttemptReport{}}}},
 		{name: "infra, for the last time", given: once, when: end("infra"), then: []events.Event{events.JobLost{Epoch: 1, Reason: "infra", Report: &events.JobAttemptReport{}}}},
 		{name: "infra, which is not tried again", given: never, when: end("infra"), then: []events.Event{events.JobLost{Epoch: 1, Reason: "infra", Report: &events.JobAttemptReport{}}}},
@@ -174,7 +174,7 @@ func TestJobEndsByTheWordOfItsRunner(t *testing.T) {
 	}}, noon)
 	require.NoError(t, err)
 	require.Equal(t, []events.Event{events.JobFinished{
-		Epoch: 1, Seq: 9, Outcome: events.JobFailed, Reported: "failed", Reason: strings.Repeat("x", 100), Signal: "tok_svc_[redacted]", StartedAt: noon,
+		Epoch: 1, Seq: 9, Outcome: events.JobStateFailed, Reported: "failed", Reason: strings.Repeat("x", 100), Signal: "tok_svc_[redacted]", StartedAt: noon,
 	}}, list, "what a runner says is bounded")
 	list, err = folded[Job](runningJob).Report(machineA, JobReport{Epoch: 1, Seq: 9, Event: events.JobFinished{
 		Reported: "failed", ExitCode: new(math.MinInt), CPUMs: math.MaxInt64, MaxRSSBytes: math.MaxInt64, FinishedAt: noon.AddDate(7000, 0, 0),
@@ -183,7 +183,7 @@ func TestJobEndsByTheWordOfItsRunner(t *testing.T) {
 	require.NoError(t, err)
 	const most = 1<<53 - 1
 	require.Equal(t, []events.Event{events.JobFinished{
-		Epoch: 1, Seq: 9, Outcome: events.JobFailed, Reported: "failed", ExitCode: new(math.MinInt32),
+		Epoch: 1, Seq: 9, Outcome: events.JobStateFailed, Reported: "failed", ExitCode: new(math.MinInt32),
 		CPUMs: most, MaxRSSBytes: most, FinishedAt: noon, Log: events.JobLogSummary{Bytes: most, Chunks: most},
 	}}, list, "and its numbers are")
 }

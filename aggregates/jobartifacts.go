@@ -43,7 +43,7 @@ func (j *Job) applyArtifacts(e events.Event) {
 func (j *Job) closeArtifacts(fails bool) {
 	j.artifacts.closed = true
 	if fails {
-		j.state = events.JobFailed
+		j.state = events.JobStateFailed
 	}
 }
 
@@ -156,7 +156,7 @@ func (j *Job) RemoveArtifacts() ([]events.Event, error) {
 
 // missingArtifacts returns the required artifacts that are missing, if the job has succeeded.
 func (j *Job) missingArtifacts(there func(name string) bool) (names []string) {
-	if j.state != events.JobSucceeded {
+	if j.state != events.JobStateSucceeded {
 		return nil
 	}
 	for _, name := range j.required() {

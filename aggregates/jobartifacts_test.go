@@ -18,7 +18,7 @@ var (
 
 	uploadSubmitted = events.JobSubmitted{Spec: events.JobSpec{Name: "test", Artifacts: []events.JobArtifactSpec{{Name: "dist"}}}}
 	uploadLeased    = []events.Event{uploadSubmitted, events.JobLeased{Epoch: 2, Attempt: 1, Runner: uploader}, events.JobAccepted{Epoch: 2}}
-	uploadFinished  = after(uploadLeased, events.JobStarted{Epoch: 2, Seq: 1}, events.JobFinished{Epoch: 2, Seq: 2, Outcome: events.JobSucceeded, Artifacts: 2})
+	uploadFinished  = after(uploadLeased, events.JobStarted{Epoch: 2, Seq: 1}, events.JobFinished{Epoch: 2, Seq: 2, Outcome: events.JobStateSucceeded, Artifacts: 2})
 	uploadDeclared  = after(uploadFinished, events.JobArtifactsDeclared{Epoch: 2, Files: twoFiles, Bytes: 23})
 	uploadHalfway   = after(uploadDeclared, events.JobArtifactStored{Epoch: 2, File: tarFile})
 	uploadComplete  = after(uploadHalfway, events.JobArtifactStored{Epoch: 2, File: noteFile}, events.JobArtifactsCompleted{Epoch: 2, Files: 2, Bytes: 23})
@@ -35,7 +35,7 @@ func TestDeclareArtifacts(t *testing.T) {
 	changed.SHA256 = "cc"
 	foreign := noteFile
 	foreign.Name = "logs"
-	none := after(uploadLeased, events.JobFinished{Epoch: 2, Seq: 1, Outcome: events.JobSucceeded})
+	none := after(uploadLeased, events.JobFinished{Epoch: 2, Seq: 1, Outcome: events.JobStateSucceeded})
 	lost := after(uploadLeased, events.JobLeaseExpired{Epoch: 2, Runner: uploader}, events.JobLost{Epoch: 2})
 	again := after(uploadLeased, events.JobLeaseExpired{Epoch: 2, Runner: uploader}, events.JobRequeued{Epoch: 2})
 	check(t, []spec[Job]{
@@ -124,18 +124,18 @@ func TestAbandonRequiredArtifacts(t *testing.T) {
 	}
 	abandon := func(j *Job) ([]events.Event, error) { return j.AbandonArtifacts() }
 	check(t, []spec[Job]{
-		{name: "nothing came", given: requiring(events.JobSucceeded), when: abandon, then: abandoned("no_upload", "dist", "notes")},
-		{name: "a file of an artifact came, another not", given: requiring(events.JobSucceeded, stored(tarFile, notes)...), when: abandon,
+		{name: "nothing came", given: requiring(events.JobStateSucceeded), when: abandon, then: abandoned("no_upload", "dist", "notes")},
+		{name: "a file of an artifact came, another not", given: requiring(events.JobStateSucceeded, stored(tarFile, notes)...), when: abandon,
 			then: abandoned("incomplete", "dist")},
-		{name: "all that is required came", given: requiring(events.JobSucceeded, stored(tarFile, noteFile, notes)...), when: abandon,
+		{name: "all that is required came", given: requiring(events.JobStateSucceeded, stored(tarFile, noteFile, notes)...), when: abandon,
 			then: abandoned("incomplete")},
 		{name: "a required one was not declared", when: abandon, then: abandoned("incomplete", "notes"),
-			given: requiring(events.JobSucceeded, events.JobArtifactsDeclared{Epoch: 2, Files: []events.JobArtifact{tarFile, extra}},
+			given: requiring(events.JobStateSucceeded, events.JobArtifactsDeclared{Epoch: 2, Files: []events.JobArtifact{tarFile, extra}},
 				events.JobArtifactStored{Epoch: 2, File: tarFile})},
-		{name: "it had failed anyway", given: requiring(events.JobFailed), when: abandon, then: abandoned("no_upload")},
-		{name: "it had been cancelled", given: requiring(events.JobIsCancelled), when: abandon, then: abandoned("no_upload")},
-		{name: "it had run for too long", given: requiring(events.JobTimedOut), when: abandon, then: abandoned("no_upload")},
-		{name: "again", given: requiring(events.JobSucceeded, abandoned("no_upload", "dist")...), when: abandon},
+		{name: "it had failed anyway", given: requiring(events.JobStateFailed), when: abandon, then: abandoned("no_upload")},
+		{name: "it had been cancelled", given: requiring(events.JobStateCancelled), when: abandon, then: abandoned("no_upload")},
+		{name: "it had run for too long", given: requiring(events.JobStateTimedOut), when: abandon, then: abandoned("no_upload")},
+		{name: "again", given: requiring(events.JobStateSucceeded, abandoned("no_upload", "dist")...), when: abandon},
 	})
 }
 
@@ -162,10 +162,10 @@ func TestCompleteWithoutRequiredArtifacts(t *testing.T) {
 	}
 	both := []events.JobArtifact{tarFile, notes}
 	check(t, []spec[Job]{
-		{name: "one is missing", given: given(events.JobSucceeded, tarFile), when: store(tarFile), then: stored(both[:1], "notes")},
-		{name: "the other is", given: given(events.JobSucceeded, notes), when: store(notes), then: stored(both[1:], "dist")},
-		{name: "none is", given: given(events.JobSucceeded, both...), when: store(both...), then: stored(both)},
-		{name: "it had failed anyway", given: given(events.JobFailed, tarFile), when: store(tarFile), then: stored(both[:1])},
+		{name: "one is missing", given: given(events.JobStateSucceeded, tarFile), when: store(tarFile), then: stored(both[:1], "notes")},
+		{name: "the other is", given: given(events.JobStateSucceeded, notes), when: store(notes), then: stored(both[1:], "dist")},
+		{name: "none is", given: given(events.JobStateSucceeded, both...), when: store(both...), then: stored(both)},
+		{name: "it had failed anyway", given: given(events.JobStateFailed, tarFile), when: store(tarFile), then: stored(both[:1])},
 	})
 }
 
@@ -190,13 +190,13 @@ func TestJobFailsByArtifacts(t *testing.T) {
 		closing events.Event
 		want    events.JobState
 	}{
-		"given up, and lacking": {events.JobArtifactsAbandoned{Epoch: 2, Missing: []string{"dist"}}, events.JobFailed},
-		"given up":              {events.JobArtifactsAbandoned{Epoch: 2}, events.JobSucceeded},
-		"whole, and lacking":    {events.JobArtifactsCompleted{Epoch: 2, Missing: []string{"dist"}}, events.JobFailed},
-		"whole":                 {events.JobArtifactsCompleted{Epoch: 2}, events.JobSucceeded},
+		"given up, and lacking": {events.JobArtifactsAbandoned{Epoch: 2, Missing: []string{"dist"}}, events.JobStateFailed},
+		"given up":              {events.JobArtifactsAbandoned{Epoch: 2}, events.JobStateSucceeded},
+		"whole, and lacking":    {events.JobArtifactsCompleted{Epoch: 2, Missing: []string{"dist"}}, events.JobStateFailed},
+		"whole":                 {events.JobArtifactsCompleted{Epoch: 2}, events.JobStateSucceeded},
 	} {
 		var j Job
-		for _, e := range requiring(events.JobSucceeded, c.closing) {
+		for _, e := range requiring(events.JobStateSucceeded, c.closing) {
 			j.Apply(e, id(1))
 		}
 		require.Equal(t, c.want, j.State(), name)
@@ -216,14 +216,14 @@ func TestFinishCountsArtifacts(t *testing.T) {
 		outcome events.JobState
 		want    int
 	}{
-		"none asked for":               {nil, 3, "succeeded", events.JobSucceeded, 0},
-		"asked for":                    {[]events.JobArtifactSpec{{Name: "dist"}}, 3, "succeeded", events.JobSucceeded, 3},
-		"below none":                   {[]events.JobArtifactSpec{{Name: "dist"}}, -1, "succeeded", events.JobSucceeded, 0},
-		"required, and there":          {[]events.JobArtifactSpec{{Name: "dist", Required: true}}, 1, "succeeded", events.JobSucceeded, 1},
-		"required, and not there":      {[]events.JobArtifactSpec{{Name: "dist", Required: true}}, 0, "succeeded", events.JobFailed, 0},
-		"required, and it failed":      {[]events.JobArtifactSpec{{Name: "dist", Required: true}}, 0, "failed", events.JobFailed, 0},
-		"required of one that failed":  {[]events.JobArtifactSpec{{Name: "logs", When: "failure", Required: true}}, 0, "succeeded", events.JobSucceeded, 0},
-		"required, and it was stopped": {[]events.JobArtifactSpec{{Name: "dist", Required: true}}, 0, "timed_out", events.JobTimedOut, 0},
+		"none asked for":               {nil, 3, "succeeded", events.JobStateSucceeded, 0},
+		"asked for":                    {[]events.JobArtifactSpec{{Name: "dist"}}, 3, "succeeded", events.JobStateSucceeded, 3},
+		"below none":                   {[]events.JobArtifactSpec{{Name: "dist"}}, -1, "succeeded", events.JobStateSucceeded, 0},
+		"required, and there":          {[]events.JobArtifactSpec{{Name: "dist", Required: true}}, 1, "succeeded", events.JobStateSucceeded, 1},
+		"required, and not there":      {[]events.JobArtifactSpec{{Name: "dist", Required: true}}, 0, "succeeded", events.JobStateFailed, 0},
+		"required, and it failed":      {[]events.JobArtifactSpec{{Name: "dist", Required: true}}, 0, "failed", events.JobStateFailed, 0},
+		"required of one that failed":  {[]events.JobArtifactSpec{{Name: "logs", When: "failure", Required: true}}, 0, "succeeded", events.JobStateSucceeded, 0},
+		"required, and it was stopped": {[]events.JobArtifactSpec{{Name: "dist", Required: true}}, 0, "timed_out", events.JobStateTimedOut, 0},
 	} {
 		given := []events.Event{
 			events.JobSubmitted{Spec: events.JobSpec{Name: "test", Artifacts: c.spec}},

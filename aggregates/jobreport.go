@@ -123,20 +123,20 @@ func (j *Job) finish(e events.JobFinished, missing []string, now time.Time) ([]e
 		missing = append(missing, j.required()...) // even if the runner does not report them as missing
 	}
 	switch {
-	case j.state == events.JobCancelling && j.timedOut:
-		e.Outcome = events.JobTimedOut
-	case j.state == events.JobCancelling:
-		e.Outcome = events.JobIsCancelled
+	case j.state == events.JobStateCancelling && j.timedOut:
+		e.Outcome = events.JobStateTimedOut
+	case j.state == events.JobStateCancelling:
+		e.Outcome = events.JobStateCancelled
 	case e.Reported == "infra":
 		return j.failAttempt("infra", &events.JobAttemptReport{Reason: e.Reason, Log: e.Log}, now), nil
 	case e.Reported == "succeeded" && len(missing) > 0:
-		e.Outcome, e.Reason = events.JobFailed, events.ArtifactMissing
+		e.Outcome, e.Reason = events.JobStateFailed, events.ArtifactMissing
 	case e.Reported == "succeeded":
-		e.Outcome = events.JobSucceeded
+		e.Outcome = events.JobStateSucceeded
 	case e.Reported == "timed_out":
-		e.Outcome = events.JobTimedOut
+		e.Outcome = events.JobStateTimedOut
 	default:
-		e.Outcome = events.JobFailed // includes "cancelled" if nobody asked for that
+		e.Outcome = events.JobStateFailed // includes "cancelled" if nobody asked for that
 	}
 	return oneEvent(e)
 }

@@ -46,7 +46,7 @@ func (r *Run) Apply(e events.Event, _ events.ID) {
 	}
 	switch e := e.(type) {
 	case events.RunQueued:
-		r.repo, r.issue, r.status = e.Repo, e.IssueNumber, events.RunInQueue
+		r.repo, r.issue, r.status = e.Repo, e.IssueNumber, events.RunStatusQueued
 		r.attempts, r.jobs, r.decisions = map[events.Stage]int{}, map[events.ID]bool{}, map[events.ID]decision{}
 		r.stage, r.stageOver, r.stageSucceeded = events.StageQueued, true, true // a run leaves Queued as soon as a slot is free
 	case events.RunStageEntered:
@@ -64,19 +64,19 @@ func (r *Run) Apply(e events.Event, _ events.ID) {
 		r.approved = e.Head
 	case events.RunMergeApprovalVoided:
 		r.approved = ""
-		if r.status == events.RunMerging {
-			r.status = events.RunAwaitingApproval
+		if r.status == events.RunStatusMerging {
+			r.status = events.RunStatusAwaitingApproval
 		}
 	case events.RunMergeAttempted:
-		r.status = events.RunMerging
+		r.status = events.RunStatusMerging
 	case events.RunMerged:
-		r.status = events.RunIsMerged
+		r.status = events.RunStatusMerged
 	case events.RunRejected:
-		r.status = events.RunIsRejected
+		r.status = events.RunStatusRejected
 	case events.RunFailed:
-		r.status = events.RunHasFailed
+		r.status = events.RunStatusFailed
 	case events.RunCancelled:
-		r.status = events.RunIsCancelled
+		r.status = events.RunStatusCancelled
 	case events.RunFactsRecorded, events.RunPlanRecorded, events.RunBudgetSet, events.RunBranchCreated, events.RunGuardrailsChecked, events.RunJobSettled,
 		events.RunReviewed, events.RunPullRequestOpened, events.RunHumanIntervened, events.RunCostRecorded:
 		// nothing is decided by them // no decision depends on them
@@ -137,7 +137,7 @@ func (r *Run) Cancel(reason string) ([]events.Event, error) {
 	if err := input.NoTokens(map[string]string{"reason": reason}); err != nil {
 		return nil, err
 	}
-	if r.status == events.RunMerging {
+	if r.status == events.RunStatusMerging {
 		return nil, ErrRunOutOfStep
 	}
 	return r.Record(events.RunCancelled{Repo: r.repo.ID, Reason: reason})
@@ -227,17 +227,17 @@ func (r *Run) check(fact events.Event) error {
 	case events.DecisionAnswered, events.DecisionVoided:
 		ok = false // answers come from Answer, and voids from other facts
 	case events.RunCommitsPushed:
-		ok = r.status != events.RunMerging // the approved commit has to be the one that is merged
+		ok = r.status != events.RunStatusMerging // the approved commit has to be the one that is merged
 	case events.RunPullRequestOpened:
 		ok = e.Number >= 1 && e.Number <= maxInt32
 	case events.RunMergeApproved:
-		ok = r.status == events.RunAwaitingApproval && r.isHead(e.Head)
+		ok = r.status == events.RunStatusAwaitingApproval && r.isHead(e.Head)
 	case events.RunMergeApprovalVoided:
 		ok = r.approved != "" && e.Head == r.approved
 	case events.RunMergeAttempted:
-		ok = r.status == events.RunAwaitingApproval && e.Head == r.approved && r.isHead(e.Head)
+		ok = r.status == events.RunStatusAwaitingApproval && e.Head == r.approved && r.isHead(e.Head)
 	case events.RunMerged:
-		ok = r.status == events.RunMerging && r.isHead(e.Head)
+		ok = r.status == events.RunStatusMerging && r.isHead(e.Head)
 	}
 	switch {
 	case r.Over():
@@ -256,7 +256,7 @@ func (r *Run) isHead(head string) bool { return head != "" && head == r.head }
 // or if it is in a stage that this build does not know.
 func (r *Run) mayEnter(e events.RunStageEntered) bool {
 	from, to := r.stage.Index(), e.Stage.Index()
-	return r.status != events.RunNeedsInput && to >= 1 && e.Attempt == r.attempts[e.Stage]+1 &&
+	return r.status != events.RunStatusNeedsInput && to >= 1 && e.Attempt == r.attempts[e.Stage]+1 &&
 		(to <= from || to == from+1 && r.stageSucceeded)
 }
 

@@ -120,10 +120,10 @@ func TestAStageOfANewerBuild(t *testing.T) {
 	for _, given := range [][]events.Event{
 		scanning, scanned, after(scanning, failed(scan, 1)), after(asking, decided(events.ProtectedPathOnce, ActionAllowOnce, "", head1)),
 	} {
-		require.Equal(t, events.RunInUnknownStage, folded[Run](given).status)
+		require.Equal(t, events.RunStatusUnknown, folded[Run](given).status)
 		require.False(t, folded[Run](given).Over())
 	}
-	require.Equal(t, events.RunBuilding, folded[Run](after(scanned, entered(events.StageBuildFarm, 1))).status, "and the newer one leads it on")
+	require.Equal(t, events.RunStatusBuilding, folded[Run](after(scanned, entered(events.StageBuildFarm, 1))).status, "and the newer one leads it on")
 	record := func(e events.Event) func(*Run) ([]events.Event, error) {
 		return func(r *Run) ([]events.Event, error) { return r.Record(e) }
 	}

@@ -66,11 +66,11 @@ func (r *Runner) Apply(e events.Event, _ events.ID) {
 	case events.RunnerJobReturned:
 		r.taken = slices.DeleteFunc(slices.Clone(r.taken), func(job events.ID) bool { return job == e.Job })
 	case events.RunnerSuspended:
-		r.end(events.RunnerIsSuspended)
+		r.end(events.RunnerStateSuspended)
 	case events.RunnerRevoked:
-		r.end(events.RunnerIsRevoked)
+		r.end(events.RunnerStateRevoked)
 	case events.RunnerRetired:
-		r.end(events.RunnerIsRetired)
+		r.end(events.RunnerStateRetired)
 	default:
 		r.applyCertificate(e)
 	}
@@ -86,13 +86,13 @@ func (r *Runner) State() events.RunnerState {
 	case r.ended != "":
 		return r.ended
 	case !r.connected:
-		return events.RunnerIsEnrolled
+		return events.RunnerStateEnrolled
 	case !r.online:
-		return events.RunnerIsOffline
+		return events.RunnerStateOffline
 	case r.draining:
-		return events.RunnerIsDraining
+		return events.RunnerStateDraining
 	}
-	return events.RunnerIsOnline
+	return events.RunnerStateOnline
 }
 
 // Name returns the runner's name.
@@ -194,7 +194,7 @@ func (r *Runner) Revoke(note string) ([]events.Event, error) {
 	switch {
 	case r.id.IsZero():
 		return nil, ErrNoRunner
-	case r.ended == events.RunnerIsRevoked:
+	case r.ended == events.RunnerStateRevoked:
 		return nil, nil
 	}
 	return oneEvent(events.RunnerRevoked{Runner: r.id, Name: r.name, Note: note})

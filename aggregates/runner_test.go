@@ -41,16 +41,16 @@ func TestStatesOfARunner(t *testing.T) {
 	}{
 		"none":                    {nil, "", ErrNoRunner},
 		"events without a runner": {[]events.Event{online, drained}, "", ErrNoRunner},
-		"enrolled":                {[]events.Event{enrolled}, events.RunnerIsEnrolled, ErrRunnerOffline},
-		"online":                  {[]events.Event{enrolled, online}, events.RunnerIsOnline, nil},
-		"offline":                 {[]events.Event{enrolled, online, wentOffline}, events.RunnerIsOffline, ErrRunnerOffline},
-		"draining":                {[]events.Event{enrolled, online, drained}, events.RunnerIsDraining, ErrRunnerDraining},
-		"drained, then gone":      {[]events.Event{enrolled, online, drained, wentOffline}, events.RunnerIsOffline, ErrRunnerDraining},
-		"back, and still drained": {[]events.Event{enrolled, drained, online}, events.RunnerIsDraining, ErrRunnerDraining},
-		"resumed":                 {[]events.Event{enrolled, online, drained, resumed}, events.RunnerIsOnline, nil},
-		"revoked":                 {[]events.Event{enrolled, online, ended}, events.RunnerIsRevoked, ErrRunnerOver},
-		"revoked while draining":  {[]events.Event{enrolled, online, drained, ended}, events.RunnerIsRevoked, ErrRunnerOver},
-		"retired":                 {[]events.Event{ephemeral(), online, retired}, events.RunnerIsRetired, ErrRunnerOver},
+		"enrolled":                {[]events.Event{enrolled}, events.RunnerStateEnrolled, ErrRunnerOffline},
+		"online":                  {[]events.Event{enrolled, online}, events.RunnerStateOnline, nil},
+		"offline":                 {[]events.Event{enrolled, online, wentOffline}, events.RunnerStateOffline, ErrRunnerOffline},
+		"draining":                {[]events.Event{enrolled, online, drained}, events.RunnerStateDraining, ErrRunnerDraining},
+		"drained, then gone":      {[]events.Event{enrolled, online, drained, wentOffline}, events.RunnerStateOffline, ErrRunnerDraining},
+		"back, and still drained": {[]events.Event{enrolled, drained, online}, events.RunnerStateDraining, ErrRunnerDraining},
+		"resumed":                 {[]events.Event{enrolled, online, drained, resumed}, events.RunnerStateOnline, nil},
+		"revoked":                 {[]events.Event{enrolled, online, ended}, events.RunnerStateRevoked, ErrRunnerOver},
+		"revoked while draining":  {[]events.Event{enrolled, online, drained, ended}, events.RunnerStateRevoked, ErrRunnerOver},
+		"retired":                 {[]events.Event{ephemeral(), online, retired}, events.RunnerStateRetired, ErrRunnerOver},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := folded[Runner](c.given)

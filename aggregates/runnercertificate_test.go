@@ -84,5 +84,5 @@ func TestShowACertificate(t *testing.T) {
 		{name: "one that nobody issued", given: used, when: show("zz", 5), err: ErrSerialUnknown},
 		{name: "of no runner", when: show("a1", 1), err: ErrNoRunner},
 	})
-	require.Equal(t, events.RunnerIsSuspended, folded[Runner](after(used, suspended...)).State())
+	require.Equal(t, events.RunnerStateSuspended, folded[Runner](after(used, suspended...)).State())
 }

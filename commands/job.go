@@ -145,7 +145,7 @@ type slots struct{}
 func (w *work) takeSlot(c LeaseJob, j *aggregates.Job) error {
 	key, limit, ok := j.Concurrency()
 	switch {
-	case !ok || j.State() != events.JobQueued:
+	case !ok || j.State() != events.JobStateQueued:
 		return nil
 	case c.Slot < 1 || c.Slot > limit:
 		return fmt.Errorf("lease job %s: slot %d of %d", c.Job, c.Slot, limit)

@@ -127,10 +127,10 @@ func TestWhoRunsJobs(t *testing.T) {
 				}
 				require.Equal(t, want, m.denials(t, m.id, before), ask.action)
 			}
-			want := events.JobQueued
+			want := events.JobStateQueued
 			if c.code == "" {
-				want = events.JobIsCancelled
-				require.Equal(t, events.JobQueued, m.stateOf(t, submit.Job))
+				want = events.JobStateCancelled
+				require.Equal(t, events.JobStateQueued, m.stateOf(t, submit.Job))
 			}
 			require.Equal(t, want, m.stateOf(t, victim))
 		})
@@ -203,5 +203,5 @@ func TestCancelJob(t *testing.T) {
 	elsewhere := m.system.team(t)
 	theirs := elsewhere.submitted(t)
 	require.ErrorIs(t, cancel(m.replica, theirs, ""), aggregates.ErrNoJob, "another workspace's")
-	require.Equal(t, events.JobQueued, elsewhere.stateOf(t, theirs))
+	require.Equal(t, events.JobStateQueued, elsewhere.stateOf(t, theirs))
 }

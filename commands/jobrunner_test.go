@@ -215,14 +215,14 @@ func TestTimeLimitsOfAJob(t *testing.T) {
 		job   events.ID
 		want  events.JobState
 	}{
-		{59 * time.Second, waiting, events.JobQueued},
-		{time.Second, waiting, events.JobIsExpired},
-		{0, waiting, events.JobIsExpired},
-		{99 * time.Second, running, events.JobLeasedOut},
-		{time.Second, running, events.JobCancelling},
-		{39 * time.Second, running, events.JobCancelling},
-		{time.Second, running, events.JobTimedOut},
-		{time.Hour, running, events.JobTimedOut},
+		{59 * time.Second, waiting, events.JobStateQueued},
+		{time.Second, waiting, events.JobStateExpired},
+		{0, waiting, events.JobStateExpired},
+		{99 * time.Second, running, events.JobStateLeased},
+		{time.Second, running, events.JobStateCancelling},
+		{39 * time.Second, running, events.JobStateCancelling},
+		{time.Second, running, events.JobStateTimedOut},
+		{time.Hour, running, events.JobStateTimedOut},
 	} {
 		m.clock.move(c.after)
 		look(c.job)
@@ -231,7 +231,7 @@ func TestTimeLimitsOfAJob(t *testing.T) {
 
 	_, err = m.LoseLease(ctx, commands.LoseLease{Meta: by, Job: running, Epoch: 1})
 	require.NoError(t, err)
-	require.Equal(t, events.JobTimedOut, m.stateOf(t, running), "how it ended stays")
+	require.Equal(t, events.JobStateTimedOut, m.stateOf(t, running), "how it ended stays")
 }
 
 // The log of an epoch is sealed once, and not before the epoch has ended.

@@ -32,33 +32,36 @@ var jobs = Noun{
 // A JobState says what a job is doing, or how it ended.
 type JobState string
 
-// The states. Those after JobCancelling are final.
+// The states. Those after JobStateCancelling are final.
 const (
-	JobQueued     JobState = "queued"
-	JobLeasedOut  JobState = "leased" // a runner has it and has not started it
-	JobRunning    JobState = "running"
-	JobCancelling JobState = "cancelling" // a runner has it and was told to stop
+	JobStateQueued     JobState = "queued"
+	JobStateLeased     JobState = "leased" // a runner has it and has not started it
+	JobStateRunning    JobState = "running"
+	JobStateCancelling JobState = "cancelling" // a runner has it and was told to stop
 
-	JobSucceeded   JobState = "succeeded"
-	JobFailed      JobState = "failed"
-	JobIsCancelled JobState = "cancelled"
-	JobTimedOut    JobState = "timed_out"
-	JobIsLost      JobState = "lost"    // no runner finished it within its number of attempts
-	JobIsExpired   JobState = "expired" // no runner took it in time
+	JobStateSucceeded JobState = "succeeded"
+	JobStateFailed    JobState = "failed"
+	JobStateCancelled JobState = "cancelled"
+	JobStateTimedOut  JobState = "timed_out"
+	JobStateLost      JobState = "lost"    // no runner finished it within its number of attempts
+	JobStateExpired   JobState = "expired" // no runner took it in time
 )
 
 // JobStates returns all states, the final ones last.
 func JobStates() []JobState {
 	return []JobState{
-		JobQueued, JobLeasedOut, JobRunning, JobCancelling, JobSucceeded, JobFailed, JobIsCancelled, JobTimedOut, JobIsLost, JobIsExpired,
+		JobStateQueued, JobStateLeased, JobStateRunning, JobStateCancelling,
+		JobStateSucceeded, JobStateFailed, JobStateCancelled, JobStateTimedOut, JobStateLost, JobStateExpired,
 	}
 }
 
 // Held reports whether a runner has a job of state s.
-func (s JobState) Held() bool { return s == JobLeasedOut || s == JobRunning || s == JobCancelling }
+func (s JobState) Held() bool {
+	return s == JobStateLeased || s == JobStateRunning || s == JobStateCancelling
+}
 
 // Final reports whether a job of state s has ended.
-func (s JobState) Final() bool { return s != "" && s != JobQueued && !s.Held() }
+func (s JobState) Final() bool { return s != "" && s != JobStateQueued && !s.Held() }
 
 // JobSubmitted says that somebody asked the farm for a job.
 type JobSubmitted struct {
@@ -73,7 +76,7 @@ type JobSubmitted struct {
 func (JobSubmitted) Kind() string              { return "job.submitted" }
 func (e JobSubmitted) target(r *Record) Target { return Target{"job", r.Stream, e.Spec.Name} }
 func (e JobSubmitted) changes(*Record) []Change {
-	list := []Change{{"state", nil, JobQueued}, {"name", nil, e.Spec.Name}, {"priority", nil, e.Spec.Priority}}
+	list := []Change{{"state", nil, JobStateQueued}, {"name", nil, e.Spec.Name}, {"priority", nil, e.Spec.Priority}}
 	if e.Spec.Repo != nil {
 		list = append(list, Change{"repo", nil, e.Spec.Repo.Name}, Change{"commit", nil, e.Spec.Repo.Commit})
 	}
@@ -95,7 +98,7 @@ type JobLeased struct {
 
 func (JobLeased) Kind() string { return "job.leased" }
 func (e JobLeased) changes(*Record) []Change {
-	return []Change{{"state", JobQueued, JobLeasedOut}, {"runner", nil, e.RunnerName}, {"attempt", nil, e.Attempt}}
+	return []Change{{"state", JobStateQueued, JobStateLeased}, {"runner", nil, e.RunnerName}, {"attempt", nil, e.Attempt}}
 }
 
 // JobAccepted says that the runner has accepted the lease.
@@ -129,7 +132,7 @@ type JobRequeued struct {
 
 func (JobRequeued) Kind() string { return "job.requeued" }
 func (e JobRequeued) changes(*Record) []Change {
-	return []Change{{"state", nil, JobQueued}, {"reason", nil, e.Why()}}
+	return []Change{{"state", nil, JobStateQueued}, {"reason", nil, e.Why()}}
 }
 
 // Why returns the reason that the runner gave, or else Reason.
@@ -157,8 +160,10 @@ type JobStarted struct {
 	Deadline time.Time `json:"deadline"` // when the job has to have ended
 }
 
-func (JobStarted) Kind() string             { return "job.started" }
-func (JobStarted) changes(*Record) []Change { return []Change{{"state", JobLeasedOut, JobRunning}} }
+func (JobStarted) Kind() string { return "job.started" }
+func (JobStarted) changes(*Record) []Change {
+	return []Change{{"state", JobStateLeased, JobStateRunning}}
+}
 
 // JobStepStarted says that a step began. Step is its index, 0 the first.
 type JobStepStarted struct {
@@ -243,7 +248,7 @@ type JobLost struct {
 
 func (JobLost) Kind() string { return "job.lost" }
 func (e JobLost) changes(*Record) []Change {
-	return []Change{{"state", nil, JobIsLost}, {"reason", nil, e.Why()}}
+	return []Change{{"state", nil, JobStateLost}, {"reason", nil, e.Why()}}
 }
 
 // Why returns the reason that the runner gave, or else Reason.
@@ -259,7 +264,7 @@ type JobCancelRequested struct {
 
 func (JobCancelRequested) Kind() string { return "job.cancel_requested" }
 func (e JobCancelRequested) changes(*Record) []Change {
-	return []Change{{"state", nil, JobCancelling}, {"reason", nil, e.Reason}}
+	return []Change{{"state", nil, JobStateCancelling}, {"reason", nil, e.Reason}}
 }
 
 // JobCancelled says that a job was stopped. Forced means that its runner did not report the
@@ -281,16 +286,18 @@ func (e JobCancelled) changes(*Record) []Change {
 // State returns the final state of the job.
 func (e JobCancelled) State() JobState {
 	if e.TimedOut {
-		return JobTimedOut
+		return JobStateTimedOut
 	}
-	return JobIsCancelled
+	return JobStateCancelled
 }
 
 // JobExpired says that no runner took the job in time.
 type JobExpired struct{ jobEvent }
 
-func (JobExpired) Kind() string             { return "job.expired" }
-func (JobExpired) changes(*Record) []Change { return []Change{{"state", JobQueued, JobIsExpired}} }
+func (JobExpired) Kind() string { return "job.expired" }
+func (JobExpired) changes(*Record) []Change {
+	return []Change{{"state", JobStateQueued, JobStateExpired}}
+}
 
 // JobLogSealed says that the log of an epoch is final: nothing will be added.
 type JobLogSealed struct {

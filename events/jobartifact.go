@@ -80,7 +80,7 @@ func (e JobArtifactsRemoved) changes(*Record) []Change {
 func artifactChanges(r *Record, fails bool) []Change {
 	list := r.allFields()
 	if fails {
-		list = append(list, Change{"state", JobSucceeded, JobFailed})
+		list = append(list, Change{"state", JobStateSucceeded, JobStateFailed})
 	}
 	return list
 }

@@ -35,29 +35,29 @@ var runs = Noun{
 // A RunStatus says what a run is doing, or how it ended.
 type RunStatus string
 
-// The statuses. Those after RunInUnknownStage are final.
+// The statuses. Those after RunStatusUnknown are final.
 const (
-	RunInQueue          RunStatus = "queued"
-	RunAnalyzing        RunStatus = "analyzing"
-	RunPlanning         RunStatus = "planning"
-	RunCoding           RunStatus = "coding"
-	RunBuilding         RunStatus = "building"
-	RunReviewing        RunStatus = "reviewing"
-	RunNeedsInput       RunStatus = "needs_input"
-	RunAwaitingApproval RunStatus = "awaiting_approval"
-	RunMerging          RunStatus = "merging"
-	RunInUnknownStage   RunStatus = "unknown" // a newer build put it in a stage that this build does not know
+	RunStatusQueued           RunStatus = "queued"
+	RunStatusAnalyzing        RunStatus = "analyzing"
+	RunStatusPlanning         RunStatus = "planning"
+	RunStatusCoding           RunStatus = "coding"
+	RunStatusBuilding         RunStatus = "building"
+	RunStatusReviewing        RunStatus = "reviewing"
+	RunStatusNeedsInput       RunStatus = "needs_input"
+	RunStatusAwaitingApproval RunStatus = "awaiting_approval"
+	RunStatusMerging          RunStatus = "merging"
+	RunStatusUnknown          RunStatus = "unknown" // a newer build put it in a stage that this build does not know
 
-	RunIsMerged    RunStatus = "merged"
-	RunIsRejected  RunStatus = "rejected"
-	RunHasFailed   RunStatus = "failed"
-	RunIsCancelled RunStatus = "cancelled"
+	RunStatusMerged    RunStatus = "merged"
+	RunStatusRejected  RunStatus = "rejected"
+	RunStatusFailed    RunStatus = "failed"
+	RunStatusCancelled RunStatus = "cancelled"
 )
 
 // Active reports whether a run of status s has not ended.
 func (s RunStatus) Active() bool {
 	switch s {
-	case RunIsMerged, RunIsRejected, RunHasFailed, RunIsCancelled:
+	case RunStatusMerged, RunStatusRejected, RunStatusFailed, RunStatusCancelled:
 		return false
 	}
 	return true

@@ -29,21 +29,21 @@ var runners = Noun{
 // A RunnerState says what a runner is doing, or why it does nothing.
 type RunnerState string
 
-// The states. A runner in a state after RunnerDraining takes no jobs; in the last three its
+// The states. A runner in a state after RunnerStateDraining takes no jobs; in the last three its
 // certificate is not accepted any more.
 const (
-	RunnerIsEnrolled  RunnerState = "enrolled" // it has never connected
-	RunnerIsOnline    RunnerState = "online"
-	RunnerIsOffline   RunnerState = "offline"
-	RunnerIsDraining  RunnerState = "draining" // connected, but takes no new jobs
-	RunnerIsSuspended RunnerState = "suspended"
-	RunnerIsRevoked   RunnerState = "revoked"
-	RunnerIsRetired   RunnerState = "retired" // it has done as many jobs as it was enrolled for
+	RunnerStateEnrolled  RunnerState = "enrolled" // it has never connected
+	RunnerStateOnline    RunnerState = "online"
+	RunnerStateOffline   RunnerState = "offline"
+	RunnerStateDraining  RunnerState = "draining" // connected, but takes no new jobs
+	RunnerStateSuspended RunnerState = "suspended"
+	RunnerStateRevoked   RunnerState = "revoked"
+	RunnerStateRetired   RunnerState = "retired" // it has done as many jobs as it was enrolled for
 )
 
 // Barred reports whether the certificate of a runner in state s is refused.
 func (s RunnerState) Barred() bool {
-	return s == RunnerIsSuspended || s == RunnerIsRevoked || s == RunnerIsRetired
+	return s == RunnerStateSuspended || s == RunnerStateRevoked || s == RunnerStateRetired
 }
 
 // An OfflineReason says why a runner is offline.
@@ -108,7 +108,7 @@ func (RunnerEnrolled) Kind() string              { return "runner.enrolled" }
 func (e RunnerEnrolled) target(r *Record) Target { return Target{"runner", r.Stream, e.Name} }
 func (e RunnerEnrolled) changes(*Record) []Change {
 	return []Change{
-		{"state", nil, RunnerIsEnrolled}, {"enrollmentId", nil, e.Enrollment}, {"labels", nil, e.Labels},
+		{"state", nil, RunnerStateEnrolled}, {"enrollmentId", nil, e.Enrollment}, {"labels", nil, e.Labels},
 		{"exclusiveLabels", nil, e.ExclusiveLabels}, {"capacity", nil, e.Capacity}, {"jobs", nil, e.Jobs},
 		{"agent", nil, e.Agent}, {"serial", nil, e.Certificate.Serial}, {"notAfter", nil, e.Certificate.NotAfter},
 	}
@@ -127,7 +127,7 @@ func (RunnerOnline) Kind() string              { return "runner.online" }
 func (e RunnerOnline) target(r *Record) Target { return Target{"runner", r.Stream, e.Name} }
 func (e RunnerOnline) changes(*Record) []Change {
 	return []Change{
-		{"state", nil, RunnerIsOnline}, {"labels", nil, e.Labels}, {"capacity", nil, e.Capacity}, {"agent", nil, e.Agent},
+		{"state", nil, RunnerStateOnline}, {"labels", nil, e.Labels}, {"capacity", nil, e.Capacity}, {"agent", nil, e.Agent},
 	}
 }
 
@@ -141,7 +141,7 @@ type RunnerOffline struct {
 func (RunnerOffline) Kind() string              { return "runner.offline" }
 func (e RunnerOffline) target(r *Record) Target { return Target{"runner", r.Stream, e.Name} }
 func (e RunnerOffline) changes(*Record) []Change {
-	return []Change{{"state", nil, RunnerIsOffline}, {"reason", nil, e.Reason}}
+	return []Change{{"state", nil, RunnerStateOffline}, {"reason", nil, e.Reason}}
 }
 
 // RunnerDrainRequested says that the runner takes no new jobs.

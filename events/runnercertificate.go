@@ -56,7 +56,7 @@ type RunnerSuspended struct {
 func (RunnerSuspended) Kind() string              { return "runner.suspended" }
 func (e RunnerSuspended) target(r *Record) Target { return Target{"runner", r.Stream, e.Name} }
 func (e RunnerSuspended) changes(*Record) []Change {
-	return []Change{{"state", nil, RunnerIsSuspended}, {"reason", nil, e.Reason}}
+	return []Change{{"state", nil, RunnerStateSuspended}, {"reason", nil, e.Reason}}
 }
 
 // RunnerRevoked says that somebody ended the runner and its certificates for good.
@@ -69,7 +69,7 @@ type RunnerRevoked struct {
 func (RunnerRevoked) Kind() string              { return "runner.revoked" }
 func (e RunnerRevoked) target(r *Record) Target { return Target{"runner", r.Stream, e.Name} }
 func (e RunnerRevoked) changes(*Record) []Change {
-	return append([]Change{{"state", nil, RunnerIsRevoked}}, differing(Change{"note", "", e.Note})...)
+	return append([]Change{{"state", nil, RunnerStateRevoked}}, differing(Change{"note", "", e.Note})...)
 }
 
 // RunnerRetired says that the runner has done as many jobs as it was enrolled for.
@@ -81,5 +81,5 @@ type RunnerRetired struct {
 func (RunnerRetired) Kind() string              { return "runner.retired" }
 func (e RunnerRetired) target(r *Record) Target { return Target{"runner", r.Stream, e.Name} }
 func (RunnerRetired) changes(*Record) []Change {
-	return []Change{{"state", nil, RunnerIsRetired}}
+	return []Change{{"state", nil, RunnerStateRetired}}
 }

@@ -23,13 +23,13 @@ var stages = []struct {
 	label  string
 	status RunStatus
 }{
-	{StageQueued, "Queued", RunInQueue},
-	{StageAnalyze, "Analyze", RunAnalyzing},
-	{StagePlan, "Plan", RunPlanning},
-	{StageImplementing, "Implementing", RunCoding},
-	{StageBuildFarm, "Build farm", RunBuilding},
-	{StageSelfReview, "Self-review", RunReviewing},
-	{StageMerge, "Merge", RunAwaitingApproval},
+	{StageQueued, "Queued", RunStatusQueued},
+	{StageAnalyze, "Analyze", RunStatusAnalyzing},
+	{StagePlan, "Plan", RunStatusPlanning},
+	{StageImplementing, "Implementing", RunStatusCoding},
+	{StageBuildFarm, "Build farm", RunStatusBuilding},
+	{StageSelfReview, "Self-review", RunStatusReviewing},
+	{StageMerge, "Merge", RunStatusAwaitingApproval},
 }
 
 // Stages returns the stages in the order of the loop.
@@ -67,5 +67,5 @@ func (s Stage) Status() RunStatus {
 	if i := s.Index(); i >= 0 {
 		return stages[i].status
 	}
-	return RunInUnknownStage
+	return RunStatusUnknown
 }

@@ -34,10 +34,10 @@ func TestFarmDaySummary(t *testing.T) {
 	}
 	day := 24 * time.Hour
 	list := []endedJob{
-		{events.JobSucceeded, 0, time.Second}, {events.JobSucceeded, time.Hour, 3 * time.Second}, {events.JobFailed, day - time.Second, 20 * time.Second},
-		{events.JobIsExpired, time.Minute, -1},
-		{events.JobSucceeded, day, 8 * time.Second}, {events.JobIsLost, 2*day - time.Second, 10 * time.Second}, // the day before
-		{events.JobSucceeded, 2 * day, time.Hour}, {events.JobSucceeded, -time.Second, time.Hour},
+		{events.JobStateSucceeded, 0, time.Second}, {events.JobStateSucceeded, time.Hour, 3 * time.Second}, {events.JobStateFailed, day - time.Second, 20 * time.Second},
+		{events.JobStateExpired, time.Minute, -1},
+		{events.JobStateSucceeded, day, 8 * time.Second}, {events.JobStateLost, 2*day - time.Second, 10 * time.Second}, // the day before
+		{events.JobStateSucceeded, 2 * day, time.Hour}, {events.JobStateSucceeded, -time.Second, time.Hour},
 	}
 	for _, j := range list {
 		ended := now.Add(-j.before)
@@ -49,14 +49,14 @@ func TestFarmDaySummary(t *testing.T) {
 		insert(workspace, world.NewID(), j.state, queued, leased, &ended)
 	}
 	for i, minutes := range []int{2, 3, 1} { // the second job had an earlier attempt
-		insert(workspace, events.NewID(now.Add(time.Duration(i)*time.Second)), events.JobQueued, now.Add(-time.Duration(minutes)*time.Minute), nil, nil)
+		insert(workspace, events.NewID(now.Add(time.Duration(i)*time.Second)), events.JobStateQueued, now.Add(-time.Duration(minutes)*time.Minute), nil, nil)
 	}
 	ended := now.Add(-time.Minute)
-	insert(world.NewID(), world.NewID(), events.JobSucceeded, now.Add(-time.Hour), &ended, &ended)
+	insert(world.NewID(), world.NewID(), events.JobStateSucceeded, now.Add(-time.Hour), &ended, &ended)
 
 	f, err := projections.BuildFarm{DB: w.DB}.Get(t.Context(), workspace, now)
 	require.NoError(t, err)
-	require.Equal(t, map[events.JobState]int{events.JobSucceeded: 2, events.JobFailed: 1, events.JobIsExpired: 1}, f.Day.ByState)
+	require.Equal(t, map[events.JobState]int{events.JobStateSucceeded: 2, events.JobStateFailed: 1, events.JobStateExpired: 1}, f.Day.ByState)
 	require.Equal(t, []any{4, 3 * time.Second}, []any{f.Day.Jobs, *f.Day.Wait})
 	require.Equal(t, []any{2, 9 * time.Second}, []any{f.Prior.Jobs, *f.Prior.Wait})
 	require.WithinDuration(t, now.Add(-2*time.Minute), *f.OldestSince, 0, "the one that was submitted first")

@@ -53,15 +53,15 @@ func (r simulatedRun) facts() (list []fact) {
 	}
 	at = r.ended
 	switch r.status {
-	case events.RunIsMerged:
+	case events.RunStatusMerged:
 		add(-2*time.Second, events.RunMergeApproved{Head: "c0ffee"})
 		add(time.Second, events.RunMergeAttempted{Head: "c0ffee"})
 		add(time.Second, events.RunMerged{Repo: r.repo.ID, Head: "c0ffee"})
-	case events.RunIsRejected:
+	case events.RunStatusRejected:
 		add(0, events.RunRejected{Repo: r.repo.ID})
-	case events.RunHasFailed:
+	case events.RunStatusFailed:
 		add(0, events.RunFailed{Repo: r.repo.ID, Stage: events.StageAnalyze})
-	case events.RunIsCancelled:
+	case events.RunStatusCancelled:
 		e := events.RunCancelled{Repo: r.repo.ID}
 		if r.duplicate {
 			e.Reason = events.CancelledAsDuplicate
@@ -84,12 +84,14 @@ var today = time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
 
 // simulateRuns returns random runs that ended within the last days.
 func simulateRuns(random *rand.Rand, repos []events.Repo, n int) (list []simulatedRun) {
-	statuses := []events.RunStatus{events.RunIsMerged, events.RunIsMerged, events.RunIsRejected, events.RunHasFailed, events.RunIsCancelled}
+	statuses := []events.RunStatus{
+		events.RunStatusMerged, events.RunStatusMerged, events.RunStatusRejected, events.RunStatusFailed, events.RunStatusCancelled,
+	}
 	for range n {
 		r := simulatedRun{repo: repos[random.IntN(len(repos))], status: statuses[random.IntN(len(statuses))], cost: random.Int64N(500)}
 		r.queued = today.Add(-time.Duration(random.Int64N(int64(16 * 24 * time.Hour)))).Truncate(time.Second)
 		r.ended = r.queued.Add(10*time.Minute + time.Duration(random.Int64N(int64(20*time.Hour)))).Truncate(time.Second)
-		r.work = r.status == events.RunIsMerged || random.IntN(2) == 0
+		r.work = r.status == events.RunStatusMerged || random.IntN(2) == 0
 		r.duplicate, r.pushed = random.IntN(4) == 0, r.work && random.IntN(4) == 0
 		for range random.IntN(3) * random.IntN(2) {
 			r.helped = append(r.helped, r.queued.Add(8*time.Minute+time.Duration(random.Int64N(int64(time.Minute)))))
@@ -114,12 +116,12 @@ func expectedCount(list []simulatedRun, repo *events.ID, from, to time.Time) (c 
 				c.Interventions++
 			}
 		}
-		if !within(r.ended) || r.status == events.RunIsCancelled && (!r.work || r.duplicate) {
+		if !within(r.ended) || r.status == events.RunStatusCancelled && (!r.work || r.duplicate) {
 			continue
 		}
 		c.Runs++
 		c.CostCents += r.cost
-		if r.status != events.RunIsMerged {
+		if r.status != events.RunStatusMerged {
 			continue
 		}
 		c.Merged++

@@ -141,7 +141,7 @@ var jobs = &fold.Table[events.ID, Job]{
 func newJob(id events.ID, e events.JobSubmitted, r events.Record) *Job {
 	s := e.Spec
 	j := &Job{
-		Workspace: r.Workspace, ID: id, Name: s.Name, State: events.JobQueued, SubmittedBy: r.Actor,
+		Workspace: r.Workspace, ID: id, Name: s.Name, State: events.JobStateQueued, SubmittedBy: r.Actor,
 		Requirement: e.Requirement, Required: s.Required(), Priority: string(s.Priority), FairKey: e.FairKey, Turn: e.Turn,
 		SubmittedAt: r.At, QueuedAt: r.At, NotBefore: r.At, MaxAttempts: s.Retry.MaxAttempts,
 		Excluded: []events.ID{}, RunSeconds: s.Timeouts.RunSeconds, ExpiresAt: e.ExpiresAt, DueAt: &e.ExpiresAt,
@@ -163,7 +163,7 @@ func (j *Job) apply(r events.Record) {
 		j.lease(e, r.At)
 	case events.JobAccepted:
 		j.Accepted = true
-		if j.State == events.JobLeasedOut { // a job that is being cancelled keeps its deadline
+		if j.State == events.JobStateLeased { // a job that is being cancelled keeps its deadline
 			j.DueAt = &e.Deadline
 		}
 	case events.JobDeclined:
@@ -179,11 +179,11 @@ func (j *Job) apply(r events.Record) {
 		if !e.ExpiresAt.IsZero() {
 			j.ExpiresAt = e.ExpiresAt
 		}
-		j.State, j.QueuedAt, j.NotBefore, j.DueAt, j.Slot = events.JobQueued, r.At, e.NotBefore, &j.ExpiresAt, 0
+		j.State, j.QueuedAt, j.NotBefore, j.DueAt, j.Slot = events.JobStateQueued, r.At, e.NotBefore, &j.ExpiresAt, 0
 		j.StartedAt, j.Accepted = nil, false
 	case events.JobStarted:
-		if j.State == events.JobLeasedOut {
-			j.State, j.DueAt = events.JobRunning, &e.Deadline
+		if j.State == events.JobStateLeased {
+			j.State, j.DueAt = events.JobStateRunning, &e.Deadline
 		}
 		j.Accepted, j.StartedAt = true, &r.At
 		j.current().StartedAt = &r.At
@@ -192,7 +192,7 @@ func (j *Job) apply(r events.Record) {
 	case events.JobStepFinished:
 		j.step(e.Step, JobStep{Status: e.Outcome, StartedAt: j.current().startOf(e.Step), FinishedAt: &e.At, ExitCode: e.ExitCode})
 	case events.JobCancelRequested:
-		j.State, j.DueAt = events.JobCancelling, &e.Deadline
+		j.State, j.DueAt = events.JobStateCancelling, &e.Deadline
 		j.Cancel = &JobCancel{By: r.Actor, Reason: e.Reason, At: r.At, Deadline: e.Deadline}
 	default:
 		j.applyEnd(r)
@@ -220,10 +220,10 @@ func (j *Job) applyEnd(r events.Record) {
 		j.Cancel = &cancel
 		j.finish(e.State(), r.At)
 	case events.JobLost:
-		j.finish(events.JobIsLost, r.At)
+		j.finish(events.JobStateLost, r.At)
 		j.noteFailure(e.Why(), e.Report)
 	case events.JobExpired:
-		j.finish(events.JobIsExpired, r.At)
+		j.finish(events.JobStateExpired, r.At)
 	case events.JobLogSealed:
 		j.seal(e)
 	case events.JobArtifactsDeclared:
@@ -241,7 +241,7 @@ func (j *Job) applyEnd(r events.Record) {
 }
 
 func (j *Job) lease(e events.JobLeased, at time.Time) {
-	j.State, j.Epoch, j.Attempt, j.Runner, j.RunnerName, j.Slot = events.JobLeasedOut, e.Epoch, e.Attempt, &e.Runner, e.RunnerName, e.Slot
+	j.State, j.Epoch, j.Attempt, j.Runner, j.RunnerName, j.Slot = events.JobStateLeased, e.Epoch, e.Attempt, &e.Runner, e.RunnerName, e.Slot
 	j.LeasedAt, j.Accepted, j.StartedAt = &at, false, nil
 	j.DueAt = &e.AcceptBy
 	j.Attempts = append(j.Attempts, JobAttempt{

@@ -18,7 +18,7 @@ func (j *Job) closeArtifacts(state string, fails bool) {
 }
 
 func (j *Job) failForArtifacts() {
-	j.State, j.current().Ended = events.JobFailed, string(events.JobFailed)
+	j.State, j.current().Ended = events.JobStateFailed, string(events.JobStateFailed)
 	outcome := *j.Outcome
 	outcome.Reason = events.ArtifactMissing
 	j.Outcome = &outcome

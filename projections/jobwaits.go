@@ -45,8 +45,8 @@ func (v Jobs) Waits(ctx context.Context, workspace events.ID, list []Job, now ti
 	w = JobWaits{keyUse: map[string]events.ConcurrencyUse{}, at: now}
 	keys, queued := []string{}, false
 	for _, j := range list {
-		queued = queued || j.State == events.JobQueued
-		if j.State == events.JobQueued && j.Key != "" {
+		queued = queued || j.State == events.JobStateQueued
+		if j.State == events.JobStateQueued && j.Key != "" {
 			keys = append(keys, j.Key)
 		}
 	}
@@ -85,7 +85,7 @@ func (v Jobs) Waits(ctx context.Context, workspace events.ID, list []Job, now ti
 
 // Reason returns why a job waits. It is "" if the job is not queued or is about to be leased.
 func (w JobWaits) Reason(j Job) string {
-	if j.State != events.JobQueued {
+	if j.State != events.JobStateQueued {
 		return ""
 	}
 	matching, taking, awake, free := false, false, false, false

@@ -29,7 +29,7 @@ func TestMissingLabels(t *testing.T) {
 		"reserved, but not ours": {[]waitRunner{reserved, plain}, boxed, []string{}},
 	} {
 		w := JobWaits{runners: c.runners}
-		require.Equal(t, c.want, w.Missing(Job{State: events.JobQueued, Required: c.required}), name)
+		require.Equal(t, c.want, w.Missing(Job{State: events.JobStateQueued, Required: c.required}), name)
 	}
-	require.Empty(t, JobWaits{}.Missing(Job{State: events.JobRunning, Required: boxed}))
+	require.Empty(t, JobWaits{}.Missing(Job{State: events.JobStateRunning, Required: boxed}))
 }

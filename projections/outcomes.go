@@ -91,13 +91,13 @@ func (o *outcome) apply(r events.Record) {
 			o.CostCents += e.Cents
 		}
 	case events.RunMerged:
-		o.end(events.RunIsMerged, r.At)
+		o.end(events.RunStatusMerged, r.At)
 	case events.RunRejected:
-		o.end(events.RunIsRejected, r.At)
+		o.end(events.RunStatusRejected, r.At)
 	case events.RunFailed:
-		o.end(events.RunHasFailed, r.At)
+		o.end(events.RunStatusFailed, r.At)
 	case events.RunCancelled:
-		o.end(events.RunIsCancelled, r.At)
+		o.end(events.RunStatusCancelled, r.At)
 		o.Counted = o.Implemented && e.Reason != events.CancelledAsDuplicate
 	}
 }

@@ -72,7 +72,7 @@ func (run *Run) apply(r events.Record) {
 	case events.DecisionRaised:
 		run.WaitsFor = e.About
 		if e.About != events.MergeApproval {
-			run.Status = events.RunNeedsInput
+			run.Status = events.RunStatusNeedsInput
 		}
 		d.Stages[run.Stage].Status = "blocked"
 	case events.DecisionAnswered:
@@ -84,19 +84,19 @@ func (run *Run) apply(r events.Record) {
 	case events.RunCostRecorded:
 		run.CostCents += e.Cents
 	case events.RunMergeAttempted:
-		run.Status = events.RunMerging
+		run.Status = events.RunStatusMerging
 	case events.RunMergeApprovalVoided:
-		if run.Status == events.RunMerging {
-			run.Status = events.RunAwaitingApproval
+		if run.Status == events.RunStatusMerging {
+			run.Status = events.RunStatusAwaitingApproval
 		}
 	case events.RunMerged:
-		run.finish(events.RunIsMerged, "succeeded", r.At)
+		run.finish(events.RunStatusMerged, "succeeded", r.At)
 	case events.RunRejected:
-		run.finish(events.RunIsRejected, "failed", r.At)
+		run.finish(events.RunStatusRejected, "failed", r.At)
 	case events.RunFailed:
-		run.finish(events.RunHasFailed, "failed", r.At)
+		run.finish(events.RunStatusFailed, "failed", r.At)
 	case events.RunCancelled:
-		run.finish(events.RunIsCancelled, "skipped", r.At)
+		run.finish(events.RunStatusCancelled, "skipped", r.At)
 	}
 }
 
@@ -122,7 +122,7 @@ func (run *Run) resume() {
 	if s := &run.Detail.Stages[run.Stage]; s.Status == "blocked" {
 		s.Status = "active"
 	}
-	if run.Status == events.RunNeedsInput {
+	if run.Status == events.RunStatusNeedsInput {
 		run.Status = events.StageAt(run.Stage).Status()
 	}
 }

@@ -51,8 +51,8 @@ func (r Runner) At(now time.Time) Runner {
 
 // RunnerStateAt returns the state of [Runner.At] for a runner with a stored state.
 func RunnerStateAt(state events.RunnerState, enrolled, now time.Time) events.RunnerState {
-	if state == events.RunnerIsEnrolled && now.Sub(enrolled) >= connectLimit {
-		return events.RunnerIsOffline
+	if state == events.RunnerStateEnrolled && now.Sub(enrolled) >= connectLimit {
+		return events.RunnerStateOffline
 	}
 	return state
 }

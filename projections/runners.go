@@ -80,7 +80,7 @@ var runners = &fold.Table[events.ID, runnerRow]{
 
 func newRunnerRow(id events.ID, e events.RunnerEnrolled, r events.Record) *runnerRow {
 	row := &runnerRow{
-		Workspace: r.Workspace, ID: id, Name: e.Name, State: events.RunnerIsEnrolled,
+		Workspace: r.Workspace, ID: id, Name: e.Name, State: events.RunnerStateEnrolled,
 		Labels: e.Labels, ExclusiveLabels: e.ExclusiveLabels, Capacity: e.Capacity,
 		Serial: e.Certificate.Serial, NotAfter: e.Certificate.NotAfter, Enrollment: e.Enrollment, EnrolledAt: r.At, ChangedAt: r.At,
 	}
@@ -103,21 +103,21 @@ func (row *runnerRow) applyConnection(r events.Record) {
 	case events.RunnerOnline:
 		row.Labels, row.Capacity, row.OfflineReason = e.Labels, e.Capacity, ""
 		row.setAgent(e.Agent)
-		row.State = events.RunnerIsOnline
+		row.State = events.RunnerStateOnline
 		if row.Draining {
-			row.State = events.RunnerIsDraining
+			row.State = events.RunnerStateDraining
 		}
 	case events.RunnerOffline:
-		row.State, row.OfflineReason = events.RunnerIsOffline, e.Reason
+		row.State, row.OfflineReason = events.RunnerStateOffline, e.Reason
 	case events.RunnerDrainRequested:
 		row.Draining, row.Note, row.NotedBy = true, e.Note, r.Actor.Name
-		if row.State == events.RunnerIsOnline {
-			row.State = events.RunnerIsDraining
+		if row.State == events.RunnerStateOnline {
+			row.State = events.RunnerStateDraining
 		}
 	case events.RunnerDrainEnded:
 		row.Draining, row.Note, row.NotedBy = false, "", ""
-		if row.State == events.RunnerIsDraining {
-			row.State = events.RunnerIsOnline
+		if row.State == events.RunnerStateDraining {
+			row.State = events.RunnerStateOnline
 		}
 	}
 }
@@ -125,10 +125,10 @@ func (row *runnerRow) applyConnection(r events.Record) {
 func (row *runnerRow) applyEnd(r events.Record) {
 	switch e := r.Event.(type) {
 	case events.RunnerSuspended:
-		row.State = events.RunnerIsSuspended
+		row.State = events.RunnerStateSuspended
 	case events.RunnerRevoked:
-		row.State, row.Note, row.NotedBy = events.RunnerIsRevoked, e.Note, r.Actor.Name
+		row.State, row.Note, row.NotedBy = events.RunnerStateRevoked, e.Note, r.Actor.Name
 	case events.RunnerRetired:
-		row.State = events.RunnerIsRetired
+		row.State = events.RunnerStateRetired
 	}
 }

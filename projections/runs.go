@@ -88,7 +88,7 @@ var runs = &fold.Table[events.ID, Run]{
 		if e, ok := r.Event.(events.RunQueued); ok {
 			return &Run{
 				Workspace: r.Workspace, ID: id, Repo: e.Repo.ID, RepoName: e.Repo.Name,
-				IssueNumber: e.IssueNumber, IssueTitle: e.IssueTitle, Status: events.RunInQueue, Active: true,
+				IssueNumber: e.IssueNumber, IssueTitle: e.IssueTitle, Status: events.RunStatusQueued, Active: true,
 				CreatedAt: r.At, UpdatedAt: r.At, JobRounds: []int{}, Detail: queuedDetail(r.At),
 			}
 		}

@@ -227,15 +227,17 @@ func TestStagesOfARun(t *testing.T) {
 		status events.RunStatus
 		want   string // statuses of the stages, by their first two letters
 	}{
-		"queued":                 {nil, events.RunInQueue, "ac pe pe pe pe pe pe"},
-		"a slot became free":     {up[:1], events.RunAnalyzing, "su ac pe pe pe pe pe"},
-		"needs input":            {append(up[:1:1], events.DecisionRaised{Decision: world.NewID(), About: events.FactReview}), events.RunNeedsInput, "su bl pe pe pe pe pe"},
-		"a stage failed":         {append(up[:1:1], events.RunStageFailed{Stage: events.StageAnalyze, Attempt: 1}), events.RunAnalyzing, "su fa pe pe pe pe pe"},
-		"back to the first":      {append(withSuccesses(up), events.RunStageEntered{Stage: events.StageAnalyze, Attempt: 2}), events.RunAnalyzing, "su ac pe pe pe pe pe"},
-		"cancelled in between":   {append(withSuccesses(up[:2]), events.RunCancelled{}), events.RunIsCancelled, "su su su sk sk sk sk"},
-		"cancelled in a stage":   {append(withSuccesses(up[:1]), up[1], events.RunCancelled{}), events.RunIsCancelled, "su su sk sk sk sk sk"},
-		"failed in a stage":      {append(withSuccesses(up[:1]), up[1], events.RunFailed{}), events.RunHasFailed, "su su fa sk sk sk sk"},
-		"cancelled in the queue": {[]events.Event{events.RunCancelled{}}, events.RunIsCancelled, "sk sk sk sk sk sk sk"},
+		"queued":               {nil, events.RunStatusQueued, "ac pe pe pe pe pe pe"},
+		"a slot became free":   {up[:1], events.RunStatusAnalyzing, "su ac pe pe pe pe pe"},
+		"needs input":          {append(up[:1:1], events.DecisionRaised{Decision: world.NewID(), About: events.FactReview}), events.RunStatusNeedsInput, "su bl pe pe pe pe pe"},
+		"a stage failed":       {append(up[:1:1], events.RunStageFailed{Stage: events.StageAnalyze, Attempt: 1}), events.RunStatusAnalyzing, "su fa pe pe pe pe pe"},
+		"back to the first":    {append(withSuccesses(up), events.RunStageEntered{Stage: events.StageAnalyze, Attempt: 2}), events.RunStatusAnalyzing, "su ac pe pe pe pe pe"},
+		"cancelled in between": {append(withSuccesses(up[:2]), events.RunCancelled{}), events.RunStatusCancelled, "su su su sk sk sk sk"},
+		"cancelled in a stage": {
+			append(withSuccesses(up[:1]), up[1], events.RunCancelled{}), events.RunStatusCancelled, "su su sk sk sk sk sk",
+		},
+		"failed in a stage":      {append(withSuccesses(up[:1]), up[1], events.RunFailed{}), events.RunStatusFailed, "su su fa sk sk sk sk"},
+		"cancelled in the queue": {[]events.Event{events.RunCancelled{}}, events.RunStatusCancelled, "sk sk sk sk sk sk sk"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			workspace := world.NewID()
@@ -306,7 +308,7 @@ func TestStageOfNewerBuildIsShown(t *testing.T) {
 		require.Equal(t, []string{"security_scan", status}, []string{r.Detail.Stages[r.Stage].Name, r.Detail.Stages[r.Stage].Status})
 		require.Equal(t, 2, r.Detail.Stages[r.Stage].Attempt)
 		require.Equal(t, []string{"sign", "failed"}, []string{r.Detail.Stages[r.Stage+1].Name, r.Detail.Stages[r.Stage+1].Status})
-		require.Equal(t, []events.RunStatus{events.RunInUnknownStage, events.RunNeedsInput}[i], r.Status)
+		require.Equal(t, []events.RunStatus{events.RunStatusUnknown, events.RunStatusNeedsInput}[i], r.Status)
 	}
 	o, err := projections.Dashboard{DB: w.DB}.Get(t.Context(), workspace, 10, world.Epoch.Add(time.Hour))
 	require.NoError(t, err)
@@ -328,7 +330,8 @@ func TestStageOfNewerBuildIsShown(t *testing.T) {
 	w.CaughtUp(t)
 	r, _, err := projections.Runs{DB: w.DB}.Get(t.Context(), workspace, run[0])
 	require.NoError(t, err)
-	require.Equal(t, []any{events.RunBuilding, "active"}, []any{r.Status, r.Detail.Stages[r.Stage].Status}, "the newer build leads it on")
+	require.Equal(t, []any{events.RunStatusBuilding, "active"}, []any{r.Status, r.Detail.Stages[r.Stage].Status},
+		"the newer build leads it on")
 }
 
 // withSuccesses adds the success of each stage that is entered.

@@ -21,7 +21,7 @@ func (run Run) StuckSince(now time.Time) *time.Time {
 		return nil
 	}
 	switch run.Status {
-	case events.RunInQueue, events.RunNeedsInput, events.RunAwaitingApproval, events.RunInUnknownStage:
+	case events.RunStatusQueued, events.RunStatusNeedsInput, events.RunStatusAwaitingApproval, events.RunStatusUnknown:
 		return nil
 	}
 	return &run.UpdatedAt

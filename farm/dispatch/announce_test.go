@@ -95,5 +95,5 @@ func TestFlappingRunnerIsAnnouncedRarely(t *testing.T) {
 	a.cut()
 	s.clock.advance(20 * time.Minute)
 	r.SweepOnce(t.Context())
-	s.waitForRunner(events.RunnerIsOffline, runner)
+	s.waitForRunner(events.RunnerStateOffline, runner)
 }

@@ -39,8 +39,8 @@ func TestJobFailsWithoutRequiredArtifact(t *testing.T) {
 		state    events.JobState
 		reason   string
 	}{
-		"required":     {true, events.JobFailed, "artifact_missing"},
-		"not required": {false, events.JobSucceeded, ""},
+		"required":     {true, events.JobStateFailed, "artifact_missing"},
+		"not required": {false, events.JobStateSucceeded, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -53,7 +53,7 @@ func TestJobFailsWithoutRequiredArtifact(t *testing.T) {
 
 			j.clock.advance(59 * time.Minute)
 			j.r.SweepOnce(t.Context())
-			require.Equal(t, events.JobSucceeded, s.state(j.job))
+			require.Equal(t, events.JobStateSucceeded, s.state(j.job))
 			j.clock.advance(2 * time.Minute)
 			j.r.SweepOnce(t.Context())
 			view, ok, err := projections.Jobs{DB: s.db}.Get(t.Context(), s.ws, j.job)

@@ -93,7 +93,7 @@ func TestUnansweredAssignmentFreesSlot(t *testing.T) {
 	a.assigned()
 	s.clock.advance(21 * time.Second)
 	r.SweepOnce(t.Context())
-	s.waitForState(events.JobQueued, first)
+	s.waitForState(events.JobStateQueued, first)
 	second := s.submit(r)
 	job, _, _ := a.assigned()
 	require.Equal(t, second, job)

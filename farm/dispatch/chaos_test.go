@@ -124,7 +124,7 @@ func TestEveryJobEndsOnce(t *testing.T) {
 	attempts := 0
 	for _, job := range jobs {
 		kinds := c.kinds(job)
-		require.Equal(t, events.JobSucceeded, c.state(job), "%s %v", job, kinds)
+		require.Equal(t, events.JobStateSucceeded, c.state(job), "%s %v", job, kinds)
 		require.Equal(t, 1, count(kinds, "finished"), "%v", kinds)
 		attempts += count(kinds, "leased")
 	}

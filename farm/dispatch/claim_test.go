@@ -30,17 +30,17 @@ func TestJobsGoToRunnersThatMeetRequirements(t *testing.T) {
 	plain.greet()
 	key := func(j *events.JobSpec) { j.Concurrency = &events.JobConcurrency{Key: "deploy", Limit: 1} }
 	first, second := s.submit(r, key), s.submit(r, key)
-	s.waitForState(events.JobLeasedOut, first)
+	s.waitForState(events.JobStateLeased, first)
 	third := s.submit(r)
-	s.waitForState(events.JobLeasedOut, third)
-	require.Equal(t, events.JobQueued, s.state(second))
+	s.waitForState(events.JobStateLeased, third)
+	require.Equal(t, events.JobStateQueued, s.state(second))
 	_, err := r.CancelJob(t.Context(), commands.CancelJob{Meta: systemMeta(s.ws), Job: first})
 	require.NoError(t, err)
 	for _, a := range []*agent{plain, gpu} {
 		a.send(wire.Decline{Reason: "busy"}, first, 1, 0)
 	}
-	s.waitForState(events.JobLeasedOut, second)
-	require.Equal(t, events.JobQueued, s.state(only))
+	s.waitForState(events.JobStateLeased, second)
+	require.Equal(t, events.JobStateQueued, s.state(only))
 }
 
 // A job whose concurrency limit is one does not start beside a job of the same key whose limit is
@@ -63,7 +63,7 @@ func TestConcurrencyKeyUsesSmallestLimit(t *testing.T) {
 	end := func(job events.ID) {
 		a.send(wire.Accept{}, job, 1, 0)
 		a.send(finished(""), job, 1, 1)
-		s.waitForState(events.JobSucceeded, job)
+		s.waitForState(events.JobStateSucceeded, job)
 	}
 	for _, together := range [][]events.ID{jobs[:1], jobs[1:3], jobs[3:]} {
 		for range together {
@@ -100,7 +100,7 @@ func TestClaimPagesThroughRequirements(t *testing.T) {
 		require.Equal(t, job, got)
 		a.send(wire.Accept{}, job, epoch, 0)
 		a.send(finished(""), job, epoch, 1)
-		s.waitForState(events.JobSucceeded, job)
+		s.waitForState(events.JobStateSucceeded, job)
 	}
 }
 
@@ -133,11 +133,11 @@ func TestIdleRunnersShareClaimQueries(t *testing.T) {
 	for i := range 40 { // each with its name as a label of its own
 		dial(t, r, s.ws, s.enrol(r, fmt.Sprintf("builder-%d", i), 2, 0)).greet()
 	}
-	s.waitForState(events.JobLeasedOut, s.submit(r)) // they are loaded by then
+	s.waitForState(events.JobStateLeased, s.submit(r)) // they are loaded by then
 	count.sets.Store(0)
 	count.jobs.Store(0)
 	for range 30 {
-		s.waitForState(events.JobLeasedOut, s.submit(r))
+		s.waitForState(events.JobStateLeased, s.submit(r))
 	}
 	require.GreaterOrEqual(t, count.jobs.Load(), int64(5))
 	require.LessOrEqual(t, count.jobs.Load(), count.sets.Load())

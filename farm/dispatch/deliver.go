@@ -120,7 +120,7 @@ func (d *Dispatcher) deliveries(ctx context.Context, r Runner, jobs []events.ID)
 // outbox has no room. A job that is being cancelled is declined instead, and one that cannot be
 // sent is cancelled.
 func (d *Dispatcher) assignJob(ctx context.Context, c *connection, job delivery) (dealtWith bool, err error) {
-	if job.State == events.JobCancelling {
+	if job.State == events.JobStateCancelling {
 		return true, d.decline(ctx, c.runner, job.Job, job.Epoch, "cancelled")
 	}
 	var secrets map[string]string

@@ -49,7 +49,7 @@ func TestTooLargeAssignmentCancelsJob(t *testing.T) {
 	a := dial(t, r, s.ws, s.enrol(r, "builder", 1, 0))
 	a.greet()
 	large := s.submit(r, naming(50))
-	s.waitForState(events.JobIsCancelled, large)
+	s.waitForState(events.JobStateCancelled, large)
 	require.Equal(t, "its secrets are too large together", s.cancelReason(large))
 	job := s.submit(r, naming(1))
 	got, _, assign := a.assigned()
@@ -108,7 +108,7 @@ func TestUnreadableSecretsAffectOnlyTheirJob(t *testing.T) {
 	a := dial(t, r, s.ws, runner)
 	a.greet()
 	spoilt := s.submit(r, names("SPOILT"))
-	s.waitForState(events.JobIsCancelled, spoilt)
+	s.waitForState(events.JobStateCancelled, spoilt)
 	require.Equal(t, "the secret SPOILT cannot be opened: set it anew", s.cancelReason(spoilt))
 	waits := s.submit(r, names("LOCKED"))
 	require.Eventually(t, func() bool { return count(s.kinds(waits), "requeued") > 0 }, waitLimit, 2*time.Millisecond)
@@ -117,7 +117,7 @@ func TestUnreadableSecretsAffectOnlyTheirJob(t *testing.T) {
 	require.Equal(t, other, got, "by the same connection")
 
 	s.clock.advance(5 * time.Minute)
-	require.Eventually(t, func() bool { return s.state(waits) == events.JobQueued }, waitLimit, 2*time.Millisecond)
+	require.Eventually(t, func() bool { return s.state(waits) == events.JobStateQueued }, waitLimit, 2*time.Millisecond)
 	restored.Store(true)
 	s.clock.advance(5 * time.Minute)
 	b := dial(t, r, s.ws, runner)
@@ -175,7 +175,7 @@ func TestAssignmentsWaitForRoomInOutbox(t *testing.T) {
 	h.Capacity = jobs
 	a.send(h, events.ID{}, 0, 0)
 	for job := range want {
-		s.waitForState(events.JobLeasedOut, job)
+		s.waitForState(events.JobStateLeased, job)
 	}
 	stands := func() bool { return revealed.Load() > 0 && time.Now().UnixMilli()-revealed.Load() > 500 }
 	require.Eventually(t, stands, waitLimit, 10*time.Millisecond, "all that there is room for is on its way")

@@ -63,9 +63,9 @@ func (s *sweep) handleDueJob(ctx context.Context, now time.Time, j dueJob) error
 	switch {
 	case j.State.Final():
 		return s.settle(ctx, now, j)
-	case j.State == events.JobLeasedOut && !j.Accepted && j.Runner != nil:
+	case j.State == events.JobStateLeased && !j.Accepted && j.Runner != nil:
 		return s.returnUnanswered(ctx, j)
-	case j.State == events.JobCancelling:
+	case j.State == events.JobStateCancelling:
 		if err := s.fenceJob(ctx, ref{j.Workspace, j.Job, j.Epoch}); err != nil {
 			return err
 		}

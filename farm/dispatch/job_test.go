@@ -65,7 +65,7 @@ func TestCancelledJobEndsInEveryState(t *testing.T) {
 			j.clock.advance(c.after)
 			require.Eventually(t, func() bool {
 				j.r.SweepOnce(t.Context())
-				return j.state(j.job) == events.JobIsCancelled
+				return j.state(j.job) == events.JobStateCancelled
 			}, waitLimit, 10*time.Millisecond, "%v", s.kinds(j.job))
 			j.a.send(wire.Heartbeat{Held: []wire.Held{{Job: j.job.String(), Epoch: j.epoch}}}, events.ID{}, 0, 0)
 			v := body[wire.HeartbeatAck](t, j.a.next(wire.TypeHeartbeatAck)).Held[0].Verdict
@@ -100,7 +100,7 @@ func TestCancelAgainShortensGrace(t *testing.T) {
 	j.clock.advance(31 * time.Second)
 	require.Eventually(t, func() bool {
 		j.r.SweepOnce(t.Context())
-		return j.state(j.job) == events.JobIsCancelled
+		return j.state(j.job) == events.JobStateCancelled
 	}, waitLimit, 10*time.Millisecond, "%v", j.kinds(j.job))
 }
 
@@ -120,7 +120,7 @@ func TestUnrenewedLeaseLosesJob(t *testing.T) {
 	j := newRunning(t)
 	j.clock.advance(89 * time.Second)
 	j.r.SweepOnce(t.Context())
-	require.Equal(t, events.JobRunning, j.state(j.job))
+	require.Equal(t, events.JobStateRunning, j.state(j.job))
 	j.clock.advance(2 * time.Second)
 	j.r.SweepOnce(t.Context())
 	require.Equal(t, 1, count(j.kinds(j.job), "lease_expired"))
@@ -154,7 +154,7 @@ func TestHeartbeatRenewsListedJobs(t *testing.T) {
 	j.a.next(wire.TypeHeartbeatAck)
 	j.clock.advance(40 * time.Second)
 	j.r.SweepOnce(t.Context())
-	require.Equal(t, events.JobRunning, j.state(j.job))
+	require.Equal(t, events.JobStateRunning, j.state(j.job))
 	require.Equal(t, 1, count(j.kinds(lost), "lease_expired")+count(j.kinds(lost), "declined"))
 	_ = epoch
 }
@@ -177,7 +177,7 @@ func TestLostAssignmentIsSentAgain(t *testing.T) {
 	require.Equal(t, epoch, same)
 	s.clock.advance(21 * time.Second)
 	r.SweepOnce(t.Context())
-	s.waitForState(events.JobQueued, job)
+	s.waitForState(events.JobStateQueued, job)
 	require.Equal(t, []string{"submitted", "leased", "declined", "requeued"}, s.kinds(job))
 	b.send(wire.Accept{}, job, epoch, 0)
 	b.next(wire.TypeStop)
@@ -203,17 +203,17 @@ func TestRequeuedJobGetsNewQueueTimeout(t *testing.T) {
 	a.acked(1)
 	s.clock.advance(91 * time.Second)
 	r.SweepOnce(t.Context()) // the lease expires
-	require.Equal(t, events.JobQueued, s.state(job))
+	require.Equal(t, events.JobStateQueued, s.state(job))
 	var due, expires time.Time
 	require.NoError(t, s.db.QueryRow(t.Context(), `select due_at, expires_at from jobs where job_id = $1`, job).Scan(&due, &expires))
 	require.WithinDuration(t, s.clock.now().Add(24*time.Hour), expires, time.Minute)
 	require.Equal(t, expires, due, "the clock does not ask before")
 	s.clock.advance(23 * time.Hour)
 	r.SweepOnce(t.Context())
-	require.Equal(t, events.JobQueued, s.state(job), "%v", s.kinds(job))
+	require.Equal(t, events.JobStateQueued, s.state(job), "%v", s.kinds(job))
 	s.clock.advance(time.Hour + time.Minute)
 	r.SweepOnce(t.Context())
-	require.Equal(t, events.JobIsExpired, s.state(job))
+	require.Equal(t, events.JobStateExpired, s.state(job))
 }
 
 func TestQueueAndRunTimeouts(t *testing.T) {
@@ -229,11 +229,11 @@ func TestQueueAndRunTimeouts(t *testing.T) {
 		beat()
 	}
 	j.r.SweepOnce(t.Context())
-	require.Equal(t, events.JobIsExpired, j.state(waits))
+	require.Equal(t, events.JobStateExpired, j.state(waits))
 	require.Equal(t, "run_timeout", body[wire.Cancel](t, j.a.next(wire.TypeCancel)).Reason)
 	j.a.send(wire.Event{Kind: wire.EventFinished, Outcome: "timed_out"}, j.job, j.epoch, 3)
 	j.a.acked(3)
-	require.Equal(t, events.JobTimedOut, j.state(j.job))
+	require.Equal(t, events.JobStateTimedOut, j.state(j.job))
 	j.r.SweepOnce(t.Context())
 	require.Equal(t, 1, count(j.kinds(j.job), "log_sealed"))
 }
@@ -287,7 +287,7 @@ func TestSecretsAreRevealedToTheRunnerAlone(t *testing.T) {
 	_, _, assign := a.assigned()
 	require.Equal(t, map[string]string{"TOKEN": "marker-of-a-secret"}, assign.Secrets)
 	missing := s.submit(r, func(j *events.JobSpec) { j.Secrets = []string{"NONE"} })
-	s.waitForState(events.JobIsCancelled, missing)
+	s.waitForState(events.JobStateCancelled, missing)
 	var n int
 	require.NoError(t, s.db.QueryRow(t.Context(), `select count(*) from events where data::text like '%marker-of%'`).Scan(&n))
 	require.Zero(t, n)
@@ -389,7 +389,7 @@ func TestHelloRenewsListedJobs(t *testing.T) {
 	require.Equal(t, wire.Continue, b.greet(wire.Held{Job: j.job.String(), Epoch: j.epoch}).Held[0].Verdict)
 	j.clock.advance(60 * time.Second)
 	j.r.SweepOnce(t.Context())
-	require.Equal(t, events.JobRunning, j.state(j.job))
+	require.Equal(t, events.JobStateRunning, j.state(j.job))
 	j.clock.advance(31 * time.Second)
 	j.r.SweepOnce(t.Context())
 	require.Equal(t, 1, count(j.kinds(j.job), "lease_expired"))

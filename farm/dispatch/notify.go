@@ -32,7 +32,7 @@ func (f *farm) notifyRunners(ctx context.Context, list []*connection) error {
 		case c.isGreeted():
 			alive := c.applyRunner(r)
 			// A live runner is offline in the log if it was silent, or if the sweep ran just before its hello.
-			if alive && (c.isUnannounced() || r.State == events.RunnerIsOffline) {
+			if alive && (c.isUnannounced() || r.State == events.RunnerStateOffline) {
 				f.d.warn("announce a runner", c.announceOnline(ctx), "runner", c.runner.ID)
 			}
 		}

@@ -48,7 +48,7 @@ func TestJobRunsFromQueueToSealedLog(t *testing.T) {
 	require.Empty(t, ack.Held)
 	a.send(finished("hello world\n"), job, epoch, 7)
 	a.acked(7)
-	require.Equal(t, events.JobSucceeded, s.state(job))
+	require.Equal(t, events.JobStateSucceeded, s.state(job))
 	r.SweepOnce(t.Context())
 	require.Equal(t, []string{
 		"submitted", "leased", "accepted", "started", "step_started", "step_finished", "finished", "log_sealed",

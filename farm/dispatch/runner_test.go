@@ -81,10 +81,10 @@ func TestDrainedRunnerGetsNoJobs(t *testing.T) {
 	require.Equal(t, job, got)
 	a.send(wire.Decline{Reason: "draining"}, got, 1, 0)
 	a.send(wire.Drain{}, events.ID{}, 0, 0)
-	s.waitForState(events.JobQueued, job)
+	s.waitForState(events.JobStateQueued, job)
 	a.send(wire.Goodbye{}, events.ID{}, 0, 0)
 	require.Equal(t, websocket.CloseNormalClosure, a.closes())
-	s.waitForRunner(events.RunnerIsOffline, runner)
+	s.waitForRunner(events.RunnerStateOffline, runner)
 }
 
 func (s *site) waitForRunner(state events.RunnerState, runner events.ID) {
@@ -103,13 +103,13 @@ func TestASilentRunnerIsOfflineAndComesBack(t *testing.T) {
 	runner := s.enrol(r, "builder", 1, 0)
 	a := dial(t, r, s.ws, runner)
 	a.greet()
-	s.waitForRunner(events.RunnerIsOnline, runner)
+	s.waitForRunner(events.RunnerStateOnline, runner)
 	s.clock.advance(31 * time.Second)
 	r.SweepOnce(t.Context())
-	s.waitForRunner(events.RunnerIsOffline, runner)
+	s.waitForRunner(events.RunnerStateOffline, runner)
 	a.send(wire.Heartbeat{Free: 1, Load: 0.5, DiskFree: 7}, events.ID{}, 0, 0)
 	a.next(wire.TypeHeartbeatAck)
-	s.waitForRunner(events.RunnerIsOnline, runner)
+	s.waitForRunner(events.RunnerStateOnline, runner)
 	seen, err := projections.Runners{DB: s.db}.Presences(t.Context(), s.ws, []events.ID{runner, newID()})
 	require.NoError(t, err)
 	require.Len(t, seen, 1)
@@ -135,7 +135,7 @@ func TestAnEphemeralRunnerRetires(t *testing.T) {
 	a.acked(2)
 	r.SweepOnce(t.Context())
 	require.Equal(t, wire.CloseRevoked, a.closes())
-	s.waitForRunner(events.RunnerIsRetired, runner)
+	s.waitForRunner(events.RunnerStateRetired, runner)
 	require.Equal(t, 1, len(s.kinds(other)))
 }
 
@@ -152,7 +152,7 @@ func TestAnEphemeralRunnerThatDeclines(t *testing.T) {
 	job, epoch, _ := a.assigned()
 	require.Equal(t, first, job)
 	a.send(wire.Decline{Reason: "disk_full"}, job, epoch, 0)
-	s.waitForState(events.JobQueued, first)
+	s.waitForState(events.JobStateQueued, first)
 	r.SweepOnce(t.Context())
 	second := s.submit(r)
 	for job != second { // the first runner is a candidate again after a while
@@ -163,9 +163,9 @@ func TestAnEphemeralRunnerThatDeclines(t *testing.T) {
 	}
 	s.clock.advance(21 * time.Second)
 	r.SweepOnce(t.Context())
-	s.waitForState(events.JobQueued, second)
+	s.waitForState(events.JobStateQueued, second)
 	r.SweepOnce(t.Context())
-	s.waitForRunner(events.RunnerIsRetired, runner)
+	s.waitForRunner(events.RunnerStateRetired, runner)
 }
 
 // Runners are told to reconnect, and their leases outlast the restart.
@@ -183,7 +183,7 @@ func TestClosingReplicaTellsRunnersToReconnect(t *testing.T) {
 	require.Equal(t, wire.Verdict{Job: j.job.String(), Epoch: j.epoch, Verdict: wire.Continue, Acked: 2}, w.Held[0])
 	b.send(finished("one\n"), j.job, j.epoch, 3)
 	b.acked(3)
-	require.Equal(t, events.JobSucceeded, j.state(j.job))
+	require.Equal(t, events.JobStateSucceeded, j.state(j.job))
 	c := dial(t, second, j.ws, j.runner)
 	w = c.greet(wire.Held{Job: j.job.String(), Epoch: j.epoch, Sent: 3})
 	require.Equal(t, wire.Verdict{Job: j.job.String(), Epoch: j.epoch, Verdict: wire.Done, Acked: 3}, w.Held[0])

@@ -71,7 +71,7 @@ func (d *Dispatcher) verdicts(ctx context.Context, r Runner, list []heldJob) (ma
 			v.word, v.artifacts = wire.Done, artifacts
 		case fenced || !state.Held():
 			v.word = wire.StopJob
-		case state == events.JobCancelling:
+		case state == events.JobStateCancelling:
 			v.word, v.deadline, v.grace = wire.CancelJob, due, d.graceSeconds(due)
 		}
 		out[k] = v

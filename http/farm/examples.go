@@ -25,7 +25,7 @@ var (
 		Files: []uploadedFile{{ID: "f1", Artifact: exampleRunner, State: "partial", Missing: []int64{1, 2}}},
 	}
 	exampleSelf = self{
-		RunnerID: exampleRunner, WorkspaceID: exampleWorkspace, Name: "builder-1", State: events.RunnerIsOnline, Serial: exampleSerial,
+		RunnerID: exampleRunner, WorkspaceID: exampleWorkspace, Name: "builder-1", State: events.RunnerStateOnline, Serial: exampleSerial,
 		NotAfter: openapi.FormatTime(exampleTime.AddDate(0, 0, 7)), ServerTime: openapi.FormatTime(exampleTime),
 	}
 )

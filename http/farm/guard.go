@@ -192,11 +192,11 @@ func (s *Server) lookupRunner(r *http.Request, shown *x509.Certificate, named ce
 // stateError returns why a runner in a state is not admitted, or nil.
 func stateError(state events.RunnerState) error {
 	switch state {
-	case events.RunnerIsSuspended:
+	case events.RunnerStateSuspended:
 		return errRunnerSuspended
-	case events.RunnerIsRevoked:
+	case events.RunnerStateRevoked:
 		return errRunnerRevoked
-	case events.RunnerIsRetired:
+	case events.RunnerStateRetired:
 		return errRunnerRetired
 	}
 	return nil

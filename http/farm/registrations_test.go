@@ -37,7 +37,7 @@ func TestMachineBecomesRunner(t *testing.T) {
 	r, ok, err := projections.Runners{DB: s.db}.Get(t.Context(), s.workspace, id)
 	require.NoError(t, err)
 	require.True(t, ok)
-	require.Equal(t, events.RunnerIsEnrolled, r.State)
+	require.Equal(t, events.RunnerStateEnrolled, r.State)
 	require.Equal(t, []string{"arch=amd64", "disk=ssd", "os=linux", "pool=default", "runner=builder-1", "sandbox=none"}, r.Labels)
 	require.Equal(t, 2, r.Capacity)
 

@@ -24,13 +24,13 @@ func TestManifestWithoutRequiredArtifactFailsJob(t *testing.T) {
 		require.True(t, ok)
 		return j
 	}
-	require.Equal(t, events.JobSucceeded, view().State)
+	require.Equal(t, events.JobStateSucceeded, view().State)
 	u.send(t, u.a, manifestPart(u.manifest([]byte("a"))), part{"f0.0", []byte("a")}).is(t, 200, "")
 
 	j := view()
-	require.Equal(t, events.JobFailed, j.State)
+	require.Equal(t, events.JobStateFailed, j.State)
 	require.Equal(t, events.ArtifactMissing, j.Outcome.Reason)
-	require.Equal(t, string(events.JobFailed), j.Attempts[0].Ended)
+	require.Equal(t, string(events.JobStateFailed), j.Attempts[0].Ended)
 	require.Equal(t, "complete", j.Artifacts.State)
 	require.Equal(t, map[string][]byte{"dist/0": []byte("a")}, u.readable(t))
 	u.send(t, u.a, manifestPart(u.manifest([]byte("a")))).is(t, 200, "") // a repetition has no effect

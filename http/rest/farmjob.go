@@ -107,7 +107,7 @@ func newJob(j projections.Job, w jobWait) FarmJob {
 	if o := j.Outcome; o != nil {
 		out.Reason, out.ExitCode, out.Log.Truncated = o.Reason, o.ExitCode, o.LogTruncated
 	}
-	if n := len(j.Attempts); n > 0 && j.State == events.JobIsLost {
+	if n := len(j.Attempts); n > 0 && j.State == events.JobStateLost {
 		out.Reason, out.Log.Truncated = j.Attempts[n-1].Reason, logTruncated(j.Attempts[n-1])
 	}
 	if n := len(j.Attempts); n > 0 && j.Attempts[n-1].Log != nil {
@@ -223,7 +223,7 @@ func newJobDetail(one FarmJob, j projections.Job, spec events.JobSpec) jobDetail
 	} else {
 		out.Steps = newJobSteps(spec, nil)
 	}
-	if j.State == events.JobQueued {
+	if j.State == events.JobStateQueued {
 		out.NotBefore = openapi.FormatOptionalTime(&j.NotBefore)
 	}
 	if o := j.Outcome; o != nil {

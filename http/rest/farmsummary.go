@@ -68,8 +68,8 @@ func newFarmSummary(f projections.FarmSummary, state farmState) farmSummary {
 		Slots: newSlots(f.Slots), Queued: f.Queued, OldestQueuedAt: openapi.FormatOptionalTime(f.OldestSince),
 		Day: farmDay{
 			Jobs: d.Jobs, Exact: d.Jobs < projections.MaxFarmJobs,
-			Succeeded: d.ByState[events.JobSucceeded], Failed: d.ByState[events.JobFailed], TimedOut: d.ByState[events.JobTimedOut],
-			Cancelled: d.ByState[events.JobIsCancelled], Lost: d.ByState[events.JobIsLost], Expired: d.ByState[events.JobIsExpired],
+			Succeeded: d.ByState[events.JobStateSucceeded], Failed: d.ByState[events.JobStateFailed], TimedOut: d.ByState[events.JobStateTimedOut],
+			Cancelled: d.ByState[events.JobStateCancelled], Lost: d.ByState[events.JobStateLost], Expired: d.ByState[events.JobStateExpired],
 			MedianWaitMS: milliseconds(d.Wait), PriorMedianWaitMS: milliseconds(f.Prior.Wait),
 		},
 	}
@@ -87,7 +87,7 @@ var (
 		Slots: projections.RunnerSlots{Online: 2, Total: 6, Busy: 1}, Queued: 3, OldestSince: new(exampleAt(11)),
 		Day: projections.FarmDay{
 			Jobs: 126, Wait: new(38 * time.Second),
-			ByState: map[events.JobState]int{events.JobSucceeded: 118, events.JobFailed: 7, events.JobIsLost: 1},
+			ByState: map[events.JobState]int{events.JobStateSucceeded: 118, events.JobStateFailed: 7, events.JobStateLost: 1},
 		},
 		Prior: projections.FarmDay{Wait: new(52 * time.Second)},
 	}

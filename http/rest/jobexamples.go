@@ -39,7 +39,7 @@ func exampleJobSpec() events.JobSpec {
 
 func exampleQueuedJob() projections.Job {
 	return projections.Job{
-		ID: exampleJobID, Name: "unit tests", State: events.JobQueued, Repo: &exampleRepo.ID, RepoName: exampleRepo.Name,
+		ID: exampleJobID, Name: "unit tests", State: events.JobStateQueued, Repo: &exampleRepo.ID, RepoName: exampleRepo.Name,
 		Priority: "normal", MaxAttempts: 2, SubmittedBy: events.Actor{Type: events.ByService, Name: "service:ci-bot"},
 		SubmittedAt: exampleAt(10), QueuedAt: exampleAt(10), NotBefore: exampleAt(10), ExpiresAt: exampleAt(10).Add(24 * time.Hour),
 		Artifacts: projections.JobArtifacts{State: "none"},
@@ -48,7 +48,7 @@ func exampleQueuedJob() projections.Job {
 
 func exampleJobDetail() jobDetail {
 	j, code := exampleQueuedJob(), 0
-	j.State, j.Epoch, j.Attempt, j.Runner, j.RunnerName = events.JobSucceeded, 1, 1, &exampleRunnerID, "builder-1"
+	j.State, j.Epoch, j.Attempt, j.Runner, j.RunnerName = events.JobStateSucceeded, 1, 1, &exampleRunnerID, "builder-1"
 	j.StartedAt, j.FinishedAt = new(exampleAt(9)), new(exampleAt(7))
 	j.Outcome = &projections.JobOutcome{Reported: "succeeded", ExitCode: &code, CPUMs: 64_100, MaxRSSBytes: 512_000_000}
 	j.Attempts = []projections.JobAttempt{{

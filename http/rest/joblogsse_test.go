@@ -142,7 +142,7 @@ func TestReadLogWholeAndInPart(t *testing.T) {
 {"offset":4,"at":"`+exampleTime+`","text":"two é"}
 `, body(t, l.read(logQuery{Format: "ndjson"})))
 
-	l.append(events.JobFinished{Epoch: 2, Seq: 3, Outcome: events.JobSucceeded, Reported: "succeeded"}, l.sealed(2, 11))
+	l.append(events.JobFinished{Epoch: 2, Seq: 3, Outcome: events.JobStateSucceeded, Reported: "succeeded"}, l.sealed(2, 11))
 	require.Equal(t, "bytes 0-3/11", l.read(logQuery{Format: "text", Range: "bytes=0-3"}).Header.Get("Content-Range"))
 	_, err := attemptOf(projections.Job{Attempts: []projections.JobAttempt{{Attempt: 1}}}, 2)
 	require.ErrorIs(t, err, errNoAttempt)
@@ -174,7 +174,7 @@ func TestLogStreamFollowsToEnd(t *testing.T) {
 	l.lease(1, 1)
 	l.writeLog(1, 0, "one\ntw\xc3")
 	l.writeLog(1, 7, "\xa9\n")
-	l.append(events.JobFinished{Epoch: 1, Seq: 3, Outcome: events.JobFailed, Reported: "failed"}, l.sealed(1, 9))
+	l.append(events.JobFinished{Epoch: 1, Seq: 3, Outcome: events.JobStateFailed, Reported: "failed"}, l.sealed(1, 9))
 	text, err := wait()
 	require.NoError(t, err)
 	require.Contains(t, strings.ReplaceAll(text, "\\n", ""), "one")
@@ -213,7 +213,7 @@ func TestRemovedLogIsRefused(t *testing.T) {
 	l.lease(1, 1)
 	l.writeLog(1, 0, "one\n")
 	l.writeLog(1, 4, "two\n")
-	l.append(events.JobFinished{Epoch: 1, Seq: 3, Outcome: events.JobSucceeded, Reported: "succeeded"}, l.sealed(1, 8))
+	l.append(events.JobFinished{Epoch: 1, Seq: 3, Outcome: events.JobStateSucceeded, Reported: "succeeded"}, l.sealed(1, 8))
 	ask := func() (read, follow error) {
 		job, err := l.findJob(context.WithValue(t.Context(), callerKey{}, l.caller), l.job.String())
 		require.NoError(t, err)

@@ -167,7 +167,7 @@ func (s *Server) getJob(ctx context.Context, in *jobPath) (*jobDetailAnswer, err
 // jobNow returns a job with, if it is queued, the reason why it waits and its position.
 func (s *Server) jobNow(ctx context.Context, j projections.Job) (FarmJob, error) {
 	redacted := callerOf(ctx).redactJob(j)
-	if j.State != events.JobQueued {
+	if j.State != events.JobStateQueued {
 		return newJob(redacted, jobWait{}), nil
 	}
 	waits, err := s.Views.Jobs.Waits(ctx, j.Workspace, []projections.Job{j}, s.Now())

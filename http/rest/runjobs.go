@@ -77,7 +77,8 @@ func exampleRunDetail() runDetail {
 	out := newRunDetail(exampleRun())
 	out.Links = exampleHost.links(exampleRun())
 	out.Resources.Jobs[0].Farm = newJobAtFarm(newJob(projections.Job{
-		ID: exampleNo(10), Name: "build and test", State: events.JobSucceeded, Attempt: 1, Runner: new(exampleNo(22)), RunnerName: "builder-1",
+		ID: exampleNo(10), Name: "build and test", State: events.JobStateSucceeded, Attempt: 1,
+		Runner: new(exampleNo(22)), RunnerName: "builder-1",
 		StartedAt: new(exampleAt(24)), FinishedAt: new(exampleAt(22)),
 	}, jobWait{}))
 	return out

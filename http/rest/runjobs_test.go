@@ -24,10 +24,10 @@ func TestRunJobsHaveFarmState(t *testing.T) {
 		Views: Views{Jobs: projections.Jobs{DB: w.DB}, Runners: projections.Runners{DB: w.DB}}, Now: time.Now,
 		Farm: Farm{Logs: joblog.New(w.DB, slog.New(slog.DiscardHandler))},
 	}}
-	ended, _, err := s.Views.Jobs.Page(t.Context(), projections.JobQuery{Workspace: p.Workspace, State: events.JobSucceeded, Limit: 1})
+	ended, _, err := s.Views.Jobs.Page(t.Context(), projections.JobQuery{Workspace: p.Workspace, State: events.JobStateSucceeded, Limit: 1})
 	require.NoError(t, err)
 	waits, _, err := s.Views.Jobs.Page(t.Context(), projections.JobQuery{
-		Workspace: p.Workspace, Active: true, State: events.JobQueued, Limit: 1,
+		Workspace: p.Workspace, Active: true, State: events.JobStateQueued, Limit: 1,
 	})
 	require.NoError(t, err)
 
@@ -35,11 +35,11 @@ func TestRunJobsHaveFarmState(t *testing.T) {
 	jobs := []runJob{{ID: unknown.String()}, {ID: ended[0].ID.String()}, {ID: waits[0].ID.String()}}
 	require.NoError(t, s.addFarmState(t.Context(), p.Workspace, jobs))
 	require.Nil(t, jobs[0].Farm)
-	require.Equal(t, events.JobSucceeded, jobs[1].Farm.State)
+	require.Equal(t, events.JobStateSucceeded, jobs[1].Farm.State)
 	require.Equal(t, "builder", jobs[1].Farm.Runner.Name)
 	require.NotNil(t, jobs[1].Farm.StartedAt)
 	require.NotNil(t, jobs[1].Farm.FinishedAt)
-	require.Equal(t, events.JobQueued, jobs[2].Farm.State)
+	require.Equal(t, events.JobStateQueued, jobs[2].Farm.State)
 	require.Nil(t, jobs[2].Farm.StartedAt)
 
 	others := []runJob{{ID: ended[0].ID.String()}}

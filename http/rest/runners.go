@@ -14,10 +14,10 @@ import (
 
 func (s *Server) runnerRoutes() section {
 	draining, revoked := exampleRunner, exampleRunner
-	draining.State, draining.Draining, draining.Note = events.RunnerIsDraining, true, "A new disk."
+	draining.State, draining.Draining, draining.Note = events.RunnerStateDraining, true, "A new disk."
 	draining.NotedBy = exampleAda.Name
 	revoked.NotedBy, revoked.Note = exampleAda.Name, "The machine was sold."
-	revoked.State, revoked.Jobs, revoked.ChangedAt = events.RunnerIsRevoked, []projections.RunnerJob{}, exampleAt(0)
+	revoked.State, revoked.Jobs, revoked.ChangedAt = events.RunnerStateRevoked, []projections.RunnerJob{}, exampleAt(0)
 	return section{tag: "Build farm", routes: []route{
 		query(s.listRunners, route{
 			method: "GET", path: "/farm/runners", guard: readers, farm: true,
@@ -246,9 +246,9 @@ func (s *Server) changedRunner(ctx context.Context, done commands.Result, err er
 }
 
 var exampleRunner = projections.Runner{
-	ID: exampleNo(22), Name: "builder-1", State: events.RunnerIsOnline, ExclusiveLabels: []string{},
+	ID: exampleNo(22), Name: "builder-1", State: events.RunnerStateOnline, ExclusiveLabels: []string{},
 	Labels: []string{"arch=amd64", "os=linux", "pool=default", "runner=builder-1"}, Capacity: 2,
 	Version: "0.4.0", OS: "linux", Arch: "amd64", Sandboxes: []string{"none", "bubblewrap"},
-	Jobs:     []projections.RunnerJob{{ID: exampleNo(23), Name: "unit tests", State: events.JobRunning, StartedAt: new(exampleAt(1))}},
+	Jobs:     []projections.RunnerJob{{ID: exampleNo(23), Name: "unit tests", State: events.JobStateRunning, StartedAt: new(exampleAt(1))}},
 	NotAfter: exampleAt(0).Add(7 * 24 * time.Hour), EnrolledAt: exampleAt(60), ChangedAt: exampleAt(59), SeenAt: new(exampleAt(0)),
 }

@@ -16,7 +16,7 @@ import (
 
 func (s *Server) runRoutes() section {
 	cancelled := exampleQueued
-	cancelled.Status, cancelled.UpdatedAt = events.RunIsCancelled, exampleAt(0)
+	cancelled.Status, cancelled.UpdatedAt = events.RunStatusCancelled, exampleAt(0)
 	return section{tag: "Runs", about: "Runs take issues to a merged pull request.", routes: []route{
 		query(s.listRuns, route{
 			method: "GET", path: "/runs", guard: readers, views: []string{"runs", "run_counts"},
@@ -328,7 +328,7 @@ var exampleRepo = events.Repo{ID: exampleNo(3), Name: "acme/web"}
 
 var exampleQueued = projections.Run{
 	ID: exampleNo(8), Repo: exampleRepo.ID, RepoName: exampleRepo.Name, IssueNumber: 7, IssueTitle: "Fix date parsing",
-	Status: events.RunInQueue, Active: true, CreatedAt: exampleAt(60), UpdatedAt: exampleAt(60),
+	Status: events.RunStatusQueued, Active: true, CreatedAt: exampleAt(60), UpdatedAt: exampleAt(60),
 }
 
 var exampleStages = projections.Stages{List: []projections.StageCount{{}, {}, {}, {}, {}, {}, {Runs: 1, Waiting: 1}}}
@@ -337,7 +337,8 @@ var exampleStages = projections.Stages{List: []projections.StageCount{{}, {}, {}
 func exampleRun() projections.Run {
 	r, pr := exampleQueued, 12
 	r.WaitsFor, r.Round, r.JobRounds = events.MergeApproval, 1, []int{1}
-	r.Stage, r.Status, r.PRNumber, r.CostCents, r.UpdatedAt = events.StageMerge.Index(), events.RunAwaitingApproval, &pr, 112, exampleAt(5)
+	r.Stage, r.Status = events.StageMerge.Index(), events.RunStatusAwaitingApproval
+	r.PRNumber, r.CostCents, r.UpdatedAt = &pr, 112, exampleAt(5)
 	r.BudgetCents, r.BudgetComputeMS, r.BudgetRounds = 500, 1_800_000, 3
 	d := &r.Detail
 	d.Branch, d.Head = "run/7", exampleHead

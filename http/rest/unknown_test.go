@@ -14,7 +14,7 @@ import (
 // States that only a newer build knows are rendered as Unknown.
 func TestUnknownStatesOfNewerBuildAreShown(t *testing.T) {
 	t.Parallel()
-	r := projections.Run{Stage: len(events.Stages()), Status: events.RunInUnknownStage}
+	r := projections.Run{Stage: len(events.Stages()), Status: events.RunStatusUnknown}
 	for range events.Stages() {
 		r.Detail.Stages = append(r.Detail.Stages, projections.RunStage{Status: "pending"})
 	}

@@ -59,8 +59,8 @@ func (p *process) askJobs(t *testing.T) {
 	runner := idOf(t, 'y', 7)
 	for _, q := range []projections.JobQuery{
 		{Active: true}, {}, {Offset: 30_000}, {Active: true, Offset: 4000}, {Repo: &p.repo.ID}, {Active: true, Repo: &p.repo.ID}, {Runner: &runner},
-		{Active: true, Runner: &runner}, {State: events.JobSucceeded}, {Active: true, State: events.JobQueued}, {Q: "tests 777"},
-		{Active: true, Repo: &p.repo.ID, Runner: &runner, State: events.JobRunning, Q: "nothing of the kind"},
+		{Active: true, Runner: &runner}, {State: events.JobStateSucceeded}, {Active: true, State: events.JobStateQueued}, {Q: "tests 777"},
+		{Active: true, Repo: &p.repo.ID, Runner: &runner, State: events.JobStateRunning, Q: "nothing of the kind"},
 	} {
 		q.Workspace, q.Limit = p.acme, 25
 		_, _, err := v.Page(ctx, q)
