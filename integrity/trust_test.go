@@ -161,6 +161,11 @@ func TestWhatSQLCanChangeAndWhatDetectsIt(t *testing.T) {
 		"append an event and its rows":          {sql: []string{forgedEvent, ownerRow, countsAsAppended}, verify: true},
 
 		// Nothing detects this.
+		"publish a message on the bus":         {sql: []string{`insert into bus_messages (topic, position, id, metadata, payload) values ('events', 1000, 'x', '{}', '')`}},
+		"change the log of a job":              {sql: []string{`insert into job_logs values ($1, gen_random_uuid(), 1, 0, now(), 'made up')`}},
+		"change a job's lease":                 {sql: []string{`insert into job_leases (workspace_id, job_id, epoch, runner_id, renewed_at) values ($1, gen_random_uuid(), 1, gen_random_uuid(), now())`}},
+		"say that a runner is online":          {sql: []string{`insert into runner_presence values ($1, gen_random_uuid(), gen_random_uuid(), true, now(), now(), 1, 0, 0, 0, '{}')`}},
+		"set a daily count back":               {sql: []string{`insert into daily_counts values ($1, 'invitations', now(), -1000)`}},
 		"change the time of an unsigned event": {sql: []string{`update events set at = at + interval '1 second' where workspace_id = $1 and seq = (select head from logs where workspace_id = $1)`}},
 	} {
 		t.Run(name, func(t *testing.T) {

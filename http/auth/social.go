@@ -213,14 +213,27 @@ func (s *Server) consumeState(r *request, provider string) (state sessions.State
 		if err == nil && (!ok || state.Provider != provider) {
 			err = errState
 		}
-		return state, err
+		return s.withOwnAddresses(r.Context(), state), err
 	}
 	var known bool
 	state.ErrorCallbackURL, known, err = s.States.ErrorURL(r.Context(), random)
+	state = s.withOwnAddresses(r.Context(), state)
 	if !known && errors.Is(refusal, errState) {
 		refusal = errUnknownState
 	}
 	return state, cmp.Or[error](err, refusal)
+}
+
+// withOwnAddresses drops addresses of other sites from a stored state. They were checked before they were
+// stored, so somebody has changed the row since.
+func (s *Server) withOwnAddresses(ctx context.Context, state sessions.State) sessions.State {
+	for _, address := range []*string{&state.CallbackURL, &state.ErrorCallbackURL, &state.NewUserURL} {
+		if *address != "" && !s.isOwnAddress(*address) {
+			s.Log.ErrorContext(ctx, "sign-in leads to another site: its row was changed: ignored")
+			*address = ""
+		}
+	}
+	return state
 }
 
 // cleanText returns a provider's text as valid UTF-8 of at most 200 characters, with tokens redacted.

@@ -230,3 +230,31 @@ func TestErrorIsAppendedToCallbackURL(t *testing.T) {
 		require.Equal(t, want, a.Header.Get("Location"))
 	}
 }
+
+// Whoever can write to the database cannot send people who sign in to another site.
+func TestForeignAddressInStateIsIgnored(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	s := newSite(t, withProvider(h))
+	for _, outcome := range []string{"signed in", "refused", "another browser"} {
+		b := s.browser()
+		granted := h.approve(b.begin("github"))
+		_, err := s.config.Sessions.DB.Exec(t.Context(), `
+			update oauth_states set callback_url = 'https://evil.example/a', error_callback_url = '//evil.example/b', new_user_url = 'https://evil.example/c'`)
+		require.NoError(t, err)
+		var a answer
+		switch outcome {
+		case "signed in":
+			a = b.back("github", granted)
+			a.requireSentTo("/")
+		case "refused":
+			a = b.back("github", url.Values{"state": granted["state"], "error": {"access_denied"}})
+			a.requireSentBack(s.errorPage(), reason("access_denied"))
+		default:
+			a = s.browser().back("github", granted)
+			a.requireSentBack(s.errorPage(), reason("state_mismatch"))
+		}
+		require.NotContains(t, a.Header.Get("Location"), "evil", outcome)
+	}
+	require.Contains(t, s.log.String(), "its row was changed")
+}
