@@ -45,12 +45,9 @@ func (c presenceLimiter) limit(runner events.ID) *rate.Limiter {
 // rate limit a runner's changes are recorded later: the connection is unannounced.
 func (c *connection) announceOnline(ctx context.Context) error {
 	limit, now := c.d.presence.limit(c.runner.ID), c.d.Now()
-	c.mu.Lock()
-	hello := c.hello
-	c.mu.Unlock()
 	quiet := limit.TokensAt(now) < 1
 	done, err := c.d.Commands.ConnectRunner(ctx, commands.ConnectRunner{
-		Meta: c.runner.meta(), Runner: c.runner.ID, Hello: hello, Quiet: quiet,
+		Meta: c.runner.meta(), Runner: c.runner.ID, Hello: c.presence.lastHello(), Quiet: quiet,
 	})
 	if err != nil {
 		return err
@@ -58,9 +55,7 @@ func (c *connection) announceOnline(ctx context.Context) error {
 	if !done.Idle {
 		limit.AllowN(now, 1)
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.unannounced = quiet && done.Idle
+	c.presence.setUnannounced(quiet && done.Idle)
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -31,6 +32,52 @@ func (d declines) overLimit() bool { return d.Count >= freeDeclines }
 
 func (d declines) inBackoff(now time.Time) bool { return d.Until != nil && now.Before(*d.Until) }
 
+// A backoff has the declines of the runner of a connection.
+type backoff struct {
+	recording sync.Mutex // held while an accept or decline is recorded, here and in the database; locked before mu
+	mu        sync.Mutex
+	declines  declines
+	version   int // incremented when declines changes other than by a refresh
+}
+
+// set takes over declines that were recorded in the database, and returns the former ones.
+func (b *backoff) set(d declines) (before declines) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	before = b.declines
+	b.declines, b.version = d, b.version+1
+	return before
+}
+
+// refresh is set for a value read when the version was as given. If declines has changed since, the
+// value is out of date and dropped.
+func (b *backoff) refresh(d declines, version int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.version == version {
+		b.declines = d
+	}
+}
+
+func (b *backoff) currentVersion() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.version
+}
+
+// limit returns how many of the free slots the runner gets jobs for.
+func (b *backoff) limit(u slotUsage, now time.Time) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case b.declines.inBackoff(now):
+		return 0
+	case b.declines.overLimit():
+		return max(0, min(u.free, 1-u.unanswered))
+	}
+	return u.free
+}
+
 // recordDecline records that a runner declined a job or did not answer. counts is false during its
 // backoff: such a job was assigned before it began.
 func (d *Dispatcher) recordDecline(ctx context.Context, workspace, runner events.ID, reason string) (after declines, counts bool, err error) {
@@ -50,38 +97,23 @@ func (d *Dispatcher) recordDecline(ctx context.Context, workspace, runner events
 	return after, true, nil
 }
 
-// markDeclined keeps the slot of a declined job occupied until the decline is recorded. Otherwise
-// the runner would be given another job before its backoff begins.
-func (c *connection) markDeclined(job events.ID, epoch int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if h := c.jobs[job]; h != nil && h.epoch == epoch {
-		h.declined = true
-	}
-}
-
 // noteDecline records that the runner declined a job.
 func (c *connection) noteDecline(ctx context.Context, reason string) error {
-	c.declineMu.Lock()
-	defer c.declineMu.Unlock()
+	c.backoff.recording.Lock()
+	defer c.backoff.recording.Unlock()
 	after, counts, err := c.d.recordDecline(ctx, c.runner.Workspace, c.runner.ID, reason)
 	if counts {
-		c.setDeclines(after)
+		c.backoff.set(after)
 	}
 	return err
 }
 
 // noteAccept records that the runner accepted a job, which ends its backoff.
 func (c *connection) noteAccept(ctx context.Context, job events.ID, epoch int) error {
-	c.declineMu.Lock()
-	defer c.declineMu.Unlock()
-	c.mu.Lock()
-	before := c.declines
-	c.declines, c.declinesVersion = declines{}, c.declinesVersion+1
-	if h := c.jobs[job]; h != nil && h.epoch == epoch {
-		h.accepted = true
-	}
-	c.mu.Unlock()
+	c.backoff.recording.Lock()
+	defer c.backoff.recording.Unlock()
+	before := c.backoff.set(declines{})
+	c.slots.markAccepted(job, epoch)
 	if before.Count == 0 {
 		return nil
 	}
@@ -98,54 +130,11 @@ func (c *connection) noteAccept(ctx context.Context, job events.ID, epoch int) e
 // forgetUnanswered forgets jobs that the runner was told of and did not answer, once the sweep has
 // taken them away, so that their slots are free.
 func (d *Dispatcher) forgetUnanswered(ctx context.Context, c *connection) error {
-	var list []heldJob
-	c.mu.Lock()
-	for job, h := range c.jobs {
-		if !h.accepted && !h.declined { // a declined job is forgotten once that is recorded
-			list = append(list, heldJob{job, h.epoch})
-		}
-	}
-	c.mu.Unlock()
-	verdicts, err := d.verdicts(ctx, c.runner, list)
+	verdicts, err := d.verdicts(ctx, c.runner, c.slots.unanswered())
 	for k, v := range verdicts {
 		if v.word == wire.StopJob {
 			c.forget(k.job, k.epoch)
 		}
 	}
 	return err
-}
-
-// setDeclines takes over what the database has of the runner's declines.
-func (c *connection) setDeclines(d declines) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.declines, c.declinesVersion = d, c.declinesVersion+1
-}
-
-// refreshDeclines is setDeclines for a value read when the version was as given. If declines has
-// changed since, the value is out of date and dropped.
-func (c *connection) refreshDeclines(d declines, version int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.declinesVersion == version {
-		c.declines = d
-	}
-}
-
-func (c *connection) currentDeclinesVersion() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.declinesVersion
-}
-
-// unanswered returns how many jobs the runner was given and has not accepted. The caller holds
-// c.mu.
-func (c *connection) unanswered() int {
-	n := len(c.pending)
-	for _, h := range c.jobs {
-		if !h.accepted {
-			n++
-		}
-	}
-	return n
 }

@@ -80,11 +80,9 @@ func (f *farm) claim(ctx context.Context) error {
 // offers returns the runners that have a free slot.
 func (f *farm) offers() (list []*offer) {
 	for _, c := range f.connectionsOf() {
-		c.mu.Lock()
-		o := &offer{c, c.labels, c.exclusive, c.freeSlots(), len(c.jobs)}
-		c.mu.Unlock()
-		if o.free > 0 {
-			list = append(list, o)
+		u, free := c.freeSlots()
+		if free > 0 {
+			list = append(list, &offer{c, u.labels, u.exclusive, free, u.held})
 		}
 	}
 	return list
@@ -194,7 +192,7 @@ func (f *farm) lease(ctx context.Context, list []match) (leased bool, err error)
 			case errors.Is(err, aggregates.ErrJobTaken):
 				return nil
 			case refused != nil && refused.Kind == fault.Conflict: // the runner's state forbids it
-				m.c.pause()
+				m.c.slots.pause()
 				return nil
 			}
 			return fmt.Errorf("give job %s out: %w", m.job, err)
@@ -203,27 +201,10 @@ func (f *farm) lease(ctx context.Context, list []match) (leased bool, err error)
 	err = all.Wait()
 	for runner, jobs := range got {
 		for _, c := range f.connectionsOf(runner) { // it may have reconnected, and its hello may have come before the lease
-			c.countAgainstLimit(len(jobs))
-			c.addPending(jobs)
+			c.slots.countAgainstLimit(len(jobs))
+			c.slots.addPending(jobs)
 			f.d.deliver(ctx, c)
 		}
 	}
 	return len(got) > 0, err
-}
-
-// pause offers no slots of the runner until its next heartbeat.
-func (c *connection) pause() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.unoffered = c.capacity
-}
-
-// countAgainstLimit subtracts n from the number of jobs that an ephemeral runner may still take.
-func (c *connection) countAgainstLimit(n int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.jobsLeft != nil {
-		left := max(0, *c.jobsLeft-n)
-		c.jobsLeft = &left
-	}
 }

@@ -44,39 +44,11 @@ type delivery struct {
 // deliverPage is how many job specifications are read at once.
 const deliverPage = 8
 
-// addPending notes jobs that the runner has to be told of. They occupy its slots until then.
-func (c *connection) addPending(jobs []events.ID) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, job := range jobs {
-		if !slices.Contains(c.pending, job) {
-			c.pending = append(c.pending, job)
-		}
-	}
-}
-
-// hasPending reports whether there are jobs that the runner has to be told of.
-func (c *connection) hasPending() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return len(c.pending) > 0
-}
-
-// removePending notes that there is nothing more to tell the runner of a job.
-func (c *connection) removePending(job events.ID) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.pending = slices.DeleteFunc(c.pending, func(id events.ID) bool { return id == job })
-}
-
 // deliver sends the runner its pending jobs, as far as its outbox has room; the writer wakes the
 // farm when there is room again. A job that fails is tried again too, until the time to accept it
 // has passed.
 func (d *Dispatcher) deliver(ctx context.Context, c *connection) {
-	c.mu.Lock()
-	jobs := slices.Clone(c.pending)
-	c.mu.Unlock()
-	for page := range slices.Chunk(jobs, deliverPage) {
+	for page := range slices.Chunk(c.slots.pendingJobs(), deliverPage) {
 		list, err := d.deliveries(ctx, c.runner, page)
 		if err != nil {
 			d.warn("deliver jobs", err, "runner", c.runner.ID)
@@ -93,7 +65,7 @@ func (d *Dispatcher) deliver(ctx context.Context, c *connection) {
 			if !told {
 				return
 			}
-			c.removePending(id)
+			c.slots.removePending(id)
 		}
 	}
 }
@@ -141,15 +113,11 @@ func (d *Dispatcher) assignJob(ctx context.Context, c *connection, job delivery)
 
 // assign queues an assign message, and reports whether there was room for it.
 func (c *connection) assign(job delivery, frame []byte) bool {
-	c.mu.Lock()
-	c.jobs[job.Job] = &assignedJob{epoch: job.Epoch, nextSeq: 1} // before the send: the runner may answer at once
-	c.mu.Unlock()
+	c.slots.assign(job.Job, job.Epoch) // before the send: the runner may answer at once
 	if c.out.putAssign(frame) {
 		return true
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.jobs, job.Job)
+	c.slots.forget(job.Job, job.Epoch)
 	return false
 }
 

@@ -213,7 +213,7 @@ func (d *Dispatcher) close() {
 	case <-ended:
 	case <-time.After(closeTimeout):
 		for _, c := range all {
-			c.cut()
+			c.out.cut()
 		}
 		<-ended
 	}

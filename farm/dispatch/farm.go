@@ -225,7 +225,7 @@ func idsOf(list []*connection) (ids []events.ID) {
 func (f *farm) refreshPresences(ctx context.Context, list []*connection) error {
 	versions := make([]int, len(list))
 	for i, c := range list {
-		versions[i] = c.currentDeclinesVersion()
+		versions[i] = c.backoff.currentVersion()
 	}
 	rows, _ := f.d.DB.Query(ctx, `
 		select p.* from unnest($2::uuid[]) as k (runner_id) cross join lateral (
@@ -246,9 +246,9 @@ func (f *farm) refreshPresences(ctx context.Context, list []*connection) error {
 		switch p, ok := by[c.runner.ID]; {
 		case !ok:
 		case p.connection == c.id:
-			c.refreshDeclines(p.declines, versions[i])
-		case c.isGreeted():
-			c.close(wire.CloseSuperseded, "superseded")
+			c.backoff.refresh(p.declines, versions[i])
+		case c.presence.isGreeted():
+			c.out.close(wire.CloseSuperseded, "superseded")
 		}
 	}
 	return nil

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/gorilla/websocket"
@@ -11,47 +12,47 @@ import (
 )
 
 // handleFrame handles a frame. An error ends the connection.
-func (c *connection) handleFrame(kind int, frame []byte) error {
+func (c *connection) handleFrame(ctx context.Context, kind int, frame []byte) error {
 	if kind == websocket.BinaryMessage {
-		return c.handleChunk(frame)
+		return c.handleChunk(ctx, frame)
 	}
 	e, err := wire.Decode(frame)
 	if err != nil {
 		return malformed(err)
 	}
-	if greeted := c.isGreeted(); greeted != (e.Type != wire.TypeHello) {
+	if greeted := c.presence.isGreeted(); greeted != (e.Type != wire.TypeHello) {
 		return malformed(fmt.Errorf("%w: hello comes first, and once", wire.ErrFrame))
 	}
 	switch e.Type {
 	case wire.TypeHello:
-		return c.handleHello(e)
+		return c.handleHello(ctx, e)
 	case wire.TypeHeartbeat:
-		return c.handleHeartbeat(e)
+		return c.handleHeartbeat(ctx, e)
 	case wire.TypeAccept, wire.TypeDecline, wire.TypeEvent:
-		return c.handleJobMessage(e)
+		return c.handleJobMessage(ctx, e)
 	case wire.TypeDrain:
 		return c.handleDrain(e)
 	case wire.TypeGoodbye:
-		return c.handleGoodbye()
+		return c.handleGoodbye(ctx)
 	}
 	return nil // a type of a newer protocol version is ignored
 }
 
-func (c *connection) handleChunk(frame []byte) error {
+func (c *connection) handleChunk(ctx context.Context, frame []byte) error {
 	chunk, err := wire.DecodeChunk(frame)
 	if err != nil {
 		return malformed(err)
 	}
-	if !c.isGreeted() {
+	if !c.presence.isGreeted() {
 		return malformed(fmt.Errorf("%w: hello comes first", wire.ErrFrame))
 	}
-	return c.putNumbered(&item{
+	return c.putNumbered(ctx, &item{
 		job: events.ID(chunk.Job), epoch: chunk.Epoch, seq: chunk.Seq, at: aggregates.ClampRunnerTime(chunk.At, c.d.Now()), offset: chunk.Offset,
 		truncated: chunk.Flags&wire.Truncated != 0, data: chunk.Data,
 	})
 }
 
-func (c *connection) handleJobMessage(e wire.Envelope) error {
+func (c *connection) handleJobMessage(ctx context.Context, e wire.Envelope) error {
 	job, err := events.ParseID(e.Job)
 	switch {
 	case err != nil || job.IsZero():
@@ -63,14 +64,14 @@ func (c *connection) handleJobMessage(e wire.Envelope) error {
 	switch e.Type {
 	case wire.TypeAccept:
 		it.accept = true
-		return c.d.ingest.put(c.ctx, it)
+		return c.d.ingest.put(ctx, it)
 	case wire.TypeDecline:
 		body, err := wire.Read[wire.Decline](e)
 		if err != nil {
 			return malformed(err)
 		}
 		it.decline = declineReason(body.Reason)
-		return c.d.ingest.put(c.ctx, it)
+		return c.d.ingest.put(ctx, it)
 	}
 	if e.Seq < 1 {
 		return malformed(fmt.Errorf("%w: an event without a number", wire.ErrFrame))
@@ -82,13 +83,13 @@ func (c *connection) handleJobMessage(e wire.Envelope) error {
 	if it.report, err = reportOf(e, body); err != nil {
 		return malformed(err)
 	}
-	return c.putNumbered(it)
+	return c.putNumbered(ctx, it)
 }
 
 // putNumbered queues a numbered message for storage. A message after a gap is dropped, and the gap
 // reported.
-func (c *connection) putNumbered(it *item) error {
-	gap := c.checkSeq(it.job, it.epoch, it.seq)
+func (c *connection) putNumbered(ctx context.Context, it *item) error {
+	gap := c.slots.checkSeq(it.job, it.epoch, it.seq)
 	if gap > 0 {
 		c.sendGap(it.job, it.epoch, gap)
 	}
@@ -96,7 +97,7 @@ func (c *connection) putNumbered(it *item) error {
 		return nil
 	}
 	it.c = c
-	return c.d.ingest.put(c.ctx, it)
+	return c.d.ingest.put(ctx, it)
 }
 
 // sendGap tells the runner which number is expected next.

@@ -41,12 +41,12 @@ func newHeartbeatWriter(d *Dispatcher) *heartbeatWriter {
 }
 
 // handleHeartbeat checks a heartbeat and queues it for the heartbeatWriter.
-func (c *connection) handleHeartbeat(e wire.Envelope) error {
+func (c *connection) handleHeartbeat(ctx context.Context, e wire.Envelope) error {
 	h, err := wire.Read[wire.Heartbeat](e)
 	if err != nil {
 		return malformed(err)
 	}
-	list, err := c.parseHeld(h.Held)
+	list, err := parseHeld(h.Held)
 	switch {
 	case err != nil:
 		return malformed(err)
@@ -64,8 +64,8 @@ func (c *connection) handleHeartbeat(e wire.Envelope) error {
 	select {
 	case c.d.heartbeats.queue <- &heartbeat{c: c, at: c.d.Now(), body: h, held: list}:
 		return nil
-	case <-c.ctx.Done():
-		return c.ctx.Err()
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 
@@ -97,7 +97,7 @@ func (h *heartbeatWriter) store(beats []*heartbeat) {
 	var live []*heartbeat
 	for _, b := range beats {
 		if !current[b.c.id] {
-			b.c.close(wire.CloseSuperseded, "superseded")
+			b.c.out.close(wire.CloseSuperseded, "superseded")
 			continue
 		}
 		live = append(live, b)
@@ -229,16 +229,14 @@ func (h *heartbeatWriter) answer(ctx context.Context, b *heartbeat, renewed map[
 	return nil
 }
 
-// noteFreeSlots notes how many slots the runner offers, and wakes the farm if there are more than
+// noteFreeSlots notes how many slots the runner offers, and wakes the farm if it offers more than
 // before.
 func (c *connection) noteFreeSlots(free, holds int, at time.Time) {
-	c.mu.Lock()
-	c.lastSeen = at
-	before := c.freeSlots()
-	c.unoffered = max(0, c.capacity-holds-max(free, 0))
-	more := c.freeSlots() > before
-	c.mu.Unlock()
-	if more {
+	c.presence.setSeen(at)
+	if !c.slots.setOffered(free, holds) {
+		return
+	}
+	if _, free := c.freeSlots(); free > 0 {
 		c.farm.nudge()
 	}
 }

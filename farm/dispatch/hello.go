@@ -19,7 +19,7 @@ const workTimeout = 20 * time.Second
 
 // handleHello announces the runner, makes this its connection in place of the previous one, and
 // answers with a verdict on each job that it holds.
-func (c *connection) handleHello(e wire.Envelope) error {
+func (c *connection) handleHello(ctx context.Context, e wire.Envelope) error {
 	h, err := wire.Read[wire.Hello](e)
 	if err != nil {
 		return malformed(err)
@@ -27,17 +27,15 @@ func (c *connection) handleHello(e wire.Envelope) error {
 	if len(h.Held) > wire.MaxHeld || h.Capacity < 0 {
 		return malformed(fmt.Errorf("%w: hello of %d jobs, capacity %d", wire.ErrFrame, len(h.Held), h.Capacity))
 	}
-	list, err := c.parseHeld(h.Held)
+	list, err := parseHeld(h.Held)
 	if err != nil {
 		return malformed(err)
 	}
-	ctx, cancel := context.WithTimeout(c.ctx, workTimeout)
+	ctx, cancel := context.WithTimeout(ctx, workTimeout)
 	defer cancel()
-	c.mu.Lock()
-	c.hello = aggregates.Hello{
+	c.presence.setHello(aggregates.Hello{
 		Labels: h.Labels, Capacity: h.Capacity, Agent: events.Agent{Version: h.Version, OS: h.OS, Arch: h.Arch, Sandboxes: h.Sandboxes},
-	}
-	c.mu.Unlock()
+	})
 	err = c.announceOnline(ctx)
 	switch f := fault.As(err); {
 	case errors.Is(err, aggregates.ErrRunnerOver) || errors.Is(err, aggregates.ErrNoRunner):
@@ -65,14 +63,14 @@ func (c *connection) handleHello(e wire.Envelope) error {
 	if err != nil {
 		return err
 	}
-	c.addPending(again)
+	c.slots.addPending(again)
 	c.welcome(list, verdicts)
 	c.farm.nudge() // the farm delivers the pending jobs
 	return nil
 }
 
 // parseHeld checks and converts the jobs that a runner says it holds.
-func (c *connection) parseHeld(list []wire.Held) (out []heldJob, err error) {
+func parseHeld(list []wire.Held) (out []heldJob, err error) {
 	if len(list) > wire.MaxHeld {
 		return nil, fmt.Errorf("%w: %d jobs", wire.ErrFrame, len(list))
 	}
@@ -100,14 +98,15 @@ func (c *connection) claimPresence(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("presence of runner %s: %w", c.runner.ID, err)
 	}
-	c.setDeclines(known)
+	c.backoff.set(known)
 	if before := c.farm.setCurrent(c); before != nil {
-		before.close(wire.CloseSuperseded, "superseded")
+		before.out.close(wire.CloseSuperseded, "superseded")
 	}
 	return nil
 }
 
-// A runnerRow has the columns of a runner that decide what it is given.
+// A runnerRow has the columns of a runner that decide what it is given. Exclusive has the labels that
+// a job must ask for to run there. Left is how many jobs it may still take, nil without a limit.
 type runnerRow struct {
 	ID        events.ID
 	State     events.RunnerState
@@ -130,11 +129,7 @@ func (c *connection) loadRunner(ctx context.Context, draining bool) error {
 	if err != nil {
 		return fmt.Errorf("look up runner %s: %w", c.runner.ID, err)
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.labels, c.exclusive, c.capacity, c.jobsLeft = row.Labels, row.Exclusive, row.Capacity, row.Left
-	c.drainAsked, c.draining = row.Draining, row.Draining || draining
-	c.drainsItself = draining
+	c.slots.load(row, draining)
 	return nil
 }
 
@@ -143,25 +138,21 @@ func (c *Config) heartbeatEvery() time.Duration {
 	return max(time.Second, min(wire.HeartbeatEvery, c.LeaseTime/9))
 }
 
-// welcome answers a hello.
+// welcome answers a hello. Until the runner counts as greeted, which is after the welcome is queued,
+// nobody sends it anything else.
 func (c *connection) welcome(list []heldJob, verdicts map[heldJob]verdict) {
-	c.mu.Lock()
-	c.greeted, c.lastSeen = true, c.d.Now()
 	w := wire.Welcome{
 		Connection: c.id.String(), Runner: c.runner.ID.String(), ServerTime: wire.At(c.d.Now()),
-		HeartbeatSeconds: int(c.d.heartbeatEvery() / time.Second), LeaseSeconds: int(c.d.LeaseTime / time.Second), Draining: c.drainAsked,
+		HeartbeatSeconds: int(c.d.heartbeatEvery() / time.Second), LeaseSeconds: int(c.d.LeaseTime / time.Second), Draining: c.slots.drainAsked(),
 		Limits: wire.Limits{
 			MaxMessage: wire.MaxMessage, LogBytesPerJob: wire.MaxLog, WindowMessages: wire.WindowMessages, WindowBytes: wire.WindowBytes,
 			ArtifactMaxJobBytes: c.d.ArtifactMaxJobBytes,
 		},
 	}
 	for _, job := range list {
-		v := verdicts[job]
-		w.Held = append(w.Held, v.toWire(job))
-		if v.word == wire.Continue || v.word == wire.CancelJob {
-			c.jobs[job.job] = &assignedJob{epoch: job.epoch, nextSeq: v.acked + 1, cancelDeadline: v.deadline, accepted: true}
-		}
+		w.Held = append(w.Held, verdicts[job].toWire(job))
 	}
-	c.send(w, events.ID{}, 0) // under the lock, so that it precedes all other messages
-	c.mu.Unlock()
+	c.send(w, events.ID{}, 0)
+	c.slots.hold(list, verdicts)
+	c.presence.setGreeted(c.d.Now())
 }

@@ -155,7 +155,7 @@ func byJob(list []*item) (queues []*queue) {
 // and sends it again.
 func (g *ingest) closeForRetry(it *item, err error) {
 	g.d.warn("store a message", err, "job", it.job)
-	it.c.close(websocket.CloseTryAgainLater, "try again")
+	it.c.out.close(websocket.CloseTryAgainLater, "try again")
 }
 
 // runCommands runs one command of each of several jobs, and stores the numbers of those that
@@ -200,7 +200,7 @@ func (g *ingest) runCommand(ctx context.Context, it *item, l lease) bool {
 		}
 		return false
 	case it.decline != "":
-		c.markDeclined(it.job, it.epoch)
+		c.slots.markDeclined(it.job, it.epoch)
 		done, err := g.d.Commands.DeclineJob(ctx, commands.DeclineJob{
 			Meta: c.runner.meta(), Job: it.job, Runner: c.runner.ID, Epoch: it.epoch, Reason: it.decline,
 		})

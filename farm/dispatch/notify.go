@@ -28,11 +28,11 @@ func (f *farm) notifyRunners(ctx context.Context, list []*connection) error {
 		r, ok := by[c.runner.ID]
 		switch {
 		case !ok || r.State.Barred():
-			c.close(wire.CloseRevoked, "revoked")
-		case c.isGreeted():
+			c.out.close(wire.CloseRevoked, "revoked")
+		case c.presence.isGreeted():
 			alive := c.applyRunner(r)
 			// A live runner is offline in the log if it was silent, or if the sweep ran just before its hello.
-			if alive && (c.isUnannounced() || r.State == events.RunnerStateOffline) {
+			if alive && (c.presence.isUnannounced() || r.State == events.RunnerStateOffline) {
 				f.d.warn("announce a runner", c.announceOnline(ctx), "runner", c.runner.ID)
 			}
 		}
@@ -43,24 +43,10 @@ func (f *farm) notifyRunners(ctx context.Context, list []*connection) error {
 // applyRunner takes over the runner's row, and sends a drain message if the wish to drain has
 // changed. It reports whether the runner is alive: it was heard recently and has not said goodbye.
 func (c *connection) applyRunner(r runnerRow) (alive bool) {
-	c.mu.Lock()
-	c.jobsLeft, c.capacity, c.labels, c.exclusive = r.Left, r.Capacity, r.Labels, r.Exclusive
-	changed := c.drainAsked != r.Draining
-	c.drainAsked = r.Draining
-	c.draining = c.drainAsked || c.drainsItself
-	alive = !c.saidGoodbye && c.d.Now().Sub(c.lastSeen) <= c.d.OfflineAfter
-	c.mu.Unlock()
-	if changed {
+	if c.slots.apply(r) {
 		c.send(wire.Drain{End: !r.Draining}, events.ID{}, 0)
 	}
-	return alive
-}
-
-// isUnannounced reports whether something about the runner has changed that the log does not have.
-func (c *connection) isUnannounced() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.unannounced
+	return c.presence.isAlive(c.d.Now().Add(-c.d.OfflineAfter))
 }
 
 // notifyCancelled tells runners which of the given jobs they must cancel; nil means all jobs that
@@ -87,14 +73,7 @@ func (f *farm) notifyCancelled(ctx context.Context, jobs []events.ID) error {
 
 // sendCancel tells the runner to cancel a job, once, and again if the deadline moved closer.
 func (c *connection) sendCancel(job events.ID, epoch int, deadline time.Time, reason string) {
-	c.mu.Lock()
-	h := c.jobs[job]
-	tell := h != nil && h.epoch == epoch && (h.cancelDeadline.IsZero() || deadline.Before(h.cancelDeadline))
-	if tell {
-		h.cancelDeadline = deadline
-	}
-	c.mu.Unlock()
-	if tell {
+	if c.slots.setCancelDeadline(job, epoch, deadline) {
 		c.send(wire.Cancel{GraceSeconds: c.d.graceSeconds(deadline), Reason: reason}, job, epoch)
 	}
 }
@@ -112,20 +91,16 @@ func (c *connection) handleDrain(e wire.Envelope) error {
 	if err != nil {
 		return malformed(err)
 	}
-	c.mu.Lock()
-	c.drainsItself = !m.End
-	c.draining = c.drainAsked || c.drainsItself
-	c.mu.Unlock()
+	c.slots.setDrainsItself(!m.End)
 	c.farm.nudge()
 	return nil
 }
 
 // handleGoodbye marks the runner offline and closes the connection.
-func (c *connection) handleGoodbye() error {
-	c.mu.Lock()
-	c.saidGoodbye, c.draining, c.drainsItself = true, true, true
-	c.mu.Unlock()
-	ctx, cancel := context.WithTimeout(c.ctx, workTimeout)
+func (c *connection) handleGoodbye(ctx context.Context) error {
+	c.presence.leave()
+	c.slots.setDrainsItself(true)
+	ctx, cancel := context.WithTimeout(ctx, workTimeout)
 	defer cancel()
 	if err := c.announceOffline(ctx); err != nil {
 		return err

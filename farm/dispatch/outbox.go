@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"context"
 	"slices"
 	"sync"
 	"time"
@@ -17,14 +18,20 @@ const (
 	outPiece  = 64 << 10 // bytes written under one deadline of wire.WriteTimeout
 )
 
-// An outbox is the queue of frames to write to a connection. Adding to it never blocks.
+// An outbox is the queue of frames to write to a connection. Adding to it never blocks. Nothing follows
+// a close frame.
 type outbox struct {
-	wake chan struct{} // has a value when there is something to write
+	socket *websocket.Conn
+	wake   chan struct{} // has a value when there is something to write
 
 	mu     sync.Mutex
 	frames [][]byte
 	bytes  int
-	last   []byte // the close frame
+	last   []byte // the close frame, nil until closing begins
+}
+
+func newOutbox(socket *websocket.Conn) outbox {
+	return outbox{socket: socket, wake: make(chan struct{}, 1)}
 }
 
 // put adds a frame, and reports whether there was room for it.
@@ -55,12 +62,25 @@ func (o *outbox) add(frame []byte, limit int) bool {
 	return true
 }
 
+// close queues a close frame, after which the connection ends. Only the first call has an effect.
 func (o *outbox) close(code int, why string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.last = websocket.FormatCloseMessage(code, why)
-	o.signal()
+	if o.last == nil {
+		o.last = websocket.FormatCloseMessage(code, why)
+		o.signal()
+	}
 }
+
+// isClosing reports whether a close frame was queued.
+func (o *outbox) isClosing() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.last != nil
+}
+
+// cut ends the connection without a close frame.
+func (o *outbox) cut() { _ = o.socket.Close() }
 
 func (o *outbox) signal() {
 	select {
@@ -77,54 +97,53 @@ func (o *outbox) takeAll() (frames [][]byte, last []byte) {
 	return frames, last
 }
 
-// write writes the frames of the outbox, and pings, until the connection ends.
-func (c *connection) write() {
+// run writes the frames of the outbox, and pings, until the connection ends. It calls hasRoom each time
+// that everything is written.
+func (o *outbox) run(ctx context.Context, hasRoom func()) {
 	ping := time.NewTicker(wire.PingEvery)
 	defer ping.Stop()
 	for {
 		select {
-		case <-c.ctx.Done():
+		case <-ctx.Done():
 			return
 		case <-ping.C:
-			if c.socket.WriteControl(websocket.PingMessage, nil, time.Now().Add(wire.WriteTimeout)) != nil {
-				c.cut()
+			if o.socket.WriteControl(websocket.PingMessage, nil, time.Now().Add(wire.WriteTimeout)) != nil {
+				o.cut()
 				return
 			}
-		case <-c.out.wake:
-			frames, last := c.out.takeAll()
-			if !c.writeAll(frames, last) {
-				c.cut()
+		case <-o.wake:
+			frames, last := o.takeAll()
+			if !o.writeAll(frames, last) {
+				o.cut()
 				return
 			}
 			if last != nil {
-				_ = c.setReadTimeout(closeWait) // the reader ends by then
+				_ = o.socket.SetReadDeadline(time.Now().Add(closeWait)) // the reader ends by then
 				return
 			}
-			if c.hasPending() {
-				c.farm.nudge() // there is room again
-			}
+			hasRoom()
 		}
 	}
 }
 
-func (c *connection) writeAll(frames [][]byte, last []byte) bool {
+func (o *outbox) writeAll(frames [][]byte, last []byte) bool {
 	for _, f := range frames {
-		if c.writeFrame(f) != nil {
+		if o.writeFrame(f) != nil {
 			return false
 		}
 	}
-	return last == nil || c.socket.WriteControl(websocket.CloseMessage, last, time.Now().Add(wire.WriteTimeout)) == nil
+	return last == nil || o.socket.WriteControl(websocket.CloseMessage, last, time.Now().Add(wire.WriteTimeout)) == nil
 }
 
 // writeFrame writes a message in pieces, each with its own deadline. A large message on a slow line
 // may take long as long as the runner keeps reading.
-func (c *connection) writeFrame(frame []byte) error {
-	w, err := c.socket.NextWriter(websocket.TextMessage)
+func (o *outbox) writeFrame(frame []byte) error {
+	w, err := o.socket.NextWriter(websocket.TextMessage)
 	if err != nil {
 		return err
 	}
 	for piece := range slices.Chunk(frame, outPiece) {
-		if err := c.socket.SetWriteDeadline(time.Now().Add(wire.WriteTimeout)); err != nil {
+		if err := o.socket.SetWriteDeadline(time.Now().Add(wire.WriteTimeout)); err != nil {
 			return err
 		}
 		if _, err := w.Write(piece); err != nil {
