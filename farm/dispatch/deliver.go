@@ -46,8 +46,11 @@ const deliverPage = 8
 
 // deliver sends the runner its pending jobs, as far as its outbox has room; the writer wakes the
 // farm when there is room again. A job that fails is tried again too, until the time to accept it
-// has passed.
+// has passed. Before the welcome nothing is sent: the runner takes the first message for it.
 func (d *Dispatcher) deliver(ctx context.Context, c *connection) {
+	if !c.presence.isGreeted() {
+		return // handleHello nudges the farm
+	}
 	for page := range slices.Chunk(c.slots.pendingJobs(), deliverPage) {
 		list, err := d.deliveries(ctx, c.runner, page)
 		if err != nil {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"svc/aggregates"
@@ -66,24 +67,67 @@ func TestJobLeasedDuringReconnectIsDelivered(t *testing.T) {
 	runner := s.enrol(r, "builder", 1, 0)
 	first := dial(t, r, s.ws, runner)
 	first.greet()
-	hold, err := s.db.Begin(t.Context())
-	require.NoError(t, err)
-	defer hold.Rollback(context.WithoutCancel(t.Context()))
-	_, err = hold.Exec(t.Context(), `lock table job_leases in share mode`) // the leasing process writes there
-	require.NoError(t, err)
+	leasing := s.hold("job_leases", "share mode") // the leasing process writes there
 	job := s.submit(r)
-	require.Eventually(t, func() bool {
-		var waits bool
-		require.NoError(t, s.db.QueryRow(t.Context(), `
-			select exists (select from pg_locks where not granted and relation = 'job_leases'::regclass)`).Scan(&waits))
-		return waits
-	}, waitLimit, 2*time.Millisecond)
+	leasing.awaitWaiting()
 	second := dial(t, r, s.ws, runner)
 	second.greet()
-	require.NoError(t, hold.Rollback(t.Context()))
+	leasing.release()
 	got, _, _ := second.assigned()
 	require.Equal(t, job, got)
 }
+
+// A runner takes the first message for the welcome.
+func TestNothingIsAssignedBeforeTheWelcome(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	r := s.replica()
+	runner := s.enrol(r, "builder", 1, 0)
+	dial(t, r, s.ws, runner).greet()
+	leasing := s.hold("job_leases", "share mode") // the leasing process writes there
+	job := s.submit(r)
+	leasing.awaitWaiting()
+	greeting := s.hold("runners", "access exclusive mode") // the hello reads there once the connection is the current one
+	second := dial(t, r, s.ws, runner)
+	second.send(hello, events.ID{}, 0, 0)
+	greeting.awaitWaiting()
+	leasing.release()
+	s.waitForState(events.JobLeasedOut, job)
+	greeting.release()
+	require.Equal(t, wire.TypeWelcome, (<-second.got).Type)
+	got, _, _ := second.assigned()
+	require.Equal(t, job, got)
+}
+
+// A hold locks a table until it is released.
+type hold struct {
+	s     *site
+	tx    pgx.Tx
+	table string
+}
+
+func (s *site) hold(table, mode string) *hold {
+	s.t.Helper()
+	tx, err := s.db.Begin(context.Background())
+	require.NoError(s.t, err)
+	s.t.Cleanup(func() { _ = tx.Rollback(context.Background()) })
+	_, err = tx.Exec(context.Background(), "lock table "+table+" in "+mode)
+	require.NoError(s.t, err)
+	return &hold{s, tx, table}
+}
+
+// awaitWaiting waits until somebody waits for the table.
+func (h *hold) awaitWaiting() {
+	h.s.t.Helper()
+	require.Eventually(h.s.t, func() bool {
+		var waits bool
+		require.NoError(h.s.t, h.s.db.QueryRow(context.Background(), `
+			select exists (select from pg_locks where not granted and relation = $1::regclass)`, h.table).Scan(&waits))
+		return waits
+	}, waitLimit, 2*time.Millisecond)
+}
+
+func (h *hold) release() { require.NoError(h.s.t, h.tx.Rollback(context.Background())) }
 
 // A job whose secrets cannot be decrypted affects no other job.
 func TestUnreadableSecretsAffectOnlyTheirJob(t *testing.T) {

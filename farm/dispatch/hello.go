@@ -139,7 +139,7 @@ func (c *Config) heartbeatEvery() time.Duration {
 }
 
 // welcome answers a hello. Until the runner counts as greeted, which is after the welcome is queued,
-// nobody sends it anything else.
+// it is sent nothing about jobs.
 func (c *connection) welcome(list []heldJob, verdicts map[heldJob]verdict) {
 	w := wire.Welcome{
 		Connection: c.id.String(), Runner: c.runner.ID.String(), ServerTime: wire.At(c.d.Now()),
