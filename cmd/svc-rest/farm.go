@@ -93,6 +93,18 @@ func (c Config) farmReady(folder *release.Folder) func() (set, missing []string)
 	}
 }
 
+// artifacts opens the store in SVC_ARTIFACT_STORE, or returns nil if that is not set.
+func (c Config) artifacts() (artifacts.Store, func(), error) {
+	if c.Farm.ArtifactStore == "" {
+		return nil, func() {}, nil
+	}
+	d, err := artifacts.OpenDirectory(c.Farm.ArtifactStore)
+	if err != nil {
+		return nil, nil, fmt.Errorf("SVC_ARTIFACT_STORE: %w", err)
+	}
+	return d, func() { _ = d.Close() }, nil
+}
+
 // releases opens the folder of releases.
 func (c Config) releases() (*release.Folder, error) {
 	keys, err := release.ParseKeys(c.Farm.ReleaseKeys)

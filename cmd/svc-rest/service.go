@@ -13,6 +13,7 @@ import (
 	"svc/commands"
 	"svc/engine/client"
 	"svc/events/store"
+	"svc/farm/artifacts"
 	"svc/farm/dispatch"
 	"svc/farm/joblog"
 	"svc/metrics"
@@ -92,12 +93,14 @@ func newService(ctx context.Context, cfg Config, m *metrics.Metrics, log *slog.L
 	})
 	s.group.Go(func() { api.Run(background) })
 	s.group.Go(func() { checkEngineKey(background, p.engine, log) })
-	s.group.Go(func() {
-		sweeper{
-			store: kept, abandoned: projections.Artifacts{DB: db.Pool}.StoredOfAbandoned, log: log,
-			leads: func() bool { return p.followers.elections.Leads(dispatch.Lease) },
-		}.run(background)
-	})
+	if kept != nil {
+		s.group.Go(func() {
+			artifacts.Sweeper{
+				Store: kept, Abandoned: projections.Artifacts{DB: db.Pool}.StoredOfAbandoned, Log: log,
+				Leads: func() bool { return p.followers.elections.Leads(dispatch.Lease) },
+			}.Run(background)
+		})
+	}
 	s.group.Go(func() { checkVault(background, ring, p.followers.gate, db.Pool, log) })
 	return s, nil
 }

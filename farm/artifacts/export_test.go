@@ -6,6 +6,9 @@ import (
 	"sync"
 )
 
+// SweepInterval is the pause between two rounds of a [Sweeper].
+const SweepInterval = sweepInterval
+
 // ErrKilled is the error of all operations after a simulated kill.
 var ErrKilled = errors.New("killed")
 

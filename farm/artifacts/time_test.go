@@ -1,4 +1,4 @@
-package main
+package artifacts_test
 
 import (
 	"context"
@@ -35,8 +35,8 @@ func TestUnrecordedFilesAreSweptOnceADay(t *testing.T) {
 
 		var leads atomic.Bool
 		var asked atomic.Int32
-		s := sweeper{store: store, leads: leads.Load, log: slog.New(slog.DiscardHandler)}
-		s.abandoned = func(context.Context, events.ID, events.ID) ([]events.ID, bool, error) {
+		s := artifacts.Sweeper{Store: store, Leads: leads.Load, Log: slog.New(slog.DiscardHandler)}
+		s.Abandoned = func(context.Context, events.ID, events.ID) ([]events.ID, bool, error) {
 			n := asked.Add(1)
 			if n == 3 {
 				return nil, true, errors.New("the log is away")
@@ -45,11 +45,11 @@ func TestUnrecordedFilesAreSweptOnceADay(t *testing.T) {
 		}
 		ctx, stop := context.WithCancel(t.Context())
 		var running sync.WaitGroup
-		running.Go(func() { s.run(ctx) })
-		time.Sleep(3*artifacts.UnrecordedRetention + sweepInterval/2) // between two rounds, as all that follows
+		running.Go(func() { s.Run(ctx) })
+		time.Sleep(3*artifacts.UnrecordedRetention + artifacts.SweepInterval/2) // between two rounds, as all that follows
 		require.Zero(t, asked.Load(), "another process leads")
 		leads.Store(true)
-		time.Sleep(2 * sweepInterval)
+		time.Sleep(2 * artifacts.SweepInterval)
 		require.EqualValues(t, 1, asked.Load())
 		time.Sleep(artifacts.UnrecordedRetention)
 		require.EqualValues(t, 2, asked.Load())
