@@ -17,7 +17,7 @@ import (
 func newDispatcher(cfg Config, p parts, logs *joblog.Logs, log *slog.Logger) *dispatch.Dispatcher {
 	c := dispatch.Config{
 		DB: p.db.Pool, Commands: p.commands, Live: p.followers.live, Logs: logs, Leads: p.followers.elections.Leads, Now: time.Now, Log: log,
-		Reveal: p.farmSecrets().Reveal, CloneURL: cfg.cloneURL, ArtifactMaxJobBytes: cfg.Farm.ArtifactMaxJobBytes,
+		Reveal: p.secrets.Reveal, CloneURL: cfg.cloneURL, ArtifactMaxJobBytes: cfg.Farm.ArtifactMaxJobBytes,
 		LogRetention: time.Duration(cfg.Farm.LogDays) * 24 * time.Hour, LeaseTime: time.Duration(cfg.Farm.LeaseSeconds) * time.Second,
 		ArtifactRetention: time.Duration(cfg.Farm.ArtifactDays) * 24 * time.Hour,
 	}

@@ -56,7 +56,7 @@ func newFarm(cfg Config, p parts, perCaller *limit.Limit, m *metrics.Metrics, lo
 // farmRoutes returns what the farm's routes for people need.
 func farmRoutes(cfg Config, p parts, machines *farm.Server) rest.Farm {
 	f := rest.Farm{
-		Vault: p.farmSecrets(), On: cfg.farmOn(), Ready: cfg.farmReady(p.releases), Authority: machines.Authority,
+		Vault: p.secrets, On: cfg.farmOn(), Ready: cfg.farmReady(p.releases), Authority: machines.Authority,
 		Logs: p.logs, LogDays: cfg.Farm.LogDays, ArtifactDays: cfg.Farm.ArtifactDays,
 	}
 	if !cfg.Farm.PublicURL.IsZero() {

@@ -16,6 +16,7 @@ import (
 	"svc/farm/artifacts"
 	"svc/farm/dispatch"
 	"svc/farm/joblog"
+	"svc/farm/secrets"
 	"svc/metrics"
 	"svc/projections"
 	"svc/sessions"
@@ -59,6 +60,7 @@ func newService(ctx context.Context, cfg Config, m *metrics.Metrics, log *slog.L
 	}
 	p := parts{
 		db: db, followers: newFollowers(cfg, db, ring, m, log), ring: ring, lastSeen: sessions.NewLastSeen(db.Pool, log),
+		secrets:   secrets.Secrets{View: projections.FarmSecrets{DB: db.Pool}, Vault: vault.Secrets{DB: db.Pool, Ring: ring}},
 		artifacts: kept, engine: client.Client{URL: cfg.EngineURL, Secret: cfg.EngineSecret},
 	}
 	p.commands = commands.New(p.followers.log, time.Now)

@@ -13,6 +13,7 @@ import (
 	"svc/farm/dispatch"
 	"svc/farm/joblog"
 	"svc/farm/release"
+	"svc/farm/secrets"
 	"svc/http/auth"
 	"svc/http/limit"
 	"svc/http/middleware"
@@ -39,6 +40,7 @@ type parts struct {
 	engine     client.Client
 	logs       *joblog.Logs
 	dispatcher *dispatch.Dispatcher
+	secrets    secrets.Secrets // of jobs
 }
 
 // newWeb returns the handler of the whole service. Live updates and slow answers end when ending is

@@ -12,6 +12,7 @@ import (
 
 	"svc/commands"
 	"svc/events"
+	"svc/farm/secrets"
 	"svc/farm/wire"
 )
 
@@ -128,11 +129,11 @@ func (c *connection) assign(job delivery, frame []byte) bool {
 // unreadable the job is cancelled. Otherwise it returns to the queue, with a longer backoff each
 // time.
 func (d *Dispatcher) handleSecretError(ctx context.Context, r Runner, job delivery, why error) error {
-	missing, is := errors.AsType[*MissingSecretError](why)
+	missing, is := errors.AsType[*secrets.MissingError](why)
 	if is {
 		return d.cancelUnrunnable(ctx, r, job, missing.Error())
 	}
-	spoilt, is := errors.AsType[*UnreadableSecretError](why)
+	spoilt, is := errors.AsType[*secrets.UnreadableError](why)
 	if !is {
 		d.warn("reveal the secrets of a job", why, "job", job.Job)
 		return d.decline(ctx, r, job.Job, job.Epoch, reasonNoSecrets)

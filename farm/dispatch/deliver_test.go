@@ -15,6 +15,7 @@ import (
 	"svc/aggregates"
 	"svc/events"
 	"svc/farm/dispatch"
+	"svc/farm/secrets"
 	"svc/farm/wire"
 )
 
@@ -138,7 +139,7 @@ func TestUnreadableSecretsAffectOnlyTheirJob(t *testing.T) {
 		c.Reveal = func(_ context.Context, _ events.ID, names []string) (map[string]string, error) {
 			switch {
 			case names[0] == "SPOILT":
-				return nil, &dispatch.UnreadableSecretError{Name: names[0], Err: errors.New("not what was sealed")}
+				return nil, &secrets.UnreadableError{Name: names[0], Err: errors.New("not what was sealed")}
 			case !restored.Load():
 				return nil, errors.New("sealed under another key")
 			}

@@ -35,8 +35,7 @@ type Config struct {
 	Now      func() time.Time
 	Log      *slog.Logger
 
-	// Reveal returns the secrets of a workspace by name. Its error is a [MissingSecretError] if a
-	// name has no secret, and an [UnreadableSecretError] if a secret can never be decrypted again.
+	// Reveal returns the secrets of a workspace by name, as [svc/farm/secrets.Secrets] does.
 	Reveal func(ctx context.Context, workspace events.ID, names []string) (map[string]string, error)
 
 	// CloneURL returns the URL to clone the named repository from, "" if it is not known.
@@ -67,23 +66,6 @@ func (c *Config) setDefaults() {
 	c.MessageRate, c.ByteRate = cmp.Or(c.MessageRate, 200), cmp.Or(c.ByteRate, 4<<20)
 	c.WorkspaceRate = cmp.Or(c.WorkspaceRate, 4000)
 }
-
-// A MissingSecretError reports that a job names a secret that the workspace does not have.
-type MissingSecretError struct{ Name string }
-
-func (e *MissingSecretError) Error() string { return "there is no secret " + e.Name }
-
-// An UnreadableSecretError reports that a secret cannot be decrypted. Err has the reason, for
-// operators.
-type UnreadableSecretError struct {
-	Name string
-	Err  error
-}
-
-func (e *UnreadableSecretError) Error() string {
-	return "the secret " + e.Name + " cannot be opened: set it anew"
-}
-func (e *UnreadableSecretError) Unwrap() error { return e.Err }
 
 // A Runner identifies the runner behind a connection.
 type Runner struct {

@@ -21,6 +21,7 @@ import (
 	"svc/events/store"
 	"svc/farm/dispatch"
 	"svc/farm/joblog"
+	"svc/farm/secrets"
 	"svc/projections"
 	"svc/test/pgtest"
 )
@@ -107,7 +108,7 @@ func (s *site) replica(change ...func(*dispatch.Config)) *replica {
 	c := dispatch.Config{
 		DB: db, Commands: r.Handler, Live: live, Logs: r.logs, Leads: never, Now: s.clock.now, Log: quiet, ArtifactMaxJobBytes: 1 << 20,
 		Reveal: func(_ context.Context, _ events.ID, names []string) (map[string]string, error) {
-			return nil, &dispatch.MissingSecretError{Name: names[0]}
+			return nil, &secrets.MissingError{Name: names[0]}
 		},
 		CloneURL: func(repo string) string { return "https://code.example/" + repo + ".git" },
 	}

@@ -10,6 +10,7 @@ import (
 	"svc/commands"
 	"svc/events"
 	"svc/farm/dispatch"
+	"svc/farm/secrets"
 	"svc/farm/wire"
 	"svc/projections"
 )
@@ -276,7 +277,7 @@ func TestSecretsAreRevealedToTheRunnerAlone(t *testing.T) {
 	r := s.replica(func(c *dispatch.Config) {
 		c.Reveal = func(_ context.Context, _ events.ID, names []string) (map[string]string, error) {
 			if names[0] == "NONE" {
-				return nil, &dispatch.MissingSecretError{Name: "NONE"}
+				return nil, &secrets.MissingError{Name: "NONE"}
 			}
 			return map[string]string{names[0]: "marker-of-a-secret"}, nil
 		}

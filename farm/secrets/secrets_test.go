@@ -1,4 +1,4 @@
-package main
+package secrets_test
 
 import (
 	"context"
@@ -15,15 +15,17 @@ import (
 	"svc/config"
 	"svc/events"
 	"svc/events/store"
-	"svc/farm/dispatch"
+	"svc/farm/secrets"
 	"svc/projections"
 	"svc/test/pgtest"
 	"svc/vault"
 )
 
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
 // A secretKeeper sets secrets as the API does.
 type secretKeeper struct {
-	farmSecrets
+	secrets.Secrets
 	commands *commands.Handler
 	by       commands.Meta
 }
@@ -35,7 +37,7 @@ func newSecretKeeper(t *testing.T, db *pgxpool.Pool, slug string) *secretKeeper 
 	log := store.New(db, projections.Inline(), func(events.ID, int64) {})
 	t.Cleanup(log.Close)
 	now := time.Now()
-	k := &secretKeeper{farmSecrets{projections.FarmSecrets{DB: db}, vault.Secrets{DB: db, Ring: ring}}, commands.New(log, time.Now), commands.Meta{
+	k := &secretKeeper{secrets.Secrets{View: projections.FarmSecrets{DB: db}, Vault: vault.Secrets{DB: db, Ring: ring}}, commands.New(log, time.Now), commands.Meta{
 		Workspace: events.NewID(now),
 		Envelope:  events.Envelope{Actor: events.Actor{Type: events.ByUser, ID: events.NewID(now), Name: "ada@acme.example"}, Origin: events.FromAPI},
 	}}
@@ -62,7 +64,7 @@ func TestJobSecrets(t *testing.T) {
 	ctx, here := t.Context(), acme.by.Workspace
 	missing := func(err error, name string) {
 		t.Helper()
-		var lacks *dispatch.MissingSecretError
+		var lacks *secrets.MissingError
 		require.ErrorAs(t, err, &lacks)
 		require.Equal(t, name, lacks.Name)
 	}
@@ -74,7 +76,7 @@ func TestJobSecrets(t *testing.T) {
 	got, err := acme.Reveal(ctx, here, []string{"NPM_TOKEN", "EMPTY_ISH"})
 	require.NoError(t, err)
 	require.Equal(t, map[string]string{"NPM_TOKEN": "line one\nline two", "EMPTY_ISH": " "}, got)
-	list, err := acme.view.List(ctx, here)
+	list, err := acme.View.List(ctx, here)
 	require.NoError(t, err)
 	size, err := acme.Size(ctx, here, []events.ID{list[0].Value, list[1].Value, events.NewID(time.Now())})
 	require.NoError(t, err)
@@ -111,11 +113,11 @@ func TestUnreadableJobSecrets(t *testing.T) {
 	acme.set(t, "NPM_TOKEN", "a-value-that-nobody-may-see")
 	other, err := vault.NewRing([]config.Secret{"another-key-that-the-database-lacks"})
 	require.NoError(t, err)
-	elsewhere := acme.farmSecrets
-	elsewhere.vault.Ring = other
+	elsewhere := acme.Secrets
+	elsewhere.Vault.Ring = other
 	_, err = elsewhere.Reveal(t.Context(), acme.by.Workspace, []string{"NPM_TOKEN"})
 	require.ErrorIs(t, err, vault.ErrKeyChanged)
-	var spoilt *dispatch.UnreadableSecretError
+	var spoilt *secrets.UnreadableError
 	require.False(t, errors.As(err, &spoilt))
 	_, err = db.Exec(t.Context(), `update vault_secrets set sealed = set_byte(sealed, 40, get_byte(sealed, 40) # 1)`)
 	require.NoError(t, err)
@@ -144,7 +146,7 @@ func TestJobSecretsAreSealed(t *testing.T) {
 	require.Equal(t, 1, done.Resealed)
 	only, err := vault.NewRing([]config.Secret{"another-key-that-the-database-lacks"})
 	require.NoError(t, err)
-	acme.vault.Ring = only
+	acme.Vault.Ring = only
 	got, err := acme.Reveal(t.Context(), acme.by.Workspace, []string{"NPM_TOKEN"})
 	require.NoError(t, err)
 	require.Equal(t, text, got["NPM_TOKEN"])
