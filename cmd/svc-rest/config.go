@@ -98,22 +98,21 @@ func (c Config) check() error {
 		return fmt.Errorf("SVC_BUS_URL is malformed: %w", bus.Check(c.busURLs()))
 	case c.IntegrityInterval < 0:
 		return errors.New("SVC_INTEGRITY_INTERVAL is malformed: want 0 or more")
-	case c.RateLimit < 0:
-		return errors.New("SVC_RATE_LIMIT is malformed: want 0 or more")
-	case c.DailyWorkspaces < 0:
-		return errors.New("SVC_DAILY_WORKSPACES is malformed: want 0 or more")
-	case c.DailyInvitations < 0:
-		return errors.New("SVC_DAILY_INVITATIONS is malformed: want 0 or more")
-	case c.DailyPerAddress < 0:
-		return errors.New("SVC_DAILY_INVITATIONS_PER_ADDRESS is malformed: want 0 or more")
-	case c.DailyAccounts < 0:
-		return errors.New("SVC_DAILY_SERVICE_ACCOUNTS is malformed: want 0 or more")
-	case c.DailyRotations < 0:
-		return errors.New("SVC_DAILY_ROTATIONS is malformed: want 0 or more")
-	case c.DailyEnrollments < 0:
-		return errors.New("SVC_DAILY_ENROLLMENTS is malformed: want 0 or more")
-	case c.DailyJobSpecs < 0 || c.DailyJobSpecs > maxJobSpecs:
-		return fmt.Errorf("SVC_DAILY_JOB_MEBIBYTES is malformed: want 0 to %d", maxJobSpecs)
+	case c.DailyJobSpecs > maxJobSpecs:
+		return fmt.Errorf("SVC_DAILY_JOB_MEBIBYTES is malformed: want at most %d", maxJobSpecs)
+	}
+	for _, bound := range []struct {
+		variable string
+		value    int
+	}{
+		{"SVC_RATE_LIMIT", c.RateLimit}, {"SVC_DAILY_WORKSPACES", c.DailyWorkspaces}, {"SVC_DAILY_INVITATIONS", c.DailyInvitations},
+		{"SVC_DAILY_INVITATIONS_PER_ADDRESS", c.DailyPerAddress}, {"SVC_DAILY_SERVICE_ACCOUNTS", c.DailyAccounts},
+		{"SVC_DAILY_ROTATIONS", c.DailyRotations}, {"SVC_DAILY_ENROLLMENTS", c.DailyEnrollments},
+		{"SVC_DAILY_JOB_MEBIBYTES", c.DailyJobSpecs},
+	} {
+		if bound.value < 0 {
+			return fmt.Errorf("%s is malformed: want 0 or more", bound.variable)
+		}
 	}
 	return c.Farm.check()
 }
