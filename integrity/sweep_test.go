@@ -112,6 +112,9 @@ func TestSweepFindsChangesAndForgetsRepairs(t *testing.T) {
 	eventually(t, func() bool {
 		return w.sweep.Logs() == 1 && w.sweep.Rows()["members"] == 1 && w.sweep.Rows()["unique_keys"] == 1
 	})
+	warnings := w.sweep.Warnings()
+	require.Contains(t, warnings["proof"], "Logs that differ from what was signed: 1.")
+	require.Equal(t, "Rows that differ from the log: members 1, unique_keys 1. The service's log names them.", warnings["views"])
 	from := w.leaseChecks.Load()
 	eventually(t, func() bool { return w.leaseChecks.Load() > from+50 }) // some more rounds
 	require.Equal(t, 3, w.said.count("level=ERROR"), &w.said.text)
@@ -152,6 +155,7 @@ func TestUnreadableLogIsSkipped(t *testing.T) {
 	eventually(t, func() bool {
 		return w.sweep.Rows()["members"] == 1 && w.sweep.Logs() == 1 && w.sweep.Uncompared() == 1
 	})
+	require.Equal(t, "Logs that cannot be compared completely: 1. The service's log has the reasons.", w.sweep.Warnings()["comparison"])
 	require.Positive(t, w.said.count(`level=ERROR msg="cannot be compared with the log" workspace=`+w.one.String()+` what="views: `), &w.said.text)
 }
 

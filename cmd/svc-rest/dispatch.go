@@ -9,14 +9,13 @@ import (
 	"svc/events"
 	"svc/farm/artifacts"
 	"svc/farm/dispatch"
-	"svc/farm/joblog"
 )
 
 // newDispatcher returns the dispatcher, which gives jobs to runners. Without a farm no runner
 // connects, and it only enforces the time limits of existing jobs.
-func newDispatcher(cfg Config, p parts, logs *joblog.Logs, log *slog.Logger) *dispatch.Dispatcher {
+func newDispatcher(cfg Config, p parts, log *slog.Logger) *dispatch.Dispatcher {
 	c := dispatch.Config{
-		DB: p.db.Pool, Commands: p.commands, Live: p.followers.live, Logs: logs, Leads: p.followers.elections.Leads, Now: time.Now, Log: log,
+		DB: p.db.Pool, Commands: p.commands, Live: p.followers.live, Logs: p.logs, Leads: p.elections.Leads, Now: time.Now, Log: log,
 		Reveal: p.secrets.Reveal, CloneURL: cfg.cloneURL, ArtifactMaxJobBytes: cfg.Farm.ArtifactMaxJobBytes,
 		LogRetention: time.Duration(cfg.Farm.LogDays) * 24 * time.Hour, LeaseTime: time.Duration(cfg.Farm.LeaseSeconds) * time.Second,
 		ArtifactRetention: time.Duration(cfg.Farm.ArtifactDays) * 24 * time.Hour,

@@ -93,16 +93,17 @@ func (c Config) farmReady(folder *release.Folder) func() (set, missing []string)
 	}
 }
 
-// artifacts opens the store in SVC_ARTIFACT_STORE, or returns nil if that is not set.
-func (c Config) artifacts() (artifacts.Store, func(), error) {
+// openArtifacts opens the store in SVC_ARTIFACT_STORE, or returns nil if that is not set.
+func (c Config) openArtifacts(onClose func(func())) (artifacts.Store, error) {
 	if c.Farm.ArtifactStore == "" {
-		return nil, func() {}, nil
+		return nil, nil
 	}
 	d, err := artifacts.OpenDirectory(c.Farm.ArtifactStore)
 	if err != nil {
-		return nil, nil, fmt.Errorf("SVC_ARTIFACT_STORE: %w", err)
+		return nil, fmt.Errorf("SVC_ARTIFACT_STORE: %w", err)
 	}
-	return d, func() { _ = d.Close() }, nil
+	onClose(func() { _ = d.Close() })
+	return d, nil
 }
 
 // releases opens the folder of releases.

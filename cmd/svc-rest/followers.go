@@ -3,57 +3,38 @@ package main
 import (
 	"context"
 	"log/slog"
-	"sync"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 
 	"svc/events"
 	"svc/events/bus"
 	"svc/events/feed"
-	"svc/events/store"
-	"svc/farm/dispatch"
 	"svc/integrity"
-	"svc/leader"
 	"svc/metrics"
 	"svc/projections"
 	"svc/projections/fold"
 	"svc/proof"
-	"svc/sessions"
-	"svc/vault"
 )
 
-// followers has the log and everything that follows it.
+// followers has what follows the logs of all workspaces.
 type followers struct {
-	log       *store.Store
-	elections *leader.Elections
-	hints     *store.Hints
-	views     *fold.Follower
-	prover    *proof.Prover
-	sweep     *integrity.Sweep
-	relay     *bus.Relay
-	live      *feed.Feed
-	gate      *vault.Gate // refuses writes under another master key
+	views  *fold.Follower
+	prover *proof.Prover
+	sweep  *integrity.Sweep
+	relay  *bus.Relay
+	live   *feed.Feed
 }
 
-func newFollowers(cfg Config, db database, ring vault.Ring, m *metrics.Metrics, log *slog.Logger) *followers {
-	f := &followers{elections: leader.New(db.Pool, log, append(leaseNames(), integrity.Lease, dispatch.Lease)...)}
-	f.views = fold.NewFollower(db.Pool, projections.Followed(), f.elections.Leads, log)
-	f.prover = proof.New(db.Pool, ring, cfg.AuthURL.URL().Host, f.elections.Leads, log)
+func newFollowers(cfg Config, p parts, log *slog.Logger) *followers {
+	db, leads := p.db.Pool, p.elections.Leads
+	f := &followers{
+		views:  fold.NewFollower(db, projections.Followed(), leads, log),
+		prover: proof.New(db, p.ring, cfg.AuthURL.URL().Host, leads, log),
+		relay:  bus.NewRelay(db, leads, log),
+		live:   feed.New(db, log),
+	}
 	f.prover.RequireAuthors()
-	f.sweep = integrity.New(db.Pool, f.prover, ring, f.elections.Leads, cfg.IntegrityInterval, log)
-	f.relay = bus.NewRelay(db.Pool, f.elections.Leads, log)
-	f.live = feed.New(db.Pool, log)
-	f.hints = store.NewHints(db.Pool, db.direct, log, func(workspace events.ID) { f.moved(workspace, 0) })
-	f.log = store.New(db.Pool, append(projections.Inline(), sessions.Endings{}, dispatch.Leases{}), func(workspace events.ID, head int64) {
-		f.moved(workspace, head)
-		f.hints.Moved(workspace, head)
-	})
-	f.log.Observe(m.Appends())
-	f.log.EnableSnapshots(ring, log)
-	f.log.Authenticate(ring)
-	f.gate = vault.NewGate(ring, db.Pool)
-	f.log.Permit(f.gate.Pass)
-	f.measure(db, m)
+	f.sweep = integrity.New(db, f.prover, p.ring, leads, cfg.IntegrityInterval, log)
 	return f
 }
 
@@ -76,14 +57,14 @@ func (f *followers) measure(db database, m *metrics.Metrics) {
 	m.Integrity(f.sweep.Logs, f.sweep.Rows, f.sweep.Uncompared, f.sweep.Overdue)
 }
 
-// run runs all followers until ctx ends.
-func (f *followers) run(ctx context.Context, group *sync.WaitGroup, urls []string, db database, log *slog.Logger) {
-	for _, run := range []func(context.Context){
-		f.elections.Run, f.hints.Run, f.views.Run, f.prover.Run, f.sweep.Run, f.live.Run,
-	} {
-		group.Go(func() { run(ctx) })
+// run runs all followers with a function that runs others in the background.
+func (f *followers) run(inBackground func(func(context.Context)), urls []string, db database, log *slog.Logger) {
+	for _, run := range []func(context.Context){f.views.Run, f.prover.Run, f.sweep.Run, f.live.Run} {
+		inBackground(run)
 	}
-	group.Go(func() { bus.Run(ctx, bus.Config{URLs: urls, DB: db.Pool, Log: log}, f.relay, liveConsumer(f.live)) })
+	inBackground(func(ctx context.Context) {
+		bus.Run(ctx, bus.Config{URLs: urls, DB: db.Pool, Log: log}, f.relay, liveConsumer(f.live))
+	})
 }
 
 // leaseNames returns the names of the leases of all followers that run in one process at a time.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -17,7 +18,10 @@ import (
 	"svc/farm/dispatch"
 	"svc/farm/joblog"
 	"svc/farm/secrets"
+	"svc/integrity"
+	"svc/leader"
 	"svc/metrics"
+	"svc/migrations"
 	"svc/projections"
 	"svc/sessions"
 	"svc/vault"
@@ -25,99 +29,113 @@ import (
 
 // A service is everything behind the listener.
 type service struct {
-	handler        http.Handler
-	db             database
-	followers      *followers
-	closeArtifacts func()
-	stop           context.CancelFunc
-	group          sync.WaitGroup
-
-	dispatcher *dispatch.Dispatcher
-
-	stopCommands context.CancelFunc
-	commands     sync.WaitGroup // their background work; it ends before the log is closed
+	handler http.Handler
+	closers []func() // in the order in which their resources were acquired
 }
 
 // newService wires the service and starts its background work. It does not wait for the database;
 // until the database answers, /health/ready reports it.
-func newService(ctx context.Context, cfg Config, m *metrics.Metrics, log *slog.Logger) (*service, error) {
-	ring, err := vault.NewRing(cfg.VaultMasterKey)
-	if err != nil {
-		return nil, err
+func newService(ctx context.Context, cfg Config, m *metrics.Metrics, log *slog.Logger) (s *service, err error) {
+	s = &service{}
+	defer func() {
+		if err != nil {
+			s.close()
+		}
+	}()
+	var p parts
+	if p.ring, err = vault.NewRing(cfg.VaultMasterKey); err != nil {
+		return s, err
 	}
-	kept, closeArtifacts, err := cfg.artifacts()
-	if err != nil {
-		return nil, err
+	if p.releases, err = cfg.releases(); err != nil {
+		return s, err
 	}
-	db, err := openDatabase(cfg)
-	if err != nil {
-		closeArtifacts()
-		return nil, err
+	if p.db, err = openDatabase(cfg); err != nil {
+		return s, err
 	}
-	m.Pool("primary", db.Pool)
-	if db.hasReplica() {
-		m.Pool("read", db.lists)
+	s.onClose(p.db.close)
+	if p.artifacts, err = cfg.openArtifacts(s.onClose); err != nil {
+		return s, err
 	}
-	p := parts{
-		db: db, followers: newFollowers(cfg, db, ring, m, log), ring: ring, lastSeen: sessions.NewLastSeen(db.Pool, log),
-		secrets:   secrets.Secrets{View: projections.FarmSecrets{DB: db.Pool}, Vault: vault.Secrets{DB: db.Pool, Ring: ring}},
-		artifacts: kept, engine: client.Client{URL: cfg.EngineURL, Secret: cfg.EngineSecret},
+	m.Pool("primary", p.db.Pool)
+	if p.db.hasReplica() {
+		m.Pool("read", p.db.lists)
 	}
-	p.commands = commands.New(p.followers.log, time.Now)
+	runInBackground, stop := tasks(ctx)
+	s.onClose(stop)
+	p.elections = leader.New(p.db.Pool, log, append(leaseNames(), integrity.Lease, dispatch.Lease)...)
+	p.followers = newFollowers(cfg, p, log)
+	p.followers.measure(p.db, m)
+	p.log = openLog(p, m, log)
+	s.onClose(p.log.Close)
+	runCommands, stopCommands := tasks(ctx) // their background work ends before the log is closed
+	s.onClose(stopCommands)
+	p.commands = commands.New(p.log.Store, time.Now)
 	p.commands.LogTo(log)
-	p.commands.Limit(cfg.daily(db.Pool))
-	p.logs = joblog.New(db.Pool, log)
-	p.dispatcher = newDispatcher(cfg, p, p.logs, log)
+	p.commands.Limit(cfg.daily(p.db.Pool))
+	p.lastSeen, p.schema = sessions.NewLastSeen(p.db.Pool, log), migrations.NewMonitor(p.db.Pool, log)
+	p.engine, p.logs = client.Client{URL: cfg.EngineURL, Secret: cfg.EngineSecret}, joblog.New(p.db.Pool, log)
+	p.secrets = secrets.Secrets{View: projections.FarmSecrets{DB: p.db.Pool}, Vault: vault.Secrets{DB: p.db.Pool, Ring: p.ring}}
+	p.dispatcher = newDispatcher(cfg, p, log)
+	s.onClose(p.dispatcher.Close)
 	m.Farm(p.dispatcher.Stats)
 	api, web, err := newWeb(cfg, p, ctx.Done(), m, log)
 	if err != nil {
-		p.dispatcher.Close()
-		p.followers.log.Close()
-		db.close()
-		closeArtifacts()
-		return nil, err
+		return s, err
 	}
-	s := &service{handler: web, db: db, followers: p.followers, closeArtifacts: closeArtifacts, dispatcher: p.dispatcher}
-	background, stop := context.WithCancel(context.WithoutCancel(ctx))
-	recording, stopCommands := context.WithCancel(context.WithoutCancel(ctx))
-	s.stop, s.stopCommands = stop, stopCommands
-	s.commands.Go(func() { p.commands.Run(recording) })
-	p.followers.run(background, &s.group, cfg.busURLs(), db, log)
-	s.group.Go(func() { p.lastSeen.Run(background) })
-	s.group.Go(func() { p.logs.Run(background) })
-	s.group.Go(func() { p.dispatcher.Run(background) })
-	s.group.Go(func() {
+	s.handler = web
+
+	runCommands(p.commands.Run)
+	p.start(ctx, runInBackground, cfg.busURLs(), log)
+	runInBackground(api.Run)
+	return s, nil
+}
+
+// start runs the background work of all parts but commands with run. ctx is done when the service has
+// to end, and still answers requests.
+func (p parts) start(ctx context.Context, run func(func(context.Context)), busURLs []string, log *slog.Logger) {
+	p.followers.run(run, busURLs, p.db, log)
+	for _, f := range []func(context.Context){p.elections.Run, p.log.hints.Run, p.lastSeen.Run, p.logs.Run, p.dispatcher.Run} {
+		run(f)
+	}
+	run(func(background context.Context) {
 		select {
 		case <-ctx.Done(): // runners reconnect elsewhere while requests are still answered
 			p.dispatcher.Close()
 		case <-background.Done():
 		}
 	})
-	s.group.Go(func() { api.Run(background) })
-	s.group.Go(func() { checkEngineKey(background, p.engine, log) })
-	if kept != nil {
-		s.group.Go(func() {
-			artifacts.Sweeper{
-				Store: kept, Abandoned: projections.Artifacts{DB: db.Pool}.StoredOfAbandoned, Log: log,
-				Leads: func() bool { return p.followers.elections.Leads(dispatch.Lease) },
-			}.Run(background)
-		})
+	if p.artifacts != nil {
+		run(artifacts.Sweeper{
+			Store: p.artifacts, Abandoned: projections.Artifacts{DB: p.db.Pool}.StoredOfAbandoned, Log: log,
+			Leads: func() bool { return p.elections.Leads(dispatch.Lease) },
+		}.Run)
 	}
-	s.group.Go(func() { checkVault(background, ring, p.followers.gate, db.Pool, log) })
-	return s, nil
+	run(func(ctx context.Context) { checkEngineKey(ctx, p.engine, log) })
+	run(func(ctx context.Context) { checkVault(ctx, p.ring, p.log.gate, p.db.Pool, log) })
 }
+
+// onClose lets close call a function before those that were added earlier.
+func (s *service) onClose(f func()) { s.closers = append(s.closers, f) }
 
 // close stops everything in the order of dependencies, and returns when nothing of the service runs
 // any more.
 func (s *service) close() {
-	s.dispatcher.Close()
-	s.stopCommands()
-	s.commands.Wait()
-	s.followers.log.Close()
-	s.stop()
-	s.group.Wait()
-	s.closeArtifacts()
-	s.db.close()
+	for _, f := range slices.Backward(s.closers) {
+		f()
+	}
+}
+
+// tasks returns a function that runs others in the background, and one that ends them and waits. They
+// do not end with ctx.
+func tasks(ctx context.Context) (run func(func(context.Context)), stop func()) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	var group sync.WaitGroup
+	run = func(f func(context.Context)) { group.Go(func() { f(ctx) }) }
+	stop = func() {
+		cancel()
+		group.Wait()
+	}
+	return run, stop
 }
 
 // checkEngineKey logs an error if the engine has another shared secret, which readiness does not

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -19,7 +20,9 @@ import (
 	"svc/http/middleware"
 	"svc/http/rest"
 	"svc/http/router"
+	"svc/leader"
 	"svc/metrics"
+	"svc/migrations"
 	"svc/projections"
 	"svc/projections/fold"
 	"svc/sessions"
@@ -28,19 +31,22 @@ import (
 
 const signInsPerMinute = 10 // from one address
 
-// parts has the components from which the handlers are made.
+// parts has the components of the service, which newService makes one after the other.
 type parts struct {
 	db         database
-	followers  *followers
 	ring       vault.Ring
+	elections  *leader.Elections
+	log        eventLog
+	followers  *followers
 	commands   *commands.Handler
 	lastSeen   *sessions.LastSeen
+	schema     *migrations.Monitor
+	engine     client.Client
 	releases   *release.Folder // of svc-runner
 	artifacts  artifacts.Store // nil if artifacts are off
-	engine     client.Client
 	logs       *joblog.Logs
-	dispatcher *dispatch.Dispatcher
 	secrets    secrets.Secrets // of jobs
+	dispatcher *dispatch.Dispatcher
 }
 
 // newWeb returns the handler of the whole service. Live updates and slow answers end when ending is
@@ -61,7 +67,7 @@ func newWeb(cfg Config, p parts, ending <-chan struct{}, m *metrics.Metrics, log
 	}
 	m.Limit("job_specifications", jobSpecs.Refused)
 	m.Limit("sign_in", perSignIn.Refused)
-	db, f, form := p.db.Pool, p.followers, &schemaCheck{db: p.db.Pool, log: log}
+	db, f := p.db.Pool, p.followers
 	store := &sessions.Store{
 		DB: db, Secret: []byte(cfg.AuthSecret.Reveal()), Secure: cfg.AuthURL.URL().Scheme == "https", Now: time.Now, Log: log,
 	}
@@ -71,26 +77,22 @@ func newWeb(cfg Config, p parts, ending <-chan struct{}, m *metrics.Metrics, log
 		ServiceAccounts: projections.ServiceAccounts{DB: db}, Runners: projections.Runners{DB: db}, Enrollments: projections.Enrollments{DB: db},
 		Jobs: projections.Jobs{DB: db}, Farm: projections.BuildFarm{DB: db}, Artifacts: projections.Artifacts{DB: db}, FarmSecrets: projections.FarmSecrets{DB: db}, History: projections.History{DB: db}, Follower: f.views,
 	}
-	if p.releases, err = cfg.releases(); err != nil {
-		return nil, nil, err
-	}
 	machines, err := newFarm(cfg, p, perCaller, m, log)
 	if err != nil {
 		return nil, nil, err
 	}
 	api := rest.New(rest.Config{
-		Commands: p.commands, Views: views, Lists: lists(p.db, f.views), Prover: f.prover, Live: f.live, Keys: f.log,
+		Commands: p.commands, Views: views, Lists: lists(p.db, f.views), Prover: f.prover, Live: f.live, Keys: p.log,
 		Sessions: store, LastSeen: p.lastSeen, Limit: perCaller, JobSpecs: jobSpecs,
-		Dependencies: map[string]rest.Check{"database": form.check, "engine": func(ctx context.Context) (string, error) { return "", p.engine.Health(ctx) }},
-		Warnings:     func() map[string]string { return warnings(f.prover, f.sweep, form, f.gate) },
-		Machines:     machines.Operations(), Farm: farmRoutes(cfg, p, machines),
+		Dependencies: p.dependencies(), Warnings: p.warnings,
+		Machines: machines.Operations(), Farm: farmRoutes(cfg, p, machines),
 		Load: p.db.load, CodeHost: cfg.codeHost(), Origin: cfg.origin(), Ending: ending, Now: time.Now, Log: log,
 	})
 	reads, writes := api.Shared()
 	account := auth.New(auth.Config{
 		Commands: p.commands, Accounts: projections.Accounts{DB: db},
 		Workspaces: views.Workspaces, Members: views.Members, Invitations: views.Invitations,
-		Keys: f.log, Sessions: store, States: sessions.States{DB: db, Now: time.Now}, Passwords: sessions.Passwords{DB: db},
+		Keys: p.log, Sessions: store, States: sessions.States{DB: db, Now: time.Now}, Passwords: sessions.Passwords{DB: db},
 		Tokens: vault.Tokens{DB: db, Ring: p.ring}, Providers: cfg.providers(), Origin: cfg.origin(),
 		Limit: perCaller, SignInLimit: perSignIn, Reads: reads, Writes: writes, DevSignIn: cfg.DevSignIn, Now: time.Now, Log: log,
 	})
@@ -106,6 +108,32 @@ func newWeb(cfg Config, p parts, ending <-chan struct{}, m *metrics.Metrics, log
 	}
 	measured := middleware.Measured(m.Request, middleware.Traced(log, mounted))
 	return api, middleware.Forwarded(cfg.trustsForwarded, middleware.TrustOrigin(cfg.TrustedProxies.Contains, measured)), nil
+}
+
+// dependencies returns what has to answer for the service to be ready.
+func (p parts) dependencies() map[string]rest.Check {
+	return map[string]rest.Check{
+		"engine": func(ctx context.Context) (string, error) { return "", p.engine.Health(ctx) },
+		"database": func(ctx context.Context) (string, error) {
+			text, err := p.schema.Check(ctx)
+			if older, ok := errors.AsType[*migrations.OlderError](err); ok {
+				err = rest.Down(older.Error())
+			}
+			return text, err
+		},
+	}
+}
+
+// warnings returns what operators should look at although requests are answered, by topic.
+func (p parts) warnings() map[string]string {
+	list := p.followers.sweep.Warnings()
+	if text := p.schema.Warning(); text != "" {
+		list["schema"] = text
+	}
+	if p.log.gate.Closed() {
+		list["vault"] = "Changes are refused: stored credentials are sealed with another SVC_VAULT_MASTER_KEY. The service's log has details."
+	}
+	return list
 }
 
 // redirectToApp redirects browsers that open the service to the web app.

@@ -93,7 +93,7 @@ func TestNothingIsAssignedBeforeTheWelcome(t *testing.T) {
 	second.send(hello, events.ID{}, 0, 0)
 	greeting.awaitWaiting()
 	leasing.release()
-	s.waitForState(events.JobLeasedOut, job)
+	s.waitForState(events.JobStateLeased, job)
 	greeting.release()
 	require.Equal(t, wire.TypeWelcome, (<-second.got).Type)
 	got, _, _ := second.assigned()

@@ -1,0 +1,35 @@
+package integrity
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Warnings returns what operators should look at, by topic. It names no workspace, because whoever
+// asks whether the service is ready needs no authentication.
+func (s *Sweep) Warnings() map[string]string {
+	list := map[string]string{}
+	if late, bad := s.prover.Overdue(), s.Logs(); late+bad > 0 {
+		list["proof"] = fmt.Sprintf("Logs whose newest events are not signed: %d. Logs that differ from what was signed: %d. The service's log names them.", late, bad)
+	}
+	if rows := s.Rows(); len(rows) > 0 {
+		var counts []string
+		for _, view := range slices.Sorted(maps.Keys(rows)) {
+			counts = append(counts, fmt.Sprintf("%s %d", view, rows[view]))
+		}
+		list["views"] = "Rows that differ from the log: " + strings.Join(counts, ", ") + ". The service's log names them."
+	}
+	var comparison []string
+	if n := s.Uncompared(); n > 0 {
+		comparison = append(comparison, fmt.Sprintf("Logs that cannot be compared completely: %d. The service's log has the reasons.", n))
+	}
+	if s.Overdue() {
+		comparison = append(comparison, "The process that compares logs, views and keys makes no progress. This one compares in its place.")
+	}
+	if comparison != nil {
+		list["comparison"] = strings.Join(comparison, " ")
+	}
+	return list
+}
