@@ -277,12 +277,13 @@ test("an issue is queued, shown as it was written, and its run cancelled", async
 });
 
 test("a title is shown whatever it is made of, and no higher than a few lines", async () => {
-  const { page, open, context, toast } = await visitor(browser, app, "ada");
+  const { page, open, context } = await visitor(browser, app, "ada");
   await open("/w/acme/runs");
   await page.click("text=Queue an issue");
   await page.fill("#queue-title", "\u200b\u200b\u200b");
   await page.click("dialog[open] >> text=Queue >> nth=-1");
-  await toast("The title is needed");
+  await page.locator("dialog[open]").getByRole("alert").getByText("The title is needed").waitFor();
+  assert.equal(await page.inputValue("#queue-title"), "\u200b\u200b\u200b", "what was typed is kept");
   const queue = (data) => context.request.post(product.restUrl + "/api/v1/backlog/queue", { data, headers: { "X-Svc-Tenant": "acme" } });
   const repos = await (await context.request.get(product.restUrl + "/api/v1/repos", { headers: { "X-Svc-Tenant": "acme" } })).json();
   assert.equal((await queue({ repoId: repos.items[0].id, issueNumber: 909090 })).status(), 201);
@@ -328,6 +329,29 @@ test("without scripts a decision can be answered", async () => {
   await page.locator(".decision form button:not([disabled])").first().click();
   await page.getByText("Answered").waitFor();
   assert.equal(await page.locator(".decision").count(), before - 1);
+});
+
+test("without scripts an issue is queued, and a refusal keeps what was typed", async () => {
+  const { page } = await visitor(browser, app, "ada", { javaScriptEnabled: false });
+  await page.goto(app + "/w/acme/runs");
+  await page.getByRole("button", { name: "Queue an issue" }).click();
+  const dialog = page.locator("dialog[open]");
+  await dialog.getByRole("button", { name: "Cancel" }).click();
+  await dialog.waitFor({ state: "detached" });
+  await page.getByRole("button", { name: "Queue an issue" }).click();
+  await page.locator("#queue-repo").selectOption({ index: 1 });
+  const repo = await page.inputValue("#queue-repo");
+  await page.fill("#queue-number", "#twelve");
+  await page.fill("#queue-title", "Typed without scripts");
+  await page.fill("#queue-body", "A <b>text</b>\nof two lines");
+  await dialog.getByRole("button", { name: "Queue", exact: true }).click();
+  await dialog.getByText("An issue number has only digits.").waitFor();
+  assert.deepEqual([repo, "#twelve", "Typed without scripts", "A <b>text</b>\nof two lines"],
+    await Promise.all(["repo", "number", "title", "body"].map((field) => page.inputValue("#queue-" + field))));
+  await page.fill("#queue-number", "");
+  await dialog.getByRole("button", { name: "Queue", exact: true }).click();
+  await page.getByText("Issue queued.").waitFor();
+  await page.locator(".run", { hasText: "Typed without scripts" }).waitFor();
 });
 
 for (const path of ["dashboard", "runs", "runs?view=list", "needs", "insights"]) {

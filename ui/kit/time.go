@@ -20,6 +20,9 @@ func Ago(at, now time.Time) string {
 	return span(d) + " ago"
 }
 
+// Stamp is the time itself, which a page has beside words such as those of [Ago].
+func Stamp(at time.Time) string { return at.UTC().Format("2 January 2006, 15:04:05 UTC") }
+
 // span is a duration in its largest unit.
 func span(d time.Duration) string {
 	for _, unit := range []struct {

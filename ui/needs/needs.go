@@ -157,15 +157,34 @@ func badge(v *page.Visit) (page.Page, error) {
 	return page.Page{Part: badgeView(inbox.Head.Answerable)}, err
 }
 
+// unsent is an answer that was refused: the page keeps its text.
+type unsent struct {
+	decision, action, note string
+	refused                string // why
+}
+
+// unsentOf returns the answer to a decision that was refused just now; zero if none was.
+func unsentOf(v *page.Visit, decision string, action client.InboxActionId) unsent {
+	if u, ok := v.Done.(unsent); ok && u.decision == decision && u.action == string(action) {
+		return u
+	}
+	return unsent{}
+}
+
 // answer sends an answer, with the commit that the person saw: what has been pushed
 // since is refused.
 func answer(v *page.Visit) (page.Notice, error) {
-	err := client.Done(v.API.AnswerDecision(v.Context(), v.PathValue("id"), nil, client.NewAnswerBody{
-		Action:       client.NewAnswerBodyAction(v.PostFormValue("action")),
+	sent := unsent{decision: v.PathValue("id"), action: v.PostFormValue("action"), note: strings.TrimSpace(v.PostFormValue("note"))}
+	err := client.Done(v.API.AnswerDecision(v.Context(), sent.decision, nil, client.NewAnswerBody{
+		Action:       client.NewAnswerBodyAction(sent.action),
 		ExpectedHead: client.Optional(v.PostFormValue("head")),
-		Note:         client.Optional(strings.TrimSpace(v.PostFormValue("note"))),
+		Note:         client.Optional(sent.note),
 	}))
-	return page.Notice{Text: "Answered: " + kit.Words(v.PostFormValue("action")) + "."}, err
+	if r := client.As(err); r != nil {
+		sent.refused = page.Sentence(r)
+		v.Done = sent
+	}
+	return page.Notice{Text: "Answered: " + kit.Words(sent.action) + "."}, err
 }
 
 // keys are those that give answers: of each kind of decision the same for the same. A is

@@ -10,9 +10,6 @@ import (
 	"svc/ui/page"
 )
 
-// precise is how times are given to what counts on from them.
-const precise = "2006-01-02T15:04:05.000Z07:00"
-
 // logShown is how many bytes of the end of a log the page of a run shows.
 const logShown = 6 << 10
 

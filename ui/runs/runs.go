@@ -67,20 +67,40 @@ func show(v *page.Visit) (page.Page, error) {
 	return page.Page{Title: "Runs", Place: "runs", Main: view(v, d)}, err
 }
 
-// queue queues an issue of a repository.
+// typed is what the form of an issue keeps of one that was refused.
+type typed struct{ repo, number, title, body, refused string }
+
+// typedOf returns what the form shows.
+func typedOf(v *page.Visit) typed {
+	t, _ := v.Done.(typed)
+	return t
+}
+
+// queue queues an issue of a repository. A refusal is told in the form, which keeps what was typed.
 func queue(v *page.Visit) (page.Notice, error) {
-	body := client.NewIssueBody{
-		RepoId: v.PostFormValue("repo"), Title: client.Optional(strings.TrimSpace(v.PostFormValue("title"))),
-		Body: client.Optional(strings.TrimSpace(v.PostFormValue("body"))),
+	sent := typed{
+		repo: v.PostFormValue("repo"), number: strings.TrimSpace(v.PostFormValue("number")),
+		title: strings.TrimSpace(v.PostFormValue("title")), body: strings.TrimSpace(v.PostFormValue("body")),
 	}
-	if text := v.PostFormValue("number"); text != "" {
-		n, err := strconv.ParseInt(strings.TrimPrefix(strings.TrimSpace(text), "#"), 10, 64)
+	err := sent.queue(v)
+	if r := client.As(err); r != nil {
+		sent.refused = page.Sentence(r)
+		v.Done = sent
+		err = page.Told{Err: err}
+	}
+	return page.Notice{Text: "Issue queued. The run starts when a slot is free."}, err
+}
+
+func (t typed) queue(v *page.Visit) error {
+	body := client.NewIssueBody{RepoId: t.repo, Title: client.Optional(t.title), Body: client.Optional(t.body)}
+	if t.number != "" {
+		n, err := strconv.ParseInt(strings.TrimPrefix(t.number, "#"), 10, 64)
 		if err != nil {
-			return page.Notice{}, &client.Refused{Status: http.StatusConflict, Message: "An issue number has only digits."}
+			return &client.Refused{Status: http.StatusConflict, Message: "An issue number has only digits."}
 		}
 		body.IssueNumber = &n
 	}
-	return page.Notice{Text: "Issue queued. The run starts when a slot is free."}, client.Done(v.API.QueueIssue(v.Context(), nil, body))
+	return client.Done(v.API.QueueIssue(v.Context(), nil, body))
 }
 
 // sentence says how many runs there are, in words.
