@@ -275,6 +275,25 @@ test("more invitations than a page has can be reached without scripts, and the c
   for (const answer of made) await api(ada, "DELETE", "/invitations/" + (await answer.json()).id);
 });
 
+test("members beyond a page are a link away and back, and a filter is kept in the file", async () => {
+  const { page, context } = await visitor(browser, app, "ada", { javaScriptEnabled: false });
+  const csv = async () => (await (await context.request.get(app + await page.getByRole("link", { name: "Download as CSV" }).getAttribute("href"))).text()).trim().split("\r\n");
+  await page.goto(app + path + "?role=Owner");
+  const owners = await csv();
+  assert.ok(owners.length > 1 && owners.slice(1).every((line) => line.includes('"Owner"')), owners.join("\n"));
+  await page.goto(app + path + "?q=mia");
+  assert.equal((await csv()).length, 2);
+  await page.goto(app + path);
+  const all = await csv(), shown = await page.locator(".person-row[data-row]:not(.invited)").count();
+  assert.equal(all.length - 1, shown);
+  await page.goto(app + path + "?from=2"); // as a link that was shared when there were more
+  assert.equal(await page.locator(".person-row[data-row]:not(.invited)").count(), shown - 2);
+  await page.getByText(`3 to ${shown} of ${shown} people`).waitFor();
+  await page.getByRole("link", { name: "Previous" }).click();
+  assert.equal(await page.locator(".person-row[data-row]:not(.invited)").count(), shown);
+  assert.equal(await page.getByRole("link", { name: "Previous" }).count(), 0);
+});
+
 test("members pass axe", async () => {
   for (const name of ["ada", "mia", "leo"]) await accessible(browser, app, name, path);
 });

@@ -11,9 +11,9 @@ import (
 	"svc/ui/page"
 )
 
-// export writes all members as CSV, page by page as the service tells them.
+// export writes the members that the search finds as CSV, page by page as the service tells them.
 func export(v *page.Visit, w http.ResponseWriter) error {
-	params := &client.ListMembersParams{Limit: client.Optional(int64(perPage))}
+	params := filter(v)
 	list, err := client.Read[client.MemberList](v.API.ListMembers(v.Context(), params))
 	if err != nil {
 		return err

@@ -44,14 +44,15 @@ func show(v *page.Visit) (page.Page, error) {
 	var d data
 	searched := v.Query("q") != "" || v.Query("role") != ""
 	err := v.Load(func(ctx context.Context) (err error) {
-		d.Members, err = client.Read[client.MemberList](v.API.ListMembers(ctx, &client.ListMembersParams{
-			Q: client.Optional(v.Query("q")), Role: client.Optional(client.ListMembersParamsRole(v.Query("role"))),
-			Cursor: client.Optional(v.Query("cursor")), Limit: client.Optional(int64(perPage)),
-		}))
+		params := filter(v)
+		if params.Cursor = client.Optional(v.Query("cursor")); params.Cursor == nil {
+			params.Offset = client.Optional(min(before(v), maxOffset))
+		}
+		d.Members, err = client.Read[client.MemberList](v.API.ListMembers(ctx, params))
 		return err
 	}, func(ctx context.Context) (err error) {
 		switch {
-		case v.Query("cursor") != "":
+		case v.Query("cursor") != "" || before(v) > 0:
 			return nil
 		case searched:
 			d.Invitations, err = findInvited(ctx, v)
@@ -103,21 +104,67 @@ func findInvited(ctx context.Context, v *page.Visit) (found client.ListInvitatio
 	return found, nil
 }
 
-// The pages of members go by cursor, on from the first; those of invitations by how many
-// come before.
+// filter is what the search for people asks for.
+func filter(v *page.Visit) *client.ListMembersParams {
+	return &client.ListMembersParams{
+		Q: client.Optional(v.Query("q")), Role: client.Optional(client.ListMembersParamsRole(v.Query("role"))),
+		Limit: client.Optional(int64(perPage)),
+	}
+}
+
+// The pages of members go on by cursor, and back by how many people come before; those of
+// invitations go by how many come before.
+
+// maxOffset is the offset up to which the service finds members.
+const maxOffset = 10_000
+
+// before is how many people come before those that are shown; what is no number is none.
+func before(v *page.Visit) int64 {
+	n, err := strconv.ParseInt(v.Query("from"), 10, 32)
+	if err != nil || n < 0 {
+		return 0
+	}
+	return n
+}
 
 func firstPage(v *page.Visit) string {
-	if v.Query("cursor") == "" {
+	if v.Query("cursor") == "" && before(v) == 0 {
 		return ""
 	}
-	return v.Here("cursor", "")
+	return v.Here("cursor", "", "from", "")
+}
+
+func previousPage(v *page.Visit) string {
+	switch from := before(v) - perPage; {
+	case from == -perPage, from > maxOffset:
+		return ""
+	case from <= 0:
+		return firstPage(v)
+	default:
+		return v.Here("cursor", "", "from", strconv.FormatInt(from, 10))
+	}
 }
 
 func nextPage(v *page.Visit, d data) string {
 	if d.Members.NextCursor == nil {
 		return ""
 	}
-	return v.Here("cursor", *d.Members.NextCursor, "invited", "")
+	from := before(v) + int64(len(d.Members.Items))
+	return v.Here("cursor", *d.Members.NextCursor, "from", strconv.FormatInt(from, 10), "invited", "")
+}
+
+// exportPath leads to the members that the search finds, as CSV.
+func exportPath(v *page.Visit) string {
+	q := url.Values{}
+	for _, name := range []string{"q", "role"} {
+		if value := v.Query(name); value != "" {
+			q.Set(name, value)
+		}
+	}
+	if len(q) == 0 {
+		return v.Path("members", "export.csv")
+	}
+	return v.Path("members", "export.csv") + "?" + q.Encode()
 }
 
 func invitedBefore(v *page.Visit, d data) string {
