@@ -44,6 +44,8 @@ type Config struct {
 	// The REST service has the same, because sign-in ends at it.
 	AppURL config.URL `env:"AUTH_URL,required,notEmpty" schemes:"http,https" doc:"Public address of the web app. Must be the same in the REST service."`
 
+	APIURL config.URL `env:"SVC_API_URL" schemes:"http,https" doc:"Public address of the REST service. Sign-in and error pages link to its documentation and its state there; unset, to neither."`
+
 	TrustedProxies config.CIDRs `env:"SVC_TRUSTED_PROXIES" doc:"Proxies, as addresses and networks with commas between, whose X-Forwarded-For is believed."`
 
 	// Whoever reaches it learns how busy the app is: keep the address internal.
@@ -56,7 +58,10 @@ type Config struct {
 
 // Check refuses what is well-formed but cannot work.
 func (c Config) Check() error {
-	for name, u := range map[string]*url.URL{"SVC_REST_URL": c.RestURL.URL(), "AUTH_URL": c.AppURL.URL()} {
+	for name, u := range map[string]*url.URL{"SVC_REST_URL": c.RestURL.URL(), "AUTH_URL": c.AppURL.URL(), "SVC_API_URL": c.APIURL.URL()} {
+		if u == nil {
+			continue
+		}
 		if u.User != nil || u.Path != "" && u.Path != "/" || u.RawQuery != "" {
 			return errors.New(name + " is malformed: want a scheme and a host alone")
 		}
@@ -76,6 +81,9 @@ func New(c Config, now func() time.Time, ending <-chan struct{}, log *slog.Logge
 	service := client.NewService(rest.Scheme + "://" + rest.Host)
 	assets := asset.New()
 	a := &page.App{Service: service, Now: now, Log: log, Secure: app.Scheme == "https", Assets: assets}
+	if api := c.APIURL.URL(); api != nil {
+		a.API = api.Scheme + "://" + api.Host
+	}
 	mux := http.NewServeMux()
 	handle := func(method, path string, limits middleware.Limits, handler http.Handler) {
 		mux.Handle(method+" "+path, middleware.Routed(method, path, middleware.Limited(limits, handler)))

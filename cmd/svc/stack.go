@@ -169,6 +169,7 @@ func (s *stack) startUI(ctx context.Context) error {
 		"SVC_TRUSTED_PROXIES=", // browsers connect by themselves
 		"SVC_DEV_KIT=true",
 		"SVC_REST_URL="+s.restURL(),
+		"SVC_API_URL="+s.restURL(),
 		"AUTH_URL="+s.appURL())
 }
 

@@ -33,7 +33,7 @@ test("a link leads to no other site", async () => {
   const { page } = await visitor(browser, app, "ada");
   for (const to of ["https://evil.example/", "//evil.example", "/\\evil.example", "javascript:alert(1)", "/api/auth/sign-out"]) {
     await page.goto(app + "/sign-in?to=" + encodeURIComponent(to));
-    for (const href of await page.locator("main a").evaluateAll((list) => list.map((a) => a.getAttribute("href")))) {
+    for (const href of await page.locator("main .card a").evaluateAll((list) => list.map((a) => a.getAttribute("href")))) {
       assert.match(href, /^\/sign-in\/github\?to=%2Fw$/, to);
     }
   }

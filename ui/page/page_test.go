@@ -263,7 +263,7 @@ func TestProblemsThatPass(t *testing.T) {
 	} {
 		status, p := problem(r, r)
 		require.Equal(t, r.Status, status)
-		require.Equal(t, want, p.Title+": "+p.Text)
+		require.Equal(t, want, p.Title+": "+p.Text+wait(p.Wait))
 		require.True(t, p.Retry)
 	}
 }

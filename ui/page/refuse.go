@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"svc/http/middleware"
 	"svc/ui/client"
 	"svc/ui/kit"
 )
@@ -20,7 +19,8 @@ import (
 type Problem struct {
 	Title, Text string
 	Retry       bool
-	Request     string // the id that operators find it by; "" where that helps nobody
+	Wait        time.Duration // until a retry is worth it; 0 if that is not known
+	Request     string        // the id that operators find it by; "" where that helps nobody
 
 	Invitation *client.OwnInvitation // that waits for the person, to the workspace of the page; nil is none
 }
@@ -34,7 +34,7 @@ func (a *App) refuse(w http.ResponseWriter, v *Visit, err error) {
 		return
 	}
 	status, p := problem(r, err)
-	p.Request = middleware.RequestID(v.Context())
+	p.Request = v.RequestID()
 	if role := v.Workspace.You.Role; r != nil && r.Code == "role_required" && role != "" {
 		p.Text += " You are " + kit.An(kit.Role(string(role))) + "."
 	}
@@ -42,6 +42,7 @@ func (a *App) refuse(w http.ResponseWriter, v *Visit, err error) {
 		a.Log.ErrorContext(v.Context(), "page", "path", v.URL.Path, "err", err)
 	}
 	if v.Swapped() {
+		p.Text += wait(p.Wait)
 		a.refuseSwap(w, r, status, p)
 		return
 	}
@@ -111,10 +112,10 @@ func problem(r *client.Refused, err error) (int, Problem) {
 			Title: "Something went wrong", Text: "If it keeps failing, give an operator the request ID.", Retry: true,
 		}
 	case r.Status == http.StatusTooManyRequests:
-		return r.Status, Problem{Title: "Too many requests", Text: r.Message + wait(r), Retry: true}
+		return r.Status, Problem{Title: "Too many requests", Text: r.Message, Retry: true, Wait: retryAfter(r)}
 	case r.Status == http.StatusServiceUnavailable:
 		title := cmp.Or(passing[r.Code], "Part of the service is not responding")
-		return r.Status, Problem{Title: title, Text: r.Message + wait(r), Retry: true}
+		return r.Status, Problem{Title: title, Text: r.Message, Retry: true, Wait: retryAfter(r)}
 	case r.Code == "tenant_not_found":
 		return http.StatusNotFound, Problem{
 			Title: "You are not in this workspace", Text: "It does not exist, or you are not a member. Ask an Owner or Maintainer to invite you.",
@@ -137,13 +138,21 @@ var passing = map[string]string{
 	"outcome_unknown": "We don’t know whether that worked",
 }
 
-// wait says when another try is worth it, where the service knows.
-func wait(r *client.Refused) string {
+// retryAfter is when another try is worth it, 0 where the service does not say.
+func retryAfter(r *client.Refused) time.Duration {
 	n, err := strconv.ParseInt(r.RetryAfter, 10, 32)
 	if err != nil || n <= 0 {
+		return 0
+	}
+	return time.Duration(n) * time.Second
+}
+
+// wait says it in a notice, which goes away before it is no longer true.
+func wait(d time.Duration) string {
+	if d == 0 {
 		return ""
 	}
-	return " Try again in " + kit.Took(time.Duration(n)*time.Second) + "."
+	return " Try again in " + kit.Took(d) + "."
 }
 
 // unread is the refusal of a form that could not be read whole.

@@ -67,6 +67,7 @@ type App struct {
 	Log     *slog.Logger
 	Secure  bool // browsers reach the app by https
 	Assets  Assets
+	API     string // public address of the REST service, such as "https://api.example"; "" if it is not known
 }
 
 // Assets has the addresses of the app's own files.

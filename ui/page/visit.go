@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"svc/http/middleware"
 	"svc/ui/client"
 )
 
@@ -114,6 +115,9 @@ func (v *Visit) Query(name string) string { return strings.TrimSpace(v.URL.Query
 
 // Swapped reports whether htmx asks: it takes parts out of the answer.
 func (v *Visit) Swapped() bool { return v.Header.Get("HX-Request") == "true" }
+
+// RequestID returns the id that operators find the request by.
+func (v *Visit) RequestID() string { return middleware.RequestID(v.Context()) }
 
 // Theme returns "light", "dark" or "" for that of the system.
 func (v *Visit) Theme() string {
