@@ -89,11 +89,13 @@ func New(c Config, now func() time.Time, ending <-chan struct{}, log *slog.Logge
 		mux.Handle(method+" "+path, middleware.Routed(method, path, middleware.Limited(limits, handler)))
 	}
 	handle(http.MethodGet, "/health/live", middleware.Limits{}, http.HandlerFunc(alive))
+	if c.Kit {
+		assets.AddStates()
+		colours, types := asset.Tokens()
+		a.Mount(handle, styleguide.Routes(assets.URL(asset.States), colours, types))
+	}
 	assets.Mount(handle)
 	live.Mount(handle, service, ending, log)
-	if c.Kit {
-		a.Mount(handle, styleguide.Routes(asset.Tokens()))
-	}
 	for _, routes := range [][]page.Route{
 		signin.Routes(),
 		workspaces.Routes(),

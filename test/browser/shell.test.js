@@ -249,6 +249,14 @@ test("the kit shows every component, and passes axe", async () => {
     assert.equal(await part.locator(".banner").count(), 5);
     assert.notEqual(await part.evaluate((at) => getComputedStyle(at).backgroundColor), await page.locator(`.pane:not(.${theme})`).evaluate((at) => getComputedStyle(at).backgroundColor));
   }
+  for (const theme of ["light", "dark"]) {
+    const row = page.locator(`.pane.${theme} td .button:text-is("Plain")`);
+    const looks = await row.evaluateAll((list) => list.map((at) => [getComputedStyle(at).backgroundColor, getComputedStyle(at).outlineStyle]));
+    assert.equal(looks.length, 3);
+    const [rest, hover, focus] = looks;
+    assert.notEqual(hover[0], rest[0], "a pointer over it changes its background");
+    assert.deepEqual([rest[1], hover[1], focus[1]], ["none", "none", "solid"]);
+  }
   assert.deepEqual(complaints, []);
   await accessible(browser, app, undefined, "/kit");
 });

@@ -130,6 +130,16 @@ func (s *Set) URL(name string) string {
 	return f.path
 }
 
+// States is the name of a style sheet that [Set.AddStates] adds.
+const States = "states.css"
+
+// AddStates adds the style anew, in which what is under a pointer has the class hovered, and what
+// has the focus by keyboard the class focused: a page can show those states without either.
+func (s *Set) AddStates() {
+	text := bytes.ReplaceAll(s.files["app.css"].text, []byte(":hover"), []byte(".hovered"))
+	s.add(States, bytes.ReplaceAll(text, []byte(":focus-visible"), []byte(".focused")))
+}
+
 // Tokens returns the names of the custom properties of the style that are colours, such as
 // --accent, and those that are fonts, such as --type-body, in the order of the file.
 func Tokens() (colours, types []string) {

@@ -10,15 +10,21 @@ import (
 )
 
 // Routes returns the routes of the page, which nobody has to be signed in for. It shows
-// the custom properties of the style that are colours and types.
-func Routes(colours, types []string) []page.Route {
+// colours and types, which are the names of custom properties of the style. states is the address
+// of the style sheet by which it shows components as if they were pointed at or had the focus.
+func Routes(states string, colours, types []string) []page.Route {
 	show := func(v *page.Visit) (page.Page, error) {
-		return page.Page{Title: "Kit", Bare: true, Main: view(v, colours, types)}, nil
+		return page.Page{Title: "Kit", Bare: true, Main: view(v, states, colours, types)}, nil
 	}
 	return []page.Route{{Method: http.MethodGet, Path: "/kit", Open: true, Show: show}}
 }
 
 // themes are those that the page shows side by side.
 var themes = []string{"light", "dark"}
+
+// A state is one that a component is shown in, with the class that stands for it.
+type state struct{ name, class string }
+
+var states = []state{{"At rest", ""}, {"Hover", "hovered"}, {"Focus", "focused"}}
 
 var tones = []kit.Tone{kit.Plain, kit.Accent, kit.Good, kit.Warn, kit.Bad}

@@ -2,6 +2,7 @@ package styleguide
 
 import (
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -19,7 +20,7 @@ func TestEveryTokenIsShown(t *testing.T) {
 	require.NotEmpty(t, colours)
 	require.NotEmpty(t, types)
 	var text strings.Builder
-	require.NoError(t, view(&page.Visit{Now: time.Now()}, colours, types).Render(t.Context(), &text))
+	require.NoError(t, view(&page.Visit{Now: time.Now()}, "/states.css", colours, types).Render(t.Context(), &text))
 	style, err := os.ReadFile("../asset/css/50-styleguide.css")
 	require.NoError(t, err)
 	for _, name := range colours {
@@ -28,6 +29,20 @@ func TestEveryTokenIsShown(t *testing.T) {
 	for _, name := range types {
 		require.Contains(t, string(style), "#kit .types ."+name[2:]+" { font: var("+name+")", name)
 		require.Contains(t, text.String(), `class="`+name[2:]+`"`)
+	}
+}
+
+// Every component that the style gives a look under the pointer or with the focus is shown with it.
+func TestEveryStateIsShown(t *testing.T) {
+	t.Parallel()
+	var text strings.Builder
+	require.NoError(t, statesOf("light").Render(t.Context(), &text))
+	kit, err := os.ReadFile("../asset/css/30-kit.css")
+	require.NoError(t, err)
+	found := regexp.MustCompile(`\.([a-z-]+)(?:\.[a-z]+)*:(?:hover|focus-visible)`).FindAllStringSubmatch(string(kit), -1)
+	require.NotEmpty(t, found)
+	for _, m := range found {
+		require.Regexp(t, `class="([a-z-]+ )*`+m[1]+`( [a-z-]+)* hovered"`, text.String(), m[1])
 	}
 }
 
