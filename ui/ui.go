@@ -28,6 +28,7 @@ import (
 	"svc/ui/runs"
 	"svc/ui/search"
 	"svc/ui/serviceaccounts"
+	"svc/ui/settings"
 	"svc/ui/signin"
 	"svc/ui/styleguide"
 	"svc/ui/workspaces"
@@ -109,6 +110,7 @@ func New(c Config, now func() time.Time, ending <-chan struct{}, log *slog.Logge
 		insights.Routes(),
 		farm.Routes(),
 		search.Routes(),
+		settings.Routes(),
 	} {
 		a.Mount(handle, routes)
 	}

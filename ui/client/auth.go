@@ -42,6 +42,11 @@ func (s *Session) Places(ctx context.Context) ([]Place, error) {
 	return Read[[]Place](s.request(ctx, http.MethodGet, auth+"/organization/list", nil))
 }
 
+// CreatePlace creates a workspace that the person owns, and returns it.
+func (s *Session) CreatePlace(ctx context.Context, name, slug string) (Place, error) {
+	return Read[Place](s.request(ctx, http.MethodPost, auth+"/organization/create", map[string]string{"name": name, "slug": slug}))
+}
+
 // An OwnInvitation is one that waits for the person. Its role is in small letters.
 type OwnInvitation struct {
 	ID, OrganizationName, OrganizationSlug, Role, Status string

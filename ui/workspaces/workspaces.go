@@ -3,6 +3,7 @@ package workspaces
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"net/url"
 	"strings"
@@ -16,9 +17,14 @@ func Routes() []page.Route {
 	return []page.Route{
 		{Method: http.MethodGet, Path: "/w", Show: show},
 		{Method: http.MethodGet, Path: "/w/menu", Show: menu},
+		{Method: http.MethodGet, Path: newPath, Show: showNew},
+		{Method: http.MethodPost, Path: newPath, Do: create, Show: showNew, Back: "/w"},
 		{Method: http.MethodGet, Path: "/w/{workspace}", Show: home},
 	}
 }
+
+// newPath is outside of /w, below which every name may be that of a workspace.
+const newPath = "/new-workspace"
 
 func show(v *page.Visit) (page.Page, error) {
 	var places []client.Place
@@ -34,6 +40,32 @@ func show(v *page.Visit) (page.Page, error) {
 		return page.Page{}, err
 	}
 	return page.Page{Title: "Workspaces", Main: view(v, places, waiting(invitations))}, nil
+}
+
+// form is what the fields of a new workspace show.
+type form struct {
+	name, slug string
+	refused    map[string]string // by field: what is wrong with it
+}
+
+func showNew(v *page.Visit) (page.Page, error) {
+	f, _ := v.Done.(form)
+	return page.Page{Title: "Create a workspace", Main: newView(f)}, nil
+}
+
+// create creates a workspace and leads to it. A refusal is told beside its field.
+func create(v *page.Visit) (page.Notice, error) {
+	sent := form{name: strings.TrimSpace(v.PostFormValue("name")), slug: strings.TrimSpace(v.PostFormValue("slug"))}
+	place, err := v.API.CreatePlace(v.Context(), sent.name, sent.slug)
+	if r := client.As(err); r != nil {
+		if r.Code == "ORGANIZATION_ALREADY_EXISTS" {
+			r.Message = "Another workspace has this slug."
+			r.Details = map[string]json.RawMessage{"slug": json.RawMessage(`["Another workspace has this slug."]`)}
+		}
+		sent.refused = map[string]string{"name": r.Field("name"), "slug": r.Field("slug")}
+		v.Done = sent
+	}
+	return page.Notice{Text: place.Name + " is ready. Invite people under Members & roles.", To: page.Path(place.Slug, "dashboard")}, err
 }
 
 func waiting(list []client.OwnInvitation) (n int) {

@@ -1,0 +1,76 @@
+// Package settings is the page of a workspace's name and slug, and of who may change them.
+package settings
+
+import (
+	"net/http"
+	"strings"
+
+	"svc/ui/client"
+	"svc/ui/page"
+)
+
+// Routes returns the routes of the page.
+func Routes() []page.Route {
+	const path = "/w/{workspace}/settings"
+	return []page.Route{
+		{Method: http.MethodGet, Path: path, Show: show},
+		{Method: http.MethodPost, Path: path, Do: rename, Show: show, Back: "settings", Ask: askRename},
+	}
+}
+
+// form is what the fields show: what holds, or what was refused.
+type form struct {
+	name, slug string
+	refused    map[string]string // by field: what is wrong with it
+}
+
+func show(v *page.Visit) (page.Page, error) {
+	f, ok := v.Done.(form)
+	if !ok {
+		f = form{name: v.Workspace.Name, slug: v.Workspace.Slug}
+	}
+	return page.Page{Title: "Settings", Place: "settings", Main: view(v, f)}, nil
+}
+
+// sentBy returns what the form says.
+func sentBy(v *page.Visit) form {
+	return form{name: strings.TrimSpace(v.PostFormValue("name")), slug: strings.TrimSpace(v.PostFormValue("slug"))}
+}
+
+// rename changes what differs, and leads to the page at its new address.
+func rename(v *page.Visit) (page.Notice, error) {
+	sent := sentBy(v)
+	body := client.WorkspaceChangeBody{}
+	if sent.name != v.Workspace.Name {
+		body.Name = &sent.name
+	}
+	if sent.slug != v.Workspace.Slug {
+		body.Slug = &sent.slug
+	}
+	if body.Name == nil && body.Slug == nil {
+		return page.Notice{Text: "Nothing has changed."}, nil
+	}
+	w, err := client.Read[client.Workspace](v.API.RenameWorkspace(v.Context(), nil, body))
+	if r := client.As(err); r != nil {
+		sent.refused = map[string]string{"name": r.Field("name"), "slug": r.Field("slug")}
+		if r.Code == "slug_taken" {
+			sent.refused["slug"] = r.Message
+		}
+		v.Done = sent
+		return page.Notice{}, err
+	}
+	return page.Notice{Text: "Settings saved.", To: page.Path(w.Slug, "settings")}, err
+}
+
+// askRename asks about a new slug alone: links with the former one lead nowhere.
+func askRename(v *page.Visit) (page.Question, error) {
+	slug := sentBy(v).slug
+	if slug == v.Workspace.Slug || !v.Owner() {
+		return page.Question{}, nil
+	}
+	return page.Question{
+		Title: "Change the slug to " + slug + "?",
+		Text: "Links to pages of /w/" + v.Workspace.Slug + " stop working, scripts have to name the new slug, " +
+			"and another workspace may take the old one at once.",
+	}, nil
+}
