@@ -20,6 +20,7 @@ const still = `
   time { display: inline-block !important; width: 60px !important; height: 1em; overflow: hidden; color: transparent !important; }
   .flag.warn, .page-head code, .about-system small, .kpi-value, .kpi .change, .kpi small, .banner b, .re-step small,
   [type=datetime-local] { color: transparent !important; }
+  .settings-facts code, .request code, #past-title .count, .past-jobs { color: transparent !important; }
   .command pre, .command pre *, .raw-event pre, .raw-event pre * { color: transparent !important; }
   .chart path, .chart text, .spark path, .re-line-chart *, [type=range] { visibility: hidden !important; }
   .avatar { background: gray !important; }
@@ -91,6 +92,10 @@ const pages = [
   ["service-accounts", "/w/acme/service-accounts", "text=old-bot", { act: used }],
   ["farm", "/w/acme/farm", ".queue"],
   ["enroll", "/w/acme/farm/enroll", "#add-body"],
+  ["runner", "/w/acme/farm", ".runner-row .name a", { next: (page) => page.locator(".runner-row .name a").first().getAttribute("href") }],
+  ["secrets", "/w/acme/farm/secrets", "#secret-name"],
+  ["settings", "/w/acme/settings", ".settings-facts"],
+  ["new-workspace", "/new-workspace", "#new-slug"],
   ["audit", "/w/acme/audit?q=actor:ada@acme.example", "text=Role"],
   ["event", "/w/acme/audit", "text=Came online", { next: event }],
   ["replay", "/w/acme/audit/replay", ".re-steps li"],

@@ -18,12 +18,13 @@ import (
 func Routes() []page.Route {
 	const farm, job = "/w/{workspace}/farm", "/w/{workspace}/farm/jobs/{id}"
 	runner := func(path string, do func(*page.Visit) (page.Notice, error)) page.Route {
-		return page.Route{Method: http.MethodPost, Path: farm + "/runners/{id}/" + path, Do: do, Show: show, Back: "farm"}
+		return page.Route{Method: http.MethodPost, Path: farm + "/runners/{id}/" + path, Do: do, Show: showChanged, Back: "farm"}
 	}
-	return []page.Route{
+	return append(secretRoutes(), []page.Route{
 		{Method: http.MethodGet, Path: farm, Show: show},
 		runner("drain", drain), runner("resume", resume),
-		{Method: http.MethodPost, Path: farm + "/runners/{id}/revoke", Do: revokeRunner, Show: show, Back: "farm", Ask: askRevoke},
+		{Method: http.MethodPost, Path: farm + "/runners/{id}/revoke", Do: revokeRunner, Show: showChanged, Back: "farm", Ask: askRevoke},
+		{Method: http.MethodGet, Path: farm + "/runners/{id}", Show: showRunner},
 		{Method: http.MethodPost, Path: farm + "/enroll", Do: enroll, Show: showAdd, Stay: true, Back: "farm"},
 		{Method: http.MethodGet, Path: farm + "/enroll", Show: showAdd},
 		{Method: http.MethodGet, Path: farm + "/enrollments/{id}", Show: awaitRunner},
@@ -35,7 +36,7 @@ func Routes() []page.Route {
 		{Method: http.MethodGet, Path: job + "/log.txt", Send: rawLog},
 		{Method: http.MethodGet, Path: job + "/artifacts/{artifact}", Send: download},
 		{Method: http.MethodPost, Path: job + "/cancel", Do: cancel, Show: showJob, Back: "farm/jobs/{id}", Ask: askCancel},
-	}
+	}...)
 }
 
 const (
@@ -104,17 +105,17 @@ func drain(v *page.Visit) (page.Notice, error) {
 	r, err := client.Read[client.Runner](v.API.DrainRunner(v.Context(), v.PathValue("id"), nil, client.RunnerNoteBody{
 		Note: client.Optional(strings.TrimSpace(v.PostFormValue("note"))),
 	}))
-	return page.Notice{Text: r.Name + " is draining."}, err
+	return back(v, page.Notice{Text: r.Name + " is draining."}), err
 }
 
 func resume(v *page.Visit) (page.Notice, error) {
 	r, err := client.Read[client.Runner](v.API.ResumeRunner(v.Context(), v.PathValue("id"), nil))
-	return page.Notice{Text: r.Name + " is taking jobs again."}, err
+	return back(v, page.Notice{Text: r.Name + " is taking jobs again."}), err
 }
 
 func revokeRunner(v *page.Visit) (page.Notice, error) {
 	r, err := client.Read[client.Runner](v.API.RevokeRunner(v.Context(), v.PathValue("id"), nil, client.RunnerNoteBody{}))
-	return page.Notice{Text: r.Name + " is revoked. Its certificate no longer works."}, err
+	return back(v, page.Notice{Text: r.Name + " is revoked. Its certificate no longer works."}), err
 }
 
 func revokeQuestion(r client.Runner) page.Question {

@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -39,6 +40,8 @@ type Route struct {
 
 	Open bool // nobody has to be signed in
 	Stay bool // what a POST did is shown at once to everybody: the page has what is shown only once
+
+	Body int64 // bytes that a form may have; 0 is as many as most have
 
 	// Send writes a file instead of a page. Once it has begun to write it can only break off.
 	Send func(v *Visit, w http.ResponseWriter) error
@@ -94,7 +97,7 @@ func (a *App) Mount(handle Handle, list []Route) {
 		if route.Method == http.MethodPost && route.Back != "" && !slices.ContainsFunc(list, shown) {
 			handle(http.MethodGet, route.Path, middleware.Limits{Policy: Policy}, leadBack(route))
 		}
-		limits := middleware.Limits{Policy: Policy, Body: maxForm}
+		limits := middleware.Limits{Policy: Policy, Body: cmp.Or(route.Body, maxForm)}
 		if route.Send != nil {
 			limits.Time, limits.Stream = maxSending, true
 		}

@@ -1,0 +1,204 @@
+// What a workspace is made of: its name, a new one, the secrets of its jobs, and one runner.
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { start } from "../product.js";
+import { accessible, visitor } from "./app.js";
+import { launch } from "./person.js";
+
+let product, browser, app;
+
+before(async () => {
+  product = await start();
+  app = product.appUrl;
+  browser = await launch();
+});
+after(async () => {
+  await browser?.close();
+  await product?.stop();
+});
+
+const api = (who, method, path, data, slug = "acme") => who.context.request.fetch(product.restUrl + "/api/v1" + path, { method, data, headers: { "X-Svc-Tenant": slug } });
+
+for (const scripts of [true, false]) {
+  test(`an Owner changes the name and the slug, ${scripts ? "with" : "without"} scripts`, async () => {
+    const ada = await visitor(browser, app, "ada", { javaScriptEnabled: scripts }), { page, complaints } = ada;
+    await page.goto(app + "/w/acme/settings");
+    await page.fill("#workspace-name", "Acme Works");
+    await page.getByRole("button", { name: "Save" }).click();
+    await page.getByText("Settings saved.").waitFor();
+    await page.getByRole("button", { name: /^Acme Works/ }).first().waitFor();
+
+    await page.fill("#workspace-slug", "ada"); // of another workspace
+    await page.getByRole("button", { name: "Save" }).click();
+    await page.getByRole("heading", { name: "Change the slug to ada?" }).waitFor();
+    await page.getByRole("button", { name: "Continue" }).click();
+    await page.locator("#slug-error", { hasText: "Another workspace has this slug." }).waitFor();
+    assert.equal(await page.inputValue("#workspace-slug"), "ada", "what was typed is kept");
+    assert.ok(await page.locator("#workspace-slug").evaluate((field) => field === document.activeElement));
+
+    await page.fill("#workspace-slug", "acme-works");
+    await page.getByRole("button", { name: "Save" }).click();
+    await page.getByText("Links to pages of /w/acme stop working").waitFor();
+    await page.getByRole("link", { name: "Cancel" }).click();
+    assert.equal(await page.inputValue("#workspace-slug"), "acme");
+    await page.fill("#workspace-slug", "acme-works");
+    await page.getByRole("button", { name: "Save" }).click();
+    await page.getByRole("button", { name: "Continue" }).click();
+    await page.waitForURL(app + "/w/acme-works/settings");
+    assert.equal((await page.goto(app + "/w/acme/settings")).status(), 404);
+    assert.ok((await api(ada, "PATCH", "/workspace", { name: "Acme", slug: "acme" }, "acme-works")).ok());
+    assert.deepEqual(complaints, []);
+  });
+}
+
+test("who may not change the workspace is told why, and sees no secrets", async () => {
+  for (const [name, secrets] of [["mia", true], ["vera", false]]) {
+    const { page, open, context } = await visitor(browser, app, name);
+    await open("/w/acme/settings");
+    assert.ok(await page.locator("#workspace-name").isDisabled());
+    assert.ok(await page.getByRole("button", { name: "Save" }).isDisabled());
+    await page.getByText("Only an Owner can change the name and the slug.").waitFor();
+    assert.equal((await context.request.post(app + "/w/acme/settings", { form: { name: "Mine", slug: "acme" } })).status(), 409);
+    assert.equal(await page.getByRole("link", { name: "Job secrets" }).count(), secrets ? 1 : 0);
+    await open("/w/acme/farm/secrets");
+    assert.equal(await page.locator("#secret-name").count(), secrets ? 1 : 0);
+    if (!secrets) await page.getByText("Only an Owner or Maintainer sees job secrets").waitFor();
+  }
+});
+
+test("a workspace is created from the chooser", async () => {
+  const { page, complaints } = await visitor(browser, app, "max");
+  await page.goto(app + "/w");
+  await page.getByRole("link", { name: "Create a workspace" }).click();
+  await page.fill("#new-name", "Acme");
+  await page.fill("#new-slug", "acme");
+  await page.getByRole("button", { name: "Create" }).click();
+  await page.locator("#slug-error", { hasText: "Another workspace has this slug." }).waitFor();
+  assert.deepEqual([await page.inputValue("#new-name"), await page.inputValue("#new-slug")], ["Acme", "acme"]);
+  await page.fill("#new-slug", "No Slug");
+  await page.getByRole("button", { name: "Create" }).click();
+  await page.locator("#slug-error").getByText(/^The slug /).waitFor();
+  await page.fill("#new-slug", "beyond");
+  await page.getByRole("button", { name: "Create" }).click();
+  await page.waitForURL(app + "/w/beyond/dashboard");
+  await page.getByText("Acme is ready.").waitFor();
+  await page.goto(app + "/w/beyond/settings");
+  assert.ok(await page.getByRole("button", { name: "Save" }).isEnabled(), "whoever creates it is the Owner");
+  assert.deepEqual(complaints, []);
+});
+
+for (const scripts of [true, false]) {
+  test(`a secret is set, replaced and removed, and never shown, ${scripts ? "with" : "without"} scripts`, async () => {
+    const { page, complaints } = await visitor(browser, app, "mia", { javaScriptEnabled: scripts });
+    const name = scripts ? "NPM_TOKEN" : "PLAIN_TOKEN", value = "s3cret\nof two lines";
+    await page.goto(app + "/w/acme/farm");
+    await page.getByRole("link", { name: "Job secrets" }).first().click();
+    await page.getByText("No secrets yet").waitFor();
+    const set = async (name, value) => {
+      await page.fill("#secret-name", name);
+      await page.fill("#secret-value", value);
+      await page.locator("#secret-name").evaluate((field) => field.removeAttribute("pattern"));
+      await page.getByRole("button", { name: "Set", exact: true }).click();
+    };
+    await set("lower case", value);
+    await page.locator("#secret-name-error").waitFor();
+    assert.equal(await page.inputValue("#secret-name"), "lower case");
+    assert.ok(!(await page.content()).includes("s3cret"), "a value does not come back");
+    await set(name, value);
+    await page.getByText(name + " is set.").waitFor();
+    const row = page.locator("#secret-" + name);
+    await row.getByText("by mia@acme.example").waitFor();
+    await row.getByRole("link", { name: "Replace" }).click();
+    assert.equal(await page.inputValue("#secret-name"), name);
+    await page.getByText(`Replaces the value that ${name} has.`).waitFor();
+    await set(name, "W".repeat(32_768));
+    await page.getByText(name + " is set.").waitFor();
+    assert.equal(await page.locator("#secrets li").count(), 1);
+    await row.getByRole("button", { name: "Remove" }).click();
+    await page.getByLabel("Type " + name).fill(name);
+    await page.getByRole("button", { name: "Continue" }).click();
+    await page.getByText("No secrets yet").waitFor();
+    assert.deepEqual(complaints, []);
+  });
+}
+
+test("a secret that another person sets appears", async () => {
+  const ada = await visitor(browser, app, "ada");
+  await ada.open("/w/acme/farm/secrets");
+  assert.equal((await api(ada, "PUT", "/farm/secrets/LIVE", { value: "a" })).status(), 204);
+  await ada.page.locator("#secret-LIVE").waitFor();
+  assert.equal((await api(ada, "DELETE", "/farm/secrets/LIVE")).status(), 204);
+  await ada.page.locator("#secret-LIVE").waitFor({ state: "detached" });
+});
+
+for (const scripts of [true, false]) {
+  test(`the page of a runner says how it is, and drains and resumes it, ${scripts ? "with" : "without"} scripts`, async () => {
+    const { page, complaints } = await visitor(browser, app, "ada", { javaScriptEnabled: scripts });
+    await page.goto(app + "/w/acme/farm?status=online");
+    await page.locator(".runner-row").getByRole("link", { name: "make-run" }).click();
+    await page.waitForURL(/\/farm\/runners\/[0-9a-f-]{36}$/);
+    const facts = page.getByRole("region", { name: "Machine" });
+    for (const text of [/os=linux/, /until \d+ \w+ \d{4}/, /0 of \d+ busy/, /renews itself/]) await facts.getByText(text).first().waitFor();
+    await page.getByRole("button", { name: "Drain…" }).click();
+    await page.locator("dialog[open] input[name=note]").fill("A new disk.");
+    await page.locator("dialog[open]").getByRole("button", { name: "Drain" }).click();
+    await page.getByText("“A new disk.”, ada@acme.example").or(page.getByText("“A new disk.”, Ada Lind")).waitFor();
+    assert.match(page.url(), /\/farm\/runners\//);
+    await page.getByRole("button", { name: "Resume" }).click();
+    await page.getByText("make-run is taking jobs again.").waitFor();
+    await page.locator("h1 .pill", { hasText: "Online" }).waitFor();
+    assert.match(page.url(), /\/farm\/runners\/[0-9a-f-]{36}/);
+    assert.deepEqual(complaints, []);
+  });
+}
+
+test("a runner that was revoked says so, and nobody changes it any more", async () => {
+  const vera = await visitor(browser, app, "vera");
+  await vera.open("/w/acme/farm?status=online");
+  const href = await vera.page.locator(".runner-row .name a").first().getAttribute("href");
+  await vera.open(href);
+  assert.ok(await vera.page.getByRole("button", { name: "Revoke" }).isDisabled());
+  await vera.page.getByText("Only an Owner or Maintainer can change a runner.").waitFor();
+  assert.equal((await vera.open("/w/acme/farm/runners/01a03bd2-19a0-7d66-aec9-26650f850090")).status(), 404);
+  await vera.open("/w/acme/farm?status=ended");
+  const ended = vera.page.locator(".runner-row .name a").first();
+  if (await ended.count()) { // of the copy that this product was made from
+    await vera.open(await ended.getAttribute("href"));
+    await vera.page.getByText("It takes no more jobs.").waitFor();
+    await vera.page.getByText("no longer accepted").waitFor();
+    assert.equal(await vera.page.getByRole("button", { name: "Revoke" }).count(), 0);
+  }
+});
+
+test("by keyboard and by the palette settings and secrets are a few keys away", async () => {
+  const { page, open } = await visitor(browser, app, "ada");
+  await open("/w/acme/dashboard");
+  await page.keyboard.press("g");
+  await page.keyboard.press("s");
+  await page.waitForURL(/\/settings$/);
+  for (const [text, to] of [["job sec", /\/farm\/secrets$/], ["create a work", /\/new-workspace$/]]) {
+    await open("/w/acme/dashboard");
+    await page.keyboard.press("Control+k");
+    await page.keyboard.type(text);
+    await page.keyboard.press("Enter");
+    await page.waitForURL(to);
+  }
+});
+
+test("errors and sign-in lead to the API, and have the id of the request", async () => {
+  const { page } = await visitor(browser, app, null);
+  for (const [path, button] of [["/sign-in?error=access_denied", true], ["/nothing", true], ["/sign-in", false]]) {
+    await page.goto(app + path);
+    assert.equal(await page.getByRole("link", { name: "API docs" }).getAttribute("href"), product.restUrl + "/api/docs", path);
+    assert.equal(await page.getByRole("link", { name: "Status" }).getAttribute("href"), product.restUrl + "/health/ready", path);
+    assert.equal(await page.getByRole("button", { name: "Copy the request ID" }).count(), button ? 1 : 0, path);
+  }
+});
+
+test("pages of the workspace pass axe", async () => {
+  const { page, open } = await visitor(browser, app, "ada");
+  await open("/w/acme/farm?status=online");
+  const runner = await page.locator(".runner-row .name a").first().getAttribute("href");
+  for (const path of ["/w/acme/settings", "/w/acme/farm/secrets", "/w/acme/farm/secrets?name=NPM_TOKEN", "/new-workspace", runner]) await accessible(browser, app, "ada", path);
+  for (const path of ["/w/acme/settings", "/w/acme/farm/secrets", runner]) await accessible(browser, app, "vera", path);
+});

@@ -1,0 +1,95 @@
+package farm
+
+import (
+	"net/http"
+	"strings"
+
+	"svc/ui/client"
+	"svc/ui/page"
+)
+
+// maxSecretForm is how many bytes a form with a value of 32 KiB may have, of which each byte may
+// be written as three.
+const maxSecretForm = 128 << 10
+
+// secretRoutes are those of the values that jobs receive by name.
+func secretRoutes() []page.Route {
+	const path = "/w/{workspace}/farm/secrets"
+	return []page.Route{
+		{Method: http.MethodGet, Path: path, Show: showSecrets},
+		{Method: http.MethodPost, Path: path, Do: setSecret, Show: showSecrets, Back: "farm/secrets", Body: maxSecretForm},
+		{Method: http.MethodPost, Path: path + "/{name}/remove", Do: removeSecret, Show: showSecrets, Back: "farm/secrets", Ask: askRemoveSecret},
+	}
+}
+
+// secrets is what the page of job secrets shows. No page ever has a value.
+type secrets struct {
+	List    client.ListFarmSecret
+	Off     string // why there is no farm; "" if there is one
+	Name    string // of the secret that was refused or is to be replaced
+	Refused map[string]string
+}
+
+// A secretForm is what was refused of a form.
+type secretForm struct {
+	name    string
+	refused map[string]string // by field: what is wrong with it
+}
+
+// showSecrets lists the names. Whoever may not see them is told so, and nothing is asked.
+func showSecrets(v *page.Visit) (page.Page, error) {
+	s := secrets{Name: v.Query("name")}
+	if f, ok := v.Done.(secretForm); ok {
+		s.Name, s.Refused = f.name, f.refused
+	}
+	var err error
+	if v.May() {
+		s.List, err = client.Read[client.ListFarmSecret](v.API.ListFarmSecrets(v.Context(), nil))
+		if r := client.As(err); r != nil && r.Code == "farm_off" {
+			s.Off, err = r.Message, nil
+		}
+	}
+	return page.Page{Title: "Job secrets", Place: "farm", Main: secretsView(v, s)}, err
+}
+
+// has reports whether there is a secret of a name.
+func (s secrets) has(name string) bool {
+	for _, one := range s.List.Items {
+		if one.Name == name {
+			return true
+		}
+	}
+	return false
+}
+
+// setSecret sets a value. A refusal keeps the name; the value never comes back to the browser.
+func setSecret(v *page.Visit) (page.Notice, error) {
+	name := strings.TrimSpace(v.PostFormValue("name"))
+	if name == "" { // the path of the request has no place for it
+		v.Done = secretForm{refused: map[string]string{"name": "must not be empty"}}
+		return page.Notice{}, page.Told{Err: &client.Refused{Status: http.StatusConflict, Message: "The name must not be empty."}}
+	}
+	value := strings.ReplaceAll(v.PostFormValue("value"), "\r\n", "\n") // as it was typed or pasted
+	err := client.Done(v.API.SetFarmSecret(v.Context(), name, nil, client.SecretValueBody{Value: value}))
+	if r := client.As(err); r != nil {
+		v.Done = secretForm{name, map[string]string{"name": r.Field("name"), "value": r.Field("value")}}
+	}
+	return page.Notice{Text: name + " is set. Jobs that start from now on get this value."}, err
+}
+
+func removeSecret(v *page.Visit) (page.Notice, error) {
+	err := client.Done(v.API.RemoveFarmSecret(v.Context(), v.PathValue("name"), nil))
+	return page.Notice{Text: v.PathValue("name") + " is removed."}, err
+}
+
+func secretQuestion(name string) page.Question {
+	return page.Question{
+		Title: "Remove " + name + "?",
+		Text:  "Jobs that name it can no longer run. Its value can't be read back. To confirm, type " + name + ".",
+		Word:  name,
+	}
+}
+
+func askRemoveSecret(v *page.Visit) (page.Question, error) {
+	return secretQuestion(v.PathValue("name")), nil
+}
