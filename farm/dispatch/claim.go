@@ -21,7 +21,7 @@ import (
 
 const (
 	requirementPage = 256 // requirement sets per query
-	claimPage       = 64  // candidates per query
+	claimPage       = 64  // candidates at once
 	claimsAtOnce    = 8
 	claimRounds     = 200 // per runOnce; the next one continues
 	excludedForMs   = 30_000
@@ -156,11 +156,26 @@ func (g *group) match(list []candidate, slots map[string]concurrency, now time.T
 	return out
 }
 
+// freeSlots returns how many jobs the group's runners can take.
+func (g *group) freeSlots() (n int) {
+	for _, o := range g.runners {
+		n += o.free
+	}
+	return n
+}
+
+func (g *group) runnerIDs() []events.ID {
+	ids := []events.ID{}
+	for _, o := range g.runners {
+		ids = append(ids, o.c.runner.ID)
+	}
+	return ids
+}
+
 func (g *group) runnerFor(job candidate, now time.Time) *offer {
 	var list []*offer
 	for _, o := range g.runners {
-		refused := slices.Contains(job.Excluded, o.c.runner.ID) && now.Sub(job.QueuedAt) < excludedForMs*time.Millisecond
-		if o.free > 0 && !refused {
+		if o.free > 0 && !job.excludes(o.c.runner.ID, now) {
 			list = append(list, o)
 		}
 	}

@@ -27,6 +27,7 @@ type farm struct {
 	wake              chan struct{} // has a value when a runner may have a free slot
 	messages          *rate.Limiter // of all runners
 	requirementCursor string        // last requirement set that claim has looked at; "" starts over. Owned by the farm's goroutine
+	keyCursor         queueKey      // the same of candidatesByKey
 
 	mu          sync.Mutex
 	connections map[*connection]bool

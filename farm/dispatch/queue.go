@@ -1,6 +1,8 @@
 package dispatch
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -40,84 +42,85 @@ func (f *farm) waitingRequirements(ctx context.Context) ([]requirement, error) {
 
 // A candidate is a waiting job.
 type candidate struct {
-	Job      events.ID
-	Turn     int64
-	Key      string
-	Limit    int
-	Excluded []events.ID
-	QueuedAt time.Time
+	Job         events.ID
+	Turn        int64
+	Requirement string
+	Key         string
+	Limit       int
+	Excluded    []events.ID
+	QueuedAt    time.Time
+	NotBefore   time.Time
 }
 
-// A concurrency is the use of one concurrency key: the taken slots, and the smallest limit among
-// the jobs that hold them.
-type concurrency struct {
-	taken []int
-	least int
+const candidateColumns = `job_id, turn, requirement, concurrency_key, concurrency, excluded, queued_at, not_before`
+
+func (c candidate) compare(o candidate) int {
+	return cmp.Or(cmp.Compare(c.Turn, o.Turn), bytes.Compare(c.Job[:], o.Job[:]))
 }
 
-// freeSlot returns a free slot for a job with the given limit, 0 if there is none.
-func (c concurrency) freeSlot(limit int) int {
-	if (events.ConcurrencyUse{Held: len(c.taken), LowestLimit: c.least}).Full(limit) {
-		return 0
-	}
-	for slot := 1; slot <= limit; slot++ {
-		if !slices.Contains(c.taken, slot) {
-			return slot
-		}
-	}
-	return 0
-}
+const (
+	claimWindow = 64  // jobs of each requirement set that are looked at in the order of their turns
+	windowLimit = 256 // of all sets together
+)
 
-// withSlot returns c with another job in it.
-func (c concurrency) withSlot(slot, limit int) concurrency {
-	if len(c.taken) == 0 {
-		c.least = limit
-	}
-	return concurrency{append(c.taken, slot), min(c.least, limit)}
-}
-
-// usedSlots returns the use of each concurrency key.
-func (f *farm) usedSlots(ctx context.Context) (map[string]concurrency, error) {
-	rows, _ := f.d.DB.Query(ctx, `select concurrency_key, slot, concurrency from jobs where workspace_id = $1 and slot > 0`, f.workspace)
-	held := map[string]concurrency{}
-	var key string
-	var slot, limit int
-	_, err := pgx.ForEachRow(rows, []any{&key, &slot, &limit}, func() error { held[key] = held[key].withSlot(slot, limit); return nil })
-	if err != nil {
-		return nil, fmt.Errorf("concurrency keys of %s: %w", f.workspace, err)
-	}
-	return held, nil
-}
-
-// candidateSQL selects the next jobs of each requirement set in $2, at time $3. It skips jobs whose
-// concurrency key is full ($5 are the keys, $6 how many jobs hold each, $9 the smallest limit among
-// those), and jobs queued after $8 that every runner in $7 has declined.
-const candidateSQL = `
+// windowSQL selects the first $3 jobs of each requirement set in $2, in all the first $4 of those. It
+// has no other condition, so that it never reads more than it answers.
+const windowSQL = `
 	select c.* from unnest($2::text[]) as k (requirement) cross join lateral (
-		select j.job_id, j.turn, j.concurrency_key, j.concurrency, j.excluded, j.queued_at from jobs j
-		left join unnest($5::text[], $6::int[], $9::int[]) as s (key, taken, least) on s.key = j.concurrency_key
-		where j.workspace_id = $1 and j.state = 'queued' and j.requirement = k.requirement and j.not_before <= $3
-		and (j.concurrency_key = '' or coalesce(s.taken, 0) < least(j.concurrency, s.least))
-		and (j.queued_at < $8 or not j.excluded @> $7::uuid[])
-		order by j.turn, j.job_id limit $4) c
+		select ` + candidateColumns + ` from jobs
+		where workspace_id = $1 and state = 'queued' and requirement = k.requirement
+		order by turn, job_id limit $3) c
 	order by c.turn, c.job_id limit $4`
 
+// candidates returns the next jobs for a group, in the order of their turns: at least as many as the
+// group can take, if there are. Where the first jobs of the queue back off or wait for full concurrency
+// keys, it goes through the keys.
 func (f *farm) candidates(ctx context.Context, g *group, slots map[string]concurrency) ([]candidate, error) {
-	var names []string
-	var taken, least []int
-	for key, c := range slots {
-		names, taken, least = append(names, key), append(taken, len(c.taken)), append(least, c.least)
-	}
-	runners := []events.ID{}
-	for _, o := range g.runners {
-		runners = append(runners, o.c.runner.ID)
-	}
-	now := f.d.Now()
-	rows, _ := f.d.DB.Query(ctx, candidateSQL,
-		f.workspace, g.keys, now, claimPage, names, taken, runners, now.Add(-excludedForMs*time.Millisecond), least)
-	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[candidate])
+	rows, _ := f.d.DB.Query(ctx, windowSQL, f.workspace, g.keys, claimWindow, windowLimit)
+	window, err := pgx.CollectRows(rows, pgx.RowToStructByPos[candidate])
 	if err != nil {
 		return nil, fmt.Errorf("jobs of %s that wait: %w", f.workspace, err)
 	}
-	return list, nil
+	seen, all := completePart(window)
+	now := f.d.Now()
+	list := slices.DeleteFunc(seen, func(c candidate) bool { return !g.mayTake(c, slots, now) })
+	want := min(g.freeSlots(), claimPage)
+	if all || len(list) >= want {
+		return list, nil
+	}
+	more, err := f.candidatesByKey(ctx, g, slots, want)
+	if err != nil {
+		return nil, err
+	}
+	list = append(list, more...)
+	slices.SortFunc(list, candidate.compare)
+	return slices.CompactFunc(list, func(a, b candidate) bool { return a.Job == b.Job }), nil
 }
+
+// completePart returns the part of the answer to windowSQL before which no job is missing, and whether
+// that is the whole queue. The next job of a set of which there are claimWindow may come before all
+// jobs that follow them.
+func completePart(window []candidate) (part []candidate, all bool) {
+	of := map[string]int{}
+	for i, c := range window {
+		if of[c.Requirement]++; of[c.Requirement] == claimWindow {
+			return window[:i+1], false
+		}
+	}
+	return window, len(window) < windowLimit
+}
+
+// mayTake reports whether a runner of the group may be offered a job now.
+func (g *group) mayTake(c candidate, slots map[string]concurrency, now time.Time) bool {
+	return !c.NotBefore.After(now) && (c.Key == "" || slots[c.Key].freeSlots(c.Limit) > 0) &&
+		slices.ContainsFunc(g.runners, func(o *offer) bool { return !c.excludes(o.c.runner.ID, now) })
+}
+
+// excludes reports whether the runner has declined the job so recently that it is not offered it.
+func (c candidate) excludes(runner events.ID, now time.Time) bool {
+	return !c.QueuedAt.Before(excludedBefore(now)) && slices.Contains(c.Excluded, runner)
+}
+
+// excludedBefore returns the time before which a job must have been queued to be offered to runners
+// that have declined it.
+func excludedBefore(now time.Time) time.Time { return now.Add(-excludedForMs * time.Millisecond) }

@@ -250,3 +250,11 @@ func (g *gate) dispatch(t *testing.T) {
 		continue
 	}
 }
+
+// leaveIdle connects a runner and waits until dispatch has looked for jobs for it by all ways: the jobs
+// that suit it wait for others of their concurrency key.
+func (g *gate) leaveIdle(t *testing.T, w *watcher) {
+	t.Helper()
+	g.connect(t, g.enrol(t), wire.Hello{})
+	require.Eventually(t, func() bool { return w.times("as k (requirement, concurrency_key") >= settled }, patience, 10*time.Millisecond)
+}

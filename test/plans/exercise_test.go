@@ -94,15 +94,7 @@ func (s *site) exercise(t *testing.T, w *watcher) {
 		p.ask(t)
 		g.dispatch(t)
 	}
-}
-
-// done fails the test if what was asked did not work.
-func done[T any](t *testing.T) func(T, error) T {
-	return func(v T, err error) T {
-		t.Helper()
-		require.NoError(t, err)
-		return v
-	}
+	g.leaveIdle(t, w)
 }
 
 // command carries out commands, and waits for what follows them.

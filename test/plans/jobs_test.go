@@ -13,17 +13,18 @@ import (
 	"svc/projections"
 )
 
-// jobRows are 10,000 jobs of acme that wait, half of which no runner meets and 100 of which wait
-// for others of their concurrency key, 2,000 that runners have, and 100,000 that have ended, among
-// those of others.
+// jobRows are 10,000 jobs of acme that wait, half of which no runner meets and half of which wait
+// for others of their concurrency key, but one that backs off, 2,000 that runners have, and 100,000
+// that have ended, among those of others.
 const jobRows = `
 	insert into jobs (workspace_id, job_id, name, state, submitted_by, requirement, required, repo_id, repo_name, priority, fair_key, turn,
 		submitted_at, queued_at, not_before, epoch, attempt, max_attempts, runner_id, runner_name, excluded, concurrency_key, concurrency, slot,
 		accepted, finished_at, due_at, run_seconds, expires_at, attempts, artifacts)
 	select w, id('j', n), 'unit tests ' || n, state, ('{"id":"' || id('u', 7) || '"}')::json, 'set-' || n % 20,
 		case when n % 2 = 0 then '{}' else '{"labels":["gpu=h100"]}' end::json, case when n % 50 = 0 then id('p', 1) else $repo end, 'acme/web', 'normal',
-		'repo/' || n % 10, n, at, at, at, case when state = 'queued' then 0 else 1 end, 1, 3, case when state <> 'queued' then id('y', n % 1000) end, '', '{}',
-		case when n % 100 = 2 then 'deploy-' || n / 100 % 20 else '' end, 1, case when state = 'running' and n % 100 = 2 then 1 else 0 end,
+		'repo/' || n % 10, n, at, at,
+		case when n = 10000 then '2036-01-01'::timestamptz else at end, case when state = 'queued' then 0 else 1 end, 1, 3, case when state <> 'queued' then id('y', n % 1000) end, '', '{}',
+		case when n % 100 = 2 or n % 2 = 0 and n < 10000 then 'deploy-' || n / 100 % 20 else '' end, 1, case when state = 'running' and n % 100 = 2 then 1 else 0 end,
 		state <> 'queued', case when state = 'succeeded' then at end, case when state <> 'succeeded' then '2036-01-01'::timestamptz end, 3600,
 		at + interval '1 day', '[]', '{}'
 	from (select $acme as w, n, '2026-01-01'::timestamptz + n * interval '1 second' as at,

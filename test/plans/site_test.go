@@ -242,3 +242,12 @@ func (s *site) bulk(t *testing.T, table, fill string) {
 		s.exec(t, i.Create)
 	}
 }
+
+// done fails the test if what was asked did not work.
+func done[T any](t *testing.T) func(T, error) T {
+	return func(v T, err error) T {
+		t.Helper()
+		require.NoError(t, err)
+		return v
+	}
+}

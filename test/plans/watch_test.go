@@ -78,6 +78,18 @@ func (w *watcher) take(t *testing.T, conn *pgconn.PgConn, text string) {
 	}
 }
 
+// times returns how often a connection has carried out the statement that has a part.
+func (w *watcher) times(part string) (n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for sql, most := range w.most {
+		if strings.Contains(sql, part) {
+			n = max(n, most)
+		}
+	}
+	return n
+}
+
 // folded is a statement in one line.
 func folded(sql string) string { return strings.Join(strings.Fields(sql), " ") }
 

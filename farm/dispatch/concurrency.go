@@ -1,0 +1,186 @@
+package dispatch
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+
+	"svc/events"
+)
+
+// A concurrency is the use of one concurrency key: the taken slots, and the smallest limit among
+// the jobs that hold them.
+type concurrency struct {
+	taken []int
+	least int
+}
+
+// freeSlot returns a free slot for a job with the given limit, 0 if there is none.
+func (c concurrency) freeSlot(limit int) int {
+	if (events.ConcurrencyUse{Held: len(c.taken), LowestLimit: c.least}).Full(limit) {
+		return 0
+	}
+	for slot := 1; slot <= limit; slot++ {
+		if !slices.Contains(c.taken, slot) {
+			return slot
+		}
+	}
+	return 0
+}
+
+// freeSlots returns how many jobs with the given limit may start.
+func (c concurrency) freeSlots(limit int) int {
+	if len(c.taken) > 0 {
+		limit = min(limit, c.least)
+	}
+	return max(0, limit-len(c.taken))
+}
+
+// withSlot returns c with another job in it.
+func (c concurrency) withSlot(slot, limit int) concurrency {
+	if len(c.taken) == 0 {
+		c.least = limit
+	}
+	return concurrency{append(c.taken, slot), min(c.least, limit)}
+}
+
+// usedSlots returns the use of each concurrency key.
+func (f *farm) usedSlots(ctx context.Context) (map[string]concurrency, error) {
+	rows, _ := f.d.DB.Query(ctx, `select concurrency_key, slot, concurrency from jobs where workspace_id = $1 and slot > 0`, f.workspace)
+	held := map[string]concurrency{}
+	var key string
+	var slot, limit int
+	_, err := pgx.ForEachRow(rows, []any{&key, &slot, &limit}, func() error { held[key] = held[key].withSlot(slot, limit); return nil })
+	if err != nil {
+		return nil, fmt.Errorf("concurrency keys of %s: %w", f.workspace, err)
+	}
+	return held, nil
+}
+
+// A queueKey identifies the waiting jobs of one requirement set with the same concurrency key and
+// limit: either each of them has a free slot or none has.
+type queueKey struct {
+	Requirement string
+	Key         string
+	Limit       int
+}
+
+const (
+	queueKeyPage  = 256 // keys per query
+	queueKeyPages = 16  // per call of candidatesByKey; the next call continues
+)
+
+// candidatesByKey returns the first jobs of each concurrency key that has a free slot, until there
+// are want of them. It reads nothing but one entry of an index for each key that is full, however many
+// jobs wait for it. With fewer than queueKeyPage keys all are looked at in each call, so that no
+// candidate is missed whose turn is earlier than that of one returned. Of more keys it goes through one
+// page after the other, resuming where the last call stopped.
+func (f *farm) candidatesByKey(ctx context.Context, g *group, slots map[string]concurrency, want int) (list []candidate, err error) {
+	sets := slices.Sorted(slices.Values(g.keys))
+	fromStart := f.keyCursor == queueKey{}
+	for range queueKeyPages {
+		page, err := f.queueKeys(ctx, sets, f.keyCursor)
+		if err != nil {
+			return nil, err
+		}
+		heads, err := f.firstOf(ctx, g, page, slots)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, heads...)
+		ended := len(page) < queueKeyPage
+		f.keyCursor = queueKey{}
+		if !ended {
+			f.keyCursor = page[queueKeyPage-1]
+		}
+		if len(list) >= want || ended && fromStart {
+			break
+		}
+		fromStart = fromStart || ended
+	}
+	return list, nil
+}
+
+// queueKeysSQL selects the next $6 queue keys after the one whose requirement set has the number $3 in
+// $2, whose key is $4 and whose limit is $5. It skips from one to the next through the index.
+const queueKeysSQL = `
+	with recursive each (n, concurrency_key, concurrency) as (
+		select $3::int, $4::text, $5::int
+		union all
+		select next.* from each e cross join lateral (
+			(select e.n, j.concurrency_key, j.concurrency from jobs j
+				where j.workspace_id = $1 and j.state = 'queued' and j.requirement = ($2::text[])[e.n]
+				and (j.concurrency_key, j.concurrency) > (e.concurrency_key, e.concurrency)
+				order by j.concurrency_key, j.concurrency limit 1)
+			union all
+			(select s.n, j.concurrency_key, j.concurrency from generate_series(e.n + 1, cardinality($2::text[])) s (n) cross join lateral (
+				select concurrency_key, concurrency from jobs
+				where workspace_id = $1 and state = 'queued' and requirement = ($2::text[])[s.n]
+				order by concurrency_key, concurrency limit 1) j
+				limit 1)
+			limit 1) next
+	)
+	select n, concurrency_key, concurrency from each offset 1 limit $6`
+
+// queueKeys returns the next page of queue keys of the sorted requirement sets after one.
+func (f *farm) queueKeys(ctx context.Context, sets []string, after queueKey) (list []queueKey, err error) {
+	n, found := slices.BinarySearch(sets, after.Requirement)
+	if found {
+		n++ // SQL counts from 1
+	} else {
+		after = queueKey{}
+	}
+	rows, _ := f.d.DB.Query(ctx, queueKeysSQL, f.workspace, sets, n, after.Key, after.Limit, queueKeyPage)
+	var k queueKey
+	_, err = pgx.ForEachRow(rows, []any{&n, &k.Key, &k.Limit}, func() error {
+		k.Requirement = sets[n-1]
+		list = append(list, k)
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("concurrency keys that jobs of %s wait for: %w", f.workspace, err)
+	}
+	return list, nil
+}
+
+// firstOfSQL selects the first jobs of each queue key in $2, $3 and $4, at most as many as $5 says, at
+// time $6. It skips jobs queued after $7 that every runner in $8 has declined. Key and limit are
+// compared as a range so that no index but jobs_keys has the order.
+const firstOfSQL = `
+	select c.* from unnest($2::text[], $3::text[], $4::int[], $5::int[]) as k (requirement, concurrency_key, concurrency, most)
+	cross join lateral (
+		select ` + candidateColumns + ` from jobs j
+		where j.workspace_id = $1 and j.state = 'queued' and j.requirement = k.requirement
+		and (j.concurrency_key, j.concurrency) >= (k.concurrency_key, k.concurrency)
+		and (j.concurrency_key, j.concurrency) <= (k.concurrency_key, k.concurrency)
+		and j.not_before <= $6 and (j.queued_at < $7 or not j.excluded @> $8::uuid[])
+		order by j.concurrency_key, j.concurrency, j.turn, j.job_id limit k.most) c
+	order by c.turn, c.job_id limit $9`
+
+// firstOf returns the first jobs of queue keys, for each as many as it has free slots.
+func (f *farm) firstOf(ctx context.Context, g *group, page []queueKey, slots map[string]concurrency) ([]candidate, error) {
+	var sets, keys []string
+	var limits, most []int
+	for _, k := range page {
+		n := claimPage
+		if k.Key != "" {
+			n = min(n, slots[k.Key].freeSlots(k.Limit))
+		}
+		if n > 0 {
+			sets, keys, limits, most = append(sets, k.Requirement), append(keys, k.Key), append(limits, k.Limit), append(most, n)
+		}
+	}
+	if len(sets) == 0 {
+		return nil, nil
+	}
+	now := f.d.Now()
+	rows, _ := f.d.DB.Query(ctx, firstOfSQL,
+		f.workspace, sets, keys, limits, most, now, excludedBefore(now), g.runnerIDs(), claimPage)
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[candidate])
+	if err != nil {
+		return nil, fmt.Errorf("jobs of %s that wait: %w", f.workspace, err)
+	}
+	return list, nil
+}
