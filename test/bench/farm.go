@@ -50,18 +50,29 @@ func bySystem(workspace events.ID) commands.Meta {
 	}}
 }
 
-// submit asks for a job that requires labels.
-func (f *farm) submit(ctx context.Context, workspace events.ID, labels ...string) (events.ID, error) {
+// submit asks for a job that is changed as given.
+func (f *farm) submit(ctx context.Context, workspace events.ID, change ...func(*events.JobSpec)) (events.ID, error) {
 	id := events.NewID(time.Now())
-	_, err := f.commands.SubmitJob(ctx, commands.SubmitJob{
-		Meta: bySystem(workspace), Job: id, FairKey: "key", Turn: turnNow, Spec: events.JobSpec{
-			Name: "tests", Steps: []events.JobStep{{Name: "test", Run: "make test"}}, Requires: events.JobRequires{Labels: labels},
-			Sandbox: events.JobSandbox{Kind: "none", Network: "host"}, Priority: events.NormalPriority,
-			Timeouts: events.JobTimeouts{QueueSeconds: 86400, RunSeconds: 3600, CancelGraceSeconds: 10},
-			Retry:    events.JobRetry{MaxAttempts: 3, On: []string{"lost", "infra"}},
-		},
-	})
+	spec := events.JobSpec{
+		Name: "tests", Steps: []events.JobStep{{Name: "test", Run: "make test"}},
+		Sandbox: events.JobSandbox{Kind: "none", Network: "host"}, Priority: events.NormalPriority,
+		Timeouts: events.JobTimeouts{QueueSeconds: 86400, RunSeconds: 3600, CancelGraceSeconds: 10},
+		Retry:    events.JobRetry{MaxAttempts: 3, On: []string{"lost", "infra"}},
+	}
+	for _, f := range change {
+		f(&spec)
+	}
+	_, err := f.commands.SubmitJob(ctx, commands.SubmitJob{Meta: bySystem(workspace), Job: id, FairKey: "key", Turn: turnNow, Spec: spec})
 	return id, err
+}
+
+func requiring(label string) func(*events.JobSpec) {
+	return func(s *events.JobSpec) { s.Requires.Labels = []string{label} }
+}
+
+// oneOf lets jobs run one at a time.
+func oneOf(key string) func(*events.JobSpec) {
+	return func(s *events.JobSpec) { s.Concurrency = &events.JobConcurrency{Key: key, Limit: 1} }
 }
 
 // A machine is a runner with a certificate, as a gateway forwards it.

@@ -2,11 +2,13 @@ package main
 
 import (
 	"context"
+	"log/slog"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"svc/events"
+	"svc/events/store"
 	"svc/farm/wire"
 )
 
@@ -24,7 +26,7 @@ func farmClaim(ctx context.Context, s *site) (result, error) {
 	defer f.log.Close()
 	large, small := events.NewID(time.Now()), events.NewID(time.Now())
 	many := scaled(100_000)
-	if err := f.fill(ctx, large, many/2, "gpu=a100"); err != nil {
+	if err := f.fill(ctx, large, many/2, requiring("gpu=a100")); err != nil {
 		return result{}, err
 	}
 	if err := f.fill(ctx, large, many/2); err != nil {
@@ -53,15 +55,94 @@ func farmClaim(ctx context.Context, s *site) (result, error) {
 	return result{Ratios: ratios[1:], Note: map[string]any{"queued": many, "ms_each": round2(median(long)), "ms_each_of_few": round2(median(short))}}, nil
 }
 
+// farmClaimKey compares how long it takes until a job has started where 100,000 others wait for the
+// only slot of their concurrency key, with how long where nothing else waits.
+func farmClaimKey(ctx context.Context, s *site) (result, error) {
+	db, err := s.database(ctx)
+	if err != nil {
+		return result{}, err
+	}
+	defer db.Close()
+	hints := store.NewHints(db, db.Config().ConnConfig, slog.New(slog.DiscardHandler), func(events.ID) {})
+	running, stop := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() { hints.Run(running); close(ended) }()
+	defer func() { stop(); <-ended }()
+	f := newFarm(db, hints.Moved)
+	defer f.log.Close()
+	large, small := events.NewID(time.Now()), events.NewID(time.Now())
+	many := scaled(100_000)
+	holder, err := f.submit(ctx, large, oneOf("deploy"))
+	if err == nil {
+		err = f.fill(ctx, large, many, oneOf("deploy"))
+	}
+	if err == nil { // as if a runner had it that never ends it
+		_, err = db.Exec(ctx, `update jobs set state = 'running', slot = 1, due_at = null where workspace_id = $1 and job_id = $2`, large, holder)
+	}
+	if err == nil {
+		_, err = db.Exec(ctx, `vacuum analyze`)
+	}
+	if err != nil {
+		return result{}, err
+	}
+	service, err := s.farmService(ctx, db)
+	if err != nil {
+		return result{}, err
+	}
+	defer service.stop()
+	var agents []*agent
+	defer func() { hangUp(agents) }()
+	for _, workspace := range []events.ID{large, small} {
+		list, err := f.machines(ctx, workspace, 1, 1)
+		if err != nil {
+			return result{}, err
+		}
+		a, err := dial(ctx, service.addr, list[0], 1)
+		if err != nil {
+			return result{}, err
+		}
+		agents = append(agents, a)
+	}
+	var ratios, behind, alone []float64
+	for range *rounds + 1 {
+		full, err := medianStart(ctx, f, agents[0])
+		if err != nil {
+			return result{}, err
+		}
+		few, err := medianStart(ctx, f, agents[1])
+		if err != nil {
+			return result{}, err
+		}
+		ratios, behind, alone = append(ratios, full/few), append(behind, full), append(alone, few)
+	}
+	return result{Ratios: ratios[1:], Note: map[string]any{"queued": many, "ms_each": round2(median(behind)), "ms_each_alone": round2(median(alone))}}, nil
+}
+
+// medianStart returns how many milliseconds a job took to start, of some one after the other.
+func medianStart(ctx context.Context, f *farm, a *agent) (float64, error) {
+	var took []float64
+	for i := range 30 {
+		if err := a.say(wire.Heartbeat{Seq: int64(i), Free: 1}, events.ID{}, 0, 0); err != nil {
+			return 0, err
+		}
+		ms, err := started(ctx, f, a)
+		if err != nil {
+			return 0, err
+		}
+		took = append(took, ms)
+	}
+	return median(took), nil
+}
+
 func round2(x float64) float64 { return float64(int(x*100)) / 100 }
 
 // fill lets jobs wait.
-func (f *farm) fill(ctx context.Context, workspace events.ID, n int, labels ...string) error {
+func (f *farm) fill(ctx context.Context, workspace events.ID, n int, change ...func(*events.JobSpec)) error {
 	var group errgroup.Group
 	group.SetLimit(2 * connections)
 	for range n {
 		group.Go(func() error {
-			_, err := f.submit(ctx, workspace, labels...)
+			_, err := f.submit(ctx, workspace, change...)
 			return err
 		})
 	}

@@ -64,6 +64,7 @@ var benches = []bench{
 	{"follow", "≥ 100", least(100), follow},
 	{"wake", "≤ 1 (p99 of 50 ms)", most(1), wake},
 	{"farm_claim", "≤ 1.5", most(1.5), farmClaim},
+	{"farm_claim_key", "≤ 1.5", most(1.5), farmClaimKey},
 	{"farm_ingest", "≥ 0.4", least(0.4), farmIngest},
 	{"farm_agents", "≤ 1 (of 30 KiB each, p99 of 1 s)", most(1), farmAgents},
 	{"farm_dispatch", "≤ 1 (p99 of 100 ms)", most(1), farmDispatch},
