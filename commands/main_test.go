@@ -151,7 +151,7 @@ func (m *team) account(t *testing.T, name string) (events.ID, commands.ServiceTo
 // records returns the records of a workspace's log after seq.
 func (s *system) records(t *testing.T, workspace events.ID, from int64) []events.Record {
 	t.Helper()
-	list, err := store.After(t.Context(), s.db, workspace, from-1, 100_000)
+	list, err := store.Page{Logs: store.After(workspace, from-1), Limit: 100_000}.Read(t.Context(), s.db)
 	require.NoError(t, err)
 	return list
 }

@@ -33,8 +33,8 @@ func (auditView) FoldsUndecoded() bool    { return true }
 func (auditView) PrimaryKey() []string    { return []string{"workspace_id", "entry"} }
 func (auditView) LookupIndexes() []string { return []string{"audit_pkey"} }
 
-func (auditView) After(ctx context.Context, db store.Querier, list []store.Position, limit int) ([]events.Record, error) {
-	return store.AnyAfterEach(ctx, db, list, limit)
+func (auditView) Read(ctx context.Context, db store.Querier, list []store.Position, limit int) ([]events.Record, error) {
+	return store.Page{Logs: list, Limit: limit, Decode: store.Lenient}.Read(ctx, db)
 }
 
 // Load reads the missing beginnings of the blocks that records complete, then the names of their
@@ -113,7 +113,7 @@ func (u *newBlocks) queueMissingHead(b *pgx.Batch) {
 
 // scanSummary reads a row of [store.EventColumns] and keeps the summary of its record.
 func scanSummary(row pgx.CollectableRow) (events.Record, error) {
-	r, err := store.ScanAny(row)
+	r, err := store.Scan(row)
 	if err != nil {
 		return r, err
 	}

@@ -117,7 +117,7 @@ func TestAuditPage(t *testing.T) {
 
 	page, err := projections.Audit{DB: w.DB}.Page(t.Context(), projections.AuditQuery{Workspace: workspace, Limit: 50})
 	require.NoError(t, err)
-	records, err := store.After(t.Context(), w.DB, workspace, 0, 50)
+	records, err := store.Page{Logs: store.After(workspace, 0), Limit: 50}.Read(t.Context(), w.DB)
 	require.NoError(t, err)
 	slices.Reverse(records)
 	for i, r := range page.Records { // each is the stored event, as far as it is shown
@@ -128,7 +128,7 @@ func TestAuditPage(t *testing.T) {
 // timeOf returns the time of an event.
 func timeOf(t *testing.T, w *world.World, workspace events.ID, seq int64) time.Time {
 	t.Helper()
-	list, err := store.After(t.Context(), w.DB, workspace, seq-1, 1)
+	list, err := store.Page{Logs: store.After(workspace, seq-1), Limit: 1}.Read(t.Context(), w.DB)
 	require.NoError(t, err)
 	require.Len(t, list, 1)
 	return list[0].At

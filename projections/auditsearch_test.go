@@ -138,7 +138,7 @@ func fillAtRandom(t *testing.T, w *world.World, workspace events.ID, random *ran
 // scanLog reads all records and determines the names of their targets.
 func scanLog(t *testing.T, w *world.World, workspace events.ID) (list []projections.AuditRecord) {
 	t.Helper()
-	records, err := store.AnyAfter(t.Context(), w.DB, workspace, 0, 1_000_000)
+	records, err := store.Page{Logs: store.After(workspace, 0), Limit: 1_000_000, Decode: store.Lenient}.Read(t.Context(), w.DB)
 	require.NoError(t, err)
 	names := map[events.ID]string{}
 	for _, r := range records {

@@ -67,7 +67,7 @@ func (h History) At(ctx context.Context, workspace events.ID, seq int64) (*State
 			where workspace_id = $1 and seq > $2 and seq <= $3 and (split_part(kind, '.', 1) = any($4) or seq = $5)
 			order by seq`, workspace, after, min(after+historyPage, seq), events.NounsWhere(func(n events.Noun) bool { return n.State }), seq)
 		_, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (none struct{}, err error) {
-			r, err := store.ScanAny(row)
+			r, err := store.Scan(row)
 			if err == nil {
 				_, err = s.Apply(r)
 			}
@@ -90,7 +90,7 @@ func (h History) At(ctx context.Context, workspace events.ID, seq int64) (*State
 // events that are not part of the state are summaries.
 func (h History) Steps(ctx context.Context, workspace events.ID, after, upTo int64) (records []AuditRecord, err error) {
 	for after < upTo {
-		list, err := store.AnyAfter(ctx, h.DB, workspace, after, int(upTo-after))
+		list, err := store.Page{Logs: store.After(workspace, after), Limit: int(upTo - after), Decode: store.Lenient}.Read(ctx, h.DB)
 		if err != nil || len(list) == 0 {
 			return records, err
 		}

@@ -154,5 +154,5 @@ func (v Jobs) Position(ctx context.Context, j Job) (n int, err error) {
 
 // Events returns up to limit events of a job after a version of its stream.
 func (v Jobs) Events(ctx context.Context, workspace, job events.ID, after, limit int) ([]events.Record, error) {
-	return store.AnyOfStream(ctx, v.DB, workspace, job, after, limit)
+	return store.StreamPage{Workspace: workspace, Stream: job, Version: after, Limit: limit, Decode: store.Lenient}.Read(ctx, v.DB)
 }

@@ -234,12 +234,14 @@ func (v Runs) Get(ctx context.Context, workspace, id events.ID) (run Run, ok boo
 
 // Events returns up to limit events of a run after a version of its stream.
 func (v Runs) Events(ctx context.Context, workspace, run events.ID, after, limit int) ([]events.Record, error) {
-	return store.AnyOfStream(ctx, v.DB, workspace, run, after, limit)
+	return store.StreamPage{Workspace: workspace, Stream: run, Version: after, Limit: limit, Decode: store.Lenient}.Read(ctx, v.DB)
 }
 
 // EventsBefore returns up to limit events of a run before a version of its stream, newest first.
 func (v Runs) EventsBefore(ctx context.Context, workspace, run events.ID, before, limit int) ([]events.Record, error) {
-	return store.AnyOfStreamBefore(ctx, v.DB, workspace, run, before, limit)
+	return store.StreamPage{
+		Workspace: workspace, Stream: run, Version: before, Limit: limit, Backward: true, Decode: store.Lenient,
+	}.Read(ctx, v.DB)
 }
 
 // Repo returns a repository that runs of a workspace worked on. ok is false if there is none.
@@ -269,7 +271,7 @@ func (v Runs) LargestIssue(ctx context.Context, workspace, repo events.ID) (n in
 			coalesce((select seq from checkpoints where workspace_id = $1 and view = 'runs'), 0)`, workspace, repo).Scan(&n, &seq)
 	for more := true; more && err == nil; {
 		var list []events.Record
-		list, err = store.AnyAfter(ctx, v.DB, workspace, seq, issuesPage)
+		list, err = store.Page{Logs: store.After(workspace, seq), Limit: issuesPage, Decode: store.Lenient}.Read(ctx, v.DB)
 		for _, r := range list {
 			if e, ok := r.Event.(events.RunQueued); ok && e.Repo.ID == repo {
 				n = max(n, e.IssueNumber)

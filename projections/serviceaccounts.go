@@ -200,7 +200,7 @@ func (v ServiceAccounts) Issuer(ctx context.Context, workspace, account events.I
 		select workspace_id, seq, id, stream, version, kind, schema, at, meta, null::json from events
 		where workspace_id = $1 and stream = $2 and kind in ('service_account.created', 'service_account.rotated')
 		order by version desc limit 1`, workspace, account)
-	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (events.Record, error) { return store.ScanAny(row) })
+	list, err := pgx.CollectRows(rows, store.Scan)
 	if err != nil {
 		return person, fmt.Errorf("issuer of the token of service account %s: %w", account, err)
 	}

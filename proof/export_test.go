@@ -139,7 +139,7 @@ func differs(seq int64) Bad {
 func (w *world) export(t *testing.T, workspace events.ID) (lines []string) {
 	t.Helper()
 	rows, _ := w.db.Query(t.Context(), `select `+store.EventColumns+` from events where workspace_id = $1 order by seq`, workspace)
-	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (events.Record, error) { return store.ScanAny(row) })
+	list, err := pgx.CollectRows(rows, store.Scan)
 	require.NoError(t, err)
 	for _, r := range list {
 		line, err := tell(r, "acme/web#7")

@@ -49,7 +49,7 @@ func (p *postgres) publish(ctx context.Context, topic string, list ...*message.M
 // checkpoints have moved. A message is only the position of its event, so no event is read.
 func (p *postgres) relay(ctx context.Context, tx pgx.Tx, list []store.Position, limit int, _ time.Duration) (
 	ends []store.Position, more []events.ID, err error) {
-	ends, err = store.EndsAfter(ctx, tx, list, limit)
+	ends, err = store.Page{Logs: list, Limit: limit}.Ends(ctx, tx)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -124,7 +124,7 @@ func (r *Relay) relayPage(ctx context.Context, b *Bus, workspaces []events.ID) (
 // most. It is for transports outside the database.
 func relayEach(ctx context.Context, tx pgx.Tx, list []store.Position, limit int, most time.Duration,
 	publish func(context.Context, []*message.Message) (int, error)) (ends []store.Position, more []events.ID, err error) {
-	records, err := store.StoredAfterEach(ctx, tx, list, limit)
+	records, err := store.Page{Logs: list, Limit: limit, Decode: store.Stored}.Read(ctx, tx)
 	if err != nil {
 		return nil, nil, err
 	}

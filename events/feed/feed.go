@@ -275,7 +275,7 @@ func (w *Watch) read(ctx context.Context, seq int64, nouns []string) (list []New
 			case when split_part(kind, '.', 1) = any($4) then data end
 		from events where workspace_id = $1 and seq > $2 order by seq limit $3`, w.tail.workspace, seq, pageSize, nouns)
 	list, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (News, error) { // keeps no event, which may be large
-		r, err := store.ScanAny(row)
+		r, err := store.Scan(row)
 		if err != nil {
 			return News{}, err
 		}

@@ -16,8 +16,8 @@
 // # Append
 //
 // An append updates the head row of the log and so holds its lock until the commit. Readers
-// do not have to trust that numbers become visible in order: [After] reports an error if
-// the next event is not n + 1. TestTailingReadersMissNothingAndSeeNothingTwice checks this
+// do not have to trust that numbers become visible in order: [Page.Read] reports an error
+// if the next event is not n + 1. TestTailingReadersMissNothingAndSeeNothingTwice checks this
 // with 16 writers.
 //
 // Commits that wait at the same moment share a transaction. Each process has two appenders.
@@ -90,5 +90,4 @@
 // has no triggers, sequences, advisory locks or NOTIFY, and errors are matched by SQLSTATE
 // alone. That permits poolers, managed PostgreSQL and sharding by workspace (Citus).
 // TestEverythingLeadsWithItsDistributionColumn checks the catalogue for it.
-// catalogue whether it is so.
 package store

@@ -87,8 +87,5 @@ type streams struct{ db Querier }
 
 // Load is [Store.Load].
 func (s streams) Load(ctx context.Context, workspace, stream events.ID, version int) ([]events.Record, error) {
-	return query(ctx, s.db, Scan, `
-		select `+EventColumns+` from events
-		where workspace_id = $1 and stream = $2 and version > $3
-		order by version limit $4`, workspace, stream, version, events.LoadLimit)
+	return StreamPage{Workspace: workspace, Stream: stream, Version: version, Limit: events.LoadLimit}.Read(ctx, s.db)
 }

@@ -109,7 +109,7 @@ func (l *tail) follow(t *testing.T, db *pgxpool.Pool, hint, written <-chan struc
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	for last := false; ; {
-		list, err := store.After(ctx, db, l.workspace, int64(len(l.seen)), 1+rand.IntN(20))
+		list, err := store.Page{Logs: store.After(l.workspace, int64(len(l.seen))), Limit: 1 + rand.IntN(20)}.Read(ctx, db)
 		if !assert.NoError(t, err) {
 			return
 		}
@@ -175,7 +175,7 @@ func TestAfterPages(t *testing.T) {
 		"nothing behind the end": {5, 2, []string{}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			list, err := store.After(t.Context(), db, w, test.after, test.limit)
+			list, err := store.Page{Logs: store.After(w, test.after), Limit: test.limit}.Read(t.Context(), db)
 			require.NoError(t, err)
 			require.Equal(t, test.want, marks(list))
 		})
@@ -193,12 +193,12 @@ func TestAfterReportsAHoleInTheLog(t *testing.T) {
 	_, err := db.Exec(t.Context(), `delete from events where workspace_id = $1 and seq = 3`, w)
 	require.NoError(t, err)
 
-	list, err := store.After(t.Context(), db, w, 0, 2)
+	list, err := store.Page{Logs: store.After(w, 0), Limit: 2}.Read(t.Context(), db)
 	require.NoError(t, err)
 	require.Len(t, list, 2)
-	_, err = store.After(t.Context(), db, w, 0, 10)
+	_, err = store.Page{Logs: store.After(w, 0), Limit: 10}.Read(t.Context(), db)
 	require.ErrorContains(t, err, "event 3 is missing, found 4")
-	_, err = store.After(t.Context(), db, w, 2, 1)
+	_, err = store.Page{Logs: store.After(w, 2), Limit: 1}.Read(t.Context(), db)
 	require.ErrorContains(t, err, "event 3 is missing, found 4")
 }
 

@@ -75,7 +75,7 @@ func append1(t *testing.T, s *store.Store, c *events.Commit) events.Committed {
 // log returns all records of a workspace's log.
 func log(t *testing.T, db store.Querier, workspace events.ID) []events.Record {
 	t.Helper()
-	list, err := store.After(context.WithoutCancel(t.Context()), db, workspace, 0, 1_000_000)
+	list, err := store.Page{Logs: store.After(workspace, 0), Limit: 1_000_000}.Read(context.WithoutCancel(t.Context()), db)
 	require.NoError(t, err)
 	return list
 }

@@ -1,11 +1,6 @@
 package store
 
-import (
-	"context"
-	"fmt"
-
-	"svc/events"
-)
+import "svc/events"
 
 // PageBytes limits the stored data of a page: only its last event may exceed the limit. Sizes of
 // events differ by a factor of a thousand, so a number of events does not bound the memory of a page.
@@ -51,31 +46,4 @@ func WithinBytes(query, columns, bytes string) string {
 				from (` + query + `) q) s
 			where coalesce(stored_before, 0) < ` + bytes + `) s
 		where coalesce(size_before, 0) < ` + bytes
-}
-
-const selectEvents = `select ` + EventColumns + ` from events`
-
-// contiguous reads the pages that follow positions, and reports an error if an event is missing.
-func contiguous(ctx context.Context, db Querier, list []Position, scan scanner, from string, limit int,
-	more ...any) ([]events.Record, error) {
-	workspaces, seqs := Columns(list)
-	records, err := query(ctx, db, scan, `
-		select `+EventColumns+`
-		from unnest((select $1::uuid[]), (select $2::bigint[])) with ordinality as p (log, behind, ord) cross join lateral (`+
-		WithinBytes(from+` where workspace_id = log and seq > behind order by seq limit $3`, EventColumns, `$4::bigint`)+`
-		) e order by ord, seq`, append([]any{workspaces, seqs, limit, BytesOfEach(len(list))}, more...)...)
-	if err != nil {
-		return nil, err
-	}
-	last := map[events.ID]int64{}
-	for _, p := range list {
-		last[p.Workspace] = p.Seq
-	}
-	for _, r := range records {
-		if want := last[r.Workspace] + 1; r.Seq != want {
-			return nil, fmt.Errorf("log %s: event %d is missing, found %d in its place", r.Workspace, want, r.Seq)
-		}
-		last[r.Workspace] = r.Seq
-	}
-	return records, nil
 }

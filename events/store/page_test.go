@@ -1,7 +1,6 @@
 package store_test
 
 import (
-	"context"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -50,21 +49,18 @@ func TestPagesAreBoundedByBytes(t *testing.T) {
 	s := open(t, db)
 	const count = 50
 	a, b := appendLarge(t, s, count), appendLarge(t, s, count)
-	type reader func(ctx context.Context, db store.Querier, list []store.Position, limit int) ([]events.Record, error)
-	for name, read := range map[string]reader{
-		"decoded": store.AfterEach, "any": store.AnyAfterEach, "stored": store.StoredAfterEach,
-		"kinds": func(ctx context.Context, db store.Querier, list []store.Position, limit int) ([]events.Record, error) {
-			return store.AfterKinds(ctx, db, []string{"run"}, list, limit)
-		},
+	for name, page := range map[string]store.Page{
+		"strict": {}, "lenient": {Decode: store.Lenient}, "stored": {Decode: store.Stored}, "kinds": {Kinds: []string{"run"}},
 	} {
+		page.Limit = 1000
 		for _, logs := range [][]events.ID{{a}, {a, b}} {
 			at, pages := map[events.ID]int64{}, 0
 			for more := logs; len(more) > 0; pages++ {
-				var from []store.Position
+				page.Logs = nil
 				for _, workspace := range more {
-					from = append(from, store.Position{Workspace: workspace, Seq: at[workspace]})
+					page.Logs = append(page.Logs, store.Position{Workspace: workspace, Seq: at[workspace]})
 				}
-				list, err := read(t.Context(), db, from, 1000)
+				list, err := page.Read(t.Context(), db)
 				require.NoError(t, err)
 				require.Less(t, sizeOf(list), store.PageBytes+len(more)*(largeEvent+1000), name)
 				for _, r := range list {
@@ -79,7 +75,7 @@ func TestPagesAreBoundedByBytes(t *testing.T) {
 			require.Greater(t, pages, len(logs)*count*largeEvent/store.PageBytes/2, name)
 		}
 	}
-	list, err := store.AfterKinds(t.Context(), db, []string{"member"}, []store.Position{{Workspace: a}}, 1000)
+	list, err := store.Page{Logs: store.After(a, 0), Limit: 1000, Kinds: []string{"member"}}.Read(t.Context(), db)
 	require.NoError(t, err)
 	require.Len(t, list, count, "events that are not wanted are not read")
 }
@@ -92,7 +88,7 @@ func TestPageHasAtLeastOneEventOfEachLog(t *testing.T) {
 	for range 30 {
 		from = append(from, store.Position{Workspace: appendLarge(t, s, 2)})
 	}
-	list, err := store.AnyAfterEach(t.Context(), db, from, 2)
+	list, err := store.Page{Logs: from, Limit: 2, Decode: store.Lenient}.Read(t.Context(), db)
 	require.NoError(t, err)
 	require.Len(t, list, len(from))
 	require.Len(t, store.LogsWithMore(list, len(from), 2), len(from))

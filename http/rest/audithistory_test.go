@@ -184,7 +184,7 @@ func TestSeqAtReturnsLastEventAtTime(t *testing.T) {
 	l := &randomLog{random: rand.New(rand.NewPCG(3, 3)), workspace: events.NewID(epoch), at: epoch}
 	l.append(t, db, 60)
 	h := projections.History{DB: db}
-	records, err := store.After(t.Context(), db, l.workspace, 0, 60)
+	records, err := store.Page{Logs: store.After(l.workspace, 0), Limit: 60}.Read(t.Context(), db)
 	require.NoError(t, err)
 	for i, r := range records {
 		last := i

@@ -201,7 +201,9 @@ func (c *comparer) foldRemaining(ctx context.Context, db store.Querier, pause Pa
 	for c.remaining() > 0 {
 		began := time.Now()
 		from, to := c.nextRange()
-		list, err := store.AnyAfter(ctx, db, c.workspace, from, int(min(page, to-from)))
+		list, err := store.Page{
+			Logs: store.After(c.workspace, from), Limit: int(min(page, to-from)), Decode: store.Lenient,
+		}.Read(ctx, db)
 		if err != nil {
 			return err
 		}

@@ -115,7 +115,7 @@ func (f *Follower) tryPage(ctx context.Context, v View, workspaces []events.ID, 
 			return err
 		}
 		at = list[0].Seq
-		records, err := v.After(ctx, tx, list, limit)
+		records, err := v.Read(ctx, tx, list, limit)
 		if err != nil {
 			return err
 		}

@@ -32,7 +32,7 @@ func TestViewsFoldLargeEvents(t *testing.T) {
 	submitLarge(t, w, large, count)
 	w.Queued(t, small)
 	w.CaughtUp(t)
-	page, err := store.AnyAfter(t.Context(), w.DB, large, 0, count)
+	page, err := store.Page{Logs: store.After(large, 0), Limit: count, Decode: store.Lenient}.Read(t.Context(), w.DB)
 	require.NoError(t, err)
 	require.Less(t, len(page), count/5, "events of a page")
 
@@ -55,7 +55,7 @@ func TestComparisonSizeCountsLargeRows(t *testing.T) {
 	w := world.NewSilent(t)
 	workspace := world.NewID()
 	submitLarge(t, w, workspace, 3)
-	page, err := store.AnyAfter(t.Context(), w.DB, workspace, 0, 3)
+	page, err := store.Page{Logs: store.After(workspace, 0), Limit: 3, Decode: store.Lenient}.Read(t.Context(), w.DB)
 	require.NoError(t, err)
 	for name, want := range map[string]int{"jobs": 3, "job_specs": 3 * 240 / 4} {
 		c := world.View(t, name).Comparison(workspace, fold.AllKeys)

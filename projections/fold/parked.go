@@ -74,7 +74,7 @@ func queuePark(b *pgx.Batch, view string, workspace events.ID, seq int64, err er
 func readOn(ctx context.Context, db store.Querier, v View, workspace events.ID, seq int64, limit int,
 	park func(seq int64, err error)) (list []events.Record, at int64, err error) {
 	for {
-		list, err := v.After(ctx, db, []store.Position{{Workspace: workspace, Seq: seq}}, limit)
+		list, err := v.Read(ctx, db, []store.Position{{Workspace: workspace, Seq: seq}}, limit)
 		switch {
 		case err == nil && len(list) == 0:
 			return nil, seq, nil

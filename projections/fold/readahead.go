@@ -152,7 +152,7 @@ func (r *rebuild) readTogether(ctx context.Context, db store.Querier, c chunk) (
 	for _, s := range c {
 		positions, limit = append(positions, store.Position{Workspace: s.workspace, Seq: s.from}), max(limit, s.to-s.from)
 	}
-	records, err := r.view.After(ctx, db, positions, int(limit))
+	records, err := r.view.Read(ctx, db, positions, int(limit))
 	if err != nil {
 		return nil, 0, err
 	}

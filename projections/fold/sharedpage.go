@@ -79,7 +79,7 @@ func (p *sharedPage) read(ctx context.Context, db interface {
 	}
 	if p.records = next.match(p.views, p.from, p.limit); p.records == nil {
 		if p.records, err = readRecords(ctx, db, p.views, p.from, p.limit); err != nil {
-			return fmt.Errorf("read logs: %w", err)
+			return err
 		}
 	}
 	p.ends, p.more = follow.Ends(p.records), store.LogsWithMore(p.records, len(p.from), p.limit)
@@ -90,9 +90,9 @@ func (p *sharedPage) read(ctx context.Context, db interface {
 // several, any event that cannot be decoded is an error.
 func readRecords(ctx context.Context, db store.Querier, views []View, from []store.Position, limit int) ([]events.Record, error) {
 	if len(views) == 1 {
-		return views[0].After(ctx, db, from, limit)
+		return views[0].Read(ctx, db, from, limit)
 	}
-	return store.AfterEach(ctx, db, from, limit)
+	return store.Page{Logs: from, Limit: limit}.Read(ctx, db)
 }
 
 // nextPositions returns the start positions of the page after this one.

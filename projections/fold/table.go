@@ -48,8 +48,8 @@ func (t *Table[K, R]) Folds(kind string) bool {
 func (t *Table[K, R]) FoldsUndecoded() bool { return false }
 
 // After reads the next events of logs and decodes the kinds that the view folds.
-func (t *Table[K, R]) After(ctx context.Context, db store.Querier, list []store.Position, limit int) ([]events.Record, error) {
-	return store.AfterKinds(ctx, db, t.Kinds, list, limit)
+func (t *Table[K, R]) Read(ctx context.Context, db store.Querier, list []store.Position, limit int) ([]events.Record, error) {
+	return store.Page{Logs: list, Limit: limit, Kinds: t.Kinds}.Read(ctx, db)
 }
 
 // PrimaryKey returns the columns of the primary key.

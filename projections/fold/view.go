@@ -90,9 +90,9 @@ type View interface {
 	PrimaryKey() []string
 	// LookupIndexes returns the indexes by which existing rows are found.
 	LookupIndexes() []string
-	// After reads the next events of logs, as store.AfterKinds does. It need not decode events that the view
+	// Read reads the next page of logs, up to limit events of each. It need not decode events that the view
 	// does not fold.
-	After(ctx context.Context, db store.Querier, list []store.Position, limit int) ([]events.Record, error)
+	Read(ctx context.Context, db store.Querier, list []store.Position, limit int) ([]events.Record, error)
 	// Load queues reading the rows that records touch. The step it returns folds the records into the rows
 	// and queues writing what changed. The step is nil if the records touch no rows.
 	Load(b *pgx.Batch, table string, records []events.Record) Step

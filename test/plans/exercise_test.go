@@ -319,9 +319,9 @@ func (p *process) askLogs(t *testing.T) {
 	t.Helper()
 	ctx, list := t.Context(), done[[]events.Record](t)
 	list(p.log.Load(ctx, p.long, idOf(t, 'r', 777), 3))
-	list(store.After(ctx, p.asks, p.long, 500, 100))
-	list(store.AnyAfter(ctx, p.asks, p.long, 500, 100))
-	list(store.AfterKinds(ctx, p.asks, []string{"member"}, []store.Position{{Workspace: p.long, Seq: 500}, {Workspace: p.acme}}, 100))
+	list(store.Page{Logs: store.After(p.long, 500), Limit: 100}.Read(ctx, p.asks))
+	several := []store.Position{{Workspace: p.long, Seq: 500}, {Workspace: p.acme}}
+	list(store.Page{Logs: several, Limit: 100, Kinds: []string{"member"}}.Read(ctx, p.asks))
 	_, _, err := p.log.Holder(ctx, "email/p777@acme.example")
 	require.NoError(t, err)
 	history := projections.History{DB: p.asks}
