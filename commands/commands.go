@@ -87,7 +87,7 @@ type Result struct {
 // execute runs decide until its decision is stored. Cached folds may be stale. If decide
 // wants to write, the append notices that; if it refuses or does nothing, it is run again
 // on what the log says.
-func (h *Handler) execute(ctx context.Context, m Meta, request any, decide func(*work) error) (result Result, err error) {
+func (h *Handler) execute(ctx context.Context, m Meta, request any, decide decideFunc) (result Result, err error) {
 	command, before, err := h.repeated(ctx, m, request)
 	if before != nil || err != nil {
 		return valueOrZero(before), err
@@ -96,8 +96,8 @@ func (h *Handler) execute(ctx context.Context, m Meta, request any, decide func(
 	defer func() { quota.settle(ctx, result, err) }()
 	within, cancel := withDeadline(ctx)
 	defer cancel()
-	w := &work{ctx: within, handler: h, meta: m, command: command, decide: decide, quota: quota}
-	done, err := w.run()
+	w := &work{handler: h, meta: m, command: command, decide: decide, quota: quota}
+	done, err := w.run(within)
 	taken, _ := errors.AsType[*events.TakenError](err)
 	switch {
 	case err == nil && w.decided:

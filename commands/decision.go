@@ -22,23 +22,15 @@ func (c AnswerDecision) denial() events.CommandDenied {
 // not answer at the moment at which the answer is stored, a decision that was answered
 // before, and an answer about a commit that is no longer the newest.
 func (h *Handler) AnswerDecision(ctx context.Context, c AnswerDecision) (Result, error) {
-	return h.execute(ctx, c.Meta, c, func(w *work) error {
-		run, err := load[aggregates.Run](w, c.Run)
-		if err != nil {
-			return err
-		}
+	return h.execute(ctx, c.Meta, c, onRun(c.Run, func(ctx context.Context, w *work, run *aggregates.Run) ([]events.Event, error) {
 		kind, err := run.DecisionKind(c.Decision)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		if err := inspect(w, c.Workspace, func(ws *aggregates.Workspace) error { return ws.AllowAnswer(c.Actor.ID, kind) }); err != nil {
-			return err
+		err = inspect(ctx, w, c.Workspace, func(ws *aggregates.Workspace) error { return ws.AllowAnswer(c.Actor.ID, kind) })
+		if err != nil {
+			return nil, err
 		}
-		list, err := run.Answer(c.Answer)
-		if err := w.addEvents(c.Run, list, err); err != nil {
-			return err
-		}
-		w.freeIssue(c.Run, run, list)
-		return nil
-	})
+		return run.Answer(c.Answer)
+	}))
 }

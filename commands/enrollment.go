@@ -36,14 +36,14 @@ func (c MintEnrollment) denial() events.CommandDenied {
 // MintEnrollment refuses callers who may not manage runners; so do the other commands here
 // that people issue. It records the workspace's authority if it is new.
 func (h *Handler) MintEnrollment(ctx context.Context, c MintEnrollment) (Result, error) {
-	return h.execute(ctx, c.Meta, c, func(w *work) error {
-		if err := w.allow(events.ManageRunners); err != nil {
+	return h.execute(ctx, c.Meta, c, func(ctx context.Context, w *work) error {
+		if err := w.allow(ctx, events.ManageRunners); err != nil {
 			return err
 		}
-		if err := w.recordAuthority(c.Authority); err != nil {
+		if err := w.recordAuthority(ctx, c.Authority); err != nil {
 			return err
 		}
-		enrollment, err := load[aggregates.Enrollment](w, c.Enrollment)
+		enrollment, err := load[aggregates.Enrollment](ctx, w, c.Enrollment)
 		if err != nil {
 			return err
 		}
@@ -58,8 +58,8 @@ func (h *Handler) MintEnrollment(ctx context.Context, c MintEnrollment) (Result,
 }
 
 // recordAuthority records an authority of the workspace, unless it is known.
-func (w *work) recordAuthority(a events.AuthorityCreated) error {
-	authority, err := load[aggregates.Authority](w, events.AuthorityStream)
+func (w *work) recordAuthority(ctx context.Context, a events.AuthorityCreated) error {
+	authority, err := load[aggregates.Authority](ctx, w, events.AuthorityStream)
 	if err != nil {
 		return err
 	}
@@ -79,17 +79,10 @@ func (c WithdrawEnrollment) denial() events.CommandDenied {
 
 // WithdrawEnrollment refuses a token that was used.
 func (h *Handler) WithdrawEnrollment(ctx context.Context, c WithdrawEnrollment) (Result, error) {
-	return h.execute(ctx, c.Meta, c, func(w *work) error {
-		if err := w.allow(events.ManageRunners); err != nil {
-			return err
-		}
-		enrollment, err := load[aggregates.Enrollment](w, c.Enrollment)
-		if err != nil {
-			return err
-		}
-		list, err := enrollment.Withdraw()
-		return w.addEvents(c.Enrollment, list, err)
-	})
+	return h.execute(ctx, c.Meta, c, ifAllowed(events.ManageRunners,
+		onStream(c.Enrollment, func(_ context.Context, _ *work, enrollment *aggregates.Enrollment) ([]events.Event, error) {
+			return enrollment.Withdraw()
+		})))
 }
 
 // RegisterRunner makes a machine that showed a token a runner. Runner and Certificate are
@@ -133,8 +126,8 @@ func (h *Handler) RegisterRunner(ctx context.Context, c RegisterRunner) (r Regis
 	}
 	c.Workspace = workspace
 	var refusal error
-	done, err := h.execute(ctx, c.Meta, c, func(w *work) (err error) {
-		r, refusal, err = w.register(c, id)
+	done, err := h.execute(ctx, c.Meta, c, func(ctx context.Context, w *work) (err error) {
+		r, refusal, err = w.register(ctx, c, id)
 		return err
 	})
 	if err == nil {
@@ -144,8 +137,8 @@ func (h *Handler) RegisterRunner(ctx context.Context, c RegisterRunner) (r Regis
 	return r, err
 }
 
-func (w *work) register(c RegisterRunner, id events.ID) (r Registered, refusal, err error) {
-	enrollment, err := load[aggregates.Enrollment](w, id)
+func (w *work) register(ctx context.Context, c RegisterRunner, id events.ID) (r Registered, refusal, err error) {
+	enrollment, err := load[aggregates.Enrollment](ctx, w, id)
 	if err != nil {
 		return r, nil, err
 	}
@@ -154,16 +147,16 @@ func (w *work) register(c RegisterRunner, id events.ID) (r Registered, refusal, 
 	if refusal != nil || len(own) == 0 && used.IsZero() {
 		return r, refusal, w.addEvents(id, own, nil)
 	}
-	if err := w.recordAuthority(c.Authority); err != nil {
+	if err := w.recordAuthority(ctx, c.Authority); err != nil {
 		return r, nil, err
 	}
 	if len(own) == 0 {
-		r, err = w.registered(used)
+		r, err = w.registered(ctx, used)
 		return r, nil, err
 	}
 	begun := its[0].(events.RunnerEnrolled)
 	w.meta.Actor = events.Actor{Type: events.ByRunner, ID: c.Runner, Name: begun.Name}
-	if _, err := load[aggregates.Runner](w, c.Runner); err != nil {
+	if _, err := load[aggregates.Runner](ctx, w, c.Runner); err != nil {
 		return r, nil, err
 	}
 	if err := w.addEvents(id, own, nil); err != nil {
@@ -173,8 +166,8 @@ func (w *work) register(c RegisterRunner, id events.ID) (r Registered, refusal, 
 }
 
 // registered returns the answer for a machine that was registered before.
-func (w *work) registered(id events.ID) (r Registered, err error) {
-	err = inspect(w, id, func(runner *aggregates.Runner) error {
+func (w *work) registered(ctx context.Context, id events.ID) (r Registered, err error) {
+	err = inspect(ctx, w, id, func(runner *aggregates.Runner) error {
 		if runner.State().Barred() {
 			return aggregates.ErrEnrollmentInvalid
 		}

@@ -32,18 +32,10 @@ func secretDenial(e events.Event, name string) events.CommandDenied {
 // former is the vault's id of the previous value, which can be deleted; it is zero if there
 // was none.
 func (h *Handler) SetFarmSecret(ctx context.Context, c SetFarmSecret) (done Result, former events.ID, err error) {
-	done, err = h.execute(ctx, c.Meta, c, func(w *work) error {
-		if err := w.allow(events.ManageFarmSecrets); err != nil {
-			return err
-		}
-		secrets, err := load[aggregates.FarmSecrets](w, events.FarmSecretStream)
-		if err != nil {
-			return err
-		}
+	done, err = h.execute(ctx, c.Meta, c, onFarmSecrets(func(secrets *aggregates.FarmSecrets) ([]events.Event, error) {
 		former = secrets.Value(c.Name)
-		list, err := secrets.Set(c.Name, c.Value)
-		return w.addEvents(events.FarmSecretStream, list, err)
-	})
+		return secrets.Set(c.Name, c.Value)
+	}))
 	return done, former, err
 }
 
@@ -59,17 +51,17 @@ func (c RemoveFarmSecret) denial() events.CommandDenied {
 
 // RemoveFarmSecret returns the vault's id of the former value, which can be deleted.
 func (h *Handler) RemoveFarmSecret(ctx context.Context, c RemoveFarmSecret) (done Result, former events.ID, err error) {
-	done, err = h.execute(ctx, c.Meta, c, func(w *work) error {
-		if err := w.allow(events.ManageFarmSecrets); err != nil {
-			return err
-		}
-		secrets, err := load[aggregates.FarmSecrets](w, events.FarmSecretStream)
-		if err != nil {
-			return err
-		}
+	done, err = h.execute(ctx, c.Meta, c, onFarmSecrets(func(secrets *aggregates.FarmSecrets) ([]events.Event, error) {
 		former = secrets.Value(c.Name)
-		list, err := secrets.Remove(c.Name)
-		return w.addEvents(events.FarmSecretStream, list, err)
-	})
+		return secrets.Remove(c.Name)
+	}))
 	return done, former, err
+}
+
+// onFarmSecrets is onStream for a workspace's secrets of jobs, for people who may manage them.
+func onFarmSecrets(decide func(*aggregates.FarmSecrets) ([]events.Event, error)) decideFunc {
+	return ifAllowed(events.ManageFarmSecrets, onStream(events.FarmSecretStream,
+		func(_ context.Context, _ *work, secrets *aggregates.FarmSecrets) ([]events.Event, error) {
+			return decide(secrets)
+		}))
 }

@@ -40,16 +40,12 @@ func (h *Handler) SendInvitation(ctx context.Context, c SendInvitation) (Result,
 	if err != nil {
 		return Result{}, fmt.Errorf("who has the invited address: %w", err)
 	}
-	return h.execute(ctx, c.Meta, c, func(w *work) error {
-		workspace, err := load[aggregates.Workspace](w, c.Workspace)
-		if err != nil {
-			return err
-		}
-		w.answer = InvitationAnswer{Invitation: c.Invitation}
-		w.claim(events.Claim{Key: events.InvitationKey(c.Invitation), Owner: c.Invitation, Global: true}, ErrInvitationExists)
-		list, err := workspace.Invite(c.Actor.ID, c.Invitation, c.Email, c.Role, known, w.now)
-		return w.addEvents(c.Workspace, list, err)
-	})
+	return h.execute(ctx, c.Meta, c, onStream(c.Workspace,
+		func(_ context.Context, w *work, workspace *aggregates.Workspace) ([]events.Event, error) {
+			w.answer = InvitationAnswer{Invitation: c.Invitation}
+			w.claim(events.Claim{Key: events.InvitationKey(c.Invitation), Owner: c.Invitation, Global: true}, ErrInvitationExists)
+			return workspace.Invite(c.Actor.ID, c.Invitation, c.Email, c.Role, known, w.now)
+		}))
 }
 
 // ResendInvitation restarts the 48 hours in which an invitation can be accepted.
@@ -65,9 +61,9 @@ func (c ResendInvitation) denial() events.CommandDenied {
 // ResendInvitation refuses an invitation that was answered or revoked, and callers who
 // could not send such an invitation.
 func (h *Handler) ResendInvitation(ctx context.Context, c ResendInvitation) (Result, error) {
-	return h.executeOnWorkspace(ctx, c.Meta, c, func(wk *work, w *aggregates.Workspace) ([]events.Event, error) {
+	return h.execute(ctx, c.Meta, c, onStream(c.Workspace, func(_ context.Context, wk *work, w *aggregates.Workspace) ([]events.Event, error) {
 		return w.Resend(c.Actor.ID, c.Invitation, wk.now)
-	})
+	}))
 }
 
 // RevokeInvitation revokes an invitation.
@@ -83,9 +79,9 @@ func (c RevokeInvitation) denial() events.CommandDenied {
 // RevokeInvitation refuses an invitation that was answered or revoked, and callers who may
 // not manage members.
 func (h *Handler) RevokeInvitation(ctx context.Context, c RevokeInvitation) (Result, error) {
-	return h.executeOnWorkspace(ctx, c.Meta, c, func(_ *work, w *aggregates.Workspace) ([]events.Event, error) {
+	return h.execute(ctx, c.Meta, c, onStream(c.Workspace, func(_ context.Context, _ *work, w *aggregates.Workspace) ([]events.Event, error) {
 		return w.Revoke(c.Actor.ID, c.Invitation)
-	})
+	}))
 }
 
 // AcceptInvitation makes the invitee a member of the inviting workspace, which is that of
@@ -106,9 +102,9 @@ func (c AcceptInvitation) denial() events.CommandDenied {
 // answered or revoked, or whose sender could no longer send it, and invitees who are
 // members already.
 func (h *Handler) AcceptInvitation(ctx context.Context, c AcceptInvitation) (Result, error) {
-	return h.executeOnWorkspace(ctx, c.Meta, c, func(wk *work, w *aggregates.Workspace) ([]events.Event, error) {
+	return h.execute(ctx, c.Meta, c, onStream(c.Workspace, func(_ context.Context, wk *work, w *aggregates.Workspace) ([]events.Event, error) {
 		return w.Accept(aggregates.Invitee{User: c.Actor.ID, Name: c.Name, Emails: c.Emails}, c.Invitation, c.Member, wk.now)
-	})
+	}))
 }
 
 // RejectInvitation rejects an invitation. Emails are as in AcceptInvitation.
@@ -125,7 +121,7 @@ func (c RejectInvitation) denial() events.CommandDenied {
 // RejectInvitation refuses an invitation that is to another address, or was answered or
 // revoked. An expired one can be rejected.
 func (h *Handler) RejectInvitation(ctx context.Context, c RejectInvitation) (Result, error) {
-	return h.executeOnWorkspace(ctx, c.Meta, c, func(_ *work, w *aggregates.Workspace) ([]events.Event, error) {
+	return h.execute(ctx, c.Meta, c, onStream(c.Workspace, func(_ context.Context, _ *work, w *aggregates.Workspace) ([]events.Event, error) {
 		return w.Reject(aggregates.Invitee{User: c.Actor.ID, Emails: c.Emails}, c.Invitation)
-	})
+	}))
 }

@@ -36,25 +36,18 @@ type JobAnswer struct {
 
 // SubmitJob refuses callers who may not run jobs.
 func (h *Handler) SubmitJob(ctx context.Context, c SubmitJob) (Result, error) {
-	return h.execute(ctx, c.Meta, c, func(w *work) error {
-		if err := w.allowJobs(c.Token); err != nil {
-			return err
-		}
-		job, err := load[aggregates.Job](w, c.Job)
-		if err != nil {
-			return err
-		}
-		turn, err := c.Turn(w.ctx)
-		if err != nil {
-			return err
-		}
-		w.answer = JobAnswer{Job: c.Job}
-		list, err := job.Submit(events.JobSubmitted{
-			Spec: c.Spec, Requirement: c.Spec.Required().Key(), FairKey: c.FairKey, Turn: turn,
-			ExpiresAt: w.now.Add(time.Duration(c.Spec.Timeouts.QueueSeconds) * time.Second),
-		})
-		return w.addEvents(c.Job, list, err)
-	})
+	return h.execute(ctx, c.Meta, c, ifMayRunJobs(c.Token,
+		onStream(c.Job, func(ctx context.Context, w *work, job *aggregates.Job) ([]events.Event, error) {
+			turn, err := c.Turn(ctx)
+			if err != nil {
+				return nil, err
+			}
+			w.answer = JobAnswer{Job: c.Job}
+			return job.Submit(events.JobSubmitted{
+				Spec: c.Spec, Requirement: c.Spec.Required().Key(), FairKey: c.FairKey, Turn: turn,
+				ExpiresAt: w.now.Add(time.Duration(c.Spec.Timeouts.QueueSeconds) * time.Second),
+			})
+		})))
 }
 
 // CancelJob cancels a job, at once if no runner has it.
@@ -70,43 +63,41 @@ func (c CancelJob) denial() events.CommandDenied { return denialOf(events.JobCan
 
 // CancelJob refuses callers who may not run jobs. It does nothing if the job has ended.
 func (h *Handler) CancelJob(ctx context.Context, c CancelJob) (Result, error) {
-	return h.execute(ctx, c.Meta, c, func(w *work) error {
-		if err := w.allowJobs(c.Token); err != nil {
+	return h.execute(ctx, c.Meta, c, ifMayRunJobs(c.Token,
+		onJob(c.Job, func(_ context.Context, w *work, j *aggregates.Job) ([]events.Event, error) {
+			return j.Cancel(c.Reason, c.Grace, w.now)
+		})))
+}
+
+// ifMayRunJobs returns decide for actors who may run jobs: a person needs the right, a service account
+// the scope and token as its current token. The service itself may cancel jobs that no runner can run.
+func ifMayRunJobs(token events.Fingerprint, decide decideFunc) decideFunc {
+	return func(ctx context.Context, w *work) (err error) {
+		switch w.meta.Actor.Type {
+		case events.BySystem:
+		case events.ByService:
+			err = inspect(ctx, w, w.meta.Actor.ID, func(a *aggregates.ServiceAccount) error { return a.Allow(token, events.SubmitJobs) })
+		default:
+			err = w.allow(ctx, events.RunJobs)
+		}
+		if err != nil {
 			return err
 		}
-		return w.decideJob(c.Job, func(j *aggregates.Job) ([]events.Event, error) { return j.Cancel(c.Reason, c.Grace, w.now) })
+		return decide(ctx, w)
+	}
+}
+
+// onJob is onStream for a job. It releases the job's slot of a concurrency key when no runner has
+// the job any more.
+func onJob(id events.ID, decide func(context.Context, *work, *aggregates.Job) ([]events.Event, error)) decideFunc {
+	return onStream(id, func(ctx context.Context, w *work, job *aggregates.Job) ([]events.Event, error) {
+		key, slot, held := job.Slot()
+		list, err := decide(ctx, w, job)
+		if err == nil && held && events.LeavesRunner(list) {
+			w.releases = append(w.releases, events.Claim{Key: events.ConcurrencyKey(key, slot), Owner: id})
+		}
+		return list, err
 	})
-}
-
-// allowJobs returns an error if the actor may not run jobs: a person needs the right, a
-// service account the scope and token as its current token. The service itself may cancel
-// jobs that no runner can run.
-func (w *work) allowJobs(token events.Fingerprint) error {
-	if w.meta.Actor.Type == events.BySystem {
-		return nil
-	}
-	if w.meta.Actor.Type != events.ByService {
-		return w.allow(events.RunJobs)
-	}
-	return inspect(w, w.meta.Actor.ID, func(a *aggregates.ServiceAccount) error { return a.Allow(token, events.SubmitJobs) })
-}
-
-// decideJob adds the events that decide returns for a job. It releases the job's slot of a
-// concurrency key when no runner has the job any more.
-func (w *work) decideJob(id events.ID, decide func(*aggregates.Job) ([]events.Event, error)) error {
-	job, err := load[aggregates.Job](w, id)
-	if err != nil {
-		return err
-	}
-	key, slot, held := job.Slot()
-	list, err := decide(job)
-	if err := w.addEvents(id, list, err); err != nil {
-		return err
-	}
-	if held && events.LeavesRunner(list) {
-		w.releases = append(w.releases, events.Claim{Key: events.ConcurrencyKey(key, slot), Owner: id})
-	}
-	return nil
 }
 
 // LeaseJob gives a job to a runner. Slot is a free slot of the job's concurrency key, 0 if
@@ -124,17 +115,17 @@ type LeaseJob struct {
 // the moment at which the lease is stored. If two processes lease the same job, one is
 // refused. A runner with a limited number of jobs counts the job.
 func (h *Handler) LeaseJob(ctx context.Context, c LeaseJob) (Result, error) {
-	return h.execute(ctx, c.Meta, c, func(w *work) error {
-		name, err := w.takeRunner(c.Runner, c.Job)
+	return h.execute(ctx, c.Meta, c, func(ctx context.Context, w *work) error {
+		name, err := w.takeRunner(ctx, c.Runner, c.Job)
 		if err != nil {
 			return err
 		}
-		return w.decideJob(c.Job, func(j *aggregates.Job) ([]events.Event, error) {
-			if err := w.takeSlot(c, j); err != nil {
+		return onJob(c.Job, func(ctx context.Context, w *work, j *aggregates.Job) ([]events.Event, error) {
+			if err := w.takeSlot(ctx, c, j); err != nil {
 				return nil, err
 			}
 			return j.Lease(c.Runner, name, c.Slot, w.now)
-		})
+		})(ctx, w)
 	})
 }
 
@@ -142,7 +133,7 @@ func (h *Handler) LeaseJob(ctx context.Context, c LeaseJob) (Result, error) {
 type slots struct{}
 
 // takeSlot claims the slot of a job that has a concurrency key.
-func (w *work) takeSlot(c LeaseJob, j *aggregates.Job) error {
+func (w *work) takeSlot(ctx context.Context, c LeaseJob, j *aggregates.Job) error {
 	key, limit, ok := j.Concurrency()
 	switch {
 	case !ok || j.State() != events.JobStateQueued:
@@ -151,10 +142,10 @@ func (w *work) takeSlot(c LeaseJob, j *aggregates.Job) error {
 		return fmt.Errorf("lease job %s: slot %d of %d", c.Job, c.Slot, limit)
 	}
 	sum := sha256.Sum256([]byte(key))
-	if err := w.serialize(foldKey{w.meta.Workspace, events.ID(sum[:16]), reflect.TypeFor[slots]()}); err != nil {
+	if err := w.serialize(ctx, foldKey{w.meta.Workspace, events.ID(sum[:16]), reflect.TypeFor[slots]()}); err != nil {
 		return err
 	}
-	use, err := c.Use(w.ctx, w.meta.Workspace, key)
+	use, err := c.Use(ctx, w.meta.Workspace, key)
 	switch {
 	case err != nil:
 		return fmt.Errorf("lease job %s: %w", c.Job, err)
@@ -167,9 +158,9 @@ func (w *work) takeSlot(c LeaseJob, j *aggregates.Job) error {
 
 // takeRunner checks that a runner may take a job, counts the job if the runner's number of
 // jobs is limited, and returns the runner's name.
-func (w *work) takeRunner(id, job events.ID) (name string, err error) {
+func (w *work) takeRunner(ctx context.Context, id, job events.ID) (name string, err error) {
 	var bounded bool
-	err = inspect(w, id, func(r *aggregates.Runner) error {
+	err = inspect(ctx, w, id, func(r *aggregates.Runner) error {
 		name = r.Name()
 		_, bounded = r.JobsLeft()
 		return r.MayTake()
@@ -177,7 +168,7 @@ func (w *work) takeRunner(id, job events.ID) (name string, err error) {
 	if err != nil || !bounded {
 		return name, err
 	}
-	runner, err := load[aggregates.Runner](w, id)
+	runner, err := load[aggregates.Runner](ctx, w, id)
 	if err != nil {
 		return "", err
 	}
@@ -196,9 +187,9 @@ type AcceptJob struct {
 // AcceptJob refuses a runner that does not have the job in that epoch, as do the commands
 // below.
 func (h *Handler) AcceptJob(ctx context.Context, c AcceptJob) (Result, error) {
-	return h.executeOnJob(ctx, c.Meta, c, c.Job, func(w *work, j *aggregates.Job) ([]events.Event, error) {
+	return h.execute(ctx, c.Meta, c, onJob(c.Job, func(_ context.Context, w *work, j *aggregates.Job) ([]events.Event, error) {
 		return j.Accept(c.Runner, c.Epoch, w.now)
-	})
+	}))
 }
 
 // DeclineJob puts a leased job back into the queue.
@@ -213,17 +204,17 @@ type DeclineJob struct {
 // DeclineJob does nothing once the job was accepted. A runner with a limited number of jobs
 // may then take another one, unless it did not answer: it may have started the job.
 func (h *Handler) DeclineJob(ctx context.Context, c DeclineJob) (Result, error) {
-	return h.execute(ctx, c.Meta, c, func(w *work) error {
-		runner, err := w.boundedRunner(c.Runner) // locked before the job, in the same order as for a lease
+	return h.execute(ctx, c.Meta, c, func(ctx context.Context, w *work) error {
+		runner, err := w.boundedRunner(ctx, c.Runner) // locked before the job, in the same order as for a lease
 		if err != nil {
 			return err
 		}
 		var declined bool
-		err = w.decideJob(c.Job, func(j *aggregates.Job) ([]events.Event, error) {
+		err = onJob(c.Job, func(_ context.Context, w *work, j *aggregates.Job) ([]events.Event, error) {
 			list, err := j.Decline(c.Runner, c.Epoch, c.Reason, w.now)
 			declined = len(list) > 0
 			return list, err
-		})
+		})(ctx, w)
 		if err != nil || runner == nil || !declined || c.Reason == aggregates.NoAnswer {
 			return err
 		}
@@ -233,16 +224,16 @@ func (h *Handler) DeclineJob(ctx context.Context, c DeclineJob) (Result, error) 
 }
 
 // boundedRunner returns a runner whose number of jobs is limited, or nil if it is not.
-func (w *work) boundedRunner(id events.ID) (*aggregates.Runner, error) {
+func (w *work) boundedRunner(ctx context.Context, id events.ID) (*aggregates.Runner, error) {
 	var bounded bool
-	err := inspect(w, id, func(r *aggregates.Runner) error {
+	err := inspect(ctx, w, id, func(r *aggregates.Runner) error {
 		_, bounded = r.JobsLeft()
 		return nil
 	})
 	if err != nil || !bounded {
 		return nil, err
 	}
-	return load[aggregates.Runner](w, id)
+	return load[aggregates.Runner](ctx, w, id)
 }
 
 // ReportJob records a runner's report about a job.
@@ -255,9 +246,9 @@ type ReportJob struct {
 
 // ReportJob does nothing if the report was recorded before.
 func (h *Handler) ReportJob(ctx context.Context, c ReportJob) (Result, error) {
-	return h.executeOnJob(ctx, c.Meta, c, c.Job, func(w *work, j *aggregates.Job) ([]events.Event, error) {
+	return h.execute(ctx, c.Meta, c, onJob(c.Job, func(_ context.Context, w *work, j *aggregates.Job) ([]events.Event, error) {
 		return j.Report(c.Runner, c.Report, w.now)
-	})
+	}))
 }
 
 // LoseLease takes a job from a runner whose lease has expired. The lease has been fenced
@@ -270,9 +261,9 @@ type LoseLease struct {
 
 // LoseLease does nothing if the runner does not have the job any more.
 func (h *Handler) LoseLease(ctx context.Context, c LoseLease) (Result, error) {
-	return h.executeOnJob(ctx, c.Meta, c, c.Job, func(w *work, j *aggregates.Job) ([]events.Event, error) {
+	return h.execute(ctx, c.Meta, c, onJob(c.Job, func(_ context.Context, w *work, j *aggregates.Job) ([]events.Event, error) {
 		return j.LoseLease(c.Epoch, w.now)
-	})
+	}))
 }
 
 // TimeOutJob applies the time limits of a job. Silent means that the job's runner has not
@@ -285,9 +276,9 @@ type TimeOutJob struct {
 
 // TimeOutJob does nothing if no limit is exceeded.
 func (h *Handler) TimeOutJob(ctx context.Context, c TimeOutJob) (Result, error) {
-	return h.executeOnJob(ctx, c.Meta, c, c.Job, func(w *work, j *aggregates.Job) ([]events.Event, error) {
+	return h.execute(ctx, c.Meta, c, onJob(c.Job, func(_ context.Context, w *work, j *aggregates.Job) ([]events.Event, error) {
 		return j.TimeOut(w.now, c.Silent)
-	})
+	}))
 }
 
 // SealJobLog records that the log of an epoch is final.
@@ -299,16 +290,7 @@ type SealJobLog struct {
 
 // SealJobLog refuses the log of an epoch that has not ended.
 func (h *Handler) SealJobLog(ctx context.Context, c SealJobLog) (Result, error) {
-	return h.executeOnJob(ctx, c.Meta, c, c.Job, func(_ *work, j *aggregates.Job) ([]events.Event, error) {
+	return h.execute(ctx, c.Meta, c, onJob(c.Job, func(_ context.Context, _ *work, j *aggregates.Job) ([]events.Event, error) {
 		return j.SealLog(c.Sealed)
-	})
-}
-
-// executeOnJob carries out a command that concerns one job.
-func (h *Handler) executeOnJob(
-	ctx context.Context, m Meta, request any, id events.ID, decide func(*work, *aggregates.Job) ([]events.Event, error),
-) (Result, error) {
-	return h.execute(ctx, m, request, func(w *work) error {
-		return w.decideJob(id, func(j *aggregates.Job) ([]events.Event, error) { return decide(w, j) })
-	})
+	}))
 }

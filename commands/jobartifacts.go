@@ -19,9 +19,9 @@ type DeclareArtifacts struct {
 // DeclareArtifacts refuses a list that differs from an earlier one, a job that has not
 // finished, and one whose artifacts are complete or abandoned; so does StoreArtifacts.
 func (h *Handler) DeclareArtifacts(ctx context.Context, c DeclareArtifacts) (Result, error) {
-	return h.executeOnJob(ctx, c.Meta, c, c.Job, func(_ *work, j *aggregates.Job) ([]events.Event, error) {
+	return h.execute(ctx, c.Meta, c, onJob(c.Job, func(_ context.Context, _ *work, j *aggregates.Job) ([]events.Event, error) {
 		return j.DeclareArtifacts(c.Runner, c.Epoch, c.Files)
-	})
+	}))
 }
 
 // StoreArtifacts records that declared files were uploaded completely and have the right
@@ -36,9 +36,9 @@ type StoreArtifacts struct {
 
 // StoreArtifacts completes the artifacts when the last file is stored.
 func (h *Handler) StoreArtifacts(ctx context.Context, c StoreArtifacts) (Result, error) {
-	return h.executeOnJob(ctx, c.Meta, c, c.Job, func(_ *work, j *aggregates.Job) ([]events.Event, error) {
+	return h.execute(ctx, c.Meta, c, onJob(c.Job, func(_ context.Context, _ *work, j *aggregates.Job) ([]events.Event, error) {
 		return j.StoreArtifacts(c.Runner, c.Epoch, c.Files)
-	})
+	}))
 }
 
 // AbandonArtifacts records that no more files of a job come.
@@ -49,9 +49,9 @@ type AbandonArtifacts struct {
 
 // AbandonArtifacts does nothing if the artifacts are complete or the job has not ended.
 func (h *Handler) AbandonArtifacts(ctx context.Context, c AbandonArtifacts) (Result, error) {
-	return h.executeOnJob(ctx, c.Meta, c, c.Job, func(_ *work, j *aggregates.Job) ([]events.Event, error) {
+	return h.execute(ctx, c.Meta, c, onJob(c.Job, func(_ context.Context, _ *work, j *aggregates.Job) ([]events.Event, error) {
 		return j.AbandonArtifacts()
-	})
+	}))
 }
 
 // RemoveArtifacts records that the files of a job are removed for their age. Whoever removes them
@@ -63,7 +63,7 @@ type RemoveArtifacts struct {
 
 // RemoveArtifacts does nothing if there are no files, or more may come.
 func (h *Handler) RemoveArtifacts(ctx context.Context, c RemoveArtifacts) (Result, error) {
-	return h.executeOnJob(ctx, c.Meta, c, c.Job, func(_ *work, j *aggregates.Job) ([]events.Event, error) {
+	return h.execute(ctx, c.Meta, c, onJob(c.Job, func(_ context.Context, _ *work, j *aggregates.Job) ([]events.Event, error) {
 		return j.RemoveArtifacts()
-	})
+	}))
 }

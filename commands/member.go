@@ -19,9 +19,9 @@ type AddMember struct {
 
 // AddMember refuses a person who is a member already.
 func (h *Handler) AddMember(ctx context.Context, c AddMember) (Result, error) {
-	return h.executeOnWorkspace(ctx, c.Meta, c, func(_ *work, w *aggregates.Workspace) ([]events.Event, error) {
+	return h.execute(ctx, c.Meta, c, onStream(c.Workspace, func(_ context.Context, _ *work, w *aggregates.Workspace) ([]events.Event, error) {
 		return w.Join(events.MemberJoined{Member: c.Member, User: c.User, Email: c.Email, Name: c.Name, Role: c.Role})
-	})
+	}))
 }
 
 // UpdateMember changes a member's role, their approve-loops setting, or both. nil leaves a
@@ -44,9 +44,9 @@ func (c UpdateMember) denial() events.CommandDenied {
 // unless an Owner asks, and callers who may not manage members. It revokes invitations that
 // the member could not send in the new role.
 func (h *Handler) UpdateMember(ctx context.Context, c UpdateMember) (Result, error) {
-	return h.executeOnWorkspace(ctx, c.Meta, c, func(wk *work, w *aggregates.Workspace) (list []events.Event, err error) {
+	return h.execute(ctx, c.Meta, c, onStream(c.Workspace, func(_ context.Context, wk *work, w *aggregates.Workspace) ([]events.Event, error) {
 		return w.Update(c.Actor.ID, c.Member, c.Role, c.ApproveLoops, wk.now)
-	})
+	}))
 }
 
 // RefreshMember records the actor's current name and primary address in a workspace.
@@ -58,9 +58,9 @@ type RefreshMember struct {
 
 // RefreshMember does nothing if the actor is not a member.
 func (h *Handler) RefreshMember(ctx context.Context, c RefreshMember) (Result, error) {
-	return h.executeOnWorkspace(ctx, c.Meta, c, func(_ *work, w *aggregates.Workspace) ([]events.Event, error) {
+	return h.execute(ctx, c.Meta, c, onStream(c.Workspace, func(_ context.Context, _ *work, w *aggregates.Workspace) ([]events.Event, error) {
 		return w.RefreshMember(c.Actor.ID, c.Name, c.Email)
-	})
+	}))
 }
 
 // RemoveMember removes a member from the workspace.
@@ -77,7 +77,7 @@ func (c RemoveMember) denial() events.CommandDenied {
 // change the member. Members may remove themselves, which counts as leaving. It revokes
 // invitations that the member sent.
 func (h *Handler) RemoveMember(ctx context.Context, c RemoveMember) (Result, error) {
-	return h.executeOnWorkspace(ctx, c.Meta, c, func(wk *work, w *aggregates.Workspace) ([]events.Event, error) {
+	return h.execute(ctx, c.Meta, c, onStream(c.Workspace, func(_ context.Context, wk *work, w *aggregates.Workspace) ([]events.Event, error) {
 		return w.Remove(c.Actor.ID, c.Member, wk.now)
-	})
+	}))
 }

@@ -66,14 +66,14 @@ func TestPanicReleasesLocksAndClearsFolds(t *testing.T) {
 
 	for name, ask := range map[string]func() error{
 		"while it decides": func() error {
-			_, err := h.executeOnWorkspace(ctx, o, request, func(*work, *aggregates.Workspace) ([]events.Event, error) { panic("no decision") })
+			_, err := h.execute(ctx, o, request, onStream(workspace, func(context.Context, *work, *aggregates.Workspace) ([]events.Event, error) { panic("no decision") }))
 			return err
 		},
 		"while it loads": func() error {
-			_, err := h.execute(ctx, o, request, func(w *work) error {
-				_, err := load[aggregates.Workspace](w, workspace)
+			_, err := h.execute(ctx, o, request, func(ctx context.Context, w *work) error {
+				_, err := load[aggregates.Workspace](ctx, w, workspace)
 				require.NoError(t, err)
-				_, err = load[brittle](w, workspace)
+				_, err = load[brittle](ctx, w, workspace)
 				return err
 			})
 			return err
@@ -95,8 +95,8 @@ func TestPanicReleasesLocksAndClearsFolds(t *testing.T) {
 	}
 
 	stream := events.NewID(now)
-	_, err = h.execute(ctx, o, request, func(w *work) error {
-		_, err := load[brittle](w, stream)
+	_, err = h.execute(ctx, o, request, func(ctx context.Context, w *work) error {
+		_, err := load[brittle](ctx, w, stream)
 		return w.addEvents(stream, []events.Event{events.MemberJoined{Member: events.NewID(now), User: stream, Role: events.Legacy}}, err)
 	})
 	require.ErrorContains(t, err, "panic: a legacy member", "after the append")

@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"context"
 	"fmt"
 
 	"svc/aggregates"
@@ -9,21 +10,21 @@ import (
 
 // refresh applies what the stream has gained since it was last loaded. It loads the whole
 // stream if the fold is empty.
-func (w *work) refresh(f *fold, empty func() state) error {
+func (w *work) refresh(ctx context.Context, f *fold, empty func() state) error {
 	for begun := f.state != nil; ; begun = false {
 		if !begun {
-			if err := w.restore(f, empty); err != nil {
+			if err := w.restore(ctx, f, empty); err != nil {
 				return fmt.Errorf("restore %s/%s: %w", f.key.workspace, f.key.stream, err)
 			}
 		}
 		version := f.version
-		follows, err := w.catchUp(f)
+		follows, err := w.catchUp(ctx, f)
 		switch {
 		case err != nil:
 			return fmt.Errorf("load %s/%s: %w", f.key.workspace, f.key.stream, err)
 		case follows:
 			if w.strategy < locked {
-				w.saveSnapshotIfDue(f)
+				w.saveSnapshotIfDue(ctx, f)
 			} else if f.version == version {
 				f.contended = false
 			}
@@ -31,7 +32,7 @@ func (w *work) refresh(f *fold, empty func() state) error {
 		case w.strategy == locked:
 			return &restart{strategy: fresh}
 		}
-		if err := w.discard(f); err != nil {
+		if err := w.discard(ctx, f); err != nil {
 			return fmt.Errorf("drop the snapshot of %s/%s: %w", f.key.workspace, f.key.stream, err)
 		}
 	}
@@ -39,9 +40,9 @@ func (w *work) refresh(f *fold, empty func() state) error {
 
 // catchUp applies what the stream has gained. It returns false if the fold does not match
 // the stream.
-func (w *work) catchUp(f *fold) (bool, error) {
+func (w *work) catchUp(ctx context.Context, f *fold) (bool, error) {
 	for {
-		records, err := w.streams.Load(w.ctx, f.key.workspace, f.key.stream, max(f.version-1, 0))
+		records, err := w.streams.Load(ctx, f.key.workspace, f.key.stream, max(f.version-1, 0))
 		if err != nil {
 			return false, err
 		}
@@ -57,16 +58,16 @@ func (w *work) catchUp(f *fold) (bool, error) {
 // discard clears a fold that does not match the log, because the log was rewound (a backup
 // was restored) or changed. It purges the cache, because other folds may be wrong as well,
 // and drops the snapshot.
-func (w *work) discard(f *fold) error {
-	w.handler.logger.ErrorContext(w.ctx, "the log no longer has what was read of it before: remembered streams are read again",
+func (w *work) discard(ctx context.Context, f *fold) error {
+	w.handler.logger.ErrorContext(ctx, "the log no longer has what was read of it before: remembered streams are read again",
 		"workspace", f.key.workspace, "stream", f.key.stream, "version", f.version, "seq", f.seq)
 	w.handler.folds.cache.Purge()
 	f.forget()
-	return w.handler.log.DropSnapshot(w.ctx, f.key.workspace, f.key.stream)
+	return w.handler.log.DropSnapshot(ctx, f.key.workspace, f.key.stream)
 }
 
 // restore starts an empty fold, from a snapshot if there is one.
-func (w *work) restore(f *fold, empty func() state) error {
+func (w *work) restore(ctx context.Context, f *fold, empty func() state) error {
 	if w.strategy == locked { // reading a long stream would hold the lock of the log for too long
 		return &restart{strategy: fresh}
 	}
@@ -76,7 +77,7 @@ func (w *work) restore(f *fold, empty func() state) error {
 		f.state = begun
 		return nil
 	}
-	kept, err := w.handler.log.Snapshot(w.ctx, f.key.workspace, f.key.stream, of.Form())
+	kept, err := w.handler.log.Snapshot(ctx, f.key.workspace, f.key.stream, of.Form())
 	if err != nil {
 		return err
 	}
@@ -94,7 +95,7 @@ func (w *work) restore(f *fold, empty func() state) error {
 }
 
 // saveSnapshotIfDue saves a snapshot of a fold if one is due. If that fails, only time is lost.
-func (w *work) saveSnapshotIfDue(f *fold) {
+func (w *work) saveSnapshotIfDue(ctx context.Context, f *fold) {
 	of, ok := f.state.(aggregates.Snapshotter)
 	if !ok || f.version < f.snapshotAt {
 		return
@@ -102,7 +103,7 @@ func (w *work) saveSnapshotIfDue(f *fold) {
 	text, err := of.Snapshot()
 	if err == nil {
 		shot := events.Snapshot{Form: of.Form(), Version: f.version, Seq: f.seq, State: text}
-		_ = w.handler.log.SaveSnapshot(w.ctx, f.key.workspace, f.key.stream, shot)
+		_ = w.handler.log.SaveSnapshot(ctx, f.key.workspace, f.key.stream, shot)
 	}
 	f.scheduleSnapshot(len(text))
 }

@@ -54,7 +54,7 @@ func (*restart) Error() string { return "not while the log is locked" }
 // run runs decide until its decision is stored or is to do nothing. No fold stays locked
 // afterwards. A panic becomes an error, and the folds in use are cleared, because they may
 // be inconsistent.
-func (w *work) run() (done events.Committed, err error) {
+func (w *work) run(ctx context.Context) (done events.Committed, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			w.forget()
@@ -62,8 +62,8 @@ func (w *work) run() (done events.Committed, err error) {
 		}
 		w.release()
 	}()
-	for tries := 0; w.ctx.Err() == nil; tries++ {
-		done, err = w.attempt()
+	for tries := 0; ctx.Err() == nil; tries++ {
+		done, err = w.attempt(ctx)
 		again, _ := errors.AsType[*restart](err)
 		switch {
 		case again != nil:
@@ -71,18 +71,18 @@ func (w *work) run() (done events.Committed, err error) {
 			if again.lockedBy == nil {
 				continue
 			}
-			if err := w.waitFor(again.lockedBy); err != nil {
-				return done, w.busyIfTimedOut(err)
+			if err := w.waitFor(ctx, again.lockedBy); err != nil {
+				return done, busyIfTimedOut(ctx, err)
 			}
 		case !w.decided && w.strategy == cached:
 			w.strategy = fresh
 		case w.decided && w.conflicted(err):
-			w.backOff(tries)
+			backOff(ctx, tries)
 		default:
-			return done, w.busyIfTimedOut(err)
+			return done, busyIfTimedOut(ctx, err)
 		}
 	}
-	return done, w.busyIfTimedOut(w.ctx.Err())
+	return done, busyIfTimedOut(ctx, ctx.Err())
 }
 
 // conflicted reports whether err is a conflict: a stream has changed, or a number that
@@ -107,7 +107,7 @@ func (w *work) conflicted(err error) bool {
 
 // backOff waits after an attempt under the lock has failed: exponential backoff with
 // jitter.
-func (w *work) backOff(tries int) {
+func backOff(ctx context.Context, tries int) {
 	if tries < int(locked)+1 {
 		return
 	}
@@ -116,35 +116,35 @@ func (w *work) backOff(tries int) {
 	defer wait.Stop()
 	select {
 	case <-wait.C:
-	case <-w.ctx.Done():
+	case <-ctx.Done():
 	}
 }
 
 // busyIfTimedOut turns an error caused by the command's own deadline into fault.ErrBusy.
-func (w *work) busyIfTimedOut(err error) error {
-	if errors.Is(err, context.DeadlineExceeded) && errors.Is(w.ctx.Err(), context.DeadlineExceeded) {
+func busyIfTimedOut(ctx context.Context, err error) error {
+	if errors.Is(err, context.DeadlineExceeded) && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return fmt.Errorf("%w: waited for others: %w", fault.ErrBusy, err)
 	}
 	return err
 }
 
 // attempt runs decide once and stores its decision.
-func (w *work) attempt() (done events.Committed, err error) {
+func (w *work) attempt(ctx context.Context) (done events.Committed, err error) {
 	w.reset()
 	if w.strategy == locked {
-		done, err = w.handler.log.Exclusively(w.ctx, w.meta.Workspace, func(s events.Streams) (*events.Commit, error) {
+		done, err = w.handler.log.Exclusively(ctx, w.meta.Workspace, func(s events.Streams) (*events.Commit, error) {
 			w.streams = s
-			return w.commit()
+			return w.commit(ctx)
 		})
 	} else {
 		w.streams = w.handler.log
 		var c *events.Commit
-		if c, err = w.commit(); c != nil {
-			done, err = w.handler.log.Append(w.ctx, c)
+		if c, err = w.commit(ctx); c != nil {
+			done, err = w.handler.log.Append(ctx, c)
 		}
 	}
 	if w.decided && err == nil {
-		w.applyToFolds(done.Records)
+		w.applyToFolds(ctx, done.Records)
 	}
 	return done, err
 }

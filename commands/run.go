@@ -21,15 +21,10 @@ type QueueRun struct {
 
 // QueueRun refuses an issue that has an active run.
 func (h *Handler) QueueRun(ctx context.Context, c QueueRun) (Result, error) {
-	return h.execute(ctx, c.Meta, c, func(w *work) error {
-		run, err := load[aggregates.Run](w, c.Run)
-		if err != nil {
-			return err
-		}
+	return h.execute(ctx, c.Meta, c, onStream(c.Run, func(_ context.Context, w *work, run *aggregates.Run) ([]events.Event, error) {
 		w.claim(events.Claim{Key: events.IssueKey(c.Repo.ID, c.IssueNumber), Owner: c.Run}, aggregates.ErrQueued)
-		list, err := run.Queue(events.RunQueued{Repo: c.Repo, IssueNumber: c.IssueNumber, IssueTitle: c.IssueTitle})
-		return w.addEvents(c.Run, list, err)
-	})
+		return run.Queue(events.RunQueued{Repo: c.Repo, IssueNumber: c.IssueNumber, IssueTitle: c.IssueTitle})
+	}))
 }
 
 // RecordRun records what the loop did for a run, all of it or nothing.
@@ -42,18 +37,9 @@ type RecordRun struct {
 // RecordRun refuses all facts if one is not possible after those before it. When the run
 // ends, another run can take its issue.
 func (h *Handler) RecordRun(ctx context.Context, c RecordRun) (Result, error) {
-	return h.execute(ctx, c.Meta, c, func(w *work) error {
-		run, err := load[aggregates.Run](w, c.Run)
-		if err != nil {
-			return err
-		}
-		list, err := run.Record(c.Facts...)
-		if err := w.addEvents(c.Run, list, err); err != nil {
-			return err
-		}
-		w.freeIssue(c.Run, run, list)
-		return nil
-	})
+	return h.execute(ctx, c.Meta, c, onRun(c.Run, func(_ context.Context, _ *work, run *aggregates.Run) ([]events.Event, error) {
+		return run.Record(c.Facts...)
+	}))
 }
 
 // QueueIssue puts an issue in the queue at a person's request. IssueNumber is the code
@@ -82,27 +68,20 @@ type RunAnswer struct {
 
 // QueueIssue refuses an issue that has an active run, and callers who may not queue issues.
 func (h *Handler) QueueIssue(ctx context.Context, c QueueIssue) (Result, error) {
-	return h.execute(ctx, c.Meta, c, func(w *work) error {
-		if err := w.allow(events.QueueIssues); err != nil {
-			return err
-		}
-		run, err := load[aggregates.Run](w, c.Run)
-		if err != nil {
-			return err
-		}
-		queued := events.RunQueued{Repo: c.Repo, IssueNumber: c.IssueNumber, IssueTitle: c.Title, IssueBody: c.Body}
-		taken := aggregates.ErrQueued
-		if c.IssueNumber == 0 {
-			if queued.IssueNumber, err = w.nextIssue(c.Repo.ID, c.Largest); err != nil {
-				return err
+	return h.execute(ctx, c.Meta, c, ifAllowed(events.QueueIssues,
+		onStream(c.Run, func(ctx context.Context, w *work, run *aggregates.Run) (_ []events.Event, err error) {
+			queued := events.RunQueued{Repo: c.Repo, IssueNumber: c.IssueNumber, IssueTitle: c.Title, IssueBody: c.Body}
+			taken := aggregates.ErrQueued
+			if c.IssueNumber == 0 {
+				if queued.IssueNumber, err = w.nextIssue(ctx, c.Repo.ID, c.Largest); err != nil {
+					return nil, err
+				}
+				taken = nil // with another number
 			}
-			taken = nil // with another number
-		}
-		w.claim(events.Claim{Key: events.IssueKey(c.Repo.ID, queued.IssueNumber), Owner: c.Run}, taken)
-		w.answer = RunAnswer{Run: c.Run}
-		list, err := run.Queue(queued)
-		return w.addEvents(c.Run, list, err)
-	})
+			w.claim(events.Claim{Key: events.IssueKey(c.Repo.ID, queued.IssueNumber), Owner: c.Run}, taken)
+			w.answer = RunAnswer{Run: c.Run}
+			return run.Queue(queued)
+		})))
 }
 
 // issues is the type in the fold keys that serialize the numbering of issues.
@@ -110,11 +89,11 @@ type issues struct{}
 
 // nextIssue returns the next issue number of a repository. No other command can assign one
 // meanwhile, so none is used twice or skipped.
-func (w *work) nextIssue(repo events.ID, largest func(context.Context) (int, error)) (int, error) {
-	if err := w.serialize(foldKey{w.meta.Workspace, repo, reflect.TypeFor[issues]()}); err != nil {
+func (w *work) nextIssue(ctx context.Context, repo events.ID, largest func(context.Context) (int, error)) (int, error) {
+	if err := w.serialize(ctx, foldKey{w.meta.Workspace, repo, reflect.TypeFor[issues]()}); err != nil {
 		return 0, err
 	}
-	n, err := largest(w.ctx)
+	n, err := largest(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("largest issue of %s: %w", repo, err)
 	}
@@ -137,27 +116,20 @@ func (c CancelRun) denial() events.CommandDenied { return denialOf(events.RunCan
 // CancelRun refuses a run that has ended or is being merged, and callers who may not cancel
 // runs. Another run can then take its issue.
 func (h *Handler) CancelRun(ctx context.Context, c CancelRun) (Result, error) {
-	return h.execute(ctx, c.Meta, c, func(w *work) error {
-		if err := w.allow(events.CancelRuns); err != nil {
-			return err
-		}
-		run, err := load[aggregates.Run](w, c.Run)
-		if err != nil {
-			return err
-		}
-		list, err := run.Cancel(c.Reason)
-		if err := w.addEvents(c.Run, list, err); err != nil {
-			return err
-		}
-		w.freeIssue(c.Run, run, list)
-		return nil
-	})
+	return h.execute(ctx, c.Meta, c, ifAllowed(events.CancelRuns,
+		onRun(c.Run, func(_ context.Context, _ *work, run *aggregates.Run) ([]events.Event, error) {
+			return run.Cancel(c.Reason)
+		})))
 }
 
-// freeIssue releases the run's issue if list ends the run.
-func (w *work) freeIssue(id events.ID, run *aggregates.Run, list []events.Event) {
-	if slices.ContainsFunc(list, events.EndsRun) {
-		repo, issue := run.Issue()
-		w.releases = append(w.releases, events.Claim{Key: events.IssueKey(repo.ID, issue), Owner: id})
-	}
+// onRun is onStream for a run. It releases the run's issue when the run ends.
+func onRun(id events.ID, decide func(context.Context, *work, *aggregates.Run) ([]events.Event, error)) decideFunc {
+	return onStream(id, func(ctx context.Context, w *work, run *aggregates.Run) ([]events.Event, error) {
+		list, err := decide(ctx, w, run)
+		if err == nil && slices.ContainsFunc(list, events.EndsRun) {
+			repo, issue := run.Issue()
+			w.releases = append(w.releases, events.Claim{Key: events.IssueKey(repo.ID, issue), Owner: id})
+		}
+		return list, err
+	})
 }

@@ -21,7 +21,9 @@ func (c DrainRunner) denial() events.CommandDenied {
 
 // DrainRunner does nothing if the runner is draining already.
 func (h *Handler) DrainRunner(ctx context.Context, c DrainRunner) (Result, error) {
-	return h.executeOnRunner(ctx, c.Meta, c, c.Runner, func(_ *work, r *aggregates.Runner) ([]events.Event, error) { return r.Drain(c.Note) })
+	return h.execute(ctx, c.Meta, c, onRunner(c.Runner, func(_ context.Context, _ *work, r *aggregates.Runner) ([]events.Event, error) {
+		return r.Drain(c.Note)
+	}))
 }
 
 // ResumeRunner ends the draining of a runner.
@@ -36,7 +38,9 @@ func (c ResumeRunner) denial() events.CommandDenied {
 
 // ResumeRunner does nothing if the runner is not draining.
 func (h *Handler) ResumeRunner(ctx context.Context, c ResumeRunner) (Result, error) {
-	return h.executeOnRunner(ctx, c.Meta, c, c.Runner, func(_ *work, r *aggregates.Runner) ([]events.Event, error) { return r.Resume() })
+	return h.execute(ctx, c.Meta, c, onRunner(c.Runner, func(_ context.Context, _ *work, r *aggregates.Runner) ([]events.Event, error) {
+		return r.Resume()
+	}))
 }
 
 // RevokeRunner ends a runner and its certificates, at once and for good.
@@ -53,7 +57,9 @@ func (c RevokeRunner) denial() events.CommandDenied {
 // RevokeRunner does nothing if the runner is revoked already. A runner may revoke itself
 // when it is uninstalled.
 func (h *Handler) RevokeRunner(ctx context.Context, c RevokeRunner) (Result, error) {
-	return h.executeOnRunner(ctx, c.Meta, c, c.Runner, func(_ *work, r *aggregates.Runner) ([]events.Event, error) { return r.Revoke(c.Note) })
+	return h.execute(ctx, c.Meta, c, onRunner(c.Runner, func(_ context.Context, _ *work, r *aggregates.Runner) ([]events.Event, error) {
+		return r.Revoke(c.Note)
+	}))
 }
 
 // ConnectRunner records that a runner's agent is connected, and what it reports about
@@ -68,9 +74,9 @@ type ConnectRunner struct {
 
 // ConnectRunner does nothing if all of that is known.
 func (h *Handler) ConnectRunner(ctx context.Context, c ConnectRunner) (Result, error) {
-	return h.executeOnRunner(ctx, c.Meta, c, c.Runner, func(_ *work, r *aggregates.Runner) ([]events.Event, error) {
+	return h.execute(ctx, c.Meta, c, onRunner(c.Runner, func(_ context.Context, _ *work, r *aggregates.Runner) ([]events.Event, error) {
 		return r.Connect(c.Hello, c.Quiet)
-	})
+	}))
 }
 
 // DisconnectRunner records that a runner is no longer connected.
@@ -82,9 +88,9 @@ type DisconnectRunner struct {
 
 // DisconnectRunner does nothing if that is known.
 func (h *Handler) DisconnectRunner(ctx context.Context, c DisconnectRunner) (Result, error) {
-	return h.executeOnRunner(ctx, c.Meta, c, c.Runner, func(_ *work, r *aggregates.Runner) ([]events.Event, error) {
+	return h.execute(ctx, c.Meta, c, onRunner(c.Runner, func(_ context.Context, _ *work, r *aggregates.Runner) ([]events.Event, error) {
 		return r.Disconnect(c.Reason)
-	})
+	}))
 }
 
 // RetireRunner ends a runner that has done as many jobs as it was enrolled for.
@@ -95,7 +101,9 @@ type RetireRunner struct {
 
 // RetireRunner does nothing if the runner may take more jobs.
 func (h *Handler) RetireRunner(ctx context.Context, c RetireRunner) (Result, error) {
-	return h.executeOnRunner(ctx, c.Meta, c, c.Runner, func(_ *work, r *aggregates.Runner) ([]events.Event, error) { return r.Retire() })
+	return h.execute(ctx, c.Meta, c, onRunner(c.Runner, func(_ context.Context, _ *work, r *aggregates.Runner) ([]events.Event, error) {
+		return r.Retire()
+	}))
 }
 
 // ShowCertificate records the use of one of a runner's certificates, whose signature was
@@ -109,9 +117,9 @@ type ShowCertificate struct {
 // ShowCertificate refuses a certificate that is not valid any more. The use of a superseded
 // one suspends the runner, without an error.
 func (h *Handler) ShowCertificate(ctx context.Context, c ShowCertificate) (Result, error) {
-	return h.executeOnRunner(ctx, c.Meta, c, c.Runner, func(w *work, r *aggregates.Runner) ([]events.Event, error) {
+	return h.execute(ctx, c.Meta, c, onRunner(c.Runner, func(_ context.Context, w *work, r *aggregates.Runner) ([]events.Event, error) {
 		return r.UseCertificate(c.Serial, w.now)
-	})
+	}))
 }
 
 // RenewCertificate gives a runner a new certificate in place of one that it showed.
@@ -126,8 +134,8 @@ type RenewCertificate struct {
 // RenewCertificate returns the certificate to issue: the last one again, if the runner
 // repeats the request with the same key. It refuses a request that comes too early.
 func (h *Handler) RenewCertificate(ctx context.Context, c RenewCertificate) (done Result, renewed events.Certificate, err error) {
-	done, err = h.executeOnRunner(ctx, c.Meta, c, c.Runner, func(w *work, r *aggregates.Runner) ([]events.Event, error) {
-		if err := w.recordAuthority(c.Authority); err != nil {
+	done, err = h.execute(ctx, c.Meta, c, onRunner(c.Runner, func(_ context.Context, w *work, r *aggregates.Runner) ([]events.Event, error) {
+		if err := w.recordAuthority(ctx, c.Authority); err != nil {
 			return nil, err
 		}
 		list, err := r.Renew(c.Certificate, c.Shown, w.now)
@@ -136,28 +144,20 @@ func (h *Handler) RenewCertificate(ctx context.Context, c RenewCertificate) (don
 			renewed = c.Certificate
 		}
 		return list, err
-	})
+	}))
 	return done, renewed, err
 }
 
-// executeOnRunner carries out a command that concerns one runner. The runner itself and the
-// service may issue it, and people who may manage runners at the moment at which it is
-// stored.
-func (h *Handler) executeOnRunner(
-	ctx context.Context, m Meta, request any, id events.ID, decide func(*work, *aggregates.Runner) ([]events.Event, error),
-) (Result, error) {
-	return h.execute(ctx, m, request, func(w *work) error {
-		itself := m.Actor.Type == events.ByRunner && m.Actor.ID == id
-		if !itself && m.Actor.Type != events.BySystem {
-			if err := w.allow(events.ManageRunners); err != nil {
-				return err
-			}
+// onRunner is onStream for a runner. The runner itself and the service may issue such a command, and
+// people who may manage runners.
+func onRunner(
+	id events.ID, decide func(context.Context, *work, *aggregates.Runner) ([]events.Event, error),
+) decideFunc {
+	own := onStream(id, decide)
+	return func(ctx context.Context, w *work) error {
+		if by := w.meta.Actor; by.Type == events.BySystem || by.Type == events.ByRunner && by.ID == id {
+			return own(ctx, w)
 		}
-		runner, err := load[aggregates.Runner](w, id)
-		if err != nil {
-			return err
-		}
-		list, err := decide(w, runner)
-		return w.addEvents(id, list, err)
-	})
+		return ifAllowed(events.ManageRunners, own)(ctx, w)
+	}
 }

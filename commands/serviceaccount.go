@@ -36,10 +36,10 @@ type AccountAnswer struct {
 // CreateServiceAccount refuses a name that another account of the workspace has, and
 // callers who may not manage service accounts; so do the two commands below.
 func (h *Handler) CreateServiceAccount(ctx context.Context, c CreateServiceAccount) (Result, error) {
-	return h.executeOnAccount(ctx, c.Meta, c, c.Account, func(w *work, a *aggregates.ServiceAccount) ([]events.Event, error) {
+	return h.execute(ctx, c.Meta, c, onAccount(c.Account, func(w *work, a *aggregates.ServiceAccount) ([]events.Event, error) {
 		w.claim(events.Claim{Key: events.ServiceAccountKey(c.Name), Owner: c.Account}, aggregates.ErrServiceAccountNameUsed)
 		return a.Create(c.Account, c.Name, c.Scopes, c.Token.stored())
-	})
+	}))
 }
 
 // RotateServiceAccount replaces the account's token by Token, which the caller has
@@ -57,9 +57,9 @@ func (c RotateServiceAccount) denial() events.CommandDenied {
 // RotateServiceAccount refuses a revoked account. The previous token is refused from the
 // moment at which the event is stored.
 func (h *Handler) RotateServiceAccount(ctx context.Context, c RotateServiceAccount) (Result, error) {
-	return h.executeOnAccount(ctx, c.Meta, c, c.Account, func(_ *work, a *aggregates.ServiceAccount) ([]events.Event, error) {
+	return h.execute(ctx, c.Meta, c, onAccount(c.Account, func(_ *work, a *aggregates.ServiceAccount) ([]events.Event, error) {
 		return a.Rotate(c.Token.stored())
-	})
+	}))
 }
 
 // RevokeServiceAccount disables a service account for good. Its name can be used again.
@@ -74,10 +74,10 @@ func (c RevokeServiceAccount) denial() events.CommandDenied {
 
 // RevokeServiceAccount refuses a revoked account.
 func (h *Handler) RevokeServiceAccount(ctx context.Context, c RevokeServiceAccount) (Result, error) {
-	return h.executeOnAccount(ctx, c.Meta, c, c.Account, func(w *work, a *aggregates.ServiceAccount) ([]events.Event, error) {
+	return h.execute(ctx, c.Meta, c, onAccount(c.Account, func(w *work, a *aggregates.ServiceAccount) ([]events.Event, error) {
 		w.releases = append(w.releases, events.Claim{Key: events.ServiceAccountKey(a.Name()), Owner: c.Account})
 		return a.Revoke()
-	})
+	}))
 }
 
 // NoteStaleToken records that a token was used which is no longer valid.
@@ -89,33 +89,19 @@ type NoteStaleToken struct {
 
 // NoteStaleToken does nothing if such a use was recorded within the last hour.
 func (h *Handler) NoteStaleToken(ctx context.Context, c NoteStaleToken) (Result, error) {
-	return h.execute(ctx, c.Meta, c, func(w *work) error {
-		account, err := load[aggregates.ServiceAccount](w, c.Account)
-		if err != nil {
-			return err
-		}
-		list, err := account.NoteStaleToken(c.Tail, w.now)
-		return w.addEvents(c.Account, list, err)
-	})
+	return h.execute(ctx, c.Meta, c, onStream(c.Account,
+		func(_ context.Context, w *work, a *aggregates.ServiceAccount) ([]events.Event, error) {
+			return a.NoteStaleToken(c.Tail, w.now)
+		}))
 }
 
-// executeOnAccount carries out a person's command about a service account, if they may manage
-// service accounts at the moment at which it is stored.
-func (h *Handler) executeOnAccount(
-	ctx context.Context, m Meta, request any, id events.ID, decide func(*work, *aggregates.ServiceAccount) ([]events.Event, error),
-) (Result, error) {
-	return h.execute(ctx, m, request, func(w *work) error {
-		if err := w.allow(events.ManageServiceAccounts); err != nil {
-			return err
-		}
-		account, err := load[aggregates.ServiceAccount](w, id)
-		if err != nil {
-			return err
-		}
-		w.answer = AccountAnswer{Account: id}
-		list, err := decide(w, account)
-		return w.addEvents(id, list, err)
-	})
+// onAccount is onStream for a service account, for people who may manage service accounts.
+func onAccount(id events.ID, decide func(*work, *aggregates.ServiceAccount) ([]events.Event, error)) decideFunc {
+	return ifAllowed(events.ManageServiceAccounts, onStream(id,
+		func(_ context.Context, w *work, a *aggregates.ServiceAccount) ([]events.Event, error) {
+			w.answer = AccountAnswer{Account: id}
+			return decide(w, a)
+		}))
 }
 
 // AccountOf returns the account in the stored answer of a repeated command.

@@ -18,9 +18,9 @@ type RecordSignIn struct {
 
 // RecordSignIn refuses a person who is not registered.
 func (h *Handler) RecordSignIn(ctx context.Context, c RecordSignIn) (Result, error) {
-	return h.executeOnUser(ctx, c.Meta, c, func(u *aggregates.User) ([]events.Event, error) {
+	return h.execute(ctx, c.Meta, c, onStream(c.Actor.ID, func(_ context.Context, _ *work, u *aggregates.User) ([]events.Event, error) {
 		return u.Record(events.UserSignedIn{User: c.Actor.ID, Email: c.Email, Session: c.Session, Method: c.Method})
-	})
+	}))
 }
 
 // EndSessions ends sessions of a person, in the transaction that stores the event: see
@@ -33,10 +33,10 @@ type EndSessions struct {
 
 // EndSessions refuses a person who is not registered. Without sessions it does nothing.
 func (h *Handler) EndSessions(ctx context.Context, c EndSessions) (Result, error) {
-	return h.executeOnUser(ctx, c.Meta, c, func(u *aggregates.User) ([]events.Event, error) {
+	return h.execute(ctx, c.Meta, c, onStream(c.Actor.ID, func(_ context.Context, _ *work, u *aggregates.User) ([]events.Event, error) {
 		if len(c.Sessions) == 0 {
 			return nil, nil
 		}
 		return u.Record(events.UserSignedOut{User: c.Actor.ID, Sessions: c.Sessions})
-	})
+	}))
 }

@@ -144,8 +144,8 @@ func (h *Handler) signInAgain(ctx context.Context, c SignIn, p *Person) error {
 
 // profile returns a person's name and primary address.
 func (h *Handler) profile(ctx context.Context, c SignIn, p *Person) (name, email string, err error) {
-	_, err = h.execute(ctx, p.Meta, c, func(w *work) error {
-		return inspect(w, p.User, func(u *aggregates.User) error {
+	_, err = h.execute(ctx, p.Meta, c, func(ctx context.Context, w *work) error {
+		return inspect(ctx, w, p.User, func(u *aggregates.User) error {
 			if len(u.Emails()) == 0 {
 				return aggregates.ErrNoUser
 			}

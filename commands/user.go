@@ -34,12 +34,12 @@ type RegisterUser struct {
 // RegisterUser refuses an address or account that another person has, and a slug that
 // another workspace has. It does nothing if the person is registered.
 func (h *Handler) RegisterUser(ctx context.Context, c RegisterUser) (Result, error) {
-	return h.execute(ctx, c.Meta, c, func(w *work) error {
-		workspace, err := load[aggregates.Workspace](w, c.Workspace)
+	return h.execute(ctx, c.Meta, c, func(ctx context.Context, w *work) error {
+		workspace, err := load[aggregates.Workspace](ctx, w, c.Workspace)
 		if err != nil {
 			return err
 		}
-		user, err := load[aggregates.User](w, c.User)
+		user, err := load[aggregates.User](ctx, w, c.User)
 		if err != nil {
 			return err
 		}
@@ -81,8 +81,8 @@ func (h *Handler) RefreshUser(ctx context.Context, c RefreshUser) (Result, error
 
 // refreshUser is RefreshUser with an additional check.
 func (h *Handler) refreshUser(ctx context.Context, c RefreshUser, allow func(*aggregates.User) error) (Result, error) {
-	return h.execute(ctx, c.Meta, c, func(w *work) error {
-		user, err := load[aggregates.User](w, c.Actor.ID)
+	return h.execute(ctx, c.Meta, c, func(ctx context.Context, w *work) error {
+		user, err := load[aggregates.User](ctx, w, c.Actor.ID)
 		if err != nil {
 			return err
 		}
@@ -108,19 +108,5 @@ func (h *Handler) refreshUser(ctx context.Context, c RefreshUser, allow func(*ag
 			w.claim(events.Claim{Key: events.AccountKey(c.Account), Owner: c.Actor.ID, Global: true}, ErrAccountTaken)
 		}
 		return w.addEvents(c.Actor.ID, list, err)
-	})
-}
-
-// executeOnUser carries out a command that concerns only the actor's own user.
-func (h *Handler) executeOnUser(
-	ctx context.Context, m Meta, request any, decide func(*aggregates.User) ([]events.Event, error),
-) (Result, error) {
-	return h.execute(ctx, m, request, func(w *work) error {
-		user, err := load[aggregates.User](w, m.Actor.ID)
-		if err != nil {
-			return err
-		}
-		list, err := decide(user)
-		return w.addEvents(m.Actor.ID, list, err)
 	})
 }

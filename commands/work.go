@@ -16,11 +16,10 @@ import (
 // it will append. A stream that was read and not written to must not change before the
 // append either, so a decision never relies on a right that was revoked in between.
 type work struct {
-	ctx       context.Context
 	handler   *Handler
 	meta      Meta
 	command   events.Command
-	decide    func(*work) error
+	decide    decideFunc
 	quota     *quota
 	strategy  strategy
 	folds     []*heldFold
@@ -61,10 +60,38 @@ func (w *work) reset() {
 	w.claims, w.releases, w.refusals, w.answer = nil, nil, nil, nil
 }
 
+// A decideFunc decides what a command appends. It adds it to the work.
+type decideFunc func(context.Context, *work) error
+
+// onStream returns the decision about one stream: what decide returns for its aggregate is added to it.
+func onStream[T any, A aggregates.Aggregate[T]](
+	stream events.ID, decide func(context.Context, *work, A) ([]events.Event, error),
+) decideFunc {
+	return func(ctx context.Context, w *work) error {
+		aggregate, err := load[T, A](ctx, w, stream)
+		if err != nil {
+			return err
+		}
+		list, err := decide(ctx, w, aggregate)
+		return w.addEvents(stream, list, err)
+	}
+}
+
+// ifAllowed returns decide for actors whose role has the right at the moment at which the command is
+// stored, and a refusal for others.
+func ifAllowed(right events.Right, decide decideFunc) decideFunc {
+	return func(ctx context.Context, w *work) error {
+		if err := w.allow(ctx, right); err != nil {
+			return err
+		}
+		return decide(ctx, w)
+	}
+}
+
 // load returns the aggregate of a stream that the command writes to, and keeps it locked
 // until the command ends.
-func load[T any, A aggregates.Aggregate[T]](w *work, stream events.ID) (A, error) {
-	h, err := useFold[T, A](w, stream)
+func load[T any, A aggregates.Aggregate[T]](ctx context.Context, w *work, stream events.ID) (A, error) {
+	h, err := useFold[T, A](ctx, w, stream)
 	if err == nil && h.fold.contended && w.strategy < locked {
 		err = &restart{strategy: locked}
 	}
@@ -76,9 +103,9 @@ func load[T any, A aggregates.Aggregate[T]](w *work, stream events.ID) (A, error
 
 // inspect calls see with the aggregate of a stream that the command does not write to. It
 // unlocks the aggregate afterwards, so that other commands need not wait.
-func inspect[T any, A aggregates.Aggregate[T]](w *work, stream events.ID, see func(A) error) error {
+func inspect[T any, A aggregates.Aggregate[T]](ctx context.Context, w *work, stream events.ID, see func(A) error) error {
 	before := len(w.folds)
-	h, err := useFold[T, A](w, stream)
+	h, err := useFold[T, A](ctx, w, stream)
 	if err == nil {
 		err = see(h.fold.state.(A))
 	}
@@ -90,19 +117,19 @@ func inspect[T any, A aggregates.Aggregate[T]](w *work, stream events.ID, see fu
 
 // allow returns an error unless the actor's role has the right, as of the moment at which
 // the command is stored.
-func (w *work) allow(right events.Right) error {
-	return inspect(w, w.meta.Workspace, func(ws *aggregates.Workspace) error { return ws.Allow(w.meta.Actor.ID, right) })
+func (w *work) allow(ctx context.Context, right events.Right) error {
+	return inspect(ctx, w, w.meta.Workspace, func(ws *aggregates.Workspace) error { return ws.Allow(w.meta.Actor.ID, right) })
 }
 
 // useFold locks the fold of a stream and refreshes it as the strategy requires. If there is an
 // error, the heldFold may be nil.
-func useFold[T any, A aggregates.Aggregate[T]](w *work, stream events.ID) (*heldFold, error) {
-	h, err := w.lockFold(foldKey{w.meta.Workspace, stream, reflect.TypeFor[T]()})
+func useFold[T any, A aggregates.Aggregate[T]](ctx context.Context, w *work, stream events.ID) (*heldFold, error) {
+	h, err := w.lockFold(ctx, foldKey{w.meta.Workspace, stream, reflect.TypeFor[T]()})
 	if err != nil {
 		return nil, err
 	}
 	if f := h.fold; !h.used && (f.state == nil || w.strategy > cached) {
-		if err := w.refresh(f, func() state { return A(new(T)) }); err != nil {
+		if err := w.refresh(ctx, f, func() state { return A(new(T)) }); err != nil {
 			return h, err
 		}
 	}
@@ -112,7 +139,7 @@ func useFold[T any, A aggregates.Aggregate[T]](w *work, stream events.ID) (*held
 }
 
 // lockFold locks a fold, unless the command holds it already.
-func (w *work) lockFold(key foldKey) (*heldFold, error) {
+func (w *work) lockFold(ctx context.Context, key foldKey) (*heldFold, error) {
 	for _, h := range w.folds {
 		if h.held && h.fold.key == key {
 			return h, nil
@@ -124,15 +151,15 @@ func (w *work) lockFold(key foldKey) (*heldFold, error) {
 			return nil, &restart{lockedBy: f, strategy: locked}
 		}
 		w.folds = append(w.folds, &heldFold{fold: f, held: true})
-	} else if err := w.waitFor(f); err != nil {
+	} else if err := w.waitFor(ctx, f); err != nil {
 		return nil, err
 	}
 	return w.folds[len(w.folds)-1], nil
 }
 
 // waitFor waits for a fold and locks it.
-func (w *work) waitFor(f *fold) error {
-	if err := f.lock(w.ctx); err != nil {
+func (w *work) waitFor(ctx context.Context, f *fold) error {
+	if err := f.lock(ctx); err != nil {
 		return fmt.Errorf("wait for %s: %w", f.key.stream, err)
 	}
 	w.folds = append(w.folds, &heldFold{fold: f, held: true})
@@ -141,12 +168,12 @@ func (w *work) waitFor(f *fold) error {
 
 // serialize locks thing, so that other commands of this process that name the same thing
 // wait, and makes the command decide under the lock of the log.
-func (w *work) serialize(thing foldKey) error {
+func (w *work) serialize(ctx context.Context, thing foldKey) error {
 	if w.strategy == locked {
-		_, err := w.lockFold(thing)
+		_, err := w.lockFold(ctx, thing)
 		return err
 	}
-	if _, err := w.lockFold(thing); err != nil {
+	if _, err := w.lockFold(ctx, thing); err != nil {
 		return err
 	}
 	return &restart{strategy: locked}
@@ -176,8 +203,8 @@ func (w *work) claim(c events.Claim, refusal *fault.Fault) {
 }
 
 // commit runs decide and returns what to append, nil if that is nothing.
-func (w *work) commit() (*events.Commit, error) {
-	if err := w.decide(w); err != nil {
+func (w *work) commit(ctx context.Context) (*events.Commit, error) {
+	if err := w.decide(ctx, w); err != nil {
 		return nil, err
 	}
 	c := &events.Commit{
@@ -201,7 +228,7 @@ func (w *work) commit() (*events.Commit, error) {
 			return nil, fmt.Errorf("encode answer: %w", err)
 		}
 	}
-	if err := w.quota.reserve(w.ctx, w.exactNow, c.Writes); err != nil {
+	if err := w.quota.reserve(ctx, w.exactNow, c.Writes); err != nil {
 		return nil, err // it may rest on stale folds, so it is decided again on the log
 	}
 	w.decided = true
@@ -209,11 +236,11 @@ func (w *work) commit() (*events.Commit, error) {
 }
 
 // applyToFolds applies the appended records to the folds.
-func (w *work) applyToFolds(records []events.Record) {
+func (w *work) applyToFolds(ctx context.Context, records []events.Record) {
 	for _, h := range w.folds {
 		if len(h.events) > 0 {
 			h.fold.apply(records)
-			w.saveSnapshotIfDue(h.fold)
+			w.saveSnapshotIfDue(ctx, h.fold)
 		}
 	}
 }

@@ -20,16 +20,12 @@ type CreateWorkspace struct {
 
 // CreateWorkspace refuses a slug that another workspace has.
 func (h *Handler) CreateWorkspace(ctx context.Context, c CreateWorkspace) (Result, error) {
-	return h.execute(ctx, c.Meta, c, func(w *work) error {
-		workspace, err := load[aggregates.Workspace](w, c.Workspace)
-		if err != nil {
-			return err
-		}
-		w.claim(events.Claim{Key: events.SlugKey(c.Slug), Owner: c.Workspace, Global: true}, aggregates.ErrSlugTaken)
-		list, err := workspace.Create(c.Name, c.Slug,
-			events.MemberJoined{Member: c.Member, User: c.Actor.ID, Email: c.Email, Name: c.Person})
-		return w.addEvents(c.Workspace, list, err)
-	})
+	return h.execute(ctx, c.Meta, c, onStream(c.Workspace,
+		func(_ context.Context, w *work, workspace *aggregates.Workspace) ([]events.Event, error) {
+			w.claim(events.Claim{Key: events.SlugKey(c.Slug), Owner: c.Workspace, Global: true}, aggregates.ErrSlugTaken)
+			return workspace.Create(c.Name, c.Slug,
+				events.MemberJoined{Member: c.Member, User: c.Actor.ID, Email: c.Email, Name: c.Person})
+		}))
 }
 
 // RenameWorkspace changes a workspace's name, slug or both. nil leaves a value as it is.
@@ -46,32 +42,15 @@ func (c RenameWorkspace) denial() events.CommandDenied {
 
 // RenameWorkspace refuses a slug that another workspace has, and everybody but Owners.
 func (h *Handler) RenameWorkspace(ctx context.Context, c RenameWorkspace) (Result, error) {
-	return h.execute(ctx, c.Meta, c, func(w *work) error {
-		workspace, err := load[aggregates.Workspace](w, c.Workspace)
-		if err != nil {
-			return err
-		}
-		list, err := workspace.Rename(c.Actor.ID, c.Name, c.Slug)
-		for _, e := range list {
-			if e, ok := e.(events.WorkspaceRenamed); ok && e.Slug != e.FromSlug {
-				w.releases = append(w.releases, events.Claim{Key: events.SlugKey(e.FromSlug), Owner: c.Workspace, Global: true})
-				w.claim(events.Claim{Key: events.SlugKey(e.Slug), Owner: c.Workspace, Global: true}, aggregates.ErrSlugTaken)
+	return h.execute(ctx, c.Meta, c, onStream(c.Workspace,
+		func(_ context.Context, w *work, workspace *aggregates.Workspace) ([]events.Event, error) {
+			list, err := workspace.Rename(c.Actor.ID, c.Name, c.Slug)
+			for _, e := range list {
+				if e, ok := e.(events.WorkspaceRenamed); ok && e.Slug != e.FromSlug {
+					w.releases = append(w.releases, events.Claim{Key: events.SlugKey(e.FromSlug), Owner: c.Workspace, Global: true})
+					w.claim(events.Claim{Key: events.SlugKey(e.Slug), Owner: c.Workspace, Global: true}, aggregates.ErrSlugTaken)
+				}
 			}
-		}
-		return w.addEvents(c.Workspace, list, err)
-	})
-}
-
-// executeOnWorkspace carries out a command that concerns only the workspace's stream.
-func (h *Handler) executeOnWorkspace(
-	ctx context.Context, m Meta, request any, decide func(*work, *aggregates.Workspace) ([]events.Event, error),
-) (Result, error) {
-	return h.execute(ctx, m, request, func(w *work) error {
-		workspace, err := load[aggregates.Workspace](w, m.Workspace)
-		if err != nil {
-			return err
-		}
-		list, err := decide(w, workspace)
-		return w.addEvents(m.Workspace, list, err)
-	})
+			return list, err
+		}))
 }
