@@ -2,6 +2,7 @@ package commands
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -84,7 +85,9 @@ func (h *Handler) deny(ctx context.Context, m Meta, request any, refusal error) 
 	case f.Code == aggregates.ErrSlugTaken.Code: // that a slug exists elsewhere is not about rights
 		return
 	}
-	_ = h.Deny(ctx, m, d, f) // best effort: the caller gets the refusal anyway
+	if err := h.Deny(ctx, m, d, f); err != nil {
+		h.logger.WarnContext(ctx, "a refused command was not recorded", "workspace", m.Workspace, "actor", m.Actor.ID, "err", err)
+	}
 }
 
 // Deny records that somebody was refused a command, by a guard or by the command itself.
@@ -106,7 +109,10 @@ func (h *Handler) Deny(ctx context.Context, m Meta, command Deniable, refusal er
 		Workspace: m.Workspace, Envelope: m.Envelope, At: now,
 		Writes: []events.Write{{Stream: events.NewID(now), Events: []events.Event{e}}},
 	})
-	return err
+	if err != nil {
+		return fmt.Errorf("record the refusal of %s: %w", e.Action, err)
+	}
+	return nil
 }
 
 type denial struct {

@@ -166,7 +166,8 @@ func (q *quota) settle(ctx context.Context, done Result, err error) {
 	defer cancel()
 	for _, c := range q.charges {
 		if c.reserved {
-			_ = q.daily.Counts.GiveBack(ctx, c.subject, c.what, q.day) // on failure, one too many stays counted
+			// An error is ignored: the command has its answer, and one too many stays counted until midnight.
+			_ = q.daily.Counts.GiveBack(ctx, c.subject, c.what, q.day)
 		}
 	}
 }

@@ -85,7 +85,9 @@ func (w *work) restore(ctx context.Context, f *fold, empty func() state) error {
 		f.state, f.snapshotAt = begun, minEventsPerSnapshot
 		return nil
 	}
-	if of.Restore(kept.State) != nil { // the snapshot is unusable
+	if err := of.Restore(kept.State); err != nil {
+		w.handler.logger.WarnContext(ctx, "a snapshot cannot be used: its stream is read from the start",
+			"workspace", f.key.workspace, "stream", f.key.stream, "err", err)
 		f.state, f.snapshotAt = empty(), minEventsPerSnapshot
 		return nil
 	}
@@ -103,7 +105,10 @@ func (w *work) saveSnapshotIfDue(ctx context.Context, f *fold) {
 	text, err := of.Snapshot()
 	if err == nil {
 		shot := events.Snapshot{Form: of.Form(), Version: f.version, Seq: f.seq, State: text}
-		_ = w.handler.log.SaveSnapshot(ctx, f.key.workspace, f.key.stream, shot)
+		err = w.handler.log.SaveSnapshot(ctx, f.key.workspace, f.key.stream, shot)
+	}
+	if err != nil {
+		w.handler.logger.WarnContext(ctx, "a snapshot was not saved", "workspace", f.key.workspace, "stream", f.key.stream, "err", err)
 	}
 	f.scheduleSnapshot(len(text))
 }
