@@ -1,13 +1,12 @@
 package members
 
 import (
-	"io"
 	"net/http"
 	"strconv"
 	"time"
 
+	"svc/http/reply"
 	"svc/ui/client"
-	"svc/ui/kit"
 	"svc/ui/page"
 )
 
@@ -20,28 +19,29 @@ func export(v *page.Visit, w http.ResponseWriter) error {
 	}
 	w.Header().Set("Content-Type", "text/csv; charset=utf-8")
 	w.Header().Set("Content-Disposition", `attachment; filename="members-`+v.Workspace.Slug+`.csv"`)
-	text := kit.CSV("name", "email", "role", "canApproveLoops", "lastActiveAt", "joinedAt")
+	text := reply.AppendCSV(nil, "name", "email", "role", "canApproveLoops", "lastActiveAt", "joinedAt")
 	for {
 		for _, m := range list.Items {
-			text += line(m)
+			text = appendLine(text, m)
 		}
-		if _, err := io.WriteString(w, text); err != nil {
+		if _, err := w.Write(text); err != nil {
 			return err
 		}
 		if list.NextCursor == nil {
 			return nil
 		}
-		text, params.Cursor = "", list.NextCursor
+		text, params.Cursor = text[:0], list.NextCursor
 		if list, err = client.Read[client.MemberList](v.API.ListMembers(v.Context(), params)); err != nil {
 			return err
 		}
 	}
 }
 
-func line(m client.Member) string {
+func appendLine(text []byte, m client.Member) []byte {
 	active := ""
 	if m.LastActiveAt != nil {
 		active = m.LastActiveAt.UTC().Format(time.RFC3339)
 	}
-	return kit.CSV(m.Name, m.Email, string(m.DisplayRole), strconv.FormatBool(m.CanApproveLoops), active, m.JoinedAt.UTC().Format(time.RFC3339))
+	return reply.AppendCSV(text, m.Name, m.Email, string(m.DisplayRole), strconv.FormatBool(m.CanApproveLoops), active,
+		m.JoinedAt.UTC().Format(time.RFC3339))
 }
