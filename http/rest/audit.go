@@ -254,12 +254,8 @@ type recordAnswer struct{ Body storedRecord }
 var errNoRecord = fault.New(fault.NotFound, "audit_record_not_found", "The audit log has no such record.")
 
 func (s *Server) getAuditRecord(ctx context.Context, in *auditPath) (*recordAnswer, error) {
-	id, err := parseID(in.ID, errNoRecord)
+	found, err := findInPath(ctx, in.ID, errNoRecord, s.Lists.Audit.Get)
 	if err != nil {
-		return nil, err
-	}
-	found, ok, err := s.Lists.Audit.Get(ctx, callerOf(ctx).workspace, id)
-	if err := checkFound(ok, err, errNoRecord); err != nil {
 		return nil, err
 	}
 	list, err := s.withDisplayNames(ctx, []projections.AuditRecord{found})

@@ -129,13 +129,8 @@ type enrollmentAnswer struct {
 	Body enrollment
 }
 
-func (s *Server) getEnrollment(ctx context.Context, in *EnrollmentPath) (*struct{ Body enrollment }, error) {
-	id, err := parseID(in.ID, aggregates.ErrNoEnrollment)
-	if err != nil {
-		return nil, err
-	}
-	n, err := s.enrollment(ctx, id)
-	return &struct{ Body enrollment }{n}, err
+func (s *Server) getEnrollment(ctx context.Context, in *EnrollmentPath) (*bodyAnswer[enrollment], error) {
+	return showInPath(ctx, in.ID, aggregates.ErrNoEnrollment, s.enrollment)
 }
 
 func (s *Server) enrollment(ctx context.Context, id events.ID) (enrollment, error) {

@@ -97,24 +97,6 @@ type Position struct {
 
 func invalid(field, text string) error { return fault.Field(field, "%s", text) }
 
-// parseID parses the id in a path. Text that is not an id fails with missing, like the id of a
-// row that does not exist.
-func parseID(text string, missing *fault.Fault) (events.ID, error) {
-	id, err := events.ParseID(text)
-	if err != nil {
-		return id, missing
-	}
-	return id, nil
-}
-
-// checkFound returns the error of a look-up, or missing if it found no row.
-func checkFound(ok bool, err error, missing *fault.Fault) error {
-	if err == nil && !ok {
-		return missing
-	}
-	return err
-}
-
 // Idempotency is the header that makes a request safe to retry.
 type Idempotency struct {
 	Key string `header:"Idempotency-Key" maxLength:"200" doc:"Makes the request safe to retry: it takes effect once per key, for at least 30 days."`

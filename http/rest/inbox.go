@@ -251,8 +251,8 @@ func (in *newAnswer) command(c *caller, id events.ID) (commands.AnswerDecision, 
 }
 
 func (s *Server) answerDecision(ctx context.Context, in *newAnswer, answer commands.AnswerDecision) (*decisionAnswer, error) {
-	d, ok, err := s.Views.Decisions.Get(ctx, callerOf(ctx).workspace, answer.Decision)
-	if err := checkFound(ok, err, aggregates.ErrNoDecision); err != nil {
+	d, err := find(ctx, answer.Decision, aggregates.ErrNoDecision, s.Views.Decisions.Get)
+	if err != nil {
 		return nil, err
 	}
 	answer.Run = d.Run

@@ -151,8 +151,8 @@ func (s *Server) resendInvitation(ctx context.Context, _ *InvitationPath, resend
 }
 
 func (s *Server) invitation(ctx context.Context, done commands.Result, id events.ID) (*invitationAnswer, error) {
-	i, ok, err := s.Views.Invitations.Get(ctx, callerOf(ctx).workspace, id)
-	if err := checkFound(ok, err, aggregates.ErrNoInvitation); err != nil {
+	i, err := find(ctx, id, aggregates.ErrNoInvitation, s.Views.Invitations.Get)
+	if err != nil {
 		return nil, err
 	}
 	return &invitationAnswer{Position{done.Position}, newInvitationAt(s.Now())(i)}, nil

@@ -2,7 +2,6 @@ package rest
 
 import (
 	"context"
-	"strconv"
 
 	"svc/events"
 )
@@ -24,8 +23,8 @@ func (s *Server) listJobEvents(ctx context.Context, in *jobEventsQuery) (*jobEve
 	after := 0
 	if in.Cursor != "" {
 		var err error
-		if after, err = strconv.Atoi(in.Cursor); err != nil || after < 0 || after > 1<<30 {
-			return nil, invalid("cursor", "must be the nextCursor of an answer")
+		if after, err = parseVersion(in.Cursor, 1, 0, "must be the nextCursor of an answer"); err != nil {
+			return nil, err
 		}
 	}
 	job, err := s.findJob(ctx, in.ID)
@@ -44,8 +43,5 @@ func (s *Server) listJobEvents(ctx context.Context, in *jobEventsQuery) (*jobEve
 }
 
 func newJobEvents(list []events.Record, after int) jobEventsBody {
-	if len(list) > 0 {
-		after = list[len(list)-1].Version
-	}
-	return jobEventsBody{newEventRecords(list), strconv.Itoa(after)}
+	return jobEventsBody(newRunEvents(list, after)) // with other documentation
 }

@@ -129,12 +129,7 @@ type jobPath struct {
 
 // findJob returns the job that a path names, in the caller's workspace.
 func (s *Server) findJob(ctx context.Context, id string) (projections.Job, error) {
-	job, err := parseID(id, aggregates.ErrNoJob)
-	if err != nil {
-		return projections.Job{}, err
-	}
-	found, ok, err := s.Views.Jobs.Get(ctx, callerOf(ctx).workspace, job)
-	return found, checkFound(ok, err, aggregates.ErrNoJob)
+	return findInPath(ctx, id, aggregates.ErrNoJob, s.Views.Jobs.Get)
 }
 
 type jobDetailAnswer struct{ Body jobDetail }

@@ -166,13 +166,8 @@ func (s *Server) updateMember(ctx context.Context, _ *memberChange, change comma
 	return &memberAnswer{Position{done.Position}, m}, nil
 }
 
-func (s *Server) getMember(ctx context.Context, in *MemberPath) (*struct{ Body member }, error) {
-	id, err := parseID(in.ID, aggregates.ErrNoMember)
-	if err != nil {
-		return nil, err
-	}
-	m, err := s.member(ctx, id)
-	return &struct{ Body member }{m}, err
+func (s *Server) getMember(ctx context.Context, in *MemberPath) (*bodyAnswer[member], error) {
+	return showInPath(ctx, in.ID, aggregates.ErrNoMember, s.member)
 }
 
 func (s *Server) member(ctx context.Context, id events.ID) (member, error) {

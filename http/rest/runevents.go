@@ -42,17 +42,24 @@ func (q *runEventsQuery) version() (version int, err error) {
 		}
 		return version, nil
 	}
-	version, err = strconv.Atoi(q.Cursor)
+	sign, least := 1, 0
 	if descending {
-		version = -version
+		sign, least = -1, 2
 	}
-	if err != nil || version < 0 || version > maxVersion || descending && version < 2 {
-		return 0, invalid("cursor", "must be the nextCursor of an answer of this order")
-	}
-	return version, nil
+	return parseVersion(q.Cursor, sign, least, "must be the nextCursor of an answer of this order")
 }
 
 const maxVersion = 1 << 30 // of a cursor
+
+// parseVersion parses a cursor that is sign times a version of at least least. Other text is invalid by
+// rule.
+func parseVersion(cursor string, sign, least int, rule string) (int, error) {
+	n, err := strconv.Atoi(cursor)
+	if version := sign * n; err == nil && version >= least && version <= maxVersion {
+		return version, nil
+	}
+	return 0, invalid("cursor", rule)
+}
 
 type runEventsBody struct {
 	Items      []EventRecord `json:"items" nullable:"false"`

@@ -174,18 +174,13 @@ type RunnerPath struct {
 	ID string `path:"id" maxLength:"64" doc:"The runner's id."`
 }
 
-func (s *Server) getRunner(ctx context.Context, in *RunnerPath) (*struct{ Body runner }, error) {
-	id, err := parseID(in.ID, aggregates.ErrNoRunner)
-	if err != nil {
-		return nil, err
-	}
-	r, err := s.runner(ctx, id)
-	return &struct{ Body runner }{r}, err
+func (s *Server) getRunner(ctx context.Context, in *RunnerPath) (*bodyAnswer[runner], error) {
+	return showInPath(ctx, in.ID, aggregates.ErrNoRunner, s.runner)
 }
 
 func (s *Server) runner(ctx context.Context, id events.ID) (runner, error) {
-	r, ok, err := s.Views.Runners.Get(ctx, callerOf(ctx).workspace, id)
-	if err := checkFound(ok, err, aggregates.ErrNoRunner); err != nil {
+	r, err := find(ctx, id, aggregates.ErrNoRunner, s.Views.Runners.Get)
+	if err != nil {
 		return runner{}, err
 	}
 	return s.showRunner(callerOf(ctx))(r), nil

@@ -241,12 +241,8 @@ type runPath struct {
 type runAnswer struct{ Body runDetail }
 
 func (s *Server) getRun(ctx context.Context, in *runPath) (*runAnswer, error) {
-	id, err := parseID(in.ID, aggregates.ErrNoRun)
+	found, err := findInPath(ctx, in.ID, aggregates.ErrNoRun, s.Lists.Runs.Get)
 	if err != nil {
-		return nil, err
-	}
-	found, ok, err := s.Lists.Runs.Get(ctx, callerOf(ctx).workspace, id)
-	if err := checkFound(ok, err, aggregates.ErrNoRun); err != nil {
 		return nil, err
 	}
 	out := newRunDetail(found)
@@ -312,12 +308,11 @@ func (s *Server) cancelRun(ctx context.Context, _ *cancellation, cancel commands
 
 // awaitRun waits until the view has the command's events, and returns the run.
 func (s *Server) awaitRun(ctx context.Context, done commands.Result, id events.ID) (*queuedAnswer, error) {
-	workspace := callerOf(ctx).workspace
-	if err := s.Views.Follower.Await(ctx, "runs", workspace, done.Position); err != nil {
+	if err := s.Views.Follower.Await(ctx, "runs", callerOf(ctx).workspace, done.Position); err != nil {
 		return nil, err
 	}
-	found, ok, err := s.Views.Runs.Get(ctx, workspace, id)
-	if err := checkFound(ok, err, aggregates.ErrNoRun); err != nil {
+	found, err := find(ctx, id, aggregates.ErrNoRun, s.Views.Runs.Get)
+	if err != nil {
 		return nil, err
 	}
 	return &queuedAnswer{Position{done.Position}, newRun(found)}, nil

@@ -178,8 +178,8 @@ func (s *Server) revokeServiceAccount(ctx context.Context, _ *AccountPath, revok
 }
 
 func (s *Server) account(ctx context.Context, id events.ID) (serviceAccount, error) {
-	a, ok, err := s.Views.ServiceAccounts.Get(ctx, callerOf(ctx).workspace, id)
-	if err := checkFound(ok, err, aggregates.ErrNoServiceAccount); err != nil {
+	a, err := find(ctx, id, aggregates.ErrNoServiceAccount, s.Views.ServiceAccounts.Get)
+	if err != nil {
 		return serviceAccount{}, err
 	}
 	return newServiceAccount(a), nil
