@@ -53,7 +53,8 @@ func Rotate(ctx context.Context, db *pgxpool.Pool, ring Ring) (Rotation, error) 
 	if err := done.rotateSecrets(ctx, db, ring); err != nil {
 		return done, fmt.Errorf("rotate secrets: %w", err)
 	}
-	err := db.QueryRow(ctx, `select (select count(*) from provider_tokens where key_id <> $1) + (select count(*)`+fromOldSecrets+`)`, ring.ids()[0]).Scan(&done.Left)
+	err := db.QueryRow(ctx, `
+		select (select count(*) from provider_tokens where key_id <> $1) + (select count(*)`+fromOldSecrets+`)`, ring.ids()[0]).Scan(&done.Left)
 	if err != nil {
 		return done, fmt.Errorf("count what is under old keys: %w", err)
 	}
@@ -99,20 +100,12 @@ func (done *Rotation) reseal(ctx context.Context, db *pgxpool.Pool, ring Ring, r
 	var updates pgx.Batch
 	counts := *done // copied back after the commit
 	for _, r := range rows {
-		plain, err := ring.Open(r.place(), r.Sealed)
-		switch {
-		case errors.Is(err, ErrKeyChanged):
-			counts.Unknown++
-			continue
-		case errors.Is(err, ErrTampered):
-			counts.Tampered++
-			continue
-		case err != nil:
-			return err
-		}
-		sealed, err := ring.Seal(r.place(), plain)
+		sealed, err := counts.sealAgain(ring, r.place(), r.Sealed)
 		if err != nil {
 			return err
+		}
+		if sealed == nil {
+			continue
 		}
 		updates.Queue(`
 			update provider_tokens set sealed = $4, key_id = $5
@@ -126,6 +119,23 @@ func (done *Rotation) reseal(ctx context.Context, db *pgxpool.Pool, ring Ring, r
 	}
 	*done = counts
 	return nil
+}
+
+// sealAgain seals a value under the ring's first key. It counts a value that cannot be opened, and returns
+// nil for it.
+func (done *Rotation) sealAgain(ring Ring, place string, sealed []byte) ([]byte, error) {
+	plain, err := ring.Open(place, sealed)
+	switch {
+	case errors.Is(err, ErrKeyChanged):
+		done.Unknown++
+		return nil, nil
+	case errors.Is(err, ErrTampered):
+		done.Tampered++
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	return ring.Seal(place, plain)
 }
 
 // countUpdate counts the result of one update.

@@ -2,7 +2,6 @@ package vault
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -43,20 +42,12 @@ func (done *Rotation) resealSecrets(ctx context.Context, db *pgxpool.Pool, ring 
 	ctx, cancel := context.WithTimeout(ctx, batchLimit)
 	defer cancel()
 	for _, r := range list {
-		plain, err := ring.Open(secretPlace(r.Name), r.Sealed)
-		switch {
-		case errors.Is(err, ErrKeyChanged):
-			done.Unknown++
-			continue
-		case errors.Is(err, ErrTampered):
-			done.Tampered++
-			continue
-		case err != nil:
-			return err
-		}
-		sealed, err := ring.Seal(secretPlace(r.Name), plain)
+		sealed, err := done.sealAgain(ring, secretPlace(r.Name), r.Sealed)
 		if err != nil {
 			return err
+		}
+		if sealed == nil {
+			continue
 		}
 		tag, err := db.Exec(ctx, `update vault_secrets set sealed = $3, key_id = $4, updated_at = now() where name = $1 and sealed = $2`,
 			r.Name, r.Sealed, sealed, ring.ids()[0])
