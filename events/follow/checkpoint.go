@@ -20,34 +20,13 @@ import (
 // The commit of tx does not wait for the disk. If the server crashes right after it, work
 // and checkpoints are both as before, and the work is done again. Anything that relied on
 // the work was committed later, and has flushed it too.
-func LockCheckpoints(ctx context.Context, tx pgx.Tx, name string, workspaces []events.ID) (list []store.Position, err error) {
-	b := &pgx.Batch{}
-	b.Queue(`set local idle_in_transaction_session_timeout = '30s'`)
-	b.Queue(`set local synchronous_commit = off`)
-	b.Queue(`
-		select c.* from unnest((select $1::uuid[])) as k (workspace_id) cross join lateral (
-			select workspace_id, seq from checkpoints c
-			where c.workspace_id = k.workspace_id and view = $2 offset 0 for update skip locked) c
-		order by workspace_id`, workspaces, name).
-		Query(func(rows pgx.Rows) error {
-			list, err = pgx.CollectRows(rows, pgx.RowToStructByPos[store.Position])
-			return err
-		})
-	if err := tx.SendBatch(ctx, b).Close(); err != nil {
-		return nil, fmt.Errorf("checkpoints of %s: %w", name, err)
+func LockCheckpoints(ctx context.Context, tx pgx.Tx, name string, workspaces []events.ID) ([]store.Position, error) {
+	held, err := LockAllCheckpoints(ctx, tx, []string{name}, workspaces)
+	list := make([]store.Position, len(held))
+	for i, c := range held {
+		list[i] = store.Position{Workspace: c.Workspace, Seq: c.Seq}
 	}
-	if len(list) == len(workspaces) {
-		return list, nil
-	}
-	rows, _ := tx.Query(ctx, `
-		insert into checkpoints (workspace_id, view, seq)
-		select workspace_id, $2, 0 from unnest($1::uuid[]) as workspace_id order by 1
-		on conflict do nothing returning workspace_id, seq`, workspaces, name)
-	begun, err := pgx.CollectRows(rows, pgx.RowToStructByPos[store.Position])
-	if err != nil {
-		return nil, fmt.Errorf("begin checkpoints of %s: %w", name, err)
-	}
-	return append(list, begun...), nil
+	return list, err
 }
 
 // A Checkpoint says how far the consumer named Name has come in a log.
@@ -89,7 +68,17 @@ func LockAllCheckpoints(ctx context.Context, tx pgx.Tx, names []string, workspac
 	return append(list, begun...), nil
 }
 
-// QueueMoveAll queues moving checkpoints that are held, of any names.
+// QueueMove queues moving checkpoints of one name that are held.
+func QueueMove(b *pgx.Batch, name string, list []store.Position) {
+	moves := make([]Checkpoint, len(list))
+	for i, p := range list {
+		moves[i] = Checkpoint{p.Workspace, name, p.Seq}
+	}
+	QueueMoveAll(b, moves)
+}
+
+// QueueMoveAll is [QueueMove] for any names. It is an upsert, because for an update the planner might
+// read the rows of all logs.
 func QueueMoveAll(b *pgx.Batch, list []Checkpoint) {
 	workspaces, names, seqs := make([]events.ID, len(list)), make([]string, len(list)), make([]int64, len(list))
 	for i, c := range list {
@@ -124,16 +113,6 @@ func QueueClaim(b *pgx.Batch, names []string, from, to []store.Position) {
 
 // ErrMoved means that a checkpoint is not where the caller expected it.
 var ErrMoved = errors.New("a checkpoint has been moved by somebody else")
-
-// QueueMove queues moving checkpoints that are held. It is an upsert, because for an update
-// the planner might read the rows of all logs.
-func QueueMove(b *pgx.Batch, name string, list []store.Position) {
-	workspaces, seqs := store.Columns(list)
-	b.Queue(`
-		insert into checkpoints (workspace_id, view, seq)
-		select workspace_id, $3, seq from unnest($1::uuid[], $2::bigint[]) as m (workspace_id, seq)
-		on conflict (workspace_id, view) do update set seq = excluded.seq`, workspaces, seqs, name)
-}
 
 // Ends returns the position of the last record of each log. Records of the same log must be
 // adjacent.
