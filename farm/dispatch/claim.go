@@ -24,7 +24,6 @@ const (
 	claimPage       = 64  // candidates at once
 	claimsAtOnce    = 8
 	claimRounds     = 200 // per runOnce; the next one continues
-	excludedForMs   = 30_000
 )
 
 // A group is a set of runners that meet the same requirement sets, though their labels may differ.

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"svc/events"
+	"svc/projections"
 )
 
 // A requirement is what a set of waiting jobs requires of a runner. Jobs with equal requirements
@@ -123,4 +124,4 @@ func (c candidate) excludes(runner events.ID, now time.Time) bool {
 
 // excludedBefore returns the time before which a job must have been queued to be offered to runners
 // that have declined it.
-func excludedBefore(now time.Time) time.Time { return now.Add(-excludedForMs * time.Millisecond) }
+func excludedBefore(now time.Time) time.Time { return now.Add(-projections.JobExclusion) }
