@@ -2,8 +2,6 @@ package commands
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 
 	"svc/aggregates"
 	"svc/events"
@@ -102,13 +100,4 @@ func onAccount(id events.ID, decide func(*work, *aggregates.ServiceAccount) ([]e
 			w.answer = AccountAnswer{Account: id}
 			return decide(w, a)
 		}))
-}
-
-// AccountOf returns the account in the stored answer of a repeated command.
-func AccountOf(r Result) (events.ID, error) {
-	var a AccountAnswer
-	if err := json.Unmarshal(r.Answer, &a); err != nil {
-		return events.ID{}, fmt.Errorf("read kept answer: %w", err)
-	}
-	return a.Account, nil
 }

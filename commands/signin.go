@@ -134,8 +134,7 @@ func (h *Handler) signInAgain(ctx context.Context, c SignIn, p *Person) error {
 			own = append(own, address)
 		}
 	}
-	refresh := RefreshUser{Meta: p.Meta, Emails: own, Account: c.Account}
-	_, err = h.refreshUser(ctx, refresh, func(u *aggregates.User) error { return u.SignIn(c.Account) })
+	_, err = h.RefreshUser(ctx, RefreshUser{Meta: p.Meta, Emails: own, Account: c.Account, SignIn: true})
 	if err == nil && len(own) > 0 {
 		h.refreshMemberships(ctx, c, p, name, own[0])
 	}

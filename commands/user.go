@@ -71,23 +71,21 @@ type RefreshUser struct {
 	Meta    `json:"-"`
 	Emails  []string                 `json:"emails"`
 	Account events.UserAccountLinked `json:"account"`
+	SignIn  bool                     `json:"-"` // refuse an account if the person has another one at its provider
 }
 
 // RefreshUser refuses an address or account that another person has. It releases addresses
 // that are no longer verified, but never all of them.
 func (h *Handler) RefreshUser(ctx context.Context, c RefreshUser) (Result, error) {
-	return h.refreshUser(ctx, c, func(*aggregates.User) error { return nil })
-}
-
-// refreshUser is RefreshUser with an additional check.
-func (h *Handler) refreshUser(ctx context.Context, c RefreshUser, allow func(*aggregates.User) error) (Result, error) {
 	return h.execute(ctx, c.Meta, c, func(ctx context.Context, w *work) error {
 		user, err := load[aggregates.User](ctx, w, c.Actor.ID)
 		if err != nil {
 			return err
 		}
-		if err := allow(user); err != nil {
-			return err
+		if c.SignIn {
+			if err := user.SignIn(c.Account); err != nil {
+				return err
+			}
 		}
 		for _, address := range user.Emails() {
 			if len(c.Emails) > 0 && !slices.Contains(c.Emails, address) { // an empty list must not release all addresses

@@ -81,14 +81,6 @@ var rights = [...][]Role{
 // Roles returns the roles that have the right, strongest first.
 func (r Right) Roles() []Role { return slices.Clone(rights[r]) }
 
-// Rights returns all rights.
-func Rights() (list []Right) {
-	for r := ReadWorkspace; int(r) < len(rights); r++ {
-		list = append(list, r)
-	}
-	return list
-}
-
 // May reports whether role r has a right. The empty role, of somebody who is not a member,
 // has none.
 func (r Role) May(right Right) bool { return slices.Contains(rights[right], r) }

@@ -132,13 +132,6 @@ func (v Jobs) Spec(ctx context.Context, workspace, id events.ID) (spec events.Jo
 
 const selectCounts = `select workspace_id, queued, held, ended from job_counts where workspace_id = $1`
 
-// Counts returns how many jobs of a workspace are queued, are held by runners, and have ended.
-func (v Jobs) Counts(ctx context.Context, workspace events.ID) (JobCounts, error) {
-	rows, _ := v.DB.Query(ctx, selectCounts, workspace)
-	counts, _, err := optional[JobCounts](rows, "counts of jobs")
-	return counts, err
-}
-
 // Position returns the 1-based position of a queued job among those with the same requirement.
 // 10,001 stands for any position beyond 10,000.
 func (v Jobs) Position(ctx context.Context, j Job) (n int, err error) {

@@ -144,16 +144,6 @@ func (v Members) Memberships(ctx context.Context, list []Ref) (map[Ref]Membershi
 	return byKey(rows, func(m Membership) Ref { return Ref{m.Workspace, m.User} }, "memberships")
 }
 
-// MembershipsFor returns all memberships of a user, oldest first.
-func (v Members) MembershipsFor(ctx context.Context, user events.ID) ([]Membership, error) {
-	rows, _ := v.DB.Query(ctx, memberships+`where m.user_id = $1 order by m.joined_at, m.member_id`, user)
-	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Membership])
-	if err != nil {
-		return nil, fmt.Errorf("memberships of %s: %w", user, err)
-	}
-	return list, nil
-}
-
 // maxStaleProfiles bounds the result of WorkspacesWithOtherProfile.
 const maxStaleProfiles = 20
 

@@ -55,14 +55,6 @@ var users = &fold.Table[events.ID, User]{
 	},
 }
 
-// Get returns a person by id. ok is false if there is none.
-func (v Users) Get(ctx context.Context, id events.ID) (u User, ok bool, err error) {
-	rows, _ := v.DB.Query(ctx, `
-		select user_id, workspace_id, name, email, emails, avatar_url, registered_at
-		from users where user_id = $1`, id)
-	return optional[User](rows, "user "+id.String())
-}
-
 // A Profile is the public profile of a person.
 type Profile struct {
 	ID        events.ID `db:"user_id"`

@@ -43,11 +43,19 @@ func TestAccessFileCoversEveryRoute(t *testing.T) {
 
 // The description of a guard names the roles that it admits.
 func TestGuardDescriptionNamesAdmittedRoles(t *testing.T) {
-	for _, right := range events.Rights() {
-		g := mayDo(right)
-		for _, r := range []events.Role{events.Owner, events.Maintainer, events.Legacy, events.Viewer} {
-			named := strings.Contains(strings.ReplaceAll(g.String(), "legacy member", string(events.Legacy)), string(r))
-			require.Equal(t, (&caller{person: &person{role: r}}).may(g) == nil, named, "%s: %s", g, r)
+	rights := 0
+	for _, section := range (&Server{}).sections() {
+		for _, row := range section.routes {
+			g := row.guard
+			if g.right == 0 {
+				continue
+			}
+			rights++
+			for _, r := range []events.Role{events.Owner, events.Maintainer, events.Legacy, events.Viewer} {
+				named := strings.Contains(strings.ReplaceAll(g.String(), "legacy member", string(events.Legacy)), string(r))
+				require.Equal(t, (&caller{person: &person{role: r}}).may(g) == nil, named, "%s: %s", g, r)
+			}
 		}
 	}
+	require.NotZero(t, rights)
 }

@@ -92,7 +92,7 @@ func reads(db *pgxpool.Pool, p *world.Player) map[string]func(context.Context) e
 			return some(len(list), err)
 		},
 		"places": func(ctx context.Context) error {
-			list, err := projections.Members{DB: db}.MembershipsFor(ctx, p.Owner.ID)
+			list, err := projections.Members{DB: db}.Memberships(ctx, []projections.Ref{{Workspace: p.Workspace, ID: p.Owner.ID}})
 			return some(len(list), err)
 		},
 		"accounts": func(ctx context.Context) error {

@@ -216,13 +216,10 @@ func (p *process) askMembers(t *testing.T) {
 	require.True(t, ok, err)
 	_, ok, err = v.Membership(ctx, p.acme, p.fellow)
 	require.True(t, ok, err)
-	done[[]projections.Membership](t)(v.MembershipsFor(ctx, p.fellow))
 	done[[]events.ID](t)(v.WorkspacesWithOtherProfile(ctx, p.fellow, "Person 500", "p500@elsewhere.example"))
 
 	people := projections.Users{DB: p.asks}
 	done[map[events.ID]projections.Profile](t)(people.Profiles(ctx, []events.ID{p.fellow}))
-	_, ok, err = people.Get(ctx, p.fellow)
-	require.True(t, ok, err)
 	done[[]projections.Account](t)(projections.Accounts{DB: p.asks}.ForUser(ctx, p.fellow))
 	workspaces := projections.Workspaces{DB: p.asks}
 	_, ok, err = workspaces.Get(ctx, p.acme)
