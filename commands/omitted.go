@@ -74,7 +74,7 @@ func (h *Handler) recordOmitted(ctx context.Context) {
 	d.mu.Unlock()
 	if o, some := list[denialSubject{}]; some {
 		delete(list, denialSubject{})
-		h.logger.WarnContext(ctx, "denials in too many workspaces at once: left out without a record",
+		h.logger.WarnContext(ctx, "refusals in too many workspaces at once: some are not counted",
 			"denials", o.count, "since", o.since, "until", o.until)
 	}
 	var group errgroup.Group
@@ -95,7 +95,7 @@ func (h *Handler) recordOmitted(ctx context.Context) {
 		})
 	}
 	if err := group.Wait(); err != nil {
-		h.logger.WarnContext(ctx, "record how many denials were left out", "denials", failed.Load(), "err", err)
+		h.logger.WarnContext(ctx, "record how many refusals were omitted", "denials", failed.Load(), "err", err)
 	}
 }
 

@@ -59,7 +59,7 @@ func (w *work) catchUp(ctx context.Context, f *fold) (bool, error) {
 // was restored) or changed. It purges the cache, because other folds may be wrong as well,
 // and drops the snapshot.
 func (w *work) discard(ctx context.Context, f *fold) error {
-	w.handler.logger.ErrorContext(ctx, "the log no longer has what was read of it before: remembered streams are read again",
+	w.handler.logger.ErrorContext(ctx, "the log was set back or changed: cached streams are read again",
 		"workspace", f.key.workspace, "stream", f.key.stream, "version", f.version, "seq", f.seq)
 	w.handler.folds.cache.Purge()
 	f.forget()

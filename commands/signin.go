@@ -173,6 +173,6 @@ func (h *Handler) refreshMemberships(ctx context.Context, c SignIn, p *Person, n
 		}
 	}
 	if err != nil {
-		h.logger.WarnContext(ctx, "workspaces were not told what a member is called", "user", p.User, "err", err)
+		h.logger.WarnContext(ctx, "update a member's name in workspaces", "user", p.User, "err", err)
 	}
 }

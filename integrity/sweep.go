@@ -40,7 +40,7 @@ const (
 	maxFirstDelay      = time.Minute      // longest delay of the first round, since a starting process is busy
 )
 
-var errLost = errors.New("another process looks now")
+var errLost = errors.New("another process is comparing")
 
 // A Sweep goes through all logs in rounds. Any number of processes may have one; only the leader
 // works and reports results, unless it makes no progress.
@@ -286,7 +286,7 @@ func (s *Sweep) record(ctx context.Context, workspace events.ID, report proof.Re
 	if report.Bad != nil {
 		w.log = fmt.Sprintf("record %d: %s", report.Bad.Seq, report.Bad.Reason)
 		if isNew(w.log) {
-			s.log.ErrorContext(ctx, "log is not what was signed for", "workspace", workspace, "record",
+			s.log.ErrorContext(ctx, "log differs from what was signed", "workspace", workspace, "record",
 				report.Bad.Seq, "reason", report.Bad.Reason)
 		}
 	}
@@ -298,7 +298,7 @@ func (s *Sweep) record(ctx context.Context, workspace events.ID, report proof.Re
 	}
 	for _, why := range done.Skipped {
 		if isNew(why) {
-			s.log.ErrorContext(ctx, "cannot be compared with the log", "workspace", workspace, "what", why)
+			s.log.ErrorContext(ctx, "comparison with the log failed", "workspace", workspace, "what", why)
 		}
 	}
 	if done.More > 0 {

@@ -121,7 +121,7 @@ func (l *Elections) takeLeases(ctx context.Context) error {
 				"holder", t.Holder, "until", t.Until)
 			since = asked
 		case !asked.Before(before[t.Name].until):
-			l.log.InfoContext(ctx, "took over", "lease", t.Name)
+			l.log.InfoContext(ctx, "became the leader", "lease", t.Name)
 			since = asked
 		}
 		l.held[t.Name] = term{since, asked.Add(leaseDuration)}

@@ -16,7 +16,7 @@ func (m *Metrics) Appends() func(store.Batch) {
 		Name: "svc_append_events_total", Help: "Events that were stored.",
 	})
 	waited := prometheus.NewHistogram(prometheus.HistogramOpts{
-		Name: "svc_append_wait_seconds", Help: "Time that the first commit of a batch stood in its lane.", Buckets: durations,
+		Name: "svc_append_wait_seconds", Help: "Time that the first commit of a batch waited before its transaction.", Buckets: durations,
 	})
 	took := prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name: "svc_append_duration_seconds", Help: "Time that the transaction of a batch took.", Buckets: durations,

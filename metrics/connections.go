@@ -17,7 +17,7 @@ func (m *Metrics) Connections(usage func() ConnectionUsage) {
 type connections func() ConnectionUsage
 
 var (
-	openConnections    = prometheus.NewDesc("svc_connections_open", "Connections that there are, in their handshake too.", nil, nil)
+	openConnections    = prometheus.NewDesc("svc_connections_open", "Open connections, including those in their TLS handshake.", nil, nil)
 	handshakes         = prometheus.NewDesc("svc_tls_handshakes_running", "TLS handshakes that have not ended.", nil, nil)
 	failedHandshakes   = prometheus.NewDesc("svc_tls_handshakes_failed_total", "TLS handshakes that failed or took too long.", nil, nil)
 	refusedConnections = prometheus.NewDesc("svc_connections_refused_total",

@@ -10,7 +10,7 @@ import (
 // Overdue exports the number of logs that are not signed in time.
 func (m *Metrics) Overdue(logs func() int) {
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "svc_proof_overdue_logs", Help: "Logs that have not been signed for up to where they were ten seconds ago.",
+		Name: "svc_proof_overdue_logs", Help: "Logs with an unsigned event that is older than ten seconds.",
 	}, func() float64 { return float64(logs()) }))
 }
 
@@ -29,13 +29,13 @@ type integrity struct {
 
 var (
 	badLogs = prometheus.NewDesc("svc_proof_bad_logs",
-		"Logs that were found not to be what was signed for, by the process that looks.", nil, nil)
+		"Logs that differ from what was signed, as found by the process that compares.", nil, nil)
 	differingRows = prometheus.NewDesc("svc_view_differing_rows",
-		"Rows that were found not to be what the log says, by the process that looks.", []string{"view"}, nil)
+		"Rows that differ from the log, as found by the process that compares.", []string{"view"}, nil)
 	uncomparedLogs = prometheus.NewDesc("svc_view_uncompared_logs",
-		"Logs of which something could not be compared, by the process that looks.", nil, nil)
+		"Logs of which something could not be compared by the process that compares.", nil, nil)
 	comparisonOverdue = prometheus.NewDesc("svc_comparison_overdue",
-		"1 if the process that should compare logs, views and keys made no progress, so that this one does.", nil, nil)
+		"1 if the process that should compare logs, views and keys made no progress, so this one does.", nil, nil)
 )
 
 func (i integrity) Describe(to chan<- *prometheus.Desc) {

@@ -15,11 +15,11 @@ type pool struct{ db *pgxpool.Pool }
 var (
 	poolConnections = prometheus.NewDesc("svc_database_pool_connections",
 		"Connections to the database, by what they are doing.", []string{"state"}, nil)
-	poolLimit    = prometheus.NewDesc("svc_database_pool_connections_limit", "Connections that there may be at most.", nil, nil)
-	poolAcquires = prometheus.NewDesc("svc_database_pool_acquires_total", "Times that a connection was taken from the pool.", nil, nil)
+	poolLimit    = prometheus.NewDesc("svc_database_pool_connections_limit", "Maximum number of connections.", nil, nil)
+	poolAcquires = prometheus.NewDesc("svc_database_pool_acquires_total", "Connections taken from the pool.", nil, nil)
 	poolWaits    = prometheus.NewDesc("svc_database_pool_waits_total",
-		"Times that none was idle, so that somebody had to wait for one.", nil, nil)
-	poolWaited = prometheus.NewDesc("svc_database_pool_wait_seconds_total", "Time that was waited for connections.", nil, nil)
+		"Times that no connection was idle, so a caller waited for one.", nil, nil)
+	poolWaited = prometheus.NewDesc("svc_database_pool_wait_seconds_total", "Time spent waiting for connections.", nil, nil)
 )
 
 func (p pool) Describe(to chan<- *prometheus.Desc) { prometheus.DescribeByCollect(p, to) }

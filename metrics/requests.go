@@ -30,7 +30,7 @@ const other = "other"
 // Limit exports how many requests a rate limit has refused.
 func (m *Metrics) Limit(name string, refused func() int64) {
 	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
-		Name: "svc_limit_refused_total", Help: "Requests that came too often and were told to wait.",
+		Name: "svc_limit_refused_total", Help: "Requests refused by a rate limit.",
 		ConstLabels: prometheus.Labels{"limit": name},
 	}, func() float64 { return float64(refused()) }))
 }

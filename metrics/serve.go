@@ -28,7 +28,7 @@ func (m *Metrics) Serve(ctx context.Context, addr config.Addr, log *slog.Logger)
 	var group sync.WaitGroup
 	group.Go(func() {
 		if err := (serve.Server{Handler: m.handler(log), Log: log, StopLimit: scrapeTimeout}).Run(ctx, ln); err != nil {
-			log.Error("metrics are not served any more", "err", err)
+			log.Error("serving metrics ended", "err", err)
 		}
 	})
 	return func() { cancel(); group.Wait() }, nil

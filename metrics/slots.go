@@ -12,7 +12,7 @@ func (m *Metrics) Slots(bounds ...*quota.Semaphore) { m.registry.MustRegister(sl
 type slots []*quota.Semaphore
 
 var (
-	slotsHeld    = prometheus.NewDesc("svc_slots_held", "Slots of a bound of the process that are taken.", []string{"bound"}, nil)
+	slotsHeld    = prometheus.NewDesc("svc_slots_held", "Slots of a limit of the process that are taken.", []string{"bound"}, nil)
 	slotsWaiting = prometheus.NewDesc("svc_slots_waiting", "Requests that wait for a slot.", []string{"bound"}, nil)
 	slotsRefused = prometheus.NewDesc("svc_slots_refused_total",
 		"Requests that got no slot, because the caller had their share or others had all.", []string{"bound", "why"}, nil)

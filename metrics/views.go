@@ -22,12 +22,12 @@ type views struct {
 
 var (
 	viewTaken = prometheus.NewDesc("svc_view_events_total",
-		"Events that a view has taken in, by all processes together.", []string{"view"}, nil)
-	viewBehind = prometheus.NewDesc("svc_view_lag_events", "Events in the logs that a view has not taken in yet.", []string{"view"}, nil)
+		"Events that a view has applied, in all processes together.", []string{"view"}, nil)
+	viewBehind = prometheus.NewDesc("svc_view_lag_events", "Events in the logs that a view has not applied yet.", []string{"view"}, nil)
 	viewParked = prometheus.NewDesc("svc_view_parked_events",
-		"Events that a view could not take in and has gone on without.", []string{"view"}, nil)
+		"Events that a view could not apply and has parked.", []string{"view"}, nil)
 	viewStuck = prometheus.NewDesc("svc_view_stuck_logs",
-		"Logs in which this process could not take in a view's next event.", []string{"view"}, nil)
+		"Logs in which this process could not apply a view's next event.", []string{"view"}, nil)
 )
 
 // lagTimeout is the timeout of that query. When it is exceeded, the scrape has the other metrics.

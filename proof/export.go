@@ -84,7 +84,7 @@ func VerifyExport(ctx context.Context, export io.Reader, checkpoint, verifierKey
 func leafOf(text []byte, workspace events.ID, seq int64, tell func(events.Record, string) ([]byte, error)) ([]byte, error) {
 	var l line
 	if err := json.Unmarshal(text, &l); err != nil {
-		return nil, errors.New("its line is no JSON of a record")
+		return nil, errors.New("its line is not the JSON of a record")
 	}
 	if len(l.Leaf) == 0 {
 		return nil, errors.New("its line has no leaf: the export was made without leaf=true")
@@ -103,7 +103,7 @@ func leafOf(text []byte, workspace events.ID, seq int64, tell func(events.Record
 		return nil, fmt.Errorf("its leaf cannot be told: %w", err)
 	}
 	if !bytes.Equal(told, text) {
-		return nil, errors.New("its line does not say what its leaf says, as this version says it")
+		return nil, errors.New("its line differs from its leaf, as this version writes it")
 	}
 	return l.Leaf, nil
 }

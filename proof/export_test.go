@@ -75,7 +75,7 @@ func TestExportIsVerifiedWithoutDatabase(t *testing.T) {
 		"no leaf":             {with(0, func(l map[string]any) { delete(l, "leaf") }), Bad{1, "its line has no leaf: the export was made without leaf=true"}},
 		"a short leaf":        {with(0, func(l map[string]any) { l["leaf"] = []byte{0, 0} }), Bad{1, errLeaf.Error()}},
 		"beyond the end":      {append(append([]string{}, export...), "{}\n"), Bad{321, "its line has no leaf: the export was made without leaf=true"}},
-		"no JSON":             {append([]string{"seq,id\n"}, export...), Bad{1, "its line is no JSON of a record"}},
+		"no JSON":             {append([]string{"seq,id\n"}, export...), Bad{1, "its line is not the JSON of a record"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			report, _, err := VerifyExport(t.Context(), strings.NewReader(strings.Join(c.lines, "")), signed.Checkpoint, key, tell)
@@ -132,7 +132,7 @@ func FuzzOpenLeaf(f *testing.F) {
 }
 
 func differs(seq int64) Bad {
-	return Bad{seq, "its line does not say what its leaf says, as this version says it"}
+	return Bad{seq, "its line differs from its leaf, as this version writes it"}
 }
 
 // export returns the lines of an export, in a form of the test's own.

@@ -52,7 +52,7 @@ func (o *overdueWatch) run(ctx context.Context) {
 		if err := o.poll(ctx, passed); err != nil {
 			last = time.Time{}
 			if ctx.Err() == nil {
-				o.log.WarnContext(ctx, "look for logs that are not signed for", "err", err)
+				o.log.WarnContext(ctx, "find logs with unsigned events", "err", err)
 			}
 		}
 		pause = max(minPollInterval, pollTimeShare*time.Since(began))
@@ -82,7 +82,7 @@ func (o *overdueWatch) poll(ctx context.Context, passed time.Duration) error {
 			late++
 			if !w.logged && late <= maxLogged {
 				w.logged = true
-				o.log.ErrorContext(ctx, "log is not signed for", "workspace", workspace, "head", t.head, "signed", t.signed, "for", w.unsignedFor)
+				o.log.ErrorContext(ctx, "log has unsigned events", "workspace", workspace, "head", t.head, "signed", t.signed, "for", w.unsignedFor)
 			}
 		}
 		waiting[workspace] = w
@@ -92,7 +92,7 @@ func (o *overdueWatch) poll(ctx context.Context, passed time.Duration) error {
 		return err
 	}
 	if before := o.count.Swap(late); late == 0 && before > 0 {
-		o.log.InfoContext(ctx, "all logs are signed for again", "logs", before)
+		o.log.InfoContext(ctx, "all logs are signed again", "logs", before)
 	}
 	o.waiting = waiting
 	return nil

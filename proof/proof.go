@@ -113,7 +113,7 @@ func (p *Prover) Verify(ctx context.Context, workspace events.ID, since string, 
 	}
 	if err == nil && since == "" { // with since, the result depends on the caller's checkpoint
 		if failed := p.storeReport(ctx, report); failed != nil {
-			p.overdue.log.WarnContext(ctx, "keep what became of a verification", "workspace", workspace, "err", failed)
+			p.overdue.log.WarnContext(ctx, "store the result of a verification", "workspace", workspace, "err", failed)
 		}
 	}
 	return report, err
@@ -125,7 +125,7 @@ func (p *Prover) signNow(ctx context.Context, workspace events.ID) error {
 	tails, err := unsignedTails(ctx, p.db, []events.ID{workspace})
 	if err == nil && len(tails) > 0 {
 		if _, failed := p.takePage(ctx, []events.ID{workspace}); failed != nil {
-			p.overdue.log.WarnContext(ctx, "sign for a log that is to be verified", "workspace", workspace, "err", failed)
+			p.overdue.log.WarnContext(ctx, "sign a log before its verification", "workspace", workspace, "err", failed)
 		}
 	}
 	return err
@@ -148,7 +148,7 @@ func (p *Prover) signingKey(ctx context.Context) (*signingKey, error) {
 	}
 	k := &signingKey{stored: shown}
 	if k.signer, err = note.NewSigner(string(secret)); err != nil {
-		return nil, errors.New("key of checkpoints: what was sealed is no key") // err may quote it
+		return nil, errors.New("signing key: the sealed value is not a key") // err may quote it
 	}
 	if k.public, err = verifierKeyOf(k.signer.Name(), string(secret)); err != nil {
 		return nil, err
@@ -168,7 +168,7 @@ func verifierKeyOf(name, private string) (string, error) {
 	parts := strings.SplitN(private, "+", 5) // PRIVATE, KEY, name, hash, and base64, which may contain a plus
 	seed, err := base64.StdEncoding.DecodeString(parts[len(parts)-1])
 	if err != nil || len(seed) != 1+ed25519.SeedSize {
-		return "", errors.New("key of checkpoints: what was sealed is no key")
+		return "", errors.New("signing key: the sealed value is not a key")
 	}
 	return note.NewEd25519VerifierKey(name, ed25519.NewKeyFromSeed(seed[1:]).Public().(ed25519.PublicKey))
 }

@@ -93,6 +93,6 @@ func (l *LastSeen) write(u use) {
 	ctx, cancel := context.WithTimeout(context.Background(), writeLimit)
 	defer cancel()
 	if _, err := l.db.Exec(ctx, u.sql, u.workspace, u.who, u.at); err != nil {
-		l.log.Warn("write down who was last seen", "workspace", u.workspace, "who", u.who, "err", err)
+		l.log.Warn("store who was last seen", "workspace", u.workspace, "who", u.who, "err", err)
 	}
 }

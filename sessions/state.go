@@ -64,7 +64,7 @@ func (s States) Take(ctx context.Context, random string) (state State, ok bool, 
 	case errors.Is(err, pgx.ErrNoRows):
 		return State{}, false, nil
 	case err != nil:
-		return State{}, false, fmt.Errorf("take up sign-in: %w", err)
+		return State{}, false, fmt.Errorf("resume sign-in: %w", err)
 	case !ok:
 		return State{ErrorCallbackURL: state.ErrorCallbackURL}, false, nil
 	}

@@ -147,7 +147,7 @@ func TestPrintsConfigurationWithoutSecrets(t *testing.T) {
 	require.NoError(t, err, "it is alive, though its database is not there")
 	require.Equal(t, http.StatusServiceUnavailable, r.statusOf("/health/ready"))
 
-	r.until("the bus stands still") // the bus does not exist either
+	r.until("the bus is unavailable") // the bus does not exist either
 	text := r.stop()
 	require.Contains(t, text, "msg=configuration")
 	for _, want := range []string{

@@ -105,7 +105,7 @@ func (cfg Config) retry(ctx context.Context, what string, do func() error) {
 		if time.Since(begun) > 2*maxBackoff { // it worked for long enough
 			pause = minBackoff
 		}
-		cfg.Log.Error("the bus stands still", "at", what, "again_in", pause, "err", err)
+		cfg.Log.Error("the bus is unavailable", "at", what, "again_in", pause, "err", err)
 		select {
 		case <-ctx.Done():
 		case <-time.After(pause):

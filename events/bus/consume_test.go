@@ -346,7 +346,7 @@ func TestRunWaitsForABusThatIsAway(t *testing.T) {
 	running.Go(func() {
 		Run(ctx, w.cfg, NewRelay(w.db, always, w.cfg.Log), Consumer{Name: "c", Take: func(m *message.Message) error { taken <- m.UUID; return nil }})
 	})
-	require.Eventually(t, func() bool { return strings.Contains(w.notes.String(), "the bus stands still") }, limit, time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Contains(w.notes.String(), "the bus is unavailable") }, limit, time.Millisecond)
 	second, seen := natsServer(t, folder, portOf(t, place)), map[string]bool{}
 	for _, id := range want {
 		requireNext(t, taken, seen, id)

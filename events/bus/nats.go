@@ -148,7 +148,7 @@ func (s *jetSubscriber) Subscribe(ctx context.Context, topic string) (<-chan *me
 	// would send it here again.
 	leave := sync.OnceFunc(func() {
 		if err := queue.Unsubscribe(); err != nil && !errors.Is(err, nats.ErrConnectionClosed) {
-			s.log.Warn("leave the bus", "topic", topic, "group", s.group, "err", err)
+			s.log.Warn("unsubscribe from the bus", "topic", topic, "group", s.group, "err", err)
 		}
 	})
 	return s.read(ctx, func(ctx context.Context, to chan<- *message.Message) {
@@ -165,7 +165,7 @@ func (s *jetSubscriber) Subscribe(ctx context.Context, topic string) (<-chan *me
 				return
 			}
 			if err := s.deliver(ctx, m, to, leave); err != nil {
-				s.log.Warn("a message comes again", "topic", topic, "group", s.group, "err", err)
+				s.log.Warn("a message will be delivered again", "topic", topic, "group", s.group, "err", err)
 			}
 		}
 	}), nil
@@ -176,7 +176,7 @@ func (s *jetSubscriber) Subscribe(ctx context.Context, topic string) (<-chan *me
 func (s *jetSubscriber) deliver(ctx context.Context, raw *nats.Msg, to chan<- *message.Message, leave func()) error {
 	m, err := (&natsbus.NATSMarshaler{}).Unmarshal(raw)
 	if err != nil { // not published by this service: events have no duplicate headers
-		s.log.Error("a message is left out", "subject", raw.Subject, "err", err)
+		s.log.Error("a malformed message is skipped", "subject", raw.Subject, "err", err)
 		return raw.Term()
 	}
 	within, cancel := context.WithCancel(context.WithoutCancel(ctx))

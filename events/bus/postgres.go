@@ -150,7 +150,7 @@ func (p *postgres) sweep(ctx context.Context, topic string, passed, unpassed tim
 			return fmt.Errorf("tidy topic %s: %w", topic, err)
 		}
 		if lost > 0 {
-			p.log.WarnContext(ctx, "messages were removed that a group has not taken in", "topic", topic, "messages", lost)
+			p.log.WarnContext(ctx, "messages were removed before a group had read them", "topic", topic, "messages", lost)
 		}
 		if n < sweepSize {
 			return nil

@@ -86,7 +86,7 @@ func (r *Relay) tidy(ctx context.Context, b *Bus) {
 			continue
 		}
 		if err := b.tidy(ctx); err != nil && ctx.Err() == nil {
-			r.log.ErrorContext(ctx, "tidy the bus", "err", err)
+			r.log.ErrorContext(ctx, "delete old messages", "err", err)
 		}
 	}
 }
@@ -166,7 +166,7 @@ func PositionOf(m *message.Message) (workspace events.ID, seq int64, err error) 
 		return workspace, 0, fmt.Errorf("message %s: workspace: %w", m.UUID, err)
 	}
 	if seq, err = strconv.ParseInt(m.Metadata.Get(metaSeq), 10, 64); err != nil || seq < 1 {
-		return workspace, 0, fmt.Errorf("message %s: seq is none", m.UUID)
+		return workspace, 0, fmt.Errorf("message %s: malformed seq", m.UUID)
 	}
 	return workspace, seq, nil
 }

@@ -177,7 +177,7 @@ func (f *Feed) Run(ctx context.Context) {
 		case <-f.wake:
 		}
 		if err := f.readHeads(ctx, f.takeHinted(everywhere)); err != nil && ctx.Err() == nil {
-			f.log.ErrorContext(ctx, "look for news", "err", err)
+			f.log.ErrorContext(ctx, "read new events", "err", err)
 		}
 	}
 }

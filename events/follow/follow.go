@@ -143,7 +143,7 @@ func (f *Follower) Run(ctx context.Context, take Take) {
 func (f *Follower) Finish(ctx context.Context, take Take) {
 	list, err := f.laggingLogs(ctx)
 	if err != nil {
-		f.log.WarnContext(ctx, "ends without knowing what is left", "err", err)
+		f.log.WarnContext(ctx, "stopped without reading what is left", "err", err)
 		return
 	}
 	for _, batch := range batches(list) {
@@ -316,6 +316,6 @@ func (f *Follower) retryStuck() {
 
 func (f *Follower) logError(ctx context.Context, what string, err error, more ...any) {
 	if ctx.Err() == nil {
-		f.log.ErrorContext(ctx, "standing still", append(more, "at", what, "err", err)...)
+		f.log.ErrorContext(ctx, "following failed", append(more, "at", what, "err", err)...)
 	}
 }

@@ -88,7 +88,7 @@ func (h *Hints) send(ctx context.Context) {
 		}
 		// If it fails, the other processes find out when they look for themselves.
 		if _, err := h.db.Exec(ctx, `select pg_notify($1, $2)`, hintChannel, hint); err != nil && ctx.Err() == nil {
-			h.log.WarnContext(ctx, "hint at logs that moved", "err", err)
+			h.log.WarnContext(ctx, "send hints of logs that have grown", "err", err)
 		}
 	}
 }
@@ -112,7 +112,7 @@ func (h *Hints) take() (hint string, ok bool) {
 func (h *Hints) receive(ctx context.Context) {
 	for {
 		if err := h.receiveOn(ctx); err != nil && ctx.Err() == nil {
-			h.log.WarnContext(ctx, "listen for logs that moved", "err", err)
+			h.log.WarnContext(ctx, "listen for hints of logs that have grown", "err", err)
 		}
 		select {
 		case <-ctx.Done():

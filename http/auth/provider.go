@@ -115,7 +115,7 @@ func (p *Provider) exchange(ctx context.Context, code, verifier string) (profile
 		return user, nil, fmt.Errorf("%w: %w", errNoUserInfo, err)
 	}
 	if user.ID == 0 {
-		return user, nil, fmt.Errorf("%w: the provider names no id", errNoUserInfo)
+		return user, nil, fmt.Errorf("%w: the provider's answer has no id", errNoUserInfo)
 	}
 	user.Login, user.AvatarURL = input.CleanName(user.Login), input.PictureURL(user.AvatarURL)
 	if user.emails, err = p.verifiedEmails(ctx, token); err != nil {
@@ -185,7 +185,7 @@ func (p *Provider) get(ctx context.Context, token *oauth2.Token, path string, in
 		return fmt.Errorf("get %s: %s", path, res.Status)
 	}
 	if err := json.NewDecoder(io.LimitReader(res.Body, maxProfile)).Decode(into); err != nil {
-		return fmt.Errorf("get %s: the answer is not what it should be", path)
+		return fmt.Errorf("get %s: unexpected answer", path)
 	}
 	return nil
 }

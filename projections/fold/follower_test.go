@@ -137,7 +137,7 @@ func TestUnknownKindStopsItsLogOnly(t *testing.T) {
 		<-done
 	}()
 	world.Await(t, f, "runs", good, 1)
-	said.await(t, "standing still", "run.teleported")
+	said.await(t, "following failed", "run.teleported")
 	require.Len(t, world.Dump(t, w.DB, "runs"), 1)
 	require.Eventually(t, func() bool { return f.Stuck()["runs"] == 1 }, world.Limit, time.Millisecond)
 	require.Zero(t, f.Stuck()["audit"])

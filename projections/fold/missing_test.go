@@ -87,6 +87,6 @@ func TestFollowerReportsMissingTail(t *testing.T) {
 		stop()
 		<-done
 	}()
-	said.await(t, "standing still", workspace.String(), "event 5 is missing")
+	said.await(t, "following failed", workspace.String(), "event 5 is missing")
 	world.Await(t, f, "runs", workspace, 4)
 }

@@ -46,7 +46,7 @@ func SkipParked(ctx context.Context, db *pgxpool.Pool, view string, workspace ev
 }
 
 // errFold says that a view's fold function failed on an event.
-var errFold = errors.New("the view cannot take in an event")
+var errFold = errors.New("the view cannot apply an event")
 
 // poisonous reports whether err is caused by the event itself and would recur at each retry, as
 // opposed to a failure of the database. An unknown kind is not poisonous: a newer build knows it

@@ -41,7 +41,7 @@ func TestPoisonousEventsAreParked(t *testing.T) {
 	for range 20 {
 		queue(workspace, "Fix it")
 	}
-	append1(workspace, world.NewID(), 0, events.RunStageEntered{Stage: events.StageAnalyze, Attempt: 1}, "the view cannot take in an event") // of no run
+	append1(workspace, world.NewID(), 0, events.RunStageEntered{Stage: events.StageAnalyze, Attempt: 1}, "the view cannot apply an event") // of no run
 	damaged := queue(workspace, "Fix it")
 	append1(workspace, damaged, 1, events.RunCostRecorded{Cents: 4}, "decode run.cost_recorded")
 	_, err := w.DB.Exec(t.Context(), `update events set data = '[]' where workspace_id = $1 and stream = $2 and version = 2`, workspace, damaged)

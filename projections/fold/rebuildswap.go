@@ -69,7 +69,7 @@ const (
 	maxSwapHold     = 8 * time.Second        // needed on a slow machine or with very many logs
 )
 
-var errHeldTooLong = errors.New("the last events take longer than the view may be held")
+var errHeldTooLong = errors.New("applying the last events takes longer than the view may be locked")
 
 // swap puts the next table in the place of the view, retrying until swapTimeout.
 func (r *rebuild) swap(ctx context.Context, indexes []index) error {

@@ -86,7 +86,7 @@ func (s *sharedPass) handleLogs(ctx context.Context, workspaces []events.ID) (mo
 	case len(workspaces) > 1 && !isTimeout(err):
 		return nil, fmt.Errorf("views: %w", err) // the caller tries each log by itself
 	default:
-		s.log.InfoContext(ctx, "views go on alone", "logs", len(workspaces), "first", workspaces[0], "err", err)
+		s.log.InfoContext(ctx, "views are followed separately", "logs", len(workspaces), "first", workspaces[0], "err", err)
 		s.separate(views, workspaces)
 		return nil, nil
 	}

@@ -15,7 +15,7 @@ func testReplicas(t *testing.T, s *site) {
 	first := s.serve(t, database)
 	leads := func(v *service) bool {
 		text, _ := v.out.read()
-		return strings.Contains(text, "took over")
+		return strings.Contains(text, "became the leader")
 	}
 	eventually(t, func() bool { return leads(first) }, "the first does not lead")
 	second := s.serve(t, database)
