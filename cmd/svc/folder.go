@@ -7,14 +7,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strings"
-	"syscall"
+
+	"svc/atomicfile"
+	"svc/filelock"
 )
 
 // A folder is the data folder. It belongs to one svc at a time and is accessible only to its user:
@@ -31,7 +31,7 @@ import (
 //	artifacts/    what jobs have left
 type folder struct {
 	path string // absolute
-	lock *os.File
+	lock *filelock.Lock
 }
 
 // openFolder creates the folder if necessary and locks it until close or the end of the process. It
@@ -50,7 +50,10 @@ func openFolder(path string) (*folder, error) {
 	if err := os.Chmod(path, 0o700); err != nil {
 		return nil, fmt.Errorf("SVC_DATA_DIR: %w", err)
 	}
-	lock, err := lockFile(filepath.Join(path, "lock"))
+	lock, err := filelock.Try(filepath.Join(path, "lock"))
+	if held, ok := errors.AsType[*filelock.HeldError](err); ok {
+		return nil, fmt.Errorf("svc runs in %s already, as process %s", path, held.PID)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -80,39 +83,7 @@ func isOurs(path string) (bool, error) {
 	return secrets.Mode().IsRegular() && secrets.Mode().Perm()&0o077 == 0, nil
 }
 
-func lockFile(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-	if errors.Is(err, syscall.EWOULDBLOCK) {
-		pid, _ := io.ReadAll(io.LimitReader(f, 20))
-		err = fmt.Errorf("svc runs in %s already, as process %s", filepath.Dir(path), cmp.Or(strings.TrimSpace(string(pid)), "unknown"))
-	} else if err == nil {
-		err = writePid(f)
-	}
-	if err != nil {
-		_ = f.Close()
-		return nil, err
-	}
-	return f, nil
-}
-
-func writePid(f *os.File) error {
-	if err := f.Truncate(0); err != nil {
-		return err
-	}
-	_, err := fmt.Fprintln(f, os.Getpid())
-	return err
-}
-
-// close releases the lock, even if a program that is being started has inherited the file for a
-// moment.
-func (f *folder) close() {
-	_ = syscall.Flock(int(f.lock.Fd()), syscall.LOCK_UN)
-	_ = f.lock.Close()
-}
+func (f *folder) close() { _ = f.lock.Unlock() }
 
 // Subfolders of the data folder.
 const (
@@ -151,17 +122,7 @@ func (f *folder) write(name string, v any) error {
 
 // replace replaces a file of the folder, as write does.
 func (f *folder) replace(name string, text []byte) error {
-	tmp, err := os.CreateTemp(filepath.Dir(f.file(name)), filepath.Base(name)+".*") // of mode 0600
-	if err != nil {
-		return err
-	}
-	defer os.Remove(tmp.Name()) // fails after the rename
-	_, err = tmp.Write(text)
-	err = errors.Join(err, tmp.Sync(), tmp.Close())
-	if err != nil {
-		return fmt.Errorf("write %s: %w", f.file(name), err)
-	}
-	return os.Rename(tmp.Name(), f.file(name))
+	return atomicfile.Write(f.file(name), text, 0o600)
 }
 
 // secrets are created once, so that people stay signed in over a restart.

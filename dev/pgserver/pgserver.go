@@ -13,6 +13,8 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+
+	"svc/filelock"
 )
 
 // User is the superuser in the URLs of a private cluster.
@@ -40,7 +42,7 @@ type Server struct {
 	programs programs
 	password string
 	addr     string
-	lock     *lock
+	lock     *filelock.Lock
 	process  *process
 	ending   sync.Mutex
 }
@@ -75,7 +77,7 @@ func start(ctx context.Context, c Config) (*Server, error) {
 	}
 	s := &Server{config: c, lock: held}
 	if err := s.startLocked(ctx); err != nil {
-		return nil, errors.Join(err, held.release())
+		return nil, errors.Join(err, held.Unlock())
 	}
 	return s, nil
 }

@@ -33,7 +33,7 @@ func (s *Server) end(how func() error) error {
 	if s.lock == nil {
 		return nil
 	}
-	err := errors.Join(how(), s.lock.release())
+	err := errors.Join(how(), s.lock.Unlock())
 	s.lock = nil
 	if err != nil {
 		return fmt.Errorf("stop PostgreSQL in %s: %w", s.config.Dir, err)

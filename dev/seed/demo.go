@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"svc/atomicfile"
 	"svc/commands"
 	"svc/events"
 )
@@ -66,18 +66,7 @@ func (d *Demo) write(file string) error {
 	if err != nil {
 		return fmt.Errorf("encode demonstration: %w", err)
 	}
-	temporary, err := os.CreateTemp(filepath.Dir(file), ".demo-*") // mode 0600
-	if err != nil {
-		return fmt.Errorf("write %s: %w", file, err)
-	}
-	defer os.Remove(temporary.Name())
-	if _, err := temporary.Write(append(text, '\n')); err != nil {
-		return fmt.Errorf("write %s: %w", file, err)
-	}
-	if err := errors.Join(temporary.Sync(), temporary.Close(), os.Rename(temporary.Name(), file)); err != nil {
-		return fmt.Errorf("write %s: %w", file, err)
-	}
-	return nil
+	return atomicfile.Write(file, append(text, '\n'), 0o600)
 }
 
 // accounts creates the service accounts of the demonstration.

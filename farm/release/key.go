@@ -11,6 +11,8 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+
+	"svc/atomicfile"
 )
 
 const keyPrefix = "ed25519:"
@@ -58,7 +60,8 @@ func OpenKey(path string) (ed25519.PrivateKey, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode a key: %w", err)
 	}
-	return key, createKey(path, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
+	// It never replaces a key, since an old one cannot be recovered.
+	return key, atomicfile.Create(path, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), 0o600)
 }
 
 func readKey(path string) (ed25519.PrivateKey, error) {
@@ -79,14 +82,4 @@ func readKey(path string) (ed25519.PrivateKey, error) {
 		return nil, fmt.Errorf("%s: the key is not an Ed25519 one", path)
 	}
 	return key, nil
-}
-
-// createKey writes a new key file. It never replaces one, since an old key cannot be recovered.
-func createKey(path string, text []byte) error {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(text)
-	return errors.Join(err, f.Sync(), f.Close())
 }

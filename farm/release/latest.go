@@ -105,8 +105,8 @@ func setLatest(dir string, latest Latest, key ed25519.PrivateKey) error {
 	}
 	text = append(text, '\n')
 	// Between the two writes the signature does not match, so the folder has no valid release.
-	if err := replaceFile(filepath.Join(dir, LatestSignatureFile), signLatest(text, key)); err != nil {
+	if err := writePublic(filepath.Join(dir, LatestSignatureFile), signLatest(text, key)); err != nil {
 		return err
 	}
-	return replaceFile(filepath.Join(dir, LatestFile), text)
+	return writePublic(filepath.Join(dir, LatestFile), text)
 }

@@ -1,7 +1,6 @@
 package release
 
 import (
-	"bytes"
 	"compress/gzip"
 	"crypto/ed25519"
 	"crypto/sha256"
@@ -13,6 +12,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"svc/atomicfile"
 )
 
 // A Build is a compiled svc-runner for one platform.
@@ -77,7 +78,7 @@ func writeRelease(dir, version string, builds []Build, key ed25519.PrivateKey) e
 	if _, err := parseSums(string(text)); err != nil { // two builds for one platform
 		return err
 	}
-	return errors.Join(writeFile(filepath.Join(dir, SumsFile), text), writeFile(filepath.Join(dir, SignatureFile), sign(text, key)))
+	return errors.Join(writePublic(filepath.Join(dir, SumsFile), text), writePublic(filepath.Join(dir, SignatureFile), sign(text, key)))
 }
 
 // compress writes a gzip file without name and time, so that the same program gives the same bytes.
@@ -110,26 +111,8 @@ func addKey(dir string, key ed25519.PublicKey) error {
 		return nil
 	}
 	lines := append([]string{line}, strings.Fields(string(text))...)
-	return replaceFile(path, []byte(strings.Join(lines, "\n")+"\n"))
+	return writePublic(path, []byte(strings.Join(lines, "\n")+"\n"))
 }
 
-// replaceFile replaces a file atomically.
-func replaceFile(path string, text []byte) error {
-	next := path + ".next"
-	if err := os.Remove(next); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	if err := writeFile(next, text); err != nil {
-		return err
-	}
-	return os.Rename(next, path)
-}
-
-func writeFile(path string, text []byte) error {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644) //nolint:gosec // it is served to anybody
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(f, bytes.NewReader(text))
-	return errors.Join(err, f.Sync(), f.Close())
-}
+// writePublic replaces a file that is served to anybody.
+func writePublic(path string, text []byte) error { return atomicfile.Write(path, text, 0o644) }

@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"time"
 
+	"svc/atomicfile"
 	"svc/farm/wire"
 )
 
@@ -163,7 +164,7 @@ func (f Folder) setAside() error {
 			return fmt.Errorf("keep the old identity: %w", err)
 		}
 	}
-	return syncFolder(string(f))
+	return atomicfile.SyncDir(string(f))
 }
 
 // register sends the registration, and retries transient errors.

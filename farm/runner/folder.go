@@ -6,10 +6,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"syscall"
 	"time"
 
+	"svc/atomicfile"
 	"svc/farm/runner/sandbox"
+	"svc/filelock"
 )
 
 // A Folder is the path of the runner's data folder, which only the runner's user can read:
@@ -97,50 +98,25 @@ func (f Folder) saveIdentity(id Identity) error {
 	return f.replaceFile(identityFile, append(text, '\n'))
 }
 
-// replaceFile writes a file atomically.
+// replaceFile replaces a file atomically and durably.
 func (f Folder) replaceFile(name string, text []byte) error {
-	next := f.path(name + ".next")
-	out, err := os.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return fmt.Errorf("write %s: %w", name, err)
-	}
-	_, err = out.Write(text)
-	if err = errors.Join(err, out.Sync(), out.Close()); err == nil {
-		err = os.Rename(next, f.path(name))
-	}
-	if err != nil {
-		return fmt.Errorf("write %s: %w", name, err)
-	}
-	return syncFolder(string(f))
-}
-
-func syncFolder(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return fmt.Errorf("sync folder: %w", err)
-	}
-	defer d.Close()
-	if err := d.Sync(); err != nil {
-		return fmt.Errorf("sync folder %s: %w", dir, err)
-	}
-	return nil
+	return atomicfile.Write(f.path(name), text, 0o600)
 }
 
 // ErrRunning says that another supervisor has locked the folder.
 var ErrRunning = errors.New("another svc-runner runs with this data folder")
 
-// lock locks the folder until the file is closed or the process ends. Its error wraps [ErrRunning]
+// lock locks the folder until the lock is released or the process ends. Its error wraps [ErrRunning]
 // if another supervisor holds the lock.
-func (f Folder) lock() (*os.File, error) {
-	file, err := os.OpenFile(f.path(lockFile), os.O_RDWR|os.O_CREATE, 0o600)
+func (f Folder) lock() (*filelock.Lock, error) {
+	l, err := filelock.Try(f.path(lockFile))
+	if _, ok := errors.AsType[*filelock.HeldError](err); ok {
+		err = ErrRunning
+	}
 	if err != nil {
-		return nil, fmt.Errorf("lock data folder: %w", err)
+		return nil, fmt.Errorf("lock data folder %s: %w", f, err)
 	}
-	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		_ = file.Close()
-		return nil, fmt.Errorf("lock %s: %w", f, ErrRunning)
-	}
-	return file, nil
+	return l, nil
 }
 
 // Uninstall removes the folder. It refuses if the folder has files of others. The service is not
@@ -153,7 +129,7 @@ func (f Folder) Uninstall() error {
 	if err != nil {
 		return err
 	}
-	defer lock.Close()
+	defer lock.Unlock()
 	entries, err := os.ReadDir(string(f))
 	if err != nil {
 		return fmt.Errorf("uninstall: %w", err)
@@ -173,7 +149,8 @@ func isOurs(name string) bool {
 	switch name {
 	case identityFile, credentialsFile, pendingFile, authorityFile, spoolFolder, workFolder, socketFile, lockFile,
 		identityFile + oldSuffix, credentialsFile + oldSuffix,
-		identityFile + ".next", credentialsFile + ".next", pendingFile + ".next", authorityFile + ".next":
+		identityFile + atomicfile.TempSuffix, credentialsFile + atomicfile.TempSuffix, pendingFile + atomicfile.TempSuffix,
+		authorityFile + atomicfile.TempSuffix:
 		return true
 	}
 	return false

@@ -147,7 +147,7 @@ func (s *Supervisor) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer lock.Close()
+	defer lock.Unlock()
 	defer s.farm.close()
 	ctx, stop := context.WithCancel(ctx)
 	defer s.tasks.Wait()

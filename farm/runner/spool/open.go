@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"svc/atomicfile"
 )
 
 // Size of a record's header: data length (4), checksum of what follows it (4), number (8), kind (1).
@@ -138,5 +140,5 @@ func (s *Spool) removeSegments(firsts []int64) (err error) {
 // syncAll makes what was found, and what was cut off, durable.
 func (s *Spool) syncAll() error {
 	s.dirty = true
-	return errors.Join(s.sync(), syncFolder(s.dir))
+	return errors.Join(s.sync(), atomicfile.SyncDir(s.dir))
 }

@@ -13,6 +13,8 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+
+	"svc/atomicfile"
 )
 
 // segmentSize is the size in bytes from which on a new segment is started.
@@ -63,7 +65,7 @@ func Create(dir string) (*Spool, error) {
 	if err := s.startSegment(); err != nil {
 		return nil, err
 	}
-	return s, syncFolder(filepath.Dir(dir))
+	return s, atomicfile.SyncDir(filepath.Dir(dir))
 }
 
 // startSegment starts a segment with the next record. The caller holds s.mu, unless s is not shared
@@ -75,23 +77,10 @@ func (s *Spool) startSegment() error {
 		return fmt.Errorf("begin segment: %w", err)
 	}
 	s.segments = append(s.segments, &segment{file: f, first: s.next})
-	return syncFolder(s.dir)
+	return atomicfile.SyncDir(s.dir)
 }
 
 func fileName(first int64) string { return fmt.Sprintf("%016x.log", first) }
-
-// syncFolder makes changes of names in a folder durable.
-func syncFolder(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return fmt.Errorf("sync folder: %w", err)
-	}
-	defer d.Close()
-	if err := d.Sync(); err != nil {
-		return fmt.Errorf("sync folder %s: %w", dir, err)
-	}
-	return nil
-}
 
 // Append adds a record and returns its number. The record is durable after the next [Spool.Sync].
 // If Append fails nothing is added.

@@ -1,0 +1,62 @@
+// Package atomicfile writes files durably: after a crash, a reader finds the old content or the new,
+// never a part of it.
+package atomicfile
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// TempSuffix is appended to the name of a file for the temporary file that [Write] leaves if the
+// process dies.
+const TempSuffix = ".next"
+
+// Write creates or replaces a file and makes it durable. Only one process at a time may write a file.
+func Write(path string, data []byte, perm fs.FileMode) error {
+	temp := path + TempSuffix
+	err := os.Remove(temp) // what a killed process left, or a link that somebody put there
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		err = write(temp, data, perm)
+	}
+	if err == nil {
+		err = os.Rename(temp, path)
+	}
+	if err != nil {
+		_ = os.Remove(temp)
+		return fmt.Errorf("replace %s: %w", path, err)
+	}
+	return SyncDir(filepath.Dir(path))
+}
+
+// Create creates a file and makes it durable. Its error wraps [fs.ErrExist] if the file exists.
+func Create(path string, data []byte, perm fs.FileMode) error {
+	if err := write(path, data, perm); err != nil {
+		return fmt.Errorf("create %s: %w", path, err)
+	}
+	return SyncDir(filepath.Dir(path))
+}
+
+func write(path string, data []byte, perm fs.FileMode) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, perm)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	return errors.Join(err, f.Sync(), f.Close())
+}
+
+// SyncDir makes durable which names a directory has.
+func SyncDir(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return fmt.Errorf("sync directory: %w", err)
+	}
+	defer f.Close()
+	if err := f.Sync(); err != nil {
+		return fmt.Errorf("sync directory %s: %w", dir, err)
+	}
+	return nil
+}

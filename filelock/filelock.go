@@ -1,0 +1,64 @@
+// Package filelock locks a file so that only one process works with what belongs to it. The kernel
+// releases the lock when the process dies.
+package filelock
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// A HeldError says that another process holds a lock.
+type HeldError struct{ PID string } // "unknown" if the process has not written it yet
+
+func (e *HeldError) Error() string { return "process " + e.PID + " holds the lock" }
+
+// A Lock is a lock that this process holds. Its file contains the process id.
+type Lock struct{ file *os.File }
+
+// Try locks a file, which it creates if needed, without waiting. Its error is a [*HeldError] if
+// another process holds the lock.
+func Try(path string) (*Lock, error) {
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	switch {
+	case errors.Is(err, syscall.EWOULDBLOCK):
+		err = &HeldError{readPID(file)}
+	case err != nil:
+		err = fmt.Errorf("lock %s: %w", path, err)
+	default:
+		err = writePID(file)
+	}
+	if err != nil {
+		_ = file.Close()
+		return nil, err
+	}
+	return &Lock{file}, nil
+}
+
+func writePID(file *os.File) error {
+	if err := file.Truncate(0); err != nil {
+		return err
+	}
+	_, err := file.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
+	return err
+}
+
+func readPID(file *os.File) string {
+	text, _ := io.ReadAll(io.LimitReader(file, 20))
+	return cmp.Or(strings.TrimSpace(string(text)), "unknown")
+}
+
+// Unlock releases the lock, even if a program that is being started has inherited the file for a
+// moment.
+func (l *Lock) Unlock() error {
+	return errors.Join(syscall.Flock(int(l.file.Fd()), syscall.LOCK_UN), l.file.Close())
+}
