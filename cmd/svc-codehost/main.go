@@ -4,20 +4,15 @@ package main
 
 import (
 	"context"
-	"flag"
-	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
-	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
+	"svc/cmd/internal/program"
 	"svc/config"
 	"svc/dev/codehost"
 	"svc/http/limit"
-	"svc/http/middleware"
 	"svc/http/serve"
 )
 
@@ -28,34 +23,19 @@ var version = "dev"
 // stops a runaway loop.
 const requestsPerMinute = 3000
 
-func main() {
-	flags := flag.NewFlagSet("svc-codehost", flag.ContinueOnError)
-	check := flags.Bool("healthcheck", false, "ask the running code host whether it is well, and exit 0 or 1")
-	show := flags.Bool("version", false, "print the version")
-	if status, done := config.ParseArguments(flags, os.Args[1:], Config{}, os.Stdout, os.Stderr); done {
-		os.Exit(status)
-	}
+const logFormat = program.JSON
 
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
-	log := logger(os.Stdout, slog.LevelInfo)
-	var err error
-	switch {
-	case *show:
-		fmt.Println("svc-codehost", version)
-	case *check:
-		err = healthcheck(ctx, os.Environ())
-	default:
-		err = run(ctx, os.Environ(), os.Stdout)
-	}
-	if err != nil {
-		log.Error("svc-codehost", "err", err)
-		os.Exit(1)
-	}
+func main() {
+	program.Server{
+		Name: "svc-codehost", Version: version, Config: Config{}, Run: run, Log: logFormat, Actions: []program.Action{
+			program.Healthcheck("SVC_CODEHOST_ADDR", "/healthz", func(e address) config.Addr { return e.Addr }),
+		},
+	}.Main()
 }
 
-func logger(w io.Writer, level slog.Level) *slog.Logger {
-	return slog.New(middleware.Logger{Handler: slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level})})
+// An address is the part of [Config] that -healthcheck needs.
+type address struct {
+	Addr config.Addr `env:"SVC_CODEHOST_ADDR" envDefault:"127.0.0.1:4010" doc:"As in Config."`
 }
 
 // run serves until ctx is done.
@@ -64,7 +44,7 @@ func run(ctx context.Context, environ []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	log := logger(out, cfg.LogLevel)
+	log := logFormat.New(out, cfg.LogLevel)
 	config.Print(log, cfg)
 	config.LimitMemory(ctx, log, 0)
 	handler, err := newHandler(cfg, log)
@@ -91,15 +71,4 @@ func newHandler(cfg Config, log *slog.Logger) (http.Handler, error) {
 		Clients: []codehost.Client{{ID: cfg.ClientID, Secret: cfg.ClientSecret, Callback: cfg.Callback.Reveal()}},
 		People:  list, Repos: repositories(), Limit: requests, Now: time.Now, Log: log,
 	})
-}
-
-// healthcheck needs only the address, so it works without the secrets.
-func healthcheck(ctx context.Context, environ []string) error {
-	cfg, err := config.Parse[struct {
-		Addr config.Addr `env:"SVC_CODEHOST_ADDR" envDefault:"127.0.0.1:4010" doc:"As in Config."`
-	}](environ)
-	if err != nil {
-		return err
-	}
-	return serve.Healthcheck(ctx, "SVC_CODEHOST_ADDR", cfg.Addr, "/healthz")
 }

@@ -11,24 +11,18 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"syscall"
 
+	"svc/cmd/internal/program"
 	"svc/config"
 )
 
-// A rebuild makes a lot of garbage and keeps little, so the garbage collector runs only when the
-// heap has grown by gcPercent. Beyond memoryLimit, or the container's limit if that is less, it
-// runs as often as necessary.
-const (
-	gcPercent   = 400
-	memoryLimit = 1 << 30 // bytes
-)
+// Beyond memoryLimit bytes, or the container's limit if that is less, the garbage collector runs as
+// often as necessary.
+const memoryLimit = 1 << 30
 
 func main() {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(gcPercent)
-	}
+	program.CollectLess() // a rebuild makes a lot of garbage and keeps little
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	config.LimitMemory(ctx, slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})), memoryLimit)
 	status := run(ctx, os.Args[1:], os.Environ(), os.Stdout, os.Stderr)

@@ -4,15 +4,11 @@ package main
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"io"
-	"log/slog"
-	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
+	"svc/cmd/internal/program"
 	"svc/config"
 	"svc/farm/gateway"
 	"svc/http/middleware"
@@ -24,25 +20,7 @@ import (
 var version = "dev"
 
 func main() {
-	flags := flag.NewFlagSet("svc-gateway", flag.ContinueOnError)
-	show := flags.Bool("version", false, "print the version")
-	if status, done := config.ParseArguments(flags, os.Args[1:], gateway.Config{}, os.Stdout, os.Stderr); done {
-		os.Exit(status)
-	}
-	if *show {
-		fmt.Println("svc-gateway", version)
-		return
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, os.Environ(), os.Stdout); err != nil {
-		logger(os.Stdout, slog.LevelInfo).Error("svc-gateway", "err", err)
-		os.Exit(1)
-	}
-}
-
-func logger(w io.Writer, level slog.Level) *slog.Logger {
-	return slog.New(middleware.Logger{Handler: slog.NewTextHandler(w, &slog.HandlerOptions{Level: level})})
+	program.Server{Name: "svc-gateway", Version: version, Config: gateway.Config{}, Run: run}.Main()
 }
 
 // run serves until ctx is done.
@@ -54,7 +32,7 @@ func run(ctx context.Context, environ []string, out io.Writer) error {
 	if err := cfg.Check(); err != nil {
 		return err
 	}
-	log := logger(out, cfg.LogLevel)
+	log := program.Text.New(out, cfg.LogLevel)
 	config.Print(log, cfg)
 	config.LimitMemory(ctx, log, 0)
 	certificates, err := gateway.OpenCertificates(cfg.CertFile, cfg.KeyFile.Reveal(), time.Now, log)

@@ -4,58 +4,30 @@ package main
 
 import (
 	"context"
-	"flag"
-	"fmt"
 	"io"
-	"log/slog"
-	"os"
-	"os/signal"
-	"runtime/debug"
-	"syscall"
 
+	"svc/cmd/internal/program"
 	"svc/config"
-	"svc/http/middleware"
 	"svc/http/rest"
 	"svc/http/serve"
 	"svc/metrics"
 )
 
 func main() {
-	flags := flag.NewFlagSet("svc-rest", flag.ContinueOnError)
-	check := flags.Bool("healthcheck", false, "ask the running service whether it is alive, and exit 0 or 1")
-	show := flags.Bool("version", false, "print the version")
-	describe := flags.Bool("openapi", false, "print the description of the API that people and scripts use, as JSON")
-	if status, done := config.ParseArguments(flags, os.Args[1:], Config{}, os.Stdout, os.Stderr); done {
-		os.Exit(status)
-	}
-
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
-	log := logger(os.Stdout, slog.LevelInfo)
-	var err error
-	switch {
-	case *show:
-		fmt.Println("svc-rest", rest.Version)
-	case *describe:
-		err = rest.Describe(os.Stdout)
-	case *check:
-		err = healthcheck(ctx, os.Environ())
-	default:
-		err = run(ctx, os.Environ(), os.Stdout)
-	}
-	if err != nil {
-		log.Error("svc-rest", "err", err)
-		os.Exit(1)
-	}
+	program.Server{
+		Name: "svc-rest", Version: rest.Version, Config: Config{}, Run: run, Actions: []program.Action{
+			program.Healthcheck("SVC_REST_ADDR", "/health/live", func(e address) config.Addr { return e.Addr }),
+			{Flag: "openapi", Usage: "print the description of the API that people and scripts use, as JSON", Do: describe},
+		},
+	}.Main()
 }
 
-func logger(w io.Writer, level slog.Level) *slog.Logger {
-	return slog.New(middleware.Logger{Handler: slog.NewTextHandler(w, &slog.HandlerOptions{Level: level})})
+// An address is the part of [Config] that -healthcheck needs.
+type address struct {
+	Addr config.Addr `env:"SVC_REST_ADDR" envDefault:":4000" doc:"As in Config."`
 }
 
-// gcPercent is the GC percentage. The heap is small and requests leave much short-lived garbage: with
-// Go's default of 100, an eighth of the time under load goes into collection.
-const gcPercent = 400
+func describe(_ context.Context, _ []string, w io.Writer) error { return rest.Describe(w) }
 
 // run serves until ctx is done.
 func run(ctx context.Context, environ []string, out io.Writer) error {
@@ -66,7 +38,7 @@ func run(ctx context.Context, environ []string, out io.Writer) error {
 	if err := cfg.check(); err != nil {
 		return err
 	}
-	log := logger(out, cfg.LogLevel)
+	log := program.Text.New(out, cfg.LogLevel)
 	config.Print(log, cfg)
 	cfg.Farm.warn(log)
 	config.LimitMemory(ctx, log, 0)
@@ -86,19 +58,6 @@ func run(ctx context.Context, environ []string, out io.Writer) error {
 		return err
 	}
 	defer stop()
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(gcPercent)
-	}
+	program.CollectLess()
 	return serve.Server{Handler: service.handler, Log: log}.Run(ctx, ln)
-}
-
-// healthcheck needs only the address, so it works without the secrets.
-func healthcheck(ctx context.Context, environ []string) error {
-	cfg, err := config.Parse[struct {
-		Addr config.Addr `env:"SVC_REST_ADDR" envDefault:":4000" doc:"As in Config."`
-	}](environ)
-	if err != nil {
-		return err
-	}
-	return serve.Healthcheck(ctx, "SVC_REST_ADDR", cfg.Addr, "/health/live")
 }
