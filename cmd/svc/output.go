@@ -26,7 +26,9 @@ func newOutput(f *os.File) *output {
 }
 
 // colours are the ANSI colour codes of names.
-var colours = map[string]int{"svc": 36, "svc-db": 33, "svc-engine": 35, "svc-rest": 32}
+var colours = map[string]int{
+	"svc": 36, "svc-codehost": 34, "svc-db": 33, "svc-engine": 35, "svc-gateway": 95, "svc-rest": 32, "svc-runner": 96, "svc-ui": 92,
+}
 
 // named returns a writer for the lines of one program.
 func (o *output) named(name string) *lines {

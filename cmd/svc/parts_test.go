@@ -38,6 +38,9 @@ func TestLinesAreLabelled(t *testing.T) {
 	o.colour = true
 	fmt.Fprintln(o.named("svc-rest"), "one")
 	require.Equal(t, "\x1b[32msvc-rest   │ \x1b[0mone\n", b.String())
+	for _, name := range append(programs, "svc") {
+		require.NotZero(t, colours[name], name)
+	}
 }
 
 func TestOutputIsPlainUnlessATerminal(t *testing.T) {

@@ -116,9 +116,12 @@ func (s *stack) startAll(ctx context.Context) (err error) {
 // say prints what svc does.
 func (s *stack) say(text string) { fmt.Fprintln(s.out.named("svc"), text) }
 
+// programs are the programs that svc starts.
+var programs = []string{"svc-db", "svc-engine", "svc-codehost", "svc-rest", "svc-ui", "svc-gateway", "svc-runner"}
+
 // checkPrograms returns an error if a program is missing.
 func (s *stack) checkPrograms() error {
-	for _, name := range []string{"svc-db", "svc-engine", "svc-codehost", "svc-rest", "svc-ui", "svc-gateway", "svc-runner"} {
+	for _, name := range programs {
 		_, err := os.Stat(filepath.Join(s.programs, name))
 		if errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("%s is not in %s beside svc: build it first", name, s.programs)
