@@ -44,7 +44,7 @@ func (s *site) copyJob(job events.ID, n int, state events.JobState, key string) 
 			case when $3 = 'queued' then 0 else 1 end, accepted, 60, expires_at, '[]', '{}'
 		from jobs, generate_series(1, $5) n where workspace_id = $1 and job_id = $2`, s.ws, job, string(state), key, n)
 	require.NoError(s.t, err)
-	if state == events.JobQueued {
+	if state == events.JobStateQueued {
 		_, err = s.db.Exec(s.t.Context(), `update job_counts set queued = queued + $2 where workspace_id = $1`, s.ws, n)
 		require.NoError(s.t, err)
 	}
@@ -67,7 +67,7 @@ func TestOrderBehindFullKey(t *testing.T) {
 	r := s.replica()
 	a := dial(t, r, s.ws, s.enrol(r, "builder", 2, 0))
 	holder := s.submitTurn(r, 1, "deploy")
-	s.copyJob(holder, 1000, events.JobQueued, "deploy")
+	s.copyJob(holder, 1000, events.JobStateQueued, "deploy")
 	keys := []string{"", "a", "", "b", "a", "", "deploy", "b", "", "c"}
 	var want []events.ID
 	for i := range keys {
@@ -101,7 +101,7 @@ func TestOrderBehindFullKey(t *testing.T) {
 		require.Greater(t, turns[job], last)
 		last = turns[job]
 	}
-	require.Equal(t, events.JobLeasedOut, s.state(holder))
+	require.Equal(t, events.JobStateLeased, s.state(holder))
 }
 
 // Behind jobs of more full keys than a page has, a job is found nevertheless.
@@ -112,8 +112,8 @@ func TestJobBehindManyFullKeys(t *testing.T) {
 	template := s.submitTurn(r, 1, "")
 	_, err := r.CancelJob(t.Context(), commands.CancelJob{Meta: systemMeta(s.ws), Job: template})
 	require.NoError(t, err)
-	s.copyJob(template, 600, events.JobRunning, "k%d")
-	s.copyJob(template, 600, events.JobQueued, "k%d")
+	s.copyJob(template, 600, events.JobStateRunning, "k%d")
+	s.copyJob(template, 600, events.JobStateQueued, "k%d")
 	var jobs []events.ID
 	for i, key := range []string{"", "k", "k3000", "z"} {
 		jobs = append(jobs, s.submitTurn(r, int64(1000+i), key))
@@ -135,7 +135,7 @@ func TestLimitsOfOneKeyBehindWindow(t *testing.T) {
 	r := s.replica()
 	limited := func(j *events.JobSpec) { j.Concurrency = &events.JobConcurrency{Key: "deploy", Limit: 2} }
 	holder := s.submit(r, limited)
-	s.copyJob(holder, 400, events.JobQueued, "deploy") // with a limit of 1
+	s.copyJob(holder, 400, events.JobStateQueued, "deploy") // with a limit of 1
 	_, err := s.db.Exec(t.Context(), `update jobs set turn = 0 where workspace_id = $1 and job_id = $2`, s.ws, holder)
 	require.NoError(t, err)
 	want := []events.ID{holder, s.submit(r, limited)}
@@ -152,5 +152,5 @@ func TestLimitsOfOneKeyBehindWindow(t *testing.T) {
 		got = append(got, job)
 	}
 	require.ElementsMatch(t, want, got)
-	require.Equal(t, events.JobQueued, s.state(waits))
+	require.Equal(t, events.JobStateQueued, s.state(waits))
 }
