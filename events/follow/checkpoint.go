@@ -21,7 +21,7 @@ import (
 // and checkpoints are both as before, and the work is done again. Anything that relied on
 // the work was committed later, and has flushed it too.
 func LockCheckpoints(ctx context.Context, tx pgx.Tx, name string, workspaces []events.ID) ([]store.Position, error) {
-	held, err := LockAllCheckpoints(ctx, tx, []string{name}, workspaces)
+	held, err := lockCheckpoints(ctx, tx, []string{name}, workspaces, `= $2`, workspaces, name)
 	list := make([]store.Position, len(held))
 	for i, c := range held {
 		list[i] = store.Position{Workspace: c.Workspace, Seq: c.Seq}
@@ -38,15 +38,22 @@ type Checkpoint struct {
 
 // LockAllCheckpoints is [LockCheckpoints] for several names in one transaction. The names are literals in the
 // statement: there are few of them, and the planner then knows them.
-func LockAllCheckpoints(ctx context.Context, tx pgx.Tx, names []string, workspaces []events.ID) (list []Checkpoint, err error) {
+func LockAllCheckpoints(ctx context.Context, tx pgx.Tx, names []string, workspaces []events.ID) ([]Checkpoint, error) {
+	return lockCheckpoints(ctx, tx, names, workspaces, `in ('`+strings.Join(names, `', '`)+`')`, workspaces)
+}
+
+// lockCheckpoints locks the checkpoints whose name meets the condition ofNames. args begin with the workspaces.
+func lockCheckpoints(
+	ctx context.Context, tx pgx.Tx, names []string, workspaces []events.ID, ofNames string, args ...any,
+) (list []Checkpoint, err error) {
 	b := &pgx.Batch{}
 	b.Queue(`set local idle_in_transaction_session_timeout = '30s'`)
 	b.Queue(`set local synchronous_commit = off`)
 	b.Queue(`
 		select c.* from unnest((select $1::uuid[])) as k (workspace_id) cross join lateral (
 			select workspace_id, view, seq from checkpoints c
-			where c.workspace_id = k.workspace_id and view in ('`+strings.Join(names, `', '`)+`') offset 0 for update skip locked) c
-		order by workspace_id`, workspaces).
+			where c.workspace_id = k.workspace_id and view `+ofNames+` offset 0 for update skip locked) c
+		order by workspace_id`, args...).
 		Query(func(rows pgx.Rows) error {
 			list, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Checkpoint])
 			return err
