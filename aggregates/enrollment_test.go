@@ -19,7 +19,8 @@ var (
 		CapacityLimit: 4, ExpiresAt: noon.Add(15 * time.Minute), Fingerprint: events.Fingerprint{7}, Tail: "Qm4Z",
 	}
 	usedEvent = events.EnrollmentUsed{Enrollment: invitation1, Name: "builder-1", Runner: builder, Key: events.KeyHash{1}}
-	box       = Machine{Name: "elsewhere", Key: events.KeyHash{1}, Hello: Hello{Labels: []string{"disk=ssd", "gpu=fake"}, Capacity: 8, Agent: linux}}
+	box       = Machine{Name: "elsewhere", Key: events.KeyHash{1},
+		Hello: Hello{Labels: []string{"disk=ssd", "gpu=fake"}, Capacity: 8, Agent: linux}}
 )
 
 func TestMintAnEnrolment(t *testing.T) {
@@ -45,14 +46,16 @@ func TestMintAnEnrolment(t *testing.T) {
 		refused("no slot", "capacityLimit", "must be from 1 to 64", func(e *events.EnrollmentMinted) { e.CapacityLimit = 0 }),
 		refused("too many slots", "capacityLimit", "must be from 1 to 64", func(e *events.EnrollmentMinted) { e.CapacityLimit = 65 }),
 		refused("too long", "ttlSeconds", "must be from 60 to 3600", func(e *events.EnrollmentMinted) { e.ExpiresAt = noon.Add(time.Hour + 1) }),
-		refused("too short", "ttlSeconds", "must be from 60 to 3600", func(e *events.EnrollmentMinted) { e.ExpiresAt = noon.Add(59 * time.Second) }),
+		refused("too short", "ttlSeconds", "must be from 60 to 3600",
+			func(e *events.EnrollmentMinted) { e.ExpiresAt = noon.Add(59 * time.Second) }),
 	})
 }
 
 func TestUseAnEnrolment(t *testing.T) {
 	certificate := enrolled.Certificate
 	runner := enrolled
-	runner.Labels = []string{"arch=amd64", "disk=ssd", "gpu=a100", "os=linux", "pool=default", "runner=builder-1", "sandbox=bubblewrap", "sandbox=none"}
+	runner.Labels = []string{"arch=amd64", "disk=ssd", "gpu=a100", "os=linux", "pool=default", "runner=builder-1", "sandbox=bubblewrap",
+		"sandbox=none"}
 	runner.MintedLabels, runner.ExclusiveLabels, runner.Capacity = mintedEvent.Labels, mintedEvent.ExclusiveLabels, 4
 	another := box
 	another.Key = events.KeyHash{2}
@@ -66,10 +69,11 @@ func TestUseAnEnrolment(t *testing.T) {
 		own, its []events.Event
 		err      error
 	}{
-		"the first machine":          {[]events.Event{mintedEvent}, box, 0, []events.Event{usedEvent}, []events.Event{runner}, nil},
-		"the same key again":         {[]events.Event{mintedEvent, usedEvent}, box, time.Minute, nil, nil, nil},
-		"another key":                {[]events.Event{mintedEvent, usedEvent}, another, 0, []events.Event{refused}, nil, ErrEnrollmentUsed},
-		"another key, too often":     {after([]events.Event{mintedEvent, usedEvent}, repeated(refused, 10)...), another, 0, nil, nil, ErrEnrollmentUsed},
+		"the first machine":  {[]events.Event{mintedEvent}, box, 0, []events.Event{usedEvent}, []events.Event{runner}, nil},
+		"the same key again": {[]events.Event{mintedEvent, usedEvent}, box, time.Minute, nil, nil, nil},
+		"another key":        {[]events.Event{mintedEvent, usedEvent}, another, 0, []events.Event{refused}, nil, ErrEnrollmentUsed},
+		"another key, too often": {after([]events.Event{mintedEvent, usedEvent}, repeated(refused, 10)...), another, 0, nil, nil,
+			ErrEnrollmentUsed},
 		"no token":                   {nil, box, 0, nil, nil, ErrEnrollmentInvalid},
 		"withdrawn":                  {[]events.Event{mintedEvent, events.EnrollmentWithdrawn{}}, box, 0, nil, nil, ErrEnrollmentInvalid},
 		"too late":                   {[]events.Event{mintedEvent}, box, late, []events.Event{expired}, nil, ErrEnrollmentInvalid},

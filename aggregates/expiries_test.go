@@ -26,22 +26,31 @@ func TestInvitationsEndWithTheirSendersRight(t *testing.T) {
 	early := sent(letter, events.Viewer, noon.Add(-48*time.Hour))
 	check(t, []spec[Workspace]{
 		{name: "removed", given: of(mel, viewers), when: remove(ann, mel), then: []events.Event{removed(mel, events.Maintainer), lapsed(letter)}},
-		{name: "an Owner who is removed", given: of(bob, owners), when: remove(ann, bob), then: []events.Event{removed(bob, events.Owner), lapsed(letter)}},
+		{name: "an Owner who is removed", given: of(bob, owners), when: remove(ann, bob),
+			then: []events.Event{removed(bob, events.Owner), lapsed(letter)}},
 		{name: "left", given: of(mel, viewers), when: remove(mel, mel), then: []events.Event{left(mel, events.Maintainer), lapsed(letter)}},
-		{name: "a Maintainer becomes a Viewer", given: of(mel, viewers), when: update(ann, mel, events.Viewer, nil), then: []events.Event{changed(mel, events.Maintainer, events.Viewer), lapsed(letter)}},
-		{name: "an Owner becomes a Viewer", given: of(bob, viewers), when: update(ann, bob, events.Viewer, nil), then: []events.Event{changed(bob, events.Owner, events.Viewer), lapsed(letter)}},
-		{name: "an Owner becomes a Maintainer, who invites no Owner", given: of(bob, owners), when: update(ann, bob, events.Maintainer, nil), then: []events.Event{changed(bob, events.Owner, events.Maintainer), lapsed(letter)}},
-		{name: "an Owner becomes a Maintainer, who invites a Viewer", given: of(bob, viewers), when: update(ann, bob, events.Maintainer, nil), then: []events.Event{changed(bob, events.Owner, events.Maintainer)}},
-		{name: "a Maintainer becomes an Owner", given: of(mel, viewers), when: update(ann, mel, events.Owner, nil), then: []events.Event{changed(mel, events.Maintainer, events.Owner)}},
+		{name: "a Maintainer becomes a Viewer", given: of(mel, viewers), when: update(ann, mel, events.Viewer, nil),
+			then: []events.Event{changed(mel, events.Maintainer, events.Viewer), lapsed(letter)}},
+		{name: "an Owner becomes a Viewer", given: of(bob, viewers), when: update(ann, bob, events.Viewer, nil),
+			then: []events.Event{changed(bob, events.Owner, events.Viewer), lapsed(letter)}},
+		{name: "an Owner becomes a Maintainer, who invites no Owner", given: of(bob, owners), when: update(ann, bob, events.Maintainer, nil),
+			then: []events.Event{changed(bob, events.Owner, events.Maintainer), lapsed(letter)}},
+		{name: "an Owner becomes a Maintainer, who invites a Viewer", given: of(bob, viewers), when: update(ann, bob, events.Maintainer, nil),
+			then: []events.Event{changed(bob, events.Owner, events.Maintainer)}},
+		{name: "a Maintainer becomes an Owner", given: of(mel, viewers), when: update(ann, mel, events.Owner, nil),
+			then: []events.Event{changed(mel, events.Maintainer, events.Owner)}},
 		{
 			name: "a role and a tick", given: of(mel, viewers), when: update(ann, mel, events.Viewer, &yes),
 			then: []events.Event{changed(mel, events.Maintainer, events.Viewer), lapsed(letter), ticked(mel, false, true)},
 		},
 		{name: "those of others stay", given: of(ann, viewers), when: remove(ann, mel), then: []events.Event{removed(mel, events.Maintainer)}},
-		{name: "what somebody else sent again stays", given: after(of(mel, viewers), caused{resent(noon), ann}), when: remove(ann, mel), then: []events.Event{removed(mel, events.Maintainer)}},
-		{name: "what they sent again goes", given: after(of(ann, viewers), caused{resent(noon), mel}), when: remove(ann, mel), then: []events.Event{removed(mel, events.Maintainer), lapsed(letter)}},
+		{name: "what somebody else sent again stays", given: after(of(mel, viewers), caused{resent(noon), ann}), when: remove(ann, mel),
+			then: []events.Event{removed(mel, events.Maintainer)}},
+		{name: "what they sent again goes", given: after(of(ann, viewers), caused{resent(noon), mel}), when: remove(ann, mel),
+			then: []events.Event{removed(mel, events.Maintainer), lapsed(letter)}},
 		{name: "what has expired is over", given: of(mel, early), when: remove(ann, mel), then: []events.Event{removed(mel, events.Maintainer)}},
-		{name: "what was rejected is over", given: after(of(mel, viewers), declined), when: remove(ann, mel), then: []events.Event{removed(mel, events.Maintainer)}},
+		{name: "what was rejected is over", given: after(of(mel, viewers), declined), when: remove(ann, mel),
+			then: []events.Event{removed(mel, events.Maintainer)}},
 	})
 }
 
@@ -52,7 +61,8 @@ func many(n int, first time.Time) []events.Event {
 		var id events.ID
 		binary.BigEndian.PutUint32(id[:], uint32(i+1))
 		list = append(list, caused{events.InvitationSent{
-			Invitation: id, Email: fmt.Sprintf("%d@acme.example", i), Role: events.Viewer, ExpiresAt: expiryAfter(first.Add(time.Duration(i) * time.Second)),
+			Invitation: id, Email: fmt.Sprintf("%d@acme.example", i), Role: events.Viewer,
+			ExpiresAt: expiryAfter(first.Add(time.Duration(i) * time.Second)),
 		}, mel})
 	}
 	return list

@@ -24,7 +24,8 @@ func TestFarmSecrets(t *testing.T) {
 		{name: "a secret is set", when: set(npm.Name, npm.Value), then: []events.Event{npm}},
 		{name: "again", given: []events.Event{npm}, when: set(again.Name, again.Value), then: []events.Event{again}},
 		{name: "one too many", given: full, when: set(npm.Name, npm.Value), err: ErrFarmSecretMax},
-		{name: "one that is there, of as many as there may be", given: full, when: set("S7", id(1)), then: []events.Event{events.FarmSecretSet{Name: "S7", Value: id(1)}}},
+		{name: "one that is there, of as many as there may be", given: full, when: set("S7", id(1)),
+			then: []events.Event{events.FarmSecretSet{Name: "S7", Value: id(1)}}},
 		{name: "one is removed", given: []events.Event{npm}, when: remove, then: []events.Event{gone}},
 		{name: "twice", given: []events.Event{npm, gone}, when: remove, err: ErrNoFarmSecret},
 	}

@@ -73,7 +73,8 @@ func TestInvite(t *testing.T) {
 
 		// Whom one can invite.
 		{name: "not a member", given: after(team, joined(yan, events.Viewer)), when: invite(ann, events.Viewer, noon), err: ErrAlreadyMember},
-		{name: "who left may come back", given: after(team, joined(yan, events.Viewer), left(yan, events.Viewer)), when: invite(ann, events.Viewer, noon), then: one(events.Viewer, noon)},
+		{name: "who left may come back", given: after(team, joined(yan, events.Viewer), left(yan, events.Viewer)),
+			when: invite(ann, events.Viewer, noon), then: one(events.Viewer, noon)},
 		{name: "not twice", given: pending, when: invite(ann, events.Viewer, noon), err: ErrAlreadyInvited},
 		{name: "not twice within 48 hours", given: pending, when: invite(ann, events.Viewer, deadline.Add(-time.Second)), err: ErrAlreadyInvited},
 		{
@@ -82,11 +83,14 @@ func TestInvite(t *testing.T) {
 		},
 		{
 			name:  "at once if whoever sent the old one has left, whom an earlier build let go alone",
-			given: after(team, caused{sent(letter, events.Viewer, noon), mel}, removed(mel, events.Maintainer)), when: invite(ann, events.Viewer, noon),
-			then: []events.Event{withdrawn(letter), sent(another, events.Viewer, noon)},
+			given: after(team, caused{sent(letter, events.Viewer, noon), mel}, removed(mel, events.Maintainer)),
+			when:  invite(ann, events.Viewer, noon),
+			then:  []events.Event{withdrawn(letter), sent(another, events.Viewer, noon)},
 		},
-		{name: "again when the first was revoked", given: after(pending, withdrawn(letter)), when: invite(ann, events.Viewer, noon), then: one(events.Viewer, noon)},
-		{name: "again when the first was rejected", given: after(pending, declined), when: invite(ann, events.Viewer, noon), then: one(events.Viewer, noon)},
+		{name: "again when the first was revoked", given: after(pending, withdrawn(letter)), when: invite(ann, events.Viewer, noon),
+			then: one(events.Viewer, noon)},
+		{name: "again when the first was rejected", given: after(pending, declined), when: invite(ann, events.Viewer, noon),
+			then: one(events.Viewer, noon)},
 		{
 			name: "whom nobody knows yet", given: team, then: one(events.Viewer, noon),
 			when: func(w *Workspace) ([]events.Event, error) {
@@ -95,12 +99,14 @@ func TestInvite(t *testing.T) {
 		},
 
 		// Expiry.
-		{name: "its end is UTC, in microseconds", given: team, when: invite(ann, events.Viewer, noon.Add(1999).In(time.FixedZone("", 7200))), then: one(events.Viewer, noon.Add(time.Microsecond))},
+		{name: "its end is UTC, in microseconds", given: team, when: invite(ann, events.Viewer, noon.Add(1999).In(time.FixedZone("", 7200))),
+			then: one(events.Viewer, noon.Add(time.Microsecond))},
 	})
 }
 
 func TestInviteByWhatIsNoAddress(t *testing.T) {
-	for _, address := range []string{"", "yan", "Yan <yan@acme.example>", "yan@acme.example\n", "zoë@acme.example", "yan@gİtmail.example", strings.Repeat("y", 255) + "@a.io"} {
+	for _, address := range []string{"", "yan", "Yan <yan@acme.example>", "yan@acme.example\n", "zoë@acme.example", "yan@gİtmail.example",
+		strings.Repeat("y", 255) + "@a.io"} {
 		_, err := folded[Workspace](team).Invite(ann, letter, address, events.Viewer, events.ID{}, noon)
 		require.Equal(t, fault.Field("email", "must be an e-mail address"), err, "%q", address)
 		_, err = folded[Workspace](team).Invite(mel, letter, address, events.Owner, events.ID{}, noon)
@@ -138,17 +144,20 @@ func TestResend(t *testing.T) {
 	late := deadline.Add(1000 * time.Hour)
 	forOwner := after(team, sent(letter, events.Owner, noon))
 	check(t, []spec[Workspace]{
-		{name: "its 48 hours begin again", given: pending, when: resend(mel, noon.Add(time.Hour)), then: []events.Event{resent(noon.Add(time.Hour))}},
+		{name: "its 48 hours begin again", given: pending, when: resend(mel, noon.Add(time.Hour)),
+			then: []events.Event{resent(noon.Add(time.Hour))}},
 		{name: "also once they are over", given: pending, when: resend(mel, late), then: []events.Event{resent(late)}},
 		{name: "a Maintainer cannot invite an Owner this way", given: forOwner, when: resend(mel, noon), err: ErrOwnerRequired},
 		{name: "an Owner can", given: forOwner, when: resend(ann, noon), then: []events.Event{resent(noon)}},
 		{name: "a Viewer may not", given: pending, when: resend(vic, noon), err: ErrRoleRequired},
 		{name: "a stranger learns nothing", given: pending, when: resend(stranger, noon), err: fault.ErrTenantNotFound},
 		{name: "there must be such an invitation", given: team, when: resend(ann, noon), err: ErrNoInvitation},
-		{name: "not once it is accepted", given: after(pending, accepted(events.Viewer)...), when: resend(ann, noon), err: ErrInvitationNotPending},
+		{name: "not once it is accepted", given: after(pending, accepted(events.Viewer)...), when: resend(ann, noon),
+			err: ErrInvitationNotPending},
 		{name: "not once it is rejected", given: after(pending, declined), when: resend(ann, noon), err: ErrInvitationNotPending},
 		{name: "not once it is revoked", given: after(pending, withdrawn(letter)), when: resend(ann, noon), err: ErrInvitationNotPending},
-		{name: "not once another took its place", given: after(pending, withdrawn(letter), sent(another, events.Viewer, deadline)), when: resend(ann, deadline), err: ErrInvitationNotPending},
+		{name: "not once another took its place", given: after(pending, withdrawn(letter), sent(another, events.Viewer, deadline)),
+			when: resend(ann, deadline), err: ErrInvitationNotPending},
 	})
 }
 
@@ -158,7 +167,8 @@ func TestRevokeInvitation(t *testing.T) {
 	}
 	check(t, []spec[Workspace]{
 		{name: "a Maintainer takes it back", given: pending, when: revoke(mel), then: []events.Event{withdrawn(letter)}},
-		{name: "a Maintainer takes back an Owner's", given: after(team, sent(letter, events.Owner, noon)), when: revoke(mel), then: []events.Event{withdrawn(letter)}},
+		{name: "a Maintainer takes back an Owner's", given: after(team, sent(letter, events.Owner, noon)), when: revoke(mel),
+			then: []events.Event{withdrawn(letter)}},
 		{name: "a Viewer may not", given: pending, when: revoke(vic), err: ErrRoleRequired},
 		{name: "a stranger learns nothing", given: pending, when: revoke(stranger), err: fault.ErrTenantNotFound},
 		{name: "the invitee is a stranger", given: pending, when: revoke(yan), err: fault.ErrTenantNotFound},
@@ -177,25 +187,37 @@ func TestAccept(t *testing.T) {
 	extended := after(pending, resent(deadline))
 	check(t, []spec[Workspace]{
 		{name: "the invitee joins with their primary address", given: pending, when: accept(invited, noon), then: accepted(events.Viewer)},
-		{name: "in the role of the invitation", given: after(team, sent(letter, events.Owner, noon)), when: accept(invited, noon), then: accepted(events.Owner)},
-		{name: "not when who invited them has left, whom an earlier build let go alone", given: after(pending, joined(bob, events.Owner), left(ann, events.Owner)), when: accept(invited, noon), err: ErrInvitationNotPending},
-		{name: "not as an Owner when who invited them is a Maintainer now", given: after(team, sent(letter, events.Owner, noon), joined(bob, events.Owner), changed(ann, events.Owner, events.Maintainer)), when: accept(invited, noon), err: ErrInvitationNotPending},
-		{name: "as a Viewer though", given: after(pending, joined(bob, events.Owner), changed(ann, events.Owner, events.Maintainer)), when: accept(invited, noon), then: accepted(events.Viewer)},
-		{name: "when somebody sent it again who is still there", given: after(pending, caused{resent(noon), mel}, joined(bob, events.Owner), left(ann, events.Owner)), when: accept(invited, noon), then: accepted(events.Viewer)},
-		{name: "not when who sent it again has left", given: after(pending, caused{resent(noon), mel}, removed(mel, events.Maintainer)), when: accept(invited, noon), err: ErrInvitationNotPending},
+		{name: "in the role of the invitation", given: after(team, sent(letter, events.Owner, noon)), when: accept(invited, noon),
+			then: accepted(events.Owner)},
+		{name: "not when who invited them has left, whom an earlier build let go alone",
+			given: after(pending, joined(bob, events.Owner), left(ann, events.Owner)), when: accept(invited, noon), err: ErrInvitationNotPending},
+		{name: "not as an Owner when who invited them is a Maintainer now",
+			given: after(team, sent(letter, events.Owner, noon), joined(bob, events.Owner), changed(ann, events.Owner, events.Maintainer)),
+			when:  accept(invited, noon), err: ErrInvitationNotPending},
+		{name: "as a Viewer though", given: after(pending, joined(bob, events.Owner), changed(ann, events.Owner, events.Maintainer)),
+			when: accept(invited, noon), then: accepted(events.Viewer)},
+		{name: "when somebody sent it again who is still there",
+			given: after(pending, caused{resent(noon), mel}, joined(bob, events.Owner), left(ann, events.Owner)), when: accept(invited, noon),
+			then: accepted(events.Viewer)},
+		{name: "not when who sent it again has left", given: after(pending, caused{resent(noon), mel}, removed(mel, events.Maintainer)),
+			when: accept(invited, noon), err: ErrInvitationNotPending},
 
 		{name: "a second before the end", given: pending, when: accept(invited, deadline.Add(-time.Second)), then: accepted(events.Viewer)},
 		{name: "not at the end", given: pending, when: accept(invited, deadline), err: ErrInvitationNotPending},
 		{name: "not a second after the end", given: pending, when: accept(invited, deadline.Add(time.Second)), err: ErrInvitationNotPending},
-		{name: "sent again, a second before the new end", given: extended, when: accept(invited, deadline.Add(48*time.Hour-time.Second)), then: accepted(events.Viewer)},
-		{name: "sent again, not at the new end", given: extended, when: accept(invited, deadline.Add(48*time.Hour)), err: ErrInvitationNotPending},
+		{name: "sent again, a second before the new end", given: extended, when: accept(invited, deadline.Add(48*time.Hour-time.Second)),
+			then: accepted(events.Viewer)},
+		{name: "sent again, not at the new end", given: extended, when: accept(invited, deadline.Add(48*time.Hour)),
+			err: ErrInvitationNotPending},
 
 		{name: "not by another address", given: pending, when: accept(other, noon), err: ErrNotInvitee},
-		{name: "not by a member with another address", given: pending, when: accept(Invitee{User: vic, Emails: []string{emailOf(vic)}}, noon), err: ErrNotInvitee},
+		{name: "not by a member with another address", given: pending, when: accept(Invitee{User: vic, Emails: []string{emailOf(vic)}}, noon),
+			err: ErrNotInvitee},
 		{name: "not without a verified address", given: pending, when: accept(Invitee{User: yan}, noon), err: ErrNotInvitee},
 		{name: "not at the end, whoever asks", given: pending, when: accept(other, deadline), err: ErrInvitationNotPending},
 		{name: "not twice", given: after(pending, accepted(events.Viewer)...), when: accept(invited, noon), err: ErrInvitationNotPending},
-		{name: "not twice, though they left", given: after(after(pending, accepted(events.Viewer)...), left(yan, events.Viewer)), when: accept(invited, noon), err: ErrInvitationNotPending},
+		{name: "not twice, though they left", given: after(after(pending, accepted(events.Viewer)...), left(yan, events.Viewer)),
+			when: accept(invited, noon), err: ErrInvitationNotPending},
 		{name: "not once it is rejected", given: after(pending, declined), when: accept(invited, noon), err: ErrInvitationNotPending},
 		{name: "not once it is revoked", given: after(pending, withdrawn(letter)), when: accept(invited, noon), err: ErrInvitationNotPending},
 		{name: "not by a member", given: after(pending, joined(yan, events.Viewer)), when: accept(invited, noon), err: ErrAlreadyMember},
@@ -210,7 +232,8 @@ func TestReject(t *testing.T) {
 	}
 	check(t, []spec[Workspace]{
 		{name: "the invitee says no", given: pending, when: reject(invited), then: []events.Event{declined}},
-		{name: "not for somebody else", given: pending, when: reject(Invitee{User: stranger, Emails: []string{"stranger@acme.example"}}), err: ErrNotInvitee},
+		{name: "not for somebody else", given: pending, when: reject(Invitee{User: stranger, Emails: []string{"stranger@acme.example"}}),
+			err: ErrNotInvitee},
 		{name: "not twice", given: after(pending, declined), when: reject(invited), err: ErrInvitationNotPending},
 		{name: "not once it is accepted", given: after(pending, accepted(events.Viewer)...), when: reject(invited), err: ErrInvitationNotPending},
 		{name: "not once it is revoked", given: after(pending, withdrawn(letter)), when: reject(invited), err: ErrInvitationNotPending},

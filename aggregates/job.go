@@ -172,7 +172,9 @@ func (j *Job) Lease(runner events.ID, name string, slot int, now time.Time) ([]e
 	if j.state != events.JobStateQueued {
 		return nil, ErrJobTaken
 	}
-	e := events.JobLeased{Epoch: j.epoch + 1, Attempt: j.attempt + 1, Runner: runner, RunnerName: name, AcceptBy: now.Add(acceptTimeout), Slot: slot}
+	e := events.JobLeased{
+		Epoch: j.epoch + 1, Attempt: j.attempt + 1, Runner: runner, RunnerName: name, AcceptBy: now.Add(acceptTimeout), Slot: slot,
+	}
 	e.Key, _, _ = j.Concurrency()
 	return oneEvent(e)
 }

@@ -47,7 +47,8 @@ var (
 	runningJob  = append(acceptedJob[:3:3], jobStarted)
 	endingJob   = append(runningJob[:4:4], cancelling)
 	doneJob     = append(runningJob[:4:4], events.JobFinished{Epoch: 1, Seq: 9, Outcome: events.JobStateSucceeded, Reported: "succeeded"})
-	secondLease = append(runningJob[:4:4], events.JobLeaseExpired{Epoch: 1, Runner: machineA}, events.JobRequeued{Epoch: 1, Reason: "lease_expired", NotBefore: noon},
+	secondLease = append(runningJob[:4:4], events.JobLeaseExpired{Epoch: 1, Runner: machineA},
+		events.JobRequeued{Epoch: 1, Reason: "lease_expired", NotBefore: noon},
 		events.JobLeased{Epoch: 2, Attempt: 2, Runner: machineB, RunnerName: "other", AcceptBy: noon})
 )
 
@@ -71,13 +72,15 @@ func TestJobIsGivenToOneRunner(t *testing.T) {
 	}
 	declined := func(reason string, rest time.Duration) []events.Event {
 		return []events.Event{
-			events.JobDeclined{Epoch: 1, Runner: machineA, Reason: reason}, events.JobRequeued{Epoch: 1, Reason: "declined", NotBefore: noon.Add(rest)},
+			events.JobDeclined{Epoch: 1, Runner: machineA, Reason: reason},
+			events.JobRequeued{Epoch: 1, Reason: "declined", NotBefore: noon.Add(rest)},
 		}
 	}
 	again := append(queuedJob[:1:1], append([]events.Event{jobLeased}, declined("busy", 0)...)...)
 	check(t, []spec[Job]{
 		{name: "submitted", when: func(j *Job) ([]events.Event, error) { return j.Submit(jobSubmitted) }, then: queuedJob},
-		{name: "submitted twice", given: queuedJob, when: func(j *Job) ([]events.Event, error) { return j.Submit(jobSubmitted) }, err: fault.Field("jobId", "is taken")},
+		{name: "submitted twice", given: queuedJob, when: func(j *Job) ([]events.Event, error) { return j.Submit(jobSubmitted) },
+			err: fault.Field("jobId", "is taken")},
 		{name: "leased", given: queuedJob, when: lease, then: []events.Event{jobLeased}},
 		{name: "leased to another", given: leasedJob, when: lease, err: ErrJobTaken},
 		{name: "leased when over", given: doneJob, when: lease, err: ErrJobTaken},
@@ -108,7 +111,8 @@ func TestJobReports(t *testing.T) {
 	wrongStep := fault.Field("step", "must be a step of a job that has started, after those that have begun")
 	check(t, []spec[Job]{
 		{name: "started", given: acceptedJob, when: reports(1, 1, events.JobStarted{}), then: []events.Event{jobStarted}},
-		{name: "started, the word of which was lost", given: leasedJob, when: reports(1, 1, events.JobStarted{}), then: []events.Event{jobStarted}},
+		{name: "started, the word of which was lost", given: leasedJob, when: reports(1, 1, events.JobStarted{}),
+			then: []events.Event{jobStarted}},
 		{name: "a repetition", given: runningJob, when: reports(1, 1, events.JobStarted{})},
 		{name: "started once more", given: runningJob, when: reports(1, 2, events.JobStarted{})},
 		{name: "an older epoch", given: secondLease, when: reports(1, 9, events.JobFinished{Reported: "succeeded"}), err: ErrJobNotOwner},
@@ -120,13 +124,17 @@ func TestJobReports(t *testing.T) {
 		{name: "a step twice", given: begun, when: reports(1, 3, events.JobStepStarted{At: noon}), err: wrongStep},
 		{name: "a step that there is not", given: runningJob, when: reports(1, 2, events.JobStepStarted{Step: 2}), err: wrongStep},
 		{name: "a step below", given: runningJob, when: reports(1, 2, events.JobStepStarted{Step: -1}), err: wrongStep},
-		{name: "the end of a step", given: begun, when: reports(1, 3, events.JobStepFinished{Outcome: "succeeded", At: noon}), then: []events.Event{step(3, 0)}},
-		{name: "by a clock that is wrong", given: begun, when: reports(1, 3, events.JobStepFinished{Outcome: "succeeded", At: noon.AddDate(7000, 0, 0)}), then: []events.Event{step(3, 0)}},
+		{name: "the end of a step", given: begun, when: reports(1, 3, events.JobStepFinished{Outcome: "succeeded", At: noon}),
+			then: []events.Event{step(3, 0)}},
+		{name: "by a clock that is wrong", given: begun,
+			when: reports(1, 3, events.JobStepFinished{Outcome: "succeeded", At: noon.AddDate(7000, 0, 0)}), then: []events.Event{step(3, 0)}},
 		{name: "by a code of no system", given: begun,
 			when: reports(1, 3, events.JobStepFinished{Outcome: "failed", ExitCode: new(math.MaxInt), At: noon}),
 			then: []events.Event{events.JobStepFinished{Epoch: 1, Seq: 3, Outcome: "failed", ExitCode: new(math.MaxInt32), At: noon}}},
-		{name: "the end of a step that did not begin", given: begun, when: reports(1, 3, step(3, 1)), err: fault.Field("step", "must be the step that goes on")},
-		{name: "the end of a step twice", given: append(begun[:5:5], step(3, 0)), when: reports(1, 4, step(4, 0)), err: fault.Field("step", "must be the step that goes on")},
+		{name: "the end of a step that did not begin", given: begun, when: reports(1, 3, step(3, 1)),
+			err: fault.Field("step", "must be the step that goes on")},
+		{name: "the end of a step twice", given: append(begun[:5:5], step(3, 0)), when: reports(1, 4, step(4, 0)),
+			err: fault.Field("step", "must be the step that goes on")},
 		{name: "an end of no kind", given: begun, when: reports(1, 3, events.JobStepFinished{Outcome: "exploded"}),
 			err: fault.Field("outcome", "must be one of succeeded, failed, cancelled, timed_out")},
 		{name: "what is no event", given: runningJob, when: reports(1, 2, nil)},
@@ -145,7 +153,8 @@ func TestJobEndsByTheWordOfItsRunner(t *testing.T) {
 	check(t, []spec[Job]{
 		{name: "well", given: runningJob, when: end("succeeded"), then: finished(events.JobStateSucceeded, "succeeded", "")},
 		{name: "without having begun", given: acceptedJob, when: end("failed"), then: finished(events.JobStateFailed, "failed", "")},
-		{name: "without an artifact", given: runningJob, when: end("succeeded", "dist"), then: finished(events.JobStateFailed, "succeeded", "artifact_missing")},
+		{name: "without an artifact", given: runningJob, when: end("succeeded", "dist"),
+			then: finished(events.JobStateFailed, "succeeded", "artifact_missing")},
 		{name: "badly", given: runningJob, when: end("failed", "dist"), then: finished(events.JobStateFailed, "failed", "")},
 		{name: "too late", given: runningJob, when: end("timed_out"), then: finished(events.JobStateTimedOut, "timed_out", "")},
 		{name: "cancelled by nobody", given: runningJob, when: end("cancelled"), then: finished(events.JobStateFailed, "cancelled", "")},
@@ -153,19 +162,26 @@ func TestJobEndsByTheWordOfItsRunner(t *testing.T) {
 		{name: "well, but cancelled", given: endingJob, when: end("succeeded"), then: finished(events.JobStateCancelled, "succeeded", "")},
 		{name: "infra, but cancelled", given: endingJob, when: end("infra"), then: finished(events.JobStateCancelled, "infra", "")},
 		{name: "cancelled for its time", given: timedOut, when: end("cancelled"), then: finished(events.JobStateTimedOut, "cancelled", "")},
-		{name: "infra", given: runningJob, when: end("infra"), then: []events.Event{events.JobRequeued{Epoch: 1, Reason: "infra", NotBefore: noon, ExpiresAt: noon.Add(minRequeueTimeout), Report: &events.JobAttemptReport{}}}},
-		{name: "infra, for the last time", given: once, when: end("infra"), then: []events.Event{events.JobLost{Epoch: 1, Reason: "infra", Report: &events.JobAttemptReport{}}}},
-		{name: "infra, which is not tried again", given: never, when: end("infra"), then: []events.Event{events.JobLost{Epoch: 1, Reason: "infra", Report: &events.JobAttemptReport{}}}},
+		{name: "infra", given: runningJob, when: end("infra"),
+			then: []events.Event{events.JobRequeued{Epoch: 1, Reason: "infra", NotBefore: noon, ExpiresAt: noon.Add(minRequeueTimeout),
+				Report: &events.JobAttemptReport{}}}},
+		{name: "infra, for the last time", given: once, when: end("infra"),
+			then: []events.Event{events.JobLost{Epoch: 1, Reason: "infra", Report: &events.JobAttemptReport{}}}},
+		{name: "infra, which is not tried again", given: never, when: end("infra"),
+			then: []events.Event{events.JobLost{Epoch: 1, Reason: "infra", Report: &events.JobAttemptReport{}}}},
 		{name: "by a word that there is not", given: runningJob, when: end("exploded"),
 			err: fault.Field("outcome", "must be one of succeeded, failed, cancelled, timed_out, infra")},
 	})
 	sum := events.JobLogSummary{Bytes: 4, Chunks: 1, SHA256: "aa", Truncated: true}
 	broken := func(j *Job) ([]events.Event, error) {
-		return j.Report(machineA, JobReport{Epoch: 1, Seq: 9, Event: events.JobFinished{Reported: "infra", Reason: "sandbox_failed\x00", Log: sum}}, noon)
+		return j.Report(machineA,
+			JobReport{Epoch: 1, Seq: 9, Event: events.JobFinished{Reported: "infra", Reason: "sandbox_failed\x00", Log: sum}}, noon)
 	}
 	said := &events.JobAttemptReport{Reason: "sandbox_failed", Log: sum}
 	check(t, []spec[Job]{
-		{name: "what failed", given: runningJob, when: broken, then: []events.Event{events.JobRequeued{Epoch: 1, Reason: "infra", NotBefore: noon, ExpiresAt: noon.Add(minRequeueTimeout), Report: said}}},
+		{name: "what failed", given: runningJob, when: broken,
+			then: []events.Event{events.JobRequeued{Epoch: 1, Reason: "infra", NotBefore: noon, ExpiresAt: noon.Add(minRequeueTimeout),
+				Report: said}}},
 		{name: "what failed last", given: once, when: broken, then: []events.Event{events.JobLost{Epoch: 1, Reason: "infra", Report: said}}},
 	})
 	list, err := folded[Job](runningJob).Report(machineA, JobReport{Epoch: 1, Seq: 9, Event: events.JobFinished{
@@ -174,7 +190,8 @@ func TestJobEndsByTheWordOfItsRunner(t *testing.T) {
 	}}, noon)
 	require.NoError(t, err)
 	require.Equal(t, []events.Event{events.JobFinished{
-		Epoch: 1, Seq: 9, Outcome: events.JobStateFailed, Reported: "failed", Reason: strings.Repeat("x", 100), Signal: "tok_svc_[redacted]", StartedAt: noon,
+		Epoch: 1, Seq: 9, Outcome: events.JobStateFailed, Reported: "failed", Reason: strings.Repeat("x", 100), Signal: "tok_svc_[redacted]",
+		StartedAt: noon,
 	}}, list, "what a runner says is bounded")
 	list, err = folded[Job](runningJob).Report(machineA, JobReport{Epoch: 1, Seq: 9, Event: events.JobFinished{
 		Reported: "failed", ExitCode: new(math.MinInt), CPUMs: math.MaxInt64, MaxRSSBytes: math.MaxInt64, FinishedAt: noon.AddDate(7000, 0, 0),
@@ -222,7 +239,8 @@ func TestJobIsCancelled(t *testing.T) {
 		{name: "while it runs", given: runningJob, when: cancel, then: []events.Event{cancelling}},
 		{name: "twice", given: endingJob, when: cancel},
 		{name: "with another grace", given: runningJob, when: sooner(60, 0, "stop"), then: kill(time.Minute, "stop")},
-		{name: "with another grace while it waits", given: queuedJob, when: sooner(60, 0, "stop"), then: []events.Event{events.JobCancelled{Reason: "stop"}}},
+		{name: "with another grace while it waits", given: queuedJob, when: sooner(60, 0, "stop"),
+			then: []events.Event{events.JobCancelled{Reason: "stop"}}},
 		{name: "now, though it has time left", given: endingJob, when: sooner(0, time.Second, ""), then: kill(time.Second, "superseded")},
 		{name: "sooner, with a reason", given: endingJob, when: sooner(3, 2*time.Second, "stop"), then: kill(5*time.Second, "stop")},
 		{name: "when it ends by itself as soon", given: endingJob, when: sooner(8, 2*time.Second, "stop")},
@@ -249,7 +267,8 @@ func TestJobTimesOut(t *testing.T) {
 	begunLate := append(acceptedJob[:3:3], cancelling, jobStarted) // cancelled at once, and started all the same
 	check(t, []spec[Job]{
 		{name: "in the queue", given: queuedJob, when: after(noon.Add(time.Hour), false), then: []events.Event{events.JobExpired{}}},
-		{name: "in the queue again, after a time anew", given: requeued("infra", noon.Add(2*time.Hour)), when: after(noon.Add(2*time.Hour), false),
+		{name: "in the queue again, after a time anew", given: requeued("infra", noon.Add(2*time.Hour)),
+			when: after(noon.Add(2*time.Hour), false),
 			then: []events.Event{events.JobExpired{}}},
 		{name: "not yet in the queue again", given: requeued("infra", noon.Add(2*time.Hour)), when: after(noon.Add(2*time.Hour-1), false)},
 		{name: "when its runner gave it back", given: requeued("declined", time.Time{}), when: after(noon.Add(time.Hour), false),

@@ -18,10 +18,12 @@ var (
 
 	uploadSubmitted = events.JobSubmitted{Spec: events.JobSpec{Name: "test", Artifacts: []events.JobArtifactSpec{{Name: "dist"}}}}
 	uploadLeased    = []events.Event{uploadSubmitted, events.JobLeased{Epoch: 2, Attempt: 1, Runner: uploader}, events.JobAccepted{Epoch: 2}}
-	uploadFinished  = after(uploadLeased, events.JobStarted{Epoch: 2, Seq: 1}, events.JobFinished{Epoch: 2, Seq: 2, Outcome: events.JobStateSucceeded, Artifacts: 2})
-	uploadDeclared  = after(uploadFinished, events.JobArtifactsDeclared{Epoch: 2, Files: twoFiles, Bytes: 23})
-	uploadHalfway   = after(uploadDeclared, events.JobArtifactStored{Epoch: 2, File: tarFile})
-	uploadComplete  = after(uploadHalfway, events.JobArtifactStored{Epoch: 2, File: noteFile}, events.JobArtifactsCompleted{Epoch: 2, Files: 2, Bytes: 23})
+	uploadFinished  = after(uploadLeased, events.JobStarted{Epoch: 2, Seq: 1},
+		events.JobFinished{Epoch: 2, Seq: 2, Outcome: events.JobStateSucceeded, Artifacts: 2})
+	uploadDeclared = after(uploadFinished, events.JobArtifactsDeclared{Epoch: 2, Files: twoFiles, Bytes: 23})
+	uploadHalfway  = after(uploadDeclared, events.JobArtifactStored{Epoch: 2, File: tarFile})
+	uploadComplete = after(uploadHalfway, events.JobArtifactStored{Epoch: 2, File: noteFile},
+		events.JobArtifactsCompleted{Epoch: 2, Files: 2, Bytes: 23})
 	uploadAbandoned = after(uploadHalfway, events.JobArtifactsAbandoned{Epoch: 2, Reason: "incomplete"})
 
 	lastDeclared = []events.Event{events.JobArtifactsDeclared{Epoch: 2, Files: twoFiles, Bytes: 23}}
@@ -43,13 +45,16 @@ func TestDeclareArtifacts(t *testing.T) {
 		{name: "again", given: uploadDeclared, when: declare(uploader, 2, twoFiles...)},
 		{name: "again, in between", given: uploadHalfway, when: declare(uploader, 2, twoFiles...)},
 		{name: "again, when all is there", given: uploadComplete, when: declare(uploader, 2, twoFiles...)},
-		{name: "other files", given: uploadDeclared, when: declare(uploader, 2, tarFile, changed), err: fault.Field("files", "must be those that were declared before")},
-		{name: "fewer", given: uploadDeclared, when: declare(uploader, 2, tarFile), err: fault.Field("files", "must be those that were declared before")},
+		{name: "other files", given: uploadDeclared, when: declare(uploader, 2, tarFile, changed),
+			err: fault.Field("files", "must be those that were declared before")},
+		{name: "fewer", given: uploadDeclared, when: declare(uploader, 2, tarFile),
+			err: fault.Field("files", "must be those that were declared before")},
 		{name: "other files, when all is there", given: uploadComplete, when: declare(uploader, 2, tarFile), err: ErrArtifactsClosed},
 		{name: "too late", given: uploadAbandoned, when: declare(uploader, 2, twoFiles...), err: ErrArtifactsClosed},
 		{name: "none, and it had said so", given: none, when: declare(uploader, 2, twoFiles...), err: ErrArtifactsClosed},
 		{name: "of a job that was lost", given: lost, when: declare(uploader, 2, twoFiles...), err: ErrArtifactsClosed},
-		{name: "no artifact of the job", given: uploadFinished, when: declare(uploader, 2, tarFile, foreign), err: fault.Field("files", "must be of artifacts that the job asks for")},
+		{name: "no artifact of the job", given: uploadFinished, when: declare(uploader, 2, tarFile, foreign),
+			err: fault.Field("files", "must be of artifacts that the job asks for")},
 		{name: "nothing", given: uploadFinished, when: declare(uploader, 2), err: fault.Field("files", "must name a file")},
 		{name: "before the end", given: uploadLeased, when: declare(uploader, 2, twoFiles...), err: ErrJobNotFinished},
 		{name: "an epoch before", given: uploadFinished, when: declare(uploader, 1, twoFiles...), err: ErrJobNotOwner},
@@ -72,11 +77,14 @@ func TestStoreArtifacts(t *testing.T) {
 		{name: "again", given: uploadHalfway, when: store(uploader, 2, tarFile.ID)},
 		{name: "the last one", given: uploadHalfway, when: store(uploader, 2, noteFile.ID), then: rest},
 		{name: "the last one, among others", given: uploadHalfway, when: store(uploader, 2, tarFile.ID, noteFile.ID), then: rest},
-		{name: "all at once, one twice", given: uploadDeclared, when: store(uploader, 2, tarFile.ID, tarFile.ID, noteFile.ID), then: after([]events.Event{first}, rest...)},
+		{name: "all at once, one twice", given: uploadDeclared, when: store(uploader, 2, tarFile.ID, tarFile.ID, noteFile.ID),
+			then: after([]events.Event{first}, rest...)},
 		{name: "all, when all is there", given: uploadComplete, when: store(uploader, 2, tarFile.ID, noteFile.ID)},
 		{name: "too late", given: uploadAbandoned, when: store(uploader, 2, tarFile.ID, noteFile.ID), err: ErrArtifactsClosed},
-		{name: "what was not declared", given: uploadDeclared, when: store(uploader, 2, id(99)), err: fault.Field("files", "must be declared first")},
-		{name: "before anything was", given: uploadFinished, when: store(uploader, 2, tarFile.ID), err: fault.Field("files", "must be declared first")},
+		{name: "what was not declared", given: uploadDeclared, when: store(uploader, 2, id(99)),
+			err: fault.Field("files", "must be declared first")},
+		{name: "before anything was", given: uploadFinished, when: store(uploader, 2, tarFile.ID),
+			err: fault.Field("files", "must be declared first")},
 		{name: "another epoch", given: uploadDeclared, when: store(uploader, 1, tarFile.ID), err: ErrJobNotOwner},
 		{name: "another runner", given: uploadDeclared, when: store(otherUploader, 2, tarFile.ID), err: ErrNoJob},
 	})
@@ -85,8 +93,10 @@ func TestStoreArtifacts(t *testing.T) {
 func TestAbandonArtifacts(t *testing.T) {
 	abandon := func(j *Job) ([]events.Event, error) { return j.AbandonArtifacts() }
 	check(t, []spec[Job]{
-		{name: "nothing came", given: uploadFinished, when: abandon, then: []events.Event{events.JobArtifactsAbandoned{Epoch: 2, Reason: "no_upload"}}},
-		{name: "not all came", given: uploadHalfway, when: abandon, then: []events.Event{events.JobArtifactsAbandoned{Epoch: 2, Reason: "incomplete"}}},
+		{name: "nothing came", given: uploadFinished, when: abandon,
+			then: []events.Event{events.JobArtifactsAbandoned{Epoch: 2, Reason: "no_upload"}}},
+		{name: "not all came", given: uploadHalfway, when: abandon,
+			then: []events.Event{events.JobArtifactsAbandoned{Epoch: 2, Reason: "incomplete"}}},
 		{name: "again", given: uploadAbandoned, when: abandon},
 		{name: "all came", given: uploadComplete, when: abandon},
 		{name: "the job goes on", given: uploadLeased, when: abandon},
@@ -216,13 +226,14 @@ func TestFinishCountsArtifacts(t *testing.T) {
 		outcome events.JobState
 		want    int
 	}{
-		"none asked for":               {nil, 3, "succeeded", events.JobStateSucceeded, 0},
-		"asked for":                    {[]events.JobArtifactSpec{{Name: "dist"}}, 3, "succeeded", events.JobStateSucceeded, 3},
-		"below none":                   {[]events.JobArtifactSpec{{Name: "dist"}}, -1, "succeeded", events.JobStateSucceeded, 0},
-		"required, and there":          {[]events.JobArtifactSpec{{Name: "dist", Required: true}}, 1, "succeeded", events.JobStateSucceeded, 1},
-		"required, and not there":      {[]events.JobArtifactSpec{{Name: "dist", Required: true}}, 0, "succeeded", events.JobStateFailed, 0},
-		"required, and it failed":      {[]events.JobArtifactSpec{{Name: "dist", Required: true}}, 0, "failed", events.JobStateFailed, 0},
-		"required of one that failed":  {[]events.JobArtifactSpec{{Name: "logs", When: "failure", Required: true}}, 0, "succeeded", events.JobStateSucceeded, 0},
+		"none asked for":          {nil, 3, "succeeded", events.JobStateSucceeded, 0},
+		"asked for":               {[]events.JobArtifactSpec{{Name: "dist"}}, 3, "succeeded", events.JobStateSucceeded, 3},
+		"below none":              {[]events.JobArtifactSpec{{Name: "dist"}}, -1, "succeeded", events.JobStateSucceeded, 0},
+		"required, and there":     {[]events.JobArtifactSpec{{Name: "dist", Required: true}}, 1, "succeeded", events.JobStateSucceeded, 1},
+		"required, and not there": {[]events.JobArtifactSpec{{Name: "dist", Required: true}}, 0, "succeeded", events.JobStateFailed, 0},
+		"required, and it failed": {[]events.JobArtifactSpec{{Name: "dist", Required: true}}, 0, "failed", events.JobStateFailed, 0},
+		"required of one that failed": {[]events.JobArtifactSpec{{Name: "logs", When: "failure", Required: true}}, 0, "succeeded",
+			events.JobStateSucceeded, 0},
 		"required, and it was stopped": {[]events.JobArtifactSpec{{Name: "dist", Required: true}}, 0, "timed_out", events.JobStateTimedOut, 0},
 	} {
 		given := []events.Event{

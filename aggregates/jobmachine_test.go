@@ -72,9 +72,11 @@ func (m *jobMachine) epoch(t *rapid.T) int {
 }
 
 func (m *jobMachine) report(t *rapid.T) {
-	step, outcome := rapid.IntRange(-1, 2).Draw(t, "step"), rapid.SampledFrom([]string{"succeeded", "failed", "cancelled", "timed_out", "infra", "exploded"})
+	step, outcome := rapid.IntRange(-1, 2).Draw(t, "step"),
+		rapid.SampledFrom([]string{"succeeded", "failed", "cancelled", "timed_out", "infra", "exploded"})
 	e := rapid.SampledFrom([]events.Event{
-		events.JobStarted{}, events.JobStepStarted{Step: step, At: m.at}, events.JobStepFinished{Step: step, Outcome: outcome.Draw(t, "step's"), At: m.at},
+		events.JobStarted{}, events.JobStepStarted{Step: step, At: m.at},
+		events.JobStepFinished{Step: step, Outcome: outcome.Draw(t, "step's"), At: m.at},
 		events.JobFinished{Reported: outcome.Draw(t, "outcome"), Artifacts: 1}, nil,
 	}).Draw(t, "event")
 	m.seq += int64(rapid.IntRange(0, 1).Draw(t, "next"))

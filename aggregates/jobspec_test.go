@@ -52,24 +52,26 @@ func TestBoundsOfAJob(t *testing.T) {
 		"variables":     {"steps.0.env", maxEnv, func(s *events.JobSpec, n int) { s.Steps[0].Env = many(n) }},
 		"a variable":    {"steps.0.env", maxEnvText, func(s *events.JobSpec, n int) { s.Steps[0].Env = map[string]string{"A": text(n)} }},
 		"a step's time": {"steps.0.timeoutSeconds", day, func(s *events.JobSpec, n int) { s.Steps[0].TimeoutSeconds = n }},
-		"labels":        {"requires.labels", maxJobLabels, func(s *events.JobSpec, n int) { s.Requires.Labels = slices.Repeat([]string{"a=b"}, n) }},
-		"sets":          {"requires.anyOf", maxLabelSets, func(s *events.JobSpec, n int) { s.Requires.AnyOf = slices.Repeat([][]string{{"a=b"}}, n) }},
-		"secrets":       {"secrets", maxSecrets, func(s *events.JobSpec, n int) { s.Secrets = slices.Repeat([]string{"A"}, n) }},
+		"labels": {"requires.labels", maxJobLabels,
+			func(s *events.JobSpec, n int) { s.Requires.Labels = slices.Repeat([]string{"a=b"}, n) }},
+		"sets":    {"requires.anyOf", maxLabelSets, func(s *events.JobSpec, n int) { s.Requires.AnyOf = slices.Repeat([][]string{{"a=b"}}, n) }},
+		"secrets": {"secrets", maxSecrets, func(s *events.JobSpec, n int) { s.Secrets = slices.Repeat([]string{"A"}, n) }},
 		"paths": {"artifacts.0.paths", maxPaths, func(s *events.JobSpec, n int) {
 			s.Artifacts = []events.JobArtifactSpec{{Name: "a", Paths: slices.Repeat([]string{"a"}, n)}}
 		}},
 		"a path": {"artifacts.0.paths", 400, func(s *events.JobSpec, n int) {
 			s.Artifacts = []events.JobArtifactSpec{{Name: "a", Paths: []string{text(n)}}}
 		}},
-		"notes":        {"annotations", maxAnnotations, func(s *events.JobSpec, n int) { s.Annotations = many(n) }},
-		"a note":       {"annotations", 500, func(s *events.JobSpec, n int) { s.Annotations = map[string]string{"a": text(n)} }},
-		"memory":       {"sandbox.memoryMiB", 1 << 20, func(s *events.JobSpec, n int) { s.Sandbox.MemoryMiB = n }},
-		"processors":   {"sandbox.cpus", 1024, func(s *events.JobSpec, n int) { s.Sandbox.CPUs = float64(n) }},
-		"the queue":    {"timeouts.queueSeconds", 7 * day, func(s *events.JobSpec, n int) { s.Timeouts.QueueSeconds = n }},
-		"the run":      {"timeouts.runSeconds", day, func(s *events.JobSpec, n int) { s.Timeouts.RunSeconds = n }},
-		"the grace":    {"timeouts.cancelGraceSeconds", 600, func(s *events.JobSpec, n int) { s.Timeouts.CancelGraceSeconds = n }},
-		"attempts":     {"retry.maxAttempts", maxAttempts, func(s *events.JobSpec, n int) { s.Retry.MaxAttempts = n }},
-		"at once":      {"concurrency.limit", maxConcurrent, func(s *events.JobSpec, n int) { s.Concurrency = &events.JobConcurrency{Key: "k", Limit: n} }},
+		"notes":      {"annotations", maxAnnotations, func(s *events.JobSpec, n int) { s.Annotations = many(n) }},
+		"a note":     {"annotations", 500, func(s *events.JobSpec, n int) { s.Annotations = map[string]string{"a": text(n)} }},
+		"memory":     {"sandbox.memoryMiB", 1 << 20, func(s *events.JobSpec, n int) { s.Sandbox.MemoryMiB = n }},
+		"processors": {"sandbox.cpus", 1024, func(s *events.JobSpec, n int) { s.Sandbox.CPUs = float64(n) }},
+		"the queue":  {"timeouts.queueSeconds", 7 * day, func(s *events.JobSpec, n int) { s.Timeouts.QueueSeconds = n }},
+		"the run":    {"timeouts.runSeconds", day, func(s *events.JobSpec, n int) { s.Timeouts.RunSeconds = n }},
+		"the grace":  {"timeouts.cancelGraceSeconds", 600, func(s *events.JobSpec, n int) { s.Timeouts.CancelGraceSeconds = n }},
+		"attempts":   {"retry.maxAttempts", maxAttempts, func(s *events.JobSpec, n int) { s.Retry.MaxAttempts = n }},
+		"at once": {"concurrency.limit", maxConcurrent,
+			func(s *events.JobSpec, n int) { s.Concurrency = &events.JobConcurrency{Key: "k", Limit: n} }},
 		"a key":        {"concurrency.key", 200, func(s *events.JobSpec, n int) { s.Concurrency = &events.JobConcurrency{Key: text(n)} }},
 		"a name":       {"name", 100, func(s *events.JobSpec, n int) { s.Name = text(n) }},
 		"a step named": {"steps.0.name", 100, func(s *events.JobSpec, n int) { s.Steps[0].Name = text(n) }},
@@ -140,7 +142,8 @@ func TestWhoMeetsARequirement(t *testing.T) {
 	} {
 		require.Equal(t, c.want, r.Met(c.labels, c.exclusive), name)
 	}
-	same := events.JobRequires{Labels: []string{"os=linux", "os=linux"}, AnyOf: [][]string{{"big=yes", "gpu=h100"}, {"gpu=a100"}, {"gpu=a100"}}}
+	same := events.JobRequires{Labels: []string{"os=linux", "os=linux"},
+		AnyOf: [][]string{{"big=yes", "gpu=h100"}, {"gpu=a100"}, {"gpu=a100"}}}
 	require.Equal(t, r.Key(), same.Key(), "what asks for the same has one key")
 	require.NotEqual(t, r.Key(), events.JobRequires{Labels: r.Labels}.Key())
 }

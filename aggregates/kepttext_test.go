@@ -27,9 +27,11 @@ func TestNoDecisionStoresAToken(t *testing.T) {
 		{name: "a title", when: queue(events.RunQueued{IssueTitle: secret}), err: refused("title")},
 		{name: "the text of an issue", when: queue(events.RunQueued{IssueTitle: "Fix it", IssueBody: secret}), err: refused("body")},
 		{name: "a fact", given: inAnalysis, when: record(events.RunFactsRecorded{Facts: []string{"It fails.", secret}}), err: refused("facts")},
-		{name: "a reason", given: building, when: record(events.RunStageFailed{Stage: events.StageBuildFarm, Attempt: 1, Reason: secret}), err: refused("facts")},
+		{name: "a reason", given: building, when: record(events.RunStageFailed{Stage: events.StageBuildFarm, Attempt: 1, Reason: secret}),
+			err: refused("facts")},
 		{name: "a note", given: waiting, when: answer(ActionAllowOnce), err: refused("note")},
-		{name: "why a run is cancelled", given: coding, when: func(r *Run) ([]events.Event, error) { return r.Cancel(secret) }, err: refused("reason")},
+		{name: "why a run is cancelled", given: coding, when: func(r *Run) ([]events.Event, error) { return r.Cancel(secret) },
+			err: refused("reason")},
 	})
 	export := func(f events.AuditFilter) func(*Workspace) ([]events.Event, error) {
 		return func(w *Workspace) ([]events.Event, error) {
@@ -41,6 +43,7 @@ func TestNoDecisionStoresAToken(t *testing.T) {
 		{name: "which records", given: team, when: export(events.AuditFilter{Action: secret}), err: refused("action")},
 		{name: "records about what", given: team, when: export(events.AuditFilter{Target: secret}), err: refused("target")},
 		{name: "a search", given: team, when: export(events.AuditFilter{Q: secret}), err: refused("q")},
-		{name: "a name", given: team, when: func(w *Workspace) ([]events.Event, error) { return w.Rename(ann, new(secret), nil) }, err: refused("name")},
+		{name: "a name", given: team, when: func(w *Workspace) ([]events.Event, error) { return w.Rename(ann, new(secret), nil) },
+			err: refused("name")},
 	})
 }

@@ -31,7 +31,8 @@ func addressesOf(user byte) []string {
 // before or after it.
 func (m *machine) wait(t *rapid.T) {
 	if n := len(m.letters); n > 0 && rapid.Bool().Draw(t, "to an end") {
-		end := m.letters[rapid.IntRange(0, n-1).Draw(t, "letter")].expires.Add(time.Duration(rapid.IntRange(-1, 1).Draw(t, "second")) * time.Second)
+		end := m.letters[rapid.IntRange(0, n-1).Draw(t,
+			"letter")].expires.Add(time.Duration(rapid.IntRange(-1, 1).Draw(t, "second")) * time.Second)
 		if end.After(m.at) {
 			m.at = end
 		}

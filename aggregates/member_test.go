@@ -86,28 +86,38 @@ func TestChangeRole(t *testing.T) {
 	legacyGiven := fault.Field("role", "must be one of Owner, Maintainer, Viewer")
 	check(t, []spec[Workspace]{
 		// Who may change roles.
-		{name: "an Owner promotes a Viewer", given: team, when: update(ann, vic, events.Maintainer, nil), then: []events.Event{changed(vic, events.Viewer, events.Maintainer)}},
-		{name: "an Owner makes an Owner", given: team, when: update(ann, vic, events.Owner, nil), then: []events.Event{changed(vic, events.Viewer, events.Owner)}},
-		{name: "an Owner demotes another Owner", given: pair, when: update(ann, bob, events.Viewer, nil), then: []events.Event{changed(bob, events.Owner, events.Viewer)}},
-		{name: "an Owner steps down while another stays", given: pair, when: update(ann, ann, events.Maintainer, nil), then: []events.Event{changed(ann, events.Owner, events.Maintainer)}},
-		{name: "a Maintainer promotes a Viewer", given: team, when: update(mel, vic, events.Maintainer, nil), then: []events.Event{changed(vic, events.Viewer, events.Maintainer)}},
-		{name: "a Maintainer demotes a Maintainer", given: team, when: update(mel, mia, events.Viewer, nil), then: []events.Event{changed(mia, events.Maintainer, events.Viewer)}},
-		{name: "a Maintainer steps down", given: team, when: update(mel, mel, events.Viewer, nil), then: []events.Event{changed(mel, events.Maintainer, events.Viewer)}},
+		{name: "an Owner promotes a Viewer", given: team, when: update(ann, vic, events.Maintainer, nil),
+			then: []events.Event{changed(vic, events.Viewer, events.Maintainer)}},
+		{name: "an Owner makes an Owner", given: team, when: update(ann, vic, events.Owner, nil),
+			then: []events.Event{changed(vic, events.Viewer, events.Owner)}},
+		{name: "an Owner demotes another Owner", given: pair, when: update(ann, bob, events.Viewer, nil),
+			then: []events.Event{changed(bob, events.Owner, events.Viewer)}},
+		{name: "an Owner steps down while another stays", given: pair, when: update(ann, ann, events.Maintainer, nil),
+			then: []events.Event{changed(ann, events.Owner, events.Maintainer)}},
+		{name: "a Maintainer promotes a Viewer", given: team, when: update(mel, vic, events.Maintainer, nil),
+			then: []events.Event{changed(vic, events.Viewer, events.Maintainer)}},
+		{name: "a Maintainer demotes a Maintainer", given: team, when: update(mel, mia, events.Viewer, nil),
+			then: []events.Event{changed(mia, events.Maintainer, events.Viewer)}},
+		{name: "a Maintainer steps down", given: team, when: update(mel, mel, events.Viewer, nil),
+			then: []events.Event{changed(mel, events.Maintainer, events.Viewer)}},
 
 		// Who may not.
 		{name: "a Viewer may not", given: team, when: update(vic, leo, events.Maintainer, nil), err: ErrRoleRequired},
 		{name: "a Viewer may not promote themselves", given: team, when: update(vic, vic, events.Maintainer, nil), err: ErrRoleRequired},
 		{name: "a legacy member may not", given: team, when: update(leo, vic, events.Maintainer, nil), err: ErrRoleRequired},
 		{name: "a stranger learns nothing", given: team, when: update(stranger, vic, events.Maintainer, nil), err: fault.ErrTenantNotFound},
-		{name: "who was removed may not", given: after(team, removed(mel, events.Maintainer)), when: update(mel, vic, events.Maintainer, nil), err: fault.ErrTenantNotFound},
-		{name: "who was demoted may not", given: after(team, changed(mel, events.Maintainer, events.Viewer)), when: update(mel, vic, events.Maintainer, nil), err: ErrRoleRequired},
+		{name: "who was removed may not", given: after(team, removed(mel, events.Maintainer)), when: update(mel, vic, events.Maintainer, nil),
+			err: fault.ErrTenantNotFound},
+		{name: "who was demoted may not", given: after(team, changed(mel, events.Maintainer, events.Viewer)),
+			when: update(mel, vic, events.Maintainer, nil), err: ErrRoleRequired},
 
 		// Changes of Owners.
 		{name: "a Maintainer cannot make an Owner", given: team, when: update(mel, vic, events.Owner, nil), err: ErrOwnerRequired},
 		{name: "a Maintainer cannot make themselves Owner", given: team, when: update(mel, mel, events.Owner, nil), err: ErrOwnerRequired},
 		{name: "a Maintainer cannot change an Owner", given: pair, when: update(mel, ann, events.Viewer, nil), err: ErrMemberForbidden},
 		{name: "a Maintainer cannot change the last Owner", given: team, when: update(mel, ann, events.Viewer, nil), err: ErrMemberForbidden},
-		{name: "a Maintainer cannot even leave an Owner as they are", given: team, when: update(mel, ann, events.Owner, nil), err: ErrMemberForbidden},
+		{name: "a Maintainer cannot even leave an Owner as they are", given: team, when: update(mel, ann, events.Owner, nil),
+			err: ErrMemberForbidden},
 		{name: "the last Owner cannot step down", given: team, when: update(ann, ann, events.Maintainer, nil), err: ErrLastOwner},
 		{
 			name:  "the last Owner of two cannot step down",
@@ -122,23 +132,30 @@ func TestChangeRole(t *testing.T) {
 		{name: "nothing changes nothing", given: team, when: update(ann, vic, "", nil)},
 		{name: "the legacy role cannot be given", given: team, when: update(ann, vic, events.Legacy, nil), err: legacyGiven},
 		{name: "no other role can be given", given: team, when: update(ann, vic, "King", nil), err: legacyGiven},
-		{name: "a legacy member becomes a true Viewer", given: team, when: update(mel, leo, events.Viewer, nil), then: []events.Event{changed(leo, events.Legacy, events.Viewer)}},
+		{name: "a legacy member becomes a true Viewer", given: team, when: update(mel, leo, events.Viewer, nil),
+			then: []events.Event{changed(leo, events.Legacy, events.Viewer)}},
 
 		// Whose role can be changed.
 		{name: "there must be such a member", given: team, when: update(ann, stranger, events.Viewer, nil), err: ErrNoMember},
-		{name: "who left is no member", given: after(team, left(vic, events.Viewer)), when: update(ann, vic, events.Maintainer, nil), err: ErrNoMember},
+		{name: "who left is no member", given: after(team, left(vic, events.Viewer)), when: update(ann, vic, events.Maintainer, nil),
+			err: ErrNoMember},
 		{name: "there must be a workspace", when: update(ann, vic, events.Viewer, nil), err: fault.ErrTenantNotFound},
 	})
 }
 
 func TestApproveLoops(t *testing.T) {
 	check(t, []spec[Workspace]{
-		{name: "a Maintainer ticks it for a Viewer", given: team, when: update(mel, vic, "", &yes), then: []events.Event{ticked(vic, false, true)}},
-		{name: "a Maintainer unticks it for a Maintainer", given: team, when: update(mel, mia, "", &no), then: []events.Event{ticked(mia, true, false)}},
-		{name: "a Maintainer unticks it for themselves", given: team, when: update(mel, mel, "", &no), then: []events.Event{ticked(mel, true, false)}},
+		{name: "a Maintainer ticks it for a Viewer", given: team, when: update(mel, vic, "", &yes),
+			then: []events.Event{ticked(vic, false, true)}},
+		{name: "a Maintainer unticks it for a Maintainer", given: team, when: update(mel, mia, "", &no),
+			then: []events.Event{ticked(mia, true, false)}},
+		{name: "a Maintainer unticks it for themselves", given: team, when: update(mel, mel, "", &no),
+			then: []events.Event{ticked(mel, true, false)}},
 		{name: "an Owner unticks it for an Owner", given: pair, when: update(ann, bob, "", &no), then: []events.Event{ticked(bob, true, false)}},
-		{name: "the last Owner unticks it for themselves", given: team, when: update(ann, ann, "", &no), then: []events.Event{ticked(ann, true, false)}},
-		{name: "a legacy member has none until it is ticked", given: team, when: update(ann, leo, "", &yes), then: []events.Event{ticked(leo, false, true)}},
+		{name: "the last Owner unticks it for themselves", given: team, when: update(ann, ann, "", &no),
+			then: []events.Event{ticked(ann, true, false)}},
+		{name: "a legacy member has none until it is ticked", given: team, when: update(ann, leo, "", &yes),
+			then: []events.Event{ticked(leo, false, true)}},
 
 		{name: "a Maintainer cannot change it for an Owner", given: team, when: update(mel, ann, "", &no), err: ErrMemberForbidden},
 		{name: "a Viewer cannot tick it", given: team, when: update(vic, vic, "", &yes), err: ErrRoleRequired},
@@ -147,12 +164,14 @@ func TestApproveLoops(t *testing.T) {
 
 		// Setting approve-loops explicitly is an event even if the role gives the same.
 		{name: "what the role gives may be ticked", given: team, when: update(ann, mia, "", &yes), then: []events.Event{ticked(mia, true, true)}},
-		{name: "what the role does not give may be unticked", given: team, when: update(ann, vic, "", &no), then: []events.Event{ticked(vic, false, false)}},
+		{name: "what the role does not give may be unticked", given: team, when: update(ann, vic, "", &no),
+			then: []events.Event{ticked(vic, false, false)}},
 		{name: "the same tick again changes nothing", given: after(team, ticked(vic, false, true)), when: update(ann, vic, "", &yes)},
 		{
-			name:  "a tick survives a change of the role",
-			given: after(team, ticked(vic, false, true), changed(vic, events.Viewer, events.Maintainer), changed(vic, events.Maintainer, events.Viewer)),
-			when:  update(ann, vic, "", &yes),
+			name: "a tick survives a change of the role",
+			given: after(team, ticked(vic, false, true), changed(vic, events.Viewer, events.Maintainer),
+				changed(vic, events.Maintainer, events.Viewer)),
+			when: update(ann, vic, "", &yes),
 		},
 		{
 			name:  "an untick survives a change of the role",

@@ -14,15 +14,18 @@ func TestRecord(t *testing.T) {
 	facts, plan, branch := events.RunFactsRecorded{}, events.RunPlanRecorded{}, events.RunBranchCreated{Branch: "run/7"}
 	requested, settled := events.RunJobRequested{Job: job, Name: "test", Head: head1}, events.RunJobSettled{Job: job, Status: "succeeded"}
 	otherJob := events.RunJobSettled{Job: id(99), Status: "succeeded"}
-	guarded, guardedElsewhere := events.RunGuardrailsChecked{Head: head1, Status: "clean"}, events.RunGuardrailsChecked{Head: head2, Status: "clean"}
+	guarded, guardedElsewhere := events.RunGuardrailsChecked{Head: head1, Status: "clean"},
+		events.RunGuardrailsChecked{Head: head2, Status: "clean"}
 	reviewed, reviewedElsewhere := events.RunReviewed{Head: head1, Verdict: "pass"}, events.RunReviewed{Head: head2, Verdict: "pass"}
 	approve, approveElse := events.RunMergeApproved{Head: head1}, events.RunMergeApproved{Head: head2}
 	void, voidElse := events.RunMergeApprovalVoided{Head: head1}, events.RunMergeApprovalVoided{Head: head2}
 	attempt, attemptElse := events.RunMergeAttempted{Head: head1}, events.RunMergeAttempted{Head: head2}
 	merge, mergeElse := events.RunMerged{Repo: repo.ID, Head: head1}, events.RunMerged{Head: head2}
 	budget := events.RunBudgetSet{Cents: 500, ComputeMS: 1_800_000, Rounds: 3}
-	pulled, helped, cost := events.RunPullRequestOpened{Number: 12}, events.RunHumanIntervened{Repo: repo.ID, What: "push"}, events.RunCostRecorded{Repo: repo.ID, Cents: 4}
-	reject, fail, cancel := events.RunRejected{Repo: repo.ID}, events.RunFailed{Repo: repo.ID, Stage: events.StageAnalyze}, events.RunCancelled{Repo: repo.ID}
+	pulled, helped, cost := events.RunPullRequestOpened{Number: 12}, events.RunHumanIntervened{Repo: repo.ID, What: "push"},
+		events.RunCostRecorded{Repo: repo.ID, Cents: 4}
+	reject, fail, cancel := events.RunRejected{Repo: repo.ID}, events.RunFailed{Repo: repo.ID, Stage: events.StageAnalyze},
+		events.RunCancelled{Repo: repo.ID}
 	no := error(ErrRunOutOfStep)
 
 	cases := []struct {
@@ -105,7 +108,8 @@ func TestRecord(t *testing.T) {
 		{"not without an approval", awaiting, attempt, no},
 		{"not without an approval, of no commit", after(inQueue,
 			entered(events.StageAnalyze, 1), succeeded(events.StageAnalyze, 1), entered(events.StagePlan, 1), succeeded(events.StagePlan, 1),
-			entered(events.StageImplementing, 1), succeeded(events.StageImplementing, 1), entered(events.StageBuildFarm, 1), succeeded(events.StageBuildFarm, 1),
+			entered(events.StageImplementing, 1), succeeded(events.StageImplementing, 1), entered(events.StageBuildFarm, 1),
+			succeeded(events.StageBuildFarm, 1),
 			entered(events.StageSelfReview, 1), succeeded(events.StageSelfReview, 1), entered(events.StageMerge, 1),
 		), events.RunMergeAttempted{}, no},
 		{"not of another commit", approved, attemptElse, no},
@@ -184,13 +188,16 @@ func TestRecordTakesAllOrNothing(t *testing.T) {
 	good := []events.Event{succeeded(events.StageBuildFarm, 1), entered(events.StageSelfReview, 1)}
 	check(t, []spec[Run]{
 		{name: "each fact may follow from the one before it", given: building, when: record(good...), then: good},
-		{name: "one that does not refuses them all", given: building, when: record(after(good, entered(events.StageMerge, 1))...), err: ErrRunOutOfStep},
+		{name: "one that does not refuses them all", given: building, when: record(after(good, entered(events.StageMerge, 1))...),
+			err: ErrRunOutOfStep},
 		{name: "wherever it stands", given: building, when: record(entered(events.StageMerge, 1), good[0]), err: ErrRunOutOfStep},
 		{name: "nothing follows the end among them", given: building, when: record(events.RunCancelled{}, good[0]), err: ErrRunOver},
 		{name: "nothing is nothing", given: building, when: record()},
-		{name: "a job may be asked for and end at once", given: coded, when: record(events.RunJobRequested{Job: job}, events.RunJobSettled{Job: job}),
+		{name: "a job may be asked for and end at once", given: coded,
+			when: record(events.RunJobRequested{Job: job}, events.RunJobSettled{Job: job}),
 			then: []events.Event{events.RunJobRequested{Job: job}, events.RunJobSettled{Job: job}}},
-		{name: "but not end first", given: coded, when: record(events.RunJobSettled{Job: job}, events.RunJobRequested{Job: job}), err: ErrRunOutOfStep},
+		{name: "but not end first", given: coded, when: record(events.RunJobSettled{Job: job}, events.RunJobRequested{Job: job}),
+			err: ErrRunOutOfStep},
 	})
 }
 
@@ -202,7 +209,8 @@ func TestTheRepositoryIsTheRuns(t *testing.T) {
 	), then: []events.Event{
 		events.RunHumanIntervened{Repo: repo.ID}, events.RunCostRecorded{Repo: repo.ID}, events.RunMerged{Repo: repo.ID, Head: head1},
 	}}})
-	for _, end := range []events.Event{events.RunRejected{Repo: elsewhere}, events.RunFailed{Repo: elsewhere}, events.RunCancelled{Repo: elsewhere}} {
+	for _, end := range []events.Event{events.RunRejected{Repo: elsewhere}, events.RunFailed{Repo: elsewhere},
+		events.RunCancelled{Repo: elsewhere}} {
 		list, err := folded[Run](coded).Record(end)
 		require.NoError(t, err)
 		require.Equal(t, repo.ID, reflect.ValueOf(list[0]).FieldByName("Repo").Interface())
@@ -219,7 +227,8 @@ func TestTheWholeLoop(t *testing.T) {
 		entered(events.StageSelfReview, 2), events.RunReviewed{Head: head2, Verdict: "pass"}, succeeded(events.StageSelfReview, 2),
 		entered(events.StageMerge, 1), events.RunPullRequestOpened{Number: 12}, events.RunMergeApproved{Head: head2},
 		events.RunMergeAttempted{Head: head2}, events.RunMergeApprovalVoided{Head: head2, Reason: "The base moved."},
-		entered(events.StageBuildFarm, 3), succeeded(events.StageBuildFarm, 3), entered(events.StageSelfReview, 3), succeeded(events.StageSelfReview, 3),
+		entered(events.StageBuildFarm, 3), succeeded(events.StageBuildFarm, 3), entered(events.StageSelfReview, 3),
+		succeeded(events.StageSelfReview, 3),
 		entered(events.StageMerge, 2), events.RunMergeApproved{Head: head2}, events.RunMergeAttempted{Head: head2},
 		succeeded(events.StageMerge, 2), events.RunMerged{Repo: repo.ID, Head: head2, MergeCommit: head1},
 	)

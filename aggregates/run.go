@@ -77,7 +77,8 @@ func (r *Run) Apply(e events.Event, _ events.ID) {
 		r.status = events.RunStatusFailed
 	case events.RunCancelled:
 		r.status = events.RunStatusCancelled
-	case events.RunFactsRecorded, events.RunPlanRecorded, events.RunBudgetSet, events.RunBranchCreated, events.RunGuardrailsChecked, events.RunJobSettled,
+	case events.RunFactsRecorded, events.RunPlanRecorded, events.RunBudgetSet, events.RunBranchCreated, events.RunGuardrailsChecked,
+		events.RunJobSettled,
 		events.RunReviewed, events.RunPullRequestOpened, events.RunHumanIntervened, events.RunCostRecorded:
 		// nothing is decided by them // no decision depends on them
 	default:

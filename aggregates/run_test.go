@@ -36,18 +36,22 @@ func failed(s events.Stage, attempt int) events.Event {
 
 // The states of a run.
 var (
-	inQueue        = []events.Event{queued}
-	inAnalysis     = after(inQueue, entered(events.StageAnalyze, 1))
-	planning       = after(inAnalysis, events.RunFactsRecorded{Facts: []string{"A test can show it."}}, succeeded(events.StageAnalyze, 1), entered(events.StagePlan, 1))
-	coding         = after(planning, events.RunPlanRecorded{Summary: "Mend it."}, succeeded(events.StagePlan, 1), entered(events.StageImplementing, 1))
-	coded          = after(coding, events.RunBranchCreated{Branch: "run/7"}, pushed)
-	waiting        = after(coded, asked(events.ProtectedPathOnce, head1))
-	building       = after(coded, succeeded(events.StageImplementing, 1), entered(events.StageBuildFarm, 1), events.RunJobRequested{Job: job, Name: "test", Head: head1})
-	built          = after(building, events.RunJobSettled{Job: job, Status: "succeeded"}, succeeded(events.StageBuildFarm, 1))
-	notBuilt       = after(building, events.RunJobSettled{Job: job, Status: "failed"}, failed(events.StageBuildFarm, 1))
-	reviewing      = after(built, entered(events.StageSelfReview, 1))
-	blocking       = after(reviewing, events.RunReviewed{Head: head1, Verdict: "blocking"}, failed(events.StageSelfReview, 1))
-	awaiting       = after(reviewing, events.RunReviewed{Head: head1, Verdict: "pass"}, succeeded(events.StageSelfReview, 1), entered(events.StageMerge, 1), events.RunPullRequestOpened{Number: 12})
+	inQueue    = []events.Event{queued}
+	inAnalysis = after(inQueue, entered(events.StageAnalyze, 1))
+	planning   = after(inAnalysis, events.RunFactsRecorded{Facts: []string{"A test can show it."}}, succeeded(events.StageAnalyze, 1),
+		entered(events.StagePlan, 1))
+	coding = after(planning, events.RunPlanRecorded{Summary: "Mend it."}, succeeded(events.StagePlan, 1),
+		entered(events.StageImplementing, 1))
+	coded    = after(coding, events.RunBranchCreated{Branch: "run/7"}, pushed)
+	waiting  = after(coded, asked(events.ProtectedPathOnce, head1))
+	building = after(coded, succeeded(events.StageImplementing, 1), entered(events.StageBuildFarm, 1),
+		events.RunJobRequested{Job: job, Name: "test", Head: head1})
+	built     = after(building, events.RunJobSettled{Job: job, Status: "succeeded"}, succeeded(events.StageBuildFarm, 1))
+	notBuilt  = after(building, events.RunJobSettled{Job: job, Status: "failed"}, failed(events.StageBuildFarm, 1))
+	reviewing = after(built, entered(events.StageSelfReview, 1))
+	blocking  = after(reviewing, events.RunReviewed{Head: head1, Verdict: "blocking"}, failed(events.StageSelfReview, 1))
+	awaiting  = after(reviewing, events.RunReviewed{Head: head1, Verdict: "pass"}, succeeded(events.StageSelfReview, 1),
+		entered(events.StageMerge, 1), events.RunPullRequestOpened{Number: 12})
 	approved       = after(awaiting, events.RunMergeApproved{Head: head1})
 	approvedMoved  = after(approved, events.RunCommitsPushed{Head: head2, Base: head1})
 	merging        = after(approved, events.RunMergeAttempted{Head: head1})
@@ -68,7 +72,8 @@ func TestQueue(t *testing.T) {
 		{name: "not twice", given: inQueue, when: queue(queued), err: ErrQueued},
 		{name: "a run that is over is not begun again", given: cancelled, when: queue(queued), err: ErrQueued},
 		{name: "a repository is needed", when: queue(events.RunQueued{IssueNumber: 7}), err: fault.Field("repoId", "must name a repository")},
-		{name: "and its name", when: queue(events.RunQueued{Repo: events.Repo{ID: repo.ID}, IssueNumber: 7}), err: fault.Field("repoId", "must name a repository")},
+		{name: "and its name", when: queue(events.RunQueued{Repo: events.Repo{ID: repo.ID}, IssueNumber: 7}),
+			err: fault.Field("repoId", "must name a repository")},
 		{name: "issues are numbered from 1", when: queue(events.RunQueued{Repo: repo}), err: fault.Field("issueNumber", "must be 1 or more")},
 	})
 }
@@ -80,7 +85,8 @@ func TestIssue(t *testing.T) {
 }
 
 func TestOver(t *testing.T) {
-	for _, given := range [][]events.Event{nil, inQueue, inAnalysis, planning, coding, waiting, building, notBuilt, reviewing, awaiting, approved, merging} {
+	for _, given := range [][]events.Event{nil, inQueue, inAnalysis, planning, coding, waiting, building, notBuilt, reviewing, awaiting,
+		approved, merging} {
 		require.False(t, folded[Run](given).Over())
 	}
 	for _, given := range [][]events.Event{merged, rejected, givenUp, cancelled} {
@@ -123,7 +129,8 @@ func TestAStageOfANewerBuild(t *testing.T) {
 		require.Equal(t, events.RunStatusUnknown, folded[Run](given).status)
 		require.False(t, folded[Run](given).Over())
 	}
-	require.Equal(t, events.RunStatusBuilding, folded[Run](after(scanned, entered(events.StageBuildFarm, 1))).status, "and the newer one leads it on")
+	require.Equal(t, events.RunStatusBuilding, folded[Run](after(scanned, entered(events.StageBuildFarm, 1))).status,
+		"and the newer one leads it on")
 	record := func(e events.Event) func(*Run) ([]events.Event, error) {
 		return func(r *Run) ([]events.Event, error) { return r.Record(e) }
 	}
@@ -136,7 +143,8 @@ func TestAStageOfANewerBuild(t *testing.T) {
 		{name: "changes cannot be led back to the code", given: asking, when: func(r *Run) ([]events.Event, error) {
 			return r.Answer(Answer{Decision: question, Action: ActionDeny})
 		}, err: ErrRunOutOfStep},
-		{name: "a person stops the run", given: scanning, when: func(r *Run) ([]events.Event, error) { return r.Cancel(cancel.Reason) }, then: []events.Event{cancel}},
+		{name: "a person stops the run", given: scanning, when: func(r *Run) ([]events.Event, error) { return r.Cancel(cancel.Reason) },
+			then: []events.Event{cancel}},
 	})
 }
 

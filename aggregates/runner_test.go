@@ -13,9 +13,11 @@ import (
 var (
 	builder  = id(51)
 	enrolled = events.RunnerEnrolled{
-		Runner: builder, Name: "builder-1", Enrollment: id(52), Labels: []string{"arch=amd64", "os=linux", "pool=default", "runner=builder-1", "sandbox=bubblewrap", "sandbox=none"},
+		Runner: builder, Name: "builder-1", Enrollment: id(52),
+		Labels:       []string{"arch=amd64", "os=linux", "pool=default", "runner=builder-1", "sandbox=bubblewrap", "sandbox=none"},
 		MintedLabels: []string{"pool=default"}, ExclusiveLabels: []string{}, Capacity: 2, CapacityLimit: 4, Agent: linux,
-		Certificate: events.Certificate{Authority: id(53), Serial: "a1", Key: events.KeyHash{1}, NotBefore: noon, NotAfter: noon.AddDate(0, 0, 7)},
+		Certificate: events.Certificate{Authority: id(53), Serial: "a1", Key: events.KeyHash{1}, NotBefore: noon,
+			NotAfter: noon.AddDate(0, 0, 7)},
 	}
 	linux  = events.Agent{Version: "0.4.0", OS: "linux", Arch: "amd64", Sandboxes: []string{"none", "bubblewrap"}}
 	online = events.RunnerOnline{Runner: builder, Name: "builder-1", Labels: enrolled.Labels, Capacity: 2, Agent: linux}
@@ -95,8 +97,9 @@ func TestConnectRunner(t *testing.T) {
 			})},
 		{name: "a label that a person gave it cannot change", given: []events.Event{enrolled, online},
 			when: hello(func(h *Hello) { h.Labels = []string{"pool=secret"} })},
-		{name: "what the service sets it cannot claim", given: []events.Event{enrolled}, when: hello(func(h *Hello) { h.Labels = []string{"os=plan9"} }),
-			err: fault.Field("labels", "must not begin with os=, arch=, runner=, sandbox=: the service sets these")},
+		{name: "what the service sets it cannot claim", given: []events.Event{enrolled},
+			when: hello(func(h *Hello) { h.Labels = []string{"os=plan9"} }),
+			err:  fault.Field("labels", "must not begin with os=, arch=, runner=, sandbox=: the service sets these")},
 		{name: "too many slots", given: []events.Event{enrolled}, when: hello(func(h *Hello) { h.Capacity = 65 }),
 			err: fault.Field("capacity", "must be 64 or less")},
 		{name: "a version that is none", given: []events.Event{enrolled}, when: hello(func(h *Hello) { h.Agent.Version = "a b" }),

@@ -37,8 +37,10 @@ func TestRenewACertificate(t *testing.T) {
 	check(t, []spec[Runner]{
 		{name: "for another key", given: []events.Event{enrolled}, when: renew(second, "a1"), then: []events.Event{renewedTo(second)}},
 		{name: "for the same key again", given: []events.Event{enrolled, renewedTo(second)}, when: renew(certificateNo("d4", 2, 5), "a1")},
-		{name: "for a third key", given: []events.Event{enrolled, renewedTo(second)}, when: renew(third, "a1"), then: []events.Event{renewedTo(third)}},
-		{name: "with one that is not current", given: []events.Event{enrolled, renewedTo(second), superseded("a1", "b2")}, when: renew(third, "a1"), err: ErrSerialUnknown},
+		{name: "for a third key", given: []events.Event{enrolled, renewedTo(second)}, when: renew(third, "a1"),
+			then: []events.Event{renewedTo(third)}},
+		{name: "with one that is not current", given: []events.Event{enrolled, renewedTo(second), superseded("a1", "b2")},
+			when: renew(third, "a1"), err: ErrSerialUnknown},
 		{name: "early", given: []events.Event{enrolled},
 			when: renewAt(second, "a1", noon.Add(aThird-time.Second)), err: ErrRenewalEarly.After(time.Second)},
 		{name: "after a third of its life", given: []events.Event{enrolled},

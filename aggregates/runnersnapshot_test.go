@@ -14,7 +14,8 @@ import (
 func runnerStory() []events.Event {
 	few := enrolled
 	few.Jobs = 3
-	next := events.Certificate{Authority: id(53), Serial: "b2", Key: events.KeyHash{2}, NotBefore: noon.AddDate(0, 0, 4), NotAfter: noon.AddDate(0, 0, 11)}
+	next := events.Certificate{Authority: id(53), Serial: "b2", Key: events.KeyHash{2}, NotBefore: noon.AddDate(0, 0, 4),
+		NotAfter: noon.AddDate(0, 0, 11)}
 	return []events.Event{
 		few, online,
 		events.RunnerJobTaken{Runner: builder, Name: "builder-1", Job: id(61), Left: 2},

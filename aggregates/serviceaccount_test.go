@@ -127,7 +127,8 @@ func TestStaleTokenIsNotedOnceAnHour(t *testing.T) {
 		{name: "a use within the hour is not", given: before, when: note(noon.Add(time.Hour - time.Nanosecond))},
 		{name: "a use an hour later is", given: before, when: note(noon.Add(time.Hour)), then: []events.Event{used(noon.Add(time.Hour))}},
 		{name: "a use that a slow clock puts earlier is not", given: before, when: note(noon.Add(-time.Minute))},
-		{name: "its time is UTC, in microseconds", given: []events.Event{created}, when: note(noon.Add(1999 * time.Nanosecond).In(elsewhere)), then: []events.Event{used(noon.Add(time.Microsecond))}},
+		{name: "its time is UTC, in microseconds", given: []events.Event{created}, when: note(noon.Add(1999 * time.Nanosecond).In(elsewhere)),
+			then: []events.Event{used(noon.Add(time.Microsecond))}},
 		{name: "there must be such an account", when: note(noon)},
 	})
 }

@@ -24,9 +24,12 @@ func TestVerify(t *testing.T) {
 	}
 	moved := verified(zoe.Emails, []string{"zoe@new.example"})
 	check(t, []spec[User]{
-		{name: "other addresses take the place of the old ones", given: []events.Event{zoe}, when: verify("zoe@new.example"), then: []events.Event{moved}},
-		{name: "another one is the primary one", given: []events.Event{zoe}, when: verify("zoe@mail.example", "zoe@acme.example"), then: []events.Event{verified(zoe.Emails, []string{"zoe@mail.example", "zoe@acme.example"})}},
-		{name: "what was before is the last ones", given: []events.Event{zoe, moved}, when: verify("zoe@acme.example"), then: []events.Event{verified(moved.Emails, []string{"zoe@acme.example"})}},
+		{name: "other addresses take the place of the old ones", given: []events.Event{zoe}, when: verify("zoe@new.example"),
+			then: []events.Event{moved}},
+		{name: "another one is the primary one", given: []events.Event{zoe}, when: verify("zoe@mail.example", "zoe@acme.example"),
+			then: []events.Event{verified(zoe.Emails, []string{"zoe@mail.example", "zoe@acme.example"})}},
+		{name: "what was before is the last ones", given: []events.Event{zoe, moved}, when: verify("zoe@acme.example"),
+			then: []events.Event{verified(moved.Emails, []string{"zoe@acme.example"})}},
 		{name: "the same change nothing", given: []events.Event{zoe}, when: verify(zoe.Emails...)},
 		{name: "nobody is left without any", given: []events.Event{zoe}, when: verify()},
 		{name: "there must be such a person", when: verify("zoe@new.example"), err: ErrNoUser},
@@ -70,7 +73,8 @@ func TestLink(t *testing.T) {
 	check(t, []spec[User]{
 		{name: "an account is added", given: []events.Event{zoe}, when: link(linked("7")), then: []events.Event{linked("7")}},
 		{name: "and another", given: []events.Event{zoe, linked("7")}, when: link(linked("8")), then: []events.Event{linked("8")}},
-		{name: "the same number elsewhere is another", given: []events.Event{zoe, linked("7")}, when: link(elsewhere), then: []events.Event{elsewhere}},
+		{name: "the same number elsewhere is another", given: []events.Event{zoe, linked("7")}, when: link(elsewhere),
+			then: []events.Event{elsewhere}},
 		{name: "not twice", given: []events.Event{zoe, linked("7")}, when: link(linked("7"))},
 		{name: "another login is no other account", given: []events.Event{zoe, linked("7")}, when: link(renamed)},
 		{name: "there must be such a person", when: link(linked("7")), err: ErrNoUser},

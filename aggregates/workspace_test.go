@@ -41,7 +41,8 @@ func TestCreateWorkspace(t *testing.T) {
 	})
 }
 
-var errSlug = fault.Field("slug", "must have 3 to 40 lower-case letters, digits and hyphens, start with a letter, not end with a hyphen, and not look like an id")
+var errSlug = fault.Field("slug",
+	"must have 3 to 40 lower-case letters, digits and hyphens, start with a letter, not end with a hyphen, and not look like an id")
 
 func TestNamesOfWorkspaces(t *testing.T) {
 	for name, ok := range map[string]bool{

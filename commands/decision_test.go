@@ -74,7 +74,8 @@ func TestADemotionAndAnAnswerAtTheSameMoment(t *testing.T) {
 		run, decision := m.asks(t, i+1)
 		errs := race(func(i int) error {
 			if i == 0 {
-				_, err := m.UpdateMember(t.Context(), commands.UpdateMember{Meta: m.owner.in(m.id), Member: m.maintainer.member, Role: ptr(events.Viewer)})
+				_, err := m.UpdateMember(t.Context(),
+					commands.UpdateMember{Meta: m.owner.in(m.id), Member: m.maintainer.member, Role: ptr(events.Viewer)})
 				return err
 			}
 			_, err := m.other.AnswerDecision(t.Context(), answer(m.maintainer, m.id, run, decision, aggregates.ActionConfirm))
@@ -83,7 +84,8 @@ func TestADemotionAndAnAnswerAtTheSameMoment(t *testing.T) {
 		require.NoError(t, errs[0])
 		var demoted, answered int64
 		require.NoError(t, m.db.QueryRow(t.Context(), `
-			select max(seq) filter (where kind = 'member.role_changed'), coalesce(max(seq) filter (where kind = 'decision.answered' and stream = $2), 0)
+			select max(seq) filter (where kind = 'member.role_changed'), coalesce(max(seq) filter (where kind = 'decision.answered'
+				and stream = $2), 0)
 			from events where workspace_id = $1`, m.id, run).Scan(&demoted, &answered))
 		if errs[1] == nil {
 			require.Less(t, answered, demoted)
@@ -91,7 +93,8 @@ func TestADemotionAndAnAnswerAtTheSameMoment(t *testing.T) {
 			require.ErrorIs(t, errs[1], aggregates.ErrRoleRequired)
 			require.Zero(t, answered)
 		}
-		_, err := m.UpdateMember(t.Context(), commands.UpdateMember{Meta: m.owner.in(m.id), Member: m.maintainer.member, Role: ptr(events.Maintainer)})
+		_, err := m.UpdateMember(t.Context(),
+			commands.UpdateMember{Meta: m.owner.in(m.id), Member: m.maintainer.member, Role: ptr(events.Maintainer)})
 		require.NoError(t, err)
 	}
 }

@@ -46,16 +46,26 @@ func TestDenialsAreRecorded(t *testing.T) {
 		ask  func(context.Context) (commands.Result, error)
 		want events.CommandDenied
 	}{
-		"a Viewer changes a role":       {m.viewer, update(m.viewer, m.old, viewer, nil), events.CommandDenied{Action: "member.role_changed", Target: m.old.member, Code: "role_required"}},
-		"a Maintainer makes an Owner":   {m.maintainer, update(m.maintainer, m.old, ptr(events.Owner), nil), events.CommandDenied{Action: "member.role_changed", Target: m.old.member, Code: "owner_required"}},
-		"a Maintainer demotes an Owner": {m.maintainer, update(m.maintainer, m.owner, viewer, nil), events.CommandDenied{Action: "member.role_changed", Target: m.owner.member, Code: "member_update_forbidden"}},
-		"a Maintainer ticks an Owner":   {m.maintainer, update(m.maintainer, m.owner, nil, ptr(true)), events.CommandDenied{Action: "member.approve_loops_set", Target: m.owner.member, Code: "member_update_forbidden"}},
-		"the last Owner steps down":     {m.owner, update(m.owner, m.owner, viewer, nil), events.CommandDenied{Action: "member.role_changed", Target: m.owner.member, Code: "last_owner"}},
-		"the last Owner leaves":         {m.owner, remove(m.owner, m.owner), events.CommandDenied{Action: "member.removed", Target: m.owner.member, Code: "last_owner"}},
-		"a Viewer removes somebody":     {m.viewer, remove(m.viewer, m.old), events.CommandDenied{Action: "member.removed", Target: m.old.member, Code: "role_required"}},
-		"a Viewer invites":              {m.viewer, send(m.viewer, "x@mail.example", events.Viewer), events.CommandDenied{Action: "invitation.sent", Name: "x@mail.example", Code: "role_required"}},
-		"a Maintainer invites an Owner": {m.maintainer, send(m.maintainer, "X@mail.example", events.Owner), events.CommandDenied{Action: "invitation.sent", Name: "x@mail.example", Code: "owner_required"}},
-		"somebody is invited twice":     {m.owner, send(m.owner, "Yan@Mail.example", events.Viewer), events.CommandDenied{Action: "invitation.sent", Name: "yan@mail.example", Code: "already_invited"}},
+		"a Viewer changes a role": {m.viewer, update(m.viewer, m.old, viewer, nil),
+			events.CommandDenied{Action: "member.role_changed", Target: m.old.member, Code: "role_required"}},
+		"a Maintainer makes an Owner": {m.maintainer, update(m.maintainer, m.old, ptr(events.Owner), nil),
+			events.CommandDenied{Action: "member.role_changed", Target: m.old.member, Code: "owner_required"}},
+		"a Maintainer demotes an Owner": {m.maintainer, update(m.maintainer, m.owner, viewer, nil),
+			events.CommandDenied{Action: "member.role_changed", Target: m.owner.member, Code: "member_update_forbidden"}},
+		"a Maintainer ticks an Owner": {m.maintainer, update(m.maintainer, m.owner, nil, ptr(true)),
+			events.CommandDenied{Action: "member.approve_loops_set", Target: m.owner.member, Code: "member_update_forbidden"}},
+		"the last Owner steps down": {m.owner, update(m.owner, m.owner, viewer, nil),
+			events.CommandDenied{Action: "member.role_changed", Target: m.owner.member, Code: "last_owner"}},
+		"the last Owner leaves": {m.owner, remove(m.owner, m.owner),
+			events.CommandDenied{Action: "member.removed", Target: m.owner.member, Code: "last_owner"}},
+		"a Viewer removes somebody": {m.viewer, remove(m.viewer, m.old),
+			events.CommandDenied{Action: "member.removed", Target: m.old.member, Code: "role_required"}},
+		"a Viewer invites": {m.viewer, send(m.viewer, "x@mail.example", events.Viewer),
+			events.CommandDenied{Action: "invitation.sent", Name: "x@mail.example", Code: "role_required"}},
+		"a Maintainer invites an Owner": {m.maintainer, send(m.maintainer, "X@mail.example", events.Owner),
+			events.CommandDenied{Action: "invitation.sent", Name: "x@mail.example", Code: "owner_required"}},
+		"somebody is invited twice": {m.owner, send(m.owner, "Yan@Mail.example", events.Viewer),
+			events.CommandDenied{Action: "invitation.sent", Name: "yan@mail.example", Code: "already_invited"}},
 		"a Maintainer resends an Owner's invitation": {m.maintainer, func(ctx context.Context) (commands.Result, error) {
 			return m.ResendInvitation(ctx, commands.ResendInvitation{Meta: m.maintainer.in(m.id), Invitation: letter})
 		}, events.CommandDenied{Action: "invitation.resent", Target: letter, Code: "owner_required"}},
@@ -77,8 +87,10 @@ func TestDenialsAreRecorded(t *testing.T) {
 		"an account's name is taken": {m.owner, func(ctx context.Context) (commands.Result, error) {
 			return m.CreateServiceAccount(ctx, create(m.owner, m.id, "ci-bot"))
 		}, events.CommandDenied{Action: "service_account.created", Name: "service:ci-bot", Code: "service_account_name_taken"}},
-		"a Viewer rotates a token": {m.viewer, m.rotates(rotate(m.viewer, m.id, bot)), events.CommandDenied{Action: "service_account.rotated", Target: bot, Code: "role_required"}},
-		"a Viewer revokes a token": {m.viewer, m.revokes(revoke(m.viewer, m.id, bot)), events.CommandDenied{Action: "service_account.revoked", Target: bot, Code: "role_required"}},
+		"a Viewer rotates a token": {m.viewer, m.rotates(rotate(m.viewer, m.id, bot)),
+			events.CommandDenied{Action: "service_account.rotated", Target: bot, Code: "role_required"}},
+		"a Viewer revokes a token": {m.viewer, m.revokes(revoke(m.viewer, m.id, bot)),
+			events.CommandDenied{Action: "service_account.revoked", Target: bot, Code: "role_required"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := m.head(t, m.id)
@@ -116,10 +128,12 @@ func TestWhatIsNotRecordedAsDenial(t *testing.T) {
 			return m.UpdateMember(t.Context(), commands.UpdateMember{Meta: m.owner.in(m.id), Member: m.viewer.member, Role: ptr(events.Legacy)})
 		},
 		"it is no address": func() (commands.Result, error) {
-			return m.SendInvitation(t.Context(), commands.SendInvitation{Meta: m.owner.in(m.id), Invitation: newID(), Email: "yan", Role: events.Viewer})
+			return m.SendInvitation(t.Context(),
+				commands.SendInvitation{Meta: m.owner.in(m.id), Invitation: newID(), Email: "yan", Role: events.Viewer})
 		},
 		"the system is refused": func() (commands.Result, error) {
-			return m.AddMember(t.Context(), commands.AddMember{Meta: systems(m.id), Member: newID(), User: m.viewer.user, Email: "x@acme.example", Role: events.Viewer})
+			return m.AddMember(t.Context(),
+				commands.AddMember{Meta: systems(m.id), Member: newID(), User: m.viewer.user, Email: "x@acme.example", Role: events.Viewer})
 		},
 		"it is so already": func() (commands.Result, error) {
 			return m.UpdateMember(t.Context(), commands.UpdateMember{Meta: m.owner.in(m.id), Member: m.viewer.member, Role: ptr(events.Viewer)})
@@ -287,5 +301,6 @@ func TestOmissionsOutliveAnOutage(t *testing.T) {
 	_, err = m.RemoveMember(t.Context(), commands.RemoveMember{Meta: m.viewer.in(m.id), Member: m.old.member})
 	require.ErrorIs(t, err, aggregates.ErrRoleRequired)
 	runUntilStopped(t, m.Handler)
-	require.Equal(t, []events.CommandDenialsOmitted{{Count: 6, Since: epoch, Until: epoch.Add(time.Second)}}, m.omissions(t, m.id)[m.viewer.email])
+	require.Equal(t, []events.CommandDenialsOmitted{{Count: 6, Since: epoch, Until: epoch.Add(time.Second)}},
+		m.omissions(t, m.id)[m.viewer.email])
 }

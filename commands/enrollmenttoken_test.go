@@ -26,7 +26,8 @@ func TestTheFormOfAnEnrolmentTokenIsFixed(t *testing.T) {
 	require.Equal(t, token, parsed)
 	require.Equal(t, s[len(s)-4:], token.Tail())
 	require.Equal(t, events.Fingerprint(sha256.Sum256([]byte(s))), token.Fingerprint())
-	for _, other := range []string{"", s[:len(s)-1], s + "0", strings.ToUpper(s), commands.NewServiceToken().Reveal(), "tok_enr_" + s[9:] + "0"} {
+	for _, other := range []string{"", s[:len(s)-1], s + "0", strings.ToUpper(s), commands.NewServiceToken().Reveal(),
+		"tok_enr_" + s[9:] + "0"} {
 		_, ok := commands.ParseEnrollmentToken(other)
 		require.False(t, ok, other)
 	}
@@ -41,7 +42,8 @@ func TestAnEnrolmentTokenIsNotPrinted(t *testing.T) {
 	require.NoError(t, err)
 	var logged strings.Builder
 	slog.New(slog.NewTextHandler(&logged, nil)).Info("made", "token", token)
-	for _, printed := range []string{fmt.Sprint(token), fmt.Sprintf("%v %+v %#v %s %q %x", token, token, token, token, token, token), string(text), logged.String()} {
+	for _, printed := range []string{fmt.Sprint(token), fmt.Sprintf("%v %+v %#v %s %q %x", token, token, token, token, token, token),
+		string(text), logged.String()} {
 		require.NotContains(t, printed, token.Reveal())
 		require.NotContains(t, printed, fmt.Sprintf("%x", token.Reveal()))
 	}

@@ -25,7 +25,8 @@ func (m *team) invite(t *testing.T, email string, role events.Role) events.ID {
 }
 
 func accept(by person, workspace, invitation events.ID) commands.AcceptInvitation {
-	return commands.AcceptInvitation{Meta: by.in(workspace), Invitation: invitation, Member: by.member, Name: "Nemo", Emails: []string{by.email}}
+	return commands.AcceptInvitation{Meta: by.in(workspace), Invitation: invitation, Member: by.member, Name: "Nemo",
+		Emails: []string{by.email}}
 }
 
 func reject(by person, workspace, invitation events.ID) commands.RejectInvitation {
@@ -81,7 +82,8 @@ func TestWhoHasVerifiedTheAddressOfAMemberIsThatMember(t *testing.T) {
 	_, err := m.RegisterUser(t.Context(), register)
 	require.NoError(t, err)
 	m.add(t, person{register.User, newID(), "nora@home.example"}, events.Viewer)
-	_, err = m.SendInvitation(t.Context(), commands.SendInvitation{Meta: m.owner.in(m.id), Invitation: newID(), Email: "Nora@acme.example", Role: events.Viewer})
+	_, err = m.SendInvitation(t.Context(),
+		commands.SendInvitation{Meta: m.owner.in(m.id), Invitation: newID(), Email: "Nora@acme.example", Role: events.Viewer})
 	require.ErrorIs(t, err, aggregates.ErrAlreadyMember)
 }
 
@@ -225,7 +227,8 @@ func TestAnInvitationIdBelongsToOneWorkspace(t *testing.T) {
 	sys := newSystem(t)
 	m, other := sys.team(t), sys.team(t)
 	letter := m.invite(t, m.nobody.email, events.Viewer)
-	_, err := sys.SendInvitation(t.Context(), commands.SendInvitation{Meta: other.owner.in(other.id), Invitation: letter, Email: m.nobody.email, Role: events.Owner})
+	_, err := sys.SendInvitation(t.Context(),
+		commands.SendInvitation{Meta: other.owner.in(other.id), Invitation: letter, Email: m.nobody.email, Role: events.Owner})
 	require.ErrorIs(t, err, commands.ErrInvitationExists)
 	_, err = sys.AcceptInvitation(t.Context(), accept(m.nobody, other.id, letter))
 	require.ErrorIs(t, err, aggregates.ErrNoInvitation)

@@ -218,7 +218,8 @@ func (c *crowd) check(t *testing.T) {
 		}
 	}
 	for id, p := range c.invitations {
-		require.True(t, p.Status != "pending" || !c.clock.now().Before(p.Expires) || c.maySend(p), "%s waits though its sender could no longer send it", id)
+		require.True(t, p.Status != "pending" || !c.clock.now().Before(p.Expires) || c.maySend(p),
+			"%s waits though its sender could no longer send it", id)
 	}
 	require.Equal(t, c.members, c.placesInView(t))
 	require.Equal(t, c.invitations, c.postsInView(t))
@@ -303,7 +304,8 @@ func (c *crowd) placesInView(t *testing.T) map[events.ID]memberState {
 }
 
 func (c *crowd) postsInView(t *testing.T) map[events.ID]invitationState {
-	rows, _ := c.db.Query(t.Context(), `select invitation_id, email, role, status, expires_at, inviter_id from invitations where workspace_id = $1`, c.id)
+	rows, _ := c.db.Query(t.Context(),
+		`select invitation_id, email, role, status, expires_at, inviter_id from invitations where workspace_id = $1`, c.id)
 	list := map[events.ID]invitationState{}
 	var id events.ID
 	var p invitationState

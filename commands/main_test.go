@@ -100,7 +100,8 @@ func (p person) in(workspace events.ID) commands.Meta {
 
 // systems returns the Meta of the system as actor.
 func systems(workspace events.ID) commands.Meta {
-	return commands.Meta{Workspace: workspace, Envelope: events.Envelope{Actor: events.Actor{Type: events.BySystem, Name: "system"}, Origin: events.FromSystem}}
+	return commands.Meta{Workspace: workspace,
+		Envelope: events.Envelope{Actor: events.Actor{Type: events.BySystem, Name: "system"}, Origin: events.FromSystem}}
 }
 
 // A team is a workspace with a member of each role.

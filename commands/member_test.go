@@ -16,13 +16,15 @@ func TestAddMember(t *testing.T) {
 	m := newTeam(t)
 	bob := newPerson("bob")
 	add := func(p person, workspace events.ID) (commands.Result, error) {
-		return m.AddMember(t.Context(), commands.AddMember{Meta: systems(workspace), Member: p.member, User: p.user, Email: p.email, Name: "Bob", Role: events.Viewer})
+		return m.AddMember(t.Context(),
+			commands.AddMember{Meta: systems(workspace), Member: p.member, User: p.user, Email: p.email, Name: "Bob", Role: events.Viewer})
 	}
 	before := m.head(t, m.id)
 	done, err := add(bob, m.id)
 	require.NoError(t, err)
 	require.Equal(t, commands.Result{Position: before + 1}, done)
-	m.requireAdded(t, m.id, before, events.MemberJoined{Member: bob.member, User: bob.user, Email: bob.email, Name: "Bob", Role: events.Viewer})
+	m.requireAdded(t, m.id, before,
+		events.MemberJoined{Member: bob.member, User: bob.user, Email: bob.email, Name: "Bob", Role: events.Viewer})
 
 	_, err = add(person{bob.user, newID(), "another@acme.example"}, m.id)
 	require.ErrorIs(t, err, aggregates.ErrAlreadyMember)
@@ -53,7 +55,8 @@ func TestUpdateMember(t *testing.T) {
 			return asked{by: m.owner, whom: m.viewer, role: ptr(events.Owner)}, []events.Event{changed(m.viewer, events.Viewer, events.Owner)}, nil
 		},
 		"a Maintainer makes a Maintainer": func(m *team) (asked, []events.Event, error) {
-			return asked{by: m.maintainer, whom: m.old, role: ptr(events.Maintainer)}, []events.Event{changed(m.old, events.Legacy, events.Maintainer)}, nil
+			return asked{by: m.maintainer, whom: m.old, role: ptr(events.Maintainer)},
+				[]events.Event{changed(m.old, events.Legacy, events.Maintainer)}, nil
 		},
 		"both at once": func(m *team) (asked, []events.Event, error) {
 			return asked{by: m.owner, whom: m.maintainer, role: ptr(events.Viewer), tick: ptr(true)},
@@ -95,7 +98,8 @@ func TestUpdateMember(t *testing.T) {
 			m := sys.team(t)
 			ask, want, refusal := test(m)
 			before := m.head(t, m.id)
-			done, err := m.UpdateMember(t.Context(), commands.UpdateMember{Meta: ask.by.in(m.id), Member: ask.whom.member, Role: ask.role, ApproveLoops: ask.tick})
+			done, err := m.UpdateMember(t.Context(),
+				commands.UpdateMember{Meta: ask.by.in(m.id), Member: ask.whom.member, Role: ask.role, ApproveLoops: ask.tick})
 			require.ErrorIs(t, err, refusal)
 			m.requireAdded(t, m.id, before, want...)
 			if err == nil {
@@ -137,7 +141,8 @@ func TestRemoveMember(t *testing.T) {
 			return m.owner, m.maintainer, removed(m.maintainer, events.Maintainer), nil
 		},
 		"a Viewer leaves": func(m *team) (person, person, []events.Event, error) {
-			return m.viewer, m.viewer, []events.Event{events.MemberLeft{Member: m.viewer.member, User: m.viewer.user, Email: m.viewer.email, Role: events.Viewer}}, nil
+			return m.viewer, m.viewer,
+				[]events.Event{events.MemberLeft{Member: m.viewer.member, User: m.viewer.user, Email: m.viewer.email, Role: events.Viewer}}, nil
 		},
 		"the last Owner leaves": func(m *team) (person, person, []events.Event, error) {
 			return m.owner, m.owner, nil, aggregates.ErrLastOwner

@@ -66,7 +66,8 @@ func TestPanicReleasesLocksAndClearsFolds(t *testing.T) {
 
 	for name, ask := range map[string]func() error{
 		"while it decides": func() error {
-			_, err := h.execute(ctx, o, request, onStream(workspace, func(context.Context, *work, *aggregates.Workspace) ([]events.Event, error) { panic("no decision") }))
+			_, err := h.execute(ctx, o, request,
+				onStream(workspace, func(context.Context, *work, *aggregates.Workspace) ([]events.Event, error) { panic("no decision") }))
 			return err
 		},
 		"while it loads": func() error {

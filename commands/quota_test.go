@@ -46,7 +46,8 @@ func TestAPersonMakesSoManyWorkspacesADay(t *testing.T) {
 	m := limitedTeam(t, 3, 0)
 	create := func(r replica, by person, slug string) error {
 		w := newID()
-		_, err := r.CreateWorkspace(t.Context(), commands.CreateWorkspace{Meta: by.in(w), Member: newID(), Email: by.email, Name: "One", Slug: slug})
+		_, err := r.CreateWorkspace(t.Context(),
+			commands.CreateWorkspace{Meta: by.in(w), Member: newID(), Email: by.email, Name: "One", Slug: slug})
 		return err
 	}
 	require.NoError(t, create(m.replica, m.nobody, "one-1"))
@@ -116,7 +117,8 @@ func TestAPersonSendsSoManyInvitationsADay(t *testing.T) {
 	}
 
 	elsewhere := newID()
-	_, err = m.CreateWorkspace(t.Context(), commands.CreateWorkspace{Meta: m.owner.in(elsewhere), Member: newID(), Email: m.owner.email, Name: "Else", Slug: "elsewhere"})
+	_, err = m.CreateWorkspace(t.Context(),
+		commands.CreateWorkspace{Meta: m.owner.in(elsewhere), Member: newID(), Email: m.owner.email, Name: "Else", Slug: "elsewhere"})
 	require.NoError(t, err)
 	_, err = send(m.owner.in(elsewhere), "d@home.example")
 	requireWait(t, err, 12*time.Hour)
@@ -134,7 +136,8 @@ func TestInvitationsToAnAddressAreLimitedPerSender(t *testing.T) {
 	m.other.Limit(daily)
 	create := func(slug string) commands.Meta {
 		in := m.nobody.in(newID())
-		_, err := m.CreateWorkspace(t.Context(), commands.CreateWorkspace{Meta: in, Member: newID(), Email: m.nobody.email, Name: "Else", Slug: slug})
+		_, err := m.CreateWorkspace(t.Context(),
+			commands.CreateWorkspace{Meta: in, Member: newID(), Email: m.nobody.email, Name: "Else", Slug: slug})
 		require.NoError(t, err)
 		return in
 	}
@@ -178,7 +181,8 @@ func TestAPersonMakesSoManyServiceAccountsADay(t *testing.T) {
 		r.Limit(commands.Daily{ServiceAccounts: 2, Counts: sessions.Daily{DB: m.db}})
 	}
 	create := func(r replica, by person, name string) (events.ID, error) {
-		c := commands.CreateServiceAccount{Meta: by.in(m.id), Account: newID(), Token: commands.NewServiceToken(), Name: name, Scopes: []events.Scope{events.ReadAPI}}
+		c := commands.CreateServiceAccount{Meta: by.in(m.id), Account: newID(), Token: commands.NewServiceToken(), Name: name,
+			Scopes: []events.Scope{events.ReadAPI}}
 		_, err := r.CreateServiceAccount(t.Context(), c)
 		return c.Account, err
 	}
@@ -237,7 +241,8 @@ func TestADailyBoundHoldsUnderConcurrency(t *testing.T) {
 	for i := range asked {
 		all.Go(func() {
 			w := newID()
-			create := commands.CreateWorkspace{Meta: m.nobody.in(w), Member: newID(), Email: m.nobody.email, Name: "One", Slug: "one-" + w.String()[24:]}
+			create := commands.CreateWorkspace{Meta: m.nobody.in(w), Member: newID(), Email: m.nobody.email, Name: "One",
+				Slug: "one-" + w.String()[24:]}
 			_, err := []replica{m.replica, m.other}[i%2].CreateWorkspace(t.Context(), create)
 			switch f := fault.As(err); {
 			case err == nil:
@@ -260,7 +265,8 @@ func TestCommandIsRefusedIfCountingFails(t *testing.T) {
 	m := newTeam(t)
 	m.Limit(commands.Daily{Invitations: 4, Counts: unable{}})
 	before := m.head(t, m.id)
-	_, err := m.SendInvitation(t.Context(), commands.SendInvitation{Meta: m.owner.in(m.id), Invitation: newID(), Email: "a@home.example", Role: events.Viewer})
+	_, err := m.SendInvitation(t.Context(),
+		commands.SendInvitation{Meta: m.owner.in(m.id), Invitation: newID(), Email: "a@home.example", Role: events.Viewer})
 	require.ErrorIs(t, err, errUnable)
 	require.Equal(t, before, m.head(t, m.id))
 	_, err = m.RemoveMember(t.Context(), commands.RemoveMember{Meta: m.owner.in(m.id), Member: m.viewer.member})

@@ -49,7 +49,8 @@ func TestARoleTakenAwayInOneReplicaIsGoneInTheOther(t *testing.T) {
 		want error
 	}{
 		"demoted": {func(m *team) error {
-			_, err := m.UpdateMember(t.Context(), commands.UpdateMember{Meta: m.owner.in(m.id), Member: m.maintainer.member, Role: ptr(events.Viewer)})
+			_, err := m.UpdateMember(t.Context(),
+				commands.UpdateMember{Meta: m.owner.in(m.id), Member: m.maintainer.member, Role: ptr(events.Viewer)})
 			return err
 		}, aggregates.ErrRoleRequired},
 		"removed": {func(m *team) error {
@@ -76,7 +77,8 @@ func TestARoleTakenAwayInOneReplicaIsGoneInTheOther(t *testing.T) {
 			require.ErrorIs(t, err, test.want)
 			_, err = m.other.RevokeServiceAccount(t.Context(), revoke(m.maintainer, m.id, account))
 			require.ErrorIs(t, err, test.want)
-			_, err = m.other.UpdateMember(t.Context(), commands.UpdateMember{Meta: m.maintainer.in(m.id), Member: m.viewer.member, Role: ptr(events.Maintainer)})
+			_, err = m.other.UpdateMember(t.Context(),
+				commands.UpdateMember{Meta: m.maintainer.in(m.id), Member: m.viewer.member, Role: ptr(events.Maintainer)})
 			require.ErrorIs(t, err, test.want)
 			m.requireAdded(t, m.id, before)
 		})
@@ -105,7 +107,8 @@ func TestADemotionAndACreationAtTheSameMoment(t *testing.T) {
 		name := "bot-" + newID().String()[24:]
 		errs := race(func(i int) error {
 			if i == 0 {
-				_, err := m.UpdateMember(t.Context(), commands.UpdateMember{Meta: m.owner.in(m.id), Member: m.maintainer.member, Role: ptr(events.Viewer)})
+				_, err := m.UpdateMember(t.Context(),
+					commands.UpdateMember{Meta: m.owner.in(m.id), Member: m.maintainer.member, Role: ptr(events.Viewer)})
 				return err
 			}
 			_, err := m.other.CreateServiceAccount(t.Context(), create(m.maintainer, m.id, name))
@@ -119,7 +122,8 @@ func TestADemotionAndACreationAtTheSameMoment(t *testing.T) {
 		} else {
 			require.ErrorIs(t, errs[1], aggregates.ErrRoleRequired)
 		}
-		_, err := m.other.UpdateMember(t.Context(), commands.UpdateMember{Meta: m.owner.in(m.id), Member: m.maintainer.member, Role: ptr(events.Maintainer)})
+		_, err := m.other.UpdateMember(t.Context(),
+			commands.UpdateMember{Meta: m.owner.in(m.id), Member: m.maintainer.member, Role: ptr(events.Maintainer)})
 		require.NoError(t, err)
 	}
 }

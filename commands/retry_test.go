@@ -42,7 +42,8 @@ func TestIssuesWrittenAtTheSameMoment(t *testing.T) {
 	m.queue(t, 3)
 	const n = 200
 	m.together(t, n, func(r replica, _ int) error {
-		_, err := r.QueueIssue(t.Context(), commands.QueueIssue{Meta: m.owner.in(m.id), Run: newID(), Repo: web, Largest: m.largest, Title: "Sort labels"})
+		_, err := r.QueueIssue(t.Context(),
+			commands.QueueIssue{Meta: m.owner.in(m.id), Run: newID(), Repo: web, Largest: m.largest, Title: "Sort labels"})
 		return err
 	})
 	var numbers, want []int
@@ -89,7 +90,8 @@ func TestChangesOfOneStreamWaitTheirTurn(t *testing.T) {
 	run := m.queue(t, 1)
 	before = m.head(t, m.id)
 	m.together(t, n, func(r replica, _ int) error {
-		_, err := r.RecordRun(t.Context(), commands.RecordRun{Meta: systems(m.id), Run: run, Facts: []events.Event{events.RunCostRecorded{Cents: 1}}})
+		_, err := r.RecordRun(t.Context(),
+			commands.RecordRun{Meta: systems(m.id), Run: run, Facts: []events.Event{events.RunCostRecorded{Cents: 1}}})
 		return err
 	})
 	require.Equal(t, before+n, m.head(t, m.id))
@@ -122,7 +124,8 @@ func TestEachReplicaGetsItsTurn(t *testing.T) {
 	m := newTeam(t)
 	change := func(r replica) error {
 		id := newID()
-		_, err := r.SendInvitation(t.Context(), commands.SendInvitation{Meta: m.owner.in(m.id), Invitation: id, Email: id.String() + "@mail.example", Role: events.Viewer})
+		_, err := r.SendInvitation(t.Context(),
+			commands.SendInvitation{Meta: m.owner.in(m.id), Invitation: id, Email: id.String() + "@mail.example", Role: events.Viewer})
 		return err
 	}
 	over := make(chan struct{})

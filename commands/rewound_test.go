@@ -43,7 +43,8 @@ func TestALogThatIsSetBackIsReadAgain(t *testing.T) {
 
 	_, err := h.UpdateMember(t.Context(), commands.UpdateMember{Meta: m.owner.in(m.id), Member: m.viewer.member, ApproveLoops: ptr(true)})
 	require.NoError(t, err)
-	m.requireAdded(t, m.id, before, events.MemberApproveLoopsSet{Member: m.viewer.member, User: m.viewer.user, Email: m.viewer.email, To: true})
+	m.requireAdded(t, m.id, before,
+		events.MemberApproveLoopsSet{Member: m.viewer.member, User: m.viewer.user, Email: m.viewer.email, To: true})
 	require.Equal(t, 1, strings.Count(said.String(), "level=ERROR"), said)
 	require.Contains(t, said.String(), m.id.String())
 	m.toggle(t, h, 1)
@@ -99,14 +100,17 @@ func TestAForgedSnapshotDecidesNothing(t *testing.T) {
 	first, _ := m.begin()
 	m.toggle(t, first, 2)
 	require.Greater(t, m.snapshots(t), 600)
-	_, err := m.db.Exec(t.Context(), `update snapshots set state = replace(state::text, '"Maintainer"', '"Owner"')::json where workspace_id = $1`, m.id)
+	_, err := m.db.Exec(t.Context(),
+		`update snapshots set state = replace(state::text, '"Maintainer"', '"Owner"')::json where workspace_id = $1`, m.id)
 	require.NoError(t, err)
 	var forged bool
-	require.NoError(t, m.db.QueryRow(t.Context(), `select state::text not like '%"Maintainer"%' from snapshots where workspace_id = $1`, m.id).Scan(&forged))
+	require.NoError(t, m.db.QueryRow(t.Context(), `select state::text not like '%"Maintainer"%' from snapshots where workspace_id = $1`,
+		m.id).Scan(&forged))
 	require.True(t, forged)
 
 	cold, _ := m.begin()
-	_, err = cold.UpdateMember(t.Context(), commands.UpdateMember{Meta: m.maintainer.in(m.id), Member: m.owner.member, Role: ptr(events.Viewer)})
+	_, err = cold.UpdateMember(t.Context(),
+		commands.UpdateMember{Meta: m.maintainer.in(m.id), Member: m.owner.member, Role: ptr(events.Viewer)})
 	require.Error(t, err)
 	require.Equal(t, events.Owner, m.roles(t, m.id)[m.owner.user])
 }

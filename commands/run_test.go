@@ -40,13 +40,14 @@ func TestQueueRun(t *testing.T) {
 		change func(*commands.QueueRun)
 		want   error
 	}{
-		"the issue has a run":     {func(c *commands.QueueRun) { c.Run = newID() }, aggregates.ErrQueued},
-		"the run has an issue":    {func(c *commands.QueueRun) { c.IssueNumber = 8 }, aggregates.ErrQueued},
-		"the same once more":      {func(c *commands.QueueRun) {}, aggregates.ErrQueued},
-		"no repository":           {func(c *commands.QueueRun) { c.Run, c.Repo = newID(), events.Repo{} }, fault.ErrValidation},
-		"no issue":                {func(c *commands.QueueRun) { c.Run, c.IssueNumber = newID(), 0 }, fault.ErrValidation},
-		"an issue beyond all":     {func(c *commands.QueueRun) { c.Run, c.IssueNumber = newID(), 1<<31 }, fault.ErrValidation},
-		"a title with a NUL":      {func(c *commands.QueueRun) { c.Run, c.IssueNumber, c.IssueTitle = newID(), 9, "a\x00b" }, fault.ErrValidation},
+		"the issue has a run":  {func(c *commands.QueueRun) { c.Run = newID() }, aggregates.ErrQueued},
+		"the run has an issue": {func(c *commands.QueueRun) { c.IssueNumber = 8 }, aggregates.ErrQueued},
+		"the same once more":   {func(c *commands.QueueRun) {}, aggregates.ErrQueued},
+		"no repository":        {func(c *commands.QueueRun) { c.Run, c.Repo = newID(), events.Repo{} }, fault.ErrValidation},
+		"no issue":             {func(c *commands.QueueRun) { c.Run, c.IssueNumber = newID(), 0 }, fault.ErrValidation},
+		"an issue beyond all":  {func(c *commands.QueueRun) { c.Run, c.IssueNumber = newID(), 1<<31 }, fault.ErrValidation},
+		"a title with a NUL": {func(c *commands.QueueRun) { c.Run, c.IssueNumber, c.IssueTitle = newID(), 9, "a\x00b" },
+			fault.ErrValidation},
 		"a repository with a NUL": {func(c *commands.QueueRun) { c.Run, c.Repo.Name = newID(), "a\x00b" }, fault.ErrValidation},
 		"another repository's":    {func(c *commands.QueueRun) { c.Run, c.Repo = newID(), events.Repo{ID: newID(), Name: "acme/api"} }, nil},
 		"another workspace's run": {func(c *commands.QueueRun) { c.Run, c.Workspace = newID(), newID() }, nil},
@@ -75,7 +76,8 @@ func TestAnIssueIsFreeAgainWhenItsRunIsOver(t *testing.T) {
 		events.RunFailed{Repo: web.ID, Stage: events.StageAnalyze},
 	} {
 		run := m.queue(t, i+1)
-		record := commands.RecordRun{Meta: systems(m.id), Run: run, Facts: []events.Event{events.RunStageEntered{Stage: events.StageAnalyze, Attempt: 1}, end}}
+		record := commands.RecordRun{Meta: systems(m.id), Run: run,
+			Facts: []events.Event{events.RunStageEntered{Stage: events.StageAnalyze, Attempt: 1}, end}}
 		_, err := m.other.RecordRun(t.Context(), record)
 		require.NoError(t, err)
 		next := m.queue(t, i+1)
@@ -106,7 +108,8 @@ func TestRecordRun(t *testing.T) {
 		{"the workspace", m.id, []events.Event{entered(events.StageAnalyze, 1)}, aggregates.ErrNoRun},
 		{"a stage too far", run, []events.Event{entered(events.StagePlan, 1)}, aggregates.ErrRunOutOfStep},
 		{"two facts that follow", run, []events.Event{entered(events.StageAnalyze, 1), succeeded(events.StageAnalyze, 1)}, nil},
-		{"one that follows and one that does not", run, []events.Event{entered(events.StagePlan, 1), succeeded(events.StageMerge, 1)}, aggregates.ErrRunOutOfStep},
+		{"one that follows and one that does not", run, []events.Event{entered(events.StagePlan, 1), succeeded(events.StageMerge, 1)},
+			aggregates.ErrRunOutOfStep},
 		{"no fact", run, nil, nil},
 		{"a pull request beyond all", run, []events.Event{events.RunPullRequestOpened{Number: 1 << 31}}, aggregates.ErrRunOutOfStep},
 		{"back to an earlier stage", run, []events.Event{entered(events.StageAnalyze, 2)}, nil},
@@ -135,11 +138,13 @@ func TestARunInAStageOfANewerBuild(t *testing.T) {
 	m := newTeam(t)
 	run := m.queue(t, 1)
 	_, err := m.log.Append(t.Context(), &events.Commit{
-		Workspace: m.id, At: epoch, Writes: []events.Write{{Stream: run, Version: 1, Events: []events.Event{events.RunStageEntered{Stage: "security_scan", Attempt: 1}}}},
+		Workspace: m.id, At: epoch,
+		Writes: []events.Write{{Stream: run, Version: 1, Events: []events.Event{events.RunStageEntered{Stage: "security_scan", Attempt: 1}}}},
 	})
 	require.NoError(t, err)
 	for _, h := range []replica{m.replica, m.other} {
-		_, err := h.RecordRun(t.Context(), commands.RecordRun{Meta: systems(m.id), Run: run, Facts: []events.Event{events.RunStageEntered{Stage: events.StageAnalyze, Attempt: 1}}})
+		_, err := h.RecordRun(t.Context(),
+			commands.RecordRun{Meta: systems(m.id), Run: run, Facts: []events.Event{events.RunStageEntered{Stage: events.StageAnalyze, Attempt: 1}}})
 		require.ErrorIs(t, err, aggregates.ErrRunOutOfStep)
 	}
 	_, err = m.CancelRun(t.Context(), commands.CancelRun{Meta: m.owner.in(m.id), Run: run})

@@ -85,7 +85,8 @@ func TestARunnerIsConnectedByWhatTheLogSays(t *testing.T) {
 	}
 	require.NoError(t, connect(m.replica))
 	require.NoError(t, connect(m.other))
-	_, err := m.DisconnectRunner(t.Context(), commands.DisconnectRunner{Meta: systems(m.id), Runner: runner, Reason: events.OfflineDisconnected})
+	_, err := m.DisconnectRunner(t.Context(),
+		commands.DisconnectRunner{Meta: systems(m.id), Runner: runner, Reason: events.OfflineDisconnected})
 	require.NoError(t, err)
 	_, err = m.RevokeRunner(t.Context(), commands.RevokeRunner{Meta: m.owner.in(m.id), Runner: runner})
 	require.NoError(t, err)

@@ -47,7 +47,8 @@ func (m *team) grow(t *testing.T, times int) {
 	t.Helper()
 	var list []events.Event
 	for i := range times {
-		e := events.MemberRoleChanged{Member: m.viewer.member, User: m.viewer.user, Email: m.viewer.email, From: events.Viewer, To: events.Maintainer}
+		e := events.MemberRoleChanged{Member: m.viewer.member, User: m.viewer.user, Email: m.viewer.email, From: events.Viewer,
+			To: events.Maintainer}
 		if i%2 == 1 {
 			e.From, e.To = e.To, e.From
 		}
@@ -60,7 +61,8 @@ func (m *team) grow(t *testing.T, times int) {
 func (m *team) append(t *testing.T, by person, list ...events.Event) {
 	t.Helper()
 	var version int
-	require.NoError(t, m.db.QueryRow(t.Context(), `select max(version) from events where workspace_id = $1 and stream = $1`, m.id).Scan(&version))
+	require.NoError(t, m.db.QueryRow(t.Context(), `select max(version) from events where workspace_id = $1 and stream = $1`,
+		m.id).Scan(&version))
 	_, err := m.log.Append(t.Context(), &events.Commit{
 		Workspace: m.id, Envelope: by.in(m.id).Envelope, At: m.clock.now(),
 		Writes: []events.Write{{Stream: m.id, Version: version, Events: list}},
@@ -70,7 +72,8 @@ func (m *team) append(t *testing.T, by person, list ...events.Event) {
 
 func (m *team) snapshots(t *testing.T) (version int) {
 	t.Helper()
-	require.NoError(t, m.db.QueryRow(t.Context(), `select coalesce(max(version), 0) from snapshots where workspace_id = $1`, m.id).Scan(&version))
+	require.NoError(t, m.db.QueryRow(t.Context(), `select coalesce(max(version), 0) from snapshots where workspace_id = $1`,
+		m.id).Scan(&version))
 	return version
 }
 
@@ -88,7 +91,8 @@ func TestAProcessBeginsWithASnapshot(t *testing.T) {
 	cold, read := m.begin()
 	m.toggle(t, cold, 2)
 	require.Less(t, read.records, 30)
-	_, err := cold.UpdateMember(t.Context(), commands.UpdateMember{Meta: m.maintainer.in(m.id), Member: m.owner.member, Role: ptr(events.Viewer)})
+	_, err := cold.UpdateMember(t.Context(),
+		commands.UpdateMember{Meta: m.maintainer.in(m.id), Member: m.owner.member, Role: ptr(events.Viewer)})
 	require.ErrorIs(t, err, aggregates.ErrMemberForbidden, "the rules are the same")
 
 	m.grow(t, 600)
@@ -156,6 +160,7 @@ func TestAnOldSnapshotIsCaughtUpWith(t *testing.T) {
 	_, err := first.RemoveMember(t.Context(), commands.RemoveMember{Meta: m.owner.in(m.id), Member: m.maintainer.member})
 	require.NoError(t, err)
 	cold, _ := m.begin()
-	_, err = cold.UpdateMember(t.Context(), commands.UpdateMember{Meta: m.maintainer.in(m.id), Member: m.viewer.member, Role: ptr(events.Maintainer)})
+	_, err = cold.UpdateMember(t.Context(),
+		commands.UpdateMember{Meta: m.maintainer.in(m.id), Member: m.viewer.member, Role: ptr(events.Maintainer)})
 	require.Error(t, err, "who was removed after the snapshot is no member")
 }

@@ -32,7 +32,8 @@ func TestFortyEightHoursGoBy(t *testing.T) {
 		h := commands.New(log, time.Now)
 		owner := events.Envelope{Actor: events.Actor{Type: events.ByUser, ID: newID(), Name: "ada@acme.example"}, Origin: events.FromUI}
 		acme := commands.Meta{Workspace: newID(), Envelope: owner}
-		_, err = h.CreateWorkspace(t.Context(), commands.CreateWorkspace{Meta: acme, Member: newID(), Email: owner.Actor.Name, Name: "Acme", Slug: "acme"})
+		_, err = h.CreateWorkspace(t.Context(),
+			commands.CreateWorkspace{Meta: acme, Member: newID(), Email: owner.Actor.Name, Name: "Acme", Slug: "acme"})
 		require.NoError(t, err)
 
 		invite := func(email string) events.ID {
@@ -42,8 +43,10 @@ func TestFortyEightHoursGoBy(t *testing.T) {
 			return letter
 		}
 		accept := func(letter events.ID, email string) error {
-			meta := commands.Meta{Workspace: acme.Workspace, Envelope: events.Envelope{Actor: events.Actor{Type: events.ByUser, ID: newID(), Name: email}, Origin: events.FromAuth}}
-			_, err := h.AcceptInvitation(t.Context(), commands.AcceptInvitation{Meta: meta, Invitation: letter, Member: newID(), Emails: []string{email}})
+			meta := commands.Meta{Workspace: acme.Workspace,
+				Envelope: events.Envelope{Actor: events.Actor{Type: events.ByUser, ID: newID(), Name: email}, Origin: events.FromAuth}}
+			_, err := h.AcceptInvitation(t.Context(),
+				commands.AcceptInvitation{Meta: meta, Invitation: letter, Member: newID(), Emails: []string{email}})
 			return err
 		}
 		early, late := invite("bea@acme.example"), invite("leo@acme.example")
@@ -71,9 +74,11 @@ func TestOmittedDenialsAreRecordedEachMinute(t *testing.T) {
 		log := store.New(db, projections.Inline(), func(events.ID, int64) {})
 		defer log.Close()
 		h := commands.New(log, time.Now)
-		acme := commands.Meta{Workspace: newID(), Envelope: events.Envelope{Actor: events.Actor{Type: events.ByUser, ID: newID(), Name: "ada@acme.example"}, Origin: events.FromUI}}
+		acme := commands.Meta{Workspace: newID(),
+			Envelope: events.Envelope{Actor: events.Actor{Type: events.ByUser, ID: newID(), Name: "ada@acme.example"}, Origin: events.FromUI}}
 		owner := newID()
-		_, err = h.CreateWorkspace(t.Context(), commands.CreateWorkspace{Meta: acme, Member: owner, Email: acme.Actor.Name, Name: "Acme", Slug: "acme"})
+		_, err = h.CreateWorkspace(t.Context(),
+			commands.CreateWorkspace{Meta: acme, Member: owner, Email: acme.Actor.Name, Name: "Acme", Slug: "acme"})
 		require.NoError(t, err)
 		leave := func() { // the last Owner may not
 			_, err := h.RemoveMember(t.Context(), commands.RemoveMember{Meta: acme, Member: owner})

@@ -172,7 +172,8 @@ func TestTheDatabaseHoldsNoToken(t *testing.T) {
 	require.NoError(t, err)
 
 	var tables []string
-	require.NoError(t, m.db.QueryRow(t.Context(), `select array_agg(tablename::text) from pg_tables where schemaname = 'public'`).Scan(&tables))
+	require.NoError(t, m.db.QueryRow(t.Context(),
+		`select array_agg(tablename::text) from pg_tables where schemaname = 'public'`).Scan(&tables))
 	require.Contains(t, tables, "service_tokens")
 	for _, table := range tables {
 		for _, token := range []commands.ServiceToken{first, r.Token} {

@@ -89,7 +89,8 @@ func TestAPersonIsRegisteredOnce(t *testing.T) {
 	}
 	var people, homes, accounts int
 	require.NoError(t, s.db.QueryRow(t.Context(), `
-		select (select count(*) from users), (select count(*) from workspaces), (select count(*) from accounts)`).Scan(&people, &homes, &accounts))
+		select (select count(*) from users), (select count(*) from workspaces), (select count(*)
+			from accounts)`).Scan(&people, &homes, &accounts))
 	require.Equal(t, [3]int{10, 10, 10}, [3]int{people, homes, accounts})
 }
 
@@ -120,7 +121,8 @@ func TestRefreshUser(t *testing.T) {
 		"no address":                  {held: []string{"a", "b"}},
 		"no address, another account": {account: "new", want: 1, held: []string{"a", "b"}},
 		"somebody else's address":     {emails: []string{"a", "taken"}, held: []string{"a", "b"}, refusal: commands.ErrEmailTaken},
-		"somebody else's account":     {emails: []string{"a", "c"}, account: "taken", held: []string{"a", "b"}, freed: []string{"c"}, refusal: commands.ErrAccountTaken},
+		"somebody else's account": {emails: []string{"a", "c"}, account: "taken", held: []string{"a", "b"}, freed: []string{"c"},
+			refusal: commands.ErrAccountTaken},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := sys

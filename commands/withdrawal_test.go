@@ -104,11 +104,13 @@ func TestTheRemovalOfSomebodyWhoInvitedThousands(t *testing.T) {
 	var sent []events.Event
 	for i := range 3000 {
 		sent = append(sent, events.InvitationSent{
-			Invitation: newID(), Email: fmt.Sprintf("%d@acme.example", i), Role: events.Viewer, ExpiresAt: m.clock.now().Add(lifetime + time.Duration(i)*time.Second),
+			Invitation: newID(), Email: fmt.Sprintf("%d@acme.example", i), Role: events.Viewer,
+			ExpiresAt: m.clock.now().Add(lifetime + time.Duration(i)*time.Second),
 		})
 	}
 	letter := newID() // the first to expire, and so among those that stay pending
-	sent = append(sent, events.InvitationSent{Invitation: letter, Email: m.nobody.email, Role: events.Viewer, ExpiresAt: m.clock.now().Add(time.Hour)})
+	sent = append(sent, events.InvitationSent{Invitation: letter, Email: m.nobody.email, Role: events.Viewer,
+		ExpiresAt: m.clock.now().Add(time.Hour)})
 	m.append(t, m.maintainer, sent...)
 	before := m.head(t, m.id)
 	start := time.Now()

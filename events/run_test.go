@@ -49,7 +49,8 @@ func TestStagesCannotBeChangedByACaller(t *testing.T) {
 }
 
 func TestStatusFamilies(t *testing.T) {
-	active := []events.RunStatus{"queued", "analyzing", "planning", "coding", "building", "reviewing", "needs_input", "awaiting_approval", "merging", "unknown", "paused"}
+	active := []events.RunStatus{"queued", "analyzing", "planning", "coding", "building", "reviewing", "needs_input", "awaiting_approval",
+		"merging", "unknown", "paused"}
 	for _, s := range active {
 		require.True(t, s.Active(), s)
 	}

@@ -27,7 +27,8 @@ const (
 // TestEarlierForms decodes forms that are no longer written, into their current form.
 func TestEarlierForms(t *testing.T) {
 	files := []events.FileChange{{Path: "internal/import/parse.go", Added: 14, Removed: 6}}
-	pushed := events.RunCommitsPushed{Head: "9f2c41d07be85a3369d1e4c8b7f0a25d6c13e98b", Base: "4be7a90c15d2f8634a1b9c0e57d3862f0e94ab71", Files: files}
+	pushed := events.RunCommitsPushed{Head: "9f2c41d07be85a3369d1e4c8b7f0a25d6c13e98b", Base: "4be7a90c15d2f8634a1b9c0e57d3862f0e94ab71",
+		Files: files}
 	byLoop, byPerson := pushed, pushed
 	byLoop.By, byPerson.By = events.PushedByLoop, events.PushedByPerson
 	for name, want := range map[string]events.Event{
@@ -99,15 +100,17 @@ func TestDecodeRefuses(t *testing.T) {
 		data   string
 		want   string
 	}{
-		"an unknown kind":         {"member.vanished", 1, `{}`, `decode event: unknown kind "member.vanished", schema 1`},
-		"no kind":                 {"", 1, `{}`, `decode event: unknown kind "", schema 1`},
-		"a kind in another case":  {"Member.Left", 1, `{}`, `decode event: unknown kind "Member.Left", schema 1`},
-		"a newer schema":          {"member.left", 2, `{}`, `decode event: unknown kind "member.left", schema 2`},
-		"no schema":               {"member.left", 0, `{}`, `decode event: unknown kind "member.left", schema 0`},
-		"text that is no JSON":    {"member.left", 1, `{`, `decode member.left: unexpected end of JSON input`},
-		"an id that is none":      {"member.left", 1, `{"memberId":"7"}`, `decode member.left: parse id "7": want 8-4-4-4-12 hex digits`},
-		"a short fingerprint":     {"service_account.revoked", 1, `{"fingerprint":"9b74"}`, `decode service_account.revoked: fingerprint of 4 digits`},
-		"a field of another type": {"run.pull_request_opened", 1, `{"number":"7"}`, `decode run.pull_request_opened: json: cannot unmarshal string into Go struct field RunPullRequestOpened.number of type int`},
+		"an unknown kind":        {"member.vanished", 1, `{}`, `decode event: unknown kind "member.vanished", schema 1`},
+		"no kind":                {"", 1, `{}`, `decode event: unknown kind "", schema 1`},
+		"a kind in another case": {"Member.Left", 1, `{}`, `decode event: unknown kind "Member.Left", schema 1`},
+		"a newer schema":         {"member.left", 2, `{}`, `decode event: unknown kind "member.left", schema 2`},
+		"no schema":              {"member.left", 0, `{}`, `decode event: unknown kind "member.left", schema 0`},
+		"text that is no JSON":   {"member.left", 1, `{`, `decode member.left: unexpected end of JSON input`},
+		"an id that is none":     {"member.left", 1, `{"memberId":"7"}`, `decode member.left: parse id "7": want 8-4-4-4-12 hex digits`},
+		"a short fingerprint": {"service_account.revoked", 1, `{"fingerprint":"9b74"}`,
+			`decode service_account.revoked: fingerprint of 4 digits`},
+		"a field of another type": {"run.pull_request_opened", 1, `{"number":"7"}`,
+			`decode run.pull_request_opened: json: cannot unmarshal string into Go struct field RunPullRequestOpened.number of type int`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e, err := events.Decode(c.kind, c.schema, []byte(c.data))

@@ -120,7 +120,8 @@ func TestSweepFindsChangesAndForgetsRepairs(t *testing.T) {
 	require.Equal(t, 3, w.said.count("level=ERROR"), &w.said.text)
 	require.Equal(t, 1, w.said.count(`msg="view differs from the log" workspace=`+w.one.String()+" view=members key="))
 	require.Equal(t, 1, w.said.count(`msg="view differs from the log" workspace=`+stray.String()+" view=unique_keys key="))
-	require.Equal(t, 1, w.said.count(`msg="log differs from what was signed" workspace=`+w.two.String()+` record=2 reason="the record was changed"`))
+	require.Equal(t, 1, w.said.count(
+		`msg="log differs from what was signed" workspace=`+w.two.String()+` record=2 reason="the record was changed"`))
 
 	w.exec(t, `update members set role = 'Owner' where workspace_id = $1`, w.one)
 	w.exec(t, `update events set meta = replace(meta::text, 'eve@x', 'ann@x')::json where workspace_id = $1 and seq = 2`, w.two)
@@ -156,7 +157,8 @@ func TestUnreadableLogIsSkipped(t *testing.T) {
 		return w.sweep.Rows()["members"] == 1 && w.sweep.Logs() == 1 && w.sweep.Uncompared() == 1
 	})
 	require.Equal(t, "Logs that cannot be compared completely: 1. The service's log has the reasons.", w.sweep.Warnings()["comparison"])
-	require.Positive(t, w.said.count(`level=ERROR msg="comparison with the log failed" workspace=`+w.one.String()+` what="views: `), &w.said.text)
+	require.Positive(t, w.said.count(`level=ERROR msg="comparison with the log failed" workspace=`+w.one.String()+` what="views: `),
+		&w.said.text)
 }
 
 // What cannot be compared is reported like a difference, so it cannot hide one.
@@ -168,7 +170,8 @@ func TestUncomparableViewIsReported(t *testing.T) {
 	from := w.leaseChecks.Load()
 	eventually(t, func() bool { return w.leaseChecks.Load() > from+50 }) // some more rounds
 	require.Equal(t, 2, w.said.count("level=ERROR"), &w.said.text)
-	require.Equal(t, 1, w.said.count(`msg="comparison with the log failed" workspace=`+w.one.String()+` what="members: its rows have form 99,`))
+	require.Equal(t, 1, w.said.count(
+		`msg="comparison with the log failed" workspace=`+w.one.String()+` what="members: its rows have form 99,`))
 	w.exec(t, `delete from views where name = 'members'`)
 	eventually(t, func() bool { return w.sweep.Uncompared() == 0 })
 }

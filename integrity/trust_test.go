@@ -109,9 +109,11 @@ const forgedEvent = `
 	from events e, h where e.workspace_id = $1 and e.kind = 'member.role_changed' order by e.seq desc limit 1`
 
 const (
-	signedEvent   = `update events set data = replace(data::text, '"Maintainer"', '"Owner"')::json where workspace_id = $1 and kind = 'member.role_changed' and seq = 100`
-	unsignedEvent = `update events set data = replace(data::text, '"to":"Viewer"', '"to":"Owner"')::json where workspace_id = $1 and seq = (select head from logs where workspace_id = $1)`
-	ownerRow      = `update members set role = 'Owner' where workspace_id = $1 and email = 'eve@x'`
+	signedEvent = `update events set data = replace(data::text, '"Maintainer"', '"Owner"')::json where workspace_id = $1
+		and kind = 'member.role_changed' and seq = 100`
+	unsignedEvent = `update events set data = replace(data::text, '"to":"Viewer"', '"to":"Owner"')::json where workspace_id = $1
+		and seq = (select head from logs where workspace_id = $1)`
+	ownerRow = `update members set role = 'Owner' where workspace_id = $1 and email = 'eve@x'`
 
 	// Member counts that match the forged event.
 	countsAsAppended = `
@@ -137,36 +139,48 @@ func TestWhatSQLCanChangeAndWhatDetectsIt(t *testing.T) {
 		sql          []string
 		verify, rows bool // that detect it
 	}{
-		"change a signed event":           {sql: []string{signedEvent}, verify: true, rows: true},
-		"delete a signed event":           {sql: []string{`delete from events where workspace_id = $1 and seq = 100`}, verify: true},
-		"insert an event beyond the head": {sql: []string{`insert into events select workspace_id, 1000, gen_random_uuid(), gen_random_uuid(), 1, kind, schema, at, meta, data from events where workspace_id = $1 and seq = 5`}, verify: true},
-		"change an unsigned event":        {sql: []string{unsignedEvent}, verify: true, rows: true},
-		"append an event":                 {sql: []string{forgedEvent}, verify: true, rows: true},
-		"set the head on":                 {sql: []string{`update logs set head = head + 10 where workspace_id = $1`}, verify: true},
-		"set the head back":               {sql: []string{`update logs set head = head - 1 where workspace_id = $1`}, verify: true, rows: true},
-		"set the prover's position on":    {sql: []string{`update checkpoints set seq = seq + 10 where workspace_id = $1 and view = 'proof'`}, verify: true},
-		"set the bus's position on":       {sql: []string{`insert into checkpoints (workspace_id, view, seq) values ($1, 'bus', 1000)`}, rows: true},
-		"set a view's position back":      {sql: []string{`update checkpoints set seq = 130 where workspace_id = $1 and view = 'audit'`}, rows: true},
-		"change a role":                   {sql: []string{ownerRow}, rows: true},
-		"change a role and park why":      {sql: []string{ownerRow, park("members")}, rows: true},
-		"cut a view off and park why":     {sql: []string{`delete from audit where workspace_id = $1`, park("audit")}, rows: true},
-		"give rows another form":          {sql: []string{ownerRow, `insert into views values ('members', 99, now())`}, rows: true},
-		"put in a token":                  {sql: []string{`update service_tokens set fingerprint = sha256('mine') where workspace_id = $1`}, rows: true},
-		"link an account":                 {sql: []string{`insert into accounts select 'github/2', workspace_id, user_id, 'github', '2', 'eve', now() from users where workspace_id = $1`}, rows: true},
-		"remove an audit row":             {sql: []string{`delete from audit where ctid in (select ctid from audit where workspace_id = $1 limit 1)`}, rows: true},
-		"move a global key":               {sql: []string{`update global_keys set owner = gen_random_uuid() where workspace_id = $1 and key = 'email/ann@x'`}, rows: true},
-		"replace the verifier key":        {sql: []string{`update vault_secrets set public = replace(public, '+', '-') where name = 'proof_signer'`}, verify: true},
+		"change a signed event": {sql: []string{signedEvent}, verify: true, rows: true},
+		"delete a signed event": {sql: []string{`delete from events where workspace_id = $1 and seq = 100`}, verify: true},
+		"insert an event beyond the head": {sql: []string{`insert into events
+			select workspace_id, 1000, gen_random_uuid(), gen_random_uuid(), 1, kind, schema, at, meta, data
+			from events where workspace_id = $1 and seq = 5`}, verify: true},
+		"change an unsigned event": {sql: []string{unsignedEvent}, verify: true, rows: true},
+		"append an event":          {sql: []string{forgedEvent}, verify: true, rows: true},
+		"set the head on":          {sql: []string{`update logs set head = head + 10 where workspace_id = $1`}, verify: true},
+		"set the head back":        {sql: []string{`update logs set head = head - 1 where workspace_id = $1`}, verify: true, rows: true},
+		"set the prover's position on": {sql: []string{`update checkpoints set seq = seq + 10 where workspace_id = $1 and view = 'proof'`},
+			verify: true},
+		"set the bus's position on":   {sql: []string{`insert into checkpoints (workspace_id, view, seq) values ($1, 'bus', 1000)`}, rows: true},
+		"set a view's position back":  {sql: []string{`update checkpoints set seq = 130 where workspace_id = $1 and view = 'audit'`}, rows: true},
+		"change a role":               {sql: []string{ownerRow}, rows: true},
+		"change a role and park why":  {sql: []string{ownerRow, park("members")}, rows: true},
+		"cut a view off and park why": {sql: []string{`delete from audit where workspace_id = $1`, park("audit")}, rows: true},
+		"give rows another form":      {sql: []string{ownerRow, `insert into views values ('members', 99, now())`}, rows: true},
+		"put in a token": {sql: []string{`update service_tokens set fingerprint = sha256('mine') where workspace_id = $1`},
+			rows: true},
+		"link an account": {sql: []string{`insert into accounts select 'github/2', workspace_id, user_id, 'github', '2', 'eve', now()
+			from users where workspace_id = $1`}, rows: true},
+		"remove an audit row": {sql: []string{`delete from audit where ctid in (select ctid from audit where workspace_id = $1 limit 1)`},
+			rows: true},
+		"move a global key": {sql: []string{`update global_keys set owner = gen_random_uuid() where workspace_id = $1
+			and key = 'email/ann@x'`}, rows: true},
+		"replace the verifier key": {sql: []string{`update vault_secrets set public = replace(public, '+', '-') where name = 'proof_signer'`},
+			verify: true},
 
 		"change an unsigned event and its rows": {sql: []string{unsignedEvent, ownerRow, countsAsChanged}, verify: true},
 		"append an event and its rows":          {sql: []string{forgedEvent, ownerRow, countsAsAppended}, verify: true},
 
 		// Nothing detects this.
-		"publish a message on the bus":         {sql: []string{`insert into bus_messages (topic, position, id, metadata, payload) values ('events', 1000, 'x', '{}', '')`}},
-		"change the log of a job":              {sql: []string{`insert into job_logs values ($1, gen_random_uuid(), 1, 0, now(), 'made up')`}},
-		"change a job's lease":                 {sql: []string{`insert into job_leases (workspace_id, job_id, epoch, runner_id, renewed_at) values ($1, gen_random_uuid(), 1, gen_random_uuid(), now())`}},
-		"say that a runner is online":          {sql: []string{`insert into runner_presence values ($1, gen_random_uuid(), gen_random_uuid(), true, now(), now(), 1, 0, 0, 0, '{}')`}},
-		"set a daily count back":               {sql: []string{`insert into daily_counts values ($1, 'invitations', now(), -1000)`}},
-		"change the time of an unsigned event": {sql: []string{`update events set at = at + interval '1 second' where workspace_id = $1 and seq = (select head from logs where workspace_id = $1)`}},
+		"publish a message on the bus": {sql: []string{`insert into bus_messages (topic, position, id, metadata, payload)
+			values ('events', 1000, 'x', '{}', '')`}},
+		"change the log of a job": {sql: []string{`insert into job_logs values ($1, gen_random_uuid(), 1, 0, now(), 'made up')`}},
+		"change a job's lease": {sql: []string{`insert into job_leases (workspace_id, job_id, epoch, runner_id, renewed_at)
+			values ($1, gen_random_uuid(), 1, gen_random_uuid(), now())`}},
+		"say that a runner is online": {sql: []string{`insert into runner_presence
+			values ($1, gen_random_uuid(), gen_random_uuid(), true, now(), now(), 1, 0, 0, 0, '{}')`}},
+		"set a daily count back": {sql: []string{`insert into daily_counts values ($1, 'invitations', now(), -1000)`}},
+		"change the time of an unsigned event": {sql: []string{`update events set at = at + interval '1 second' where workspace_id = $1
+			and seq = (select head from logs where workspace_id = $1)`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -216,7 +230,8 @@ func TestRollbackIsDetectedByKeptCheckpoint(t *testing.T) {
 	require.Nil(t, kept.Bad)
 	for _, sql := range []string{
 		`delete from events where workspace_id = $1 and seq > 200`, `update logs set head = 200 where workspace_id = $1`,
-		`delete from proof_checkpoints where workspace_id = $1`, `delete from proof_hashes where workspace_id = $1`, `delete from proof_tiles where workspace_id = $1`,
+		`delete from proof_checkpoints where workspace_id = $1`, `delete from proof_hashes where workspace_id = $1`,
+		`delete from proof_tiles where workspace_id = $1`,
 		`delete from checkpoints where workspace_id = $1 and view = 'proof'`,
 	} {
 		_, err := s.db.Exec(t.Context(), sql, s.id)

@@ -12,7 +12,8 @@ import (
 func (s *Sweep) Warnings() map[string]string {
 	list := map[string]string{}
 	if late, bad := s.prover.Overdue(), s.Logs(); late+bad > 0 {
-		list["proof"] = fmt.Sprintf("Logs whose newest events are not signed: %d. Logs that differ from what was signed: %d. The service's log names them.", late, bad)
+		list["proof"] = fmt.Sprintf("Logs whose newest events are not signed: %d. Logs that differ from what was signed: %d. The service's "+
+			"log names them.", late, bad)
 	}
 	if rows := s.Rows(); len(rows) > 0 {
 		var counts []string

@@ -80,7 +80,8 @@ const takeSQL = `
 	with before as (
 		select name, holder, until::text as until, until > clock_timestamp() + $3::interval as beyond from leases where name = any($1)
 	), taken as (
-		insert into leases as l (name, holder, until) select name, $2, clock_timestamp() + $3::interval from unnest($1::text[]) as name order by name
+		insert into leases as l (name, holder, until) select name, $2, clock_timestamp() + $3::interval
+			from unnest($1::text[]) as name order by name
 		on conflict (name) do update set holder = excluded.holder, until = excluded.until
 		where l.holder = excluded.holder or l.until < clock_timestamp()
 			or l.until > clock_timestamp() + $3::interval or l.name = any($4)

@@ -22,7 +22,8 @@ func (m *Metrics) Appends() func(store.Batch) {
 		Name: "svc_append_duration_seconds", Help: "Time that the transaction of a batch took.", Buckets: durations,
 	})
 	failed := prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "svc_append_failures_total", Help: "Transactions that stored nothing: a commit of the batch could not be stored, or the database did not answer.",
+		Name: "svc_append_failures_total",
+		Help: "Transactions that stored nothing: a commit of the batch could not be stored, or the database did not answer.",
 	})
 	m.registry.MustRegister(commits, events, waited, took, failed)
 	return func(b store.Batch) {

@@ -43,7 +43,8 @@ func allMetrics(t *testing.T, lags func(context.Context) ([]fold.Lag, error)) *M
 	m.Connections(func() ConnectionUsage {
 		return ConnectionUsage{Connections: 7, Handshakes: 2, Refused: map[string]int64{"address": 5}, Failed: 4}
 	})
-	m.Integrity(func() int { return 1 }, func() map[string]int { return map[string]int{"members": 2} }, func() int { return 3 }, func() bool { return true })
+	m.Integrity(func() int { return 1 }, func() map[string]int { return map[string]int{"members": 2} }, func() int { return 3 },
+		func() bool { return true })
 	appended := m.Appends()
 	appended(store.Batch{Commits: 2, Events: 5, Waited: time.Millisecond, Took: time.Second, Stored: true})
 	appended(store.Batch{Commits: 1, Events: 1, Took: time.Second})
@@ -76,7 +77,8 @@ func TestIntegrityMetrics(t *testing.T) {
 func TestRequestsAreCountedByRouteAndStatus(t *testing.T) {
 	m := New("svc-test", "1.2.3")
 	for _, r := range []middleware.Request{
-		{Method: "GET", Route: "/api/v1/runs", Status: 200}, {Method: "GET", Route: "/api/v1/runs", Status: 200}, {Method: "GET", Route: "/api/v1/runs", Status: 503},
+		{Method: "GET", Route: "/api/v1/runs", Status: 200}, {Method: "GET", Route: "/api/v1/runs", Status: 200},
+		{Method: "GET", Route: "/api/v1/runs", Status: 503},
 		{Status: 404}, {Status: 405}, {Method: "GET", Route: "/api/v1/audit/export"}, {Method: "POST", Route: "/api/v1/invitations", Status: 500},
 	} {
 		m.Request(r)
@@ -94,8 +96,10 @@ func TestMetricsAreLabelledByName(t *testing.T) {
 	for _, line := range []string{
 		`svc_build_info{goversion="go1.`, `program="svc-test",version="1.2.3"} 1`,
 		`svc_append_batch_commits_count 2`, `svc_append_batch_commits_sum 3`, `svc_append_events_total 5`, `svc_append_failures_total 1`,
-		`svc_view_events_total{view="runs"} 40`, `svc_view_lag_events{view="runs"} 2`, `svc_view_parked_events{view="runs"} 3`, `svc_view_lag_events{view="audit"} 0`, `svc_view_stuck_logs{view="runs"} 2`,
-		`svc_slots_held{bound="exports"} 1`, `svc_slots_waiting{bound="exports"} 0`, `svc_slots_refused_total{bound="exports",why="full"} 2`, `svc_slots_refused_total{bound="exports",why="share"} 0`,
+		`svc_view_events_total{view="runs"} 40`, `svc_view_lag_events{view="runs"} 2`, `svc_view_parked_events{view="runs"} 3`,
+		`svc_view_lag_events{view="audit"} 0`, `svc_view_stuck_logs{view="runs"} 2`,
+		`svc_slots_held{bound="exports"} 1`, `svc_slots_waiting{bound="exports"} 0`, `svc_slots_refused_total{bound="exports",why="full"} 2`,
+		`svc_slots_refused_total{bound="exports",why="share"} 0`,
 		`svc_limit_refused_total{limit="read"} 7`, `svc_database_pool_connections{pool="read",state="idle"} 0`,
 	} {
 		require.Contains(t, text, line)

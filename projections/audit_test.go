@@ -35,13 +35,23 @@ func TestAuditPage(t *testing.T) {
 	ann := events.Actor{Type: events.ByUser, ID: world.NewID(), Name: "ann@acme.example"}
 	bot := events.Actor{Type: events.ByService, ID: world.NewID(), Name: "service:ci-bot"}
 	bob := events.MemberJoined{Member: member, User: world.NewID(), Email: "bob@acme.example", Role: events.Viewer}
-	w.Record(t, ann, workspace, workspace, events.WorkspaceCreated{Name: "Acme", Slug: "acme"})                                                     // 1
-	w.Record(t, ann, workspace, workspace, bob)                                                                                                     // 2
-	w.Record(t, ann, workspace, workspace, events.MemberRoleChanged{Member: member, User: bob.User, Email: bob.Email, From: bob.Role, To: "Owner"}) // 3
-	w.Record(t, ann, workspace, account, events.ServiceAccountCreated{Account: account, Name: "ci-bot", Scopes: []events.Scope{events.ReadAPI}})    // 4
-	w.Record(t, bot, workspace, run, events.RunQueued{Repo: web, IssueNumber: 7, IssueTitle: "Fix"})                                                // 5
-	w.Record(t, world.System, workspace, run, events.RunStageEntered{Stage: events.StageAnalyze, Attempt: 1})                                       // 6
-	last := w.Record(t, ann, workspace, workspace, events.MemberRemoved{Member: member, User: bob.User, Email: bob.Email, Role: events.Owner})[0]   // 7
+	// 1
+	w.Record(t, ann, workspace, workspace, events.WorkspaceCreated{Name: "Acme", Slug: "acme"})
+	// 2
+	w.Record(t, ann, workspace, workspace, bob)
+	// 3
+	w.Record(t, ann, workspace, workspace,
+		events.MemberRoleChanged{Member: member, User: bob.User, Email: bob.Email, From: bob.Role, To: "Owner"})
+	// 4
+	w.Record(t, ann, workspace, account,
+		events.ServiceAccountCreated{Account: account, Name: "ci-bot", Scopes: []events.Scope{events.ReadAPI}})
+	// 5
+	w.Record(t, bot, workspace, run, events.RunQueued{Repo: web, IssueNumber: 7, IssueTitle: "Fix"})
+	// 6
+	w.Record(t, world.System, workspace, run, events.RunStageEntered{Stage: events.StageAnalyze, Attempt: 1})
+	// 7
+	last := w.Record(t, ann, workspace, workspace,
+		events.MemberRemoved{Member: member, User: bob.User, Email: bob.Email, Role: events.Owner})[0]
 	zoe := events.Actor{Type: events.ByUser, ID: world.NewID(), Name: "Zoë@acme.example"}
 	w.Record(t, zoe, workspace, workspace, events.WorkspaceRenamed{Name: "Acme", Slug: "acme", FromName: "Acme Ltd", FromSlug: "acme"}) // 8
 	w.Record(t, ann, world.NewID(), world.NewID(), events.WorkspaceCreated{Name: "Elsewhere", Slug: "elsewhere"})
@@ -53,43 +63,48 @@ func TestAuditPage(t *testing.T) {
 		query projections.AuditQuery
 		want  []int64
 	}{
-		"everything, the newest first":         {projections.AuditQuery{}, []int64{8, 7, 6, 5, 4, 3, 2, 1}},
-		"a page":                               {projections.AuditQuery{Limit: 3}, []int64{8, 7, 6}},
-		"the next page":                        {projections.AuditQuery{Limit: 3, Before: 5}, []int64{4, 3, 2}},
-		"the last page":                        {projections.AuditQuery{Limit: 3, Before: 2}, []int64{1}},
-		"behind the end":                       {projections.AuditQuery{Before: 1}, []int64{}},
-		"from a time on":                       {projections.AuditQuery{AuditFilter: f{From: third}}, []int64{8, 7, 6, 5, 4, 3}},
-		"up to a time, without it":             {projections.AuditQuery{AuditFilter: f{To: third}}, []int64{2, 1}},
-		"between two times":                    {projections.AuditQuery{AuditFilter: f{From: third, To: last.At}}, []int64{6, 5, 4, 3}},
-		"an actor by name":                     {projections.AuditQuery{AuditFilter: f{Actor: "service:ci-bot"}}, []int64{5}},
-		"an actor by id":                       {projections.AuditQuery{AuditFilter: f{Actor: ann.ID.String()}}, []int64{7, 4, 3, 2, 1}},
-		"an actor's name is no part of one":    {projections.AuditQuery{AuditFilter: f{Actor: "ann"}}, []int64{}},
-		"a type of actor":                      {projections.AuditQuery{AuditFilter: f{ActorType: events.BySystem}}, []int64{6}},
-		"an action":                            {projections.AuditQuery{AuditFilter: f{Action: "member.joined"}}, []int64{2}},
-		"an action is no prefix":               {projections.AuditQuery{AuditFilter: f{Action: "member"}}, []int64{}},
-		"a prefix of actions":                  {projections.AuditQuery{AuditFilter: f{Action: "member.*"}}, []int64{7, 3, 2}},
-		"any action":                           {projections.AuditQuery{Limit: 2, AuditFilter: f{Action: "*"}}, []int64{8, 7}},
-		"a percent sign is no wildcard":        {projections.AuditQuery{AuditFilter: f{Action: "member.%*"}}, []int64{}},
-		"a target by name":                     {projections.AuditQuery{AuditFilter: f{Target: "bob@acme.example"}}, []int64{7, 3, 2}},
-		"a run's later events by its name":     {projections.AuditQuery{AuditFilter: f{Target: "acme/web#7"}}, []int64{6, 5}},
-		"a part of a run's name":               {projections.AuditQuery{AuditFilter: f{Q: "WEB#7"}}, []int64{6, 5}},
-		"ids in any case":                      {projections.AuditQuery{AuditFilter: f{Target: strings.ToUpper(run.String())}}, []int64{6, 5}},
-		"an actor's address in any case":       {projections.AuditQuery{AuditFilter: f{Actor: "Ann@ACME.example"}}, []int64{7, 4, 3, 2, 1}},
-		"an actor's id in any case":            {projections.AuditQuery{AuditFilter: f{Actor: strings.ToUpper(bot.ID.String())}}, []int64{5}},
-		"a letter beyond ASCII in any case":    {projections.AuditQuery{AuditFilter: f{Q: "ZOË"}}, []int64{8}},
-		"either of two actors":                 {projections.AuditQuery{AuditFilter: f{Actor: "service:ci-bot," + strings.ToUpper(ann.ID.String())}}, []int64{7, 5, 4, 3, 2, 1}},
-		"either of two actions":                {projections.AuditQuery{AuditFilter: f{Action: "member.joined,member.role_changed"}}, []int64{3, 2}},
-		"either of an action and a noun":       {projections.AuditQuery{AuditFilter: f{Action: "member.*,run.queued"}}, []int64{7, 5, 3, 2}},
-		"either of an action and a beginning":  {projections.AuditQuery{AuditFilter: f{Action: "member.r*,run.queued"}}, []int64{7, 5, 3}},
-		"either of a noun and a beginning":     {projections.AuditQuery{AuditFilter: f{Action: "mem*,run.*"}}, []int64{7, 6, 5, 3, 2}},
-		"either and both":                      {projections.AuditQuery{AuditFilter: f{Actor: "service:ci-bot," + ann.Name, Action: "run.*,member.joined"}}, []int64{5, 2}},
-		"a prefix within a noun":               {projections.AuditQuery{AuditFilter: f{Action: "member.r*"}}, []int64{7, 3}},
-		"a target by id":                       {projections.AuditQuery{AuditFilter: f{Target: run.String()}}, []int64{6, 5}},
-		"a part of an action":                  {projections.AuditQuery{AuditFilter: f{Q: "ROLE_"}}, []int64{3}},
-		"a part of an actor's name":            {projections.AuditQuery{AuditFilter: f{Q: "ann@"}}, []int64{7, 4, 3, 2, 1}},
-		"a part of a target's name":            {projections.AuditQuery{AuditFilter: f{Q: "Bob@"}}, []int64{7, 3, 2}},
-		"a part of either":                     {projections.AuditQuery{AuditFilter: f{Q: "ci-bot"}}, []int64{5, 4}},
-		"all at once":                          {projections.AuditQuery{Before: 7, AuditFilter: f{Actor: ann.Name, ActorType: events.ByUser, Action: "member.*", Target: member.String(), From: third, Q: "b"}}, []int64{3}},
+		"everything, the newest first":      {projections.AuditQuery{}, []int64{8, 7, 6, 5, 4, 3, 2, 1}},
+		"a page":                            {projections.AuditQuery{Limit: 3}, []int64{8, 7, 6}},
+		"the next page":                     {projections.AuditQuery{Limit: 3, Before: 5}, []int64{4, 3, 2}},
+		"the last page":                     {projections.AuditQuery{Limit: 3, Before: 2}, []int64{1}},
+		"behind the end":                    {projections.AuditQuery{Before: 1}, []int64{}},
+		"from a time on":                    {projections.AuditQuery{AuditFilter: f{From: third}}, []int64{8, 7, 6, 5, 4, 3}},
+		"up to a time, without it":          {projections.AuditQuery{AuditFilter: f{To: third}}, []int64{2, 1}},
+		"between two times":                 {projections.AuditQuery{AuditFilter: f{From: third, To: last.At}}, []int64{6, 5, 4, 3}},
+		"an actor by name":                  {projections.AuditQuery{AuditFilter: f{Actor: "service:ci-bot"}}, []int64{5}},
+		"an actor by id":                    {projections.AuditQuery{AuditFilter: f{Actor: ann.ID.String()}}, []int64{7, 4, 3, 2, 1}},
+		"an actor's name is no part of one": {projections.AuditQuery{AuditFilter: f{Actor: "ann"}}, []int64{}},
+		"a type of actor":                   {projections.AuditQuery{AuditFilter: f{ActorType: events.BySystem}}, []int64{6}},
+		"an action":                         {projections.AuditQuery{AuditFilter: f{Action: "member.joined"}}, []int64{2}},
+		"an action is no prefix":            {projections.AuditQuery{AuditFilter: f{Action: "member"}}, []int64{}},
+		"a prefix of actions":               {projections.AuditQuery{AuditFilter: f{Action: "member.*"}}, []int64{7, 3, 2}},
+		"any action":                        {projections.AuditQuery{Limit: 2, AuditFilter: f{Action: "*"}}, []int64{8, 7}},
+		"a percent sign is no wildcard":     {projections.AuditQuery{AuditFilter: f{Action: "member.%*"}}, []int64{}},
+		"a target by name":                  {projections.AuditQuery{AuditFilter: f{Target: "bob@acme.example"}}, []int64{7, 3, 2}},
+		"a run's later events by its name":  {projections.AuditQuery{AuditFilter: f{Target: "acme/web#7"}}, []int64{6, 5}},
+		"a part of a run's name":            {projections.AuditQuery{AuditFilter: f{Q: "WEB#7"}}, []int64{6, 5}},
+		"ids in any case":                   {projections.AuditQuery{AuditFilter: f{Target: strings.ToUpper(run.String())}}, []int64{6, 5}},
+		"an actor's address in any case":    {projections.AuditQuery{AuditFilter: f{Actor: "Ann@ACME.example"}}, []int64{7, 4, 3, 2, 1}},
+		"an actor's id in any case":         {projections.AuditQuery{AuditFilter: f{Actor: strings.ToUpper(bot.ID.String())}}, []int64{5}},
+		"a letter beyond ASCII in any case": {projections.AuditQuery{AuditFilter: f{Q: "ZOË"}}, []int64{8}},
+		"either of two actors": {projections.AuditQuery{AuditFilter: f{Actor: "service:ci-bot," +
+			strings.ToUpper(ann.ID.String())}}, []int64{7, 5, 4, 3, 2, 1}},
+		"either of two actions": {projections.AuditQuery{AuditFilter: f{Action: "member.joined,member.role_changed"}},
+			[]int64{3, 2}},
+		"either of an action and a noun":      {projections.AuditQuery{AuditFilter: f{Action: "member.*,run.queued"}}, []int64{7, 5, 3, 2}},
+		"either of an action and a beginning": {projections.AuditQuery{AuditFilter: f{Action: "member.r*,run.queued"}}, []int64{7, 5, 3}},
+		"either of a noun and a beginning":    {projections.AuditQuery{AuditFilter: f{Action: "mem*,run.*"}}, []int64{7, 6, 5, 3, 2}},
+		"either and both": {projections.AuditQuery{AuditFilter: f{Actor: "service:ci-bot," + ann.Name,
+			Action: "run.*,member.joined"}}, []int64{5, 2}},
+		"a prefix within a noun":    {projections.AuditQuery{AuditFilter: f{Action: "member.r*"}}, []int64{7, 3}},
+		"a target by id":            {projections.AuditQuery{AuditFilter: f{Target: run.String()}}, []int64{6, 5}},
+		"a part of an action":       {projections.AuditQuery{AuditFilter: f{Q: "ROLE_"}}, []int64{3}},
+		"a part of an actor's name": {projections.AuditQuery{AuditFilter: f{Q: "ann@"}}, []int64{7, 4, 3, 2, 1}},
+		"a part of a target's name": {projections.AuditQuery{AuditFilter: f{Q: "Bob@"}}, []int64{7, 3, 2}},
+		"a part of either":          {projections.AuditQuery{AuditFilter: f{Q: "ci-bot"}}, []int64{5, 4}},
+		"all at once": {projections.AuditQuery{Before: 7,
+			AuditFilter: f{Actor: ann.Name, ActorType: events.ByUser, Action: "member.*", Target: member.String(), From: third, Q: "b"}},
+			[]int64{3}},
 		"of a workspace that is not there":     {projections.AuditQuery{Workspace: world.NewID()}, []int64{}},
 		"a quote is a quote, not the query's":  {projections.AuditQuery{AuditFilter: f{Q: "' or true --"}}, []int64{}},
 		"a dollar is a dollar":                 {projections.AuditQuery{AuditFilter: f{Actor: "$1"}}, []int64{}},
@@ -150,7 +165,8 @@ func TestAuditCursorSeesEachRecordOnce(t *testing.T) {
 			for range 10 {
 				var want, before int64
 				for first := true; ; first = false {
-					page, err := projections.Audit{DB: w.DB}.Page(t.Context(), projections.AuditQuery{Workspace: p.Workspace, Before: before, Limit: 5 + 3*reader})
+					page, err := projections.Audit{DB: w.DB}.Page(t.Context(),
+						projections.AuditQuery{Workspace: p.Workspace, Before: before, Limit: 5 + 3*reader})
 					if !assert.NoError(t, err) {
 						return
 					}

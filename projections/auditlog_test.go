@@ -27,7 +27,8 @@ func TestUndecodableEventsAreShownWithoutChanges(t *testing.T) {
 	bob := events.MemberJoined{Member: member, User: world.NewID(), Email: "bob@acme.example", Role: events.Viewer}
 	w.Record(t, ann, workspace, workspace, events.WorkspaceCreated{Name: "Acme", Slug: "acme"}, bob, bob, bob, bob, bob, bob)
 	for seq, change := range map[int]string{
-		2: `kind = 'member.knighted'`, 3: `schema = 2`, 4: `data = '[]'`, 5: `meta = '7'`, 6: `data = '{"memberId": 7}'`, 7: `kind = 'user.registered', data = '{}'`,
+		2: `kind = 'member.knighted'`, 3: `schema = 2`, 4: `data = '[]'`, 5: `meta = '7'`, 6: `data = '{"memberId": 7}'`,
+		7: `kind = 'user.registered', data = '{}'`,
 	} {
 		_, err := w.DB.Exec(t.Context(), `update events set `+change+` where workspace_id = $1 and seq = $2`, workspace, seq)
 		require.NoError(t, err)
@@ -54,7 +55,8 @@ func TestUndecodableEventsAreShownWithoutChanges(t *testing.T) {
 	require.Equal(t, bob.Kind(), list[2].Event.Kind())
 	require.NotEmpty(t, list[2].Changes)
 
-	page, err = projections.Audit{DB: w.DB}.Page(t.Context(), projections.AuditQuery{Workspace: workspace, Limit: 10, AuditFilter: projections.AuditFilter{Action: "member.knighted"}})
+	page, err = projections.Audit{DB: w.DB}.Page(t.Context(),
+		projections.AuditQuery{Workspace: workspace, Limit: 10, AuditFilter: projections.AuditFilter{Action: "member.knighted"}})
 	require.NoError(t, err)
 	list = page.Records
 	require.Equal(t, []int64{2}, seqs(list))
@@ -159,10 +161,13 @@ func fillLog(t testing.TB, db *pgxpool.Pool, workspace, run, service events.ID, 
 	for _, sql := range []string{`
 		insert into logs values ($1, $4, '2027-01-01')`, `
 		insert into events (workspace_id, seq, id, stream, version, kind, schema, at, meta, data)
-		select $1, n, md5($1::text || n)::uuid, $2, n, case n when 1 then 'member.joined' when 2 then 'run.queued' else 'run.cost_recorded' end, 1,
+		select $1, n, md5($1::text || n)::uuid, $2, n, case n when 1 then 'member.joined'
+			when 2 then 'run.queued' else 'run.cost_recorded' end, 1,
 			'2026-11-20T12:00:00Z'::timestamptz + n * interval '1 second',
-			format('{"actor":{"type":"service","id":"%s","name":"%s@acme.example"},"origin":"system"}', $3, case n when 1 then 'seldom' else 'ann' end)::json,
-			case n when 1 then '{"memberId":"019aa0f4-6b1c-7d52-9e83-1c0a5b7e42d9","email":"seldöm@acme.example"}' when 2 then '{"repo":{"name":"acme/web"},"issueNumber":7}'
+			format('{"actor":{"type":"service","id":"%s","name":"%s@acme.example"},"origin":"system"}', $3, case n
+				when 1 then 'seldom' else 'ann' end)::json,
+			case n when 1 then '{"memberId":"019aa0f4-6b1c-7d52-9e83-1c0a5b7e42d9","email":"seldöm@acme.example"}'
+				when 2 then '{"repo":{"name":"acme/web"},"issueNumber":7}'
 				else '{"repoId":"019aa0f4-6b1c-7d52-9e83-1c0a5b7e42d9","cents":7,"source":"compute","quantity":1}' end::json
 		from generate_series(1, $4) n`,
 	} {
@@ -185,7 +190,8 @@ func countBlocks(t *testing.T, db *pgxpool.Pool, workspace events.ID, f projecti
 	watched, err := pgxpool.NewWithConfig(t.Context(), config)
 	require.NoError(t, err)
 	defer watched.Close()
-	page, err := projections.Audit{DB: watched}.Page(t.Context(), projections.AuditQuery{Workspace: workspace, Limit: 20, Before: before, AuditFilter: f})
+	page, err := projections.Audit{DB: watched}.Page(t.Context(),
+		projections.AuditQuery{Workspace: workspace, Limit: 20, Before: before, AuditFilter: f})
 	require.NoError(t, err)
 	require.Equal(t, find, len(page.Records) > 0)
 	total := 0

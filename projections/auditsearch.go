@@ -243,7 +243,8 @@ func (s *auditSearch) queueTexts(b *pgx.Batch, blocks []int64) map[int64]*blockT
 	for i, block := range blocks {
 		entries[i] = textEntry(block)
 	}
-	b.Queue(`select entry, data from audit where workspace_id = $1 and entry = any($2)`, s.workspace, entries).Query(func(rows pgx.Rows) error {
+	b.Queue(`
+		select entry, data from audit where workspace_id = $1 and entry = any($2)`, s.workspace, entries).Query(func(rows pgx.Rows) error {
 		var entry, data []byte
 		_, err := pgx.ForEachRow(rows, []any{&entry, &data}, func() error {
 			t, err := decodeTexts(data)

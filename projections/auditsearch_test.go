@@ -120,7 +120,8 @@ func fillAtRandom(t *testing.T, w *world.World, workspace events.ID, random *ran
 			case 0:
 				list = append(list, events.RunQueued{Repo: web, IssueNumber: 100*random.IntN(3) + run})
 			case 1:
-				list = append(list, events.MemberRoleChanged{Member: id(4, member), Email: fmt.Sprintf("mia%d@acme.example", member), From: events.Viewer, To: events.Owner})
+				list = append(list, events.MemberRoleChanged{Member: id(4, member), Email: fmt.Sprintf("mia%d@acme.example", member),
+					From: events.Viewer, To: events.Owner})
 			case 2:
 				list = append(list, events.CommandDenied{Action: "member.removed", Target: id(4, member), Code: "last_owner"})
 			case 3:
@@ -241,7 +242,8 @@ func pagesForward(t *testing.T, w *world.World, workspace events.ID, f projectio
 func pagesBackward(t *testing.T, w *world.World, workspace events.ID, f projections.AuditFilter, limit int) (found []int64) {
 	t.Helper()
 	for before := int64(0); ; {
-		page, err := projections.Audit{DB: w.DB}.Page(t.Context(), projections.AuditQuery{Workspace: workspace, Before: before, Limit: limit, AuditFilter: f})
+		page, err := projections.Audit{DB: w.DB}.Page(t.Context(),
+			projections.AuditQuery{Workspace: workspace, Before: before, Limit: limit, AuditFilter: f})
 		require.NoError(t, err)
 		for _, r := range page.Records {
 			found = append(found, r.Seq)

@@ -50,7 +50,9 @@ func (v Dashboard) Get(ctx context.Context, workspace events.ID, recent int, now
 	b := &pgx.Batch{}
 	o.Stages.queue(b, workspace, nil, now)
 	b.Queue(selectWaiting, workspace).Query(o.Waiting.scan)
-	b.Queue(`select `+runColumns+` from runs where workspace_id = $1 order by updated_at desc, run_id desc limit $2`, workspace, recent).Query(func(rows pgx.Rows) (err error) {
+	b.Queue(`
+		select `+runColumns+` from runs
+		where workspace_id = $1 order by updated_at desc, run_id desc limit $2`, workspace, recent).Query(func(rows pgx.Rows) (err error) {
 		o.Recent, err = pgx.CollectRows(rows, scanRun)
 		return err
 	})

@@ -28,13 +28,15 @@ func TestFarmDaySummary(t *testing.T) {
 			insert into jobs (workspace_id, job_id, name, state, submitted_by, requirement, required, repo_name, priority, fair_key, turn,
 				submitted_at, queued_at, not_before, epoch, attempt, max_attempts, runner_name, excluded, concurrency_key, concurrency, slot,
 				leased_at, accepted, finished_at, run_seconds, expires_at, attempts, artifacts)
-			values ($1, $2, 'x', $3, '{}', '', '{}', '', 'normal', '', 1, $4, $4, $4, 0, 1, 1, '', '{}', '', 0, 0, $5, false, $6, 60, $4, '[]', '{}')`,
+			values ($1, $2, 'x', $3, '{}', '', '{}', '', 'normal', '', 1, $4, $4, $4, 0, 1, 1, '', '{}', '',
+				0, 0, $5, false, $6, 60, $4, '[]', '{}')`,
 			workspace, id, state, queued, leased, ended)
 		require.NoError(t, err)
 	}
 	day := 24 * time.Hour
 	list := []endedJob{
-		{events.JobStateSucceeded, 0, time.Second}, {events.JobStateSucceeded, time.Hour, 3 * time.Second}, {events.JobStateFailed, day - time.Second, 20 * time.Second},
+		{events.JobStateSucceeded, 0, time.Second}, {events.JobStateSucceeded, time.Hour, 3 * time.Second},
+		{events.JobStateFailed, day - time.Second, 20 * time.Second},
 		{events.JobStateExpired, time.Minute, -1},
 		{events.JobStateSucceeded, day, 8 * time.Second}, {events.JobStateLost, 2*day - time.Second, 10 * time.Second}, // the day before
 		{events.JobStateSucceeded, 2 * day, time.Hour}, {events.JobStateSucceeded, -time.Second, time.Hour},
@@ -49,7 +51,8 @@ func TestFarmDaySummary(t *testing.T) {
 		insert(workspace, world.NewID(), j.state, queued, leased, &ended)
 	}
 	for i, minutes := range []int{2, 3, 1} { // the second job had an earlier attempt
-		insert(workspace, events.NewID(now.Add(time.Duration(i)*time.Second)), events.JobStateQueued, now.Add(-time.Duration(minutes)*time.Minute), nil, nil)
+		insert(workspace, events.NewID(now.Add(time.Duration(i)*time.Second)), events.JobStateQueued,
+			now.Add(-time.Duration(minutes)*time.Minute), nil, nil)
 	}
 	ended := now.Add(-time.Minute)
 	insert(world.NewID(), world.NewID(), events.JobStateSucceeded, now.Add(-time.Hour), &ended, &ended)

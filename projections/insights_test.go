@@ -175,7 +175,8 @@ func TestInsightsEqualTheirDefinition(t *testing.T) {
 						}
 						require.Len(t, report.ByDay, days)
 						require.Len(t, report.PriorByDay, days)
-						sum.Runs, sum.Merged, sum.Interventions, sum.CostCents = sum.Runs-got.Runs, sum.Merged-got.Merged, sum.Interventions-got.Interventions, sum.CostCents-got.CostCents
+						sum.Runs, sum.Merged, sum.Interventions, sum.CostCents = sum.Runs-got.Runs, sum.Merged-got.Merged,
+							sum.Interventions-got.Interventions, sum.CostCents-got.CostCents
 					}
 					sum.Cycle, sum.Autonomous, sum.Untouched = nil, 0, 0
 					require.Zero(t, sum, "the repositories add up to the workspace")
@@ -226,7 +227,8 @@ func appendRuns(t *testing.T, w *world.World, workspace events.ID, list []simula
 	slices.SortStableFunc(steps, func(a, b step) int { return a.at.Compare(b.at) })
 	var now time.Time
 	c := commands.New(w.Log, func() time.Time { return now })
-	meta := commands.Meta{Workspace: workspace, Envelope: events.Envelope{Actor: events.Actor{Type: events.BySystem, Name: "loop"}, Origin: events.FromSystem}}
+	meta := commands.Meta{Workspace: workspace,
+		Envelope: events.Envelope{Actor: events.Actor{Type: events.BySystem, Name: "loop"}, Origin: events.FromSystem}}
 	for _, s := range steps {
 		now = s.at
 		var err error

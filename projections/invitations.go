@@ -127,7 +127,8 @@ func (v Invitations) Pending(ctx context.Context, workspace events.ID, limit, of
 // ForAddresses returns invitations to any of the addresses that can be accepted at a time, newest
 // first. It reads up to limit pending ones and drops those whose inviter may no longer send them.
 func (v Invitations) ForAddresses(ctx context.Context, addresses []string, at time.Time, limit int) ([]Invitation, error) {
-	list, err := v.list(ctx, `where i.email = any($1) and i.status = 'pending' and i.expires_at > $2 order by i.sent_at desc, i.invitation_id desc limit $3`,
+	list, err := v.list(ctx, `where i.email = any($1) and i.status = 'pending' and i.expires_at > $2
+		order by i.sent_at desc, i.invitation_id desc limit $3`,
 		addresses, at, limit)
 	return slices.DeleteFunc(list, func(i Invitation) bool { return !i.Acceptable(at) }), err
 }

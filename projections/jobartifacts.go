@@ -16,7 +16,9 @@ type Artifacts struct{ DB *pgxpool.Pool }
 
 // Page returns the artifacts of a job by path, and the number on all pages. ok is false if the
 // workspace has no such job.
-func (v Artifacts) Page(ctx context.Context, workspace, job events.ID, limit, offset int) (list []JobArtifact, total int, ok bool, err error) {
+func (v Artifacts) Page(
+	ctx context.Context, workspace, job events.ID, limit, offset int,
+) (list []JobArtifact, total int, ok bool, err error) {
 	err = v.DB.QueryRow(ctx, `
 		select exists (select from jobs where workspace_id = $1 and job_id = $2),
 			(select count(*) from job_artifacts where workspace_id = $1 and job_id = $2)`, workspace, job).Scan(&ok, &total)

@@ -91,7 +91,8 @@ func (q JobQuery) sql() (counts, page string, args []any) {
 	case q.Offset >= deepJobsOffset:
 		page = fmt.Sprintf(`
 			select %[1]s from (select job_id as id%[2]s%[3]s) p
-			cross join lateral (select %[1]s from jobs where workspace_id = $1 and job_id = p.id offset 0) j order by %[4]s`, jobColumns, where, limit, order)
+			cross join lateral (select %[1]s from jobs where workspace_id = $1 and job_id = p.id offset 0) j
+			order by %[4]s`, jobColumns, where, limit, order)
 	default:
 		page = `select ` + jobColumns + where + limit
 	}

@@ -96,7 +96,8 @@ var jobCounts = &fold.Table[events.ID, JobCounts]{
 	},
 	Keys: func(r events.Record) []events.ID {
 		switch r.Event.(type) {
-		case events.JobSubmitted, events.JobLeased, events.JobRequeued, events.JobFinished, events.JobCancelled, events.JobLost, events.JobExpired:
+		case events.JobSubmitted, events.JobLeased, events.JobRequeued, events.JobFinished, events.JobCancelled, events.JobLost,
+			events.JobExpired:
 			return []events.ID{r.Workspace}
 		}
 		return nil

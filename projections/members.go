@@ -100,7 +100,8 @@ func (v Members) Get(ctx context.Context, workspace, member events.ID) (m Member
 // ByIDs returns members by their ids. Ids that do not exist are left out.
 func (v Members) ByIDs(ctx context.Context, list []Ref) (map[Ref]Member, error) {
 	workspaces, ids := columns(list)
-	rows, _ := v.DB.Query(ctx, eachRef+selectMembers+`where m.workspace_id = k.workspace_id and m.member_id = k.id offset 0) r`, workspaces, ids)
+	rows, _ := v.DB.Query(ctx, eachRef+selectMembers+`
+		where m.workspace_id = k.workspace_id and m.member_id = k.id offset 0) r`, workspaces, ids)
 	return byKey(rows, func(m Member) Ref { return Ref{m.Workspace, m.ID} }, "members")
 }
 
@@ -151,7 +152,8 @@ const maxStaleProfiles = 20
 // address than the given ones.
 func (v Members) WorkspacesWithOtherProfile(ctx context.Context, user events.ID, name, email string) ([]events.ID, error) {
 	rows, _ := v.DB.Query(ctx, `
-		select workspace_id from members where user_id = $1 and (name <> $2 or email <> $3) order by workspace_id limit $4`, user, name, email, maxStaleProfiles)
+		select workspace_id from members where user_id = $1 and (name <> $2 or email <> $3) order by workspace_id
+		limit $4`, user, name, email, maxStaleProfiles)
 	list, err := pgx.CollectRows(rows, pgx.RowTo[events.ID])
 	if err != nil {
 		return nil, fmt.Errorf("workspaces that call %s otherwise: %w", user, err)

@@ -20,7 +20,8 @@ func team(t *testing.T, w *world.World, names ...string) (workspace events.ID, l
 	require.NoError(t, err)
 	for i, name := range names {
 		add := commands.AddMember{
-			Meta: world.Meta(p.Workspace, world.System), Member: world.NewID(), User: world.NewID(), Email: fmt.Sprintf("m%d@team.example", i), Name: name, Role: events.Viewer,
+			Meta: world.Meta(p.Workspace, world.System), Member: world.NewID(), User: world.NewID(), Email: fmt.Sprintf("m%d@team.example", i),
+			Name: name, Role: events.Viewer,
 		}
 		if i%3 == 2 {
 			add.Role = events.Legacy
@@ -53,11 +54,15 @@ func namesOf(t *testing.T, w *world.World, q projections.MemberQuery) (names []s
 func TestMembersAreSearchedByWords(t *testing.T) {
 	t.Parallel()
 	w := world.New(t)
-	workspace, _ := team(t, w, "Zoë Brandt", "Zoe Adams", "Émile O'Hara-Øst", "王小明", "İpek Żak", "Straße 9", "", "J. R. R. T. Olkien von Hohenstein zu Berg")
+	workspace, _ := team(t, w, "Zoë Brandt", "Zoe Adams", "Émile O'Hara-Øst", "王小明", "İpek Żak", "Straße 9", "",
+		"J. R. R. T. Olkien von Hohenstein zu Berg")
 	for q, want := range map[string][]string{
 		"zoe": {"Zoe Adams", "Zoë Brandt"}, "ZOË B": {"Zoë Brandt"}, "brandt": {"Zoë Brandt"}, "randt": nil, "emile": {"Émile O'Hara-Øst"},
-		"hara": {"Émile O'Hara-Øst"}, "o'hara": {"Émile O'Hara-Øst"}, "  ømile ": nil, "øst": {"Émile O'Hara-Øst"}, "王": {"王小明"}, "ipek zak": {"İpek Żak"}, "zak": {"İpek Żak"},
-		"9": {"Straße 9"}, "m3@": {"王小明"}, "m3@team.example": {"王小明"}, "m6": {""}, "team.ex": {"Émile O'Hara-Øst", "İpek Żak", "J. R. R. T. Olkien von Hohenstein zu Berg", "", "Straße 9", "Zoe Adams", "Zoë Brandt", "王小明"},
+		"hara": {"Émile O'Hara-Øst"}, "o'hara": {"Émile O'Hara-Øst"}, "  ømile ": nil, "øst": {"Émile O'Hara-Øst"}, "王": {"王小明"},
+		"ipek zak": {"İpek Żak"}, "zak": {"İpek Żak"},
+		"9": {"Straße 9"}, "m3@": {"王小明"}, "m3@team.example": {"王小明"}, "m6": {""},
+		"team.ex": {"Émile O'Hara-Øst", "İpek Żak", "J. R. R. T. Olkien von Hohenstein zu Berg", "", "Straße 9", "Zoe Adams", "Zoë Brandt",
+			"王小明"},
 		"%": nil, "z_e": nil, "olkien  von": {"J. R. R. T. Olkien von Hohenstein zu Berg"},
 	} {
 		names, total, _ := namesOf(t, w, projections.MemberQuery{Workspace: workspace, Q: q, Limit: 25})
@@ -78,7 +83,8 @@ func TestMembersArePagedByCursor(t *testing.T) {
 		given = append(given, fmt.Sprintf("Person %02d", (i*7)%60/2)) // each name twice
 	}
 	workspace, _ := team(t, w, given...)
-	for _, q := range []projections.MemberQuery{{}, {Roles: []events.Role{events.Viewer}}, {Q: "person 1"}, {Q: "person", Roles: []events.Role{events.Viewer}}} {
+	for _, q := range []projections.MemberQuery{{}, {Roles: []events.Role{events.Viewer}}, {Q: "person 1"},
+		{Q: "person", Roles: []events.Role{events.Viewer}}} {
 		q.Workspace, q.Limit = workspace, 100
 		all, total, next := namesOf(t, w, q)
 		require.Nil(t, next)
@@ -140,7 +146,8 @@ func TestMembersAreCountedByRole(t *testing.T) {
 	} {
 		_, err := step()
 		require.NoError(t, err)
-		for _, roles := range [][]events.Role{nil, {events.Owner}, {events.Maintainer}, {events.Viewer}, {events.Legacy}, {events.Viewer, events.Maintainer}, {}} {
+		for _, roles := range [][]events.Role{nil, {events.Owner}, {events.Maintainer}, {events.Viewer}, {events.Legacy},
+			{events.Viewer, events.Maintainer}, {}} {
 			list, total, _, err := owner.Page(t.Context(), projections.MemberQuery{Workspace: workspace, Roles: roles, Limit: 25})
 			require.NoError(t, err)
 			require.Len(t, list, total, roles)

@@ -45,7 +45,8 @@ func TestMigratedMembersEqualTheLog(t *testing.T) {
 
 	db := world.Connect(t, url)
 	workspace := world.NewID()
-	commit := &events.Commit{Workspace: workspace, Envelope: events.Envelope{Actor: world.System}, At: world.Epoch, Writes: []events.Write{{Stream: workspace}}}
+	commit := &events.Commit{Workspace: workspace, Envelope: events.Envelope{Actor: world.System}, At: world.Epoch,
+		Writes: []events.Write{{Stream: workspace}}}
 	for i, email := range []string{"ann@acme.example", "Ünal@x", "no-address", "a@b@C.example", "@", "", "x@"} {
 		joined := events.MemberJoined{Member: world.NewID(), User: world.NewID(), Email: email, Role: events.Roles()[i%4]}
 		commit.Writes[0].Events = append(commit.Writes[0].Events, joined)

@@ -105,14 +105,18 @@ var statusQueries = map[RunnerStatus]struct{ where, count string }{
 	"":             {``, `select ` + countEnrolled},
 	RunnersOnline:  {`and r.` + connectedStates, `select ` + countRunners + connectedStates + `)`},
 	RunnersOffline: {`and r.` + offlineStates, `select ` + countRunners + offlineStates + `)`},
-	RunnersEnded:   {`and (r.state in ` + endedStates + `) is true`, `select ` + countEnrolled + ` - ` + countRunners + connectedStates + `) - ` + countRunners + offlineStates + `)`},
+	RunnersEnded: {`and (r.state in ` + endedStates + `) is true`,
+		`select ` + countEnrolled + ` - ` + countRunners + connectedStates + `) - ` + countRunners + offlineStates + `)`},
 }
 
 // Page returns the runners of a workspace with a status, ended ones last, by name, and the number
 // on all pages.
-func (v Runners) Page(ctx context.Context, workspace events.ID, status RunnerStatus, limit, offset int) (list []Runner, total int, err error) {
+func (v Runners) Page(
+	ctx context.Context, workspace events.ID, status RunnerStatus, limit, offset int,
+) (list []Runner, total int, err error) {
 	of := statusQueries[status]
-	rows, _ := v.DB.Query(ctx, selectRunners+of.where+` order by r.state in `+endedStates+`, r.name, r.runner_id limit $2 offset $3`, workspace, limit, offset)
+	rows, _ := v.DB.Query(ctx, selectRunners+of.where+` order by r.state in `+endedStates+`, r.name, r.runner_id limit $2 offset $3`,
+		workspace, limit, offset)
 	list, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Runner])
 	if err != nil {
 		return nil, 0, fmt.Errorf("runners of %s: %w", workspace, err)
@@ -128,7 +132,8 @@ func (v Runners) Page(ctx context.Context, workspace events.ID, status RunnerSta
 func (v Runners) SearchByName(ctx context.Context, workspace events.ID, text string, limit int, at time.Time) ([]Named, error) {
 	rows, _ := v.DB.Query(ctx, `
 		select runner_id, name, case when state = 'enrolled' and enrolled_at <= $4 then 'offline' else state end from (
-			select runner_id, name, state, enrolled_at from runners where workspace_id = $1 order by state in `+endedStates+`, name, runner_id limit 1000) r
+			select runner_id, name, state, enrolled_at from runners where workspace_id = $1
+			order by state in `+endedStates+`, name, runner_id limit 1000) r
 		where strpos(lower(name), lower($2)) > 0 order by state in `+endedStates+`, name, runner_id limit $3`,
 		workspace, text, limit, at.Add(-connectLimit))
 	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Named])

@@ -146,7 +146,8 @@ func (q RunQuery) sql() (counts, page string, args []any) {
 	if q.Offset >= deepRunsOffset {
 		page = fmt.Sprintf(`
 			select %[1]s from (select run_id as id%[2]s%[3]s) p
-			cross join lateral (select %[1]s from runs where workspace_id = $1 and run_id = p.id offset 0) r order by %[4]s`, runColumns, where, limit, order)
+			cross join lateral (select %[1]s from runs where workspace_id = $1 and run_id = p.id offset 0) r
+			order by %[4]s`, runColumns, where, limit, order)
 	}
 	return counts, page, args
 }
@@ -228,7 +229,9 @@ type RunQuery struct {
 
 // Get returns a run of a workspace with its detail. ok is false if there is none.
 func (v Runs) Get(ctx context.Context, workspace, id events.ID) (run Run, ok bool, err error) {
-	rows, _ := v.DB.Query(ctx, `select `+runColumns+`, job_rounds, branch, detail, budget_cents, budget_compute_ms, budget_rounds from runs where workspace_id = $1 and run_id = $2`, workspace, id)
+	rows, _ := v.DB.Query(ctx, `
+		select `+runColumns+`, job_rounds, branch, detail, budget_cents, budget_compute_ms, budget_rounds from runs
+		where workspace_id = $1 and run_id = $2`, workspace, id)
 	return optional[Run](rows, "run "+id.String())
 }
 
@@ -285,7 +288,8 @@ func (v Runs) LargestIssue(ctx context.Context, workspace, repo events.ID) (n in
 	return n, nil
 }
 
-const runColumns = `workspace_id, run_id, repo_id, repo_name, issue_number, issue_title, stage, status, active, pr_number, cost_cents, created_at, updated_at, finished_at,
+const runColumns = `workspace_id, run_id, repo_id, repo_name, issue_number, issue_title, stage, status, active, pr_number, cost_cents,
+	created_at, updated_at, finished_at,
 	waits_for, round`
 
 func scanRun(row pgx.CollectableRow) (r Run, err error) {

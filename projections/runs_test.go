@@ -162,7 +162,8 @@ func TestRunsWithEqualTimesAreOrderedByID(t *testing.T) {
 		var last string
 		seen := map[events.ID]bool{}
 		for offset := 0; offset < each; offset += 2 {
-			list, total, err := projections.Runs{DB: w.DB}.Page(t.Context(), projections.RunQuery{Workspace: workspace, Active: active, Limit: 2, Offset: offset})
+			list, total, err := projections.Runs{DB: w.DB}.Page(t.Context(),
+				projections.RunQuery{Workspace: workspace, Active: active, Limit: 2, Offset: offset})
 			require.NoError(t, err)
 			require.Equal(t, each, total)
 			for _, r := range list {
@@ -227,11 +228,14 @@ func TestStagesOfARun(t *testing.T) {
 		status events.RunStatus
 		want   string // statuses of the stages, by their first two letters
 	}{
-		"queued":               {nil, events.RunStatusQueued, "ac pe pe pe pe pe pe"},
-		"a slot became free":   {up[:1], events.RunStatusAnalyzing, "su ac pe pe pe pe pe"},
-		"needs input":          {append(up[:1:1], events.DecisionRaised{Decision: world.NewID(), About: events.FactReview}), events.RunStatusNeedsInput, "su bl pe pe pe pe pe"},
-		"a stage failed":       {append(up[:1:1], events.RunStageFailed{Stage: events.StageAnalyze, Attempt: 1}), events.RunStatusAnalyzing, "su fa pe pe pe pe pe"},
-		"back to the first":    {append(withSuccesses(up), events.RunStageEntered{Stage: events.StageAnalyze, Attempt: 2}), events.RunStatusAnalyzing, "su ac pe pe pe pe pe"},
+		"queued":             {nil, events.RunStatusQueued, "ac pe pe pe pe pe pe"},
+		"a slot became free": {up[:1], events.RunStatusAnalyzing, "su ac pe pe pe pe pe"},
+		"needs input": {append(up[:1:1], events.DecisionRaised{Decision: world.NewID(), About: events.FactReview}),
+			events.RunStatusNeedsInput, "su bl pe pe pe pe pe"},
+		"a stage failed": {append(up[:1:1], events.RunStageFailed{Stage: events.StageAnalyze, Attempt: 1}), events.RunStatusAnalyzing,
+			"su fa pe pe pe pe pe"},
+		"back to the first": {append(withSuccesses(up), events.RunStageEntered{Stage: events.StageAnalyze, Attempt: 2}),
+			events.RunStatusAnalyzing, "su ac pe pe pe pe pe"},
 		"cancelled in between": {append(withSuccesses(up[:2]), events.RunCancelled{}), events.RunStatusCancelled, "su su su sk sk sk sk"},
 		"cancelled in a stage": {
 			append(withSuccesses(up[:1]), up[1], events.RunCancelled{}), events.RunStatusCancelled, "su su sk sk sk sk sk",
@@ -297,7 +301,8 @@ func TestStageOfNewerBuildIsShown(t *testing.T) {
 	facts = append(facts, withSuccesses(stagesEntered(scan))...)
 	facts = append(facts, events.RunStageFailed{Stage: sign, Attempt: 1}, events.RunStageEntered{Stage: scan, Attempt: 2})
 	facts = facts[:len(facts):len(facts)]
-	first, second := events.DecisionRaised{Decision: world.NewID(), About: "license_review"}, events.DecisionRaised{Decision: world.NewID(), About: "license_review"}
+	first, second := events.DecisionRaised{Decision: world.NewID(), About: "license_review"},
+		events.DecisionRaised{Decision: world.NewID(), About: "license_review"}
 	run := queueAt(t, w, world.Epoch, workspace,
 		runScript{web, 1, "x", append(facts, first, events.DecisionVoided{Decision: first.Decision, About: "license_review"})},
 		runScript{web, 2, "y", append(facts, second)})

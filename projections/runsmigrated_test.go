@@ -21,7 +21,9 @@ func TestMigratedRunsEqualTheLog(t *testing.T) {
 		events.RunJobRequested{Job: world.NewID(), Name: "test"})
 	asked := []events.Event{events.DecisionRaised{Decision: one, About: events.FactReview}}
 	queueAt(t, w, world.Epoch, workspace,
-		runScript{web, 1, "x", nil}, runScript{web, 2, "x", append(append(stagesEntered(events.StageAnalyze), events.RunJobRequested{Job: world.NewID(), Name: "early"}), asked...)},
+		runScript{web, 1, "x", nil},
+		runScript{web, 2, "x", append(append(stagesEntered(events.StageAnalyze), events.RunJobRequested{Job: world.NewID(), Name: "early"}),
+			asked...)},
 		runScript{web, 3, "x", append(code, built...)},
 		runScript{web, 4, "x", append(stagesEntered(events.StageAnalyze), events.DecisionRaised{Decision: two, About: events.FactReview},
 			events.DecisionAnswered{Decision: two, About: events.FactReview, Action: "confirm"}, events.RunBranchCreated{Branch: "run/4-x"})})
@@ -30,7 +32,8 @@ func TestMigratedRunsEqualTheLog(t *testing.T) {
 	want := world.Dump(t, w.DB, "runs")
 
 	_, err = w.DB.Exec(t.Context(), `
-		alter table runs drop column branch, drop column budget_cents, drop column budget_compute_ms, drop column budget_rounds, drop column job_rounds, drop column waits_for, drop column round;
+		alter table runs drop column branch, drop column budget_cents, drop column budget_compute_ms, drop column budget_rounds,
+			drop column job_rounds, drop column waits_for, drop column round;
 		create index runs_active on runs (workspace_id, stage, created_at, run_id) where active`)
 	require.NoError(t, err)
 	for _, name := range []string{"0043_runs_waiting.sql", "0050_job_rounds.sql", "0051_run_budgets.sql", "0057_run_branches.sql"} {

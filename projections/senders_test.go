@@ -21,14 +21,16 @@ func TestMigrationFindsLastSenderOfInvitation(t *testing.T) {
 	second := events.Actor{Type: events.ByUser, ID: world.NewID(), Name: "ada@acme.example"}
 	for n := range 3 { // resent never, once and twice
 		id := world.NewID()
-		w.Record(t, first, p.Workspace, p.Workspace, events.InvitationSent{Invitation: id, Email: "x@acme.example", Role: events.Viewer, ExpiresAt: world.Epoch})
+		w.Record(t, first, p.Workspace, p.Workspace,
+			events.InvitationSent{Invitation: id, Email: "x@acme.example", Role: events.Viewer, ExpiresAt: world.Epoch})
 		for _, by := range []events.Actor{first, second}[2-n:] {
 			w.Record(t, by, p.Workspace, p.Workspace, events.InvitationResent{Invitation: id, Email: "x@acme.example", ExpiresAt: world.Epoch})
 		}
 	}
 	sql, err := os.ReadFile(filepath.Join("..", "migrations", "0033_invitation_senders.sql"))
 	require.NoError(t, err)
-	_, err = w.DB.Exec(t.Context(), `update invitations i set inviter_id = (e.meta->'actor'->>'id')::uuid, inviter_name = e.meta->'actor'->>'name'
+	_, err = w.DB.Exec(t.Context(),
+		`update invitations i set inviter_id = (e.meta->'actor'->>'id')::uuid, inviter_name = e.meta->'actor'->>'name'
 		from events e where e.workspace_id = i.workspace_id and e.kind = 'invitation.sent' and e.data->>'invitationId' = i.invitation_id::text`)
 	require.NoError(t, err)
 	differing := func() (n int) {

@@ -32,7 +32,9 @@ func (w *world) appendWithoutMACs(t *testing.T, workspace events.ID, n int) {
 func (w *world) hasAuthenticatedLine(t *testing.T, workspace events.ID) bool {
 	t.Helper()
 	var says bool
-	require.NoError(t, w.db.QueryRow(t.Context(), `select note like E'%\nauthenticated\n\n%' from proof_checkpoints where workspace_id = $1 order by size desc limit 1`, workspace).Scan(&says))
+	require.NoError(t, w.db.QueryRow(t.Context(),
+		`select note like E'%\nauthenticated\n\n%' from proof_checkpoints where workspace_id = $1 order by size desc limit 1`,
+		workspace).Scan(&says))
 	return says
 }
 
@@ -51,11 +53,16 @@ func TestForgedEventsAreNotSigned(t *testing.T) {
 		sql string
 		seq int64
 	}{
-		"a row of their own":      {forge, 41},
-		"with a MAC of another":   {forge + `; update events set mac = (select mac from events where workspace_id = $1 and seq = 5) where workspace_id = $1 and mac = ''`, 41},
-		"a copy under another id": {`with h as (update logs set head = head + 1 where workspace_id = $1 returning head) insert into events select workspace_id, h.head, gen_random_uuid(), gen_random_uuid(), version, kind, schema, at, meta, data, mac from events, h where workspace_id = $1 and seq = 5`, 41},
-		"a changed text":          {`update events set data = replace(data::text, 'compute', 'model')::json where workspace_id = $1 and seq = 37`, 37},
-		"a changed actor":         {`update events set meta = replace(meta::text, 'system', 'nobody')::json where workspace_id = $1 and seq = 31`, 31},
+		"a row of their own": {forge, 41},
+		"with a MAC of another": {forge +
+			`; update events set mac = (select mac from events where workspace_id = $1 and seq = 5) where workspace_id = $1 and mac = ''`, 41},
+		"a copy under another id": {`with h as (update logs set head = head + 1 where workspace_id = $1 returning head) insert into events
+			select workspace_id, h.head, gen_random_uuid(), gen_random_uuid(), version, kind, schema, at, meta, data, mac from events, h
+				where workspace_id = $1 and seq = 5`, 41},
+		"a changed text": {`update events set data = replace(data::text, 'compute', 'model')::json where workspace_id = $1 and seq = 37`,
+			37},
+		"a changed actor": {`update events set meta = replace(meta::text, 'system', 'nobody')::json where workspace_id = $1 and seq = 31`,
+			31},
 		"another stream":          {`update events set stream = gen_random_uuid() where workspace_id = $1 and seq = 40`, 40},
 		"another place in it":     {`update events set version = version + 1 where workspace_id = $1 and seq = 40`, 40},
 		"another kind":            {`update events set kind = 'run.queued' where workspace_id = $1 and seq = 33`, 33},

@@ -62,20 +62,23 @@ func TestExportIsVerifiedWithoutDatabase(t *testing.T) {
 		lines []string
 		bad   Bad
 	}{
-		"a changed record":    {flipped, Bad{1, "records 1 to 300 are not those that were signed for"}},
-		"a missing record":    {without(100), Bad{101, "the leaf in its place is of record 102"}},
-		"a swapped pair":      {swapped, Bad{8, "the leaf in its place is of record 9"}},
-		"a record twice":      {append(append(append([]string{}, export[:5]...), export[4]), export[5:]...), Bad{6, "the leaf in its place is of record 5"}},
+		"a changed record": {flipped, Bad{1, "records 1 to 300 are not those that were signed for"}},
+		"a missing record": {without(100), Bad{101, "the leaf in its place is of record 102"}},
+		"a swapped pair":   {swapped, Bad{8, "the leaf in its place is of record 9"}},
+		"a record twice": {append(append(append([]string{}, export[:5]...), export[4]), export[5:]...),
+			Bad{6, "the leaf in its place is of record 5"}},
 		"cut off":             {export[:299], Bad{300, "the export ends before it, and the checkpoint speaks for 300 records"}},
 		"nothing at all":      {nil, Bad{1, "the export ends before it, and the checkpoint speaks for 300 records"}},
 		"another log":         {w.export(t, other), Bad{1, "its leaf is of another log"}},
 		"a line that differs": {with(2, func(l map[string]any) { l["at"] = "2026-11-20T13:00:00.000Z" }), differs(3)},
 		"a name that differs": {with(2, func(l map[string]any) { l["kind"] = "run.merged" }), differs(3)},
 		"a name twice":        {twice, differs(4)},
-		"no leaf":             {with(0, func(l map[string]any) { delete(l, "leaf") }), Bad{1, "its line has no leaf: the export was made without leaf=true"}},
-		"a short leaf":        {with(0, func(l map[string]any) { l["leaf"] = []byte{0, 0} }), Bad{1, errLeaf.Error()}},
-		"beyond the end":      {append(append([]string{}, export...), "{}\n"), Bad{321, "its line has no leaf: the export was made without leaf=true"}},
-		"no JSON":             {append([]string{"seq,id\n"}, export...), Bad{1, "its line is not the JSON of a record"}},
+		"no leaf": {with(0, func(l map[string]any) { delete(l, "leaf") }),
+			Bad{1, "its line has no leaf: the export was made without leaf=true"}},
+		"a short leaf": {with(0, func(l map[string]any) { l["leaf"] = []byte{0, 0} }), Bad{1, errLeaf.Error()}},
+		"beyond the end": {append(append([]string{}, export...), "{}\n"),
+			Bad{321, "its line has no leaf: the export was made without leaf=true"}},
+		"no JSON": {append([]string{"seq,id\n"}, export...), Bad{1, "its line is not the JSON of a record"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			report, _, err := VerifyExport(t.Context(), strings.NewReader(strings.Join(c.lines, "")), signed.Checkpoint, key, tell)
@@ -94,7 +97,8 @@ func TestExportIsVerifiedWithoutDatabase(t *testing.T) {
 	require.ErrorContains(t, err, "the checkpoint is not signed by the key")
 	signer, err := note.NewSigner(otherKey(t))
 	require.NoError(t, err)
-	n, err := note.Sign(&note.Note{Text: checkpoint{Origin: "svc.example.com/" + workspace.String(), Size: 300, Root: signed.Root}.text()}, signer)
+	n, err := note.Sign(&note.Note{Text: checkpoint{Origin: "svc.example.com/" + workspace.String(), Size: 300, Root: signed.Root}.text()},
+		signer)
 	require.NoError(t, err)
 	_, _, err = VerifyExport(t.Context(), all(), string(n), key, tell)
 	require.ErrorContains(t, err, "the checkpoint is not signed by the key")
@@ -151,7 +155,8 @@ func (w *world) export(t *testing.T, workspace events.ID) (lines []string) {
 
 func tell(r events.Record, target string) ([]byte, error) {
 	return json.Marshal(map[string]any{
-		"id": r.ID, "seq": r.Seq, "at": r.At, "kind": r.Event.Kind(), "actor": r.Actor, "target": map[string]string{"name": target}, "leaf": Leaf(&r),
+		"id": r.ID, "seq": r.Seq, "at": r.At, "kind": r.Event.Kind(), "actor": r.Actor, "target": map[string]string{"name": target},
+		"leaf": Leaf(&r),
 	})
 }
 

@@ -30,20 +30,25 @@ func TestVerifyReportsFirstBadRecord(t *testing.T) {
 		seq    int64
 		reason string
 	}{
-		"a byte of the data":      {steps{`update events set data = replace(data::text, 'compute', 'Compute')::json where workspace_id = $1 and seq = 700`}, 700, changed},
-		"a space in the data":     {steps{`update events set data = (data::text || ' ')::json where workspace_id = $1 and seq = 700`}, 700, changed},
-		"a byte of the meta":      {steps{`update events set meta = replace(meta::text, 'system', 'System')::json where workspace_id = $1 and seq = 1`}, 1, changed},
-		"the id":                  {steps{`update events set id = gen_random_uuid() where workspace_id = $1 and seq = 1100`}, 1100, changed},
-		"the stream":              {steps{`update events set stream = gen_random_uuid() where workspace_id = $1 and seq = 2100`}, 2100, changed},
-		"the version":             {steps{`update events set version = version + 1000 where workspace_id = $1 and seq = 9`}, 9, changed},
-		"the kind":                {steps{`update events set kind = 'run.queued' where workspace_id = $1 and seq = 1024`}, 1024, changed},
-		"the schema":              {steps{`update events set schema = 2 where workspace_id = $1 and seq = 1025`}, 1025, changed},
-		"the time by the least":   {steps{`update events set at = at + interval '1 microsecond' where workspace_id = $1 and seq = 44`}, 44, changed},
+		"a byte of the data": {steps{`update events set data = replace(data::text, 'compute', 'Compute')::json where workspace_id = $1
+			and seq = 700`}, 700, changed},
+		"a space in the data": {steps{`update events set data = (data::text || ' ')::json where workspace_id = $1 and seq = 700`}, 700,
+			changed},
+		"a byte of the meta": {steps{`update events set meta = replace(meta::text, 'system', 'System')::json where workspace_id = $1
+			and seq = 1`}, 1, changed},
+		"the id":      {steps{`update events set id = gen_random_uuid() where workspace_id = $1 and seq = 1100`}, 1100, changed},
+		"the stream":  {steps{`update events set stream = gen_random_uuid() where workspace_id = $1 and seq = 2100`}, 2100, changed},
+		"the version": {steps{`update events set version = version + 1000 where workspace_id = $1 and seq = 9`}, 9, changed},
+		"the kind":    {steps{`update events set kind = 'run.queued' where workspace_id = $1 and seq = 1024`}, 1024, changed},
+		"the schema":  {steps{`update events set schema = 2 where workspace_id = $1 and seq = 1025`}, 1025, changed},
+		"the time by the least": {steps{`update events set at = at + interval '1 microsecond' where workspace_id = $1 and seq = 44`}, 44,
+			changed},
 		"the time without bounds": {steps{`update events set at = 'infinity' where workspace_id = $1 and seq = 44`}, 44, changed},
 		"several":                 {steps{`update events set schema = 2 where workspace_id = $1 and seq in (1500, 80, 2000)`}, 80, changed},
 		"a deleted row":           {steps{`delete from events where workspace_id = $1 and seq = 1234`}, 1234, "the record is missing"},
 		"a deleted first row":     {steps{`delete from events where workspace_id = $1 and seq = 1`}, 1, "the record is missing"},
-		"a page of deleted rows":  {steps{`delete from events where workspace_id = $1 and seq between 501 and 1800`}, 501, "the record is missing"},
+		"a page of deleted rows": {steps{`delete from events where workspace_id = $1 and seq between 501 and 1800`}, 501,
+			"the record is missing"},
 		"a deleted row, the gap closed": {steps{
 			`delete from events where workspace_id = $1 and seq = 2050`,
 			`update events set seq = seq - 1 where workspace_id = $1 and seq > 2050`,
@@ -52,7 +57,8 @@ func TestVerifyReportsFirstBadRecord(t *testing.T) {
 			`update events set seq = -1 where workspace_id = $1 and seq = 300`,
 			`update events set seq = 300 where workspace_id = $1 and seq = 301`,
 			`update events set seq = 301 where workspace_id = $1 and seq = -1`}, 300, changed},
-		"a row moved elsewhere": {steps{`update events set workspace_id = gen_random_uuid() where workspace_id = $1 and seq = 77`}, 77, "the record is missing"},
+		"a row moved elsewhere": {steps{`update events set workspace_id = gen_random_uuid() where workspace_id = $1 and seq = 77`}, 77,
+			"the record is missing"},
 		"a forged row at the end": {steps{`
 			insert into events select workspace_id, 2101, gen_random_uuid(), gen_random_uuid(), 1, kind, schema, at, meta, data
 			from events where workspace_id = $1 and seq = 5`}, 2101, "the record stands beyond the head of the log"},
@@ -76,26 +82,40 @@ func TestVerifyReportsFirstBadRecord(t *testing.T) {
 			"7 records count as signed for, the newest checkpoint speaks for 2100"},
 		"no position": {steps{`delete from checkpoints where workspace_id = $1`}, 1,
 			"0 records count as signed for, the newest checkpoint speaks for 2100"},
-		"a changed hash":            {steps{`update proof_tiles set hashes = set_byte(hashes, 32 * 87, get_byte(hashes, 32 * 87) # 1) where workspace_id = $1 and number = 2`}, 600, "its stored hash was changed"},
-		"a changed hash at the end": {steps{`update proof_hashes set hash = sha256(hash) where workspace_id = $1 and index = (select index from leaf(2060))`}, 2060, "its stored hash was changed"},
-		"a changed inner hash":      {steps{`update proof_hashes set hash = sha256(hash) where workspace_id = $1 and index = (select index from leaf(2060)) + 2`}, 2060, "a stored hash over it was changed"},
-		"a changed root of a tile":  {steps{`update proof_hashes set hash = sha256(hash) where workspace_id = $1 and index = (select index from leaf(768)) + 8`}, 768, "a stored hash over it was changed"},
-		"a hash that is none":       {steps{`update proof_hashes set hash = '\x00' where workspace_id = $1 and index = (select index from leaf(2060))`}, 2060, "its stored hash is missing"},
-		"a tile that is too short":  {steps{`update proof_tiles set hashes = substr(hashes, 1, 32 * 87 + 31) where workspace_id = $1 and number = 2`}, 600, "its stored hash is missing"},
-		"a tile that is too long":   {steps{`update proof_tiles set hashes = hashes || hashes where workspace_id = $1 and number = 2`}, 513, "its stored hash is missing"},
-		"a deleted tile":            {steps{`delete from proof_tiles where workspace_id = $1 and number = 2`}, 513, "its stored hash is missing"},
-		"a tile too many":           {steps{`insert into proof_tiles values ($1, 8, '')`}, 2101, "hashes are stored beyond the newest checkpoint"},
-		"a deleted hash":            {steps{`delete from proof_hashes where workspace_id = $1 and index = (select index from leaf(2100))`}, 2100, "its stored hash is missing"},
-		"a hash too many":           {steps{`insert into proof_hashes values ($1, 100000, sha256('x'))`}, 2101, "hashes are stored beyond the newest checkpoint"},
+		"a changed hash": {steps{`update proof_tiles set hashes = set_byte(hashes, 32 * 87, get_byte(hashes, 32 * 87) # 1)
+			where workspace_id = $1 and number = 2`}, 600, "its stored hash was changed"},
+		"a changed hash at the end": {steps{`update proof_hashes set hash = sha256(hash) where workspace_id = $1 and index = (select index
+			from leaf(2060))`}, 2060, "its stored hash was changed"},
+		"a changed inner hash": {steps{`update proof_hashes set hash = sha256(hash) where workspace_id = $1 and index = (select index
+			from leaf(2060)) + 2`}, 2060, "a stored hash over it was changed"},
+		"a changed root of a tile": {steps{`update proof_hashes set hash = sha256(hash) where workspace_id = $1 and index = (select index
+			from leaf(768)) + 8`}, 768, "a stored hash over it was changed"},
+		"a hash that is none": {steps{`update proof_hashes set hash = '\x00' where workspace_id = $1 and index = (select index
+			from leaf(2060))`}, 2060, "its stored hash is missing"},
+		"a tile that is too short": {steps{`update proof_tiles set hashes = substr(hashes, 1, 32 * 87 + 31) where workspace_id = $1
+			and number = 2`}, 600, "its stored hash is missing"},
+		"a tile that is too long": {steps{`update proof_tiles set hashes = hashes || hashes where workspace_id = $1 and number = 2`}, 513,
+			"its stored hash is missing"},
+		"a deleted tile":  {steps{`delete from proof_tiles where workspace_id = $1 and number = 2`}, 513, "its stored hash is missing"},
+		"a tile too many": {steps{`insert into proof_tiles values ($1, 8, '')`}, 2101, "hashes are stored beyond the newest checkpoint"},
+		"a deleted hash": {steps{`delete from proof_hashes where workspace_id = $1 and index = (select index from leaf(2100))`}, 2100,
+			"its stored hash is missing"},
+		"a hash too many": {steps{`insert into proof_hashes values ($1, 100000, sha256('x'))`}, 2101,
+			"hashes are stored beyond the newest checkpoint"},
 		"an event and another's hash": {steps{
 			`update events set schema = 2 where workspace_id = $1 and seq = 900`,
-			`update proof_tiles set hashes = set_byte(hashes, 32 * 87, get_byte(hashes, 32 * 87) # 1) where workspace_id = $1 and number = 2`}, 600, "the record or its stored hash was changed"},
-		"no checkpoint":            {steps{`delete from proof_checkpoints where workspace_id = $1`}, 1, "the signed checkpoint is missing"},
-		"a checkpoint in between":  {steps{`update proof_checkpoints set note = replace(note, '1000', '1001') where workspace_id = $1 and size = 1000`}, 1000, "the checkpoint of size 1000 is not signed for this log by the key"},
-		"the newest checkpoint":    {steps{`update proof_checkpoints set note = replace(note, '2100', '2000') where workspace_id = $1 and size = 2100`}, 2100, "the checkpoint of size 2100 is not signed for this log by the key"},
-		"a checkpoint of any size": {steps{`insert into proof_checkpoints values ($1, 1000000000000, 'forged', now())`}, 2100, "the checkpoint of size 1000000000000 is not signed for this log by the key"},
+			`update proof_tiles set hashes = set_byte(hashes, 32 * 87, get_byte(hashes, 32 * 87) # 1) where workspace_id = $1 and number = 2`}, 600,
+			"the record or its stored hash was changed"},
+		"no checkpoint": {steps{`delete from proof_checkpoints where workspace_id = $1`}, 1, "the signed checkpoint is missing"},
+		"a checkpoint in between": {steps{`update proof_checkpoints set note = replace(note, '1000', '1001') where workspace_id = $1
+			and size = 1000`}, 1000, "the checkpoint of size 1000 is not signed for this log by the key"},
+		"the newest checkpoint": {steps{`update proof_checkpoints set note = replace(note, '2100', '2000') where workspace_id = $1
+			and size = 2100`}, 2100, "the checkpoint of size 2100 is not signed for this log by the key"},
+		"a checkpoint of any size": {steps{`insert into proof_checkpoints values ($1, 1000000000000, 'forged', now())`}, 2100,
+			"the checkpoint of size 1000000000000 is not signed for this log by the key"},
 		"a checkpoint put to another size": {steps{
-			`update proof_checkpoints set size = 2099 where workspace_id = $1 and size = 2100`}, 2099, "the checkpoint of size 2099 says another size"},
+			`update proof_checkpoints set size = 2099 where workspace_id = $1 and size = 2100`}, 2099,
+			"the checkpoint of size 2099 says another size"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			workspace := newID()
@@ -126,7 +146,8 @@ func TestVerifyReportsFirstBadRecord(t *testing.T) {
 		catchUp(t, p, workspace)
 		signer, err := note.NewSigner(otherKey(t))
 		require.NoError(t, err)
-		signed, err := note.Sign(&note.Note{Text: checkpoint{Origin: "svc.example.com/" + workspace.String(), Size: 10, Root: tlog.Hash{}}.text()}, signer)
+		signed, err := note.Sign(&note.Note{Text: checkpoint{Origin: "svc.example.com/" + workspace.String(), Size: 10,
+			Root: tlog.Hash{}}.text()}, signer)
 		require.NoError(t, err)
 		w.exec(t, `update proof_checkpoints set note = $2 where workspace_id = $1`, workspace, string(signed))
 		require.Equal(t, &Bad{10, "the checkpoint of size 10 is not signed for this log by the key"}, w.verify(t, workspace).Bad)
@@ -137,7 +158,8 @@ func TestVerifyReportsFirstBadRecord(t *testing.T) {
 			w.append(t, id, 10)
 			catchUp(t, p, id)
 		}
-		w.exec(t, `update proof_checkpoints set note = (select note from proof_checkpoints where workspace_id = $2) where workspace_id = $1`, workspace, other)
+		w.exec(t, `update proof_checkpoints set note = (select note from proof_checkpoints where workspace_id = $2) where workspace_id = $1`,
+			workspace, other)
 		require.Equal(t, &Bad{10, "the checkpoint of size 10 is not signed for this log by the key"}, w.verify(t, workspace).Bad)
 	})
 	t.Run("the key itself", func(t *testing.T) {

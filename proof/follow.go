@@ -98,7 +98,8 @@ func (w *pageWrites) queue(b *pgx.Batch) {
 	b.Queue(`insert into proof_hashes (workspace_id, index, hash) select * from unnest($1::uuid[], $2::bigint[], $3::bytea[])`,
 		w.hashes.workspaces, w.hashes.indexes, w.hashes.hashes)
 	workspaces, sizes := store.Columns(w.ends)
-	b.Queue(`insert into proof_checkpoints (workspace_id, size, note, made_at) select w, s, n, now() from unnest($1::uuid[], $2::bigint[], $3::text[]) as c (w, s, n)`,
+	b.Queue(`insert into proof_checkpoints (workspace_id, size, note, made_at) select w, s, n, now()
+		from unnest($1::uuid[], $2::bigint[], $3::text[]) as c (w, s, n)`,
 		workspaces, sizes, w.notes)
 	workspaces, sizes = store.Columns(w.replaced)
 	b.Queue(`
@@ -177,7 +178,8 @@ func (p *Prover) load(ctx context.Context, tx pgx.Tx, k *signingKey, list []stor
 	var text string
 	b.Queue(`
 		select i.workspace_id, h.hash from unnest((select $1::uuid[]), (select $2::bigint[])) with ordinality as i (workspace_id, index, ord)
-		cross join lateral (select hash from proof_hashes p where p.workspace_id = i.workspace_id and p.index = i.index offset 0) h order by ord`, workspaces, indexes).Query(func(rows pgx.Rows) error {
+		cross join lateral (select hash from proof_hashes p where p.workspace_id = i.workspace_id and p.index = i.index offset 0) h
+		order by ord`, workspaces, indexes).Query(func(rows pgx.Rows) error {
 		_, err := pgx.ForEachRow(rows, []any{&workspace, &hash}, func() error {
 			if len(hash) != tlog.HashSize {
 				return fmt.Errorf("prove %s: %w", workspace, errNotSigned)

@@ -50,7 +50,8 @@ func (v *verification) findFormerKeys(ctx context.Context) error {
 		case f.by == key:
 			v.Former, key = append(v.Former, f), f.VerifierKey
 		case f.VerifierKey == key && v.newest != nil && v.newest.bad != "":
-			v.newest.bad = fmt.Sprintf("the newest checkpoint is not signed by this key: record %d says that it was lost and %s took its place", f.ReplacedIn, f.by)
+			v.newest.bad = fmt.Sprintf("the newest checkpoint is not signed by this key: record %d says that it was lost and %s took its place",
+				f.ReplacedIn, f.by)
 		}
 	}
 	return err

@@ -45,7 +45,8 @@ func reportPlace(workspace events.ID, checkedAt time.Time) string {
 func (p *Prover) Last(ctx context.Context, workspace events.ID) (r Report, ok bool, err error) {
 	var checkedAt pgtype.Timestamptz // somebody may have made it infinite
 	var text, mac []byte
-	err = p.db.QueryRow(ctx, `select checked_at, report, mac from verifications where workspace_id = $1`, workspace).Scan(&checkedAt, &text, &mac)
+	err = p.db.QueryRow(ctx, `
+		select checked_at, report, mac from verifications where workspace_id = $1`, workspace).Scan(&checkedAt, &text, &mac)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return r, false, nil

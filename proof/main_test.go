@@ -60,8 +60,9 @@ func (w *world) append(t testing.TB, workspace events.ID, n int) {
 	t.Helper()
 	for n > 0 {
 		c := &events.Commit{
-			Workspace: workspace, At: epoch, Envelope: events.Envelope{Actor: events.Actor{Type: events.BySystem, Name: "system"}, Origin: events.FromSystem},
-			Writes: []events.Write{{Stream: newID()}},
+			Workspace: workspace, At: epoch,
+			Envelope: events.Envelope{Actor: events.Actor{Type: events.BySystem, Name: "system"}, Origin: events.FromSystem},
+			Writes:   []events.Write{{Stream: newID()}},
 		}
 		for i := range min(n, 200) {
 			c.Writes[0].Events = append(c.Writes[0].Events, events.RunCostRecorded{Repo: newID(), Cents: int64(i), Source: "compute", Quantity: 1})

@@ -37,7 +37,8 @@ const (
 
 // ErrSigningKey says that the signing key cannot be unsealed.
 var ErrSigningKey = fault.New(fault.Unavailable, "signing_key_unavailable",
-	"The key that the audit log is signed with cannot be opened: it was sealed under another master key than the service has. Its operator can mend that.")
+	"The key that the audit log is signed with cannot be opened: it was sealed under another master key than the service has. Its operator "+
+		"can mend that.")
 
 // A Prover extends and verifies the Merkle logs. Any number of processes may run one.
 type Prover struct {

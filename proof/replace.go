@@ -22,7 +22,8 @@ const formerSecretName = secretName + "/former"
 var (
 	ErrNoKey      = errors.New("there is no signing key yet")
 	ErrKeyOpens   = errors.New("the signing key can be opened with SVC_VAULT_MASTER_KEY: nothing has to be replaced")
-	ErrForeignKey = errors.New("no newest checkpoint is signed by -verifier-key: it is not the key that was lost, or all logs go on with another one already")
+	ErrForeignKey = errors.New("no newest checkpoint is signed by -verifier-key: it is not the key that was lost, or all logs go on with " +
+		"another one already")
 )
 
 // A Replacement is a new signing key that replaces a lost one.
@@ -71,7 +72,8 @@ func Replace(ctx context.Context, db *pgxpool.Pool, ring vault.Ring, lost string
 
 // checkLostKey returns an error unless the lost key signed the logs.
 func (r *Replacement) checkLostKey(ctx context.Context, public string) error {
-	rows, _ := r.prover.db.Query(ctx, `select distinct on (workspace_id) workspace_id, note from proof_checkpoints order by workspace_id, size desc`)
+	rows, _ := r.prover.db.Query(ctx,
+		`select distinct on (workspace_id) workspace_id, note from proof_checkpoints order by workspace_id, size desc`)
 	var workspace events.ID
 	var text string
 	some, signed := false, false
@@ -139,7 +141,8 @@ func (r *Replacement) Log(ctx context.Context, workspace events.ID, record func(
 // alreadySigned reports whether the new key has signed a log already.
 func (r *Replacement) alreadySigned(ctx context.Context, workspace events.ID) (bool, error) {
 	var text string
-	err := r.prover.db.QueryRow(ctx, `select note from proof_checkpoints where workspace_id = $1 order by size desc limit 1`, workspace).Scan(&text)
+	err := r.prover.db.QueryRow(ctx, `
+		select note from proof_checkpoints where workspace_id = $1 order by size desc limit 1`, workspace).Scan(&text)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return false, nil
 	}

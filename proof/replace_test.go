@@ -18,7 +18,8 @@ func (w *world) record(t *testing.T, workspace events.ID, r *Replacement) func(i
 		before, err := w.log.Load(t.Context(), workspace, events.SigningKeyStream, 0)
 		require.NoError(t, err)
 		_, err = w.log.Append(t.Context(), &events.Commit{Workspace: workspace, At: epoch, Writes: []events.Write{{
-			Stream: events.SigningKeyStream, Version: len(before), Events: []events.Event{events.SigningKeyReplaced{From: r.From, To: r.To, UpTo: upTo}},
+			Stream: events.SigningKeyStream, Version: len(before),
+			Events: []events.Event{events.SigningKeyReplaced{From: r.From, To: r.To, UpTo: upTo}},
 		}}})
 		return err
 	}
@@ -41,13 +42,18 @@ func TestChangesAroundReplacementAreReported(t *testing.T) {
 		steps []string
 		want  Bad
 	}{
-		"nothing":                       {nil, Bad{}},
-		"a record before":               {[]string{`update events set schema = 2 where workspace_id = $1 and seq = 700`}, Bad{700, "the record was changed"}},
-		"a record nobody had signed":    {[]string{`update events set schema = 2 where workspace_id = $1 and seq = 2110`}, Bad{2110, "the record was changed"}},
-		"the record of the replacement": {[]string{`update events set data = replace(data::text, 'svc.', 'svd.')::json where workspace_id = $1 and seq = 2121`}, Bad{2121, "the record was changed"}},
-		"without that record":           {[]string{`delete from events where workspace_id = $1 and seq = 2121`}, Bad{2121, "the record is missing"}},
-		"a record after":                {[]string{`update events set schema = 2 where workspace_id = $1 and seq = 2500`}, Bad{2500, "the record was changed"}},
-		"a hash before":                 {[]string{`update proof_tiles set hashes = set_byte(hashes, 32 * 87, get_byte(hashes, 32 * 87) # 1) where workspace_id = $1 and number = 2`}, Bad{600, "its stored hash was changed"}},
+		"nothing": {nil, Bad{}},
+		"a record before": {[]string{`update events set schema = 2 where workspace_id = $1 and seq = 700`},
+			Bad{700, "the record was changed"}},
+		"a record nobody had signed": {[]string{`update events set schema = 2 where workspace_id = $1 and seq = 2110`},
+			Bad{2110, "the record was changed"}},
+		"the record of the replacement": {[]string{`update events set data = replace(data::text, 'svc.', 'svd.')::json where workspace_id = $1
+			and seq = 2121`}, Bad{2121, "the record was changed"}},
+		"without that record": {[]string{`delete from events where workspace_id = $1 and seq = 2121`}, Bad{2121, "the record is missing"}},
+		"a record after": {[]string{`update events set schema = 2 where workspace_id = $1 and seq = 2500`},
+			Bad{2500, "the record was changed"}},
+		"a hash before": {[]string{`update proof_tiles set hashes = set_byte(hashes, 32 * 87, get_byte(hashes, 32 * 87) # 1)
+			where workspace_id = $1 and number = 2`}, Bad{600, "its stored hash was changed"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

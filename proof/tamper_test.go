@@ -21,7 +21,8 @@ func otherKey(t *testing.T) string {
 // tamper executes a statement in which leaf(n) is the index of the hash of record n.
 func (w *world) tamper(t *testing.T, sql string, workspace events.ID) {
 	t.Helper()
-	w.exec(t, `create or replace function leaf(n bigint) returns table (index bigint) language sql as 'select 2 * (n - 1) - bit_count((n - 1)::bit(64))'`)
+	w.exec(t, `create or replace function leaf(n bigint) returns table (index bigint) language sql
+		as 'select 2 * (n - 1) - bit_count((n - 1)::bit(64))'`)
 	w.exec(t, sql, workspace)
 }
 
@@ -175,7 +176,8 @@ func TestMigrationPacksHashesIntoTiles(t *testing.T) {
 	require.Nil(t, w.verify(t, workspace).Bad)
 	var left int
 	require.NoError(t, w.db.QueryRow(t.Context(), `select count(*) from proof_hashes`).Scan(&left))
-	require.EqualValues(t, tlog.StoredHashCount(700)-tlog.StoredHashCount(512)+3, left, "of the first 512 events the roots of two tiles and the one over both")
+	require.EqualValues(t, tlog.StoredHashCount(700)-tlog.StoredHashCount(512)+3, left,
+		"of the first 512 events the roots of two tiles and the one over both")
 	w.append(t, workspace, 300)
 	catchUp(t, p, workspace)
 	require.Nil(t, w.verify(t, workspace).Bad)

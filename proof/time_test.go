@@ -79,7 +79,8 @@ func TestLogIsSignedOncePerSecondAndOnVerify(t *testing.T) {
 			p.Moved(workspace, 0)
 			time.Sleep(100 * time.Millisecond)
 			var size int64
-			require.NoError(t, w.db.QueryRow(ctx, `select coalesce(max(size), 0) from proof_checkpoints where workspace_id = $1`, workspace).Scan(&size))
+			require.NoError(t, w.db.QueryRow(ctx, `select coalesce(max(size), 0) from proof_checkpoints where workspace_id = $1`,
+				workspace).Scan(&size))
 			sizes[size] = true
 		}
 		require.GreaterOrEqual(t, len(sizes), 4)

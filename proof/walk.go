@@ -47,7 +47,8 @@ func (v *verification) checkUnsigned(ctx context.Context) error {
 	}
 	seq, last := int64(0), v.Size
 	var at pgtype.Timestamptz // a damaged row may say infinity
-	rows, _ := v.db.Query(ctx, `select seq, at from events where workspace_id = $1 and seq > $2 and seq <= $3 order by seq`, v.Workspace, v.Size, v.Head)
+	rows, _ := v.db.Query(ctx, `
+		select seq, at from events where workspace_id = $1 and seq > $2 and seq <= $3 order by seq`, v.Workspace, v.Size, v.Head)
 	_, err := pgx.ForEachRow(rows, []any{&seq, &at}, func() error {
 		if seq == v.Size+1 {
 			v.UnsignedSince = at.Time.UTC()

@@ -36,7 +36,8 @@ func (s *Store) UnsetActive(ctx context.Context, session Session) error {
 // ForUser returns up to limit sessions of a person that have not ended, newest first. It omits rows
 // with a wrong code, which are not reported: those of an earlier Secret are harmless.
 func (s *Store) ForUser(ctx context.Context, user events.ID, limit int) ([]Session, error) {
-	rows, _ := s.DB.Query(ctx, selectSession+`where s.user_id = $1 and s.expires_at > $2 order by s.created_at desc, s.session_id desc limit $3`,
+	rows, _ := s.DB.Query(ctx,
+		selectSession+`where s.user_id = $1 and s.expires_at > $2 order by s.created_at desc, s.session_id desc limit $3`,
 		user, s.Now(), limit)
 	list, err := pgx.CollectRows(rows, scan)
 	if err != nil {

@@ -82,7 +82,8 @@ func TestSetActiveWaitsForARemoval(t *testing.T) {
 	require.NoError(t, err)
 	_, err = removal.Exec(testContext(t), `delete from members where workspace_id = $1`, s.workspace)
 	require.NoError(t, err)
-	_, err = removal.Exec(testContext(t), `update sessions set active_workspace_id = null where user_id = $1 and active_workspace_id = $2`, s.user, s.workspace)
+	_, err = removal.Exec(testContext(t), `update sessions set active_workspace_id = null where user_id = $1 and active_workspace_id = $2`,
+		s.user, s.workspace)
 	require.NoError(t, err)
 	answer := make(chan bool, 1)
 	go func() {
@@ -91,7 +92,8 @@ func TestSetActiveWaitsForARemoval(t *testing.T) {
 	}()
 	require.Eventually(t, func() bool {
 		var waiting bool
-		err := s.DB.QueryRow(testContext(t), `select exists (select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock')`).Scan(&waiting)
+		err := s.DB.QueryRow(testContext(t),
+			`select exists (select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock')`).Scan(&waiting)
 		return err == nil && waiting || len(answer) > 0
 	}, time.Minute, time.Millisecond)
 	require.NoError(t, removal.Commit(testContext(t)))

@@ -36,8 +36,9 @@ func TestASessionGoesOnIfItsEndCannotBeStored(t *testing.T) {
 		return n
 	}
 	for name, fault := range map[string]string{
-		"the event":   `alter table events add constraint fault check (kind <> 'user.signed_out') not valid`,
-		"the session": `create function fault() returns trigger language plpgsql as 'begin raise exception ''fault''; end'; create trigger fault before delete on sessions for each row execute function fault()`,
+		"the event": `alter table events add constraint fault check (kind <> 'user.signed_out') not valid`,
+		"the session": `create function fault() returns trigger language plpgsql
+			as 'begin raise exception ''fault''; end'; create trigger fault before delete on sessions for each row execute function fault()`,
 	} {
 		s.exec(t, fault)
 		_, err := h.EndSessions(testContext(t), end)
@@ -72,7 +73,8 @@ func TestAWorkspaceIsTakenFromWhoIsNoLongerInIt(t *testing.T) {
 			Meta: by(owner.User, acme), Member: events.NewID(noon), Email: owner.Email, Name: "Acme", Slug: "acme-" + name,
 		})
 		require.NoError(t, err)
-		_, err = h.AddMember(testContext(t), commands.AddMember{Meta: by(owner.User, acme), Member: member, User: s.user, Email: "zoe@acme.example", Role: events.Viewer})
+		_, err = h.AddMember(testContext(t),
+			commands.AddMember{Meta: by(owner.User, acme), Member: member, User: s.user, Email: "zoe@acme.example", Role: events.Viewer})
 		require.NoError(t, err)
 		for _, session := range []Session{s.session, second, owner} {
 			s.activate(t, session, acme)

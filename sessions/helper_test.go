@@ -40,7 +40,8 @@ func register(t *testing.T, db *pgxpool.Pool, slug string, emails ...string) (us
 	defer log.Close()
 	user, workspace = events.NewID(noon), events.NewID(noon)
 	_, err := commands.New(log, func() time.Time { return noon }).RegisterUser(testContext(t), commands.RegisterUser{
-		Meta: commands.Meta{Envelope: events.Envelope{Actor: events.Actor{Type: events.ByUser, ID: user, Name: emails[0]}, Origin: events.FromAuth}, Workspace: workspace},
+		Meta: commands.Meta{Envelope: events.Envelope{Actor: events.Actor{Type: events.ByUser, ID: user, Name: emails[0]},
+			Origin: events.FromAuth}, Workspace: workspace},
 		User: user, Member: events.NewID(noon), Name: "Zoë Brandt", Emails: emails, AvatarURL: "https://code.acme.example/avatars/7",
 		WorkspaceName: "Zoë's workspace", WorkspaceSlug: slug,
 	})
@@ -61,7 +62,8 @@ type signedIn struct {
 func signIn(t *testing.T) *signedIn {
 	db, clock, said := pgtest.New(t), &clock{noon}, &bytes.Buffer{}
 	log := slog.New(slog.NewTextHandler(said, nil))
-	s := &signedIn{Store: &Store{DB: db, Secret: []byte("a secret of thirty-two characters"), Now: clock.now, Log: log}, clock: clock, said: said}
+	s := &signedIn{Store: &Store{DB: db, Secret: []byte("a secret of thirty-two characters"), Now: clock.now, Log: log}, clock: clock,
+		said: said}
 	s.user, s.workspace = register(t, db, "zoe", "zoe@acme.example")
 	var err error
 	s.session, err = s.Start(testContext(t), s.user, s.workspace, "192.0.2.7", "Firefox")
@@ -113,5 +115,6 @@ func (s *signedIn) commands(t *testing.T) *commands.Handler {
 }
 
 func by(user, workspace events.ID) commands.Meta {
-	return commands.Meta{Envelope: events.Envelope{Actor: events.Actor{Type: events.ByUser, ID: user}, Origin: events.FromAuth}, Workspace: workspace}
+	return commands.Meta{Envelope: events.Envelope{Actor: events.Actor{Type: events.ByUser, ID: user}, Origin: events.FromAuth},
+		Workspace: workspace}
 }

@@ -118,7 +118,8 @@ func (s *Store) Find(ctx context.Context, cookie string) (session Session, renew
 		return session, false, true, nil
 	}
 	session.UpdatedAt, session.ExpiresAt = now, now.Add(lifetime)
-	extended, err := s.DB.Exec(ctx, `update sessions set updated_at = $2, expires_at = $3 where token_hash = $1`, digest(token), now, session.ExpiresAt)
+	extended, err := s.DB.Exec(ctx, `
+		update sessions set updated_at = $2, expires_at = $3 where token_hash = $1`, digest(token), now, session.ExpiresAt)
 	if err != nil {
 		return Session{}, false, false, fmt.Errorf("extend session: %w", err)
 	}

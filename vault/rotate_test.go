@@ -42,7 +42,8 @@ func TestRotateLeavesAloneWhatDoesNotOpen(t *testing.T) {
 	db := pgtest.New(t)
 	put(t, db, ringOf(t, older), 1, 4, "a token")
 	put(t, db, ringOf(t, other), 4, 6, "a token")
-	_, err := db.Exec(t.Context(), `update provider_tokens set sealed = set_byte(sealed, 40, get_byte(sealed, 40) # 1) where user_id = $1`, user(2))
+	_, err := db.Exec(t.Context(), `update provider_tokens set sealed = set_byte(sealed, 40, get_byte(sealed, 40) # 1) where user_id = $1`,
+		user(2))
 	require.NoError(t, err)
 
 	done, err := Rotate(t.Context(), db, ringOf(t, newer, older))

@@ -203,7 +203,8 @@ func (l parkedPublisher) Publish(topic string, list ...*message.Message) error {
 			return err
 		}
 		l.log.Error("a message was parked", "id", m.UUID, "kind", m.Metadata.Get(metaKind), "workspace", m.Metadata.Get(metaWorkspace),
-			"seq", m.Metadata.Get(metaSeq), "consumer", m.Metadata.Get(middleware.PoisonedHandlerKey), "err", m.Metadata.Get(middleware.ReasonForPoisonedKey))
+			"seq", m.Metadata.Get(metaSeq), "consumer", m.Metadata.Get(middleware.PoisonedHandlerKey),
+			"err", m.Metadata.Get(middleware.ReasonForPoisonedKey))
 	}
 	return nil
 }

@@ -255,7 +255,8 @@ func TestRedeliveredEventHasNoSecondEffect(t *testing.T) {
 		for range 3 {
 			require.False(t, within(t, taken))
 		}
-		again := message.NewMessage(rowsOf[string](t, w.db, `select id::text from events where workspace_id = $1 and seq = 2`, workspace)[0], []byte(`{}`))
+		again := message.NewMessage(rowsOf[string](t, w.db, `select id::text from events where workspace_id = $1 and seq = 2`, workspace)[0],
+			[]byte(`{}`))
 		require.NoError(t, b.redeliver(t.Context(), again))
 		require.True(t, within(t, taken), "it has been done")
 		require.Len(t, rowsOf[int64](t, w.db, `select seq from events where workspace_id = $1`, elsewhere), 3)
@@ -344,7 +345,8 @@ func TestRunWaitsForABusThatIsAway(t *testing.T) {
 	taken := make(chan string, 100)
 	var running sync.WaitGroup
 	running.Go(func() {
-		Run(ctx, w.cfg, NewRelay(w.db, always, w.cfg.Log), Consumer{Name: "c", Take: func(m *message.Message) error { taken <- m.UUID; return nil }})
+		Run(ctx, w.cfg, NewRelay(w.db, always, w.cfg.Log),
+			Consumer{Name: "c", Take: func(m *message.Message) error { taken <- m.UUID; return nil }})
 	})
 	require.Eventually(t, func() bool { return strings.Contains(w.notes.String(), "the bus is unavailable") }, limit, time.Millisecond)
 	second, seen := natsServer(t, folder, portOf(t, place)), map[string]bool{}

@@ -82,12 +82,14 @@ func TestMessagesGoThroughKafka(t *testing.T) {
 	broker := sarama.NewMockBroker(t, 1)
 	defer broker.Close()
 	broker.SetHandlerByMap(map[string]sarama.MockResponse{
-		"ApiVersionsRequest":    sarama.NewMockApiVersionsResponse(t),
-		"MetadataRequest":       sarama.NewMockMetadataResponse(t).SetBroker(broker.Addr(), broker.BrokerID()).SetLeader(Topic, 0, broker.BrokerID()),
+		"ApiVersionsRequest": sarama.NewMockApiVersionsResponse(t),
+		"MetadataRequest": sarama.NewMockMetadataResponse(t).SetBroker(broker.Addr(), broker.BrokerID()).SetLeader(Topic, 0,
+			broker.BrokerID()),
 		"InitProducerIDRequest": sarama.NewMockInitProducerIDResponse(t),
 		"ProduceRequest":        sarama.NewMockProduceResponse(t).SetVersion(7),
-		"OffsetRequest":         sarama.NewMockOffsetResponse(t).SetOffset(Topic, 0, sarama.OffsetNewest, 0).SetOffset(Topic, 0, sarama.OffsetOldest, 0),
-		"FetchRequest":          sarama.NewMockFetchResponse(t, 1).SetMessage(Topic, 0, 0, sarama.StringEncoder("sent by somebody")),
+		"OffsetRequest": sarama.NewMockOffsetResponse(t).SetOffset(Topic, 0, sarama.OffsetNewest, 0).SetOffset(Topic, 0,
+			sarama.OffsetOldest, 0),
+		"FetchRequest": sarama.NewMockFetchResponse(t, 1).SetMessage(Topic, 0, 0, sarama.StringEncoder("sent by somebody")),
 	})
 	w.cfg.URLs = []string{"kafka://" + broker.Addr()}
 	b, workspace := w.open(t), newID()

@@ -138,7 +138,9 @@ type jetSubscriber struct {
 func (s *jetSubscriber) Subscribe(ctx context.Context, topic string) (<-chan *message.Message, error) {
 	options := []nats.SubOpt{nats.Bind(topic, s.group)}
 	if s.group == "" {
-		options = []nats.SubOpt{nats.BindStream(topic), nats.AckExplicit(), nats.AckWait(s.ackWait), nats.DeliverNew(), nats.InactiveThreshold(inactiveLimit)}
+		options = []nats.SubOpt{
+			nats.BindStream(topic), nats.AckExplicit(), nats.AckWait(s.ackWait), nats.DeliverNew(), nats.InactiveThreshold(inactiveLimit),
+		}
 	}
 	queue, err := s.js.QueueSubscribeSync(topic, s.group, options...)
 	if err != nil {

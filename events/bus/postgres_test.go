@@ -61,7 +61,8 @@ func TestPositionsBecomeVisibleInOrder(t *testing.T) {
 	go func() { writing.Wait(); close(done) }()
 	at := int64(0)
 	for ended := false; ; {
-		page := rowsOf[int64](t, w.db, `select position from bus_messages where topic = $1 and position > $2 order by position limit 50`, Topic, at)
+		page := rowsOf[int64](t, w.db, `select position from bus_messages where topic = $1 and position > $2 order by position limit 50`, Topic,
+			at)
 		for _, position := range page {
 			require.Equal(t, at+1, position)
 			at = position
@@ -233,7 +234,8 @@ func TestAConsumerOutlivesItsConnections(t *testing.T) {
 		for _, id := range want {
 			requireNext(t, taken, seen, id)
 		}
-		cut := rowsOf[bool](t, w.db, `select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'consumer' and datname = current_database()`)
+		cut := rowsOf[bool](t, w.db,
+			`select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'consumer' and datname = current_database()`)
 		require.NotEmpty(t, cut)
 	}
 }

@@ -131,7 +131,8 @@ func lengthen(t *testing.T, db *pgxpool.Pool, workspace, member events.ID, head 
 	t.Helper()
 	for _, sql := range []string{`insert into logs values ($1::uuid, $2::bigint, now())`, `
 		insert into events (workspace_id, seq, id, stream, version, kind, schema, at, meta, data)
-		select $1::uuid, n, md5($1::uuid::text || n)::uuid, $1::uuid, n, case n % 2 when 0 then 'member.left' else 'decision.raised' end, 1, now(), '{}',
+		select $1::uuid, n, md5($1::uuid::text || n)::uuid, $1::uuid, n, case n % 2
+			when 0 then 'member.left' else 'decision.raised' end, 1, now(), '{}',
 			'{"memberId":"` + member.String() + `","role":"Viewer"}'
 		from generate_series(1, $2::bigint) n`} {
 		_, err := db.Exec(t.Context(), sql, workspace, head)

@@ -145,6 +145,7 @@ func TestOnlyTheLeaderWorks(t *testing.T) {
 
 func TestEnds(t *testing.T) {
 	a, b, c := events.NewID(time.Now()), events.NewID(time.Now()), events.NewID(time.Now())
-	list := []events.Record{{Workspace: a, Seq: 7}, {Workspace: a, Seq: 8}, {Workspace: b, Seq: 1}, {Workspace: c, Seq: 3}, {Workspace: c, Seq: 4}}
+	list := []events.Record{{Workspace: a, Seq: 7}, {Workspace: a, Seq: 8}, {Workspace: b, Seq: 1}, {Workspace: c, Seq: 3},
+		{Workspace: c, Seq: 4}}
 	require.Equal(t, []store.Position{{Workspace: a, Seq: 8}, {Workspace: b, Seq: 1}, {Workspace: c, Seq: 4}}, follow.Ends(list))
 }

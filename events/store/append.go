@@ -43,7 +43,8 @@ const (
 	), stored as (
 		insert into events (workspace_id, seq, id, stream, version, kind, schema, at, meta, data, mac)
 		select workspace_id, h.head - b.after, b.id, b.stream, b.version, b.kind, b.schema, h.last_at, b.meta, b.data, b.mac
-		from unnest($4::uuid[], $5::bigint[], $6::uuid[], $7::uuid[], $8::int[], $9::bool[], $10::text[], $11::smallint[], $12::json[], $13::json[], $14::bytea[])
+		from unnest($4::uuid[], $5::bigint[], $6::uuid[], $7::uuid[], $8::int[], $9::bool[], $10::text[],
+			$11::smallint[], $12::json[], $13::json[], $14::bytea[])
 			as b (workspace_id, after, id, stream, version, follows, kind, schema, meta, data, mac)
 		join heads h using (workspace_id)
 		where not b.follows or exists (
@@ -69,7 +70,8 @@ const staleReadsSQL = `
 // It limits waiting for a lock to $1 milliseconds and each statement to $2. The server has
 // to give up before the client does: by then the client's commit may already be on its way.
 const limitsSQL = `
-	select set_config('plan_cache_mode', 'force_generic_plan', true), set_config('lock_timeout', $1, true), set_config('statement_timeout', $2, true)`
+	select set_config('plan_cache_mode', 'force_generic_plan', true), set_config('lock_timeout', $1, true),
+		set_config('statement_timeout', $2, true)`
 
 // remainingTimeSQL limits the next statement to what is left of the $1 milliseconds that the
 // transaction has in total. PostgreSQL's limit is for each statement, but the client waits

@@ -33,9 +33,10 @@ func TestARepeatedCommandIsAnsweredAsBefore(t *testing.T) {
 	append1(t, stores[0], commit(w, newID(), 0, "later"))
 
 	for name, repetition := range map[string]*events.Commit{
-		"the very same commit":              first,
-		"another stream, another answer":    commitWithKey(w, ann, "k", "hash", `{"a":2}`),
-		"one that would conflict by itself": {Workspace: w, Envelope: first.Envelope, At: epoch, Command: first.Command, Writes: []events.Write{{Stream: newID(), Version: 9, Events: markedEvents("x", 1)}}},
+		"the very same commit":           first,
+		"another stream, another answer": commitWithKey(w, ann, "k", "hash", `{"a":2}`),
+		"one that would conflict by itself": {Workspace: w, Envelope: first.Envelope, At: epoch, Command: first.Command,
+			Writes: []events.Write{{Stream: newID(), Version: 9, Events: markedEvents("x", 1)}}},
 	} {
 		for i, s := range stores {
 			again, err := s.Append(t.Context(), repetition)
@@ -130,7 +131,8 @@ func TestForgettingReadsOnlyWhatItForgets(t *testing.T) {
 	_, err = conn.Conn().Prepare(t.Context(), "forget", store.ForgetSQL) // planned while the table is empty
 	require.NoError(t, err)
 	run("forget", w, 30*24*time.Hour, 10)
-	fill := `insert into commands select $1, gen_random_uuid(), n, '', '{}', 1, $2::timestamptz + n * interval '1 millisecond' from generate_series(1, $3::int) n`
+	fill := `insert into commands select $1, gen_random_uuid(), n, '', '{}', 1, $2::timestamptz + n * interval '1 millisecond'
+		from generate_series(1, $3::int) n`
 	run(fill, w, epoch, 20_000)
 	run(fill, w, epoch.Add(-60*24*time.Hour), 100)
 	for _, state := range []string{"as it was planned", "analyzed"} {
@@ -245,7 +247,8 @@ func TestARepetitionIsAnsweredWithThePositionOfTheFirst(t *testing.T) {
 	w, other, ann := newID(), newID(), newID()
 	twice := commitWithKey(w, ann, "k", "hash", `0`)
 	twice.Writes[0].Events = markedEvents("x", 2)
-	commits := []*events.Commit{commit(w, newID(), 0, ""), twice, commit(other, newID(), 0, ""), commitWithKey(w, ann, "k2", "hash", `1`), commit(w, newID(), 0, "")}
+	commits := []*events.Commit{commit(w, newID(), 0, ""), twice, commit(other, newID(), 0, ""), commitWithKey(w, ann, "k2", "hash", `1`),
+		commit(w, newID(), 0, "")}
 	outcomes := store.CommitTogether(s, commits...)
 	for _, i := range []int{1, 3} {
 		require.NoError(t, outcomes[i].Err)

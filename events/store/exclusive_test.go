@@ -56,7 +56,8 @@ func TestNothingComesBetweenAnExclusiveDecisionAndItsCommit(t *testing.T) {
 func waits(t *testing.T, db *pgxpool.Pool) (n int) {
 	t.Helper()
 	err := db.QueryRow(t.Context(), `
-		select count(distinct pid) from pg_locks l join pg_stat_activity a using (pid) where not l.granted and a.datname = current_database()`).Scan(&n)
+		select count(distinct pid) from pg_locks l join pg_stat_activity a using (pid) where not l.granted
+			and a.datname = current_database()`).Scan(&n)
 	require.NoError(t, err)
 	return n
 }

@@ -105,7 +105,8 @@ func TestHintsResumeAfterLostConnection(t *testing.T) {
 	db := wide(t, pgtest.URL(t))
 	one, _ := receivedHints(t, db)
 	_, heard := receivedHints(t, db)
-	_, err := db.Exec(t.Context(), `select pg_terminate_backend(pid) from pg_stat_activity where query ilike 'listen%' and datname = current_database()`)
+	_, err := db.Exec(t.Context(),
+		`select pg_terminate_backend(pid) from pg_stat_activity where query ilike 'listen%' and datname = current_database()`)
 	require.NoError(t, err)
 	require.Zero(t, next(t, heard))
 	a := newID()

@@ -67,7 +67,8 @@ type Page struct {
 const (
 	selectEvents = `select ` + EventColumns + ` from events`
 	selectWanted = `
-		select workspace_id, seq, id, stream, version, kind, schema, at, case when wanted then meta end as meta, case when wanted then data end as data
+		select workspace_id, seq, id, stream, version, kind, schema, at,
+			case when wanted then meta end as meta, case when wanted then data end as data
 		from events cross join lateral (select kind = any($5) or split_part(kind, '.', 1) = any($5) as wanted) n`
 )
 

@@ -160,6 +160,7 @@ func rotateSnapshot(ctx context.Context, db *pgxpool.Pool, by Authenticator, wor
 	if err != nil {
 		return 0, err
 	}
-	tag, err := db.Exec(ctx, `update snapshots set mac = $4 where workspace_id = $1 and stream = $2 and mac = $3`, workspace, stream, list[0].MAC, mac)
+	tag, err := db.Exec(ctx, `
+		update snapshots set mac = $4 where workspace_id = $1 and stream = $2 and mac = $3`, workspace, stream, list[0].MAC, mac)
 	return int(tag.RowsAffected()), err
 }

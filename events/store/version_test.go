@@ -43,11 +43,15 @@ func TestVersions(t *testing.T) {
 		"write one too high":                 {write: events.Write{Stream: two, Version: 3}, want: events.ErrConflict},
 		"read of a stream where it stands":   {write: events.Write{Stream: newID()}, read: []events.Read{{Stream: two, Version: 2}}},
 		"read of a stream that is empty":     {write: events.Write{Stream: newID()}, read: []events.Read{{Stream: empty}}},
-		"read of a stream that has moved":    {write: events.Write{Stream: newID()}, read: []events.Read{{Stream: two, Version: 1}}, want: events.ErrConflict},
-		"read of a stream that has begun":    {write: events.Write{Stream: newID()}, read: []events.Read{{Stream: two}}, want: events.ErrConflict},
-		"read of a stream too high":          {write: events.Write{Stream: newID()}, read: []events.Read{{Stream: two, Version: 3}}, want: events.ErrConflict},
-		"read of a stream that never was":    {write: events.Write{Stream: newID()}, read: []events.Read{{Stream: empty, Version: 1}}, want: events.ErrConflict},
-		"one of two reads has moved":         {write: events.Write{Stream: newID()}, read: []events.Read{{Stream: empty}, {Stream: two, Version: 1}}, want: events.ErrConflict},
+		"read of a stream that has moved": {write: events.Write{Stream: newID()}, read: []events.Read{{Stream: two, Version: 1}},
+			want: events.ErrConflict},
+		"read of a stream that has begun": {write: events.Write{Stream: newID()}, read: []events.Read{{Stream: two}}, want: events.ErrConflict},
+		"read of a stream too high": {write: events.Write{Stream: newID()}, read: []events.Read{{Stream: two, Version: 3}},
+			want: events.ErrConflict},
+		"read of a stream that never was": {write: events.Write{Stream: newID()}, read: []events.Read{{Stream: empty, Version: 1}},
+			want: events.ErrConflict},
+		"one of two reads has moved": {write: events.Write{Stream: newID()}, read: []events.Read{{Stream: empty}, {Stream: two, Version: 1}},
+			want: events.ErrConflict},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := head(t, db, w)

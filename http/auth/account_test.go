@@ -61,10 +61,14 @@ func TestSignInStoresVerifiedAddresses(t *testing.T) {
 		{"the primary one first", ada.Emails, []string{"ada@acme.example", "ada@home.example"}},
 		{"none is primary", []address{{"b@x.example", false, true}, {"a@x.example", false, true}}, []string{"b@x.example", "a@x.example"}},
 		{"the primary one is not verified", []address{{"c@x.example", true, false}, {"d@x.example", false, true}}, []string{"d@x.example"}},
-		{"one comes twice", []address{{"E@x.example", false, true}, {"f@x.example", false, true}, {"e@X.example", true, true}}, []string{"e@x.example", "f@x.example"}},
+		{"one comes twice", []address{{"E@x.example", false, true}, {"f@x.example", false, true}, {"e@X.example", true, true}},
+			[]string{"e@x.example", "f@x.example"}},
 		{"one is no address", []address{{"nobody", true, true}, {"g@x.example", false, true}}, []string{"g@x.example"}},
-		{"some look like others", []address{{"ZOe@acme.examp\u217Ce", true, true}, {"zo\u00e9@acme.example", false, true}, {"h@x.example", false, true}}, []string{"h@x.example"}},
-		{"a domain in another script", []address{{"I@Bücher.example", true, true}, {"i@xn--bcher-kva.example", false, true}}, []string{"i@xn--bcher-kva.example"}},
+		{"some look like others",
+			[]address{{"ZOe@acme.examp\u217Ce", true, true}, {"zo\u00e9@acme.example", false, true}, {"h@x.example", false, true}},
+			[]string{"h@x.example"}},
+		{"a domain in another script", []address{{"I@Bücher.example", true, true}, {"i@xn--bcher-kva.example", false, true}},
+			[]string{"i@xn--bcher-kva.example"}},
 	} {
 		b := s.signInAs(h, account{ID: int64(i + 1), Login: "ada", Emails: c.given})
 		require.Equal(t, c.want, s.emails(b.user()), c.what)
@@ -91,8 +95,10 @@ func TestSignInUpdatesChangedAddresses(t *testing.T) {
 	require.Equal(t, []string{"Ada Lind ada@new.example"}, s.queryTexts(`select name || ' ' || email from members where user_id = $1`, user))
 	require.Len(t, s.queryTexts(`select kind from events where kind = 'member.profile_changed' and $1::uuid is not null`, user), 1)
 	s.signInAs(h, ada.with("ada@new.example", "ada@acme.example"))
-	require.Len(t, s.queryTexts(`select kind from events where kind = 'member.profile_changed' and $1::uuid is not null`, user), 1, "which is no news")
-	_, err := s.config.Sessions.DB.Exec(t.Context(), `update members set name = '' where user_id = $1`, user) // as of a member who joined at a build before
+	require.Len(t, s.queryTexts(`select kind from events where kind = 'member.profile_changed' and $1::uuid is not null`, user), 1,
+		"which is no news")
+	// as of a member who joined at a build before
+	_, err := s.config.Sessions.DB.Exec(t.Context(), `update members set name = '' where user_id = $1`, user)
 	require.NoError(t, err)
 	s.signInAs(h, ada.with("ada@new.example", "ada@acme.example"))
 	require.Equal(t, []string{"Ada Lind ada@new.example"}, s.queryTexts(`select name || ' ' || email from members where user_id = $1`, user))

@@ -57,7 +57,8 @@ func TestUnknownTokenEndsNoSession(t *testing.T) {
 	s := newSite(t)
 	cookie, other := s.signIn(), s.signIn()
 	for _, token := range []string{
-		"00000000-0000-0000-0000-000000000000", strings.Repeat("0", 32), "ffffffff-ffff-ffff-ffff-ffffffffffff", s.person.String(), s.home.String(), "0", "unknown",
+		"00000000-0000-0000-0000-000000000000", strings.Repeat("0", 32), "ffffffff-ffff-ffff-ffff-ffffffffffff", s.person.String(),
+		s.home.String(), "0", "unknown",
 	} {
 		a := s.do(call{path: "/revoke-session", body: `{"token":"` + token + `"}`, cookie: cookie})
 		require.Equal(t, http.StatusOK, a.StatusCode, token)

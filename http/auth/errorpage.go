@@ -43,7 +43,8 @@ var errorPage = template.Must(template.New("error").Parse(`<!doctype html>
 </html>
 `))
 
-const errorStyle = `:root{color-scheme:light dark}body{font:1rem/1.5 system-ui,sans-serif;margin:0;display:grid;place-items:center;min-height:100vh}
+const errorStyle = `:root{color-scheme:light dark}body{font:1rem/1.5 system-ui,sans-serif;margin:0;` +
+	`display:grid;place-items:center;min-height:100vh}
 main{max-width:34rem;padding:2rem}small{opacity:.7}
 `
 

@@ -101,7 +101,8 @@ func (s *site) register() {
 	defer cancel()
 	s.person, s.home = events.NewID(time.Now()), events.NewID(time.Now())
 	_, err := s.config.Commands.RegisterUser(ctx, commands.RegisterUser{
-		Meta: commands.Meta{Envelope: events.Envelope{Actor: events.Actor{Type: events.ByUser, ID: s.person, Name: email}, Origin: events.FromAuth}, Workspace: s.home},
+		Meta: commands.Meta{Envelope: events.Envelope{Actor: events.Actor{Type: events.ByUser, ID: s.person, Name: email},
+			Origin: events.FromAuth}, Workspace: s.home},
 		User: s.person, Member: events.NewID(time.Now()), Name: "Zoë Brandt", Emails: []string{email},
 		WorkspaceName: "Zoë's workspace", WorkspaceSlug: "zoe",
 	})

@@ -122,7 +122,8 @@ func (h *host) redeem(r *http.Request) map[string]string {
 	switch {
 	case r.PostFormValue("client_id") != clientID || r.PostFormValue("client_secret") != clientSecret:
 		return map[string]string{"error": "incorrect_client_credentials"}
-	case r.PostFormValue("grant_type") != "authorization_code" || r.Header.Get("Accept") != "" && !strings.Contains(r.Header.Get("Accept"), "json"):
+	case r.PostFormValue("grant_type") != "authorization_code" || r.Header.Get("Accept") != "" &&
+		!strings.Contains(r.Header.Get("Accept"), "json"):
 		return map[string]string{"error": "unsupported_grant_type"}
 	case asked == nil || asked.Get("code_challenge") != base64.RawURLEncoding.EncodeToString(sum[:]):
 		return map[string]string{"error": "bad_verification_code", "error_description": "with " + verifier}

@@ -17,7 +17,8 @@ func TestListsAreBounded(t *testing.T) {
 	cookie := s.signIn()
 	s.exec(`
 		insert into invitations
-		select $1, gen_random_uuid(), status || n || '@acme.example', 'Viewer', status, $2, 'zoe', now() + n * interval '1 second', now() + case n % 2 when 0 then interval '-1 hour' else '1 hour' end
+		select $1, gen_random_uuid(), status || n || '@acme.example', 'Viewer', status, $2, 'zoe', now() + n * interval '1 second',
+			now() + case n % 2 when 0 then interval '-1 hour' else '1 hour' end
 		from generate_series(1, 150) n, unnest(array['pending', 'accepted', 'rejected', 'revoked']) status`, s.home, s.person)
 	want := make([]string, 100) // the newest, the oldest first, expired ones too
 	for i := range want {
@@ -39,9 +40,12 @@ func TestListsAreBounded(t *testing.T) {
 	require.Equal(t, want, emailsOf(full.Invitations))
 
 	s.exec(`
-		with made as (insert into workspaces select gen_random_uuid(), 'Acme', 'acme' || n, now() from generate_series(1, 1100) n returning workspace_id),
+		with made as (insert into workspaces select gen_random_uuid(), 'Acme', 'acme' || n, now() from generate_series(1, 1100) n
+			returning workspace_id),
 			joined as (insert into members select workspace_id, gen_random_uuid(), $1, 'zoe', 'Owner', null, now(), 'Zoe', 'zoe' from made)
-		insert into invitations select workspace_id, gen_random_uuid(), $2, 'Viewer', 'pending', $1, 'zoe', now() + row_number() over () * interval '1 second', now() + interval '1 day' from made`, s.person, email)
+		insert into invitations
+		select workspace_id, gen_random_uuid(), $2, 'Viewer', 'pending', $1, 'zoe', now() + row_number() over () * interval '1 second',
+			now() + interval '1 day' from made`, s.person, email)
 	for path, most := range map[string]int{"/organization/list": 1000, "/organization/list-user-invitations": 1000} {
 		var list []json.RawMessage
 		s.get(cookie, path, &list)
@@ -53,7 +57,8 @@ func TestListsAreBounded(t *testing.T) {
 		require.True(t, sent.CreatedAt.Before(mine[i].CreatedAt), "the newest first")
 	}
 	var newest time.Time
-	require.NoError(t, s.config.Sessions.DB.QueryRow(t.Context(), `select max(sent_at) from invitations where email = $1`, email).Scan(&newest))
+	require.NoError(t, s.config.Sessions.DB.QueryRow(t.Context(), `select max(sent_at) from invitations where email = $1`,
+		email).Scan(&newest))
 	require.WithinDuration(t, newest, mine[0].CreatedAt, time.Millisecond, "older invitations do not hide it")
 
 	for range 150 {

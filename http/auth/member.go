@@ -94,7 +94,8 @@ func (r *request) queryInt(name string, fallback, limit int) int {
 
 // errMembersOffset refuses a large offset. Paging by a time or an id uses an index instead.
 var errMembersOffset = errQuery("offset", fmt.Sprintf(
-	"Too big: at most %d; to go further, sort by createdAt or id and filter by values greater than the last one", projections.MaxMembersOffset))
+	"Too big: at most %d; to go further, sort by createdAt or id and filter by values greater than the last one",
+	projections.MaxMembersOffset))
 
 func (s *Server) listMembers(r *request) (any, error) {
 	m, err := s.membership(r, selectorFromQuery(r), errNoActive, errYouAreNoMember)

@@ -18,7 +18,8 @@ func (s *site) addMember(slug string, role events.Role) (member, user events.ID)
 	home := events.NewID(s.now())
 	member, user = events.NewID(s.now()), events.NewID(s.now())
 	address := slug + "@acme.example"
-	meta := commands.Meta{Workspace: home, Envelope: events.Envelope{Actor: events.Actor{Type: events.ByUser, ID: user, Name: address}, Origin: events.FromAuth}}
+	meta := commands.Meta{Workspace: home,
+		Envelope: events.Envelope{Actor: events.Actor{Type: events.ByUser, ID: user, Name: address}, Origin: events.FromAuth}}
 	_, err := s.config.Commands.RegisterUser(s.t.Context(), commands.RegisterUser{
 		Meta: meta, User: user, Member: events.NewID(s.now()), Name: slug, Emails: []string{address}, WorkspaceName: slug, WorkspaceSlug: slug,
 	})

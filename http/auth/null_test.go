@@ -13,7 +13,8 @@ func TestNullFieldsAreRefused(t *testing.T) {
 	s := newSite(t)
 	cookie := s.signIn()
 	for _, c := range []struct{ path, body, field, wanted string }{
-		{"/organization/create", `{"name":"Acme","slug":"acme","keepCurrentActiveOrganization":null}`, "keepCurrentActiveOrganization", "boolean"},
+		{"/organization/create", `{"name":"Acme","slug":"acme","keepCurrentActiveOrganization":null}`, "keepCurrentActiveOrganization",
+			"boolean"},
 		{"/organization/create", `{"name":null,"slug":"acme"}`, "name", "string"},
 		{"/organization/update", `{"data":null}`, "data", "object"},
 		{"/organization/invite-member", `{"email":"bo@acme.example","role":"viewer","resend":null}`, "resend", "boolean"},
@@ -28,7 +29,8 @@ func TestNullFieldsAreRefused(t *testing.T) {
 		require.NoError(t, json.Unmarshal([]byte(a.text), &refusal))
 		require.Equal(t, []string{"Invalid input: expected " + c.wanted + ", received null"}, refusal.Details[c.field], c.body)
 	}
-	s.do(call{path: "/organization/invite-member", body: `{"email":"bo@acme.example","role":null}`, cookie: cookie}).requireRefused(400, "ROLE_NOT_FOUND")
+	s.do(call{path: "/organization/invite-member", body: `{"email":"bo@acme.example","role":null}`, cookie: cookie}).requireRefused(400,
+		"ROLE_NOT_FOUND")
 	a := s.do(call{path: "/organization/set-active", body: `{"organizationId":null}`, cookie: cookie})
 	require.Equal(t, 200, a.StatusCode, a.text)
 }

@@ -58,9 +58,11 @@ func TestProviderFaultsSignNobodyIn(t *testing.T) {
 		{tokenPath, "a redirect of the secret", redirects(307), "invalid_code"},
 		{tokenPath, "an enormous body", respond(200, `%s{"access_token":"gho_secret"}`, enormous), "invalid_code"},
 		{tokenPath, "half of an answer", abort, "invalid_code"},
-		{tokenPath, "a token for more than was asked for", respond(200, `{"access_token":"gho_secret","scope":"read:user,repo,user:email"}`), "invalid_scope"},
+		{tokenPath, "a token for more than was asked for", respond(200, `{"access_token":"gho_secret","scope":"read:user,repo,user:email"}`),
+			"invalid_scope"},
 		{tokenPath, "a token for all that there is", respond(200, `{"access_token":"gho_secret","scope":"all"}`), "invalid_scope"},
-		{tokenPath, "a token for a user's whole account", respond(200, `{"access_token":"gho_secret","scope":"user read:user"}`), "invalid_scope"},
+		{tokenPath, "a token for a user's whole account", respond(200, `{"access_token":"gho_secret","scope":"user read:user"}`),
+			"invalid_scope"},
 		{tokenPath, "a token that no header holds", respond(200, `{"access_token":"gho_secret\n"}`), "unable_to_get_user_info"},
 		{tokenPath, "a token of nobody", respond(200, `{"access_token":"gho_secret"}`), "unable_to_get_user_info"},
 
@@ -88,8 +90,12 @@ func TestProviderFaultsSignNobodyIn(t *testing.T) {
 		{emailsPath, "no address", respond(200, "[]"), "email_not_found"},
 		{emailsPath, "null", respond(200, "null"), "email_not_found"},
 		{emailsPath, "unverified addresses only", respond(200, `[{"email":"ada@acme.example","primary":true}]`), "email_not_found"},
-		{emailsPath, "an unverified address of another person", respond(200, `[{"email":"`+email+`","primary":true,"verified":false}]`), "email_not_found"},
-		{emailsPath, "what is no address", respond(200, `[{"email":"ada","verified":true},{"email":"Ada <ada@acme.example>","verified":true},{"email":"a@b\u0000","verified":true}]`), "email_not_found"},
+		{emailsPath, "an unverified address of another person", respond(200, `[{"email":"`+email+`","primary":true,"verified":false}]`),
+			"email_not_found"},
+		{emailsPath, "what is no address",
+			respond(200, `[{"email":"ada","verified":true},{"email":"Ada <ada@acme.example>","verified":true},`+
+				`{"email":"a@b\u0000","verified":true}]`),
+			"email_not_found"},
 	} {
 		t.Run(c.path+" answers "+c.what, func(t *testing.T) {
 			before := s.tally()

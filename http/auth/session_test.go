@@ -203,7 +203,8 @@ func TestSetActiveSetsCookieAgain(t *testing.T) {
 	require.Len(t, forgotten, 2)
 	require.Zero(t, forgotten[1].MaxAge, "it ends with the browser as before")
 
-	elsewhere := s.do(call{path: "/organization/set-active", body: `{"organizationId":"` + s.person.String() + `"}`, header: map[string]string{"Cookie": header}})
+	elsewhere := s.do(call{path: "/organization/set-active", body: `{"organizationId":"` + s.person.String() + `"}`,
+		header: map[string]string{"Cookie": header}})
 	elsewhere.requireRefused(403, "USER_IS_NOT_A_MEMBER_OF_THE_ORGANIZATION")
 }
 

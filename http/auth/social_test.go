@@ -25,7 +25,8 @@ func newCodeHost(t *testing.T, callback string) string {
 	handler, err := codehost.New(codehost.Config{
 		Clients: []codehost.Client{{ID: clientID, Secret: clientSecret, Callback: callback}},
 		People: []codehost.Person{{ID: 4711, Login: "ada", Name: "Ada Lind", Emails: []codehost.Email{
-			{Address: "ada@home.example", Verified: true}, {Address: "ada@acme.example", Primary: true, Verified: true}, {Address: "boss@acme.example"},
+			{Address: "ada@home.example", Verified: true}, {Address: "ada@acme.example", Primary: true, Verified: true},
+			{Address: "boss@acme.example"},
 		}}},
 		Now: time.Now, Log: slog.New(slog.DiscardHandler),
 	})
@@ -112,7 +113,8 @@ func TestSignInThroughACodeHost(t *testing.T) {
 			requireHarmless(t, s, web, c.provider, user["id"])
 
 			again := s.browser()
-			back = answerAt(t, again.begin(c.provider, "callbackURL", "/inbox?tab=2", "newUserCallbackURL", "/welcome"), url.Values{"login": {"ada"}})
+			back = answerAt(t, again.begin(c.provider, "callbackURL", "/inbox?tab=2", "newUserCallbackURL", "/welcome"),
+				url.Values{"login": {"ada"}})
 			again.back(c.provider, back.Query()).requireSentTo("/inbox?tab=2")
 			require.Equal(t, user, again.session()["user"], "the same person")
 			require.NotEqual(t, b.session()["session"]["id"], again.session()["session"]["id"])

@@ -186,14 +186,16 @@ func TestProviderErrors(t *testing.T) {
 	for name, c := range map[string]struct {
 		query, want url.Values // nil means query
 	}{
-		"the person declined":     {url.Values{"error": {"access_denied"}, "error_description": {"The user has denied your application access."}}, nil},
-		"no description":          {reason("temporarily_unavailable"), nil},
-		"an address of a manual":  {url.Values{"error": {"access_denied"}, "error_uri": {"https://evil.example"}}, reason("access_denied")},
-		"a code as well":          {url.Values{"error": {"access_denied"}, "code": {"x"}}, reason("access_denied")},
-		"markup in the text":      {url.Values{"error": {"access_denied"}, "error_description": {"<b>&\"'"}}, nil},
-		"a text that is too long": {url.Values{"error": {"access_denied"}, "error_description": {long}}, url.Values{"error": {"access_denied"}, "error_description": {long[:400]}}},
-		"a reason that is none":   {reason("server said: <no>"), reason("internal_server_error")},
-		"a line break":            {url.Values{"error": {"access_denied"}, "error_description": {"a\r\nSet-Cookie: x=y"}}, nil},
+		"the person declined": {url.Values{"error": {"access_denied"}, "error_description": {"The user has denied your application access."}},
+			nil},
+		"no description":         {reason("temporarily_unavailable"), nil},
+		"an address of a manual": {url.Values{"error": {"access_denied"}, "error_uri": {"https://evil.example"}}, reason("access_denied")},
+		"a code as well":         {url.Values{"error": {"access_denied"}, "code": {"x"}}, reason("access_denied")},
+		"markup in the text":     {url.Values{"error": {"access_denied"}, "error_description": {"<b>&\"'"}}, nil},
+		"a text that is too long": {url.Values{"error": {"access_denied"}, "error_description": {long}},
+			url.Values{"error": {"access_denied"}, "error_description": {long[:400]}}},
+		"a reason that is none": {reason("server said: <no>"), reason("internal_server_error")},
+		"a line break":          {url.Values{"error": {"access_denied"}, "error_description": {"a\r\nSet-Cookie: x=y"}}, nil},
 	} {
 		for place, where := range map[string]string{"": s.errorPage(), "/sorry": "/sorry"} {
 			t.Run(name+place, func(t *testing.T) {
@@ -240,7 +242,8 @@ func TestForeignAddressInStateIsIgnored(t *testing.T) {
 		b := s.browser()
 		granted := h.approve(b.begin("github"))
 		_, err := s.config.Sessions.DB.Exec(t.Context(), `
-			update oauth_states set callback_url = 'https://evil.example/a', error_callback_url = '//evil.example/b', new_user_url = 'https://evil.example/c'`)
+			update oauth_states set callback_url = 'https://evil.example/a', error_callback_url = '//evil.example/b',
+				new_user_url = 'https://evil.example/c'`)
 		require.NoError(t, err)
 		var a answer
 		switch outcome {

@@ -23,7 +23,8 @@ import (
 func requireSilent500(t *testing.T, w *httptest.ResponseRecorder) {
 	t.Helper()
 	require.Equal(t, http.StatusInternalServerError, w.Code)
-	require.JSONEq(t, `{"code":"internal_error","message":"Something went wrong on our side. The request id leads to the reason in the service's log.","details":{}}`, w.Body.String())
+	require.JSONEq(t, `{"code":"internal_error","message":"Something went wrong on our side. `+
+		`The request id leads to the reason in the service's log.","details":{}}`, w.Body.String())
 	require.Equal(t, "application/json", w.Header().Get("Content-Type"))
 	require.NotEmpty(t, w.Header().Get("X-Request-Id"))
 }
@@ -103,15 +104,17 @@ func TestHeadersOfErrors(t *testing.T) {
 
 func TestUnreachableDependencyIs503(t *testing.T) {
 	for name, err := range map[string]error{
-		"a replica that has to move on": fmt.Errorf("list: %w", &pgconn.PgError{Code: "40001", Message: "canceling statement due to conflict with recovery"}),
-		"a connection that is refused":  fmt.Errorf("find: %w", &net.OpError{Op: "dial", Err: errors.New("connection refused")}),
-		"an answer that does not come":  fmt.Errorf("find: %w", context.DeadlineExceeded),
+		"a replica that has to move on": fmt.Errorf("list: %w",
+			&pgconn.PgError{Code: "40001", Message: "canceling statement due to conflict with recovery"}),
+		"a connection that is refused": fmt.Errorf("find: %w", &net.OpError{Op: "dial", Err: errors.New("connection refused")}),
+		"an answer that does not come": fmt.Errorf("find: %w", context.DeadlineExceeded),
 	} {
 		t.Run(name, func(t *testing.T) {
 			var log journal.Log
 			w := fail(&log, err)
 			require.Equal(t, http.StatusServiceUnavailable, w.Code)
-			require.JSONEq(t, `{"code":"unavailable","message":"Something that the service needs does not answer. Try again in a moment.","details":{}}`, w.Body.String())
+			require.JSONEq(t, `{"code":"unavailable","message":"Something that the service needs does not answer. `+
+				`Try again in a moment.","details":{}}`, w.Body.String())
 			require.Equal(t, "1", w.Header().Get("Retry-After"))
 			require.Equal(t, err.Error(), log.Line(t, "request failed")["err"])
 		})

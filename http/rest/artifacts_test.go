@@ -43,7 +43,8 @@ func storeArtifact(t *testing.T, store artifacts.Store, path string, text []byte
 	}
 	require.Len(t, u.Sealed(), 1)
 	return projections.JobArtifact{
-		Workspace: job.Workspace, ID: u.Sealed()[0].ID, Job: job.ID, Epoch: 1, Name: "dist", Path: path, Size: f.Size, SHA256: f.SHA256, StoredAt: epoch,
+		Workspace: job.Workspace, ID: u.Sealed()[0].ID, Job: job.ID, Epoch: 1, Name: "dist", Path: path, Size: f.Size, SHA256: f.SHA256,
+		StoredAt: epoch,
 	}
 }
 
@@ -198,9 +199,11 @@ func TestFindArtifact(t *testing.T) {
 	file, foreign := events.NewID(epoch), events.NewID(epoch)
 	for _, j := range [][2]events.ID{{acme, job}, {acme, other}, {globex, theirs}} {
 		_, err := db.Exec(t.Context(), `
-			insert into jobs select (jsonb_populate_record(null::jobs, jsonb_build_object('workspace_id', $1::uuid, 'job_id', $2::uuid, 'name', '', 'state', 'succeeded',
+			insert into jobs select (jsonb_populate_record(null::jobs, jsonb_build_object(
+				'workspace_id', $1::uuid, 'job_id', $2::uuid, 'name', '', 'state', 'succeeded',
 				'submitted_by', '{}'::jsonb, 'requirement', '', 'required', '{}'::jsonb, 'repo_name', '', 'priority', '', 'fair_key', '', 'turn', 0,
-				'submitted_at', $3::timestamptz, 'queued_at', $3::timestamptz, 'not_before', $3::timestamptz, 'epoch', 1, 'attempt', 1, 'max_attempts', 1,
+				'submitted_at', $3::timestamptz, 'queued_at', $3::timestamptz, 'not_before', $3::timestamptz, 'epoch', 1,
+				'attempt', 1, 'max_attempts', 1,
 				'runner_name', '', 'excluded', '{}'::uuid[], 'concurrency_key', '', 'concurrency', 0, 'slot', 0, 'accepted', true, 'run_seconds', 1,
 				'expires_at', $3::timestamptz, 'attempts', '[]'::jsonb, 'artifacts', '{}'::jsonb))).*`, j[0], j[1], epoch)
 		require.NoError(t, err)

@@ -33,7 +33,8 @@ func exampleRecords() (list []projections.AuditRecord) {
 	add(zoe, []events.Change{{Field: "role", From: events.Viewer, To: events.Maintainer}},
 		events.MemberRoleChanged{Member: exampleZoe.ID, User: exampleZoe.User, Email: exampleZoe.Email,
 			From: events.Viewer, To: events.Maintainer},
-		`{"memberId":"`+exampleZoe.ID.String()+`","userId":"`+exampleZoe.User.String()+`","email":"zoe@acme.example","from":"Viewer","to":"Maintainer"}`)
+		`{"memberId":"`+exampleZoe.ID.String()+`","userId":"`+exampleZoe.User.String()+
+			`","email":"zoe@acme.example","from":"Viewer","to":"Maintainer"}`)
 	return list
 }
 

@@ -56,12 +56,14 @@ func (l *randomLog) next() (events.ID, events.Event) {
 	case luck == 5 && len(l.invited) > 0:
 		return l.workspace, events.InvitationRevoked{Invitation: l.invited[l.random.IntN(len(l.invited))], Email: "ann~/é@x"}
 	case luck == 6:
-		e := events.ServiceAccountCreated{Account: l.id(), Name: "bot", Scopes: []events.Scope{events.ReadAPI, events.SubmitJobs}[l.random.IntN(2):], Tail: "tail"}
+		e := events.ServiceAccountCreated{Account: l.id(), Name: "bot",
+			Scopes: []events.Scope{events.ReadAPI, events.SubmitJobs}[l.random.IntN(2):], Tail: "tail"}
 		l.accounts = append(l.accounts, e)
 		return e.Account, e
 	case luck == 7 && len(l.accounts) > 0:
 		a := l.accounts[l.random.IntN(len(l.accounts))]
-		return a.Account, events.ServiceAccountRotated{Account: a.Account, Name: a.Name, Scopes: a.Scopes, FromTail: "tail", Tail: fmt.Sprint(l.random.IntN(9999))}
+		return a.Account, events.ServiceAccountRotated{Account: a.Account, Name: a.Name, Scopes: a.Scopes, FromTail: "tail",
+			Tail: fmt.Sprint(l.random.IntN(9999))}
 	case luck == 8:
 		return l.workspace, events.WorkspaceRenamed{Name: fmt.Sprint("Acme ", l.random.IntN(9)), Slug: "acme"}
 	}

@@ -54,11 +54,13 @@ func TestBodyBytesInMemoryAreBounded(t *testing.T) {
 		"of a person": {func() *caller {
 			return &caller{person: one.person, envelope: one.envelope, workspace: events.NewID(epoch)}
 		}, "Content-Length: 524288", 4, "429 Too Many Requests"},
-		"of a workspace":              {func() *caller { return someone(workspace) }, "Content-Length: 524288", 4, "429 Too Many Requests"},
-		"that are small":              {func() *caller { return someone(workspace) }, "Content-Length: 100", 16, "429 Too Many Requests"},
-		"of unknown length":           {func() *caller { return someone(workspace) }, "Transfer-Encoding: chunked", 4, "429 Too Many Requests"},
-		"of everybody":                {func() *caller { return someone(events.NewID(epoch)) }, "Content-Length: 524288", 16, "503 Service Unavailable"},
-		"of everybody, half as large": {func() *caller { return someone(events.NewID(epoch)) }, "Content-Length: 262144", 32, "503 Service Unavailable"},
+		"of a workspace":    {func() *caller { return someone(workspace) }, "Content-Length: 524288", 4, "429 Too Many Requests"},
+		"that are small":    {func() *caller { return someone(workspace) }, "Content-Length: 100", 16, "429 Too Many Requests"},
+		"of unknown length": {func() *caller { return someone(workspace) }, "Transfer-Encoding: chunked", 4, "429 Too Many Requests"},
+		"of everybody": {func() *caller { return someone(events.NewID(epoch)) }, "Content-Length: 524288", 16,
+			"503 Service Unavailable"},
+		"of everybody, half as large": {func() *caller { return someone(events.NewID(epoch)) }, "Content-Length: 262144", 32,
+			"503 Service Unavailable"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

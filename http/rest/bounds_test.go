@@ -27,7 +27,8 @@ func as(t *testing.T, c *caller) context.Context {
 // someone returns a new caller that owns a workspace.
 func someone(workspace events.ID) *caller {
 	user := events.NewID(epoch)
-	return &caller{workspace: workspace, person: &person{user: user, role: events.Owner}, envelope: events.Envelope{Actor: events.Actor{Type: events.ByUser, ID: user}}}
+	return &caller{workspace: workspace, person: &person{user: user, role: events.Owner},
+		envelope: events.Envelope{Actor: events.Actor{Type: events.ByUser, ID: user}}}
 }
 
 func TestBoundsRefuseAlike(t *testing.T) {
@@ -46,7 +47,8 @@ func TestBoundsRefuseAlike(t *testing.T) {
 			return err
 		}},
 		"a verification": {&s.bounds.verifications, func(ctx context.Context) error { _, err := s.verifyAudit(ctx, &verifyQuery{}); return err }},
-		"a state":        {&s.bounds.histories, func(ctx context.Context) error { _, err := s.getAuditState(ctx, &stateQuery{Seq: 1}); return err }},
+		"a state": {&s.bounds.histories,
+			func(ctx context.Context) error { _, err := s.getAuditState(ctx, &stateQuery{Seq: 1}); return err }},
 		"a replay": {&s.bounds.histories, func(ctx context.Context) error {
 			_, err := s.replayAudit(ctx, &replayQuery{FromSeq: 1, ToSeq: 2})
 			return err
@@ -130,7 +132,8 @@ func TestInvalidRequestAcquiresNoSlot(t *testing.T) {
 	for range 2 {
 		require.NoError(t, s.acquireSlot(as(t, c), s.bounds.exports))
 	}
-	_, err := s.exportAudit(as(t, c), &exportQuery{Format: "csv", AuditFilter: AuditFilter{From: epoch, To: epoch.Add(-time.Hour)}}, commands.ExportAudit{})
+	_, err := s.exportAudit(as(t, c), &exportQuery{Format: "csv", AuditFilter: AuditFilter{From: epoch, To: epoch.Add(-time.Hour)}},
+		commands.ExportAudit{})
 	require.ErrorIs(t, err, fault.ErrValidation)
 	_, err = s.exportAudit(as(t, c), &exportQuery{Format: "csv"}, commands.ExportAudit{})
 	require.ErrorIs(t, err, quota.ErrShare)
@@ -151,9 +154,11 @@ func TestTokenCountsAgainstItsIssuer(t *testing.T) {
 		copy(current[:], account[:])
 		for version, actor := range append([]events.Actor{by}, rotated...) {
 			before, current[31] = current, byte(version+1)
-			var e events.Event = events.ServiceAccountCreated{Account: account, Name: "bot", Scopes: []events.Scope{events.ReadAPI}, Fingerprint: current}
+			var e events.Event = events.ServiceAccountCreated{Account: account, Name: "bot", Scopes: []events.Scope{events.ReadAPI},
+				Fingerprint: current}
 			if version > 0 {
-				e = events.ServiceAccountRotated{Account: account, Name: "bot", Scopes: []events.Scope{events.ReadAPI}, From: before, Fingerprint: current}
+				e = events.ServiceAccountRotated{Account: account, Name: "bot", Scopes: []events.Scope{events.ReadAPI}, From: before,
+					Fingerprint: current}
 			}
 			_, err := log.Append(t.Context(), &events.Commit{
 				Workspace: workspace, At: epoch, Envelope: events.Envelope{Actor: actor},
@@ -161,7 +166,8 @@ func TestTokenCountsAgainstItsIssuer(t *testing.T) {
 			})
 			require.NoError(t, err)
 		}
-		return &caller{workspace: workspace, token: &projections.ServiceToken{Workspace: workspace, Account: account, Fingerprint: current}, envelope: events.Envelope{Actor: events.Actor{Type: events.ByService, ID: account}}}
+		return &caller{workspace: workspace, token: &projections.ServiceToken{Workspace: workspace, Account: account, Fingerprint: current},
+			envelope: events.Envelope{Actor: events.Actor{Type: events.ByService, ID: account}}}
 	}
 	user := func(id events.ID) events.Actor { return events.Actor{Type: events.ByUser, ID: id} }
 

@@ -168,7 +168,8 @@ func TestExamplesAreConsistent(t *testing.T) {
 
 	// Answers contain the values of their requests.
 	for operation, status := range map[string]string{
-		"/api/v1/invitations.post": "201", "/api/v1/members/{id}.patch": "200", "/api/v1/workspace.patch": "200", "/api/v1/inbox/{id}/answer.post": "200",
+		"/api/v1/invitations.post": "201", "/api/v1/members/{id}.patch": "200", "/api/v1/workspace.patch": "200",
+		"/api/v1/inbox/{id}/answer.post": "200",
 	} {
 		body(operation).ForEach(func(name, value gjson.Result) bool {
 			if shown := answer(operation, status).Get(name.String()); shown.Exists() {

@@ -12,7 +12,8 @@ import (
 	"svc/test/pgtest"
 )
 
-// Compares an export of 1,000,000 records with a COPY of the same rows. Run it alone: go test ./http/rest -run=^$ -bench=Million -benchtime=1x
+// Compares an export of 1,000,000 records with a COPY of the same rows. Run it alone: go test ./http/rest
+// -run=^$ -bench=Million -benchtime=1x
 func BenchmarkExportMillionRecords(b *testing.B) {
 	const n = 1_000_000
 	db := pgtest.New(b)

@@ -41,7 +41,8 @@ func fill(t testing.TB, db *pgxpool.Pool, n int) events.ID {
 		insert into events (workspace_id, seq, id, stream, version, kind, schema, at, meta, data)
 		select '%[1]s', n, md5('%[1]s' || n)::uuid, '%[1]s', n, case n when 1 then 'run.queued' else 'run.cost_recorded' end, 1,
 			'2026-11-20T12:00:00Z'::timestamptz + n * interval '1 second', '{"actor":{"type":"system","name":"system"},"origin":"system"}',
-			case n when 1 then '{"repo":{"name":"acme/web"},"issueNumber":7}' else '{"repoId":"019aa0f4-6b1c-7d52-9e83-1c0a5b7e42d9","cents":7,"source":"compute","quantity":1}' end::json
+			case n when 1 then '{"repo":{"name":"acme/web"},"issueNumber":7}'
+				else '{"repoId":"019aa0f4-6b1c-7d52-9e83-1c0a5b7e42d9","cents":7,"source":"compute","quantity":1}' end::json
 		from generate_series(1, %[2]d) n`,
 	} {
 		_, err := db.Exec(t.Context(), fmt.Sprintf(sql, workspace, n))
@@ -57,9 +58,10 @@ func fill(t testing.TB, db *pgxpool.Pool, n int) events.ID {
 }
 
 func newExport(db *pgxpool.Pool, workspace events.ID, format string, upTo int64) *export {
-	return &export{name: "audit." + format, format: format, upTo: upTo, checkRights: func(context.Context) error { return nil }, next: func(ctx context.Context, seq int64) ([]projections.AuditRow, error) {
-		return projections.Audit{DB: db}.RowsAfter(ctx, workspace, projections.AuditFilter{}, seq, upTo, exportPage)
-	}}
+	return &export{name: "audit." + format, format: format, upTo: upTo, checkRights: func(context.Context) error { return nil },
+		next: func(ctx context.Context, seq int64) ([]projections.AuditRow, error) {
+			return projections.Audit{DB: db}.RowsAfter(ctx, workspace, projections.AuditFilter{}, seq, upTo, exportPage)
+		}}
 }
 
 // An exporter serves one export, as the API does.
@@ -72,12 +74,13 @@ func newExporter(t testing.TB, writeTimeout time.Duration, begin func(ctx contex
 	t.Helper()
 	s := &Server{Config: Config{Log: slog.New(slog.DiscardHandler)}}
 	e := &exporter{ended: make(chan struct{}, 100)}
-	e.Server = httptest.NewUnstartedServer(middleware.Traced(s.Log, middleware.Limited(middleware.Limits{Time: exportLimit, Stream: true}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		defer func() { e.ended <- struct{}{} }()
-		x := begin(r.Context())
-		x.first, _ = x.next(r.Context(), 0)
-		s.sendExport(w, r, x, writeTimeout)
-	}))))
+	e.Server = httptest.NewUnstartedServer(middleware.Traced(s.Log,
+		middleware.Limited(middleware.Limits{Time: exportLimit, Stream: true}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			defer func() { e.ended <- struct{}{} }()
+			x := begin(r.Context())
+			x.first, _ = x.next(r.Context(), 0)
+			s.sendExport(w, r, x, writeTimeout)
+		}))))
 	e.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 	e.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
 		_ = c.(*net.TCPConn).SetWriteBuffer(128 << 10) // the kernel reads ahead no further
@@ -196,7 +199,8 @@ func TestExportEndsWhenClientDisconnects(t *testing.T) {
 	e.waitEnded(t)
 	require.Less(t, time.Since(begin), time.Minute, "long before the write timeout")
 	require.Zero(t, busy.Load())
-	require.Eventually(t, func() bool { return db.Stat().AcquiredConns() == 0 }, time.Minute, time.Millisecond, "the pool closes it behind the back")
+	require.Eventually(t, func() bool { return db.Stat().AcquiredConns() == 0 }, time.Minute, time.Millisecond,
+		"the pool closes it behind the back")
 }
 
 func TestExportEndsWhenClientStopsReading(t *testing.T) {
@@ -207,7 +211,8 @@ func TestExportEndsWhenClientStopsReading(t *testing.T) {
 	e := newExporter(t, 200*time.Millisecond, func(context.Context) *export { return endless(db, workspace, &pages, &busy) })
 	dial(t, e)
 	e.waitEnded(t)
-	require.Eventually(t, func() bool { return db.Stat().AcquiredConns() == 0 }, time.Minute, time.Millisecond, "the pool closes it behind the back")
+	require.Eventually(t, func() bool { return db.Stat().AcquiredConns() == 0 }, time.Minute, time.Millisecond,
+		"the pool closes it behind the back")
 }
 
 // A client that reads slowly is served, here for several times the write timeout.

@@ -15,7 +15,8 @@ func TestLostJobHasReason(t *testing.T) {
 	j.State, j.Epoch, j.Attempt = events.JobStateLost, 2, 2
 	j.Attempts = []projections.JobAttempt{
 		{Epoch: 1, Attempt: 1, Ended: "lease_expired", Reason: "lease_expired", Log: &projections.JobLog{Integrity: "incomplete"}},
-		{Epoch: 2, Attempt: 2, Ended: "lost", Reason: "sandbox_failed", Sent: &events.JobLogSummary{Truncated: true}, Log: &projections.JobLog{Bytes: 4, Integrity: "verified"}},
+		{Epoch: 2, Attempt: 2, Ended: "lost", Reason: "sandbox_failed", Sent: &events.JobLogSummary{Truncated: true},
+			Log: &projections.JobLog{Bytes: 4, Integrity: "verified"}},
 	}
 	out := newJobDetail(newJob(j, jobWait{}), j, exampleJobSpec())
 	require.Equal(t, "sandbox_failed", out.Reason)

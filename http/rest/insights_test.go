@@ -15,7 +15,8 @@ func TestPercentIsRoundedHalfUp(t *testing.T) {
 		part, whole int
 		want        float64
 	}{
-		{0, 7, 0}, {7, 7, 100}, {2, 3, 66.7}, {1, 3, 33.3}, {1, 8, 12.5}, {1, 16, 6.3}, {1, 400, 0.3}, {1, 2000, 0.1}, {1, 2001, 0}, {1999, 2000, 100},
+		{0, 7, 0}, {7, 7, 100}, {2, 3, 66.7}, {1, 3, 33.3}, {1, 8, 12.5}, {1, 16, 6.3}, {1, 400, 0.3}, {1, 2000, 0.1}, {1, 2001, 0},
+		{1999, 2000, 100},
 	} {
 		value, sample := percent(c.part, c.whole)
 		require.InDelta(t, c.want, *value, 0, "%d of %d", c.part, c.whole)
@@ -61,7 +62,8 @@ func TestFailedRunNeverImprovesMetrics(t *testing.T) {
 		more.Runs++
 		more.CostCents += rapid.Int64Range(0, 1000).Draw(t, "cents of the failed one")
 
-		for name, rate := range map[string]func(projections.Count) (*float64, int){"autonomous": autonomousMergeRate, "untouched": mergedUntouchedRate} {
+		for name, rate := range map[string]func(projections.Count) (*float64, int){"autonomous": autonomousMergeRate,
+			"untouched": mergedUntouchedRate} {
 			before, _ := rate(c)
 			after, _ := rate(more)
 			require.Equal(t, before == nil, after == nil, name)

@@ -51,7 +51,8 @@ func TestApplyRange(t *testing.T) {
 
 func TestWholeRunes(t *testing.T) {
 	for text, want := range map[string]int{
-		"": 0, "abc": 3, "aé": 3, "a\xc3": 1, "a\xe2\x82": 1, "a\xe2\x82\xac": 4, "a\xf0\x9f\x98": 1, "\xf0": 0, "\xff": 1, "a\x80\x80\x80\x80": 5,
+		"": 0, "abc": 3, "aé": 3, "a\xc3": 1, "a\xe2\x82": 1, "a\xe2\x82\xac": 4, "a\xf0\x9f\x98": 1, "\xf0": 0, "\xff": 1,
+		"a\x80\x80\x80\x80": 5,
 	} {
 		require.Equal(t, want, wholeRunes([]byte(text)), "%q", text)
 	}
@@ -91,10 +92,11 @@ func TestLogLineNumbers(t *testing.T) {
 		list []joblog.Chunk
 		want string
 	}{
-		"in one piece":               {[]joblog.Chunk{{Line: 7, Data: []byte("a\n\nb\n")}}, "7 8 9"},
-		"across pieces":              {[]joblog.Chunk{{Line: 7, Data: []byte("a\nb")}, {Line: 8, Data: []byte("b\nc")}}, "7 8 9"},
-		"from an older version on":   {[]joblog.Chunk{{Line: 7, Data: []byte("a\nb")}, {Data: []byte("b\nc\n")}}, "7 8 0"},
-		"of a line that is too long": {[]joblog.Chunk{{Line: 1, Data: bytes.Repeat([]byte("a"), maxLogLine+1)}, {Line: 1, Data: []byte("\nb")}}, "1 1 2"},
+		"in one piece":             {[]joblog.Chunk{{Line: 7, Data: []byte("a\n\nb\n")}}, "7 8 9"},
+		"across pieces":            {[]joblog.Chunk{{Line: 7, Data: []byte("a\nb")}, {Line: 8, Data: []byte("b\nc")}}, "7 8 9"},
+		"from an older version on": {[]joblog.Chunk{{Line: 7, Data: []byte("a\nb")}, {Data: []byte("b\nc\n")}}, "7 8 0"},
+		"of a line that is too long": {[]joblog.Chunk{{Line: 1, Data: bytes.Repeat([]byte("a"), maxLogLine+1)}, {Line: 1, Data: []byte("\nb")}},
+			"1 1 2"},
 	} {
 		w := httptest.NewRecorder()
 		write := newLogLines("").writeTo(&deadlineWriter{w: w, controller: http.NewResponseController(deadlines{w}), writeTimeout: time.Minute})

@@ -81,7 +81,8 @@ func (l *logger) lease(epoch, attempt int) {
 // writeLog appends to the log of an epoch.
 func (l *logger) writeLog(epoch, from int, text string) {
 	l.t.Helper()
-	_, err := l.db.Exec(l.t.Context(), `insert into job_logs values ($1, $2, $3, $4, $5, $6)`, l.workspace, l.job, epoch, from, exampleAt(0), []byte(text))
+	_, err := l.db.Exec(l.t.Context(), `insert into job_logs values ($1, $2, $3, $4, $5, $6)`, l.workspace, l.job, epoch, from, exampleAt(0),
+		[]byte(text))
 	require.NoError(l.t, err)
 	l.Farm.Logs.Moved(l.workspace, l.job)
 }
@@ -179,7 +180,8 @@ func TestLogStreamFollowsToEnd(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, strings.ReplaceAll(text, "\\n", ""), "one")
 	require.NotContains(t, text, "\ufffd")
-	require.True(t, strings.HasSuffix(text, "id: 1:9\nevent: end\ndata: {\"attempt\":1,\"bytes\":9,\"integrity\":\"verified\",\"state\":\"failed\"}\n\n"), text)
+	require.True(t, strings.HasSuffix(text,
+		"id: 1:9\nevent: end\ndata: {\"attempt\":1,\"bytes\":9,\"integrity\":\"verified\",\"state\":\"failed\"}\n\n"), text)
 
 	again, err := l.follow(t.Context(), &logStream{epoch: 1, at: 4})()
 	require.NoError(t, err)
@@ -241,7 +243,8 @@ func TestRemovedLogIsRefused(t *testing.T) {
 }
 
 func TestLogStreamLastEventID(t *testing.T) {
-	for text, ok := range map[string]bool{"": true, "1:0": true, "3:18233": true, "18233": false, "1:": false, ":1": false, "a:b": false, "-1:2": false, "1:-2": false} {
+	for text, ok := range map[string]bool{"": true, "1:0": true, "3:18233": true, "18233": false, "1:": false, ":1": false, "a:b": false,
+		"-1:2": false, "1:-2": false} {
 		_, _, err := (&logStreamQuery{LastEventID: text}).after()
 		require.Equal(t, ok, err == nil, text)
 	}

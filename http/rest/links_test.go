@@ -21,7 +21,8 @@ func TestRunLinks(t *testing.T) {
 	}, at("github", "https://github.com", "acme/web", new(12)))
 	for _, kind := range []string{"gitea", "forgejo"} {
 		require.Equal(t, &links{
-			"https://git.example/below/acme/web/issues/7", "https://git.example/below/acme/web/pulls/12", "https://git.example/below/acme/web/pulls/12/files",
+			"https://git.example/below/acme/web/issues/7", "https://git.example/below/acme/web/pulls/12",
+			"https://git.example/below/acme/web/pulls/12/files",
 		}, at(kind, "https://git.example/below/", "acme/web", new(12)), kind)
 	}
 	require.Equal(t, &links{Issue: "https://github.com/acme/web/issues/7"}, at("github", "https://github.com", "acme/web", nil))

@@ -58,7 +58,8 @@ func TestTooLargeStateIsRefused(t *testing.T) {
 		insert into events (workspace_id, seq, id, stream, version, kind, schema, at, meta, data)
 		select $1::uuid, n, lpad(to_hex(n), 32, '0')::uuid, $1::uuid, n, 'invitation.sent', 1, '2026-11-20T12:00:00Z'::timestamptz,
 			'{"actor":{"type":"user","id":"019aa0f4-6b1c-7d52-9e83-1c0a5b7e42d9","name":"ada@acme.example"},"origin":"api"}',
-			format('{"invitationId":"%s","email":"w%s@acme.example","role":"Viewer","expiresAt":"2026-11-22T12:00:00Z"}', lpad(to_hex(n), 32, '0')::uuid, n)::json
+			format('{"invitationId":"%s","email":"w%s@acme.example","role":"Viewer","expiresAt":"2026-11-22T12:00:00Z"}',
+				lpad(to_hex(n), 32, '0')::uuid, n)::json
 		from generate_series(1, $2::int) n`, workspace, most+1)
 	require.NoError(t, err)
 	h := projections.History{DB: db}

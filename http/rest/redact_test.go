@@ -16,7 +16,8 @@ func TestTokensDoNotSeeNamesOfPeople(t *testing.T) {
 	bot := events.Actor{Type: events.ByService, ID: events.ID{2}, Name: "service:ci-bot"}
 	token, person := &caller{token: &projections.ServiceToken{}}, &caller{person: &person{}}
 
-	face := auditActor{Type: ada.Type, ID: ada.ID.String(), Name: ada.Name, DisplayName: "Ada Lind", AvatarURL: "https://avatars.example.com/u/1"}
+	face := auditActor{Type: ada.Type, ID: ada.ID.String(), Name: ada.Name, DisplayName: "Ada Lind",
+		AvatarURL: "https://avatars.example.com/u/1"}
 	require.Equal(t, face, person.redactActor(face))
 	require.Equal(t, auditActor{Type: ada.Type, ID: face.ID}, token.redactActor(face))
 	itself := auditActor{Type: bot.Type, ID: bot.ID.String(), Name: bot.Name}

@@ -105,8 +105,9 @@ func TestEveryCommandHasARoute(t *testing.T) {
 func TestGuardString(t *testing.T) {
 	for want, g := range map[string]guard{
 		"any member": people, "any member, or a token with api.read": readers, "Owner": mayDo(events.ExportAudit),
-		"Owner or Maintainer": mayDo(events.CancelRuns), "Owner or Maintainer, or a token with farm.submit": guard{scope: events.SubmitJobs, right: events.RunJobs},
-		"Owner, Maintainer or legacy member": mayDo(events.QueueIssues),
+		"Owner or Maintainer":                              mayDo(events.CancelRuns),
+		"Owner or Maintainer, or a token with farm.submit": guard{scope: events.SubmitJobs, right: events.RunJobs},
+		"Owner, Maintainer or legacy member":               mayDo(events.QueueIssues),
 	} {
 		require.Equal(t, want, g.String())
 	}

@@ -129,7 +129,8 @@ func exampleRunEvents() runEventsBody {
 		}
 	}
 	return newRunEvents([]events.Record{
-		record(1, exampleAda, events.RunQueued{}, `{"repo":{"id":"`+exampleRepo.ID.String()+`","name":"acme/web"},"issueNumber":7,"issueTitle":"Fix date parsing"}`),
+		record(1, exampleAda, events.RunQueued{},
+			`{"repo":{"id":"`+exampleRepo.ID.String()+`","name":"acme/web"},"issueNumber":7,"issueTitle":"Fix date parsing"}`),
 		record(2, events.Actor{Type: events.BySystem, Name: "loop"}, events.RunStageEntered{}, `{"stage":"analyze","attempt":1}`),
 	}, 0)
 }

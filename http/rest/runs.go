@@ -278,7 +278,8 @@ func newRunDetail(r projections.Run) runDetail {
 		out.Resources.Jobs = append(out.Resources.Jobs, one)
 	}
 	for _, c := range d.Checks {
-		out.Guardrails.Checks = append(out.Guardrails.Checks, check{c.Check, c.Status, c.Note, append([]events.GuardrailFinding{}, c.Findings...)})
+		out.Guardrails.Checks = append(out.Guardrails.Checks,
+			check{c.Check, c.Status, c.Note, append([]events.GuardrailFinding{}, c.Findings...)})
 	}
 	return out
 }

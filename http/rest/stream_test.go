@@ -48,20 +48,21 @@ func newStreamer(t *testing.T, db *pgxpool.Pool, workspace events.ID, beat, writ
 	require.NoError(t, err)
 	require.Len(t, found, 1)
 	e := &streamer{live: live, ended: make(chan error, 1)}
-	e.Server = httptest.NewUnstartedServer(middleware.Traced(s.Log, middleware.Limited(middleware.Limits{Time: streamLimit, Stream: true}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ctx := r.Context()
-		st := &stream{
-			caller: &caller{workspace: workspace, token: &token, fingerprint: events.Fingerprint{}},
-			watch:  live.Watch(workspace, nounsFor(events.Everybody)), checkedAt: time.Now(), heartbeat: beat,
-			out: &deadlineWriter{w: w, controller: http.NewResponseController(w), writeTimeout: writeTimeout},
-		}
-		defer st.watch.Close()
-		_, err := st.watch.Head(ctx)
-		if err == nil {
-			err = s.follow(ctx, st)
-		}
-		e.ended <- err
-	}))))
+	e.Server = httptest.NewUnstartedServer(middleware.Traced(s.Log,
+		middleware.Limited(middleware.Limits{Time: streamLimit, Stream: true}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			ctx := r.Context()
+			st := &stream{
+				caller: &caller{workspace: workspace, token: &token, fingerprint: events.Fingerprint{}},
+				watch:  live.Watch(workspace, nounsFor(events.Everybody)), checkedAt: time.Now(), heartbeat: beat,
+				out: &deadlineWriter{w: w, controller: http.NewResponseController(w), writeTimeout: writeTimeout},
+			}
+			defer st.watch.Close()
+			_, err := st.watch.Head(ctx)
+			if err == nil {
+				err = s.follow(ctx, st)
+			}
+			e.ended <- err
+		}))))
 	e.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
 		_ = c.(*net.TCPConn).SetWriteBuffer(16 << 10) // the kernel reads ahead no further
 		return ctx
@@ -145,7 +146,8 @@ func TestAudiences(t *testing.T) {
 		require.Equal(t, tokens, events.NounOf(kind).Audience >= (&caller{}).audience(), kind)
 	}
 	for role, most := range map[events.Role]events.Audience{
-		events.Owner: events.Administrators, events.Maintainer: events.Administrators, events.Viewer: events.Members, events.Legacy: events.Members,
+		events.Owner: events.Administrators, events.Maintainer: events.Administrators, events.Viewer: events.Members,
+		events.Legacy: events.Members,
 	} {
 		require.Equal(t, most, (&caller{person: &person{role: role}}).audience(), fmt.Sprint(role))
 	}

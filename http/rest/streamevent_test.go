@@ -23,5 +23,6 @@ func TestDescriptionHasEveryStreamKind(t *testing.T) {
 		require.Contains(t, text, "`"+events.NounOf(kind).Name+".*`")
 	}
 	require.Len(t, listed, len(events.Kinds()))
-	require.JSONEq(t, doc.Get("components.schemas.StreamEvent.properties.event.enum").Raw, doc.Get("components.schemas.StreamEventData.properties.kind.enum").Raw)
+	require.JSONEq(t, doc.Get("components.schemas.StreamEvent.properties.event.enum").Raw,
+		doc.Get("components.schemas.StreamEventData.properties.kind.enum").Raw)
 }

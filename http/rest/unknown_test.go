@@ -18,7 +18,8 @@ func TestUnknownStatesOfNewerBuildAreShown(t *testing.T) {
 	for range events.Stages() {
 		r.Detail.Stages = append(r.Detail.Stages, projections.RunStage{Status: "pending"})
 	}
-	r.Detail.Stages = append(r.Detail.Stages, projections.RunStage{Name: "security_scan", Status: "active"}, projections.RunStage{Status: "pending"})
+	r.Detail.Stages = append(r.Detail.Stages, projections.RunStage{Name: "security_scan", Status: "active"},
+		projections.RunStage{Status: "pending"})
 
 	shown := newRunDetail(r)
 	require.Equal(t, "Unknown", shown.Run.StageLabel)
@@ -34,7 +35,8 @@ func TestUnknownStatesOfNewerBuildAreShown(t *testing.T) {
 	require.Equal(t, 3, d.Runs.Active)
 	require.Equal(t, stageCount{Label: "Unknown", Count: 2}, d.Runs.ByStage[len(events.Stages())])
 
-	item := newInboxItem(projections.Waiting{Decision: projections.Decision{Kind: "license_review"}, ByRun: r}, &caller{person: &person{role: "Auditor"}}, nil)
+	item := newInboxItem(projections.Waiting{Decision: projections.Decision{Kind: "license_review"}, ByRun: r},
+		&caller{person: &person{role: "Auditor"}}, nil)
 	text, err := json.Marshal(item)
 	require.NoError(t, err)
 	require.Contains(t, string(text), `"kindId":"license_review"`)

@@ -294,7 +294,8 @@ func OrphanedWorkspaces(ctx context.Context, db store.Querier, views []View) ([]
 		if v.Mode() == Followed { // followed views grant no access
 			continue
 		}
-		parts = append(parts, `select workspace_id from `+v.Name()+` t where not exists (select from logs l where l.workspace_id = t.workspace_id)`)
+		parts = append(parts, `select workspace_id from `+v.Name()+` t
+			where not exists (select from logs l where l.workspace_id = t.workspace_id)`)
 	}
 	rows, _ := db.Query(ctx, strings.Join(parts, " union ")+` limit $1`, maxOrphaned)
 	list, err := pgx.CollectRows(rows, pgx.RowTo[events.ID])

@@ -44,7 +44,8 @@ func TestLiveViewsEqualTheLog(t *testing.T) {
 		}
 	}
 	var keys int
-	require.NoError(t, w.DB.QueryRow(t.Context(), `select (select count(*) from global_keys) + (select count(*) from unique_keys)`).Scan(&keys))
+	require.NoError(t, w.DB.QueryRow(t.Context(),
+		`select (select count(*) from global_keys) + (select count(*) from unique_keys)`).Scan(&keys))
 	require.Greater(t, keys, 50)
 }
 
@@ -88,34 +89,48 @@ func TestCompareReportsChangedRows(t *testing.T) {
 		want string // of the difference
 	}{
 		"a role": {
-			`update members set role = 'Owner' where workspace_id = $1 and role = 'Viewer' and member_id = (select min(member_id::text)::uuid from members where workspace_id = $1 and role = 'Viewer')`,
+			`update members set role = 'Owner' where workspace_id = $1 and role = 'Viewer' and member_id = (select min(member_id::text)::uuid
+				from members where workspace_id = $1 and role = 'Viewer')`,
 			`stored is role "Owner", the log says role "Viewer"`},
-		"a member more":           {`insert into members select workspace_id, gen_random_uuid(), gen_random_uuid(), 'eve@x', 'Owner', null, now(), '', 'eve@x' from logs where workspace_id = $1`, `is not in the log, stored is workspace_id`},
+		"a member more": {`insert into members
+			select workspace_id, gen_random_uuid(), gen_random_uuid(), 'eve@x', 'Owner', null, now(), '', 'eve@x' from logs
+			where workspace_id = $1`, `is not in the log, stored is workspace_id`},
 		"a member less":           {`delete from members where workspace_id = $1`, `is missing, the log says`},
 		"a number of members":     {`update member_counts set members = members + 1 where workspace_id = $1`, "member_counts"},
 		"a text of a member less": {`delete from member_words where workspace_id = $1`, `is missing, the log says`},
-		"a fingerprint":           {`update service_tokens set fingerprint = sha256('mine') where fingerprint = (select fingerprint from service_tokens where workspace_id = $1 and status = 'current' limit 1)`, "service_tokens"},
-		"a token more":            {`insert into service_tokens select sha256('mine'), workspace_id, account_id, name, scopes, tail, 'current' from service_accounts where workspace_id = $1 limit 1`, "service_tokens"},
-		"a token made current":    {`update service_tokens set status = 'current' where workspace_id = $1 and status = 'rotated'`, `stored is status "current", the log says status "rotated"`},
-		"a linked account":        {`insert into accounts select 'github/666', workspace_id, user_id, 'github', '666', 'eve', now() from users where workspace_id = $1`, `accounts "github/666": is not in the log`},
-		"a verified address":      {`update users set emails = array_append(emails, 'eve@x') where workspace_id = $1`, "users"},
-		"an invitation":           {`update invitations set role = 'Owner' where workspace_id = $1 and status = 'pending'`, `stored is role "Owner"`},
-		"a run":                   {`update runs set cost_cents = cost_cents + 1 where workspace_id = $1 and active`, "cost_cents"},
-		"a run's detail":          {`update runs set detail = (detail::text || ' ')::json where workspace_id = $1`, "runs"},
-		"a count":                 {`update run_counts set terminal = terminal + 1 where workspace_id = $1`, "run_counts"},
-		"a time without bounds":   {`update outcomes set queued_at = '-infinity' where workspace_id = $1`, "outcomes"},
-		"an audit row less":       {`delete from audit where ctid in (select ctid from audit where workspace_id = $1 limit 1)`, "audit"},
-		"an audit row changed":    {`update audit set data = data || '\x00' where workspace_id = $1`, "audit"},
-		"an audit row more":       {`insert into audit values ($1, '\x09', '\x00')`, "audit 09: is not in the log"},
-		"a global key moved":      {`update global_keys set owner = gen_random_uuid() where workspace_id = $1 and key like 'email/%'`, `global_keys "email/`},
-		"a global key less":       {`delete from global_keys where workspace_id = $1 and key like 'slug/%'`, `global_keys "slug/`},
-		"a key moved elsewhere":   {fmt.Sprintf(`update global_keys set workspace_id = '%s' where workspace_id = $1 and key like 'account/%%'`, other), `is missing, the log says key "account/`},
-		"a unique key less":       {`delete from unique_keys where workspace_id = $1 and key like 'issue/%'`, "unique_keys"},
-		"a unique key more":       {`insert into unique_keys values ($1, 'service_account/held', gen_random_uuid())`, `key "service_account/held"`},
-		"a position too low":      {`update checkpoints set seq = 0 where workspace_id = $1 and view = 'runs'`, "runs"},
-		"a position beyond":       {`update checkpoints set seq = 1000000 where workspace_id = $1 and view = 'runs'`, "runs position: stored is 1000000"},
-		"an event behind its row": {`update events set data = replace(data::text, '"Viewer"', '"Owner"')::json where workspace_id = $1 and kind = 'member.joined'`, "members"},
-		"an event that is none":   {`update events set data = '7' where workspace_id = $1 and kind = 'workspace.created'`, "workspaces event 1: is missing"},
+		"a fingerprint": {`update service_tokens set fingerprint = sha256('mine') where fingerprint = (select fingerprint
+			from service_tokens where workspace_id = $1 and status = 'current' limit 1)`, "service_tokens"},
+		"a token more": {`insert into service_tokens select sha256('mine'), workspace_id, account_id, name, scopes, tail, 'current'
+			from service_accounts where workspace_id = $1 limit 1`, "service_tokens"},
+		"a token made current": {`update service_tokens set status = 'current' where workspace_id = $1 and status = 'rotated'`,
+			`stored is status "current", the log says status "rotated"`},
+		"a linked account": {`insert into accounts select 'github/666', workspace_id, user_id, 'github', '666', 'eve', now() from users
+			where workspace_id = $1`, `accounts "github/666": is not in the log`},
+		"a verified address": {`update users set emails = array_append(emails, 'eve@x') where workspace_id = $1`, "users"},
+		"an invitation": {`update invitations set role = 'Owner' where workspace_id = $1 and status = 'pending'`,
+			`stored is role "Owner"`},
+		"a run":                 {`update runs set cost_cents = cost_cents + 1 where workspace_id = $1 and active`, "cost_cents"},
+		"a run's detail":        {`update runs set detail = (detail::text || ' ')::json where workspace_id = $1`, "runs"},
+		"a count":               {`update run_counts set terminal = terminal + 1 where workspace_id = $1`, "run_counts"},
+		"a time without bounds": {`update outcomes set queued_at = '-infinity' where workspace_id = $1`, "outcomes"},
+		"an audit row less":     {`delete from audit where ctid in (select ctid from audit where workspace_id = $1 limit 1)`, "audit"},
+		"an audit row changed":  {`update audit set data = data || '\x00' where workspace_id = $1`, "audit"},
+		"an audit row more":     {`insert into audit values ($1, '\x09', '\x00')`, "audit 09: is not in the log"},
+		"a global key moved": {`update global_keys set owner = gen_random_uuid() where workspace_id = $1 and key like 'email/%'`,
+			`global_keys "email/`},
+		"a global key less": {`delete from global_keys where workspace_id = $1 and key like 'slug/%'`, `global_keys "slug/`},
+		"a key moved elsewhere": {fmt.Sprintf(`update global_keys set workspace_id = '%s' where workspace_id = $1 and key like 'account/%%'`,
+			other), `is missing, the log says key "account/`},
+		"a unique key less": {`delete from unique_keys where workspace_id = $1 and key like 'issue/%'`, "unique_keys"},
+		"a unique key more": {`insert into unique_keys values ($1, 'service_account/held', gen_random_uuid())`,
+			`key "service_account/held"`},
+		"a position too low": {`update checkpoints set seq = 0 where workspace_id = $1 and view = 'runs'`, "runs"},
+		"a position beyond": {`update checkpoints set seq = 1000000 where workspace_id = $1 and view = 'runs'`,
+			"runs position: stored is 1000000"},
+		"an event behind its row": {`update events set data = replace(data::text, '"Viewer"', '"Owner"')::json where workspace_id = $1
+			and kind = 'member.joined'`, "members"},
+		"an event that is none": {`update events set data = '7' where workspace_id = $1 and kind = 'workspace.created'`,
+			"workspaces event 1: is missing"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tx, err := w.DB.Begin(t.Context())
@@ -147,7 +162,9 @@ func TestOrphanedWorkspacesAreFound(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, list)
 	nowhere := world.NewID()
-	_, err = w.DB.Exec(t.Context(), `insert into members select $2, gen_random_uuid(), user_id, email, 'Owner', null, now(), name, name_key from members where workspace_id = $1`, p.Workspace, nowhere)
+	_, err = w.DB.Exec(t.Context(),
+		`insert into members select $2, gen_random_uuid(), user_id, email, 'Owner', null, now(), name, name_key from members
+			where workspace_id = $1`, p.Workspace, nowhere)
 	require.NoError(t, err)
 	list, err = fold.OrphanedWorkspaces(t.Context(), w.DB, projections.All())
 	require.NoError(t, err)
@@ -179,7 +196,8 @@ func TestParkedEventsDoNotDiffer(t *testing.T) {
 	require.NoError(t, err)
 	run := world.NewID()
 	_, err = w.Commands.QueueRun(t.Context(), commands.QueueRun{
-		Meta: world.Meta(p.Workspace, world.System), Run: run, Repo: events.Repo{ID: world.NewID(), Name: "acme/api"}, IssueNumber: 7, IssueTitle: "x",
+		Meta: world.Meta(p.Workspace, world.System), Run: run, Repo: events.Repo{ID: world.NewID(), Name: "acme/api"}, IssueNumber: 7,
+		IssueTitle: "x",
 	})
 	require.NoError(t, err)
 	done, err := w.Commands.RecordRun(t.Context(), commands.RecordRun{
@@ -212,6 +230,7 @@ func TestComparePauses(t *testing.T) {
 	})
 	require.NoError(t, err)
 	require.Greater(t, pauses, 2)
-	_, err = fold.Compare(t.Context(), w.DB, projections.All(), p.Workspace, func(context.Context, time.Duration) error { return context.Canceled })
+	_, err = fold.Compare(t.Context(), w.DB, projections.All(), p.Workspace,
+		func(context.Context, time.Duration) error { return context.Canceled })
 	require.ErrorIs(t, err, context.Canceled)
 }

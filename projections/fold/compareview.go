@@ -30,7 +30,9 @@ func (c *comparer) locate(ctx context.Context, db batcher) error {
 	var head int64
 	positions, forms := map[string]int64{}, map[string]int{}
 	b := &pgx.Batch{}
-	b.Queue(`select coalesce((select head from logs where workspace_id = $1), 0)`, c.workspace).QueryRow(func(row pgx.Row) error { return row.Scan(&head) })
+	b.Queue(`
+		select coalesce((select head from logs where workspace_id = $1), 0)`, c.workspace).
+		QueryRow(func(row pgx.Row) error { return row.Scan(&head) })
 	var name string
 	var n int64
 	b.Queue(`select view, seq from checkpoints where workspace_id = $1`, c.workspace).Query(func(rows pgx.Rows) error {

@@ -196,7 +196,8 @@ func TestAwait(t *testing.T) {
 	w := world.New(t)
 	workspace := world.NewID()
 	w.Queued(t, workspace)
-	elsewhere := fold.NewFollower(w.DB, projections.Followed(), func(string) bool { return true }, slog.New(slog.DiscardHandler)) // of a process that does not run it
+	// of a process that does not run it
+	elsewhere := fold.NewFollower(w.DB, projections.Followed(), func(string) bool { return true }, slog.New(slog.DiscardHandler))
 	for _, view := range []string{"runs", "audit", ""} {
 		for name, f := range map[string]*fold.Follower{"here": w.Follower, "elsewhere": elsewhere} {
 			t.Run(fmt.Sprintf("%q %s", view, name), func(t *testing.T) {

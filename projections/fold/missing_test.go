@@ -76,7 +76,8 @@ func TestFollowerReportsMissingTail(t *testing.T) {
 	w := world.NewSilent(t)
 	workspace := logWithMissingEvent(t, w, 5)
 	said := make(logLines, 100)
-	f := fold.NewFollower(w.DB, projections.Followed(), func(view string) bool { return view == "runs" }, slog.New(slog.NewTextHandler(said, nil)))
+	f := fold.NewFollower(w.DB, projections.Followed(), func(view string) bool { return view == "runs" },
+		slog.New(slog.NewTextHandler(said, nil)))
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() {

@@ -26,7 +26,9 @@ func TestPoisonousEventsAreParked(t *testing.T) {
 	workspace, other := world.NewID(), world.NewID()
 	var want []string
 	append1 := func(workspace, stream events.ID, version int, e events.Event, bad string) {
-		_, err := w.Log.Append(t.Context(), &events.Commit{Workspace: workspace, At: world.Epoch, Writes: []events.Write{{Stream: stream, Version: version, Events: []events.Event{e}}}})
+		_, err := w.Log.Append(t.Context(),
+			&events.Commit{Workspace: workspace, At: world.Epoch,
+				Writes: []events.Write{{Stream: stream, Version: version, Events: []events.Event{e}}}})
 		require.NoError(t, err)
 		if bad != "" {
 			want = append(want, bad)
@@ -41,13 +43,16 @@ func TestPoisonousEventsAreParked(t *testing.T) {
 	for range 20 {
 		queue(workspace, "Fix it")
 	}
-	append1(workspace, world.NewID(), 0, events.RunStageEntered{Stage: events.StageAnalyze, Attempt: 1}, "the view cannot apply an event") // of no run
+	// of no run
+	append1(workspace, world.NewID(), 0, events.RunStageEntered{Stage: events.StageAnalyze, Attempt: 1}, "the view cannot apply an event")
 	damaged := queue(workspace, "Fix it")
 	append1(workspace, damaged, 1, events.RunCostRecorded{Cents: 4}, "decode run.cost_recorded")
-	_, err := w.DB.Exec(t.Context(), `update events set data = '[]' where workspace_id = $1 and stream = $2 and version = 2`, workspace, damaged)
+	_, err := w.DB.Exec(t.Context(), `update events set data = '[]' where workspace_id = $1 and stream = $2 and version = 2`, workspace,
+		damaged)
 	require.NoError(t, err)
 	run := world.NewID()
-	append1(workspace, run, 0, events.RunQueued{Repo: web, IssueNumber: 7, IssueTitle: "a\x00b"}, "invalid byte sequence") // PostgreSQL keeps no NUL
+	// PostgreSQL keeps no NUL
+	append1(workspace, run, 0, events.RunQueued{Repo: web, IssueNumber: 7, IssueTitle: "a\x00b"}, "invalid byte sequence")
 	last := queue(workspace, "The last")
 
 	w.Follower = world.Follow(t, w.DB)
@@ -179,7 +184,8 @@ func TestLogGrowsDuringRebuildLog(t *testing.T) {
 	}()
 	require.Eventually(t, func() (waits bool) {
 		require.NoError(t, w.DB.QueryRow(t.Context(), `
-			select exists (select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock' and query like 'delete from runs%')`).Scan(&waits))
+			select exists (select from pg_stat_activity
+				where datname = current_database() and wait_event_type = 'Lock' and query like 'delete from runs%')`).Scan(&waits))
 		return waits
 	}, world.Limit, 2*time.Millisecond)
 	world.Bill(t, w.Commands, workspace, run, 3, func() {})

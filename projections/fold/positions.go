@@ -176,6 +176,7 @@ func (w viewKey) readSeq(ctx context.Context) (seq int64, err error) {
 		err = w.db.QueryRow(ctx, `select coalesce((select head from logs where workspace_id = $1), 0)`, w.workspace).Scan(&seq)
 		return seq, err
 	}
-	err = w.db.QueryRow(ctx, `select coalesce((select seq from checkpoints where workspace_id = $1 and view = $2), 0)`, w.workspace, w.view).Scan(&seq)
+	err = w.db.QueryRow(ctx, `
+		select coalesce((select seq from checkpoints where workspace_id = $1 and view = $2), 0)`, w.workspace, w.view).Scan(&seq)
 	return seq, err
 }

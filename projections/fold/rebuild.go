@@ -144,10 +144,12 @@ func (r *rebuild) prepareTable(ctx context.Context, conn *pgx.Conn) error {
 	var left bool
 	err := conn.QueryRow(ctx, `
 		with columns as (
-			select attrelid::regclass::text as name, string_agg(attname || ' ' || format_type(atttypid, atttypmod) || attnotnull, ', ' order by attnum) as form
+			select attrelid::regclass::text as name,
+				string_agg(attname || ' ' || format_type(atttypid, atttypmod) || attnotnull, ', ' order by attnum) as form
 			from pg_attribute where attrelid in (to_regclass($1), to_regclass($2)) and attnum > 0 and not attisdropped group by 1)
 		select count(*) = 2 and count(distinct form) = 1 and (
-			select coalesce(bool_and(form = $4 and seq <= coalesce(head, 0)), false) from rebuilds left join logs using (workspace_id) where view = $3)
+			select coalesce(bool_and(form = $4 and seq <= coalesce(head, 0)), false) from rebuilds left join logs using (workspace_id)
+				where view = $3)
 		from columns`, r.view.Name(), r.nextTable, r.view.Name(), r.view.Form()).Scan(&left)
 	if err != nil {
 		return fmt.Errorf("look for what a rebuild left: %w", err)

@@ -237,17 +237,27 @@ func TestRebuildRepairsRows(t *testing.T) {
 	w.CaughtUp(t)
 	id := world.NewID()
 	for name, damage := range map[string][]string{
-		"users":            {`insert into users select '` + id.String() + `', workspace_id, name, email, emails, avatar_url, registered_at from users limit 1`, `update users set name = 'x'`},
-		"workspaces":       {`insert into workspaces values ('` + id.String() + `', 'x', 'x', now())`, `update workspaces set slug = 'x'`},
-		"members":          {`insert into members select workspace_id, '` + id.String() + `', user_id, email, 'Owner', null, now(), name, name_key from members limit 1`, `update members set role = 'Owner'`},
-		"member_counts":    {`insert into member_counts select workspace_id, 'King', 7 from member_counts limit 1`, `update member_counts set members = members + 1`},
-		"member_words":     {`insert into member_words select workspace_id, 'x', member_id, name_key, 'x' from member_words limit 1`, `update member_words set word = 'x'`},
-		"accounts":         {`insert into accounts select 'x/1', workspace_id, user_id, provider, account_id, login, linked_at from accounts limit 1`, `update accounts set login = 'x'`},
-		"invitations":      {`insert into invitations select workspace_id, '` + id.String() + `', email, role, status, inviter_id, inviter_name, sent_at, expires_at from invitations limit 1`, `update invitations set status = 'pending', expires_at = now()`},
-		"service_accounts": {`insert into service_accounts select workspace_id, '` + id.String() + `', 'x', scopes, tail, status, created_by, now() from service_accounts limit 1`, `update service_accounts set status = 'active'`},
-		"service_tokens":   {`insert into service_tokens select '\x00', workspace_id, account_id, name, scopes, tail, 'current' from service_tokens limit 1`, `update service_tokens set status = 'current'`},
-		"runs":             {`update runs set run_id = '` + id.String() + `' where ctid = (select min(ctid) from runs)`, `update runs set cost_cents = cost_cents + 1`},
-		"audit":            {`update audit set entry = '\x00' where ctid = (select min(ctid) from audit)`, `update audit set data = '\x00'`},
+		"users": {`insert into users select '` + id.String() +
+			`', workspace_id, name, email, emails, avatar_url, registered_at from users limit 1`, `update users set name = 'x'`},
+		"workspaces": {`insert into workspaces values ('` + id.String() + `', 'x', 'x', now())`, `update workspaces set slug = 'x'`},
+		"members": {`insert into members select workspace_id, '` + id.String() +
+			`', user_id, email, 'Owner', null, now(), name, name_key from members limit 1`, `update members set role = 'Owner'`},
+		"member_counts": {`insert into member_counts select workspace_id, 'King', 7 from member_counts limit 1`,
+			`update member_counts set members = members + 1`},
+		"member_words": {`insert into member_words select workspace_id, 'x', member_id, name_key, 'x' from member_words limit 1`,
+			`update member_words set word = 'x'`},
+		"accounts": {`insert into accounts select 'x/1', workspace_id, user_id, provider, account_id, login, linked_at from accounts
+			limit 1`, `update accounts set login = 'x'`},
+		"invitations": {`insert into invitations select workspace_id, '` + id.String() +
+			`', email, role, status, inviter_id, inviter_name, sent_at, expires_at from invitations limit 1`,
+			`update invitations set status = 'pending', expires_at = now()`},
+		"service_accounts": {`insert into service_accounts select workspace_id, '` + id.String() +
+			`', 'x', scopes, tail, status, created_by, now() from service_accounts limit 1`, `update service_accounts set status = 'active'`},
+		"service_tokens": {`insert into service_tokens select '\x00', workspace_id, account_id, name, scopes, tail, 'current' from service_tokens
+			limit 1`, `update service_tokens set status = 'current'`},
+		"runs": {`update runs set run_id = '` + id.String() + `' where ctid = (select min(ctid) from runs)`,
+			`update runs set cost_cents = cost_cents + 1`},
+		"audit": {`update audit set entry = '\x00' where ctid = (select min(ctid) from audit)`, `update audit set data = '\x00'`},
 	} {
 		want := world.Dump(t, w.DB, name)
 		for _, sql := range append(damage, `delete from `+name+` where ctid = (select max(ctid) from `+name+`)`) {

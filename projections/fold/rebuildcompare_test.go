@@ -31,7 +31,8 @@ func TestRebuildReportsTheRowsItReplaces(t *testing.T) {
 	forge := func() {
 		for _, sql := range []string{
 			`update members set role = 'Viewer' where workspace_id = $1 and user_id = (select user_id from users where workspace_id = $1)`,
-			`update service_tokens set fingerprint = sha256('mine') where fingerprint = (select fingerprint from service_tokens where workspace_id = $1 limit 1)`,
+			`update service_tokens set fingerprint = sha256('mine') where fingerprint = (select fingerprint from service_tokens
+				where workspace_id = $1 limit 1)`,
 			`update runs set detail = (detail::text || ' ')::json where run_id = (select run_id from runs where workspace_id = $1 limit 1)`,
 			`delete from global_keys where workspace_id = $1 and key like 'slug/%'`,
 		} {
@@ -62,7 +63,9 @@ func TestRebuildReportsTheRowsItReplaces(t *testing.T) {
 	}
 	require.Empty(t, world.Compared(t, w.DB, p.Workspace).Differences)
 
-	_, err = w.DB.Exec(t.Context(), `insert into members select workspace_id, gen_random_uuid(), gen_random_uuid(), 'eve@x', 'Owner', null, now(), '', 'eve@x' from logs, generate_series(1, 500) where workspace_id = $1`, p.Workspace)
+	_, err = w.DB.Exec(t.Context(),
+		`insert into members select workspace_id, gen_random_uuid(), gen_random_uuid(), 'eve@x', 'Owner', null, now(), '', 'eve@x'
+			from logs, generate_series(1, 500) where workspace_id = $1`, p.Workspace)
 	require.NoError(t, err)
 	done, err := fold.Rebuild(t.Context(), w.DB, world.View(t, "members"), world.Quiet)
 	require.NoError(t, err)
@@ -108,7 +111,8 @@ func TestKeysThatMovedAreRebuilt(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, p.Play(t.Context(), 50))
 	slug := "w" + p.Workspace.String()[24:]
-	_, err = w.Commands.RenameWorkspace(t.Context(), commands.RenameWorkspace{Meta: world.Meta(p.Workspace, p.Owner), Slug: world.Ptr("renamed")})
+	_, err = w.Commands.RenameWorkspace(t.Context(),
+		commands.RenameWorkspace{Meta: world.Meta(p.Workspace, p.Owner), Slug: world.Ptr("renamed")})
 	require.NoError(t, err)
 	other := world.NewID()
 	_, err = w.Commands.CreateWorkspace(t.Context(), commands.CreateWorkspace{

@@ -58,7 +58,8 @@ func requireCoverage(t *testing.T, views map[string][]string) {
 		require.NotEmpty(t, rows, view)
 	}
 	all := strings.Join(append(views["runs"], views["service_tokens"]...), "\n")
-	for _, word := range []string{",merged,", ",cancelled,", ",rejected,", ",failed,", ",needs_input,", `""attempt"":2`, ",current)", ",rotated)", ",revoked)"} {
+	for _, word := range []string{",merged,", ",cancelled,", ",rejected,", ",failed,", ",needs_input,", `""attempt"":2`, ",current)",
+		",rotated)", ",revoked)"} {
 		require.Contains(t, all, word)
 	}
 	asked := strings.Join(views["decisions"], "\n")

@@ -52,7 +52,8 @@ func (r *rebuild) createIndex(ctx context.Context, i index) error {
 		return fmt.Errorf("create index %s: %w", i.Next, err)
 	}
 	if i.Primary {
-		if _, err := r.db.Exec(ctx, fmt.Sprintf(`alter table %s add constraint %s primary key using index %s`, r.nextTable, i.Next, i.Next)); err != nil {
+		sql := fmt.Sprintf(`alter table %s add constraint %s primary key using index %s`, r.nextTable, i.Next, i.Next)
+		if _, err := r.db.Exec(ctx, sql); err != nil {
 			return fmt.Errorf("primary key %s: %w", i.Next, err)
 		}
 	}
@@ -164,7 +165,8 @@ func (r *rebuild) rights(ctx context.Context, tx pgx.Tx) (grants []string, err e
 			case grantee when 0 then 'public' else quote_ident(pg_get_userbyid(grantee)) end)
 		from pg_attribute, aclexplode(attacl) where attrelid = $1::regclass
 		union all
-		select 2, format('alter table %I owner to %I', $2::text, pg_get_userbyid(relowner)) from live where pg_get_userbyid(relowner) <> current_user
+		select 2, format('alter table %I owner to %I', $2::text, pg_get_userbyid(relowner)) from live
+			where pg_get_userbyid(relowner) <> current_user
 		order by 1`, r.view.Name(), r.nextTable)
 	grants, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (sql string, err error) { return sql, row.Scan(nil, &sql) })
 	if err != nil {
