@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"svc/events"
 	"svc/events/follow"
@@ -30,21 +32,27 @@ const (
 // halve pages, park events and get stuck independently. The pass tries the log again when the log's
 // backoff is over.
 type sharedPass struct {
-	*Follower
+	db        *pgxpool.Pool
+	log       *slog.Logger
+	views     []View
+	leads     func(view string) bool
+	perView   map[string]*follow.Follower // the views' own followers
+	waiters   *positionWaiters
 	follow    *follow.Follower
 	next      *nextPage // page that is read while the previous one is written
 	positions knownPositions
 
 	mu       sync.Mutex
-	backoffs map[events.ID]follow.Backoff // logs of which each view is followed alone
-} // logs that are left to the views' own followers
+	backoffs map[events.ID]follow.Backoff // logs that are left to the views' own followers
+}
 
+// newSharedPass returns the pass of f's views, which must have their own followers.
 func newSharedPass(f *Follower) *sharedPass {
 	s := &sharedPass{
-		Follower: f, next: &nextPage{}, positions: knownPositions{at: map[events.ID]int64{}},
-		backoffs: map[events.ID]follow.Backoff{},
+		db: f.db, log: f.log, views: f.views, leads: f.leads, perView: f.perView, waiters: f.waiters,
+		next: &nextPage{}, positions: knownPositions{at: map[events.ID]int64{}}, backoffs: map[events.ID]follow.Backoff{},
 	}
-	s.follow = follow.NewShared(f.db, func() []string { return names(s.led()) }, f.log)
+	s.follow = follow.NewShared(s.db, func() []string { return names(s.led()) }, s.log)
 	return s
 }
 
