@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"svc/events"
+	"svc/farm/wire"
 	"svc/fault"
 )
 
@@ -60,6 +61,12 @@ func reports(epoch int, seq int64, e events.Event) func(*Job) ([]events.Event, e
 
 func finished(outcome events.JobState, reported, reason string) []events.Event {
 	return []events.Event{events.JobFinished{Epoch: 1, Seq: 9, Outcome: outcome, Reported: reported, Reason: reason}}
+}
+
+// Runners are told limits of the protocol that these rules hold them to.
+func TestLimitsAreThoseOfTheProtocol(t *testing.T) {
+	require.Equal(t, wire.AcceptTimeout, acceptTimeout)
+	require.EqualValues(t, wire.MaxNumber, maxNumber)
 }
 
 func TestJobIsGivenToOneRunner(t *testing.T) {
