@@ -60,10 +60,12 @@ func (w *work) reset() {
 	w.claims, w.releases, w.refusals, w.answer = nil, nil, nil, nil
 }
 
-// A decideFunc decides what a command appends. It adds it to the work.
+// A decideFunc decides what a command appends, and adds it to the work. Its context ends at the
+// command's deadline.
 type decideFunc func(context.Context, *work) error
 
-// onStream returns the decision about one stream: what decide returns for its aggregate is added to it.
+// onStream returns a decideFunc for one stream. It adds the events that decide returns for the
+// stream's aggregate.
 func onStream[T any, A aggregates.Aggregate[T]](
 	stream events.ID, decide func(context.Context, *work, A) ([]events.Event, error),
 ) decideFunc {
