@@ -42,7 +42,7 @@ var errTooMany = errors.New("more files than an upload may have")
 
 // collect copies the artifacts of a job and reports their manifest. It returns the job's end, which
 // is a failure if a required artifact is missing.
-func (x *execution) collect(end wire.Event) wire.Event {
+func (x *execution) collect(kill context.Context, end wire.Event) wire.Event {
 	var want []wire.Artifact
 	for _, a := range x.Spec.Artifacts {
 		well := end.Outcome == succeeded
@@ -53,7 +53,7 @@ func (x *execution) collect(end wire.Event) wire.Event {
 	if len(want) == 0 || end.SignalReason == reasonFenced || end.SignalReason == reasonAgentStop {
 		return end
 	}
-	ctx, done := x.collecting()
+	ctx, done := x.collecting(kill)
 	m, missing, leftOut, err := gather(ctx, x.job.Work(), x.Files, want, x.ArtifactLimit)
 	if done(); ctx.Err() != nil && end.Outcome == succeeded {
 		end = endOf(sandbox.Result{Stopped: stopCause(context.Cause(ctx))}, false)
@@ -93,12 +93,12 @@ const (
 // collecting returns a context that ends when collecting must be given up, with the [sandbox.Stop]
 // that is the cause. The artifacts of a cancelled job are still collected for collectTimeout. done
 // must be called at the end.
-func (x *execution) collecting() (ctx context.Context, done func()) {
+func (x *execution) collecting(kill context.Context) (ctx context.Context, done func()) {
 	ctx, stop := context.WithCancelCause(context.Background())
 	finished := make(chan struct{})
 	var wait sync.WaitGroup
 	wait.Go(func() {
-		killed, slow, late := x.ctx.Done(), time.After(slowCollect), (<-chan time.Time)(nil)
+		killed, slow, late := kill.Done(), time.After(slowCollect), (<-chan time.Time)(nil)
 		for {
 			select {
 			case <-finished:
@@ -107,13 +107,13 @@ func (x *execution) collecting() (ctx context.Context, done func()) {
 				x.out.note("collecting artifacts")
 				continue
 			case <-killed:
-				if killed = nil; stopCause(context.Cause(x.ctx)).Reason == reasonCancel {
+				if killed = nil; stopCause(context.Cause(kill)).Reason == reasonCancel {
 					late = time.After(collectTimeout)
 					continue
 				}
 			case <-late:
 			}
-			stop(context.Cause(x.ctx))
+			stop(context.Cause(kill))
 			return
 		}
 	})
@@ -142,7 +142,7 @@ func gather(ctx context.Context, work, folder string, artifacts []wire.Artifact,
 	if err := os.Mkdir(folder, 0o700); err != nil {
 		return m, nil, nil, fmt.Errorf("make folder of artifacts: %w", err)
 	}
-	g := collector{ctx: ctx, root: root, folder: folder, limit: limit, paths: wire.PathSet{}}
+	g := collector{root: root, folder: folder, limit: limit, paths: wire.PathSet{}}
 	for _, a := range artifacts {
 		before := len(g.files)
 		var patterns []pattern
@@ -157,7 +157,7 @@ func gather(ctx context.Context, work, folder string, artifacts []wire.Artifact,
 			if !slices.ContainsFunc(patterns, func(p pattern) bool { return p.matches(parts) }) {
 				continue
 			}
-			if err := g.add(a.Name, name); err != nil {
+			if err := g.add(ctx, a.Name, name); err != nil {
 				return m, nil, nil, err
 			}
 		}

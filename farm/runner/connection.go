@@ -274,7 +274,7 @@ func (s *Supervisor) dropUnreadable(j *job, err error) {
 		return // acknowledged meanwhile
 	}
 	s.log.Error("spool", "job", j.name(), "err", err)
-	s.tasks.Go(func() { s.drop(j) })
+	s.inBackground(func(context.Context) { s.drop(j) })
 }
 
 // sayGoodbye sends a goodbye and closes the connection.

@@ -70,7 +70,7 @@ func (s *Supervisor) serveControl(ctx context.Context) (stop func(), err error) 
 		_ = json.NewEncoder(w).Encode(s.status()) // as above
 	})
 	server := &http.Server{Handler: mux, ReadTimeout: controlTimeout, WriteTimeout: controlTimeout}
-	s.tasks.Go(func() { _ = server.Serve(ln) }) // returns when it is closed
+	s.inBackground(func(context.Context) { _ = server.Serve(ln) }) // returns when it is closed
 	return func() { _ = server.Close() }, nil
 }
 

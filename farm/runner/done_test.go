@@ -3,8 +3,10 @@
 package runner
 
 import (
+	"context"
 	"log/slog"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -25,6 +27,8 @@ func TestFilesOfEndedJobStayUntilUploaded(t *testing.T) {
 	j.spool, err = spool.Create(j.dir)
 	require.NoError(t, err)
 	s := &Supervisor{log: slog.New(slog.DiscardHandler), jobs: map[key]*job{j.key: j}, changed: make(chan struct{})}
+	var tasks sync.WaitGroup
+	s.inBackground = func(task func(context.Context)) { tasks.Go(func() { task(t.Context()) }) }
 	require.True(t, j.isRunning())
 	j.finishedSeq = 7
 	s.handleDone(j, wire.Verdict{Job: j.job, Epoch: 1, Verdict: wire.Done, Artifacts: true})
@@ -32,6 +36,6 @@ func TestFilesOfEndedJobStayUntilUploaded(t *testing.T) {
 	require.False(t, j.inHeartbeats(), "it is being settled")
 	require.DirExists(t, j.dir)
 	close(j.ended) // it has no files
-	s.tasks.Wait()
+	tasks.Wait()
 	require.NoDirExists(t, j.dir)
 }

@@ -65,16 +65,15 @@ const (
 	infra     = "infra" // the machine's fault, not the job's
 )
 
-// An execution is the state of a job's process.
+// An execution is the state of a job's process. Where a method has two contexts, the job must be killed
+// when kill is done, and must end within a grace period when graceful is done.
 type execution struct {
 	assignment
-	report   *reporter
-	out      *output
-	masks    *mask.Set
-	job      *sandbox.Job
-	began    time.Time
-	ctx      context.Context // done when the job must be killed
-	graceful context.Context // done when the job must end, with a grace period
+	report *reporter
+	out    *output
+	masks  *mask.Set
+	job    *sandbox.Job
+	began  time.Time
 
 	cpu    time.Duration
 	maxRSS int64
@@ -99,11 +98,10 @@ func Execute(in io.Reader, out io.Writer) error {
 	ctx, kill := context.WithCancelCause(context.Background())
 	graceful, end := context.WithCancelCause(ctx)
 	defer kill(nil)
-	x.ctx, x.graceful = ctx, graceful
 	fences := make(chan time.Duration)
 	go keepFence(ctx, x.Fence, fences, kill)
 	go followOrders(ctx, lines, fences, end, kill) // ends with its input
-	return x.run()
+	return x.run(ctx, graceful)
 }
 
 // keepFence kills the job when the fence has passed. fences moves it, only ever to later times.
@@ -159,7 +157,7 @@ func followOrders(ctx context.Context, lines *bufio.Reader, fences chan<- time.D
 }
 
 // run runs the job, and reports its start and its end.
-func (x *execution) run() (err error) {
+func (x *execution) run(kill, graceful context.Context) (err error) {
 	x.out = newOutput(x.report, x.LogLimit)
 	x.masks = mask.New(append(slices.Collect(maps.Values(x.Spec.Secrets)), sourceSecrets(x.Spec.Source)...)...)
 	if err := x.report.event(wire.Event{Kind: wire.EventStarted, StartedAt: wire.At(x.began)}); err != nil {
@@ -168,8 +166,8 @@ func (x *execution) run() (err error) {
 	var end wire.Event
 	x.job, err = sandbox.New(x.config())
 	if err == nil {
-		end = x.steps()
-		end = x.collect(end)
+		end = x.steps(kill, graceful)
+		end = x.collect(kill, end)
 		err = x.job.Remove()
 	}
 	if err != nil && end.Outcome == "" {
@@ -196,20 +194,20 @@ func (x *execution) name() string { return key{x.Job, x.Epoch}.name() }
 func (k key) name() string { return k.job + "." + strconv.Itoa(k.epoch) }
 
 // steps checks out the source and runs the steps until one fails. It returns the job's end.
-func (x *execution) steps() wire.Event {
-	graceful, end := x.graceful, context.CancelFunc(func() {})
+func (x *execution) steps(kill, graceful context.Context) wire.Event {
+	end := context.CancelFunc(func() {})
 	if s := x.Spec.RunSeconds; s > 0 {
 		stop := &sandbox.Stop{Reason: reasonRunTimeout, Grace: seconds(x.Spec.GraceSeconds)}
 		graceful, end = context.WithTimeoutCause(graceful, seconds(s), stop)
 	}
 	defer end()
 	if x.Spec.Source != nil {
-		if e := x.checkout(graceful); e.Outcome != succeeded {
+		if e := x.checkout(kill, graceful); e.Outcome != succeeded {
 			return e
 		}
 	}
 	for i, s := range x.Spec.Steps {
-		if e := x.step(graceful, i, s); e.Outcome != succeeded {
+		if e := x.step(kill, graceful, i, s); e.Outcome != succeeded {
 			return e
 		}
 	}
@@ -219,7 +217,7 @@ func (x *execution) steps() wire.Event {
 func seconds(n int) time.Duration { return time.Duration(n) * time.Second }
 
 // step runs one step, and returns the job's end if this is the last step.
-func (x *execution) step(graceful context.Context, index int, s wire.Step) wire.Event {
+func (x *execution) step(kill, graceful context.Context, index int, s wire.Step) wire.Event {
 	if stopped := context.Cause(graceful); stopped != nil {
 		return endOf(sandbox.Result{Stopped: stopCause(stopped)}, false)
 	}
@@ -232,7 +230,7 @@ func (x *execution) step(graceful context.Context, index int, s wire.Step) wire.
 		graceful, end = context.WithTimeoutCause(graceful, seconds(s.TimeoutSeconds), stop)
 		defer end()
 	}
-	r, err := x.runMasked(graceful, sandbox.Command{Args: shell(s), Env: x.env(s)})
+	r, err := x.runMasked(kill, graceful, sandbox.Command{Args: shell(s), Env: x.env(s)})
 	end := endOf(r, true)
 	if err != nil {
 		x.notice(fmt.Sprintf("step %s: %v", s.Name, err))
@@ -251,10 +249,10 @@ func (x *execution) step(graceful context.Context, index int, s wire.Step) wire.
 }
 
 // runMasked runs a command and masks its output.
-func (x *execution) runMasked(graceful context.Context, c sandbox.Command) (sandbox.Result, error) {
+func (x *execution) runMasked(kill, graceful context.Context, c sandbox.Command) (sandbox.Result, error) {
 	masked := x.masks.NewWriter(x.out)
 	c.Output = masked
-	r, err := x.job.Run(x.ctx, graceful, c)
+	r, err := x.job.Run(kill, graceful, c)
 	if closed := masked.Close(); err == nil {
 		err = closed
 	}

@@ -17,7 +17,6 @@ import (
 
 // A collector copies the files of a job's artifacts.
 type collector struct {
-	ctx          context.Context
 	root         *os.Root
 	folder       string
 	limit        int64 // remaining bytes
@@ -29,7 +28,7 @@ type collector struct {
 }
 
 // add copies a file, or leaves it out. After an error no artifact is uploaded.
-func (g *collector) add(artifact, name string) error {
+func (g *collector) add(ctx context.Context, artifact, name string) error {
 	if wrong := wire.PathProblem(name); wrong != "" {
 		g.leaveOut(name, "its path "+wrong)
 		return nil
@@ -48,7 +47,7 @@ func (g *collector) add(artifact, name string) error {
 		return fmt.Errorf("%w (%d)", errTooMany, wire.MaxFiles)
 	}
 	f := manifestFile{ID: "f" + strconv.Itoa(len(g.files)+1), Name: artifact, Path: name, ChunkBytes: chunkBytes}
-	if err := f.copy(g.ctx, from, filepath.Join(g.folder, f.ID), g.limit); err != nil {
+	if err := f.copy(ctx, from, filepath.Join(g.folder, f.ID), g.limit); err != nil {
 		return err
 	}
 	text, err := json.Marshal(f)
@@ -73,7 +72,7 @@ func (g *collector) leaveOut(name, wrong string) {
 
 // A stoppable is a reader that fails when ctx is done.
 type stoppable struct {
-	ctx  context.Context
+	ctx  context.Context // io.Reader has no parameter for it
 	from io.Reader
 }
 

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -167,11 +168,11 @@ func (s *Supervisor) assign(k key, a wire.Assign, fresh bool, fence time.Duratio
 		s.jobs[k] = j
 	})
 	s.log.Info("job", "job", k.name(), "title", a.Name, "steps", len(a.Steps), "sandbox", a.Sandbox.Kind)
-	s.tasks.Go(func() {
+	s.inBackground(func(ctx context.Context) {
 		for _, o := range older { // earlier epochs, whose leases have expired
 			s.drop(o)
 		}
-		s.runJob(j, a)
+		s.runJob(ctx, j, a)
 	})
 	return "", ""
 }
@@ -207,9 +208,9 @@ func (s *Supervisor) finish(j *job, artifacts bool) {
 	if again {
 		return
 	}
-	s.tasks.Go(func() {
+	s.inBackground(func(ctx context.Context) {
 		<-j.ended
-		if artifacts && m != nil && !s.upload(s.ctx, j, *m) {
+		if artifacts && m != nil && !s.upload(ctx, j, *m) {
 			return // continues when the runner starts again
 		}
 		s.forget(j)
@@ -251,7 +252,7 @@ func (s *Supervisor) applyVerdict(v wire.Verdict, welcome bool) {
 		s.handleDone(j, v)
 	case wire.StopJob:
 		s.log.Warn("the job is not this runner's any more", "job", j.name())
-		s.tasks.Go(func() { s.drop(j) })
+		s.inBackground(func(context.Context) { s.drop(j) })
 	}
 }
 
@@ -275,7 +276,7 @@ func (s *Supervisor) handleDone(j *job, v wire.Verdict) {
 	// A job that has reported its end may still have a process. Dropping such a job would remove
 	// the files that are about to be uploaded.
 	if j.isRunning() { // the service believes that it has ended
-		s.tasks.Go(func() { s.drop(j) })
+		s.inBackground(func(context.Context) { s.drop(j) })
 		return
 	}
 	s.finish(j, v.Artifacts)

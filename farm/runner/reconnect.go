@@ -36,7 +36,7 @@ func backoff(failures int) time.Duration {
 func (s *Supervisor) connectLoop(ctx context.Context) error {
 	untilIdle, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	s.tasks.Go(func() {
+	s.inBackground(func(context.Context) {
 		if s.waitUntilIdle(untilIdle) == nil {
 			cancel(errStopped)
 		}
@@ -82,7 +82,7 @@ func (s *Supervisor) dropMalformed() {
 	for _, j := range s.heldJobs() {
 		if j.noteMalformed() {
 			s.log.Error("giving the job up: the service finds what is said of it malformed", "job", j.name())
-			s.tasks.Go(func() { s.drop(j) })
+			s.inBackground(func(context.Context) { s.drop(j) })
 		}
 	}
 }

@@ -48,8 +48,11 @@ type Supervisor struct {
 	wake      chan struct{} // has a value when there may be something to send
 	changed   chan struct{} // closed and replaced when anything under mu changes
 	uploads   chan struct{} // semaphore for uploads of artifacts
-	tasks     sync.WaitGroup
 	children  sandbox.Children
+
+	// inBackground runs a task in a goroutine. Run sets it, ends the context of tasks when it is told
+	// to end, and waits for them.
+	inBackground func(task func(context.Context))
 
 	mu        sync.Mutex
 	jobs      map[key]*job
@@ -58,7 +61,6 @@ type Supervisor struct {
 	drains    map[drainer]bool
 	connected time.Time // zero if not connected
 	lastError string
-	ctx       context.Context // for the goroutines of jobs
 }
 
 // A drainer is a source of the wish to take no more jobs.
@@ -150,10 +152,11 @@ func (s *Supervisor) Run(ctx context.Context) error {
 	defer lock.Unlock()
 	defer s.farm.close()
 	ctx, stop := context.WithCancel(ctx)
-	defer s.tasks.Wait()
+	var tasks sync.WaitGroup
+	s.inBackground = func(task func(context.Context)) { tasks.Go(func() { task(ctx) }) }
+	defer tasks.Wait()
 	defer s.killAll()
 	defer stop()
-	s.ctx = ctx
 	if err := s.recoverJobs(); err != nil {
 		return err
 	}
@@ -163,7 +166,7 @@ func (s *Supervisor) Run(ctx context.Context) error {
 	}
 	defer control()
 	for _, task := range []func(context.Context){s.fenceLoop, s.syncLoop, s.renewLoop, s.stopLoop, s.notifyLoop} {
-		s.tasks.Go(func() { task(ctx) })
+		s.inBackground(task)
 	}
 	return s.connectLoop(ctx)
 }

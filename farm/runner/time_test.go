@@ -52,8 +52,8 @@ func TestWhenCollectingIsGivenUp(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			killed, kill := context.WithCancelCause(t.Context())
 			var log bytes.Buffer
-			x := &execution{ctx: killed, out: newOutput(&reporter{to: &log}, 1<<20)}
-			ctx, done := x.collecting()
+			x := &execution{out: newOutput(&reporter{to: &log}, 1<<20)}
+			ctx, done := x.collecting(killed)
 			time.Sleep(slowCollect + time.Second)
 			kill(&sandbox.Stop{Reason: reason})
 			synctest.Wait()

@@ -20,7 +20,7 @@ const ExecCommand = "exec"
 
 // runJob runs a job in its process until no process of it is left, and makes sure that its end is
 // reported.
-func (s *Supervisor) runJob(j *job, a wire.Assign) {
+func (s *Supervisor) runJob(ctx context.Context, j *job, a wire.Assign) {
 	defer close(j.ended)
 	err := s.runProcess(j, a)
 	if n := sandbox.Sweep(j.name()) + s.children.KillAdopted(); n > 0 {
@@ -35,7 +35,7 @@ func (s *Supervisor) runJob(j *job, a wire.Assign) {
 	j.mu.Unlock()
 	if !reported && !dropped {
 		s.log.Error("the job's process has broken off", "job", j.name(), "err", err)
-		s.reportCrash(j)
+		s.reportCrash(ctx, j)
 	}
 	s.log.Info("job ended", "job", j.name())
 	s.update(func() {})
@@ -48,7 +48,7 @@ const reportCrashFor = time.Minute
 
 // reportCrash reports the end of a job whose process did not. If the spool cannot be written the
 // job is dropped from the heartbeats, and its lease expires.
-func (s *Supervisor) reportCrash(j *job) {
+func (s *Supervisor) reportCrash(ctx context.Context, j *job) {
 	reason := "agent_crashed"
 	select {
 	case <-j.killed:
@@ -60,7 +60,7 @@ func (s *Supervisor) reportCrash(j *job) {
 		if err = j.appendEvent(wire.Event{Kind: wire.EventFinished, Outcome: infra, Reason: reason, FinishedAt: wire.At(time.Now())}); err == nil {
 			return
 		}
-		if waitFor(s.ctx, time.Second) != nil {
+		if waitFor(ctx, time.Second) != nil {
 			return // the next supervisor reports it
 		}
 	}
