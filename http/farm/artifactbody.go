@@ -10,6 +10,7 @@ import (
 	"mime"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"svc/farm/artifacts"
@@ -33,13 +34,13 @@ var errNotMultipart = fault.New(fault.UnsupportedMedia, "unsupported_media_type"
 	"Send the body as multipart/form-data, and not compressed.")
 
 // An uploadBody reads the body of an upload, with a deadline for each read. Reading ends when the
-// runner loses its rights, or ctx ends.
+// runner loses its rights, or the context of watch ends.
 type uploadBody struct {
-	ctx     context.Context // io.Reader has no parameter for it
 	body    io.Reader
 	control *http.ResponseController
-	recheck func(context.Context) error
+	recheck func() error
 	checked time.Time
+	ended   atomic.Pointer[error] // why the context of watch ended
 
 	terminator []byte // closing delimiter, with which a complete body ends
 	tail       []byte // last bytes read
@@ -49,7 +50,7 @@ type uploadBody struct {
 
 // newUploadBody returns the body of a request, and a reader of its parts.
 func newUploadBody(
-	ctx context.Context, w http.ResponseWriter, r *http.Request, recheck func(context.Context) error,
+	w http.ResponseWriter, r *http.Request, recheck func() error,
 ) (*uploadBody, *partReader, error) {
 	media, parameters, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	boundary := parameters["boundary"]
@@ -59,14 +60,19 @@ func newUploadBody(
 		return nil, nil, errNotMultipart
 	}
 	b := &uploadBody{
-		ctx: ctx, body: r.Body, control: http.NewResponseController(w), recheck: recheck, checked: time.Now(), terminator: []byte("--" + boundary + "--"),
+		body: r.Body, control: http.NewResponseController(w), recheck: recheck, checked: time.Now(), terminator: []byte("--" + boundary + "--"),
 	}
 	return b, &partReader{r: bufio.NewReaderSize(b, bodyBuffer), delimiter: "--" + boundary}, nil
 }
 
-// watch aborts a blocked Read when ctx ends. The caller must call stop before it writes the answer.
-func (b *uploadBody) watch() (stop func() bool) {
-	return context.AfterFunc(b.ctx, func() { _ = b.control.SetReadDeadline(time.Now()) })
+// watch makes reads fail once ctx ends, also a blocked one. The caller must call stop before it writes
+// the answer.
+func (b *uploadBody) watch(ctx context.Context) (stop func() bool) {
+	return context.AfterFunc(ctx, func() {
+		err := ctx.Err()
+		b.ended.Store(&err)
+		_ = b.control.SetReadDeadline(time.Now())
+	})
 }
 
 // Read reads the body from the connection.
@@ -76,7 +82,7 @@ func (b *uploadBody) Read(p []byte) (int, error) {
 		return 0, err
 	}
 	_ = b.control.SetReadDeadline(time.Now().Add(partTimeout)) // fails only if the connection is gone
-	n, err := 0, b.ctx.Err()                                   // ctx may have ended before the deadline was set
+	n, err := 0, b.endError()                                  // it may have ended before the deadline was set
 	if err == nil {
 		n, err = b.body.Read(p)
 	}
@@ -94,11 +100,19 @@ func (b *uploadBody) recheckRights() error {
 		return nil
 	}
 	b.checked = time.Now()
-	return b.recheck(b.ctx)
+	return b.recheck()
 }
 
-// ended reports whether the last bytes read end a body.
-func (b *uploadBody) ended() bool { return bytes.HasSuffix(bytes.TrimSpace(b.tail), b.terminator) }
+// endError returns the error of the context of watch if that has ended, or nil.
+func (b *uploadBody) endError() error {
+	if err := b.ended.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// isComplete reports whether the last bytes read end a body.
+func (b *uploadBody) isComplete() bool { return bytes.HasSuffix(bytes.TrimSpace(b.tail), b.terminator) }
 
 // noteReadError records an error of reading the body. A truncated body may give an error of the
 // parser only.
@@ -109,16 +123,16 @@ func (b *uploadBody) noteReadError(err error) error {
 	return err
 }
 
-// toFault returns the error to answer to the runner. stored is the number of stored bytes of its
+// toFault returns the error to answer to the runner. ctx is that of watch. stored is the number of stored bytes of its
 // files.
-func (b *uploadBody) toFault(err error, limit, stored int64) error {
+func (b *uploadBody) toFault(ctx context.Context, err error, limit, stored int64) error {
 	large, tooLarge := errors.AsType[*http.MaxBytesError](err)
 	switch {
 	case b.refusal != nil:
 		return b.refusal
 	case tooLarge:
 		return artifacts.ErrTooLarge.With("limitBytes", limit).With("receivedBytes", large.Limit)
-	case b.ctx.Err() != nil: // whatever error that caused, such as one of the store
+	case ctx.Err() != nil: // whatever error that caused, such as one of the store
 	case errors.Is(err, artifacts.ErrIncomplete):
 	case fault.As(err) != nil || b.readErr == nil:
 		return err

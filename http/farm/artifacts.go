@@ -117,15 +117,15 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request, runner *Runner, 
 	ctx, done := s.takeover.begin(r.Context(), runner.ID, id)
 	defer done()
 	u := &upload{server: s, runner: runner, job: artifacts.Job{Workspace: runner.Workspace, ID: id}}
-	u.body, u.parts, err = newUploadBody(ctx, w, r, u.checkRunner)
+	u.body, u.parts, err = newUploadBody(w, r, func() error { return u.checkRunner(ctx) })
 	if err != nil {
 		return nil, err
 	}
-	stop := u.body.watch()
+	stop := u.body.watch(ctx)
 	err = u.receive(ctx)
 	stop()
 	if err != nil {
-		return nil, u.body.toFault(err, s.ArtifactMaxJobBytes, u.stored())
+		return nil, u.body.toFault(ctx, err, s.ArtifactMaxJobBytes, u.stored())
 	}
 	w.Header().Set("X-Svc-Position", strconv.FormatInt(u.position, 10))
 	return u.report(), nil
@@ -203,7 +203,7 @@ func (u *upload) chunks(ctx context.Context) error {
 // receiveChunk stores a chunk. In a complete body, one that ends too early is shorter than declared.
 func (u *upload) receiveChunk(ctx context.Context, name string, size int64) error {
 	err := u.progress.Receive(ctx, name, u.parts.chunk(name, size))
-	if errors.Is(err, io.ErrUnexpectedEOF) && u.body.ended() {
+	if errors.Is(err, io.ErrUnexpectedEOF) && u.body.isComplete() {
 		return artifacts.ErrChunkLength(name)
 	}
 	return err
