@@ -139,9 +139,8 @@ func (d *Dispatcher) Reserve(workspace events.ID) (release func(), err error) {
 		return nil, ErrFull
 	}
 	if f == nil {
-		f = newFarm(d, workspace)
+		f = startFarm(d, workspace)
 		d.farms[workspace] = f
-		d.working.Go(f.run)
 	}
 	d.reserved++
 	f.reserved++

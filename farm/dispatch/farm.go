@@ -21,25 +21,26 @@ import (
 type farm struct {
 	d                 *Dispatcher
 	workspace         events.ID
-	reserved          int // connections, guarded by Dispatcher.mu
-	ctx               context.Context
-	stop              context.CancelFunc
-	wake              chan struct{} // has a value when a runner may have a free slot
-	messages          *rate.Limiter // of all runners
-	requirementCursor string        // last requirement set that claim has looked at; "" starts over. Owned by the farm's goroutine
-	keyCursor         queueKey      // the same of candidatesByKey
+	reserved          int                // connections, guarded by Dispatcher.mu
+	stop              context.CancelFunc // ends its goroutine
+	wake              chan struct{}      // has a value when a runner may have a free slot
+	messages          *rate.Limiter      // of all runners
+	requirementCursor string             // last requirement set that claim has looked at; "" starts over. Owned by the farm's goroutine
+	keyCursor         queueKey           // the same of candidatesByKey
 
 	mu          sync.Mutex
 	connections map[*connection]bool
 	current     map[events.ID]*connection // by runner, once welcomed
 }
 
-func newFarm(d *Dispatcher, workspace events.ID) *farm {
+// startFarm starts the goroutine of a farm. It ends with the farm's stop.
+func startFarm(d *Dispatcher, workspace events.ID) *farm {
+	ctx, stop := context.WithCancel(d.ctx)
 	f := &farm{
-		d: d, workspace: workspace, wake: make(chan struct{}, 1), messages: rate.NewLimiter(rate.Limit(d.WorkspaceRate), int(2*d.WorkspaceRate)),
+		d: d, workspace: workspace, stop: stop, wake: make(chan struct{}, 1), messages: rate.NewLimiter(rate.Limit(d.WorkspaceRate), int(2*d.WorkspaceRate)),
 		connections: map[*connection]bool{}, current: map[events.ID]*connection{},
 	}
-	f.ctx, f.stop = context.WithCancel(d.ctx)
+	d.working.Go(func() { f.run(ctx) })
 	return f
 }
 
@@ -101,7 +102,7 @@ func (f *farm) nudge() {
 // farmNouns are the nouns whose events the farm follows.
 var farmNouns = []string{"job", "runner"}
 
-func (f *farm) run() {
+func (f *farm) run(ctx context.Context) {
 	watch := f.d.Live.Watch(f.workspace, farmNouns)
 	defer watch.Close()
 	ticker := time.NewTicker(f.d.RefreshEvery)
@@ -110,15 +111,15 @@ func (f *farm) run() {
 	for {
 		refresh := false
 		select {
-		case <-f.ctx.Done():
+		case <-ctx.Done():
 			return
 		case <-f.wake:
 		case <-watch.Moved:
 		case <-ticker.C:
 			refresh = true
 		}
-		next, err := f.runOnce(watch, seq, refresh)
-		if seq = next; err != nil && f.ctx.Err() == nil {
+		next, err := f.runOnce(ctx, watch, seq, refresh)
+		if seq = next; err != nil && ctx.Err() == nil {
 			f.d.warn("refresh runners and jobs", err, "workspace", f.workspace)
 		}
 	}
@@ -128,8 +129,8 @@ func (f *farm) run() {
 // sequence number seq on, or starts at the head if seq is negative, and returns where to continue;
 // -1 after an error means that events may have been missed. With refresh it also reloads the state
 // of all runners.
-func (f *farm) runOnce(watch *feed.Watch, seq int64, refresh bool) (int64, error) {
-	ctx, cancel := context.WithTimeout(f.ctx, workTimeout)
+func (f *farm) runOnce(ctx context.Context, watch *feed.Watch, seq int64, refresh bool) (int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, workTimeout)
 	defer cancel()
 	var n news
 	var err error
