@@ -7,8 +7,10 @@ import (
 	"svc/fault"
 )
 
-// The reasons for which a command about a runner is refused.
+// The reasons for which a command about a runner is refused. The first one refuses all that concerns
+// the farm.
 var (
+	ErrFarmOff        = fault.New(fault.NotFound, "farm_off", "There is no build farm here.")
 	ErrNoRunner       = fault.New(fault.NotFound, "runner_not_found", "There is no such runner.")
 	ErrRunnerOver     = fault.New(fault.Conflict, "runner_over", "This runner is suspended, revoked or retired. Enrol the machine anew.")
 	ErrRunnerDraining = fault.New(fault.Conflict, "runner_draining", "This runner takes no more jobs: it is being drained.")

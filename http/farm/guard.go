@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"time"
 
+	"svc/aggregates"
 	"svc/commands"
 	"svc/events"
 	"svc/farm/certificate"
@@ -21,7 +22,6 @@ import (
 // Errors of admission. All invalid certificates get the same answer, so that nobody can probe them.
 // A missing certificate and the state of a known runner have answers of their own, to help its owner.
 var (
-	ErrOff                 = fault.New(fault.NotFound, "farm_off", "There is no build farm here.")
 	ErrCertificateRequired = fault.New(fault.Unauthenticated, "runner_certificate_required",
 		"This route needs the client certificate of a runner, forwarded by the farm's gateway.").With("reason", "certificate_invalid")
 	errNoCertificate   = ErrCertificateRequired.With("reason", "no_certificate")
@@ -72,7 +72,7 @@ func (s *Server) checkRequest(r *http.Request, maxBody int64) error {
 		return err
 	}
 	if !s.Enabled {
-		return ErrOff
+		return aggregates.ErrFarmOff
 	}
 	return nil
 }

@@ -69,7 +69,7 @@ var certificateSecurity = []map[string][]string{{"runnerCertificate": {}}}
 // commonFaults returns the faults of every route.
 func commonFaults() []*fault.Fault {
 	return []*fault.Fault{
-		ErrOff, fault.ErrValidation, limit.ErrLimited, fault.ErrInternal, fault.ErrUnavailable, fault.ErrBusy, ErrAuthorityUnavailable,
+		aggregates.ErrFarmOff, fault.ErrValidation, limit.ErrLimited, fault.ErrInternal, fault.ErrUnavailable, fault.ErrBusy, ErrAuthorityUnavailable,
 	}
 }
 

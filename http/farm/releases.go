@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"svc/aggregates"
 	"svc/farm/release"
 	"svc/fault"
 	"svc/http/middleware"
@@ -68,7 +69,7 @@ type file struct {
 
 func (s Releases) serve(w http.ResponseWriter, r *http.Request, open func(*http.Request) (file, error)) {
 	if !s.Enabled {
-		reply.Error(w, r, s.Log, ErrOff)
+		reply.Error(w, r, s.Log, aggregates.ErrFarmOff)
 		return
 	}
 	f, err := file{}, error(router.ErrNotFound)

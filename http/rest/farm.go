@@ -6,11 +6,7 @@ import (
 
 	"svc/events"
 	"svc/farm/joblog"
-	"svc/fault"
 )
-
-// errFarmOff is returned if no variable of the build farm is set.
-var errFarmOff = fault.New(fault.NotFound, "farm_off", "There is no build farm here.")
 
 // Farm configures the routes of the build farm. They fail with farm_off while On is false.
 type Farm struct {

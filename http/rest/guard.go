@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"svc/aggregates"
 	"svc/events"
 	"svc/fault"
 	"svc/http/limit"
@@ -94,7 +95,7 @@ func (s *Server) admitCaller(w http.ResponseWriter, r *http.Request, row route) 
 	case err != nil:
 		return nil, err
 	case row.farm && !s.Farm.On:
-		return nil, errFarmOff
+		return nil, aggregates.ErrFarmOff
 	case c.token != nil && row.guard.scope == "":
 		return nil, s.deny(w, r, row, c, errPrincipalRefused)
 	}

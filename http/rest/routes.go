@@ -152,7 +152,7 @@ func (r route) faults() []*fault.Fault {
 		list = append(list, r.missing)
 	}
 	if r.farm {
-		list = append(list, errFarmOff)
+		list = append(list, aggregates.ErrFarmOff)
 	}
 	return append(list, r.refuses...)
 }
