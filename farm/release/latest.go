@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"svc/farm/wire"
 )
 
 // Latest is the content of latest.json.
@@ -20,9 +22,7 @@ type Latest struct {
 
 // MarshalJSON formats the time as the service's other answers do.
 func (l Latest) MarshalJSON() ([]byte, error) {
-	return json.Marshal(map[string]string{
-		"version": l.Version, "minProtocol": l.MinProtocol, "notBefore": l.NotBefore.UTC().Format("2006-01-02T15:04:05.000Z"),
-	})
+	return json.Marshal(map[string]any{"version": l.Version, "minProtocol": l.MinProtocol, "notBefore": wire.At(l.NotBefore)})
 }
 
 // latestContext is prepended to latest.json for signing. SHA256SUMS is signed without it and no
