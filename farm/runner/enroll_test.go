@@ -281,6 +281,11 @@ func TestExpiredCertificateEndsRunner(t *testing.T) {
 	require.ErrorContains(t, err, "enrol the machine anew")
 }
 
+// A newerMessage has a type of a newer version of the protocol.
+type newerMessage struct{}
+
+func (newerMessage) Type() wire.Type { return "runner.update" }
+
 // Messages that the service should not send have no effect.
 func TestUnexpectedMessagesAreIgnored(t *testing.T) {
 	t.Parallel()
@@ -289,7 +294,7 @@ func TestUnexpectedMessagesAreIgnored(t *testing.T) {
 	require.Eventually(t, f.check(func() bool { return len(f.beats) > 0 }), patience, time.Millisecond)
 	unknown := key{"019aa100-0f3c-7a51-8c22-5b7d90e1f6a4", 3}
 	for _, m := range []wire.Message{
-		wire.Ack{Upto: 99}, wire.Stop{}, wire.Update{Version: "9.9.9"}, wire.Error{Code: wire.CodeGap, Expected: 4},
+		wire.Ack{Upto: 99}, wire.Stop{}, newerMessage{}, wire.Error{Code: wire.CodeGap, Expected: 4},
 		wire.Closing{ReconnectAfterMs: 1}, wire.Welcome{}, wire.HeartbeatAck{Seq: 999, Held: []wire.Verdict{{Job: unknown.job, Epoch: 3, Verdict: wire.StopJob}}},
 	} {
 		f.send(m, unknown)

@@ -56,8 +56,6 @@ func (c *connection) handleMessage(e wire.Envelope) error {
 			default:
 			}
 		})
-	case wire.TypeUpdate:
-		return handle(e, func(u wire.Update) { c.s.log.Info("there is a newer version", "version", u.Version) })
 	case wire.TypeError:
 		return handle(e, func(m wire.Error) { c.handleError(k, m) })
 	}

@@ -19,7 +19,6 @@ const (
 	TypeCancel       Type = "job.cancel"
 	TypeStop         Type = "job.stop"
 	TypeClosing      Type = "server.closing"
-	TypeUpdate       Type = "update"
 	TypeError        Type = "error"
 
 	TypeDrain Type = "drain" // sent by both sides
@@ -239,11 +238,6 @@ type Closing struct {
 	ReconnectAfterMs int64 `json:"reconnectAfterMs"`
 }
 
-// Update announces a newer version of the runner.
-type Update struct {
-	Version string `json:"version"`
-}
-
 // An Error says what is wrong with a message. After a fatal one the connection is closed.
 type Error struct {
 	Code     string `json:"code"`
@@ -257,7 +251,6 @@ const (
 	CodeGap       = "gap"
 	CodeMalformed = "malformed"
 	CodeFlood     = "flood"
-	CodeTooLarge  = "too_large"
 	CodeUnknown   = "unknown_job"
 )
 
@@ -302,9 +295,6 @@ func (Drain) Type() Type { return TypeDrain }
 
 // Type implements [Message].
 func (Closing) Type() Type { return TypeClosing }
-
-// Type implements [Message].
-func (Update) Type() Type { return TypeUpdate }
 
 // Type implements [Message].
 func (Error) Type() Type { return TypeError }

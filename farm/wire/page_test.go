@@ -25,7 +25,7 @@ func TestProtocolPageIsComplete(t *testing.T) {
 	}
 	messages := []wire.Message{
 		wire.Hello{}, wire.Heartbeat{}, wire.Accept{}, wire.Decline{}, wire.Event{}, wire.Goodbye{}, wire.Welcome{}, wire.HeartbeatAck{}, wire.Assign{},
-		wire.Ack{}, wire.Cancel{}, wire.Stop{}, wire.Closing{}, wire.Update{}, wire.Error{}, wire.Drain{},
+		wire.Ack{}, wire.Cancel{}, wire.Stop{}, wire.Closing{}, wire.Error{}, wire.Drain{},
 	}
 	for _, m := range messages {
 		row, ok := rows[string(m.Type())]
@@ -42,7 +42,7 @@ func TestProtocolPageIsComplete(t *testing.T) {
 		fmt.Sprintf("stalled | %s |", wire.StalledAfter), fmt.Sprintf("| %s, %s |", wire.LeaseTime, wire.FenceMargin),
 		fmt.Sprintf("| %d |", wire.CloseRevoked), fmt.Sprintf("| %d |", wire.CloseSuperseded), fmt.Sprintf("| %d |", wire.CloseProtocol),
 		fmt.Sprintf("| %d |", wire.CloseFlood), "`" + wire.Version + "`",
-		wire.CodeGap, wire.CodeMalformed, wire.CodeFlood, wire.CodeTooLarge, wire.CodeUnknown, wire.Continue, wire.StopJob, wire.CancelJob, wire.Done,
+		wire.CodeGap, wire.CodeMalformed, wire.CodeFlood, wire.CodeUnknown, wire.Continue, wire.StopJob, wire.CancelJob, wire.Done,
 		wire.EventStarted, wire.EventStepStarted, wire.EventStepFinished, wire.EventNotice, wire.EventFinished,
 	} {
 		require.Contains(t, page, said)

@@ -141,15 +141,7 @@ func (s *Spool) Last() int64 {
 	return s.next - 1
 }
 
-// Acked returns the number up to which all records are acknowledged. After Open it may be less than
-// before, since only whole segments are removed.
-func (s *Spool) Acked() int64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.firstUnacked() - 1
-}
-
-// first returns the number of the first unacknowledged record, or of the next one.
+// firstUnacked returns the number of the first unacknowledged record, or of the next one.
 func (s *Spool) firstUnacked() int64 { return s.next - int64(len(s.positions)) }
 
 // Bytes returns the size of all segments.

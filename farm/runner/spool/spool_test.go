@@ -12,6 +12,14 @@ import (
 	"pgregory.net/rapid"
 )
 
+// Acked returns the number up to which all records are acknowledged. After Open it may be less than
+// before, since only whole segments are removed.
+func (s *Spool) Acked() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.firstUnacked() - 1
+}
+
 func create(t *testing.T) (*Spool, string) {
 	dir := filepath.Join(t.TempDir(), "job.1")
 	s, err := Create(dir)
