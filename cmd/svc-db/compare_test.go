@@ -67,8 +67,10 @@ func (d *database) workspace(t *testing.T, db *pgxpool.Pool, slug string) events
 	log := store.New(db, projections.Inline(), func(events.ID, int64) {})
 	defer log.Close()
 	h, id, owner := asked.New(log, time.Now), events.NewID(time.Now()), events.NewID(time.Now())
-	meta := asked.Meta{Workspace: id, Envelope: events.Envelope{Actor: events.Actor{Type: events.ByUser, ID: owner, Name: "ann@acme.example"}, Origin: events.FromCLI}}
-	_, err := h.CreateWorkspace(t.Context(), asked.CreateWorkspace{Meta: meta, Member: events.NewID(time.Now()), Email: "ann@acme.example", Name: "Acme", Slug: slug})
+	meta := asked.Meta{Workspace: id, Envelope: events.Envelope{Actor: events.Actor{Type: events.ByUser, ID: owner,
+		Name: "ann@acme.example"}, Origin: events.FromCLI}}
+	_, err := h.CreateWorkspace(t.Context(), asked.CreateWorkspace{Meta: meta, Member: events.NewID(time.Now()),
+		Email: "ann@acme.example", Name: "Acme", Slug: slug})
 	require.NoError(t, err)
 	_, err = h.CreateServiceAccount(t.Context(), asked.CreateServiceAccount{
 		Meta: meta, Account: events.NewID(time.Now()), Token: asked.NewServiceToken(), Name: "bot", Scopes: []events.Scope{events.ReadAPI},

@@ -109,7 +109,8 @@ func (o options) check() error {
 	case o.verifierKey != "" && o.command != "verify" && o.command != "replace-key":
 		return errors.New("-verifier-key goes with verify and replace-key")
 	case o.verifierKey == "" && o.command == "replace-key":
-		return errors.New("replace-key needs -verifier-key, the public side of the key that was lost, as it was kept elsewhere; svc-db verify shows what the database says it is")
+		return errors.New("replace-key needs -verifier-key, the public side of the lost key, as you stored it elsewhere; " +
+			"svc-db verify shows the one in the database")
 	case o.checkpoint != "" && (o.command != "verify" || o.workspace.IsZero()):
 		return errors.New("-checkpoint goes with verify of one -workspace")
 	case o.rows && (o.command != "verify" || o.export != ""):

@@ -96,7 +96,8 @@ func (k *heldRebuild) fill(workspace events.ID, runs int) {
 			returning workspace_id, head - $2::int * 3 as before
 		)
 		insert into events (workspace_id, seq, id, stream, version, kind, schema, at, meta, data)
-		select workspace_id, before + r * 3 + e.version, gen_random_uuid(), md5(workspace_id::text || before + r * 3)::uuid, e.version, e.kind, 1, now(),
+		select workspace_id, before + r * 3 + e.version, gen_random_uuid(), md5(workspace_id::text || before + r * 3)::uuid,
+			e.version, e.kind, 1, now(),
 			'{"actor":{"type":"system","name":"system"},"origin":"system"}', e.data::json
 		from log cross join generate_series(0, $2::int - 1) r cross join lateral (values
 			(1, 'run.queued', '{"repo":{"id":"019a8c51-97ad-5e06-a2d3-0f4b81c6e75a","name":"acme/web"},"issueNumber":7,"issueTitle":"Count"}'),
@@ -120,9 +121,10 @@ func (k *heldRebuild) writers() (end func()) {
 		for n := 1; ctx.Err() == nil; n++ {
 			workspace, run := logs[n%3], events.NewID(time.Now())
 			repo := events.Repo{ID: workspace, Name: "acme/api"}
-			_, err := log.Append(ctx, &events.Commit{Workspace: workspace, At: time.Now(), Writes: []events.Write{{Stream: run, Events: []events.Event{
-				events.RunQueued{Repo: repo, IssueNumber: n}, events.RunCostRecorded{Repo: repo.ID, Cents: 3}, events.RunCancelled{Repo: repo.ID},
-			}[:1+n%3]}}})
+			_, err := log.Append(ctx, &events.Commit{Workspace: workspace, At: time.Now(),
+				Writes: []events.Write{{Stream: run, Events: []events.Event{
+					events.RunQueued{Repo: repo, IssueNumber: n}, events.RunCostRecorded{Repo: repo.ID, Cents: 3}, events.RunCancelled{Repo: repo.ID},
+				}[:1+n%3]}}})
 			if err != nil && ctx.Err() == nil {
 				k.t.Error(err)
 				return

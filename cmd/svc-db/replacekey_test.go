@@ -72,7 +72,8 @@ func (r *lostKeyDatabase) count(t *testing.T, sql string) (n int) {
 // tamper changes the actor of the second record.
 func (r *lostKeyDatabase) tamper(t *testing.T, workspace events.ID, from, to string) {
 	t.Helper()
-	_, err := r.db.Exec(t.Context(), `update events set meta = replace(meta::text, $2, $3)::json where workspace_id = $1 and seq = 2`, workspace, from, to)
+	_, err := r.db.Exec(t.Context(), `update events set meta = replace(meta::text, $2, $3)::json where workspace_id = $1 and seq = 2`,
+		workspace, from, to)
 	require.NoError(t, err)
 }
 
@@ -87,9 +88,10 @@ func formerOf(r proof.Report) (list []string) {
 // vault key.
 func (r *lostKeyDatabase) authority(t *testing.T, key string) string {
 	t.Helper()
-	secret, text, err := vault.Secrets{DB: r.db, Ring: ringOf(t, key)}.GetOrCreate(t.Context(), certificate.SecretName(r.good), func() ([]byte, string, error) {
-		return certificate.MakeAuthority(r.good, time.Now())
-	})
+	secret, text, err := vault.Secrets{DB: r.db, Ring: ringOf(t, key)}.GetOrCreate(t.Context(), certificate.SecretName(r.good),
+		func() ([]byte, string, error) {
+			return certificate.MakeAuthority(r.good, time.Now())
+		})
 	require.NoError(t, err)
 	_, err = certificate.OpenAuthority(text, secret)
 	require.NoError(t, err)
@@ -143,7 +145,8 @@ func TestLostVaultKeyIsReplaced(t *testing.T) {
 	require.Contains(t, asked.stdout, "1 authorities of build farms have a new key")
 	require.NotEqual(t, former, r.authority(t, "n"))
 	require.Contains(t, asked.stdout, "key that was lost: "+r.old+"\n")
-	require.Contains(t, asked.stdout, r.good.String()+": goes on with the new key; 3 records are as the lost key signed them, 0 after them nobody had signed for\n")
+	require.Contains(t, asked.stdout, r.good.String()+": goes on with the new key; 3 records are as the lost key signed them, 0 "+
+		"after them nobody had signed for\n")
 	require.Contains(t, asked.stdout, r.bad.String()+": BAD, not signed with the new key: record 2: the record was changed\n")
 	require.Contains(t, asked.stderr, "1 of 2 workspaces; restore them from a backup and run replace-key again")
 

@@ -26,10 +26,11 @@ func TestParkedEventIsListedRetriedAndSkipped(t *testing.T) {
 	log := store.New(db, nil, func(events.ID, int64) {})
 	t.Cleanup(log.Close)
 	workspace, run := events.NewID(time.Now()), events.NewID(time.Now())
-	_, err = log.Append(t.Context(), &events.Commit{Workspace: workspace, At: time.Now(), Writes: []events.Write{{Stream: run, Events: []events.Event{
-		events.RunQueued{Repo: events.Repo{ID: run, Name: "acme/web"}, IssueNumber: 7},
-		events.RunStageEntered{Stage: events.StageAnalyze, Attempt: 1},
-	}}}})
+	_, err = log.Append(t.Context(), &events.Commit{Workspace: workspace, At: time.Now(),
+		Writes: []events.Write{{Stream: run, Events: []events.Event{
+			events.RunQueued{Repo: events.Repo{ID: run, Name: "acme/web"}, IssueNumber: 7},
+			events.RunStageEntered{Stage: events.StageAnalyze, Attempt: 1},
+		}}}})
 	require.NoError(t, err)
 	_, err = db.Exec(t.Context(), `update events set data = '{"stage": 7}' where workspace_id = $1 and seq = 2`, workspace)
 	require.NoError(t, err)
@@ -71,7 +72,8 @@ func TestParkedEventIsListedRetriedAndSkipped(t *testing.T) {
 	require.Contains(t, r.stdout, "runs: 1 events are parked")
 
 	// A repaired event is folded.
-	_, err = db.Exec(t.Context(), `update events set data = '{"stage": "analyze", "attempt": 1}' where workspace_id = $1 and seq = 2`, workspace)
+	_, err = db.Exec(t.Context(), `update events set data = '{"stage": "analyze", "attempt": 1}' where workspace_id = $1 and seq = 2`,
+		workspace)
 	require.NoError(t, err)
 	r = runHere(t, d.environ, "rebuild", "runs", "-workspace="+workspace.String())
 	require.Equal(t, 1, r.status)
@@ -95,7 +97,8 @@ func TestUnknownWorkspaceIsRejected(t *testing.T) {
 // catchUp runs the followed views until they have caught up.
 func catchUp(t *testing.T, db *pgxpool.Pool, views ...string) {
 	t.Helper()
-	f := fold.NewFollower(db, projections.Followed(), func(view string) bool { return slices.Contains(views, view) }, slog.New(slog.DiscardHandler))
+	f := fold.NewFollower(db, projections.Followed(), func(view string) bool { return slices.Contains(views, view) },
+		slog.New(slog.DiscardHandler))
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); f.Run(ctx) }()

@@ -51,7 +51,8 @@ func TestAnyFarmVariableTurnsTheFarmOn(t *testing.T) {
 		variables []string
 		on        bool
 	}{
-		{nil, false}, {farmVariables, true}, {farmVariables[:1], true}, {farmVariables[1:2], true}, {farmVariables[2:3], true}, {farmVariables[3:4], true}, {farmVariables[4:5], true}, {farmVariables[5:], false},
+		{nil, false}, {farmVariables, true}, {farmVariables[:1], true}, {farmVariables[1:2], true}, {farmVariables[2:3], true},
+		{farmVariables[3:4], true}, {farmVariables[4:5], true}, {farmVariables[5:], false},
 	} {
 		cfg, err := config.Parse[Config](slices.Concat(validEnviron, c.variables))
 		require.NoError(t, err)

@@ -39,8 +39,9 @@ func newFarm(cfg Config, p parts, perCaller *limit.Limit, m *metrics.Metrics, lo
 	m.Limit("enrolment", perAddress.Refused)
 	m.Limit("all_enrolments", ofAll.Refused)
 	c := farm.Config{
-		Enabled: cfg.farmOn(), Commands: p.commands, Runners: projections.Runners{DB: p.db.Pool}, Secrets: vault.Secrets{DB: p.db.Pool, Ring: p.ring},
-		Header: string(cfg.Farm.ClientCertHeader), Dispatcher: p.dispatcher, Limit: perCaller, EnrolmentLimit: perAddress, TotalEnrolmentLimit: ofAll,
+		Enabled: cfg.farmOn(), Commands: p.commands, Runners: projections.Runners{DB: p.db.Pool},
+		Secrets: vault.Secrets{DB: p.db.Pool, Ring: p.ring}, Header: string(cfg.Farm.ClientCertHeader), Dispatcher: p.dispatcher,
+		Limit: perCaller, EnrolmentLimit: perAddress, TotalEnrolmentLimit: ofAll,
 		Artifacts: p.artifacts, ArtifactMaxJobBytes: cfg.Farm.ArtifactMaxJobBytes,
 		ReleaseKeys: func() []string { return releaseKeys(p.releases) }, Now: time.Now, Log: log,
 	}

@@ -60,7 +60,8 @@ func TestReadinessChecksTheSchema(t *testing.T) {
 	eventually("info", "schema", "warning", "9999")
 	eventually("info", "database", "up", "")
 
-	_, err = conn.Exec(t.Context(), `delete from schema_history where version in (9999, (select max(version) from schema_history where version < 9999))`)
+	_, err = conn.Exec(t.Context(), `
+		delete from schema_history where version in (9999, (select max(version) from schema_history where version < 9999))`)
 	require.NoError(t, err)
 	eventually("error", "database", "down", "lacks 1 migration")
 }

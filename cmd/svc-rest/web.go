@@ -75,7 +75,8 @@ func newWeb(cfg Config, p parts, ending <-chan struct{}, m *metrics.Metrics, log
 		Runs: projections.Runs{DB: db}, Decisions: projections.Decisions{DB: db}, Workspaces: projections.Workspaces{DB: db},
 		Users: projections.Users{DB: db}, Members: projections.Members{DB: db}, Invitations: projections.Invitations{DB: db},
 		ServiceAccounts: projections.ServiceAccounts{DB: db}, Runners: projections.Runners{DB: db}, Enrollments: projections.Enrollments{DB: db},
-		Jobs: projections.Jobs{DB: db}, Farm: projections.BuildFarm{DB: db}, Artifacts: projections.Artifacts{DB: db}, FarmSecrets: projections.FarmSecrets{DB: db}, History: projections.History{DB: db}, Follower: f.views,
+		Jobs: projections.Jobs{DB: db}, Farm: projections.BuildFarm{DB: db}, Artifacts: projections.Artifacts{DB: db},
+		FarmSecrets: projections.FarmSecrets{DB: db}, History: projections.History{DB: db}, Follower: f.views,
 	}
 	machines, err := newFarm(cfg, p, perCaller, m, log)
 	if err != nil {

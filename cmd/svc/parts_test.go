@@ -297,7 +297,8 @@ func TestReadyTimesOutWithReason(t *testing.T) {
 }
 
 func TestBannerWithoutDemonstrationData(t *testing.T) {
-	text, err := banner(addresses{RestURL: "http://127.0.0.1:4000", DatabaseURL: "postgres://svc:hunter2@db/svc", demo: noDemo()}, registeredRunner{}, &folder{path: "/data"})
+	text, err := banner(addresses{RestURL: "http://127.0.0.1:4000", DatabaseURL: "postgres://svc:hunter2@db/svc", demo: noDemo()},
+		registeredRunner{}, &folder{path: "/data"})
 	require.NoError(t, err)
 	require.Contains(t, text, "http://127.0.0.1:4000/api/v1")
 	require.Contains(t, text, "/data/dev.json")
@@ -309,13 +310,15 @@ func TestBannerWithoutDemonstrationData(t *testing.T) {
 func TestAddressesAsJSON(t *testing.T) {
 	text, err := json.Marshal(addresses{RestURL: "http://127.0.0.1:4000", demo: noDemo()})
 	require.NoError(t, err)
-	require.JSONEq(t, `{"restUrl":"http://127.0.0.1:4000","appUrl":"","farmUrl":"","engineUrl":"","metricsUrl":"","databaseUrl":"","farmCaFile":"","farmReleasesDir":"","people":[],"serviceAccounts":[]}`, string(text))
+	require.JSONEq(t, `{"restUrl":"http://127.0.0.1:4000","appUrl":"","farmUrl":"","engineUrl":"","metricsUrl":"","databaseUrl":"",
+		"farmCaFile":"","farmReleasesDir":"","people":[],"serviceAccounts":[]}`, string(text))
 }
 
 func TestReference(t *testing.T) {
 	var b strings.Builder
 	require.NoError(t, config.Reference(&b, settings{}))
-	for _, variable := range []string{"SVC_DATA_DIR", "SVC_DATABASE_URL", "SVC_ENGINE_ADDR", "SVC_CODEHOST_ADDR", "SVC_REST_ADDR", "SVC_METRICS_ADDR", "SVC_GATEWAY_ADDR", "SVC_UI_ADDR"} {
+	for _, variable := range []string{"SVC_DATA_DIR", "SVC_DATABASE_URL", "SVC_ENGINE_ADDR", "SVC_CODEHOST_ADDR", "SVC_REST_ADDR",
+		"SVC_METRICS_ADDR", "SVC_GATEWAY_ADDR", "SVC_UI_ADDR"} {
 		require.Contains(t, b.String(), "`"+variable+"`")
 	}
 }

@@ -75,8 +75,10 @@ func TestRunsEverythingAndStopsItInOrder(t *testing.T) {
 
 	code, text := r.stop()
 	require.Zero(t, code, text)
-	require.Regexp(t, `(?s)stopping svc-runner.*stopping svc-gateway.*stopping svc-ui.*stopping svc-rest.*stopping svc-codehost.*stopping svc-engine.*stopping PostgreSQL.*│ stopped`, text)
-	for _, secret := range []string{env["AUTH_SECRET"], env["SVC_ENGINE_SHARED_SECRET"], env["SVC_VAULT_MASTER_KEY"], env["SVC_OAUTH_CLIENT_SECRET"], "tok_svc_reader", password(t, a.DatabaseURL)} {
+	require.Regexp(t, `(?s)stopping svc-runner.*stopping svc-gateway.*stopping svc-ui.*stopping svc-rest.*`+
+		`stopping svc-codehost.*stopping svc-engine.*stopping PostgreSQL.*│ stopped`, text)
+	for _, secret := range []string{env["AUTH_SECRET"], env["SVC_ENGINE_SHARED_SECRET"], env["SVC_VAULT_MASTER_KEY"],
+		env["SVC_OAUTH_CLIENT_SECRET"], "tok_svc_reader", password(t, a.DatabaseURL)} {
 		require.NotContains(t, text, secret)
 	}
 	s.requireGone(t, r)
@@ -220,7 +222,8 @@ func TestAddressInUseIsNamed(t *testing.T) {
 	require.NoError(t, err)
 	defer ln.Close()
 	s := newSite(t)
-	for _, variable := range []string{"SVC_REST_ADDR", "SVC_CODEHOST_ADDR", "SVC_ENGINE_ADDR", "SVC_METRICS_ADDR", "SVC_GATEWAY_ADDR", "SVC_UI_ADDR"} {
+	for _, variable := range []string{"SVC_REST_ADDR", "SVC_CODEHOST_ADDR", "SVC_ENGINE_ADDR", "SVC_METRICS_ADDR", "SVC_GATEWAY_ADDR",
+		"SVC_UI_ADDR"} {
 		code, text := s.start(t, variable+"="+ln.Addr().String()).wait()
 		require.Equal(t, 1, code)
 		require.Contains(t, text, variable+": the address "+ln.Addr().String()+" is in use")

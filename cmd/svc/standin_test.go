@@ -161,7 +161,8 @@ func advanceCheckpoints(ctx context.Context, database, like string) error {
 	for _, v := range projections.Followed() {
 		views = append(views, v.Name())
 	}
-	_, err = c.Exec(ctx, `insert into checkpoints select workspace_id, v, head from logs cross join unnest($1::text[]) v where v like $2`, views, like)
+	_, err = c.Exec(ctx, `insert into checkpoints select workspace_id, v, head from logs cross join unnest($1::text[]) v where v like $2`,
+		views, like)
 	return err
 }
 

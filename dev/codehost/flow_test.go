@@ -70,7 +70,8 @@ func TestSignInWithMinimalParameters(t *testing.T) {
 func TestTokenRequestWithJSONAndBasicAuth(t *testing.T) {
 	t.Parallel()
 	s := start(t)
-	body := `{"client_id":"` + clientID + `","client_secret":"` + clientSecret + `","code":"` + s.code(t, "ada") + `","code_verifier":"` + verifier + `"}`
+	body := `{"client_id":"` + clientID + `","client_secret":"` + clientSecret + `","code":"` + s.code(t, "ada") +
+		`","code_verifier":"` + verifier + `"}`
 	res := s.do(t, "POST", "/login/oauth/access_token", body, "Content-Type", "application/json", "Accept", "application/json")
 	require.Contains(t, res.body, `"access_token":"gho_`)
 

@@ -114,7 +114,8 @@ func TestRepositoriesAreReadOnlyAndUnknownOnesMissing(t *testing.T) {
 	out, err = git(t, folder, "fetch", "origin", strings.Repeat("a", 40))
 	require.Error(t, err)
 	require.Contains(t, out, "not our ref")
-	for _, name := range []string{"acme/web.git", "acme/api.git.git", "Acme/api", "acme/..%2fapi", "..%2f..%2fetc/passwd", "acme/api%00", "/acme/api"} {
+	for _, name := range []string{"acme/web.git", "acme/api.git.git", "Acme/api", "acme/..%2fapi", "..%2f..%2fetc/passwd",
+		"acme/api%00", "/acme/api"} {
 		require.NotEqual(t, http.StatusOK, s.do(t, "GET", "/"+name+"/info/refs?service=git-upload-pack", "").status, name)
 		require.NotEqual(t, http.StatusOK, s.do(t, "POST", "/"+name+"/git-upload-pack", "0000").status, name)
 	}

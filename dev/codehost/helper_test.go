@@ -37,7 +37,8 @@ var (
 		{Address: "boss@acme.example"},
 	}}
 	eve = Person{ID: 2, Login: "eve", Emails: []Email{{Address: "ada@acme.example", Primary: true}}}
-	pat = Person{ID: 3, Login: "pat", Name: "Pat Public", Emails: []Email{{Address: "pat@open.example", Primary: true, Verified: true, Public: true}}}
+	pat = Person{ID: 3, Login: "pat", Name: "Pat Public",
+		Emails: []Email{{Address: "pat@open.example", Primary: true, Verified: true, Public: true}}}
 )
 
 // A site is a host under test with a browser and an application that use it.

@@ -57,7 +57,8 @@ func TestOtherPages(t *testing.T) {
 	require.JSONEq(t, `{"status":"ok"}`, s.do(t, "GET", "/healthz", "").body)
 	require.Equal(t, http.StatusNoContent, s.do(t, "GET", "/favicon.ico", "").status)
 	require.Equal(t, http.StatusNotFound, s.do(t, "GET", "/nothing", "").status)
-	for _, path := range []string{"/acme/web/issues/7", "/acme/web/pull/7", "/acme/web/pull/7/files", "/acme/web/pulls/7", "/acme/web/pulls/7/files"} {
+	for _, path := range []string{"/acme/web/issues/7", "/acme/web/pull/7", "/acme/web/pull/7/files", "/acme/web/pulls/7",
+		"/acme/web/pulls/7/files"} {
 		require.Contains(t, s.do(t, "GET", path, "").body, "<h1>acme/web #7</h1>", path)
 	}
 	require.Equal(t, http.StatusNotFound, s.do(t, "GET", "/acme/web/issues/none", "").status)

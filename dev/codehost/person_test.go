@@ -27,10 +27,12 @@ func TestNewRejectsInconsistentConfig(t *testing.T) {
 		"a login of spaces": {[]Person{{Login: "a b"}}, nil, "want a login"},
 		"no address":        {[]Person{{Login: "a", Emails: []Email{{Address: "a"}}}}, nil, "no e-mail address"},
 		"a look-alike":      {[]Person{{Login: "a", Emails: []Email{{Address: "mİa@acme.example"}}}}, nil, "no e-mail address"},
-		"two primaries":     {[]Person{{Login: "a", Emails: []Email{{Address: "a@a.example", Primary: true}, {Address: "b@a.example", Primary: true}}}}, nil, "one primary"},
-		"no callback":       {nil, []Client{{ID: "a", Secret: "s"}}, "callback"},
-		"no secret":         {nil, []Client{{ID: "a", Callback: callback}}, "a secret"},
-		"same client":       {nil, []Client{{ID: "a", Secret: "s", Callback: callback}, {ID: "a", Secret: "s", Callback: callback}}, "an id of its own"},
+		"two primaries": {[]Person{{Login: "a", Emails: []Email{{Address: "a@a.example", Primary: true},
+			{Address: "b@a.example", Primary: true}}}}, nil, "one primary"},
+		"no callback": {nil, []Client{{ID: "a", Secret: "s"}}, "callback"},
+		"no secret":   {nil, []Client{{ID: "a", Callback: callback}}, "a secret"},
+		"same client": {nil, []Client{{ID: "a", Secret: "s", Callback: callback}, {ID: "a", Secret: "s", Callback: callback}},
+			"an id of its own"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := New(Config{People: c.people, Clients: c.clients, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
@@ -63,7 +65,8 @@ func TestAddPerson(t *testing.T) {
 	_, query := invent(" Ada <New> ", "ada@new.example", "verified").redirect(t)
 	token := s.exchange(t, query.Get("code"))["access_token"]
 	require.Contains(t, s.get(t, "/user", token).body, `"login":"ada-2"`)
-	require.JSONEq(t, `[{"email":"ada@new.example","primary":true,"verified":true,"visibility":"private"}]`, s.get(t, "/user/emails", token).body)
+	require.JSONEq(t, `[{"email":"ada@new.example","primary":true,"verified":true,"visibility":"private"}]`,
+		s.get(t, "/user/emails", token).body)
 	page := s.do(t, "GET", authorizeQuery(), "").body
 	require.Contains(t, page, "Ada &lt;New&gt;")
 	require.NotContains(t, page, "<New>")

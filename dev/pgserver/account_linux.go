@@ -40,7 +40,8 @@ func chooseAccount(dir string) (account, error) {
 		err = changed.own(dir)
 	}
 	if errors.Is(err, syscall.EACCES) {
-		err = fmt.Errorf("this runs as root, PostgreSQL has to run as %s, which cannot enter the folder; choose one whose parents let others pass, or run as an ordinary user: %w", name, err)
+		err = fmt.Errorf("this runs as root, PostgreSQL has to run as %s, which cannot enter the folder; "+
+			"choose one whose parents let others pass, or run as an ordinary user: %w", name, err)
 	}
 	return changed, err
 }

@@ -142,7 +142,9 @@ func (l *simulatedRun) toCode() *simulatedRun {
 // push simulates a push and its guardrail checks. paths is the check that may fail.
 func (l *simulatedRun) push(status string, paths events.Guardrail) *simulatedRun {
 	l.head = l.s.sha()
-	file := events.FileChange{Path: "internal/app/change.go", Change: events.FileModified, Added: 5 + l.s.random.IntN(60), Removed: l.s.random.IntN(30)}
+	file := events.FileChange{
+		Path: "internal/app/change.go", Change: events.FileModified, Added: 5 + l.s.random.IntN(60), Removed: l.s.random.IntN(30),
+	}
 	test := events.FileChange{Path: "internal/app/change_test.go", Change: events.FileAdded, Added: 10 + l.s.random.IntN(40)}
 	files := append([]events.FileChange{file, test}, l.changed...)
 	lines := 0

@@ -89,7 +89,8 @@ func (d *demonstration) places(t *testing.T) {
 		want[i].ApproveLoops = nil // the file does not contain it
 	}
 	require.ElementsMatch(t, want, told)
-	require.Equal(t, 7, scalar[int](t, d.db, `select count(*) from users u join members m on m.workspace_id = u.workspace_id and m.role = 'Owner'`),
+	require.Equal(t, 7, scalar[int](t, d.db, `
+		select count(*) from users u join members m on m.workspace_id = u.workspace_id and m.role = 'Owner'`),
 		"each has a workspace of their own")
 }
 
@@ -249,7 +250,8 @@ func (d *demonstration) recovered(t *testing.T) {
 
 	type record struct{ Kind, Actor string }
 	require.Equal(t, []record{
-		{"service_account.rotated", "ada@acme.example"}, {"service_account.rotated", "ada@acme.example"}, {"service_account.rotated", "ada@acme.example"},
+		{"service_account.rotated", "ada@acme.example"}, {"service_account.rotated", "ada@acme.example"},
+		{"service_account.rotated", "ada@acme.example"},
 	}, list[record](t, d.db, `select kind, meta->'actor'->>'name' from events where at = $1`, later.Truncate(time.Microsecond)))
 	require.Equal(t, events+3, scalar[int](t, d.db, `select count(*) from events`), "nothing else happened")
 }
@@ -273,7 +275,8 @@ func TestForeignDatabaseIsRefused(t *testing.T) {
 	defer log.Close()
 	user := events.NewID(time.Now())
 	_, err := commands.New(log, time.Now).RegisterUser(testContext(t), commands.RegisterUser{
-		Meta: commands.Meta{Envelope: events.Envelope{Actor: events.Actor{Type: events.ByUser, ID: user, Name: "zoe@initech.example"}, Origin: events.FromAuth}, Workspace: events.NewID(time.Now())},
+		Meta: commands.Meta{Envelope: events.Envelope{Actor: events.Actor{Type: events.ByUser, ID: user, Name: "zoe@initech.example"},
+			Origin: events.FromAuth}, Workspace: events.NewID(time.Now())},
 		User: user, Member: events.NewID(time.Now()), Name: "Zoë Brandt", Emails: []string{"zoe@initech.example"},
 		WorkspaceName: "Initech", WorkspaceSlug: "initech",
 	})

@@ -69,7 +69,8 @@ func TestCollidingPaths(t *testing.T) {
 		return m
 	}
 	for _, p := range [][2]string{
-		{"a", "a"}, {"README", "readme"}, {"dist/A/x", "dist/a/X"}, {"stra\u00dfe", "STRASSE"}, {"\u00e9", "e\u0301"}, {"\ufb01le", "file"}, {"\u212aelvin", "kelvin"},
+		{"a", "a"}, {"README", "readme"}, {"dist/A/x", "dist/a/X"}, {"stra\u00dfe", "STRASSE"}, {"\u00e9", "e\u0301"},
+		{"\ufb01le", "file"}, {"\u212aelvin", "kelvin"},
 		{"a", "a/b"}, {"a/b", "a"}, {"A", "a/b"}, {"a/b/c", "a/B"}, {"a\u200db", "ab"}, {"\u2168", "ix"},
 	} {
 		err := read(pair(p[0], p[1]))
@@ -98,14 +99,18 @@ func TestInvalidFiles(t *testing.T) {
 		"size": {func(f *artifacts.File) { f.Size = -1 }},
 		"sha256": {
 			func(f *artifacts.File) { f.SHA256 = "" }, func(f *artifacts.File) { f.SHA256 = strings.Repeat("A", 64) },
-			func(f *artifacts.File) { f.SHA256 = strings.Repeat("a", 63) }, func(f *artifacts.File) { f.SHA256 = "sha256:" + strings.Repeat("a", 57) },
+			func(f *artifacts.File) { f.SHA256 = strings.Repeat("a", 63) },
+			func(f *artifacts.File) { f.SHA256 = "sha256:" + strings.Repeat("a", 57) },
 		},
 		"chunkBytes": {
-			func(f *artifacts.File) { f.ChunkBytes = 0 }, func(f *artifacts.File) { f.ChunkBytes = -1 }, func(f *artifacts.File) { f.ChunkBytes = 1 },
-			func(f *artifacts.File) { f.ChunkBytes = artifacts.MinChunkBytes - 1 }, func(f *artifacts.File) { f.ChunkBytes = artifacts.MaxChunkBytes + 1 },
+			func(f *artifacts.File) { f.ChunkBytes = 0 }, func(f *artifacts.File) { f.ChunkBytes = -1 },
+			func(f *artifacts.File) { f.ChunkBytes = 1 },
+			func(f *artifacts.File) { f.ChunkBytes = artifacts.MinChunkBytes - 1 },
+			func(f *artifacts.File) { f.ChunkBytes = artifacts.MaxChunkBytes + 1 },
 			func(f *artifacts.File) { f.ChunkBytes = 1 << 62 },
 		},
-		"mode": {func(f *artifacts.File) { f.Mode = -1 }, func(f *artifacts.File) { f.Mode = 0o4755 }, func(f *artifacts.File) { f.Mode = 0o120777 }},
+		"mode": {func(f *artifacts.File) { f.Mode = -1 }, func(f *artifacts.File) { f.Mode = 0o4755 },
+			func(f *artifacts.File) { f.Mode = 0o120777 }},
 	} {
 		for i, change := range changes {
 			err := read(singleFile(change))
@@ -150,7 +155,9 @@ func TestTooLargeManifests(t *testing.T) {
 	}
 	many := artifacts.Manifest{Epoch: 1}
 	for i := range artifacts.MaxFiles + 1 {
-		many.Files = append(many.Files, singleFile(func(f *artifacts.File) { f.ID, f.Path, f.Size = fmt.Sprint("f", i), fmt.Sprint("p", i), 0 }).Files[0])
+		many.Files = append(many.Files, singleFile(func(f *artifacts.File) {
+			f.ID, f.Path, f.Size = fmt.Sprint("f", i), fmt.Sprint("p", i), 0
+		}).Files[0])
 	}
 	require.ErrorIs(t, read(many), fault.ErrValidation)
 	many.Files = many.Files[1:]
@@ -162,7 +169,8 @@ func TestMalformedManifests(t *testing.T) {
 	for _, text := range []string{
 		"", "null", "[]", "7", `"a"`, "{", good + good, good + "x", `{"epoch":1,"files":[],"more":1}`, `{"epoch":"1","files":[]}`,
 		`{"epoch":1.5,"files":[]}`, `{"epoch":0,"files":[]}`, `{"epoch":-1,"files":[]}`, `{"files":[]}`, `{"epoch":1,"files":{}}`,
-		`{"epoch":1,"files":[{"id":"f1","link":"/etc/passwd"}]}`, "{\"epoch\":1,\"files\":[{\"id\":\"\xff\"}]}", `{"epoch":1,"files":[{"size":1e30}]}`,
+		`{"epoch":1,"files":[{"id":"f1","link":"/etc/passwd"}]}`, "{\"epoch\":1,\"files\":[{\"id\":\"\xff\"}]}",
+		`{"epoch":1,"files":[{"size":1e30}]}`,
 		`{"epoch":1,"files":[` + strings.Repeat(" ", artifacts.MaxManifest) + `]}`,
 	} {
 		_, err := artifacts.ReadManifest(strings.NewReader(text), most)
@@ -176,7 +184,8 @@ func TestMalformedManifests(t *testing.T) {
 }
 
 func FuzzReadManifest(f *testing.F) {
-	f.Add([]byte(`{"epoch":3,"files":[{"id":"f1","name":"dist","path":"dist/app.tar","size":20971520,"sha256":"aa","chunkBytes":8388608,"mode":420}]}`))
+	f.Add([]byte(`{"epoch":3,"files":[{"id":"f1","name":"dist","path":"dist/app.tar","size":20971520,"sha256":"aa",` +
+		`"chunkBytes":8388608,"mode":420}]}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		m, err := artifacts.ReadManifest(strings.NewReader(string(text)), most)
 		if err != nil {

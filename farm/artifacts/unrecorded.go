@@ -26,7 +26,9 @@ type AbandonedFunc func(ctx context.Context, workspace, job events.ID) (keep []e
 // just before the event was appended, and returns the number of removed objects. [Sweep] keeps
 // them, as they are sealed. It pauses between folders, to limit the load of a large store. A folder
 // that fails does not stop the others; if the log fails, the sweep ends with [ErrLog].
-func SweepUnrecorded(ctx context.Context, store Store, abandoned AbandonedFunc, now time.Time, pause time.Duration) (removed int, err error) {
+func SweepUnrecorded(ctx context.Context, store Store, abandoned AbandonedFunc, now time.Time, pause time.Duration) (
+	removed int, err error,
+) {
 	ticker := time.NewTicker(pause)
 	defer ticker.Stop()
 	var failed error

@@ -98,7 +98,8 @@ func TestSweepUnrecordedContinuesAfterError(t *testing.T) {
 		folder := job.Workspace.String() + "/" + bad.String()
 		put(t, s, folder+"/x", "")
 		gone := func(context.Context, events.ID, events.ID) ([]events.ID, bool, error) { return nil, true, nil }
-		n, err := artifacts.SweepUnrecorded(t.Context(), brokenFolderStore{s, folder, broken}, gone, time.Now().Add(2*artifacts.UnrecordedRetention), time.Nanosecond)
+		n, err := artifacts.SweepUnrecorded(t.Context(), brokenFolderStore{s, folder, broken}, gone,
+			time.Now().Add(2*artifacts.UnrecordedRetention), time.Nanosecond)
 		require.ErrorIs(t, err, broken)
 		require.NotErrorIs(t, err, artifacts.ErrLog)
 		require.Equal(t, 2, n)

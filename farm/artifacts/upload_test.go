@@ -37,7 +37,8 @@ func content(seed uint64, size int) []byte {
 
 func fileOf(id string, text []byte) artifacts.File {
 	sum := sha256.Sum256(text)
-	return artifacts.File{ID: id, Name: "dist", Path: "dist/" + id, Size: int64(len(text)), SHA256: hex.EncodeToString(sum[:]), ChunkBytes: chunk, Mode: 0o644}
+	return artifacts.File{ID: id, Name: "dist", Path: "dist/" + id, Size: int64(len(text)), SHA256: hex.EncodeToString(sum[:]),
+		ChunkBytes: chunk, Mode: 0o644}
 }
 
 func manifest(texts ...[]byte) artifacts.Manifest {
@@ -146,23 +147,25 @@ func TestMismatchedPartsAreRefused(t *testing.T) {
 		body io.Reader
 		want *fault.Fault
 	}{
-		"too long":                   {"f0.1", bytes.NewReader(content(1, 11)), fault.ErrValidation},
-		"much too long":              {"f0.1", bytes.NewReader(content(1, 1<<20)), fault.ErrValidation},
-		"too short":                  {"f0.1", bytes.NewReader(content(1, 9)), fault.ErrValidation},
-		"empty":                      {"f0.1", strings.NewReader(""), fault.ErrValidation},
-		"truncated":                  {"f0.1", io.MultiReader(bytes.NewReader(content(1, 9)), iotest.ErrReader(io.ErrUnexpectedEOF)), artifacts.ErrIncomplete},
-		"truncated at the start":     {"f0.0", iotest.ErrReader(io.ErrUnexpectedEOF), artifacts.ErrIncomplete},
-		"read error after the chunk": {"f0.1", io.MultiReader(bytes.NewReader(content(1, 10)), iotest.ErrReader(io.ErrUnexpectedEOF)), artifacts.ErrIncomplete},
-		"unknown file":               {"f1.0", strings.NewReader("a"), fault.ErrValidation},
-		"unknown chunk":              {"f0.2", strings.NewReader("a"), fault.ErrValidation},
-		"negative number":            {"f0.-1", strings.NewReader("a"), fault.ErrValidation},
-		"number with plus sign":      {"f0.+1", strings.NewReader("a"), fault.ErrValidation},
-		"number with leading zero":   {"f0.01", strings.NewReader("a"), fault.ErrValidation},
-		"huge number":                {"f0.99999999999999999999", strings.NewReader("a"), fault.ErrValidation},
-		"no number":                  {"f0.", strings.NewReader("a"), fault.ErrValidation},
-		"no name":                    {"", strings.NewReader("a"), fault.ErrValidation},
-		"file without chunk number":  {"f0", strings.NewReader("a"), fault.ErrValidation},
-		"a path":                     {"../f0.0", strings.NewReader("a"), fault.ErrValidation},
+		"too long":      {"f0.1", bytes.NewReader(content(1, 11)), fault.ErrValidation},
+		"much too long": {"f0.1", bytes.NewReader(content(1, 1<<20)), fault.ErrValidation},
+		"too short":     {"f0.1", bytes.NewReader(content(1, 9)), fault.ErrValidation},
+		"empty":         {"f0.1", strings.NewReader(""), fault.ErrValidation},
+		"truncated": {"f0.1", io.MultiReader(bytes.NewReader(content(1, 9)), iotest.ErrReader(io.ErrUnexpectedEOF)),
+			artifacts.ErrIncomplete},
+		"truncated at the start": {"f0.0", iotest.ErrReader(io.ErrUnexpectedEOF), artifacts.ErrIncomplete},
+		"read error after the chunk": {"f0.1", io.MultiReader(bytes.NewReader(content(1, 10)), iotest.ErrReader(io.ErrUnexpectedEOF)),
+			artifacts.ErrIncomplete},
+		"unknown file":              {"f1.0", strings.NewReader("a"), fault.ErrValidation},
+		"unknown chunk":             {"f0.2", strings.NewReader("a"), fault.ErrValidation},
+		"negative number":           {"f0.-1", strings.NewReader("a"), fault.ErrValidation},
+		"number with plus sign":     {"f0.+1", strings.NewReader("a"), fault.ErrValidation},
+		"number with leading zero":  {"f0.01", strings.NewReader("a"), fault.ErrValidation},
+		"huge number":               {"f0.99999999999999999999", strings.NewReader("a"), fault.ErrValidation},
+		"no number":                 {"f0.", strings.NewReader("a"), fault.ErrValidation},
+		"no name":                   {"", strings.NewReader("a"), fault.ErrValidation},
+		"file without chunk number": {"f0", strings.NewReader("a"), fault.ErrValidation},
+		"a path":                    {"../f0.0", strings.NewReader("a"), fault.ErrValidation},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()

@@ -91,7 +91,8 @@ func TestHeaderAttacks(t *testing.T) {
 	text := issue(a, nil)
 	escaped := url.PathEscape(text)
 	flip := func(der []byte) []byte { der[len(der)-9] ^= 4; return der }
-	oneLine := "-----BEGIN%20CERTIFICATE-----%0A" + base64.StdEncoding.EncodeToString(good(t, a, key.Public(), nil)) + "%0A-----END%20CERTIFICATE-----%0A"
+	oneLine := "-----BEGIN%20CERTIFICATE-----%0A" + base64.StdEncoding.EncodeToString(good(t, a, key.Public(),
+		nil)) + "%0A-----END%20CERTIFICATE-----%0A"
 	critical := pkix.Extension{Id: asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 99999, 1}, Critical: true, Value: []byte{5, 0}}
 	der, err := x509.MarshalPKCS8PrivateKey(key)
 	require.NoError(t, err)
@@ -121,25 +122,29 @@ func TestHeaderAttacks(t *testing.T) {
 		"for server authentication": {[]string{url.PathEscape(issue(a, func(c *x509.Certificate) {
 			c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
 		}))}, ErrUntrusted},
-		"without extended key usage":  {[]string{url.PathEscape(issue(a, func(c *x509.Certificate) { c.ExtKeyUsage = nil }))}, ErrUsage},
-		"authority itself":            {[]string{url.PathEscape(a.PEM())}, ErrAuthority},
-		"two certificates":            {[]string{url.PathEscape(text + a.PEM())}, ErrExtra},
-		"trailing text":               {[]string{escaped + "x"}, ErrExtra},
-		"leading text":                {[]string{"x" + escaped}, ErrUnreadable},
-		"truncated":                   {[]string{url.PathEscape(text[:len(text)/2])}, ErrUnreadable},
-		"a bad escape":                {[]string{escaped + "%zz"}, ErrUnreadable},
-		"a NUL":                       {[]string{escaped + "%00"}, ErrExtra},
-		"a private key":               {[]string{url.PathEscape(private)}, ErrUnreadable},
-		"17 KiB":                      {[]string{escaped + strings.Repeat("%0A", 17<<10/3)}, ErrTooLarge},
-		"flipped bit in signature":    {[]string{url.PathEscape(encodePEM(flip(good(t, a, key.Public(), nil))))}, ErrUntrusted},
-		"a critical extension":        {[]string{url.PathEscape(issue(a, func(c *x509.Certificate) { c.ExtraExtensions = []pkix.Extension{critical} }))}, ErrUntrusted},
-		"two names":                   {[]string{url.PathEscape(issue(a, twice))}, ErrName},
-		"a name and a host":           {[]string{url.PathEscape(issue(a, func(c *x509.Certificate) { c.DNSNames = []string{"farm.example"} }))}, ErrName},
-		"no name":                     {[]string{url.PathEscape(issue(a, func(c *x509.Certificate) { c.URIs = nil }))}, ErrName},
-		"another scheme":              {[]string{url.PathEscape(issue(a, named("https://farm.example/ws/"+workspace.String()+"/runner/"+runner.String())))}, ErrName},
-		"name with further path":      {[]string{url.PathEscape(issue(a, named(runnerURI("f", workspace, runner).String()+"/x")))}, ErrName},
-		"a name with a query":         {[]string{url.PathEscape(issue(a, named(runnerURI("f", workspace, runner).String()+"?a=b")))}, ErrName},
-		"a name in capitals":          {[]string{url.PathEscape(issue(a, named(strings.ToUpper(runnerURI("f", workspace, runner).String()))))}, ErrName},
+		"without extended key usage": {[]string{url.PathEscape(issue(a, func(c *x509.Certificate) { c.ExtKeyUsage = nil }))}, ErrUsage},
+		"authority itself":           {[]string{url.PathEscape(a.PEM())}, ErrAuthority},
+		"two certificates":           {[]string{url.PathEscape(text + a.PEM())}, ErrExtra},
+		"trailing text":              {[]string{escaped + "x"}, ErrExtra},
+		"leading text":               {[]string{"x" + escaped}, ErrUnreadable},
+		"truncated":                  {[]string{url.PathEscape(text[:len(text)/2])}, ErrUnreadable},
+		"a bad escape":               {[]string{escaped + "%zz"}, ErrUnreadable},
+		"a NUL":                      {[]string{escaped + "%00"}, ErrExtra},
+		"a private key":              {[]string{url.PathEscape(private)}, ErrUnreadable},
+		"17 KiB":                     {[]string{escaped + strings.Repeat("%0A", 17<<10/3)}, ErrTooLarge},
+		"flipped bit in signature":   {[]string{url.PathEscape(encodePEM(flip(good(t, a, key.Public(), nil))))}, ErrUntrusted},
+		"a critical extension": {[]string{url.PathEscape(issue(a,
+			func(c *x509.Certificate) { c.ExtraExtensions = []pkix.Extension{critical} }))}, ErrUntrusted},
+		"two names": {[]string{url.PathEscape(issue(a, twice))}, ErrName},
+		"a name and a host": {[]string{url.PathEscape(issue(a,
+			func(c *x509.Certificate) { c.DNSNames = []string{"farm.example"} }))}, ErrName},
+		"no name": {[]string{url.PathEscape(issue(a, func(c *x509.Certificate) { c.URIs = nil }))}, ErrName},
+		"another scheme": {[]string{url.PathEscape(issue(a,
+			named("https://farm.example/ws/"+workspace.String()+"/runner/"+runner.String())))}, ErrName},
+		"name with further path": {[]string{url.PathEscape(issue(a, named(runnerURI("f", workspace, runner).String()+"/x")))}, ErrName},
+		"a name with a query":    {[]string{url.PathEscape(issue(a, named(runnerURI("f", workspace, runner).String()+"?a=b")))}, ErrName},
+		"a name in capitals": {[]string{url.PathEscape(issue(a,
+			named(strings.ToUpper(runnerURI("f", workspace, runner).String()))))}, ErrName},
 		"workspace without authority": {[]string{url.PathEscape(issue(a, named(runnerURI("f", runner, runner).String())))}, ErrUntrusted},
 		"PEM headers":                 {[]string{url.PathEscape(withHeaders(t, text))}, ErrUnreadable},
 	} {

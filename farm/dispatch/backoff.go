@@ -80,7 +80,9 @@ func (b *backoff) limit(u slotUsage, now time.Time) int {
 
 // recordDecline records that a runner declined a job or did not answer. counts is false during its
 // backoff: such a job was assigned before it began.
-func (d *Dispatcher) recordDecline(ctx context.Context, workspace, runner events.ID, reason string) (after declines, counts bool, err error) {
+func (d *Dispatcher) recordDecline(ctx context.Context, workspace, runner events.ID, reason string) (
+	after declines, counts bool, err error,
+) {
 	rows, _ := d.DB.Query(ctx, `
 		update runner_presence set declined = declined + 1, decline_reason = $3, rests_until = case when declined + 1 >= $5
 			then $4::timestamptz + least($6::float8 * power(2, least(declined + 1 - $5, 20)), $7) * interval '1 second' end

@@ -103,7 +103,9 @@ func TestEveryJobEndsOnce(t *testing.T) {
 	for end := time.Now().Add(limit); ; {
 		<-restart.C
 		var left int
-		require.NoError(t, c.db.QueryRow(t.Context(), `select count(*) from jobs where workspace_id = $1 and due_at is not null or state in ('queued', 'leased', 'running', 'cancelling')`, c.ws).Scan(&left))
+		require.NoError(t, c.db.QueryRow(t.Context(), `
+			select count(*) from jobs
+			where workspace_id = $1 and due_at is not null or state in ('queued', 'leased', 'running', 'cancelling')`, c.ws).Scan(&left))
 		if left == 0 || time.Now().After(end.Add(calmLimit)) {
 			break
 		}

@@ -155,7 +155,9 @@ func (d *Dispatcher) cancelUnrunnable(ctx context.Context, r Runner, job deliver
 
 // decline returns a job to the queue for a runner that never started it.
 func (d *Dispatcher) decline(ctx context.Context, r Runner, job events.ID, epoch int, reason string) error {
-	_, err := d.Commands.DeclineJob(ctx, commands.DeclineJob{Meta: systemMeta(r.Workspace), Job: job, Runner: r.ID, Epoch: epoch, Reason: reason})
+	_, err := d.Commands.DeclineJob(ctx, commands.DeclineJob{
+		Meta: systemMeta(r.Workspace), Job: job, Runner: r.ID, Epoch: epoch, Reason: reason,
+	})
 	if err != nil {
 		return fmt.Errorf("give job %s back: %w", job, err)
 	}

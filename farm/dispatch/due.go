@@ -177,7 +177,8 @@ func (s *sweep) reportedSum(ctx context.Context, j dueJob, a projections.JobAtte
 		return a.Sent, nil
 	}
 	rows, _ := s.d.DB.Query(ctx, `
-		select log_sum from job_leases where workspace_id = $1 and job_id = $2 and epoch = $3 and log_sum is not null`, j.Workspace, j.Job, a.Epoch)
+		select log_sum from job_leases where workspace_id = $1 and job_id = $2 and epoch = $3 and log_sum is not null`,
+		j.Workspace, j.Job, a.Epoch)
 	list, err := pgx.CollectRows(rows, pgx.RowTo[json.RawMessage])
 	if err != nil {
 		return nil, fmt.Errorf("sum of log of job %s: %w", j.Job, err)

@@ -51,7 +51,8 @@ func (j *running) stored() string {
 	j.t.Helper()
 	var text string
 	require.NoError(j.t, j.db.QueryRow(context.Background(), `
-		select concat((select jsonb_agg(to_jsonb(l) - 'renewed_at' order by job_id) from job_leases l), (select jsonb_agg(to_jsonb(c) order by job_id, from_byte) from job_logs c),
+		select concat((select jsonb_agg(to_jsonb(l) - 'renewed_at' order by job_id) from job_leases l),
+			(select jsonb_agg(to_jsonb(c) order by job_id, from_byte) from job_logs c),
 			(select jsonb_agg(to_jsonb(x) - 'seq' order by seq) from events x where stream = any($1)))`, []events.ID{j.job}).Scan(&text))
 	return text
 }
@@ -68,18 +69,23 @@ func TestMalformedFramesCloseConnection(t *testing.T) {
 		"event in a binary frame": {websocket.BinaryMessage, text(`{"t":"heartbeat","d":{"seq":1}}`), wire.CloseProtocol},
 		"chunk without header":    {websocket.BinaryMessage, text("\x01"), wire.CloseProtocol},
 		"second hello":            {websocket.TextMessage, text(`{"t":"hello","d":{"capacity":1}}`), wire.CloseProtocol},
-		"event without job":       {websocket.TextMessage, text(`{"t":"job.event","epoch":1,"seq":3,"d":{"kind":"started"}}`), wire.CloseProtocol},
-		"event without number":    {websocket.TextMessage, event(`"epoch":1,"d":{"kind":"notice"}`), wire.CloseProtocol},
-		"event without kind":      {websocket.TextMessage, event(`"epoch":1,"seq":3,"d":{}`), wire.CloseProtocol},
-		"event without epoch":     {websocket.TextMessage, event(`"seq":3,"d":{"kind":"notice"}`), wire.CloseProtocol},
-		"step out of range":       {websocket.TextMessage, event(`"epoch":1,"seq":3,"d":{"kind":"step.started","step":2}`), wire.CloseProtocol},
-		"unknown outcome":         {websocket.TextMessage, event(`"epoch":1,"seq":3,"d":{"kind":"finished","outcome":"lost"}`), wire.CloseProtocol},
-		"a reason with NUL":       {websocket.TextMessage, event(`"epoch":1,"seq":3,"d":{"kind":"finished","outcome":"failed","reason":"a\u0000"}`), wire.CloseProtocol},
-		"malformed digest":        {websocket.TextMessage, event(`"epoch":1,"seq":3,"d":{"kind":"finished","outcome":"failed","log":{"sha256":"aa"}}`), wire.CloseProtocol},
-		"gap in the log":          {websocket.BinaryMessage, func(j *running) []byte { return piece(j.job, 1, 3, 5, "x") }, wire.CloseProtocol},
-		"malformed held job":      {websocket.TextMessage, text(`{"t":"heartbeat","d":{"seq":1,"held":[{"job":"a","epoch":1}]}}`), wire.CloseProtocol},
-		"usage without job":       {websocket.TextMessage, text(`{"t":"heartbeat","d":{"seq":1,"jobs":[{"job":"a"}]}}`), wire.CloseProtocol},
-		"too long":                {websocket.TextMessage, text(`{"t":"` + string(bytes.Repeat([]byte("x"), wire.MaxMessage)) + `"}`), websocket.CloseMessageTooBig},
+		"event without job": {websocket.TextMessage, text(`{"t":"job.event","epoch":1,"seq":3,"d":{"kind":"started"}}`),
+			wire.CloseProtocol},
+		"event without number": {websocket.TextMessage, event(`"epoch":1,"d":{"kind":"notice"}`), wire.CloseProtocol},
+		"event without kind":   {websocket.TextMessage, event(`"epoch":1,"seq":3,"d":{}`), wire.CloseProtocol},
+		"event without epoch":  {websocket.TextMessage, event(`"seq":3,"d":{"kind":"notice"}`), wire.CloseProtocol},
+		"step out of range":    {websocket.TextMessage, event(`"epoch":1,"seq":3,"d":{"kind":"step.started","step":2}`), wire.CloseProtocol},
+		"unknown outcome":      {websocket.TextMessage, event(`"epoch":1,"seq":3,"d":{"kind":"finished","outcome":"lost"}`), wire.CloseProtocol},
+		"a reason with NUL": {websocket.TextMessage, event(`"epoch":1,"seq":3,"d":{"kind":"finished","outcome":"failed","reason":"a\u0000"}`),
+			wire.CloseProtocol},
+		"malformed digest": {websocket.TextMessage, event(`"epoch":1,"seq":3,"d":{"kind":"finished","outcome":"failed","log":{"sha256":"aa"}}`),
+			wire.CloseProtocol},
+		"gap in the log": {websocket.BinaryMessage, func(j *running) []byte { return piece(j.job, 1, 3, 5, "x") }, wire.CloseProtocol},
+		"malformed held job": {websocket.TextMessage, text(`{"t":"heartbeat","d":{"seq":1,"held":[{"job":"a","epoch":1}]}}`),
+			wire.CloseProtocol},
+		"usage without job": {websocket.TextMessage, text(`{"t":"heartbeat","d":{"seq":1,"jobs":[{"job":"a"}]}}`), wire.CloseProtocol},
+		"too long": {websocket.TextMessage, text(`{"t":"` + string(bytes.Repeat([]byte("x"), wire.MaxMessage)) + `"}`),
+			websocket.CloseMessageTooBig},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

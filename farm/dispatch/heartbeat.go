@@ -183,7 +183,8 @@ func (h *heartbeatWriter) renewLeases(ctx context.Context, beats []*heartbeat) (
 	var workspaces, jobs, runners []events.ID
 	var epochs []int
 	for _, k := range list {
-		workspaces, jobs, runners, epochs = append(workspaces, k.workspace), append(jobs, k.job), append(runners, k.runner), append(epochs, k.epoch)
+		workspaces, jobs = append(workspaces, k.workspace), append(jobs, k.job)
+		runners, epochs = append(runners, k.runner), append(epochs, k.epoch)
 	}
 	rows, _ := h.d.DB.Query(ctx, `
 		with locked as materialized (

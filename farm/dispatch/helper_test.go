@@ -173,7 +173,8 @@ func (r *replica) connect(w http.ResponseWriter, req *http.Request) {
 }
 
 func systemMeta(workspace events.ID) commands.Meta {
-	return commands.Meta{Workspace: workspace, Envelope: events.Envelope{Actor: events.Actor{Type: events.BySystem, Name: "system"}, Origin: events.FromSystem}}
+	return commands.Meta{Workspace: workspace, Envelope: events.Envelope{Actor: events.Actor{Type: events.BySystem, Name: "system"},
+		Origin: events.FromSystem}}
 }
 
 // enrol adds a runner without a token.
@@ -182,7 +183,8 @@ func (s *site) enrol(r *replica, name string, capacity, jobs int, labels ...stri
 	s.t.Helper()
 	id := newID()
 	_, err := r.log.Append(context.Background(), &events.Commit{
-		Workspace: s.ws, Envelope: systemMeta(s.ws).Envelope, At: s.clock.now(), Writes: []events.Write{{Stream: id, Events: []events.Event{events.RunnerEnrolled{
+		Workspace: s.ws, Envelope: systemMeta(s.ws).Envelope, At: s.clock.now(),
+		Writes: []events.Write{{Stream: id, Events: []events.Event{events.RunnerEnrolled{
 			Runner: id, Name: name, Enrollment: newID(), Labels: labels, MintedLabels: labels, ExclusiveLabels: []string{}, Capacity: capacity,
 			CapacityLimit: capacity, Jobs: jobs, Agent: events.Agent{Version: "1", OS: "linux", Arch: "amd64", Sandboxes: []string{"none"}},
 			Certificate: events.Certificate{Serial: id.String(), NotAfter: s.clock.now().Add(time.Hour)},
@@ -205,7 +207,8 @@ func (s *site) submit(r *replica, change ...func(*events.JobSpec)) events.ID {
 		f(&spec)
 	}
 	id := newID()
-	_, err := r.SubmitJob(context.Background(), commands.SubmitJob{Meta: systemMeta(s.ws), Job: id, Spec: spec, FairKey: "key", Turn: func(context.Context) (int64, error) { return s.clock.now().UnixMilli(), nil }})
+	_, err := r.SubmitJob(context.Background(), commands.SubmitJob{Meta: systemMeta(s.ws), Job: id, Spec: spec, FairKey: "key",
+		Turn: func(context.Context) (int64, error) { return s.clock.now().UnixMilli(), nil }})
 	require.NoError(s.t, err)
 	return id
 }
@@ -213,7 +216,8 @@ func (s *site) submit(r *replica, change ...func(*events.JobSpec)) events.ID {
 // kinds returns the kinds of a job's events, in order.
 func (s *site) kinds(job events.ID) (list []string) {
 	s.t.Helper()
-	rows, err := s.db.Query(context.Background(), `select kind from events where workspace_id = $1 and stream = $2 order by version`, s.ws, job)
+	rows, err := s.db.Query(context.Background(), `select kind from events where workspace_id = $1 and stream = $2 order by version`,
+		s.ws, job)
 	require.NoError(s.t, err)
 	defer rows.Close()
 	for rows.Next() {
@@ -227,7 +231,8 @@ func (s *site) kinds(job events.ID) (list []string) {
 
 func (s *site) state(job events.ID) (state events.JobState) {
 	s.t.Helper()
-	require.NoError(s.t, s.db.QueryRow(context.Background(), `select state from jobs where workspace_id = $1 and job_id = $2`, s.ws, job).Scan(&state))
+	require.NoError(s.t, s.db.QueryRow(context.Background(), `select state from jobs where workspace_id = $1 and job_id = $2`, s.ws,
+		job).Scan(&state))
 	return state
 }
 

@@ -254,7 +254,8 @@ func TestLogsAreSealed(t *testing.T) {
 	j.a.send(finished("another\n"), j.job, epoch, 3)
 	j.a.acked(3)
 	j.r.SweepOnce(t.Context())
-	rows, err := j.db.Query(t.Context(), `select data->>'epoch', data->>'integrity' from events where stream = $1 and kind = 'job.log_sealed' order by 1`, j.job)
+	rows, err := j.db.Query(t.Context(), `
+		select data->>'epoch', data->>'integrity' from events where stream = $1 and kind = 'job.log_sealed' order by 1`, j.job)
 	require.NoError(t, err)
 	defer rows.Close()
 	var list []string

@@ -277,7 +277,8 @@ func (m *machine) work() {
 		case w.done:
 		case w.pieces < chaosPieces:
 			data := fmt.Appendf(nil, "line %d of %s\n", w.pieces, m.name(k))
-			w.add(true, wire.Chunk{Job: [16]byte(k.job), Epoch: k.epoch, Seq: int64(len(w.frames) + 1), Offset: w.bytes, At: time.Now(), Data: data}.AppendTo(nil))
+			w.add(true, wire.Chunk{Job: [16]byte(k.job), Epoch: k.epoch, Seq: int64(len(w.frames) + 1), Offset: w.bytes, At: time.Now(),
+				Data: data}.AppendTo(nil))
 			w.sum.Write(data)
 			w.bytes += int64(len(data))
 			w.pieces++

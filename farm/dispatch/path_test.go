@@ -43,7 +43,8 @@ func TestJobRunsFromQueueToSealedLog(t *testing.T) {
 	list, err := r.logs.Read(t.Context(), s.ws, job, epoch, 0, 100)
 	require.NoError(t, err)
 	require.Len(t, list, 2)
-	a.send(wire.Heartbeat{Seq: 1, Free: 1, Held: []wire.Held{{Job: job.String(), Epoch: epoch}}, Jobs: []wire.Usage{{Job: job.String(), CPUMs: 5}}}, events.ID{}, 0, 0)
+	a.send(wire.Heartbeat{Seq: 1, Free: 1, Held: []wire.Held{{Job: job.String(), Epoch: epoch}},
+		Jobs: []wire.Usage{{Job: job.String(), CPUMs: 5}}}, events.ID{}, 0, 0)
 	ack := body[wire.HeartbeatAck](t, a.next(wire.TypeHeartbeatAck))
 	require.Empty(t, ack.Held)
 	a.send(finished("hello world\n"), job, epoch, 7)

@@ -63,8 +63,8 @@ func (s *sweep) round(ctx context.Context) {
 		do   func(context.Context, time.Time) error
 	}{
 		{"create missing leases", s.repairLeases}, {"fence expired leases", s.fenceExpired}, {"take jobs of fenced leases away", s.loseJobs},
-		{"end cancelled jobs of silent runners", s.endSilentCancelled}, {"handle due jobs", s.handleDue}, {"mark silent runners offline", s.markOffline},
-		{"retire runners", s.retireRunners}, {"remove old logs", s.removeOldLogs},
+		{"end cancelled jobs of silent runners", s.endSilentCancelled}, {"handle due jobs", s.handleDue},
+		{"mark silent runners offline", s.markOffline}, {"retire runners", s.retireRunners}, {"remove old logs", s.removeOldLogs},
 		{"remove old artifacts", s.removeOldArtifacts},
 	} {
 		if err := step.do(ctx, now); err != nil && ctx.Err() == nil {

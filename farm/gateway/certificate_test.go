@@ -157,7 +157,8 @@ func TestClientCannotSetCertificateHeader(t *testing.T) {
 func TestClientCannotSetForwardedHeaders(t *testing.T) {
 	t.Parallel()
 	s := start(t, Rules(256<<20))
-	status, _, _ := s.raw(t, "GET /install.sh HTTP/1.1\r\nHost: h\r\nX-Forwarded-For: 10.0.0.1\r\nX-Forwarded-Proto: http\r\nX-Forwarded-Host: evil\r\n"+
+	status, _, _ := s.raw(t, "GET /install.sh HTTP/1.1\r\nHost: h\r\nX-Forwarded-For: 10.0.0.1\r\nX-Forwarded-Proto: "+
+		"http\r\nX-Forwarded-Host: evil\r\n"+
 		"Forwarded: for=10.0.0.1\r\nConnection: close, X-Forwarded-For\r\n\r\n")
 	require.Equal(t, 200, status)
 	seen := s.service.next(t)

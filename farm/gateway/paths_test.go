@@ -22,15 +22,19 @@ var through = []string{
 // Paths that are not for runners, and ones that only look as if they were.
 var refused = []string{
 	"GET /", "GET /api/v1/runs", "GET /internal/runs", "POST /internal/runs", "GET /health/live", "GET /metrics", "GET /api/openapi.json",
-	"GET /api/auth/get-session", "POST /api/v1/farm/jobs", "GET /api/v1/farm/jobs", "POST /api/v1/farm/enrollments", "GET /api/v1/farm/runners",
+	"GET /api/auth/get-session", "POST /api/v1/farm/jobs", "GET /api/v1/farm/jobs", "POST /api/v1/farm/enrollments",
+	"GET /api/v1/farm/runners",
 	"POST /install.sh", "PUT /runner/latest.json", "GET /runner/", "GET /runner", "GET " + job, "PUT " + job, "POST /api/v1/farm/agent",
-	"GET /install.sh/", "GET /INSTALL.SH", "GET //install.sh", "GET /./install.sh", "GET /install.sh%00", "GET /install%2esh", "GET /x/../install.sh",
-	"GET /runner/..", "GET /runner/../internal/runs", "GET /runner/..%2f..%2finternal/runs", "GET /runner/%2e%2e/internal/runs", "GET /runner//x",
+	"GET /install.sh/", "GET /INSTALL.SH", "GET //install.sh", "GET /./install.sh", "GET /install.sh%00", "GET /install%2esh",
+	"GET /x/../install.sh",
+	"GET /runner/..", "GET /runner/../internal/runs", "GET /runner/..%2f..%2finternal/runs", "GET /runner/%2e%2e/internal/runs",
+	"GET /runner//x",
 	"GET /runner/..;/internal/runs", "GET /runner/.hidden", `GET /runner/..\internal\runs`, "GET /runner/a%5c..", "GET /runner/x%3f",
 	"POST /api/v1/farm/registrations/../enrollments", "POST /api/v1/farm/registrations%2f..%2fenrollments", "POST /api/v1/farm/registrations2",
 	"POST /api/v1/farm/jobs/ABC/artifacts", "POST /api/v1/farm/jobs//artifacts", "POST /api/v1/farm/jobs/0/0/artifacts", "POST " + job + "/",
 	"POST /api/v1/farm/jobs/0%2f0/artifacts", "POST /API/v1/farm/registrations", "TRACE /api/v1/farm/registrations",
-	"GET http://127.0.0.1/install.sh", "GET https://elsewhere.example/internal/runs", "CONNECT 127.0.0.1:4000", "OPTIONS *", "OPTIONS /install.sh",
+	"GET http://127.0.0.1/install.sh", "GET https://elsewhere.example/internal/runs", "CONNECT 127.0.0.1:4000", "OPTIONS *",
+	"OPTIONS /install.sh",
 	"get /install.sh",
 }
 
@@ -70,7 +74,8 @@ func TestOnlyFarmPathsReachServiceByHTTP2(t *testing.T) {
 	s := start(t, Rules(256<<20))
 	client := s.client(t, s.tlsWith(nil), true)
 	for path, want := range map[string]int{
-		"/install.sh": 200, "/runner/latest.json": 200, "/internal/runs": 404, "/runner/..%2fx": 404, "/runner/../internal/runs": 404, "//install.sh": 404,
+		"/install.sh": 200, "/runner/latest.json": 200, "/internal/runs": 404, "/runner/..%2fx": 404, "/runner/../internal/runs": 404,
+		"//install.sh": 404,
 	} {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+s.address, nil)
 		require.NoError(t, err)
@@ -112,7 +117,8 @@ func TestOnlyWebSocketsAreUpgraded(t *testing.T) {
 		{"/api/v1/farm/agent", "tls/1.3"}, {"/api/v1/farm/registrations", "websocket"},
 	} {
 		status, _, _ := s.raw(t, fmt.Sprintf("GET %s HTTP/1.1\r\nHost: h\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: %s\r\n"+
-			"HTTP2-Settings: AAMAAABkAAQAoAAAAAIAAAAA\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n", c.path, c.upgrade))
+			"HTTP2-Settings: AAMAAABkAAQAoAAAAAIAAAAA\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
+			c.path, c.upgrade))
 		require.Equal(t, 200, status, c)
 		seen := s.service.next(t)
 		require.Empty(t, seen.Header.Values("Upgrade"), c)

@@ -34,8 +34,14 @@ const (
 func Rules(maxJobBytes int64) []Rule {
 	get := []string{http.MethodGet, http.MethodHead}
 	return []Rule{
-		{Name: "/install.sh", Methods: get, Path: path(`/install\.sh`), Example: "/install.sh", IdleTimeout: usualTimeout, AnswerTimeout: usualTimeout},
-		{Name: "/runner/{file}", Methods: get, Path: path(`/runner(/` + segment + `)+`), Example: "/runner/latest.json", IdleTimeout: usualTimeout, AnswerTimeout: usualTimeout},
+		{
+			Name: "/install.sh", Methods: get, Path: path(`/install\.sh`), Example: "/install.sh",
+			IdleTimeout: usualTimeout, AnswerTimeout: usualTimeout,
+		},
+		{
+			Name: "/runner/{file}", Methods: get, Path: path(`/runner(/` + segment + `)+`), Example: "/runner/latest.json",
+			IdleTimeout: usualTimeout, AnswerTimeout: usualTimeout,
+		},
 		{
 			Name: "/api/v1/farm/registrations", Path: path(`/api/v1/farm/registrations(/` + segment + `)*`), Example: "/api/v1/farm/registrations",
 			MaxBody: smallBody, IdleTimeout: usualTimeout, AnswerTimeout: usualTimeout,

@@ -54,7 +54,8 @@ func (c Chunk) End() int64 { return c.Offset + int64(len(c.Data)) }
 // there are, but returns nothing only at the end of the log.
 func (l *Logs) Read(ctx context.Context, workspace, job events.ID, epoch int, from int64, maxBytes int) (list []Chunk, err error) {
 	rows, err := l.db.Query(ctx, `
-		select from_byte, coalesce(line, 0), at, data from job_logs where workspace_id = $1 and job_id = $2 and epoch = $3 and from_byte >= coalesce((
+		select from_byte, coalesce(line, 0), at, data from job_logs
+		where workspace_id = $1 and job_id = $2 and epoch = $3 and from_byte >= coalesce((
 			select max(from_byte) from job_logs where workspace_id = $1 and job_id = $2 and epoch = $3 and from_byte <= $4), 0)
 		order by from_byte limit $5`, workspace, job, epoch, from, pageRows)
 	if err != nil {

@@ -66,7 +66,8 @@ func TestReadFromAnyByte(t *testing.T) {
 	}
 	list, err := logs.Read(t.Context(), workspace, job, 2, 4, 100)
 	require.NoError(t, err)
-	require.Equal(t, []joblog.Chunk{{Offset: 4, At: noon.Add(time.Second), Data: []byte("efg")}, {Offset: 7, At: noon.Add(2 * time.Second), Data: []byte("h")}}, list)
+	require.Equal(t, []joblog.Chunk{{Offset: 4, At: noon.Add(time.Second), Data: []byte("efg")},
+		{Offset: 7, At: noon.Add(2 * time.Second), Data: []byte("h")}}, list)
 
 	size, err := logs.Size(t.Context(), workspace, job, 2)
 	require.NoError(t, err)

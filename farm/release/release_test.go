@@ -129,12 +129,13 @@ func TestFolderReportsWhatIsMissing(t *testing.T) {
 		"latest signed like sums": {func(dir string) error {
 			return os.Rename(filepath.Join(dir, "1.2.3", SignatureFile), filepath.Join(dir, LatestSignatureFile))
 		}, LatestSignatureFile},
-		"no keys":             {func(dir string) error { return os.Remove(filepath.Join(dir, KeysFile)) }, KeysFile},
-		"truncated key":       {write(KeysFile, "ed25519:AAAA\n"), KeysFile},
-		"an empty key file":   {write(KeysFile, "\n"), KeysFile},
-		"unknown key":         {write(KeysFile, FormatKey(publics(newKey(t))[0])), LatestSignatureFile},
-		"no sums":             {func(dir string) error { return os.Remove(filepath.Join(dir, "1.2.3", SumsFile)) }, "1.2.3/" + SumsFile},
-		"no signature":        {func(dir string) error { return os.Remove(filepath.Join(dir, "1.2.3", SignatureFile)) }, "1.2.3/" + SignatureFile},
+		"no keys":           {func(dir string) error { return os.Remove(filepath.Join(dir, KeysFile)) }, KeysFile},
+		"truncated key":     {write(KeysFile, "ed25519:AAAA\n"), KeysFile},
+		"an empty key file": {write(KeysFile, "\n"), KeysFile},
+		"unknown key":       {write(KeysFile, FormatKey(publics(newKey(t))[0])), LatestSignatureFile},
+		"no sums":           {func(dir string) error { return os.Remove(filepath.Join(dir, "1.2.3", SumsFile)) }, "1.2.3/" + SumsFile},
+		"no signature": {func(dir string) error { return os.Remove(filepath.Join(dir, "1.2.3", SignatureFile)) },
+			"1.2.3/" + SignatureFile},
 		"truncated signature": {write("1.2.3/"+SignatureFile, "AAAA"), "1.2.3/" + SignatureFile},
 		"other sums":          {write("1.2.3/"+SumsFile, strings.Repeat("0", 64)+"  "+amd+"\n"), "1.2.3/" + SignatureFile},
 		"too large sums":      {write("1.2.3/"+SumsFile, strings.Repeat("0", maxText+1)), "1.2.3/" + SumsFile},
@@ -295,7 +296,8 @@ func TestVerifyRefuses(t *testing.T) {
 	require.NoError(t, sums.Check("svc-runner_linux_amd64.gz", strings.NewReader("")))
 	require.ErrorContains(t, sums.Check("svc-runner_linux_amd64.gz", strings.NewReader("x")), "is not what release 1.2.3 says")
 	require.ErrorContains(t, sums.Check("svc-runner_plan9_amd64.gz", strings.NewReader("")), "is not in release 1.2.3")
-	for name, keys := range map[string][]ed25519.PublicKey{"no key": nil, "another": publics(newKey(t)), "incomplete version": {key.Public().(ed25519.PublicKey)[:31]}} {
+	for name, keys := range map[string][]ed25519.PublicKey{"no key": nil, "another": publics(newKey(t)),
+		"incomplete version": {key.Public().(ed25519.PublicKey)[:31]}} {
 		_, err = Verify([]byte(good), []byte(signature), keys)
 		require.ErrorIs(t, err, ErrSignature, name)
 	}

@@ -27,7 +27,8 @@ func TestEveryMessageArrivesOnceAndInOrder(t *testing.T) {
 	var jobs []key
 	for range 4 {
 		jobs = append(jobs, f.assign(wire.Assign{RunSeconds: 120, Steps: steps(
-			"i=0; while [ $i -lt 25 ]; do echo line $i of some output; head -c 9000 /dev/zero | tr '\\0' x; i=$((i+1)); sleep 0.04; done", "echo second", "exit 1")}))
+			"i=0; while [ $i -lt 25 ]; do echo line $i of some output; head -c 9000 /dev/zero | tr '\\0' x; i=$((i+1)); sleep 0.04; done",
+			"echo second", "exit 1")}))
 	}
 	stop := make(chan struct{})
 	cut := make(chan struct{})
@@ -52,7 +53,8 @@ func TestEveryMessageArrivesOnceAndInOrder(t *testing.T) {
 	for _, k := range jobs {
 		end := f.ended(k)
 		require.Equal(t, "failed", end.Outcome)
-		require.Equal(t, []string{"started", "step.started", "step.finished", "step.started", "step.finished", "step.started", "step.finished", "finished"}, f.kinds(k))
+		require.Equal(t, []string{"started", "step.started", "step.finished", "step.started", "step.finished", "step.started",
+			"step.finished", "finished"}, f.kinds(k))
 		log := f.log(k)
 		sum := sha256.Sum256([]byte(log))
 		require.Equal(t, hex.EncodeToString(sum[:]), end.Log.SHA256)
@@ -85,7 +87,10 @@ func TestJobsEndOnceAcrossSupervisors(t *testing.T) {
 		}
 		last := jobs[len(jobs)-1]
 		want := rand.IntN(4)
-		require.Eventually(t, f.with(last, func(j *farmJob) bool { return len(j.events) >= min(want, 2) && (want < 3 || len(j.log) > 4) }), patience, time.Millisecond)
+		require.Eventually(t, f.with(last, func(j *farmJob) bool {
+			return len(j.events) >= min(want, 2) &&
+				(want < 3 || len(j.log) > 4)
+		}), patience, time.Millisecond)
 		r.cancel()
 		require.NoError(t, r.wait())
 	}

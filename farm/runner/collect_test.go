@@ -54,10 +54,12 @@ func TestGatherStaysInWorkingDirectory(t *testing.T) {
 	for name, text := range map[string]string{"dist/b": "bb", "dist/a": "a", "dist/sub/c": "", ".git/config": "x", "../secret": "key"} {
 		require.NoError(t, os.WriteFile(filepath.Join(work, name), []byte(text), 0o640))
 	}
-	for name, to := range map[string]string{"dist/link": "../../secret", "dist/absolute": filepath.Join(base, "secret"), "dist/folder": base, "dist/inside": "a"} {
+	for name, to := range map[string]string{"dist/link": "../../secret", "dist/absolute": filepath.Join(base, "secret"),
+		"dist/folder": base, "dist/inside": "a"} {
 		require.NoError(t, os.Symlink(to, filepath.Join(work, name)))
 	}
-	all := []wire.Artifact{{Name: "all", Paths: []string{"**"}}, {Name: "again", Paths: []string{"dist/a"}}, {Name: "none", Paths: []string{"x"}, Required: true}}
+	all := []wire.Artifact{{Name: "all", Paths: []string{"**"}}, {Name: "again", Paths: []string{"dist/a"}},
+		{Name: "none", Paths: []string{"x"}, Required: true}}
 	m, missing, leftOut, err := gather(t.Context(), work, filepath.Join(base, "one"), all, 100)
 	require.NoError(t, err)
 	require.Empty(t, leftOut)
@@ -97,7 +99,8 @@ func TestGatherLeavesOutRefusedFiles(t *testing.T) {
 		write(name)
 	}
 	want := []wire.Artifact{
-		{Name: "dist", Paths: []string{"dist"}, Required: true}, {Name: "bad", Paths: []string{"bad"}, Required: true}, {Name: "Dist", Paths: []string{"**"}},
+		{Name: "dist", Paths: []string{"dist"}, Required: true}, {Name: "bad", Paths: []string{"bad"}, Required: true},
+		{Name: "Dist", Paths: []string{"**"}},
 	}
 	m, missing, leftOut, err := gather(t.Context(), work, filepath.Join(t.TempDir(), "files"), want[:2], 1<<20)
 	require.NoError(t, err)
@@ -197,9 +200,11 @@ func TestSources(t *testing.T) {
 		require.NoError(t, checkSource(&s, "https"))
 	}
 	for _, s := range []wire.Source{
-		{URL: "https://host/repo"}, {URL: "http://host/repo", Commit: commit}, {URL: "ext::sh", Commit: commit}, {URL: "file:///etc", Commit: commit},
+		{URL: "https://host/repo"}, {URL: "http://host/repo", Commit: commit}, {URL: "ext::sh", Commit: commit},
+		{URL: "file:///etc", Commit: commit},
 		{URL: "--upload-pack=x", Commit: commit}, {URL: "https://host", Commit: "--all"}, {URL: "https://host", Commit: commit[:39]},
-		{URL: "https://host", Ref: "--all"}, {URL: "https://host", Ref: "refs/heads/../x"}, {URL: "https://host", Ref: "main"}, {URL: "https://host", Ref: "refs/heads/a b"},
+		{URL: "https://host", Ref: "--all"}, {URL: "https://host", Ref: "refs/heads/../x"}, {URL: "https://host", Ref: "main"},
+		{URL: "https://host", Ref: "refs/heads/a b"},
 	} {
 		require.Error(t, checkSource(&s, "https"), "%+v", s)
 	}

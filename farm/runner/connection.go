@@ -54,7 +54,9 @@ func (s *Supervisor) connect(ctx context.Context) (welcomed bool, after time.Dur
 		return false, 0, err
 	}
 	defer ws.Close()
-	c := &connection{s: s, ws: ws, control: make(chan []byte, maxControls), closing: make(chan time.Duration, 1), heartbeats: map[int64]sentHeartbeat{}}
+	c := &connection{
+		s: s, ws: ws, control: make(chan []byte, maxControls), closing: make(chan time.Duration, 1), heartbeats: map[int64]sentHeartbeat{},
+	}
 	ws.SetReadLimit(wire.MaxAssign)
 	ws.SetPingHandler(c.pong)
 	welcome, err := c.exchangeHello()

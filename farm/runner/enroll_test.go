@@ -152,7 +152,8 @@ func TestRefusedEnrollment(t *testing.T) {
 	f := newFarm(t)
 	folder := Folder(filepath.Join(t.TempDir(), "data"))
 	ca := f.caFile()
-	for _, url := range []string{"http://farm.example", "ftp://farm.example", "https://", "https://u:p@farm.example", "farm.example", "https://farm.example?a=b"} {
+	for _, url := range []string{"http://farm.example", "ftp://farm.example", "https://", "https://u:p@farm.example", "farm.example",
+		"https://farm.example?a=b"} {
 		_, err := Enroll(t.Context(), folder, Enrollment{URL: url, ServerCA: ca})
 		require.ErrorContains(t, err, "https://host", url)
 	}
@@ -205,7 +206,8 @@ func TestCertificateIsRenewed(t *testing.T) {
 	f.cutAll()
 	after, err := folder.Identity()
 	require.NoError(t, err)
-	require.Eventually(t, f.check(func() bool { return len(f.serials) > 0 && f.serials[len(f.serials)-1] == after.Serial }), patience, 10*time.Millisecond)
+	require.Eventually(t, f.check(func() bool { return len(f.serials) > 0 && f.serials[len(f.serials)-1] == after.Serial }), patience,
+		10*time.Millisecond)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	require.Len(t, f.csrKeys, 2, "with a new key")
@@ -223,7 +225,8 @@ func TestRenewalTime(t *testing.T) {
 
 func TestBackoff(t *testing.T) {
 	t.Parallel()
-	for failures, limit := range map[int]time.Duration{0: time.Second, 1: 2 * time.Second, 5: 32 * time.Second, 6: time.Minute, 70: time.Minute} {
+	for failures, limit := range map[int]time.Duration{0: time.Second, 1: 2 * time.Second, 5: 32 * time.Second, 6: time.Minute,
+		70: time.Minute} {
 		var most time.Duration
 		for range 1000 {
 			most = max(most, backoff(failures))
@@ -295,7 +298,8 @@ func TestUnexpectedMessagesAreIgnored(t *testing.T) {
 	unknown := key{"019aa100-0f3c-7a51-8c22-5b7d90e1f6a4", 3}
 	for _, m := range []wire.Message{
 		wire.Ack{Upto: 99}, wire.Stop{}, newerMessage{}, wire.Error{Code: wire.CodeGap, Expected: 4},
-		wire.Closing{ReconnectAfterMs: 1}, wire.Welcome{}, wire.HeartbeatAck{Seq: 999, Held: []wire.Verdict{{Job: unknown.job, Epoch: 3, Verdict: wire.StopJob}}},
+		wire.Closing{ReconnectAfterMs: 1}, wire.Welcome{}, wire.HeartbeatAck{Seq: 999,
+			Held: []wire.Verdict{{Job: unknown.job, Epoch: 3, Verdict: wire.StopJob}}},
 	} {
 		f.send(m, unknown)
 	}

@@ -237,7 +237,8 @@ func (x *execution) step(kill, graceful context.Context, index int, s wire.Step)
 		end = wire.Event{Outcome: infra, Reason: "sandbox_failed"}
 	}
 	over := end
-	over.Kind, over.Step, over.Name, over.StartedAt, over.FinishedAt = wire.EventStepFinished, index, s.Name, wire.At(began), wire.At(time.Now())
+	over.Kind, over.Step, over.Name = wire.EventStepFinished, index, s.Name
+	over.StartedAt, over.FinishedAt = wire.At(began), wire.At(time.Now())
 	over.CPUMs, over.MaxRSSBytes = r.CPU.Milliseconds(), r.MaxRSS
 	if over.Outcome == infra { // the protocol has this outcome only for jobs
 		if over.Outcome = failed; r.Stopped != nil {

@@ -110,8 +110,9 @@ func newFarm(t *testing.T) *farm {
 	f.caKey, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "farm"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "farm"}, NotBefore: time.Now().Add(-time.Hour),
+		NotAfter: time.Now().Add(time.Hour),
+		IsCA:     true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &f.caKey.PublicKey, f.caKey)
 	require.NoError(t, err)
@@ -221,7 +222,8 @@ func (f *farm) problem(format string, args ...any) {
 // enrolled returns the folder of a runner enrolled with this farm.
 func (f *farm) enrolled() Folder {
 	folder := Folder(filepath.Join(f.t.TempDir(), "data"))
-	_, err := Enroll(f.t.Context(), folder, Enrollment{URL: f.server.URL, Token: "tok_enr_secret", ServerCA: f.caFile(), Name: "builder-1", Capacity: 4})
+	_, err := Enroll(f.t.Context(), folder, Enrollment{URL: f.server.URL, Token: "tok_enr_secret", ServerCA: f.caFile(),
+		Name: "builder-1", Capacity: 4})
 	require.NoError(f.t, err)
 	return folder
 }

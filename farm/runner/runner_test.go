@@ -24,7 +24,8 @@ func TestJobRunsFromAssignToAck(t *testing.T) {
 	r := start(t, f.enrolled())
 	k := f.assign(wire.Assign{
 		Name: "tests", Env: map[string]string{"SVC_JOB": "one"}, Secrets: map[string]string{"NPM_TOKEN": "hunter2-hunter2"},
-		Steps:     steps("echo $SVC_JOB; echo token $NPM_TOKEN", "mkdir -p dist/sub; echo hello >dist/a; echo $NPM_TOKEN | base64 ; printf x >dist/sub/b"),
+		Steps: steps("echo $SVC_JOB; echo token $NPM_TOKEN",
+			"mkdir -p dist/sub; echo hello >dist/a; echo $NPM_TOKEN | base64 ; printf x >dist/sub/b"),
 		Artifacts: []wire.Artifact{{Name: "dist", Paths: []string{"dist/**"}, When: "success", Required: true}}, RunSeconds: 60, GraceSeconds: 5,
 	})
 	end := f.ended(k)
@@ -55,7 +56,8 @@ func TestJobOutcomes(t *testing.T) {
 		"a signal":     {wire.Assign{Steps: steps("kill -TERM $$")}, wire.Event{Outcome: "failed", ExitCode: number(143), Signal: "SIGTERM"}},
 		"the run takes too long": {wire.Assign{RunSeconds: 1, Steps: steps("sleep 600")},
 			wire.Event{Outcome: "timed_out", ExitCode: number(137), Signal: "SIGKILL", SignalReason: "run_timeout", Reason: "run_timeout"}},
-		"a step takes too long": {wire.Assign{RunSeconds: 60, GraceSeconds: 20, Steps: []wire.Step{{Name: "slow", Run: "exec sleep 600", TimeoutSeconds: 1}}},
+		"a step takes too long": {wire.Assign{RunSeconds: 60, GraceSeconds: 20,
+			Steps: []wire.Step{{Name: "slow", Run: "exec sleep 600", TimeoutSeconds: 1}}},
 			wire.Event{Outcome: "timed_out", ExitCode: number(143), Signal: "SIGTERM", SignalReason: "step_timeout", Reason: "step_timeout"}},
 		"a required artifact is missing": {wire.Assign{Steps: steps("true"),
 			Artifacts: []wire.Artifact{{Name: "dist", Paths: []string{"dist"}, Required: true},
@@ -330,7 +332,8 @@ func TestCheckout(t *testing.T) {
 	start(t, f.enrolled())
 	repo, commit := repository(t)
 	for _, source := range []wire.Source{
-		{URL: "file://" + repo, Commit: commit}, {URL: "file://" + repo, Ref: "refs/heads/main"}, {URL: "file://" + repo, Ref: "refs/heads/main", Commit: commit},
+		{URL: "file://" + repo, Commit: commit}, {URL: "file://" + repo, Ref: "refs/heads/main"},
+		{URL: "file://" + repo, Ref: "refs/heads/main", Commit: commit},
 	} {
 		k := f.assign(wire.Assign{Source: &source, Steps: steps("cat file; git rev-parse HEAD; git config --get core.hookspath || echo none")})
 		require.Equal(t, "succeeded", f.ended(k).Outcome, f.log(k))

@@ -57,7 +57,8 @@ func (s *Supervisor) reportCrash(ctx context.Context, j *job) {
 	}
 	var err error
 	for late := time.Now().Add(reportCrashFor); time.Now().Before(late); {
-		if err = j.appendEvent(wire.Event{Kind: wire.EventFinished, Outcome: infra, Reason: reason, FinishedAt: wire.At(time.Now())}); err == nil {
+		end := wire.Event{Kind: wire.EventFinished, Outcome: infra, Reason: reason, FinishedAt: wire.At(time.Now())}
+		if err = j.appendEvent(end); err == nil {
 			return
 		}
 		if waitFor(ctx, time.Second) != nil {

@@ -37,10 +37,12 @@ func newSecretKeeper(t *testing.T, db *pgxpool.Pool, slug string) *secretKeeper 
 	log := store.New(db, projections.Inline(), func(events.ID, int64) {})
 	t.Cleanup(log.Close)
 	now := time.Now()
-	k := &secretKeeper{secrets.Secrets{View: projections.FarmSecrets{DB: db}, Vault: vault.Secrets{DB: db, Ring: ring}}, commands.New(log, time.Now), commands.Meta{
-		Workspace: events.NewID(now),
-		Envelope:  events.Envelope{Actor: events.Actor{Type: events.ByUser, ID: events.NewID(now), Name: "ada@acme.example"}, Origin: events.FromAPI},
-	}}
+	k := &secretKeeper{secrets.Secrets{View: projections.FarmSecrets{DB: db}, Vault: vault.Secrets{DB: db, Ring: ring}},
+		commands.New(log, time.Now), commands.Meta{
+			Workspace: events.NewID(now),
+			Envelope: events.Envelope{Actor: events.Actor{Type: events.ByUser, ID: events.NewID(now), Name: "ada@acme.example"},
+				Origin: events.FromAPI},
+		}}
 	_, err = k.commands.CreateWorkspace(t.Context(), commands.CreateWorkspace{
 		Meta: k.by, Name: slug, Slug: slug, Member: events.NewID(now), Email: k.by.Actor.Name, Person: "Ada",
 	})

@@ -24,7 +24,8 @@ func TestProtocolPageIsComplete(t *testing.T) {
 		}
 	}
 	messages := []wire.Message{
-		wire.Hello{}, wire.Heartbeat{}, wire.Accept{}, wire.Decline{}, wire.Event{}, wire.Goodbye{}, wire.Welcome{}, wire.HeartbeatAck{}, wire.Assign{},
+		wire.Hello{}, wire.Heartbeat{}, wire.Accept{}, wire.Decline{}, wire.Event{}, wire.Goodbye{}, wire.Welcome{}, wire.HeartbeatAck{},
+		wire.Assign{},
 		wire.Ack{}, wire.Cancel{}, wire.Stop{}, wire.Closing{}, wire.Error{}, wire.Drain{},
 	}
 	for _, m := range messages {
@@ -36,9 +37,11 @@ func TestProtocolPageIsComplete(t *testing.T) {
 	fields(t, wire.Held{}, page)
 	fields(t, wire.Verdict{}, page)
 	for _, said := range []any{
-		fmt.Sprintf("| %d, %d |", wire.MaxMessage, wire.MaxAssign), fmt.Sprintf("| %d, %d |", wire.MaxChunk, wire.MaxLog), fmt.Sprintf("| %d |", wire.MaxHeld),
+		fmt.Sprintf("| %d, %d |", wire.MaxMessage, wire.MaxAssign), fmt.Sprintf("| %d, %d |", wire.MaxChunk, wire.MaxLog),
+		fmt.Sprintf("| %d |", wire.MaxHeld),
 		fmt.Sprintf("| %d, %d |", wire.WindowMessages, wire.WindowBytes), fmt.Sprintf("`hello` | %s |", wire.HelloTimeout),
-		fmt.Sprintf("| %s, %s |", wire.HeartbeatEvery, wire.PingEvery), fmt.Sprintf("| %s |", wire.ReadTimeout), fmt.Sprintf("answer | %s |", wire.AcceptTimeout),
+		fmt.Sprintf("| %s, %s |", wire.HeartbeatEvery, wire.PingEvery), fmt.Sprintf("| %s |", wire.ReadTimeout),
+		fmt.Sprintf("answer | %s |", wire.AcceptTimeout),
 		fmt.Sprintf("stalled | %s |", wire.StalledAfter), fmt.Sprintf("| %s, %s |", wire.LeaseTime, wire.FenceMargin),
 		fmt.Sprintf("| %d |", wire.CloseRevoked), fmt.Sprintf("| %d |", wire.CloseSuperseded), fmt.Sprintf("| %d |", wire.CloseProtocol),
 		fmt.Sprintf("| %d |", wire.CloseFlood), "`" + wire.Version + "`",

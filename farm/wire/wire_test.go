@@ -17,7 +17,8 @@ var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 func TestMessagesRoundTrip(t *testing.T) {
 	one := 1
 	for _, m := range []wire.Message{
-		wire.Hello{Version: "0.4.0", OS: "linux", Arch: "amd64", Capacity: 2, Held: []wire.Held{{Job: "a", Epoch: 3, Sent: 17, State: "running"}}},
+		wire.Hello{Version: "0.4.0", OS: "linux", Arch: "amd64", Capacity: 2,
+			Held: []wire.Held{{Job: "a", Epoch: 3, Sent: 17, State: "running"}}},
 		wire.Heartbeat{Seq: 4, Free: 1, Held: []wire.Held{{Job: "a", Epoch: 3}}},
 		wire.Event{Kind: wire.EventFinished, Outcome: "failed", ExitCode: &one, Log: &wire.LogSum{Bytes: 9, Chunks: 1, SHA256: "00"}},
 		wire.Assign{Name: "tests", Steps: []wire.Step{{Name: "test", Run: "go test ./..."}}, Secrets: map[string]string{"A": "b"}},

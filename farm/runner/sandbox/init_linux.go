@@ -163,7 +163,7 @@ func (o initSpec) reap() (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	main, err := syscall.ForkExec("/proc/self/exe", []string{os.Args[0], InitCommand}, //nolint:gosec // this program, with what its parent told it
+	main, err := syscall.ForkExec("/proc/self/exe", []string{os.Args[0], InitCommand}, //nolint:gosec // this program, as its parent says
 		&syscall.ProcAttr{Env: os.Environ(), Files: []uintptr{0, 1, 2, spec.Fd()}})
 	_ = spec.Close() // the step has its own
 	if err != nil {

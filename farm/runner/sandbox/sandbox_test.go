@@ -43,7 +43,8 @@ func runAStep(kind, dir, script string) int {
 		fmt.Println(err)
 		return 1
 	}
-	r, err := j.Run(context.Background(), context.Background(), Command{Args: []string{"/bin/sh", "-c", script}, Env: j.Env(), Output: os.Stdout})
+	r, err := j.Run(context.Background(), context.Background(), Command{Args: []string{"/bin/sh", "-c", script}, Env: j.Env(),
+		Output: os.Stdout})
 	if err != nil {
 		fmt.Println(err)
 		return 1
@@ -61,7 +62,8 @@ func TestBubblewrapWorksHere(t *testing.T) {
 }
 
 func job(t *testing.T, kind string, change ...func(*Config)) *Job {
-	c := Config{Name: "test-" + strconv.Itoa(os.Getpid()) + "-" + strconv.FormatInt(time.Now().UnixNano(), 36), Dir: filepath.Join(t.TempDir(), "job"),
+	c := Config{Name: "test-" + strconv.Itoa(os.Getpid()) + "-" + strconv.FormatInt(time.Now().UnixNano(), 36),
+		Dir:     filepath.Join(t.TempDir(), "job"),
 		Program: "/proc/self/exe", Kind: kind}
 	for _, f := range change {
 		f(&c)
@@ -95,7 +97,8 @@ func eachKind(t *testing.T, test func(*testing.T, string)) {
 func TestStepResult(t *testing.T) {
 	eachKind(t, func(t *testing.T, kind string) {
 		j := job(t, kind)
-		r, out := j.sh(t, "echo $GREETING; echo bad >&2; echo kept >file; echo kept >$HOME/file; echo kept >$TMPDIR/file; exit 3", "GREETING=hello")
+		r, out := j.sh(t, "echo $GREETING; echo bad >&2; echo kept >file; echo kept >$HOME/file; echo kept >$TMPDIR/file; exit 3",
+			"GREETING=hello")
 		require.Equal(t, "hello\nbad\n", out)
 		require.Equal(t, 3, r.ExitCode)
 		require.Empty(t, r.Signal)
@@ -240,7 +243,8 @@ func TestCancelKillsAfterGracePeriod(t *testing.T) {
 func TestFencedStepIsKilledAtOnce(t *testing.T) {
 	eachKind(t, func(t *testing.T, kind string) {
 		j := job(t, kind)
-		r, _, took := stopped(t, j, escapees+"trap '' TERM; echo ready; while :; do sleep 1; done", &Stop{Reason: "fenced", Grace: time.Hour}, true)
+		r, _, took := stopped(t, j, escapees+"trap '' TERM; echo ready; while :; do sleep 1; done",
+			&Stop{Reason: "fenced", Grace: time.Hour}, true)
 		require.Equal(t, "fenced", r.Stopped.Reason)
 		require.Equal(t, "SIGKILL", r.Signal)
 		require.Less(t, took, patience)
@@ -270,7 +274,8 @@ func TestNothingOutlivesTheRunner(t *testing.T) {
 			if nobody && os.Geteuid() != 0 {
 				break
 			}
-			cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "run-a-step", kind, dir, "export NAME="+filepath.Base(dir)+escapees+"echo ready; sleep 600")
+			cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "run-a-step", kind, dir,
+				"export NAME="+filepath.Base(dir)+escapees+"echo ready; sleep 600")
 			if nobody {
 				dir += "-nobody"
 				cmd.Args[3] = dir
@@ -338,7 +343,8 @@ func TestWhatBubblewrapShows(t *testing.T) {
 	outside := filepath.Join(t.TempDir(), "secret")
 	require.NoError(t, os.WriteFile(outside, []byte("key"), 0o644))
 	j := job(t, Bubblewrap)
-	_, out := j.sh(t, "cat "+outside+" || echo none; pwd; id -u; ls /run /root /home /etc/shadow 2>&1; tail -n +3 /proc/net/dev | wc -l; ps ax | wc -l")
+	_, out := j.sh(t, "cat "+outside+" || echo none; pwd; id -u; ls /run /root /home /etc/shadow 2>&1; tail -n +3 /proc/net/dev "+
+		"| wc -l; ps ax | wc -l")
 	require.Contains(t, out, "none\n/work\n65534\n")
 	require.Contains(t, out, "cannot access '/run'")
 	require.Contains(t, out, "cannot access '/root'")
