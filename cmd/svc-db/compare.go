@@ -15,7 +15,7 @@ import (
 )
 
 // errDiffer says that rows differ from the log; the report lists them.
-var errDiffer = errors.New("not every row is what the log says")
+var errDiffer = errors.New("some rows differ from the log")
 
 // compareViews compares the views and unique keys of workspaces with their logs and reports
 // differing rows. Unless one workspace was selected, it also looks for rows of workspaces without a
@@ -39,7 +39,7 @@ func (j job) compareViews(ctx context.Context, db *pgxpool.Pool, list []events.I
 			fmt.Fprintf(j.out, "%s: DIFFERENT: %s\n", workspace, d)
 		}
 		if done.More > 0 {
-			fmt.Fprintf(j.out, "%s: DIFFERENT: %d rows more\n", workspace, done.More)
+			fmt.Fprintf(j.out, "%s: DIFFERENT: %d further rows\n", workspace, done.More)
 		}
 		for _, why := range done.Skipped {
 			fmt.Fprintf(j.out, "%s: NOT COMPARED: %s\n", workspace, why)
@@ -48,7 +48,7 @@ func (j job) compareViews(ctx context.Context, db *pgxpool.Pool, list []events.I
 			bad++
 			continue
 		}
-		fmt.Fprintf(j.out, "%s: %d rows are what the log says up to event %d, compared in %s\n",
+		fmt.Fprintf(j.out, "%s: %d rows match the log up to event %d, compared in %s\n",
 			workspace, done.Rows, done.Events, time.Since(start).Round(time.Millisecond))
 	}
 	if bad > 0 {

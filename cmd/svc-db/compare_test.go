@@ -31,7 +31,7 @@ func TestVerifyReportsDifferingRows(t *testing.T) {
 	r := runHere(t, d.environ, "verify", "-views")
 	require.Zero(t, r.status, r.stderr)
 	for _, workspace := range []events.ID{good, bad} {
-		require.Regexp(t, workspace.String()+`: \d+ rows are what the log says up to event 3, compared in `, r.stdout)
+		require.Regexp(t, workspace.String()+`: \d+ rows match the log up to event 3, compared in `, r.stdout)
 	}
 
 	d.exec(t, `update members set role = 'Viewer' where workspace_id = '`+bad.String()+`'`)
@@ -45,7 +45,7 @@ func TestVerifyReportsDifferingRows(t *testing.T) {
 	require.Regexp(t, bad.String()+`: DIFFERENT: service_tokens [0-9a-f]{16}…: is not in the log, stored is `, r.stdout)
 	require.Regexp(t, bad.String()+`: DIFFERENT: service_tokens [0-9a-f]{16}…: is missing, the log says `, r.stdout)
 	require.Regexp(t, `[0-9a-f-]{36}: DIFFERENT: global_keys "email/eve@evil.example": is not in the log`, r.stdout)
-	require.Equal(t, "ERROR: not every row is what the log says: 2 of 3 workspaces\n", r.stderr)
+	require.Equal(t, "ERROR: some rows differ from the log: 2 of 3 workspaces\n", r.stderr)
 
 	require.Zero(t, runHere(t, d.environ, "verify").status, "the log itself is as it was signed")
 	require.Equal(t, 1, runHere(t, d.environ, "verify", "-views", "-workspace="+bad.String()).status)
@@ -54,7 +54,7 @@ func TestVerifyReportsDifferingRows(t *testing.T) {
 	r = runHere(t, d.environ, "rebuild")
 	require.Equal(t, 1, r.status)
 	require.Contains(t, r.stdout, bad.String()+": DIFFERENT: members ")
-	require.Equal(t, "ERROR: rebuilt, but the rows before were not what the log says: members, service_tokens, global_keys\n", r.stderr)
+	require.Equal(t, "ERROR: rebuilt, but rows differed from the log: members, service_tokens, global_keys\n", r.stderr)
 	r = runHere(t, d.environ, "rebuild")
 	require.Zero(t, r.status, r.stderr)
 	r = runHere(t, d.environ, "verify", "-views")

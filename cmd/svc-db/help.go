@@ -13,28 +13,29 @@ check that its exit status is 0.
 Commands:
   migrate              apply the migrations that are missing (the default)
   info                 show every migration and its state; changes nothing
-  rebuild [view ...]   build views, and the tables of keys, anew from the log:
-                       those named, or all, and with all of them drop the
-                       snapshots that decisions begin with. One that was killed
-                       is gone on with by the next. Exit status 1 if rows
-                       were others than the log says
+  rebuild [view ...]   rebuild views, and the tables of unique keys, from the
+                       log: those named, or all. Rebuilding all also drops the
+                       snapshots of streams. A rebuild that was killed is
+                       resumed by the next one. Exit status 1 if rows differed
+                       from the log
   views                show how far behind each view is, and how fast
-  parked               list the events that views have gone on without
-  retry [view ...]     try parked events again, by rebuilding their workspaces
-  skip VIEW            forget a parked event, named by -workspace and -seq. It
-                       does not outlast a rebuild or retry, which tries all
-                       events again and parks those that cannot be taken in
+  parked               list the events that views could not apply
+  retry [view ...]     apply parked events again, by rebuilding their workspaces
+  skip VIEW            remove the parked event of -workspace and -seq from the
+                       list. A later rebuild or retry applies all events again,
+                       and parks it again if it fails
   verify               recompute the proof of each workspace's log and name the
-                       first record that was changed, or that nobody signed
-                       for within ten seconds; changes nothing
-  replace-key          only where the vault's key is lost for good: verify each
-                       log by -verifier-key, begin a new signing key under
-                       SVC_VAULT_MASTER_KEY, say so in every log and sign on.
-                       A log that is not as it was signed is named and left as
-                       it is. Tokens of people at their code host are dropped.
-                       May be repeated, also after it was cut off
+                       first record that was changed, or that was not signed
+                       within ten seconds; changes nothing
+  replace-key          only if the vault's key is lost for good: verify each log
+                       by -verifier-key, create a new signing key under
+                       SVC_VAULT_MASTER_KEY, record that in every log and sign
+                       with the new key. A log that differs from what was signed
+                       is named and left as it is. Tokens of people at their
+                       code host are dropped. Can be repeated, also after an
+                       interruption
 
-Flags, before or after the command; they go before the environment:
+Flags, before or after the command; they override the environment:
   -url=URL             postgres://user:password@host:port/database
                        postgresql://user:password@host:port/database
                        jdbc:postgresql://host:port/database?user=U&password=P
@@ -44,27 +45,26 @@ Flags, before or after the command; they go before the environment:
                        command line, so prefer SVC_DB_PASSWORD
   -connect-retries=N   try again up to N times, a second apart, while the
                        database cannot be reached (default 0)
-  -seed=development    migrate: then add demonstration workspaces, people and
-                       passwords; never on a production database
+  -seed=development    migrate: afterwards add demonstration workspaces, people
+                       and passwords; never on a production database
   -seed-file=FILE      with -seed: keep the demonstration's people and tokens
                        in FILE, mode 0600; no output ever shows them
   -workspace=ID        rebuild, retry, verify: only this one; skip: the event's
   -seq=N               skip: the event's number
-  -views               verify: then compare the rows of every view, and the keys
-                       that commands claim, with what the log says, and name
-                       those that differ
-  -verifier-key=KEY    verify: by a key that was kept elsewhere, not by the one
-                       that is in the database; replace-key: the public side of
-                       the key that was lost, from where it was kept. Whoever
-                       can write to the database can alter what it says there
-  -checkpoint=TEXT     verify, with -workspace: the log has to lead on from this
-                       checkpoint, which was kept elsewhere
-  -export=FILE         verify: an export of a workspace's log, made with
-                       format=ndjson&leaf=true and no filters, in place of the
-                       database, by what is in the file of -kept
-  -kept=FILE           an answer of GET /api/v1/audit/verify that was kept. It
-                       speaks for the records up to then, by its own key if
-                       -verifier-key names none
+  -views               verify: also compare the rows of every view, and the
+                       unique keys, with the log, and name those that differ
+  -verifier-key=KEY    verify: a key that you stored elsewhere, instead of the
+                       one in the database; replace-key: the public side of the
+                       lost key, as you stored it elsewhere. Whoever can write
+                       to the database can alter the one there
+  -checkpoint=TEXT     verify, with -workspace: the log must extend this
+                       checkpoint, which you stored elsewhere
+  -export=FILE         verify: check an export of a workspace's log, made with
+                       format=ndjson&leaf=true and no filters, against the file
+                       of -kept; needs no database
+  -kept=FILE           a stored answer of GET /api/v1/audit/verify. It covers
+                       the records up to its time, and is checked by its own
+                       key unless -verifier-key is given
   -h, -help            show this help
 
 Environment:
@@ -81,8 +81,8 @@ Exit status:
   0  done, or nothing to do; also if the database is newer than this image:
      that is a warning, and nothing is applied
   1  not done: the database cannot be reached, its history differs from this
-     image, or a migration failed; verify: a record is not what was signed for,
-     or a row not what the log says
+     image, or a migration failed; verify: a record differs from what was
+     signed, or a row differs from the log
   2  the command line is wrong
 
 Examples:

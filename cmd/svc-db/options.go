@@ -79,7 +79,7 @@ func parseOptions(args []string) (options, error) {
 func (o *options) setWorkspace(text string) (err error) {
 	o.workspace, err = events.ParseID(text)
 	if err == nil && o.workspace.IsZero() {
-		err = errors.New("the id of none")
+		err = errors.New("not the id of a workspace")
 	}
 	return err
 }
@@ -145,7 +145,7 @@ func flagError(err error) error {
 		return errors.New("-seq must be a number")
 	}
 	if strings.Contains(text, "-workspace") {
-		return errors.New("-workspace must be the id of one")
+		return errors.New("-workspace must be the id of a workspace")
 	}
 	return errors.New("a flag is written -name=value")
 }

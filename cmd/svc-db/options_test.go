@@ -36,7 +36,7 @@ func TestWrongCommandLines(t *testing.T) {
 		"info takes no arguments":                       {"info", "1"},
 		"flag needs an argument: -password":             {"-password"},
 		"-connect-retries must be a number, 0 or more":  {"-connect-retries=-1"},
-		"-workspace must be the id of one":              {"rebuild", "-workspace=00000000-0000-0000-0000-000000000000"},
+		"-workspace must be the id of a workspace":      {"rebuild", "-workspace=00000000-0000-0000-0000-000000000000"},
 		"-seed can only be development":                 {"-seed=production"},
 		"-seed goes with migrate":                       {"info", "-seed=development"},
 		"-seed-file goes with -seed":                    {"-seed-file=f"},

@@ -34,7 +34,7 @@ func rebuild(ctx context.Context, j job) error {
 			if err := store.DropSnapshots(ctx, db, j.workspace); err != nil {
 				return err
 			}
-			fmt.Fprintln(j.out, "snapshots: dropped, decisions begin with the log again")
+			fmt.Fprintln(j.out, "snapshots: dropped; new ones are written as commands run")
 		}
 		var others []string
 		for _, v := range list {
@@ -54,7 +54,7 @@ func rebuild(ctx context.Context, j job) error {
 }
 
 // errRowsDiffered says that rows differed from the log before a rebuild; the report lists them.
-var errRowsDiffered = errors.New("rebuilt, but the rows before were not what the log says")
+var errRowsDiffered = errors.New("rebuilt, but rows differed from the log")
 
 func (j job) rebuildOne(ctx context.Context, db *pgxpool.Pool, v fold.View) (fold.RebuildResult, error) {
 	if j.workspace.IsZero() {
@@ -72,7 +72,7 @@ func (j job) rebuildView(ctx context.Context, db *pgxpool.Pool, v fold.View) (fo
 		return done, err
 	}
 	if done.Resumed > 0 {
-		fmt.Fprintf(j.out, "%s: went on behind %d events of a rebuild that was cut off\n", v.Name(), done.Resumed)
+		fmt.Fprintf(j.out, "%s: resumed after %d events of an interrupted rebuild\n", v.Name(), done.Resumed)
 	}
 	fmt.Fprintf(j.out, "%s: rebuilt from %d events in %s\n", v.Name(), done.Resumed+done.Events, time.Since(start).Round(time.Millisecond))
 	j.printResult(v.Name(), done)
@@ -96,7 +96,7 @@ func (j job) rebuildLog(ctx context.Context, db *pgxpool.Pool, v fold.View, work
 // printResult reports the result of a rebuild.
 func (j job) printResult(view string, done fold.RebuildResult) {
 	for _, workspace := range done.Differing {
-		fmt.Fprintf(j.out, "%s of %s: the rows before were others\n", view, workspace)
+		fmt.Fprintf(j.out, "%s of %s: its rows differed from the log\n", view, workspace)
 	}
 	for _, d := range done.Rows {
 		fmt.Fprintf(j.out, "%s: DIFFERENT: %s\n", d.Workspace, d)

@@ -31,7 +31,7 @@ func replaceKey(ctx context.Context, j job) error {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(j.out, "the verifier key of the key that was lost: %s\nthe verifier key from now on, keep it elsewhere: %s\n",
+		fmt.Fprintf(j.out, "verifier key of the lost key: %s\nverifier key from now on, to be stored elsewhere: %s\n",
 			r.From, r.To)
 		tokens, err := ring.ForgetUnopenable(ctx, db)
 		if err != nil {
@@ -44,8 +44,8 @@ func replaceKey(ctx context.Context, j job) error {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(j.out, "%d authorities of build farms have a new key; certificates of the old ones last until they expire\n", authorities)
-		fmt.Fprintf(j.out, "%d tokens of people at their code host are gone; who signs in again has a new one\n", tokens)
+		fmt.Fprintf(j.out, "%d authorities of build farms have a new key; certificates of the old ones are valid until they expire\n", authorities)
+		fmt.Fprintf(j.out, "%d tokens of people at their code host were dropped; a person gets a new one at the next sign-in\n", tokens)
 		return j.continueLogs(ctx, db, ring, r)
 	})
 }
@@ -98,9 +98,9 @@ func (j job) continueLogs(ctx context.Context, db *pgxpool.Pool, ring vault.Ring
 			bad++
 			fmt.Fprintf(j.out, "%s: BAD, not signed with the new key: record %d: %s\n", workspace, report.Bad.Seq, report.Bad.Reason)
 		case !done:
-			fmt.Fprintf(j.out, "%s: goes on with the new key already\n", workspace)
+			fmt.Fprintf(j.out, "%s: uses the new key already\n", workspace)
 		default:
-			fmt.Fprintf(j.out, "%s: goes on with the new key; %d records are as the lost key signed them, %d after them nobody had signed for\n",
+			fmt.Fprintf(j.out, "%s: uses the new key; %d records are as the lost key signed them, %d later ones were not signed\n",
 				workspace, report.Size, report.Unsigned)
 		}
 	}

@@ -144,9 +144,9 @@ func TestLostVaultKeyIsReplaced(t *testing.T) {
 	require.Equal(t, 1, asked.status)
 	require.Contains(t, asked.stdout, "1 authorities of build farms have a new key")
 	require.NotEqual(t, former, r.authority(t, "n"))
-	require.Contains(t, asked.stdout, "key that was lost: "+r.old+"\n")
-	require.Contains(t, asked.stdout, r.good.String()+": goes on with the new key; 3 records are as the lost key signed them, 0 "+
-		"after them nobody had signed for\n")
+	require.Contains(t, asked.stdout, "verifier key of the lost key: "+r.old+"\n")
+	require.Contains(t, asked.stdout, r.good.String()+": uses the new key; 3 records are as the lost key signed them, "+
+		"0 later ones were not signed\n")
 	require.Contains(t, asked.stdout, r.bad.String()+": BAD, not signed with the new key: record 2: the record was changed\n")
 	require.Contains(t, asked.stderr, "1 of 2 workspaces; restore them from a backup and run replace-key again")
 
@@ -167,8 +167,8 @@ func TestLostVaultKeyIsReplaced(t *testing.T) {
 	r.tamper(t, r.bad, "eve@", "ann@")
 	asked = r.replaceKey(t, "n", r.old)
 	require.Zero(t, asked.status, asked.stdout+asked.stderr)
-	require.Contains(t, asked.stdout, r.good.String()+": goes on with the new key already\n")
-	require.Contains(t, asked.stdout, r.bad.String()+": goes on with the new key; 3 records")
+	require.Contains(t, asked.stdout, r.good.String()+": uses the new key already\n")
+	require.Contains(t, asked.stdout, r.bad.String()+": uses the new key; 3 records")
 	asked = runHere(t, r.environ, "verify")
 	require.Zero(t, asked.status, asked.stdout)
 	require.Equal(t, 2, strings.Count(asked.stdout, "; up to record 3 signed by "+r.old+", which was lost and replaced in record 4\n"))
@@ -207,7 +207,7 @@ func TestReplaceKeyDropsOtherSealedData(t *testing.T) {
 
 	asked := r.replaceKey(t, "n", r.old)
 	require.Zero(t, asked.status, asked.stdout+asked.stderr)
-	require.Contains(t, asked.stdout, "1 tokens of people at their code host are gone")
+	require.Contains(t, asked.stdout, "1 tokens of people at their code host were dropped")
 	require.NoError(t, ring.Check(t.Context(), r.db), "a service that starts finds nothing wrong")
 	_, ok, err := vault.Tokens{DB: r.db, Ring: ring}.Get(t.Context(), ann, "github")
 	require.NoError(t, err)

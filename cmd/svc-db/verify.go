@@ -20,7 +20,7 @@ import (
 )
 
 // errBad says that a log is not what was signed; the report says more.
-var errBad = errors.New("not everything is as it was signed")
+var errBad = errors.New("some records are not as they were signed")
 
 // verify verifies the Merkle logs of all workspaces, or of one. It prints progress each second and
 // one line for each workspace.
@@ -91,7 +91,7 @@ func (j job) verifyLog(ctx context.Context, db *pgxpool.Pool, workspace events.I
 	fmt.Fprintf(j.out, "%s: %d events verified in %s, root %s", workspace, report.Size,
 		time.Since(start).Round(time.Millisecond), report.Root)
 	if report.Unsigned > 0 {
-		fmt.Fprintf(j.out, "; %d of the head %d are not signed for yet, the first of %s",
+		fmt.Fprintf(j.out, "; %d of %d events are not signed yet, the first of %s",
 			report.Unsigned, report.Head, report.UnsignedSince.Format(time.RFC3339))
 	}
 	for _, f := range report.Former {

@@ -40,7 +40,7 @@ func TestVerifyReportsTheFirstBadRecord(t *testing.T) {
 	require.Equal(t, 1, r.status)
 	require.Contains(t, r.stdout, good.String()+": 30 events verified in ")
 	require.Contains(t, r.stdout, bad.String()+": BAD: record 7: the record was changed\n")
-	require.Equal(t, "ERROR: not everything is as it was signed: 1 of 2 workspaces\n", r.stderr)
+	require.Equal(t, "ERROR: some records are not as they were signed: 1 of 2 workspaces\n", r.stderr)
 
 	d.exec(t, fmt.Sprintf(`update events set at = at - interval '1 second' where workspace_id = '%s' and seq in (7, 21)`, bad))
 	d.exec(t, fmt.Sprintf(`delete from proof_checkpoints where workspace_id = '%s'`, bad))
@@ -59,7 +59,7 @@ func TestVerifyReportsTheFirstBadRecord(t *testing.T) {
 	nobody := events.NewID(time.Now())
 	r = runHere(t, d.environ, "verify", "-workspace="+nobody.String())
 	require.Equal(t, 1, r.status)
-	require.Equal(t, "ERROR: not everything is as it was signed: "+nobody.String()+": it has neither a log nor a checkpoint\n", r.stderr)
+	require.Equal(t, "ERROR: some records are not as they were signed: "+nobody.String()+": it has neither a log nor a checkpoint\n", r.stderr)
 
 	other := "svc.example.com+" + strings.Split(key, "+")[1] + "+AAAA"
 	r = runHere(t, d.environ, "verify", "-verifier-key="+other)
@@ -69,7 +69,7 @@ func TestVerifyReportsTheFirstBadRecord(t *testing.T) {
 
 func TestVerifyRejectsWrongArguments(t *testing.T) {
 	for want, args := range map[string][]string{
-		"-workspace must be the id of one":                     {"verify", "-workspace=" + marker},
+		"-workspace must be the id of a workspace":             {"verify", "-workspace=" + marker},
 		"-workspace goes with rebuild, retry, skip and verify": {"info", "-workspace=" + events.NewID(time.Now()).String()},
 		"-verifier-key goes with verify and replace-key":       {"-verifier-key=k"},
 		"verify takes no arguments":                            {"verify", "acme"},

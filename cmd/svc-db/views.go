@@ -147,7 +147,7 @@ func skip(ctx context.Context, j job) error {
 		case err != nil:
 			return err
 		case !there:
-			return fmt.Errorf("%s has no such event parked: %d of %s", list[0].Name(), j.seq, j.workspace)
+			return fmt.Errorf("%s has no parked event %d of %s", list[0].Name(), j.seq, j.workspace)
 		}
 		fmt.Fprintf(j.out, "%s %s %d is skipped\n", list[0].Name(), j.workspace, j.seq)
 		return nil

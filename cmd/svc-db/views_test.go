@@ -59,7 +59,7 @@ func TestParkedEventIsListedRetriedAndSkipped(t *testing.T) {
 
 	r = runHere(t, d.environ, "skip", "runs", "-workspace="+workspace.String(), "-seq=1")
 	require.Equal(t, 1, r.status)
-	require.Contains(t, r.stderr, "runs has no such event parked: 1 of "+workspace.String())
+	require.Contains(t, r.stderr, "runs has no parked event 1 of "+workspace.String())
 	r = runHere(t, d.environ, "skip", "runs")
 	require.Equal(t, 2, r.status)
 	require.Contains(t, r.stderr, "skip needs one view, -workspace and -seq")
@@ -77,8 +77,8 @@ func TestParkedEventIsListedRetriedAndSkipped(t *testing.T) {
 	require.NoError(t, err)
 	r = runHere(t, d.environ, "rebuild", "runs", "-workspace="+workspace.String())
 	require.Equal(t, 1, r.status)
-	require.Contains(t, r.stdout, "the rows before were others")
-	require.Equal(t, "ERROR: rebuilt, but the rows before were not what the log says: runs\n", r.stderr)
+	require.Contains(t, r.stdout, "its rows differed from the log")
+	require.Equal(t, "ERROR: rebuilt, but rows differed from the log: runs\n", r.stderr)
 	var status string
 	require.NoError(t, db.QueryRow(t.Context(), `select status from runs where run_id = $1`, run).Scan(&status))
 	require.Equal(t, "analyzing", status)

@@ -83,7 +83,7 @@ func invalidKeys(texts []string) bool {
 // warn warns about settings that work but should not stay as they are.
 func (f FarmConfig) warn(log *slog.Logger) {
 	if f.ClientCertHeader != "" && len(f.TrustedProxies) == 0 {
-		log.Warn("runners' certificates are believed from whoever connects: SVC_FARM_CLIENT_CERT_HEADER is set, SVC_FARM_TRUSTED_PROXIES is not",
+		log.Warn("runners' certificates are accepted from any peer: SVC_FARM_CLIENT_CERT_HEADER is set, SVC_FARM_TRUSTED_PROXIES is not",
 			"header", string(f.ClientCertHeader))
 	}
 }

@@ -161,13 +161,13 @@ func checkVault(ctx context.Context, ring vault.Ring, gate *vault.Gate, db *pgxp
 	done, err := vault.Rotate(ctx, db, ring)
 	switch {
 	case err != nil && ctx.Err() == nil:
-		log.Error("seal credentials anew", "err", err)
+		log.Error("reseal credentials", "err", err)
 	case err == nil && done != (vault.Rotation{}):
-		log.Info("sealed credentials anew", "rotation", done)
+		log.Info("resealed credentials", "rotation", done)
 	}
 	if n, err := store.RotateSnapshots(ctx, db, ring); err != nil && ctx.Err() == nil {
-		log.Error("authenticate snapshots anew", "err", err)
+		log.Error("renew the MACs of snapshots", "err", err)
 	} else if n > 0 {
-		log.Info("authenticated snapshots anew", "snapshots", n)
+		log.Info("renewed the MACs of snapshots", "snapshots", n)
 	}
 }

@@ -83,7 +83,7 @@ func TestKeyRotationKeepsTokensReadable(t *testing.T) {
 	s := newSealedToken(t)
 	require.False(t, s.opens(newerKey))
 	r := start(t, s.environ, "SVC_VAULT_MASTER_KEY="+newerKey+","+olderKey)
-	require.Contains(t, r.until("sealed credentials anew"), "Resealed:1")
+	require.Contains(t, r.until("resealed credentials"), "Resealed:1")
 	require.NotContains(t, r.stop(), "cannot be opened")
 	require.True(t, s.opens(newerKey, olderKey))
 

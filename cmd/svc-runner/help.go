@@ -8,16 +8,16 @@ proves who it is by a certificate, and runs the farm's jobs.
 Commands:
   enroll       become a runner, with a token that a person minted
   run          connect and run jobs, until a signal
-  status       say whether the runner is online and what it does
+  status       print whether the runner is online and what it does
   drain        take no more jobs; with -end take them again
-  doctor       look at all that a runner needs: disk, sandboxes, certificate,
-               the way to the farm, the clock
-  verify FILE  verify a release that was downloaded, beside its SHA256SUMS and
-               SHA256SUMS.sig, or a latest.json, beside its latest.json.sig
+  doctor       check what a runner needs: disk, sandboxes, certificate,
+               connection to the farm, clock
+  verify FILE  verify a downloaded release by SHA256SUMS and SHA256SUMS.sig in
+               the same folder, or a latest.json by its latest.json.sig
   uninstall    remove the runner's folder; a person revokes the runner itself
   version      print the version
 
-Flags of all:
+Flags of all commands:
   -data-dir=DIR        the runner's folder (SVC_RUNNER_DATA_DIR, or
                        /var/lib/svc-runner)
 
@@ -29,27 +29,26 @@ enroll:
   -server-ca=FILE      authority of the farm's certificate, if it is a private
                        one, in PEM
   -name=NAME           of the runner, unless the person has given one
-  -labels=A=B,C=D      what the machine has, beside what the person has said
+  -labels=A=B,C=D      of the machine, in addition to those of the enrollment
   -capacity=N          jobs at once (default 1)
 
 run:
-  -capacity=N          instead of what enroll said
-  -mount=DIR,...       folders that steps in bubblewrap see, read-only, besides
-                       /usr
-  -git-protocols=P,... that repositories may be fetched by (default https)
+  -capacity=N          jobs at once, overrides that of enroll
+  -mount=DIR,...       folders that steps in bubblewrap can read, besides /usr
+  -git-protocols=P,... protocols to fetch repositories by (default https)
   -min-disk-mib=N      take no job with less disk free (default 2048)
   -max-processes=N     processes and threads of a job at once (default 4096)
-  SIGTERM takes no more jobs and ends when those that run have; a second one
-  cancels them.
+  After SIGTERM it takes no more jobs and ends when the running ones have
+  ended; a second one cancels them.
 
 status:
-  -json                all of it
+  -json                print everything, as JSON
 
 verify:
-  -keys=KEY,...        public keys of releases, ed25519:...; those of the
-                       enrolment otherwise
-  -version=VERSION     that the release must be of; otherwise any that is not
-                       older than this program
+  -keys=KEY,...        public keys of releases, ed25519:... (default: those of
+                       the enrolment)
+  -version=VERSION     the required version (default: any that is not older than
+                       this program)
 
 Environment:
   SVC_ENROLL_TOKEN     enroll: the token
@@ -60,6 +59,5 @@ Exit status:
   0  done; status: online; doctor: well
   1  not done; status: not online; doctor: something is BAD
   2  the command line is wrong
-  78 run: the farm does not take this runner any more: starting it again is of
-     no use
+  78 run: the farm no longer accepts this runner, so restarting it is useless
 `

@@ -70,13 +70,13 @@ func TestServiceRunsWithoutRunner(t *testing.T) {
 	_, text := r.stop()
 	require.Contains(t, text, ", without a runner\n")
 
-	r = s.start(t, "SVC_TEST_RUNNER_EXIT=78").until("has no runner any more").awaitUp()
+	r = s.start(t, "SVC_TEST_RUNNER_EXIT=78").until("there is no runner from now on").awaitUp()
 	_, _ = r.stop()
 
 	r = s.start(t).awaitUp()
 	pid := s.runnerPID(t)
 	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
-	r.until(`WARN: the runner ended by itself and is started again why="signal: killed" in="1s"`)
+	r.until(`WARN: the runner ended by itself and will be restarted why="signal: killed" in="1s"`)
 	require.Eventually(t, func() bool { now := s.runnerPID(t); return now != 0 && now != pid }, time.Minute, 10*time.Millisecond)
 	pid = s.runnerPID(t)
 	require.True(t, alive(pid))

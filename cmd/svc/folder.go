@@ -103,7 +103,7 @@ func (f *folder) read(name string, into any) (bool, error) {
 		return false, err
 	}
 	if err := json.Unmarshal(text, into); err != nil {
-		return false, fmt.Errorf("read %s: it holds no JSON as written by svc", f.file(name)) // err may quote it
+		return false, fmt.Errorf("read %s: it is not JSON as written by svc", f.file(name)) // err may quote it
 	}
 	return true, nil
 }

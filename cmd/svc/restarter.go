@@ -70,10 +70,10 @@ func (k *restarter) watch(ctx, own context.Context, c *child) {
 		}
 		why := c.cmd.ProcessState
 		if why.ExitCode() == runner.ExitRefused { // for example because the runner was revoked
-			k.s.log.Warn("make run has no runner any more", "why", k.name+" ended by itself: "+why.String())
+			k.s.log.Warn("there is no runner from now on", "why", k.name+" ended by itself: "+why.String())
 			return
 		}
-		k.s.log.Warn("the runner ended by itself and is started again", "why", why.String(), "in", pause)
+		k.s.log.Warn("the runner ended by itself and will be restarted", "why", why.String(), "in", pause)
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
@@ -83,7 +83,7 @@ func (k *restarter) watch(ctx, own context.Context, c *child) {
 		}
 		next, err := k.launch()
 		if err != nil {
-			k.s.log.Warn("make run has no runner any more", "why", err)
+			k.s.log.Warn("there is no runner from now on", "why", err)
 			return
 		}
 		c = next

@@ -14,7 +14,7 @@ func (s *stack) migrate(ctx context.Context, to string) error {
 }
 
 func (s *stack) seed(ctx context.Context, to string) error {
-	s.say("looking after the demonstration data, which takes some seconds the first time")
+	s.say("updating the demonstration data, which takes some seconds the first time")
 	return s.svcDB(ctx, to, "-seed=development", "-seed-file="+s.folder.file(demoFile))
 }
 
@@ -22,7 +22,7 @@ func (s *stack) seed(ctx context.Context, to string) error {
 func (s *stack) refresh(ctx context.Context, to string) {
 	err := s.svcDB(ctx, to, "-seed=development", "-seed-file="+s.folder.file(demoFile))
 	if err != nil && ctx.Err() == nil {
-		s.log.Warn("the demonstration gets old", "why", err)
+		s.log.Warn("the demonstration data could not be refreshed", "why", err)
 	}
 }
 

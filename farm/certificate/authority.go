@@ -61,7 +61,7 @@ func OpenAuthority(text string, key []byte) (*Authority, error) {
 	}
 	opened, err := x509.ParsePKCS8PrivateKey(key)
 	if err != nil {
-		return nil, errors.New("read key of authority: it is none") // err may contain parts of the key
+		return nil, errors.New("read key of authority: it is malformed") // err may contain parts of the key
 	}
 	signer, ok := opened.(crypto.Signer)
 	if public, isECDSA := c.PublicKey.(*ecdsa.PublicKey); !ok || !isECDSA || !public.Equal(signer.Public()) {

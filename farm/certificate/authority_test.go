@@ -92,7 +92,7 @@ func TestOpenAuthorityChecksKey(t *testing.T) {
 	_, err = OpenAuthority(a.PEM(), key)
 	require.EqualError(t, err, "read key of authority: it is that of another certificate")
 	_, err = OpenAuthority(a.PEM(), []byte("secret"))
-	require.EqualError(t, err, "read key of authority: it is none")
+	require.EqualError(t, err, "read key of authority: it is malformed")
 	_, err = OpenAuthority("x", key)
 	require.ErrorIs(t, err, ErrUnreadable)
 }

@@ -94,7 +94,7 @@ func (d *Dispatcher) recordDecline(ctx context.Context, workspace, runner events
 	case errors.Is(err, pgx.ErrNoRows):
 		return after, false, nil
 	case err != nil:
-		return after, false, fmt.Errorf("note that runner %s declined a job: %w", runner, err)
+		return after, false, fmt.Errorf("record a decline of runner %s: %w", runner, err)
 	}
 	return after, true, nil
 }
@@ -124,7 +124,7 @@ func (c *connection) noteAccept(ctx context.Context, job events.ID, epoch int) e
 		update runner_presence set declined = 0, decline_reason = '', rests_until = null where workspace_id = $1 and runner_id = $2`,
 		c.runner.Workspace, c.runner.ID)
 	if err != nil {
-		return fmt.Errorf("note that runner %s took a job: %w", c.runner.ID, err)
+		return fmt.Errorf("record an accept of runner %s: %w", c.runner.ID, err)
 	}
 	return nil
 }

@@ -209,7 +209,7 @@ func (f *farm) lease(ctx context.Context, list []match) (leased bool, err error)
 				m.c.slots.pause()
 				return nil
 			}
-			return fmt.Errorf("give job %s out: %w", m.job, err)
+			return fmt.Errorf("lease job %s: %w", m.job, err)
 		})
 	}
 	err = all.Wait()

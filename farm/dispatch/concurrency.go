@@ -180,7 +180,7 @@ func (f *farm) firstOf(ctx context.Context, g *group, page []queueKey, slots map
 		f.workspace, sets, keys, limits, most, now, excludedBefore(now), g.runnerIDs(), claimPage)
 	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[candidate])
 	if err != nil {
-		return nil, fmt.Errorf("jobs of %s that wait: %w", f.workspace, err)
+		return nil, fmt.Errorf("look up waiting jobs of %s: %w", f.workspace, err)
 	}
 	return list, nil
 }

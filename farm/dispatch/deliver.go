@@ -28,7 +28,7 @@ func (d *Dispatcher) undelivered(ctx context.Context, r Runner, known []heldJob)
 		select job_id from jobs where workspace_id = $1 and runner_id = $2 and state in ('leased', 'cancelling')
 		and not accepted and started_at is null and not job_id = any(coalesce($3::uuid[], '{}'))`, r.Workspace, r.ID, jobs)
 	if list, err = pgx.CollectRows(rows, pgx.RowTo[events.ID]); err != nil {
-		return nil, fmt.Errorf("what runner %s was given: %w", r.ID, err)
+		return nil, fmt.Errorf("look up jobs leased to runner %s: %w", r.ID, err)
 	}
 	return list, nil
 }
@@ -159,7 +159,7 @@ func (d *Dispatcher) decline(ctx context.Context, r Runner, job events.ID, epoch
 		Meta: systemMeta(r.Workspace), Job: job, Runner: r.ID, Epoch: epoch, Reason: reason,
 	})
 	if err != nil {
-		return fmt.Errorf("give job %s back: %w", job, err)
+		return fmt.Errorf("return job %s to the queue: %w", job, err)
 	}
 	return nil
 }

@@ -154,7 +154,7 @@ func TestUnreadableSecretsAffectOnlyTheirJob(t *testing.T) {
 	a.greet()
 	spoilt := s.submit(r, names("SPOILT"))
 	s.waitForState(events.JobStateCancelled, spoilt)
-	require.Equal(t, "the secret SPOILT cannot be opened: set it anew", s.cancelReason(spoilt))
+	require.Equal(t, "the secret SPOILT cannot be opened: set it again", s.cancelReason(spoilt))
 	waits := s.submit(r, names("LOCKED"))
 	require.Eventually(t, func() bool { return count(s.kinds(waits), "requeued") > 0 }, waitLimit, 2*time.Millisecond)
 	other := s.submit(r)

@@ -112,8 +112,8 @@ type counts struct {
 
 // Errors of [Dispatcher.Reserve].
 var (
-	ErrFull    = fault.New(fault.Busy, "farm_connections_full", "As many runners are connected here as may be. Come again in a moment.")
-	ErrClosing = fault.New(fault.Busy, "farm_closing", "This process of the service is about to end. Come again in a moment.")
+	ErrFull    = fault.New(fault.Busy, "farm_connections_full", "As many runners are connected here as may be. Try again in a moment.")
+	ErrClosing = fault.New(fault.Busy, "farm_closing", "This process of the service is about to end. Try again in a moment.")
 )
 
 // New returns a dispatcher that works until it is closed.
@@ -225,6 +225,6 @@ func reconnectDelay(i, n int) time.Duration {
 // warn logs an error of background work, unless the dispatcher is closing.
 func (d *Dispatcher) warn(what string, err error, args ...any) {
 	if err != nil && d.ctx.Err() == nil && !errors.Is(err, context.Canceled) {
-		d.Log.Warn("the build farm goes on without", append([]any{"what", what, "err", err}, args...)...)
+		d.Log.Warn("a step of the build farm failed", append([]any{"what", what, "err", err}, args...)...)
 	}
 }

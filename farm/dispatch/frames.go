@@ -56,9 +56,9 @@ func (c *connection) handleJobMessage(ctx context.Context, e wire.Envelope) erro
 	job, err := events.ParseID(e.Job)
 	switch {
 	case err != nil || job.IsZero():
-		return malformed(fmt.Errorf("%w: %s of no job", wire.ErrFrame, e.Type))
+		return malformed(fmt.Errorf("%w: %s without a job", wire.ErrFrame, e.Type))
 	case e.Epoch < 1 || e.Epoch > 1<<30:
-		return malformed(fmt.Errorf("%w: %s of no epoch", wire.ErrFrame, e.Type))
+		return malformed(fmt.Errorf("%w: %s without an epoch", wire.ErrFrame, e.Type))
 	}
 	it := &item{c: c, job: job, epoch: e.Epoch, seq: e.Seq}
 	switch e.Type {

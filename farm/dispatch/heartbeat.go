@@ -56,7 +56,7 @@ func (c *connection) handleHeartbeat(ctx context.Context, e wire.Envelope) error
 	for i := range h.Jobs {
 		u := &h.Jobs[i]
 		if _, err := events.ParseID(u.Job); err != nil {
-			return malformed(fmt.Errorf("%w: usage of no job", wire.ErrFrame))
+			return malformed(fmt.Errorf("%w: usage without a job", wire.ErrFrame))
 		}
 		u.CPUMs, u.RSSBytes = aggregates.ClampRunnerNumber(u.CPUMs), aggregates.ClampRunnerNumber(u.RSSBytes)
 	}

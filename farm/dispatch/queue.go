@@ -36,7 +36,7 @@ func (f *farm) waitingRequirements(ctx context.Context) ([]requirement, error) {
 		select requirement, required from sets limit $2`, f.workspace, requirementPage, f.requirementCursor)
 	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[requirement])
 	if err != nil {
-		return nil, fmt.Errorf("what jobs of %s wait for: %w", f.workspace, err)
+		return nil, fmt.Errorf("look up requirements of waiting jobs of %s: %w", f.workspace, err)
 	}
 	return list, nil
 }
@@ -80,7 +80,7 @@ func (f *farm) candidates(ctx context.Context, g *group, slots map[string]concur
 	rows, _ := f.d.DB.Query(ctx, windowSQL, f.workspace, g.keys, claimWindow, windowLimit)
 	window, err := pgx.CollectRows(rows, pgx.RowToStructByPos[candidate])
 	if err != nil {
-		return nil, fmt.Errorf("jobs of %s that wait: %w", f.workspace, err)
+		return nil, fmt.Errorf("look up waiting jobs of %s: %w", f.workspace, err)
 	}
 	seen, all := completePart(window)
 	now := f.d.Now()

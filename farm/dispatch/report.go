@@ -31,14 +31,14 @@ func reportOf(e wire.Envelope, b wire.Event) (*aggregates.JobReport, error) {
 		r.Event = events.JobStepStarted{Step: b.Step, At: b.StartedAt.UTC()}
 	case wire.EventStepFinished:
 		if !slices.Contains([]string{"succeeded", "failed", "cancelled", "timed_out"}, b.Outcome) {
-			return nil, fmt.Errorf("%w: a step that %.20q", wire.ErrFrame, b.Outcome)
+			return nil, fmt.Errorf("%w: unknown outcome %.20q of a step", wire.ErrFrame, b.Outcome)
 		}
 		r.Event = events.JobStepFinished{Step: b.Step, Outcome: b.Outcome, ExitCode: b.ExitCode, At: b.FinishedAt.UTC()}
 	case wire.EventFinished:
 		r.MissingArtifacts = b.MissingArtifacts
 		return r, finishOf(r, b)
 	case "":
-		return nil, fmt.Errorf("%w: an event of no kind", wire.ErrFrame)
+		return nil, fmt.Errorf("%w: an event without a kind", wire.ErrFrame)
 	}
 	return r, nil
 }
@@ -53,13 +53,13 @@ func finishOf(r *aggregates.JobReport, b wire.Event) error {
 	}
 	switch {
 	case !slices.Contains([]string{"succeeded", "failed", "cancelled", "timed_out", "infra"}, b.Outcome):
-		return fmt.Errorf("%w: a job that %.20q", wire.ErrFrame, b.Outcome)
+		return fmt.Errorf("%w: unknown outcome %.20q of a job", wire.ErrFrame, b.Outcome)
 	case slices.ContainsFunc([]string{f.Reason, f.Signal, f.SignalReason}, func(s string) bool { return s != "" && !word.MatchString(s) }):
-		return fmt.Errorf("%w: a reason that is no word", wire.ErrFrame)
+		return fmt.Errorf("%w: a malformed reason", wire.ErrFrame)
 	case !digest.MatchString(f.Log.SHA256):
-		return fmt.Errorf("%w: a digest that is none", wire.ErrFrame)
+		return fmt.Errorf("%w: a malformed digest", wire.ErrFrame)
 	case f.CPUMs < 0 || f.MaxRSSBytes < 0 || f.Log.Bytes < 0 || f.Log.Chunks < 0:
-		return fmt.Errorf("%w: a number below 0", wire.ErrFrame)
+		return fmt.Errorf("%w: a negative number", wire.ErrFrame)
 	case f.Artifacts < 0 || f.Artifacts > maxArtifacts || len(r.MissingArtifacts) > maxMissing:
 		return fmt.Errorf("%w: too many artifacts", wire.ErrFrame)
 	}

@@ -78,7 +78,7 @@ func (d *Dispatcher) verdicts(ctx context.Context, r Runner, list []heldJob) (ma
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("judge what runner %s holds: %w", r.ID, err)
+		return nil, fmt.Errorf("look up jobs that runner %s holds: %w", r.ID, err)
 	}
 	return out, nil
 }

@@ -56,7 +56,7 @@ func VerifyLatestFile(path string, keys []ed25519.PublicKey) (Latest, error) {
 func verifyLatest(folder fs.FS, text []byte, keys []ed25519.PublicKey) (Latest, error) {
 	signature, err := readText(folder, LatestSignatureFile)
 	if errors.Is(err, fs.ErrNotExist) {
-		err = fmt.Errorf("%w: a svc-release that did not sign latest.json made the release; pack it again", err)
+		err = fmt.Errorf("%w: the release was made by a svc-release that did not sign latest.json; pack it again", err)
 	}
 	if err != nil {
 		return Latest{}, err
@@ -80,7 +80,7 @@ func parseLatest(text []byte) (Latest, error) {
 		return Latest{}, fmt.Errorf("malformed: %w", err)
 	}
 	if !IsVersion(latest.Version) {
-		return Latest{}, errors.New("malformed: its version is none")
+		return Latest{}, errors.New("malformed: want a version such as 1.2.3")
 	}
 	return latest, nil
 }

@@ -27,7 +27,7 @@ type Build struct {
 // moment in between there is none.
 func Pack(dir string, latest Latest, builds []Build, key ed25519.PrivateKey) error {
 	if !IsVersion(latest.Version) {
-		return fmt.Errorf("%q is no version such as 1.2.3", latest.Version)
+		return fmt.Errorf("%q is not a version such as 1.2.3", latest.Version)
 	}
 	if len(builds) == 0 {
 		return errors.New("a release needs a program")
@@ -65,7 +65,7 @@ func writeRelease(dir, version string, builds []Build, key ed25519.PrivateKey) e
 	for _, b := range builds {
 		name := Name(b.OS, b.Arch)
 		if !platformPattern.MatchString(b.OS) || !platformPattern.MatchString(b.Arch) {
-			return fmt.Errorf("%s/%s is no platform", b.OS, b.Arch)
+			return fmt.Errorf("%s/%s is not a platform", b.OS, b.Arch)
 		}
 		sum, err := compress(b.Path, filepath.Join(dir, name))
 		if err != nil {

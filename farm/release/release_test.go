@@ -218,7 +218,7 @@ func TestUnsignedLatestIsReported(t *testing.T) {
 	dir, key := t.TempDir(), newKey(t)
 	pack(t, dir, "1.3.0", key)
 	require.NoError(t, os.Remove(filepath.Join(dir, LatestSignatureFile)))
-	require.ErrorContains(t, VerifyFolder(dir, nil), "did not sign latest.json made the release; pack it again")
+	require.ErrorContains(t, VerifyFolder(dir, nil), "did not sign latest.json; pack it again")
 	require.Equal(t, []string{"SVC_FARM_RELEASES_DIR/latest.json.sig"}, NewFolder(dir, nil).Missing())
 	_, err := VerifyLatestFile(filepath.Join(dir, LatestFile), publics(key))
 	require.ErrorIs(t, err, fs.ErrNotExist)

@@ -9,7 +9,7 @@ import (
 )
 
 // ErrSignature says that none of the given keys signed a text.
-var ErrSignature = errors.New("the signature is by none of the keys")
+var ErrSignature = errors.New("none of the keys made the signature")
 
 func sign(message []byte, key ed25519.PrivateKey) []byte {
 	return []byte(base64.StdEncoding.EncodeToString(ed25519.Sign(key, message)) + "\n")

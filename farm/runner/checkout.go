@@ -41,11 +41,11 @@ func checkSource(s *wire.Source, protocols string) error {
 	case err != nil:
 		return fmt.Errorf("the repository's address cannot be read")
 	case !slices.Contains(strings.Split(protocols, ":"), u.Scheme):
-		return fmt.Errorf("the repository's address is of %q, which this runner does not fetch from", u.Scheme)
+		return fmt.Errorf("this runner does not fetch repositories by %q", u.Scheme)
 	case s.Commit != "" && !commitPattern.MatchString(s.Commit):
-		return fmt.Errorf("the commit is no full hash")
+		return fmt.Errorf("the commit is not a full hash")
 	case s.Ref != "" && (!refPattern.MatchString(s.Ref) || strings.Contains(s.Ref, "..")):
-		return fmt.Errorf("the ref is none that may be fetched")
+		return fmt.Errorf("the ref may not be fetched")
 	case s.Ref == "" && s.Commit == "":
 		return fmt.Errorf("the source names neither commit nor ref")
 	}

@@ -19,7 +19,7 @@ import (
 const maxControls = 64
 
 var (
-	errWriterStuck = errors.New("the connection takes nothing")
+	errWriterStuck = errors.New("the connection accepts no data")
 	errGoodbye     = errors.New("said goodbye")
 )
 

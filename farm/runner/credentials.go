@@ -44,7 +44,7 @@ func encodeKey(key crypto.Signer) ([]byte, error) {
 func decodeKey(text []byte) (crypto.Signer, error) {
 	block, _ := pem.Decode(text)
 	if block == nil || block.Type != "PRIVATE KEY" {
-		return nil, errors.New("read key: it is no PEM of a key")
+		return nil, errors.New("read key: it is not a key in PEM")
 	}
 	k, err := x509.ParsePKCS8PrivateKey(block.Bytes)
 	if err != nil {

@@ -136,7 +136,7 @@ func (f Folder) Uninstall() error {
 	}
 	for _, e := range entries {
 		if !isOurs(e.Name()) {
-			return fmt.Errorf("uninstall: %s is not of svc-runner, so nothing was removed", f.path(e.Name()))
+			return fmt.Errorf("uninstall: %s does not belong to svc-runner, so nothing was removed", f.path(e.Name()))
 		}
 	}
 	if err := sandbox.RemoveAll(string(f)); err != nil {

@@ -87,7 +87,7 @@ func (s stoppable) Read(p []byte) (int, error) {
 func (f *manifestFile) copy(ctx context.Context, from *os.File, to string, limit int64) error {
 	info, err := from.Stat()
 	if err != nil || !info.Mode().IsRegular() {
-		return fmt.Errorf("artifact %s: it is no file any more", f.Path)
+		return fmt.Errorf("artifact %s: it is not a file any more", f.Path)
 	}
 	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {

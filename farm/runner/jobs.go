@@ -62,7 +62,7 @@ func (s *Supervisor) reopenJob(name string) error {
 	epoch, err := strconv.Atoi(number)
 	id, bad := events.ParseID(text)
 	if err != nil || bad != nil {
-		return errors.New("a folder of another name than jobs have")
+		return errors.New("not the folder of a job")
 	}
 	sandbox.Sweep(name)
 	j := newJob(key{text, epoch}, id, s.cfg.Folder.path(spoolFolder, name))
@@ -251,7 +251,7 @@ func (s *Supervisor) applyVerdict(v wire.Verdict, welcome bool) {
 	case wire.Done:
 		s.handleDone(j, v)
 	case wire.StopJob:
-		s.log.Warn("the job is not this runner's any more", "job", j.name())
+		s.log.Warn("the job no longer belongs to this runner", "job", j.name())
 		s.inBackground(func(context.Context) { s.drop(j) })
 	}
 }

@@ -81,7 +81,7 @@ func (s *Supervisor) connectLoop(ctx context.Context) error {
 func (s *Supervisor) dropMalformed() {
 	for _, j := range s.heldJobs() {
 		if j.noteMalformed() {
-			s.log.Error("giving the job up: the service finds what is said of it malformed", "job", j.name())
+			s.log.Error("giving the job up: the service rejects its messages as malformed", "job", j.name())
 			s.inBackground(func(context.Context) { s.drop(j) })
 		}
 	}

@@ -63,7 +63,7 @@ func (s *Supervisor) upload(ctx context.Context, j *job, m manifest) bool {
 			s.log.Error("artifacts were not uploaded", "job", j.name(), "err", err)
 			return true
 		}
-		s.log.Warn("upload of artifacts", "job", j.name(), "err", err)
+		s.log.Warn("upload artifacts", "job", j.name(), "err", err)
 		if missing < before {
 			failures, before = 0, missing
 		}
@@ -93,7 +93,7 @@ func (s *Supervisor) sendMissing(ctx context.Context, j *job, m manifest) (missi
 	for err == nil && answer.State != "complete" {
 		pieces := missingPieces(m, answer)
 		if len(pieces) == 0 {
-			return missing, errors.New("the service says neither that the upload is complete nor what is missing")
+			return missing, errors.New("the service reports neither a complete upload nor what is missing")
 		}
 		missing = min(missing, len(pieces))
 		answer, err = s.postArtifacts(ctx, j, m, pieces)

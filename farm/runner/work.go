@@ -34,7 +34,7 @@ func (s *Supervisor) runJob(ctx context.Context, j *job, a wire.Assign) {
 	reported, dropped := j.finishedSeq > 0, j.dropped
 	j.mu.Unlock()
 	if !reported && !dropped {
-		s.log.Error("the job's process has broken off", "job", j.name(), "err", err)
+		s.log.Error("the job's process ended without reporting it", "job", j.name(), "err", err)
 		s.reportCrash(ctx, j)
 	}
 	s.log.Info("job ended", "job", j.name())

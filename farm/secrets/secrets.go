@@ -30,7 +30,7 @@ type UnreadableError struct {
 }
 
 func (e *UnreadableError) Error() string {
-	return "the secret " + e.Name + " cannot be opened: set it anew"
+	return "the secret " + e.Name + " cannot be opened: set it again"
 }
 func (e *UnreadableError) Unwrap() error { return e.Err }
 

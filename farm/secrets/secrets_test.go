@@ -126,7 +126,7 @@ func TestUnreadableJobSecrets(t *testing.T) {
 	_, err = acme.Reveal(t.Context(), acme.by.Workspace, []string{"NPM_TOKEN"})
 	require.ErrorAs(t, err, &spoilt)
 	require.ErrorIs(t, err, vault.ErrTampered)
-	require.Equal(t, "the secret NPM_TOKEN cannot be opened: set it anew", spoilt.Error())
+	require.Equal(t, "the secret NPM_TOKEN cannot be opened: set it again", spoilt.Error())
 }
 
 // A value exists only in the vault, sealed, and stays readable when the master key is rotated.

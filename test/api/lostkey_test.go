@@ -51,8 +51,8 @@ func testLostKey(t *testing.T, s *site) {
 	require.Contains(t, text, "nothing has to be replaced")
 	status, text = replaceKey(environ, lost)
 	require.Zero(t, status, text)
-	require.Contains(t, text, s.id(t, "workspace acme")+": goes on with the new key; ")
-	require.Contains(t, text, "0 after them nobody had signed for\n")
+	require.Contains(t, text, s.id(t, "workspace acme")+": uses the new key; ")
+	require.Contains(t, text, ", 0 later ones were not signed\n")
 	verified := func(headers ...string) answer { return v.ask(t, as, verify, "", headers...).is(t, "200") }
 	after := rename("Acme, after")
 	answer := verified("X-Svc-Min-Position: " + after)

@@ -42,7 +42,7 @@ func testProof(t *testing.T, s *site) {
 	forged := base64.StdEncoding.EncodeToString([]byte(strings.Replace(string(event), renamed, `"name":"Acme, forged"`, 1)))
 	status, text = check(export[:at] + strings.Replace(line, leaf, forged, 1) + "\n" + rest)
 	require.Equal(t, 1, status, text)
-	require.Contains(t, text, "not everything is as it was signed")
+	require.Contains(t, text, "some records are not as they were signed")
 	status, text = check(strings.Replace(export, `Acme, proved`, `Acme, forged`, 1))
 	require.Equal(t, 1, status, text)
 	require.Contains(t, text, "record "+position+": its line does not say what its leaf says")

@@ -89,7 +89,7 @@ func CheckMounts(mounts []string, own string) error {
 	for _, m := range append([]string{"/usr"}, mounts...) {
 		resolved, err := filepath.EvalSymlinks(m)
 		if err != nil || !filepath.IsAbs(m) {
-			return fmt.Errorf("mount %s: want a folder that is there, by its absolute path", m)
+			return fmt.Errorf("mount %s: want the absolute path of an existing folder", m)
 		}
 		if isWithin(own, resolved) || isWithin(resolved, own) {
 			return fmt.Errorf("mount %s: it would show steps the runner's key in %s", m, own)
