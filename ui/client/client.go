@@ -4,6 +4,7 @@
 package client
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -152,6 +153,11 @@ func (s *Session) Cookies() []*http.Cookie {
 	return s.cookies
 }
 
+// buffers hold answers while they are decoded: decoding copies what it keeps.
+var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
+const keptBuffer = 256 << 10 // bytes; larger ones are left to the collector
+
 // Read decodes an answer. The error is a [*Refused] if the service refused, and
 // [*Unreachable] if it did not answer. Call it on a method of [Session]:
 //
@@ -164,7 +170,17 @@ func Read[T any](resp *http.Response, err error) (answer T, _ error) {
 	if resp.StatusCode >= 300 {
 		return answer, refusal(resp)
 	}
-	if err := json.NewDecoder(io.LimitReader(resp.Body, maxAnswer)).Decode(&answer); err != nil {
+	text := buffers.Get().(*bytes.Buffer)
+	text.Reset()
+	defer func() {
+		if text.Cap() <= keptBuffer {
+			buffers.Put(text)
+		}
+	}()
+	if _, err := text.ReadFrom(io.LimitReader(resp.Body, maxAnswer)); err != nil {
+		return answer, fmt.Errorf("read %s: %w", resp.Request.URL.Path, err)
+	}
+	if err := json.Unmarshal(text.Bytes(), &answer); err != nil {
 		return answer, fmt.Errorf("decode %s: %w", resp.Request.URL.Path, err)
 	}
 	return answer, nil
