@@ -70,6 +70,7 @@ var benches = []bench{
 	{"farm_dispatch", "≤ 1 (p99 of 100 ms)", most(1), farmDispatch},
 	{"farm_upload", "≥ 0.8", least(0.8), farmUpload},
 	{"ui_page", "≥ 0.5", least(0.5), uiPage},
+	{"ui_first_byte", "≤ 1 (of 10 ms)", most(1), uiFirstByte},
 	{"ui_live", "≤ 1 (p99 of 500 ms)", most(1), uiLive},
 	{"idle", "≤ 1 (of 40 MiB, 300 ms)", most(1), idle},
 }
