@@ -120,6 +120,18 @@ test("a run leads to its issue, its pull request and its changes at the code hos
   assert.equal(await page.evaluate(() => document.referrer), "");
 });
 
+test("a run leads to its jobs at the farm, and they lead back", async () => {
+  const { page, open } = await visitor(browser, app, "ada");
+  await open("/w/acme/runs");
+  await page.locator(".run", { hasText: "#294" }).getByRole("link").first().click();
+  await page.waitForURL(/\/runs\/[0-9a-f-]{36}$/);
+  const run = page.url();
+  await page.getByRole("region", { name: "Resources" }).getByRole("link").first().click();
+  await page.waitForURL(/\/farm\/jobs\//);
+  await page.getByRole("link", { name: "Back to the run" }).click();
+  await page.waitForURL(run);
+});
+
 test("active runs beyond a page of the list are a link away, without scripts too", async () => {
   const { page, context } = await visitor(browser, app, "ada", { javaScriptEnabled: false });
   const headers = { "X-Svc-Tenant": "acme" };

@@ -42,6 +42,7 @@ func TestJobsLeadToTheFarm(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 20, 11, 58, 0, 0, time.UTC)
 	var o one
+	o.Run.Id = "7"
 	o.Resources.Jobs = []client.RunJob{
 		{Id: "j1", Name: "old", Status: client.RunJobStatusSucceeded, ComputeMs: 90_000},
 		{Id: "j2", Name: "build and test", Status: client.RunJobStatusRequested, Farm: &client.JobAtFarm{
@@ -50,11 +51,11 @@ func TestJobsLeadToTheFarm(t *testing.T) {
 		{Id: "j3", Name: "next", Status: client.RunJobStatusRequested, Farm: &client.JobAtFarm{State: "queued"}},
 	}
 	page := shown(t, "/w/acme/runs/7", o)
-	require.NotContains(t, page, `href="/w/acme/farm/jobs/j1"`)
-	require.Contains(t, page, `href="/w/acme/farm/jobs/j2"`)
+	require.NotContains(t, page, "/w/acme/farm/jobs/j1")
+	require.Contains(t, page, `href="/w/acme/farm/jobs/j2?run=7"`)
 	require.Contains(t, page, "running on builder-1")
 	require.Contains(t, page, ">2 min</time>")
 	require.Contains(t, page, `hx-get="/w/acme/farm/jobs/j2/lines?attempt=2&amp;cut=on&amp;from=93856"`)
-	require.Contains(t, page, `href="/w/acme/farm/jobs/j3"`)
+	require.Contains(t, page, `href="/w/acme/farm/jobs/j3?run=7"`)
 	require.NotContains(t, shown(t, "/w/acme/runs/7", one{}), "Build log")
 }

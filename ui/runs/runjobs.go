@@ -13,6 +13,11 @@ import (
 // logShown is how many bytes of the end of a log the page of a run shows.
 const logShown = 6 << 10
 
+// jobPath leads to a job of a run, whose page leads back: the farm does not know the run of a job.
+func jobPath(v *page.Visit, r client.Run, j client.RunJob) string {
+	return v.Path("farm", "jobs", j.Id) + "?run=" + r.Id
+}
+
 // settled is what became of a job, or how far it is: by the word of the farm, which knows it
 // better than the run, if it has it.
 func settled(j client.RunJob) string {
