@@ -44,7 +44,7 @@ const press = (page, nth) => page.evaluate((nth) => {
 }, nth);
 
 test("a Viewer meets nothing that is refused", async () => {
-  const vera = await visitor(browser, app, "vera", { own: true });
+  const vera = await visitor(browser, app, "vera", { own: true, permissions: ["clipboard-write"] });
   const refused = [];
   let pressed = 0, at;
   vera.page.on("response", (answer) => { if (answer.status() === 403) refused.push(`${at}: ${answer.request().method()} ${answer.url().slice(app.length)}`); });
