@@ -278,6 +278,8 @@ test("an issue is queued, shown as it was written, and its run cancelled", async
   await toast("Queued");
   const card = page.locator(".run", { hasText: "onerror" });
   await card.waitFor();
+  await page.locator("#queue-issue").waitFor({ state: "hidden" });
+  assert.deepEqual([await page.inputValue("#queue-title"), await page.inputValue("#queue-body")], ["", ""], "the form is ready for another");
   assert.equal(await page.locator("main img").count(), 0, "it is text");
   assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), "the page stays in shape");
   await card.locator("a").first().click();
