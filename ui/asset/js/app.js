@@ -190,7 +190,8 @@ function live(state, why) {
   if (state === "live") { if (!stale.hidden) { stale.hidden = true; refresh(); } }
   else if (state === "stale") setTimeout(() => {
     if (mark.dataset.state !== "stale") return;
-    $("time", stale).dateTime = new Date(since).toISOString();
+    const at = $("time", stale);
+    at.dateTime = at.title = new Date(since).toISOString();
     tick();
     stale.hidden = false;
   }, 2000);
