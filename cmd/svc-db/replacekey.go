@@ -44,7 +44,8 @@ func replaceKey(ctx context.Context, j job) error {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(j.out, "%d authorities of build farms have a new key; certificates of the old ones are valid until they expire\n", authorities)
+		fmt.Fprintf(j.out, "%d authorities of build farms have a new key; certificates of the old ones are valid until they expire\n",
+			authorities)
 		fmt.Fprintf(j.out, "%d tokens of people at their code host were dropped; a person gets a new one at the next sign-in\n", tokens)
 		return j.continueLogs(ctx, db, ring, r)
 	})

@@ -73,7 +73,8 @@ type reason struct{ code, title, text string }
 // anybody can make one.
 var reasons = []reason{
 	{"access_denied", "You cancelled the sign-in at the code host.", "You can try again."},
-	{mismatch, "The redirect_uri is not associated with this application.", "This service’s address does not match the registered callback."},
+	{mismatch, "The redirect_uri is not associated with this application.",
+		"This service’s address does not match the registered callback."},
 	{"state_mismatch", "This sign-in was started in another window, has expired, or was already used.", "Start again."},
 	{"state_not_found", "The code host’s answer was incomplete.", "Start again."},
 	{"invalid_code", "The code host did not confirm the sign-in.", "Try again. If it keeps failing, contact an operator."},
