@@ -45,7 +45,7 @@ func testProof(t *testing.T, s *site) {
 	require.Contains(t, text, "some records are not as they were signed")
 	status, text = check(strings.Replace(export, `Acme, proved`, `Acme, forged`, 1))
 	require.Equal(t, 1, status, text)
-	require.Contains(t, text, "record "+position+": its line does not say what its leaf says")
+	require.Contains(t, text, "record "+position+": its line differs from its leaf")
 	status, text = check(export[:at] + rest)
 	require.Equal(t, 1, status, text)
 	require.Contains(t, text, "record "+position+": the ")
