@@ -39,7 +39,6 @@ type Config struct {
 	People  []Person         // offered by the authorization page, in this order
 	Repos   []Repository     // can be cloned by anybody who reaches the host
 	Limit   *limit.Limit     // rate limit by address; nil means none
-	Faults  *Faults          // for tests; nil means none
 	Now     func() time.Time // clock for the expiry of codes and tokens
 	Log     *slog.Logger
 }
@@ -63,7 +62,6 @@ type host struct {
 	clients map[string]*client
 	people  *directory
 	grants  *grants
-	faults  *Faults
 	limit   *limit.Limit
 	log     *slog.Logger
 
@@ -83,7 +81,7 @@ func New(cfg Config) (http.Handler, error) {
 	}
 	h := &host{
 		clients: map[string]*client{}, people: people, grants: newGrants(cfg.Now),
-		faults: cfg.Faults, limit: cfg.Limit, log: cfg.Log, repositories: map[string]packed{},
+		limit: cfg.Limit, log: cfg.Log, repositories: map[string]packed{},
 	}
 	for _, r := range cfg.Repos {
 		if h.repositories[r.Name], err = r.pack(); err != nil {
@@ -100,7 +98,7 @@ func New(cfg Config) (http.Handler, error) {
 		}
 		h.clients[c.ID] = &client{c, callback}
 	}
-	return middleware.Traced(cfg.Log, middleware.Limited(middleware.Limits{Body: maxForm}, h.admit(cfg.Faults.serve(h.routes())))), nil
+	return middleware.Traced(cfg.Log, middleware.Limited(middleware.Limits{Body: maxForm}, h.admit(h.routes()))), nil
 }
 
 func (h *host) routes() http.Handler {

@@ -21,7 +21,7 @@ func (h *host) emails(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	list := h.faults.emails(r.URL.Path, p.Emails)
+	list := p.Emails
 	size, number := positiveParam(r, "per_page", 30, 100), positiveParam(r, "page", 1, 1000)
 	begin := min((number-1)*size, len(list))
 	end := min(begin+size, len(list))

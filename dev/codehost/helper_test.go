@@ -43,25 +43,24 @@ var (
 
 // A site is a host under test with a browser and an application that use it.
 type site struct {
-	url    string
-	http   *http.Client // follows no redirects
-	faults *Faults
-	later  atomic.Int64 // by how much the clock is ahead
-	logs   chan string
+	url   string
+	http  *http.Client // follows no redirects
+	later atomic.Int64 // by how much the clock is ahead
+	logs  chan string
 }
 
 func start(t *testing.T, changes ...func(*Config)) *site {
 	t.Helper()
-	s := &site{faults: new(Faults), logs: make(chan string, 1000)}
+	s := &site{logs: make(chan string, 1000)}
 	begin := time.Now()
 	cfg := Config{
 		Clients: []Client{
 			{ID: clientID, Name: "Workspace", Secret: clientSecret, Callback: callback},
 			{ID: "other", Secret: "another secret", Callback: "https://other.example/in"},
 		},
-		People: []Person{ada, eve, pat}, Faults: s.faults,
-		Now: func() time.Time { return begin.Add(time.Duration(s.later.Load())) },
-		Log: slog.New(slog.NewTextHandler(s, nil)),
+		People: []Person{ada, eve, pat},
+		Now:    func() time.Time { return begin.Add(time.Duration(s.later.Load())) },
+		Log:    slog.New(slog.NewTextHandler(s, nil)),
 	}
 	for _, change := range changes {
 		change(&cfg)
