@@ -86,17 +86,13 @@ func (c *connection) handleAssign(k key, a wire.Assign) error {
 	return c.queue(wire.Decline{Reason: reason, Text: text}, k)
 }
 
-// handleError rewinds sending after a gap, and drops a job that the service does not know. Other
-// errors are logged.
+// handleError rewinds sending after a gap. Other errors are logged.
 func (c *connection) handleError(k key, m wire.Error) {
 	j := c.s.heldJob(k)
-	switch {
-	case m.Code == wire.CodeGap && j != nil && m.Expected > 0:
+	if m.Code == wire.CodeGap && j != nil && m.Expected > 0 {
 		j.rewind(m.Expected - 1)
 		c.s.ack(k, m.Expected-1)
-	case m.Code == wire.CodeUnknown && j != nil:
-		c.s.applyVerdict(wire.Verdict{Job: k.job, Epoch: k.epoch, Verdict: wire.StopJob}, false)
-	default:
-		c.s.log.Error("the service refuses a message", "code", m.Code, "text", m.Message, "job", k.name())
+		return
 	}
+	c.s.log.Error("the service refuses a message", "code", m.Code, "text", m.Message, "job", k.name())
 }

@@ -251,7 +251,6 @@ const (
 	CodeGap       = "gap"
 	CodeMalformed = "malformed"
 	CodeFlood     = "flood"
-	CodeUnknown   = "unknown_job"
 )
 
 // Type implements [Message].
