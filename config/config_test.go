@@ -53,7 +53,8 @@ func TestParseDefaults(t *testing.T) {
 }
 
 func TestParseValues(t *testing.T) {
-	cfg, err := Parse[sample](good("T_ADDR=127.0.0.1:1", "T_KEY=newer,older", "T_SITE_URL=https://a.example/b", "T_SERVER_URL=nats://a:1,nats://b:2",
+	cfg, err := Parse[sample](good("T_ADDR=127.0.0.1:1", "T_KEY=newer,older", "T_SITE_URL=https://a.example/b",
+		"T_SERVER_URL=nats://a:1,nats://b:2",
 		"T_WAIT=5m", "T_PEERS=10.1.2.3/8, ::1", "T_ON=true", "T_SIZE=7", "T_LEVEL=DEBUG", "T_TLS_NAME=a"))
 	require.NoError(t, err)
 	require.Equal(t, Addr("127.0.0.1:1"), cfg.Addr)
@@ -121,7 +122,8 @@ func TestParseRefusesAddressesOfOtherSchemes(t *testing.T) {
 }
 
 func TestParseRefusesAddressesWithoutAPort(t *testing.T) {
-	for _, text := range []string{"4000", "host", "host:", "host:http", "host:65536", "host:-1", "::1:4000", "fd://", "fd://2", "fd://-3", "fd://x"} {
+	for _, text := range []string{"4000", "host", "host:", "host:http", "host:65536", "host:-1", "::1:4000", "fd://", "fd://2", "fd://-3",
+		"fd://x"} {
 		require.Error(t, new(Addr).UnmarshalText([]byte(text)), text)
 	}
 	for _, text := range []string{":0", "127.0.0.1:65535", "[::1]:80", "localhost:4000", "fd://3"} {

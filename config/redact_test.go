@@ -130,7 +130,8 @@ func TestPrint(t *testing.T) {
 	require.Equal(t, map[string]string{
 		"level": "INFO", "msg": "configuration",
 		"T_ADDR": ":4000", "T_SECRET": "[redacted]", "T_PASSWORD": "", "T_KEY": "[[redacted] [redacted]]",
-		"T_URL": "postgres://svc:[redacted]@db/svc", "T_SITE_URL": "", "T_SERVER_URL": "[nats://a:[redacted]@b:1 nats://[redacted]@c:2]", "T_WAIT": "30s", "T_PEERS": "10.0.0.0/8",
+		"T_URL": "postgres://svc:[redacted]@db/svc", "T_SITE_URL": "", "T_SERVER_URL": "[nats://a:[redacted]@b:1 nats://[redacted]@c:2]",
+		"T_WAIT": "30s", "T_PEERS": "10.0.0.0/8",
 		"T_ON": "false", "T_SIZE": "256", "T_LEVEL": "info", "T_TLS_NAME": "",
 	}, line)
 }

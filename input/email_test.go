@@ -140,7 +140,8 @@ func TestLookAlikesDiffer(t *testing.T) {
 func FuzzEmail(f *testing.F) {
 	for _, s := range []string{
 		"yan@acme.example", "Yan@ACME.example", "mİa@acme.example", "pat@gİtmail.example", "pat@\u212Araken.example", "pat@ａcme。example",
-		"pat@bücher.example", "pat@xn--bcher-kva.example", "pat@xn--acme-.example", "pat@ac\u00adme.example", "pat@עברית.example", "a\xff@b.c", "@", "",
+		"pat@bücher.example", "pat@xn--bcher-kva.example", "pat@xn--acme-.example", "pat@ac\u00adme.example", "pat@עברית.example", "a\xff@b.c",
+		"@", "",
 	} {
 		f.Add(s)
 	}

@@ -19,7 +19,8 @@ func TestForms(t *testing.T) {
 		fit     []string
 		refused []string
 	}{
-		{input.Slug, []string{"abc", "a-1", "a--b", forty}, []string{"ab", forty + "a", "ab-", "-ab", "1ab", "Abc", "a_b", "a.b", "äbc", "abc\n", "\u212Abc", "сbc", id}},
+		{input.Slug, []string{"abc", "a-1", "a--b", forty},
+			[]string{"ab", forty + "a", "ab-", "-ab", "1ab", "Abc", "a_b", "a.b", "äbc", "abc\n", "\u212Abc", "сbc", id}},
 		{input.AccountName, []string{"abc", "ab-", id, forty}, []string{"ab", forty + "a", "-ab", "1ab", "Abc", "a_b", "abc\n", "сi-bot"}},
 	} {
 		for _, text := range c.fit {

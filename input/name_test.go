@@ -82,7 +82,8 @@ func TestCleanName(t *testing.T) {
 // A cleaned name stays the same when cleaned again, and Name accepts it; so does every
 // prefix of it.
 func FuzzCleanName(f *testing.F) {
-	for _, s := range []string{"Zoë", "a\u202eb", " \u200d ", "\xff", strings.Repeat("é ", 90), "\u3164a", "👩\u200d💻", "tok_svc_", "tok_\u200bsvc_0123456789ABCDEFGHIJKLMNOPQRSTUV2ArA0E", "\U000e0041", "\u2028"} {
+	for _, s := range []string{"Zoë", "a\u202eb", " \u200d ", "\xff", strings.Repeat("é ", 90), "\u3164a", "👩\u200d💻", "tok_svc_",
+		"tok_\u200bsvc_0123456789ABCDEFGHIJKLMNOPQRSTUV2ArA0E", "\U000e0041", "\u2028"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

@@ -86,7 +86,8 @@ func TestWhatCannotBeDistributedIsFound(t *testing.T) {
 		},
 		"a foreign key in another order": {
 			good + `create table child (workspace_id uuid, id uuid, good uuid, primary key (workspace_id, id),
-				constraint parent foreign key (good, workspace_id) references good (id, workspace_id));`, nil, []string{"foreign key parent of child leads with good to id"},
+				constraint parent foreign key (good, workspace_id) references good (id, workspace_id));`, nil,
+			[]string{"foreign key parent of child leads with good to id"},
 		},
 		"a foreign key to a look-up": {
 			`create table names (name text primary key);

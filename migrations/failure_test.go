@@ -35,7 +35,8 @@ It was rolled back: the next run starts with it again.`)
 
 func TestFailures(t *testing.T) {
 	for name, test := range map[string]struct{ sql, want string }{
-		"CRLF":     {"select 1;\r\nselect 2;\r\ncreat table b ();", "SQL State  : 42601\nMessage    : syntax error at or near \"creat\"\nLine       : 3\n"},
+		"CRLF": {"select 1;\r\nselect 2;\r\ncreat table b ();",
+			"SQL State  : 42601\nMessage    : syntax error at or near \"creat\"\nLine       : 3\n"},
 		"run time": {"select 1;\nselect 1/0;", "SQL State  : 22012\nMessage    : division by zero\nIt was rolled back"},
 		"at commit": {
 			"create table p (id int primary key);\ncreate table c (id int references p deferrable initially deferred);\ninsert into c values (1);",
@@ -71,7 +72,8 @@ It ran outside a transaction: look at what it left before the next run.`)
 	_, err = migrate(t, conn, concurrently)
 	require.EqualError(t, err, `Validate failed: Migrations have failed validation
 Detected failed migration to version 2 (i). Schema "public" contains a failed migration to version 2 !
-It ran outside a transaction and may have left something half done, such as an invalid index. Restore the backup; or remove what it left by hand, then run
+It ran outside a transaction and may have left something half done, such
+	as an invalid index. Restore the backup; or remove what it left by hand, then run
   delete from "public"."schema_history" where version = 2 and not success;
 and start again.`)
 

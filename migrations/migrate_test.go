@@ -67,7 +67,8 @@ func TestNewerDatabaseIsLeftAlone(t *testing.T) {
 	require.Equal(t, `Database: postgresql://host:port/name (PostgreSQL version)
 Successfully validated 2 migrations (execution time 00:00.000s)
 Current version of schema "public": 2
-WARNING: Schema "public" has a version (2) that is newer than the latest available migration (1) ! Nothing is applied. Run the svc-db image that matches the deployment.
+WARNING: Schema "public" has a version (2) that is newer than the latest available migration (1) ! `+
+		`Nothing is applied. Run the svc-db image that matches the deployment.
 Schema "public" is up to date. No migration necessary.
 `, mustMigrate(t, conn, files("0001_log.sql", "create table log (id int);")))
 	require.Equal(t, []string{"1 log true", "2 add views true"}, history(t, conn))

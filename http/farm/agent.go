@@ -33,9 +33,10 @@ func (s *Server) agentRoute() openapi.Mounted {
 	return openapi.Mounted{Operation: openapi.Operation{
 		Method: "GET", Path: prefix + "/agent", Limits: agentLimits, Guard: s.admitAgent,
 		ID: "connectRunner", Tag: "Build farm", Summary: "Connect a runner",
-		Description: "A WebSocket with the subprotocol `" + wire.Version + "`, by which a runner sends heartbeats and what becomes of its " +
-			"jobs, and is given jobs. A newer connection of the same runner closes the one before it. A request with an `Origin` " +
-			"is refused.\n\n" + forRunners,
+		Description: "A WebSocket with the subprotocol `" + wire.Version +
+			"`, by which a runner says that it lives and what becomes of its jobs, " +
+			"and is given jobs. A newer connection of the same runner closes the one before it. A request with an `Origin` is refused.\n\n" +
+			forRunners,
 		Faults: append(commonFaults(), ErrCertificateRequired, errRunnerSuspended, errRunnerRevoked, errRunnerRetired,
 			errProtocol, errNoUpgrade, errOrigin, dispatch.ErrFull, dispatch.ErrClosing),
 		Security: certificateSecurity,
@@ -92,9 +93,8 @@ func (s *Server) agent(ctx context.Context, _ *agentQuery) (*huma.StreamResponse
 			s.Log.DebugContext(r.Context(), "a runner was not connected", "err", err)
 			return
 		}
-		s.Dispatcher.Serve(socket, dispatch.Runner{
-			Workspace: runner.Workspace, ID: runner.ID, Name: runner.Name, Envelope: runner.Envelope,
-		}, release)
+		s.Dispatcher.Serve(socket, dispatch.Runner{Workspace: runner.Workspace, ID: runner.ID, Name: runner.Name, Envelope: runner.Envelope},
+			release)
 	}), nil
 }
 

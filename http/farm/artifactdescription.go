@@ -27,9 +27,8 @@ func describeUpload() *huma.RequestBody {
 	}
 	manifest := &huma.Schema{
 		Type: huma.TypeObject, Required: []string{"epoch", "files"}, Description: "At most 1 MiB.",
-		Properties: map[string]*huma.Schema{
-			"epoch": number("Of the assignment that the runner had."), "files": {Type: huma.TypeArray, Items: file},
-		},
+		Properties: map[string]*huma.Schema{"epoch": number("Of the assignment that the runner had."),
+			"files": {Type: huma.TypeArray, Items: file}},
 	}
 	return &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"multipart/form-data": {
 		Schema: &huma.Schema{

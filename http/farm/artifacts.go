@@ -43,11 +43,14 @@ func (s *Server) artifactRoutes() []openapi.Mounted {
 		Method: "POST", Path: prefix + "/jobs/{id}/artifacts", Guard: s.Admit(math.MaxInt64),
 		Limits: middleware.Limits{Body: s.ArtifactMaxJobBytes + uploadFraming, Time: uploadTimeout},
 		ID:     "uploadArtifacts", Tag: "Build farm", Summary: "Upload a job's artifacts",
-		Description: "The runner that had a job sends the files that it left, within an hour of its end. The first part, `manifest`, " +
-			"declares all of them, and stays the same however often the upload is taken up again; each other part is a chunk, named " +
-			"`<file>.<chunk>` after the id of its file and its number, from 0, with `chunkBytes` bytes but for the last. A request with " +
-			"the manifest alone answers what is missing, which may be sent to any replica. A file is there for readers once all of it has " +
-			"come and its digest was checked. A second request for the same job ends the first one.\n\n" + forRunners,
+		Description: "The runner that had a job sends the files that it left, within an hour of its " +
+			"end. The first part, `manifest`, declares all of them, " +
+			"and stays the same however often the upload is taken up again; " +
+			"each other part is a chunk, named `<file>.<chunk>` after the id of its " +
+			"file and its number, from 0, with `chunkBytes` bytes but for the last. A request " +
+			"with the manifest alone answers what is missing, which " +
+			"may be sent to any replica. A file is there for readers once all of it has come and its digest was checked. A second request for the " +
+			"same job ends the first one.\n\n" + forRunners,
 		Faults: append(commonFaults(), ErrCertificateRequired, errRunnerSuspended, errRunnerRevoked, errRunnerRetired, aggregates.ErrNoJob,
 			aggregates.ErrJobNotOwner, aggregates.ErrJobNotFinished, aggregates.ErrArtifactsClosed, artifacts.ErrTooLarge, errNotMultipart,
 			artifacts.ErrDigest, artifacts.ErrIncomplete, artifacts.ErrStore, commands.ErrOutcomeUnknown),

@@ -40,7 +40,8 @@ func TestUploadArtifacts(t *testing.T) {
 	whole := u.send(t, u.b, manifest, chunks(0, a)[0], chunks(1, b)[0]).is(t, 200, "")
 	require.Equal(t, "complete", whole.body.Get("state").String())
 	u.requireHead(t, whole)
-	require.Equal(t, []string{"artifacts_declared", "artifact_stored", "artifact_stored", "artifact_stored", "artifacts_completed"}, u.happened(t))
+	require.Equal(t, []string{"artifacts_declared", "artifact_stored", "artifact_stored", "artifact_stored", "artifacts_completed"},
+		u.happened(t))
 	require.Equal(t, map[string][]byte{"dist/0": a, "dist/1": b, "dist/2": {}}, u.readable(t))
 	require.Equal(t, whole.body.Raw, u.send(t, u.a, manifest).is(t, 200, "").body.Raw, "the answer was lost")
 	require.Len(t, u.happened(t), 5)
@@ -70,8 +71,9 @@ func TestRefusedUploads(t *testing.T) {
 		"path leaves the folder":   {[]part{changed(func(m *artifacts.Manifest) { m.Files[0].Path = "../x" }), chunk}, 422, "validation_failed"},
 		"artifact not in the spec": {[]part{changed(func(m *artifacts.Manifest) { m.Files[0].Name = "logs" }), chunk}, 422, "validation_failed"},
 		"another epoch":            {[]part{changed(func(m *artifacts.Manifest) { m.Epoch = 2 }), chunk}, 403, "runner_not_owner"},
-		"too large":                {[]part{changed(func(m *artifacts.Manifest) { m.Files[0].Size = jobLimit + 1 }), chunk}, 413, "artifact_too_large"},
-		"too large manifest":       {[]part{{"manifest", bytes.Repeat([]byte(" "), artifacts.MaxManifest+1)}}, 422, "validation_failed"},
+		"too large": {[]part{changed(func(m *artifacts.Manifest) { m.Files[0].Size = jobLimit + 1 }), chunk}, 413,
+			"artifact_too_large"},
+		"too large manifest": {[]part{{"manifest", bytes.Repeat([]byte(" "), artifacts.MaxManifest+1)}}, 422, "validation_failed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			u.send(t, u.a, c.parts...).is(t, c.status, c.code)
@@ -159,11 +161,13 @@ func TestTooLargeUploadsAreNotRead(t *testing.T) {
 	m := u.manifest(make([]byte, jobLimit), []byte("a"))
 	head := body(t, manifestPart(m))
 	head = append(head[:len(head)-len("--\r\n")], "\r\n"...)
-	a = u.post(t, u.a, io.MultiReader(bytes.NewReader(head), untouched), func(r *http.Request) { r.ContentLength = -1 }).is(t, 413, "artifact_too_large")
+	a = u.post(t, u.a, io.MultiReader(bytes.NewReader(head), untouched), func(r *http.Request) { r.ContentLength = -1 }).is(t, 413,
+		"artifact_too_large")
 	require.EqualValues(t, jobLimit+1, a.body.Get("details.declaredBytes").Int())
 
 	// Repeated chunks count towards the size of the body, though not of the files.
-	endless := io.MultiReader(bytes.NewReader(head[:0]), newRepeater(body(t, manifestPart(u.manifest(make([]byte, chunkBytes))), chunks(0, make([]byte, chunkBytes))[0])))
+	endless := io.MultiReader(bytes.NewReader(head[:0]),
+		newRepeater(body(t, manifestPart(u.manifest(make([]byte, chunkBytes))), chunks(0, make([]byte, chunkBytes))[0])))
 	a = u.post(t, u.a, endless, func(r *http.Request) { r.ContentLength = -1 }).is(t, 413, "artifact_too_large")
 	require.Greater(t, a.body.Get("details.receivedBytes").Int(), int64(jobLimit))
 }
@@ -200,8 +204,10 @@ func TestUploadsOfOtherRunnersGetSameAnswer(t *testing.T) {
 	stranger := *u
 	stranger.site = &site{db: u.db, clock: u.clock, a: u.a, b: u.b, workspace: globex, owner: owner}
 	stranger.runner, stranger.certificate = stranger.enrol(t)
-	require.Equal(t, want.body.Raw, stranger.post(t, u.a, bytes.NewReader(text)).is(t, 404, "farm_job_not_found").body.Raw, "another workspace's")
-	stranger.post(t, u.a, bytes.NewReader(text), func(r *http.Request) { r.URL.Path = "/api/v1/farm/jobs/no-id/artifacts" }).is(t, 404, "farm_job_not_found")
+	require.Equal(t, want.body.Raw, stranger.post(t, u.a, bytes.NewReader(text)).is(t, 404, "farm_job_not_found").body.Raw,
+		"another workspace's")
+	stranger.post(t, u.a, bytes.NewReader(text), func(r *http.Request) { r.URL.Path = "/api/v1/farm/jobs/no-id/artifacts" }).is(t, 404,
+		"farm_job_not_found")
 	stranger.post(t, u.a, bytes.NewReader(text), func(r *http.Request) { r.Header.Del(header) }).is(t, 401, "runner_certificate_required")
 	require.Empty(t, u.happened(t))
 	u.post(t, u.a, bytes.NewReader(text)).is(t, 200, "")

@@ -31,7 +31,8 @@ func TestHeaderIsAcceptedOnlyFromGateway(t *testing.T) {
 		a.is(t, 401, "runner_certificate_required")
 		require.Equal(t, "no_certificate", a.body.Get("details.reason").String())
 	}
-	a := s.a.ask(t, "GET", "/registrations/self", nil, func(r *http.Request) { r.Header["X_svc_client_cert"] = []string{url.PathEscape(certificate)} })
+	a := s.a.ask(t, "GET", "/registrations/self", nil,
+		func(r *http.Request) { r.Header["X_svc_client_cert"] = []string{url.PathEscape(certificate)} })
 	require.Equal(t, "no_certificate", a.is(t, 401, "runner_certificate_required").body.Get("details.reason").String())
 
 	anybody := newSite(t, func(c *farm.Config) { c.TrustedProxy = nil })

@@ -212,7 +212,8 @@ func (r *replica) register(t *testing.T, token commands.EnrollmentToken, key cry
 	t.Helper()
 	return r.ask(t, "POST", "/registrations", map[string]any{
 		"token": token.Reveal(), "csr": csr(t, key), "labels": []string{"disk=ssd"}, "capacity": 2,
-		"agent": map[string]any{"version": "0.4.0", "os": "linux", "arch": "amd64", "protocols": []string{"svc-farm.v1"}, "sandboxes": []string{"none"}},
+		"agent": map[string]any{"version": "0.4.0", "os": "linux", "arch": "amd64", "protocols": []string{"svc-farm.v1"},
+			"sandboxes": []string{"none"}},
 	}, change...)
 }
 
@@ -247,7 +248,8 @@ func (s *site) requireHead(t *testing.T, a answer) {
 func (s *site) kinds(t *testing.T, workspace events.ID) (list []string) {
 	t.Helper()
 	rows, err := s.db.Query(t.Context(), `
-		select kind from events where workspace_id = $1 and split_part(kind, '.', 1) in ('runner', 'enrollment', 'authority') order by seq`, workspace)
+		select kind from events where workspace_id = $1 and split_part(kind, '.', 1) in ('runner', 'enrollment', 'authority')
+			order by seq`, workspace)
 	require.NoError(t, err)
 	defer rows.Close()
 	for rows.Next() {

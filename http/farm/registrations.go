@@ -28,10 +28,11 @@ func (s *Server) registrationRoutes() []openapi.Mounted {
 		{Operation: openapi.Operation{
 			Method: "POST", Path: prefix + "/registrations", Limits: registrationLimits, Guard: s.admitUnregistered,
 			ID: "registerRunner", Tag: "Build farm", Summary: "Become a runner", Status: http.StatusCreated,
-			Description: "A machine shows the token that a person minted, and a request for a certificate (CSR, in PEM) with a key of its " +
-				"own: Ed25519, ECDSA P-256 or P-384, or RSA of 2048 to 4096 bits. Of the request only the key counts. The token is used " +
-				"once; the same key may ask again until the token expires and gets the same answer. An address may ask 10 times a minute, " +
-				"all together 100 times.\n\nFor: whoever has the token.",
+			Description: "A machine shows the token that a person minted, and a request for a " +
+				"certificate (CSR, in PEM) with a key of its own: Ed25519, " +
+				"ECDSA P-256 or P-384, or RSA of 2048 to 4096 bits. Of the request only the key counts. The token is used once; the same key " +
+				"may ask again until the token expires and gets the same answer. An address may ask 10 times a minute, all together 100 times.\n\n" +
+				"For: whoever has the token.",
 			Faults:   append(append(commonFaults(), posted...), aggregates.ErrEnrollmentInvalid, aggregates.ErrEnrollmentUsed),
 			Security: []map[string][]string{{}}, // the token is in the body
 			RequestExample: map[string]any{
@@ -43,10 +44,11 @@ func (s *Server) registrationRoutes() []openapi.Mounted {
 		{Operation: openapi.Operation{
 			Method: "POST", Path: prefix + "/registrations/renew", Limits: registrationLimits, Guard: s.Admit(registrationLimits.Body),
 			ID: "renewRunnerCertificate", Tag: "Build farm", Summary: "Renew a certificate",
-			Description: "Gives the runner another certificate, for a key that should be a new one. The one that it shows counts until " +
-				"the new one is used for the first time. If that one is seen later still, somebody has a copy: the runner is suspended. Ask " +
-				"from `renewAfter` on: before a third of its life is over, and within an hour of another renewal that was not used, it is " +
-				"too early, unless it is for the key that was asked with last, or the authority is another by now.\n\n" + forRunners,
+			Description: "Gives the runner another certificate, for a key that should be a new one. " +
+				"The one that it shows counts until the new one is " +
+				"used for the first time. If that one is seen later still, somebody has a copy: the runner is suspended. " +
+				"Ask from `renewAfter` on: before a third of its life is over, and within an hour of another renewal that was not used, " +
+				"it is too early, unless it is for the key that was asked with last, or the authority is another by now.\n\n" + forRunners,
 			Faults:         append(append([]*fault.Fault{aggregates.ErrSerialUnknown, aggregates.ErrRenewalEarly}, certified...), posted...),
 			Security:       certificateSecurity,
 			RequestExample: map[string]any{"csr": examplePEM("CERTIFICATE REQUEST")}, AnswerExample: exampleRegistration,

@@ -48,7 +48,8 @@ func TestMachineBecomesRunner(t *testing.T) {
 		require.Equal(t, a.body.Get("serial").String(), self.body.Get("serial").String())
 	}
 	var kept int
-	require.NoError(t, s.db.QueryRow(t.Context(), `select count(*) from events where data::text like '%' || $1 || '%'`, token.Reveal()).Scan(&kept))
+	require.NoError(t, s.db.QueryRow(t.Context(), `select count(*) from events where data::text like '%' || $1 || '%'`,
+		token.Reveal()).Scan(&kept))
 	require.Zero(t, kept)
 	require.NotContains(t, s.logged.String(), token.Reveal())
 }
@@ -137,11 +138,12 @@ func TestBadRequestDoesNotUseToken(t *testing.T) {
 	token := s.mint(t, s.owner)
 	agent := map[string]any{"version": "0.4.0", "os": "linux", "arch": "amd64"}
 	for field, body := range map[string]map[string]any{
-		"csr":           {"token": token.Reveal(), "csr": "x", "agent": agent},
-		"labels":        {"token": token.Reveal(), "csr": csr(t, newKey(t)), "agent": agent, "labels": []string{"os=plan9"}},
-		"capacity":      {"token": token.Reveal(), "csr": csr(t, newKey(t)), "agent": agent, "capacity": 65},
-		"agent.version": {"token": token.Reveal(), "csr": csr(t, newKey(t)), "agent": map[string]any{"version": "a b", "os": "linux", "arch": "amd64"}},
-		"admin":         {"token": token.Reveal(), "csr": csr(t, newKey(t)), "agent": agent, "admin": true},
+		"csr":      {"token": token.Reveal(), "csr": "x", "agent": agent},
+		"labels":   {"token": token.Reveal(), "csr": csr(t, newKey(t)), "agent": agent, "labels": []string{"os=plan9"}},
+		"capacity": {"token": token.Reveal(), "csr": csr(t, newKey(t)), "agent": agent, "capacity": 65},
+		"agent.version": {"token": token.Reveal(), "csr": csr(t, newKey(t)),
+			"agent": map[string]any{"version": "a b", "os": "linux", "arch": "amd64"}},
+		"admin": {"token": token.Reveal(), "csr": csr(t, newKey(t)), "agent": agent, "admin": true},
 	} {
 		a := s.a.ask(t, "POST", "/registrations", body).is(t, 422, "validation_failed")
 		require.True(t, a.body.Get("details").Get(strings.ReplaceAll(field, ".", `\.`)).Exists(), "%s: %s", field, a.body.Raw)

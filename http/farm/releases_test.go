@@ -109,8 +109,10 @@ func TestNothingElseIsServed(t *testing.T) {
 	_, handler := releases(t)
 	for _, path := range []string{
 		"", "1.2.3", "1.2.3/", "release.key", "1.2.3/.hidden", "1.2.4/SHA256SUMS", "1.2.3/SHA256SUMS/", "1.2.3/" + release.Name("plan9", "amd64"),
-		"1.2.3/" + release.Name("linux", "folder"), "../outside", "..%2foutside", "%2e%2e/outside", "1.2.3/../latest.json", "1.2.3/..%2f..%2foutside",
-		"1.2.3%2fSHA256SUMS", "/latest.json", "./latest.json", "latest.json/", "latest.json%00", ".pack-1/new", "../1.2.3/SHA256SUMS", "1.2.3/svc-runner__.gz",
+		"1.2.3/" + release.Name("linux", "folder"), "../outside", "..%2foutside", "%2e%2e/outside", "1.2.3/../latest.json",
+		"1.2.3/..%2f..%2foutside",
+		"1.2.3%2fSHA256SUMS", "/latest.json", "./latest.json", "latest.json/", "latest.json%00", ".pack-1/new", "../1.2.3/SHA256SUMS",
+		"1.2.3/svc-runner__.gz",
 	} {
 		res := ask(t, handler, "GET", "/runner/"+path)
 		require.Equal(t, 404, res.StatusCode, path)

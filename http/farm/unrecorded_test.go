@@ -27,7 +27,8 @@ func TestUnrecordedFileIsRemoved(t *testing.T) {
 
 	view := projections.Artifacts{DB: u.db}
 	sweep := func() int {
-		n, err := artifacts.SweepUnrecorded(t.Context(), store, view.StoredOfAbandoned, time.Now().Add(2*artifacts.UnrecordedRetention), time.Nanosecond)
+		n, err := artifacts.SweepUnrecorded(t.Context(), store, view.StoredOfAbandoned, time.Now().Add(2*artifacts.UnrecordedRetention),
+			time.Nanosecond)
 		require.NoError(t, err)
 		return n
 	}
@@ -46,7 +47,8 @@ func TestUnrecordedFileIsRemoved(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, ok, "another workspace's")
 	_, err = u.db.Exec(t.Context(), `
-		update events set kind = 'job.of_a_newer_build' where workspace_id = $1 and stream = $2 and kind = 'job.artifact_stored'`, u.workspace, u.job)
+		update events set kind = 'job.of_a_newer_build' where workspace_id = $1 and stream = $2
+			and kind = 'job.artifact_stored'`, u.workspace, u.job)
 	require.NoError(t, err)
 	_, ok, err = view.StoredOfAbandoned(t.Context(), u.workspace, u.job)
 	require.NoError(t, err)

@@ -52,7 +52,8 @@ type upload struct {
 }
 
 func system(workspace events.ID) commands.Meta {
-	return commands.Meta{Workspace: workspace, Envelope: events.Envelope{Actor: events.Actor{Type: events.BySystem, Name: "farm"}, Origin: events.FromSystem}}
+	return commands.Meta{Workspace: workspace,
+		Envelope: events.Envelope{Actor: events.Actor{Type: events.BySystem, Name: "farm"}, Origin: events.FromSystem}}
 }
 
 // newUpload returns a runner with a finished job that left a number of files.
@@ -72,7 +73,8 @@ func (s *site) run(t *testing.T, runner events.ID, more ...events.JobArtifactSpe
 	t.Helper()
 	job = events.NewID(s.clock.now())
 	spec, err := aggregates.CheckJob(events.JobSpec{
-		Name: "test", Steps: []events.JobStep{{Name: "test", Run: "go test ./..."}}, Artifacts: append(more, events.JobArtifactSpec{Name: "dist", Paths: []string{"**"}}),
+		Name: "test", Steps: []events.JobStep{{Name: "test", Run: "go test ./..."}},
+		Artifacts: append(more, events.JobArtifactSpec{Name: "dist", Paths: []string{"**"}}),
 	})
 	require.NoError(t, err)
 	_, err = s.a.commands.SubmitJob(t.Context(), commands.SubmitJob{Meta: s.owner, Job: job, Spec: spec, FairKey: "any", Turn: first})
@@ -113,7 +115,8 @@ func (u *upload) manifest(texts ...[]byte) artifacts.Manifest {
 	for i, text := range texts {
 		sum := sha256.Sum256(text)
 		m.Files = append(m.Files, artifacts.File{
-			ID: fmt.Sprint("f", i), Name: "dist", Path: fmt.Sprint("dist/", i), Size: int64(len(text)), SHA256: hex.EncodeToString(sum[:]), ChunkBytes: chunkBytes, Mode: 0o644,
+			ID: fmt.Sprint("f", i), Name: "dist", Path: fmt.Sprint("dist/", i), Size: int64(len(text)), SHA256: hex.EncodeToString(sum[:]),
+			ChunkBytes: chunkBytes, Mode: 0o644,
 		})
 	}
 	return m
@@ -179,7 +182,8 @@ func (u *upload) send(t *testing.T, at *replica, parts ...part) answer {
 func (u *upload) happened(t *testing.T) (list []string) {
 	t.Helper()
 	rows, err := u.db.Query(t.Context(), `
-		select substr(kind, 5) from events where workspace_id = $1 and stream = $2 and kind like 'job.artifact%' order by seq`, u.workspace, u.job)
+		select substr(kind, 5) from events where workspace_id = $1 and stream = $2 and kind like 'job.artifact%'
+			order by seq`, u.workspace, u.job)
 	require.NoError(t, err)
 	defer rows.Close()
 	for rows.Next() {

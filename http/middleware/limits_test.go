@@ -105,15 +105,16 @@ func served(t *testing.T, l middleware.Limits, sent string, handle http.HandlerF
 // A request with a long time limit still ends when the caller disconnects.
 func TestLongRequestEndsWhenCallerDisconnects(t *testing.T) {
 	begun, ended := make(chan struct{}), make(chan error, 1)
-	conn, _ := served(t, middleware.Limits{Time: time.Hour, Stream: true}, "GET / HTTP/1.1\r\nHost: a\r\n\r\n", func(_ http.ResponseWriter, r *http.Request) {
-		close(begun)
-		select {
-		case <-r.Context().Done():
-			ended <- r.Context().Err()
-		case <-time.After(20 * time.Second):
-			ended <- nil
-		}
-	})
+	conn, _ := served(t, middleware.Limits{Time: time.Hour, Stream: true}, "GET / HTTP/1.1\r\nHost: a\r\n\r\n",
+		func(_ http.ResponseWriter, r *http.Request) {
+			close(begun)
+			select {
+			case <-r.Context().Done():
+				ended <- r.Context().Err()
+			case <-time.After(20 * time.Second):
+				ended <- nil
+			}
+		})
 	<-begun
 	require.NoError(t, conn.Close())
 	require.ErrorIs(t, <-ended, context.Canceled)
@@ -123,16 +124,17 @@ func TestLongRequestEndsWhenCallerDisconnects(t *testing.T) {
 // with status 101.
 func TestConnectionCanBeHijacked(t *testing.T) {
 	limits := middleware.Limits{Time: 50 * time.Millisecond, Hijack: true}
-	conn, log := served(t, limits, "GET / HTTP/1.1\r\nHost: a\r\nUpgrade: echo\r\nConnection: Upgrade\r\n\r\n", func(w http.ResponseWriter, r *http.Request) {
-		taken, buffered, err := http.NewResponseController(w).Hijack()
-		if !errors.Is(err, nil) {
-			return
-		}
-		defer taken.Close()
-		_, _ = taken.Write([]byte("HTTP/1.1 101 Switching Protocols\r\nUpgrade: echo\r\nConnection: Upgrade\r\n\r\n"))
-		<-r.Context().Done() // long enough for any deadline
-		_, _ = io.CopyN(taken, buffered, 5)
-	})
+	conn, log := served(t, limits, "GET / HTTP/1.1\r\nHost: a\r\nUpgrade: echo\r\nConnection: Upgrade\r\n\r\n",
+		func(w http.ResponseWriter, r *http.Request) {
+			taken, buffered, err := http.NewResponseController(w).Hijack()
+			if !errors.Is(err, nil) {
+				return
+			}
+			defer taken.Close()
+			_, _ = taken.Write([]byte("HTTP/1.1 101 Switching Protocols\r\nUpgrade: echo\r\nConnection: Upgrade\r\n\r\n"))
+			<-r.Context().Done() // long enough for any deadline
+			_, _ = io.CopyN(taken, buffered, 5)
+		})
 	lines := bufio.NewReader(conn)
 	answer, err := http.ReadResponse(lines, nil)
 	require.NoError(t, err)

@@ -21,9 +21,12 @@ func TestMeasuredObservesEachRequest(t *testing.T) {
 			func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusTeapot) },
 			middleware.Request{Method: "GET", Route: "/cups/{id}", Status: http.StatusTeapot},
 		},
-		"nothing is said": {func(http.ResponseWriter, *http.Request) {}, middleware.Request{Method: "GET", Route: "/cups/{id}", Status: http.StatusOK}},
-		"a panic":         {func(http.ResponseWriter, *http.Request) { panic("broken") }, middleware.Request{Method: "GET", Route: "/cups/{id}", Status: 500}},
-		"broken off":      {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, middleware.Request{Method: "GET", Route: "/cups/{id}"}},
+		"nothing is said": {func(http.ResponseWriter, *http.Request) {},
+			middleware.Request{Method: "GET", Route: "/cups/{id}", Status: http.StatusOK}},
+		"a panic": {func(http.ResponseWriter, *http.Request) { panic("broken") },
+			middleware.Request{Method: "GET", Route: "/cups/{id}", Status: 500}},
+		"broken off": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+			middleware.Request{Method: "GET", Route: "/cups/{id}"}},
 		"broken off late": {
 			func(w http.ResponseWriter, _ *http.Request) {
 				w.WriteHeader(http.StatusOK)
@@ -36,7 +39,8 @@ func TestMeasuredObservesEachRequest(t *testing.T) {
 			var told []middleware.Request
 			tell := func(r middleware.Request) { told = append(told, r) }
 			var j journal.Log
-			h := middleware.Measured(tell, middleware.Traced(j.Logger(), middleware.Limited(middleware.Limits{}, middleware.Routed("GET", "/cups/{id}", c.handle))))
+			h := middleware.Measured(tell,
+				middleware.Traced(j.Logger(), middleware.Limited(middleware.Limits{}, middleware.Routed("GET", "/cups/{id}", c.handle))))
 			func() {
 				defer func() { _ = recover() }()
 				h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/cups/7", nil))

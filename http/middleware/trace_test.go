@@ -131,7 +131,8 @@ func TestPanicBeforeTheAnswerIsA500(t *testing.T) {
 	r.Header.Set("X-Request-Id", "req-7")
 	w := serve(&log, r, func(http.ResponseWriter, *http.Request) { panic("the reason") })
 	require.Equal(t, http.StatusInternalServerError, w.Code)
-	require.JSONEq(t, `{"code":"internal_error","message":"Something went wrong on our side. The request id leads to the reason in the service's log.","details":{}}`, w.Body.String())
+	require.JSONEq(t, `{"code":"internal_error",`+
+		`"message":"Something went wrong on our side. The request id leads to the reason in the service's log.","details":{}}`, w.Body.String())
 	require.Equal(t, "application/json", w.Header().Get("Content-Type"))
 	require.NotEmpty(t, w.Header().Get("X-Request-Id"))
 

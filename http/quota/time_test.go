@@ -199,7 +199,8 @@ func TestPartyLimitBelowQuarter(t *testing.T) {
 // competition.
 func TestSlotsCoolDownWhileHolderWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, one, other := New(Bound{Slots: 4, Queue: 16, Wait: time.Minute, IdleAfter: time.Second, MaxCooldown: 10 * time.Second}), person(), person()
+		s, one, other := New(Bound{Slots: 4, Queue: 16, Wait: time.Minute, IdleAfter: time.Second, MaxCooldown: 10 * time.Second}), person(),
+			person()
 		use := func(h Holder, d time.Duration) {
 			t.Helper()
 			giveBack, err := s.Acquire(t.Context(), h)

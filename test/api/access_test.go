@@ -79,7 +79,8 @@ func (v *service) callers(t *testing.T) map[string]caller {
 		"expired":          {"nobody", []string{"Cookie: " + cookieName + "=" + v.session(t, "ada", `expires_at = now()`)}},
 		"homeless":         {"nobody", []string{homeless}},
 		"homeless@nowhere": {"nobody", []string{homeless, "X-Svc-Tenant: nowhere"}},
-		"evicted":          {"nobody", []string{"Cookie: " + cookieName + "=" + v.session(t, "greta", `active_workspace_id = '`+v.site.id(t, "workspace acme")+`'`)}},
+		"evicted": {"nobody",
+			[]string{"Cookie: " + cookieName + "=" + v.session(t, "greta", `active_workspace_id = '`+v.site.id(t, "workspace acme")+`'`)}},
 		// A browser that another site has sent.
 		"ada-elsewhere": {"ada@acme", []string{"Sec-Fetch-Site: cross-site", "Origin: https://elsewhere.example"}},
 	}

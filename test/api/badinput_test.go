@@ -196,23 +196,28 @@ func badHeaders() []bad {
 		"text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "application/xml",
 		"application/jsonp", "application/json-patch+json", "json", "*/*",
 	} {
-		list = append(list, bad{as: asAdmin, line: accounts, body: good, headers: []string{"Content-Type: " + media}, want: "415 unsupported_media_type"})
+		list = append(list, bad{as: asAdmin, line: accounts, body: good, headers: []string{"Content-Type: " + media},
+			want: "415 unsupported_media_type"})
 	}
 	for _, key := range []string{strings.Repeat("k", 201), "key\xff"} {
-		list = append(list, bad{as: asAdmin, line: accounts, body: good, headers: []string{"Idempotency-Key: " + key}, want: "422 validation_failed Idempotency-Key"})
+		list = append(list, bad{as: asAdmin, line: accounts, body: good, headers: []string{"Idempotency-Key: " + key},
+			want: "422 validation_failed Idempotency-Key"})
 	}
 	for _, coding := range []string{"gzip", "br", "GZIP, identity", "x"} {
-		list = append(list, bad{as: asAdmin, line: accounts, body: good, headers: []string{"Content-Encoding: " + coding}, want: "415 unsupported_media_type"})
+		list = append(list, bad{as: asAdmin, line: accounts, body: good, headers: []string{"Content-Encoding: " + coding},
+			want: "415 unsupported_media_type"})
 	}
 	for _, name := range []string{"X-Svc-Tenant", "Idempotency-Key", "X-Svc-Min-Position"} {
 		list = append(list, bad{as: "ada", line: runsOf, headers: []string{name + ": 1", name + ": 1"}, want: "422 validation_failed " + name})
 	}
 	return append(list,
-		bad{as: "nobody", line: runsOf, headers: []string{"Authorization: Bearer " + strings.Repeat("a", 30_000)}, want: "401 service_token_invalid"},
+		bad{as: "nobody", line: runsOf, headers: []string{"Authorization: Bearer " + strings.Repeat("a", 30_000)},
+			want: "401 service_token_invalid"},
 		bad{as: "nobody", line: runsOf, headers: []string{"Authorization: Bearer tok_svc_\xff\xfe"}, want: "401 service_token_invalid"},
 		bad{as: "nobody", line: runsOf, headers: []string{"Cookie: " + cookieName + "=%00.%ff"}, want: "401 unauthenticated"},
 		bad{as: "nobody", line: runsOf, headers: []string{"Cookie: " + cookieName + "=%zz"}, want: "401 unauthenticated"},
-		bad{as: "nobody", line: runsOf, headers: []string{"Cookie: " + cookieName + "=" + strings.Repeat("a.", 10_000)}, want: "401 unauthenticated"},
+		bad{as: "nobody", line: runsOf, headers: []string{"Cookie: " + cookieName + "=" + strings.Repeat("a.", 10_000)},
+			want: "401 unauthenticated"},
 		bad{as: "nobody", line: runsOf, headers: []string{"X-Huge: " + strings.Repeat("a", 100<<10)}, want: "431"},
 	)
 }
@@ -220,7 +225,8 @@ func badHeaders() []bad {
 func badPositions() (list []bad) {
 	for _, position := range []string{"x", "-1", "1.5", "1e3", "99999999999999999999", "0x10", "١", "1 2"} {
 		for _, line := range []string{runsOf, "GET /api/v1/runs/" + noID} {
-			list = append(list, bad{as: asRead, line: line, headers: []string{"X-Svc-Min-Position: " + position}, want: "422 validation_failed X-Svc-Min-Position"})
+			list = append(list, bad{as: asRead, line: line, headers: []string{"X-Svc-Min-Position: " + position},
+				want: "422 validation_failed X-Svc-Min-Position"})
 		}
 	}
 	return list

@@ -155,6 +155,7 @@ func (c *conversation) choose(t *testing.T, line, form string) answer {
 
 // shownHeaders are those that say something about the answer in particular.
 var shownHeaders = []string{
-	"Content-Type", "Content-Disposition", "Cache-Control", "Allow", "Location", "WWW-Authenticate", "Retry-After", "ETag", "X-Svc-Poll-After", "Set-Cookie", "X-Svc-Position",
+	"Content-Type", "Content-Disposition", "Cache-Control", "Allow", "Location", "WWW-Authenticate", "Retry-After", "ETag", "X-Svc-Poll-After",
+	"Set-Cookie", "X-Svc-Position",
 	"Idempotency-Replayed",
 }

@@ -32,10 +32,12 @@ func (s *site) learnNames(t *testing.T) {
 		select workspace_id::text, 'workspace ' || slug from workspaces
 		union all select user_id::text, 'user ' || split_part(email, '@', 1) from users
 		union all select member_id::text, 'member ' || split_part(email, '@', 1) || '@' || slug from members join workspaces using (workspace_id)
-		union all select invitation_id::text, 'invitation ' || split_part(email, '@', 1) || '@' || slug from invitations join workspaces using (workspace_id) where status = 'pending'
+		union all select invitation_id::text, 'invitation ' || split_part(email, '@', 1) || '@' || slug from invitations
+			join workspaces using (workspace_id) where status = 'pending'
 		union all select account_id::text, 'account ' || name from service_accounts
 		union all select '"' || tail || '"', 'tail of ' || name from service_accounts
-		union all select decision_id::text, 'decision ' || issue_number from decisions d join runs r using (workspace_id, run_id) where d.status = 'open'
+		union all select decision_id::text, 'decision ' || issue_number from decisions d join runs r using (workspace_id, run_id)
+			where d.status = 'open'
 		union all select run_id::text, 'run ' || issue_number from runs
 		union all select distinct repo_id::text, 'repo ' || repo_name from runs`)
 	require.NoError(t, err)

@@ -132,7 +132,8 @@ func (s *spec) requireDescribed(t *testing.T, method, path string) {
 			}
 		}
 	}
-	if body, ok := at(o, "requestBody"); ok && (!ofMachines(strings.ToUpper(place[1]), path) || strings.HasPrefix(path, enrols)) { // not multipart
+	// not multipart
+	if body, ok := at(o, "requestBody"); ok && (!ofMachines(strings.ToUpper(place[1]), path) || strings.HasPrefix(path, enrols)) {
 		needed, _ := at(body, "required")
 		wordless := slices.Contains([]string{"cancel", "drain", "revoke"}, path[strings.LastIndexByte(path, '/')+1:])
 		require.Equal(t, !wordless, needed == true, path)

@@ -60,7 +60,8 @@ func (v *service) beginExport(t *testing.T, as string) io.Reader {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	require.NoError(t, conn.(*net.TCPConn).SetReadBuffer(128<<10)) // the kernel reads ahead no further
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, fmt.Sprintf("http://%s/api/v1/audit/export?format=ndjson&leaf=true", v.host), nil)
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
+		fmt.Sprintf("http://%s/api/v1/audit/export?format=ndjson&leaf=true", v.host), nil)
 	require.NoError(t, err)
 	r.Header = v.site.credentials(t, as)
 	require.NoError(t, r.Write(conn))

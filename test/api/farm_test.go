@@ -82,10 +82,12 @@ func testFarm(t *testing.T, s *site) {
 	t.Run("what happened is in the audit log", func(t *testing.T) {
 		var actions []string
 		for _, item := range v.ask(t, "ada@acme", "GET /api/v1/audit?limit=4", "").is(t, "200").at(t, "items").([]any) {
-			actions = append(actions, must(t, item, "action").(string)+" "+must(t, item, "actor", "type").(string)+" "+must(t, item, "target", "type").(string))
+			actions = append(actions,
+				must(t, item, "action").(string)+" "+must(t, item, "actor", "type").(string)+" "+must(t, item, "target", "type").(string))
 		}
 		require.Equal(t, []string{
-			"runner.enrolled runner runner", "enrollment.used runner enrollment", "enrollment.minted user enrollment", "authority.created user authority",
+			"runner.enrolled runner runner", "enrollment.used runner enrollment", "enrollment.minted user enrollment",
+			"authority.created user authority",
 		}, actions)
 	})
 	t.Run("it is nobody's session or token", func(t *testing.T) {

@@ -24,7 +24,8 @@ func testForwarded(t *testing.T, s *site) {
 		cookie, _, _ := strings.Cut("Cookie: "+a.header.Get("Set-Cookie"), ";")
 		session := v.ask(t, "nobody", "GET /api/auth/get-session", "", cookie).is(t, "200")
 		require.Equal(t, "2001:db8::9", session.text(t, "session.ipAddress"))
-		a = v.ask(t, "nobody", "PATCH /api/v1/workspace", `{"name": "Acme and daughters"}`, cookie, "X-Svc-Tenant: acme", forged+"203.0.113.3").is(t, "200")
+		a = v.ask(t, "nobody", "PATCH /api/v1/workspace", `{"name": "Acme and daughters"}`, cookie, "X-Svc-Tenant: acme",
+			forged+"203.0.113.3").is(t, "200")
 		a = v.ask(t, "nobody", "GET /api/v1/audit?action=workspace.renamed", "", cookie, "X-Svc-Tenant: acme",
 			"X-Svc-Min-Position: "+a.header.Get("X-Svc-Position")).is(t, "200")
 		require.Equal(t, "203.0.113.3", a.text(t, "items.0.context.ip"))

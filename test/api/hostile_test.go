@@ -100,24 +100,30 @@ var (
 	oddTexts = []string{
 		"", " ", "0", "-1", "1", "25", "99999999999999999999", "1e3", "0x10", "NaN", "true", "null", "[]", "{}", "active", "terminal",
 		"2026-11-20T00:00:00.000Z", "2026-13-45", "9999-12-31T23:59:59Z", "0001-01-01T00:00:00Z", "+292277026596-12-04T15:30:07Z",
-		"01a00000-0000-7000-8000-000000000000", "01A00000-0000-7000-8000-00000000000", "acme", "ACME", "member.*", "*", "%", "_", "'", "\"", "\\", ";--",
-		"\u0000", "\x00", "\xff\xfe", "\ud7ff\ue000", "😀", "İ", "ẞ", "\u202e", strings.Repeat("a", 300), strings.Repeat("9", 400), "../../etc/passwd", "${jndi}", "<script>",
+		"01a00000-0000-7000-8000-000000000000", "01A00000-0000-7000-8000-00000000000", "acme", "ACME", "member.*", "*", "%", "_", "'", "\"", "\\",
+		";--",
+		"\u0000", "\x00", "\xff\xfe", "\ud7ff\ue000", "😀", "İ", "ẞ", "\u202e", strings.Repeat("a", 300), strings.Repeat("9", 400),
+		"../../etc/passwd", "${jndi}", "<script>",
 	}
 	oddParameters = []string{
-		"status", "limit", "offset", "repo", "q", "range", "role", "from", "to", "actor", "actorType", "action", "target", "cursor", "format", "at", "seq", "fromSeq", "toSeq", "x", "",
+		"status", "limit", "offset", "repo", "q", "range", "role", "from", "to", "actor", "actorType", "action", "target", "cursor", "format",
+		"at", "seq", "fromSeq", "toSeq", "x", "",
 	}
 	oddHeaders = []string{
 		"X-Svc-Tenant", "X-Request-Id", "Idempotency-Key", "If-None-Match", "Accept", "Accept-Encoding", "Content-Type", "Cookie", "Origin",
 		"Sec-Fetch-Site", "User-Agent", "X-Forwarded-For", "Range", "Expect-Nothing", "X-Http-Method-Override",
 	}
-	oddFields = []string{"name", "scopes", "role", "canApproveLoops", "email", "slug", "repoId", "issueNumber", "title", "body", "action", "note", "expectedHead", "password"}
+	oddFields = []string{"name", "scopes", "role", "canApproveLoops", "email", "slug", "repoId", "issueNumber", "title", "body", "action",
+		"note", "expectedHead", "password"}
 )
 
 // request is one of the routes with something odd in it.
 func (f *fuzz) request() (line, body string, headers []string) {
 	line = f.pick(f.routes)
 	if f.random.IntN(8) == 0 {
-		line = "POST /api/auth/" + f.pick([]string{"sign-in/social", "organization/create", "organization/set-active", "organization/invite-member", "organization/update-member-role", "organization/leave", "revoke-session"})
+		line = "POST /api/auth/" +
+			f.pick([]string{"sign-in/social", "organization/create", "organization/set-active", "organization/invite-member",
+				"organization/update-member-role", "organization/leave", "revoke-session"})
 	}
 	line = strings.ReplaceAll(line, "{id}", url.PathEscape(f.pick(oddTexts)))
 	query := url.Values{}

@@ -47,24 +47,31 @@ func (v *service) keptTexts(t *testing.T, job string) []keptText {
 		{"ada@id:acme", "GET /api/v1/audit/export?format=csv&q=%s", "", "q", invalid422, ""},
 
 		{"ada@id:acme", "POST /api/v1/farm/jobs", `{"name":"%s","steps":[{"run":"true"}]}`, "name", invalid422, ""},
-		{"ada@id:acme", "POST /api/v1/farm/jobs", `{"idempotencyKey":"%s","name":"a","steps":[{"run":"true"}]}`, "idempotencyKey", invalid422, ""},
+		{"ada@id:acme", "POST /api/v1/farm/jobs", `{"idempotencyKey":"%s","name":"a","steps":[{"run":"true"}]}`, "idempotencyKey", invalid422,
+			""},
 		{"ada@id:acme", "POST /api/v1/farm/jobs", `{"action":"cancel","jobId":"` + job + `","reason":"%s"}`, "reason", invalid422, ""},
 		{"ada@id:acme", "POST /api/v1/farm/jobs", `{"name":"a","steps":[{"run":"%s"}]}`, "steps.0.run", invalid422, ""},
 		{"ada@id:acme", "POST /api/v1/farm/jobs", `{"name":"a","steps":[{"name":"%s","run":"true"}]}`, "steps.0.name", invalid422, ""},
 		{"ada@id:acme", "POST /api/v1/farm/jobs", `{"name":"a","steps":[{"run":"true","env":{"A":"%s"}}]}`, "steps.0.env", invalid422, ""},
-		{"ada@id:acme", "POST /api/v1/farm/jobs", `{"name":"a","steps":[{"run":"true"}],"requires":{"labels":["a=%s"]}}`, "requires.labels", invalid422, ""},
-		{"ada@id:acme", "POST /api/v1/farm/jobs", `{"name":"a","steps":[{"run":"true"}],"artifacts":[{"name":"a","paths":["%s"]}]}`, "artifacts.0.paths", invalid422, ""},
-		{"ada@id:acme", "POST /api/v1/farm/jobs", `{"name":"a","steps":[{"run":"true"}],"concurrency":{"key":"%s"}}`, "concurrency.key", invalid422, ""},
-		{"ada@id:acme", "POST /api/v1/farm/jobs", `{"name":"a","steps":[{"run":"true"}],"annotations":{"a":"%s"}}`, "annotations", invalid422, ""},
+		{"ada@id:acme", "POST /api/v1/farm/jobs", `{"name":"a","steps":[{"run":"true"}],"requires":{"labels":["a=%s"]}}`, "requires.labels",
+			invalid422, ""},
+		{"ada@id:acme", "POST /api/v1/farm/jobs", `{"name":"a","steps":[{"run":"true"}],"artifacts":[{"name":"a","paths":["%s"]}]}`,
+			"artifacts.0.paths", invalid422, ""},
+		{"ada@id:acme", "POST /api/v1/farm/jobs", `{"name":"a","steps":[{"run":"true"}],"concurrency":{"key":"%s"}}`, "concurrency.key",
+			invalid422, ""},
+		{"ada@id:acme", "POST /api/v1/farm/jobs", `{"name":"a","steps":[{"run":"true"}],"annotations":{"a":"%s"}}`, "annotations", invalid422,
+			""},
 
-		{"ada", "POST /api/auth/organization/create", `{"slug":"kept-one","keepCurrentActiveOrganization":true,"name":"%s"}`, "name", invalid400, ""},
+		{"ada", "POST /api/auth/organization/create", `{"slug":"kept-one","keepCurrentActiveOrganization":true,"name":"%s"}`, "name", invalid400,
+			""},
 		{"ada", "POST /api/auth/organization/create", `{"name":"Kept","keepCurrentActiveOrganization":true,"slug":"%s"}`, "slug", invalid400, ""},
 		{"ada", "POST /api/auth/organization/update", acme + `"data":{"name":"%s"}}`, "name", invalid400, ""},
 		{"ada", "POST /api/auth/organization/update", acme + `"data":{"slug":"%s"}}`, "slug", invalid400, ""},
 		{"ada", "POST /api/auth/organization/invite-member", acme + `"role":"viewer","email":"%s"}`, "", "400 INVALID_EMAIL", "%s@acme.example"},
 		{"nobody", "POST /api/auth/sign-in/social", `{"provider":"github","callbackURL":"%s"}`, "", "403 INVALID_CALLBACK_URL", "/%s"},
 		{"nobody", "POST /api/auth/sign-in/social", `{"provider":"github","errorCallbackURL":"%s"}`, "", "403 INVALID_ERROR_CALLBACK_URL", "/%s"},
-		{"nobody", "POST /api/auth/sign-in/social", `{"provider":"github","newUserCallbackURL":"%s"}`, "", "403 INVALID_NEW_USER_CALLBACK_URL", "/%s"},
+		{"nobody", "POST /api/auth/sign-in/social", `{"provider":"github","newUserCallbackURL":"%s"}`, "", "403 INVALID_NEW_USER_CALLBACK_URL",
+			"/%s"},
 	}
 }
 
@@ -101,7 +108,8 @@ func testKeptText(t *testing.T, s *site) {
 		require.Less(t, a.status, 300, "%s %s: %s", k.line, k.field, a.body)
 		require.True(t, v.keeps(t, harmless), "%s does not keep %s", k.line, k.field)
 	}
-	v.ask(t, "ada@id:acme", "PATCH /api/v1/workspace", `{"name":"Harmless"}`, "User-Agent: harmless-agent "+token, "X-Request-Id: "+token).is(t, "200")
+	v.ask(t, "ada@id:acme", "PATCH /api/v1/workspace", `{"name":"Harmless"}`, "User-Agent: harmless-agent "+token,
+		"X-Request-Id: "+token).is(t, "200")
 	require.True(t, v.keeps(t, "harmless-agent tok_svc_[redacted]"))
 	v.ask(t, "ada@id:acme", "PATCH /api/v1/workspace", `{"name":"Harm"}`, "Idempotency-Key: "+token).is(t, invalid422)
 	for _, word := range anyToken() {
@@ -141,7 +149,8 @@ func (v *service) keeps(t *testing.T, text string) bool {
 	t.Helper()
 	return rows[bool](t, v, `
 		select exists (select from events where strpos(data::text, $1) > 0 or strpos(meta::text, $1) > 0)
-			or exists (select from commands where strpos(key, $1) > 0) or exists (select from oauth_states s where strpos(s::text, $1) > 0)`, text)[0]
+			or exists (select from commands where strpos(key, $1) > 0) or exists (select from oauth_states s
+				where strpos(s::text, $1) > 0)`, text)[0]
 }
 
 // textFields lists the fields of the description in which a request that may be

@@ -126,7 +126,8 @@ func testDailyBoundsOfAddressesAndAccounts(t *testing.T, s *site) {
 	v.ask(t, "ada@acme", "POST /api/v1/invitations/"+first+"/resend", "").is(t, "200")
 	a := v.ask(t, "ada@acme", "POST /api/v1/invitations/"+first+"/resend", "").is(t, "429 rate_limited")
 	requireSeconds(t, a, "Retry-After", 1, 24*60*60)
-	require.Equal(t, "You have sent 2 invitations to this address today, as many as a person may in a day. The next day begins at midnight UTC.", a.text(t, "message"))
+	require.Equal(t, "You have sent 2 invitations to this address today, as many as a person "+
+		"may in a day. The next day begins at midnight UTC.", a.text(t, "message"))
 	v.ask(t, "ada@acme", send, `{"email": "two@home.example"}`).is(t, "201")
 
 	v.ask(t, "ada@acme", account, `{"name": "one", "scopes": ["api.read"]}`).is(t, "201")

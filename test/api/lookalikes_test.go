@@ -54,7 +54,8 @@ func testLookAlikes(t *testing.T, s *site) {
 	letter, foreign := invite("pat@gitmail.example", "Owner"), invite("pat@bücher.example", "Maintainer")
 
 	t.Run("an address that is none signs nobody in", func(t *testing.T) {
-		for _, address := range []string{"mİa@acme.example", "mia@ａcme.example", "mia@acme。example", "mi\u200ba@acme.example", "pat@gİtmail.example"} {
+		for _, address := range []string{"mİa@acme.example", "mia@ａcme.example", "mia@acme。example", "mi\u200ba@acme.example",
+			"pat@gİtmail.example"} {
 			a := h.signIn(t, v, address)
 			require.Contains(t, a.header.Get("Location"), "/api/auth/error?error=email_not_found", address)
 			require.Empty(t, sessionOf(a), address)
@@ -68,10 +69,12 @@ func testLookAlikes(t *testing.T, s *site) {
 		require.NotEmpty(t, session)
 		ask := func(line, body string) answer { return v.ask(t, "nobody", line, body, "Cookie: "+session) }
 		require.Equal(t, "newcomer@gitmail.example", ask("GET /api/auth/get-session", "").text(t, "user.email"))
-		require.Equal(t, []string{"newcomer@gitmail.example"}, rows[string](t, v, `select unnest(emails) from users where email = 'newcomer@gitmail.example'`))
+		require.Equal(t, []string{"newcomer@gitmail.example"},
+			rows[string](t, v, `select unnest(emails) from users where email = 'newcomer@gitmail.example'`))
 		require.JSONEq(t, `[]`, ask("GET /api/auth/organization/list-user-invitations", "").body)
 		for _, id := range []string{letter, foreign} {
-			ask("POST /api/auth/organization/accept-invitation", `{"invitationId":"`+id+`"}`).is(t, "403 YOU_ARE_NOT_THE_RECIPIENT_OF_THE_INVITATION")
+			ask("POST /api/auth/organization/accept-invitation", `{"invitationId":"`+id+`"}`).is(t,
+				"403 YOU_ARE_NOT_THE_RECIPIENT_OF_THE_INVITATION")
 		}
 		ask("GET /api/v1/members", "").is(t, "200")
 		v.ask(t, "nobody", "GET /api/v1/members", "", "Cookie: "+session, "X-Svc-Tenant: acme").is(t, "404 tenant_not_found")
@@ -86,7 +89,8 @@ func testLookAlikes(t *testing.T, s *site) {
 	})
 
 	t.Run("nor is it invited", func(t *testing.T) {
-		for _, address := range []string{"mİa@acme.example", "miа@acme.example", "pat@gİtmail.example", "pat@\u212Araken.example", "pat@acme。example"} {
+		for _, address := range []string{"mİa@acme.example", "miа@acme.example", "pat@gİtmail.example", "pat@\u212Araken.example",
+			"pat@acme。example"} {
 			body := fmt.Sprintf(`{"email":%q}`, address)
 			v.requireBad(t, bad{as: "ada@acme", line: "POST /api/v1/invitations", body: body, want: "422 validation_failed email"})
 			body = fmt.Sprintf(`{"email":%q,"role":"viewer"}`, address)

@@ -71,7 +71,8 @@ func testLostKey(t *testing.T, s *site) {
 	v = s.serve(t, database, environ)
 	v.ask(t, as, verify, "").is(t, "200")
 	for _, seq := range []string{after, position} {
-		_, err := pool(t, database).Exec(t.Context(), `update events set data = (data::text || ' ')::json where workspace_id = $1 and seq = $2::text::bigint`, s.id(t, "workspace acme"), seq)
+		_, err := pool(t, database).Exec(t.Context(),
+			`update events set data = (data::text || ' ')::json where workspace_id = $1 and seq = $2::text::bigint`, s.id(t, "workspace acme"), seq)
 		require.NoError(t, err)
 		bad := verified()
 		require.Equal(t, false, bad.at(t, "ok"))

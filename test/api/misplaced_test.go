@@ -41,8 +41,10 @@ func testMisplaced(t *testing.T, s *site) {
 		{as: "ada@acme", line: accounts, body: `{"` + token + `":1}`, want: "422 validation_failed"},
 		{as: "ada@acme", line: accounts, body: token, want: "422 validation_failed body"},
 		{as: "ada@acme", line: accounts, body: `{}`, headers: []string{"Content-Type: " + token}, want: "415 unsupported_media_type"},
-		{as: "ada@acme", line: accounts, body: `{"name":"kept-bot","scopes":["api.read"]}`, headers: []string{"Idempotency-Key: " + token}, want: "422 validation_failed Idempotency-Key"},
-		{as: "nobody", line: "POST /api/auth/sign-in/email", body: `{"email":"` + token + `@acme.example","password":"` + token + `"}`, want: "400 INVALID_EMAIL"},
+		{as: "ada@acme", line: accounts, body: `{"name":"kept-bot","scopes":["api.read"]}`, headers: []string{"Idempotency-Key: " + token},
+			want: "422 validation_failed Idempotency-Key"},
+		{as: "nobody", line: "POST /api/auth/sign-in/email", body: `{"email":"` + token + `@acme.example","password":"` + token + `"}`,
+			want: "400 INVALID_EMAIL"},
 		{as: "nobody", line: "POST /api/auth/sign-in/email", body: token, want: "400 BAD_REQUEST"},
 	} {
 		v.requireBad(t, b)
@@ -50,5 +52,6 @@ func testMisplaced(t *testing.T, s *site) {
 	// What a caller says of itself is kept with what it does.
 	v.ask(t, "ada@acme", accounts, `{"name":"seen-bot","scopes":["api.read"]}`, "User-Agent: curl "+token).is(t, "201")
 	form := url.Values{"email": {s.people["ada"]}, "password": {password}}.Encode()
-	v.ask(t, "nobody", "POST /api/auth/sign-in/email", form, "Content-Type: application/x-www-form-urlencoded", "User-Agent: "+strings.Repeat("x", 240)+token).is(t, "200")
+	v.ask(t, "nobody", "POST /api/auth/sign-in/email", form, "Content-Type: application/x-www-form-urlencoded",
+		"User-Agent: "+strings.Repeat("x", 240)+token).is(t, "200")
 }

@@ -21,7 +21,8 @@ func testOrder(t *testing.T, s *site) {
 			{as: "reader@nowhere", line: rotate, body: "{", want: "403 service_principal_refused"},
 		},
 		"a token that reads": {
-			{as: "nobody", line: run + "?color=red", headers: []string{"X-Svc-Tenant: nowhere", "X-Svc-Tenant: a"}, want: "422 validation_failed X-Svc-Tenant"},
+			{as: "nobody", line: run + "?color=red", headers: []string{"X-Svc-Tenant: nowhere", "X-Svc-Tenant: a"},
+				want: "422 validation_failed X-Svc-Tenant"},
 			{as: "nobody", line: run + "?color=red", headers: []string{"X-Svc-Tenant: nowhere"}, want: "401 unauthenticated"},
 			{as: "farmer@nowhere", line: run + "?color=red", want: "404 tenant_not_found"},
 			{as: "farmer", line: run + "?color=red", want: "403 service_scope_missing"},
@@ -29,7 +30,8 @@ func testOrder(t *testing.T, s *site) {
 			{as: "reader", line: run, want: "404 run_not_found"},
 		},
 		"a person": {
-			{as: "nobody", line: member, body: wrong, headers: []string{"X-Svc-Tenant: nowhere", "Content-Type: text/plain"}, want: "415 unsupported_media_type"},
+			{as: "nobody", line: member, body: wrong, headers: []string{"X-Svc-Tenant: nowhere", "Content-Type: text/plain"},
+				want: "415 unsupported_media_type"},
 			{as: "nobody", line: member, body: wrong, headers: []string{"X-Svc-Tenant: nowhere"}, want: "401 unauthenticated"},
 			{as: "vera@nowhere", line: member, body: wrong, headers: []string{"Sec-Fetch-Site: cross-site"}, want: "403 cross_origin_refused"},
 			{as: "vera@nowhere", line: member, body: wrong, want: "404 tenant_not_found"},

@@ -78,7 +78,8 @@ pool_mode = transaction
 default_pool_size = %d
 max_client_conn = 1000
 server_tls_sslmode = disable
-`, s.seeded.Hostname(), s.seeded.Port(), place[strings.LastIndex(place, ":")+1:], filepath.Join(folder, "users"), s.seeded.User.Username(), poolSize),
+`, s.seeded.Hostname(), s.seeded.Port(), place[strings.LastIndex(place, ":")+1:], filepath.Join(folder, "users"), s.seeded.User.Username(),
+			poolSize),
 	}
 	for name, text := range files {
 		require.NoError(t, os.WriteFile(filepath.Join(folder, name), []byte(text), 0o644))
@@ -118,7 +119,8 @@ func testFewConnections(t *testing.T, s *site) {
 		group.Go(func() error {
 			one, other := services[i%2], services[(i+1)%2]
 			for n := range 5 {
-				made := one.ask(t, "ada@acme", "POST /api/v1/service-accounts", fmt.Sprintf(`{"name":"crowd-%d-%d","scopes":["api.read"]}`, i, n)).is(t, "201")
+				made := one.ask(t, "ada@acme", "POST /api/v1/service-accounts", fmt.Sprintf(`{"name":"crowd-%d-%d","scopes":["api.read"]}`, i, n)).is(t,
+					"201")
 				token, position := "token "+made.text(t, "token"), made.header.Get("X-Svc-Position")
 				other.ask(t, token, aRead, "").is(t, "200")
 				other.ask(t, "ada@acme", "GET /api/v1/audit?limit=1", "", "X-Svc-Min-Position: "+position).is(t, "200")
@@ -130,7 +132,8 @@ func testFewConnections(t *testing.T, s *site) {
 	}
 	require.NoError(t, group.Wait())
 	require.LessOrEqual(t, rows[int](t, services[0], `
-		select count(*)::int from pg_stat_activity where datname = current_database() and backend_type = 'client backend' and pid <> pg_backend_pid()`)[0],
+		select count(*)::int from pg_stat_activity where datname = current_database() and backend_type = 'client backend'
+			and pid <> pg_backend_pid()`)[0],
 		poolSize+len(services), "each service listens in a connection of its own")
 	s.requireTransactionMode(t, database)
 	verified := services[0].ask(t, "ada@acme", "GET /api/v1/audit/verify", "").is(t, "200")

@@ -17,7 +17,9 @@ func testProof(t *testing.T, s *site) {
 	position := v.ask(t, "ada@acme", "PATCH /api/v1/workspace", `{"name":"Acme, proved"}`).is(t, "200").header.Get("X-Svc-Position")
 	verified := v.ask(t, "ada@acme", "GET /api/v1/audit/verify", "", "X-Svc-Min-Position: "+position).is(t, "200")
 	require.Equal(t, true, verified.at(t, "ok"))
-	require.Equal(t, []int{24}, rows[int](t, v, `select octet_length(mac) from events where workspace_id = $1 and seq = $2::text::bigint`, s.id(t, "workspace acme"), position), "it has its author's MAC")
+	require.Equal(t, []int{24},
+		rows[int](t, v, `select octet_length(mac) from events where workspace_id = $1 and seq = $2::text::bigint`, s.id(t, "workspace acme"),
+			position), "it has its author's MAC")
 	export := v.ask(t, "ada@acme", "GET /api/v1/audit/export?format=ndjson&leaf=true", "").is(t, "200").body
 
 	file, kept := filepath.Join(t.TempDir(), "log.ndjson"), filepath.Join(t.TempDir(), "verified.json")

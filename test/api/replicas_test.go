@@ -26,7 +26,8 @@ func testReplicas(t *testing.T, s *site) {
 		other := []*service{second, first}[i]
 		slug := []string{"acme-1", "acme-2"}[i]
 		done := v.ask(t, "ada@id:acme", "PATCH /api/v1/workspace", `{"slug":"`+slug+`"}`).is(t, "200")
-		seen := other.ask(t, "ada@id:acme", "GET /api/v1/audit?action=workspace.renamed&limit=1", "", "X-Svc-Min-Position: "+done.header.Get("X-Svc-Position")).is(t, "200")
+		seen := other.ask(t, "ada@id:acme", "GET /api/v1/audit?action=workspace.renamed&limit=1", "",
+			"X-Svc-Min-Position: "+done.header.Get("X-Svc-Position")).is(t, "200")
 		require.Contains(t, seen.body, slug)
 	}
 
@@ -35,6 +36,7 @@ func testReplicas(t *testing.T, s *site) {
 	done := second.ask(t, "ada@id:acme", "PATCH /api/v1/workspace", `{"slug":"acme-3"}`).is(t, "200")
 	eventually(t, func() bool { return leads(second) }, "nobody leads")
 	require.Less(t, time.Since(begin), 30*time.Second) // 5 s on a machine that has time
-	seen := second.ask(t, "ada@id:acme", "GET /api/v1/audit?action=workspace.renamed&limit=1", "", "X-Svc-Min-Position: "+done.header.Get("X-Svc-Position")).is(t, "200")
+	seen := second.ask(t, "ada@id:acme", "GET /api/v1/audit?action=workspace.renamed&limit=1", "",
+		"X-Svc-Min-Position: "+done.header.Get("X-Svc-Position")).is(t, "200")
 	require.Contains(t, seen.body, "acme-3")
 }

@@ -38,7 +38,8 @@ func testRevocation(t *testing.T, s *site) {
 
 	t.Run("a revoked account", func(t *testing.T) {
 		turns(20, func(i int, one, other *service) {
-			made := one.ask(t, "mia@acme", "POST /api/v1/service-accounts", fmt.Sprintf(`{"name":"passing-%d","scopes":["api.read"]}`, i)).is(t, "201")
+			made := one.ask(t, "mia@acme", "POST /api/v1/service-accounts", fmt.Sprintf(`{"name":"passing-%d","scopes":["api.read"]}`, i)).is(t,
+				"201")
 			as := "token " + made.text(t, "token")
 			other.ask(t, as, aRead, "").is(t, "200")
 			one.ask(t, "ada@acme", "POST /api/v1/service-accounts/"+made.text(t, "account.id")+"/revoke", "").is(t, "200")

@@ -56,8 +56,10 @@ func newSite(t *testing.T) *site { return newSiteOn(t, pgtest.Empty(t), pgtest.E
 // and an empty one, which is seeded.
 func newSiteOn(t *testing.T, admin, empty string) *site {
 	s := &site{
-		folder: t.TempDir(), people: map[string]string{}, sessions: map[string]string{}, tokens: map[string]string{}, names: map[string]string{}, clones: map[string]string{},
-		secrets: map[string]string{authSecret: "AUTH_SECRET", engineSecret: "SVC_ENGINE_SHARED_SECRET", vaultKey: "SVC_VAULT_MASTER_KEY", oauthSecret: "SVC_OAUTH_CLIENT_SECRET"},
+		folder: t.TempDir(), people: map[string]string{}, sessions: map[string]string{}, tokens: map[string]string{}, names: map[string]string{},
+		clones: map[string]string{},
+		secrets: map[string]string{authSecret: "AUTH_SECRET", engineSecret: "SVC_ENGINE_SHARED_SECRET", vaultKey: "SVC_VAULT_MASTER_KEY",
+			oauthSecret: "SVC_OAUTH_CLIENT_SECRET"},
 	}
 	s.build(t)
 	s.release(t)

@@ -80,7 +80,8 @@ func testStartUp(t *testing.T, s *site) {
 
 	t.Run("without passwords there is no sign-in by password", func(t *testing.T) {
 		v := s.serve(t, s.clone(t), "SVC_DEV_SIGN_IN=false", "AUTH_URL=https://svc.example")
-		v.ask(t, "nobody", "POST /api/auth/sign-in/email", `{"email":"ada@acme.example","password":"demonstration"}`).is(t, "400 EMAIL_PASSWORD_DISABLED")
+		v.ask(t, "nobody", "POST /api/auth/sign-in/email", `{"email":"ada@acme.example","password":"demonstration"}`).is(t,
+			"400 EMAIL_PASSWORD_DISABLED")
 		v.ask(t, "ada", "GET /api/v1/workspace", "").is(t, "401 unauthenticated") // the cookie of http
 		a := v.ask(t, "nobody", "GET /api/v1/workspace", "", "Cookie: __Secure-"+cookieName+"="+s.sessions["ada"])
 		require.Equal(t, "ada", a.is(t, "200").text(t, "slug"))

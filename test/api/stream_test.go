@@ -61,7 +61,8 @@ func testStreamOrder(t *testing.T, one, other *service) {
 					body = fmt.Sprintf(`{"email":"w%d-%d@acme.example"}`, w, i)
 				}
 				path := []string{"/api/v1/invitations", "/api/v1/service-accounts"}[w%2]
-				if status, err := services[w/2%2].send(t, "ada@acme", path, body); err != nil || status != http.StatusCreated && status != http.StatusConflict {
+				if status, err := services[w/2%2].send(t, "ada@acme", path, body); err != nil || status != http.StatusCreated &&
+					status != http.StatusConflict {
 					t.Errorf("%s: %d, %v", path, status, err)
 				}
 			}
@@ -103,7 +104,8 @@ func testStreamOrder(t *testing.T, one, other *service) {
 		default:
 		}
 	}
-	kinds := rows[string](t, one, `select distinct kind from events where workspace_id = $1 and seq > $2 order by 1`, one.site.id(t, "workspace acme"), start)
+	kinds := rows[string](t, one, `select distinct kind from events where workspace_id = $1 and seq > $2 order by 1`,
+		one.site.id(t, "workspace acme"), start)
 	require.Equal(t, []string{"invitation.sent", "service_account.created"}, kinds)
 }
 
@@ -139,12 +141,14 @@ func testStreamAudience(t *testing.T, one, other *service) {
 	one.ask(t, "ada@acme", "POST /api/v1/invitations", `{"email":"told@acme.example"}`).is(t, "201")
 	one.ask(t, "ada@acme", "PATCH /api/v1/workspace", `{"name":"Told"}`).is(t, "200")
 	one.ask(t, "vera@acme", "POST /api/v1/invitations", `{"email":"denied@acme.example"}`).is(t, "403 role_required")
-	queued := one.ask(t, "ada@acme", "POST /api/v1/backlog/queue", `{"repoId":"`+one.site.id(t, "repo acme/web")+`","title":"told"}`).is(t, "201")
+	queued := one.ask(t, "ada@acme", "POST /api/v1/backlog/queue", `{"repoId":"`+one.site.id(t, "repo acme/web")+`","title":"told"}`).is(t,
+		"201")
 	run := queued.text(t, "id")
 	one.ask(t, "ada@acme", "POST /api/v1/runs/"+run+"/cancel", "").is(t, "202")
 
 	people := []string{"member.approve_loops_set", "invitation.sent", "workspace.renamed", "run.queued", "run.cancelled"}
-	all := []string{"service_account.created", "service_account.revoked", "member.approve_loops_set", "invitation.sent", "workspace.renamed", "command.denied", "run.queued", "run.cancelled"}
+	all := []string{"service_account.created", "service_account.revoked", "member.approve_loops_set", "invitation.sent", "workspace.renamed",
+		"command.denied", "run.queued", "run.cancelled"}
 	for who, want := range map[string][]string{
 		"reader": {"run.queued", "run.cancelled"}, "vera@acme": people, "leo@acme": people, "mia@acme": all, "ada@acme": all,
 	} {
@@ -156,7 +160,8 @@ func testStreamAudience(t *testing.T, one, other *service) {
 		st := other.follow(t, "reader", "Last-Event-ID: 0")
 		for f := st.next(); f.id != fmt.Sprint(queued.header.Get("X-Svc-Position")); f = st.next() {
 			require.Regexp(t, `^(run|decision|job)\.`, f.event)
-			require.Regexp(t, `^\{"seq":`+f.id+`,"at":"[0-9T:.-]{23}Z","kind":"`+f.event+`","target":\{"type":"(run|job)","id":"[0-9a-f-]{36}"\}\}$`, f.data)
+			require.Regexp(t, `^\{"seq":`+f.id+`,"at":"[0-9T:.-]{23}Z","kind":"`+f.event+`","target":\{"type":"(run|job)","id":"[0-9a-f-]{36}"\}\}$`,
+				f.data)
 		}
 	})
 }
@@ -231,7 +236,8 @@ func testStreamRevocation(t *testing.T, one, other *service) {
 		headers              []string
 		then                 string // what coming again is answered; "" if they are let in
 	}{
-		{"a token that is rotated", "token " + token, "POST /api/v1/service-accounts/" + account + "/rotate", "", nil, "401 service_token_invalid"},
+		{"a token that is rotated", "token " + token, "POST /api/v1/service-accounts/" + account + "/rotate", "", nil,
+			"401 service_token_invalid"},
 		{"a sign-out", "nobody", "POST /api/auth/sign-out", "", []string{vera}, "401 unauthenticated"},
 		{"a demotion", "max@acme", "PATCH " + members("max@acme"), `{"role":"Viewer"}`, nil, ""},
 		{"a promotion", "vera@acme", "PATCH " + members("vera@acme"), `{"role":"Maintainer"}`, nil, ""},
@@ -246,7 +252,8 @@ func testStreamRevocation(t *testing.T, one, other *service) {
 			begun := time.Now()
 			a := one.ask(t, by, c.line, c.body, c.headers...)
 			require.Less(t, a.status, 300, a.verdict())
-			one.ask(t, "ada@acme", "POST /api/v1/backlog/queue", `{"repoId":"`+one.site.id(t, "repo acme/web")+`","title":"`+c.what+`"}`).is(t, "201")
+			one.ask(t, "ada@acme", "POST /api/v1/backlog/queue", `{"repoId":"`+one.site.id(t, "repo acme/web")+`","title":"`+c.what+`"}`).is(t,
+				"201")
 			kinds := st.ends()
 			if c.what != "a sign-out" { // which is not in this workspace's log: it is seen within a second
 				require.NotContains(t, kinds, "run.queued", "it came after")
@@ -312,7 +319,8 @@ func testStreamsOverNATS(t *testing.T, s *site) {
 		st := other.follow(t, "reader")
 		before := rows[int64](t, one, `select seq from checkpoints where view = 'bus' and workspace_id = $1`, s.id(t, "workspace acme"))[0]
 		for i := range 5 {
-			one.ask(t, "ada@acme", "POST /api/v1/backlog/queue", fmt.Sprintf(`{"repoId":%q,"title":"over NATS %d"}`, s.id(t, "repo acme/web"), i)).is(t, "201")
+			one.ask(t, "ada@acme", "POST /api/v1/backlog/queue",
+				fmt.Sprintf(`{"repoId":%q,"title":"over NATS %d"}`, s.id(t, "repo acme/web"), i)).is(t, "201")
 			require.Equal(t, []string{"run.queued"}, st.until("run.queued"))
 		}
 		conn, err := nats.Connect(bus)

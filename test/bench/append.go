@@ -123,7 +123,8 @@ func (w *writers) message(worker int) (*message.Message, error) {
 		return nil, err
 	}
 	m := message.NewMessage(id.String(), data)
-	m.Metadata = message.Metadata{"workspace": w.workspace(worker).String(), "stream": id.String(), "kind": fact.Kind(), "envelope": string(meta)}
+	m.Metadata = message.Metadata{"workspace": w.workspace(worker).String(), "stream": id.String(), "kind": fact.Kind(),
+		"envelope": string(meta)}
 	return m, nil
 }
 
@@ -144,7 +145,8 @@ type stream struct {
 
 func newWriters(ctx context.Context, db *pgxpool.Pool, log *store.Store, workers int, workspaces []events.ID) (*writers, error) {
 	_, err := db.Exec(ctx, `create table plain (like events including all)`)
-	w := &writers{db: db, log: log, workspaces: workspaces, streams: make([]map[events.ID]*stream, workers), next: make([]int, workers), plain: make([]int64, workers)}
+	w := &writers{db: db, log: log, workspaces: workspaces, streams: make([]map[events.ID]*stream, workers), next: make([]int, workers),
+		plain: make([]int64, workers)}
 	for i := range workers {
 		w.streams[i] = map[events.ID]*stream{}
 		w.next[i] = i * 7919 // so that they do not go in step

@@ -100,7 +100,8 @@ func (w *writers) queueRuns(ctx context.Context) error {
 		s := &stream{id: events.NewID(time.Now()), version: 1}
 		w.streams[i%len(w.streams)][workspace] = s
 		_, err := w.log.Append(ctx, &events.Commit{Workspace: workspace, Envelope: envelope(s.id), At: time.Now(), Writes: []events.Write{{
-			Stream: s.id, Events: []events.Event{events.RunQueued{Repo: events.Repo{ID: s.id, Name: "acme/web"}, IssueNumber: 7, IssueTitle: "Fix date parsing"}},
+			Stream: s.id, Events: []events.Event{events.RunQueued{Repo: events.Repo{ID: s.id, Name: "acme/web"}, IssueNumber: 7,
+				IssueTitle: "Fix date parsing"}},
 		}}})
 		if err != nil {
 			return err
@@ -156,7 +157,8 @@ func tables(ctx context.Context, db *pgxpool.Pool) (map[string]int64, error) {
 // usualMeta has events say who caused them as one by a person over HTTP does.
 const usualMeta = `
 	update events set meta = json_build_object('actor', json_build_object('type', 'user', 'id', workspace_id, 'name', 'zoe@acme.example'),
-		'origin', 'api', 'ip', '203.0.113.7', 'userAgent', 'Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0', 'requestId', id)`
+		'origin', 'api', 'ip', '203.0.113.7',
+		'userAgent', 'Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0', 'requestId', id)`
 
 // eventBytes compares what an event and all that follows from it take on disk with the
 // event's own row. Messages of the bus are told beside that: they are removed a minute

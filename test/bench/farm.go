@@ -38,7 +38,8 @@ type farm struct {
 }
 
 func newFarm(db *pgxpool.Pool, moved func(events.ID, int64)) *farm {
-	f := &farm{db: db, log: store.New(db, append(projections.Inline(), dispatch.Leases{}), moved), signs: map[events.ID]*certificate.Authority{}}
+	f := &farm{db: db, log: store.New(db, append(projections.Inline(), dispatch.Leases{}), moved),
+		signs: map[events.ID]*certificate.Authority{}}
 	f.commands = commands.New(f.log, time.Now)
 	return f
 }
@@ -126,7 +127,8 @@ func (f *farm) machines(ctx context.Context, workspace events.ID, n, capacity in
 			list[i] = machine{workspace, id, url.PathEscape(text)}
 			return f.append(ctx, workspace, id, events.RunnerEnrolled{
 				Runner: id, Name: fmt.Sprintf("m%d", i), Enrollment: id, Labels: []string{}, MintedLabels: []string{}, ExclusiveLabels: []string{},
-				Capacity: capacity, CapacityLimit: capacity, Agent: events.Agent{Version: "1", OS: "linux", Arch: "amd64", Sandboxes: []string{"none"}}, Certificate: c,
+				Capacity: capacity, CapacityLimit: capacity, Agent: events.Agent{Version: "1", OS: "linux", Arch: "amd64", Sandboxes: []string{"none"}},
+				Certificate: c,
 			})
 		})
 	}
@@ -135,14 +137,16 @@ func (f *farm) machines(ctx context.Context, workspace events.ID, n, capacity in
 
 func (f *farm) append(ctx context.Context, workspace, stream events.ID, e events.Event) error {
 	_, err := f.log.Append(ctx, &events.Commit{
-		Workspace: workspace, Envelope: bySystem(workspace).Envelope, At: time.Now(), Writes: []events.Write{{Stream: stream, Events: []events.Event{e}}},
+		Workspace: workspace, Envelope: bySystem(workspace).Envelope, At: time.Now(),
+		Writes: []events.Write{{Stream: stream, Events: []events.Event{e}}},
 	})
 	return err
 }
 
 // farmService starts the service with a farm.
 func (s *site) farmService(ctx context.Context, db *pgxpool.Pool) (*rest, error) {
-	return s.rest(ctx, db.Config().ConnString(), "SVC_FARM_CLIENT_CERT_HEADER="+farmHeader, "SVC_LOG_LEVEL=error", "GOGC=50") // live memory is measured, not what is collected late
+	// live memory is measured, not what is collected late
+	return s.rest(ctx, db.Config().ConnString(), "SVC_FARM_CLIENT_CERT_HEADER="+farmHeader, "SVC_LOG_LEVEL=error", "GOGC=50")
 }
 
 // An agent is the connection of a machine.
@@ -158,7 +162,8 @@ type agent struct {
 
 // dial connects an agent, which says hello and waits for its welcome.
 func dial(ctx context.Context, addr string, m machine, capacity int) (*agent, error) {
-	dialer := websocket.Dialer{Subprotocols: []string{wire.Version}, ReadBufferSize: 1 << 10, WriteBufferPool: &sync.Pool{}, HandshakeTimeout: time.Minute}
+	dialer := websocket.Dialer{Subprotocols: []string{wire.Version}, ReadBufferSize: 1 << 10, WriteBufferPool: &sync.Pool{},
+		HandshakeTimeout: time.Minute}
 	socket, answer, err := dialer.DialContext(ctx, "ws://"+addr+"/api/v1/farm/agent", http.Header{farmHeader: {m.header}})
 	if err != nil {
 		return nil, fmt.Errorf("connect a runner: %w", err)

@@ -52,7 +52,8 @@ func farmClaim(ctx context.Context, s *site) (result, error) {
 		}
 		ratios, long, short = append(ratios, full/few), append(long, full), append(short, few)
 	}
-	return result{Ratios: ratios[1:], Note: map[string]any{"queued": many, "ms_each": round2(median(long)), "ms_each_of_few": round2(median(short))}}, nil
+	return result{Ratios: ratios[1:],
+		Note: map[string]any{"queued": many, "ms_each": round2(median(long)), "ms_each_of_few": round2(median(short))}}, nil
 }
 
 // farmClaimKey compares how long it takes until a job has started where 100,000 others wait for the
@@ -115,7 +116,8 @@ func farmClaimKey(ctx context.Context, s *site) (result, error) {
 		}
 		ratios, behind, alone = append(ratios, full/few), append(behind, full), append(alone, few)
 	}
-	return result{Ratios: ratios[1:], Note: map[string]any{"queued": many, "ms_each": round2(median(behind)), "ms_each_alone": round2(median(alone))}}, nil
+	return result{Ratios: ratios[1:],
+		Note: map[string]any{"queued": many, "ms_each": round2(median(behind)), "ms_each_alone": round2(median(alone))}}, nil
 }
 
 // medianStart returns how many milliseconds a job took to start, of some one after the other.

@@ -53,7 +53,8 @@ func farmDispatch(ctx context.Context, s *site) (result, error) {
 		}
 	}
 	p99 := percentile(took, 0.99)
-	return result{Ratios: []float64{p99 / startGoal}, Note: map[string]any{"p50_ms": round2(percentile(took, 0.5)), "p99_ms": round2(p99)}}, nil
+	return result{Ratios: []float64{p99 / startGoal}, Note: map[string]any{"p50_ms": round2(percentile(took, 0.5)), "p99_ms": round2(p99)}},
+		nil
 }
 
 // started submits a job, runs it to its end, and returns after how many milliseconds it had begun.

@@ -190,6 +190,7 @@ func (p *plainLogs) insert(ctx context.Context, worker int) error {
 	}
 	_, err := p.db.Exec(ctx, `
 		insert into plain_logs (workspace_id, job_id, epoch, from_byte, at, data)
-		select * from unnest($1::uuid[], $2::uuid[], $3::int[], $4::bigint[], $5::timestamptz[], $6::bytea[])`, workspaces, jobs, epochs, from, at, data)
+		select * from unnest($1::uuid[], $2::uuid[], $3::int[], $4::bigint[], $5::timestamptz[], $6::bytea[])`, workspaces, jobs, epochs, from,
+		at, data)
 	return err
 }

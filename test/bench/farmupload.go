@@ -108,15 +108,17 @@ func (s *site) newUploads(ctx context.Context, dir string) (*uploads, func(), er
 	list, err := u.farm.machines(ctx, events.NewID(time.Now()), 1, 1)
 	if err == nil {
 		u.machine = list[0]
-		_, err = u.farm.commands.ConnectRunner(ctx, commands.ConnectRunner{Meta: bySystem(u.machine.workspace), Runner: u.machine.id, Hello: aggregates.Hello{
-			Capacity: 1, Agent: events.Agent{Version: "1", OS: "linux", Arch: "amd64", Sandboxes: []string{"none"}},
-		}})
+		_, err = u.farm.commands.ConnectRunner(ctx,
+			commands.ConnectRunner{Meta: bySystem(u.machine.workspace), Runner: u.machine.id, Hello: aggregates.Hello{
+				Capacity: 1, Agent: events.Agent{Version: "1", OS: "linux", Arch: "amd64", Sandboxes: []string{"none"}},
+			}})
 	}
 	if err == nil {
 		err = os.Mkdir(u.store, 0o700)
 	}
 	if err == nil {
-		u.service, err = s.rest(ctx, db.Config().ConnString(), "SVC_FARM_CLIENT_CERT_HEADER="+farmHeader, "SVC_LOG_LEVEL=error", "SVC_ARTIFACT_STORE="+u.store)
+		u.service, err = s.rest(ctx, db.Config().ConnString(), "SVC_FARM_CLIENT_CERT_HEADER="+farmHeader, "SVC_LOG_LEVEL=error",
+			"SVC_ARTIFACT_STORE="+u.store)
 	}
 	if err != nil {
 		u.farm.log.Close()

@@ -160,12 +160,14 @@ func (s *lean) change(ctx context.Context, r *http.Request, who leanCaller, id e
 		with was as (
 			select role from lean_members where workspace_id = $1 and member_id = $2
 		), changed as (
-			update lean_members m set role = $3 from was where workspace_id = $1 and member_id = $2 and (was.role <> 'Owner' or $3 = 'Owner' or exists (
+			update lean_members m set role = $3 from was where workspace_id = $1 and member_id = $2
+				and (was.role <> 'Owner' or $3 = 'Owner' or exists (
 				select from lean_members o where o.workspace_id = $1 and o.member_id <> $2 and o.role = 'Owner'))
 			returning m.*, was.role as before
 		), recorded as (
 			insert into lean_audit
-			select workspace_id, $4, $5, 'member.role_changed', $6, $7, member_id, email, json_build_object('role', json_build_array(before, role)), $8, $9, $10 from changed
+			select workspace_id, $4, $5, 'member.role_changed', $6, $7, member_id, email, json_build_object('role', json_build_array(before,
+				role)), $8, $9, $10 from changed
 		)
 		select c.member_id, c.user_id, u.name, u.email, u.avatar_url, c.role, c.approve_loops, a.last_active_at, c.joined_at
 		from changed c join users u on u.user_id = c.user_id

@@ -29,7 +29,8 @@ func (s *site) crowd(ctx context.Context, n int) (*pgxpool.Pool, events.ID, erro
 	}
 	_, err = db.Exec(ctx, `
 		insert into users (user_id, workspace_id, name, email, emails, avatar_url, registered_at)
-		select md5('u' || n)::uuid, md5('w' || n)::uuid, 'Person ' || n, 'p' || n || '@acme.example', array['p' || n || '@acme.example'], '', now()
+		select md5('u' || n)::uuid, md5('w' || n)::uuid, 'Person ' || n, 'p' || n || '@acme.example', array['p' || n || '@acme.example'], '',
+			now()
 		from generate_series(1, $1::int) n`, n)
 	if err != nil {
 		return db, w.id, err

@@ -44,14 +44,18 @@ func fillRuns(ctx context.Context, db *pgxpool.Pool, workspace events.ID, n, act
 	repo := events.NewID(time.Now())
 	_, err := db.Exec(ctx, `
 		insert into runs (workspace_id, run_id, repo_id, repo_name, issue_number, issue_title, stage, status, active, pr_number,
-			cost_cents, created_at, updated_at, finished_at, waits_for, round, job_rounds, branch, detail, budget_cents, budget_compute_ms, budget_rounds)
-		select $1, gen_random_uuid(), $2, 'acme/web', i, 'Fix date parsing ' || i, i % 7, case when i <= $4 then 'coding' else 'merged' end, i <= $4, i,
-			112, now() - i * interval '1 second', now(), case when i > $4 then now() - i * interval '1 second' end, '', 1, '{}', 'run/' || i, '{}', 0, 0, 0
+			cost_cents, created_at, updated_at, finished_at, waits_for, round, job_rounds, branch, detail, budget_cents, budget_compute_ms,
+				budget_rounds)
+		select $1, gen_random_uuid(), $2, 'acme/web', i, 'Fix date parsing ' || i, i % 7, case
+			when i <= $4 then 'coding' else 'merged' end, i <= $4, i,
+			112, now() - i * interval '1 second', now(), case
+				when i > $4 then now() - i * interval '1 second' end, '', 1, '{}', 'run/' || i, '{}', 0, 0, 0
 		from generate_series(1, $3::int) i`, workspace, repo, n, active)
 	if err != nil {
 		return err
 	}
-	_, err = db.Exec(ctx, `insert into run_counts (workspace_id, repo_id, active, terminal) values ($1, $2, $3, $4)`, workspace, repo, active, n-active)
+	_, err = db.Exec(ctx, `insert into run_counts (workspace_id, repo_id, active, terminal) values ($1, $2, $3, $4)`, workspace, repo, active,
+		n-active)
 	if err != nil {
 		return err
 	}
@@ -76,7 +80,8 @@ func newWorkspace(ctx context.Context, h *commands.Handler) (*workspace, error) 
 	w.owner = events.Actor{Type: events.ByUser, ID: user, Name: name + "@acme.example"}
 	_, err := h.RegisterUser(ctx, commands.RegisterUser{
 		Meta: w.meta(), User: user, Member: events.NewID(now), Name: "Ann", Emails: []string{w.owner.Name},
-		WorkspaceName: "Acme", WorkspaceSlug: name, Account: events.UserAccountLinked{User: user, Provider: "github", Account: name, Login: "ann"},
+		WorkspaceName: "Acme", WorkspaceSlug: name,
+		Account: events.UserAccountLinked{User: user, Provider: "github", Account: name, Login: "ann"},
 	})
 	return w, err
 }

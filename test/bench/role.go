@@ -54,7 +54,8 @@ func newTeam(ctx context.Context, h *commands.Handler, people *sessions.Store) (
 	if err != nil {
 		return nil, err
 	}
-	_, err = h.AddMember(ctx, commands.AddMember{Meta: t.meta(), Member: t.member, User: bob.owner.ID, Email: bob.owner.Name, Role: events.Viewer})
+	_, err = h.AddMember(ctx,
+		commands.AddMember{Meta: t.meta(), Member: t.member, User: bob.owner.ID, Email: bob.owner.Name, Role: events.Viewer})
 	if err != nil {
 		return nil, err
 	}

@@ -74,7 +74,8 @@ func (a *app) people(ctx context.Context, db *pgxpool.Pool) error {
 				return err
 			}
 			a.member = events.NewID(time.Now())
-			_, err := h.AddMember(ctx, commands.AddMember{Meta: w.meta(), Member: a.member, User: guest.owner.ID, Email: guest.owner.Name, Role: events.Viewer})
+			_, err := h.AddMember(ctx,
+				commands.AddMember{Meta: w.meta(), Member: a.member, User: guest.owner.ID, Email: guest.owner.Name, Role: events.Viewer})
 			if err != nil {
 				return err
 			}

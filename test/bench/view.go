@@ -26,7 +26,8 @@ func fillLogs(ctx context.Context, db *pgxpool.Pool, logs, perLog int) ([]events
 	if err := group.Wait(); err != nil {
 		return nil, fmt.Errorf("fill logs: %w", err)
 	}
-	for _, sql := range []string{`vacuum analyze events`, `vacuum analyze logs`, `checkpoint`} { // or it would be done while something is measured
+	// or it would be done while something is measured
+	for _, sql := range []string{`vacuum analyze events`, `vacuum analyze logs`, `checkpoint`} {
 		if _, err := db.Exec(ctx, sql); err != nil {
 			return nil, fmt.Errorf("fill logs: %w", err)
 		}
@@ -46,7 +47,8 @@ func fillLog(ctx context.Context, db *pgxpool.Pool, workspace events.ID, n int) 
 		select workspace_id, before + r * 10 + e.version, gen_random_uuid(), md5(workspace_id::text || r)::uuid, e.version, e.kind, 1, now(),
 			'{"actor":{"type":"system","name":"system"},"origin":"system"}', replace(e.data, 'NUMBER', r::text)::json
 		from log cross join generate_series(0, $2::int / 10 - 1) r cross join (values
-			(1, 'run.queued', '{"repo":{"id":"019a8c51-97ad-5e06-a2d3-0f4b81c6e75a","name":"acme/web"},"issueNumber":NUMBER,"issueTitle":"Fix date parsing"}'),
+			(1, 'run.queued',
+				'{"repo":{"id":"019a8c51-97ad-5e06-a2d3-0f4b81c6e75a","name":"acme/web"},"issueNumber":NUMBER,"issueTitle":"Fix date parsing"}'),
 			(2, 'run.stage_entered', '{"stage":"analyze","attempt":1}'),
 			(3, 'run.facts_recorded', '{"facts":["The issue names the file at fault."]}'),
 			(4, 'run.stage_succeeded', '{"stage":"analyze","attempt":1}'),

@@ -47,7 +47,8 @@ func (w *hinting) once(ctx context.Context) (float64, error) {
 	from := time.Now()
 	for ctx.Err() == nil {
 		var at int64
-		err := w.db.QueryRow(ctx, `select coalesce((select seq from checkpoints where workspace_id = $1 and view = 'runs'), 0)`, w.workspace).Scan(&at)
+		err := w.db.QueryRow(ctx, `select coalesce((select seq from checkpoints where workspace_id = $1 and view = 'runs'), 0)`,
+			w.workspace).Scan(&at)
 		if err != nil {
 			return 0, err
 		}

@@ -30,9 +30,10 @@ type place struct {
 
 var (
 	heading  = regexp.MustCompile(`(?m)^### (.+)$`)
-	numbered = regexp.MustCompile("(?s)\\*\\*\\d+\\.\\*\\* (?:In `([^`]+)`, (?:(after|before) `([^`]+)`|at the end)|A new file `([^`]+)`)[^\n]*:\n\n```\\w+\n(.*?\n)```\n\nWithout it `go ([^`]+)` fails\\.")
-	written  = regexp.MustCompile("Then `go ([^`]+)` writes")
-	passes   = regexp.MustCompile("`go ([^`]+)` passes\\.")
+	numbered = regexp.MustCompile("(?s)\\*\\*\\d+\\.\\*\\* (?:In `([^`]+)`, (?:(after|before) `([^`]+)`|at the end)|A new file " +
+		"`([^`]+)`)[^\n]*:\n\n```\\w+\n(.*?\n)```\n\nWithout it `go ([^`]+)` fails\\.")
+	written = regexp.MustCompile("Then `go ([^`]+)` writes")
+	passes  = regexp.MustCompile("`go ([^`]+)` passes\\.")
 )
 
 // An example is a section of CONTRIBUTING.md.

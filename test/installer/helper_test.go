@@ -104,7 +104,8 @@ func newSite(t *testing.T) *site {
 	address, err := url.Parse(s.url)
 	require.NoError(t, err)
 	log := slog.New(slog.DiscardHandler)
-	rest := httptest.NewServer(farm.Releases{Enabled: true, Folder: release.NewFolder(s.releases, nil), PublicURL: address, Log: log}.Handler())
+	rest := httptest.NewServer(farm.Releases{Enabled: true, Folder: release.NewFolder(s.releases, nil), PublicURL: address,
+		Log: log}.Handler())
 	t.Cleanup(rest.Close)
 	behind, err := url.Parse(rest.URL)
 	require.NoError(t, err)
@@ -224,7 +225,8 @@ func (m *machine) refuses(want, script string, args ...string) {
 func (m *machine) only(programs ...string) {
 	m.t.Helper()
 	m.path = m.t.TempDir()
-	for _, name := range append(programs, "awk", "cat", "chmod", "cp", "cut", "gzip", "id", "mkdir", "mktemp", "mv", "rm", "rmdir", "sha256sum", "tr", "uname") {
+	for _, name := range append(programs, "awk", "cat", "chmod", "cp", "cut", "gzip", "id", "mkdir", "mktemp", "mv", "rm", "rmdir",
+		"sha256sum", "tr", "uname") {
 		at, err := exec.LookPath(name)
 		require.NoError(m.t, err)
 		require.NoError(m.t, os.Symlink(at, filepath.Join(m.path, name)))

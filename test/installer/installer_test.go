@@ -20,7 +20,8 @@ import (
 func TestFromNothingToAVerifiedProgram(t *testing.T) {
 	t.Parallel()
 	m := newSite(t).machine()
-	command := fmt.Sprintf("curl -fsSL --proto '=https' --tlsv1.2 --cacert %[1]s %[2]s/install.sh | sh -s -- --url %[2]s --server-ca %[1]s --token tok_enr_1"+
+	command := fmt.Sprintf("curl -fsSL --proto '=https' --tlsv1.2 --cacert %[1]s %[2]s/install.sh | sh -s "+
+		"-- --url %[2]s --server-ca %[1]s --token tok_enr_1"+
 		" --name builder-1 --no-service --prefix %[3]s --data-dir %[4]s", m.ca, m.url, m.root, m.data)
 	out, err := exec.CommandContext(t.Context(), "/bin/sh", "-c", command).CombinedOutput()
 	require.NoError(t, err, string(out))
@@ -46,7 +47,8 @@ func TestFromNothingToAVerifiedProgram(t *testing.T) {
 	require.Equal(t, string(original), string(copied))
 	told, err := os.ReadFile(filepath.Join(m.data, "enrolled"))
 	require.NoError(t, err)
-	require.Equal(t, strings.Join([]string{"tok_enr_1", "--url", m.url, "--data-dir", m.data, "--server-ca", ca, "--name", "builder-1"}, "\n"), string(told))
+	require.Equal(t, strings.Join([]string{"tok_enr_1", "--url", m.url, "--data-dir", m.data, "--server-ca", ca, "--name", "builder-1"}, "\n"),
+		string(told))
 
 	said, err := m.install(m.script(), "--server-ca", m.ca, "--no-enroll")
 	require.NoError(t, err, said) // once more, over the program that is there

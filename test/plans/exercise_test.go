@@ -120,13 +120,15 @@ func (p *process) command(t *testing.T, round int) {
 	ok(h.SendInvitation(ctx, sent))
 	ok(h.SendInvitation(ctx, sent))
 	ok(h.ResendInvitation(ctx, commands.ResendInvitation{Meta: owner, Invitation: sent.Invitation}))
-	ok(h.AcceptInvitation(ctx, commands.AcceptInvitation{Meta: guest.in(p.acme), Invitation: sent.Invitation, Member: guest.member, Emails: []string{guest.email}}))
+	ok(h.AcceptInvitation(ctx, commands.AcceptInvitation{Meta: guest.in(p.acme), Invitation: sent.Invitation, Member: guest.member,
+		Emails: []string{guest.email}}))
 	ok(h.RefreshMember(ctx, commands.RefreshMember{Meta: guest.in(p.acme), Name: "A guest", Email: guest.email}))
 	ok(h.UpdateMember(ctx, commands.UpdateMember{Meta: owner, Member: guest.member, Role: ptr(events.Maintainer), ApproveLoops: ptr(true)}))
 	_, err := h.UpdateMember(ctx, commands.UpdateMember{Meta: guest.in(p.acme), Member: p.owner.member, Role: ptr(events.Viewer)})
 	require.ErrorIs(t, err, aggregates.ErrMemberForbidden)
 
-	account := commands.CreateServiceAccount{Meta: owner, Account: newID(), Token: commands.NewServiceToken(), Name: name("robot"), Scopes: []events.Scope{events.ReadAPI}}
+	account := commands.CreateServiceAccount{Meta: owner, Account: newID(), Token: commands.NewServiceToken(), Name: name("robot"),
+		Scopes: []events.Scope{events.ReadAPI}}
 	ok(h.CreateServiceAccount(ctx, account))
 	ok(h.RotateServiceAccount(ctx, commands.RotateServiceAccount{Meta: owner, Account: account.Account, Token: commands.NewServiceToken()}))
 	ok(h.NoteStaleToken(ctx, commands.NoteStaleToken{Meta: owner, Account: account.Account, Tail: account.Token.Tail()}))
@@ -157,11 +159,13 @@ func (p *process) commandRuns(t *testing.T, round int, owner commands.Meta) {
 		events.RunCostRecorded{Cents: 7, Source: "compute", Quantity: 1},
 		events.DecisionRaised{Decision: decision, About: events.FactReview, Question: "Is that so?"},
 	}}))
-	ok(h.AnswerDecision(ctx, commands.AnswerDecision{Meta: owner, Run: run, Answer: aggregates.Answer{Decision: decision, Action: aggregates.ActionConfirm}}))
+	ok(h.AnswerDecision(ctx, commands.AnswerDecision{Meta: owner, Run: run,
+		Answer: aggregates.Answer{Decision: decision, Action: aggregates.ActionConfirm}}))
 	ok(h.CancelRun(ctx, commands.CancelRun{Meta: owner, Run: run}))
-	ok(h.QueueIssue(ctx, commands.QueueIssue{Meta: owner, Run: newID(), Repo: p.repo, Title: "Light mode", Largest: func(ctx context.Context) (int, error) {
-		return projections.Runs{DB: p.asks}.LargestIssue(ctx, p.acme, p.repo.ID)
-	}}))
+	ok(h.QueueIssue(ctx, commands.QueueIssue{Meta: owner, Run: newID(), Repo: p.repo, Title: "Light mode",
+		Largest: func(ctx context.Context) (int, error) {
+			return projections.Runs{DB: p.asks}.LargestIssue(ctx, p.acme, p.repo.ID)
+		}}))
 	ok(h.ExportAudit(ctx, commands.ExportAudit{Meta: owner, Format: "csv"}))
 
 	// As many events as fill a block of the audit log and a tile of the proof.
@@ -195,13 +199,17 @@ func (p *process) askMembers(t *testing.T) {
 	maintainers := []events.Role{events.Maintainer}
 	_, _, middle, err := v.Page(ctx, projections.MemberQuery{Workspace: p.acme, Offset: 5000, Limit: 25})
 	require.NoError(t, err)
-	joined := projections.MemberFilter{Field: projections.MemberByJoined, Operator: projections.Greater, Value: time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)}
+	joined := projections.MemberFilter{Field: projections.MemberByJoined, Operator: projections.Greater,
+		Value: time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)}
 	for _, q := range []projections.MemberQuery{
-		{}, {Descending: true}, {Offset: projections.MaxMembersOffset - 100}, {After: middle}, {Q: "person 777"}, {Q: "p77"}, {Q: "person", After: middle}, {Q: "nobody"},
-		{Roles: maintainers}, {Roles: maintainers, After: middle}, {Roles: maintainers, Q: "person"}, {Roles: []events.Role{events.Viewer}, Q: "person"},
-		{Roles: []events.Role{events.Viewer, events.Owner}, Offset: 1000}, {Roles: maintainers, OrderBy: projections.MemberByJoined}, {Roles: []events.Role{}},
-		{OrderBy: projections.MemberByJoined, Descending: true}, {OrderBy: projections.MemberByRole}, {OrderBy: projections.MemberByRole, Descending: true, Offset: 2500},
-		{OrderBy: projections.MemberByID}, {OrderBy: projections.MemberByUser}, {OrderBy: projections.MemberByUser, Roles: []events.Role{events.Viewer}},
+		{}, {Descending: true}, {Offset: projections.MaxMembersOffset - 100}, {After: middle}, {Q: "person 777"}, {Q: "p77"},
+		{Q: "person", After: middle}, {Q: "nobody"}, {Roles: maintainers},
+		{Roles: maintainers, After: middle}, {Roles: maintainers, Q: "person"}, {Roles: []events.Role{events.Viewer}, Q: "person"},
+		{Roles: []events.Role{events.Viewer, events.Owner}, Offset: 1000}, {Roles: maintainers, OrderBy: projections.MemberByJoined},
+		{Roles: []events.Role{}}, {OrderBy: projections.MemberByJoined, Descending: true}, {OrderBy: projections.MemberByRole},
+		{OrderBy: projections.MemberByRole, Descending: true, Offset: 2500},
+		{OrderBy: projections.MemberByID}, {OrderBy: projections.MemberByUser},
+		{OrderBy: projections.MemberByUser, Roles: []events.Role{events.Viewer}},
 		{Filter: projections.MemberFilter{Field: projections.MemberByUser, Operator: projections.Equal, Value: p.fellow}},
 		{Filter: projections.MemberFilter{Field: projections.MemberByUser, Operator: projections.NotEqual, Value: p.fellow}, Descending: true},
 		{Filter: projections.MemberFilter{Field: projections.MemberByID, Operator: projections.In, Value: []events.ID{p.member, p.fellow}}},
@@ -252,7 +260,8 @@ func (p *process) askRuns(t *testing.T) {
 	t.Helper()
 	ctx, v := t.Context(), projections.Runs{DB: p.asks}
 	for _, q := range []projections.RunQuery{
-		{Active: true}, {}, {Offset: 99_000}, {Repo: &p.repo.ID}, {Active: true, Repo: &p.repo.ID}, {Q: "date parsing 777"}, {Active: true, Q: "7"}, {Q: "nothing of the kind"}, {Q: "7", Offset: 99_000}, {Q: "7", Repo: &p.rare},
+		{Active: true}, {}, {Offset: 99_000}, {Repo: &p.repo.ID}, {Active: true, Repo: &p.repo.ID}, {Q: "date parsing 777"},
+		{Active: true, Q: "7"}, {Q: "nothing of the kind"}, {Q: "7", Offset: 99_000}, {Q: "7", Repo: &p.rare},
 	} {
 		q.Workspace, q.Limit = p.acme, 25
 		_, _, err := v.Page(ctx, q)
@@ -298,9 +307,10 @@ func (p *process) askAudit(t *testing.T) {
 	ctx, v := t.Context(), projections.Audit{DB: p.asks}
 	from := time.Date(2026, 1, 1, 3, 0, 0, 0, time.UTC)
 	for _, f := range []projections.AuditFilter{
-		{}, {From: from, To: from.Add(time.Hour)}, {Actor: "service:ci"}, {Actor: p.owner.user.String()}, {ActorType: events.ByRunner}, {Action: "run.cost_recorded"},
-		{Action: "member.*"}, {Action: "mem*"},
-		{Actor: "service:ci," + p.owner.user.String(), Action: "member.*,run.cost_recorded"}, {Target: "acme/web#777"}, {Target: p.run.String()}, {Q: "not there"}, {Actor: "nobody", Target: "nothing"},
+		{}, {From: from, To: from.Add(time.Hour)}, {Actor: "service:ci"}, {Actor: p.owner.user.String()}, {ActorType: events.ByRunner},
+		{Action: "run.cost_recorded"}, {Action: "member.*"}, {Action: "mem*"},
+		{Actor: "service:ci," + p.owner.user.String(), Action: "member.*,run.cost_recorded"}, {Target: "acme/web#777"}, {Target: p.run.String()},
+		{Q: "not there"}, {Actor: "nobody", Target: "nothing"},
 	} {
 		done[projections.AuditPage](t)(v.Page(ctx, projections.AuditQuery{Workspace: p.told, Limit: 25, AuditFilter: f}))
 		done[projections.AuditPage](t)(v.PageAfter(ctx, p.told, f, 500, 25))
@@ -349,7 +359,8 @@ func (p *process) askLogs(t *testing.T) {
 func (p *process) askSessions(t *testing.T) {
 	t.Helper()
 	ctx, now := t.Context(), epoch
-	s := &sessions.Store{DB: p.asks, Secret: []byte("a secret of thirty-two characters"), Now: func() time.Time { return now }, Log: slog.Default()}
+	s := &sessions.Store{DB: p.asks, Secret: []byte("a secret of thirty-two characters"), Now: func() time.Time { return now },
+		Log: slog.Default()}
 	session := done[sessions.Session](t)(s.Start(ctx, p.fellow, p.acme, "", ""))
 	cookie := value(s.Cookie(session))
 	now = now.Add(25 * time.Hour)

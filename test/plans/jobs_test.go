@@ -21,10 +21,13 @@ const jobRows = `
 		submitted_at, queued_at, not_before, epoch, attempt, max_attempts, runner_id, runner_name, excluded, concurrency_key, concurrency, slot,
 		accepted, finished_at, due_at, run_seconds, expires_at, attempts, artifacts)
 	select w, id('j', n), 'unit tests ' || n, state, ('{"id":"' || id('u', 7) || '"}')::json, 'set-' || n % 20,
-		case when n % 2 = 0 then '{}' else '{"labels":["gpu=h100"]}' end::json, case when n % 50 = 0 then id('p', 1) else $repo end, 'acme/web', 'normal',
+		case when n % 2 = 0 then '{}' else '{"labels":["gpu=h100"]}' end::json, case
+			when n % 50 = 0 then id('p', 1) else $repo end, 'acme/web', 'normal',
 		'repo/' || n % 10, n, at, at,
-		case when n = 10000 then '2036-01-01'::timestamptz else at end, case when state = 'queued' then 0 else 1 end, 1, 3, case when state <> 'queued' then id('y', n % 1000) end, '', '{}',
-		case when n % 100 = 2 or n % 2 = 0 and n < 10000 then 'deploy-' || n / 100 % 20 else '' end, 1, case when state = 'running' and n % 100 = 2 then 1 else 0 end,
+		case when n = 10000 then '2036-01-01'::timestamptz else at end, case when state = 'queued' then 0 else 1 end, 1, 3, case
+			when state <> 'queued' then id('y', n % 1000) end, '', '{}',
+		case when n % 100 = 2 or n % 2 = 0 and n < 10000 then 'deploy-' || n / 100 % 20 else '' end, 1, case when state = 'running'
+			and n % 100 = 2 then 1 else 0 end,
 		state <> 'queued', case when state = 'succeeded' then at end, case when state <> 'succeeded' then '2036-01-01'::timestamptz end, 3600,
 		at + interval '1 day', '[]', '{}'
 	from (select $acme as w, n, '2026-01-01'::timestamptz + n * interval '1 second' as at,
@@ -45,10 +48,11 @@ func (p *process) commandJobs(t *testing.T, owner commands.Meta) {
 		Name: "tests", Steps: []events.JobStep{{Run: "true"}}, Concurrency: &events.JobConcurrency{Key: newID().String()},
 	})
 	require.NoError(t, err)
-	submit := commands.SubmitJob{Meta: owner, Job: newID(), Spec: spec, FairKey: "account/1/normal", Turn: func(ctx context.Context) (int64, error) {
-		q, err := v.Queue(ctx, p.acme, p.owner.user, "account/1/normal", spec.Required().Key())
-		return q.LastTurn + 1, err
-	}}
+	submit := commands.SubmitJob{Meta: owner, Job: newID(), Spec: spec, FairKey: "account/1/normal",
+		Turn: func(ctx context.Context) (int64, error) {
+			q, err := v.Queue(ctx, p.acme, p.owner.user, "account/1/normal", spec.Required().Key())
+			return q.LastTurn + 1, err
+		}}
 	ok(h.SubmitJob(ctx, submit))
 	ok(h.CancelJob(ctx, commands.CancelJob{Meta: owner, Job: submit.Job}))
 	ok(h.CancelJob(ctx, commands.CancelJob{Meta: owner, Job: submit.Job}))
@@ -59,7 +63,8 @@ func (p *process) askJobs(t *testing.T) {
 	ctx, v := t.Context(), projections.Jobs{DB: p.asks}
 	runner := idOf(t, 'y', 7)
 	for _, q := range []projections.JobQuery{
-		{Active: true}, {}, {Offset: 30_000}, {Active: true, Offset: 4000}, {Repo: &p.repo.ID}, {Active: true, Repo: &p.repo.ID}, {Runner: &runner},
+		{Active: true}, {}, {Offset: 30_000}, {Active: true, Offset: 4000}, {Repo: &p.repo.ID}, {Active: true, Repo: &p.repo.ID},
+		{Runner: &runner},
 		{Active: true, Runner: &runner}, {State: events.JobStateSucceeded}, {Active: true, State: events.JobStateQueued}, {Q: "tests 777"},
 		{Active: true, Repo: &p.repo.ID, Runner: &runner, State: events.JobStateRunning, Q: "nothing of the kind"},
 	} {
@@ -82,7 +87,8 @@ func (p *process) askJobs(t *testing.T) {
 	q := done[projections.JobQueue](t)(v.Queue(ctx, p.acme, someone, "repo/7", "set-99"))
 	require.EqualValues(t, 9997, q.LastTurn)
 	require.Equal(t, 21, q.Requirements)
-	require.Zero(t, done[projections.JobQueue](t)(v.Queue(ctx, p.acme, someone, "repo/7", "set-7")).Requirements, "one that is there is not counted")
+	require.Zero(t, done[projections.JobQueue](t)(v.Queue(ctx, p.acme, someone, "repo/7", "set-7")).Requirements,
+		"one that is there is not counted")
 	require.True(t, done[bool](t)(v.QueueFull(ctx, p.acme, someone, 5000, 6000)))
 	job.Key = "deploy-7"
 	done[events.ConcurrencyUse](t)(v.KeyUse(ctx, p.acme, job.Key))

@@ -16,18 +16,23 @@ import (
 // runnerRows are 20,000 runners of acme, of which 1,000 are connected, 1,000 away and the others over, and as
 // many enrolments, among those of others.
 const runnerRows = `
-	insert into runners (workspace_id, runner_id, name, state, draining, note, noted_by, offline_reason, labels, exclusive_labels, capacity, jobs_left,
+	insert into runners (workspace_id, runner_id, name, state, draining, note, noted_by, offline_reason, labels, exclusive_labels, capacity,
+		jobs_left,
 		agent_version, os, arch, sandboxes, serial, not_after, next_serial, next_not_after, enrollment_id, enrolled_at, changed_at)
-	select w, id('y', n), 'builder-' || n, case when n < 1000 then 'online' when n < 2000 then 'offline' else 'retired' end, false, '', '', '', '{os=linux}', '{}', 4, null,
+	select w, id('y', n), 'builder-' || n, case when n < 1000 then 'online'
+		when n < 2000 then 'offline' else 'retired' end, false, '', '', '', '{os=linux}', '{}', 4, null,
 		'0.4.0', 'linux', 'amd64', '{none}', 's' || n, '2036-01-01', '', null, id('z', n), '2026-01-01', '2026-01-01'
 	from (select $acme as w, n from generate_series(0, 19999) n union all select id('w', n), n from generate_series(1, $others) n) t;
-	insert into enrollments (workspace_id, enrollment_id, name, status, labels, exclusive_labels, capacity_limit, jobs, tail, runner_id, refusals,
+	insert into enrollments (workspace_id, enrollment_id, name, status, labels, exclusive_labels, capacity_limit, jobs, tail, runner_id,
+		refusals,
 		minted_by, minted_at, expires_at, used_at)
-	select workspace_id, enrollment_id, name, 'used', '{}', '{}', 4, 0, 'tail', runner_id, 0, 'p1', '2026-01-01', '2026-01-01', '2026-01-01' from runners;
+	select workspace_id, enrollment_id, name, 'used', '{}', '{}', 4, 0, 'tail', runner_id, 0, 'p1', '2026-01-01', '2026-01-01', '2026-01-01'
+		from runners;
 	insert into runner_counts (workspace_id, runners) select workspace_id, count(*) from runners group by 1;
 	insert into enrollment_counts (workspace_id, enrollments) select workspace_id, count(*) from enrollments group by 1;
 	insert into runner_presence (workspace_id, runner_id, connection_id, online, connected_at, seen_at, free, load, disk_free, memory, usage)
-	select workspace_id, runner_id, runner_id, state = 'online', '2026-01-01', '2036-01-01', 2, 0, 0, 0, '[]' from runners where state = 'online';
+	select workspace_id, runner_id, runner_id, state = 'online', '2026-01-01', '2036-01-01', 2, 0, 0, 0, '[]' from runners
+		where state = 'online';
 	insert into authorities (workspace_id, authority_id, certificate, not_after, retired)
 	select id('w', n), id('x', n), 'PEM', '2036-01-01', false from generate_series(1, $others) n;
 	insert into farm_secrets (workspace_id, name, value_id, set_by, set_at)
@@ -49,7 +54,8 @@ func (p *process) commandRunners(t *testing.T, owner commands.Meta) {
 		Certificate: certificate.NewLeaf(authority.Authority, events.KeyHash{}, epoch.AddDate(0, 0, -3)), // old enough to be renewed
 	})
 	require.NoError(t, err)
-	itself := commands.Meta{Workspace: p.acme, Envelope: events.Envelope{Actor: events.Actor{Type: events.ByRunner, ID: r.Runner, Name: r.Name}, Origin: events.FromFarm}}
+	itself := commands.Meta{Workspace: p.acme,
+		Envelope: events.Envelope{Actor: events.Actor{Type: events.ByRunner, ID: r.Runner, Name: r.Name}, Origin: events.FromFarm}}
 	next := certificate.NewLeaf(authority.Authority, events.KeyHash{1}, epoch)
 	_, _, err = h.RenewCertificate(ctx, commands.RenewCertificate{
 		Meta: itself, Runner: r.Runner, Authority: authority, Shown: r.Certificate.Serial, Certificate: next,
@@ -74,7 +80,8 @@ func (p *process) commandRunners(t *testing.T, owner commands.Meta) {
 func (p *process) askRunners(t *testing.T) {
 	t.Helper()
 	ctx, v := t.Context(), projections.Runners{DB: p.asks}
-	for status, most := range map[projections.RunnerStatus]int{"": 20_000, projections.RunnersOnline: 1_000, projections.RunnersOffline: 1_000, projections.RunnersEnded: 18_000} {
+	for status, most := range map[projections.RunnerStatus]int{"": 20_000, projections.RunnersOnline: 1_000, projections.RunnersOffline: 1_000,
+		projections.RunnersEnded: 18_000} {
 		_, total, err := v.Page(ctx, p.acme, status, 25, 100)
 		require.NoError(t, err)
 		require.InDelta(t, most, total, 100, "%q", status)

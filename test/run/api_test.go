@@ -114,7 +114,8 @@ type created struct {
 // createAccount makes a service account that reads.
 func createAccount(t *testing.T, owner caller, rest, name string) created {
 	t.Helper()
-	a := owner.must(t, http.StatusCreated, "POST", rest+"/api/v1/service-accounts", map[string]any{"name": name, "scopes": []string{"api.read"}})
+	a := owner.must(t, http.StatusCreated, "POST", rest+"/api/v1/service-accounts",
+		map[string]any{"name": name, "scopes": []string{"api.read"}})
 	require.Positive(t, a.position)
 	return decode[created](t, a)
 }

@@ -106,13 +106,15 @@ func (c *clerk) write(ctx context.Context, w *writers, i int) {
 		if d.outcome != acknowledged {
 			continue
 		}
-		c.do(ctx, w, &deed{kind: "service_account.rotated", account: d.account}, func(m commands.Meta, account events.ID, token commands.ServiceToken) (commands.Result, error) {
-			return c.commands.RotateServiceAccount(ctx, commands.RotateServiceAccount{Meta: m, Account: account, Token: token})
-		})
+		c.do(ctx, w, &deed{kind: "service_account.rotated", account: d.account},
+			func(m commands.Meta, account events.ID, token commands.ServiceToken) (commands.Result, error) {
+				return c.commands.RotateServiceAccount(ctx, commands.RotateServiceAccount{Meta: m, Account: account, Token: token})
+			})
 	}
 }
 
-func (c *clerk) do(ctx context.Context, w *writers, d *deed, carryOut func(commands.Meta, events.ID, commands.ServiceToken) (commands.Result, error)) {
+func (c *clerk) do(ctx context.Context, w *writers, d *deed,
+	carryOut func(commands.Meta, events.ID, commands.ServiceToken) (commands.Result, error)) {
 	meta := c.acme
 	meta.RequestID = w.note(d)
 	d.requests = []string{meta.RequestID}
@@ -157,7 +159,8 @@ func (c *clerk) take(m *message.Message) error {
 	}
 	meta := c.globex
 	meta.Key, meta.RequestID = m.UUID, m.UUID
-	done, err := c.commands.RotateServiceAccount(m.Context(), commands.RotateServiceAccount{Meta: meta, Account: c.account, Token: commands.NewServiceToken()})
+	done, err := c.commands.RotateServiceAccount(m.Context(),
+		commands.RotateServiceAccount{Meta: meta, Account: c.account, Token: commands.NewServiceToken()})
 	if err != nil {
 		return err
 	}

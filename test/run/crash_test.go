@@ -80,7 +80,8 @@ func (s *site) asOrdinaryUser() uint32 {
 func TestKillingSvcLosesNothing(t *testing.T) {
 	t.Parallel()
 	s := seededSite(t)
-	s.environ = append(s.environ, "SVC_REST_ADDR="+address.Free(t), "SVC_ENGINE_ADDR="+address.Free(t), "SVC_CODEHOST_ADDR="+address.Free(t), "SVC_METRICS_ADDR="+address.Free(t), "SVC_GATEWAY_ADDR="+address.Free(t), "SVC_UI_ADDR="+address.Free(t))
+	s.environ = append(s.environ, "SVC_REST_ADDR="+address.Free(t), "SVC_ENGINE_ADDR="+address.Free(t), "SVC_CODEHOST_ADDR="+address.Free(t),
+		"SVC_METRICS_ADDR="+address.Free(t), "SVC_GATEWAY_ADDR="+address.Free(t), "SVC_UI_ADDR="+address.Free(t))
 	var tokens []string
 	for _, name := range []string{"before-the-first", "before-the-second", "at-the-end"} {
 		svc := s.start().until(running)

@@ -81,7 +81,8 @@ func (s *site) submitStubborn(t *testing.T, ci caller, rest string) job {
 	t.Helper()
 	ready := filepath.Join(s.home, "ready")
 	require.NoError(t, os.RemoveAll(ready))
-	j := submit(t, ci, rest, `echo begun; trap "" TERM; setsid sh -c 'trap "" TERM; echo $$ >"`+ready+`"; sleep 86399; sleep 86399' & sleep 86399; sleep 86399`)
+	j := submit(t, ci, rest, `echo begun; trap "" TERM; `+
+		`setsid sh -c 'trap "" TERM; echo $$ >"`+ready+`"; sleep 86399; sleep 86399' & sleep 86399; sleep 86399`)
 	require.Equal(t, "make-run", j.Runner.Name)
 	require.Eventually(t, func() bool {
 		text, err := os.ReadFile(ready)

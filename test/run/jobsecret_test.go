@@ -26,7 +26,8 @@ func TestASecretOfAJobIsKeptNowhere(t *testing.T) {
 	f.owner.must(t, http.StatusNoContent, "PUT", rest+"/api/v1/farm/secrets/DOOR", map[string]string{"value": value})
 	a := f.owner.must(t, http.StatusCreated, "POST", rest+"/api/v1/farm/jobs", map[string]any{
 		"name": "open", "sandbox": map[string]string{"kind": "none"}, "secrets": []string{"DOOR"},
-		"steps":     []map[string]string{{"name": "say", "run": `test "$DOOR" = ` + value[:4] + `"` + value[4:] + `" && echo it is "$DOOR" && echo done >out.txt`}},
+		"steps": []map[string]string{{"name": "say",
+			"run": `test "$DOOR" = ` + value[:4] + `"` + value[4:] + `" && echo it is "$DOOR" && echo done >out.txt`}},
 		"artifacts": []map[string]any{{"name": "out", "paths": []string{"out.txt"}}},
 	})
 	answers := []answer{a}
@@ -46,7 +47,8 @@ func TestASecretOfAJobIsKeptNowhere(t *testing.T) {
 	requireNoFileHolds(t, value, f.machines[0].folder, f.artifacts, f.scratch)
 	c := f.connect()
 	for _, row := range rows(t, c, `select relname::text from pg_class where relnamespace = 'public'::regnamespace and relkind = 'r'`) {
-		found := rows(t, c, fmt.Sprintf(`select 1 from %q t where strpos(t::text, $1) > 0 or strpos(t::text, encode($1::bytea, 'hex')) > 0`, row[0]), value)
+		found := rows(t, c, fmt.Sprintf(`select 1 from %q t where strpos(t::text, $1) > 0 or strpos(t::text, encode($1::bytea, 'hex')) > 0`,
+			row[0]), value)
 		require.Empty(t, found, row[0])
 	}
 }

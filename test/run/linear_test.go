@@ -213,7 +213,8 @@ func accountContest(t *testing.T, s *stage) contest {
 				insist(t, s.owner, http.StatusOK, "POST", url+"/"+made.Account.ID+"/revoke", nil)
 				return ""
 			case 2:
-				made = decode[created](t, insist(t, s.owner, http.StatusCreated, "POST", url, map[string]any{"name": name, "scopes": []string{"api.read"}}))
+				made = decode[created](t,
+					insist(t, s.owner, http.StatusCreated, "POST", url, map[string]any{"name": name, "scopes": []string{"api.read"}}))
 			}
 			last.Store(made.Token)
 			return made.Token
@@ -259,8 +260,10 @@ func memberContest(t *testing.T, s *stage) contest {
 				insist(t, s.owner, http.StatusNoContent, "DELETE", url+members+"/"+id, nil)
 				return "stranger"
 			}
-			invited := decode[struct{ ID string }](t, insist(t, s.owner, http.StatusCreated, "POST", url+"/api/v1/invitations", map[string]any{"email": email}))
-			joined := insist(t, vera, http.StatusOK, "POST", url+"/api/auth/organization/accept-invitation", map[string]any{"invitationId": invited.ID})
+			invited := decode[struct{ ID string }](t,
+				insist(t, s.owner, http.StatusCreated, "POST", url+"/api/v1/invitations", map[string]any{"email": email}))
+			joined := insist(t, vera, http.StatusOK, "POST", url+"/api/auth/organization/accept-invitation",
+				map[string]any{"invitationId": invited.ID})
 			id = decode[struct{ Member struct{ ID string } }](t, joined).Member.ID
 			return "member"
 		},
@@ -308,7 +311,8 @@ func member(t *testing.T, s *stage, email string) (c caller, id string) {
 			c = signIn(t, s.rest[0].url(), p)
 		}
 	}
-	list := decode[struct{ Items []struct{ ID, Email string } }](t, s.owner.must(t, http.StatusOK, "GET", s.rest[0].url()+members+"?limit=100", nil))
+	list := decode[struct{ Items []struct{ ID, Email string } }](t,
+		s.owner.must(t, http.StatusOK, "GET", s.rest[0].url()+members+"?limit=100", nil))
 	for _, m := range list.Items {
 		if m.Email == email {
 			id = m.ID

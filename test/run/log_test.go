@@ -224,7 +224,8 @@ func requireFollowed(t *testing.T, c *pgx.Conn) {
 func requireCaughtUp(t *testing.T, s *stage) {
 	t.Helper()
 	requireFollowed(t, s.connect())
-	head := fmt.Sprint(rows(t, s.connect(), `select head from logs where workspace_id = (select workspace_id from workspaces where slug = 'acme')`)[0][0])
+	head := fmt.Sprint(rows(t, s.connect(),
+		`select head from logs where workspace_id = (select workspace_id from workspaces where slug = 'acme')`)[0][0])
 	for _, r := range s.rest {
 		for _, path := range []string{"/api/v1/runs?status=active", "/api/v1/audit?limit=1"} {
 			s.owner.must(t, http.StatusOK, "GET", r.url()+path, nil, "X-Svc-Min-Position", head)

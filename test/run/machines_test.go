@@ -212,7 +212,8 @@ func (f *farm) submitScript(i int, script string) string {
 	body := map[string]any{
 		"name": fmt.Sprintf("job %d", i), "idempotencyKey": fmt.Sprintf("job-%d", i),
 		"sandbox": map[string]string{"kind": "none"}, "retry": map[string]int{"maxAttempts": 10},
-		"steps": []map[string]string{{"name": "write", "run": script}}, "artifacts": []map[string]any{{"name": "out", "paths": []string{"out.txt"}}},
+		"steps":     []map[string]string{{"name": "write", "run": script}},
+		"artifacts": []map[string]any{{"name": "out", "paths": []string{"out.txt"}}},
 	}
 	require.Eventually(f.t, func() (ok bool) {
 		var err error
@@ -240,7 +241,8 @@ func (f *farm) unfinished() (left int) {
 func (f *farm) unended() [][]any {
 	f.t.Helper()
 	list := rows(f.t, f.connect(), `
-		select job_id::text, state, runner_name, epoch, artifacts->>'state', not_before::text, (select array_agg(kind || ' ' || at::time(0) order by version)
+		select job_id::text, state, runner_name, epoch, artifacts->>'state', not_before::text, (select array_agg(kind || ' ' || at::time(0)
+			order by version)
 			from events e where e.workspace_id = j.workspace_id and e.stream = j.job_id)
 		from jobs j where `+unended)
 	for _, job := range list {

@@ -76,12 +76,14 @@ func withPrograms(run func() int) (int, error) {
 // Svc-db goes without: it works alone, and its demonstration data would take
 // four times as long. So does svc-runner, which would be packed ten times as large.
 func build() error {
-	services := []string{"svc/cmd/svc", "svc/cmd/svc-engine", "svc/cmd/svc-codehost", "svc/cmd/svc-rest", "svc/cmd/svc-ui", "svc/cmd/svc-gateway"}
+	services := []string{"svc/cmd/svc", "svc/cmd/svc-engine", "svc/cmd/svc-codehost", "svc/cmd/svc-rest", "svc/cmd/svc-ui",
+		"svc/cmd/svc-gateway"}
 	if info, ok := debug.ReadBuildInfo(); ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
 		services = append([]string{"-race"}, services...)
 	}
 	for _, what := range [][]string{{"svc/cmd/svc-db", "svc/cmd/svc-runner"}, services} {
-		out, err := exec.Command("go", append([]string{"build", "-buildvcs=false", "-ldflags=-s -w", "-o", programs + "/"}, what...)...).CombinedOutput()
+		out, err := exec.Command("go",
+			append([]string{"build", "-buildvcs=false", "-ldflags=-s -w", "-o", programs + "/"}, what...)...).CombinedOutput()
 		if err != nil {
 			return fmt.Errorf("go build: %w\n%s", err, out)
 		}

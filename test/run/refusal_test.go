@@ -29,7 +29,8 @@ func TestAnAddressInUseIsNamedWithItsVariable(t *testing.T) {
 	require.NoError(t, err)
 	defer ln.Close()
 	s := newSite(t)
-	for _, variable := range []string{"SVC_REST_ADDR", "SVC_CODEHOST_ADDR", "SVC_ENGINE_ADDR", "SVC_METRICS_ADDR", "SVC_GATEWAY_ADDR", "SVC_UI_ADDR"} {
+	for _, variable := range []string{"SVC_REST_ADDR", "SVC_CODEHOST_ADDR", "SVC_ENGINE_ADDR", "SVC_METRICS_ADDR", "SVC_GATEWAY_ADDR",
+		"SVC_UI_ADDR"} {
 		code, text := s.start(variable + "=" + ln.Addr().String()).wait()
 		require.Equal(t, 1, code)
 		require.Equal(t, "svc        │ "+variable+": the address "+ln.Addr().String()+" is in use by another program\n", text)

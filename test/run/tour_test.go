@@ -61,7 +61,8 @@ func TestTheReadmeTellsTheTruth(t *testing.T) {
 	require.Contains(t, tour, address)
 	var script string
 	var shown []string
-	for _, block := range regexp.MustCompile("(?s)```(sh|json|)\n(.*?)```").FindAllStringSubmatch(strings.ReplaceAll(tour, address, s.dev().RestURL), -1) {
+	for _, block := range regexp.MustCompile("(?s)```(sh|json|)\n(.*?)```").FindAllStringSubmatch(strings.ReplaceAll(tour, address,
+		s.dev().RestURL), -1) {
 		if block[1] == "sh" {
 			script += block[2]
 		} else {
@@ -155,7 +156,8 @@ func form(t *testing.T, line string) any {
 }
 
 // spoken are places whose values do not depend on when the demonstration was made.
-var spoken = regexp.MustCompile(`\.(code|message|action|outcome|field|email|displayRole|scopes\[\]|ok|kindId|integrity|state|(account|actor|target)\.name)$`)
+var spoken = regexp.MustCompile(
+	`\.(code|message|action|outcome|field|email|displayRole|scopes\[\]|ok|kindId|integrity|state|(account|actor|target)\.name)$`)
 
 func names(v any, at string) (list []string) {
 	switch v := v.(type) {

@@ -53,7 +53,8 @@ type writers struct {
 func startWriters(t *testing.T, s *stage, n int) *writers {
 	t.Helper()
 	w := &writers{stage: s}
-	list := decode[struct{ Items []struct{ ID, Email string } }](t, s.owner.must(t, http.StatusOK, "GET", s.rest[0].url()+"/api/v1/members?limit=100", nil))
+	list := decode[struct{ Items []struct{ ID, Email string } }](t,
+		s.owner.must(t, http.StatusOK, "GET", s.rest[0].url()+"/api/v1/members?limit=100", nil))
 	for _, m := range list.Items {
 		if m.Email != "ada@acme.example" { // who stays its Owner
 			w.members = append(w.members, m.ID)
@@ -84,11 +85,13 @@ func (w *writers) write(ctx context.Context, i int) {
 			map[string]any{"name": fmt.Sprintf("w%d-%d", i, n), "scopes": []string{"api.read"}})
 		if made.account != "" {
 			for turn := range 2 {
-				w.do(ctx, i+n+turn, i, &deed{kind: "service_account.rotated", account: made.account}, "POST", "/service-accounts/"+made.account+"/rotate", nil)
+				w.do(ctx, i+n+turn, i, &deed{kind: "service_account.rotated", account: made.account}, "POST",
+					"/service-accounts/"+made.account+"/rotate", nil)
 			}
 		}
 		member, role := w.members[(i+n)%len(w.members)], roles[(i+n/2)%len(roles)]
-		w.do(ctx, i+n, i, &deed{kind: "member.role_changed", member: member, role: role}, "PATCH", "/members/"+member, map[string]any{"role": role})
+		w.do(ctx, i+n, i, &deed{kind: "member.role_changed", member: member, role: role}, "PATCH", "/members/"+member,
+			map[string]any{"role": role})
 	}
 }
 

@@ -71,7 +71,8 @@ type shift struct {
 
 func (s *shift) submits() error {
 	spec, err := aggregates.CheckJob(events.JobSpec{
-		Name: "tests", Steps: []events.JobStep{{Run: "go test ./...", Env: map[string]string{"A": "Ñandú 🐘"}}}, Sandbox: events.JobSandbox{Kind: "none"},
+		Name: "tests", Steps: []events.JobStep{{Run: "go test ./...", Env: map[string]string{"A": "Ñandú 🐘"}}},
+		Sandbox:     events.JobSandbox{Kind: "none"},
 		Artifacts:   []events.JobArtifactSpec{{Name: "dist", Paths: []string{"dist/**"}}},
 		Concurrency: &events.JobConcurrency{Key: "deploy/" + s.job.String(), Limit: 2},
 	})
@@ -122,7 +123,8 @@ func (s *shift) succeeds() error {
 		return err
 	}
 	file := events.JobArtifact{ID: NewID(), Name: "dist", Path: "dist/a", Size: 3, SHA256: "00"}
-	declare := commands.DeclareArtifacts{Meta: s.runner, Job: s.job, Runner: s.runner.Actor.ID, Epoch: s.epoch, Files: []events.JobArtifact{file}}
+	declare := commands.DeclareArtifacts{Meta: s.runner, Job: s.job, Runner: s.runner.Actor.ID, Epoch: s.epoch,
+		Files: []events.JobArtifact{file}}
 	if _, err := s.Commands.DeclareArtifacts(s.ctx, declare); err != nil {
 		return err
 	}
@@ -166,6 +168,7 @@ func (s *shift) isDeclined() error {
 	if err := s.takes(); err != nil {
 		return err
 	}
-	_, err := s.Commands.DeclineJob(s.ctx, commands.DeclineJob{Meta: s.runner, Job: s.job, Runner: s.runner.Actor.ID, Epoch: s.epoch, Reason: "busy"})
+	_, err := s.Commands.DeclineJob(s.ctx,
+		commands.DeclineJob{Meta: s.runner, Job: s.job, Runner: s.runner.Actor.ID, Epoch: s.epoch, Reason: "busy"})
 	return err
 }

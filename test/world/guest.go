@@ -50,7 +50,8 @@ func (p *Player) guest(ctx context.Context) (err error) {
 	case luck < 55:
 		_, err = p.Commands.RevokeInvitation(ctx, commands.RevokeInvitation{Meta: admin, Invitation: l.id})
 	case luck < 70:
-		_, err = p.Commands.AcceptInvitation(ctx, commands.AcceptInvitation{Meta: visitor, Invitation: l.id, Member: NewID(), Name: "Guest " + p.text(), Emails: who.Emails})
+		_, err = p.Commands.AcceptInvitation(ctx,
+			commands.AcceptInvitation{Meta: visitor, Invitation: l.id, Member: NewID(), Name: "Guest " + p.text(), Emails: who.Emails})
 	case luck < 76:
 		_, err = p.Commands.RejectInvitation(ctx, commands.RejectInvitation{Meta: visitor, Invitation: l.id, Emails: who.Emails})
 	case luck < 84:
@@ -61,7 +62,8 @@ func (p *Player) guest(ctx context.Context) (err error) {
 		account.Provider, account.Account = "gitea", NewID().String()
 		_, err = p.Commands.RefreshUser(ctx, commands.RefreshUser{Meta: Meta(who.Workspace, who.Actor), Emails: who.Emails, Account: account})
 	case luck < 96:
-		_, err = p.Commands.RecordSignIn(ctx, commands.RecordSignIn{Meta: Meta(who.Workspace, who.Actor), Email: who.Emails[0], Session: NewID(), Method: "github"})
+		_, err = p.Commands.RecordSignIn(ctx,
+			commands.RecordSignIn{Meta: Meta(who.Workspace, who.Actor), Email: who.Emails[0], Session: NewID(), Method: "github"})
 	default:
 		_, err = p.Commands.EndSessions(ctx, commands.EndSessions{Meta: Meta(who.Workspace, who.Actor), Sessions: []events.ID{NewID(), NewID()}})
 	}

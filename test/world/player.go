@@ -27,7 +27,8 @@ type Player struct {
 }
 
 // texts are what people write, among it what JSON, HTML and SQL have words for.
-var texts = []string{"Fix date parsing", "Ñandú 🐘", `a "quoted" \ title`, "<b>&amp;</b>", "O'Hara; drop table runs", "tab\tand\nline", "\u2028", ""}
+var texts = []string{"Fix date parsing", "Ñandú 🐘", `a "quoted" \ title`, "<b>&amp;</b>", "O'Hara; drop table runs", "tab\tand\nline",
+	"\u2028", ""}
 
 // Settle makes a workspace for players.
 func (w *World) Settle(ctx context.Context, seed uint64) (*Player, error) {
@@ -48,7 +49,8 @@ func (w *World) Settle(ctx context.Context, seed uint64) (*Player, error) {
 
 // Joins returns another player of the same workspace.
 func (p *Player) Joins(seed uint64) *Player {
-	return &Player{World: p.World, random: rand.New(rand.NewPCG(seed, 2)), Workspace: p.Workspace, Owner: p.Owner, names: int(seed) * 1_000_000}
+	return &Player{World: p.World, random: rand.New(rand.NewPCG(seed, 2)), Workspace: p.Workspace, Owner: p.Owner,
+		names: int(seed) * 1_000_000}
 }
 
 func (p *Player) text() string { return texts[p.random.IntN(len(texts))] }
@@ -64,7 +66,8 @@ func pick[T any](p *Player, list []T) (v T) {
 func (p *Player) Play(ctx context.Context, n int) error {
 	for i := range n + n/3 {
 		err := p.turn(ctx, i)
-		if f := fault.As(err); f != nil && (f.Kind == fault.Conflict || f.Kind == fault.NotFound || f.Kind == fault.Denied || f.Kind == fault.Invalid) {
+		if f := fault.As(err); f != nil &&
+			(f.Kind == fault.Conflict || f.Kind == fault.NotFound || f.Kind == fault.Denied || f.Kind == fault.Invalid) {
 			continue
 		}
 		if err != nil && fault.IsUnavailable(err) && !errors.Is(err, events.ErrOutcomeUnknown) { // somebody held a view for too long
@@ -89,7 +92,8 @@ func (p *Player) one(ctx context.Context) (err error) {
 	o := Meta(p.Workspace, p.Owner)
 	switch luck := p.random.IntN(100); {
 	case luck < 8:
-		add := commands.AddMember{Meta: Meta(p.Workspace, System), Member: NewID(), User: NewID(), Email: p.text() + "@x", Name: p.text(), Role: events.Viewer}
+		add := commands.AddMember{Meta: Meta(p.Workspace, System), Member: NewID(), User: NewID(), Email: p.text() + "@x", Name: p.text(),
+			Role: events.Viewer}
 		p.Members = append(p.Members, add.Member)
 		_, err = p.Commands.AddMember(ctx, add)
 	case luck < 20:
@@ -140,7 +144,8 @@ func (p *Player) account(ctx context.Context, m commands.Meta) (err error) {
 	case luck < 6:
 		p.names++
 		create := commands.CreateServiceAccount{
-			Meta: m, Account: NewID(), Token: commands.NewServiceToken(), Name: fmt.Sprintf("bot-%d", p.names), Scopes: []events.Scope{events.ReadAPI, events.SubmitJobs}[p.random.IntN(2):],
+			Meta: m, Account: NewID(), Token: commands.NewServiceToken(), Name: fmt.Sprintf("bot-%d", p.names),
+			Scopes: []events.Scope{events.ReadAPI, events.SubmitJobs}[p.random.IntN(2):],
 		}
 		p.Accounts = append(p.Accounts, create.Account)
 		_, err = p.Commands.CreateServiceAccount(ctx, create)
@@ -243,9 +248,11 @@ func (l *life) next(p *Player) []events.Event {
 	case luck < 45 && l.stage == 0, luck < 45 && l.settled && !last:
 		return []events.Event{l.enter(l.stage + 1)}
 	case luck < 40 && last && l.head != "":
-		return []events.Event{events.RunMergeApproved{Head: l.head}, events.RunMergeAttempted{Head: l.head}, events.RunMerged{Repo: l.repo.ID, Head: l.head, MergeCommit: "m"}}[:1+p.random.IntN(3)]
+		return []events.Event{events.RunMergeApproved{Head: l.head}, events.RunMergeAttempted{Head: l.head},
+			events.RunMerged{Repo: l.repo.ID, Head: l.head, MergeCommit: "m"}}[:1+p.random.IntN(3)]
 	case luck < 43 && last:
-		return []events.Event{events.RunMergeApproved{Head: l.head}, events.RunMergeAttempted{Head: l.head}, events.RunMergeApprovalVoided{Head: l.head, Reason: p.text()}}
+		return []events.Event{events.RunMergeApproved{Head: l.head}, events.RunMergeAttempted{Head: l.head},
+			events.RunMergeApprovalVoided{Head: l.head, Reason: p.text()}}
 	case luck < 55:
 		return []events.Event{events.RunStageSucceeded{Stage: stage, Attempt: l.attempts[stage]}}
 	case luck < 58:
@@ -273,8 +280,10 @@ func (l *life) aside(p *Player) []events.Event {
 		{events.RunBranchCreated{Branch: "run/" + p.text()}, events.RunPullRequestOpened{Number: 1 + p.random.IntN(99)}},
 		{events.RunCommitsPushed{Head: head, Base: "b", Files: []events.FileChange{{Path: p.text(), Added: 1}, {Path: "b", Removed: 2}}}},
 		{events.RunCommitsPushed{Head: head, Base: "b", By: events.PushedByPerson}},
-		{events.RunGuardrailsChecked{Head: l.head, Status: "clean", Checks: []events.Guardrail{}}, events.RunReviewed{Head: l.head, Verdict: "pass"}},
-		{events.RunGuardrailsChecked{Head: l.head, Status: "blocked", Checks: []events.Guardrail{{Check: "c", Status: "block", Findings: []events.GuardrailFinding{{Path: p.text()}}}}}},
+		{events.RunGuardrailsChecked{Head: l.head, Status: "clean", Checks: []events.Guardrail{}},
+			events.RunReviewed{Head: l.head, Verdict: "pass"}},
+		{events.RunGuardrailsChecked{Head: l.head, Status: "blocked",
+			Checks: []events.Guardrail{{Check: "c", Status: "block", Findings: []events.GuardrailFinding{{Path: p.text()}}}}}},
 		{events.RunJobRequested{Job: job, Name: p.text(), Head: l.head}},
 		{events.RunJobSettled{Job: pick(p, l.jobs), Status: "succeeded", ComputeMS: p.random.Int64N(1 << 40)}},
 		{l.question(p)},

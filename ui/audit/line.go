@@ -102,10 +102,8 @@ func (d replayed) marks() (list []mark) {
 			continue
 		}
 		taken[s] = true
-		list = append(list, mark{
-			percent((float64(place) + 0.5) / (places + 1)), marksTop + markHeight*high[place],
-			shapes[m.Kind], "re-mark-" + string(m.Kind),
-		})
+		list = append(list, mark{percent((float64(place) + 0.5) / (places + 1)), marksTop + markHeight*high[place], shapes[m.Kind],
+			"re-mark-" + string(m.Kind)})
 		high[place]++
 	}
 	return list

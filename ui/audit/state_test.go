@@ -39,7 +39,8 @@ func TestInvitationsExpireInReplay(t *testing.T) {
 func TestCompare(t *testing.T) {
 	t.Parallel()
 	before := client.WorkspaceState{
-		Members:         []client.StateMember{{Id: "1", Email: "leo@acme.example", Role: "member"}, {Id: "2", Email: "max@acme.example", Role: "Viewer"}},
+		Members: []client.StateMember{{Id: "1", Email: "leo@acme.example", Role: "member"},
+			{Id: "2", Email: "max@acme.example", Role: "Viewer"}},
 		Invitations:     []client.StateInvitation{{Id: "3", Status: client.StateInvitationStatusPending, ExpiresAt: time.Unix(60, 0)}},
 		ServiceAccounts: []client.StateServiceAccount{{Id: "4", Name: "old-bot", Status: "revoked"}},
 	}

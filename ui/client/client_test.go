@@ -21,7 +21,8 @@ func TestWhatNoHeaderHolds(t *testing.T) {
 		require.Equal(t, "tenant_not_found", As(err).Code, "%q", text)
 
 		session = NewService(service.URL).For(r, "acme")
-		_, err = session.CreateServiceAccount(t.Context(), &CreateServiceAccountParams{IdempotencyKey: &text}, CreateServiceAccountJSONRequestBody{})
+		_, err = session.CreateServiceAccount(t.Context(), &CreateServiceAccountParams{IdempotencyKey: &text},
+			CreateServiceAccountJSONRequestBody{})
 		require.Equal(t, http.StatusUnprocessableEntity, As(err).Status, "%q", text)
 	}
 }

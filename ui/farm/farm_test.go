@@ -50,8 +50,10 @@ func TestWhatIsSaidOfARunner(t *testing.T) {
 		{client.Runner{State: client.RunnerStateOnline, Slots: 2, Busy: 1}, "Online", "online", "1 of 2"},
 		{client.Runner{State: client.RunnerStateOnline, Slots: 2, Busy: 2}, "Busy", "busy", "2 of 2"},
 		{client.Runner{State: client.RunnerStateDraining, Draining: true, Slots: 2, Busy: 2}, "Draining", "draining", "2 of 2"},
-		{client.Runner{State: client.RunnerStateOffline, OfflineReason: client.RunnerOfflineReasonDisconnected}, "Offline", "offline", "disconnected"},
-		{client.Runner{State: client.RunnerStateOffline, OfflineReason: client.RunnerOfflineReasonNoCertificate}, "Offline", "offline", "refused"},
+		{client.Runner{State: client.RunnerStateOffline, OfflineReason: client.RunnerOfflineReasonDisconnected}, "Offline", "offline",
+			"disconnected"},
+		{client.Runner{State: client.RunnerStateOffline, OfflineReason: client.RunnerOfflineReasonNoCertificate}, "Offline", "offline",
+			"refused"},
 		{client.Runner{State: client.RunnerStateRevoked, Os: "linux", Arch: "arm64"}, "Revoked", "revoked", "linux arm64"},
 	} {
 		require.Equal(t, []string{c.word, c.dot, c.beside}, []string{stateOf(c.runner), dotOf(c.runner), beside(c.runner)})

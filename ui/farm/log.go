@@ -156,6 +156,6 @@ func (p *logPart) before() (before *logPart, ok bool) {
 		to = p.Lines[0].Offset
 	}
 	from := max(0, min(p.From, to)-tail)
-	part := &logPart{From: from, Cut: from > 0, To: to, Attempt: p.Attempt, Find: p.Find, Marked: p.Marked, At: p.At}
-	return part, p.Cut && p.From > 0 && to > 0
+	return &logPart{From: from, Cut: from > 0, To: to, Attempt: p.Attempt, Find: p.Find, Marked: p.Marked, At: p.At}, p.Cut && p.From > 0 &&
+		to > 0
 }

@@ -96,7 +96,8 @@ func TestALogThatWasRemoved(t *testing.T) {
 	rest := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusGone)
-		_, _ = io.WriteString(w, `{"code":"log_removed","message":"This log was removed: logs of jobs are kept for 30 days.","details":{"keptDays":30}}`)
+		_, _ = io.WriteString(w, `{"code":"log_removed","message":"This log was removed: logs of jobs are kept for 30 days.",`+
+			`"details":{"keptDays":30}}`)
 	}))
 	t.Cleanup(rest.Close)
 	r := httptest.NewRequest(http.MethodGet, "/w/acme/farm/jobs/1/lines?first=on", nil)

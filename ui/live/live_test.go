@@ -67,7 +67,8 @@ func TestEventsAreLedOnAsPagesTakeThem(t *testing.T) {
 	var after string
 	_, lines := follow(t, saying(&after, "id: 6\nevent: ready\ndata: {}\n\n"+
 		": keep-alive\n\n"+
-		"id: 7\ndata: {\"seq\":7,\"kind\":\"service_account.created\",\"target\":{\"type\":\"service_account\",\"id\":\"a\"},\"actor\":\"x\"}\n\n"+
+		"id: 7\ndata: {\"seq\":7,\"kind\":\"service_account.created\","+
+		"\"target\":{\"type\":\"service_account\",\"id\":\"a\"},\"actor\":\"x\"}\n\n"+
 		"id: 8\ndata: of a later version\n\n"+
 		"id: 9\n\n"), nil, "/w/acme/live?after=5", "")
 	require.Equal(t, []string{
@@ -97,7 +98,8 @@ func TestWhyThereIsNoStream(t *testing.T) {
 		_, lines := follow(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }, nil, "/w/acme/live", "")
 		require.Equal(t, []string{"event: over", want}, next(lines, 3))
 	}
-	status, _ := follow(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }, nil, "/w/acme/live", "")
+	status, _ := follow(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }, nil, "/w/acme/live",
+		"")
 	require.Equal(t, http.StatusBadGateway, status, "the browser asks again")
 }
 

@@ -196,8 +196,8 @@ func changeRole(v *page.Visit) (page.Notice, error) {
 
 func changeApproval(v *page.Visit) (page.Notice, error) {
 	may := v.PostFormValue("approve") == "true"
-	change := client.MemberChangeBody{CanApproveLoops: &may}
-	m, err := client.Read[client.Member](v.API.UpdateMember(v.Context(), v.PathValue("id"), nil, change))
+	m, err := client.Read[client.Member](v.API.UpdateMember(v.Context(), v.PathValue("id"), nil,
+		client.MemberChangeBody{CanApproveLoops: &may}))
 	text := name(m) + " may approve loops."
 	if !may {
 		text = name(m) + " may no longer approve loops."

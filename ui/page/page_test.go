@@ -95,7 +95,8 @@ func TestASlashAtTheEndLeadsToThePage(t *testing.T) {
 	t.Parallel()
 	a := &App{Service: client.NewService("http://127.0.0.1:1"), Now: time.Now, Log: slog.New(slog.DiscardHandler)}
 	for address, to := range map[string]string{
-		"/w/acme/": "/w/acme", "/w/acme/members/?q=a%2Fb": "/w/acme/members?q=a%2Fb", "/w/a%2Fb//": "/w/a%2Fb", "//evil.example/": "/w", "/\\evil.example/": "/%5Cevil.example",
+		"/w/acme/": "/w/acme", "/w/acme/members/?q=a%2Fb": "/w/acme/members?q=a%2Fb", "/w/a%2Fb//": "/w/a%2Fb", "//evil.example/": "/w",
+		"/\\evil.example/": "/%5Cevil.example",
 	} {
 		w := httptest.NewRecorder()
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
@@ -240,11 +241,13 @@ func TestSentences(t *testing.T) {
 			"details":{"toSeq":["must not be beyond the newest record, 7444"]}}`,
 		"The time must be a date such as 2026-11-20.": `{"code":"validation_failed",
 			"details":{"from":["must be a time such as 2026-11-20T23:56:25.123Z"]}}`,
-		"Labels must not be there twice.":                     `{"code":"validation_failed","details":{"labels[1]":["must not be there twice"]}}`,
-		"The input must be a number.":                         `{"code":"validation_failed","details":{"unknown":["must be a number"]}}`,
-		"The email address is missing or not valid.":          `{"code":"VALIDATION_ERROR","message":"[body.email] Invalid input: expected string"}`,
-		"This is the workspace's last owner.":                 `{"code":"last_owner","message":"This is the workspace's last owner."}`,
-		"Some of what was sent does not fit the description.": `{"code":"validation_failed","message":"Some of what was sent does not fit the description."}`,
+		"Labels must not be there twice.": `{"code":"validation_failed","details":{"labels[1]":["must not be there twice"]}}`,
+		"The input must be a number.":     `{"code":"validation_failed","details":{"unknown":["must be a number"]}}`,
+		"The email address is missing or not valid.": `{"code":"VALIDATION_ERROR",` +
+			`"message":"[body.email] Invalid input: expected string"}`,
+		"This is the workspace's last owner.": `{"code":"last_owner","message":"This is the workspace's last owner."}`,
+		"Some of what was sent does not fit the description.": `{"code":"validation_failed",` +
+			`"message":"Some of what was sent does not fit the description."}`,
 	} {
 		r := &client.Refused{}
 		require.NoError(t, json.Unmarshal([]byte(text), r))

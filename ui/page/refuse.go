@@ -163,10 +163,8 @@ func unread(err error) error {
 			Message: fmt.Sprintf("That is too much text; the limit is %d KiB. Nothing was changed.", most.Limit>>10),
 		}
 	}
-	return &client.Refused{
-		Status: http.StatusBadRequest, Code: "malformed",
-		Message: "The form did not arrive complete. Nothing was changed. Try again.",
-	}
+	return &client.Refused{Status: http.StatusBadRequest, Code: "malformed",
+		Message: "The form did not arrive complete. Nothing was changed. Try again."}
 }
 
 // NotFound is the page for paths that are none. One that ends with a slash leads to the

@@ -41,8 +41,8 @@ var fields = map[string]string{
 	"format": "The format", "from": "The time", "fromSeq": "The first event", "invitationId": "The invitation",
 	"issueNumber": "The issue number", "labels": "Labels", "limit": "The page", "name": "The name", "note": "The text",
 	"offset": "The page", "password": "The password", "q": "The search", "reason": "The reason", "repo": "The repository",
-	"repoId": "The repository", "role": "The role", "scopes": "Scopes", "seq": "The event", "slug": "The slug",
-	"title": "The title", "to": "The time",
+	"repoId": "The repository", "role": "The role", "scopes": "Scopes", "seq": "The event", "slug": "The slug", "title": "The title",
+	"to":    "The time",
 	"token": "The session", "toSeq": "The last event", "value": "The value",
 }
 

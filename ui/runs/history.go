@@ -63,8 +63,8 @@ func history(list []client.EventRecord) (out []step) {
 
 func (o occurrence) step(kind string) (s step, ok bool) {
 	switch kind {
-	case "run.stage_succeeded", "run.cost_recorded", "run.job_settled", "run.merge_attempted",
-		"run.human_intervened", "run.budget_set", "decision.raised":
+	case "run.stage_succeeded", "run.cost_recorded", "run.job_settled", "run.merge_attempted", "run.human_intervened", "run.budget_set",
+		"decision.raised":
 		return step{}, false
 	case "run.queued":
 		return step{icon: "inbox", text: "Queued"}, true
@@ -79,8 +79,8 @@ func (o occurrence) step(kind string) (s step, ok bool) {
 	case "run.branch_created":
 		return step{icon: "git-branch", text: "Branch created", notes: noted(o.Branch)}, true
 	case "run.commits_pushed":
-		files := kit.Count(int64(len(o.Files)), "file", "files")
-		return step{icon: "git-commit-horizontal", text: "Pushed " + abbreviated(o.Head) + ", " + files}, true
+		return step{icon: "git-commit-horizontal",
+			text: "Pushed " + abbreviated(o.Head) + ", " + kit.Count(int64(len(o.Files)), "file", "files")}, true
 	case "run.guardrails_checked":
 		return step{icon: "shield-check", text: "Guardrails checked: " + strings.ReplaceAll(o.Status, "_", " ")}, true
 	case "run.job_requested":

@@ -157,8 +157,8 @@ func try(v *page.Visit, made *client.TokenAnswerBody) string {
 	if slices.Contains(made.Account.Scopes, "api.read") {
 		return ask + "'" + v.API.Address() + "/api/v1/runs?status=active'"
 	}
-	return ask + `--json '{"idempotencyKey":"try","name":"try","steps":[{"name":"try","run":"true"}]}' ` +
-		v.API.Address() + "/api/v1/farm/jobs"
+	return ask + `--json '{"idempotencyKey":"try","name":"try","steps":[{"name":"try","run":"true"}]}' ` + v.API.Address() +
+		"/api/v1/farm/jobs"
 }
 
 // A scope is what a token may do, in plain words.
