@@ -72,8 +72,8 @@ It ran outside a transaction: look at what it left before the next run.`)
 	_, err = migrate(t, conn, concurrently)
 	require.EqualError(t, err, `Validate failed: Migrations have failed validation
 Detected failed migration to version 2 (i). Schema "public" contains a failed migration to version 2 !
-It ran outside a transaction and may have left something half done, such
-	as an invalid index. Restore the backup; or remove what it left by hand, then run
+It ran outside a transaction and may have left something half done, `+
+		`such as an invalid index. Restore the backup; or remove what it left by hand, then run
   delete from "public"."schema_history" where version = 2 and not success;
 and start again.`)
 
