@@ -12,6 +12,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+
+	"svc/atomicfile"
 )
 
 // newKey returns a new ECDSA key, which the TLS of any gateway supports.
@@ -76,8 +78,9 @@ func (f Folder) pendingKey() (crypto.Signer, error) {
 	return key, f.replaceFile(pendingFile, text)
 }
 
-// saveCredentials writes key and certificate into one file, so that they always match.
-func (f Folder) saveCredentials(key crypto.Signer, certificate string) (*tls.Certificate, error) {
+// saveCredentials writes key and certificate into one file, so that they always match. The file is
+// credentialsFile, or renewedFile for credentials that are not used yet.
+func (f Folder) saveCredentials(name string, key crypto.Signer, certificate string) (*tls.Certificate, error) {
 	text, err := encodeKey(key)
 	if err != nil {
 		return nil, err
@@ -87,11 +90,14 @@ func (f Folder) saveCredentials(key crypto.Signer, certificate string) (*tls.Cer
 	if err != nil {
 		return nil, err
 	}
-	return c, f.replaceFile(credentialsFile, text)
+	return c, f.replaceFile(name, text)
 }
 
-func (f Folder) credentials() (*tls.Certificate, error) {
-	text, err := os.ReadFile(f.path(credentialsFile))
+func (f Folder) credentials() (*tls.Certificate, error) { return f.readCredentials(credentialsFile) }
+
+// readCredentials reads credentials. Its error is [ErrNotEnrolled] if there is no such file.
+func (f Folder) readCredentials(name string) (*tls.Certificate, error) {
+	text, err := os.ReadFile(f.path(name))
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, ErrNotEnrolled
 	}
@@ -99,6 +105,14 @@ func (f Folder) credentials() (*tls.Certificate, error) {
 		return nil, fmt.Errorf("read credentials: %w", err)
 	}
 	return parseCredentials(text)
+}
+
+// adoptRenewed makes renewed credentials those of the runner. From then on only they may be used.
+func (f Folder) adoptRenewed() error {
+	if err := os.Rename(f.path(renewedFile), f.path(credentialsFile)); err != nil {
+		return fmt.Errorf("replace credentials: %w", err)
+	}
+	return atomicfile.SyncDir(string(f))
 }
 
 func parseCredentials(text []byte) (*tls.Certificate, error) {

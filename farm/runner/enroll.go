@@ -100,7 +100,10 @@ func Enroll(ctx context.Context, f Folder, e Enrollment) (id Identity, err error
 			return id, err
 		}
 	}
-	c, err := f.saveCredentials(key, r.Certificate)
+	if err := os.Remove(f.path(renewedFile)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return id, fmt.Errorf("remove the credentials of another runner: %w", err)
+	}
+	c, err := f.saveCredentials(credentialsFile, key, r.Certificate)
 	if err != nil {
 		return id, err
 	}
@@ -216,28 +219,44 @@ func renewalTime(notBefore, notAfter time.Time, spread float64) time.Time {
 	return notBefore.Add(time.Duration(float64(life) * (2.0/3 + spread/10)))
 }
 
-// renew gets a certificate for a new key and switches to it.
+// renew gets a certificate for a new key, unless one is in the folder that is not used yet, and
+// switches to it when no request is in progress.
 func renew(ctx context.Context, f Folder, l *farmClient) (id Identity, err error) {
 	if id, err = f.Identity(); err != nil {
 		return id, err
 	}
-	key, err := newKey()
+	c, err := f.readCredentials(renewedFile)
+	if errors.Is(err, ErrNotEnrolled) {
+		id, c, err = requestRenewal(ctx, f, l, id)
+	}
 	if err != nil {
 		return id, err
+	}
+	return id, l.replaceCertificate(ctx, c, lastSwitch(l.expiry()), f.adoptRenewed)
+}
+
+// lastSwitch returns when requests have to wait for a switch to another certificate, given the expiry
+// of the present one.
+func lastSwitch(expiry time.Time) time.Time { return expiry.Add(-2 * responseTimeout) }
+
+// requestRenewal gets a certificate for a new key, and stores it in the folder.
+func requestRenewal(ctx context.Context, f Folder, l *farmClient, id Identity) (Identity, *tls.Certificate, error) {
+	key, err := newKey()
+	if err != nil {
+		return id, nil, err
 	}
 	csr, err := newCertificateRequest(key, id.Name)
 	if err != nil {
-		return id, err
+		return id, nil, err
 	}
 	var r registration
 	if err := l.callJSON(ctx, "POST", registrationsPath+"/renew", map[string]string{"csr": csr}, &r); err != nil {
-		return id, err
+		return id, nil, err
 	}
-	c, err := f.saveCredentials(key, r.Certificate)
+	c, err := f.saveCredentials(renewedFile, key, r.Certificate)
 	if err != nil {
-		return id, err
+		return id, nil, err
 	}
-	l.setCertificate(c)
 	id.Serial, id.NotBefore, id.NotAfter = r.Serial, c.Leaf.NotBefore, c.Leaf.NotAfter
 	if r.AgentURL != "" {
 		id.AgentURL = r.AgentURL
@@ -245,5 +264,5 @@ func renew(ctx context.Context, f Folder, l *farmClient) (id Identity, err error
 	if len(r.ReleaseKeys) > 0 {
 		id.ReleaseKeys = r.ReleaseKeys
 	}
-	return id, f.saveIdentity(id)
+	return id, c, f.saveIdentity(id)
 }

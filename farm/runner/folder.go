@@ -17,6 +17,7 @@ import (
 //
 // \tidentity.json     who the runner is, and where the farm is
 // \tcredentials.pem   the key and its certificate
+// \trenewed.pem       their successors, until the first request with them
 // \tpending-key.pem   the key of an enrolment in progress
 // \tserver-ca.pem     the authority of the farm's server certificate, if it is private
 // \tspool/<job>.<epoch>/   unacknowledged messages of a job, and its artifacts until they are
@@ -34,6 +35,7 @@ func (f Folder) path(names ...string) string {
 const (
 	identityFile    = "identity.json"
 	credentialsFile = "credentials.pem"
+	renewedFile     = "renewed.pem"
 	pendingFile     = "pending-key.pem"
 	authorityFile   = "server-ca.pem"
 	spoolFolder     = "spool"
@@ -147,10 +149,10 @@ func (f Folder) Uninstall() error {
 
 func isOurs(name string) bool {
 	switch name {
-	case identityFile, credentialsFile, pendingFile, authorityFile, spoolFolder, workFolder, socketFile, lockFile,
+	case identityFile, credentialsFile, renewedFile, pendingFile, authorityFile, spoolFolder, workFolder, socketFile, lockFile,
 		identityFile + oldSuffix, credentialsFile + oldSuffix,
-		identityFile + atomicfile.TempSuffix, credentialsFile + atomicfile.TempSuffix, pendingFile + atomicfile.TempSuffix,
-		authorityFile + atomicfile.TempSuffix:
+		identityFile + atomicfile.TempSuffix, credentialsFile + atomicfile.TempSuffix, renewedFile + atomicfile.TempSuffix,
+		pendingFile + atomicfile.TempSuffix, authorityFile + atomicfile.TempSuffix:
 		return true
 	}
 	return false

@@ -52,9 +52,17 @@ type farmClient struct {
 	base  *url.URL
 	roots *x509.CertPool
 
-	mu          sync.RWMutex // read-locked during each request
+	mu       sync.Mutex
+	current  certifiedClient
+	requests int           // in progress
+	held     bool          // whether further requests wait until the certificate has been replaced
+	changed  chan struct{} // closed and replaced when requests becomes 0, or held false
+}
+
+// A certifiedClient makes requests with one certificate, or without any if it is nil.
+type certifiedClient struct {
 	certificate *tls.Certificate
-	client      *http.Client
+	*http.Client
 }
 
 // newFarmClient returns a client for a farm's https address.
@@ -63,28 +71,86 @@ func newFarmClient(address string, roots *x509.CertPool, certificate *tls.Certif
 	if err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" {
 		return nil, errors.New("the farm's address must be https://host, without user and query")
 	}
-	l := &farmClient{base: u, roots: roots}
-	l.setCertificate(certificate)
+	l := &farmClient{base: u, roots: roots, changed: make(chan struct{})}
+	l.current = l.withCertificate(certificate)
 	return l, nil
 }
 
-// setCertificate switches to another certificate. It waits for requests in progress: the service
-// takes a certificate that is used after its successor as a sign that it was copied.
-func (l *farmClient) setCertificate(certificate *tls.Certificate) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.client != nil {
-		l.client.CloseIdleConnections()
-	}
-	l.certificate = certificate
-	l.client = &http.Client{
+func (l *farmClient) withCertificate(certificate *tls.Certificate) certifiedClient {
+	return certifiedClient{certificate, &http.Client{
 		Transport: &http.Transport{
 			Proxy: http.ProxyFromEnvironment, TLSClientConfig: l.tlsConfig(certificate), TLSHandshakeTimeout: wire.WriteTimeout,
 			DialContext: (&net.Dialer{Timeout: wire.WriteTimeout}).DialContext, IdleConnTimeout: 30 * time.Second,
 			ResponseHeaderTimeout: responseTimeout,
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+}
+
+// begin returns the client for a request, after whose end the caller calls end.
+func (l *farmClient) begin(ctx context.Context) (certifiedClient, error) {
+	for {
+		l.mu.Lock()
+		if !l.held {
+			defer l.mu.Unlock()
+			l.requests++
+			return l.current, nil
+		}
+		changed := l.changed
+		l.mu.Unlock()
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return certifiedClient{}, fmt.Errorf("wait for the new certificate: %w", ctx.Err())
+		}
 	}
+}
+
+func (l *farmClient) end() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.requests--; l.requests == 0 {
+		l.notifyLocked()
+	}
+}
+
+func (l *farmClient) notifyLocked() {
+	close(l.changed)
+	l.changed = make(chan struct{})
+}
+
+// replaceCertificate switches to another certificate at a moment at which no request is in progress,
+// and calls save then: the service takes a certificate that is used after its successor as a sign that
+// it was copied. Until then requests are made with the old certificate. From latest on they wait.
+func (l *farmClient) replaceCertificate(ctx context.Context, next *tls.Certificate, latest time.Time, save func() error) error {
+	hold := time.NewTimer(time.Until(latest))
+	defer hold.Stop()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	defer func() { l.held = false; l.notifyLocked() }()
+	for l.requests > 0 {
+		changed := l.changed
+		l.mu.Unlock()
+		held, err := false, error(nil)
+		select {
+		case <-changed:
+		case <-hold.C:
+			held = true
+		case <-ctx.Done():
+			err = fmt.Errorf("wait for requests with the old certificate: %w", ctx.Err())
+		}
+		l.mu.Lock()
+		if err != nil {
+			return err
+		}
+		l.held = l.held || held
+	}
+	if err := save(); err != nil {
+		return err
+	}
+	l.current.CloseIdleConnections()
+	l.current = l.withCertificate(next)
+	return nil
 }
 
 // responseTimeout limits the wait for the answer to an upload, for which the service hashes files.
@@ -106,19 +172,19 @@ func (l *farmClient) tlsConfig(certificate *tls.Certificate) *tls.Config {
 
 // expiry returns when the certificate expires, zero if there is none.
 func (l *farmClient) expiry() time.Time {
-	l.mu.RLock()
-	defer l.mu.RUnlock()
-	if l.certificate == nil {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.current.certificate == nil {
 		return time.Time{}
 	}
-	return l.certificate.Leaf.NotAfter
+	return l.current.certificate.Leaf.NotAfter
 }
 
 // close closes idle connections.
 func (l *farmClient) close() {
-	l.mu.RLock()
-	defer l.mu.RUnlock()
-	l.client.CloseIdleConnections()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.current.CloseIdleConnections()
 }
 
 const maxResponse = 1 << 20
@@ -138,30 +204,38 @@ func (l *farmClient) callJSON(ctx context.Context, method, path string, in, out 
 
 // call is callJSON with any body.
 func (l *farmClient) call(ctx context.Context, method, path, contentType string, body io.Reader, out any) error {
-	l.mu.RLock()
-	defer l.mu.RUnlock()
 	req, err := http.NewRequestWithContext(ctx, method, l.base.JoinPath(path).String(), body)
 	if err != nil {
 		return fmt.Errorf("%s %s: %w", method, path, err)
 	}
-	req.Header.Set("User-Agent", "svc-runner/"+Version)
 	if body != nil {
 		req.Header.Set("Content-Type", contentType)
 	}
-	res, err := l.client.Do(req)
+	return l.do(req, path, out)
+}
+
+// do makes a request and decodes the answer into out, if it is not nil.
+func (l *farmClient) do(req *http.Request, path string, out any) error {
+	client, err := l.begin(req.Context())
 	if err != nil {
-		return fmt.Errorf("%s %s: %w", method, path, withoutAddress(err))
+		return fmt.Errorf("%s %s: %w", req.Method, path, err)
+	}
+	defer l.end()
+	req.Header.Set("User-Agent", "svc-runner/"+Version)
+	res, err := client.Do(req)
+	if err != nil {
+		return fmt.Errorf("%s %s: %w", req.Method, path, withoutAddress(err))
 	}
 	defer res.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(res.Body, maxResponse))
 	if res.StatusCode >= 300 {
-		return fmt.Errorf("%s %s: %w", method, path, readRefusal(res, text))
+		return fmt.Errorf("%s %s: %w", req.Method, path, readRefusal(res, text))
 	}
 	if err == nil && out != nil {
 		err = json.Unmarshal(text, out)
 	}
 	if err != nil {
-		return fmt.Errorf("%s %s: read answer: %w", method, path, err)
+		return fmt.Errorf("%s %s: read answer: %w", req.Method, path, err)
 	}
 	return nil
 }
@@ -194,10 +268,13 @@ func (l *farmClient) dial(ctx context.Context, address string) (*websocket.Conn,
 	if err != nil || u.Scheme != "wss" {
 		return nil, errors.New("the address to connect to must be wss://")
 	}
-	l.mu.RLock()
-	defer l.mu.RUnlock()
+	client, err := l.begin(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("connect: %w", err)
+	}
+	defer l.end()
 	d := websocket.Dialer{
-		Proxy: http.ProxyFromEnvironment, TLSClientConfig: l.tlsConfig(l.certificate), HandshakeTimeout: wire.WriteTimeout,
+		Proxy: http.ProxyFromEnvironment, TLSClientConfig: l.tlsConfig(client.certificate), HandshakeTimeout: wire.WriteTimeout,
 		Subprotocols: []string{wire.Version}, WriteBufferSize: 64 << 10, ReadBufferSize: 16 << 10,
 	}
 	conn, res, err := d.DialContext(ctx, address, http.Header{"User-Agent": {"svc-runner/" + Version}})

@@ -2,6 +2,7 @@ package runner
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -157,6 +158,9 @@ func (s *Supervisor) Run(ctx context.Context) error {
 	defer tasks.Wait()
 	defer s.killAll()
 	defer stop()
+	if err := s.useRenewed(ctx); err != nil {
+		return err
+	}
 	if err := s.recoverJobs(); err != nil {
 		return err
 	}
@@ -169,6 +173,18 @@ func (s *Supervisor) Run(ctx context.Context) error {
 		s.inBackground(task)
 	}
 	return s.connectLoop(ctx)
+}
+
+// useRenewed switches to renewed credentials that an earlier supervisor did not come to use.
+func (s *Supervisor) useRenewed(ctx context.Context) error {
+	c, err := s.cfg.Folder.readCredentials(renewedFile)
+	if errors.Is(err, ErrNotEnrolled) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return s.farm.replaceCertificate(ctx, c, time.Now(), s.cfg.Folder.adoptRenewed)
 }
 
 // update changes what mu guards, and wakes all who wait on changed.

@@ -2,10 +2,8 @@ package runner
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"net/http"
 	"time"
@@ -128,29 +126,11 @@ func (s *Supervisor) postArtifacts(ctx context.Context, j *job, m manifest, piec
 
 // postForm is [farmClient.callJSON] with a form as its body.
 func (l *farmClient) postForm(ctx context.Context, path string, form *uploadForm, out any) error {
-	l.mu.RLock()
-	defer l.mu.RUnlock()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, l.base.JoinPath(path).String(), form)
 	if err != nil {
 		return fmt.Errorf("POST %s: %w", path, err)
 	}
 	req.ContentLength = form.size
-	req.Header.Set("User-Agent", "svc-runner/"+Version)
 	req.Header.Set("Content-Type", form.contentType)
-	res, err := l.client.Do(req)
-	if err != nil {
-		return fmt.Errorf("POST %s: %w", path, withoutAddress(err))
-	}
-	defer res.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(res.Body, maxResponse))
-	if res.StatusCode >= 300 {
-		return fmt.Errorf("POST %s: %w", path, readRefusal(res, text))
-	}
-	if err == nil {
-		err = json.Unmarshal(text, out)
-	}
-	if err != nil {
-		return fmt.Errorf("POST %s: read answer: %w", path, err)
-	}
-	return nil
+	return l.do(req, path, out)
 }

@@ -1,0 +1,152 @@
+package runner
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// An uploading is a client of an enrolled runner with an upload in progress, whose certificate the
+// farm has seen.
+type uploading struct {
+	*farm
+	folder  Folder
+	client  *farmClient
+	before  Identity
+	release func() // lets the upload end
+	ended   chan error
+}
+
+func newUploading(t *testing.T) *uploading {
+	f := newFarm(t)
+	u := &uploading{farm: f, folder: f.enrolled(), ended: make(chan error, 1)}
+	var err error
+	u.before, err = u.folder.Identity()
+	require.NoError(t, err)
+	u.client, err = openFarmClient(u.folder, u.before)
+	require.NoError(t, err)
+	t.Cleanup(u.client.close)
+	begun, proceed := make(chan struct{}), make(chan struct{})
+	u.release = sync.OnceFunc(func() { close(proceed) })
+	t.Cleanup(u.release)
+	f.uploading = func(_ int, w http.ResponseWriter, r *http.Request) bool {
+		close(begun)
+		select {
+		case <-proceed:
+		case <-r.Context().Done():
+		}
+		answer(w, 200, map[string]any{"state": "complete"})
+		return true
+	}
+	go func() {
+		form, err := newUploadForm(t.TempDir(), manifest{}, nil)
+		if err == nil {
+			var a uploadAnswer
+			err = u.client.postForm(context.Background(), "/api/v1/farm/jobs/1/artifacts", form, &a)
+		}
+		u.ended <- err
+	}()
+	<-begun
+	return u
+}
+
+// ask makes a request, and returns the serial number of the certificate that was used.
+func (u *uploading) ask() string {
+	u.t.Helper()
+	require.NoError(u.t, u.client.callJSON(u.t.Context(), "GET", registrationsPath+"/self", nil, nil))
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.serials[len(u.serials)-1]
+}
+
+// renew begins a renewal and waits until the farm has issued the certificate.
+func (u *uploading) renew(ctx context.Context) (renewed chan error) {
+	u.t.Helper()
+	renewed = make(chan error, 1)
+	go func() {
+		_, err := renew(ctx, u.folder, u.client)
+		renewed <- err
+	}()
+	require.Eventually(u.t, func() bool {
+		_, err := u.folder.readCredentials(renewedFile)
+		id, bad := u.folder.Identity()
+		return err == nil && bad == nil && id.Serial != u.before.Serial
+	}, patience, time.Millisecond)
+	return renewed
+}
+
+// An upload of minutes delays neither the renewal of the certificate nor, while the new one waits for
+// its end, other requests. No certificate is used after its successor.
+func TestRenewalDuringUpload(t *testing.T) {
+	t.Parallel()
+	u := newUploading(t)
+	renewed := u.renew(t.Context())
+	require.Equal(t, u.before.Serial, u.ask(), "the new one is not used while the upload is in progress")
+	c, err := u.folder.credentials()
+	require.NoError(t, err)
+	require.Equal(t, u.before.Serial, fmt.Sprintf("%x", c.Leaf.SerialNumber), "nor by another process")
+	require.Empty(t, renewed)
+	u.release()
+	require.NoError(t, <-u.ended)
+	require.NoError(t, <-renewed)
+	after, err := u.folder.Identity()
+	require.NoError(t, err)
+	require.Equal(t, after.Serial, u.ask())
+	c, err = u.folder.credentials()
+	require.NoError(t, err)
+	require.Equal(t, after.Serial, fmt.Sprintf("%x", c.Leaf.SerialNumber))
+	require.NoFileExists(t, u.folder.path(renewedFile))
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	require.Equal(t, []string{u.before.Serial, after.Serial}, slices.Compact(slices.Clone(u.serials)))
+}
+
+// Shortly before the old certificate expires, further requests wait for the new one.
+func TestRequestsWaitForNewCertificate(t *testing.T) {
+	t.Parallel()
+	u := newUploading(t)
+	ctx, stop := context.WithCancel(t.Context())
+	renewed := u.renew(ctx)
+	stop()
+	require.ErrorIs(t, <-renewed, context.Canceled)
+	c, err := u.folder.readCredentials(renewedFile)
+	require.NoError(t, err)
+	go func() {
+		renewed <- u.client.replaceCertificate(context.Background(), c, time.Now(), u.folder.adoptRenewed)
+	}()
+	require.Eventually(t, func() bool {
+		u.client.mu.Lock()
+		defer u.client.mu.Unlock()
+		return u.client.held
+	}, patience, time.Millisecond)
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, u.client.callJSON(gone, "GET", registrationsPath+"/self", nil, nil), context.Canceled)
+	go u.release()
+	require.Equal(t, fmt.Sprintf("%x", c.Leaf.SerialNumber), u.ask())
+	require.NoError(t, <-u.ended)
+	require.NoError(t, <-renewed)
+}
+
+// A runner that ends before it could use its new certificate uses it when it starts again.
+func TestRestartUsesRenewedCertificate(t *testing.T) {
+	t.Parallel()
+	u := newUploading(t)
+	ctx, stop := context.WithCancel(t.Context())
+	renewed := u.renew(ctx)
+	stop()
+	require.ErrorIs(t, <-renewed, context.Canceled)
+	u.release()
+	require.NoError(t, <-u.ended)
+	id, err := u.folder.Identity()
+	require.NoError(t, err)
+	start(t, u.folder)
+	require.Eventually(t, u.check(func() bool { return u.serials[len(u.serials)-1] == id.Serial }), patience, time.Millisecond)
+	require.NoFileExists(t, u.folder.path(renewedFile))
+}
