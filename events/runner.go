@@ -52,10 +52,9 @@ type OfflineReason string
 // The reasons.
 const (
 	OfflineWithoutCertificate OfflineReason = "no_certificate"
-	OfflineBadCertificate     OfflineReason = "certificate_invalid"
+	OfflineBadCertificate     OfflineReason = "certificate_invalid" // never recorded: it follows from the time
 	OfflineDisconnected       OfflineReason = "disconnected"
 	OfflineDrained            OfflineReason = "drained"
-	OfflineTooOld             OfflineReason = "version_too_old"
 )
 
 // An Agent is the program on a runner's machine, as it describes itself.

@@ -41,10 +41,15 @@ type Runner struct {
 // certificate is refused without an event, because its connection does not name a runner.
 const connectLimit = 30 * time.Second
 
-// At returns the runner with its state at a time: offline if it should have connected by then.
+// At returns the runner with its state at a time: offline if it should have connected by then. Why it
+// is offline becomes that its certificate has expired, unless it was drained: it is refused whenever it
+// connects.
 func (r Runner) At(now time.Time) Runner {
 	if state := RunnerStateAt(r.State, r.EnrolledAt, now); state != r.State {
 		r.State, r.OfflineReason, r.ChangedAt = state, events.OfflineWithoutCertificate, r.EnrolledAt.Add(connectLimit)
+	}
+	if r.State == events.RunnerStateOffline && r.OfflineReason != events.OfflineDrained && now.After(r.NotAfter) {
+		r.OfflineReason = events.OfflineBadCertificate
 	}
 	return r
 }

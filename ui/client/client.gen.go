@@ -1446,7 +1446,6 @@ const (
 	RunnerOfflineReasonDrained            RunnerOfflineReason = "drained"
 	RunnerOfflineReasonEmpty              RunnerOfflineReason = ""
 	RunnerOfflineReasonNoCertificate      RunnerOfflineReason = "no_certificate"
-	RunnerOfflineReasonVersionTooOld      RunnerOfflineReason = "version_too_old"
 )
 
 // Valid indicates whether the value is a known member of the RunnerOfflineReason enum.
@@ -1461,8 +1460,6 @@ func (e RunnerOfflineReason) Valid() bool {
 	case RunnerOfflineReasonEmpty:
 		return true
 	case RunnerOfflineReasonNoCertificate:
-		return true
-	case RunnerOfflineReasonVersionTooOld:
 		return true
 	default:
 		return false
@@ -4625,7 +4622,7 @@ type Runner struct {
 	// NotedBy The person who drained or revoked it; empty if nobody did, and for service accounts.
 	NotedBy string `json:"notedBy"`
 
-	// OfflineReason Why it is offline; empty while it is connected. no_certificate: it did not connect within 30 seconds of its enrollment.
+	// OfflineReason Why it is offline; empty while it is connected. no_certificate: it did not connect within 30 seconds of its enrollment. certificate_invalid: its certificate has expired.
 	OfflineReason RunnerOfflineReason `json:"offlineReason"`
 
 	// Os Examples: linux
@@ -4647,7 +4644,7 @@ type Runner struct {
 	Version string `json:"version"`
 }
 
-// RunnerOfflineReason Why it is offline; empty while it is connected. no_certificate: it did not connect within 30 seconds of its enrollment.
+// RunnerOfflineReason Why it is offline; empty while it is connected. no_certificate: it did not connect within 30 seconds of its enrollment. certificate_invalid: its certificate has expired.
 type RunnerOfflineReason string
 
 // RunnerState defines model for Runner.State.

@@ -149,11 +149,8 @@ func trouble(r client.Runner) (what, mend string) {
 		return "The gateway forwarded no client certificate.",
 			"Make it set the header named by SVC_FARM_CLIENT_CERT_HEADER on every request, then run svc-runner doctor on the machine."
 	case client.RunnerOfflineReasonCertificateInvalid:
-		return "The certificate is not from this workspace’s farm, or has expired.",
-			"Check the machine’s clock, then enroll it again. svc-runner doctor finds the cause."
-	case client.RunnerOfflineReasonVersionTooOld:
-		return "Its agent is too old for this service.",
-			"Reinstall it with the command from Add a runner."
+		return "The certificate has expired.",
+			"Enroll the machine again. It renews its certificate by itself while it is connected."
 	case client.RunnerOfflineReasonDisconnected:
 		return "The connection was lost.",
 			"Check that the machine is running and reaches the farm’s address, and that proxies allow WebSockets and 120 s of silence."
