@@ -38,6 +38,7 @@ type options struct {
 	mounts     string
 	protocols  string
 	diskFree   int64
+	jobDisk    int64
 	processes  int
 	keys       string
 	version    string
@@ -63,6 +64,7 @@ var commands = map[string]command{
 		f.StringVar(&o.mounts, "mount", "", "")
 		f.StringVar(&o.protocols, "git-protocols", "https", "")
 		f.Int64Var(&o.diskFree, "min-disk-mib", 2048, "")
+		f.Int64Var(&o.jobDisk, "max-job-disk-mib", defaultJobDisk, "")
 		f.IntVar(&o.processes, "max-processes", sandbox.DefaultProcesses, "")
 	}},
 	"status": {run: program.status, flags: func(f *flag.FlagSet, o *options) { f.BoolVar(&o.json, "json", false, "") }},
@@ -180,12 +182,17 @@ func split(list string) []string {
 	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' })
 }
 
-// minProcesses is how many processes and threads a step needs before it does anything.
-const minProcesses = 64
+const (
+	minProcesses   = 64        // processes and threads that a step needs before it does anything
+	defaultJobDisk = 50 * 1024 // MiB
+)
 
 func (p program) run(ctx context.Context, o options) error {
 	if o.processes < minProcesses {
 		return usageError(fmt.Sprintf("-max-processes: want %d or more", minProcesses))
+	}
+	if o.jobDisk < 0 {
+		return usageError("-max-job-disk-mib: want 0 or more")
 	}
 	self, err := os.Executable()
 	if err != nil {
@@ -194,7 +201,8 @@ func (p program) run(ctx context.Context, o options) error {
 	log := slog.New(slog.NewJSONHandler(p.out, &slog.HandlerOptions{Level: p.env.LogLevel}))
 	s, err := runner.NewSupervisor(ctx, runner.Config{
 		Folder: o.folder(), Program: self, Capacity: o.capacity, Mounts: split(o.mounts), Log: log, Stop: p.signals,
-		GitProtocols: strings.Join(split(o.protocols), ":"), MinDiskFree: o.diskFree << 20, MaxProcesses: o.processes, Adopt: true,
+		GitProtocols: strings.Join(split(o.protocols), ":"), MinDiskFree: o.diskFree << 20, MaxProcesses: o.processes, MaxJobDisk: o.jobDisk << 20,
+		Adopt: true,
 	})
 	if err != nil {
 		return err

@@ -37,6 +37,8 @@ run:
   -mount=DIR,...       folders that steps in bubblewrap can read, besides /usr
   -git-protocols=P,... protocols to fetch repositories by (default https)
   -min-disk-mib=N      take no job with less disk free (default 2048)
+  -max-job-disk-mib=N  fail a job that takes up more disk (default 51200; 0 is
+                       no limit)
   -max-processes=N     processes and threads of a job at once (default 4096)
   After SIGTERM it takes no more jobs and ends when the running ones have
   ended; a second one cancels them.

@@ -54,6 +54,7 @@ func TestWrongCommandLinesAreRejected(t *testing.T) {
 		"unknown command":                {"tok_enr_MARKER"},
 		"run has no flag -frobnicate":    {"run", "-frobnicate"},
 		"-max-processes: want 64":        {"run", "-max-processes=3"},
+		"-max-job-disk-mib: want 0":      {"run", "-max-job-disk-mib=-1"},
 		"a flag of run is malformed":     {"run", "-capacity=MARKER"},
 		"a flag of status is malformed":  {"status", "-tok_enr_MARKER"},
 		"status takes 0 arguments":       {"status", "MARKER"},

@@ -50,7 +50,7 @@ func (x *execution) collect(kill context.Context, end wire.Event) wire.Event {
 			want = append(want, a)
 		}
 	}
-	if len(want) == 0 || end.SignalReason == reasonFenced || end.SignalReason == reasonAgentStop {
+	if len(want) == 0 || slices.Contains([]string{reasonFenced, reasonAgentStop, reasonDisk}, end.SignalReason) {
 		return end
 	}
 	ctx, done := x.collecting(kill)

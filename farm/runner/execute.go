@@ -31,6 +31,7 @@ type assignment struct {
 	ArtifactLimit int64       `json:"artifactLimit"`
 	GitProtocols  string      `json:"gitProtocols"`
 	MaxProcesses  int         `json:"maxProcesses"`
+	DiskLimit     int64       `json:"diskLimit"` // bytes; 0 is no limit
 	fenceOrder
 }
 
@@ -54,6 +55,7 @@ const (
 	reasonRunTimeout  = "run_timeout"
 	reasonAgentStop   = "agent_stop"
 	reasonFenced      = "fenced"
+	reasonDisk        = "disk_limit"
 )
 
 // Outcomes of a job.
@@ -69,11 +71,12 @@ const (
 // when kill is done, and must end within a grace period when graceful is done.
 type execution struct {
 	assignment
-	report *reporter
-	out    *output
-	masks  *mask.Set
-	job    *sandbox.Job
-	began  time.Time
+	report  *reporter
+	out     *output
+	masks   *mask.Set
+	job     *sandbox.Job
+	began   time.Time
+	killJob context.CancelCauseFunc
 
 	cpu    time.Duration
 	maxRSS int64
@@ -98,6 +101,7 @@ func Execute(in io.Reader, out io.Writer) error {
 	ctx, kill := context.WithCancelCause(context.Background())
 	graceful, end := context.WithCancelCause(ctx)
 	defer kill(nil)
+	x.killJob = kill
 	fences := make(chan time.Duration)
 	go keepFence(ctx, x.Fence, fences, kill)
 	go followOrders(ctx, lines, fences, end, kill) // ends with its input
@@ -166,8 +170,10 @@ func (x *execution) run(kill, graceful context.Context) (err error) {
 	var end wire.Event
 	x.job, err = sandbox.New(x.config())
 	if err == nil {
+		stop := x.startWatch(kill)
 		end = x.steps(kill, graceful)
 		end = x.collect(kill, end)
+		stop()
 		err = x.job.Remove()
 	}
 	if err != nil && end.Outcome == "" {
@@ -308,6 +314,8 @@ func endOf(r sandbox.Result, ran bool) wire.Event {
 			e.Outcome = cancelled
 		case reasonStepTimeout, reasonRunTimeout:
 			e.Outcome = timedOut
+		case reasonDisk:
+			e.Outcome = failed
 		default:
 			e.Outcome = infra
 		}

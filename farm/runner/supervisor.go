@@ -23,6 +23,7 @@ type Config struct {
 	Mounts       []string // folders that steps in bubblewrap can read
 	GitProtocols string   // protocols to fetch repositories by, separated by colons
 	MinDiskFree  int64    // bytes that must be free to take a job; 0 is 2 GiB
+	MaxJobDisk   int64    // bytes that a job may take up in its folder and its spool; 0 is no limit
 	MaxProcesses int      // processes and threads of a job at once; 0 is sandbox.DefaultProcesses
 	Adopt        bool     // whether this process adopts and kills orphans; all its children are then jobs
 	Log          *slog.Logger

@@ -131,7 +131,7 @@ func (s *Supervisor) feedProcess(j *job, a wire.Assign, in io.WriteCloser, proce
 	first := assignment{
 		Job: j.job, Epoch: j.epoch, Spec: a, Dir: s.workDir(j), Files: Folder(j.dir).path(filesFolder), Program: s.cfg.Program,
 		Mounts: s.cfg.Mounts, LogLimit: limits.LogBytesPerJob, ArtifactLimit: limits.ArtifactMaxJobBytes, GitProtocols: s.cfg.GitProtocols,
-		MaxProcesses: s.cfg.MaxProcesses, fenceOrder: j.fence(),
+		MaxProcesses: s.cfg.MaxProcesses, DiskLimit: s.cfg.MaxJobDisk, fenceOrder: j.fence(),
 	}
 	w := bufio.NewWriter(in)
 	write := func(v any) {

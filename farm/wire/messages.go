@@ -87,7 +87,7 @@ type Event struct {
 	Reason           string   `json:"reason,omitempty"`  // set where the exit code does not say why
 	ExitCode         *int     `json:"exitCode,omitempty"`
 	Signal           string   `json:"signal,omitempty"`
-	SignalReason     string   `json:"signalReason,omitempty"` // cancel, step_timeout, run_timeout, agent_stop, fenced, oom
+	SignalReason     string   `json:"signalReason,omitempty"` // cancel, step_timeout, run_timeout, agent_stop, fenced, oom, disk_limit
 	StartedAt        Time     `json:"startedAt,omitzero"`
 	FinishedAt       Time     `json:"finishedAt,omitzero"`
 	CPUMs            int64    `json:"cpuMs,omitempty"`

@@ -1,0 +1,85 @@
+package runner
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"svc/farm/runner/sandbox"
+)
+
+const (
+	diskCheckEvery = 2 * time.Second
+	diskCheckShare = 50 // of the time at most one part is spent on measuring
+)
+
+// startWatch watches the job's disk until stop is called, which returns when nothing more is reported.
+func (x *execution) startWatch(kill context.Context) (stop func()) {
+	if x.DiskLimit <= 0 {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(kill)
+	var watch sync.WaitGroup
+	watch.Go(func() { x.watchDisk(ctx) })
+	return func() { cancel(); watch.Wait() }
+}
+
+// watchDisk kills the job when it takes up more disk than it may. It measures the job's folder and its
+// spool, where its artifacts are, again and again until ctx ends.
+func (x *execution) watchDisk(ctx context.Context) {
+	for pause := diskCheckEvery; waitFor(ctx, pause) == nil; {
+		began := time.Now()
+		used := diskUsage(ctx, x.Dir, filepath.Dir(x.Files))
+		if used > x.DiskLimit && ctx.Err() == nil {
+			x.notice(fmt.Sprintf("the job takes up %d MiB of disk, and may take up %d MiB", used>>20, x.DiskLimit>>20))
+			x.killJob(&sandbox.Stop{Reason: reasonDisk})
+			return
+		}
+		pause = max(diskCheckEvery, diskCheckShare*time.Since(began))
+	}
+}
+
+// diskUsage returns how many bytes of disk the files in folders take up. What cannot be read does not
+// count, nor does what symbolic links lead to.
+func diskUsage(ctx context.Context, folders ...string) (bytes int64) {
+	type inode struct{ device, number uint64 }
+	linked := map[inode]bool{} // files with several names that were counted
+	for _, dir := range folders {
+		root, err := os.OpenRoot(dir)
+		if err != nil {
+			continue
+		}
+		_ = fs.WalkDir(root.FS(), ".", func(_ string, d fs.DirEntry, err error) error {
+			switch {
+			case ctx.Err() != nil:
+				return fs.SkipAll
+			case err != nil:
+				return nil // it is gone, or a step has removed the permission
+			}
+			info, err := d.Info()
+			if err != nil {
+				return nil //nolint:nilerr // it is gone
+			}
+			s, ok := info.Sys().(*syscall.Stat_t)
+			if !ok {
+				return nil
+			}
+			if s.Nlink > 1 && !d.IsDir() {
+				id := inode{uint64(s.Dev), s.Ino} //nolint:unconvert // of another type on other systems
+				if linked[id] {
+					return nil
+				}
+				linked[id] = true
+			}
+			bytes += s.Blocks * 512
+			return nil
+		})
+		_ = root.Close()
+	}
+	return bytes
+}
