@@ -128,6 +128,9 @@ func (row *runnerRow) applyEnd(r events.Record) {
 		row.State = events.RunnerStateSuspended
 	case events.RunnerRevoked:
 		row.State, row.Note, row.NotedBy = events.RunnerStateRevoked, e.Note, r.Actor.Name
+		if r.Actor.Type == events.ByRunner { // it was uninstalled
+			row.NotedBy = ""
+		}
 	case events.RunnerRetired:
 		row.State = events.RunnerStateRetired
 	}

@@ -320,11 +320,21 @@ func signedVersion(path, want string, keys []ed25519.PublicKey) (string, error) 
 	return latest.Version, err
 }
 
-func (p program) uninstall(_ context.Context, o options) error {
-	if err := o.folder().Uninstall(); err != nil {
+func (p program) uninstall(ctx context.Context, o options) error {
+	id, _ := o.folder().Identity() // if there is none, nothing has to be revoked
+	revokeErr, err := o.folder().Uninstall(ctx)
+	if err != nil {
 		return err
 	}
-	fmt.Fprintf(p.out, "removed %s; revoke the runner on the Build Farm page\n", o.data)
+	switch {
+	case revokeErr == nil:
+		fmt.Fprintf(p.out, "removed %s; the runner %s is revoked\n", o.data, id.Name)
+	case errors.Is(revokeErr, runner.ErrNotEnrolled):
+		fmt.Fprintf(p.out, "removed %s\n", o.data)
+	default:
+		fmt.Fprintf(p.out, "removed %s, but the farm does not know it (%v): revoke the runner %s on the Build Farm page\n",
+			o.data, revokeErr, id.Name)
+	}
 	return nil
 }
 

@@ -14,7 +14,8 @@ Commands:
                connection to the farm, clock
   verify FILE  verify a downloaded release by SHA256SUMS and SHA256SUMS.sig in
                the same folder, or a latest.json by its latest.json.sig
-  uninstall    remove the runner's folder; a person revokes the runner itself
+  uninstall    revoke the runner and remove its folder; if the farm is not
+               reached within 15 seconds, a person revokes the runner
   version      print the version
 
 Flags of all commands:

@@ -1,7 +1,9 @@
 package runner
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -51,9 +53,69 @@ func TestEnroll(t *testing.T) {
 	_, err = Enroll(t.Context(), folder, e)
 	require.ErrorIs(t, err, ErrEnrolled)
 
-	require.NoError(t, folder.Uninstall())
+	revokeErr, err := folder.Uninstall(t.Context())
+	require.NoError(t, errors.Join(revokeErr, err))
+	require.True(t, f.deregistered)
 	require.NoDirExists(t, string(folder))
-	require.NoError(t, folder.Uninstall(), "twice")
+	revokeErr, err = folder.Uninstall(t.Context())
+	require.NoError(t, err, "twice")
+	require.ErrorIs(t, revokeErr, ErrNotEnrolled)
+}
+
+// What is to be uninstalled is removed even if the farm is not told of it, and it is said why.
+func TestUninstallWithoutFarm(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		refuse func(f *farm, w http.ResponseWriter, r *http.Request)
+		want   string // part of what is said, "" if the farm knows
+	}{
+		"revoked already": {func(_ *farm, w http.ResponseWriter, _ *http.Request) { refuseWith(w, 403, "runner_revoked") }, ""},
+		"suspended":       {func(_ *farm, w http.ResponseWriter, _ *http.Request) { refuseWith(w, 403, "runner_suspended") }, "runner_suspended"},
+		"an older farm":   {func(_ *farm, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(404) }, "404 by a proxy"},
+		"not reached":     {nil, "connection refused"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFarm(t)
+			folder := f.enrolled()
+			if c.refuse == nil {
+				f.server.Close()
+			}
+			f.refuse = func(w http.ResponseWriter, r *http.Request) bool {
+				require.Equal(t, "DELETE", r.Method)
+				c.refuse(f, w, r)
+				return true
+			}
+			revokeErr, err := folder.Uninstall(t.Context())
+			require.NoError(t, err)
+			if c.want == "" {
+				require.NoError(t, revokeErr)
+			} else {
+				require.ErrorContains(t, revokeErr, c.want)
+			}
+			require.NoDirExists(t, string(folder))
+		})
+	}
+}
+
+// A farm that does not answer holds an uninstallation up for a quarter of a minute.
+func TestUninstallDeadline(t *testing.T) {
+	t.Parallel()
+	f := newFarm(t)
+	folder := f.enrolled()
+	gone := make(chan struct{})
+	f.refuse = func(_ http.ResponseWriter, r *http.Request) bool {
+		<-r.Context().Done()
+		close(gone)
+		return true
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond) // shorter than the deadline of its own
+	defer cancel()
+	revokeErr, err := folder.Uninstall(ctx)
+	require.NoError(t, err)
+	require.ErrorIs(t, revokeErr, context.DeadlineExceeded)
+	require.NoDirExists(t, string(folder))
+	<-gone
 }
 
 // A runner that can never work again is enrolled anew over its old identity, which is kept. One that
@@ -108,7 +170,8 @@ func TestEnrollAgain(t *testing.T) {
 			require.FileExists(t, folder.path(credentialsFile+".old"))
 			_, err = folder.credentials()
 			require.NoError(t, err)
-			require.NoError(t, folder.Uninstall())
+			_, err = folder.Uninstall(t.Context())
+			require.NoError(t, err)
 		})
 	}
 }
@@ -184,7 +247,9 @@ func TestUninstallRefusesForeignFiles(t *testing.T) {
 	folder := f.enrolled()
 	other := folder.path("important.txt")
 	require.NoError(t, os.WriteFile(other, nil, 0o600))
-	require.ErrorContains(t, folder.Uninstall(), "important.txt")
+	_, err := folder.Uninstall(t.Context())
+	require.ErrorContains(t, err, "important.txt")
+	require.False(t, f.deregistered)
 	require.FileExists(t, other)
 	require.FileExists(t, folder.path(credentialsFile))
 }

@@ -53,26 +53,27 @@ type farm struct {
 	ca     *x509.Certificate
 	caKey  *ecdsa.PrivateKey
 
-	mu        sync.Mutex
-	jobs      map[key]*farmJob
-	conns     []*farmConn
-	hellos    []wire.Hello
-	beats     []wire.Heartbeat
-	declined  []wire.Decline
-	problems  []string
-	repeated  int
-	deaf      bool        // heartbeats are not acknowledged
-	malformed map[key]int // jobs whose events are refused as malformed, and how many were
-	goodbyes  int
-	refuse    func(w http.ResponseWriter, r *http.Request) bool
-	tweak     func(*wire.Welcome)
-	ackDelay  func() // before an acknowledgement
-	csrKeys   map[string]bool
-	serials   []string
-	issued    int64
-	lifetime  time.Duration
-	uploads   int
-	uploading func(n int, w http.ResponseWriter, r *http.Request) bool
+	mu           sync.Mutex
+	jobs         map[key]*farmJob
+	conns        []*farmConn
+	hellos       []wire.Hello
+	beats        []wire.Heartbeat
+	declined     []wire.Decline
+	problems     []string
+	repeated     int
+	deaf         bool        // heartbeats are not acknowledged
+	malformed    map[key]int // jobs whose events are refused as malformed, and how many were
+	goodbyes     int
+	refuse       func(w http.ResponseWriter, r *http.Request) bool
+	tweak        func(*wire.Welcome)
+	ackDelay     func() // before an acknowledgement
+	csrKeys      map[string]bool
+	serials      []string
+	issued       int64
+	lifetime     time.Duration
+	deregistered bool
+	uploads      int
+	uploading    func(n int, w http.ResponseWriter, r *http.Request) bool
 }
 
 type farmJob struct {
@@ -123,6 +124,7 @@ func newFarm(t *testing.T) *farm {
 	mux.HandleFunc("POST "+registrationsPath, f.register)
 	mux.HandleFunc("POST "+registrationsPath+"/renew", f.register)
 	mux.HandleFunc("GET "+registrationsPath+"/self", f.self)
+	mux.HandleFunc("DELETE "+registrationsPath+"/self", f.deregister)
 	mux.HandleFunc("GET /api/v1/farm/agent", f.agent)
 	mux.HandleFunc("POST /api/v1/farm/jobs/{id}/artifacts", f.artifacts)
 	f.server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -212,6 +214,13 @@ func (f *farm) certified(w http.ResponseWriter, r *http.Request) bool {
 func (f *farm) self(w http.ResponseWriter, r *http.Request) {
 	if f.certified(w, r) {
 		answer(w, 200, map[string]any{"name": "builder-1", "state": "online", "serverTime": time.Now()})
+	}
+}
+
+func (f *farm) deregister(w http.ResponseWriter, r *http.Request) {
+	if f.certified(w, r) {
+		f.deregistered = true
+		w.WriteHeader(204)
 	}
 }
 

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -121,30 +122,56 @@ func (f Folder) lock() (*filelock.Lock, error) {
 	return l, nil
 }
 
-// Uninstall removes the folder. It refuses if the folder has files of others. The service is not
-// told: a person revokes the runner.
-func (f Folder) Uninstall() error {
+// deregisterTimeout limits how long [Folder.Uninstall] tries to reach the farm.
+const deregisterTimeout = 15 * time.Second
+
+// Uninstall removes the folder, after it has revoked the runner at the farm. It refuses if the folder
+// has files of others. revokeErr says why the farm was not reached or refused; the folder is removed
+// nevertheless. It is [ErrNotEnrolled] if there was nothing to revoke.
+func (f Folder) Uninstall(ctx context.Context) (revokeErr, err error) {
 	if _, err := os.Stat(string(f)); errors.Is(err, os.ErrNotExist) {
-		return nil
+		return ErrNotEnrolled, nil
 	}
 	lock, err := f.lock()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer lock.Unlock()
 	entries, err := os.ReadDir(string(f))
 	if err != nil {
-		return fmt.Errorf("uninstall: %w", err)
+		return nil, fmt.Errorf("uninstall: %w", err)
 	}
 	for _, e := range entries {
 		if !isOurs(e.Name()) {
-			return fmt.Errorf("uninstall: %s does not belong to svc-runner, so nothing was removed", f.path(e.Name()))
+			return nil, fmt.Errorf("uninstall: %s does not belong to svc-runner, so nothing was removed", f.path(e.Name()))
 		}
 	}
+	revokeErr = f.deregister(ctx)
 	if err := sandbox.RemoveAll(string(f)); err != nil {
-		return fmt.Errorf("uninstall: %w", err)
+		return revokeErr, fmt.Errorf("uninstall: %w", err)
 	}
-	return nil
+	return revokeErr, nil
+}
+
+// deregister revokes the runner at the farm, unless it is over already.
+func (f Folder) deregister(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, deregisterTimeout)
+	defer cancel()
+	id, err := f.Identity()
+	if err != nil {
+		return err
+	}
+	l, err := openFarmClient(f, id)
+	if err != nil {
+		return err
+	}
+	defer l.close()
+	err = l.callJSON(ctx, "DELETE", registrationsPath+"/self", nil, nil)
+	var r *Refusal
+	if errors.As(err, &r) && r.final() {
+		return nil
+	}
+	return err
 }
 
 func isOurs(name string) bool {

@@ -373,5 +373,6 @@ func TestStatusSaysWhatRuns(t *testing.T) {
 	}), patience, 10*time.Millisecond)
 	_, err = NewSupervisor(t.Context(), Config{Folder: Folder(t.TempDir())})
 	require.ErrorIs(t, err, ErrNotEnrolled)
-	require.ErrorIs(t, folder.Uninstall(), ErrRunning)
+	_, err = folder.Uninstall(t.Context())
+	require.ErrorIs(t, err, ErrRunning)
 }

@@ -18,7 +18,7 @@ import (
 	"svc/http/reply"
 )
 
-// registrationLimits are the limits of all three routes, whose bodies are small.
+// registrationLimits are the limits of all four routes, whose bodies are small.
 var registrationLimits = middleware.Limits{Body: 64 << 10}
 
 func (s *Server) registrationRoutes() []openapi.Mounted {
@@ -60,6 +60,13 @@ func (s *Server) registrationRoutes() []openapi.Mounted {
 			Faults:      certified, Security: certificateSecurity,
 			AnswerExample: exampleSelf,
 		}, Handler: openapi.Handle(s.self)},
+		{Operation: openapi.Operation{
+			Method: "DELETE", Path: prefix + "/registrations/self", Limits: registrationLimits, Guard: s.Admit(registrationLimits.Body),
+			ID: "deregisterRunner", Tag: "Build farm", Summary: "Stop being a runner", Status: http.StatusNoContent,
+			Description: "Revokes the runner whose certificate is shown, as `svc-runner uninstall` does. Its certificates are refused " +
+				"from then on, and jobs that it holds are given to others.\n\n" + forRunners,
+			Faults: append([]*fault.Fault{commands.ErrOutcomeUnknown}, certified...), Security: certificateSecurity,
+		}, Handler: openapi.Handle(s.deregister)},
 	}
 }
 
@@ -254,4 +261,17 @@ func (s *Server) self(ctx context.Context, _ *struct{}) (*selfAnswer, error) {
 		RunnerID: c.ID.String(), WorkspaceID: c.Workspace.String(), Name: c.Name, State: c.State,
 		Serial: c.Serial, NotAfter: openapi.FormatTime(c.NotAfter), ServerTime: openapi.FormatTime(s.Now()),
 	}}, nil
+}
+
+type deregistered struct {
+	Position int64 `header:"X-Svc-Position" doc:"The sequence number that the workspace's log reached by this request."`
+}
+
+func (s *Server) deregister(ctx context.Context, _ *struct{}) (*deregistered, error) {
+	c := RunnerOf(ctx)
+	done, err := s.Commands.RevokeRunner(ctx, commands.RevokeRunner{Meta: c.Meta(), Runner: c.ID, Note: "svc-runner was uninstalled."})
+	if err != nil {
+		return nil, err
+	}
+	return &deregistered{done.Position}, nil
 }

@@ -107,6 +107,34 @@ func TestInvalidTokensGetSameAnswer(t *testing.T) {
 	require.Equal(t, append(before, "enrollment.expired"), s.kinds(t, s.workspace), "that somebody tried is recorded once")
 }
 
+// A machine that is uninstalled revokes its own runner, and no other.
+func TestRunnerDeregistersItself(t *testing.T) {
+	s := newSite(t)
+	enrol := func() (events.ID, string) {
+		a := s.a.register(t, s.mint(t, s.owner), newKey(t)).is(t, 201, "")
+		id, err := events.ParseID(a.body.Get("runnerId").String())
+		require.NoError(t, err)
+		return id, a.body.Get("certificate").String()
+	}
+	id, certificate := enrol()
+	_, other := enrol()
+	s.a.ask(t, "DELETE", "/registrations/self", nil).is(t, 401, "runner_certificate_required")
+	s.a.self(t, certificate).is(t, 200, "")
+	a := s.a.ask(t, "DELETE", "/registrations/self", nil, shows(certificate)).is(t, 204, "")
+	s.requireHead(t, a)
+	r, ok, err := projections.Runners{DB: s.db}.Get(t.Context(), s.workspace, id)
+	require.NoError(t, err)
+	require.True(t, ok)
+	require.Equal(t, events.RunnerStateRevoked, r.State)
+	require.Equal(t, "svc-runner was uninstalled.", r.Note)
+	require.Empty(t, r.NotedBy, "it was no person")
+	for _, replica := range []*replica{s.a, s.b} {
+		replica.self(t, certificate).is(t, 403, "runner_revoked")
+		replica.ask(t, "DELETE", "/registrations/self", nil, shows(certificate)).is(t, 403, "runner_revoked")
+		replica.self(t, other).is(t, 200, "")
+	}
+}
+
 func TestOneOfManyMachinesWithSameTokenIsEnrolled(t *testing.T) {
 	s := newSite(t)
 	for range 5 {

@@ -246,6 +246,7 @@ func TestFromNothingToAnOnlineRunner(t *testing.T) {
 	require.NoError(t, err, said)
 	require.NoFileExists(t, bin)
 	require.NoDirExists(t, data)
+	require.Equal(t, "revoked", f.state())
 }
 
 // outside is how the gateway answers.
