@@ -46,8 +46,9 @@ func TestJobIsKilledOverDiskLimit(t *testing.T) {
 	for _, kind := range []string{sandbox.None, sandbox.Bubblewrap} {
 		for _, where := range []string{".", "$HOME", "$TMPDIR"} {
 			k := f.assign(wire.Assign{
-				Sandbox:   wire.Sandbox{Kind: kind},
-				Steps:     steps("trap '' TERM; mkdir -p "+where+"/a; head -c 67108864 /dev/zero > "+where+"/a/big; echo written; sleep 600", "echo never"),
+				Sandbox: wire.Sandbox{Kind: kind},
+				Steps: steps("trap '' TERM; mkdir -p "+where+"/a; head -c 67108864 /dev/zero > "+where+"/a/big; echo written; sleep 600",
+					"echo never"),
 				Artifacts: []wire.Artifact{{Name: "all", Paths: []string{"**"}, When: "always"}},
 			})
 			end := f.ended(k)
