@@ -9,8 +9,8 @@ import (
 )
 
 const advice = `
-The database was migrated by another build than this one. Run the svc-db image that matches the deployment. Never edit an applied migration ` +
-	`and never repair the history; if unsure, restore the backup.`
+The database was migrated by another build than this one. Run the svc-db image ` +
+	`that matches the deployment. Never edit an applied migration and never repair the history; if unsure, restore the backup.`
 
 func TestEditedMigration(t *testing.T) {
 	conn := connect(t, pgtest.Empty(t))

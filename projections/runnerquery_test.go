@@ -16,7 +16,10 @@ func TestARunnerThatDoesNotConnectIsOffline(t *testing.T) {
 	r := Runner{State: events.RunnerStateEnrolled, EnrolledAt: enrolled, ChangedAt: enrolled, NotAfter: until}
 	require.Equal(t, r, r.At(enrolled.Add(30*time.Second-1)))
 	late := enrolled.Add(30 * time.Second)
-	want := Runner{State: events.RunnerStateOffline, OfflineReason: events.OfflineWithoutCertificate, EnrolledAt: enrolled, ChangedAt: late, NotAfter: until}
+	want := Runner{
+		State: events.RunnerStateOffline, OfflineReason: events.OfflineWithoutCertificate,
+		EnrolledAt: enrolled, ChangedAt: late, NotAfter: until,
+	}
 	require.Equal(t, want, r.At(late))
 	require.Equal(t, want, r.At(late.Add(time.Hour)))
 	for _, state := range []events.RunnerState{events.RunnerStateOnline, events.RunnerStateOffline, events.RunnerStateRevoked} {
