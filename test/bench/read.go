@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -183,7 +185,11 @@ func poll(ctx context.Context, s *site) (result, error) {
 	defer server.stop()
 	callers := newCallers(server.addr)
 	defer callers.close()
-	unchanged := request("GET /api/v1/dashboard", r.authorization(), "If-None-Match: *")
+	tag, err := dashboardTag(ctx, server.addr, r.authorization())
+	if err != nil {
+		return result{}, err
+	}
+	unchanged := request("GET /api/v1/dashboard", r.authorization(), "If-None-Match: "+tag)
 	checked := request("GET /api/v1/members", r.authorization()) // which no token may have, and that is all that is asked
 	return compare(ctx,
 		func() (float64, error) {
@@ -192,6 +198,25 @@ func poll(ctx context.Context, s *site) (result, error) {
 		func() (float64, error) {
 			return measure(ctx, connections, func(_ context.Context, worker int) error { return callers.send(worker, checked, 403) })
 		})
+}
+
+// dashboardTag returns the tag of a dashboard.
+func dashboardTag(ctx context.Context, addr, authorization string) (string, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/api/v1/dashboard", nil)
+	if err != nil {
+		return "", err
+	}
+	name, value, _ := strings.Cut(authorization, ": ")
+	r.Header.Set(name, value)
+	res, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return "", err
+	}
+	defer res.Body.Close()
+	if tag := res.Header.Get("ETag"); tag != "" {
+		return tag, nil
+	}
+	return "", fmt.Errorf("dashboard: status %d without an ETag", res.StatusCode)
 }
 
 // idleLimit is how much memory Go may have in a process that nobody asks anything. Code
