@@ -89,13 +89,13 @@ func newWeb(cfg Config, p parts, ending <-chan struct{}, m *metrics.Metrics, log
 		Machines: machines.Operations(), Farm: farmRoutes(cfg, p, machines),
 		Load: p.db.load, CodeHost: cfg.codeHost(), Origin: cfg.origin(), Ending: ending, Now: time.Now, Log: log,
 	})
-	reads, writes := api.Shared()
+	reads, writes, bodies := api.Shared()
 	account := auth.New(auth.Config{
 		Commands: p.commands, Accounts: projections.Accounts{DB: db},
 		Workspaces: views.Workspaces, Members: views.Members, Invitations: views.Invitations,
 		Keys: p.log, Sessions: store, States: sessions.States{DB: db, Now: time.Now}, Passwords: sessions.Passwords{DB: db},
 		Tokens: vault.Tokens{DB: db, Ring: p.ring}, Providers: cfg.providers(), Origin: cfg.origin(),
-		Limit: perCaller, SignInLimit: perSignIn, Reads: reads, Writes: writes, DevSignIn: cfg.DevSignIn, Now: time.Now, Log: log,
+		Limit: perCaller, SignInLimit: perSignIn, Reads: reads, Bodies: bodies, Writes: writes, DevSignIn: cfg.DevSignIn, Now: time.Now, Log: log,
 	})
 	m.Slots(append(api.Bounds(), machines.Bounds()...)...)
 	releases := downloads(cfg, p.releases, log)

@@ -34,6 +34,7 @@ type Config struct {
 	SignInLimit *limit.Limit         // rate of sign-ins and of callbacks of each address; nil means unlimited
 	Reads       *quota.Semaphore     // concurrent GETs with a session, shared with /api/v1; nil means unlimited
 	Writes      *quota.Semaphore     // concurrent requests with other methods, shared with /api/v1; nil means unlimited
+	Bodies      *quota.Semaphore     // bodies of requests with other methods, shared with /api/v1; nil means unlimited
 	DevSignIn   bool                 // whether the demonstration people may sign in with a password
 	Now         func() time.Time
 	Log         *slog.Logger

@@ -21,6 +21,7 @@ import (
 func withSlots(n int) func(*auth.Config) {
 	return func(s *auth.Config) {
 		s.Reads = quota.New(quota.Bound{Name: "reads", Slots: n, Retry: 3 * time.Second})
+		s.Bodies = quota.New(quota.Bound{Name: "bodies", Slots: n, Retry: 3 * time.Second})
 		s.Writes = quota.New(quota.Bound{Name: "writes", Slots: n, Retry: 3 * time.Second})
 	}
 }
@@ -96,19 +97,19 @@ func TestRequestsAcquireSlots(t *testing.T) {
 			for _, h := range []quota.Holder{
 				{Person: s.person}, {Caller: s.person}, {Person: events.NewID(time.Now()), Workspace: s.home}, // active in the session
 			} {
-				release, err := c.bound.Acquire(t.Context(), h)
+				slot, err := c.bound.Acquire(t.Context(), h)
 				require.NoError(t, err)
 				a := s.do(c.call)
 				a.requireRefused(429, "rate_limited")
 				require.Equal(t, "3", a.Header.Get("Retry-After"))
 				require.Equal(t, "3", a.Header.Get("X-Retry-After"))
-				release()
+				slot.Release()
 				require.Equal(t, http.StatusOK, s.do(c.call).StatusCode, "the slot must be released")
 			}
 			other, err := c.bound.Acquire(t.Context(), quota.Holder{Person: events.NewID(time.Now())})
 			require.NoError(t, err)
 			require.Equal(t, http.StatusOK, s.do(c.call).StatusCode)
-			other()
+			other.Release()
 			require.Eventually(t, func() bool { held, _, _ := c.bound.Usage(); return held == 0 }, time.Minute, time.Millisecond)
 		})
 	}

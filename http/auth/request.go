@@ -42,7 +42,7 @@ type request struct {
 	*http.Request
 	w       http.ResponseWriter
 	session sessions.Session
-	slots   []func() // release functions of the acquired slots
+	slots   []*quota.Slot
 }
 
 // A handler returns a value to answer as JSON, an error, or errAnswered if it has written the answer.
@@ -77,29 +77,35 @@ func signedInOr(refusal error, handle func(*request) (any, error)) handler {
 	}
 }
 
-// acquireSlot acquires a slot until the answer is written. For methods other than GET, it then reads the body.
-func (s *Server) acquireSlot(r *request, h quota.Holder) error {
-	semaphore := s.Reads
-	if r.Method != http.MethodGet {
-		semaphore = s.Writes
+// acquireSlots acquires slots until the answer is written. For methods other than GET, it also reads the body,
+// with a slot that does not count against the workspace, since the body may take long to arrive.
+func (s *Server) acquireSlots(r *request, h quota.Holder) error {
+	if r.Method == http.MethodGet {
+		return r.acquireSlot(s.Reads, h)
 	}
-	if semaphore != nil {
-		release, err := semaphore.Acquire(r.Context(), h)
-		if err != nil {
-			return err
-		}
-		r.slots = append(r.slots, release)
+	if err := r.acquireSlot(s.Bodies, quota.Holder{Caller: h.Caller, Person: h.Person}); err != nil {
+		return err
 	}
-	if r.Method != http.MethodGet {
-		middleware.BufferBody(r.w, r.Request)
+	middleware.BufferBody(r.w, r.Request)
+	return r.acquireSlot(s.Writes, h)
+}
+
+// acquireSlot acquires a slot of a semaphore, which may be nil.
+func (r *request) acquireSlot(semaphore *quota.Semaphore, h quota.Holder) error {
+	if semaphore == nil {
+		return nil
 	}
-	return nil
+	slot, err := semaphore.Acquire(r.Context(), h)
+	if err == nil {
+		r.slots = append(r.slots, slot)
+	}
+	return err
 }
 
 // releaseSlots releases all slots of a request.
 func (r *request) releaseSlots() {
-	for _, release := range r.slots {
-		release()
+	for _, slot := range r.slots {
+		slot.Release()
 	}
 }
 
@@ -126,7 +132,7 @@ func (s *Server) limitAddress(r *request, prefix string) error {
 	var id events.ID
 	digest := sha256.Sum256([]byte(address))
 	copy(id[:], digest[:])
-	return s.acquireSlot(r, quota.Holder{Caller: id, Person: id})
+	return s.acquireSlots(r, quota.Holder{Caller: id, Person: id})
 }
 
 // checkQuery refuses empty and repeated parameters, as /api/v1 does: an empty organization would select the
@@ -151,7 +157,7 @@ func (s *Server) identify(r *request) (session sessions.Session, ok bool, err er
 		if err := s.Limit.Allow(r.Context(), r.w.Header(), limit.Caller(session.User)); err != nil {
 			return session, true, err
 		}
-		return session, true, s.acquireSlot(r, holderOf(session))
+		return session, true, s.acquireSlots(r, holderOf(session))
 	}
 	if _, none := r.Cookie(s.Sessions.CookieName()); none != nil { // no cookie, no look-up to limit
 		return session, false, nil

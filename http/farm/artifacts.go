@@ -112,11 +112,11 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request, runner *Runner, 
 	case s.Artifacts == nil:
 		return nil, artifacts.ErrStore
 	}
-	release, err := s.uploads.Acquire(r.Context(), quota.Holder{Caller: runner.ID, Workspace: runner.Workspace})
+	slot, err := s.uploads.Acquire(r.Context(), quota.Holder{Caller: runner.ID, Workspace: runner.Workspace})
 	if err != nil {
 		return nil, err
 	}
-	defer release()
+	defer slot.Release()
 	ctx, done := s.takeover.begin(r.Context(), runner.ID, id)
 	defer done()
 	u := &upload{server: s, runner: runner, job: artifacts.Job{Workspace: runner.Workspace, ID: id}}

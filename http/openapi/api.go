@@ -5,6 +5,7 @@
 package openapi
 
 import (
+	"context"
 	"log/slog"
 	"net/http"
 
@@ -18,8 +19,9 @@ import (
 // A Config configures an API.
 type Config struct {
 	Title, Version string
-	Describe       func(*huma.OpenAPI) // adds to the document what is not about operations
-	ExampleID      string              // example of every id in the document
+	Describe       func(*huma.OpenAPI)   // adds to the document what is not about operations
+	ExampleID      string                // example of every id in the document
+	Encoded        func(context.Context) // called when an answer is encoded, before it is written; may be nil
 	Log            *slog.Logger
 }
 
@@ -28,6 +30,7 @@ type API struct {
 	huma      huma.API
 	router    *router.Router
 	exampleID string
+	encoded   func(context.Context)
 	log       *slog.Logger
 }
 
@@ -39,9 +42,11 @@ func New(c Config) *API {
 	config.RejectUnknownQueryParameters = true
 	form := huma.Format{Marshal: writeEncoded, Unmarshal: unmarshal}
 	config.Formats = map[string]huma.Format{"application/json": form, "json": form}
-	config.Transformers = []huma.Transformer{encode}
+	a := &API{router: routes, exampleID: c.ExampleID, encoded: c.Encoded, log: c.Log}
+	config.Transformers = []huma.Transformer{a.encode}
 	c.Describe(config.OpenAPI)
-	return &API{huma: huma.NewAPI(config, adapter{routes}), router: routes, exampleID: c.ExampleID, log: c.Log}
+	a.huma = huma.NewAPI(config, adapter{routes})
+	return a
 }
 
 // Get adds a path that is not an operation of the document.

@@ -34,7 +34,7 @@ type encoded []byte
 
 // encode encodes an answer before its header is written, to set Content-Length. Sending the answer
 // in one piece takes half the time of chunked encoding.
-func encode(ctx huma.Context, status string, answer any) (any, error) {
+func (a *API) encode(ctx huma.Context, status string, answer any) (any, error) {
 	if status == "204" || status == "304" {
 		return answer, nil
 	}
@@ -43,6 +43,9 @@ func encode(ctx huma.Context, status string, answer any) (any, error) {
 		return nil, err
 	}
 	ctx.SetHeader("Content-Length", strconv.Itoa(b.Len()))
+	if a.encoded != nil {
+		a.encoded(ctx.Context())
+	}
 	return encoded(b.Bytes()), nil
 }
 

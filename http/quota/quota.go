@@ -31,7 +31,7 @@ type Bound struct {
 	Name        string        // for metrics
 	Slots       int           // total
 	PerCaller   int           // slots of one person or service account; 0 is no limit beyond the share
-	PerParty    int           // slots of one person or workspace; 0 is a quarter
+	PerParty    int           // slots of one person or workspace; 0 is a quarter. Idle holders are free from both, if set
 	Queue       int           // length of the queue, which is shared like the slots; 0 is no queue
 	Wait        time.Duration // longest wait for a slot
 	Retry       time.Duration // Retry-After of a refusal
@@ -150,39 +150,47 @@ func New(b Bound) *Semaphore {
 	}
 }
 
-// Acquire takes a slot, and waits for one as long as the bound allows. The caller must call release
+// A Slot is what a holder has acquired. Its methods must not be called concurrently.
+type Slot struct {
+	semaphore *Semaphore
+	holder    Holder
+	parties   []party // that it counts against
+	n         int
+	begun     time.Time
+}
+
+// Acquire takes a slot, and waits for one as long as the bound allows. The caller must release it
 // once when the work ends. It returns [ErrShare] if the holder uses, or waits for, its whole share
 // already, [fault.ErrBusy] if there is no slot because of others, and the error of ctx if that ends
 // first.
-func (s *Semaphore) Acquire(ctx context.Context, h Holder) (release func(), err error) {
+func (s *Semaphore) Acquire(ctx context.Context, h Holder) (*Slot, error) {
 	return s.AcquireN(ctx, h, 1)
 }
 
 // AcquireN is like Acquire, but takes n slots at once. It never grants more than a share.
-func (s *Semaphore) AcquireN(ctx context.Context, h Holder, n int) (release func(), err error) {
-	parties := h.parties()
-	w, err := s.acquireOrQueue(h, parties, n)
-	begun := time.Now()
-	release = func() { s.releaseAfterCooldown(h, parties, n, time.Since(begun)) }
+func (s *Semaphore) AcquireN(ctx context.Context, h Holder, n int) (*Slot, error) {
+	slot := &Slot{semaphore: s, holder: h, parties: h.parties(), n: n}
+	w, err := s.acquireOrQueue(h, slot.parties, n)
+	slot.begun = time.Now()
 	switch {
 	case err != nil:
 		return nil, err
 	case w == nil:
-		return release, nil
+		return slot, nil
 	}
 	late := time.NewTimer(s.bound.Wait)
 	defer late.Stop()
 	select {
 	case <-w.granted:
-		begun = time.Now()
-		return release, nil
+		slot.begun = time.Now()
+		return slot, nil
 	case <-late.C:
 	case <-ctx.Done():
 	}
 	if err := s.leaveQueue(ctx, w); err != nil {
 		return nil, err
 	}
-	return release, nil
+	return slot, nil
 }
 
 // acquireOrQueue takes n slots, or else returns a place in the queue.
@@ -242,11 +250,14 @@ func (s *Semaphore) countRefusal(f *fault.Fault) error {
 
 // refusal returns nil if a holder may have n slots now, and otherwise why not.
 func (s *Semaphore) refusal(h Holder, parties []party, n int) *fault.Fault {
-	part := s.shareOf(h, s.bound.Slots)
-	if s.bound.PerParty > 0 && !s.idle(h) {
+	part, perCaller := s.shareOf(h, s.bound.Slots), s.bound.PerCaller
+	switch {
+	case s.bound.PerParty > 0 && !s.idle(h):
 		part = min(part, s.bound.PerParty)
+	case s.bound.PerParty > 0:
+		perCaller = 0
 	}
-	return s.slots.refusal(parties, n, s.bound.Slots, part, s.bound.PerCaller)
+	return s.slots.refusal(parties, n, s.bound.Slots, part, perCaller)
 }
 
 // shareOf returns how many of total a holder may have.
@@ -289,13 +300,31 @@ func (h Holder) related(to Holder) bool {
 	return h.Person == to.Person && !h.Person.IsZero() || h.Workspace == to.Workspace && !h.Workspace.IsZero()
 }
 
-// releaseAfterCooldown frees n slots, after a cooldown if the holder has more waiting.
-func (s *Semaphore) releaseAfterCooldown(h Holder, parties []party, n int, took time.Duration) {
-	if cooldown := min(cooldownFactor*took, s.bound.MaxCooldown); cooldown > 0 && s.hasWaiting(h, parties) {
-		time.AfterFunc(cooldown, func() { s.release(parties, n) })
+// Release frees the slot, after a cooldown if the holder has more waiting.
+func (l *Slot) Release() {
+	s := l.semaphore
+	if cooldown := min(cooldownFactor*time.Since(l.begun), s.bound.MaxCooldown); cooldown > 0 && s.hasWaiting(l.holder, l.parties) {
+		time.AfterFunc(cooldown, func() { s.release(l.parties, l.n) })
 		return
 	}
-	s.release(parties, n)
+	s.release(l.parties, l.n)
+}
+
+// ReleaseWorkspace makes the slot count no longer against the workspace: what is left to do, such as
+// sending an answer, takes as long as the caller likes.
+func (l *Slot) ReleaseWorkspace() {
+	s := l.semaphore
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, p := range l.parties {
+		if p.role == asWorkspace {
+			l.parties = slices.Delete(l.parties, i, i+1)
+			s.slots.add([]party{p}, -l.n)
+			s.slots.all += l.n // the slot itself is still in use
+			s.grant()
+			return
+		}
+	}
 }
 
 // hasWaiting reports whether any party of a holder waits for more slots. It is false while the
@@ -310,11 +339,16 @@ func (s *Semaphore) hasWaiting(h Holder, parties []party) bool {
 	return slices.ContainsFunc(parties, func(p party) bool { return s.waiting.byParty[p] > 0 })
 }
 
-// release frees n slots and grants them to the first waiters that their shares allow.
+// release frees n slots.
 func (s *Semaphore) release(parties []party, n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.slots.add(parties, -n)
+	s.grant()
+}
+
+// grant gives free slots to the first waiters that their shares allow.
+func (s *Semaphore) grant() {
 	for i := 0; i < len(s.queue); {
 		w := s.queue[i]
 		if s.refusal(w.holder, w.parties, w.n) != nil {

@@ -87,11 +87,11 @@ func TestLastQuarterIsReserved(t *testing.T) {
 func TestReleasedSlotIsFree(t *testing.T) {
 	s, h := New(Bound{Slots: 4}), Holder{Caller: newID(), Person: newID(), Workspace: newID()}
 	for range 10 {
-		release, err := s.Acquire(t.Context(), h)
+		slot, err := s.Acquire(t.Context(), h)
 		require.NoError(t, err)
 		_, err = s.Acquire(t.Context(), h)
 		require.ErrorIs(t, err, ErrShare)
-		release()
+		slot.Release()
 	}
 	held, waiting, _ := s.Usage()
 	require.Zero(t, held)
@@ -125,7 +125,7 @@ func TestLimitsUnderConcurrency(t *testing.T) {
 			for range 200 {
 				h := holders[random.IntN(len(holders))]
 				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(random.IntN(5))*time.Millisecond)
-				release, err := s.Acquire(ctx, h)
+				slot, err := s.Acquire(ctx, h)
 				if cancel(); err != nil {
 					continue
 				}
@@ -134,7 +134,7 @@ func TestLimitsUnderConcurrency(t *testing.T) {
 					<-time.After(time.Millisecond)
 				}
 				count(h, -1)
-				release()
+				slot.Release()
 				mu.Lock()
 				done++
 				mu.Unlock()
@@ -148,4 +148,40 @@ func TestLimitsUnderConcurrency(t *testing.T) {
 	require.Zero(t, waiting)
 	require.Empty(t, s.queue)
 	require.Empty(t, s.waiting.byParty)
+}
+
+// A slot that counts no longer against the workspace makes room for others of it, not for its caller.
+func TestReleaseWorkspace(t *testing.T) {
+	s := New(Bound{Slots: 16, PerCaller: 3, Queue: 4, Wait: time.Minute})
+	workspace, other := newID(), newID()
+	slow, quick := Holder{Caller: newID(), Person: newID(), Workspace: workspace}, Holder{Caller: newID(), Person: newID(), Workspace: workspace}
+	var held []*Slot
+	for range 3 {
+		slot, err := s.Acquire(t.Context(), slow)
+		require.NoError(t, err)
+		held = append(held, slot)
+	}
+	slot, err := s.Acquire(t.Context(), quick)
+	require.NoError(t, err)
+	held = append(held, slot)
+	waiting := make(chan error)
+	go func() {
+		slot, err := s.Acquire(t.Context(), quick)
+		held = append(held, slot)
+		waiting <- err
+	}()
+	require.Eventually(t, func() bool { _, n, _ := s.Usage(); return n == 1 }, time.Minute, time.Millisecond)
+	held[0].ReleaseWorkspace()
+	held[0].ReleaseWorkspace() // the second time for nothing
+	require.NoError(t, <-waiting, "another of the workspace")
+	n, _, _ := s.Usage()
+	require.Equal(t, 5, n, "it is still in use")
+	require.ErrorIs(t, s.refusal(slow, slow.parties(), 1), ErrShare)
+	require.Nil(t, s.refusal(Holder{Caller: newID(), Workspace: other}, nil, 1))
+	for _, slot := range held {
+		slot.Release()
+	}
+	n, _, _ = s.Usage()
+	require.Zero(t, n)
+	require.Empty(t, s.slots.byParty)
 }

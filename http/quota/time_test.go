@@ -28,7 +28,7 @@ func person() Holder { return Holder{Caller: newID(), Person: newID(), Workspace
 func TestQueueGrantsFirstEligibleWaiter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, greedy, other, third := New(Bound{Slots: 4, Queue: 16, Wait: time.Minute}), person(), person(), person()
-		giveBack, err := s.Acquire(t.Context(), greedy)
+		slot, err := s.Acquire(t.Context(), greedy)
 		require.NoError(t, err)
 		first := waiting(t, s, greedy)
 		require.Empty(t, first, "it waits for its own")
@@ -38,7 +38,7 @@ func TestQueueGrantsFirstEligibleWaiter(t *testing.T) {
 		require.NoError(t, <-waiting(t, s, person()))
 		last := waiting(t, s, person())
 		require.Empty(t, last, "all are taken")
-		giveBack()
+		slot.Release()
 		require.NoError(t, <-first)
 		require.Empty(t, otherAgain)
 		s.release(other.parties(), 1)
@@ -85,13 +85,13 @@ func TestQueueIsBounded(t *testing.T) {
 func TestCancelledWaiterLeavesQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, h := New(Bound{Slots: 4, Queue: 8, Wait: time.Minute}), person()
-		release, err := s.Acquire(t.Context(), h)
+		slot, err := s.Acquire(t.Context(), h)
 		require.NoError(t, err)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		_, err = s.Acquire(ctx, h)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		release()
+		slot.Release()
 		held, left, refused := s.Usage()
 		require.Zero(t, held)
 		require.Zero(t, left)
@@ -104,7 +104,7 @@ func TestCancelledWaiterLeavesQueue(t *testing.T) {
 func TestAcquireSeveralSlotsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, one, other := New(Bound{Slots: 16, Queue: 8, Wait: time.Minute}), person(), person()
-		release, err := s.AcquireN(t.Context(), one, 3)
+		slot, err := s.AcquireN(t.Context(), one, 3)
 		require.NoError(t, err)
 		held := func() int { n, _, _ := s.Usage(); return n }
 		require.Equal(t, 3, held())
@@ -119,7 +119,7 @@ func TestAcquireSeveralSlotsAtOnce(t *testing.T) {
 		require.NoError(t, err)
 		_, err = s.AcquireN(t.Context(), other, 4)
 		require.NoError(t, err)
-		release()
+		slot.Release()
 		require.NoError(t, <-two)
 		require.Equal(t, 3+4, held())
 		_, err = s.AcquireN(t.Context(), person(), 5)
@@ -132,11 +132,11 @@ func TestSemaphoresShareActivity(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := Bound{Slots: 8, IdleAfter: time.Second, Activity: &Activity{}}
 		reads, writes, one := New(b), New(b), person()
-		release, err := reads.Acquire(t.Context(), person())
+		slot, err := reads.Acquire(t.Context(), person())
 		require.NoError(t, err)
 		held, _ := fill(t, writes, func() Holder { return one })
 		require.Equal(t, 2, held)
-		release()
+		slot.Release()
 		time.Sleep(time.Second)
 		held, _ = fill(t, writes, func() Holder { return one })
 		require.Equal(t, 4, held, "six in total")
@@ -166,7 +166,7 @@ func TestIdleHolderMayUseMore(t *testing.T) {
 		require.ErrorIs(t, err, ErrShare)
 		_, err = s.Acquire(t.Context(), colleague)
 		require.ErrorIs(t, err, ErrShare, "a workspace is alone together")
-		giveBack, err := s.Acquire(t.Context(), other)
+		slot, err := s.Acquire(t.Context(), other)
 		require.NoError(t, err)
 		for range 5 {
 			s.release(one.parties(), 1)
@@ -175,7 +175,7 @@ func TestIdleHolderMayUseMore(t *testing.T) {
 		require.Equal(t, 1, held, "two in all")
 		require.ErrorIs(t, err, ErrShare)
 
-		giveBack()
+		slot.Release()
 		time.Sleep(time.Second)
 		held, _ = fill(t, s, func() Holder { return one })
 		require.Equal(t, 4, held, "six in all")
@@ -203,22 +203,22 @@ func TestSlotsCoolDownWhileHolderWaits(t *testing.T) {
 			person()
 		use := func(h Holder, d time.Duration) {
 			t.Helper()
-			giveBack, err := s.Acquire(t.Context(), h)
+			slot, err := s.Acquire(t.Context(), h)
 			require.NoError(t, err)
 			time.Sleep(d)
-			giveBack()
+			slot.Release()
 		}
 		held := func() int { n, _, _ := s.Usage(); return n }
 		use(one, time.Second)
 		require.Zero(t, held(), "nobody waits")
 
 		use(other, 0)
-		giveBack, err := s.Acquire(t.Context(), one)
+		slot, err := s.Acquire(t.Context(), one)
 		require.NoError(t, err)
 		next := waiting(t, s, one)
 		use(other, 0)
 		time.Sleep(500 * time.Millisecond)
-		giveBack()
+		slot.Release()
 		require.Empty(t, next, "it rests")
 		time.Sleep(1499 * time.Millisecond)
 		require.Empty(t, next)
@@ -231,7 +231,7 @@ func TestSlotsCoolDownWhileHolderWaits(t *testing.T) {
 		require.NoError(t, <-more[0])
 		require.NoError(t, <-more[1])
 		require.Empty(t, more[2])
-		s.releaseAfterCooldown(one, one.parties(), 1, time.Minute)
+		(&Slot{semaphore: s, holder: one, parties: one.parties(), n: 1, begun: time.Now().Add(-time.Minute)}).Release()
 		synctest.Wait()
 		require.NoError(t, <-more[2], "at once")
 	})
@@ -241,11 +241,11 @@ func TestSlotsCoolDownWhileHolderWaits(t *testing.T) {
 func TestCooldownIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, one := New(Bound{Slots: 4, Queue: 16, Wait: time.Minute, MaxCooldown: time.Second}), person()
-		giveBack, err := s.Acquire(t.Context(), one)
+		slot, err := s.Acquire(t.Context(), one)
 		require.NoError(t, err)
 		next := waiting(t, s, one)
 		time.Sleep(30 * time.Second)
-		giveBack()
+		slot.Release()
 		time.Sleep(time.Second)
 		synctest.Wait()
 		require.NoError(t, <-next)

@@ -19,7 +19,8 @@ import (
 // [Server.holder].
 type bounds struct {
 	reads         *quota.Semaphore // GETs that hold no other slot
-	writes        *quota.Semaphore // all other methods; a slot for each [slotBytes] of the body
+	bodies        *quota.Semaphore // bodies of all other methods, until they are answered; a slot for each [slotBytes]
+	writes        *quota.Semaphore // all other methods, once their body has arrived
 	streams       *quota.Semaphore // live updates and followed logs
 	exports       *quota.Semaphore // exports of the audit log
 	downloads     *quota.Semaphore // artifacts and logs
@@ -28,13 +29,16 @@ type bounds struct {
 	positions     *quota.Semaphore // requests that wait for X-Svc-Min-Position
 }
 
-// slotBytes is how many bytes of a body one slot of the writes allows in memory. The largest body
-// of any route fits into the share of one caller, see readShare.
+// slotBytes is how many bytes of a body one slot of the bodies allows in memory. The largest body
+// of any route fits into maxBodySlots.
 const slotBytes = 128 << 10
 
 // maxCooldown bounds how long a released slot is withheld from a holder that has more requests
 // waiting.
 const maxCooldown = time.Second
+
+// maxBodySlots are the slots of the bodies of one caller.
+const maxBodySlots = 8
 
 // maxWriteCooldown is shorter, since a command mostly waits for its commit, which takes no processor.
 // Refusals of a body, which take less time, have their full cooldown.
@@ -44,8 +48,11 @@ func newBounds() bounds {
 	activity := &quota.Activity{} // reads and writes compete for the processors
 	return bounds{
 		reads: quota.New(quota.Bound{
-			Name: "reads", Slots: 64, PerParty: readShare(), Queue: 4096, Wait: 5 * time.Second, Retry: time.Second,
+			Name: "reads", Slots: 64, PerParty: readShare(), PerCaller: readShare() - 1, Queue: 4096, Wait: 5 * time.Second, Retry: time.Second,
 			IdleAfter: time.Second, Activity: activity, MaxCooldown: maxCooldown,
+		}),
+		bodies: quota.New(quota.Bound{
+			Name: "bodies", Slots: 128, PerCaller: maxBodySlots, Queue: 4096, Wait: 20 * time.Second, Retry: time.Second,
 		}),
 		writes: quota.New(quota.Bound{
 			Name: "writes", Slots: 64, PerParty: readShare(), Queue: 4096, Wait: 20 * time.Second, Retry: time.Second,
@@ -76,11 +83,12 @@ func newBounds() bounds {
 }
 
 // readShare bounds the concurrent reads, and the concurrent writes, of a person or workspace while
-// others wait. More would only take processors from the others.
+// others are active. More would only take processors from the others. A single token gets one less,
+// so that the person who issued it is not locked out by it.
 func readShare() int { return max(4, 2*runtime.GOMAXPROCS(0)) }
 
 func (b bounds) all() []*quota.Semaphore {
-	return []*quota.Semaphore{b.reads, b.writes, b.streams, b.exports, b.downloads, b.verifications, b.histories, b.positions}
+	return []*quota.Semaphore{b.reads, b.bodies, b.writes, b.streams, b.exports, b.downloads, b.verifications, b.histories, b.positions}
 }
 
 // acquireSlot acquires a slot for the caller of ctx, which holds it until the answer is written.
@@ -89,25 +97,36 @@ func (s *Server) acquireSlot(ctx context.Context, semaphore *quota.Semaphore) er
 }
 
 func (s *Server) acquireSlotFor(ctx context.Context, semaphore *quota.Semaphore, c *caller) error {
-	release, err := s.acquire(ctx, semaphore, c, 1)
+	slot, err := s.acquire(ctx, semaphore, c)
 	if err == nil {
-		c.slots = append(c.slots, release)
+		c.slots = append(c.slots, slot)
 	}
 	return err
 }
 
-// bufferBody acquires slots for a request that is not a GET, and only then reads its body.
+// bufferBody reads the body of a request that is not a GET, once there are slots for it, and then
+// acquires a slot of the writes. A body may take long to arrive, so its slots do not count against
+// the workspace.
 func (s *Server) bufferBody(w http.ResponseWriter, r *http.Request, row route, c *caller) error {
-	release, err := s.acquire(r.Context(), s.bounds.writes, c, bodySlots(r, row.limits))
+	h, err := s.holder(r.Context(), c)
 	if err != nil {
 		return err
 	}
-	c.slots = append(c.slots, release)
+	h.Workspace = events.ID{}
+	slot, err := s.bounds.bodies.AcquireN(r.Context(), h, bodySlots(r, row.limits))
+	if err != nil {
+		return err
+	}
+	c.slots = append(c.slots, slot)
 	middleware.BufferBody(w, r)
+	if err := s.acquireSlotFor(r.Context(), s.bounds.writes, c); err != nil {
+		c.releaseSlots()
+		return err
+	}
 	return nil
 }
 
-// bodySlots returns how many slots of the writes a request needs.
+// bodySlots returns how many slots of the bodies a request needs.
 func bodySlots(r *http.Request, l middleware.Limits) int {
 	length := r.ContentLength
 	if length < 0 { // unknown
@@ -116,12 +135,12 @@ func bodySlots(r *http.Request, l middleware.Limits) int {
 	return max(1, int((length+slotBytes-1)/slotBytes))
 }
 
-func (s *Server) acquire(ctx context.Context, semaphore *quota.Semaphore, c *caller, n int) (release func(), err error) {
+func (s *Server) acquire(ctx context.Context, semaphore *quota.Semaphore, c *caller) (*quota.Slot, error) {
 	h, err := s.holder(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	return semaphore.AcquireN(ctx, h, n)
+	return semaphore.Acquire(ctx, h)
 }
 
 // holder returns whose share a caller's slots count against: the workspace's, and the person's or,

@@ -11,6 +11,7 @@ import (
 	"svc/events"
 	"svc/fault"
 	"svc/http/middleware"
+	"svc/http/quota"
 	"svc/input"
 	"svc/projections"
 	"svc/sessions"
@@ -36,16 +37,24 @@ type caller struct {
 	cookie      string
 	fingerprint events.Fingerprint
 
-	target string   // the id in the request's path, as sent
-	slots  []func() // release the slots that the request holds
+	target string // the id in the request's path, as sent
+	slots  []*quota.Slot
 }
 
 // releaseSlots releases every slot that the request holds. It is called once the answer is written.
 func (c *caller) releaseSlots() {
-	for _, release := range c.slots {
-		release()
+	for _, slot := range c.slots {
+		slot.Release()
 	}
 	c.slots = nil
+}
+
+// releaseWorkspace makes the slots of a request count no longer against the workspace. It is called
+// before the answer is written, so that a client that does not read holds up nobody else.
+func (c *caller) releaseWorkspace() {
+	for _, slot := range c.slots {
+		slot.ReleaseWorkspace()
+	}
 }
 
 // A person is a caller with a session.

@@ -186,11 +186,11 @@ func (s *Server) awaitPosition(r *http.Request, views []string, c *caller) error
 	if behind == nil {
 		return nil
 	}
-	release, err := s.acquire(r.Context(), s.bounds.positions, c, 1)
+	slot, err := s.acquire(r.Context(), s.bounds.positions, c)
 	if err != nil {
 		return err
 	}
-	defer release()
+	defer slot.Release()
 	for _, view := range behind {
 		if err := awaiter.Await(r.Context(), view, c.workspace, seq); err != nil {
 			return err

@@ -28,8 +28,9 @@ var (
 		After(30 * time.Second)
 )
 
-var errSpecsFull = fault.New(fault.RateLimited, "rate_limited",
-	"The jobs that this workspace submitted in the last 24 hours are too large together. Keep large files in the repository or in artifacts.")
+var errSpecsFull = fault.New(fault.RateLimited, "farm_jobs_too_large",
+	"The jobs that you, or this workspace, submitted in the last 24 hours are too large together. "+
+		"Keep large texts in the repository or in artifacts.")
 
 // maxQueued bounds the queued jobs of a workspace. A single caller without others can queue 7,500.
 const maxQueued = 10_000
@@ -263,17 +264,28 @@ func (s *Server) queueTurn(ctx context.Context, submit commands.SubmitJob) (int6
 	return max(own, q.LastTurn+fairStep.Milliseconds()), nil
 }
 
-// countSpec counts the size of a job's specification, which stays in the log for ever, for the workspace.
+// countSpec counts the size of a job's specification, which stays in the log for ever, for the workspace
+// and, so that others of it are not locked out, for the submitter, who may use three quarters.
 func (s *Server) countSpec(ctx context.Context, submit commands.SubmitJob) error {
 	text, err := json.Marshal(submit.Spec)
 	if err != nil {
 		return fmt.Errorf("encode job: %w", err)
 	}
-	wait, err := s.JobSpecs.Take(ctx, submit.Workspace.String(), 1+len(text)>>10)
-	if err == nil && wait > 0 {
-		err = errSpecsFull.After(wait)
+	kib := 1 + len(text)>>10
+	workspace := submit.Workspace.String()
+	for _, count := range []struct {
+		of  string
+		kib int
+	}{{workspace + "/" + submit.Actor.ID.String(), kib * 4 / 3}, {workspace, kib}} {
+		wait, err := s.JobSpecs.Take(ctx, count.of, count.kib)
+		if err == nil && wait > 0 {
+			err = errSpecsFull.After(wait)
+		}
+		if err != nil {
+			return err
+		}
 	}
-	return err
+	return nil
 }
 
 func (s *Server) cancelJob(ctx context.Context, cancel commands.CancelJob) (*jobAnswer, error) {

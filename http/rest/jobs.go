@@ -27,13 +27,15 @@ func (s *Server) jobRoutes() section {
 				"if there is no such runner; `waitingReason` says so. A retry by the same caller with the same `idempotencyKey` and the same " +
 				"job returns 200, the existing job and `Idempotency-Replayed: true`; with a different job it fails with 409 " +
 				"`idempotency_conflict`. 429 `farm_queue_full` if the workspace has 10,000 queued jobs, if the caller has three times as many " +
-				"as there are places left, or if the caller's queued jobs have 64 different requirements.\n\n" +
+				"as there are places left, or if the caller's queued jobs have 64 different requirements; 429 `farm_jobs_too_large` if " +
+				"the specifications of all jobs that the workspace submitted within 24 hours exceed the limit, by default 1 GiB, or those " +
+				"of the caller three quarters of it.\n\n" +
 				"With `cancel`, cancels the job `jobId`: 202. A queued job is cancelled at once. A running job is asked to end within its " +
 				"`cancelGraceSeconds`, or the cancel's `graceSeconds`, and is cancelled 30 seconds after that whatever its runner does. " +
 				"Another cancel with `graceSeconds` can shorten that time but not extend it; 0 kills the job. If the job has already " +
 				"ended, it is unchanged and the status is 200.",
 			refuses: []*fault.Fault{
-				aggregates.ErrNoJob, errKeyConflict, errQueueFull, fold.ErrNotCaughtUp,
+				aggregates.ErrNoJob, errKeyConflict, errQueueFull, errSpecsFull, fold.ErrNotCaughtUp,
 			},
 			requestExample: exampleSubmission(), responseExample: jobAnswerBody{newJob(exampleQueuedJob(), jobWait{})},
 			responses: map[string]*huma.Response{

@@ -137,7 +137,9 @@ func (s *Server) Bounds() []*quota.Semaphore { return s.bounds.all() }
 
 // Shared returns the semaphores of reads and writes, for use by /api/auth: a person has one share of
 // both APIs.
-func (s *Server) Shared() (reads, writes *quota.Semaphore) { return s.bounds.reads, s.bounds.writes }
+func (s *Server) Shared() (reads, writes, bodies *quota.Semaphore) {
+	return s.bounds.reads, s.bounds.writes, s.bounds.bodies
+}
 
 // Handler returns the handler of /api/v1, /api/openapi and /api/docs.
 func (s *Server) Handler() http.Handler {
@@ -149,6 +151,11 @@ func (s *Server) Handler() http.Handler {
 func (s *Server) api() *openapi.API {
 	api := openapi.New(openapi.Config{
 		Title: "Workspace Service", Version: Version, Describe: s.describe, ExampleID: exampleID, Log: s.Log,
+		Encoded: func(ctx context.Context) {
+			if c, ok := ctx.Value(callerKey{}).(*caller); ok {
+				c.releaseWorkspace()
+			}
+		},
 	})
 	s.mount(api)
 	return api

@@ -144,11 +144,13 @@ func testDailyBoundOfJobs(t *testing.T, s *site) {
 		return fmt.Sprintf(`{"name":"large","idempotencyKey":%q,"steps":[{"run":"true"}%s]}`, key, steps)
 	}
 	const submit = "POST /api/v1/farm/jobs"
-	for i := range 4 {
+	for i := range 3 {
 		v.ask(t, "mia@acme", submit, job(strconv.Itoa(i), 225)).is(t, "201")
 	}
-	a := v.ask(t, "ci-bot", submit, job("by another", 225)).is(t, "429 rate_limited")
+	a := v.ask(t, "mia@acme", submit, job("too much of one", 225)).is(t, "429 farm_jobs_too_large")
 	requireSeconds(t, a, "Retry-After", 60, 24*60*60)
+	v.ask(t, "ci-bot", submit, job("of another", 225)).is(t, "201")
+	v.ask(t, "ci-bot", submit, job("too much of all", 225)).is(t, "429 farm_jobs_too_large")
 	v.ask(t, "mia@acme", submit, job("0", 225)).is(t, "200") // is there already
 	v.ask(t, "ci-bot", submit, job("small", 15)).is(t, "201")
 	v.ask(t, "greta@globex", submit, job("elsewhere", 225)).is(t, "201")
