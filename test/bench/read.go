@@ -185,7 +185,7 @@ func poll(ctx context.Context, s *site) (result, error) {
 	defer server.stop()
 	callers := newCallers(server.addr)
 	defer callers.close()
-	tag, err := dashboardTag(ctx, server.addr, r.authorization())
+	tag, err := settledTag(ctx, server.addr, r.authorization())
 	if err != nil {
 		return result{}, err
 	}
@@ -198,6 +198,21 @@ func poll(ctx context.Context, s *site) (result, error) {
 		func() (float64, error) {
 			return measure(ctx, connections, func(_ context.Context, worker int) error { return callers.send(worker, checked, 403) })
 		})
+}
+
+// settledTag returns the tag of a dashboard once it stays the same for two seconds: a service that has just started
+// does not know yet how the engine is.
+func settledTag(ctx context.Context, addr, authorization string) (tag string, err error) {
+	for since := time.Now(); time.Since(since) < 2*time.Second; <-time.After(100 * time.Millisecond) {
+		now, err := dashboardTag(ctx, addr, authorization)
+		if err != nil {
+			return "", err
+		}
+		if now != tag {
+			tag, since = now, time.Now()
+		}
+	}
+	return tag, nil
 }
 
 // dashboardTag returns the tag of a dashboard.
