@@ -148,9 +148,31 @@ for (const scripts of [true, false]) {
     await page.getByText("make-run is taking jobs again.").waitFor();
     await page.locator("h1 .pill", { hasText: "Online" }).waitFor();
     assert.match(page.url(), /\/farm\/runners\/[0-9a-f-]{36}/);
+    await page.getByRole("button", { name: "Drain…" }).click(); // again, on the page as it came back
+    assert.equal(await page.locator("dialog[open] input[name=note]").inputValue(), "");
+    await page.locator("dialog[open]").getByRole("button", { name: "Drain" }).click();
+    await page.locator("h1 .pill", { hasText: "Draining" }).waitFor();
+    await page.getByRole("button", { name: "Resume" }).click();
+    await page.locator("h1 .pill", { hasText: "Online" }).waitFor();
     assert.deepEqual(complaints, []);
   });
 }
+
+test("the dialog of a runner keeps what is typed while the page changes under it", async () => {
+  const { page, open, context } = await visitor(browser, app, "ada");
+  await open("/w/acme/farm?status=online");
+  await page.locator(".runner-row").getByRole("link", { name: "make-run" }).click();
+  await page.waitForURL(/\/farm\/runners\//);
+  await page.locator('#live[data-state="live"]').waitFor();
+  const id = page.url().split("/").at(-1);
+  await page.getByRole("button", { name: "Drain…" }).click();
+  await page.locator("dialog[open] input[name=note]").fill("half a sen");
+  assert.ok((await api({ context }, "POST", `/farm/runners/${id}/drain`, { note: "Mine" })).ok());
+  await page.getByText("“Mine”").waitFor({ state: "attached" });
+  assert.equal(await page.locator("dialog[open] input[name=note]").inputValue(), "half a sen");
+  assert.ok((await api({ context }, "POST", `/farm/runners/${id}/resume`)).ok());
+  await page.getByText("“Mine”").waitFor({ state: "detached" });
+});
 
 test("a runner that was revoked says so, and nobody changes it any more", async () => {
   const vera = await visitor(browser, app, "vera");
