@@ -115,8 +115,8 @@ func filter(v *page.Visit) *client.ListMembersParams {
 // The pages of members go on by cursor, and back by how many people come before; those of
 // invitations go by how many come before.
 
-// maxOffset is the offset up to which the service finds members.
-const maxOffset = 10_000
+// maxOffset is the highest offset that the service takes; beyond it only cursors lead on.
+const maxOffset = 1000
 
 // before is how many people come before those that are shown; what is no number is none.
 func before(v *page.Visit) int64 {
