@@ -67,7 +67,7 @@ test("who may not change the workspace is told why, and sees no secrets", async 
 });
 
 test("a workspace is created from the chooser", async () => {
-  const { page, complaints } = await visitor(browser, app, "max");
+  const { page, complaints, context } = await visitor(browser, app, "max");
   await page.goto(app + "/w");
   await page.getByRole("link", { name: "Create a workspace" }).click();
   await page.fill("#new-name", "Acme");
@@ -84,6 +84,11 @@ test("a workspace is created from the chooser", async () => {
   await page.getByText("Acme is ready.").waitFor();
   await page.goto(app + "/w/beyond/settings");
   assert.ok(await page.getByRole("button", { name: "Save" }).isEnabled(), "whoever creates it is the Owner");
+  assert.ok((await api({ context }, "PATCH", "/workspace", { slug: "menu" }, "beyond")).ok()); // every slug leads to its workspace
+  await page.goto(app + "/w/menu");
+  await page.waitForURL(app + "/w/menu/dashboard");
+  await page.locator(".workspace").click();
+  await page.locator("#places a[aria-current=true]", { hasText: "menu" }).waitFor();
   assert.deepEqual(complaints, []);
 });
 

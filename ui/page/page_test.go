@@ -216,7 +216,7 @@ func TestTheWayBackFromSignIn(t *testing.T) {
 		{http.MethodPost, "/w/acme/members/1/role?q=a", "", "/w/acme/members/1/role?q=a"}, // which leads to members
 		{http.MethodGet, "/w/acme/needs/badge", "http://app.example/w/acme/runs?q=a", "/w/acme/runs?q=a"},
 		{http.MethodPost, "/w/acme/members/1/role", "http://app.example/w/acme/members", "/w/acme/members"},
-		{http.MethodGet, "/w/menu", "\x00", "/w/menu"},
+		{http.MethodGet, "/workspace-menu", "\x00", "/workspace-menu"},
 	} {
 		r := httptest.NewRequest(c.method, c.address, nil)
 		header := "Location"

@@ -536,7 +536,7 @@ func top(v *Visit, p Page) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 38, "</button><div id=\"workspaces\" class=\"menu-list\" popover hx-get=\"/w/menu\" hx-trigger=\"toggle once\" hx-target=\"#places\" hx-swap=\"innerHTML\"><p class=\"menu-head\"><bdi>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 38, "</button><div id=\"workspaces\" class=\"menu-list\" popover hx-get=\"/workspace-menu\" hx-trigger=\"toggle once\" hx-target=\"#places\" hx-swap=\"innerHTML\"><p class=\"menu-head\"><bdi>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -16,14 +16,14 @@ import (
 func Routes() []page.Route {
 	return []page.Route{
 		{Method: http.MethodGet, Path: "/w", Show: show},
-		{Method: http.MethodGet, Path: "/w/menu", Show: menu},
+		{Method: http.MethodGet, Path: "/workspace-menu", Show: menu},
 		{Method: http.MethodGet, Path: newPath, Show: showNew},
 		{Method: http.MethodPost, Path: newPath, Do: create, Show: showNew, Back: "/w"},
 		{Method: http.MethodGet, Path: "/w/{workspace}", Show: home},
 	}
 }
 
-// newPath is outside of /w, below which every name may be that of a workspace.
+// newPath and the menu are outside of /w: below it every name can be the slug of a workspace.
 const newPath = "/new-workspace"
 
 func show(v *page.Visit) (page.Page, error) {
