@@ -127,6 +127,24 @@ for (const scripts of [true, false]) {
   });
 }
 
+test("what cannot be a secret is refused beside its field", async () => {
+  const { context } = await visitor(browser, app, "mia");
+  const post = async (path, data) => {
+    const answer = await context.request.post(app + "/w/acme/farm/secrets" + path, { data, headers: { "Content-Type": "application/x-www-form-urlencoded" }, maxRedirects: 0 });
+    return { status: answer.status(), text: await answer.text() };
+  };
+  for (const name of ["", "a/b", "..", ".", "<script>", "A%2F..%2FB", "9A", "A".repeat(65)]) {
+    const { status, text } = await post("", `name=${name}&value=s3cret`);
+    assert.equal(status, 409, name);
+    assert.match(text, /id="secret-name-error"[^>]*>The name must /, name);
+  }
+  for (const name of [".%2E%2Fmembers", "a%2Fb", "%3Cscript%3E"]) {
+    const { status, text } = await post(`/${name}/remove`, "confirmed=yes&word=");
+    assert.equal(status, 409, name);
+    assert.match(text, /There is no secret with this name\./, name);
+  }
+});
+
 test("a secret that another person sets appears", async () => {
   const ada = await visitor(browser, app, "ada");
   await ada.open("/w/acme/farm/secrets");

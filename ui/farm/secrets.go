@@ -2,6 +2,7 @@ package farm
 
 import (
 	"net/http"
+	"regexp"
 	"strings"
 
 	"svc/ui/client"
@@ -62,14 +63,21 @@ func (s secrets) has(name string) bool {
 	return false
 }
 
+// secretName is the service's form of a name. What has another one is refused here, so that it
+// never becomes part of a path.
+var secretName = regexp.MustCompile(`^[A-Z_][A-Z0-9_]{0,63}$`)
+
 // setSecret sets a value. A refusal keeps the name; the value never comes back to the browser.
 func setSecret(v *page.Visit) (page.Notice, error) {
 	name := strings.TrimSpace(v.PostFormValue("name"))
-	if name == "" { // the path of the request has no place for it
-		v.Done = secretForm{refused: map[string]string{"name": "must not be empty"}}
-		return page.Notice{}, page.Told{Err: &client.Refused{Status: http.StatusConflict, Message: "The name must not be empty."}}
-	}
 	value := strings.ReplaceAll(v.PostFormValue("value"), "\r\n", "\n") // as it was typed or pasted
+	switch {
+	case name == "":
+		return page.Notice{}, refuseSecret(v, name, "name", "must not be empty")
+	case !secretName.MatchString(name):
+		return page.Notice{}, refuseSecret(v, name, "name",
+			"must have up to 64 capital letters, digits and underscores, and not start with a digit")
+	}
 	err := client.Done(v.API.SetFarmSecret(v.Context(), name, nil, client.SecretValueBody{Value: value}))
 	if r := client.As(err); r != nil {
 		v.Done = secretForm{name, map[string]string{"name": r.Field("name"), "value": r.Field("value")}}
@@ -77,9 +85,19 @@ func setSecret(v *page.Visit) (page.Notice, error) {
 	return page.Notice{Text: name + " is set. Jobs that start from now on get this value."}, err
 }
 
+// refuseSecret refuses a form without asking the service: text is what is wrong with a field.
+func refuseSecret(v *page.Visit, name, field, text string) error {
+	v.Done = secretForm{name, map[string]string{field: text}}
+	return page.Told{Err: &client.Refused{Status: http.StatusConflict, Message: "The " + field + " " + text + "."}}
+}
+
 func removeSecret(v *page.Visit) (page.Notice, error) {
-	err := client.Done(v.API.RemoveFarmSecret(v.Context(), v.PathValue("name"), nil))
-	return page.Notice{Text: v.PathValue("name") + " is removed."}, err
+	name := v.PathValue("name")
+	if !secretName.MatchString(name) {
+		return page.Notice{}, &client.Refused{Status: http.StatusNotFound, Message: "There is no secret with this name."}
+	}
+	err := client.Done(v.API.RemoveFarmSecret(v.Context(), name, nil))
+	return page.Notice{Text: name + " is removed."}, err
 }
 
 func secretQuestion(name string) page.Question {
@@ -90,6 +108,10 @@ func secretQuestion(name string) page.Question {
 	}
 }
 
+// askRemoveSecret asks nothing about what cannot be a name: removeSecret refuses it.
 func askRemoveSecret(v *page.Visit) (page.Question, error) {
+	if !secretName.MatchString(v.PathValue("name")) {
+		return page.Question{}, nil
+	}
 	return secretQuestion(v.PathValue("name")), nil
 }
