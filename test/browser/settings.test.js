@@ -138,6 +138,12 @@ test("what cannot be a secret is refused beside its field", async () => {
     assert.equal(status, 409, name);
     assert.match(text, /id="secret-name-error"[^>]*>The name must /, name);
   }
+  for (const value of ["a%00b", "%ff%fe", "%c3"]) {
+    const { status, text } = await post("", `name=BINARY&value=${value}`);
+    assert.equal(status, 409, value);
+    assert.match(text, /id="secret-value-error"[^>]*>The value must be text/, value);
+    assert.match(text, /id="secret-name" name="name" value="BINARY"/, "the name is kept");
+  }
   for (const name of [".%2E%2Fmembers", "a%2Fb", "%3Cscript%3E"]) {
     const { status, text } = await post(`/${name}/remove`, "confirmed=yes&word=");
     assert.equal(status, 409, name);

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"regexp"
 	"strings"
+	"unicode/utf8"
 
 	"svc/ui/client"
 	"svc/ui/page"
@@ -77,6 +78,8 @@ func setSecret(v *page.Visit) (page.Notice, error) {
 	case !secretName.MatchString(name):
 		return page.Notice{}, refuseSecret(v, name, "name",
 			"must have up to 64 capital letters, digits and underscores, and not start with a digit")
+	case !utf8.ValidString(value) || strings.ContainsRune(value, 0):
+		return page.Notice{}, refuseSecret(v, name, "value", "must be text: UTF-8 without NUL characters")
 	}
 	err := client.Done(v.API.SetFarmSecret(v.Context(), name, nil, client.SecretValueBody{Value: value}))
 	if r := client.As(err); r != nil {
