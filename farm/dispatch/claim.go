@@ -62,11 +62,14 @@ func (f *farm) claim(ctx context.Context) error {
 			}
 			leased = leased || filled
 		}
+		next := ""
 		if len(sets) == requirementPage {
-			f.requirementCursor = sets[requirementPage-1].Key
+			next = sets[requirementPage-1].Key
+		}
+		f.keyCursors.drop(f.requirementCursor, next, f.connectionsOf())
+		if f.requirementCursor = next; next != "" {
 			continue
 		}
-		f.requirementCursor = ""
 		if fromStart && !leased {
 			return nil
 		}

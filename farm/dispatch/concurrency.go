@@ -76,12 +76,14 @@ const (
 // are want of them. It reads nothing but one entry of an index for each key that is full, however many
 // jobs wait for it. With fewer than queueKeyPage keys all are looked at in each call, so that no
 // candidate is missed whose turn is earlier than that of one returned. Of more keys it goes through one
-// page after the other, resuming where the last call stopped.
+// page after the other, resuming where the last call for the group stopped.
 func (f *farm) candidatesByKey(ctx context.Context, g *group, slots map[string]concurrency, want int) (list []candidate, err error) {
 	sets := slices.Sorted(slices.Values(g.keys))
-	fromStart := f.keyCursor == queueKey{}
+	name := g.keyCursor(f.requirementCursor)
+	cursor := f.keyCursors[name]
+	fromStart := cursor == queueKey{}
 	for range queueKeyPages {
-		page, err := f.queueKeys(ctx, sets, f.keyCursor)
+		page, err := f.queueKeys(ctx, sets, cursor)
 		if err != nil {
 			return nil, err
 		}
@@ -91,10 +93,11 @@ func (f *farm) candidatesByKey(ctx context.Context, g *group, slots map[string]c
 		}
 		list = append(list, heads...)
 		ended := len(page) < queueKeyPage
-		f.keyCursor = queueKey{}
+		cursor = queueKey{}
 		if !ended {
-			f.keyCursor = page[queueKeyPage-1]
+			cursor = page[queueKeyPage-1]
 		}
+		f.keyCursors.set(name, cursor)
 		if len(list) >= want || ended && fromStart {
 			break
 		}
@@ -124,13 +127,13 @@ const queueKeysSQL = `
 	)
 	select n, concurrency_key, concurrency from each offset 1 limit $6`
 
-// queueKeys returns the next page of queue keys of the sorted requirement sets after one.
+// queueKeys returns the next page of queue keys of the sorted requirement sets after one, whose own
+// set need not be among them any more.
 func (f *farm) queueKeys(ctx context.Context, sets []string, after queueKey) (list []queueKey, err error) {
 	n, found := slices.BinarySearch(sets, after.Requirement)
-	if found {
-		n++ // SQL counts from 1
-	} else {
-		after = queueKey{}
+	n++ // SQL counts from 1
+	if !found {
+		after = queueKey{Limit: -1} // before all keys of the set that follows
 	}
 	rows, _ := f.d.DB.Query(ctx, queueKeysSQL, f.workspace, sets, n, after.Key, after.Limit, queueKeyPage)
 	var k queueKey

@@ -3,16 +3,24 @@ package dispatch_test
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"svc/commands"
 	"svc/events"
+	"svc/farm/dispatch"
 	"svc/farm/wire"
 )
 
 // submitTurn submits a job with a turn and a concurrency key, whose limit is 1 if it has one.
 func (s *site) submitTurn(r *replica, turn int64, key string) events.ID {
+	s.t.Helper()
+	return s.submitFor(r, turn, key)
+}
+
+// submitFor is submitTurn of a job that requires labels.
+func (s *site) submitFor(r *replica, turn int64, key string, labels ...string) events.ID {
 	s.t.Helper()
 	spec := events.JobSpec{
 		Name: "tests", Steps: []events.JobStep{{Name: "test", Run: "make test"}},
@@ -20,6 +28,7 @@ func (s *site) submitTurn(r *replica, turn int64, key string) events.ID {
 		Timeouts: events.JobTimeouts{QueueSeconds: 3600, RunSeconds: 600, CancelGraceSeconds: 10},
 		Retry:    events.JobRetry{MaxAttempts: 1},
 	}
+	spec.Requires.Labels = labels
 	if key != "" {
 		spec.Concurrency = &events.JobConcurrency{Key: key, Limit: 1}
 	}
@@ -125,6 +134,36 @@ func TestJobBehindManyFullKeys(t *testing.T) {
 		got = append(got, s.takeNext(a))
 	}
 	require.ElementsMatch(t, jobs, got)
+}
+
+// Two groups of runners, each behind jobs of more full keys than are looked at in one round: both find
+// the job that follows them.
+func TestGroupsKeepTheirPlaceAmongFullKeys(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	r := s.replica(func(c *dispatch.Config) { c.RefreshEvery = 5 * time.Millisecond })
+	const full = 2*16*256 + 100 // a group may come last in one round and first in the next
+	template := s.submitTurn(r, 1, "")
+	_, err := r.CancelJob(t.Context(), commands.CancelJob{Meta: systemMeta(s.ws), Job: template})
+	require.NoError(t, err)
+	s.copyJob(template, full, events.JobStateRunning, "k%d")
+	labels := []string{"a", "b"}
+	var agents []*agent
+	for _, label := range labels {
+		a := dial(t, r, s.ws, s.enrol(r, "builder "+label, 1, 0, label))
+		a.greet()
+		agents = append(agents, a)
+		s.copyJob(s.submitFor(r, 1, "k1", label), full, events.JobStateQueued, "k%d")
+	}
+	_, err = s.db.Exec(t.Context(), `analyze jobs`)
+	require.NoError(t, err)
+	var want []events.ID
+	for _, label := range labels {
+		want = append(want, s.submitFor(r, full+1, "z", label))
+	}
+	for i, a := range agents {
+		require.Equal(t, want[i], s.takeNext(a))
+	}
 }
 
 // Jobs of one key with different limits: those whose limit is reached do not hide those that may

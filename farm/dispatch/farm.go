@@ -26,7 +26,7 @@ type farm struct {
 	wake              chan struct{}      // has a value when a runner may have a free slot
 	messages          *rate.Limiter      // of all runners
 	requirementCursor string             // last requirement set that claim has looked at; "" starts over. Owned by the farm's goroutine
-	keyCursor         queueKey           // the same of candidatesByKey
+	keyCursors        keyCursors         // the same of candidatesByKey, by group
 
 	mu          sync.Mutex
 	connections map[*connection]bool
@@ -39,7 +39,7 @@ func startFarm(d *Dispatcher, workspace events.ID) *farm {
 	f := &farm{
 		d: d, workspace: workspace, stop: stop, wake: make(chan struct{}, 1),
 		messages:    rate.NewLimiter(rate.Limit(d.WorkspaceRate), int(2*d.WorkspaceRate)),
-		connections: map[*connection]bool{}, current: map[events.ID]*connection{},
+		keyCursors: keyCursors{}, connections: map[*connection]bool{}, current: map[events.ID]*connection{},
 	}
 	d.working.Go(func() { f.run(ctx) })
 	return f
