@@ -18,13 +18,13 @@ type HeldError struct{ PID string } // "unknown" if the process has not written 
 
 func (e *HeldError) Error() string { return "process " + e.PID + " holds the lock" }
 
-// A Lock is a lock that this process holds. Its file contains the process id.
+// A Lock is a lock that this process holds. Its file contains the process id, if it could be written.
 type Lock struct{ file *os.File }
 
 // Try locks a file, which it creates if needed, without waiting. Its error is a [*HeldError] if
-// another process holds the lock.
+// another process holds the lock. A symbolic link at path is refused.
 func Try(path string) (*Lock, error) {
-	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return nil, err
 	}

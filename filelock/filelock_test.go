@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -28,4 +29,17 @@ func TestLockIsHeldUntilUnlock(t *testing.T) {
 	require.NoError(t, second.Unlock())
 	_, err = filelock.Try(filepath.Join(path, "no", "folder"))
 	require.Error(t, err)
+}
+
+func TestLinksAreNotFollowed(t *testing.T) {
+	dir := t.TempDir()
+	target := filepath.Join(dir, "precious")
+	require.NoError(t, os.WriteFile(target, []byte("content"), 0o600))
+	link := filepath.Join(dir, "lock")
+	require.NoError(t, os.Symlink(target, link))
+	_, err := filelock.Try(link)
+	require.ErrorIs(t, err, syscall.ELOOP)
+	text, err := os.ReadFile(target)
+	require.NoError(t, err)
+	require.Equal(t, "content", string(text))
 }
