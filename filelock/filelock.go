@@ -35,7 +35,7 @@ func Try(path string) (*Lock, error) {
 	case err != nil:
 		err = fmt.Errorf("lock %s: %w", path, err)
 	default:
-		err = writePID(file)
+		writePID(file)
 	}
 	if err != nil {
 		_ = file.Close()
@@ -44,12 +44,12 @@ func Try(path string) (*Lock, error) {
 	return &Lock{file}, nil
 }
 
-func writePID(file *os.File) error {
-	if err := file.Truncate(0); err != nil {
-		return err
+// writePID tells other processes who holds the lock. It may fail, for example if the disk is full: the
+// lock is held nevertheless.
+func writePID(file *os.File) {
+	if file.Truncate(0) == nil {
+		_, _ = file.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
 	}
-	_, err := file.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
-	return err
 }
 
 func readPID(file *os.File) string {

@@ -43,3 +43,12 @@ func TestLinksAreNotFollowed(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "content", string(text))
 }
+
+// A file that cannot be truncated stands for a full disk.
+func TestLockIsHeldWithoutProcessID(t *testing.T) {
+	lock, err := filelock.Try(os.DevNull)
+	require.NoError(t, err)
+	_, err = filelock.Try(os.DevNull)
+	require.EqualError(t, err, "process unknown holds the lock")
+	require.NoError(t, lock.Unlock())
+}
