@@ -154,7 +154,8 @@ func TestLimitsUnderConcurrency(t *testing.T) {
 func TestReleaseWorkspace(t *testing.T) {
 	s := New(Bound{Slots: 16, PerCaller: 3, Queue: 4, Wait: time.Minute})
 	workspace, other := newID(), newID()
-	slow, quick := Holder{Caller: newID(), Person: newID(), Workspace: workspace}, Holder{Caller: newID(), Person: newID(), Workspace: workspace}
+	slow := Holder{Caller: newID(), Person: newID(), Workspace: workspace}
+	quick := Holder{Caller: newID(), Person: newID(), Workspace: workspace}
 	var held []*Slot
 	for range 3 {
 		slot, err := s.Acquire(t.Context(), slow)
