@@ -127,7 +127,7 @@ for (const scripts of [true, false]) {
   });
 }
 
-test("what cannot be a secret is refused beside its field", async () => {
+test("the largest secret is set, and what cannot be one is refused beside its field", async () => {
   const { context } = await visitor(browser, app, "mia");
   const post = async (path, data) => {
     const answer = await context.request.post(app + "/w/acme/farm/secrets" + path, { data, headers: { "Content-Type": "application/x-www-form-urlencoded" }, maxRedirects: 0 });
@@ -144,6 +144,8 @@ test("what cannot be a secret is refused beside its field", async () => {
     assert.match(text, /id="secret-value-error"[^>]*>The value must be text/, value);
     assert.match(text, /id="secret-name" name="name" value="BINARY"/, "the name is kept");
   }
+  assert.equal((await post("", "name=LINES&value=" + "%0D%0A".repeat(32_767) + "W")).status, 303, "the largest value, written as long as can be");
+  assert.equal((await post("/LINES/remove", "confirmed=yes&word=LINES")).status, 303);
   for (const name of [".%2E%2Fmembers", "a%2Fb", "%3Cscript%3E"]) {
     const { status, text } = await post(`/${name}/remove`, "confirmed=yes&word=");
     assert.equal(status, 409, name);

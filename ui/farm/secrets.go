@@ -10,9 +10,9 @@ import (
 	"svc/ui/page"
 )
 
-// maxSecretForm is how many bytes a form with a value of 32 KiB may have, of which each byte may
-// be written as three.
-const maxSecretForm = 128 << 10
+// maxSecretForm is how many bytes a form with a value of 32 KiB may have. A form writes most bytes
+// as three at most, and the end of a line as six: %0D%0A.
+const maxSecretForm = 256 << 10
 
 // secretRoutes are those of the values that jobs receive by name.
 func secretRoutes() []page.Route {
