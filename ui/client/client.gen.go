@@ -6428,7 +6428,7 @@ type ClientInterface interface {
 
 	// SetFarmSecretWithBody Set a job secret
 	//
-	// Creates a secret or replaces its value. Jobs that are assigned to a runner from now on get the new value. A workspace can have 100 secrets.
+	// Creates a secret or replaces its value. Jobs that are assigned to a runner from now on get the new value. A workspace can have 100 secrets. Values shorter than 6 bytes are not masked in logs.
 	//
 	// For: Owner or Maintainer.
 	//
@@ -6439,7 +6439,7 @@ type ClientInterface interface {
 
 	// SetFarmSecret Set a job secret
 	//
-	// Creates a secret or replaces its value. Jobs that are assigned to a runner from now on get the new value. A workspace can have 100 secrets.
+	// Creates a secret or replaces its value. Jobs that are assigned to a runner from now on get the new value. A workspace can have 100 secrets. Values shorter than 6 bytes are not masked in logs.
 	//
 	// For: Owner or Maintainer.
 	//
@@ -7456,7 +7456,7 @@ func (c *Client) RemoveFarmSecret(ctx context.Context, name string, params *Remo
 
 // SetFarmSecretWithBody Set a job secret
 //
-// Creates a secret or replaces its value. Jobs that are assigned to a runner from now on get the new value. A workspace can have 100 secrets.
+// Creates a secret or replaces its value. Jobs that are assigned to a runner from now on get the new value. A workspace can have 100 secrets. Values shorter than 6 bytes are not masked in logs.
 //
 // For: Owner or Maintainer.
 //
@@ -7477,7 +7477,7 @@ func (c *Client) SetFarmSecretWithBody(ctx context.Context, name string, params 
 
 // SetFarmSecret Set a job secret
 //
-// Creates a secret or replaces its value. Jobs that are assigned to a runner from now on get the new value. A workspace can have 100 secrets.
+// Creates a secret or replaces its value. Jobs that are assigned to a runner from now on get the new value. A workspace can have 100 secrets. Values shorter than 6 bytes are not masked in logs.
 //
 // For: Owner or Maintainer.
 //
