@@ -51,6 +51,21 @@ for (const scripts of [true, false]) {
   });
 }
 
+test("a change of the slug leaves a name that somebody else gave meanwhile", async () => {
+  const ada = await visitor(browser, app, "ada"), { page } = ada;
+  await page.goto(app + "/w/acme/settings");
+  assert.ok((await api(ada, "PATCH", "/workspace", { name: "Acme Group" })).ok());
+  for (const slug of ["ada", "acme-group"]) { // of which the first is refused
+    await page.fill("#workspace-slug", slug);
+    await page.getByRole("button", { name: "Save" }).click();
+    await page.getByRole("button", { name: "Continue" }).click();
+    if (slug === "ada") await page.locator("#slug-error").waitFor();
+  }
+  await page.waitForURL(app + "/w/acme-group/settings");
+  assert.equal(await page.inputValue("#workspace-name"), "Acme Group");
+  assert.ok((await api(ada, "PATCH", "/workspace", { name: "Acme", slug: "acme" }, "acme-group")).ok());
+});
+
 test("who may not change the workspace is told why, and sees no secrets", async () => {
   for (const [name, secrets] of [["mia", true], ["vera", false]]) {
     const { page, open, context } = await visitor(browser, app, name);

@@ -2,6 +2,7 @@
 package settings
 
 import (
+	"cmp"
 	"net/http"
 	"strings"
 
@@ -20,31 +21,36 @@ func Routes() []page.Route {
 
 // form is what the fields show: what holds, or what was refused.
 type form struct {
-	name, slug string
-	refused    map[string]string // by field: what is wrong with it
+	name, slug       string
+	wasName, wasSlug string            // what the fields showed before they were changed
+	refused          map[string]string // by field: what is wrong with it
 }
 
 func show(v *page.Visit) (page.Page, error) {
 	f, ok := v.Done.(form)
 	if !ok {
-		f = form{name: v.Workspace.Name, slug: v.Workspace.Slug}
+		f = form{name: v.Workspace.Name, slug: v.Workspace.Slug, wasName: v.Workspace.Name, wasSlug: v.Workspace.Slug}
 	}
 	return page.Page{Title: "Settings", Place: "settings", Main: view(v, f)}, nil
 }
 
 // sentBy returns what the form says.
 func sentBy(v *page.Visit) form {
-	return form{name: strings.TrimSpace(v.PostFormValue("name")), slug: strings.TrimSpace(v.PostFormValue("slug"))}
+	f := form{name: strings.TrimSpace(v.PostFormValue("name")), slug: strings.TrimSpace(v.PostFormValue("slug"))}
+	f.wasName = cmp.Or(v.PostFormValue("was-name"), v.Workspace.Name)
+	f.wasSlug = cmp.Or(v.PostFormValue("was-slug"), v.Workspace.Slug)
+	return f
 }
 
-// rename changes what differs, and leads to the page at its new address.
+// rename changes what the person has changed, so that what somebody else changed meanwhile stays. It
+// leads to the page at its new address.
 func rename(v *page.Visit) (page.Notice, error) {
 	sent := sentBy(v)
 	body := client.WorkspaceChangeBody{}
-	if sent.name != v.Workspace.Name {
+	if sent.name != sent.wasName {
 		body.Name = &sent.name
 	}
-	if sent.slug != v.Workspace.Slug {
+	if sent.slug != sent.wasSlug {
 		body.Slug = &sent.slug
 	}
 	if body.Name == nil && body.Slug == nil {
@@ -64,8 +70,9 @@ func rename(v *page.Visit) (page.Notice, error) {
 
 // askRename asks about a new slug alone: links with the former one lead nowhere.
 func askRename(v *page.Visit) (page.Question, error) {
-	slug := sentBy(v).slug
-	if slug == v.Workspace.Slug || !v.Owner() {
+	sent := sentBy(v)
+	slug := sent.slug
+	if slug == sent.wasSlug || !v.Owner() {
 		return page.Question{}, nil
 	}
 	return page.Question{
