@@ -36,6 +36,13 @@ for (const scripts of [true, false]) {
     assert.equal(await page.inputValue("#workspace-slug"), "ada", "what was typed is kept");
     assert.ok(await page.locator("#workspace-slug").evaluate((field) => field === document.activeElement));
 
+    await page.fill("#workspace-slug", "acme-"); // the browser refuses it, and without the pattern the service does, unasked
+    await page.getByRole("button", { name: "Save" }).click();
+    assert.ok(await page.locator("#workspace-slug").evaluate((field) => field.validity.patternMismatch));
+    await page.locator("#workspace-slug").evaluate((field) => field.removeAttribute("pattern"));
+    await page.getByRole("button", { name: "Save" }).click();
+    await page.locator("#slug-error", { hasText: "not end with a hyphen" }).waitFor();
+
     await page.fill("#workspace-slug", "acme-works");
     await page.getByRole("button", { name: "Save" }).click();
     await page.getByText("Links to pages of /w/acme stop working").waitFor();

@@ -10,6 +10,10 @@ import templruntime "github.com/a-h/templ/runtime"
 
 import "strings"
 
+// SlugRules says what a workspace's slug may be.
+const SlugRules = "3 to 40 lower-case letters, digits and hyphens, starting with a letter and not ending with a hyphen. " +
+	"It must not look like an ID."
+
 // Invalid are the attributes of a field that was refused. error is the id of its FieldError.
 func Invalid(error, refused string) templ.OrderedAttributes {
 	if refused == "" {
@@ -49,7 +53,7 @@ func FieldError(id, name, refused string) templ.Component {
 			var templ_7745c5c3_Var2 string
 			templ_7745c5c3_Var2, templ_7745c5c3_Err = templ.JoinStringErrs(id)
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `page/field.templ`, Line: 17, Col: 26}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `page/field.templ`, Line: 21, Col: 26}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var2))
 			if templ_7745c5c3_Err != nil {
@@ -62,7 +66,7 @@ func FieldError(id, name, refused string) templ.Component {
 			var templ_7745c5c3_Var3 string
 			templ_7745c5c3_Var3, templ_7745c5c3_Err = templ.JoinStringErrs(fieldSentence(name, refused))
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `page/field.templ`, Line: 17, Col: 59}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `page/field.templ`, Line: 21, Col: 59}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var3))
 			if templ_7745c5c3_Err != nil {

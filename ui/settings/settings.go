@@ -4,7 +4,10 @@ package settings
 import (
 	"cmp"
 	"net/http"
+	"regexp"
 	"strings"
+
+	"github.com/a-h/templ"
 
 	"svc/ui/client"
 	"svc/ui/page"
@@ -68,11 +71,29 @@ func rename(v *page.Visit) (page.Notice, error) {
 	return page.Notice{Text: "Settings saved.", To: page.Path(w.Slug, "settings")}, err
 }
 
-// askRename asks about a new slug alone: links with the former one lead nowhere.
+// slugPattern is the service's form of a slug, and idPattern what it takes for an id instead.
+var (
+	slugPattern = regexp.MustCompile(`^[a-z][a-z0-9-]{1,38}[a-z0-9]$`)
+	idPattern   = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
+)
+
+func isSlug(s string) bool { return slugPattern.MatchString(s) && !idPattern.MatchString(s) }
+
+// inputPattern is slugPattern for the browser. A slug from before today's rules has none: it would
+// keep its workspace's name from being saved.
+func inputPattern(slug string) templ.Attributes {
+	if !isSlug(slug) {
+		return nil
+	}
+	return templ.Attributes{"pattern": `[a-z][a-z0-9\-]{1,38}[a-z0-9]`}
+}
+
+// askRename asks about a new slug alone: links with the former one lead nowhere. What is no slug is
+// refused without a question.
 func askRename(v *page.Visit) (page.Question, error) {
 	sent := sentBy(v)
 	slug := sent.slug
-	if slug == sent.wasSlug || !v.Owner() {
+	if slug == sent.wasSlug || !isSlug(slug) || !v.Owner() {
 		return page.Question{}, nil
 	}
 	return page.Question{
