@@ -92,6 +92,10 @@ test("a workspace is created from the chooser", async () => {
   const { page, complaints, context } = await visitor(browser, app, "max");
   await page.goto(app + "/w");
   await page.getByRole("link", { name: "Create a workspace" }).click();
+  await page.fill("#new-name", "   ");
+  await page.fill("#new-slug", "blank");
+  await page.getByRole("button", { name: "Create" }).click();
+  await page.locator("#name-error", { hasText: /^The name must not be empty\.$/ }).waitFor();
   await page.fill("#new-name", "Acme");
   await page.fill("#new-slug", "acme");
   await page.getByRole("button", { name: "Create" }).click();

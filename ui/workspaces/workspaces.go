@@ -53,9 +53,17 @@ func showNew(v *page.Visit) (page.Page, error) {
 	return page.Page{Title: "Create a workspace", Main: newView(f)}, nil
 }
 
-// create creates a workspace and leads to it. A refusal is told beside its field.
+// create creates a workspace and leads to it. A refusal is told beside its field; what is empty is
+// refused here, for the service says it in words for programs.
 func create(v *page.Visit) (page.Notice, error) {
 	sent := form{name: strings.TrimSpace(v.PostFormValue("name")), slug: strings.TrimSpace(v.PostFormValue("slug"))}
+	for _, field := range []struct{ name, value string }{{"name", sent.name}, {"slug", sent.slug}} {
+		if field.value == "" {
+			sent.refused = map[string]string{field.name: "must not be empty"}
+			v.Done = sent
+			return page.Notice{}, page.Told{Err: &client.Refused{Status: http.StatusConflict, Message: "The " + field.name + " must not be empty."}}
+		}
+	}
 	place, err := v.API.CreatePlace(v.Context(), sent.name, sent.slug)
 	if r := client.As(err); r != nil {
 		if r.Code == "ORGANIZATION_ALREADY_EXISTS" {
