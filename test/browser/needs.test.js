@@ -36,3 +36,16 @@ test("an answer with a text is given without scripts, and one that is refused ke
     await page.waitForFunction((n) => document.querySelectorAll(".decision").length === n, before - 1);
   }
 });
+
+test("without scripts a text is not lost when its decision was answered meanwhile", async () => {
+  const { page, context } = await visitor(browser, app, "ada", { javaScriptEnabled: false });
+  await page.goto(app + "/w/acme/needs");
+  await page.getByRole("button", { name: /^(Request changes|Correct)…/ }).first().click();
+  const dialog = page.locator("dialog[open]");
+  await dialog.locator("textarea").fill("Keep the old limit.");
+  const form = dialog.locator("form"), value = (name) => form.locator(`[name=${name}]`).inputValue();
+  const faster = { action: await value("action"), head: await value("head"), note: "Do it." };
+  assert.ok((await context.request.post(app + (await form.getAttribute("action")), { form: faster })).ok());
+  await dialog.locator("button.primary").click();
+  await page.getByRole("alert").getByText("Your text was not sent. Keep the old limit.").waitFor();
+});

@@ -171,6 +171,23 @@ func unsentOf(v *page.Visit, decision string, action client.InboxActionId) unsen
 	return unsent{}
 }
 
+// textNotSent returns the text of an answer that was refused just now, if none of the decisions of
+// the page takes it any more; else "".
+func textNotSent(v *page.Visit, items []client.InboxItem) string {
+	u, ok := v.Done.(unsent)
+	if !ok {
+		return ""
+	}
+	for _, item := range items {
+		for _, a := range item.Actions {
+			if item.Id == u.decision && string(a.Id) == u.action && a.Allowed && noted(a) {
+				return ""
+			}
+		}
+	}
+	return u.note
+}
+
 // answer sends an answer, with the commit that the person saw: what has been pushed
 // since is refused.
 func answer(v *page.Visit) (page.Notice, error) {

@@ -40,6 +40,19 @@ func TestReasons(t *testing.T) {
 	require.Contains(t, reason(v, []client.InboxAction{{DisabledReason: &loops}}), "approve-loops")
 }
 
+// A text stays on the page: in the dialog of its decision, or above all of them if that is gone.
+func TestTextNotSent(t *testing.T) {
+	t.Parallel()
+	item := client.InboxItem{Id: "1", Actions: []client.InboxAction{{Id: client.InboxActionIdCorrect, Allowed: true}}}
+	v := &page.Visit{}
+	require.Empty(t, textNotSent(v, nil))
+	v.Done = unsent{decision: "1", action: "correct", note: "It is 7."}
+	require.Empty(t, textNotSent(v, []client.InboxItem{item}))
+	require.Equal(t, "It is 7.", textNotSent(v, nil))
+	item.Actions[0].Allowed = false
+	require.Equal(t, "It is 7.", textNotSent(v, []client.InboxItem{item}))
+}
+
 func TestWhoCan(t *testing.T) {
 	t.Parallel()
 	d := data{People: []client.Member{
