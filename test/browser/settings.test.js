@@ -202,7 +202,9 @@ for (const scripts of [true, false]) {
     await page.locator("dialog[open]").getByRole("button", { name: "Drain" }).click();
     await page.getByText("“A new disk.”, ada@acme.example").or(page.getByText("“A new disk.”, Ada Lind")).waitFor();
     assert.match(page.url(), /\/farm\/runners\//);
+    if (scripts) await page.locator("h1:focus", { hasText: "make-run" }).waitFor(); // whose state has changed
     await page.getByRole("button", { name: "Resume" }).click();
+    if (scripts) await page.locator("h1:focus", { hasText: "Online" }).waitFor();
     await page.getByText("make-run is taking jobs again.").waitFor();
     await page.locator("h1 .pill", { hasText: "Online" }).waitFor();
     assert.match(page.url(), /\/farm\/runners\/[0-9a-f-]{36}/);
