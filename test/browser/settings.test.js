@@ -241,6 +241,14 @@ test("a runner that was revoked says so, and nobody changes it any more", async 
   await vera.open(href);
   assert.ok(await vera.page.getByRole("button", { name: "Revoke" }).isDisabled());
   await vera.page.getByText("Only an Owner or Maintainer can change a runner.").waitFor();
+  const refused = await vera.context.request.post(app + href + "/revoke", { form: { from: "runner" } });
+  assert.equal(refused.status(), 409, "and is not asked to type its name first");
+  assert.match(await refused.text(), /Only an Owner or Maintainer can do this/);
+  const ada = await visitor(browser, app, "ada");
+  for (const [from, back] of [["runner", href], ["", "/w/acme/farm"]]) {
+    const asked = await (await ada.context.request.post(app + href + "/revoke", { form: { from } })).text();
+    assert.equal(asked.match(/href="([^"]*)">Cancel/)[1], back);
+  }
   assert.equal((await vera.open("/w/acme/farm/runners/01a03bd2-19a0-7d66-aec9-26650f850090")).status(), 404);
   await vera.open("/w/acme/farm?status=ended");
   const ended = vera.page.locator(".runner-row .name a").first();

@@ -126,9 +126,17 @@ func revokeQuestion(r client.Runner) page.Question {
 	}
 }
 
+// askRevoke asks nobody whom the service will refuse.
 func askRevoke(v *page.Visit) (page.Question, error) {
+	if !v.May() {
+		return page.Question{}, nil
+	}
 	r, err := client.Read[client.Runner](v.API.GetRunner(v.Context(), v.PathValue("id"), nil))
-	return revokeQuestion(r), err
+	q := revokeQuestion(r)
+	if v.PostFormValue("from") == fromRunner {
+		q.Back = v.Path("farm", "runners", r.Id)
+	}
+	return q, err
 }
 
 // trouble says what is wrong with a runner that does not come, and how to mend it; what is

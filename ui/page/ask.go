@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"net/http"
 	"slices"
 	"strings"
@@ -17,6 +18,7 @@ type Question struct {
 	Word   string   // has to be typed; "" if nothing has
 	Field  string   // the field of the form whose value was chosen
 	Values []string // those of Field that are asked about; nil is all
+	Back   string   // the address that Cancel leads to without scripts; "" is that of the route
 }
 
 // Attributes are those of the form, the select or the switch that is asked about.
@@ -61,7 +63,7 @@ func (a *App) ask(w http.ResponseWriter, v *Visit, route Route) (done bool) {
 	if confirmed {
 		v.notice = Notice{Text: "That is not " + q.Word + ".", Bad: true}
 	}
-	a.write(w, v, Page{Title: q.Title, Main: askPage(v, q, v.back(route))})
+	a.write(w, v, Page{Title: q.Title, Main: askPage(v, q, cmp.Or(q.Back, v.back(route)))})
 	return true
 }
 
