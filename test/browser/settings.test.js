@@ -218,6 +218,28 @@ for (const scripts of [true, false]) {
   });
 }
 
+test("all jobs of a runner are those of that runner", async () => {
+  const ada = await visitor(browser, app, "ada"), { page, open } = ada;
+  await open("/w/acme/farm?status=online");
+  await page.locator(".runner-row").getByRole("link", { name: "make-run" }).click();
+  await page.waitForURL(/\/farm\/runners\//);
+  const runner = page.url().split("/").at(-1);
+  const all = page.getByRole("link", { name: "All jobs" });
+  if (await all.count()) await all.click();
+  else await page.goto(`${app}/w/acme/farm/jobs?runner=${runner}&status=finished`);
+  await page.getByText("Jobs of make-run, running and past.").waitFor();
+  assert.equal(new URL(page.url()).searchParams.get("runner"), runner);
+  const { total } = await (await api(ada, "GET", `/farm/jobs?status=terminal&limit=1&runner=${runner}`)).json();
+  assert.equal(await page.locator("#jobs-title .count").innerText(), String(total));
+  await page.locator("#state").selectOption("failed");
+  await page.waitForURL(/state=failed/);
+  assert.equal(new URL(page.url()).searchParams.get("runner"), runner);
+  await page.getByRole("link", { name: "Active" }).click();
+  await page.waitForURL((url) => !url.searchParams.has("status") && url.searchParams.get("runner") === runner);
+  await page.getByRole("link", { name: "Jobs of all runners" }).click();
+  await page.waitForURL(app + "/w/acme/farm/jobs");
+});
+
 test("the dialog of a runner keeps what is typed while the page changes under it", async () => {
   const { page, open, context } = await visitor(browser, app, "ada");
   await open("/w/acme/farm?status=online");

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,8 +21,9 @@ import (
 type jobs struct {
 	List     client.ListFarmJob
 	Finished bool
-	State    string // only jobs of this state; "" is all
-	Part     bool   // below the runners: without filters
+	State    string        // only jobs of this state; "" is all
+	Runner   client.Runner // only jobs of this runner; zero is all
+	Part     bool          // below the runners: without filters
 }
 
 func showJobs(v *page.Visit) (page.Page, error) {
@@ -41,9 +43,34 @@ func showJobs(v *page.Visit) (page.Page, error) {
 	if j.Part {
 		params.State = new(client.ListJobsParamsStateQueued)
 	}
-	var err error
-	j.List, err = client.Read[client.ListFarmJob](v.API.ListJobs(v.Context(), params))
+	err := v.Load(func(ctx context.Context) (err error) {
+		if id := v.Query("runner"); id != "" && !j.Part {
+			j.Runner, err = client.Read[client.Runner](v.API.GetRunner(ctx, id, nil))
+		}
+		return err
+	}, func(ctx context.Context) (err error) {
+		if !j.Part {
+			params.Runner = client.Optional(v.Query("runner"))
+		}
+		j.List, err = client.Read[client.ListFarmJob](v.API.ListJobs(ctx, params))
+		return err
+	})
 	return page.Page{Title: "Jobs", Place: "farm", Main: jobsView(v, j)}, err
+}
+
+// jobsPath leads to the jobs of a status, "" active, that a runner has had, "" any.
+func jobsPath(v *page.Visit, status, runner string) string {
+	q := url.Values{}
+	if status != "" {
+		q.Set("status", status)
+	}
+	if runner != "" {
+		q.Set("runner", runner)
+	}
+	if len(q) == 0 {
+		return v.Path("farm", "jobs")
+	}
+	return v.Path("farm", "jobs") + "?" + q.Encode()
 }
 
 // states are those that the jobs of the list can be in.
