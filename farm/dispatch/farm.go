@@ -38,7 +38,7 @@ func startFarm(d *Dispatcher, workspace events.ID) *farm {
 	ctx, stop := context.WithCancel(d.ctx)
 	f := &farm{
 		d: d, workspace: workspace, stop: stop, wake: make(chan struct{}, 1),
-		messages:    rate.NewLimiter(rate.Limit(d.WorkspaceRate), int(2*d.WorkspaceRate)),
+		messages:   rate.NewLimiter(rate.Limit(d.WorkspaceRate), int(2*d.WorkspaceRate)),
 		keyCursors: keyCursors{}, connections: map[*connection]bool{}, current: map[events.ID]*connection{},
 	}
 	d.working.Go(func() { f.run(ctx) })
