@@ -3,6 +3,7 @@
 package atomicfile
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,8 +11,8 @@ import (
 	"path/filepath"
 )
 
-// TempSuffix is appended to the name of a file for the temporary file that [Write] leaves if the
-// process dies.
+// TempSuffix ends the name of the temporary file that is left if the process dies: after the name of
+// the file for [Write], after that and a random word for [Create].
 const TempSuffix = ".next"
 
 // Write creates or replaces a file and makes it durable. Only one process at a time may write a file.
@@ -31,9 +32,16 @@ func Write(path string, data []byte, perm fs.FileMode) error {
 	return SyncDir(filepath.Dir(path))
 }
 
-// Create creates a file and makes it durable. Its error wraps [fs.ErrExist] if the file exists.
+// Create creates a file and makes it durable. Its error wraps [fs.ErrExist] if the file exists. Of
+// several processes that create the same file one succeeds.
 func Create(path string, data []byte, perm fs.FileMode) error {
-	if err := write(path, data, perm); err != nil {
+	temp := path + "." + rand.Text() + TempSuffix
+	err := write(temp, data, perm)
+	if err == nil {
+		err = os.Link(temp, path) // unlike a rename, fails if path exists
+	}
+	_ = os.Remove(temp)
+	if err != nil {
 		return fmt.Errorf("create %s: %w", path, err)
 	}
 	return SyncDir(filepath.Dir(path))

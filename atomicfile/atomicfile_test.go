@@ -1,11 +1,17 @@
 package atomicfile_test
 
 import (
+	"bytes"
 	"io/fs"
 	"os"
+	"os/signal"
 	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"svc/atomicfile"
@@ -48,4 +54,53 @@ func TestCreateNeverReplaces(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "first", string(got))
 	require.ErrorIs(t, atomicfile.SyncDir(path+"-none"), fs.ErrNotExist)
+}
+
+func TestFailedCreateLeavesNothing(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "a")
+	limitFileSize(t, 10)
+	require.ErrorIs(t, atomicfile.Create(path, make([]byte, 20), 0o600), syscall.EFBIG)
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Empty(t, entries)
+	require.NoError(t, atomicfile.Create(path, make([]byte, 10), 0o600))
+}
+
+// limitFileSize makes writes fail that would make a file larger than size, as on a full disk.
+func limitFileSize(t *testing.T, size uint64) {
+	t.Helper()
+	var before syscall.Rlimit
+	require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_FSIZE, &before))
+	signal.Ignore(syscall.SIGXFSZ)
+	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: size, Max: before.Max}))
+	t.Cleanup(func() {
+		require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &before))
+		signal.Reset(syscall.SIGXFSZ)
+	})
+}
+
+func TestConcurrentCreatesLeaveOneWholeFile(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "a")
+	var created atomic.Int32
+	var all sync.WaitGroup
+	for i := range 8 {
+		all.Go(func() {
+			err := atomicfile.Create(path, bytes.Repeat([]byte{byte('a' + i)}, 1<<16), 0o600)
+			if err == nil {
+				created.Add(1)
+				return
+			}
+			assert.ErrorIs(t, err, fs.ErrExist)
+		})
+	}
+	all.Wait()
+	require.Equal(t, int32(1), created.Load())
+	got, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, bytes.Repeat(got[:1], 1<<16), got)
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Len(t, entries, 1)
 }
