@@ -49,9 +49,11 @@ func (a *API) encode(ctx huma.Context, status string, answer any) (any, error) {
 	return encoded(b.Bytes()), nil
 }
 
+// writeEncoded writes an answer whose header has been sent. Writing fails only if the caller has gone or
+// does not read; huma would then write a second header, or panic.
 func writeEncoded(w io.Writer, answer any) error {
-	_, err := w.Write(answer.(encoded))
-	return err
+	_, _ = w.Write(answer.(encoded))
+	return nil
 }
 
 // checkFields refuses fields that a valid body has twice, since decoders disagree on which one
