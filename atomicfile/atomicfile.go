@@ -1,5 +1,5 @@
 // Package atomicfile writes files durably: after a crash, a reader finds the old content or the new,
-// never a part of it.
+// never a part of it. It also creates directories durably.
 package atomicfile
 
 import (
@@ -54,6 +54,28 @@ func write(path string, data []byte, perm fs.FileMode) error {
 	}
 	_, err = f.Write(data)
 	return errors.Join(err, f.Sync(), f.Close())
+}
+
+// MkdirAll creates a directory and the parents that it needs, as [os.MkdirAll] does, and makes them
+// durable.
+func MkdirAll(path string, perm fs.FileMode) error {
+	return mkdirAll(filepath.Clean(path), perm, SyncDir)
+}
+
+func mkdirAll(path string, perm fs.FileMode, sync func(dir string) error) error {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return nil
+	}
+	parent := filepath.Dir(path)
+	if parent != path {
+		if err := mkdirAll(parent, perm, sync); err != nil {
+			return err
+		}
+	}
+	if err := os.MkdirAll(path, perm); err != nil { // another process may have created it meanwhile
+		return err
+	}
+	return sync(parent)
 }
 
 // SyncDir makes durable which names a directory has.

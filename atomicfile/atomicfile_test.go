@@ -104,3 +104,26 @@ func TestConcurrentCreatesLeaveOneWholeFile(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, entries, 1)
 }
+
+func TestMkdirAllSyncsParentOfEachNewDirectory(t *testing.T) {
+	dir := t.TempDir()
+	var synced []string
+	sync := func(dir string) error {
+		synced = append(synced, dir)
+		return atomicfile.SyncDir(dir)
+	}
+	path := filepath.Join(dir, "a", "b")
+	require.NoError(t, atomicfile.MkdirAllWith(path, 0o700, sync))
+	require.Equal(t, []string{dir, filepath.Join(dir, "a")}, synced)
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	require.Equal(t, fs.ModeDir|0o700, info.Mode())
+	require.NoError(t, atomicfile.MkdirAllWith(path, 0o700, sync))
+	require.Len(t, synced, 2, "it existed")
+	require.NoError(t, atomicfile.MkdirAll(filepath.Join(path, "c")+"/", 0o700))
+
+	file := filepath.Join(path, "file")
+	require.NoError(t, atomicfile.Create(file, nil, 0o600))
+	require.ErrorIs(t, atomicfile.MkdirAll(file, 0o700), syscall.ENOTDIR)
+	require.ErrorIs(t, atomicfile.MkdirAll(filepath.Join(file, "d"), 0o700), syscall.ENOTDIR)
+}

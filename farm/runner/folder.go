@@ -68,10 +68,10 @@ type Identity struct {
 	ReleaseKeys []string  `json:"releaseKeys"` // keys that sign releases
 }
 
-// Make creates the folder and its subfolders.
+// Make creates the folder and its subfolders, durably.
 func (f Folder) Make() error {
 	for _, dir := range []string{"", spoolFolder, workFolder} {
-		if err := os.MkdirAll(f.path(dir), 0o700); err != nil {
+		if err := atomicfile.MkdirAll(f.path(dir), 0o700); err != nil {
 			return fmt.Errorf("make data folder: %w", err)
 		}
 	}

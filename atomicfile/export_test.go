@@ -1,0 +1,4 @@
+package atomicfile
+
+// MkdirAllWith is [MkdirAll] with another function for SyncDir.
+var MkdirAllWith = mkdirAll
