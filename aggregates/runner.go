@@ -36,6 +36,7 @@ type Runner struct {
 
 	connected, online bool               // connected: has ever been online
 	draining          bool               // takes no new jobs
+	drainNote         string             // the last note of those who drained it
 	ended             events.RunnerState // why its certificates are refused, or ""
 
 	current    events.Certificate
@@ -61,8 +62,10 @@ func (r *Runner) Apply(e events.Event, _ events.ID) {
 		r.online = false
 	case events.RunnerDrainRequested:
 		r.draining = true
+		r.drainNote = e.Note
 	case events.RunnerDrainEnded:
 		r.draining = false
+		r.drainNote = ""
 	case events.RunnerJobTaken:
 		r.taken = append(slices.Clone(r.taken), e.Job)
 	case events.RunnerJobReturned:
@@ -159,9 +162,11 @@ func (r *Runner) Return(job events.ID) ([]events.Event, error) {
 	return oneEvent(events.RunnerJobReturned{Runner: r.id, Name: r.name, Job: job, Left: r.jobs - len(r.taken) + 1})
 }
 
-// Drain makes the runner take no new jobs. It finishes those that it has.
+// Drain makes the runner take no new jobs. It finishes those that it has. If it is draining already,
+// only a new note is recorded.
 func (r *Runner) Drain(note string) ([]events.Event, error) {
-	if err := checkNote(note); err != nil {
+	note, err := cleanNote(note)
+	if err != nil {
 		return nil, err
 	}
 	switch {
@@ -169,10 +174,10 @@ func (r *Runner) Drain(note string) ([]events.Event, error) {
 		return nil, ErrNoRunner
 	case r.ended != "":
 		return nil, ErrRunnerOver
-	case r.draining:
+	case r.draining && (note == "" || note == r.drainNote):
 		return nil, nil
 	}
-	return oneEvent(events.RunnerDrainRequested{Runner: r.id, Name: r.name, Note: note})
+	return oneEvent(events.RunnerDrainRequested{Runner: r.id, Name: r.name, Note: note, Again: r.draining, FromNote: r.drainNote})
 }
 
 // Resume ends the draining of a runner.
@@ -190,7 +195,8 @@ func (r *Runner) Resume() ([]events.Event, error) {
 
 // Revoke ends the runner and its certificates for good.
 func (r *Runner) Revoke(note string) ([]events.Event, error) {
-	if err := checkNote(note); err != nil {
+	note, err := cleanNote(note)
+	if err != nil {
 		return nil, err
 	}
 	switch {

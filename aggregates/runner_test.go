@@ -24,9 +24,12 @@ var (
 
 	wentOffline = events.RunnerOffline{Runner: builder, Name: "builder-1", Reason: events.OfflineDisconnected}
 	drained     = events.RunnerDrainRequested{Runner: builder, Name: "builder-1", Note: "new disk"}
-	resumed     = events.RunnerDrainEnded{Runner: builder, Name: "builder-1"}
-	ended       = events.RunnerRevoked{Runner: builder, Name: "builder-1"}
-	retired     = events.RunnerRetired{Runner: builder, Name: "builder-1"}
+	noted       = events.RunnerDrainRequested{
+		Runner: builder, Name: "builder-1", Note: "new kernel", Again: true, FromNote: "new disk",
+	}
+	resumed = events.RunnerDrainEnded{Runner: builder, Name: "builder-1"}
+	ended   = events.RunnerRevoked{Runner: builder, Name: "builder-1"}
+	retired = events.RunnerRetired{Runner: builder, Name: "builder-1"}
 )
 
 func ephemeral() events.RunnerEnrolled {
@@ -121,6 +124,13 @@ func TestDisconnectDrainResumeRevoke(t *testing.T) {
 		{name: "drain", given: is, when: drain, then: []events.Event{drained}},
 		{name: "drain one that is offline", given: []events.Event{enrolled}, when: drain, then: []events.Event{drained}},
 		{name: "drain twice", given: after(is, drained), when: drain},
+		{name: "drain without a note after one", given: after(is, drained),
+			when: func(r *Runner) ([]events.Event, error) { return r.Drain(" ") }},
+		{name: "drain for another reason", given: after(is, drained),
+			when: func(r *Runner) ([]events.Event, error) { return r.Drain("new\u202e kernel\x1b\n") }, then: []events.Event{noted}},
+		{name: "drain twice for that reason", given: after(is, drained, noted),
+			when: func(r *Runner) ([]events.Event, error) { return r.Drain("new kernel") }},
+		{name: "drain after a resume", given: after(is, drained, noted, resumed), when: drain, then: []events.Event{drained}},
 		{name: "drain nothing", when: drain, err: ErrNoRunner},
 		{name: "drain a revoked one", given: after(is, ended), when: drain, err: ErrRunnerOver},
 		{name: "drain with a long note", given: is, when: func(r *Runner) ([]events.Event, error) { return r.Drain(strings.Repeat("é", 501)) },
@@ -128,6 +138,11 @@ func TestDisconnectDrainResumeRevoke(t *testing.T) {
 		{name: "drain with a token for a note", given: is, when: func(r *Runner) ([]events.Event, error) {
 			return r.Drain("tok_enr_0123456789ABCDEFGHIJKLMNOPQRSTUV000000")
 		}, err: fault.Field("note", "must not hold a service token")},
+		{name: "drain with a token in disguise for a note", given: is, when: func(r *Runner) ([]events.Event, error) {
+			return r.Drain("tok_enr_0123456789\u200bABCDEFGHIJKLMNOPQRSTUV000000")
+		}, err: fault.Field("note", "must not hold a service token")},
+		{name: "revoke with a note", given: is, when: func(r *Runner) ([]events.Event, error) { return r.Revoke("sold\u202e") },
+			then: []events.Event{events.RunnerRevoked{Runner: builder, Name: "builder-1", Note: "sold"}}},
 		{name: "resume", given: after(is, drained), when: resume, then: []events.Event{resumed}},
 		{name: "resume what takes jobs", given: is, when: resume},
 		{name: "resume nothing", when: resume, err: ErrNoRunner},

@@ -149,9 +149,11 @@ func keyOf(label string) string {
 	return key
 }
 
-func checkNote(note string) error {
+// cleanNote returns the stored form of a person's note about a runner.
+func cleanNote(note string) (string, error) {
 	if len([]rune(note)) > maxReason || strings.ContainsRune(note, 0) {
-		return fault.Field("note", "must have %d characters or fewer, and no NUL", maxReason)
+		return "", fault.Field("note", "must have %d characters or fewer, and no NUL", maxReason)
 	}
-	return input.NoTokens(map[string]string{"note": note})
+	note = input.CleanText(note)
+	return note, input.NoTokens(map[string]string{"note": note})
 }

@@ -22,20 +22,21 @@ type runnerSnapshot struct {
 	Connected  bool                 `json:"connected"`
 	Online     bool                 `json:"online"`
 	Draining   bool                 `json:"draining"`
+	DrainNote  string               `json:"drainNote"`
 	Over       events.RunnerState   `json:"over"`
 	Current    events.Certificate   `json:"current"`
 	Next       events.Certificate   `json:"next"`
 	Superseded []events.Certificate `json:"superseded"`
 }
 
-// Form returns 1.
-func (r *Runner) Form() int { return 1 }
+// Form returns 2.
+func (r *Runner) Form() int { return 2 }
 
 // Snapshot returns the state. If the stream is not a runner's, that is the zero state.
 func (r *Runner) Snapshot() ([]byte, error) {
 	return json.Marshal(runnerSnapshot{
 		r.id, r.name, r.labels, r.minted, r.exclusive, r.capacity, r.limit, r.jobs, r.taken, r.agent,
-		r.connected, r.online, r.draining, r.ended, r.current, r.next, r.superseded,
+		r.connected, r.online, r.draining, r.drainNote, r.ended, r.current, r.next, r.superseded,
 	})
 }
 
@@ -47,7 +48,7 @@ func (r *Runner) Restore(snapshot []byte) error {
 	}
 	*r = Runner{
 		s.ID, s.Name, s.Labels, s.Minted, s.Exclusive, s.Capacity, s.Limit, s.Jobs, s.Taken, s.Agent,
-		s.Connected, s.Online, s.Draining, s.Over, s.Current, s.Next, s.Superseded,
+		s.Connected, s.Online, s.Draining, s.DrainNote, s.Over, s.Current, s.Next, s.Superseded,
 	}
 	return nil
 }

@@ -56,8 +56,8 @@ func TestTheFormOfASnapshotOfARunner(t *testing.T) {
 	r := folded[Runner](runnerStory()[:11])
 	text, err := r.Snapshot()
 	require.NoError(t, err)
-	want, err := os.ReadFile(filepath.Join("testdata", "runner.1.json"))
+	want, err := os.ReadFile(filepath.Join("testdata", "runner.2.json"))
 	require.NoError(t, err)
-	require.Equal(t, 1, r.Form())
+	require.Equal(t, 2, r.Form())
 	require.JSONEq(t, string(want), string(text), string(text))
 }

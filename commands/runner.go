@@ -19,7 +19,7 @@ func (c DrainRunner) denial() events.CommandDenied {
 	return denialOf(events.RunnerDrainRequested{}, c.Runner)
 }
 
-// DrainRunner does nothing if the runner is draining already.
+// DrainRunner records only a new note if the runner is draining already, and nothing if there is none.
 func (h *Handler) DrainRunner(ctx context.Context, c DrainRunner) (Result, error) {
 	return h.execute(ctx, c.Meta, c, onRunner(c.Runner, func(_ context.Context, _ *work, r *aggregates.Runner) ([]events.Event, error) {
 		return r.Drain(c.Note)

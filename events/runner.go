@@ -145,15 +145,17 @@ func (e RunnerOffline) changes(*Record) []Change {
 
 // RunnerDrainRequested says that the runner takes no new jobs.
 type RunnerDrainRequested struct {
-	Runner ID     `json:"runnerId"`
-	Name   string `json:"name"`
-	Note   string `json:"note,omitempty"`
+	Runner   ID     `json:"runnerId"`
+	Name     string `json:"name"`
+	Note     string `json:"note,omitempty"`
+	Again    bool   `json:"again,omitempty"`    // it was draining already, and only the note is new
+	FromNote string `json:"fromNote,omitempty"` // the note before
 }
 
 func (RunnerDrainRequested) Kind() string              { return "runner.drain_requested" }
 func (e RunnerDrainRequested) target(r *Record) Target { return Target{"runner", r.Stream, e.Name} }
 func (e RunnerDrainRequested) changes(*Record) []Change {
-	return append([]Change{{"draining", false, true}}, differing(Change{"note", "", e.Note})...)
+	return differing(Change{"draining", e.Again, true}, Change{"note", e.FromNote, e.Note})
 }
 
 // RunnerDrainEnded says that the runner may take jobs again.

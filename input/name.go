@@ -32,6 +32,9 @@ func Name(field, s string) (name string, err error) {
 // there is none. Tokens are redacted. [Name] accepts the result unchanged.
 func CleanName(s string) string { return Truncate(Redact(trimSpaces(toOneLine(s, ' '))), MaxName) }
 
+// CleanText returns the storable part of a text that a person wrote about something, on one line.
+func CleanText(s string) string { return trimSpaces(toOneLine(s, ' ')) }
+
 // UserAgent returns the storable part of a User-Agent header. Tokens are redacted.
 func UserAgent(s string) string { return Truncate(Redact(toOneLine(s, utf8.RuneError)), maxUserAgent) }
 

@@ -56,6 +56,21 @@ func TestName(t *testing.T) {
 	}
 }
 
+func TestCleanText(t *testing.T) {
+	t.Parallel()
+	for s, want := range map[string]string{
+		"A new disk.":                   "A new disk.",
+		" A\tnew\r\n\r\ndisk. ":         "A new disk.",
+		"\x1b[31mred":                   "[31mred",
+		"A\u202eB\u2066C\u200bD\ufeffE": "ABCDE",
+		"A\u2028B\u0085C":               "A B C",
+		"می\u200cخواهم":                 "می\u200cخواهم",
+		" \n\u202e":                     "",
+	} {
+		require.Equal(t, want, input.CleanText(s), "%q", s)
+	}
+}
+
 // What others report about a person is stored as far as possible.
 func TestCleanName(t *testing.T) {
 	t.Parallel()

@@ -6357,7 +6357,7 @@ type ClientInterface interface {
 
 	// DrainRunnerWithBody Drain a runner
 	//
-	// The runner accepts no new jobs and finishes its current ones. No effect if it is already being drained.
+	// The runner accepts no new jobs and finishes its current ones. If it is already being drained, only a new note has an effect.
 	//
 	// For: Owner or Maintainer.
 	//
@@ -6368,7 +6368,7 @@ type ClientInterface interface {
 
 	// DrainRunner Drain a runner
 	//
-	// The runner accepts no new jobs and finishes its current ones. No effect if it is already being drained.
+	// The runner accepts no new jobs and finishes its current ones. If it is already being drained, only a new note has an effect.
 	//
 	// For: Owner or Maintainer.
 	//
@@ -7315,7 +7315,7 @@ func (c *Client) GetRunner(ctx context.Context, id string, params *GetRunnerPara
 
 // DrainRunnerWithBody Drain a runner
 //
-// The runner accepts no new jobs and finishes its current ones. No effect if it is already being drained.
+// The runner accepts no new jobs and finishes its current ones. If it is already being drained, only a new note has an effect.
 //
 // For: Owner or Maintainer.
 //
@@ -7336,7 +7336,7 @@ func (c *Client) DrainRunnerWithBody(ctx context.Context, id string, params *Dra
 
 // DrainRunner Drain a runner
 //
-// The runner accepts no new jobs and finishes its current ones. No effect if it is already being drained.
+// The runner accepts no new jobs and finishes its current ones. If it is already being drained, only a new note has an effect.
 //
 // For: Owner or Maintainer.
 //
