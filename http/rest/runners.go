@@ -39,7 +39,8 @@ func (s *Server) runnerRoutes() section {
 		command((*runnerNote).drain, s.drainRunner, route{
 			method: "POST", path: "/farm/runners/{id}/drain", guard: mayDo(events.ManageRunners), farm: true,
 			id: "drainRunner", summary: "Drain a runner",
-			text:            "The runner accepts no new jobs and finishes its current ones. If it is already being drained, only a new note has an effect.",
+			text: "The runner accepts no new jobs and finishes its current ones. If it is already being drained, only a new note " +
+				"has an effect.",
 			missing:         aggregates.ErrNoRunner,
 			refuses:         []*fault.Fault{aggregates.ErrRunnerOver},
 			requestExample:  object{"note": draining.Note},
