@@ -25,7 +25,7 @@ var ErrLimited = fault.New(fault.RateLimited, "rate_limited", "Too many requests
 // callers is how many callers a limit remembers. It forgets the least recently seen ones.
 const callers = 100_000
 
-// tries limits the compare-and-swap attempts to count a request while other requests of the same
+// maxTries limits the compare-and-swap attempts to count a request while other requests of the same
 // caller are counted.
 const maxTries = 10_000
 
@@ -101,7 +101,7 @@ func (l *Limit) Take(ctx context.Context, caller string, n int) (wait time.Durat
 // Caller returns the key of a person or service account, which is the same however they sign in.
 func Caller(id events.ID) string { return id.String() }
 
-// network is the length of the IPv6 prefix that counts as one caller, since a customer usually gets
+// networkBits is the length of the IPv6 prefix that counts as one caller, since a customer usually gets
 // a whole /64.
 const networkBits = 64
 

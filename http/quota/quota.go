@@ -24,7 +24,7 @@ const cooldownFactor = 3
 
 // ErrShare says that the holder has its whole share already.
 var ErrShare = fault.New(fault.RateLimited, "rate_limited",
-	"As many of these are under way for you, or for the workspace, as may be. Wait for one to end.")
+	"Too many of these requests are in progress for you or for the workspace. Wait for one to finish.")
 
 // A Bound configures a semaphore.
 type Bound struct {

@@ -23,7 +23,7 @@ import (
 // machine. Otherwise nobody could send it.
 func TestLargestBodiesFitShare(t *testing.T) {
 	t.Parallel()
-	const least = 4 // of readShare
+	const least = 4 // of partyShare
 	for _, section := range New(Config{}).sections() {
 		for _, r := range section.routes {
 			slots := bodySlots(&http.Request{ContentLength: -1}, r.limits)
@@ -154,12 +154,12 @@ func TestSlowClientHoldsUpNobodyElse(t *testing.T) {
 	require.Eventually(t, func() bool {
 		bodies, moreBodies, _ := s.bounds.bodies.Usage()
 		reads, moreReads, _ := s.bounds.reads.Usage()
-		return bodies == maxBodySlots && moreBodies == 40-bodies && reads == readShare() && moreReads == 41-reads
+		return bodies == maxBodySlots && moreBodies == 40-bodies && reads == partyShare() && moreReads == 41-reads
 	}, time.Minute, time.Millisecond)
-	for range readShare() {
+	for range partyShare() {
 		require.NoError(t, s.acquireSlotFor(t.Context(), s.bounds.writes, other))
 	}
-	for range readShare() - 1 {
+	for range partyShare() - 1 {
 		require.NoError(t, s.acquireSlotFor(t.Context(), s.bounds.reads, other))
 	}
 }

@@ -48,14 +48,14 @@ func newBounds() bounds {
 	activity := &quota.Activity{} // reads and writes compete for the processors
 	return bounds{
 		reads: quota.New(quota.Bound{
-			Name: "reads", Slots: 64, PerParty: readShare(), PerCaller: readShare() - 1, Queue: 4096, Wait: 5 * time.Second, Retry: time.Second,
+			Name: "reads", Slots: 64, PerParty: partyShare(), PerCaller: partyShare() - 1, Queue: 4096, Wait: 5 * time.Second, Retry: time.Second,
 			IdleAfter: time.Second, Activity: activity, MaxCooldown: maxCooldown,
 		}),
 		bodies: quota.New(quota.Bound{
 			Name: "bodies", Slots: 128, PerCaller: maxBodySlots, Queue: 4096, Wait: 20 * time.Second, Retry: time.Second,
 		}),
 		writes: quota.New(quota.Bound{
-			Name: "writes", Slots: 64, PerParty: readShare(), Queue: 4096, Wait: 20 * time.Second, Retry: time.Second,
+			Name: "writes", Slots: 64, PerParty: partyShare(), Queue: 4096, Wait: 20 * time.Second, Retry: time.Second,
 			IdleAfter: time.Second, Activity: activity, MaxCooldown: maxWriteCooldown,
 		}),
 		streams: quota.New(quota.Bound{
@@ -82,10 +82,10 @@ func newBounds() bounds {
 	}
 }
 
-// readShare bounds the concurrent reads, and the concurrent writes, of a person or workspace while
+// partyShare bounds the concurrent reads, and the concurrent writes, of a person or workspace while
 // others are active. More would only take processors from the others. A single token gets one less,
 // so that the person who issued it is not locked out by it.
-func readShare() int { return max(4, 2*runtime.GOMAXPROCS(0)) }
+func partyShare() int { return max(4, 2*runtime.GOMAXPROCS(0)) }
 
 func (b bounds) all() []*quota.Semaphore {
 	return []*quota.Semaphore{b.reads, b.bodies, b.writes, b.streams, b.exports, b.downloads, b.verifications, b.histories, b.positions}
