@@ -4,11 +4,11 @@ package settings
 import (
 	"cmp"
 	"net/http"
-	"regexp"
 	"strings"
 
 	"github.com/a-h/templ"
 
+	"svc/input"
 	"svc/ui/client"
 	"svc/ui/page"
 )
@@ -71,18 +71,10 @@ func rename(v *page.Visit) (page.Notice, error) {
 	return page.Notice{Text: "Settings saved.", To: page.Path(w.Slug, "settings")}, err
 }
 
-// slugPattern is the service's form of a slug, and idPattern what it takes for an id instead.
-var (
-	slugPattern = regexp.MustCompile(`^[a-z][a-z0-9-]{1,38}[a-z0-9]$`)
-	idPattern   = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
-)
-
-func isSlug(s string) bool { return slugPattern.MatchString(s) && !idPattern.MatchString(s) }
-
-// inputPattern is slugPattern for the browser. A slug from before today's rules has none: it would
-// keep its workspace's name from being saved.
+// inputPattern is the form of a slug for the browser. A slug from before today's rules has none: it
+// would keep its workspace's name from being saved.
 func inputPattern(slug string) templ.Attributes {
-	if !isSlug(slug) {
+	if !input.Slug.Fits(slug) {
 		return nil
 	}
 	return templ.Attributes{"pattern": `[a-z][a-z0-9\-]{1,38}[a-z0-9]`}
@@ -93,7 +85,7 @@ func inputPattern(slug string) templ.Attributes {
 func askRename(v *page.Visit) (page.Question, error) {
 	sent := sentBy(v)
 	slug := sent.slug
-	if slug == sent.wasSlug || !isSlug(slug) || !v.Owner() {
+	if slug == sent.wasSlug || !input.Slug.Fits(slug) || !v.Owner() {
 		return page.Question{}, nil
 	}
 	return page.Question{
