@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -158,13 +159,15 @@ func uiLive(ctx context.Context, s *site) (r result, err error) {
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 3 * guests}}
 	defer client.CloseIdleConnections()
 	seen := make(chan string, guests*liveChanges)
-	ready := make(chan error, guests)
+	ready, ended := make(chan struct{}, guests), make(chan error, guests)
 	for _, cookie := range a.cookies {
-		open.Go(func() { ready <- a.look(ctx, client, cookie, ready, seen) })
+		open.Go(func() { ended <- a.look(ctx, client, cookie, ready, seen) })
 	}
 	for range a.cookies {
-		if err := <-ready; err != nil {
-			return r, err
+		select {
+		case <-ready:
+		case err := <-ended:
+			return r, fmt.Errorf("a page ended: %w", err)
 		}
 	}
 	var p99 []float64
@@ -172,7 +175,7 @@ func uiLive(ctx context.Context, s *site) (r result, err error) {
 		var took []float64
 		for i := range liveChanges {
 			role := []string{"Maintainer", "Viewer"}[i%2]
-			each, err := a.change(ctx, client, role, seen)
+			each, err := a.change(ctx, client, role, seen, ended)
 			if err != nil {
 				return r, err
 			}
@@ -185,8 +188,10 @@ func uiLive(ctx context.Context, s *site) (r result, err error) {
 	return r, ctx.Err()
 }
 
-// change changes a role, and returns the milliseconds until each page has it.
-func (a *app) change(ctx context.Context, client *http.Client, role string, seen <-chan string) (took []float64, err error) {
+// change changes a role, and returns the milliseconds until each page has it. No page may end meanwhile.
+func (a *app) change(
+	ctx context.Context, client *http.Client, role string, seen <-chan string, ended <-chan error,
+) (took []float64, err error) {
 	body := strings.NewReader(`{"role":"` + role + `"}`)
 	req, err := http.NewRequestWithContext(ctx, http.MethodPatch, "http://"+a.rest.addr+"/api/v1/members/"+a.member.String(), body)
 	if err != nil {
@@ -208,6 +213,8 @@ func (a *app) change(ctx context.Context, client *http.Client, role string, seen
 		for shown := ""; shown != role; { // one of the change before may come late
 			select {
 			case shown = <-seen:
+			case err := <-ended:
+				return nil, fmt.Errorf("a page ended: %w", err)
 			case <-late:
 				return nil, fmt.Errorf("%d of %d pages show the change after %s", len(took), len(a.cookies), liveLimit)
 			}
@@ -218,8 +225,9 @@ func (a *app) change(ctx context.Context, client *http.Client, role string, seen
 }
 
 // look follows a workspace as a page does, and tells which role the page shows after each
-// event of a member. It says nil to ready once it follows.
-func (a *app) look(ctx context.Context, client *http.Client, cookie string, ready chan<- error, seen chan<- string) error {
+// event of a member. It tells ready once it follows, and returns an error if a page is refused or its
+// stream ends.
+func (a *app) look(ctx context.Context, client *http.Client, cookie string, ready chan<- struct{}, seen chan<- string) error {
 	stream, err := a.get(ctx, client, cookie, "/live", "")
 	if err != nil {
 		return err
@@ -229,7 +237,7 @@ func (a *app) look(ctx context.Context, client *http.Client, cookie string, read
 	for lines.Scan() {
 		switch line := lines.Text(); {
 		case line == "event: ready":
-			ready <- nil
+			ready <- struct{}{}
 		case strings.HasPrefix(line, "data: ") && strings.Contains(line, `"target":"member"`):
 			_, seq, _ := strings.Cut(line, `"seq":`)
 			seq, _, _ = strings.Cut(seq, ",")
@@ -245,7 +253,7 @@ func (a *app) look(ctx context.Context, client *http.Client, cookie string, read
 			seen <- a.roleIn(string(text))
 		}
 	}
-	return nil // the bench is over
+	return cmp.Or(lines.Err(), io.ErrUnexpectedEOF)
 }
 
 // roleIn returns the role of the member that a page shows.
@@ -271,8 +279,9 @@ func (a *app) get(ctx context.Context, client *http.Client, cookie, path, positi
 		return nil, err
 	}
 	if res.StatusCode != http.StatusOK {
+		text, _ := io.ReadAll(io.LimitReader(res.Body, 1000))
 		_ = res.Body.Close()
-		return nil, fmt.Errorf("get %s: %s", path, res.Status)
+		return nil, fmt.Errorf("get %s: %s: %s", path, res.Status, text)
 	}
 	return res.Body, nil
 }
