@@ -3,6 +3,7 @@ package fold
 import (
 	"context"
 	"fmt"
+	"math/bits"
 	"strconv"
 	"strings"
 
@@ -11,32 +12,42 @@ import (
 	"svc/events"
 )
 
-// rowsPerInsert is the number of rows in a multi-row insert. Remaining rows are inserted one by
-// one, so that each table needs only two prepared statements.
-const rowsPerInsert = 16
+// maxRows is the highest number of rows that a statement writes. Statements write a power of two of them, so
+// that each table needs few prepared statements whatever the number of rows is.
+const maxRows = 64
 
-// write queues upserts of rows in the given order; a nil row is deleted.
+// write queues deletes of the rows that are nil, then upserts of the others in the given order.
 func (t *Table[K, R]) write(b *pgx.Batch, table string, order []RowID[K], rows map[RowID[K]]*R) {
-	var present []*R
-	flush := func() {
-		for len(present) > 0 {
-			n := 1
-			if len(present) >= rowsPerInsert {
-				n = rowsPerInsert
-			}
-			t.upsert(b, table, present[:n])
-			present = present[n:]
-		}
-	}
+	var deleted []RowID[K]
+	present := make([]*R, 0, len(order))
 	for _, id := range order {
 		if row := rows[id]; row != nil {
 			present = append(present, row)
-			continue
+		} else {
+			deleted = append(deleted, id)
 		}
-		flush()
-		b.Queue(fmt.Sprintf(`delete from %s where workspace_id = $1 and %s = $2`, table, t.Key), id.Workspace, id.Key)
 	}
-	flush()
+	for n := 0; len(deleted) > 0; deleted = deleted[n:] {
+		n = statementRows(len(deleted))
+		t.delete(b, table, deleted[:n])
+	}
+	for n := 0; len(present) > 0; present = present[n:] {
+		n = statementRows(len(present))
+		t.upsert(b, table, present[:n])
+	}
+}
+
+// statementRows returns how many of n rows the next statement writes.
+func statementRows(n int) int { return min(1<<(bits.Len(uint(n))-1), maxRows) }
+
+func (t *Table[K, R]) delete(b *pgx.Batch, table string, ids []RowID[K]) {
+	var conditions []string
+	var args []any
+	for _, id := range ids {
+		args = append(args, id.Workspace, id.Key)
+		conditions = append(conditions, fmt.Sprintf("workspace_id = $%d and %s = $%d", len(args)-1, t.Key, len(args)))
+	}
+	b.Queue(fmt.Sprintf(`delete from %s where %s`, table, strings.Join(conditions, " or ")), args...)
 }
 
 func (t *Table[K, R]) upsert(b *pgx.Batch, table string, rows []*R) {
