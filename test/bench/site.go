@@ -81,6 +81,13 @@ func (s *site) database(ctx context.Context) (*pgxpool.Pool, error) {
 // measure lets workers do something for a turn, and returns how often it was
 // done in a second.
 func measure(ctx context.Context, workers int, do func(ctx context.Context, worker int) error) (float64, error) {
+	return measureFor(ctx, *turn, workers, do)
+}
+
+// measureFor is [measure] for a turn of another length.
+func measureFor(
+	ctx context.Context, turn time.Duration, workers int, do func(ctx context.Context, worker int) error,
+) (float64, error) {
 	var (
 		group sync.WaitGroup
 		done  atomic.Int64
@@ -103,7 +110,7 @@ func measure(ctx context.Context, workers int, do func(ctx context.Context, work
 	}
 	select {
 	case <-ctx.Done():
-	case <-time.After(*turn):
+	case <-time.After(turn):
 	}
 	over.Store(true)
 	n := done.Load()
