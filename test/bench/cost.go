@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -200,97 +199,4 @@ func eventBytes(ctx context.Context, s *site) (result, error) {
 	r.Ratios = []float64{float64(all) / float64(n) / stored}
 	r.Note["all"], r.Note["stored"] = all/int64(n), int(stored)
 	return r, err
-}
-
-// follows has a service take in n events, and returns how many a second it did.
-func follows(ctx context.Context, s *site, db *pgxpool.Pool, n int) (float64, error) {
-	server, err := s.rest(ctx, db.Config().ConnString())
-	if err != nil {
-		return 0, err
-	}
-	defer server.stop()
-	from := time.Now()
-	err = caughtUp(ctx, db)
-	return float64(n) / time.Since(from).Seconds(), err
-}
-
-// catchUp compares a service that has a million events to take in, in one log and in
-// ten thousand, with inserts of all the rows that come of them into the same tables with
-// their indexes. The ratios are those of the slower one.
-func catchUp(ctx context.Context, s *site) (result, error) {
-	n := scaled(rebuilt)
-	r := result{Note: map[string]any{}}
-	for range *rounds {
-		worst := 0.0
-		for _, logs := range []int{1, max(1, n/100)} {
-			ours, theirs, err := catchUpOnce(ctx, s, logs, n)
-			if err != nil {
-				return r, err
-			}
-			name := map[bool]string{true: "one", false: "many"}[logs == 1]
-			r.Note[name], r.Note[name+"_cpu"] = int(ours.rate), ours.each.Round(100*time.Nanosecond).String()
-			r.Note[name+"_inserts"], r.Note[name+"_inserts_cpu"] = int(theirs.rate), theirs.each.Round(100*time.Nanosecond).String()
-			if ratio := ours.rate / theirs.rate; worst == 0 || ratio < worst {
-				worst = ratio
-			}
-		}
-		r.Ratios = append(r.Ratios, worst)
-	}
-	return r, ctx.Err()
-}
-
-func catchUpOnce(ctx context.Context, s *site, logs, n int) (ours, theirs round, err error) {
-	db, err := s.database(ctx)
-	if err != nil {
-		return ours, theirs, err
-	}
-	defer db.Close()
-	if _, err := fillLogs(ctx, db, logs, n/logs); err != nil {
-		return ours, theirs, err
-	}
-	if ours, err = spent(n, func() (float64, error) { return follows(ctx, s, db, n) }); err != nil {
-		return ours, theirs, err
-	}
-	theirs, err = spent(n, func() (float64, error) {
-		took, err := insertAgain(ctx, db)
-		return float64(n) / took.Seconds(), err
-	})
-	return ours, theirs, err
-}
-
-// spent is [timed] of something that is done n times, however long that takes.
-func spent(n int, do func() (float64, error)) (r round, err error) {
-	before, err := processorTime()
-	if err != nil {
-		return r, err
-	}
-	if r.rate, err = do(); err != nil {
-		return r, err
-	}
-	after, err := processorTime()
-	r.each = (after - before) / time.Duration(n)
-	return r, err
-}
-
-// insertAgain inserts the rows of all tables but the log's into others of the same form,
-// each table in one statement, and returns how long that took.
-func insertAgain(ctx context.Context, db *pgxpool.Pool) (took time.Duration, err error) {
-	sizes, err := tables(ctx, db)
-	if err != nil {
-		return 0, err
-	}
-	delete(sizes, "events")
-	delete(sizes, "logs")
-	for name := range sizes {
-		copied := name + "_copy"
-		if _, err := db.Exec(ctx, fmt.Sprintf(`create table %s (like %s including all)`, copied, name)); err != nil {
-			return 0, err
-		}
-		from := time.Now()
-		if _, err := db.Exec(ctx, fmt.Sprintf(`insert into %s select * from %s`, copied, name)); err != nil {
-			return 0, err
-		}
-		took += time.Since(from)
-	}
-	return took, ctx.Err()
 }

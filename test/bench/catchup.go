@@ -1,0 +1,192 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// follows starts a service that has n events to process, and returns how many a second it did.
+func follows(ctx context.Context, s *site, db *pgxpool.Pool, n int) (float64, error) {
+	server, err := s.rest(ctx, db.Config().ConnString())
+	if err != nil {
+		return 0, err
+	}
+	defer server.stop()
+	from := time.Now()
+	err = caughtUp(ctx, db)
+	return float64(n) / time.Since(from).Seconds(), err
+}
+
+// catchUp compares a starting service that catches up with a million events, in one log and
+// in ten thousand, with multi-row inserts of all resulting rows into the same tables with
+// their indexes. The ratios are those of the slower one.
+func catchUp(ctx context.Context, s *site) (result, error) {
+	n := scaled(rebuilt)
+	r := result{Note: map[string]any{}}
+	for range *rounds {
+		worst := 0.0
+		for _, logs := range []int{1, max(1, n/100)} {
+			ours, theirs, err := catchUpOnce(ctx, s, logs, n)
+			if err != nil {
+				return r, err
+			}
+			name := map[bool]string{true: "one", false: "many"}[logs == 1]
+			r.Note[name], r.Note[name+"_cpu"] = int(ours.rate), ours.each.Round(100*time.Nanosecond).String()
+			r.Note[name+"_inserts"], r.Note[name+"_inserts_cpu"] = int(theirs.rate), theirs.each.Round(100*time.Nanosecond).String()
+			if ratio := ours.rate / theirs.rate; worst == 0 || ratio < worst {
+				worst = ratio
+			}
+		}
+		r.Ratios = append(r.Ratios, worst)
+	}
+	return r, ctx.Err()
+}
+
+func catchUpOnce(ctx context.Context, s *site, logs, n int) (ours, theirs round, err error) {
+	db, err := s.database(ctx)
+	if err != nil {
+		return ours, theirs, err
+	}
+	defer db.Close()
+	if _, err := fillLogs(ctx, db, logs, n/logs); err != nil {
+		return ours, theirs, err
+	}
+	if ours, err = spent(n, func() (float64, error) { return follows(ctx, s, db, n) }); err != nil {
+		return ours, theirs, err
+	}
+	insert, err := insertAgain(ctx, db)
+	if err != nil {
+		return ours, theirs, err
+	}
+	theirs, err = spent(n, func() (float64, error) {
+		from := time.Now()
+		err := insert()
+		return float64(n) / time.Since(from).Seconds(), err
+	})
+	return ours, theirs, err
+}
+
+// spent is [timed] of something that is done n times, however long that takes.
+func spent(n int, do func() (float64, error)) (r round, err error) {
+	before, err := processorTime()
+	if err != nil {
+		return r, err
+	}
+	if r.rate, err = do(); err != nil {
+		return r, err
+	}
+	after, err := processorTime()
+	r.each = (after - before) / time.Duration(n)
+	return r, err
+}
+
+// rowsPerInsert is the number of rows of a statement, all of which share a transaction.
+const rowsPerInsert = 500
+
+// A copiedTable has the rows of a table in the binary format, in which they are sent to a copy
+// of it.
+type copiedTable struct {
+	name    string
+	columns int
+	rows    [][]byte // the values of all rows, one row after the other
+}
+
+// insertAgain reads the rows of all tables but the log's and creates empty tables of the same
+// form. The function it returns inserts the rows there, by one connection and without waiting for
+// the disk, as followers do.
+func insertAgain(ctx context.Context, db *pgxpool.Pool) (insert func() error, err error) {
+	sizes, err := tables(ctx, db)
+	if err != nil {
+		return nil, err
+	}
+	delete(sizes, "events")
+	delete(sizes, "logs")
+	var list []copiedTable
+	for name := range sizes {
+		t, err := readTable(ctx, db, name)
+		if err != nil {
+			return nil, fmt.Errorf("read %s: %w", name, err)
+		}
+		if _, err := db.Exec(ctx, fmt.Sprintf(`create table %s_copy (like %s including all)`, name, name)); err != nil {
+			return nil, err
+		}
+		list = append(list, t)
+	}
+	return func() error {
+		conn, err := db.Acquire(ctx)
+		if err != nil {
+			return err
+		}
+		defer conn.Release()
+		if _, err := conn.Exec(ctx, `set synchronous_commit = off`); err != nil {
+			return err
+		}
+		for _, t := range list {
+			if err := t.insert(ctx, conn.Conn().PgConn()); err != nil {
+				return fmt.Errorf("insert into a copy of %s: %w", t.name, err)
+			}
+		}
+		return nil
+	}, nil
+}
+
+func readTable(ctx context.Context, db *pgxpool.Pool, name string) (t copiedTable, err error) {
+	rows, err := db.Query(ctx, `select * from `+name, pgx.QueryResultFormats{pgx.BinaryFormatCode})
+	if err != nil {
+		return t, err
+	}
+	defer rows.Close()
+	t = copiedTable{name: name, columns: len(rows.FieldDescriptions())}
+	for rows.Next() {
+		for _, value := range rows.RawValues() {
+			if value != nil { // a null stays nil
+				value = append([]byte{}, value...)
+			}
+			t.rows = append(t.rows, value)
+		}
+	}
+	return t, rows.Err()
+}
+
+// insert sends the rows, [rowsPerInsert] in a statement.
+func (t copiedTable) insert(ctx context.Context, conn *pgconn.PgConn) error {
+	formats := make([]int16, rowsPerInsert*t.columns)
+	for i := range formats {
+		formats[i] = pgx.BinaryFormatCode
+	}
+	for rest, prepared := t.rows, 0; len(rest) > 0; {
+		n := min(rowsPerInsert*t.columns, len(rest))
+		statement := fmt.Sprintf("%s_%d", t.name, n)
+		if prepared != n {
+			sql := fmt.Sprintf("insert into %s_copy values %s", t.name, placeholders(n/t.columns, t.columns))
+			if _, err := conn.Prepare(ctx, statement, sql, nil); err != nil {
+				return err
+			}
+			prepared = n
+		}
+		if _, err := conn.ExecPrepared(ctx, statement, rest[:n], formats[:n], nil).Close(); err != nil {
+			return err
+		}
+		rest = rest[n:]
+	}
+	return nil
+}
+
+// placeholders returns "($1, $2), ($3, $4)" for two rows of two columns.
+func placeholders(rows, columns int) string {
+	var tuples []string
+	for row := range rows {
+		var values []string
+		for column := range columns {
+			values = append(values, fmt.Sprintf("$%d", row*columns+column+1))
+		}
+		tuples = append(tuples, "("+strings.Join(values, ", ")+")")
+	}
+	return strings.Join(tuples, ", ")
+}
