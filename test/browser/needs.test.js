@@ -32,20 +32,48 @@ test("an answer with a text is given without scripts, and one that is refused ke
     assert.equal((await text.inputValue()).length, 10_001, "what was typed is kept");
     await text.fill("Keep the old limit.");
     await dialog.locator("button.primary").click();
-    await page.getByText("Answered").first().waitFor();
+    await page.getByText(/^Answered\.$|^Answered:/).first().waitFor();
     await page.waitForFunction((n) => document.querySelectorAll(".decision").length === n, before - 1);
   }
 });
 
-test("without scripts a text is not lost when its decision was answered meanwhile", async () => {
-  const { page, context } = await visitor(browser, app, "ada", { javaScriptEnabled: false });
-  await page.goto(app + "/w/acme/needs");
-  await page.getByRole("button", { name: /^(Request changes|Correct)…/ }).first().click();
-  const dialog = page.locator("dialog[open]");
-  await dialog.locator("textarea").fill("Keep the old limit.");
-  const form = dialog.locator("form"), value = (name) => form.locator(`[name=${name}]`).inputValue();
-  const faster = { action: await value("action"), head: await value("head"), note: "Do it." };
-  assert.ok((await context.request.post(app + (await form.getAttribute("action")), { form: faster })).ok());
-  await dialog.locator("button.primary").click();
-  await page.getByRole("alert").getByText("Your text was not sent. Keep the old limit.").waitFor();
+test("a text is not lost when somebody else answers meanwhile", async () => {
+  const plain = await visitor(browser, app, "ada", { javaScriptEnabled: false }), live = await visitor(browser, app, "ada");
+  await plain.page.goto(app + "/w/acme/needs");
+  await live.open("/w/acme/needs");
+  const dialogs = [];
+  for (const { page } of [plain, live]) {
+    await page.getByRole("button", { name: /^(Request changes|Correct)…/ }).first().click();
+    const dialog = page.locator("dialog[open]");
+    await dialog.locator("textarea").fill("Keep the old limit.");
+    dialogs.push(dialog);
+  }
+  const [unaware, dialog] = dialogs, text = dialog.locator("textarea"), late = dialog.getByRole("alert");
+  const answer = async (form) => {
+    const value = (name) => form.locator(`[name=${name}]`).inputValue();
+    const sent = await plain.context.request.post(app + (await form.getAttribute("action")), { form: { action: await value("action"), head: await value("head"), note: "Do it." } });
+    assert.ok(sent.ok());
+  };
+  const cards = live.page.locator(".decision"), count = await cards.count();
+  const left = (n) => live.page.waitForFunction((n) => document.querySelectorAll(".decision").length === n, n);
+
+  const other = live.page.locator(".decision:not(:has(dialog[open])) form").first();
+  await answer(other);
+  await left(count - 1);
+  assert.equal(await text.inputValue(), "Keep the old limit.", "another decision was answered");
+  assert.equal(await late.isVisible(), false);
+
+  await answer(dialog.locator("form"));
+  await late.getByText("Answered meanwhile").waitFor();
+  await left(count - 2);
+  assert.equal(await text.inputValue(), "Keep the old limit.");
+  assert.ok(await dialog.locator("button.primary").isDisabled());
+  assert.ok(await dialog.evaluate((at) => at.matches(":modal")));
+  await live.page.keyboard.press("Escape");
+  await dialog.waitFor({ state: "hidden" });
+  assert.equal(await live.page.locator("dialog", { hasText: "Answered meanwhile" }).count(), await cards.locator("dialog").count(), "nothing is left of it");
+  assert.deepEqual(live.complaints, []);
+
+  await unaware.locator("button.primary").click();
+  await plain.page.getByRole("alert").getByText("Your text was not sent. Keep the old limit.").waitFor();
 });

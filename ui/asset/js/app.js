@@ -12,6 +12,7 @@ function toast(text, bad) {
   setTimeout(() => line.remove(), bad ? 9000 : 5000);
 }
 const toasts = $("#toasts");
+let again; // the timer of a refresh
 function raise() { // into the dialog that is open, which covers all else and takes no part in it
   const over = $$("dialog:modal").at(-1) ?? body;
   if (toasts.parentNode !== over) over.append(toasts);
@@ -32,6 +33,11 @@ document.addEventListener("htmx:error", (e) => {
   asBefore(e);
 });
 document.addEventListener("htmx:response:error", asBefore);
+for (const failed of ["htmx:error", "htmx:response:error"]) document.addEventListener(failed, ({ detail: { ctx } }) => {
+  if (ctx?.request.method !== "GET" || [401, 403, 404].includes(ctx.response?.status)) return;
+  clearTimeout(again);
+  again = setTimeout(refresh, 3000); // an update that did not come is asked for again
+});
 function asBefore({ detail: { ctx } }) { // a filter says what the list shows, a setting what holds
   const at = ctx?.sourceElement;
   if (at?.matches("select")) at.value = at.dataset.now ?? ([...at.options].find((o) => o.defaultSelected) ?? at.options[0]).value;
@@ -41,8 +47,13 @@ function asBefore({ detail: { ctx } }) { // a filter says what the list shows, a
 // The row that has the focus leaves it, when it goes, to the one that takes its place.
 // Swaps overlap: each knows for itself which row had it.
 const chosen = () => document.activeElement.closest("[data-row]");
-document.addEventListener("htmx:before:swap", ({ detail: { ctx } }) => { const row = chosen(); ctx.left = row && { id: row.id, at: $$("main [data-row]").indexOf(row) }; });
-document.addEventListener("htmx:after:swap", ({ detail: { ctx: { left } } }) => {
+document.addEventListener("htmx:before:swap", ({ detail: { ctx } }) => {
+  const row = chosen();
+  ctx.left = row && { id: row.id, at: $$("main [data-row]").indexOf(row) };
+  ctx.dialog = $("dialog[open]:has([data-late])");
+});
+document.addEventListener("htmx:after:swap", ({ detail: { ctx: { left, dialog } } }) => {
+  if (dialog && !dialog.isConnected && $("textarea", dialog).value) tooLate(dialog);
   const fresh = $("[data-focus]"); // what an answer is about
   if (fresh) { delete fresh.dataset.focus; return focus(fresh); }
   if (!left || document.activeElement !== body) return;
@@ -50,6 +61,16 @@ document.addEventListener("htmx:after:swap", ({ detail: { ctx: { left } } }) => 
   focus(rows.find(({ id }) => id === left.id) ?? rows[Math.min(left.at, rows.length - 1)] ?? $("#main"));
 });
 function focus(at) { at.tabIndex = -1; at.focus(); }
+
+// A dialog whose row has gone, since somebody else answered, stays with what was typed until it is closed.
+function tooLate(dialog) {
+  dialog.open = false; // it is not modal any more
+  body.append(dialog);
+  $("[data-late]", dialog).hidden = false;
+  $(".primary", dialog).disabled = true;
+  dialog.onclose = () => dialog.remove();
+  dialog.showModal();
+}
 
 // A select or a switch that was refused, or whose row came anew, shows what holds now.
 document.addEventListener("htmx:after:swap", () => {
