@@ -353,6 +353,21 @@ test("a list follows what others do after a change of one's own", async () => {
   assert.deepEqual(refused, []);
 });
 
+test("an update that was refused or not answered is asked for again", async () => {
+  const { page } = await visitor(browser, app, "ada"), mia = await at("mia");
+  await page.clock.install();
+  await page.goto(app + "/w/acme/members");
+  await page.locator('#live[data-state="live"]').waitFor();
+  for (const fail of [(route) => route.fulfill({ status: 503, body: "Busy." }), (route) => route.abort()]) {
+    const failed = new Promise((done) => page.route("**/members", async (route) => { await fail(route); done(); }, { times: 1 }));
+    const select = role(mia.page, "Vera Novak"), now = await select.inputValue() === "Viewer" ? "Maintainer" : "Viewer";
+    await select.selectOption(now);
+    if (now === "Viewer") await mia.page.getByRole("button", { name: "Continue" }).click();
+    await failed;
+    while (await role(page, "Vera Novak").inputValue() !== now) await page.clock.runFor(500);
+  }
+});
+
 test("a filter that was not answered says what the list shows", async () => {
   const { page } = await at("ada");
   await page.route("**/members?*", (route) => route.abort());
