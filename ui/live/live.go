@@ -1,4 +1,4 @@
-// Package live leads the live updates of a workspace on to browsers.
+// Package live forwards a workspace's live updates to browsers.
 package live
 
 import (
@@ -20,67 +20,70 @@ import (
 )
 
 const (
-	limit    = time.Hour        // then the browser comes again
-	patience = 10 * time.Second // in which a browser has to take something
-	silence  = 40 * time.Second // after which the service is taken for gone: it says something every 15
-	maxLine  = 64 << 10         // bytes of a line of the service's
+	maxDuration  = time.Hour        // of a stream; the browser then reconnects
+	writeTimeout = 10 * time.Second // for one write to a browser
+	idleTimeout  = 40 * time.Second // without a line from the service, which sends a keep-alive every 15 s
+	maxLine      = 64 << 10         // bytes of a line from the service
 )
 
-// Mount adds GET /w/{workspace}/live: server-sent events, in three kinds. "ready" comes
-// first; "happened" says {"seq", "kind", "target"}, where target is a noun such as
-// member; "over" says why there is no more to come. ?after is the number of the event
-// after which it begins, which the Last-Event-ID of a browser that comes again outdoes.
-func Mount(handle page.Handle, service *client.Service, ending <-chan struct{}, log *slog.Logger) {
-	handle(http.MethodGet, "/w/{workspace}/live", middleware.Limits{Time: limit, Stream: true}, &stream{service, ending, log})
+// Mount adds GET /w/{workspace}/live, a stream of server-sent events of three kinds.
+// "ready" comes first. "happened" carries {"seq", "kind", "target", "id"}, where target is
+// a noun such as member. "over" carries the reason why no stream follows: signed-out or removed.
+// The stream starts after the event number in Last-Event-ID, which a reconnecting browser
+// sends, or else in ?after. Streams end when stopping is closed.
+func Mount(handle page.Handle, service *client.Service, stopping <-chan struct{}, log *slog.Logger) {
+	handle(http.MethodGet, "/w/{workspace}/live", middleware.Limits{Time: maxDuration, Stream: true}, &handler{service, stopping, log})
 }
 
-type stream struct {
-	service *client.Service
-	ending  <-chan struct{}
-	log     *slog.Logger
+type handler struct {
+	service  *client.Service
+	stopping <-chan struct{}
+	log      *slog.Logger
 }
 
-func (s *stream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var reader sync.WaitGroup
 	defer reader.Wait()
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	h := w.Header()
-	h.Set("Content-Type", "text/event-stream")
-	h.Set("X-Accel-Buffering", "no") // a proxy would wait for more
-	out := &writer{w: w, controller: http.NewResponseController(w)}
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("X-Accel-Buffering", "no") // or nginx would buffer events
+	out := &eventWriter{w: w, controller: http.NewResponseController(w)}
 
-	session := s.service.For(r, r.PathValue("workspace"))
-	resp, err := session.StreamEvents(ctx, nil, after(r))
+	session := h.service.For(r, r.PathValue("workspace"))
+	resp, err := session.StreamEvents(ctx, nil, setLastEventID(r))
 	if err == nil && resp.StatusCode != http.StatusOK {
 		err = client.Done(resp, nil)
 	}
 	if err != nil {
-		out.refuse(ctx, s.log, err)
+		out.writeRefusal(ctx, h.log, err)
 		return
 	}
 	defer resp.Body.Close()
 	lines := make(chan string)
-	reader.Go(func() { read(ctx, resp.Body, lines) }) // until the body is closed
-	s.copy(ctx, lines, out)
+	reader.Go(func() { readLines(ctx, resp.Body, lines) }) // until the body is closed
+	h.forward(ctx, lines, out)
 }
 
-// after lets the stream begin where the browser has come to.
-func after(r *http.Request) func(context.Context, *http.Request) error {
-	id := r.Header.Get("Last-Event-ID")
+const lastEventID = "Last-Event-ID"
+
+// setLastEventID returns an editor of the request to the service that makes the stream
+// start where the browser's request r asks.
+func setLastEventID(r *http.Request) client.RequestEditorFn {
+	id := r.Header.Get(lastEventID)
 	if id == "" {
 		id = r.URL.Query().Get("after")
 	}
-	return func(_ context.Context, to *http.Request) error {
+	return func(_ context.Context, upstream *http.Request) error {
 		if id != "" {
-			to.Header.Set("Last-Event-ID", id)
+			upstream.Header.Set(lastEventID, id)
 		}
 		return nil
 	}
 }
 
-// read sends the lines of the stream, until it ends.
-func read(ctx context.Context, body io.Reader, lines chan<- string) {
+// readLines sends the lines of body until it ends or a line exceeds maxLine, then closes lines.
+func readLines(ctx context.Context, body io.Reader, lines chan<- string) {
 	defer close(lines)
 	scan := bufio.NewScanner(body)
 	scan.Buffer(nil, maxLine)
@@ -93,34 +96,35 @@ func read(ctx context.Context, body io.Reader, lines chan<- string) {
 	}
 }
 
-// copy leads events on until either side goes away or the app stops.
-func (s *stream) copy(ctx context.Context, lines <-chan string, out *writer) {
-	quiet := time.NewTimer(silence)
-	defer quiet.Stop()
+// forward sends events to the browser until either side disconnects, the service is silent
+// for idleTimeout, or the app stops.
+func (h *handler) forward(ctx context.Context, lines <-chan string, out *eventWriter) {
+	idle := time.NewTimer(idleTimeout)
+	defer idle.Stop()
 	var e event
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-s.ending:
+		case <-h.stopping:
 			return
-		case <-quiet.C:
+		case <-idle.C:
 			return
 		case line, ok := <-lines:
-			if !ok || !e.take(line, out) {
+			if !ok || !e.addLine(line, out) {
 				return
 			}
-			quiet.Reset(silence)
+			idle.Reset(idleTimeout)
 		}
 	}
 }
 
-// An event is what the lines since the last empty one say.
+// An event holds the fields read since the last empty line.
 type event struct{ id, name, data string }
 
-// take takes a line in, and writes the event that it ends. ok is false if the browser has
-// gone.
-func (e *event) take(line string, out *writer) (ok bool) {
+// addLine adds a line of the service's stream to the event. An empty line ends the event,
+// which is then written to out. ok is false if the browser has disconnected.
+func (e *event) addLine(line string, out *eventWriter) (ok bool) {
 	field, value, _ := strings.Cut(line, ":")
 	value = strings.TrimPrefix(value, " ")
 	switch field {
@@ -131,7 +135,7 @@ func (e *event) take(line string, out *writer) (ok bool) {
 	case "data":
 		e.data = value
 	case "":
-		if line != "" { // a comment: the service is still there
+		if line != "" { // a comment, sent as a keep-alive
 			return true
 		}
 		defer func() { *e = event{} }()
@@ -140,7 +144,7 @@ func (e *event) take(line string, out *writer) (ok bool) {
 	return true
 }
 
-// happened is what pages are told of an event.
+// happened is the data that pages receive about an event.
 type happened struct {
 	Seq    int64  `json:"seq"`
 	Kind   string `json:"kind"`
@@ -148,51 +152,55 @@ type happened struct {
 	ID     string `json:"id"`
 }
 
-func (e *event) write(out *writer) (ok bool) {
+// write writes the event in the form that pages read, and skips data that it cannot parse,
+// which a later version of the service may send.
+func (e *event) write(out *eventWriter) (ok bool) {
 	switch {
 	case e.name == "ready":
 		return out.send(e.id, "ready", "{}")
 	case e.data != "":
-		var said struct {
+		var record struct {
 			Seq    int64
 			Kind   string
 			Target struct{ Type, ID string }
 		}
-		if json.Unmarshal([]byte(e.data), &said) != nil {
-			return true // of a later version
+		if json.Unmarshal([]byte(e.data), &record) != nil {
+			return true
 		}
-		text, err := json.Marshal(happened{said.Seq, said.Kind, strings.ReplaceAll(said.Target.Type, "_", "-"), said.Target.ID})
+		target := strings.ReplaceAll(record.Target.Type, "_", "-")
+		text, err := json.Marshal(happened{record.Seq, record.Kind, target, record.Target.ID})
 		return err == nil && out.send(e.id, "happened", string(text))
 	case e.id != "":
-		return out.keep(e.id)
+		return out.keepAlive(e.id)
 	}
 	return true
 }
 
-// A writer writes to a browser, which has to take what is sent.
-type writer struct {
+// An eventWriter writes server-sent events to a browser, each within writeTimeout.
+type eventWriter struct {
 	w          http.ResponseWriter
 	controller *http.ResponseController
 }
 
-func (w *writer) send(id, name, data string) bool {
+func (w *eventWriter) send(id, name, data string) bool {
 	return w.write(fmt.Sprintf("id: %s\nevent: %s\ndata: %s\n\n", id, name, data))
 }
 
-// keep says that all is well, and how far the stream has come.
-func (w *writer) keep(id string) bool { return w.write(": still here\nid: " + id + "\n\n") }
+// keepAlive writes a comment and the stream's position, from which the browser would reconnect.
+func (w *eventWriter) keepAlive(id string) bool { return w.write(": still here\nid: " + id + "\n\n") }
 
-func (w *writer) write(text string) bool {
-	if w.controller.SetWriteDeadline(time.Now().Add(patience)) != nil {
+func (w *eventWriter) write(text string) bool {
+	if w.controller.SetWriteDeadline(time.Now().Add(writeTimeout)) != nil {
 		return false
 	}
 	_, err := io.WriteString(w.w, text)
 	return err == nil && w.controller.Flush() == nil
 }
 
-// refuse says why there is no stream. Whoever may not read any more is told so; a
-// service that does not answer is asked again by the browser.
-func (w *writer) refuse(ctx context.Context, log *slog.Logger, err error) {
+// writeRefusal answers a request for which the service opened no stream. A person who is no
+// longer signed in or a member receives an "over" event, after which the page stops asking.
+// Any other failure is answered with 502, after which the browser reconnects.
+func (w *eventWriter) writeRefusal(ctx context.Context, log *slog.Logger, err error) {
 	r := client.As(err)
 	switch {
 	case r != nil && r.Status == http.StatusUnauthorized:

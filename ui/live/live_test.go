@@ -19,22 +19,22 @@ import (
 	"svc/ui/client"
 )
 
-// follow serves live updates of a service, and returns what a browser is told that
-// comes again after the event lastID, line by line.
-func follow(t *testing.T, service http.HandlerFunc, ending <-chan struct{}, address, lastID string) (status int, lines *bufio.Scanner) {
+// openStream serves the live updates of a service, requests address with that Last-Event-ID
+// ("" sends none), and returns the answer line by line.
+func openStream(t *testing.T, service http.HandlerFunc, stopping <-chan struct{}, address, lastID string) (int, *bufio.Scanner) {
 	t.Helper()
 	rest := httptest.NewServer(service)
 	t.Cleanup(rest.Close)
 	mux := http.NewServeMux()
 	Mount(func(method, path string, limits middleware.Limits, handler http.Handler) {
 		mux.Handle(method+" "+path, middleware.Limited(limits, handler))
-	}, client.NewService(rest.URL), ending, slog.New(slog.DiscardHandler))
+	}, client.NewService(rest.URL), stopping, slog.New(slog.DiscardHandler))
 	app := httptest.NewServer(mux)
 	t.Cleanup(app.Close)
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, app.URL+address, nil)
 	require.NoError(t, err)
 	if lastID != "" {
-		r.Header.Set("Last-Event-ID", lastID)
+		r.Header.Set(lastEventID, lastID)
 	}
 	res, err := app.Client().Do(r)
 	require.NoError(t, err)
@@ -42,18 +42,19 @@ func follow(t *testing.T, service http.HandlerFunc, ending <-chan struct{}, addr
 	return res.StatusCode, bufio.NewScanner(res.Body)
 }
 
-// saying is a service whose stream has these lines and goes on.
-func saying(after *string, text string) http.HandlerFunc {
+// streamingService returns a service whose stream sends text and stays open. It sets after to
+// the Last-Event-ID that it was sent.
+func streamingService(after *string, text string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		*after = r.Header.Get("Last-Event-ID")
+		*after = r.Header.Get(lastEventID)
 		_, _ = io.WriteString(w, text)
 		_ = http.NewResponseController(w).Flush()
 		<-r.Context().Done()
 	}
 }
 
-// next returns n lines that are not empty, or those until the end.
-func next(lines *bufio.Scanner, n int) (text []string) {
+// readNonEmpty returns the readNonEmpty n lines that are not empty, or fewer if the stream ends.
+func readNonEmpty(lines *bufio.Scanner, n int) (text []string) {
 	for len(text) < n && lines.Scan() {
 		if lines.Text() != "" {
 			text = append(text, lines.Text())
@@ -62,10 +63,10 @@ func next(lines *bufio.Scanner, n int) (text []string) {
 	return text
 }
 
-func TestEventsAreLedOnAsPagesTakeThem(t *testing.T) {
+func TestEventsAreForwardedInTheFormOfPages(t *testing.T) {
 	t.Parallel()
 	var after string
-	_, lines := follow(t, saying(&after, "id: 6\nevent: ready\ndata: {}\n\n"+
+	_, lines := openStream(t, streamingService(&after, "id: 6\nevent: ready\ndata: {}\n\n"+
 		": keep-alive\n\n"+
 		"id: 7\ndata: {\"seq\":7,\"kind\":\"service_account.created\","+
 		"\"target\":{\"type\":\"service_account\",\"id\":\"a\"},\"actor\":\"x\"}\n\n"+
@@ -75,68 +76,67 @@ func TestEventsAreLedOnAsPagesTakeThem(t *testing.T) {
 		"id: 6", "event: ready", "data: {}",
 		"id: 7", "event: happened", `data: {"seq":7,"kind":"service_account.created","target":"service-account","id":"a"}`,
 		": still here", "id: 9",
-	}, next(lines, 8))
+	}, readNonEmpty(lines, 8))
 	require.Equal(t, "5", after)
 }
 
-// A browser that comes again says itself how far it has come.
-func TestABrowserThatComesAgainMissesNothing(t *testing.T) {
+// The Last-Event-ID of a reconnecting browser takes precedence over ?after.
+func TestReconnectResumesAfterLastEventID(t *testing.T) {
 	t.Parallel()
 	var after string
-	_, lines := follow(t, saying(&after, "id: 12\nevent: ready\ndata: {}\n\n"), nil, "/w/acme/live?after=5", "11")
-	require.Len(t, next(lines, 3), 3)
+	_, lines := openStream(t, streamingService(&after, "id: 12\nevent: ready\ndata: {}\n\n"), nil, "/w/acme/live?after=5", "11")
+	require.Len(t, readNonEmpty(lines, 3), 3)
 	require.Equal(t, "11", after)
 }
 
-func TestWhyThereIsNoStream(t *testing.T) {
+func TestRefusedStreamSaysWhy(t *testing.T) {
 	t.Parallel()
 	for status, want := range map[int]string{
 		http.StatusUnauthorized: "data: signed-out",
 		http.StatusForbidden:    "data: removed",
 		http.StatusNotFound:     "data: removed",
 	} {
-		_, lines := follow(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }, nil, "/w/acme/live", "")
-		require.Equal(t, []string{"event: over", want}, next(lines, 3))
+		_, lines := openStream(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }, nil, "/w/acme/live", "")
+		require.Equal(t, []string{"event: over", want}, readNonEmpty(lines, 3))
 	}
-	status, _ := follow(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }, nil, "/w/acme/live",
-		"")
-	require.Equal(t, http.StatusBadGateway, status, "the browser asks again")
+	unavailable := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }
+	status, _ := openStream(t, unavailable, nil, "/w/acme/live", "")
+	require.Equal(t, http.StatusBadGateway, status, "the browser reconnects")
 }
 
-func TestStreamsEndWithTheApp(t *testing.T) {
+func TestStreamsEndWhenTheAppStops(t *testing.T) {
 	t.Parallel()
 	var after string
-	ending := make(chan struct{})
-	_, lines := follow(t, saying(&after, "id: 6\nevent: ready\ndata: {}\n\n"), ending, "/w/acme/live", "")
-	require.Len(t, next(lines, 3), 3)
-	close(ending)
-	require.Empty(t, next(lines, 1))
+	stopping := make(chan struct{})
+	_, lines := openStream(t, streamingService(&after, "id: 6\nevent: ready\ndata: {}\n\n"), stopping, "/w/acme/live", "")
+	require.Len(t, readNonEmpty(lines, 3), 3)
+	close(stopping)
+	require.Empty(t, readNonEmpty(lines, 1))
 	require.NoError(t, lines.Err())
 }
 
-// A service that says nothing for longer than it ever does is gone; one that says that
-// it is there is not.
-func TestASilentServiceIsGone(t *testing.T) {
+// Keep-alives prevent the idle timeout.
+func TestSilentServiceEndsTheStream(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s, lines := &stream{}, make(chan string)
+		h, lines := &handler{}, make(chan string)
 		began := time.Now()
 		go func() {
 			for range 5 {
-				<-time.After(silence - time.Second)
+				<-time.After(idleTimeout - time.Second)
 				lines <- ": keep-alive"
 			}
 		}()
-		s.copy(t.Context(), lines, nil)
-		require.Equal(t, 5*(silence-time.Second)+silence, time.Since(began))
+		h.forward(t.Context(), lines, nil)
+		require.Equal(t, 5*(idleTimeout-time.Second)+idleTimeout, time.Since(began))
 	})
 }
 
-// A line beyond all bounds ends the stream rather than filling the memory.
-func TestALineHasALimit(t *testing.T) {
+// A line beyond the limit ends the stream instead of filling memory.
+func TestTooLongLineEndsTheStream(t *testing.T) {
 	t.Parallel()
 	lines := make(chan string)
-	go read(context.Background(), strings.NewReader(fmt.Sprintf("id: 1\ndata: %s\n\n", strings.Repeat("a", maxLine))), lines)
+	go readLines(context.Background(), strings.NewReader(fmt.Sprintf("id: 1\ndata: %s\n\n", strings.Repeat("a", maxLine))), lines)
 	require.Equal(t, "id: 1", <-lines)
 	_, ok := <-lines
 	require.False(t, ok)
