@@ -85,7 +85,7 @@ func fieldSentence(name, refused string) string {
 	if strings.HasSuffix(refused, ".") {
 		return refused
 	}
-	return name + " " + plain(refused) + "."
+	return name + " " + plainRule(refused) + "."
 }
 
 var _ = templruntime.GeneratedTemplate

@@ -14,9 +14,9 @@ import (
 // A notice outlives the redirect behind a form in a cookie, which the next page takes: the
 // position of what was done, which that page has to show, a dot and the text.
 const (
-	noticeCookie  = "notice"
-	noticeSeconds = 30
-	maxNotice     = 1000 // bytes
+	noticeCookie = "notice"
+	noticeMaxAge = 30   // seconds
+	maxNotice    = 1000 // bytes
 )
 
 func (a *App) leaveNotice(w http.ResponseWriter, v *Visit, n Notice) {
@@ -25,7 +25,7 @@ func (a *App) leaveNotice(w http.ResponseWriter, v *Visit, n Notice) {
 	}
 	text := strconv.FormatInt(v.API.Position(), 10) + "." + url.QueryEscape(n.Text)
 	http.SetCookie(w, &http.Cookie{
-		Name: noticeCookie, Value: text[:min(len(text), maxNotice)], Path: "/", MaxAge: noticeSeconds,
+		Name: noticeCookie, Value: text[:min(len(text), maxNotice)], Path: "/", MaxAge: noticeMaxAge,
 		Secure: a.Secure, HttpOnly: true, SameSite: http.SameSiteStrictMode,
 	})
 }

@@ -153,7 +153,7 @@ func TestThemes(t *testing.T) {
 	require.Equal(t, "dark", *v.theme)
 }
 
-// Who is refused for their role is told which role is needed, and which is theirs.
+// A refusal for lack of a role names the roles required and the caller's own.
 func TestRoleRequired(t *testing.T) {
 	t.Parallel()
 	answer := func(w http.ResponseWriter, r *http.Request) {
@@ -255,7 +255,7 @@ func TestSentences(t *testing.T) {
 	}
 }
 
-// What passes by itself is not called by the name of something else.
+// A temporary failure gets the title of its own cause.
 func TestProblemsThatPass(t *testing.T) {
 	t.Parallel()
 	for want, r := range map[string]*client.Refused{

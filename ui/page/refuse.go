@@ -55,8 +55,8 @@ func (a *App) refuse(w http.ResponseWriter, v *Visit, err error) {
 	a.write(w, v, Page{Title: p.Title, Main: problemPage(v, p), Status: status})
 }
 
-// maxAsked is how many invitations of a person are looked through.
-const maxAsked = 10
+// maxInvitationsRead limits how many of a person's invitations are searched.
+const maxInvitationsRead = 10
 
 // invitation returns the one by which the person can join the workspace of the page; ok is
 // false if there is none, or it cannot be told.
@@ -65,7 +65,7 @@ func invitation(v *Visit) (found client.OwnInvitation, ok bool) {
 	if err != nil {
 		return found, false
 	}
-	for _, i := range list[:min(len(list), maxAsked)] {
+	for _, i := range list[:min(len(list), maxInvitationsRead)] {
 		if i.Status != "pending" {
 			continue
 		}
@@ -114,7 +114,7 @@ func problem(r *client.Refused, err error) (int, Problem) {
 	case r.Status == http.StatusTooManyRequests:
 		return r.Status, Problem{Title: "Too many requests", Text: r.Message, Retry: true, Wait: retryAfter(r)}
 	case r.Status == http.StatusServiceUnavailable:
-		title := cmp.Or(passing[r.Code], "Part of the service is not responding")
+		title := cmp.Or(unavailableTitles[r.Code], "Part of the service is not responding")
 		return r.Status, Problem{Title: title, Text: r.Message, Retry: true, Wait: retryAfter(r)}
 	case r.Code == "tenant_not_found":
 		return http.StatusNotFound, Problem{
@@ -130,8 +130,8 @@ func problem(r *client.Refused, err error) (int, Problem) {
 	return r.Status, Problem{Title: "That did not work", Text: Sentence(r)}
 }
 
-// passing are the titles of refusals that another try may end.
-var passing = map[string]string{
+// unavailableTitles maps codes of temporary refusals to page titles.
+var unavailableTitles = map[string]string{
 	"busy":            "The service is busy",
 	"farm_closing":    "The service is busy",
 	"not_caught_up":   "The latest changes are still loading",
@@ -155,8 +155,8 @@ func wait(d time.Duration) string {
 	return " Try again in " + kit.Took(d) + "."
 }
 
-// unread is the refusal of a form that could not be read whole.
-func unread(err error) error {
+// formError turns an error of reading a form into a refusal.
+func formError(err error) error {
 	if most, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return &client.Refused{
 			Status: http.StatusRequestEntityTooLarge, Code: "too_large",

@@ -95,7 +95,7 @@ func (a *App) Mount(handle Handle, list []Route) {
 	for _, route := range list {
 		shown := func(r Route) bool { return r.Method == http.MethodGet && r.Path == route.Path }
 		if route.Method == http.MethodPost && route.Back != "" && !slices.ContainsFunc(list, shown) {
-			handle(http.MethodGet, route.Path, middleware.Limits{Policy: Policy}, leadBack(route))
+			handle(http.MethodGet, route.Path, middleware.Limits{Policy: Policy}, redirectBack(route))
 		}
 		limits := middleware.Limits{Policy: Policy, Body: cmp.Or(route.Body, maxForm)}
 		if route.Send != nil {
@@ -105,7 +105,8 @@ func (a *App) Mount(handle Handle, list []Route) {
 	}
 }
 
-func leadBack(route Route) http.Handler {
+// redirectBack answers a GET of a path that only takes a POST with the page of its form.
+func redirectBack(route Route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, (&Visit{Request: r}).back(route), http.StatusSeeOther)
 	})
@@ -197,7 +198,7 @@ func (a *App) enter(v *Visit, route Route) (err error) {
 // do runs what a POST asks for. done is true if the answer was written.
 func (a *App) do(w http.ResponseWriter, v *Visit, route Route) (done bool) {
 	if err := v.ParseForm(); err != nil {
-		a.refuse(w, v, unread(err))
+		a.refuse(w, v, formError(err))
 		return true
 	}
 	if a.ask(w, v, route) {
@@ -243,7 +244,7 @@ func (a *App) redirect(w http.ResponseWriter, v *Visit, to string) {
 func (a *App) setCookies(w http.ResponseWriter, v *Visit) {
 	if v.theme != nil {
 		http.SetCookie(w, &http.Cookie{
-			Name: themeCookie, Value: *v.theme, Path: "/", MaxAge: themeSeconds, Secure: a.Secure, HttpOnly: true, SameSite: http.SameSiteLaxMode,
+			Name: themeCookie, Value: *v.theme, Path: "/", MaxAge: themeMaxAge, Secure: a.Secure, HttpOnly: true, SameSite: http.SameSiteLaxMode,
 		})
 	}
 	for _, c := range v.API.Cookies() {

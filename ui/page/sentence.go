@@ -11,14 +11,14 @@ import (
 	"svc/ui/kit"
 )
 
-// Sentence is what a person is told of a refusal: of a form, what is wrong with each of
-// its fields that is, as they are called on pages.
+// Sentence describes a refusal to a person. For an invalid form it lists each invalid field
+// by its label on the page.
 func Sentence(r *client.Refused) string {
 	if r.Code == "role_required" {
-		return needed(r)
+		return requiredRoles(r)
 	}
-	if m := ofSignIn.FindStringSubmatch(r.Message); m != nil {
-		return called(m[1]) + " is missing or not valid."
+	if m := signInField.FindStringSubmatch(r.Message); m != nil {
+		return fieldLabel(m[1]) + " is missing or not valid."
 	}
 	if r.Code != "validation_failed" {
 		return r.Message
@@ -26,16 +26,16 @@ func Sentence(r *client.Refused) string {
 	var told []string
 	for _, name := range slices.Sorted(maps.Keys(r.Details)) {
 		if text := r.Field(name); text != "" {
-			told = append(told, called(name)+" "+plain(text)+".")
+			told = append(told, fieldLabel(name)+" "+plainRule(text)+".")
 		}
 	}
 	return cmp.Or(strings.Join(told, " "), r.Message)
 }
 
-// ofSignIn is what Better Auth says of a field, in words for programs.
-var ofSignIn = regexp.MustCompile(`^\[body\.(\w+)\] `)
+// signInField matches a Better Auth message about one field of the request body.
+var signInField = regexp.MustCompile(`^\[body\.(\w+)\] `)
 
-// fields are the names of the API's fields on pages.
+// fields maps the API's field names to their labels on pages.
 var fields = map[string]string{
 	"action": "The answer", "after": "The page", "at": "The time", "body": "The text", "cursor": "The page", "email": "The email address",
 	"format": "The format", "from": "The time", "fromSeq": "The first event", "invitationId": "The invitation",
@@ -46,13 +46,14 @@ var fields = map[string]string{
 	"token": "The session", "toSeq": "The last event", "value": "The value",
 }
 
-func called(field string) string {
+// fieldLabel returns the label of the first element of a field's path, without its index.
+func fieldLabel(field string) string {
 	first, _, _ := strings.Cut(field, ".")
 	return cmp.Or(fields[strings.TrimRight(first, "[]0123456789")], "The input")
 }
 
-// plain says what is wrong with a field to somebody who does not write programs.
-func plain(text string) string {
+// plainRule rewords a validation message for people who do not write programs.
+func plainRule(text string) string {
 	switch {
 	case text == "must have 1 or more items":
 		return "must not be empty"
@@ -64,8 +65,8 @@ func plain(text string) string {
 	return strings.ReplaceAll(text, "newest record", "newest event")
 }
 
-// needed names the roles that would not have been refused.
-func needed(r *client.Refused) string {
+// requiredRoles says which roles may do what was refused, or repeats the message if it names none.
+func requiredRoles(r *client.Refused) string {
 	var roles []string
 	if r.Detail("required", &roles); len(roles) == 0 {
 		return r.Message

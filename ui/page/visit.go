@@ -145,6 +145,6 @@ func ShowTheme(v *Visit) (Page, error) {
 }
 
 const (
-	themeCookie  = "theme"
-	themeSeconds = 365 * 24 * 3600
+	themeCookie = "theme"
+	themeMaxAge = 365 * 24 * 3600 // seconds
 )

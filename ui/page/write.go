@@ -12,7 +12,7 @@ import (
 
 var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
-const keptBuffer = 256 << 10 // bytes; larger ones are left to the collector
+const maxPooledBuffer = 256 << 10 // bytes; larger ones are left to the collector
 
 // write renders a page whole before anything of it is sent, so that one that fails is
 // not half a page.
@@ -20,7 +20,7 @@ func (a *App) write(w http.ResponseWriter, v *Visit, p Page) {
 	text := buffers.Get().(*bytes.Buffer)
 	text.Reset()
 	defer func() {
-		if text.Cap() <= keptBuffer {
+		if text.Cap() <= maxPooledBuffer {
 			buffers.Put(text)
 		}
 	}()
@@ -51,11 +51,11 @@ func (a *App) write(w http.ResponseWriter, v *Visit, p Page) {
 }
 
 const (
-	minGzip = 1400 // bytes; less fits into a packet as it is
-	padding = 128  // bytes at most
+	minGzip    = 1400 // bytes; less fits into a packet as it is
+	maxPadding = 128  // bytes at most
 )
 
-var zippers = sync.Pool{New: func() any {
+var gzipWriters = sync.Pool{New: func() any {
 	z, err := gzip.NewWriterLevel(nil, gzip.BestSpeed)
 	if err != nil {
 		panic(err) // the level is one
@@ -76,13 +76,13 @@ func send(w http.ResponseWriter, v *Visit, status int, text []byte) {
 	}
 	h.Set("Content-Encoding", "gzip")
 	w.WriteHeader(status)
-	z := zippers.Get().(*gzip.Writer)
+	z := gzipWriters.Get().(*gzip.Writer)
 	defer func() {
 		z.Reset(io.Discard) // which does not keep the answer
-		zippers.Put(z)
+		gzipWriters.Put(z)
 	}()
 	z.Reset(w)
-	z.Comment = strings.Repeat(" ", rand.IntN(padding))
+	z.Comment = strings.Repeat(" ", rand.IntN(maxPadding))
 	_, _ = z.Write(text)
 	_ = z.Close()
 }
