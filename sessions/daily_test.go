@@ -47,3 +47,54 @@ func TestDaily(t *testing.T) {
 	require.NoError(t, d.DB.QueryRow(testContext(t), `select count(*) from daily_counts`).Scan(&rows))
 	require.Equal(t, 3, rows, "one of each person and thing")
 }
+
+func TestDailyDeletesOldCounts(t *testing.T) {
+	t.Parallel()
+	d := Daily{DB: pgtest.New(t)}
+	first := noon.Truncate(24 * time.Hour)
+	day := func(n int) time.Time { return first.AddDate(0, 0, n) }
+	zoe := events.NewID(noon)
+	take := func(who events.ID, n int) {
+		ok, err := d.Take(testContext(t), who, "letters", day(n), 1)
+		require.NoError(t, err)
+		require.True(t, ok)
+	}
+	rows := func(n int) (count int) {
+		require.NoError(t, d.DB.QueryRow(testContext(t), `select count(*) from daily_counts where day = $1`, day(n)).Scan(&count))
+		return count
+	}
+
+	take(zoe, 0)
+	for range dailyPruned + 2 {
+		take(events.NewID(noon), 0)
+	}
+	take(events.NewID(noon), 1)
+	take(events.NewID(noon), dailyKept)
+	require.Equal(t, dailyPruned+3, rows(0), "not yet old")
+
+	take(events.NewID(noon), dailyKept+1)
+	require.Equal(t, 3, rows(0), "no more at once than the bound")
+	take(zoe, dailyKept+1)
+	require.Zero(t, rows(0), "also if the subject's own count is old")
+	require.Equal(t, 1, rows(1), "a day that still matters")
+	require.Equal(t, 1, rows(dailyKept))
+	require.Equal(t, 2, rows(dailyKept+1))
+}
+
+// A row that another transaction holds delays nobody.
+func TestDailySkipsLockedCounts(t *testing.T) {
+	t.Parallel()
+	d := Daily{DB: pgtest.New(t)}
+	day := noon.Truncate(24 * time.Hour)
+	_, err := d.Take(testContext(t), events.NewID(noon), "letters", day, 1)
+	require.NoError(t, err)
+	tx, err := d.DB.Begin(testContext(t))
+	require.NoError(t, err)
+	defer func() { require.NoError(t, tx.Rollback(testContext(t))) }()
+	_, err = tx.Exec(testContext(t), `select from daily_counts for update`)
+	require.NoError(t, err)
+
+	ok, err := d.Take(testContext(t), events.NewID(noon), "letters", day.AddDate(0, 0, 7), 1)
+	require.NoError(t, err)
+	require.True(t, ok)
+}
