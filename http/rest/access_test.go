@@ -52,10 +52,21 @@ func TestGuardDescriptionNamesAdmittedRoles(t *testing.T) {
 			}
 			rights++
 			for _, r := range []events.Role{events.Owner, events.Maintainer, events.Legacy, events.Viewer} {
-				named := strings.Contains(strings.ReplaceAll(g.String(), "legacy member", string(events.Legacy)), string(r))
+				named := strings.Contains(strings.ReplaceAll(g.roles(), "legacy member", string(events.Legacy)), string(r))
 				require.Equal(t, (&caller{person: &person{role: r}}).may(g) == nil, named, "%s: %s", g, r)
 			}
 		}
 	}
 	require.NotZero(t, rights)
+}
+
+// A member without the right passes a guard of their own membership only if the path names it.
+func TestGuardAdmitsMembersToTheirOwnMembership(t *testing.T) {
+	own := guard{right: events.ManageMembers, own: true}
+	id, other := exampleNo(4), exampleNo(5)
+	for target, admitted := range map[string]bool{id.String(): true, other.String(): false, "": false, "x": false} {
+		c := &caller{person: &person{role: events.Viewer, member: id}, target: target}
+		require.Equal(t, admitted, c.may(own) == nil, target)
+		require.Error(t, c.may(mayDo(events.ManageMembers)), target)
+	}
 }

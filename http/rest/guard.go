@@ -19,6 +19,7 @@ import (
 type guard struct {
 	scope events.Scope // required of a service token; "" refuses every token
 	right events.Right // required of a person; 0 admits every member
+	own   bool         // whether the path names a member, and members without the right are admitted to their own
 }
 
 // Guards that require no right of people. mayDo returns one that does.
@@ -40,6 +41,14 @@ func (g guard) String() string {
 
 // people names the roles that are admitted.
 func (g guard) people() string {
+	roles := g.roles()
+	if g.own {
+		return roles + ", or the member themselves"
+	}
+	return roles
+}
+
+func (g guard) roles() string {
 	if g.right == 0 {
 		return "any member"
 	}

@@ -44,12 +44,12 @@ func (s *Server) memberRoutes() section {
 			responseExample: show(ticked),
 		}),
 		command((*MemberPath).remove, s.removeMember, route{
-			method: "DELETE", path: "/members/{id}", guard: people, // every member may leave
+			method: "DELETE", path: "/members/{id}", guard: guard{right: events.ManageMembers, own: true}, // every member may leave
 			id: "removeMember", summary: "Remove a member", status: http.StatusNoContent,
 			text: "Removes a member from the workspace; their access ends at once. Members can remove themselves to leave. The last Owner " +
 				"cannot be removed. Invitations that the member sent are revoked.",
 			missing: aggregates.ErrNoMember,
-			refuses: []*fault.Fault{aggregates.ErrRoleRequired, aggregates.ErrMemberForbidden, aggregates.ErrLastOwner},
+			refuses: []*fault.Fault{aggregates.ErrMemberForbidden, aggregates.ErrLastOwner},
 		}),
 	}}
 }

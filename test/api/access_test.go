@@ -35,11 +35,24 @@ func testAccess(t *testing.T, s *site) {
 				a := v.ask(t, callers[who].as, line, body, callers[who].headers...)
 				require.Equal(t, r.verdicts[who], a.verdict(), who)
 				d.requireFits(t, line, a)
+				v.requireRefusedFirst(t, callers[who], r, body, r.verdicts[who])
 			}
 			require.Len(t, r.verdicts, len(callers), "a caller that there is not")
 		})
 	}
 	require.ElementsMatch(t, d.routes(), slices.Collect(maps.Keys(covered)), "the routes of the description and of access.txt")
+}
+
+// requireRefusedFirst checks that a caller whom the guard refuses with an id of nothing is refused the same
+// with a malformed id: the guard decides before the id is validated.
+func (v *service) requireRefusedFirst(t *testing.T, c caller, r access, body, verdict string) {
+	if !strings.Contains(r.line, "<no id>") || !strings.HasPrefix(verdict, "401") && !strings.HasPrefix(verdict, "403") {
+		return
+	}
+	for _, malformed := range []string{"x", strings.Repeat("x", 65)} { // not an id; longer than any is
+		line := strings.ReplaceAll(r.line, "<no id>", malformed)
+		require.Equal(t, verdict, v.ask(t, c.as, line, body, c.headers...).verdict(), "%s as %s", line, c.as)
+	}
 }
 
 // routes lists what the description names, such as "GET /api/v1/runs/{id}".

@@ -6550,7 +6550,7 @@ type ClientInterface interface {
 	//
 	// Removes a member from the workspace; their access ends at once. Members can remove themselves to leave. The last Owner cannot be removed. Invitations that the member sent are revoked.
 	//
-	// For: any member.
+	// For: Owner or Maintainer, or the member themselves.
 	//
 	// Corresponds with DELETE /api/v1/members/{id} (the `RemoveMember` operationId).
 	RemoveMember(ctx context.Context, id string, params *RemoveMemberParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -7698,7 +7698,7 @@ func (c *Client) ListMembers(ctx context.Context, params *ListMembersParams, req
 //
 // Removes a member from the workspace; their access ends at once. Members can remove themselves to leave. The last Owner cannot be removed. Invitations that the member sent are revoked.
 //
-// For: any member.
+// For: Owner or Maintainer, or the member themselves.
 //
 // Corresponds with DELETE /api/v1/members/{id} (the `RemoveMember` operationId).
 func (c *Client) RemoveMember(ctx context.Context, id string, params *RemoveMemberParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
