@@ -9,19 +9,19 @@ import (
 	"github.com/a-h/templ"
 )
 
-// A Question is asked before something is taken away. A browser with scripts asks it in
-// a dialog, of which [Question.Attributes] tell app.js; to one without them the app shows
-// a page of the same words before it does what the form says.
+// A Question asks for confirmation of a destructive action. With scripts, app.js asks it in
+// a dialog, from [Question.Attributes]; without scripts, the app shows it as a page before
+// it does what the form says.
 type Question struct {
-	Title  string   // {} in it stands for what was chosen
-	Text   string   // what follows from it
-	Word   string   // has to be typed; "" if nothing has
-	Field  string   // the field of the form whose value was chosen
-	Values []string // those of Field that are asked about; nil is all
-	Back   string   // the address that Cancel leads to without scripts; "" is that of the route
+	Title  string   // {} is replaced by the value of Field
+	Text   string   // the consequences
+	Word   string   // the word that the person has to type; "" for none
+	Field  string   // the form field that the question depends on; "" for none
+	Values []string // the values of Field that need confirmation; nil for all
+	Back   string   // where Cancel leads without scripts; "" for the page of the route
 }
 
-// Attributes are those of the form, the select or the switch that is asked about.
+// Attributes returns the attributes of the form, select or switch that needs confirmation.
 func (q Question) Attributes() templ.OrderedAttributes {
 	list := templ.OrderedAttributes{{Key: "hx-confirm", Value: q.Title}, {Key: "data-confirm-text", Value: q.Text}}
 	if q.Values != nil {
@@ -35,14 +35,16 @@ func (q Question) Attributes() templ.OrderedAttributes {
 
 const confirmedField, wordField = "confirmed", "word"
 
-// about returns the question about what a form says; ok is false if there is none.
-func (q Question) about(v *Visit) (_ Question, ok bool) {
+// forForm returns the question with the form's value filled in; ok is false if the form
+// needs no confirmation.
+func (q Question) forForm(v *Visit) (_ Question, ok bool) {
 	chosen := v.PostFormValue(q.Field)
 	q.Title = strings.ReplaceAll(q.Title, "{}", chosen)
 	return q, q.Title != "" && (q.Values == nil || slices.Contains(q.Values, chosen))
 }
 
-// ask asks whoever has sent a form without scripts. done is true if the answer was written.
+// ask asks for confirmation of a form that was sent without scripts. done is true if it
+// wrote the answer.
 func (a *App) ask(w http.ResponseWriter, v *Visit, route Route) (done bool) {
 	if route.Ask == nil || v.Swapped() {
 		return false
@@ -52,7 +54,7 @@ func (a *App) ask(w http.ResponseWriter, v *Visit, route Route) (done bool) {
 		a.refuse(w, v, err)
 		return true
 	}
-	q, ok := q.about(v)
+	q, ok := q.forForm(v)
 	if !ok {
 		return false
 	}
@@ -63,27 +65,28 @@ func (a *App) ask(w http.ResponseWriter, v *Visit, route Route) (done bool) {
 	if confirmed {
 		v.notice = Notice{Text: "That is not " + q.Word + ".", Bad: true}
 	}
-	a.write(w, v, Page{Title: q.Title, Main: askPage(v, q, cmp.Or(q.Back, v.back(route)))})
+	a.write(w, v, Page{Title: q.Title, Main: askPage(v, q, cmp.Or(q.Back, v.backAddress(route)))})
 	return true
 }
 
-// A sent is a field of a form, with a value of it.
-type sent struct{ name, value string }
+// A formField is a field of a form with one of its values.
+type formField struct{ name, value string }
 
-// sent are the fields of the form that the question is about.
-func (v *Visit) sent() (list []sent) {
+// formFields returns the fields of the posted form, without those of the question itself.
+func (v *Visit) formFields() (list []formField) {
 	for name, values := range v.PostForm {
 		for _, value := range values {
 			if name != confirmedField && name != wordField {
-				list = append(list, sent{name, value})
+				list = append(list, formField{name, value})
 			}
 		}
 	}
 	return list
 }
 
-// back is the address of the page that a POST belongs to. Its {id} is that of the path.
-func (v *Visit) back(route Route) string {
+// backAddress returns the address of the page that a POST belongs to. Placeholders of
+// route.Back such as {id} take the path's values.
+func (v *Visit) backAddress(route Route) string {
 	if v.Slug() == "" {
 		return route.Back
 	}
@@ -96,15 +99,15 @@ func (v *Visit) back(route Route) string {
 	return v.Action(parts...)
 }
 
-// Find returns the first item of a list that is the one that is meant, page by page; ok
-// is false if none is.
-func Find[T any](list func(offset int64) (items []T, total int64, err error), is func(T) bool) (found T, ok bool, err error) {
+// Find reads a list page by page and returns the first item for which match is true; ok is
+// false if there is none.
+func Find[T any](list func(offset int64) (items []T, total int64, err error), match func(T) bool) (found T, ok bool, err error) {
 	for offset := int64(0); ; {
 		items, total, err := list(offset)
 		if err != nil {
 			return found, false, err
 		}
-		if i := slices.IndexFunc(items, is); i >= 0 {
+		if i := slices.IndexFunc(items, match); i >= 0 {
 			return items[i], true, nil
 		}
 		if offset += int64(len(items)); len(items) == 0 || offset >= total {

@@ -10,11 +10,12 @@ import templruntime "github.com/a-h/templ/runtime"
 
 import "strings"
 
-// SlugRules says what a workspace's slug may be.
+// SlugRules describes valid slugs of workspaces, for people.
 const SlugRules = "3 to 40 lower-case letters, digits and hyphens, starting with a letter and not ending with a hyphen. " +
 	"It must not look like an ID."
 
-// Invalid are the attributes of a field that was refused. error is the id of its FieldError.
+// Invalid returns the attributes of a refused field, none if refused is "". error is the id
+// of its FieldError.
 func Invalid(error, refused string) templ.OrderedAttributes {
 	if refused == "" {
 		return nil
@@ -22,8 +23,8 @@ func Invalid(error, refused string) templ.OrderedAttributes {
 	return templ.OrderedAttributes{{Key: "aria-invalid", Value: "true"}, {Key: "aria-errormessage", Value: error}, {Key: "autofocus", Value: true}}
 }
 
-// FieldError says below a field why it was refused: a sentence, or the end of one that begins
-// with the name of the field.
+// FieldError shows below a field why it was refused. refused is a sentence, or the end of
+// one that begins with the field's name.
 func FieldError(id, name, refused string) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -53,7 +54,7 @@ func FieldError(id, name, refused string) templ.Component {
 			var templ_7745c5c3_Var2 string
 			templ_7745c5c3_Var2, templ_7745c5c3_Err = templ.JoinStringErrs(id)
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `page/field.templ`, Line: 21, Col: 26}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `field.templ`, Line: 22, Col: 26}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var2))
 			if templ_7745c5c3_Err != nil {
@@ -66,7 +67,7 @@ func FieldError(id, name, refused string) templ.Component {
 			var templ_7745c5c3_Var3 string
 			templ_7745c5c3_Var3, templ_7745c5c3_Err = templ.JoinStringErrs(fieldSentence(name, refused))
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `page/field.templ`, Line: 21, Col: 59}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `field.templ`, Line: 22, Col: 59}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var3))
 			if templ_7745c5c3_Err != nil {

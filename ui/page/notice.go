@@ -11,15 +11,15 @@ import (
 	"unicode/utf8"
 )
 
-// A notice outlives the redirect behind a form in a cookie, which the next page takes: the
-// position of what was done, which that page has to show, a dot and the text.
+// A notice survives the redirect after a form in a cookie, which the next page deletes. Its
+// value is the position that the next page's reads must have reached, a dot and the text.
 const (
 	noticeCookie = "notice"
 	noticeMaxAge = 30   // seconds
 	maxNotice    = 1000 // bytes
 )
 
-func (a *App) leaveNotice(w http.ResponseWriter, v *Visit, n Notice) {
+func (a *App) storeNotice(w http.ResponseWriter, v *Visit, n Notice) {
 	if n.Text == "" {
 		return
 	}
@@ -42,12 +42,12 @@ func (a *App) takeNotice(w http.ResponseWriter, v *Visit) (n Notice) {
 	if seq, err := strconv.ParseInt(position, 10, 64); err == nil {
 		v.API.Await(seq)
 	}
-	n.Text, _ = url.QueryUnescape(text) // one that was cut off says nothing
+	n.Text, _ = url.QueryUnescape(text) // "" if truncated within an escape
 	return n
 }
 
-// tell lets an answer to htmx say the notice, in a header that app.js reads.
-func (n Notice) tell(h http.Header) {
+// setHeader adds the notice to an answer to htmx, in a header that app.js reads.
+func (n Notice) setHeader(h http.Header) {
 	if n.Text == "" {
 		return
 	}
@@ -56,12 +56,12 @@ func (n Notice) tell(h http.Header) {
 		Bad  bool   `json:"bad"`
 	}{n.Text, n.Bad})
 	if err != nil {
-		return // a text always encodes
+		return // never: strings always encode
 	}
 	h.Set("X-Notice", ascii(string(text)))
 }
 
-// ascii escapes what a header cannot have in JSON text.
+// ascii escapes the characters of JSON text that a header cannot contain.
 func ascii(text string) string {
 	var out []byte
 	for _, r := range text {

@@ -35,7 +35,7 @@ func TestANoticeIsAHeaderOfASCII(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"Zoë Brandt is now Viewer.", "日本 🎉", "a\nb\"c", "<b>"} {
 		h := http.Header{}
-		Notice{Text: text, Bad: true}.tell(h)
+		Notice{Text: text, Bad: true}.setHeader(h)
 		for _, r := range h.Get("X-Notice") {
 			require.True(t, r >= ' ' && r < 0x7f, text)
 		}
@@ -266,7 +266,7 @@ func TestProblemsThatPass(t *testing.T) {
 	} {
 		status, p := problem(r, r)
 		require.Equal(t, r.Status, status)
-		require.Equal(t, want, p.Title+": "+p.Text+wait(p.Wait))
+		require.Equal(t, want, p.Title+": "+p.Text+retryHint(p.Wait))
 		require.True(t, p.Retry)
 	}
 }

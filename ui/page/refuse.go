@@ -15,17 +15,17 @@ import (
 	"svc/ui/kit"
 )
 
-// A Problem is a page that could not be shown.
+// A Problem is the content of an error page.
 type Problem struct {
 	Title, Text string
 	Retry       bool
-	Wait        time.Duration // until a retry is worth it; 0 if that is not known
-	Request     string        // the id that operators find it by; "" where that helps nobody
+	Wait        time.Duration // before a retry is useful; 0 if unknown
+	Request     string        // the request id
 
-	Invitation *client.OwnInvitation // that waits for the person, to the workspace of the page; nil is none
+	Invitation *client.OwnInvitation // the person's pending invitation to the page's workspace, or nil
 }
 
-// refuse answers a request of which nothing came.
+// refuse answers a request that failed: with the sign-in page, a notice or an error page.
 func (a *App) refuse(w http.ResponseWriter, v *Visit, err error) {
 	a.setCookies(w, v)
 	r := client.As(err)
@@ -42,7 +42,7 @@ func (a *App) refuse(w http.ResponseWriter, v *Visit, err error) {
 		a.Log.ErrorContext(v.Context(), "page", "path", v.URL.Path, "err", err)
 	}
 	if v.Swapped() {
-		p.Text += wait(p.Wait)
+		p.Text += retryHint(p.Wait)
 		a.refuseSwap(w, r, status, p)
 		return
 	}
@@ -58,8 +58,8 @@ func (a *App) refuse(w http.ResponseWriter, v *Visit, err error) {
 // maxInvitationsRead limits how many of a person's invitations are searched.
 const maxInvitationsRead = 10
 
-// invitation returns the one by which the person can join the workspace of the page; ok is
-// false if there is none, or it cannot be told.
+// invitation returns the person's pending invitation to the page's workspace; ok is false if
+// there is none or it cannot be read.
 func invitation(v *Visit) (found client.OwnInvitation, ok bool) {
 	list, err := v.API.OwnInvitations(v.Context())
 	if err != nil {
@@ -76,8 +76,9 @@ func invitation(v *Visit) (found client.OwnInvitation, ok bool) {
 	return client.OwnInvitation{}, false
 }
 
-// address is that of the page that the browser shows: a part of it and a form have others.
-// That of a form leads to its page.
+// address returns the address of the page that the browser shows. For htmx it is the
+// browser's current one, not that of the part or form. A form's own address redirects to
+// its page.
 func (v *Visit) address() string {
 	if v.Swapped() {
 		if u, err := url.Parse(v.Header.Get("HX-Current-URL")); err == nil && u.Path != "" {
@@ -87,15 +88,15 @@ func (v *Visit) address() string {
 	return v.URL.RequestURI()
 }
 
-// refuseSwap keeps what the page shows. In a workspace that is no longer the person's the
-// page is asked for anew, which says so.
+// refuseSwap answers htmx: it leaves the page as it is and shows a notice. If the person is
+// no longer a member, the page is reloaded and then shows an error page.
 func (a *App) refuseSwap(w http.ResponseWriter, r *client.Refused, status int, p Problem) {
 	h := w.Header()
 	if r != nil && r.Code == "tenant_not_found" {
 		h.Set("HX-Refresh", "true")
 	} else {
 		h.Set("HX-Reswap", "none")
-		Notice{Text: p.Text + " Request " + p.Request + ".", Bad: true}.tell(h)
+		Notice{Text: p.Text + " Request " + p.Request + ".", Bad: true}.setHeader(h)
 	}
 	w.WriteHeader(status)
 }
@@ -138,7 +139,7 @@ var unavailableTitles = map[string]string{
 	"outcome_unknown": "We don’t know whether that worked",
 }
 
-// retryAfter is when another try is worth it, 0 where the service does not say.
+// retryAfter returns the duration in the service's Retry-After, or 0.
 func retryAfter(r *client.Refused) time.Duration {
 	n, err := strconv.ParseInt(r.RetryAfter, 10, 32)
 	if err != nil || n <= 0 {
@@ -147,8 +148,9 @@ func retryAfter(r *client.Refused) time.Duration {
 	return time.Duration(n) * time.Second
 }
 
-// wait says it in a notice, which goes away before it is no longer true.
-func wait(d time.Duration) string {
+// retryHint returns the end of a notice that says when to retry. It has no countdown: a
+// notice disappears within seconds.
+func retryHint(d time.Duration) string {
 	if d == 0 {
 		return ""
 	}
@@ -167,8 +169,8 @@ func formError(err error) error {
 		Message: "The form did not arrive complete. Nothing was changed. Try again."}
 }
 
-// NotFound is the page for paths that are none. One that ends with a slash leads to the
-// path without.
+// NotFound answers paths without a route. A path with a trailing slash is redirected to the
+// one without.
 func (a *App) NotFound() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if to := *r.URL; r.Method == http.MethodGet && len(to.Path) > 1 && strings.HasSuffix(to.Path, "/") {

@@ -17,45 +17,44 @@ import (
 	"svc/ui/client"
 )
 
-// A Page is what is shown.
+// A Page is the answer of a route.
 type Page struct {
 	Title  string          // "Members & roles"
-	Place  string          // the entry of the navigation, such as "members"; "" is none
-	Main   templ.Component // what stands in the shell
-	Part   templ.Component // what is shown instead of a page, to htmx
-	Status int             // 200 if 0
+	Place  string          // the entry of the navigation, such as "members"; "" for none
+	Main   templ.Component // the content inside the shell
+	Part   templ.Component // an answer without shell, for htmx; nil for a whole page
+	Status int             // 0 for 200
 	Bare   bool            // without navigation: sign-in
 }
 
-// A Route is a row of the app. One that is asked for by POST does something first;
-// then the page is shown: at once to htmx, which takes out what it swaps, and to a
-// browser without scripts after a redirect to Back.
+// A Route is a route of the app. A POST first runs Do, then shows the page: htmx receives it
+// at once, a browser without scripts after a redirect to Back.
 type Route struct {
 	Method, Path string
 	Show         func(v *Visit) (Page, error)
 
-	Do   func(v *Visit) (Notice, error)   // of a POST; its refusals are shown on the page
-	Back string                           // the path below the workspace to redirect to, such as "members"; outside of one all of it
-	Ask  func(v *Visit) (Question, error) // of a POST that takes something away; a zero Question is not asked
+	Do   func(v *Visit) (Notice, error)   // for a POST; refusals are shown on the page
+	Back string                           // where to redirect: a path below the workspace such as "members", or a whole path outside of one
+	Ask  func(v *Visit) (Question, error) // for a destructive POST; a zero Question is not asked
 
-	Open bool // nobody has to be signed in
-	Stay bool // what a POST did is shown at once to everybody: the page has what is shown only once
+	Open bool // does not require sign-in
+	Stay bool // shows a secret once: without scripts, too, the page is the answer to the POST; it is never compressed
 
-	Body int64 // bytes that a form may have; 0 is as many as most have
+	Body int64 // maximal bytes of a form; 0 for maxForm
 
-	// Send writes a file instead of a page. Once it has begun to write it can only break off.
+	// Send writes a file instead of a page. An error after the first byte aborts the connection.
 	Send func(v *Visit, w http.ResponseWriter) error
 }
 
-// A Notice says what was done, or why it was not.
+// A Notice is the outcome of a POST as people read it.
 type Notice struct {
 	Text string
 	Bad  bool
-	To   string // an address to go to; "" stays on the page
+	To   string // the address to redirect to; "" for the page itself
 }
 
-// Told is a refusal that the page tells where it arose, in the form: to a browser with
-// scripts, which shows the form again, it is told there alone.
+// Told is a refusal that the page also shows inside the form. A browser with scripts, which
+// renders the form again, gets no notice of it.
 type Told struct{ Err error }
 
 func (t Told) Error() string { return t.Err.Error() }
@@ -63,34 +62,35 @@ func (t Told) Error() string { return t.Err.Error() }
 // Unwrap returns the refusal.
 func (t Told) Unwrap() error { return t.Err }
 
-// App makes handlers of routes.
+// App turns routes into handlers.
 type App struct {
 	Service *client.Service
 	Now     func() time.Time
 	Log     *slog.Logger
-	Secure  bool // browsers reach the app by https
+	Secure  bool // browsers reach the app over HTTPS
 	Assets  Assets
-	API     string // public address of the REST service, such as "https://api.example"; "" if it is not known
+	API     string // public address of the REST service, such as "https://api.example"; "" if unknown
 }
 
-// Assets has the addresses of the app's own files.
+// Assets returns the addresses of style, scripts and other static files.
 type Assets interface{ URL(name string) string }
 
-// Policy is what pages may do: nothing comes from another site, nothing inline is run,
-// nobody frames them.
+// Policy is the Content-Security-Policy of pages: nothing from other sites, no inline
+// scripts, no framing.
 const Policy = "default-src 'none'; script-src 'self'; style-src 'self'; font-src 'self'; img-src 'self' data:; " +
 	"connect-src 'self'; worker-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 
 const (
-	maxForm    = 64 << 10
-	maxSending = 24 * time.Hour // of a file
+	maxForm     = 64 << 10       // bytes
+	maxDownload = 24 * time.Hour // for sending a file
 )
 
-// Handle adds a handler of one method and path to what the app serves.
+// Handle registers a handler for one method and path.
 type Handle func(method, path string, limits middleware.Limits, handler http.Handler)
 
-// Mount adds routes. The address of a form, which stays in the browser where its answer is
-// a page, leads to the page that the form is on.
+// Mount adds routes. Where a POST has no GET route of the same path, a GET redirects to the
+// page with the form: the browser shows the form's address after a POST that is answered
+// with a page, and may reload it.
 func (a *App) Mount(handle Handle, list []Route) {
 	for _, route := range list {
 		shown := func(r Route) bool { return r.Method == http.MethodGet && r.Path == route.Path }
@@ -99,7 +99,7 @@ func (a *App) Mount(handle Handle, list []Route) {
 		}
 		limits := middleware.Limits{Policy: Policy, Body: cmp.Or(route.Body, maxForm)}
 		if route.Send != nil {
-			limits.Time, limits.Stream = maxSending, true
+			limits.Time, limits.Stream = maxDownload, true
 		}
 		handle(route.Method, route.Path, limits, a.handler(route))
 	}
@@ -108,26 +108,26 @@ func (a *App) Mount(handle Handle, list []Route) {
 // redirectBack answers a GET of a path that only takes a POST with the page of its form.
 func redirectBack(route Route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		http.Redirect(w, r, (&Visit{Request: r}).back(route), http.StatusSeeOther)
+		http.Redirect(w, r, (&Visit{Request: r}).backAddress(route), http.StatusSeeOther)
 	})
 }
 
 func (a *App) handler(route Route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v := &Visit{Request: r, API: a.Service.For(r, r.PathValue("workspace")), Now: a.Now(), route: route}
-		if err := a.enter(v, route); err != nil {
+		if err := a.loadWorkspace(v, route); err != nil {
 			a.refuse(w, v, err)
 			return
 		}
 		if route.Send != nil {
-			a.send(w, v, route)
+			a.sendFile(w, v, route)
 			return
 		}
 		if route.Do != nil {
-			if done := a.do(w, v, route); done {
+			if done := a.runPost(w, v, route); done {
 				return
 			}
-		} else if !v.Swapped() { // a part that comes anew before the browser moves on is not the next page
+		} else if !v.Swapped() { // the notice is for the next page, not for a part refreshed before it
 			v.notice = a.takeNotice(w, v)
 		}
 		shown, err := route.Show(v)
@@ -144,41 +144,41 @@ func (a *App) handler(route Route) http.Handler {
 	})
 }
 
-// send lets a route write a file. What is refused before it begins is told on a page.
-func (a *App) send(w http.ResponseWriter, v *Visit, route Route) {
-	begun := &beginning{ResponseWriter: w}
-	err := route.Send(v, begun)
+// sendFile runs route.Send. An error before the first byte is answered with an error page.
+func (a *App) sendFile(w http.ResponseWriter, v *Visit, route Route) {
+	tracked := &startTracker{ResponseWriter: w}
+	err := route.Send(v, tracked)
 	switch {
 	case err == nil:
-	case begun.yes:
+	case tracked.started:
 		a.Log.InfoContext(v.Context(), "a file broke off", "path", v.URL.Path, "err", err)
-		panic(http.ErrAbortHandler) // nobody takes half a file for a whole one
+		panic(http.ErrAbortHandler) // or the browser would take half a file for a whole one
 	default:
 		a.refuse(w, v, err)
 	}
 }
 
-// A beginning remembers whether an answer has begun.
-type beginning struct {
+// A startTracker records whether the answer has started.
+type startTracker struct {
 	http.ResponseWriter
-	yes bool
+	started bool
 }
 
-func (b *beginning) Write(p []byte) (int, error) {
-	b.yes = true
-	return b.ResponseWriter.Write(p)
+func (t *startTracker) Write(p []byte) (int, error) {
+	t.started = true
+	return t.ResponseWriter.Write(p)
 }
 
-func (b *beginning) Unwrap() http.ResponseWriter { return b.ResponseWriter }
+func (t *startTracker) Unwrap() http.ResponseWriter { return t.ResponseWriter }
 
-// positionHeader has the number of the newest event that the page was told of, where
-// app.js asks for a part of it anew: the part has to show it.
+// positionHeader carries the number of the newest event that the page knows when app.js
+// refreshes a part of it. The part must show that event.
 const positionHeader = "X-Svc-Min-Position"
 
-// enter finds out who the person is in the workspace. It comes before all else is asked,
-// so that what is read afterwards is at least as new as the number from which the page
-// follows the live updates.
-func (a *App) enter(v *Visit, route Route) (err error) {
+// loadWorkspace reads the workspace of the path and the person's role in it. It runs before
+// all other reads, so that these are at least as new as the sequence number from which the
+// page follows live updates.
+func (a *App) loadWorkspace(v *Visit, route Route) (err error) {
 	if route.Open {
 		return nil
 	}
@@ -195,8 +195,8 @@ func (a *App) enter(v *Visit, route Route) (err error) {
 	return err
 }
 
-// do runs what a POST asks for. done is true if the answer was written.
-func (a *App) do(w http.ResponseWriter, v *Visit, route Route) (done bool) {
+// runPost runs route.Do. done is true if it wrote the answer.
+func (a *App) runPost(w http.ResponseWriter, v *Visit, route Route) (done bool) {
 	if err := v.ParseForm(); err != nil {
 		a.refuse(w, v, formError(err))
 		return true
@@ -223,15 +223,15 @@ func (a *App) do(w http.ResponseWriter, v *Visit, route Route) (done bool) {
 	}
 	to := notice.To
 	if to == "" {
-		to = v.back(route)
+		to = v.backAddress(route)
 	}
-	a.leaveNotice(w, v, notice)
+	a.storeNotice(w, v, notice)
 	a.setCookies(w, v)
 	a.redirect(w, v, to)
 	return true
 }
 
-// redirect leads the browser on, whether it or htmx asks. to is an address of the app.
+// redirect redirects the browser, also if htmx sent the request. to is an address of the app.
 func (a *App) redirect(w http.ResponseWriter, v *Visit, to string) {
 	if v.Swapped() {
 		w.Header().Set("HX-Redirect", to)
@@ -252,16 +252,16 @@ func (a *App) setCookies(w http.ResponseWriter, v *Visit) {
 	}
 }
 
-// SignInPath is where whoever is not signed in is led, and comes back from to.
+// SignInPath returns the address of the sign-in page, which leads back to the address to.
 func SignInPath(to string) string { return "/sign-in?to=" + url.QueryEscape(to) }
 
-// A Redirect is an error of what shows a page: the page is elsewhere.
+// A Redirect is an error of Show that redirects to another address.
 type Redirect string
 
 func (r Redirect) Error() string { return "redirect to " + string(r) }
 
-// Local returns an address if it is a path of the app, and the chooser of workspaces if
-// it is anything else: what is in a link leads nobody to another site.
+// Local returns address if it is a page of the app, and otherwise "/w", the list of
+// workspaces. It prevents open redirects.
 func Local(address string) string {
 	u, err := url.Parse(address)
 	if err != nil || u.IsAbs() || u.Host != "" || !strings.HasPrefix(address, "/") || strings.HasPrefix(address, "//") ||

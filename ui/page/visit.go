@@ -1,7 +1,7 @@
-// Package page is what all pages of the web app share: a request with the person behind
-// it, the shell around what a page shows, and what becomes of refusals.
+// Package page contains what all pages of the web app share: a request with the person who
+// made it, the shell around a page's content, and error pages.
 //
-// A page has a folder of its own below ui, with its routes, its template and its test.
+// Each page has its own folder below ui, with its routes, template and test.
 package page
 
 import (
@@ -21,32 +21,32 @@ import (
 type Visit struct {
 	*http.Request
 	API       *client.Session
-	Workspace client.Workspace // whose page it is, with what the person is in it; zero outside of one
+	Workspace client.Workspace // the workspace of the path, with the person's role; zero if the path names none
 	Now       time.Time
-	Done      any // what Do leaves for Show
+	Done      any // the result of Do, for Show
 
 	route  Route
-	notice Notice  // what was done or refused just now
-	theme  *string // what the person has chosen just now
+	notice Notice  // the outcome of this request's POST, or of the one before a redirect
+	theme  *string // the theme chosen by this request; nil if it chose none
 }
 
-// Slug returns the workspace that the path names, "" if it names none.
+// Slug returns the slug of the workspace in the path, or "".
 func (v *Visit) Slug() string { return v.PathValue("workspace") }
 
-// May reports whether the person is an Owner or Maintainer: who may change what the
-// workspace is made of. The service decides; this is for what a page offers.
+// May reports whether the person is an Owner or Maintainer and so may manage the workspace.
+// It only decides what a page offers; the service enforces the right.
 func (v *Visit) May() bool {
 	return v.Workspace.You.Role == client.YouRoleOwner || v.Workspace.You.Role == client.YouRoleMaintainer
 }
 
-// MayQueue reports whether the person may queue issues, as a legacy member may too.
+// MayQueue reports whether the person may queue issues, which the legacy role member may too.
 func (v *Visit) MayQueue() bool { return v.May() || v.Workspace.You.Role == client.YouRoleMember }
 
 // Owner reports whether the person is an Owner.
 func (v *Visit) Owner() bool { return v.Workspace.You.Role == client.YouRoleOwner }
 
-// Load runs functions that ask the service, at the same time, and returns the first
-// error. The others are then cancelled.
+// Load runs functions that query the service concurrently. It returns the first error, on
+// which the context of the others is cancelled.
 func (v *Visit) Load(list ...func(ctx context.Context) error) error {
 	group, ctx := errgroup.WithContext(v.Context())
 	for _, load := range list {
@@ -71,8 +71,8 @@ func Path(workspace string, parts ...string) string {
 	return path.String()
 }
 
-// Action returns where a form of the page sends what it changes: a path in the workspace
-// that keeps the query of the page, so that the answer shows what was looked at.
+// Action returns the address that a form posts to: a path in the workspace with the page's
+// query, so that the answer shows the same filters and page of a list.
 func (v *Visit) Action(parts ...string) string {
 	if v.URL.RawQuery == "" {
 		return v.Path(parts...)
@@ -80,21 +80,21 @@ func (v *Visit) Action(parts ...string) string {
 	return v.Path(parts...) + "?" + v.URL.RawQuery
 }
 
-// Self returns the path of the page that is shown, without its query: what is said to a
-// page shows that page. An element that asks for it with hx-get and data-here asks for
-// what the address bar says. Its own address stays as it is then whatever is filtered,
-// for htmx takes an element whose hx-get changes for another one, and forgets what was
-// about to be sent from within, such as the last letter of a search.
+// Self returns the path of the page, without its query; for a POST, that of the page with
+// the form. It is for hx-get of elements with data-here, to whose requests app.js adds the
+// query in the address bar. Their hx-get must not change with the query: htmx treats an
+// element whose hx-get changes as a new one, and drops a request that is about to be sent
+// from inside it, such as the last letter of a search.
 func (v *Visit) Self() string {
 	if v.route.Back == "" {
 		return v.URL.EscapedPath()
 	}
-	path, _, _ := strings.Cut(v.back(v.route), "?")
+	path, _, _ := strings.Cut(v.backAddress(v.route), "?")
 	return path
 }
 
-// Here returns the address of the page with some values of its query set, in pairs of
-// name and value. An empty value takes the name out.
+// Here returns the address of the page with values of its query replaced, given as pairs of
+// name and value. An empty value removes the name.
 func (v *Visit) Here(pairs ...string) string {
 	q := v.URL.Query()
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -110,16 +110,16 @@ func (v *Visit) Here(pairs ...string) string {
 	return v.URL.Path + "?" + q.Encode()
 }
 
-// Query returns a value of the query without spaces around it.
+// Query returns a value of the query without surrounding spaces.
 func (v *Visit) Query(name string) string { return strings.TrimSpace(v.URL.Query().Get(name)) }
 
-// Swapped reports whether htmx asks: it takes parts out of the answer.
+// Swapped reports whether htmx sent the request. It swaps parts of the answer into the page.
 func (v *Visit) Swapped() bool { return v.Header.Get("HX-Request") == "true" }
 
-// RequestID returns the id that operators find the request by.
+// RequestID returns the id under which operators find the request in logs.
 func (v *Visit) RequestID() string { return middleware.RequestID(v.Context()) }
 
-// Theme returns "light", "dark" or "" for that of the system.
+// Theme returns "light", "dark", or "" for the system's setting.
 func (v *Visit) Theme() string {
 	if v.theme != nil {
 		return *v.theme
@@ -131,7 +131,8 @@ func (v *Visit) Theme() string {
 	return c.Value
 }
 
-// SetTheme keeps what the person has chosen for this browser.
+// SetTheme makes the answer store the theme in a cookie. Anything but "light" and "dark" is
+// the system's setting.
 func (v *Visit) SetTheme(theme string) {
 	if theme != "light" && theme != "dark" {
 		theme = ""
@@ -139,12 +140,12 @@ func (v *Visit) SetTheme(theme string) {
 	v.theme = &theme
 }
 
-// ShowTheme shows the button by which it is chosen.
+// ShowTheme shows the button that changes the theme.
 func ShowTheme(v *Visit) (Page, error) {
 	return Page{Part: themeForm(v, Local(v.PostFormValue("to")))}, nil
 }
 
 const (
 	themeCookie = "theme"
-	themeMaxAge = 365 * 24 * 3600 // seconds
+	themeMaxAge = 365 * 24 * 3600 // seconds // seconds
 )

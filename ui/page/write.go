@@ -12,10 +12,10 @@ import (
 
 var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
-const maxPooledBuffer = 256 << 10 // bytes; larger ones are left to the collector
+const maxPooledBuffer = 256 << 10 // bytes; larger buffers are garbage collected
 
-// write renders a page whole before anything of it is sent, so that one that fails is
-// not half a page.
+// write renders the whole page before it sends anything, so that a failing template never
+// sends half a page.
 func (a *App) write(w http.ResponseWriter, v *Visit, p Page) {
 	text := buffers.Get().(*bytes.Buffer)
 	text.Reset()
@@ -37,7 +37,7 @@ func (a *App) write(w http.ResponseWriter, v *Visit, p Page) {
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	if v.Swapped() {
-		v.notice.tell(h)
+		v.notice.setHeader(h)
 	}
 	status := p.Status
 	switch {
@@ -47,7 +47,7 @@ func (a *App) write(w http.ResponseWriter, v *Visit, p Page) {
 	default:
 		status = http.StatusOK
 	}
-	send(w, v, status, text.Bytes())
+	writeBody(w, v, status, text.Bytes())
 }
 
 const (
@@ -63,10 +63,10 @@ var gzipWriters = sync.Pool{New: func() any {
 	return z
 }}
 
-// send writes an answer, compressed for who takes that. What is shown only once is not
-// compressed: the length would tell about secrets beside what the address says. Of other
-// pages it tells less because of a comment of random length.
-func send(w http.ResponseWriter, v *Visit, status int, text []byte) {
+// writeBody writes an answer, compressed if the browser accepts gzip. Pages with a secret
+// are not compressed: their length would reveal how much the secret has in common with the
+// query. Other pages get a comment of random length in the gzip header, against the same attack.
+func writeBody(w http.ResponseWriter, v *Visit, status int, text []byte) {
 	h := w.Header()
 	h.Add("Vary", "Accept-Encoding")
 	if len(text) < minGzip || v.route.Stay || !strings.Contains(v.Request.Header.Get("Accept-Encoding"), "gzip") {
@@ -78,7 +78,7 @@ func send(w http.ResponseWriter, v *Visit, status int, text []byte) {
 	w.WriteHeader(status)
 	z := gzipWriters.Get().(*gzip.Writer)
 	defer func() {
-		z.Reset(io.Discard) // which does not keep the answer
+		z.Reset(io.Discard) // drops the reference to w
 		gzipWriters.Put(z)
 	}()
 	z.Reset(w)
