@@ -314,3 +314,18 @@ test("pages of the workspace pass axe", async () => {
   for (const path of ["/w/acme/settings", "/w/acme/farm/secrets", "/w/acme/farm/secrets?name=NPM_TOKEN", "/new-workspace", runner]) await accessible(browser, app, "ada", path);
   for (const path of ["/w/acme/settings", "/w/acme/farm/secrets", runner]) await accessible(browser, app, "vera", path);
 });
+
+// The last: the product has no other runner.
+test("after Revoke the focus is on the heading, which says so", async () => {
+  const { page, open, complaints } = await visitor(browser, app, "ada");
+  await open("/w/acme/farm?status=online");
+  await open(await page.locator(".runner-row .name a").first().getAttribute("href"));
+  const name = await page.locator("h1 bdi").first().innerText();
+  await page.getByRole("button", { name: "Revoke" }).click();
+  const dialog = page.locator("dialog[open]");
+  await dialog.locator("input").fill(name);
+  await dialog.getByRole("button", { name: "Continue" }).click();
+  await page.locator("h1:focus", { hasText: "Revoked" }).waitFor();
+  assert.equal(await page.getByRole("button", { name: "Revoke" }).count(), 0);
+  assert.deepEqual(complaints, []);
+});

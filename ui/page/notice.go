@@ -16,16 +16,16 @@ import (
 const (
 	noticeCookie = "notice"
 	noticeMaxAge = 30   // seconds
-	maxNotice    = 1000 // bytes
+	maxNotice    = 1000 // bytes of the escaped text
 )
 
 func (a *App) storeNotice(w http.ResponseWriter, v *Visit, n Notice) {
 	if n.Text == "" {
 		return
 	}
-	text := strconv.FormatInt(v.API.Position(), 10) + "." + url.QueryEscape(n.Text)
+	text := strconv.FormatInt(v.API.Position(), 10) + "." + escapedNotice(n.Text)
 	http.SetCookie(w, &http.Cookie{
-		Name: noticeCookie, Value: text[:min(len(text), maxNotice)], Path: "/", MaxAge: noticeMaxAge,
+		Name: noticeCookie, Value: text, Path: "/", MaxAge: noticeMaxAge,
 		Secure: a.Secure, HttpOnly: true, SameSite: http.SameSiteStrictMode,
 	})
 }
@@ -42,8 +42,21 @@ func (a *App) takeNotice(w http.ResponseWriter, v *Visit) (n Notice) {
 	if seq, err := strconv.ParseInt(position, 10, 64); err == nil {
 		v.API.Await(seq)
 	}
-	n.Text, _ = url.QueryUnescape(text) // "" if truncated within an escape
+	n.Text, _ = url.QueryUnescape(text) // "" if somebody else made the cookie
 	return n
+}
+
+// escapedNotice returns the text as the cookie has it, without the characters beyond maxNotice.
+func escapedNotice(text string) string {
+	var escaped strings.Builder
+	for _, r := range text {
+		next := url.QueryEscape(string(r))
+		if escaped.Len()+len(next) > maxNotice {
+			break
+		}
+		escaped.WriteString(next)
+	}
+	return escaped.String()
 }
 
 // setHeader adds the notice to an answer to htmx, in a header that app.js reads.

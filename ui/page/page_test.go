@@ -49,6 +49,15 @@ func TestANoticeIsAHeaderOfASCII(t *testing.T) {
 	}
 }
 
+func TestLongNoticeIsCutBetweenCharacters(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("界", 200) // nine bytes each when escaped
+	text, err := url.QueryUnescape(escapedNotice(long))
+	require.NoError(t, err)
+	require.Equal(t, strings.Repeat("界", maxNotice/9), text)
+	require.Equal(t, "a+b%2Fc", escapedNotice("a b/c"))
+}
+
 // Parts of a page that come anew between a form and the page after it leave the notice
 // for that page.
 func TestANoticeWaitsForTheNextPage(t *testing.T) {
