@@ -10,7 +10,6 @@ import (
 	"embed"
 	"encoding/hex"
 	"io/fs"
-	"mime"
 	"net/http"
 	"path"
 	"regexp"
@@ -116,7 +115,7 @@ func mediaOf(ext string) string {
 	case ".svg":
 		return "image/svg+xml"
 	}
-	return mime.TypeByExtension(ext)
+	return "application/octet-stream" // no file of ours
 }
 
 func compressed(text []byte) []byte {
