@@ -1,6 +1,6 @@
-// Package client speaks to the REST service for the web app: requests and types that
-// are generated from the API's description, the routes of sign-in, which the
-// description leaves out, and one place where answers are decoded.
+// Package client is the web app's client of the REST service. Requests and types are
+// generated from the OpenAPI description; the sign-in routes, which the description does
+// not have, are written by hand. [Read] decodes all responses.
 package client
 
 import (
@@ -27,13 +27,13 @@ import (
 //go:generate sh -c "go run svc/cmd/svc-rest -openapi | go tool -modfile=../../tools/go.mod oapi-codegen -config codegen.yaml /dev/stdin"
 
 const (
-	maxAnswer    = 16 << 20 // bytes of an answer that is decoded
+	maxAnswer    = 16 << 20 // bytes of a response body
 	connectLimit = 2 * time.Second
-	headerLimit  = 20 * time.Second // until an answer begins; reads may wait five seconds for a position
+	headerLimit  = 20 * time.Second // until response headers arrive; reads may wait five seconds for a position
 	idleConns    = 256
 )
 
-// A Service is the REST service. It is for all requests of the process.
+// A Service holds the connections to the REST service. All requests of the process share one.
 type Service struct {
 	base string
 	http *http.Client
@@ -55,14 +55,14 @@ func NewService(base string) *Service {
 // Address returns the address of the service, such as "http://localhost:4000".
 func (s *Session) Address() string { return s.service.base }
 
-// Close ends the connections that are idle.
+// Close closes idle connections.
 func (s *Service) Close() { s.http.CloseIdleConnections() }
 
-// A Session asks the service in the name of whoever made one request of the app: with
-// their cookies, address and request id, in one workspace. Its methods, those of
-// [Client], return responses, which [Read] and [Do] decode.
+// A Session sends requests to the service on behalf of one request of a browser: with its
+// cookies, address and request id, in one workspace. The methods of [Client] return
+// responses, which [Read] and [Done] decode.
 //
-// What was written through a session is in what is read through it afterwards.
+// Reads show what was written earlier through the same session.
 type Session struct {
 	*Client
 	service   *Service
@@ -74,7 +74,7 @@ type Session struct {
 	cookies []*http.Cookie
 }
 
-// For returns the session of a request, in a workspace: its slug, or "" for none.
+// For returns a session for a browser's request. workspace is a slug, or "" for none.
 func (s *Service) For(r *http.Request, workspace string) *Session {
 	h := http.Header{
 		"X-Forwarded-For": {middleware.Address(r)},
@@ -98,11 +98,11 @@ func (s *Service) For(r *http.Request, workspace string) *Session {
 	return session
 }
 
-// SignedIn reports whether the request has a cookie of a session, valid or not.
+// SignedIn reports whether the browser sent a session cookie, valid or not.
 func (s *Session) SignedIn() bool { return strings.Contains(s.header.Get("Cookie"), "session_token=") }
 
-// Await makes later reads wait, for five seconds at most, until they show the event
-// with that number.
+// Await makes later reads wait, for up to five seconds, until they show the event with
+// that sequence number.
 func (s *Session) Await(seq int64) {
 	for {
 		old := s.seq.Load()
@@ -112,12 +112,12 @@ func (s *Session) Await(seq int64) {
 	}
 }
 
-// Position returns the number of the newest event that reads have to show, 0 for none.
+// Position returns the sequence number of the newest event that reads must show, 0 for none.
 func (s *Session) Position() int64 { return s.seq.Load() }
 
-// Do sends a request of the generated client.
+// Do sends a request of the generated client. The error is a [*Refused] or [*Unreachable].
 func (s *Session) Do(r *http.Request) (*http.Response, error) {
-	if strings.ContainsFunc(s.workspace, unicode.IsControl) { // which no header can say, nor any workspace be called
+	if strings.ContainsFunc(s.workspace, unicode.IsControl) { // neither a header nor a slug can contain them
 		return nil, &Refused{Status: http.StatusNotFound, Code: "tenant_not_found", Message: "There is no such workspace."}
 	}
 	if strings.ContainsFunc(r.Header.Get("Idempotency-Key"), unicode.IsControl) {
@@ -146,20 +146,20 @@ func (s *Session) Do(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// Cookies returns what the service has set so far, such as that of a renewed session.
+// Cookies returns the cookies that responses have set, such as that of an extended session.
 func (s *Session) Cookies() []*http.Cookie {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.cookies
 }
 
-// buffers hold answers while they are decoded: decoding copies what it keeps.
+// buffers hold response bodies while they are decoded. Decoded values do not refer to them.
 var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
-const keptBuffer = 256 << 10 // bytes; larger ones are left to the collector
+const maxPooledBuffer = 256 << 10 // bytes; larger buffers are garbage collected
 
-// Read decodes an answer. The error is a [*Refused] if the service refused, and
-// [*Unreachable] if it did not answer. Call it on a method of [Session]:
+// Read decodes a response. The error is a [*Refused] if the service refused the request, and
+// an [*Unreachable] if it did not respond. Call it on a method of [Session]:
 //
 //	members, err := client.Read[client.MemberList](session.ListMembers(ctx, nil))
 func Read[T any](resp *http.Response, err error) (answer T, _ error) {
@@ -173,7 +173,7 @@ func Read[T any](resp *http.Response, err error) (answer T, _ error) {
 	text := buffers.Get().(*bytes.Buffer)
 	text.Reset()
 	defer func() {
-		if text.Cap() <= keptBuffer {
+		if text.Cap() <= maxPooledBuffer {
 			buffers.Put(text)
 		}
 	}()
@@ -186,7 +186,7 @@ func Read[T any](resp *http.Response, err error) (answer T, _ error) {
 	return answer, nil
 }
 
-// Done is [Read] for answers in which nothing is looked at.
+// Done is [Read] without decoding the response.
 func Done(resp *http.Response, err error) error {
 	if err != nil {
 		return err
@@ -198,7 +198,7 @@ func Done(resp *http.Response, err error) error {
 	return nil
 }
 
-// A Refused is an answer of the service that is not what was asked for.
+// A Refused is an error response of the service.
 type Refused struct {
 	Status     int
 	Code       string                     `json:"code"`
@@ -209,7 +209,7 @@ type Refused struct {
 
 func (r *Refused) Error() string { return fmt.Sprintf("%d %s: %s", r.Status, r.Code, r.Message) }
 
-// Field returns what is wrong with a field that was sent, "" if nothing is.
+// Field returns what is wrong with a field of the request, "" if nothing is.
 func (r *Refused) Field(name string) string {
 	var texts []string
 	if json.Unmarshal(r.Details[name], &texts) != nil {
@@ -218,7 +218,7 @@ func (r *Refused) Field(name string) string {
 	return strings.Join(texts, ", ")
 }
 
-const maxRefusal = 1 << 20
+const maxRefusal = 1 << 20 // bytes of an error response
 
 func refusal(resp *http.Response) error {
 	r := &Refused{Status: resp.StatusCode, RetryAfter: resp.Header.Get("Retry-After")}
@@ -226,27 +226,27 @@ func refusal(resp *http.Response) error {
 	if err != nil {
 		return &Unreachable{Err: err}
 	}
-	if json.Unmarshal(text, r) != nil || r.Message == "" { // of a proxy, perhaps
+	if json.Unmarshal(text, r) != nil || r.Message == "" { // from a proxy, for example
 		r.Message = http.StatusText(resp.StatusCode)
 	}
 	return r
 }
 
-// As returns the refusal that an error is, nil if it is none.
+// As returns the [*Refused] in err's chain, or nil.
 func As(err error) *Refused {
 	r, _ := errors.AsType[*Refused](err)
 	return r
 }
 
-// Unreachable says that the service did not answer.
+// Unreachable says that the service did not respond.
 type Unreachable struct{ Err error }
 
 func (u *Unreachable) Error() string { return "ask the REST service: " + u.Err.Error() }
 
-// Unwrap returns why.
+// Unwrap returns the cause.
 func (u *Unreachable) Unwrap() error { return u.Err }
 
-// Optional returns the address of a parameter that is set, and nil for one that is zero.
+// Optional returns a pointer to an optional parameter, or nil if it is the zero value.
 func Optional[T comparable](value T) *T {
 	var zero T
 	if value == zero {
@@ -255,7 +255,7 @@ func Optional[T comparable](value T) *T {
 	return &value
 }
 
-// request makes one that is not in the description.
+// request sends a request that the OpenAPI description does not have.
 func (s *Session) request(ctx context.Context, method, path string, body any) (*http.Response, error) {
 	var sent io.Reader
 	if body != nil {
@@ -275,5 +275,6 @@ func (s *Session) request(ctx context.Context, method, path string, body any) (*
 	return s.Do(r)
 }
 
-// Detail reads what the refusal says beside its message, as far as it is of that form.
+// Detail decodes an entry of Details into the value that into points to, and leaves the value as it
+// is if the entry is missing or has another form.
 func (r *Refused) Detail(name string, into any) { _ = json.Unmarshal(r.Details[name], into) }
