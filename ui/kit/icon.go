@@ -1,5 +1,5 @@
-// Package kit is the design system: the components that every page is made of. Each is
-// shown in every state on the page /kit, which is there in development.
+// Package kit is the design system: the components that pages consist of. In development,
+// the page /kit shows each of them in all its states.
 package kit
 
 import (
@@ -14,15 +14,15 @@ import (
 	"github.com/a-h/templ"
 )
 
-// The icons are those of Lucide 1.62, and github of 0.475, which icons/LICENSE is about.
+// The icons are from Lucide 1.62; github is from 0.475. Their license is in icons/LICENSE.
 //
 //go:embed icons/*.svg
 var iconFiles embed.FS
 
-// Sprite is the file of all icons.
+// Sprite is the SVG file with all icons.
 var Sprite = newSprite()
 
-// SpritePath is where pages expect that file: a path that changes with what is in it.
+// SpritePath is the path at which Sprite is served. It contains a hash of the file.
 var SpritePath = spritePath(Sprite)
 
 var icons = iconsOf(SpritePath)
@@ -44,7 +44,7 @@ func iconNames() (names []string) {
 	return names
 }
 
-// newSprite leaves of the files what every icon does not have.
+// newSprite makes a symbol of each file, without the attributes that all icons share.
 func newSprite() []byte {
 	var out strings.Builder
 	out.WriteString(`<svg xmlns="http://www.w3.org/2000/svg">`)
@@ -75,8 +75,8 @@ func iconsOf(sprite string) map[string]templ.Component {
 	return out
 }
 
-// Icon shows one of the files in icons by its name without .svg. It says nothing to
-// those who hear the page: a word stands beside it.
+// Icon shows a file of icons by its name without .svg. Screen readers skip it, so put a word
+// beside it.
 func Icon(name string) templ.Component {
 	icon, ok := icons[name]
 	if !ok {

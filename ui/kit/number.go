@@ -2,10 +2,10 @@ package kit
 
 import "strconv"
 
-// Digits writes a number that is a name or part of an address, such as that of an issue.
+// Digits formats a number that identifies something, such as an issue's: "1230".
 func Digits(n int64) string { return strconv.FormatInt(n, 10) }
 
-// Number writes a number with a comma after each three digits.
+// Number formats a quantity: "1,230".
 func Number(n int64) string {
 	text := strconv.FormatInt(n, 10)
 	for i := len(text) - 3; i > 0 && text[i-1] != '-'; i -= 3 {
@@ -14,7 +14,7 @@ func Number(n int64) string {
 	return text
 }
 
-// Count says how many there are of something: "1 run", "1,230 runs".
+// Count formats a quantity of something: "1 run", "1,230 runs".
 func Count(n int64, one, many string) string {
 	if n == 1 {
 		return "1 " + one
@@ -22,7 +22,7 @@ func Count(n int64, one, many string) string {
 	return Number(n) + " " + many
 }
 
-// Part says which part of a list a page is: "51 to 100 of 1,230".
+// Part describes the part of a list that a page shows: "51 to 100 of 1,230".
 func Part(offset, shown, total int64) string {
 	if shown == 0 {
 		return "none of " + Number(total)

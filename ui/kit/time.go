@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Ago says how long ago a time is, or in how long it comes: "2 minutes ago",
-// "in 3 hours", "yesterday". app.js says it anew as time passes, in the same words.
+// Ago formats a time relative to now: "2 minutes ago", "in 3 hours", "yesterday". app.js
+// updates it as time passes, in the same words.
 func Ago(at, now time.Time) string {
 	d := now.Sub(at)
 	switch {
@@ -20,10 +20,10 @@ func Ago(at, now time.Time) string {
 	return span(d) + " ago"
 }
 
-// Stamp is the time itself, which a page has beside words such as those of [Ago].
+// Stamp formats an absolute time, which a page shows when the pointer is over an [Ago].
 func Stamp(at time.Time) string { return at.UTC().Format("2 January 2006, 15:04:05 UTC") }
 
-// span is a duration in its largest unit.
+// span formats a duration in its largest unit.
 func span(d time.Duration) string {
 	for _, unit := range []struct {
 		length time.Duration
@@ -38,7 +38,7 @@ func span(d time.Duration) string {
 	return ""
 }
 
-// Took says a duration in two units at most: "1 h 4 min", "3 min 12 s", "820 ms".
+// Took formats a duration in at most two units: "1 h 4 min", "3 min 12 s", "820 ms".
 func Took(d time.Duration) string {
 	switch {
 	case d < time.Second:
@@ -53,7 +53,7 @@ func Took(d time.Duration) string {
 	return two(d, 24*time.Hour, "d", time.Hour, "h")
 }
 
-// Left says how long something still lasts, in hours from an hour on: "31 h", "42 min".
+// Left formats a remaining duration in whole hours or minutes: "31 h", "42 min".
 func Left(d time.Duration) string {
 	if d >= time.Hour {
 		return fmt.Sprintf("%d h", d/time.Hour)
@@ -68,7 +68,7 @@ func two(d, large time.Duration, largeName string, small time.Duration, smallNam
 	return fmt.Sprintf("%d %s", d/large, largeName)
 }
 
-// Bytes says a size: "412 B", "1.4 KiB", "20 MiB".
+// Bytes formats a size: "412 B", "1.4 KiB", "20 MiB".
 func Bytes(n int64) string {
 	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
 	size, unit := float64(n), 0
@@ -81,7 +81,7 @@ func Bytes(n int64) string {
 	return fmt.Sprintf("%.1f %s", size, units[unit])
 }
 
-// Cents says an amount of dollars.
+// Cents formats an amount of dollars, given in cents.
 func Cents(n int64) string {
 	sign := ""
 	if n < 0 {

@@ -8,7 +8,7 @@ import (
 	"svc/input"
 )
 
-// An puts the article before a noun.
+// An returns the noun with its indefinite article.
 func An(noun string) string {
 	if noun != "" && strings.ContainsRune("AEIOUaeiou", rune(noun[0])) {
 		return "an " + noun
@@ -16,7 +16,7 @@ func An(noun string) string {
 	return "a " + noun
 }
 
-// Words makes words for people of a word for machines, such as a state.
+// Words turns an identifier, such as a state, into words.
 func Words(word string) string {
 	first, size := utf8.DecodeRuneInString(word)
 	if size == 0 {
@@ -25,7 +25,7 @@ func Words(word string) string {
 	return string(unicode.ToUpper(first)) + strings.ReplaceAll(word[size:], "_", " ")
 }
 
-// Role is how a role is called: the former one "member" reads Viewer.
+// Role returns the name of a role on pages. The legacy role "member" is shown as Viewer.
 func Role(role string) string {
 	if role == "member" {
 		return "Viewer"
@@ -33,7 +33,7 @@ func Role(role string) string {
 	return role
 }
 
-// RunIcon is the sign of a run: of how it ended, of what it waits for, or of its stage.
+// RunIcon returns the name of a run's icon, by its outcome, what it waits for, or its stage.
 func RunIcon(status, stage string) string {
 	switch status {
 	case "merged":
@@ -48,7 +48,7 @@ func RunIcon(status, stage string) string {
 	return StageIcon(stage)
 }
 
-// StageIcon is the sign of a stage, by its label.
+// StageIcon returns the name of a stage's icon, by the stage's label.
 func StageIcon(stage string) string {
 	switch stage {
 	case "Queued":
@@ -69,7 +69,7 @@ func StageIcon(stage string) string {
 	return "circle-dot"
 }
 
-// Title is a title as it is shown, also if nothing of it is seen.
+// Title returns a title as pages show it, with a substitute if it has no visible characters.
 func Title(title string) string {
 	if input.Blank(title) {
 		return "(no title)"
@@ -77,7 +77,7 @@ func Title(title string) string {
 	return title
 }
 
-// Called is how a person is called: by name, or by address where none is known.
+// Called returns a person's name, or the address if no name is known.
 func Called(name, email string) string {
 	if name != "" {
 		return name
