@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// The routes under /api/auth are those of Better Auth; the description of the API does
+// The routes under /api/auth are compatible with Better Auth. The OpenAPI description does
 // not have them.
 const auth = "/api/auth"
 
-// A Person is who is signed in.
+// A Person is the signed-in person.
 type Person struct {
 	User struct {
 		ID, Name, Email string
@@ -22,7 +22,7 @@ type Person struct {
 	}
 }
 
-// Person returns who is signed in. ok is false if nobody is.
+// Person returns the signed-in person. ok is false if nobody is signed in.
 func (s *Session) Person(ctx context.Context) (p Person, ok bool, err error) {
 	found, err := Read[*Person](s.request(ctx, http.MethodGet, auth+"/get-session", nil))
 	if err != nil || found == nil {
@@ -47,7 +47,7 @@ func (s *Session) CreatePlace(ctx context.Context, name, slug string) (Place, er
 	return Read[Place](s.request(ctx, http.MethodPost, auth+"/organization/create", map[string]string{"name": name, "slug": slug}))
 }
 
-// An OwnInvitation is one that waits for the person. Its role is in small letters.
+// An OwnInvitation is an invitation to the person. Its role is in lower case.
 type OwnInvitation struct {
 	ID, OrganizationName, OrganizationSlug, Role, Status string
 	InviterID                                            string
@@ -57,13 +57,13 @@ type OwnInvitation struct {
 // OwnInvitations lists the invitations to an address that the person has verified.
 func (s *Session) OwnInvitations(ctx context.Context) ([]OwnInvitation, error) {
 	list, err := Read[[]OwnInvitation](s.request(ctx, http.MethodGet, auth+"/organization/list-user-invitations", nil))
-	if r := As(err); r != nil && r.Status == http.StatusBadRequest { // so this route says that nobody is signed in
+	if r := As(err); r != nil && r.Status == http.StatusBadRequest { // this route's answer if nobody is signed in
 		r.Status = http.StatusUnauthorized
 	}
 	return list, err
 }
 
-// OwnInvitation returns one with the slug of its workspace, which the list does not have.
+// OwnInvitation returns an invitation with the slug of its workspace, which the list does not have.
 func (s *Session) OwnInvitation(ctx context.Context, id string) (OwnInvitation, error) {
 	return Read[OwnInvitation](s.request(ctx, http.MethodGet, auth+"/organization/get-invitation?id="+url.QueryEscape(id), nil))
 }
@@ -77,19 +77,19 @@ func (s *Session) AnswerInvitation(ctx context.Context, id string, accept bool) 
 	return Done(s.request(ctx, http.MethodPost, path, map[string]string{"invitationId": id}))
 }
 
-// A Device is a session of the person: a browser in which they are signed in.
+// A Device is a session of the person.
 type Device struct {
 	ID, Token, IPAddress, UserAgent string
 	CreatedAt, UpdatedAt, ExpiresAt time.Time
 }
 
-// Devices lists the sessions of the person, for a day after the sign-in; later the
-// service refuses with SESSION_NOT_FRESH.
+// Devices lists the sessions of the person. A day after the sign-in the service refuses it
+// with SESSION_NOT_FRESH.
 func (s *Session) Devices(ctx context.Context) ([]Device, error) {
 	return Read[[]Device](s.request(ctx, http.MethodGet, auth+"/list-sessions", nil))
 }
 
-// EndDevice ends a session of the person by its token, a handle.
+// EndDevice ends a session of the person. token is the handle from [Session.Devices], not a secret.
 func (s *Session) EndDevice(ctx context.Context, token string) error {
 	return Done(s.request(ctx, http.MethodPost, auth+"/revoke-session", map[string]string{"token": token}))
 }
@@ -104,8 +104,8 @@ func (s *Session) SignOut(ctx context.Context) error {
 	return Done(s.request(ctx, http.MethodPost, auth+"/sign-out", struct{}{}))
 }
 
-// SignIn begins a sign-in at a provider, such as "github", and returns where the browser
-// has to go. It comes back to one of the two paths of the app.
+// SignIn starts a sign-in at a provider, such as "github", and returns the provider's address to
+// redirect the browser to. The provider redirects it back to one of the two paths of the app.
 func (s *Session) SignIn(ctx context.Context, provider, to, onError string) (*url.URL, error) {
 	begun, err := Read[struct{ URL string }](s.request(ctx, http.MethodPost, auth+"/sign-in/social", map[string]any{
 		"provider": provider, "callbackURL": to, "errorCallbackURL": onError, "disableRedirect": true,
@@ -116,26 +116,26 @@ func (s *Session) SignIn(ctx context.Context, provider, to, onError string) (*ur
 	return url.Parse(begun.URL)
 }
 
-// A Provider is a code host by which people sign in.
+// A Provider is a code host that people sign in with.
 type Provider struct {
-	ID          string   // as in a link to sign in
-	Name        string   // such as GitHub
-	Scopes      []string // what it is asked for
-	RedirectURI string   // what has to be registered with it
+	ID          string   // as in the path of the sign-in link
+	Name        string   // such as "GitHub"
+	Scopes      []string // the permissions that it is asked for
+	RedirectURI string   // must be registered with the provider
 }
 
-// Ways are those by which people can sign in.
+// Ways are the ways to sign in.
 type Ways struct {
 	Providers []Provider
-	Password  bool // that of the demonstration's people
+	Password  bool // for the people of the demonstration
 }
 
-// Ways returns the ways to sign in, to anybody.
+// Ways returns the ways to sign in. It requires no session.
 func (s *Session) Ways(ctx context.Context) (Ways, error) {
 	return Read[Ways](s.request(ctx, http.MethodGet, auth+"/providers", nil))
 }
 
-// SignInPassword signs in one of the demonstration's people.
+// SignInPassword signs in a person of the demonstration.
 func (s *Session) SignInPassword(ctx context.Context, email, password string) error {
 	return Done(s.request(ctx, http.MethodPost, auth+"/sign-in/email", map[string]string{"email": email, "password": password}))
 }
