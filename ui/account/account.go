@@ -1,5 +1,4 @@
-// Package account is the page of the person: invitations to them, and where they are
-// signed in.
+// Package account is the page of the signed-in person: invitations and sessions.
 package account
 
 import (
@@ -22,7 +21,7 @@ func Routes() []page.Route {
 	}
 }
 
-// data is what the page shows.
+// data is the content of the page.
 type data struct {
 	Person      client.Person
 	Invitations []client.OwnInvitation
@@ -52,7 +51,7 @@ func show(v *page.Visit) (page.Page, error) {
 	return page.Page{Title: "Account", Main: view(v, d)}, err
 }
 
-// waiting are the invitations that can be answered.
+// waiting returns the invitations that can be answered.
 func (d data) waiting() (list []client.OwnInvitation) {
 	for _, i := range d.Invitations {
 		if i.Status == "pending" {
@@ -89,7 +88,7 @@ func endOthers(v *page.Visit) (page.Notice, error) {
 	return page.Notice{Text: "You are signed out everywhere else.", To: home}, v.API.EndOtherDevices(v.Context())
 }
 
-// browser says in a few words by what a session was begun.
+// browser describes briefly the program that started a session.
 func browser(agent string) string {
 	if agent == "" {
 		return "Unknown"

@@ -1,5 +1,4 @@
-// Package audit is the page of the audit log: who did what, found by qualifiers, held
-// against what was signed, and exported.
+// Package audit is the page of the audit log: search, verification, export and replay.
 package audit
 
 import (
@@ -40,7 +39,7 @@ type data struct {
 	why    string                   // why it could not be verified
 }
 
-// called is how an actor is called today, or was when nobody knows better.
+// called returns the present name of an actor, or the one in the record if it is unknown.
 func called(a client.AuditActor) string {
 	if a.DisplayName != nil && *a.DisplayName != "" {
 		return *a.DisplayName
@@ -55,7 +54,7 @@ func show(v *page.Visit) (page.Page, error) {
 	return shown(v, lastReport)
 }
 
-// shown is the page, with the report that verified asks for.
+// shown returns the page with the report of a verification.
 func shown(v *page.Visit, verified func(context.Context, *page.Visit, *data) error) (p page.Page, err error) {
 	var d data
 	if d.filter, err = asked(v); err != nil {
@@ -70,7 +69,7 @@ func shown(v *page.Visit, verified func(context.Context, *page.Visit, *data) err
 	return page.Page{Title: "Audit log", Place: "audit", Main: view(v, d)}, err
 }
 
-// load asks for the records that the filter leaves.
+// load reads the records that match the filter.
 func (d *data) load(ctx context.Context, v *page.Visit) (err error) {
 	if d.filter.problem != "" {
 		return nil
@@ -85,7 +84,7 @@ func (d *data) load(ctx context.Context, v *page.Visit) (err error) {
 	return err
 }
 
-// lastReport asks what became of the last verification, by whomever.
+// lastReport reads the result of the last verification, whoever asked for it.
 func lastReport(ctx context.Context, v *page.Visit, d *data) error {
 	report, err := client.Read[client.VerifyAnswerBody](v.API.GetLastVerification(ctx, nil))
 	if r := client.As(err); r != nil && r.Code == "audit_not_verified" {
@@ -97,8 +96,7 @@ func lastReport(ctx context.Context, v *page.Visit, d *data) error {
 
 const maxNews = 100 // events that are counted
 
-// news counts what the log has by now that the page does not show. Its rows stay where
-// they are.
+// news counts the records that are newer than the page. The rows of the page stay where they are.
 func news(v *page.Visit) (page.Page, error) {
 	f := parse(v.Query("q"))
 	after, err := strconv.ParseInt(v.Query("after"), 10, 64)
@@ -124,7 +122,7 @@ func news(v *page.Visit) (page.Page, error) {
 	return page.Page{Part: newEvents(v, f, count)}, err
 }
 
-// event shows one record with the event as it is stored.
+// event shows a record with its stored event.
 func event(v *page.Visit) (page.Page, error) {
 	r, err := client.Read[client.StoredRecord](v.API.GetAuditRecord(v.Context(), v.PathValue("id"), nil))
 	if err != nil {
@@ -137,7 +135,7 @@ func event(v *page.Visit) (page.Page, error) {
 	return page.Page{Title: "Event " + kit.Number(r.Seq), Place: "audit", Main: eventPage(v, record(r), text)}, nil
 }
 
-// record is a stored record without the event.
+// record returns a stored record without its event.
 func record(r client.StoredRecord) client.AuditRecord {
 	return client.AuditRecord{
 		Id: r.Id, Seq: r.Seq, At: r.At, Action: r.Action, Outcome: client.AuditRecordOutcome(r.Outcome), Code: r.Code,
@@ -145,7 +143,7 @@ func record(r client.StoredRecord) client.AuditRecord {
 	}
 }
 
-// raw writes the event as it is stored, in lines.
+// raw returns the stored event as indented JSON.
 func raw(r client.StoredRecord) (string, error) {
 	text, err := json.MarshalIndent(struct {
 		Seq    int64             `json:"seq"`
@@ -162,7 +160,7 @@ func raw(r client.StoredRecord) (string, error) {
 	return string(text), nil
 }
 
-// verify has the log held against what was signed for, and shows the page with that.
+// verify has the service verify the log and shows the page with the report.
 func verify(v *page.Visit) (page.Page, error) { return shown(v, newReport) }
 
 func newReport(ctx context.Context, v *page.Visit, d *data) error {
@@ -175,14 +173,14 @@ func newReport(ctx context.Context, v *page.Visit, d *data) error {
 	return err
 }
 
-// signer is who signed a checkpoint: the first line of the note without the workspace.
+// signer returns who signed a checkpoint: the first line of the note without the workspace.
 func signer(r *client.VerifyAnswerBody) string {
 	name, _, _ := strings.Cut(r.Checkpoint, "\n")
 	name, _, _ = strings.Cut(name, "/")
 	return name
 }
 
-// found says how many records the filter leaves, on all pages.
+// found describes how many records match the filter, on all pages.
 func found(d data) string {
 	shown := kit.Number(int64(len(d.list.Items)))
 	switch total := d.list.Total; {
@@ -197,7 +195,7 @@ func found(d data) string {
 	}
 }
 
-// matching says which events an export of the search has.
+// matching describes the events in an export of the search.
 func matching(d data) string {
 	switch total := d.list.Total; {
 	case total == nil:

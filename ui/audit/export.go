@@ -10,7 +10,7 @@ import (
 	"svc/ui/page"
 )
 
-// export leads an export of the service on, as it comes.
+// export forwards an export of the service as it arrives.
 func export(v *page.Visit, w http.ResponseWriter) error {
 	f := parse(v.Query("q"))
 	if f.problem != "" {
@@ -38,8 +38,8 @@ func export(v *page.Visit, w http.ResponseWriter) error {
 	return nil
 }
 
-// fromSite tells the service from which site the browser was led here: an export is a
-// record of its own, and no other site may cause it.
+// fromSite forwards Sec-Fetch-Site to the service: an export is recorded in the log, so no other
+// site may cause one.
 func fromSite(r *http.Request) client.RequestEditorFn {
 	return func(_ context.Context, to *http.Request) error {
 		if site := r.Header.Get("Sec-Fetch-Site"); site != "" {

@@ -1,5 +1,5 @@
-// Package dashboard is the first page of a workspace: how its system is, what runs, what
-// waits.
+// Package dashboard is the first page of a workspace: the state of its system, active runs and
+// waiting decisions.
 package dashboard
 
 import (
@@ -20,8 +20,8 @@ func Routes() []page.Route {
 	return []page.Route{{Method: http.MethodGet, Path: "/w/{workspace}/dashboard", Show: show}}
 }
 
-// data is what the page shows, and in how many seconds it asks again by itself: what is
-// down says nothing by the live updates.
+// data is the content of the page, and the interval in seconds at which it refreshes: a
+// dependency that goes down causes no live update.
 type data struct {
 	client.Dashboard
 	after string
@@ -41,7 +41,7 @@ func show(v *page.Visit) (page.Page, error) {
 	return page.Page{Title: "Dashboard", Place: "dashboard", Main: view(v, d)}, err
 }
 
-// dependencies are in the order in which a request meets them.
+// dependencies lists them in the order in which a request uses them.
 func (d data) dependencies() []client.SystemDependency {
 	rank := func(s client.SystemDependency) int {
 		if i := slices.Index([]string{"rest", "database", "engine"}, s.Name); i >= 0 {
@@ -52,7 +52,7 @@ func (d data) dependencies() []client.SystemDependency {
 	return slices.SortedStableFunc(slices.Values(d.System.Dependencies), func(a, b client.SystemDependency) int { return rank(a) - rank(b) })
 }
 
-// host is the part of an address that tells it from others.
+// host returns the distinguishing part of an address.
 func host(address string) string {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" {
@@ -70,7 +70,7 @@ func (d data) down() (n int) {
 	return n
 }
 
-// upMessage is what is said of a dependency that is up: what it says itself, and how fast it answers.
+// upMessage describes a dependency that is up: its own message, and how fast it answers.
 func upMessage(s client.SystemDependency) string {
 	var parts []string
 	if s.Message != "" {
@@ -97,7 +97,7 @@ func iconOf(name string) string {
 	return "server"
 }
 
-// called is how a dependency is called.
+// called returns the name of a dependency.
 func called(name string) string {
 	switch name {
 	case "rest":
@@ -108,7 +108,7 @@ func called(name string) string {
 	return kit.Words(name)
 }
 
-// decisions is what stands behind their number.
+// decisions returns the text after the number of decisions.
 func (d data) decisions() string {
 	text := "decisions"
 	if d.Inbox.Waiting == 1 {
@@ -120,7 +120,7 @@ func (d data) decisions() string {
 	return text
 }
 
-// kinds says how many decisions of each kind wait.
+// kinds describes how many decisions of each kind wait.
 func kinds(list []client.KindWaiting) string {
 	names := map[string][2]string{
 		"merge_approval":            {"merge approval", "merge approvals"},
@@ -143,7 +143,7 @@ func kinds(list []client.KindWaiting) string {
 	return strings.Join(out, ", ")
 }
 
-// A segment is a part of a bar: so many of all, of one kind.
+// A segment is the part of a bar for the runs in one state.
 type segment struct {
 	x, width float64
 	class    string
@@ -155,7 +155,7 @@ const (
 	maxShown = 12 // runs of a stage that are drawn one by one
 )
 
-// bar draws the runs of a stage: those that move, those that wait, those that are stuck.
+// bar draws the runs of a stage: those in progress, those that wait and those that are stuck.
 func bar(s client.StageCount) (list []segment) {
 	shown := max(maxShown, s.Count)
 	width := float64(barWidth) / float64(shown)
@@ -174,7 +174,7 @@ func bar(s client.StageCount) (list []segment) {
 
 func unit(f float64) string { return strconv.FormatFloat(f, 'f', 2, 64) }
 
-// stageTone is the colour of a run's state.
+// stageTone returns the colour of a run's state.
 func stageTone(r client.Run) kit.Tone {
 	switch r.Status {
 	case client.RunStatusMerged:

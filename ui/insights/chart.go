@@ -8,8 +8,8 @@ import (
 	"svc/ui/client"
 )
 
-// A frame is where a chart is drawn, in units of the drawing. Those of the large one are
-// per cent across and pixels down.
+// A frame is the area of a chart in units of the SVG. The large chart has percent horizontally
+// and pixels vertically.
 type frame struct{ left, top, width, height float64 }
 
 var (
@@ -23,7 +23,7 @@ func (f frame) viewBox() string {
 	return strings.Join([]string{unit(f.left), unit(f.top), unit(f.width), unit(f.height)}, " ")
 }
 
-// known reports whether there is anything to draw a chart of.
+// known reports whether the series has a value.
 func known(k client.Kpi) bool {
 	if k.Sample == 0 && k.PriorSample == 0 {
 		return false
@@ -36,7 +36,7 @@ func known(k client.Kpi) bool {
 	return false
 }
 
-// highest is the upper end of a scale: a round number above every value.
+// highest returns the upper end of a scale: a round number above every value.
 func highest(k client.Kpi) float64 {
 	top := 0.0
 	for _, d := range k.Series {
@@ -49,7 +49,7 @@ func highest(k client.Kpi) float64 {
 	return round(top, k.Unit)
 }
 
-// minutes are good distances between the lines of a scale of durations.
+// minutes are the distances between the lines of a scale of durations.
 var minutes = []float64{1, 2, 5, 10, 15, 20, 30, 60, 120, 180, 240, 360, 720, 1440}
 
 const minute = 60_000 // milliseconds
@@ -84,7 +84,7 @@ type pick func(client.DayValue) *float64
 func current(d client.DayValue) *float64 { return d.Value }
 func before(d client.DayValue) *float64  { return d.Prior }
 
-// line is the path of a series. Days without a value are bridged.
+// line returns the path of a series. It bridges days without a value.
 func (f frame) line(k client.Kpi, of pick) string {
 	var out strings.Builder
 	top := highest(k)
@@ -101,7 +101,7 @@ func (f frame) line(k client.Kpi, of pick) string {
 	return out.String()
 }
 
-// area is the path of what is below a series.
+// area returns the path of the area below a series.
 func (f frame) area(k client.Kpi, of pick) string {
 	line := f.line(k, of)
 	if line == "" {
@@ -148,7 +148,7 @@ func (f frame) ticks(k client.Kpi) (list []tick) {
 	return list
 }
 
-// days are those that are named below the chart: six at most.
+// days returns the days that are labelled below the chart: at most six.
 func (f frame) days(k client.Kpi) (list []tick) {
 	n := len(k.Series)
 	step := max(1, (n+5)/6)
@@ -158,7 +158,7 @@ func (f frame) days(k client.Kpi) (list []tick) {
 	return list
 }
 
-// band is the width around a day in which the crosshair is that day's.
+// band returns the horizontal range in which the crosshair is on a day.
 func (f frame) band(k client.Kpi) float64 { return f.width / float64(max(1, len(k.Series)-1)) }
 
 func unit(n float64) string { return strconv.FormatFloat(n, 'f', 1, 64) }

@@ -1,4 +1,4 @@
-// Package insights is the page of the numbers by which people see whether the loops help.
+// Package insights is the page of figures that show whether the loops help.
 package insights
 
 import (
@@ -23,7 +23,7 @@ func Routes() []page.Route {
 	}
 }
 
-// data is what the page shows; Shown is the number whose chart is large.
+// data is the content of the page. Shown is the figure with the large chart.
 type data struct {
 	client.InsightsAnswerBody
 	Repos []client.RepoRuns
@@ -59,7 +59,7 @@ func show(v *page.Visit) (page.Page, error) {
 	return page.Page{Title: "Insights", Place: "insights", Main: view(v, d)}, err
 }
 
-// export is what the page shows, a day a row.
+// export writes the figures of the page as CSV, one row per day.
 func export(v *page.Visit, w http.ResponseWriter) error {
 	d, err := load(v)
 	if err != nil {
@@ -99,7 +99,7 @@ func plain(value *float64) string {
 	return strconv.FormatFloat(*value, 'f', -1, 64)
 }
 
-// called is what a number is called.
+// called returns the name of a figure.
 func called(key client.KpiKey) string {
 	switch key {
 	case client.AutonomousMergeRate:
@@ -116,7 +116,7 @@ func called(key client.KpiKey) string {
 	return string(key)
 }
 
-// waitsFor says with which run there is a value.
+// waitsFor describes the run that gives a figure its first value.
 func waitsFor(key client.KpiKey) string {
 	switch key {
 	case client.CycleTime, client.CostPerMergedPr, client.MergedUntouchedRate:
@@ -125,7 +125,7 @@ func waitsFor(key client.KpiKey) string {
 	return "The chart starts with the first finished run."
 }
 
-// say writes a value in its unit; a dash where there is none.
+// say formats a value in its unit, as a dash if there is none.
 func say(unit client.KpiUnit, value *float64) string {
 	if value == nil {
 		return "—"
@@ -145,7 +145,7 @@ func amount(unit client.KpiUnit, value float64) string {
 	return strconv.FormatFloat(value, 'f', -1, 64)
 }
 
-// short is a duration as a tile and a scale have room for it: "3h 12m".
+// short formats a duration for a tile or a scale: "3h 12m".
 func short(d time.Duration) string {
 	large, small, name := time.Minute, time.Second, [2]string{"m", "s"}
 	switch {
@@ -163,14 +163,13 @@ func short(d time.Duration) string {
 	return text
 }
 
-// A change is how a number compares with the window before.
+// A change compares a figure with the window before.
 type change struct {
 	icon, text string
 	tone       string // good, bad or nothing, beside the arrow and the words
 }
 
-// changeOf says by how much a number has changed; ok is false where there is nothing to
-// compare.
+// changeOf returns the change of a figure; ok is false if there is nothing to compare.
 func changeOf(k client.Kpi) (c change, ok bool) {
 	if k.Value == nil || k.Prior == nil {
 		return c, false
@@ -194,7 +193,7 @@ func changeOf(k client.Kpi) (c change, ok bool) {
 	return c, true
 }
 
-// direction says for those who hear it what the arrow shows.
+// direction describes the arrow to screen readers.
 func direction(k client.Kpi) string {
 	if *k.Value > *k.Prior {
 		return "more than before"

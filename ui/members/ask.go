@@ -6,10 +6,10 @@ import (
 	"svc/ui/page"
 )
 
-// rank orders roles by what they may do.
+// rank orders roles by their rights.
 var rank = map[string]int{"Viewer": 0, "member": 0, "Maintainer": 1, "Owner": 2}
 
-// lesser lists the roles that take something away from a role.
+// lesser lists the roles with fewer rights than a role.
 func lesser(role string) []string {
 	list := []string{}
 	for _, other := range []string{"Viewer", "Maintainer"} {
@@ -55,8 +55,8 @@ func revokeQuestion(i client.Invitation) page.Question {
 	return page.Question{Title: "Revoke the invitation of " + i.Email + "?", Text: "It can no longer be accepted."}
 }
 
-// ofMember asks about the member whom the path names. Of one who is not there nothing is
-// asked: the service refuses.
+// ofMember asks about the member in the path. It asks nothing about one who does not exist:
+// the service refuses the request.
 func ofMember(question func(*page.Visit, client.Member) page.Question) func(*page.Visit) (page.Question, error) {
 	return func(v *page.Visit) (page.Question, error) {
 		m, err := client.Read[client.Member](v.API.GetMember(v.Context(), v.PathValue("id"), nil))

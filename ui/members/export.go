@@ -10,7 +10,7 @@ import (
 	"svc/ui/page"
 )
 
-// export writes the members that the search finds as CSV, page by page as the service tells them.
+// export writes the members that the search finds as CSV, a page of the service at a time.
 func export(v *page.Visit, w http.ResponseWriter) error {
 	params := filter(v)
 	list, err := client.Read[client.MemberList](v.API.ListMembers(v.Context(), params))

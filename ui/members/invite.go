@@ -11,11 +11,11 @@ import (
 
 const maxInvited = 20 // addresses in one form
 
-// unsent is what the form of invitations keeps: the addresses that were not invited.
+// unsent is what the form still shows: the addresses that were not invited.
 type unsent struct{ addresses, role string }
 
-// invite sends an invitation to each address of the field, which may have several. Those
-// that are refused are told with the reasons, and stay in the field; the others are sent.
+// invite sends an invitation to each address in the field. Addresses that are refused stay in
+// the field, with the reasons; the others are sent.
 func invite(v *page.Visit) (page.Notice, error) {
 	typed, role := v.PostFormValue("email"), v.PostFormValue("role")
 	addresses := strings.FieldsFunc(typed, func(r rune) bool { return strings.ContainsRune(" ,;\n\r\t", r) })
@@ -52,7 +52,7 @@ func invite(v *page.Visit) (page.Notice, error) {
 	return page.Notice{Text: invitedText(sent) + " No email is sent, so let them know."}, nil
 }
 
-// invitedText says who was invited.
+// invitedText returns the notice about the people who were invited.
 func invitedText(sent []string) string {
 	switch n := len(sent); n {
 	case 0:
@@ -64,7 +64,7 @@ func invitedText(sent []string) string {
 	}
 }
 
-// unsentOf is what the form shows.
+// unsentOf returns the content of the form.
 func unsentOf(v *page.Visit) unsent {
 	u, _ := v.Done.(unsent)
 	return u

@@ -1,5 +1,4 @@
-// Package members is the page Members & roles: who is in the workspace, who is invited,
-// and what they may do.
+// Package members is the page Members & roles: members, invitations and their roles.
 package members
 
 import (
@@ -34,7 +33,7 @@ func Routes() []page.Route {
 
 const perPage = 100
 
-// data is what the page shows.
+// data is the content of the page.
 type data struct {
 	Members     client.MemberList
 	Invitations client.ListInvitation // on the first page of members
@@ -66,8 +65,8 @@ func show(v *page.Visit) (page.Page, error) {
 	return page.Page{Title: "Members & roles", Place: "members", Main: view(v, d)}, err
 }
 
-// invitedFrom is how many invitations come before those that are shown; what is no number
-// is none.
+// invitedFrom returns the number of invitations before the first one shown, 0 if the address
+// has no number.
 func invitedFrom(v *page.Visit) int64 {
 	n, err := strconv.ParseInt(v.Query("invited"), 10, 32)
 	if err != nil || n < 0 {
@@ -76,11 +75,11 @@ func invitedFrom(v *page.Visit) int64 {
 	return n
 }
 
-// maxSearched is how many invitations a search looks through, the newest first.
+// maxSearched is the number of invitations that a search looks through, newest first.
 const maxSearched = 1000
 
-// findInvited returns the invitations that a search for people finds, by the same rules: the
-// beginning of the address, and the role.
+// findInvited returns the invitations that a search for people finds: by the beginning of the
+// address and by role, as for members.
 func findInvited(ctx context.Context, v *page.Visit) (found client.ListInvitation, err error) {
 	q, role := strings.ToLower(v.Query("q")), v.Query("role")
 	for offset, total := int64(0), int64(1); offset < min(total, maxSearched); {
@@ -104,7 +103,7 @@ func findInvited(ctx context.Context, v *page.Visit) (found client.ListInvitatio
 	return found, nil
 }
 
-// filter is what the search for people asks for.
+// filter is the search for people.
 func filter(v *page.Visit) *client.ListMembersParams {
 	return &client.ListMembersParams{
 		Q: client.Optional(v.Query("q")), Role: client.Optional(client.ListMembersParamsRole(v.Query("role"))),
@@ -112,13 +111,12 @@ func filter(v *page.Visit) *client.ListMembersParams {
 	}
 }
 
-// The pages of members go on by cursor, and back by how many people come before; those of
-// invitations go by how many come before.
+// Pages of members go forward by cursor and back by offset; pages of invitations go by offset.
 
-// maxOffset is the highest offset that the service takes; beyond it only cursors lead on.
+// maxOffset is the highest offset that the service accepts; beyond it there are only cursors.
 const maxOffset = 1000
 
-// before is how many people come before those that are shown; what is no number is none.
+// before returns the number of people before the first one shown, 0 if the address has no number.
 func before(v *page.Visit) int64 {
 	n, err := strconv.ParseInt(v.Query("from"), 10, 32)
 	if err != nil || n < 0 {
@@ -153,7 +151,7 @@ func nextPage(v *page.Visit, d data) string {
 	return v.Here("cursor", *d.Members.NextCursor, "from", strconv.FormatInt(from, 10), "invited", "")
 }
 
-// exportPath leads to the members that the search finds, as CSV.
+// exportPath returns the address of the CSV file of the members that the search finds.
 func exportPath(v *page.Visit) string {
 	q := url.Values{}
 	for _, name := range []string{"q", "role"} {
@@ -225,13 +223,13 @@ func revoke(v *page.Visit) (page.Notice, error) {
 
 func name(m client.Member) string { return kit.Called(m.Name, m.Email) }
 
-// acceptCommand lets who is invited accept in the console of a browser that is signed in.
+// acceptCommand returns a script that accepts an invitation in the console of a signed-in browser.
 func acceptCommand(i client.Invitation) string {
 	return `fetch("/api/auth/organization/accept-invitation", {method: "POST", headers: {"content-type": "application/json"}, ` +
 		`body: JSON.stringify({invitationId: "` + i.Id + `"})})`
 }
 
-// auditOf is what a person did, in the audit log.
+// auditOf returns the address of the audit log of what a person did.
 func auditOf(v *page.Visit, m client.Member) string {
 	return v.Path("audit") + "?q=" + url.QueryEscape("actor:"+m.Email)
 }

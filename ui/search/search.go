@@ -1,5 +1,4 @@
-// Package search finds what has a name in the workspace, for the palette that ⌘K opens on
-// every page.
+// Package search finds things by name in the workspace, for the palette that ⌘K opens.
 package search
 
 import (
@@ -19,7 +18,7 @@ const (
 	maxLetters = 200 // what the service takes
 )
 
-// show answers the options of a search, none where nothing is looked for.
+// show returns the options that match a search, none for an empty one.
 func show(v *page.Visit) (page.Page, error) {
 	q := []rune(v.Query("q"))
 	if len(q) == 0 {

@@ -1,5 +1,5 @@
-// Package serviceaccounts is the page of service accounts, whose card the page of members
-// shows as well: identities for scripts, and the one moment in which a token can be read.
+// Package serviceaccounts is the page of service accounts, the identities of scripts. It shows
+// a new token once. The page of members has its card as well.
 package serviceaccounts
 
 import (
@@ -14,8 +14,8 @@ import (
 	"svc/ui/page"
 )
 
-// Routes returns the routes of the page. What makes a token stays on the answer of the
-// POST: a redirect would have to carry the token on.
+// Routes returns the routes of the page. A POST that creates a token is answered with the page:
+// a redirect would have to carry the token.
 func Routes() []page.Route {
 	const path = "/w/{workspace}/service-accounts"
 	return []page.Route{
@@ -31,14 +31,14 @@ func Routes() []page.Route {
 
 const perPage = 50
 
-// data is what the page shows.
+// data is the content of the page.
 type data struct {
 	List client.ListServiceAccount
 	made *client.TokenAnswerBody // with a token that was made just now
 	form form
 }
 
-// A form is what was sent to make an account, and why it was refused.
+// A form is a refused request to create an account, with the reasons.
 type form struct {
 	name    string
 	scopes  []string
@@ -71,7 +71,7 @@ func show(v *page.Visit) (page.Page, error) {
 	return shown, nil
 }
 
-// offset is where the page of the list begins; what is no number is the beginning.
+// offset returns the number of accounts before the first one shown, 0 if the address has no number.
 func offset(v *page.Visit) int64 {
 	n, err := strconv.ParseInt(v.Query("offset"), 10, 32)
 	if err != nil || n < 0 {
@@ -128,7 +128,7 @@ func revokeQuestion(a client.ServiceAccount) page.Question {
 	}
 }
 
-// ask asks about the account that the path names.
+// ask asks about the account in the path.
 func ask(question func(client.ServiceAccount) page.Question) func(*page.Visit) (page.Question, error) {
 	return func(v *page.Visit) (page.Question, error) {
 		a, ok, err := page.Find(func(offset int64) ([]client.ServiceAccount, int64, error) {
@@ -144,14 +144,14 @@ func ask(question func(client.ServiceAccount) page.Question) func(*page.Visit) (
 	}
 }
 
-// newKey makes what keeps a form that is sent twice, by a reload perhaps, from making two
-// tokens.
+// newKey returns an idempotency key, so that a form that is sent twice, by a reload for
+// example, creates one token.
 func newKey() string { return rand.Text() }
 
 func key(v *page.Visit) *string { return client.Optional(v.PostFormValue("key")) }
 
-// try is a command that shows that a token works. The shell asks for the token, so that
-// its history has none.
+// try returns a shell command that uses a token. It prompts for the token, which thus is not in
+// the history of the shell.
 func try(v *page.Visit, made *client.TokenAnswerBody) string {
 	ask := `read -rs SVC_TOKEN && curl -H "Authorization: Bearer $SVC_TOKEN" `
 	if slices.Contains(made.Account.Scopes, "api.read") {
@@ -161,7 +161,7 @@ func try(v *page.Visit, made *client.TokenAnswerBody) string {
 		"/api/v1/farm/jobs"
 }
 
-// A scope is what a token may do, in plain words.
+// A scope is a permission of a token, described in plain words.
 type scope struct{ name, title, text string }
 
 var scopes = []scope{

@@ -22,7 +22,7 @@ func Routes() []page.Route {
 	}
 }
 
-// form is what the fields show: what holds, or what was refused.
+// form is the content of the form: the present settings, or the refused ones.
 type form struct {
 	name, slug       string
 	wasName, wasSlug string            // what the fields showed before they were changed
@@ -37,7 +37,7 @@ func show(v *page.Visit) (page.Page, error) {
 	return page.Page{Title: "Settings", Place: "settings", Main: view(v, f)}, nil
 }
 
-// sentBy returns what the form says.
+// sentBy returns the posted form.
 func sentBy(v *page.Visit) form {
 	f := form{name: strings.TrimSpace(v.PostFormValue("name")), slug: strings.TrimSpace(v.PostFormValue("slug"))}
 	f.wasName = cmp.Or(v.PostFormValue("was-name"), v.Workspace.Name)
@@ -45,8 +45,8 @@ func sentBy(v *page.Visit) form {
 	return f
 }
 
-// rename changes what the person has changed, so that what somebody else changed meanwhile stays. It
-// leads to the page at its new address.
+// rename sends only the fields that the person has changed, so that it keeps what somebody else changed
+// meanwhile. It redirects to the page's new address.
 func rename(v *page.Visit) (page.Notice, error) {
 	sent := sentBy(v)
 	body := client.WorkspaceChangeBody{}
@@ -80,7 +80,7 @@ func inputPattern(slug string) templ.Attributes {
 	return templ.Attributes{"pattern": `[a-z][a-z0-9\-]{1,38}[a-z0-9]`}
 }
 
-// askRename asks about a new slug alone: links with the former one lead nowhere. What is no slug is
+// askRename asks only about a new slug, because links with the old one break. An invalid slug is
 // refused without a question.
 func askRename(v *page.Visit) (page.Question, error) {
 	sent := sentBy(v)

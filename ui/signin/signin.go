@@ -1,4 +1,4 @@
-// Package signin is where people come in and go out.
+// Package signin has the pages to sign in and out.
 package signin
 
 import (
@@ -33,7 +33,8 @@ func show(v *page.Visit) (page.Page, error) {
 	return page.Page{Title: "Sign in", Bare: true, Main: view(v, ways)}, nil
 }
 
-// begin leads to the provider. It is a link, because a form may only lead to the app.
+// begin redirects to the provider. It is a link because the Content-Security-Policy restricts forms
+// to the app.
 func begin(v *page.Visit) (page.Page, error) {
 	to, err := v.API.SignIn(v.Context(), v.PathValue("provider"), To(v), page.SignInPath(To(v)))
 	if err != nil {
@@ -62,15 +63,14 @@ func theme(v *page.Visit) (page.Notice, error) {
 	return page.Notice{To: page.Local(v.PostFormValue("to"))}, nil
 }
 
-// To returns where somebody was to go before they had to sign in: a path of the app.
+// To returns the path of the app that the person wanted before they had to sign in.
 func To(v *page.Visit) string { return page.Local(v.Query("to")) }
 
-// A reason says why somebody comes back from a provider without being signed in, and what
-// to do.
+// A reason says why a sign-in at a provider failed, and what to do.
 type reason struct{ code, title, text string }
 
-// reasons are those that the service gives. What else an address says is not shown:
-// anybody can make one.
+// reasons are those that the service gives. Other text in an address is not shown, because
+// anybody can write one.
 var reasons = []reason{
 	{"access_denied", "You cancelled the sign-in at the code host.", "You can try again."},
 	{mismatch, "The redirect_uri is not associated with this application.",
@@ -87,7 +87,7 @@ var reasons = []reason{
 
 const mismatch = "redirect_uri_mismatch"
 
-// why is the reason that an address names; ok is false if it names none.
+// why returns the reason in an address; ok is false if it has none.
 func why(v *page.Visit) (r reason, ok bool) {
 	code := v.Query("error")
 	if code == "" {

@@ -1,5 +1,5 @@
-// Package styleguide is the page /kit: the colours, the type and every component of the
-// web app in every state, light and dark. It is for those who develop the app.
+// Package styleguide is the page /kit for developers of the web app: colours, typography and
+// every component in every state, light and dark.
 package styleguide
 
 import (
@@ -19,10 +19,10 @@ func Routes(states string, colours, types []string) []page.Route {
 	return []page.Route{{Method: http.MethodGet, Path: "/kit", Open: true, Show: show}}
 }
 
-// themes are those that the page shows side by side.
+// themes are shown side by side.
 var themes = []string{"light", "dark"}
 
-// A state is one that a component is shown in, with the class that stands for it.
+// A state is a state of a component, with the class that shows it.
 type state struct{ name, class string }
 
 var states = []state{{"At rest", ""}, {"Hover", "hovered"}, {"Focus", "focused"}}

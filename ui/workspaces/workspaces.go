@@ -1,4 +1,4 @@
-// Package workspaces is where a person chooses a workspace.
+// Package workspaces has the pages to choose and create a workspace.
 package workspaces
 
 import (
@@ -23,7 +23,7 @@ func Routes() []page.Route {
 	}
 }
 
-// newPath and the menu are outside of /w: below it every name can be the slug of a workspace.
+// newPath and the menu are outside of /w, below which every name can be the slug of a workspace.
 const newPath = "/new-workspace"
 
 func show(v *page.Visit) (page.Page, error) {
@@ -42,7 +42,7 @@ func show(v *page.Visit) (page.Page, error) {
 	return page.Page{Title: "Workspaces", Main: view(v, places, waiting(invitations))}, nil
 }
 
-// form is what the fields of a new workspace show.
+// form is the content of the form for a new workspace.
 type form struct {
 	name, slug string
 	refused    map[string]string // by field: what is wrong with it
@@ -53,8 +53,8 @@ func showNew(v *page.Visit) (page.Page, error) {
 	return page.Page{Title: "Create a workspace", Main: newView(f)}, nil
 }
 
-// create creates a workspace and leads to it. A refusal is told beside its field; what is empty is
-// refused here, for the service says it in words for programs.
+// create creates a workspace and redirects to it. A refusal is shown beside its field. Empty fields are
+// refused here, because the service's messages about them are for programs.
 func create(v *page.Visit) (page.Notice, error) {
 	sent := form{name: strings.TrimSpace(v.PostFormValue("name")), slug: strings.TrimSpace(v.PostFormValue("slug"))}
 	for _, field := range []struct{ name, value string }{{"name", sent.name}, {"slug", sent.slug}} {
@@ -85,13 +85,13 @@ func waiting(list []client.OwnInvitation) (n int) {
 	return n
 }
 
-// menu is what the chip of the workspace opens.
+// menu is the menu of the workspace chip.
 func menu(v *page.Visit) (page.Page, error) {
 	places, err := v.API.Places(v.Context())
 	return page.Page{Part: menuView(places, current(v))}, err
 }
 
-// current is the slug of the workspace whose page asks, "" if none does.
+// current returns the slug of the workspace that the browser shows, or "".
 func current(v *page.Visit) string {
 	u, err := url.Parse(v.Header.Get("HX-Current-URL"))
 	if err != nil {
