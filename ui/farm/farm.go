@@ -5,7 +5,6 @@ package farm
 import (
 	"context"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
@@ -53,13 +52,13 @@ type data struct {
 
 func show(v *page.Visit) (page.Page, error) {
 	var d data
-	offset, _ := strconv.ParseInt(v.Query("offset"), 10, 64) // what is no number is the first page
+	offset := v.QueryNumber("offset")
 	err := v.Load(func(ctx context.Context) (err error) {
 		d.Farm, err = client.Read[client.FarmSummary](v.API.GetFarm(ctx, nil))
 		return unlessOff(&d, err)
 	}, func(ctx context.Context) (err error) {
 		d.Runners, err = client.Read[client.RunnerList](v.API.ListRunners(ctx, &client.ListRunnersParams{
-			Limit: client.Optional(int64(perFarm)), Offset: client.Optional(max(offset, 0)), Status: status(v),
+			Limit: client.Optional(int64(perFarm)), Offset: client.Optional(offset), Status: status(v),
 		}))
 		return unlessOff(nil, err)
 	})

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -37,9 +36,7 @@ func showJobs(v *page.Visit) (page.Page, error) {
 	if state := v.Query("state"); slices.Contains(j.states(), state) {
 		j.State, params.State = state, new(client.ListJobsParamsState(state))
 	}
-	if offset, err := strconv.ParseInt(v.Query("offset"), 10, 64); err == nil {
-		params.Offset = client.Optional(max(offset, 0))
-	}
+	params.Offset = client.Optional(v.QueryNumber("offset"))
 	if j.Part {
 		params.State = new(client.ListJobsParamsStateQueued)
 	}
@@ -127,7 +124,7 @@ type one struct {
 func showJob(v *page.Visit) (page.Page, error) {
 	var o one
 	id := v.PathValue("id")
-	asked, _ := strconv.ParseInt(v.Query("attempt"), 10, 64) // what is no number is the last one
+	asked := v.QueryNumber("attempt") // 0 for the last one
 	err := v.Load(func(ctx context.Context) (err error) {
 		o.Job, err = client.Read[client.JobDetail](v.API.GetJob(ctx, id, nil))
 		return err
@@ -194,7 +191,7 @@ func askCancel(v *page.Visit) (page.Question, error) {
 }
 
 func rawLog(v *page.Visit, w http.ResponseWriter) error {
-	attempt, _ := strconv.ParseInt(v.Query("attempt"), 10, 64)
+	attempt := v.QueryNumber("attempt")
 	resp, err := v.API.GetJobLog(v.Context(), v.PathValue("id"), &client.GetJobLogParams{Attempt: client.Optional(attempt)})
 	return send(w, resp, err, `attachment; filename="job.log"`)
 }

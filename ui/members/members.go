@@ -45,34 +45,24 @@ func show(v *page.Visit) (page.Page, error) {
 	err := v.Load(func(ctx context.Context) (err error) {
 		params := filter(v)
 		if params.Cursor = client.Optional(v.Query("cursor")); params.Cursor == nil {
-			params.Offset = client.Optional(min(before(v), maxOffset))
+			params.Offset = client.Optional(min(v.QueryNumber("from"), maxOffset))
 		}
 		d.Members, err = client.Read[client.MemberList](v.API.ListMembers(ctx, params))
 		return err
 	}, func(ctx context.Context) (err error) {
 		switch {
-		case v.Query("cursor") != "" || before(v) > 0:
+		case v.Query("cursor") != "" || v.QueryNumber("from") > 0:
 			return nil
 		case searched:
 			d.Invitations, err = findInvited(ctx, v)
 			return err
 		}
 		d.Invitations, err = client.Read[client.ListInvitation](v.API.ListInvitations(ctx, &client.ListInvitationsParams{
-			Limit: client.Optional(int64(perPage)), Offset: client.Optional(invitedFrom(v)),
+			Limit: client.Optional(int64(perPage)), Offset: client.Optional(v.QueryNumber("invited")),
 		}))
 		return err
 	})
 	return page.Page{Title: "Members & roles", Place: "members", Main: view(v, d)}, err
-}
-
-// invitedFrom returns the number of invitations before the first one shown, 0 if the address
-// has no number.
-func invitedFrom(v *page.Visit) int64 {
-	n, err := strconv.ParseInt(v.Query("invited"), 10, 32)
-	if err != nil || n < 0 {
-		return 0
-	}
-	return n
 }
 
 // maxSearched is the number of invitations that a search looks through, newest first.
@@ -116,24 +106,15 @@ func filter(v *page.Visit) *client.ListMembersParams {
 // maxOffset is the highest offset that the service accepts; beyond it there are only cursors.
 const maxOffset = 1000
 
-// before returns the number of people before the first one shown, 0 if the address has no number.
-func before(v *page.Visit) int64 {
-	n, err := strconv.ParseInt(v.Query("from"), 10, 32)
-	if err != nil || n < 0 {
-		return 0
-	}
-	return n
-}
-
 func firstPage(v *page.Visit) string {
-	if v.Query("cursor") == "" && before(v) == 0 {
+	if v.Query("cursor") == "" && v.QueryNumber("from") == 0 {
 		return ""
 	}
 	return v.Here("cursor", "", "from", "")
 }
 
 func previousPage(v *page.Visit) string {
-	switch from := before(v) - perPage; {
+	switch from := v.QueryNumber("from") - perPage; {
 	case from == -perPage, from > maxOffset:
 		return ""
 	case from <= 0:
@@ -147,7 +128,7 @@ func nextPage(v *page.Visit, d data) string {
 	if d.Members.NextCursor == nil {
 		return ""
 	}
-	from := before(v) + int64(len(d.Members.Items))
+	from := v.QueryNumber("from") + int64(len(d.Members.Items))
 	return v.Here("cursor", *d.Members.NextCursor, "from", strconv.FormatInt(from, 10), "invited", "")
 }
 

@@ -165,7 +165,7 @@ func view(v *page.Visit, d data) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		if first, next := firstPage(v), nextPage(v, d); first != "" || next != "" {
-			templ_7745c5c3_Err = kit.Pages(kit.Part(before(v), int64(len(d.Members.Items)), d.Members.Total)+" people", first, previousPage(v), next).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = kit.Pages(kit.Part(v.QueryNumber("from"), int64(len(d.Members.Items)), d.Members.Total)+" people", first, previousPage(v), next).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

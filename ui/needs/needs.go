@@ -39,9 +39,9 @@ const (
 )
 
 func show(v *page.Visit) (page.Page, error) {
-	offset, _ := strconv.ParseInt(v.Query("offset"), 10, 64) // what is no number is the first page
+	offset := v.QueryNumber("offset")
 	inbox, err := client.Read[client.Inbox](v.API.ListInbox(v.Context(), &client.ListInboxParams{
-		Limit: client.Optional(int64(perPage)), Offset: client.Optional(max(offset, 0)),
+		Limit: client.Optional(int64(perPage)), Offset: client.Optional(offset),
 	}))
 	title := "Needs You"
 	if n := inbox.Head.Answerable; n > 0 {

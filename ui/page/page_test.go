@@ -289,3 +289,13 @@ func TestDestination(t *testing.T) {
 		require.Equal(t, want, v.Destination(address), address)
 	}
 }
+
+func TestQueryNumber(t *testing.T) {
+	t.Parallel()
+	for query, want := range map[string]int64{
+		"": 0, "n=7": 7, "n=+7": 7, "n=-7": 0, "n=seven": 0, "n=7.5": 0, "n=2147483647": 2147483647, "n=2147483648": 0,
+	} {
+		v := &Visit{Request: httptest.NewRequest(http.MethodGet, "/w?"+query, nil)}
+		require.Equal(t, want, v.QueryNumber("n"), query)
+	}
+}

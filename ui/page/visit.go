@@ -8,6 +8,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -112,6 +113,15 @@ func (v *Visit) Here(pairs ...string) string {
 
 // Query returns a value of the query without surrounding spaces.
 func (v *Visit) Query(name string) string { return strings.TrimSpace(v.URL.Query().Get(name)) }
+
+// QueryNumber returns a number of the query that is not negative, such as an offset, and 0 for anything else.
+func (v *Visit) QueryNumber(name string) int64 {
+	n, err := strconv.ParseInt(v.Query(name), 10, 32)
+	if err != nil || n < 0 {
+		return 0
+	}
+	return n
+}
 
 // Swapped reports whether htmx sent the request. It swaps parts of the answer into the page.
 func (v *Visit) Swapped() bool { return v.Header.Get("HX-Request") == "true" }

@@ -50,8 +50,8 @@ func show(v *page.Visit) (page.Page, error) {
 	if d.Board {
 		params.Limit = client.Optional(int64(onBoard))
 	}
-	if offset, err := strconv.ParseInt(v.Query("offset"), 10, 64); err == nil && !d.Board {
-		params.Offset = client.Optional(max(offset, 0))
+	if !d.Board {
+		params.Offset = client.Optional(v.QueryNumber("offset"))
 	}
 	err := v.Load(func(ctx context.Context) (err error) {
 		d.List, err = client.Read[client.RunList](v.API.ListRuns(ctx, params))

@@ -7,7 +7,6 @@ import (
 	"crypto/rand"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 
 	"svc/ui/client"
@@ -59,7 +58,7 @@ func show(v *page.Visit) (page.Page, error) {
 	if v.May() {
 		err := v.Load(func(ctx context.Context) (err error) {
 			d.List, err = client.Read[client.ListServiceAccount](v.API.ListServiceAccounts(ctx, &client.ListServiceAccountsParams{
-				Limit: client.Optional(int64(perPage)), Offset: client.Optional(offset(v)),
+				Limit: client.Optional(int64(perPage)), Offset: client.Optional(v.QueryNumber("offset")),
 			}))
 			return err
 		})
@@ -69,15 +68,6 @@ func show(v *page.Visit) (page.Page, error) {
 	}
 	shown.Main = view(v, d)
 	return shown, nil
-}
-
-// offset returns the number of accounts before the first one shown, 0 if the address has no number.
-func offset(v *page.Visit) int64 {
-	n, err := strconv.ParseInt(v.Query("offset"), 10, 32)
-	if err != nil || n < 0 {
-		return 0
-	}
-	return n
 }
 
 func create(v *page.Visit) (page.Notice, error) {

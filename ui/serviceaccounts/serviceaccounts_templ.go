@@ -429,7 +429,7 @@ func later(v *page.Visit, list client.ListServiceAccount, shown int64) string {
 
 // query keeps the page of the list where a part of it is asked for anew.
 func query(v *page.Visit) string {
-	if n := offset(v); n > 0 {
+	if n := v.QueryNumber("offset"); n > 0 {
 		return at(n)
 	}
 	return ""
