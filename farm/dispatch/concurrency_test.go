@@ -41,15 +41,16 @@ func (s *site) submitFor(r *replica, turn int64, key string, labels ...string) e
 	return id
 }
 
-// copyJob inserts n more rows like that of a job, with turns from 1 on and the given concurrency keys,
-// in which %d is the number of the row.
+// copyJob inserts n more rows like that of a job, with turns from 2 on and the given concurrency keys,
+// in which %d is the number of the row. The copies are in no log and cannot be leased, so a job that is
+// to go first needs an earlier turn: at the same turn the ids decide, which are random.
 func (s *site) copyJob(job events.ID, n int, state events.JobState, key string) {
 	s.t.Helper()
 	_, err := s.db.Exec(s.t.Context(), `
 		insert into jobs (workspace_id, job_id, name, state, submitted_by, requirement, required, repo_name, priority, fair_key, turn,
 			submitted_at, queued_at, not_before, epoch, attempt, max_attempts, runner_name, excluded, concurrency_key, concurrency, slot,
 			accepted, run_seconds, expires_at, attempts, artifacts)
-		select workspace_id, gen_random_uuid(), name, $3, submitted_by, requirement, required, '', priority, fair_key, n,
+		select workspace_id, gen_random_uuid(), name, $3, submitted_by, requirement, required, '', priority, fair_key, n + 1,
 			submitted_at, submitted_at, submitted_at, epoch, attempt, max_attempts, '', '{}', replace($4, '%d', n::text), 1,
 			case when $3 = 'queued' then 0 else 1 end, accepted, 60, expires_at, '[]', '{}'
 		from jobs, generate_series(1, $5) n where workspace_id = $1 and job_id = $2`, s.ws, job, string(state), key, n)
