@@ -12,7 +12,7 @@ function toast(text, bad) {
   setTimeout(() => line.remove(), bad ? 9000 : 5000);
 }
 const toasts = $("#toasts");
-let again; // the timer of a refresh
+let again = 0, backoff = 3000; // the timer of a refresh; milliseconds until it
 function raise() { // into the dialog that is open, which covers all else and takes no part in it
   const over = $$("dialog:modal").at(-1) ?? body;
   if (toasts.parentNode !== over) over.append(toasts);
@@ -34,9 +34,10 @@ document.addEventListener("htmx:error", (e) => {
 });
 document.addEventListener("htmx:response:error", asBefore);
 for (const failed of ["htmx:error", "htmx:response:error"]) document.addEventListener(failed, ({ detail: { ctx } }) => {
-  if (ctx?.request.method !== "GET" || [401, 403, 404].includes(ctx.response?.status)) return;
-  clearTimeout(again);
-  again = setTimeout(refresh, 3000); // an update that did not come is asked for again
+  const status = ctx?.response?.status ?? 500;
+  if (again || ctx?.request.method !== "GET" || (status < 500 && status !== 429)) return;
+  again = setTimeout(() => { again = 0; refresh(); }, backoff); // an update that did not come is asked for again
+  backoff = Math.min(2 * backoff, 60000);
 });
 function asBefore({ detail: { ctx } }) { // a filter says what the list shows, a setting what holds
   const at = ctx?.sourceElement;
@@ -74,6 +75,7 @@ function tooLate(dialog) {
 
 // A select or a switch that was refused, or whose row came anew, shows what holds now.
 document.addEventListener("htmx:after:swap", () => {
+  backoff = 3000;
   for (const field of $$("select[data-now]")) if (field !== document.activeElement) field.value = field.dataset.now;
   for (const at of $$("[data-gone]")) if ($(at.dataset.gone)) at.remove(); // what it is about is no longer so
   for (const log of $$("[data-follow]")) if (log.dataset.follow !== "off" && !$("[hx-trigger=revealed]", log)) log.scrollTop = log.scrollHeight;
