@@ -53,7 +53,7 @@ func streamingService(after *string, text string) http.HandlerFunc {
 	}
 }
 
-// readNonEmpty returns the readNonEmpty n lines that are not empty, or fewer if the stream ends.
+// readNonEmpty returns the next n lines that are not empty, or fewer if the stream ends.
 func readNonEmpty(lines *bufio.Scanner, n int) (text []string) {
 	for len(text) < n && lines.Scan() {
 		if lines.Text() != "" {

@@ -157,5 +157,5 @@ func ShowTheme(v *Visit) (Page, error) {
 
 const (
 	themeCookie = "theme"
-	themeMaxAge = 365 * 24 * 3600 // seconds // seconds
+	themeMaxAge = 365 * 24 * 3600 // seconds
 )
