@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"strings"
@@ -145,10 +146,7 @@ func readTable(ctx context.Context, db *pgxpool.Pool, name string) (t copiedTabl
 	t = copiedTable{name: name, columns: len(rows.FieldDescriptions())}
 	for rows.Next() {
 		for _, value := range rows.RawValues() {
-			if value != nil { // a null stays nil
-				value = append([]byte{}, value...)
-			}
-			t.rows = append(t.rows, value)
+			t.rows = append(t.rows, bytes.Clone(value)) // a null stays nil
 		}
 	}
 	return t, rows.Err()
