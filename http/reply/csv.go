@@ -1,7 +1,6 @@
 package reply
 
 import (
-	"regexp"
 	"strings"
 	"unicode/utf8"
 )
@@ -14,27 +13,37 @@ func AppendCSV(line []byte, cells ...string) []byte {
 		if i > 0 {
 			line = append(line, ',')
 		}
-		line = append(line, '"')
-		line = append(line, strings.ReplaceAll(escapeFormulas(cell), `"`, `""`)...)
-		line = append(line, '"')
+		line = append(appendCell(append(line, '"'), cell), '"')
 	}
 	return append(line, "\r\n"...)
 }
 
-const formulaStarts = "=+-@＝＋－＠" // a spreadsheet runs a cell that begins with one of these
-
-// formulaAfterSeparator matches a formula after a character at which a spreadsheet may split a
-// line, with white space or quotes in between.
-var formulaAfterSeparator = regexp.MustCompile(`([,;|\t\r\n])([\s\x{a0}"]*)([=+\-@＝＋－＠])`)
-
-func escapeFormulas(cell string) string {
-	if !strings.ContainsAny(cell, formulaStarts+"\t\r\n") {
-		return cell
-	}
-	cell = formulaAfterSeparator.ReplaceAllString(cell, "$1$2'$3")
+// appendCell appends a cell without the quotes around it. A formula begins with one of the characters =,
+// +, -, @ or their full-width forms, at the beginning of the cell or after a character at which a
+// spreadsheet may split a line, with white space or quotes in between.
+func appendCell(line []byte, cell string) []byte {
 	first, _ := utf8.DecodeRuneInString(strings.TrimLeft(cell, " \u00a0\""))
-	if strings.ContainsRune(formulaStarts+"\t\r\n", first) {
-		cell = "'" + cell
+	if strings.ContainsRune("=+-@＝＋－＠\t\r\n", first) {
+		line = append(line, '\'')
 	}
-	return cell
+	copied, afterSeparator := 0, false
+	for i, r := range cell {
+		switch r {
+		case ',', ';', '|', '\t', '\r', '\n':
+			afterSeparator = true
+		case '=', '+', '-', '@', '＝', '＋', '－', '＠':
+			if afterSeparator {
+				line = append(append(line, cell[copied:i]...), '\'')
+				copied = i
+			}
+			afterSeparator = false
+		case '"':
+			line = append(append(line, cell[copied:i]...), '"')
+			copied = i
+		case ' ', '\f', '\u00a0':
+		default:
+			afterSeparator = false
+		}
+	}
+	return append(line, cell[copied:]...)
 }
