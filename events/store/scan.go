@@ -91,7 +91,9 @@ func scanWanted(row pgx.CollectableRow) (r events.Record, err error) {
 
 func scan(row pgx.CollectableRow, r *events.Record) (kind string, err error) {
 	var at time.Time
-	err = row.Scan(&r.Workspace, &r.Seq, &r.ID, &r.Stream, &r.Version, &kind, &r.Schema, &at, &r.Meta, &r.Data)
+	// As arrays, IDs are scanned without reflection.
+	workspace, id, stream := (*[16]byte)(&r.Workspace), (*[16]byte)(&r.ID), (*[16]byte)(&r.Stream)
+	err = row.Scan(workspace, &r.Seq, id, stream, &r.Version, &kind, &r.Schema, &at, &r.Meta, &r.Data)
 	r.At = at.UTC()
 	return kind, err
 }

@@ -164,11 +164,11 @@ func queueCheckpoint(b *pgx.Batch, v View, workspace events.ID, seq int64) {
 
 // FoldPage folds records into a table of v. What also queues is sent in the last round trip.
 func FoldPage(ctx context.Context, tx pgx.Tx, v View, table string, records []events.Record, also func(*pgx.Batch)) error {
-	if len(records) == 0 {
-		return nil
+	b, steps := &pgx.Batch{}, []Step{}
+	if len(records) > 0 {
+		steps = append(steps, v.Load(b, table, records))
 	}
-	b := &pgx.Batch{}
-	return runSteps(ctx, tx, b, []Step{v.Load(b, table, records)}, also)
+	return runSteps(ctx, tx, b, steps, also)
 }
 
 // runSteps sends b, then runs the steps of all views in lockstep, with one round trip for each

@@ -3,6 +3,7 @@ package fold
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"svc/events"
 	"svc/events/store"
@@ -98,28 +99,21 @@ func (a *readAhead) close() {
 }
 
 // readChunk reads all events of a chunk, one log after the other, and passes them to emit until that
-// returns false. It reads logs together while they fit into a page. It reads a log that does not fit
-// alone, page by page. If reading logs together fails, it reads each alone to find the damaged events.
+// returns false. If reading logs together fails, it reads each alone to find the damaged events.
 func (r *rebuild) readChunk(ctx context.Context, db store.Querier, c chunk, emit func(readResult) bool) bool {
-	for together := true; len(c) > 0; {
-		if together = together && len(c) > 1; together {
-			list, whole, err := r.readTogether(ctx, db, c)
-			switch {
-			case ctx.Err() != nil:
-				return emit(readResult{err: ctx.Err(), last: true})
-			case err != nil:
-				together = false
-			case whole > 0:
-				if c = c[whole:]; !emit(readResult{list: list}) {
-					return false
-				}
-				continue
-			}
+	for c = slices.Clone(c); len(c) > 0; {
+		list, rest, err := r.readTogether(ctx, db, c)
+		if err != nil {
+			break
 		}
-		if err := r.readAlone(ctx, db, c[0], emit); err != nil {
-			return emit(readResult{err: fmt.Errorf("read log %s: %w", c[0].workspace, err), last: true})
+		if c = rest; len(list) > 0 && !emit(readResult{list: list}) {
+			return false
 		}
-		c = c[1:]
+	}
+	for _, s := range c {
+		if err := r.readAlone(ctx, db, s, emit); err != nil {
+			return emit(readResult{err: fmt.Errorf("read log %s: %w", s.workspace, err), last: true})
+		}
 	}
 	return emit(readResult{last: true})
 }
@@ -144,31 +138,30 @@ func (r *rebuild) readAlone(ctx context.Context, db store.Querier, s stretch, em
 	return nil
 }
 
-// readTogether reads a page of a chunk. It returns the events of the first logs whose stretches are
-// completely in the page, and the number of these logs.
-func (r *rebuild) readTogether(ctx context.Context, db store.Querier, c chunk) (list []events.Record, whole int, err error) {
-	var positions []store.Position
-	var limit int64
-	for _, s := range c {
-		positions, limit = append(positions, store.Position{Workspace: s.workspace, Seq: s.from}), max(limit, s.to-s.from)
+// readTogether reads the events of a chunk that the view folds, as many as fit into a page, and
+// returns what is left of the chunk.
+func (r *rebuild) readTogether(ctx context.Context, db store.Querier, c chunk) (list []events.Record, rest chunk, err error) {
+	page := store.Ranges{Skip: r.skip}
+	if r.view.FoldsUndecoded() {
+		page.Decode = store.Lenient
 	}
-	records, err := r.view.Read(ctx, db, positions, int(limit))
+	for _, s := range c {
+		page.Logs = append(page.Logs, store.Range{Workspace: s.workspace, From: s.from, To: s.to})
+	}
+	list, ends, err := page.Read(ctx, db)
 	if err != nil {
-		return nil, 0, err
+		return nil, nil, err
 	}
-	at, complete := 0, 0
-	for _, s := range c {
-		for ; at < len(records) && records[at].Workspace == s.workspace; at++ {
-			if records[at].Seq <= s.to { // skips what was appended after the plan was made
-				list, s.from = append(list, records[at]), records[at].Seq
+	for i, s := range c {
+		if s.from = ends[i].Seq; s.from < s.to { // the page is full: what it has of the next logs is read again
+			next := slices.IndexFunc(list, func(e events.Record) bool { return e.Workspace == s.workspace })
+			for next < len(list) && list[next].Workspace == s.workspace {
+				next++
 			}
+			return list[:next], append(chunk{s}, c[i+1:]...), nil
 		}
-		if s.from < s.to {
-			break
-		}
-		complete, whole = len(list), whole+1
 	}
-	return list[:complete], whole, nil
+	return list, nil, nil
 }
 
 // missing returns the error for a log that has fewer events than its head says.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -60,6 +61,7 @@ type rebuild struct {
 	RebuildResult
 	db        *pgxpool.Pool
 	view      View
+	skip      []string            // kinds that the view does not fold
 	nextTable string              // name of the table that is being made
 	target    txBeginner          // database or connection that it is written through
 	resumable bool                // positions are stored in table rebuilds, because the next table outlives this process
@@ -73,7 +75,7 @@ type rebuild struct {
 
 func newRebuild(db *pgxpool.Pool, v View, suffix string, l limits, progress func(done, total int64)) *rebuild {
 	return &rebuild{
-		db: db, view: v, nextTable: v.Name() + suffix, limits: l,
+		db: db, view: v, skip: slices.DeleteFunc(events.Kinds(), v.Folds), nextTable: v.Name() + suffix, limits: l,
 		positions: map[events.ID]int64{}, indexed: map[string]bool{}, progress: progress,
 	}
 }

@@ -73,13 +73,13 @@ func (r *rebuild) catchUp(ctx context.Context, db txBeginner) (n int64, err erro
 // fails, it folds each log by itself.
 func (r *rebuild) foldTogether(ctx context.Context, db txBeginner, c chunk) error {
 	if len(c) > 1 {
-		list, whole, err := r.readTogether(ctx, db, c)
-		if err == nil && whole == len(c) {
+		list, rest, err := r.readTogether(ctx, db, c)
+		if err == nil && len(rest) == 0 {
 			err = pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
 				return FoldPage(ctx, tx, r.view, r.nextTable, list, func(b *pgx.Batch) { r.queueMove(b, c) })
 			})
 		}
-		if err == nil && whole == len(c) {
+		if err == nil && len(rest) == 0 {
 			for _, s := range c {
 				r.advance(s.workspace, s.to)
 			}

@@ -35,8 +35,9 @@
 //
 // # Rebuilds
 //
-// A rebuild folds all logs into a second table without indexes, while two readers decode ahead. Up
-// to 1,000 logs or 20,000 events share a transaction. The rest of a longer log follows in
+// A rebuild folds all logs into a second table without indexes, while two readers decode ahead.
+// PostgreSQL leaves out the kinds that the view does not fold, and counts them, so that a missing event
+// is noticed. Up to 1,000 logs or 20,000 events share a transaction. The rest of a longer log follows in
 // transactions of 20,000 events, which find existing rows by the primary key, created by then. The
 // table is indexed, analyzed, and catches up. Then, under an exclusive lock with a lock timeout of
 // 500 ms, it folds the last events and replaces the view. Index names, owner and grants become
