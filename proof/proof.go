@@ -120,16 +120,39 @@ func (p *Prover) Verify(ctx context.Context, workspace events.ID, since string, 
 	return report, err
 }
 
-// signNow signs a page of unsigned events without the lease. It only logs a failure, which the
-// verification then reports.
+const (
+	signAttempts = 4                     // of signNow
+	signPause    = 10 * time.Millisecond // before its second attempt; it grows by as much with each
+)
+
+// signNow signs the events that a log has now, without the lease. If another round is under way in the
+// log, signNow tries again after a pause, because that round may have begun before the last events. It
+// only logs a failure, which the verification then reports, and leaves what takes longer to [Due].
 func (p *Prover) signNow(ctx context.Context, workspace events.ID) error {
-	tails, err := unsignedTails(ctx, p.db, []events.ID{workspace})
-	if err == nil && len(tails) > 0 {
-		if _, failed := p.takePage(ctx, []events.ID{workspace}); failed != nil {
-			p.overdue.log.WarnContext(ctx, "sign a log before its verification", "workspace", workspace, "err", failed)
+	var head int64
+	for attempt := range signAttempts {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(time.Duration(attempt) * signPause):
+		}
+		tails, err := unsignedTails(ctx, p.db, []events.ID{workspace})
+		if err != nil {
+			return err
+		}
+		t, unsigned := tails[workspace]
+		if attempt == 0 {
+			head = t.head
+		}
+		if !unsigned || t.signed >= head {
+			return nil
+		}
+		if _, err := p.takePage(ctx, []events.ID{workspace}); err != nil {
+			p.overdue.log.WarnContext(ctx, "sign a log before its verification", "workspace", workspace, "err", err)
+			return nil
 		}
 	}
-	return err
+	return nil
 }
 
 // PublicKey returns the verifier key that is stored in the database, "" if there is none yet.

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"svc/events"
+	"svc/events/follow"
 	"svc/events/store"
 	"svc/test/pgtest"
 )
@@ -97,6 +98,30 @@ func TestLogIsSignedOncePerSecondAndOnVerify(t *testing.T) {
 		}
 		stop()
 		group.Wait()
+	})
+}
+
+// A verification signs again if a round that began before the last events is under way.
+func TestVerifySignsAfterRoundUnderWay(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, w *world) {
+		p, workspace := w.prover(t), newID()
+		w.append(t, workspace, 10)
+		catchUp(t, p, workspace)
+		round, err := w.db.Begin(t.Context())
+		require.NoError(t, err)
+		list, err := follow.LockCheckpoints(t.Context(), round, View, []events.ID{workspace})
+		require.NoError(t, err)
+		require.Len(t, list, 1)
+		w.append(t, workspace, 1)
+
+		time.AfterFunc(15*time.Millisecond, func() { _ = round.Rollback(t.Context()) })
+		from := time.Now()
+		report, err := p.Verify(t.Context(), workspace, "", nil)
+		require.NoError(t, err)
+		require.Nil(t, report.Bad)
+		require.EqualValues(t, 11, report.Size)
+		require.Less(t, time.Since(from), minSignInterval/10)
 	})
 }
 
