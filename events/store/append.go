@@ -23,7 +23,6 @@ import (
 //
 // "offset 0" makes the planner look that other event up in the index. Without it, a plan
 // that was made while the log was small reads the whole log, and is kept as the log grows.
-// that is made while the log is small reads the whole log, and is kept as it grows.
 const appendSQL = appendBegin + `
 		on conflict do nothing` + appendEnd + ` from heads`
 
