@@ -70,7 +70,8 @@ func TestRangesAreBoundedByBytes(t *testing.T) {
 	const count = 50
 	a, b, c := appendLarge(t, s, count), appendLarge(t, s, count), newID()
 	append1(t, s, commit(c, newID(), 0, ""))
-	list, pages := readRanges(t, db, store.Ranges{Logs: []store.Range{{Workspace: a, To: count}, {Workspace: b, To: count}, {Workspace: c, To: 1}}})
+	logs := []store.Range{{Workspace: a, To: count}, {Workspace: b, To: count}, {Workspace: c, To: 1}}
+	list, pages := readRanges(t, db, store.Ranges{Logs: logs})
 	at := map[events.ID]int64{}
 	for _, r := range list {
 		require.Equal(t, at[r.Workspace]+1, r.Seq)
