@@ -2,7 +2,6 @@ package events
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -92,35 +91,6 @@ func Kinds() []string {
 // unknown kind.
 func Schema(kind string) int { return len(kinds[kind]) }
 
-// Decode decodes a stored event into the current form of its kind. It reports an error if
-// this build does not know the kind or schema, because a newer build wrote the event, and
-// [ErrDamaged] if data does not have the form of the kind.
-func Decode(kind string, schema int, data []byte) (Event, error) {
-	if err := CheckKnown(kind, schema); err != nil {
-		return nil, err
-	}
-	e, err := kinds[kind][schema-1](data)
-	if err != nil {
-		return nil, damaged{fmt.Errorf("decode %s: %w", kind, err)}
-	}
-	return e, nil
-}
-
-// CheckKnown reports an error if this build does not know a kind or schema.
-func CheckKnown(kind string, schema int) error {
-	if schema < 1 || schema > Schema(kind) {
-		return fmt.Errorf("decode event: unknown kind %q, schema %d", kind, schema)
-	}
-	return nil
-}
-
-// ErrDamaged means that a stored event does not have the form of its kind.
-var ErrDamaged = errors.New("damaged event")
-
-type damaged struct{ error }
-
-func (damaged) Is(target error) bool { return target == ErrDamaged }
-
 // Encode returns the stored form of e.
 func Encode(e Event) ([]byte, error) {
 	data, err := json.Marshal(e)
@@ -130,8 +100,6 @@ func Encode(e Event) ([]byte, error) {
 	return data, nil
 }
 
-type decoder func(data []byte) (Event, error)
-
 // A catalogued is an event of the catalogue. It may use all of its record but for the event.
 type catalogued interface {
 	Event
@@ -139,38 +107,4 @@ type catalogued interface {
 	target(r *Record) Target
 	// changes returns the fields that the event changed.
 	changes(r *Record) []Change
-}
-
-// decodersOf returns the decoders of a kind: one for each earlier form, oldest first, and one for
-// the current form. A stored form never changes. A new form takes its place, and the old
-// one becomes a type with a method Now; runCommitsPushed1 is an example.
-func decodersOf[E catalogued](earlier ...decoder) []decoder {
-	return append(earlier, func(data []byte) (Event, error) {
-		var e E
-		err := json.Unmarshal(data, &e)
-		return e, err
-	})
-}
-
-// earlierForm decodes an earlier form and converts it to the current one.
-func earlierForm[E interface{ Now() Event }](data []byte) (Event, error) {
-	var e E
-	if err := json.Unmarshal(data, &e); err != nil {
-		return nil, err
-	}
-	return e.Now(), nil
-}
-
-func decodersByKind(list []Noun) map[string][]decoder {
-	m := map[string][]decoder{}
-	for _, noun := range list {
-		for _, forms := range noun.kinds {
-			zero, err := forms[len(forms)-1]([]byte("{}"))
-			if err != nil {
-				panic(err)
-			}
-			m[zero.Kind()] = forms
-		}
-	}
-	return m
 }

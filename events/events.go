@@ -9,10 +9,7 @@
 // else is a new schema version or a new kind.
 package events
 
-import (
-	"encoding/json"
-	"time"
-)
+import "time"
 
 // An Event is a fact. Kind is dotted lower case, noun first: "member.role_changed".
 type Event interface{ Kind() string }
@@ -36,8 +33,8 @@ type Record struct {
 // event's kind. It never fails: it keeps what can be decoded of the envelope, and an event
 // that cannot be decoded becomes an [Undecoded].
 func (r Record) Decoded(kind string) Record {
-	_ = json.Unmarshal(r.Meta, &r.Envelope)
 	var err error
+	r.Envelope, _ = DecodeEnvelope(r.Meta)
 	if r.Event, err = Decode(kind, r.Schema, r.Data); err != nil {
 		r.Event = Undecoded{Name: kind}
 	}

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -62,8 +61,8 @@ func scanStrict(row pgx.CollectableRow) (r events.Record, err error) {
 }
 
 func decodeStrict(r events.Record, kind string) (_ events.Record, err error) {
-	if err := json.Unmarshal(r.Meta, &r.Envelope); err != nil {
-		return r, fmt.Errorf("decode envelope of event %d: %w", r.Seq, err)
+	if r.Envelope, err = events.DecodeEnvelope(r.Meta); err != nil {
+		return r, fmt.Errorf("event %d: %w", r.Seq, err)
 	}
 	r.Event, err = events.Decode(kind, r.Schema, r.Data)
 	return r, err
