@@ -154,7 +154,7 @@ func timeOf(t *testing.T, w *world.World, workspace events.ID, seq int64) time.T
 func TestAuditCursorSeesEachRecordOnce(t *testing.T) {
 	t.Parallel()
 	w := world.New(t)
-	p, err := w.Settle(t.Context(), 1)
+	p, err := w.NewPlayer(t.Context(), 1)
 	require.NoError(t, err)
 	require.NoError(t, p.Play(t.Context(), 60))
 	w.CaughtUp(t)

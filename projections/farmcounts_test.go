@@ -52,14 +52,14 @@ func TestMachinesOfOlderBuildsAreCounted(t *testing.T) {
 	requireMachines(t, db, other, 1)
 	requireMachines(t, db, world.NewID(), 0)
 	for _, workspace := range []events.ID{one, other} {
-		require.Empty(t, world.Compared(t, db, workspace).Differences)
+		require.Empty(t, world.Compare(t, db, workspace).Differences)
 	}
 	for _, name := range farmCounts {
 		rows := world.Dump(t, db, name)
 		require.Len(t, rows, 2)
 		_, err := db.Exec(t.Context(), `delete from `+name+` where workspace_id = $1`, one)
 		require.NoError(t, err)
-		require.NotEmpty(t, world.Compared(t, db, one).Differences, "it is noticed")
+		require.NotEmpty(t, world.Compare(t, db, one).Differences, "it is noticed")
 		world.Rebuild(t, db, world.View(t, name))
 		require.Equal(t, rows, world.Dump(t, db, name), name)
 	}

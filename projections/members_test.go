@@ -16,7 +16,7 @@ import (
 // which they joined.
 func team(t *testing.T, w *world.World, names ...string) (workspace events.ID, list []events.ID) {
 	t.Helper()
-	p, err := w.Settle(t.Context(), 1)
+	p, err := w.NewPlayer(t.Context(), 1)
 	require.NoError(t, err)
 	for i, name := range names {
 		add := commands.AddMember{

@@ -65,7 +65,7 @@ func TestMigratedMembersEqualTheLog(t *testing.T) {
 
 	require.NoError(t, migrations.Migrate(t.Context(), conn, io.Discard))
 	db.Reset()
-	require.Empty(t, world.Compared(t, db, workspace).Differences)
+	require.Empty(t, world.Compare(t, db, workspace).Differences)
 	for _, name := range []string{"members", "member_counts", "member_words"} {
 		rows := world.Dump(t, db, name)
 		require.NotEmpty(t, rows)

@@ -15,7 +15,7 @@ import (
 func TestMigrationFindsLastSenderOfInvitation(t *testing.T) {
 	t.Parallel()
 	w := world.New(t)
-	p, err := w.Settle(t.Context(), 11)
+	p, err := w.NewPlayer(t.Context(), 11)
 	require.NoError(t, err)
 	first := events.Actor{Type: events.ByUser, ID: world.NewID(), Name: "mia@acme.example"}
 	second := events.Actor{Type: events.ByUser, ID: world.NewID(), Name: "ada@acme.example"}
@@ -34,7 +34,7 @@ func TestMigrationFindsLastSenderOfInvitation(t *testing.T) {
 		from events e where e.workspace_id = i.workspace_id and e.kind = 'invitation.sent' and e.data->>'invitationId' = i.invitation_id::text`)
 	require.NoError(t, err)
 	differing := func() (n int) {
-		for _, d := range world.Compared(t, w.DB, p.Workspace).Differences {
+		for _, d := range world.Compare(t, w.DB, p.Workspace).Differences {
 			if d.View == "invitations" { // no command claimed their keys
 				n++
 			}

@@ -55,7 +55,7 @@ func TestNewsHasOnlyKindTargetAndTime(t *testing.T) {
 	workspace := world.NewID()
 	watch := f.Watch(workspace, nil)
 	defer watch.Close()
-	run := w.Queued(t, workspace)
+	run := w.QueueRun(t, workspace)
 	list, err := watch.After(t.Context(), 0)
 	require.NoError(t, err)
 	require.Len(t, list, 1)
@@ -71,13 +71,13 @@ func TestWatchersMissNothing(t *testing.T) {
 	t.Parallel()
 	w, f := newFeed(t)
 	workspace := world.NewID()
-	run := w.Queued(t, workspace)
-	w.Bills(t, workspace, run, 700) // more than a page
+	run := w.QueueRun(t, workspace)
+	w.RecordCosts(t, workspace, run, 700) // more than a page
 	const more = 600
 	var group sync.WaitGroup
 	group.Go(func() {
 		for i := range more {
-			w.Bills(t, workspace, run, 1)
+			w.RecordCosts(t, workspace, run, 1)
 			if i%50 == 0 {
 				f.Moved(workspace, 3) // a late message of the bus
 			}
@@ -111,7 +111,7 @@ func TestFeedPollsHeads(t *testing.T) {
 	defer watch.Close()
 	_, err := watch.Head(t.Context())
 	require.NoError(t, err)
-	w.Queued(t, workspace)
+	w.QueueRun(t, workspace)
 	follows(t, watch, 0, 1)
 	stop()
 	running.Wait()
@@ -130,13 +130,13 @@ func TestFeedReadsHeadsOfHintedLogs(t *testing.T) {
 	watch, elsewhere := f.Watch(workspace, nil), f.Watch(other, nil)
 	defer watch.Close()
 	defer elsewhere.Close()
-	run := w.Queued(t, workspace)
-	w.Queued(t, other)
+	run := w.QueueRun(t, workspace)
+	w.QueueRun(t, other)
 	f.Moved(world.NewID(), 0) // nobody watches that log
 	f.Moved(workspace, 0)
 	follows(t, watch, 0, 1)
 	require.Empty(t, elsewhere.Moved)
-	w.Bills(t, workspace, run, 1)
+	w.RecordCosts(t, workspace, run, 1)
 	f.Moved(events.ID{}, 0)
 	follows(t, watch, 1, 2)
 	follows(t, elsewhere, 0, 1)
@@ -153,7 +153,7 @@ func TestFeedKnowsNotifiedAndUnwatchedLogs(t *testing.T) {
 	require.True(t, f.Knows(workspace, 1), "nobody watches it")
 	watch := f.Watch(workspace, nil)
 	require.False(t, f.Knows(workspace, 1))
-	w.Queued(t, workspace)
+	w.QueueRun(t, workspace)
 	require.True(t, f.Knows(workspace, 1))
 	require.False(t, f.Knows(workspace, 2))
 	f.Moved(workspace, 0)
@@ -170,10 +170,10 @@ func TestAWatchThatFellBehindCatchesUp(t *testing.T) {
 	slow, quick := f.Watch(workspace, nil), f.Watch(workspace, nil)
 	defer slow.Close()
 	defer quick.Close()
-	run := w.Queued(t, workspace)
+	run := w.QueueRun(t, workspace)
 	follows(t, slow, 0, 1)
 	for at := int64(1); at < 1700; at += 100 {
-		w.Bills(t, workspace, run, 100)
+		w.RecordCosts(t, workspace, run, 100)
 		follows(t, quick, at, at+100)
 	}
 	follows(t, slow, 1, 1701)
@@ -187,9 +187,9 @@ func TestClosedWatchIsNotNotified(t *testing.T) {
 	watch, other := f.Watch(workspace, nil), f.Watch(elsewhere, nil)
 	defer other.Close()
 	watch.Close()
-	w.Queued(t, workspace)
+	w.QueueRun(t, workspace)
 	require.Empty(t, watch.Moved)
 	require.Empty(t, other.Moved, "it is another workspace's")
-	w.Queued(t, elsewhere)
+	w.QueueRun(t, elsewhere)
 	require.NotEmpty(t, other.Moved)
 }

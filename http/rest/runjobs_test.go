@@ -17,9 +17,9 @@ import (
 func TestRunJobsHaveFarmState(t *testing.T) {
 	t.Parallel()
 	w := world.New(t)
-	p, err := w.Settle(t.Context(), 7)
+	p, err := w.NewPlayer(t.Context(), 7)
 	require.NoError(t, err)
-	require.NoError(t, p.Tell(t.Context()))
+	require.NoError(t, p.PlayEndings(t.Context()))
 	s := &Server{Config: Config{
 		Views: Views{Jobs: projections.Jobs{DB: w.DB}, Runners: projections.Runners{DB: w.DB}}, Now: time.Now,
 		Farm: Farm{Logs: joblog.New(w.DB, slog.New(slog.DiscardHandler))},

@@ -26,14 +26,14 @@ func TestLiveViewsEqualTheLog(t *testing.T) {
 	w := world.New(t)
 	var players []*world.Player
 	for seed := range uint64(3) {
-		p, err := w.Settle(t.Context(), seed)
+		p, err := w.NewPlayer(t.Context(), seed)
 		require.NoError(t, err)
 		require.NoError(t, p.Play(t.Context(), 400))
 		players = append(players, p)
 	}
 	w.CaughtUp(t)
 	for _, p := range players {
-		c := world.Compared(t, w.DB, p.Workspace)
+		c := world.Compare(t, w.DB, p.Workspace)
 		require.Empty(t, c.Differences)
 		require.Greater(t, c.Rows, 100)
 		require.Greater(t, c.Events, int64(200))
@@ -53,33 +53,33 @@ func TestLiveViewsEqualTheLog(t *testing.T) {
 func TestLaggingViewDoesNotDiffer(t *testing.T) {
 	t.Parallel()
 	w := world.New(t)
-	p, err := w.Settle(t.Context(), 7)
+	p, err := w.NewPlayer(t.Context(), 7)
 	require.NoError(t, err)
 	ctx, stop := context.WithCancel(t.Context())
 	var group sync.WaitGroup
 	group.Go(func() {
-		for q := p.Joins(8); ctx.Err() == nil; {
+		for q := p.AnotherPlayer(8); ctx.Err() == nil; {
 			_ = q.Play(ctx, 50)
 		}
 	})
 	for range 30 {
-		require.Empty(t, world.Compared(t, w.DB, p.Workspace).Differences)
+		require.Empty(t, world.Compare(t, w.DB, p.Workspace).Differences)
 	}
 	stop()
 	group.Wait()
 
 	silent := world.NewSilent(t) // no follower runs
-	p, err = silent.Settle(t.Context(), 9)
+	p, err = silent.NewPlayer(t.Context(), 9)
 	require.NoError(t, err)
 	require.NoError(t, p.Play(t.Context(), 100))
-	require.Empty(t, world.Compared(t, silent.DB, p.Workspace).Differences)
+	require.Empty(t, world.Compare(t, silent.DB, p.Workspace).Differences)
 }
 
 // A comparison reports any row of a view, key or checkpoint that was changed by SQL.
 func TestCompareReportsChangedRows(t *testing.T) {
 	t.Parallel()
 	w := world.New(t)
-	p, err := w.Settle(t.Context(), 1)
+	p, err := w.NewPlayer(t.Context(), 1)
 	require.NoError(t, err)
 	require.NoError(t, p.Play(t.Context(), 1000))
 	w.CaughtUp(t)
@@ -149,14 +149,14 @@ func TestCompareReportsChangedRows(t *testing.T) {
 			require.Contains(t, all, c.want)
 		})
 	}
-	require.Empty(t, world.Compared(t, w.DB, p.Workspace).Differences)
+	require.Empty(t, world.Compare(t, w.DB, p.Workspace).Differences)
 }
 
 // Rows of a workspace that has no log are found.
 func TestOrphanedWorkspacesAreFound(t *testing.T) {
 	t.Parallel()
 	w := world.New(t)
-	p, err := w.Settle(t.Context(), 1)
+	p, err := w.NewPlayer(t.Context(), 1)
 	require.NoError(t, err)
 	list, err := fold.OrphanedWorkspaces(t.Context(), w.DB, projections.All())
 	require.NoError(t, err)
@@ -169,14 +169,14 @@ func TestOrphanedWorkspacesAreFound(t *testing.T) {
 	list, err = fold.OrphanedWorkspaces(t.Context(), w.DB, projections.All())
 	require.NoError(t, err)
 	require.Equal(t, []events.ID{nowhere}, list)
-	require.Len(t, world.Compared(t, w.DB, nowhere).Differences, 1)
+	require.Len(t, world.Compare(t, w.DB, nowhere).Differences, 1)
 }
 
 // Rows of another form were written by another build.
 func TestViewOfAnotherFormIsNotCompared(t *testing.T) {
 	t.Parallel()
 	w := world.New(t)
-	p, err := w.Settle(t.Context(), 1)
+	p, err := w.NewPlayer(t.Context(), 1)
 	require.NoError(t, err)
 	_, err = w.DB.Exec(t.Context(), `insert into views values ('members', 9, now())`)
 	require.NoError(t, err)
@@ -192,7 +192,7 @@ func TestViewOfAnotherFormIsNotCompared(t *testing.T) {
 func TestParkedEventsDoNotDiffer(t *testing.T) {
 	t.Parallel()
 	w := world.New(t)
-	p, err := w.Settle(t.Context(), 1)
+	p, err := w.NewPlayer(t.Context(), 1)
 	require.NoError(t, err)
 	run := world.NewID()
 	_, err = w.Commands.QueueRun(t.Context(), commands.QueueRun{
@@ -210,7 +210,7 @@ func TestParkedEventsDoNotDiffer(t *testing.T) {
 	for _, v := range projections.Followed() {
 		world.Rebuild(t, w.DB, v)
 	}
-	c := world.Compared(t, w.DB, p.Workspace)
+	c := world.Compare(t, w.DB, p.Workspace)
 	require.Empty(t, c.Differences)
 }
 
@@ -218,7 +218,7 @@ func TestParkedEventsDoNotDiffer(t *testing.T) {
 func TestComparePauses(t *testing.T) {
 	t.Parallel()
 	w := world.New(t)
-	p, err := w.Settle(t.Context(), 1)
+	p, err := w.NewPlayer(t.Context(), 1)
 	require.NoError(t, err)
 	require.NoError(t, p.Play(t.Context(), 3000))
 	w.CaughtUp(t)

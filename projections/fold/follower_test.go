@@ -43,13 +43,13 @@ func TestSeveralFollowersFoldEachEventOnce(t *testing.T) {
 	for range 2 {
 		workspace := world.NewID()
 		for range 4 {
-			accounts = append(accounts, account{workspace, w.Queued(t, workspace)})
+			accounts = append(accounts, account{workspace, w.QueueRun(t, workspace)})
 		}
 	}
 	sums := make([]int64, len(accounts))
 	var all sync.WaitGroup
 	for i, a := range accounts {
-		all.Go(func() { sums[i] = world.Bill(t, handler, a.workspace, a.run, bills, func() {}) })
+		all.Go(func() { sums[i] = world.RecordRandomCosts(t, handler, a.workspace, a.run, bills, func() {}) })
 	}
 	all.Wait()
 	w.CaughtUp(t)
@@ -76,10 +76,10 @@ func TestFollowerSurvivesLostConnections(t *testing.T) {
 	t.Cleanup(log.Close)
 	handler := commands.New(log, w.Clock.Now)
 	workspace := world.NewID()
-	run := w.Queued(t, workspace)
+	run := w.QueueRun(t, workspace)
 
 	ended, n := 0, 0
-	sum := world.Bill(t, handler, workspace, run, 150, func() {
+	sum := world.RecordRandomCosts(t, handler, workspace, run, 150, func() {
 		if n++; n%15 == 0 {
 			var killed int
 			err := w.DB.QueryRow(t.Context(), `
@@ -102,13 +102,13 @@ func TestFollowerSurvivesLostConnections(t *testing.T) {
 func TestFollowerFindsLogsWithoutNotification(t *testing.T) {
 	t.Parallel()
 	w := world.NewSilent(t)
-	w.Queued(t, world.NewID())
+	w.QueueRun(t, world.NewID())
 	require.Empty(t, world.Dump(t, w.DB, "runs"))
 
 	w.Follower = world.Follow(t, w.DB)
 	w.CaughtUp(t)
 	require.Len(t, world.Dump(t, w.DB, "runs"), 1)
-	w.Queued(t, world.NewID())
+	w.QueueRun(t, world.NewID())
 	w.CaughtUp(t)
 	require.Len(t, world.Dump(t, w.DB, "runs"), 2)
 }
@@ -119,8 +119,8 @@ func TestUnknownKindStopsItsLogOnly(t *testing.T) {
 	t.Parallel()
 	w := world.NewSilent(t)
 	bad, good := world.NewID(), world.NewID()
-	w.Queued(t, bad)
-	w.Queued(t, good)
+	w.QueueRun(t, bad)
+	w.QueueRun(t, good)
 	_, err := w.DB.Exec(t.Context(), `update events set kind = 'run.teleported' where workspace_id = $1`, bad)
 	require.NoError(t, err)
 
@@ -195,7 +195,7 @@ func TestAwait(t *testing.T) {
 	t.Parallel()
 	w := world.New(t)
 	workspace := world.NewID()
-	w.Queued(t, workspace)
+	w.QueueRun(t, workspace)
 	// of a process that does not run it
 	elsewhere := fold.NewFollower(w.DB, projections.Followed(), func(string) bool { return true }, slog.New(slog.DiscardHandler))
 	for _, view := range []string{"runs", "audit", ""} {
@@ -208,7 +208,7 @@ func TestAwait(t *testing.T) {
 				head := int64(0)
 				require.NoError(t, w.DB.QueryRow(t.Context(), `select head from logs where workspace_id = $1`, workspace).Scan(&head))
 				go func() { next <- f.Await(t.Context(), view, workspace, head+1) }()
-				w.Queued(t, workspace)
+				w.QueueRun(t, workspace)
 				select {
 				case err := <-next:
 					require.NoError(t, err, "what is about to happen")
@@ -224,7 +224,7 @@ func TestAwaitGivesUp(t *testing.T) {
 	t.Parallel()
 	w := world.New(t)
 	workspace := world.NewID()
-	w.Queued(t, workspace)
+	w.QueueRun(t, workspace)
 	w.CaughtUp(t)
 	for _, view := range []string{"runs", ""} {
 		t.Run(fmt.Sprintf("%q after five seconds", view), func(t *testing.T) {

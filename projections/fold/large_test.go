@@ -30,7 +30,7 @@ func TestViewsFoldLargeEvents(t *testing.T) {
 	const count = 150 // more than a block of the audit index
 	large, small := world.NewID(), world.NewID()
 	submitLarge(t, w, large, count)
-	w.Queued(t, small)
+	w.QueueRun(t, small)
 	w.CaughtUp(t)
 	page, err := store.Page{Logs: store.After(large, 0), Limit: count, Decode: store.Lenient}.Read(t.Context(), w.DB)
 	require.NoError(t, err)

@@ -24,15 +24,15 @@ func TestRebuildFailsOnMissingEvent(t *testing.T) {
 				t.Parallel()
 				w := world.NewSilent(t)
 				workspace := logWithMissingEvent(t, w, seq)
-				w.Queued(t, world.NewID())
+				w.QueueRun(t, world.NewID())
 				v, before := world.View(t, name), describeTable(t, w.DB, name)
 				ctx, cancel := context.WithTimeout(t.Context(), world.Limit)
 				defer cancel()
 				for how, err := range map[string]error{
-					"all":               world.Only(fold.Rebuild(ctx, w.DB, v, world.Quiet)),
-					"all, in parts":     world.Only(fold.RebuildIn(ctx, w.DB, v, 1, 2, world.Quiet)),
-					"one log":           world.Only(fold.RebuildLog(ctx, w.DB, v, workspace, world.Quiet)),
-					"one log, in parts": world.Only(fold.RebuildLogIn(ctx, w.DB, v, workspace, 2)),
+					"all":               world.Err(fold.Rebuild(ctx, w.DB, v, world.IgnoreProgress)),
+					"all, in parts":     world.Err(fold.RebuildIn(ctx, w.DB, v, 1, 2, world.IgnoreProgress)),
+					"one log":           world.Err(fold.RebuildLog(ctx, w.DB, v, workspace, world.IgnoreProgress)),
+					"one log, in parts": world.Err(fold.RebuildLogIn(ctx, w.DB, v, workspace, 2)),
 				} {
 					require.ErrorContains(t, err, workspace.String(), how)
 					require.ErrorContains(t, err, fmt.Sprintf("event %d is missing", seq), how)
@@ -48,10 +48,10 @@ func TestRebuildFailsWhenHeadMovesWithoutEvent(t *testing.T) {
 	t.Parallel()
 	w := world.New(t)
 	workspace := world.NewID()
-	w.Queued(t, workspace)
+	w.QueueRun(t, workspace)
 	w.CaughtUp(t)
 	want := world.Dump(t, w.DB, "runs")
-	err := world.Only(fold.Rebuild(t.Context(), w.DB, world.View(t, "runs"), func(int64, int64) {
+	err := world.Err(fold.Rebuild(t.Context(), w.DB, world.View(t, "runs"), func(int64, int64) {
 		_, err := w.DB.Exec(t.Context(), `update logs set head = 2 where workspace_id = $1`, workspace)
 		require.NoError(t, err)
 	}))
@@ -63,8 +63,8 @@ func TestRebuildFailsWhenHeadMovesWithoutEvent(t *testing.T) {
 func logWithMissingEvent(t *testing.T, w *world.World, seq int64) events.ID {
 	t.Helper()
 	workspace := world.NewID()
-	run := w.Queued(t, workspace)
-	world.Bill(t, w.Commands, workspace, run, 4, func() {})
+	run := w.QueueRun(t, workspace)
+	world.RecordRandomCosts(t, w.Commands, workspace, run, 4, func() {})
 	_, err := w.DB.Exec(t.Context(), `delete from events where workspace_id = $1 and seq = $2`, workspace, seq)
 	require.NoError(t, err)
 	return workspace

@@ -39,7 +39,7 @@ func TestPoisonousEventsAreParked(t *testing.T) {
 		append1(workspace, run, 0, events.RunQueued{Repo: web, IssueNumber: 7, IssueTitle: title}, "")
 		return run
 	}
-	w.Queued(t, other)
+	w.QueueRun(t, other)
 	for range 20 {
 		queue(workspace, "Fix it")
 	}
@@ -81,16 +81,16 @@ func TestPoisonousEventsAreParked(t *testing.T) {
 
 	for name, rebuild := range map[string]func(v fold.View) (fold.RebuildResult, error){
 		"of the workspace": func(v fold.View) (fold.RebuildResult, error) {
-			return fold.RebuildLog(t.Context(), w.DB, v, workspace, world.Quiet)
+			return fold.RebuildLog(t.Context(), w.DB, v, workspace, world.IgnoreProgress)
 		},
 		"of the workspace, in parts": func(v fold.View) (fold.RebuildResult, error) {
 			return fold.RebuildLogIn(t.Context(), w.DB, v, workspace, 6)
 		},
 		"of all": func(v fold.View) (fold.RebuildResult, error) {
-			return fold.Rebuild(t.Context(), w.DB, v, world.Quiet)
+			return fold.Rebuild(t.Context(), w.DB, v, world.IgnoreProgress)
 		},
 		"of all, in parts": func(v fold.View) (fold.RebuildResult, error) {
-			return fold.RebuildIn(t.Context(), w.DB, v, 2, 6, world.Quiet)
+			return fold.RebuildIn(t.Context(), w.DB, v, 2, 6, world.IgnoreProgress)
 		},
 	} {
 		for _, v := range projections.Followed() {
@@ -107,9 +107,9 @@ func TestPoisonousEventsAreParked(t *testing.T) {
 func TestRebuildOfOneLogWhileOthersWrite(t *testing.T) {
 	t.Parallel()
 	w := world.New(t)
-	first, err := w.Settle(t.Context(), 1)
+	first, err := w.NewPlayer(t.Context(), 1)
 	require.NoError(t, err)
-	second, err := w.Settle(t.Context(), 2)
+	second, err := w.NewPlayer(t.Context(), 2)
 	require.NoError(t, err)
 	require.NoError(t, first.Play(t.Context(), 200))
 	w.CaughtUp(t)
@@ -127,7 +127,7 @@ func TestRebuildOfOneLogWhileOthersWrite(t *testing.T) {
 	}
 	for range 3 {
 		for _, v := range projections.All() {
-			r, err := fold.RebuildLog(t.Context(), w.DB, v, first.Workspace, world.Quiet)
+			r, err := fold.RebuildLog(t.Context(), w.DB, v, first.Workspace, world.IgnoreProgress)
 			require.NoError(t, err, v.Name())
 			require.Empty(t, r.Differing, v.Name())
 			require.Positive(t, r.Events)
@@ -144,8 +144,8 @@ func TestRebuildReportsDifferingWorkspaces(t *testing.T) {
 	t.Parallel()
 	w := world.New(t)
 	workspace, other := world.NewID(), world.NewID()
-	w.Queued(t, workspace)
-	w.Queued(t, other)
+	w.QueueRun(t, workspace)
+	w.QueueRun(t, other)
 	w.CaughtUp(t)
 	spoil := func() {
 		_, err := w.DB.Exec(t.Context(), `update runs set cost_cents = 1e6 where workspace_id = $1`, workspace)
@@ -153,12 +153,12 @@ func TestRebuildReportsDifferingWorkspaces(t *testing.T) {
 	}
 	want := world.Dump(t, w.DB, "runs")
 	spoil()
-	r, err := fold.Rebuild(t.Context(), w.DB, world.View(t, "runs"), world.Quiet)
+	r, err := fold.Rebuild(t.Context(), w.DB, world.View(t, "runs"), world.IgnoreProgress)
 	require.NoError(t, err)
 	require.Equal(t, []events.ID{workspace}, r.Differing)
 	require.Equal(t, want, world.Dump(t, w.DB, "runs"))
 	spoil()
-	r, err = fold.RebuildLog(t.Context(), w.DB, world.View(t, "runs"), workspace, world.Quiet)
+	r, err = fold.RebuildLog(t.Context(), w.DB, world.View(t, "runs"), workspace, world.IgnoreProgress)
 	require.NoError(t, err)
 	require.Equal(t, []events.ID{workspace}, r.Differing)
 	require.Equal(t, want, world.Dump(t, w.DB, "runs"))
@@ -170,7 +170,7 @@ func TestLogGrowsDuringRebuildLog(t *testing.T) {
 	t.Parallel()
 	w := world.New(t)
 	workspace := world.NewID()
-	run := w.Queued(t, workspace)
+	run := w.QueueRun(t, workspace)
 	w.CaughtUp(t)
 	held, err := w.DB.Begin(t.Context())
 	require.NoError(t, err)
@@ -180,7 +180,7 @@ func TestLogGrowsDuringRebuildLog(t *testing.T) {
 
 	done := make(chan error, 1)
 	go func() {
-		done <- world.Only(fold.RebuildLog(t.Context(), w.DB, world.View(t, "runs"), workspace, world.Quiet))
+		done <- world.Err(fold.RebuildLog(t.Context(), w.DB, world.View(t, "runs"), workspace, world.IgnoreProgress))
 	}()
 	require.Eventually(t, func() (waits bool) {
 		require.NoError(t, w.DB.QueryRow(t.Context(), `
@@ -188,7 +188,7 @@ func TestLogGrowsDuringRebuildLog(t *testing.T) {
 				where datname = current_database() and wait_event_type = 'Lock' and query like 'delete from runs%')`).Scan(&waits))
 		return waits
 	}, world.Limit, 2*time.Millisecond)
-	world.Bill(t, w.Commands, workspace, run, 3, func() {})
+	world.RecordRandomCosts(t, w.Commands, workspace, run, 3, func() {})
 	require.NoError(t, held.Rollback(t.Context()))
 	select {
 	case err = <-done:

@@ -46,7 +46,7 @@ func TestWaitersForTheSamePositionShareQueries(t *testing.T) {
 	t.Parallel()
 	w := world.NewSilent(t)
 	workspace := world.NewID()
-	w.Queued(t, workspace)
+	w.QueueRun(t, workspace)
 	for _, view := range []string{"runs", ""} {
 		f, c := countedFollower(t, w)
 		ctx, stop := context.WithTimeout(t.Context(), time.Second)
@@ -72,7 +72,7 @@ func TestEveryWaiterReachesItsPosition(t *testing.T) {
 	t.Parallel()
 	w := world.NewSilent(t)
 	workspace := world.NewID()
-	run := w.Queued(t, workspace)
+	run := w.QueueRun(t, workspace)
 	f, _ := countedFollower(t, w)
 	const most = 40
 	var waiting sync.WaitGroup
@@ -85,7 +85,7 @@ func TestEveryWaiterReachesItsPosition(t *testing.T) {
 			})
 		}
 	}
-	w.Bills(t, workspace, run, most-1)
+	w.RecordCosts(t, workspace, run, most-1)
 	waiting.Wait()
 	require.EqualValues(t, 3*most, heard.Load())
 }
@@ -100,8 +100,8 @@ func TestPageWakesOnlyItsWaiters(t *testing.T) {
 	t.Cleanup(log.Close)
 	w.Commands = commands.New(log, w.Clock.Now)
 	workspace, elsewhere := world.NewID(), world.NewID()
-	run := w.Queued(t, elsewhere)
-	w.Queued(t, workspace)
+	run := w.QueueRun(t, elsewhere)
+	w.QueueRun(t, workspace)
 	w.CaughtUp(t)
 
 	before, begun := c.queries.Load(), time.Now()
@@ -114,7 +114,7 @@ func TestPageWakesOnlyItsWaiters(t *testing.T) {
 			}
 		})
 	}
-	w.Bills(t, elsewhere, run, 200)
+	w.RecordCosts(t, elsewhere, run, 200)
 	stop()
 	waiting.Wait()
 	pauses := time.Since(begun) / (200 * time.Millisecond)

@@ -22,13 +22,13 @@ import (
 func TestRebuildWhileOthersWriteAndRead(t *testing.T) {
 	t.Parallel()
 	w := world.New(t)
-	first, err := w.Settle(t.Context(), 1)
+	first, err := w.NewPlayer(t.Context(), 1)
 	require.NoError(t, err)
 	require.NoError(t, first.Play(t.Context(), 100))
-	second, err := w.Settle(t.Context(), 2)
+	second, err := w.NewPlayer(t.Context(), 2)
 	require.NoError(t, err)
 	w.CaughtUp(t) // from here on no view is ever empty
-	players := []*world.Player{first, second, first.Joins(3)}
+	players := []*world.Player{first, second, first.AnotherPlayer(3)}
 
 	over, end := context.WithCancel(t.Context())
 	var others sync.WaitGroup
@@ -148,7 +148,7 @@ func describeTable(t *testing.T, db *pgxpool.Pool, table string) (list []string)
 func TestRebuiltTableHasTheMigratedSchema(t *testing.T) {
 	t.Parallel()
 	w := world.New(t)
-	_, err := w.Settle(t.Context(), 1)
+	_, err := w.NewPlayer(t.Context(), 1)
 	require.NoError(t, err)
 	for _, v := range projections.All() {
 		want := describeTable(t, w.DB, v.Name())
@@ -165,7 +165,7 @@ func TestRebuiltTableHasTheMigratedSchema(t *testing.T) {
 func TestRebuiltTableHasPlannerStatistics(t *testing.T) {
 	t.Parallel()
 	w := world.New(t)
-	p, err := w.Settle(t.Context(), 8)
+	p, err := w.NewPlayer(t.Context(), 8)
 	require.NoError(t, err)
 	require.NoError(t, p.Play(t.Context(), 100))
 	for _, v := range projections.All() {
@@ -231,7 +231,7 @@ func TestEmptyViewIsRebuilt(t *testing.T) {
 func TestRebuildRepairsRows(t *testing.T) {
 	t.Parallel()
 	w := world.New(t)
-	p, err := w.Settle(t.Context(), 3)
+	p, err := w.NewPlayer(t.Context(), 3)
 	require.NoError(t, err)
 	require.NoError(t, p.Play(t.Context(), 200))
 	w.CaughtUp(t)
@@ -275,7 +275,7 @@ func TestRebuildRepairsRows(t *testing.T) {
 func TestFollowersGoOnAfterARebuild(t *testing.T) {
 	t.Parallel()
 	w := world.NewSilent(t)
-	p, err := w.Settle(t.Context(), 4)
+	p, err := w.NewPlayer(t.Context(), 4)
 	require.NoError(t, err)
 	for range 2 {
 		require.NoError(t, p.Play(t.Context(), 60))

@@ -24,7 +24,7 @@ func formatRows(list []fold.Difference) (text string) {
 func TestRebuildReportsTheRowsItReplaces(t *testing.T) {
 	t.Parallel()
 	w := world.New(t)
-	p, err := w.Settle(t.Context(), 1)
+	p, err := w.NewPlayer(t.Context(), 1)
 	require.NoError(t, err)
 	require.NoError(t, p.Play(t.Context(), 200))
 	w.CaughtUp(t)
@@ -49,7 +49,7 @@ func TestRebuildReportsTheRowsItReplaces(t *testing.T) {
 	}
 	forge()
 	for name, text := range want {
-		done, err := fold.Rebuild(t.Context(), w.DB, world.View(t, name), world.Quiet)
+		done, err := fold.Rebuild(t.Context(), w.DB, world.View(t, name), world.IgnoreProgress)
 		require.NoError(t, err)
 		require.Equal(t, []events.ID{p.Workspace}, done.Differing, name)
 		require.Regexp(t, text, formatRows(done.Rows))
@@ -57,17 +57,17 @@ func TestRebuildReportsTheRowsItReplaces(t *testing.T) {
 	}
 	forge()
 	for name, text := range want {
-		done, err := fold.RebuildLog(t.Context(), w.DB, world.View(t, name), p.Workspace, world.Quiet)
+		done, err := fold.RebuildLog(t.Context(), w.DB, world.View(t, name), p.Workspace, world.IgnoreProgress)
 		require.NoError(t, err)
 		require.Regexp(t, text, formatRows(done.Rows))
 	}
-	require.Empty(t, world.Compared(t, w.DB, p.Workspace).Differences)
+	require.Empty(t, world.Compare(t, w.DB, p.Workspace).Differences)
 
 	_, err = w.DB.Exec(t.Context(),
 		`insert into members select workspace_id, gen_random_uuid(), gen_random_uuid(), 'eve@x', 'Owner', null, now(), '', 'eve@x'
 			from logs, generate_series(1, 500) where workspace_id = $1`, p.Workspace)
 	require.NoError(t, err)
-	done, err := fold.Rebuild(t.Context(), w.DB, world.View(t, "members"), world.Quiet)
+	done, err := fold.Rebuild(t.Context(), w.DB, world.View(t, "members"), world.IgnoreProgress)
 	require.NoError(t, err)
 	require.Len(t, done.Rows, 100)
 }
@@ -76,12 +76,12 @@ func TestRebuildReportsTheRowsItReplaces(t *testing.T) {
 func TestRebuildReportsRowsWithoutLog(t *testing.T) {
 	t.Parallel()
 	w := world.New(t)
-	_, err := w.Settle(t.Context(), 1)
+	_, err := w.NewPlayer(t.Context(), 1)
 	require.NoError(t, err)
 	nowhere := world.NewID()
 	_, err = w.DB.Exec(t.Context(), `insert into members values ($1, $1, $1, 'eve@x', 'Owner', null, now(), '', 'eve@x')`, nowhere)
 	require.NoError(t, err)
-	done, err := fold.Rebuild(t.Context(), w.DB, world.View(t, "members"), world.Quiet)
+	done, err := fold.Rebuild(t.Context(), w.DB, world.View(t, "members"), world.IgnoreProgress)
 	require.NoError(t, err)
 	require.Equal(t, []events.ID{nowhere}, done.Differing)
 	require.Contains(t, formatRows(done.Rows), "is not in the log, stored is")
@@ -91,23 +91,23 @@ func TestRebuildReportsRowsWithoutLog(t *testing.T) {
 func TestRebuildRestoresRowsMovedToAnotherWorkspace(t *testing.T) {
 	t.Parallel()
 	w := world.New(t)
-	p, err := w.Settle(t.Context(), 1)
+	p, err := w.NewPlayer(t.Context(), 1)
 	require.NoError(t, err)
-	other, err := w.Settle(t.Context(), 2)
+	other, err := w.NewPlayer(t.Context(), 2)
 	require.NoError(t, err)
 	_, err = w.DB.Exec(t.Context(), `update global_keys set workspace_id = $2 where workspace_id = $1`, p.Workspace, other.Workspace)
 	require.NoError(t, err)
-	_, err = fold.RebuildLog(t.Context(), w.DB, world.View(t, "global_keys"), p.Workspace, world.Quiet)
+	_, err = fold.RebuildLog(t.Context(), w.DB, world.View(t, "global_keys"), p.Workspace, world.IgnoreProgress)
 	require.NoError(t, err)
-	require.Empty(t, world.Compared(t, w.DB, p.Workspace).Differences)
-	require.Empty(t, world.Compared(t, w.DB, other.Workspace).Differences)
+	require.Empty(t, world.Compare(t, w.DB, p.Workspace).Differences)
+	require.Empty(t, world.Compare(t, w.DB, other.Workspace).Differences)
 }
 
 // Unique keys that moved between workspaces are rebuilt, also if a log takes several transactions.
 func TestKeysThatMovedAreRebuilt(t *testing.T) {
 	t.Parallel()
 	w := world.New(t)
-	p, err := w.Settle(t.Context(), 1)
+	p, err := w.NewPlayer(t.Context(), 1)
 	require.NoError(t, err)
 	require.NoError(t, p.Play(t.Context(), 50))
 	slug := "w" + p.Workspace.String()[24:]
@@ -122,7 +122,7 @@ func TestKeysThatMovedAreRebuilt(t *testing.T) {
 	before := world.Dump(t, w.DB, "global_keys")
 	require.Contains(t, strings.Join(before, " "), "slug/"+slug+","+other.String())
 	for _, name := range []string{"global_keys", "unique_keys"} {
-		done, err := fold.RebuildIn(t.Context(), w.DB, world.View(t, name), 1, 3, world.Quiet)
+		done, err := fold.RebuildIn(t.Context(), w.DB, world.View(t, name), 1, 3, world.IgnoreProgress)
 		require.NoError(t, err)
 		require.Empty(t, done.Differing)
 	}

@@ -34,7 +34,7 @@ func TestRebuildKilledAnywhereCountsNothingTwice(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := world.New(t)
-			p, err := w.Settle(t.Context(), 1)
+			p, err := w.NewPlayer(t.Context(), 1)
 			require.NoError(t, err)
 			require.NoError(t, p.Play(t.Context(), 60))
 			g := &growingLogs{World: w, logs: []events.ID{p.Workspace, world.NewID(), world.NewID()}, repo: world.NewID()}
@@ -59,7 +59,7 @@ func TestRebuildKilledAnywhereCountsNothingTwice(t *testing.T) {
 func (g *growingLogs) killEverywhere(t *testing.T, v fold.View, scratch *pgxpool.Pool, phase string) (kills int) {
 	for resumed := int64(0); ; kills++ {
 		k := &killer{t: t, db: g.DB, live: v.Name(), at: phase, nth: kills + 1, now: phases[0], before: func() { g.grow(t) }}
-		r, err := fold.RebuildIn(t.Context(), k.connect(t, g.URL), v, 2, 25, world.Quiet)
+		r, err := fold.RebuildIn(t.Context(), k.connect(t, g.URL), v, 2, 25, world.IgnoreProgress)
 		k.release()
 		if !k.killed {
 			require.NoError(t, err)
@@ -78,7 +78,7 @@ func TestOvertakenRebuildFails(t *testing.T) {
 	t.Parallel()
 	w := world.New(t)
 	for range 4 {
-		w.Queued(t, world.NewID())
+		w.QueueRun(t, world.NewID())
 	}
 	w.CaughtUp(t)
 	v, want := world.View(t, "run_counts"), world.Dump(t, w.DB, "run_counts")
@@ -89,7 +89,7 @@ func TestOvertakenRebuildFails(t *testing.T) {
 			close(lost)
 			<-goOn
 		})
-		over <- world.Only(fold.RebuildIn(t.Context(), world.Connect(t, w.URL), v, 1, 100, func(int64, int64) { first() }))
+		over <- world.Err(fold.RebuildIn(t.Context(), world.Connect(t, w.URL), v, 1, 100, func(int64, int64) { first() }))
 	}()
 	<-lost
 	overtake := sync.OnceFunc(func() {
@@ -103,7 +103,7 @@ func TestOvertakenRebuildFails(t *testing.T) {
 	require.Equal(t, want, world.Dump(t, w.DB, "run_counts"))
 
 	before := describeTable(t, w.DB, "run_counts")
-	err = world.Only(fold.Rebuild(t.Context(), world.Connect(t, w.URL), v, func(int64, int64) { loseLock(t, w) }))
+	err = world.Err(fold.Rebuild(t.Context(), world.Connect(t, w.URL), v, func(int64, int64) { loseLock(t, w) }))
 	require.ErrorContains(t, err, "another rebuild of this view is under way", "nobody can know whether there is one")
 	require.Equal(t, before, describeTable(t, w.DB, "run_counts"))
 	world.Rebuild(t, w.DB, v)

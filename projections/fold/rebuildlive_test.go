@@ -24,11 +24,11 @@ func TestRebuiltViewEqualsLiveView(t *testing.T) {
 			w := world.New(t)
 			var workspaces []events.ID
 			for i := range uint64(3) {
-				p, err := w.Settle(t.Context(), 10*seed+i)
+				p, err := w.NewPlayer(t.Context(), 10*seed+i)
 				require.NoError(t, err)
 				workspaces = append(workspaces, p.Workspace)
 				require.NoError(t, p.Play(t.Context(), 250))
-				require.NoError(t, p.Tell(t.Context()))
+				require.NoError(t, p.PlayEndings(t.Context()))
 			}
 			w.CaughtUp(t)
 			live := world.Dumps(t, w.DB)
@@ -38,7 +38,7 @@ func TestRebuiltViewEqualsLiveView(t *testing.T) {
 					world.Rebuild(t, w.DB, v)
 					require.Equal(t, live[v.Name()], world.Dump(t, w.DB, v.Name()), v.Name())
 				}
-				_, err := fold.RebuildIn(t.Context(), w.DB, v, 2, 60, world.Quiet) // a log takes several transactions
+				_, err := fold.RebuildIn(t.Context(), w.DB, v, 2, 60, world.IgnoreProgress) // a log takes several transactions
 				require.NoError(t, err)
 				require.Equal(t, live[v.Name()], world.Dump(t, w.DB, v.Name()), v.Name())
 				for _, workspace := range workspaces {

@@ -15,14 +15,16 @@ import (
 func TestRebuildsOfOneViewExcludeEachOther(t *testing.T) {
 	t.Parallel()
 	w := world.New(t)
-	_, err := w.Settle(t.Context(), 1)
+	_, err := w.NewPlayer(t.Context(), 1)
 	require.NoError(t, err)
 	members, asked := world.View(t, "members"), 0
 	want := world.Dump(t, w.DB, "members")
-	err = world.Only(fold.Rebuild(t.Context(), w.DB, members, func(int64, int64) {
+	err = world.Err(fold.Rebuild(t.Context(), w.DB, members, func(int64, int64) {
 		asked++
-		require.ErrorContains(t, world.Only(fold.Rebuild(t.Context(), w.DB, members, world.Quiet)), "another rebuild of this view is under way")
-		require.NoError(t, world.Only(fold.Rebuild(t.Context(), world.Connect(t, w.URL), world.View(t, "users"), world.Quiet)), "of another view")
+		err := world.Err(fold.Rebuild(t.Context(), w.DB, members, world.IgnoreProgress))
+		require.ErrorContains(t, err, "another rebuild of this view is under way")
+		err = world.Err(fold.Rebuild(t.Context(), world.Connect(t, w.URL), world.View(t, "users"), world.IgnoreProgress))
+		require.NoError(t, err, "of another view")
 	}))
 	require.NoError(t, err)
 	require.Positive(t, asked)
@@ -33,12 +35,12 @@ func TestRebuildsOfOneViewExcludeEachOther(t *testing.T) {
 func TestRebuildReportsProgressToTheEnd(t *testing.T) {
 	t.Parallel()
 	w := world.New(t)
-	p, err := w.Settle(t.Context(), 5)
+	p, err := w.NewPlayer(t.Context(), 5)
 	require.NoError(t, err)
 	require.NoError(t, p.Play(t.Context(), 50))
 	var head, last, steps int64
 	require.NoError(t, w.DB.QueryRow(t.Context(), `select sum(head)::bigint from logs`).Scan(&head))
-	require.NoError(t, world.Only(fold.Rebuild(t.Context(), w.DB, world.View(t, "audit"), func(done, total int64) {
+	require.NoError(t, world.Err(fold.Rebuild(t.Context(), w.DB, world.View(t, "audit"), func(done, total int64) {
 		require.Greater(t, done, last)
 		require.Equal(t, head, total)
 		last = done
@@ -52,7 +54,7 @@ func TestRebuildReportsProgressToTheEnd(t *testing.T) {
 func TestCancelledRebuildLeavesNothingBehind(t *testing.T) {
 	t.Parallel()
 	w := world.New(t)
-	p, err := w.Settle(t.Context(), 6)
+	p, err := w.NewPlayer(t.Context(), 6)
 	require.NoError(t, err)
 	require.NoError(t, p.Play(t.Context(), 50))
 	w.CaughtUp(t)
@@ -67,7 +69,7 @@ func TestCancelledRebuildLeavesNothingBehind(t *testing.T) {
 			require.Equal(t, wantShape, describeTable(t, w.DB, v.Name()))
 		}
 		ctx, cancel := context.WithCancel(t.Context())
-		untouched(world.Only(fold.Rebuild(ctx, w.DB, v, func(int64, int64) { cancel() }))) // while it folds
+		untouched(world.Err(fold.Rebuild(ctx, w.DB, v, func(int64, int64) { cancel() }))) // while it folds
 
 		ctx, cancel = context.WithCancel(t.Context())
 		holder, err := w.DB.Begin(t.Context())
@@ -76,7 +78,7 @@ func TestCancelledRebuildLeavesNothingBehind(t *testing.T) {
 		_, err = holder.Exec(t.Context(), `select from `+v.Name()+` limit 1`) // keeps the table from being replaced
 		require.NoError(t, err)
 		done := make(chan error, 1)
-		go func() { done <- world.Only(fold.Rebuild(ctx, w.DB, v, world.Quiet)) }()
+		go func() { done <- world.Err(fold.Rebuild(ctx, w.DB, v, world.IgnoreProgress)) }()
 		require.Eventually(t, func() bool { return waitsFor(t, w, v.Name()) }, world.Limit, 2*time.Millisecond)
 		cancel() // while it waits for the table
 		select {
@@ -89,7 +91,7 @@ func TestCancelledRebuildLeavesNothingBehind(t *testing.T) {
 	}
 	for _, after := range []time.Duration{0, 200, 500, 1000, 2000, 4000, 8000, 16000} { // at whatever moment that is
 		ctx, cancel := context.WithTimeout(t.Context(), after*time.Microsecond)
-		_ = world.Only(fold.Rebuild(ctx, w.DB, world.View(t, "members"), world.Quiet)) // it may have been done by then
+		_ = world.Err(fold.Rebuild(ctx, w.DB, world.View(t, "members"), world.IgnoreProgress)) // it may have been done by then
 		cancel()
 		requireNothingLeft(t, w.DB)
 		require.Equal(t, want["members"], world.Dump(t, w.DB, "members"))
@@ -113,7 +115,7 @@ func waitsFor(t *testing.T, w *world.World, table string) (waits bool) {
 func TestRebuildRetriesDuringLongRead(t *testing.T) {
 	t.Parallel()
 	w := world.New(t)
-	_, err := w.Settle(t.Context(), 7)
+	_, err := w.NewPlayer(t.Context(), 7)
 	require.NoError(t, err)
 	want := world.Dump(t, w.DB, "members")
 	reader, err := w.DB.Begin(t.Context())
@@ -122,7 +124,9 @@ func TestRebuildRetriesDuringLongRead(t *testing.T) {
 	_, err = reader.Exec(t.Context(), `select from members`)
 	require.NoError(t, err)
 	done := make(chan error, 1)
-	go func() { done <- world.Only(fold.Rebuild(t.Context(), w.DB, world.View(t, "members"), world.Quiet)) }()
+	go func() {
+		done <- world.Err(fold.Rebuild(t.Context(), w.DB, world.View(t, "members"), world.IgnoreProgress))
+	}()
 	require.Eventually(t, func() bool { return waitsFor(t, w, "members") }, world.Limit, 2*time.Millisecond)
 	require.Eventually(t, func() bool { return !waitsFor(t, w, "members") }, world.Limit, time.Millisecond) // it gave way
 	require.NoError(t, reader.Rollback(t.Context()))

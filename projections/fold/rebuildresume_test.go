@@ -23,7 +23,7 @@ func TestRebuildResumesAfterKill(t *testing.T) {
 	t.Parallel()
 	w := world.New(t)
 	for range 8 {
-		w.Queued(t, world.NewID())
+		w.QueueRun(t, world.NewID())
 	}
 	w.CaughtUp(t)
 	for _, v := range projections.All() {
@@ -57,7 +57,7 @@ func TestRebuildResumesAfterKill(t *testing.T) {
 				select count(*) from pg_stat_activity where application_name = 'victim' and datname = current_database()`).Scan(&there)
 			return err == nil && there == 0
 		}, world.Limit, time.Millisecond)
-		r, err := fold.Rebuild(t.Context(), w.DB, v, world.Quiet)
+		r, err := fold.Rebuild(t.Context(), w.DB, v, world.IgnoreProgress)
 		require.NoError(t, err, v.Name())
 		keys := v.Name() == "global_keys" || v.Name() == "unique_keys" // their rebuild cannot be resumed
 		require.Equal(t, !keys, r.Resumed > 0, v.Name())

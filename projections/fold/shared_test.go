@@ -86,7 +86,7 @@ func grow(t *testing.T, w *world.World, workspace events.ID, n int) (head int64)
 		for i := range list {
 			list[i] = events.RunCostRecorded{Cents: 1, Source: "compute"}
 		}
-		records := w.Record(t, world.System, workspace, w.Queued(t, workspace), list...)
+		records := w.Record(t, world.System, workspace, w.QueueRun(t, workspace), list...)
 		n, head = n-len(list), records[len(records)-1].Seq
 	}
 	if w.Follower != nil {
@@ -138,7 +138,7 @@ func TestPassRereadsStaleCheckpoints(t *testing.T) {
 	t.Parallel()
 	w := world.NewSilent(t)
 	workspace := world.NewID()
-	run := w.Queued(t, workspace)
+	run := w.QueueRun(t, workspace)
 	var followers []*fold.Follower
 	var counts []*passCounter
 	for range 2 {
@@ -222,7 +222,7 @@ func TestLockedViewDelaysNoOther(t *testing.T) {
 			t.Parallel()
 			w, p := newCountedWorld(t)
 			workspace := world.NewID()
-			run := w.Queued(t, workspace)
+			run := w.QueueRun(t, workspace)
 			awaitViews(t, w, workspace, grow(t, w, workspace, 3), allFollowed()...)
 
 			held, err := w.DB.Begin(t.Context())

@@ -15,8 +15,8 @@ import (
 	"svc/projections/fold"
 )
 
-// Queued puts an issue in the queue and returns its run.
-func (w *World) Queued(t *testing.T, workspace events.ID) events.ID {
+// QueueRun queues a run for an issue and returns the run's id.
+func (w *World) QueueRun(t *testing.T, workspace events.ID) events.ID {
 	t.Helper()
 	run := NewID()
 	_, err := w.Commands.QueueRun(t.Context(), commands.QueueRun{
@@ -26,8 +26,9 @@ func (w *World) Queued(t *testing.T, workspace events.ID) events.ID {
 	return run
 }
 
-// Bill records costs for a run, one command each, and returns their sum.
-func Bill(t *testing.T, h *commands.Handler, workspace, run events.ID, n int, answered func()) (sum int64) {
+// RecordRandomCosts records n random costs of a run, one command each, and returns their sum in cents.
+// It calls answered after each command, and stops at the first error.
+func RecordRandomCosts(t *testing.T, h *commands.Handler, workspace, run events.ID, n int, answered func()) (sum int64) {
 	for range n {
 		cents := rand.Int64N(1_000_000)
 		_, err := h.RecordRun(t.Context(), commands.RecordRun{
@@ -42,18 +43,18 @@ func Bill(t *testing.T, h *commands.Handler, workspace, run events.ID, n int, an
 	return sum
 }
 
-// RequireRebuilt requires that a rebuild of the followed views changes nothing.
+// RequireRebuilt requires that rebuilding the views runs and audit changes no row.
 func RequireRebuilt(t *testing.T, db *pgxpool.Pool) {
 	t.Helper()
 	for _, v := range []string{"runs", "audit"} {
 		live := Dump(t, db, v)
-		require.True(t, len(live) > 0 || v == "audit", "of less than a block of events it has no row")
+		require.True(t, len(live) > 0 || v == "audit", "audit has no row until a block of events is full")
 		Rebuild(t, db, View(t, v))
 		require.Equal(t, live, Dump(t, db, v), v)
 	}
 }
 
-// Record appends events to a stream, wherever it stands.
+// Record appends events to a stream at its current version.
 func (w *World) Record(t *testing.T, by events.Actor, workspace, stream events.ID, list ...events.Event) []events.Record {
 	t.Helper()
 	have, err := w.Log.Load(t.Context(), workspace, stream, 0)
@@ -66,8 +67,8 @@ func (w *World) Record(t *testing.T, by events.Actor, workspace, stream events.I
 	return done.Records
 }
 
-// Bills appends n events to a log.
-func (w *World) Bills(t *testing.T, workspace, run events.ID, n int) {
+// RecordCosts records n costs of one cent for a run, which appends n events to its log.
+func (w *World) RecordCosts(t *testing.T, workspace, run events.ID, n int) {
 	t.Helper()
 	for range n {
 		_, err := w.Commands.RecordRun(context.WithoutCancel(t.Context()), commands.RecordRun{
@@ -77,8 +78,8 @@ func (w *World) Bills(t *testing.T, workspace, run events.ID, n int) {
 	}
 }
 
-// Compared compares all views with a log.
-func Compared(t *testing.T, db *pgxpool.Pool, workspace events.ID) fold.CompareResult {
+// Compare compares all views with what the log of a workspace folds to. It requires that no view is skipped.
+func Compare(t *testing.T, db *pgxpool.Pool, workspace events.ID) fold.CompareResult {
 	t.Helper()
 	c, err := fold.Compare(t.Context(), db, projections.All(), workspace, fold.NoPause)
 	require.NoError(t, err)

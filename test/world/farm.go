@@ -12,10 +12,10 @@ import (
 	"svc/projections"
 )
 
-// farm enrols a machine, which brings jobs to each kind of end.
-func (p *Player) farm(ctx context.Context) error {
+// playFarm enrols a runner and plays one job for each way in which a job can end or be requeued.
+func (p *Player) playFarm(ctx context.Context) error {
 	owner := Meta(p.Workspace, p.Owner)
-	runner, err := p.enrols(ctx, owner)
+	runner, err := p.enrolRunner(ctx, owner)
 	if err != nil {
 		return err
 	}
@@ -23,22 +23,22 @@ func (p *Player) farm(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, tale := range []func(*shift) error{(*shift).succeeds, (*shift).isLost, (*shift).isCancelled, (*shift).isDeclined} {
-		s := &shift{Player: p, ctx: ctx, owner: owner, runner: runner, job: NewID()}
-		if err := errors.Join(s.submits(), tale(s)); err != nil {
+	for _, ending := range []func(*jobPlay) error{(*jobPlay).succeed, (*jobPlay).loseEveryLease, (*jobPlay).cancel, (*jobPlay).decline} {
+		s := &jobPlay{Player: p, ctx: ctx, owner: owner, runner: runner, job: NewID()}
+		if err := errors.Join(s.submit(), ending(s)); err != nil {
 			return err
 		}
 	}
-	waits := &shift{Player: p, ctx: ctx, owner: owner, job: NewID()}
-	if err := waits.submits(); err != nil {
+	queued := &jobPlay{Player: p, ctx: ctx, owner: owner, job: NewID()}
+	if err := queued.submit(); err != nil {
 		return err
 	}
 	_, err = p.Commands.DrainRunner(ctx, commands.DrainRunner{Meta: owner, Runner: runner.Actor.ID, Note: p.text()})
 	return err
 }
 
-// enrols returns the beginning of a machine's commands.
-func (p *Player) enrols(ctx context.Context, owner commands.Meta) (runner commands.Meta, err error) {
+// enrolRunner enrols and connects a runner, and returns the metadata for its commands.
+func (p *Player) enrolRunner(ctx context.Context, owner commands.Meta) (runner commands.Meta, err error) {
 	authority := events.AuthorityCreated{Authority: NewID(), Certificate: "PEM", NotAfter: Epoch.AddDate(10, 0, 0)}
 	mint := commands.MintEnrollment{
 		Meta: owner, Enrollment: NewID(), Token: commands.NewEnrollmentToken(), Authority: authority, CapacityLimit: 4, Lasts: time.Hour,
@@ -59,8 +59,9 @@ func (p *Player) enrols(ctx context.Context, owner commands.Meta) (runner comman
 	return runner, err
 }
 
-// A shift is what a runner makes of a job.
-type shift struct {
+// A jobPlay plays one job, from its submission on. epoch is that of the current lease, and seq the number of
+// the last report in it.
+type jobPlay struct {
 	*Player
 	ctx           context.Context
 	owner, runner commands.Meta
@@ -69,7 +70,7 @@ type shift struct {
 	seq           int64
 }
 
-func (s *shift) submits() error {
+func (s *jobPlay) submit() error {
 	spec, err := aggregates.CheckJob(events.JobSpec{
 		Name: "tests", Steps: []events.JobStep{{Run: "go test ./...", Env: map[string]string{"A": "Ñandú 🐘"}}},
 		Sandbox:     events.JobSandbox{Kind: "none"},
@@ -86,7 +87,7 @@ func (s *shift) submits() error {
 	return err
 }
 
-func (s *shift) takes() error {
+func (s *jobPlay) lease() error {
 	s.epoch, s.seq = s.epoch+1, 0
 	_, err := s.Commands.LeaseJob(s.ctx, commands.LeaseJob{
 		Meta: Meta(s.Workspace, System), Job: s.job, Runner: s.runner.Actor.ID, Slot: 1, Use: projections.Jobs{DB: s.DB}.KeyUse,
@@ -94,7 +95,7 @@ func (s *shift) takes() error {
 	return err
 }
 
-func (s *shift) says(list ...events.Event) error {
+func (s *jobPlay) report(list ...events.Event) error {
 	for _, e := range list {
 		s.seq++
 		_, err := s.Commands.ReportJob(s.ctx, commands.ReportJob{
@@ -107,9 +108,9 @@ func (s *shift) says(list ...events.Event) error {
 	return nil
 }
 
-// succeeds ends well, and leaves a file.
-func (s *shift) succeeds() error {
-	if err := s.takes(); err != nil {
+// succeed runs the job to success, stores an artifact and seals the log.
+func (s *jobPlay) succeed() error {
+	if err := s.lease(); err != nil {
 		return err
 	}
 	_, err := s.Commands.AcceptJob(s.ctx, commands.AcceptJob{Meta: s.runner, Job: s.job, Runner: s.runner.Actor.ID, Epoch: s.epoch})
@@ -117,7 +118,7 @@ func (s *shift) succeeds() error {
 		return err
 	}
 	code, now := 0, s.Clock.Now()
-	err = s.says(events.JobStarted{}, events.JobStepStarted{At: now}, events.JobStepFinished{Outcome: "succeeded", ExitCode: &code, At: now},
+	err = s.report(events.JobStarted{}, events.JobStepStarted{At: now}, events.JobStepFinished{Outcome: "succeeded", ExitCode: &code, At: now},
 		events.JobFinished{Reported: "succeeded", ExitCode: &code, Artifacts: 1})
 	if err != nil {
 		return err
@@ -140,10 +141,10 @@ func (s *shift) succeeds() error {
 	return err
 }
 
-// isLost loses its runner as often as it may.
-func (s *shift) isLost() error {
+// loseEveryLease loses the lease three times, which uses up the attempts of the job.
+func (s *jobPlay) loseEveryLease() error {
 	for range 3 {
-		if err := s.takes(); err != nil {
+		if err := s.lease(); err != nil {
 			return err
 		}
 		if _, err := s.Commands.LoseLease(s.ctx, commands.LoseLease{Meta: Meta(s.Workspace, System), Job: s.job, Epoch: s.epoch}); err != nil {
@@ -153,19 +154,19 @@ func (s *shift) isLost() error {
 	return nil
 }
 
-func (s *shift) isCancelled() error {
-	if err := errors.Join(s.takes(), s.says(events.JobStarted{})); err != nil {
+func (s *jobPlay) cancel() error {
+	if err := errors.Join(s.lease(), s.report(events.JobStarted{})); err != nil {
 		return err
 	}
 	if _, err := s.Commands.CancelJob(s.ctx, commands.CancelJob{Meta: s.owner, Job: s.job, Reason: "superseded"}); err != nil {
 		return err
 	}
-	return s.says(events.JobFinished{Reported: "cancelled"})
+	return s.report(events.JobFinished{Reported: "cancelled"})
 }
 
-// isDeclined waits again.
-func (s *shift) isDeclined() error {
-	if err := s.takes(); err != nil {
+// decline declines the lease, which requeues the job.
+func (s *jobPlay) decline() error {
+	if err := s.lease(); err != nil {
 		return err
 	}
 	_, err := s.Commands.DeclineJob(s.ctx,

@@ -9,51 +9,52 @@ import (
 	"svc/events"
 )
 
-// guests are the people whom a player invites, with luck of their own.
-type guests struct {
-	random  *rand.Rand
-	people  []commands.RegisterUser
-	letters []letter
+// A guestList is the people whom a player invites. It has its own random source, so that guests do not change
+// what members do.
+type guestList struct {
+	random      *rand.Rand
+	people      []commands.RegisterUser
+	invitations []invitation
 }
 
-type letter struct {
-	id   events.ID
-	whom int // of the people, -1 for who never signs in
+type invitation struct {
+	id    events.ID
+	guest int // index into people; -1 for an address that nobody signs in with
 }
 
-// guest lets somebody be invited, answer, sign in, or change who they are.
-func (p *Player) guest(ctx context.Context) (err error) {
+// stepGuest invites a guest, or lets one answer an invitation, sign in, or change their addresses or account.
+func (p *Player) stepGuest(ctx context.Context) (err error) {
 	g := &p.guests
 	if g.random == nil {
 		g.random = rand.New(rand.NewPCG(p.random.Uint64(), 4))
 	}
 	if len(g.people) < 3 {
-		return p.comes(ctx)
+		return p.registerGuest(ctx)
 	}
 	luck := g.random.IntN(100)
-	l := letter{id: NewID()}
-	if len(g.letters) > 0 {
-		l = g.letters[g.random.IntN(len(g.letters))]
+	i := invitation{id: NewID()}
+	if len(g.invitations) > 0 {
+		i = g.invitations[g.random.IntN(len(g.invitations))]
 	}
-	who := g.people[max(0, l.whom)]
-	if luck%10 == 0 { // somebody else opens it
+	who := g.people[max(0, i.guest)]
+	if luck%10 == 0 { // a guest who was not invited answers
 		who = g.people[g.random.IntN(len(g.people))]
 	}
 	visitor, admin := Meta(p.Workspace, who.Actor), Meta(p.Workspace, p.Owner)
 	switch {
 	case luck < 8:
-		err = p.comes(ctx)
+		err = p.registerGuest(ctx)
 	case luck < 40:
-		err = p.invites(ctx)
+		err = p.invite(ctx)
 	case luck < 50:
-		_, err = p.Commands.ResendInvitation(ctx, commands.ResendInvitation{Meta: admin, Invitation: l.id})
+		_, err = p.Commands.ResendInvitation(ctx, commands.ResendInvitation{Meta: admin, Invitation: i.id})
 	case luck < 55:
-		_, err = p.Commands.RevokeInvitation(ctx, commands.RevokeInvitation{Meta: admin, Invitation: l.id})
+		_, err = p.Commands.RevokeInvitation(ctx, commands.RevokeInvitation{Meta: admin, Invitation: i.id})
 	case luck < 70:
 		_, err = p.Commands.AcceptInvitation(ctx,
-			commands.AcceptInvitation{Meta: visitor, Invitation: l.id, Member: NewID(), Name: "Guest " + p.text(), Emails: who.Emails})
+			commands.AcceptInvitation{Meta: visitor, Invitation: i.id, Member: NewID(), Name: "Guest " + p.text(), Emails: who.Emails})
 	case luck < 76:
-		_, err = p.Commands.RejectInvitation(ctx, commands.RejectInvitation{Meta: visitor, Invitation: l.id, Emails: who.Emails})
+		_, err = p.Commands.RejectInvitation(ctx, commands.RejectInvitation{Meta: visitor, Invitation: i.id, Emails: who.Emails})
 	case luck < 84:
 		emails := append([]string{fmt.Sprintf("moved-%s@x", NewID())}, who.Emails[len(who.Emails)-1])
 		_, err = p.Commands.RefreshUser(ctx, commands.RefreshUser{Meta: Meta(who.Workspace, who.Actor), Emails: emails, Account: who.Account})
@@ -70,8 +71,8 @@ func (p *Player) guest(ctx context.Context) (err error) {
 	return err
 }
 
-// comes registers somebody who may be invited.
-func (p *Player) comes(ctx context.Context) error {
+// registerGuest registers a user who can be invited.
+func (p *Player) registerGuest(ctx context.Context) error {
 	user, home := NewID(), NewID()
 	email := fmt.Sprintf("guest-%s@x", user)
 	c := commands.RegisterUser{
@@ -84,17 +85,17 @@ func (p *Player) comes(ctx context.Context) error {
 	return err
 }
 
-// invites sends an invitation, at times to somebody who never signs in.
-func (p *Player) invites(ctx context.Context) error {
-	g, l, email := &p.guests, letter{NewID(), -1}, fmt.Sprintf("nobody-%s@x.example", NewID())
+// invite sends an invitation to a guest or, once in six times, to an address that nobody signs in with.
+func (p *Player) invite(ctx context.Context) error {
+	g, i, email := &p.guests, invitation{NewID(), -1}, fmt.Sprintf("nobody-%s@x.example", NewID())
 	if n := len(g.people); n > 0 && g.random.IntN(6) > 0 {
-		l.whom = g.random.IntN(n)
-		email = g.people[l.whom].Emails[1]
+		i.guest = g.random.IntN(n)
+		email = g.people[i.guest].Emails[1]
 	}
-	g.letters = append(g.letters, l)
+	g.invitations = append(g.invitations, i)
 	_, err := p.Commands.SendInvitation(ctx, commands.SendInvitation{
-		Meta: Meta(p.Workspace, p.Owner), Invitation: l.id, Email: email,
-		Role: []events.Role{events.Owner, events.Maintainer, events.Viewer}[len(g.letters)%3],
+		Meta: Meta(p.Workspace, p.Owner), Invitation: i.id, Email: email,
+		Role: []events.Role{events.Owner, events.Maintainer, events.Viewer}[len(g.invitations)%3],
 	})
 	return err
 }

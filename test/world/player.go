@@ -12,8 +12,8 @@ import (
 	"svc/fault"
 )
 
-// A Player does random things in a workspace, the kind that people, scripts
-// and the loop do there. Several may play in one workspace.
+// A Player issues random commands in a workspace, as people, scripts and the engine
+// would. Several players may share a workspace.
 type Player struct {
 	*World
 	random    *rand.Rand
@@ -21,17 +21,17 @@ type Player struct {
 	Owner     events.Actor
 	Members   []events.ID
 	Accounts  []events.ID
-	Runs      []*life
-	names     int
-	guests    guests
+	Runs      []*runState
+	bots      int
+	guests    guestList
 }
 
-// texts are what people write, among it what JSON, HTML and SQL have words for.
+// texts are user input, some of it with characters that JSON, HTML or SQL must escape.
 var texts = []string{"Fix date parsing", "Ñandú 🐘", `a "quoted" \ title`, "<b>&amp;</b>", "O'Hara; drop table runs", "tab\tand\nline",
 	"\u2028", ""}
 
-// Settle makes a workspace for players.
-func (w *World) Settle(ctx context.Context, seed uint64) (*Player, error) {
+// NewPlayer registers an Owner with a workspace and returns a player in it.
+func (w *World) NewPlayer(ctx context.Context, seed uint64) (*Player, error) {
 	p := &Player{World: w, random: rand.New(rand.NewPCG(seed, 1)), Workspace: NewID()}
 	user := NewID()
 	email := fmt.Sprintf("owner-%s@acme.example", p.Workspace)
@@ -42,15 +42,16 @@ func (w *World) Settle(ctx context.Context, seed uint64) (*Player, error) {
 		Account: events.UserAccountLinked{User: user, Provider: "github", Account: user.String(), Login: "ann"},
 	})
 	if err == nil {
-		err = p.invites(ctx) // which nobody answers
+		err = p.invite(ctx) // to an address that nobody signs in with
 	}
 	return p, err
 }
 
-// Joins returns another player of the same workspace.
-func (p *Player) Joins(seed uint64) *Player {
+// AnotherPlayer returns a player that acts in the same workspace as p. Its seed must differ from that of
+// others, as it also numbers the names of service accounts.
+func (p *Player) AnotherPlayer(seed uint64) *Player {
 	return &Player{World: p.World, random: rand.New(rand.NewPCG(seed, 2)), Workspace: p.Workspace, Owner: p.Owner,
-		names: int(seed) * 1_000_000}
+		bots: int(seed) * 1_000_000}
 }
 
 func (p *Player) text() string { return texts[p.random.IntN(len(texts))] }
@@ -62,15 +63,16 @@ func pick[T any](p *Player, list []T) (v T) {
 	return v
 }
 
-// Play does n things. Being refused is part of the game.
+// Play issues n commands of members and the engine, and n/3 of guests. It ignores refusals and unavailability,
+// and stops at any other error.
 func (p *Player) Play(ctx context.Context, n int) error {
 	for i := range n + n/3 {
-		err := p.turn(ctx, i)
+		err := p.step(ctx, i)
 		if f := fault.As(err); f != nil &&
 			(f.Kind == fault.Conflict || f.Kind == fault.NotFound || f.Kind == fault.Denied || f.Kind == fault.Invalid) {
 			continue
 		}
-		if err != nil && fault.IsUnavailable(err) && !errors.Is(err, events.ErrOutcomeUnknown) { // somebody held a view for too long
+		if err != nil && fault.IsUnavailable(err) && !errors.Is(err, events.ErrOutcomeUnknown) { // a view's lock was held for too long
 			continue
 		}
 		if err != nil {
@@ -80,15 +82,15 @@ func (p *Player) Play(ctx context.Context, n int) error {
 	return nil
 }
 
-// turn lets members act three times, and then a guest.
-func (p *Player) turn(ctx context.Context, i int) error {
+// step issues the i-th command: three of four are of members and the engine, the fourth is of a guest.
+func (p *Player) step(ctx context.Context, i int) error {
 	if i%4 < 3 {
-		return p.one(ctx)
+		return p.stepWorkspace(ctx)
 	}
-	return p.guest(ctx)
+	return p.stepGuest(ctx)
 }
 
-func (p *Player) one(ctx context.Context) (err error) {
+func (p *Player) stepWorkspace(ctx context.Context) (err error) {
 	o := Meta(p.Workspace, p.Owner)
 	switch luck := p.random.IntN(100); {
 	case luck < 8:
@@ -112,39 +114,41 @@ func (p *Player) one(ctx context.Context) (err error) {
 	case luck < 26:
 		_, err = p.Commands.RenameWorkspace(ctx, commands.RenameWorkspace{Meta: o, Name: Ptr("Acme " + p.text())})
 	case luck < 44:
-		err = p.account(ctx, o)
+		err = p.stepServiceAccount(ctx, o)
 	case luck < 54:
-		l := &life{id: NewID(), repo: events.Repo{ID: NewID(), Name: "acme/" + p.text() + "x"}, attempts: map[events.Stage]int{}}
-		p.Runs = append(p.Runs, l)
+		r := &runState{id: NewID(), repo: events.Repo{ID: NewID(), Name: "acme/" + p.text() + "x"}, attempts: map[events.Stage]int{}}
+		p.Runs = append(p.Runs, r)
 		_, err = p.Commands.QueueRun(ctx, commands.QueueRun{
-			Meta: Meta(p.Workspace, System), Run: l.id, Repo: l.repo, IssueNumber: 1 + p.random.IntN(999), IssueTitle: p.text(),
+			Meta: Meta(p.Workspace, System), Run: r.id, Repo: r.repo, IssueNumber: 1 + p.random.IntN(999), IssueTitle: p.text(),
 		})
 	case luck < 60 && len(p.Runs) > 0:
-		err = p.decide(ctx, o, p.Runs[max(0, len(p.Runs)-1-p.random.IntN(6))])
+		err = p.answerDecision(ctx, o, p.Runs[max(0, len(p.Runs)-1-p.random.IntN(6))])
 	case len(p.Runs) > 0:
-		err = p.loop(ctx, p.Runs[max(0, len(p.Runs)-1-p.random.IntN(6))])
+		err = p.stepRun(ctx, p.Runs[max(0, len(p.Runs)-1-p.random.IntN(6))])
 	}
 	return err
 }
 
-// decide lets the Owner answer a run, right or wrong.
-func (p *Player) decide(ctx context.Context, m commands.Meta, l *life) error {
-	a := aggregates.Answer{Decision: l.asked, Action: pick(p, aggregates.Actions(l.about)), Note: p.text(), ExpectedHead: l.at}
-	_, err := p.Commands.AnswerDecision(ctx, commands.AnswerDecision{Meta: m, Run: l.id, Answer: a})
+// answerDecision lets the Owner answer the last decision of a run, whether it is still open or not.
+func (p *Player) answerDecision(ctx context.Context, m commands.Meta, r *runState) error {
+	a := aggregates.Answer{
+		Decision: r.decision, Action: pick(p, aggregates.Actions(r.decisionKind)), Note: p.text(), ExpectedHead: r.decisionHead,
+	}
+	_, err := p.Commands.AnswerDecision(ctx, commands.AnswerDecision{Meta: m, Run: r.id, Answer: a})
 	if err == nil && (a.Action == aggregates.ActionDeny || a.Action == aggregates.ActionRequestChanges) {
-		l.stage, l.settled = events.StageImplementing.Index(), false
-		l.attempts[events.StageImplementing]++
+		r.stage, r.settled = events.StageImplementing.Index(), false
+		r.attempts[events.StageImplementing]++
 	}
 	return err
 }
 
-func (p *Player) account(ctx context.Context, m commands.Meta) (err error) {
+func (p *Player) stepServiceAccount(ctx context.Context, m commands.Meta) (err error) {
 	account := pick(p, p.Accounts)
 	switch luck := p.random.IntN(18); {
 	case luck < 6:
-		p.names++
+		p.bots++
 		create := commands.CreateServiceAccount{
-			Meta: m, Account: NewID(), Token: commands.NewServiceToken(), Name: fmt.Sprintf("bot-%d", p.names),
+			Meta: m, Account: NewID(), Token: commands.NewServiceToken(), Name: fmt.Sprintf("bot-%d", p.bots),
 			Scopes: []events.Scope{events.ReadAPI, events.SubmitJobs}[p.random.IntN(2):],
 		}
 		p.Accounts = append(p.Accounts, create.Account)
@@ -159,28 +163,28 @@ func (p *Player) account(ctx context.Context, m commands.Meta) (err error) {
 	return err
 }
 
-// Tell plays runs whose ends luck would leave to chance: one that goes well in
-// the second attempt, one that waits for a person, one that was answered and one
-// that is stopped before.
-func (p *Player) Tell(ctx context.Context) error {
-	asks := func(id events.ID) []events.Event {
+// PlayEndings plays runs with ends that Play reaches only by chance: one merged after a failed attempt, one whose
+// decision is open, one cancelled with its decision open, and one whose decision is answered. It then plays jobs.
+func (p *Player) PlayEndings(ctx context.Context) error {
+	withDecision := func(id events.ID) []events.Event {
 		return []events.Event{
 			events.RunStageEntered{Stage: events.StageAnalyze, Attempt: 1},
 			events.DecisionRaised{Decision: id, About: events.FactReview, Question: p.text()},
 		}
 	}
 	answered := NewID()
-	for _, story := range [][]events.Event{Merged(), asks(NewID()), append(asks(NewID()), events.RunCancelled{}), asks(answered)} {
+	cancelled := append(withDecision(NewID()), events.RunCancelled{})
+	for _, facts := range [][]events.Event{mergedRun(), withDecision(NewID()), cancelled, withDecision(answered)} {
 		run := commands.QueueRun{
 			Meta: Meta(p.Workspace, System), Run: NewID(), Repo: events.Repo{ID: NewID(), Name: "acme/web"}, IssueNumber: 1,
 		}
 		if _, err := p.Commands.QueueRun(ctx, run); err != nil {
 			return err
 		}
-		if _, err := p.Commands.RecordRun(ctx, commands.RecordRun{Meta: run.Meta, Run: run.Run, Facts: story}); err != nil {
+		if _, err := p.Commands.RecordRun(ctx, commands.RecordRun{Meta: run.Meta, Run: run.Run, Facts: facts}); err != nil {
 			return err
 		}
-		last, _ := story[len(story)-1].(events.DecisionRaised)
+		last, _ := facts[len(facts)-1].(events.DecisionRaised)
 		if last.Decision != answered {
 			continue
 		}
@@ -191,11 +195,11 @@ func (p *Player) Tell(ctx context.Context) error {
 			return err
 		}
 	}
-	return p.farm(ctx)
+	return p.playFarm(ctx)
 }
 
-// Merged is what happens to a run that is merged.
-func Merged() (facts []events.Event) {
+// mergedRun returns the events of a run that passes every stage and is merged. Its build farm stage fails once.
+func mergedRun() (facts []events.Event) {
 	for _, stage := range events.Stages()[1:] {
 		facts = append(facts, events.RunStageEntered{Stage: stage, Attempt: 1})
 		if stage == events.StageBuildFarm {
@@ -210,8 +214,8 @@ func Merged() (facts []events.Event) {
 		events.RunMergeAttempted{Head: "h"}, events.RunMerged{Repo: NewID(), Head: "h", MergeCommit: "m"})
 }
 
-// A life is a run as its player knows it.
-type life struct {
+// A runState is what a player remembers of a run.
+type runState struct {
 	id       events.ID
 	repo     events.Repo
 	stage    int
@@ -220,58 +224,58 @@ type life struct {
 	head     string
 	jobs     []events.ID
 
-	asked events.ID // the newest question, what it is about, and of which commit
-	about events.DecisionKind
-	at    string
+	decision     events.ID // the newest decision, its kind, and the commit it is about
+	decisionKind events.DecisionKind
+	decisionHead string
 }
 
-// loop lets a run go on, mostly forwards.
-func (p *Player) loop(ctx context.Context, l *life) error {
-	facts := l.next(p)
-	_, err := p.Commands.RecordRun(ctx, commands.RecordRun{Meta: Meta(p.Workspace, System), Run: l.id, Facts: facts})
+// stepRun records what nextEvents returns.
+func (p *Player) stepRun(ctx context.Context, r *runState) error {
+	facts := r.nextEvents(p)
+	_, err := p.Commands.RecordRun(ctx, commands.RecordRun{Meta: Meta(p.Workspace, System), Run: r.id, Facts: facts})
 	if err == nil {
-		l.took(facts)
+		r.apply(facts)
 	}
 	return err
 }
 
-func (l *life) enter(stage int) events.Event {
+func (r *runState) enter(stage int) events.Event {
 	s := events.Stages()[stage]
-	return events.RunStageEntered{Stage: s, Attempt: l.attempts[s] + 1}
+	return events.RunStageEntered{Stage: s, Attempt: r.attempts[s] + 1}
 }
 
-// next is what may follow, without a promise that it does.
-func (l *life) next(p *Player) []events.Event {
-	stage := events.Stages()[l.stage]
-	last := l.stage == len(events.Stages())-1
+// nextEvents returns random events for a run: mostly progress, at times events that the aggregate refuses.
+func (r *runState) nextEvents(p *Player) []events.Event {
+	stage := events.Stages()[r.stage]
+	last := r.stage == len(events.Stages())-1
 	switch luck := p.random.IntN(100); {
-	case luck < 45 && l.stage == 0, luck < 45 && l.settled && !last:
-		return []events.Event{l.enter(l.stage + 1)}
-	case luck < 40 && last && l.head != "":
-		return []events.Event{events.RunMergeApproved{Head: l.head}, events.RunMergeAttempted{Head: l.head},
-			events.RunMerged{Repo: l.repo.ID, Head: l.head, MergeCommit: "m"}}[:1+p.random.IntN(3)]
+	case luck < 45 && r.stage == 0, luck < 45 && r.settled && !last:
+		return []events.Event{r.enter(r.stage + 1)}
+	case luck < 40 && last && r.head != "":
+		return []events.Event{events.RunMergeApproved{Head: r.head}, events.RunMergeAttempted{Head: r.head},
+			events.RunMerged{Repo: r.repo.ID, Head: r.head, MergeCommit: "m"}}[:1+p.random.IntN(3)]
 	case luck < 43 && last:
-		return []events.Event{events.RunMergeApproved{Head: l.head}, events.RunMergeAttempted{Head: l.head},
-			events.RunMergeApprovalVoided{Head: l.head, Reason: p.text()}}
+		return []events.Event{events.RunMergeApproved{Head: r.head}, events.RunMergeAttempted{Head: r.head},
+			events.RunMergeApprovalVoided{Head: r.head, Reason: p.text()}}
 	case luck < 55:
-		return []events.Event{events.RunStageSucceeded{Stage: stage, Attempt: l.attempts[stage]}}
+		return []events.Event{events.RunStageSucceeded{Stage: stage, Attempt: r.attempts[stage]}}
 	case luck < 58:
-		return []events.Event{events.RunStageFailed{Stage: stage, Attempt: l.attempts[stage], Reason: p.text()}}
-	case luck < 62 && l.stage > 1:
-		return []events.Event{l.enter(1 + p.random.IntN(l.stage))} // once more, or back
+		return []events.Event{events.RunStageFailed{Stage: stage, Attempt: r.attempts[stage], Reason: p.text()}}
+	case luck < 62 && r.stage > 1:
+		return []events.Event{r.enter(1 + p.random.IntN(r.stage))} // again, or an earlier stage
 	case luck < 66:
 		return []events.Event{pick(p, []events.Event{
-			events.RunCancelled{Repo: l.repo.ID, Reason: p.text()}, events.RunRejected{Repo: l.repo.ID, Reason: p.text()},
-			events.RunFailed{Repo: l.repo.ID, Stage: stage, Reason: p.text()},
+			events.RunCancelled{Repo: r.repo.ID, Reason: p.text()}, events.RunRejected{Repo: r.repo.ID, Reason: p.text()},
+			events.RunFailed{Repo: r.repo.ID, Stage: stage, Reason: p.text()},
 		})}
 	case luck < 76:
-		return []events.Event{events.RunCostRecorded{Repo: l.repo.ID, Cents: p.random.Int64N(100), Source: "compute", Quantity: 1}}
+		return []events.Event{events.RunCostRecorded{Repo: r.repo.ID, Cents: p.random.Int64N(100), Source: "compute", Quantity: 1}}
 	}
-	return l.aside(p)
+	return r.eventsWithinStage(p)
 }
 
-// aside is what happens within a stage.
-func (l *life) aside(p *Player) []events.Event {
+// eventsWithinStage returns random events that do not leave the current stage.
+func (r *runState) eventsWithinStage(p *Player) []events.Event {
 	job := NewID()
 	head := fmt.Sprintf("%08x", p.random.Uint32())
 	return pick(p, [][]events.Event{
@@ -280,40 +284,40 @@ func (l *life) aside(p *Player) []events.Event {
 		{events.RunBranchCreated{Branch: "run/" + p.text()}, events.RunPullRequestOpened{Number: 1 + p.random.IntN(99)}},
 		{events.RunCommitsPushed{Head: head, Base: "b", Files: []events.FileChange{{Path: p.text(), Added: 1}, {Path: "b", Removed: 2}}}},
 		{events.RunCommitsPushed{Head: head, Base: "b", By: events.PushedByPerson}},
-		{events.RunGuardrailsChecked{Head: l.head, Status: "clean", Checks: []events.Guardrail{}},
-			events.RunReviewed{Head: l.head, Verdict: "pass"}},
-		{events.RunGuardrailsChecked{Head: l.head, Status: "blocked",
+		{events.RunGuardrailsChecked{Head: r.head, Status: "clean", Checks: []events.Guardrail{}},
+			events.RunReviewed{Head: r.head, Verdict: "pass"}},
+		{events.RunGuardrailsChecked{Head: r.head, Status: "blocked",
 			Checks: []events.Guardrail{{Check: "c", Status: "block", Findings: []events.GuardrailFinding{{Path: p.text()}}}}}},
-		{events.RunJobRequested{Job: job, Name: p.text(), Head: l.head}},
-		{events.RunJobSettled{Job: pick(p, l.jobs), Status: "succeeded", ComputeMS: p.random.Int64N(1 << 40)}},
-		{l.question(p)},
-		{events.RunHumanIntervened{Repo: l.repo.ID, What: events.InterventionPush}},
+		{events.RunJobRequested{Job: job, Name: p.text(), Head: r.head}},
+		{events.RunJobSettled{Job: pick(p, r.jobs), Status: "succeeded", ComputeMS: p.random.Int64N(1 << 40)}},
+		{r.raiseDecision(p)},
+		{events.RunHumanIntervened{Repo: r.repo.ID, What: events.InterventionPush}},
 	})
 }
 
-// question asks what belongs to the stage, or nearly.
-func (l *life) question(p *Player) events.Event {
+// raiseDecision returns a decision of a random kind, which the stage may not allow.
+func (r *runState) raiseDecision(p *Player) events.Event {
 	about := pick(p, []events.DecisionKind{events.FactReview, events.MergeApproval, events.ProtectedPathOnce})
 	e := events.DecisionRaised{Decision: NewID(), About: about, Question: p.text()}
 	if about != events.FactReview {
-		e.Head = l.head
+		e.Head = r.head
 	}
 	return e
 }
 
-func (l *life) took(facts []events.Event) {
+func (r *runState) apply(facts []events.Event) {
 	for _, f := range facts {
 		switch f := f.(type) {
 		case events.RunStageEntered:
-			l.stage, l.settled, l.attempts[f.Stage] = f.Stage.Index(), false, f.Attempt
+			r.stage, r.settled, r.attempts[f.Stage] = f.Stage.Index(), false, f.Attempt
 		case events.RunStageSucceeded, events.RunStageFailed:
-			l.settled = true
+			r.settled = true
 		case events.RunCommitsPushed:
-			l.head = f.Head
+			r.head = f.Head
 		case events.RunJobRequested:
-			l.jobs = append(l.jobs, f.Job)
+			r.jobs = append(r.jobs, f.Job)
 		case events.DecisionRaised:
-			l.asked, l.about, l.at = f.Decision, f.About, f.Head
+			r.decision, r.decisionKind, r.decisionHead = f.Decision, f.About, f.Head
 		}
 	}
 }

@@ -1,5 +1,5 @@
-// Package world is a database with one process at work, and players who do random
-// things in it, for tests of what is folded from events.
+// Package world sets up a database with a store, a command handler and a follower, and
+// players that issue random commands, for tests of views and of consumers of the log.
 package world
 
 import (
@@ -22,29 +22,29 @@ import (
 	"svc/test/pgtest"
 )
 
-// Epoch is when the clock of a world begins.
+// Epoch is the time at which the clock of a world starts.
 var Epoch = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-// Limit bounds whatever a test waits for.
+// Limit is the longest that a test waits for anything.
 const Limit = time.Minute
 
-// NewID returns an id made at Epoch.
+// NewID returns an id with the timestamp Epoch.
 func NewID() events.ID { return events.NewID(Epoch) }
 
 // Ptr returns a pointer to v.
 func Ptr[T any](v T) *T { return &v }
 
-// A Clock is what the handlers of a test take for the time. It moves on with
-// every look at it, by a step that is no whole number of milliseconds.
+// A Clock is the clock of command handlers in tests. Each call of Now advances it by
+// 1.234567 ms, which is not a whole number of milliseconds.
 type Clock struct {
 	mu sync.Mutex
 	at time.Time
 }
 
-// NewClock returns a clock that begins at Epoch.
+// NewClock returns a clock that starts at Epoch.
 func NewClock() *Clock { return &Clock{at: Epoch} }
 
-// Now returns the next time.
+// Now advances the clock and returns its time.
 func (c *Clock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -52,8 +52,8 @@ func (c *Clock) Now() time.Time {
 	return c.at
 }
 
-// A World is a database with one process at work: a store with the inline
-// views, a handler, a follower.
+// A World is a database of its own with what a service runs on it: a store with the
+// inline views, a command handler and a follower.
 type World struct {
 	URL      string
 	DB       *pgxpool.Pool
@@ -63,7 +63,7 @@ type World struct {
 	Follower *fold.Follower
 }
 
-// New returns a world of its own.
+// New returns a world on a new database, with a running follower.
 func New(t *testing.T) *World {
 	t.Helper()
 	w := &World{URL: pgtest.URL(t), Clock: NewClock()}
@@ -75,7 +75,7 @@ func New(t *testing.T) *World {
 	return w
 }
 
-// NewSilent is one in which nobody follows yet, and nobody is told.
+// NewSilent returns a world without a follower. Appends notify nobody.
 func NewSilent(t *testing.T) *World {
 	t.Helper()
 	w := &World{URL: pgtest.URL(t), Clock: NewClock()}
@@ -86,7 +86,7 @@ func NewSilent(t *testing.T) *World {
 	return w
 }
 
-// Connect returns a pool of its own on the database at url.
+// Connect returns a new pool on the database at url. It is closed when t ends.
 func Connect(t *testing.T, url string, change ...func(*pgxpool.Config)) *pgxpool.Pool {
 	t.Helper()
 	config, err := pgxpool.ParseConfig(url)
@@ -118,7 +118,7 @@ func Follow(t *testing.T, db *pgxpool.Pool) *fold.Follower {
 	return f
 }
 
-// CaughtUp waits until every followed view has taken in every log.
+// CaughtUp waits until every followed view has reached the head of every log.
 func (w *World) CaughtUp(t *testing.T) {
 	t.Helper()
 	rows, _ := w.DB.Query(t.Context(), `select workspace_id, head from logs`)
@@ -135,7 +135,7 @@ func (w *World) CaughtUp(t *testing.T) {
 	}
 }
 
-// Await is as patient as a test is.
+// Await waits until a view has reached an event, for at most Limit.
 func Await(t *testing.T, f *fold.Follower, view string, workspace events.ID, seq int64) {
 	t.Helper()
 	for begun := time.Now(); ; {
@@ -148,7 +148,7 @@ func Await(t *testing.T, f *fold.Follower, view string, workspace events.ID, seq
 	}
 }
 
-// Dump returns the rows of a view as PostgreSQL writes them.
+// Dump returns the rows of a view as text, in order.
 func Dump(t *testing.T, db *pgxpool.Pool, view string) []string {
 	t.Helper()
 	rows, _ := db.Query(t.Context(), `select t::text from `+view+` t order by 1`)
@@ -157,7 +157,7 @@ func Dump(t *testing.T, db *pgxpool.Pool, view string) []string {
 	return list
 }
 
-// Dumps returns the rows of every view.
+// Dumps returns the rows of every view by its name, each as Dump does.
 func Dumps(t *testing.T, db *pgxpool.Pool) map[string][]string {
 	t.Helper()
 	all := map[string][]string{}
@@ -167,18 +167,18 @@ func Dumps(t *testing.T, db *pgxpool.Pool) map[string][]string {
 	return all
 }
 
-// Quiet hears of progress.
-func Quiet(int64, int64) {}
+// IgnoreProgress is a progress callback of rebuilds that does nothing.
+func IgnoreProgress(int64, int64) {}
 
-// Rebuild rebuilds a view and requires that it worked.
+// Rebuild rebuilds a view and requires that it succeeds within Limit.
 func Rebuild(t *testing.T, db *pgxpool.Pool, v fold.View) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), Limit)
 	defer cancel()
-	require.NoError(t, Only(fold.Rebuild(ctx, db, v, Quiet)))
+	require.NoError(t, Err(fold.Rebuild(ctx, db, v, IgnoreProgress)))
 }
 
-// View returns the view of that name.
+// View returns the view with the given name.
 func View(t testing.TB, name string) fold.View {
 	t.Helper()
 	for _, v := range projections.All() {
@@ -190,13 +190,13 @@ func View(t testing.TB, name string) fold.View {
 	return nil
 }
 
-// Meta is that of somebody who may do anything.
+// Meta returns the metadata of a command that an actor sends over the API.
 func Meta(workspace events.ID, by events.Actor) commands.Meta {
 	return commands.Meta{Workspace: workspace, Envelope: events.Envelope{Actor: by, Origin: events.FromAPI}}
 }
 
-// System is the service itself.
+// System is the actor of what the service does by itself.
 var System = events.Actor{Type: events.BySystem, Name: "system"}
 
-// Only returns the error of a rebuild.
-func Only(_ fold.RebuildResult, err error) error { return err }
+// Err drops the result of a rebuild and returns its error.
+func Err(_ fold.RebuildResult, err error) error { return err }
