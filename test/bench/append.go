@@ -16,13 +16,17 @@ import (
 	"svc/vault"
 )
 
-func appendSpread(ctx context.Context, s *site) (result, error) { return appending(ctx, s, 32, 1000) }
-func appendWide(ctx context.Context, s *site) (result, error)   { return appending(ctx, s, 256, 1000) }
-func appendHot(ctx context.Context, s *site) (result, error)    { return appending(ctx, s, 256, 1) }
+func appendSpread(ctx context.Context, s *suite) (result, error) {
+	return compareAppends(ctx, s, 32, 1000)
+}
+func appendWide(ctx context.Context, s *suite) (result, error) {
+	return compareAppends(ctx, s, 256, 1000)
+}
+func appendHot(ctx context.Context, s *suite) (result, error) { return compareAppends(ctx, s, 256, 1) }
 
-// appending compares commands through the store with plain inserts of the same
-// rows into a table with the same keys.
-func appending(ctx context.Context, s *site, workers, workspaces int) (result, error) {
+// compareAppends compares appends through the store with plain inserts of the same rows
+// into a table with the same keys.
+func compareAppends(ctx context.Context, s *suite, workers, workspaces int) (result, error) {
 	db, err := s.database(ctx)
 	if err != nil {
 		return result{}, err
@@ -35,15 +39,14 @@ func appending(ctx context.Context, s *site, workers, workspaces int) (result, e
 		return result{}, err
 	}
 	return compare(ctx,
-		func() (float64, error) { return measure(ctx, workers, w.command) },
-		func() (float64, error) { return measure(ctx, workers, w.insert) })
+		func() (float64, error) { return measure(ctx, workers, w.appendEvent) },
+		func() (float64, error) { return measure(ctx, workers, w.insertRow) })
 }
 
-// appendGrowth compares commands in logs that have just begun with commands in
-// logs of ten thousand events.
-func appendGrowth(ctx context.Context, s *site) (result, error) {
+// appendGrowth compares appends to logs of ten events with appends to logs of ten thousand.
+func appendGrowth(ctx context.Context, s *suite) (result, error) {
 	const workers, logs = 32, 1000
-	turnOf := func(events int) (turn func() (float64, error), end func(), err error) {
+	newTurn := func(events int) (turn func() (float64, error), end func(), err error) {
 		db, err := s.database(ctx)
 		if err != nil {
 			return nil, nil, err
@@ -56,30 +59,30 @@ func appendGrowth(ctx context.Context, s *site) (result, error) {
 		log := newLog(db)
 		end = func() { log.Close(); db.Close() }
 		w, err := newWriters(ctx, db, log, workers, workspaces)
-		return func() (float64, error) { return measure(ctx, workers, w.command) }, end, err
+		return func() (float64, error) { return measure(ctx, workers, w.appendEvent) }, end, err
 	}
-	few, end, err := turnOf(10 * logs)
+	short, end, err := newTurn(10 * logs)
 	if err != nil {
 		return result{}, err
 	}
 	defer end()
 	from := time.Now()
-	many, end, err := turnOf(scaled(10_000_000))
+	long, end, err := newTurn(scaled(10_000_000))
 	if err != nil {
 		return result{}, err
 	}
 	defer end()
 	filled := time.Since(from)
-	r, err := compare(ctx, few, many) // how much faster few are, which is how much longer many take
+	r, err := compare(ctx, short, long)
 	if err == nil {
 		r.Note["fill"] = filled.Round(time.Second).String()
 	}
 	return r, err
 }
 
-// appendPeer compares commands with messages that Watermill's own publisher
-// puts into a table of its own making, one in a transaction.
-func appendPeer(ctx context.Context, s *site) (result, error) {
+// appendPeer compares appends with Watermill's SQL publisher, which writes to a table that
+// it creates itself, one message in a transaction.
+func appendPeer(ctx context.Context, s *suite) (result, error) {
 	const workers = 32
 	db, err := s.database(ctx)
 	if err != nil {
@@ -98,10 +101,10 @@ func appendPeer(ctx context.Context, s *site) (result, error) {
 		return result{}, err
 	}
 	return compare(ctx,
-		func() (float64, error) { return measure(ctx, workers, w.command) },
+		func() (float64, error) { return measure(ctx, workers, w.appendEvent) },
 		func() (float64, error) {
 			return measure(ctx, workers, func(ctx context.Context, worker int) error {
-				m, err := w.message(worker)
+				m, err := w.busMessage(worker)
 				if err != nil {
 					return err
 				}
@@ -111,31 +114,31 @@ func appendPeer(ctx context.Context, s *site) (result, error) {
 		})
 }
 
-// message is what a command appends, for a bus.
-func (w *writers) message(worker int) (*message.Message, error) {
+// busMessage returns a Watermill message with the content of the next append.
+func (w *writers) busMessage(worker int) (*message.Message, error) {
 	id := events.NewID(time.Now())
 	meta, err := json.Marshal(envelope(id))
 	if err != nil {
 		return nil, err
 	}
-	data, err := events.Encode(fact)
+	data, err := events.Encode(sampleEvent)
 	if err != nil {
 		return nil, err
 	}
 	m := message.NewMessage(id.String(), data)
-	m.Metadata = message.Metadata{"workspace": w.workspace(worker).String(), "stream": id.String(), "kind": fact.Kind(),
+	m.Metadata = message.Metadata{"workspace": w.nextWorkspace(worker).String(), "stream": id.String(), "kind": sampleEvent.Kind(),
 		"envelope": string(meta)}
 	return m, nil
 }
 
-// writers append to streams of their own, in workspaces that they share.
+// writers is a number of workers. Each has its own streams, in workspaces that all of them share.
 type writers struct {
-	db         *pgxpool.Pool
-	log        *store.Store
-	workspaces []events.ID
-	streams    []map[events.ID]*stream // by worker and workspace
-	next       []int                   // workspace, by worker
-	plain      []int64                 // number of the next plain row, by worker
+	db          *pgxpool.Pool
+	log         *store.Store
+	workspaces  []events.ID
+	streams     []map[events.ID]*stream // of each worker, by workspace
+	nextIndexes []int                   // into workspaces, of each worker
+	plainSeqs   []int64                 // rows that each worker has inserted into the table plain
 }
 
 type stream struct {
@@ -145,11 +148,11 @@ type stream struct {
 
 func newWriters(ctx context.Context, db *pgxpool.Pool, log *store.Store, workers int, workspaces []events.ID) (*writers, error) {
 	_, err := db.Exec(ctx, `create table plain (like events including all)`)
-	w := &writers{db: db, log: log, workspaces: workspaces, streams: make([]map[events.ID]*stream, workers), next: make([]int, workers),
-		plain: make([]int64, workers)}
+	w := &writers{db: db, log: log, workspaces: workspaces, streams: make([]map[events.ID]*stream, workers), nextIndexes: make([]int, workers),
+		plainSeqs: make([]int64, workers)}
 	for i := range workers {
 		w.streams[i] = map[events.ID]*stream{}
-		w.next[i] = i * 7919 // so that they do not go in step
+		w.nextIndexes[i] = i * 7919 // workers start in different workspaces
 	}
 	return w, err
 }
@@ -161,20 +164,20 @@ func newIDs(n int) (list []events.ID) {
 	return list
 }
 
-// nothing is told of what was appended.
-func nothing(events.ID, int64) {}
+// notifyNobody ignores that events were appended.
+func notifyNobody(events.ID, int64) {}
 
-func (w *writers) workspace(worker int) events.ID {
-	w.next[worker]++
-	return w.workspaces[w.next[worker]%len(w.workspaces)]
+func (w *writers) nextWorkspace(worker int) events.ID {
+	w.nextIndexes[worker]++
+	return w.workspaces[w.nextIndexes[worker]%len(w.workspaces)]
 }
 
-// fact is what all of them append.
-var fact = events.RunCostRecorded{Cents: 12, Source: "model", Quantity: 1}
+// sampleEvent is the event that is appended.
+var sampleEvent = events.RunCostRecorded{Cents: 12, Source: "model", Quantity: 1}
 
-// command appends one event to a stream at its version.
-func (w *writers) command(ctx context.Context, worker int) error {
-	workspace := w.workspace(worker)
+// appendEvent appends one event to a stream of the worker in its next workspace.
+func (w *writers) appendEvent(ctx context.Context, worker int) error {
+	workspace := w.nextWorkspace(worker)
 	s := w.streams[worker][workspace]
 	if s == nil {
 		s = &stream{id: events.NewID(time.Now())}
@@ -182,7 +185,7 @@ func (w *writers) command(ctx context.Context, worker int) error {
 	}
 	_, err := w.log.Append(ctx, &events.Commit{
 		Workspace: workspace, Envelope: envelope(s.id), At: time.Now(),
-		Writes: []events.Write{{Stream: s.id, Version: s.version, Events: []events.Event{fact}}},
+		Writes: []events.Write{{Stream: s.id, Version: s.version, Events: []events.Event{sampleEvent}}},
 	})
 	s.version++
 	return err
@@ -195,32 +198,33 @@ func envelope(id events.ID) events.Envelope {
 	}
 }
 
-// insert adds one row like those of events.
-func (w *writers) insert(ctx context.Context, worker int) error {
+// insertRow inserts one row into the table plain, with the columns of an event.
+func (w *writers) insertRow(ctx context.Context, worker int) error {
 	at := time.Now()
 	id := events.NewID(at)
 	meta, err := json.Marshal(envelope(id))
 	if err != nil {
 		return err
 	}
-	data, err := events.Encode(fact)
+	data, err := events.Encode(sampleEvent)
 	if err != nil {
 		return err
 	}
-	w.plain[worker]++
+	w.plainSeqs[worker]++
 	_, err = w.db.Exec(ctx, `
 		insert into plain (workspace_id, seq, id, stream, version, kind, schema, at, meta, data)
 		values ($1, $2, $3, $3, 1, $4, $5, $6, $7, $8)`,
-		w.workspace(worker), w.plain[worker]*1000+int64(worker), id, fact.Kind(), events.Schema(fact.Kind()), at, meta, data)
+		w.nextWorkspace(worker), w.plainSeqs[worker]*1000+int64(worker), id, sampleEvent.Kind(), events.Schema(sampleEvent.Kind()),
+		at, meta, data)
 	return err
 }
 
-// newLog is a log as the service has it: its events are authenticated.
+// newLog returns a store as the service has it, which adds a MAC to each event.
 func newLog(db *pgxpool.Pool) *store.Store {
-	log := store.New(db, projections.Inline(), nothing)
-	ring, err := vault.NewRing([]config.Secret{secret}) // of the service, which would not sign for others
+	log := store.New(db, projections.Inline(), notifyNobody)
+	ring, err := vault.NewRing([]config.Secret{secret}) // the same as the service's, or it could not verify the events
 	if err != nil {
-		panic(err) // it is ours
+		panic(err) // secret is a valid key
 	}
 	log.Authenticate(ring)
 	return log

@@ -12,44 +12,44 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// follows starts a service that has n events to process, and returns how many a second it did.
-func follows(ctx context.Context, s *site, db *pgxpool.Pool, n int) (float64, error) {
-	server, err := s.rest(ctx, db.Config().ConnString())
+// measureCatchUp starts a service that is n events behind, and returns how many a second it processes.
+func measureCatchUp(ctx context.Context, s *suite, db *pgxpool.Pool, n int) (float64, error) {
+	server, err := s.startRest(ctx, db.Config().ConnString())
 	if err != nil {
 		return 0, err
 	}
 	defer server.stop()
 	from := time.Now()
-	err = caughtUp(ctx, db)
+	err = awaitCaughtUp(ctx, db)
 	return float64(n) / time.Since(from).Seconds(), err
 }
 
-// catchUp compares a starting service that catches up with a million events, in one log and
+// catchUp compares a service that starts and catches up with a million events, in one log and
 // in ten thousand, with multi-row inserts of all resulting rows into the same tables with
-// their indexes. The ratios are those of the slower one.
-func catchUp(ctx context.Context, s *site) (result, error) {
-	n := scaled(rebuilt)
+// their indexes. Each round counts the lower of both ratios.
+func catchUp(ctx context.Context, s *suite) (result, error) {
+	n := scaled(rebuildEvents)
 	r := result{Note: map[string]any{}}
 	for range *rounds {
-		worst := 0.0
+		lowest := 0.0
 		for _, logs := range []int{1, max(1, n/100)} {
 			ours, theirs, err := catchUpOnce(ctx, s, logs, n)
 			if err != nil {
 				return r, err
 			}
 			name := map[bool]string{true: "one", false: "many"}[logs == 1]
-			r.Note[name], r.Note[name+"_cpu"] = int(ours.rate), ours.each.Round(100*time.Nanosecond).String()
-			r.Note[name+"_inserts"], r.Note[name+"_inserts_cpu"] = int(theirs.rate), theirs.each.Round(100*time.Nanosecond).String()
-			if ratio := ours.rate / theirs.rate; worst == 0 || ratio < worst {
-				worst = ratio
+			r.Note[name], r.Note[name+"_cpu"] = int(ours.rate), ours.cpuEach.Round(100*time.Nanosecond).String()
+			r.Note[name+"_inserts"], r.Note[name+"_inserts_cpu"] = int(theirs.rate), theirs.cpuEach.Round(100*time.Nanosecond).String()
+			if ratio := ours.rate / theirs.rate; lowest == 0 || ratio < lowest {
+				lowest = ratio
 			}
 		}
-		r.Ratios = append(r.Ratios, worst)
+		r.Ratios = append(r.Ratios, lowest)
 	}
 	return r, ctx.Err()
 }
 
-func catchUpOnce(ctx context.Context, s *site, logs, n int) (ours, theirs round, err error) {
+func catchUpOnce(ctx context.Context, s *suite, logs, n int) (ours, theirs measurement, err error) {
 	db, err := s.database(ctx)
 	if err != nil {
 		return ours, theirs, err
@@ -58,14 +58,14 @@ func catchUpOnce(ctx context.Context, s *site, logs, n int) (ours, theirs round,
 	if _, err := fillLogs(ctx, db, logs, n/logs); err != nil {
 		return ours, theirs, err
 	}
-	if ours, err = spent(n, func() (float64, error) { return follows(ctx, s, db, n) }); err != nil {
+	if ours, err = timeOnce(n, func() (float64, error) { return measureCatchUp(ctx, s, db, n) }); err != nil {
 		return ours, theirs, err
 	}
-	insert, err := insertAgain(ctx, db)
+	insert, err := prepareInserts(ctx, db)
 	if err != nil {
 		return ours, theirs, err
 	}
-	theirs, err = spent(n, func() (float64, error) {
+	theirs, err = timeOnce(n, func() (float64, error) {
 		from := time.Now()
 		err := insert()
 		return float64(n) / time.Since(from).Seconds(), err
@@ -73,8 +73,8 @@ func catchUpOnce(ctx context.Context, s *site, logs, n int) (ours, theirs round,
 	return ours, theirs, err
 }
 
-// spent is [timed] of something that is done n times, however long that takes.
-func spent(n int, do func() (float64, error)) (r round, err error) {
+// timeOnce is like [timeTurn] for something that is done n times, however long that takes.
+func timeOnce(n int, do func() (float64, error)) (r measurement, err error) {
 	before, err := processorTime()
 	if err != nil {
 		return r, err
@@ -83,26 +83,26 @@ func spent(n int, do func() (float64, error)) (r round, err error) {
 		return r, err
 	}
 	after, err := processorTime()
-	r.each = (after - before) / time.Duration(n)
+	r.cpuEach = (after - before) / time.Duration(n)
 	return r, err
 }
 
-// rowsPerInsert is the number of rows of a statement, all of which share a transaction.
+// rowsPerInsert is the number of rows in a statement. They share a transaction.
 const rowsPerInsert = 500
 
-// A copiedTable has the rows of a table in the binary format, in which they are sent to a copy
-// of it.
+// A copiedTable contains the rows of a table in binary format, to be inserted into an empty
+// copy of the table.
 type copiedTable struct {
 	name    string
 	columns int
 	rows    [][]byte // the values of all rows, one row after the other
 }
 
-// insertAgain reads the rows of all tables but the log's and creates empty tables of the same
-// form. The function it returns inserts the rows there, by one connection and without waiting for
-// the disk, as followers do.
-func insertAgain(ctx context.Context, db *pgxpool.Pool) (insert func() error, err error) {
-	sizes, err := tables(ctx, db)
+// prepareInserts reads the rows of all tables except the log's and creates empty copies of the
+// tables. The function it returns inserts the rows there over one connection, with
+// synchronous_commit off as followers have it.
+func prepareInserts(ctx context.Context, db *pgxpool.Pool) (insert func() error, err error) {
+	sizes, err := tableSizes(ctx, db)
 	if err != nil {
 		return nil, err
 	}
@@ -152,7 +152,7 @@ func readTable(ctx context.Context, db *pgxpool.Pool, name string) (t copiedTabl
 	return t, rows.Err()
 }
 
-// insert sends the rows, [rowsPerInsert] in a statement.
+// insert inserts the rows, [rowsPerInsert] in a statement.
 func (t copiedTable) insert(ctx context.Context, conn *pgconn.PgConn) error {
 	formats := make([]int16, rowsPerInsert*t.columns)
 	for i := range formats {

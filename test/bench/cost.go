@@ -17,20 +17,20 @@ import (
 
 var errBehind = errors.New("views, Merkle logs or the bus do not catch up")
 
-// followers are what has a position in each log: views, the Merkle log and the bus.
-func followers() (names []string) {
+// followerNames returns the names under which checkpoints are stored: followed views, Merkle log, bus.
+func followerNames() (names []string) {
 	for _, v := range projections.Followed() {
 		names = append(names, v.Name())
 	}
 	return append(names, proof.View, bus.View)
 }
 
-// catchUpLimit is how long what follows may take to catch up.
+// catchUpLimit is how long followers may take to catch up.
 const catchUpLimit = 15 * time.Minute
 
-// caughtUp returns when all that follows the logs is where they end. Nothing is ahead of
-// a log, so sums tell: to compare each checkpoint costs more than what is measured.
-func caughtUp(ctx context.Context, db *pgxpool.Pool) error {
+// awaitCaughtUp waits until all followers have reached the end of all logs. It compares sums, because no checkpoint
+// can be ahead of its log and comparing each one would cost more than what is measured.
+func awaitCaughtUp(ctx context.Context, db *pgxpool.Pool) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, catchUpLimit, errBehind)
 	defer cancel()
 	for {
@@ -38,62 +38,62 @@ func caughtUp(ctx context.Context, db *pgxpool.Pool) error {
 		asked := time.Now()
 		err := db.QueryRow(ctx, `
 			select (select coalesce(sum(head), 0) from logs) * cardinality($1::text[]) >
-				(select coalesce(sum(seq), 0) from checkpoints where view = any($1))`, followers()).Scan(&behind)
+				(select coalesce(sum(seq), 0) from checkpoints where view = any($1))`, followerNames()).Scan(&behind)
 		if err != nil || !behind {
 			return err
 		}
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case <-time.After(max(20*time.Millisecond, 9*time.Since(asked))): // a tenth of the time at most
+		case <-time.After(max(20*time.Millisecond, 9*time.Since(asked))): // queries take at most a tenth of the time
 		}
 	}
 }
 
 const (
-	growing   = 1000 // logs that grow by an event at a time
-	eachSpeed = 2000 // events a second
+	costLogs = 1000 // number of logs, each of which grows one event at a time
+	costPace = 2000 // events a second
 )
 
-// eventCost compares the processor time of an event, until all that follows from it
-// is done, with that of a plain insert at the same pace.
-func eventCost(ctx context.Context, s *site) (result, error) {
+// eventCost compares the processor time of an event, including all that followers do with it,
+// with that of a plain insert at the same pace.
+func eventCost(ctx context.Context, s *suite) (result, error) {
 	db, err := s.database(ctx)
 	if err != nil {
 		return result{}, err
 	}
 	defer db.Close()
-	hints, closeLog, err := newHinting(ctx, db)
+	hints, closeLog, err := newHintingWriter(ctx, db)
 	if err != nil {
 		return result{}, err
 	}
 	defer closeLog()
-	w, err := newWriters(ctx, db, hints.log, connections, newIDs(growing))
+	w, err := newWriters(ctx, db, hints.log, connections, newIDs(costLogs))
 	if err != nil {
 		return result{}, err
 	}
 	if err := w.queueRuns(ctx); err != nil {
 		return result{}, err
 	}
-	server, err := s.rest(ctx, db.Config().ConnString())
+	server, err := s.startRest(ctx, db.Config().ConnString())
 	if err != nil {
 		return result{}, err
 	}
 	defer server.stop()
 	r, err := compare(ctx,
 		func() (float64, error) {
-			n, err := paced(ctx, w.grow)
+			n, err := measurePaced(ctx, w.appendToNextLog)
 			if err == nil {
-				err = caughtUp(ctx, db)
+				err = awaitCaughtUp(ctx, db)
 			}
 			return n, err
 		},
-		func() (float64, error) { return paced(ctx, w.insert) })
-	r.Ratios = r.Each
+		func() (float64, error) { return measurePaced(ctx, w.insertRow) })
+	r.Ratios = r.CPURatios
 	return r, err
 }
 
-// queueRuns begins a run in each log, whose only stream it is to be.
+// queueRuns queues one run in each log. The run is the only stream of its log.
 func (w *writers) queueRuns(ctx context.Context) error {
 	for i, workspace := range w.workspaces {
 		s := &stream{id: events.NewID(time.Now()), version: 1}
@@ -109,10 +109,10 @@ func (w *writers) queueRuns(ctx context.Context) error {
 	return nil
 }
 
-// grow appends an event to the next of the worker's logs.
-func (w *writers) grow(ctx context.Context, worker int) error {
-	w.next[worker] = (w.next[worker] + len(w.streams)) % len(w.workspaces)
-	i := w.next[worker]/len(w.streams)*len(w.streams) + worker
+// appendToNextLog appends an event to the next log of the worker.
+func (w *writers) appendToNextLog(ctx context.Context, worker int) error {
+	w.nextIndexes[worker] = (w.nextIndexes[worker] + len(w.streams)) % len(w.workspaces)
+	i := w.nextIndexes[worker]/len(w.streams)*len(w.streams) + worker
 	if i >= len(w.workspaces) {
 		i = worker
 	}
@@ -120,19 +120,18 @@ func (w *writers) grow(ctx context.Context, worker int) error {
 	s := w.streams[worker][workspace]
 	_, err := w.log.Append(ctx, &events.Commit{
 		Workspace: workspace, Envelope: envelope(s.id), At: time.Now(),
-		Writes: []events.Write{{Stream: s.id, Version: s.version, Events: []events.Event{fact}}},
+		Writes: []events.Write{{Stream: s.id, Version: s.version, Events: []events.Event{sampleEvent}}},
 	})
 	s.version++
 	return err
 }
 
-// paced does something for a turn, so often a second as the pace says, or as often as
-// it can be done. It returns how often a second that was.
-func paced(ctx context.Context, do func(context.Context, int) error) (float64, error) {
+// measurePaced is like [measure], but starts at most costPace operations a second.
+func measurePaced(ctx context.Context, do func(context.Context, int) error) (float64, error) {
 	var next atomic.Int64
 	from := time.Now()
 	return measure(ctx, connections, func(ctx context.Context, worker int) error {
-		due := from.Add(time.Duration(next.Add(1)) * time.Second / eachSpeed)
+		due := from.Add(time.Duration(next.Add(1)) * time.Second / costPace)
 		if wait := time.Until(due); wait > 0 {
 			time.Sleep(wait)
 		}
@@ -140,9 +139,8 @@ func paced(ctx context.Context, do func(context.Context, int) error) (float64, e
 	})
 }
 
-// tables returns all that the database keeps, with how many bytes each takes on disk
-// together with its indexes.
-func tables(ctx context.Context, db *pgxpool.Pool) (map[string]int64, error) {
+// tableSizes returns the size on disk of each table with its indexes, in bytes by name.
+func tableSizes(ctx context.Context, db *pgxpool.Pool) (map[string]int64, error) {
 	sizes := map[string]int64{}
 	var name string
 	var bytes int64
@@ -153,16 +151,16 @@ func tables(ctx context.Context, db *pgxpool.Pool) (map[string]int64, error) {
 	return sizes, err
 }
 
-// usualMeta has events say who caused them as one by a person over HTTP does.
-const usualMeta = `
+// setUsualMeta is SQL that gives each event the metadata of a request by a person over HTTP.
+const setUsualMeta = `
 	update events set meta = json_build_object('actor', json_build_object('type', 'user', 'id', workspace_id, 'name', 'zoe@acme.example'),
 		'origin', 'api', 'ip', '203.0.113.7',
 		'userAgent', 'Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0', 'requestId', id)`
 
-// eventBytes compares what an event and all that follows from it take on disk with the
-// event's own row. Messages of the bus are told beside that: they are removed a minute
-// after everybody has taken them in.
-func eventBytes(ctx context.Context, s *site) (result, error) {
+// eventBytes compares the bytes on disk of an event and everything derived from it with the
+// bytes of the event's own row. Bus messages are noted but not counted: they are deleted a
+// minute after all consumers have handled them.
+func eventBytes(ctx context.Context, s *suite) (result, error) {
 	db, err := s.database(ctx)
 	if err != nil {
 		return result{}, err
@@ -172,16 +170,16 @@ func eventBytes(ctx context.Context, s *site) (result, error) {
 	if _, err := fillLogs(ctx, db, 10, n/10); err != nil {
 		return result{}, err
 	}
-	if _, err := db.Exec(ctx, usualMeta); err != nil {
+	if _, err := db.Exec(ctx, setUsualMeta); err != nil {
 		return result{}, err
 	}
-	if _, err := follows(ctx, s, db, n); err != nil {
+	if _, err := measureCatchUp(ctx, s, db, n); err != nil {
 		return result{}, err
 	}
-	if _, err := db.Exec(ctx, `vacuum full`); err != nil { // so that a row which was changed again and again counts once
+	if _, err := db.Exec(ctx, `vacuum full`); err != nil { // removes the old versions of updated rows
 		return result{}, err
 	}
-	sizes, err := tables(ctx, db)
+	sizes, err := tableSizes(ctx, db)
 	if err != nil {
 		return result{}, err
 	}

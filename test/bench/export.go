@@ -20,10 +20,9 @@ import (
 	"svc/sessions"
 )
 
-// export compares an export of the audit log over HTTP with what PostgreSQL
-// takes to hand out the same rows. MiB is how much the process grows meanwhile,
-// at its highest.
-func export(ctx context.Context, s *site) (result, error) {
+// export compares an export of the audit log over HTTP with a COPY of the same events. MiB
+// is the growth of the service's memory to its peak during an export.
+func export(ctx context.Context, s *suite) (result, error) {
 	db, err := s.database(ctx)
 	if err != nil {
 		return result{}, err
@@ -33,12 +32,12 @@ func export(ctx context.Context, s *site) (result, error) {
 	if err != nil {
 		return result{}, err
 	}
-	server, err := s.rest(ctx, db.Config().ConnString())
+	server, err := s.startRest(ctx, db.Config().ConnString())
 	if err != nil {
 		return result{}, err
 	}
 	defer server.stop()
-	if err := atRest(ctx, db); err != nil {
+	if err := awaitFollowers(ctx, db); err != nil {
 		return result{}, err
 	}
 	var grown []float64
@@ -48,14 +47,14 @@ func export(ctx context.Context, s *site) (result, error) {
 			if err != nil {
 				return 0, err
 			}
-			if err := server.forgetPeak(); err != nil {
+			if err := server.resetPeakMemory(); err != nil {
 				return 0, err
 			}
 			speed, err := readExport(ctx, server.addr, cookie)
 			if err != nil {
 				return 0, err
 			}
-			peak, err := server.peak()
+			peak, err := server.peakMemory()
 			grown = append(grown, peak-before)
 			return speed, err
 		},
@@ -67,10 +66,10 @@ func export(ctx context.Context, s *site) (result, error) {
 	return r, err
 }
 
-// newAuditLog makes a workspace with a log of n events and more, in all views,
-// and signs its Owner in.
+// newAuditLog creates a workspace whose log has n events and a few more, rebuilds all views
+// from it, and returns a session cookie of its Owner.
 func newAuditLog(ctx context.Context, db *pgxpool.Pool, n int) (*workspace, *http.Cookie, error) {
-	log := store.New(db, projections.Inline(), nothing)
+	log := store.New(db, projections.Inline(), notifyNobody)
 	defer log.Close()
 	w, err := newWorkspace(ctx, commands.New(log, time.Now))
 	if err != nil {
@@ -86,7 +85,7 @@ func newAuditLog(ctx context.Context, db *pgxpool.Pool, n int) (*workspace, *htt
 	}
 	_, err = db.Exec(ctx, `
 		insert into checkpoints (workspace_id, view, seq) select workspace_id, $1, head from logs
-		on conflict (workspace_id, view) do update set seq = excluded.seq`, bus.View) // it has no part in this
+		on conflict (workspace_id, view) do update set seq = excluded.seq`, bus.View) // the bus would compete with the export
 	if err != nil {
 		return nil, nil, err
 	}
@@ -100,8 +99,8 @@ func newAuditLog(ctx context.Context, db *pgxpool.Pool, n int) (*workspace, *htt
 	return w, people.Cookie(session), err
 }
 
-// atRest waits until whatever follows the logs has come to their ends.
-func atRest(ctx context.Context, db *pgxpool.Pool) error {
+// awaitFollowers waits until views, proof and bus have reached the head of every log.
+func awaitFollowers(ctx context.Context, db *pgxpool.Pool) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
 	defer cancel()
 	for {
@@ -120,7 +119,7 @@ func atRest(ctx context.Context, db *pgxpool.Pool) error {
 	}
 }
 
-// readExport takes an export and returns how many records a second came.
+// readExport reads a whole export and returns the records per second.
 func readExport(ctx context.Context, addr string, cookie *http.Cookie) (float64, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/api/v1/audit/export?format=ndjson", nil)
 	if err != nil {
@@ -137,21 +136,21 @@ func readExport(ctx context.Context, addr string, cookie *http.Cookie) (float64,
 		text, _ := io.ReadAll(io.LimitReader(res.Body, 500))
 		return 0, fmt.Errorf("export: status %d: %s", res.StatusCode, text)
 	}
-	records := &lines{}
+	records := &lineCounter{}
 	if _, err := io.Copy(records, res.Body); err != nil {
 		return 0, fmt.Errorf("export: %w", err)
 	}
 	return float64(records.n) / time.Since(from).Seconds(), nil
 }
 
-// copyOut has PostgreSQL hand out what an export reads.
+// copyOut reads the events of a workspace by COPY and returns the rows per second.
 func copyOut(ctx context.Context, db *pgxpool.Pool, w *workspace) (float64, error) {
 	conn, err := db.Acquire(ctx)
 	if err != nil {
 		return 0, err
 	}
 	defer conn.Release()
-	rows := &lines{}
+	rows := &lineCounter{}
 	from := time.Now()
 	_, err = conn.Conn().PgConn().CopyTo(ctx, rows, fmt.Sprintf(`copy (
 		select * from events where workspace_id = '%s' order by seq) to stdout`, w.id))
@@ -161,15 +160,15 @@ func copyOut(ctx context.Context, db *pgxpool.Pool, w *workspace) (float64, erro
 	return float64(rows.n) / time.Since(from).Seconds(), nil
 }
 
-// lines counts the lines that are written to it.
-type lines struct{ n int }
+// lineCounter counts the lines that are written to it.
+type lineCounter struct{ n int }
 
-func (l *lines) Write(text []byte) (int, error) {
+func (l *lineCounter) Write(text []byte) (int, error) {
 	l.n += bytes.Count(text, []byte{'\n'})
 	return len(text), nil
 }
 
-// forgetPeak has the system measure the peak of the process's memory from now on.
-func (r *rest) forgetPeak() error {
+// resetPeakMemory makes the kernel measure the peak of the process's memory from now on.
+func (r *serviceProcess) resetPeakMemory() error {
 	return os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", r.command.Process.Pid), []byte("5"), 0)
 }

@@ -27,31 +27,31 @@ import (
 	"svc/projections"
 )
 
-const farmHeader = "X-Svc-Client-Cert"
+const certificateHeader = "X-Svc-Client-Cert"
 
-// A farm is a database with workspaces and runners, and who submits jobs to them.
+// A farm is a database with workspaces and runners, and a command handler that submits jobs to them.
 type farm struct {
-	db       *pgxpool.Pool
-	log      *store.Store
-	commands *commands.Handler
-	signs    map[events.ID]*certificate.Authority // by workspace
+	db          *pgxpool.Pool
+	log         *store.Store
+	commands    *commands.Handler
+	authorities map[events.ID]*certificate.Authority // by workspace
 }
 
 func newFarm(db *pgxpool.Pool, moved func(events.ID, int64)) *farm {
 	f := &farm{db: db, log: store.New(db, append(projections.Inline(), dispatch.Leases{}), moved),
-		signs: map[events.ID]*certificate.Authority{}}
+		authorities: map[events.ID]*certificate.Authority{}}
 	f.commands = commands.New(f.log, time.Now)
 	return f
 }
 
-// bySystem begins what nobody in particular asks for.
-func bySystem(workspace events.ID) commands.Meta {
+// systemMeta returns the metadata of a command that the service issues by itself.
+func systemMeta(workspace events.ID) commands.Meta {
 	return commands.Meta{Workspace: workspace, Envelope: events.Envelope{
 		Actor: events.Actor{Type: events.BySystem, Name: "system"}, Origin: events.FromSystem,
 	}}
 }
 
-// submit asks for a job that is changed as given.
+// submit submits a job. The changes are applied to its default specification.
 func (f *farm) submit(ctx context.Context, workspace events.ID, change ...func(*events.JobSpec)) (events.ID, error) {
 	id := events.NewID(time.Now())
 	spec := events.JobSpec{
@@ -63,42 +63,42 @@ func (f *farm) submit(ctx context.Context, workspace events.ID, change ...func(*
 	for _, f := range change {
 		f(&spec)
 	}
-	_, err := f.commands.SubmitJob(ctx, commands.SubmitJob{Meta: bySystem(workspace), Job: id, FairKey: "key", Turn: turnNow, Spec: spec})
+	_, err := f.commands.SubmitJob(ctx, commands.SubmitJob{Meta: systemMeta(workspace), Job: id, FairKey: "key", Turn: turnByTime, Spec: spec})
 	return id, err
 }
 
-func requiring(label string) func(*events.JobSpec) {
+func requireLabel(label string) func(*events.JobSpec) {
 	return func(s *events.JobSpec) { s.Requires.Labels = []string{label} }
 }
 
-// oneOf lets jobs run one at a time.
-func oneOf(key string) func(*events.JobSpec) {
+// limitToOne lets jobs with the same key run one at a time.
+func limitToOne(key string) func(*events.JobSpec) {
 	return func(s *events.JobSpec) { s.Concurrency = &events.JobConcurrency{Key: key, Limit: 1} }
 }
 
-// A machine is a runner with a certificate, as a gateway forwards it.
+// A machine is an enrolled runner. header is its certificate as a gateway forwards it.
 type machine struct {
 	workspace, id events.ID
 	header        string
 }
 
-// authority is what signs in a workspace.
+// authority returns the certificate authority of a workspace, and creates it on first use.
 func (f *farm) authority(ctx context.Context, workspace events.ID) (*certificate.Authority, error) {
-	if a := f.signs[workspace]; a != nil {
+	if a := f.authorities[workspace]; a != nil {
 		return a, nil
 	}
 	a, err := certificate.NewAuthority(workspace, events.NewID(time.Now()), time.Now())
 	if err != nil {
 		return nil, err
 	}
-	f.signs[workspace] = a
+	f.authorities[workspace] = a
 	return a, f.append(ctx, workspace, events.AuthorityStream, events.AuthorityCreated{
 		Authority: a.ID, Certificate: a.PEM(), NotAfter: a.Certificate.NotAfter.UTC(),
 	})
 }
 
-// machines enrols runners in a workspace, as if each had shown a token.
-func (f *farm) machines(ctx context.Context, workspace events.ID, n, capacity int) ([]machine, error) {
+// enrolMachines enrols n runners in a workspace by appending the events of an enrolment.
+func (f *farm) enrolMachines(ctx context.Context, workspace events.ID, n, capacity int) ([]machine, error) {
 	now := time.Now()
 	authority, err := f.authority(ctx, workspace)
 	if err != nil {
@@ -137,91 +137,90 @@ func (f *farm) machines(ctx context.Context, workspace events.ID, n, capacity in
 
 func (f *farm) append(ctx context.Context, workspace, stream events.ID, e events.Event) error {
 	_, err := f.log.Append(ctx, &events.Commit{
-		Workspace: workspace, Envelope: bySystem(workspace).Envelope, At: time.Now(),
+		Workspace: workspace, Envelope: systemMeta(workspace).Envelope, At: time.Now(),
 		Writes: []events.Write{{Stream: stream, Events: []events.Event{e}}},
 	})
 	return err
 }
 
-// farmService starts the service with a farm.
-func (s *site) farmService(ctx context.Context, db *pgxpool.Pool) (*rest, error) {
-	// live memory is measured, not what is collected late
-	return s.rest(ctx, db.Config().ConnString(), "SVC_FARM_CLIENT_CERT_HEADER="+farmHeader, "SVC_LOG_LEVEL=error", "GOGC=50")
+// startFarmService starts the service with the farm's routes. A low GOGC makes memory figures those of live memory.
+func (s *suite) startFarmService(ctx context.Context, db *pgxpool.Pool) (*serviceProcess, error) {
+	return s.startRest(ctx, db.Config().ConnString(), "SVC_FARM_CLIENT_CERT_HEADER="+certificateHeader, "SVC_LOG_LEVEL=error", "GOGC=50")
 }
 
-// An agent is the connection of a machine.
+// An agent is the connection of a machine to the service.
 type agent struct {
 	machine
-	socket *websocket.Conn
-	got    chan wire.Envelope // all but acknowledgements; nil if nobody listens
-	acked  func(e wire.Envelope, upto int64)
-	beaten func(seq int64)
-	mu     sync.Mutex // of writing
-	ended  error
+	socket         *websocket.Conn
+	received       chan wire.Envelope // all messages except acknowledgements
+	onAck          func(e wire.Envelope, upto int64)
+	onHeartbeatAck func(seq int64)
+	mu             sync.Mutex // serialises writes
+	readErr        error
 }
 
-// dial connects an agent, which says hello and waits for its welcome.
+// dial connects an agent, sends its hello and waits for the welcome.
 func dial(ctx context.Context, addr string, m machine, capacity int) (*agent, error) {
 	dialer := websocket.Dialer{Subprotocols: []string{wire.Version}, ReadBufferSize: 1 << 10, WriteBufferPool: &sync.Pool{},
 		HandshakeTimeout: time.Minute}
-	socket, answer, err := dialer.DialContext(ctx, "ws://"+addr+"/api/v1/farm/agent", http.Header{farmHeader: {m.header}})
+	socket, answer, err := dialer.DialContext(ctx, "ws://"+addr+"/api/v1/farm/agent", http.Header{certificateHeader: {m.header}})
 	if err != nil {
 		return nil, fmt.Errorf("connect a runner: %w", err)
 	}
 	if err := answer.Body.Close(); err != nil {
 		return nil, err
 	}
-	socket.SetPingHandler(func(text string) error { // a service that reads nothing for a while must not end the connection
+	socket.SetPingHandler(func(text string) error { // with a long deadline: a slow service must not end the connection
 		return socket.WriteControl(websocket.PongMessage, []byte(text), time.Now().Add(time.Minute))
 	})
-	a := &agent{machine: m, socket: socket, got: make(chan wire.Envelope, 128)}
+	a := &agent{machine: m, socket: socket, received: make(chan wire.Envelope, 128)}
 	hello := wire.Hello{Version: "1", OS: "linux", Arch: "amd64", Capacity: capacity, Sandboxes: []string{"none"}}
-	if err := a.say(hello, events.ID{}, 0, 0); err != nil {
+	if err := a.send(hello, events.ID{}, 0, 0); err != nil {
 		return nil, err
 	}
 	go a.read()
-	if _, err := a.next(ctx, wire.TypeWelcome); err != nil {
+	if _, err := a.receive(ctx, wire.TypeWelcome); err != nil {
 		return nil, err
 	}
 	return a, nil
 }
 
 func (a *agent) read() {
-	defer close(a.got)
+	defer close(a.received)
 	for {
 		_, frame, err := a.socket.ReadMessage()
 		if err != nil {
-			a.ended = err
+			a.readErr = err
 			return
 		}
 		e, err := wire.Decode(frame)
 		if err != nil {
-			a.ended = err
+			a.readErr = err
 			return
 		}
 		switch {
-		case e.Type == wire.TypeAck && a.acked != nil:
+		case e.Type == wire.TypeAck && a.onAck != nil:
 			ack, _ := wire.Read[wire.Ack](e)
-			a.acked(e, ack.Upto)
+			a.onAck(e, ack.Upto)
 		case e.Type == wire.TypeHeartbeatAck:
 			ack, _ := wire.Read[wire.HeartbeatAck](e)
-			if a.beaten != nil {
-				a.beaten(ack.Seq)
+			if a.onHeartbeatAck != nil {
+				a.onHeartbeatAck(ack.Seq)
 			}
 		default:
-			a.got <- e
+			a.received <- e
 		}
 	}
 }
 
-var errEnded = errors.New("the connection has ended")
+var errConnectionEnded = errors.New("the connection has ended")
 
-func (a *agent) next(ctx context.Context, kind wire.Type) (wire.Envelope, error) {
+func (a *agent) receive(ctx context.Context, kind wire.Type) (wire.Envelope, error) {
 	for {
 		select {
-		case e, ok := <-a.got:
+		case e, ok := <-a.received:
 			if !ok {
-				return e, fmt.Errorf("%w: %w", errEnded, a.ended)
+				return e, fmt.Errorf("%w: %w", errConnectionEnded, a.readErr)
 			}
 			if e.Type == kind {
 				return e, nil
@@ -232,7 +231,7 @@ func (a *agent) next(ctx context.Context, kind wire.Type) (wire.Envelope, error)
 	}
 }
 
-func (a *agent) say(m wire.Message, job events.ID, epoch int, seq int64) error {
+func (a *agent) send(m wire.Message, job events.ID, epoch int, seq int64) error {
 	name := ""
 	if !job.IsZero() {
 		name = job.String()
@@ -246,7 +245,7 @@ func (a *agent) say(m wire.Message, job events.ID, epoch int, seq int64) error {
 	return a.socket.WriteMessage(websocket.TextMessage, frame)
 }
 
-// dialAll connects agents, some at once.
+// dialAll connects agents, 64 at a time.
 func dialAll(ctx context.Context, addr string, list []machine, capacity int) ([]*agent, error) {
 	agents := make([]*agent, len(list))
 	var group errgroup.Group
@@ -260,7 +259,7 @@ func dialAll(ctx context.Context, addr string, list []machine, capacity int) ([]
 	return agents, group.Wait()
 }
 
-func hangUp(agents []*agent) {
+func closeAll(agents []*agent) {
 	for _, a := range agents {
 		if a != nil {
 			_ = a.socket.Close()
@@ -268,5 +267,5 @@ func hangUp(agents []*agent) {
 	}
 }
 
-// turnNow is the turn of a job that comes after all others.
-func turnNow(context.Context) (int64, error) { return time.Now().UnixMilli(), nil }
+// turnByTime returns the current time in milliseconds as the turn of a job, which puts the job behind all earlier ones.
+func turnByTime(context.Context) (int64, error) { return time.Now().UnixMilli(), nil }

@@ -11,32 +11,32 @@ import (
 )
 
 const (
-	idleAgents     = 9_000 // a process may have 20,000 files here, and two of them are at the ends of a connection
+	idleAgents     = 9_000 // each takes two of the 20,000 files that a process may open here
 	idleWorkspaces = 10
-	idleGoal       = 30.0 // KiB
-	beatGoal       = 1000 // ms
+	memoryGoal     = 30.0 // KiB
+	heartbeatGoal  = 1000 // ms
 )
 
-// farmAgents measures the memory of the service for agents that have nothing to do, and how
-// long their heartbeats wait for an answer. The ratio is of the worse of both to its goal.
-func farmAgents(ctx context.Context, s *site) (result, error) {
+// farmAgents measures the memory of the service per idle agent, and the latency of answers to
+// heartbeats. The ratio is that of the worse of both to its goal.
+func farmAgents(ctx context.Context, s *suite) (result, error) {
 	db, err := s.database(ctx)
 	if err != nil {
 		return result{}, err
 	}
 	defer db.Close()
-	f := newFarm(db, nothing)
+	f := newFarm(db, notifyNobody)
 	defer f.log.Close()
 	n := int(float64(idleAgents) * *scale)
 	var list []machine
 	for range idleWorkspaces {
-		more, err := f.machines(ctx, events.NewID(time.Now()), n/idleWorkspaces, 1)
+		more, err := f.enrolMachines(ctx, events.NewID(time.Now()), n/idleWorkspaces, 1)
 		if err != nil {
 			return result{}, err
 		}
 		list = append(list, more...)
 	}
-	service, err := s.farmService(ctx, db)
+	service, err := s.startFarmService(ctx, db)
 	if err != nil {
 		return result{}, err
 	}
@@ -51,13 +51,13 @@ func farmAgents(ctx context.Context, s *site) (result, error) {
 	}
 	agents, err := dialAll(ctx, service.addr, list[100:], 1)
 	agents = append(agents, warm...)
-	defer hangUp(agents)
+	defer closeAll(agents)
 	if err != nil {
 		return result{}, err
 	}
 	var took []float64
 	for range 3 {
-		more, err := beats(ctx, agents)
+		more, err := sendHeartbeats(ctx, agents)
 		if err != nil {
 			return result{}, err
 		}
@@ -68,14 +68,14 @@ func farmAgents(ctx context.Context, s *site) (result, error) {
 		return result{}, err
 	}
 	each, p99 := (after-before)*1024/float64(len(agents)-100), percentile(took, 0.99)
-	return result{Ratios: []float64{max(each/idleGoal, p99/beatGoal)}, Note: map[string]any{
+	return result{Ratios: []float64{max(each/memoryGoal, p99/heartbeatGoal)}, Note: map[string]any{
 		"agents": len(agents), "KiB_each": fmt.Sprintf("%.1f", each), "heartbeat_p99_ms": int(p99), "MiB": int(after),
 	}}, nil
 }
 
-// beats lets each agent say a heartbeat, all of them spread over the ten seconds in which
-// each says one, and returns after how many milliseconds they were answered.
-func beats(ctx context.Context, agents []*agent) ([]float64, error) {
+// sendHeartbeats sends one heartbeat per agent, spread over wire.HeartbeatEvery, and returns the latencies of
+// the answers in milliseconds.
+func sendHeartbeats(ctx context.Context, agents []*agent) ([]float64, error) {
 	var mu sync.Mutex
 	var took []float64
 	var waiting sync.WaitGroup
@@ -85,13 +85,13 @@ func beats(ctx context.Context, agents []*agent) ([]float64, error) {
 		time.Sleep(time.Until(begin.Add(time.Duration(i) * pause)))
 		from := time.Now()
 		waiting.Add(1)
-		a.beaten = func(int64) {
+		a.onHeartbeatAck = func(int64) {
 			mu.Lock()
 			defer mu.Unlock()
 			took = append(took, float64(time.Since(from).Microseconds())/1000)
 			waiting.Done()
 		}
-		if err := a.say(wire.Heartbeat{Seq: 1, Free: 1}, events.ID{}, 0, 0); err != nil {
+		if err := a.send(wire.Heartbeat{Seq: 1, Free: 1}, events.ID{}, 0, 0); err != nil {
 			return nil, err
 		}
 	}

@@ -12,53 +12,53 @@ import (
 	"svc/farm/wire"
 )
 
-const claims = 96 // in a turn: what a runner, or two, take at once
+const claimsPerTurn = 96 // jobs that are assigned in a turn
 
-// farmClaim compares how long it takes until jobs are with runners where 100,000 wait, half
-// of them for a machine that there is not, with how long where 100 do.
-func farmClaim(ctx context.Context, s *site) (result, error) {
+// farmClaim compares how long it takes to assign a job to a runner where 100,000 jobs wait, half
+// of them for a label that no runner has, with how long it takes where 100 wait.
+func farmClaim(ctx context.Context, s *suite) (result, error) {
 	db, err := s.database(ctx)
 	if err != nil {
 		return result{}, err
 	}
 	defer db.Close()
-	f := newFarm(db, nothing)
+	f := newFarm(db, notifyNobody)
 	defer f.log.Close()
 	large, small := events.NewID(time.Now()), events.NewID(time.Now())
 	many := scaled(100_000)
-	if err := f.fill(ctx, large, many/2, requiring("gpu=a100")); err != nil {
+	if err := f.submitMany(ctx, large, many/2, requireLabel("gpu=a100")); err != nil {
 		return result{}, err
 	}
-	if err := f.fill(ctx, large, many/2); err != nil {
+	if err := f.submitMany(ctx, large, many/2); err != nil {
 		return result{}, err
 	}
 	if _, err := db.Exec(ctx, `vacuum analyze`); err != nil {
 		return result{}, err
 	}
-	service, err := s.farmService(ctx, db)
+	service, err := s.startFarmService(ctx, db)
 	if err != nil {
 		return result{}, err
 	}
 	defer service.stop()
 	var ratios, long, short []float64
 	for range *rounds + 1 {
-		few, err := f.claims(ctx, service, small, true)
+		msFew, err := f.timeClaims(ctx, service, small, true)
 		if err != nil {
 			return result{}, err
 		}
-		full, err := f.claims(ctx, service, large, false)
+		msMany, err := f.timeClaims(ctx, service, large, false)
 		if err != nil {
 			return result{}, err
 		}
-		ratios, long, short = append(ratios, full/few), append(long, full), append(short, few)
+		ratios, long, short = append(ratios, msMany/msFew), append(long, msMany), append(short, msFew)
 	}
 	return result{Ratios: ratios[1:],
-		Note: map[string]any{"queued": many, "ms_each": round2(median(long)), "ms_each_of_few": round2(median(short))}}, nil
+		Note: map[string]any{"queued": many, "ms_each": twoDecimals(median(long)), "ms_each_of_few": twoDecimals(median(short))}}, nil
 }
 
-// farmClaimKey compares how long it takes until a job has started where 100,000 others wait for the
-// only slot of their concurrency key, with how long where nothing else waits.
-func farmClaimKey(ctx context.Context, s *site) (result, error) {
+// farmClaimKey compares how long a job takes to start where 100,000 others wait for the only slot of
+// their concurrency key, with how long it takes where nothing else waits.
+func farmClaimKey(ctx context.Context, s *suite) (result, error) {
 	db, err := s.database(ctx)
 	if err != nil {
 		return result{}, err
@@ -73,11 +73,11 @@ func farmClaimKey(ctx context.Context, s *site) (result, error) {
 	defer f.log.Close()
 	large, small := events.NewID(time.Now()), events.NewID(time.Now())
 	many := scaled(100_000)
-	holder, err := f.submit(ctx, large, oneOf("deploy"))
+	holder, err := f.submit(ctx, large, limitToOne("deploy"))
 	if err == nil {
-		err = f.fill(ctx, large, many, oneOf("deploy"))
+		err = f.submitMany(ctx, large, many, limitToOne("deploy"))
 	}
-	if err == nil { // as if a runner had it that never ends it
+	if err == nil { // makes the holder a job that runs forever
 		_, err = db.Exec(ctx, `update jobs set state = 'running', slot = 1, due_at = null where workspace_id = $1 and job_id = $2`, large, holder)
 	}
 	if err == nil {
@@ -86,15 +86,15 @@ func farmClaimKey(ctx context.Context, s *site) (result, error) {
 	if err != nil {
 		return result{}, err
 	}
-	service, err := s.farmService(ctx, db)
+	service, err := s.startFarmService(ctx, db)
 	if err != nil {
 		return result{}, err
 	}
 	defer service.stop()
 	var agents []*agent
-	defer func() { hangUp(agents) }()
+	defer func() { closeAll(agents) }()
 	for _, workspace := range []events.ID{large, small} {
-		list, err := f.machines(ctx, workspace, 1, 1)
+		list, err := f.enrolMachines(ctx, workspace, 1, 1)
 		if err != nil {
 			return result{}, err
 		}
@@ -106,28 +106,28 @@ func farmClaimKey(ctx context.Context, s *site) (result, error) {
 	}
 	var ratios, behind, alone []float64
 	for range *rounds + 1 {
-		full, err := medianStart(ctx, f, agents[0])
+		msMany, err := medianStart(ctx, f, agents[0])
 		if err != nil {
 			return result{}, err
 		}
-		few, err := medianStart(ctx, f, agents[1])
+		msFew, err := medianStart(ctx, f, agents[1])
 		if err != nil {
 			return result{}, err
 		}
-		ratios, behind, alone = append(ratios, full/few), append(behind, full), append(alone, few)
+		ratios, behind, alone = append(ratios, msMany/msFew), append(behind, msMany), append(alone, msFew)
 	}
 	return result{Ratios: ratios[1:],
-		Note: map[string]any{"queued": many, "ms_each": round2(median(behind)), "ms_each_alone": round2(median(alone))}}, nil
+		Note: map[string]any{"queued": many, "ms_each": twoDecimals(median(behind)), "ms_each_alone": twoDecimals(median(alone))}}, nil
 }
 
-// medianStart returns how many milliseconds a job took to start, of some one after the other.
+// medianStart returns the median time to start, in milliseconds, of 30 jobs that run one after the other.
 func medianStart(ctx context.Context, f *farm, a *agent) (float64, error) {
 	var took []float64
 	for i := range 30 {
-		if err := a.say(wire.Heartbeat{Seq: int64(i), Free: 1}, events.ID{}, 0, 0); err != nil {
+		if err := a.send(wire.Heartbeat{Seq: int64(i), Free: 1}, events.ID{}, 0, 0); err != nil {
 			return 0, err
 		}
-		ms, err := started(ctx, f, a)
+		ms, err := timeStart(ctx, f, a)
 		if err != nil {
 			return 0, err
 		}
@@ -136,10 +136,10 @@ func medianStart(ctx context.Context, f *farm, a *agent) (float64, error) {
 	return median(took), nil
 }
 
-func round2(x float64) float64 { return float64(int(x*100)) / 100 }
+func twoDecimals(x float64) float64 { return float64(int(x*100)) / 100 }
 
-// fill lets jobs wait.
-func (f *farm) fill(ctx context.Context, workspace events.ID, n int, change ...func(*events.JobSpec)) error {
+// submitMany submits n jobs.
+func (f *farm) submitMany(ctx context.Context, workspace events.ID, n int, change ...func(*events.JobSpec)) error {
 	var group errgroup.Group
 	group.SetLimit(2 * connections)
 	for range n {
@@ -151,29 +151,29 @@ func (f *farm) fill(ctx context.Context, workspace events.ID, n int, change ...f
 	return group.Wait()
 }
 
-// claims returns how many milliseconds each of some jobs took to be with a runner that
-// connects.
-func (f *farm) claims(ctx context.Context, service *rest, workspace events.ID, fill bool) (float64, error) {
-	if fill {
-		if err := f.fill(ctx, workspace, 100); err != nil {
+// timeClaims connects two runners with half of claimsPerTurn slots each, and returns the milliseconds per job
+// until all slots are assigned. With submit it submits 100 jobs first.
+func (f *farm) timeClaims(ctx context.Context, service *serviceProcess, workspace events.ID, submit bool) (float64, error) {
+	if submit {
+		if err := f.submitMany(ctx, workspace, 100); err != nil {
 			return 0, err
 		}
 	}
-	list, err := f.machines(ctx, workspace, 2, claims/2)
+	list, err := f.enrolMachines(ctx, workspace, 2, claimsPerTurn/2)
 	if err != nil {
 		return 0, err
 	}
 	from := time.Now()
-	agents, err := dialAll(ctx, service.addr, list, claims/2)
-	defer hangUp(agents)
+	agents, err := dialAll(ctx, service.addr, list, claimsPerTurn/2)
+	defer closeAll(agents)
 	if err != nil {
 		return 0, err
 	}
 	var group errgroup.Group
 	for _, a := range agents {
 		group.Go(func() error {
-			for range claims / 2 {
-				if _, err := a.next(ctx, wire.TypeAssign); err != nil {
+			for range claimsPerTurn / 2 {
+				if _, err := a.receive(ctx, wire.TypeAssign); err != nil {
 					return err
 				}
 			}
@@ -181,7 +181,7 @@ func (f *farm) claims(ctx context.Context, service *rest, workspace events.ID, f
 		})
 	}
 	err = group.Wait()
-	each := float64(time.Since(from).Microseconds()) / 1000 / claims
-	// They are declined by nobody: leases run out, and the next turn has runners of its own.
+	each := float64(time.Since(from).Microseconds()) / 1000 / claimsPerTurn
+	// Nobody declines the jobs: their leases expire, and the next turn enrols its own runners.
 	return each, err
 }

@@ -12,10 +12,9 @@ import (
 
 const startGoal = 100 // ms
 
-// farmDispatch measures from the answer to whoever submits a job, at another process than
-// the one to which an idle runner is connected, to the moment at which that says that it
-// has started and has been told that this is stored.
-func farmDispatch(ctx context.Context, s *site) (result, error) {
+// farmDispatch measures the time from the answer to a submission, at another process than the one
+// to which an idle runner is connected, until the runner's report of the start is acknowledged.
+func farmDispatch(ctx context.Context, s *suite) (result, error) {
 	db, err := s.database(ctx)
 	if err != nil {
 		return result{}, err
@@ -28,11 +27,11 @@ func farmDispatch(ctx context.Context, s *site) (result, error) {
 	defer func() { stop(); <-ended }()
 	f := newFarm(db, hints.Moved)
 	defer f.log.Close()
-	list, err := f.machines(ctx, events.NewID(time.Now()), 1, 1)
+	list, err := f.enrolMachines(ctx, events.NewID(time.Now()), 1, 1)
 	if err != nil {
 		return result{}, err
 	}
-	service, err := s.farmService(ctx, db)
+	service, err := s.startFarmService(ctx, db)
 	if err != nil {
 		return result{}, err
 	}
@@ -41,10 +40,10 @@ func farmDispatch(ctx context.Context, s *site) (result, error) {
 	if err != nil {
 		return result{}, err
 	}
-	defer hangUp([]*agent{a})
+	defer closeAll([]*agent{a})
 	var took []float64
 	for i := range 300 {
-		ms, err := started(ctx, f, a)
+		ms, err := timeStart(ctx, f, a)
 		if err != nil {
 			return result{}, err
 		}
@@ -53,17 +52,18 @@ func farmDispatch(ctx context.Context, s *site) (result, error) {
 		}
 	}
 	p99 := percentile(took, 0.99)
-	return result{Ratios: []float64{p99 / startGoal}, Note: map[string]any{"p50_ms": round2(percentile(took, 0.5)), "p99_ms": round2(p99)}},
-		nil
+	note := map[string]any{"p50_ms": twoDecimals(percentile(took, 0.5)), "p99_ms": twoDecimals(p99)}
+	return result{Ratios: []float64{p99 / startGoal}, Note: note}, nil
 }
 
-// started submits a job, runs it to its end, and returns after how many milliseconds it had begun.
-func started(ctx context.Context, f *farm, a *agent) (ms float64, err error) {
+// timeStart submits a job, runs it to its end, and returns the milliseconds from the submission's answer to the
+// acknowledgement of its start.
+func timeStart(ctx context.Context, f *farm, a *agent) (ms float64, err error) {
 	if _, err := f.submit(ctx, a.workspace); err != nil {
 		return 0, err
 	}
 	from := time.Now()
-	e, err := a.next(ctx, wire.TypeAssign)
+	e, err := a.receive(ctx, wire.TypeAssign)
 	if err != nil {
 		return 0, err
 	}
@@ -71,19 +71,19 @@ func started(ctx context.Context, f *farm, a *agent) (ms float64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	if err := a.say(wire.Accept{}, job, e.Epoch, 0); err != nil {
+	if err := a.send(wire.Accept{}, job, e.Epoch, 0); err != nil {
 		return 0, err
 	}
-	if err := a.say(wire.Event{Kind: wire.EventStarted}, job, e.Epoch, 1); err != nil {
+	if err := a.send(wire.Event{Kind: wire.EventStarted}, job, e.Epoch, 1); err != nil {
 		return 0, err
 	}
-	if _, err := a.next(ctx, wire.TypeAck); err != nil {
+	if _, err := a.receive(ctx, wire.TypeAck); err != nil {
 		return 0, err
 	}
 	ms = float64(time.Since(from).Microseconds()) / 1000
-	if err := a.say(wire.Event{Kind: wire.EventFinished, Outcome: "succeeded"}, job, e.Epoch, 2); err != nil {
+	if err := a.send(wire.Event{Kind: wire.EventFinished, Outcome: "succeeded"}, job, e.Epoch, 2); err != nil {
 		return 0, err
 	}
-	_, err = a.next(ctx, wire.TypeAck)
+	_, err = a.receive(ctx, wire.TypeAck)
 	return ms, err
 }

@@ -33,10 +33,10 @@ const (
 	uploadChunk = 8 << 20
 )
 
-// farmUpload compares an upload of 256 MiB as svc-runner sends it, by way of the gateway, TLS and
-// all, with the same bytes sent to a handler that hashes and writes them to a file, and syncs it. MiB
-// is by how much the service grows meanwhile, at its highest.
-func farmUpload(ctx context.Context, s *site) (result, error) {
+// farmUpload compares an upload of 256 MiB by svc-runner's requests through the gateway with TLS with
+// a handler that hashes the same bytes, writes them to a file and syncs it. MiB is the growth of the
+// service's memory to its peak during an upload.
+func farmUpload(ctx context.Context, s *suite) (result, error) {
 	dir, err := os.MkdirTemp(".", "upload-")
 	if err != nil {
 		return result{}, err
@@ -46,7 +46,7 @@ func farmUpload(ctx context.Context, s *site) (result, error) {
 	if err != nil {
 		return result{}, err
 	}
-	u, done, err := s.newUploads(ctx, dir)
+	u, done, err := s.newUploader(ctx, dir)
 	if err != nil {
 		return result{}, err
 	}
@@ -57,7 +57,7 @@ func farmUpload(ctx context.Context, s *site) (result, error) {
 		}
 	}))
 	defer bare.Close()
-	r, err := compare(ctx, func() (float64, error) { return u.send(ctx) }, func() (float64, error) {
+	r, err := compare(ctx, func() (float64, error) { return u.upload(ctx) }, func() (float64, error) {
 		begun := time.Now()
 		if err := post(ctx, bare.Client(), bare.URL, "application/octet-stream", http.Header{}, bytes.NewReader(u.content), nil); err != nil {
 			return 0, err
@@ -65,8 +65,8 @@ func farmUpload(ctx context.Context, s *site) (result, error) {
 		return uploadMiB / time.Since(begun).Seconds(), os.Remove(filepath.Join(dir, "bare"))
 	})
 	if err == nil {
-		r.Note["MiB"], r.Note["first_MiB"] = int(median(u.grown[1:])), int(u.grown[0])
-		r.Note["processor_time"] = round2(median(r.Each)) // ours by theirs, for the same bytes
+		r.Note["MiB"], r.Note["first_MiB"] = int(median(u.memoryGrowth[1:])), int(u.memoryGrowth[0])
+		r.Note["processor_time"] = twoDecimals(median(r.CPURatios)) // ours divided by theirs
 	}
 	return r, err
 }
@@ -85,33 +85,33 @@ func hashAndWrite(name string, body io.Reader) error {
 	return f.Sync()
 }
 
-// uploads are a runner, and the gateway by way of which it uploads.
-type uploads struct {
-	farm    *farm
-	machine machine
-	service *rest
-	client  *http.Client
-	gateway string
-	store   string
-	content []byte
-	digest  string
-	grown   []float64
+// An uploader is a runner and the gateway through which it uploads.
+type uploader struct {
+	farm         *farm
+	machine      machine
+	service      *serviceProcess
+	client       *http.Client
+	gateway      string
+	store        string
+	content      []byte
+	digest       string
+	memoryGrowth []float64
 }
 
-func (s *site) newUploads(ctx context.Context, dir string) (*uploads, func(), error) {
+func (s *suite) newUploader(ctx context.Context, dir string) (*uploader, func(), error) {
 	db, err := s.database(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	u := &uploads{farm: newFarm(db, nothing), store: filepath.Join(dir, "store"), content: make([]byte, uploadBytes)}
+	u := &uploader{farm: newFarm(db, notifyNobody), store: filepath.Join(dir, "store"), content: make([]byte, uploadBytes)}
 	_, _ = rand.NewChaCha8([32]byte{}).Read(u.content)
 	sum := sha256.Sum256(u.content)
 	u.digest = hex.EncodeToString(sum[:])
-	list, err := u.farm.machines(ctx, events.NewID(time.Now()), 1, 1)
+	list, err := u.farm.enrolMachines(ctx, events.NewID(time.Now()), 1, 1)
 	if err == nil {
 		u.machine = list[0]
 		_, err = u.farm.commands.ConnectRunner(ctx,
-			commands.ConnectRunner{Meta: bySystem(u.machine.workspace), Runner: u.machine.id, Hello: aggregates.Hello{
+			commands.ConnectRunner{Meta: systemMeta(u.machine.workspace), Runner: u.machine.id, Hello: aggregates.Hello{
 				Capacity: 1, Agent: events.Agent{Version: "1", OS: "linux", Arch: "amd64", Sandboxes: []string{"none"}},
 			}})
 	}
@@ -119,7 +119,7 @@ func (s *site) newUploads(ctx context.Context, dir string) (*uploads, func(), er
 		err = os.Mkdir(u.store, 0o700)
 	}
 	if err == nil {
-		u.service, err = s.rest(ctx, db.Config().ConnString(), "SVC_FARM_CLIENT_CERT_HEADER="+farmHeader, "SVC_LOG_LEVEL=error",
+		u.service, err = s.startRest(ctx, db.Config().ConnString(), "SVC_FARM_CLIENT_CERT_HEADER="+certificateHeader, "SVC_LOG_LEVEL=error",
 			"SVC_ARTIFACT_STORE="+u.store)
 	}
 	if err != nil {
@@ -131,16 +131,17 @@ func (s *site) newUploads(ctx context.Context, dir string) (*uploads, func(), er
 	if err != nil {
 		return nil, nil, err
 	}
-	proxy := gateway.New(&url.URL{Scheme: "http", Host: u.service.addr}, farmHeader, gateway.Rules(uploadBytes), slog.New(slog.DiscardHandler))
+	upstream := &url.URL{Scheme: "http", Host: u.service.addr}
+	proxy := gateway.New(upstream, certificateHeader, gateway.Rules(uploadBytes), slog.New(slog.DiscardHandler))
 	front := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		r.TLS.PeerCertificates = []*x509.Certificate{shown} // as if the client had shown it
+		r.TLS.PeerCertificates = []*x509.Certificate{shown} // instead of a TLS handshake with it
 		proxy.ServeHTTP(w, r)
 	}))
 	u.client, u.gateway = front.Client(), front.URL
 	return u, func() { front.Close(); proxy.Close(); u.service.stop(); u.farm.log.Close(); db.Close() }, nil
 }
 
-func (u *uploads) certificate() (*x509.Certificate, error) {
+func (u *uploader) certificate() (*x509.Certificate, error) {
 	text, err := url.PathUnescape(u.machine.header)
 	if err != nil {
 		return nil, err
@@ -148,10 +149,10 @@ func (u *uploads) certificate() (*x509.Certificate, error) {
 	return certificate.Parse(text)
 }
 
-// job makes one that the runner has run to its end, and that left a file.
-func (u *uploads) job(ctx context.Context) (events.ID, error) {
-	id, by := events.NewID(time.Now()), bySystem(u.machine.workspace)
-	_, err := u.farm.commands.SubmitJob(ctx, commands.SubmitJob{Meta: by, Job: id, FairKey: "key", Turn: turnNow, Spec: events.JobSpec{
+// finishedJob creates a job that the runner has finished and that has one artifact to upload.
+func (u *uploader) finishedJob(ctx context.Context) (events.ID, error) {
+	id, by := events.NewID(time.Now()), systemMeta(u.machine.workspace)
+	_, err := u.farm.commands.SubmitJob(ctx, commands.SubmitJob{Meta: by, Job: id, FairKey: "key", Turn: turnByTime, Spec: events.JobSpec{
 		Name: "tests", Steps: []events.JobStep{{Name: "test", Run: "make test"}}, Sandbox: events.JobSandbox{Kind: "none", Network: "host"},
 		Artifacts: []events.JobArtifactSpec{{Name: "dist", Paths: []string{"dist"}}}, Priority: events.NormalPriority,
 		Timeouts: events.JobTimeouts{QueueSeconds: 86400, RunSeconds: 3600}, Retry: events.JobRetry{MaxAttempts: 1},
@@ -169,15 +170,15 @@ func (u *uploads) job(ctx context.Context) (events.ID, error) {
 	return id, err
 }
 
-// send uploads a file as a runner does, and returns how many MiB a second that were.
-func (u *uploads) send(ctx context.Context) (float64, error) {
-	id, err := u.job(ctx)
+// upload uploads an artifact as a runner does and returns the MiB per second.
+func (u *uploader) upload(ctx context.Context) (float64, error) {
+	id, err := u.finishedJob(ctx)
 	if err != nil {
 		return 0, err
 	}
 	before, err := u.service.memory()
 	if err == nil {
-		err = u.service.forgetPeak()
+		err = u.service.resetPeakMemory()
 	}
 	if err != nil {
 		return 0, err
@@ -185,7 +186,7 @@ func (u *uploads) send(ctx context.Context) (float64, error) {
 	begun := time.Now()
 	var answer struct{ State string }
 	address := u.gateway + "/api/v1/farm/jobs/" + id.String() + "/artifacts"
-	for _, chunks := range []int{0, uploadBytes / uploadChunk} { // it asks first what is missing
+	for _, chunks := range []int{0, uploadBytes / uploadChunk} { // a runner first asks which chunks are missing
 		body, kind := u.form(chunks)
 		if err := post(ctx, u.client, address, kind, http.Header{}, body, &answer); err != nil {
 			return 0, err
@@ -195,19 +196,19 @@ func (u *uploads) send(ctx context.Context) (float64, error) {
 	if answer.State != "complete" {
 		return 0, fmt.Errorf("the upload is %s", answer.State)
 	}
-	peak, err := u.service.peak()
-	u.grown = append(u.grown, peak-before)
+	peak, err := u.service.peakMemory()
+	u.memoryGrowth = append(u.memoryGrowth, peak-before)
 	return rate, errors.Join(err, os.RemoveAll(filepath.Join(u.store, u.machine.workspace.String(), id.String())))
 }
 
-// A sizedBody is a body whose length is known before it is sent.
+// A sizedBody is a request body of known length.
 type sizedBody struct {
 	io.Reader
 	size int64
 }
 
-// form is the body of an upload of the first chunks: nothing of the file is copied for it.
-func (u *uploads) form(chunks int) (sizedBody, string) {
+// form returns the body of an upload of the first chunks, without copying the file, and its content type.
+func (u *uploader) form(chunks int) (sizedBody, string) {
 	var head bytes.Buffer
 	form := multipart.NewWriter(&head)
 	var parts []io.Reader
@@ -230,7 +231,7 @@ func (u *uploads) form(chunks int) (sizedBody, string) {
 	return sizedBody{io.MultiReader(parts...), size}, form.FormDataContentType()
 }
 
-// post sends a body, and reads the answer into one unless that is nil.
+// post sends a body, and decodes the answer into answer unless that is nil.
 func post(ctx context.Context, client *http.Client, address, kind string, header http.Header, body io.Reader, answer any) error {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, address, body)
 	if err != nil {

@@ -17,19 +17,18 @@ import (
 	"svc/projections/fold"
 )
 
-// follow compares a view that has half a million events to take in with
-// Watermill's own subscriber, which has the same to hand out and nothing to do
-// with it. A view is measured until it has them all. The subscriber would take
-// the better part of an hour: it is measured for as long as a turn, at the
-// beginning, and looks through all that still waits for each hundred.
-func follow(ctx context.Context, s *site) (result, error) {
+// follow compares a view that is half a million events behind with Watermill's own
+// subscriber of as many messages, which it does not process. The view is measured until
+// it has caught up. The subscriber would take most of an hour, as it scans all remaining
+// messages for each hundred: it is measured for one turn.
+func follow(ctx context.Context, s *suite) (result, error) {
 	db, err := s.database(ctx)
 	if err != nil {
 		return result{}, err
 	}
 	defer db.Close()
 	n := scaled(500_000)
-	workspaces, err := fillLogs(ctx, db, max(1, n/perLog), min(n, perLog))
+	workspaces, err := fillLogs(ctx, db, max(1, n/eventsPerLog), min(n, eventsPerLog))
 	if err != nil {
 		return result{}, err
 	}
@@ -38,16 +37,16 @@ func follow(ctx context.Context, s *site) (result, error) {
 	}
 	groups := 0
 	return compare(ctx,
-		func() (float64, error) { return takeAllIn(ctx, db, "runs", n) },
+		func() (float64, error) { return measureFollower(ctx, db, "runs", n) },
 		func() (float64, error) {
 			groups++
-			return subscribe(ctx, db, fmt.Sprint("group", groups))
+			return measureSubscriber(ctx, db, fmt.Sprint("group", groups))
 		})
 }
 
-// takeAllIn lets a view catch up from nothing, and returns how many events a
-// second it took in.
-func takeAllIn(ctx context.Context, db *pgxpool.Pool, view string, n int) (float64, error) {
+// measureFollower empties a view, follows until it has caught up with n events, and
+// returns the events per second.
+func measureFollower(ctx context.Context, db *pgxpool.Pool, view string, n int) (float64, error) {
 	for _, sql := range []string{`truncate ` + view, `delete from checkpoints where view = '` + view + `'`} {
 		if _, err := db.Exec(ctx, sql); err != nil {
 			return 0, err
@@ -75,10 +74,9 @@ func takeAllIn(ctx context.Context, db *pgxpool.Pool, view string, n int) (float
 
 const topic = "events"
 
-// publishAll makes messages of all events, as publishers do that put two hundred
-// in a transaction.
+// publishAll publishes a message for each event, 200 in a transaction.
 func publishAll(ctx context.Context, db *pgxpool.Pool, workspaces []events.ID) error {
-	subscriber, err := stock(db, "")
+	subscriber, err := newSubscriber(db, "")
 	if err != nil {
 		return err
 	}
@@ -114,16 +112,16 @@ func publishAll(ctx context.Context, db *pgxpool.Pool, workspaces []events.ID) e
 	return err
 }
 
-func stock(db *pgxpool.Pool, group string) (*sqlbus.Subscriber, error) {
+func newSubscriber(db *pgxpool.Pool, group string) (*sqlbus.Subscriber, error) {
 	return sqlbus.NewSubscriber(sqlbus.BeginnerFromPgx(db), sqlbus.SubscriberConfig{
 		ConsumerGroup: group, SchemaAdapter: sqlbus.DefaultPostgreSQLSchema{}, OffsetsAdapter: sqlbus.DefaultPostgreSQLOffsetsAdapter{},
 	}, nil)
 }
 
-// subscribe takes messages for a turn, as a group that has had none, and returns
-// how many a second came.
-func subscribe(ctx context.Context, db *pgxpool.Pool, group string) (float64, error) {
-	subscriber, err := stock(db, group)
+// measureSubscriber receives messages for one turn, as a new consumer group, and returns
+// the messages per second.
+func measureSubscriber(ctx context.Context, db *pgxpool.Pool, group string) (float64, error) {
+	subscriber, err := newSubscriber(db, group)
 	if err != nil {
 		return 0, err
 	}

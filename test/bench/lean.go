@@ -18,8 +18,8 @@ import (
 	"svc/events"
 )
 
-// leanSchema is what the lean service keeps of members: a row for each, and an
-// audit table with a key and four indexes for the searches that ours has.
+// leanSchema has a table of members, and an audit table with a key and four indexes for
+// the searches that the service offers.
 const leanSchema = `
 	create table lean_members as select workspace_id, member_id, user_id, email, role, approve_loops, joined_at from members;
 	alter table lean_members add primary key (workspace_id, member_id);
@@ -36,30 +36,29 @@ const leanSchema = `
 	create index on lean_audit (workspace_id, target_id, at);
 	analyze lean_members;`
 
-// A lean is the role change as somebody would write it by hand who wants nothing
-// but that: bare net/http and pgx, a look-up of session and membership, and a
-// transaction in one batch.
-type lean struct {
+// A leanServer is the baseline of role_change, a handler written for it alone: net/http and
+// pgx, one look-up of session and membership, and one transaction in a batch.
+type leanServer struct {
 	db  *pgxpool.Pool
 	log *slog.Logger
 }
 
-// serveLean serves it at an address until the process ends.
+// serveLean serves the baseline at an address until ctx is done.
 func serveLean(ctx context.Context, addr, databaseURL string) error {
 	config, err := pgxpool.ParseConfig(databaseURL)
 	if err != nil {
 		return err
 	}
-	config.MaxConns = 24 // as ours has
+	config.MaxConns = 24 // as svc-rest has
 	db, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return err
 	}
 	defer db.Close()
-	s := &lean{db: db, log: slog.New(slog.NewJSONHandler(os.Stdout, nil))}
+	s := &leanServer{db: db, log: slog.New(slog.NewJSONHandler(os.Stdout, nil))}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /health/live", func(http.ResponseWriter, *http.Request) {})
-	mux.HandleFunc("PATCH /api/v1/members/{id}", s.logged(s.changeRole))
+	mux.HandleFunc("PATCH /api/v1/members/{id}", s.withLog(s.changeRole))
 	server := &http.Server{Addr: addr, Handler: mux, ReadHeaderTimeout: 10 * time.Second}
 	context.AfterFunc(ctx, func() { _ = server.Close() })
 	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
@@ -68,7 +67,7 @@ func serveLean(ctx context.Context, addr, databaseURL string) error {
 	return nil
 }
 
-func (s *lean) logged(handle func(ctx context.Context, r *http.Request) (any, int)) http.HandlerFunc {
+func (s *leanServer) withLog(handle func(ctx context.Context, r *http.Request) (any, int)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		from := time.Now()
 		ctx, cancel := context.WithTimeout(r.Context(), 30*time.Second)
@@ -101,7 +100,7 @@ type leanMember struct {
 
 func leanRefusal(code string, status int) (any, int) { return map[string]string{"code": code}, status }
 
-func (s *lean) changeRole(ctx context.Context, r *http.Request) (any, int) {
+func (s *leanServer) changeRole(ctx context.Context, r *http.Request) (any, int) {
 	who, err := s.caller(ctx, r)
 	if err != nil {
 		return leanRefusal("unauthenticated", http.StatusUnauthorized)
@@ -133,8 +132,8 @@ func (s *lean) changeRole(ctx context.Context, r *http.Request) (any, int) {
 	return m, http.StatusOK
 }
 
-// caller looks up the session and the membership at once.
-func (s *lean) caller(ctx context.Context, r *http.Request) (who leanCaller, err error) {
+// caller looks up the session and its membership in one query.
+func (s *leanServer) caller(ctx context.Context, r *http.Request) (who leanCaller, err error) {
 	cookies := r.Cookies()
 	if len(cookies) == 0 {
 		return who, http.ErrNoCookie
@@ -149,9 +148,9 @@ func (s *lean) caller(ctx context.Context, r *http.Request) (who leanCaller, err
 	return who, err
 }
 
-// change updates the row and inserts the record. Who changes roles in a workspace holds
-// its row, so that one Owner always remains.
-func (s *lean) change(ctx context.Context, r *http.Request, who leanCaller, id events.ID, role string) (m leanMember, err error) {
+// change updates the member and inserts the audit row. It locks the row of the workspace, so
+// that one Owner always remains.
+func (s *leanServer) change(ctx context.Context, r *http.Request, who leanCaller, id events.ID, role string) (m leanMember, err error) {
 	now := time.Now()
 	b := &pgx.Batch{}
 	b.Queue("begin")

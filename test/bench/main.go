@@ -1,6 +1,6 @@
-// Command bench compares the service with the least that could be done
-// instead, side by side on one PostgreSQL that keeps what it was told. Each
-// figure is the median of several rounds, in which the two take turns.
+// Command bench compares the service with a baseline that does the least possible work,
+// on one PostgreSQL with durable settings. Both sides take turns, and each figure is the
+// median of several rounds.
 package main
 
 import (
@@ -19,72 +19,72 @@ import (
 	"time"
 )
 
-// A bench is a row of the table: what is measured, and the goal for it.
+// A bench is a row of the table: a name, a goal for the ratio, and the function that measures.
 type bench struct {
 	name string
-	goal string // what the ratio is to be, in words: "≥ 1.2"
+	goal string // of the ratio, as it is printed: "≥ 1.2"
 	ok   func(ratio float64) bool
-	run  func(ctx context.Context, s *site) (result, error)
+	run  func(ctx context.Context, s *suite) (result, error)
 }
 
-// A result has a ratio for each round, and figures worth a look.
+// A result has one ratio for each round, and details that are printed after the ratio.
 type result struct {
-	Ratios []float64      `json:"ratios"`
-	Each   []float64      `json:"-"` // ratios of processor time
-	Note   map[string]any `json:"note,omitempty"`
+	Ratios    []float64      `json:"ratios"`
+	CPURatios []float64      `json:"-"` // ratios of processor time per operation
+	Note      map[string]any `json:"note,omitempty"`
 }
 
-func least(goal float64) func(float64) bool { return func(r float64) bool { return r >= goal } }
-func most(goal float64) func(float64) bool  { return func(r float64) bool { return r <= goal } }
+func atLeast(goal float64) func(float64) bool { return func(r float64) bool { return r >= goal } }
+func atMost(goal float64) func(float64) bool  { return func(r float64) bool { return r <= goal } }
 
 var benches = []bench{
-	{"append_spread", "≥ 1.4", least(1.4), appendSpread},
-	{"append_wide", "≥ 2.8", least(2.8), appendWide},
-	{"append_hot", "≥ 2.8", least(2.8), appendHot},
-	{"append_growth", "≤ 1.3", most(1.3), appendGrowth},
-	{"append_peer", "≥ 1.5", least(1.5), appendPeer},
-	{"role_change", "≥ 1", least(1), roleChange},
-	{"event_cost", "≤ 2", most(2), eventCost},
-	{"event_bytes", "≤ 2.5", most(2.5), eventBytes},
-	{"read_runs", "≥ 0.75", least(0.75), readRuns},
-	{"read_growth", "≤ 1.3", most(1.3), readGrowth},
-	{"runs_partial", "≤ 1.3", most(1.3), runsPartial},
-	{"members_page", "≤ 2", most(2), membersPage},
-	{"poll", "≥ 0.8", least(0.8), poll},
-	{"fair_shares", "≤ 2", most(2), fairly(readStorm)},
-	{"fair_bodies", "≤ 2", most(2), fairly(bodyStorm)},
-	{"fair_accounts", "≤ 2", most(2), fairly(accountStorm)},
-	{"fair_credentials", "≤ 2", most(2), fairly(credentialStorm, "SVC_RATE_LIMIT=6000")},
-	{"fair_callbacks", "≤ 2", most(2), fairly(callbackStorm, "SVC_RATE_LIMIT=1000000")}, // limits are on
-	{"rebuild", "≥ 0.4", least(0.4), rebuildViews},
-	{"rebuild_growth", "≤ 1.2", most(1.2), rebuildGrowth},
-	{"rebuild_many", "≤ 3", most(3), rebuildMany},
-	{"catch_up", "≥ 0.5", least(0.5), catchUp},
-	{"export", "≥ 0.35", least(0.35), export},
-	{"follow", "≥ 100", least(100), follow},
-	{"wake", "≤ 1 (p99 of 50 ms)", most(1), wake},
-	{"farm_claim", "≤ 1.5", most(1.5), farmClaim},
-	{"farm_claim_key", "≤ 1.5", most(1.5), farmClaimKey},
-	{"farm_ingest", "≥ 0.4", least(0.4), farmIngest},
-	{"farm_agents", "≤ 1 (of 30 KiB each, p99 of 1 s)", most(1), farmAgents},
-	{"farm_dispatch", "≤ 1 (p99 of 100 ms)", most(1), farmDispatch},
-	{"farm_upload", "≥ 0.8", least(0.8), farmUpload},
-	{"ui_page", "≥ 0.5", least(0.5), uiPage},
-	{"ui_first_byte", "≤ 1 (of 10 ms)", most(1), uiFirstByte},
-	{"ui_live", "≤ 1 (p99 of 500 ms)", most(1), uiLive},
-	{"idle", "≤ 1 (of 40 MiB, 300 ms)", most(1), idle},
+	{"append_spread", "≥ 1.4", atLeast(1.4), appendSpread},
+	{"append_wide", "≥ 2.8", atLeast(2.8), appendWide},
+	{"append_hot", "≥ 2.8", atLeast(2.8), appendHot},
+	{"append_growth", "≤ 1.3", atMost(1.3), appendGrowth},
+	{"append_peer", "≥ 1.5", atLeast(1.5), appendPeer},
+	{"role_change", "≥ 1", atLeast(1), roleChange},
+	{"event_cost", "≤ 2", atMost(2), eventCost},
+	{"event_bytes", "≤ 2.5", atMost(2.5), eventBytes},
+	{"read_runs", "≥ 0.75", atLeast(0.75), readRuns},
+	{"read_growth", "≤ 1.3", atMost(1.3), readGrowth},
+	{"runs_partial", "≤ 1.3", atMost(1.3), runsPartial},
+	{"members_page", "≤ 2", atMost(2), membersPage},
+	{"poll", "≥ 0.8", atLeast(0.8), poll},
+	{"fair_shares", "≤ 2", atMost(2), fairness(readStorm)},
+	{"fair_bodies", "≤ 2", atMost(2), fairness(bodyStorm)},
+	{"fair_accounts", "≤ 2", atMost(2), fairness(accountStorm)},
+	{"fair_credentials", "≤ 2", atMost(2), fairness(credentialStorm, "SVC_RATE_LIMIT=6000")},
+	{"fair_callbacks", "≤ 2", atMost(2), fairness(callbackStorm, "SVC_RATE_LIMIT=1000000")}, // high, but not off
+	{"rebuild", "≥ 0.4", atLeast(0.4), rebuildViews},
+	{"rebuild_growth", "≤ 1.2", atMost(1.2), rebuildGrowth},
+	{"rebuild_many", "≤ 3", atMost(3), rebuildMany},
+	{"catch_up", "≥ 0.5", atLeast(0.5), catchUp},
+	{"export", "≥ 0.35", atLeast(0.35), export},
+	{"follow", "≥ 100", atLeast(100), follow},
+	{"wake", "≤ 1 (p99 of 50 ms)", atMost(1), wake},
+	{"farm_claim", "≤ 1.5", atMost(1.5), farmClaim},
+	{"farm_claim_key", "≤ 1.5", atMost(1.5), farmClaimKey},
+	{"farm_ingest", "≥ 0.4", atLeast(0.4), farmIngest},
+	{"farm_agents", "≤ 1 (of 30 KiB each, p99 of 1 s)", atMost(1), farmAgents},
+	{"farm_dispatch", "≤ 1 (p99 of 100 ms)", atMost(1), farmDispatch},
+	{"farm_upload", "≥ 0.8", atLeast(0.8), farmUpload},
+	{"ui_page", "≥ 0.5", atLeast(0.5), uiPage},
+	{"ui_first_byte", "≤ 1 (of 10 ms)", atMost(1), uiFirstByte},
+	{"ui_live", "≤ 1 (p99 of 500 ms)", atMost(1), uiLive},
+	{"idle", "≤ 1 (of 40 MiB, 300 ms)", atMost(1), idle},
 }
 
 var (
-	only     = flag.String("run", "", "a pattern for the names of those to run")
-	rounds   = flag.Int("rounds", 5, "how often each is measured")
-	turn     = flag.Duration("turn", 2*time.Second, "how long a turn takes")
-	scale    = flag.Float64("scale", 1, "how large the large logs are to be, such as 0.1 for a quick look")
-	file     = flag.String("json", "bin/bench.json", "where the figures go as JSON")
-	cpu      = flag.String("cpuprofile", "", "where a CPU profile of this program goes")
-	byHand   = flag.String("lean", "", "serve the role change that is written by hand at this address, from the database that follows")
-	stranger = flag.String("storm", "", "insist at this address on the requests of the standard input, as strangers do")
-	keep     = flag.String("dir", "", "the folder of the database; made and removed if empty")
+	runPattern  = flag.String("run", "", "regular expression for the names of the benches to run")
+	rounds      = flag.Int("rounds", 5, "rounds of each bench")
+	turn        = flag.Duration("turn", 2*time.Second, "duration of a turn of one side")
+	scale       = flag.Float64("scale", 1, "factor of the size of the large logs, such as 0.1 for a quick run")
+	jsonFile    = flag.String("json", "bin/bench.json", "file for the figures as JSON")
+	cpu         = flag.String("cpuprofile", "", "file for a CPU profile of this program")
+	leanAddr    = flag.String("lean", "", "serve the baseline of role_change at this address; the argument is the URL of its database")
+	stormAddr   = flag.String("storm", "", "repeat the requests from standard input at this address without end")
+	databaseDir = flag.String("dir", "", "folder of the database; if empty, a temporary one")
 )
 
 func main() {
@@ -92,12 +92,12 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	var err error
 	switch {
-	case *byHand != "":
-		err = serveLean(ctx, *byHand, flag.Arg(0))
-	case *stranger != "":
-		err = storming(ctx, *stranger, os.Stdin)
+	case *leanAddr != "":
+		err = serveLean(ctx, *leanAddr, flag.Arg(0))
+	case *stormAddr != "":
+		err = sendStorm(ctx, *stormAddr, os.Stdin)
 	default:
-		err = run(ctx)
+		err = runBenches(ctx)
 	}
 	stop()
 	if err != nil {
@@ -106,7 +106,7 @@ func main() {
 	}
 }
 
-func run(ctx context.Context) (err error) {
+func runBenches(ctx context.Context) (err error) {
 	if *cpu != "" {
 		f, err := os.Create(*cpu)
 		if err != nil {
@@ -118,11 +118,11 @@ func run(ctx context.Context) (err error) {
 		}
 		defer pprof.StopCPUProfile()
 	}
-	pattern, err := regexp.Compile(*only)
+	pattern, err := regexp.Compile(*runPattern)
 	if err != nil {
 		return fmt.Errorf("-run: %w", err)
 	}
-	s, err := newSite(ctx, *keep)
+	s, err := newSuite(ctx, *databaseDir)
 	if err != nil {
 		return err
 	}
@@ -141,7 +141,7 @@ func run(ctx context.Context) (err error) {
 			verdict = "ok"
 		}
 		fmt.Printf("bench %s ratio=%.2f goal=%q %s", b.name, ratio, b.goal, verdict)
-		for _, name := range sorted(r.Note) {
+		for _, name := range sortedNames(r.Note) {
 			fmt.Printf(" %s=%v", name, r.Note[name])
 		}
 		fmt.Println()
@@ -151,13 +151,13 @@ func run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(*file, append(text, '\n'), 0o644)
+	return os.WriteFile(*jsonFile, append(text, '\n'), 0o644)
 }
 
-// scaled is how many there are to be of n.
+// scaled returns n times the -scale flag, at least 1000.
 func scaled(n int) int { return max(1000, int(float64(n)*(*scale))) }
 
-func sorted(m map[string]any) (names []string) {
+func sortedNames(m map[string]any) (names []string) {
 	for name := range m {
 		names = append(names, name)
 	}

@@ -15,13 +15,13 @@ import (
 	"svc/projections"
 )
 
-// crowd makes a workspace of n members by SQL, on a database of its own.
-func (s *site) crowd(ctx context.Context, n int) (*pgxpool.Pool, events.ID, error) {
+// newLargeWorkspace creates a workspace of n members by SQL, in a new database.
+func (s *suite) newLargeWorkspace(ctx context.Context, n int) (*pgxpool.Pool, events.ID, error) {
 	db, err := s.database(ctx)
 	if err != nil {
 		return nil, events.ID{}, err
 	}
-	log := store.New(db, projections.Inline(), nothing)
+	log := store.New(db, projections.Inline(), notifyNobody)
 	defer log.Close()
 	w, err := newWorkspace(ctx, commands.New(log, time.Now))
 	if err != nil {
@@ -62,12 +62,12 @@ func (s *site) crowd(ctx context.Context, n int) (*pgxpool.Pool, events.ID, erro
 	return db, w.id, err
 }
 
-// memberPages are what is asked of a workspace, pages that are full there. Where is the
-// cursor of one in the middle.
-func memberPages(where *projections.MemberCursor) map[string]projections.MemberQuery {
+// memberQueries returns pages and searches by name, which fill a page unless they match nobody.
+// middle is the cursor of a member in the middle.
+func memberQueries(middle *projections.MemberCursor) map[string]projections.MemberQuery {
 	maintainers := []events.Role{events.Maintainer}
 	return map[string]projections.MemberQuery{
-		"first": {}, "middle": {After: where}, "offset": {Offset: 900},
+		"first": {}, "middle": {After: middle}, "offset": {Offset: 900},
 		"role": {Roles: maintainers}, "roles": {OrderBy: projections.MemberByRole, Descending: true},
 		"joined": {OrderBy: projections.MemberByJoined}, "newest": {OrderBy: projections.MemberByJoined, Descending: true},
 		"search": {Q: "person 7"}, "word": {Q: "7"}, "address": {Q: "p7"}, "everybody": {Q: "p"}, "nobody": {Q: "nobody of that name"},
@@ -75,9 +75,9 @@ func memberPages(where *projections.MemberCursor) map[string]projections.MemberQ
 	}
 }
 
-// membersPage compares the time of pages and searches of 100,000 members with that
-// of the same of 1,000. The slowest of them counts.
-func membersPage(ctx context.Context, s *site) (r result, err error) {
+// membersPage compares the time of pages and searches of 100,000 members with that of 1,000.
+// The ratio is that of the slowest.
+func membersPage(ctx context.Context, s *suite) (r result, err error) {
 	type side struct {
 		members   projections.Members
 		workspace events.ID
@@ -85,14 +85,14 @@ func membersPage(ctx context.Context, s *site) (r result, err error) {
 	}
 	var sides [2]side
 	for i, n := range []int{1000, scaled(100_000)} {
-		db, workspace, err := s.crowd(ctx, n)
+		db, workspace, err := s.newLargeWorkspace(ctx, n)
 		if db != nil {
 			defer db.Close()
 		}
 		if err != nil {
 			return r, err
 		}
-		one, err := single(ctx, db)
+		one, err := singleConnection(ctx, db)
 		if err != nil {
 			return r, err
 		}
@@ -102,24 +102,24 @@ func membersPage(ctx context.Context, s *site) (r result, err error) {
 		if err != nil {
 			return r, err
 		}
-		sides[i] = side{members, workspace, memberPages(middle)}
+		sides[i] = side{members, workspace, memberQueries(middle)}
 	}
-	turnOf := func(of side, name string) func() (float64, error) {
-		q := of.pages[name]
-		q.Workspace, q.Limit = of.workspace, 25
+	newTurn := func(side side, name string) func() (float64, error) {
+		q := side.pages[name]
+		q.Workspace, q.Limit = side.workspace, 25
 		return func() (float64, error) {
-			return measure(ctx, 1, func(ctx context.Context, _ int) error { _, _, _, err := of.members.Page(ctx, q); return err })
+			return measure(ctx, 1, func(ctx context.Context, _ int) error { _, _, _, err := side.members.Page(ctx, q); return err })
 		}
 	}
 	r.Note = map[string]any{}
 	for _, name := range slices.Sorted(maps.Keys(sides[0].pages)) {
-		of, err := compare(ctx, turnOf(sides[0], name), turnOf(sides[1], name))
+		page, err := compare(ctx, newTurn(sides[0], name), newTurn(sides[1], name))
 		if err != nil {
 			return r, err
 		}
-		r.Note[name] = fmt.Sprintf("%.1f (%d µs)", median(of.Ratios), 1_000_000/max(1, of.Note["theirs"].(int)))
-		if r.Ratios == nil || median(of.Ratios) > median(r.Ratios) {
-			r.Ratios = of.Ratios
+		r.Note[name] = fmt.Sprintf("%.1f (%d µs)", median(page.Ratios), 1_000_000/max(1, page.Note["theirs"].(int)))
+		if r.Ratios == nil || median(page.Ratios) > median(r.Ratios) {
+			r.Ratios = page.Ratios
 		}
 	}
 	return r, nil

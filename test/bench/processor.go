@@ -11,12 +11,11 @@ import (
 	"time"
 )
 
-// tick is the unit in which Linux tells processor time to every program.
-const tick = 10 * time.Millisecond
+// clockTick is the unit of processor time in /proc/PID/stat.
+const clockTick = 10 * time.Millisecond
 
-// processorTime is what this process, all that it started and all that those
-// started have used so far, whether they still run or not: the service,
-// PostgreSQL and who sends the load.
+// processorTime returns the processor time that this process and all its descendants have
+// used so far, including those that have ended: the service, PostgreSQL and the load.
 func processorTime() (time.Duration, error) {
 	files, err := filepath.Glob("/proc/[0-9]*/stat")
 	if err != nil {
@@ -26,7 +25,7 @@ func processorTime() (time.Duration, error) {
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {
-			continue // it has ended, and whoever waited for it has its time
+			continue // it has ended; its parent has its time
 		}
 		pid, p, err := parseStat(text)
 		if err != nil {
@@ -36,21 +35,21 @@ func processorTime() (time.Duration, error) {
 	}
 	var sum time.Duration
 	for pid := range own {
-		if descends(own, pid, os.Getpid()) {
-			sum += own[pid].used
+		if isDescendant(own, pid, os.Getpid()) {
+			sum += own[pid].cpuTime
 		}
 	}
 	return sum, nil
 }
 
-// A process is what /proc/PID/stat says of one.
+// A process is an entry of /proc/PID/stat.
 type process struct {
-	parent int
-	used   time.Duration // by itself, and by those that it has waited for
+	parent  int
+	cpuTime time.Duration // its own, and that of children it has waited for
 }
 
-// descends reports whether pid is root, or was started by one that descends from it.
-func descends(all map[int]process, pid, root int) bool {
+// isDescendant reports whether pid is root or one of its descendants.
+func isDescendant(all map[int]process, pid, root int) bool {
 	for pid != root {
 		p, ok := all[pid]
 		if !ok || pid == p.parent {
@@ -61,14 +60,14 @@ func descends(all map[int]process, pid, root int) bool {
 	return true
 }
 
-// parseStat reads a line of proc(5): the name, in parentheses, may have any character.
+// parseStat parses /proc/PID/stat. The name, in parentheses, may contain any character.
 func parseStat(text []byte) (pid int, p process, err error) {
 	end := bytes.LastIndexByte(text, ')')
 	before, _, ok := strings.Cut(string(text), " ")
 	if end < 0 || !ok {
 		return 0, p, errors.New("no name")
 	}
-	fields := strings.Fields(string(text[end+1:])) // from the third on
+	fields := strings.Fields(string(text[end+1:])) // from the third field on
 	if len(fields) < 15 {
 		return 0, p, fmt.Errorf("%d fields", len(fields)+2)
 	}
@@ -77,7 +76,7 @@ func parseStat(text []byte) (pid int, p process, err error) {
 	err = errors.Join(err1, err2)
 	for _, field := range fields[11:15] { // utime, stime, cutime, cstime
 		n, e := strconv.ParseInt(field, 10, 64)
-		p.used, err = p.used+time.Duration(n)*tick, errors.Join(err, e)
+		p.cpuTime, err = p.cpuTime+time.Duration(n)*clockTick, errors.Join(err, e)
 	}
 	p.parent = parent
 	return pid, p, err

@@ -16,16 +16,15 @@ import (
 	"svc/projections"
 )
 
-// A reader is a workspace with runs, and a token that may read them.
+// A reader is a workspace with runs, and a service token that may read them.
 type reader struct {
 	workspace events.ID
 	token     commands.ServiceToken
 }
 
-// newReader makes a workspace and writes n runs into the view, of which active
-// still move.
+// newReader creates a workspace with n runs, some of them active.
 func newReader(ctx context.Context, db *pgxpool.Pool, n, active int) (*reader, error) {
-	log := store.New(db, projections.Inline(), nothing)
+	log := store.New(db, projections.Inline(), notifyNobody)
 	defer log.Close()
 	w, err := newWorkspace(ctx, commands.New(log, time.Now))
 	if err != nil {
@@ -41,7 +40,7 @@ func newReader(ctx context.Context, db *pgxpool.Pool, n, active int) (*reader, e
 	return r, fillRuns(ctx, db, w.id, n, active)
 }
 
-// fillRuns writes n runs into the view, of which active still move.
+// fillRuns inserts n runs into the view, the first of them active.
 func fillRuns(ctx context.Context, db *pgxpool.Pool, workspace events.ID, n, active int) error {
 	repo := events.NewID(time.Now())
 	_, err := db.Exec(ctx, `
@@ -67,7 +66,7 @@ func fillRuns(ctx context.Context, db *pgxpool.Pool, workspace events.ID, n, act
 
 func (r *reader) authorization() string { return "Authorization: Bearer " + r.token.Reveal() }
 
-// A workspace is one that somebody owns.
+// A workspace is a workspace with its Owner.
 type workspace struct {
 	id      events.ID
 	owner   events.Actor
@@ -92,12 +91,12 @@ func (w *workspace) meta() commands.Meta {
 	return commands.Meta{Envelope: events.Envelope{Actor: w.owner, Origin: events.FromAPI}, Workspace: w.id}
 }
 
-// asked is a page of the list of runs, as scripts ask for it.
-func (r *reader) asked() []byte {
-	return request("GET /api/v1/runs?status=active", r.authorization())
+// listRequest returns a request for a page of active runs.
+func (r *reader) listRequest() []byte {
+	return rawRequest("GET /api/v1/runs?status=active", r.authorization())
 }
 
-// plainRead asks the database for what the list of runs needs, and no more.
+// plainRead makes the queries that the list of runs needs, without HTTP.
 func (r *reader) plainRead(db *pgxpool.Pool) func(context.Context, int) error {
 	accounts, runs := projections.ServiceAccounts{DB: db}, projections.Runs{DB: db}
 	return func(ctx context.Context, _ int) error {
@@ -109,8 +108,8 @@ func (r *reader) plainRead(db *pgxpool.Pool) func(context.Context, int) error {
 	}
 }
 
-// readRuns compares the list of runs over HTTP with the same queries alone.
-func readRuns(ctx context.Context, s *site) (result, error) {
+// readRuns compares the list of runs over HTTP with its queries alone.
+func readRuns(ctx context.Context, s *suite) (result, error) {
 	db, err := s.database(ctx)
 	if err != nil {
 		return result{}, err
@@ -120,14 +119,14 @@ func readRuns(ctx context.Context, s *site) (result, error) {
 	if err != nil {
 		return result{}, err
 	}
-	server, err := s.rest(ctx, db.Config().ConnString())
+	server, err := s.startRest(ctx, db.Config().ConnString())
 	if err != nil {
 		return result{}, err
 	}
 	defer server.stop()
 	callers := newCallers(server.addr)
 	defer callers.close()
-	ask, read := r.asked(), r.plainRead(db)
+	ask, read := r.listRequest(), r.plainRead(db)
 	return compare(ctx,
 		func() (float64, error) {
 			return measure(ctx, connections, func(_ context.Context, worker int) error { return callers.send(worker, ask, 200) })
@@ -135,9 +134,9 @@ func readRuns(ctx context.Context, s *site) (result, error) {
 		func() (float64, error) { return measure(ctx, connections, read) })
 }
 
-// readGrowth compares the time of a page in a workspace of a million runs with
-// that in one of a hundred.
-func readGrowth(ctx context.Context, s *site) (result, error) {
+// readGrowth compares the time of a page in a workspace of a million runs with that in
+// one of a hundred.
+func readGrowth(ctx context.Context, s *suite) (result, error) {
 	db, err := s.database(ctx)
 	if err != nil {
 		return result{}, err
@@ -151,24 +150,24 @@ func readGrowth(ctx context.Context, s *site) (result, error) {
 	if err != nil {
 		return result{}, err
 	}
-	server, err := s.rest(ctx, db.Config().ConnString())
+	server, err := s.startRest(ctx, db.Config().ConnString())
 	if err != nil {
 		return result{}, err
 	}
 	defer server.stop()
 	callers := newCallers(server.addr)
 	defer callers.close()
-	turnOf := func(r *reader) func() (float64, error) {
-		ask := r.asked()
+	newTurn := func(r *reader) func() (float64, error) {
+		ask := r.listRequest()
 		return func() (float64, error) {
 			return measure(ctx, 8, func(_ context.Context, worker int) error { return callers.send(worker, ask, 200) })
 		}
 	}
-	return compare(ctx, turnOf(few), turnOf(many)) // how much faster few are, which is how much longer many take
+	return compare(ctx, newTurn(few), newTurn(many))
 }
 
-// poll compares a dashboard that has not changed with a check of the token.
-func poll(ctx context.Context, s *site) (result, error) {
+// poll compares a request for an unchanged dashboard with a check of the token alone.
+func poll(ctx context.Context, s *suite) (result, error) {
 	db, err := s.database(ctx)
 	if err != nil {
 		return result{}, err
@@ -178,19 +177,19 @@ func poll(ctx context.Context, s *site) (result, error) {
 	if err != nil {
 		return result{}, err
 	}
-	server, err := s.rest(ctx, db.Config().ConnString())
+	server, err := s.startRest(ctx, db.Config().ConnString())
 	if err != nil {
 		return result{}, err
 	}
 	defer server.stop()
 	callers := newCallers(server.addr)
 	defer callers.close()
-	tag, err := settledTag(ctx, server.addr, r.authorization())
+	tag, err := stableTag(ctx, server.addr, r.authorization())
 	if err != nil {
 		return result{}, err
 	}
-	unchanged := request("GET /api/v1/dashboard", r.authorization(), "If-None-Match: "+tag)
-	checked := request("GET /api/v1/members", r.authorization()) // which no token may have, and that is all that is asked
+	unchanged := rawRequest("GET /api/v1/dashboard", r.authorization(), "If-None-Match: "+tag)
+	checked := rawRequest("GET /api/v1/members", r.authorization()) // is refused to tokens once they are checked
 	return compare(ctx,
 		func() (float64, error) {
 			return measure(ctx, connections, func(_ context.Context, worker int) error { return callers.send(worker, unchanged, 304) })
@@ -200,9 +199,9 @@ func poll(ctx context.Context, s *site) (result, error) {
 		})
 }
 
-// settledTag returns the tag of a dashboard once it stays the same for two seconds: a service that has just started
-// does not know yet how the engine is.
-func settledTag(ctx context.Context, addr, authorization string) (tag string, err error) {
+// stableTag returns the ETag of the dashboard once it has not changed for two seconds: a service that has just
+// started does not know the state of the engine yet.
+func stableTag(ctx context.Context, addr, authorization string) (tag string, err error) {
 	for since := time.Now(); time.Since(since) < 2*time.Second; <-time.After(100 * time.Millisecond) {
 		now, err := dashboardTag(ctx, addr, authorization)
 		if err != nil {
@@ -215,7 +214,7 @@ func settledTag(ctx context.Context, addr, authorization string) (tag string, er
 	return tag, nil
 }
 
-// dashboardTag returns the tag of a dashboard.
+// dashboardTag returns the current ETag of the dashboard.
 func dashboardTag(ctx context.Context, addr, authorization string) (string, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/api/v1/dashboard", nil)
 	if err != nil {
@@ -234,12 +233,12 @@ func dashboardTag(ctx context.Context, addr, authorization string) (string, erro
 	return "", fmt.Errorf("dashboard: status %d without an ETag", res.StatusCode)
 }
 
-// idleLimit is how much memory Go may have in a process that nobody asks anything. Code
-// and what else the process maps come on top.
-const idleLimit = "GOMEMLIMIT=24MiB"
+// idleMemoryLimit limits the memory of the Go runtime in an idle process. Code and other
+// mappings come on top.
+const idleMemoryLimit = "GOMEMLIMIT=24MiB"
 
-// idle measures a process that nobody asks anything.
-func idle(ctx context.Context, s *site) (result, error) {
+// idle measures memory and start of a service without requests. The ratio is that of the worse of both to its goal.
+func idle(ctx context.Context, s *suite) (result, error) {
 	db, err := s.database(ctx)
 	if err != nil {
 		return result{}, err
@@ -248,7 +247,7 @@ func idle(ctx context.Context, s *site) (result, error) {
 	var mib, took []float64
 	var r result
 	for range *rounds {
-		server, err := s.rest(ctx, db.Config().ConnString(), idleLimit)
+		server, err := s.startRest(ctx, db.Config().ConnString(), idleMemoryLimit)
 		if err != nil {
 			return r, err
 		}
@@ -261,8 +260,8 @@ func idle(ctx context.Context, s *site) (result, error) {
 		if err != nil {
 			return r, err
 		}
-		mib, took = append(mib, m), append(took, float64(server.took.Milliseconds()))
-		r.Ratios = append(r.Ratios, max(m/40, float64(server.took.Milliseconds())/300))
+		mib, took = append(mib, m), append(took, float64(server.startupTime.Milliseconds()))
+		r.Ratios = append(r.Ratios, max(m/40, float64(server.startupTime.Milliseconds())/300))
 	}
 	r.Note = map[string]any{"MiB": int(median(mib)), "ms": int(median(took))}
 	return r, ctx.Err()

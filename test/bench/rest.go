@@ -18,20 +18,19 @@ import (
 	"time"
 )
 
-// A rest is a service in a process of its own.
-type rest struct {
-	command *exec.Cmd
-	addr    string
-	took    time.Duration // until it answered
+// A serviceProcess is a running program of the service.
+type serviceProcess struct {
+	command     *exec.Cmd
+	addr        string
+	startupTime time.Duration // from its start until it answered
 }
 
-// secret is that of nobody.
+// secret is every secret of the services under test.
 const secret = "0123456789abcdef0123456789abcdef"
 
-// rest starts svc-rest on a database. It is the built program: what is measured
-// is what runs.
-func (s *site) rest(ctx context.Context, databaseURL string, env ...string) (*rest, error) {
-	addr, err := free(ctx)
+// startRest starts bin/svc-rest, as it was built, on a database.
+func (s *suite) startRest(ctx context.Context, databaseURL string, env ...string) (*serviceProcess, error) {
+	addr, err := freeAddr(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -39,12 +38,12 @@ func (s *site) rest(ctx context.Context, databaseURL string, env ...string) (*re
 	command.Env = append(append(os.Environ(),
 		"SVC_REST_ADDR="+addr, "SVC_DATABASE_URL="+databaseURL, "SVC_ENGINE_URL=http://127.0.0.1:9", "SVC_ENGINE_SHARED_SECRET="+secret,
 		"AUTH_URL=http://"+addr, "AUTH_SECRET="+secret, "SVC_VAULT_MASTER_KEY="+secret, "SVC_RATE_LIMIT=0"), env...)
-	return start(ctx, command, addr)
+	return startProcess(ctx, command, addr)
 }
 
-// lean starts the service that is written by hand, in a process of its own like ours.
-func (s *site) lean(ctx context.Context, databaseURL string) (*rest, error) {
-	addr, err := free(ctx)
+// startLean starts the baseline of role_change, in a process of its own like svc-rest.
+func (s *suite) startLean(ctx context.Context, databaseURL string) (*serviceProcess, error) {
+	addr, err := freeAddr(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -52,12 +51,12 @@ func (s *site) lean(ctx context.Context, databaseURL string) (*rest, error) {
 	if err != nil {
 		return nil, err
 	}
-	return start(ctx, exec.Command(program, "-lean", addr, databaseURL), addr)
+	return startProcess(ctx, exec.Command(program, "-lean", addr, databaseURL), addr)
 }
 
-// start starts a service and waits until it answers.
-func start(ctx context.Context, command *exec.Cmd, addr string) (*rest, error) {
-	r := &rest{addr: addr, command: command}
+// startProcess starts a service and waits until it answers.
+func startProcess(ctx context.Context, command *exec.Cmd, addr string) (*serviceProcess, error) {
+	r := &serviceProcess{addr: addr, command: command}
 	r.command.Stderr = os.Stderr
 	from := time.Now()
 	if err := r.command.Start(); err != nil {
@@ -67,7 +66,7 @@ func start(ctx context.Context, command *exec.Cmd, addr string) (*rest, error) {
 		res, err := http.Get("http://" + addr + "/health/live")
 		if err == nil {
 			_ = res.Body.Close()
-			r.took = time.Since(from)
+			r.startupTime = time.Since(from)
 			return r, nil
 		}
 		if time.Since(from) > 10*time.Second || ctx.Err() != nil {
@@ -78,18 +77,18 @@ func start(ctx context.Context, command *exec.Cmd, addr string) (*rest, error) {
 	}
 }
 
-func (r *rest) stop() {
+func (r *serviceProcess) stop() {
 	_ = r.command.Process.Signal(syscall.SIGTERM)
 	_ = r.command.Wait()
 }
 
-// memory is what the process has in memory, in MiB.
-func (r *rest) memory() (float64, error) { return r.status("VmRSS:") }
+// memory returns the resident memory of the process in MiB.
+func (r *serviceProcess) memory() (float64, error) { return r.memoryField("VmRSS:") }
 
-// peak is the most that it had.
-func (r *rest) peak() (float64, error) { return r.status("VmHWM:") }
+// peakMemory returns the highest resident memory so far in MiB.
+func (r *serviceProcess) peakMemory() (float64, error) { return r.memoryField("VmHWM:") }
 
-func (r *rest) status(field string) (float64, error) {
+func (r *serviceProcess) memoryField(field string) (float64, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", r.command.Process.Pid))
 	if err != nil {
 		return 0, err
@@ -100,7 +99,7 @@ func (r *rest) status(field string) (float64, error) {
 	return kib / 1024, err
 }
 
-func free(ctx context.Context) (string, error) {
+func freeAddr(ctx context.Context) (string, error) {
 	var config net.ListenConfig
 	l, err := config.Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -109,8 +108,8 @@ func free(ctx context.Context) (string, error) {
 	return l.Addr().String(), l.Close()
 }
 
-// callers keep a connection each and send the same request on it. They read as
-// little as tells where an answer ends, so that it is not them that is measured.
+// callers are HTTP clients that keep one connection for each worker. They parse only as
+// much of an answer as tells where it ends, so that they use little processor time.
 type callers struct {
 	mu    sync.Mutex
 	addr  string
@@ -119,12 +118,12 @@ type callers struct {
 
 type caller struct {
 	net.Conn
-	in *bufio.Reader
+	reader *bufio.Reader
 }
 
 func newCallers(addr string) *callers { return &callers{addr: addr, conns: map[int]*caller{}} }
 
-func (c *callers) of(worker int) (*caller, error) {
+func (c *callers) connection(worker int) (*caller, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if one, ok := c.conns[worker]; ok {
@@ -145,16 +144,16 @@ func (c *callers) close() {
 	}
 }
 
-// send sends a request and expects a status.
+// send sends a request and requires a status.
 func (c *callers) send(worker int, request []byte, status int) error {
-	one, err := c.of(worker)
+	one, err := c.connection(worker)
 	if err != nil {
 		return err
 	}
 	if _, err := one.Write(request); err != nil {
 		return err
 	}
-	line, err := one.in.ReadSlice('\n')
+	line, err := one.reader.ReadSlice('\n')
 	if err != nil {
 		return err
 	}
@@ -164,7 +163,7 @@ func (c *callers) send(worker int, request []byte, status int) error {
 	}
 	length, chunked := int64(0), false
 	for {
-		line, err := one.in.ReadSlice('\n')
+		line, err := one.reader.ReadSlice('\n')
 		if err != nil {
 			return err
 		}
@@ -179,19 +178,19 @@ func (c *callers) send(worker int, request []byte, status int) error {
 		chunked = chunked || bytes.HasPrefix(line, []byte("Transfer-Encoding: chunked"))
 	}
 	if got != status {
-		text, _ := io.ReadAll(io.LimitReader(one.in, 200))
+		text, _ := io.ReadAll(io.LimitReader(one.reader, 200))
 		return fmt.Errorf("status %d: %s", got, text)
 	}
 	if chunked {
 		return one.skipChunks()
 	}
-	_, err = one.in.Discard(int(length))
+	_, err = one.reader.Discard(int(length))
 	return err
 }
 
 func (c *caller) skipChunks() error {
 	for {
-		line, err := c.in.ReadSlice('\n')
+		line, err := c.reader.ReadSlice('\n')
 		if err != nil {
 			return err
 		}
@@ -199,12 +198,12 @@ func (c *caller) skipChunks() error {
 		if err != nil {
 			return err
 		}
-		if _, err := c.in.Discard(int(n) + 2); err != nil || n == 0 {
+		if _, err := c.reader.Discard(int(n) + 2); err != nil || n == 0 {
 			return err
 		}
 	}
 }
 
-func request(line string, headers ...string) []byte {
+func rawRequest(line string, headers ...string) []byte {
 	return []byte(line + " HTTP/1.1\r\nHost: a\r\n" + strings.Join(headers, "\r\n") + "\r\n\r\n")
 }

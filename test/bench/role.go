@@ -18,19 +18,18 @@ import (
 
 const (
 	roleWorkspaces = 1000
-	// roleTurn is longer than other turns: the Merkle logs follow once a second, so up to a second
-	// after the last change is spent waiting, which would be a third of a turn.
+	// roleTurn is longer than other turns: Merkle logs are updated once a second, so a turn ends with up
+	// to a second of waiting, which would be a third of a short turn.
 	roleTurn = 10 * time.Second
 )
 
-// A team is an Owner who is signed in, and the member whose role they change to
-// and fro.
+// A team is a signed-in Owner and a member, whose role the Owner changes back and forth.
 type team struct {
 	*workspace
-	member  events.ID
-	cookie  *http.Cookie
-	changes [2][]byte // the requests
-	turn    atomic.Int64
+	member   events.ID
+	cookie   *http.Cookie
+	requests [2][]byte // to Maintainer and back to Viewer
+	sent     atomic.Int64
 }
 
 func newTeams(ctx context.Context, db *pgxpool.Pool) (list []*team, err error) {
@@ -71,21 +70,21 @@ func newTeam(ctx context.Context, h *commands.Handler, people *sessions.Store) (
 	t.cookie = people.Cookie(session)
 	for i, role := range []events.Role{events.Maintainer, events.Viewer} {
 		body := fmt.Sprintf(`{"role":%q}`, role)
-		t.changes[i] = append(request("PATCH /api/v1/members/"+t.member.String(), "Cookie: "+t.cookie.Name+"="+t.cookie.Value,
+		t.requests[i] = append(rawRequest("PATCH /api/v1/members/"+t.member.String(), "Cookie: "+t.cookie.Name+"="+t.cookie.Value,
 			"Content-Type: application/json", fmt.Sprintf("Content-Length: %d", len(body))), body...)
 	}
 	return t, nil
 }
 
-// roleChange compares role changes over HTTP, until all that follows from them has
-// caught up, with the lean service over the same HTTP.
-func roleChange(ctx context.Context, s *site) (result, error) {
-	db, teams, err := newSide(ctx, s)
+// roleChange compares role changes over HTTP, until all followers have caught up, with the
+// baseline of lean.go over the same HTTP.
+func roleChange(ctx context.Context, s *suite) (result, error) {
+	db, teams, err := newTeamsDatabase(ctx, s)
 	if err != nil {
 		return result{}, err
 	}
 	defer db.Close()
-	other, theirs, err := newSide(ctx, s)
+	other, theirs, err := newTeamsDatabase(ctx, s)
 	if err != nil {
 		return result{}, err
 	}
@@ -93,20 +92,20 @@ func roleChange(ctx context.Context, s *site) (result, error) {
 	if _, err := other.Exec(ctx, leanSchema); err != nil {
 		return result{}, err
 	}
-	server, err := s.rest(ctx, db.Config().ConnString())
+	server, err := s.startRest(ctx, db.Config().ConnString())
 	if err != nil {
 		return result{}, err
 	}
 	defer server.stop()
-	byHand, err := s.lean(ctx, other.Config().ConnString())
+	byHand, err := s.startLean(ctx, other.Config().ConnString())
 	if err != nil {
 		return result{}, err
 	}
 	defer byHand.stop()
-	return compare(ctx, changing(ctx, server, db, teams), changing(ctx, byHand, nil, theirs))
+	return compare(ctx, roleChangeTurn(ctx, server, db, teams), roleChangeTurn(ctx, byHand, nil, theirs))
 }
 
-func newSide(ctx context.Context, s *site) (*pgxpool.Pool, []*team, error) {
+func newTeamsDatabase(ctx context.Context, s *suite) (*pgxpool.Pool, []*team, error) {
 	db, err := s.database(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -119,9 +118,9 @@ func newSide(ctx context.Context, s *site) (*pgxpool.Pool, []*team, error) {
 	return db, teams, nil
 }
 
-// changing is a turn of role changes at a service. It ends when what follows the logs
-// of db, unless that is nil, has caught up.
-func changing(ctx context.Context, server *rest, db *pgxpool.Pool, teams []*team) func() (float64, error) {
+// roleChangeTurn returns a turn of role changes at a service. If db is not nil, the turn ends
+// when all followers of its logs have caught up.
+func roleChangeTurn(ctx context.Context, server *serviceProcess, db *pgxpool.Pool, teams []*team) func() (float64, error) {
 	var next atomic.Int64
 	return func() (float64, error) {
 		callers := newCallers(server.addr)
@@ -131,10 +130,10 @@ func changing(ctx context.Context, server *rest, db *pgxpool.Pool, teams []*team
 		_, err := measureFor(ctx, roleTurn, connections, func(_ context.Context, worker int) error {
 			t := teams[next.Add(1)%roleWorkspaces]
 			done.Add(1)
-			return callers.send(worker, t.changes[t.turn.Add(1)%2], 200)
+			return callers.send(worker, t.requests[t.sent.Add(1)%2], 200)
 		})
 		if err == nil && db != nil {
-			err = caughtUp(ctx, db)
+			err = awaitCaughtUp(ctx, db)
 		}
 		return float64(done.Load()) / time.Since(from).Seconds(), err
 	}

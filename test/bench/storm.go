@@ -25,23 +25,26 @@ import (
 	"svc/sessions"
 )
 
-// An insisted request is one that a stranger sends again and again, so many times at once.
-type insisted struct {
+// A stormRequest is a request that is repeated without end on so many connections at once.
+type stormRequest struct {
 	Method, Path string
 	Header       map[string]string
 	Body         string
-	Times        int
+	AtOnce       int
 }
 
-// readStorm is of one person's service accounts, in a workspace with runs to read.
-func readStorm(ctx context.Context, db *pgxpool.Pool) (list []insisted, err error) {
-	log := store.New(db, projections.Inline(), nothing)
+// A stormFunc prepares a database and returns the requests of a storm.
+type stormFunc func(context.Context, *pgxpool.Pool) ([]stormRequest, error)
+
+// readStorm reads and streams with the service accounts of one person, in a workspace with runs.
+func readStorm(ctx context.Context, db *pgxpool.Pool) (list []stormRequest, err error) {
+	log := store.New(db, projections.Inline(), notifyNobody)
 	defer log.Close()
 	w, err := newWorkspace(ctx, commands.New(log, time.Now))
 	if err != nil {
 		return nil, err
 	}
-	for i := range strangers {
+	for i := range stormAccounts {
 		token := commands.NewServiceToken()
 		_, err := w.handler.CreateServiceAccount(ctx, commands.CreateServiceAccount{
 			Meta: w.meta(), Account: events.NewID(time.Now()), Token: token, Name: fmt.Sprint("bot-", i), Scopes: []events.Scope{events.ReadAPI},
@@ -51,15 +54,15 @@ func readStorm(ctx context.Context, db *pgxpool.Pool) (list []insisted, err erro
 		}
 		header := map[string]string{"Authorization": "Bearer " + token.Reveal()}
 		list = append(list,
-			insisted{Method: http.MethodGet, Path: "/api/v1/runs?status=active", Header: header, Times: 2},
-			insisted{Method: http.MethodGet, Path: "/api/v1/events/stream", Header: header, Times: 1})
+			stormRequest{Method: http.MethodGet, Path: "/api/v1/runs?status=active", Header: header, AtOnce: 2},
+			stormRequest{Method: http.MethodGet, Path: "/api/v1/events/stream", Header: header, AtOnce: 1})
 	}
 	return list, fillRuns(ctx, db, w.id, 10_000, 1000)
 }
 
-// strangerHeader returns the headers of a person who is signed in.
-func strangerHeader(ctx context.Context, db *pgxpool.Pool) (map[string]string, error) {
-	log := store.New(db, projections.Inline(), nothing)
+// sessionHeader returns the headers of requests by a signed-in person.
+func sessionHeader(ctx context.Context, db *pgxpool.Pool) (map[string]string, error) {
+	log := store.New(db, projections.Inline(), notifyNobody)
 	defer log.Close()
 	people := &sessions.Store{DB: db, Secret: []byte(secret), Now: time.Now}
 	t, err := newTeam(ctx, commands.New(log, time.Now), people)
@@ -69,33 +72,33 @@ func strangerHeader(ctx context.Context, db *pgxpool.Pool) (map[string]string, e
 	return map[string]string{"Cookie": t.cookie.Name + "=" + t.cookie.Value, "Content-Type": "application/json"}, nil
 }
 
-// bodyStorm is of bodies as large as they may be, of fields that there are not.
-func bodyStorm(ctx context.Context, db *pgxpool.Pool) ([]insisted, error) {
-	header, err := strangerHeader(ctx, db)
+// bodyStorm sends bodies of the largest size that is accepted, full of unknown fields.
+func bodyStorm(ctx context.Context, db *pgxpool.Pool) ([]stormRequest, error) {
+	header, err := sessionHeader(ctx, db)
 	var body strings.Builder
 	body.WriteString(`{"name":"x"`)
 	for i := range 1600 {
 		fmt.Fprintf(&body, `,"%d":1`, i)
 	}
 	body.WriteString("}")
-	return []insisted{
+	return []stormRequest{
 		{http.MethodPatch, "/api/v1/workspace", header, body.String(), 150},
 		{http.MethodPost, "/api/auth/organization/check-slug", header, body.String()[:8000], 60},
 	}, err
 }
 
-// accountStorm is of reads under /api/auth.
-func accountStorm(ctx context.Context, db *pgxpool.Pool) ([]insisted, error) {
-	header, err := strangerHeader(ctx, db)
-	return []insisted{
+// accountStorm reads under /api/auth.
+func accountStorm(ctx context.Context, db *pgxpool.Pool) ([]stormRequest, error) {
+	header, err := sessionHeader(ctx, db)
+	return []stormRequest{
 		{http.MethodGet, "/api/auth/organization/get-full-organization", header, "", 60},
 		{http.MethodGet, "/api/auth/organization/list-members", header, "", 60},
 	}, err
 }
 
-// credentialStorm is of requests with a revoked token and with the cookie of an ended session.
-func credentialStorm(ctx context.Context, db *pgxpool.Pool) ([]insisted, error) {
-	log := store.New(db, projections.Inline(), nothing)
+// credentialStorm sends requests with a revoked token and with the cookie of an ended session.
+func credentialStorm(ctx context.Context, db *pgxpool.Pool) ([]stormRequest, error) {
+	log := store.New(db, projections.Inline(), notifyNobody)
 	defer log.Close()
 	h := commands.New(log, time.Now)
 	people := &sessions.Store{DB: db, Secret: []byte(secret), Now: time.Now, Log: slog.Default()}
@@ -116,24 +119,24 @@ func credentialStorm(ctx context.Context, db *pgxpool.Pool) ([]insisted, error) 
 	if _, err := h.RevokeServiceAccount(ctx, commands.RevokeServiceAccount{Meta: t.meta(), Account: account}); err != nil {
 		return nil, err
 	}
-	return []insisted{
+	return []stormRequest{
 		{http.MethodGet, "/api/v1/runs?status=active", map[string]string{"Authorization": "Bearer " + token.Reveal()}, "", 100},
 		{http.MethodGet, "/api/v1/runs?status=active", map[string]string{"Cookie": t.cookie.Name + "=" + t.cookie.Value}, "", 60},
 	}, nil
 }
 
-// callbackStorm is of sign-ins that nobody began.
-func callbackStorm(context.Context, *pgxpool.Pool) ([]insisted, error) {
+// callbackStorm sends callbacks of sign-ins that nobody began.
+func callbackStorm(context.Context, *pgxpool.Pool) ([]stormRequest, error) {
 	header := map[string]string{"Content-Type": "application/x-www-form-urlencoded"}
-	return []insisted{
+	return []stormRequest{
 		{http.MethodPost, "/api/auth/callback/github", header, "state=" + strings.Repeat("x", 8000), 100},
 		{http.MethodGet, "/api/auth/callback/github?state=random", nil, "", 60},
 	}, nil
 }
 
-// storm starts a process of strangers, and returns what stops it. It comes after all
-// else on this machine: strangers' own processors would be elsewhere.
-func storm(ctx context.Context, addr string, wanted []insisted) (end func(), err error) {
+// startStorm starts a process that repeats requests, and returns a function that stops it. The
+// process has the lowest priority, because in production it would have its own processors.
+func startStorm(ctx context.Context, addr string, wanted []stormRequest) (end func(), err error) {
 	program, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -146,7 +149,7 @@ func storm(ctx context.Context, addr string, wanted []insisted) (end func(), err
 	process.Stdin = bytes.NewReader(text)
 	process.Stderr = os.Stderr
 	if err := process.Start(); err != nil {
-		return nil, fmt.Errorf("start the strangers: %w", err)
+		return nil, fmt.Errorf("start the storm: %w", err)
 	}
 	return func() {
 		_ = process.Process.Signal(syscall.SIGTERM)
@@ -154,24 +157,24 @@ func storm(ctx context.Context, addr string, wanted []insisted) (end func(), err
 	}, nil
 }
 
-// storming insists on what in lists, until it is told to stop.
-func storming(ctx context.Context, addr string, in io.Reader) error {
+// sendStorm repeats the requests that it reads from in, until ctx is done.
+func sendStorm(ctx context.Context, addr string, in io.Reader) error {
 	client := &http.Client{
 		Transport:     &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 300},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
-	var list []insisted
+	var list []stormRequest
 	if err := json.NewDecoder(in).Decode(&list); err != nil {
-		return fmt.Errorf("read what to insist on: %w", err)
+		return fmt.Errorf("read the requests of the storm: %w", err)
 	}
 	var asking sync.WaitGroup
 	defer asking.Wait()
 	for _, one := range list {
-		for range one.Times {
+		for range one.AtOnce {
 			asking.Go(func() {
 				for ctx.Err() == nil {
 					if err := one.send(ctx, client, addr); err != nil {
-						wait(ctx, strangerGap)
+						sleep(ctx, stormRetryPause)
 					}
 				}
 			})
@@ -182,8 +185,8 @@ func storming(ctx context.Context, addr string, in io.Reader) error {
 
 var errRefused = errors.New("refused")
 
-// send returns an error if it is not answered, or told to come again later.
-func (one *insisted) send(ctx context.Context, client *http.Client, addr string) error {
+// send returns an error if the request is not answered, or is answered with Retry-After.
+func (one *stormRequest) send(ctx context.Context, client *http.Client, addr string) error {
 	r, err := http.NewRequestWithContext(ctx, one.Method, "http://"+addr+one.Path, strings.NewReader(one.Body))
 	if err != nil {
 		return err
@@ -205,7 +208,7 @@ func (one *insisted) send(ctx context.Context, client *http.Client, addr string)
 	return nil
 }
 
-func wait(ctx context.Context, d time.Duration) {
+func sleep(ctx context.Context, d time.Duration) {
 	select {
 	case <-ctx.Done():
 	case <-time.After(d):

@@ -23,42 +23,42 @@ import (
 )
 
 const (
-	guests      = 100                    // members, each with a browser
+	browsers    = 100                    // open pages, each of another member
 	liveLimit   = 10 * time.Second       // for a page to show a change
-	liveChanges = 20                     // of a round
-	liveGoal    = 500 * time.Millisecond // for the page that is last but one in a hundred
+	liveChanges = 20                     // in a round
+	liveGoal    = 500 * time.Millisecond // p99
 )
 
-// An app is svc-ui before svc-rest, and a workspace of a hundred people who are signed in.
-type app struct {
-	rest, ui *rest
+// A webApp is svc-ui in front of svc-rest, with a workspace of a hundred signed-in people.
+type webApp struct {
+	rest, ui *serviceProcess
 	slug     string
-	member   events.ID // somebody whose role is changed: their own streams end with each change
-	cookies  []string  // of an Owner, then of others
+	member   events.ID // whose role is changed; has no page, as each change ends a member's own streams
+	cookies  []string  // of the Owner first, then of members
 }
 
-func (s *site) app(ctx context.Context, db *pgxpool.Pool) (*app, error) {
-	addr, err := free(ctx)
+func (s *suite) startWebApp(ctx context.Context, db *pgxpool.Pool) (*webApp, error) {
+	addr, err := freeAddr(ctx)
 	if err != nil {
 		return nil, err
 	}
-	a := &app{}
-	if err := a.people(ctx, db); err != nil {
+	a := &webApp{}
+	if err := a.addPeople(ctx, db); err != nil {
 		return nil, err
 	}
-	if a.rest, err = s.rest(ctx, db.Config().ConnString(), "AUTH_URL=http://"+addr); err != nil {
+	if a.rest, err = s.startRest(ctx, db.Config().ConnString(), "AUTH_URL=http://"+addr); err != nil {
 		return nil, err
 	}
 	command := exec.Command(filepath.Join("bin", "svc-ui"))
 	command.Env = append(os.Environ(), "SVC_UI_ADDR="+addr, "SVC_REST_URL=http://"+a.rest.addr, "AUTH_URL=http://"+addr, "SVC_LOG_LEVEL=warn")
-	if a.ui, err = start(ctx, command, addr); err != nil {
+	if a.ui, err = startProcess(ctx, command, addr); err != nil {
 		a.rest.stop()
 		return nil, err
 	}
 	return a, nil
 }
 
-func (a *app) people(ctx context.Context, db *pgxpool.Pool) error {
+func (a *webApp) addPeople(ctx context.Context, db *pgxpool.Pool) error {
 	log := newLog(db)
 	defer log.Close()
 	h := commands.New(log, time.Now)
@@ -68,7 +68,7 @@ func (a *app) people(ctx context.Context, db *pgxpool.Pool) error {
 		return err
 	}
 	a.slug = strings.TrimSuffix(w.owner.Name, "@acme.example")
-	for i := range guests + 1 {
+	for i := range browsers + 1 {
 		guest := w
 		if i > 0 {
 			if guest, err = newWorkspace(ctx, h); err != nil {
@@ -81,7 +81,7 @@ func (a *app) people(ctx context.Context, db *pgxpool.Pool) error {
 				return err
 			}
 		}
-		if i == guests {
+		if i == browsers {
 			break
 		}
 		session, err := store.Start(ctx, guest.owner.ID, guest.id, "203.0.113.7", "bench")
@@ -94,20 +94,19 @@ func (a *app) people(ctx context.Context, db *pgxpool.Pool) error {
 	return nil
 }
 
-func (a *app) stop() {
+func (a *webApp) stop() {
 	a.ui.stop()
 	a.rest.stop()
 }
 
-// uiPage compares the page of a hundred members with the requests to the REST service
-// that it makes, alone.
-func uiPage(ctx context.Context, s *site) (result, error) {
+// uiPage compares the page of a hundred members with its requests to the REST service alone.
+func uiPage(ctx context.Context, s *suite) (result, error) {
 	db, err := s.database(ctx)
 	if err != nil {
 		return result{}, err
 	}
 	defer db.Close()
-	a, err := s.app(ctx, db)
+	a, err := s.startWebApp(ctx, db)
 	if err != nil {
 		return result{}, err
 	}
@@ -116,10 +115,10 @@ func uiPage(ctx context.Context, s *site) (result, error) {
 	defer pages.close()
 	defer parts.close()
 	cookie := "Cookie: " + a.cookies[0]
-	page := request("GET /w/"+a.slug+"/members", cookie)
+	page := rawRequest("GET /w/"+a.slug+"/members", cookie)
 	var asked [][]byte
 	for _, path := range []string{"workspace", "members?limit=100", "invitations?limit=100"} {
-		asked = append(asked, request("GET /api/v1/"+path, cookie, "X-Svc-Tenant: "+a.slug))
+		asked = append(asked, rawRequest("GET /api/v1/"+path, cookie, "X-Svc-Tenant: "+a.slug))
 	}
 	return compare(ctx,
 		func() (float64, error) {
@@ -137,17 +136,16 @@ func uiPage(ctx context.Context, s *site) (result, error) {
 		})
 }
 
-// uiLive measures how long it takes from the answer to a role change until each of a
-// hundred pages, which other people have open, has the row: each has a stream, and asks
-// for the page anew as a browser does. The ratio is that of the 99th percentile to half
-// a second.
-func uiLive(ctx context.Context, s *site) (r result, err error) {
+// uiLive measures the time from the answer to a role change until each of a hundred open pages
+// has the new row. Each page follows a stream and fetches itself again, as a browser does. The
+// ratio is that of the 99th percentile to half a second.
+func uiLive(ctx context.Context, s *suite) (r result, err error) {
 	db, err := s.database(ctx)
 	if err != nil {
 		return r, err
 	}
 	defer db.Close()
-	a, err := s.app(ctx, db)
+	a, err := s.startWebApp(ctx, db)
 	if err != nil {
 		return r, err
 	}
@@ -156,12 +154,12 @@ func uiLive(ctx context.Context, s *site) (r result, err error) {
 	var open sync.WaitGroup
 	defer open.Wait()
 	defer cancel()
-	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 3 * guests}}
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 3 * browsers}}
 	defer client.CloseIdleConnections()
-	seen := make(chan string, guests*liveChanges)
-	ready, ended := make(chan struct{}, guests), make(chan error, guests)
+	seen := make(chan string, browsers*liveChanges)
+	ready, ended := make(chan struct{}, browsers), make(chan error, browsers)
 	for _, cookie := range a.cookies {
-		open.Go(func() { ended <- a.look(ctx, client, cookie, ready, seen) })
+		open.Go(func() { ended <- a.followPage(ctx, client, cookie, ready, seen) })
 	}
 	for range a.cookies {
 		select {
@@ -175,7 +173,7 @@ func uiLive(ctx context.Context, s *site) (r result, err error) {
 		var took []float64
 		for i := range liveChanges {
 			role := []string{"Maintainer", "Viewer"}[i%2]
-			each, err := a.change(ctx, client, role, seen, ended)
+			each, err := a.changeRole(ctx, client, role, seen, ended)
 			if err != nil {
 				return r, err
 			}
@@ -184,12 +182,12 @@ func uiLive(ctx context.Context, s *site) (r result, err error) {
 		p99 = append(p99, percentile(took, 0.99))
 		r.Ratios = append(r.Ratios, percentile(took, 0.99)/float64(liveGoal.Milliseconds()))
 	}
-	r.Note = map[string]any{"pages": guests, "p99_ms": median(p99)}
+	r.Note = map[string]any{"pages": browsers, "p99_ms": median(p99)}
 	return r, ctx.Err()
 }
 
-// change changes a role, and returns the milliseconds until each page has it. No page may end meanwhile.
-func (a *app) change(
+// changeRole changes a role and returns the milliseconds until each page shows it. It fails if a page ends meanwhile.
+func (a *webApp) changeRole(
 	ctx context.Context, client *http.Client, role string, seen <-chan string, ended <-chan error,
 ) (took []float64, err error) {
 	body := strings.NewReader(`{"role":"` + role + `"}`)
@@ -210,7 +208,7 @@ func (a *app) change(
 	}
 	from, late := time.Now(), time.After(liveLimit)
 	for range a.cookies {
-		for shown := ""; shown != role; { // one of the change before may come late
+		for shown := ""; shown != role; { // skips late pages of the change before
 			select {
 			case shown = <-seen:
 			case err := <-ended:
@@ -224,10 +222,9 @@ func (a *app) change(
 	return took, nil
 }
 
-// look follows a workspace as a page does, and tells which role the page shows after each
-// event of a member. It tells ready once it follows, and returns an error if a page is refused or its
-// stream ends.
-func (a *app) look(ctx context.Context, client *http.Client, cookie string, ready chan<- struct{}, seen chan<- string) error {
+// followPage follows a workspace as an open page does. It signals ready once its stream is open, and after each
+// event of a member sends the role that the page shows. It returns an error if a page is refused or the stream ends.
+func (a *webApp) followPage(ctx context.Context, client *http.Client, cookie string, ready chan<- struct{}, seen chan<- string) error {
 	stream, err := a.get(ctx, client, cookie, "/live", "")
 	if err != nil {
 		return err
@@ -250,21 +247,21 @@ func (a *app) look(ctx context.Context, client *http.Client, cookie string, read
 			if err != nil {
 				return err
 			}
-			seen <- a.roleIn(string(text))
+			seen <- a.shownRole(string(text))
 		}
 	}
 	return cmp.Or(lines.Err(), io.ErrUnexpectedEOF)
 }
 
-// roleIn returns the role of the member that a page shows.
-func (a *app) roleIn(page string) string {
+// shownRole returns the role of the member on a page.
+func (a *webApp) shownRole(page string) string {
 	_, row, _ := strings.Cut(page, `id="role-`+a.member.String()+`"`)
 	_, role, _ := strings.Cut(row, `data-now="`)
 	role, _, _ = strings.Cut(role, `"`)
 	return role
 }
 
-func (a *app) get(ctx context.Context, client *http.Client, cookie, path, position string) (io.ReadCloser, error) {
+func (a *webApp) get(ctx context.Context, client *http.Client, cookie, path, position string) (io.ReadCloser, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+a.ui.addr+"/w/"+a.slug+path, nil)
 	if err != nil {
 		return nil, err

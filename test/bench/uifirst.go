@@ -11,12 +11,12 @@ import (
 )
 
 const (
-	firstByteGoal = 10 * time.Millisecond // over the requests to the REST service
-	firstBytes    = 100                   // visits of each page in a round
+	firstByteGoal  = 10 * time.Millisecond // beyond the requests to the REST service
+	visitsPerRound = 100                   // of each page
 )
 
-// pageRequests are pages below a workspace, with the requests that each makes at the same time once
-// it knows the workspace.
+// pageRequests are the pages that are measured, and the requests that each makes in parallel once it
+// knows the workspace.
 var pageRequests = map[string][]string{
 	"/members": {"members?limit=100", "invitations?limit=100"},
 	"/needs":   {"inbox?limit=50"},
@@ -24,30 +24,30 @@ var pageRequests = map[string][]string{
 }
 
 // uiFirstByte measures, for one visitor, how much later the first byte of a page comes than the
-// answers to the same requests to the REST service, which are made beside it. The ratio is that of
-// the page for which it is most to ten milliseconds.
-func uiFirstByte(ctx context.Context, s *site) (r result, err error) {
+// answers to the same requests to the REST service. The ratio is that of the slowest page to ten
+// milliseconds.
+func uiFirstByte(ctx context.Context, s *suite) (r result, err error) {
 	db, err := s.database(ctx)
 	if err != nil {
 		return r, err
 	}
 	defer db.Close()
-	a, err := s.app(ctx, db)
+	a, err := s.startWebApp(ctx, db)
 	if err != nil {
 		return r, err
 	}
 	defer a.stop()
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: connections}}
 	defer client.CloseIdleConnections()
-	over := map[string][]float64{} // by page: milliseconds, of all rounds
+	over := map[string][]float64{} // milliseconds of all rounds, by page
 	for i := range *rounds + 1 {
 		most := 0.0
 		for page, requests := range pageRequests {
-			took, err := a.firstBytes(ctx, client, page, requests)
+			took, err := a.timeFirstBytes(ctx, client, page, requests)
 			if err != nil {
 				return r, err
 			}
-			if i == 0 { // connections are made
+			if i == 0 { // opens the connections
 				continue
 			}
 			over[page] = append(over[page], took...)
@@ -64,9 +64,9 @@ func uiFirstByte(ctx context.Context, s *site) (r result, err error) {
 	return r, ctx.Err()
 }
 
-// firstBytes returns by how many milliseconds the first byte of a page is later, for each visit.
-func (a *app) firstBytes(ctx context.Context, client *http.Client, page string, requests []string) (over []float64, err error) {
-	for range firstBytes {
+// timeFirstBytes returns, for each visit, by how many milliseconds the first byte of a page is later.
+func (a *webApp) timeFirstBytes(ctx context.Context, client *http.Client, page string, requests []string) (over []float64, err error) {
+	for range visitsPerRound {
 		from := time.Now()
 		body, err := a.get(ctx, client, a.cookies[0], page, "")
 		if err != nil {
@@ -77,7 +77,7 @@ func (a *app) firstBytes(ctx context.Context, client *http.Client, page string, 
 			return nil, err
 		}
 		from = time.Now()
-		if err := a.ask(ctx, client, requests); err != nil {
+		if err := a.requestParts(ctx, client, requests); err != nil {
 			return nil, err
 		}
 		over = append(over, float64((first-time.Since(from)).Microseconds())/1000)
@@ -85,19 +85,19 @@ func (a *app) firstBytes(ctx context.Context, client *http.Client, page string, 
 	return over, nil
 }
 
-// ask makes the requests of a page to the REST service: that of the workspace, then the others.
-func (a *app) ask(ctx context.Context, client *http.Client, requests []string) error {
-	if err := a.read(ctx, client, "workspace"); err != nil {
+// requestParts makes the requests of a page to the REST service: the workspace first, then the others in parallel.
+func (a *webApp) requestParts(ctx context.Context, client *http.Client, requests []string) error {
+	if err := a.getREST(ctx, client, "workspace"); err != nil {
 		return err
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	for _, path := range requests {
-		group.Go(func() error { return a.read(ctx, client, path) })
+		group.Go(func() error { return a.getREST(ctx, client, path) })
 	}
 	return group.Wait()
 }
 
-func (a *app) read(ctx context.Context, client *http.Client, path string) error {
+func (a *webApp) getREST(ctx context.Context, client *http.Client, path string) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+a.rest.addr+"/api/v1/"+path, nil)
 	if err != nil {
 		return err
@@ -115,7 +115,7 @@ func (a *app) read(ctx context.Context, client *http.Client, path string) error 
 	return drain(res.Body)
 }
 
-// drain reads a body to its end, so that its connection is used again.
+// drain reads a body to its end, so that its connection can be reused.
 func drain(body io.ReadCloser) error {
 	defer body.Close()
 	_, err := io.Copy(io.Discard, body)

@@ -14,8 +14,8 @@ import (
 	"svc/projections/fold"
 )
 
-// fillLogs writes logs as the store leaves them behind: events of runs, ten
-// each, that are over, so that they hold no key.
+// fillLogs writes logs as the store would: events of finished runs, ten each. Finished runs
+// hold no keys.
 func fillLogs(ctx context.Context, db *pgxpool.Pool, logs, perLog int) ([]events.ID, error) {
 	workspaces := newIDs(logs)
 	var group errgroup.Group
@@ -26,7 +26,7 @@ func fillLogs(ctx context.Context, db *pgxpool.Pool, logs, perLog int) ([]events
 	if err := group.Wait(); err != nil {
 		return nil, fmt.Errorf("fill logs: %w", err)
 	}
-	// or it would be done while something is measured
+	// autovacuum would otherwise run during a measurement
 	for _, sql := range []string{`vacuum analyze events`, `vacuum analyze logs`, `checkpoint`} {
 		if _, err := db.Exec(ctx, sql); err != nil {
 			return nil, fmt.Errorf("fill logs: %w", err)
@@ -35,7 +35,7 @@ func fillLogs(ctx context.Context, db *pgxpool.Pool, logs, perLog int) ([]events
 	return workspaces, nil
 }
 
-// fillLog lets a log grow by n events.
+// fillLog appends n events to a log, rounded down to tens.
 func fillLog(ctx context.Context, db *pgxpool.Pool, workspace events.ID, n int) error {
 	_, err := db.Exec(ctx, `
 		with log as (
@@ -62,7 +62,7 @@ func fillLog(ctx context.Context, db *pgxpool.Pool, workspace events.ID, n int) 
 	return err
 }
 
-// rebuildAll makes every view anew, and returns how many events a second that is.
+// rebuildAll rebuilds every view and returns the events per second.
 func rebuildAll(ctx context.Context, db *pgxpool.Pool, n int) (float64, error) {
 	from := time.Now()
 	for _, v := range projections.All() {
@@ -73,7 +73,7 @@ func rebuildAll(ctx context.Context, db *pgxpool.Pool, n int) (float64, error) {
 	return float64(n) / time.Since(from).Seconds(), ctx.Err()
 }
 
-// copyAll inserts the rows of every view into a table of the same form.
+// copyAll inserts the rows of every view into an empty copy of its table, and returns the events per second.
 func copyAll(ctx context.Context, db *pgxpool.Pool, n int) (float64, error) {
 	var took time.Duration
 	for _, v := range projections.All() {
@@ -93,22 +93,21 @@ func copyAll(ctx context.Context, db *pgxpool.Pool, n int) (float64, error) {
 	return float64(n) / took.Seconds(), ctx.Err()
 }
 
-// perLog is how many events the logs of the rebuilds have.
-const perLog = 10_000
+// eventsPerLog is the length of the logs that are rebuilt.
+const eventsPerLog = 10_000
 
-const rebuilt = 1_000_000
+const rebuildEvents = 1_000_000
 
-// rebuildViews compares a rebuild of all views with what it costs to insert the
-// same rows.
-func rebuildViews(ctx context.Context, s *site) (result, error) {
+// rebuildViews compares a rebuild of all views with inserts of the same rows.
+func rebuildViews(ctx context.Context, s *suite) (result, error) {
 	db, err := s.database(ctx)
 	if err != nil {
 		return result{}, err
 	}
 	defer db.Close()
-	defer debug.SetGCPercent(debug.SetGCPercent(400)) // which svc-db has
-	n := scaled(rebuilt)
-	if _, err := fillLogs(ctx, db, max(1, n/perLog), min(n, perLog)); err != nil {
+	defer debug.SetGCPercent(debug.SetGCPercent(400)) // as svc-db sets it
+	n := scaled(rebuildEvents)
+	if _, err := fillLogs(ctx, db, max(1, n/eventsPerLog), min(n, eventsPerLog)); err != nil {
 		return result{}, err
 	}
 	return compare(ctx,
@@ -116,10 +115,9 @@ func rebuildViews(ctx context.Context, s *site) (result, error) {
 		func() (float64, error) { return copyAll(ctx, db, n) })
 }
 
-// rebuildGrowth compares the time per event of a large rebuild with that of a
-// small one.
-func rebuildGrowth(ctx context.Context, s *site) (result, error) {
-	sizes := [2]int{scaled(rebuilt / 10), scaled(rebuilt)}
+// rebuildGrowth compares the time per event of a large rebuild with that of a small one.
+func rebuildGrowth(ctx context.Context, s *suite) (result, error) {
+	sizes := [2]int{scaled(rebuildEvents / 10), scaled(rebuildEvents)}
 	var dbs [2]*pgxpool.Pool
 	for i, n := range sizes {
 		db, err := s.database(ctx)
@@ -127,7 +125,7 @@ func rebuildGrowth(ctx context.Context, s *site) (result, error) {
 			return result{}, err
 		}
 		defer db.Close()
-		if _, err := fillLogs(ctx, db, max(1, n/perLog), min(n, perLog)); err != nil {
+		if _, err := fillLogs(ctx, db, max(1, n/eventsPerLog), min(n, eventsPerLog)); err != nil {
 			return result{}, err
 		}
 		dbs[i] = db
@@ -137,10 +135,10 @@ func rebuildGrowth(ctx context.Context, s *site) (result, error) {
 		func() (float64, error) { return rebuildAll(ctx, dbs[1], sizes[1]) })
 }
 
-// rebuildMany compares the time in which a view is made anew from many logs of ten
-// events with that of one log which has the same events.
-func rebuildMany(ctx context.Context, s *site) (result, error) {
-	n := scaled(rebuilt)
+// rebuildMany compares the time to rebuild a view from many logs of ten events with that
+// from one log of the same events.
+func rebuildMany(ctx context.Context, s *suite) (result, error) {
+	n := scaled(rebuildEvents)
 	one, err := s.database(ctx)
 	if err != nil {
 		return result{}, err
@@ -159,13 +157,13 @@ func rebuildMany(ctx context.Context, s *site) (result, error) {
 	if err := splitLogs(ctx, many); err != nil {
 		return result{}, fmt.Errorf("a log for each run: %w", err)
 	}
-	defer debug.SetGCPercent(debug.SetGCPercent(400)) // which svc-db has
+	defer debug.SetGCPercent(debug.SetGCPercent(400)) // as svc-db sets it
 	return compare(ctx,
 		func() (float64, error) { return rebuildOne(ctx, one, "runs", n) },
 		func() (float64, error) { return rebuildOne(ctx, many, "runs", n) })
 }
 
-// splitLogs gives each run a log of its own.
+// splitLogs moves each run to a log of its own.
 func splitLogs(ctx context.Context, db *pgxpool.Pool) error {
 	for _, sql := range []string{
 		`truncate logs`,
@@ -180,7 +178,7 @@ func splitLogs(ctx context.Context, db *pgxpool.Pool) error {
 	return nil
 }
 
-// rebuildOne makes a view anew, and returns how many events a second that is.
+// rebuildOne rebuilds a view and returns the events per second.
 func rebuildOne(ctx context.Context, db *pgxpool.Pool, name string, n int) (float64, error) {
 	from := time.Now()
 	for _, v := range projections.All() {
@@ -192,42 +190,4 @@ func rebuildOne(ctx context.Context, db *pgxpool.Pool, name string, n int) (floa
 		}
 	}
 	return float64(n) / time.Since(from).Seconds(), ctx.Err()
-}
-
-// wake measures how long it takes until what was appended in one process was
-// taken in by another.
-func wake(ctx context.Context, s *site) (result, error) {
-	db, err := s.database(ctx)
-	if err != nil {
-		return result{}, err
-	}
-	defer db.Close()
-	server, err := s.rest(ctx, db.Config().ConnString())
-	if err != nil {
-		return result{}, err
-	}
-	defer server.stop()
-	w, closeLog, err := newHinting(ctx, db)
-	if err != nil {
-		return result{}, err
-	}
-	defer closeLog()
-	var r result
-	var p50 []float64
-	for range *rounds {
-		var took []float64
-		for i := range 200 {
-			ms, err := w.once(ctx)
-			if err != nil {
-				return r, err
-			}
-			if i >= 20 || len(r.Ratios) > 0 { // until it leads, and is warm
-				took = append(took, ms)
-			}
-		}
-		p50 = append(p50, median(took))
-		r.Ratios = append(r.Ratios, percentile(took, 0.99)/50)
-	}
-	r.Note = map[string]any{"p50_ms": fmt.Sprintf("%.1f", median(p50)), "p99_ms": fmt.Sprintf("%.1f", 50*median(r.Ratios))}
-	return r, nil
 }

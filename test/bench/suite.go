@@ -17,16 +17,16 @@ import (
 	"svc/migrations"
 )
 
-// A site is the PostgreSQL that everything is measured on. Each bench makes a
-// database of its own there.
-type site struct {
-	server *pgserver.Server
-	dir    string // to be removed; empty if it is to be kept
-	count  int
+// A suite is the PostgreSQL server that all benches share. Each bench creates databases of
+// its own there.
+type suite struct {
+	server    *pgserver.Server
+	dir       string // removed at the end; empty if it is kept
+	databases int
 }
 
-func newSite(ctx context.Context, dir string) (*site, error) {
-	s := &site{}
+func newSuite(ctx context.Context, dir string) (*suite, error) {
+	s := &suite{}
 	if dir == "" {
 		made, err := os.MkdirTemp("", "bench-")
 		if err != nil {
@@ -39,7 +39,7 @@ func newSite(ctx context.Context, dir string) (*site, error) {
 	return s, err
 }
 
-func (s *site) close() error {
+func (s *suite) close() error {
 	err := s.server.Stop()
 	if s.dir != "" {
 		err = errors.Join(err, os.RemoveAll(s.dir))
@@ -47,13 +47,13 @@ func (s *site) close() error {
 	return err
 }
 
-// connections is how many a pool has.
+// connections is the number of connections of a pool, and of concurrent callers.
 const connections = 32
 
-// database makes a migrated database and returns a pool on it.
-func (s *site) database(ctx context.Context) (*pgxpool.Pool, error) {
-	s.count++
-	name := fmt.Sprintf("bench_%d_%d", os.Getpid(), s.count)
+// database creates a migrated database and returns a pool on it.
+func (s *suite) database(ctx context.Context) (*pgxpool.Pool, error) {
+	s.databases++
+	name := fmt.Sprintf("bench_%d_%d", os.Getpid(), s.databases)
 	admin, err := pgx.Connect(ctx, s.server.URL("postgres"))
 	if err != nil {
 		return nil, err
@@ -78,13 +78,12 @@ func (s *site) database(ctx context.Context) (*pgxpool.Pool, error) {
 	return pgxpool.NewWithConfig(ctx, config)
 }
 
-// measure lets workers do something for a turn, and returns how often it was
-// done in a second.
+// measure lets workers repeat an operation for a turn, and returns the operations per second.
 func measure(ctx context.Context, workers int, do func(ctx context.Context, worker int) error) (float64, error) {
 	return measureFor(ctx, *turn, workers, do)
 }
 
-// measureFor is [measure] for a turn of another length.
+// measureFor is like [measure] for a turn of another length.
 func measureFor(
 	ctx context.Context, turn time.Duration, workers int, do func(ctx context.Context, worker int) error,
 ) (float64, error) {
@@ -119,16 +118,15 @@ func measureFor(
 	return float64(n) / took.Seconds(), first
 }
 
-// A round is how often something was done in a second, and how much processor
-// time of all processes each took. Where others use the machine meanwhile, the
-// second says more than the first.
-type round struct {
-	rate float64
-	each time.Duration
+// A measurement is a rate in operations per second, and the processor time of all processes
+// per operation. On a machine that does other work as well, processor time is more reliable.
+type measurement struct {
+	rate    float64
+	cpuEach time.Duration
 }
 
-// timed measures a turn.
-func timed(turn func() (float64, error)) (r round, err error) {
+// timeTurn measures a turn.
+func timeTurn(turn func() (float64, error)) (r measurement, err error) {
 	before, err := processorTime()
 	if err != nil {
 		return r, err
@@ -139,28 +137,29 @@ func timed(turn func() (float64, error)) (r round, err error) {
 	}
 	took := time.Since(from)
 	after, err := processorTime()
-	r.each = time.Duration(float64(after-before) / took.Seconds() / r.rate)
+	r.cpuEach = time.Duration(float64(after-before) / took.Seconds() / r.rate)
 	return r, err
 }
 
-// compare lets two take turns, after one each that does not count. It returns
-// how much faster ours was, each round.
+// compare lets both sides take turns, after a first round that does not count. A ratio is how
+// much faster ours is than theirs. A bench of growth passes the small size as ours, so its
+// ratio is how much longer an operation takes at the large size.
 func compare(ctx context.Context, ours, theirs func() (float64, error)) (r result, err error) {
 	var rates [2][]float64
 	var each [2][]time.Duration
 	for i := range *rounds + 1 {
 		for side, turn := range []func() (float64, error){ours, theirs} {
-			x, err := timed(turn)
+			x, err := timeTurn(turn)
 			if err != nil {
 				return r, err
 			}
 			if i > 0 {
-				rates[side], each[side] = append(rates[side], x.rate), append(each[side], x.each)
+				rates[side], each[side] = append(rates[side], x.rate), append(each[side], x.cpuEach)
 			}
 		}
 		if i > 0 {
 			r.Ratios = append(r.Ratios, rates[0][i-1]/rates[1][i-1])
-			r.Each = append(r.Each, float64(each[0][i-1])/float64(each[1][i-1]))
+			r.CPURatios = append(r.CPURatios, float64(each[0][i-1])/float64(each[1][i-1]))
 		}
 	}
 	r.Note = map[string]any{

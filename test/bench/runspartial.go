@@ -9,20 +9,20 @@ import (
 	"svc/projections"
 )
 
-// settled is how often a connection asks before it is measured: PostgreSQL has
-// decided by then which plan it keeps for all arguments.
-const settled = 10
+// warmUpQueries is the number of queries after which PostgreSQL has chosen between a
+// generic plan and one for each set of arguments.
+const warmUpQueries = 10
 
-// single returns a pool of one connection to the database of another.
-func single(ctx context.Context, db *pgxpool.Pool) (*pgxpool.Pool, error) {
+// singleConnection returns a pool of one connection to the database of db.
+func singleConnection(ctx context.Context, db *pgxpool.Pool) (*pgxpool.Pool, error) {
 	config := db.Config()
 	config.MinConns, config.MaxConns = 1, 1
 	return pgxpool.NewWithConfig(ctx, config)
 }
 
-// runsPartial compares the time of a page of active runs beside 100,000 finished
-// ones with that beside 1,000, each on one connection that has asked before.
-func runsPartial(ctx context.Context, s *site) (result, error) {
+// runsPartial compares the time of a page of active runs beside 100,000 finished ones
+// with that beside 1,000, each on one warmed-up connection.
+func runsPartial(ctx context.Context, s *suite) (result, error) {
 	var pages [2]func() (float64, error)
 	for i, finished := range []int{1000, scaled(100_000)} {
 		db, err := s.database(ctx)
@@ -34,7 +34,7 @@ func runsPartial(ctx context.Context, s *site) (result, error) {
 		if err != nil {
 			return result{}, err
 		}
-		one, err := single(ctx, db)
+		one, err := singleConnection(ctx, db)
 		if err != nil {
 			return result{}, err
 		}
@@ -47,12 +47,12 @@ func runsPartial(ctx context.Context, s *site) (result, error) {
 			}
 			return err
 		}
-		for range settled {
+		for range warmUpQueries {
 			if err := page(ctx, 0); err != nil {
 				return result{}, err
 			}
 		}
 		pages[i] = func() (float64, error) { return measure(ctx, 1, page) }
 	}
-	return compare(ctx, pages[0], pages[1]) // how much faster few are, which is how much longer many take
+	return compare(ctx, pages[0], pages[1])
 }
