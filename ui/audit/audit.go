@@ -66,7 +66,7 @@ func shown(v *page.Visit, verified func(context.Context, *page.Visit, *data) err
 	}, func(ctx context.Context) error {
 		return verified(ctx, v, &d)
 	})
-	return page.Page{Title: "Audit log", Place: "audit", Main: view(v, d)}, err
+	return page.Page{Title: "Audit log", NavEntry: "audit", Main: view(v, d)}, err
 }
 
 // load reads the records that match the filter.
@@ -132,7 +132,7 @@ func event(v *page.Visit) (page.Page, error) {
 	if err != nil {
 		return page.Page{}, err
 	}
-	return page.Page{Title: "Event " + kit.Number(r.Seq), Place: "audit", Main: eventPage(v, record(r), text)}, nil
+	return page.Page{Title: "Event " + kit.Number(r.Seq), NavEntry: "audit", Main: eventPage(v, record(r), text)}, nil
 }
 
 // record returns a stored record without its event.

@@ -29,7 +29,7 @@ type replayed struct {
 // showReplay shows the workspace after the event ?seq, or at the time ?at or ?t, whose
 // event it looks up.
 func showReplay(v *page.Visit) (page.Page, error) {
-	shown := page.Page{Title: "Replay", Place: "audit"}
+	shown := page.Page{Title: "Replay", NavEntry: "audit"}
 	if at, ok, err := askedTime(v); ok || err != nil {
 		if err == nil {
 			err = toTime(v, at)
@@ -92,26 +92,26 @@ func askedTime(v *page.Visit) (at time.Time, ok bool, err error) {
 // toTime leads to the event that was the newest at a time.
 func toTime(v *page.Visit, at time.Time) error {
 	if at.After(v.Now) {
-		return page.Redirect(v.Here("t", "", "at", "", "seq", ""))
+		return page.Redirect(v.WithQuery("t", "", "at", "", "seq", ""))
 	}
 	state, err := client.Read[client.WorkspaceState](v.API.GetAuditState(v.Context(), &client.GetAuditStateParams{At: &at}))
 	if r := client.As(err); r != nil && r.Field("at") != "" { // before the first event
-		return page.Redirect(v.Here("t", "", "at", "", "seq", "1"))
+		return page.Redirect(v.WithQuery("t", "", "at", "", "seq", "1"))
 	}
 	if err != nil {
 		return err
 	}
-	return page.Redirect(v.Here("t", "", "at", "", "seq", strconv.FormatInt(state.Seq, 10)))
+	return page.Redirect(v.WithQuery("t", "", "at", "", "seq", strconv.FormatInt(state.Seq, 10)))
 }
 
 // goTo returns the address of another event, without going on by itself.
 func goTo(v *page.Visit, seq int64) string {
-	return v.Here("seq", strconv.FormatInt(seq, 10), "play", "", "t", "", "at", "")
+	return v.WithQuery("seq", strconv.FormatInt(seq, 10), "play", "", "t", "", "at", "")
 }
 
 // playFrom returns the address of an event from which it goes on.
 func playFrom(v *page.Visit, seq int64, speed int) string {
-	return v.Here("seq", strconv.FormatInt(seq, 10), "play", strconv.Itoa(speed), "t", "", "at", "")
+	return v.WithQuery("seq", strconv.FormatInt(seq, 10), "play", strconv.Itoa(speed), "t", "", "at", "")
 }
 
 // next returns the number of the event after this one that steps go to; 0 if there is none.

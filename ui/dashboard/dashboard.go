@@ -38,7 +38,7 @@ func show(v *page.Visit) (page.Page, error) {
 		}
 	}
 	d.Dashboard, err = client.Read[client.Dashboard](resp, err)
-	return page.Page{Title: "Dashboard", Place: "dashboard", Main: view(v, d)}, err
+	return page.Page{Title: "Dashboard", NavEntry: "dashboard", Main: view(v, d)}, err
 }
 
 // dependencies lists them in the order in which a request uses them.

@@ -41,7 +41,7 @@ func enroll(v *page.Visit) (page.Notice, error) {
 		v.Done = sent
 	}
 	if err != nil {
-		return page.Notice{}, page.Told{Err: err}
+		return page.Notice{}, page.InlineError{Err: err}
 	}
 	v.Done = minted{m}
 	return page.Notice{}, nil
@@ -60,7 +60,7 @@ func missing(r *client.Refused) string {
 // showAdd shows the command, or what is to be said of the machine first. Out of it htmx
 // takes what the dialog shows.
 func showAdd(v *page.Visit) (page.Page, error) {
-	return page.Page{Title: "Add a runner", Place: "farm", Main: addView(v)}, nil
+	return page.Page{Title: "Add a runner", NavEntry: "farm", Main: addView(v)}, nil
 }
 
 // awaitRunner is the part of that page that asks itself anew until the runner is there.
@@ -119,7 +119,7 @@ func showEnrollments(v *page.Visit) (page.Page, error) {
 			waiting = append(waiting, e)
 		}
 	}
-	return page.Page{Title: "Enrollments", Place: "farm", Main: enrollmentsView(v, waiting)}, err
+	return page.Page{Title: "Enrollments", NavEntry: "farm", Main: enrollmentsView(v, waiting)}, err
 }
 
 func withdraw(v *page.Visit) (page.Notice, error) {

@@ -24,7 +24,7 @@ func Routes() []page.Route {
 		runner("drain", drain), runner("resume", resume),
 		{Method: http.MethodPost, Path: farm + "/runners/{id}/revoke", Do: revokeRunner, Show: showChanged, Back: "farm", Ask: askRevoke},
 		{Method: http.MethodGet, Path: farm + "/runners/{id}", Show: showRunner},
-		{Method: http.MethodPost, Path: farm + "/enroll", Do: enroll, Show: showAdd, Stay: true, Back: "farm"},
+		{Method: http.MethodPost, Path: farm + "/enroll", Do: enroll, Show: showAdd, ShowsSecret: true, Back: "farm"},
 		{Method: http.MethodGet, Path: farm + "/enroll", Show: showAdd},
 		{Method: http.MethodGet, Path: farm + "/enrollments/{id}", Show: awaitRunner},
 		{Method: http.MethodGet, Path: farm + "/enrollments", Show: showEnrollments},
@@ -62,7 +62,7 @@ func show(v *page.Visit) (page.Page, error) {
 		}))
 		return unlessOff(nil, err)
 	})
-	return page.Page{Title: "Build Farm", Place: "farm", Main: view(v, d)}, err
+	return page.Page{Title: "Build Farm", NavEntry: "farm", Main: view(v, d)}, err
 }
 
 // unlessOff takes the refusal of a farm that is off for an answer.
@@ -127,7 +127,7 @@ func revokeQuestion(r client.Runner) page.Question {
 
 // askRevoke asks nobody whom the service will refuse.
 func askRevoke(v *page.Visit) (page.Question, error) {
-	if !v.May() {
+	if !v.MayManage() {
 		return page.Question{}, nil
 	}
 	r, err := client.Read[client.Runner](v.API.GetRunner(v.Context(), v.PathValue("id"), nil))

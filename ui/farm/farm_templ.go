@@ -120,7 +120,7 @@ func view(v *page.Visit, d data) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		if v.May() && d.Off == "" {
+		if v.MayManage() && d.Off == "" {
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 10, "<a class=\"button\" href=\"")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
@@ -205,7 +205,7 @@ func view(v *page.Visit, d data) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			if v.May() {
+			if v.MayManage() {
 				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 20, "<div hx-get=\"")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
@@ -289,7 +289,7 @@ func addButton(v *page.Visit, d data) templ.Component {
 		}
 		ctx = templ.ClearChildren(ctx)
 		if d.Off == "" {
-			if v.May() {
+			if v.MayManage() {
 				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 26, "<button type=\"button\" class=\"button primary\" command=\"show-modal\" commandfor=\"add\">")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
@@ -619,10 +619,10 @@ func runners(v *page.Visit, d data) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		templ_7745c5c3_Err = kit.Seg("Which runners", v.Query("status"), []kit.SegLink{
-			{Value: "", Label: "All", Href: v.Here("status", "", "offset", "")},
-			{Value: "online", Label: "Online", Count: kit.Number(d.online()), Href: v.Here("status", "online", "offset", "")},
-			{Value: "offline", Label: "Offline", Count: kit.Number(d.Farm.Slots.Offline), Href: v.Here("status", "offline", "offset", "")},
-			{Value: "ended", Label: "Ended", Href: v.Here("status", "ended", "offset", "")},
+			{Value: "", Label: "All", Href: v.WithQuery("status", "", "offset", "")},
+			{Value: "online", Label: "Online", Count: kit.Number(d.online()), Href: v.WithQuery("status", "online", "offset", "")},
+			{Value: "offline", Label: "Offline", Count: kit.Number(d.Farm.Slots.Offline), Href: v.WithQuery("status", "offline", "offset", "")},
+			{Value: "ended", Label: "Ended", Href: v.WithQuery("status", "ended", "offset", "")},
 		}).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
@@ -695,9 +695,9 @@ func runners(v *page.Visit, d data) templ.Component {
 					return templ_7745c5c3_Err
 				}
 				var templ_7745c5c3_Var31 templ.SafeURL
-				templ_7745c5c3_Var31, templ_7745c5c3_Err = templ.JoinURLErrs(templ.SafeURL(v.Here("offset", kit.Digits(max(0, d.Runners.Offset-perFarm)))))
+				templ_7745c5c3_Var31, templ_7745c5c3_Err = templ.JoinURLErrs(templ.SafeURL(v.WithQuery("offset", kit.Digits(max(0, d.Runners.Offset-perFarm)))))
 				if templ_7745c5c3_Err != nil {
-					return templ.Error{Err: templ_7745c5c3_Err, FileName: `farm/farm.templ`, Line: 162, Col: 113}
+					return templ.Error{Err: templ_7745c5c3_Err, FileName: `farm/farm.templ`, Line: 162, Col: 118}
 				}
 				_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var31))
 				if templ_7745c5c3_Err != nil {
@@ -714,9 +714,9 @@ func runners(v *page.Visit, d data) templ.Component {
 					return templ_7745c5c3_Err
 				}
 				var templ_7745c5c3_Var32 templ.SafeURL
-				templ_7745c5c3_Var32, templ_7745c5c3_Err = templ.JoinURLErrs(templ.SafeURL(v.Here("offset", kit.Digits(d.Runners.Offset+perFarm))))
+				templ_7745c5c3_Var32, templ_7745c5c3_Err = templ.JoinURLErrs(templ.SafeURL(v.WithQuery("offset", kit.Digits(d.Runners.Offset+perFarm))))
 				if templ_7745c5c3_Err != nil {
-					return templ.Error{Err: templ_7745c5c3_Err, FileName: `farm/farm.templ`, Line: 165, Col: 105}
+					return templ.Error{Err: templ_7745c5c3_Err, FileName: `farm/farm.templ`, Line: 165, Col: 110}
 				}
 				_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var32))
 				if templ_7745c5c3_Err != nil {
@@ -1268,7 +1268,7 @@ func runnerMenu(v *page.Visit, r client.Runner) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		if v.May() {
+		if v.MayManage() {
 			if r.Draining {
 				templ_7745c5c3_Err = runnerAction(v, r, "resume", "play", "Resume").Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
@@ -1319,7 +1319,7 @@ func runnerMenu(v *page.Visit, r client.Runner) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		if v.May() {
+		if v.MayManage() {
 			templ_7745c5c3_Err = drainDialog(v, r, "").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err

@@ -52,7 +52,7 @@ func showJobs(v *page.Visit) (page.Page, error) {
 		j.List, err = client.Read[client.ListFarmJob](v.API.ListJobs(ctx, params))
 		return err
 	})
-	return page.Page{Title: "Jobs", Place: "farm", Main: jobsView(v, j)}, err
+	return page.Page{Title: "Jobs", NavEntry: "farm", Main: jobsView(v, j)}, err
 }
 
 // jobsPath leads to the jobs of a status, "" active, that a runner has had, "" any.
@@ -157,7 +157,7 @@ func showJob(v *page.Visit) (page.Page, error) {
 	case at != "" && whole(at) < o.LogBytes:
 		o.Log = around(whole(at), o.Attempt)
 	}
-	return page.Page{Title: o.Job.Name, Place: "farm", Main: jobView(v, o)}, nil
+	return page.Page{Title: o.Job.Name, NavEntry: "farm", Main: jobView(v, o)}, nil
 }
 
 func cancel(v *page.Visit) (page.Notice, error) {

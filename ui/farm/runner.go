@@ -30,7 +30,7 @@ func showRunner(v *page.Visit) (page.Page, error) {
 		}))
 		return err
 	})
-	return page.Page{Title: o.Runner.Name, Place: "farm", Main: runnerView(v, o)}, err
+	return page.Page{Title: o.Runner.Name, NavEntry: "farm", Main: runnerView(v, o)}, err
 }
 
 // fromRunner is the value of the field from of a form on the page of a runner.
@@ -38,7 +38,7 @@ const fromRunner = "runner"
 
 // back leads to the page of the runner whoever has changed it there without scripts.
 func back(v *page.Visit, n page.Notice) page.Notice {
-	if v.PostFormValue("from") == fromRunner && !v.Swapped() {
+	if v.PostFormValue("from") == fromRunner && !v.FromHTMX() {
 		n.To = v.Path("farm", "runners", v.PathValue("id"))
 	}
 	return n

@@ -89,7 +89,7 @@ func runnerView(v *page.Visit, o oneRunner) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		if v.Method == http.MethodPost && v.Swapped() {
+		if v.Method == http.MethodPost && v.FromHTMX() {
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 6, " data-focus")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
@@ -289,7 +289,7 @@ func runnerView(v *page.Visit, o oneRunner) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		if v.May() && !ended(r) {
+		if v.MayManage() && !ended(r) {
 			templ_7745c5c3_Err = drainDialog(v, r, fromRunner).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
@@ -407,7 +407,7 @@ func runnerButtons(v *page.Visit, r client.Runner) templ.Component {
 		}
 		ctx = templ.ClearChildren(ctx)
 		if !ended(r) {
-			if v.May() {
+			if v.MayManage() {
 				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 31, "<div class=\"buttons\">")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err

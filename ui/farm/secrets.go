@@ -45,13 +45,13 @@ func showSecrets(v *page.Visit) (page.Page, error) {
 		s.Name, s.Refused = f.name, f.refused
 	}
 	var err error
-	if v.May() {
+	if v.MayManage() {
 		s.List, err = client.Read[client.ListFarmSecret](v.API.ListFarmSecrets(v.Context(), nil))
 		if r := client.As(err); r != nil && r.Code == "farm_off" {
 			s.Off, err = r.Message, nil
 		}
 	}
-	return page.Page{Title: "Job secrets", Place: "farm", Main: secretsView(v, s)}, err
+	return page.Page{Title: "Job secrets", NavEntry: "farm", Main: secretsView(v, s)}, err
 }
 
 // has reports whether there is a secret of a name.
@@ -91,7 +91,7 @@ func setSecret(v *page.Visit) (page.Notice, error) {
 // refuseSecret refuses a form without asking the service: text is what is wrong with a field.
 func refuseSecret(v *page.Visit, name, field, text string) error {
 	v.Done = secretForm{name, map[string]string{field: text}}
-	return page.Told{Err: &client.Refused{Status: http.StatusConflict, Message: "The " + field + " " + text + "."}}
+	return page.InlineError{Err: &client.Refused{Status: http.StatusConflict, Message: "The " + field + " " + text + "."}}
 }
 
 func removeSecret(v *page.Visit) (page.Notice, error) {

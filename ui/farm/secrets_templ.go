@@ -60,7 +60,7 @@ func secretsView(v *page.Visit, s secrets) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		if !v.May() {
+		if !v.MayManage() {
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 4, "<section class=\"card\" aria-label=\"Job secrets\">")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err

@@ -56,7 +56,7 @@ func load(v *page.Visit) (d data, err error) {
 
 func show(v *page.Visit) (page.Page, error) {
 	d, err := load(v)
-	return page.Page{Title: "Insights", Place: "insights", Main: view(v, d)}, err
+	return page.Page{Title: "Insights", NavEntry: "insights", Main: view(v, d)}, err
 }
 
 // export writes the figures of the page as CSV, one row per day.

@@ -62,7 +62,7 @@ func show(v *page.Visit) (page.Page, error) {
 		}))
 		return err
 	})
-	return page.Page{Title: "Members & roles", Place: "members", Main: view(v, d)}, err
+	return page.Page{Title: "Members & roles", NavEntry: "members", Main: view(v, d)}, err
 }
 
 // maxSearched is the number of invitations that a search looks through, newest first.
@@ -110,7 +110,7 @@ func firstPage(v *page.Visit) string {
 	if v.Query("cursor") == "" && v.QueryNumber("from") == 0 {
 		return ""
 	}
-	return v.Here("cursor", "", "from", "")
+	return v.WithQuery("cursor", "", "from", "")
 }
 
 func previousPage(v *page.Visit) string {
@@ -120,7 +120,7 @@ func previousPage(v *page.Visit) string {
 	case from <= 0:
 		return firstPage(v)
 	default:
-		return v.Here("cursor", "", "from", strconv.FormatInt(from, 10))
+		return v.WithQuery("cursor", "", "from", strconv.FormatInt(from, 10))
 	}
 }
 
@@ -129,7 +129,7 @@ func nextPage(v *page.Visit, d data) string {
 		return ""
 	}
 	from := v.QueryNumber("from") + int64(len(d.Members.Items))
-	return v.Here("cursor", *d.Members.NextCursor, "from", strconv.FormatInt(from, 10), "invited", "")
+	return v.WithQuery("cursor", *d.Members.NextCursor, "from", strconv.FormatInt(from, 10), "invited", "")
 }
 
 // exportPath returns the address of the CSV file of the members that the search finds.
@@ -151,9 +151,9 @@ func invitedBefore(v *page.Visit, d data) string {
 	case d.Invitations.Offset == 0:
 		return ""
 	case from <= 0:
-		return v.Here("invited", "")
+		return v.WithQuery("invited", "")
 	default:
-		return v.Here("invited", strconv.FormatInt(from, 10))
+		return v.WithQuery("invited", strconv.FormatInt(from, 10))
 	}
 }
 
@@ -162,7 +162,7 @@ func invitedAfter(v *page.Visit, d data) string {
 	if next >= d.Invitations.Total {
 		return ""
 	}
-	return v.Here("invited", strconv.FormatInt(next, 10))
+	return v.WithQuery("invited", strconv.FormatInt(next, 10))
 }
 
 func refused(text string) error { return &client.Refused{Status: http.StatusConflict, Message: text} }

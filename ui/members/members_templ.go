@@ -355,7 +355,7 @@ func inviteForm(v *page.Visit) templ.Component {
 			templ_7745c5c3_Var15 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
-		if v.May() {
+		if v.MayManage() {
 			left := unsentOf(v)
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 28, "<form class=\"bar\" method=\"post\" action=\"")
 			if templ_7745c5c3_Err != nil {
@@ -439,7 +439,7 @@ func inviteForm(v *page.Visit) templ.Component {
 					return templ_7745c5c3_Err
 				}
 			}
-			if !v.Owner() {
+			if !v.IsOwner() {
 				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 38, " disabled title=\"Only an owner can make someone an owner.\"")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
@@ -605,9 +605,9 @@ func person(v *page.Visit, m client.Member, avatar, active templ.Component) temp
 // lockedBy says why a person's row cannot be changed, "" if it can.
 func lockedBy(v *page.Visit, m client.Member) string {
 	switch {
-	case !v.May():
+	case !v.MayManage():
 		return "Only an Owner or Maintainer can change roles."
-	case m.Role == client.MemberRoleOwner && !v.Owner():
+	case m.Role == client.MemberRoleOwner && !v.IsOwner():
 		return "Only an Owner can change an Owner."
 	}
 	return ""
@@ -770,7 +770,7 @@ func roleSelect(v *page.Visit, m client.Member) templ.Component {
 					return templ_7745c5c3_Err
 				}
 			}
-			if role == "Owner" && !v.Owner() {
+			if role == "Owner" && !v.IsOwner() {
 				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 68, " disabled title=\"Only an owner can make someone an owner.\"")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
@@ -804,7 +804,7 @@ func roleSelect(v *page.Visit, m client.Member) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		} else {
-			var templ_7745c5c3_Var33 = []any{"reason", templ.KV("sr", !v.May())}
+			var templ_7745c5c3_Var33 = []any{"reason", templ.KV("sr", !v.MayManage())}
 			templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var33...)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
@@ -842,7 +842,7 @@ func roleSelect(v *page.Visit, m client.Member) templ.Component {
 			var templ_7745c5c3_Var36 string
 			templ_7745c5c3_Var36, templ_7745c5c3_Err = templ.JoinStringErrs(locked)
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `members/members.templ`, Line: 220, Col: 87}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `members/members.templ`, Line: 220, Col: 93}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var36))
 			if templ_7745c5c3_Err != nil {
@@ -1059,7 +1059,7 @@ func more(v *page.Visit, m client.Member) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		if v.May() {
+		if v.MayManage() {
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 94, "<a href=\"")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
@@ -1291,7 +1291,7 @@ func invited(v *page.Visit, i client.Invitation) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		if v.May() {
+		if v.MayManage() {
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 116, "<button type=\"button\" class=\"icon-button\" data-copy=\"")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err

@@ -51,7 +51,7 @@ func show(v *page.Visit) (page.Page, error) {
 	if err == nil {
 		err = d.load(v)
 	}
-	return page.Page{Title: title, Place: "needs", Main: view(v, d)}, err
+	return page.Page{Title: title, NavEntry: "needs", Main: view(v, d)}, err
 }
 
 // load asks for what the decisions of the page are about, and who may answer them.

@@ -94,7 +94,7 @@ func view(v *page.Visit, inbox data) templ.Component {
 			}
 		}
 		for i, item := range inbox.Items {
-			templ_7745c5c3_Err = decision(v, inbox, item, i == 0 && !v.Swapped()).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = decision(v, inbox, item, i == 0 && !v.FromHTMX()).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -150,9 +150,9 @@ func view(v *page.Visit, inbox data) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var7 templ.SafeURL
-			templ_7745c5c3_Var7, templ_7745c5c3_Err = templ.JoinURLErrs(templ.SafeURL(v.Here("offset", strconv.FormatInt(inbox.Offset+perPage, 10))))
+			templ_7745c5c3_Var7, templ_7745c5c3_Err = templ.JoinURLErrs(templ.SafeURL(v.WithQuery("offset", strconv.FormatInt(inbox.Offset+perPage, 10))))
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `needs/needs.templ`, Line: 43, Col: 121}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `needs/needs.templ`, Line: 43, Col: 126}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var7))
 			if templ_7745c5c3_Err != nil {
@@ -1522,7 +1522,7 @@ func notedAnswer(v *page.Visit, item client.InboxItem, i int) templ.Component {
 				}
 				return nil
 			})
-			templ_7745c5c3_Err = kit.DialogOpened(dialog, a.Label, left.refused != "" && !v.Swapped()).Render(templ.WithChildren(ctx, templ_7745c5c3_Var55), templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = kit.DialogOpened(dialog, a.Label, left.refused != "" && !v.FromHTMX()).Render(templ.WithChildren(ctx, templ_7745c5c3_Var55), templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

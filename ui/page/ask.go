@@ -46,7 +46,7 @@ func (q Question) forForm(v *Visit) (_ Question, ok bool) {
 // ask asks for confirmation of a form that was sent without scripts. done is true if it
 // wrote the answer.
 func (a *App) ask(w http.ResponseWriter, v *Visit, route Route) (done bool) {
-	if route.Ask == nil || v.Swapped() {
+	if route.Ask == nil || v.FromHTMX() {
 		return false
 	}
 	q, err := route.Ask(v)

@@ -63,7 +63,7 @@ func TestLongNoticeIsCutBetweenCharacters(t *testing.T) {
 func TestANoticeWaitsForTheNextPage(t *testing.T) {
 	t.Parallel()
 	a := &App{Service: client.NewService("http://127.0.0.1:1"), Now: time.Now, Log: slog.New(slog.DiscardHandler)}
-	show := a.handler(Route{Open: true, Show: func(v *Visit) (Page, error) {
+	show := a.handler(Route{Public: true, Show: func(v *Visit) (Page, error) {
 		return Page{Part: templ.Raw(v.notice.Text)}, nil
 	}})
 	ask := func(part bool) *http.Response {
@@ -129,8 +129,8 @@ func TestAddresses(t *testing.T) {
 	v := visit("/w/acme/runs?repo=1&q=a+b")
 	require.Equal(t, "/w/acme/members/a%2Fb", v.Path("members", "a/b"))
 	require.Equal(t, "/w/acme/members/1/role?repo=1&q=a+b", v.Action("members", "1", "role"))
-	require.Equal(t, "/w/acme/runs?offset=50&q=a+b", v.Here("repo", "", "offset", "50"))
-	require.Equal(t, "/w/acme/runs", v.Here("repo", "", "q", ""))
+	require.Equal(t, "/w/acme/runs?offset=50&q=a+b", v.WithQuery("repo", "", "offset", "50"))
+	require.Equal(t, "/w/acme/runs", v.WithQuery("repo", "", "q", ""))
 }
 
 // A service that does not answer is a page with a request id, which is not blank.
@@ -195,7 +195,7 @@ func TestFormsThatCannotBeRead(t *testing.T) {
 	mux := http.NewServeMux()
 	a.Mount(func(method, path string, limits middleware.Limits, handler http.Handler) {
 		mux.Handle(method+" "+path, middleware.Limited(limits, handler))
-	}, []Route{{Method: http.MethodPost, Path: "/w", Open: true, Back: "/w", Do: func(*Visit) (Notice, error) {
+	}, []Route{{Method: http.MethodPost, Path: "/w", Public: true, Back: "/w", Do: func(*Visit) (Notice, error) {
 		t.Error("done")
 		return Notice{}, nil
 	}}})

@@ -41,7 +41,7 @@ func (a *App) refuse(w http.ResponseWriter, v *Visit, err error) {
 	if status >= http.StatusInternalServerError && !errors.Is(err, context.Canceled) {
 		a.Log.ErrorContext(v.Context(), "page", "path", v.URL.Path, "err", err)
 	}
-	if v.Swapped() {
+	if v.FromHTMX() {
 		p.Text += retryHint(p.Wait)
 		a.refuseSwap(w, r, status, p)
 		return
@@ -80,7 +80,7 @@ func invitation(v *Visit) (found client.OwnInvitation, ok bool) {
 // browser's current one, not that of the part or form. A form's own address redirects to
 // its page.
 func (v *Visit) address() string {
-	if v.Swapped() {
+	if v.FromHTMX() {
 		if u, err := url.Parse(v.Header.Get("HX-Current-URL")); err == nil && u.Path != "" {
 			return u.RequestURI()
 		}

@@ -19,12 +19,12 @@ import (
 
 // A Page is the answer of a route.
 type Page struct {
-	Title  string          // "Members & roles"
-	Place  string          // the entry of the navigation, such as "members"; "" for none
-	Main   templ.Component // the content inside the shell
-	Part   templ.Component // an answer without shell, for htmx; nil for a whole page
-	Status int             // 0 for 200
-	Bare   bool            // without navigation: sign-in
+	Title    string          // "Members & roles"
+	NavEntry string          // the entry of the navigation, such as "members"; "" for none
+	Main     templ.Component // the content inside the shell
+	Part     templ.Component // an answer without shell, for htmx; nil for a whole page
+	Status   int             // 0 for 200
+	Bare     bool            // without navigation: sign-in
 }
 
 // A Route is a route of the app. A POST first runs Do, then shows the page: htmx receives it
@@ -37,8 +37,8 @@ type Route struct {
 	Back string                           // where to redirect: a path below the workspace such as "members", or a whole path outside of one
 	Ask  func(v *Visit) (Question, error) // for a destructive POST; a zero Question is not asked
 
-	Open bool // does not require sign-in
-	Stay bool // shows a secret once: without scripts, too, the page is the answer to the POST; it is never compressed
+	Public      bool // does not require sign-in
+	ShowsSecret bool // shows a secret once: without scripts, too, the page answers the POST; it is never compressed
 
 	Body int64 // maximal bytes of a form; 0 for maxForm
 
@@ -53,14 +53,14 @@ type Notice struct {
 	To   string // the address to redirect to; "" for the page itself
 }
 
-// Told is a refusal that the page also shows inside the form. A browser with scripts, which
-// renders the form again, gets no notice of it.
-type Told struct{ Err error }
+// An InlineError is a refusal that the page also shows inside its form. A browser with scripts,
+// which renders the form again, gets no notice of it.
+type InlineError struct{ Err error }
 
-func (t Told) Error() string { return t.Err.Error() }
+func (e InlineError) Error() string { return e.Err.Error() }
 
 // Unwrap returns the refusal.
-func (t Told) Unwrap() error { return t.Err }
+func (e InlineError) Unwrap() error { return e.Err }
 
 // App turns routes into handlers.
 type App struct {
@@ -127,7 +127,7 @@ func (a *App) handler(route Route) http.Handler {
 			if done := a.runPost(w, v, route); done {
 				return
 			}
-		} else if !v.Swapped() { // the notice is for the next page, not for a part refreshed before it
+		} else if !v.FromHTMX() { // the notice is for the next page, not for a part refreshed before it
 			v.notice = a.takeNotice(w, v)
 		}
 		shown, err := route.Show(v)
@@ -179,7 +179,7 @@ const positionHeader = "X-Svc-Min-Position"
 // all other reads, so that these are at least as new as the sequence number from which the
 // page follows live updates.
 func (a *App) loadWorkspace(v *Visit, route Route) (err error) {
-	if route.Open {
+	if route.Public {
 		return nil
 	}
 	if !v.API.SignedIn() {
@@ -212,13 +212,13 @@ func (a *App) runPost(w http.ResponseWriter, v *Visit, route Route) (done bool) 
 			return true
 		}
 		v.notice = Notice{Text: Sentence(r), Bad: true}
-		if _, ok := errors.AsType[Told](err); ok && v.Swapped() {
+		if _, ok := errors.AsType[InlineError](err); ok && v.FromHTMX() {
 			v.notice.Text = ""
 		}
 		return false
 	}
 	v.notice = notice
-	if (v.Swapped() || route.Stay) && notice.To == "" && route.Show != nil {
+	if (v.FromHTMX() || route.ShowsSecret) && notice.To == "" && route.Show != nil {
 		return false
 	}
 	to := notice.To
@@ -233,7 +233,7 @@ func (a *App) runPost(w http.ResponseWriter, v *Visit, route Route) (done bool) 
 
 // redirect redirects the browser, also if htmx sent the request. to is an address of the app.
 func (a *App) redirect(w http.ResponseWriter, v *Visit, to string) {
-	if v.Swapped() {
+	if v.FromHTMX() {
 		w.Header().Set("HX-Redirect", to)
 		w.WriteHeader(http.StatusOK)
 		return

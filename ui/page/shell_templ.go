@@ -16,7 +16,7 @@ import (
 )
 
 // An entry is a page in the navigation, with the key that opens it after g.
-type entry struct{ place, label, icon, key string }
+type entry struct{ name, label, icon, key string }
 
 var entries = []entry{
 	{"dashboard", "Dashboard", "layout-dashboard", "d"},
@@ -32,14 +32,14 @@ var entries = []entry{
 const firstWorkspaceEntry = "members" // entries from here on are about the workspace itself
 
 // shown reports whether the person's role may see the page: Viewers may not see the audit log.
-func (e entry) shown(v *Visit) bool { return e.place != "audit" || v.May() }
+func (e entry) shown(v *Visit) bool { return e.name != "audit" || v.MayManage() }
 
 // Destination describes an address of the app in words, such as "Runs, acme".
 func (v *Visit) Destination(address string) string {
 	path, _, _ := strings.Cut(address, "?")
 	parts := strings.Split(strings.TrimPrefix(path, "/w/"), "/")
 	for _, e := range entries {
-		if len(parts) > 1 && parts[1] == e.place {
+		if len(parts) > 1 && parts[1] == e.name {
 			return e.label + ", " + parts[0]
 		}
 	}
@@ -324,7 +324,7 @@ func shell(a *App, v *Visit, p Page) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = keys(v, p.Place).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = keys(v, p.NavEntry).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -369,7 +369,7 @@ func notice(v *Visit) templ.Component {
 			templ_7745c5c3_Var16 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
-		if v.notice.Text != "" && !v.Swapped() {
+		if v.notice.Text != "" && !v.FromHTMX() {
 			var templ_7745c5c3_Var17 = []any{"banner", templ.KV("bad", v.notice.Bad), templ.KV("good", !v.notice.Bad)}
 			templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var17...)
 			if templ_7745c5c3_Err != nil {
@@ -832,7 +832,7 @@ func navigation(v *Visit, p Page) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		for _, e := range entries {
-			if e.place == firstWorkspaceEntry {
+			if e.name == firstWorkspaceEntry {
 				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 62, "<h2>Workspace</h2>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
@@ -848,9 +848,9 @@ func navigation(v *Visit, p Page) templ.Component {
 					return templ_7745c5c3_Err
 				}
 				var templ_7745c5c3_Var38 templ.SafeURL
-				templ_7745c5c3_Var38, templ_7745c5c3_Err = templ.JoinURLErrs(templ.SafeURL(v.Path(e.place)))
+				templ_7745c5c3_Var38, templ_7745c5c3_Err = templ.JoinURLErrs(templ.SafeURL(v.Path(e.name)))
 				if templ_7745c5c3_Err != nil {
-					return templ.Error{Err: templ_7745c5c3_Err, FileName: `page/shell.templ`, Line: 213, Col: 42}
+					return templ.Error{Err: templ_7745c5c3_Err, FileName: `page/shell.templ`, Line: 213, Col: 41}
 				}
 				_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var38))
 				if templ_7745c5c3_Err != nil {
@@ -873,7 +873,7 @@ func navigation(v *Visit, p Page) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				if e.place == p.Place {
+				if e.name == p.NavEntry {
 					templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 67, " aria-current=\"page\"")
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
@@ -904,7 +904,7 @@ func navigation(v *Visit, p Page) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				if e.place == "needs" {
+				if e.name == "needs" {
 					templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 71, "<span id=\"badge\" class=\"badge\" hx-get=\"")
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
@@ -1037,7 +1037,7 @@ func palette(v *Visit) templ.Component {
 						}
 						return nil
 					})
-					templ_7745c5c3_Err = kit.Option("palette-"+e.place, v.Path(e.place), e.icon, e.label, "", "").Render(templ.WithChildren(ctx, templ_7745c5c3_Var45), templ_7745c5c3_Buffer)
+					templ_7745c5c3_Err = kit.Option("palette-"+e.name, v.Path(e.name), e.icon, e.label, "", "").Render(templ.WithChildren(ctx, templ_7745c5c3_Var45), templ_7745c5c3_Buffer)
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
 					}
@@ -1055,7 +1055,7 @@ func palette(v *Visit) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			if v.May() {
+			if v.MayManage() {
 				templ_7745c5c3_Err = kit.Option("palette-secrets", v.Path("farm", "secrets"), "lock", "Job secrets", "", "").Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
@@ -1130,7 +1130,7 @@ type action struct{ id, href, icon, label string }
 
 // actions returns the actions that the person's role permits.
 func (v *Visit) actions() (list []action) {
-	if v.May() {
+	if v.MayManage() {
 		list = append(list,
 			action{"invite", v.Path("members") + "#invite-email", "mail", "Invite people"},
 			action{"new-account", v.Path("service-accounts") + "#new-account", "plus", "Create a service account"},
@@ -1140,14 +1140,14 @@ func (v *Visit) actions() (list []action) {
 	if v.MayQueue() {
 		list = append(list, action{"queue", v.Path("runs") + "#queue-issue", "plus", "Queue an issue"})
 	}
-	if v.Owner() {
+	if v.IsOwner() {
 		list = append(list, action{"replay", v.Path("audit", "replay"), "history", "Replay the workspace"})
 	}
 	return list
 }
 
 // keys is the dialog of keyboard shortcuts.
-func keys(v *Visit, place string) templ.Component {
+func keys(v *Visit, navEntry string) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -1223,7 +1223,7 @@ func keys(v *Visit, place string) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		switch place {
+		switch navEntry {
 		case "needs":
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 93, "<div><dt><kbd>A</kbd></dt><dd>Approve, allow or confirm the selected decision</dd></div><div><dt><kbd>C</kbd></dt><dd>Request changes or correct</dd></div><div><dt><kbd>R</kbd></dt><dd>Reject</dd></div><div><dt><kbd>D</kbd></dt><dd>Deny</dd></div>")
 			if templ_7745c5c3_Err != nil {

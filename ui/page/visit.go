@@ -34,17 +34,17 @@ type Visit struct {
 // Slug returns the slug of the workspace in the path, or "".
 func (v *Visit) Slug() string { return v.PathValue("workspace") }
 
-// May reports whether the person is an Owner or Maintainer and so may manage the workspace.
+// MayManage reports whether the person is an Owner or Maintainer and so may manage the workspace.
 // It only decides what a page offers; the service enforces the right.
-func (v *Visit) May() bool {
+func (v *Visit) MayManage() bool {
 	return v.Workspace.You.Role == client.YouRoleOwner || v.Workspace.You.Role == client.YouRoleMaintainer
 }
 
 // MayQueue reports whether the person may queue issues, which the legacy role member may too.
-func (v *Visit) MayQueue() bool { return v.May() || v.Workspace.You.Role == client.YouRoleMember }
+func (v *Visit) MayQueue() bool { return v.MayManage() || v.Workspace.You.Role == client.YouRoleMember }
 
-// Owner reports whether the person is an Owner.
-func (v *Visit) Owner() bool { return v.Workspace.You.Role == client.YouRoleOwner }
+// IsOwner reports whether the person is an Owner.
+func (v *Visit) IsOwner() bool { return v.Workspace.You.Role == client.YouRoleOwner }
 
 // Load runs functions that query the service concurrently. It returns the first error, on
 // which the context of the others is cancelled.
@@ -94,9 +94,9 @@ func (v *Visit) Self() string {
 	return path
 }
 
-// Here returns the address of the page with values of its query replaced, given as pairs of
+// WithQuery returns the address of the page with values of its query replaced, given as pairs of
 // name and value. An empty value removes the name.
-func (v *Visit) Here(pairs ...string) string {
+func (v *Visit) WithQuery(pairs ...string) string {
 	q := v.URL.Query()
 	for i := 0; i+1 < len(pairs); i += 2 {
 		if pairs[i+1] == "" {
@@ -123,8 +123,8 @@ func (v *Visit) QueryNumber(name string) int64 {
 	return n
 }
 
-// Swapped reports whether htmx sent the request. It swaps parts of the answer into the page.
-func (v *Visit) Swapped() bool { return v.Header.Get("HX-Request") == "true" }
+// FromHTMX reports whether htmx sent the request. htmx swaps parts of the answer into the page.
+func (v *Visit) FromHTMX() bool { return v.Header.Get("HX-Request") == "true" }
 
 // RequestID returns the id under which operators find the request in logs.
 func (v *Visit) RequestID() string { return middleware.RequestID(v.Context()) }

@@ -36,7 +36,7 @@ func (a *App) write(w http.ResponseWriter, v *Visit, p Page) {
 	a.setCookies(w, v)
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
-	if v.Swapped() {
+	if v.FromHTMX() {
 		v.notice.setHeader(h)
 	}
 	status := p.Status
@@ -69,7 +69,7 @@ var gzipWriters = sync.Pool{New: func() any {
 func writeBody(w http.ResponseWriter, v *Visit, status int, text []byte) {
 	h := w.Header()
 	h.Add("Vary", "Accept-Encoding")
-	if len(text) < minGzip || v.route.Stay || !strings.Contains(v.Request.Header.Get("Accept-Encoding"), "gzip") {
+	if len(text) < minGzip || v.route.ShowsSecret || !strings.Contains(v.Request.Header.Get("Accept-Encoding"), "gzip") {
 		w.WriteHeader(status)
 		_, _ = w.Write(text) // if it fails the browser has gone
 		return

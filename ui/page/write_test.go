@@ -23,14 +23,14 @@ func TestPagesAreCompressed(t *testing.T) {
 	large := strings.Repeat("<p>Zoë</p>", 1000)
 	for _, test := range []struct {
 		name, text, accepts string
-		stay, compressed    bool
+		secret, compressed  bool
 	}{
 		{name: "large", text: large, accepts: "gzip, deflate, br", compressed: true},
 		{name: "not taken", text: large},
 		{name: "small", text: "<p>Zoë</p>", accepts: "gzip"},
-		{name: "with a secret", text: large, accepts: "gzip", stay: true},
+		{name: "with a secret", text: large, accepts: "gzip", secret: true},
 	} {
-		show := a.handler(Route{Open: true, Stay: test.stay, Show: func(*Visit) (Page, error) {
+		show := a.handler(Route{Public: true, ShowsSecret: test.secret, Show: func(*Visit) (Page, error) {
 			return Page{Part: templ.Raw(test.text), Status: http.StatusAccepted}, nil
 		}})
 		r := httptest.NewRequest(http.MethodGet, "/w", nil)

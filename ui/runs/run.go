@@ -40,7 +40,7 @@ func showOne(v *page.Visit) (page.Page, error) {
 		return page.Page{}, err
 	}
 	title := "#" + kit.Digits(o.Run.IssueNumber) + " " + kit.Title(o.Run.IssueTitle)
-	return page.Page{Title: title, Place: "runs", Main: runView(v, o)}, nil
+	return page.Page{Title: title, NavEntry: "runs", Main: runView(v, o)}, nil
 }
 
 func cancel(v *page.Visit) (page.Notice, error) {

@@ -597,7 +597,7 @@ func cancelButton(v *page.Visit, d client.RunDetail) templ.Component {
 		}
 		ctx = templ.ClearChildren(ctx)
 		if active(d.Run) {
-			if v.May() {
+			if v.MayManage() {
 				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 44, "<form method=\"post\" action=\"")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
@@ -2020,7 +2020,7 @@ func happened(v *page.Visit, o one) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		if v.May() {
+		if v.MayManage() {
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 176, "<a href=\"")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
@@ -2171,7 +2171,7 @@ func happened(v *page.Visit, o one) templ.Component {
 					}
 					return nil
 				})
-				templ_7745c5c3_Err = historyLink(v.Here("cursor", "")).Render(templ.WithChildren(ctx, templ_7745c5c3_Var91), templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = historyLink(v.WithQuery("cursor", "")).Render(templ.WithChildren(ctx, templ_7745c5c3_Var91), templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -2203,7 +2203,7 @@ func happened(v *page.Visit, o one) templ.Component {
 					}
 					return nil
 				})
-				templ_7745c5c3_Err = historyLink(v.Here("cursor", o.Older)).Render(templ.WithChildren(ctx, templ_7745c5c3_Var92), templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = historyLink(v.WithQuery("cursor", o.Older)).Render(templ.WithChildren(ctx, templ_7745c5c3_Var92), templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}

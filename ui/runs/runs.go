@@ -64,7 +64,7 @@ func show(v *page.Visit) (page.Page, error) {
 	if d.List.Counts == nil {
 		d.List.Counts = &client.RunCounts{}
 	}
-	return page.Page{Title: "Runs", Place: "runs", Main: view(v, d)}, err
+	return page.Page{Title: "Runs", NavEntry: "runs", Main: view(v, d)}, err
 }
 
 // typed is what the form of an issue keeps of one that was refused.
@@ -86,7 +86,7 @@ func queue(v *page.Visit) (page.Notice, error) {
 	if r := client.As(err); r != nil {
 		sent.refused = page.Sentence(r)
 		v.Done = sent
-		err = page.Told{Err: err}
+		err = page.InlineError{Err: err}
 	}
 	return page.Notice{Text: "Issue queued. The run starts when a slot is free."}, err
 }

@@ -19,9 +19,9 @@ func Routes() []page.Route {
 	const path = "/w/{workspace}/service-accounts"
 	return []page.Route{
 		{Method: http.MethodGet, Path: path, Show: show},
-		{Method: http.MethodPost, Path: path, Do: create, Show: show, Stay: true},
+		{Method: http.MethodPost, Path: path, Do: create, Show: show, ShowsSecret: true},
 		{
-			Method: http.MethodPost, Path: path + "/{id}/rotate", Do: rotate, Show: show, Stay: true,
+			Method: http.MethodPost, Path: path + "/{id}/rotate", Do: rotate, Show: show, ShowsSecret: true,
 			Back: "service-accounts", Ask: ask(rotateQuestion),
 		},
 		{Method: http.MethodPost, Path: path + "/{id}/revoke", Do: revoke, Show: show, Back: "service-accounts", Ask: ask(revokeQuestion)},
@@ -54,8 +54,8 @@ func show(v *page.Visit) (page.Page, error) {
 	case form:
 		d.form = done
 	}
-	shown := page.Page{Title: "Service accounts", Place: "members"}
-	if v.May() {
+	shown := page.Page{Title: "Service accounts", NavEntry: "members"}
+	if v.MayManage() {
 		err := v.Load(func(ctx context.Context) (err error) {
 			d.List, err = client.Read[client.ListServiceAccount](v.API.ListServiceAccounts(ctx, &client.ListServiceAccountsParams{
 				Limit: client.Optional(int64(perPage)), Offset: client.Optional(v.QueryNumber("offset")),
@@ -84,7 +84,7 @@ func create(v *page.Visit) (page.Notice, error) {
 			f.refused = page.Sentence(r)
 		}
 		v.Done = f
-		return page.Notice{}, page.Told{Err: err}
+		return page.Notice{}, page.InlineError{Err: err}
 	}
 	v.Done = &made
 	return page.Notice{Text: "Service account created."}, nil

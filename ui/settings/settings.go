@@ -34,7 +34,7 @@ func show(v *page.Visit) (page.Page, error) {
 	if !ok {
 		f = form{name: v.Workspace.Name, slug: v.Workspace.Slug, wasName: v.Workspace.Name, wasSlug: v.Workspace.Slug}
 	}
-	return page.Page{Title: "Settings", Place: "settings", Main: view(v, f)}, nil
+	return page.Page{Title: "Settings", NavEntry: "settings", Main: view(v, f)}, nil
 }
 
 // sentBy returns the posted form.
@@ -85,7 +85,7 @@ func inputPattern(slug string) templ.Attributes {
 func askRename(v *page.Visit) (page.Question, error) {
 	sent := sentBy(v)
 	slug := sent.slug
-	if slug == sent.wasSlug || !input.Slug.Fits(slug) || !v.Owner() {
+	if slug == sent.wasSlug || !input.Slug.Fits(slug) || !v.IsOwner() {
 		return page.Question{}, nil
 	}
 	return page.Question{

@@ -14,12 +14,12 @@ import (
 // Routes returns the routes of the page.
 func Routes() []page.Route {
 	return []page.Route{
-		{Method: http.MethodGet, Path: "/{$}", Open: true, Show: root},
-		{Method: http.MethodGet, Path: "/sign-in", Open: true, Show: show},
-		{Method: http.MethodGet, Path: "/sign-in/{provider}", Open: true, Show: begin},
-		{Method: http.MethodPost, Path: "/sign-in", Open: true, Do: password, Show: show},
-		{Method: http.MethodPost, Path: "/sign-out", Open: true, Do: signOut},
-		{Method: http.MethodPost, Path: "/theme", Open: true, Do: theme, Show: page.ShowTheme},
+		{Method: http.MethodGet, Path: "/{$}", Public: true, Show: root},
+		{Method: http.MethodGet, Path: "/sign-in", Public: true, Show: show},
+		{Method: http.MethodGet, Path: "/sign-in/{provider}", Public: true, Show: begin},
+		{Method: http.MethodPost, Path: "/sign-in", Public: true, Do: password, Show: show},
+		{Method: http.MethodPost, Path: "/sign-out", Public: true, Do: signOut},
+		{Method: http.MethodPost, Path: "/theme", Public: true, Do: theme, Show: page.ShowTheme},
 	}
 }
 
@@ -57,7 +57,7 @@ func signOut(v *page.Visit) (page.Notice, error) {
 
 func theme(v *page.Visit) (page.Notice, error) {
 	v.SetTheme(v.PostFormValue("theme"))
-	if v.Swapped() {
+	if v.FromHTMX() {
 		return page.Notice{}, nil
 	}
 	return page.Notice{To: page.Local(v.PostFormValue("to"))}, nil

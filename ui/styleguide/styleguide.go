@@ -16,7 +16,7 @@ func Routes(states string, colours, types []string) []page.Route {
 	show := func(v *page.Visit) (page.Page, error) {
 		return page.Page{Title: "Kit", Bare: true, Main: view(v, states, colours, types)}, nil
 	}
-	return []page.Route{{Method: http.MethodGet, Path: "/kit", Open: true, Show: show}}
+	return []page.Route{{Method: http.MethodGet, Path: "/kit", Public: true, Show: show}}
 }
 
 // themes are shown side by side.

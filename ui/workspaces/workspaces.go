@@ -61,7 +61,7 @@ func create(v *page.Visit) (page.Notice, error) {
 		if field.value == "" {
 			sent.refused = map[string]string{field.name: "must not be empty"}
 			v.Done = sent
-			return page.Notice{}, page.Told{Err: &client.Refused{Status: http.StatusConflict, Message: "The " + field.name + " must not be empty."}}
+			return page.Notice{}, page.InlineError{Err: &client.Refused{Status: http.StatusConflict, Message: "The " + field.name + " must not be empty."}}
 		}
 	}
 	place, err := v.API.CreatePlace(v.Context(), sent.name, sent.slug)
