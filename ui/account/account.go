@@ -43,7 +43,7 @@ func show(v *page.Visit) (page.Page, error) {
 		return err
 	}, func(ctx context.Context) (err error) {
 		d.Devices, err = v.API.Devices(ctx)
-		if r := client.As(err); r != nil && r.Status == http.StatusForbidden {
+		if r := client.AsRefused(err); r != nil && r.Status == http.StatusForbidden {
 			d.Stale, err = true, nil
 		}
 		return err

@@ -77,7 +77,7 @@ func (d *data) load(ctx context.Context, v *page.Visit) (err error) {
 	params := d.filter.list()
 	params.Limit, params.Cursor, params.Total = client.Optional(int64(perPage)), client.Optional(v.Query("cursor")), client.Optional(true)
 	d.list, err = client.Read[client.AuditAnswerBody](v.API.ListAudit(ctx, params))
-	if r := client.As(err); r != nil && r.Status == http.StatusUnprocessableEntity {
+	if r := client.AsRefused(err); r != nil && r.Status == http.StatusUnprocessableEntity {
 		d.filter.problem = page.Sentence(r)
 		return nil
 	}
@@ -87,7 +87,7 @@ func (d *data) load(ctx context.Context, v *page.Visit) (err error) {
 // lastReport reads the result of the last verification, whoever asked for it.
 func lastReport(ctx context.Context, v *page.Visit, d *data) error {
 	report, err := client.Read[client.VerifyAnswerBody](v.API.GetLastVerification(ctx, nil))
-	if r := client.As(err); r != nil && r.Code == "audit_not_verified" {
+	if r := client.AsRefused(err); r != nil && r.Code == "audit_not_verified" {
 		return nil
 	}
 	d.report = &report
@@ -165,7 +165,7 @@ func verify(v *page.Visit) (page.Page, error) { return shown(v, newReport) }
 
 func newReport(ctx context.Context, v *page.Visit, d *data) error {
 	report, err := client.Read[client.VerifyAnswerBody](v.API.VerifyAudit(ctx, nil))
-	if r := client.As(err); r != nil && r.Status != http.StatusUnauthorized {
+	if r := client.AsRefused(err); r != nil && r.Status != http.StatusUnauthorized {
 		d.why = r.Message
 		return nil
 	}

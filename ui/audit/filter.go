@@ -234,7 +234,7 @@ func addressed(v *page.Visit, f filter) error {
 			members, err := client.Read[client.MemberList](v.API.ListMembers(v.Context(), &client.ListMembersParams{
 				Q: &t.value, Limit: client.Optional(int64(maxCalled)),
 			}))
-			if r := client.As(err); err != nil && (r == nil || r.Status != http.StatusUnprocessableEntity) {
+			if r := client.AsRefused(err); err != nil && (r == nil || r.Status != http.StatusUnprocessableEntity) {
 				return err
 			}
 			if len(members.Items) > 0 {

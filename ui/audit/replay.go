@@ -95,7 +95,7 @@ func toTime(v *page.Visit, at time.Time) error {
 		return page.Redirect(v.WithQuery("t", "", "at", "", "seq", ""))
 	}
 	state, err := client.Read[client.WorkspaceState](v.API.GetAuditState(v.Context(), &client.GetAuditStateParams{At: &at}))
-	if r := client.As(err); r != nil && r.Field("at") != "" { // before the first event
+	if r := client.AsRefused(err); r != nil && r.Field("at") != "" { // before the first event
 		return page.Redirect(v.WithQuery("t", "", "at", "", "seq", "1"))
 	}
 	if err != nil {

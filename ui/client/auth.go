@@ -31,20 +31,20 @@ func (s *Session) Person(ctx context.Context) (p Person, ok bool, err error) {
 	return *found, true, nil
 }
 
-// A Place is a workspace that a person is a member of.
-type Place struct {
+// An OwnWorkspace is a workspace that the person is a member of.
+type OwnWorkspace struct {
 	ID, Name, Slug string
 	CreatedAt      time.Time
 }
 
-// Places lists the workspaces of the person.
-func (s *Session) Places(ctx context.Context) ([]Place, error) {
-	return Read[[]Place](s.request(ctx, http.MethodGet, auth+"/organization/list", nil))
+// OwnWorkspaces lists the workspaces that the person is a member of.
+func (s *Session) OwnWorkspaces(ctx context.Context) ([]OwnWorkspace, error) {
+	return Read[[]OwnWorkspace](s.request(ctx, http.MethodGet, auth+"/organization/list", nil))
 }
 
-// CreatePlace creates a workspace that the person owns, and returns it.
-func (s *Session) CreatePlace(ctx context.Context, name, slug string) (Place, error) {
-	return Read[Place](s.request(ctx, http.MethodPost, auth+"/organization/create", map[string]string{"name": name, "slug": slug}))
+// CreateWorkspace creates a workspace that the person owns, and returns it.
+func (s *Session) CreateWorkspace(ctx context.Context, name, slug string) (OwnWorkspace, error) {
+	return Read[OwnWorkspace](s.request(ctx, http.MethodPost, auth+"/organization/create", map[string]string{"name": name, "slug": slug}))
 }
 
 // An OwnInvitation is an invitation to the person. Its role is in lower case.
@@ -57,7 +57,7 @@ type OwnInvitation struct {
 // OwnInvitations lists the invitations to an address that the person has verified.
 func (s *Session) OwnInvitations(ctx context.Context) ([]OwnInvitation, error) {
 	list, err := Read[[]OwnInvitation](s.request(ctx, http.MethodGet, auth+"/organization/list-user-invitations", nil))
-	if r := As(err); r != nil && r.Status == http.StatusBadRequest { // this route's answer if nobody is signed in
+	if r := AsRefused(err); r != nil && r.Status == http.StatusBadRequest { // this route's answer if nobody is signed in
 		r.Status = http.StatusUnauthorized
 	}
 	return list, err
@@ -124,15 +124,15 @@ type Provider struct {
 	RedirectURI string   // must be registered with the provider
 }
 
-// Ways are the ways to sign in.
-type Ways struct {
+// SignInMethods are the ways to sign in.
+type SignInMethods struct {
 	Providers []Provider
 	Password  bool // for the people of the demonstration
 }
 
-// Ways returns the ways to sign in. It requires no session.
-func (s *Session) Ways(ctx context.Context) (Ways, error) {
-	return Read[Ways](s.request(ctx, http.MethodGet, auth+"/providers", nil))
+// SignInMethods returns the ways to sign in. It requires no session.
+func (s *Session) SignInMethods(ctx context.Context) (SignInMethods, error) {
+	return Read[SignInMethods](s.request(ctx, http.MethodGet, auth+"/providers", nil))
 }
 
 // SignInPassword signs in a person of the demonstration.

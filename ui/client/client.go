@@ -168,7 +168,7 @@ func Read[T any](resp *http.Response, err error) (answer T, _ error) {
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode >= 300 {
-		return answer, refusal(resp)
+		return answer, decodeRefusal(resp)
 	}
 	text := buffers.Get().(*bytes.Buffer)
 	text.Reset()
@@ -193,7 +193,7 @@ func Done(resp *http.Response, err error) error {
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode >= 300 {
-		return refusal(resp)
+		return decodeRefusal(resp)
 	}
 	return nil
 }
@@ -220,7 +220,7 @@ func (r *Refused) Field(name string) string {
 
 const maxRefusal = 1 << 20 // bytes of an error response
 
-func refusal(resp *http.Response) error {
+func decodeRefusal(resp *http.Response) error {
 	r := &Refused{Status: resp.StatusCode, RetryAfter: resp.Header.Get("Retry-After")}
 	text, err := io.ReadAll(io.LimitReader(resp.Body, maxRefusal))
 	if err != nil {
@@ -232,8 +232,8 @@ func refusal(resp *http.Response) error {
 	return r
 }
 
-// As returns the [*Refused] in err's chain, or nil.
-func As(err error) *Refused {
+// AsRefused returns the [*Refused] in err's chain, or nil.
+func AsRefused(err error) *Refused {
 	r, _ := errors.AsType[*Refused](err)
 	return r
 }

@@ -18,12 +18,12 @@ func TestWhatNoHeaderHolds(t *testing.T) {
 	for _, text := range []string{"acme\x00", "acme\r\nX-A: b", "\x7f"} {
 		session := NewService(service.URL).For(r, text)
 		_, err := session.GetWorkspace(t.Context(), nil)
-		require.Equal(t, "tenant_not_found", As(err).Code, "%q", text)
+		require.Equal(t, "tenant_not_found", AsRefused(err).Code, "%q", text)
 
 		session = NewService(service.URL).For(r, "acme")
 		_, err = session.CreateServiceAccount(t.Context(), &CreateServiceAccountParams{IdempotencyKey: &text},
 			CreateServiceAccountJSONRequestBody{})
-		require.Equal(t, http.StatusUnprocessableEntity, As(err).Status, "%q", text)
+		require.Equal(t, http.StatusUnprocessableEntity, AsRefused(err).Status, "%q", text)
 	}
 }
 

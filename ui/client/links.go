@@ -1,23 +1,23 @@
 package client
 
-// ForIssue is the address of a run's issue at the code host, "" if there is none.
-func (l *Links) ForIssue() string {
+// IssueURL returns the address of a run's issue at the code host, or "".
+func (l *Links) IssueURL() string {
 	if l == nil {
 		return ""
 	}
 	return l.Issue
 }
 
-// ForPullRequest is that of its pull request.
-func (l *Links) ForPullRequest() string {
+// PullRequestURL returns the address of a run's pull request, or "" if it has none.
+func (l *Links) PullRequestURL() string {
 	if l == nil || l.PullRequest == nil {
 		return ""
 	}
 	return *l.PullRequest
 }
 
-// ForChanges is that of what the pull request changes.
-func (l *Links) ForChanges() string {
+// ChangesURL returns the address of the changes in a run's pull request, or "" if it has none.
+func (l *Links) ChangesURL() string {
 	if l == nil || l.Changes == nil {
 		return ""
 	}

@@ -33,7 +33,7 @@ func enroll(v *page.Visit) (page.Notice, error) {
 		body.Labels = &labels
 	}
 	m, err := client.Read[client.Minted](v.API.MintEnrollment(v.Context(), nil, body))
-	if r := client.As(err); r != nil {
+	if r := client.AsRefused(err); r != nil {
 		if r.Code == "farm_not_ready" {
 			r.Status, r.Message = http.StatusConflict, r.Message+" "+missing(r)
 		}

@@ -67,7 +67,7 @@ func show(v *page.Visit) (page.Page, error) {
 
 // unlessOff takes the refusal of a farm that is off for an answer.
 func unlessOff(d *data, err error) error {
-	if r := client.As(err); r != nil && r.Code == "farm_off" {
+	if r := client.AsRefused(err); r != nil && r.Code == "farm_off" {
 		if d != nil {
 			d.Off = r.Message
 		}

@@ -33,7 +33,7 @@ func look(ctx context.Context, v *page.Visit, attempt int64) (finding, error) {
 	if err == nil && resp.StatusCode >= http.StatusMultipleChoices {
 		err = client.Done(resp, nil)
 	}
-	if r := client.As(err); r != nil {
+	if r := client.AsRefused(err); r != nil {
 		f.Why = r.Message
 		return f, nil
 	}

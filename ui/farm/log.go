@@ -85,7 +85,7 @@ func (p *logPart) load(v *page.Visit) error {
 	if err == nil && resp.StatusCode >= http.StatusMultipleChoices {
 		err = client.Done(resp, nil)
 	}
-	if r := client.As(err); r != nil && r.Status == http.StatusGone {
+	if r := client.AsRefused(err); r != nil && r.Status == http.StatusGone {
 		p.Removed = r.Message
 		return nil
 	}

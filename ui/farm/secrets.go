@@ -47,7 +47,7 @@ func showSecrets(v *page.Visit) (page.Page, error) {
 	var err error
 	if v.MayManage() {
 		s.List, err = client.Read[client.ListFarmSecret](v.API.ListFarmSecrets(v.Context(), nil))
-		if r := client.As(err); r != nil && r.Code == "farm_off" {
+		if r := client.AsRefused(err); r != nil && r.Code == "farm_off" {
 			s.Off, err = r.Message, nil
 		}
 	}
@@ -82,7 +82,7 @@ func setSecret(v *page.Visit) (page.Notice, error) {
 		return page.Notice{}, refuseSecret(v, name, "value", "must be text: UTF-8 without NUL characters")
 	}
 	err := client.Done(v.API.SetFarmSecret(v.Context(), name, nil, client.SecretValueBody{Value: value}))
-	if r := client.As(err); r != nil {
+	if r := client.AsRefused(err); r != nil {
 		v.Done = secretForm{name, map[string]string{"name": r.Field("name"), "value": r.Field("value")}}
 	}
 	return page.Notice{Text: name + " is set. Jobs that start from now on get this value."}, err

@@ -201,7 +201,7 @@ func (w *eventWriter) write(text string) bool {
 // longer signed in or a member receives an "over" event, after which the page stops asking.
 // Any other failure is answered with 502, after which the browser reconnects.
 func (w *eventWriter) writeRefusal(ctx context.Context, log *slog.Logger, err error) {
-	r := client.As(err)
+	r := client.AsRefused(err)
 	switch {
 	case r != nil && r.Status == http.StatusUnauthorized:
 		w.write("event: over\ndata: signed-out\n\n")

@@ -60,7 +60,7 @@ func revokeQuestion(i client.Invitation) page.Question {
 func ofMember(question func(*page.Visit, client.Member) page.Question) func(*page.Visit) (page.Question, error) {
 	return func(v *page.Visit) (page.Question, error) {
 		m, err := client.Read[client.Member](v.API.GetMember(v.Context(), v.PathValue("id"), nil))
-		if r := client.As(err); r != nil && r.Code == "member_not_found" {
+		if r := client.AsRefused(err); r != nil && r.Code == "member_not_found" {
 			return page.Question{}, nil
 		}
 		if err != nil {

@@ -31,7 +31,7 @@ func invite(v *page.Visit) (page.Notice, error) {
 		err := client.Done(v.API.SendInvitation(v.Context(), nil, client.SendInvitationJSONRequestBody{
 			Email: email, Role: client.Optional(client.NewInvitationBodyRole(role)),
 		}))
-		r := client.As(err)
+		r := client.AsRefused(err)
 		switch {
 		case err == nil:
 			sent = append(sent, email)

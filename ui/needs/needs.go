@@ -197,7 +197,7 @@ func answer(v *page.Visit) (page.Notice, error) {
 		ExpectedHead: client.Optional(v.PostFormValue("head")),
 		Note:         client.Optional(sent.note),
 	}))
-	if r := client.As(err); r != nil {
+	if r := client.AsRefused(err); r != nil {
 		sent.refused = page.Sentence(r)
 		v.Done = sent
 	}

@@ -886,7 +886,7 @@ func evidence(item client.InboxItem) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				if item.Subject.Links.ForPullRequest() != "" {
+				if item.Subject.Links.PullRequestURL() != "" {
 					templ_7745c5c3_Err = kit.Icon("external-link").Render(ctx, templ_7745c5c3_Buffer)
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
@@ -898,7 +898,7 @@ func evidence(item client.InboxItem) templ.Component {
 				}
 				return nil
 			})
-			templ_7745c5c3_Err = kit.Outside(item.Subject.Links.ForPullRequest()).Render(templ.WithChildren(ctx, templ_7745c5c3_Var33), templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = kit.Outside(item.Subject.Links.PullRequestURL()).Render(templ.WithChildren(ctx, templ_7745c5c3_Var33), templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -95,7 +95,7 @@ func TestAWorkspaceThatNoHeaderCanSay(t *testing.T) {
 		v := &Visit{Request: httptest.NewRequest(http.MethodGet, "/w/acme", nil)}
 		v.API = client.NewService("http://127.0.0.1:1").For(v.Request, slug)
 		_, err := client.Read[client.Workspace](v.API.GetWorkspace(v.Context(), nil))
-		status, _ := problem(client.As(err), err)
+		status, _ := problem(client.AsRefused(err), err)
 		require.Equal(t, http.StatusNotFound, status, "%q", slug)
 	}
 }
@@ -143,7 +143,7 @@ func TestProblems(t *testing.T) {
 		http.StatusNotFound:            &client.Refused{Status: 404, Code: "tenant_not_found"},
 		http.StatusForbidden:           &client.Refused{Status: 403, Message: "Only an Owner can."},
 	} {
-		status, p := problem(client.As(err), err)
+		status, p := problem(client.AsRefused(err), err)
 		require.Equal(t, want, status)
 		require.NotEmpty(t, p.Title)
 		require.NotContains(t, p.Text, "secret")

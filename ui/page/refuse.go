@@ -28,7 +28,7 @@ type Problem struct {
 // refuse answers a request that failed: with the sign-in page, a notice or an error page.
 func (a *App) refuse(w http.ResponseWriter, v *Visit, err error) {
 	a.setCookies(w, v)
-	r := client.As(err)
+	r := client.AsRefused(err)
 	if r != nil && r.Status == http.StatusUnauthorized {
 		a.redirect(w, v, SignInPath(v.address()))
 		return

@@ -206,7 +206,7 @@ func (a *App) runPost(w http.ResponseWriter, v *Visit, route Route) (done bool) 
 	}
 	notice, err := route.Do(v)
 	if err != nil {
-		r := client.As(err)
+		r := client.AsRefused(err)
 		if r == nil || r.Status == http.StatusUnauthorized || r.Status >= 500 || r.Code == "tenant_not_found" {
 			a.refuse(w, v, err)
 			return true

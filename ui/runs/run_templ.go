@@ -394,7 +394,7 @@ func facts(v *page.Visit, o one) templ.Component {
 			}
 			return nil
 		})
-		templ_7745c5c3_Err = kit.Outside(d.Links.ForIssue()).Render(templ.WithChildren(ctx, templ_7745c5c3_Var17), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = kit.Outside(d.Links.IssueURL()).Render(templ.WithChildren(ctx, templ_7745c5c3_Var17), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -438,7 +438,7 @@ func facts(v *page.Visit, o one) templ.Component {
 				}
 				return nil
 			})
-			templ_7745c5c3_Err = kit.Outside(d.Links.ForPullRequest()).Render(templ.WithChildren(ctx, templ_7745c5c3_Var20), templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = kit.Outside(d.Links.PullRequestURL()).Render(templ.WithChildren(ctx, templ_7745c5c3_Var20), templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -1185,7 +1185,7 @@ func resources(v *page.Visit, d client.RunDetail) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		if limit := d.Resources.Budget.Cost(); limit > 0 {
+		if limit := d.Resources.Budget.CostLimit(); limit > 0 {
 			templ_7745c5c3_Err = spent(d.Resources.CostCents, limit, kit.Cents(limit)).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
@@ -1215,7 +1215,7 @@ func resources(v *page.Visit, d client.RunDetail) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		if limit := d.Resources.Budget.Compute(); limit > 0 {
+		if limit := d.Resources.Budget.ComputeLimit(); limit > 0 {
 			templ_7745c5c3_Err = spent(d.Resources.ComputeMs, limit, kit.Took(millis(limit))).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
@@ -1798,7 +1798,7 @@ func changes(d client.RunDetail) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		if at := d.Links.ForChanges(); at != "" {
+		if at := d.Links.ChangesURL(); at != "" {
 			templ_7745c5c3_Var77 := templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 				templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 				templ_7745c5c3_Buffer, templ_7745c5c3_IsBuffer := templruntime.GetBuffer(templ_7745c5c3_W)

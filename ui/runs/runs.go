@@ -83,7 +83,7 @@ func queue(v *page.Visit) (page.Notice, error) {
 		title: strings.TrimSpace(v.PostFormValue("title")), body: strings.TrimSpace(v.PostFormValue("body")),
 	}
 	err := sent.queue(v)
-	if r := client.As(err); r != nil {
+	if r := client.AsRefused(err); r != nil {
 		sent.refused = page.Sentence(r)
 		v.Done = sent
 		err = page.InlineError{Err: err}

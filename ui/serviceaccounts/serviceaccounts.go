@@ -80,7 +80,7 @@ func create(v *page.Visit) (page.Notice, error) {
 	made, err := client.Read[client.TokenAnswerBody](v.API.CreateServiceAccount(v.Context(),
 		&client.CreateServiceAccountParams{IdempotencyKey: key(v)}, body))
 	if err != nil {
-		if r := client.As(err); r != nil {
+		if r := client.AsRefused(err); r != nil {
 			f.refused = page.Sentence(r)
 		}
 		v.Done = f

@@ -60,7 +60,7 @@ func rename(v *page.Visit) (page.Notice, error) {
 		return page.Notice{Text: "Nothing has changed."}, nil
 	}
 	w, err := client.Read[client.Workspace](v.API.RenameWorkspace(v.Context(), nil, body))
-	if r := client.As(err); r != nil {
+	if r := client.AsRefused(err); r != nil {
 		sent.refused = map[string]string{"name": r.Field("name"), "slug": r.Field("slug")}
 		if r.Code == "slug_taken" {
 			sent.refused["slug"] = r.Message

@@ -26,7 +26,7 @@ func Routes() []page.Route {
 func root(*page.Visit) (page.Page, error) { return page.Page{}, page.Redirect("/w") }
 
 func show(v *page.Visit) (page.Page, error) {
-	ways, err := v.API.Ways(v.Context())
+	ways, err := v.API.SignInMethods(v.Context())
 	if err != nil {
 		return page.Page{}, err
 	}
@@ -45,7 +45,7 @@ func begin(v *page.Visit) (page.Page, error) {
 
 func password(v *page.Visit) (page.Notice, error) {
 	err := v.API.SignInPassword(v.Context(), v.PostFormValue("email"), v.PostFormValue("password"))
-	if r := client.As(err); r != nil && r.Status == http.StatusUnauthorized {
+	if r := client.AsRefused(err); r != nil && r.Status == http.StatusUnauthorized {
 		return page.Notice{}, &client.Refused{Status: http.StatusConflict, Message: "Wrong email address or password."}
 	}
 	return page.Notice{To: To(v)}, err

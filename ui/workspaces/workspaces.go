@@ -27,10 +27,10 @@ func Routes() []page.Route {
 const newPath = "/new-workspace"
 
 func show(v *page.Visit) (page.Page, error) {
-	var places []client.Place
+	var places []client.OwnWorkspace
 	var invitations []client.OwnInvitation
 	err := v.Load(func(ctx context.Context) (err error) {
-		places, err = v.API.Places(ctx)
+		places, err = v.API.OwnWorkspaces(ctx)
 		return err
 	}, func(ctx context.Context) (err error) {
 		invitations, err = v.API.OwnInvitations(ctx)
@@ -64,8 +64,8 @@ func create(v *page.Visit) (page.Notice, error) {
 			return page.Notice{}, page.InlineError{Err: &client.Refused{Status: http.StatusConflict, Message: "The " + field.name + " must not be empty."}}
 		}
 	}
-	place, err := v.API.CreatePlace(v.Context(), sent.name, sent.slug)
-	if r := client.As(err); r != nil {
+	place, err := v.API.CreateWorkspace(v.Context(), sent.name, sent.slug)
+	if r := client.AsRefused(err); r != nil {
 		if r.Code == "ORGANIZATION_ALREADY_EXISTS" {
 			r.Message = "Another workspace has this slug."
 			r.Details = map[string]json.RawMessage{"slug": json.RawMessage(`["Another workspace has this slug."]`)}
@@ -87,7 +87,7 @@ func waiting(list []client.OwnInvitation) (n int) {
 
 // menu is the menu of the workspace chip.
 func menu(v *page.Visit) (page.Page, error) {
-	places, err := v.API.Places(v.Context())
+	places, err := v.API.OwnWorkspaces(v.Context())
 	return page.Page{Part: menuView(places, current(v))}, err
 }
 

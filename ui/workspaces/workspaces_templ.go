@@ -15,7 +15,7 @@ import (
 	"svc/ui/page"
 )
 
-func view(v *page.Visit, places []client.Place, invitations int) templ.Component {
+func view(v *page.Visit, places []client.OwnWorkspace, invitations int) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -346,7 +346,7 @@ func waits(n int) string {
 }
 
 // menuView marks the current workspace, and tells those of one name apart.
-func menuView(places []client.Place, current string) templ.Component {
+func menuView(places []client.OwnWorkspace, current string) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
