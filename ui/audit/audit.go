@@ -21,60 +21,60 @@ func Routes() []page.Route {
 	}
 	return []page.Route{
 		get("", show),
-		get("/new", news),
+		get("/new", countNewEvents),
 		get("/verify", verify),
 		get("/replay", showReplay),
-		get("/{id}", event),
+		get("/{id}", showEvent),
 		{Method: http.MethodGet, Path: "/w/{workspace}/audit/export", Send: export},
 	}
 }
 
 const perPage = 50
 
-// data is what the page shows.
-type data struct {
-	filter filter
-	list   client.AuditAnswerBody
-	report *client.VerifyAnswerBody // nil if there was none yet
-	why    string                   // why it could not be verified
+// pageData is the content of the page.
+type pageData struct {
+	filter  filter
+	list    client.AuditAnswerBody
+	report  *client.VerifyAnswerBody // nil if the log was never verified
+	failure string                   // why the verification did not run; "" if it did
 }
 
-// called returns the present name of an actor, or the one in the record if it is unknown.
-func called(a client.AuditActor) string {
+// actorName returns the current name of an actor, or the one in the record if it is unknown.
+func actorName(a client.AuditActor) string {
 	if a.DisplayName != nil && *a.DisplayName != "" {
 		return *a.DisplayName
 	}
-	if a.Type == client.AuditActorTypeSystem && machines[a.Name] != "" {
-		return machines[a.Name]
+	if a.Type == client.AuditActorTypeSystem && systemActors[a.Name] != "" {
+		return systemActors[a.Name]
 	}
 	return a.Name
 }
 
 func show(v *page.Visit) (page.Page, error) {
-	return shown(v, lastReport)
+	return showWith(v, loadLastReport)
 }
 
-// shown returns the page with the report of a verification.
-func shown(v *page.Visit, verified func(context.Context, *page.Visit, *data) error) (p page.Page, err error) {
-	var d data
-	if d.filter, err = asked(v); err != nil {
+// showWith returns the page with the verification report that loadReport stores in d.
+func showWith(v *page.Visit, loadReport func(context.Context, *page.Visit, *pageData) error) (p page.Page, err error) {
+	var d pageData
+	if d.filter, err = filterFromQuery(v); err != nil {
 		return p, err
 	}
-	v.API.Await(v.Workspace.Seq) // what comes after it is counted as new
+	v.API.Await(v.Workspace.Seq) // later events are counted as new
 	err = v.Load(func(ctx context.Context) error {
 		return d.load(ctx, v)
 	}, func(ctx context.Context) error {
-		return verified(ctx, v, &d)
+		return loadReport(ctx, v, &d)
 	})
 	return page.Page{Title: "Audit log", NavEntry: "audit", Main: view(v, d)}, err
 }
 
 // load reads the records that match the filter.
-func (d *data) load(ctx context.Context, v *page.Visit) (err error) {
+func (d *pageData) load(ctx context.Context, v *page.Visit) (err error) {
 	if d.filter.problem != "" {
 		return nil
 	}
-	params := d.filter.list()
+	params := d.filter.listParams()
 	params.Limit, params.Cursor, params.Total = client.Optional(int64(perPage)), client.Optional(v.Query("cursor")), client.Optional(true)
 	d.list, err = client.Read[client.AuditAnswerBody](v.API.ListAudit(ctx, params))
 	if r := client.AsRefused(err); r != nil && r.Status == http.StatusUnprocessableEntity {
@@ -84,8 +84,8 @@ func (d *data) load(ctx context.Context, v *page.Visit) (err error) {
 	return err
 }
 
-// lastReport reads the result of the last verification, whoever asked for it.
-func lastReport(ctx context.Context, v *page.Visit, d *data) error {
+// loadLastReport reads the result of the last verification by anybody.
+func loadLastReport(ctx context.Context, v *page.Visit, d *pageData) error {
 	report, err := client.Read[client.VerifyAnswerBody](v.API.GetLastVerification(ctx, nil))
 	if r := client.AsRefused(err); r != nil && r.Code == "audit_not_verified" {
 		return nil
@@ -94,17 +94,18 @@ func lastReport(ctx context.Context, v *page.Visit, d *data) error {
 	return err
 }
 
-const maxNews = 100 // events that are counted
+const maxNewEvents = 100 // counted at most
 
-// news counts the records that are newer than the page. The rows of the page stay where they are.
-func news(v *page.Visit) (page.Page, error) {
+// countNewEvents counts the records that are newer than the page. It does not add them, so
+// that the rows of the page stay where they are.
+func countNewEvents(v *page.Visit) (page.Page, error) {
 	f := parse(v.Query("q"))
 	after, err := strconv.ParseInt(v.Query("after"), 10, 64)
 	if err != nil || f.problem != "" {
 		return page.Page{Part: newEvents(v, f, "")}, nil
 	}
-	params := f.list()
-	params.Limit = client.Optional(int64(maxNews))
+	params := f.listParams()
+	params.Limit = client.Optional(int64(maxNewEvents))
 	list, err := client.Read[client.AuditAnswerBody](v.API.ListAudit(v.Context(), params))
 	n := 0
 	for n < len(list.Items) && list.Items[n].Seq > after {
@@ -112,8 +113,8 @@ func news(v *page.Visit) (page.Page, error) {
 	}
 	count := ""
 	switch {
-	case n == maxNews:
-		count = fmt.Sprintf("%d or more new events", maxNews)
+	case n == maxNewEvents:
+		count = fmt.Sprintf("%d or more new events", maxNewEvents)
 	case n == 1:
 		count = "1 new event"
 	case n > 1:
@@ -122,29 +123,29 @@ func news(v *page.Visit) (page.Page, error) {
 	return page.Page{Part: newEvents(v, f, count)}, err
 }
 
-// event shows a record with its stored event.
-func event(v *page.Visit) (page.Page, error) {
+// showEvent shows a record with its stored event.
+func showEvent(v *page.Visit) (page.Page, error) {
 	r, err := client.Read[client.StoredRecord](v.API.GetAuditRecord(v.Context(), v.PathValue("id"), nil))
 	if err != nil {
 		return page.Page{}, err
 	}
-	text, err := raw(r)
+	text, err := rawEvent(r)
 	if err != nil {
 		return page.Page{}, err
 	}
-	return page.Page{Title: "Event " + kit.Number(r.Seq), NavEntry: "audit", Main: eventPage(v, record(r), text)}, nil
+	return page.Page{Title: "Event " + kit.Number(r.Seq), NavEntry: "audit", Main: eventPage(v, auditRecord(r), text)}, nil
 }
 
-// record returns a stored record without its event.
-func record(r client.StoredRecord) client.AuditRecord {
+// auditRecord returns a stored record without its event.
+func auditRecord(r client.StoredRecord) client.AuditRecord {
 	return client.AuditRecord{
 		Id: r.Id, Seq: r.Seq, At: r.At, Action: r.Action, Outcome: client.AuditRecordOutcome(r.Outcome), Code: r.Code,
 		Actor: r.Actor, Target: r.Target, Changes: r.Changes, Context: r.Context,
 	}
 }
 
-// raw returns the stored event as indented JSON.
-func raw(r client.StoredRecord) (string, error) {
+// rawEvent returns the stored event as indented JSON.
+func rawEvent(r client.StoredRecord) (string, error) {
 	text, err := json.MarshalIndent(struct {
 		Seq    int64             `json:"seq"`
 		ID     string            `json:"id"`
@@ -161,27 +162,28 @@ func raw(r client.StoredRecord) (string, error) {
 }
 
 // verify has the service verify the log and shows the page with the report.
-func verify(v *page.Visit) (page.Page, error) { return shown(v, newReport) }
+func verify(v *page.Visit) (page.Page, error) { return showWith(v, runVerification) }
 
-func newReport(ctx context.Context, v *page.Visit, d *data) error {
+func runVerification(ctx context.Context, v *page.Visit, d *pageData) error {
 	report, err := client.Read[client.VerifyAnswerBody](v.API.VerifyAudit(ctx, nil))
 	if r := client.AsRefused(err); r != nil && r.Status != http.StatusUnauthorized {
-		d.why = r.Message
+		d.failure = r.Message
 		return nil
 	}
 	d.report = &report
 	return err
 }
 
-// signer returns who signed a checkpoint: the first line of the note without the workspace.
+// signer returns the name of the checkpoint's signer: the first line of the signed note up
+// to the workspace.
 func signer(r *client.VerifyAnswerBody) string {
 	name, _, _ := strings.Cut(r.Checkpoint, "\n")
 	name, _, _ = strings.Cut(name, "/")
 	return name
 }
 
-// found describes how many records match the filter, on all pages.
-func found(d data) string {
+// resultCount describes how many records match the filter, on all pages.
+func resultCount(d pageData) string {
 	shown := kit.Number(int64(len(d.list.Items)))
 	switch total := d.list.Total; {
 	case total == nil:
@@ -195,8 +197,8 @@ func found(d data) string {
 	}
 }
 
-// matching describes the events in an export of the search.
-func matching(d data) string {
+// exportSummary describes the events in an export of the search.
+func exportSummary(d pageData) string {
 	switch total := d.list.Total; {
 	case total == nil:
 		return "Events that match the search, " + d.filter.period()

@@ -10,13 +10,13 @@ import (
 	"svc/ui/page"
 )
 
-// export forwards an export of the service as it arrives.
+// export streams an export from the service to the browser.
 func export(v *page.Visit, w http.ResponseWriter) error {
 	f := parse(v.Query("q"))
 	if f.problem != "" {
 		return &client.Refused{Status: http.StatusUnprocessableEntity, Message: f.problem}
 	}
-	params := f.export()
+	params := f.exportParams()
 	if v.Query("all") != "" {
 		params = &client.ExportAuditParams{}
 	}
@@ -38,8 +38,8 @@ func export(v *page.Visit, w http.ResponseWriter) error {
 	return nil
 }
 
-// fromSite forwards Sec-Fetch-Site to the service: an export is recorded in the log, so no other
-// site may cause one.
+// fromSite forwards Sec-Fetch-Site to the service, which refuses exports that another site
+// caused: each is recorded in the log.
 func fromSite(r *http.Request) client.RequestEditorFn {
 	return func(_ context.Context, to *http.Request) error {
 		if site := r.Header.Get("Sec-Fetch-Site"); site != "" {

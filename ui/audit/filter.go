@@ -27,10 +27,10 @@ func (t term) String() string {
 	return t.key + ":" + value
 }
 
-// isName reports whether the term has a person's name for an actor, where the log has
+// isActorName reports whether the term names an actor by a person's name. The log has
 // addresses, ids, and names such as service:ci-bot.
-func (t term) isName() bool {
-	return t.key == byActor && !strings.ContainsAny(t.value, "@:") && machines[t.value] == ""
+func (t term) isActorName() bool {
+	return t.key == byActor && !strings.ContainsAny(t.value, "@:") && systemActors[t.value] == ""
 }
 
 // Qualifiers, in the order in which they are offered.
@@ -41,20 +41,20 @@ const (
 	byCreated = "created"
 )
 
-// A filter is what the page shows of the log, as it is written in ?q.
+// A filter is a search of the log, as parsed from ?q.
 type filter struct {
 	terms []term
 
 	actor, action, target, text string
 	from, to                    time.Time // to is exclusive
-	firstDay, lastDay           string    // as fields of dates have them
-	problem                     string    // what is wrong with it; "" if nothing is
+	firstDay, lastDay           string    // values of date inputs, 2006-01-02
+	problem                     string    // why the search is invalid; "" if it is valid
 }
 
 const maxTerms = 20
 
-// words are what spaces separate; between quotes, which are left out, they do not.
-func words(text string) []string {
+// splitWords splits text at spaces outside of double quotes, and removes the quotes.
+func splitWords(text string) []string {
 	quoted := false
 	list := strings.FieldsFunc(text, func(r rune) bool {
 		if r == '"' {
@@ -70,7 +70,7 @@ func words(text string) []string {
 
 // parse reads a search such as "actor:ada@acme.example action:member.* created:2026-11-14..2026-11-21 maria".
 func parse(text string) (f filter) {
-	for _, word := range words(text) {
+	for _, word := range splitWords(text) {
 		if word == "" {
 			continue
 		}
@@ -83,31 +83,32 @@ func parse(text string) (f filter) {
 			f.terms = append(f.terms, t)
 		}
 	}
-	f.join()
+	f.setFields()
 	return f
 }
 
-// join makes the filter of the terms.
-func (f *filter) join() {
-	f.actor, f.action, f.target, f.text = f.all(byActor, ","), f.all(byAction, ","), f.all(byTarget, ","), f.all("", " ")
-	f.days(f.all(byCreated, ","))
+// setFields sets the other fields from the terms.
+func (f *filter) setFields() {
+	f.actor, f.action, f.target = f.joinValues(byActor, ","), f.joinValues(byAction, ","), f.joinValues(byTarget, ",")
+	f.text = f.joinValues("", " ")
+	f.parseDays(f.joinValues(byCreated, ","))
 }
 
-// all joins the values of a qualifier.
-func (f filter) all(key, between string) string {
+// joinValues joins the values of a qualifier's terms.
+func (f filter) joinValues(key, separator string) string {
 	var list []string
 	for _, t := range f.terms {
 		if t.key == key {
 			list = append(list, t.value)
 		}
 	}
-	return strings.Join(list, between)
+	return strings.Join(list, separator)
 }
 
-const notDays = "created: takes a day or two of them, such as created:2026-11-14..2026-11-21."
+const invalidDays = "created: takes a day or two of them, such as created:2026-11-14..2026-11-21."
 
-// days reads created:, whose both days are in it.
-func (f *filter) days(value string) {
+// parseDays parses the value of created:, a day or a range of days that includes both ends.
+func (f *filter) parseDays(value string) {
 	if value == "" {
 		return
 	}
@@ -118,12 +119,12 @@ func (f *filter) days(value string) {
 	var err error
 	if first != "" {
 		if f.from, err = time.Parse(time.DateOnly, first); err != nil {
-			f.problem = notDays
+			f.problem = invalidDays
 		}
 	}
 	if last != "" {
 		if f.to, err = time.Parse(time.DateOnly, last); err != nil {
-			f.problem = notDays
+			f.problem = invalidDays
 		}
 		f.to = f.to.AddDate(0, 0, 1)
 	}
@@ -135,7 +136,7 @@ func (f *filter) days(value string) {
 	}
 }
 
-// String returns the search as it is written.
+// String returns the search as a person would type it.
 func (f filter) String() string {
 	words := make([]string, len(f.terms))
 	for i, t := range f.terms {
@@ -150,8 +151,8 @@ func (f filter) without(t term) string {
 	return f.String()
 }
 
-// between returns the search with other days; none if both are empty.
-func (f filter) between(first, last string) string {
+// withDays returns the search with the given days instead of its own; two empty days remove them.
+func (f filter) withDays(first, last string) string {
 	f.terms = slices.DeleteFunc(slices.Clone(f.terms), func(other term) bool { return other.key == byCreated })
 	switch {
 	case first == "" && last == "":
@@ -163,7 +164,7 @@ func (f filter) between(first, last string) string {
 	return f.String()
 }
 
-// period says which days are shown.
+// period describes the days of the search.
 func (f filter) period() string {
 	const day = "2 Jan 2006"
 	last := f.to.AddDate(0, 0, -1)
@@ -182,57 +183,57 @@ func (f filter) period() string {
 	return f.from.Format(day) + " – " + last.Format(day)
 }
 
-// list returns what the service is asked for.
-func (f filter) list() *client.ListAuditParams {
+// listParams returns the parameters of a list request.
+func (f filter) listParams() *client.ListAuditParams {
 	return &client.ListAuditParams{
 		Actor: client.Optional(f.actor), Action: client.Optional(f.action), Target: client.Optional(f.target), Q: client.Optional(f.text),
 		From: client.Optional(f.from), To: client.Optional(f.to),
 	}
 }
 
-// export returns the same of an export.
-func (f filter) export() *client.ExportAuditParams {
+// exportParams returns the parameters of an export request.
+func (f filter) exportParams() *client.ExportAuditParams {
 	return &client.ExportAuditParams{
 		Actor: client.Optional(f.actor), Action: client.Optional(f.action), Target: client.Optional(f.target), Q: client.Optional(f.text),
 		From: client.Optional(f.from), To: client.Optional(f.to),
 	}
 }
 
-// search returns the address of the page with a search.
-func search(v *page.Visit, q string) string {
+// searchPath returns the address of the page with a search.
+func searchPath(v *page.Visit, q string) string {
 	if q == "" {
 		return v.Path("audit")
 	}
 	return v.Path("audit") + "?q=" + url.QueryEscape(q)
 }
 
-// asked returns the search of the address. What forms add to it is joined, and the
-// address that has it as a whole returned as an error.
-func asked(v *page.Visit) (filter, error) {
+// filterFromQuery returns the search in the page's address. If a form has added a term or
+// days, or a term names an actor by name, the error is a redirect to the complete search.
+func filterFromQuery(v *page.Visit) (filter, error) {
 	f := parse(v.Query("q"))
 	form := v.URL.Query()
 	switch {
 	case form.Has("add"):
-		return f, page.Redirect(search(v, strings.TrimSpace(f.String()+" "+v.Query("add"))))
+		return f, page.Redirect(searchPath(v, strings.TrimSpace(f.String()+" "+v.Query("add"))))
 	case form.Has("from") || form.Has("to"):
-		return f, page.Redirect(search(v, f.between(v.Query("from"), v.Query("to"))))
-	case slices.ContainsFunc(f.terms, term.isName):
-		return f, addressed(v, f)
+		return f, page.Redirect(searchPath(v, f.withDays(v.Query("from"), v.Query("to"))))
+	case slices.ContainsFunc(f.terms, term.isActorName):
+		return f, resolveActorNames(v, f)
 	}
 	return f, nil
 }
 
-const maxCalled = 10 // members of one name: so many actors a search may have
+const maxNamesakes = 10 // members with the same name; a search may have as many actors
 
-// addressed leads to the search that has the addresses of members where f has names. A
-// name that no member has stays: runners have such names.
-func addressed(v *page.Visit, f filter) error {
+// resolveActorNames returns a redirect to the search with members' addresses in place of
+// their names, or nil if no name is a member's. Other names stay: runners have such names.
+func resolveActorNames(v *page.Visit, f filter) error {
 	var list []term
 	for _, t := range f.terms {
 		found := []term{t}
-		if t.isName() {
+		if t.isActorName() {
 			members, err := client.Read[client.MemberList](v.API.ListMembers(v.Context(), &client.ListMembersParams{
-				Q: &t.value, Limit: client.Optional(int64(maxCalled)),
+				Q: &t.value, Limit: client.Optional(int64(maxNamesakes)),
 			}))
 			if r := client.AsRefused(err); err != nil && (r == nil || r.Status != http.StatusUnprocessableEntity) {
 				return err
@@ -250,11 +251,11 @@ func addressed(v *page.Visit, f filter) error {
 		return nil
 	}
 	f.terms = list
-	return page.Redirect(search(v, f.String()))
+	return page.Redirect(searchPath(v, f.String()))
 }
 
-// newsQuery is what the count of new events is asked with.
-func newsQuery(v *page.Visit, d data) string {
+// newEventsQuery returns the query of the request that counts new events.
+func newEventsQuery(v *page.Visit, d pageData) string {
 	after := v.Workspace.Seq
 	if len(d.list.Items) > 0 {
 		after = max(after, d.list.Items[0].Seq)

@@ -17,7 +17,7 @@ func TestParse(t *testing.T) {
 	require.Equal(t, day(22), f.to, "the last day is in it")
 	require.Equal(t, "14 – 21 Nov 2026", f.period())
 	require.Equal(t, "action:member.* created:2026-11-14..2026-11-21 http://x maria actor:", f.without(f.terms[0]))
-	require.Equal(t, "actor:ada@acme.example action:member.* http://x maria actor: created:2026-11-02", f.between("2026-11-02", "2026-11-02"))
+	require.Equal(t, "actor:ada@acme.example action:member.* http://x maria actor: created:2026-11-02", f.withDays("2026-11-02", "2026-11-02"))
 
 	f = parse("created:2026-11-14")
 	require.Equal(t, []time.Time{day(14), day(15)}, []time.Time{f.from, f.to})
@@ -33,6 +33,6 @@ func TestParse(t *testing.T) {
 	require.Equal(t, []term{{byActor, "Ada Lind"}, {"", "two words"}, {byActor, "service:ci-bot"}, {"", "open end"}}, f.terms)
 	require.Equal(t, `actor:"Ada Lind" "two words" actor:service:ci-bot "open end"`, f.String())
 	require.Equal(t, f.terms, parse(f.String()).terms)
-	require.True(t, f.terms[0].isName())
-	require.False(t, f.terms[2].isName())
+	require.True(t, f.terms[0].isActorName())
+	require.False(t, f.terms[2].isActorName())
 }

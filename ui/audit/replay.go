@@ -16,23 +16,23 @@ import (
 	"svc/ui/page"
 )
 
-// A replayed is the workspace as it was after one event, and the days around it.
-type replayed struct {
+// replayData is the workspace as it was after one event, and the days around it.
+type replayData struct {
 	step          client.ReplayStep
 	before, after client.WorkspaceState
 	activity      client.Activity
-	everything    bool // steps go to each event, not only to those about people and access
-	play          int  // how fast it goes on by itself; 0 does not
+	allEvents     bool // whether to step to each event, not only to those about people and access
+	playSpeed     int  // speed of playing: 1, 4 or 16; 0 if paused
 	rows          []stateRow
 }
 
-// showReplay shows the workspace after the event ?seq, or at the time ?at or ?t, whose
-// event it looks up.
+// showReplay shows the workspace after the event ?seq. A time in ?at or ?t is redirected to
+// the newest event at that time.
 func showReplay(v *page.Visit) (page.Page, error) {
 	shown := page.Page{Title: "Replay", NavEntry: "audit"}
-	if at, ok, err := askedTime(v); ok || err != nil {
+	if at, ok, err := requestedTime(v); ok || err != nil {
 		if err == nil {
-			err = toTime(v, at)
+			err = redirectToTime(v, at)
 		}
 		return shown, err
 	}
@@ -41,9 +41,9 @@ func showReplay(v *page.Visit) (page.Page, error) {
 		return shown, &client.Refused{Status: http.StatusUnprocessableEntity, Message: "An event has a number from 1 on."}
 	}
 	v.API.Await(min(seq, v.Workspace.Seq))
-	d := replayed{everything: v.Query("all") != ""}
-	if d.play, err = strconv.Atoi(cmp.Or(v.Query("play"), "0")); err != nil || !slices.Contains([]int{0, 1, 4, 16}, d.play) {
-		d.play = 0
+	d := replayData{allEvents: v.Query("all") != ""}
+	if d.playSpeed, err = strconv.Atoi(cmp.Or(v.Query("play"), "0")); err != nil || !slices.Contains([]int{0, 1, 4, 16}, d.playSpeed) {
+		d.playSpeed = 0
 	}
 	err = v.Load(func(ctx context.Context) error {
 		answer, err := client.Read[client.ReplayAnswerBody](v.API.ReplayAudit(ctx, &client.ReplayAuditParams{FromSeq: seq, ToSeq: seq}))
@@ -61,16 +61,17 @@ func showReplay(v *page.Visit) (page.Page, error) {
 	if err != nil {
 		return shown, err
 	}
-	d.rows = compare(d.before, d.after, d.step.At)
+	d.rows = compareStates(d.before, d.after, d.step.At)
 	shown.Main = replayView(v, d)
 	return shown, nil
 }
 
-// fieldTime is how a field of dates and times writes one; ours mean UTC.
-const fieldTime = "2006-01-02T15:04"
+// inputTimeLayout is the format of datetime-local inputs. The page's are in UTC.
+const inputTimeLayout = "2006-01-02T15:04"
 
-// askedTime returns the time that the slider (seconds) or the field names.
-func askedTime(v *page.Visit) (at time.Time, ok bool, err error) {
+// requestedTime returns the time in ?t, Unix seconds from the slider, or in ?at, from the
+// input; ok is false if there is neither.
+func requestedTime(v *page.Visit) (at time.Time, ok bool, err error) {
 	switch {
 	case v.Query("t") != "":
 		seconds, err := strconv.ParseInt(v.Query("t"), 10, 64)
@@ -79,7 +80,7 @@ func askedTime(v *page.Visit) (at time.Time, ok bool, err error) {
 		}
 		return time.Unix(seconds, 0), true, nil
 	case v.Query("at") != "":
-		for _, layout := range []string{fieldTime, time.RFC3339, time.DateOnly} {
+		for _, layout := range []string{inputTimeLayout, time.RFC3339, time.DateOnly} {
 			if at, err = time.Parse(layout, v.Query("at")); err == nil {
 				return at, true, nil
 			}
@@ -89,8 +90,8 @@ func askedTime(v *page.Visit) (at time.Time, ok bool, err error) {
 	return at, false, nil
 }
 
-// toTime leads to the event that was the newest at a time.
-func toTime(v *page.Visit, at time.Time) error {
+// redirectToTime returns a redirect to the newest event at a time.
+func redirectToTime(v *page.Visit, at time.Time) error {
 	if at.After(v.Now) {
 		return page.Redirect(v.WithQuery("t", "", "at", "", "seq", ""))
 	}
@@ -104,33 +105,32 @@ func toTime(v *page.Visit, at time.Time) error {
 	return page.Redirect(v.WithQuery("t", "", "at", "", "seq", strconv.FormatInt(state.Seq, 10)))
 }
 
-// goTo returns the address of another event, without going on by itself.
-func goTo(v *page.Visit, seq int64) string {
+// stepAddress returns the address of an event, paused.
+func stepAddress(v *page.Visit, seq int64) string {
 	return v.WithQuery("seq", strconv.FormatInt(seq, 10), "play", "", "t", "", "at", "")
 }
 
-// playFrom returns the address of an event from which it goes on.
-func playFrom(v *page.Visit, seq int64, speed int) string {
+// playAddress returns the address that plays from an event.
+func playAddress(v *page.Visit, seq int64, speed int) string {
 	return v.WithQuery("seq", strconv.FormatInt(seq, 10), "play", strconv.Itoa(speed), "t", "", "at", "")
 }
 
-// next returns the number of the event after this one that steps go to; 0 if there is none.
-func (d replayed) next() int64 {
-	if d.everything && d.step.Seq < d.activity.Head {
+// next returns the sequence number of the next step, 0 if there is none.
+func (d replayData) next() int64 {
+	if d.allEvents && d.step.Seq < d.activity.Head {
 		return d.step.Seq + 1
 	}
 	for _, r := range d.activity.Around {
-		if r.Seq > d.step.Seq && !d.everything {
+		if r.Seq > d.step.Seq && !d.allEvents {
 			return r.Seq
 		}
 	}
 	return 0
 }
 
-// previous returns the number of the event before this one that steps go to; 0 if there
-// is none.
-func (d replayed) previous() int64 {
-	if d.everything {
+// previous returns the sequence number of the previous step, 0 if there is none.
+func (d replayData) previous() int64 {
+	if d.allEvents {
 		return d.step.Seq - 1
 	}
 	for _, r := range slices.Backward(d.activity.Around) {
@@ -141,22 +141,22 @@ func (d replayed) previous() int64 {
 	return 0
 }
 
-// around are the marks nearest to the step, itself among them, the oldest first.
-func (d replayed) around() []client.AuditRecord {
+// nearbySteps returns the step and the events about people and access nearest to it, oldest first.
+func (d replayData) nearbySteps() []client.AuditRecord {
 	list := slices.Clone(d.activity.Around)
 	this, _ := slices.BinarySearchFunc(list, d.step.Seq, func(r client.AuditRecord, seq int64) int { return cmp.Compare(r.Seq, seq) })
-	return slices.Insert(list, this, d.record())
+	return slices.Insert(list, this, d.auditRecord())
 }
 
-// record is the step as the log shows it.
-func (d replayed) record() client.AuditRecord {
+// auditRecord returns the step as a record of the log.
+func (d replayData) auditRecord() client.AuditRecord {
 	s := d.step
 	return client.AuditRecord{
 		Seq: s.Seq, At: s.At, Action: s.Action, Outcome: client.AuditRecordOutcome(s.Outcome), Actor: s.Actor, Target: s.Target,
 	}
 }
 
-func kindOf(r client.AuditRecord) client.ActiveMarkKind {
+func markKind(r client.AuditRecord) client.ActiveMarkKind {
 	if denied(r) {
 		return client.ActiveMarkKindDenied
 	}
@@ -164,47 +164,49 @@ func kindOf(r client.AuditRecord) client.ActiveMarkKind {
 	return client.ActiveMarkKind(noun)
 }
 
-// A diffLine is a line of what an event did to the state.
+// A diffLine is one line of the difference that an event made to the state.
 type diffLine struct {
 	added bool
 	text  string
 }
 
-const maxDiff = 40 // lines that are shown
+const maxDiff = 40 // lines
 
-// diff writes the patch of the step as lines that went and lines that came.
-func (d replayed) diff() (list []diffLine) {
+// diff returns the patch of the step as removed and added lines.
+func (d replayData) diff() (list []diffLine) {
 	for _, o := range d.step.Patch {
 		if o.Path == "/seq" || o.Path == "/at" {
 			continue
 		}
 		name := strings.TrimPrefix(o.Path, "/")
 		if o.Op != client.Add {
-			list = append(list, diffLine{false, name + was(d.before, o.Path)})
+			list = append(list, diffLine{false, name + oldValue(d.before, o.Path)})
 		}
 		if o.Op != client.Remove {
-			list = append(list, came(name, o.Value)...)
+			list = append(list, addedLines(name, o.Value)...)
 		}
 	}
 	return list[:min(len(list), maxDiff)]
 }
 
-// came writes what is new: of a row each field, but for numbers that say nothing.
-func came(name string, what any) (list []diffLine) {
-	row, ok := what.(map[string]any)
+// addedLines returns a line for an added value, or one for each field of an added row
+// except ids.
+func addedLines(name string, added any) (list []diffLine) {
+	row, ok := added.(map[string]any)
 	if !ok {
-		return []diffLine{{true, name + ": " + value(what)}}
+		return []diffLine{{true, name + ": " + formatValue(added)}}
 	}
 	for _, field := range slices.Sorted(maps.Keys(row)) {
 		if field != "id" && field != "userId" && row[field] != nil {
-			list = append(list, diffLine{true, name + "/" + field + ": " + value(row[field])})
+			list = append(list, diffLine{true, name + "/" + field + ": " + formatValue(row[field])})
 		}
 	}
 	return list
 }
 
-// was tells what the state had at a path, as far as it is a field of a row.
-func was(state client.WorkspaceState, path string) string {
+// oldValue returns ": " and the value at a path of the state, or "" if the path is not a
+// field of the workspace or of a row.
+func oldValue(state client.WorkspaceState, path string) string {
 	parts := strings.Split(strings.TrimPrefix(path, "/"), "/")
 	var row any = state.Workspace
 	if len(parts) == 3 {
@@ -229,11 +231,11 @@ func was(state client.WorkspaceState, path string) string {
 	if err != nil || json.Unmarshal(text, &fields) != nil {
 		return ""
 	}
-	return ": " + value(fields[parts[len(parts)-1]])
+	return ": " + formatValue(fields[parts[len(parts)-1]])
 }
 
-// newAddress returns the address of the newest event, of now.
-func newAddress(v *page.Visit) string {
+// nowAddress returns the address of the newest event.
+func nowAddress(v *page.Visit) string {
 	q := url.Values{}
 	for _, name := range []string{"all", "range"} {
 		if text := v.Query(name); text != "" {
@@ -246,8 +248,9 @@ func newAddress(v *page.Visit) string {
 	return v.Path("audit", "replay") + "?" + q.Encode()
 }
 
-// playStart is where playing begins: at this step, or with the first of these days after the last.
-func (d replayed) playStart() int64 {
+// playStart returns the event from which to play: the step, or, if it is the last, the
+// first of the timeline's days.
+func (d replayData) playStart() int64 {
 	if d.next() > 0 {
 		return d.step.Seq
 	}

@@ -17,9 +17,9 @@ import (
 	"time"
 )
 
-const moment = "2 Jan 2006, 15:04:05 UTC"
+const timeLayout = "2 Jan 2006, 15:04:05 UTC"
 
-func replayView(v *page.Visit, d replayed) templ.Component {
+func replayView(v *page.Visit, d replayData) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -66,9 +66,9 @@ func replayView(v *page.Visit, d replayed) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		var templ_7745c5c3_Var3 string
-		templ_7745c5c3_Var3, templ_7745c5c3_Err = templ.JoinStringErrs(d.step.At.UTC().Format(moment))
+		templ_7745c5c3_Var3, templ_7745c5c3_Err = templ.JoinStringErrs(d.step.At.UTC().Format(timeLayout))
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `audit/replay.templ`, Line: 24, Col: 47}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `audit/replay.templ`, Line: 24, Col: 51}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var3))
 		if templ_7745c5c3_Err != nil {
@@ -81,7 +81,7 @@ func replayView(v *page.Visit, d replayed) templ.Component {
 		var templ_7745c5c3_Var4 string
 		templ_7745c5c3_Var4, templ_7745c5c3_Err = templ.JoinStringErrs(kit.Number(d.step.Seq))
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `audit/replay.templ`, Line: 24, Col: 81}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `audit/replay.templ`, Line: 24, Col: 85}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var4))
 		if templ_7745c5c3_Err != nil {
@@ -94,7 +94,7 @@ func replayView(v *page.Visit, d replayed) templ.Component {
 		var templ_7745c5c3_Var5 string
 		templ_7745c5c3_Var5, templ_7745c5c3_Err = templ.JoinStringErrs(kit.Number(d.activity.Head))
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `audit/replay.templ`, Line: 24, Col: 116}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `audit/replay.templ`, Line: 24, Col: 120}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var5))
 		if templ_7745c5c3_Err != nil {
@@ -104,7 +104,7 @@ func replayView(v *page.Visit, d replayed) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = kit.Copy(goTo(v, d.step.Seq), "Copy link").Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = kit.Copy(stepAddress(v, d.step.Seq), "Copy link").Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -113,7 +113,7 @@ func replayView(v *page.Visit, d replayed) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		var templ_7745c5c3_Var6 templ.SafeURL
-		templ_7745c5c3_Var6, templ_7745c5c3_Err = templ.JoinURLErrs(templ.SafeURL(newAddress(v)))
+		templ_7745c5c3_Var6, templ_7745c5c3_Err = templ.JoinURLErrs(templ.SafeURL(nowAddress(v)))
 		if templ_7745c5c3_Err != nil {
 			return templ.Error{Err: templ_7745c5c3_Err, FileName: `audit/replay.templ`, Line: 26, Col: 62}
 		}
@@ -133,7 +133,7 @@ func replayView(v *page.Visit, d replayed) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = line(v, d).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = timeline(v, d).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -153,7 +153,7 @@ func replayView(v *page.Visit, d replayed) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = around(v, d).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = nearbySteps(v, d).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -161,7 +161,7 @@ func replayView(v *page.Visit, d replayed) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		if d.play > 0 && d.next() > 0 {
+		if d.playSpeed > 0 && d.next() > 0 {
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 13, "<div id=\"")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
@@ -180,9 +180,9 @@ func replayView(v *page.Visit, d replayed) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var8 string
-			templ_7745c5c3_Var8, templ_7745c5c3_Err = templ.JoinStringErrs(playFrom(v, d.next(), d.play))
+			templ_7745c5c3_Var8, templ_7745c5c3_Err = templ.JoinStringErrs(playAddress(v, d.next(), d.playSpeed))
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `audit/replay.templ`, Line: 40, Col: 97}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `audit/replay.templ`, Line: 40, Col: 105}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var8))
 			if templ_7745c5c3_Err != nil {
@@ -193,9 +193,9 @@ func replayView(v *page.Visit, d replayed) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var9 string
-			templ_7745c5c3_Var9, templ_7745c5c3_Err = templ.JoinStringErrs("load delay:" + pace(d.play))
+			templ_7745c5c3_Var9, templ_7745c5c3_Err = templ.JoinStringErrs("load delay:" + stepDelay(d.playSpeed))
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `audit/replay.templ`, Line: 40, Col: 141}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `audit/replay.templ`, Line: 40, Col: 159}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var9))
 			if templ_7745c5c3_Err != nil {
@@ -214,10 +214,10 @@ func replayView(v *page.Visit, d replayed) templ.Component {
 	})
 }
 
-// pace is how long an event stays.
-func pace(speed int) string { return strconv.Itoa(1600/speed) + "ms" }
+// stepDelay returns how long an event is shown while playing.
+func stepDelay(speed int) string { return strconv.Itoa(1600/speed) + "ms" }
 
-func line(v *page.Visit, d replayed) templ.Component {
+func timeline(v *page.Visit, d replayData) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -268,7 +268,7 @@ func line(v *page.Visit, d replayed) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = kit.Seg("Days", window(v), []kit.SegLink{
+		templ_7745c5c3_Err = kit.Seg("Days", windowRange(v), []kit.SegLink{
 			{Value: "7d", Label: "7d", Href: v.WithQuery("range", "7d", "play", "")},
 			{Value: "30d", Label: "30d", Href: v.WithQuery("range", "30d", "play", "")},
 			{Value: "90d", Label: "90d", Href: v.WithQuery("range", "90d", "play", "")},
@@ -313,7 +313,7 @@ func line(v *page.Visit, d replayed) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = kept(v).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = hiddenQuery(v).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -473,15 +473,15 @@ func line(v *page.Visit, d replayed) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		}
-		if !d.isEarlier() {
+		if !d.isBeforeWindow() {
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 37, "<line x1=\"")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var26 string
-			templ_7745c5c3_Var26, templ_7745c5c3_Err = templ.JoinStringErrs(percent(d.at(d.step.At)))
+			templ_7745c5c3_Var26, templ_7745c5c3_Err = templ.JoinStringErrs(percent(d.fraction(d.step.At)))
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `audit/replay.templ`, Line: 75, Col: 40}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `audit/replay.templ`, Line: 75, Col: 46}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var26))
 			if templ_7745c5c3_Err != nil {
@@ -492,9 +492,9 @@ func line(v *page.Visit, d replayed) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var27 string
-			templ_7745c5c3_Var27, templ_7745c5c3_Err = templ.JoinStringErrs(percent(d.at(d.step.At)))
+			templ_7745c5c3_Var27, templ_7745c5c3_Err = templ.JoinStringErrs(percent(d.fraction(d.step.At)))
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `audit/replay.templ`, Line: 75, Col: 72}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `audit/replay.templ`, Line: 75, Col: 84}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var27))
 			if templ_7745c5c3_Err != nil {
@@ -541,7 +541,7 @@ func line(v *page.Visit, d replayed) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		var templ_7745c5c3_Var30 = []any{templ.KV("re-earlier", d.isEarlier())}
+		var templ_7745c5c3_Var30 = []any{templ.KV("re-earlier", d.isBeforeWindow())}
 		templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var30...)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
@@ -603,9 +603,9 @@ func line(v *page.Visit, d replayed) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		var templ_7745c5c3_Var35 string
-		templ_7745c5c3_Var35, templ_7745c5c3_Err = templ.JoinStringErrs(d.step.At.UTC().Format(moment) + ", event " + kit.Number(d.step.Seq))
+		templ_7745c5c3_Var35, templ_7745c5c3_Err = templ.JoinStringErrs(d.step.At.UTC().Format(timeLayout) + ", event " + kit.Number(d.step.Seq))
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `audit/replay.templ`, Line: 91, Col: 89}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `audit/replay.templ`, Line: 91, Col: 93}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var35))
 		if templ_7745c5c3_Err != nil {
@@ -628,7 +628,7 @@ func line(v *page.Visit, d replayed) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		if d.isEarlier() {
+		if d.isBeforeWindow() {
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 51, "<p class=\"re-line-note about\">This event is from ")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
@@ -688,7 +688,7 @@ func line(v *page.Visit, d replayed) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		if d.everything {
+		if d.allEvents {
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 56, " aria-checked=\"false\" href=\"")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
@@ -742,7 +742,7 @@ func line(v *page.Visit, d replayed) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = kept(v).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = hiddenQuery(v).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -751,9 +751,9 @@ func line(v *page.Visit, d replayed) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		var templ_7745c5c3_Var42 string
-		templ_7745c5c3_Var42, templ_7745c5c3_Err = templ.JoinStringErrs(d.step.At.UTC().Format(fieldTime))
+		templ_7745c5c3_Var42, templ_7745c5c3_Err = templ.JoinStringErrs(d.step.At.UTC().Format(inputTimeLayout))
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `audit/replay.templ`, Line: 125, Col: 110}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `audit/replay.templ`, Line: 125, Col: 116}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var42))
 		if templ_7745c5c3_Err != nil {
@@ -764,9 +764,9 @@ func line(v *page.Visit, d replayed) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		var templ_7745c5c3_Var43 string
-		templ_7745c5c3_Var43, templ_7745c5c3_Err = templ.JoinStringErrs(v.Now.UTC().Format(fieldTime))
+		templ_7745c5c3_Var43, templ_7745c5c3_Err = templ.JoinStringErrs(v.Now.UTC().Format(inputTimeLayout))
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `audit/replay.templ`, Line: 125, Col: 148}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `audit/replay.templ`, Line: 125, Col: 160}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var43))
 		if templ_7745c5c3_Err != nil {
@@ -780,15 +780,15 @@ func line(v *page.Visit, d replayed) templ.Component {
 	})
 }
 
-func window(v *page.Visit) string {
+func windowRange(v *page.Visit) string {
 	if r := v.Query("range"); r != "" {
 		return r
 	}
 	return "30d"
 }
 
-// kept are the values of the address that a form of times keeps.
-func kept(v *page.Visit) templ.Component {
+// hiddenQuery repeats the query parameters that a form keeps.
+func hiddenQuery(v *page.Visit) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -964,9 +964,9 @@ func stepLink(v *page.Visit, id, icon, name string, seq int64, key string, can b
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var54 templ.SafeURL
-			templ_7745c5c3_Var54, templ_7745c5c3_Err = templ.JoinURLErrs(templ.SafeURL(goTo(v, seq)))
+			templ_7745c5c3_Var54, templ_7745c5c3_Err = templ.JoinURLErrs(templ.SafeURL(stepAddress(v, seq)))
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `audit/replay.templ`, Line: 158, Col: 74}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `audit/replay.templ`, Line: 158, Col: 81}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var54))
 			if templ_7745c5c3_Err != nil {
@@ -977,9 +977,9 @@ func stepLink(v *page.Visit, id, icon, name string, seq int64, key string, can b
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var55 string
-			templ_7745c5c3_Var55, templ_7745c5c3_Err = templ.JoinStringErrs(goTo(v, seq))
+			templ_7745c5c3_Var55, templ_7745c5c3_Err = templ.JoinStringErrs(stepAddress(v, seq))
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `audit/replay.templ`, Line: 158, Col: 98}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `audit/replay.templ`, Line: 158, Col: 112}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var55))
 			if templ_7745c5c3_Err != nil {
@@ -992,7 +992,7 @@ func stepLink(v *page.Visit, id, icon, name string, seq int64, key string, can b
 			var templ_7745c5c3_Var56 string
 			templ_7745c5c3_Var56, templ_7745c5c3_Err = templ.JoinStringErrs(name)
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `audit/replay.templ`, Line: 158, Col: 200}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `audit/replay.templ`, Line: 158, Col: 214}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var56))
 			if templ_7745c5c3_Err != nil {
@@ -1005,7 +1005,7 @@ func stepLink(v *page.Visit, id, icon, name string, seq int64, key string, can b
 			var templ_7745c5c3_Var57 string
 			templ_7745c5c3_Var57, templ_7745c5c3_Err = templ.JoinStringErrs(name)
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `audit/replay.templ`, Line: 158, Col: 215}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `audit/replay.templ`, Line: 158, Col: 229}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var57))
 			if templ_7745c5c3_Err != nil {
@@ -1018,7 +1018,7 @@ func stepLink(v *page.Visit, id, icon, name string, seq int64, key string, can b
 			var templ_7745c5c3_Var58 string
 			templ_7745c5c3_Var58, templ_7745c5c3_Err = templ.JoinStringErrs(key)
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `audit/replay.templ`, Line: 158, Col: 234}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `audit/replay.templ`, Line: 158, Col: 248}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var58))
 			if templ_7745c5c3_Err != nil {
@@ -1105,7 +1105,7 @@ func stepLink(v *page.Visit, id, icon, name string, seq int64, key string, can b
 	})
 }
 
-func play(v *page.Visit, d replayed) templ.Component {
+func play(v *page.Visit, d replayData) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -1126,15 +1126,15 @@ func play(v *page.Visit, d replayed) templ.Component {
 			templ_7745c5c3_Var62 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
-		if d.play > 0 && d.next() > 0 {
+		if d.playSpeed > 0 && d.next() > 0 {
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 88, "<a id=\"play\" class=\"button primary\" href=\"")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var63 templ.SafeURL
-			templ_7745c5c3_Var63, templ_7745c5c3_Err = templ.JoinURLErrs(templ.SafeURL(goTo(v, d.step.Seq)))
+			templ_7745c5c3_Var63, templ_7745c5c3_Err = templ.JoinURLErrs(templ.SafeURL(stepAddress(v, d.step.Seq)))
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `audit/replay.templ`, Line: 176, Col: 79}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `audit/replay.templ`, Line: 176, Col: 86}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var63))
 			if templ_7745c5c3_Err != nil {
@@ -1145,9 +1145,9 @@ func play(v *page.Visit, d replayed) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var64 string
-			templ_7745c5c3_Var64, templ_7745c5c3_Err = templ.JoinStringErrs(goTo(v, d.step.Seq))
+			templ_7745c5c3_Var64, templ_7745c5c3_Err = templ.JoinStringErrs(stepAddress(v, d.step.Seq))
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `audit/replay.templ`, Line: 176, Col: 110}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `audit/replay.templ`, Line: 176, Col: 124}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var64))
 			if templ_7745c5c3_Err != nil {
@@ -1171,9 +1171,9 @@ func play(v *page.Visit, d replayed) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var65 templ.SafeURL
-			templ_7745c5c3_Var65, templ_7745c5c3_Err = templ.JoinURLErrs(templ.SafeURL(playFrom(v, d.step.Seq, 1)))
+			templ_7745c5c3_Var65, templ_7745c5c3_Err = templ.JoinURLErrs(templ.SafeURL(playAddress(v, d.step.Seq, 1)))
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `audit/replay.templ`, Line: 181, Col: 86}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `audit/replay.templ`, Line: 181, Col: 89}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var65))
 			if templ_7745c5c3_Err != nil {
@@ -1184,9 +1184,9 @@ func play(v *page.Visit, d replayed) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var66 string
-			templ_7745c5c3_Var66, templ_7745c5c3_Err = templ.JoinStringErrs(playFrom(v, d.step.Seq, 1))
+			templ_7745c5c3_Var66, templ_7745c5c3_Err = templ.JoinStringErrs(playAddress(v, d.step.Seq, 1))
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `audit/replay.templ`, Line: 181, Col: 124}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `audit/replay.templ`, Line: 181, Col: 130}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var66))
 			if templ_7745c5c3_Err != nil {
@@ -1210,9 +1210,9 @@ func play(v *page.Visit, d replayed) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var67 templ.SafeURL
-			templ_7745c5c3_Var67, templ_7745c5c3_Err = templ.JoinURLErrs(templ.SafeURL(playFrom(v, max(d.activity.FirstSeq, 1), 1)))
+			templ_7745c5c3_Var67, templ_7745c5c3_Err = templ.JoinURLErrs(templ.SafeURL(playAddress(v, max(d.activity.FirstSeq, 1), 1)))
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `audit/replay.templ`, Line: 187, Col: 103}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `audit/replay.templ`, Line: 187, Col: 106}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var67))
 			if templ_7745c5c3_Err != nil {
@@ -1223,9 +1223,9 @@ func play(v *page.Visit, d replayed) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var68 string
-			templ_7745c5c3_Var68, templ_7745c5c3_Err = templ.JoinStringErrs(playFrom(v, max(d.activity.FirstSeq, 1), 1))
+			templ_7745c5c3_Var68, templ_7745c5c3_Err = templ.JoinStringErrs(playAddress(v, max(d.activity.FirstSeq, 1), 1))
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `audit/replay.templ`, Line: 187, Col: 158}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `audit/replay.templ`, Line: 187, Col: 164}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var68))
 			if templ_7745c5c3_Err != nil {
@@ -1249,7 +1249,7 @@ func play(v *page.Visit, d replayed) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		for _, speed := range []int{1, 4, 16} {
-			to := playFrom(v, d.playStart(), speed)
+			to := playAddress(v, d.playStart(), speed)
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 101, "<a id=\"")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
@@ -1293,7 +1293,7 @@ func play(v *page.Visit, d replayed) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			if speed == d.play {
+			if speed == d.playSpeed {
 				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 105, " aria-current=\"true\"")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
@@ -1325,7 +1325,7 @@ func play(v *page.Visit, d replayed) templ.Component {
 	})
 }
 
-func state(d replayed) templ.Component {
+func state(d replayData) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -1406,13 +1406,13 @@ func state(d replayed) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		if len(d.of("invitations")) > 0 {
+		if len(d.rowsIn("invitations")) > 0 {
 			templ_7745c5c3_Err = stateTable(d, "invitations", "Invitation", "Role", "State").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		}
-		if len(d.of("accounts")) > 0 {
+		if len(d.rowsIn("accounts")) > 0 {
 			templ_7745c5c3_Err = stateTable(d, "accounts", "Service account", "Scopes", "State").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
@@ -1433,7 +1433,7 @@ func plural(n int, noun string) string {
 	return kit.Number(int64(n)) + " " + noun + "s"
 }
 
-func stateTable(d replayed, list, first, second, third string) templ.Component {
+func stateTable(d replayData, list, first, second, third string) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -1497,7 +1497,7 @@ func stateTable(d replayed, list, first, second, third string) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		for _, r := range d.of(list) {
+		for _, r := range d.rowsIn(list) {
 			var templ_7745c5c3_Var82 = []any{templ.KV("re-changed", r.changed())}
 			templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var82...)
 			if templ_7745c5c3_Err != nil {
@@ -1520,7 +1520,7 @@ func stateTable(d replayed, list, first, second, third string) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = face(r).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = rowIcon(r).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -1564,12 +1564,12 @@ func stateTable(d replayed, list, first, second, third string) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			if r.list == "accounts" && !r.what.changed() {
+			if r.list == "accounts" && !r.access.changed() {
 				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 126, "<span class=\"re-tags\">")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				for _, scope := range strings.Split(r.what.after, ", ") {
+				for _, scope := range strings.Split(r.access.after, ", ") {
 					templ_7745c5c3_Err = kit.Tag(scope).Render(ctx, templ_7745c5c3_Buffer)
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
@@ -1580,7 +1580,7 @@ func stateTable(d replayed, list, first, second, third string) templ.Component {
 					return templ_7745c5c3_Err
 				}
 			} else {
-				templ_7745c5c3_Err = difference(r.what).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = difference(r.access).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -1617,12 +1617,12 @@ func stateTable(d replayed, list, first, second, third string) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			if r.may.changed() || r.list == "members" {
-				templ_7745c5c3_Err = difference(r.may).Render(ctx, templ_7745c5c3_Buffer)
+			if r.status.changed() || r.list == "members" {
+				templ_7745c5c3_Err = difference(r.status).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-			} else if r.may.after == active {
+			} else if r.status.after == active {
 				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 130, "<span class=\"done\">")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
@@ -1636,7 +1636,7 @@ func stateTable(d replayed, list, first, second, third string) templ.Component {
 					return templ_7745c5c3_Err
 				}
 			} else {
-				templ_7745c5c3_Err = kit.Pill(kit.Plain, r.may.after).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = kit.Pill(kit.Plain, r.status.after).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -1686,7 +1686,7 @@ func stateTable(d replayed, list, first, second, third string) templ.Component {
 	})
 }
 
-func face(r stateRow) templ.Component {
+func rowIcon(r stateRow) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -1709,7 +1709,7 @@ func face(r stateRow) templ.Component {
 		ctx = templ.ClearChildren(ctx)
 		switch r.list {
 		case "members":
-			templ_7745c5c3_Err = kit.Avatar(r.face, r.name).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = kit.Avatar(r.avatarSeed, r.name).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -1823,7 +1823,7 @@ func difference(c cell) templ.Component {
 	})
 }
 
-func thisStep(v *page.Visit, d replayed) templ.Component {
+func thisStep(v *page.Visit, d replayData) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -1857,7 +1857,7 @@ func thisStep(v *page.Visit, d replayed) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		if d.step.Actor.Type == client.AuditActorTypeUser {
-			templ_7745c5c3_Err = kit.Avatar(d.step.Actor.Id, called(d.step.Actor)).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = kit.Avatar(d.step.Actor.Id, actorName(d.step.Actor)).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -1879,7 +1879,7 @@ func thisStep(v *page.Visit, d replayed) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = told(d.record()).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = eventSentence(d.auditRecord()).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -1888,9 +1888,9 @@ func thisStep(v *page.Visit, d replayed) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		var templ_7745c5c3_Var96 string
-		templ_7745c5c3_Var96, templ_7745c5c3_Err = templ.JoinStringErrs(d.step.At.UTC().Format(moment))
+		templ_7745c5c3_Var96, templ_7745c5c3_Err = templ.JoinStringErrs(d.step.At.UTC().Format(timeLayout))
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `audit/replay.templ`, Line: 339, Col: 58}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `audit/replay.templ`, Line: 339, Col: 62}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var96))
 		if templ_7745c5c3_Err != nil {
@@ -1903,7 +1903,7 @@ func thisStep(v *page.Visit, d replayed) templ.Component {
 		var templ_7745c5c3_Var97 string
 		templ_7745c5c3_Var97, templ_7745c5c3_Err = templ.JoinStringErrs(kit.Number(d.step.Seq))
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `audit/replay.templ`, Line: 339, Col: 94}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `audit/replay.templ`, Line: 339, Col: 98}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var97))
 		if templ_7745c5c3_Err != nil {
@@ -2012,7 +2012,7 @@ func thisStep(v *page.Visit, d replayed) templ.Component {
 	})
 }
 
-func around(v *page.Visit, d replayed) templ.Component {
+func nearbySteps(v *page.Visit, d replayData) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -2037,7 +2037,7 @@ func around(v *page.Visit, d replayed) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		for _, m := range d.around() {
+		for _, m := range d.nearbySteps() {
 			var templ_7745c5c3_Var102 = []any{templ.KV("re-changed", m.Seq == d.step.Seq)}
 			templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var102...)
 			if templ_7745c5c3_Err != nil {
@@ -2060,7 +2060,7 @@ func around(v *page.Visit, d replayed) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			var templ_7745c5c3_Var104 = []any{"re-mark re-mark-" + string(kindOf(m))}
+			var templ_7745c5c3_Var104 = []any{"re-mark re-mark-" + string(markKind(m))}
 			templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var104...)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
@@ -2083,9 +2083,9 @@ func around(v *page.Visit, d replayed) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var106 string
-			templ_7745c5c3_Var106, templ_7745c5c3_Err = templ.JoinStringErrs(shapes[kindOf(m)])
+			templ_7745c5c3_Var106, templ_7745c5c3_Err = templ.JoinStringErrs(shapes[markKind(m)])
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `audit/replay.templ`, Line: 378, Col: 150}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `audit/replay.templ`, Line: 378, Col: 154}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var106))
 			if templ_7745c5c3_Err != nil {
@@ -2096,9 +2096,9 @@ func around(v *page.Visit, d replayed) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var107 templ.SafeURL
-			templ_7745c5c3_Var107, templ_7745c5c3_Err = templ.JoinURLErrs(templ.SafeURL(goTo(v, m.Seq)))
+			templ_7745c5c3_Var107, templ_7745c5c3_Err = templ.JoinURLErrs(templ.SafeURL(stepAddress(v, m.Seq)))
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `audit/replay.templ`, Line: 381, Col: 43}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `audit/replay.templ`, Line: 381, Col: 50}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var107))
 			if templ_7745c5c3_Err != nil {
@@ -2109,9 +2109,9 @@ func around(v *page.Visit, d replayed) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var108 string
-			templ_7745c5c3_Var108, templ_7745c5c3_Err = templ.JoinStringErrs(goTo(v, m.Seq))
+			templ_7745c5c3_Var108, templ_7745c5c3_Err = templ.JoinStringErrs(stepAddress(v, m.Seq))
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `audit/replay.templ`, Line: 382, Col: 30}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `audit/replay.templ`, Line: 382, Col: 37}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var108))
 			if templ_7745c5c3_Err != nil {
@@ -2131,7 +2131,7 @@ func around(v *page.Visit, d replayed) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = told(m).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = eventSentence(m).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -2174,7 +2174,7 @@ func around(v *page.Visit, d replayed) templ.Component {
 	})
 }
 
-// distance says how far another step is.
+// distance describes how far away another step is in time.
 func distance(d time.Duration, events int64) string {
 	switch {
 	case events == 0:
@@ -2187,8 +2187,8 @@ func distance(d time.Duration, events int64) string {
 	return kit.Took(d) + " after"
 }
 
-// told says who did what to whom.
-func told(r client.AuditRecord) templ.Component {
+// eventSentence shows who did what to whom.
+func eventSentence(r client.AuditRecord) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -2209,15 +2209,15 @@ func told(r client.AuditRecord) templ.Component {
 			templ_7745c5c3_Var111 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
-		before, after, named := deed(r)
+		before, after, named := actionPhrase(r)
 		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 181, "<span><b><bdi>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
 		var templ_7745c5c3_Var112 string
-		templ_7745c5c3_Var112, templ_7745c5c3_Err = templ.JoinStringErrs(called(r.Actor))
+		templ_7745c5c3_Var112, templ_7745c5c3_Err = templ.JoinStringErrs(actorName(r.Actor))
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `audit/replay.templ`, Line: 419, Col: 27}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `audit/replay.templ`, Line: 419, Col: 30}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var112))
 		if templ_7745c5c3_Err != nil {
@@ -2230,7 +2230,7 @@ func told(r client.AuditRecord) templ.Component {
 		var templ_7745c5c3_Var113 string
 		templ_7745c5c3_Var113, templ_7745c5c3_Err = templ.JoinStringErrs(" ")
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `audit/replay.templ`, Line: 419, Col: 44}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `audit/replay.templ`, Line: 419, Col: 47}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var113))
 		if templ_7745c5c3_Err != nil {

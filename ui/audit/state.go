@@ -9,26 +9,27 @@ import (
 	"svc/ui/kit"
 )
 
-// A cell is a field of a row: as it was before the event, and as it is after.
+// A cell is a field of a row before and after the event.
 type cell struct{ before, after string }
 
 func (c cell) changed() bool { return c.before != c.after }
 
-// A stateRow is a row of the state, in the words of the page.
+// A stateRow is a row of the state as the page shows it.
 type stateRow struct {
-	list             string // of what: "members", "invitations" or "accounts"
+	list             string // "members", "invitations" or "accounts"
 	id, name, detail string
-	face             string // what the colour of a member's picture is made of
-	what, may        cell
-	legacy           bool // of a member whose role is the former one
+	avatarSeed       string // determines the colour of a member's avatar
+	access           cell   // a role, or scopes
+	status           cell   // whether a member may approve loops, or a state
+	legacy           bool   // whether the member has the legacy role "member"
 }
 
-// changed reports whether the event made, changed or removed the row.
-func (r stateRow) changed() bool { return r.what.changed() || r.may.changed() }
+// changed reports whether the event added, changed or removed the row.
+func (r stateRow) changed() bool { return r.access.changed() || r.status.changed() }
 
-// compare returns the rows of both states, those of the later one first. What is no
-// longer of interest, such as an accepted invitation, is left out unless the event did it.
-func compare(before, after client.WorkspaceState, at time.Time) []stateRow {
+// compareStates returns the rows of both states, those of the later one first, without
+// closed invitations that the event did not change.
+func compareStates(before, after client.WorkspaceState, at time.Time) []stateRow {
 	old, now := rowsOf(before, at), rowsOf(after, at)
 	index := map[string]int{}
 	for i, r := range old {
@@ -37,48 +38,48 @@ func compare(before, after client.WorkspaceState, at time.Time) []stateRow {
 	for i := range now {
 		r := &now[i]
 		if j, ok := index[r.list+r.id]; ok {
-			r.what.before, r.may.before = old[j].what.after, old[j].may.after
+			r.access.before, r.status.before = old[j].access.after, old[j].status.after
 			delete(index, r.list+r.id)
 		}
 	}
 	for i, r := range old {
 		if j, gone := index[r.list+r.id]; gone && i == j {
-			r.what, r.may = cell{before: r.what.after}, cell{before: r.may.after}
+			r.access, r.status = cell{before: r.access.after}, cell{before: r.status.after}
 			now = append(now, r)
 		}
 	}
 	return slices.DeleteFunc(now, func(r stateRow) bool {
-		return !r.changed() && r.list == "invitations" && !isOpen(r.may.after)
+		return !r.changed() && r.list == "invitations" && !isOpen(r.status.after)
 	})
 }
 
 func rowsOf(s client.WorkspaceState, at time.Time) (list []stateRow) {
 	for _, m := range s.Members {
-		r := stateRow{list: "members", id: m.Id, name: m.Name, detail: m.Email, face: m.UserId}
+		r := stateRow{list: "members", id: m.Id, name: m.Name, detail: m.Email, avatarSeed: m.UserId}
 		if r.name == "" {
 			r.name, r.detail = m.Email, ""
 		}
-		r.what.after, r.may.after = string(m.Role), "No"
+		r.access.after, r.status.after = string(m.Role), "No"
 		if m.CanApproveLoops {
-			r.may.after = "Yes"
+			r.status.after = "Yes"
 		}
-		if r.what.after == "member" {
-			r.what.after, r.legacy = "Viewer", true
+		if r.access.after == "member" {
+			r.access.after, r.legacy = "Viewer", true
 		}
 		list = append(list, r)
 	}
 	for _, i := range s.Invitations {
 		list = append(list, stateRow{
-			list: "invitations", id: i.Id, name: i.Email, what: cell{after: string(i.Role)}, may: cell{after: stateOf(i, at)},
+			list: "invitations", id: i.Id, name: i.Email, access: cell{after: string(i.Role)}, status: cell{after: invitationState(i, at)},
 		})
 	}
 	for _, a := range s.ServiceAccounts {
-		r := stateRow{list: "accounts", id: a.Id, name: a.Name, detail: "tok_svc_…" + a.TokenTail, may: cell{after: string(a.Status)}}
+		r := stateRow{list: "accounts", id: a.Id, name: a.Name, detail: "tok_svc_…" + a.TokenTail, status: cell{after: string(a.Status)}}
 		for i, scope := range a.Scopes {
 			if i > 0 {
-				r.what.after += ", "
+				r.access.after += ", "
 			}
-			r.what.after += string(scope)
+			r.access.after += string(scope)
 		}
 		list = append(list, r)
 	}
@@ -90,8 +91,8 @@ const (
 	expired = "expired"
 )
 
-// stateOf is the state of an invitation at a time.
-func stateOf(i client.StateInvitation, at time.Time) string {
+// invitationState describes the state of an invitation at a time.
+func invitationState(i client.StateInvitation, at time.Time) string {
 	switch left := i.ExpiresAt.Sub(at); {
 	case i.Status != client.StateInvitationStatusPending:
 		return string(i.Status)
@@ -102,11 +103,11 @@ func stateOf(i client.StateInvitation, at time.Time) string {
 	}
 }
 
-// isOpen reports whether an invitation of that state was neither answered nor withdrawn.
+// isOpen reports whether an invitation in that state has been neither answered nor withdrawn.
 func isOpen(state string) bool { return state == expired || strings.HasPrefix(state, "pending") }
 
-// of returns the rows of one list, at most maxRows.
-func (d replayed) of(list string) (rows []stateRow) {
+// rowsIn returns the rows of one list, at most maxRows.
+func (d replayData) rowsIn(list string) (rows []stateRow) {
 	for _, r := range d.rows {
 		if r.list == list && len(rows) < maxRows {
 			rows = append(rows, r)
@@ -115,11 +116,11 @@ func (d replayed) of(list string) (rows []stateRow) {
 	return rows
 }
 
-// count returns how many of a list there are after the event: no one who has left, no
-// answered invitation, no revoked account.
-func (d replayed) count(list string) (n int) {
+// count returns the number of current members, open invitations or active accounts after
+// the event.
+func (d replayData) count(list string) (n int) {
 	for _, r := range d.rows {
-		is := r.may.after
+		is := r.status.after
 		if r.list == list && (list == "members" && is != "" || list == "invitations" && isOpen(is) || list == "accounts" && is == active) {
 			n++
 		}
@@ -127,4 +128,4 @@ func (d replayed) count(list string) (n int) {
 	return n
 }
 
-const maxRows = 200 // of a list that are shown
+const maxRows = 200 // shown of each list

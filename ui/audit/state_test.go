@@ -9,7 +9,7 @@ import (
 	"svc/ui/client"
 )
 
-// Replay says of an invitation what was true at the time of the step.
+// Replay shows an invitation's state at the time of the step.
 func TestInvitationsExpireInReplay(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 12, 14, 0, 0, 0, time.UTC)
@@ -24,19 +24,19 @@ func TestInvitationsExpireInReplay(t *testing.T) {
 		at.Add(32 * time.Hour):  {"expired", "expired"},
 		at.Add(-24 * time.Hour): {"pending, 55 h left", "pending, 23 h left"},
 	} {
-		d := replayed{rows: compare(state, state, moment)}
+		d := replayData{rows: compareStates(state, state, moment)}
 		var got []string
-		for _, r := range d.of("invitations") {
-			require.False(t, r.changed(), "time is no event")
-			got = append(got, r.may.after)
+		for _, r := range d.rowsIn("invitations") {
+			require.False(t, r.changed(), "passing time is not a change")
+			got = append(got, r.status.after)
 		}
 		require.Equal(t, want, got)
 		require.Equal(t, 2, d.count("invitations"))
 	}
 }
 
-// What an event did stays in sight, and so do accounts whose tokens open nothing any more.
-func TestCompare(t *testing.T) {
+// Rows that the event changed are kept, and so are revoked accounts.
+func TestCompareStates(t *testing.T) {
 	t.Parallel()
 	before := client.WorkspaceState{
 		Members: []client.StateMember{{Id: "1", Email: "leo@acme.example", Role: "member"},
@@ -47,14 +47,14 @@ func TestCompare(t *testing.T) {
 	after := before
 	after.Members = []client.StateMember{{Id: "1", Email: "leo@acme.example", Role: "Maintainer"}}
 	after.Invitations = []client.StateInvitation{{Id: "3", Status: client.StateInvitationStatusAccepted}}
-	d := replayed{rows: compare(before, after, time.Unix(0, 0))}
-	members := d.of("members")
+	d := replayData{rows: compareStates(before, after, time.Unix(0, 0))}
+	members := d.rowsIn("members")
 	require.Len(t, members, 2)
-	require.Equal(t, cell{"Viewer", "Maintainer"}, members[0].what)
-	require.Equal(t, cell{"Viewer", ""}, members[1].what, "who was removed")
+	require.Equal(t, cell{"Viewer", "Maintainer"}, members[0].access)
+	require.Equal(t, cell{"Viewer", ""}, members[1].access, "who was removed")
 	require.Equal(t, 1, d.count("members"))
-	require.Equal(t, cell{"pending, 1 min left", "accepted"}, d.of("invitations")[0].may)
+	require.Equal(t, cell{"pending, 1 min left", "accepted"}, d.rowsIn("invitations")[0].status)
 	require.Zero(t, d.count("invitations"))
-	require.Equal(t, "revoked", d.of("accounts")[0].may.after)
+	require.Equal(t, "revoked", d.rowsIn("accounts")[0].status.after)
 	require.Zero(t, d.count("accounts"))
 }

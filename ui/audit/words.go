@@ -10,7 +10,8 @@ import (
 	"svc/ui/page"
 )
 
-// sentences say what an action did, and what was tried where it was refused.
+// sentences describe each action: when it was done, and as the end of "Tried to …" when it
+// was refused.
 var sentences = map[string][2]string{
 	"audit.exported":                   {"Exported the audit log", "export the audit log"},
 	"authority.created":                {"Created the farm’s certificate authority", "create the farm’s certificate authority"},
@@ -103,11 +104,11 @@ var sentences = map[string][2]string{
 	"workspace.renamed":                {"Renamed the workspace", "rename the workspace"},
 }
 
-// sentence says what a record is about. Actions without a sentence of their own are said
-// in the words of their names.
-func sentence(r client.AuditRecord) string { return say(r.Action, denied(r)) }
+// sentence describes the action of a record.
+func sentence(r client.AuditRecord) string { return describeAction(r.Action, denied(r)) }
 
-func say(action string, denied bool) string {
+// describeAction describes an action. Without an entry in sentences it uses the words of its name.
+func describeAction(action string, denied bool) string {
 	words := sentences[action]
 	plain := strings.NewReplacer(".", " ", "_", " ").Replace(action)
 	switch {
@@ -121,8 +122,8 @@ func say(action string, denied bool) string {
 	return strings.ToUpper(plain[:min(1, len(plain))]) + plain[min(1, len(plain)):]
 }
 
-// deeds say what an actor did, {} being what it was done to.
-var deeds = map[string]string{
+// actionPhrases describe actions after the actor's name. {} stands for the target's name.
+var actionPhrases = map[string]string{
 	"invitation.accepted":              "accepted the invitation",
 	"invitation.rejected":              "rejected the invitation",
 	"invitation.resent":                "invited {} again",
@@ -142,10 +143,10 @@ var deeds = map[string]string{
 	"workspace.renamed":                "renamed the workspace",
 }
 
-// deed says what the actor of a record did, around the name of what it was done to; named
-// is false if the name is not a part of it.
-func deed(r client.AuditRecord) (before, after string, named bool) {
-	text := deeds[r.Action]
+// actionPhrase describes what the actor of a record did, as the text before and after the
+// target's name; named is false if the name is not part of it.
+func actionPhrase(r client.AuditRecord) (before, after string, named bool) {
+	text := actionPhrases[r.Action]
 	if denied(r) || text == "" {
 		text = sentence(r)
 		text = strings.ToLower(text[:1]) + text[1:] + ": {}"
@@ -156,8 +157,8 @@ func deed(r client.AuditRecord) (before, after string, named bool) {
 	return strings.Cut(text, "{}")
 }
 
-// machines are the parts of the service that act by themselves.
-var machines = map[string]string{"loop": "The run loop", "system": "The service", "farm": "The build farm", "others": "Others"}
+// systemActors are the parts of the service that act without a person.
+var systemActors = map[string]string{"loop": "The run loop", "system": "The service", "farm": "The build farm", "others": "Others"}
 
 func denied(r client.AuditRecord) bool { return r.Outcome == client.AuditRecordOutcomeDenied }
 
@@ -165,23 +166,23 @@ var origins = map[client.AuditContextOrigin]string{
 	"ui": "Web app", "api": "API", "auth": "Sign-in", "farm": "Build farm", "cli": "Command line", "system": "The service itself",
 }
 
-// value writes what a field was or is.
-func value(of any) string {
-	switch is := of.(type) {
+// formatValue formats the value of a changed field, "—" for none.
+func formatValue(v any) string {
+	switch s := v.(type) {
 	case nil:
 		return "—"
 	case string:
-		return is
+		return s
 	}
-	text, err := json.Marshal(of)
+	text, err := json.Marshal(v)
 	if err != nil {
 		return "—"
 	}
 	return string(text)
 }
 
-// program says in a few words what sent a request: "Firefox 144 on Linux".
-func program(agent string) string {
+// programName shortens a User-Agent: "Firefox 144 on Linux".
+func programName(agent string) string {
 	for _, known := range []struct{ mark, name string }{
 		{"Edg/", "Edge"}, {"OPR/", "Opera"}, {"Firefox/", "Firefox"}, {"Chrome/", "Chrome"}, {"Version/", "Safari"}, {"curl/", "curl"},
 	} {
@@ -190,12 +191,12 @@ func program(agent string) string {
 			continue
 		}
 		major, _, _ := strings.Cut(strings.Fields(rest + " ")[0], ".")
-		return known.name + " " + major + system(agent)
+		return known.name + " " + major + operatingSystem(agent)
 	}
 	return agent
 }
 
-func system(agent string) string {
+func operatingSystem(agent string) string {
 	for _, known := range []struct{ mark, name string }{
 		{"iPhone", "iPhone"}, {"iPad", "iPad"}, {"Android", "Android"}, {"Mac OS X", "macOS"}, {"Windows", "Windows"}, {"Linux", "Linux"},
 	} {
@@ -206,26 +207,26 @@ func system(agent string) string {
 	return ""
 }
 
-// A token is a part of a text in JSON.
-type token struct{ class, text string } // class is key, text or ""
+// A jsonToken is a part of a JSON text.
+type jsonToken struct{ class, text string } // class is json-key, json-text or ""
 
-var quoted = regexp.MustCompile(`"(?:[^"\\]|\\.)*"(\s*:)?`)
+var jsonString = regexp.MustCompile(`"(?:[^"\\]|\\.)*"(\s*:)?`)
 
-// tokens splits a text in JSON into keys, values that are text, and the rest.
-func tokens(text string) (list []token) {
+// jsonTokens splits a JSON text into keys, string values, and the rest.
+func jsonTokens(text string) (list []jsonToken) {
 	at := 0
-	for _, m := range quoted.FindAllStringSubmatchIndex(text, -1) {
+	for _, m := range jsonString.FindAllStringSubmatchIndex(text, -1) {
 		class := "json-text"
 		if m[2] >= 0 {
 			class = "json-key"
 		}
-		list = append(list, token{"", text[at:m[0]]}, token{class, text[m[0]:m[1]]})
+		list = append(list, jsonToken{"", text[at:m[0]]}, jsonToken{class, text[m[0]:m[1]]})
 		at = m[1]
 	}
-	return append(list, token{"", text[at:]})
+	return append(list, jsonToken{"", text[at:]})
 }
 
-// targetPath is the page of what an event was about, "" if that has none.
+// targetPath returns the page of an event's target, "" if it has none.
 func targetPath(v *page.Visit, t client.AuditTarget) string {
 	switch t.Type {
 	case "run":
@@ -236,7 +237,7 @@ func targetPath(v *page.Visit, t client.AuditTarget) string {
 	return ""
 }
 
-// replayRange is the shortest window of replay that holds a time.
+// replayRange returns the shortest range of the replay that includes a time.
 func replayRange(at, now time.Time) string {
 	const day = 24 * time.Hour
 	switch age := now.Sub(at); {

@@ -10,7 +10,7 @@ import (
 	"svc/ui/client"
 )
 
-// What can stand in a workspace's log is said in a sentence.
+// Each event of a workspace's log has a sentence.
 func TestSentences(t *testing.T) {
 	t.Parallel()
 	files, err := os.ReadDir("../../events/testdata")
@@ -22,52 +22,52 @@ func TestSentences(t *testing.T) {
 		if !isForm || len(parts) < 2 {
 			continue
 		}
-		kind = parts[0] + "." + parts[1]                                  // of some there are several forms
-		if strings.HasPrefix(kind, "user.") || kind == "command.denied" { // in no workspace's log, and in it by what was tried
+		kind = parts[0] + "." + parts[1] // without the form's version
+		// Users are in no workspace, and a refusal is recorded under the refused action.
+		if strings.HasPrefix(kind, "user.") || kind == "command.denied" {
 			continue
 		}
 		kinds++
 		require.NotEmpty(t, sentences[kind][0], kind)
 	}
 	require.Greater(t, kinds, 50)
-	require.Equal(t, "Tried to rotate a token", say("service_account.rotated", true))
-	require.Equal(t, "Tried: moon landed", say("moon.landed", true))
-	require.Equal(t, "Moon landed", say("moon.landed", false))
+	require.Equal(t, "Tried to rotate a token", describeAction("service_account.rotated", true))
+	require.Equal(t, "Tried: moon landed", describeAction("moon.landed", true))
+	require.Equal(t, "Moon landed", describeAction("moon.landed", false))
 }
 
-// Steps say who did what to whom.
-func TestDeeds(t *testing.T) {
+func TestActionPhrases(t *testing.T) {
 	t.Parallel()
 	r := client.AuditRecord{Action: "invitation.revoked"}
-	said := func() string {
-		before, after, named := deed(r)
+	got := func() string {
+		before, after, named := actionPhrase(r)
 		if named {
 			before += r.Target.Name
 		}
 		return before + after
 	}
-	require.Equal(t, "withdrew the invitation of", said())
+	require.Equal(t, "withdrew the invitation of", got())
 	r.Target.Name = "vera@acme.example"
-	require.Equal(t, "withdrew the invitation of vera@acme.example", said())
+	require.Equal(t, "withdrew the invitation of vera@acme.example", got())
 	r.Outcome = client.AuditRecordOutcomeDenied
-	require.Equal(t, "tried to withdraw an invitation: vera@acme.example", said())
+	require.Equal(t, "tried to withdraw an invitation: vera@acme.example", got())
 	r = client.AuditRecord{Action: "run.merged"}
-	require.Equal(t, "merged a run", said())
+	require.Equal(t, "merged a run", got())
 	r.Target.Name = "acme/web#12"
-	require.Equal(t, "merged a run: acme/web#12", said())
+	require.Equal(t, "merged a run: acme/web#12", got())
 	r.Action = "member.joined"
-	require.Equal(t, "joined", said())
+	require.Equal(t, "joined", got())
 }
 
-func TestProgram(t *testing.T) {
+func TestProgramName(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, "Firefox 144 on Linux", program("Mozilla/5.0 (X11; Linux x86_64; rv:144.0) Gecko/20100101 Firefox/144.0"))
-	require.Equal(t, "curl 8", program("curl/8.5.0"))
-	require.Equal(t, "svc-runner", program("svc-runner"))
-	require.Empty(t, program(""))
+	require.Equal(t, "Firefox 144 on Linux", programName("Mozilla/5.0 (X11; Linux x86_64; rv:144.0) Gecko/20100101 Firefox/144.0"))
+	require.Equal(t, "curl 8", programName("curl/8.5.0"))
+	require.Equal(t, "svc-runner", programName("svc-runner"))
+	require.Empty(t, programName(""))
 }
 
-func TestTokens(t *testing.T) {
+func TestJSONTokens(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, []token{{"", "{"}, {"json-key", `"a":`}, {"", " "}, {"json-text", `"b\"c"`}, {"", "}"}}, tokens(`{"a": "b\"c"}`))
+	require.Equal(t, []jsonToken{{"", "{"}, {"json-key", `"a":`}, {"", " "}, {"json-text", `"b\"c"`}, {"", "}"}}, jsonTokens(`{"a": "b\"c"}`))
 }

@@ -9,31 +9,32 @@ import (
 	"svc/ui/kit"
 )
 
-// A bar is a day on the line of time. Places are in percent of its width.
+// A bar is a day on the timeline. x and width are in percent of the timeline's width.
 type bar struct {
 	x, width, y, height string
-	past                bool // before the step
+	past                bool // not after the step
 	title               string
 }
 
-// A mark is an event about people or access on the line.
+// A mark is an event about people or access on the timeline.
 type mark struct {
 	x     string
 	y     int
-	shape string // the path of it
+	shape string // an SVG path
 	class string
 }
 
 const (
-	barHeight  = 42 // pixels of the day with the most events
-	barBottom  = 86
-	marksTop   = 10
-	marksRows  = 3  // marks above each other
-	markHeight = 13 // pixels between them
-	places     = 90 // of marks, beside each other
+	barHeight   = 42 // pixels of the day with the most events
+	barBottom   = 86
+	marksTop    = 10
+	maxStacked  = 3  // marks in a column
+	markHeight  = 13 // pixels from mark to mark
+	markColumns = 90 // of marks
 )
 
-// The shapes of marks, around the middle: a circle, a lozenge, a triangle, a cross, a square.
+// shapes are the SVG paths of marks, centred at 0,0: a circle, a lozenge, a triangle, a
+// cross, a square.
 var shapes = map[client.ActiveMarkKind]string{
 	client.ActiveMarkKindMember:         "M-4.5 0a4.5 4.5 0 1 0 9 0a4.5 4.5 0 1 0-9 0",
 	client.ActiveMarkKindInvitation:     "M0-5L5 0L0 5L-5 0Z",
@@ -42,8 +43,8 @@ var shapes = map[client.ActiveMarkKind]string{
 	client.ActiveMarkKindWorkspace:      "M-4-4H4V4H-4Z",
 }
 
-// start is the beginning of the first day.
-func (d replayed) start() time.Time {
+// start returns the beginning of the first day.
+func (d replayData) start() time.Time {
 	at, err := time.Parse(time.DateOnly, d.activity.Window.From)
 	if err != nil {
 		return d.step.At
@@ -51,14 +52,14 @@ func (d replayed) start() time.Time {
 	return at
 }
 
-// end is the end of the last day.
-func (d replayed) end() time.Time { return d.start().AddDate(0, 0, len(d.activity.Days)) }
+// end returns the end of the last day.
+func (d replayData) end() time.Time { return d.start().AddDate(0, 0, len(d.activity.Days)) }
 
-// isEarlier reports whether the step lies before these days: the line has no place for it.
-func (d replayed) isEarlier() bool { return d.step.At.Before(d.start()) }
+// isBeforeWindow reports whether the step is earlier than the timeline's days.
+func (d replayData) isBeforeWindow() bool { return d.step.At.Before(d.start()) }
 
-// at is where a time is on the line: from 0 to 1.
-func (d replayed) at(t time.Time) float64 {
+// fraction returns the position of a time on the timeline, from 0 to 1.
+func (d replayData) fraction(t time.Time) float64 {
 	whole := d.end().Sub(d.start())
 	if whole <= 0 {
 		return 0
@@ -68,7 +69,7 @@ func (d replayed) at(t time.Time) float64 {
 
 func percent(part float64) string { return strconv.FormatFloat(100*part, 'f', 2, 64) + "%" }
 
-func (d replayed) bars() (list []bar) {
+func (d replayData) bars() (list []bar) {
 	most := int64(1)
 	for _, day := range d.activity.Days {
 		most = max(most, day.Events)
@@ -88,31 +89,32 @@ func (d replayed) bars() (list []bar) {
 	return list
 }
 
-// marks thins out what would lie on top of each other: of each kind one in a place.
-func (d replayed) marks() (list []mark) {
-	type spot struct {
-		place int
-		kind  client.ActiveMarkKind
+// marks returns the marks of the timeline: one of each kind in a column, at most maxStacked
+// in a column.
+func (d replayData) marks() (list []mark) {
+	type slot struct {
+		column int
+		kind   client.ActiveMarkKind
 	}
-	taken, high := map[spot]bool{}, map[int]int{}
+	taken, stacked := map[slot]bool{}, map[int]int{}
 	for _, m := range d.activity.Marks {
-		place := int(d.at(m.At) * places)
-		s := spot{place, m.Kind}
-		if taken[s] || high[place] == marksRows || shapes[m.Kind] == "" {
+		column := int(d.fraction(m.At) * markColumns)
+		s := slot{column, m.Kind}
+		if taken[s] || stacked[column] == maxStacked || shapes[m.Kind] == "" {
 			continue
 		}
 		taken[s] = true
-		list = append(list, mark{percent((float64(place) + 0.5) / (places + 1)), marksTop + markHeight*high[place], shapes[m.Kind],
+		list = append(list, mark{percent((float64(column) + 0.5) / (markColumns + 1)), marksTop + markHeight*stacked[column], shapes[m.Kind],
 			"re-mark-" + string(m.Kind)})
-		high[place]++
+		stacked[column]++
 	}
 	return list
 }
 
-// A label is a day that is written below the line.
+// A label is a date below the timeline.
 type label struct{ x, text string }
 
-func (d replayed) labels() (list []label) {
+func (d replayData) labels() (list []label) {
 	n := len(d.activity.Days)
 	for i := 0; i < n; i += max(1, n/6) {
 		list = append(list, label{percent(float64(i) / float64(n)), d.start().AddDate(0, 0, i).Format("2 Jan")})
