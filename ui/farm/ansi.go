@@ -5,32 +5,32 @@ import (
 	"unicode/utf8"
 )
 
-// A span is a text of one look.
-type span struct{ text, class string }
+// A styledSpan is a text in one style.
+type styledSpan struct{ text, class string }
 
-const maxSpans = 500 // of a line; what comes after has no colours
+const maxSpans = 500 // styled spans of a line; the rest keeps the last style
 
-// spans takes a line of output apart by its colours. Escape sequences do nothing but
-// that: all others, and what else does not print, are left out.
-func spans(line string) (list []span) {
+// parseSpans splits a line of output by its SGR sequences. It removes all other escape
+// sequences and control characters.
+func parseSpans(line string) (list []styledSpan) {
 	var out strings.Builder
 	class := ""
 	flush := func() {
 		if out.Len() > 0 {
-			list = append(list, span{out.String(), class})
+			list = append(list, styledSpan{out.String(), class})
 			out.Reset()
 		}
 	}
-	line = overwritten(line)
+	line = visibleText(line)
 	for len(line) > 0 {
 		r, size := utf8.DecodeRuneInString(line)
 		switch {
 		case r == '\x1b':
-			codes, sgr, rest := escape(line)
+			codes, sgr, rest := cutEscape(line)
 			line = rest
 			if sgr && len(list) < maxSpans {
 				flush()
-				class = styled(class, codes)
+				class = applyCodes(class, codes)
 			}
 			continue
 		case r == '\t' || r >= ' ' && r != 0x7f && (r < 0x80 || r >= 0xa0):
@@ -42,16 +42,16 @@ func spans(line string) (list []span) {
 	return list
 }
 
-// overwritten returns what a terminal would show of a line in which a program went back
-// to its beginning, as a progress bar does: the last.
-func overwritten(line string) string {
+// visibleText returns the text after the last carriage return, which is what a terminal
+// shows of a progress bar.
+func visibleText(line string) string {
 	line = strings.TrimRight(line, "\r")
 	return line[strings.LastIndexByte(line, '\r')+1:]
 }
 
-// escape takes an escape sequence off the beginning of a text. sgr tells whether it says
-// how what follows looks.
-func escape(text string) (codes string, sgr bool, rest string) {
+// cutEscape cuts an escape sequence off the beginning of a text. sgr reports whether it is
+// an SGR sequence, which sets the style.
+func cutEscape(text string) (codes string, sgr bool, rest string) {
 	if len(text) < 2 {
 		return "", false, ""
 	}
@@ -78,8 +78,8 @@ func escape(text string) (codes string, sgr bool, rest string) {
 	return "", false, text[1+size:]
 }
 
-// styled returns the class after some codes.
-func styled(class, codes string) string {
+// applyCodes returns the class after SGR codes.
+func applyCodes(class, codes string) string {
 	list := strings.Split(codes, ";")
 	for i := 0; i < len(list); i++ {
 		switch list[i] {
@@ -97,7 +97,7 @@ func styled(class, codes string) string {
 			class = "yellow"
 		case "34", "94", "36", "96", "35", "95":
 			class = "blue"
-		case "38", "48": // of a palette: two or four more
+		case "38", "48": // extended colours have two or four arguments
 			if i+1 < len(list) && list[i+1] == "2" {
 				i += 3
 			}

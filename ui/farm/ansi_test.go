@@ -9,7 +9,7 @@ import (
 
 func TestSpans(t *testing.T) {
 	t.Parallel()
-	for line, want := range map[string][]span{
+	for line, want := range map[string][]styledSpan{
 		"plain":                            {{"plain", ""}},
 		"\x1b[31mred\x1b[0m after":         {{"red", "red"}, {" after", ""}},
 		"\x1b[1;32mok\x1b[m":               {{"ok", "green"}},
@@ -23,15 +23,15 @@ func TestSpans(t *testing.T) {
 		"cut off \x1b":                     {{"cut off ", ""}},
 		"<script>alert(1)</script> \u202e": {{"<script>alert(1)</script> \u202e", ""}},
 	} {
-		require.Equal(t, want, spans(line), "%q", line)
+		require.Equal(t, want, parseSpans(line), "%q", line)
 	}
-	require.LessOrEqual(t, len(spans(strings.Repeat("\x1b[31ma\x1b[32mb", 100_000))), maxSpans+1)
+	require.LessOrEqual(t, len(parseSpans(strings.Repeat("\x1b[31ma\x1b[32mb", 100_000))), maxSpans+1)
 }
 
 func FuzzSpans(f *testing.F) {
 	f.Add("\x1b[31mred\x1b[0m \x1b]8;;a\ab\r c")
 	f.Fuzz(func(t *testing.T, line string) {
-		for _, s := range spans(line) {
+		for _, s := range parseSpans(line) {
 			require.NotContains(t, s.text, "\x1b")
 			require.NotContains(t, s.class, " ")
 		}

@@ -11,44 +11,44 @@ import (
 	"svc/ui/page"
 )
 
-// A minted is a command to enrol a machine, which is shown once.
-type minted struct{ client.Minted }
+// A mintedCommand is a command that enrolls a machine. It is shown once.
+type mintedCommand struct{ client.Minted }
 
-// An order is what was sent to make a command.
-type order struct {
+// An enrollForm is a posted form that asks for a command.
+type enrollForm struct {
 	name, labels string
 	ephemeral    bool
-	refused      string // why there is none; "" if nothing was sent yet
+	refused      string // why the service refused it; "" if nothing was posted yet
 }
 
-// enroll makes a command. It stays on the answer of the POST: nothing of it is in an
-// address, a cookie or the history.
+// enroll creates a command, which is only in the answer to the POST: never in an address, a
+// cookie or the history.
 func enroll(v *page.Visit) (page.Notice, error) {
-	sent := order{
+	form := enrollForm{
 		name: strings.TrimSpace(v.PostFormValue("name")), labels: v.PostFormValue("labels"), ephemeral: v.PostFormValue("ephemeral") != "",
 	}
-	labels := strings.FieldsFunc(sent.labels, func(r rune) bool { return r == ',' || r == ' ' || r == '\n' || r == '\r' })
-	body := client.NewEnrollmentRequestBody{Name: client.Optional(sent.name), Ephemeral: client.Optional(sent.ephemeral)}
+	labels := strings.FieldsFunc(form.labels, func(r rune) bool { return r == ',' || r == ' ' || r == '\n' || r == '\r' })
+	body := client.NewEnrollmentRequestBody{Name: client.Optional(form.name), Ephemeral: client.Optional(form.ephemeral)}
 	if len(labels) > 0 {
 		body.Labels = &labels
 	}
 	m, err := client.Read[client.Minted](v.API.MintEnrollment(v.Context(), nil, body))
 	if r := client.AsRefused(err); r != nil {
 		if r.Code == "farm_not_ready" {
-			r.Status, r.Message = http.StatusConflict, r.Message+" "+missing(r)
+			r.Status, r.Message = http.StatusConflict, r.Message+" "+missingText(r)
 		}
-		sent.refused = page.Sentence(r)
-		v.Done = sent
+		form.refused = page.Sentence(r)
+		v.Done = form
 	}
 	if err != nil {
 		return page.Notice{}, page.InlineError{Err: err}
 	}
-	v.Done = minted{m}
+	v.Done = mintedCommand{m}
 	return page.Notice{}, nil
 }
 
-// missing names what is not set for machines to be enrolled.
-func missing(r *client.Refused) string {
+// missingText lists the missing settings of a refusal.
+func missingText(r *client.Refused) string {
 	var names []string
 	r.Detail("missing", &names)
 	if len(names) == 0 {
@@ -57,24 +57,23 @@ func missing(r *client.Refused) string {
 	return "Missing: " + strings.Join(names, ", ") + "."
 }
 
-// showAdd shows the command, or what is to be said of the machine first. Out of it htmx
-// takes what the dialog shows.
+// showAdd shows the created command, or the form for one. htmx swaps that part into the dialog.
 func showAdd(v *page.Visit) (page.Page, error) {
 	return page.Page{Title: "Add a runner", NavEntry: "farm", Main: addView(v)}, nil
 }
 
-// awaitRunner is the part of that page that asks itself anew until the runner is there.
+// awaitRunner shows the progress of an enrollment. The page polls it until the runner is online.
 func awaitRunner(v *page.Visit) (page.Page, error) {
 	e, err := client.Read[client.Enrollment](v.API.GetEnrollment(v.Context(), v.PathValue("id"), nil))
-	if err != nil || !online(e) {
+	if err != nil || !isOnline(e) {
 		return page.Page{Part: waitingView(v, e, nil)}, err
 	}
 	r, err := client.Read[client.Runner](v.API.GetRunner(v.Context(), e.Runner.Id, nil))
 	return page.Page{Part: waitingView(v, e, &r)}, err
 }
 
-// commandLines shows a command as a shell reads it as well: the program behind the pipe and each
-// option begin a line.
+// commandLines breaks a command before the pipe and before each option, with backslashes, so
+// that a shell still accepts it.
 func commandLines(command string) templ.Component {
 	var text strings.Builder
 	piped := false
@@ -98,18 +97,18 @@ func commandLines(command string) templ.Component {
 	return templ.Raw(text.String())
 }
 
-// online tells whether the machine has become a runner that is connected.
-func online(e client.Enrollment) bool {
+// isOnline reports whether the machine has become a connected runner.
+func isOnline(e client.Enrollment) bool {
 	return e.Runner != nil && e.Runner.State == client.EnrollmentRunnerStateOnline
 }
 
-func over(e client.Enrollment, now time.Time) bool {
+// isOver reports whether the command can no longer enroll a machine.
+func isOver(e client.Enrollment, now time.Time) bool {
 	ended := e.Status == client.EnrollmentStatusExpired || e.Status == client.EnrollmentStatusWithdrawn
 	return ended || e.Runner == nil && !now.Before(e.ExpiresAt)
 }
 
-// showEnrollments shows the commands that were made and that no machine has used yet, to
-// those who may make and withdraw them.
+// showEnrollments lists the commands that no machine has used yet.
 func showEnrollments(v *page.Visit) (page.Page, error) {
 	params := &client.ListEnrollmentsParams{Limit: client.Optional(int64(100))}
 	list, err := client.Read[client.ListEnrollment](v.API.ListEnrollments(v.Context(), params))
@@ -127,8 +126,8 @@ func withdraw(v *page.Visit) (page.Notice, error) {
 	return page.Notice{Text: "Command withdrawn. It no longer works."}, err
 }
 
-// showWithdrawn shows where the command was withdrawn: the list, or the dialog, which is
-// ready for another one.
+// showWithdrawn shows the part of the page from which the command was withdrawn: the list, or
+// the dialog with an empty form.
 func showWithdrawn(v *page.Visit) (page.Page, error) {
 	if v.URL.Query().Has("add") {
 		return showAdd(v)
@@ -136,8 +135,8 @@ func showWithdrawn(v *page.Visit) (page.Page, error) {
 	return showEnrollments(v)
 }
 
-// needed are what has to be set for machines to be enrolled, with what each is.
-var needed = map[string]string{
+// settingDescriptions describe the settings that enrollment requires.
+var settingDescriptions = map[string]string{
 	"SVC_FARM_PUBLIC_URL":         "The public address of the farm’s gateway.",
 	"SVC_FARM_RELEASES_DIR":       "The folder filled by make release.",
 	"SVC_FARM_CLIENT_CERT_HEADER": "The header in which the gateway forwards certificates.",

@@ -50,7 +50,7 @@ func addDialog(v *page.Visit, f client.FarmSummary) templ.Component {
 						}()
 					}
 					ctx = templ.InitializeContext(ctx)
-					templ_7745c5c3_Err = addForm(v, order{}).Render(ctx, templ_7745c5c3_Buffer)
+					templ_7745c5c3_Err = addForm(v, enrollForm{}).Render(ctx, templ_7745c5c3_Buffer)
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
 					}
@@ -89,7 +89,7 @@ func addDialog(v *page.Visit, f client.FarmSummary) templ.Component {
 	})
 }
 
-func addForm(v *page.Visit, sent order) templ.Component {
+func addForm(v *page.Visit, form enrollForm) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -141,7 +141,7 @@ func addForm(v *page.Visit, sent order) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		var templ_7745c5c3_Var7 string
-		templ_7745c5c3_Var7, templ_7745c5c3_Err = templ.JoinStringErrs(sent.name)
+		templ_7745c5c3_Var7, templ_7745c5c3_Err = templ.JoinStringErrs(form.name)
 		if templ_7745c5c3_Err != nil {
 			return templ.Error{Err: templ_7745c5c3_Err, FileName: `farm/enroll.templ`, Line: 37, Col: 53}
 		}
@@ -154,7 +154,7 @@ func addForm(v *page.Visit, sent order) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		var templ_7745c5c3_Var8 string
-		templ_7745c5c3_Var8, templ_7745c5c3_Err = templ.JoinStringErrs(sent.labels)
+		templ_7745c5c3_Var8, templ_7745c5c3_Err = templ.JoinStringErrs(form.labels)
 		if templ_7745c5c3_Err != nil {
 			return templ.Error{Err: templ_7745c5c3_Err, FileName: `farm/enroll.templ`, Line: 41, Col: 59}
 		}
@@ -166,7 +166,7 @@ func addForm(v *page.Visit, sent order) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		if sent.ephemeral {
+		if form.ephemeral {
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 6, " checked")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
@@ -176,13 +176,13 @@ func addForm(v *page.Visit, sent order) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		if sent.refused != "" {
+		if form.refused != "" {
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 8, "<p class=\"banner bad\" role=\"alert\" data-focus>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var9 string
-			templ_7745c5c3_Var9, templ_7745c5c3_Err = templ.JoinStringErrs(sent.refused)
+			templ_7745c5c3_Var9, templ_7745c5c3_Err = templ.JoinStringErrs(form.refused)
 			if templ_7745c5c3_Err != nil {
 				return templ.Error{Err: templ_7745c5c3_Err, FileName: `farm/enroll.templ`, Line: 45, Col: 63}
 			}
@@ -216,8 +216,8 @@ func addForm(v *page.Visit, sent order) templ.Component {
 	})
 }
 
-// notReady names what an operator has to set. What is missing is the name of a variable,
-// and behind a slash what is not in the folder that the variable names.
+// notReady lists what an operator has to set. A missing entry is the name of a variable,
+// optionally followed by a slash and the file that the variable's folder lacks.
 func notReady(v *page.Visit, f client.FarmSummary) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -271,9 +271,9 @@ func notReady(v *page.Visit, f client.FarmSummary) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var13 string
-			templ_7745c5c3_Var13, templ_7745c5c3_Err = templ.JoinStringErrs(needed[variable])
+			templ_7745c5c3_Var13, templ_7745c5c3_Err = templ.JoinStringErrs(settingDescriptions[variable])
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `farm/enroll.templ`, Line: 64, Col: 61}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `farm/enroll.templ`, Line: 64, Col: 74}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var13))
 			if templ_7745c5c3_Err != nil {
@@ -339,9 +339,9 @@ func notReady(v *page.Visit, f client.FarmSummary) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var16 string
-			templ_7745c5c3_Var16, templ_7745c5c3_Err = templ.JoinStringErrs(needed[name])
+			templ_7745c5c3_Var16, templ_7745c5c3_Err = templ.JoinStringErrs(settingDescriptions[name])
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `farm/enroll.templ`, Line: 77, Col: 53}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `farm/enroll.templ`, Line: 77, Col: 66}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var16))
 			if templ_7745c5c3_Err != nil {
@@ -420,18 +420,18 @@ func addView(v *page.Visit) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		switch done := v.Done.(type) {
-		case minted:
+		case mintedCommand:
 			templ_7745c5c3_Err = mintedPart(v, done).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-		case order:
+		case enrollForm:
 			templ_7745c5c3_Err = addForm(v, done).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		default:
-			templ_7745c5c3_Err = addForm(v, order{}).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = addForm(v, enrollForm{}).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -444,7 +444,7 @@ func addView(v *page.Visit) templ.Component {
 	})
 }
 
-func mintedPart(v *page.Visit, m minted) templ.Component {
+func mintedPart(v *page.Visit, m mintedCommand) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -566,7 +566,7 @@ func mintedPart(v *page.Visit, m minted) templ.Component {
 	})
 }
 
-// installCommand shows the command with an option a line, as a shell reads it as well.
+// installCommand shows a command, one option per line.
 func installCommand(text string) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -625,7 +625,7 @@ func installCommand(text string) templ.Component {
 	})
 }
 
-// enrollmentsView is a part of the page of runners, and a page of its own without scripts.
+// enrollmentsView is a part of the page of runners; without scripts it is a page of its own.
 func enrollmentsView(v *page.Visit, list []client.Enrollment) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -930,7 +930,7 @@ func enrollment(v *page.Visit, e client.Enrollment) templ.Component {
 	})
 }
 
-// waitingView is what has become of a command. r is its runner once that is online.
+// waitingView shows the progress of an enrollment. r is its runner once that is online, or nil.
 func waitingView(v *page.Visit, e client.Enrollment, r *client.Runner) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -983,7 +983,7 @@ func waitingView(v *page.Visit, e client.Enrollment, r *client.Runner) templ.Com
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-			} else if over(e, v.Now) {
+			} else if isOver(e, v.Now) {
 				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 73, "<span class=\"removed\">")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
@@ -1009,7 +1009,7 @@ func waitingView(v *page.Visit, e client.Enrollment, r *client.Runner) templ.Com
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = templ.RenderAttributes(ctx, templ_7745c5c3_Buffer, another(v))
+				templ_7745c5c3_Err = templ.RenderAttributes(ctx, templ_7745c5c3_Buffer, anotherAttributes(v))
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -1063,15 +1063,15 @@ func waitingView(v *page.Visit, e client.Enrollment, r *client.Runner) templ.Com
 	})
 }
 
-// another asks for the form in place of what the dialog shows.
-func another(v *page.Visit) templ.OrderedAttributes {
+// anotherAttributes make a link load the empty form into the dialog.
+func anotherAttributes(v *page.Visit) templ.OrderedAttributes {
 	return templ.OrderedAttributes{
 		{Key: "hx-get", Value: v.Path("farm", "enroll")}, {Key: "hx-target", Value: "#add-body"}, {Key: "hx-select", Value: "#add-body"},
 		{Key: "hx-swap", Value: "outerHTML ignoreTitle:true"},
 	}
 }
 
-// connectedView takes the place of the command, which is of no more use.
+// connectedView replaces the used command with the facts about its runner.
 func connectedView(v *page.Visit, e client.Enrollment, r *client.Runner) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -1277,7 +1277,7 @@ func connectedView(v *page.Visit, e client.Enrollment, r *client.Runner) templ.C
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = templ.RenderAttributes(ctx, templ_7745c5c3_Buffer, another(v))
+		templ_7745c5c3_Err = templ.RenderAttributes(ctx, templ_7745c5c3_Buffer, anotherAttributes(v))
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

@@ -1,5 +1,5 @@
-// Package farm is the pages of the build farm: its runners, how a machine becomes one,
-// its jobs, and one job with its log and its files.
+// Package farm contains the pages of the build farm: runners, enrollment of machines, job
+// secrets, jobs, and one job with its log and artifacts.
 package farm
 
 import (
@@ -39,45 +39,46 @@ func Routes() []page.Route {
 }
 
 const (
-	perPage = 50  // jobs
-	perFarm = 100 // runners; the API has no more on a page
+	jobsPerPage    = 50
+	runnersPerPage = 100 // the API's maximum
 )
 
-// data is what the page of runners shows.
-type data struct {
-	Farm    client.FarmSummary
-	Off     string // why there is no farm; "" if there is one
-	Runners client.RunnerList
+// farmData is the content of the page of runners.
+type farmData struct {
+	Farm      client.FarmSummary
+	OffReason string // why the farm is off; "" if it is on
+	Runners   client.RunnerList
 }
 
 func show(v *page.Visit) (page.Page, error) {
-	var d data
+	var d farmData
 	offset := v.QueryNumber("offset")
 	err := v.Load(func(ctx context.Context) (err error) {
 		d.Farm, err = client.Read[client.FarmSummary](v.API.GetFarm(ctx, nil))
-		return unlessOff(&d, err)
+		return ignoreFarmOff(&d, err)
 	}, func(ctx context.Context) (err error) {
 		d.Runners, err = client.Read[client.RunnerList](v.API.ListRunners(ctx, &client.ListRunnersParams{
-			Limit: client.Optional(int64(perFarm)), Offset: client.Optional(offset), Status: status(v),
+			Limit: client.Optional(int64(runnersPerPage)), Offset: client.Optional(offset), Status: statusFilter(v),
 		}))
-		return unlessOff(nil, err)
+		return ignoreFarmOff(nil, err)
 	})
 	return page.Page{Title: "Build Farm", NavEntry: "farm", Main: view(v, d)}, err
 }
 
-// unlessOff takes the refusal of a farm that is off for an answer.
-func unlessOff(d *data, err error) error {
+// ignoreFarmOff returns nil for the refusal of a farm that is off, whose message it stores
+// in d unless d is nil. It returns other errors.
+func ignoreFarmOff(d *farmData, err error) error {
 	if r := client.AsRefused(err); r != nil && r.Code == "farm_off" {
 		if d != nil {
-			d.Off = r.Message
+			d.OffReason = r.Message
 		}
 		return nil
 	}
 	return err
 }
 
-// status is which runners the person wants to see, nil if all.
-func status(v *page.Visit) *client.ListRunnersParamsStatus {
+// statusFilter returns the status by which runners are filtered, nil for all.
+func statusFilter(v *page.Visit) *client.ListRunnersParamsStatus {
 	s := client.ListRunnersParamsStatus(v.Query("status"))
 	if !s.Valid() {
 		return nil
@@ -85,18 +86,20 @@ func status(v *page.Visit) *client.ListRunnersParamsStatus {
 	return &s
 }
 
-// online counts the runners that are connected.
-func (d data) online() int64 { return d.Farm.Slots.Online + d.Farm.Slots.Draining }
+// onlineRunners returns the number of connected runners, draining ones included.
+func (d farmData) onlineRunners() int64 { return d.Farm.Slots.Online + d.Farm.Slots.Draining }
 
-// more reports whether there are runners behind those of the page.
-func (d data) more() bool { return d.Runners.Offset+int64(len(d.Runners.Items)) < d.Runners.Total }
+// hasMore reports whether there are runners after those of the page.
+func (d farmData) hasMore() bool {
+	return d.Runners.Offset+int64(len(d.Runners.Items)) < d.Runners.Total
+}
 
-func connected(r client.Runner) bool {
+func isConnected(r client.Runner) bool {
 	return r.State == client.RunnerStateOnline || r.State == client.RunnerStateDraining
 }
 
-// ended reports whether a runner never comes back.
-func ended(r client.Runner) bool {
+// hasEnded reports whether a runner was revoked or has retired, and so never connects again.
+func hasEnded(r client.Runner) bool {
 	return r.State == client.RunnerStateRevoked || r.State == client.RunnerStateRetired
 }
 
@@ -104,17 +107,17 @@ func drain(v *page.Visit) (page.Notice, error) {
 	r, err := client.Read[client.Runner](v.API.DrainRunner(v.Context(), v.PathValue("id"), nil, client.RunnerNoteBody{
 		Note: client.Optional(strings.TrimSpace(v.PostFormValue("note"))),
 	}))
-	return back(v, page.Notice{Text: r.Name + " is draining."}), err
+	return backToRunner(v, page.Notice{Text: r.Name + " is draining."}), err
 }
 
 func resume(v *page.Visit) (page.Notice, error) {
 	r, err := client.Read[client.Runner](v.API.ResumeRunner(v.Context(), v.PathValue("id"), nil))
-	return back(v, page.Notice{Text: r.Name + " is taking jobs again."}), err
+	return backToRunner(v, page.Notice{Text: r.Name + " is taking jobs again."}), err
 }
 
 func revokeRunner(v *page.Visit) (page.Notice, error) {
 	r, err := client.Read[client.Runner](v.API.RevokeRunner(v.Context(), v.PathValue("id"), nil, client.RunnerNoteBody{}))
-	return back(v, page.Notice{Text: r.Name + " is revoked. Its certificate no longer works."}), err
+	return backToRunner(v, page.Notice{Text: r.Name + " is revoked. Its certificate no longer works."}), err
 }
 
 func revokeQuestion(r client.Runner) page.Question {
@@ -125,7 +128,7 @@ func revokeQuestion(r client.Runner) page.Question {
 	}
 }
 
-// askRevoke asks nobody whom the service will refuse.
+// askRevoke asks for confirmation, unless the service will refuse the person anyway.
 func askRevoke(v *page.Visit) (page.Question, error) {
 	if !v.MayManage() {
 		return page.Question{}, nil
@@ -138,14 +141,13 @@ func askRevoke(v *page.Visit) (page.Question, error) {
 	return q, err
 }
 
-// trouble says what is wrong with a runner that does not come, and how to mend it; what is
-// "" if nothing is.
-func trouble(r client.Runner) (what, mend string) {
+// diagnose describes why a runner takes no jobs and the remedy; problem is "" if there is none.
+func diagnose(r client.Runner) (problem, remedy string) {
 	switch {
 	case r.State == client.RunnerStateSuspended:
 		return "A replaced certificate was used again: its key may have been copied.",
 			"Find out why, then revoke the runner and enroll the machine again."
-	case connected(r) && r.Declines != nil && r.Declines.RestsUntil != nil:
+	case isConnected(r) && r.Declines != nil && r.Declines.RestsUntil != nil:
 		return "It declined " + kit.Number(r.Declines.Count) + " jobs in a row: " + kit.Words(string(r.Declines.Reason)) + ".",
 			"It gets a job now and then until it accepts one. See the svc-runner log on the machine."
 	case r.State != client.RunnerStateOffline || r.OfflineReason == client.RunnerOfflineReasonDrained:
@@ -165,8 +167,8 @@ func trouble(r client.Runner) (what, mend string) {
 	return "The runner is not connected.", "Run svc-runner doctor on the machine to find the failing step."
 }
 
-// waitChange says how the median wait compares with that of the day before; ok is false
-// where there is nothing to compare.
+// waitChange compares the median wait with that of the day before; ok is false if one of
+// them is unknown.
 func waitChange(day client.FarmDay) (icon, class, text string, ok bool) {
 	if day.MedianWaitMs == nil || day.PriorMedianWaitMs == nil {
 		return "", "", "", false
@@ -180,8 +182,8 @@ func waitChange(day client.FarmDay) (icon, class, text string, ok bool) {
 	return "minus", "", "as before", true
 }
 
-// why says why a job waits, in words.
-func why(reason string) string {
+// waitReasonText describes why a job waits.
+func waitReasonText(reason string) string {
 	switch reason {
 	case "all_busy":
 		return "All matching runners are busy."

@@ -15,7 +15,7 @@ import (
 	"svc/ui/page"
 )
 
-func view(v *page.Visit, d data) templ.Component {
+func view(v *page.Visit, d farmData) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -53,15 +53,15 @@ func view(v *page.Visit, d data) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		if d.Off == "" {
+		if d.OffReason == "" {
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 3, "<p>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var3 string
-			templ_7745c5c3_Var3, templ_7745c5c3_Err = templ.JoinStringErrs(kit.Number(d.online()))
+			templ_7745c5c3_Var3, templ_7745c5c3_Err = templ.JoinStringErrs(kit.Number(d.onlineRunners()))
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `farm/farm.templ`, Line: 23, Col: 32}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `farm/farm.templ`, Line: 23, Col: 39}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var3))
 			if templ_7745c5c3_Err != nil {
@@ -72,9 +72,9 @@ func view(v *page.Visit, d data) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var4 string
-			templ_7745c5c3_Var4, templ_7745c5c3_Err = templ.JoinStringErrs(kit.Number(d.online() + d.Farm.Slots.Offline))
+			templ_7745c5c3_Var4, templ_7745c5c3_Err = templ.JoinStringErrs(kit.Number(d.onlineRunners() + d.Farm.Slots.Offline))
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `farm/farm.templ`, Line: 23, Col: 85}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `farm/farm.templ`, Line: 23, Col: 99}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var4))
 			if templ_7745c5c3_Err != nil {
@@ -87,7 +87,7 @@ func view(v *page.Visit, d data) templ.Component {
 			var templ_7745c5c3_Var5 string
 			templ_7745c5c3_Var5, templ_7745c5c3_Err = templ.JoinStringErrs(strings.TrimPrefix(d.Farm.PublicUrl, "https://"))
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `farm/farm.templ`, Line: 23, Col: 162}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `farm/farm.templ`, Line: 23, Col: 176}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var5))
 			if templ_7745c5c3_Err != nil {
@@ -103,9 +103,9 @@ func view(v *page.Visit, d data) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var6 string
-			templ_7745c5c3_Var6, templ_7745c5c3_Err = templ.JoinStringErrs(d.Off)
+			templ_7745c5c3_Var6, templ_7745c5c3_Err = templ.JoinStringErrs(d.OffReason)
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `farm/farm.templ`, Line: 25, Col: 15}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `farm/farm.templ`, Line: 25, Col: 21}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var6))
 			if templ_7745c5c3_Err != nil {
@@ -120,7 +120,7 @@ func view(v *page.Visit, d data) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		if v.MayManage() && d.Off == "" {
+		if v.MayManage() && d.OffReason == "" {
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 10, "<a class=\"button\" href=\"")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
@@ -155,7 +155,7 @@ func view(v *page.Visit, d data) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		if d.Off != "" {
+		if d.OffReason != "" {
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 14, "<section class=\"card\" aria-label=\"The build farm is off\">")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
@@ -196,7 +196,7 @@ func view(v *page.Visit, d data) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		if d.Off == "" {
+		if d.OffReason == "" {
 			templ_7745c5c3_Err = addDialog(v, d.Farm).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
@@ -267,7 +267,7 @@ func view(v *page.Visit, d data) templ.Component {
 	})
 }
 
-func addButton(v *page.Visit, d data) templ.Component {
+func addButton(v *page.Visit, d farmData) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -288,7 +288,7 @@ func addButton(v *page.Visit, d data) templ.Component {
 			templ_7745c5c3_Var11 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
-		if d.Off == "" {
+		if d.OffReason == "" {
 			if v.MayManage() {
 				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 26, "<button type=\"button\" class=\"button primary\" command=\"show-modal\" commandfor=\"add\">")
 				if templ_7745c5c3_Err != nil {
@@ -331,7 +331,7 @@ func addButton(v *page.Visit, d data) templ.Component {
 	})
 }
 
-func tiles(v *page.Visit, d data) templ.Component {
+func tiles(v *page.Visit, d farmData) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -383,7 +383,7 @@ func tiles(v *page.Visit, d data) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		var templ_7745c5c3_Var16 string
-		templ_7745c5c3_Var16, templ_7745c5c3_Err = templ.JoinStringErrs(slotsSaid(d.Farm.Slots))
+		templ_7745c5c3_Var16, templ_7745c5c3_Err = templ.JoinStringErrs(slotsText(d.Farm.Slots))
 		if templ_7745c5c3_Err != nil {
 			return templ.Error{Err: templ_7745c5c3_Err, FileName: `farm/farm.templ`, Line: 82, Col: 141}
 		}
@@ -580,7 +580,7 @@ func tiles(v *page.Visit, d data) templ.Component {
 	})
 }
 
-func runners(v *page.Visit, d data) templ.Component {
+func runners(v *page.Visit, d farmData) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -620,7 +620,7 @@ func runners(v *page.Visit, d data) templ.Component {
 		}
 		templ_7745c5c3_Err = kit.Seg("Which runners", v.Query("status"), []kit.SegLink{
 			{Value: "", Label: "All", Href: v.WithQuery("status", "", "offset", "")},
-			{Value: "online", Label: "Online", Count: kit.Number(d.online()), Href: v.WithQuery("status", "online", "offset", "")},
+			{Value: "online", Label: "Online", Count: kit.Number(d.onlineRunners()), Href: v.WithQuery("status", "online", "offset", "")},
 			{Value: "offline", Label: "Offline", Count: kit.Number(d.Farm.Slots.Offline), Href: v.WithQuery("status", "offline", "offset", "")},
 			{Value: "ended", Label: "Ended", Href: v.WithQuery("status", "ended", "offset", "")},
 		}).Render(ctx, templ_7745c5c3_Buffer)
@@ -647,7 +647,7 @@ func runners(v *page.Visit, d data) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		if len(d.Runners.Items) == 0 && status(v) != nil {
+		if len(d.Runners.Items) == 0 && statusFilter(v) != nil {
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 56, "<p class=\"bar about\">No runner is ")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
@@ -671,7 +671,7 @@ func runners(v *page.Visit, d data) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		}
-		if d.Runners.Offset > 0 || d.more() {
+		if d.Runners.Offset > 0 || d.hasMore() {
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 58, "<footer class=\"card-foot pages\"><span>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
@@ -695,9 +695,9 @@ func runners(v *page.Visit, d data) templ.Component {
 					return templ_7745c5c3_Err
 				}
 				var templ_7745c5c3_Var31 templ.SafeURL
-				templ_7745c5c3_Var31, templ_7745c5c3_Err = templ.JoinURLErrs(templ.SafeURL(v.WithQuery("offset", kit.Digits(max(0, d.Runners.Offset-perFarm)))))
+				templ_7745c5c3_Var31, templ_7745c5c3_Err = templ.JoinURLErrs(templ.SafeURL(v.WithQuery("offset", kit.Digits(max(0, d.Runners.Offset-runnersPerPage)))))
 				if templ_7745c5c3_Err != nil {
-					return templ.Error{Err: templ_7745c5c3_Err, FileName: `farm/farm.templ`, Line: 162, Col: 118}
+					return templ.Error{Err: templ_7745c5c3_Err, FileName: `farm/farm.templ`, Line: 162, Col: 125}
 				}
 				_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var31))
 				if templ_7745c5c3_Err != nil {
@@ -708,15 +708,15 @@ func runners(v *page.Visit, d data) templ.Component {
 					return templ_7745c5c3_Err
 				}
 			}
-			if d.more() {
+			if d.hasMore() {
 				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 62, "<a class=\"button small\" href=\"")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
 				var templ_7745c5c3_Var32 templ.SafeURL
-				templ_7745c5c3_Var32, templ_7745c5c3_Err = templ.JoinURLErrs(templ.SafeURL(v.WithQuery("offset", kit.Digits(d.Runners.Offset+perFarm))))
+				templ_7745c5c3_Var32, templ_7745c5c3_Err = templ.JoinURLErrs(templ.SafeURL(v.WithQuery("offset", kit.Digits(d.Runners.Offset+runnersPerPage))))
 				if templ_7745c5c3_Err != nil {
-					return templ.Error{Err: templ_7745c5c3_Err, FileName: `farm/farm.templ`, Line: 165, Col: 110}
+					return templ.Error{Err: templ_7745c5c3_Err, FileName: `farm/farm.templ`, Line: 165, Col: 117}
 				}
 				_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var32))
 				if templ_7745c5c3_Err != nil {
@@ -819,7 +819,7 @@ func runner(v *page.Visit, r client.Runner) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		var templ_7745c5c3_Var37 = []any{"state-dot", dotOf(r)}
+		var templ_7745c5c3_Var37 = []any{"state-dot", stateClass(r)}
 		templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var37...)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
@@ -841,7 +841,7 @@ func runner(v *page.Visit, r client.Runner) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		var templ_7745c5c3_Var39 = []any{"word", dotOf(r)}
+		var templ_7745c5c3_Var39 = []any{"word", stateClass(r)}
 		templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var39...)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
@@ -864,9 +864,9 @@ func runner(v *page.Visit, r client.Runner) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		var templ_7745c5c3_Var41 string
-		templ_7745c5c3_Var41, templ_7745c5c3_Err = templ.JoinStringErrs(stateOf(r))
+		templ_7745c5c3_Var41, templ_7745c5c3_Err = templ.JoinStringErrs(stateName(r))
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `farm/farm.templ`, Line: 186, Col: 50}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `farm/farm.templ`, Line: 186, Col: 57}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var41))
 		if templ_7745c5c3_Err != nil {
@@ -877,9 +877,9 @@ func runner(v *page.Visit, r client.Runner) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		var templ_7745c5c3_Var42 string
-		templ_7745c5c3_Var42, templ_7745c5c3_Err = templ.JoinStringErrs(beside(r))
+		templ_7745c5c3_Var42, templ_7745c5c3_Err = templ.JoinStringErrs(stateDetail(r))
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `farm/farm.templ`, Line: 187, Col: 25}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `farm/farm.templ`, Line: 187, Col: 30}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var42))
 		if templ_7745c5c3_Err != nil {
@@ -933,7 +933,7 @@ func runner(v *page.Visit, r client.Runner) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		var templ_7745c5c3_Var45 = []any{"heartbeat", templ.KV("muted", connected(r)), templ.KV("removed", !connected(r) && !ended(r))}
+		var templ_7745c5c3_Var45 = []any{"heartbeat", templ.KV("muted", isConnected(r)), templ.KV("removed", !isConnected(r) && !hasEnded(r))}
 		templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var45...)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
@@ -1107,13 +1107,13 @@ func runner(v *page.Visit, r client.Runner) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		if !ended(r) {
+		if !hasEnded(r) {
 			templ_7745c5c3_Err = runnerMenu(v, r).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		}
-		if what, mend := trouble(r); what != "" {
+		if problem, remedy := diagnose(r); problem != "" {
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 98, "<p class=\"banner bad wide\">")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
@@ -1127,9 +1127,9 @@ func runner(v *page.Visit, r client.Runner) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var54 string
-			templ_7745c5c3_Var54, templ_7745c5c3_Err = templ.JoinStringErrs(what)
+			templ_7745c5c3_Var54, templ_7745c5c3_Err = templ.JoinStringErrs(problem)
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `farm/farm.templ`, Line: 238, Col: 19}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `farm/farm.templ`, Line: 238, Col: 22}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var54))
 			if templ_7745c5c3_Err != nil {
@@ -1140,9 +1140,9 @@ func runner(v *page.Visit, r client.Runner) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var55 string
-			templ_7745c5c3_Var55, templ_7745c5c3_Err = templ.JoinStringErrs(mend)
+			templ_7745c5c3_Var55, templ_7745c5c3_Err = templ.JoinStringErrs(remedy)
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `farm/farm.templ`, Line: 238, Col: 32}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `farm/farm.templ`, Line: 238, Col: 37}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var55))
 			if templ_7745c5c3_Err != nil {
@@ -1161,9 +1161,10 @@ func runner(v *page.Visit, r client.Runner) templ.Component {
 	})
 }
 
-func stateOf(r client.Runner) string {
+// stateName returns the name of a runner's state. "Busy" means that all its slots are taken.
+func stateName(r client.Runner) string {
 	switch {
-	case r.Draining && connected(r):
+	case r.Draining && isConnected(r):
 		return "Draining"
 	case r.State == client.RunnerStateOnline && r.Slots > 0 && r.Busy >= r.Slots:
 		return "Busy"
@@ -1171,9 +1172,9 @@ func stateOf(r client.Runner) string {
 	return kit.Words(string(r.State))
 }
 
-// dotOf is the shape and colour beside the word for a runner's state.
-func dotOf(r client.Runner) string {
-	switch stateOf(r) {
+// stateClass returns the CSS class of a runner's state.
+func stateClass(r client.Runner) string {
+	switch stateName(r) {
 	case "Busy":
 		return "busy"
 	case "Draining":
@@ -1182,10 +1183,10 @@ func dotOf(r client.Runner) string {
 	return string(r.State)
 }
 
-// beside is what is said of a runner behind its state.
-func beside(r client.Runner) string {
+// stateDetail returns the text after a runner's state.
+func stateDetail(r client.Runner) string {
 	switch {
-	case connected(r):
+	case isConnected(r):
 		return kit.Number(r.Busy) + " of " + kit.Number(r.Slots)
 	case r.State == client.RunnerStateOffline && r.OfflineReason == client.RunnerOfflineReasonDrained:
 		return "drained"
@@ -1197,8 +1198,8 @@ func beside(r client.Runner) string {
 	return strings.ToLower(kit.Words(r.Os + " " + r.Arch))
 }
 
-// slotsSaid is what stands behind the number of slots.
-func slotsSaid(s client.Slots) string {
+// slotsText returns the text after the number of slots.
+func slotsText(s client.Slots) string {
 	text := "slots busy"
 	if free := s.Total - s.Busy; free > 0 {
 		text += ", " + kit.Number(free) + " free"
@@ -1237,7 +1238,7 @@ func runnerMenu(v *page.Visit, r client.Runner) templ.Component {
 		var templ_7745c5c3_Var57 string
 		templ_7745c5c3_Var57, templ_7745c5c3_Err = templ.JoinStringErrs("more-" + r.Id)
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `farm/farm.templ`, Line: 293, Col: 42}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `farm/farm.templ`, Line: 294, Col: 42}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var57))
 		if templ_7745c5c3_Err != nil {
@@ -1250,7 +1251,7 @@ func runnerMenu(v *page.Visit, r client.Runner) templ.Component {
 		var templ_7745c5c3_Var58 string
 		templ_7745c5c3_Var58, templ_7745c5c3_Err = templ.JoinStringErrs("More actions for " + r.Name)
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `farm/farm.templ`, Line: 294, Col: 83}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `farm/farm.templ`, Line: 295, Col: 83}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var58))
 		if templ_7745c5c3_Err != nil {
@@ -1282,7 +1283,7 @@ func runnerMenu(v *page.Visit, r client.Runner) templ.Component {
 				var templ_7745c5c3_Var59 string
 				templ_7745c5c3_Var59, templ_7745c5c3_Err = templ.JoinStringErrs("drain-" + r.Id)
 				if templ_7745c5c3_Err != nil {
-					return templ.Error{Err: templ_7745c5c3_Err, FileName: `farm/farm.templ`, Line: 302, Col: 76}
+					return templ.Error{Err: templ_7745c5c3_Err, FileName: `farm/farm.templ`, Line: 303, Col: 76}
 				}
 				_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var59))
 				if templ_7745c5c3_Err != nil {
@@ -1357,7 +1358,7 @@ func runnerAction(v *page.Visit, r client.Runner, action, icon, label string) te
 		var templ_7745c5c3_Var61 templ.SafeURL
 		templ_7745c5c3_Var61, templ_7745c5c3_Err = templ.JoinURLErrs(templ.SafeURL(v.Action("farm", "runners", r.Id, action)))
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `farm/farm.templ`, Line: 321, Col: 67}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `farm/farm.templ`, Line: 322, Col: 67}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var61))
 		if templ_7745c5c3_Err != nil {
@@ -1370,7 +1371,7 @@ func runnerAction(v *page.Visit, r client.Runner, action, icon, label string) te
 		var templ_7745c5c3_Var62 string
 		templ_7745c5c3_Var62, templ_7745c5c3_Err = templ.JoinStringErrs(v.Action("farm", "runners", r.Id, action))
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `farm/farm.templ`, Line: 322, Col: 53}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `farm/farm.templ`, Line: 323, Col: 53}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var62))
 		if templ_7745c5c3_Err != nil {
@@ -1419,7 +1420,7 @@ func runnerAction(v *page.Visit, r client.Runner, action, icon, label string) te
 		var templ_7745c5c3_Var65 string
 		templ_7745c5c3_Var65, templ_7745c5c3_Err = templ.JoinStringErrs(label)
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `farm/farm.templ`, Line: 332, Col: 10}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `farm/farm.templ`, Line: 333, Col: 10}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var65))
 		if templ_7745c5c3_Err != nil {

@@ -13,8 +13,8 @@ import (
 	"svc/ui/page"
 )
 
-// shown is the page of runners as somebody sees it who asks for an address.
-func shown(t *testing.T, address string, d data) string {
+// renderFarm renders the page of runners at an address for a Viewer.
+func renderFarm(t *testing.T, address string, d farmData) string {
 	t.Helper()
 	r := httptest.NewRequest(http.MethodGet, address, nil)
 	r.SetPathValue("workspace", "acme")
@@ -25,27 +25,26 @@ func shown(t *testing.T, address string, d data) string {
 	return out.String()
 }
 
-// Runners beyond those of a page are a link away.
 func TestRunnersArePaged(t *testing.T) {
 	t.Parallel()
-	var d data
-	d.Runners.Total, d.Runners.Items = 130, make([]client.Runner, perFarm)
-	first := shown(t, "/w/acme/farm?status=", d)
+	var d farmData
+	d.Runners.Total, d.Runners.Items = 130, make([]client.Runner, runnersPerPage)
+	first := renderFarm(t, "/w/acme/farm?status=", d)
 	require.Contains(t, first, `href="/w/acme/farm?offset=100&amp;status="`)
 	require.Contains(t, first, "1 to 100 of 130")
 	require.NotContains(t, first, "Previous runners")
 	d.Runners.Offset, d.Runners.Items = 100, make([]client.Runner, 30)
-	last := shown(t, "/w/acme/farm?offset=100", d)
+	last := renderFarm(t, "/w/acme/farm?offset=100", d)
 	require.Contains(t, last, `href="/w/acme/farm?offset=0"`)
 	require.Contains(t, last, "101 to 130 of 130")
 	require.NotContains(t, last, "More runners")
 }
 
-func TestWhatIsSaidOfARunner(t *testing.T) {
+func TestRunnerStateTexts(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		runner            client.Runner
-		word, dot, beside string
+		runner              client.Runner
+		name, class, detail string
 	}{
 		{client.Runner{State: client.RunnerStateOnline, Slots: 2, Busy: 1}, "Online", "online", "1 of 2"},
 		{client.Runner{State: client.RunnerStateOnline, Slots: 2, Busy: 2}, "Busy", "busy", "2 of 2"},
@@ -56,8 +55,8 @@ func TestWhatIsSaidOfARunner(t *testing.T) {
 			"refused"},
 		{client.Runner{State: client.RunnerStateRevoked, Os: "linux", Arch: "arm64"}, "Revoked", "revoked", "linux arm64"},
 	} {
-		require.Equal(t, []string{c.word, c.dot, c.beside}, []string{stateOf(c.runner), dotOf(c.runner), beside(c.runner)})
+		require.Equal(t, []string{c.name, c.class, c.detail}, []string{stateName(c.runner), stateClass(c.runner), stateDetail(c.runner)})
 	}
-	require.Equal(t, "slots busy, 2 free, 1 draining", slotsSaid(client.Slots{Total: 8, Busy: 6, Draining: 1}))
-	require.Equal(t, "slots busy", slotsSaid(client.Slots{Total: 2, Busy: 3}))
+	require.Equal(t, "slots busy, 2 free, 1 draining", slotsText(client.Slots{Total: 8, Busy: 6, Draining: 1}))
+	require.Equal(t, "slots busy", slotsText(client.Slots{Total: 2, Busy: 3}))
 }

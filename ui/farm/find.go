@@ -13,20 +13,21 @@ import (
 	"svc/ui/page"
 )
 
-const mostFound = 1000 // lines that have a text of which it is said how many they are
+const maxMatches = 1000 // lines; more are reported as "more than"
 
-// A finding is where the log of a job has a text.
-type finding struct {
-	Text  string
-	Lines []logLine
-	Shown int    // which of them, from 1; 0 if there is none
-	More  bool   // there are more
-	Why   string // why it was not looked for; "" if it was
+// A logSearch is the result of a text search in a job's log.
+type logSearch struct {
+	Text    string
+	Lines   []logLine
+	Current int    // number of the shown match, from 1; 0 if there is none
+	More    bool   // whether there are more than maxMatches
+	Problem string // why the search was refused; "" if it was not
 }
 
-// look finds a text in the log of an attempt, 0 the last one, and chooses the line that is shown.
-func look(ctx context.Context, v *page.Visit, attempt int64) (finding, error) {
-	f := finding{Text: v.Query("find")}
+// searchLog searches the log of an attempt, 0 for the last one, for the page's text, and
+// selects the match that the page asks for.
+func searchLog(ctx context.Context, v *page.Visit, attempt int64) (logSearch, error) {
+	f := logSearch{Text: v.Query("find")}
 	resp, err := v.API.GetJobLog(ctx, v.PathValue("id"), &client.GetJobLogParams{
 		Attempt: client.Optional(attempt), Q: &f.Text, Format: client.Optional(client.GetJobLogParamsFormat("ndjson")),
 	})
@@ -34,7 +35,7 @@ func look(ctx context.Context, v *page.Visit, attempt int64) (finding, error) {
 		err = client.Done(resp, nil)
 	}
 	if r := client.AsRefused(err); r != nil {
-		f.Why = r.Message
+		f.Problem = r.Message
 		return f, nil
 	}
 	if err != nil {
@@ -42,65 +43,66 @@ func look(ctx context.Context, v *page.Visit, attempt int64) (finding, error) {
 	}
 	defer resp.Body.Close()
 	part := logPart{}
-	if err := part.read(io.LimitReader(resp.Body, maxPart)); err != nil {
+	if err := part.read(io.LimitReader(resp.Body, maxPartBytes)); err != nil {
 		return f, err
 	}
-	f.choose(part.Lines, whole(v.Query("match")))
+	f.setMatches(part.Lines, parseNumber(v.Query("match")))
 	return f, nil
 }
 
-// choose takes what was found, and shows the line of a number, or the next one there is.
-func (f *finding) choose(lines []logLine, number int64) {
-	f.More = len(lines) > mostFound
-	f.Lines = lines[:min(len(lines), mostFound)]
-	f.Shown = min(max(int(number), 1), len(f.Lines))
+// setMatches stores the matching lines and selects the match with a number, or the nearest
+// one that exists.
+func (f *logSearch) setMatches(lines []logLine, number int64) {
+	f.More = len(lines) > maxMatches
+	f.Lines = lines[:min(len(lines), maxMatches)]
+	f.Current = min(max(int(number), 1), len(f.Lines))
 }
 
-// after returns the number of the line that is so many further on, around the end.
-func (f *finding) after(by int) string {
+// neighbour returns the number of the match that is by matches further, wrapping around.
+func (f *logSearch) neighbour(by int) string {
 	n := len(f.Lines)
-	return kit.Digits(int64((f.Shown-1+by+n)%n + 1))
+	return kit.Digits(int64((f.Current-1+by+n)%n + 1))
 }
 
-// count says which line is shown, of how many.
-func (f *finding) count() string {
+// summary describes the position among the matches: "2 of 17".
+func (f *logSearch) summary() string {
 	switch {
-	case f.Why != "":
-		return f.Why
-	case f.Shown == 0:
+	case f.Problem != "":
+		return f.Problem
+	case f.Current == 0:
 		return "Not found"
 	case f.More:
-		return fmt.Sprintf("%d of more than %s", f.Shown, kit.Number(mostFound))
+		return fmt.Sprintf("%d of more than %s", f.Current, kit.Number(maxMatches))
 	}
-	return fmt.Sprintf("%d of %s", f.Shown, kit.Number(int64(len(f.Lines))))
+	return fmt.Sprintf("%d of %s", f.Current, kit.Number(int64(len(f.Lines))))
 }
 
-// part is where the log is shown from: from before the line.
-func (f *finding) part(attempt int64) logPart {
-	p := around(f.Lines[f.Shown-1].Offset, attempt)
+// part returns the part of the log around the selected match.
+func (f *logSearch) part(attempt int64) logPart {
+	p := partAround(f.Lines[f.Current-1].Offset, attempt)
 	p.Find = f.Text
 	return p
 }
 
-// markQuery is what a part of a log is asked for with, so that its lines have marks.
+// markQuery returns the query parameters that keep matches and the target line highlighted.
 func (p *logPart) markQuery() (q string) {
 	if p.Find != "" {
 		q = "&find=" + url.QueryEscape(p.Find)
 	}
-	if p.Marked {
+	if p.HasTarget {
 		q += "&at=" + kit.Digits(p.At)
 	}
 	return q
 }
 
-// A marked span is one of which all or nothing is what is looked for.
-type marked struct {
-	span
+// A markedSpan is a span that is inside or outside of a match as a whole.
+type markedSpan struct {
+	styledSpan
 	found bool
 }
 
-// marks takes spans apart where the text begins and ends that is looked for.
-func (p *logPart) marks(list []span) (out []marked) {
+// markMatches splits spans at the beginnings and ends of matches, ignoring case.
+func (p *logPart) markMatches(list []styledSpan) (out []markedSpan) {
 	var line string
 	for _, s := range list {
 		line += s.text
@@ -109,7 +111,7 @@ func (p *logPart) marks(list []span) (out []marked) {
 	if p.Find != "" {
 		hits = regexp.MustCompile("(?i)"+regexp.QuoteMeta(p.Find)).FindAllStringIndex(line, maxSpans)
 	}
-	begin := 0 // of a span in the line
+	begin := 0 // offset of the span in the line
 	for _, s := range list {
 		at, end := begin, begin+len(s.text)
 		for _, hit := range hits {
@@ -118,13 +120,13 @@ func (p *logPart) marks(list []span) (out []marked) {
 				continue
 			}
 			if from > at {
-				out = append(out, marked{span{line[at:from], s.class}, false})
+				out = append(out, markedSpan{styledSpan{line[at:from], s.class}, false})
 			}
-			out = append(out, marked{span{line[from:to], s.class}, true})
+			out = append(out, markedSpan{styledSpan{line[from:to], s.class}, true})
 			at = to
 		}
 		if at < end {
-			out = append(out, marked{span{line[at:end], s.class}, false})
+			out = append(out, markedSpan{styledSpan{line[at:end], s.class}, false})
 		}
 		begin = end
 	}

@@ -16,19 +16,19 @@ import (
 	"svc/ui/page"
 )
 
-// jobs is what the list of jobs shows.
-type jobs struct {
+// jobsData is the content of a list of jobs.
+type jobsData struct {
 	List     client.ListFarmJob
 	Finished bool
-	State    string        // only jobs of this state; "" is all
-	Runner   client.Runner // only jobs of this runner; zero is all
-	Part     bool          // below the runners: without filters
+	State    string        // filter by state; "" for all
+	Runner   client.Runner // filter by runner; zero for all
+	Embedded bool          // the queue on the page of runners, without filters
 }
 
 func showJobs(v *page.Visit) (page.Page, error) {
-	j := jobs{Finished: v.Query("status") == "finished", Part: v.Query("in") == "farm"}
+	j := jobsData{Finished: v.Query("status") == "finished", Embedded: v.Query("in") == "farm"}
 	params := &client.ListJobsParams{
-		Status: client.ListJobsParamsStatusActive, Limit: client.Optional(int64(perPage)), Q: client.Optional(v.Query("q")),
+		Status: client.ListJobsParamsStatusActive, Limit: client.Optional(int64(jobsPerPage)), Q: client.Optional(v.Query("q")),
 	}
 	if j.Finished {
 		params.Status = client.ListJobsParamsStatusTerminal
@@ -37,16 +37,16 @@ func showJobs(v *page.Visit) (page.Page, error) {
 		j.State, params.State = state, new(client.ListJobsParamsState(state))
 	}
 	params.Offset = client.Optional(v.QueryNumber("offset"))
-	if j.Part {
+	if j.Embedded {
 		params.State = new(client.ListJobsParamsStateQueued)
 	}
 	err := v.Load(func(ctx context.Context) (err error) {
-		if id := v.Query("runner"); id != "" && !j.Part {
+		if id := v.Query("runner"); id != "" && !j.Embedded {
 			j.Runner, err = client.Read[client.Runner](v.API.GetRunner(ctx, id, nil))
 		}
 		return err
 	}, func(ctx context.Context) (err error) {
-		if !j.Part {
+		if !j.Embedded {
 			params.Runner = client.Optional(v.Query("runner"))
 		}
 		j.List, err = client.Read[client.ListFarmJob](v.API.ListJobs(ctx, params))
@@ -55,7 +55,7 @@ func showJobs(v *page.Visit) (page.Page, error) {
 	return page.Page{Title: "Jobs", NavEntry: "farm", Main: jobsView(v, j)}, err
 }
 
-// jobsPath leads to the jobs of a status, "" active, that a runner has had, "" any.
+// jobsPath returns the address of the jobs with a status, "" for active, of a runner, "" for any.
 func jobsPath(v *page.Visit, status, runner string) string {
 	q := url.Values{}
 	if status != "" {
@@ -70,21 +70,21 @@ func jobsPath(v *page.Visit, status, runner string) string {
 	return v.Path("farm", "jobs") + "?" + q.Encode()
 }
 
-// states are those that the jobs of the list can be in.
-func (j jobs) states() []string {
+// states returns the states that jobs of the list can have.
+func (j jobsData) states() []string {
 	if j.Finished {
 		return []string{"succeeded", "failed", "timed_out", "cancelled", "lost", "expired"}
 	}
 	return []string{"queued", "leased", "running", "cancelling"}
 }
 
-// hopeless reports whether a job waits for what is not there.
-func hopeless(j client.FarmJob) bool {
+// lacksRunner reports whether a job waits because no online runner matches.
+func lacksRunner(j client.FarmJob) bool {
 	return j.WaitingReason != nil && *j.WaitingReason == "no_matching_runner"
 }
 
-// signOf is the sign of a job that does not run.
-func signOf(j client.FarmJob) string {
+// jobIcon returns the icon of a job that is not running.
+func jobIcon(j client.FarmJob) string {
 	if j.WaitingReason != nil {
 		switch *j.WaitingReason {
 		case "concurrency_limit":
@@ -110,54 +110,54 @@ func signOf(j client.FarmJob) string {
 	return "clock"
 }
 
-// one is what the page of a job shows.
-type one struct {
+// jobData is the content of the page of a job.
+type jobData struct {
 	Job       client.JobDetail
 	Artifacts client.ListArtifact
-	Removed   string // says that the artifacts were removed, "" if they were not
-	Attempt   int64  // whose steps and log are shown
+	Removed   string // message that the artifacts were removed; "" if they were not
+	Attempt   int64  // the attempt whose steps and log are shown
 	LogBytes  int64
-	Log       logPart // its end, what was found or what a link leads to; the page asks for it by itself
-	Found     finding
+	Log       logPart // the end, or the part around a match or a linked line; the page loads it
+	Search    logSearch
 }
 
 func showJob(v *page.Visit) (page.Page, error) {
-	var o one
+	var d jobData
 	id := v.PathValue("id")
-	asked := v.QueryNumber("attempt") // 0 for the last one
+	requested := v.QueryNumber("attempt") // 0 for the last one
 	err := v.Load(func(ctx context.Context) (err error) {
-		o.Job, err = client.Read[client.JobDetail](v.API.GetJob(ctx, id, nil))
+		d.Job, err = client.Read[client.JobDetail](v.API.GetJob(ctx, id, nil))
 		return err
 	}, func(ctx context.Context) (err error) {
 		if v.Query("find") != "" {
-			o.Found, err = look(ctx, v, asked)
+			d.Search, err = searchLog(ctx, v, requested)
 		}
 		return err
 	}, func(ctx context.Context) (err error) {
 		params := &client.ListArtifactsParams{Limit: client.Optional(int64(100))}
-		o.Artifacts, err = client.Read[client.ListArtifact](v.API.ListArtifacts(ctx, id, params))
+		d.Artifacts, err = client.Read[client.ListArtifact](v.API.ListArtifacts(ctx, id, params))
 		if refused, ok := errors.AsType[*client.Refused](err); ok && refused.Code == "artifacts_removed" {
-			o.Removed, err = refused.Message, nil
+			d.Removed, err = refused.Message, nil
 		}
 		return err
 	})
 	if err != nil {
 		return page.Page{}, err
 	}
-	o.Attempt, o.LogBytes = o.Job.Attempt, o.Job.Log.Bytes
-	for _, a := range o.Job.Attempts {
-		if a.Attempt == asked {
-			o.Attempt, o.LogBytes = asked, a.Log.Bytes
+	d.Attempt, d.LogBytes = d.Job.Attempt, d.Job.Log.Bytes
+	for _, a := range d.Job.Attempts {
+		if a.Attempt == requested {
+			d.Attempt, d.LogBytes = requested, a.Log.Bytes
 		}
 	}
-	o.Log = logPart{From: max(0, o.LogBytes-tail), Cut: o.LogBytes > tail, Attempt: o.Attempt}
+	d.Log = logPart{From: max(0, d.LogBytes-partBytes), SkipFirst: d.LogBytes > partBytes, Attempt: d.Attempt}
 	switch at := v.Query("at"); {
-	case o.Found.Shown > 0:
-		o.Log = o.Found.part(o.Attempt)
-	case at != "" && whole(at) < o.LogBytes:
-		o.Log = around(whole(at), o.Attempt)
+	case d.Search.Current > 0:
+		d.Log = d.Search.part(d.Attempt)
+	case at != "" && parseNumber(at) < d.LogBytes:
+		d.Log = partAround(parseNumber(at), d.Attempt)
 	}
-	return page.Page{Title: o.Job.Name, NavEntry: "farm", Main: jobView(v, o)}, nil
+	return page.Page{Title: d.Job.Name, NavEntry: "farm", Main: jobView(v, d)}, nil
 }
 
 func cancel(v *page.Visit) (page.Notice, error) {
@@ -166,7 +166,7 @@ func cancel(v *page.Visit) (page.Notice, error) {
 		Reason: client.Optional(strings.TrimSpace(v.PostFormValue("reason"))),
 	}
 	if text := v.PostFormValue("grace"); text != "" {
-		body.GraceSeconds = new(whole(text))
+		body.GraceSeconds = new(parseNumber(text))
 	}
 	err := client.Done(v.API.SubmitJob(v.Context(), nil, body))
 	if body.GraceSeconds != nil && *body.GraceSeconds == 0 {
@@ -175,35 +175,35 @@ func cancel(v *page.Visit) (page.Notice, error) {
 	return page.Notice{Text: "The job is asked to end."}, err
 }
 
-func (o one) cancelQuestion() page.Question {
+func (d jobData) cancelQuestion() page.Question {
 	return page.Question{
-		Title: "Cancel " + o.Job.Name + "?",
+		Title: "Cancel " + d.Job.Name + "?",
 		Text:  "The steps get TERM and may clean up. What still runs after the grace is killed. Artifacts that are kept always stay.",
 	}
 }
 
 func askCancel(v *page.Visit) (page.Question, error) {
 	job, err := client.Read[client.JobDetail](v.API.GetJob(v.Context(), v.PathValue("id"), nil))
-	if job.State == client.JobDetailStateCancelling { // it was asked about
+	if job.State == client.JobDetailStateCancelling { // the cancel was confirmed already
 		return page.Question{}, err
 	}
-	return one{Job: job}.cancelQuestion(), err
+	return jobData{Job: job}.cancelQuestion(), err
 }
 
 func rawLog(v *page.Visit, w http.ResponseWriter) error {
 	attempt := v.QueryNumber("attempt")
 	resp, err := v.API.GetJobLog(v.Context(), v.PathValue("id"), &client.GetJobLogParams{Attempt: client.Optional(attempt)})
-	return send(w, resp, err, `attachment; filename="job.log"`)
+	return streamFile(w, resp, err, `attachment; filename="job.log"`)
 }
 
 func download(v *page.Visit, w http.ResponseWriter) error {
 	resp, err := v.API.GetArtifact(v.Context(), v.PathValue("id"), v.PathValue("artifact"), nil)
-	return send(w, resp, err, "")
+	return streamFile(w, resp, err, "")
 }
 
-// send leads a file of the service on, as it comes. What it is a browser keeps, whatever
-// it is: it is never shown as a page of the app.
-func send(w http.ResponseWriter, resp *http.Response, err error, disposition string) error {
+// streamFile streams a file from the service to the browser. A browser always saves it and
+// never shows it as a page of the app, whatever its content.
+func streamFile(w http.ResponseWriter, resp *http.Response, err error, disposition string) error {
 	if err == nil && resp.StatusCode >= http.StatusMultipleChoices {
 		err = client.Done(resp, nil)
 	}
@@ -228,7 +228,7 @@ func send(w http.ResponseWriter, resp *http.Response, err error, disposition str
 	return nil
 }
 
-func active(state string) bool {
+func isActive(state string) bool {
 	switch state {
 	case "queued", "leased", "running", "cancelling":
 		return true
@@ -236,8 +236,8 @@ func active(state string) bool {
 	return false
 }
 
-// tone is the colour of a job's state, beside its word.
-func tone(state string) kit.Tone {
+// stateTone returns the colour of a job's state.
+func stateTone(state string) kit.Tone {
 	switch state {
 	case "succeeded":
 		return kit.Good
@@ -251,8 +251,8 @@ func tone(state string) kit.Tone {
 	return kit.Plain
 }
 
-// lasted is how long a step or a job has run, or did. ok is false if it has not begun.
-func lasted(from, to *time.Time, now time.Time) (d time.Duration, ok bool) {
+// duration returns the time from from to to, or to now if to is nil; ok is false if from is nil.
+func duration(from, to *time.Time, now time.Time) (d time.Duration, ok bool) {
 	switch {
 	case from == nil:
 		return 0, false
@@ -262,27 +262,27 @@ func lasted(from, to *time.Time, now time.Time) (d time.Duration, ok bool) {
 	return to.Sub(*from), true
 }
 
-// steps are those of the attempt that is shown, planned ones too.
-func (o one) steps() []client.JobStep {
-	for _, a := range o.Job.Attempts {
-		if a.Attempt == o.Attempt && o.Attempt != o.Job.Attempt {
+// steps returns the steps of the shown attempt, including those that have not started.
+func (d jobData) steps() []client.JobStep {
+	for _, a := range d.Job.Attempts {
+		if a.Attempt == d.Attempt && d.Attempt != d.Job.Attempt {
 			return a.Steps
 		}
 	}
-	return o.Job.Steps
+	return d.Job.Steps
 }
 
-// ownGrace is how many seconds the steps have to end by themselves where a cancel says nothing.
-func (o one) ownGrace() int64 {
-	if s := o.Job.Spec.Timeouts.CancelGraceSeconds; s != nil {
+// defaultGrace returns how many seconds the steps have to end if a cancel does not say.
+func (d jobData) defaultGrace() int64 {
+	if s := d.Job.Spec.Timeouts.CancelGraceSeconds; s != nil {
 		return *s
 	}
 	return 30
 }
 
-// graces are those that a cancel can choose from.
-func (o one) graces() []int64 {
-	list := []int64{0, o.ownGrace(), 120}
+// graceOptions returns the grace periods that a cancel offers, in seconds.
+func (d jobData) graceOptions() []int64 {
+	list := []int64{0, d.defaultGrace(), 120}
 	slices.Sort(list)
 	return slices.Compact(list)
 }
@@ -294,40 +294,40 @@ func graceText(seconds int64) string {
 	return kit.Took(time.Duration(seconds)*time.Second) + " grace"
 }
 
-// killedAt is when the grace is over of a job that is being cancelled.
-func (o one) killedAt() time.Time {
-	c := o.Job.Cancel
+// graceEnd returns when the grace period of a cancelling job ends.
+func (d jobData) graceEnd() time.Time {
+	c := d.Job.Cancel
 	if c.GraceSeconds == nil {
 		return c.At
 	}
 	return c.At.Add(time.Duration(*c.GraceSeconds) * time.Second)
 }
 
-// waits says why the job waits, with what it waits for.
-func (o one) waits() string {
-	spec := o.Job.Spec
-	switch reason := string(*o.Job.WaitingReason); {
-	case reason == "no_matching_runner" && len(o.Job.WaitingFor) > 0:
-		return "No online runner matches. The closest lacks " + strings.Join(o.Job.WaitingFor, ", ") + "."
+// waitText describes why the job waits and for what.
+func (d jobData) waitText() string {
+	spec := d.Job.Spec
+	switch reason := string(*d.Job.WaitingReason); {
+	case reason == "no_matching_runner" && len(d.Job.WaitingFor) > 0:
+		return "No online runner matches. The closest lacks " + strings.Join(d.Job.WaitingFor, ", ") + "."
 	case reason == "concurrency_limit" && spec.Concurrency != nil:
 		return "Other " + spec.Concurrency.Key + " jobs are running."
 	default:
-		return why(reason)
+		return waitReasonText(reason)
 	}
 }
 
-// ended says how the job ended and why, and whether all its attempts came to no end.
-func (o one) ended() string {
-	j := o.Job
+// endText describes how the job ended and why.
+func (d jobData) endText() string {
+	j := d.Job
 	if j.State == client.JobDetailStateLost && j.Attempt > 1 {
 		return fmt.Sprintf("Lost: none of %d attempts came to an end; the last one: %s", j.Attempt, j.Reason)
 	}
 	return kit.Words(string(j.State)) + ": " + j.Reason
 }
 
-// done counts the steps that have ended.
-func (o one) done() (n int64) {
-	for _, s := range o.steps() {
+// finishedSteps returns the number of steps that have ended.
+func (d jobData) finishedSteps() (n int64) {
+	for _, s := range d.steps() {
 		if s.FinishedAt != nil {
 			n++
 		}
@@ -335,9 +335,9 @@ func (o one) done() (n int64) {
 	return n
 }
 
-// attemptOf returns which attempt left a file.
-func (o one) attemptOf(a client.Artifact) string {
-	for _, attempt := range o.Job.Attempts {
+// attemptOf returns the number of the attempt that stored an artifact, "—" if unknown.
+func (d jobData) attemptOf(a client.Artifact) string {
+	for _, attempt := range d.Job.Attempts {
 		if attempt.Epoch == a.Epoch {
 			return kit.Digits(attempt.Attempt)
 		}
@@ -345,21 +345,21 @@ func (o one) attemptOf(a client.Artifact) string {
 	return "—"
 }
 
-// awaited are the artifacts of which no file is stored yet, while any may come.
-func (o one) awaited() (list []client.JobArtifactSpec) {
-	if !active(string(o.Job.State)) {
+// pendingArtifacts returns the artifacts of an active job that have no stored file yet.
+func (d jobData) pendingArtifacts() (list []client.JobArtifactSpec) {
+	if !isActive(string(d.Job.State)) {
 		return nil
 	}
-	for _, spec := range o.Job.Spec.Artifacts {
-		if !slices.ContainsFunc(o.Artifacts.Items, func(a client.Artifact) bool { return a.Name == spec.Name }) {
+	for _, spec := range d.Job.Spec.Artifacts {
+		if !slices.ContainsFunc(d.Artifacts.Items, func(a client.Artifact) bool { return a.Name == spec.Name }) {
 			list = append(list, spec)
 		}
 	}
 	return list
 }
 
-// when says when an artifact is kept.
-func when(spec client.JobArtifactSpec) string {
+// keepCondition describes when an artifact is kept.
+func keepCondition(spec client.JobArtifactSpec) string {
 	text := "if it succeeds"
 	if spec.When != nil && *spec.When == client.JobArtifactSpecWhenAlways {
 		text = "always"
@@ -370,24 +370,24 @@ func when(spec client.JobArtifactSpec) string {
 	return text
 }
 
-// commit is the one that the job was made from, "" if its spec names none.
-func (o one) commit() string {
-	if r := o.Job.Spec.Repo; r != nil && r.Commit != nil {
+// commit returns the commit in the job's spec, "" if there is none.
+func (d jobData) commit() string {
+	if r := d.Job.Spec.Repo; r != nil && r.Commit != nil {
 		return *r.Commit
 	}
 	return ""
 }
 
-// untaken tells whether no runner has had the job yet.
-func (o one) untaken() bool {
-	return o.Job.State == client.JobDetailStateQueued && len(o.Job.Attempts) == 0
+// neverLeased reports whether no runner has had the job yet.
+func (d jobData) neverLeased() bool {
+	return d.Job.State == client.JobDetailStateQueued && len(d.Job.Attempts) == 0
 }
 
-// logID is the id of the part of the page that is the log, which is kept while the rest of
-// the page changes: it is another one once there is a log.
-func (o one) logID() string {
-	if o.untaken() {
+// logID returns the id of the log's element. The element is kept while the rest of the page
+// is refreshed, so its id changes when the log begins, and with the search.
+func (d jobData) logID() string {
+	if d.neverLeased() {
 		return "log-untaken"
 	}
-	return "log-" + kit.Digits(o.Attempt) + o.Log.markQuery()
+	return "log-" + kit.Digits(d.Attempt) + d.Log.markQuery()
 }

@@ -15,7 +15,7 @@ import (
 	"svc/ui/page"
 )
 
-func jobsView(v *page.Visit, j jobs) templ.Component {
+func jobsView(v *page.Visit, j jobsData) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -61,7 +61,7 @@ func jobsView(v *page.Visit, j jobs) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = jobsOf(v, j).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = jobsIntro(v, j).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -69,7 +69,7 @@ func jobsView(v *page.Visit, j jobs) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		var templ_7745c5c3_Var3 = []any{"card", templ.KV("queue", j.Part)}
+		var templ_7745c5c3_Var3 = []any{"card", templ.KV("queue", j.Embedded)}
 		templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var3...)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
@@ -91,7 +91,7 @@ func jobsView(v *page.Visit, j jobs) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		if j.Part {
+		if j.Embedded {
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 7, " hx-get=\"")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
@@ -132,7 +132,7 @@ func jobsView(v *page.Visit, j jobs) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		if j.Part {
+		if j.Embedded {
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 12, "<h2 id=\"jobs-title\">Queue <span class=\"count\">")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
@@ -189,7 +189,7 @@ func jobsView(v *page.Visit, j jobs) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = kit.Seg("Which jobs", which(j.Finished), []kit.SegLink{
+			templ_7745c5c3_Err = kit.Seg("Which jobs", selectedStatus(j.Finished), []kit.SegLink{
 				{Value: "active", Label: "Active", Href: jobsPath(v, "", j.Runner.Id)},
 				{Value: "finished", Label: "Finished", Href: jobsPath(v, "finished", j.Runner.Id)},
 			}).Render(ctx, templ_7745c5c3_Buffer)
@@ -201,8 +201,8 @@ func jobsView(v *page.Visit, j jobs) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		for _, one := range j.List.Items {
-			templ_7745c5c3_Err = jobRow(v, one, j.Part).Render(ctx, templ_7745c5c3_Buffer)
+		for _, job := range j.List.Items {
+			templ_7745c5c3_Err = jobRow(v, job, j.Embedded).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -212,7 +212,7 @@ func jobsView(v *page.Visit, j jobs) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		if len(j.List.Items) == 0 {
-			if j.Part {
+			if j.Embedded {
 				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 20, "<p class=\"bar about\">No jobs are waiting.</p>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
@@ -239,7 +239,7 @@ func jobsView(v *page.Visit, j jobs) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			if !j.Part {
+			if !j.Embedded {
 				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 22, "<span>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
@@ -258,7 +258,7 @@ func jobsView(v *page.Visit, j jobs) templ.Component {
 					return templ_7745c5c3_Err
 				}
 			}
-			if j.Part {
+			if j.Embedded {
 				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 24, "<a href=\"")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
@@ -300,9 +300,9 @@ func jobsView(v *page.Visit, j jobs) templ.Component {
 						return templ_7745c5c3_Err
 					}
 					var templ_7745c5c3_Var13 templ.SafeURL
-					templ_7745c5c3_Var13, templ_7745c5c3_Err = templ.JoinURLErrs(templ.SafeURL(v.WithQuery("offset", kit.Digits(max(0, j.List.Offset-perPage)))))
+					templ_7745c5c3_Var13, templ_7745c5c3_Err = templ.JoinURLErrs(templ.SafeURL(v.WithQuery("offset", kit.Digits(max(0, j.List.Offset-jobsPerPage)))))
 					if templ_7745c5c3_Err != nil {
-						return templ.Error{Err: templ_7745c5c3_Err, FileName: `farm/job.templ`, Line: 75, Col: 116}
+						return templ.Error{Err: templ_7745c5c3_Err, FileName: `farm/job.templ`, Line: 75, Col: 120}
 					}
 					_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var13))
 					if templ_7745c5c3_Err != nil {
@@ -323,9 +323,9 @@ func jobsView(v *page.Visit, j jobs) templ.Component {
 						return templ_7745c5c3_Err
 					}
 					var templ_7745c5c3_Var14 templ.SafeURL
-					templ_7745c5c3_Var14, templ_7745c5c3_Err = templ.JoinURLErrs(templ.SafeURL(v.WithQuery("offset", kit.Digits(j.List.Offset+perPage))))
+					templ_7745c5c3_Var14, templ_7745c5c3_Err = templ.JoinURLErrs(templ.SafeURL(v.WithQuery("offset", kit.Digits(j.List.Offset+jobsPerPage))))
 					if templ_7745c5c3_Err != nil {
-						return templ.Error{Err: templ_7745c5c3_Err, FileName: `farm/job.templ`, Line: 78, Col: 108}
+						return templ.Error{Err: templ_7745c5c3_Err, FileName: `farm/job.templ`, Line: 78, Col: 112}
 					}
 					_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var14))
 					if templ_7745c5c3_Err != nil {
@@ -350,7 +350,7 @@ func jobsView(v *page.Visit, j jobs) templ.Component {
 	})
 }
 
-// jobRow is a job of a list. In the queue all of them wait, so that is not said of each.
+// jobRow is a job of a list. In the queue it has no state, because all jobs there wait.
 func jobRow(v *page.Visit, j client.FarmJob, queue bool) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -402,7 +402,7 @@ func jobRow(v *page.Visit, j client.FarmJob, queue bool) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		var templ_7745c5c3_Var18 = []any{"job-sign", signTone(j)}
+		var templ_7745c5c3_Var18 = []any{"job-sign", jobIconTone(j)}
 		templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var18...)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
@@ -424,13 +424,13 @@ func jobRow(v *page.Visit, j client.FarmJob, queue bool) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		if active(string(j.State)) && j.WaitingReason == nil && j.State != "queued" {
+		if isActive(string(j.State)) && j.WaitingReason == nil && j.State != "queued" {
 			templ_7745c5c3_Err = kit.Spinner().Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		} else {
-			templ_7745c5c3_Err = kit.Icon(signOf(j)).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = kit.Icon(jobIcon(j)).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -515,7 +515,7 @@ func jobRow(v *page.Visit, j client.FarmJob, queue bool) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			var templ_7745c5c3_Var24 = []any{templ.KV("removed", hopeless(j)), templ.KV("muted", !hopeless(j))}
+			var templ_7745c5c3_Var24 = []any{templ.KV("removed", lacksRunner(j)), templ.KV("muted", !lacksRunner(j))}
 			templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var24...)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
@@ -538,9 +538,9 @@ func jobRow(v *page.Visit, j client.FarmJob, queue bool) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var26 string
-			templ_7745c5c3_Var26, templ_7745c5c3_Err = templ.JoinStringErrs(why(string(*j.WaitingReason)))
+			templ_7745c5c3_Var26, templ_7745c5c3_Err = templ.JoinStringErrs(waitReasonText(string(*j.WaitingReason)))
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `farm/job.templ`, Line: 109, Col: 117}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `farm/job.templ`, Line: 109, Col: 134}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var26))
 			if templ_7745c5c3_Err != nil {
@@ -556,9 +556,9 @@ func jobRow(v *page.Visit, j client.FarmJob, queue bool) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var27 string
-			templ_7745c5c3_Var27, templ_7745c5c3_Err = templ.JoinStringErrs(why(""))
+			templ_7745c5c3_Var27, templ_7745c5c3_Err = templ.JoinStringErrs(waitReasonText(""))
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `farm/job.templ`, Line: 111, Col: 33}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `farm/job.templ`, Line: 111, Col: 44}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var27))
 			if templ_7745c5c3_Err != nil {
@@ -603,7 +603,7 @@ func jobRow(v *page.Visit, j client.FarmJob, queue bool) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = kit.Pill(tone(string(j.State)), kit.Words(string(j.State))).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = kit.Pill(stateTone(string(j.State)), kit.Words(string(j.State))).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -640,7 +640,7 @@ func jobRow(v *page.Visit, j client.FarmJob, queue bool) templ.Component {
 	})
 }
 
-func jobFilters(v *page.Visit, j jobs) templ.Component {
+func jobFilters(v *page.Visit, j jobsData) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -804,15 +804,15 @@ func jobFilters(v *page.Visit, j jobs) templ.Component {
 	})
 }
 
-// signTone is the colour of a job's sign.
-func signTone(j client.FarmJob) string {
-	if hopeless(j) {
+// jobIconTone returns the colour of a job's icon.
+func jobIconTone(j client.FarmJob) string {
+	if lacksRunner(j) {
 		return string(kit.Bad)
 	}
-	return string(tone(string(j.State)))
+	return string(stateTone(string(j.State)))
 }
 
-func jobView(v *page.Visit, o one) templ.Component {
+func jobView(v *page.Visit, d jobData) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -893,7 +893,7 @@ func jobView(v *page.Visit, o one) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		var templ_7745c5c3_Var41 string
-		templ_7745c5c3_Var41, templ_7745c5c3_Err = templ.JoinStringErrs(o.Job.Id[:min(13, len(o.Job.Id))])
+		templ_7745c5c3_Var41, templ_7745c5c3_Err = templ.JoinStringErrs(d.Job.Id[:min(13, len(d.Job.Id))])
 		if templ_7745c5c3_Err != nil {
 			return templ.Error{Err: templ_7745c5c3_Err, FileName: `farm/job.templ`, Line: 187, Col: 44}
 		}
@@ -906,7 +906,7 @@ func jobView(v *page.Visit, o one) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		var templ_7745c5c3_Var42 string
-		templ_7745c5c3_Var42, templ_7745c5c3_Err = templ.JoinStringErrs(o.Job.Name)
+		templ_7745c5c3_Var42, templ_7745c5c3_Err = templ.JoinStringErrs(d.Job.Name)
 		if templ_7745c5c3_Err != nil {
 			return templ.Error{Err: templ_7745c5c3_Err, FileName: `farm/job.templ`, Line: 192, Col: 22}
 		}
@@ -918,7 +918,7 @@ func jobView(v *page.Visit, o one) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		var templ_7745c5c3_Var43 = []any{"pill", string(tone(string(o.Job.State)))}
+		var templ_7745c5c3_Var43 = []any{"pill", string(stateTone(string(d.Job.State)))}
 		templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var43...)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
@@ -940,14 +940,14 @@ func jobView(v *page.Visit, o one) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		if o.Job.State == client.JobDetailStateRunning {
+		if d.Job.State == client.JobDetailStateRunning {
 			templ_7745c5c3_Err = kit.Spinner().Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		}
 		var templ_7745c5c3_Var45 string
-		templ_7745c5c3_Var45, templ_7745c5c3_Err = templ.JoinStringErrs(kit.Words(string(o.Job.State)))
+		templ_7745c5c3_Var45, templ_7745c5c3_Err = templ.JoinStringErrs(kit.Words(string(d.Job.State)))
 		if templ_7745c5c3_Err != nil {
 			return templ.Error{Err: templ_7745c5c3_Err, FileName: `farm/job.templ`, Line: 197, Col: 38}
 		}
@@ -959,8 +959,8 @@ func jobView(v *page.Visit, o one) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		if o.Job.StartedAt != nil && active(string(o.Job.State)) {
-			templ_7745c5c3_Err = kit.Since(*o.Job.StartedAt, v.Now).Render(ctx, templ_7745c5c3_Buffer)
+		if d.Job.StartedAt != nil && isActive(string(d.Job.State)) {
+			templ_7745c5c3_Err = kit.Since(*d.Job.StartedAt, v.Now).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -969,7 +969,7 @@ func jobView(v *page.Visit, o one) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		if o.Job.Repo != nil {
+		if d.Job.Repo != nil {
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 89, "<li>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
@@ -983,7 +983,7 @@ func jobView(v *page.Visit, o one) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var46 string
-			templ_7745c5c3_Var46, templ_7745c5c3_Err = templ.JoinStringErrs(o.Job.Repo.Name)
+			templ_7745c5c3_Var46, templ_7745c5c3_Err = templ.JoinStringErrs(d.Job.Repo.Name)
 			if templ_7745c5c3_Err != nil {
 				return templ.Error{Err: templ_7745c5c3_Err, FileName: `farm/job.templ`, Line: 207, Col: 29}
 			}
@@ -995,7 +995,7 @@ func jobView(v *page.Visit, o one) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			if sha := o.commit(); sha != "" {
+			if sha := d.commit(); sha != "" {
 				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 92, "<code title=\"")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
@@ -1059,7 +1059,7 @@ func jobView(v *page.Visit, o one) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		}
-		if o.Job.Runner != nil {
+		if d.Job.Runner != nil {
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 99, "<li>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
@@ -1073,7 +1073,7 @@ func jobView(v *page.Visit, o one) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var50 templ.SafeURL
-			templ_7745c5c3_Var50, templ_7745c5c3_Err = templ.JoinURLErrs(templ.SafeURL(v.Path("farm", "runners", o.Job.Runner.Id)))
+			templ_7745c5c3_Var50, templ_7745c5c3_Err = templ.JoinURLErrs(templ.SafeURL(v.Path("farm", "runners", d.Job.Runner.Id)))
 			if templ_7745c5c3_Err != nil {
 				return templ.Error{Err: templ_7745c5c3_Err, FileName: `farm/job.templ`, Line: 222, Col: 74}
 			}
@@ -1086,7 +1086,7 @@ func jobView(v *page.Visit, o one) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var51 string
-			templ_7745c5c3_Var51, templ_7745c5c3_Err = templ.JoinStringErrs(o.Job.Runner.Name)
+			templ_7745c5c3_Var51, templ_7745c5c3_Err = templ.JoinStringErrs(d.Job.Runner.Name)
 			if templ_7745c5c3_Err != nil {
 				return templ.Error{Err: templ_7745c5c3_Err, FileName: `farm/job.templ`, Line: 222, Col: 101}
 			}
@@ -1104,7 +1104,7 @@ func jobView(v *page.Visit, o one) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		var templ_7745c5c3_Var52 string
-		templ_7745c5c3_Var52, templ_7745c5c3_Err = templ.JoinStringErrs(o.Job.SubmittedBy)
+		templ_7745c5c3_Var52, templ_7745c5c3_Err = templ.JoinStringErrs(d.Job.SubmittedBy)
 		if templ_7745c5c3_Err != nil {
 			return templ.Error{Err: templ_7745c5c3_Err, FileName: `farm/job.templ`, Line: 227, Col: 44}
 		}
@@ -1125,7 +1125,7 @@ func jobView(v *page.Visit, o one) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = kit.Time(o.Job.SubmittedAt, v.Now).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = kit.Time(d.Job.SubmittedAt, v.Now).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -1133,7 +1133,7 @@ func jobView(v *page.Visit, o one) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = cancelButton(v, o).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = cancelButton(v, d).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -1141,20 +1141,20 @@ func jobView(v *page.Visit, o one) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		if o.Job.WaitingReason != nil && o.Job.State == "queued" {
-			if *o.Job.WaitingReason == "no_matching_runner" {
-				templ_7745c5c3_Err = kit.Banner(kit.Bad, "triangle-alert", "Waiting: "+o.waits()).Render(ctx, templ_7745c5c3_Buffer)
+		if d.Job.WaitingReason != nil && d.Job.State == "queued" {
+			if *d.Job.WaitingReason == "no_matching_runner" {
+				templ_7745c5c3_Err = kit.Banner(kit.Bad, "triangle-alert", "Waiting: "+d.waitText()).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
 			} else {
-				templ_7745c5c3_Err = kit.Banner(kit.Accent, "clock", "Waiting: "+o.waits()).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = kit.Banner(kit.Accent, "clock", "Waiting: "+d.waitText()).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
 			}
 		}
-		if o.Job.State == client.JobDetailStateCancelling && o.Job.Cancel != nil {
+		if d.Job.State == client.JobDetailStateCancelling && d.Job.Cancel != nil {
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 107, "<div class=\"banner warn\" role=\"status\">")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
@@ -1176,7 +1176,7 @@ func jobView(v *page.Visit, o one) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = kit.Until(o.killedAt(), v.Now).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = kit.Until(d.graceEnd(), v.Now).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -1193,13 +1193,13 @@ func jobView(v *page.Visit, o one) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			if v.MayManage() && v.Now.Before(o.killedAt()) {
+			if v.MayManage() && v.Now.Before(d.graceEnd()) {
 				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 110, "<form method=\"post\" action=\"")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
 				var templ_7745c5c3_Var56 templ.SafeURL
-				templ_7745c5c3_Var56, templ_7745c5c3_Err = templ.JoinURLErrs(templ.SafeURL(v.Path("farm", "jobs", o.Job.Id, "cancel")))
+				templ_7745c5c3_Var56, templ_7745c5c3_Err = templ.JoinURLErrs(templ.SafeURL(v.Path("farm", "jobs", d.Job.Id, "cancel")))
 				if templ_7745c5c3_Err != nil {
 					return templ.Error{Err: templ_7745c5c3_Err, FileName: `farm/job.templ`, Line: 247, Col: 91}
 				}
@@ -1212,7 +1212,7 @@ func jobView(v *page.Visit, o one) templ.Component {
 					return templ_7745c5c3_Err
 				}
 				var templ_7745c5c3_Var57 string
-				templ_7745c5c3_Var57, templ_7745c5c3_Err = templ.JoinStringErrs(v.Path("farm", "jobs", o.Job.Id, "cancel"))
+				templ_7745c5c3_Var57, templ_7745c5c3_Err = templ.JoinStringErrs(v.Path("farm", "jobs", d.Job.Id, "cancel"))
 				if templ_7745c5c3_Err != nil {
 					return templ.Error{Err: templ_7745c5c3_Err, FileName: `farm/job.templ`, Line: 247, Col: 146}
 				}
@@ -1230,19 +1230,19 @@ func jobView(v *page.Visit, o one) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		}
-		if o.Job.Stalled {
+		if d.Job.Stalled {
 			templ_7745c5c3_Err = kit.Banner(kit.Warn, "triangle-alert", "Its runner has gone silent. If it stays silent, the job moves to another.").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		}
-		if o.Job.Reason != "" && !active(string(o.Job.State)) {
-			templ_7745c5c3_Err = kit.Banner(tone(string(o.Job.State)), "info", o.ended()).Render(ctx, templ_7745c5c3_Buffer)
+		if d.Job.Reason != "" && !isActive(string(d.Job.State)) {
+			templ_7745c5c3_Err = kit.Banner(stateTone(string(d.Job.State)), "info", d.endText()).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		}
-		templ_7745c5c3_Err = attempts(v, o).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = attempts(v, d).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -1250,11 +1250,11 @@ func jobView(v *page.Visit, o one) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = steps(v, o).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = steps(v, d).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = details(v, o).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = details(v, d).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -1262,11 +1262,11 @@ func jobView(v *page.Visit, o one) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = logCard(v, o).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = logCard(v, d).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = artifacts(v, o).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = artifacts(v, d).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -1278,7 +1278,7 @@ func jobView(v *page.Visit, o one) templ.Component {
 	})
 }
 
-func cancelButton(v *page.Visit, o one) templ.Component {
+func cancelButton(v *page.Visit, d jobData) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -1299,14 +1299,14 @@ func cancelButton(v *page.Visit, o one) templ.Component {
 			templ_7745c5c3_Var58 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
-		if active(string(o.Job.State)) && o.Job.State != client.JobDetailStateCancelling {
+		if isActive(string(d.Job.State)) && d.Job.State != client.JobDetailStateCancelling {
 			if v.MayManage() {
 				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 117, "<form method=\"post\" action=\"")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
 				var templ_7745c5c3_Var59 templ.SafeURL
-				templ_7745c5c3_Var59, templ_7745c5c3_Err = templ.JoinURLErrs(templ.SafeURL(v.Path("farm", "jobs", o.Job.Id, "cancel")))
+				templ_7745c5c3_Var59, templ_7745c5c3_Err = templ.JoinURLErrs(templ.SafeURL(v.Path("farm", "jobs", d.Job.Id, "cancel")))
 				if templ_7745c5c3_Err != nil {
 					return templ.Error{Err: templ_7745c5c3_Err, FileName: `farm/job.templ`, Line: 277, Col: 89}
 				}
@@ -1319,7 +1319,7 @@ func cancelButton(v *page.Visit, o one) templ.Component {
 					return templ_7745c5c3_Err
 				}
 				var templ_7745c5c3_Var60 string
-				templ_7745c5c3_Var60, templ_7745c5c3_Err = templ.JoinStringErrs(v.Path("farm", "jobs", o.Job.Id, "cancel"))
+				templ_7745c5c3_Var60, templ_7745c5c3_Err = templ.JoinStringErrs(v.Path("farm", "jobs", d.Job.Id, "cancel"))
 				if templ_7745c5c3_Err != nil {
 					return templ.Error{Err: templ_7745c5c3_Err, FileName: `farm/job.templ`, Line: 277, Col: 144}
 				}
@@ -1331,7 +1331,7 @@ func cancelButton(v *page.Visit, o one) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = templ.RenderAttributes(ctx, templ_7745c5c3_Buffer, o.cancelQuestion().Attributes())
+				templ_7745c5c3_Err = templ.RenderAttributes(ctx, templ_7745c5c3_Buffer, d.cancelQuestion().Attributes())
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -1347,7 +1347,7 @@ func cancelButton(v *page.Visit, o one) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				for _, g := range o.graces() {
+				for _, g := range d.graceOptions() {
 					templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 122, "<option value=\"")
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
@@ -1365,7 +1365,7 @@ func cancelButton(v *page.Visit, o one) templ.Component {
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
 					}
-					if g == o.ownGrace() {
+					if g == d.defaultGrace() {
 						templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 124, " selected")
 						if templ_7745c5c3_Err != nil {
 							return templ_7745c5c3_Err
@@ -1422,7 +1422,7 @@ func cancelButton(v *page.Visit, o one) templ.Component {
 	})
 }
 
-func attempts(v *page.Visit, o one) templ.Component {
+func attempts(v *page.Visit, d jobData) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -1443,12 +1443,12 @@ func attempts(v *page.Visit, o one) templ.Component {
 			templ_7745c5c3_Var64 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
-		if len(o.Job.Attempts) > 1 {
+		if len(d.Job.Attempts) > 1 {
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 129, "<nav class=\"tabs\" aria-label=\"Attempts\">")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			for _, a := range o.Job.Attempts {
+			for _, a := range d.Job.Attempts {
 				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 130, "<a href=\"")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
@@ -1466,7 +1466,7 @@ func attempts(v *page.Visit, o one) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				if a.Attempt == o.Attempt {
+				if a.Attempt == d.Attempt {
 					templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 132, " aria-current=\"true\"")
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
@@ -1513,7 +1513,7 @@ func attempts(v *page.Visit, o one) templ.Component {
 						return templ_7745c5c3_Err
 					}
 					var templ_7745c5c3_Var68 string
-					templ_7745c5c3_Var68, templ_7745c5c3_Err = templ.JoinStringErrs(kit.Digits(o.Job.MaxAttempts))
+					templ_7745c5c3_Var68, templ_7745c5c3_Err = templ.JoinStringErrs(kit.Digits(d.Job.MaxAttempts))
 					if templ_7745c5c3_Err != nil {
 						return templ.Error{Err: templ_7745c5c3_Err, FileName: `farm/job.templ`, Line: 320, Col: 41}
 					}
@@ -1612,7 +1612,7 @@ func attemptMark(ended string) templ.Component {
 	})
 }
 
-func steps(v *page.Visit, o one) templ.Component {
+func steps(v *page.Visit, d jobData) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -1638,9 +1638,9 @@ func steps(v *page.Visit, o one) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		var templ_7745c5c3_Var71 string
-		templ_7745c5c3_Var71, templ_7745c5c3_Err = templ.JoinStringErrs(kit.Number(o.done()))
+		templ_7745c5c3_Var71, templ_7745c5c3_Err = templ.JoinStringErrs(kit.Number(d.finishedSteps()))
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `farm/job.templ`, Line: 352, Col: 101}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `farm/job.templ`, Line: 352, Col: 110}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var71))
 		if templ_7745c5c3_Err != nil {
@@ -1651,9 +1651,9 @@ func steps(v *page.Visit, o one) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		var templ_7745c5c3_Var72 string
-		templ_7745c5c3_Var72, templ_7745c5c3_Err = templ.JoinStringErrs(kit.Number(int64(len(o.steps()))))
+		templ_7745c5c3_Var72, templ_7745c5c3_Err = templ.JoinStringErrs(kit.Number(int64(len(d.steps()))))
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `farm/job.templ`, Line: 352, Col: 142}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `farm/job.templ`, Line: 352, Col: 151}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var72))
 		if templ_7745c5c3_Err != nil {
@@ -1663,7 +1663,7 @@ func steps(v *page.Visit, o one) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		for _, s := range o.steps() {
+		for _, s := range d.steps() {
 			var templ_7745c5c3_Var73 = []any{string(s.Status)}
 			templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var73...)
 			if templ_7745c5c3_Err != nil {
@@ -1793,8 +1793,8 @@ func steps(v *page.Visit, o one) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			if t, ok := lasted(s.StartedAt, s.FinishedAt, v.Now); ok {
-				if s.FinishedAt == nil && s.StartedAt != nil && active(string(o.Job.State)) {
+			if t, ok := duration(s.StartedAt, s.FinishedAt, v.Now); ok {
+				if s.FinishedAt == nil && s.StartedAt != nil && isActive(string(d.Job.State)) {
 					templ_7745c5c3_Err = kit.Since(*s.StartedAt, v.Now).Render(ctx, templ_7745c5c3_Buffer)
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err

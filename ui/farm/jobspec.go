@@ -8,15 +8,15 @@ import (
 	"svc/ui/kit"
 )
 
-// requires are the labels that a runner has to have; sets of which one is enough are
-// joined by "or".
-func (o one) requires() (list []string) {
-	if r := o.Job.Spec.Requires; r.Labels != nil {
+// requires returns the labels that a runner must have. Alternative sets of labels are one
+// entry, joined by "or".
+func (d jobData) requires() (list []string) {
+	if r := d.Job.Spec.Requires; r.Labels != nil {
 		list = append(list, *r.Labels...)
 	}
-	if either := o.Job.Spec.Requires.AnyOf; either != nil {
+	if anyOf := d.Job.Spec.Requires.AnyOf; anyOf != nil {
 		var sets []string
-		for _, set := range *either {
+		for _, set := range *anyOf {
 			if set != nil {
 				sets = append(sets, strings.Join(*set, " and "))
 			}
@@ -28,9 +28,9 @@ func (o one) requires() (list []string) {
 	return list
 }
 
-// sandboxed says in what the steps run, and within which limits.
-func (o one) sandboxed() (kind, limits string) {
-	s := o.Job.Spec.Sandbox
+// sandbox describes the sandbox of the steps and its limits.
+func (d jobData) sandbox() (kind, limits string) {
+	s := d.Job.Spec.Sandbox
 	kind = "bubblewrap"
 	if s.Kind != nil {
 		kind = string(*s.Kind)
@@ -45,7 +45,7 @@ func (o one) sandboxed() (kind, limits string) {
 	if s.MemoryMiB != nil {
 		list = append(list, kit.Bytes(*s.MemoryMiB<<20))
 	}
-	if t := o.Job.Spec.Timeouts.RunSeconds; t != nil {
+	if t := d.Job.Spec.Timeouts.RunSeconds; t != nil {
 		list = append(list, kit.Took(time.Duration(*t)*time.Second))
 	}
 	return kind, strings.Join(list, ", ")

@@ -16,57 +16,58 @@ import (
 )
 
 const (
-	tail    = 64 << 10 // bytes of a log that are shown at first, and that come before them at a press
-	maxPart = 1 << 20  // bytes of an answer that are read for one part
-	perPart = 5000     // lines of a part
-	leading = 16 << 10 // bytes that are shown before a line that the log is shown for
+	partBytes    = 64 << 10 // shown at first, and added by each click on "Earlier lines"
+	maxPartBytes = 1 << 20  // read from a response for one part
+	maxPartLines = 5000     // in one part
+	contextBytes = 16 << 10 // shown before the target line
 )
 
-// A logPart is some lines of a log, and where it goes on.
+// A logPart is a part of a log: the request for it and the lines that were read.
 type logPart struct {
-	Lines   []logLine
-	From    int64 // the byte that is asked for
-	Cut     bool  // the line there is left out: it begins before, or is shown already
-	To      int64 // the byte before which the part ends; 0 is the end of the log
-	Attempt int64
-	Full    bool   // there is more of it
-	Live    bool   // more may be written
-	Removed string // why there is no log any more; "" if there is one
-	Find    string // a text that has marks
-	Marked  bool   // one line is what the part is shown for
-	At      int64  // its first byte
+	Lines     []logLine
+	From      int64 // offset of the first byte
+	SkipFirst bool  // the first line is left out: it begins before From, or is shown already
+	To        int64 // offset at which the part ends; 0 for the end of the log
+	Attempt   int64
+	HasMore   bool   // the log goes on after the lines
+	Live      bool   // the log may still grow
+	Removed   string // message that the log was removed; "" if it was not
+	Find      string // text whose matches are highlighted; "" for none
+	HasTarget bool   // one line is the target of a link or search
+	At        int64  // offset of the target line
 }
 
-// A logLine is one line.
+// A logLine is a line as the service sends it.
 type logLine struct {
 	At      time.Time
 	Offset  int64
-	Line    int64 // its number from 1; 0 if it has none
+	Line    int64 // number from 1; 0 if unknown
 	Text    string
 	Partial bool
 }
 
-// around is the part of a log in which the line is that begins at a byte, with what comes before it.
-func around(at, attempt int64) logPart {
-	from := max(0, at-leading)
-	return logPart{From: from, Cut: from > 0, Attempt: attempt, Marked: true, At: at}
+// partAround returns the part of a log with the line at an offset and some lines before it.
+func partAround(at, attempt int64) logPart {
+	from := max(0, at-contextBytes)
+	return logPart{From: from, SkipFirst: from > 0, Attempt: attempt, HasTarget: true, At: at}
 }
 
-// isFor reports whether a line is what the part is shown for.
-func (p *logPart) isFor(l logLine) bool { return p.Marked && l.Offset == p.At }
+// isTarget reports whether a line is the target of the part.
+func (p *logPart) isTarget(l logLine) bool { return p.HasTarget && l.Offset == p.At }
 
-// lines shows a part of a log. One that grows asks for the next part by itself.
+// lines shows a part of a log. The end of a growing log requests the next part.
 func lines(v *page.Visit) (page.Page, error) {
 	part := logPart{
-		From: whole(v.Query("from")), Cut: v.Query("cut") != "", To: whole(v.Query("to")), Attempt: whole(v.Query("attempt")),
-		Find: v.Query("find"), Marked: v.Query("at") != "", At: whole(v.Query("at")),
+		From: parseNumber(v.Query("from")), SkipFirst: v.Query("cut") != "",
+		To: parseNumber(v.Query("to")), Attempt: parseNumber(v.Query("attempt")),
+		Find: v.Query("find"), HasTarget: v.Query("at") != "", At: parseNumber(v.Query("at")),
 	}
 	err := part.load(v)
 	return page.Page{Part: linesView(v, part)}, err
 }
 
-// whole returns a number of the query; what is none, or below zero, is 0.
-func whole(text string) int64 {
+// parseNumber parses a number of the query; negative and invalid ones are 0.
+func parseNumber(text string) int64 {
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
 		return 0
@@ -94,27 +95,27 @@ func (p *logPart) load(v *page.Visit) error {
 	}
 	defer resp.Body.Close()
 	p.Live = resp.Header.Get("X-Svc-Log-Complete") != "true"
-	return p.read(io.LimitReader(resp.Body, maxPart))
+	return p.read(io.LimitReader(resp.Body, maxPartBytes))
 }
 
-// read takes lines in. The last line of a log that grows is left for the next part if it
-// has not ended; one that is too long comes in several, which are taken.
+// read reads lines in NDJSON. If the log is growing, it leaves an unfinished last line to
+// the next part. The pieces of an overlong line are read as lines.
 func (p *logPart) read(from io.Reader) error {
-	cut, pending := p.Cut, []logLine(nil)
+	skip, pending := p.SkipFirst, []logLine(nil)
 	scan := bufio.NewScanner(from)
-	scan.Buffer(nil, maxPart)
+	scan.Buffer(nil, maxPartBytes)
 	for scan.Scan() {
 		var l logLine
 		if json.Unmarshal(scan.Bytes(), &l) != nil {
-			break // what the limit has cut off
+			break // cut off by maxPartBytes
 		}
 		p.Lines, pending = append(p.Lines, pending...), nil
-		if p.Full = len(p.Lines) >= perPart; p.Full || p.To > 0 && l.Offset >= p.To {
+		if p.HasMore = len(p.Lines) >= maxPartLines; p.HasMore || p.To > 0 && l.Offset >= p.To {
 			break
 		}
 		switch {
-		case cut:
-			cut = false
+		case skip:
+			skip = false
 		case l.Partial && p.Live:
 			pending = []logLine{l}
 		default:
@@ -127,35 +128,35 @@ func (p *logPart) read(from io.Reader) error {
 	return nil
 }
 
-// query asks for the part.
+// query returns the query string that requests the part.
 func (p *logPart) query() string {
 	q := "?attempt=" + kit.Digits(p.Attempt) + "&from=" + kit.Digits(p.From)
 	if p.To > 0 {
 		q += "&to=" + kit.Digits(p.To)
 	}
-	if p.Cut {
+	if p.SkipFirst {
 		q += "&cut=on"
 	}
 	return q + p.markQuery()
 }
 
-// next is the part that follows. It is asked for by the last line that is shown: how many
-// bytes that had its text does not say.
+// next returns the following part. It starts at the last line shown, which is skipped: a
+// line's text does not tell how many bytes it has in the log.
 func (p *logPart) next() *logPart {
-	n := &logPart{From: p.From, Cut: p.Cut, To: p.To, Attempt: p.Attempt, Find: p.Find, Marked: p.Marked, At: p.At}
+	n := &logPart{From: p.From, SkipFirst: p.SkipFirst, To: p.To, Attempt: p.Attempt, Find: p.Find, HasTarget: p.HasTarget, At: p.At}
 	if len(p.Lines) > 0 {
-		n.From, n.Cut = p.Lines[len(p.Lines)-1].Offset, true
+		n.From, n.SkipFirst = p.Lines[len(p.Lines)-1].Offset, true
 	}
 	return n
 }
 
-// before is the part that comes before what is shown; ok is false if nothing does.
-func (p *logPart) before() (before *logPart, ok bool) {
+// previous returns the preceding part; ok is false if there is none.
+func (p *logPart) previous() (part *logPart, ok bool) {
 	to := p.To
 	if len(p.Lines) > 0 {
 		to = p.Lines[0].Offset
 	}
-	from := max(0, min(p.From, to)-tail)
-	return &logPart{From: from, Cut: from > 0, To: to, Attempt: p.Attempt, Find: p.Find, Marked: p.Marked, At: p.At}, p.Cut && p.From > 0 &&
-		to > 0
+	from := max(0, min(p.From, to)-partBytes)
+	part = &logPart{From: from, SkipFirst: from > 0, To: to, Attempt: p.Attempt, Find: p.Find, HasTarget: p.HasTarget, At: p.At}
+	return part, p.SkipFirst && p.From > 0 && to > 0
 }

@@ -16,7 +16,7 @@ import (
 	"svc/ui/page"
 )
 
-// ndjson is what the service says of lines: texts that begin with a "+" go on.
+// ndjson returns lines as the service sends them. Texts with a leading "+" are partial.
 func ndjson(from int64, texts ...string) *strings.Reader {
 	var out strings.Builder
 	for _, text := range texts {
@@ -35,24 +35,24 @@ func (p *logPart) texts() (list []string) {
 	return list
 }
 
-// The next part is asked for by where the last line begins: what a line lost on the way,
-// such as a carriage return or half a character, does not shift it.
+// The next part is requested from the start of the last line, so bytes missing from a
+// line's text, such as a carriage return, do not shift it.
 func TestPartsFollowEachOther(t *testing.T) {
 	t.Parallel()
 	p := logPart{Attempt: 2, Live: true}
 	require.NoError(t, p.read(ndjson(0, "a", "b", "+c")))
-	require.Equal(t, []string{"a", "b"}, p.texts(), "a line that grows is left")
+	require.Equal(t, []string{"a", "b"}, p.texts(), "an unfinished line is left to the next part")
 	next := p.next()
 	require.Equal(t, "?attempt=2&from=10&cut=on", next.query())
 	require.NoError(t, next.read(ndjson(10, "b", "c")))
 	require.Equal(t, []string{"c"}, next.texts())
 	require.Equal(t, "?attempt=2&from=20&cut=on", next.next().query())
-	nothing := logPart{From: 20, Cut: true, Attempt: 2, Live: true}
+	nothing := logPart{From: 20, SkipFirst: true, Attempt: 2, Live: true}
 	require.NoError(t, nothing.read(ndjson(20, "c")))
 	require.Equal(t, "?attempt=2&from=20&cut=on", nothing.next().query())
 }
 
-func TestALineThatIsTooLongComesInParts(t *testing.T) {
+func TestOverlongLineIsReadInPieces(t *testing.T) {
 	t.Parallel()
 	p := logPart{Live: true}
 	require.NoError(t, p.read(ndjson(0, "+begun", "+goes on", "end", "+grows")))
@@ -62,36 +62,36 @@ func TestALineThatIsTooLongComesInParts(t *testing.T) {
 	require.Equal(t, []string{"without an end"}, p.texts())
 }
 
-func TestWhatCameBeforeIsAskedFor(t *testing.T) {
+func TestPreviousPart(t *testing.T) {
 	t.Parallel()
-	end := logPart{From: 3 * tail, Cut: true}
-	require.NoError(t, end.read(ndjson(3*tail, "half", "x", "y")))
+	end := logPart{From: 3 * partBytes, SkipFirst: true}
+	require.NoError(t, end.read(ndjson(3*partBytes, "half", "x", "y")))
 	require.Equal(t, []string{"x", "y"}, end.texts())
-	before, ok := end.before()
+	before, ok := end.previous()
 	require.True(t, ok)
-	require.Equal(t, logPart{From: 2 * tail, Cut: true, To: 3*tail + 10}, *before)
-	require.NoError(t, before.read(ndjson(3*tail-10, "w", "half", "x")))
-	require.Equal(t, []string{"half"}, before.texts(), "it ends where the other begins")
-	first, ok := (&logPart{From: 10, Cut: true, To: 20}).before()
+	require.Equal(t, logPart{From: 2 * partBytes, SkipFirst: true, To: 3*partBytes + 10}, *before)
+	require.NoError(t, before.read(ndjson(3*partBytes-10, "w", "half", "x")))
+	require.Equal(t, []string{"half"}, before.texts(), "it ends where the next part begins")
+	first, ok := (&logPart{From: 10, SkipFirst: true, To: 20}).previous()
 	require.True(t, ok)
 	require.Equal(t, logPart{To: 20}, *first)
-	_, ok = first.before()
+	_, ok = first.previous()
 	require.False(t, ok)
 }
 
-func TestAPartHasAnEnd(t *testing.T) {
+func TestPartHasAMaximum(t *testing.T) {
 	t.Parallel()
 	p := logPart{}
-	require.NoError(t, p.read(ndjson(0, make([]string, perPart+1)...)))
-	require.Len(t, p.Lines, perPart)
-	require.True(t, p.Full)
+	require.NoError(t, p.read(ndjson(0, make([]string, maxPartLines+1)...)))
+	require.Len(t, p.Lines, maxPartLines)
+	require.True(t, p.HasMore)
 	p = logPart{}
-	require.NoError(t, p.read(ndjson(0, make([]string, perPart)...)))
-	require.False(t, p.Full)
+	require.NoError(t, p.read(ndjson(0, make([]string, maxPartLines)...)))
+	require.False(t, p.HasMore)
 }
 
-// A log that was removed is not one of which nothing was written.
-func TestALogThatWasRemoved(t *testing.T) {
+// A removed log is not shown as an empty one.
+func TestRemovedLog(t *testing.T) {
 	t.Parallel()
 	rest := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

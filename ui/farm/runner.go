@@ -9,42 +9,43 @@ import (
 	"svc/ui/page"
 )
 
-// perRunner is how many jobs the page of a runner shows.
-const perRunner = 10
+// jobsPerRunner is the number of finished jobs on the page of a runner.
+const jobsPerRunner = 10
 
-// oneRunner is what the page of a runner shows.
-type oneRunner struct {
+// runnerData is the content of the page of a runner.
+type runnerData struct {
 	Runner client.Runner
-	Last   client.ListFarmJob // its last jobs that have ended
+	Last   client.ListFarmJob // the last finished jobs
 }
 
 func showRunner(v *page.Visit) (page.Page, error) {
-	var o oneRunner
+	var d runnerData
 	id := v.PathValue("id")
 	err := v.Load(func(ctx context.Context) (err error) {
-		o.Runner, err = client.Read[client.Runner](v.API.GetRunner(ctx, id, nil))
+		d.Runner, err = client.Read[client.Runner](v.API.GetRunner(ctx, id, nil))
 		return err
 	}, func(ctx context.Context) (err error) {
-		o.Last, err = client.Read[client.ListFarmJob](v.API.ListJobs(ctx, &client.ListJobsParams{
-			Status: client.ListJobsParamsStatusTerminal, Runner: &id, Limit: client.Optional(int64(perRunner)),
+		d.Last, err = client.Read[client.ListFarmJob](v.API.ListJobs(ctx, &client.ListJobsParams{
+			Status: client.ListJobsParamsStatusTerminal, Runner: &id, Limit: client.Optional(int64(jobsPerRunner)),
 		}))
 		return err
 	})
-	return page.Page{Title: o.Runner.Name, NavEntry: "farm", Main: runnerView(v, o)}, err
+	return page.Page{Title: d.Runner.Name, NavEntry: "farm", Main: runnerView(v, d)}, err
 }
 
-// fromRunner is the value of the field from of a form on the page of a runner.
+// fromRunner is the value of the form field "from" on the page of a runner.
 const fromRunner = "runner"
 
-// back leads to the page of the runner whoever has changed it there without scripts.
-func back(v *page.Visit, n page.Notice) page.Notice {
+// backToRunner makes a notice redirect to the page of the runner, if the form was posted
+// there without scripts.
+func backToRunner(v *page.Visit, n page.Notice) page.Notice {
 	if v.PostFormValue("from") == fromRunner && !v.FromHTMX() {
 		n.To = v.Path("farm", "runners", v.PathValue("id"))
 	}
 	return n
 }
 
-// showChanged shows the page on which a runner was changed.
+// showChanged shows the page whose form changed a runner.
 func showChanged(v *page.Visit) (page.Page, error) {
 	if v.PostFormValue("from") == fromRunner {
 		return showRunner(v)
@@ -52,14 +53,15 @@ func showChanged(v *page.Visit) (page.Page, error) {
 	return show(v)
 }
 
-// certificate says until when a runner may connect; expired is true if that is over, or soon.
-func certificate(r client.Runner, now time.Time) (text string, expired bool) {
+// certificateText describes the state of a runner's certificate; expired is true if it has
+// expired, or will within a day while the runner is offline.
+func certificateText(r client.Runner, now time.Time) (text string, expired bool) {
 	switch left := r.CertifiedUntil.Sub(now); {
-	case ended(r):
+	case hasEnded(r):
 		return "no longer accepted", false
 	case left <= 0:
 		return "expired " + kit.Ago(r.CertifiedUntil, now) + "; enroll the machine again", true
-	case !connected(r):
+	case !isConnected(r):
 		return "expires " + kit.Ago(r.CertifiedUntil, now) + " unless the runner connects before that", left < 24*time.Hour
 	default:
 		return "renews itself", false

@@ -10,11 +10,11 @@ import (
 	"svc/ui/page"
 )
 
-// maxSecretForm is how many bytes a form with a value of 32 KiB may have. A form writes most bytes
-// as three at most, and the end of a line as six: %0D%0A.
+// maxSecretForm is the maximal size in bytes of a form with a value of 32 KiB. Form encoding
+// turns a byte into at most three, and a line end into six: %0D%0A.
 const maxSecretForm = 256 << 10
 
-// secretRoutes are those of the values that jobs receive by name.
+// secretRoutes returns the routes of job secrets, the values that jobs receive by name.
 func secretRoutes() []page.Route {
 	const path = "/w/{workspace}/farm/secrets"
 	return []page.Route{
@@ -24,23 +24,23 @@ func secretRoutes() []page.Route {
 	}
 }
 
-// secrets is what the page of job secrets shows. No page ever has a value.
-type secrets struct {
-	List    client.ListFarmSecret
-	Off     string // why there is no farm; "" if there is one
-	Name    string // of the secret that was refused or is to be replaced
-	Refused map[string]string
+// secretsData is the content of the page of job secrets. No page ever contains a value.
+type secretsData struct {
+	List      client.ListFarmSecret
+	OffReason string // why the farm is off; "" if it is on
+	Name      string // name of the secret that was refused or is to be replaced
+	Refused   map[string]string
 }
 
-// A secretForm is what was refused of a form.
+// A secretForm is a refused form.
 type secretForm struct {
 	name    string
-	refused map[string]string // by field: what is wrong with it
+	refused map[string]string // what is wrong, by field
 }
 
-// showSecrets lists the names. Whoever may not see them is told so, and nothing is asked.
+// showSecrets lists the names. It asks the service for nothing if the person may not see them.
 func showSecrets(v *page.Visit) (page.Page, error) {
-	s := secrets{Name: v.Query("name")}
+	s := secretsData{Name: v.Query("name")}
 	if f, ok := v.Done.(secretForm); ok {
 		s.Name, s.Refused = f.name, f.refused
 	}
@@ -48,30 +48,30 @@ func showSecrets(v *page.Visit) (page.Page, error) {
 	if v.MayManage() {
 		s.List, err = client.Read[client.ListFarmSecret](v.API.ListFarmSecrets(v.Context(), nil))
 		if r := client.AsRefused(err); r != nil && r.Code == "farm_off" {
-			s.Off, err = r.Message, nil
+			s.OffReason, err = r.Message, nil
 		}
 	}
 	return page.Page{Title: "Job secrets", NavEntry: "farm", Main: secretsView(v, s)}, err
 }
 
-// has reports whether there is a secret of a name.
-func (s secrets) has(name string) bool {
-	for _, one := range s.List.Items {
-		if one.Name == name {
+// has reports whether there is a secret with a name.
+func (s secretsData) has(name string) bool {
+	for _, secret := range s.List.Items {
+		if secret.Name == name {
 			return true
 		}
 	}
 	return false
 }
 
-// secretName is the service's form of a name. What has another one is refused here, so that it
-// never becomes part of a path.
+// secretName matches the names that the service accepts. Others are refused here, so that
+// they never become part of a path.
 var secretName = regexp.MustCompile(`^[A-Z_][A-Z0-9_]{0,63}$`)
 
-// setSecret sets a value. A refusal keeps the name; the value never comes back to the browser.
+// setSecret sets a value. After a refusal the form shows the name again, but never the value.
 func setSecret(v *page.Visit) (page.Notice, error) {
 	name := strings.TrimSpace(v.PostFormValue("name"))
-	value := strings.ReplaceAll(v.PostFormValue("value"), "\r\n", "\n") // as it was typed or pasted
+	value := strings.ReplaceAll(v.PostFormValue("value"), "\r\n", "\n") // forms send CRLF
 	switch {
 	case name == "":
 		return page.Notice{}, refuseSecret(v, name, "name", "must not be empty")
@@ -88,7 +88,7 @@ func setSecret(v *page.Visit) (page.Notice, error) {
 	return page.Notice{Text: name + " is set. Jobs that start from now on get this value."}, err
 }
 
-// refuseSecret refuses a form without asking the service: text is what is wrong with a field.
+// refuseSecret refuses a form without asking the service. text is what is wrong with the field.
 func refuseSecret(v *page.Visit, name, field, text string) error {
 	v.Done = secretForm{name, map[string]string{field: text}}
 	return page.InlineError{Err: &client.Refused{Status: http.StatusConflict, Message: "The " + field + " " + text + "."}}
@@ -111,7 +111,7 @@ func secretQuestion(name string) page.Question {
 	}
 }
 
-// askRemoveSecret asks nothing about what cannot be a name: removeSecret refuses it.
+// askRemoveSecret asks for confirmation, unless the name is invalid: removeSecret refuses it.
 func askRemoveSecret(v *page.Visit) (page.Question, error) {
 	if !secretName.MatchString(v.PathValue("name")) {
 		return page.Question{}, nil
