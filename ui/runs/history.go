@@ -9,16 +9,16 @@ import (
 	"svc/ui/kit"
 )
 
-// A step is something that happened to a run, as a person says it.
+// A step is an event of a run as the page shows it.
 type step struct {
 	icon, text string
-	notes      []string // what somebody or something wrote
+	notes      []string // texts from the event
 	by         string   // the person; "" for the service itself
 	event      client.EventRecord
 }
 
-// occurrence has of an event of a run what a person is told.
-type occurrence struct {
+// eventData has the fields of a run's events that the page shows.
+type eventData struct {
 	Stage, Reason, Summary, Branch, Head, Status, Name, Verdict, Action, Note string
 	Attempt, Number                                                           int64
 	Facts, Steps                                                              []string
@@ -26,42 +26,43 @@ type occurrence struct {
 	Files                                                                     []json.RawMessage
 }
 
-// newOccurrence reads what is known of an event: nothing if it is of a newer version of the
-// service, whose kind is said all the same.
-func newOccurrence(e client.EventRecord) occurrence {
-	var o occurrence
-	if data, err := json.Marshal(e.Data); err != nil || json.Unmarshal(data, &o) != nil {
-		return occurrence{}
+// parseEventData decodes the data of an event. It returns zero if the data has another form,
+// as it may in a newer version of the service.
+func parseEventData(e client.EventRecord) eventData {
+	var d eventData
+	if text, err := json.Marshal(e.Data); err != nil || json.Unmarshal(text, &d) != nil {
+		return eventData{}
 	}
-	return o
+	return d
 }
 
-// who is what somebody is called.
-func who(a client.AuditActor) string {
+// actorName returns the current name of an actor, or the one in the event if it is unknown.
+func actorName(a client.AuditActor) string {
 	if a.DisplayName != nil && *a.DisplayName != "" {
 		return *a.DisplayName
 	}
 	return a.Name
 }
 
-// history says what happened, in the order of list. What only machines care for is left
-// out: the timeline and the resources have it.
+// history returns the steps of a list of events, in its order, without those that the
+// timeline and the resources show.
 func history(list []client.EventRecord) (out []step) {
 	for _, e := range list {
-		s, ok := newOccurrence(e).step(e.Kind)
+		s, ok := parseEventData(e).describe(e.Kind)
 		if !ok {
 			continue
 		}
 		s.event = e
 		if e.Actor.Type != "system" {
-			s.by = who(e.Actor)
+			s.by = actorName(e.Actor)
 		}
 		out = append(out, s)
 	}
 	return out
 }
 
-func (o occurrence) step(kind string) (s step, ok bool) {
+// describe returns the step of an event; ok is false if it is left out of the history.
+func (d eventData) describe(kind string) (s step, ok bool) {
 	switch kind {
 	case "run.stage_succeeded", "run.cost_recorded", "run.job_settled", "run.merge_attempted", "run.human_intervened", "run.budget_set",
 		"decision.raised":
@@ -69,54 +70,54 @@ func (o occurrence) step(kind string) (s step, ok bool) {
 	case "run.queued":
 		return step{icon: "inbox", text: "Queued"}, true
 	case "run.stage_entered":
-		return step{icon: "play", text: stageName(o.Stage) + " started" + again(o.Attempt)}, true
+		return step{icon: "play", text: stageName(d.Stage) + " started" + roundSuffix(d.Attempt)}, true
 	case "run.stage_failed":
-		return step{icon: "circle-x", text: stageName(o.Stage) + " failed" + again(o.Attempt), notes: noted(o.Reason)}, true
+		return step{icon: "circle-x", text: stageName(d.Stage) + " failed" + roundSuffix(d.Attempt), notes: optionalNote(d.Reason)}, true
 	case "run.facts_recorded":
-		return step{icon: "search", text: kit.Count(int64(len(o.Facts)), "fact", "facts") + " recorded", notes: o.Facts}, true
+		return step{icon: "search", text: kit.Count(int64(len(d.Facts)), "fact", "facts") + " recorded", notes: d.Facts}, true
 	case "run.plan_recorded":
-		return step{icon: "list-checks", text: "Planned", notes: append(noted(o.Summary), o.Steps...)}, true
+		return step{icon: "list-checks", text: "Planned", notes: append(optionalNote(d.Summary), d.Steps...)}, true
 	case "run.branch_created":
-		return step{icon: "git-branch", text: "Branch created", notes: noted(o.Branch)}, true
+		return step{icon: "git-branch", text: "Branch created", notes: optionalNote(d.Branch)}, true
 	case "run.commits_pushed":
 		return step{icon: "git-commit-horizontal",
-			text: "Pushed " + abbreviated(o.Head) + ", " + kit.Count(int64(len(o.Files)), "file", "files")}, true
+			text: "Pushed " + shortSHA(d.Head) + ", " + kit.Count(int64(len(d.Files)), "file", "files")}, true
 	case "run.guardrails_checked":
-		return step{icon: "shield-check", text: "Guardrails checked: " + strings.ReplaceAll(o.Status, "_", " ")}, true
+		return step{icon: "shield-check", text: "Guardrails checked: " + strings.ReplaceAll(d.Status, "_", " ")}, true
 	case "run.job_requested":
-		return step{icon: "hammer", text: "Job requested", notes: noted(o.Name)}, true
+		return step{icon: "hammer", text: "Job requested", notes: optionalNote(d.Name)}, true
 	case "run.reviewed":
-		return step{icon: "eye", text: "Reviewed: " + strings.ReplaceAll(o.Verdict, "_", " ")}, true
+		return step{icon: "eye", text: "Reviewed: " + strings.ReplaceAll(d.Verdict, "_", " ")}, true
 	case "run.pull_request_opened":
-		return step{icon: "git-pull-request", text: "Opened PR #" + kit.Digits(o.Number)}, true
+		return step{icon: "git-pull-request", text: "Opened PR #" + kit.Digits(d.Number)}, true
 	}
-	return o.end(kind), true
+	return d.describeEnd(kind), true
 }
 
-// end is the rest of step: what people decide, and how runs end.
-func (o occurrence) end(kind string) step {
+// describeEnd returns the steps of decisions, of the end of a run, and of unknown kinds.
+func (d eventData) describeEnd(kind string) step {
 	switch kind {
 	case "decision.answered":
-		return step{icon: "check", text: "Answered: " + kit.Words(o.Action), notes: noted(o.Note)}
+		return step{icon: "check", text: "Answered: " + kit.Words(d.Action), notes: optionalNote(d.Note)}
 	case "decision.voided":
-		return step{icon: "rotate-ccw", text: "Decision no longer needed", notes: noted(o.Reason)}
+		return step{icon: "rotate-ccw", text: "Decision no longer needed", notes: optionalNote(d.Reason)}
 	case "run.merge_approved":
-		return step{icon: "check", text: "Merge of " + abbreviated(o.Head) + " approved"}
+		return step{icon: "check", text: "Merge of " + shortSHA(d.Head) + " approved"}
 	case "run.merge_approval_voided":
-		return step{icon: "rotate-ccw", text: "Approval withdrawn", notes: noted(o.Reason)}
+		return step{icon: "rotate-ccw", text: "Approval withdrawn", notes: optionalNote(d.Reason)}
 	case "run.merged":
 		return step{icon: "git-merge", text: "Merged"}
 	case "run.rejected":
-		return step{icon: "ban", text: "Rejected", notes: noted(o.Reason)}
+		return step{icon: "ban", text: "Rejected", notes: optionalNote(d.Reason)}
 	case "run.failed":
-		return step{icon: "circle-x", text: "Failed in " + stageName(o.Stage), notes: noted(o.Reason)}
+		return step{icon: "circle-x", text: "Failed in " + stageName(d.Stage), notes: optionalNote(d.Reason)}
 	case "run.cancelled":
-		return step{icon: "ban", text: "Cancelled", notes: noted(o.Reason)}
+		return step{icon: "ban", text: "Cancelled", notes: optionalNote(d.Reason)}
 	}
 	return step{icon: "activity", text: kit.Words(strings.NewReplacer(".", ": ").Replace(kind))}
 }
 
-// stageName is what people call a stage: "Build farm" for build_farm.
+// stageName returns the name of a stage on pages: "Build farm" for build_farm.
 func stageName(stage string) string {
 	if stage == "self_review" {
 		return "Self-review"
@@ -124,33 +125,33 @@ func stageName(stage string) string {
 	return kit.Words(stage)
 }
 
-func again(attempt int64) string {
+func roundSuffix(attempt int64) string {
 	if attempt > 1 {
 		return ", round " + kit.Digits(attempt)
 	}
 	return ""
 }
 
-func noted(text string) []string {
+func optionalNote(text string) []string {
 	if text == "" {
 		return nil
 	}
 	return []string{text}
 }
 
-// queuedBy is who queued the run, "" if that is not among the events of the page.
-func (o one) queuedBy() string {
-	if n := len(o.Past); n > 0 && o.Past[n-1].Kind == "run.queued" {
-		return who(o.Past[n-1].Actor)
+// queuedBy returns the name of who queued the run, "" if that is not among the page's events.
+func (d runData) queuedBy() string {
+	if n := len(d.Events); n > 0 && d.Events[n-1].Kind == "run.queued" {
+		return actorName(d.Events[n-1].Actor)
 	}
 	return ""
 }
 
-// notes says in a few words what the stages have come to, by their labels, as far as it is in
-// the events of the page.
-func (o one) notes() map[string]string {
+// notes describes the results of stages, by the stage's label, as far as the page's events
+// tell them.
+func (d runData) notes() map[string]string {
 	notes := map[string]string{}
-	for _, s := range o.Timeline.Stages {
+	for _, s := range d.Timeline.Stages {
 		switch {
 		case s.Attempt > 1:
 			notes[s.Label] = "round " + kit.Digits(s.Attempt)
@@ -158,27 +159,27 @@ func (o one) notes() map[string]string {
 			notes[s.Label] = "needs a person with approve-loops"
 		}
 	}
-	for _, e := range slices.Backward(o.Past) {
-		said := newOccurrence(e)
+	for _, e := range slices.Backward(d.Events) {
+		data := parseEventData(e)
 		switch e.Kind {
 		case "run.facts_recorded":
-			notes["Analyze"] = kit.Count(int64(len(said.Facts)), "fact", "facts") + " recorded"
+			notes["Analyze"] = kit.Count(int64(len(data.Facts)), "fact", "facts") + " recorded"
 		case "run.plan_recorded":
-			notes["Plan"] = kit.Count(int64(len(said.Steps)), "step", "steps")
+			notes["Plan"] = kit.Count(int64(len(data.Steps)), "step", "steps")
 		}
 	}
-	if n := len(o.Resources.Jobs); n > 0 {
-		if j := o.Resources.Jobs[n-1]; j.Farm != nil && j.Farm.Runner != nil && j.Farm.State != client.JobAtFarmStateQueued {
-			notes["Build farm"] = join(notes["Build farm"], "“"+j.Name+"” on "+j.Farm.Runner.Name)
+	if n := len(d.Resources.Jobs); n > 0 {
+		if j := d.Resources.Jobs[n-1]; j.Farm != nil && j.Farm.Runner != nil && j.Farm.State != client.JobAtFarmStateQueued {
+			notes["Build farm"] = joinNotes(notes["Build farm"], "“"+j.Name+"” on "+j.Farm.Runner.Name)
 		}
 	}
-	if text := waits(o.Run); text != "" {
-		notes[string(o.Run.StageLabel)] = join(notes[string(o.Run.StageLabel)], "waiting for a person")
+	if text := waitLabel(d.Run); text != "" {
+		notes[string(d.Run.StageLabel)] = joinNotes(notes[string(d.Run.StageLabel)], "waiting for a person")
 	}
 	return notes
 }
 
-func join(a, b string) string {
+func joinNotes(a, b string) string {
 	if a == "" {
 		return b
 	}

@@ -8,7 +8,7 @@ import (
 	"svc/ui/client"
 )
 
-func TestHistoryIsSaidInWords(t *testing.T) {
+func TestHistoryDescribesEvents(t *testing.T) {
 	name := "Mia Torres"
 	person := client.AuditActor{Type: "user", Name: "mia@acme.example", DisplayName: &name}
 	loop := client.AuditActor{Type: "system", Name: "loop"}
@@ -20,15 +20,15 @@ func TestHistoryIsSaidInWords(t *testing.T) {
 		{Kind: "run.stage_entered", Actor: loop, Data: map[string]any{"stage": "build_farm", "attempt": 2}},
 		{Kind: "run.queued", Actor: person, Data: map[string]any{"issueNumber": 7}},
 	})
-	type said struct {
+	type line struct {
 		text, by string
 		notes    []string
 	}
-	var got []said
+	var got []line
 	for _, s := range list {
-		got = append(got, said{s.text, s.by, s.notes})
+		got = append(got, line{s.text, s.by, s.notes})
 	}
-	require.Equal(t, []said{
+	require.Equal(t, []line{
 		{"Run: of tomorrow", "", nil},
 		{"Answered: Request changes", "Mia Torres", []string{"<b>Keep it.</b>"}},
 		{"Planned", "", []string{"Escape it.", "Test", "Change"}},

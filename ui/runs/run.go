@@ -11,36 +11,36 @@ import (
 	"svc/ui/page"
 )
 
-// one is what the page of a run shows.
-type one struct {
+// runData is the content of the page of a run.
+type runData struct {
 	client.RunDetail
-	Past   []client.EventRecord // a page of what happened, the newest first
-	Newest bool                 // no page comes before it
-	Older  string               // the cursor that leads to the page after it, "" if there is none
-	Turned bool                 // to that page, just now
+	Events      []client.EventRecord // a page of the history, newest first
+	IsNewest    bool                 // whether it is the first page
+	OlderCursor string               // the cursor of the next page; "" if there is none
+	PageTurned  bool                 // whether htmx just turned to this page of the history
 }
 
-const perHistory = 50 // events of a page
+const eventsPerPage = 50
 
-func showOne(v *page.Visit) (page.Page, error) {
-	o := one{Newest: v.Query("cursor") == "", Turned: strings.HasSuffix(v.Header.Get("HX-Target"), "#happened")}
+func showRun(v *page.Visit) (page.Page, error) {
+	d := runData{IsNewest: v.Query("cursor") == "", PageTurned: strings.HasSuffix(v.Header.Get("HX-Target"), "#happened")}
 	err := v.Load(func(ctx context.Context) (err error) {
-		o.RunDetail, err = client.Read[client.RunDetail](v.API.GetRun(ctx, v.PathValue("id"), nil))
+		d.RunDetail, err = client.Read[client.RunDetail](v.API.GetRun(ctx, v.PathValue("id"), nil))
 		return err
 	}, func(ctx context.Context) error {
 		list, err := client.Read[client.RunEventsBody](v.API.ListRunEvents(ctx, v.PathValue("id"), &client.ListRunEventsParams{
-			Order: new(client.Desc), Limit: client.Optional(int64(perHistory)), Cursor: client.Optional(v.Query("cursor")),
+			Order: new(client.Desc), Limit: client.Optional(int64(eventsPerPage)), Cursor: client.Optional(v.Query("cursor")),
 		}))
-		if o.Past = list.Items; list.NextCursor != nil {
-			o.Older = *list.NextCursor
+		if d.Events = list.Items; list.NextCursor != nil {
+			d.OlderCursor = *list.NextCursor
 		}
 		return err
 	})
 	if err != nil {
 		return page.Page{}, err
 	}
-	title := "#" + kit.Digits(o.Run.IssueNumber) + " " + kit.Title(o.Run.IssueTitle)
-	return page.Page{Title: title, NavEntry: "runs", Main: runView(v, o)}, nil
+	title := "#" + kit.Digits(d.Run.IssueNumber) + " " + kit.Title(d.Run.IssueTitle)
+	return page.Page{Title: title, NavEntry: "runs", Main: runView(v, d)}, nil
 }
 
 func cancel(v *page.Visit) (page.Notice, error) {
@@ -62,8 +62,8 @@ func askCancel(v *page.Visit) (page.Question, error) {
 	return cancelQuestion(d.Run), err
 }
 
-// took is how long a stage has lasted so far.
-func took(s client.Stage, now time.Time) (d time.Duration, ok bool) {
+// stageDuration returns how long a stage has taken so far; ok is false if it has not started.
+func stageDuration(s client.Stage, now time.Time) (d time.Duration, ok bool) {
 	if s.StartedAt == nil {
 		return 0, false
 	}
@@ -73,20 +73,20 @@ func took(s client.Stage, now time.Time) (d time.Duration, ok bool) {
 	return s.FinishedAt.Sub(*s.StartedAt), true
 }
 
-// lasted is how long a run has lasted so far, or did.
-func lasted(r client.Run, now time.Time) time.Duration {
-	if active(r) {
+// runDuration returns how long a run has taken so far.
+func runDuration(r client.Run, now time.Time) time.Duration {
+	if isActive(r) {
 		return max(now.Sub(r.CreatedAt), 0)
 	}
 	return r.UpdatedAt.Sub(r.CreatedAt)
 }
 
-// abbreviated is a commit as people name it.
-func abbreviated(sha string) string { return sha[:min(7, len(sha))] }
+// shortSHA abbreviates the hash of a commit.
+func shortSHA(sha string) string { return sha[:min(7, len(sha))] }
 
 func millis(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 
-// fileIcon is the sign of what became of a file.
+// fileIcon returns the icon of a file's change.
 func fileIcon(f client.FileChange) string {
 	if f.Change != nil {
 		switch *f.Change {
@@ -101,8 +101,9 @@ func fileIcon(f client.FileChange) string {
 	return "file-diff"
 }
 
-// squares are the five signs beside a file: how much of its change was added.
-func squares(f client.FileChange) (list [5]string) {
+// diffSquares returns the classes of the five squares beside a file, which show the share of
+// added lines in its change.
+func diffSquares(f client.FileChange) (list [5]string) {
 	total := f.Added + f.Removed
 	for i := range list {
 		switch {
@@ -117,10 +118,11 @@ func squares(f client.FileChange) (list [5]string) {
 	return list
 }
 
-func index(i int) string { return strconv.Itoa(i * 9) }
+// squareX returns the x coordinate of a square.
+func squareX(i int) string { return strconv.Itoa(i * 9) }
 
-// waitsFor says in a sentence what a run waits for.
-func waitsFor(kind client.RunWaitsFor) string {
+// waitSentence describes what a run waits for.
+func waitSentence(kind client.RunWaitsFor) string {
 	switch kind {
 	case client.RunWaitsForMergeApproval:
 		return "This run is waiting for a merge approval."
@@ -130,10 +132,10 @@ func waitsFor(kind client.RunWaitsFor) string {
 	return "This run is waiting for a fact to be checked."
 }
 
-// decisionPath is the place of the decision that a run waits for: a run has one at a time.
+// decisionPath returns the address of the decision that a run waits for. A run has one at a time.
 func decisionPath(v *page.Visit, r client.Run) string { return v.Path("needs") + "#of-" + r.Id }
 
-// checkName is what people call a guardrail.
+// checkName returns the name of a guardrail on pages.
 func checkName(id string) string {
 	switch id {
 	case "max_files":
@@ -146,11 +148,11 @@ func checkName(id string) string {
 	return kit.Words(id)
 }
 
-// checkNote is what a guardrail found, in a few words.
-func (o one) checkNote(c client.Check) string {
+// checkNote summarizes what a guardrail found.
+func (d runData) checkNote(c client.Check) string {
 	switch {
 	case c.Status == client.CheckStatusAllowedOnce:
-		if by := o.allowedBy(); by != "" {
+		if by := d.allowedBy(); by != "" {
 			first, _, _ := strings.Cut(by, " ")
 			return "allowed once by " + first
 		}
@@ -163,12 +165,12 @@ func (o one) checkNote(c client.Check) string {
 	return ""
 }
 
-// allowedBy is who allowed the change of a protected path, "" if that is not among the events of
-// the page.
-func (o one) allowedBy() string {
-	for _, e := range o.Past {
-		if e.Kind == "decision.answered" && newOccurrence(e).Action == string(client.InboxActionIdAllowOnce) {
-			return who(e.Actor)
+// allowedBy returns the name of who allowed the change of a protected path, "" if that is not
+// among the page's events.
+func (d runData) allowedBy() string {
+	for _, e := range d.Events {
+		if e.Kind == "decision.answered" && parseEventData(e).Action == string(client.InboxActionIdAllowOnce) {
+			return actorName(e.Actor)
 		}
 	}
 	return ""

@@ -10,31 +10,32 @@ import (
 	"svc/ui/page"
 )
 
-// logShown is how many bytes of the end of a log the page of a run shows.
-const logShown = 6 << 10
+// logTailBytes is the size of the end of a log that the page of a run shows.
+const logTailBytes = 6 << 10
 
-// jobPath leads to a job of a run, whose page leads back: the farm does not know the run of a job.
+// jobPath returns the address of a job. It names the run for a link back: the farm does not
+// know the run of a job.
 func jobPath(v *page.Visit, r client.Run, j client.RunJob) string {
 	return v.Path("farm", "jobs", j.Id) + "?run=" + r.Id
 }
 
-// settled is what became of a job, or how far it is: by the word of the farm, which knows it
-// better than the run, if it has it.
-func settled(j client.RunJob) string {
+// jobState returns the state of a job, from the farm if the run only knows that it was requested.
+func jobState(j client.RunJob) string {
 	if j.Farm != nil && j.Status == client.RunJobStatusRequested {
 		return string(j.Farm.State)
 	}
 	return string(j.Status)
 }
 
-// jobState is its round and, unless it succeeded, that in words, with the machine.
-func jobState(j client.RunJob) string {
+// jobSummary describes the round of a job and, unless it succeeded, its state and runner.
+func jobSummary(j client.RunJob) string {
 	var parts []string
 	if j.Round > 0 {
 		parts = append(parts, "round "+kit.Digits(j.Round))
 	}
-	if state := strings.ReplaceAll(settled(j), "_", " "); state != "succeeded" {
-		if j.Farm != nil && j.Farm.Runner != nil && j.Farm.State != client.JobAtFarmStateQueued { // one that waits again had it before
+	if state := strings.ReplaceAll(jobState(j), "_", " "); state != "succeeded" {
+		// A queued job may still name the runner of its last attempt.
+		if j.Farm != nil && j.Farm.Runner != nil && j.Farm.State != client.JobAtFarmStateQueued {
 			state += " on " + j.Farm.Runner.Name
 		}
 		parts = append(parts, state)
@@ -42,8 +43,8 @@ func jobState(j client.RunJob) string {
 	return strings.Join(parts, ", ")
 }
 
-// jobTook is how long a job has taken; goes reports whether it still does.
-func jobTook(j client.RunJob, now time.Time) (d time.Duration, goes bool) {
+// jobDuration returns how long a job has taken so far, and whether it is still running.
+func jobDuration(j client.RunJob, now time.Time) (d time.Duration, running bool) {
 	switch f := j.Farm; {
 	case f == nil || f.StartedAt == nil:
 		return millis(j.ComputeMs), false
@@ -54,20 +55,20 @@ func jobTook(j client.RunJob, now time.Time) (d time.Duration, goes bool) {
 	}
 }
 
-// built is the newest job that the farm has a log of, nil if there is none.
-func (o one) built() *client.RunJob {
-	for i := len(o.Resources.Jobs) - 1; i >= 0; i-- {
-		if f := o.Resources.Jobs[i].Farm; f != nil && f.Attempt > 0 {
-			return &o.Resources.Jobs[i]
+// lastLoggedJob returns the newest job that has a log on the farm, or nil.
+func (d runData) lastLoggedJob() *client.RunJob {
+	for i := len(d.Resources.Jobs) - 1; i >= 0; i-- {
+		if f := d.Resources.Jobs[i].Farm; f != nil && f.Attempt > 0 {
+			return &d.Resources.Jobs[i]
 		}
 	}
 	return nil
 }
 
-// logEnd is where the page of the job gives out the end of its log.
-func logEnd(v *page.Visit, j client.RunJob) string {
+// logEndPath returns the address of the end of a job's log.
+func logEndPath(v *page.Visit, j client.RunJob) string {
 	path := v.Path("farm", "jobs", j.Id, "lines") + "?attempt=" + kit.Digits(j.Farm.Attempt)
-	if from := j.Farm.LogBytes - logShown; from > 0 {
+	if from := j.Farm.LogBytes - logTailBytes; from > 0 {
 		return path + "&cut=on&from=" + strconv.FormatInt(from, 10)
 	}
 	return path + "&from=0"

@@ -1,4 +1,4 @@
-// Package runs is the page of runs, as a board or a list, and of one run.
+// Package runs contains the page of runs, as a board or a list, and the page of one run.
 package runs
 
 import (
@@ -18,27 +18,27 @@ func Routes() []page.Route {
 	return []page.Route{
 		{Method: http.MethodGet, Path: "/w/{workspace}/runs", Show: show},
 		{Method: http.MethodPost, Path: "/w/{workspace}/runs", Do: queue, Show: show, Back: "runs"},
-		{Method: http.MethodGet, Path: "/w/{workspace}/runs/{id}", Show: showOne},
-		{Method: http.MethodPost, Path: "/w/{workspace}/runs/{id}/cancel", Do: cancel, Show: showOne, Back: "runs/{id}", Ask: askCancel},
+		{Method: http.MethodGet, Path: "/w/{workspace}/runs/{id}", Show: showRun},
+		{Method: http.MethodPost, Path: "/w/{workspace}/runs/{id}/cancel", Do: cancel, Show: showRun, Back: "runs/{id}", Ask: askCancel},
 	}
 }
 
 const (
-	onBoard = 100 // runs that a board shows; the API has no more on a page
-	perPage = 50
+	maxOnBoard = 100 // runs; the API's maximum
+	perPage    = 50
 )
 
-// data is what the page shows.
-type data struct {
+// listData is the content of the page of runs.
+type listData struct {
 	List     client.RunList
 	Repos    []client.RepoRuns
 	Finished bool
 	Board    bool
-	Stage    string // the only stage shown on a phone; "" is all
+	Stage    string // the stage shown on a phone; "" for all
 }
 
 func show(v *page.Visit) (page.Page, error) {
-	d := data{Finished: v.Query("status") == "finished", Stage: v.Query("stage")}
+	d := listData{Finished: v.Query("status") == "finished", Stage: v.Query("stage")}
 	d.Board = !d.Finished && v.Query("view") != "list"
 	params := &client.ListRunsParams{
 		Status: client.ListRunsParamsStatusActive, Counts: new(true), Limit: client.Optional(int64(perPage)),
@@ -48,7 +48,7 @@ func show(v *page.Visit) (page.Page, error) {
 		params.Status = client.ListRunsParamsStatusTerminal
 	}
 	if d.Board {
-		params.Limit = client.Optional(int64(onBoard))
+		params.Limit = client.Optional(int64(maxOnBoard))
 	}
 	if !d.Board {
 		params.Offset = client.Optional(v.QueryNumber("offset"))
@@ -67,34 +67,34 @@ func show(v *page.Visit) (page.Page, error) {
 	return page.Page{Title: "Runs", NavEntry: "runs", Main: view(v, d)}, err
 }
 
-// typed is what the form of an issue keeps of one that was refused.
-type typed struct{ repo, number, title, body, refused string }
+// queueForm is the content of the form that queues an issue, with the reason of a refusal.
+type queueForm struct{ repo, number, title, body, refused string }
 
-// typedOf returns what the form shows.
-func typedOf(v *page.Visit) typed {
-	t, _ := v.Done.(typed)
-	return t
+// queueFormOf returns the refused form to show again, or an empty one.
+func queueFormOf(v *page.Visit) queueForm {
+	f, _ := v.Done.(queueForm)
+	return f
 }
 
-// queue queues an issue of a repository. A refusal is told in the form, which keeps what was typed.
+// queue queues an issue of a repository. A refusal is shown in the form, which keeps its values.
 func queue(v *page.Visit) (page.Notice, error) {
-	sent := typed{
+	form := queueForm{
 		repo: v.PostFormValue("repo"), number: strings.TrimSpace(v.PostFormValue("number")),
 		title: strings.TrimSpace(v.PostFormValue("title")), body: strings.TrimSpace(v.PostFormValue("body")),
 	}
-	err := sent.queue(v)
+	err := form.submit(v)
 	if r := client.AsRefused(err); r != nil {
-		sent.refused = page.Sentence(r)
-		v.Done = sent
+		form.refused = page.Sentence(r)
+		v.Done = form
 		err = page.InlineError{Err: err}
 	}
 	return page.Notice{Text: "Issue queued. The run starts when a slot is free."}, err
 }
 
-func (t typed) queue(v *page.Visit) error {
-	body := client.NewIssueBody{RepoId: t.repo, Title: client.Optional(t.title), Body: client.Optional(t.body)}
-	if t.number != "" {
-		n, err := strconv.ParseInt(strings.TrimPrefix(t.number, "#"), 10, 64)
+func (f queueForm) submit(v *page.Visit) error {
+	body := client.NewIssueBody{RepoId: f.repo, Title: client.Optional(f.title), Body: client.Optional(f.body)}
+	if f.number != "" {
+		n, err := strconv.ParseInt(strings.TrimPrefix(f.number, "#"), 10, 64)
 		if err != nil {
 			return &client.Refused{Status: http.StatusConflict, Message: "An issue number has only digits."}
 		}
@@ -103,8 +103,8 @@ func (t typed) queue(v *page.Visit) error {
 	return client.Done(v.API.QueueIssue(v.Context(), nil, body))
 }
 
-// sentence says how many runs there are, in words.
-func (d data) sentence() string {
+// summary describes how many runs are active, waiting and stuck.
+func (d listData) summary() string {
 	var waiting, stuck int64
 	for _, s := range d.List.Counts.ByStage {
 		waiting, stuck = waiting+s.Waiting, stuck+s.Stuck
@@ -122,32 +122,32 @@ func (d data) sentence() string {
 	return text
 }
 
-// part says which part of a list of several pages is shown.
-func (d data) part() string {
+// pageRange describes the shown part of a list of several pages, "" for a single page.
+func (d listData) pageRange() string {
 	if n := int64(len(d.List.Items)); !d.Board && n > 0 && n < d.List.Total {
 		return kit.Part(d.List.Offset, n, d.List.Total)
 	}
 	return ""
 }
 
-// onward and backward say where a page of the list leads: those that have finished are listed
-// from the newest on, the others by stage.
-func (d data) onward() string {
+// nextLabel and previousLabel return the labels of links between pages: finished runs are
+// listed newest first, others by stage.
+func (d listData) nextLabel() string {
 	if d.Finished {
 		return "Older"
 	}
 	return "More runs"
 }
 
-func (d data) backward() string {
+func (d listData) previousLabel() string {
 	if d.Finished {
 		return "Newer"
 	}
 	return "Previous runs"
 }
 
-// of returns the runs of a stage.
-func (d data) of(stage string) (list []client.Run) {
+// runsIn returns the runs of a stage.
+func (d listData) runsIn(stage string) (list []client.Run) {
 	for _, r := range d.List.Items {
 		if string(r.StageLabel) == stage {
 			list = append(list, r)
@@ -156,17 +156,17 @@ func (d data) of(stage string) (list []client.Run) {
 	return list
 }
 
-// age is how old a run is, as short as a card has room for.
+// age formats the age of a run for a card: "3h 12m".
 func age(r client.Run, now time.Time) string {
 	d := now.Sub(r.CreatedAt)
 	if d >= time.Hour && d < 24*time.Hour {
 		return strconv.Itoa(int(d/time.Hour)) + "h " + strconv.Itoa(int(d%time.Hour/time.Minute)) + "m"
 	}
-	return short(d)
+	return shortDuration(d)
 }
 
-// short is a duration in its largest unit.
-func short(d time.Duration) string {
+// shortDuration formats a duration in its largest unit: "3h".
+func shortDuration(d time.Duration) string {
 	switch {
 	case d < time.Hour:
 		return strconv.Itoa(int(d/time.Minute)) + "m"
@@ -176,8 +176,8 @@ func short(d time.Duration) string {
 	return strconv.Itoa(int(d/(24*time.Hour))) + "d"
 }
 
-// waits is what a person is asked for, in a word or two.
-func waits(r client.Run) string {
+// waitLabel names what a run asks a person to do, "" if it does not wait.
+func waitLabel(r client.Run) string {
 	if r.WaitsFor == nil {
 		return ""
 	}
@@ -190,8 +190,8 @@ func waits(r client.Run) string {
 	return "Check a fact"
 }
 
-// tone is the colour of a run's state, beside its word.
-func tone(r client.Run) kit.Tone {
+// statusTone returns the colour of a run's status.
+func statusTone(r client.Run) kit.Tone {
 	switch r.Status {
 	case client.RunStatusMerged:
 		return kit.Good
@@ -205,8 +205,8 @@ func tone(r client.Run) kit.Tone {
 	return kit.Accent
 }
 
-// state is the word for a run: its stage while it moves.
-func state(r client.Run) string {
+// statusText names the status of a run: its stage while it is active.
+func statusText(r client.Run) string {
 	switch r.Status {
 	case client.RunStatusMerged:
 		return "Merged"
@@ -220,7 +220,7 @@ func state(r client.Run) string {
 	return string(r.StageLabel)
 }
 
-func active(r client.Run) bool {
+func isActive(r client.Run) bool {
 	switch r.Status {
 	case client.RunStatusMerged, client.RunStatusFailed, client.RunStatusCancelled, client.RunStatusRejected:
 		return false
