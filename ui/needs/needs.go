@@ -1,5 +1,5 @@
-// Package needs is the page Needs You: decisions that wait for a person, and their
-// answers.
+// Package needs is the page Needs You: decisions that wait for a person, and the forms that
+// answer them.
 package needs
 
 import (
@@ -25,17 +25,17 @@ func Routes() []page.Route {
 
 const perPage = 50
 
-// data is what the page shows.
-type data struct {
+// inboxData is the content of the page.
+type inboxData struct {
 	client.Inbox
-	Facts  map[string][]string // by run: what it found before it asked about a fact
-	People []client.Member     // who may answer what the person may not; nil if there is nothing
+	Facts  map[string][]string // by run: the facts that it recorded before a fact review
+	People []client.Member     // members; loaded only if the person may not answer a decision
 }
 
-// The most that the page asks for beyond the decisions themselves.
+// Limits of what the page loads besides the decisions.
 const (
 	maxFactRuns = 10
-	maxPeople   = 100
+	maxMembers  = 100
 )
 
 func show(v *page.Visit) (page.Page, error) {
@@ -47,60 +47,62 @@ func show(v *page.Visit) (page.Page, error) {
 	if n := inbox.Head.Answerable; n > 0 {
 		title = "(" + strconv.FormatInt(n, 10) + ") Needs You"
 	}
-	d := data{Inbox: inbox, Facts: map[string][]string{}}
+	d := inboxData{Inbox: inbox, Facts: map[string][]string{}}
 	if err == nil {
 		err = d.load(v)
 	}
 	return page.Page{Title: title, NavEntry: "needs", Main: view(v, d)}, err
 }
 
-// load asks for what the decisions of the page are about, and who may answer them.
-func (d *data) load(v *page.Visit) error {
-	var asks []func(context.Context) error
+// load reads the facts of the page's decisions, and the members if the person cannot answer
+// one of them.
+func (d *inboxData) load(v *page.Visit) error {
+	var loads []func(context.Context) error
 	var facts [maxFactRuns][]string
 	var runs []string
 	refused := false
 	for _, item := range d.Items {
-		refused = refused || reason(v, item.Actions) != ""
+		refused = refused || disabledReason(v, item.Actions) != ""
 		if i := len(runs); item.KindId == client.InboxItemKindIdFactReview && i < maxFactRuns {
 			runs = append(runs, item.RunId)
-			asks = append(asks, func(ctx context.Context) (err error) {
+			loads = append(loads, func(ctx context.Context) (err error) {
 				facts[i], err = factsOf(ctx, v, item.RunId)
 				return err
 			})
 		}
 	}
 	if refused {
-		asks = append(asks, func(ctx context.Context) error {
-			list, err := client.Read[client.MemberList](v.API.ListMembers(ctx, &client.ListMembersParams{Limit: client.Optional(int64(maxPeople))}))
+		loads = append(loads, func(ctx context.Context) error {
+			list, err := client.Read[client.MemberList](v.API.ListMembers(ctx, &client.ListMembersParams{Limit: client.Optional(int64(maxMembers))}))
 			d.People = list.Items
 			return err
 		})
 	}
-	err := v.Load(asks...)
+	err := v.Load(loads...)
 	for i, run := range runs {
 		d.Facts[run] = facts[i]
 	}
 	return err
 }
 
-// factsOf returns the facts that a run recorded last.
+// factsOf returns the facts that a run recorded last, nil if none are on the newest page of
+// its events.
 func factsOf(ctx context.Context, v *page.Visit, run string) ([]string, error) {
 	list, err := client.Read[client.RunEventsBody](v.API.ListRunEvents(ctx, run, &client.ListRunEventsParams{Order: new(client.Desc)}))
 	for _, e := range list.Items {
 		if e.Kind != "run.facts_recorded" {
 			continue
 		}
-		var said struct{ Facts []string }
-		if text, err := json.Marshal(e.Data); err == nil && json.Unmarshal(text, &said) == nil {
-			return said.Facts, nil
+		var recorded struct{ Facts []string }
+		if text, err := json.Marshal(e.Data); err == nil && json.Unmarshal(text, &recorded) == nil {
+			return recorded.Facts, nil
 		}
 	}
 	return nil, err
 }
 
-// labelled splits a fact such as "The issue says: nothing." into its source and the rest.
-func labelled(fact string) (source, text string) {
+// splitSource splits a fact such as "The issue says: nothing." into its source and the rest.
+func splitSource(fact string) (source, text string) {
 	const longest = 24
 	source, text, ok := strings.Cut(fact, ": ")
 	if !ok || len(source) > longest {
@@ -109,8 +111,8 @@ func labelled(fact string) (source, text string) {
 	return source, text
 }
 
-// question is what is asked, with the title of what would be merged.
-func question(item client.InboxItem) string {
+// questionText returns the question of a decision. For a merge it includes the issue's title.
+func questionText(item client.InboxItem) string {
 	if item.KindId != client.InboxItemKindIdMergeApproval || item.Subject.PrNumber == nil || item.Subject.IssueTitle == "" {
 		return item.Question
 	}
@@ -118,13 +120,13 @@ func question(item client.InboxItem) string {
 	return strings.Replace(item.Question, number+" ", number+" “"+item.Subject.IssueTitle+"” ", 1)
 }
 
-// whoCan names up to three people who may answer a kind of decision, Owners and Maintainers
-// first: "Ada, Ben or Mia".
-func (d data) whoCan(kind client.InboxItemKindId) string {
+// eligibleNames names up to three people who may answer a kind of decision, Owners and
+// Maintainers first: "Ada, Ben or Mia".
+func (d inboxData) eligibleNames(kind client.InboxItemKindId) string {
 	var names []string
-	for _, leads := range []bool{true, false} {
+	for _, wantLead := range []bool{true, false} {
 		for _, m := range d.People {
-			if lead := m.Role == client.MemberRoleOwner || m.Role == client.MemberRoleMaintainer; lead != leads || !mayAnswer(m, kind, lead) {
+			if lead := m.Role == client.MemberRoleOwner || m.Role == client.MemberRoleMaintainer; lead != wantLead || !mayAnswer(m, kind, lead) {
 				continue
 			}
 			first, _, _ := strings.Cut(kit.Called(m.Name, m.Email), " ")
@@ -151,36 +153,37 @@ func mayAnswer(m client.Member, kind client.InboxItemKindId, lead bool) bool {
 	return lead
 }
 
-// badge is the number beside the entry of the navigation: what the person can answer.
+// badge shows the number of decisions that the person can answer, for the navigation.
 func badge(v *page.Visit) (page.Page, error) {
 	inbox, err := client.Read[client.Inbox](v.API.ListInbox(v.Context(), &client.ListInboxParams{Limit: client.Optional(int64(1))}))
 	return page.Page{Part: badgeView(inbox.Head.Answerable)}, err
 }
 
-// unsent is an answer that was refused: the page keeps its text.
-type unsent struct {
+// refusedAnswer is an answer that the service refused. The page keeps its text.
+type refusedAnswer struct {
 	decision, action, note string
-	refused                string // why
+	refused                string // the reason
 }
 
-// unsentOf returns the answer to a decision that was refused just now; zero if none was.
-func unsentOf(v *page.Visit, decision string, action client.InboxActionId) unsent {
-	if u, ok := v.Done.(unsent); ok && u.decision == decision && u.action == string(action) {
+// refusedAnswerTo returns the answer to a decision that this request sent and the service
+// refused, or zero.
+func refusedAnswerTo(v *page.Visit, decision string, action client.InboxActionId) refusedAnswer {
+	if u, ok := v.Done.(refusedAnswer); ok && u.decision == decision && u.action == string(action) {
 		return u
 	}
-	return unsent{}
+	return refusedAnswer{}
 }
 
-// textNotSent returns the text of an answer that was refused just now, if none of the decisions of
-// the page takes it any more; else "".
-func textNotSent(v *page.Visit, items []client.InboxItem) string {
-	u, ok := v.Done.(unsent)
+// lostNote returns the text of a refused answer if no decision of the page accepts it any
+// more, else "".
+func lostNote(v *page.Visit, items []client.InboxItem) string {
+	u, ok := v.Done.(refusedAnswer)
 	if !ok {
 		return ""
 	}
 	for _, item := range items {
 		for _, a := range item.Actions {
-			if item.Id == u.decision && string(a.Id) == u.action && a.Allowed && noted(a) {
+			if item.Id == u.decision && string(a.Id) == u.action && a.Allowed && requiresNote(a) {
 				return ""
 			}
 		}
@@ -188,37 +191,36 @@ func textNotSent(v *page.Visit, items []client.InboxItem) string {
 	return u.note
 }
 
-// answer sends an answer, with the commit that the person saw: what has been pushed
-// since is refused.
+// answer sends an answer with the commit that the person saw. The service refuses it if
+// there are newer commits.
 func answer(v *page.Visit) (page.Notice, error) {
-	sent := unsent{decision: v.PathValue("id"), action: v.PostFormValue("action"), note: strings.TrimSpace(v.PostFormValue("note"))}
-	err := client.Done(v.API.AnswerDecision(v.Context(), sent.decision, nil, client.NewAnswerBody{
-		Action:       client.NewAnswerBodyAction(sent.action),
+	form := refusedAnswer{decision: v.PathValue("id"), action: v.PostFormValue("action"), note: strings.TrimSpace(v.PostFormValue("note"))}
+	err := client.Done(v.API.AnswerDecision(v.Context(), form.decision, nil, client.NewAnswerBody{
+		Action:       client.NewAnswerBodyAction(form.action),
 		ExpectedHead: client.Optional(v.PostFormValue("head")),
-		Note:         client.Optional(sent.note),
+		Note:         client.Optional(form.note),
 	}))
 	if r := client.AsRefused(err); r != nil {
-		sent.refused = page.Sentence(r)
-		v.Done = sent
+		form.refused = page.Sentence(r)
+		v.Done = form
 	}
-	return page.Notice{Text: "Answered: " + kit.Words(sent.action) + "."}, err
+	return page.Notice{Text: "Answered: " + kit.Words(form.action) + "."}, err
 }
 
-// keys are those that give answers: of each kind of decision the same for the same. A is
-// the one that lets the run go on.
-var keys = map[client.InboxActionId]string{
+// answerKeys are the keyboard shortcuts of answers. A always lets the run go on.
+var answerKeys = map[client.InboxActionId]string{
 	client.InboxActionIdApproveAndMerge: "a", client.InboxActionIdAllowOnce: "a", client.InboxActionIdConfirm: "a",
 	client.InboxActionIdRequestChanges: "c", client.InboxActionIdCorrect: "c",
 	client.InboxActionIdReject: "r", client.InboxActionIdDeny: "d",
 }
 
-// icons stand on the buttons that let the run go on.
-var icons = map[client.InboxActionId]string{
+// answerIcons are the icons of the buttons that let the run go on.
+var answerIcons = map[client.InboxActionId]string{
 	client.InboxActionIdApproveAndMerge: "git-merge", client.InboxActionIdAllowOnce: "shield-check", client.InboxActionIdConfirm: "check",
 }
 
-// outcome says how a job is in a word.
-func outcome(status client.JobStatus) string {
+// jobOutcome names the status of a job.
+func jobOutcome(status client.JobStatus) string {
 	switch status {
 	case client.JobStatusSucceeded:
 		return "passed"
@@ -228,13 +230,13 @@ func outcome(status client.JobStatus) string {
 	return string(status)
 }
 
-// noted tells whether an answer asks for a text first.
-func noted(a client.InboxAction) bool {
+// requiresNote reports whether an answer needs a text.
+func requiresNote(a client.InboxAction) bool {
 	return a.Id == client.InboxActionIdCorrect || a.Id == client.InboxActionIdRequestChanges
 }
 
-// reason says why the person cannot give any of the answers, "" if they can give one.
-func reason(v *page.Visit, actions []client.InboxAction) string {
+// disabledReason describes why the person can give none of the answers, "" if they can give one.
+func disabledReason(v *page.Visit, actions []client.InboxAction) string {
 	for _, a := range actions {
 		if a.Allowed {
 			return ""

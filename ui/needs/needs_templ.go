@@ -15,7 +15,7 @@ import (
 	"svc/ui/page"
 )
 
-func view(v *page.Visit, inbox data) templ.Component {
+func view(v *page.Visit, d inboxData) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -54,9 +54,9 @@ func view(v *page.Visit, inbox data) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		var templ_7745c5c3_Var3 string
-		templ_7745c5c3_Var3, templ_7745c5c3_Err = templ.JoinStringErrs(inbox.Head.Sentence)
+		templ_7745c5c3_Var3, templ_7745c5c3_Err = templ.JoinStringErrs(d.Head.Sentence)
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `needs/needs.templ`, Line: 21, Col: 29}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `needs/needs.templ`, Line: 21, Col: 25}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var3))
 		if templ_7745c5c3_Err != nil {
@@ -66,7 +66,7 @@ func view(v *page.Visit, inbox data) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		if text := textNotSent(v, inbox.Items); text != "" {
+		if text := lostNote(v, d.Items); text != "" {
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 4, "<p class=\"banner bad\" role=\"alert\">")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
@@ -93,13 +93,13 @@ func view(v *page.Visit, inbox data) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		}
-		for i, item := range inbox.Items {
-			templ_7745c5c3_Err = decision(v, inbox, item, i == 0 && !v.FromHTMX()).Render(ctx, templ_7745c5c3_Buffer)
+		for i, item := range d.Items {
+			templ_7745c5c3_Err = decision(v, d, item, i == 0 && !v.FromHTMX()).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		}
-		if len(inbox.Items) == 0 {
+		if len(d.Items) == 0 {
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 7, "<section class=\"card\" aria-label=\"No decisions\">")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
@@ -144,15 +144,15 @@ func view(v *page.Visit, inbox data) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		}
-		if inbox.Offset+int64(len(inbox.Items)) < inbox.Total {
+		if d.Offset+int64(len(d.Items)) < d.Total {
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 11, "<p class=\"pages\"><a class=\"button\" href=\"")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var7 templ.SafeURL
-			templ_7745c5c3_Var7, templ_7745c5c3_Err = templ.JoinURLErrs(templ.SafeURL(v.WithQuery("offset", strconv.FormatInt(inbox.Offset+perPage, 10))))
+			templ_7745c5c3_Var7, templ_7745c5c3_Err = templ.JoinURLErrs(templ.SafeURL(v.WithQuery("offset", strconv.FormatInt(d.Offset+perPage, 10))))
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `needs/needs.templ`, Line: 43, Col: 126}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `needs/needs.templ`, Line: 43, Col: 122}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var7))
 			if templ_7745c5c3_Err != nil {
@@ -171,9 +171,9 @@ func view(v *page.Visit, inbox data) templ.Component {
 	})
 }
 
-// decision is a card. Its id is that of the run, which asks one thing at a time: pages of the run
-// lead here by it.
-func decision(v *page.Visit, d data, item client.InboxItem, first bool) templ.Component {
+// decision is the card of a decision. Pages of a run link to it by the run's id: a run asks
+// for one decision at a time.
+func decision(v *page.Visit, d inboxData, item client.InboxItem, first bool) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -326,9 +326,9 @@ func decision(v *page.Visit, d data, item client.InboxItem, first bool) templ.Co
 			return templ_7745c5c3_Err
 		}
 		var templ_7745c5c3_Var16 string
-		templ_7745c5c3_Var16, templ_7745c5c3_Err = templ.JoinStringErrs(question(item))
+		templ_7745c5c3_Var16, templ_7745c5c3_Err = templ.JoinStringErrs(questionText(item))
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `needs/needs.templ`, Line: 71, Col: 57}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `needs/needs.templ`, Line: 71, Col: 61}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var16))
 		if templ_7745c5c3_Err != nil {
@@ -504,7 +504,7 @@ func kind(k client.InboxItemKindId) templ.Component {
 	})
 }
 
-// facts are what the run found before it asked.
+// facts lists the facts that the run recorded before it asked.
 func facts(list []string) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -532,7 +532,7 @@ func facts(list []string) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			for _, fact := range list {
-				source, text := labelled(fact)
+				source, text := splitSource(fact)
 				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 46, "<div>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
@@ -733,9 +733,9 @@ func evidence(item client.InboxItem) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var30 string
-			templ_7745c5c3_Var30, templ_7745c5c3_Err = templ.JoinStringErrs(outcome(last.Status))
+			templ_7745c5c3_Var30, templ_7745c5c3_Err = templ.JoinStringErrs(jobOutcome(last.Status))
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `needs/needs.templ`, Line: 160, Col: 51}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `needs/needs.templ`, Line: 160, Col: 54}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var30))
 			if templ_7745c5c3_Err != nil {
@@ -915,7 +915,7 @@ func evidence(item client.InboxItem) templ.Component {
 	})
 }
 
-func answers(v *page.Visit, d data, item client.InboxItem) templ.Component {
+func answers(v *page.Visit, d inboxData, item client.InboxItem) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -941,8 +941,8 @@ func answers(v *page.Visit, d data, item client.InboxItem) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		for i, a := range item.Actions {
-			if noted(a) {
-				templ_7745c5c3_Err = notedAnswer(v, item, i).Render(ctx, templ_7745c5c3_Buffer)
+			if requiresNote(a) {
+				templ_7745c5c3_Err = answerDialog(v, item, i).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -1013,7 +1013,7 @@ func answers(v *page.Visit, d data, item client.InboxItem) templ.Component {
 				}
 			}
 		}
-		if text := reason(v, item.Actions); text != "" {
+		if text := disabledReason(v, item.Actions); text != "" {
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 95, "<p class=\"reason\">")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
@@ -1039,7 +1039,7 @@ func answers(v *page.Visit, d data, item client.InboxItem) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			if names := d.whoCan(item.KindId); names != "" {
+			if names := d.eligibleNames(item.KindId); names != "" {
 				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 98, "<a href=\"")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
@@ -1141,7 +1141,7 @@ func answerButton(item client.InboxItem, i int) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		if key := keys[a.Id]; key != "" && a.Allowed {
+		if key := answerKeys[a.Id]; key != "" && a.Allowed {
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 106, " data-press=\"")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
@@ -1170,7 +1170,7 @@ func answerButton(item client.InboxItem, i int) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		if icon := icons[a.Id]; icon != "" && a.Allowed {
+		if icon := answerIcons[a.Id]; icon != "" && a.Allowed {
 			templ_7745c5c3_Err = kit.Icon(icon).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
@@ -1189,7 +1189,7 @@ func answerButton(item client.InboxItem, i int) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		if key := keys[a.Id]; key != "" {
+		if key := answerKeys[a.Id]; key != "" {
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 111, "<kbd aria-hidden=\"true\">")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
@@ -1216,7 +1216,7 @@ func answerButton(item client.InboxItem, i int) templ.Component {
 	})
 }
 
-func notedAnswer(v *page.Visit, item client.InboxItem, i int) templ.Component {
+func answerDialog(v *page.Visit, item client.InboxItem, i int) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -1256,7 +1256,7 @@ func notedAnswer(v *page.Visit, item client.InboxItem, i int) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		if key := keys[a.Id]; key != "" && a.Allowed {
+		if key := answerKeys[a.Id]; key != "" && a.Allowed {
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 116, " data-press=\"")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
@@ -1298,7 +1298,7 @@ func notedAnswer(v *page.Visit, item client.InboxItem, i int) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		if key := keys[a.Id]; key != "" {
+		if key := answerKeys[a.Id]; key != "" {
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 121, "<kbd aria-hidden=\"true\">")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
@@ -1322,7 +1322,7 @@ func notedAnswer(v *page.Visit, item client.InboxItem, i int) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		if a.Allowed {
-			left := unsentOf(v, item.Id, a.Id)
+			refusal := refusedAnswerTo(v, item.Id, a.Id)
 			templ_7745c5c3_Var55 := templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 				templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 				templ_7745c5c3_Buffer, templ_7745c5c3_IsBuffer := templruntime.GetBuffer(templ_7745c5c3_W)
@@ -1366,9 +1366,9 @@ func notedAnswer(v *page.Visit, item client.InboxItem, i int) templ.Component {
 					return templ_7745c5c3_Err
 				}
 				var templ_7745c5c3_Var58 string
-				templ_7745c5c3_Var58, templ_7745c5c3_Err = templ.JoinStringErrs(question(item))
+				templ_7745c5c3_Var58, templ_7745c5c3_Err = templ.JoinStringErrs(questionText(item))
 				if templ_7745c5c3_Err != nil {
-					return templ.Error{Err: templ_7745c5c3_Err, FileName: `needs/needs.templ`, Line: 286, Col: 28}
+					return templ.Error{Err: templ_7745c5c3_Err, FileName: `needs/needs.templ`, Line: 286, Col: 32}
 				}
 				_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var58))
 				if templ_7745c5c3_Err != nil {
@@ -1446,9 +1446,9 @@ func notedAnswer(v *page.Visit, item client.InboxItem, i int) templ.Component {
 					return templ_7745c5c3_Err
 				}
 				var templ_7745c5c3_Var63 string
-				templ_7745c5c3_Var63, templ_7745c5c3_Err = templ.JoinStringErrs(left.note)
+				templ_7745c5c3_Var63, templ_7745c5c3_Err = templ.JoinStringErrs(refusal.note)
 				if templ_7745c5c3_Err != nil {
-					return templ.Error{Err: templ_7745c5c3_Err, FileName: `needs/needs.templ`, Line: 297, Col: 97}
+					return templ.Error{Err: templ_7745c5c3_Err, FileName: `needs/needs.templ`, Line: 297, Col: 100}
 				}
 				_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var63))
 				if templ_7745c5c3_Err != nil {
@@ -1458,15 +1458,15 @@ func notedAnswer(v *page.Visit, item client.InboxItem, i int) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				if left.refused != "" {
+				if refusal.refused != "" {
 					templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 136, "<p class=\"banner bad\" role=\"alert\">")
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
 					}
 					var templ_7745c5c3_Var64 string
-					templ_7745c5c3_Var64, templ_7745c5c3_Err = templ.JoinStringErrs(left.refused)
+					templ_7745c5c3_Var64, templ_7745c5c3_Err = templ.JoinStringErrs(refusal.refused)
 					if templ_7745c5c3_Err != nil {
-						return templ.Error{Err: templ_7745c5c3_Err, FileName: `needs/needs.templ`, Line: 300, Col: 54}
+						return templ.Error{Err: templ_7745c5c3_Err, FileName: `needs/needs.templ`, Line: 300, Col: 57}
 					}
 					_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var64))
 					if templ_7745c5c3_Err != nil {
@@ -1522,7 +1522,7 @@ func notedAnswer(v *page.Visit, item client.InboxItem, i int) templ.Component {
 				}
 				return nil
 			})
-			templ_7745c5c3_Err = kit.DialogOpened(dialog, a.Label, left.refused != "" && !v.FromHTMX()).Render(templ.WithChildren(ctx, templ_7745c5c3_Var55), templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = kit.DialogOpened(dialog, a.Label, refusal.refused != "" && !v.FromHTMX()).Render(templ.WithChildren(ctx, templ_7745c5c3_Var55), templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
