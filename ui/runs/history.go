@@ -22,7 +22,6 @@ type eventData struct {
 	Stage, Reason, Summary, Branch, Head, Status, Name, Verdict, Action, Note string
 	Attempt, Number                                                           int64
 	Facts, Steps                                                              []string
-	Findings                                                                  json.RawMessage
 	Files                                                                     []json.RawMessage
 }
 
