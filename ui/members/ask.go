@@ -6,14 +6,14 @@ import (
 	"svc/ui/page"
 )
 
-// rank orders roles by their rights.
-var rank = map[string]int{"Viewer": 0, "member": 0, "Maintainer": 1, "Owner": 2}
+// roleRank orders roles by their rights.
+var roleRank = map[string]int{"Viewer": 0, "member": 0, "Maintainer": 1, "Owner": 2}
 
-// lesser lists the roles with fewer rights than a role.
-func lesser(role string) []string {
+// lesserRoles lists the roles with fewer rights than a role.
+func lesserRoles(role string) []string {
 	list := []string{}
 	for _, other := range []string{"Viewer", "Maintainer"} {
-		if rank[other] < rank[role] || role == "member" && other == "Viewer" {
+		if roleRank[other] < roleRank[role] || role == "member" && other == "Viewer" {
 			list = append(list, other)
 		}
 	}
@@ -21,24 +21,24 @@ func lesser(role string) []string {
 }
 
 func roleQuestion(_ *page.Visit, m client.Member) page.Question {
-	who, they := name(m), "They"
+	whom, pronoun := memberName(m), "They"
 	if m.IsYou {
-		who, they = "yourself", "You"
+		whom, pronoun = "yourself", "You"
 	}
 	return page.Question{
-		Title: "Make " + who + " a {}?", // lesser roles all begin with a consonant
-		Text:  they + " lose what " + kit.An(shownRole(m)) + " can do. It applies at once.",
-		Field: "role", Values: lesser(string(m.Role)),
+		Title: "Make " + whom + " a {}?", // lesser roles all begin with a consonant
+		Text:  pronoun + " lose what " + kit.An(selectedRole(m)) + " can do. It applies at once.",
+		Field: "role", Values: lesserRoles(string(m.Role)),
 	}
 }
 
 func approvalQuestion(_ *page.Visit, m client.Member) page.Question {
-	who, they := name(m), "They"
+	whom, pronoun := memberName(m), "They"
 	if m.IsYou {
-		who, they = "yourself", "You"
+		whom, pronoun = "yourself", "You"
 	}
 	return page.Question{
-		Title: "Take approve-loops from " + who + "?", Text: they + " can no longer approve and merge. It applies at once.",
+		Title: "Take approve-loops from " + whom + "?", Text: pronoun + " can no longer approve and merge. It applies at once.",
 		Field: "approve", Values: []string{"false"},
 	}
 }
@@ -47,7 +47,7 @@ func removeQuestion(v *page.Visit, m client.Member) page.Question {
 	if m.IsYou {
 		return page.Question{Title: "Leave " + v.Workspace.Name + "?", Text: "Your access ends at once. Your activity stays in the audit log."}
 	}
-	title := "Remove " + name(m) + " from " + v.Workspace.Name + "?"
+	title := "Remove " + memberName(m) + " from " + v.Workspace.Name + "?"
 	return page.Question{Title: title, Text: "Their access ends at once. Their activity stays in the audit log."}
 }
 
@@ -55,9 +55,9 @@ func revokeQuestion(i client.Invitation) page.Question {
 	return page.Question{Title: "Revoke the invitation of " + i.Email + "?", Text: "It can no longer be accepted."}
 }
 
-// ofMember asks about the member in the path. It asks nothing about one who does not exist:
-// the service refuses the request.
-func ofMember(question func(*page.Visit, client.Member) page.Question) func(*page.Visit) (page.Question, error) {
+// askAboutMember returns a function that asks a question about the member in the path. It asks
+// nothing if there is no such member: the service refuses the request.
+func askAboutMember(question func(*page.Visit, client.Member) page.Question) func(*page.Visit) (page.Question, error) {
 	return func(v *page.Visit) (page.Question, error) {
 		m, err := client.Read[client.Member](v.API.GetMember(v.Context(), v.PathValue("id"), nil))
 		if r := client.AsRefused(err); r != nil && r.Code == "member_not_found" {

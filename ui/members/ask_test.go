@@ -13,7 +13,7 @@ import (
 	"svc/ui/page"
 )
 
-// Questions are in the second person to whoever they are about, and in good English.
+// A question to the member whom it is about is in the second person.
 func TestQuestions(t *testing.T) {
 	t.Parallel()
 	v := &page.Visit{Workspace: client.Workspace{Name: "Acme"}}
@@ -35,13 +35,13 @@ func TestQuestions(t *testing.T) {
 	}
 }
 
-// A question costs one call, whoever it is about and however many members there are. One
-// who is not there is left to the service to refuse.
-func TestAMemberIsAskedForOnce(t *testing.T) {
+// A question costs one request, however many members there are. There is no question about an
+// unknown member.
+func TestQuestionCostsOneRequest(t *testing.T) {
 	t.Parallel()
-	var asked []string
+	var requests []string
 	rest := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		asked = append(asked, r.URL.Path)
+		requests = append(requests, r.URL.Path)
 		if strings.HasSuffix(r.URL.Path, "/gone") {
 			w.WriteHeader(http.StatusNotFound)
 			_, _ = io.WriteString(w, `{"code":"member_not_found","message":"There is no such member."}`)
@@ -55,11 +55,11 @@ func TestAMemberIsAskedForOnce(t *testing.T) {
 		r.SetPathValue("workspace", "acme")
 		r.SetPathValue("id", id)
 		v := &page.Visit{Request: r, API: client.NewService(rest.URL).For(r, "acme"), Workspace: client.Workspace{Name: "Acme"}}
-		q, err := ofMember(removeQuestion)(v)
+		q, err := askAboutMember(removeQuestion)(v)
 		require.NoError(t, err)
 		return q
 	}
 	require.Equal(t, "Remove Mia Torres from Acme?", ask("m1").Title)
 	require.Zero(t, ask("gone"))
-	require.Equal(t, []string{"/api/v1/members/m1", "/api/v1/members/gone"}, asked)
+	require.Equal(t, []string{"/api/v1/members/m1", "/api/v1/members/gone"}, requests)
 }

@@ -10,9 +10,9 @@ import (
 	"svc/ui/page"
 )
 
-// export writes the members that the search finds as CSV, a page of the service at a time.
+// export writes the members that match the search as CSV, page by page of the service.
 func export(v *page.Visit, w http.ResponseWriter) error {
-	params := filter(v)
+	params := searchParams(v)
 	list, err := client.Read[client.MemberList](v.API.ListMembers(v.Context(), params))
 	if err != nil {
 		return err
@@ -22,7 +22,7 @@ func export(v *page.Visit, w http.ResponseWriter) error {
 	text := reply.AppendCSV(nil, "name", "email", "role", "canApproveLoops", "lastActiveAt", "joinedAt")
 	for {
 		for _, m := range list.Items {
-			text = appendLine(text, m)
+			text = appendRow(text, m)
 		}
 		if _, err := w.Write(text); err != nil {
 			return err
@@ -37,7 +37,7 @@ func export(v *page.Visit, w http.ResponseWriter) error {
 	}
 }
 
-func appendLine(text []byte, m client.Member) []byte {
+func appendRow(text []byte, m client.Member) []byte {
 	active := ""
 	if m.LastActiveAt != nil {
 		active = m.LastActiveAt.UTC().Format(time.RFC3339)

@@ -11,22 +11,22 @@ import (
 
 const maxInvited = 20 // addresses in one form
 
-// unsent is what the form still shows: the addresses that were not invited.
-type unsent struct{ addresses, role string }
+// unsentInvites is the content of the form after a refusal: the addresses that were not invited.
+type unsentInvites struct{ addresses, role string }
 
-// invite sends an invitation to each address in the field. Addresses that are refused stay in
-// the field, with the reasons; the others are sent.
+// invite sends an invitation to each address in the field. Refused addresses stay in the field,
+// and the refusal gives the reasons.
 func invite(v *page.Visit) (page.Notice, error) {
-	typed, role := v.PostFormValue("email"), v.PostFormValue("role")
-	addresses := strings.FieldsFunc(typed, func(r rune) bool { return strings.ContainsRune(" ,;\n\r\t", r) })
-	v.Done = unsent{typed, role}
+	text, role := v.PostFormValue("email"), v.PostFormValue("role")
+	addresses := strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(" ,;\n\r\t", r) })
+	v.Done = unsentInvites{text, role}
 	switch {
 	case len(addresses) == 0:
-		return page.Notice{}, refused("Enter an email address.")
+		return page.Notice{}, refusal("Enter an email address.")
 	case len(addresses) > maxInvited:
-		return page.Notice{}, refused("You can invite up to " + strconv.Itoa(maxInvited) + " people at once.")
+		return page.Notice{}, refusal("You can invite up to " + strconv.Itoa(maxInvited) + " people at once.")
 	}
-	var sent, left, told []string
+	var invited, unsent, problems []string
 	for i, email := range addresses {
 		err := client.Done(v.API.SendInvitation(v.Context(), nil, client.SendInvitationJSONRequestBody{
 			Email: email, Role: client.Optional(client.NewInvitationBodyRole(role)),
@@ -34,38 +34,38 @@ func invite(v *page.Visit) (page.Notice, error) {
 		r := client.AsRefused(err)
 		switch {
 		case err == nil:
-			sent = append(sent, email)
+			invited = append(invited, email)
 			continue
 		case r != nil && r.Status < http.StatusInternalServerError && r.Status != http.StatusUnauthorized:
-			left, told = append(left, email), append(told, email+": "+page.Sentence(r))
+			unsent, problems = append(unsent, email), append(problems, email+": "+page.Sentence(r))
 			continue
-		case len(sent) == 0:
+		case len(invited) == 0:
 			return page.Notice{}, err
 		}
-		left, told = append(left, addresses[i:]...), append(told, "The service is not responding: the others are not invited.")
+		unsent, problems = append(unsent, addresses[i:]...), append(problems, "The service is not responding: the others are not invited.")
 		break
 	}
-	v.Done = unsent{strings.Join(left, ", "), role}
-	if len(told) > 0 {
-		return page.Notice{}, refused(strings.Join(append(told, invitedText(sent)), " "))
+	v.Done = unsentInvites{strings.Join(unsent, ", "), role}
+	if len(problems) > 0 {
+		return page.Notice{}, refusal(strings.Join(append(problems, invitedText(invited)), " "))
 	}
-	return page.Notice{Text: invitedText(sent) + " No email is sent, so let them know."}, nil
+	return page.Notice{Text: invitedText(invited) + " No email is sent, so let them know."}, nil
 }
 
-// invitedText returns the notice about the people who were invited.
-func invitedText(sent []string) string {
-	switch n := len(sent); n {
+// invitedText names the people who were invited, "" for nobody.
+func invitedText(invited []string) string {
+	switch n := len(invited); n {
 	case 0:
 		return ""
 	case 1:
-		return sent[0] + " is invited."
+		return invited[0] + " is invited."
 	default:
-		return strings.Join(sent[:n-1], ", ") + " and " + sent[n-1] + " are invited."
+		return strings.Join(invited[:n-1], ", ") + " and " + invited[n-1] + " are invited."
 	}
 }
 
-// unsentOf returns the content of the form.
-func unsentOf(v *page.Visit) unsent {
-	u, _ := v.Done.(unsent)
+// unsentInvitesOf returns the content of the form.
+func unsentInvitesOf(v *page.Visit) unsentInvites {
+	u, _ := v.Done.(unsentInvites)
 	return u
 }

@@ -13,12 +13,12 @@ import (
 	"svc/ui/page"
 )
 
-// A service that stops half-way takes nothing from what is told of the first half.
-func TestInvitationsThatBreakOff(t *testing.T) {
+// If the service fails half-way, the notice still names those who were invited.
+func TestInvitePartialFailure(t *testing.T) {
 	t.Parallel()
-	asked := 0
+	requests := 0
 	rest := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		if asked++; asked > 1 {
+		if requests++; requests > 1 {
 			w.WriteHeader(http.StatusInternalServerError)
 			return
 		}
@@ -31,6 +31,6 @@ func TestInvitationsThatBreakOff(t *testing.T) {
 	v := &page.Visit{Request: r, API: client.NewService(rest.URL).For(r, "acme")}
 	_, err := invite(v)
 	require.ErrorContains(t, err, "The service is not responding: the others are not invited. one@acme.example is invited.")
-	require.Equal(t, unsent{"two@acme.example, three@acme.example", "Viewer"}, unsentOf(v))
-	require.Equal(t, 2, asked)
+	require.Equal(t, unsentInvites{"two@acme.example, three@acme.example", "Viewer"}, unsentInvitesOf(v))
+	require.Equal(t, 2, requests)
 }

@@ -15,35 +15,37 @@ import (
 
 // Routes returns the routes of the page.
 func Routes() []page.Route {
-	asked := func(path string, do func(*page.Visit) (page.Notice, error), ask func(*page.Visit) (page.Question, error)) page.Route {
+	confirmedPost := func(path string, do func(*page.Visit) (page.Notice, error), ask func(*page.Visit) (page.Question, error)) page.Route {
 		return page.Route{Method: http.MethodPost, Path: "/w/{workspace}/members/" + path, Do: do, Show: show, Back: "members", Ask: ask}
 	}
-	post := func(path string, do func(*page.Visit) (page.Notice, error)) page.Route { return asked(path, do, nil) }
+	post := func(path string, do func(*page.Visit) (page.Notice, error)) page.Route {
+		return confirmedPost(path, do, nil)
+	}
 	return []page.Route{
 		{Method: http.MethodGet, Path: "/w/{workspace}/members", Show: show},
 		{Method: http.MethodGet, Path: "/w/{workspace}/members/export.csv", Send: export},
 		post("invite", invite),
-		asked("{id}/role", changeRole, ofMember(roleQuestion)),
-		asked("{id}/approve", changeApproval, ofMember(approvalQuestion)),
-		asked("{id}/remove", remove, ofMember(removeQuestion)),
+		confirmedPost("{id}/role", changeRole, askAboutMember(roleQuestion)),
+		confirmedPost("{id}/approve", changeApproval, askAboutMember(approvalQuestion)),
+		confirmedPost("{id}/remove", remove, askAboutMember(removeQuestion)),
 		post("{id}/resend", resend),
-		asked("{id}/revoke", revoke, askRevoke),
+		confirmedPost("{id}/revoke", revoke, askRevoke),
 	}
 }
 
 const perPage = 100
 
-// data is the content of the page.
-type data struct {
+// pageData is the content of the page.
+type pageData struct {
 	Members     client.MemberList
-	Invitations client.ListInvitation // on the first page of members
+	Invitations client.ListInvitation // only on the first page of members
 }
 
 func show(v *page.Visit) (page.Page, error) {
-	var d data
+	var d pageData
 	searched := v.Query("q") != "" || v.Query("role") != ""
 	err := v.Load(func(ctx context.Context) (err error) {
-		params := filter(v)
+		params := searchParams(v)
 		if params.Cursor = client.Optional(v.Query("cursor")); params.Cursor == nil {
 			params.Offset = client.Optional(min(v.QueryNumber("from"), maxOffset))
 		}
@@ -54,7 +56,7 @@ func show(v *page.Visit) (page.Page, error) {
 		case v.Query("cursor") != "" || v.QueryNumber("from") > 0:
 			return nil
 		case searched:
-			d.Invitations, err = findInvited(ctx, v)
+			d.Invitations, err = searchInvitations(ctx, v)
 			return err
 		}
 		d.Invitations, err = client.Read[client.ListInvitation](v.API.ListInvitations(ctx, &client.ListInvitationsParams{
@@ -65,14 +67,14 @@ func show(v *page.Visit) (page.Page, error) {
 	return page.Page{Title: "Members & roles", NavEntry: "members", Main: view(v, d)}, err
 }
 
-// maxSearched is the number of invitations that a search looks through, newest first.
-const maxSearched = 1000
+// maxInvitationsSearched is the number of invitations that a search looks through, newest first.
+const maxInvitationsSearched = 1000
 
-// findInvited returns the invitations that a search for people finds: by the beginning of the
+// searchInvitations returns the invitations that match the search: by the beginning of the
 // address and by role, as for members.
-func findInvited(ctx context.Context, v *page.Visit) (found client.ListInvitation, err error) {
+func searchInvitations(ctx context.Context, v *page.Visit) (found client.ListInvitation, err error) {
 	q, role := strings.ToLower(v.Query("q")), v.Query("role")
-	for offset, total := int64(0), int64(1); offset < min(total, maxSearched); {
+	for offset, total := int64(0), int64(1); offset < min(total, maxInvitationsSearched); {
 		list, err := client.Read[client.ListInvitation](v.API.ListInvitations(ctx, &client.ListInvitationsParams{
 			Limit: client.Optional(int64(perPage)), Offset: client.Optional(offset),
 		}))
@@ -93,8 +95,8 @@ func findInvited(ctx context.Context, v *page.Visit) (found client.ListInvitatio
 	return found, nil
 }
 
-// filter is the search for people.
-func filter(v *page.Visit) *client.ListMembersParams {
+// searchParams returns the parameters of the page's search for members.
+func searchParams(v *page.Visit) *client.ListMembersParams {
 	return &client.ListMembersParams{
 		Q: client.Optional(v.Query("q")), Role: client.Optional(client.ListMembersParamsRole(v.Query("role"))),
 		Limit: client.Optional(int64(perPage)),
@@ -124,7 +126,7 @@ func previousPage(v *page.Visit) string {
 	}
 }
 
-func nextPage(v *page.Visit, d data) string {
+func nextPage(v *page.Visit, d pageData) string {
 	if d.Members.NextCursor == nil {
 		return ""
 	}
@@ -132,7 +134,7 @@ func nextPage(v *page.Visit, d data) string {
 	return v.WithQuery("cursor", *d.Members.NextCursor, "from", strconv.FormatInt(from, 10), "invited", "")
 }
 
-// exportPath returns the address of the CSV file of the members that the search finds.
+// exportPath returns the address of the CSV file of the members that match the search.
 func exportPath(v *page.Visit) string {
 	q := url.Values{}
 	for _, name := range []string{"q", "role"} {
@@ -146,7 +148,7 @@ func exportPath(v *page.Visit) string {
 	return v.Path("members", "export.csv") + "?" + q.Encode()
 }
 
-func invitedBefore(v *page.Visit, d data) string {
+func previousInvitations(v *page.Visit, d pageData) string {
 	switch from := d.Invitations.Offset - perPage; {
 	case d.Invitations.Offset == 0:
 		return ""
@@ -157,7 +159,7 @@ func invitedBefore(v *page.Visit, d data) string {
 	}
 }
 
-func invitedAfter(v *page.Visit, d data) string {
+func nextInvitations(v *page.Visit, d pageData) string {
 	next := d.Invitations.Offset + int64(len(d.Invitations.Items))
 	if next >= d.Invitations.Total {
 		return ""
@@ -165,21 +167,21 @@ func invitedAfter(v *page.Visit, d data) string {
 	return v.WithQuery("invited", strconv.FormatInt(next, 10))
 }
 
-func refused(text string) error { return &client.Refused{Status: http.StatusConflict, Message: text} }
+func refusal(text string) error { return &client.Refused{Status: http.StatusConflict, Message: text} }
 
 func changeRole(v *page.Visit) (page.Notice, error) {
 	role := client.MemberChangeBodyRole(v.PostFormValue("role"))
 	m, err := client.Read[client.Member](v.API.UpdateMember(v.Context(), v.PathValue("id"), nil, client.MemberChangeBody{Role: &role}))
-	return page.Notice{Text: name(m) + " is now " + string(m.DisplayRole) + "."}, err
+	return page.Notice{Text: memberName(m) + " is now " + string(m.DisplayRole) + "."}, err
 }
 
 func changeApproval(v *page.Visit) (page.Notice, error) {
 	may := v.PostFormValue("approve") == "true"
 	m, err := client.Read[client.Member](v.API.UpdateMember(v.Context(), v.PathValue("id"), nil,
 		client.MemberChangeBody{CanApproveLoops: &may}))
-	text := name(m) + " may approve loops."
+	text := memberName(m) + " may approve loops."
 	if !may {
-		text = name(m) + " may no longer approve loops."
+		text = memberName(m) + " may no longer approve loops."
 	}
 	return page.Notice{Text: text}, err
 }
@@ -202,7 +204,7 @@ func revoke(v *page.Visit) (page.Notice, error) {
 	return page.Notice{Text: "Invitation revoked."}, err
 }
 
-func name(m client.Member) string { return kit.Called(m.Name, m.Email) }
+func memberName(m client.Member) string { return kit.Called(m.Name, m.Email) }
 
 // acceptCommand returns a script that accepts an invitation in the console of a signed-in browser.
 func acceptCommand(i client.Invitation) string {
@@ -210,7 +212,7 @@ func acceptCommand(i client.Invitation) string {
 		`body: JSON.stringify({invitationId: "` + i.Id + `"})})`
 }
 
-// auditOf returns the address of the audit log of what a person did.
-func auditOf(v *page.Visit, m client.Member) string {
+// activityPath returns the address of a member's actions in the audit log.
+func activityPath(v *page.Visit, m client.Member) string {
 	return v.Path("audit") + "?q=" + url.QueryEscape("actor:"+m.Email)
 }

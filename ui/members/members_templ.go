@@ -15,7 +15,7 @@ import (
 	"svc/ui/page"
 )
 
-func view(v *page.Visit, d data) templ.Component {
+func view(v *page.Visit, d pageData) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -66,7 +66,7 @@ func view(v *page.Visit, d data) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = find(v).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = searchForm(v).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -83,7 +83,7 @@ func view(v *page.Visit, d data) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		for _, i := range d.Invitations.Items {
-			templ_7745c5c3_Err = invited(v, i).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = invitationRow(v, i).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -93,7 +93,7 @@ func view(v *page.Visit, d data) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = kit.Pages("Invitations "+kit.Part(d.Invitations.Offset, shown, d.Invitations.Total), "", invitedBefore(v, d), invitedAfter(v, d)).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = kit.Pages("Invitations "+kit.Part(d.Invitations.Offset, shown, d.Invitations.Total), "", previousInvitations(v, d), nextInvitations(v, d)).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -102,7 +102,7 @@ func view(v *page.Visit, d data) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		}
-		templ_7745c5c3_Err = rows(v, d.Members.Items).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = memberRows(v, d.Members.Items).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -199,7 +199,7 @@ func view(v *page.Visit, d data) templ.Component {
 	})
 }
 
-func find(v *page.Visit) templ.Component {
+func searchForm(v *page.Visit) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -356,7 +356,7 @@ func inviteForm(v *page.Visit) templ.Component {
 		}
 		ctx = templ.ClearChildren(ctx)
 		if v.MayManage() {
-			left := unsentOf(v)
+			unsent := unsentInvitesOf(v)
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 28, "<form class=\"bar\" method=\"post\" action=\"")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
@@ -388,9 +388,9 @@ func inviteForm(v *page.Visit) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var18 string
-			templ_7745c5c3_Var18, templ_7745c5c3_Err = templ.JoinStringErrs(left.addresses)
+			templ_7745c5c3_Var18, templ_7745c5c3_Err = templ.JoinStringErrs(unsent.addresses)
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `members/members.templ`, Line: 95, Col: 88}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `members/members.templ`, Line: 95, Col: 90}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var18))
 			if templ_7745c5c3_Err != nil {
@@ -405,7 +405,7 @@ func inviteForm(v *page.Visit) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				if role == left.role {
+				if role == unsent.role {
 					templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 33, " selected")
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
@@ -433,7 +433,7 @@ func inviteForm(v *page.Visit) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			if left.role == "Owner" {
+			if unsent.role == "Owner" {
 				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 37, " selected")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
@@ -475,9 +475,9 @@ func inviteForm(v *page.Visit) templ.Component {
 	})
 }
 
-// person is the row of a member. avatar and active are what rows puts there: the picture, and
-// when the member was last active, if ever.
-func person(v *page.Visit, m client.Member, avatar, active templ.Component) templ.Component {
+// memberRow is the row of a member. active shows when the member was last active; it is not
+// rendered if LastActiveAt is nil.
+func memberRow(v *page.Visit, m client.Member, avatar, active templ.Component) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -524,9 +524,9 @@ func person(v *page.Visit, m client.Member, avatar, active templ.Component) temp
 			return templ_7745c5c3_Err
 		}
 		var templ_7745c5c3_Var22 string
-		templ_7745c5c3_Var22, templ_7745c5c3_Err = templ.JoinStringErrs(name(m))
+		templ_7745c5c3_Var22, templ_7745c5c3_Err = templ.JoinStringErrs(memberName(m))
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `members/members.templ`, Line: 138, Col: 19}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `members/members.templ`, Line: 138, Col: 25}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var22))
 		if templ_7745c5c3_Err != nil {
@@ -590,7 +590,7 @@ func person(v *page.Visit, m client.Member, avatar, active templ.Component) temp
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = more(v, m).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = memberMenu(v, m).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -602,8 +602,8 @@ func person(v *page.Visit, m client.Member, avatar, active templ.Component) temp
 	})
 }
 
-// lockedBy says why a person's row cannot be changed, "" if it can.
-func lockedBy(v *page.Visit, m client.Member) string {
+// lockReason describes why the person may not change a member, "" if they may.
+func lockReason(v *page.Visit, m client.Member) string {
 	switch {
 	case !v.MayManage():
 		return "Only an Owner or Maintainer can change roles."
@@ -613,9 +613,9 @@ func lockedBy(v *page.Visit, m client.Member) string {
 	return ""
 }
 
-// shownRole is the option that a member has: a legacy member is a Viewer but for one, and
-// becomes a true one when Viewer is chosen.
-func shownRole(m client.Member) string {
+// selectedRole returns the selected option of a member's role. The legacy role member has an
+// option of its own, so that choosing Viewer replaces it.
+func selectedRole(m client.Member) string {
 	if m.Role == client.MemberRoleMember {
 		return "member"
 	}
@@ -643,7 +643,7 @@ func roleSelect(v *page.Visit, m client.Member) templ.Component {
 			templ_7745c5c3_Var24 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
-		locked := lockedBy(v, m)
+		locked := lockReason(v, m)
 		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 55, "<form method=\"post\" action=\"")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
@@ -675,9 +675,9 @@ func roleSelect(v *page.Visit, m client.Member) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		var templ_7745c5c3_Var27 string
-		templ_7745c5c3_Var27, templ_7745c5c3_Err = templ.JoinStringErrs("Role of " + name(m))
+		templ_7745c5c3_Var27, templ_7745c5c3_Err = templ.JoinStringErrs("Role of " + memberName(m))
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `members/members.templ`, Line: 192, Col: 36}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `members/members.templ`, Line: 192, Col: 42}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var27))
 		if templ_7745c5c3_Err != nil {
@@ -688,9 +688,9 @@ func roleSelect(v *page.Visit, m client.Member) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		var templ_7745c5c3_Var28 string
-		templ_7745c5c3_Var28, templ_7745c5c3_Err = templ.JoinStringErrs(shownRole(m))
+		templ_7745c5c3_Var28, templ_7745c5c3_Err = templ.JoinStringErrs(selectedRole(m))
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `members/members.templ`, Line: 193, Col: 26}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `members/members.templ`, Line: 193, Col: 29}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var28))
 		if templ_7745c5c3_Err != nil {
@@ -764,7 +764,7 @@ func roleSelect(v *page.Visit, m client.Member) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			if shownRole(m) == role {
+			if selectedRole(m) == role {
 				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 67, " selected")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
@@ -882,7 +882,7 @@ func approveSwitch(v *page.Visit, m client.Member) templ.Component {
 			templ_7745c5c3_Var37 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
-		locked := lockedBy(v, m)
+		locked := lockReason(v, m)
 		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 78, "<form method=\"post\" action=\"")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
@@ -927,9 +927,9 @@ func approveSwitch(v *page.Visit, m client.Member) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		var templ_7745c5c3_Var41 string
-		templ_7745c5c3_Var41, templ_7745c5c3_Err = templ.JoinStringErrs(name(m) + " may approve loops")
+		templ_7745c5c3_Var41, templ_7745c5c3_Err = templ.JoinStringErrs(memberName(m) + " may approve loops")
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `members/members.templ`, Line: 234, Col: 46}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `members/members.templ`, Line: 234, Col: 52}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var41))
 		if templ_7745c5c3_Err != nil {
@@ -999,7 +999,7 @@ func approveSwitch(v *page.Visit, m client.Member) templ.Component {
 	})
 }
 
-func more(v *page.Visit, m client.Member) templ.Component {
+func memberMenu(v *page.Visit, m client.Member) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -1039,9 +1039,9 @@ func more(v *page.Visit, m client.Member) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		var templ_7745c5c3_Var46 string
-		templ_7745c5c3_Var46, templ_7745c5c3_Err = templ.JoinStringErrs("More actions for " + name(m))
+		templ_7745c5c3_Var46, templ_7745c5c3_Err = templ.JoinStringErrs("More actions for " + memberName(m))
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `members/members.templ`, Line: 255, Col: 84}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `members/members.templ`, Line: 255, Col: 90}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var46))
 		if templ_7745c5c3_Err != nil {
@@ -1065,9 +1065,9 @@ func more(v *page.Visit, m client.Member) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var47 templ.SafeURL
-			templ_7745c5c3_Var47, templ_7745c5c3_Err = templ.JoinURLErrs(templ.SafeURL(auditOf(v, m)))
+			templ_7745c5c3_Var47, templ_7745c5c3_Err = templ.JoinURLErrs(templ.SafeURL(activityPath(v, m)))
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `members/members.templ`, Line: 260, Col: 42}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `members/members.templ`, Line: 260, Col: 47}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var47))
 			if templ_7745c5c3_Err != nil {
@@ -1086,7 +1086,7 @@ func more(v *page.Visit, m client.Member) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		}
-		if m.IsYou || lockedBy(v, m) == "" {
+		if m.IsYou || lockReason(v, m) == "" {
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 97, "<form method=\"post\" action=\"")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
@@ -1150,9 +1150,9 @@ func more(v *page.Visit, m client.Member) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var50 string
-			templ_7745c5c3_Var50, templ_7745c5c3_Err = templ.JoinStringErrs(lockedBy(v, m))
+			templ_7745c5c3_Var50, templ_7745c5c3_Err = templ.JoinStringErrs(lockReason(v, m))
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `members/members.templ`, Line: 277, Col: 48}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `members/members.templ`, Line: 277, Col: 50}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var50))
 			if templ_7745c5c3_Err != nil {
@@ -1171,7 +1171,7 @@ func more(v *page.Visit, m client.Member) templ.Component {
 	})
 }
 
-func invited(v *page.Visit, i client.Invitation) templ.Component {
+func invitationRow(v *page.Visit, i client.Invitation) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {

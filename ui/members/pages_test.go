@@ -11,7 +11,7 @@ import (
 	"svc/ui/page"
 )
 
-// Pages lead on by cursor and back by the number of people before, and keep the search.
+// Pages go forward by cursor and back by offset, and keep the search.
 func TestPagesOfMembers(t *testing.T) {
 	t.Parallel()
 	next := client.MemberList{NextCursor: new("c2"), Items: make([]client.Member, perPage)}
@@ -25,7 +25,7 @@ func TestPagesOfMembers(t *testing.T) {
 		{"?cursor=c1&from=x", "", "", "?cursor=c2&from=100"},
 	} {
 		v := &page.Visit{Request: httptest.NewRequest(http.MethodGet, "/w/acme/members"+c.query, nil)}
-		require.Equal(t, "/w/acme/members"+c.next, nextPage(v, data{Members: next}), c.query)
+		require.Equal(t, "/w/acme/members"+c.next, nextPage(v, pageData{Members: next}), c.query)
 		if c.previous != "" {
 			require.Equal(t, "/w/acme/members"+c.previous, previousPage(v), c.query)
 			require.Equal(t, "/w/acme/members"+c.first, firstPage(v), c.query)
@@ -37,7 +37,7 @@ func TestPagesOfMembers(t *testing.T) {
 	v.URL.RawQuery = "cursor=c1&from=100"
 	require.Equal(t, "/w/acme/members", previousPage(v))
 	v.URL.RawQuery = "cursor=c1&from=1200"
-	require.Empty(t, previousPage(v), "an offset that the service does not take")
+	require.Empty(t, previousPage(v), "an offset that the service does not accept")
 	v.URL.RawQuery = "cursor=c1&from=100&q=a%26b&role=Owner&invited=100"
 	require.Equal(t, "?q=a%26b&role=Owner", exportPath(v)[len(v.Path("members", "export.csv")):])
 }

@@ -18,13 +18,13 @@ import (
 	"svc/ui/page"
 )
 
-// crowd is a page of n members as an Owner sees it.
-func crowd(n int) (*page.Visit, data) {
+// manyMembers returns a page of n members for an Owner.
+func manyMembers(n int) (*page.Visit, pageData) {
 	r := httptest.NewRequest(http.MethodGet, "/w/acme/members", nil)
 	r.SetPathValue("workspace", "acme")
 	v := &page.Visit{Request: r, Now: time.Now()}
 	v.Workspace.Slug, v.Workspace.Name, v.Workspace.You.Role = "acme", "Acme", client.YouRoleOwner
-	d := data{}
+	d := pageData{}
 	for i := range n {
 		d.Members.Items = append(d.Members.Items, client.Member{
 			Id: fmt.Sprintf("019aa0f4-6b1c-7d52-9e83-%012d", i), UserId: fmt.Sprint("u", i), Name: fmt.Sprint("Person ", i),
@@ -35,21 +35,19 @@ func crowd(n int) (*page.Visit, data) {
 	return v, d
 }
 
-// A page of a hundred people stays small enough to be sent in a moment.
-func TestAPageOfAHundredIsSmall(t *testing.T) {
+func TestPageOfHundredMembersIsSmall(t *testing.T) {
 	t.Parallel()
-	v, d := crowd(100)
+	v, d := manyMembers(100)
 	var out bytes.Buffer
 	require.NoError(t, view(v, d).Render(t.Context(), &out))
 	require.Less(t, out.Len(), 280<<10)
 }
 
-// Rows that are made from a pattern are those that each member alone would have, whatever their
-// names are made of.
-func TestRowsAreThoseOfEachMember(t *testing.T) {
+// Rows made from a pattern equal rows that are rendered one by one, whatever the members' names.
+func TestRowsEqualThoseRenderedAlone(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		v, _ := crowd(0)
+		v, _ := manyMembers(0)
 		v.URL.RawQuery = rapid.SampledFrom([]string{"", "q=a&role=Owner"}).Draw(t, "query")
 		v.Workspace.You.Role = rapid.SampledFrom([]client.YouRole{"Owner", "Maintainer", "Viewer"}).Draw(t, "viewer")
 		v.Workspace.Name = rapid.String().Draw(t, "workspace")
@@ -75,15 +73,15 @@ func TestRowsAreThoseOfEachMember(t *testing.T) {
 			if m.LastActiveAt != nil {
 				active = kit.Time(*m.LastActiveAt, v.Now)
 			}
-			require.NoError(t, person(v, m, kit.Avatar(m.UserId, name(m)), active).Render(context.Background(), &want))
+			require.NoError(t, memberRow(v, m, kit.Avatar(m.UserId, memberName(m)), active).Render(context.Background(), &want))
 		}
-		require.NoError(t, rows(v, list).Render(context.Background(), &got))
+		require.NoError(t, memberRows(v, list).Render(context.Background(), &got))
 		require.Equal(t, want.String(), got.String())
 	})
 }
 
 func BenchmarkPage(b *testing.B) {
-	v, d := crowd(100)
+	v, d := manyMembers(100)
 	var out bytes.Buffer
 	for b.Loop() {
 		out.Reset()
