@@ -22,11 +22,11 @@ func Routes() []page.Route {
 	}
 }
 
-// form is the content of the form: the present settings, or the refused ones.
+// form is the content of the form: the current settings, or the refused ones.
 type form struct {
 	name, slug       string
 	wasName, wasSlug string            // what the fields showed before they were changed
-	refused          map[string]string // by field: what is wrong with it
+	refused          map[string]string // what is wrong, by field
 }
 
 func show(v *page.Visit) (page.Page, error) {
@@ -37,42 +37,42 @@ func show(v *page.Visit) (page.Page, error) {
 	return page.Page{Title: "Settings", NavEntry: "settings", Main: view(v, f)}, nil
 }
 
-// sentBy returns the posted form.
-func sentBy(v *page.Visit) form {
+// postedForm returns the posted form.
+func postedForm(v *page.Visit) form {
 	f := form{name: strings.TrimSpace(v.PostFormValue("name")), slug: strings.TrimSpace(v.PostFormValue("slug"))}
 	f.wasName = cmp.Or(v.PostFormValue("was-name"), v.Workspace.Name)
 	f.wasSlug = cmp.Or(v.PostFormValue("was-slug"), v.Workspace.Slug)
 	return f
 }
 
-// rename sends only the fields that the person has changed, so that it keeps what somebody else changed
-// meanwhile. It redirects to the page's new address.
+// rename sends only the fields that the person has changed, so that it does not undo what
+// somebody else has changed meanwhile. It redirects to the page's new address.
 func rename(v *page.Visit) (page.Notice, error) {
-	sent := sentBy(v)
+	f := postedForm(v)
 	body := client.WorkspaceChangeBody{}
-	if sent.name != sent.wasName {
-		body.Name = &sent.name
+	if f.name != f.wasName {
+		body.Name = &f.name
 	}
-	if sent.slug != sent.wasSlug {
-		body.Slug = &sent.slug
+	if f.slug != f.wasSlug {
+		body.Slug = &f.slug
 	}
 	if body.Name == nil && body.Slug == nil {
 		return page.Notice{Text: "Nothing has changed."}, nil
 	}
 	w, err := client.Read[client.Workspace](v.API.RenameWorkspace(v.Context(), nil, body))
 	if r := client.AsRefused(err); r != nil {
-		sent.refused = map[string]string{"name": r.Field("name"), "slug": r.Field("slug")}
+		f.refused = map[string]string{"name": r.Field("name"), "slug": r.Field("slug")}
 		if r.Code == "slug_taken" {
-			sent.refused["slug"] = r.Message
+			f.refused["slug"] = r.Message
 		}
-		v.Done = sent
+		v.Done = f
 		return page.Notice{}, err
 	}
 	return page.Notice{Text: "Settings saved.", To: page.Path(w.Slug, "settings")}, err
 }
 
-// inputPattern is the form of a slug for the browser. A slug from before today's rules has none: it
-// would keep its workspace's name from being saved.
+// inputPattern returns the pattern of slugs for the browser. It returns none for a slug from
+// before today's rules, because the browser would then not submit the form at all.
 func inputPattern(slug string) templ.Attributes {
 	if !input.Slug.Fits(slug) {
 		return nil
@@ -80,12 +80,12 @@ func inputPattern(slug string) templ.Attributes {
 	return templ.Attributes{"pattern": `[a-z][a-z0-9\-]{1,38}[a-z0-9]`}
 }
 
-// askRename asks only about a new slug, because links with the old one break. An invalid slug is
-// refused without a question.
+// askRename asks only about a new slug, which breaks links with the old one. It asks nothing
+// about an invalid slug, which the service refuses.
 func askRename(v *page.Visit) (page.Question, error) {
-	sent := sentBy(v)
-	slug := sent.slug
-	if slug == sent.wasSlug || !input.Slug.Fits(slug) || !v.IsOwner() {
+	f := postedForm(v)
+	slug := f.slug
+	if slug == f.wasSlug || !input.Slug.Fits(slug) || !v.IsOwner() {
 		return page.Question{}, nil
 	}
 	return page.Question{

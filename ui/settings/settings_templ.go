@@ -13,7 +13,7 @@ import (
 	"svc/ui/page"
 )
 
-const notForOthers = "Only an Owner can change the name and the slug."
+const ownersOnly = "Only an Owner can change the name and the slug."
 
 func view(v *page.Visit, f form) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
@@ -190,7 +190,7 @@ func view(v *page.Visit, f form) templ.Component {
 				}
 				return nil
 			})
-			templ_7745c5c3_Err = kit.Greyed(notForOthers).Render(templ.WithChildren(ctx, templ_7745c5c3_Var8), templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = kit.Greyed(ownersOnly).Render(templ.WithChildren(ctx, templ_7745c5c3_Var8), templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
