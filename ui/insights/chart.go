@@ -8,23 +8,23 @@ import (
 	"svc/ui/client"
 )
 
-// A frame is the area of a chart in units of the SVG. The large chart has percent horizontally
-// and pixels vertically.
+// A frame is the area of a chart in units of its SVG. chartFrame is in percent horizontally and
+// in pixels vertically.
 type frame struct{ left, top, width, height float64 }
 
 var (
-	large = frame{0, 28, 100, 206}
-	spark = frame{1, 3, 158, 24}
+	chartFrame = frame{0, 28, 100, 206}
+	sparkFrame = frame{1, 3, 158, 24}
 )
 
-func (f frame) floor() float64 { return f.top + f.height }
+func (f frame) bottom() float64 { return f.top + f.height }
 
 func (f frame) viewBox() string {
-	return strings.Join([]string{unit(f.left), unit(f.top), unit(f.width), unit(f.height)}, " ")
+	return strings.Join([]string{oneDecimal(f.left), oneDecimal(f.top), oneDecimal(f.width), oneDecimal(f.height)}, " ")
 }
 
-// known reports whether the series has a value.
-func known(k client.Kpi) bool {
+// hasData reports whether there is a sample and a value to draw.
+func hasData(k client.Kpi) bool {
 	if k.Sample == 0 && k.PriorSample == 0 {
 		return false
 	}
@@ -36,8 +36,8 @@ func known(k client.Kpi) bool {
 	return false
 }
 
-// highest returns the upper end of a scale: a round number above every value.
-func highest(k client.Kpi) float64 {
+// scaleMax returns the upper end of the scale: a round number not below any value.
+func scaleMax(k client.Kpi) float64 {
 	top := 0.0
 	for _, d := range k.Series {
 		for _, value := range []*float64{d.Value, d.Prior} {
@@ -46,16 +46,16 @@ func highest(k client.Kpi) float64 {
 			}
 		}
 	}
-	return round(top, k.Unit)
+	return roundUp(top, k.Unit)
 }
 
-// minutes are the distances between the lines of a scale of durations.
-var minutes = []float64{1, 2, 5, 10, 15, 20, 30, 60, 120, 180, 240, 360, 720, 1440}
+// minuteSteps are the possible distances between the lines of a scale of durations, in minutes.
+var minuteSteps = []float64{1, 2, 5, 10, 15, 20, 30, 60, 120, 180, 240, 360, 720, 1440}
 
 const minute = 60_000 // milliseconds
 
-// round returns a number that divides well by four, and is not below value.
-func round(value float64, unit client.KpiUnit) float64 {
+// roundUp returns a number not below value that is easy to divide by four.
+func roundUp(value float64, unit client.KpiUnit) float64 {
 	switch {
 	case value <= 0 && unit == client.DurationMs:
 		return 4 * minute
@@ -64,7 +64,7 @@ func round(value float64, unit client.KpiUnit) float64 {
 	case unit == client.Pct:
 		return 100
 	case unit == client.DurationMs:
-		for _, step := range minutes {
+		for _, step := range minuteSteps {
 			if 4*step*minute >= value {
 				return 4 * step * minute
 			}
@@ -79,45 +79,46 @@ func round(value float64, unit client.KpiUnit) float64 {
 	return value
 }
 
-type pick func(client.DayValue) *float64
+// A valueFunc selects a series.
+type valueFunc func(client.DayValue) *float64
 
-func current(d client.DayValue) *float64 { return d.Value }
-func before(d client.DayValue) *float64  { return d.Prior }
+func currentValue(d client.DayValue) *float64 { return d.Value }
+func priorValue(d client.DayValue) *float64   { return d.Prior }
 
-// line returns the path of a series. It bridges days without a value.
-func (f frame) line(k client.Kpi, of pick) string {
+// line returns the SVG path of a series. It bridges days without a value.
+func (f frame) line(k client.Kpi, valueOf valueFunc) string {
 	var out strings.Builder
-	top := highest(k)
+	top := scaleMax(k)
 	for i, d := range k.Series {
-		if value := of(d); value != nil {
+		if value := valueOf(d); value != nil {
 			if out.Len() == 0 {
 				out.WriteByte('M')
 			} else {
 				out.WriteByte('L')
 			}
-			out.WriteString(precise(f.x(i, len(k.Series))) + " " + unit(f.y(*value, top)))
+			out.WriteString(twoDecimals(f.x(i, len(k.Series))) + " " + oneDecimal(f.y(*value, top)))
 		}
 	}
 	return out.String()
 }
 
-// area returns the path of the area below a series.
-func (f frame) area(k client.Kpi, of pick) string {
-	line := f.line(k, of)
+// area returns the SVG path of the area below a series.
+func (f frame) area(k client.Kpi, valueOf valueFunc) string {
+	line := f.line(k, valueOf)
 	if line == "" {
 		return ""
 	}
 	first, last := -1, 0
 	for i, d := range k.Series {
-		if of(d) != nil {
+		if valueOf(d) != nil {
 			if first < 0 {
 				first = i
 			}
 			last = i
 		}
 	}
-	floor := unit(f.floor())
-	return line + "L" + precise(f.x(last, len(k.Series))) + " " + floor + "L" + precise(f.x(first, len(k.Series))) + " " + floor + "Z"
+	bottom, n := oneDecimal(f.bottom()), len(k.Series)
+	return line + "L" + twoDecimals(f.x(last, n)) + " " + bottom + "L" + twoDecimals(f.x(first, n)) + " " + bottom + "Z"
 }
 
 func (f frame) x(i, n int) float64 {
@@ -136,10 +137,10 @@ type tick struct {
 }
 
 func (f frame) ticks(k client.Kpi) (list []tick) {
-	top := highest(k)
+	top := scaleMax(k)
 	for i := range 5 {
 		value := top * float64(i) / 4
-		text := amount(k.Unit, value)
+		text := formatAmount(k.Unit, value)
 		if value == 0 {
 			text = "0"
 		}
@@ -148,21 +149,21 @@ func (f frame) ticks(k client.Kpi) (list []tick) {
 	return list
 }
 
-// days returns the days that are labelled below the chart: at most six.
-func (f frame) days(k client.Kpi) (list []tick) {
+// dayTicks returns the days that are labelled below the chart, at most six.
+func (f frame) dayTicks(k client.Kpi) (list []tick) {
 	n := len(k.Series)
 	step := max(1, (n+5)/6)
 	for i := 0; i < n; i += step {
-		list = append(list, tick{f.x(i, n), day(k.Series[i].Date)})
+		list = append(list, tick{f.x(i, n), formatDay(k.Series[i].Date)})
 	}
 	return list
 }
 
-// band returns the horizontal range in which the crosshair is on a day.
-func (f frame) band(k client.Kpi) float64 { return f.width / float64(max(1, len(k.Series)-1)) }
+// dayWidth returns the distance between two days.
+func (f frame) dayWidth(k client.Kpi) float64 { return f.width / float64(max(1, len(k.Series)-1)) }
 
-func unit(n float64) string { return strconv.FormatFloat(n, 'f', 1, 64) }
+func oneDecimal(n float64) string { return strconv.FormatFloat(n, 'f', 1, 64) }
 
-func precise(n float64) string { return strconv.FormatFloat(n, 'f', 2, 64) }
+func twoDecimals(n float64) string { return strconv.FormatFloat(n, 'f', 2, 64) }
 
-func percent(n float64) string { return precise(n) + "%" }
+func percent(n float64) string { return twoDecimals(n) + "%" }

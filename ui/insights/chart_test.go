@@ -21,39 +21,39 @@ func kpi(unit client.KpiUnit, values ...float64) client.Kpi {
 	return k
 }
 
-func TestTheScaleIsAboveEachValueAndRound(t *testing.T) {
+func TestScaleIsRoundAndAboveEachValue(t *testing.T) {
 	t.Parallel()
 	for value, want := range map[float64]float64{0: 4, 1: 4, 5: 6, 11: 20, 93: 100, 101: 200, 100_000: 100_000} {
-		require.InDelta(t, want, highest(kpi(client.Count, value)), 0, value)
+		require.InDelta(t, want, scaleMax(kpi(client.Count, value)), 0, value)
 	}
-	require.InDelta(t, 100, highest(kpi(client.Pct, 3)), 0)
-	require.InDelta(t, 4*60_000, highest(kpi(client.DurationMs, 0)), 0)
-	require.InDelta(t, 80*60_000, highest(kpi(client.DurationMs, 75*60_000)), 0)
+	require.InDelta(t, 100, scaleMax(kpi(client.Pct, 3)), 0)
+	require.InDelta(t, 4*60_000, scaleMax(kpi(client.DurationMs, 0)), 0)
+	require.InDelta(t, 80*60_000, scaleMax(kpi(client.DurationMs, 75*60_000)), 0)
 }
 
-// Days of which there is nothing are bridged, and a series without a value is no line.
+// Days without a value are bridged, and a series without a value has no line.
 func TestLines(t *testing.T) {
 	t.Parallel()
-	line := large.line(kpi(client.Count, 1, -1, 4), current)
+	line := chartFrame.line(kpi(client.Count, 1, -1, 4), currentValue)
 	require.Equal(t, 1, strings.Count(line, "M"))
 	require.Equal(t, 1, strings.Count(line, "L"))
-	require.Empty(t, large.line(kpi(client.Count, -1, -1), current))
-	require.Empty(t, large.area(kpi(client.Count, -1), current))
-	require.NotContains(t, large.area(kpi(client.Count, 2), current), "NaN")
-	require.Len(t, large.ticks(kpi(client.Count, 4)), 5)
+	require.Empty(t, chartFrame.line(kpi(client.Count, -1, -1), currentValue))
+	require.Empty(t, chartFrame.area(kpi(client.Count, -1), currentValue))
+	require.NotContains(t, chartFrame.area(kpi(client.Count, 2), currentValue), "NaN")
+	require.Len(t, chartFrame.ticks(kpi(client.Count, 4)), 5)
 }
 
-func TestKnown(t *testing.T) {
+func TestHasData(t *testing.T) {
 	t.Parallel()
 	k := kpi(client.Count, 0, 0)
-	require.False(t, known(k), "nothing was counted")
+	require.False(t, hasData(k), "nothing was counted")
 	k.PriorSample = 1
-	require.True(t, known(k))
+	require.True(t, hasData(k))
 	k.Series = kpi(client.DurationMs, -1).Series
-	require.False(t, known(k), "no day has a value")
+	require.False(t, hasData(k), "no day has a value")
 }
 
-func TestAChangeIsTold(t *testing.T) {
+func TestChangeOf(t *testing.T) {
 	t.Parallel()
 	now, before := 64.0, 58.0
 	c, ok := changeOf(client.Kpi{Key: client.AutonomousMergeRate, Unit: client.Pct, Value: &now, Prior: &before})

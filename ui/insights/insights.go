@@ -1,4 +1,4 @@
-// Package insights is the page of figures that show whether the loops help.
+// Package insights is the page of figures about the results of runs.
 package insights
 
 import (
@@ -23,15 +23,15 @@ func Routes() []page.Route {
 	}
 }
 
-// data is the content of the page. Shown is the figure with the large chart.
-type data struct {
+// pageData is the content of the page. Selected is the figure in the large chart.
+type pageData struct {
 	client.InsightsAnswerBody
-	Repos []client.RepoRuns
-	Shown client.Kpi
-	Range string
+	Repos    []client.RepoRuns
+	Selected client.Kpi
+	Range    string
 }
 
-func load(v *page.Visit) (d data, err error) {
+func load(v *page.Visit) (d pageData, err error) {
 	d.Range = v.Query("range")
 	if d.Range != "7d" && d.Range != "90d" {
 		d.Range = "30d"
@@ -47,8 +47,8 @@ func load(v *page.Visit) (d data, err error) {
 		return err
 	})
 	for _, k := range d.Kpis {
-		if d.Shown.Key == "" || string(k.Key) == v.Query("chart") || v.Query("chart") == "" && k.Key == client.CycleTime {
-			d.Shown = k
+		if d.Selected.Key == "" || string(k.Key) == v.Query("chart") || v.Query("chart") == "" && k.Key == client.CycleTime {
+			d.Selected = k
 		}
 	}
 	return d, err
@@ -67,11 +67,11 @@ func export(v *page.Visit, w http.ResponseWriter) error {
 	}
 	w.Header().Set("Content-Type", "text/csv; charset=utf-8")
 	w.Header().Set("Content-Disposition", `attachment; filename="insights.csv"`)
-	_, err = w.Write(table(d))
+	_, err = w.Write(csvTable(d))
 	return err
 }
 
-func table(d data) []byte {
+func csvTable(d pageData) []byte {
 	var out strings.Builder
 	w := csv.NewWriter(&out)
 	head := []string{"date"}
@@ -83,24 +83,24 @@ func table(d data) []byte {
 		for i, day := range d.Kpis[0].Series {
 			row := []string{day.Date}
 			for _, k := range d.Kpis {
-				row = append(row, plain(k.Series[i].Value), plain(k.Series[i].Prior))
+				row = append(row, csvNumber(k.Series[i].Value), csvNumber(k.Series[i].Prior))
 			}
 			rows = append(rows, row)
 		}
 	}
-	_ = w.WriteAll(rows) // memory takes everything
+	_ = w.WriteAll(rows) // writes to memory do not fail
 	return []byte(out.String())
 }
 
-func plain(value *float64) string {
+func csvNumber(value *float64) string {
 	if value == nil {
 		return ""
 	}
 	return strconv.FormatFloat(*value, 'f', -1, 64)
 }
 
-// called returns the name of a figure.
-func called(key client.KpiKey) string {
+// kpiName returns the name of a figure.
+func kpiName(key client.KpiKey) string {
 	switch key {
 	case client.AutonomousMergeRate:
 		return "Autonomous merge rate"
@@ -116,8 +116,8 @@ func called(key client.KpiKey) string {
 	return string(key)
 }
 
-// waitsFor describes the run that gives a figure its first value.
-func waitsFor(key client.KpiKey) string {
+// emptyHint describes the run that gives a figure its first value.
+func emptyHint(key client.KpiKey) string {
 	switch key {
 	case client.CycleTime, client.CostPerMergedPr, client.MergedUntouchedRate:
 		return "The chart starts with the first merged run."
@@ -125,28 +125,28 @@ func waitsFor(key client.KpiKey) string {
 	return "The chart starts with the first finished run."
 }
 
-// say formats a value in its unit, as a dash if there is none.
-func say(unit client.KpiUnit, value *float64) string {
+// formatValue formats a value in its unit, "—" for none.
+func formatValue(unit client.KpiUnit, value *float64) string {
 	if value == nil {
 		return "—"
 	}
-	return amount(unit, *value)
+	return formatAmount(unit, *value)
 }
 
-func amount(unit client.KpiUnit, value float64) string {
+func formatAmount(unit client.KpiUnit, value float64) string {
 	switch unit {
 	case client.Pct:
 		return strconv.FormatFloat(math.Round(value*10)/10, 'f', -1, 64) + "%"
 	case client.DurationMs:
-		return short(time.Duration(value) * time.Millisecond)
+		return shortDuration(time.Duration(value) * time.Millisecond)
 	case client.Cents:
 		return kit.Cents(int64(math.Round(value)))
 	}
 	return strconv.FormatFloat(value, 'f', -1, 64)
 }
 
-// short formats a duration for a tile or a scale: "3h 12m".
-func short(d time.Duration) string {
+// shortDuration formats a duration for a tile or a scale: "3h 12m".
+func shortDuration(d time.Duration) string {
 	large, small, name := time.Minute, time.Second, [2]string{"m", "s"}
 	switch {
 	case d >= 24*time.Hour:
@@ -163,10 +163,10 @@ func short(d time.Duration) string {
 	return text
 }
 
-// A change compares a figure with the window before.
+// A change compares a figure with that of the previous window.
 type change struct {
 	icon, text string
-	tone       string // good, bad or nothing, beside the arrow and the words
+	tone       string // "good", "bad" or ""
 }
 
 // changeOf returns the change of a figure; ok is false if there is nothing to compare.
@@ -178,15 +178,15 @@ func changeOf(k client.Kpi) (c change, ok bool) {
 	if by == 0 {
 		return change{"minus", "unchanged", ""}, true
 	}
-	more := k.Key == client.AutonomousMergeRate || k.Key == client.MergedUntouchedRate // what is good
+	moreIsGood := k.Key == client.AutonomousMergeRate || k.Key == client.MergedUntouchedRate
 	c.icon, c.tone = "arrow-down-right", "bad"
 	if by > 0 {
 		c.icon = "arrow-up-right"
 	}
-	if by > 0 == more {
+	if by > 0 == moreIsGood {
 		c.tone = "good"
 	}
-	c.text = amount(k.Unit, math.Abs(by))
+	c.text = formatAmount(k.Unit, math.Abs(by))
 	if k.Unit == client.Pct {
 		c.text = strings.TrimSuffix(c.text, "%") + " pts"
 	}
@@ -201,7 +201,7 @@ func direction(k client.Kpi) string {
 	return "less than before"
 }
 
-func day(date string) string {
+func formatDay(date string) string {
 	at, err := time.Parse(time.DateOnly, date)
 	if err != nil {
 		return date
