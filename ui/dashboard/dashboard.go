@@ -1,5 +1,5 @@
-// Package dashboard is the first page of a workspace: the state of its system, active runs and
-// waiting decisions.
+// Package dashboard is the first page of a workspace: the state of the system, active runs,
+// waiting decisions and the farm's capacity.
 package dashboard
 
 import (
@@ -20,29 +20,29 @@ func Routes() []page.Route {
 	return []page.Route{{Method: http.MethodGet, Path: "/w/{workspace}/dashboard", Show: show}}
 }
 
-// data is the content of the page, and the interval in seconds at which it refreshes: a
-// dependency that goes down causes no live update.
-type data struct {
+// pageData is the content of the page. It refreshes periodically, because a dependency that
+// goes down causes no live update.
+type pageData struct {
 	client.Dashboard
-	after string
+	refreshSeconds string // the interval, a number
 }
 
-const usualAfter = "15"
+const defaultRefresh = "15" // seconds
 
 func show(v *page.Visit) (page.Page, error) {
 	resp, err := v.API.GetDashboard(v.Context(), nil)
-	d := data{after: usualAfter}
+	d := pageData{refreshSeconds: defaultRefresh}
 	if err == nil {
 		if _, malformed := strconv.Atoi(resp.Header.Get("X-Svc-Poll-After")); malformed == nil {
-			d.after = resp.Header.Get("X-Svc-Poll-After")
+			d.refreshSeconds = resp.Header.Get("X-Svc-Poll-After")
 		}
 	}
 	d.Dashboard, err = client.Read[client.Dashboard](resp, err)
 	return page.Page{Title: "Dashboard", NavEntry: "dashboard", Main: view(v, d)}, err
 }
 
-// dependencies lists them in the order in which a request uses them.
-func (d data) dependencies() []client.SystemDependency {
+// dependencies returns the dependencies in the order in which a request uses them.
+func (d pageData) dependencies() []client.SystemDependency {
 	rank := func(s client.SystemDependency) int {
 		if i := slices.Index([]string{"rest", "database", "engine"}, s.Name); i >= 0 {
 			return i
@@ -52,7 +52,7 @@ func (d data) dependencies() []client.SystemDependency {
 	return slices.SortedStableFunc(slices.Values(d.System.Dependencies), func(a, b client.SystemDependency) int { return rank(a) - rank(b) })
 }
 
-// host returns the distinguishing part of an address.
+// host returns the host of an address, or the address if it has none.
 func host(address string) string {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" {
@@ -61,7 +61,7 @@ func host(address string) string {
 	return u.Host
 }
 
-func (d data) down() (n int) {
+func (d pageData) downCount() (n int) {
 	for _, s := range d.System.Dependencies {
 		if s.Status == "down" {
 			n++
@@ -85,7 +85,7 @@ func upMessage(s client.SystemDependency) string {
 	return strings.Join(parts, " ")
 }
 
-func iconOf(name string) string {
+func dependencyIcon(name string) string {
 	switch name {
 	case "database":
 		return "database"
@@ -97,8 +97,8 @@ func iconOf(name string) string {
 	return "server"
 }
 
-// called returns the name of a dependency.
-func called(name string) string {
+// dependencyName returns the name of a dependency on the page.
+func dependencyName(name string) string {
 	switch name {
 	case "rest":
 		return "REST service"
@@ -108,8 +108,8 @@ func called(name string) string {
 	return kit.Words(name)
 }
 
-// decisions returns the text after the number of decisions.
-func (d data) decisions() string {
+// waitingText returns the text after the number of waiting decisions.
+func (d pageData) waitingText() string {
 	text := "decisions"
 	if d.Inbox.Waiting == 1 {
 		text = "decision"
@@ -120,8 +120,8 @@ func (d data) decisions() string {
 	return text
 }
 
-// kinds describes how many decisions of each kind wait.
-func kinds(list []client.KindWaiting) string {
+// kindCounts describes how many decisions of each kind wait.
+func kindCounts(list []client.KindWaiting) string {
 	names := map[string][2]string{
 		"merge_approval":            {"merge approval", "merge approvals"},
 		"protected_path_allow_once": {"protected path", "protected paths"},
@@ -143,22 +143,22 @@ func kinds(list []client.KindWaiting) string {
 	return strings.Join(out, ", ")
 }
 
-// A segment is the part of a bar for the runs in one state.
+// A segment is the part of a bar for one run.
 type segment struct {
 	x, width float64
 	class    string
 }
 
 const (
-	barWidth = 480 // units of the drawing
-	gap      = 2
-	maxShown = 12 // runs of a stage that are drawn one by one
+	barWidth = 480 // in the units of the SVG
+	gap      = 2   // between segments
+	minSlots = 12  // the runs that fill a bar, unless a stage has more
 )
 
-// bar draws the runs of a stage: those in progress, those that wait and those that are stuck.
-func bar(s client.StageCount) (list []segment) {
-	shown := max(maxShown, s.Count)
-	width := float64(barWidth) / float64(shown)
+// stageBar returns the segments of a stage's runs: moving ones, then waiting, then stuck ones.
+func stageBar(s client.StageCount) (list []segment) {
+	slots := max(minSlots, s.Count)
+	width := float64(barWidth) / float64(slots)
 	for i := range s.Count {
 		class := "moving"
 		switch {
@@ -172,10 +172,10 @@ func bar(s client.StageCount) (list []segment) {
 	return list
 }
 
-func unit(f float64) string { return strconv.FormatFloat(f, 'f', 2, 64) }
+func twoDecimals(f float64) string { return strconv.FormatFloat(f, 'f', 2, 64) }
 
-// stageTone returns the colour of a run's state.
-func stageTone(r client.Run) kit.Tone {
+// statusTone returns the colour of a run's status.
+func statusTone(r client.Run) kit.Tone {
 	switch r.Status {
 	case client.RunStatusMerged:
 		return kit.Good
