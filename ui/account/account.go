@@ -14,23 +14,23 @@ import (
 func Routes() []page.Route {
 	return []page.Route{
 		{Method: http.MethodGet, Path: "/account", Show: show},
-		{Method: http.MethodPost, Path: "/account/invitations/{id}/accept", Do: accept, Show: show, Back: home},
-		{Method: http.MethodPost, Path: "/account/invitations/{id}/reject", Do: reject, Show: show, Back: home},
-		{Method: http.MethodPost, Path: "/account/sessions/end", Do: end, Show: show, Back: home},
-		{Method: http.MethodPost, Path: "/account/sessions/end-others", Do: endOthers, Show: show, Back: home, Ask: askOthers},
+		{Method: http.MethodPost, Path: "/account/invitations/{id}/accept", Do: accept, Show: show, Back: accountPath},
+		{Method: http.MethodPost, Path: "/account/invitations/{id}/reject", Do: reject, Show: show, Back: accountPath},
+		{Method: http.MethodPost, Path: "/account/sessions/end", Do: endSession, Show: show, Back: accountPath},
+		{Method: http.MethodPost, Path: "/account/sessions/end-others", Do: endOtherSessions, Show: show, Back: accountPath, Ask: askEndOthers},
 	}
 }
 
-// data is the content of the page.
-type data struct {
-	Person      client.Person
-	Invitations []client.OwnInvitation
-	Devices     []client.Device
-	Stale       bool // the sign-in is too long ago to list sessions
+// pageData is the content of the page.
+type pageData struct {
+	Person       client.Person
+	Invitations  []client.OwnInvitation
+	Devices      []client.Device
+	SignInTooOld bool // the sign-in is too long ago to list sessions
 }
 
 func show(v *page.Visit) (page.Page, error) {
-	var d data
+	var d pageData
 	err := v.Load(func(ctx context.Context) error {
 		person, ok, err := v.API.Person(ctx)
 		if err == nil && !ok {
@@ -44,15 +44,15 @@ func show(v *page.Visit) (page.Page, error) {
 	}, func(ctx context.Context) (err error) {
 		d.Devices, err = v.API.Devices(ctx)
 		if r := client.AsRefused(err); r != nil && r.Status == http.StatusForbidden {
-			d.Stale, err = true, nil
+			d.SignInTooOld, err = true, nil
 		}
 		return err
 	})
 	return page.Page{Title: "Account", Main: view(v, d)}, err
 }
 
-// waiting returns the invitations that can be answered.
-func (d data) waiting() (list []client.OwnInvitation) {
+// pendingInvitations returns the invitations that can be answered.
+func (d pageData) pendingInvitations() (list []client.OwnInvitation) {
 	for _, i := range d.Invitations {
 		if i.Status == "pending" {
 			list = append(list, i)
@@ -61,7 +61,7 @@ func (d data) waiting() (list []client.OwnInvitation) {
 	return list
 }
 
-const home = "/account"
+const accountPath = "/account"
 
 func accept(v *page.Visit) (page.Notice, error) {
 	to := page.Local(v.PostFormValue("to"))
@@ -73,23 +73,23 @@ func accept(v *page.Visit) (page.Notice, error) {
 }
 
 func reject(v *page.Visit) (page.Notice, error) {
-	return page.Notice{Text: "Invitation declined.", To: home}, v.API.AnswerInvitation(v.Context(), v.PathValue("id"), false)
+	return page.Notice{Text: "Invitation declined.", To: accountPath}, v.API.AnswerInvitation(v.Context(), v.PathValue("id"), false)
 }
 
-func end(v *page.Visit) (page.Notice, error) {
-	return page.Notice{Text: "Session ended.", To: home}, v.API.EndDevice(v.Context(), v.PostFormValue("token"))
+func endSession(v *page.Visit) (page.Notice, error) {
+	return page.Notice{Text: "Session ended.", To: accountPath}, v.API.EndDevice(v.Context(), v.PostFormValue("token"))
 }
 
-var othersQuestion = page.Question{Title: "Sign out everywhere else?", Text: "Other browsers have to sign in again."}
+var endOthersQuestion = page.Question{Title: "Sign out everywhere else?", Text: "Other browsers have to sign in again."}
 
-func askOthers(*page.Visit) (page.Question, error) { return othersQuestion, nil }
+func askEndOthers(*page.Visit) (page.Question, error) { return endOthersQuestion, nil }
 
-func endOthers(v *page.Visit) (page.Notice, error) {
-	return page.Notice{Text: "You are signed out everywhere else.", To: home}, v.API.EndOtherDevices(v.Context())
+func endOtherSessions(v *page.Visit) (page.Notice, error) {
+	return page.Notice{Text: "You are signed out everywhere else.", To: accountPath}, v.API.EndOtherDevices(v.Context())
 }
 
-// browser describes briefly the program that started a session.
-func browser(agent string) string {
+// browserName shortens the User-Agent of a session: "Firefox on Linux".
+func browserName(agent string) string {
 	if agent == "" {
 		return "Unknown"
 	}
