@@ -1,5 +1,5 @@
 // Package serviceaccounts is the page of service accounts, the identities of scripts. It shows
-// a new token once. The page of members has its card as well.
+// a new token once. The page of members contains its card as well.
 package serviceaccounts
 
 import (
@@ -13,8 +13,8 @@ import (
 	"svc/ui/page"
 )
 
-// Routes returns the routes of the page. A POST that creates a token is answered with the page:
-// a redirect would have to carry the token.
+// Routes returns the routes of the page. A POST that creates a token is answered with the page,
+// because a redirect would have to carry the token.
 func Routes() []page.Route {
 	const path = "/w/{workspace}/service-accounts"
 	return []page.Route{
@@ -22,19 +22,22 @@ func Routes() []page.Route {
 		{Method: http.MethodPost, Path: path, Do: create, Show: show, ShowsSecret: true},
 		{
 			Method: http.MethodPost, Path: path + "/{id}/rotate", Do: rotate, Show: show, ShowsSecret: true,
-			Back: "service-accounts", Ask: ask(rotateQuestion),
+			Back: "service-accounts", Ask: askAboutAccount(rotateQuestion),
 		},
-		{Method: http.MethodPost, Path: path + "/{id}/revoke", Do: revoke, Show: show, Back: "service-accounts", Ask: ask(revokeQuestion)},
+		{
+			Method: http.MethodPost, Path: path + "/{id}/revoke", Do: revoke, Show: show,
+			Back: "service-accounts", Ask: askAboutAccount(revokeQuestion),
+		},
 	}
 }
 
 const perPage = 50
 
-// data is the content of the page.
-type data struct {
-	List client.ListServiceAccount
-	made *client.TokenAnswerBody // with a token that was made just now
-	form form
+// pageData is the content of the page.
+type pageData struct {
+	List     client.ListServiceAccount
+	newToken *client.TokenAnswerBody // with the token that this request created, or nil
+	form     form
 }
 
 // A form is a refused request to create an account, with the reasons.
@@ -44,13 +47,13 @@ type form struct {
 	refused string
 }
 
-func (f form) has(scope string) bool { return slices.Contains(f.scopes, scope) }
+func (f form) hasScope(scope string) bool { return slices.Contains(f.scopes, scope) }
 
 func show(v *page.Visit) (page.Page, error) {
-	d := data{form: form{scopes: []string{"api.read"}}}
+	d := pageData{form: form{scopes: []string{"api.read"}}}
 	switch done := v.Done.(type) {
 	case *client.TokenAnswerBody:
-		d.made = done
+		d.newToken = done
 	case form:
 		d.form = done
 	}
@@ -77,8 +80,8 @@ func create(v *page.Visit) (page.Notice, error) {
 	for _, scope := range f.scopes {
 		body.Scopes = append(body.Scopes, client.NewAccountBodyScopes(scope))
 	}
-	made, err := client.Read[client.TokenAnswerBody](v.API.CreateServiceAccount(v.Context(),
-		&client.CreateServiceAccountParams{IdempotencyKey: key(v)}, body))
+	newToken, err := client.Read[client.TokenAnswerBody](v.API.CreateServiceAccount(v.Context(),
+		&client.CreateServiceAccountParams{IdempotencyKey: idempotencyKey(v)}, body))
 	if err != nil {
 		if r := client.AsRefused(err); r != nil {
 			f.refused = page.Sentence(r)
@@ -86,17 +89,17 @@ func create(v *page.Visit) (page.Notice, error) {
 		v.Done = f
 		return page.Notice{}, page.InlineError{Err: err}
 	}
-	v.Done = &made
+	v.Done = &newToken
 	return page.Notice{Text: "Service account created."}, nil
 }
 
 func rotate(v *page.Visit) (page.Notice, error) {
-	made, err := client.Read[client.TokenAnswerBody](v.API.RotateServiceAccount(v.Context(), v.PathValue("id"),
-		&client.RotateServiceAccountParams{IdempotencyKey: key(v)}))
+	newToken, err := client.Read[client.TokenAnswerBody](v.API.RotateServiceAccount(v.Context(), v.PathValue("id"),
+		&client.RotateServiceAccountParams{IdempotencyKey: idempotencyKey(v)}))
 	if err != nil {
 		return page.Notice{}, err
 	}
-	v.Done = &made
+	v.Done = &newToken
 	return page.Notice{Text: "Rotated. The old token has stopped working."}, nil
 }
 
@@ -118,8 +121,9 @@ func revokeQuestion(a client.ServiceAccount) page.Question {
 	}
 }
 
-// ask asks about the account in the path.
-func ask(question func(client.ServiceAccount) page.Question) func(*page.Visit) (page.Question, error) {
+// askAboutAccount returns a function that asks a question about the account in the path. It
+// asks nothing if there is no such account: the service refuses the request.
+func askAboutAccount(question func(client.ServiceAccount) page.Question) func(*page.Visit) (page.Question, error) {
 	return func(v *page.Visit) (page.Question, error) {
 		a, ok, err := page.Find(func(offset int64) ([]client.ServiceAccount, int64, error) {
 			list, err := client.Read[client.ListServiceAccount](v.API.ListServiceAccounts(v.Context(), &client.ListServiceAccountsParams{
@@ -134,20 +138,20 @@ func ask(question func(client.ServiceAccount) page.Question) func(*page.Visit) (
 	}
 }
 
-// newKey returns an idempotency key, so that a form that is sent twice, by a reload for
-// example, creates one token.
-func newKey() string { return rand.Text() }
+// newIdempotencyKey returns an idempotency key for a form, so that a form that is sent twice,
+// by a reload for example, creates one token.
+func newIdempotencyKey() string { return rand.Text() }
 
-func key(v *page.Visit) *string { return client.Optional(v.PostFormValue("key")) }
+func idempotencyKey(v *page.Visit) *string { return client.Optional(v.PostFormValue("key")) }
 
-// try returns a shell command that uses a token. It prompts for the token, which thus is not in
-// the history of the shell.
-func try(v *page.Visit, made *client.TokenAnswerBody) string {
-	ask := `read -rs SVC_TOKEN && curl -H "Authorization: Bearer $SVC_TOKEN" `
-	if slices.Contains(made.Account.Scopes, "api.read") {
-		return ask + "'" + v.API.Address() + "/api/v1/runs?status=active'"
+// tryCommand returns a shell command that uses a token. It prompts for the token to keep it out
+// of the shell's history.
+func tryCommand(v *page.Visit, newToken *client.TokenAnswerBody) string {
+	prompt := `read -rs SVC_TOKEN && curl -H "Authorization: Bearer $SVC_TOKEN" `
+	if slices.Contains(newToken.Account.Scopes, "api.read") {
+		return prompt + "'" + v.API.Address() + "/api/v1/runs?status=active'"
 	}
-	return ask + `--json '{"idempotencyKey":"try","name":"try","steps":[{"name":"try","run":"true"}]}' ` + v.API.Address() +
+	return prompt + `--json '{"idempotencyKey":"try","name":"try","steps":[{"name":"try","run":"true"}]}' ` + v.API.Address() +
 		"/api/v1/farm/jobs"
 }
 
@@ -159,4 +163,4 @@ var scopes = []scope{
 	{"farm.submit", "Submit and cancel build-farm jobs", "The only change a token can make."},
 }
 
-const notForViewers = "Only an Owner or Maintainer can manage service accounts."
+const managersOnly = "Only an Owner or Maintainer can manage service accounts."
