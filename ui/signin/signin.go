@@ -1,4 +1,4 @@
-// Package signin has the pages to sign in and out.
+// Package signin contains the page to sign in, and the routes that sign out and set the theme.
 package signin
 
 import (
@@ -14,48 +14,48 @@ import (
 // Routes returns the routes of the page.
 func Routes() []page.Route {
 	return []page.Route{
-		{Method: http.MethodGet, Path: "/{$}", Public: true, Show: root},
+		{Method: http.MethodGet, Path: "/{$}", Public: true, Show: redirectToWorkspaces},
 		{Method: http.MethodGet, Path: "/sign-in", Public: true, Show: show},
-		{Method: http.MethodGet, Path: "/sign-in/{provider}", Public: true, Show: begin},
-		{Method: http.MethodPost, Path: "/sign-in", Public: true, Do: password, Show: show},
+		{Method: http.MethodGet, Path: "/sign-in/{provider}", Public: true, Show: startSignIn},
+		{Method: http.MethodPost, Path: "/sign-in", Public: true, Do: signInWithPassword, Show: show},
 		{Method: http.MethodPost, Path: "/sign-out", Public: true, Do: signOut},
-		{Method: http.MethodPost, Path: "/theme", Public: true, Do: theme, Show: page.ShowTheme},
+		{Method: http.MethodPost, Path: "/theme", Public: true, Do: setTheme, Show: page.ShowTheme},
 	}
 }
 
-func root(*page.Visit) (page.Page, error) { return page.Page{}, page.Redirect("/w") }
+func redirectToWorkspaces(*page.Visit) (page.Page, error) { return page.Page{}, page.Redirect("/w") }
 
 func show(v *page.Visit) (page.Page, error) {
-	ways, err := v.API.SignInMethods(v.Context())
+	methods, err := v.API.SignInMethods(v.Context())
 	if err != nil {
 		return page.Page{}, err
 	}
-	return page.Page{Title: "Sign in", Bare: true, Main: view(v, ways)}, nil
+	return page.Page{Title: "Sign in", Bare: true, Main: view(v, methods)}, nil
 }
 
-// begin redirects to the provider. It is a link because the Content-Security-Policy restricts forms
-// to the app.
-func begin(v *page.Visit) (page.Page, error) {
-	to, err := v.API.SignIn(v.Context(), v.PathValue("provider"), To(v), page.SignInPath(To(v)))
+// startSignIn redirects to the provider. It is a GET because the Content-Security-Policy keeps
+// forms from leading out of the app.
+func startSignIn(v *page.Visit) (page.Page, error) {
+	to, err := v.API.SignIn(v.Context(), v.PathValue("provider"), returnPath(v), page.SignInPath(returnPath(v)))
 	if err != nil {
 		return page.Page{}, err
 	}
 	return page.Page{}, page.Redirect(to.String())
 }
 
-func password(v *page.Visit) (page.Notice, error) {
+func signInWithPassword(v *page.Visit) (page.Notice, error) {
 	err := v.API.SignInPassword(v.Context(), v.PostFormValue("email"), v.PostFormValue("password"))
 	if r := client.AsRefused(err); r != nil && r.Status == http.StatusUnauthorized {
 		return page.Notice{}, &client.Refused{Status: http.StatusConflict, Message: "Wrong email address or password."}
 	}
-	return page.Notice{To: To(v)}, err
+	return page.Notice{To: returnPath(v)}, err
 }
 
 func signOut(v *page.Visit) (page.Notice, error) {
 	return page.Notice{To: "/sign-in", Text: "You are signed out."}, v.API.SignOut(v.Context())
 }
 
-func theme(v *page.Visit) (page.Notice, error) {
+func setTheme(v *page.Visit) (page.Notice, error) {
 	v.SetTheme(v.PostFormValue("theme"))
 	if v.FromHTMX() {
 		return page.Notice{}, nil
@@ -63,17 +63,17 @@ func theme(v *page.Visit) (page.Notice, error) {
 	return page.Notice{To: page.Local(v.PostFormValue("to"))}, nil
 }
 
-// To returns the path of the app that the person wanted before they had to sign in.
-func To(v *page.Visit) string { return page.Local(v.Query("to")) }
+// returnPath returns the path of the app to open after the sign-in.
+func returnPath(v *page.Visit) string { return page.Local(v.Query("to")) }
 
-// A reason says why a sign-in at a provider failed, and what to do.
+// A reason describes why a sign-in at a provider failed, and what to do.
 type reason struct{ code, title, text string }
 
-// reasons are those that the service gives. Other text in an address is not shown, because
-// anybody can write one.
+// reasons are the error codes of the service. Other text in an address is not shown, because
+// anybody can make such an address.
 var reasons = []reason{
 	{"access_denied", "You cancelled the sign-in at the code host.", "You can try again."},
-	{mismatch, "The redirect_uri is not associated with this application.",
+	{redirectMismatch, "The redirect_uri is not associated with this application.",
 		"This service’s address does not match the registered callback."},
 	{"state_mismatch", "This sign-in was started in another window, has expired, or was already used.", "Start again."},
 	{"state_not_found", "The code host’s answer was incomplete.", "Start again."},
@@ -85,10 +85,10 @@ var reasons = []reason{
 	{"oauth_provider_not_found", "There is no such sign-in provider.", "Choose one below."},
 }
 
-const mismatch = "redirect_uri_mismatch"
+const redirectMismatch = "redirect_uri_mismatch"
 
-// why returns the reason in an address; ok is false if it has none.
-func why(v *page.Visit) (r reason, ok bool) {
+// failureReason returns the reason in the page's address; ok is false if it has none.
+func failureReason(v *page.Visit) (r reason, ok bool) {
 	code := v.Query("error")
 	if code == "" {
 		return reason{}, false
@@ -101,9 +101,9 @@ func why(v *page.Visit) (r reason, ok bool) {
 	return reason{"unknown_error", "The code host did not sign you in.", "Try again. If it keeps failing, contact an operator."}, true
 }
 
-// insecure returns the scheme of an address that has to be https, with the rest of it; a
-// machine’s own address may be http.
-func insecure(address string) (scheme, rest string) {
+// splitInsecure splits an http address into its scheme and the rest, to highlight the scheme.
+// The scheme is "" if the address is https or on the local machine.
+func splitInsecure(address string) (scheme, rest string) {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "http" || u.Hostname() == "localhost" || net.ParseIP(u.Hostname()).IsLoopback() {
 		return "", address
@@ -112,5 +112,5 @@ func insecure(address string) (scheme, rest string) {
 }
 
 func providerPath(v *page.Visit, id string) string {
-	return "/sign-in/" + url.PathEscape(id) + "?to=" + url.QueryEscape(To(v))
+	return "/sign-in/" + url.PathEscape(id) + "?to=" + url.QueryEscape(returnPath(v))
 }

@@ -15,7 +15,7 @@ import (
 	"svc/ui/page"
 )
 
-func view(v *page.Visit, ways client.SignInMethods) templ.Component {
+func view(v *page.Visit, methods client.SignInMethods) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -36,7 +36,7 @@ func view(v *page.Visit, ways client.SignInMethods) templ.Component {
 			templ_7745c5c3_Var1 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
-		failed, ok := why(v)
+		failed, ok := failureReason(v)
 		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<div class=\"signin\"><span class=\"logo\" aria-hidden=\"true\"></span> ")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
@@ -51,7 +51,7 @@ func view(v *page.Visit, ways client.SignInMethods) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			if to := To(v); to != "/w" {
+			if to := returnPath(v); to != "/w" {
 				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 4, "<p class=\"muted\">to continue to <b><bdi>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
@@ -120,19 +120,19 @@ func view(v *page.Visit, ways client.SignInMethods) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		}
-		for _, p := range ways.Providers {
+		for _, p := range methods.Providers {
 			templ_7745c5c3_Err = provider(v, p, failed.code).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		}
-		if len(ways.Providers) == 0 {
+		if len(methods.Providers) == 0 {
 			templ_7745c5c3_Err = kit.Empty("lock", "No sign-in provider", "An operator can add one; OPERATIONS.md explains how.").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		}
-		if ways.Password {
+		if methods.Password {
 			templ_7745c5c3_Err = passwordForm(v).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
@@ -154,8 +154,8 @@ func view(v *page.Visit, ways client.SignInMethods) templ.Component {
 	})
 }
 
-// provider is a way to sign in. failed is the code of what came of it before, "" if
-// nothing did.
+// provider is the link to sign in at a provider. failed is the error code of the last attempt,
+// "" for none.
 func provider(v *page.Visit, p client.Provider, failed string) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -177,8 +177,8 @@ func provider(v *page.Visit, p client.Provider, failed string) templ.Component {
 			templ_7745c5c3_Var5 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
-		if failed == mismatch {
-			scheme, rest := insecure(p.RedirectURI)
+		if failed == redirectMismatch {
+			scheme, rest := splitInsecure(p.RedirectURI)
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 14, "<dl class=\"sent-address\"><dt>Sent</dt><dd><code>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
