@@ -1,4 +1,4 @@
-// Package workspaces has the pages to choose and create a workspace.
+// Package workspaces contains the pages that choose and create a workspace.
 package workspaces
 
 import (
@@ -19,18 +19,18 @@ func Routes() []page.Route {
 		{Method: http.MethodGet, Path: "/workspace-menu", Show: menu},
 		{Method: http.MethodGet, Path: newPath, Show: showNew},
 		{Method: http.MethodPost, Path: newPath, Do: create, Show: showNew, Back: "/w"},
-		{Method: http.MethodGet, Path: "/w/{workspace}", Show: home},
+		{Method: http.MethodGet, Path: "/w/{workspace}", Show: redirectToDashboard},
 	}
 }
 
-// newPath and the menu are outside of /w, below which every name can be the slug of a workspace.
+// newPath and the menu's path are not below /w, where every name can be a workspace's slug.
 const newPath = "/new-workspace"
 
 func show(v *page.Visit) (page.Page, error) {
-	var places []client.OwnWorkspace
+	var list []client.OwnWorkspace
 	var invitations []client.OwnInvitation
 	err := v.Load(func(ctx context.Context) (err error) {
-		places, err = v.API.OwnWorkspaces(ctx)
+		list, err = v.API.OwnWorkspaces(ctx)
 		return err
 	}, func(ctx context.Context) (err error) {
 		invitations, err = v.API.OwnInvitations(ctx)
@@ -39,13 +39,13 @@ func show(v *page.Visit) (page.Page, error) {
 	if err != nil {
 		return page.Page{}, err
 	}
-	return page.Page{Title: "Workspaces", Main: view(v, places, waiting(invitations))}, nil
+	return page.Page{Title: "Workspaces", Main: view(v, list, countPending(invitations))}, nil
 }
 
 // form is the content of the form for a new workspace.
 type form struct {
 	name, slug string
-	refused    map[string]string // by field: what is wrong with it
+	refused    map[string]string // what is wrong, by field
 }
 
 func showNew(v *page.Visit) (page.Page, error) {
@@ -53,30 +53,32 @@ func showNew(v *page.Visit) (page.Page, error) {
 	return page.Page{Title: "Create a workspace", Main: newView(f)}, nil
 }
 
-// create creates a workspace and redirects to it. A refusal is shown beside its field. Empty fields are
-// refused here, because the service's messages about them are for programs.
+// create creates a workspace and redirects to it. A refusal is shown beside its field. Empty
+// fields are refused here, because the service's messages about them are for programs.
 func create(v *page.Visit) (page.Notice, error) {
-	sent := form{name: strings.TrimSpace(v.PostFormValue("name")), slug: strings.TrimSpace(v.PostFormValue("slug"))}
-	for _, field := range []struct{ name, value string }{{"name", sent.name}, {"slug", sent.slug}} {
+	f := form{name: strings.TrimSpace(v.PostFormValue("name")), slug: strings.TrimSpace(v.PostFormValue("slug"))}
+	for _, field := range []struct{ name, value string }{{"name", f.name}, {"slug", f.slug}} {
 		if field.value == "" {
-			sent.refused = map[string]string{field.name: "must not be empty"}
-			v.Done = sent
-			return page.Notice{}, page.InlineError{Err: &client.Refused{Status: http.StatusConflict, Message: "The " + field.name + " must not be empty."}}
+			f.refused = map[string]string{field.name: "must not be empty"}
+			v.Done = f
+			return page.Notice{}, page.InlineError{Err: &client.Refused{
+				Status: http.StatusConflict, Message: "The " + field.name + " must not be empty.",
+			}}
 		}
 	}
-	place, err := v.API.CreateWorkspace(v.Context(), sent.name, sent.slug)
+	created, err := v.API.CreateWorkspace(v.Context(), f.name, f.slug)
 	if r := client.AsRefused(err); r != nil {
 		if r.Code == "ORGANIZATION_ALREADY_EXISTS" {
 			r.Message = "Another workspace has this slug."
 			r.Details = map[string]json.RawMessage{"slug": json.RawMessage(`["Another workspace has this slug."]`)}
 		}
-		sent.refused = map[string]string{"name": r.Field("name"), "slug": r.Field("slug")}
-		v.Done = sent
+		f.refused = map[string]string{"name": r.Field("name"), "slug": r.Field("slug")}
+		v.Done = f
 	}
-	return page.Notice{Text: place.Name + " is ready. Invite people under Members & roles.", To: page.Path(place.Slug, "dashboard")}, err
+	return page.Notice{Text: created.Name + " is ready. Invite people under Members & roles.", To: page.Path(created.Slug, "dashboard")}, err
 }
 
-func waiting(list []client.OwnInvitation) (n int) {
+func countPending(list []client.OwnInvitation) (n int) {
 	for _, i := range list {
 		if i.Status == "pending" {
 			n++
@@ -85,14 +87,14 @@ func waiting(list []client.OwnInvitation) (n int) {
 	return n
 }
 
-// menu is the menu of the workspace chip.
+// menu is the menu that switches workspaces.
 func menu(v *page.Visit) (page.Page, error) {
-	places, err := v.API.OwnWorkspaces(v.Context())
-	return page.Page{Part: menuView(places, current(v))}, err
+	list, err := v.API.OwnWorkspaces(v.Context())
+	return page.Page{Part: menuView(list, currentSlug(v))}, err
 }
 
-// current returns the slug of the workspace that the browser shows, or "".
-func current(v *page.Visit) string {
+// currentSlug returns the slug of the workspace that the browser shows, or "".
+func currentSlug(v *page.Visit) string {
 	u, err := url.Parse(v.Header.Get("HX-Current-URL"))
 	if err != nil {
 		return ""
@@ -101,4 +103,6 @@ func current(v *page.Visit) string {
 	return slug
 }
 
-func home(v *page.Visit) (page.Page, error) { return page.Page{}, page.Redirect(v.Path("dashboard")) }
+func redirectToDashboard(v *page.Visit) (page.Page, error) {
+	return page.Page{}, page.Redirect(v.Path("dashboard"))
+}

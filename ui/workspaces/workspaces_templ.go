@@ -15,7 +15,7 @@ import (
 	"svc/ui/page"
 )
 
-func view(v *page.Visit, places []client.OwnWorkspace, invitations int) templ.Component {
+func view(v *page.Visit, list []client.OwnWorkspace, invitations int) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -75,7 +75,7 @@ func view(v *page.Visit, places []client.OwnWorkspace, invitations int) templ.Co
 				}
 				return nil
 			})
-			templ_7745c5c3_Err = kit.Banner(kit.Accent, "mail", waits(invitations)).Render(templ.WithChildren(ctx, templ_7745c5c3_Var2), templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = kit.Banner(kit.Accent, "mail", invitationsText(invitations)).Render(templ.WithChildren(ctx, templ_7745c5c3_Var2), templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -84,7 +84,7 @@ func view(v *page.Visit, places []client.OwnWorkspace, invitations int) templ.Co
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		for _, p := range places {
+		for _, p := range list {
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 6, "<li data-row><a class=\"place\" href=\"")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
@@ -154,7 +154,7 @@ func view(v *page.Visit, places []client.OwnWorkspace, invitations int) templ.Co
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		if len(places) == 0 {
+		if len(list) == 0 {
 			templ_7745c5c3_Var7 := templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 				templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 				templ_7745c5c3_Buffer, templ_7745c5c3_IsBuffer := templruntime.GetBuffer(templ_7745c5c3_W)
@@ -338,15 +338,15 @@ func newView(f form) templ.Component {
 	})
 }
 
-func waits(n int) string {
+func invitationsText(n int) string {
 	if n == 1 {
 		return "You have a pending invitation."
 	}
 	return strconv.Itoa(n) + " pending invitations."
 }
 
-// menuView marks the current workspace, and tells those of one name apart.
-func menuView(places []client.OwnWorkspace, current string) templ.Component {
+// menuView marks the current workspace. Slugs distinguish workspaces with the same name.
+func menuView(list []client.OwnWorkspace, current string) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -367,7 +367,7 @@ func menuView(places []client.OwnWorkspace, current string) templ.Component {
 			templ_7745c5c3_Var15 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
-		for _, p := range places {
+		for _, p := range list {
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 28, "<a href=\"")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
