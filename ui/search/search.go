@@ -1,4 +1,4 @@
-// Package search finds things by name in the workspace, for the palette that ⌘K opens.
+// Package search finds members, runs, service accounts and runners for the palette that ⌘K opens.
 package search
 
 import (
@@ -15,7 +15,7 @@ func Routes() []page.Route {
 
 const (
 	perKind    = 5
-	maxLetters = 200 // what the service takes
+	maxLetters = 200 // the service's maximum
 )
 
 // show returns the options that match a search, none for an empty one.

@@ -14,19 +14,18 @@ import (
 	"svc/ui/page"
 )
 
-// A search is one call of the service, with no more than that takes; none where nothing
-// is looked for.
-func TestASearchIsOneCall(t *testing.T) {
+// A search is one request to the service with at most maxLetters. An empty search is none.
+func TestSearchIsOneRequest(t *testing.T) {
 	t.Parallel()
-	var asked []string
+	var queries []string
 	rest := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		asked = append(asked, r.URL.Query().Get("q"))
+		queries = append(queries, r.URL.Query().Get("q"))
 		_, _ = io.WriteString(w, `{"members":[{"id":"m1","name":"<b>Mia</b>","email":"mia@acme.example","displayRole":"Owner"}],`+
 			`"runs":[{"id":"r1","issueNumber":7,"issueTitle":"","status":"needs_input","repo":{"id":"","name":"acme/web"}}],`+
 			`"serviceAccounts":[{"id":"a1","name":"ci-bot","status":"active"}],"runners":[]}`)
 	}))
 	t.Cleanup(rest.Close)
-	look := func(q string) string {
+	search := func(q string) string {
 		r := httptest.NewRequest(http.MethodGet, "/w/acme/search?q="+url.QueryEscape(q), nil)
 		r.SetPathValue("workspace", "acme")
 		shown, err := show(&page.Visit{Request: r, API: client.NewService(rest.URL).For(r, "acme")})
@@ -35,9 +34,9 @@ func TestASearchIsOneCall(t *testing.T) {
 		require.NoError(t, shown.Part.Render(t.Context(), &text))
 		return text.String()
 	}
-	require.Empty(t, look("  "))
-	text := look(strings.Repeat("ö", maxLetters+100))
-	require.Equal(t, []string{strings.Repeat("ö", maxLetters)}, asked)
+	require.Empty(t, search("  "))
+	text := search(strings.Repeat("ö", maxLetters+100))
+	require.Equal(t, []string{strings.Repeat("ö", maxLetters)}, queries)
 	for _, part := range []string{
 		"&lt;b&gt;Mia", `data-href="/w/acme/members?q=mia%40acme.example"`, "(no title)", "acme/web #7", "Needs input",
 		`data-href="/w/acme/runs/r1"`, `data-href="/w/acme/service-accounts#account-a1"`,
