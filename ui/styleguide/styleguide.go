@@ -9,9 +9,9 @@ import (
 	"svc/ui/page"
 )
 
-// Routes returns the routes of the page, which nobody has to be signed in for. It shows
-// colours and types, which are the names of custom properties of the style. states is the address
-// of the style sheet by which it shows components as if they were pointed at or had the focus.
+// Routes returns the routes of the page, which requires no sign-in. colours and types are names
+// of CSS custom properties. states is the address of the style sheet that shows components as if
+// they were hovered or focused.
 func Routes(states string, colours, types []string) []page.Route {
 	show := func(v *page.Visit) (page.Page, error) {
 		return page.Page{Title: "Kit", Bare: true, Main: view(v, states, colours, types)}, nil

@@ -88,7 +88,7 @@ func view(v *page.Visit, states string, colours, types []string) templ.Component
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = shown(v, theme, colours, types).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = themePane(v, theme, colours, types).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -105,7 +105,7 @@ func view(v *page.Visit, states string, colours, types []string) templ.Component
 	})
 }
 
-func shown(v *page.Visit, theme string, colours, types []string) templ.Component {
+func themePane(v *page.Visit, theme string, colours, types []string) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -542,7 +542,7 @@ func shown(v *page.Visit, theme string, colours, types []string) templ.Component
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = statesOf(theme).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = statesCard(theme).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -816,8 +816,8 @@ func shown(v *page.Visit, theme string, colours, types []string) templ.Component
 	})
 }
 
-// statesOf shows what can be pressed or filled at rest, under the pointer and with the focus.
-func statesOf(theme string) templ.Component {
+// statesCard shows controls at rest, hovered and focused.
+func statesCard(theme string) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {

@@ -13,7 +13,7 @@ import (
 	"svc/ui/page"
 )
 
-// A colour or a type that is added to the style is shown.
+// Each colour and type of the style sheet is shown.
 func TestEveryTokenIsShown(t *testing.T) {
 	t.Parallel()
 	colours, types := asset.Tokens()
@@ -32,11 +32,11 @@ func TestEveryTokenIsShown(t *testing.T) {
 	}
 }
 
-// Every component that the style gives a look under the pointer or with the focus is shown with it.
+// Each component with a hover or focus style is shown in that state.
 func TestEveryStateIsShown(t *testing.T) {
 	t.Parallel()
 	var text strings.Builder
-	require.NoError(t, statesOf("light").Render(t.Context(), &text))
+	require.NoError(t, statesCard("light").Render(t.Context(), &text))
 	kit, err := os.ReadFile("../asset/css/30-kit.css")
 	require.NoError(t, err)
 	found := regexp.MustCompile(`\.([a-z-]+)(?:\.[a-z]+)*:(?:hover|focus-visible)`).FindAllStringSubmatch(string(kit), -1)
@@ -46,8 +46,8 @@ func TestEveryStateIsShown(t *testing.T) {
 	}
 }
 
-// The style of this page touches no other one: all of it is one sheet.
-func TestTheStyleIsOfThisPageAlone(t *testing.T) {
+// The style sheet of this page applies to no other page, although all pages load it.
+func TestStyleAppliesToThisPageAlone(t *testing.T) {
 	t.Parallel()
 	style, err := os.ReadFile("../asset/css/50-styleguide.css")
 	require.NoError(t, err)
