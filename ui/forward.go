@@ -12,14 +12,14 @@ import (
 	"svc/http/reply"
 )
 
-// forward leads sign-in to the REST service as it is, within the limits that hold there.
+// forward proxies sign-in requests to the REST service, with the service's limit of a body.
 func forward(rest *url.URL, log *slog.Logger) http.Handler {
 	proxy := httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(rest)
-			r.Out.Host = r.In.Host // the one that Origin is compared with
+			r.Out.Host = r.In.Host // the service compares Origin with it
 			r.Out.Header.Del("Forwarded")
-			r.Out.Header.Del(middleware.OriginHeader) // a browser must not set it
+			r.Out.Header.Del(middleware.OriginHeader) // only the app may set it
 			r.Out.Header.Set("X-Forwarded-For", middleware.Address(r.In))
 			r.Out.Header.Set("X-Request-Id", middleware.RequestID(r.In.Context()))
 		},
@@ -34,13 +34,13 @@ func forward(rest *url.URL, log *slog.Logger) http.Handler {
 		},
 	}
 	return middleware.Limited(middleware.Limits{}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		here := proxy
-		here.ModifyResponse = func(res *http.Response) error {
-			for name := range res.Header { // what the service says of its answer holds, and once
+		p := proxy
+		p.ModifyResponse = func(res *http.Response) error {
+			for name := range res.Header { // the service's headers replace the app's
 				w.Header().Del(name)
 			}
 			return nil
 		}
-		here.ServeHTTP(w, r)
+		p.ServeHTTP(w, r)
 	}))
 }

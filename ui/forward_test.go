@@ -13,10 +13,10 @@ import (
 	"svc/http/middleware"
 )
 
-// What the service says of its answer stands in it once, in the place of the app's own.
-func TestAForwardedAnswerHasTheHeadersOfTheService(t *testing.T) {
+// The service's headers replace those of the app.
+func TestForwardedResponseHasHeadersOfTheService(t *testing.T) {
 	t.Parallel()
-	app := forwarding(t, func(w http.ResponseWriter, r *http.Request) {
+	app := newForwarder(t, func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		h.Set("X-Request-Id", r.Header.Get("X-Request-Id"))
 		h.Set("Content-Security-Policy", "style-src 'self'")
@@ -33,16 +33,15 @@ func TestAForwardedAnswerHasTheHeadersOfTheService(t *testing.T) {
 	require.Equal(t, []string{"style-src 'self'"}, res.Header["Content-Security-Policy"])
 	require.Equal(t, []string{"no-store"}, res.Header["Cache-Control"])
 	require.Equal(t, []string{"a=1", "b=2"}, res.Header["Set-Cookie"])
-	require.Equal(t, "nosniff", res.Header.Get("X-Content-Type-Options"), "which the service did not say")
+	require.Equal(t, "nosniff", res.Header.Get("X-Content-Type-Options"), "which the service did not set")
 }
 
-// A body that the service would refuse is not led on for longer than that is known.
-func TestAForwardedBodyHasALimit(t *testing.T) {
+func TestForwardedBodyHasALimit(t *testing.T) {
 	t.Parallel()
-	app := forwarding(t, func(_ http.ResponseWriter, r *http.Request) {
+	app := newForwarder(t, func(_ http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 	})
-	body := struct{ io.Reader }{io.LimitReader(zeros{}, 2<<20)} // of a length that nobody knows
+	body := struct{ io.Reader }{io.LimitReader(zeros{}, 2<<20)} // of unknown length
 	res, err := app.Client().Post(app.URL+"/api/auth/sign-in/email", "application/json", body)
 	require.NoError(t, err)
 	defer res.Body.Close()
@@ -56,8 +55,8 @@ type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
-// forwarding serves what is forwarded to a service.
-func forwarding(t *testing.T, service http.HandlerFunc) *httptest.Server {
+// newForwarder serves an app that forwards all requests to a service.
+func newForwarder(t *testing.T, service http.HandlerFunc) *httptest.Server {
 	rest := httptest.NewServer(service)
 	t.Cleanup(rest.Close)
 	to, err := url.Parse(rest.URL)
@@ -70,13 +69,13 @@ func forwarding(t *testing.T, service http.HandlerFunc) *httptest.Server {
 
 func TestForwardRemovesOriginHeader(t *testing.T) {
 	t.Parallel()
-	said := make(chan http.Header, 1)
-	app := forwarding(t, func(_ http.ResponseWriter, r *http.Request) { said <- r.Header })
+	headers := make(chan http.Header, 1)
+	app := newForwarder(t, func(_ http.ResponseWriter, r *http.Request) { headers <- r.Header })
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, app.URL+"/api/auth/ok", nil)
 	require.NoError(t, err)
 	r.Header.Set("X-Svc-Origin", "ui")
 	res, err := app.Client().Do(r)
 	require.NoError(t, err)
 	require.NoError(t, res.Body.Close())
-	require.NotContains(t, <-said, "X-Svc-Origin")
+	require.NotContains(t, <-headers, "X-Svc-Origin")
 }

@@ -1,5 +1,5 @@
-// Package ui is the web app: pages rendered here, of what the REST service answers to
-// the person who asks. It knows no database and keeps nothing.
+// Package ui is the web app. It renders pages from the REST service's responses to the person
+// who asks. It has no state and no database.
 package ui
 
 import (
@@ -42,14 +42,14 @@ type Config struct {
 
 	RestURL config.URL `env:"SVC_REST_URL,required,notEmpty" schemes:"http,https" doc:"Where the REST service is reached."`
 
-	// The REST service has the same, because sign-in ends at it.
+	// The REST service has the same variable, because sign-in returns to this address.
 	AppURL config.URL `env:"AUTH_URL,required,notEmpty" schemes:"http,https" doc:"Public address of the web app. Must be the same in the REST service."`
 
 	APIURL config.URL `env:"SVC_API_URL" schemes:"http,https" doc:"Public address of the REST service. Sign-in and error pages link to its documentation and its state there; unset, to neither."`
 
 	TrustedProxies config.CIDRs `env:"SVC_TRUSTED_PROXIES" doc:"Proxies, as addresses and networks with commas between, whose X-Forwarded-For is believed."`
 
-	// Whoever reaches it learns how busy the app is: keep the address internal.
+	// Metrics tell how busy the app is: keep the address internal.
 	MetricsAddr config.Addr `env:"SVC_METRICS_ADDR" doc:"Address to serve Prometheus metrics on, at /metrics. Unset, there are none. Internal only."`
 
 	Kit bool `env:"SVC_DEV_KIT" envDefault:"false" doc:"Serve /kit, a page of all colours and components. For development alone."`
@@ -57,7 +57,7 @@ type Config struct {
 	LogLevel slog.Level `env:"SVC_LOG_LEVEL" envDefault:"info" doc:"Least level that is logged: debug, info, warn or error."`
 }
 
-// Check refuses what is well-formed but cannot work.
+// Check refuses addresses with more than a scheme and a host.
 func (c Config) Check() error {
 	for name, u := range map[string]*url.URL{"SVC_REST_URL": c.RestURL.URL(), "AUTH_URL": c.AppURL.URL(), "SVC_API_URL": c.APIURL.URL()} {
 		if u == nil {
@@ -122,7 +122,7 @@ func New(c Config, now func() time.Time, ending <-chan struct{}, log *slog.Logge
 // Handler answers every request.
 func (s *Server) Handler() http.Handler { return s.handler }
 
-// Close ends the connections to the REST service that are idle.
+// Close closes idle connections to the REST service.
 func (s *Server) Close() { s.service.Close() }
 
 func alive(w http.ResponseWriter, _ *http.Request) {
@@ -131,8 +131,8 @@ func alive(w http.ResponseWriter, _ *http.Request) {
 
 var errCrossOrigin = fault.New(fault.Denied, "cross_origin_refused", "This request came from another site.")
 
-// sameSite refuses what another site has a browser send. What is under /api/auth the REST
-// service judges: providers of sign-in post there.
+// sameSite refuses requests that another site made a browser send, except those under /api/auth,
+// which the REST service checks: sign-in providers post there.
 func sameSite(log *slog.Logger, next http.Handler) http.Handler {
 	protection := http.NewCrossOriginProtection()
 	protection.AddInsecureBypassPattern("/api/auth/")
