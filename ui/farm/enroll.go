@@ -38,12 +38,12 @@ func enroll(v *page.Visit) (page.Notice, error) {
 			r.Status, r.Message = http.StatusConflict, r.Message+" "+missingText(r)
 		}
 		form.refused = page.Sentence(r)
-		v.Done = form
+		v.Result = form
 	}
 	if err != nil {
 		return page.Notice{}, page.InlineError{Err: err}
 	}
-	v.Done = mintedCommand{m}
+	v.Result = mintedCommand{m}
 	return page.Notice{}, nil
 }
 

@@ -419,7 +419,7 @@ func addView(v *page.Visit) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		switch done := v.Done.(type) {
+		switch done := v.Result.(type) {
 		case mintedCommand:
 			templ_7745c5c3_Err = mintedPart(v, done).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {

@@ -41,7 +41,7 @@ type secretForm struct {
 // showSecrets lists the names. It asks the service for nothing if the person may not see them.
 func showSecrets(v *page.Visit) (page.Page, error) {
 	s := secretsData{Name: v.Query("name")}
-	if f, ok := v.Done.(secretForm); ok {
+	if f, ok := v.Result.(secretForm); ok {
 		s.Name, s.Refused = f.name, f.refused
 	}
 	var err error
@@ -83,14 +83,14 @@ func setSecret(v *page.Visit) (page.Notice, error) {
 	}
 	err := client.Done(v.API.SetFarmSecret(v.Context(), name, nil, client.SecretValueBody{Value: value}))
 	if r := client.AsRefused(err); r != nil {
-		v.Done = secretForm{name, map[string]string{"name": r.Field("name"), "value": r.Field("value")}}
+		v.Result = secretForm{name, map[string]string{"name": r.Field("name"), "value": r.Field("value")}}
 	}
 	return page.Notice{Text: name + " is set. Jobs that start from now on get this value."}, err
 }
 
 // refuseSecret refuses a form without asking the service. text is what is wrong with the field.
 func refuseSecret(v *page.Visit, name, field, text string) error {
-	v.Done = secretForm{name, map[string]string{field: text}}
+	v.Result = secretForm{name, map[string]string{field: text}}
 	return page.InlineError{Err: &client.Refused{Status: http.StatusConflict, Message: "The " + field + " " + text + "."}}
 }
 

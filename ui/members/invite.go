@@ -19,7 +19,7 @@ type unsentInvites struct{ addresses, role string }
 func invite(v *page.Visit) (page.Notice, error) {
 	text, role := v.PostFormValue("email"), v.PostFormValue("role")
 	addresses := strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(" ,;\n\r\t", r) })
-	v.Done = unsentInvites{text, role}
+	v.Result = unsentInvites{text, role}
 	switch {
 	case len(addresses) == 0:
 		return page.Notice{}, refusal("Enter an email address.")
@@ -45,7 +45,7 @@ func invite(v *page.Visit) (page.Notice, error) {
 		unsent, problems = append(unsent, addresses[i:]...), append(problems, "The service is not responding: the others are not invited.")
 		break
 	}
-	v.Done = unsentInvites{strings.Join(unsent, ", "), role}
+	v.Result = unsentInvites{strings.Join(unsent, ", "), role}
 	if len(problems) > 0 {
 		return page.Notice{}, refusal(strings.Join(append(problems, invitedText(invited)), " "))
 	}
@@ -66,6 +66,6 @@ func invitedText(invited []string) string {
 
 // unsentInvitesOf returns the content of the form.
 func unsentInvitesOf(v *page.Visit) unsentInvites {
-	u, _ := v.Done.(unsentInvites)
+	u, _ := v.Result.(unsentInvites)
 	return u
 }

@@ -168,7 +168,7 @@ type refusedAnswer struct {
 // refusedAnswerTo returns the answer to a decision that this request sent and the service
 // refused, or zero.
 func refusedAnswerTo(v *page.Visit, decision string, action client.InboxActionId) refusedAnswer {
-	if u, ok := v.Done.(refusedAnswer); ok && u.decision == decision && u.action == string(action) {
+	if u, ok := v.Result.(refusedAnswer); ok && u.decision == decision && u.action == string(action) {
 		return u
 	}
 	return refusedAnswer{}
@@ -177,7 +177,7 @@ func refusedAnswerTo(v *page.Visit, decision string, action client.InboxActionId
 // lostNote returns the text of a refused answer if no decision of the page accepts it any
 // more, else "".
 func lostNote(v *page.Visit, items []client.InboxItem) string {
-	u, ok := v.Done.(refusedAnswer)
+	u, ok := v.Result.(refusedAnswer)
 	if !ok {
 		return ""
 	}
@@ -202,7 +202,7 @@ func answer(v *page.Visit) (page.Notice, error) {
 	}))
 	if r := client.AsRefused(err); r != nil {
 		form.refused = page.Sentence(r)
-		v.Done = form
+		v.Result = form
 	}
 	return page.Notice{Text: "Answered: " + kit.Words(form.action) + "."}, err
 }

@@ -47,7 +47,7 @@ func TestLostNote(t *testing.T) {
 	item := client.InboxItem{Id: "1", Actions: []client.InboxAction{{Id: client.InboxActionIdCorrect, Allowed: true}}}
 	v := &page.Visit{}
 	require.Empty(t, lostNote(v, nil))
-	v.Done = refusedAnswer{decision: "1", action: "correct", note: "It is 7."}
+	v.Result = refusedAnswer{decision: "1", action: "correct", note: "It is 7."}
 	require.Empty(t, lostNote(v, []client.InboxItem{item}))
 	require.Equal(t, "It is 7.", lostNote(v, nil))
 	item.Actions[0].Allowed = false

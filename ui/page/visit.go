@@ -24,7 +24,7 @@ type Visit struct {
 	API       *client.Session
 	Workspace client.Workspace // the workspace of the path, with the person's role; zero if the path names none
 	Now       time.Time
-	Done      any // the result of Do, for Show
+	Result    any // what Do leaves for Show, such as a refused form
 
 	route  Route
 	notice Notice  // the outcome of this request's POST, or of the one before a redirect

@@ -72,7 +72,7 @@ type queueForm struct{ repo, number, title, body, refused string }
 
 // queueFormOf returns the refused form to show again, or an empty one.
 func queueFormOf(v *page.Visit) queueForm {
-	f, _ := v.Done.(queueForm)
+	f, _ := v.Result.(queueForm)
 	return f
 }
 
@@ -85,7 +85,7 @@ func queue(v *page.Visit) (page.Notice, error) {
 	err := form.submit(v)
 	if r := client.AsRefused(err); r != nil {
 		form.refused = page.Sentence(r)
-		v.Done = form
+		v.Result = form
 		err = page.InlineError{Err: err}
 	}
 	return page.Notice{Text: "Issue queued. The run starts when a slot is free."}, err

@@ -51,7 +51,7 @@ func (f form) hasScope(scope string) bool { return slices.Contains(f.scopes, sco
 
 func show(v *page.Visit) (page.Page, error) {
 	d := pageData{form: form{scopes: []string{"api.read"}}}
-	switch done := v.Done.(type) {
+	switch done := v.Result.(type) {
 	case *client.TokenAnswerBody:
 		d.newToken = done
 	case form:
@@ -86,10 +86,10 @@ func create(v *page.Visit) (page.Notice, error) {
 		if r := client.AsRefused(err); r != nil {
 			f.refused = page.Sentence(r)
 		}
-		v.Done = f
+		v.Result = f
 		return page.Notice{}, page.InlineError{Err: err}
 	}
-	v.Done = &newToken
+	v.Result = &newToken
 	return page.Notice{Text: "Service account created."}, nil
 }
 
@@ -99,7 +99,7 @@ func rotate(v *page.Visit) (page.Notice, error) {
 	if err != nil {
 		return page.Notice{}, err
 	}
-	v.Done = &newToken
+	v.Result = &newToken
 	return page.Notice{Text: "Rotated. The old token has stopped working."}, nil
 }
 

@@ -30,7 +30,7 @@ type form struct {
 }
 
 func show(v *page.Visit) (page.Page, error) {
-	f, ok := v.Done.(form)
+	f, ok := v.Result.(form)
 	if !ok {
 		f = form{name: v.Workspace.Name, slug: v.Workspace.Slug, wasName: v.Workspace.Name, wasSlug: v.Workspace.Slug}
 	}
@@ -65,7 +65,7 @@ func rename(v *page.Visit) (page.Notice, error) {
 		if r.Code == "slug_taken" {
 			f.refused["slug"] = r.Message
 		}
-		v.Done = f
+		v.Result = f
 		return page.Notice{}, err
 	}
 	return page.Notice{Text: "Settings saved.", To: page.Path(w.Slug, "settings")}, err

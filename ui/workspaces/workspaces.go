@@ -49,7 +49,7 @@ type form struct {
 }
 
 func showNew(v *page.Visit) (page.Page, error) {
-	f, _ := v.Done.(form)
+	f, _ := v.Result.(form)
 	return page.Page{Title: "Create a workspace", Main: newView(f)}, nil
 }
 
@@ -60,7 +60,7 @@ func create(v *page.Visit) (page.Notice, error) {
 	for _, field := range []struct{ name, value string }{{"name", f.name}, {"slug", f.slug}} {
 		if field.value == "" {
 			f.refused = map[string]string{field.name: "must not be empty"}
-			v.Done = f
+			v.Result = f
 			return page.Notice{}, page.InlineError{Err: &client.Refused{
 				Status: http.StatusConflict, Message: "The " + field.name + " must not be empty.",
 			}}
@@ -73,7 +73,7 @@ func create(v *page.Visit) (page.Notice, error) {
 			r.Details = map[string]json.RawMessage{"slug": json.RawMessage(`["Another workspace has this slug."]`)}
 		}
 		f.refused = map[string]string{"name": r.Field("name"), "slug": r.Field("slug")}
-		v.Done = f
+		v.Result = f
 	}
 	return page.Notice{Text: created.Name + " is ready. Invite people under Members & roles.", To: page.Path(created.Slug, "dashboard")}, err
 }
