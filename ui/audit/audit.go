@@ -60,7 +60,7 @@ func showWith(v *page.Visit, loadReport func(context.Context, *page.Visit, *page
 	if d.filter, err = filterFromQuery(v); err != nil {
 		return p, err
 	}
-	v.API.Await(v.Workspace.Seq) // later events are counted as new
+	v.API.RequirePosition(v.Workspace.Seq) // later events are counted as new
 	err = v.Load(func(ctx context.Context) error {
 		return d.load(ctx, v)
 	}, func(ctx context.Context) error {

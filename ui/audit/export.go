@@ -23,7 +23,7 @@ func export(v *page.Visit, w http.ResponseWriter) error {
 	params.Format = client.ExportAuditParamsFormat(v.Query("format"))
 	resp, err := v.API.ExportAudit(v.Context(), params, fromSite(v.Request))
 	if err == nil && resp.StatusCode != http.StatusOK {
-		err = client.Done(resp, nil)
+		err = client.CheckResponse(resp, nil)
 	}
 	if err != nil {
 		return err

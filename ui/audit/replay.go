@@ -40,7 +40,7 @@ func showReplay(v *page.Visit) (page.Page, error) {
 	if err != nil || seq < 1 {
 		return shown, &client.Refused{Status: http.StatusUnprocessableEntity, Message: "An event has a number from 1 on."}
 	}
-	v.API.Await(min(seq, v.Workspace.Seq))
+	v.API.RequirePosition(min(seq, v.Workspace.Seq))
 	d := replayData{allEvents: v.Query("all") != ""}
 	if d.playSpeed, err = strconv.Atoi(cmp.Or(v.Query("play"), "0")); err != nil || !slices.Contains([]int{0, 1, 4, 16}, d.playSpeed) {
 		d.playSpeed = 0
@@ -96,7 +96,7 @@ func redirectToTime(v *page.Visit, at time.Time) error {
 		return page.Redirect(v.WithQuery("t", "", "at", "", "seq", ""))
 	}
 	state, err := client.Read[client.WorkspaceState](v.API.GetAuditState(v.Context(), &client.GetAuditStateParams{At: &at}))
-	if r := client.AsRefused(err); r != nil && r.Field("at") != "" { // before the first event
+	if r := client.AsRefused(err); r != nil && r.FieldError("at") != "" { // before the first event
 		return page.Redirect(v.WithQuery("t", "", "at", "", "seq", "1"))
 	}
 	if err != nil {

@@ -74,7 +74,7 @@ func (s *Session) AnswerInvitation(ctx context.Context, id string, accept bool) 
 	if accept {
 		path = auth + "/organization/accept-invitation"
 	}
-	return Done(s.request(ctx, http.MethodPost, path, map[string]string{"invitationId": id}))
+	return CheckResponse(s.request(ctx, http.MethodPost, path, map[string]string{"invitationId": id}))
 }
 
 // A Device is a session of the person.
@@ -91,17 +91,17 @@ func (s *Session) Devices(ctx context.Context) ([]Device, error) {
 
 // EndDevice ends a session of the person. token is the handle from [Session.Devices], not a secret.
 func (s *Session) EndDevice(ctx context.Context, token string) error {
-	return Done(s.request(ctx, http.MethodPost, auth+"/revoke-session", map[string]string{"token": token}))
+	return CheckResponse(s.request(ctx, http.MethodPost, auth+"/revoke-session", map[string]string{"token": token}))
 }
 
 // EndOtherDevices ends all sessions of the person but this one.
 func (s *Session) EndOtherDevices(ctx context.Context) error {
-	return Done(s.request(ctx, http.MethodPost, auth+"/revoke-other-sessions", struct{}{}))
+	return CheckResponse(s.request(ctx, http.MethodPost, auth+"/revoke-other-sessions", struct{}{}))
 }
 
 // SignOut ends this session.
 func (s *Session) SignOut(ctx context.Context) error {
-	return Done(s.request(ctx, http.MethodPost, auth+"/sign-out", struct{}{}))
+	return CheckResponse(s.request(ctx, http.MethodPost, auth+"/sign-out", struct{}{}))
 }
 
 // SignIn starts a sign-in at a provider, such as "github", and returns the provider's address to
@@ -137,5 +137,5 @@ func (s *Session) SignInMethods(ctx context.Context) (SignInMethods, error) {
 
 // SignInPassword signs in a person of the demonstration.
 func (s *Session) SignInPassword(ctx context.Context, email, password string) error {
-	return Done(s.request(ctx, http.MethodPost, auth+"/sign-in/email", map[string]string{"email": email, "password": password}))
+	return CheckResponse(s.request(ctx, http.MethodPost, auth+"/sign-in/email", map[string]string{"email": email, "password": password}))
 }

@@ -60,7 +60,7 @@ func (s *Service) Close() { s.http.CloseIdleConnections() }
 
 // A Session sends requests to the service on behalf of one request of a browser: with its
 // cookies, address and request id, in one workspace. The methods of [Client] return
-// responses, which [Read] and [Done] decode.
+// responses, which [Read] and [CheckResponse] decode.
 //
 // Reads show what was written earlier through the same session.
 type Session struct {
@@ -74,8 +74,8 @@ type Session struct {
 	cookies []*http.Cookie
 }
 
-// For returns a session for a browser's request. workspace is a slug, or "" for none.
-func (s *Service) For(r *http.Request, workspace string) *Session {
+// NewSession returns a session for a browser's request. workspace is a slug, or "" for none.
+func (s *Service) NewSession(r *http.Request, workspace string) *Session {
 	h := http.Header{
 		"X-Forwarded-For": {middleware.Address(r)},
 		"X-Request-Id":    {middleware.RequestID(r.Context())},
@@ -98,12 +98,14 @@ func (s *Service) For(r *http.Request, workspace string) *Session {
 	return session
 }
 
-// SignedIn reports whether the browser sent a session cookie, valid or not.
-func (s *Session) SignedIn() bool { return strings.Contains(s.header.Get("Cookie"), "session_token=") }
+// HasSessionCookie reports whether the browser sent a session cookie, valid or not.
+func (s *Session) HasSessionCookie() bool {
+	return strings.Contains(s.header.Get("Cookie"), "session_token=")
+}
 
-// Await makes later reads wait, for up to five seconds, until they show the event with
+// RequirePosition makes later reads wait, for up to five seconds, until they show the event with
 // that sequence number.
-func (s *Session) Await(seq int64) {
+func (s *Session) RequirePosition(seq int64) {
 	for {
 		old := s.seq.Load()
 		if seq <= old || s.seq.CompareAndSwap(old, seq) {
@@ -136,7 +138,7 @@ func (s *Session) Do(r *http.Request) (*http.Response, error) {
 		return nil, &Unreachable{Err: err}
 	}
 	if seq, err := strconv.ParseInt(resp.Header.Get("X-Svc-Position"), 10, 64); err == nil {
-		s.Await(seq)
+		s.RequirePosition(seq)
 	}
 	if set := resp.Cookies(); len(set) > 0 {
 		s.mu.Lock()
@@ -186,8 +188,8 @@ func Read[T any](resp *http.Response, err error) (answer T, _ error) {
 	return answer, nil
 }
 
-// Done is [Read] without decoding the response.
-func Done(resp *http.Response, err error) error {
+// CheckResponse is [Read] without decoding the response.
+func CheckResponse(resp *http.Response, err error) error {
 	if err != nil {
 		return err
 	}
@@ -209,8 +211,8 @@ type Refused struct {
 
 func (r *Refused) Error() string { return fmt.Sprintf("%d %s: %s", r.Status, r.Code, r.Message) }
 
-// Field returns what is wrong with a field of the request, "" if nothing is.
-func (r *Refused) Field(name string) string {
+// FieldError returns what is wrong with a field of the request, "" if nothing is.
+func (r *Refused) FieldError(name string) string {
 	var texts []string
 	if json.Unmarshal(r.Details[name], &texts) != nil {
 		return ""

@@ -16,11 +16,11 @@ func TestWhatNoHeaderHolds(t *testing.T) {
 	defer service.Close()
 	r := httptest.NewRequest(http.MethodGet, "/", nil)
 	for _, text := range []string{"acme\x00", "acme\r\nX-A: b", "\x7f"} {
-		session := NewService(service.URL).For(r, text)
+		session := NewService(service.URL).NewSession(r, text)
 		_, err := session.GetWorkspace(t.Context(), nil)
 		require.Equal(t, "tenant_not_found", AsRefused(err).Code, "%q", text)
 
-		session = NewService(service.URL).For(r, "acme")
+		session = NewService(service.URL).NewSession(r, "acme")
 		_, err = session.CreateServiceAccount(t.Context(), &CreateServiceAccountParams{IdempotencyKey: &text},
 			CreateServiceAccountJSONRequestBody{})
 		require.Equal(t, http.StatusUnprocessableEntity, AsRefused(err).Status, "%q", text)
@@ -32,7 +32,7 @@ func TestSessionSetsOriginHeader(t *testing.T) {
 	rest := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { said <- r.Header }))
 	t.Cleanup(rest.Close)
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/w/acme", nil)
-	res, err := NewService(rest.URL).For(r, "acme").GetWorkspace(t.Context(), nil)
+	res, err := NewService(rest.URL).NewSession(r, "acme").GetWorkspace(t.Context(), nil)
 	require.NoError(t, err)
 	require.NoError(t, res.Body.Close())
 	require.Equal(t, "ui", (<-said).Get("X-Svc-Origin"))

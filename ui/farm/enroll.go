@@ -122,7 +122,7 @@ func showEnrollments(v *page.Visit) (page.Page, error) {
 }
 
 func withdraw(v *page.Visit) (page.Notice, error) {
-	err := client.Done(v.API.WithdrawEnrollment(v.Context(), v.PathValue("id"), nil))
+	err := client.CheckResponse(v.API.WithdrawEnrollment(v.Context(), v.PathValue("id"), nil))
 	return page.Notice{Text: "Command withdrawn. It no longer works."}, err
 }
 

@@ -32,7 +32,7 @@ func searchLog(ctx context.Context, v *page.Visit, attempt int64) (logSearch, er
 		Attempt: client.Optional(attempt), Q: &f.Text, Format: client.Optional(client.GetJobLogParamsFormat("ndjson")),
 	})
 	if err == nil && resp.StatusCode >= http.StatusMultipleChoices {
-		err = client.Done(resp, nil)
+		err = client.CheckResponse(resp, nil)
 	}
 	if r := client.AsRefused(err); r != nil {
 		f.Problem = r.Message

@@ -168,7 +168,7 @@ func cancel(v *page.Visit) (page.Notice, error) {
 	if text := v.PostFormValue("grace"); text != "" {
 		body.GraceSeconds = new(parseNumber(text))
 	}
-	err := client.Done(v.API.SubmitJob(v.Context(), nil, body))
+	err := client.CheckResponse(v.API.SubmitJob(v.Context(), nil, body))
 	if body.GraceSeconds != nil && *body.GraceSeconds == 0 {
 		return page.Notice{Text: "The job is killed."}, err
 	}
@@ -205,7 +205,7 @@ func download(v *page.Visit, w http.ResponseWriter) error {
 // never shows it as a page of the app, whatever its content.
 func streamFile(w http.ResponseWriter, resp *http.Response, err error, disposition string) error {
 	if err == nil && resp.StatusCode >= http.StatusMultipleChoices {
-		err = client.Done(resp, nil)
+		err = client.CheckResponse(resp, nil)
 	}
 	if err != nil {
 		return err

@@ -84,7 +84,7 @@ func (p *logPart) load(v *page.Visit) error {
 		return resp.Body.Close()
 	}
 	if err == nil && resp.StatusCode >= http.StatusMultipleChoices {
-		err = client.Done(resp, nil)
+		err = client.CheckResponse(resp, nil)
 	}
 	if r := client.AsRefused(err); r != nil && r.Status == http.StatusGone {
 		p.Removed = r.Message

@@ -101,7 +101,7 @@ func TestRemovedLog(t *testing.T) {
 	}))
 	t.Cleanup(rest.Close)
 	r := httptest.NewRequest(http.MethodGet, "/w/acme/farm/jobs/1/lines?first=on", nil)
-	p, err := lines(&page.Visit{Request: r, API: client.NewService(rest.URL).For(r, "acme")})
+	p, err := lines(&page.Visit{Request: r, API: client.NewService(rest.URL).NewSession(r, "acme")})
 	require.NoError(t, err)
 	var text bytes.Buffer
 	require.NoError(t, p.Part.Render(t.Context(), &text))

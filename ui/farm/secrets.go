@@ -81,9 +81,9 @@ func setSecret(v *page.Visit) (page.Notice, error) {
 	case !utf8.ValidString(value) || strings.ContainsRune(value, 0):
 		return page.Notice{}, refuseSecret(v, name, "value", "must be text: UTF-8 without NUL characters")
 	}
-	err := client.Done(v.API.SetFarmSecret(v.Context(), name, nil, client.SecretValueBody{Value: value}))
+	err := client.CheckResponse(v.API.SetFarmSecret(v.Context(), name, nil, client.SecretValueBody{Value: value}))
 	if r := client.AsRefused(err); r != nil {
-		v.Result = secretForm{name, map[string]string{"name": r.Field("name"), "value": r.Field("value")}}
+		v.Result = secretForm{name, map[string]string{"name": r.FieldError("name"), "value": r.FieldError("value")}}
 	}
 	return page.Notice{Text: name + " is set. Jobs that start from now on get this value."}, err
 }
@@ -99,7 +99,7 @@ func removeSecret(v *page.Visit) (page.Notice, error) {
 	if !secretName.MatchString(name) {
 		return page.Notice{}, &client.Refused{Status: http.StatusNotFound, Message: "There is no secret with this name."}
 	}
-	err := client.Done(v.API.RemoveFarmSecret(v.Context(), name, nil))
+	err := client.CheckResponse(v.API.RemoveFarmSecret(v.Context(), name, nil))
 	return page.Notice{Text: name + " is removed."}, err
 }
 

@@ -50,10 +50,10 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("X-Accel-Buffering", "no") // or nginx would buffer events
 	out := &eventWriter{w: w, controller: http.NewResponseController(w)}
 
-	session := h.service.For(r, r.PathValue("workspace"))
+	session := h.service.NewSession(r, r.PathValue("workspace"))
 	resp, err := session.StreamEvents(ctx, nil, setLastEventID(r))
 	if err == nil && resp.StatusCode != http.StatusOK {
-		err = client.Done(resp, nil)
+		err = client.CheckResponse(resp, nil)
 	}
 	if err != nil {
 		out.writeRefusal(ctx, h.log, err)

@@ -54,7 +54,7 @@ func TestQuestionCostsOneRequest(t *testing.T) {
 		r := httptest.NewRequest(http.MethodPost, "/w/acme/members/"+id+"/remove", nil)
 		r.SetPathValue("workspace", "acme")
 		r.SetPathValue("id", id)
-		v := &page.Visit{Request: r, API: client.NewService(rest.URL).For(r, "acme"), Workspace: client.Workspace{Name: "Acme"}}
+		v := &page.Visit{Request: r, API: client.NewService(rest.URL).NewSession(r, "acme"), Workspace: client.Workspace{Name: "Acme"}}
 		q, err := askAboutMember(removeQuestion)(v)
 		require.NoError(t, err)
 		return q

@@ -28,7 +28,7 @@ func invite(v *page.Visit) (page.Notice, error) {
 	}
 	var invited, unsent, problems []string
 	for i, email := range addresses {
-		err := client.Done(v.API.SendInvitation(v.Context(), nil, client.SendInvitationJSONRequestBody{
+		err := client.CheckResponse(v.API.SendInvitation(v.Context(), nil, client.SendInvitationJSONRequestBody{
 			Email: email, Role: client.Optional(client.NewInvitationBodyRole(role)),
 		}))
 		r := client.AsRefused(err)

@@ -28,7 +28,7 @@ func TestInvitePartialFailure(t *testing.T) {
 	form := url.Values{"email": {"one@acme.example, two@acme.example three@acme.example"}, "role": {"Viewer"}}
 	r := httptest.NewRequest(http.MethodPost, "/w/acme/members/invite", strings.NewReader(form.Encode()))
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	v := &page.Visit{Request: r, API: client.NewService(rest.URL).For(r, "acme")}
+	v := &page.Visit{Request: r, API: client.NewService(rest.URL).NewSession(r, "acme")}
 	_, err := invite(v)
 	require.ErrorContains(t, err, "The service is not responding: the others are not invited. one@acme.example is invited.")
 	require.Equal(t, unsentInvites{"two@acme.example, three@acme.example", "Viewer"}, unsentInvitesOf(v))

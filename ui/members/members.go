@@ -187,7 +187,7 @@ func changeApproval(v *page.Visit) (page.Notice, error) {
 }
 
 func remove(v *page.Visit) (page.Notice, error) {
-	err := client.Done(v.API.RemoveMember(v.Context(), v.PathValue("id"), nil))
+	err := client.CheckResponse(v.API.RemoveMember(v.Context(), v.PathValue("id"), nil))
 	if v.PathValue("id") == v.Workspace.You.MemberId {
 		return page.Notice{Text: "You have left " + v.Workspace.Name + ".", To: "/w"}, err
 	}
@@ -200,7 +200,7 @@ func resend(v *page.Visit) (page.Notice, error) {
 }
 
 func revoke(v *page.Visit) (page.Notice, error) {
-	err := client.Done(v.API.RevokeInvitation(v.Context(), v.PathValue("id"), nil))
+	err := client.CheckResponse(v.API.RevokeInvitation(v.Context(), v.PathValue("id"), nil))
 	return page.Notice{Text: "Invitation revoked."}, err
 }
 

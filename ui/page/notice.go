@@ -40,7 +40,7 @@ func (a *App) takeNotice(w http.ResponseWriter, v *Visit) (n Notice) {
 	})
 	position, text, _ := strings.Cut(c.Value, ".")
 	if seq, err := strconv.ParseInt(position, 10, 64); err == nil {
-		v.API.Await(seq)
+		v.API.RequirePosition(seq)
 	}
 	n.Text, _ = url.QueryUnescape(text) // "" if somebody else made the cookie
 	return n

@@ -93,7 +93,7 @@ func TestAWorkspaceThatNoHeaderCanSay(t *testing.T) {
 	t.Parallel()
 	for _, slug := range []string{"acme\x00", "acme\r\nX-A: b", "\u0085"} {
 		v := &Visit{Request: httptest.NewRequest(http.MethodGet, "/w/acme", nil)}
-		v.API = client.NewService("http://127.0.0.1:1").For(v.Request, slug)
+		v.API = client.NewService("http://127.0.0.1:1").NewSession(v.Request, slug)
 		_, err := client.Read[client.Workspace](v.API.GetWorkspace(v.Context(), nil))
 		status, _ := problem(client.AsRefused(err), err)
 		require.Equal(t, http.StatusNotFound, status, "%q", slug)
@@ -121,7 +121,7 @@ func TestASlashAtTheEndLeadsToThePage(t *testing.T) {
 func visit(address string) *Visit {
 	r := httptest.NewRequest(http.MethodGet, address, nil)
 	r.SetPathValue("workspace", "acme")
-	return &Visit{Request: r, API: client.NewService("http://127.0.0.1:1").For(r, "acme")}
+	return &Visit{Request: r, API: client.NewService("http://127.0.0.1:1").NewSession(r, "acme")}
 }
 
 func TestAddresses(t *testing.T) {
@@ -182,7 +182,7 @@ func TestRoleRequired(t *testing.T) {
 	w := httptest.NewRecorder()
 	r.Header.Set("HX-Request", "true")
 	a.handler(Route{Show: func(v *Visit) (Page, error) {
-		return Page{}, client.Done(v.API.ListAudit(v.Context(), nil))
+		return Page{}, client.CheckResponse(v.API.ListAudit(v.Context(), nil))
 	}}).ServeHTTP(w, r)
 	require.Equal(t, http.StatusForbidden, w.Code)
 	require.Contains(t, w.Header().Get("X-Notice"), "Only an Owner or Maintainer can do this. You are a Viewer.")

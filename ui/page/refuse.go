@@ -178,7 +178,7 @@ func (a *App) NotFound() http.Handler {
 			http.Redirect(w, r, Local(to.RequestURI()), http.StatusPermanentRedirect) //nolint:gosec // a path of the app
 			return
 		}
-		v := &Visit{Request: r, API: a.Service.For(r, ""), Now: a.Now()}
+		v := &Visit{Request: r, API: a.Service.NewSession(r, ""), Now: a.Now()}
 		a.refuse(w, v, &client.Refused{Status: http.StatusNotFound, Message: "There is no page at this address."})
 	})
 }

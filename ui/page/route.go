@@ -114,7 +114,7 @@ func redirectBack(route Route) http.Handler {
 
 func (a *App) handler(route Route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v := &Visit{Request: r, API: a.Service.For(r, r.PathValue("workspace")), Now: a.Now(), route: route}
+		v := &Visit{Request: r, API: a.Service.NewSession(r, r.PathValue("workspace")), Now: a.Now(), route: route}
 		if err := a.loadWorkspace(v, route); err != nil {
 			a.refuse(w, v, err)
 			return
@@ -182,14 +182,14 @@ func (a *App) loadWorkspace(v *Visit, route Route) (err error) {
 	if route.Public {
 		return nil
 	}
-	if !v.API.SignedIn() {
+	if !v.API.HasSessionCookie() {
 		return &client.Refused{Status: http.StatusUnauthorized}
 	}
 	if v.Slug() == "" {
 		return nil
 	}
 	if seq, err := strconv.ParseInt(v.Header.Get(positionHeader), 10, 64); err == nil {
-		v.API.Await(seq)
+		v.API.RequirePosition(seq)
 	}
 	v.Workspace, err = client.Read[client.Workspace](v.API.GetWorkspace(v.Context(), nil))
 	return err

@@ -25,7 +25,7 @@ func Sentence(r *client.Refused) string {
 	}
 	var told []string
 	for _, name := range slices.Sorted(maps.Keys(r.Details)) {
-		if text := r.Field(name); text != "" {
+		if text := r.FieldError(name); text != "" {
 			told = append(told, fieldLabel(name)+" "+plainRule(text)+".")
 		}
 	}

@@ -44,7 +44,7 @@ func showRun(v *page.Visit) (page.Page, error) {
 }
 
 func cancel(v *page.Visit) (page.Notice, error) {
-	err := client.Done(v.API.CancelRun(v.Context(), v.PathValue("id"), nil, client.CancellationBody{
+	err := client.CheckResponse(v.API.CancelRun(v.Context(), v.PathValue("id"), nil, client.CancellationBody{
 		Reason: client.Optional(strings.TrimSpace(v.PostFormValue("reason"))),
 	}))
 	return page.Notice{Text: "Run cancelled."}, err

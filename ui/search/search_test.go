@@ -28,7 +28,7 @@ func TestSearchIsOneRequest(t *testing.T) {
 	search := func(q string) string {
 		r := httptest.NewRequest(http.MethodGet, "/w/acme/search?q="+url.QueryEscape(q), nil)
 		r.SetPathValue("workspace", "acme")
-		shown, err := show(&page.Visit{Request: r, API: client.NewService(rest.URL).For(r, "acme")})
+		shown, err := show(&page.Visit{Request: r, API: client.NewService(rest.URL).NewSession(r, "acme")})
 		require.NoError(t, err)
 		var text strings.Builder
 		require.NoError(t, shown.Part.Render(t.Context(), &text))

@@ -61,7 +61,7 @@ func rename(v *page.Visit) (page.Notice, error) {
 	}
 	w, err := client.Read[client.Workspace](v.API.RenameWorkspace(v.Context(), nil, body))
 	if r := client.AsRefused(err); r != nil {
-		f.refused = map[string]string{"name": r.Field("name"), "slug": r.Field("slug")}
+		f.refused = map[string]string{"name": r.FieldError("name"), "slug": r.FieldError("slug")}
 		if r.Code == "slug_taken" {
 			f.refused["slug"] = r.Message
 		}

@@ -72,7 +72,7 @@ func create(v *page.Visit) (page.Notice, error) {
 			r.Message = "Another workspace has this slug."
 			r.Details = map[string]json.RawMessage{"slug": json.RawMessage(`["Another workspace has this slug."]`)}
 		}
-		f.refused = map[string]string{"name": r.Field("name"), "slug": r.Field("slug")}
+		f.refused = map[string]string{"name": r.FieldError("name"), "slug": r.FieldError("slug")}
 		v.Result = f
 	}
 	return page.Notice{Text: created.Name + " is ready. Invite people under Members & roles.", To: page.Path(created.Slug, "dashboard")}, err
