@@ -10,14 +10,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// An answer is what the service says to a request.
+// An answer is a response with its body read.
 type answer struct {
 	status int
 	header http.Header
 	body   string
 }
 
-// requireError checks the form of an error: a 5xx explains nothing.
+// requireError requires the JSON form of errors. A 5xx has no details, and no answer is a 500.
 func (a answer) requireError(t *testing.T, line string) {
 	t.Helper()
 	require.NotEqual(t, http.StatusInternalServerError, a.status, line)
@@ -33,12 +33,12 @@ func (a answer) requireError(t *testing.T, line string) {
 	}
 }
 
-// at returns what is at a place of the body, such as "account.id" or "items.0.id".
-func (a answer) at(t *testing.T, place string) any {
+// at returns the value at a dotted path of the body, such as "account.id" or "items.0.id".
+func (a answer) at(t *testing.T, path string) any {
 	t.Helper()
 	var value any
 	require.NoError(t, json.Unmarshal([]byte(a.body), &value), a.body)
-	for name := range strings.SplitSeq(place, ".") {
+	for name := range strings.SplitSeq(path, ".") {
 		switch v := value.(type) {
 		case map[string]any:
 			require.Contains(t, v, name, a.body)
@@ -50,31 +50,32 @@ func (a answer) at(t *testing.T, place string) any {
 			require.Less(t, i, len(v), a.body)
 			value = v[i]
 		default:
-			require.Fail(t, "nothing at "+place, a.body)
+			require.Fail(t, "nothing at "+path, a.body)
 		}
 	}
 	return value
 }
 
-func (a answer) text(t *testing.T, place string) string {
+// text returns the string at a dotted path of the body.
+func (a answer) text(t *testing.T, path string) string {
 	t.Helper()
-	text, ok := a.at(t, place).(string)
-	require.True(t, ok, "%s of %s", place, a.body)
+	text, ok := a.at(t, path).(string)
+	require.True(t, ok, "%s of %s", path, a.body)
 	return text
 }
 
-// is checks status and, of an error, the code: "404 tenant_not_found".
+// is requires a status and, for an error, a code, such as "404 tenant_not_found". It returns the answer.
 func (a answer) is(t *testing.T, want string, about ...any) answer {
 	t.Helper()
-	require.Equal(t, want, a.verdict(), about...)
+	require.Equal(t, want, a.statusAndCode(), about...)
 	return a
 }
 
-// verdict is the status and, of an error, the code.
-func (a answer) verdict() string {
+// statusAndCode returns the status and, for an error, the code, such as "404 tenant_not_found".
+func (a answer) statusAndCode() string {
 	var e struct{ Code string }
 	if a.status >= 400 {
-		_ = json.Unmarshal([]byte(a.body), &e) // no JSON has no code
+		_ = json.Unmarshal([]byte(a.body), &e) // what is not JSON has no code
 	}
 	return strings.TrimSpace(fmt.Sprintf("%d %s", a.status, e.Code))
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 )
 
+// badBodies returns requests with invalid bodies. leo is the request line that changes a member, repo an id.
 func badBodies(leo, repo string) (list []bad) {
 	const invalid = "422 validation_failed"
 	for body, want := range map[string]string{
@@ -57,14 +58,15 @@ func badBodies(leo, repo string) (list []bad) {
 		strings.Repeat(`[`, 8192) + strings.Repeat(`]`, 8193):                             "413 body_too_large",
 		`{"name":"a-bot","scopes":[` + strings.Repeat(`"api.read",`, 10) + `"api.read"]}`: invalid + " scopes",
 	} {
-		list = append(list, bad{as: asAdmin, line: accounts, body: body, want: want})
+		list = append(list, bad{as: asOwner, line: createAccount, body: body, want: want})
 	}
-	// As many mistakes as a body and an address can have: what is found of them
-	// must not be gone through for each anew. A body with hundreds is refused before.
+	// As many mistakes as a body and a query can have: the time for them must not grow with their square.
+	// A body with hundreds of unknown fields is refused as a whole.
+	const account = `"name":"a-bot","scopes":["api.read"]}`
 	list = append(list,
-		bad{as: asAdmin, line: accounts, body: "{" + many(150, `"f%d":0,`) + `"name":"a-bot","scopes":["api.read"]}`, want: invalid},
-		bad{as: asAdmin, line: accounts, body: "{" + many(1500, `"f%d":0,`) + `"name":"a-bot","scopes":["api.read"]}`, want: invalid + " body"},
-		bad{as: asAdmin, line: "GET /api/v1/runs?status=active&" + many(9_000, "p%d&"), want: invalid},
+		bad{as: asOwner, line: createAccount, body: "{" + repeatNumbered(150, `"f%d":0,`) + account, want: invalid},
+		bad{as: asOwner, line: createAccount, body: "{" + repeatNumbered(1500, `"f%d":0,`) + account, want: invalid + " body"},
+		bad{as: asOwner, line: "GET /api/v1/runs?status=active&" + repeatNumbered(9_000, "p%d&"), want: invalid},
 	)
 	for body, want := range map[string]string{
 		`{}`:                                   invalid + " body",
@@ -83,7 +85,7 @@ func badBodies(leo, repo string) (list []bad) {
 		`{"canApproveLoops":null}`:                invalid + " canApproveLoops",
 		`{"role":"Viewer","email":"x@y.example"}`: invalid + " email",
 	} {
-		list = append(list, bad{as: asAdmin, line: leo, body: body, want: want})
+		list = append(list, bad{as: asOwner, line: leo, body: body, want: want})
 	}
 	for body, want := range map[string]string{
 		`{"name":null}`:                               invalid + " name",
@@ -97,9 +99,9 @@ func badBodies(leo, repo string) (list []bad) {
 		`{"slug":"` + noID + `"}`:                     invalid + " slug",
 		`{"slug":"globex"}`:                           "409 slug_taken",
 	} {
-		list = append(list, bad{as: asAdmin, line: "PATCH /api/v1/workspace", body: body, want: want})
+		list = append(list, bad{as: asOwner, line: "PATCH /api/v1/workspace", body: body, want: want})
 	}
-	for _, b := range []struct{ line, body, field string }{ // what is sent is not taken for what is left out
+	for _, b := range []struct{ line, body, field string }{ // null and empty are not treated as absent
 		{"POST /api/v1/invitations", `{"email":"kim@example.com","role":""}`, "role"},
 		{"POST /api/v1/invitations", `{"email":"kim@example.com","role":null}`, "role"},
 		{"POST /api/v1/invitations", `{"email":"kim@example.com","role": null }`, "role"},
@@ -117,7 +119,7 @@ func badBodies(leo, repo string) (list []bad) {
 		{"POST /api/v1/inbox/" + noID + "/answer", `{"action":"confirm","note":null}`, "note"},
 		{"POST /api/v1/inbox/" + noID + "/answer", `{"action":"confirm","expectedHead":null}`, "expectedHead"},
 	} {
-		list = append(list, bad{as: asAdmin, line: b.line, body: b.body, want: invalid + " " + b.field})
+		list = append(list, bad{as: asOwner, line: b.line, body: b.body, want: invalid + " " + b.field})
 	}
 	for body, want := range map[string]string{
 		"":            "400 VALIDATION_ERROR body",
@@ -136,11 +138,11 @@ func badBodies(leo, repo string) (list []bad) {
 	return list
 }
 
-// many repeats a form, with a number each time.
-func many(n int, form string) string {
+// repeatNumbered formats each number below n, and returns the concatenation.
+func repeatNumbered(n int, format string) string {
 	var text strings.Builder
 	for i := range n {
-		fmt.Fprintf(&text, form, i)
+		fmt.Fprintf(&text, format, i)
 	}
 	return text.String()
 }

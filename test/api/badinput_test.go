@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A bad request and what it must be answered: status and code and, of
-// validation_failed, the field that is wrong.
+// A bad is an invalid request and the answer that it must get: status, code and, for a validation error,
+// the field that details must name.
 type bad struct {
 	as, line, body string
 	headers        []string
@@ -18,17 +18,16 @@ type bad struct {
 }
 
 const (
-	asRead   = "reader"
-	asAdmin  = "ada@acme"
-	runsOf   = "GET /api/v1/runs?status=active"
-	accounts = "POST /api/v1/service-accounts"
+	asReader      = "reader"
+	asOwner       = "ada@acme"
+	listRuns      = "GET /api/v1/runs?status=active"
+	createAccount = "POST /api/v1/service-accounts"
 )
 
-// testBadInput sends what no well-made client sends. Each answer says what is
-// wrong; none is a 500, and the logs stay as they were.
-func testBadInput(t *testing.T, s *site) {
-	v := s.serve(t, s.clone(t))
-	before := v.heads(t)
+// testBadInput sends malformed requests. Each answer names the mistake, none is a 500, and no event is appended.
+func testBadInput(t *testing.T, s *fixture) {
+	v := s.serve(t, s.cloneDatabase(t))
+	before := v.logHeads(t)
 	leo := "PATCH /api/v1/members/" + s.id(t, "member leo@acme")
 	for name, list := range map[string][]bad{
 		"paths":    badPaths(),
@@ -39,26 +38,27 @@ func testBadInput(t *testing.T, s *site) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, b := range list {
-				v.requireBad(t, b)
+				v.requireRefused(t, b)
 			}
 		})
 	}
-	t.Run("HTTP itself", func(t *testing.T) { badHTTP(t, v) })
-	t.Run("size", func(t *testing.T) { badSizes(t, v) })
-	require.Equal(t, before, v.heads(t), "something was stored")
+	t.Run("malformed HTTP", func(t *testing.T) { testMalformedHTTP(t, v) })
+	t.Run("body sizes", func(t *testing.T) { testBodySizes(t, v) })
+	require.Equal(t, before, v.logHeads(t), "something was stored")
 }
 
-func (v *service) requireBad(t *testing.T, b bad) {
+// requireRefused sends the request and requires the answer. Messages must not repeat those of Go's packages.
+func (v *service) requireRefused(t *testing.T, b bad) {
 	t.Helper()
 	a := v.ask(t, b.as, b.line, b.body, b.headers...)
 	want := strings.Fields(b.want)
 	about := fmt.Sprintf("%.200s %.200q %.100q: %.500s", b.line, b.body, b.headers, a.body)
-	require.Equal(t, strings.Join(want[:min(2, len(want))], " "), a.verdict(), about)
+	require.Equal(t, strings.Join(want[:min(2, len(want))], " "), a.statusAndCode(), about)
 	if len(want) > 2 {
 		require.Contains(t, a.at(t, "details"), want[2], about)
 	}
-	require.NotContains(t, a.body, "json:", "Go's own words")
-	require.NotContains(t, a.body, "invalid character", "Go's own words")
+	require.NotContains(t, a.body, "json:", "a message of encoding/json")
+	require.NotContains(t, a.body, "invalid character", "a message of encoding/json")
 }
 
 func badPaths() (list []bad) {
@@ -99,14 +99,14 @@ func badPaths() (list []bad) {
 		"/health/":                                    "404 not_found",
 		"/metrics":                                    "404 not_found",
 	} {
-		list = append(list, bad{as: asRead, line: "GET " + path, want: want})
+		list = append(list, bad{as: asReader, line: "GET " + path, want: want})
 	}
 	for _, line := range []string{
 		"POST /api/v1/runs", "DELETE /api/v1/runs/" + noID, "PUT /api/v1/members/" + noID, "POST /api/v1/members/" + noID,
 		"GET /api/v1/service-accounts/" + noID + "/rotate", "PATCH /api/v1/audit", "TRACE /api/v1/runs", "OPTIONS /api/v1/runs",
 		"POST /health/live", "DELETE /api/openapi.json", "NONSENSE /api/v1/runs", "OPTIONS /health/ready",
 	} {
-		list = append(list, bad{as: asAdmin, line: line, want: "405 method_not_allowed"})
+		list = append(list, bad{as: asOwner, line: line, want: "405 method_not_allowed"})
 	}
 	return list
 }
@@ -154,7 +154,7 @@ func badQueries() (list []bad) {
 		"status=active&access_token=a":                            "422 validation_failed access_token",
 		"status=active&=a":                                        "422 validation_failed",
 	} {
-		list = append(list, bad{as: asRead, line: strings.TrimSuffix("GET /api/v1/runs?"+query, "?"), want: want})
+		list = append(list, bad{as: asReader, line: strings.TrimSuffix("GET /api/v1/runs?"+query, "?"), want: want})
 	}
 	for query, want := range map[string]string{
 		"cursor=abc":                         "422 validation_failed cursor",
@@ -174,18 +174,18 @@ func badQueries() (list []bad) {
 		"target=%00":                         "422 validation_failed target",
 		"status=active":                      "422 validation_failed status",
 	} {
-		list = append(list, bad{as: asAdmin, line: "GET /api/v1/audit?" + query, want: want})
+		list = append(list, bad{as: asOwner, line: "GET /api/v1/audit?" + query, want: want})
 	}
 	return append(list,
-		bad{as: asAdmin, line: "GET /api/v1/audit/export?format=csv&leaf=true", want: "422 validation_failed leaf"},
-		bad{as: asAdmin, line: "GET /api/v1/audit/export?format=ndjson&leaf=2", want: "422 validation_failed leaf"},
-		bad{as: asAdmin, line: "GET /api/v1/members?role=king", want: "422 validation_failed role"},
-		bad{as: asAdmin, line: "GET /api/v1/members?role=king", want: "422 validation_failed role"},
-		bad{as: asAdmin, line: "GET /api/v1/members?offset=1001", want: "422 validation_failed offset"},
-		bad{as: asAdmin, line: "GET /api/v1/members?cursor=zoe", want: "422 validation_failed cursor"},
-		bad{as: asAdmin, line: "GET /api/v1/members?offset=1&cursor=AZqipygAcACAAAAAAAAABHpvZSBicmFuZHQ", want: "422 validation_failed offset"},
-		bad{as: asAdmin, line: "GET /api/v1/runs/" + noID + "?x=1", want: "422 validation_failed x"},
-		bad{as: asAdmin, line: "PATCH /api/v1/workspace?name=x", body: `{"name":"y"}`, want: "422 validation_failed name"},
+		bad{as: asOwner, line: "GET /api/v1/audit/export?format=csv&leaf=true", want: "422 validation_failed leaf"},
+		bad{as: asOwner, line: "GET /api/v1/audit/export?format=ndjson&leaf=2", want: "422 validation_failed leaf"},
+		bad{as: asOwner, line: "GET /api/v1/members?role=king", want: "422 validation_failed role"},
+		bad{as: asOwner, line: "GET /api/v1/members?role=king", want: "422 validation_failed role"},
+		bad{as: asOwner, line: "GET /api/v1/members?offset=1001", want: "422 validation_failed offset"},
+		bad{as: asOwner, line: "GET /api/v1/members?cursor=zoe", want: "422 validation_failed cursor"},
+		bad{as: asOwner, line: "GET /api/v1/members?offset=1&cursor=AZqipygAcACAAAAAAAAABHpvZSBicmFuZHQ", want: "422 validation_failed offset"},
+		bad{as: asOwner, line: "GET /api/v1/runs/" + noID + "?x=1", want: "422 validation_failed x"},
+		bad{as: asOwner, line: "PATCH /api/v1/workspace?name=x", body: `{"name":"y"}`, want: "422 validation_failed name"},
 	)
 }
 
@@ -196,44 +196,44 @@ func badHeaders() []bad {
 		"text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "application/xml",
 		"application/jsonp", "application/json-patch+json", "json", "*/*",
 	} {
-		list = append(list, bad{as: asAdmin, line: accounts, body: good, headers: []string{"Content-Type: " + media},
+		list = append(list, bad{as: asOwner, line: createAccount, body: good, headers: []string{"Content-Type: " + media},
 			want: "415 unsupported_media_type"})
 	}
 	for _, key := range []string{strings.Repeat("k", 201), "key\xff"} {
-		list = append(list, bad{as: asAdmin, line: accounts, body: good, headers: []string{"Idempotency-Key: " + key},
+		list = append(list, bad{as: asOwner, line: createAccount, body: good, headers: []string{"Idempotency-Key: " + key},
 			want: "422 validation_failed Idempotency-Key"})
 	}
 	for _, coding := range []string{"gzip", "br", "GZIP, identity", "x"} {
-		list = append(list, bad{as: asAdmin, line: accounts, body: good, headers: []string{"Content-Encoding: " + coding},
+		list = append(list, bad{as: asOwner, line: createAccount, body: good, headers: []string{"Content-Encoding: " + coding},
 			want: "415 unsupported_media_type"})
 	}
 	for _, name := range []string{"X-Svc-Tenant", "Idempotency-Key", "X-Svc-Min-Position"} {
-		list = append(list, bad{as: "ada", line: runsOf, headers: []string{name + ": 1", name + ": 1"}, want: "422 validation_failed " + name})
+		list = append(list, bad{as: "ada", line: listRuns, headers: []string{name + ": 1", name + ": 1"}, want: "422 validation_failed " + name})
 	}
 	return append(list,
-		bad{as: "nobody", line: runsOf, headers: []string{"Authorization: Bearer " + strings.Repeat("a", 30_000)},
+		bad{as: "nobody", line: listRuns, headers: []string{"Authorization: Bearer " + strings.Repeat("a", 30_000)},
 			want: "401 service_token_invalid"},
-		bad{as: "nobody", line: runsOf, headers: []string{"Authorization: Bearer tok_svc_\xff\xfe"}, want: "401 service_token_invalid"},
-		bad{as: "nobody", line: runsOf, headers: []string{"Cookie: " + cookieName + "=%00.%ff"}, want: "401 unauthenticated"},
-		bad{as: "nobody", line: runsOf, headers: []string{"Cookie: " + cookieName + "=%zz"}, want: "401 unauthenticated"},
-		bad{as: "nobody", line: runsOf, headers: []string{"Cookie: " + cookieName + "=" + strings.Repeat("a.", 10_000)},
+		bad{as: "nobody", line: listRuns, headers: []string{"Authorization: Bearer tok_svc_\xff\xfe"}, want: "401 service_token_invalid"},
+		bad{as: "nobody", line: listRuns, headers: []string{"Cookie: " + cookieName + "=%00.%ff"}, want: "401 unauthenticated"},
+		bad{as: "nobody", line: listRuns, headers: []string{"Cookie: " + cookieName + "=%zz"}, want: "401 unauthenticated"},
+		bad{as: "nobody", line: listRuns, headers: []string{"Cookie: " + cookieName + "=" + strings.Repeat("a.", 10_000)},
 			want: "401 unauthenticated"},
-		bad{as: "nobody", line: runsOf, headers: []string{"X-Huge: " + strings.Repeat("a", 100<<10)}, want: "431"},
+		bad{as: "nobody", line: listRuns, headers: []string{"X-Huge: " + strings.Repeat("a", 100<<10)}, want: "431"},
 	)
 }
 
 func badPositions() (list []bad) {
 	for _, position := range []string{"x", "-1", "1.5", "1e3", "99999999999999999999", "0x10", "١", "1 2"} {
-		for _, line := range []string{runsOf, "GET /api/v1/runs/" + noID} {
-			list = append(list, bad{as: asRead, line: line, headers: []string{"X-Svc-Min-Position: " + position},
+		for _, line := range []string{listRuns, "GET /api/v1/runs/" + noID} {
+			list = append(list, bad{as: asReader, line: line, headers: []string{"X-Svc-Min-Position: " + position},
 				want: "422 validation_failed X-Svc-Min-Position"})
 		}
 	}
 	return list
 }
 
-// badHTTP sends what is hardly HTTP: net/http answers for us.
-func badHTTP(t *testing.T, v *service) {
+// testMalformedHTTP sends malformed HTTP, most of which net/http answers itself.
+func testMalformedHTTP(t *testing.T, v *service) {
 	for text, want := range map[string]int{
 		"GET /api/v1/runs/\x00 HTTP/1.1\nHost: a\n\n":                                                 http.StatusBadRequest,
 		"GET /api/v1/runs?q=\x00 HTTP/1.1\nHost: a\n\n":                                               http.StatusBadRequest,
@@ -248,26 +248,26 @@ func badHTTP(t *testing.T, v *service) {
 		"GET http://elsewhere/api/v1/runs HTTP/1.1\nHost: a\n\n":                                      http.StatusUnauthorized,
 		"CONNECT elsewhere:443 HTTP/1.1\nHost: a\n\n":                                                 http.StatusNotFound,
 	} {
-		require.Equal(t, want, v.raw(t, text).status, "%q", text)
+		require.Equal(t, want, v.sendRaw(t, text).status, "%q", text)
 	}
 }
 
-// badSizes sends bodies of 2 MiB, and shows that a body may have 16 KiB.
-func badSizes(t *testing.T, v *service) {
+// testBodySizes shows that bodies of 2 MiB are refused, and bodies of 16 KiB are read.
+func testBodySizes(t *testing.T, v *service) {
 	const admin = "ada@acme"
 	huge := `{"name":"` + strings.Repeat("a", 2<<20) + `"}`
-	v.ask(t, admin, accounts, huge).is(t, "413 body_too_large")
+	v.ask(t, admin, createAccount, huge).is(t, "413 body_too_large")
 	v.ask(t, "nobody", "POST /api/auth/sign-in/email", huge).is(t, "413 body_too_large")
-	v.ask(t, asRead, runsOf, huge).is(t, "413 body_too_large")
-	v.ask(t, admin, accounts, strings.Repeat(" ", 16<<10-2)+"{}").is(t, "422 validation_failed")
+	v.ask(t, asReader, listRuns, huge).is(t, "413 body_too_large")
+	v.ask(t, admin, createAccount, strings.Repeat(" ", 16<<10-2)+"{}").is(t, "422 validation_failed")
 
 	chunked := func(line string, n int) string {
-		head := line + " HTTP/1.1\nHost: a\nCookie: " + cookieName + "=" + v.site.sessions["ada"] + "\nX-Svc-Tenant: acme\n" +
+		head := line + " HTTP/1.1\nHost: a\nCookie: " + cookieName + "=" + v.fixture.sessions["ada"] + "\nX-Svc-Tenant: acme\n" +
 			"Content-Type: application/json\nTransfer-Encoding: chunked\n\n"
 		return head + strings.Repeat("400\n"+strings.Repeat(" ", 0x400)+"\n", n/0x400) + "2\n{}\n0\n\n"
 	}
-	v.raw(t, chunked(accounts, 2<<20)).is(t, "413 body_too_large")
-	v.raw(t, chunked("POST /api/auth/sign-in/email", 2<<20)).is(t, "413 body_too_large")
-	v.raw(t, chunked(accounts, 1<<13)).is(t, "422 validation_failed")
-	v.raw(t, strings.Replace(chunked(accounts, 1<<13), "400", "no number", 1)).is(t, "422 validation_failed")
+	v.sendRaw(t, chunked(createAccount, 2<<20)).is(t, "413 body_too_large")
+	v.sendRaw(t, chunked("POST /api/auth/sign-in/email", 2<<20)).is(t, "413 body_too_large")
+	v.sendRaw(t, chunked(createAccount, 1<<13)).is(t, "422 validation_failed")
+	v.sendRaw(t, strings.Replace(chunked(createAccount, 1<<13), "400", "no number", 1)).is(t, "422 validation_failed")
 }

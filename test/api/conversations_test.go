@@ -18,8 +18,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the answers in testdata/*.http")
 
-// testConversations plays testdata/*.http, each on a database of its own. A
-// block is a request and the answer it must get:
+// testConversations replays test/testdata/*.http, each file on a database of its own. A block is a request
+// and the expected answer:
 //
 //	### What it shows
 //	as: ada@acme
@@ -32,13 +32,12 @@ var update = flag.Bool("update", false, "rewrite the answers in testdata/*.http"
 //	  "id": "<member vera@acme>",
 //	  …
 //
-// A block that begins with "at: the code host" is what a person's browser sends
-// there, to choose who they are; its body is a form. "at: the database" is a
-// statement, where time has to go by.
+// A block that begins with "at: the code host" is a request of a person's browser to the code host, with a
+// form as its body. One that begins with "at: the database" is an SQL statement, for example to change times.
 //
-// What differs from run to run has a name in <>; see placeholders. A request
-// may use the names of the seeded database, and what an answer before called so.
-func testConversations(t *testing.T, s *site) {
+// Values that differ between runs have placeholders in <>; see placeholders. Requests may contain those of
+// the seeded database and those of earlier answers.
+func testConversations(t *testing.T, s *fixture) {
 	files, err := filepath.Glob("../testdata/*.http")
 	require.NoError(t, err)
 	require.NotEmpty(t, files)
@@ -47,7 +46,7 @@ func testConversations(t *testing.T, s *site) {
 			t.Parallel()
 			text, err := os.ReadFile(file)
 			require.NoError(t, err)
-			c := &conversation{service: s.serve(t, s.clone(t)), names: newPlaceholders(s)}
+			c := &conversation{service: s.serve(t, s.cloneDatabase(t)), names: newPlaceholders(s)}
 			c.spec = c.loadSpec(t)
 			played := c.play(t, string(text))
 			if *update {
@@ -59,12 +58,14 @@ func testConversations(t *testing.T, s *site) {
 	}
 }
 
+// A conversation is the replay of one file.
 type conversation struct {
 	*service
 	names *placeholders
 	spec  *spec
 }
 
+// play sends the requests of a file, and returns the file with the answers received.
 func (c *conversation) play(t *testing.T, text string) string {
 	blocks := strings.Split("\n"+text, "\n### ")
 	played := strings.TrimPrefix(blocks[0], "\n")
@@ -73,34 +74,34 @@ func (c *conversation) play(t *testing.T, text string) string {
 		request = strings.TrimSpace(request)
 		title, rest, _ := strings.Cut(request, "\n")
 		played += "### " + request + "\n\n"
-		if answer := c.turn(t, title, c.names.fill(rest)); answer != "" {
+		if answer := c.exchange(t, title, c.names.fill(rest)); answer != "" {
 			played += answer + "\n"
 		}
 	}
 	return strings.TrimSuffix(played, "\n")
 }
 
-// turn sends one request and returns its answer as text.
-func (c *conversation) turn(t *testing.T, title, request string) string {
+// exchange sends the request of a block, and returns the answer as text.
+func (c *conversation) exchange(t *testing.T, title, request string) string {
 	head, body, _ := strings.Cut(request, "\n\n")
 	lines := strings.Split(head, "\n")
 	require.Greater(t, len(lines), 1, title)
 	switch lines[0] {
 	case "at: the code host":
-		return c.show(c.choose(t, lines[1], body))
+		return c.format(c.postToCodeHost(t, lines[1], body))
 	case "at: the database":
-		c.alter(t, lines[1])
+		c.execute(t, lines[1])
 		return ""
 	}
 	as, ok := strings.CutPrefix(lines[0], "as: ")
 	require.True(t, ok, "%s: want as: and a request", title)
 	a := c.ask(t, as, lines[1], body, lines[2:]...)
-	c.spec.requireFits(t, lines[1], a)
-	return c.show(a)
+	c.spec.requireConforms(t, lines[1], a)
+	return c.format(a)
 }
 
-// show writes an answer as text.
-func (c *conversation) show(a answer) string {
+// format returns an answer as the files have it.
+func (c *conversation) format(a answer) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "< %d %s\n", a.status, http.StatusText(a.status))
 	for _, name := range shownHeaders {
@@ -108,13 +109,13 @@ func (c *conversation) show(a answer) string {
 			fmt.Fprintf(&b, "< %s: %s\n", name, c.names.header(name, value))
 		}
 	}
-	if id := a.header.Get("X-Request-Id"); id != "" && !idForm.MatchString(id) { // it is the caller's
+	if id := a.header.Get("X-Request-Id"); id != "" && !idPattern.MatchString(id) { // it was sent by the caller
 		fmt.Fprintf(&b, "< X-Request-Id: %s\n", id)
 	}
 	switch {
-	case a.header.Get("Location") != "" && a.status != http.StatusCreated: // where a body says nothing that a browser shows
+	case a.header.Get("Location") != "" && a.status != http.StatusCreated: // browsers do not show the body of a redirect
 	case strings.HasPrefix(a.header.Get("Content-Type"), "text/html"):
-		b.WriteString(c.names.hide(words(a.body)) + "\n")
+		b.WriteString(c.names.hide(visibleText(a.body)) + "\n")
 	case a.body != "":
 		b.WriteString(c.names.hide(a.body) + "\n")
 	}
@@ -126,14 +127,14 @@ var (
 	spaces = regexp.MustCompile(`\s*\n\s*`)
 )
 
-// words returns what a page says.
-func words(page string) string {
+// visibleText returns the text of a page without markup.
+func visibleText(page string) string {
 	text := html.UnescapeString(markup.ReplaceAllString(page, "\n"))
 	return strings.TrimSpace(spaces.ReplaceAllString(text, "\n"))
 }
 
-// alter carries out a statement.
-func (c *conversation) alter(t *testing.T, statement string) {
+// execute executes an SQL statement in the service's database.
+func (c *conversation) execute(t *testing.T, statement string) {
 	db, err := pgx.Connect(t.Context(), c.database)
 	require.NoError(t, err)
 	defer db.Close(context.WithoutCancel(t.Context()))
@@ -141,8 +142,8 @@ func (c *conversation) alter(t *testing.T, statement string) {
 	require.NoError(t, err)
 }
 
-// choose sends a form to the code host.
-func (c *conversation) choose(t *testing.T, line, form string) answer {
+// postToCodeHost sends a form to the code host. line is method and URL.
+func (c *conversation) postToCodeHost(t *testing.T, line, form string) answer {
 	method, address, _ := strings.Cut(line, " ")
 	r, err := http.NewRequestWithContext(t.Context(), method, address, strings.NewReader(form))
 	require.NoError(t, err)
@@ -153,9 +154,8 @@ func (c *conversation) choose(t *testing.T, line, form string) answer {
 	return answer{status: res.StatusCode, header: res.Header}
 }
 
-// shownHeaders are those that say something about the answer in particular.
+// shownHeaders are the headers that the files contain. Others are the same in every answer.
 var shownHeaders = []string{
 	"Content-Type", "Content-Disposition", "Cache-Control", "Allow", "Location", "WWW-Authenticate", "Retry-After", "ETag", "X-Svc-Poll-After",
-	"Set-Cookie", "X-Svc-Position",
-	"Idempotency-Replayed",
+	"Set-Cookie", "X-Svc-Position", "Idempotency-Replayed",
 }

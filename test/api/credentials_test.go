@@ -9,22 +9,22 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// credentials returns the headers by which somebody is known:
+// credentials returns the headers that authenticate a caller:
 //
 //	nobody            none
-//	ada               her session
-//	ada@acme          her session, in the workspace of that slug
-//	ada@id:acme       the same, the workspace named by id
-//	reader            that service account's token; @ as for people
+//	ada               Ada's session
+//	ada@acme          Ada's session, and the workspace by slug
+//	ada@id:acme       Ada's session, and the workspace by id
+//	reader            the token of that service account; @ as for people
 //	token tok_svc_…   that token; @ as for people
-func (s *site) credentials(t *testing.T, as string) http.Header {
+func (s *fixture) credentials(t *testing.T, as string) http.Header {
 	t.Helper()
 	h := http.Header{}
-	who, tenant, in := strings.Cut(as, "@")
+	who, tenant, hasTenant := strings.Cut(as, "@")
 	if slug, ok := strings.CutPrefix(tenant, "id:"); ok {
 		tenant = s.id(t, "workspace "+slug)
 	}
-	if in {
+	if hasTenant {
 		h.Set("X-Svc-Tenant", tenant)
 	}
 	token, isToken := strings.CutPrefix(who, "token ")
@@ -43,10 +43,10 @@ func (s *site) credentials(t *testing.T, as string) http.Header {
 
 const cookieName = "better-auth.session_token"
 
-// signIn signs a person in and returns the value of their cookie.
-func (v *service) signIn(t *testing.T, first string) string {
+// signIn signs a person in by first name and returns the value of the session cookie.
+func (v *service) signIn(t *testing.T, firstName string) string {
 	t.Helper()
-	body := fmt.Sprintf(`{"email":%q,"password":%q}`, v.site.people[first], password)
+	body := fmt.Sprintf(`{"email":%q,"password":%q}`, v.fixture.people[firstName], password)
 	a := v.ask(t, "nobody", "POST /api/auth/sign-in/email", body).is(t, "200")
 	cookies := (&http.Response{Header: a.header}).Cookies()
 	require.Len(t, cookies, 1)

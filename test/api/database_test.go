@@ -12,19 +12,21 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func pool(t *testing.T, address string) *pgxpool.Pool {
+// connectPool returns a pool of connections to a database, which is closed when t ends.
+func connectPool(t *testing.T, address string) *pgxpool.Pool {
 	p, err := pgxpool.New(context.Background(), address)
 	require.NoError(t, err)
 	t.Cleanup(p.Close)
 	return p
 }
 
-func (s *site) quoted(database *url.URL) string {
+// quotedName returns the name of a database as an SQL identifier.
+func (s *fixture) quotedName(database *url.URL) string {
 	return pgx.Identifier{strings.TrimPrefix(database.Path, "/")}.Sanitize()
 }
 
-// learnNames reads what the ids and tails of the seeded database belong to.
-func (s *site) learnNames(t *testing.T) {
+// loadNames sets names from the ids and token tails in the seeded database.
+func (s *fixture) loadNames(t *testing.T) {
 	db, err := pgx.Connect(t.Context(), s.seeded.String())
 	require.NoError(t, err)
 	defer db.Close(context.WithoutCancel(t.Context()))
@@ -49,8 +51,8 @@ func (s *site) learnNames(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// id returns the id of something by its name, such as "member vera@acme".
-func (s *site) id(t *testing.T, name string) string {
+// id returns the seeded id that has a name in [fixture.names], such as "member vera@acme".
+func (s *fixture) id(t *testing.T, name string) string {
 	t.Helper()
 	for id, n := range s.names {
 		if n == name {
@@ -61,15 +63,16 @@ func (s *site) id(t *testing.T, name string) string {
 	return ""
 }
 
-// clone makes a copy of the seeded database and returns its address.
-func (s *site) clone(t *testing.T) string {
+// cloneDatabase copies the seeded database and returns the connection string of the copy.
+func (s *fixture) cloneDatabase(t *testing.T) string {
 	t.Helper()
 	s.mu.Lock()
 	u := *s.seeded
 	u.Path = fmt.Sprintf("%s_%d", u.Path, len(s.clones)+1)
 	s.clones[u.String()] = ""
 	s.mu.Unlock()
-	_, err := s.admin.Exec(t.Context(), fmt.Sprintf("create database %s template %s strategy file_copy", s.quoted(&u), s.quoted(s.seeded)))
+	statement := fmt.Sprintf("create database %s template %s strategy file_copy", s.quotedName(&u), s.quotedName(s.seeded))
+	_, err := s.admin.Exec(t.Context(), statement)
 	require.NoError(t, err)
 	var since string
 	require.NoError(t, s.admin.QueryRow(t.Context(), `select pg_current_xact_id()::text`).Scan(&since))
@@ -79,8 +82,8 @@ func (s *site) clone(t *testing.T) string {
 	return u.String()
 }
 
-// rows asks the service's database.
-func rows[T any](t *testing.T, v *service, sql string, args ...any) []T {
+// queryRows returns the single column that a query of the service's database selects.
+func queryRows[T any](t *testing.T, v *service, sql string, args ...any) []T {
 	t.Helper()
 	db, err := pgx.Connect(t.Context(), v.database)
 	require.NoError(t, err)
@@ -92,8 +95,8 @@ func rows[T any](t *testing.T, v *service, sql string, args ...any) []T {
 	return list
 }
 
-// heads says how far every log has come: nothing was stored if they stay.
-func (v *service) heads(t *testing.T) []string {
+// logHeads returns the head of each workspace's log. If they are unchanged, no event was appended.
+func (v *service) logHeads(t *testing.T) []string {
 	t.Helper()
-	return rows[string](t, v, `select format('%s %s', workspace_id, head) from logs order by 1`)
+	return queryRows[string](t, v, `select format('%s %s', workspace_id, head) from logs order by 1`)
 }

@@ -8,19 +8,18 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// testDenials has each route that asks for something refused: by who lets callers
-// in, to a token and to a Viewer, and by the command where there is a way. However
-// it is refused, it is recorded as the same.
-func testDenials(t *testing.T, s *site) {
-	v := s.serve(t, s.clone(t))
+// testDenials has each route that changes or exports something refused: by the guard, for a token and a
+// Viewer, and where possible by the command. Both record the same denial.
+func testDenials(t *testing.T, s *fixture) {
+	v := s.serve(t, s.cloneDatabase(t))
 	d := v.loadSpec(t)
 	names := newPlaceholders(s)
 	names.put(noID, "<no id>")
 	covered := map[string]bool{}
 	for _, c := range []struct {
 		line, body string
-		as         []string // refused by who lets them in; after "then" by the command
-		want       string   // action, target and its name
+		as         []string // refused by the guard; after "then" by the command
+		want       string   // recorded action, target id and target name
 	}{
 		{"PATCH /api/v1/members/<member leo@acme>", `{"role":"Owner"}`, []string{"reader", "vera@acme", "then", "mia@acme"},
 			"member.role_changed <member leo@acme>"},
@@ -63,21 +62,21 @@ func testDenials(t *testing.T, s *site) {
 			}
 			before := v.denials(t)
 			a := v.ask(t, as, names.fill(c.line), names.fill(c.body))
-			require.Contains(t, []int{403, 409}, a.status, "%s %s: %s", as, c.line, a.verdict())
+			require.Contains(t, []int{403, 409}, a.status, "%s %s: %s", as, c.line, a.statusAndCode())
 			require.Equal(t, append(before, names.fill(c.want)), v.denials(t), "%s %s", as, c.line)
 		}
 	}
 	for _, route := range d.routes() {
 		method, path, _ := strings.Cut(route, " ")
-		asks := (method != "GET" || strings.HasSuffix(path, "/export")) && !ofMachines(method, path)
-		require.Equal(t, asks && strings.HasPrefix(path, "/api/v1/"), covered[route], "%s is above if it asks for something", route)
+		denies := (method != "GET" || strings.HasSuffix(path, "/export")) && !isRunnerRoute(method, path)
+		require.Equal(t, denies && strings.HasPrefix(path, "/api/v1/"), covered[route], "%s: listed above exactly if a denial is recorded", route)
 	}
 }
 
-// testOmittedDenials hammers on a door. What the log has no record of it has a count
-// of when the service has stopped, which an Owner reads as any other record.
-func testOmittedDenials(t *testing.T, s *site) {
-	database := s.clone(t)
+// testOmittedDenials repeats a refused request. Only the first denial is recorded; the number of the others
+// is recorded when the service stops.
+func testOmittedDenials(t *testing.T, s *fixture) {
+	database := s.cloneDatabase(t)
 	v := s.serve(t, database)
 	leo := "DELETE /api/v1/members/" + s.id(t, "member leo@acme")
 	for range 8 {
@@ -87,7 +86,7 @@ func testOmittedDenials(t *testing.T, s *site) {
 	v.stop(t)
 
 	v = s.serve(t, database)
-	head := rows[int64](t, v, `select head from logs where workspace_id = $1`, s.id(t, "workspace acme"))[0]
+	head := queryRows[int64](t, v, `select head from logs where workspace_id = $1`, s.id(t, "workspace acme"))[0]
 	a := v.ask(t, "ada@acme", "GET /api/v1/audit?action=command.denials_omitted", "", fmt.Sprint("X-Svc-Min-Position: ", head)).is(t, "200")
 	require.Equal(t, "denied", a.text(t, "items.0.outcome"))
 	require.Equal(t, s.people["vera"], a.text(t, "items.0.actor.name"))
@@ -96,10 +95,10 @@ func testOmittedDenials(t *testing.T, s *site) {
 	require.Len(t, a.at(t, "items"), 1)
 }
 
-// denials returns what was recorded as denied in acme.
+// denials returns the denials recorded in workspace acme: action, target id and target name.
 func (v *service) denials(t *testing.T) []string {
 	t.Helper()
-	return rows[string](t, v, `
+	return queryRows[string](t, v, `
 		select concat(data ->> 'action', ' ', data ->> 'targetId', ' ' || (data ->> 'targetName'))
-		from events where workspace_id = $1 and kind = 'command.denied' order by seq`, v.site.id(t, "workspace acme"))
+		from events where workspace_id = $1 and kind = 'command.denied' order by seq`, v.fixture.id(t, "workspace acme"))
 }

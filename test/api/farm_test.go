@@ -18,41 +18,41 @@ import (
 	"svc/farm/release"
 )
 
-// certificateHeader is where the farm's gateway would put a runner's certificate.
+// certificateHeader is the header in which the gateway forwards a runner's certificate.
 const certificateHeader = "X-Svc-Client-Cert"
 
-// enrols is where machines show a token, which is in the body.
-const enrols = "/api/v1/farm/registrations"
+// registrationsPath is the route by which machines enrol, with a token in the body.
+const registrationsPath = "/api/v1/farm/registrations"
 
-// renews is where a runner asks for its next certificate.
-const renews = enrols + "/renew"
+// renewalPath is the route by which a runner gets its next certificate.
+const renewalPath = registrationsPath + "/renew"
 
-// ofMachines reports whether a route is one that a client certificate opens, or that leads
-// to one.
-func ofMachines(method, path string) bool {
-	return strings.HasPrefix(path, enrols) || path == "/api/v1/farm/agent" || method == "POST" && strings.HasSuffix(path, "/artifacts")
+// isRunnerRoute reports whether a route is authenticated by a client certificate, or issues one.
+func isRunnerRoute(method, path string) bool {
+	return strings.HasPrefix(path, registrationsPath) || path == "/api/v1/farm/agent" ||
+		method == "POST" && strings.HasSuffix(path, "/artifacts")
 }
 
-func (s *site) releases() string { return filepath.Join(s.folder, "releases") }
+func (s *fixture) releasesDir() string { return filepath.Join(s.folder, "releases") }
 
-// release makes a release of the agent, so that machines could be enrolled.
-func (s *site) release(t *testing.T) {
+// packRelease packs a release of the agent, without which machines cannot enrol.
+func (s *fixture) packRelease(t *testing.T) {
 	_, key, err := ed25519.GenerateKey(nil)
 	require.NoError(t, err)
 	program := filepath.Join(s.folder, "svc-runner")
 	require.NoError(t, os.WriteFile(program, []byte("the agent"), 0o755))
-	require.NoError(t, release.Pack(s.releases(), release.Latest{Version: "1.2.3", MinProtocol: "svc-farm.v1"},
+	require.NoError(t, release.Pack(s.releasesDir(), release.Latest{Version: "1.2.3", MinProtocol: "svc-farm.v1"},
 		[]release.Build{{OS: "linux", Arch: "amd64", Path: program}}, key))
 }
 
-// mint returns the token of a new enrolment in somebody's workspace.
-func (v *service) mint(t *testing.T, as string) string {
+// mintEnrollmentToken returns the token of a new enrolment in the caller's workspace.
+func (v *service) mintEnrollmentToken(t *testing.T, as string) string {
 	t.Helper()
 	return v.ask(t, as, "POST /api/v1/farm/enrollments", `{}`).is(t, "201").text(t, "token")
 }
 
-// registration is what a machine with a key of its own sends, with a name as it is.
-func (v *service) registration(t *testing.T, token, name string) string {
+// registrationBody returns the request body of a machine with a new key. name is inserted without escaping.
+func (v *service) registrationBody(t *testing.T, token, name string) string {
 	t.Helper()
 	_, key, err := ed25519.GenerateKey(rand.Reader)
 	require.NoError(t, err)
@@ -63,49 +63,50 @@ func (v *service) registration(t *testing.T, token, name string) string {
 	return `{"token":"` + token + `","csr":` + string(csr) + `,"name":"` + name + `","agent":{"version":"0.4.0","os":"linux","arch":"amd64"}}`
 }
 
-// enrol makes a machine a runner of somebody's workspace, and returns its id.
-func (v *service) enrol(t *testing.T, as string) (runner string) {
+// enrolRunner enrols a machine as a runner of the caller's workspace, and returns its id.
+func (v *service) enrolRunner(t *testing.T, as string) (runner string) {
 	t.Helper()
-	return v.ask(t, "nobody", "POST "+enrols, v.registration(t, v.mint(t, as), "builder-1")).is(t, "201").text(t, "runnerId")
+	body := v.registrationBody(t, v.mintEnrollmentToken(t, as), "builder-1")
+	return v.ask(t, "nobody", "POST "+registrationsPath, body).is(t, "201").text(t, "runnerId")
 }
 
-// testFarm shows that a certificate opens what is a runner's and nothing else, and that a
-// header which did not come by the gateway is as good as none.
-func testFarm(t *testing.T, s *site) {
-	database := s.clone(t)
+// testFarm shows that a certificate authorizes a runner's routes and no others, and that the certificate
+// header counts only when it comes from the gateway.
+func testFarm(t *testing.T, s *fixture) {
+	database := s.cloneDatabase(t)
 	v := s.serve(t, database)
-	a := v.ask(t, "nobody", "POST "+enrols, v.registration(t, v.mint(t, "mia@acme"), "builder-1")).is(t, "201")
-	shown := certificateHeader + ": " + url.PathEscape(a.text(t, "certificate"))
-	const self = "GET " + enrols + "/self"
-	require.Equal(t, a.text(t, "runnerId"), v.ask(t, "nobody", self, "", shown).is(t, "200").text(t, "runnerId"))
+	a := v.ask(t, "nobody", "POST "+registrationsPath, v.registrationBody(t, v.mintEnrollmentToken(t, "mia@acme"), "builder-1")).is(t, "201")
+	certificate := certificateHeader + ": " + url.PathEscape(a.text(t, "certificate"))
+	const self = "GET " + registrationsPath + "/self"
+	require.Equal(t, a.text(t, "runnerId"), v.ask(t, "nobody", self, "", certificate).is(t, "200").text(t, "runnerId"))
 
-	t.Run("what happened is in the audit log", func(t *testing.T) {
+	t.Run("enrolment is in the audit log", func(t *testing.T) {
 		var actions []string
 		for _, item := range v.ask(t, "ada@acme", "GET /api/v1/audit?limit=4", "").is(t, "200").at(t, "items").([]any) {
 			actions = append(actions,
-				must(t, item, "action").(string)+" "+must(t, item, "actor", "type").(string)+" "+must(t, item, "target", "type").(string))
+				mustAt(t, item, "action").(string)+" "+mustAt(t, item, "actor", "type").(string)+" "+mustAt(t, item, "target", "type").(string))
 		}
 		require.Equal(t, []string{
 			"runner.enrolled runner runner", "enrollment.used runner enrollment", "enrollment.minted user enrollment",
 			"authority.created user authority",
 		}, actions)
 	})
-	t.Run("it is nobody's session or token", func(t *testing.T) {
+	t.Run("a certificate is no session or token", func(t *testing.T) {
 		for _, line := range []string{"GET /api/v1/runs?status=active", "GET /api/v1/workspace", "GET /api/v1/farm/runners"} {
-			v.ask(t, "nobody", line, "", shown).is(t, "401 unauthenticated")
+			v.ask(t, "nobody", line, "", certificate).is(t, "401 unauthenticated")
 		}
-		v.ask(t, "nobody", "POST /api/v1/farm/enrollments", `{}`, shown).is(t, "401 unauthenticated")
-		v.ask(t, "vera@acme", "POST /api/v1/farm/enrollments", `{}`, shown).is(t, "403 role_required")
+		v.ask(t, "nobody", "POST /api/v1/farm/enrollments", `{}`, certificate).is(t, "401 unauthenticated")
+		v.ask(t, "vera@acme", "POST /api/v1/farm/enrollments", `{}`, certificate).is(t, "403 role_required")
 	})
-	t.Run("sent twice it is none", func(t *testing.T) {
-		v.ask(t, "nobody", self, "", shown, shown).is(t, "401 runner_certificate_required")
+	t.Run("header sent twice is refused", func(t *testing.T) {
+		v.ask(t, "nobody", self, "", certificate, certificate).is(t, "401 runner_certificate_required")
 	})
-	t.Run("from elsewhere it is none", func(t *testing.T) {
+	t.Run("header from an untrusted address is refused", func(t *testing.T) {
 		other := s.serve(t, database, "SVC_FARM_TRUSTED_PROXIES=10.0.0.0/8")
-		other.ask(t, "nobody", self, "", shown, "X-Forwarded-For: 10.0.0.7").is(t, "401 runner_certificate_required")
-		require.Equal(t, "no_certificate", other.ask(t, "nobody", self, "", shown).at(t, "details.reason"))
+		other.ask(t, "nobody", self, "", certificate, "X-Forwarded-For: 10.0.0.7").is(t, "401 runner_certificate_required")
+		require.Equal(t, "no_certificate", other.ask(t, "nobody", self, "", certificate).at(t, "details.reason"))
 	})
-	t.Run("a job has secrets of 512 KiB together", func(t *testing.T) {
+	t.Run("secrets of a job total 512 KiB at most", func(t *testing.T) {
 		var names []string
 		for i := range 17 {
 			name := fmt.Sprintf("LARGE_%d", i)
@@ -119,28 +120,28 @@ func testFarm(t *testing.T, s *site) {
 		refused := v.ask(t, "mia@acme", "POST /api/v1/farm/jobs", job(17)).is(t, "422 validation_failed")
 		require.Equal(t, []any{"must total 512 KiB or less"}, refused.at(t, "details.secrets"))
 	})
-	t.Run("revoked it opens nothing", func(t *testing.T) {
+	t.Run("revoked runner is refused", func(t *testing.T) {
 		other := s.serve(t, database)
-		other.ask(t, "nobody", self, "", shown).is(t, "200")
+		other.ask(t, "nobody", self, "", certificate).is(t, "200")
 		v.ask(t, "mia@acme", "POST /api/v1/farm/runners/"+a.text(t, "runnerId")+"/revoke", "").is(t, "200")
-		other.ask(t, "nobody", self, "", shown).is(t, "403 runner_revoked")
-		v.ask(t, "nobody", self, "", shown).is(t, "403 runner_revoked")
+		other.ask(t, "nobody", self, "", certificate).is(t, "403 runner_revoked")
+		v.ask(t, "nobody", self, "", certificate).is(t, "403 runner_revoked")
 	})
-	t.Run("without what a machine needs nobody is enrolled", func(t *testing.T) {
+	t.Run("incomplete configuration refuses enrolment", func(t *testing.T) {
 		bare := s.serve(t, database, "SVC_FARM_RELEASES_DIR=", "SVC_FARM_PUBLIC_URL=")
 		refused := bare.ask(t, "ada@acme", "POST /api/v1/farm/enrollments", `{}`).is(t, "409 farm_not_ready")
 		require.Equal(t, map[string]any{
 			"set": []any{"SVC_FARM_CLIENT_CERT_HEADER"}, "missing": []any{"SVC_FARM_PUBLIC_URL", "SVC_FARM_RELEASES_DIR"},
 		}, refused.at(t, "details"))
 	})
-	t.Run("where there is no farm", func(t *testing.T) {
+	t.Run("farm turned off", func(t *testing.T) {
 		off := s.serve(t, database, "SVC_FARM_RELEASES_DIR=", "SVC_FARM_PUBLIC_URL=", "SVC_FARM_CLIENT_CERT_HEADER=", "SVC_FARM_TRUSTED_PROXIES=")
 		for _, route := range off.loadSpec(t).routes() {
 			line := strings.NewReplacer("{id}", noID, "{artifactId}", noID).Replace(route)
 			if method, path, _ := strings.Cut(line, " "); strings.HasPrefix(path, "/api/v1/farm/") {
-				off.ask(t, "ada@acme", line, "", shown).is(t, "404 farm_off")
-				if !ofMachines(method, path) {
-					off.ask(t, "nobody", line, "", shown).is(t, "401 unauthenticated")
+				off.ask(t, "ada@acme", line, "", certificate).is(t, "404 farm_off")
+				if !isRunnerRoute(method, path) {
+					off.ask(t, "nobody", line, "", certificate).is(t, "401 unauthenticated")
 				}
 			}
 		}

@@ -7,12 +7,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// testForwarded shows whose address counts where a proxy stands before the
-// service: with limits, in sessions, in the audit log and in the log.
-func testForwarded(t *testing.T, s *site) {
+// testForwardedAddresses shows which client address counts behind a proxy: for rate limits, in sessions,
+// in the audit log and in log lines.
+func testForwardedAddresses(t *testing.T, s *fixture) {
 	const signIn, forged = "POST /api/auth/sign-in/email", "X-Forwarded-For: 203.0.113.200, "
-	t.Run("behind a proxy that is trusted", func(t *testing.T) {
-		v := s.serve(t, s.clone(t), "SVC_RATE_LIMIT=3", "SVC_TRUSTED_PROXIES=127.0.0.1, 10.0.0.0/8")
+	t.Run("from a trusted proxy", func(t *testing.T) {
+		v := s.serve(t, s.cloneDatabase(t), "SVC_RATE_LIMIT=3", "SVC_TRUSTED_PROXIES=127.0.0.1, 10.0.0.0/8")
 		for range 3 {
 			v.ask(t, "nobody", signIn, "no JSON", forged+"203.0.113.1, 10.2.3.4").is(t, "400 BAD_REQUEST")
 		}
@@ -33,17 +33,17 @@ func testForwarded(t *testing.T, s *site) {
 		require.Contains(t, text, "path=/api/v1/workspace status=200 ip=203.0.113.3")
 		require.NotContains(t, text, "ip=203.0.113.200")
 	})
-	t.Run("by anybody else", func(t *testing.T) {
+	t.Run("from other addresses", func(t *testing.T) {
 		for _, proxies := range []string{"SVC_TRUSTED_PROXIES=", "SVC_TRUSTED_PROXIES=127.0.0.2"} {
-			// One: the next is allowed in a minute, and two are quicker on any machine.
-			v := s.serve(t, s.clone(t), "SVC_RATE_LIMIT=1", "SVC_FARM_TRUSTED_PROXIES=127.0.0.2", proxies)
+			// A limit of one a minute: the second request comes well within the minute on any machine.
+			v := s.serve(t, s.cloneDatabase(t), "SVC_RATE_LIMIT=1", "SVC_FARM_TRUSTED_PROXIES=127.0.0.2", proxies)
 			v.ask(t, "nobody", signIn, "no JSON", forged+"203.0.113.1").is(t, "400 BAD_REQUEST")
 			v.ask(t, "nobody", signIn, "no JSON", forged+"203.0.113.2").is(t, "429 rate_limited")
 		}
 	})
-	t.Run("origin of what a person does", func(t *testing.T) {
+	t.Run("origin header counts from trusted proxies only", func(t *testing.T) {
 		for proxies, want := range map[string]string{"127.0.0.1": "ui", "127.0.0.2": "api", "": "api"} {
-			v := s.serve(t, s.clone(t), "SVC_FARM_TRUSTED_PROXIES=127.0.0.1", "SVC_TRUSTED_PROXIES="+proxies)
+			v := s.serve(t, s.cloneDatabase(t), "SVC_FARM_TRUSTED_PROXIES=127.0.0.1", "SVC_TRUSTED_PROXIES="+proxies)
 			for header, want := range map[string]string{"X-Svc-Origin: ui": want, "X-Svc-Origin: cli": "api"} {
 				a := v.ask(t, "ada@acme", "PATCH /api/v1/workspace", `{"name": "`+header[6:]+`"}`, header).is(t, "200")
 				a = v.ask(t, "ada@acme", "GET /api/v1/audit?action=workspace.renamed&limit=1", "",

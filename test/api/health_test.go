@@ -12,17 +12,17 @@ import (
 	"svc/test/address"
 )
 
-// testHealth shows that readiness names what does not answer, soon, and
-// recovers with it. Liveness stays whatever happens.
-func testHealth(t *testing.T, s *site) {
-	database, err := url.Parse(s.clone(t))
+// testHealth shows that readiness soon names each dependency that does not answer, and recovers
+// with it. Liveness is not affected.
+func testHealth(t *testing.T, s *fixture) {
+	database, err := url.Parse(s.cloneDatabase(t))
 	require.NoError(t, err)
 	db := newProxy(t, database.Host)
 	database.Host = db.address()
 	environ := []string{"SVC_ENGINE_ADDR=" + address.Free(t), "SVC_ENGINE_SHARED_SECRET=" + engineSecret}
 	engine := s.start(t, "svc-engine", environ)
 	v := s.serve(t, database.String(), "SVC_ENGINE_URL=http://"+engine.address(t))
-	v.troubled = true
+	v.expectsErrors = true
 	v.requireReady(t)
 
 	t.Run("an engine that hangs", func(t *testing.T) {
@@ -31,53 +31,52 @@ func testHealth(t *testing.T, s *site) {
 		require.NoError(t, engine.cmd.Process.Signal(syscall.SIGCONT))
 		v.requireReady(t)
 	})
-	t.Run("an engine that is gone", func(t *testing.T) {
+	t.Run("an engine that has stopped", func(t *testing.T) {
 		engine.stop(t)
 		v.requireDown(t, "engine")
-		v.ask(t, "reader", aRead, "").is(t, "200") // reading needs no engine
+		v.ask(t, "reader", listOneRun, "").is(t, "200") // reads need no engine
 	})
-	t.Run("a database that is gone too", func(t *testing.T) {
-		db.set(cut)
+	t.Run("a database that is unreachable too", func(t *testing.T) {
+		db.set(linkCut)
 		v.requireDown(t, "database", "engine")
-		a := v.ask(t, "reader", aRead, "").is(t, "503 unavailable")
+		a := v.ask(t, "reader", listOneRun, "").is(t, "503 unavailable")
 		require.NotEmpty(t, a.header.Get("Retry-After"))
 	})
-	db.set(whole)
+	db.set(linkUp)
 	s.start(t, "svc-engine", environ)
 	t.Run("both are back", func(t *testing.T) {
 		v.requireReady(t)
-		v.ask(t, "reader", aRead, "").is(t, "200")
+		v.ask(t, "reader", listOneRun, "").is(t, "200")
 	})
 	t.Run("a database that hangs", func(t *testing.T) {
-		db.set(stalled)
+		db.set(linkStalled)
 		v.requireDown(t, "database")
-		db.set(whole)
+		db.set(linkUp)
 		v.requireReady(t)
 	})
-	t.Run("another secret", func(t *testing.T) {
-		v := s.serve(t, s.clone(t), "SVC_ENGINE_SHARED_SECRET=another-secret-than-the-engine-has")
-		v.troubled = true
-		v.says(t, "SVC_ENGINE_SHARED_SECRET must hold the same value in both services")
-		v.requireReady(t) // it only asks whether the engine runs
+	t.Run("a wrong engine secret", func(t *testing.T) {
+		v := s.serve(t, s.cloneDatabase(t), "SVC_ENGINE_SHARED_SECRET=another-secret-than-the-engine-has")
+		v.expectsErrors = true
+		v.waitForOutput(t, "SVC_ENGINE_SHARED_SECRET must hold the same value in both services")
+		v.requireReady(t) // the check does not authenticate
 		text, _ := v.out.read()
 		require.Equal(t, 1, strings.Count(text, "level=ERROR"))
 		require.NotContains(t, text, "another-secret")
 	})
 }
 
-// soon is about two seconds, on a machine that has nothing else to do.
-const soon = 20 * time.Second
+// readinessTimeout bounds an answer of /health/ready: about two seconds on an idle machine.
+const readinessTimeout = 20 * time.Second
 
-// requireDown waits until readiness is lost: 503 names what is down, and
-// nothing else. Each answer comes soon.
+// requireDown waits until readiness answers 503 and names exactly the given dependencies.
 func (v *service) requireDown(t *testing.T, names ...string) {
 	t.Helper()
 	v.ask(t, "nobody", "GET /health/live", "").is(t, "200")
 	var a answer
-	eventually(t, func() bool { // signals take a moment
+	eventually(t, func() bool { // a signal takes effect with a delay
 		start := time.Now()
 		a = v.ask(t, "nobody", "GET /health/ready", "")
-		require.Less(t, time.Since(start), soon)
+		require.Less(t, time.Since(start), readinessTimeout)
 		return a.status == 503 && len(a.at(t, "error").(map[string]any)) == len(names)
 	})
 	require.Equal(t, "error", a.text(t, "status"))
@@ -91,7 +90,7 @@ func (v *service) requireDown(t *testing.T, names ...string) {
 	v.ask(t, "nobody", "GET /health/live", "").is(t, "200")
 }
 
-// requireReady waits until everything answers: connections are made anew.
+// requireReady waits until readiness answers 200 with every dependency up.
 func (v *service) requireReady(t *testing.T) {
 	t.Helper()
 	eventually(t, func() bool {
@@ -101,12 +100,12 @@ func (v *service) requireReady(t *testing.T) {
 	require.JSONEq(t, `{"status":"ok","info":{"database":{"status":"up"},"engine":{"status":"up"}},"error":{}}`, a.body)
 }
 
-// testPositions shows that an answer waits for its view as long as is
-// promised, and then says that it has not come so far.
-func testPositions(t *testing.T, s *site) {
-	v := s.serve(t, s.clone(t))
+// testPositions shows that a request waits five seconds for its view to reach X-Svc-Min-Position, and
+// then gets 503 not_caught_up.
+func testPositions(t *testing.T, s *fixture) {
+	v := s.serve(t, s.cloneDatabase(t))
 	for line, as := range map[string]string{
-		aRead: "reader", "GET /api/v1/audit": "ada@acme", "GET /api/v1/members": "vera@acme", "GET /api/v1/runs/" + noID: "leo@acme",
+		listOneRun: "reader", "GET /api/v1/audit": "ada@acme", "GET /api/v1/members": "vera@acme", "GET /api/v1/runs/" + noID: "leo@acme",
 	} {
 		t.Run(line, func(t *testing.T) {
 			t.Parallel()

@@ -11,10 +11,9 @@ import (
 	"svc/commands"
 )
 
-// testRateLimit shows that each caller has a number of requests a minute, and
-// each address a number of sign-ins.
-func testRateLimit(t *testing.T, s *site) {
-	v := s.serve(t, s.clone(t), "SVC_RATE_LIMIT=3")
+// testRateLimit shows that requests are limited per caller and minute, and sign-ins per address and minute.
+func testRateLimit(t *testing.T, s *fixture) {
+	v := s.serve(t, s.cloneDatabase(t), "SVC_RATE_LIMIT=3")
 	const runs = "GET /api/v1/runs?status=active&limit=1"
 
 	for i := range 3 {
@@ -27,28 +26,28 @@ func testRateLimit(t *testing.T, s *site) {
 	require.Equal(t, "0", a.header.Get("RateLimit-Remaining"))
 	requireSeconds(t, a, "Retry-After", 1, 20) // one request every twenty seconds
 	requireSeconds(t, a, "RateLimit-Reset", 40, 60)
-	v.ask(t, "reader", "GET /api/v1/members", "").is(t, "429 rate_limited") // all routes together
+	v.ask(t, "reader", "GET /api/v1/members", "").is(t, "429 rate_limited") // one limit for all routes
 
-	v.ask(t, "ci-bot", runs, "").is(t, "200") // each token by itself
+	v.ask(t, "ci-bot", runs, "").is(t, "200") // each token has its own limit
 	v.ask(t, "vera@acme", runs, "").is(t, "200")
 	v.ask(t, "nobody", runs, "").is(t, "401 unauthenticated")
-	for range 2 { // made-up tokens share the limit of their address
+	for range 2 { // unknown tokens share the limit of their address
 		v.ask(t, "token "+commands.NewServiceToken().Reveal(), runs, "").is(t, "401 service_token_invalid")
 	}
 	v.ask(t, "token "+commands.NewServiceToken().Reveal(), runs, "").is(t, "429 rate_limited")
 	v.ask(t, "nobody", runs, "").is(t, "429 rate_limited")
-	v.ask(t, "vera@acme", runs, "").is(t, "200") // and hold up nobody who is known
+	v.ask(t, "vera@acme", runs, "").is(t, "200") // which does not count for known callers
 	v.ask(t, "nobody", "GET /health/ready", "").is(t, "200")
 	v.ask(t, "nobody", "GET /api/openapi.json", "").is(t, "200")
 
-	for range 3 { // and sign-ins have a limit of their own, which is no higher
+	for range 3 { // sign-ins have a separate limit of the same height
 		v.ask(t, "nobody", "POST /api/auth/sign-in/email", "no JSON").is(t, "400 BAD_REQUEST")
 	}
 	a = v.ask(t, "nobody", "POST /api/auth/sign-in/email", "no JSON").is(t, "429 rate_limited")
 	requireSeconds(t, a, "Retry-After", 1, 20)
 	v.ask(t, "nobody", "POST /api/auth/sign-out", "").is(t, "200")
 
-	// A person has one limit, by whichever door they come.
+	// A person has one limit for /api/auth and /api/v1.
 	a = v.ask(t, "vera", "GET /api/auth/get-session", "").is(t, "200")
 	require.Equal(t, "0", a.header.Get("RateLimit-Remaining"))
 	for _, line := range []string{
@@ -62,20 +61,20 @@ func testRateLimit(t *testing.T, s *site) {
 		}
 	}
 	v.ask(t, "ada", "GET /api/auth/get-session", "").is(t, "200")
-	v.ask(t, "vera", "POST /api/auth/sign-out", "").is(t, "200") // which is always possible
-	v.ask(t, "vera", "GET /api/auth/organization/list", "").is(t, "429 rate_limited", "by the address now")
+	v.ask(t, "vera", "POST /api/auth/sign-out", "").is(t, "200") // signing out is never refused
+	v.ask(t, "vera", "GET /api/auth/organization/list", "").is(t, "429 rate_limited", "counts for the address now")
 	v.ask(t, "nobody", "GET /api/auth/organization/list", "").is(t, "401 UNAUTHORIZED")
 }
 
-// testDailyBounds shows that what a person may do in a day is counted over all
-// doors and processes, and after a restart.
-func testDailyBounds(t *testing.T, s *site) {
-	database := s.clone(t)
+// testDailyQuotas shows that a person's daily quotas are counted over both APIs and all processes, and
+// survive a restart.
+func testDailyQuotas(t *testing.T, s *fixture) {
+	database := s.cloneDatabase(t)
 	start := func() *service {
 		return s.serve(t, database, "SVC_RATE_LIMIT=1000", "SVC_DAILY_WORKSPACES=2", "SVC_DAILY_INVITATIONS=4")
 	}
 	v, other := start(), start()
-	wait := func(a answer) {
+	requireExhausted := func(a answer) {
 		t.Helper()
 		a.is(t, "429 rate_limited")
 		requireSeconds(t, a, "Retry-After", 1, 24*60*60)
@@ -91,36 +90,36 @@ func testDailyBounds(t *testing.T, s *site) {
 	const send, invite = "POST /api/v1/invitations", "POST /api/auth/organization/invite-member"
 	first := v.ask(t, "ada@acme", send, `{"email": "one@home.example"}`).is(t, "201").text(t, "id")
 	acme := s.id(t, "workspace acme")
-	by := func(email, more string) string {
-		return fmt.Sprintf(`{"organizationId": %q, "email": %q, "role": "viewer"%s}`, acme, email, more)
+	inviteBody := func(email, moreFields string) string {
+		return fmt.Sprintf(`{"organizationId": %q, "email": %q, "role": "viewer"%s}`, acme, email, moreFields)
 	}
-	other.ask(t, "ada", invite, by("two@home.example", "")).is(t, "200")
-	other.ask(t, "ada", invite, by("two@home.example", `, "resend": true`)).is(t, "200")
+	other.ask(t, "ada", invite, inviteBody("two@home.example", "")).is(t, "200")
+	other.ask(t, "ada", invite, inviteBody("two@home.example", `, "resend": true`)).is(t, "200")
 	v.ask(t, "ada@acme", "POST /api/v1/invitations/"+first+"/resend", "").is(t, "200")
 
 	v.stop(t)
 	for _, v := range []*service{other, start()} {
-		wait(create(v, "ada", "ada-3"))
-		wait(v.ask(t, "ada@acme", send, `{"email": "three@home.example"}`))
-		wait(v.ask(t, "ada@acme", "POST /api/v1/invitations/"+first+"/resend", ""))
-		wait(v.ask(t, "ada", invite, by("three@home.example", "")))
-		wait(v.ask(t, "ada", invite, by("two@home.example", `, "resend": true`)))
+		requireExhausted(create(v, "ada", "ada-3"))
+		requireExhausted(v.ask(t, "ada@acme", send, `{"email": "three@home.example"}`))
+		requireExhausted(v.ask(t, "ada@acme", "POST /api/v1/invitations/"+first+"/resend", ""))
+		requireExhausted(v.ask(t, "ada", invite, inviteBody("three@home.example", "")))
+		requireExhausted(v.ask(t, "ada", invite, inviteBody("two@home.example", `, "resend": true`)))
 		v.ask(t, "vera@acme", send, `{"email": "three@home.example"}`).is(t, "403 role_required")
 	}
 	create(other, "mia", "mia-1").is(t, "200")
 	other.ask(t, "mia@acme", send, `{"email": "three@home.example"}`).is(t, "201")
 
-	testDailyBoundsOfAddressesAndAccounts(t, s)
+	testDailyQuotasOfAddressesAndAccounts(t, s)
 
-	testDailyBoundOfJobs(t, s)
+	testDailyQuotaOfJobs(t, s)
 
 	unbounded := s.serve(t, database) // SVC_RATE_LIMIT=0
 	create(unbounded, "ada", "ada-3").is(t, "200")
 	unbounded.ask(t, "ada@acme", send, `{"email": "four@home.example"}`).is(t, "201")
 }
 
-func testDailyBoundsOfAddressesAndAccounts(t *testing.T, s *site) {
-	v := s.serve(t, s.clone(t), "SVC_RATE_LIMIT=1000", "SVC_DAILY_INVITATIONS_PER_ADDRESS=2", "SVC_DAILY_SERVICE_ACCOUNTS=1")
+func testDailyQuotasOfAddressesAndAccounts(t *testing.T, s *fixture) {
+	v := s.serve(t, s.cloneDatabase(t), "SVC_RATE_LIMIT=1000", "SVC_DAILY_INVITATIONS_PER_ADDRESS=2", "SVC_DAILY_SERVICE_ACCOUNTS=1")
 	const send, account = "POST /api/v1/invitations", "POST /api/v1/service-accounts"
 	first := v.ask(t, "ada@acme", send, `{"email": "one@home.example"}`).is(t, "201").text(t, "id")
 	v.ask(t, "ada@acme", "POST /api/v1/invitations/"+first+"/resend", "").is(t, "200")
@@ -136,9 +135,9 @@ func testDailyBoundsOfAddressesAndAccounts(t *testing.T, s *site) {
 	v.ask(t, "mia@acme", account, `{"name": "two", "scopes": ["api.read"]}`).is(t, "201")
 }
 
-// testDailyBoundOfJobs shows that a workspace cannot fill the log with specifications of jobs.
-func testDailyBoundOfJobs(t *testing.T, s *site) {
-	v := s.serve(t, s.clone(t), "SVC_RATE_LIMIT=1000", "SVC_DAILY_JOB_MEBIBYTES=1")
+// testDailyQuotaOfJobs shows that the size of the job specifications that a workspace submits in a day is limited.
+func testDailyQuotaOfJobs(t *testing.T, s *fixture) {
+	v := s.serve(t, s.cloneDatabase(t), "SVC_RATE_LIMIT=1000", "SVC_DAILY_JOB_MEBIBYTES=1")
 	job := func(key string, kib int) string {
 		steps := strings.Repeat(fmt.Sprintf(`,{"run":%q}`, strings.Repeat("x", 15<<10)), kib/15)
 		return fmt.Sprintf(`{"name":"large","idempotencyKey":%q,"steps":[{"run":"true"}%s]}`, key, steps)
@@ -151,11 +150,12 @@ func testDailyBoundOfJobs(t *testing.T, s *site) {
 	requireSeconds(t, a, "Retry-After", 60, 24*60*60)
 	v.ask(t, "ci-bot", submit, job("of another", 225)).is(t, "201")
 	v.ask(t, "ci-bot", submit, job("too much of all", 225)).is(t, "429 farm_jobs_too_large")
-	v.ask(t, "mia@acme", submit, job("0", 225)).is(t, "200") // is there already
+	v.ask(t, "mia@acme", submit, job("0", 225)).is(t, "200") // repeats an accepted job
 	v.ask(t, "ci-bot", submit, job("small", 15)).is(t, "201")
 	v.ask(t, "greta@globex", submit, job("elsewhere", 225)).is(t, "201")
 }
 
+// requireSeconds requires a header with a number of seconds within a range.
 func requireSeconds(t *testing.T, a answer, header string, from, to int) {
 	t.Helper()
 	n, err := strconv.Atoi(a.header.Get(header))

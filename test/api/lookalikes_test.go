@@ -13,66 +13,66 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// testLookAlikes shows that addresses which only look alike lead to different
-// people: not to Mia, and not to somebody else's invitation.
-func testLookAlikes(t *testing.T, s *site) {
-	t.Run("at the code host", func(t *testing.T) {
-		v := s.serve(t, s.clone(t))
+// testLookAlikeAddresses shows that an email address that only looks like another one neither signs its
+// owner in as that person nor accepts that person's invitations.
+func testLookAlikeAddresses(t *testing.T, s *fixture) {
+	t.Run("the code host refuses them", func(t *testing.T) {
+		v := s.serve(t, s.cloneDatabase(t))
 		for _, address := range []string{"mİa@acme.example", "miа@acme.example", "pat@gİtmail.example", "\u212Aim@acme.example"} {
-			_, where := v.beginSignIn(t)
+			_, target := v.beginSignIn(t)
 			form := url.Values{"new": {"1"}, "name": {"Newcomer"}, "email": {address}, "verified": {"1"}}
-			res, err := v.client.PostForm(where.String(), form)
+			res, err := v.client.PostForm(target.String(), form)
 			require.NoError(t, err)
 			require.NoError(t, res.Body.Close())
 			require.Equal(t, http.StatusUnprocessableEntity, res.StatusCode, address)
 		}
 	})
 
-	t.Run("a name that turns text round", func(t *testing.T) {
-		v := s.serve(t, s.clone(t))
-		cookie, where := v.beginSignIn(t)
+	t.Run("bidirectional controls are removed from names", func(t *testing.T) {
+		v := s.serve(t, s.cloneDatabase(t))
+		cookie, target := v.beginSignIn(t)
 		form := url.Values{"new": {"1"}, "name": {"\u200fNew\u202e  comer\u2066"}, "email": {"newcomer@gitmail.example"}, "verified": {"1"}}
-		res, err := v.client.PostForm(where.String(), form)
+		res, err := v.client.PostForm(target.String(), form)
 		require.NoError(t, err)
 		require.NoError(t, res.Body.Close())
 		back, err := res.Location()
 		require.NoError(t, err)
 		a := v.ask(t, "nobody", "GET "+back.RequestURI(), "", "Cookie: "+cookie).is(t, "302")
 		require.Equal(t, "/", a.header.Get("Location"))
-		session := "Cookie: " + sessionOf(a)
+		session := "Cookie: " + sessionCookie(a)
 		require.Equal(t, "New comer", v.ask(t, "nobody", "GET /api/auth/get-session", "", session).text(t, "user.name"))
 		require.Equal(t, "New comer's workspace", v.ask(t, "nobody", "GET /api/v1/workspace", "", session).text(t, "name"))
 	})
 
-	h := newForge(t)
-	v := s.serve(t, s.clone(t), "SVC_OAUTH_URL="+h.URL)
-	people := rows[int](t, v, `select count(*)::int from users`)[0]
+	host := newFakeCodeHost(t)
+	v := s.serve(t, s.cloneDatabase(t), "SVC_OAUTH_URL="+host.URL)
+	people := queryRows[int](t, v, `select count(*)::int from users`)[0]
 	invite := func(email, role string) string {
 		body := fmt.Sprintf(`{"email":%q,"role":%q}`, email, role)
 		return v.ask(t, "ada@acme", "POST /api/v1/invitations", body).is(t, "201").text(t, "id")
 	}
-	letter, foreign := invite("pat@gitmail.example", "Owner"), invite("pat@bücher.example", "Maintainer")
+	asciiInvitation, idnInvitation := invite("pat@gitmail.example", "Owner"), invite("pat@bücher.example", "Maintainer")
 
-	t.Run("an address that is none signs nobody in", func(t *testing.T) {
+	t.Run("an invalid address signs nobody in", func(t *testing.T) {
 		for _, address := range []string{"mİa@acme.example", "mia@ａcme.example", "mia@acme。example", "mi\u200ba@acme.example",
 			"pat@gİtmail.example"} {
-			a := h.signIn(t, v, address)
+			a := host.signIn(t, v, address)
 			require.Contains(t, a.header.Get("Location"), "/api/auth/error?error=email_not_found", address)
-			require.Empty(t, sessionOf(a), address)
+			require.Empty(t, sessionCookie(a), address)
 		}
-		require.Equal(t, people, rows[int](t, v, `select count(*)::int from users`)[0])
+		require.Equal(t, people, queryRows[int](t, v, `select count(*)::int from users`)[0])
 	})
 
-	t.Run("one of several that is none is not theirs", func(t *testing.T) {
-		a := h.signIn(t, v, "mİa@acme.example", "pat@gİtmail.example", "pat@bu\u0308cher.example", "newcomer@gitmail.example")
-		session := sessionOf(a)
+	t.Run("an invalid address among several is ignored", func(t *testing.T) {
+		a := host.signIn(t, v, "mİa@acme.example", "pat@gİtmail.example", "pat@bu\u0308cher.example", "newcomer@gitmail.example")
+		session := sessionCookie(a)
 		require.NotEmpty(t, session)
 		ask := func(line, body string) answer { return v.ask(t, "nobody", line, body, "Cookie: "+session) }
 		require.Equal(t, "newcomer@gitmail.example", ask("GET /api/auth/get-session", "").text(t, "user.email"))
 		require.Equal(t, []string{"newcomer@gitmail.example"},
-			rows[string](t, v, `select unnest(emails) from users where email = 'newcomer@gitmail.example'`))
+			queryRows[string](t, v, `select unnest(emails) from users where email = 'newcomer@gitmail.example'`))
 		require.JSONEq(t, `[]`, ask("GET /api/auth/organization/list-user-invitations", "").body)
-		for _, id := range []string{letter, foreign} {
+		for _, id := range []string{asciiInvitation, idnInvitation} {
 			ask("POST /api/auth/organization/accept-invitation", `{"invitationId":"`+id+`"}`).is(t,
 				"403 YOU_ARE_NOT_THE_RECIPIENT_OF_THE_INVITATION")
 		}
@@ -80,47 +80,47 @@ func testLookAlikes(t *testing.T, s *site) {
 		v.ask(t, "nobody", "GET /api/v1/members", "", "Cookie: "+session, "X-Svc-Tenant: acme").is(t, "404 tenant_not_found")
 	})
 
-	t.Run("the same address written otherwise is", func(t *testing.T) {
-		for id, address := range map[string]string{letter: "Pat@GitMail.example", foreign: "pat@XN--bcher-kva.example"} {
-			session := sessionOf(h.signIn(t, v, address))
+	t.Run("another spelling of the same address is accepted", func(t *testing.T) {
+		for id, address := range map[string]string{asciiInvitation: "Pat@GitMail.example", idnInvitation: "pat@XN--bcher-kva.example"} {
+			session := sessionCookie(host.signIn(t, v, address))
 			require.NotEmpty(t, session, address)
 			v.ask(t, "nobody", "POST /api/auth/organization/accept-invitation", `{"invitationId":"`+id+`"}`, "Cookie: "+session).is(t, "200")
 		}
 	})
 
-	t.Run("nor is it invited", func(t *testing.T) {
+	t.Run("an invalid address cannot be invited", func(t *testing.T) {
 		for _, address := range []string{"mİa@acme.example", "miа@acme.example", "pat@gİtmail.example", "pat@\u212Araken.example",
 			"pat@acme。example"} {
 			body := fmt.Sprintf(`{"email":%q}`, address)
-			v.requireBad(t, bad{as: "ada@acme", line: "POST /api/v1/invitations", body: body, want: "422 validation_failed email"})
+			v.requireRefused(t, bad{as: "ada@acme", line: "POST /api/v1/invitations", body: body, want: "422 validation_failed email"})
 			body = fmt.Sprintf(`{"email":%q,"role":"viewer"}`, address)
 			v.ask(t, "ada@acme", "POST /api/auth/organization/invite-member", body).is(t, "400 INVALID_EMAIL")
 		}
 	})
 }
 
-// A forge is a code host that says whatever a test has it say.
-type forge struct {
+// A fakeCodeHost is a code host whose people have any addresses that a test gives them.
+type fakeCodeHost struct {
 	*httptest.Server
 
 	mu     sync.Mutex
-	people [][]string // their addresses, all verified
+	people [][]string // email addresses of each person, all verified
 }
 
-func newForge(t *testing.T) *forge {
-	f := &forge{}
+func newFakeCodeHost(t *testing.T) *fakeCodeHost {
+	f := &fakeCodeHost{}
 	f.Server = httptest.NewServer(f)
 	t.Cleanup(f.Close)
 	return f
 }
 
-// ServeHTTP plays GitHub Enterprise. The code of a sign-in is also its token, and
-// the number of the person.
-func (f *forge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+// ServeHTTP implements the routes of GitHub Enterprise that sign-in uses. The authorization code, such as
+// person-0, contains the index in people and is also the access token.
+func (f *fakeCodeHost) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	n := 0
-	_, _ = fmt.Sscanf(r.Header.Get("Authorization"), "Bearer person-%d", &n) // a token's request has none
+	_, _ = fmt.Sscanf(r.Header.Get("Authorization"), "Bearer person-%d", &n) // a request for a token has no such header
 	var out any
 	switch r.URL.Path {
 	case "/login/oauth/access_token":
@@ -135,33 +135,33 @@ func (f *forge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		out = list
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(out) // if it fails the caller has gone
+	_ = json.NewEncoder(w).Encode(out) // an error means that the client has gone
 }
 
-// signIn has somebody new sign in, and returns what their browser is answered.
-func (f *forge) signIn(t *testing.T, v *service, emails ...string) answer {
+// signIn signs a new person with these addresses in, and returns the answer to the callback.
+func (f *fakeCodeHost) signIn(t *testing.T, v *service, emails ...string) answer {
 	t.Helper()
 	f.mu.Lock()
 	code := fmt.Sprintf("person-%d", len(f.people))
 	f.people = append(f.people, emails)
 	f.mu.Unlock()
-	cookie, where := v.beginSignIn(t)
-	back := url.Values{"code": {code}, "state": {where.Query().Get("state")}}
+	cookie, target := v.beginSignIn(t)
+	back := url.Values{"code": {code}, "state": {target.Query().Get("state")}}
 	return v.ask(t, "nobody", "GET /api/auth/callback/github?"+back.Encode(), "", "Cookie: "+cookie).is(t, "302")
 }
 
-// beginSignIn returns the cookie of a sign-in and where it leads.
-func (v *service) beginSignIn(t *testing.T) (cookie string, where *url.URL) {
+// beginSignIn starts a sign-in, and returns its state cookie and the code host's URL.
+func (v *service) beginSignIn(t *testing.T) (cookie string, target *url.URL) {
 	t.Helper()
 	a := v.ask(t, "nobody", "POST /api/auth/sign-in/social", `{"provider":"github"}`).is(t, "200")
-	where, err := url.Parse(a.text(t, "url"))
+	target, err := url.Parse(a.text(t, "url"))
 	require.NoError(t, err)
 	cookie, _, _ = strings.Cut(a.header.Get("Set-Cookie"), ";")
-	return cookie, where
+	return cookie, target
 }
 
-// sessionOf returns the session's cookie that an answer sets, "" if none.
-func sessionOf(a answer) string {
+// sessionCookie returns name=value of the session cookie that an answer sets, or "".
+func sessionCookie(a answer) string {
 	for _, c := range (&http.Response{Header: a.header}).Cookies() {
 		if c.Name == cookieName && c.Value != "" {
 			return c.Name + "=" + c.Value

@@ -7,25 +7,24 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// testLostKey loses the vault's key for good. An operator has a new one sign, which
-// the log says, and whatever was changed on either side of that is still named.
-func testLostKey(t *testing.T, s *site) {
+// testLostKey loses the vault's key and has an operator replace it. The log records the replacement, and
+// changes to records from before and after it are still detected.
+func testLostKey(t *testing.T, s *fixture) {
 	const verify, as = "GET /api/v1/audit/verify", "ada@acme"
-	database := s.clone(t)
+	database := s.cloneDatabase(t)
 	v := s.serve(t, database)
 	rename := func(name string) string {
 		return v.ask(t, as, "PATCH /api/v1/workspace", `{"name":"`+name+`"}`).is(t, "200").header.Get("X-Svc-Position")
 	}
 	position := rename("Acme, before")
-	kept := v.ask(t, as, verify, "", "X-Svc-Min-Position: "+position).is(t, "200")
-	lost := kept.text(t, "verifierKey")
+	earlier := v.ask(t, as, verify, "", "X-Svc-Min-Position: "+position).is(t, "200")
+	lostKey := earlier.text(t, "verifierKey")
 	v.stop(t)
 
-	// A service with another key answers reads, but changes nothing, can neither sign nor
-	// verify, and says so.
+	// With another key a service answers reads, refuses changes, can neither sign nor verify, and reports it.
 	environ := "SVC_VAULT_MASTER_KEY=" + strings.Repeat("another-key-", 4)
 	v = s.serve(t, database, environ)
-	v.troubled = true
+	v.expectsErrors = true
 	for line, body := range map[string]string{
 		"PATCH /api/v1/workspace":          `{"name":"Acme, refused"}`,
 		"POST /api/v1/service-accounts":    `{"name":"refused","scopes":["api.read"]}`,
@@ -38,18 +37,18 @@ func testLostKey(t *testing.T, s *site) {
 	require.Equal(t, "warning", ready.text(t, "info.vault.status"), ready.body)
 	require.Contains(t, ready.text(t, "info.vault.message"), "SVC_VAULT_MASTER_KEY")
 	v.ask(t, as, verify, "").is(t, "503 signing_key_unavailable")
-	v.until(t, func(text string) bool {
+	v.waitFor(t, func(text string) bool {
 		return strings.Contains(text, "stored credentials cannot be opened") && strings.Contains(text, "svc-db replace-key")
 	})
 
-	// The operator replaces the key while it runs.
+	// The operator replaces the key while the service runs.
 	replaceKey := func(environ, key string) (int, string) {
-		return s.start(t, "svc-db", []string{environ}, "replace-key", "-verifier-key="+key, "-url="+database).wait(t)
+		return s.start(t, "svc-db", []string{environ}, "replace-key", "-verifier-key="+key, "-url="+database).waitForExit(t)
 	}
-	status, text := replaceKey("SVC_VAULT_MASTER_KEY="+vaultKey, lost)
+	status, text := replaceKey("SVC_VAULT_MASTER_KEY="+vaultKey, lostKey)
 	require.Equal(t, 1, status, text)
 	require.Contains(t, text, "nothing has to be replaced")
-	status, text = replaceKey(environ, lost)
+	status, text = replaceKey(environ, lostKey)
 	require.Zero(t, status, text)
 	require.Contains(t, text, s.id(t, "workspace acme")+": uses the new key; ")
 	require.Contains(t, text, ", 0 later ones were not signed\n")
@@ -57,21 +56,21 @@ func testLostKey(t *testing.T, s *site) {
 	after := rename("Acme, after")
 	answer := verified("X-Svc-Min-Position: " + after)
 	require.Equal(t, true, answer.at(t, "ok"), answer.body)
-	require.NotEqual(t, lost, answer.text(t, "verifierKey"))
-	require.Equal(t, lost, answer.text(t, "formerKeys.0.verifierKey"))
+	require.NotEqual(t, lostKey, answer.text(t, "verifierKey"))
+	require.Equal(t, lostKey, answer.text(t, "formerKeys.0.verifierKey"))
 	record := v.ask(t, as, "GET /api/v1/audit?action=signing_key.replaced", "").is(t, "200")
-	require.Contains(t, record.body, `"field":"verifierKey","from":"`+lost+`"`)
+	require.Contains(t, record.body, `"field":"verifierKey","from":"`+lostKey+`"`)
 	require.Contains(t, record.body, `"origin":"cli"`)
-	status, text = s.start(t, "svc-db", nil, "verify", "-url="+database).wait(t)
+	status, text = s.start(t, "svc-db", nil, "verify", "-url="+database).waitForExit(t)
 	require.Zero(t, status, text)
-	require.Contains(t, text, "signed by "+lost+", which was lost and replaced in record ")
+	require.Contains(t, text, "signed by "+lostKey+", which was lost and replaced in record ")
 	v.stop(t)
 
-	// A service that starts anew finds nothing wrong, and what is changed later is named.
+	// A restarted service verifies the log, and detects records that are changed later.
 	v = s.serve(t, database, environ)
 	v.ask(t, as, verify, "").is(t, "200")
 	for _, seq := range []string{after, position} {
-		_, err := pool(t, database).Exec(t.Context(),
+		_, err := connectPool(t, database).Exec(t.Context(),
 			`update events set data = (data::text || ' ')::json where workspace_id = $1 and seq = $2::text::bigint`, s.id(t, "workspace acme"), seq)
 		require.NoError(t, err)
 		bad := verified()

@@ -1,6 +1,5 @@
-// Package api talks to the REST service as its callers do: over the network,
-// with real processes of the built programs on a real database. It imports
-// nothing of the service's own but the tests' databases.
+// Package api tests the REST service over the network, as its callers use it: with
+// processes of the built programs on a PostgreSQL database.
 package api
 
 import (
@@ -11,13 +10,13 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// TestAPI makes the site once: programs, an engine and a seeded database. Each
-// part then works with services of its own on clones of that database, so that
-// no part sees what another does. What the processes said and the databases
-// hold is searched for secrets when all of them have ended.
+// TestAPI creates the fixture once: programs, an engine and a seeded database. Each
+// part starts its own services on clones of that database, so that parts do not affect
+// each other. When all parts have ended, the output of the processes and the databases
+// are searched for secrets.
 func TestAPI(t *testing.T) {
-	s := newSite(t)
-	t.Run("when running", func(t *testing.T) {
+	s := newFixture(t)
+	t.Run("parts", func(t *testing.T) {
 		for name, part := range parts {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -25,17 +24,18 @@ func TestAPI(t *testing.T) {
 			})
 		}
 	})
-	for name, part := range afterwards {
+	for name, part := range exclusiveParts {
 		t.Run(name, func(t *testing.T) { part(t, s) })
 	}
 	t.Run("no secret was kept", func(t *testing.T) { testSecrets(t, s) })
 }
 
-// afterwards are parts that leave no processor to others.
-var afterwards = map[string]func(*testing.T, *site){}
+// exclusiveParts run one at a time after the others, since they use all processors.
+var exclusiveParts = map[string]func(*testing.T, *fixture){}
 
-// parts are the parts in which requests meet each other, or what runs behind them.
-var parts = map[string]func(*testing.T, *site){
+// parts run in parallel. Those listed here have concurrency of their own and therefore run
+// under the race detector, too; see sequentialParts for the others.
+var parts = map[string]func(*testing.T, *fixture){
 	"exports":    testExports,
 	"parallel":   testParallel,
 	"positions":  testPositions,

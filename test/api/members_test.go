@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// testMembers pages through members by cursor, one by one, and finds them by words.
-func testMembers(t *testing.T, s *site) {
-	v := s.serve(t, s.clone(t))
+// testMembers pages through members by cursor, one per page, and searches for them by word prefixes.
+func testMembers(t *testing.T, s *fixture) {
+	v := s.serve(t, s.cloneDatabase(t))
 	names := func(query string) (list []string, next string) {
 		body := v.ask(t, "ada@acme", "GET /api/v1/members?"+query, "").is(t, "200")
 		for i := range body.at(t, "items").([]any) {

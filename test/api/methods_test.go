@@ -8,32 +8,32 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// testMethods asks every path by every method: Allow names those that work and
-// no others, whether it comes with a refusal or with the answer to OPTIONS.
-func testMethods(t *testing.T, s *site) {
-	v := s.serve(t, s.clone(t))
+// testMethods requests every path by every method. In each 405, including the answer to OPTIONS, Allow
+// lists exactly the methods that the path supports.
+func testMethods(t *testing.T, s *fixture) {
+	v := s.serve(t, s.cloneDatabase(t))
 	paths := []string{"/", "/health/live", "/health/ready", "/api/openapi.json", "/api/openapi.yaml", "/api/docs"}
 	for path := range v.loadSpec(t).paths {
 		paths = append(paths, strings.ReplaceAll(path, "{id}", noID))
 	}
 	for _, path := range paths {
 		t.Run(path, func(t *testing.T) {
-			var works []string
+			var supported []string
 			var refused []answer
 			for _, method := range []string{"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE"} {
 				a := v.ask(t, "nobody", method+" "+path, "")
 				if a.status == 405 {
 					refused = append(refused, a)
 				} else {
-					works = append(works, method)
+					supported = append(supported, method)
 				}
 			}
-			require.NotEmpty(t, works)
+			require.NotEmpty(t, supported)
 			require.NotEmpty(t, refused)
 			for _, a := range refused {
 				allowed := strings.Split(a.header.Get("Allow"), ", ")
 				slices.Sort(allowed)
-				require.Equal(t, works, allowed)
+				require.Equal(t, supported, allowed)
 			}
 		})
 	}

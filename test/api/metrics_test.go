@@ -17,18 +17,18 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// testMetrics shows what a scrape tells, and what it never tells: anything that
-// a caller or a workspace has chosen.
-func testMetrics(t *testing.T, s *site) {
-	v := s.serve(t, s.clone(t), "SVC_METRICS_ADDR=127.0.0.1:0", "SVC_RATE_LIMIT=40", "SVC_ENGINE_URL=http://127.0.0.1:1")
-	m := &metrics{v.listens(t, func(line string) bool { return strings.Contains(line, "listener=metrics") })}
+// testMetrics checks the metrics of a service, and that they contain nothing that a caller or a workspace
+// has chosen.
+func testMetrics(t *testing.T, s *fixture) {
+	v := s.serve(t, s.cloneDatabase(t), "SVC_METRICS_ADDR=127.0.0.1:0", "SVC_RATE_LIMIT=40", "SVC_ENGINE_URL=http://127.0.0.1:1")
+	m := &metricsEndpoint{v.listenAddress(t, func(line string) bool { return strings.Contains(line, "listener=metrics") })}
 
 	made := v.ask(t, "ada@acme", "POST /api/v1/service-accounts", `{"name":"chosen-by-acme","scopes":["api.read"]}`).is(t, "201")
 	token := made.text(t, "token")
 	for range 3 {
-		v.ask(t, "token "+token, aRead, "").is(t, "200")
+		v.ask(t, "token "+token, listOneRun, "").is(t, "200")
 	}
-	run := v.ask(t, "reader", aRead, "").text(t, "items.0.id")
+	run := v.ask(t, "reader", listOneRun, "").text(t, "items.0.id")
 	v.ask(t, "reader", "GET /api/v1/runs/"+run, "").is(t, "200")
 	v.ask(t, "reader", "GET /api/v1/runs/"+noID, "").is(t, "404 run_not_found")
 	v.ask(t, "reader", "GET /api/v1/members", "").is(t, "403 service_principal_refused")
@@ -47,34 +47,34 @@ func testMetrics(t *testing.T, s *site) {
 		require.EqualValues(t, 1, seen.requests("GET", "/api/auth/callback/:provider", "302"))
 		require.EqualValues(t, 1, seen.requests("GET", "/health/ready", "503"))
 		require.EqualValues(t, 1, seen.value("svc_http_server_errors_total"))
-		h := seen.one("svc_http_request_duration_seconds", "route", "/api/v1/runs").GetHistogram()
+		h := seen.metric("svc_http_request_duration_seconds", "route", "/api/v1/runs").GetHistogram()
 		require.Positive(t, h.GetSampleSum())
-		require.Less(t, h.GetSampleSum(), limit.Seconds())
+		require.Less(t, h.GetSampleSum(), timeout.Seconds())
 	})
 	t.Run("appends", func(t *testing.T) {
 		seen := m.scrape(t)
 		require.GreaterOrEqual(t, seen.value("svc_append_events_total"), 1.0)
-		commits := seen.one("svc_append_batch_commits").GetHistogram()
+		commits := seen.metric("svc_append_batch_commits").GetHistogram()
 		require.GreaterOrEqual(t, commits.GetSampleSum(), float64(commits.GetSampleCount()))
 		for _, name := range []string{"svc_append_wait_seconds", "svc_append_duration_seconds"} {
-			h := seen.one(name).GetHistogram()
+			h := seen.metric(name).GetHistogram()
 			require.Equal(t, commits.GetSampleCount(), h.GetSampleCount(), name)
 			require.Positive(t, h.GetSampleSum(), name)
-			require.Less(t, h.GetSampleSum(), limit.Seconds(), name)
+			require.Less(t, h.GetSampleSum(), timeout.Seconds(), name)
 		}
 		require.Zero(t, seen.value("svc_append_failures_total"))
 	})
 	t.Run("views", func(t *testing.T) {
 		eventually(t, func() bool {
 			seen := m.scrape(t)
-			return !slices.ContainsFunc(followed, func(view string) bool { return seen.value("svc_view_lag_events", "view", view) != 0 })
+			return !slices.ContainsFunc(checkpointedViews, func(view string) bool { return seen.value("svc_view_lag_events", "view", view) != 0 })
 		})
-		events := rows[int64](t, v, `select sum(head)::bigint from logs`)[0]
-		for _, view := range followed {
+		events := queryRows[int64](t, v, `select sum(head)::bigint from logs`)[0]
+		for _, view := range checkpointedViews {
 			require.EqualValues(t, events, m.scrape(t).value("svc_view_events_total", "view", view), view)
 		}
 		seen := m.scrape(t)
-		for _, view := range followed {
+		for _, view := range checkpointedViews {
 			require.Zero(t, seen.value("svc_view_stuck_logs", "view", view), view)
 		}
 		require.Zero(t, m.scrape(t).value("svc_view_parked_events", "view", "runs"))
@@ -93,22 +93,22 @@ func testMetrics(t *testing.T, s *site) {
 			require.GreaterOrEqual(t, seen.value(name), 0.0)
 		}
 	})
-	t.Run("the program", func(t *testing.T) {
+	t.Run("build and process", func(t *testing.T) {
 		seen := m.scrape(t)
 		require.EqualValues(t, 1, seen.value("svc_build_info", "program", "svc-rest"))
-		require.Regexp(t, `^\d+\.\d+\.\d+$`, label(seen.one("svc_build_info"), "version"))
+		require.Regexp(t, `^\d+\.\d+\.\d+$`, labelValue(seen.metric("svc_build_info"), "version"))
 		require.Positive(t, seen.value("go_goroutines"))
 		require.Positive(t, seen.value("process_start_time_seconds"))
 	})
 	t.Run("limits", func(t *testing.T) {
 		require.Zero(t, m.scrape(t).value("svc_limit_refused_total", "limit", "api"))
-		eventually(t, func() bool { return v.ask(t, "token "+token, aRead, "").status == 429 })
+		eventually(t, func() bool { return v.ask(t, "token "+token, listOneRun, "").status == 429 })
 		require.EqualValues(t, 1, m.scrape(t).value("svc_limit_refused_total", "limit", "api"))
 		eventually(t, func() bool { return v.ask(t, "nobody", "POST /api/auth/sign-in/email", "no JSON").status == 429 })
 		require.EqualValues(t, 1, m.scrape(t).value("svc_limit_refused_total", "limit", "sign_in"))
 	})
 
-	t.Run("unknown paths are one", func(t *testing.T) {
+	t.Run("unknown paths share one series", func(t *testing.T) {
 		v.ask(t, "nobody", "GET /nothing", "").is(t, "404 not_found")
 		before := m.scrape(t)
 		for i := range 20 {
@@ -118,10 +118,10 @@ func testMetrics(t *testing.T, s *site) {
 			v.ask(t, "nobody", fmt.Sprintf("GET /api/v1/nothing-%d", i), "").is(t, "404 not_found")
 		}
 		after := m.scrape(t)
-		require.Equal(t, before.series(), after.series())
+		require.Equal(t, before.requestSeries(), after.requestSeries())
 		require.Equal(t, before.requests("other", "other", "404")+80, after.requests("other", "other", "404"))
 	})
-	t.Run("every route is ours", func(t *testing.T) {
+	t.Run("route labels are known routes", func(t *testing.T) {
 		known := maps.Clone(v.ask(t, "nobody", "GET /api/openapi.json", "").is(t, "200").at(t, "paths").(map[string]any))
 		for _, path := range []string{
 			"other", "/health/ready", "/api/openapi.json", "/api/auth/get-session", "/api/auth/callback/:provider", "/api/auth/sign-in/email",
@@ -129,10 +129,10 @@ func testMetrics(t *testing.T, s *site) {
 			known[path] = true
 		}
 		for _, one := range m.scrape(t)["svc_http_request_duration_seconds"].GetMetric() {
-			require.Contains(t, known, label(one, "route"))
+			require.Contains(t, known, labelValue(one, "route"))
 		}
 	})
-	t.Run("nothing is told of anybody", func(t *testing.T) {
+	t.Run("nothing identifies callers or workspaces", func(t *testing.T) {
 		text := m.text(t)
 		for _, chosen := range []string{"chosen", "acme", "@", token, run} {
 			require.False(t, strings.Contains(text, chosen), chosen)
@@ -144,12 +144,12 @@ func testMetrics(t *testing.T, s *site) {
 			require.False(t, strings.Contains(text, secret), what)
 		}
 	})
-	t.Run("well said", func(t *testing.T) {
+	t.Run("names and help follow the conventions", func(t *testing.T) {
 		problems, err := promlint.New(strings.NewReader(m.text(t))).Lint()
 		require.NoError(t, err)
 		require.Empty(t, problems)
 	})
-	t.Run("on a listener of its own", func(t *testing.T) {
+	t.Run("separate listener", func(t *testing.T) {
 		v.ask(t, "nobody", "GET /metrics", "").is(t, "404 not_found")
 		for _, path := range []string{"/", "/health/live", "/api/v1/runs", "/debug/pprof/"} {
 			res, err := http.Get("http://" + m.address + path)
@@ -160,10 +160,10 @@ func testMetrics(t *testing.T, s *site) {
 	})
 }
 
-// metrics are those of a service that runs.
-type metrics struct{ address string }
+// A metricsEndpoint is the metrics listener of a running service.
+type metricsEndpoint struct{ address string }
 
-func (m *metrics) text(t *testing.T) string {
+func (m *metricsEndpoint) text(t *testing.T) string {
 	t.Helper()
 	res, err := http.Get("http://" + m.address + "/metrics")
 	require.NoError(t, err)
@@ -174,10 +174,10 @@ func (m *metrics) text(t *testing.T) string {
 	return string(text)
 }
 
-// A scrape is what was told at one moment, by name.
+// A scrape is the metric families of one scrape, by name.
 type scrape map[string]*dto.MetricFamily
 
-func (m *metrics) scrape(t *testing.T) scrape {
+func (m *metricsEndpoint) scrape(t *testing.T) scrape {
 	t.Helper()
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	families, err := parser.TextToMetricFamilies(strings.NewReader(m.text(t)))
@@ -185,20 +185,20 @@ func (m *metrics) scrape(t *testing.T) scrape {
 	return families
 }
 
-// one returns the first metric of a name that has a label. It is empty if there
-// is none.
-func (s scrape) one(name string, labels ...string) *dto.Metric {
+// metric returns the first metric of a name that has all labels, given as names and values in turn. It
+// returns nil if there is none.
+func (s scrape) metric(name string, labels ...string) *dto.Metric {
 	for _, m := range s[name].GetMetric() {
-		if has(m, labels...) {
+		if hasLabels(m, labels...) {
 			return m
 		}
 	}
 	return nil
 }
 
-// value returns that of a gauge or a counter, -1 if it is not told.
+// value returns the value of a gauge or a counter, or -1 if it is missing.
 func (s scrape) value(name string, labels ...string) float64 {
-	switch m := s.one(name, labels...); {
+	switch m := s.metric(name, labels...); {
 	case m == nil:
 		return -1
 	case m.Gauge != nil:
@@ -208,23 +208,25 @@ func (s scrape) value(name string, labels ...string) float64 {
 	}
 }
 
+// requests returns the number of requests that were answered with a status.
 func (s scrape) requests(method, route, status string) uint64 {
-	return s.one("svc_http_request_duration_seconds", "method", method, "route", route, "status", status).GetHistogram().GetSampleCount()
+	return s.metric("svc_http_request_duration_seconds", "method", method, "route", route, "status", status).GetHistogram().GetSampleCount()
 }
 
-// series counts all that the service tells of its requests.
-func (s scrape) series() int { return len(s["svc_http_request_duration_seconds"].GetMetric()) }
+// requestSeries returns the number of time series about requests.
+func (s scrape) requestSeries() int { return len(s["svc_http_request_duration_seconds"].GetMetric()) }
 
-func has(m *dto.Metric, labels ...string) bool {
+func hasLabels(m *dto.Metric, labels ...string) bool {
 	for i := 0; i < len(labels); i += 2 {
-		if label(m, labels[i]) != labels[i+1] {
+		if labelValue(m, labels[i]) != labels[i+1] {
 			return false
 		}
 	}
 	return true
 }
 
-func label(m *dto.Metric, name string) string {
+// labelValue returns the value of a label, or "".
+func labelValue(m *dto.Metric, name string) string {
 	for _, l := range m.GetLabel() {
 		if l.GetName() == name {
 			return l.GetValue()

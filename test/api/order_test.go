@@ -2,12 +2,12 @@ package api
 
 import "testing"
 
-// testOrder shows which refusal comes first where several apply: each request
-// has one mistake less than the one before it, and is told of the next.
-func testOrder(t *testing.T, s *site) {
-	v := s.serve(t, s.clone(t))
+// testOrderOfRefusals shows which refusal wins where several apply: each request has one mistake less than
+// the one before it, and gets the refusal for the next mistake.
+func testOrderOfRefusals(t *testing.T, s *fixture) {
+	v := s.serve(t, s.cloneDatabase(t))
 	const (
-		rotate = accounts + "/" + noID + "/rotate?color=red"
+		rotate = createAccount + "/" + noID + "/rotate?color=red"
 		member = "PATCH /api/v1/members/" + noID
 		wrong  = `{"role":"king"}`
 		run    = "GET /api/v1/runs/" + noID
@@ -15,12 +15,12 @@ func testOrder(t *testing.T, s *site) {
 	)
 	lastOwner := "PATCH /api/v1/members/" + s.id(t, "member greta@globex")
 	for name, list := range map[string][]bad{
-		"a token that writes": {
+		"write with a token": {
 			{as: "token tok_svc_0@nowhere", line: rotate, body: "{", headers: []string{badKey}, want: "422 validation_failed Idempotency-Key"},
 			{as: "token tok_svc_0@nowhere", line: rotate, body: "{", want: "401 service_token_invalid"},
 			{as: "reader@nowhere", line: rotate, body: "{", want: "403 service_principal_refused"},
 		},
-		"a token that reads": {
+		"read with a token": {
 			{as: "nobody", line: run + "?color=red", headers: []string{"X-Svc-Tenant: nowhere", "X-Svc-Tenant: a"},
 				want: "422 validation_failed X-Svc-Tenant"},
 			{as: "nobody", line: run + "?color=red", headers: []string{"X-Svc-Tenant: nowhere"}, want: "401 unauthenticated"},
@@ -29,7 +29,7 @@ func testOrder(t *testing.T, s *site) {
 			{as: "reader", line: run + "?color=red", want: "422 validation_failed color"},
 			{as: "reader", line: run, want: "404 run_not_found"},
 		},
-		"a person": {
+		"write with a session": {
 			{as: "nobody", line: member, body: wrong, headers: []string{"X-Svc-Tenant: nowhere", "Content-Type: text/plain"},
 				want: "415 unsupported_media_type"},
 			{as: "nobody", line: member, body: wrong, headers: []string{"X-Svc-Tenant: nowhere"}, want: "401 unauthenticated"},
@@ -43,7 +43,7 @@ func testOrder(t *testing.T, s *site) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, b := range list {
-				v.requireBad(t, b)
+				v.requireRefused(t, b)
 			}
 		})
 	}

@@ -7,20 +7,19 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// testParameters sends every parameter that the description has with nothing in
-// it, and twice: what is taken for absent, or half of what was sent, answers
-// another question than the one that was asked.
-func testParameters(t *testing.T, s *site) {
-	v := s.serve(t, s.clone(t))
-	before := v.heads(t)
+// testParameters sends every parameter in the OpenAPI document empty and twice, and requires a refusal. An
+// empty or repeated parameter that was ignored would answer another request than the one that was meant.
+func testParameters(t *testing.T, s *fixture) {
+	v := s.serve(t, s.cloneDatabase(t))
+	before := v.logHeads(t)
 	d := v.loadSpec(t)
 	count := map[any]int{}
 	for _, route := range d.routes() {
 		method, template, _ := strings.Cut(route, " ")
 		parameters, _ := at(d.paths, template, strings.ToLower(method), "parameters")
-		list, _ := parameters.([]any) // machines send none
+		list, _ := parameters.([]any) // routes of runners have none
 		for _, p := range list {
-			name, in := must(t, p, "name").(string), must(t, p, "in")
+			name, in := mustAt(t, p, "name").(string), mustAt(t, p, "in")
 			count[in]++
 			t.Run(route+" "+name, func(t *testing.T) {
 				switch in {
@@ -34,11 +33,12 @@ func testParameters(t *testing.T, s *site) {
 	}
 	require.GreaterOrEqual(t, count["query"], 40)
 	require.GreaterOrEqual(t, count["header"], 40)
-	all := v.ask(t, asRead, "GET /api/v1/runs?status=&repo=&limit=1&limit=2&q=a", "").is(t, "422 validation_failed").at(t, "details")
-	require.Len(t, all, 3, "each is told")
-	require.Equal(t, before, v.heads(t), "something was stored")
+	all := v.ask(t, asReader, "GET /api/v1/runs?status=&repo=&limit=1&limit=2&q=a", "").is(t, "422 validation_failed").at(t, "details")
+	require.Len(t, all, 3, "all mistakes are reported")
+	require.Equal(t, before, v.logHeads(t), "something was stored")
 }
 
+// requireQueryOnce requires that an empty or repeated query parameter is refused.
 func (v *service) requireQueryOnce(t *testing.T, route, name string) {
 	t.Helper()
 	line := strings.ReplaceAll(route, "{id}", noID) + "?"
@@ -49,23 +49,24 @@ func (v *service) requireQueryOnce(t *testing.T, route, name string) {
 		name + "=1&" + name + "=2": "must not be sent twice",
 		name + "=&" + name + "=1":  "must not be sent twice",
 	} {
-		a := v.ask(t, asAdmin, line+query, "").is(t, "422 validation_failed", query)
+		a := v.ask(t, asOwner, line+query, "").is(t, "422 validation_failed", query)
 		require.Equal(t, map[string]any{name: []any{want}}, a.at(t, "details"), query)
 	}
 }
 
+// requireHeaderOnce requires that an empty or repeated header is refused, where HTTP gives it no meaning.
 func (v *service) requireHeaderOnce(t *testing.T, route, name string) {
 	t.Helper()
 	line := strings.ReplaceAll(route, "{id}", noID)
 	switch name {
-	case "If-None-Match": // a list, and lists may be spread over lines
-		etag := v.ask(t, asAdmin, line, "").is(t, "200").header.Get("ETag")
-		v.ask(t, asAdmin, line, "", name+`: "other"`, name+": "+etag).is(t, "304")
+	case "If-None-Match": // a list, which may have several lines
+		etag := v.ask(t, asOwner, line, "").is(t, "200").header.Get("ETag")
+		v.ask(t, asOwner, line, "", name+`: "other"`, name+": "+etag).is(t, "304")
 		return
-	case "Range", "Sec-WebSocket-Protocol": // RFC 9110 and RFC 6455 say what of them counts
+	case "Range", "Sec-WebSocket-Protocol": // RFC 9110 and RFC 6455 define which line counts
 		return
 	case "X-Svc-Min-Position", "Idempotency-Key":
-		a := v.ask(t, asAdmin, line, "", name+": ").is(t, "422 validation_failed")
+		a := v.ask(t, asOwner, line, "", name+": ").is(t, "422 validation_failed")
 		require.Equal(t, map[string]any{name: []any{"must not be empty"}}, a.at(t, "details"))
 	}
 	a := v.ask(t, "ada", line, "", name+": 1", name+": 1").is(t, "422 validation_failed")

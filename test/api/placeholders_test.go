@@ -9,17 +9,17 @@ import (
 	"strings"
 )
 
-// placeholders names what differs from run to run. Ids of the seeded database
-// are named after what they are of; other ids, tokens and tails are counted as
-// they appear. Of cookies, cursors and positions the last one is remembered.
+// placeholders replaces values that differ between runs. Ids of the seeded database get their name, such as
+// <member vera@acme>. Other ids, tokens and token tails are numbered in order of appearance. For cookies,
+// cursors and positions the last value is remembered, so that later requests can contain it.
 type placeholders struct {
-	of     map[string]string // placeholder by value
-	value  map[string]string // and the reverse
-	counts map[string]int
+	byValue map[string]string // placeholders by value
+	values  map[string]string // values by placeholder
+	numbers map[string]int
 }
 
-func newPlaceholders(s *site) *placeholders {
-	p := &placeholders{of: map[string]string{}, value: map[string]string{}, counts: map[string]int{}}
+func newPlaceholders(s *fixture) *placeholders {
+	p := &placeholders{byValue: map[string]string{}, values: map[string]string{}, numbers: map[string]int{}}
 	for value, name := range maps.All(s.names) {
 		p.put(value, "<"+name+">")
 	}
@@ -29,41 +29,41 @@ func newPlaceholders(s *site) *placeholders {
 	return p
 }
 
-// put remembers a value. What is quoted, as tails are, is quoted in text.
+// put registers a value. A value in quotes, such as a tail, is replaced only where a body has it in quotes.
 func (p *placeholders) put(value, placeholder string) {
-	p.of[value], p.value[placeholder] = placeholder, strings.Trim(value, `"`)
+	p.byValue[value], p.values[placeholder] = placeholder, strings.Trim(value, `"`)
 }
 
-// fill puts values in the place of their names.
+// fill replaces placeholders by values.
 func (p *placeholders) fill(text string) string {
-	return placeholderForm.ReplaceAllStringFunc(text, func(name string) string {
-		if value, ok := p.value[name]; ok {
+	return placeholderPattern.ReplaceAllStringFunc(text, func(name string) string {
+		if value, ok := p.values[name]; ok {
 			return value
 		}
 		return name
 	})
 }
 
-var placeholderForm = regexp.MustCompile(`<[^<>\n]+>`)
+var placeholderPattern = regexp.MustCompile(`<[^<>\n]+>`)
 
-// hide puts names in the place of values, in a body. JSON is spread over lines.
+// hide replaces values in a body by placeholders. JSON is indented first.
 func (p *placeholders) hide(body string) string {
-	var spread bytes.Buffer
-	if json.Indent(&spread, []byte(body), "", "  ") == nil {
-		body = strings.TrimSpace(spread.String())
+	var indented bytes.Buffer
+	if json.Indent(&indented, []byte(body), "", "  ") == nil {
+		body = strings.TrimSpace(indented.String())
 	}
-	for _, field := range volatile {
-		body = field.form.ReplaceAllStringFunc(body, func(found string) string {
+	for _, field := range volatileFields {
+		body = field.pattern.ReplaceAllStringFunc(body, func(found string) string {
 			if field.remembered {
-				p.value[field.name] = field.form.FindStringSubmatch(found)[2]
+				p.values[field.name] = field.pattern.FindStringSubmatch(found)[2]
 			}
-			return field.form.ReplaceAllString(found, "${1}"+field.name)
+			return field.pattern.ReplaceAllString(found, "${1}"+field.name)
 		})
 	}
 	body = p.hideParameters(strings.ReplaceAll(body, `\u0026`, "&"))
-	body = p.count(body, "id", idForm)
-	body = p.count(body, "token", tokenForm)
-	for value, name := range p.of {
+	body = p.number(body, "id", idPattern)
+	body = p.number(body, "token", tokenPattern)
+	for value, name := range p.byValue {
 		if strings.HasPrefix(value, `"`) { // a tail
 			body = strings.ReplaceAll(body, value, `"`+name+`"`)
 		}
@@ -72,22 +72,22 @@ func (p *placeholders) hide(body string) string {
 }
 
 var (
-	idForm   = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
-	volatile = []struct {
-		form       *regexp.Regexp // the second group is the value
+	idPattern      = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
+	volatileFields = []struct {
+		pattern    *regexp.Regexp // the second group is the value
 		name       string
 		remembered bool
 	}{
-		{regexp.MustCompile(`("(?:lastActiveAt|lastUsedAt)": )(null|"` + timeForm + `")`), `"<time or null>"`, false},
-		{regexp.MustCompile(`(")` + timeForm), `<time>`, false},
-		{regexp.MustCompile(`("(?:expiresAt|notBefore|acceptBy|deadline)": ")(\d{4}-\d\d-\d\dT[^"]+)`), `<time>`, false}, // as an event keeps it
+		{regexp.MustCompile(`("(?:lastActiveAt|lastUsedAt)": )(null|"` + timePattern + `")`), `"<time or null>"`, false},
+		{regexp.MustCompile(`(")` + timePattern), `<time>`, false},
+		{regexp.MustCompile(`("(?:expiresAt|notBefore|acceptBy|deadline)": ")(\d{4}-\d\d-\d\dT[^"]+)`), `<time>`, false}, // as stored in events
 		{regexp.MustCompile(`("turn": )(\d+)`), `<turn>`, false},
-		{regexp.MustCompile(`("(?:from|to)": ")(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)`), `<time>`, false}, // as an event keeps it
+		{regexp.MustCompile(`("(?:from|to)": ")(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)`), `<time>`, false}, // as stored in events
 		{regexp.MustCompile(`("(?:sha|headSha)": ")([0-9a-f]{40})`), `<sha>`, true},
 		{regexp.MustCompile(`("requestId": )("[^"]+")`), `"<request id>"`, false},
-		{regexp.MustCompile(`("seq": |(?m:^"?)|"path": "/seq",\s+"value": |"(?:size|head)": )(\d+)`), `<seq>`, false}, // in CSV it comes first
+		{regexp.MustCompile(`("seq": |(?m:^"?)|"path": "/seq",\s+"value": |"(?:size|head)": )(\d+)`), `<seq>`, false}, // the first column of CSV
 		{regexp.MustCompile(`("field": "upTo",\s+"from": null,\s+"to": )(\d+)`), `"<seq>"`, false},
-		{regexp.MustCompile(`(,)` + timeForm), `<time>`, false},
+		{regexp.MustCompile(`(,)` + timePattern), `<time>`, false},
 		{regexp.MustCompile(`("(?:root|checkpoint|verifierKey)": )("[^"]+")`), `"<proof>"`, false},
 		{regexp.MustCompile(`("(?:value|prior|sample|priorSample|workingMs|personMs|farmMs)": )(\d+(?:\.\d)?)`), `<number>`, false},
 		{regexp.MustCompile(`("(?:from|to)": )("\d{4}-\d\d-\d\d")`), `"<day>"`, false},
@@ -106,18 +106,18 @@ var (
 	}
 )
 
-// hideParameters hides what differs in an address, and remembers it.
-func (p *placeholders) hideParameters(address string) string {
-	for name, form := range parameters {
-		if m := form.FindStringSubmatch(address); m != nil {
-			p.value[name] = m[2]
-			address = form.ReplaceAllString(address, "${1}"+name)
+// hideParameters replaces the variable parts of URLs by placeholders, and remembers their values.
+func (p *placeholders) hideParameters(text string) string {
+	for name, pattern := range urlParameters {
+		if m := pattern.FindStringSubmatch(text); m != nil {
+			p.values[name] = m[2]
+			text = pattern.ReplaceAllString(text, "${1}"+name)
 		}
 	}
-	return address
+	return text
 }
 
-var parameters = map[string]*regexp.Regexp{
+var urlParameters = map[string]*regexp.Regexp{
 	"<code host>": regexp.MustCompile(`(http://)(127\.0\.0\.1:\d+)`),
 	"<state>":     regexp.MustCompile(`([?&]state=)([A-Za-z0-9_-]{43})`),
 	"<challenge>": regexp.MustCompile(`([?&]code_challenge=)([^&"]+)`),
@@ -125,54 +125,55 @@ var parameters = map[string]*regexp.Regexp{
 	"<code>":      regexp.MustCompile(`([?&]code=)([^&"]+)`),
 }
 
-// timeForm is the one form in which times are written.
-const timeForm = `\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z`
+// timePattern matches times in answers.
+const timePattern = `\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z`
 
-// count names what has a form, in the order in which it appears.
-func (p *placeholders) count(body, what string, form *regexp.Regexp) string {
-	return form.ReplaceAllStringFunc(body, func(found string) string {
-		if _, known := p.of[found]; !known {
-			p.counts[what]++
-			p.put(found, fmt.Sprintf("<%s %d>", what, p.counts[what]))
-			if what == "token" {
-				p.put(`"`+found[len(found)-4:]+`"`, fmt.Sprintf("<tail %d>", p.counts[what]))
+// number replaces what a pattern matches by placeholders that are numbered in order of appearance. noun is
+// id or token.
+func (p *placeholders) number(body, noun string, pattern *regexp.Regexp) string {
+	return pattern.ReplaceAllStringFunc(body, func(found string) string {
+		if _, known := p.byValue[found]; !known {
+			p.numbers[noun]++
+			p.put(found, fmt.Sprintf("<%s %d>", noun, p.numbers[noun]))
+			if noun == "token" {
+				p.put(`"`+found[len(found)-4:]+`"`, fmt.Sprintf("<tail %d>", p.numbers[noun]))
 			}
 		}
-		return p.of[found]
+		return p.byValue[found]
 	})
 }
 
 var (
-	cookieForm = regexp.MustCompile(`^better-auth\.(session_token|state)=([^;]+);`)
-	numberForm = regexp.MustCompile(`\d+`)
-	maxAgeForm = regexp.MustCompile(`Max-Age=604\d{3}`)
+	cookiePattern = regexp.MustCompile(`^better-auth\.(session_token|state)=([^;]+);`)
+	numberPattern = regexp.MustCompile(`\d+`)
+	maxAgePattern = regexp.MustCompile(`Max-Age=604\d{3}`)
 )
 
-// header hides what differs in a header.
+// header replaces what differs between runs in the value of a header.
 func (p *placeholders) header(name, value string) string {
 	switch name {
 	case "Content-Disposition":
-		return numberForm.ReplaceAllString(value, "<seq>")
-	case "X-Svc-Poll-After": // more under load
+		return numberPattern.ReplaceAllString(value, "<seq>")
+	case "X-Svc-Poll-After": // depends on load
 		return "<seconds>"
 	case "X-Svc-Position":
-		p.value["<position>"] = value
+		p.values["<position>"] = value
 		return "<position>"
 	case "Set-Cookie":
-		if m := cookieForm.FindStringSubmatch(value); m != nil {
+		if m := cookiePattern.FindStringSubmatch(value); m != nil {
 			cookie := map[string]string{"session_token": "<cookie>", "state": "<state cookie>"}[m[1]]
-			p.value[cookie] = m[2]
+			p.values[cookie] = m[2]
 			value = strings.Replace(value, m[2], cookie, 1)
 		}
-		return maxAgeForm.ReplaceAllString(value, "Max-Age=<7 days>")
+		return maxAgePattern.ReplaceAllString(value, "Max-Age=<7 days>")
 	case "ETag":
-		p.value["<etag>"] = value
+		p.values["<etag>"] = value
 		return "<etag>"
 	case "Location":
 		if strings.Contains(value, "/login/oauth/authorize?") {
-			p.value["<authorize>"] = value
+			p.values["<authorize>"] = value
 		}
-		return p.count(p.hideParameters(value), "id", idForm)
+		return p.number(p.hideParameters(value), "id", idPattern)
 	}
 	return value
 }

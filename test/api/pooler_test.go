@@ -20,16 +20,16 @@ import (
 	"svc/test/address"
 )
 
-// behindPooler are the parts that say most about the database, and do not put
-// something of their own between it and the service.
-var behindPooler = []string{"access", "conversations", "credentials", "metrics", "positions", "replicas", "revocation", "stop", "strangers"}
+// behindPooler lists the parts that exercise the database most, except those with a proxy of their own.
+var behindPooler = []string{
+	"access", "conversations", "credential precedence", "metrics", "positions", "replicas", "revocation", "stop", "tenant isolation",
+}
 
-// TestBehindPgBouncer has the service work as it always does while PgBouncer
-// hands its connections out for one transaction at a time: what was said in one
-// connection is unknown in the next.
+// TestBehindPgBouncer runs parts of TestAPI behind PgBouncer in transaction mode, where consecutive
+// transactions of a client use different server connections.
 func TestBehindPgBouncer(t *testing.T) {
-	s := newSite(t)
-	t.Run("when running", func(t *testing.T) {
+	s := newFixture(t)
+	t.Run("with PgBouncer", func(t *testing.T) {
 		s.startPgBouncer(t)
 		t.Run("parts", func(t *testing.T) {
 			for _, name := range behindPooler {
@@ -42,24 +42,24 @@ func TestBehindPgBouncer(t *testing.T) {
 				t.Parallel()
 				testFewConnections(t, s)
 			})
-			t.Run("an operator", func(t *testing.T) {
+			t.Run("rebuild", func(t *testing.T) {
 				t.Parallel()
-				testOperatorBesidePooler(t, s)
+				testRebuildBesidePooler(t, s)
 			})
 		})
 	})
 }
 
-// poolSize is how many connections PgBouncer makes to a database.
+// poolSize is the number of connections that PgBouncer opens to a database.
 const poolSize = 3
 
-// startPgBouncer has all services that start from now on go through it.
-func (s *site) startPgBouncer(t *testing.T) {
+// startPgBouncer starts PgBouncer and routes the services started from now on through it.
+func (s *fixture) startPgBouncer(t *testing.T) {
 	t.Helper()
 	program, err := exec.LookPath("pgbouncer")
 	require.NoError(t, err, "make test-scale installs it")
-	folder := openFolder(t, "svc-pgbouncer-")
-	place := address.Free(t)
+	folder := worldReadableDir(t, "svc-pgbouncer-")
+	listen := address.Free(t)
 	password, _ := s.seeded.User.Password()
 	files := map[string]string{
 		"users": fmt.Sprintf("%q %q\n", s.seeded.User.Username(), password),
@@ -78,8 +78,8 @@ pool_mode = transaction
 default_pool_size = %d
 max_client_conn = 1000
 server_tls_sslmode = disable
-`, s.seeded.Hostname(), s.seeded.Port(), place[strings.LastIndex(place, ":")+1:], filepath.Join(folder, "users"), s.seeded.User.Username(),
-			poolSize),
+`, s.seeded.Hostname(), s.seeded.Port(), listen[strings.LastIndex(listen, ":")+1:], filepath.Join(folder, "users"),
+			s.seeded.User.Username(), poolSize),
 	}
 	for name, text := range files {
 		require.NoError(t, os.WriteFile(filepath.Join(folder, name), []byte(text), 0o644))
@@ -88,18 +88,18 @@ server_tls_sslmode = disable
 	if os.Geteuid() == 0 { // it refuses to run as root
 		cmd.Args = append(cmd.Args, "-u", "nobody")
 	}
-	p := s.launch(t, cmd, nil)
-	p.says(t, "process up")
-	s.pooler = place
+	p := s.startCommand(t, cmd, nil)
+	p.waitForOutput(t, "process up")
+	s.pooler = listen
 	t.Cleanup(func() {
 		s.pooler = ""
 		require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
-		p.wait(t)
+		p.waitForExit(t)
 	})
 }
 
-// openFolder makes a folder that programs of another user can enter.
-func openFolder(t *testing.T, name string) string {
+// worldReadableDir creates a temporary folder that programs of other users can read.
+func worldReadableDir(t *testing.T, name string) string {
 	t.Helper()
 	folder, err := os.MkdirTemp("", name)
 	require.NoError(t, err)
@@ -108,11 +108,10 @@ func openFolder(t *testing.T, name string) string {
 	return folder
 }
 
-// testFewConnections shows that two services with many callers share the few
-// connections that PgBouncer has, and that each sees at once what was done by
-// the other.
-func testFewConnections(t *testing.T, s *site) {
-	database := s.clone(t)
+// testFewConnections shows that two services with many callers share PgBouncer's few connections, and that
+// changes through one are visible through the other at once.
+func testFewConnections(t *testing.T, s *fixture) {
+	database := s.cloneDatabase(t)
 	services := []*service{s.serve(t, database), s.serve(t, database)}
 	var group errgroup.Group
 	for i := range 16 {
@@ -122,26 +121,26 @@ func testFewConnections(t *testing.T, s *site) {
 				made := one.ask(t, "ada@acme", "POST /api/v1/service-accounts", fmt.Sprintf(`{"name":"crowd-%d-%d","scopes":["api.read"]}`, i, n)).is(t,
 					"201")
 				token, position := "token "+made.text(t, "token"), made.header.Get("X-Svc-Position")
-				other.ask(t, token, aRead, "").is(t, "200")
+				other.ask(t, token, listOneRun, "").is(t, "200")
 				other.ask(t, "ada@acme", "GET /api/v1/audit?limit=1", "", "X-Svc-Min-Position: "+position).is(t, "200")
 				one.ask(t, "ada@acme", "POST /api/v1/service-accounts/"+made.text(t, "account.id")+"/revoke", "").is(t, "200")
-				other.ask(t, token, aRead, "").is(t, "401 service_token_invalid")
+				other.ask(t, token, listOneRun, "").is(t, "401 service_token_invalid")
 			}
 			return nil
 		})
 	}
 	require.NoError(t, group.Wait())
-	require.LessOrEqual(t, rows[int](t, services[0], `
+	require.LessOrEqual(t, queryRows[int](t, services[0], `
 		select count(*)::int from pg_stat_activity where datname = current_database() and backend_type = 'client backend'
 			and pid <> pg_backend_pid()`)[0],
-		poolSize+len(services), "each service listens in a connection of its own")
+		poolSize+len(services), "each service also has a direct connection for LISTEN")
 	s.requireTransactionMode(t, database)
 	verified := services[0].ask(t, "ada@acme", "GET /api/v1/audit/verify", "").is(t, "200")
 	require.Equal(t, true, verified.at(t, "ok"))
 }
 
-// requireTransactionMode asks PgBouncer itself whether clients shared connections.
-func (s *site) requireTransactionMode(t *testing.T, database string) {
+// requireTransactionMode requires PgBouncer to report transaction mode and more clients than connections.
+func (s *fixture) requireTransactionMode(t *testing.T, database string) {
 	t.Helper()
 	u := *s.seeded
 	u.Host, u.Path = s.pooler, "/pgbouncer"
@@ -153,10 +152,10 @@ func (s *site) requireTransactionMode(t *testing.T, database string) {
 	require.NoError(t, err)
 	pools, err := pgx.CollectRows(found, pgx.RowToMap)
 	require.NoError(t, err)
-	of, err := url.Parse(database)
+	target, err := url.Parse(database)
 	require.NoError(t, err)
 	for _, p := range pools {
-		if "/"+fmt.Sprint(p["database"]) == of.Path {
+		if "/"+fmt.Sprint(p["database"]) == target.Path {
 			require.Equal(t, "transaction", fmt.Sprint(p["pool_mode"]))
 			clients, err := strconv.Atoi(fmt.Sprint(p["cl_active"]))
 			require.NoError(t, err)
@@ -164,26 +163,26 @@ func (s *site) requireTransactionMode(t *testing.T, database string) {
 			return
 		}
 	}
-	require.Fail(t, "PgBouncer knows no pool of "+of.Path, "%v", pools)
+	require.Fail(t, "PgBouncer has no pool for "+target.Path, "%v", pools)
 }
 
-// testOperatorBesidePooler shows that views are made anew, over the direct
-// address that svc-db needs, while requests go on through PgBouncer.
-func testOperatorBesidePooler(t *testing.T, s *site) {
-	v := s.serve(t, s.clone(t))
+// testRebuildBesidePooler rebuilds views over the direct connection that svc-db needs, while requests go
+// through PgBouncer.
+func testRebuildBesidePooler(t *testing.T, s *fixture) {
+	v := s.serve(t, s.cloneDatabase(t))
 	before := v.ask(t, "reader", "GET /api/v1/runs?status=active", "").is(t, "200").body
 	rebuild := s.start(t, "svc-db", nil, "rebuild", "-url="+v.database)
 	for {
-		v.ask(t, "reader", aRead, "").is(t, "200")
+		v.ask(t, "reader", listOneRun, "").is(t, "200")
 		v.ask(t, "vera@acme", "GET /api/v1/members", "").is(t, "200")
 		select {
 		case <-rebuild.ended:
-			status, text := rebuild.wait(t)
+			status, text := rebuild.waitForExit(t)
 			require.Zero(t, status, text)
 			require.Contains(t, text, "service_tokens: rebuilt from")
 			require.Equal(t, before, v.ask(t, "reader", "GET /api/v1/runs?status=active", "").is(t, "200").body)
 			v.ask(t, "ada@acme", "PATCH /api/v1/workspace", `{"name":"Acme anew"}`).is(t, "200")
-			status, text = s.start(t, "svc-db", nil, "verify", "-url="+v.database).wait(t)
+			status, text = s.start(t, "svc-db", nil, "verify", "-url="+v.database).waitForExit(t)
 			require.Zero(t, status, text)
 			return
 		default:

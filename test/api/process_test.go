@@ -13,40 +13,39 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// limit is how long anything that is waited for may take, on a machine that has
-// much else to do.
-const limit = 2 * time.Minute
+// timeout bounds every wait. It is long enough for a busy machine.
+const timeout = 2 * time.Minute
 
 // A process is a running program.
 type process struct {
 	cmd   *exec.Cmd
 	out   output
-	ended chan struct{} // closed when it has ended and all its output is here
+	ended chan struct{} // closed after exit, when all output has been read
 }
 
-// start runs a program of the site until t ends, with environ and no other
-// environment.
-func (s *site) start(t *testing.T, program string, environ []string, args ...string) *process {
+// start runs a program of the fixture until t ends, with environ as its whole environment.
+func (s *fixture) start(t *testing.T, program string, environ []string, args ...string) *process {
 	t.Helper()
-	return s.launch(t, exec.Command(s.program(program), args...), environ)
+	return s.startCommand(t, exec.Command(s.program(program), args...), environ)
 }
 
-func (s *site) launch(t *testing.T, cmd *exec.Cmd, environ []string) *process {
+// startCommand runs cmd until t ends, with environ as its whole environment.
+func (s *fixture) startCommand(t *testing.T, cmd *exec.Cmd, environ []string) *process {
 	t.Helper()
-	p := &process{cmd: cmd, out: output{news: make(chan struct{})}, ended: make(chan struct{})}
-	p.cmd.Env = append([]string{"GORACE=atexit_sleep_ms=0"}, environ...) // it sleeps for a second otherwise
+	p := &process{cmd: cmd, out: output{written: make(chan struct{})}, ended: make(chan struct{})}
+	p.cmd.Env = append([]string{"GORACE=atexit_sleep_ms=0"}, environ...) // the race detector would sleep for a second at exit
 	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.out
-	p.cmd.SysProcAttr = orphanless()
-	s.watch(p)
+	p.cmd.SysProcAttr = killWithParent()
+	s.trackProcess(p)
 
 	started := make(chan error)
 	go func() { // ends with the program
-		runtime.LockOSThread() // the program ends with the thread that started it
+		runtime.LockOSThread() // Pdeathsig is sent when the starting thread ends
 		defer runtime.UnlockOSThread()
 		err := p.cmd.Start()
 		started <- err
 		if err == nil {
-			_ = p.cmd.Wait() // ProcessState says how it ended
+			_ = p.cmd.Wait() // ProcessState has the result
 			close(p.ended)
 		}
 	}()
@@ -55,16 +54,18 @@ func (s *site) launch(t *testing.T, cmd *exec.Cmd, environ []string) *process {
 	return p
 }
 
-// address waits until a service says where it listens.
+// address waits until the process logs where it listens, and returns that host:port. It ignores the
+// metrics listener.
 func (p *process) address(t *testing.T) string {
 	t.Helper()
-	return p.listens(t, func(line string) bool { return !strings.Contains(line, "listener=metrics") })
+	return p.listenAddress(t, func(line string) bool { return !strings.Contains(line, "listener=metrics") })
 }
 
-func (p *process) listens(t *testing.T, which func(line string) bool) string {
+// listenAddress returns the host:port of the first "listening" line that which accepts.
+func (p *process) listenAddress(t *testing.T, which func(line string) bool) string {
 	t.Helper()
 	var address string
-	p.until(t, func(text string) bool {
+	p.waitFor(t, func(text string) bool {
 		for line := range strings.Lines(text) {
 			if !strings.HasSuffix(line, "\n") || !strings.Contains(line, "listening") || !which(line) {
 				continue
@@ -78,83 +79,81 @@ func (p *process) listens(t *testing.T, which func(line string) bool) string {
 	return address
 }
 
-// until waits until the process has said what is wanted.
-func (p *process) until(t *testing.T, wanted func(text string) bool) {
+// waitFor waits until wanted accepts all output so far.
+func (p *process) waitFor(t *testing.T, wanted func(text string) bool) {
 	t.Helper()
-	late := time.After(limit)
+	deadline := time.After(timeout)
 	for {
-		text, news := p.out.read()
+		text, written := p.out.read()
 		if wanted(text) {
 			return
 		}
 		select {
-		case <-news:
+		case <-written:
 		case <-p.ended:
 			text, _ := p.out.read()
-			require.True(t, wanted(text), "it ended and said:\n%s", text)
+			require.True(t, wanted(text), "it exited with the output:\n%s", text)
 			return
-		case <-late:
-			require.Fail(t, "not said in time", "it said:\n%s", text)
+		case <-deadline:
+			require.Fail(t, "timed out", "the output is:\n%s", text)
 		}
 	}
 }
 
-// says waits until the process has said text.
-func (p *process) says(t *testing.T, text string) {
+// waitForOutput waits until the output contains text.
+func (p *process) waitForOutput(t *testing.T, text string) {
 	t.Helper()
-	p.until(t, func(all string) bool { return strings.Contains(all, text) })
+	p.waitFor(t, func(all string) bool { return strings.Contains(all, text) })
 }
 
-// wait waits until the process ends by itself, and returns its exit status and
-// what it said.
-func (p *process) wait(t *testing.T) (int, string) {
+// waitForExit waits until the process exits by itself, and returns its exit status and output.
+func (p *process) waitForExit(t *testing.T) (int, string) {
 	t.Helper()
 	select {
 	case <-p.ended:
-	case <-time.After(limit):
+	case <-time.After(timeout):
 		require.Fail(t, "still running")
 	}
 	text, _ := p.out.read()
 	return p.cmd.ProcessState.ExitCode(), text
 }
 
-// stop asks the process to end, as an operator does. It must do so at once,
-// with status 0: the race detector makes it another.
+// stop sends SIGTERM and requires exit status 0, which a data race also changes. It returns the output.
 func (p *process) stop(t *testing.T) string {
 	t.Helper()
 	require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
-	status, text := p.wait(t)
+	status, text := p.waitForExit(t)
 	require.Zero(t, status, text)
 	return text
 }
 
-// kill ends what has not ended.
+// kill sends SIGKILL if the process still runs, and waits for its end.
 func (p *process) kill(t *testing.T) {
 	select {
 	case <-p.ended:
 	default:
-		_ = p.cmd.Process.Kill() // it may end meanwhile
+		_ = p.cmd.Process.Kill() // fails only if it has ended meanwhile
 		<-p.ended
 	}
 }
 
-// output is what a process has written so far.
+// output collects what a process writes.
 type output struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-	news chan struct{} // closed and replaced at each write
+	mu      sync.Mutex
+	text    bytes.Buffer
+	written chan struct{} // closed and replaced at each write
 }
 
 func (o *output) Write(b []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	close(o.news)
-	o.news = make(chan struct{})
+	close(o.written)
+	o.written = make(chan struct{})
 	return o.text.Write(b)
 }
 
-func (o *output) read() (text string, news <-chan struct{}) {
+func (o *output) read() (text string, written <-chan struct{}) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.text.String(), o.news
+	return o.text.String(), o.written
 }

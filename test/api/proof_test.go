@@ -10,23 +10,23 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// testProof is an Owner who believes no word of the service: with an export,
-// a checkpoint and the key that was noted once, they check the log at home.
-func testProof(t *testing.T, s *site) {
-	v := s.serve(t, s.clone(t))
+// testProof checks the log offline, as an Owner who does not trust the service can: with an export and an
+// answer of /audit/verify that was kept. Forged, changed and removed records are detected.
+func testProof(t *testing.T, s *fixture) {
+	v := s.serve(t, s.cloneDatabase(t))
 	position := v.ask(t, "ada@acme", "PATCH /api/v1/workspace", `{"name":"Acme, proved"}`).is(t, "200").header.Get("X-Svc-Position")
 	verified := v.ask(t, "ada@acme", "GET /api/v1/audit/verify", "", "X-Svc-Min-Position: "+position).is(t, "200")
 	require.Equal(t, true, verified.at(t, "ok"))
 	require.Equal(t, []int{24},
-		rows[int](t, v, `select octet_length(mac) from events where workspace_id = $1 and seq = $2::text::bigint`, s.id(t, "workspace acme"),
-			position), "it has its author's MAC")
+		queryRows[int](t, v, `select octet_length(mac) from events where workspace_id = $1 and seq = $2::text::bigint`, s.id(t, "workspace acme"),
+			position), "the event has no MAC")
 	export := v.ask(t, "ada@acme", "GET /api/v1/audit/export?format=ndjson&leaf=true", "").is(t, "200").body
 
 	file, kept := filepath.Join(t.TempDir(), "log.ndjson"), filepath.Join(t.TempDir(), "verified.json")
 	require.NoError(t, os.WriteFile(kept, []byte(verified.body), 0o600))
 	check := func(export string) (status int, text string) {
 		require.NoError(t, os.WriteFile(file, []byte(export), 0o600))
-		return s.start(t, "svc-db", nil, "verify", "-export="+file, "-kept="+kept).wait(t)
+		return s.start(t, "svc-db", nil, "verify", "-export="+file, "-kept="+kept).waitForExit(t)
 	}
 	status, text := check(export)
 	require.Zero(t, status, text)

@@ -8,24 +8,24 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A proxy stands between a service and its database, and can be cut.
+// A proxy forwards TCP connections to a database, and can cut or stall them.
 type proxy struct {
 	listener net.Listener
 	target   string
 	group    sync.WaitGroup
 
 	mu      sync.Mutex
-	state   link
-	changed chan struct{} // closed and replaced with each state
+	state   linkState
+	changed chan struct{} // closed and replaced when state changes
 	conns   map[net.Conn]bool
 }
 
-type link int
+type linkState int
 
 const (
-	whole   link = iota
-	cut          // connections are closed, also new ones
-	stalled      // nothing gets through, and nobody is told
+	linkUp      linkState = iota
+	linkCut               // connections are closed, new ones included
+	linkStalled           // connections stay open and transfer nothing
 )
 
 func newProxy(t *testing.T, target string) *proxy {
@@ -35,7 +35,7 @@ func newProxy(t *testing.T, target string) *proxy {
 	p.group.Go(p.accept)
 	t.Cleanup(func() {
 		_ = listener.Close()
-		p.set(cut)
+		p.set(linkCut)
 		p.group.Wait()
 	})
 	return p
@@ -43,13 +43,13 @@ func newProxy(t *testing.T, target string) *proxy {
 
 func (p *proxy) address() string { return p.listener.Addr().String() }
 
-func (p *proxy) set(state link) {
+func (p *proxy) set(state linkState) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.state = state
 	close(p.changed)
 	p.changed = make(chan struct{})
-	if state == cut {
+	if state == linkCut {
 		for c := range p.conns {
 			_ = c.Close()
 		}
@@ -61,14 +61,14 @@ func (p *proxy) accept() {
 	for {
 		client, err := p.listener.Accept()
 		if err != nil {
-			return // the test is over
+			return // the test has ended
 		}
 		server, err := net.Dial("tcp", p.target)
 		if err != nil {
 			_ = client.Close()
 			continue
 		}
-		if !p.keep(client, server) {
+		if !p.track(client, server) {
 			_, _ = client.Close(), server.Close()
 			continue
 		}
@@ -77,13 +77,14 @@ func (p *proxy) accept() {
 	}
 }
 
-func (p *proxy) keep(conns ...net.Conn) bool {
+// track registers connections to be closed by a cut. It reports false if the link is cut.
+func (p *proxy) track(conns ...net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, c := range conns {
-		p.conns[c] = p.state != cut
+		p.conns[c] = p.state != linkCut
 	}
-	return p.state != cut
+	return p.state != linkCut
 }
 
 func (p *proxy) copy(to, from net.Conn) {
@@ -91,20 +92,20 @@ func (p *proxy) copy(to, from net.Conn) {
 	buffer := make([]byte, 32<<10)
 	for {
 		n, err := from.Read(buffer)
-		p.pass()
-		if _, bad := to.Write(buffer[:n]); bad != nil || err != nil {
+		p.waitWhileStalled()
+		if _, writeErr := to.Write(buffer[:n]); writeErr != nil || err != nil {
 			return
 		}
 	}
 }
 
-// pass waits while nothing gets through.
-func (p *proxy) pass() {
+// waitWhileStalled returns when the link is not stalled.
+func (p *proxy) waitWhileStalled() {
 	for {
 		p.mu.Lock()
 		state, changed := p.state, p.changed
 		p.mu.Unlock()
-		if state != stalled {
+		if state != linkStalled {
 			return
 		}
 		<-changed

@@ -2,4 +2,4 @@
 
 package api
 
-const atOnce = 200 // each request takes ten times as long
+const parallelRequests = 200 // the race detector makes each request ten times slower

@@ -7,10 +7,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// testSearch looks for what is there under its name, and for what the caller may not see.
-func testSearch(t *testing.T, s *site) {
-	v := s.serve(t, s.clone(t))
-	runner := v.enrol(t, "ada@acme")
+// testSearch searches by name for objects, also for those that the caller may not see.
+func testSearch(t *testing.T, s *fixture) {
+	v := s.serve(t, s.cloneDatabase(t))
+	runner := v.enrolRunner(t, "ada@acme")
 	name := v.ask(t, "ada@acme", "GET /api/v1/farm/runners/"+runner, "").is(t, "200").text(t, "name")
 	found := func(as, q, kind, field string) (list []string) {
 		body := v.ask(t, as, "GET /api/v1/search?q="+q, "").is(t, "200")

@@ -7,40 +7,40 @@ import (
 	"testing"
 )
 
-const atOnce = 1000
+const parallelRequests = 1000
 
-// Where one request follows the other the race detector finds nothing that it does
-// not find in the packages' own tests, and takes four times as long.
+// Tests that send one request at a time are left out under the race detector. It would find nothing
+// that the packages' own tests do not show, and the tests would take four times as long.
 func init() {
-	maps.Copy(parts, sequential)
-	afterwards["fair shares"] = testFairness
+	maps.Copy(parts, sequentialParts)
+	exclusiveParts["fair shares"] = testFairness
 }
 
-var sequential = map[string]func(*testing.T, *site){
-	"OpenAPI":       testOpenAPI,
-	"access":        testAccess,
-	"bad input":     testBadInput,
-	"conversations": testConversations,
-	"credentials":   testCredentials,
-	"daily bounds":  testDailyBounds,
-	"denials":       testDenials,
-	"description":   testDescription,
-	"farm":          testFarm,
-	"forwarded":     testForwarded,
-	"health":        testHealth,
-	"hostile":       testHostile,
-	"kept text":     testKeptText,
-	"lost key":      testLostKey,
-	"look-alikes":   testLookAlikes,
-	"members":       testMembers,
-	"methods":       testMethods,
-	"metrics":       testMetrics,
-	"misplaced":     testMisplaced,
-	"omitted":       testOmittedDenials,
-	"order":         testOrder,
-	"parameters":    testParameters,
-	"proof":         testProof,
-	"search":        testSearch,
-	"start-up":      testStartUp,
-	"strangers":     testStrangers,
+var sequentialParts = map[string]func(*testing.T, *fixture){
+	"OpenAPI":               testOpenAPI,
+	"access":                testAccess,
+	"bad input":             testBadInput,
+	"conversations":         testConversations,
+	"credential precedence": testCredentialPrecedence,
+	"daily quotas":          testDailyQuotas,
+	"denials":               testDenials,
+	"description":           testDescription,
+	"farm":                  testFarm,
+	"forwarded addresses":   testForwardedAddresses,
+	"health":                testHealth,
+	"hostile input":         testHostileInput,
+	"stored text":           testStoredText,
+	"lost key":              testLostKey,
+	"look-alike addresses":  testLookAlikeAddresses,
+	"members":               testMembers,
+	"methods":               testMethods,
+	"metrics":               testMetrics,
+	"misplaced tokens":      testMisplacedTokens,
+	"omitted denials":       testOmittedDenials,
+	"order of refusals":     testOrderOfRefusals,
+	"parameters":            testParameters,
+	"proof":                 testProof,
+	"search":                testSearch,
+	"start-up":              testStartUp,
+	"tenant isolation":      testTenantIsolation,
 }

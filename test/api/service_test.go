@@ -15,23 +15,24 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A service is a running svc-rest.
+// A service is a running svc-rest process.
 type service struct {
 	*process
-	site     *site
-	database string // its address
-	host     string // host:port
-	client   *http.Client
-	troubled bool // what it logs as an error is expected
+	fixture       *fixture
+	database      string // connection string
+	host          string // host:port
+	client        *http.Client
+	expectsErrors bool // error log lines do not fail the test
 }
 
-// serve starts svc-rest on a database. It must have stopped well when t ends.
-func (s *site) serve(t *testing.T, database string, environ ...string) *service {
+// serve starts svc-rest on a database, with environ added to the default environment. When t ends
+// it stops the process, unless t has, and requires that it exited with status 0 and logged no error.
+func (s *fixture) serve(t *testing.T, database string, environ ...string) *service {
 	t.Helper()
 	v := &service{
-		site: s, database: database,
+		fixture: s, database: database,
 		client: &http.Client{
-			Timeout: limit, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+			Timeout: timeout, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 			Transport: &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 16},
 		},
 	}
@@ -45,7 +46,7 @@ func (s *site) serve(t *testing.T, database string, environ ...string) *service 
 		}
 		text, _ := v.out.read()
 		require.NotContains(t, text, "msg=panic")
-		if !v.troubled {
+		if !v.expectsErrors {
 			require.NotContains(t, text, "level=ERROR")
 		}
 	})
@@ -53,22 +54,22 @@ func (s *site) serve(t *testing.T, database string, environ ...string) *service 
 	return v
 }
 
-func (s *site) environ(database string) []string {
+func (s *fixture) environ(database string) []string {
 	return []string{
-		"SVC_REST_ADDR=127.0.0.1:0", "SVC_DATABASE_URL=" + s.pooled(fewConnections(database)), "SVC_DATABASE_DIRECT_URL=" + database,
+		"SVC_REST_ADDR=127.0.0.1:0", "SVC_DATABASE_URL=" + s.throughPooler(withSmallPool(database)), "SVC_DATABASE_DIRECT_URL=" + database,
 		"SVC_ENGINE_URL=http://" + s.engine, "SVC_ENGINE_SHARED_SECRET=" + engineSecret,
 		"AUTH_URL=http://localhost:4000", "AUTH_SECRET=" + authSecret,
 		"SVC_VAULT_MASTER_KEY=" + vaultKey, "SVC_OAUTH_URL=http://" + s.codehost, "SVC_OAUTH_CLIENT_ID=svc",
 		"SVC_OAUTH_CLIENT_SECRET=" + oauthSecret,
 		"SVC_DEV_SIGN_IN=true", "SVC_RATE_LIMIT=0", "SVC_INTEGRITY_INTERVAL=0",
 		"SVC_FARM_PUBLIC_URL=https://farm.example", "SVC_FARM_CLIENT_CERT_HEADER=" + certificateHeader,
-		"SVC_FARM_TRUSTED_PROXIES=127.0.0.1", "SVC_FARM_RELEASES_DIR=" + s.releases(),
+		"SVC_FARM_TRUSTED_PROXIES=127.0.0.1", "SVC_FARM_RELEASES_DIR=" + s.releasesDir(),
 	}
 }
 
-// pooled is the address of a database behind the pooler, if there is one, with
-// what a pooler of transactions asks for: nothing is prepared in a connection.
-func (s *site) pooled(database string) string {
+// throughPooler returns the connection string of a database through the pooler, or database itself if
+// there is no pooler. Transaction pooling does not support prepared statements, so they are turned off.
+func (s *fixture) throughPooler(database string) string {
 	u, err := url.Parse(database)
 	if err != nil || s.pooler == "" {
 		return database
@@ -78,64 +79,64 @@ func (s *site) pooled(database string) string {
 	return u.String()
 }
 
-// fewConnections keeps many services from taking all that the server has.
-func fewConnections(database string) string {
+// withSmallPool limits a service's pool, so that many services do not use up the server's connections.
+func withSmallPool(database string) string {
 	if strings.Contains(database, "?") {
 		return database + "&pool_max_conns=8"
 	}
 	return database + "?pool_max_conns=8"
 }
 
-// ask sends a request of somebody: line is "GET /api/v1/runs?status=active",
-// headers are "Name: value".
+// ask sends a request with the credentials of a caller; see [fixture.credentials]. line is method and
+// target, such as "GET /api/v1/runs?status=active"; headers are "Name: value".
 func (v *service) ask(t *testing.T, as, line, body string, headers ...string) answer {
 	t.Helper()
 	method, path, _ := strings.Cut(line, " ")
 	r, err := http.NewRequestWithContext(t.Context(), method, "http://"+v.host+path, strings.NewReader(body))
 	require.NoError(t, err)
-	r.Header = v.site.credentials(t, as)
+	r.Header = v.fixture.credentials(t, as)
 	r.Header.Set("User-Agent", "test")
 	if body != "" {
 		r.Header.Set("Content-Type", "application/json")
 	}
 	for _, h := range headers {
 		name, value, _ := strings.Cut(h, ": ")
-		r.Header[http.CanonicalHeaderKey(name)] = append(without(r.Header, name), value)
+		r.Header[http.CanonicalHeaderKey(name)] = append(existingValues(r.Header, name), value)
 	}
 	res, err := v.client.Do(r)
 	require.NoError(t, err, line)
-	return v.read(t, line, res)
+	return v.readAnswer(t, line, res)
 }
 
-// without returns the values of a header that a test adds to; the content type and
-// the user agent it replaces.
-func without(h http.Header, name string) []string {
+// existingValues returns the values that stay when a test sends a header again. It returns none
+// for Content-Type and User-Agent, which are replaced.
+func existingValues(h http.Header, name string) []string {
 	if strings.EqualFold(name, "Content-Type") || strings.EqualFold(name, "User-Agent") {
 		return nil
 	}
 	return h.Values(name)
 }
 
-// raw sends text as it is, line ends apart, and returns the answer.
-func (v *service) raw(t *testing.T, text string) answer {
+// sendRaw sends text with \n replaced by \r\n and otherwise unchanged, and returns the answer.
+func (v *service) sendRaw(t *testing.T, text string) answer {
 	t.Helper()
 	conn, err := net.Dial("tcp", v.host)
 	require.NoError(t, err)
 	defer conn.Close()
-	require.NoError(t, conn.SetDeadline(time.Now().Add(limit)))
-	_, _ = io.WriteString(conn, strings.ReplaceAll(text, "\n", "\r\n")) // refused early: the answer counts
+	require.NoError(t, conn.SetDeadline(time.Now().Add(timeout)))
+	_, _ = io.WriteString(conn, strings.ReplaceAll(text, "\n", "\r\n")) // the service may close early; the answer is read below
 	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	require.NoError(t, err)
 	line, _, _ := strings.Cut(text, "\n")
-	return v.read(t, line, res)
+	return v.readAnswer(t, line, res)
 }
 
-func (v *service) read(t *testing.T, line string, res *http.Response) answer {
+func (v *service) readAnswer(t *testing.T, line string, res *http.Response) answer {
 	t.Helper()
 	defer res.Body.Close()
 	var body []byte
 	var err error
-	if res.Header.Get("Content-Type") == "text/event-stream" { // it would not end
+	if res.Header.Get("Content-Type") == "text/event-stream" { // the stream has no end
 		body = make([]byte, len("retry: 2000"))
 		_, err = io.ReadFull(res.Body, body)
 	} else {
@@ -143,45 +144,46 @@ func (v *service) read(t *testing.T, line string, res *http.Response) answer {
 	}
 	require.NoError(t, err, line)
 	a := answer{res.StatusCode, res.Header, string(body)}
-	v.judge(t, line, a)
+	v.checkAnswer(t, line, a)
 	return a
 }
 
 var (
-	uuidForm    = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`) // RFC 9562, version 7
-	tokenForm   = regexp.MustCompile(`tok_(?:svc|enr)_[0-9A-Za-z]{38}`)
-	showsTokens = regexp.MustCompile(`^POST /api/v1/(service-accounts(/[^/]*/rotate)?|farm/enrollments)$`)
+	uuidPattern  = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`) // RFC 9562, version 7
+	tokenPattern = regexp.MustCompile(`tok_(?:svc|enr)_[0-9A-Za-z]{38}`)
+	tokenRoutes  = regexp.MustCompile(`^POST /api/v1/(service-accounts(/[^/]*/rotate)?|farm/enrollments)$`)
 )
 
-// judge holds an answer against what is true of every answer.
-func (v *service) judge(t *testing.T, line string, a answer) {
+// checkAnswer requires what holds for every answer: security headers, well-formed ids and errors, no
+// secrets, and tokens only from the routes that create them.
+func (v *service) checkAnswer(t *testing.T, line string, a answer) {
 	t.Helper()
 	if a.header.Get("X-Request-Id") == "" {
-		require.Contains(t, []int{400, 431, 501}, a.status, line) // net/http's own word on what is hardly HTTP
+		require.Contains(t, []int{400, 431, 501}, a.status, line) // net/http answered a malformed request
 		return
 	}
 	require.Equal(t, "nosniff", a.header.Get("X-Content-Type-Options"), line)
 	require.Contains(t, a.header.Get("Content-Security-Policy"), "default-src 'none'", line)
-	require.NotRegexp(t, tokenForm, fmt.Sprint(a.header), line)
+	require.NotRegexp(t, tokenPattern, fmt.Sprint(a.header), line)
 	for _, secret := range []string{authSecret, engineSecret, vaultKey, oauthSecret} {
 		require.NotContains(t, a.body, secret, line)
 	}
-	for _, token := range tokenForm.FindAllString(a.body, -1) {
-		v.site.keepSecret(token, "a token that was made")
-		require.Regexp(t, showsTokens, line)
+	for _, token := range tokenPattern.FindAllString(a.body, -1) {
+		v.fixture.addSecret(token, "a token created by a test")
+		require.Regexp(t, tokenRoutes, line)
 		require.Less(t, a.status, 300, line)
 		require.Equal(t, "no-store", a.header.Get("Cache-Control"), line)
 	}
 	for _, cookie := range (&http.Response{Header: a.header}).Cookies() {
 		if cookie.Value != "" && cookie.Name != "better-auth.dont_remember" {
-			v.site.keepSecret(cookie.Value, "a session's cookie")
+			v.fixture.addSecret(cookie.Value, "a session's cookie")
 			token, _, _ := strings.Cut(cookie.Value, ".")
-			v.site.keepSecret(token, "a session's token")
+			v.fixture.addSecret(token, "a session's token")
 		}
 	}
-	if strings.Contains(line, " /api/v1/") || strings.Contains(line, " /api/auth/") { // not the pages of others
-		for _, id := range append(idForm.FindAllString(a.body, -1), idForm.FindAllString(a.header.Get("X-Request-Id"), -1)...) {
-			require.Regexp(t, uuidForm, id, "%s: an id that strict clients refuse", line)
+	if strings.Contains(line, " /api/v1/") || strings.Contains(line, " /api/auth/") { // pages of the documentation may hold any id
+		for _, id := range append(idPattern.FindAllString(a.body, -1), idPattern.FindAllString(a.header.Get("X-Request-Id"), -1)...) {
+			require.Regexp(t, uuidPattern, id, "%s: not a version 7 UUID", line)
 		}
 	}
 	if a.status >= 400 && a.body != "" && line != "GET /health/ready" {

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A spec is the OpenAPI description that a service gives of itself.
+// A spec is the OpenAPI document that a service publishes.
 type spec struct {
 	paths    map[string]any
 	mu       sync.Mutex
@@ -19,10 +19,11 @@ type spec struct {
 
 const specURL = "http://spec/openapi.json"
 
+// loadSpec fetches the OpenAPI document and closes its schemas; see [forbidUndescribedFields].
 func (v *service) loadSpec(t *testing.T) *spec {
 	t.Helper()
-	doc := parsed(t, v.ask(t, "nobody", "GET /api/openapi.json", "").is(t, "200").body)
-	closeSchemas(t, doc)
+	doc := parseJSON(t, v.ask(t, "nobody", "GET /api/openapi.json", "").is(t, "200").body)
+	forbidUndescribedFields(t, doc)
 	s := &spec{paths: doc.(map[string]any)["paths"].(map[string]any), compiler: jsonschema.NewCompiler()}
 	s.compiler.DefaultDraft(jsonschema.Draft2020)
 	s.compiler.AssertFormat()
@@ -30,9 +31,9 @@ func (v *service) loadSpec(t *testing.T) *spec {
 	return s
 }
 
-// closeSchemas makes what is not described a mistake. The description itself
-// leaves room for what later versions will answer.
-func closeSchemas(t *testing.T, doc any) {
+// forbidUndescribedFields makes schemas reject fields that they do not list. The published document
+// allows them, since later versions may add fields.
+func forbidUndescribedFields(t *testing.T, doc any) {
 	t.Helper()
 	schemas, ok := at(doc, "components", "schemas")
 	require.True(t, ok)
@@ -44,17 +45,16 @@ func closeSchemas(t *testing.T, doc any) {
 	}
 }
 
-func parsed(t *testing.T, text string) any {
+func parseJSON(t *testing.T, text string) any {
 	t.Helper()
 	value, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
 	require.NoError(t, err, text)
 	return value
 }
 
-// requireFits fails unless an answer is as the description says: of a status
-// that is listed there, and with a body of that form. What the description
-// does not speak of fits.
-func (s *spec) requireFits(t *testing.T, line string, a answer) {
+// requireConforms requires that an answer has a status, media type, body and error code that the document
+// lists for the operation. It accepts any answer of an operation that the document does not contain.
+func (s *spec) requireConforms(t *testing.T, line string, a answer) {
 	t.Helper()
 	template := s.template(line)
 	method, _, _ := strings.Cut(line, " ")
@@ -75,21 +75,21 @@ func (s *spec) requireFits(t *testing.T, line string, a answer) {
 	_, ok = at(response, "content", media)
 	require.True(t, ok, "%s: %s is not described", line, media)
 	if media != "application/json" {
-		return // text has no form
+		return // only JSON has a schema
 	}
 	schema := s.schema(t, "paths", template, strings.ToLower(method), "responses", fmt.Sprint(a.status), "content", media, "schema")
-	require.NoError(t, schema.Validate(parsed(t, a.body)), line)
+	require.NoError(t, schema.Validate(parseJSON(t, a.body)), line)
 	if a.status >= 400 {
 		_, ok := at(response, "content", media, "examples", a.text(t, "code"))
 		require.True(t, ok, "%s: %d %s is not described", line, a.status, a.text(t, "code"))
 	}
 }
 
-// schema compiles the schema at a place of the description.
-func (s *spec) schema(t *testing.T, place ...string) *jsonschema.Schema {
+// schema compiles the schema at a path of the document.
+func (s *spec) schema(t *testing.T, path ...string) *jsonschema.Schema {
 	t.Helper()
 	pointer := ""
-	for _, name := range place {
+	for _, name := range path {
 		pointer += "/" + strings.NewReplacer("~", "~0", "/", "~1", "{", "%7B", "}", "%7D").Replace(name)
 	}
 	s.mu.Lock()
@@ -99,33 +99,32 @@ func (s *spec) schema(t *testing.T, place ...string) *jsonschema.Schema {
 	return schema
 }
 
-// template finds what a request is for, such as /api/v1/runs/{id}. Templates
-// have one parameter at most.
+// template returns the path template of a request line, such as /api/v1/runs/{id}, or "" if none matches.
 func (s *spec) template(line string) string {
 	_, target, _ := strings.Cut(line, " ")
 	path, _, _ := strings.Cut(target, "?")
 	if _, ok := s.paths[path]; ok {
-		return path // /audit/export is no /audit/{id}
+		return path // /audit/export is not /audit/{id}
 	}
 	parts := strings.Split(path, "/")
 	for template := range s.paths {
 		names := strings.Split(template, "/")
-		fits := len(names) == len(parts)
-		for i := 0; fits && i < len(names); i++ {
-			fits = names[i] == parts[i] || strings.HasPrefix(names[i], "{") && parts[i] != ""
+		matches := len(names) == len(parts)
+		for i := 0; matches && i < len(names); i++ {
+			matches = names[i] == parts[i] || strings.HasPrefix(names[i], "{") && parts[i] != ""
 		}
-		if fits {
+		if matches {
 			return template
 		}
 	}
 	return ""
 }
 
-// at returns what is at a place of decoded JSON.
-func at(value any, place ...string) (found any, ok bool) {
-	for _, name := range place {
-		object, is := value.(map[string]any)
-		if !is {
+// at returns the value at a path of decoded JSON objects.
+func at(value any, path ...string) (found any, ok bool) {
+	for _, name := range path {
+		object, isObject := value.(map[string]any)
+		if !isObject {
 			return nil, false
 		}
 		if value, ok = object[name]; !ok {

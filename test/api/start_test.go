@@ -8,17 +8,17 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// testStartUp shows that a service which cannot start names the variables that
-// are to blame, never their values, and exits 1.
-func testStartUp(t *testing.T, s *site) {
+// testStartUp shows that a service with an invalid configuration exits with status 1 and names the
+// variables, but never prints their values.
+func testStartUp(t *testing.T, s *fixture) {
 	const marker = "hunter2"
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer taken.Close()
-	well := s.environ("postgres://svc:" + marker + "@127.0.0.1:1/svc?sslmode=disable")
+	valid := s.environ("postgres://svc:" + marker + "@127.0.0.1:1/svc?sslmode=disable")
 
 	for _, c := range []struct {
-		program, set, says string
+		program, set, want string
 	}{
 		{"svc-rest", "SVC_DATABASE_URL=", "SVC_DATABASE_URL is missing"},
 		{"svc-rest", "SVC_ENGINE_URL=", "SVC_ENGINE_URL is missing"},
@@ -48,23 +48,23 @@ func testStartUp(t *testing.T, s *site) {
 		{"svc-engine", "SVC_ENGINE_ADDR=" + marker, "SVC_ENGINE_ADDR is malformed"},
 		{"svc-engine", "SVC_ENGINE_ADDR=" + taken.Addr().String(), "SVC_ENGINE_ADDR: the address " + taken.Addr().String() + " is in use"},
 	} {
-		status, text := s.start(t, c.program, append(well, c.set)).wait(t)
+		status, text := s.start(t, c.program, append(valid, c.set)).waitForExit(t)
 		require.Equal(t, 1, status, c.set)
-		require.Contains(t, text, c.says, c.set)
+		require.Contains(t, text, c.want, c.set)
 		require.NotContains(t, text, marker, c.set)
 		require.NotContains(t, text, "listening", c.set)
 		require.NotContains(t, text, "goroutine ", c.set)
 	}
 
-	status, text := s.start(t, "svc-rest", nil).wait(t)
+	status, text := s.start(t, "svc-rest", nil).waitForExit(t)
 	require.Equal(t, 1, status)
 	for _, name := range []string{"SVC_DATABASE_URL", "SVC_ENGINE_URL", "SVC_ENGINE_SHARED_SECRET", "AUTH_URL", "AUTH_SECRET"} {
-		require.Contains(t, text, name+" is missing", "all at once")
+		require.Contains(t, text, name+" is missing", "all are reported at once")
 	}
 
 	t.Run("the configuration is printed", func(t *testing.T) {
-		v := s.serve(t, "postgres://svc:"+marker+"@127.0.0.1:1/svc?sslmode=disable") // it does not wait for the database
-		v.troubled = true
+		v := s.serve(t, "postgres://svc:"+marker+"@127.0.0.1:1/svc?sslmode=disable") // starts without the database
+		v.expectsErrors = true
 		text, _ := v.out.read()
 		line, _, _ := strings.Cut(text, "\n")
 		for _, part := range []string{
@@ -78,11 +78,11 @@ func testStartUp(t *testing.T, s *site) {
 		require.NotContains(t, v.stop(t), marker)
 	})
 
-	t.Run("without passwords there is no sign-in by password", func(t *testing.T) {
-		v := s.serve(t, s.clone(t), "SVC_DEV_SIGN_IN=false", "AUTH_URL=https://svc.example")
+	t.Run("password sign-in can be turned off", func(t *testing.T) {
+		v := s.serve(t, s.cloneDatabase(t), "SVC_DEV_SIGN_IN=false", "AUTH_URL=https://svc.example")
 		v.ask(t, "nobody", "POST /api/auth/sign-in/email", `{"email":"ada@acme.example","password":"demonstration"}`).is(t,
 			"400 EMAIL_PASSWORD_DISABLED")
-		v.ask(t, "ada", "GET /api/v1/workspace", "").is(t, "401 unauthenticated") // the cookie of http
+		v.ask(t, "ada", "GET /api/v1/workspace", "").is(t, "401 unauthenticated") // over https the cookie has another name
 		a := v.ask(t, "nobody", "GET /api/v1/workspace", "", "Cookie: __Secure-"+cookieName+"="+s.sessions["ada"])
 		require.Equal(t, "ada", a.is(t, "200").text(t, "slug"))
 		out := v.ask(t, "nobody", "POST /api/auth/sign-out", "").is(t, "200").header.Get("Set-Cookie")
@@ -90,9 +90,9 @@ func testStartUp(t *testing.T, s *site) {
 		require.Contains(t, out, "; Secure")
 	})
 
-	t.Run("another AUTH_SECRET signs everybody out", func(t *testing.T) {
-		v := s.serve(t, s.clone(t), "AUTH_SECRET=another-secret-that-signs-the-cookies-of-tests")
+	t.Run("a new AUTH_SECRET signs everybody out", func(t *testing.T) {
+		v := s.serve(t, s.cloneDatabase(t), "AUTH_SECRET=another-secret-that-signs-the-cookies-of-tests")
 		v.ask(t, "ada", "GET /api/v1/workspace", "").is(t, "401 unauthenticated")
-		v.ask(t, "reader", aRead, "").is(t, "200") // and nothing else
+		v.ask(t, "reader", listOneRun, "").is(t, "200") // tokens do not depend on it
 	})
 }

@@ -15,34 +15,34 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A stream is a connection that server-sent events come in by.
+// A stream is a connection that receives server-sent events.
 type stream struct {
 	t      *testing.T
 	cancel context.CancelFunc
 	frames chan frame // closed when the service has ended the stream
 	ready  frame
-	start  int64 // what ready said
+	start  int64 // position in the ready frame
 }
 
 type frame struct{ id, event, data, retry string }
 
-// stream opens one, which may be refused: then it is nil.
-func (v *service) stream(t *testing.T, as string, headers ...string) (*stream, answer) {
+// tryOpenStream opens a stream. If it is refused, the stream is nil and the answer is returned.
+func (v *service) tryOpenStream(t *testing.T, as string, headers ...string) (*stream, answer) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	method, path, _ := strings.Cut(streamLine, " ")
+	method, path, _ := strings.Cut(streamRequest, " ")
 	r, err := http.NewRequestWithContext(ctx, method, "http://"+v.host+path, nil)
 	require.NoError(t, err)
-	r.Header = v.site.credentials(t, as)
+	r.Header = v.fixture.credentials(t, as)
 	for _, h := range headers {
 		name, value, _ := strings.Cut(h, ": ")
 		r.Header.Set(name, value)
 	}
-	res, err := (&http.Client{Transport: v.client.Transport}).Do(r) // without the limit of other requests
+	res, err := (&http.Client{Transport: v.client.Transport}).Do(r) // without a timeout
 	require.NoError(t, err)
 	if res.StatusCode != http.StatusOK {
 		defer cancel()
-		return nil, v.read(t, streamLine, res)
+		return nil, v.readAnswer(t, streamRequest, res)
 	}
 	s := &stream{t: t, cancel: cancel, frames: make(chan frame, 100_000)}
 	var reading sync.WaitGroup
@@ -59,15 +59,15 @@ func (v *service) stream(t *testing.T, as string, headers ...string) (*stream, a
 	return s, answer{}
 }
 
-// follow opens a stream that is not refused.
-func (v *service) follow(t *testing.T, as string, headers ...string) *stream {
+// openStream opens a stream and requires that it is accepted.
+func (v *service) openStream(t *testing.T, as string, headers ...string) *stream {
 	t.Helper()
-	s, a := v.stream(t, as, headers...)
-	require.NotNil(t, s, "%s", a.verdict())
+	s, a := v.tryOpenStream(t, as, headers...)
+	require.NotNil(t, s, "%s", a.statusAndCode())
 	return s
 }
 
-// readFrames reads as browsers do.
+// readFrames parses server-sent events as browsers do, until the end of from.
 func readFrames(from io.Reader, to chan<- frame) {
 	var f frame
 	for lines := bufio.NewScanner(from); lines.Scan(); {
@@ -88,20 +88,20 @@ func readFrames(from io.Reader, to chan<- frame) {
 	}
 }
 
-// next returns the next frame; the zero one if the stream has ended.
+// next returns the next frame, or the zero frame if the stream has ended.
 func (s *stream) next() frame {
 	s.t.Helper()
 	select {
 	case f := <-s.frames:
 		return f
-	case <-time.After(limit):
-		require.FailNow(s.t, "nothing came")
+	case <-time.After(timeout):
+		require.FailNow(s.t, "timed out")
 	}
 	return frame{}
 }
 
-// ends waits for the end of the stream, and returns what came until then.
-func (s *stream) ends() (kinds []string) {
+// kindsUntilEnd waits for the end of the stream, and returns the event kinds received until then.
+func (s *stream) kindsUntilEnd() (kinds []string) {
 	s.t.Helper()
 	for f := s.next(); f != (frame{}); f = s.next() {
 		kinds = append(kinds, f.event)
@@ -109,8 +109,8 @@ func (s *stream) ends() (kinds []string) {
 	return kinds
 }
 
-// until returns the kinds of what comes, up to one of the kind last.
-func (s *stream) until(last string) (kinds []string) {
+// kindsUntil returns the kinds of the next events, up to and including one of kind last.
+func (s *stream) kindsUntil(last string) (kinds []string) {
 	s.t.Helper()
 	for {
 		f := s.next()

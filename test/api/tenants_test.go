@@ -7,13 +7,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// testCredentials shows what counts when a request says more than one thing
-// about who makes it and where.
-func testCredentials(t *testing.T, s *site) {
-	v := s.serve(t, s.clone(t))
+// testCredentialPrecedence shows which credential and which workspace count when a request names several.
+func testCredentialPrecedence(t *testing.T, s *fixture) {
+	v := s.serve(t, s.cloneDatabase(t))
 	acme := s.id(t, "workspace acme")
 
-	t.Run("a token has one workspace, however it is named", func(t *testing.T) {
+	t.Run("a token works in its own workspace only", func(t *testing.T) {
 		const line = "GET /api/v1/runs?status=active"
 		want := v.ask(t, "reader", line, "").is(t, "200")
 		for _, name := range []string{"", "acme", "ACME", acme, strings.ToUpper(acme)} {
@@ -24,7 +23,7 @@ func testCredentials(t *testing.T, s *site) {
 		}
 	})
 
-	t.Run("a person names the workspace, or is in their active one", func(t *testing.T) {
+	t.Run("a person works in the named workspace, or else the active one", func(t *testing.T) {
 		const line = "GET /api/v1/workspace"
 		for name, slug := range map[string]string{
 			"": "mia", "acme": "acme", "Acme": "acme", acme: "acme", strings.ToUpper(acme): "acme", "globex": "globex",
@@ -36,7 +35,7 @@ func testCredentials(t *testing.T, s *site) {
 		}
 	})
 
-	t.Run("an Authorization header counts, a cookie beside it does not", func(t *testing.T) {
+	t.Run("an Authorization header takes precedence over a cookie", func(t *testing.T) {
 		ada := "Cookie: " + cookieName + "=" + s.sessions["ada"]
 		const members, runs = "GET /api/v1/members", "GET /api/v1/runs?status=active"
 		v.ask(t, "reader", members, "", ada).is(t, "403 service_principal_refused")
@@ -47,12 +46,12 @@ func testCredentials(t *testing.T, s *site) {
 		v.ask(t, "reader", runs, "", ada, "X-Svc-Tenant: globex").is(t, "404 tenant_not_found")
 	})
 
-	t.Run("another site reads nothing new and writes nothing", func(t *testing.T) {
-		before := v.heads(t)
+	t.Run("cross-site requests write nothing", func(t *testing.T) {
+		before := v.logHeads(t)
 		const read, write, body = "GET /api/v1/members", "POST /api/v1/service-accounts", `{"name":"planted","scopes":["api.read"]}`
 		for _, from := range [][]string{
 			{"Sec-Fetch-Site: cross-site"},
-			{"Sec-Fetch-Site: same-site"}, // a sibling domain is another site
+			{"Sec-Fetch-Site: same-site"}, // from a sibling domain
 			{"Origin: https://elsewhere.example"},
 			{"Origin: null"},
 		} {
@@ -61,8 +60,8 @@ func testCredentials(t *testing.T, s *site) {
 			v.ask(t, "ada@acme", "PATCH /api/v1/workspace", `{"name":"x"}`, from...).is(t, "403 cross_origin_refused")
 			v.ask(t, "ada@acme", "DELETE /api/v1/members/"+s.id(t, "member leo@acme"), "", from...).is(t, "403 cross_origin_refused")
 		}
-		require.Equal(t, before, v.heads(t))
-		v.ask(t, "reader", write, body, "Sec-Fetch-Site: cross-site").is(t, "403 service_principal_refused") // no browser adds a token
+		require.Equal(t, before, v.logHeads(t))
+		v.ask(t, "reader", write, body, "Sec-Fetch-Site: cross-site").is(t, "403 service_principal_refused") // not checked for tokens
 		for i, from := range [][]string{{"Sec-Fetch-Site: same-origin"}, {"Sec-Fetch-Site: none"}, {"Origin: http://" + v.host}, nil} {
 			name := "own-" + string(rune('a'+i))
 			v.ask(t, "ada@acme", write, `{"name":"`+name+`","scopes":["api.read"]}`, from...).is(t, "201")

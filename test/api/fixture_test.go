@@ -28,60 +28,59 @@ const (
 	engineSecret = "the-secret-that-both-services-share"
 	vaultKey     = "the-key-that-seals-what-the-vault-holds"
 	oauthSecret  = "the-secret-that-the-code-host-expects"
-	password     = "demonstration" // of all demonstration people
+	password     = "demonstration" // of every person in the demonstration data
 )
 
-// A site is what all parts of the test share.
-type site struct {
+// A fixture is what the parts of TestAPI share: programs, the seeded database and its credentials.
+type fixture struct {
 	folder   string
 	admin    *pgxpool.Pool     // creates databases
-	seeded   *url.URL          // the database that is cloned; nothing may be connected to it
-	engine   string            // address
-	codehost string            // address
-	pooler   string            // address; services reach their databases through it unless it is empty
-	people   map[string]string // addresses, by first name
-	sessions map[string]string // values of cookies, by first name
-	tokens   map[string]string // by the names of the service accounts
-	names    map[string]string // what ids of the seeded database are of: "member vera@acme"
+	seeded   *url.URL          // the template of clones, so it allows no connections
+	engine   string            // host:port
+	codehost string            // host:port
+	pooler   string            // host:port of PgBouncer; empty if services connect directly
+	people   map[string]string // email addresses by first name
+	sessions map[string]string // cookie values by first name
+	tokens   map[string]string // by name of the service account
+	names    map[string]string // names by id of the seeded database, such as "member vera@acme"
 
 	mu        sync.Mutex
 	processes []*process
-	clones    map[string]string // addresses, and the transaction after which each was made
-	secrets   map[string]string // what must be kept nowhere, and what it is
+	clones    map[string]string // transaction id after which each clone was made, by connection string
+	secrets   map[string]string // descriptions by secret, which must not be stored or printed
 }
 
-func newSite(t *testing.T) *site { return newSiteOn(t, pgtest.Empty(t), pgtest.Empty(t)) }
+func newFixture(t *testing.T) *fixture { return newFixtureOn(t, pgtest.Empty(t), pgtest.Empty(t)) }
 
-// newSiteOn makes a site on a server whose administrator's database is given,
-// and an empty one, which is seeded.
-func newSiteOn(t *testing.T, admin, empty string) *site {
-	s := &site{
+// newFixtureOn returns a fixture on a server. admin and empty are connection strings: of a database from
+// which databases are created, and of an empty one to be seeded.
+func newFixtureOn(t *testing.T, admin, empty string) *fixture {
+	s := &fixture{
 		folder: t.TempDir(), people: map[string]string{}, sessions: map[string]string{}, tokens: map[string]string{}, names: map[string]string{},
 		clones: map[string]string{},
 		secrets: map[string]string{authSecret: "AUTH_SECRET", engineSecret: "SVC_ENGINE_SHARED_SECRET", vaultKey: "SVC_VAULT_MASTER_KEY",
 			oauthSecret: "SVC_OAUTH_CLIENT_SECRET"},
 	}
 	s.build(t)
-	s.release(t)
-	s.admin = pool(t, admin)
+	s.packRelease(t)
+	s.admin = connectPool(t, admin)
 	seeded, err := url.Parse(empty)
 	require.NoError(t, err)
 	s.seeded = seeded
 	s.seed(t)
-	s.quickenPasswords(t)
+	s.cheapenPasswordHashes(t)
 	s.engine = s.startEngine(t).address(t)
 	s.codehost = s.startCodehost(t).address(t)
-	s.signIn(t)
-	s.learnNames(t)
-	_, err = s.admin.Exec(t.Context(), fmt.Sprintf("alter database %s with allow_connections false", s.quoted(s.seeded)))
+	s.signInEverybody(t)
+	s.loadNames(t)
+	_, err = s.admin.Exec(t.Context(), fmt.Sprintf("alter database %s with allow_connections false", s.quotedName(s.seeded)))
 	require.NoError(t, err)
 	return s
 }
 
-// build makes the programs, the services with the race detector if these tests
-// have it.
-func (s *site) build(t *testing.T) {
-	s.goBuild(t, "svc/cmd/svc-db") // does one thing after the other
+// build compiles the programs, the services with the race detector if the tests run under it.
+func (s *fixture) build(t *testing.T) {
+	s.goBuild(t, "svc/cmd/svc-db") // has no concurrency
 	services := []string{"svc/cmd/svc-engine", "svc/cmd/svc-rest", "svc/cmd/svc-codehost"}
 	if info, ok := debug.ReadBuildInfo(); ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
 		services = append([]string{"-race"}, services...)
@@ -89,16 +88,16 @@ func (s *site) build(t *testing.T) {
 	s.goBuild(t, services...)
 }
 
-func (s *site) goBuild(t *testing.T, args ...string) {
+func (s *fixture) goBuild(t *testing.T, args ...string) {
 	args = append([]string{"build", "-buildvcs=false", "-ldflags=-s -w", "-o", s.folder}, args...)
 	out, err := exec.CommandContext(t.Context(), "go", args...).CombinedOutput()
 	require.NoError(t, err, string(out))
 }
 
-func (s *site) program(name string) string { return filepath.Join(s.folder, name) }
+func (s *fixture) program(name string) string { return filepath.Join(s.folder, name) }
 
-// seed fills the database that is cloned.
-func (s *site) seed(t *testing.T) {
+// seed writes the demonstration data, and reads its people and tokens.
+func (s *fixture) seed(t *testing.T) {
 	cfg, err := pgx.ParseConfig(s.seeded.String())
 	require.NoError(t, err)
 	if cfg.Password != "" {
@@ -109,7 +108,7 @@ func (s *site) seed(t *testing.T) {
 		"SVC_DB_HOST=" + cfg.Host, fmt.Sprintf("SVC_DB_PORT=%d", cfg.Port), "SVC_DB_NAME=" + cfg.Database,
 		"SVC_DB_USER=" + cfg.User, "SVC_DB_PASSWORD=" + cmp.Or(cfg.Password, "any"),
 	}, "-seed=development", "-seed-file="+file)
-	status, report := db.wait(t)
+	status, report := db.waitForExit(t)
 	require.Zero(t, status, report)
 
 	var demo struct {
@@ -120,8 +119,8 @@ func (s *site) seed(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, json.Unmarshal(text, &demo))
 	for _, p := range demo.People {
-		first, _, _ := strings.Cut(p.Email, "@")
-		s.people[first] = p.Email
+		firstName, _, _ := strings.Cut(p.Email, "@")
+		s.people[firstName] = p.Email
 	}
 	for _, a := range demo.ServiceAccounts {
 		s.tokens[a.Name] = a.Token
@@ -129,9 +128,9 @@ func (s *site) seed(t *testing.T) {
 	}
 }
 
-// quickenPasswords stores the same passwords so that they are compared in no
-// time: with the race detector it takes most of a second otherwise.
-func (s *site) quickenPasswords(t *testing.T) {
+// cheapenPasswordHashes stores the same passwords at bcrypt's lowest cost. Under the race detector a
+// comparison at the default cost takes most of a second.
+func (s *fixture) cheapenPasswordHashes(t *testing.T) {
 	hash, err := bcrypt.GenerateFromPassword([]byte(password), bcrypt.MinCost)
 	require.NoError(t, err)
 	db, err := pgx.Connect(t.Context(), s.seeded.String())
@@ -142,25 +141,25 @@ func (s *site) quickenPasswords(t *testing.T) {
 	require.EqualValues(t, len(s.people), tag.RowsAffected())
 }
 
-func (s *site) startEngine(t *testing.T) *process {
+func (s *fixture) startEngine(t *testing.T) *process {
 	return s.start(t, "svc-engine", []string{"SVC_ENGINE_ADDR=127.0.0.1:0", "SVC_ENGINE_SHARED_SECRET=" + engineSecret})
 }
 
-// startCodehost starts the host by which people sign in. Where it leads them
-// back to is nowhere: a test takes it from there.
-func (s *site) startCodehost(t *testing.T) *process {
+// startCodehost starts the code host for sign-in. Nothing listens at its callback address: tests read
+// the redirect and send the callback themselves.
+func (s *fixture) startCodehost(t *testing.T) *process {
 	return s.start(t, "svc-codehost", []string{
 		"SVC_CODEHOST_ADDR=127.0.0.1:0", "SVC_CODEHOST_CLIENT_ID=svc", "SVC_CODEHOST_CLIENT_SECRET=" + oauthSecret,
 		"SVC_CODEHOST_CALLBACK=http://localhost:4000/api/auth/callback/github",
 	})
 }
 
-// signIn signs everybody in and lets the views take in what was seeded, so
-// that clones have both.
-func (s *site) signIn(t *testing.T) {
+// signInEverybody signs everybody in and waits until the views have folded the seeded events, so that
+// clones contain both.
+func (s *fixture) signInEverybody(t *testing.T) {
 	v := s.serve(t, s.seeded.String())
-	for first := range s.people {
-		s.sessions[first] = v.signIn(t, first)
+	for firstName := range s.people {
+		s.sessions[firstName] = v.signIn(t, firstName)
 	}
 	db, err := pgx.Connect(t.Context(), s.seeded.String())
 	require.NoError(t, err)
@@ -170,24 +169,24 @@ func (s *site) signIn(t *testing.T) {
 		err := db.QueryRow(t.Context(), `
 			select count(*) from logs l cross join unnest($1::text[]) v (view)
 			left join checkpoints c on c.workspace_id = l.workspace_id and c.view = v.view
-			where c.seq is distinct from l.head`, followed).Scan(&behind)
+			where c.seq is distinct from l.head`, checkpointedViews).Scan(&behind)
 		return err == nil && behind == 0
 	}, "the views do not catch up")
 	v.client.CloseIdleConnections()
-	v.stop(t) // nobody may be connected to what is cloned
+	v.stop(t) // a template must have no connections
 }
 
-// followed are what keeps a position in each log.
-var followed = []string{"audit", "bus", "decisions", "outcomes", "proof", "run_counts", "runs"}
+// checkpointedViews are the names under which table checkpoints has a position in each log.
+var checkpointedViews = []string{"audit", "bus", "decisions", "outcomes", "proof", "run_counts", "runs"}
 
-func (s *site) watch(p *process) {
+func (s *fixture) trackProcess(p *process) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.processes = append(s.processes, p)
 }
 
-// keepSecret says what must never be seen again.
-func (s *site) keepSecret(secret, what string) {
+// addSecret registers a secret that output and databases must not contain, with a description.
+func (s *fixture) addSecret(secret, what string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.secrets[secret] = what

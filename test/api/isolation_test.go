@@ -8,13 +8,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// testStrangers shows that what belongs to another workspace is answered
-// exactly like what does not exist: nobody can find out that it does.
-func testStrangers(t *testing.T, s *site) {
-	v := s.serve(t, s.clone(t))
+// testTenantIsolation shows that requests for another workspace's objects are answered exactly like
+// requests for objects that do not exist.
+func testTenantIsolation(t *testing.T, s *fixture) {
+	v := s.serve(t, s.cloneDatabase(t))
 	made := v.ask(t, "greta@globex", "POST /api/v1/service-accounts", `{"name":"spy","scopes":["api.read"]}`).is(t, "201")
 	invited := v.ask(t, "greta@globex", "POST /api/v1/invitations", `{"email":"ivy@globex.example"}`).is(t, "201")
-	theirs := map[string]string{ // by the noun of the path
+	foreign := map[string]string{ // ids by the noun in the path
 		"invitations":      invited.text(t, "id"),
 		"audit":            v.ask(t, "greta@globex", "GET /api/v1/audit?limit=1", "").text(t, "items.0.id"),
 		"runs":             v.ask(t, "greta@globex", "GET /api/v1/runs?status=terminal&limit=1", "").text(t, "items.0.id"),
@@ -22,31 +22,31 @@ func testStrangers(t *testing.T, s *site) {
 		"inbox":            v.ask(t, "greta@globex", "GET /api/v1/inbox", "").text(t, "items.0.id"),
 		"service-accounts": made.text(t, "account.id"),
 		"farm/enrollments": v.ask(t, "greta@globex", "POST /api/v1/farm/enrollments", `{}`).is(t, "201").text(t, "enrollmentId"),
-		"farm/runners":     v.enrol(t, "greta@globex"),
+		"farm/runners":     v.enrolRunner(t, "greta@globex"),
 		"farm/jobs": v.ask(t, "greta@globex", "POST /api/v1/farm/jobs",
 			`{"name":"theirs","steps":[{"name":"test","run":"true"}]}`).is(t, "201").text(t, "job.id"),
 	}
 
-	t.Run("what a parameter names", func(t *testing.T) {
+	t.Run("ids in queries", func(t *testing.T) {
 		for line, id := range map[string]string{
 			"GET /api/v1/runs?status=active&repo=":   s.id(t, "repo globex/site"),
 			"GET /api/v1/runs?status=terminal&repo=": s.id(t, "repo globex/site"),
-			"GET /api/v1/audit?target=":              theirs["service-accounts"],
+			"GET /api/v1/audit?target=":              foreign["service-accounts"],
 			"GET /api/v1/audit?actor=":               s.id(t, "user greta"),
 		} {
-			v.requireSame(t, "ada@acme", "ada@acme", line+id, line+noID, "")
+			v.requireSameAnswer(t, "ada@acme", "ada@acme", line+id, line+noID, "")
 		}
 	})
 
-	t.Run("what a path names", func(t *testing.T) {
+	t.Run("ids in paths", func(t *testing.T) {
 		for _, route := range v.loadSpec(t).routes() {
 			method, template, _ := strings.Cut(strings.ReplaceAll(route, "{artifactId}", noID), " ")
 			before, after, ok := strings.Cut(template, "{id}")
-			if !ok || ofMachines(method, template) {
+			if !ok || isRunnerRoute(method, template) {
 				continue
 			}
 			noun := strings.Trim(strings.TrimPrefix(before, "/api/v1"), "/")
-			require.Contains(t, theirs, noun, route)
+			require.Contains(t, foreign, noun, route)
 			for _, as := range []string{"ada@acme", "mia@acme", "reader"} {
 				body := ""
 				switch {
@@ -55,12 +55,12 @@ func testStrangers(t *testing.T, s *site) {
 				case noun == "inbox":
 					body = `{"action":"confirm"}`
 				}
-				v.requireSame(t, as, as, method+" "+before+theirs[noun]+after, method+" "+before+noID+after, body)
+				v.requireSameAnswer(t, as, as, method+" "+before+foreign[noun]+after, method+" "+before+noID+after, body)
 			}
 		}
 	})
 
-	t.Run("a workspace that they name", func(t *testing.T) {
+	t.Run("workspaces in headers", func(t *testing.T) {
 		spy := "token " + made.text(t, "token")
 		for _, route := range v.loadSpec(t).routes() {
 			line := strings.NewReplacer("{id}", noID, "{artifactId}", noID).Replace(route)
@@ -68,19 +68,20 @@ func testStrangers(t *testing.T, s *site) {
 				line += "?status=active"
 			}
 			for _, who := range []string{"greta", spy, "reader", "farmer", "ada", "nobody"} {
-				there := "globex"
+				tenant := "globex" // not the caller's
 				if who == "greta" || who == spy {
-					there = "acme"
+					tenant = "acme"
 				}
-				v.requireSame(t, who+"@"+there, who+"@nowhere", line, line, "{}")
-				v.requireSame(t, who+"@id:"+there, who+"@"+noID, line, line, "{}")
+				v.requireSameAnswer(t, who+"@"+tenant, who+"@nowhere", line, line, "{}")
+				v.requireSameAnswer(t, who+"@id:"+tenant, who+"@"+noID, line, line, "{}")
 			}
 		}
 	})
 }
 
-// requireSame asks for what is not the caller's and for what is not there.
-func (v *service) requireSame(t *testing.T, as, asOther, line, lineOther, body string) {
+// requireSameAnswer sends two requests and requires the same answer, except for X-Request-Id and Date. A
+// list must be empty.
+func (v *service) requireSameAnswer(t *testing.T, as, asOther, line, lineOther, body string) {
 	t.Helper()
 	a, other := v.ask(t, as, line, body), v.ask(t, asOther, lineOther, body)
 	for _, h := range []http.Header{a.header, other.header} {
@@ -88,7 +89,7 @@ func (v *service) requireSame(t *testing.T, as, asOther, line, lineOther, body s
 		h.Del("Date")
 	}
 	require.Equal(t, other, a, "%s %s", as, line)
-	if a.status < 400 { // a list: it has nothing in it
+	if a.status < 400 { // a list
 		require.Empty(t, a.at(t, "items"), line)
 	}
 }
