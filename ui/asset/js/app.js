@@ -203,7 +203,7 @@ document.addEventListener("htmx:before:swap", (e) => { // a search was answered 
   refresh();
 });
 function refresh() { body.dispatchEvent(new Event("live-all")); }
-function live(state, why) {
+function live(state) {
   const mark = $("#live");
   if (!mark) return;
   if (mark.dataset.state !== state) since = Date.now();
@@ -225,7 +225,7 @@ function follow() {
   if (!address) return;
   port = self.SharedWorker ? new SharedWorker(worker).port : new Worker(worker);
   port.onmessage = ({ data }) => {
-    if (data.state) live(data.state, data.why);
+    if (data.state) live(data.state);
     if (data.all) refresh();
     if (data.event) {
       seen = Math.max(seen, data.event.seq);

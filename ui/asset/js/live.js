@@ -20,7 +20,7 @@ function connect(feed, address) {
     if (feed.recent.length > kept) feed.recent.shift();
     for (const port of feed.ports) port.postMessage({ event });
   });
-  source.addEventListener("over", (e) => { source.close(); tell(feed, "over", e.data); });
+  source.addEventListener("over", () => { source.close(); tell(feed, "over"); });
   source.onerror = () => {
     tell(feed, "stale");
     if (source.readyState === EventSource.CLOSED) { // the answer was no stream
@@ -30,9 +30,9 @@ function connect(feed, address) {
   return source;
 }
 
-function tell(feed, state, why) {
+function tell(feed, state) {
   feed.state = state;
-  for (const port of feed.ports) port.postMessage({ state, why });
+  for (const port of feed.ports) port.postMessage({ state });
 }
 
 function join(port, { address, seq }) {
