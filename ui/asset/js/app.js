@@ -1,71 +1,77 @@
-// What pages do beyond links and forms: live updates, dialogs, keys, copying. All of it
-// goes by attributes, so that what htmx swaps in works as well.
-const $ = (selector, of = document) => of.querySelector(selector);
-const $$ = (selector, of = document) => [...of.querySelectorAll(selector)];
+// Behaviour of pages beyond links and forms: live updates, dialogs, keyboard shortcuts, copying. Elements ask for
+// it by data attributes, and listeners are on the document, so that content swapped in by htmx works as well.
+const $ = (selector, root = document) => root.querySelector(selector);
+const $$ = (selector, root = document) => [...root.querySelectorAll(selector)];
 const body = document.body;
 
-// Notices: what was done goes away by itself, what was refused stays longer.
+// Notices. Those of success disappear after 5 seconds, those of refusals after 9.
 function toast(text, bad) {
   const line = Object.assign(document.createElement("p"), { className: bad ? "toast bad" : "toast", textContent: text });
   toasts.append(line);
-  raise();
+  raiseToasts();
   setTimeout(() => line.remove(), bad ? 9000 : 5000);
 }
 const toasts = $("#toasts");
-let again = 0, backoff = 3000; // the timer of a refresh; milliseconds until it
-function raise() { // into the dialog that is open, which covers all else and takes no part in it
-  const over = $$("dialog:modal").at(-1) ?? body;
-  if (toasts.parentNode !== over) over.append(toasts);
+// retryTimer is set while a refresh is scheduled, backoff milliseconds after the last failure.
+let retryTimer = 0, backoff = 3000;
+// raiseToasts moves the notices into the topmost modal dialog: what is outside of it is covered and inert.
+function raiseToasts() {
+  const host = $$("dialog:modal").at(-1) ?? body;
+  if (toasts.parentNode !== host) host.append(toasts);
   toasts.hidePopover();
   if (toasts.firstChild) toasts.showPopover();
 }
-document.addEventListener("close", raise, true);
-document.addEventListener("htmx:after:swap", () => { if (!toasts.isConnected) raise(); });
+document.addEventListener("close", raiseToasts, true);
+document.addEventListener("htmx:after:swap", () => { if (!toasts.isConnected) raiseToasts(); });
 document.addEventListener("htmx:after:request", ({ detail: { ctx } }) => {
-  const said = ctx.response?.headers.get("X-Notice");
-  if (!said) return;
-  const { text, bad } = JSON.parse(said);
+  const notice = ctx.response?.headers.get("X-Notice");
+  if (!notice) return;
+  const { text, bad } = JSON.parse(notice);
   toast(text, bad);
   if (!bad) ctx.sourceElement.closest("dialog")?.close();
 });
 document.addEventListener("htmx:error", (e) => {
   toast("No answer from the server. Check your connection and try again.", true);
-  asBefore(e);
+  restoreControl(e);
 });
-document.addEventListener("htmx:response:error", asBefore);
+document.addEventListener("htmx:response:error", restoreControl);
+// A failed GET, with a 429, a 5xx or no response, is retried as a refresh of the page with exponential backoff.
 for (const failed of ["htmx:error", "htmx:response:error"]) document.addEventListener(failed, ({ detail: { ctx } }) => {
   const status = ctx?.response?.status ?? 500;
-  if (again || ctx?.request.method !== "GET" || (status < 500 && status !== 429)) return;
-  again = setTimeout(() => { again = 0; refresh(); }, backoff); // an update that did not come is asked for again
+  if (retryTimer || ctx?.request.method !== "GET" || (status < 500 && status !== 429)) return;
+  retryTimer = setTimeout(() => { retryTimer = 0; refresh(); }, backoff);
   backoff = Math.min(2 * backoff, 60000);
 });
-function asBefore({ detail: { ctx } }) { // a filter says what the list shows, a setting what holds
-  const at = ctx?.sourceElement;
-  if (at?.matches("select")) at.value = at.dataset.now ?? ([...at.options].find((o) => o.defaultSelected) ?? at.options[0]).value;
-  else if (at?.type === "checkbox") at.checked = at.defaultChecked;
+// restoreControl resets a select or a checkbox after a failed request, so that it shows the value in force.
+function restoreControl({ detail: { ctx } }) {
+  const el = ctx?.sourceElement;
+  if (el?.matches("select")) el.value = el.dataset.now ?? ([...el.options].find((o) => o.defaultSelected) ?? el.options[0]).value;
+  else if (el?.type === "checkbox") el.checked = el.defaultChecked;
 }
 
-// The row that has the focus leaves it, when it goes, to the one that takes its place.
-// Swaps overlap: each knows for itself which row had it.
-const chosen = () => document.activeElement.closest("[data-row]");
+// After a swap the focus goes to an element with data-focus, if there is one. If the swap replaced the focused row,
+// its new version gets the focus, or else the row now in its place. Swaps overlap, so each stores the row in its
+// own context.
+const focusedRow = () => document.activeElement.closest("[data-row]");
 document.addEventListener("htmx:before:swap", ({ detail: { ctx } }) => {
-  const row = chosen();
-  ctx.left = row && { id: row.id, at: $$("main [data-row]").indexOf(row) };
+  const row = focusedRow();
+  ctx.focused = row && { id: row.id, index: $$("main [data-row]").indexOf(row) };
   ctx.dialog = $("dialog[open]:has([data-late])");
 });
-document.addEventListener("htmx:after:swap", ({ detail: { ctx: { left, dialog } } }) => {
-  if (dialog && !dialog.isConnected && $("textarea", dialog).value) tooLate(dialog);
-  const fresh = $("[data-focus]"); // what an answer is about
-  if (fresh) { delete fresh.dataset.focus; return focus(fresh); }
-  if (!left || document.activeElement !== body) return;
+document.addEventListener("htmx:after:swap", ({ detail: { ctx: { focused, dialog } } }) => {
+  if (dialog && !dialog.isConnected && $("textarea", dialog).value) reopenTooLate(dialog);
+  const target = $("[data-focus]");
+  if (target) { delete target.dataset.focus; return focus(target); }
+  if (!focused || document.activeElement !== body) return;
   const rows = $$("main [data-row]");
-  focus(rows.find(({ id }) => id === left.id) ?? rows[Math.min(left.at, rows.length - 1)] ?? $("#main"));
+  focus(rows.find(({ id }) => id === focused.id) ?? rows[Math.min(focused.index, rows.length - 1)] ?? $("#main"));
 });
-function focus(at) { at.tabIndex = -1; at.focus(); }
+function focus(el) { el.tabIndex = -1; el.focus(); }
 
-// A dialog whose row has gone, since somebody else answered, stays with what was typed until it is closed.
-function tooLate(dialog) {
-  dialog.open = false; // it is not modal any more
+// reopenTooLate keeps a dialog whose row has been removed, because somebody else answered, with the text typed
+// in it, until it is closed. A dialog that was removed is no longer modal although it is still open.
+function reopenTooLate(dialog) {
+  dialog.open = false;
   body.append(dialog);
   $("[data-late]", dialog).hidden = false;
   $(".primary", dialog).disabled = true;
@@ -73,43 +79,46 @@ function tooLate(dialog) {
   dialog.showModal();
 }
 
-// A select or a switch that was refused, or whose row came anew, shows what holds now.
+// After a swap: selects show the current value, notes whose subject has changed are removed, logs follow their
+// end, and a search hit in a log is scrolled to.
 document.addEventListener("htmx:after:swap", () => {
   backoff = 3000;
   for (const field of $$("select[data-now]")) if (field !== document.activeElement) field.value = field.dataset.now;
-  for (const at of $$("[data-gone]")) if ($(at.dataset.gone)) at.remove(); // what it is about is no longer so
+  for (const el of $$("[data-gone]")) if ($(el.dataset.gone)) el.remove();
   for (const log of $$("[data-follow]")) if (log.dataset.follow !== "off" && !$("[hx-trigger=revealed]", log)) log.scrollTop = log.scrollHeight;
-  const found = $("[data-found]"); // in a log
-  if (found) { delete found.dataset.found; found.scrollIntoView({ block: "center" }); }
-  dress();
+  const hit = $("[data-found]");
+  if (hit) { delete hit.dataset.found; hit.scrollIntoView({ block: "center" }); }
+  enhance();
 });
-document.addEventListener("scroll", ({ target: at }) => { // whoever scrolls up reads; at the end they follow again
-  if (at.dataset?.follow !== undefined) at.dataset.follow = at.scrollHeight - at.scrollTop - at.clientHeight > 40 ? "off" : "";
+// A log that is scrolled up stops following its end until it is scrolled down again.
+document.addEventListener("scroll", ({ target: el }) => {
+  if (el.dataset?.follow !== undefined) el.dataset.follow = el.scrollHeight - el.scrollTop - el.clientHeight > 40 ? "off" : "";
 }, true);
 
-// Confirmation: what takes something away is asked about first. A select or a switch asks
-// only for the values that its data-confirm-for names; {} in the question is the chosen one.
+// Confirmation of destructive actions. A select or a switch asks only for the values in its data-confirm-for; {}
+// in the question stands for the value.
 document.addEventListener("htmx:confirm", (e) => {
   const { ctx, issueRequest, dropRequest } = e.detail;
-  const at = ctx.sourceElement, select = at.matches("select"), flip = at.matches("[type=checkbox]");
-  const chosen = select ? at.value : flip ? String(at.checked) : "";
+  const el = ctx.sourceElement, isSelect = el.matches("select"), isCheckbox = el.matches("[type=checkbox]");
+  const value = isSelect ? el.value : isCheckbox ? String(el.checked) : "";
   e.preventDefault();
-  if (at.dataset.confirmFor && !at.dataset.confirmFor.split(" ").includes(chosen)) return issueRequest();
-  confirmed(ctx.confirm.replace("{}", chosen), at.dataset.confirmText ?? "It applies at once.", at.dataset.confirmWord).then((yes) => {
+  if (el.dataset.confirmFor && !el.dataset.confirmFor.split(" ").includes(value)) return issueRequest();
+  askToConfirm(ctx.confirm.replace("{}", value), el.dataset.confirmText ?? "It applies at once.", el.dataset.confirmWord).then((yes) => {
     if (yes) return issueRequest();
-    if (select) at.value = at.dataset.now;
-    if (flip) at.checked = !at.checked;
+    if (isSelect) el.value = el.dataset.now;
+    if (isCheckbox) el.checked = !el.checked;
     dropRequest();
-    at.focus();
+    el.focus();
   });
 });
-function confirmed(title, text, word) {
+// askToConfirm resolves to true if the person continues. If word is given it has to be typed first.
+function askToConfirm(title, text, word) {
   const dialog = Object.assign(document.createElement("dialog"), { className: "dialog" });
   dialog.setAttribute("aria-labelledby", "confirm-title");
   dialog.innerHTML = '<h2 id="confirm-title"></h2><p></p><form method="dialog"><div class="buttons"><button type="button" class="button" data-close autofocus>Cancel</button><button class="button danger" value="yes">Continue</button></div></form>';
   $("h2", dialog).textContent = title;
   $("p", dialog).textContent = text;
-  if (word) { // it has to be typed
+  if (word) {
     const field = Object.assign(document.createElement("input"), { autocomplete: "off" });
     field.setAttribute("aria-label", "Type " + word);
     const yes = $("[value=yes]", dialog);
@@ -119,42 +128,43 @@ function confirmed(title, text, word) {
   }
   body.append(dialog);
   dialog.showModal();
-  return new Promise((done) => dialog.addEventListener("close", () => { done(dialog.returnValue === "yes"); dialog.remove(); }));
+  return new Promise((resolve) => dialog.addEventListener("close", () => { resolve(dialog.returnValue === "yes"); dialog.remove(); }));
 }
 
-// A dialog is told before it opens: what is typed right away is not taken for what was there.
-function show(dialog) {
+// openDialog dispatches "show" before the dialog opens, so that a listener can reset it before anything is typed.
+function openDialog(dialog) {
   if (!dialog || dialog.open) return;
   dialog.dispatchEvent(new Event("show"));
   dialog.showModal();
 }
 
-// Presses.
+// Clicks. Browsers from before 2025 do not know the attributes command and commandfor.
 document.addEventListener("click", async (e) => {
-  const at = e.target.closest?.("[data-copy],[data-open],[data-close],[data-retry],[data-href],[command]");
-  if (!at) return;
-  if (at.dataset.copy !== undefined) {
-    await navigator.clipboard.writeText(at.dataset.copy.replace(/^\/w\//, location.origin + "$&"));
+  const el = e.target.closest?.("[data-copy],[data-open],[data-close],[data-retry],[data-href],[command]");
+  if (!el) return;
+  if (el.dataset.copy !== undefined) {
+    await navigator.clipboard.writeText(el.dataset.copy.replace(/^\/w\//, location.origin + "$&"));
     toast("Copied.");
-  } else if (at.dataset.open) show($("#" + at.dataset.open));
-  else if (at.hasAttribute("command") && !("commandForElement" in at)) { // a browser of before 2025
-    const dialog = $("#" + at.getAttribute("commandfor"));
-    if (dialog.open) dialog.close(); else show(dialog);
+  } else if (el.dataset.open) openDialog($("#" + el.dataset.open));
+  else if (el.hasAttribute("command") && !("commandForElement" in el)) {
+    const dialog = $("#" + el.getAttribute("commandfor"));
+    if (dialog.open) dialog.close(); else openDialog(dialog);
   }
-  else if (at.dataset.close !== undefined) { const dialog = at.closest("dialog"); if (dialog) { e.preventDefault(); dialog.close(); } }
-  else if (at.dataset.retry !== undefined) { port?.postMessage({ retry: true }); refresh(); }
-  else if (at.dataset.href && !e.target.closest("a,button,input,select,label,summary")) go(at.dataset.href);
+  else if (el.dataset.close !== undefined) { const dialog = el.closest("dialog"); if (dialog) { e.preventDefault(); dialog.close(); } }
+  else if (el.dataset.retry !== undefined) { port?.postMessage({ retry: true }); refresh(); }
+  else if (el.dataset.href && !e.target.closest("a,button,input,select,label,summary")) navigate(el.dataset.href);
 });
 
-// Menus of details close when something else is pressed, by Escape, and when another opens.
-const menus = "details:has(> .menu-list)[open]";
-function closeMenus(but) {
-  if (!but.closest?.("dialog")) for (const menu of $$(menus)) if (!menu.contains(but)) menu.open = false;
+// Menus are details elements. They close on a click elsewhere, on Escape, and when another one opens.
+const openMenus = "details:has(> .menu-list)[open]";
+// closeMenus closes the menus that do not contain el, unless el is in a dialog.
+function closeMenus(el) {
+  if (!el.closest?.("dialog")) for (const menu of $$(openMenus)) if (!menu.contains(el)) menu.open = false;
 }
 document.addEventListener("click", (e) => closeMenus(e.target));
-document.addEventListener("toggle", ({ target: at }) => { if (at.matches(menus)) closeMenus(at); }, true);
+document.addEventListener("toggle", ({ target: el }) => { if (el.matches(openMenus)) closeMenus(el); }, true);
 
-// Times are said anew as they pass.
+// Relative times are updated every 10 seconds, durations every second.
 const units = [["day", 86400], ["hour", 3600], ["minute", 60], ["second", 1]];
 function ago(seconds) {
   const ahead = seconds < 0, s = Math.floor(Math.abs(seconds));
@@ -164,140 +174,151 @@ function ago(seconds) {
   const n = Math.floor(s / length), text = `${n} ${name}${n === 1 ? "" : "s"}`;
   return ahead ? "in " + text : text + " ago";
 }
-function tick() {
-  for (const at of $$("time[data-ago]")) at.textContent = ago((Date.now() - new Date(at.dateTime)) / 1000);
+function updateTimes() {
+  for (const el of $$("time[data-ago]")) el.textContent = ago((Date.now() - new Date(el.dateTime)) / 1000);
 }
-setInterval(tick, 10000);
-function took(s) { // as kit.Took
+setInterval(updateTimes, 10000);
+// duration formats seconds as kit.Took does.
+function duration(s) {
   const [a, b] = s < 60 ? [`${s} s`] : s < 3600 ? [`${Math.floor(s / 60)} min`, s % 60 && `${s % 60} s`] : [`${Math.floor(s / 3600)} h`, Math.floor(s % 3600 / 60) && `${Math.floor(s % 3600 / 60)} min`];
   return b ? `${a} ${b}` : a;
 }
-setInterval(() => { // what goes on, and what runs out
-  for (const at of $$("[data-since],[data-until]")) {
-    const { since, until } = at.dataset;
-    at.textContent = took(Math.max(0, Math.floor((since ? Date.now() - new Date(since) : new Date(until) - Date.now()) / 1000)));
+setInterval(() => {
+  for (const el of $$("[data-since],[data-until]")) {
+    const { since, until } = el.dataset;
+    el.textContent = duration(Math.max(0, Math.floor((since ? Date.now() - new Date(since) : new Date(until) - Date.now()) / 1000)));
   }
 }, 1000);
 
-// dress shows what only works with scripts, and hides what is for those without.
-function dress() {
+// enhance applies the theme, shows elements that work only with scripts, and hides those for use without.
+function enhance() {
   const theme = $(".theme");
   if (theme) document.documentElement.dataset.theme = theme.dataset.themeNow;
-  for (const at of $$("[data-copy][hidden]")) at.hidden = false;
-  for (const at of $$("[data-no-script]")) at.hidden = true;
+  for (const el of $$("[data-copy][hidden]")) el.hidden = false;
+  for (const el of $$("[data-no-script]")) el.hidden = true;
 }
-dress();
+enhance();
 
-// Live updates: an event of a noun asks the parts of the page for anew that show it, by
-// hx-trigger="live-member from:body". After a break everything is asked for.
-let port, since = Date.now(), seen = 0;
+// Live updates. An event triggers the elements that show its noun, by hx-trigger="live-member from:body"; after an
+// interruption live-all triggers all of them. position is the sequence number of the newest event received.
+let port, stateSince = Date.now(), position = 0;
 document.addEventListener("htmx:config:request", ({ detail: { ctx } }) => {
-  if (seen) ctx.request.headers["X-Svc-Min-Position"] = String(seen);
-  if (ctx.sourceElement.dataset.here !== undefined && ctx.request.action === location.pathname) ctx.request.action += ctx.here = location.search;
-  if (ctx.request.method === "GET") for (const [name, value] of [...ctx.request.body]) if (!value) ctx.request.body.delete(name); // addresses are shared
+  if (position) ctx.request.headers["X-Svc-Min-Position"] = String(position);
+  if (ctx.sourceElement.dataset.here !== undefined && ctx.request.action === location.pathname) ctx.request.action += ctx.search = location.search;
+  // Empty parameters are left out, so that addresses stay short.
+  if (ctx.request.method === "GET") for (const [name, value] of [...ctx.request.body]) if (!value) ctx.request.body.delete(name);
 });
-document.addEventListener("htmx:before:swap", (e) => { // a search was answered before an update that was asked for without it
-  const { here } = e.detail.ctx;
-  if (here === undefined || here === location.search) return;
+// An update is dropped and requested again if the page's query has changed since, for example by a search.
+document.addEventListener("htmx:before:swap", (e) => {
+  const { search } = e.detail.ctx;
+  if (search === undefined || search === location.search) return;
   e.preventDefault();
   refresh();
 });
 function refresh() { body.dispatchEvent(new Event("live-all")); }
-function live(state) {
+// showState shows the state of the connection, with a banner once it has been stale for 2 seconds. When access
+// has ended the page is loaded again, and tells the reason.
+function showState(state) {
   const mark = $("#live");
   if (!mark) return;
-  if (mark.dataset.state !== state) since = Date.now();
+  if (mark.dataset.state !== state) stateSince = Date.now();
   mark.dataset.state = state;
   $("[data-live-text]", mark).textContent = { live: "Live", stale: "Reconnecting", over: "Ended" }[state] ?? "Connecting";
-  const stale = $("#stale");
-  if (state === "live") { if (!stale.hidden) { stale.hidden = true; refresh(); } }
+  const banner = $("#stale");
+  if (state === "live") { if (!banner.hidden) { banner.hidden = true; refresh(); } }
   else if (state === "stale") setTimeout(() => {
     if (mark.dataset.state !== "stale") return;
-    const at = $("time", stale);
-    at.dateTime = at.title = new Date(since).toISOString();
-    tick();
-    stale.hidden = false;
+    const time = $("time", banner);
+    time.dateTime = time.title = new Date(stateSince).toISOString();
+    updateTimes();
+    banner.hidden = false;
   }, 2000);
-  else if (state === "over") location.reload(); // the page says why
+  else if (state === "over") location.reload();
 }
-function follow() {
+// startLiveUpdates connects to the worker. An event triggers both its target and the noun of its kind, which may
+// differ: decision.answered has a run as its target.
+function startLiveUpdates() {
   const { live: address, seq, worker } = body.dataset;
   if (!address) return;
   port = self.SharedWorker ? new SharedWorker(worker).port : new Worker(worker);
   port.onmessage = ({ data }) => {
-    if (data.state) live(data.state);
+    if (data.state) showState(data.state);
     if (data.all) refresh();
     if (data.event) {
-      seen = Math.max(seen, data.event.seq);
-      const { kind, target } = data.event; // decision.answered is about a run
+      position = Math.max(position, data.event.seq);
+      const { kind, target } = data.event;
       for (const noun of new Set([target, kind.split(".")[0].replaceAll("_", "-"), "any"])) body.dispatchEvent(new CustomEvent("live-" + noun, { detail: data.event }));
     }
   };
   port.postMessage({ join: { address, seq: Number(seq) } });
 }
-follow();
+startLiveUpdates();
 addEventListener("pagehide", () => port?.postMessage({ leave: true }));
-addEventListener("pageshow", (e) => { if (e.persisted) location.reload(); }); // kept by the browser, and old by now
+// A page from the back/forward cache is outdated and has left the worker.
+addEventListener("pageshow", (e) => { if (e.persisted) location.reload(); });
 
-// Keys. A dialog that has closed may still have the focus.
-let g = 0;
+// Keyboard shortcuts. They are ignored in fields and in open dialogs; a dialog that has closed may still contain the
+// focus. gPressed is when g was pressed, which together with a second key leads to a page.
+let gPressed = 0;
 document.addEventListener("keydown", (e) => {
-  if ((e.metaKey || e.ctrlKey) && e.key.toLowerCase() === "k") { e.preventDefault(); show($("#palette")); return; }
-  const menu = e.key === "Escape" && !$("dialog[open]") && $(menus);
+  if ((e.metaKey || e.ctrlKey) && e.key.toLowerCase() === "k") { e.preventDefault(); openDialog($("#palette")); return; }
+  const menu = e.key === "Escape" && !$("dialog[open]") && $(openMenus);
   if (menu) { menu.open = false; $("summary", menu).focus(); return; }
   if (e.metaKey || e.ctrlKey || e.altKey || e.target.closest?.("input,select,textarea,dialog[open]")) return;
-  const place = Date.now() - g < 1500 && $(`#navigation [data-key="${CSS.escape(e.key)}"]`);
-  if (place) { g = 0; place.click(); return; }
-  const row = chosen(); // what is in a row answers to keys only while that has the focus
-  const act = $$(`main [data-press="${CSS.escape(e.key.toLowerCase())}"]`).find((at) => [null, row].includes(at.closest("[data-row]")));
+  const link = Date.now() - gPressed < 1500 && $(`#navigation [data-key="${CSS.escape(e.key)}"]`);
+  if (link) { gPressed = 0; link.click(); return; }
+  // A control in a row responds to its key only while the row has the focus.
+  const row = focusedRow();
+  const control = $$(`main [data-press="${CSS.escape(e.key.toLowerCase())}"]`).find((el) => [null, row].includes(el.closest("[data-row]")));
   switch (e.key) {
-    case "g": g = Date.now(); break;
-    case "?": $("#key-search").hidden = !$("main [type=search]"); show($("#keys")); break;
+    case "g": gPressed = Date.now(); break;
+    case "?": $("#key-search").hidden = !$("main [type=search]"); openDialog($("#keys")); break;
     case "/": { const field = $("main [type=search]"); if (field) { e.preventDefault(); field.focus(); field.select(); } break; }
-    case "j": case "k": move(e.key === "j" ? 1 : -1); break;
-    case "Enter": { // what the row names, else its first link, or the head of what it folds away
-      const at = document.activeElement;
-      if (at.matches("[data-row]")) ($("[data-enter]", at) ?? $("a:not(.more *), summary:not(.more *)", at))?.click();
+    case "j": case "k": moveFocus(e.key === "j" ? 1 : -1); break;
+    // Enter activates the element that the row marks, or else its first link or summary.
+    case "Enter": {
+      const el = document.activeElement;
+      if (el.matches("[data-row]")) ($("[data-enter]", el) ?? $("a:not(.more *), summary:not(.more *)", el))?.click();
       break;
     }
-    default: if (act) { e.preventDefault(); if (!e.repeat || !act.form) act.click(); }
+    default: if (control) { e.preventDefault(); if (!e.repeat || !control.form) control.click(); }
   }
 });
-function move(by) {
-  const rows = $$("main [data-row]"), at = rows.indexOf(chosen());
-  const next = rows[Math.min(Math.max(at + by, 0), rows.length - 1)];
+function moveFocus(by) {
+  const rows = $$("main [data-row]"), index = rows.indexOf(focusedRow());
+  const next = rows[Math.min(Math.max(index + by, 0), rows.length - 1)];
   if (next) { focus(next); next.scrollIntoView({ block: "nearest" }); }
 }
 
-// The palette filters what the page knows, and the service finds the rest.
+// The command palette filters the options in the page, and htmx adds those that the service finds.
 const palette = $("#palette");
 if (palette) {
   const field = $("input", palette), status = $("#palette-status"), found = $("#palette-found");
-  const all = () => $$("[role=option]", palette), shown = () => all().filter((li) => !li.hidden);
-  const chosen = () => shown().find((li) => li.ariaSelected === "true");
-  const choose = (li) => {
-    for (const other of all()) other.ariaSelected = String(other === li);
+  const options = () => $$("[role=option]", palette), visible = () => options().filter((li) => !li.hidden);
+  const selected = () => visible().find((li) => li.ariaSelected === "true");
+  const select = (li) => {
+    for (const other of options()) other.ariaSelected = String(other === li);
     field.setAttribute("aria-activedescendant", li?.id ?? "");
     li?.scrollIntoView({ block: "nearest" });
   };
-  const tell = (none) => {
-    const n = shown().length;
-    if (!chosen()) choose(shown()[0]);
-    status.textContent = n ? `${n} ${n === 1 ? "result" : "results"}` : none;
+  const showCount = (textIfNone) => {
+    const n = visible().length;
+    if (!selected()) select(visible()[0]);
+    status.textContent = n ? `${n} ${n === 1 ? "result" : "results"}` : textIfNone;
   };
   field.oninput = () => {
     const q = field.value.trim().toLowerCase();
     const text = (li) => li.textContent.trim().toLowerCase();
-    for (const li of all()) li.hidden = !text(li).includes(q);
-    choose(shown().find((li) => text(li).startsWith(q)));
-    tell("Searching…");
+    for (const li of options()) li.hidden = !text(li).includes(q);
+    select(visible().find((li) => text(li).startsWith(q)));
+    showCount("Searching…");
   };
-  field.addEventListener("htmx:after:swap", () => tell("No results"));
-  for (const broken of ["htmx:error", "htmx:response:error"]) field.addEventListener(broken, () => tell("Search is not responding. Try again."));
+  field.addEventListener("htmx:after:swap", () => showCount("No results"));
+  for (const failed of ["htmx:error", "htmx:response:error"]) field.addEventListener(failed, () => showCount("Search is not responding. Try again."));
   field.onkeydown = (e) => {
-    const list = shown(), at = list.indexOf(chosen());
-    if (e.key === "ArrowDown" || e.key === "ArrowUp") { e.preventDefault(); choose(list[(at + (e.key === "ArrowDown" ? 1 : -1) + list.length) % list.length]); }
-    if (e.key === "Enter" && list[at]) { e.preventDefault(); go(list[at].dataset.href); }
+    const list = visible(), index = list.indexOf(selected());
+    if (e.key === "ArrowDown" || e.key === "ArrowUp") { e.preventDefault(); select(list[(index + (e.key === "ArrowDown" ? 1 : -1) + list.length) % list.length]); }
+    if (e.key === "Enter" && list[index]) { e.preventDefault(); navigate(list[index].dataset.href); }
   };
   palette.addEventListener("show", () => {
     field.dispatchEvent(new Event("htmx:abort"));
@@ -307,17 +328,18 @@ if (palette) {
   });
 }
 
-// An address may name a dialog, a field or a row: it is opened, or has the focus.
-function go(address) {
+function navigate(address) {
   palette?.close();
   location.href = address;
 }
-function arrive() {
-  const at = document.getElementById(location.hash.slice(1));
-  if (at?.matches("[data-row]")) return focus(at);
-  if (!at?.matches("dialog,input")) return;
-  history.replaceState(history.state, "", location.pathname + location.search); // so that it can be named again
-  if (at.matches("dialog")) show(at); else at.focus();
+// openFragment opens the dialog, or focuses the field or row, that the fragment of the address names. It removes
+// the fragment of a dialog or field from the address, so that the same link works again.
+function openFragment() {
+  const el = document.getElementById(location.hash.slice(1));
+  if (el?.matches("[data-row]")) return focus(el);
+  if (!el?.matches("dialog,input")) return;
+  history.replaceState(history.state, "", location.pathname + location.search);
+  if (el.matches("dialog")) openDialog(el); else el.focus();
 }
-addEventListener("hashchange", arrive);
-arrive();
+addEventListener("hashchange", openFragment);
+openFragment();

@@ -1,9 +1,10 @@
-// A shared worker: all tabs of one workspace share one connection. It keeps what came
-// lately, so that a page that was made before misses nothing.
-const feeds = new Map(); // of the address: {source, ports, seq, recent, state}
-const kept = 500;
+// A shared worker through which all tabs of a workspace share one connection. It keeps recent events, and sends those
+// after its own position to a page that joins, so that the page misses nothing since it was rendered.
+// feeds are by address: {source, ports, seq, recent, state, retryTimer}.
+const feeds = new Map();
+const maxRecent = 500;
 
-function open(address, seq) {
+function openFeed(address, seq) {
   const feed = { ports: new Set(), seq, recent: [], state: "connecting" };
   feed.source = connect(feed, address);
   feeds.set(address, feed);
@@ -12,32 +13,34 @@ function open(address, seq) {
 
 function connect(feed, address) {
   const source = new EventSource(`${address}?after=${feed.seq}`);
-  source.addEventListener("ready", () => tell(feed, "live"));
+  source.addEventListener("ready", () => setState(feed, "live"));
   source.addEventListener("happened", (e) => {
     const event = JSON.parse(e.data);
     feed.seq = Math.max(feed.seq, event.seq);
     feed.recent.push(event);
-    if (feed.recent.length > kept) feed.recent.shift();
+    if (feed.recent.length > maxRecent) feed.recent.shift();
     for (const port of feed.ports) port.postMessage({ event });
   });
-  source.addEventListener("over", () => { source.close(); tell(feed, "over"); });
+  source.addEventListener("over", () => { source.close(); setState(feed, "over"); });
   source.onerror = () => {
-    tell(feed, "stale");
-    if (source.readyState === EventSource.CLOSED) { // the answer was no stream
-      feed.again = setTimeout(() => { feed.source = connect(feed, address); }, 3000);
+    setState(feed, "stale");
+    // The browser does not reconnect if the response was not an event stream.
+    if (source.readyState === EventSource.CLOSED) {
+      feed.retryTimer = setTimeout(() => { feed.source = connect(feed, address); }, 3000);
     }
   };
   return source;
 }
 
-function tell(feed, state) {
+function setState(feed, state) {
   feed.state = state;
   for (const port of feed.ports) port.postMessage({ state });
 }
 
+// join sends the page the events after seq, or tells it to refresh everything if some of them are no longer kept.
 function join(port, { address, seq }) {
   let feed = feeds.get(address);
-  if (!feed || feed.state === "over") feed = open(address, seq);
+  if (!feed || feed.state === "over") feed = openFeed(address, seq);
   feed.ports.add(port);
   port.postMessage({ state: feed.state });
   if (seq < feed.seq && (!feed.recent.length || feed.recent[0].seq > seq + 1)) port.postMessage({ all: true });
@@ -47,7 +50,7 @@ function join(port, { address, seq }) {
 function leave(port) {
   for (const [address, feed] of feeds) {
     if (feed.ports.delete(port) && !feed.ports.size) {
-      clearTimeout(feed.again);
+      clearTimeout(feed.retryTimer);
       feed.source.close();
       feeds.delete(address);
     }
@@ -57,7 +60,7 @@ function leave(port) {
 function retry() {
   for (const [address, feed] of feeds) {
     if (feed.state !== "stale") continue;
-    clearTimeout(feed.again);
+    clearTimeout(feed.retryTimer);
     feed.source.close();
     feed.source = connect(feed, address);
   }
@@ -71,5 +74,6 @@ function serve(port) {
   };
 }
 
+// Browsers without shared workers run this as a worker of one tab.
 if ("SharedWorkerGlobalScope" in self) self.onconnect = (e) => serve(e.ports[0]);
-else serve(self); // a worker of one tab, where there are no shared ones
+else serve(self);
