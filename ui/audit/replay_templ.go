@@ -268,7 +268,7 @@ func timeline(v *page.Visit, d replayData) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = kit.Seg("Days", windowRange(v), []kit.SegLink{
+		templ_7745c5c3_Err = kit.Segments("Days", windowRange(v), []kit.Segment{
 			{Value: "7d", Label: "7d", Href: v.WithQuery("range", "7d", "play", "")},
 			{Value: "30d", Label: "30d", Href: v.WithQuery("range", "30d", "play", "")},
 			{Value: "90d", Label: "90d", Href: v.WithQuery("range", "90d", "play", "")},
@@ -2182,9 +2182,9 @@ func distance(d time.Duration, events int64) string {
 	case d.Abs() < time.Millisecond:
 		return "at the same time"
 	case events < 0:
-		return kit.Took(-d) + " before"
+		return kit.Duration(-d) + " before"
 	}
-	return kit.Took(d) + " after"
+	return kit.Duration(d) + " after"
 }
 
 // eventSentence shows who did what to whom.

@@ -77,7 +77,7 @@ func upMessage(s client.SystemDependency) string {
 		parts = append(parts, s.Message)
 	}
 	if s.TookMs > 0 {
-		parts = append(parts, "Answers in "+kit.Took(time.Duration(s.TookMs)*time.Millisecond)+".")
+		parts = append(parts, "Answers in "+kit.Duration(time.Duration(s.TookMs)*time.Millisecond)+".")
 	}
 	if len(parts) == 0 {
 		return "Answers."

@@ -175,9 +175,9 @@ func waitChange(day client.FarmDay) (icon, class, text string, ok bool) {
 	}
 	switch by := millis(*day.MedianWaitMs - *day.PriorMedianWaitMs).Round(time.Second); {
 	case by > 0:
-		return "arrow-up-right", "bad", kit.Took(by) + " more", true
+		return "arrow-up-right", "bad", kit.Duration(by) + " more", true
 	case by < 0:
-		return "arrow-down-right", "good", kit.Took(-by) + " less", true
+		return "arrow-down-right", "good", kit.Duration(-by) + " less", true
 	}
 	return "minus", "", "as before", true
 }

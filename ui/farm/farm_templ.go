@@ -321,7 +321,7 @@ func addButton(v *page.Visit, d farmData) templ.Component {
 					}
 					return nil
 				})
-				templ_7745c5c3_Err = kit.Greyed("Only an Owner or Maintainer can add a runner.").Render(templ.WithChildren(ctx, templ_7745c5c3_Var12), templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = kit.Disabled("Only an Owner or Maintainer can add a runner.").Render(templ.WithChildren(ctx, templ_7745c5c3_Var12), templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -446,9 +446,9 @@ func tiles(v *page.Visit, d farmData) templ.Component {
 		}
 		if d.Farm.Day.MedianWaitMs != nil {
 			var templ_7745c5c3_Var19 string
-			templ_7745c5c3_Var19, templ_7745c5c3_Err = templ.JoinStringErrs(kit.Took(millis(*d.Farm.Day.MedianWaitMs)))
+			templ_7745c5c3_Var19, templ_7745c5c3_Err = templ.JoinStringErrs(kit.Duration(millis(*d.Farm.Day.MedianWaitMs)))
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `farm/farm.templ`, Line: 101, Col: 50}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `farm/farm.templ`, Line: 101, Col: 54}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var19))
 			if templ_7745c5c3_Err != nil {
@@ -618,7 +618,7 @@ func runners(v *page.Visit, d farmData) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = kit.Seg("Which runners", v.Query("status"), []kit.SegLink{
+		templ_7745c5c3_Err = kit.Segments("Which runners", v.Query("status"), []kit.Segment{
 			{Value: "", Label: "All", Href: v.WithQuery("status", "", "offset", "")},
 			{Value: "online", Label: "Online", Count: kit.Number(d.onlineRunners()), Href: v.WithQuery("status", "online", "offset", "")},
 			{Value: "offline", Label: "Offline", Count: kit.Number(d.Farm.Slots.Offline), Href: v.WithQuery("status", "offline", "offset", "")},

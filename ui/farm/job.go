@@ -291,7 +291,7 @@ func graceText(seconds int64) string {
 	if seconds == 0 {
 		return "No grace"
 	}
-	return kit.Took(time.Duration(seconds)*time.Second) + " grace"
+	return kit.Duration(time.Duration(seconds)*time.Second) + " grace"
 }
 
 // graceEnd returns when the grace period of a cancelling job ends.

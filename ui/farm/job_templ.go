@@ -189,7 +189,7 @@ func jobsView(v *page.Visit, j jobsData) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = kit.Seg("Which jobs", selectedStatus(j.Finished), []kit.SegLink{
+			templ_7745c5c3_Err = kit.Segments("Which jobs", selectedStatus(j.Finished), []kit.Segment{
 				{Value: "active", Label: "Active", Href: jobsPath(v, "", j.Runner.Id)},
 				{Value: "finished", Label: "Finished", Href: jobsPath(v, "finished", j.Runner.Id)},
 			}).Render(ctx, templ_7745c5c3_Buffer)
@@ -1412,7 +1412,7 @@ func cancelButton(v *page.Visit, d jobData) templ.Component {
 					}
 					return nil
 				})
-				templ_7745c5c3_Err = kit.Greyed("Only an Owner or Maintainer can cancel a job.").Render(templ.WithChildren(ctx, templ_7745c5c3_Var63), templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = kit.Disabled("Only an Owner or Maintainer can cancel a job.").Render(templ.WithChildren(ctx, templ_7745c5c3_Var63), templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -1801,9 +1801,9 @@ func steps(v *page.Visit, d jobData) templ.Component {
 					}
 				} else {
 					var templ_7745c5c3_Var78 string
-					templ_7745c5c3_Var78, templ_7745c5c3_Err = templ.JoinStringErrs(kit.Took(t))
+					templ_7745c5c3_Var78, templ_7745c5c3_Err = templ.JoinStringErrs(kit.Duration(t))
 					if templ_7745c5c3_Err != nil {
-						return templ.Error{Err: templ_7745c5c3_Err, FileName: `farm/job.templ`, Line: 386, Col: 21}
+						return templ.Error{Err: templ_7745c5c3_Err, FileName: `farm/job.templ`, Line: 386, Col: 25}
 					}
 					_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var78))
 					if templ_7745c5c3_Err != nil {

@@ -46,7 +46,7 @@ func (d jobData) sandbox() (kind, limits string) {
 		list = append(list, kit.Bytes(*s.MemoryMiB<<20))
 	}
 	if t := d.Job.Spec.Timeouts.RunSeconds; t != nil {
-		list = append(list, kit.Took(time.Duration(*t)*time.Second))
+		list = append(list, kit.Duration(time.Duration(*t)*time.Second))
 	}
 	return kind, strings.Join(list, ", ")
 }

@@ -172,7 +172,7 @@ func view(v *page.Visit, d pageData) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = kit.Seg("Period", d.Range, []kit.SegLink{
+		templ_7745c5c3_Err = kit.Segments("Period", d.Range, []kit.Segment{
 			{Value: "7d", Label: "7d", Href: v.WithQuery("range", "7d")},
 			{Value: "30d", Label: "30d", Href: v.WithQuery("range", "30d")},
 			{Value: "90d", Label: "90d", Href: v.WithQuery("range", "90d")},

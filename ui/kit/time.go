@@ -38,8 +38,8 @@ func span(d time.Duration) string {
 	return ""
 }
 
-// Took formats a duration in at most two units: "1 h 4 min", "3 min 12 s", "820 ms".
-func Took(d time.Duration) string {
+// Duration formats a duration in at most two units: "1 h 4 min", "3 min 12 s", "820 ms".
+func Duration(d time.Duration) string {
 	switch {
 	case d < time.Second:
 		return fmt.Sprintf("%d ms", d.Milliseconds())
@@ -53,12 +53,12 @@ func Took(d time.Duration) string {
 	return two(d, 24*time.Hour, "d", time.Hour, "h")
 }
 
-// Left formats a remaining duration in whole hours or minutes: "31 h", "42 min".
+// Left formats a remaining duration in whole hours or minutes: "31 h", "42 min". The last minute is "1 min".
 func Left(d time.Duration) string {
 	if d >= time.Hour {
 		return fmt.Sprintf("%d h", d/time.Hour)
 	}
-	return fmt.Sprintf("%d min", d/time.Minute)
+	return fmt.Sprintf("%d min", max(d/time.Minute, 1))
 }
 
 func two(d, large time.Duration, largeName string, small time.Duration, smallName string) string {

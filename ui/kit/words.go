@@ -77,8 +77,8 @@ func Title(title string) string {
 	return title
 }
 
-// Called returns a person's name, or the address if no name is known.
-func Called(name, email string) string {
+// NameOrEmail returns a person's name, or the address if no name is known.
+func NameOrEmail(name, email string) string {
 	if name != "" {
 		return name
 	}

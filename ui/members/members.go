@@ -204,7 +204,7 @@ func revoke(v *page.Visit) (page.Notice, error) {
 	return page.Notice{Text: "Invitation revoked."}, err
 }
 
-func memberName(m client.Member) string { return kit.Called(m.Name, m.Email) }
+func memberName(m client.Member) string { return kit.NameOrEmail(m.Name, m.Email) }
 
 // acceptCommand returns a script that accepts an invitation in the console of a signed-in browser.
 func acceptCommand(i client.Invitation) string {

@@ -129,7 +129,7 @@ func (d inboxData) eligibleNames(kind client.InboxItemKindId) string {
 			if lead := m.Role == client.MemberRoleOwner || m.Role == client.MemberRoleMaintainer; lead != wantLead || !mayAnswer(m, kind, lead) {
 				continue
 			}
-			first, _, _ := strings.Cut(kit.Called(m.Name, m.Email), " ")
+			first, _, _ := strings.Cut(kit.NameOrEmail(m.Name, m.Email), " ")
 			names = append(names, first)
 		}
 	}

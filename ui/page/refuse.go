@@ -154,7 +154,7 @@ func retryHint(d time.Duration) string {
 	if d == 0 {
 		return ""
 	}
-	return " Try again in " + kit.Took(d) + "."
+	return " Try again in " + kit.Duration(d) + "."
 }
 
 // formError turns an error of reading a form into a refusal.

@@ -326,7 +326,7 @@ func queueButton(v *page.Visit) templ.Component {
 				}
 				return nil
 			})
-			templ_7745c5c3_Err = kit.Greyed("Only an Owner or Maintainer can queue an issue.").Render(templ.WithChildren(ctx, templ_7745c5c3_Var15), templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = kit.Disabled("Only an Owner or Maintainer can queue an issue.").Render(templ.WithChildren(ctx, templ_7745c5c3_Var15), templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -373,7 +373,7 @@ func filters(v *page.Visit, d listData) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = kit.Seg("Which runs", statusFilter(d.Finished), []kit.SegLink{
+		templ_7745c5c3_Err = kit.Segments("Which runs", statusFilter(d.Finished), []kit.Segment{
 			{Value: "active", Label: "Active", Count: kit.Number(d.List.Counts.Active), Href: v.WithQuery("status", "", "offset", "")},
 			{Value: "finished", Label: "Finished", Count: kit.Number(d.List.Counts.Terminal), Href: v.WithQuery("status", "finished", "offset", "")},
 		}).Render(ctx, templ_7745c5c3_Buffer)
@@ -498,7 +498,7 @@ func filters(v *page.Visit, d listData) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		if !d.Finished {
-			templ_7745c5c3_Err = kit.Seg("Layout", layout(d.Board), []kit.SegLink{
+			templ_7745c5c3_Err = kit.Segments("Layout", layout(d.Board), []kit.Segment{
 				{Value: "board", Label: "Board", Icon: "kanban", Href: v.WithQuery("view", "", "offset", "")},
 				{Value: "list", Label: "List", Icon: "list", Href: v.WithQuery("view", "list", "offset", "")},
 			}).Render(ctx, templ_7745c5c3_Buffer)

@@ -51,7 +51,7 @@ func view(v *page.Visit, found client.SearchFound) templ.Component {
 				}
 				ctx = templ.InitializeContext(ctx)
 				for _, m := range found.Members {
-					templ_7745c5c3_Err = kit.Option("found-"+m.Id, v.Path("members")+"?q="+url.QueryEscape(m.Email), "user", kit.Called(m.Name, m.Email), m.Email, string(m.DisplayRole)).Render(ctx, templ_7745c5c3_Buffer)
+					templ_7745c5c3_Err = kit.Option("found-"+m.Id, v.Path("members")+"?q="+url.QueryEscape(m.Email), "user", kit.NameOrEmail(m.Name, m.Email), m.Email, string(m.DisplayRole)).Render(ctx, templ_7745c5c3_Buffer)
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
 					}

@@ -190,7 +190,7 @@ func view(v *page.Visit, f form) templ.Component {
 				}
 				return nil
 			})
-			templ_7745c5c3_Err = kit.Greyed(ownersOnly).Render(templ.WithChildren(ctx, templ_7745c5c3_Var8), templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = kit.Disabled(ownersOnly).Render(templ.WithChildren(ctx, templ_7745c5c3_Var8), templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -316,9 +316,9 @@ func themePane(v *page.Visit, theme string, colours, types []string) templ.Compo
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var15 string
-			templ_7745c5c3_Var15, templ_7745c5c3_Err = templ.JoinStringErrs(kit.Took(3725 * time.Second))
+			templ_7745c5c3_Var15, templ_7745c5c3_Err = templ.JoinStringErrs(kit.Duration(3725 * time.Second))
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `styleguide/styleguide.templ`, Line: 63, Col: 51}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `styleguide/styleguide.templ`, Line: 63, Col: 55}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var15))
 			if templ_7745c5c3_Err != nil {
@@ -411,7 +411,7 @@ func themePane(v *page.Visit, theme string, colours, types []string) templ.Compo
 				}
 				return nil
 			})
-			templ_7745c5c3_Err = kit.Greyed("Only an Owner can do this.").Render(templ.WithChildren(ctx, templ_7745c5c3_Var20), templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = kit.Disabled("Only an Owner can do this.").Render(templ.WithChildren(ctx, templ_7745c5c3_Var20), templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -505,7 +505,7 @@ func themePane(v *page.Visit, theme string, colours, types []string) templ.Compo
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = kit.Seg("A switch between few, "+theme, "b", []kit.SegLink{
+			templ_7745c5c3_Err = kit.Segments("A switch between few, "+theme, "b", []kit.Segment{
 				{Value: "a", Label: "Active", Href: "#kit", Count: "12"}, {Value: "b", Label: "Finished", Href: "#kit", Icon: "list"},
 			}).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
