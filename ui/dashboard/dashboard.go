@@ -173,18 +173,3 @@ func stageBar(s client.StageCount) (list []segment) {
 }
 
 func twoDecimals(f float64) string { return strconv.FormatFloat(f, 'f', 2, 64) }
-
-// statusTone returns the colour of a run's status.
-func statusTone(r client.Run) kit.Tone {
-	switch r.Status {
-	case client.RunStatusMerged:
-		return kit.Good
-	case client.RunStatusFailed:
-		return kit.Bad
-	case client.RunStatusCancelled, client.RunStatusRejected, client.RunStatusQueued:
-		return kit.Plain
-	case client.RunStatusNeedsInput, client.RunStatusAwaitingApproval:
-		return kit.Warn
-	}
-	return kit.Accent
-}

@@ -1129,7 +1129,7 @@ func recent(v *page.Visit, d pageData) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = kit.Pill(statusTone(r), statusText(r)).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = kit.Pill(kit.RunTone(string(r.Status)), statusText(r)).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -48,6 +48,21 @@ func RunIcon(status, stage string) string {
 	return StageIcon(stage)
 }
 
+// RunTone returns the tone of a run's status.
+func RunTone(status string) Tone {
+	switch status {
+	case "merged":
+		return Good
+	case "failed":
+		return Bad
+	case "cancelled", "rejected", "queued":
+		return Plain
+	case "needs_input", "awaiting_approval":
+		return Warn
+	}
+	return Accent
+}
+
 // StageIcon returns the name of a stage's icon, by the stage's label.
 func StageIcon(stage string) string {
 	switch stage {

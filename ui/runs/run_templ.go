@@ -136,7 +136,7 @@ func runView(v *page.Visit, d runData) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		var templ_7745c5c3_Var8 = []any{"pill", string(statusTone(d.Run))}
+		var templ_7745c5c3_Var8 = []any{"pill", string(kit.RunTone(string(d.Run.Status)))}
 		templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var8...)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err

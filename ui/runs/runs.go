@@ -190,21 +190,6 @@ func waitLabel(r client.Run) string {
 	return "Check a fact"
 }
 
-// statusTone returns the colour of a run's status.
-func statusTone(r client.Run) kit.Tone {
-	switch r.Status {
-	case client.RunStatusMerged:
-		return kit.Good
-	case client.RunStatusFailed:
-		return kit.Bad
-	case client.RunStatusCancelled, client.RunStatusRejected, client.RunStatusQueued:
-		return kit.Plain
-	case client.RunStatusNeedsInput, client.RunStatusAwaitingApproval:
-		return kit.Warn
-	}
-	return kit.Accent
-}
-
 // statusText names the status of a run: its stage while it is active.
 func statusText(r client.Run) string {
 	switch r.Status {
