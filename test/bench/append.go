@@ -141,11 +141,13 @@ type writers struct {
 	plainSeqs   []int64                 // rows that each worker has inserted into the table plain
 }
 
+// A stream is a stream that one worker appends to, at its next version.
 type stream struct {
 	id      events.ID
 	version int
 }
 
+// newWriters creates the table plain and returns writers of the given number of workers.
 func newWriters(ctx context.Context, db *pgxpool.Pool, log *store.Store, workers int, workspaces []events.ID) (*writers, error) {
 	_, err := db.Exec(ctx, `create table plain (like events including all)`)
 	w := &writers{db: db, log: log, workspaces: workspaces, streams: make([]map[events.ID]*stream, workers), nextIndexes: make([]int, workers),
@@ -167,6 +169,7 @@ func newIDs(n int) (list []events.ID) {
 // notifyNobody ignores that events were appended.
 func notifyNobody(events.ID, int64) {}
 
+// nextWorkspace returns the workspace that comes next in the worker's round.
 func (w *writers) nextWorkspace(worker int) events.ID {
 	w.nextIndexes[worker]++
 	return w.workspaces[w.nextIndexes[worker]%len(w.workspaces)]
@@ -191,6 +194,7 @@ func (w *writers) appendEvent(ctx context.Context, worker int) error {
 	return err
 }
 
+// envelope returns the metadata of a request by a person over HTTP.
 func envelope(id events.ID) events.Envelope {
 	return events.Envelope{
 		Actor: events.Actor{Type: events.ByUser, ID: id, Name: "zoe@acme.example"}, Origin: events.FromAPI,

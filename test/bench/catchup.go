@@ -49,6 +49,7 @@ func catchUp(ctx context.Context, s *suite) (result, error) {
 	return r, ctx.Err()
 }
 
+// catchUpOnce fills logs with n events and measures both sides on them once.
 func catchUpOnce(ctx context.Context, s *suite, logs, n int) (ours, theirs measurement, err error) {
 	db, err := s.database(ctx)
 	if err != nil {
@@ -137,6 +138,7 @@ func prepareInserts(ctx context.Context, db *pgxpool.Pool) (insert func() error,
 	}, nil
 }
 
+// readTable reads a table into memory.
 func readTable(ctx context.Context, db *pgxpool.Pool, name string) (t copiedTable, err error) {
 	rows, err := db.Query(ctx, `select * from `+name, pgx.QueryResultFormats{pgx.BinaryFormatCode})
 	if err != nil {

@@ -37,6 +37,7 @@ type farm struct {
 	authorities map[events.ID]*certificate.Authority // by workspace
 }
 
+// newFarm returns a farm on a database. moved is called after each append.
 func newFarm(db *pgxpool.Pool, moved func(events.ID, int64)) *farm {
 	f := &farm{db: db, log: store.New(db, append(projections.Inline(), dispatch.Leases{}), moved),
 		authorities: map[events.ID]*certificate.Authority{}}
@@ -135,6 +136,7 @@ func (f *farm) enrolMachines(ctx context.Context, workspace events.ID, n, capaci
 	return list, group.Wait()
 }
 
+// append appends one event to a new stream.
 func (f *farm) append(ctx context.Context, workspace, stream events.ID, e events.Event) error {
 	_, err := f.log.Append(ctx, &events.Commit{
 		Workspace: workspace, Envelope: systemMeta(workspace).Envelope, At: time.Now(),
@@ -185,6 +187,7 @@ func dial(ctx context.Context, addr string, m machine, capacity int) (*agent, er
 	return a, nil
 }
 
+// read dispatches incoming messages until the connection ends. It then closes received.
 func (a *agent) read() {
 	defer close(a.received)
 	for {
@@ -215,6 +218,7 @@ func (a *agent) read() {
 
 var errConnectionEnded = errors.New("the connection has ended")
 
+// receive returns the next message of a kind and drops all others before it.
 func (a *agent) receive(ctx context.Context, kind wire.Type) (wire.Envelope, error) {
 	for {
 		select {
@@ -231,6 +235,7 @@ func (a *agent) receive(ctx context.Context, kind wire.Type) (wire.Envelope, err
 	}
 }
 
+// send sends a message. The zero job stands for none.
 func (a *agent) send(m wire.Message, job events.ID, epoch int, seq int64) error {
 	name := ""
 	if !job.IsZero() {

@@ -110,6 +110,7 @@ type logSender struct {
 	data        []byte
 }
 
+// newLogSender returns a sender. Its chunks begin with the id of the agent, so that they differ between agents.
 func newLogSender(a *agent) *logSender {
 	w := &logSender{a: a, windowMoved: make(chan struct{}, 1), data: make([]byte, ingestBytes)}
 	for i := range w.data {
@@ -171,6 +172,7 @@ type plainLogs struct {
 	offsets []int64
 }
 
+// insert inserts ingestRows rows in one statement.
 func (p *plainLogs) insert(ctx context.Context, worker int) error {
 	text := make([]byte, ingestBytes)
 	for i := range text {

@@ -71,6 +71,7 @@ func farmUpload(ctx context.Context, s *suite) (result, error) {
 	return r, err
 }
 
+// hashAndWrite writes a body to a file, hashes it meanwhile, and syncs the file once.
 func hashAndWrite(name string, body io.Reader) error {
 	f, err := os.Create(name)
 	if err != nil {
@@ -98,6 +99,8 @@ type uploader struct {
 	memoryGrowth []float64
 }
 
+// newUploader starts the service and a gateway with TLS, and connects a runner. The function it returns
+// stops all of them.
 func (s *suite) newUploader(ctx context.Context, dir string) (*uploader, func(), error) {
 	db, err := s.database(ctx)
 	if err != nil {

@@ -67,6 +67,7 @@ func serveLean(ctx context.Context, addr, databaseURL string) error {
 	return nil
 }
 
+// withLog turns handle into a handler with a deadline, a body limit and an access log.
 func (s *leanServer) withLog(handle func(ctx context.Context, r *http.Request) (any, int)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		from := time.Now()
@@ -100,6 +101,7 @@ type leanMember struct {
 
 func leanRefusal(code string, status int) (any, int) { return map[string]string{"code": code}, status }
 
+// changeRole handles PATCH /api/v1/members/{id} and returns the body and status of the answer.
 func (s *leanServer) changeRole(ctx context.Context, r *http.Request) (any, int) {
 	who, err := s.caller(ctx, r)
 	if err != nil {

@@ -106,6 +106,7 @@ func main() {
 	}
 }
 
+// runBenches runs the benches whose names match -run, prints a line for each, and writes -json.
 func runBenches(ctx context.Context) (err error) {
 	if *cpu != "" {
 		f, err := os.Create(*cpu)
@@ -165,6 +166,7 @@ func sortedNames(m map[string]any) (names []string) {
 	return names
 }
 
+// median returns the upper median of a list that is not empty.
 func median[T cmp.Ordered](list []T) T {
 	list = slices.Clone(list)
 	slices.Sort(list)

@@ -73,6 +73,7 @@ type workspace struct {
 	handler *commands.Handler
 }
 
+// newWorkspace registers a user, which creates their workspace.
 func newWorkspace(ctx context.Context, h *commands.Handler) (*workspace, error) {
 	now := time.Now()
 	w := &workspace{id: events.NewID(now), handler: h}

@@ -96,6 +96,7 @@ func copyAll(ctx context.Context, db *pgxpool.Pool, n int) (float64, error) {
 // eventsPerLog is the length of the logs that are rebuilt.
 const eventsPerLog = 10_000
 
+// rebuildEvents is the number of events to rebuild or to catch up with.
 const rebuildEvents = 1_000_000
 
 // rebuildViews compares a rebuild of all views with inserts of the same rows.

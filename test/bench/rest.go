@@ -88,6 +88,7 @@ func (r *serviceProcess) memory() (float64, error) { return r.memoryField("VmRSS
 // peakMemory returns the highest resident memory so far in MiB.
 func (r *serviceProcess) peakMemory() (float64, error) { return r.memoryField("VmHWM:") }
 
+// memoryField returns a field of /proc/PID/status in MiB.
 func (r *serviceProcess) memoryField(field string) (float64, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", r.command.Process.Pid))
 	if err != nil {
@@ -99,6 +100,7 @@ func (r *serviceProcess) memoryField(field string) (float64, error) {
 	return kib / 1024, err
 }
 
+// freeAddr returns a loopback address that nobody listens on.
 func freeAddr(ctx context.Context) (string, error) {
 	var config net.ListenConfig
 	l, err := config.Listen(ctx, "tcp", "127.0.0.1:0")
@@ -123,6 +125,7 @@ type caller struct {
 
 func newCallers(addr string) *callers { return &callers{addr: addr, conns: map[int]*caller{}} }
 
+// connection returns the connection of a worker, and opens it on first use.
 func (c *callers) connection(worker int) (*caller, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -204,6 +207,7 @@ func (c *caller) skipChunks() error {
 	}
 }
 
+// rawRequest returns the head of an HTTP/1.1 request. line is its method and path.
 func rawRequest(line string, headers ...string) []byte {
 	return []byte(line + " HTTP/1.1\r\nHost: a\r\n" + strings.Join(headers, "\r\n") + "\r\n\r\n")
 }

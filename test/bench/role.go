@@ -32,6 +32,7 @@ type team struct {
 	sent     atomic.Int64
 }
 
+// newTeams creates a team in each of roleWorkspaces workspaces.
 func newTeams(ctx context.Context, db *pgxpool.Pool) (list []*team, err error) {
 	log := newLog(db)
 	defer log.Close()
@@ -49,6 +50,7 @@ func newTeams(ctx context.Context, db *pgxpool.Pool) (list []*team, err error) {
 	return list, group.Wait()
 }
 
+// newTeam creates a workspace with a second member, and signs its Owner in.
 func newTeam(ctx context.Context, h *commands.Handler, people *sessions.Store) (t *team, err error) {
 	t = &team{member: events.NewID(time.Now())}
 	if t.workspace, err = newWorkspace(ctx, h); err != nil {

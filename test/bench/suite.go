@@ -25,6 +25,7 @@ type suite struct {
 	databases int
 }
 
+// newSuite starts PostgreSQL in dir or, if that is empty, in a temporary folder.
 func newSuite(ctx context.Context, dir string) (*suite, error) {
 	s := &suite{}
 	if dir == "" {

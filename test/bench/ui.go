@@ -37,6 +37,7 @@ type webApp struct {
 	cookies  []string  // of the Owner first, then of members
 }
 
+// startWebApp creates the people and starts svc-rest and svc-ui.
 func (s *suite) startWebApp(ctx context.Context, db *pgxpool.Pool) (*webApp, error) {
 	addr, err := freeAddr(ctx)
 	if err != nil {
@@ -58,6 +59,7 @@ func (s *suite) startWebApp(ctx context.Context, db *pgxpool.Pool) (*webApp, err
 	return a, nil
 }
 
+// addPeople creates a workspace, adds its members and signs in all who have a page.
 func (a *webApp) addPeople(ctx context.Context, db *pgxpool.Pool) error {
 	log := newLog(db)
 	defer log.Close()
@@ -261,6 +263,7 @@ func (a *webApp) shownRole(page string) string {
 	return role
 }
 
+// get requests a page, or with a position the parts that htmx fetches once the views have reached it.
 func (a *webApp) get(ctx context.Context, client *http.Client, cookie, path, position string) (io.ReadCloser, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+a.ui.addr+"/w/"+a.slug+path, nil)
 	if err != nil {

@@ -97,6 +97,7 @@ func (a *webApp) requestParts(ctx context.Context, client *http.Client, requests
 	return group.Wait()
 }
 
+// getREST requests a path of the REST service as the Owner, and reads the answer to its end.
 func (a *webApp) getREST(ctx context.Context, client *http.Client, path string) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+a.rest.addr+"/api/v1/"+path, nil)
 	if err != nil {

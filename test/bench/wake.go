@@ -59,6 +59,7 @@ type hintingWriter struct {
 	workspace events.ID
 }
 
+// newHintingWriter returns a writer in a new workspace, and a function that stops it.
 func newHintingWriter(ctx context.Context, db *pgxpool.Pool) (*hintingWriter, func(), error) {
 	quiet := slog.New(slog.DiscardHandler)
 	hints := store.NewHints(db, db.Config().ConnConfig, quiet, func(events.ID) {})
@@ -97,6 +98,7 @@ func (w *hintingWriter) timeAppend(ctx context.Context) (float64, error) {
 	return float64(time.Since(from).Microseconds()) / 1000, ctx.Err()
 }
 
+// percentile returns the value below which the fraction p of a list lies.
 func percentile(list []float64, p float64) float64 {
 	list = slices.Clone(list)
 	slices.Sort(list)

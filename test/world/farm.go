@@ -87,6 +87,7 @@ func (s *jobPlay) submit() error {
 	return err
 }
 
+// lease leases the job to the runner, which begins a new epoch.
 func (s *jobPlay) lease() error {
 	s.epoch, s.seq = s.epoch+1, 0
 	_, err := s.Commands.LeaseJob(s.ctx, commands.LeaseJob{
@@ -95,6 +96,7 @@ func (s *jobPlay) lease() error {
 	return err
 }
 
+// report reports events of the job, numbered within the epoch.
 func (s *jobPlay) report(list ...events.Event) error {
 	for _, e := range list {
 		s.seq++

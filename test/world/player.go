@@ -56,6 +56,7 @@ func (p *Player) AnotherPlayer(seed uint64) *Player {
 
 func (p *Player) text() string { return texts[p.random.IntN(len(texts))] }
 
+// pick returns a random element, or the zero value of an empty list.
 func pick[T any](p *Player, list []T) (v T) {
 	if len(list) > 0 {
 		v = list[p.random.IntN(len(list))]
@@ -90,6 +91,7 @@ func (p *Player) step(ctx context.Context, i int) error {
 	return p.stepGuest(ctx)
 }
 
+// stepWorkspace issues a random command on members, the workspace, service accounts or runs.
 func (p *Player) stepWorkspace(ctx context.Context) (err error) {
 	o := Meta(p.Workspace, p.Owner)
 	switch luck := p.random.IntN(100); {
@@ -305,6 +307,7 @@ func (r *runState) raiseDecision(p *Player) events.Event {
 	return e
 }
 
+// apply updates the state after events were recorded.
 func (r *runState) apply(facts []events.Event) {
 	for _, f := range facts {
 		switch f := f.(type) {
