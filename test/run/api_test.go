@@ -15,22 +15,22 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A caller is who sends requests: by a token, or by a cookie.
+// A caller sends requests with a token or with a session cookie.
 type caller struct {
 	authorization, cookie, tenant string
 }
 
-// An answer is what came back.
+// An answer is an HTTP response.
 type answer struct {
 	status   int
-	position int64 // X-Svc-Position, 0 without
+	position int64 // X-Svc-Position, or 0
 	etag     string
 	body     []byte
 }
 
-var browser = &http.Client{Timeout: time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: 50}}
+var httpClient = &http.Client{Timeout: time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: 50}}
 
-// send sends a request. Headers come in pairs.
+// send sends a request. Headers are pairs of name and value.
 func (c caller) send(method, url string, body any, headers ...string) (a answer, err error) {
 	var in io.Reader
 	if body != nil {
@@ -55,7 +55,7 @@ func (c caller) send(method, url string, body any, headers ...string) (a answer,
 	for i := 0; i+1 < len(headers); i += 2 {
 		req.Header.Set(headers[i], headers[i+1])
 	}
-	res, err := browser.Do(req)
+	res, err := httpClient.Do(req)
 	if err != nil {
 		return a, err
 	}
@@ -66,8 +66,8 @@ func (c caller) send(method, url string, body any, headers ...string) (a answer,
 	return a, err
 }
 
-// must sends a request that has to be answered with a status.
-func (c caller) must(t *testing.T, status int, method, url string, body any, headers ...string) answer {
+// expect sends a request and requires a status.
+func (c caller) expect(t *testing.T, status int, method, url string, body any, headers ...string) answer {
 	t.Helper()
 	a, err := c.send(method, url, body, headers...)
 	require.NoError(t, err)
@@ -75,28 +75,28 @@ func (c caller) must(t *testing.T, status int, method, url string, body any, hea
 	return a
 }
 
-// decode reads an answer's body.
+// decode decodes the body of an answer.
 func decode[T any](t *testing.T, a answer) (v T) {
 	t.Helper()
 	require.NoError(t, json.Unmarshal(a.body, &v), string(a.body))
 	return v
 }
 
-// code is that of a refusal.
+// code returns the code of a refusal, or "" of any other answer.
 func (a answer) code() string {
 	var refusal struct{ Code string }
-	_ = json.Unmarshal(a.body, &refusal) // what is none has no code
+	_ = json.Unmarshal(a.body, &refusal) // other bodies have no code
 	return refusal.Code
 }
 
 func byToken(token string) caller { return caller{authorization: "Bearer " + token} }
 
-// signIn signs a person in, in the workspace in which they are listed.
+// signIn signs a person in and returns a caller in their workspace.
 func signIn(t *testing.T, rest string, p person) caller {
 	t.Helper()
 	body, err := json.Marshal(map[string]string{"email": p.Email, "password": p.Password})
 	require.NoError(t, err)
-	res, err := browser.Post(rest+"/api/auth/sign-in/email", "application/json", bytes.NewReader(body))
+	res, err := httpClient.Post(rest+"/api/auth/sign-in/email", "application/json", bytes.NewReader(body))
 	require.NoError(t, err)
 	defer res.Body.Close()
 	require.Equal(t, http.StatusOK, res.StatusCode)
@@ -105,23 +105,23 @@ func signIn(t *testing.T, rest string, p person) caller {
 	return caller{cookie: cookie, tenant: p.WorkspaceSlug}
 }
 
-// created is the answer that shows a token.
-type created struct {
+// A createdAccount is the answer that shows a new token.
+type createdAccount struct {
 	Account struct{ ID, Name, TokenTail, Status string }
 	Token   string
 }
 
-// createAccount makes a service account that reads.
-func createAccount(t *testing.T, owner caller, rest, name string) created {
+// createAccount creates a service account with the scope api.read.
+func createAccount(t *testing.T, owner caller, rest, name string) createdAccount {
 	t.Helper()
-	a := owner.must(t, http.StatusCreated, "POST", rest+"/api/v1/service-accounts",
+	a := owner.expect(t, http.StatusCreated, "POST", rest+"/api/v1/service-accounts",
 		map[string]any{"name": name, "scopes": []string{"api.read"}})
 	require.Positive(t, a.position)
-	return decode[created](t, a)
+	return decode[createdAccount](t, a)
 }
 
-// requireTokenReads proves that a token opens its workspace.
+// requireTokenReads requires that a token can read runs.
 func requireTokenReads(t *testing.T, rest, token string) {
 	t.Helper()
-	byToken(token).must(t, http.StatusOK, "GET", rest+"/api/v1/runs?status=active", nil)
+	byToken(token).expect(t, http.StatusOK, "GET", rest+"/api/v1/runs?status=active", nil)
 }

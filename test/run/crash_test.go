@@ -15,20 +15,20 @@ import (
 	"svc/test/address"
 )
 
-// TestDemonstrationDataThatWasCutOffIsMadeAgain kills svc-db when it is in the
-// middle of them. All of it happens to a user who has no rights.
-func TestDemonstrationDataThatWasCutOffIsMadeAgain(t *testing.T) {
+// TestInterruptedSeedingStartsOver kills svc-db while it writes the demonstration data. Svc runs as
+// a user without privileges.
+func TestInterruptedSeedingStartsOver(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newInstallation(t)
 	uid := s.asOrdinaryUser()
-	svc := s.start().until("Successfully applied")
-	seeding := child(t, svc.pid(), "svc-db")
+	svc := s.start().waitForOutput("Successfully applied")
+	seeding := descendant(t, svc.pid(), "svc-db")
 	half := s.connect("svc_seeding")
 	require.Eventually(t, func() bool {
 		var events int
 		return half.QueryRow(t.Context(), `select count(*) from events`).Scan(&events) == nil && events > 100
-	}, patience, 5*time.Millisecond)
-	there := family(svc.pid())
+	}, waitLimit, 5*time.Millisecond)
+	there := processTree(svc.pid())
 	require.NoError(t, syscall.Kill(seeding.pid, syscall.SIGKILL))
 	code, text := svc.wait()
 	require.Equal(t, 1, code)
@@ -37,13 +37,13 @@ func TestDemonstrationDataThatWasCutOffIsMadeAgain(t *testing.T) {
 	require.NoFileExists(t, s.file("dev.json"))
 	require.NoFileExists(t, s.file("demo.json"))
 
-	svc = s.start().until(running)
+	svc = s.start().waitForOutput(runningBanner)
 	for _, program := range []string{"svc-engine", "svc-rest", "postgres"} {
-		child(t, svc.pid(), program)
+		descendant(t, svc.pid(), program)
 	}
-	for _, b := range family(svc.pid()) {
+	for _, b := range processTree(svc.pid()) {
 		info, err := os.Stat(fmt.Sprintf("/proc/%d", b.pid))
-		if os.IsNotExist(err) { // the workers of PostgreSQL come and go
+		if os.IsNotExist(err) { // worker processes of PostgreSQL are short-lived
 			continue
 		}
 		require.NoError(t, err)
@@ -56,14 +56,15 @@ func TestDemonstrationDataThatWasCutOffIsMadeAgain(t *testing.T) {
 	}
 	requireSignsIn(t, d.RestURL, d.owner(t))
 	whole := s.connect("svc")
-	require.Equal(t, [][]any{{"acme"}, {"globex"}}, rows(t, whole, `select slug from workspaces where slug in ('acme', 'globex') order by 1`))
-	require.Empty(t, rows(t, whole, `select datname from pg_database where datname = 'svc_seeding'`))
+	require.Equal(t, [][]any{{"acme"}, {"globex"}},
+		queryRows(t, whole, `select slug from workspaces where slug in ('acme', 'globex') order by 1`))
+	require.Empty(t, queryRows(t, whole, `select datname from pg_database where datname = 'svc_seeding'`))
 	s.stop(svc)
 }
 
-// asOrdinaryUser has svc run as a user without rights: as nobody where the
-// test's own user is root. It returns the user's id.
-func (s *site) asOrdinaryUser() uint32 {
+// asOrdinaryUser makes svc run as a user without privileges: as the user nobody if the test runs as
+// root. It returns the user's id.
+func (s *installation) asOrdinaryUser() uint32 {
 	uid := uint32(os.Geteuid())
 	if uid != 0 {
 		return uid
@@ -75,16 +76,15 @@ func (s *site) asOrdinaryUser() uint32 {
 	return nobody
 }
 
-// TestKillingSvcLosesNothing ends svc as the kernel does when memory is short:
-// it has no time to stop anything.
+// TestKillingSvcLosesNothing kills svc with SIGKILL, as the kernel does when memory is short.
 func TestKillingSvcLosesNothing(t *testing.T) {
 	t.Parallel()
-	s := seededSite(t)
+	s := newSeededInstallation(t)
 	s.environ = append(s.environ, "SVC_REST_ADDR="+address.Free(t), "SVC_ENGINE_ADDR="+address.Free(t), "SVC_CODEHOST_ADDR="+address.Free(t),
 		"SVC_METRICS_ADDR="+address.Free(t), "SVC_GATEWAY_ADDR="+address.Free(t), "SVC_UI_ADDR="+address.Free(t))
 	var tokens []string
 	for _, name := range []string{"before-the-first", "before-the-second", "at-the-end"} {
-		svc := s.start().until(running)
+		svc := s.start().waitForOutput(runningBanner)
 		d := s.dev()
 		requireReady(t, d.RestURL)
 		for _, token := range tokens {
@@ -92,30 +92,30 @@ func TestKillingSvcLosesNothing(t *testing.T) {
 		}
 		requireScopes(t, d.RestURL, d.account(t, "reader"))
 		tokens = append(tokens, createAccount(t, signIn(t, d.RestURL, d.owner(t)), d.RestURL, name).Token)
-		there := family(svc.pid())
-		require.Greater(t, len(there), 4, "svc, PostgreSQL and its own, the engine, the REST service")
+		there := processTree(svc.pid())
+		require.Greater(t, len(there), 4, "svc, PostgreSQL with its processes, the engine, the REST service")
 		svc.kill()
 		requireGone(t, there, s.data)
 	}
 }
 
-// TestAProgramThatDiesTakesAllWithIt and the next start finds everything.
-func TestAProgramThatDiesTakesAllWithIt(t *testing.T) {
+// TestDeathOfOneProgramStopsAll kills each program in turn: svc stops all others, and its next start has all data.
+func TestDeathOfOneProgramStopsAll(t *testing.T) {
 	t.Parallel()
-	s := seededSite(t)
+	s := newSeededInstallation(t)
 	for _, name := range []string{"svc-rest", "svc-codehost", "svc-engine", "svc-ui", "svc-gateway", "postgres"} {
-		svc := s.start().until(running)
+		svc := s.start().waitForOutput(runningBanner)
 		d := s.dev()
 		account := createAccount(t, signIn(t, d.RestURL, d.owner(t)), d.RestURL, "before-"+name)
-		there := family(svc.pid())
-		require.NoError(t, syscall.Kill(child(t, svc.pid(), name).pid, syscall.SIGKILL))
+		there := processTree(svc.pid())
+		require.NoError(t, syscall.Kill(descendant(t, svc.pid(), name).pid, syscall.SIGKILL))
 		code, text := svc.wait()
 		require.Equal(t, 1, code)
 		require.Regexp(t, `(svc-rest|svc-codehost|svc-engine|svc-ui|svc-gateway|PostgreSQL) ended by itself`, text)
 		requireGone(t, there, s.data)
 
-		svc = s.start().until(running)
-		byToken(account.Token).must(t, http.StatusOK, "GET", s.dev().RestURL+"/api/v1/runs?status=active", nil)
+		svc = s.start().waitForOutput(runningBanner)
+		byToken(account.Token).expect(t, http.StatusOK, "GET", s.dev().RestURL+"/api/v1/runs?status=active", nil)
 		s.stop(svc)
 	}
 }

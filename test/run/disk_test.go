@@ -12,33 +12,33 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// noDisk is what is said where no file system may be mounted.
-const noDisk = "THE DISK IS NOT FILLED: "
+// diskNotFilled begins the message where no file system may be mounted.
+const diskNotFilled = "THE DISK IS NOT FILLED: "
 
-// A disk is a file system in memory that can be made as small as what is on it.
+// A disk is a file system in memory that can be shrunk to what is on it.
 type disk struct{ folder string }
 
-// newDisk mounts a disk in a folder, for the life of this process. It is nil
-// where that is forbidden.
+// newDisk mounts a disk on a folder until this process ends. It returns nil where mounting is
+// forbidden.
 func newDisk(t *testing.T, folder string) *disk {
 	t.Helper()
 	require.NoError(t, os.MkdirAll(folder, 0o700))
-	if os.Getenv(noMounts) != "" {
-		t.Log(noDisk + "this user may have no mounts of its own")
+	if os.Getenv(noMountsVar) != "" {
+		t.Log(diskNotFilled + "this user may have no mounts of its own")
 		return nil
 	}
-	if err := syscall.Mount("tmpfs", folder, "tmpfs", 0, "mode=0700,size="+roomy); err != nil {
-		t.Log(noDisk + "mount: " + err.Error())
+	if err := syscall.Mount("tmpfs", folder, "tmpfs", 0, "mode=0700,size="+ampleSize); err != nil {
+		t.Log(diskNotFilled + "mount: " + err.Error())
 		return nil
 	}
 	t.Cleanup(func() { require.NoError(t, syscall.Unmount(folder, 0)) })
 	return &disk{folder}
 }
 
-const roomy = "4g" // of which only what is used takes memory
+const ampleSize = "4g" // memory is allocated only for what is used
 
-// fill leaves no byte free. PostgreSQL may write between the look and the resize,
-// which is then refused.
+// fill shrinks the disk until it is full. The kernel refuses a size below what PostgreSQL has
+// written meanwhile; fill then tries again.
 func (d *disk) fill() (err error) {
 	for range 100 {
 		var is syscall.Statfs_t
@@ -52,7 +52,7 @@ func (d *disk) fill() (err error) {
 	return err
 }
 
-func (d *disk) free() error { return d.resize(roomy) }
+func (d *disk) enlarge() error { return d.resize(ampleSize) }
 
 func (d *disk) resize(size string) error {
 	if err := syscall.Mount("tmpfs", d.folder, "tmpfs", syscall.MS_REMOUNT, "size="+size); err != nil {

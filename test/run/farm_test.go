@@ -15,78 +15,79 @@ import (
 	"svc/test/address"
 )
 
-// A job is what the farm answers of one.
+// A job is a job as the API shows it.
 type job struct {
 	ID, State string
 	Runner    *struct{ Name string }
 }
 
-// submit asks for a job of one step, and waits until it runs.
-func submit(t *testing.T, ci caller, rest, run string) job {
+// submitJob submits a job of one step and waits until it runs.
+func submitJob(t *testing.T, ci caller, rest, run string) job {
 	t.Helper()
-	a := ci.must(t, http.StatusCreated, "POST", rest+"/api/v1/farm/jobs", map[string]any{
+	a := ci.expect(t, http.StatusCreated, "POST", rest+"/api/v1/farm/jobs", map[string]any{
 		"name": "sleeper", "sandbox": map[string]string{"kind": "none"}, "steps": []map[string]string{{"name": "sleep", "run": run}},
 	})
 	j := decode[struct{ Job job }](t, a).Job
 	return awaitJob(t, ci, rest, j.ID, "running")
 }
 
+// awaitJob waits until a job is in a state.
 func awaitJob(t *testing.T, ci caller, rest, id, state string) (j job) {
 	t.Helper()
 	require.Eventually(t, func() bool {
-		j = decode[job](t, ci.must(t, http.StatusOK, "GET", rest+"/api/v1/farm/jobs/"+id, nil))
+		j = decode[job](t, ci.expect(t, http.StatusOK, "GET", rest+"/api/v1/farm/jobs/"+id, nil))
 		return j.State == state
-	}, patience, 50*time.Millisecond, "the job is never %s", state)
+	}, waitLimit, 50*time.Millisecond, "the job is never %s", state)
 	return j
 }
 
-// TestCtrlCEndsWhatRunsOnTheFarm also where a job has left its session and ignores being
-// asked; so does kill -9 of svc. The next start finds the enrolment.
-func TestCtrlCEndsWhatRunsOnTheFarm(t *testing.T) {
+// TestCtrlCKillsRunningJobs runs a job that has left its session and ignores SIGTERM. Ctrl-C ends it, and so
+// does SIGKILL to svc. The next start keeps the enrolment.
+func TestCtrlCKillsRunningJobs(t *testing.T) {
 	t.Parallel()
-	s := seededSite(t)
+	s := newSeededInstallation(t)
 	s.environ = append(s.environ, "SVC_GATEWAY_ADDR="+address.Free(t))
-	svc := s.start().until(running)
+	svc := s.start().waitForOutput(runningBanner)
 	d := s.dev()
 	ci := byToken(d.account(t, "ci-bot").Token)
-	farm := farmPages{ci: ci, rest: d.RestURL}
+	farm := farmView{ci: ci, rest: d.RestURL}
 	farm.requireFigures(t, farmFigures{Online: 1, Slots: 2})
-	j := s.submitStubborn(t, ci, d.RestURL)
+	j := s.submitUnstoppableJob(t, ci, d.RestURL)
 	farm.requireFigures(t, farmFigures{Online: 1, Slots: 2, Busy: 1})
-	farm.submitNowhere(t)
+	farm.submitUnassignableJob(t)
 	farm.requireFigures(t, farmFigures{Online: 1, Slots: 2, Busy: 1, Queued: 1})
-	farm.requireLive(t, j.ID)
-	thaw := freezeRunner(t, svc.pid())
+	farm.requireUsageShown(t, j.ID)
+	resume := pauseRunner(t, svc.pid())
 	farm.requireStalled(t, j.ID)
 	farm.requireFigures(t, farmFigures{Busy: 1, Queued: 1})
-	thaw()
+	resume()
 	began := time.Now()
-	s.stop(svc) // which looks that nothing is left behind
+	s.stop(svc) // requires that no process is left
 	require.Less(t, time.Since(began), time.Minute)
 
-	svc = s.start().until(running)
+	svc = s.start().waitForOutput(runningBanner)
 	require.NotContains(t, svc.out.String(), "enrolling this machine", "it is enrolled")
 	d = s.dev()
-	ci.must(t, http.StatusAccepted, "POST", d.RestURL+"/api/v1/farm/jobs", map[string]string{"action": "cancel", "jobId": j.ID})
+	ci.expect(t, http.StatusAccepted, "POST", d.RestURL+"/api/v1/farm/jobs", map[string]string{"action": "cancel", "jobId": j.ID})
 	awaitJob(t, ci, d.RestURL, j.ID, "cancelled")
 
-	s.submitStubborn(t, ci, d.RestURL)
-	there := family(svc.pid())
+	s.submitUnstoppableJob(t, ci, d.RestURL)
+	there := processTree(svc.pid())
 	svc.kill()
 	requireGone(t, there, s.data)
 }
 
-// submitStubborn returns when everything that the job starts has begun.
-func (s *site) submitStubborn(t *testing.T, ci caller, rest string) job {
+// submitUnstoppableJob submits a job that ignores SIGTERM, and returns once all its processes have started.
+func (s *installation) submitUnstoppableJob(t *testing.T, ci caller, rest string) job {
 	t.Helper()
 	ready := filepath.Join(s.home, "ready")
 	require.NoError(t, os.RemoveAll(ready))
-	j := submit(t, ci, rest, `echo begun; trap "" TERM; `+
+	j := submitJob(t, ci, rest, `echo begun; trap "" TERM; `+
 		`setsid sh -c 'trap "" TERM; echo $$ >"`+ready+`"; sleep 86399; sleep 86399' & sleep 86399; sleep 86399`)
 	require.Equal(t, "make-run", j.Runner.Name)
 	require.Eventually(t, func() bool {
 		text, err := os.ReadFile(ready)
 		return err == nil && strings.HasSuffix(string(text), "\n")
-	}, patience, 10*time.Millisecond)
+	}, waitLimit, 10*time.Millisecond)
 	return j
 }

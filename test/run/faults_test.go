@@ -19,95 +19,95 @@ import (
 	"svc/events"
 )
 
-// A fault is something that goes wrong. To strike is also to see that it has gone
-// wrong; what that returns sets it right again.
+// A fault is one kind of failure. strike injects it, waits until it has taken effect, and returns
+// a function that heals it.
 type fault struct {
-	of, name string
-	strike   func(*chaos) (heal func())
+	target, name string
+	strike       func(*chaosTest) (heal func())
 }
 
 var faults = []fault{
 	{"connections", "connections are cut", cutConnections},
 	{"connections", "connections are slow", slowConnections},
-	{"connections", "connections are silent", silenceConnections},
+	{"connections", "connections are stalled", stallConnections},
 	{"replicas", "a replica is killed", killReplica},
-	{"replicas", "a replica stands still", freezeReplica},
+	{"replicas", "a replica is paused", freezeReplica},
 	{"PostgreSQL", "PostgreSQL restarts", restartPostgres},
-	{"PostgreSQL", "PostgreSQL stops at once", abortPostgres},
+	{"PostgreSQL", "PostgreSQL is aborted", abortPostgres},
 	{"PostgreSQL", "PostgreSQL is killed", killPostgres},
 	{"disk", "the disk is full", fillDisk},
-	{"disk", "the disk is full under the write-ahead log", fillLog},
+	{"disk", "the disk is full under the write-ahead log", fillWAL},
 	{"clock", "the clock jumps", stepClock},
-	{"bus", "messages come again", repeatMessages},
+	{"bus", "messages are redelivered", repeatMessages},
 }
 
-// cutConnections ends somebody's connections and lets no new one through.
-func cutConnections(c *chaos) func() {
-	w := c.wires[c.random.IntN(len(c.wires))]
-	require.Positive(c.t, c.connections(w.name))
-	w.cut()
-	c.until("connections that were cut are there", func() bool { return c.connections(w.name) == 0 })
-	c.count("connections cut")
-	return w.mend
+// cutConnections closes the connections of a replica or of the worker and accepts no new ones.
+func cutConnections(c *chaosTest) func() {
+	p := c.proxies[c.random.IntN(len(c.proxies))]
+	require.Positive(c.t, c.countConnections(p.name))
+	p.cut()
+	c.eventually("connections are still open", func() bool { return c.countConnections(p.name) == 0 })
+	c.countFault("connections cut")
+	return p.restore
 }
 
-// slowConnections makes a replica take half a second for what takes none.
-func slowConnections(c *chaos) func() {
+// slowConnections delays the connections of a replica by 150 ms in both directions.
+func slowConnections(c *chaosTest) func() {
 	i := c.random.IntN(len(c.rest))
-	heal := c.wires[i].slow(150)
+	heal := c.proxies[i].delay(150)
 	began := time.Now()
-	c.owner.must(c.t, http.StatusOK, "GET", c.rest[i].url()+"/api/v1/workspace", nil)
+	c.owner.expect(c.t, http.StatusOK, "GET", c.rest[i].url()+"/api/v1/workspace", nil)
 	require.Greater(c.t, time.Since(began), 150*time.Millisecond, "it is not slow")
-	c.count("answers slowed")
+	c.countFault("answers slowed")
 	return heal
 }
 
-// silenceConnections leaves somebody's connections open and lets nothing through.
-func silenceConnections(c *chaos) func() {
+// stallConnections keeps the connections of a replica open and lets no byte through.
+func stallConnections(c *chaosTest) func() {
 	i := c.random.IntN(len(c.rest))
-	heal := c.wires[i].silence()
-	c.untilReady(i, http.StatusServiceUnavailable)
-	c.count("replicas that heard nothing")
+	heal := c.proxies[i].stall()
+	c.awaitReadiness(i, http.StatusServiceUnavailable)
+	c.countFault("replicas stalled")
 	return heal
 }
 
-func killReplica(c *chaos) func() {
+func killReplica(c *chaosTest) func() {
 	r := c.rest[c.random.IntN(len(c.rest))]
 	r.process.kill()
 	require.Equal(c.t, syscall.SIGKILL, r.process.cmd.ProcessState.Sys().(syscall.WaitStatus).Signal())
-	c.count("replicas killed")
+	c.countFault("replicas killed")
 	return func() { c.startRest(r) }
 }
 
-// freezeReplica stops a process until others have taken all that it led: it goes
-// on believing that it leads.
-func freezeReplica(c *chaos) func() {
+// freezeReplica stops a process until the other replica leads everywhere. When it continues, it
+// still believes that it leads.
+func freezeReplica(c *chaosTest) func() {
 	i := c.random.IntN(len(c.rest))
 	require.NoError(c.t, syscall.Kill(c.rest[i].process.pid(), syscall.SIGSTOP))
-	const lasts = 3 * time.Second // a lease
-	beyond := time.Now().Add(lasts + 100*time.Millisecond)
-	c.until("the other replica does not lead", func() bool {
-		var others bool // those that last so long were renewed since
-		err := c.direct(func(conn *pgx.Conn) error {
+	const leaderLease = 3 * time.Second
+	beyond := time.Now().Add(leaderLease + 100*time.Millisecond)
+	c.eventually("the other replica does not lead", func() bool {
+		var others bool // leases that end after beyond were renewed after the stop
+		err := c.withPostgres(func(conn *pgx.Conn) error {
 			return conn.QueryRow(c.t.Context(), `select coalesce(bool_and(until > $1), false) from leases`, beyond).Scan(&others)
 		})
 		return err == nil && others
 	})
-	c.count("replicas that stood still")
+	c.countFault("replicas paused")
 	return func() { require.NoError(c.t, syscall.Kill(c.rest[i].process.pid(), syscall.SIGCONT)) }
 }
 
-func restartPostgres(c *chaos) func() {
+func restartPostgres(c *chaosTest) func() {
 	require.NoError(c.t, c.server.Stop())
-	require.Positive(c.t, c.postgresSaid("received fast shutdown request"))
-	c.count("PostgreSQL restarted")
+	require.Positive(c.t, c.countInPostgresLog("received fast shutdown request"))
+	c.countFault("PostgreSQL restarted")
 	return c.startPostgres
 }
 
-// abortPostgres has it end without a checkpoint, and tell its clients so.
-func abortPostgres(c *chaos) func() {
+// abortPostgres makes PostgreSQL shut down at once, without a checkpoint; its clients are told.
+func abortPostgres(c *chaosTest) func() {
 	c.signalPostgres(syscall.SIGQUIT)
-	c.until("PostgreSQL does not stop", func() bool {
+	c.eventually("PostgreSQL does not stop", func() bool {
 		select {
 		case <-c.server.Done():
 			return true
@@ -116,118 +116,119 @@ func abortPostgres(c *chaos) func() {
 		}
 	})
 	require.NoError(c.t, c.server.Stop())
-	require.Positive(c.t, c.postgresSaid("received immediate shutdown request"))
-	c.count("PostgreSQL stopped at once")
+	require.Positive(c.t, c.countInPostgresLog("received immediate shutdown request"))
+	c.countFault("PostgreSQL aborted")
 	return c.startPostgres
 }
 
-func killPostgres(c *chaos) func() {
+func killPostgres(c *chaosTest) func() {
 	require.NoError(c.t, c.server.Kill())
-	require.Zero(c.t, c.postgresSaid("database system is shut down"))
-	c.count("PostgreSQL killed")
+	require.Zero(c.t, c.countInPostgresLog("database system is shut down"))
+	c.countFault("PostgreSQL killed")
 	return func() {
 		c.startPostgres()
-		require.Positive(c.t, c.postgresSaid("was not properly shut down"))
+		require.Positive(c.t, c.countInPostgresLog("was not properly shut down"))
 	}
 }
 
-// fillDisk leaves PostgreSQL no room: it refuses to write.
-func fillDisk(c *chaos) func() {
-	before := c.postgresSaid(noSpace)
-	c.until("there is room still", func() bool {
-		require.NoError(c.t, c.disk.fill()) // once more: something may have been removed
-		return c.postgresSaid(noSpace) > before+20
+// fillDisk leaves PostgreSQL no space, so that it refuses writes.
+func fillDisk(c *chaosTest) func() {
+	before := c.countInPostgresLog(noSpace)
+	c.eventually("PostgreSQL still finds space", func() bool {
+		require.NoError(c.t, c.disk.fill()) // again, because PostgreSQL may have removed files
+		return c.countInPostgresLog(noSpace) > before+20
 	})
 	return func() {
-		c.counts["writes refused by a full disk"] += c.postgresSaid(noSpace) - before
+		c.counts["writes refused by a full disk"] += c.countInPostgresLog(noSpace) - before
 		c.freeDisk()
 	}
 }
 
-// fillLog has PostgreSQL find no room for its write-ahead log: it ends itself,
-// and cannot come back.
-func fillLog(c *chaos) func() {
-	c.until("PostgreSQL goes on without a log", func() bool {
+// fillWAL leaves no space for the write-ahead log, so that PostgreSQL ends and cannot start
+// again.
+func fillWAL(c *chaosTest) func() {
+	c.eventually("PostgreSQL survives without a log", func() bool {
 		require.NoError(c.t, c.disk.fill())
-		_ = c.direct(func(conn *pgx.Conn) error { // uses up what was prepared for later
+		_ = c.withPostgres(func(conn *pgx.Conn) error { // uses up preallocated segments
 			_, err := conn.Exec(c.t.Context(), `select pg_switch_wal()`)
 			return err
 		})
-		return c.postgresSaid("PANIC:") > 0
+		return c.countInPostgresLog("PANIC:") > 0
 	})
-	require.Positive(c.t, c.postgresSaid(noSpace))
-	c.count("write-ahead logs without room")
+	require.Positive(c.t, c.countInPostgresLog(noSpace))
+	c.countFault("write-ahead logs without space")
 	return c.freeDisk
 }
 
 const noSpace = "No space left on device"
 
-func (c *chaos) freeDisk() {
+// freeDisk makes space again, and restarts PostgreSQL if it has ended.
+func (c *chaosTest) freeDisk() {
 	c.t.Helper()
-	require.NoError(c.t, c.disk.free())
-	c.until("PostgreSQL does not come back", func() bool {
+	require.NoError(c.t, c.disk.enlarge())
+	c.eventually("PostgreSQL does not come back", func() bool {
 		select {
 		case <-c.server.Done():
 			require.NoError(c.t, c.server.Stop())
 			c.startPostgres()
-			c.count("PostgreSQL ended by a full disk")
+			c.countFault("PostgreSQL ended by a full disk")
 		default:
 		}
-		return c.direct(func(conn *pgx.Conn) error { return conn.Ping(c.t.Context()) }) == nil
+		return c.withPostgres(func(conn *pgx.Conn) error { return conn.Ping(c.t.Context()) }) == nil
 	})
 }
 
-// stepClock sets the clerk's clock hours off, until something was stored by it.
-func stepClock(c *chaos) func() {
+// stepClock sets the worker's clock up to six hours off until the worker has stored an event.
+func stepClock(c *chaosTest) func() {
 	off := time.Duration(1+c.random.IntN(6)) * time.Hour
 	if c.random.IntN(2) == 0 {
 		off = -off
 	}
-	c.clerk.ahead.Store(int64(off))
-	c.until("nothing is stored by the clock that was set", func() bool {
-		var id events.ID // has the time in it
-		err := c.direct(func(conn *pgx.Conn) error {
+	c.worker.clockOffset.Store(int64(off))
+	c.eventually("the worker stores nothing at the changed time", func() bool {
+		var id events.ID // contains the time
+		err := c.withPostgres(func(conn *pgx.Conn) error {
 			return conn.QueryRow(c.t.Context(), `
-				select id from events where workspace_id = $1 and meta->>'requestId' like 'deed-%' and meta->>'requestId' not like '%.%'
-				order by seq desc limit 1`, c.clerk.acme.Workspace).Scan(&id)
+				select id from events where workspace_id = $1 and meta->>'requestId' like 'command-%' and meta->>'requestId' not like '%.%'
+				order by seq desc limit 1`, c.worker.acme.Workspace).Scan(&id)
 		})
 		return err == nil && ulid.Time(ulid.ULID(id).Time()).Sub(time.Now().Add(off)).Abs() < time.Minute
 	})
-	c.count("clocks set")
-	return func() { c.clerk.ahead.Store(0) }
+	c.countFault("clocks set")
+	return func() { c.worker.clockOffset.Store(0) }
 }
 
-// repeatMessages loses acknowledgements and ends the clerk's work on the bus in
-// the middle.
-func repeatMessages(c *chaos) func() {
-	before := c.clerk.again.Load()
-	c.clerk.lose.Store(5)
-	c.until("no message comes again", func() bool { return c.clerk.again.Load() >= before+5 })
-	c.clerk.ends()
-	c.counts["messages acted upon again"] += int(c.clerk.again.Load() - before)
-	return c.clerk.listen
+// repeatMessages drops acknowledgements, so that messages are redelivered, and restarts the worker's
+// part on the bus.
+func repeatMessages(c *chaosTest) func() {
+	before := c.worker.redelivered.Load()
+	c.worker.acksToLose.Store(5)
+	c.eventually("no message is redelivered", func() bool { return c.worker.redelivered.Load() >= before+5 })
+	c.worker.stopBus()
+	c.counts["messages redelivered"] += int(c.worker.redelivered.Load() - before)
+	return c.worker.startBus
 }
 
-// count notes that something went wrong.
-func (c *chaos) count(what string) { c.counts[what]++ }
+// countFault counts a fault that has taken effect.
+func (c *chaosTest) countFault(what string) { c.counts[what]++ }
 
-// until waits until something holds.
-func (c *chaos) until(otherwise string, holds func() bool) {
+// eventually waits until holds returns true; otherwise is the message if it never does.
+func (c *chaosTest) eventually(otherwise string, holds func() bool) {
 	c.t.Helper()
-	require.Eventually(c.t, holds, patience, 5*time.Millisecond, otherwise)
+	require.Eventually(c.t, holds, waitLimit, 5*time.Millisecond, otherwise)
 }
 
-// untilReady waits for what a replica says of its health.
-func (c *chaos) untilReady(replica, status int) {
+// awaitReadiness waits until a replica's readiness check answers with a status.
+func (c *chaosTest) awaitReadiness(replica, status int) {
 	c.t.Helper()
-	c.until(fmt.Sprintf("replica %d is not %d", replica, status), func() bool {
+	c.eventually(fmt.Sprintf("replica %d is not %d", replica, status), func() bool {
 		a, err := caller{}.send("GET", c.rest[replica].url()+"/health/ready", nil)
 		return err == nil && a.status == status
 	})
 }
 
-// direct asks PostgreSQL by no wire.
-func (c *chaos) direct(ask func(*pgx.Conn) error) error {
+// withPostgres runs a function with a direct connection to PostgreSQL, past the proxies.
+func (c *chaosTest) withPostgres(ask func(*pgx.Conn) error) error {
 	conn, err := pgx.Connect(c.t.Context(), c.database+"&connect_timeout=20")
 	if err != nil {
 		return err
@@ -236,29 +237,29 @@ func (c *chaos) direct(ask func(*pgx.Conn) error) error {
 	return ask(conn)
 }
 
-// connections counts those that somebody has.
-func (c *chaos) connections(name string) int {
+// countConnections counts the connections with an application name.
+func (c *chaosTest) countConnections(name string) int {
 	c.t.Helper()
-	return c.number(`select count(*) from pg_stat_activity where application_name = $1`, name)
+	return c.queryInt(`select count(*) from pg_stat_activity where application_name = $1`, name)
 }
 
-func (c *chaos) number(sql string, args ...any) (n int) {
+func (c *chaosTest) queryInt(sql string, args ...any) (n int) {
 	c.t.Helper()
-	require.NoError(c.t, c.direct(func(conn *pgx.Conn) error { return conn.QueryRow(c.t.Context(), sql, args...).Scan(&n) }))
+	require.NoError(c.t, c.withPostgres(func(conn *pgx.Conn) error { return conn.QueryRow(c.t.Context(), sql, args...).Scan(&n) }))
 	return n
 }
 
-// postgresSaid counts a text in what PostgreSQL has said since its last start.
-func (c *chaos) postgresSaid(text string) int {
+// countInPostgresLog counts the occurrences of a text in PostgreSQL's log since its last start.
+func (c *chaosTest) countInPostgresLog(text string) int {
 	c.t.Helper()
-	log, err := os.ReadFile(filepath.Join(c.home(), "postgres.log"))
+	log, err := os.ReadFile(filepath.Join(c.postgresDir(), "postgres.log"))
 	require.NoError(c.t, err)
 	return strings.Count(string(log), text)
 }
 
-func (c *chaos) signalPostgres(signal syscall.Signal) {
+func (c *chaosTest) signalPostgres(signal syscall.Signal) {
 	c.t.Helper()
-	file, err := os.ReadFile(filepath.Join(c.home(), "data", "postmaster.pid"))
+	file, err := os.ReadFile(filepath.Join(c.postgresDir(), "data", "postmaster.pid"))
 	require.NoError(c.t, err)
 	line, _, _ := strings.Cut(string(file), "\n")
 	pid, err := strconv.Atoi(line)

@@ -16,15 +16,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The value of a secret reaches the job and is nowhere afterwards: not in what a program
-// wrote, an answer, a row of any table, nor a file of the machine or of the artifact store.
-func TestASecretOfAJobIsKeptNowhere(t *testing.T) {
+// TestJobSecretIsStoredNowhere requires that the value of a secret reaches the job, and is in no program's
+// output, answer, row of any table, or file of the machine and of the artifact store.
+func TestJobSecretIsStoredNowhere(t *testing.T) {
 	t.Parallel()
-	f := openFarm(t, 1)
+	f := newFarm(t, 1)
 	rest := f.rest[0].url()
 	const value = "opensesame-1001-nights"
-	f.owner.must(t, http.StatusNoContent, "PUT", rest+"/api/v1/farm/secrets/DOOR", map[string]string{"value": value})
-	a := f.owner.must(t, http.StatusCreated, "POST", rest+"/api/v1/farm/jobs", map[string]any{
+	f.owner.expect(t, http.StatusNoContent, "PUT", rest+"/api/v1/farm/secrets/DOOR", map[string]string{"value": value})
+	a := f.owner.expect(t, http.StatusCreated, "POST", rest+"/api/v1/farm/jobs", map[string]any{
 		"name": "open", "sandbox": map[string]string{"kind": "none"}, "secrets": []string{"DOOR"},
 		"steps": []map[string]string{{"name": "say",
 			"run": `test "$DOOR" = ` + value[:4] + `"` + value[4:] + `" && echo it is "$DOOR" && echo done >out.txt`}},
@@ -32,9 +32,9 @@ func TestASecretOfAJobIsKeptNowhere(t *testing.T) {
 	})
 	answers := []answer{a}
 	job := "/api/v1/farm/jobs/" + decode[struct{ Job job }](t, a).Job.ID
-	require.Eventually(t, func() bool { return f.unfinished() == 0 }, patience, 100*time.Millisecond)
+	require.Eventually(t, func() bool { return f.countUnfinished() == 0 }, waitLimit, 100*time.Millisecond)
 	for _, path := range []string{job, job + "/log", job + "/events", job + "/artifacts", "/api/v1/farm/secrets", "/api/v1/audit?limit=100"} {
-		answers = append(answers, f.owner.must(t, http.StatusOK, "GET", rest+path, nil))
+		answers = append(answers, f.owner.expect(t, http.StatusOK, "GET", rest+path, nil))
 	}
 	require.Equal(t, "succeeded", decode[struct{ State string }](t, answers[1]).State, "it had the value")
 	require.Contains(t, string(answers[2].body), "it is ***")
@@ -46,14 +46,14 @@ func TestASecretOfAJobIsKeptNowhere(t *testing.T) {
 	}
 	requireNoFileHolds(t, value, f.machines[0].folder, f.artifacts, f.scratch)
 	c := f.connect()
-	for _, row := range rows(t, c, `select relname::text from pg_class where relnamespace = 'public'::regnamespace and relkind = 'r'`) {
-		found := rows(t, c, fmt.Sprintf(`select 1 from %q t where strpos(t::text, $1) > 0 or strpos(t::text, encode($1::bytea, 'hex')) > 0`,
+	for _, row := range queryRows(t, c, `select relname::text from pg_class where relnamespace = 'public'::regnamespace and relkind = 'r'`) {
+		found := queryRows(t, c, fmt.Sprintf(`select 1 from %q t where strpos(t::text, $1) > 0 or strpos(t::text, encode($1::bytea, 'hex')) > 0`,
 			row[0]), value)
 		require.Empty(t, found, row[0])
 	}
 }
 
-// requireNoFileHolds reads every file in folders, of which there are some.
+// requireNoFileHolds requires that no file in folders contains a value, and that the first folder has files.
 func requireNoFileHolds(t *testing.T, value string, folders ...string) {
 	t.Helper()
 	var read []string

@@ -19,18 +19,18 @@ import (
 	"svc/proof"
 )
 
-// An entry is an event of the workspace in which the writers write.
+// An entry is an event in the log of acme.
 type entry struct {
 	Seq                   int64
 	Kind, Stream, Request string
 	Data                  []byte
 }
 
-// entries returns the whole log of a workspace.
-func entries(t *testing.T, s *stage) []entry {
+// entries returns the whole log of acme.
+func entries(t *testing.T, s *deployment) []entry {
 	t.Helper()
 	var list []entry
-	for _, row := range rows(t, s.connect(), `
+	for _, row := range queryRows(t, s.connect(), `
 		select seq, kind, stream::text, coalesce(meta->>'requestId', ''), data::text from events
 		where workspace_id = (select workspace_id from workspaces where slug = 'acme') order by seq`) {
 		list = append(list, entry{row[0].(int64), row[1].(string), row[2].(string), row[3].(string), []byte(row[4].(string))})
@@ -38,44 +38,42 @@ func entries(t *testing.T, s *stage) []entry {
 	return list
 }
 
-// requireEachDeedOnce proves that what was acknowledged is in the log, once and
-// where the answer said; that what was refused is not; and that nothing is in
-// it twice.
-func requireEachDeedOnce(t *testing.T, s *stage, deeds []*deed) {
+// requireEachCommandOnce requires that each acknowledged command is in the log once, at the
+// position of its answer, that no refused one is there, and that none is there twice.
+func requireEachCommandOnce(t *testing.T, s *deployment, sent []*sentCommand) {
 	t.Helper()
 	list := entries(t, s)
 	by := map[string][]entry{}
 	for _, e := range list {
 		by[e.Request] = append(by[e.Request], e)
 	}
-	counts, roles := map[outcome]int{}, rolesOf(t, list)
-	for _, d := range deeds {
+	counts, roles := map[outcome]int{}, newRoleHistories(t, list)
+	for _, d := range sent {
 		counts[d.outcome]++
 		var found []entry
 		for _, id := range d.requests {
 			found = append(found, by[id]...)
 			delete(by, id)
 		}
-		requireDeed(t, d, found, roles)
+		requireCommand(t, d, found, roles)
 	}
-	delete(by, "") // the demonstration's
+	delete(by, "") // of the demonstration data
 	maps.DeleteFunc(by, func(_ string, list []entry) bool {
-		return !slices.ContainsFunc(list, func(e entry) bool { return !ofTheRunner(e) })
+		return !slices.ContainsFunc(list, func(e entry) bool { return !isFarmEvent(e) })
 	})
-	require.Empty(t, by, "events of nobody's request")
+	require.Empty(t, by, "events without a request")
 	requireJobsOnce(t, list)
 	t.Logf("%d acknowledged, %d refused, %d unknown", counts[acknowledged], counts[refused], counts[unknown])
 }
 
-// ofTheRunner reports whether an event is of how svc made this machine a runner, or of the
-// demonstration's jobs that it runs.
-func ofTheRunner(e entry) bool {
+// isFarmEvent reports whether an event concerns the enrolment of this machine or the jobs of the demonstration data.
+func isFarmEvent(e entry) bool {
 	noun, _, _ := strings.Cut(e.Kind, ".")
 	return slices.Contains([]string{"authority", "enrollment", "runner", "job"}, noun)
 }
 
-// requireJobsOnce proves that no job, which only the demonstration submits here, was submitted or has
-// finished twice, and that none was leased, accepted or started twice in an epoch of it.
+// requireJobsOnce requires that no job was submitted or finished twice, and none leased, accepted or started
+// twice in one epoch. All jobs here are of the demonstration data.
 func requireJobsOnce(t *testing.T, list []entry) {
 	t.Helper()
 	kinds := []string{"job.submitted", "job.leased", "job.accepted", "job.started", "job.finished", "job.log_sealed"}
@@ -96,7 +94,8 @@ func requireJobsOnce(t *testing.T, list []entry) {
 	require.NotEmpty(t, seen)
 }
 
-func requireDeed(t *testing.T, d *deed, found []entry, roles roles) {
+// requireCommand requires that the events found for a command agree with its outcome.
+func requireCommand(t *testing.T, d *sentCommand, found []entry, roles roleHistories) {
 	t.Helper()
 	what := fmt.Sprintf("%+v: %+v", *d, found)
 	switch {
@@ -104,7 +103,7 @@ func requireDeed(t *testing.T, d *deed, found []entry, roles roles) {
 		require.Empty(t, found, what)
 		return
 	case d.outcome == acknowledged && d.role != "" && len(found) == 0:
-		require.Equal(t, d.role, roles.at(d.member, d.position), "nothing was done, for it was so already: %s", what)
+		require.Equal(t, d.role, roles.at(d.member, d.position), "acknowledged without an event, but the member had another role: %s", what)
 		return
 	case d.outcome == acknowledged:
 		require.Len(t, found, 1, what)
@@ -125,15 +124,15 @@ func requireDeed(t *testing.T, d *deed, found []entry, roles roles) {
 	}
 }
 
-// A roles is what every member was at which position, in order.
-type roles map[string][]struct {
+// roleHistories are the roles of each member, in the order of the positions at which they were given.
+type roleHistories map[string][]struct {
 	since int64
 	role  string
 }
 
-func rolesOf(t *testing.T, list []entry) roles {
+func newRoleHistories(t *testing.T, list []entry) roleHistories {
 	t.Helper()
-	all := roles{}
+	all := roleHistories{}
 	for _, e := range list {
 		var data struct{ MemberID, Role, To string }
 		if e.Kind != "member.joined" && e.Kind != "member.role_changed" {
@@ -143,12 +142,13 @@ func rolesOf(t *testing.T, list []entry) roles {
 		all[data.MemberID] = append(all[data.MemberID], struct {
 			since int64
 			role  string
-		}{e.Seq, data.Role + data.To}) // one of them is empty
+		}{e.Seq, data.Role + data.To}) // member.joined has role, member.role_changed has to
 	}
 	return all
 }
 
-func (r roles) at(member string, position int64) (role string) {
+// at returns the role of a member at a position.
+func (r roleHistories) at(member string, position int64) (role string) {
 	for _, was := range r[member] {
 		if was.since <= position {
 			role = was.role
@@ -157,12 +157,12 @@ func (r roles) at(member string, position int64) (role string) {
 	return role
 }
 
-// requireTokensOf proves that the last token that was shown of an account
-// opens the door, at both replicas, and the one before it does not.
-func requireTokensOf(t *testing.T, s *stage, deeds []*deed) {
+// requireLastTokensWork requires, for up to 50 accounts, that the last token that an answer showed is
+// accepted at one replica, and an earlier one refused at the other.
+func requireLastTokensWork(t *testing.T, s *deployment, sent []*sentCommand) {
 	t.Helper()
-	shown := map[string][]*deed{} // by account
-	for _, d := range deeds {
+	shown := map[string][]*sentCommand{} // commands on accounts, by account
+	for _, d := range sent {
 		if d.account != "" && d.role == "" {
 			shown[d.account] = append(shown[d.account], d)
 		}
@@ -171,7 +171,7 @@ func requireTokensOf(t *testing.T, s *stage, deeds []*deed) {
 	for _, list := range shown {
 		last := list[len(list)-1]
 		if last.token == "" {
-			continue // whether it was rotated once more is not known, or its answer was lost
+			continue // the outcome is unknown, or the answer was lost
 		}
 		if tried++; tried > 50 {
 			return
@@ -179,7 +179,7 @@ func requireTokensOf(t *testing.T, s *stage, deeds []*deed) {
 		requireTokenReads(t, s.rest[tried%2].url(), last.token)
 		for _, before := range list[:len(list)-1] {
 			if before.token != "" {
-				byToken(before.token).must(t, http.StatusUnauthorized, "GET", s.rest[(tried+1)%2].url()+"/api/v1/runs?status=active", nil)
+				byToken(before.token).expect(t, http.StatusUnauthorized, "GET", s.rest[(tried+1)%2].url()+"/api/v1/runs?status=active", nil)
 				break
 			}
 		}
@@ -187,23 +187,22 @@ func requireTokensOf(t *testing.T, s *stage, deeds []*deed) {
 	require.Positive(t, tried)
 }
 
-// requireWholeLogs proves that no log has a gap, and no stream.
-func requireWholeLogs(t *testing.T, s *stage) {
+// requireNoGaps requires that no log and no stream has a gap, and that no log's times run backwards.
+func requireNoGaps(t *testing.T, s *deployment) {
 	t.Helper()
 	c := s.connect()
-	require.Empty(t, rows(t, c, `
+	require.Empty(t, queryRows(t, c, `
 		select l.workspace_id, l.head, min(e.seq), max(e.seq), count(e.seq) from logs l left join events e using (workspace_id)
 		group by l.workspace_id having min(e.seq) <> 1 or max(e.seq) <> l.head or count(e.seq) <> l.head`), "logs with a gap")
-	require.Empty(t, rows(t, c, `
+	require.Empty(t, queryRows(t, c, `
 		select workspace_id, stream from events group by 1, 2 having min(version) <> 1 or max(version) <> count(*)`), "streams with a gap")
-	require.Empty(t, rows(t, c, `
+	require.Empty(t, queryRows(t, c, `
 		select seq from (select seq, at, lag(at) over (partition by workspace_id order by seq) as before from events) e
 		where at < before`), "times that run backwards")
 }
 
-// requireFollowed waits until the followed views have everything, and all of it
-// is signed for.
-func requireFollowed(t *testing.T, c *pgx.Conn) {
+// requireFollowersCaughtUp waits until the followed views and the Merkle logs have reached the head of every log.
+func requireFollowersCaughtUp(t *testing.T, c *pgx.Conn) {
 	t.Helper()
 	views := []string{proof.View}
 	for _, v := range projections.Followed() {
@@ -216,42 +215,41 @@ func requireFollowed(t *testing.T, c *pgx.Conn) {
 				select exists (select from logs l left join checkpoints c on c.workspace_id = l.workspace_id and c.view = $1
 				where l.head > coalesce(c.seq, 0))`, view).Scan(&behind)
 			return err == nil && !behind
-		}, patience, 5*time.Millisecond, view+" is behind")
+		}, waitLimit, 5*time.Millisecond, view+" is behind")
 	}
 }
 
-// requireCaughtUp proves that answers from followed views have everything.
-func requireCaughtUp(t *testing.T, s *stage) {
+// requireCaughtUp waits for all followers, and requires that both replicas answer at the head of acme's log.
+func requireCaughtUp(t *testing.T, s *deployment) {
 	t.Helper()
-	requireFollowed(t, s.connect())
-	head := fmt.Sprint(rows(t, s.connect(),
+	requireFollowersCaughtUp(t, s.connect())
+	head := fmt.Sprint(queryRows(t, s.connect(),
 		`select head from logs where workspace_id = (select workspace_id from workspaces where slug = 'acme')`)[0][0])
 	for _, r := range s.rest {
 		for _, path := range []string{"/api/v1/runs?status=active", "/api/v1/audit?limit=1"} {
-			s.owner.must(t, http.StatusOK, "GET", r.url()+path, nil, "X-Svc-Min-Position", head)
+			s.owner.expect(t, http.StatusOK, "GET", r.url()+path, nil, "X-Svc-Min-Position", head)
 		}
 	}
 }
 
-// requireSigned proves that every log is what was signed for.
-func requireSigned(t *testing.T, s *stage) {
+// requireSigned requires that svc-db verifies every log up to its head.
+func requireSigned(t *testing.T, s *deployment) {
 	t.Helper()
 	text := s.svcDB("verify")
-	heads := rows(t, s.connect(), `select workspace_id::text, head from logs`)
+	heads := queryRows(t, s.connect(), `select workspace_id::text, head from logs`)
 	require.NotEmpty(t, heads)
 	for _, log := range heads {
 		require.Contains(t, text, fmt.Sprintf("%s: %d events verified", log...))
 	}
 }
 
-// requireViewsAsRebuilt rebuilds all views and proves that nothing of them, nor
-// of their form, is another than before.
-func requireViewsAsRebuilt(t *testing.T, s *stage) {
+// requireViewsAsRebuilt rebuilds all views and requires that rows, columns and indexes stay the same.
+func requireViewsAsRebuilt(t *testing.T, s *deployment) {
 	t.Helper()
-	before := dump(t, s)
+	before := dumpViews(t, s)
 	require.NotEmpty(t, before)
 	s.svcDB("rebuild")
-	after := dump(t, s)
+	after := dumpViews(t, s)
 	for line := range before {
 		if after[line] {
 			delete(before, line)
@@ -262,19 +260,19 @@ func requireViewsAsRebuilt(t *testing.T, s *stage) {
 	require.Empty(t, after, "only rebuilt")
 }
 
-// dump returns the columns and indexes of every view, and its rows.
-func dump(t *testing.T, s *stage) map[string]bool {
+// dumpViews returns the rows, columns and indexes of every view as lines.
+func dumpViews(t *testing.T, s *deployment) map[string]bool {
 	t.Helper()
 	c := s.connect()
 	all := map[string]bool{}
 	for _, v := range projections.All() {
-		found := rows(t, c, `select v::text from `+v.Name()+` v`)
-		switch { // nobody came by the code host, or asked for a job
+		found := queryRows(t, c, `select v::text from `+v.Name()+` v`)
+		switch { // views that the demonstration data may leave empty
 		case v.Name() == "accounts", v.Name() == "farm_secrets", strings.HasPrefix(v.Name(), "job"):
 		default:
 			require.NotEmpty(t, found, v.Name())
 		}
-		form := rows(t, c, `
+		form := queryRows(t, c, `
 			select indexdef from pg_indexes where tablename = $1
 			union all select concat_ws(' ', ordinal_position, column_name, data_type, is_nullable, column_default)
 			from information_schema.columns where table_name = $1`, v.Name())
@@ -287,8 +285,8 @@ func dump(t *testing.T, s *stage) map[string]bool {
 	return all
 }
 
-// rows returns all that a query finds.
-func rows(t *testing.T, c *pgx.Conn, sql string, args ...any) [][]any {
+// queryRows returns all rows of a query.
+func queryRows(t *testing.T, c *pgx.Conn, sql string, args ...any) [][]any {
 	t.Helper()
 	found, err := c.Query(t.Context(), sql, args...)
 	require.NoError(t, err)

@@ -16,30 +16,30 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A process is a running program. It leads a process group, as a command does
-// that is typed into a terminal.
+// A process is a running program. It leads its own process group, like a command typed into
+// a terminal.
 type process struct {
 	t     *testing.T
 	cmd   *exec.Cmd
 	out   output
-	ended chan struct{} // closed when it has ended and all its output is here
+	ended chan struct{} // closed when it has ended and its output is complete
 }
 
-// start runs a program as user, or as ourselves if that is nil, until t ends,
-// with environ and no other environment.
+// start runs a program until t ends, as user unless that is nil, with no other environment
+// than environ.
 func start(t *testing.T, user *syscall.Credential, environ []string, program string, args ...string) *process {
 	t.Helper()
 	p := &process{t: t, cmd: exec.Command(filepath.Join(programs, program), args...), ended: make(chan struct{})}
-	p.out.news = make(chan struct{})
+	p.out.changed = make(chan struct{})
 	p.cmd.Env = append([]string{"GORACE=halt_on_error=1 atexit_sleep_ms=0"}, environ...)
 	p.cmd.Dir = "/"
 	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.out
-	p.cmd.WaitDelay = 5 * time.Second // for output that a grandchild keeps open
+	p.cmd.WaitDelay = 5 * time.Second // a grandchild may keep the output open
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: user, Pdeathsig: syscall.SIGKILL}
 
 	started := make(chan error)
 	go func() { // ends with the program
-		runtime.LockOSThread() // the program ends with the thread that started it
+		runtime.LockOSThread() // Pdeathsig is sent when the starting thread ends
 		defer runtime.UnlockOSThread()
 		err := p.cmd.Start()
 		started <- err
@@ -52,7 +52,7 @@ func start(t *testing.T, user *syscall.Credential, environ []string, program str
 	t.Cleanup(func() {
 		p.kill()
 		if t.Failed() {
-			p.tellErrors()
+			p.logErrors()
 		}
 		require.NotContains(t, p.out.String(), "DATA RACE")
 		require.NotContains(t, p.out.String(), "panic")
@@ -60,9 +60,8 @@ func start(t *testing.T, user *syscall.Credential, environ []string, program str
 	return p
 }
 
-// tellErrors logs the errors that the process wrote, for whoever reads of a
-// failed test what the answers keep to themselves.
-func (p *process) tellErrors() {
+// logErrors logs the errors that the process wrote. HTTP answers do not contain them.
+func (p *process) logErrors() {
 	for line := range strings.Lines(p.out.String()) {
 		if strings.Contains(line, `"level":"ERROR"`) || strings.Contains(line, "level=ERROR") || strings.HasPrefix(line, "ERROR: ") {
 			p.t.Logf("%s: %s", filepath.Base(p.cmd.Path), line)
@@ -70,12 +69,12 @@ func (p *process) tellErrors() {
 	}
 }
 
-// until waits until the process has said text.
-func (p *process) until(text string) *process {
+// waitForOutput waits until the output of the process contains text.
+func (p *process) waitForOutput(text string) *process {
 	p.t.Helper()
-	late := time.After(patience)
+	late := time.After(waitLimit)
 	for {
-		news := p.out.next()
+		news := p.out.nextWrite()
 		if strings.Contains(p.out.String(), text) {
 			return p
 		}
@@ -90,27 +89,26 @@ func (p *process) until(text string) *process {
 	}
 }
 
-// wait waits until the process has ended by itself, and returns its exit
-// status and what it said.
+// wait waits until the process has ended by itself, and returns its exit status and its
+// output.
 func (p *process) wait() (int, string) {
 	p.t.Helper()
 	select {
 	case <-p.ended:
-	case <-time.After(patience):
+	case <-time.After(waitLimit):
 		require.FailNow(p.t, "still running", "it said:\n%s", p.out.String())
 	}
 	return p.cmd.ProcessState.ExitCode(), p.out.String()
 }
 
-// ctrlC sends what a terminal sends to the command in its foreground, and
-// waits for the end.
+// ctrlC sends SIGINT to the process group, as a terminal does, and waits for the end.
 func (p *process) ctrlC() (int, string) {
 	p.t.Helper()
 	require.NoError(p.t, syscall.Kill(-p.pid(), syscall.SIGINT))
 	return p.wait()
 }
 
-// kill is kill -9, if it has not ended.
+// kill kills the process with SIGKILL unless it has ended.
 func (p *process) kill() {
 	_ = p.cmd.Process.Kill() // it may have ended
 	<-p.ended
@@ -118,18 +116,18 @@ func (p *process) kill() {
 
 func (p *process) pid() int { return p.cmd.Process.Pid }
 
-// output is what a process has written so far.
+// An output collects what a process writes.
 type output struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-	news chan struct{} // closed and replaced at each write
+	mu      sync.Mutex
+	text    bytes.Buffer
+	changed chan struct{} // closed and replaced at each write
 }
 
 func (o *output) Write(b []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	close(o.news)
-	o.news = make(chan struct{})
+	close(o.changed)
+	o.changed = make(chan struct{})
 	return o.text.Write(b)
 }
 
@@ -139,9 +137,9 @@ func (o *output) String() string {
 	return o.text.String()
 }
 
-// next is closed at the next write.
-func (o *output) next() <-chan struct{} {
+// nextWrite returns a channel that is closed at the next write.
+func (o *output) nextWrite() <-chan struct{} {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.news
+	return o.changed
 }

@@ -16,14 +16,14 @@ import (
 	"svc/projections"
 )
 
-// TestAnOperatorRebuildsViewsWhileRequestsGoOn has readers of every view and
-// writers, none of whom may notice.
-func TestAnOperatorRebuildsViewsWhileRequestsGoOn(t *testing.T) {
+// TestRebuildDuringRequests rebuilds views while readers of every view and writers go on
+// without errors.
+func TestRebuildDuringRequests(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
+	s := newDeployment(t)
 	w := startWriters(t, s, 3)
 	failed := startReaders(t, s)
-	for _, names := range [][]string{nil, {"members"}, {"runs"}, {"audit", "service_tokens"}} { // none is all
+	for _, names := range [][]string{nil, {"members"}, {"runs"}, {"audit", "service_tokens"}} { // no name means all views
 		text := s.svcDB(append([]string{"rebuild"}, names...)...)
 		require.Equal(t, cmp.Or(len(names), len(projections.All())), strings.Count(text, ": rebuilt from "), text)
 		for _, name := range names {
@@ -36,23 +36,23 @@ func TestAnOperatorRebuildsViewsWhileRequestsGoOn(t *testing.T) {
 		default:
 		}
 	}
-	deeds, given := w.end(t), 0
-	for _, d := range deeds {
+	sent, lost := w.finish(t), 0
+	for _, d := range sent {
 		if d.outcome == unknown {
-			given++
+			lost++
 		}
 	}
-	require.LessOrEqual(t, given, len(deeds)/50, "commits that were given up")
-	requireEachDeedOnce(t, s, deeds)
+	require.LessOrEqual(t, lost, len(sent)/50, "commands with an unknown outcome")
+	requireEachCommandOnce(t, s, sent)
 	requireCaughtUp(t, s)
 	requireSigned(t, s)
 	requireViewsAsRebuilt(t, s)
 	s.stop()
 }
 
-// startReaders reads every view at both replicas, until the test ends. What
-// goes wrong is sent to the channel.
-func startReaders(t *testing.T, s *stage) <-chan string {
+// startReaders reads every view at both replicas until the test ends. It sends the first
+// failure to the channel.
+func startReaders(t *testing.T, s *deployment) <-chan string {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	failed := make(chan string, 1)
@@ -61,7 +61,7 @@ func startReaders(t *testing.T, s *stage) <-chan string {
 		group.Go(func() {
 			for n, busy := i, 0; ctx.Err() == nil; n++ {
 				a, err := s.owner.send("GET", s.rest[n%2].url()+"/api/v1"+path, nil)
-				if err == nil && a.status == http.StatusServiceUnavailable && busy < 3 { // a machine that does too much
+				if err == nil && a.status == http.StatusServiceUnavailable && busy < 3 { // the machine is overloaded
 					busy++
 					continue
 				}

@@ -12,10 +12,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestOneSvcRunsInAFolder(t *testing.T) {
+func TestSecondSvcInAFolderIsRefused(t *testing.T) {
 	t.Parallel()
-	s := seededSite(t)
-	svc := s.start().until(running)
+	s := newSeededInstallation(t)
+	svc := s.start().waitForOutput(runningBanner)
 	code, text := s.start().wait()
 	require.Equal(t, 1, code)
 	require.Equal(t, "svc        │ svc runs in "+s.data+" already, as process "+strconv.Itoa(svc.pid())+"\n", text)
@@ -23,25 +23,25 @@ func TestOneSvcRunsInAFolder(t *testing.T) {
 	s.stop(svc)
 }
 
-func TestAnAddressInUseIsNamedWithItsVariable(t *testing.T) {
+func TestAddressInUseNamesItsVariable(t *testing.T) {
 	t.Parallel()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer ln.Close()
-	s := newSite(t)
+	s := newInstallation(t)
 	for _, variable := range []string{"SVC_REST_ADDR", "SVC_CODEHOST_ADDR", "SVC_ENGINE_ADDR", "SVC_METRICS_ADDR", "SVC_GATEWAY_ADDR",
 		"SVC_UI_ADDR"} {
 		code, text := s.start(variable + "=" + ln.Addr().String()).wait()
 		require.Equal(t, 1, code)
 		require.Equal(t, "svc        │ "+variable+": the address "+ln.Addr().String()+" is in use by another program\n", text)
 	}
-	require.NoDirExists(t, s.file("postgres"), "nothing was begun")
+	require.NoDirExists(t, s.file("postgres"), "no data was created")
 }
 
-// Whoever reaches the code host can sign in as anybody.
-func TestTheCodeHostIsKeptFromOtherMachines(t *testing.T) {
+// Whoever can connect to the development code host can sign in as anybody.
+func TestCodeHostRefusesNonLoopbackAddress(t *testing.T) {
 	t.Parallel()
-	s := seededSite(t)
+	s := newSeededInstallation(t)
 	svc := s.start("SVC_CODEHOST_ADDR=0.0.0.0:0")
 	code, text := svc.wait()
 	require.Equal(t, 1, code)
@@ -50,12 +50,11 @@ func TestTheCodeHostIsKeptFromOtherMachines(t *testing.T) {
 	requireGone(t, nil, s.data)
 }
 
-// TestWithoutPostgresEveryWayIsNamed has a machine on which no PostgreSQL will
-// do: what is installed cannot open the cluster, which is of a version to
-// come, and there is nothing to install another one with.
-func TestWithoutPostgresEveryWayIsNamed(t *testing.T) {
+// TestMissingPostgresListsEverySource starts svc where no source of PostgreSQL works: the installed
+// version is too old for the existing cluster, and nothing can be installed or downloaded.
+func TestMissingPostgresListsEverySource(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newInstallation(t)
 	empty := filepath.Join(s.home, "empty")
 	require.NoError(t, os.Mkdir(empty, 0o755))
 	require.NoError(t, os.MkdirAll(s.file("postgres/data"), 0o700))
@@ -71,8 +70,8 @@ func TestWithoutPostgresEveryWayIsNamed(t *testing.T) {
 	} {
 		require.Contains(t, text, "│ "+way)
 	}
-	require.Empty(t, mentioning(s.data))
+	require.Empty(t, processesUsing(s.data))
 	left, err := filepath.Glob(filepath.Join(empty, "svc-postgres-*"))
 	require.NoError(t, err)
-	require.Empty(t, left, "of a download that came to nothing")
+	require.Empty(t, left, "files of the failed download")
 }

@@ -17,19 +17,19 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// soon is how long a start may take that has nothing to make, on a machine
-// that is busy with other tests. It is half a second on one that is not.
-const soon = time.Minute
+// quickStart is how long a start may take that has no data to create, on a machine that is
+// busy with other tests. An idle one needs half a second.
+const quickStart = time.Minute
 
-func TestTheFirstStartMakesAllAndTheNextOnesKeepIt(t *testing.T) {
+func TestFirstStartCreatesDataAndLaterStartsKeepIt(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
-	svc := s.start().until(running)
+	s := newInstallation(t)
+	svc := s.start().waitForOutput(runningBanner)
 	first := s.dev()
-	runs := byToken(first.account(t, "reader").Token).must(t, http.StatusOK, "GET", first.RestURL+"/api/v1/runs?status=active", nil)
-	require.Positive(t, decode[struct{ Total int }](t, runs).Total, "there is something to see at once")
-	requireComplete(t, s, first)
-	for _, p := range onePlaceEach(slices.Clone(first.People)) {
+	runs := byToken(first.account(t, "reader").Token).expect(t, http.StatusOK, "GET", first.RestURL+"/api/v1/runs?status=active", nil)
+	require.Positive(t, decode[struct{ Total int }](t, runs).Total, "the demonstration data has active runs")
+	requireCompleteDevFile(t, s, first)
+	for _, p := range onePerPerson(slices.Clone(first.People)) {
 		requireSignsIn(t, first.RestURL, p)
 	}
 	for _, a := range first.ServiceAccounts {
@@ -45,44 +45,44 @@ func TestTheFirstStartMakesAllAndTheNextOnesKeepIt(t *testing.T) {
 	requireFiles(t, s.data, "artifacts", "demo.json", "dev.json", "gateway", "lock", "postgres", "release.key", "releases", "runner",
 		"secrets.json")
 
-	// The next start is quick and has everything.
+	// The next start is quick and has all data.
 	began := time.Now()
-	svc = s.start().until(running)
-	require.Less(t, time.Since(began), soon)
+	svc = s.start().waitForOutput(runningBanner)
+	require.Less(t, time.Since(began), quickStart)
 	next := s.dev()
 	require.Equal(t, first.People, next.People)
 	require.Equal(t, first.ServiceAccounts, next.ServiceAccounts)
 	requireTokenReads(t, next.RestURL, written.Token)
-	owner.must(t, http.StatusOK, "GET", next.RestURL+"/api/v1/members", nil) // is still signed in
+	owner.expect(t, http.StatusOK, "GET", next.RestURL+"/api/v1/members", nil) // the session is still valid
 	text = s.stop(svc)
 	require.NotContains(t, text, "Migrating schema")
 	require.Contains(t, text, "is up to date")
 
-	// Dev.json says nothing that the rest does not know.
+	// dev.json can be written again from other files.
 	require.NoError(t, os.Remove(s.file("dev.json")))
-	svc = s.start().until(running)
+	svc = s.start().waitForOutput(runningBanner)
 	require.Equal(t, first.ServiceAccounts, s.dev().ServiceAccounts)
 	s.stop(svc)
 
-	// Without demo.json nobody knows the tokens any more: there are new ones.
+	// Without demo.json the tokens are lost: new ones are created.
 	require.NoError(t, os.Remove(s.file("dev.json")))
 	require.NoError(t, os.Remove(s.file("demo.json")))
-	svc = s.start().until(running)
+	svc = s.start().waitForOutput(runningBanner)
 	anew := s.dev()
-	requireTokenReads(t, anew.RestURL, written.Token) // is not the demonstration's
+	requireTokenReads(t, anew.RestURL, written.Token) // only tokens of the demonstration data are replaced
 	require.ElementsMatch(t, first.People, anew.People)
 	for _, old := range first.ServiceAccounts {
 		fresh := anew.account(t, old.Name)
 		require.Equal(t, old.Scopes, fresh.Scopes)
 		requireScopes(t, anew.RestURL, fresh)
-		refused := byToken(old.Token).must(t, http.StatusUnauthorized, "GET", anew.RestURL+"/api/v1/runs?status=active", nil)
+		refused := byToken(old.Token).expect(t, http.StatusUnauthorized, "GET", anew.RestURL+"/api/v1/runs?status=active", nil)
 		require.Equal(t, "service_token_invalid", refused.code())
 	}
 	s.stop(svc)
 }
 
-// requireComplete proves that dev.json says everything there is to say.
-func requireComplete(t *testing.T, s *site, d dev) {
+// requireCompleteDevFile requires that dev.json is complete, and that its URLs work.
+func requireCompleteDevFile(t *testing.T, s *installation, d devFile) {
 	t.Helper()
 	for _, name := range []string{"dev.json", "demo.json", "secrets.json"} {
 		info, err := os.Stat(s.file(name))
@@ -103,8 +103,8 @@ func requireComplete(t *testing.T, s *site, d dev) {
 	require.NoError(t, err)
 	require.NoError(t, app.Body.Close())
 	require.Equal(t, http.StatusOK, app.StatusCode)
-	require.Equal(t, d.AppURL+"/sign-in?to=%2Fw", app.Request.URL.String(), "who opens the app is asked to sign in")
-	requireFarm(t, s, d)
+	require.Equal(t, d.AppURL+"/sign-in?to=%2Fw", app.Request.URL.String(), "a visitor of the app is asked to sign in")
+	requireFarmGateway(t, s, d)
 	c, err := pgx.Connect(t.Context(), d.DatabaseURL)
 	require.NoError(t, err)
 	require.NoError(t, c.Close(t.Context()))
@@ -121,9 +121,9 @@ func requireComplete(t *testing.T, s *site, d dev) {
 	}
 }
 
-// requireFarm proves that the gateway of dev.json leads to the farm and to nothing else, and
-// that nobody but its owner can read what opens anything.
-func requireFarm(t *testing.T, s *site, d dev) {
+// requireFarmGateway requires that the gateway serves the farm's routes and no others, and that only
+// its owner can read the keys.
+func requireFarmGateway(t *testing.T, s *installation, d devFile) {
 	t.Helper()
 	text, err := os.ReadFile(d.FarmCAFile)
 	require.NoError(t, err)
@@ -147,16 +147,16 @@ func requireFarm(t *testing.T, s *site, d dev) {
 	}
 }
 
-// onePlaceEach leaves one place of each person: sign-ins are limited.
-func onePlaceEach(people []person) []person {
+// onePerPerson keeps one entry for each person, because sign-ins are rate-limited.
+func onePerPerson(people []person) []person {
 	slices.SortStableFunc(people, func(a, b person) int { return strings.Compare(a.Email, b.Email) })
 	return slices.CompactFunc(people, func(a, b person) bool { return a.Email == b.Email })
 }
 
-// requireSignsIn proves that a person is who dev.json says, where it says.
+// requireSignsIn requires that a person can sign in and has the role of dev.json in the workspace.
 func requireSignsIn(t *testing.T, rest string, p person) {
 	t.Helper()
-	a := signIn(t, rest, p).must(t, http.StatusOK, "GET", rest+"/api/v1/members?limit=100", nil)
+	a := signIn(t, rest, p).expect(t, http.StatusOK, "GET", rest+"/api/v1/members?limit=100", nil)
 	type member struct {
 		Name, Email, Role string
 		IsYou             bool
@@ -165,29 +165,29 @@ func requireSignsIn(t *testing.T, rest string, p person) {
 	require.Contains(t, members.Items, member{p.Name, p.Email, p.Role, true})
 }
 
-// requireScopes proves that a token may do what its scopes say and no more.
+// requireScopes requires that a token may do what its scopes allow and no more.
 func requireScopes(t *testing.T, rest string, a account) {
 	t.Helper()
 	url := rest + "/api/v1/runs?status=active"
 	for _, scope := range a.Scopes {
 		if scope == "api.read" {
-			byToken(a.Token).must(t, http.StatusOK, "GET", url, nil)
+			byToken(a.Token).expect(t, http.StatusOK, "GET", url, nil)
 			return
 		}
 	}
-	refused := byToken(a.Token).must(t, http.StatusForbidden, "GET", url, nil)
+	refused := byToken(a.Token).expect(t, http.StatusForbidden, "GET", url, nil)
 	require.Equal(t, "service_scope_missing", refused.code())
 }
 
 func requireReady(t *testing.T, rest string) {
 	t.Helper()
-	a := caller{}.must(t, http.StatusOK, "GET", rest+"/health/ready", nil)
+	a := caller{}.expect(t, http.StatusOK, "GET", rest+"/health/ready", nil)
 	require.JSONEq(t, `{"status":"ok","info":{"database":{"status":"up"},"engine":{"status":"up"}},"error":{}}`, string(a.body))
 }
 
-// requireNoSecret proves that nothing that opens anything was said, but for
-// the password that everybody of the demonstration has.
-func requireNoSecret(t *testing.T, s *site, text string) {
+// requireNoSecret requires that svc's output contains no secret, except for the password of the
+// demonstration people.
+func requireNoSecret(t *testing.T, s *installation, text string) {
 	t.Helper()
 	c, err := pgx.ParseConfig(s.dev().DatabaseURL)
 	require.NoError(t, err)

@@ -22,18 +22,18 @@ import (
 	"svc/dev/pgserver"
 )
 
-// TestWhatTheBannerSaysWorks pastes the commands into a shell.
-func TestWhatTheBannerSaysWorks(t *testing.T) {
+// TestBannerCommandsWork runs the commands of svc's banner in a shell.
+func TestBannerCommandsWork(t *testing.T) {
 	t.Parallel()
-	s := seededSite(t)
-	svc := s.start().until("/runs?status=active'\n")
+	s := newSeededInstallation(t)
+	svc := s.start().waitForOutput("/runs?status=active'\n")
 	d := s.dev()
 	text := svc.out.String()
 	for _, place := range []string{d.RestURL + "/api/v1", d.RestURL + "/api/docs", d.EngineURL, s.file("dev.json")} {
 		require.Contains(t, text, place)
 	}
 	commands := strings.Join(regexp.MustCompile(`(?m)^  (curl|token=).*$`).FindAllString(text, -1), "\n")
-	answers := paste(t, s.home, commands)
+	answers := runCommands(t, s.home, commands)
 	require.Len(t, answers, 3)
 	require.Contains(t, answers[0], `"email":"`+d.owner(t).Email+`"`)
 	require.Regexp(t, `^\{"total":6,.*"isYou":true`, answers[1], "the members of acme, not of the person's own workspace")
@@ -41,11 +41,10 @@ func TestWhatTheBannerSaysWorks(t *testing.T) {
 	s.stop(svc)
 }
 
-// TestTheReadmeTellsTheTruth pastes its tour into a shell, all at once, in a
-// folder that looks like a checkout in which make run has just said that it runs.
-// The answers have the form that it shows, where ", …" leaves out the rest of an object,
-// and are about what was just done.
-func TestTheReadmeTellsTheTruth(t *testing.T) {
+// TestReadmeTourWorks runs the commands of the README's tour in one shell, in a folder that looks like
+// a checkout in which make run is running. The answers must have the form that the README shows, where
+// ", …" stands for the rest of an object, and concern what the tour has just done.
+func TestReadmeTourWorks(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../README.md")
 	require.NoError(t, err)
@@ -53,8 +52,8 @@ func TestTheReadmeTellsTheTruth(t *testing.T) {
 	require.True(t, found)
 	tour, _, _ = strings.Cut(tour, "\n## ")
 
-	s := unsignedSite(t)
-	svc := s.start().until(running)
+	s := newUnsignedInstallation(t)
+	svc := s.start().waitForOutput(runningBanner)
 	require.NoError(t, os.Symlink(s.data, filepath.Join(s.home, ".svc")))
 	require.NoError(t, os.Symlink(programs, filepath.Join(s.home, "bin")))
 	const address = "http://127.0.0.1:4000"
@@ -70,34 +69,35 @@ func TestTheReadmeTellsTheTruth(t *testing.T) {
 		}
 	}
 	require.NotEmpty(t, shown)
-	answers := slices.CompactFunc(paste(t, s.home, script), func(a, b string) bool { return piece.MatchString(a) && piece.MatchString(b) })
+	bothLogChunks := func(a, b string) bool { return logChunk.MatchString(a) && logChunk.MatchString(b) }
+	answers := slices.CompactFunc(runCommands(t, s.home, script), bothLogChunks)
 	require.Len(t, answers, len(shown), strings.Join(answers, "\n"))
 	for i := range shown {
-		want, got := form(t, strings.ReplaceAll(shown[i], ", …", "")), form(t, answers[i])
+		want, got := answerForm(t, strings.ReplaceAll(shown[i], ", …", "")), answerForm(t, answers[i])
 		if strings.Contains(shown[i], ", …") {
 			require.Subset(t, got, want, answers[i])
 		} else {
 			require.Equal(t, want, got, answers[i])
 		}
 	}
-	made := find(t, answers, "account.id")
-	require.Equal(t, made, find(t, answers, "items.0.target.id"), "the record is of the account that was just made")
-	require.Equal(t, find(t, answers, "items.0.seq"), find(t, answers, "size"), "and signed for")
-	digest := strings.Trim(find(t, answers, "items.0.sha256"), `"`)
-	require.Contains(t, answers, digest+"  -", "what was downloaded is what the job left")
+	made := findValue(t, answers, "account.id")
+	require.Equal(t, made, findValue(t, answers, "items.0.target.id"), "the audit record is of the new account")
+	require.Equal(t, findValue(t, answers, "items.0.seq"), findValue(t, answers, "size"), "the signed log includes the record")
+	digest := strings.Trim(findValue(t, answers, "items.0.sha256"), `"`)
+	require.Contains(t, answers, digest+"  -", "the download is the job's artifact")
 	text, err = os.ReadFile(filepath.Join(s.home, ".svc", "headers"))
 	require.NoError(t, err)
-	require.Regexp(t, `^HTTP/1.1 202 `, string(text), "of the cancel")
+	require.Regexp(t, `^HTTP/1.1 202 `, string(text), "the answer to the cancellation")
 	s.stop(svc)
 }
 
-// piece is a part of a log, of which there are as many as there were moments to write in.
-var piece = regexp.MustCompile(`^\{"attempt":1,"offset":\d+,.*"text":"`)
+// logChunk matches one chunk of a job's log. The number of chunks varies.
+var logChunk = regexp.MustCompile(`^\{"attempt":1,"offset":\d+,.*"text":"`)
 
-// unsignedSite is a site as svc-db leaves it: nothing is signed yet.
-func unsignedSite(t *testing.T) *site {
+// newUnsignedInstallation returns an installation as svc-db leaves it, in which nothing is signed yet.
+func newUnsignedInstallation(t *testing.T) *installation {
 	t.Helper()
-	s := seededSite(t)
+	s := newSeededInstallation(t)
 	server, err := pgserver.Start(t.Context(), pgserver.Config{Dir: s.file("postgres")})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, server.Stop()) }()
@@ -109,8 +109,8 @@ func unsignedSite(t *testing.T) *site {
 	return s
 }
 
-// find returns what is at a place of the first answer that has something there.
-func find(t *testing.T, answers []string, place string) string {
+// findValue returns the value at a path in the first answer that has it.
+func findValue(t *testing.T, answers []string, place string) string {
 	t.Helper()
 	for _, answer := range answers {
 		if found := gjson.Get(answer, place); found.Exists() {
@@ -121,57 +121,58 @@ func find(t *testing.T, answers []string, place string) string {
 	return ""
 }
 
-// paste runs commands as a person does who has them in the clipboard. Nothing
-// may be said on standard error. It returns the lines that come out.
-func paste(t *testing.T, folder, commands string) []string {
+// runCommands runs commands in a shell, as if pasted, and returns the lines of its output. It
+// requires an empty standard error.
+func runCommands(t *testing.T, folder, commands string) []string {
 	t.Helper()
 	sh := exec.CommandContext(t.Context(), "sh", "-e")
 	sh.Dir = folder
 	sh.Stdin = strings.NewReader(commands)
-	sh.Env = append(inherited(), "GORACE=atexit_sleep_ms=0")
+	sh.Env = append(cleanEnviron(), "GORACE=atexit_sleep_ms=0")
 	var failures strings.Builder
 	sh.Stderr = &failures
 	out, err := sh.Output()
 	require.NoError(t, err, "%s%s", out, failures.String())
 	require.Empty(t, failures.String())
-	return slices.DeleteFunc(strings.Split(string(out), "\n"), func(line string) bool { return line == "" || progress.MatchString(line) })
+	return slices.DeleteFunc(strings.Split(string(out), "\n"), func(line string) bool { return line == "" || progressLine.MatchString(line) })
 }
 
-// progress is said once a second, on machines that take so long.
-var progress = regexp.MustCompile(`: \d+ of \d+ events, .* left$`)
+// progressLine matches what svc-db prints once a second while it is slow.
+var progressLine = regexp.MustCompile(`: \d+ of \d+ events, .* left$`)
 
-// vary are what differs in the answers of two services: ids, hashes, numbers.
-var vary = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9A-Za-z+/]{43}=|\d+(\.\d+)?(ms|s)?`)
+// varyingParts are what differs between two services: ids, hashes, numbers.
+var varyingParts = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9A-Za-z+/]{43}=|\d+(\.\d+)?(ms|s)?`)
 
-// form is what stays the same of an answer: the names in it, with what the tour
-// speaks of, or its words.
-func form(t *testing.T, line string) any {
+// answerForm returns what is the same in each answer: the field names of JSON and the values of
+// stableFields, or the words of a text.
+func answerForm(t *testing.T, line string) any {
 	t.Helper()
 	if !strings.HasPrefix(line, "{") {
-		return vary.ReplaceAllString(line, "0")
+		return varyingParts.ReplaceAllString(line, "0")
 	}
 	var v any
 	require.NoError(t, json.Unmarshal([]byte(line), &v), line)
-	return names(v, "")
+	return fieldNames(v, "")
 }
 
-// spoken are places whose values do not depend on when the demonstration was made.
-var spoken = regexp.MustCompile(
+// stableFields are paths whose values do not depend on when the demonstration data was created.
+var stableFields = regexp.MustCompile(
 	`\.(code|message|action|outcome|field|email|displayRole|scopes\[\]|ok|kindId|integrity|state|(account|actor|target)\.name)$`)
 
-func names(v any, at string) (list []string) {
+// fieldNames returns the paths in a JSON value, and those of stableFields with their values.
+func fieldNames(v any, at string) (list []string) {
 	switch v := v.(type) {
 	case map[string]any:
 		for _, name := range slices.Sorted(maps.Keys(v)) {
 			list = append(list, at+"."+name)
-			list = append(list, names(v[name], at+"."+name)...)
+			list = append(list, fieldNames(v[name], at+"."+name)...)
 		}
 	case []any:
 		for _, item := range v {
-			list = append(list, names(item, at+"[]")...)
+			list = append(list, fieldNames(item, at+"[]")...)
 		}
 	default:
-		if spoken.MatchString(at) {
+		if stableFields.MatchString(at) {
 			list = append(list, fmt.Sprint(at, "=", v))
 		}
 	}

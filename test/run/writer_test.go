@@ -15,13 +15,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A deed is one command, however often it was sent, and what is known of it.
-type deed struct {
-	kind     string   // of the event that it makes
+// A sentCommand is one command, however often it was sent, and what is known of its outcome.
+type sentCommand struct {
+	kind     string   // of the event that it appends
 	requests []string // the request id of each time it was sent
 	outcome  outcome
-	position int64  // where the answer said it is in the log; 0 if no answer said so
-	account  string // id, if an answer told it
+	position int64  // in the log by its answer; 0 without one
+	account  string // id, if known from an answer
 	token    string // likewise
 	member   string
 	role     string
@@ -31,32 +31,32 @@ type outcome int
 
 const (
 	unknown      outcome = iota // no answer, or a 5xx
-	acknowledged                // it is done
-	refused                     // it is not done, and never will be
+	acknowledged                // done
+	refused                     // not done, and never will be
 )
 
-// writers write without a pause until they are told to stop.
+// writers send commands without a pause until they are stopped.
 type writers struct {
-	stage   *stage
-	members []string
-	stop    context.CancelFunc
-	group   sync.WaitGroup
-	acks    [2]atomic.Int64 // of each replica
-	strange atomic.Value    // an answer that nobody should get
+	deployment *deployment
+	members    []string
+	stop       context.CancelFunc
+	group      sync.WaitGroup
+	acks       [2]atomic.Int64 // of each replica
+	unexpected atomic.Value    // an answer that fails the test
 
-	mu    sync.Mutex
-	deeds []*deed
+	mu   sync.Mutex
+	sent []*sentCommand
 }
 
-// startWriters lets n writers make and rotate service accounts and change
-// roles, at both replicas in turn.
-func startWriters(t *testing.T, s *stage, n int) *writers {
+// startWriters starts n writers that create and rotate service accounts and change roles, at
+// both replicas in turn.
+func startWriters(t *testing.T, s *deployment, n int) *writers {
 	t.Helper()
-	w := &writers{stage: s}
+	w := &writers{deployment: s}
 	list := decode[struct{ Items []struct{ ID, Email string } }](t,
-		s.owner.must(t, http.StatusOK, "GET", s.rest[0].url()+"/api/v1/members?limit=100", nil))
+		s.owner.expect(t, http.StatusOK, "GET", s.rest[0].url()+"/api/v1/members?limit=100", nil))
 	for _, m := range list.Items {
-		if m.Email != "ada@acme.example" { // who stays its Owner
+		if m.Email != "ada@acme.example" { // stays Owner
 			w.members = append(w.members, m.ID)
 		}
 	}
@@ -69,56 +69,57 @@ func startWriters(t *testing.T, s *stage, n int) *writers {
 	return w
 }
 
-// end stops the writers and returns all that they asked for.
-func (w *writers) end(t *testing.T) []*deed {
+// finish stops the writers and returns all commands that they sent.
+func (w *writers) finish(t *testing.T) []*sentCommand {
 	t.Helper()
 	w.stop()
 	w.group.Wait()
-	require.Nil(t, w.strange.Load())
-	return w.deeds
+	require.Nil(t, w.unexpected.Load())
+	return w.sent
 }
 
+// write creates an account, rotates its token twice and changes a member's role, until ctx ends.
 func (w *writers) write(ctx context.Context, i int) {
 	roles := []string{"Viewer", "Maintainer", "Owner"}
 	for n := 0; ctx.Err() == nil; n++ {
-		made := w.do(ctx, i+n, i, &deed{kind: "service_account.created"}, "POST", "/service-accounts",
+		made := w.send(ctx, i+n, i, &sentCommand{kind: "service_account.created"}, "POST", "/service-accounts",
 			map[string]any{"name": fmt.Sprintf("w%d-%d", i, n), "scopes": []string{"api.read"}})
 		if made.account != "" {
 			for turn := range 2 {
-				w.do(ctx, i+n+turn, i, &deed{kind: "service_account.rotated", account: made.account}, "POST",
+				w.send(ctx, i+n+turn, i, &sentCommand{kind: "service_account.rotated", account: made.account}, "POST",
 					"/service-accounts/"+made.account+"/rotate", nil)
 			}
 		}
 		member, role := w.members[(i+n)%len(w.members)], roles[(i+n/2)%len(roles)]
-		w.do(ctx, i+n, i, &deed{kind: "member.role_changed", member: member, role: role}, "PATCH", "/members/"+member,
+		w.send(ctx, i+n, i, &sentCommand{kind: "member.role_changed", member: member, role: role}, "PATCH", "/members/"+member,
 			map[string]any{"role": role})
 	}
 }
 
-// do sends a command. Every second writer uses an idempotency key where there
-// is one, and sends the command again until its outcome is known.
-func (w *writers) do(ctx context.Context, turn, writer int, d *deed, method, path string, body any) *deed {
-	key := w.note(d)
-	insist := writer%2 == 0 && d.role == ""
+// send sends a command. Every second writer uses an idempotency key where possible, and
+// repeats the command until its outcome is known.
+func (w *writers) send(ctx context.Context, turn, writer int, d *sentCommand, method, path string, body any) *sentCommand {
+	key := w.register(d)
+	retry := writer%2 == 0 && d.role == ""
 	for try := 0; ; try++ {
 		id := fmt.Sprintf("%s.%d", key, try)
 		d.requests = append(d.requests, id)
 		headers := []string{"X-Request-Id", id}
-		if insist {
+		if retry {
 			headers = append(headers, "Idempotency-Key", key)
 		}
-		at := (turn + try) % len(w.stage.rest)
-		a, err := w.stage.owner.send(method, w.stage.rest[at].url()+"/api/v1"+path, body, headers...)
-		w.judge(d, a, err)
+		at := (turn + try) % len(w.deployment.rest)
+		a, err := w.deployment.owner.send(method, w.deployment.rest[at].url()+"/api/v1"+path, body, headers...)
+		w.setOutcome(d, a, err)
 		if d.outcome == acknowledged {
 			w.acks[at].Add(1)
 		}
-		if d.outcome != unknown || !insist || ctx.Err() != nil {
+		if d.outcome != unknown || !retry || ctx.Err() != nil {
 			break
 		}
 	}
 	if d.outcome == unknown {
-		select { // the service is down: no use in hammering it
+		select { // pauses while the service is down
 		case <-ctx.Done():
 		case <-time.After(10 * time.Millisecond):
 		}
@@ -126,31 +127,31 @@ func (w *writers) do(ctx context.Context, turn, writer int, d *deed, method, pat
 	return d
 }
 
-// note adds a deed that is about to be done, and returns a name for it.
-func (w *writers) note(d *deed) string {
+// register adds a command that is about to be sent, and returns an id for it.
+func (w *writers) register(d *sentCommand) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.deeds = append(w.deeds, d)
-	return fmt.Sprintf("deed-%d", len(w.deeds))
+	w.sent = append(w.sent, d)
+	return fmt.Sprintf("command-%d", len(w.sent))
 }
 
-// judge sorts the outcomes out.
-func (w *writers) judge(d *deed, a answer, err error) {
+// setOutcome sets the outcome of a command from an answer. It stays unknown after an error or a 503.
+func (w *writers) setOutcome(d *sentCommand, a answer, err error) {
 	switch {
 	case err != nil || a.status == http.StatusServiceUnavailable:
 		return
 	case a.status < http.StatusMultipleChoices:
 		d.outcome, d.position = acknowledged, a.position
-		var c created
+		var c createdAccount
 		if d.role == "" && json.Unmarshal(a.body, &c) == nil {
 			d.account, d.token = c.Account.ID, c.Token
 		}
-	case a.code() == "token_already_shown": // the answer to an earlier time was lost
+	case a.code() == "token_already_shown": // an earlier answer was lost
 		d.outcome = acknowledged
 	case a.code() == "conflict":
 		d.outcome = refused
 	default:
 		d.outcome = refused
-		w.strange.Store(fmt.Sprintf("%s: %d %s", d.kind, a.status, a.body))
+		w.unexpected.Store(fmt.Sprintf("%s: %d %s", d.kind, a.status, a.body))
 	}
 }

@@ -19,38 +19,38 @@ import (
 	"golang.org/x/crypto/bcrypt"
 )
 
-// A site is a data folder, and how svc is run on it.
-type site struct {
+// An installation is a data folder, with the user and environment with which svc runs on it.
+type installation struct {
 	t       *testing.T
-	home    string // holds all that the test writes
+	home    string // contains all files that the test writes
 	data    string
-	user    *syscall.Credential // nil is who runs the test
+	user    *syscall.Credential // nil for the user of the test
 	environ []string
 }
 
-// newSite is a site on which svc has never been.
-func newSite(t *testing.T) *site {
+// newInstallation returns an installation without data.
+func newInstallation(t *testing.T) *installation {
 	t.Helper()
-	home, err := os.MkdirTemp(shared, "site-")
+	home, err := os.MkdirTemp(sharedDir, "svc-")
 	require.NoError(t, err)
 	require.NoError(t, os.Chmod(home, 0o755))
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(home)) })
-	s := &site{t: t, home: home, data: filepath.Join(home, "its data")} // with a space, which some folders have
-	s.environ = environOf(s.data)
+	s := &installation{t: t, home: home, data: filepath.Join(home, "its data")} // with a space, to test quoting
+	s.environ = svcEnviron(s.data)
 	return s
 }
 
-// environOf has svc keep to a folder, and listen where nobody else does.
-func environOf(data string) []string {
-	list := append(inherited(), "SVC_DATA_DIR="+data)
+// svcEnviron returns an environment in which svc uses a data folder and listens on free ports.
+func svcEnviron(data string) []string {
+	list := append(cleanEnviron(), "SVC_DATA_DIR="+data)
 	for _, name := range []string{"REST", "ENGINE", "CODEHOST", "METRICS", "GATEWAY", "UI"} {
 		list = append(list, "SVC_"+name+"_ADDR=127.0.0.1:0")
 	}
 	return list
 }
 
-// inherited is our environment without what would tell the service anything.
-func inherited() (list []string) {
+// cleanEnviron returns the environment of the test without variables that configure the service.
+func cleanEnviron() (list []string) {
 	for _, variable := range os.Environ() {
 		name, _, _ := strings.Cut(variable, "=")
 		ours := strings.HasPrefix(name, "SVC_") && name != "SVC_PG_BINDIR" || strings.HasPrefix(name, "AUTH_")
@@ -61,31 +61,33 @@ func inherited() (list []string) {
 	return list
 }
 
+// seeding is the folder that seededData has created, if any.
 var seeding struct {
 	sync.Mutex
 	data string
 }
 
-// seededSite is a site on which svc has been before.
-func seededSite(t *testing.T) *site {
+// newSeededInstallation returns an installation with the demonstration data.
+func newSeededInstallation(t *testing.T) *installation {
 	t.Helper()
-	data := seeded(t)
-	s := newSite(t)
+	data := seededData(t)
+	s := newInstallation(t)
 	out, err := exec.Command("cp", "-a", data, s.data).CombinedOutput()
 	require.NoError(t, err, string(out))
 	return s
 }
 
-// seeded is a data folder to copy.
-func seeded(t *testing.T) string {
+// seededData returns a data folder to copy. The first call creates it.
+func seededData(t *testing.T) string {
 	t.Helper()
 	seeding.Lock()
 	defer seeding.Unlock()
 	if seeding.data == "" {
-		s := &site{t: t, home: shared, data: filepath.Join(shared, "seeded")}
-		s.environ = environOf(s.data)
-		svc := s.start().until(running)
-		cheap, err := bcrypt.GenerateFromPassword([]byte(s.dev().owner(t).Password), bcrypt.MinCost) // the race detector makes sign-ins slow
+		s := &installation{t: t, home: sharedDir, data: filepath.Join(sharedDir, "seeded")}
+		s.environ = svcEnviron(s.data)
+		svc := s.start().waitForOutput(runningBanner)
+		// sign-ins are too slow under the race detector at the usual cost
+		cheap, err := bcrypt.GenerateFromPassword([]byte(s.dev().owner(t).Password), bcrypt.MinCost)
 		require.NoError(t, err)
 		c := s.connect("svc")
 		_, err = c.Exec(t.Context(), `update passwords set hash = $1`, string(cheap))
@@ -97,29 +99,29 @@ func seeded(t *testing.T) string {
 	return seeding.data
 }
 
-// running is what svc says when everything runs.
-const running = "The service runs. Ctrl-C stops it.\n"
+// runningBanner is printed by svc once everything runs.
+const runningBanner = "The service runs. Ctrl-C stops it.\n"
 
-// start starts svc, with more of an environment.
-func (s *site) start(environ ...string) *process {
+// start starts svc, with additions to its environment.
+func (s *installation) start(environ ...string) *process {
 	s.t.Helper()
 	return start(s.t, s.user, append(s.environ[:len(s.environ):len(s.environ)], environ...), "svc")
 }
 
-// stop is a Ctrl-C that leaves nothing behind.
-func (s *site) stop(p *process) string {
+// stop stops svc by Ctrl-C, requires that no process is left, and returns its output.
+func (s *installation) stop(p *process) string {
 	s.t.Helper()
-	there := family(p.pid())
+	there := processTree(p.pid())
 	code, text := p.ctrlC()
 	require.Zero(s.t, code, text)
 	requireGone(s.t, there, s.data)
 	return text
 }
 
-func (s *site) file(name string) string { return filepath.Join(s.data, name) }
+func (s *installation) file(name string) string { return filepath.Join(s.data, name) }
 
-// secrets are those of secrets.json, by name.
-func (s *site) secrets() map[string]string {
+// secrets returns the content of secrets.json.
+func (s *installation) secrets() map[string]string {
 	s.t.Helper()
 	text, err := os.ReadFile(s.file("secrets.json"))
 	require.NoError(s.t, err)
@@ -131,9 +133,8 @@ func (s *site) secrets() map[string]string {
 	return secrets
 }
 
-// dev is dev.json, of which nothing may be missing and to which nothing may
-// be added.
-type dev struct {
+// A devFile is the content of dev.json.
+type devFile struct {
 	RestURL         string    `json:"restUrl"`
 	MetricsURL      string    `json:"metricsUrl"`
 	AppURL          string    `json:"appUrl"`
@@ -163,12 +164,12 @@ type account struct {
 	WorkspaceSlug string   `json:"workspaceSlug"`
 }
 
-// dev reads dev.json.
-func (s *site) dev() dev {
+// dev reads dev.json and requires that it has exactly the fields of devFile.
+func (s *installation) dev() devFile {
 	s.t.Helper()
 	text, err := os.ReadFile(s.file("dev.json"))
 	require.NoError(s.t, err)
-	var d dev
+	var d devFile
 	in := json.NewDecoder(bytes.NewReader(text))
 	in.DisallowUnknownFields()
 	require.NoError(s.t, in.Decode(&d))
@@ -178,8 +179,8 @@ func (s *site) dev() dev {
 	return d
 }
 
-// account returns the service account of a name.
-func (d dev) account(t *testing.T, name string) account {
+// account returns the service account with a name.
+func (d devFile) account(t *testing.T, name string) account {
 	t.Helper()
 	for _, a := range d.ServiceAccounts {
 		if a.Name == name {
@@ -190,8 +191,8 @@ func (d dev) account(t *testing.T, name string) account {
 	return account{}
 }
 
-// owner returns somebody who owns the workspace acme.
-func (d dev) owner(t *testing.T) person {
+// owner returns an Owner of the workspace acme.
+func (d devFile) owner(t *testing.T) person {
 	t.Helper()
 	for _, p := range d.People {
 		if p.Role == "Owner" && p.WorkspaceSlug == "acme" {
@@ -202,9 +203,8 @@ func (d dev) owner(t *testing.T) person {
 	return person{}
 }
 
-// connect connects to a database of the site's private PostgreSQL, which the
-// files in its folder lead to.
-func (s *site) connect(database string) *pgx.Conn {
+// connect connects to a database of the installation's own PostgreSQL.
+func (s *installation) connect(database string) *pgx.Conn {
 	s.t.Helper()
 	read := func(name string) string {
 		text, err := os.ReadFile(s.file("postgres/" + name))
