@@ -52,7 +52,7 @@ func TestNothingAcknowledgedIsEverLost(t *testing.T) {
 	}
 }
 
-// runChaos injects faults for two rounds, then for as long as long, and checks all data afterwards.
+// runChaos injects faults in two rounds, or until long has passed, and then checks all data.
 func runChaos(t *testing.T, bus string, long time.Duration) {
 	c := newChaosTest(t, bus)
 	c.long = long > 0
