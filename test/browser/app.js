@@ -1,4 +1,4 @@
-// The web app in a browser, and the people who use it.
+// Helpers of tests that use the web app as people of the demonstration data.
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -9,46 +9,47 @@ const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.mi
 export const password = "demonstration";
 export const desktop = { width: 1280, height: 900 };
 export const phone = { width: 390, height: 844 };
-export const zoomed = { width: desktop.width / 2, height: desktop.height / 2 }; // what is left of it at 200 %
+export const zoomed = { width: desktop.width / 2, height: desktop.height / 2 }; // CSS pixels of desktop at 200 % zoom
 
-// A person may have twelve streams of live updates: what a test has opened ends with it.
-let opened = null; // null between tests
-beforeEach(() => { opened = []; });
+// Browser contexts that the running test has opened, null between tests. They are closed after the test, since a
+// person may have only twelve streams of live updates.
+let contexts = null;
+beforeEach(() => { contexts = []; });
 afterEach(async () => {
-  const list = opened;
-  opened = null;
+  const list = contexts;
+  contexts = null;
   await Promise.all(list.map((context) => context.close()));
 });
 
-const sessions = new Map(); // cookies by app and person: sign-ins are limited to ten a minute
+const sessions = new Map(); // cookies by app and person, since sign-ins are limited to ten a minute
 
 /**
- * visitor is somebody of the demonstration with a browser profile of their own, signed
- * in: visitor(browser, appUrl, "mia"). Profiles of one person share a session, unless
- * own is set. Other options are those of Playwright's newContext. What the browser
- * complains of is in complaints, but for refusals.
+ * visitor opens a browser context with a page, signed in as a person of the demonstration data:
+ * visitor(browser, appUrl, "mia"). Without a name nobody is signed in. Contexts of one person share a session,
+ * unless ownSession is set. Other options are passed to Playwright's newContext. problems collects uncaught errors,
+ * console errors and warnings, except for responses with status 4xx or 502, and requests to other sites.
  */
-export async function visitor(browser, appUrl, name, { own = false, ...options } = {}) {
+export async function visitor(browser, appUrl, name, { ownSession = false, ...options } = {}) {
   const context = await browser.newContext({ viewport: desktop, reducedMotion: "reduce", ...options });
-  opened?.push(context);
+  contexts?.push(context);
   const page = await context.newPage();
-  const complaints = [];
-  page.on("pageerror", (error) => complaints.push(String(error)));
-  page.on("console", (said) => {
-    if (["error", "warning"].includes(said.type()) && !/status of (4\d\d|502)/.test(said.text())) complaints.push(said.text());
+  const problems = [];
+  page.on("pageerror", (error) => problems.push(String(error)));
+  page.on("console", (message) => {
+    if (["error", "warning"].includes(message.type()) && !/status of (4\d\d|502)/.test(message.text())) problems.push(message.text());
   });
   page.on("request", (request) => {
-    if (!request.url().startsWith(appUrl) && !/^(data|blob):/.test(request.url())) complaints.push("asks another site: " + request.url());
+    if (!request.url().startsWith(appUrl) && !/^(data|blob):/.test(request.url())) problems.push("request to another site: " + request.url());
   });
-  const known = `${appUrl} ${name}`;
-  if (name && !own && sessions.has(known)) {
-    await context.addCookies(sessions.get(known));
+  const key = `${appUrl} ${name}`;
+  if (name && !ownSession && sessions.has(key)) {
+    await context.addCookies(sessions.get(key));
   } else if (name) {
     const answer = await context.request.post(appUrl + "/api/auth/sign-in/email", { data: { email: `${name}@acme.example`, password } });
     assert.equal(answer.status(), 200, `sign in as ${name}`);
-    if (!own) sessions.set(known, await context.cookies());
+    if (!ownSession) sessions.set(key, await context.cookies());
   }
-  /** open goes to a path and waits until live updates have begun. */
+  /** open goes to a path and waits until live updates are connected. */
   const open = async (path) => {
     const answer = await page.goto(appUrl + path);
     if (await page.locator("#live").count()) await page.locator('#live[data-state="live"]').waitFor();
@@ -56,11 +57,11 @@ export async function visitor(browser, appUrl, name, { own = false, ...options }
   };
   /** toast waits for a notice with that text. */
   const toast = (text) => page.locator("#toasts .toast", { hasText: text }).first().waitFor();
-  return { context, page, open, toast, complaints };
+  return { context, page, open, toast, problems };
 }
 
-/** submit submits a job with a token of a running product and returns its id. Not every machine has bubblewrap. */
-export async function submit(product, job) {
+/** submitJob submits a job with a service account's token and returns its id. The job has no sandbox unless given. */
+export async function submitJob(product, job) {
   const { token } = product.serviceAccounts.find((a) => a.scopes.includes("farm.submit"));
   const answer = await fetch(product.restUrl + "/api/v1/farm/jobs", {
     method: "POST", body: JSON.stringify({ sandbox: { kind: "none" }, ...job }),
@@ -71,20 +72,20 @@ export async function submit(product, job) {
 }
 
 /**
- * accessible holds a page against axe, at both widths and in both themes. Scripts of
- * ours may not be added to a page, so axe is run in a page that is let off its policy.
+ * checkAccessibility runs axe on a page at both widths and in both themes, and requires that nothing is wider than
+ * the window, also at 200 % zoom. The page's content security policy is bypassed, since it forbids to inject axe.
  */
-export async function accessible(browser, appUrl, name, path, prepare = async () => {}) {
+export async function checkAccessibility(browser, appUrl, name, path, prepare = async () => {}) {
   const { page, context, open } = await visitor(browser, appUrl, name, { bypassCSP: true });
   await open(path);
   await prepare(page);
   await page.evaluate(axe);
   const themes = ["light", "dark"];
-  for (const [viewport, schemes] of [[desktop, themes], [phone, themes], [zoomed, []]]) { // at 200 % the width alone
+  for (const [viewport, schemes] of [[desktop, themes], [phone, themes], [zoomed, []]]) { // zoomed: only the width is checked
     await page.setViewportSize(viewport);
     for (const colorScheme of schemes) {
       await page.emulateMedia({ colorScheme });
-      const rules = colorScheme === "light" ? {} : { runOnly: ["color-contrast"] }; // themes differ in nothing but colours
+      const rules = colorScheme === "light" ? {} : { runOnly: ["color-contrast"] }; // themes differ only in colours
       const { violations } = await page.evaluate((rules) => window.axe.run(rules), rules);
       const found = violations.map((v) => `${v.id}: ${v.nodes.map((n) => n.target).join(" ")}`);
       assert.deepEqual(found, [], `${path} at ${viewport.width}, ${colorScheme}`);

@@ -1,9 +1,9 @@
-// The audit log, and the workspace as it was.
+// The audit log, and replays of past states of the workspace.
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { after, before, test } from "node:test";
 import { start } from "../product.js";
-import { accessible, phone, visitor } from "./app.js";
+import { checkAccessibility, phone, visitor } from "./app.js";
 import { launch } from "./person.js";
 
 let product, browser, app;
@@ -18,8 +18,8 @@ after(async () => {
   await product?.stop();
 });
 
-/** at opens a path as somebody. */
-async function at(name, path, options) {
+/** openAs opens a path as somebody. */
+async function openAs(name, path, options) {
   const who = await visitor(browser, app, name, options);
   await who.open(path);
   return who;
@@ -28,7 +28,7 @@ const rows = (page) => page.locator(".event");
 const codes = (page) => page.locator(".did code").allInnerTexts();
 const api = (who, method, path, data) => who.context.request.fetch(product.restUrl + "/api/v1" + path, { method, data, headers: { "X-Svc-Tenant": "acme" } });
 
-test("what an event changed stands below its heading, on a phone an event is three lines", async () => {
+test("the table of changes is below its heading, and on a phone an event takes three lines", async () => {
   const { page, open } = await visitor(browser, app, "ada");
   await open("/w/acme/audit?q=action%3Amember.role_changed");
   await page.locator(".event-row").first().click();
@@ -41,8 +41,8 @@ test("what an event changed stands below its heading, on a phone an event is thr
   assert.ok(heights.length > 0 && Math.max(...heights) <= 110, heights.join());
 });
 
-test("qualifiers narrow the log, and two values of one mean either", async () => {
-  const { page, complaints } = await at("ada", "/w/acme/audit");
+test("qualifiers filter the log, and two values of one qualifier are alternatives", async () => {
+  const { page, problems } = await openAs("ada", "/w/acme/audit");
   assert.equal(await rows(page).count(), 50);
   await page.keyboard.press("/");
   await page.keyboard.type("action:member.*");
@@ -64,11 +64,11 @@ test("qualifiers narrow the log, and two values of one mean either", async () =>
   await page.getByText("No events found").waitFor();
   await page.getByRole("link", { name: "Clear search" }).click();
   await page.waitForURL(app + "/w/acme/audit");
-  assert.deepEqual(complaints, []);
+  assert.deepEqual(problems, []);
 });
 
-test("days narrow the log, and no day at all is told", async () => {
-  const { page, open } = await at("ada", "/w/acme/audit");
+test("days filter the log, and an invalid day is refused", async () => {
+  const { page, open } = await openAs("ada", "/w/acme/audit");
   const today = new Date().toISOString().slice(0, 10);
   await page.locator("summary", { hasText: "All days" }).click();
   await page.locator(".days [name=from]").fill(today);
@@ -81,8 +81,8 @@ test("days narrow the log, and no day at all is told", async () => {
   await page.getByText("created: takes a day or two of them").waitFor();
 });
 
-test("actor: finds people by their names", async () => {
-  const { page, open } = await at("ada", "/w/acme/audit");
+test("actor: accepts names of people", async () => {
+  const { page, open } = await openAs("ada", "/w/acme/audit");
   await page.locator("#add").fill('actor:"Mia Torres"');
   await page.keyboard.press("Enter");
   await page.waitForURL(/\?q=actor%3Amia%40acme\.example$/);
@@ -93,18 +93,18 @@ test("actor: finds people by their names", async () => {
   await page.getByText("No member has this name.").waitFor();
 });
 
-test("what the service refuses to search for is told on the page, which keeps it", async () => {
-  const { page, open } = await at("ada", "/w/acme/audit");
-  for (const wrong of ["x".repeat(3000), "created:0001-01-01..9999-12-31"]) {
-    assert.equal((await open("/w/acme/audit?q=" + wrong)).status(), 200);
+test("a refused search is explained and stays in the field", async () => {
+  const { page, open } = await openAs("ada", "/w/acme/audit");
+  for (const query of ["x".repeat(3000), "created:0001-01-01..9999-12-31"]) {
+    assert.equal((await open("/w/acme/audit?q=" + query)).status(), 200);
     await page.locator(".banner.bad").waitFor();
-    assert.equal(await page.locator('.search-bar [name="q"]').getAttribute("value"), wrong);
+    assert.equal(await page.locator('.search-bar [name="q"]').getAttribute("value"), query);
     assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth));
   }
 });
 
-test("an event opens: what changed, where it came from, and the event as stored", async () => {
-  const ada = await at("ada", "/w/acme/members");
+test("an event shows its changes, its origin and its stored form", async () => {
+  const ada = await openAs("ada", "/w/acme/members");
   const vera = (await (await api(ada, "GET", "/members?q=vera")).json()).items[0];
   assert.equal((await api(ada, "PATCH", "/members/" + vera.id, { role: "Maintainer" })).status(), 200);
   const { page, open } = ada;
@@ -123,8 +123,8 @@ test("an event opens: what changed, where it came from, and the event as stored"
   assert.equal((await open("/w/acme/audit/019aa0f4-6b1c-7d52-9e83-1c0a5b7e42d9")).status(), 404);
 });
 
-test("what was refused stands in the log with its code", async () => {
-  const mia = await at("mia", "/w/acme/members");
+test("a refused command is in the log with its error code", async () => {
+  const mia = await openAs("mia", "/w/acme/members");
   const ada = (await (await api(mia, "GET", "/members?q=ada")).json()).items[0];
   assert.equal((await api(mia, "PATCH", "/members/" + ada.id, { role: "Viewer" })).status(), 403);
   await mia.open("/w/acme/audit?q=actor:mia@acme.example");
@@ -134,19 +134,19 @@ test("what was refused stands in the log with its code", async () => {
   await row.getByText("Mia Torres").waitFor();
 });
 
-test("new events wait in a strip; rows do not move", async () => {
-  const ada = await at("ada", "/w/acme/audit?q=action:invitation.*");
+test("new events are announced, and rows do not move", async () => {
+  const ada = await openAs("ada", "/w/acme/audit?q=action:invitation.*");
   const first = await rows(ada.page).first().getAttribute("id"), count = await rows(ada.page).count();
   for (const name of ["news1", "news2"]) assert.equal((await api(ada, "POST", "/invitations", { email: name + "@example.com" })).status(), 201);
-  const strip = ada.page.getByRole("link", { name: "2 new events" });
-  await strip.waitFor({ timeout: 15000 });
+  const announcement = ada.page.getByRole("link", { name: "2 new events" });
+  await announcement.waitFor({ timeout: 15000 });
   assert.deepEqual([await rows(ada.page).first().getAttribute("id"), await rows(ada.page).count()], [first, count]);
-  await strip.click();
+  await announcement.click();
   await rows(ada.page).filter({ hasText: "news2@example.com" }).waitFor();
 });
 
-test("older events come below, each once", async () => {
-  const { page } = await at("ada", "/w/acme/audit");
+test("older events are appended, each once", async () => {
+  const { page } = await openAs("ada", "/w/acme/audit");
   await page.getByRole("link", { name: "Older events" }).click();
   await page.waitForFunction(() => document.querySelectorAll(".event").length === 100);
   const ids = await rows(page).evaluateAll((list) => list.map((row) => Number(row.id.slice("event-".length))));
@@ -154,43 +154,43 @@ test("older events come below, each once", async () => {
   assert.equal(new Set(ids).size, 100);
 });
 
-test("the log is verified, and its checkpoint can be kept", async () => {
-  const { page } = await at("ada", "/w/acme/audit", { permissions: ["clipboard-read", "clipboard-write"] });
+test("the log is verified, and its checkpoint can be copied", async () => {
+  const { page } = await openAs("ada", "/w/acme/audit", { permissions: ["clipboard-read", "clipboard-write"] });
   await page.getByRole("link", { name: "Verify now" }).click();
   await page.getByText(/Verified up to event [\d,]+/).waitFor();
   assert.equal(await page.title(), "Audit log · Acme");
   await page.getByRole("button", { name: "Copy checkpoint" }).click();
   assert.match(await page.evaluate(() => navigator.clipboard.readText()), /^\S+\/[0-9a-f-]{36}\n\d+\n.+=\n\n— /);
   const verified = await page.getByText(/Verified up to event [\d,]+/).innerText();
-  const mia = await at("mia", "/w/acme/audit"); // who may not verify sees what became of it
+  const mia = await openAs("mia", "/w/acme/audit"); // a Maintainer sees the result
   assert.equal(await mia.page.getByText(/Verified up to event [\d,]+/).innerText(), verified);
 });
 
-test("an export has what the search finds, or everything", async () => {
-  const { page } = await at("ada", "/w/acme/audit?q=action:member.joined");
-  const take = async (format) => {
+test("an export contains the search result, or everything", async () => {
+  const { page } = await openAs("ada", "/w/acme/audit?q=action:member.joined");
+  const exportAs = async (format) => {
     const menu = page.locator("summary", { hasText: "Export" });
     if (!await page.locator(".exports").isVisible()) await menu.click();
     const [download] = await Promise.all([page.waitForEvent("download"), page.locator(`.exports [value=${format}]`).click()]);
     return { name: download.suggestedFilename(), lines: readFileSync(await download.path(), "utf8").trimEnd().split(/\r?\n/) };
   };
   const found = await rows(page).count();
-  const csv = await take("csv");
+  const csv = await exportAs("csv");
   assert.match(csv.name, /^audit-acme-\d+\.csv$/);
   assert.equal(csv.lines.length, 1 + found);
   await page.locator(".exports [name=all]").check();
-  const ndjson = await take("ndjson");
+  const ndjson = await exportAs("ndjson");
   assert.equal(JSON.parse(ndjson.lines[0]).seq, 1);
   assert.ok(ndjson.lines.length > 1000);
   await page.goto(app + "/w/acme/audit?q=action:audit.exported");
-  assert.equal(await rows(page).count(), 2, "exports are recorded");
+  assert.equal(await rows(page).count(), 2, "two exports are recorded");
   const { context } = await visitor(browser, app, "ada");
-  const foreign = await context.request.get(app + "/w/acme/audit/export?format=csv", { headers: { "Sec-Fetch-Site": "cross-site" } });
-  assert.equal(foreign.status(), 403);
+  const crossSite = await context.request.get(app + "/w/acme/audit/export?format=csv", { headers: { "Sec-Fetch-Site": "cross-site" } });
+  assert.equal(crossSite.status(), 403);
 });
 
-test("a Maintainer reads, and is told what only Owners do; a Viewer is told why not", async () => {
-  const { page } = await at("mia", "/w/acme/audit");
+test("a Maintainer reads the log but sees what only Owners can do, and a Viewer is refused", async () => {
+  const { page } = await openAs("mia", "/w/acme/audit");
   for (const name of ["Replay", "Export", "Verify now"]) assert.ok(await page.getByRole("button", { name, exact: true }).isDisabled(), name);
   for (const reason of ["Only an Owner can replay or export the audit log.", "Only an Owner can verify the log."]) {
     assert.ok(await page.getByText(reason).isVisible(), reason);
@@ -204,55 +204,55 @@ test("a Maintainer reads, and is told what only Owners do; a Viewer is told why 
   assert.equal(await leo.page.locator("nav >> text=Audit log").count(), 0);
 });
 
-test("replay: steps, the slider, and playing", async () => {
-  const ada = await at("ada", "/w/acme/members");
+test("replay by steps, by playing and by the slider", async () => {
+  const ada = await openAs("ada", "/w/acme/members");
   const max = (await (await api(ada, "GET", "/members?q=max")).json()).items[0];
   for (const role of ["Viewer", "Maintainer", "Viewer"]) assert.equal((await api(ada, "PATCH", "/members/" + max.id, { role })).status(), 200);
-  const { page, open, complaints } = ada;
+  const { page, open, problems } = ada;
   await open("/w/acme/audit/replay");
   const asOf = page.locator("#replay .banner"), step = page.locator(".re-step");
   await asOf.getByText(/As of .+ UTC, event [\d,]+ of [\d,]+/).waitFor();
   await page.getByText("Read-only").waitFor();
   const changed = page.locator(".re-state tr", { hasText: "Max Weber" });
   const [last, middle, first] = (await (await api(ada, "GET", "/audit?action=member.role_changed&limit=3")).json()).items.map((r) => r.seq.toLocaleString("en"));
-  /** shows waits for an event and what it made of Max. */
-  const shows = async (event, role) => {
+  /** waitForStep waits until the step is this event and Max has this role. */
+  const waitForStep = async (event, role) => {
     await step.getByText("event " + event).waitFor();
     await changed.locator("ins", { hasText: role }).waitFor();
   };
   await open("/w/acme/audit/replay?seq=" + last.replaceAll(",", ""));
-  await shows(last, "Viewer");
+  await waitForStep(last, "Viewer");
   await page.keyboard.press("ArrowLeft");
-  await shows(middle, "Maintainer");
+  await waitForStep(middle, "Maintainer");
   await page.getByRole("link", { name: "Previous" }).click();
-  await shows(first, "Viewer");
+  await waitForStep(first, "Viewer");
   await step.locator(".before", { hasText: /role: Maintainer/ }).waitFor();
 
-  await page.locator("#play").click(); // goes on to the newest step, and ends
+  await page.locator("#play").click(); // plays to the newest step and stops
   await page.locator('#play[title^="Play from the first"]').waitFor({ timeout: 20000 });
-  await shows(last, "Viewer");
+  await waitForStep(last, "Viewer");
 
   const slider = page.locator("#slider");
   const before = await asOf.innerText();
   await slider.focus();
   await page.keyboard.press("PageDown");
   await page.waitForFunction((was) => document.querySelector("#replay .banner").innerText !== was, before);
-  assert.equal(await page.evaluate(() => document.activeElement.id), "slider", "the focus stays");
+  assert.equal(await page.evaluate(() => document.activeElement.id), "slider", "the slider keeps the focus");
   await page.getByLabel("Time, in UTC").fill("2020-01-01T00:00");
   await page.getByRole("button", { name: "Go" }).click();
   await asOf.getByText(/event 1 of/).waitFor();
-  assert.deepEqual(complaints, []);
+  assert.deepEqual(problems, []);
 });
 
-test("replay says who did what to whom, and where on the line it is not", async () => {
-  const { page, open, context } = await at("ada", "/w/acme/audit/replay?seq=10", { permissions: ["clipboard-read", "clipboard-write"] });
+test("replay names actors and targets, and says if its event is not on the timeline", async () => {
+  const { page, open, context } = await openAs("ada", "/w/acme/audit/replay?seq=10", { permissions: ["clipboard-read", "clipboard-write"] });
   await page.getByText("before these days").waitFor();
   assert.equal(await page.locator(".re-playhead").count(), 0);
   const { min, value } = await page.locator("#slider").evaluate((s) => ({ min: s.getAttribute("min"), value: s.getAttribute("value") }));
   assert.ok(Number(value) >= Number(min));
   const marks = await (await context.request.get(product.restUrl + "/api/v1/audit?limit=3&after=10&action=workspace.*,member.*,invitation.*,service_account.*", { headers: { "X-Svc-Tenant": "acme" } })).json();
   const numbers = await page.locator(".re-steps .num").allInnerTexts();
-  assert.deepEqual(numbers.slice(-2), marks.items.slice(0, 2).map((r) => String(r.seq)), "the nearest ones, whenever they were");
+  assert.deepEqual(numbers.slice(-2), marks.items.slice(0, 2).map((r) => String(r.seq)), "the nearest events, regardless of their days");
   assert.match(await page.locator(".re-steps").innerText(), /Ada Lind invited \S+@acme\.example/);
   await page.getByRole("button", { name: "Copy link" }).click();
   assert.equal(await page.evaluate(() => navigator.clipboard.readText()), app + "/w/acme/audit/replay?seq=10");
@@ -260,15 +260,15 @@ test("replay says who did what to whom, and where on the line it is not", async 
   assert.equal(await page.locator(".re-playhead").count(), 1);
   assert.equal(await page.getByText("before these days").count(), 0);
   const [first, last] = await page.locator(".re-line-foot > *").evaluateAll((list) => [list[0], list.at(-1)].map((e) => e.getBoundingClientRect().bottom));
-  assert.ok(Math.abs(first - last) < 8, "one row of controls");
-  await page.locator(".re-state .pill", { hasText: "expired" }).waitFor(); // the invitation of piet
+  assert.ok(Math.abs(first - last) < 8, "the controls are in one row");
+  await page.locator(".re-state .pill", { hasText: "expired" }).waitFor(); // Piet's invitation
   await page.locator(".re-state .pill", { hasText: "revoked" }).waitFor(); // old-bot
   await page.locator(".re-state td", { hasText: /^Viewer member$/ }).waitFor();
 });
 
-test("replay from an older event shows its days, and plays from the start after the newest", async () => {
+test("replay from an older event selects a range that contains it, and Play works at the newest", async () => {
   const day = (ago) => new Date(Date.now() - ago * 86400000).toISOString().slice(0, 10);
-  const { page, open } = await at("ada", `/w/acme/audit?q=action:run.merged+created:${day(45)}..${day(38)}`);
+  const { page, open } = await openAs("ada", `/w/acme/audit?q=action:run.merged+created:${day(45)}..${day(38)}`);
   const path = await page.getByRole("link", { name: /Link to event/ }).last().getAttribute("href");
   await open(path);
   assert.ok(await page.locator(".raw-event .json-key").count() > 3);
@@ -292,10 +292,10 @@ test("replay works without scripts", async () => {
 });
 
 test("the audit log and replay pass axe", async () => {
-  await accessible(browser, app, "ada", "/w/acme/audit?q=action:member.*", async (page) => {
+  await checkAccessibility(browser, app, "ada", "/w/acme/audit?q=action:member.*", async (page) => {
     await page.locator("summary.event-row").first().click();
     await page.locator(".event .raw-event pre").first().waitFor();
   });
-  await accessible(browser, app, "mia", "/w/acme/audit?q=created:never");
-  await accessible(browser, app, "ada", "/w/acme/audit/replay?seq=14");
+  await checkAccessibility(browser, app, "mia", "/w/acme/audit?q=created:never");
+  await checkAccessibility(browser, app, "ada", "/w/acme/audit/replay?seq=14");
 });

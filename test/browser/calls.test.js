@@ -1,8 +1,8 @@
-// How many requests of the REST service a page makes: it is as slow as these, and as dear.
+// How many requests to the REST service each page needs, which determines its speed and cost.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { start } from "../product.js";
-import { submit, visitor } from "./app.js";
+import { submitJob, visitor } from "./app.js";
 import { launch } from "./person.js";
 
 let product, browser, app;
@@ -17,10 +17,10 @@ after(async () => {
   await product?.stop();
 });
 
-const most = 3;
+const maxRequests = 3;
 
-/** answered is how often the service has answered, by route, when it answers nobody any more. */
-async function answered() {
+/** requestCounts waits until no more requests are answered, and returns their number by method, route and status. */
+async function requestCounts() {
   for (let last = ""; ;) {
     const text = await (await fetch(product.metricsUrl)).text();
     const lines = text.split("\n").filter((line) => /^svc_http_request_duration_seconds_count\{.*route="\/api\/(v1|auth)\//.test(line)).join("\n");
@@ -29,31 +29,31 @@ async function answered() {
   }
 }
 
-test("a page asks the service three times at most", async () => {
+test("a page makes at most three requests to the service", async () => {
   const { context, page } = await visitor(browser, app, "ada", { javaScriptEnabled: false });
-  const path = async (list, selector) => {
+  const linkOn = async (list, selector) => {
     await page.goto(app + list);
     return page.locator(selector).first().getAttribute("href");
   };
-  const job = await submit(product, { name: "waits", steps: [{ run: "true" }], requires: { labels: ["gpu=a100"] } });
-  const runner = (await path("/w/acme/farm?status=online", ".runner-row .name a")).split("/").at(-1);
+  const job = await submitJob(product, { name: "waits", steps: [{ run: "true" }], requires: { labels: ["gpu=a100"] } });
+  const runner = (await linkOn("/w/acme/farm?status=online", ".runner-row .name a")).split("/").at(-1);
   const pages = {
     "/w": 2, "/account": 3, "/w/acme/dashboard": 2, "/w/acme/needs": 3, "/w/acme/needs/badge": 2,
     "/w/acme/runs": 3, "/w/acme/runs?status=finished": 3, "/w/acme/insights": 3, "/w/acme/members": 3, "/w/acme/service-accounts": 2,
     "/w/acme/audit": 3, "/w/acme/audit?action=member.*": 3, "/w/acme/audit/replay": 3,
     "/w/acme/farm": 3, "/w/acme/farm/jobs": 2, "/w/acme/farm/enrollments": 2, "/w/acme/farm/secrets": 2, [`/w/acme/farm/runners/${runner}`]: 3, "/w/acme/settings": 1, "/new-workspace": 0, [`/w/acme/farm/jobs/${job}`]: 3,
-    [await path("/w/acme/runs", ".run > a")]: 3,
+    [await linkOn("/w/acme/runs", ".run > a")]: 3,
   };
-  const counted = {}, asked = [];
+  const counted = {}, requests = [];
   for (const address of Object.keys(pages)) {
-    const before = await answered();
+    const before = await requestCounts();
     const answer = await context.request.get(app + address, { maxRedirects: 0 });
     assert.equal(answer.status(), 200, address);
     const routes = [];
-    for (const [route, n] of await answered()) for (let i = before.get(route) ?? 0; i < n; i++) routes.push(route);
+    for (const [route, n] of await requestCounts()) for (let i = before.get(route) ?? 0; i < n; i++) routes.push(route);
     counted[address] = routes.length;
-    asked.push(address + ": " + routes.join(", "));
+    requests.push(address + ": " + routes.join(", "));
   }
-  assert.deepEqual(counted, pages, asked.join("\n"));
-  for (const [address, n] of Object.entries(counted)) assert.ok(n <= most, address);
+  assert.deepEqual(counted, pages, requests.join("\n"));
+  for (const [address, n] of Object.entries(counted)) assert.ok(n <= maxRequests, address);
 });

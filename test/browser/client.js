@@ -1,4 +1,4 @@
-// Better Auth's own browser client, as its users set it up.
+// Better Auth's browser client, unmodified, with the organization plugin.
 import { createAuthClient } from "better-auth/client";
 import { organizationClient } from "better-auth/client/plugins";
 

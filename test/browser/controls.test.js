@@ -1,8 +1,8 @@
-// What all pages share while they are used: the sidebar, notices, refused changes, menus, keys.
+// Controls that all pages share: sidebar, notices, reset after refusals, menus, dialogs, keyboard shortcuts.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { start } from "../product.js";
-import { accessible, phone, visitor } from "./app.js";
+import { checkAccessibility, phone, visitor } from "./app.js";
 import { launch } from "./person.js";
 
 let product, browser, app;
@@ -17,22 +17,22 @@ after(async () => {
   await product?.stop();
 });
 
-test("the sidebar stays in view on a page that is scrolled", async () => {
+test("the sidebar stays in view when the page is scrolled", async () => {
   const { page, open } = await visitor(browser, app, "ada", { viewport: { width: 1280, height: 400 } });
   await open("/w/acme/audit");
   await page.locator(".event").nth(20).scrollIntoViewIfNeeded();
-  assert.ok(await page.evaluate(() => scrollY) > 300, "scrolled");
+  assert.ok(await page.evaluate(() => scrollY) > 300, "the page was not scrolled");
   const { y } = await page.locator("#navigation").boundingBox();
   assert.equal(y, await page.locator(".top").evaluate((top) => top.getBoundingClientRect().height));
 });
 
-/** onTop waits until nothing covers what a selector finds. */
-const onTop = (page, selector) => page.waitForFunction((selector) => {
-  const at = document.querySelector(selector), { x, y, width, height } = at.getBoundingClientRect();
-  return document.elementFromPoint(x + width / 2, y + height / 2) === at;
+/** waitUntilOnTop waits until nothing covers the element that a selector finds. */
+const waitUntilOnTop = (page, selector) => page.waitForFunction((selector) => {
+  const el = document.querySelector(selector), { x, y, width, height } = el.getBoundingClientRect();
+  return document.elementFromPoint(x + width / 2, y + height / 2) === el;
 }, selector);
 
-test("a refusal is read over the dialog that it is about, which stays", async () => {
+test("a refusal is shown above its dialog, which stays open", async () => {
   const { page, open, toast } = await visitor(browser, app, "ada");
   await open("/w/acme/farm");
   await page.getByLabel(/More actions for/).first().click();
@@ -42,13 +42,13 @@ test("a refusal is read over the dialog that it is about, which stays", async ()
   await note.fill("x".repeat(1000));
   await page.locator("dialog[open]").getByRole("button", { name: "Drain" }).click();
   await toast("The text");
-  await onTop(page, "#toasts .toast");
+  await waitUntilOnTop(page, "#toasts .toast");
   assert.equal((await note.inputValue()).length, 1000);
   await page.locator("dialog[open]").getByRole("button", { name: "Cancel" }).click();
-  await onTop(page, "#toasts .toast");
+  await waitUntilOnTop(page, "#toasts .toast");
 });
 
-test("a change that gets no answer, or is refused, does not stay on the screen", async () => {
+test("a control is reset when its change is refused or gets no answer", async () => {
   const { page, open, toast, context } = await visitor(browser, app, "ada");
   await open("/w/acme/members");
   const role = page.getByLabel("Role of Vera Novak", { exact: true }), approves = page.getByLabel("Leo Brandt may approve loops", { exact: true });
@@ -69,7 +69,7 @@ test("a change that gets no answer, or is refused, does not stay on the screen",
   assert.equal(await approves.isChecked(), was);
 });
 
-test("a menu closes by Escape, by a press elsewhere, and when another opens", async () => {
+test("a menu closes on Escape, on a click elsewhere, and when another one opens", async () => {
   const { page, open } = await visitor(browser, app, "ada");
   await open("/w/acme/members");
   const openMenus = (n) => page.waitForFunction((n) => document.querySelectorAll("details.more[open]").length === n, n);
@@ -90,7 +90,7 @@ test("a menu closes by Escape, by a press elsewhere, and when another opens", as
   await openMenus(1);
 });
 
-test("Enter opens what the row is about", async () => {
+test("Enter activates the focused row", async () => {
   const { page, open } = await visitor(browser, app, "ada");
   await open("/w/acme/members");
   await page.locator('[id^="member-"]', { hasText: "vera@acme.example" }).evaluate((row) => { row.tabIndex = -1; row.focus(); });
@@ -104,7 +104,7 @@ test("Enter opens what the row is about", async () => {
   assert.equal(new URL(page.url()).pathname, "/w/acme/audit");
 });
 
-test("without scripts dialogs open and close, and nothing is shown that needs them", async () => {
+test("without scripts dialogs work, and controls that need scripts are hidden", async () => {
   const { page } = await visitor(browser, app, "ada", { javaScriptEnabled: false });
   await page.goto(app + "/w/acme/farm");
   await page.getByRole("button", { name: "Add a runner" }).click();
@@ -114,10 +114,10 @@ test("without scripts dialogs open and close, and nothing is shown that needs th
   await page.getByRole("button", { name: "Drain…" }).first().click();
   await page.locator("dialog[open]").getByRole("button", { name: "Cancel" }).click();
   await page.locator("dialog[open]").waitFor({ state: "detached" });
-  for (const what of [".search", "#live", ".loading .rows"]) assert.ok(await page.locator(what).first().isHidden(), what);
+  for (const selector of [".search", "#live", ".loading .rows"]) assert.ok(await page.locator(selector).first().isHidden(), selector);
 });
 
-test("the sheet of keys has those of the machine and of the page", async () => {
+test("the list of shortcuts depends on the operating system and the page", async () => {
   const { page, open } = await visitor(browser, app, "ada", { userAgent: "Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7)" });
   await open("/w/acme/dashboard");
   await page.keyboard.press("?");
@@ -129,19 +129,19 @@ test("the sheet of keys has those of the machine and of the page", async () => {
   assert.match(await other.page.locator("#keys").innerText(), /Ctrl\s*K[^]*Search this page[^]*Cancel the job/);
 });
 
-test("a search that takes long says so", async () => {
+test("a slow search is indicated", async () => {
   const { page, open } = await visitor(browser, app, "ada");
   await open("/w/acme/members");
   let answer;
-  const asked = new Promise((now) => page.route(/members\?.*q=ver/, (route) => { answer = () => route.continue(); now(); }));
+  const requested = new Promise((resolve) => page.route(/members\?.*q=ver/, (route) => { answer = () => route.continue(); resolve(); }));
   await page.locator("#find").pressSequentially("ver");
-  await asked;
+  await requested;
   await page.waitForFunction(() => getComputedStyle(document.querySelector("#people .rows")).opacity < 0.6);
   answer();
   await page.waitForFunction(() => getComputedStyle(document.querySelector("#people .rows")).opacity === "1");
 });
 
-test("on a phone what is pressed is as large as a finger", async () => {
+test("on a phone touch targets are large enough", async () => {
   const { page, open } = await visitor(browser, app, "ada", { viewport: phone });
   await open("/w/acme/farm");
   const { height } = await page.locator(".seg a").first().boundingBox();
@@ -161,13 +161,13 @@ const dialogs = [
   ["/w/acme/farm", "drain", async (page) => { await page.getByLabel(/More actions for/).first().click(); await page.getByRole("button", { name: "Drain…" }).first().click(); await page.locator("dialog[open]").waitFor(); }],
 ];
 for (const [path, name, prepare] of dialogs) {
-  test(`the dialog ${name} passes axe`, () => accessible(browser, app, "ada", path, prepare));
+  test(`dialog ${name} passes axe`, () => checkAccessibility(browser, app, "ada", path, prepare));
 }
 for (const path of ["/w/acme/farm/enroll", "/w/acme/farm/enrollments"]) {
-  test(`${path} passes axe`, () => accessible(browser, app, "ada", path));
+  test(`${path} passes axe`, () => checkAccessibility(browser, app, "ada", path));
 }
-test("the page of an event passes axe", async () => {
+test("an event page passes axe", async () => {
   const { page, open } = await visitor(browser, app, "ada");
   await open("/w/acme/audit");
-  await accessible(browser, app, "ada", await page.getByRole("link", { name: /Link to event/ }).first().getAttribute("href"));
+  await checkAccessibility(browser, app, "ada", await page.getByRole("link", { name: /Link to event/ }).first().getAttribute("href"));
 });

@@ -1,27 +1,27 @@
-// Every page of the app that links lead to.
+// Visits the pages of the app by following links.
 
-/** kind is the path of an address without what differs between pages of one kind. */
-export const kind = (address) => new URL(address, "http://app").pathname.replace(/[0-9a-f]{8}-[0-9a-f-]{27}/g, "{id}");
+/** pathPattern returns the path of an address with ids replaced by {id}. */
+export const pathPattern = (address) => new URL(address, "http://app").pathname.replace(/[0-9a-f]{8}-[0-9a-f-]{27}/g, "{id}");
 
 /**
- * crawl goes to the pages that are named, and to one of each kind that links lead to from
- * there, and does something on each. Files are left out, and workspaces of others.
+ * crawl visits the start pages, and one page of each path pattern that links lead to from there. It calls
+ * visit(path, pattern) on each. Files and pages of other workspaces are skipped.
  */
-export async function crawl({ page, open }, app, named, visit) {
-  const met = new Set(), waiting = [...named];
-  for (let path = waiting.shift(); path; path = waiting.shift()) {
-    const one = named.includes(path) ? path : kind(path);
-    if (met.has(one)) continue;
-    met.add(one).add(kind(path));
+export async function crawl({ page, open }, app, startPages, visit) {
+  const visited = new Set(), queue = [...startPages];
+  for (let path = queue.shift(); path; path = queue.shift()) {
+    const key = startPages.includes(path) ? path : pathPattern(path);
+    if (visited.has(key)) continue;
+    visited.add(key).add(pathPattern(path));
     await open(path);
-    const links = await page.locator("a[href]:not([download]), [data-href]").evaluateAll((list) => list.map((at) => at.href ?? new URL(at.dataset.href, location).href));
+    const links = await page.locator("a[href]:not([download]), [data-href]").evaluateAll((list) => list.map((el) => el.href ?? new URL(el.dataset.href, location).href));
     for (const link of links) {
       const to = link.slice(app.length).replace(/#.*/, "");
-      if (link.startsWith(app) && !/\/(export|artifacts\/|log\.txt|api\/|sign-)/.test(to) && !/\/w\/(?!acme)./.test(to)) waiting.push(to);
+      if (link.startsWith(app) && !/\/(export|artifacts\/|log\.txt|api\/|sign-)/.test(to) && !/\/w\/(?!acme)./.test(to)) queue.push(to);
     }
-    await visit(path, kind(path));
+    await visit(path, pathPattern(path));
   }
 }
 
-/** pages are those to begin with: what they show is not what the same path shows otherwise. */
+/** pages are the start pages. Some differ from each other only by their query. */
 export const pages = ["/w/acme/dashboard", "/w/acme/needs", "/w/acme/runs", "/w/acme/runs?view=list", "/w/acme/farm/jobs", "/w", "/account"];

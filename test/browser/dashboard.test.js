@@ -1,4 +1,4 @@
-// What the dashboard says while a part of the product is down, and what a run has behind it.
+// The dashboard, also while a part of the product is down, and the events on the page of a run.
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { after, before, test } from "node:test";
@@ -18,35 +18,35 @@ after(async () => {
   await product?.stop();
 });
 
-/** program returns the process of a program of the product. */
-function program(name) {
+/** pidOf returns the process id of a program of the product. */
+function pidOf(name) {
   const list = execFileSync("ps", ["--ppid", String(product.pid), "-o", "pid=,args="], { encoding: "utf8" });
   const line = list.split("\n").find((l) => l.trim().split(/\s+/)[1]?.endsWith("/" + name));
-  assert.ok(line, name + " runs");
+  assert.ok(line, name + " does not run");
   return parseInt(line);
 }
 
-test("the system card follows the system by itself", async () => {
-  const { page, open, complaints } = await visitor(browser, app, "leo");
+test("the system card shows outages without a reload", async () => {
+  const { page, open, problems } = await visitor(browser, app, "leo");
   await open("/w/acme/dashboard");
   await page.getByText("All up").waitFor();
   assert.match(await page.locator(".system footer").innerText(), /Checked every 5 seconds\s+last /);
-  const engine = program("svc-engine");
+  const engine = pidOf("svc-engine");
   process.kill(engine, "SIGSTOP");
   try {
     await page.getByText("1 of 3 is down").waitFor({ timeout: 60_000 });
     const row = page.locator(".system li", { hasText: "Engine" });
     assert.match(await row.innerText(), /Down/);
-    assert.notEqual((await row.locator("small").innerText()).trim(), "", "a message");
+    assert.notEqual((await row.locator("small").innerText()).trim(), "", "no message");
     assert.match(await page.locator(".system li", { hasText: "Database" }).innerText(), /Up/);
   } finally {
     process.kill(engine, "SIGCONT");
   }
   await page.getByText("All up").waitFor({ timeout: 60_000 });
-  assert.deepEqual(complaints, []);
+  assert.deepEqual(problems, []);
 });
 
-test("what has the focus keeps it when the dashboard comes anew", async () => {
+test("the focus stays when the dashboard is updated", async () => {
   const { page, context, open } = await visitor(browser, app, "ada");
   await open("/w/acme/dashboard");
   const link = page.locator(".lines-of-runs a").nth(1);
@@ -67,21 +67,21 @@ test("what has the focus keeps it when the dashboard comes anew", async () => {
   assert.deepEqual(await focused(), ["A", row]);
 });
 
-test("a run tells what happened to it, to every member", async () => {
-  const { page, open, complaints } = await visitor(browser, app, "leo");
+test("every member sees the events of a run", async () => {
+  const { page, open, problems } = await visitor(browser, app, "leo");
   await open("/w/acme/runs");
   await page.locator(".stage", { hasText: "Merge" }).locator(".run a").first().click();
   await page.waitForURL(/\/runs\/[0-9a-f-]{36}$/);
   const lines = await page.locator(".happened li").allInnerTexts();
-  assert.match(lines.at(-1), /^Queued by /, "the oldest is the last");
+  assert.match(lines.at(-1), /^Queued by /, "the oldest event is the last");
   assert.ok(lines.some((l) => /^Planned\n/.test(l)), "the plan");
   assert.ok(lines.some((l) => /facts? recorded\n/.test(l)), "the facts");
-  assert.equal(await page.getByRole("link", { name: "Audit log" }).count(), 0, "none of it for a Viewer");
-  assert.deepEqual(complaints, []);
+  assert.equal(await page.getByRole("link", { name: "Audit log" }).count(), 0, "a Viewer has no link to the audit log");
+  assert.deepEqual(problems, []);
 });
 
-test("what happened to a run is told page by page", async () => {
-  const { page, context, open, complaints } = await visitor(browser, app, "leo");
+test("the events of a run are paged", async () => {
+  const { page, context, open, problems } = await visitor(browser, app, "leo");
   await open("/w/acme/runs");
   const path = await page.locator(".stage", { hasText: "Merge" }).locator(".run a").first().getAttribute("href");
   const answer = await context.request.get(`${product.restUrl}/api/v1/runs/${path.split("/").at(-1)}/events?order=desc&limit=5`, { headers: { "X-Svc-Tenant": "acme" } });
@@ -89,14 +89,14 @@ test("what happened to a run is told page by page", async () => {
   await open(path);
   assert.equal(await page.locator(".happened li").first().getAttribute("id"), "event-" + items.find((e) => e.kind !== "decision.raised").id);
   await open(`${path}?cursor=${nextCursor}`);
-  for (const { id } of items) assert.equal(await page.locator("#event-" + id).count(), 0, "those are newer");
+  for (const { id } of items) assert.equal(await page.locator("#event-" + id).count(), 0, "newer events are on another page");
   assert.match(await page.locator(".happened li").last().innerText(), /^Queued by /);
   await page.getByRole("link", { name: "Newest events" }).click();
   await page.getByText("newest first", { exact: true }).waitFor();
   assert.equal(new URL(page.url()).search, "");
   await page.waitForFunction(() => document.activeElement.id === "happened");
-  assert.equal((await open(path + "?cursor=7")).status(), 422, "a cursor of another order");
-  assert.deepEqual(complaints, []);
+  assert.equal((await open(path + "?cursor=7")).status(), 422, "a cursor for another order");
+  assert.deepEqual(problems, []);
 });
 
 test("a run fits a phone", async () => {
@@ -107,7 +107,7 @@ test("a run fits a phone", async () => {
   assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth));
 });
 
-test("a run that is none says so", async () => {
+test("an unknown run is a 404", async () => {
   const { page, open } = await visitor(browser, app, "ada");
   for (const id of ["nothing", "019aa0f4-6b1c-7d52-9e83-1c0a5b7e42d9"]) {
     assert.equal((await open("/w/acme/runs/" + id)).status(), 404);

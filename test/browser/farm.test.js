@@ -1,4 +1,4 @@
-// The page of the build farm, with the runner that make run starts and another one, and the account.
+// The build farm page, with the runner that make run starts and another one.
 import assert from "node:assert/strict";
 import { execFile, spawn } from "node:child_process";
 import { mkdtempSync, renameSync, rmSync } from "node:fs";
@@ -7,7 +7,7 @@ import { tmpdir } from "node:os";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { start } from "../product.js";
-import { accessible, visitor } from "./app.js";
+import { checkAccessibility, visitor } from "./app.js";
 import { launch } from "./person.js";
 
 let product, browser, app;
@@ -22,8 +22,8 @@ after(async () => {
   await product?.stop();
 });
 
-/** machine enrols a build machine with a token, and runs it. */
-async function machine(token) {
+/** startRunner enrols another runner with a token, and starts it. */
+async function startRunner(token) {
   const folder = mkdtempSync(tmpdir() + "/svc-runner-");
   const agent = fileURLToPath(new URL("../../bin/svc-runner", import.meta.url));
   const env = { ...process.env, SVC_RUNNER_DATA_DIR: folder, SVC_ENROLL_TOKEN: token };
@@ -37,7 +37,7 @@ async function machine(token) {
   return { stop };
 }
 
-test("the runner is there, is drained with a note and resumed", async () => {
+test("a runner is listed, drained with a note, and resumed", async () => {
   const { page, open, toast } = await visitor(browser, app, "ada");
   const leo = await visitor(browser, app, "leo");
   await open("/w/acme/farm");
@@ -58,12 +58,12 @@ test("the runner is there, is drained with a note and resumed", async () => {
   assert.ok(await leo.page.getByText("Only an Owner or Maintainer can add a runner.").isVisible());
 });
 
-test("what is open stays open and usable while the page changes under it", async () => {
+test("an open dialog, an open menu and the focus survive updates of the page", async () => {
   const ada = await visitor(browser, app, "ada");
   const mia = await visitor(browser, app, "mia");
   await ada.open("/w/acme/farm");
   const row = ada.page.locator(".runner-row", { hasText: "make-run" });
-  /** drain has another person change the row, and waits until it shows that. */
+  /** drain has another person drain and resume the runner, and waits until the row shows both. */
   const drain = async (note) => {
     await mia.open("/w/acme/farm");
     await mia.page.locator(".runner-row summary").click();
@@ -90,7 +90,7 @@ test("what is open stays open and usable while the page changes under it", async
   assert.match(await ada.page.evaluate(() => document.activeElement.id), /^runner-/);
 });
 
-test("the command to enroll a machine is shown once", async () => {
+test("an enrolment command is shown once", async () => {
   const { page, open } = await visitor(browser, app, "ada");
   await open("/w/acme/farm");
   await page.getByRole("button", { name: "Add a runner" }).click();
@@ -103,9 +103,9 @@ test("the command to enroll a machine is shown once", async () => {
   await page.getByText("Waiting for the runner to connect…").waitFor();
   await page.locator(".enroll-head").getByText(/works for 1\d min/).waitFor();
   assert.equal(new URL(page.url()).pathname, "/w/acme/farm");
-  const mia = await visitor(browser, app, "mia"); // a change of hers asks for the runners anew, and leaves the command
+  const mia = await visitor(browser, app, "mia"); // her change updates the list, and the command stays
   await mia.open("/w/acme/farm");
-  await page.locator("#farm").evaluate((part) => { part.dataset.old = "yes"; });
+  await page.locator("#farm").evaluate((list) => { list.dataset.old = "yes"; });
   await mia.page.locator(".runner-row", { hasText: "make-run" }).locator("summary").click();
   await mia.page.getByRole("button", { name: "Drain…" }).click();
   await mia.page.locator("dialog[open]").getByRole("button", { name: "Drain" }).click();
@@ -123,7 +123,7 @@ test("the command to enroll a machine is shown once", async () => {
   assert.ok(!(await page.content()).includes(token));
 });
 
-test("a refused enrollment keeps the dialog and what was typed", async () => {
+test("a refused enrolment keeps the dialog and what was typed", async () => {
   const { page, open } = await visitor(browser, app, "ada");
   await open("/w/acme/farm");
   await page.getByRole("button", { name: "Add a runner" }).click();
@@ -140,28 +140,28 @@ test("a refused enrollment keeps the dialog and what was typed", async () => {
   await page.getByText("Command withdrawn. It no longer works.").waitFor();
 });
 
-test("the address of a form leads to its page, and the theme changes in place", async () => {
-  const plain = await visitor(browser, app, "ada", { javaScriptEnabled: false });
-  await plain.page.goto(app + "/w/acme/farm/enroll");
-  await plain.page.fill("#add-name", "builder-4");
-  await plain.page.getByRole("button", { name: "Create command" }).click();
-  await plain.page.locator(".command pre").first().waitFor();
-  await plain.page.locator("#theme").click();
-  await plain.page.locator("#add-name").waitFor();
-  for (const [form, of] of [["members/1/role", "members"], ["runs/1/cancel", "runs/1"], ["service-accounts/1/rotate", "service-accounts"], ["farm/runners/1/drain", "farm"]]) {
-    const answer = await plain.context.request.get(app + "/w/acme/" + form + "?q=a", { maxRedirects: 0 });
-    assert.deepEqual([answer.status(), answer.headers().location], [303, `/w/acme/${of}?q=a`]);
+test("the URL of a form redirects to its page, and the theme changes without a reload", async () => {
+  const noScripts = await visitor(browser, app, "ada", { javaScriptEnabled: false });
+  await noScripts.page.goto(app + "/w/acme/farm/enroll");
+  await noScripts.page.fill("#add-name", "builder-4");
+  await noScripts.page.getByRole("button", { name: "Create command" }).click();
+  await noScripts.page.locator(".command pre").first().waitFor();
+  await noScripts.page.locator("#theme").click();
+  await noScripts.page.locator("#add-name").waitFor();
+  for (const [form, target] of [["members/1/role", "members"], ["runs/1/cancel", "runs/1"], ["service-accounts/1/rotate", "service-accounts"], ["farm/runners/1/drain", "farm"]]) {
+    const answer = await noScripts.context.request.get(app + "/w/acme/" + form + "?q=a", { maxRedirects: 0 });
+    assert.deepEqual([answer.status(), answer.headers().location], [303, `/w/acme/${target}?q=a`]);
   }
   const { page, open } = await visitor(browser, app, "ada", { colorScheme: "light" });
   await open("/w/acme/service-accounts");
-  await page.evaluate(() => { window.same = true; });
+  await page.evaluate(() => { window.notReloaded = true; });
   await page.locator("#theme").click();
   await page.getByRole("button", { name: /Colours: light/ }).click();
   await page.locator(':root[data-theme="dark"]').waitFor();
-  assert.ok(await page.evaluate(() => window.same && document.activeElement.id === "theme"));
+  assert.ok(await page.evaluate(() => window.notReloaded && document.activeElement.id === "theme"));
 });
 
-test("a machine that uses the command is seen, and commands that wait are listed", async () => {
+test("unused commands are listed, and a machine that uses one appears as a runner", async () => {
   const { page, open } = await visitor(browser, app, "ada");
   await open("/w/acme/farm");
   const other = await visitor(browser, app, "mia");
@@ -175,7 +175,7 @@ test("a machine that uses the command is seen, and commands that wait are listed
   await waiting.getByText("disk=ssd").waitFor();
   assert.ok(!(await other.page.content()).includes(token));
   const row = other.page.locator(".runner-row", { hasText: "builder-8" });
-  const running = await machine(token);
+  const running = await startRunner(token);
   try {
     await page.getByRole("heading", { name: "builder-8 is online" }).waitFor({ timeout: 30000 });
     await page.getByText("disk=ssd").filter({ visible: true }).first().waitFor();
@@ -187,14 +187,14 @@ test("a machine that uses the command is seen, and commands that wait are listed
   } finally {
     await running.stop();
   }
-  await row.getByText("Offline").waitFor({ timeout: 150000 }); // a machine that was cut off may come back for a while
+  await row.getByText("Offline").waitFor({ timeout: 150000 }); // a disconnected runner counts as online for a while
   await row.getByText("svc-runner doctor").or(row.getByText("Check that the machine is running")).waitFor();
   await row.locator("summary").click();
   await row.getByRole("button", { name: "Revoke" }).click();
-  const yes = other.page.getByRole("button", { name: "Continue" });
-  assert.ok(await yes.isDisabled());
+  const confirm = other.page.getByRole("button", { name: "Continue" });
+  assert.ok(await confirm.isDisabled());
   await other.page.getByLabel("Type builder-8").fill("builder-8");
-  await yes.click();
+  await confirm.click();
   await other.toast("is revoked");
   await row.getByText("Revoked").waitFor();
   assert.equal(await row.locator("summary").count(), 0);
@@ -207,7 +207,7 @@ test("a machine that uses the command is seen, and commands that wait are listed
   }
 });
 
-test("a command that waits is withdrawn from the list", async () => {
+test("an unused command is withdrawn in the list", async () => {
   const { page, open, toast } = await visitor(browser, app, "ada");
   await open("/w/acme/farm");
   await page.getByRole("button", { name: "Add a runner" }).click();
@@ -222,7 +222,7 @@ test("a command that waits is withdrawn from the list", async () => {
   assert.equal(await leo.page.locator("#enrollments").count(), 0);
 });
 
-test("a farm that is not ready says what is missing", async () => {
+test("an incomplete configuration is explained", async () => {
   const { page, open } = await visitor(browser, app, "ada");
   const latest = product.farmReleasesDir + "/latest.json";
   renameSync(latest, latest + ".away");
@@ -244,5 +244,5 @@ test("a farm that is not ready says what is missing", async () => {
 });
 
 for (const path of ["/w/acme/farm", "/w/acme/farm/jobs?status=finished", "/account"]) {
-  test(`${path} passes axe`, () => accessible(browser, app, "ada", path));
+  test(`${path} passes axe`, () => checkAccessibility(browser, app, "ada", path));
 }

@@ -1,9 +1,9 @@
-// The page of insights, with the demonstration's numbers.
+// The insights page, compared with the service's numbers for the demonstration data.
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { after, before, test } from "node:test";
 import { start } from "../product.js";
-import { accessible, phone, visitor } from "./app.js";
+import { checkAccessibility, phone, visitor } from "./app.js";
 import { launch } from "./person.js";
 
 let product, browser, app;
@@ -18,8 +18,8 @@ after(async () => {
   await product?.stop();
 });
 
-/** asked is what the service answers the page. */
-async function asked(page, query) {
+/** insights returns what the service answers to the page. */
+async function insights(page, query) {
   const answer = await page.request.get(product.restUrl + "/api/v1/insights" + query, { headers: { "X-Svc-Tenant": "acme", Cookie: await cookie(page) } });
   assert.equal(answer.status(), 200);
   return answer.json();
@@ -29,10 +29,10 @@ async function cookie(page) {
   return (await page.context().cookies()).map(({ name, value }) => `${name}=${value}`).join("; ");
 }
 
-test("each number says how it has changed, in a word and a sign", async () => {
-  const { page, open, complaints } = await visitor(browser, app, "ada");
+test("each number shows its change as a word and an icon", async () => {
+  const { page, open, problems } = await visitor(browser, app, "ada");
   await open("/w/acme/insights");
-  const { kpis } = await asked(page, "?range=30d");
+  const { kpis } = await insights(page, "?range=30d");
   assert.equal(await page.locator(".kpi").count(), kpis.length);
   for (const [i, kpi] of kpis.entries()) {
     const tile = page.locator(".kpi").nth(i);
@@ -41,10 +41,10 @@ test("each number says how it has changed, in a word and a sign", async () => {
     assert.match(await tile.locator(".change").textContent(), new RegExp(word), kpi.key);
     assert.equal(await tile.locator(".change .icon").count(), 1);
   }
-  assert.deepEqual(complaints, []);
+  assert.deepEqual(problems, []);
 });
 
-test("windows, numbers and repositories are chosen, and kept in the address", async () => {
+test("range, chart and repository are kept in the address", async () => {
   const { page, open } = await visitor(browser, app, "leo");
   await open("/w/acme/insights");
   for (const [range, days] of [["7d", 7], ["90d", 90], ["30d", 30]]) {
@@ -63,10 +63,10 @@ test("windows, numbers and repositories are chosen, and kept in the address", as
   assert.notDeepEqual(await page.locator(".kpi").allInnerTexts(), all);
 });
 
-test("the chart says its values to the pointer, in a table and as CSV", async () => {
+test("the chart's values are shown on hover, in a table and as CSV", async () => {
   const { page, open } = await visitor(browser, app, "ada");
   await open("/w/acme/insights?chart=human_interventions&range=7d");
-  const { kpis } = await asked(page, "?range=7d");
+  const { kpis } = await insights(page, "?range=7d");
   const { series } = kpis.find((kpi) => kpi.key === "human_interventions");
   assert.match(await page.locator(".chart .cross text").last().textContent(), new RegExp(`: ${series.at(-1).value}, prior ${series.at(-1).prior}`));
   await page.locator(".chart .cross input").last().hover();
@@ -80,24 +80,24 @@ test("the chart says its values to the pointer, in a table and as CSV", async ()
   const [file] = await Promise.all([page.waitForEvent("download"), page.getByRole("link", { name: "Download as CSV" }).click()]);
   const text = (await readFile(await file.path(), "utf8")).trim().split("\n");
   assert.equal(text.length, 8);
-  const at = text[0].split(",").findIndex((name) => name.startsWith("human_interventions"));
-  assert.deepEqual(text.slice(1).map((line) => line.split(",")[at]), series.map((day) => String(day.value)));
+  const column = text[0].split(",").findIndex((name) => name.startsWith("human_interventions"));
+  assert.deepEqual(text.slice(1).map((line) => line.split(",")[column]), series.map((day) => String(day.value)));
 });
 
 test("arrow keys move the crosshair", async () => {
   const { page, open } = await visitor(browser, app, "ada");
   await open("/w/acme/insights?chart=human_interventions&range=7d");
-  const seen = () => page.locator(".cross").evaluateAll((list) => list.flatMap((g, i) => getComputedStyle(g.querySelector("text")).opacity === "1" ? [i] : []));
+  const shown = () => page.locator(".cross").evaluateAll((list) => list.flatMap((g, i) => getComputedStyle(g.querySelector("text")).opacity === "1" ? [i] : []));
   await page.locator(".cross input").first().focus();
   await page.keyboard.press("ArrowRight");
-  assert.deepEqual(await seen(), [1]);
+  assert.deepEqual(await shown(), [1]);
   await page.keyboard.press("ArrowRight");
-  assert.deepEqual(await seen(), [2]);
+  assert.deepEqual(await shown(), [2]);
   await page.keyboard.press("ArrowLeft");
-  assert.deepEqual(await seen(), [1]);
+  assert.deepEqual(await shown(), [1]);
 });
 
-test("the chart can be read on a phone, and begins on the first screen", async () => {
+test("the chart is legible on a phone, and begins on the first screen", async () => {
   const { page, open } = await visitor(browser, app, "ada", { viewport: phone });
   await open("/w/acme/insights");
   const texts = await page.locator(".chart .scale:visible").evaluateAll((list) => list.map((text) => {
@@ -107,11 +107,11 @@ test("the chart can be read on a phone, and begins on the first screen", async (
   assert.ok(texts.length >= 8);
   for (const { text, left, right, height } of texts) assert.ok(height >= 11 && left >= 0 && right <= phone.width, `${text}: ${height} high, ${left} to ${right}`);
   const days = texts.filter(({ text }) => / /.test(text));
-  for (const [i, day] of days.slice(1).entries()) assert.ok(days[i].right < day.left, `${days[i].text} and ${day.text} are apart`);
+  for (const [i, day] of days.slice(1).entries()) assert.ok(days[i].right < day.left, `${days[i].text} and ${day.text} overlap`);
   assert.ok(await page.locator(".chart").evaluate((chart) => chart.getBoundingClientRect().top) < phone.height);
 });
 
-test("without data there is a next step instead of a chart", async () => {
+test("without data a link to queue an issue replaces the chart", async () => {
   const { page, open } = await visitor(browser, app, "ada");
   await open("/w/ada/insights");
   await page.getByText("No data yet").waitFor();
@@ -121,7 +121,7 @@ test("without data there is a next step instead of a chart", async () => {
   await page.locator("dialog#queue-issue[open]").waitFor();
 });
 
-test("what is open stays open when a run changes", async () => {
+test("an open table stays open when the page is updated", async () => {
   const { page, open } = await visitor(browser, app, "ada");
   await open("/w/acme/insights");
   await page.getByText("View as table").click();
@@ -132,4 +132,4 @@ test("what is open stays open when a run changes", async () => {
   assert.ok(await page.locator(".under table").first().isVisible());
 });
 
-test("/w/acme/insights passes axe", () => accessible(browser, app, "ada", "/w/acme/insights?range=7d"));
+test("/w/acme/insights passes axe", () => checkAccessibility(browser, app, "ada", "/w/acme/insights?range=7d"));

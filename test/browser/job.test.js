@@ -1,9 +1,9 @@
-// The page of a job, with the runner that make run starts, and the list of jobs.
+// The pages of a job and of the list of jobs. Jobs run on the runner that make run starts.
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { after, before, test } from "node:test";
 import { start } from "../product.js";
-import { accessible, submit, visitor } from "./app.js";
+import { checkAccessibility, submitJob, visitor } from "./app.js";
 import { launch } from "./person.js";
 
 let product, browser, app;
@@ -18,9 +18,9 @@ after(async () => {
   await product?.stop();
 });
 
-test("a job is followed as it runs: its log is text, whatever it says", async () => {
-  const { page, open, complaints } = await visitor(browser, app, "ada");
-  const id = await submit(product, {
+test("a running job is followed, and its log is shown as text", async () => {
+  const { page, open, problems } = await visitor(browser, app, "ada");
+  const id = await submitJob(product, {
     name: "log <b>bold</b>",
     steps: [{ name: "Say", run: "printf '\\033[31mred\\033[0m <script>alert(1)</script> \\033]8;;https://evil.example\\alink\\033]8;;\\a\\n'; mkdir out; echo file > out/a.txt; sleep 4; echo the end" }],
     artifacts: [{ name: "out", paths: ["out/**"] }],
@@ -37,12 +37,12 @@ test("a job is followed as it runs: its log is text, whatever it says", async ()
   const [file] = await Promise.all([page.waitForEvent("download"), page.getByRole("link", { name: /^Get/ }).click()]);
   const text = await readFile(await file.path(), "utf8");
   assert.equal(text, "file\n");
-  assert.deepEqual(complaints, []);
+  assert.deepEqual(problems, []);
 });
 
-test("a long log is shown from its tail and does not hold the page up", async () => {
+test("a long log is shown from its end, and more lines are loaded on request", async () => {
   const { page, open } = await visitor(browser, app, "ada");
-  const id = await submit(product, { name: "long", steps: [{ name: "Count", run: "seq -f 'line %.0f of many' 100000" }] });
+  const id = await submitJob(product, { name: "long", steps: [{ name: "Count", run: "seq -f 'line %.0f of many' 100000" }] });
   await open("/w/acme/farm/jobs/" + id);
   await page.locator("h1 .pill", { hasText: "Succeeded" }).waitFor({ timeout: 60000 });
   await open("/w/acme/farm/jobs/" + id);
@@ -57,15 +57,15 @@ test("a long log is shown from its tail and does not hold the page up", async ()
   const counted = await page.locator(".lines .line-of span:last-child > span").allInnerTexts();
   assert.ok(counted.length > shown);
   const numbers = counted.map((text) => Number(text.match(/\d+/)[0]));
-  assert.deepEqual(numbers, numbers.map((_, i) => numbers[0] + i), "no line is missing or twice");
+  assert.deepEqual(numbers, numbers.map((_, i) => numbers[0] + i), "no line is missing or repeated");
   await page.click("text=From the beginning");
   await page.locator(".lines").getByText("line 1 of many", { exact: true }).waitFor();
-  assert.ok(await page.locator(".lines .line-of").count() < 11000, "the rest comes when it is scrolled to");
+  assert.ok(await page.locator(".lines .line-of").count() < 11000, "the rest is loaded when it is scrolled to");
 });
 
 test("a long log is searched, and its lines have numbers", async () => {
   const { page, open } = await visitor(browser, app, "ada");
-  const id = await submit(product, {
+  const id = await submitJob(product, {
     name: "searched", steps: [{ name: "Count", run: "seq -f 'line %.0f of many' 100000 | sed 's/^line 77777 .*/x \\x1b[31mNee\\x1b[0mdle <b>here<\\/b>/; s/^line 500 .*/a needle too/'" }],
   });
   await open("/w/acme/farm/jobs/" + id);
@@ -82,15 +82,15 @@ test("a long log is searched, and its lines have numbers", async () => {
   await shown.getByText("needle").waitFor();
   assert.equal(await shown.locator("> b").innerText(), "500");
   assert.deepEqual(await shown.locator("mark").allInnerTexts(), ["needle"]);
-  assert.ok(await inSight(shown));
-  assert.equal(await page.evaluate(() => document.activeElement.name), "find", "who types goes on typing");
+  assert.ok(await isInView(shown));
+  assert.equal(await page.evaluate(() => document.activeElement.name), "find", "the search field keeps the focus");
   await page.locator("h1").click();
   await page.keyboard.press("n");
   await page.locator(".found", { hasText: "2 of 2" }).waitFor();
   await page.locator(".line-of.shown > b", { hasText: "77777" }).waitFor();
   assert.deepEqual(await shown.locator("mark").allInnerTexts(), ["Nee", "dle"]);
   assert.equal(await shown.locator("> span").innerText(), "x Needle <b>here</b>");
-  assert.ok(await inSight(shown));
+  assert.ok(await isInView(shown));
   await page.keyboard.press("n");
   await page.locator(".found", { hasText: "1 of 2" }).waitFor();
   await page.reload();
@@ -98,7 +98,7 @@ test("a long log is searched, and its lines have numbers", async () => {
   await page.locator(".line-of > b a", { hasText: /^490$/ }).click();
   await page.waitForURL(/\?attempt=1&at=\d+$/);
   await page.locator(".line-of.shown > b", { hasText: "490" }).waitFor();
-  assert.ok(await inSight(shown), "whoever is sent the address sees the line");
+  assert.ok(await isInView(shown), "the address leads to the line");
   assert.equal(await page.locator(".line-of mark").count(), 0);
   await page.fill("#find-in-log", "no such text");
   await page.locator(".found", { hasText: "Not found" }).waitFor();
@@ -110,17 +110,17 @@ test("a long log is searched, and its lines have numbers", async () => {
   assert.ok(!await time.isVisible());
 });
 
-// inSight reports whether a line is where the log shows it.
-async function inSight(line) {
-  return line.evaluate((at) => {
-    const { top, bottom } = at.getBoundingClientRect(), log = at.closest(".lines").getBoundingClientRect();
+/** isInView reports whether a line is in the visible part of the log. */
+async function isInView(line) {
+  return line.evaluate((el) => {
+    const { top, bottom } = el.getBoundingClientRect(), log = el.closest(".lines").getBoundingClientRect();
     return top >= log.top && bottom <= log.bottom && top >= 0 && bottom <= innerHeight;
   });
 }
 
-test("a job that waits says why, and is cancelled", async () => {
+test("a waiting job shows the reason, and can be cancelled", async () => {
   const { page, open } = await visitor(browser, app, "ada");
-  const id = await submit(product, { name: "train", steps: [{ name: "Train", run: "true" }], requires: { labels: ["gpu=a100"] } });
+  const id = await submitJob(product, { name: "train", steps: [{ name: "Train", run: "true" }], requires: { labels: ["gpu=a100"] } });
   await open("/w/acme/farm/jobs/" + id);
   await page.getByText(/The closest lacks .*gpu=a100/).waitFor();
   await page.keyboard.press("x");
@@ -128,9 +128,9 @@ test("a job that waits says why, and is cancelled", async () => {
   await page.locator("h1 .pill", { hasText: "Cancelled" }).waitFor({ timeout: 20000 });
 });
 
-test("a log of carriage returns and bytes that are no text is followed line by line", async () => {
+test("a log with carriage returns and invalid bytes is followed line by line", async () => {
   const { page, open } = await visitor(browser, app, "ada");
-  const id = await submit(product, {
+  const id = await submitJob(product, {
     name: "returns", steps: [{ name: "Print", run: "for i in 1 2 3 4; do printf '\\377\\376 step %s\\r\\n' $i; sleep 1; done; printf 'no end'" }],
   });
   await open("/w/acme/farm/jobs/" + id);
@@ -139,9 +139,9 @@ test("a log of carriage returns and bytes that are no text is followed line by l
   assert.deepEqual(texts.map((text) => text.replace(/^\W+/, "")), ["step 1", "step 2", "step 3", "step 4", "no end"]);
 });
 
-test("a job that runs has its grace when it is cancelled", async () => {
+test("a running job is cancelled with a grace period", async () => {
   const { page, open } = await visitor(browser, app, "ada");
-  const id = await submit(product, {
+  const id = await submitJob(product, {
     name: "stubborn", steps: [{ name: "Wait", run: "trap '' TERM; echo begun; while :; do sleep 1; done" }],
     timeouts: { cancelGraceSeconds: 15 }, artifacts: [{ name: "dist", paths: ["dist/**"], when: "always" }],
   });
@@ -162,9 +162,9 @@ test("a job that runs has its grace when it is cancelled", async () => {
 });
 
 for (const scripts of [true, false]) {
-  test(`a job that does not end in its grace is killed now, ${scripts ? "with" : "without"} scripts`, async () => {
+  test(`a job can be killed during its grace period, ${scripts ? "with" : "without"} scripts`, async () => {
     const { page } = await visitor(browser, app, "ada", { javaScriptEnabled: scripts });
-    const id = await submit(product, {
+    const id = await submitJob(product, {
       name: "stubborn", steps: [{ name: "Wait", run: "trap '' TERM; echo begun > begun; while :; do sleep 1; done" }],
       timeouts: { cancelGraceSeconds: 600 }, artifacts: [{ name: "begun", paths: ["begun"], when: "always" }],
     });
@@ -185,9 +185,9 @@ for (const scripts of [true, false]) {
   });
 }
 
-test("jobs are found by state and by name", async () => {
+test("jobs are filtered by state and by name", async () => {
   const { page, open } = await visitor(browser, app, "ada");
-  await submit(product, { name: "waits for a machine", steps: [{ name: "One", run: "true" }], requires: { labels: ["gpu=a100"] } });
+  await submitJob(product, { name: "waits for a machine", steps: [{ name: "One", run: "true" }], requires: { labels: ["gpu=a100"] } });
   await open("/w/acme/farm/jobs");
   await page.locator("#jobs li", { hasText: "waits for a machine" }).getByText("no_matching_runner").waitFor();
   await page.selectOption("#state", "running");
@@ -208,13 +208,13 @@ test("jobs are found by state and by name", async () => {
 test("a job passes axe", async () => {
   const { page, open } = await visitor(browser, app, "ada");
   await open("/w/acme/farm/jobs?status=finished");
-  await accessible(browser, app, "ada", await page.locator("#jobs li a").first().getAttribute("href"));
+  await checkAccessibility(browser, app, "ada", await page.locator("#jobs li a").first().getAttribute("href"));
 });
 
-test("a job whose log is searched passes axe", async () => {
+test("a job with a search in its log passes axe", async () => {
   const { open, page } = await visitor(browser, app, "ada");
-  const id = await submit(product, { name: "found", steps: [{ name: "Say", run: "printf 'one\\ntwo\\nanother one\\n'" }] });
+  const id = await submitJob(product, { name: "found", steps: [{ name: "Say", run: "printf 'one\\ntwo\\nanother one\\n'" }] });
   await open("/w/acme/farm/jobs/" + id);
   await page.locator("h1 .pill", { hasText: "Succeeded" }).waitFor({ timeout: 60000 });
-  await accessible(browser, app, "ada", `/w/acme/farm/jobs/${id}?find=one`, (page) => page.locator(".line-of.shown").waitFor());
+  await checkAccessibility(browser, app, "ada", `/w/acme/farm/jobs/${id}?find=one`, (page) => page.locator(".line-of.shown").waitFor());
 });

@@ -1,4 +1,4 @@
-// Pages beside the pictures of them that were kept, in both themes and on a phone: make keep-pictures writes these anew.
+// Compares pages with stored screenshots, in both themes and on a phone: make keep-pictures takes new ones.
 import assert from "node:assert/strict";
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -7,16 +7,15 @@ import { fileURLToPath } from "node:url";
 import pixelmatch from "pixelmatch";
 import { PNG } from "pngjs";
 import { start } from "../product.js";
-import { phone, submit, visitor } from "./app.js";
+import { phone, submitJob, visitor } from "./app.js";
 import { launch } from "./person.js";
 
-const kept = fileURLToPath(new URL("./looks/", import.meta.url));
-const writes = process.env.SVC_KEEP_PICTURES === "1";
-const differing = 0.01; // of the pixels: machines draw the fonts of code, which are theirs, in other ways
+const folder = fileURLToPath(new URL("./looks/", import.meta.url));
+const takesNew = process.env.SVC_KEEP_PICTURES === "1";
+const tolerance = 0.01; // of the pixels, since the monospaced font is the machine's own
 
-// What is another one each day, each time, or of another person: times, how long something is stuck, tokens,
-// days and what fell on them, colours of people, ports, what is made once.
-const still = `
+// style hides what differs between runs: times, durations, tokens, charts by day, avatar colours, ports, generated ids.
+const style = `
   time { display: inline-block !important; width: 60px !important; height: 1em; overflow: hidden; color: transparent !important; }
   .flag.warn, .page-head code, .about-system small, .kpi-value, .kpi .change, .kpi small, .banner b, .re-step small,
   [type=datetime-local] { color: transparent !important; }
@@ -29,7 +28,7 @@ const still = `
 let product, browser;
 
 before(async () => {
-  product = await start({ seeded: null }); // the audit log and the farm have one runner
+  product = await start({ seeded: null }); // so that the audit log and the farm have only one runner
   browser = await launch();
 });
 after(async () => {
@@ -37,33 +36,34 @@ after(async () => {
   await product?.stop();
 });
 
-let ran = null; // the job that both themes show
+let jobID = null; // promise of the job that all its screenshots show
 
-/** job returns the page of a job that has ended and left a file. */
+/** job returns the URL of a finished job with an artifact. */
 async function job(page) {
-  const id = await (ran ??= submit(product, {
+  const id = await (jobID ??= submitJob(product, {
     name: "build and test", artifacts: [{ name: "report", paths: ["report.txt"] }],
     steps: [{ name: "Build", run: "echo '$ make build'; printf '\\033[32mok\\033[0m 214 files\\n'" }, { name: "Test", run: "echo '$ make test'; echo '$ 96 passed' | tee report.txt" }],
   }));
   await page.goto(product.appUrl + "/w/acme/farm/jobs/" + id);
   await page.locator("h1 .pill", { hasText: "Succeeded" }).waitFor({ timeout: 20000 });
   await page.getByText("Complete, 12 B").waitFor({ timeout: 20000 });
-  await page.getByText("Verified", { exact: true }).waitFor({ timeout: 20000 }); // the log
+  await page.getByText("Verified", { exact: true }).waitFor({ timeout: 20000 }); // the log's integrity
   return page.url();
 }
 
-/** event returns the page of the event in which old-bot was revoked. */
+/** event returns the path of the event that revoked old-bot. */
 async function event(page) {
   await page.goto(product.appUrl + "/w/acme/audit?q=action:service_account.revoked");
   return page.getByRole("link", { name: /Link to event/ }).first().getAttribute("href");
 }
 
-/** used waits until the use of a token, with which start has read jobs, is shown. */
-async function used(page) {
+/** lastUse waits until the page shows that start has used a token. */
+async function lastUse(page) {
   for (let i = 0; i < 100 && !(await page.getByText("Last used").count()); i++) await page.reload();
   await page.getByText("Last used").first().waitFor();
 }
 
+/** command creates an enrolment command. */
 async function command(page) {
   await page.getByRole("button", { name: "Add a runner" }).click();
   await page.fill("#add-name", "builder-9");
@@ -71,12 +71,15 @@ async function command(page) {
   await page.locator(".command pre:visible").waitFor();
 }
 
+/** palette opens the palette with a search. */
 async function palette(page) {
   await page.keyboard.press("Control+k");
   await page.locator("#palette input").fill("mia");
   await page.locator("#palette [role=option]:visible", { hasText: "mia@acme" }).waitFor();
 }
 
+// Name of the screenshot, path, and a selector to wait for. next returns the path of the page to take, act prepares it,
+// and who is the person.
 const pages = [
   ["sign-in", "/sign-in", "text=Continue with GitHub", { who: null }],
   ["workspaces", "/w", "main a"],
@@ -89,7 +92,7 @@ const pages = [
   ["needs", "/w/acme/needs", ".decision"],
   ["insights", "/w/acme/insights", ".kpi"],
   ["members", "/w/acme/members", "text=nora@acme.example"],
-  ["service-accounts", "/w/acme/service-accounts", "text=old-bot", { act: used }],
+  ["service-accounts", "/w/acme/service-accounts", "text=old-bot", { act: lastUse }],
   ["farm", "/w/acme/farm", ".queue"],
   ["enroll", "/w/acme/farm/enroll", "#add-body"],
   ["runner", "/w/acme/farm", ".runner-row .name a", { next: (page) => page.locator(".runner-row .name a").first().getAttribute("href") }],
@@ -101,45 +104,45 @@ const pages = [
   ["replay", "/w/acme/audit/replay", ".re-steps li"],
   ["job", "/w/acme/farm", ".queue", { next: job }],
   ["jobs", "/w/acme/farm/jobs?status=finished", "text=build and test"],
-  ["command", "/w/acme/farm", ".queue", { act: command }], // last: its enrolment is in the audit log
+  ["command", "/w/acme/farm", ".queue", { act: command }], // last, since its enrolment appears in the audit log
   ["absent", "/w/beyond/runs", "text=You are not in this workspace"],
 ];
 
-for (const [name, path, shown, { who = "ada", next, act } = {}] of pages) {
+for (const [name, path, selector, { who = "ada", next, act } = {}] of pages) {
   for (const colorScheme of ["light", "dark"]) {
-    test(`${name} looks as it did, ${colorScheme}`, async () => {
-      const { page, open } = await visitor(browser, product.appUrl, who, { colorScheme, bypassCSP: true }); // for the style above
+    test(`${name} looks the same, ${colorScheme}`, async () => {
+      const { page, open } = await visitor(browser, product.appUrl, who, { colorScheme, bypassCSP: true }); // for the style that hides differences
       await open(path);
       if (path.startsWith("/w/") && name !== "absent") await page.locator("#badge b").waitFor();
-      await page.locator(shown).first().waitFor();
+      await page.locator(selector).first().waitFor();
       if (name === "farm" || name === "dashboard") await page.getByText(/Online|1 runner online/).first().waitFor();
       if (next) await open(new URL(await next(page), product.appUrl).pathname);
       await act?.(page);
       await page.evaluate(() => document.fonts.ready);
       await compare(page, `${name}-${colorScheme}`);
-      if (colorScheme === "dark") return; // what is another thing on a phone is no other colour
+      if (colorScheme === "dark") return; // one theme on a phone is enough
       await page.setViewportSize(phone);
       await compare(page, `${name}-phone`);
     });
   }
 }
 
-/** compare holds a page against the kept picture of it, or keeps it. */
+/** compare compares a page with its stored screenshot, or stores a new one. */
 async function compare(page, name) {
-  const now = await page.screenshot({ style: still, animations: "disabled", caret: "hide" });
-  const file = `${kept}${name}.png`;
-  if (writes) {
-    mkdirSync(kept, { recursive: true });
-    const small = { colorType: 2, deflateLevel: 9, deflateStrategy: 0, filterType: 0 };
-    writeFileSync(file, PNG.sync.write(PNG.sync.read(now), small));
+  const screenshot = await page.screenshot({ style, animations: "disabled", caret: "hide" });
+  const file = `${folder}${name}.png`;
+  if (takesNew) {
+    mkdirSync(folder, { recursive: true });
+    const smallest = { colorType: 2, deflateLevel: 9, deflateStrategy: 0, filterType: 0 };
+    writeFileSync(file, PNG.sync.write(PNG.sync.read(screenshot), smallest));
     return;
   }
-  assert.ok(existsSync(file), "make keep-pictures has not kept it");
-  const [is, was] = [PNG.sync.read(now), PNG.sync.read(readFileSync(file))];
-  assert.deepEqual([is.width, is.height], [was.width, was.height]);
-  const apart = new PNG({ width: is.width, height: is.height });
-  const pixels = pixelmatch(is.data, was.data, apart.data, is.width, is.height, { threshold: 0.2 });
-  const told = `${tmpdir()}/${name}-differs.png`;
-  if (pixels > differing * is.width * is.height) writeFileSync(told, PNG.sync.write(apart));
-  assert.ok(pixels <= differing * is.width * is.height, `${pixels} pixels differ: see ${told}`);
+  assert.ok(existsSync(file), "no stored screenshot: make keep-pictures");
+  const [actual, expected] = [PNG.sync.read(screenshot), PNG.sync.read(readFileSync(file))];
+  assert.deepEqual([actual.width, actual.height], [expected.width, expected.height]);
+  const diff = new PNG({ width: actual.width, height: actual.height });
+  const pixels = pixelmatch(actual.data, expected.data, diff.data, actual.width, actual.height, { threshold: 0.2 });
+  const diffFile = `${tmpdir()}/${name}-differs.png`;
+  if (pixels > tolerance * actual.width * actual.height) writeFileSync(diffFile, PNG.sync.write(diff));
+  assert.ok(pixels <= tolerance * actual.width * actual.height, `${pixels} pixels differ: see ${diffFile}`);
 }

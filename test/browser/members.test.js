@@ -1,10 +1,10 @@
-// Members & roles: who is there, who is invited, and what may be changed by whom.
+// The page Members & roles: members, invitations, and who may change what.
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { after, before, test } from "node:test";
 import { start } from "../product.js";
-import { accessible, phone, visitor } from "./app.js";
-import { asNew, launch } from "./person.js";
+import { checkAccessibility, phone, visitor } from "./app.js";
+import { createLogin, launch } from "./person.js";
 
 let product, browser, app;
 
@@ -19,8 +19,8 @@ after(async () => {
 });
 
 const path = "/w/acme/members";
-/** at opens the page as somebody. */
-async function at(name, options) {
+/** openAs opens the page as somebody. */
+async function openAs(name, options) {
   const who = await visitor(browser, app, name, options);
   await who.open(path);
   return who;
@@ -32,16 +32,16 @@ const api = (who, method, to, data) => who.context.request.fetch(product.restUrl
 const stored = async (who, name) => (await (await api(who, "GET", "/members?q=" + name)).json()).items[0];
 
 test("a role changes without a save button, and others see it", async () => {
-  const ada = await at("ada"), mia = await at("mia");
+  const ada = await openAs("ada"), mia = await openAs("mia");
   await role(ada.page, "Vera Novak").selectOption("Maintainer");
   await ada.toast("Vera Novak is now Maintainer.");
   assert.equal((await stored(ada, "vera")).role, "Maintainer");
   await mia.page.waitForFunction(() => [...document.querySelectorAll("select[data-now]")].some((s) => s.ariaLabel === "Role of Vera Novak" && s.value === "Maintainer"));
-  assert.deepEqual([...ada.complaints, ...mia.complaints], []);
+  assert.deepEqual([...ada.problems, ...mia.problems], []);
 });
 
-test("what takes something away is asked about first", async () => {
-  const { page, toast, context } = await at("ada");
+test("a change that takes rights away asks for confirmation", async () => {
+  const { page, toast, context } = await openAs("ada");
   await role(page, "Vera Novak").selectOption("Viewer");
   await page.getByText("Make Vera Novak a Viewer?").waitFor();
   await page.getByRole("button", { name: "Cancel" }).last().click();
@@ -54,17 +54,17 @@ test("what takes something away is asked about first", async () => {
   await loops(page, "Mia Torres").click();
   await page.getByText("Take approve-loops from Mia Torres?").waitFor();
   await page.getByRole("button", { name: "Cancel" }).last().click();
-  await loops(page, "Mia Torres").and(page.locator(":checked")).waitFor(); // it is put back once the dialog is gone
+  await loops(page, "Mia Torres").and(page.locator(":checked")).waitFor(); // reset after the dialog has closed
   await loops(page, "Mia Torres").click();
   await page.getByRole("button", { name: "Continue" }).click();
   await toast("Mia Torres may no longer approve loops.");
   assert.equal((await stored({ context }, "mia")).canApproveLoops, false);
-  await loops(page, "Mia Torres").click(); // what gives is not asked about
+  await loops(page, "Mia Torres").click(); // granting a right needs no confirmation
   await toast("Mia Torres may approve loops.");
 });
 
-test("the last Owner stays: the row is rolled back, with the reason", async () => {
-  const { page, toast, context } = await at("ada");
+test("the last Owner cannot be changed: the row is reset and the reason shown", async () => {
+  const { page, toast, context } = await openAs("ada");
   await role(page, "Ben Okoro").selectOption("Maintainer");
   await page.getByRole("button", { name: "Continue" }).click();
   await toast("Ben Okoro is now Maintainer.");
@@ -80,8 +80,8 @@ test("the last Owner stays: the row is rolled back, with the reason", async () =
   await row(page, "ada@acme.example").waitFor();
 });
 
-test("a Maintainer changes no Owner and makes none; the controls say so", async () => {
-  const { page } = await at("mia");
+test("a Maintainer cannot change or appoint Owners, and the controls say so", async () => {
+  const { page } = await openAs("mia");
   assert.ok(await role(page, "Ada Lind").isDisabled());
   assert.ok(await loops(page, "Ada Lind").isDisabled());
   await row(page, "ada@acme.example").locator("small", { hasText: "Only an Owner can change an Owner." }).waitFor();
@@ -92,8 +92,8 @@ test("a Maintainer changes no Owner and makes none; the controls say so", async 
   assert.ok(!await role(page, "Max Weber").isDisabled());
 });
 
-test("a Viewer reads everything and is told why nothing can be changed", async () => {
-  const { page } = await at("leo");
+test("a Viewer sees everything, and why nothing can be changed", async () => {
+  const { page } = await openAs("leo");
   await page.getByText("Only an Owner or Maintainer can invite people or change roles.").waitFor();
   for (const select of await page.locator("select.role").all()) assert.ok(await select.isDisabled());
   for (const flip of await page.locator("#people .switch").all()) assert.ok(await flip.isDisabled());
@@ -104,7 +104,7 @@ test("a Viewer reads everything and is told why nothing can be changed", async (
 });
 
 test("invitations: several at once, dimmed, resent, revoked, expired", async () => {
-  const { page, toast } = await at("ada", { permissions: ["clipboard-read", "clipboard-write"] });
+  const { page, toast } = await openAs("ada", { permissions: ["clipboard-read", "clipboard-write"] });
   const expired = row(page, "piet@acme.example");
   await expired.getByText("expired", { exact: true }).waitFor();
   await page.locator("#invite-email").fill("eins@example.com, zwei@example.com");
@@ -113,7 +113,7 @@ test("invitations: several at once, dimmed, resent, revoked, expired", async () 
   const one = row(page, "eins@example.com");
   await one.getByText("pending", { exact: true }).waitFor();
   await one.getByText(/expires in (1 day|2 days)/).waitFor();
-  const colour = (at) => at.locator(".name").first().evaluate((name) => getComputedStyle(name).color);
+  const colour = (row) => row.locator(".name").first().evaluate((name) => getComputedStyle(name).color);
   assert.notEqual(await colour(one), await colour(row(page, "ada@acme.example")), "dimmed");
   await one.getByRole("button", { name: /Command/ }).click();
   assert.match(await page.evaluate(() => navigator.clipboard.readText()), /accept-invitation.+[0-9a-f-]{36}/s);
@@ -137,7 +137,7 @@ test("invitations: several at once, dimmed, resent, revoked, expired", async () 
 });
 
 test("a search finds invitations too", async () => {
-  const { page, open } = await at("ada");
+  const { page, open } = await openAs("ada");
   await open(path + "?q=piet");
   await row(page, "piet@acme.example").waitFor();
   assert.equal(await page.getByText("No matching people").count(), 0);
@@ -145,20 +145,20 @@ test("a search finds invitations too", async () => {
   await page.getByText("No matching people").waitFor();
 });
 
-/** invitee is a person of the code host whom Ada invites, at the page of the workspace that they follow a link to. */
-async function invitee(name, email, follow) {
-  const ada = await at("ada"), { page } = await visitor(browser, app);
+/** invitee has Ada invite a new person, opens a page of the workspace as that person, and signs in. */
+async function invitee(name, email, link) {
+  const ada = await openAs("ada"), { page } = await visitor(browser, app);
   await ada.page.locator("#invite-email").fill(email);
   await ada.page.getByRole("button", { name: "Invite", exact: true }).click();
   await ada.toast(email + " is invited.");
-  await page.goto(app + follow);
+  await page.goto(app + link);
   await page.click("text=Continue with GitHub");
   await page.waitForURL(/login\/oauth\/authorize/);
-  await asNew(name, email)(page);
+  await createLogin(name, email)(page);
   return page;
 }
 
-test("whoever is invited accepts where the link led, and goes on", async () => {
+test("an invitation can be accepted on the page that a link leads to, which opens then", async () => {
   const page = await invitee("Kim Park", "kim@example.com", "/w/acme/runs?view=list");
   await page.getByText("You are invited to Acme").waitFor();
   await page.getByRole("button", { name: "Accept the invitation" }).click();
@@ -166,15 +166,15 @@ test("whoever is invited accepts where the link led, and goes on", async () => {
   await page.getByText("Welcome! You are now a member.").waitFor();
 });
 
-test("an invitation is accepted on the page of the account", async () => {
+test("an invitation can be accepted on the account page", async () => {
   const page = await invitee("Noa Levi", "noa@example.com", "/account");
   await page.getByRole("button", { name: "Accept" }).click();
   await page.waitForURL(/\/w\/acme/);
   await page.getByText("Welcome! You are now a member.").waitFor();
 });
 
-test("removal is asked about, and ends access at once", async () => {
-  const ada = await at("ada"), max = await visitor(browser, app, "max");
+test("removing a member asks for confirmation, and ends access at once", async () => {
+  const ada = await openAs("ada"), max = await visitor(browser, app, "max");
   await max.open(path);
   await ada.page.getByLabel("More actions for Max Weber").click();
   await ada.page.getByRole("button", { name: "Remove from the workspace" }).click();
@@ -185,12 +185,12 @@ test("removal is asked about, and ends access at once", async () => {
   await ada.page.getByRole("button", { name: "Continue" }).click();
   await ada.toast("Removed.");
   await row(ada.page, "max@acme.example").waitFor({ state: "detached" });
-  assert.ok(await ada.page.evaluate(() => document.activeElement.matches("[data-row]")), "the focus is in the list");
+  assert.ok(await ada.page.evaluate(() => document.activeElement.matches("[data-row]")), "a row of the list has the focus");
   assert.equal((await max.page.goto(app + path)).status(), 404);
 });
 
-test("everybody as CSV, and what a person did in the audit log", async () => {
-  const { page } = await at("ada");
+test("members are exported as CSV, and link to their activity in the audit log", async () => {
+  const { page } = await openAs("ada");
   const [download] = await Promise.all([page.waitForEvent("download"), page.getByRole("link", { name: "Download as CSV" }).click()]);
   assert.equal(download.suggestedFilename(), "members-acme.csv");
   const lines = readFileSync(await download.path(), "utf8").trimEnd().split("\r\n");
@@ -201,7 +201,7 @@ test("everybody as CSV, and what a person did in the audit log", async () => {
   await page.locator(".chip", { hasText: "actor: mia@acme.example" }).waitFor();
 });
 
-test("a role changes without scripts as well", async () => {
+test("a role changes without scripts", async () => {
   const { page } = await visitor(browser, app, "ada", { javaScriptEnabled: false });
   await page.goto(app + path);
   await role(page, "Vera Novak").selectOption("Maintainer");
@@ -210,7 +210,7 @@ test("a role changes without scripts as well", async () => {
   assert.equal(await role(page, "Vera Novak").inputValue(), "Maintainer");
 });
 
-test("without scripts what takes something away is asked about as well", async () => {
+test("without scripts a change that takes rights away asks for confirmation", async () => {
   const { page, context } = await visitor(browser, app, "ada", { javaScriptEnabled: false });
   await page.goto(app + path + "?q=vera");
   await role(page, "Vera Novak").selectOption("Viewer");
@@ -231,8 +231,8 @@ test("without scripts what takes something away is asked about as well", async (
   await page.getByText("It can no longer be accepted.").waitFor();
 });
 
-test("a legacy member can be made a true Viewer", async () => {
-  const { page, toast, context } = await at("ada");
+test("a legacy member can be made a Viewer", async () => {
+  const { page, toast, context } = await openAs("ada");
   assert.equal(await role(page, "Leo Brandt").inputValue(), "member");
   assert.equal(await role(page, "Leo Brandt").locator("option:checked").innerText(), "Viewer (member)");
   await role(page, "Leo Brandt").selectOption("Viewer");
@@ -243,7 +243,7 @@ test("a legacy member can be made a true Viewer", async () => {
   await role(page, "Leo Brandt").locator("option[value=member]").waitFor({ state: "detached" });
 });
 
-test("on a phone a person has two rows, an invitation as well, and no word is broken", async () => {
+test("on a phone members and invitations take two lines, without broken words", async () => {
   const { page, open } = await visitor(browser, app, "ada", { viewport: phone });
   await open("/w/acme/members");
   const rows = await page.locator(".person-row:not(.column-heads)").evaluateAll((list) => list.map((row) => ({
@@ -256,7 +256,7 @@ test("on a phone a person has two rows, an invitation as well, and no word is br
   }
 });
 
-test("more invitations than a page has can be reached without scripts, and the count stays", async () => {
+test("invitations beyond the first page can be reached without scripts", async () => {
   const ada = await visitor(browser, app, "ada"), max = 100;
   const before = (await (await api(ada, "GET", "/invitations?limit=1")).json()).total;
   const made = await Promise.all(Array.from({ length: max + 1 - before }, (_, i) => api(ada, "POST", "/invitations", { email: `many-${i}@example.com` })));
@@ -275,7 +275,7 @@ test("more invitations than a page has can be reached without scripts, and the c
   for (const answer of made) await api(ada, "DELETE", "/invitations/" + (await answer.json()).id);
 });
 
-test("members beyond a page are a link away and back, and a filter is kept in the file", async () => {
+test("members are paged, and a filter also applies to the CSV", async () => {
   const { page, context } = await visitor(browser, app, "ada", { javaScriptEnabled: false });
   const csv = async () => (await (await context.request.get(app + await page.getByRole("link", { name: "Download as CSV" }).getAttribute("href"))).text()).trim().split("\r\n");
   await page.goto(app + path + "?role=Owner");
@@ -286,7 +286,7 @@ test("members beyond a page are a link away and back, and a filter is kept in th
   await page.goto(app + path);
   const all = await csv(), shown = await page.locator(".person-row[data-row]:not(.invited)").count();
   assert.equal(all.length - 1, shown);
-  await page.goto(app + path + "?from=2"); // as a link that was shared when there were more
+  await page.goto(app + path + "?from=2"); // an offset within the list
   assert.equal(await page.locator(".person-row[data-row]:not(.invited)").count(), shown - 2);
   await page.getByText(`3 to ${shown} of ${shown} people`).waitFor();
   await page.getByRole("link", { name: "Previous" }).click();
@@ -295,11 +295,11 @@ test("members beyond a page are a link away and back, and a filter is kept in th
 });
 
 test("members pass axe", async () => {
-  for (const name of ["ada", "mia", "leo"]) await accessible(browser, app, name, path);
+  for (const name of ["ada", "mia", "leo"]) await checkAccessibility(browser, app, name, path);
 });
 
-test("a search is sent to its last letter while answers and changes arrive", async () => {
-  const { page } = await at("ada"), mia = await at("mia");
+test("a search is complete although answers and updates arrive while it is typed", async () => {
+  const { page } = await openAs("ada"), mia = await openAs("mia");
   await page.route("**/members?*", async (route) => { // answers arrive while the next letter is typed
     await new Promise((later) => setTimeout(later, 230));
     await route.continue();
@@ -316,20 +316,20 @@ test("a search is sent to its last letter while answers and changes arrive", asy
   assert.ok(await page.locator("#find").evaluate((field) => field === document.activeElement && field.selectionStart === 4));
 });
 
-test("an update that is answered after a search does not undo it", async () => {
-  const { page } = await at("ada"), mia = await at("mia");
-  let release, hold;
-  const asked = new Promise((ask) => { hold = ask; }), released = new Promise((go) => { release = go; });
-  await page.route("**/members", async (route) => { // the update, which has no search in its address
+test("an update that arrives after a search does not replace its result", async () => {
+  const { page } = await openAs("ada"), mia = await openAs("mia");
+  let release, markRequested;
+  const requested = new Promise((resolve) => { markRequested = resolve; }), released = new Promise((resolve) => { release = resolve; });
+  await page.route("**/members", async (route) => { // the update, which has no query
     const response = await route.fetch();
-    hold();
+    markRequested();
     await released;
     await route.fulfill({ response });
   });
   const select = role(mia.page, "Vera Novak"), now = await select.inputValue() === "Viewer" ? "Maintainer" : "Viewer";
   await select.selectOption(now);
   if (now === "Viewer") await mia.page.getByRole("button", { name: "Continue" }).click();
-  await asked;
+  await requested;
   await page.locator("#find").fill("vera");
   await page.waitForURL(/members\?q=vera$/);
   const people = page.locator("#people .person-row[data-row]");
@@ -341,8 +341,8 @@ test("an update that is answered after a search does not undo it", async () => {
   assert.equal(await role(page, "Vera Novak").inputValue(), now);
 });
 
-test("a list follows what others do after a change of one's own", async () => {
-  const ada = await at("ada"), mia = await at("mia"), refused = [];
+test("after a change of its own a list shows changes by others", async () => {
+  const ada = await openAs("ada"), mia = await openAs("mia"), refused = [];
   ada.page.on("response", (r) => { if (r.status() >= 400) refused.push(r.url()); });
   for (const [one, other] of [[ada, mia], [mia, ada]]) {
     const select = role(one.page, "Vera Novak"), now = await select.inputValue() === "Viewer" ? "Maintainer" : "Viewer";
@@ -353,8 +353,8 @@ test("a list follows what others do after a change of one's own", async () => {
   assert.deepEqual(refused, []);
 });
 
-test("an update that was refused or not answered is asked for again", async () => {
-  const { page } = await visitor(browser, app, "ada"), mia = await at("mia");
+test("an update that was refused or not answered is requested again", async () => {
+  const { page } = await visitor(browser, app, "ada"), mia = await openAs("mia");
   await page.clock.install();
   await page.goto(app + "/w/acme/members");
   await page.locator('#live[data-state="live"]').waitFor();
@@ -368,8 +368,8 @@ test("an update that was refused or not answered is asked for again", async () =
   }
 });
 
-test("a filter that was not answered says what the list shows", async () => {
-  const { page } = await at("ada");
+test("a filter without an answer is reset to what the list shows", async () => {
+  const { page } = await openAs("ada");
   await page.route("**/members?*", (route) => route.abort());
   await page.selectOption("#of-role", "Viewer");
   await page.locator("#toasts .toast", { hasText: "No answer from the server" }).waitFor();

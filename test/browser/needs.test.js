@@ -1,4 +1,4 @@
-// Answers that ask for a text first, with scripts and without.
+// Decisions whose answer needs a text, with scripts and without.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { start } from "../product.js";
@@ -17,14 +17,14 @@ after(async () => {
   await product?.stop();
 });
 
-test("an answer with a text is given without scripts, and one that is refused keeps it", async () => {
+test("an answer with a text works with and without scripts, and a refusal keeps the text", async () => {
   for (const scripts of [false, true]) {
     const { page } = await visitor(browser, app, "ada", { javaScriptEnabled: scripts });
     await page.goto(app + "/w/acme/needs");
     const before = await page.locator(".decision").count();
-    const press = () => page.getByRole("button", { name: /^(Request changes|Correct)…/ }).first().click();
+    const openDialog = () => page.getByRole("button", { name: /^(Request changes|Correct)…/ }).first().click();
     const dialog = page.locator("dialog[open]"), text = dialog.locator("textarea");
-    await press();
+    await openDialog();
     await text.evaluate((field) => field.removeAttribute("maxlength"));
     await text.fill("W".repeat(10_001));
     await dialog.locator("button.primary").click();
@@ -37,43 +37,43 @@ test("an answer with a text is given without scripts, and one that is refused ke
   }
 });
 
-test("a text is not lost when somebody else answers meanwhile", async () => {
-  const plain = await visitor(browser, app, "ada", { javaScriptEnabled: false }), live = await visitor(browser, app, "ada");
-  await plain.page.goto(app + "/w/acme/needs");
+test("a typed text is kept when somebody else answers meanwhile", async () => {
+  const noScripts = await visitor(browser, app, "ada", { javaScriptEnabled: false }), live = await visitor(browser, app, "ada");
+  await noScripts.page.goto(app + "/w/acme/needs");
   await live.open("/w/acme/needs");
   const dialogs = [];
-  for (const { page } of [plain, live]) {
+  for (const { page } of [noScripts, live]) {
     await page.getByRole("button", { name: /^(Request changes|Correct)…/ }).first().click();
     const dialog = page.locator("dialog[open]");
     await dialog.locator("textarea").fill("Keep the old limit.");
     dialogs.push(dialog);
   }
-  const [unaware, dialog] = dialogs, text = dialog.locator("textarea"), late = dialog.getByRole("alert");
+  const [plainDialog, dialog] = dialogs, text = dialog.locator("textarea"), tooLate = dialog.getByRole("alert");
   const answer = async (form) => {
     const value = (name) => form.locator(`[name=${name}]`).inputValue();
-    const sent = await plain.context.request.post(app + (await form.getAttribute("action")), { form: { action: await value("action"), head: await value("head"), note: "Do it." } });
+    const sent = await noScripts.context.request.post(app + (await form.getAttribute("action")), { form: { action: await value("action"), head: await value("head"), note: "Do it." } });
     assert.ok(sent.ok());
   };
   const cards = live.page.locator(".decision"), count = await cards.count();
-  const left = (n) => live.page.waitForFunction((n) => document.querySelectorAll(".decision").length === n, n);
+  const waitForCards = (n) => live.page.waitForFunction((n) => document.querySelectorAll(".decision").length === n, n);
 
   const other = live.page.locator(".decision:not(:has(dialog[open])) form").first();
   await answer(other);
-  await left(count - 1);
+  await waitForCards(count - 1);
   assert.equal(await text.inputValue(), "Keep the old limit.", "another decision was answered");
-  assert.equal(await late.isVisible(), false);
+  assert.equal(await tooLate.isVisible(), false);
 
   await answer(dialog.locator("form"));
-  await late.getByText("Answered meanwhile").waitFor();
-  await left(count - 2);
+  await tooLate.getByText("Answered meanwhile").waitFor();
+  await waitForCards(count - 2);
   assert.equal(await text.inputValue(), "Keep the old limit.");
   assert.ok(await dialog.locator("button.primary").isDisabled());
   assert.ok(await dialog.evaluate((at) => at.matches(":modal")));
   await live.page.keyboard.press("Escape");
   await dialog.waitFor({ state: "hidden" });
-  assert.equal(await live.page.locator("dialog", { hasText: "Answered meanwhile" }).count(), await cards.locator("dialog").count(), "nothing is left of it");
-  assert.deepEqual(live.complaints, []);
+  assert.equal(await live.page.locator("dialog", { hasText: "Answered meanwhile" }).count(), await cards.locator("dialog").count(), "the dialog is removed when it is closed");
+  assert.deepEqual(live.problems, []);
 
-  await unaware.locator("button.primary").click();
-  await plain.page.getByRole("alert").getByText("Your text was not sent. Keep the old limit.").waitFor();
+  await plainDialog.locator("button.primary").click();
+  await noScripts.page.getByRole("alert").getByText("Your text was not sent. Keep the old limit.").waitFor();
 });

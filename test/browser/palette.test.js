@@ -1,8 +1,8 @@
-// The palette: every page, and what has a name, two keys away.
+// The command palette finds pages, actions, people, runs and accounts.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { start } from "../product.js";
-import { accessible, visitor } from "./app.js";
+import { checkAccessibility, visitor } from "./app.js";
 import { launch } from "./person.js";
 
 let product, browser, app;
@@ -18,8 +18,8 @@ after(async () => {
 });
 
 const api = (who, method, to, data) => who.context.request.fetch(product.restUrl + "/api/v1" + to, { method, data, headers: { "X-Svc-Tenant": "acme" } });
-/** opened is the palette of somebody, open. */
-async function opened(name, path = "/w/acme/dashboard") {
+/** openPalette opens the palette on a page as somebody. */
+async function openPalette(name, path = "/w/acme/dashboard") {
   const who = await visitor(browser, app, name);
   await who.open(path);
   await who.page.keyboard.press("Control+k");
@@ -27,29 +27,29 @@ async function opened(name, path = "/w/acme/dashboard") {
   return who;
 }
 const option = (page, text) => page.locator("#palette [role=option]:visible", { hasText: text });
-const chosen = (page) => page.evaluate(() => document.getElementById(document.activeElement.getAttribute("aria-activedescendant"))?.innerText);
+const selected = (page) => page.evaluate(() => document.getElementById(document.activeElement.getAttribute("aria-activedescendant"))?.innerText);
 
-test("a person is found by name and by address, and opened by keys alone", async () => {
-  const { page, complaints } = await opened("vera");
+test("a person is found by name and by address, and opened with the keyboard", async () => {
+  const { page, problems } = await openPalette("vera");
   await page.keyboard.type("TORR");
   await option(page, "Mia Torres").waitFor();
-  assert.match(await chosen(page), /Mia Torres/);
+  assert.match(await selected(page), /Mia Torres/);
   await page.getByRole("status").getByText("1 result", { exact: true }).waitFor();
   await page.locator("#palette input").fill("mia@acme");
   await option(page, "mia@acme.example").waitFor();
   await page.keyboard.press("Enter");
   await page.waitForURL(/members\?q=mia%40acme\.example$/);
   await page.getByText("mia@acme.example").waitFor();
-  assert.deepEqual(complaints, []);
+  assert.deepEqual(problems, []);
 });
 
 test("a run is found by the number of its issue and by its title", async () => {
-  const who = await opened("leo"), { page } = who;
+  const who = await openPalette("leo"), { page } = who;
   const { items: [run] } = await (await api(who, "GET", "/runs?status=active&limit=1")).json();
   const found = page.locator("#found-" + run.id);
   for (const typed of ["#" + run.issueNumber, run.issueTitle.slice(2, 14)]) {
     await page.locator("#palette input").fill("");
-    await found.waitFor({ state: "detached" }); // what the search before has found is gone
+    await found.waitFor({ state: "detached" }); // results of the previous search are removed
     await page.locator("#palette input").fill(typed);
     await found.waitFor();
   }
@@ -57,13 +57,13 @@ test("a run is found by the number of its issue and by its title", async () => {
   await page.waitForURL(new RegExp("/w/acme/runs/" + run.id));
 });
 
-test("an account is found by whoever may see it, and its row has the focus", async () => {
-  const { page } = await opened("ada");
+test("a service account is found only by those who may see it, and its row gets the focus", async () => {
+  const { page } = await openPalette("ada");
   await page.keyboard.type("ci-b");
   await option(page, "ci-bot").waitFor();
   await page.keyboard.press("Enter");
   await page.waitForFunction(() => document.activeElement.closest(".account-row")?.innerText.includes("ci-bot"));
-  const leo = await opened("leo");
+  const leo = await openPalette("leo");
   await leo.page.keyboard.type("ci-b");
   await leo.page.getByRole("status").getByText("No results").waitFor();
   assert.equal(await leo.page.locator("#palette [role=option]:visible").count(), 0);
@@ -71,13 +71,13 @@ test("an account is found by whoever may see it, and its row has the focus", asy
   assert.match(leo.page.url(), /dashboard$/);
 });
 
-test("what can be done is there for the role, and leads into its form", async () => {
-  const { page } = await opened("ada");
+test("actions depend on the role and lead to their form", async () => {
+  const { page } = await openPalette("ada");
   await page.keyboard.type("invite");
   await page.keyboard.press("Enter");
   await page.waitForURL(/members$/);
   await page.waitForFunction(() => document.activeElement.id === "invite-email");
-  for (let i = 0; i < 2; i++) { // again on the page that it is on
+  for (let i = 0; i < 2; i++) { // also from the page that has the form
     await page.locator("#invite-email").blur();
     await page.keyboard.press("Control+k");
     await page.keyboard.type("invite");
@@ -88,18 +88,18 @@ test("what can be done is there for the role, and leads into its form", async ()
   await page.keyboard.type("create a serv");
   await page.keyboard.press("Enter");
   await page.locator("#new-account[open]").waitFor();
-  const leo = await opened("vera");
-  for (const no of ["Invite people", "Create a service account", "Queue an issue", "Audit log"]) assert.equal(await option(leo.page, no).count(), 0, no);
+  const viewer = await openPalette("vera");
+  for (const action of ["Invite people", "Create a service account", "Queue an issue", "Audit log"]) assert.equal(await option(viewer.page, action).count(), 0, action);
 });
 
-test("arrows go round, Escape closes, and nothing is left of the last search", async () => {
-  const { page } = await opened("ada");
-  const first = await chosen(page);
+test("arrow keys wrap around, Escape closes, and the next search starts empty", async () => {
+  const { page } = await openPalette("ada");
+  const first = await selected(page);
   await page.keyboard.press("ArrowDown");
-  assert.notEqual(await chosen(page), first);
+  assert.notEqual(await selected(page), first);
   await page.keyboard.press("ArrowUp");
   await page.keyboard.press("ArrowUp");
-  assert.equal(await chosen(page), await page.locator("#palette [role=option]:visible").last().innerText());
+  assert.equal(await selected(page), await page.locator("#palette [role=option]:visible").last().innerText());
   await page.keyboard.type("mia");
   await option(page, "Mia Torres").waitFor();
   await page.keyboard.press("Escape");
@@ -107,19 +107,19 @@ test("arrows go round, Escape closes, and nothing is left of the last search", a
   await page.keyboard.press("Control+k");
   assert.equal(await page.locator("#palette input").inputValue(), "");
   assert.equal(await option(page, "Mia Torres").count(), 0);
-  await page.keyboard.type("mia"); // the same again is looked for again
+  await page.keyboard.type("mia"); // the same text is searched for again
   await option(page, "Mia Torres").waitFor();
 });
 
-test("a search that gets no answer says so", async () => {
-  const { page } = await opened("ada");
+test("a search without an answer is reported", async () => {
+  const { page } = await openPalette("ada");
   await page.route("**/w/acme/search?*", (route) => route.abort());
   await page.keyboard.type("mia");
   await page.getByRole("status").getByText("Search is not responding. Try again.").waitFor();
 });
 
 test("the palette passes axe", async () => {
-  await accessible(browser, app, "ada", "/w/acme/members", async (page) => {
+  await checkAccessibility(browser, app, "ada", "/w/acme/members", async (page) => {
     await page.keyboard.press("Control+k");
     await page.keyboard.type("a");
     await page.locator("#palette-found [role=option]").first().waitFor();

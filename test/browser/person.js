@@ -1,4 +1,4 @@
-// A browser, and people in it who have nothing but Better Auth's client.
+// Starts the browser, and opens pages that contain only Better Auth's client.
 import assert from "node:assert/strict";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
@@ -13,62 +13,61 @@ export function launch() {
     executablePath,
     args: [
       "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync",
-      "--font-render-hinting=none", // as the whole browser does: kept pictures are of either
+      "--font-render-hinting=none", // renders fonts as the full browser does, so that screenshots of both are equal
     ],
   });
 }
 
 /**
- * person opens a browser profile of their own on a page of the app that has
- * nothing but the client, as window.client. What the browser complains of is in
- * complaints.
+ * openClient opens a browser context with a page on the app's origin that contains only the client, as
+ * window.client. problems collects uncaught errors and console errors, except for responses with status 4xx.
  */
-export async function person(browser, appUrl) {
+export async function openClient(browser, appUrl) {
   const { outputFiles } = await build({ entryPoints: [here + "client.js"], bundle: true, write: false, format: "iife" });
   const context = await browser.newContext();
   const page = await context.newPage();
-  const complaints = [];
-  page.on("pageerror", (error) => complaints.push(String(error)));
-  page.on("console", (said) => {
-    if (said.type() === "error" && !/status of 4\d\d/.test(said.text())) complaints.push(said.text());
+  const problems = [];
+  page.on("pageerror", (error) => problems.push(String(error)));
+  page.on("console", (message) => {
+    if (message.type() === "error" && !/status of 4\d\d/.test(message.text())) problems.push(message.text());
   });
   await page.route(appUrl + "/client", (route) => route.fulfill({
     contentType: "text/html", body: `<!doctype html><title>client</title><script>${outputFiles[0].text.replaceAll("</script", "<\\/script")}</script>`,
   }));
   await page.goto(appUrl + "/client");
-  /** ask calls client.<path>(input): ask("organization.list"). */
-  const ask = (path, input) => page.evaluate(async ([path, input]) => {
-    const { data, error } = await path.split(".").reduce((at, name) => at[name], window.client)(input);
+  /** tryCall calls client.<path>(input), such as tryCall("organization.list"), and returns {data, error}. */
+  const tryCall = (path, input) => page.evaluate(async ([path, input]) => {
+    const { data, error } = await path.split(".").reduce((object, name) => object[name], window.client)(input);
     return { data, error };
   }, [path, input]);
-  /** must is ask where nothing may be refused. */
-  const must = async (path, input) => {
-    const { data, error } = await ask(path, input);
+  /** call is tryCall that requires success and returns data. */
+  const call = async (path, input) => {
+    const { data, error } = await tryCall(path, input);
     assert.equal(error, null, `${path}: ${JSON.stringify(error)}`);
     return data;
   };
-  /** refused is ask where the refusal is wanted. */
+  /** refused is tryCall that requires an error with this status and code. */
   const refused = async (path, input, status, code) => {
-    const { error } = await ask(path, input);
+    const { error } = await tryCall(path, input);
     assert.ok(error, `${path} is not refused`);
     assert.deepEqual([error.status, error.code], [status, code], path);
   };
-  /** byCodeHost signs in there: as somebody of the list, or as somebody new. */
-  const byCodeHost = async (choose) => {
-    page.evaluate(() => window.client.signIn.social({ provider: "github", callbackURL: "/client" })).catch(() => {}); // the page goes away under it
+  /** signInWithCodeHost signs in through the code host, where choose selects a person: chooseLogin or createLogin. */
+  const signInWithCodeHost = async (choose) => {
+    page.evaluate(() => window.client.signIn.social({ provider: "github", callbackURL: "/client" })).catch(() => {}); // rejected because the page navigates away
     await page.waitForURL(/login\/oauth\/authorize/);
     await choose(page);
     await page.waitForURL(appUrl + "/client");
-    await page.goto(appUrl + "/client"); // the end of a redirect is not ours to fulfil
+    await page.goto(appUrl + "/client"); // route does not intercept redirects
   };
-  return { page, ask, must, refused, byCodeHost, complaints };
+  return { page, call, refused, signInWithCodeHost, problems };
 }
 
-/** as chooses one of the demonstration's people at the code host. */
-export const as = (login) => (page) => page.click(`button[name=login][value=${login}]`);
+/** chooseLogin selects a person of the demonstration data at the code host. */
+export const chooseLogin = (login) => (page) => page.click(`button[name=login][value=${login}]`);
 
-/** asNew is somebody new with a verified address. */
-export const asNew = (name, email) => async (page) => {
+/** createLogin creates a new person with a verified address at the code host. */
+export const createLogin = (name, email) => async (page) => {
   await page.click("summary");
   await page.fill("#name", name);
   await page.fill("#email", email);

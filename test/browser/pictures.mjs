@@ -1,4 +1,4 @@
-// Takes the pictures of the README from the running product: make pictures.
+// Takes the screenshots in docs/ for the README: make pictures.
 import { mkdirSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { start } from "../product.js";
@@ -19,7 +19,7 @@ try {
   ]) {
     const { page, open, context } = await visitor(browser, product.appUrl, "ada", options);
     await open(path);
-    await page.waitForLoadState("networkidle", { timeout: 3_000 }).catch(() => {}); // the stream never is
+    await page.waitForLoadState("networkidle", { timeout: 3_000 }).catch(() => {}); // the stream stays open, so it times out
     await page.screenshot({ path: `${folder}${name}.png` });
     await context.close();
   }

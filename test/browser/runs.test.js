@@ -1,8 +1,8 @@
-// The pages of runs: dashboard, board and list, one run, decisions, insights.
+// Dashboard, board and list of runs, the page of a run, decisions, insights.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { start } from "../product.js";
-import { accessible, phone, visitor } from "./app.js";
+import { checkAccessibility, phone, visitor } from "./app.js";
 import { launch } from "./person.js";
 
 let product, browser, app;
@@ -17,20 +17,20 @@ after(async () => {
   await product?.stop();
 });
 
-test("the dashboard shows what the service says", async () => {
-  const { page, context, open, complaints } = await visitor(browser, app, "ada");
+test("the dashboard shows the service's answer", async () => {
+  const { page, context, open, problems } = await visitor(browser, app, "ada");
   await open("/w/acme/dashboard");
   const answer = await context.request.get(product.restUrl + "/api/v1/dashboard", { headers: { "X-Svc-Tenant": "acme" } });
-  const said = await answer.json();
-  await page.getByText(said.head.sentence).waitFor();
-  for (const { label, count } of said.runs.byStage) {
+  const dashboard = await answer.json();
+  await page.getByText(dashboard.head.sentence).waitFor();
+  for (const { label, count } of dashboard.runs.byStage) {
     const row = page.locator(".stages tr", { hasText: label });
     assert.equal(parseInt(await row.locator("td.num").innerText()), count, label);
   }
-  assert.equal(await page.locator(".system li").count(), said.system.dependencies.length + 1, "and the farm's gateway");
+  assert.equal(await page.locator(".system li").count(), dashboard.system.dependencies.length + 1, "the dependencies and the farm's gateway");
   assert.equal(await page.locator(".system .removed").count(), 0);
-  assert.match(await page.locator(".lines-of-runs li").first().innerText(), new RegExp(said.recent[0].issueTitle));
-  assert.deepEqual(complaints, []);
+  assert.match(await page.locator(".lines-of-runs li").first().innerText(), new RegExp(dashboard.recent[0].issueTitle));
+  assert.deepEqual(problems, []);
 });
 
 test("the board has a column for each stage", async () => {
@@ -39,15 +39,15 @@ test("the board has a column for each stage", async () => {
   assert.deepEqual(await page.locator(".stage h2").evaluateAll((list) => list.map((h) => h.firstChild.textContent.trim())),
     ["Queued", "Analyze", "Plan", "Implementing", "Build farm", "Self-review", "Merge"]);
   const tops = await page.locator(".stage").evaluateAll((list) => list.map((s) => s.getBoundingClientRect().top));
-  assert.equal(new Set(tops).size, 1, "beside each other");
+  assert.equal(new Set(tops).size, 1, "the columns are side by side");
   assert.equal(await page.locator(".stage-chips").isVisible(), false);
 });
 
-test("on a phone the board is a list by stage, with chips and filters behind a button", async () => {
+test("on a phone the board is a list by stage, with stage links and hidden filters", async () => {
   const { page, open } = await visitor(browser, app, "ada", { viewport: phone });
   await open("/w/acme/runs");
   const lefts = await page.locator(".stage:visible").evaluateAll((list) => list.map((s) => s.getBoundingClientRect().left));
-  assert.equal(new Set(lefts).size, 1, "below each other");
+  assert.equal(new Set(lefts).size, 1, "the stages are below each other");
   assert.equal(await page.getByRole("navigation", { name: "Layout" }).isVisible(), false);
   assert.equal(await page.locator("main kbd:visible").count(), 0);
   const all = await page.locator(".run:visible").count();
@@ -62,13 +62,13 @@ test("on a phone the board is a list by stage, with chips and filters behind a b
   await page.getByRole("button", { name: "Filter runs" }).click();
   await page.fill("#find", "no such title");
   await page.getByText("No runs match").waitFor();
-  assert.ok(await page.locator("#find").isVisible(), "the filter stays open while one types");
+  assert.ok(await page.locator("#find").isVisible(), "the filters stay open while typing");
   await page.mouse.click(200, 800);
   assert.equal(await page.locator("#find").isVisible(), false);
   assert.match(await page.getByRole("button", { name: "Filter runs" }).getAttribute("class"), /\bon\b/);
 });
 
-test("filters are in the address, and keys open a run", async () => {
+test("filters are kept in the address, and keys open a run", async () => {
   const { page, open } = await visitor(browser, app, "ada");
   await open("/w/acme/runs");
   await page.selectOption("#repo", { label: "acme/web" });
@@ -80,7 +80,7 @@ test("filters are in the address, and keys open a run", async () => {
   await page.getByText("No runs match").waitFor();
   await page.click("text=Clear filters");
   await page.locator(".run").first().waitFor();
-  await page.locator('#live[data-state="live"]').waitFor(); // keys are heard
+  await page.locator('#live[data-state="live"]').waitFor(); // keyboard shortcuts work
   await page.keyboard.press("j");
   await page.keyboard.press("Enter");
   await page.waitForURL(/\/runs\/[0-9a-f-]{36}$/);
@@ -100,7 +100,7 @@ test("finished runs are paged", async () => {
   await page.waitForFunction((text) => document.querySelector("#runs li a").innerText === text, first);
 });
 
-test("a run leads to its issue, its pull request and its changes at the code host", async () => {
+test("a run links to its issue, its pull request and its diff at the code host", async () => {
   const { page, open } = await visitor(browser, app, "ada");
   await open("/w/acme/needs");
   const merge = page.locator(".decision", { hasText: "Merge #1293 “" });
@@ -120,7 +120,7 @@ test("a run leads to its issue, its pull request and its changes at the code hos
   assert.equal(await page.evaluate(() => document.referrer), "");
 });
 
-test("a run leads to its jobs at the farm, and they lead back", async () => {
+test("a run links to its jobs, and they link back", async () => {
   const { page, open } = await visitor(browser, app, "ada");
   await open("/w/acme/runs");
   await page.locator(".run", { hasText: "#294" }).getByRole("link").first().click();
@@ -132,7 +132,7 @@ test("a run leads to its jobs at the farm, and they lead back", async () => {
   await page.waitForURL(run);
 });
 
-test("active runs beyond a page of the list are a link away, without scripts too", async () => {
+test("active runs are paged without scripts", async () => {
   const { page, context } = await visitor(browser, app, "ada", { javaScriptEnabled: false });
   const headers = { "X-Svc-Tenant": "acme" };
   const repos = await (await context.request.get(product.restUrl + "/api/v1/repos", { headers })).json();
@@ -152,7 +152,7 @@ test("active runs beyond a page of the list are a link away, without scripts too
   await page.waitForURL(/offset=0/);
 });
 
-test("who may not queue, cancel or answer is told why", async () => {
+test("disabled controls say why queueing, cancelling or answering is not allowed", async () => {
   const vera = await visitor(browser, app, "vera"), leo = await visitor(browser, app, "leo"); // Viewer and legacy member
   await vera.open("/w/acme/runs");
   assert.ok(await vera.page.getByRole("button", { name: "Queue an issue" }).isDisabled());
@@ -170,18 +170,18 @@ test("who may not queue, cancel or answer is told why", async () => {
   await leo.open("/w/acme/needs");
   const merges = leo.page.locator(".decision", { hasText: "Merge approval" });
   assert.ok(await merges.count() > 0);
-  for (const one of await merges.all()) {
-    for (const button of await one.locator("button").all()) assert.ok(await button.isDisabled());
-    assert.match(await one.locator(".reason").innerText(), /Needs the Owner or Maintainer role. You are a Viewer.|Needs the approve-loops permission/);
-    assert.doesNotMatch(await one.locator(".reason").innerText(), /You are a member/);
-    assert.match(await one.locator(".reason a").innerText(), /^Ask Ada, Ben or \w+$/);
-    await one.focus();
-    await leo.page.keyboard.press("a"); // does nothing
+  for (const merge of await merges.all()) {
+    for (const button of await merge.locator("button").all()) assert.ok(await button.isDisabled());
+    assert.match(await merge.locator(".reason").innerText(), /Needs the Owner or Maintainer role. You are a Viewer.|Needs the approve-loops permission/);
+    assert.doesNotMatch(await merge.locator(".reason").innerText(), /You are a member/);
+    assert.match(await merge.locator(".reason a").innerText(), /^Ask Ada, Ben or \w+$/);
+    await merge.focus();
+    await leo.page.keyboard.press("a"); // has no effect
   }
   assert.equal(await leo.page.locator("#toasts .toast").count(), 0);
 });
 
-test("a mark on the board and the banner of a run lead to the decision itself", async () => {
+test("the flag on the board and the banner of a run link to the decision", async () => {
   const { page, open } = await visitor(browser, app, "ada");
   await open("/w/acme/runs");
   const card = page.locator(".run", { has: page.locator("a.flag", { hasText: "Approve" }) }).last();
@@ -194,7 +194,7 @@ test("a mark on the board and the banner of a run lead to the decision itself", 
   await page.waitForFunction((id) => document.activeElement.id === id, "of-" + run);
 });
 
-test("a decision says what it takes to make it", async () => {
+test("a decision shows its evidence", async () => {
   const { page, open } = await visitor(browser, app, "ada", { viewport: phone });
   await open("/w/acme/needs");
   const fact = page.locator(".decision", { hasText: "Fact review" }).first();
@@ -211,7 +211,7 @@ test("a decision says what it takes to make it", async () => {
   assert.ok(approve.width > 300 && change.top > approve.bottom && reject.top === change.top && Math.abs(change.width - reject.width) < 2);
 });
 
-test("guardrails name what they found, in whole words", async () => {
+test("guardrails show their findings without broken words", async () => {
   const { page, open } = await visitor(browser, app, "ada");
   await open("/w/acme/runs");
   await page.locator(".run", { hasText: "Allow a path" }).locator("a").first().click();
@@ -226,7 +226,7 @@ test("guardrails name what they found, in whole words", async () => {
   assert.equal(await page.getByRole("region", { name: "Guardrails" }).locator(".removed").count(), 0);
 });
 
-test("one key answers, and the other window sees it", async () => {
+test("one key answers a decision, and other windows are updated", async () => {
   const ada = await visitor(browser, app, "ada");
   const mia = await visitor(browser, app, "mia");
   await ada.open("/w/acme/needs");
@@ -235,22 +235,22 @@ test("one key answers, and the other window sees it", async () => {
   assert.ok(before >= 3);
   assert.match(await ada.page.title(), new RegExp(`^\\(${before}\\) Needs You`));
   assert.equal(await ada.page.locator("#badge b").innerText().then(parseInt), before);
-  assert.equal(await ada.page.evaluate(() => document.activeElement.id), await ada.page.locator(".decision").first().getAttribute("id"), "the first is chosen");
-  const asked = [];
-  ada.page.on("request", (request) => { if (request.method() === "POST") asked.push(request.url()); });
-  await ada.page.evaluate(() => document.addEventListener("htmx:before:settle", () => // another update begins before the answer's has ended
+  assert.equal(await ada.page.evaluate(() => document.activeElement.id), await ada.page.locator(".decision").first().getAttribute("id"), "the first decision has the focus");
+  const posts = [];
+  ada.page.on("request", (request) => { if (request.method() === "POST") posts.push(request.url()); });
+  await ada.page.evaluate(() => document.addEventListener("htmx:before:settle", () => // another swap begins before the answer's has settled
     document.body.dispatchEvent(new CustomEvent("htmx:before:swap", { bubbles: true, detail: { ctx: {} } })), { once: true }));
-  for (let i = 0; i < 5; i++) await ada.page.keyboard.down("a"); // is held
+  for (let i = 0; i < 5; i++) await ada.page.keyboard.down("a"); // the key is held
   await ada.page.keyboard.up("a");
   await ada.toast("Answered");
   await ada.page.waitForFunction((n) => document.querySelectorAll(".decision").length === n, before - 1);
   await mia.page.waitForFunction((n) => document.querySelectorAll(".decision").length === n, before - 1, { timeout: 10000 });
   await mia.page.waitForFunction((n) => parseInt(document.querySelector("#badge b").innerText) === n, before - 1);
-  assert.equal(asked.length, 1, "a key that is held answers once: " + asked);
+  assert.equal(posts.length, 1, "a held key answers once: " + posts);
   assert.equal(await ada.page.evaluate(() => document.activeElement.id), await ada.page.locator(".decision").first().getAttribute("id"));
 });
 
-test("an answer that asks for a text asks for it", async () => {
+test("an answer that needs a text asks for it", async () => {
   const { page, open, toast } = await visitor(browser, app, "ada");
   await open("/w/acme/needs");
   const before = await page.locator(".decision").count();
@@ -267,8 +267,8 @@ test("an answer that asks for a text asks for it", async () => {
   await page.waitForFunction((n) => document.querySelectorAll(".decision").length === n, before - 1);
 });
 
-test("an issue is queued, shown as it was written, and its run cancelled", async () => {
-  const { page, open, toast, complaints } = await visitor(browser, app, "ada");
+test("an issue is queued, shown as text, and its run cancelled", async () => {
+  const { page, open, toast, problems } = await visitor(browser, app, "ada");
   const title = "<img src=x onerror=alert(1)> ‮evil‬ " + "wide".repeat(30);
   await open("/w/acme/runs");
   await page.click("text=Queue an issue");
@@ -279,18 +279,18 @@ test("an issue is queued, shown as it was written, and its run cancelled", async
   const card = page.locator(".run", { hasText: "onerror" });
   await card.waitFor();
   await page.locator("#queue-issue").waitFor({ state: "hidden" });
-  assert.deepEqual([await page.inputValue("#queue-title"), await page.inputValue("#queue-body")], ["", ""], "the form is ready for another");
-  assert.equal(await page.locator("main img").count(), 0, "it is text");
-  assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), "the page stays in shape");
+  assert.deepEqual([await page.inputValue("#queue-title"), await page.inputValue("#queue-body")], ["", ""], "the form was reset");
+  assert.equal(await page.locator("main img").count(), 0, "markup is shown as text");
+  assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), "the page is not wider than the window");
   await card.locator("a").first().click();
   await page.getByRole("button", { name: "Cancel run" }).click();
   await page.getByRole("button", { name: "Continue" }).click();
   await page.getByText("Run cancelled.").first().waitFor();
   await page.locator("h1 .pill", { hasText: "Cancelled" }).waitFor();
-  assert.deepEqual(complaints, []);
+  assert.deepEqual(problems, []);
 });
 
-test("a title is shown whatever it is made of, and no higher than a few lines", async () => {
+test("an invisible title is refused, a missing one replaced, and a long one limited in height", async () => {
   const { page, open, context } = await visitor(browser, app, "ada");
   await open("/w/acme/runs");
   await page.click("text=Queue an issue");
@@ -308,18 +308,18 @@ test("a title is shown whatever it is made of, and no higher than a few lines", 
   assert.ok(box.height < 180, `${box.height} pixels high`);
 });
 
-test("marks and numbers of a card stay on their lines", async () => {
+test("flags and numbers of a card do not wrap", async () => {
   const { page, open } = await visitor(browser, app, "ada");
   await open("/w/acme/runs");
   const heights = await page.locator(".flag, .run-foot, .run-head").evaluateAll((list) => list.map((e) => [e.innerText, e.getBoundingClientRect().height]));
   assert.ok(heights.length > 10);
   for (const [text, height] of heights) assert.ok(height <= 22, `${text}: ${height}`);
   const wide = await page.locator(".run").evaluateAll((list) => list.filter((run) => run.scrollWidth > run.clientWidth).map((run) => run.innerText));
-  assert.deepEqual(wide, [], "nothing stands out of its card");
+  assert.deepEqual(wide, [], "content does not overflow its card");
 });
 
-test("insights compare, chart and tell how", async () => {
-  const { page, open, complaints } = await visitor(browser, app, "ada");
+test("insights show numbers, a table, methods and a CSV", async () => {
+  const { page, open, problems } = await visitor(browser, app, "ada");
   await open("/w/acme/insights");
   assert.equal(await page.locator(".kpi").count(), 5);
   await page.click("text=90d");
@@ -332,7 +332,7 @@ test("insights compare, chart and tell how", async () => {
   await page.getByRole("heading", { name: "Cost per merged PR, by day" }).waitFor();
   const [file] = await Promise.all([page.waitForEvent("download"), page.click("text=Download as CSV")]);
   assert.equal(file.suggestedFilename(), "insights.csv");
-  assert.deepEqual(complaints, []);
+  assert.deepEqual(problems, []);
 });
 
 test("without scripts a decision can be answered", async () => {
@@ -345,7 +345,7 @@ test("without scripts a decision can be answered", async () => {
   assert.equal(await page.locator(".decision").count(), before - 1);
 });
 
-test("without scripts an issue is queued, and a refusal keeps what was typed", async () => {
+test("without scripts an issue is queued, and a refusal keeps the form's values", async () => {
   const { page } = await visitor(browser, app, "ada", { javaScriptEnabled: false });
   await page.goto(app + "/w/acme/runs");
   await page.getByRole("button", { name: "Queue an issue" }).click();
@@ -369,11 +369,11 @@ test("without scripts an issue is queued, and a refusal keeps what was typed", a
 });
 
 for (const path of ["dashboard", "runs", "runs?view=list", "needs", "insights"]) {
-  test(`${path} passes axe`, () => accessible(browser, app, "ada", "/w/acme/" + path));
+  test(`${path} passes axe`, () => checkAccessibility(browser, app, "ada", "/w/acme/" + path));
 }
 
 test("a run passes axe", async () => {
   const { page, open } = await visitor(browser, app, "ada");
   await open("/w/acme/runs");
-  await accessible(browser, app, "ada", await page.locator(".run a").last().getAttribute("href"));
+  await checkAccessibility(browser, app, "ada", await page.locator(".run a").last().getAttribute("href"));
 });

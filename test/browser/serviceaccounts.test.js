@@ -1,8 +1,8 @@
-// Service accounts: a token is shown once, and ends at once.
+// Service accounts: a token is shown once, and stops working at once when it is rotated or revoked.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { start } from "../product.js";
-import { accessible, visitor } from "./app.js";
+import { checkAccessibility, visitor } from "./app.js";
 import { launch } from "./person.js";
 
 let product, browser, app;
@@ -17,7 +17,7 @@ after(async () => {
   await product?.stop();
 });
 
-const works = async (token) => (await fetch(product.restUrl + "/api/v1/runs?status=active", { headers: { Authorization: "Bearer " + token } })).status === 200;
+const isAccepted = async (token) => (await fetch(product.restUrl + "/api/v1/runs?status=active", { headers: { Authorization: "Bearer " + token } })).status === 200;
 const row = (page, name) => page.locator(".account-row", { hasText: name });
 
 async function create(page, name, scopes = []) {
@@ -27,8 +27,8 @@ async function create(page, name, scopes = []) {
   await page.getByRole("button", { name: "Create", exact: true }).click();
 }
 
-test("a token is shown once, can be copied, and is nowhere else", async () => {
-  const { page, context, open, toast, complaints } = await visitor(browser, app, "ada", { permissions: ["clipboard-read", "clipboard-write"] });
+test("a token is shown once, can be copied, and is stored nowhere in the browser", async () => {
+  const { page, context, open, toast, problems } = await visitor(browser, app, "ada", { permissions: ["clipboard-read", "clipboard-write"] });
   const addresses = [];
   page.on("request", (request) => addresses.push(request.url()));
   await open("/w/acme/members");
@@ -40,16 +40,16 @@ test("a token is shown once, can be copied, and is nowhere else", async () => {
   assert.match(token, /^tok_svc_[0-9A-Za-z]{38}$/);
   await page.locator("#new-token").getByRole("button", { name: "Copy" }).first().click();
   assert.equal(await page.evaluate(() => navigator.clipboard.readText()), token);
-  assert.ok(await works(token));
+  assert.ok(await isAccepted(token));
 
   const command = await page.locator("#new-token pre").innerText();
-  assert.ok(!command.includes(token), "the history of the shell would have it");
+  assert.ok(!command.includes(token), "the token would be in the shell's history");
   assert.ok(command.includes(product.restUrl + "/api/v1/runs?status=active"));
 
   await row(page, "release-bot").getByText("tok_svc_…" + token.slice(-4)).waitFor();
   await row(page, "release-bot").getByText("created by ada@acme.example").waitFor();
   await page.locator("#account-list").evaluate((list) => { list.dataset.old = "yes"; });
-  await create(await (await visitorOf("mia")).page, "other-bot"); // somebody else's change asks for the list anew
+  await create(await (await openAs("mia")).page, "other-bot"); // another person's change updates the list
   await row(page, "other-bot").waitFor();
   assert.equal(await page.locator("#new-token .token-line code").innerText(), token, "the token is still there");
 
@@ -61,11 +61,11 @@ test("a token is shown once, can be copied, and is nowhere else", async () => {
   for (const address of [...addresses, page.url()]) assert.ok(!address.includes("tok_svc_"), address);
   for (const cookie of await context.cookies()) assert.ok(!cookie.value.includes("tok_svc_"), cookie.name);
   assert.deepEqual(await page.evaluate(() => [localStorage.length, sessionStorage.length]), [0, 0]);
-  assert.deepEqual(complaints, []);
+  assert.deepEqual(problems, []);
 });
 
-test("a token goes from the page when somebody else rotates it, and with no other account", async () => {
-  const ada = await visitorOf("ada"), mia = await visitorOf("mia");
+test("a shown token disappears when somebody else rotates it, and only then", async () => {
+  const ada = await openAs("ada"), mia = await openAs("mia");
   await create(ada.page, "first-bot");
   await create(mia.page, "second-bot");
   await ada.page.locator("#new-token").getByText("tok_svc_").waitFor();
@@ -77,80 +77,81 @@ test("a token goes from the page when somebody else rotates it, and with no othe
   await mia.page.locator("#new-token").waitFor();
 });
 
-async function visitorOf(name) {
+/** openAs opens the page as somebody. */
+async function openAs(name) {
   const who = await visitor(browser, app, name);
   await who.open("/w/acme/service-accounts");
   return who;
 }
 
-test("the rule of names is told while typing, and refusals where they arise", async () => {
-  const { page } = await visitorOf("ada");
+test("the rule for names is checked while typing, and refusals are shown in the form", async () => {
+  const { page } = await openAs("ada");
   await page.getByRole("button", { name: "New service account" }).click();
   const name = page.getByLabel("Name"), valid = () => name.evaluate((field) => field.checkValidity());
-  const rule = () => page.locator("#account-rule").evaluate((p) => getComputedStyle(p).color);
+  const ruleColour = () => page.locator("#account-rule").evaluate((p) => getComputedStyle(p).color);
   await page.getByText("3–40 lowercase letters, digits and hyphens, starting with a letter.").waitFor();
-  const plain = await rule();
-  for (const wrong of ["ab", "1bot", "Bot", "a_bot", "-bot", "bot!"]) {
+  const normal = await ruleColour();
+  for (const invalid of ["ab", "1bot", "Bot", "a_bot", "-bot", "bot!"]) {
     await name.fill("");
-    await name.pressSequentially(wrong);
-    assert.equal(await valid(), false, wrong);
-    assert.notEqual(await rule(), plain, wrong);
+    await name.pressSequentially(invalid);
+    assert.equal(await valid(), false, invalid);
+    assert.notEqual(await ruleColour(), normal, invalid);
   }
-  const red = await rule();
+  const red = await ruleColour();
   await name.fill("ci-bot");
   assert.equal(await valid(), true);
-  assert.notEqual(await rule(), red);
+  assert.notEqual(await ruleColour(), red);
   await page.getByRole("button", { name: "Create", exact: true }).click();
   await page.getByRole("alert").getByText(/name/i).waitFor();
-  assert.equal(await page.locator("#toasts .toast.bad").count(), 0, "told in the form alone");
+  assert.equal(await page.locator("#toasts .toast.bad").count(), 0, "shown only in the form");
   assert.ok(await page.locator("#new-account").isVisible(), "the dialog stays");
-  assert.equal(await name.inputValue(), "ci-bot", "what was typed stays");
+  assert.equal(await name.inputValue(), "ci-bot", "the typed name stays");
   await name.fill("no-scopes");
   await page.getByRole("checkbox", { name: "Read what a Viewer can read" }).uncheck();
   await page.getByRole("button", { name: "Create", exact: true }).click();
   await page.getByRole("alert").getByText("Scopes must not be empty.").waitFor();
 });
 
-test("rotating ends the old token at once, and asks first", async () => {
-  const { page, toast } = await visitorOf("mia");
+test("rotating asks for confirmation, and the old token stops working at once", async () => {
+  const { page, toast } = await openAs("mia");
   await create(page, "rotated-bot");
   const first = await page.locator("#new-token .token-line code").innerText();
   await page.getByRole("button", { name: "Rotate the token of rotated-bot" }).click();
   await page.getByText("The old token stops working at once").waitFor();
   await page.getByRole("button", { name: "Cancel" }).last().click();
-  assert.ok(await works(first), "nothing was done");
+  assert.ok(await isAccepted(first), "the token was not rotated");
   await page.getByRole("button", { name: "Rotate the token of rotated-bot" }).click();
   await page.getByRole("button", { name: "Continue" }).click();
   await toast("The old token has stopped working.");
   assert.equal(await page.evaluate(() => document.activeElement.id), "new-token");
   const second = await page.locator("#new-token .token-line code").innerText();
   assert.notEqual(second, first);
-  assert.deepEqual([await works(first), await works(second)], [false, true]);
+  assert.deepEqual([await isAccepted(first), await isAccepted(second)], [false, true]);
   await row(page, "rotated-bot").getByText("tok_svc_…" + second.slice(-4)).waitFor();
 });
 
-test("revoking wants the name typed, and is for good", async () => {
-  const { page, toast } = await visitorOf("ada");
+test("revoking requires the name to be typed, and is permanent", async () => {
+  const { page, toast } = await openAs("ada");
   await create(page, "revoked-bot", ["Submit and cancel build-farm jobs"]);
   const token = await page.locator("#new-token .token-line code").innerText();
   await page.getByRole("button", { name: "Revoke revoked-bot" }).click();
-  const go = page.getByRole("button", { name: "Continue" });
-  assert.ok(await go.isDisabled());
+  const confirm = page.getByRole("button", { name: "Continue" });
+  assert.ok(await confirm.isDisabled());
   await page.getByLabel("Type revoked-bot").fill("revoked-bo");
-  assert.ok(await go.isDisabled());
+  assert.ok(await confirm.isDisabled());
   await page.keyboard.press("Enter");
-  assert.ok(await go.isVisible(), "it is asked until the name is right");
+  assert.ok(await confirm.isVisible(), "the dialog stays until the name is right");
   await page.getByLabel("Type revoked-bot").fill("revoked-bot");
   await page.keyboard.press("Enter");
   await toast("revoked-bot is revoked.");
-  await page.locator("#new-token").waitFor({ state: "detached" }); // it opens nothing any more
-  assert.equal(await works(token), false);
+  await page.locator("#new-token").waitFor({ state: "detached" }); // a revoked token is not shown any longer
+  assert.equal(await isAccepted(token), false);
   await page.waitForFunction(() => document.activeElement.closest(".account-row")?.innerText.includes("revoked-bot"));
   await row(page, "revoked-bot").getByText("revoked", { exact: true }).waitFor();
   assert.equal(await page.getByRole("button", { name: "Rotate the token of revoked-bot" }).count(), 0);
 });
 
-test("a Viewer has no button, but the reason", async () => {
+test("a Viewer sees the reason instead of the button", async () => {
   for (const path of ["/w/acme/service-accounts", "/w/acme/members"]) {
     const { page, open } = await visitor(browser, app, "leo");
     await open(path);
@@ -163,21 +164,21 @@ test("a Viewer has no button, but the reason", async () => {
   assert.ok(!(await answer.text()).includes("tok_svc_"));
 });
 
-test("without scripts a token is in the answer of the form, and a reload makes no second one", async () => {
+test("without scripts a token is in the form's response, and a reload creates no second account", async () => {
   const { page } = await visitor(browser, app, "ada", { javaScriptEnabled: false });
   await page.goto(app + "/w/acme/service-accounts");
   await page.getByRole("button", { name: "New service account" }).click();
   await page.getByLabel("Name").fill("plain-bot");
   await page.getByRole("button", { name: "Create", exact: true }).click();
   const token = await page.locator("#new-token .token-line code").innerText();
-  assert.ok(await works(token));
+  assert.ok(await isAccepted(token));
   await page.reload();
   await page.getByText("its token was shown then").first().waitFor();
   assert.ok(!(await page.content()).includes(token));
-  assert.ok(await works(token));
+  assert.ok(await isAccepted(token));
 });
 
-test("without scripts the name is typed as well before an account is revoked", async () => {
+test("without scripts revoking requires the name to be typed", async () => {
   const { page } = await visitor(browser, app, "ada", { javaScriptEnabled: false });
   await page.goto(app + "/w/acme/service-accounts");
   await page.getByRole("button", { name: "Revoke plain-bot" }).click();
@@ -191,7 +192,7 @@ test("without scripts the name is typed as well before an account is revoked", a
 });
 
 test("service accounts pass axe", async () => {
-  await accessible(browser, app, "ada", "/w/acme/service-accounts", (page) => create(page, "axe-bot-" + Math.random().toString(36).replace(/[^a-z]/g, "").slice(0, 9)));
-  await accessible(browser, app, "ada", "/w/acme/service-accounts", (page) => page.getByRole("button", { name: "New service account" }).click());
-  await accessible(browser, app, "leo", "/w/acme/service-accounts");
+  await checkAccessibility(browser, app, "ada", "/w/acme/service-accounts", (page) => create(page, "axe-bot-" + Math.random().toString(36).replace(/[^a-z]/g, "").slice(0, 9)));
+  await checkAccessibility(browser, app, "ada", "/w/acme/service-accounts", (page) => page.getByRole("button", { name: "New service account" }).click());
+  await checkAccessibility(browser, app, "leo", "/w/acme/service-accounts");
 });

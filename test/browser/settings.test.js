@@ -1,8 +1,8 @@
-// What a workspace is made of: its name, a new one, the secrets of its jobs, and one runner.
+// Settings of a workspace, a new workspace, job secrets, and the page of a runner.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { start } from "../product.js";
-import { accessible, visitor } from "./app.js";
+import { checkAccessibility, visitor } from "./app.js";
 import { launch } from "./person.js";
 
 let product, browser, app;
@@ -21,14 +21,14 @@ const api = (who, method, path, data, slug = "acme") => who.context.request.fetc
 
 for (const scripts of [true, false]) {
   test(`an Owner changes the name and the slug, ${scripts ? "with" : "without"} scripts`, async () => {
-    const ada = await visitor(browser, app, "ada", { javaScriptEnabled: scripts }), { page, complaints } = ada;
+    const ada = await visitor(browser, app, "ada", { javaScriptEnabled: scripts }), { page, problems } = ada;
     await page.goto(app + "/w/acme/settings");
     await page.fill("#workspace-name", "Acme Works");
     await page.getByRole("button", { name: "Save" }).click();
     await page.getByText("Settings saved.").waitFor();
     await page.getByRole("button", { name: /^Acme Works/ }).first().waitFor();
 
-    await page.fill("#workspace-slug", "ada"); // of another workspace
+    await page.fill("#workspace-slug", "ada"); // taken by another workspace
     await page.getByRole("button", { name: "Save" }).click();
     await page.getByRole("heading", { name: "Change the slug to ada?" }).waitFor();
     await page.getByRole("button", { name: "Continue" }).click();
@@ -36,7 +36,7 @@ for (const scripts of [true, false]) {
     assert.equal(await page.inputValue("#workspace-slug"), "ada", "what was typed is kept");
     assert.ok(await page.locator("#workspace-slug").evaluate((field) => field === document.activeElement));
 
-    await page.fill("#workspace-slug", "acme-"); // the browser refuses it, and without the pattern the service does, unasked
+    await page.fill("#workspace-slug", "acme-"); // refused by the browser, and without the pattern by the service, without a confirmation
     await page.getByRole("button", { name: "Save" }).click();
     assert.ok(await page.locator("#workspace-slug").evaluate((field) => field.validity.patternMismatch));
     await page.locator("#workspace-slug").evaluate((field) => field.removeAttribute("pattern"));
@@ -54,15 +54,15 @@ for (const scripts of [true, false]) {
     await page.waitForURL(app + "/w/acme-works/settings");
     assert.equal((await page.goto(app + "/w/acme/settings")).status(), 404);
     assert.ok((await api(ada, "PATCH", "/workspace", { name: "Acme", slug: "acme" }, "acme-works")).ok());
-    assert.deepEqual(complaints, []);
+    assert.deepEqual(problems, []);
   });
 }
 
-test("a change of the slug leaves a name that somebody else gave meanwhile", async () => {
+test("changing the slug keeps a name that somebody else has set meanwhile", async () => {
   const ada = await visitor(browser, app, "ada"), { page } = ada;
   await page.goto(app + "/w/acme/settings");
   assert.ok((await api(ada, "PATCH", "/workspace", { name: "Acme Group" })).ok());
-  for (const slug of ["ada", "acme-group"]) { // of which the first is refused
+  for (const slug of ["ada", "acme-group"]) { // the first one is refused
     await page.fill("#workspace-slug", slug);
     await page.getByRole("button", { name: "Save" }).click();
     await page.getByRole("button", { name: "Continue" }).click();
@@ -73,7 +73,7 @@ test("a change of the slug leaves a name that somebody else gave meanwhile", asy
   assert.ok((await api(ada, "PATCH", "/workspace", { name: "Acme", slug: "acme" }, "acme-group")).ok());
 });
 
-test("who may not change the workspace is told why, and sees no secrets", async () => {
+test("a Maintainer and a Viewer see why they cannot change the workspace, and a Viewer sees no secrets", async () => {
   for (const [name, secrets] of [["mia", true], ["vera", false]]) {
     const { page, open, context } = await visitor(browser, app, name);
     await open("/w/acme/settings");
@@ -88,8 +88,8 @@ test("who may not change the workspace is told why, and sees no secrets", async 
   }
 });
 
-test("a workspace is created from the chooser", async () => {
-  const { page, complaints, context } = await visitor(browser, app, "max");
+test("a workspace is created on the page of workspaces", async () => {
+  const { page, problems, context } = await visitor(browser, app, "max");
   await page.goto(app + "/w");
   await page.getByRole("link", { name: "Create a workspace" }).click();
   await page.fill("#new-name", "   ");
@@ -109,19 +109,19 @@ test("a workspace is created from the chooser", async () => {
   await page.waitForURL(app + "/w/beyond/dashboard");
   await page.getByText("Acme is ready.").waitFor();
   await page.goto(app + "/w/beyond/settings");
-  assert.ok(await page.getByRole("button", { name: "Save" }).isEnabled(), "whoever creates it is the Owner");
+  assert.ok(await page.getByRole("button", { name: "Save" }).isEnabled(), "the creator is the Owner");
   await page.goto("about:blank"); // a page of the old slug would reload itself, and so abort the next step
-  assert.ok((await api({ context }, "PATCH", "/workspace", { slug: "menu" }, "beyond")).ok()); // every slug leads to its workspace
+  assert.ok((await api({ context }, "PATCH", "/workspace", { slug: "menu" }, "beyond")).ok()); // a slug that is also the name of a page element
   await page.goto(app + "/w/menu");
   await page.waitForURL(app + "/w/menu/dashboard");
   await page.locator(".workspace").click();
   await page.locator("#places a[aria-current=true]", { hasText: "menu" }).waitFor();
-  assert.deepEqual(complaints, []);
+  assert.deepEqual(problems, []);
 });
 
 for (const scripts of [true, false]) {
   test(`a secret is set, replaced and removed, and never shown, ${scripts ? "with" : "without"} scripts`, async () => {
-    const { page, complaints } = await visitor(browser, app, "mia", { javaScriptEnabled: scripts });
+    const { page, problems } = await visitor(browser, app, "mia", { javaScriptEnabled: scripts });
     const name = scripts ? "NPM_TOKEN" : "PLAIN_TOKEN", value = "s3cret\nof two lines";
     await page.goto(app + "/w/acme/farm");
     await page.getByRole("link", { name: "Job secrets" }).first().click();
@@ -136,7 +136,7 @@ for (const scripts of [true, false]) {
     await set("lower case", value);
     await page.locator("#secret-name-error").waitFor();
     assert.equal(await page.inputValue("#secret-name"), "lower case");
-    assert.ok(!(await page.content()).includes("s3cret"), "a value does not come back");
+    assert.ok(!(await page.content()).includes("s3cret"), "the value is not in the response");
     await set(name, value);
     await page.getByText(name + " is set.").waitFor();
     const row = page.locator("#secret-" + name);
@@ -151,11 +151,11 @@ for (const scripts of [true, false]) {
     await page.getByLabel("Type " + name).fill(name);
     await page.getByRole("button", { name: "Continue" }).click();
     await page.getByText("No secrets yet").waitFor();
-    assert.deepEqual(complaints, []);
+    assert.deepEqual(problems, []);
   });
 }
 
-test("the largest secret is set, and what cannot be one is refused beside its field", async () => {
+test("the largest secret is accepted, and an invalid one is refused at its field", async () => {
   const { context } = await visitor(browser, app, "mia");
   const post = async (path, data) => {
     const answer = await context.request.post(app + "/w/acme/farm/secrets" + path, { data, headers: { "Content-Type": "application/x-www-form-urlencoded" }, maxRedirects: 0 });
@@ -172,7 +172,7 @@ test("the largest secret is set, and what cannot be one is refused beside its fi
     assert.match(text, /id="secret-value-error"[^>]*>The value must be text/, value);
     assert.match(text, /id="secret-name" name="name" value="BINARY"/, "the name is kept");
   }
-  assert.equal((await post("", "name=LINES&value=" + "%0D%0A".repeat(32_767) + "W")).status, 303, "the largest value, written as long as can be");
+  assert.equal((await post("", "name=LINES&value=" + "%0D%0A".repeat(32_767) + "W")).status, 303, "the largest value in its longest encoding");
   assert.equal((await post("/LINES/remove", "confirmed=yes&word=LINES")).status, 303);
   for (const name of [".%2E%2Fmembers", "a%2Fb", "%3Cscript%3E"]) {
     const { status, text } = await post(`/${name}/remove`, "confirmed=yes&word=");
@@ -181,7 +181,7 @@ test("the largest secret is set, and what cannot be one is refused beside its fi
   }
 });
 
-test("a secret that another person sets appears", async () => {
+test("a secret that another person sets appears without a reload", async () => {
   const ada = await visitor(browser, app, "ada");
   await ada.open("/w/acme/farm/secrets");
   assert.equal((await api(ada, "PUT", "/farm/secrets/LIVE", { value: "a" })).status(), 204);
@@ -191,8 +191,8 @@ test("a secret that another person sets appears", async () => {
 });
 
 for (const scripts of [true, false]) {
-  test(`the page of a runner says how it is, and drains and resumes it, ${scripts ? "with" : "without"} scripts`, async () => {
-    const { page, complaints } = await visitor(browser, app, "ada", { javaScriptEnabled: scripts });
+  test(`the page of a runner shows its state, drains and resumes it, ${scripts ? "with" : "without"} scripts`, async () => {
+    const { page, problems } = await visitor(browser, app, "ada", { javaScriptEnabled: scripts });
     await page.goto(app + "/w/acme/farm?status=online");
     await page.locator(".runner-row").getByRole("link", { name: "make-run" }).click();
     await page.waitForURL(/\/farm\/runners\/[0-9a-f-]{36}$/);
@@ -203,23 +203,23 @@ for (const scripts of [true, false]) {
     await page.locator("dialog[open]").getByRole("button", { name: "Drain" }).click();
     await page.getByText("“A new disk.”, ada@acme.example").or(page.getByText("“A new disk.”, Ada Lind")).waitFor();
     assert.match(page.url(), /\/farm\/runners\//);
-    if (scripts) await page.locator("h1:focus", { hasText: "make-run" }).waitFor(); // whose state has changed
+    if (scripts) await page.locator("h1:focus", { hasText: "make-run" }).waitFor(); // the heading, whose state has changed
     await page.getByRole("button", { name: "Resume" }).click();
     if (scripts) await page.locator("h1:focus", { hasText: "Online" }).waitFor();
     await page.getByText("make-run is taking jobs again.").waitFor();
     await page.locator("h1 .pill", { hasText: "Online" }).waitFor();
     assert.match(page.url(), /\/farm\/runners\/[0-9a-f-]{36}/);
-    await page.getByRole("button", { name: "Drain…" }).click(); // again, on the page as it came back
+    await page.getByRole("button", { name: "Drain…" }).click(); // again, on the updated page
     assert.equal(await page.locator("dialog[open] input[name=note]").inputValue(), "");
     await page.locator("dialog[open]").getByRole("button", { name: "Drain" }).click();
     await page.locator("h1 .pill", { hasText: "Draining" }).waitFor();
     await page.getByRole("button", { name: "Resume" }).click();
     await page.locator("h1 .pill", { hasText: "Online" }).waitFor();
-    assert.deepEqual(complaints, []);
+    assert.deepEqual(problems, []);
   });
 }
 
-test("all jobs of a runner are those of that runner", async () => {
+test("a runner links to its jobs only", async () => {
   const ada = await visitor(browser, app, "ada"), { page, open } = ada;
   await open("/w/acme/farm?status=online");
   await page.locator(".runner-row").getByRole("link", { name: "make-run" }).click();
@@ -241,7 +241,7 @@ test("all jobs of a runner are those of that runner", async () => {
   await page.waitForURL(app + "/w/acme/farm/jobs");
 });
 
-test("the dialog of a runner keeps what is typed while the page changes under it", async () => {
+test("an open dialog of a runner keeps its text when the page is updated", async () => {
   const { page, open, context } = await visitor(browser, app, "ada");
   await open("/w/acme/farm?status=online");
   await page.locator(".runner-row").getByRole("link", { name: "make-run" }).click();
@@ -257,7 +257,7 @@ test("the dialog of a runner keeps what is typed while the page changes under it
   await page.getByText("“Mine”").waitFor({ state: "detached" });
 });
 
-test("a runner that was revoked says so, and nobody changes it any more", async () => {
+test("a Viewer cannot revoke a runner, and a revoked runner cannot be changed", async () => {
   const vera = await visitor(browser, app, "vera");
   await vera.open("/w/acme/farm?status=online");
   const href = await vera.page.locator(".runner-row .name a").first().getAttribute("href");
@@ -265,17 +265,17 @@ test("a runner that was revoked says so, and nobody changes it any more", async 
   assert.ok(await vera.page.getByRole("button", { name: "Revoke" }).isDisabled());
   await vera.page.getByText("Only an Owner or Maintainer can change a runner.").waitFor();
   const refused = await vera.context.request.post(app + href + "/revoke", { form: { from: "runner" } });
-  assert.equal(refused.status(), 409, "and is not asked to type its name first");
+  assert.equal(refused.status(), 409, "refused without asking for the name");
   assert.match(await refused.text(), /Only an Owner or Maintainer can do this/);
   const ada = await visitor(browser, app, "ada");
   for (const [from, back] of [["runner", href], ["", "/w/acme/farm"]]) {
-    const asked = await (await ada.context.request.post(app + href + "/revoke", { form: { from } })).text();
-    assert.equal(asked.match(/href="([^"]*)">Cancel/)[1], back);
+    const confirmation = await (await ada.context.request.post(app + href + "/revoke", { form: { from } })).text();
+    assert.equal(confirmation.match(/href="([^"]*)">Cancel/)[1], back);
   }
   assert.equal((await vera.open("/w/acme/farm/runners/01a03bd2-19a0-7d66-aec9-26650f850090")).status(), 404);
   await vera.open("/w/acme/farm?status=ended");
   const ended = vera.page.locator(".runner-row .name a").first();
-  if (await ended.count()) { // of the copy that this product was made from
+  if (await ended.count()) { // a product that starts from seeded data has one
     await vera.open(await ended.getAttribute("href"));
     await vera.page.getByText("It takes no more jobs.").waitFor();
     await vera.page.getByText("no longer accepted").waitFor();
@@ -283,7 +283,7 @@ test("a runner that was revoked says so, and nobody changes it any more", async 
   }
 });
 
-test("by keyboard and by the palette settings and secrets are a few keys away", async () => {
+test("settings, secrets and new workspaces are reached with the keyboard and the palette", async () => {
   const { page, open } = await visitor(browser, app, "ada");
   await open("/w/acme/dashboard");
   await page.keyboard.press("g");
@@ -298,7 +298,7 @@ test("by keyboard and by the palette settings and secrets are a few keys away", 
   }
 });
 
-test("errors and sign-in lead to the API, and have the id of the request", async () => {
+test("error pages and the sign-in page link to the API, and errors have the request id", async () => {
   const { page } = await visitor(browser, app, null);
   for (const [path, button] of [["/sign-in?error=access_denied", true], ["/nothing", true], ["/sign-in", false]]) {
     await page.goto(app + path);
@@ -312,13 +312,13 @@ test("pages of the workspace pass axe", async () => {
   const { page, open } = await visitor(browser, app, "ada");
   await open("/w/acme/farm?status=online");
   const runner = await page.locator(".runner-row .name a").first().getAttribute("href");
-  for (const path of ["/w/acme/settings", "/w/acme/farm/secrets", "/w/acme/farm/secrets?name=NPM_TOKEN", "/new-workspace", runner]) await accessible(browser, app, "ada", path);
-  for (const path of ["/w/acme/settings", "/w/acme/farm/secrets", runner]) await accessible(browser, app, "vera", path);
+  for (const path of ["/w/acme/settings", "/w/acme/farm/secrets", "/w/acme/farm/secrets?name=NPM_TOKEN", "/new-workspace", runner]) await checkAccessibility(browser, app, "ada", path);
+  for (const path of ["/w/acme/settings", "/w/acme/farm/secrets", runner]) await checkAccessibility(browser, app, "vera", path);
 });
 
-// The last: the product has no other runner.
-test("after Revoke the focus is on the heading, which says so", async () => {
-  const { page, open, complaints } = await visitor(browser, app, "ada");
+// This test is the last one, since it revokes the only runner.
+test("after a revocation the focus is on the heading, which shows the new state", async () => {
+  const { page, open, problems } = await visitor(browser, app, "ada");
   await open("/w/acme/farm?status=online");
   await open(await page.locator(".runner-row .name a").first().getAttribute("href"));
   const name = await page.locator("h1 bdi").first().innerText();
@@ -328,5 +328,5 @@ test("after Revoke the focus is on the heading, which says so", async () => {
   await dialog.getByRole("button", { name: "Continue" }).click();
   await page.locator("h1:focus", { hasText: "Revoked" }).waitFor();
   assert.equal(await page.getByRole("button", { name: "Revoke" }).count(), 0);
-  assert.deepEqual(complaints, []);
+  assert.deepEqual(problems, []);
 });

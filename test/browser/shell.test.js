@@ -1,10 +1,10 @@
-// What all pages share: coming in, going out, keys, themes, the shell.
+// What all pages share: sign-in, sign-out, keyboard shortcuts, themes, headers.
 import assert from "node:assert/strict";
 import { connect, createServer } from "node:net";
 import { after, before, test } from "node:test";
 import { start } from "../product.js";
-import { accessible, phone, visitor } from "./app.js";
-import { as, launch } from "./person.js";
+import { checkAccessibility, phone, visitor } from "./app.js";
+import { chooseLogin, launch } from "./person.js";
 
 let product, browser, app;
 
@@ -18,18 +18,18 @@ after(async () => {
   await product?.stop();
 });
 
-test("sign-in by the code host leads back to the deep link", async () => {
+test("sign-in through the code host leads back to the requested page", async () => {
   const { page } = await visitor(browser, app);
   await page.goto(app + "/w/acme/members?q=mia");
   assert.equal(await page.title(), "Sign in");
   await page.click("text=Continue with GitHub");
   await page.waitForURL(/login\/oauth\/authorize/);
-  await as("ada")(page);
+  await chooseLogin("ada")(page);
   await page.waitForURL(app + "/w/acme/members?q=mia");
   await page.getByText("mia@acme.example").waitFor();
 });
 
-test("a link leads to no other site", async () => {
+test("sign-in does not redirect to other sites", async () => {
   const { page } = await visitor(browser, app, "ada");
   for (const to of ["https://evil.example/", "//evil.example", "/\\evil.example", "javascript:alert(1)", "/api/auth/sign-out"]) {
     await page.goto(app + "/sign-in?to=" + encodeURIComponent(to));
@@ -56,54 +56,54 @@ test("a refused sign-in says why", async () => {
   await page.getByText("Wrong email address or password.").waitFor();
 });
 
-/** clickEnded clicks in a page whose session has ended: its stream may lead it to the sign-in before. */
+/** clickEnded clicks in a page whose session has ended and waits for a URL, to which the page may also go by itself. */
 async function clickEnded(page, selector, url) {
-  const led = page.waitForURL(url);
-  await Promise.race([page.click(selector).catch(() => led), led]);
-  await led;
+  const redirected = page.waitForURL(url);
+  await Promise.race([page.click(selector).catch(() => redirected), redirected]);
+  await redirected;
 }
 
-test("a session that was ended elsewhere asks for a sign-in, and then goes on", async () => {
-  const { page, context, open } = await visitor(browser, app, "mia", { own: true });
+test("after a sign-out elsewhere a link leads to the sign-in page, and from there to its target", async () => {
+  const { page, context, open } = await visitor(browser, app, "mia", { ownSession: true });
   await open("/w/acme/members");
   await context.request.post(app + "/api/auth/sign-out", { data: {} });
   await clickEnded(page, "nav >> text=Members", /\/sign-in\?to=%2Fw%2Facme%2Fmembers$/);
 });
 
-test("a session that was ended elsewhere leads back to the page, not to a part of it", async () => {
-  const { page, context, open } = await visitor(browser, app, "mia", { own: true });
+test("after a sign-out elsewhere a request for a part of a page leads back to the whole page", async () => {
+  const { page, context, open } = await visitor(browser, app, "mia", { ownSession: true });
   await open("/w/acme/runs?view=list");
   await context.request.post(app + "/api/auth/sign-out", { data: {} });
-  // The list of workspaces is asked for by a request of its own.
+  // The list of workspaces is loaded by a separate request.
   await clickEnded(page, ".workspace", /\/sign-in\?to=%2Fw%2Facme%2Fruns%3Fview%3Dlist$/);
 });
 
-/** wire is the app behind a connection that can be cut and mended. */
-async function wire() {
-  const ends = new Set(), { hostname, port } = new URL(app);
+/** cuttableProxy starts a TCP proxy to the app, whose connections can be cut and restored. */
+async function cuttableProxy() {
+  const sockets = new Set(), { hostname, port } = new URL(app);
   let up = true;
-  const server = createServer((near) => {
-    if (!up) return near.destroy();
-    const far = connect(port, hostname);
-    for (const [one, other] of [[near, far], [far, near]]) {
-      ends.add(one);
-      one.pipe(other);
-      one.on("error", () => other.destroy()).on("close", () => { ends.delete(one); other.destroy(); });
+  const server = createServer((client) => {
+    if (!up) return client.destroy();
+    const target = connect(port, hostname);
+    for (const [from, to] of [[client, target], [target, client]]) {
+      sockets.add(from);
+      from.pipe(to);
+      from.on("error", () => to.destroy()).on("close", () => { sockets.delete(from); to.destroy(); });
     }
   });
   await new Promise((ready) => server.listen(0, "127.0.0.1", ready));
-  const cut = () => { up = false; for (const end of ends) end.destroy(); };
-  return { url: `http://127.0.0.1:${server.address().port}`, cut, mend: () => { up = true; }, close: () => { cut(); server.close(); } };
+  const cut = () => { up = false; for (const socket of sockets) socket.destroy(); };
+  return { url: `http://127.0.0.1:${server.address().port}`, cut, restore: () => { up = true; }, close: () => { cut(); server.close(); } };
 }
 
-test("a page whose updates break off says since when, and misses nothing", async () => {
-  const cable = await wire();
-  const mia = await visitor(browser, cable.url, "mia"), ada = await visitor(browser, app, "ada");
+test("a page that loses its connection tells since when, and catches up afterwards", async () => {
+  const proxy = await cuttableProxy();
+  const mia = await visitor(browser, proxy.url, "mia"), ada = await visitor(browser, app, "ada");
   try {
     await mia.page.clock.install();
     await mia.open("/w/acme/members");
-    await mia.page.clock.fastForward("02:00:00"); // in which nothing happens
-    cable.cut();
+    await mia.page.clock.fastForward("02:00:00"); // a long time without events
+    proxy.cut();
     await mia.page.clock.runFor(3000);
     const stale = mia.page.getByText(/Showing data from (just now|\d+ seconds ago), reconnecting/);
     await mia.page.waitForFunction(() => document.querySelector("#live").dataset.state === "stale");
@@ -114,7 +114,7 @@ test("a page whose updates break off says since when, and misses nothing", async
     await ada.open("/w/acme/members");
     await ada.page.getByLabel("Role of Max Weber", { exact: true }).selectOption("Maintainer");
     await ada.toast("Max Weber is now Maintainer.");
-    cable.mend();
+    proxy.restore();
     await mia.page.getByRole("button", { name: "Try now" }).click();
     await mia.page.locator('#live[data-state="live"]').waitFor();
     await mia.page.clock.runFor(3000);
@@ -122,11 +122,11 @@ test("a page whose updates break off says since when, and misses nothing", async
     assert.ok(await mia.page.locator("#stale").isHidden());
   } finally {
     await mia.context.close();
-    cable.close();
+    proxy.close();
   }
 });
 
-test("a workspace of others is like none", async () => {
+test("another person's workspace is shown like a missing one", async () => {
   const { page, open } = await visitor(browser, app, "leo");
   for (const slug of ["initech-of-nobody", "ada"]) {
     const answer = await open(`/w/${slug}/members`);
@@ -137,8 +137,8 @@ test("a workspace of others is like none", async () => {
   }
 });
 
-test("keys lead everywhere", async () => {
-  const { page, open, complaints } = await visitor(browser, app, "ada");
+test("keyboard shortcuts", async () => {
+  const { page, open, problems } = await visitor(browser, app, "ada");
   await open("/w/acme/members");
   await page.keyboard.press("?");
   await page.locator("#keys").getByText("Search or jump to").waitFor();
@@ -156,28 +156,28 @@ test("keys lead everywhere", async () => {
   await page.keyboard.press("j");
   await page.keyboard.press("j");
   assert.ok(await page.evaluate(() => document.activeElement.matches("[data-row]")));
-  await page.keyboard.press("Tab"); // the first thing in the page for whoever goes by keys
-  assert.deepEqual(complaints, []);
+  await page.keyboard.press("Tab"); // moves the focus without an error
+  assert.deepEqual(problems, []);
 });
 
-test("the sheet of keys has those of the page, and of the person", async () => {
-  const keysOf = async (name, path) => {
+test("the list of shortcuts depends on the page and the role", async () => {
+  const shortcutsOf = async (name, path) => {
     const { page, open } = await visitor(browser, app, name);
     await open(path);
     await page.keyboard.press("?");
     await page.locator("#keys[open]").waitFor();
     return page.locator("#keys").innerText();
   };
-  const leo = await keysOf("leo", "/w/acme/needs");
+  const leo = await shortcutsOf("leo", "/w/acme/needs");
   assert.doesNotMatch(leo, /Audit log/);
   assert.match(leo, /Approve, allow or confirm/);
-  const ada = await keysOf("ada", "/w/acme/audit/replay");
+  const ada = await shortcutsOf("ada", "/w/acme/audit/replay");
   assert.match(ada, /Audit log/);
   assert.match(ada, /step of a replay/);
   assert.doesNotMatch(ada, /Approve, allow or confirm/);
 });
 
-test("the chip of the workspace says one's role, on a phone in its menu", async () => {
+test("the workspace button shows the role, on a phone in its menu", async () => {
   for (const [name, role] of [["ada", "Owner"], ["mia", "Maintainer"], ["vera", "Viewer"]]) {
     const { page, open } = await visitor(browser, app, name);
     await open("/w/acme/members");
@@ -189,7 +189,7 @@ test("the chip of the workspace says one's role, on a phone in its menu", async 
   }
 });
 
-test("the theme is the person's choice", async () => {
+test("the theme can be chosen", async () => {
   const { page, open } = await visitor(browser, app, "ada", { colorScheme: "light" });
   await open("/w/acme/members");
   const background = () => page.evaluate(() => getComputedStyle(document.documentElement).backgroundColor);
@@ -200,7 +200,7 @@ test("the theme is the person's choice", async () => {
   assert.notEqual(await background(), light);
 });
 
-test("headers let nobody frame a page or run anything of another site", async () => {
+test("headers forbid framing and scripts of other sites", async () => {
   const { open } = await visitor(browser, app, "ada");
   const headers = (await open("/w/acme/members")).headers();
   const policy = headers["content-security-policy"];
@@ -211,7 +211,7 @@ test("headers let nobody frame a page or run anything of another site", async ()
   assert.equal(headers["cache-control"], "no-store");
 });
 
-test("another site changes nothing", async () => {
+test("cross-site requests are refused", async () => {
   const { context } = await visitor(browser, app, "ada");
   for (const headers of [{ "Sec-Fetch-Site": "cross-site" }, { Origin: "https://evil.example" }]) {
     for (const path of ["/w/acme/members/invite", "/sign-out", "/theme"]) {
@@ -221,7 +221,7 @@ test("another site changes nothing", async () => {
   }
 });
 
-test("whoever is removed while looking is told so, and led on", async () => {
+test("a member who is removed while a page is open is told, and led to other workspaces", async () => {
   const owner = await visitor(browser, app, "ada");
   const leo = await visitor(browser, app, "leo");
   await leo.open("/w/acme/members");
@@ -236,27 +236,27 @@ test("whoever is removed while looking is told so, and led on", async () => {
 });
 
 test("pages without a workspace pass axe", async () => {
-  await accessible(browser, app, null, "/sign-in?error=access_denied&to=/w/acme/runs");
-  await accessible(browser, app, "ada", "/w");
-  await accessible(browser, app, "ada", "/w/nowhere/members");
+  await checkAccessibility(browser, app, null, "/sign-in?error=access_denied&to=/w/acme/runs");
+  await checkAccessibility(browser, app, "ada", "/w");
+  await checkAccessibility(browser, app, "ada", "/w/nowhere/members");
 });
 
-test("the kit shows every component, and passes axe", async () => {
-  const { page, open, complaints } = await visitor(browser, app);
+test("the style guide shows every component and its states, and passes axe", async () => {
+  const { page, open, problems } = await visitor(browser, app);
   await open("/kit");
   for (const theme of ["light", "dark"]) {
-    const part = page.locator(".pane." + theme);
-    assert.equal(await part.locator(".banner").count(), 5);
-    assert.notEqual(await part.evaluate((at) => getComputedStyle(at).backgroundColor), await page.locator(`.pane:not(.${theme})`).evaluate((at) => getComputedStyle(at).backgroundColor));
+    const pane = page.locator(".pane." + theme);
+    assert.equal(await pane.locator(".banner").count(), 5);
+    assert.notEqual(await pane.evaluate((el) => getComputedStyle(el).backgroundColor), await page.locator(`.pane:not(.${theme})`).evaluate((el) => getComputedStyle(el).backgroundColor));
   }
   for (const theme of ["light", "dark"]) {
-    const row = page.locator(`.pane.${theme} td .button:text-is("Plain")`);
-    const looks = await row.evaluateAll((list) => list.map((at) => [getComputedStyle(at).backgroundColor, getComputedStyle(at).outlineStyle]));
-    assert.equal(looks.length, 3);
-    const [rest, hover, focus] = looks;
-    assert.notEqual(hover[0], rest[0], "a pointer over it changes its background");
-    assert.deepEqual([rest[1], hover[1], focus[1]], ["none", "none", "solid"]);
+    const buttons = page.locator(`.pane.${theme} td .button:text-is("Plain")`);
+    const styles = await buttons.evaluateAll((list) => list.map((el) => [getComputedStyle(el).backgroundColor, getComputedStyle(el).outlineStyle]));
+    assert.equal(styles.length, 3);
+    const [normal, hover, focus] = styles;
+    assert.notEqual(hover[0], normal[0], "hovering changes the background");
+    assert.deepEqual([normal[1], hover[1], focus[1]], ["none", "none", "solid"]);
   }
-  assert.deepEqual(complaints, []);
-  await accessible(browser, app, undefined, "/kit");
+  assert.deepEqual(problems, []);
+  await checkAccessibility(browser, app, undefined, "/kit");
 });
