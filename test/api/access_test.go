@@ -120,9 +120,9 @@ func withLastCharChanged(text string) string {
 
 // endedToken returns a token that was rotated or revoked; action is rotate or revoke.
 func (v *service) endedToken(t *testing.T, action string) string {
-	made := v.ask(t, "ada@acme", "POST /api/v1/service-accounts", `{"name":"was-`+action+`d","scopes":["api.read"]}`).is(t, "201")
-	v.ask(t, "ada@acme", "POST /api/v1/service-accounts/"+made.text(t, "account.id")+"/"+action, "").is(t, "200")
-	return made.text(t, "token")
+	created := v.ask(t, "ada@acme", "POST /api/v1/service-accounts", `{"name":"was-`+action+`d","scopes":["api.read"]}`).is(t, "201")
+	v.ask(t, "ada@acme", "POST /api/v1/service-accounts/"+created.text(t, "account.id")+"/"+action, "").is(t, "200")
+	return created.text(t, "token")
 }
 
 // alteredSession signs a person in, updates the session in the database with the SQL assignment set, and

@@ -29,7 +29,7 @@ const (
 // and unauthenticated requests, all at once. Callers of another workspace are refused nothing meanwhile,
 // and their p95 stays under fairMaxP95.
 //
-// The tenant's requests are made by this process, so their cost is part of what is measured. The ratio of
+// The tenant's requests are sent by this process, so their cost is part of what is measured. The ratio of
 // loaded to unloaded latency is logged, but not bounded.
 func testFairness(t *testing.T, s *fixture) {
 	v := s.serve(t, s.cloneDatabase(t), "SVC_RATE_LIMIT=6000")
@@ -60,8 +60,8 @@ func (v *service) measureP95(t *testing.T) time.Duration {
 		callers.Go(func() {
 			for i := 0; ; i++ {
 				line := []string{"/api/v1/runs?status=active", "/api/v1/dashboard", "/api/v1/runs?status=terminal&limit=10", "/api/v1/inbox"}[i%4]
-				begun := time.Now()
-				window := int(begun.Sub(start) / fairWindow)
+				sentAt := time.Now()
+				window := int(sentAt.Sub(start) / fairWindow)
 				if window >= fairWindows {
 					return
 				}
@@ -70,7 +70,7 @@ func (v *service) measureP95(t *testing.T) time.Duration {
 					t.Errorf("%s %s: %d, %v", as, line, status, err)
 				}
 				mu.Lock()
-				took[window] = append(took[window], time.Since(begun))
+				took[window] = append(took[window], time.Since(sentAt))
 				mu.Unlock()
 				<-time.After(fairPause)
 			}
@@ -136,8 +136,9 @@ func newNoisyTenant(t *testing.T, v *service) *noisyTenant {
 		v.ask(t, "greta", "POST /api/auth/organization/create", fmt.Sprintf(`{"name":"Mine","slug":%q}`, slug)).is(t, "200")
 		st.slugs = append(st.slugs, slug)
 		for a := range 10 {
-			made := v.ask(t, "greta@"+slug, "POST /api/v1/service-accounts", fmt.Sprintf(`{"name":"bot-%d","scopes":["api.read"]}`, a)).is(t, "201")
-			st.tokens = append(st.tokens, v.fixture.credentials(t, "token "+made.text(t, "token")))
+			body := fmt.Sprintf(`{"name":"bot-%d","scopes":["api.read"]}`, a)
+			created := v.ask(t, "greta@"+slug, createAccount, body).is(t, "201")
+			st.tokens = append(st.tokens, v.fixture.credentials(t, "token "+created.text(t, "token")))
 		}
 	}
 	return st
@@ -291,18 +292,18 @@ func (st *noisyTenant) requireLimited(t *testing.T) {
 	text, err := json.Marshal(st.statuses)
 	require.NoError(t, err)
 	t.Logf("answers to the noisy tenant: %s", text)
-	for _, what := range strings.Fields("stream export position") {
-		require.Positive(t, st.statuses[what][http.StatusTooManyRequests], what)
+	for _, name := range strings.Fields("stream export position") {
+		require.Positive(t, st.statuses[name][http.StatusTooManyRequests], name)
 	}
-	for _, what := range []string{"stream", "export", "verification", "state", "replay", "read", "account read"} {
-		require.Positive(t, st.statuses[what][http.StatusOK], what)
-		require.Zero(t, st.statuses[what][0], "%s: no Retry-After", what)
+	for _, name := range []string{"stream", "export", "verification", "state", "replay", "read", "account read"} {
+		require.Positive(t, st.statuses[name][http.StatusOK], name)
+		require.Zero(t, st.statuses[name][0], "%s: no Retry-After", name)
 	}
 	require.Positive(t, st.statuses["body"][http.StatusUnprocessableEntity])
 	require.Positive(t, st.statuses["account body"][http.StatusBadRequest])
-	for _, what := range []string{"callback", "callback form"} {
-		require.InDelta(t, 11, st.statuses[what][http.StatusFound], 2, "%s: ten a minute per address", what)
-		require.Positive(t, st.statuses[what][http.StatusTooManyRequests])
-		require.Zero(t, st.statuses[what][0], "%s: no Retry-After", what)
+	for _, name := range []string{"callback", "callback form"} {
+		require.InDelta(t, 11, st.statuses[name][http.StatusFound], 2, "%s: ten a minute per address", name)
+		require.Positive(t, st.statuses[name][http.StatusTooManyRequests])
+		require.Zero(t, st.statuses[name][0], "%s: no Retry-After", name)
 	}
 }

@@ -186,8 +186,8 @@ func (s *fixture) trackProcess(p *process) {
 }
 
 // addSecret registers a secret that output and databases must not contain, with a description.
-func (s *fixture) addSecret(secret, what string) {
+func (s *fixture) addSecret(secret, description string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.secrets[secret] = what
+	s.secrets[secret] = description
 }

@@ -85,7 +85,7 @@ func (v *service) requireDown(t *testing.T, names ...string) {
 		require.Equal(t, "down", a.text(t, "error."+name+".status"))
 		message := a.text(t, "error."+name+".message")
 		require.Contains(t, message, name)
-		require.NotContains(t, message, "127.0.0.1", "an address")
+		require.NotContains(t, message, "127.0.0.1", "the message contains an address")
 	}
 	v.ask(t, "nobody", "GET /health/live", "").is(t, "200")
 }

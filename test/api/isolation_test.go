@@ -12,7 +12,7 @@ import (
 // requests for objects that do not exist.
 func testTenantIsolation(t *testing.T, s *fixture) {
 	v := s.serve(t, s.cloneDatabase(t))
-	made := v.ask(t, "greta@globex", "POST /api/v1/service-accounts", `{"name":"spy","scopes":["api.read"]}`).is(t, "201")
+	created := v.ask(t, "greta@globex", "POST /api/v1/service-accounts", `{"name":"spy","scopes":["api.read"]}`).is(t, "201")
 	invited := v.ask(t, "greta@globex", "POST /api/v1/invitations", `{"email":"ivy@globex.example"}`).is(t, "201")
 	foreign := map[string]string{ // ids by the noun in the path
 		"invitations":      invited.text(t, "id"),
@@ -20,7 +20,7 @@ func testTenantIsolation(t *testing.T, s *fixture) {
 		"runs":             v.ask(t, "greta@globex", "GET /api/v1/runs?status=terminal&limit=1", "").text(t, "items.0.id"),
 		"members":          s.id(t, "member greta@globex"),
 		"inbox":            v.ask(t, "greta@globex", "GET /api/v1/inbox", "").text(t, "items.0.id"),
-		"service-accounts": made.text(t, "account.id"),
+		"service-accounts": created.text(t, "account.id"),
 		"farm/enrollments": v.ask(t, "greta@globex", "POST /api/v1/farm/enrollments", `{}`).is(t, "201").text(t, "enrollmentId"),
 		"farm/runners":     v.enrolRunner(t, "greta@globex"),
 		"farm/jobs": v.ask(t, "greta@globex", "POST /api/v1/farm/jobs",
@@ -61,7 +61,7 @@ func testTenantIsolation(t *testing.T, s *fixture) {
 	})
 
 	t.Run("workspaces in headers", func(t *testing.T) {
-		spy := "token " + made.text(t, "token")
+		spy := "token " + created.text(t, "token")
 		for _, route := range v.loadSpec(t).routes() {
 			line := strings.NewReplacer("{id}", noID, "{artifactId}", noID).Replace(route)
 			if strings.HasSuffix(line, "/runs") {

@@ -29,7 +29,7 @@ func testMembers(t *testing.T, s *fixture) {
 		require.Empty(t, none)
 		require.Greater(t, len(all), 1, query)
 		var paged []string
-		for next, begun := "", false; next != "" || !begun; begun = true {
+		for next, started := "", false; next != "" || !started; started = true {
 			var page []string
 			page, next = names(query + "limit=1" + next)
 			require.Len(t, page, 1)

@@ -23,8 +23,8 @@ func testMetrics(t *testing.T, s *fixture) {
 	v := s.serve(t, s.cloneDatabase(t), "SVC_METRICS_ADDR=127.0.0.1:0", "SVC_RATE_LIMIT=40", "SVC_ENGINE_URL=http://127.0.0.1:1")
 	m := &metricsEndpoint{v.listenAddress(t, func(line string) bool { return strings.Contains(line, "listener=metrics") })}
 
-	made := v.ask(t, "ada@acme", "POST /api/v1/service-accounts", `{"name":"chosen-by-acme","scopes":["api.read"]}`).is(t, "201")
-	token := made.text(t, "token")
+	created := v.ask(t, "ada@acme", "POST /api/v1/service-accounts", `{"name":"chosen-by-acme","scopes":["api.read"]}`).is(t, "201")
+	token := created.text(t, "token")
 	for range 3 {
 		v.ask(t, "token "+token, listOneRun, "").is(t, "200")
 	}
@@ -37,68 +37,68 @@ func testMetrics(t *testing.T, s *fixture) {
 	require.Equal(t, 503, v.ask(t, "nobody", "GET /health/ready", "").status)
 
 	t.Run("requests", func(t *testing.T) {
-		seen := m.scrape(t)
-		require.EqualValues(t, 4, seen.requests("GET", "/api/v1/runs", "200"))
-		require.EqualValues(t, 1, seen.requests("POST", "/api/v1/service-accounts", "201"))
-		require.EqualValues(t, 1, seen.requests("GET", "/api/v1/runs/{id}", "200"))
-		require.EqualValues(t, 1, seen.requests("GET", "/api/v1/runs/{id}", "404"))
-		require.EqualValues(t, 1, seen.requests("GET", "/api/v1/members", "403"))
-		require.EqualValues(t, 1, seen.requests("GET", "/api/auth/get-session", "200"))
-		require.EqualValues(t, 1, seen.requests("GET", "/api/auth/callback/:provider", "302"))
-		require.EqualValues(t, 1, seen.requests("GET", "/health/ready", "503"))
-		require.EqualValues(t, 1, seen.value("svc_http_server_errors_total"))
-		h := seen.metric("svc_http_request_duration_seconds", "route", "/api/v1/runs").GetHistogram()
+		scraped := m.scrape(t)
+		require.EqualValues(t, 4, scraped.requests("GET", "/api/v1/runs", "200"))
+		require.EqualValues(t, 1, scraped.requests("POST", "/api/v1/service-accounts", "201"))
+		require.EqualValues(t, 1, scraped.requests("GET", "/api/v1/runs/{id}", "200"))
+		require.EqualValues(t, 1, scraped.requests("GET", "/api/v1/runs/{id}", "404"))
+		require.EqualValues(t, 1, scraped.requests("GET", "/api/v1/members", "403"))
+		require.EqualValues(t, 1, scraped.requests("GET", "/api/auth/get-session", "200"))
+		require.EqualValues(t, 1, scraped.requests("GET", "/api/auth/callback/:provider", "302"))
+		require.EqualValues(t, 1, scraped.requests("GET", "/health/ready", "503"))
+		require.EqualValues(t, 1, scraped.value("svc_http_server_errors_total"))
+		h := scraped.metric("svc_http_request_duration_seconds", "route", "/api/v1/runs").GetHistogram()
 		require.Positive(t, h.GetSampleSum())
 		require.Less(t, h.GetSampleSum(), timeout.Seconds())
 	})
 	t.Run("appends", func(t *testing.T) {
-		seen := m.scrape(t)
-		require.GreaterOrEqual(t, seen.value("svc_append_events_total"), 1.0)
-		commits := seen.metric("svc_append_batch_commits").GetHistogram()
+		scraped := m.scrape(t)
+		require.GreaterOrEqual(t, scraped.value("svc_append_events_total"), 1.0)
+		commits := scraped.metric("svc_append_batch_commits").GetHistogram()
 		require.GreaterOrEqual(t, commits.GetSampleSum(), float64(commits.GetSampleCount()))
 		for _, name := range []string{"svc_append_wait_seconds", "svc_append_duration_seconds"} {
-			h := seen.metric(name).GetHistogram()
+			h := scraped.metric(name).GetHistogram()
 			require.Equal(t, commits.GetSampleCount(), h.GetSampleCount(), name)
 			require.Positive(t, h.GetSampleSum(), name)
 			require.Less(t, h.GetSampleSum(), timeout.Seconds(), name)
 		}
-		require.Zero(t, seen.value("svc_append_failures_total"))
+		require.Zero(t, scraped.value("svc_append_failures_total"))
 	})
 	t.Run("views", func(t *testing.T) {
 		eventually(t, func() bool {
-			seen := m.scrape(t)
-			return !slices.ContainsFunc(checkpointedViews, func(view string) bool { return seen.value("svc_view_lag_events", "view", view) != 0 })
+			scraped := m.scrape(t)
+			return !slices.ContainsFunc(checkpointedViews, func(view string) bool { return scraped.value("svc_view_lag_events", "view", view) != 0 })
 		})
 		events := queryRows[int64](t, v, `select sum(head)::bigint from logs`)[0]
 		for _, view := range checkpointedViews {
 			require.EqualValues(t, events, m.scrape(t).value("svc_view_events_total", "view", view), view)
 		}
-		seen := m.scrape(t)
+		scraped := m.scrape(t)
 		for _, view := range checkpointedViews {
-			require.Zero(t, seen.value("svc_view_stuck_logs", "view", view), view)
+			require.Zero(t, scraped.value("svc_view_stuck_logs", "view", view), view)
 		}
 		require.Zero(t, m.scrape(t).value("svc_view_parked_events", "view", "runs"))
 	})
 	t.Run("pool", func(t *testing.T) {
-		seen := m.scrape(t)
-		require.EqualValues(t, 8, seen.value("svc_database_pool_connections_limit", "pool", "primary"))
-		require.Positive(t, seen.value("svc_database_pool_acquires_total", "pool", "primary"))
+		scraped := m.scrape(t)
+		require.EqualValues(t, 8, scraped.value("svc_database_pool_connections_limit", "pool", "primary"))
+		require.Positive(t, scraped.value("svc_database_pool_acquires_total", "pool", "primary"))
 		open := 0.0
 		for _, state := range []string{"acquired", "idle", "constructing"} {
-			open += seen.value("svc_database_pool_connections", "state", state)
+			open += scraped.value("svc_database_pool_connections", "state", state)
 		}
 		require.Greater(t, open, 0.0)
 		require.LessOrEqual(t, open, 8.0)
 		for _, name := range []string{"svc_database_pool_waits_total", "svc_database_pool_wait_seconds_total"} {
-			require.GreaterOrEqual(t, seen.value(name), 0.0)
+			require.GreaterOrEqual(t, scraped.value(name), 0.0)
 		}
 	})
 	t.Run("build and process", func(t *testing.T) {
-		seen := m.scrape(t)
-		require.EqualValues(t, 1, seen.value("svc_build_info", "program", "svc-rest"))
-		require.Regexp(t, `^\d+\.\d+\.\d+$`, labelValue(seen.metric("svc_build_info"), "version"))
-		require.Positive(t, seen.value("go_goroutines"))
-		require.Positive(t, seen.value("process_start_time_seconds"))
+		scraped := m.scrape(t)
+		require.EqualValues(t, 1, scraped.value("svc_build_info", "program", "svc-rest"))
+		require.Regexp(t, `^\d+\.\d+\.\d+$`, labelValue(scraped.metric("svc_build_info"), "version"))
+		require.Positive(t, scraped.value("go_goroutines"))
+		require.Positive(t, scraped.value("process_start_time_seconds"))
 	})
 	t.Run("limits", func(t *testing.T) {
 		require.Zero(t, m.scrape(t).value("svc_limit_refused_total", "limit", "api"))
@@ -140,8 +140,8 @@ func testMetrics(t *testing.T, s *fixture) {
 		require.Empty(t, regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-`).FindString(text), "an id")
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		for secret, what := range s.secrets {
-			require.False(t, strings.Contains(text, secret), what)
+		for secret, description := range s.secrets {
+			require.False(t, strings.Contains(text, secret), description)
 		}
 	})
 	t.Run("names and help follow the conventions", func(t *testing.T) {

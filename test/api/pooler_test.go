@@ -118,12 +118,12 @@ func testFewConnections(t *testing.T, s *fixture) {
 		group.Go(func() error {
 			one, other := services[i%2], services[(i+1)%2]
 			for n := range 5 {
-				made := one.ask(t, "ada@acme", "POST /api/v1/service-accounts", fmt.Sprintf(`{"name":"crowd-%d-%d","scopes":["api.read"]}`, i, n)).is(t,
-					"201")
-				token, position := "token "+made.text(t, "token"), made.header.Get("X-Svc-Position")
+				body := fmt.Sprintf(`{"name":"crowd-%d-%d","scopes":["api.read"]}`, i, n)
+				created := one.ask(t, "ada@acme", createAccount, body).is(t, "201")
+				token, position := "token "+created.text(t, "token"), created.header.Get("X-Svc-Position")
 				other.ask(t, token, listOneRun, "").is(t, "200")
 				other.ask(t, "ada@acme", "GET /api/v1/audit?limit=1", "", "X-Svc-Min-Position: "+position).is(t, "200")
-				one.ask(t, "ada@acme", "POST /api/v1/service-accounts/"+made.text(t, "account.id")+"/revoke", "").is(t, "200")
+				one.ask(t, "ada@acme", "POST /api/v1/service-accounts/"+created.text(t, "account.id")+"/revoke", "").is(t, "200")
 				other.ask(t, token, listOneRun, "").is(t, "401 service_token_invalid")
 			}
 			return nil

@@ -22,11 +22,11 @@ func testProof(t *testing.T, s *fixture) {
 			position), "the event has no MAC")
 	export := v.ask(t, "ada@acme", "GET /api/v1/audit/export?format=ndjson&leaf=true", "").is(t, "200").body
 
-	file, kept := filepath.Join(t.TempDir(), "log.ndjson"), filepath.Join(t.TempDir(), "verified.json")
-	require.NoError(t, os.WriteFile(kept, []byte(verified.body), 0o600))
+	file, keptFile := filepath.Join(t.TempDir(), "log.ndjson"), filepath.Join(t.TempDir(), "verified.json")
+	require.NoError(t, os.WriteFile(keptFile, []byte(verified.body), 0o600))
 	check := func(export string) (status int, text string) {
 		require.NoError(t, os.WriteFile(file, []byte(export), 0o600))
-		return s.start(t, "svc-db", nil, "verify", "-export="+file, "-kept="+kept).waitForExit(t)
+		return s.start(t, "svc-db", nil, "verify", "-export="+file, "-kept="+keptFile).waitForExit(t)
 	}
 	status, text := check(export)
 	require.Zero(t, status, text)

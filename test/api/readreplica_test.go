@@ -148,9 +148,9 @@ func testMinPositionWaitsForReplica(t *testing.T, v *service, r *replica) {
 	resume := r.pauseReplay(t)
 	id, position := v.queueRun(t, "waited-for")
 	at := "X-Svc-Min-Position: " + position
-	begin := time.Now()
+	start := time.Now()
 	a := v.ask(t, "reader", runsByTitle+"waited-for", "", at).is(t, "503 not_caught_up")
-	require.GreaterOrEqual(t, time.Since(begin), 4900*time.Millisecond)
+	require.GreaterOrEqual(t, time.Since(start), 4900*time.Millisecond)
 	require.Equal(t, "1", a.header.Get("Retry-After"))
 
 	answered := make(chan answer, 1)
@@ -169,14 +169,14 @@ func testMinPositionWaitsForReplica(t *testing.T, v *service, r *replica) {
 
 func testAuthorizationReadsPrimary(t *testing.T, v *service, r *replica) {
 	cookie := "Cookie: " + cookieName + "=" + v.signIn(t, "vera")
-	made := v.ask(t, "ada@acme", "POST /api/v1/service-accounts", `{"name":"known","scopes":["api.read"]}`).is(t, "201")
-	known := "token " + made.text(t, "token")
-	v.ask(t, known, listOneRun, "", "X-Svc-Min-Position: "+made.header.Get("X-Svc-Position")).is(t, "200") // the replica has replayed it
+	created := v.ask(t, "ada@acme", "POST /api/v1/service-accounts", `{"name":"known","scopes":["api.read"]}`).is(t, "201")
+	known := "token " + created.text(t, "token")
+	v.ask(t, known, listOneRun, "", "X-Svc-Min-Position: "+created.header.Get("X-Svc-Position")).is(t, "200") // the replica has replayed it
 
 	defer r.pauseReplay(t)()
 	fresh := v.ask(t, "ada@acme", "POST /api/v1/service-accounts", `{"name":"fresh","scopes":["api.read"]}`).is(t, "201")
 	v.ask(t, "token "+fresh.text(t, "token"), listOneRun, "").is(t, "200")
-	v.ask(t, "ada@acme", "POST /api/v1/service-accounts/"+made.text(t, "account.id")+"/revoke", "").is(t, "200")
+	v.ask(t, "ada@acme", "POST /api/v1/service-accounts/"+created.text(t, "account.id")+"/revoke", "").is(t, "200")
 	v.ask(t, known, listOneRun, "").is(t, "401 service_token_invalid")
 	rotated := v.ask(t, "ada@acme", "POST /api/v1/service-accounts/"+fresh.text(t, "account.id")+"/rotate", "").is(t, "200")
 	v.ask(t, "token "+fresh.text(t, "token"), listOneRun, "").is(t, "401 service_token_invalid")

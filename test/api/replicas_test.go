@@ -26,17 +26,17 @@ func testReplicas(t *testing.T, s *fixture) {
 		other := []*service{second, first}[i]
 		slug := []string{"acme-1", "acme-2"}[i]
 		done := v.ask(t, "ada@id:acme", "PATCH /api/v1/workspace", `{"slug":"`+slug+`"}`).is(t, "200")
-		seen := other.ask(t, "ada@id:acme", "GET /api/v1/audit?action=workspace.renamed&limit=1", "",
+		listed := other.ask(t, "ada@id:acme", "GET /api/v1/audit?action=workspace.renamed&limit=1", "",
 			"X-Svc-Min-Position: "+done.header.Get("X-Svc-Position")).is(t, "200")
-		require.Contains(t, seen.body, slug)
+		require.Contains(t, listed.body, slug)
 	}
 
 	first.kill(t)
-	begin := time.Now()
+	start := time.Now()
 	done := second.ask(t, "ada@id:acme", "PATCH /api/v1/workspace", `{"slug":"acme-3"}`).is(t, "200")
 	eventually(t, func() bool { return leads(second) }, "no process leads")
-	require.Less(t, time.Since(begin), 30*time.Second) // 5 s on an idle machine
-	seen := second.ask(t, "ada@id:acme", "GET /api/v1/audit?action=workspace.renamed&limit=1", "",
+	require.Less(t, time.Since(start), 30*time.Second) // 5 s on an idle machine
+	listed := second.ask(t, "ada@id:acme", "GET /api/v1/audit?action=workspace.renamed&limit=1", "",
 		"X-Svc-Min-Position: "+done.header.Get("X-Svc-Position")).is(t, "200")
-	require.Contains(t, seen.body, "acme-3")
+	require.Contains(t, listed.body, "acme-3")
 }

@@ -24,8 +24,8 @@ func testRevocation(t *testing.T, s *fixture) {
 	}
 
 	t.Run("a rotated token", func(t *testing.T) {
-		made := one.ask(t, "mia@acme", "POST /api/v1/service-accounts", `{"name":"rotating","scopes":["api.read"]}`).is(t, "201")
-		account, token := made.text(t, "account.id"), made.text(t, "token")
+		created := one.ask(t, "mia@acme", "POST /api/v1/service-accounts", `{"name":"rotating","scopes":["api.read"]}`).is(t, "201")
+		account, token := created.text(t, "account.id"), created.text(t, "token")
 		alternate(100, func(_ int, one, other *service) {
 			old := token
 			other.ask(t, "token "+old, listOneRun, "").is(t, "200")
@@ -40,11 +40,11 @@ func testRevocation(t *testing.T, s *fixture) {
 
 	t.Run("a revoked account", func(t *testing.T) {
 		alternate(20, func(i int, one, other *service) {
-			made := one.ask(t, "mia@acme", "POST /api/v1/service-accounts", fmt.Sprintf(`{"name":"passing-%d","scopes":["api.read"]}`, i)).is(t,
+			created := one.ask(t, "mia@acme", "POST /api/v1/service-accounts", fmt.Sprintf(`{"name":"passing-%d","scopes":["api.read"]}`, i)).is(t,
 				"201")
-			as := "token " + made.text(t, "token")
+			as := "token " + created.text(t, "token")
 			other.ask(t, as, listOneRun, "").is(t, "200")
-			one.ask(t, "ada@acme", "POST /api/v1/service-accounts/"+made.text(t, "account.id")+"/revoke", "").is(t, "200")
+			one.ask(t, "ada@acme", "POST /api/v1/service-accounts/"+created.text(t, "account.id")+"/revoke", "").is(t, "200")
 			other.ask(t, as, listOneRun, "").is(t, "401 service_token_invalid")
 			one.ask(t, as, listOneRun, "").is(t, "401 service_token_invalid")
 		})

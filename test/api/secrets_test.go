@@ -26,9 +26,9 @@ func testSecrets(t *testing.T, s *fixture) {
 			text, _ := p.out.read()
 			require.NotEmpty(t, text)
 			require.NotRegexp(t, tokenPattern, text)
-			for secret, what := range s.secrets {
+			for secret, description := range s.secrets {
 				if strings.Contains(text, secret) || strings.Contains(text, hex.EncodeToString([]byte(secret))) {
-					require.Fail(t, what+" was printed", p.cmd.Path)
+					require.Fail(t, description+" was printed", p.cmd.Path)
 				}
 			}
 		}

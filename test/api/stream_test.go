@@ -35,13 +35,13 @@ func testStreams(t *testing.T, s *fixture) {
 	t.Run("over NATS", func(t *testing.T) { testStreamsOverNATS(t, s) })
 	t.Run("service stops", func(t *testing.T) {
 		st := other.openStream(t, "ada@acme")
-		begun := time.Now()
+		start := time.Now()
 		require.NoError(t, other.cmd.Process.Signal(syscall.SIGTERM))
 		st.kindsUntilEnd()
 		status, text := other.waitForExit(t)
 		require.Zero(t, status, text)
 		require.NotContains(t, text, "cut off")
-		require.Less(t, time.Since(begun), 30*time.Second)
+		require.Less(t, time.Since(start), 30*time.Second)
 	})
 }
 
@@ -123,9 +123,9 @@ func (v *service) send(t *testing.T, as, path, body string) (status int, err err
 		return 0, err
 	}
 	text, err := io.ReadAll(res.Body)
-	var made struct{ Token string }
-	if json.Unmarshal(text, &made) == nil && made.Token != "" {
-		v.fixture.addSecret(made.Token, "a token created by a test")
+	var created struct{ Token string }
+	if json.Unmarshal(text, &created) == nil && created.Token != "" {
+		v.fixture.addSecret(created.Token, "a token created by a test")
 	}
 	return res.StatusCode, errors.Join(err, res.Body.Close())
 }
@@ -136,8 +136,8 @@ func testStreamAudience(t *testing.T, one, other *service) {
 	for _, who := range []string{"reader", "vera@acme", "leo@acme", "mia@acme", "ada@acme", "greta@globex"} {
 		streams[who] = other.openStream(t, who)
 	}
-	made := one.ask(t, "ada@acme", "POST /api/v1/service-accounts", `{"name":"told","scopes":["api.read"]}`).is(t, "201")
-	one.ask(t, "ada@acme", "POST /api/v1/service-accounts/"+made.text(t, "account.id")+"/revoke", "").is(t, "200")
+	created := one.ask(t, "ada@acme", "POST /api/v1/service-accounts", `{"name":"told","scopes":["api.read"]}`).is(t, "201")
+	one.ask(t, "ada@acme", "POST /api/v1/service-accounts/"+created.text(t, "account.id")+"/revoke", "").is(t, "200")
 	one.ask(t, "ada@acme", "PATCH /api/v1/members/"+one.fixture.id(t, "member ben@acme"), `{"canApproveLoops":false}`).is(t, "200")
 	one.ask(t, "ada@acme", "POST /api/v1/invitations", `{"email":"told@acme.example"}`).is(t, "201")
 	one.ask(t, "ada@acme", "PATCH /api/v1/workspace", `{"name":"Told"}`).is(t, "200")
@@ -228,8 +228,8 @@ func testStreamStart(t *testing.T, v *service) {
 // testStreamRevocation shows that a change of rights through one service ends the caller's stream at the
 // other, and that no later event is sent.
 func testStreamRevocation(t *testing.T, one, other *service) {
-	made := one.ask(t, "ada@acme", "POST /api/v1/service-accounts", `{"name":"streaming","scopes":["api.read"]}`).is(t, "201")
-	account, token := made.text(t, "account.id"), made.text(t, "token")
+	created := one.ask(t, "ada@acme", "POST /api/v1/service-accounts", `{"name":"streaming","scopes":["api.read"]}`).is(t, "201")
+	account, token := created.text(t, "account.id"), created.text(t, "token")
 	members := func(who string) string { return "/api/v1/members/" + one.fixture.id(t, "member "+who) }
 	vera := "Cookie: " + cookieName + "=" + one.signIn(t, "vera")
 	for _, c := range []struct {
@@ -250,7 +250,7 @@ func testStreamRevocation(t *testing.T, one, other *service) {
 				by = c.as // people end their own session
 			}
 			st, unaffected := other.openStream(t, c.as, c.headers...), other.openStream(t, "ada@acme")
-			begun := time.Now()
+			start := time.Now()
 			a := one.ask(t, by, c.line, c.body, c.headers...)
 			require.Less(t, a.status, 300, a.statusAndCode())
 			one.ask(t, "ada@acme", "POST /api/v1/backlog/queue", `{"repoId":"`+one.fixture.id(t, "repo acme/web")+`","title":"`+c.name+`"}`).is(t,
@@ -259,7 +259,7 @@ func testStreamRevocation(t *testing.T, one, other *service) {
 			if c.name != "signed out" { // sessions are not in the log: the stream ends within a second
 				require.NotContains(t, kinds, "run.queued", "it was appended after the change")
 			}
-			require.Less(t, time.Since(begun), 30*time.Second)
+			require.Less(t, time.Since(start), 30*time.Second)
 			unaffected.kindsUntil("run.queued")
 			again, refused := other.tryOpenStream(t, c.as, c.headers...)
 			if c.reconnect == "" {
@@ -277,8 +277,8 @@ func testStreamRevocation(t *testing.T, one, other *service) {
 	})
 	t.Run("rights of other callers", func(t *testing.T) {
 		st := other.openStream(t, "reader")
-		made := one.ask(t, "ada@acme", "POST /api/v1/service-accounts", `{"name":"another","scopes":["api.read"]}`).is(t, "201")
-		one.ask(t, "ada@acme", "POST /api/v1/service-accounts/"+made.text(t, "account.id")+"/revoke", "").is(t, "200")
+		created := one.ask(t, "ada@acme", "POST /api/v1/service-accounts", `{"name":"another","scopes":["api.read"]}`).is(t, "201")
+		one.ask(t, "ada@acme", "POST /api/v1/service-accounts/"+created.text(t, "account.id")+"/revoke", "").is(t, "200")
 		one.ask(t, "ada@acme", "POST /api/v1/backlog/queue", `{"repoId":"`+one.fixture.id(t, "repo acme/web")+`","title":"others"}`).is(t, "201")
 		require.Equal(t, []string{"run.queued"}, st.kindsUntil("run.queued"))
 	})
