@@ -71,6 +71,7 @@ func TestFollowerSurvivesLostConnections(t *testing.T) {
 	t.Parallel()
 	w := world.New(t)
 	victims := world.Connect(t, w.URL, func(c *pgxpool.Config) { c.ConnConfig.RuntimeParams["application_name"] = "victim" })
+	require.NoError(t, victims.Ping(t.Context()), "from the start there is a connection to end, however late the follower runs")
 	follower := world.Follow(t, victims)
 	log := store.New(world.Connect(t, w.URL), projections.Inline(), follower.Moved) // the other follower is not notified
 	t.Cleanup(log.Close)
