@@ -45,7 +45,7 @@ func DecodeEnvelope(meta []byte) (e Envelope, err error) {
 }
 
 // unmarshal decodes what a log stores. It accepts and returns the same as json.Unmarshal of the
-// standard library, in a third of the time; all readers of logs spend much of theirs here.
+// standard library, in a third of the time. Readers of logs spend much of their time here.
 func unmarshal(data []byte, v any) error { return json.Unmarshal(data, v) }
 
 type decoder func(data []byte) (Event, error)

@@ -88,7 +88,7 @@
 // workspace_id leads every key of the log and of what belongs to a workspace. What belongs
 // to none (global keys, people, sessions, accounts) has a key of its own. The write path
 // has no triggers, sequences, advisory locks or NOTIFY, and errors are matched by SQLSTATE
-// alone. That permits poolers and managed PostgreSQL. The keys permit sharding by workspace (Citus); the
-// statements about several workspaces at once do not yet.
-// TestEverythingLeadsWithItsDistributionColumn checks the catalogue for it.
+// alone. That permits poolers and managed PostgreSQL. The keys also permit sharding by
+// workspace (Citus), for which TestEverythingLeadsWithItsDistributionColumn checks the
+// catalogue; statements about several workspaces at once do not permit it yet.
 package store
