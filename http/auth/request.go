@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"svc/commands"
 	"svc/config"
@@ -44,6 +45,9 @@ type request struct {
 	session sessions.Session
 	slots   []*quota.Slot
 }
+
+// lookUpFreshFor is for how long after a look-up of a session a request may wait without another one.
+const lookUpFreshFor = 20 * time.Millisecond
 
 // A handler returns a value to answer as JSON, an error, or errAnswered if it has written the answer.
 type handler func(*Server, *request) (any, error)
@@ -147,8 +151,10 @@ func checkQuery(query url.Values) error {
 }
 
 // identify returns the session, if there is one, and applies the rate limit of /api/v1. A request counts against
-// its person or, if its cookie is not valid, against its address. With a session, it also acquires a slot.
+// its person or, if its cookie is not valid, against its address. With a session, it also acquires a slot, and
+// checks the session again if that, or the body, took a while.
 func (s *Server) identify(r *request) (session sessions.Session, ok bool, err error) {
+	foundAt := s.Now()
 	session, ok, err = s.sessionOf(r)
 	if err != nil {
 		return session, ok, err
@@ -157,7 +163,13 @@ func (s *Server) identify(r *request) (session sessions.Session, ok bool, err er
 		if err := s.Limit.Allow(r.Context(), r.w.Header(), limit.Caller(session.User)); err != nil {
 			return session, true, err
 		}
-		return session, true, s.acquireSlots(r, holderOf(session))
+		if err := s.acquireSlots(r, holderOf(session)); err != nil {
+			return session, true, err
+		}
+		if s.Now().Sub(foundAt) >= lookUpFreshFor {
+			ok, err = s.Sessions.Valid(r.Context(), s.Sessions.Cookie(session).Value)
+		}
+		return session, ok, err
 	}
 	if _, none := r.Cookie(s.Sessions.CookieName()); none != nil { // no cookie, no look-up to limit
 		return session, false, nil

@@ -188,7 +188,7 @@ func (s *Server) sendArtifact(
 		return
 	case ctx.Err() != nil:
 		s.Log.InfoContext(ctx, "client disconnected during an artifact download")
-	case errors.Is(err, errRightsChanged):
+	case rightsEnded(err):
 		s.Log.InfoContext(ctx, "download ended: the caller's rights have changed")
 	default:
 		s.Log.ErrorContext(ctx, "artifact download failed", "artifact", a.ID.String(), "err", err)

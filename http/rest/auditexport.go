@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"runtime"
@@ -139,7 +138,7 @@ func (s *Server) sendExport(w http.ResponseWriter, r *http.Request, e *export, w
 		return
 	case ctx.Err() != nil:
 		s.Log.InfoContext(ctx, "client disconnected during an export")
-	case errors.Is(err, errRightsChanged):
+	case rightsEnded(err):
 		s.Log.InfoContext(ctx, "export ended: the caller's rights have changed")
 	default:
 		s.Log.ErrorContext(ctx, "export failed", "err", err)

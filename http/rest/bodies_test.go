@@ -104,7 +104,7 @@ func TestDenialNeedsSlotForBody(t *testing.T) {
 	t.Parallel()
 	s := &Server{bounds: bounds{bodies: quota.New(quota.Bound{Name: "bodies", Slots: 4, Retry: 3 * time.Second})}}
 	c := someone(events.NewID(epoch))
-	require.NoError(t, s.acquireSlot(as(t, c), s.bounds.bodies))
+	require.NoError(t, s.acquireSlotFor(t.Context(), s.bounds.bodies, c))
 	body := strings.NewReader(`{"name":"x"}`)
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", body)
 	row := command((*newIssue).command, s.queueIssue, route{method: http.MethodPost})

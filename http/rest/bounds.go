@@ -91,9 +91,14 @@ func (b bounds) all() []*quota.Semaphore {
 	return []*quota.Semaphore{b.reads, b.bodies, b.writes, b.streams, b.exports, b.downloads, b.verifications, b.histories, b.positions}
 }
 
-// acquireSlot acquires a slot for the caller of ctx, which holds it until the answer is written.
+// acquireSlot acquires a slot for the caller of ctx, which holds it until the answer is written. The
+// caller's rights are checked again if it had to wait.
 func (s *Server) acquireSlot(ctx context.Context, semaphore *quota.Semaphore) error {
-	return s.acquireSlotFor(ctx, semaphore, callerOf(ctx))
+	c := callerOf(ctx)
+	if err := s.acquireSlotFor(ctx, semaphore, c); err != nil {
+		return err
+	}
+	return s.recheckIfStale(ctx, c)
 }
 
 func (s *Server) acquireSlotFor(ctx context.Context, semaphore *quota.Semaphore, c *caller) error {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"svc/aggregates"
 	"svc/commands"
 	"svc/events"
 	"svc/events/store"
@@ -27,7 +28,7 @@ func as(t *testing.T, c *caller) context.Context {
 // someone returns a new caller that owns a workspace.
 func someone(workspace events.ID) *caller {
 	user := events.NewID(epoch)
-	return &caller{workspace: workspace, person: &person{user: user, role: events.Owner},
+	return &caller{workspace: workspace, person: &person{user: user, role: events.Owner}, foundAt: epoch,
 		envelope: events.Envelope{Actor: events.Actor{Type: events.ByUser, ID: user}}}
 }
 
@@ -167,7 +168,7 @@ func TestTokenCountsAgainstItsIssuer(t *testing.T) {
 			require.NoError(t, err)
 		}
 		return &caller{workspace: workspace, token: &projections.ServiceToken{Workspace: workspace, Account: account, Fingerprint: current},
-			envelope: events.Envelope{Actor: events.Actor{Type: events.ByService, ID: account}}}
+			foundAt: epoch, envelope: events.Envelope{Actor: events.Actor{Type: events.ByService, ID: account}}}
 	}
 	user := func(id events.ID) events.Actor { return events.Actor{Type: events.ByUser, ID: id} }
 
@@ -197,4 +198,35 @@ func TestTokenCountsAgainstItsIssuer(t *testing.T) {
 	require.ErrorIs(t, s.acquireSlot(as(t, token(user(stranger))), s.bounds.exports), quota.ErrShare)
 	require.ErrorIs(t, s.acquireSlot(as(t, mine), s.bounds.exports), quota.ErrShare)
 	require.NoError(t, s.acquireSlot(as(t, token(user(other))), s.bounds.exports))
+}
+
+// A caller whose rights end while the request waits for a slot is refused as by a new request.
+func TestRightsAreCheckedAfterWaitingForSlot(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	s := historyServer(db)
+	workspace := events.NewID(epoch)
+	for _, sql := range []string{
+		`insert into workspaces values ($1, 'Acme', 'acme', now())`,
+		`insert into service_tokens values (decode(repeat('00', 32), 'hex'), $1, $1, 'reader', '{api.read}', 'tail', 'current')`,
+	} {
+		_, err := db.Exec(t.Context(), sql, workspace)
+		require.NoError(t, err)
+	}
+	s.bounds.histories = quota.New(quota.Bound{Name: "histories", Slots: 4, Queue: 4, Wait: time.Minute})
+	one := someone(workspace)
+	require.NoError(t, s.acquireSlot(as(t, one), s.bounds.histories))
+	c := &caller{workspace: workspace, foundAt: epoch.Add(-time.Second),
+		token: &projections.ServiceToken{Workspace: workspace, Scopes: []events.Scope{events.ReadAPI}}}
+	s.issuers.known.Add(c.token.Fingerprint, one.person.user)
+	answer := make(chan error)
+	go func() { answer <- s.acquireSlot(as(t, c), s.bounds.histories) }()
+	require.Eventually(t, func() bool {
+		_, waiting, _ := s.bounds.histories.Usage()
+		return waiting == 1
+	}, time.Minute, time.Millisecond)
+	_, err := db.Exec(t.Context(), `update service_tokens set status = 'revoked'`)
+	require.NoError(t, err)
+	one.releaseSlots()
+	require.ErrorIs(t, <-answer, aggregates.ErrTokenInvalid)
 }

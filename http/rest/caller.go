@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"svc/aggregates"
 	"svc/commands"
@@ -32,6 +33,7 @@ type caller struct {
 	person    *person
 	token     *projections.ServiceToken
 	envelope  events.Envelope
+	foundAt   time.Time // when the look-up of the credential began; see [Server.recheckIfStale]
 
 	// The credential: a cookie or the fingerprint of a token.
 	cookie      string
@@ -90,6 +92,7 @@ func (s *Server) authenticate(w http.ResponseWriter, r *http.Request, row route)
 	if err != nil {
 		return nil, fault.ErrUnauthenticated
 	}
+	foundAt := s.Now()
 	session, renewed, ok, err := s.Sessions.Find(r.Context(), cookie.Value)
 	switch {
 	case err != nil:
@@ -103,7 +106,7 @@ func (s *Server) authenticate(w http.ResponseWriter, r *http.Request, row route)
 		http.SetCookie(w, s.Sessions.Cookie(session))
 	}
 	c := &caller{person: &person{user: session.User, name: session.Name, active: session.Active, current: currentOf(session)},
-		envelope: envelopeOf(r), cookie: cookie.Value}
+		envelope: envelopeOf(r), foundAt: foundAt, cookie: cookie.Value}
 	c.envelope.Actor = events.Actor{Type: events.ByUser, ID: session.User, Name: session.Email}
 	if middleware.FromUI(r) {
 		c.envelope.Origin = events.FromUI
@@ -146,6 +149,7 @@ func (s *Server) authenticateToken(r *http.Request, header []string) (*caller, e
 	if !ok {
 		return nil, aggregates.ErrTokenInvalid
 	}
+	foundAt := s.Now()
 	t, ok, err := s.tokens.Find(r.Context(), token.Fingerprint(), s.Views.ServiceAccounts.Tokens)
 	switch {
 	case err != nil:
@@ -156,7 +160,8 @@ func (s *Server) authenticateToken(r *http.Request, header []string) (*caller, e
 		s.recordStaleUse(t, envelopeOf(r))
 		return nil, aggregates.ErrTokenInvalid
 	}
-	c := &caller{workspace: t.Workspace, slug: t.Slug, token: &t, envelope: envelopeOf(r), fingerprint: token.Fingerprint()}
+	c := &caller{workspace: t.Workspace, slug: t.Slug, token: &t, envelope: envelopeOf(r), foundAt: foundAt,
+		fingerprint: token.Fingerprint()}
 	c.envelope.Actor = events.Actor{Type: events.ByService, ID: t.Account, Name: "service:" + t.Name}
 	c.envelope.TokenTail = t.Tail
 	return c, nil

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"svc/aggregates"
 	"svc/events"
@@ -114,16 +115,28 @@ func (s *Server) admitCaller(w http.ResponseWriter, r *http.Request, row route) 
 	if err := c.may(row.guard); err != nil {
 		return nil, s.deny(w, r, row, c, err)
 	}
-	if err := s.awaitPosition(r, row.views, c); err != nil {
+	if err := s.awaitTurn(w, r, row, c); err != nil {
+		c.releaseSlots()
 		return nil, err
 	}
-	switch {
-	case row.method != http.MethodGet:
-		return c, s.bufferBody(w, r, row, c)
-	case !row.ownSlot:
-		return c, s.acquireSlotFor(r.Context(), s.bounds.reads, c)
-	}
 	return c, nil
+}
+
+// awaitTurn waits for whatever the request needs before its handler runs. The caller's rights may end
+// during that time.
+func (s *Server) awaitTurn(w http.ResponseWriter, r *http.Request, row route, c *caller) error {
+	err := s.awaitPosition(r, row.views, c)
+	switch {
+	case err != nil:
+	case row.method != http.MethodGet:
+		err = s.bufferBody(w, r, row, c)
+	case !row.ownSlot:
+		err = s.acquireSlotFor(r.Context(), s.bounds.reads, c)
+	}
+	if err != nil {
+		return err
+	}
+	return s.recheckIfStale(r.Context(), c)
 }
 
 // deny records that the caller was refused, and returns the refusal, even if recording it fails. The
@@ -205,6 +218,7 @@ func (s *Server) awaitPosition(r *http.Request, views []string, c *caller) error
 			return err
 		}
 	}
+	c.foundAt = time.Time{} // what was waited for may be the end of the caller's rights
 	return nil
 }
 

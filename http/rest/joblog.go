@@ -2,7 +2,6 @@ package rest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -118,7 +117,7 @@ func (s *Server) getJobLog(ctx context.Context, in *logQuery) (*huma.StreamRespo
 		checkRights := s.newRights(c, watch.Moved).check
 		out := &deadlineWriter{w, http.NewResponseController(w), slowReaderTimeout, func() error { return checkRights(r.Context()) }}
 		if err := s.sendLog(r.Context(), out, part, in); err != nil {
-			if r.Context().Err() == nil && !errors.Is(err, errRightsChanged) {
+			if r.Context().Err() == nil && !rightsEnded(err) {
 				s.Log.ErrorContext(r.Context(), "log download failed", "job", job.ID.String(), "err", err)
 			}
 			panic(http.ErrAbortHandler)

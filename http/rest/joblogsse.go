@@ -3,7 +3,6 @@ package rest
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -94,7 +93,7 @@ func (s *Server) streamJobLog(ctx context.Context, in *logStreamQuery) (*huma.St
 		w.Header().Set("Content-Type", "text/event-stream")
 		w.Header().Set("X-Accel-Buffering", "no") // keeps proxies from buffering
 		st.out = &deadlineWriter{w: w, controller: http.NewResponseController(w), writeTimeout: streamWriteTimeout}
-		if err := s.followLog(r.Context(), st); err != nil && r.Context().Err() == nil && !errors.Is(err, errRightsChanged) {
+		if err := s.followLog(r.Context(), st); err != nil && r.Context().Err() == nil && !rightsEnded(err) {
 			s.Log.InfoContext(r.Context(), "log stream failed", "err", err)
 		}
 	}), nil

@@ -196,7 +196,7 @@ func TestLogStreamEndsWhenRightsChange(t *testing.T) {
 	_, err := l.db.Exec(t.Context(), `update service_tokens set status = 'revoked'`)
 	require.NoError(t, err)
 	_, err = wait()
-	require.ErrorIs(t, err, errRightsChanged)
+	require.ErrorIs(t, err, aggregates.ErrTokenInvalid)
 
 	l = newLogger(t)
 	wait = l.follow(t.Context(), &logStream{})

@@ -2,9 +2,11 @@ package rest
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
+	"svc/aggregates"
 	"svc/fault"
 	"svc/projections"
 )
@@ -13,11 +15,12 @@ const (
 	recheckEvery = time.Second           // longest time between two checks
 	recheckPause = 50 * time.Millisecond // shortest time, however quickly the workspace changes
 	recheckLimit = 10 * time.Second      // of one check
+	freshFor     = 20 * time.Millisecond // after a look-up, until a request that had to wait needs another
 )
 
-// errRightsChanged ends a long answer when the caller's rights have changed in any way. The client
-// reconnects and is authorized again.
-var errRightsChanged = fault.New(fault.Denied, "no_longer", "The caller's rights have changed.")
+// errRightsChanged ends a request or a long answer when the caller's role or scopes have changed, to
+// more or to less. The client sends the request again and is authorized anew.
+var errRightsChanged = fault.New(fault.Denied, "no_longer", "The caller's rights have changed meanwhile. Send the request again.")
 
 // rights rechecks the rights of a caller during a long answer.
 type rights struct {
@@ -50,25 +53,56 @@ func (r *rights) check(ctx context.Context) error {
 	return r.server.recheck(ctx, r.caller)
 }
 
-// recheck fails with errRightsChanged if the token, session, membership or role differs from that with
-// which the caller was admitted.
+// recheckIfStale rechecks the rights of a caller who was looked up a while ago, because the request has
+// since waited for its body, a slot or a position.
+func (s *Server) recheckIfStale(ctx context.Context, c *caller) error {
+	if s.Now().Sub(c.foundAt) < freshFor {
+		return nil
+	}
+	return s.recheck(ctx, c)
+}
+
+// recheck fails as a new request would if the caller's token, session or membership has ended, and with
+// errRightsChanged if the scopes or the role differ from those with which the caller was admitted.
 func (s *Server) recheck(ctx context.Context, c *caller) error {
 	ctx, cancel := context.WithTimeout(ctx, recheckLimit)
 	defer cancel()
 	if c.token != nil {
 		t, ok, err := s.tokens.Find(ctx, c.fingerprint, s.Views.ServiceAccounts.Tokens)
-		if err == nil && (!ok || t.Status != projections.TokenCurrent || !slices.Equal(t.Scopes, c.token.Scopes)) {
-			err = errRightsChanged
+		switch {
+		case err != nil:
+			return err
+		case !ok || t.Status != projections.TokenCurrent:
+			return aggregates.ErrTokenInvalid
+		case !slices.Equal(t.Scopes, c.token.Scopes):
+			return errRightsChanged
 		}
+		return nil
+	}
+	switch ok, err := s.Sessions.Valid(ctx, c.cookie); {
+	case err != nil:
 		return err
+	case !ok:
+		return fault.ErrUnauthenticated
 	}
-	ok, err := s.Sessions.Valid(ctx, c.cookie)
-	if err != nil {
+	m, ok, err := s.memberships.Find(ctx, projections.Ref{Workspace: c.workspace, ID: c.person.user}, s.Views.Members.Memberships)
+	switch {
+	case err != nil:
 		return err
+	case !ok:
+		return fault.ErrTenantNotFound
+	case m.Role != c.person.role:
+		return errRightsChanged
 	}
-	m, member, err := s.memberships.Find(ctx, projections.Ref{Workspace: c.workspace, ID: c.person.user}, s.Views.Members.Memberships)
-	if err == nil && (!ok || !member || m.Role != c.person.role) {
-		err = errRightsChanged
+	return nil
+}
+
+// rightsEnded reports whether a recheck failed because of the caller's rights and not of the service.
+func rightsEnded(err error) bool {
+	for _, ended := range []error{errRightsChanged, aggregates.ErrTokenInvalid, fault.ErrUnauthenticated, fault.ErrTenantNotFound} {
+		if errors.Is(err, ended) {
+			return true
+		}
 	}
-	return err
+	return false
 }

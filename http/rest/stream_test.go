@@ -16,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
+	"svc/aggregates"
 	"svc/events"
 	"svc/events/feed"
 	"svc/http/middleware"
@@ -132,7 +133,7 @@ func TestStreamEndsWhenTokenIsRevoked(t *testing.T) {
 	defer res.Body.Close()
 	_, err = db.Exec(t.Context(), `update service_tokens set status = 'revoked'`)
 	require.NoError(t, err)
-	require.ErrorIs(t, e.waitEnded(t), errRightsChanged)
+	require.ErrorIs(t, e.waitEnded(t), aggregates.ErrTokenInvalid)
 	text, err := io.ReadAll(res.Body)
 	require.NoError(t, err, "it ends cleanly")
 	require.Contains(t, string(text), "event: ready\n")

@@ -1,8 +1,15 @@
 package api
 
 import (
+	"bufio"
 	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -95,6 +102,35 @@ func testRevocation(t *testing.T, s *fixture) {
 		})
 	})
 
+	t.Run("a session while a body arrives", func(t *testing.T) {
+		bodies := map[string]string{
+			"PATCH /api/v1/workspace":            `{"name":"Too late"}`,
+			"POST /api/auth/organization/update": `{"data":{"name":"Too late"}}`,
+		}
+		alternate(2, func(_ int, one, other *service) {
+			for target, body := range bodies {
+				cookie := "Cookie: " + cookieName + "=" + one.signIn(t, "ada")
+				finish := other.beginBody(t, "nobody@acme", target, body, cookie)
+				one.ask(t, "nobody", "POST /api/auth/sign-out", "", cookie).is(t, "200")
+				require.Equal(t, 401, finish().status, target)
+			}
+		})
+		require.NotContains(t, one.ask(t, "ada@acme", "GET /api/v1/workspace", "").is(t, "200").body, "Too late")
+	})
+
+	t.Run("a member while a position is awaited", func(t *testing.T) {
+		v := s.serve(t, s.cloneDatabase(t), "SVC_METRICS_ADDR=127.0.0.1:0")
+		m := &metricsEndpoint{v.listenAddress(t, func(line string) bool { return strings.Contains(line, "listener=metrics") })}
+		head := v.ask(t, "ada@acme", "PATCH /api/v1/workspace", `{"name":"Acme before"}`).is(t, "200").header.Get("X-Svc-Position")
+		position, err := strconv.Atoi(head)
+		require.NoError(t, err)
+		const read = "GET /api/v1/workspace"
+		_, in := v.sendHead(t, "vera@acme", read, []string{fmt.Sprintf("X-Svc-Min-Position: %d", position+1)})
+		eventually(t, func() bool { return m.scrape(t).value("svc_slots_held", "bound", "positions") == 1 })
+		v.ask(t, "ada@acme", "DELETE /api/v1/members/"+s.id(t, "member vera@acme"), "").is(t, "204")
+		v.readRaw(t, read, in).is(t, "404 tenant_not_found")
+	})
+
 	t.Run("read your own writes", func(t *testing.T) {
 		alternate(10, func(i int, one, other *service) {
 			a := one.ask(t, "ada@acme", "PATCH /api/v1/workspace", fmt.Sprintf(`{"name":"Acme again %d"}`, i)).is(t, "200")
@@ -115,4 +151,53 @@ func (v *service) requireOneStaleUse(t *testing.T, account string) {
 		require.LessOrEqual(t, n, 1)
 		return n == 1
 	})
+}
+
+// beginBody sends the head of a request with a body and returns once the service reads that. finish sends the
+// body byte by byte, as over a slow line, and returns the answer.
+func (v *service) beginBody(t *testing.T, as, line, body string, headers ...string) (finish func() answer) {
+	t.Helper()
+	conn, in := v.sendHead(t, as, line, append(headers, "Content-Type: application/json", fmt.Sprintf("Content-Length: %d", len(body)),
+		"Expect: 100-continue"))
+	res, err := http.ReadResponse(in, nil)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusContinue, res.StatusCode)
+	return func() answer {
+		t.Helper()
+		slowly := time.NewTicker(10 * time.Millisecond)
+		defer slowly.Stop()
+		for i := range body {
+			<-slowly.C
+			_, err := io.WriteString(conn, body[i:i+1])
+			require.NoError(t, err)
+		}
+		return v.readRaw(t, line, in)
+	}
+}
+
+// sendHead sends the head of a request over a connection of its own.
+func (v *service) sendHead(t *testing.T, as, line string, headers []string) (net.Conn, *bufio.Reader) {
+	t.Helper()
+	header := v.fixture.credentials(t, as)
+	for _, h := range headers {
+		name, value, _ := strings.Cut(h, ": ")
+		header.Add(name, value)
+	}
+	conn, err := net.Dial("tcp", v.host)
+	require.NoError(t, err)
+	t.Cleanup(func() { conn.Close() })
+	require.NoError(t, conn.SetDeadline(time.Now().Add(timeout)))
+	var head strings.Builder
+	fmt.Fprintf(&head, "%s HTTP/1.1\r\nHost: localhost:4000\r\n", line)
+	require.NoError(t, header.Write(&head))
+	_, err = io.WriteString(conn, head.String()+"\r\n")
+	require.NoError(t, err)
+	return conn, bufio.NewReader(conn)
+}
+
+func (v *service) readRaw(t *testing.T, line string, in *bufio.Reader) answer {
+	t.Helper()
+	res, err := http.ReadResponse(in, nil)
+	require.NoError(t, err)
+	return v.readAnswer(t, line, res)
 }
