@@ -13,7 +13,7 @@ import (
 	"svc/fault"
 )
 
-// The spec of the tests' job: two steps, two attempts, a grace period of ten seconds.
+// jobOf returns the spec of the tests' job: two steps, two attempts, a grace period of ten seconds.
 func jobOf(change func(*events.JobSpec)) events.JobSubmitted {
 	s := events.JobSpec{
 		Name: "tests", Steps: []events.JobStep{{Run: "true"}, {Run: "false"}},

@@ -66,7 +66,7 @@ func (m *machine) member() events.ID {
 	return id(100 + m.next%100)
 }
 
-// There are few users, so that their actions concern each other.
+// users are few, so that their actions concern each other.
 var users = rapid.Map(rapid.ByteRange(1, 6), id)
 
 func (m *machine) anyMember(t *rapid.T) events.ID {

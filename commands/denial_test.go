@@ -21,7 +21,7 @@ func TestDenialsAreRecorded(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
 	bot, _ := m.account(t, "ci-bot")
-	letter := m.invite(t, "yan@mail.example", events.Owner)
+	invitation := m.invite(t, "yan@mail.example", events.Owner)
 	gone := m.invite(t, "zed@mail.example", events.Viewer)
 	_, err := m.RevokeInvitation(t.Context(), commands.RevokeInvitation{Meta: m.owner.in(m.id), Invitation: gone})
 	require.NoError(t, err)
@@ -67,17 +67,17 @@ func TestDenialsAreRecorded(t *testing.T) {
 		"somebody is invited twice": {m.owner, send(m.owner, "Yan@Mail.example", events.Viewer),
 			events.CommandDenied{Action: "invitation.sent", Name: "yan@mail.example", Code: "already_invited"}},
 		"a Maintainer resends an Owner's invitation": {m.maintainer, func(ctx context.Context) (commands.Result, error) {
-			return m.ResendInvitation(ctx, commands.ResendInvitation{Meta: m.maintainer.in(m.id), Invitation: letter})
-		}, events.CommandDenied{Action: "invitation.resent", Target: letter, Code: "owner_required"}},
+			return m.ResendInvitation(ctx, commands.ResendInvitation{Meta: m.maintainer.in(m.id), Invitation: invitation})
+		}, events.CommandDenied{Action: "invitation.resent", Target: invitation, Code: "owner_required"}},
 		"an invitation is revoked twice": {m.owner, func(ctx context.Context) (commands.Result, error) {
 			return m.RevokeInvitation(ctx, commands.RevokeInvitation{Meta: m.owner.in(m.id), Invitation: gone})
 		}, events.CommandDenied{Action: "invitation.revoked", Target: gone, Code: "invitation_not_pending"}},
 		"an invitation to another address is accepted": {m.nobody, func(ctx context.Context) (commands.Result, error) {
-			return m.AcceptInvitation(ctx, accept(m.nobody, m.id, letter))
-		}, events.CommandDenied{Action: "invitation.accepted", Target: letter, Code: "invitation_not_yours"}},
+			return m.AcceptInvitation(ctx, accept(m.nobody, m.id, invitation))
+		}, events.CommandDenied{Action: "invitation.accepted", Target: invitation, Code: "invitation_not_yours"}},
 		"an invitation to another address is rejected": {m.nobody, func(ctx context.Context) (commands.Result, error) {
-			return m.RejectInvitation(ctx, reject(m.nobody, m.id, letter))
-		}, events.CommandDenied{Action: "invitation.rejected", Target: letter, Code: "invitation_not_yours"}},
+			return m.RejectInvitation(ctx, reject(m.nobody, m.id, invitation))
+		}, events.CommandDenied{Action: "invitation.rejected", Target: invitation, Code: "invitation_not_yours"}},
 		"a Maintainer renames the workspace": {m.maintainer, func(ctx context.Context) (commands.Result, error) {
 			return m.RenameWorkspace(ctx, commands.RenameWorkspace{Meta: m.maintainer.in(m.id), Name: ptr("Ours")})
 		}, events.CommandDenied{Action: "workspace.renamed", Target: m.id, Code: "role_required"}},

@@ -33,8 +33,8 @@ func reject(by person, workspace, invitation events.ID) commands.RejectInvitatio
 	return commands.RejectInvitation{Meta: by.in(workspace), Invitation: invitation, Emails: []string{by.email}}
 }
 
-// status returns the status of an invitation in the view.
-func (m *team) letter(t *testing.T, id events.ID) projections.Invitation {
+// invitation returns an invitation's row in the view.
+func (m *team) invitation(t *testing.T, id events.ID) projections.Invitation {
 	t.Helper()
 	i, ok, err := projections.Invitations{DB: m.db}.Get(t.Context(), m.id, id)
 	require.NoError(t, err)
@@ -53,7 +53,7 @@ func TestAnInvitationFromTheSendingToTheJoining(t *testing.T) {
 	workspace, owner, err := m.log.Holder(t.Context(), events.InvitationKey(send.Invitation))
 	require.NoError(t, err)
 	require.Equal(t, [2]events.ID{m.id, send.Invitation}, [2]events.ID{workspace, owner}, "its workspace is found by it")
-	require.Equal(t, projections.InvitationPending, m.letter(t, send.Invitation).Status)
+	require.Equal(t, projections.InvitationPending, m.invitation(t, send.Invitation).Status)
 
 	m.clock.move(time.Hour)
 	_, err = m.other.ResendInvitation(t.Context(), commands.ResendInvitation{Meta: m.owner.in(m.id), Invitation: send.Invitation})
@@ -68,7 +68,7 @@ func TestAnInvitationFromTheSendingToTheJoining(t *testing.T) {
 		events.MemberJoined{Member: m.nobody.member, User: m.nobody.user, Email: "nemo@acme.example", Name: "Nemo", Role: events.Maintainer})
 	require.Equal(t, events.Maintainer, m.roles(t, m.id)[m.nobody.user])
 
-	i := m.letter(t, send.Invitation)
+	i := m.invitation(t, send.Invitation)
 	require.Equal(t, projections.InvitationAccepted, i.Status)
 	require.Equal(t, [2]any{m.owner.user, m.owner.email}, [2]any{i.Inviter, i.InviterName}, "who sent it again")
 	require.WithinDuration(t, epoch, i.SentAt, 0)
@@ -127,20 +127,20 @@ func TestAnInvitationEndsToTheSecond(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := sys.team(t)
 			start := m.clock.now()
-			letter := m.invite(t, m.nobody.email, events.Viewer)
+			invitation := m.invite(t, m.nobody.email, events.Viewer)
 			if test.resent > 0 {
 				m.clock.move(test.resent)
-				_, err := m.ResendInvitation(t.Context(), commands.ResendInvitation{Meta: m.owner.in(m.id), Invitation: letter})
+				_, err := m.ResendInvitation(t.Context(), commands.ResendInvitation{Meta: m.owner.in(m.id), Invitation: invitation})
 				require.NoError(t, err)
 			}
 			m.clock.move(test.at - test.resent)
 			now := m.clock.now()
 			require.Equal(t, test.at, now.Sub(start))
-			require.Equal(t, test.refusal != nil, !m.letter(t, letter).Acceptable(now))
+			require.Equal(t, test.refusal != nil, !m.invitation(t, invitation).Acceptable(now))
 			forThem, err := projections.Invitations{DB: m.db}.ForAddresses(t.Context(), []string{m.nobody.email}, now, 10)
 			require.NoError(t, err)
-			require.Equal(t, test.refusal == nil, listed(forThem, letter), "whom it is for sees it while it can be accepted")
-			_, err = m.other.AcceptInvitation(t.Context(), accept(m.nobody, m.id, letter))
+			require.Equal(t, test.refusal == nil, listed(forThem, invitation), "whom it is for sees it while it can be accepted")
+			_, err = m.other.AcceptInvitation(t.Context(), accept(m.nobody, m.id, invitation))
 			require.ErrorIs(t, err, test.refusal)
 			_, in := m.roles(t, m.id)[m.nobody.user]
 			require.Equal(t, test.refusal == nil, in)
@@ -161,17 +161,17 @@ func listed(list []projections.Invitation, id events.ID) bool {
 func TestAnInvitationIsAnsweredOnce(t *testing.T) {
 	t.Parallel()
 	sys := newSystem(t)
-	type answer = func(r replica, m *team, letter events.ID, by person) error
-	accepts := func(r replica, m *team, letter events.ID, by person) error {
-		_, err := r.AcceptInvitation(t.Context(), accept(by, m.id, letter))
+	type answer = func(r replica, m *team, invitation events.ID, by person) error
+	accepts := func(r replica, m *team, invitation events.ID, by person) error {
+		_, err := r.AcceptInvitation(t.Context(), accept(by, m.id, invitation))
 		return err
 	}
-	rejects := func(r replica, m *team, letter events.ID, by person) error {
-		_, err := r.RejectInvitation(t.Context(), reject(by, m.id, letter))
+	rejects := func(r replica, m *team, invitation events.ID, by person) error {
+		_, err := r.RejectInvitation(t.Context(), reject(by, m.id, invitation))
 		return err
 	}
-	revokes := func(r replica, m *team, letter events.ID, _ person) error {
-		_, err := r.RevokeInvitation(t.Context(), commands.RevokeInvitation{Meta: m.owner.in(m.id), Invitation: letter})
+	revokes := func(r replica, m *team, invitation events.ID, _ person) error {
+		_, err := r.RevokeInvitation(t.Context(), commands.RevokeInvitation{Meta: m.owner.in(m.id), Invitation: invitation})
 		return err
 	}
 	for name, answers := range map[string][2]answer{
@@ -184,12 +184,12 @@ func TestAnInvitationIsAnsweredOnce(t *testing.T) {
 			m := sys.team(t)
 			for round := range 50 {
 				p := newPerson("yan-" + newID().String()[24:])
-				letter := m.invite(t, p.email, events.Viewer)
+				invitation := m.invite(t, p.email, events.Viewer)
 				before := m.head(t, m.id)
 				errs := race(func(i int) error {
 					by := p
 					by.member = newID()
-					return answers[i]([]replica{m.replica, m.other}[(i+round)%2], m, letter, by)
+					return answers[i]([]replica{m.replica, m.other}[(i+round)%2], m, invitation, by)
 				})
 				requireOne(t, errs, aggregates.ErrInvitationNotPending)
 				added := m.history(t, m.id, before+1)
@@ -226,10 +226,10 @@ func TestAnInvitationIdBelongsToOneWorkspace(t *testing.T) {
 	t.Parallel()
 	sys := newSystem(t)
 	m, other := sys.team(t), sys.team(t)
-	letter := m.invite(t, m.nobody.email, events.Viewer)
+	invitation := m.invite(t, m.nobody.email, events.Viewer)
 	_, err := sys.SendInvitation(t.Context(),
-		commands.SendInvitation{Meta: other.owner.in(other.id), Invitation: letter, Email: m.nobody.email, Role: events.Owner})
+		commands.SendInvitation{Meta: other.owner.in(other.id), Invitation: invitation, Email: m.nobody.email, Role: events.Owner})
 	require.ErrorIs(t, err, commands.ErrInvitationExists)
-	_, err = sys.AcceptInvitation(t.Context(), accept(m.nobody, other.id, letter))
+	_, err = sys.AcceptInvitation(t.Context(), accept(m.nobody, other.id, invitation))
 	require.ErrorIs(t, err, aggregates.ErrNoInvitation)
 }

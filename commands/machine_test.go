@@ -137,8 +137,8 @@ func (c *crowd) member() events.ID {
 	return pick(c, list)
 }
 
-// letter picks an invitation, usually a pending one.
-func (c *crowd) letter() events.ID {
+// invitation picks an invitation, usually a pending one.
+func (c *crowd) invitation() events.ID {
 	var open []events.ID
 	all := []events.ID{newID()}
 	for id, p := range c.invitations {
@@ -159,9 +159,9 @@ func (c *crowd) ask(r replica) func(context.Context) (commands.Result, error) {
 	if c.random.IntN(3) == 0 {
 		by = c.anOwner()
 	}
-	meta, letter := by.in(c.id), c.letter()
+	meta, invitation := by.in(c.id), c.invitation()
 	by.member = newID()
-	if p, ok := c.invitations[letter]; ok && c.random.IntN(3) > 0 { // usually the invitee
+	if p, ok := c.invitations[invitation]; ok && c.random.IntN(3) > 0 { // usually the invitee
 		by.user, by.email = c.addressHolders[p.Email], p.Email
 	}
 	switch c.random.IntN(8) {
@@ -182,16 +182,16 @@ func (c *crowd) ask(r replica) func(context.Context) (commands.Result, error) {
 		return func(ctx context.Context) (commands.Result, error) { return r.SendInvitation(ctx, s) }
 	case 5:
 		if c.random.IntN(2) == 0 {
-			v := commands.RevokeInvitation{Meta: meta, Invitation: letter}
+			v := commands.RevokeInvitation{Meta: meta, Invitation: invitation}
 			return func(ctx context.Context) (commands.Result, error) { return r.RevokeInvitation(ctx, v) }
 		}
-		s := commands.ResendInvitation{Meta: meta, Invitation: letter}
+		s := commands.ResendInvitation{Meta: meta, Invitation: invitation}
 		return func(ctx context.Context) (commands.Result, error) { return r.ResendInvitation(ctx, s) }
 	case 6:
-		a := reject(by, c.id, letter)
+		a := reject(by, c.id, invitation)
 		return func(ctx context.Context) (commands.Result, error) { return r.RejectInvitation(ctx, a) }
 	}
-	a := accept(by, c.id, letter)
+	a := accept(by, c.id, invitation)
 	return func(ctx context.Context) (commands.Result, error) { return r.AcceptInvitation(ctx, a) }
 }
 

@@ -37,16 +37,16 @@ func TestFortyEightHoursGoBy(t *testing.T) {
 		require.NoError(t, err)
 
 		invite := func(email string) events.ID {
-			letter := newID()
-			_, err := h.SendInvitation(t.Context(), commands.SendInvitation{Meta: acme, Invitation: letter, Email: email, Role: events.Viewer})
+			invitation := newID()
+			_, err := h.SendInvitation(t.Context(), commands.SendInvitation{Meta: acme, Invitation: invitation, Email: email, Role: events.Viewer})
 			require.NoError(t, err)
-			return letter
+			return invitation
 		}
-		accept := func(letter events.ID, email string) error {
+		accept := func(invitation events.ID, email string) error {
 			meta := commands.Meta{Workspace: acme.Workspace,
 				Envelope: events.Envelope{Actor: events.Actor{Type: events.ByUser, ID: newID(), Name: email}, Origin: events.FromAuth}}
 			_, err := h.AcceptInvitation(t.Context(),
-				commands.AcceptInvitation{Meta: meta, Invitation: letter, Member: newID(), Emails: []string{email}})
+				commands.AcceptInvitation{Meta: meta, Invitation: invitation, Member: newID(), Emails: []string{email}})
 			return err
 		}
 		early, late := invite("bea@acme.example"), invite("leo@acme.example")

@@ -24,15 +24,15 @@ func (m *team) send(t *testing.T, by person, email string, role events.Role) eve
 
 // requireShut requires that the invitee cannot accept an invitation through any process,
 // and that it is not shown to them.
-func (m *team) requireShut(t *testing.T, letter events.ID) {
+func (m *team) requireShut(t *testing.T, invitation events.ID) {
 	t.Helper()
-	require.False(t, m.letter(t, letter).Acceptable(m.clock.now()))
+	require.False(t, m.invitation(t, invitation).Acceptable(m.clock.now()))
 	shown, err := projections.Invitations{DB: m.db}.ForAddresses(t.Context(), []string{m.nobody.email}, m.clock.now(), 10)
 	require.NoError(t, err)
-	require.False(t, listed(shown, letter))
+	require.False(t, listed(shown, invitation))
 	cold, _ := m.begin()
 	for _, process := range []*commands.Handler{m.Handler, m.other.Handler, cold} {
-		_, err := process.AcceptInvitation(t.Context(), accept(m.nobody, m.id, letter))
+		_, err := process.AcceptInvitation(t.Context(), accept(m.nobody, m.id, invitation))
 		require.ErrorIs(t, err, aggregates.ErrInvitationNotPending)
 	}
 	require.NotContains(t, m.roles(t, m.id), m.nobody.user)
@@ -64,16 +64,17 @@ func TestInvitationsAreWithdrawnWithTheirSendersRight(t *testing.T) {
 			m := sys.team(t)
 			second := newPerson("bob")
 			m.add(t, second, events.Owner)
-			letter, others := m.send(t, second, m.nobody.email, c.role), m.send(t, m.owner, "x@acme.example", events.Owner)
+			invitation, others := m.send(t, second, m.nobody.email, c.role), m.send(t, m.owner, "x@acme.example", events.Owner)
 			before := m.head(t, m.id)
 			done, err := c.lose(m, second)
 			require.NoError(t, err)
 			require.Equal(t, before+2, done.Position, "in one append")
 			added := m.history(t, m.id, before+2)
-			require.Equal(t, []events.Event{events.InvitationRevoked{Invitation: letter, Email: m.nobody.email, Reason: events.InviterLeft}}, added)
-			require.Equal(t, projections.InvitationRevoked, m.letter(t, letter).Status)
-			require.True(t, m.letter(t, others).Acceptable(m.clock.now()))
-			m.requireShut(t, letter)
+			revoked := events.InvitationRevoked{Invitation: invitation, Email: m.nobody.email, Reason: events.InviterLeft}
+			require.Equal(t, []events.Event{revoked}, added)
+			require.Equal(t, projections.InvitationRevoked, m.invitation(t, invitation).Status)
+			require.True(t, m.invitation(t, others).Acceptable(m.clock.now()))
+			m.requireShut(t, invitation)
 		})
 	}
 }
@@ -84,14 +85,14 @@ func TestInvitationsOfEarlierBuildsEndToo(t *testing.T) {
 	m := newTeam(t)
 	second := newPerson("bob")
 	m.add(t, second, events.Owner)
-	letter := m.send(t, second, m.nobody.email, events.Owner)
+	invitation := m.send(t, second, m.nobody.email, events.Owner)
 	m.append(t, m.owner, events.MemberRemoved{Member: second.member, User: second.user, Email: second.email, Role: events.Owner})
-	require.Equal(t, projections.InvitationPending, m.letter(t, letter).Status)
-	m.requireShut(t, letter)
+	require.Equal(t, projections.InvitationPending, m.invitation(t, invitation).Status)
+	m.requireShut(t, invitation)
 
-	_, err := m.ResendInvitation(t.Context(), commands.ResendInvitation{Meta: m.owner.in(m.id), Invitation: letter})
+	_, err := m.ResendInvitation(t.Context(), commands.ResendInvitation{Meta: m.owner.in(m.id), Invitation: invitation})
 	require.NoError(t, err)
-	_, err = m.other.AcceptInvitation(t.Context(), accept(m.nobody, m.id, letter))
+	_, err = m.other.AcceptInvitation(t.Context(), accept(m.nobody, m.id, invitation))
 	require.NoError(t, err)
 	require.Equal(t, events.Owner, m.roles(t, m.id)[m.nobody.user], "who sent it again may invite an Owner")
 }
@@ -108,8 +109,8 @@ func TestTheRemovalOfSomebodyWhoInvitedThousands(t *testing.T) {
 			ExpiresAt: m.clock.now().Add(lifetime + time.Duration(i)*time.Second),
 		})
 	}
-	letter := newID() // the first to expire, and so among those that stay pending
-	sent = append(sent, events.InvitationSent{Invitation: letter, Email: m.nobody.email, Role: events.Viewer,
+	invitation := newID() // the first to expire, and so among those that stay pending
+	sent = append(sent, events.InvitationSent{Invitation: invitation, Email: m.nobody.email, Role: events.Viewer,
 		ExpiresAt: m.clock.now().Add(time.Hour)})
 	m.append(t, m.maintainer, sent...)
 	before := m.head(t, m.id)
@@ -118,6 +119,6 @@ func TestTheRemovalOfSomebodyWhoInvitedThousands(t *testing.T) {
 	t.Log("removed in", time.Since(start))
 	require.NoError(t, err)
 	require.Equal(t, before+1001, done.Position)
-	require.Equal(t, projections.InvitationPending, m.letter(t, letter).Status)
-	m.requireShut(t, letter)
+	require.Equal(t, projections.InvitationPending, m.invitation(t, invitation).Status)
+	m.requireShut(t, invitation)
 }

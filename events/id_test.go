@@ -51,7 +51,7 @@ func TestIDIsTheTimeAndThenRandomness(t *testing.T) {
 	requireForm(t, `"01234567-89ab-7001-8203-04050607089f"`, id)
 }
 
-// The pattern is that of strict clients, such as Zod's z.uuid().
+// rfc9562 is the pattern of strict clients, such as Zod's z.uuid().
 var rfc9562 = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
 
 func TestNewIDsAreUUIDsOfVersion7(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 	"svc/events"
 )
 
-// A stored form never changes, so existing files in testdata are never written again.
+// update never overwrites files in testdata, because a stored form never changes.
 var update = flag.Bool("update", false, "write the stored forms that testdata lacks, with made-up values to be replaced by real ones")
 
 const (

@@ -115,7 +115,7 @@ const (
 		and seq = (select head from logs where workspace_id = $1)`
 	ownerRow = `update members set role = 'Owner' where workspace_id = $1 and email = 'eve@x'`
 
-	// Member counts that match the forged event.
+	// countsAsAppended makes the member counts match the forged event.
 	countsAsAppended = `
 		insert into member_counts values ($1, 'Owner', 2), ($1, 'Maintainer', -1)
 		on conflict (workspace_id, role) do update set members = excluded.members`

@@ -17,8 +17,7 @@ import (
 	"svc/config"
 )
 
-// Beyond memoryLimit bytes, or the container's limit if that is less, the garbage collector runs as
-// often as necessary.
+// memoryLimit is the soft memory limit in bytes, unless the container's is lower.
 const memoryLimit = 1 << 30
 
 func main() {

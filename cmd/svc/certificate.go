@@ -24,7 +24,8 @@ const (
 	gatewayKey          = "gateway/gateway.key"
 	authorityYears      = 10
 	certificateValidity = 365 * 24 * time.Hour
-	// A certificate that expires sooner is renewed at the start, because svc may run for long.
+	// renewBefore is the remaining validity below which a certificate is renewed at the start,
+	// because svc may run for long.
 	renewBefore = 60 * 24 * time.Hour
 )
 

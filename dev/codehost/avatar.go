@@ -24,7 +24,7 @@ func (h *host) avatar(w http.ResponseWriter, r *http.Request) {
 	_, _ = fmt.Fprintf(w, picture, hue(name), html.EscapeString(initials(p.Name, name)))
 }
 
-// White letters are legible at this lightness for every hue.
+// picture has white letters, which are legible on every hue at this lightness.
 const picture = `<svg xmlns="http://www.w3.org/2000/svg" width="80" height="80" viewBox="0 0 80 80">` +
 	`<rect width="80" height="80" fill="hsl(%d,60%%,30%%)"/>` +
 	`<text x="40" y="40" fill="#fff" font-family="Inter,system-ui,sans-serif" font-size="32" font-weight="600"` +

@@ -17,7 +17,7 @@ import (
 
 const (
 	uploadPack = "git-upload-pack"
-	// A shallow clone needs no special handling. Wants by commit id are allowed.
+	// capabilities includes shallow clones, which need no special handling, and wants by commit id.
 	capabilities = "shallow no-progress allow-tip-sha1-in-want allow-reachable-sha1-in-want symref=HEAD:refs/heads/main agent=svc-codehost"
 )
 

@@ -25,7 +25,7 @@ const (
 	clientID     = "workspace"
 	clientSecret = "a secret of the test"
 	callback     = "http://127.0.0.1:4000/api/auth/callback/github"
-	// The pair of RFC 7636, appendix B.
+	// verifier and hash are the pair of RFC 7636, appendix B.
 	verifier = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"
 	hash     = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"
 )

@@ -12,8 +12,8 @@ import (
 	"syscall"
 )
 
-// Tests set namespaces to false to forbid user namespaces, and powers to false to forbid ambient
-// capabilities.
+// namespaces and capabilities report whether user namespaces and ambient capabilities may be used.
+// Tests set them to false.
 var namespaces, capabilities = true, true
 
 // chooseAccount chooses the account that runs PostgreSQL in a folder. Root uses an ordinary user

@@ -12,8 +12,8 @@ import (
 	"svc/dev/pgserver"
 )
 
-// In a child process started by the tests below, this variable names the folder in which to start a
-// server.
+// helperFolder is an environment variable that tests set for a child process: the folder in which it
+// starts a server.
 const helperFolder = "POSTGRES_TEST_FOLDER"
 
 // TestHelperParent is the parent that is killed. Run by itself it only starts and stops a server.

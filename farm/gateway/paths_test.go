@@ -11,16 +11,16 @@ import (
 
 const job = "/api/v1/farm/jobs/019aa0f4-6b1c-7d52-9e83-1c0a5b7e42d9/artifacts"
 
-// Allowed paths beyond the examples of the rules.
-var through = []string{
+// allowedPaths are allowed beyond the examples of the rules.
+var allowedPaths = []string{
 	"HEAD /install.sh", "GET /install.sh?version=1.2.3", "GET /runner/0.39.0/svc-runner_linux_amd64.gz", "HEAD /runner/0.39.0/SHA256SUMS",
 	"GET /runner/latest.json.sig",
 	"POST /api/v1/farm/registrations", "POST /api/v1/farm/registrations/renew", "GET /api/v1/farm/registrations/self",
 	"DELETE /api/v1/farm/registrations", "GET /api/v1/farm/agent?x=1", "POST /api/v1/farm/jobs/0/artifacts",
 }
 
-// Paths that are not for runners, and ones that only look as if they were.
-var refused = []string{
+// refusedPaths are not for runners, though some look as if they were.
+var refusedPaths = []string{
 	"GET /", "GET /api/v1/runs", "GET /internal/runs", "POST /internal/runs", "GET /health/live", "GET /metrics", "GET /api/openapi.json",
 	"GET /api/auth/get-session", "POST /api/v1/farm/jobs", "GET /api/v1/farm/jobs", "POST /api/v1/farm/enrollments",
 	"GET /api/v1/farm/runners",
@@ -46,9 +46,9 @@ func TestOnlyFarmPathsReachService(t *testing.T) {
 		if rule.Methods != nil {
 			method = rule.Methods[0]
 		}
-		through = append(through, method+" "+rule.Example)
+		allowedPaths = append(allowedPaths, method+" "+rule.Example)
 	}
-	for _, line := range through {
+	for _, line := range allowedPaths {
 		status, answered, body := s.raw(t, line+" HTTP/1.1\r\nHost: farm.example:4443\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
 		require.Equal(t, 200, status, "%s %s", line, body)
 		require.Len(t, answered.Values("X-Request-Id"), 1)
@@ -59,7 +59,7 @@ func TestOnlyFarmPathsReachService(t *testing.T) {
 		require.Equal(t, "127.0.0.1", seen.Header.Get("X-Forwarded-For"))
 		require.Equal(t, answered.Get("X-Request-Id"), seen.Header.Get("X-Request-Id"))
 	}
-	for _, line := range refused {
+	for _, line := range refusedPaths {
 		status, answered, body := s.raw(t, line+" HTTP/1.1\r\nHost: farm.example:4443\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
 		require.Equal(t, 404, status, line)
 		require.Equal(t, "application/json", answered.Get("Content-Type"), line)

@@ -25,7 +25,7 @@ const (
 	uploadTimeout = 900 * time.Second // tolerates slow disks and lines
 	smallBody     = 1 << 20
 	usualTimeout  = 60 * time.Second
-	// Agents send a heartbeat every ten seconds.
+	// tunnelIdle is well above the ten seconds between the heartbeats of an agent.
 	tunnelIdle = 120 * time.Second
 )
 

@@ -59,7 +59,7 @@ const (
 	pingTimeout = 30 * time.Second
 )
 
-// get returns the certificate. The previous one is used while the files are unreadable.
+// certificate returns the certificate. The previous one is used while the files are unreadable.
 func (c *Certificates) certificate() *tls.Certificate {
 	c.mu.Lock()
 	defer c.mu.Unlock()

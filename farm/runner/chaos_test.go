@@ -70,7 +70,7 @@ func TestEveryMessageArrivesOnceAndInOrder(t *testing.T) {
 	require.Empty(t, f.declined)
 }
 
-// many sets a capacity above the number of jobs, since the farm of these tests does not reassign
+// largeCapacity sets a capacity above the number of jobs, since the farm of these tests does not reassign
 // declined jobs.
 func largeCapacity(c *Config) { c.Capacity = 64 }
 

@@ -184,7 +184,7 @@ func paths(m manifest) (list []string) {
 	return list
 }
 
-// refused returns the service's error about a manifest.
+// manifestError returns the service's error about a manifest.
 func manifestError(m manifest) error {
 	text, err := json.Marshal(m)
 	if err == nil {

@@ -84,7 +84,7 @@ func (s *Supervisor) connect(ctx context.Context) (welcomed bool, after time.Dur
 	return true, after, err
 }
 
-// greet sends the hello and applies the service's welcome.
+// exchangeHello sends the hello and applies the service's welcome.
 func (c *connection) exchangeHello() (w wire.Welcome, err error) {
 	s := c.s
 	hello := wire.Hello{

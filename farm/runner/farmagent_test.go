@@ -97,7 +97,7 @@ func (c *farmConn) send(m wire.Message, k key) {
 	_ = c.ws.WriteMessage(websocket.TextMessage, frame)
 }
 
-// take handles a frame as the service does: only the next number of a job has an effect.
+// handleFrame handles a frame as the service does: only the next number of a job has an effect.
 func (c *farmConn) handleFrame(kind int, frame []byte) {
 	f := c.f
 	f.mu.Lock()
@@ -215,7 +215,7 @@ func (f *farm) assignAs(k key, spec wire.Assign) {
 	}
 }
 
-// tell sends a message to the connected runner.
+// send sends a message to the connected runner.
 func (f *farm) send(m wire.Message, k key) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

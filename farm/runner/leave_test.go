@@ -13,7 +13,7 @@ import (
 	"svc/farm/wire"
 )
 
-// leave writes the spool of a job whose supervisor was killed: three messages, and no end.
+// writeLostSpool writes the spool of a job whose supervisor was killed: three messages, and no end.
 func writeLostSpool(t *testing.T, j *job) {
 	var err error
 	require.NoError(t, os.MkdirAll(filepath.Dir(j.dir), 0o700))

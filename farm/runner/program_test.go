@@ -47,7 +47,7 @@ func (p program) command(environ []string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// do runs a command to its end, and checks its exit status.
+// run runs a command to its end, and checks its exit status.
 func (p program) run(status int, environ []string, args ...string) string {
 	p.t.Helper()
 	cmd := p.command(environ, args...)
@@ -72,7 +72,7 @@ func (p program) start(environ ...string) *exec.Cmd {
 	return cmd
 }
 
-// mentions returns the processes with text in their environment or arguments.
+// processesWith returns the processes with text in their environment or arguments.
 func processesWith(text string) (list []string) {
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
 	for _, dir := range dirs {

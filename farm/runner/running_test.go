@@ -66,7 +66,6 @@ func start(t *testing.T, folder Folder, change ...func(*Config)) *running {
 	return r
 }
 
-// quick reconnects at once.
 func reconnectAtOnce(c *Config) { c.Backoff = func(int) time.Duration { return time.Millisecond } }
 
 // wait returns the result of Run.

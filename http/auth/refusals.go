@@ -15,7 +15,8 @@ var (
 	errCrossOrigin  = fault.New(fault.Denied, "cross_origin_refused", "This request came from another site.")
 	errBadJSON      = fault.New(fault.Malformed, "BAD_REQUEST", "Invalid JSON in request body")
 
-	// Three routes have their own error for a request without a session.
+	// errCreateUnauthorized and the next two refuse a request without a session on the routes
+	// where Better Auth has its own error.
 	errCreateUnauthorized = errUnauthorized
 	errNotAuthenticated   = fault.New(fault.Unauthenticated, "UNAUTHORIZED", "Not authenticated")
 	errMissingSession     = fault.New(fault.Malformed, "UNAUTHORIZED", "Missing session headers, or email query parameter.")

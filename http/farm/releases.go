@@ -37,7 +37,7 @@ type Releases struct {
 	Log       *slog.Logger
 }
 
-// downloads is the time limit of a download on a slow line.
+// downloadTimeout is the time limit of a download on a slow line.
 const downloadTimeout = 15 * time.Minute
 
 // Handler returns the handler of /install.sh and /runner/.

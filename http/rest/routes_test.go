@@ -54,7 +54,6 @@ func TestEveryRouteIsComplete(t *testing.T) {
 	}
 }
 
-// sections lists the routes of every noun.
 func TestEverySectionIsServed(t *testing.T) {
 	made := regexp.MustCompile(`(?m)^func \(s \*Server\) (\w+)\(\) section \{$`)
 	files, err := filepath.Glob("*.go")

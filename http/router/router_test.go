@@ -13,7 +13,7 @@ import (
 	"svc/http/router"
 )
 
-// say answers with the name of the route and the path's parameters.
+// nameRoute answers with the name of the route and the path's parameters.
 func nameRoute(route string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = w.Write([]byte(r.Method + " " + route + " " + r.PathValue("id")))

@@ -17,7 +17,7 @@ type limits struct {
 	events int64
 }
 
-// The row of a run takes a few kilobytes of memory.
+// foldLimits keep the rows of a chunk to some megabytes: that of a run takes a few kilobytes.
 var foldLimits = limits{logs: 1000, events: 20_000}
 
 // A stretch is the part of a log after event from, up to and including event to.

@@ -9,8 +9,8 @@ import (
 
 const parallelRequests = 1000
 
-// Tests that send one request at a time are left out under the race detector. It would find nothing
-// that the packages' own tests do not show, and the tests would take four times as long.
+// init adds the tests that send one request at a time. They are left out under the race detector,
+// which would find nothing that the packages' own tests do not show, in four times the time.
 func init() {
 	maps.Copy(parts, sequentialParts)
 	exclusiveParts["fair shares"] = testFairness

@@ -30,8 +30,7 @@ import (
 // patience is how long anything that is waited for may take.
 const patience = 2 * time.Minute
 
-// A farm is a service with its gateway and a release of the agent, all of them the real
-// programs.
+// A realFarm is a service with its gateway and a release of the agent, all of them real programs.
 type realFarm struct {
 	t        *testing.T
 	bin      string // folder of programs

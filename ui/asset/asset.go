@@ -21,8 +21,8 @@ import (
 	"svc/ui/kit"
 )
 
-// css/*.css become app.css, in the order of their names. js/htmx.js is htmx 4.0.1 as it
-// is published, fonts are those of Inter 5.3; a LICENSE beside each is about them.
+// files are the sources. css/*.css are concatenated to app.css in the order of their names.
+// js/htmx.js is htmx 4.0.1, unmodified; the fonts are Inter 5.3. A LICENSE is beside each.
 //
 //go:embed css/*.css js/*.js font/*.woff2 icon.svg
 var files embed.FS

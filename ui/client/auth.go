@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// The routes under /api/auth are compatible with Better Auth. The OpenAPI description does
-// not have them.
+// auth is the prefix of the routes that are compatible with Better Auth, which the OpenAPI
+// description does not contain.
 const auth = "/api/auth"
 
 // A Person is the signed-in person.

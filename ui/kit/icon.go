@@ -14,7 +14,7 @@ import (
 	"github.com/a-h/templ"
 )
 
-// The icons are from Lucide 1.62; github is from 0.475. Their license is in icons/LICENSE.
+// iconFiles are icons of Lucide 1.62; github is from 0.475. Their license is in icons/LICENSE.
 //
 //go:embed icons/*.svg
 var iconFiles embed.FS

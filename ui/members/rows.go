@@ -28,8 +28,8 @@ const (
 	columns
 )
 
-// A placeholder for a column is the secret and a mark, which names the column. The mark is
-// escaped in addresses and nowhere else. A name cannot contain the secret, which is random.
+// secret begins the placeholder of a column. A mark follows, which names the column and is
+// escaped in addresses and nowhere else. No name contains the secret, because it is random.
 var secret = rand.Text()
 
 const firstMark = "\uE000"

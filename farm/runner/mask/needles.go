@@ -97,7 +97,7 @@ func jsonString(plain string, escapeHTML bool) string {
 	return strings.TrimSuffix(strings.TrimPrefix(strings.TrimSuffix(b.String(), "\n"), `"`), `"`)
 }
 
-// inBase64 returns the base64 characters that plain always produces when it starts at an offset of
+// base64Core returns the base64 characters that plain always produces when it starts at an offset of
 // before bytes, modulo three, in the encoded data. Characters that also depend on neighbouring
 // bytes are cut off.
 func base64Core(enc *base64.Encoding, before int, plain string) string {

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Secrets with what shells and encodings treat specially.
-var awkward = []string{
+// specialSecrets contain characters that shells and encodings treat specially.
+var specialSecrets = []string{
 	"pass'word with 'quotes'", `back\slash "double" $HOME`, "`tick` $(sub) !bang", "'leading", "trailing'''", "#numbersign~tilde", "~tilde",
 	"two lines\nof 'a' key", "tab\there", "p&ss;<w>|{rd}*?[1]^", "gr\u00fc\u00dfe-\u00fc",
 	"a,b=c:d~e#f", strings.Repeat("long 'secret' ", 20), "escape\x1b[0m;bell\a",
@@ -25,7 +25,7 @@ func TestQuotingByShellsIsMasked(t *testing.T) {
 			"echo \"${S@Q}\"", "declare -p S", "set", "A=(\"$S\"); declare -p A", "alias a=\"$S\"; alias"},
 		"dash": {"export -p", "set -x; : \"$S\"", "set"},
 	} {
-		for _, secret := range awkward {
+		for _, secret := range specialSecrets {
 			for _, script := range scripts {
 				for _, locale := range []string{"C", "C.UTF-8"} {
 					cmd := exec.CommandContext(t.Context(), shell, "-c", script)

@@ -167,7 +167,7 @@ func (h hierarchy) leftover(name string) *group {
 	return g
 }
 
-// group creates the groups of a job, by which it is also killed. It returns nil if that fails.
+// newGroup creates the groups of a job, by which it is also killed. It returns nil if that fails.
 func (h hierarchy) newGroup(name string, l Limits) *group {
 	const period = 100_000 // microseconds
 	g := &group{killFile: h.v2 != ""}

@@ -298,7 +298,7 @@ func TestNothingOutlivesTheRunner(t *testing.T) {
 	})
 }
 
-// openWay gives everybody access to base, so that another user can create folders there.
+// makeAccessible gives everybody access to base, so that another user can create folders there.
 func makeAccessible(t *testing.T, base string) {
 	require.NoError(t, os.Chmod(base, 0o777))
 	for dir := filepath.Dir(base); dir != "/" && dir != os.TempDir(); dir = filepath.Dir(dir) {

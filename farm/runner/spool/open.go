@@ -14,7 +14,7 @@ import (
 	"svc/atomicfile"
 )
 
-// Size of a record's header: data length (4), checksum of what follows it (4), number (8), kind (1).
+// headSize is the size of a record's header: data length (4), checksum of what follows it (4), number (8), kind (1).
 const headSize = 4 + 4 + 8 + 1
 
 // maxData is more than any record has. A larger length is corrupt.
@@ -96,7 +96,7 @@ func segments(dir string) (firsts []int64, err error) {
 	return firsts, nil
 }
 
-// load reads a segment and cuts off a torn record.
+// loadSegment reads a segment and cuts off a torn record.
 func (s *Spool) loadSegment(first int64, visit func(Record)) error {
 	name := filepath.Join(s.dir, fileName(first))
 	b, err := os.ReadFile(name)
@@ -129,7 +129,7 @@ func (s *Spool) loadSegment(first int64, visit func(Record)) error {
 	return nil
 }
 
-// drop removes the segments after a torn one.
+// removeSegments removes the segments after a torn one.
 func (s *Spool) removeSegments(firsts []int64) (err error) {
 	for _, first := range firsts {
 		err = errors.Join(err, os.Remove(filepath.Join(s.dir, fileName(first))))
