@@ -7,8 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// disconnectOthers ends what a test has left connected, which would keep the
-// tables locked.
+// disconnectOthers ends the connections that a test has left open, since they may hold locks.
 func disconnectOthers(ctx context.Context, conn *pgx.Conn) error {
 	_, err := conn.Exec(ctx, `
 		select pg_terminate_backend(pid, 5000) from pg_stat_activity
@@ -16,8 +15,8 @@ func disconnectOthers(ctx context.Context, conn *pgx.Conn) error {
 	return err
 }
 
-// shape is a digest of the tables, columns, triggers and functions. A clone
-// has the object numbers of its template, so equal means unaltered.
+// shape returns a digest of the tables, columns, triggers, functions and constraints. It includes
+// their OIDs, which a clone shares with its template, so an unaltered clone has its template's digest.
 func shape(ctx context.Context, conn *pgx.Conn) (string, error) {
 	var digest string
 	err := conn.QueryRow(ctx, `
@@ -33,9 +32,8 @@ func shape(ctx context.Context, conn *pgx.Conn) (string, error) {
 	return digest, nil
 }
 
-// holdsRows tells whether the migrations have filled a table: a clone that is
-// merely emptied would then lack those rows.
-func holdsRows(ctx context.Context, conn *pgx.Conn) (bool, error) {
+// hasRows reports whether the migrations insert rows, which truncate would delete.
+func hasRows(ctx context.Context, conn *pgx.Conn) (bool, error) {
 	var rows bool
 	err := conn.QueryRow(ctx, `
 		select coalesce(bool_or(pg_relation_size(oid) > 0), false) from pg_class
@@ -43,10 +41,9 @@ func holdsRows(ctx context.Context, conn *pgx.Conn) (bool, error) {
 	return rows, err
 }
 
-// truncate empties all tables that have had a row, but the migrations' own, and sets the
-// sequences back. A table that never had any has no page: to truncate all would make
-// hundreds of files anew after each test. A trigger that guards a table against that is
-// out of the way for this session, where the user may do so.
+// truncate empties all tables except that of the migrations, and resets the sequences. It skips tables
+// without pages, because truncating a table creates new files. Triggers that forbid truncation are
+// disabled for this session if the user is a superuser.
 func truncate(ctx context.Context, conn *pgx.Conn) error {
 	_, err := conn.Exec(ctx, `
 		do $$

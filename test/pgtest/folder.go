@@ -14,10 +14,10 @@ import (
 
 const folderPrefix = "svc-pgtest-"
 
-// newFolder makes the folder of this binary's cluster, in memory where there
-// is room, and removes those of binaries that were killed.
+// newFolder creates the folder of this binary's cluster, in memory if there is enough space, and
+// removes the folders of test binaries that were killed.
 func newFolder() (string, error) {
-	base := memory()
+	base := memoryFolder()
 	if base == "" {
 		base = os.TempDir()
 	}
@@ -25,7 +25,7 @@ func newFolder() (string, error) {
 	return os.MkdirTemp(base, fmt.Sprintf("%s%d-", folderPrefix, os.Getpid()))
 }
 
-// removeDead removes what it can: the folders of other users stay.
+// removeDead removes the folders of processes that have ended, except those of other users.
 func removeDead(base string) {
 	folders, _ := filepath.Glob(filepath.Join(base, folderPrefix+"*")) // the pattern is well-formed
 	for _, folder := range folders {
@@ -37,7 +37,7 @@ func removeDead(base string) {
 	}
 }
 
-// logger tells how PostgreSQL was found when the tests run with -v.
+// logger returns a logger that discards everything unless the tests run with -v.
 func logger() *slog.Logger {
 	if testing.Verbose() {
 		return slog.New(slog.NewTextHandler(os.Stderr, nil))

@@ -16,7 +16,7 @@ func count(t *testing.T, pool *pgxpool.Pool, table string) (n int) {
 	return n
 }
 
-func name(t *testing.T, pool *pgxpool.Pool) (database string) {
+func databaseName(t *testing.T, pool *pgxpool.Pool) (database string) {
 	t.Helper()
 	require.NoError(t, pool.QueryRow(t.Context(), "select current_database()").Scan(&database))
 	return database
@@ -33,26 +33,26 @@ func tables(t *testing.T, pool *pgxpool.Pool) []string {
 	return names
 }
 
-// rows names the tables that hold any row.
-func rows(t *testing.T, pool *pgxpool.Pool) (filled []string) {
+// nonEmptyTables returns the names of the tables that contain rows.
+func nonEmptyTables(t *testing.T, pool *pgxpool.Pool) (nonEmpty []string) {
 	t.Helper()
 	for _, table := range tables(t, pool) {
 		if count(t, pool, pgx.Identifier{table}.Sanitize()) > 0 {
-			filled = append(filled, table)
+			nonEmpty = append(nonEmpty, table)
 		}
 	}
-	return filled
+	return nonEmpty
 }
 
-// fill puts a row into the table of logs.
-func fill(t *testing.T, pool *pgxpool.Pool) {
+// insertLog inserts a row into logs.
+func insertLog(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
 	_, err := pool.Exec(t.Context(), "insert into logs (workspace_id, head, last_at) values (gen_random_uuid(), 1, now())")
 	require.NoError(t, err)
-	require.NotEmpty(t, rows(t, pool))
+	require.NotEmpty(t, nonEmptyTables(t, pool))
 }
 
-// folders are the clusters of test binaries, dead or alive.
+// folders returns the folders of the clusters of a test binary.
 func folders(t *testing.T, pid string) []string {
 	t.Helper()
 	var all []string

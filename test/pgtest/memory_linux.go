@@ -5,8 +5,8 @@ import (
 	"syscall"
 )
 
-// memory is a folder in memory with 1 GiB free, "" without one.
-func memory() string {
+// memoryFolder returns a writable folder in memory with at least 1 GiB free, or "".
+func memoryFolder() string {
 	const folder = "/dev/shm"
 	var space syscall.Statfs_t
 	if syscall.Statfs(folder, &space) != nil || space.Bavail*uint64(space.Bsize) < 1<<30 {

@@ -2,5 +2,5 @@
 
 package pgtest
 
-// memory is "": only Linux has a folder in memory at a known place.
-func memory() string { return "" }
+// memoryFolder returns "": only Linux has a folder in memory at a known path.
+func memoryFolder() string { return "" }

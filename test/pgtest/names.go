@@ -12,10 +12,9 @@ import (
 
 const prefix = "svc_test_"
 
-// sign picks the number of this run and holds it as an advisory lock for as
-// long as the run lives; then it drops what runs that died have left. On a
-// private cluster nobody else is there, and nothing is found.
-func (s *source) sign(ctx context.Context) error {
+// startRun chooses the number of this run and holds an advisory lock on it until the connection ends.
+// Then it drops the databases of runs that were killed.
+func (s *source) startRun(ctx context.Context) error {
 	s.run = rand.Int64N(1 << 40)
 	if _, err := s.admin.Exec(ctx, "select pg_advisory_lock($1)", s.run); err != nil {
 		return err

@@ -1,11 +1,10 @@
-// Package pgtest gives each test a PostgreSQL database of its own, migrated
-// and empty. One private cluster serves a test binary: it starts at the first
-// use and is thrown away at the end. A package that uses it needs
+// Package pgtest provides each test with its own PostgreSQL database, migrated and empty. Each test
+// binary has a private cluster, which starts at the first use and is deleted at the end. A package that
+// uses it needs
 //
 //	func TestMain(m *testing.M) { pgtest.Main(m) }
 //
-// TEST_DATABASE_URL, where set, names a server to use instead, as a user that
-// may create databases.
+// If TEST_DATABASE_URL is set, its server is used instead. Its user needs the right to create databases.
 package pgtest
 
 import (
@@ -24,19 +23,18 @@ import (
 	"svc/dev/pgserver"
 )
 
-// limit is how long any one step on the server may take. Installing
-// PostgreSQL at the very first use is the slowest.
-const limit = 10 * time.Minute
+// stepTimeout is the time limit of each operation. Installing PostgreSQL is the slowest.
+const stepTimeout = 10 * time.Minute
 
 // shared is the cluster of this test binary.
 var shared struct {
 	sync.Mutex
-	running bool // Main is at work
+	running bool // Main runs the tests
 	source  *source
-	err     error // why there is no source; a second try would end alike
+	err     error // of creating source, which is not tried again
 }
 
-// Main runs the tests of a package, removes what they had here, and exits.
+// Main runs the tests of a package, deletes their databases, and exits.
 func Main(m *testing.M) {
 	shared.Lock()
 	shared.running = true
@@ -56,16 +54,16 @@ func closeShared() error {
 	if shared.source == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	ctx, cancel := context.WithTimeout(context.Background(), stepTimeout)
 	defer cancel()
 	return shared.source.close(ctx)
 }
 
-// New is a pool on a migrated, empty database that no other test uses. It is
+// New returns a pool of connections to a migrated, empty database that no other test uses. It is
 // closed when t ends.
 func New(t testing.TB) *pgxpool.Pool {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	ctx, cancel := context.WithTimeout(context.Background(), stepTimeout)
 	defer cancel()
 	pool, err := pgxpool.New(ctx, URL(t))
 	require.NoError(t, err)
@@ -77,8 +75,8 @@ func New(t testing.TB) *pgxpool.Pool {
 	return pool
 }
 
-// closePool closes with a limit: Close itself waits for ever for a connection
-// that a test took and did not give back.
+// closePool closes a pool. Unlike Close, it returns an error if connections have not been released for
+// a minute.
 func closePool(pool *pgxpool.Pool) error {
 	closed := make(chan struct{})
 	go func() {
@@ -89,54 +87,54 @@ func closePool(pool *pgxpool.Pool) error {
 	case <-closed:
 		return nil
 	case <-time.After(time.Minute):
-		return errors.New("pgtest: the test has not given back all connections of its pool")
+		return errors.New("pgtest: the test has not released all connections of its pool")
 	}
 }
 
-// URL is the address of a database like New's, for tests that start processes.
-// They must have ended when t ends.
+// URL returns the address of a database like New's, for tests that start processes. These must have
+// ended when t ends.
 func URL(t testing.TB) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	ctx, cancel := context.WithTimeout(context.Background(), stepTimeout)
 	defer cancel()
-	source := start(ctx, t)
-	name, err := source.take(ctx)
+	source := sharedSource(ctx, t)
+	name, err := source.acquire(ctx)
 	require.NoError(t, err)
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), limit)
+		ctx, cancel := context.WithTimeout(context.Background(), stepTimeout)
 		defer cancel()
-		if err := source.giveBack(ctx, name); err != nil {
+		if err := source.release(ctx, name); err != nil {
 			t.Error(err)
 		}
 	})
 	return source.url(name)
 }
 
-// Empty is the address of a database of t's own without any table.
+// Empty returns the address of a new database without tables.
 func Empty(t testing.TB) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	ctx, cancel := context.WithTimeout(context.Background(), stepTimeout)
 	defer cancel()
-	source := start(ctx, t)
+	source := sharedSource(ctx, t)
 	name, err := source.empty(ctx)
 	require.NoError(t, err)
 	return source.url(name)
 }
 
-// Clone is a pool on a copy of the database that another one is of, for tests that
-// each change what was made once. That pool must be closed, and nobody else be
-// connected. The copy is dropped when t ends.
+// Clone returns a pool of connections to a copy of another pool's database, so that several tests can
+// change the same initial data. The other pool must be closed, and there must be no other connections
+// to its database. The copy is dropped when t ends.
 func Clone(t testing.TB, of *pgxpool.Pool) *pgxpool.Pool {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	ctx, cancel := context.WithTimeout(context.Background(), stepTimeout)
 	defer cancel()
-	source := start(ctx, t)
+	source := sharedSource(ctx, t)
 	name, err := source.clone(ctx, of.Config().ConnConfig.Database)
 	require.NoError(t, err)
 	pool, err := pgxpool.New(ctx, source.url(name))
 	require.NoError(t, err)
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), limit)
+		ctx, cancel := context.WithTimeout(context.Background(), stepTimeout)
 		defer cancel()
 		if err := errors.Join(closePool(pool), source.remove(ctx, name)); err != nil {
 			t.Error(err)
@@ -145,17 +143,16 @@ func Clone(t testing.TB, of *pgxpool.Pool) *pgxpool.Pool {
 	return pool
 }
 
-// Durable is a private cluster of t's own with durable settings, for tests
-// that kill it: after Kill, pgserver.Start on its Dir brings it back. It is
-// stopped when t ends.
+// Durable starts a cluster with durable settings, for tests that kill it. After Kill, pgserver.Start
+// with its Dir restarts it. It is stopped when t ends.
 func Durable(t testing.TB) *pgserver.Server {
 	t.Helper()
 	dir := t.TempDir()
 	if os.Geteuid() == 0 {
-		// The ordinary user that runs PostgreSQL for root must get in.
+		// The ordinary user that runs PostgreSQL for root needs access.
 		require.NoError(t, os.Chmod(filepath.Dir(dir), 0o755))
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	ctx, cancel := context.WithTimeout(context.Background(), stepTimeout)
 	defer cancel()
 	server, err := pgserver.Start(ctx, pgserver.Config{Dir: filepath.Join(dir, "postgres"), Durable: true})
 	require.NoError(t, err)
@@ -167,8 +164,8 @@ func Durable(t testing.TB) *pgserver.Server {
 	return server
 }
 
-// start is the binary's source of databases, made at the first use.
-func start(ctx context.Context, t testing.TB) *source {
+// sharedSource returns the binary's source of databases. The first call creates it.
+func sharedSource(ctx context.Context, t testing.TB) *source {
 	t.Helper()
 	shared.Lock()
 	defer shared.Unlock()

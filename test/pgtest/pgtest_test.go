@@ -18,24 +18,24 @@ func TestMain(m *testing.M) { pgtest.Main(m) }
 func TestNewIsMigratedAndEmpty(t *testing.T) {
 	pool := pgtest.New(t)
 	require.Contains(t, tables(t, pool), "events")
-	require.Empty(t, rows(t, pool))
+	require.Empty(t, nonEmptyTables(t, pool))
 	require.NotZero(t, count(t, pool, "schema_history"))
 }
 
-func TestEachTestHasADatabaseOfItsOwn(t *testing.T) {
-	require.NotEqual(t, name(t, pgtest.New(t)), name(t, pgtest.New(t)))
+func TestDatabasesAreDistinct(t *testing.T) {
+	require.NotEqual(t, databaseName(t, pgtest.New(t)), databaseName(t, pgtest.New(t)))
 }
 
 func TestReturnedDatabaseIsEmptiedAndUsedAgain(t *testing.T) {
 	var first string
 	t.Run("fills", func(t *testing.T) {
 		pool := pgtest.New(t)
-		first = name(t, pool)
-		fill(t, pool)
+		first = databaseName(t, pool)
+		insertLog(t, pool)
 	})
 	pool := pgtest.New(t)
-	require.Equal(t, first, name(t, pool))
-	require.Empty(t, rows(t, pool))
+	require.Equal(t, first, databaseName(t, pool))
+	require.Empty(t, nonEmptyTables(t, pool))
 	require.NotZero(t, count(t, pool, "schema_history"))
 }
 
@@ -43,16 +43,16 @@ func TestAlteredDatabaseIsNotUsedAgain(t *testing.T) {
 	var first string
 	t.Run("alters", func(t *testing.T) {
 		pool := pgtest.New(t)
-		first = name(t, pool)
+		first = databaseName(t, pool)
 		_, err := pool.Exec(t.Context(), "create table of_this_test ()")
 		require.NoError(t, err)
 	})
 	pool := pgtest.New(t)
-	require.NotEqual(t, first, name(t, pool))
+	require.NotEqual(t, first, databaseName(t, pool))
 	require.NotContains(t, tables(t, pool), "of_this_test")
 }
 
-func TestConnectionLeftBehindHoldsNothingUp(t *testing.T) {
+func TestOpenConnectionsAreEnded(t *testing.T) {
 	var conn *pgx.Conn
 	t.Run("leaves a lock", func(t *testing.T) {
 		var err error
@@ -75,13 +75,13 @@ func TestEmptyHasNoTables(t *testing.T) {
 	require.NotEqual(t, pgtest.Empty(t), pgtest.Empty(t))
 }
 
-func TestACloneIsApartFromItsOrigin(t *testing.T) {
+func TestCloneIsIndependent(t *testing.T) {
 	origin := pgtest.New(t)
-	fill(t, origin)
+	insertLog(t, origin)
 	origin.Close()
 	clone := pgtest.Clone(t, origin)
 	require.Equal(t, 1, count(t, clone, "logs"))
-	fill(t, clone)
+	insertLog(t, clone)
 	require.Equal(t, 2, count(t, clone, "logs"))
 	require.Equal(t, 1, count(t, pgtest.Clone(t, origin), "logs"))
 }
@@ -91,8 +91,8 @@ func TestParallelTests(t *testing.T) {
 		t.Run("", func(t *testing.T) {
 			t.Parallel()
 			pool := pgtest.New(t)
-			require.Empty(t, rows(t, pool))
-			fill(t, pool)
+			require.Empty(t, nonEmptyTables(t, pool))
+			insertLog(t, pool)
 		})
 	}
 }
@@ -110,9 +110,9 @@ func TestDurableSurvivesAKill(t *testing.T) {
 	require.NoError(t, server.Kill())
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	again, err := pgserver.Start(ctx, pgserver.Config{Dir: server.Dir(), Durable: true})
+	restarted, err := pgserver.Start(ctx, pgserver.Config{Dir: server.Dir(), Durable: true})
 	require.NoError(t, err)
-	defer func() { require.NoError(t, again.Stop()) }()
-	server = again
+	defer func() { require.NoError(t, restarted.Stop()) }()
+	server = restarted
 	write("drop table kept")
 }

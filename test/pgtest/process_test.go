@@ -18,9 +18,8 @@ import (
 	"svc/test/pgtest"
 )
 
-// again runs one test of this binary in a process of its own, which has a
-// cluster of its own.
-func again(t *testing.T, test string, env ...string) *exec.Cmd {
+// runHelper returns a command that runs one test of this binary in a new process, with its own cluster.
+func runHelper(t *testing.T, test string, env ...string) *exec.Cmd {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	t.Cleanup(cancel)
@@ -29,10 +28,10 @@ func again(t *testing.T, test string, env ...string) *exec.Cmd {
 	return cmd
 }
 
-// TestHelperStays uses a database; told to stay, it keeps it until killed.
+// TestHelperStays uses a database, and with PGTEST_STAY waits until it is killed.
 func TestHelperStays(t *testing.T) {
 	pool := pgtest.New(t)
-	require.Empty(t, rows(t, pool))
+	require.Empty(t, nonEmptyTables(t, pool))
 	if os.Getenv("PGTEST_STAY") != "" {
 		_, err := io.WriteString(os.Stdout, "\nin use\n")
 		require.NoError(t, err)
@@ -40,10 +39,10 @@ func TestHelperStays(t *testing.T) {
 	}
 }
 
-// killed runs a binary until its database is in use, then kills it.
-func killed(t *testing.T, env ...string) (pid string) {
+// killHelper runs TestHelperStays and kills it while it uses its database.
+func killHelper(t *testing.T, env ...string) (pid string) {
 	t.Helper()
-	cmd := again(t, "TestHelperStays", append(env, "PGTEST_STAY=1")...)
+	cmd := runHelper(t, "TestHelperStays", append(env, "PGTEST_STAY=1")...)
 	_, err := cmd.StdinPipe() // never closed: the helper waits
 	require.NoError(t, err)
 	out, err := cmd.StdoutPipe()
@@ -61,24 +60,24 @@ func killed(t *testing.T, env ...string) (pid string) {
 }
 
 func TestNothingIsLeftBehind(t *testing.T) {
-	cmd := again(t, "TestHelperStays")
+	cmd := runHelper(t, "TestHelperStays")
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, string(out))
 	require.Empty(t, folders(t, strconv.Itoa(cmd.Process.Pid)))
 }
 
-func TestNextBinaryRemovesWhatAKilledOneLeft(t *testing.T) {
-	pid := killed(t, "TEST_DATABASE_URL=")
+func TestNextBinaryRemovesRemainsOfKilledOne(t *testing.T) {
+	pid := killHelper(t, "TEST_DATABASE_URL=")
 	require.Len(t, folders(t, pid), 1)
-	// The killed one's server may still be ending, and writing.
+	// PostgreSQL of the killed process may still be ending, and writing files.
 	require.Eventually(t, func() bool {
-		out, err := again(t, "TestHelperStays", "TEST_DATABASE_URL=").CombinedOutput()
+		out, err := runHelper(t, "TestHelperStays", "TEST_DATABASE_URL=").CombinedOutput()
 		require.NoError(t, err, string(out))
 		return len(folders(t, pid)) == 0
 	}, time.Minute, 10*time.Millisecond)
 }
 
-func TestServerOfTheEnvironment(t *testing.T) {
+func TestServerFromEnvironment(t *testing.T) {
 	server := pgtest.Durable(t)
 	address := server.URL("postgres")
 	databases := func() (names []string) {
@@ -91,12 +90,12 @@ func TestServerOfTheEnvironment(t *testing.T) {
 		require.NoError(t, err)
 		return names
 	}
-	pid := killed(t, "TEST_DATABASE_URL="+address)
+	pid := killHelper(t, "TEST_DATABASE_URL="+address)
 	require.Empty(t, folders(t, pid), "no cluster of its own")
 	require.Len(t, databases(), 2, "its template and its clone")
 
 	require.Eventually(t, func() bool { // the server may not have seen yet that the killed run is gone
-		out, err := again(t, "TestHelperStays", "TEST_DATABASE_URL="+address).CombinedOutput()
+		out, err := runHelper(t, "TestHelperStays", "TEST_DATABASE_URL="+address).CombinedOutput()
 		require.NoError(t, err, string(out))
 		return len(databases()) == 0
 	}, time.Minute, time.Millisecond, "neither its own nor those of the killed run")
@@ -105,7 +104,7 @@ func TestServerOfTheEnvironment(t *testing.T) {
 	require.NoError(t, err)
 	password, _ := parsed.User.Password()
 	for _, wrong := range []string{strings.Replace(address, "svc:", "svc :", 1), strings.Replace(address, "://", "#//", 1)} {
-		out, err := again(t, "TestHelperStays", "TEST_DATABASE_URL="+wrong).CombinedOutput()
+		out, err := runHelper(t, "TestHelperStays", "TEST_DATABASE_URL="+wrong).CombinedOutput()
 		require.Error(t, err)
 		require.NotContains(t, string(out), password)
 	}

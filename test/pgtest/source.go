@@ -15,24 +15,23 @@ import (
 	"svc/migrations"
 )
 
-// source hands out databases of one server. All that it does as the server's
-// administrator goes over one connection.
+// A source creates databases on one server. It uses one connection for all administrative statements.
 type source struct {
-	server *pgserver.Server // nil on a server that is not ours
-	folder string           // of our server
-	base   url.URL          // of the server; the database is put in
+	server *pgserver.Server // nil with TEST_DATABASE_URL
+	folder string           // of server
+	base   url.URL          // of the server; url replaces the database
 
-	mu     sync.Mutex
-	admin  *pgx.Conn
-	run    int64 // names this run's databases
-	count  int
-	idle   []string // clones given back
-	shape  string   // of a clone that no test has altered
-	filled bool     // the migrations leave rows, so no clone is used twice
+	mu      sync.Mutex
+	admin   *pgx.Conn
+	run     int64 // the number of this run, part of the names of its databases
+	count   int
+	idle    []string // released clones
+	shape   string   // of an unaltered clone
+	hasRows bool     // the migrations insert rows, so no clone is used twice
 }
 
-// open starts a private cluster, or connects to the server of
-// TEST_DATABASE_URL, and makes the template.
+// open starts a private cluster, or connects to the server of TEST_DATABASE_URL, and creates the
+// template.
 func open(ctx context.Context) (*source, error) {
 	s := &source{}
 	address := os.Getenv("TEST_DATABASE_URL")
@@ -70,24 +69,24 @@ func (s *source) connect(ctx context.Context, address string) error {
 	if s.admin, err = pgx.Connect(ctx, address); err != nil {
 		return err
 	}
-	if err := s.sign(ctx); err != nil {
+	if err := s.startRun(ctx); err != nil {
 		return err
 	}
 	return s.makeTemplate(ctx)
 }
 
-// makeTemplate migrates a database and closes it to connections: the server
-// clones no database that anyone is connected to.
+// makeTemplate creates and migrates a database, and then forbids connections to it, because PostgreSQL
+// does not copy a database that has any.
 func (s *source) makeTemplate(ctx context.Context) error {
 	if err := s.create(ctx, s.template(), "template0"); err != nil {
 		return err
 	}
-	err := s.in(ctx, s.template(), func(conn *pgx.Conn) error {
+	err := s.withConn(ctx, s.template(), func(conn *pgx.Conn) error {
 		if err := migrations.Migrate(ctx, conn, io.Discard); err != nil {
 			return err
 		}
 		var err error
-		if s.filled, err = holdsRows(ctx, conn); err != nil {
+		if s.hasRows, err = hasRows(ctx, conn); err != nil {
 			return err
 		}
 		s.shape, err = shape(ctx, conn)
@@ -100,8 +99,8 @@ func (s *source) makeTemplate(ctx context.Context) error {
 	return err
 }
 
-// take is a clone of the template: one given back, or a new one.
-func (s *source) take(ctx context.Context) (string, error) {
+// acquire returns the name of a clone of the template: a released one or a new one.
+func (s *source) acquire(ctx context.Context) (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if last := len(s.idle) - 1; last >= 0 {
@@ -134,17 +133,17 @@ func (s *source) remove(ctx context.Context, name string) error {
 	return err
 }
 
-// giveBack empties a clone for the next test. A clone whose tables a test has
-// altered is left alone: it goes with the cluster.
-func (s *source) giveBack(ctx context.Context, name string) error {
-	spoilt := s.filled
-	err := s.in(ctx, name, func(conn *pgx.Conn) error {
+// release empties a clone for the next test. If a test has altered its schema, or the migrations insert
+// rows, it is not used again.
+func (s *source) release(ctx context.Context, name string) error {
+	reusable := !s.hasRows
+	err := s.withConn(ctx, name, func(conn *pgx.Conn) error {
 		if err := disconnectOthers(ctx, conn); err != nil {
 			return err
 		}
 		now, err := shape(ctx, conn)
 		if err != nil || now != s.shape {
-			spoilt = true
+			reusable = false
 			return err
 		}
 		return truncate(ctx, conn)
@@ -152,7 +151,7 @@ func (s *source) giveBack(ctx context.Context, name string) error {
 	if err != nil {
 		return fmt.Errorf("pgtest: empty %s: %w", name, err)
 	}
-	if !spoilt {
+	if reusable {
 		s.mu.Lock()
 		s.idle = append(s.idle, name)
 		s.mu.Unlock()
@@ -160,8 +159,7 @@ func (s *source) giveBack(ctx context.Context, name string) error {
 	return nil
 }
 
-// close throws the cluster away. On a server that is not ours it drops this
-// run's databases.
+// close stops and deletes the private cluster. With TEST_DATABASE_URL it drops this run's databases.
 func (s *source) close(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -178,15 +176,15 @@ func (s *source) close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// url is the address of a database of the server.
+// url returns the address of a database of the server.
 func (s *source) url(database string) string {
 	u := s.base
 	u.Path = "/" + database
 	return u.String()
 }
 
-// in runs do on a connection of its own to a database.
-func (s *source) in(ctx context.Context, database string, do func(*pgx.Conn) error) error {
+// withConn calls do with a new connection to a database.
+func (s *source) withConn(ctx context.Context, database string, do func(*pgx.Conn) error) error {
 	conn, err := pgx.Connect(ctx, s.url(database))
 	if err != nil {
 		return err
