@@ -148,6 +148,10 @@ func TestWhatSQLCanChangeAndWhatDetectsIt(t *testing.T) {
 		"append an event":          {sql: []string{forgedEvent}, verify: true, rows: true},
 		"set the head on":          {sql: []string{`update logs set head = head + 10 where workspace_id = $1`}, verify: true},
 		"set the head back":        {sql: []string{`update logs set head = head - 1 where workspace_id = $1`}, verify: true, rows: true},
+		"set the log's time":       {sql: []string{`update logs set last_at = '2031-01-01' where workspace_id = $1`}, verify: true},
+		"end the log's time":       {sql: []string{`update logs set last_at = 'infinity' where workspace_id = $1`}, verify: true},
+		"change the time of the newest event": {sql: []string{`update events set at = at + interval '1 second' where workspace_id = $1
+			and seq = (select head from logs where workspace_id = $1)`}, verify: true},
 		"set the prover's position on": {sql: []string{`update checkpoints set seq = seq + 10 where workspace_id = $1 and view = 'proof'`},
 			verify: true},
 		"set the bus's position on":   {sql: []string{`insert into checkpoints (workspace_id, view, seq) values ($1, 'bus', 1000)`}, rows: true},
@@ -180,7 +184,10 @@ func TestWhatSQLCanChangeAndWhatDetectsIt(t *testing.T) {
 			values ($1, gen_random_uuid(), gen_random_uuid(), true, now(), now(), 1, 0, 0, 0, '{}')`}},
 		"set a daily count back": {sql: []string{`insert into daily_counts values ($1, 'invitations', now(), -1000)`}},
 		"change the time of an unsigned event": {sql: []string{`update events set at = at + interval '1 second' where workspace_id = $1
-			and seq = (select head from logs where workspace_id = $1)`}},
+			and seq = (select head - 1 from logs where workspace_id = $1)`}},
+		"change the MAC of a signed event": {sql: []string{`update events set mac = '\x00' where workspace_id = $1 and seq = 100`}},
+		"change when a log was signed":     {sql: []string{`update proof_checkpoints set made_at = '2031-01-01' where workspace_id = $1`}},
+		"change when a view was rebuilt":   {sql: []string{`update views set rebuilt_at = '2031-01-01'`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -141,17 +141,19 @@ func (v *verification) run(ctx context.Context) error {
 func (v *verification) readSizes(ctx context.Context) error {
 	var size, hashes, tiled, below, beyond int64
 	var text string
+	var wrongTime bool
 	err := v.db.QueryRow(ctx, `
-		with l as (select coalesce(max(head), 0) as head from logs where workspace_id = $1)
+		with l as (select coalesce(max(head), 0) as head, max(last_at) as last_at from logs where workspace_id = $1)
 		select l.head, coalesce(c.size, 0), coalesce(c.note, ''),
 			coalesce((select max(index) + 1 from proof_hashes where workspace_id = $1), 0),
 			coalesce((select max(number) + 1 from proof_tiles where workspace_id = $1), 0),
 			coalesce((select seq from checkpoints where workspace_id = $1 and view = $2), 0),
 			coalesce((select min(seq) from events where workspace_id = $1 and seq < 1), 1),
-			coalesce((select min(seq) from events where workspace_id = $1 and seq > l.head), 0)
+			coalesce((select min(seq) from events where workspace_id = $1 and seq > l.head), 0),
+			exists (select from events where workspace_id = $1 and seq = l.head and at <> l.last_at)
 		from l left join lateral (
 			select size, note from proof_checkpoints where workspace_id = $1 order by size desc limit 1) c on true`,
-		v.Workspace, View).Scan(&v.Head, &size, &text, &hashes, &tiled, &v.position, &below, &beyond)
+		v.Workspace, View).Scan(&v.Head, &size, &text, &hashes, &tiled, &v.position, &below, &beyond, &wrongTime)
 	if err != nil {
 		return err
 	}
@@ -160,6 +162,9 @@ func (v *verification) readSizes(ctx context.Context) error {
 	}
 	if beyond > 0 {
 		v.blame(beyond, "the record stands beyond the head of the log")
+	}
+	if wrongTime {
+		v.blame(v.Head, "the time of the last record is not that of the log")
 	}
 	v.Size, v.Checkpoint = size, text
 	switch {

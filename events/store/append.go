@@ -23,6 +23,10 @@ import (
 //
 // "offset 0" makes the planner look that other event up in the index. Without it, a plan
 // that was made while the log was small reads the whole log, and is kept as the log grows.
+//
+// The events of a log all have the time of the newest one if the clock is behind that. A head
+// row that is ahead of the clock by more than a minute is not believed: it may have been
+// changed by hand, so the newest event decides, and the row is correct again.
 const appendSQL = appendBegin + `
 		on conflict do nothing` + appendEnd + ` from heads`
 
@@ -37,7 +41,9 @@ const (
 	with heads as (
 		insert into logs as l (workspace_id, head, last_at)
 		select * from unnest($1::uuid[], $2::bigint[], $3::timestamptz[])
-		on conflict (workspace_id) do update set head = l.head + excluded.head, last_at = greatest(l.last_at, excluded.last_at)
+		on conflict (workspace_id) do update set head = l.head + excluded.head, last_at = greatest(excluded.last_at,
+			case when l.last_at <= excluded.last_at + interval '1 minute' then l.last_at
+			else (select at from events e where e.workspace_id = l.workspace_id and e.seq = l.head) end)
 		returning workspace_id, head, last_at
 	), stored as (
 		insert into events (workspace_id, seq, id, stream, version, kind, schema, at, meta, data, mac)

@@ -137,6 +137,25 @@ func TestTimeInALogNeverRunsBackwards(t *testing.T) {
 	require.True(t, last.Equal(epoch.Add(2*time.Hour)))
 }
 
+// A head row whose time was changed by hand neither dates the events that follow nor stops them.
+func TestWrongTimeOfALogIsNotBelieved(t *testing.T) {
+	t.Parallel()
+	db, stores := replicas(t)
+	for i, wrong := range []string{"2031-01-01", "infinity", "-infinity"} {
+		w, stream := newID(), newID()
+		at := func(d time.Duration, version int) time.Time {
+			c := commit(w, stream, version, "")
+			c.At = epoch.Add(d)
+			return append1(t, stores[i%2], c).Records[0].At
+		}
+		at(time.Hour, 0)
+		_, err := db.Exec(t.Context(), `update logs set last_at = $2::text::timestamptz where workspace_id = $1`, w, wrong)
+		require.NoError(t, err)
+		require.Equal(t, epoch.Add(2*time.Hour), at(2*time.Hour, 1), wrong)
+		require.Equal(t, epoch.Add(2*time.Hour), at(0, 2), "the clock is behind the newest event")
+	}
+}
+
 func TestAnEventOfANewerBuildIsAnError(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]string{
