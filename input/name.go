@@ -19,7 +19,7 @@ func Name(field, s string) (name string, err error) {
 	switch name = trimSpaces(s); {
 	case name == "" || utf8.RuneCountInString(name) > MaxName:
 		return "", fault.Field(field, "must have 1 to %d characters", MaxName)
-	case strings.ContainsFunc(s, invisible) || !utf8.ValidString(s):
+	case strings.ContainsFunc(s, invisible) || visible(name) != name || !utf8.ValidString(s):
 		return "", fault.Field(field, "must not have control characters, or others that nobody sees")
 	}
 	if err := NoTokens(map[string]string{field: name}); err != nil {
@@ -38,10 +38,13 @@ func CleanText(s string) string { return trimSpaces(toOneLine(s, ' ')) }
 // UserAgent returns the storable part of a User-Agent header. Tokens are redacted.
 func UserAgent(s string) string { return Truncate(Redact(toOneLine(s, utf8.RuneError)), maxUserAgent) }
 
-// Truncate returns the first most characters of s, without trailing space.
+// Truncate returns the first most characters of s, without trailing space and without what would
+// have changed a character that is cut off.
 func Truncate(s string, most int) string {
 	if runes := []rune(s); len(runes) > most {
-		s = strings.TrimRight(string(runes[:most]), blank)
+		s = strings.TrimRightFunc(string(runes[:most]), func(r rune) bool {
+			return strings.ContainsRune(blank, r) || unicode.Is(unicode.Variation_Selector, r)
+		})
 	}
 	return s
 }
@@ -49,39 +52,105 @@ func Truncate(s string, most int) string {
 // toOneLine returns s as one line of visible characters. White space becomes a space, other
 // control characters become control.
 func toOneLine(s string, control rune) string {
-	return strings.Map(func(r rune) rune {
+	return visible(strings.Map(func(r rune) rune {
 		switch {
 		case unicode.IsSpace(r):
 			return ' '
 		case unicode.IsControl(r):
 			return control
-		case invisible(r):
-			return -1
 		}
 		return r
-	}, s)
+	}, s))
 }
 
 // blank lists characters that may separate words and that are trimmed at the ends.
 const blank = " " + string(nonJoiner) + string(joiner)
 
-// nonJoiner and joiner are invisible but change how their neighbours look, in Persian, in
+// Characters that are invisible themselves but change how their neighbours look, in Persian, in
 // Indian scripts and in composed emoji.
 const (
 	nonJoiner = '\u200c'
 	joiner    = '\u200d'
+
+	emojiStyle = '\ufe0f' // a variation selector
+	keycap     = '\u20e3' // a mark around the character before it
 )
 
 func trimSpaces(s string) string { return strings.Trim(strings.Join(strings.Fields(s), " "), blank) }
 
+// visible returns s without the characters that are invisible where they are. Otherwise names that
+// look alike could differ.
+func visible(s string) string {
+	var kept []rune
+	var before rune
+	characters := append([]rune(s), 0)
+	for i, r := range characters[:len(characters)-1] {
+		if seen(before, r, characters[i+1]) {
+			kept, before = append(kept, r), r
+		}
+	}
+	return string(kept)
+}
+
+// seen reports whether r can be seen, or changes what can be seen, between two characters, of
+// which the first is 0 at the start and the last at the end.
+func seen(before, r, after rune) bool {
+	switch {
+	case r == joiner || r == nonJoiner:
+		return joins(before) && joins(after)
+	case unicode.Is(unicode.Variation_Selector, r):
+		return selects(before, r, after)
+	case unicode.Is(unicode.M, r):
+		return before != 0 && before != ' ' && !invisible(r) // it is drawn on the character before it
+	}
+	return !invisible(r)
+}
+
+// joining are the scripts in which a joiner changes how letters are drawn.
+var joining = []*unicode.RangeTable{
+	unicode.Arabic, unicode.Syriac, unicode.Mongolian, unicode.Devanagari, unicode.Bengali, unicode.Gurmukhi, unicode.Gujarati,
+	unicode.Oriya, unicode.Tamil, unicode.Telugu, unicode.Kannada, unicode.Malayalam, unicode.Sinhala, unicode.Khmer,
+	unicode.Myanmar, unicode.Tibetan,
+}
+
+// joins reports whether a joiner next to r makes a difference.
+func joins(r rune) bool {
+	return r == emojiStyle || symbol(r) || unicode.In(r, joining...) && unicode.In(r, unicode.L, unicode.M)
+}
+
+// selects reports whether a variation selector makes a difference between two characters.
+func selects(before, selector, after rune) bool {
+	switch {
+	case selector >= 0xe0100: // forms of ideographs, as in Japanese names
+		return unicode.Is(unicode.Han, before)
+	case unicode.Is(unicode.Mongolian, selector):
+		return unicode.Is(unicode.Mongolian, before) && unicode.Is(unicode.L, before)
+	case '0' <= before && before <= '9' || before == '#' || before == '*':
+		return selector == emojiStyle && after == keycap
+	}
+	return symbol(before)
+}
+
+// symbol reports whether r is a symbol beyond those of keyboards; emoji are among them.
+func symbol(r rune) bool { return r >= 0x2000 && unicode.Is(unicode.S, r) && !invisible(r) }
+
+// Symbols that Unicode says are drawn, but as nothing.
+const (
+	brailleBlank = '\u2800'
+	nullNotehead = '\U0001d159'
+)
+
 // invisible reports whether a character breaks lines, changes the text direction in a log
-// or a list, or cannot be seen.
+// or a list, or cannot be seen anywhere.
 func invisible(r rune) bool {
 	switch {
-	case r == nonJoiner || r == joiner:
+	case r == nonJoiner || r == joiner || unicode.Is(unicode.Variation_Selector, r): // see seen
 		return false
+	case r == brailleBlank || r == nullNotehead:
+		return true
 	}
-	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point)
+	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point,
+		unicode.Noncharacter_Code_Point)
 }
 
 // Blank reports whether s has no visible character.

@@ -17,15 +17,19 @@ func TestName(t *testing.T) {
 	length := fault.Field("title", "must have 1 to 100 characters")
 	unseen := fault.Field("title", "must not have control characters, or others that nobody sees")
 	for s, want := range map[string]string{
-		"A":                            "A",
-		"Zoë Brandt":                   "Zoë Brandt",
-		" Zoë  \u00a0\u3000 Brandt  ":  "Zoë Brandt",
-		"Z\u0308oe":                    "Z\u0308oe",
-		"👩\u200d💻 Team":                "👩\u200d💻 Team",
-		"می\u200cخواهم":                "می\u200cخواهم",
-		"Acme\u200d":                   "Acme", // it joins nothing
-		strings.Repeat("ü", 100):       strings.Repeat("ü", 100),
-		strings.Repeat(" ", 101) + "A": "A",
+		"A":                           "A",
+		"Zoë Brandt":                  "Zoë Brandt",
+		" Zoë  \u00a0\u3000 Brandt  ": "Zoë Brandt",
+		"Z\u0308oe":                   "Z\u0308oe",
+		"👩\u200d💻 Team":               "👩\u200d💻 Team",
+		"می\u200cخواهم":               "می\u200cخواهم",
+		"Acme\u200d":                  "Acme", // it joins nothing
+		"I ❤\ufe0f 👩\U0001f3fd\u200d⚕\ufe0f": "I ❤\ufe0f 👩\U0001f3fd\u200d⚕\ufe0f",
+		"1\ufe0f\u20e3 ❤\ufe0f\u200d🔥":       "1\ufe0f\u20e3 ❤\ufe0f\u200d🔥",
+		"葛\U000e0100城":                       "葛\U000e0100城",
+		"क\u094d\u200dष":                     "क\u094d\u200dष",
+		strings.Repeat("ü", 100):             strings.Repeat("ü", 100),
+		strings.Repeat(" ", 101) + "A":       "A",
 	} {
 		name, err := input.Name("title", s)
 		require.NoError(t, err, "%q", s)
@@ -49,6 +53,23 @@ func TestName(t *testing.T) {
 		"\u3164":                 unseen, // a letter without a glyph
 		"A\U000e0041B":           unseen, // a tag character
 		"A\xffB":                 unseen,
+		"\ufe0f\ufe0e":           unseen, // variation selectors of nothing
+		"A\ufe0fB":               unseen, // or of a letter
+		"A\ufe00B":               unseen,
+		"1\ufe0f":                unseen, // or of a digit without keycap
+		"❤\ufe0f\ufe0f":          unseen,
+		"A\U000e0100B":           unseen,
+		"A\u180bB":               unseen,
+		"A\u200dB":               unseen, // a joiner of letters that do not join
+		"A+\u200c+B":             unseen,
+		"👩\u200d\u200d💻":         unseen,
+		"\u2800":                 unseen, // a braille pattern without dots
+		"A\u2800B":               unseen,
+		"A\ufdd0B":               unseen, // noncharacters
+		"A\U0010ffffB":           unseen,
+		"\U0001d159":             unseen, // a note without head
+		"\u0301":                 unseen, // marks on nothing
+		"A \u0301B":              unseen,
 	} {
 		name, err := input.Name("title", s)
 		require.Equal(t, want, err, "%q", s)
@@ -98,7 +119,8 @@ func TestCleanName(t *testing.T) {
 // prefix of it.
 func FuzzCleanName(f *testing.F) {
 	for _, s := range []string{"Zoë", "a\u202eb", " \u200d ", "\xff", strings.Repeat("é ", 90), "\u3164a", "👩\u200d💻", "tok_svc_",
-		"tok_\u200bsvc_0123456789ABCDEFGHIJKLMNOPQRSTUV2ArA0E", "\U000e0041", "\u2028"} {
+		"tok_\u200bsvc_0123456789ABCDEFGHIJKLMNOPQRSTUV2ArA0E", "\U000e0041", "\u2028", "1\ufe0f\u20e3", "❤\ufe0f\u200d🔥\u200d",
+		"葛\U000e0100", "a\u200d\u0301", "क\u094d\u200dष", "\u2800\ufe0f", strings.Repeat("1\ufe0f\u20e3", 40)} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
@@ -157,7 +179,9 @@ func TestPictureURL(t *testing.T) {
 
 func TestBlank(t *testing.T) {
 	t.Parallel()
-	for _, s := range []string{"", " \t\n", "\u200b\u200b", "\u200d", "\u3164", "\u202e \u2066", "\x00", "\ufeff"} {
+	for _, s := range []string{
+		"", " \t\n", "\u200b\u200b", "\u200d", "\u3164", "\u202e \u2066", "\x00", "\ufeff", "\u2800", "\ufe0f", " \u0301",
+	} {
 		require.True(t, input.Blank(s), "%q", s)
 	}
 	for _, s := range []string{"a", "\u200ba", "❤️", "مرحبا", "."} {

@@ -2,6 +2,8 @@ package input
 
 import (
 	"regexp"
+	"strings"
+	"unicode"
 
 	"svc/fault"
 )
@@ -22,9 +24,22 @@ var (
 	tokenPart = regexp.MustCompile(`(tok_(?:svc|enr)_)[0-9A-Za-z]+`)
 )
 
-// HasToken reports whether s contains one of our tokens, or most of one. Such text must not
-// be stored, because its readers could use the token.
-func HasToken(s string) bool { return token.MatchString(s) }
+// HasToken reports whether s contains one of our tokens, or most of one, even with invisible
+// characters inside. Such text must not be stored, because its readers could use the token.
+func HasToken(s string) bool { return token.MatchString(s) || token.MatchString(onlyVisible(s)) }
+
+// onlyVisible returns s without characters that are invisible anywhere or among letters and digits.
+func onlyVisible(s string) string {
+	return strings.Map(func(r rune) rune {
+		if ' ' <= r && r <= '~' { // nearly all of most texts
+			return r
+		}
+		if !unicode.IsSpace(r) && (invisible(r) || r == joiner || r == nonJoiner || unicode.Is(unicode.Variation_Selector, r)) {
+			return -1
+		}
+		return r
+	}, s)
+}
 
 // NoTokens returns an error that names the fields whose texts contain a token.
 func NoTokens(fields map[string]string) error {
@@ -40,5 +55,12 @@ func NoTokens(fields map[string]string) error {
 	return fault.Fields(wrong)
 }
 
-// Redact replaces tokens, and parts of them, in text that need not be stored exactly.
-func Redact(s string) string { return tokenPart.ReplaceAllString(s, "${1}[redacted]") }
+// Redact replaces tokens, and parts of them, in text that need not be stored exactly. Invisible
+// characters are dropped if there is a token among them.
+func Redact(s string) string {
+	s = tokenPart.ReplaceAllString(s, "${1}[redacted]")
+	if HasToken(s) {
+		s = tokenPart.ReplaceAllString(onlyVisible(s), "${1}[redacted]")
+	}
+	return s
+}
