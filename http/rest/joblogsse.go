@@ -33,11 +33,15 @@ func (q *logStreamQuery) after() (epoch int, from int64, err error) {
 	first, second, _ := strings.Cut(q.LastEventID, ":")
 	n, errEpoch := strconv.ParseUint(first, 10, 30)
 	at, errAt := strconv.ParseUint(second, 10, 62)
-	if errEpoch != nil || errAt != nil {
+	if errEpoch != nil || errAt != nil || n == 0 && at != 0 {
 		return 0, 0, invalid("Last-Event-ID", "must be the id of an event, such as 1:18233")
 	}
 	return int(n), int64(at), nil
 }
+
+// errNotSent refuses to resume a stream after an event that it cannot have sent. Otherwise the stream
+// would wait forever, or confirm the client's number as the length of the log.
+var errNotSent = invalid("Last-Event-ID", "must be the id of an event of this log")
 
 // The data of the stream's events.
 type (
@@ -83,7 +87,7 @@ func (s *Server) streamJobLog(ctx context.Context, in *logStreamQuery) (*huma.St
 	if err != nil {
 		return nil, err
 	}
-	if err := s.checkFollow(ctx, job, in.Attempt, epoch); err != nil {
+	if err := s.checkFollow(ctx, job, in.Attempt, epoch, from); err != nil {
 		return nil, err
 	}
 	st := &logStream{caller: callerOf(ctx), job: job.ID, attempt: in.Attempt, epoch: epoch, at: from, checkedAt: time.Now()}
@@ -99,18 +103,26 @@ func (s *Server) streamJobLog(ctx context.Context, in *logStreamQuery) (*huma.St
 	}), nil
 }
 
-// checkFollow fails if the job has no such attempt, or its log was removed. An epoch other than 0 takes
-// precedence over attempt.
-func (s *Server) checkFollow(ctx context.Context, j projections.Job, attempt, epoch int) error {
+// checkFollow fails if the job has no such attempt, its log was removed, or it has nothing at the
+// position after which the stream is to resume. An epoch other than 0 takes precedence over attempt.
+func (s *Server) checkFollow(ctx context.Context, j projections.Job, attempt, epoch int, from int64) error {
 	a, err := attemptOf(j, attempt)
 	if err != nil {
 		return err
 	}
-	if i := slices.IndexFunc(j.Attempts, func(a projections.JobAttempt) bool { return a.Epoch == epoch }); i >= 0 {
+	if epoch != 0 {
+		i := slices.IndexFunc(j.Attempts, func(a projections.JobAttempt) bool { return a.Epoch == epoch })
+		if i < 0 {
+			return errNotSent
+		}
 		a = &j.Attempts[i]
 	}
+	var size int64
 	if a != nil {
-		_, err = s.logSize(ctx, j, a)
+		size, err = s.logSize(ctx, j, a)
+	}
+	if err == nil && from > size {
+		err = errNotSent
 	}
 	return err
 }

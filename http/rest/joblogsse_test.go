@@ -221,7 +221,7 @@ func TestRemovedLogIsRefused(t *testing.T) {
 		require.NoError(t, err)
 		_, read = l.logPart(t.Context(), job, 0)
 		for _, epoch := range []int{0, 1} {
-			follow = l.checkFollow(t.Context(), job, 0, epoch)
+			follow = l.checkFollow(t.Context(), job, 0, epoch, 0)
 			require.Equal(t, read, follow)
 		}
 		return read, follow
@@ -243,9 +243,28 @@ func TestRemovedLogIsRefused(t *testing.T) {
 }
 
 func TestLogStreamLastEventID(t *testing.T) {
-	for text, ok := range map[string]bool{"": true, "1:0": true, "3:18233": true, "18233": false, "1:": false, ":1": false, "a:b": false,
+	for text, ok := range map[string]bool{"": true, "1:0": true, "0:0": true, "0:5": false, "3:18233": true, "18233": false, "1:": false, ":1": false, "a:b": false,
 		"-1:2": false, "1:-2": false} {
 		_, _, err := (&logStreamQuery{LastEventID: text}).after()
 		require.Equal(t, ok, err == nil, text)
+	}
+}
+
+// A stream resumes only after a position that the log has.
+func TestLogStreamResumesWithinLog(t *testing.T) {
+	t.Parallel()
+	l := newLogger(t)
+	l.lease(1, 1)
+	l.writeLog(1, 0, "one\n")
+	job, ok, err := l.Views.Jobs.Get(t.Context(), l.workspace, l.job)
+	require.NoError(t, err)
+	require.True(t, ok)
+	for id, sent := range map[[2]int]bool{{0, 0}: true, {1, 0}: true, {1, 4}: true, {1, 5}: false, {2, 0}: false, {7, 4}: false} {
+		err := l.checkFollow(t.Context(), job, 0, id[0], int64(id[1]))
+		if sent {
+			require.NoError(t, err, id)
+		} else {
+			require.ErrorIs(t, err, errNotSent, id)
+		}
 	}
 }
