@@ -15,8 +15,8 @@ import (
 
 const (
 	writeInterval   = 5 * time.Second  // between writes of the progress
-	minOverdue      = 30 * time.Second // shortest time without progress after which the comparison is overdue
-	overdueRounds   = 3                // intervals after which it is
+	overdueRounds   = 3                // intervals without progress after which the comparison is overdue
+	minOverdue      = 30 * time.Second // lower limit of that time
 	progressTimeout = 10 * time.Second // of one statement
 )
 
@@ -27,8 +27,8 @@ type Authenticator interface {
 	CheckMAC(place string, text, mac []byte) error
 }
 
-// A progress is how far the comparison has come. It is stored in one row, so that another process
-// continues where one has ended, and that every process sees whether anybody compares.
+// A progress is the position of the comparison. It is stored in one row, so that another process can
+// continue after one has ended, and every process sees whether there is progress.
 type progress struct {
 	Count   int64     // of writes by all processes
 	Last    events.ID // the last workspace that was compared in this round; zero at its beginning
@@ -39,8 +39,8 @@ const progressPlace = "comparison_progress"
 
 func (p progress) text() []byte { return fmt.Appendf(nil, "%d/%s/%s", p.Count, p.Last, p.Process) }
 
-// A progressWatch knows the newest progress. It ignores a row that no holder of the key wrote, and
-// one that is older than what it has seen. It must not be used concurrently.
+// A progressWatch has the newest progress. It ignores a row without a valid MAC, and one that is older
+// than a row it has read before. It must not be used concurrently.
 type progressWatch struct {
 	db   *pgxpool.Pool
 	keys Authenticator
@@ -48,9 +48,9 @@ type progressWatch struct {
 	self events.ID
 
 	newest progress
-	idle   time.Duration // time in which it was read again and again without any progress
+	idle   time.Duration // time without progress, measured between successful reads
 	readAt time.Time     // time of the last successful read; zero after a failed one
-	forged bool          // the row was no newer one of this service; that was logged
+	forged bool          // the row was ignored, which was logged
 }
 
 // read reads the row. Time without reads, as in a suspended process, does not count as idle, nor does
@@ -79,7 +79,7 @@ func (w *progressWatch) readIn(ctx context.Context, db querier, lock string) err
 	}
 	w.readAt = began
 	if err != nil {
-		return nil // nobody has written it yet, or somebody has deleted it
+		return nil // not written yet, or deleted by somebody
 	}
 	err = w.keys.CheckMAC(progressPlace, p.text(), mac)
 	switch {
@@ -95,9 +95,9 @@ func (w *progressWatch) readIn(ctx context.Context, db querier, lock string) err
 	return nil
 }
 
-// write stores that this process has compared workspaces up to last. It does not, and ok is false, if
-// mayTake is false and another process has made progress meanwhile.
-func (w *progressWatch) write(ctx context.Context, last events.ID, mayTake bool) (ok bool, err error) {
+// write stores that this process has compared workspaces up to last. If takeOver is false and another
+// process has made progress meanwhile, it stores nothing and ok is false.
+func (w *progressWatch) write(ctx context.Context, last events.ID, takeOver bool) (ok bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, progressTimeout)
 	defer cancel()
 	var next progress
@@ -105,7 +105,7 @@ func (w *progressWatch) write(ctx context.Context, last events.ID, mayTake bool)
 		if err := w.readIn(ctx, tx, "for update"); err != nil {
 			return err
 		}
-		if !mayTake && w.idle == 0 && !w.own() {
+		if !takeOver && w.idle == 0 && !w.own() {
 			return nil
 		}
 		ok, next = true, progress{w.newest.Count + 1, last, w.self}

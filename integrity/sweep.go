@@ -1,13 +1,13 @@
 // Package integrity repeatedly verifies that each log is what was signed, and that each row of a
 // view and each unique key is what its log says.
 //
-// Whoever can write to the database can change both, but does not have the signing key. The package
-// reports where to look and changes nothing. It uses a small share of the time, so that a round may
-// take hours on a large database. A round continues in another process where one has ended.
+// An attacker who can write to the database can change both, but does not have the signing key. The
+// package reports differences and repairs nothing. It works for a small share of the time, so a round
+// may take hours on a large database. If a process ends during a round, another one continues it.
 //
-// A lease decides which process compares, but only to save work: whoever can write to the database
-// can hold it. So every process sees whether there is progress, and if there has been none for some
-// intervals, it reports that and compares without the lease.
+// A lease decides which process compares, but only to save work, because an attacker could hold it.
+// Therefore every process observes the progress. If there has been none for some intervals, a process
+// reports that and compares without the lease.
 package integrity
 
 import (
@@ -29,21 +29,21 @@ import (
 )
 
 const (
-	// Lease is the lease of the process that does the rounds.
+	// Lease is the lease of the process that compares.
 	Lease = "integrity"
 
-	workShare          = 20               // one part in so many of the time is spent working
+	workShare          = 20               // one part in workShare of the time is spent working
 	maxPause           = 30 * time.Second // longest pause after a piece of work
-	page               = 1000             // logs that are listed together
+	page               = 1000             // logs listed by one query
 	maxRemembered      = 1000             // workspaces whose problems are remembered; further ones are only logged
-	leaseCheckInterval = time.Second      // between checks for the lease
-	maxFirstDelay      = time.Minute      // longest delay of the first round, since a starting process is busy
+	leaseCheckInterval = time.Second
+	maxFirstDelay      = time.Minute // longest delay of the first round, since a starting process is busy
 )
 
 var errLost = errors.New("another process is comparing")
 
-// A Sweep goes through all logs in rounds. Any number of processes may have one; only the leader
-// works and reports results, unless it makes no progress.
+// A Sweep checks all logs in rounds. Any number of processes may have one. Only the leader works and
+// reports results, unless it makes no progress.
 type Sweep struct {
 	db     *pgxpool.Pool
 	prover *proof.Prover
@@ -56,8 +56,8 @@ type Sweep struct {
 	written   time.Time          // time of the last write of the progress
 	last      events.ID          // the last workspace that was compared in this round
 	seen      map[events.ID]bool // workspaces with problems in this round
-	whole     bool               // this process has compared all of this round so far
-	withoutIt bool               // this process compares although another may hold the lease
+	fullRound bool               // this process has done all of this round so far
+	leaseless bool               // this process compares although another may hold the lease
 
 	mu      sync.Mutex
 	found   map[events.ID]problems
@@ -66,7 +66,7 @@ type Sweep struct {
 
 // problems describes the problems of one workspace.
 type problems struct {
-	log        string          // number of the bad record, and the reason; "" if the log is good
+	log        string          // number of the bad record, and the reason; "" if there is none
 	rows       map[string]int  // number of differing rows by view
 	uncompared bool            // something could not be compared
 	logged     map[string]bool // problems that were logged
@@ -83,8 +83,8 @@ func New(
 	}
 }
 
-// Overdue reports whether no process compared anything for some intervals, and none does with the
-// lease since.
+// Overdue reports whether there was no progress for some intervals, and no process has compared with
+// the lease since.
 func (s *Sweep) Overdue() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -161,7 +161,7 @@ func (s *Sweep) takesTurn(ctx context.Context) (bool, error) {
 	defer s.mu.Unlock()
 	if !s.progress.own() {
 		clear(s.found) // another process reports what it finds
-		s.whole = false
+		s.fullRound = false
 	}
 	limit := max(overdueRounds*s.every, minOverdue)
 	switch leads := s.leads(Lease); {
@@ -169,9 +169,9 @@ func (s *Sweep) takesTurn(ctx context.Context) (bool, error) {
 		if s.overdue {
 			s.log.InfoContext(ctx, "logs, views and keys are compared again")
 		}
-		s.overdue, s.withoutIt = false, false
+		s.overdue, s.leaseless = false, false
 		return leads, nil
-	case s.withoutIt && s.progress.own():
+	case s.leaseless && s.progress.own():
 		return true, nil
 	case s.progress.idle < limit:
 		return false, nil
@@ -179,7 +179,7 @@ func (s *Sweep) takesTurn(ctx context.Context) (bool, error) {
 	if !s.overdue {
 		s.log.ErrorContext(ctx, "no process compares logs, views and keys: this one does, without the lease", "for", s.progress.idle)
 	}
-	s.overdue, s.withoutIt = true, true
+	s.overdue, s.leaseless = true, true
 	return true, nil
 }
 
@@ -188,7 +188,7 @@ func (s *Sweep) takesTurn(ctx context.Context) (bool, error) {
 func (s *Sweep) round(ctx context.Context) error {
 	s.last = s.progress.newest.Last
 	if s.last.IsZero() {
-		s.seen, s.whole = map[events.ID]bool{}, true
+		s.seen, s.fullRound = map[events.ID]bool{}, true
 	}
 	if err := s.writeProgress(ctx); err != nil {
 		return err
@@ -210,19 +210,19 @@ func (s *Sweep) round(ctx context.Context) error {
 		}
 	}
 	began := time.Now()
-	strays, err := fold.OrphanedWorkspaces(ctx, s.db, projections.All())
+	orphaned, err := fold.OrphanedWorkspaces(ctx, s.db, projections.All())
 	if err != nil {
 		return err
 	}
 	if err := s.pause(ctx, time.Since(began)); err != nil {
 		return err
 	}
-	for _, workspace := range strays {
+	for _, workspace := range orphaned {
 		if err := s.checkWorkspace(ctx, workspace); err != nil {
 			return err
 		}
 	}
-	if s.whole {
+	if s.fullRound {
 		s.mu.Lock()
 		maps.DeleteFunc(s.found, func(workspace events.ID, _ problems) bool { return !s.seen[workspace] }) // the problem is gone
 		s.mu.Unlock()
@@ -233,7 +233,7 @@ func (s *Sweep) round(ctx context.Context) error {
 
 // writeProgress tells other processes what this one has compared. It fails if another one compares.
 func (s *Sweep) writeProgress(ctx context.Context) error {
-	ok, err := s.progress.write(ctx, s.last, !s.withoutIt)
+	ok, err := s.progress.write(ctx, s.last, !s.leaseless)
 	if err == nil && !ok {
 		err = errLost
 	}
@@ -241,8 +241,8 @@ func (s *Sweep) writeProgress(ctx context.Context) error {
 	return err
 }
 
-// checkWorkspace checks one workspace. What cannot be compared now is reported and left to the next round,
-// unless the database cannot be reached.
+// checkWorkspace checks one workspace. Whatever cannot be compared is reported and tried again in the
+// next round. The error is nil unless the whole round has to end, as when the database is unreachable.
 func (s *Sweep) checkWorkspace(ctx context.Context, workspace events.ID) error {
 	began := time.Now()
 	step := func(int64, int64) { _ = s.pause(ctx, time.Since(began)); began = time.Now() }
@@ -272,7 +272,7 @@ func (s *Sweep) roundFails(ctx context.Context) bool {
 	return ctx.Err() != nil || !s.compares() || s.db.Ping(ctx) != nil
 }
 
-// record remembers and logs what was found; it logs each problem once.
+// record stores the problems of a workspace and logs each of them once.
 func (s *Sweep) record(ctx context.Context, workspace events.ID, report proof.Report, done fold.CompareResult) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -313,7 +313,7 @@ func (s *Sweep) record(ctx context.Context, workspace events.ID, report proof.Re
 }
 
 // compares reports whether this process may still compare.
-func (s *Sweep) compares() bool { return s.withoutIt || s.leads(Lease) }
+func (s *Sweep) compares() bool { return s.leaseless || s.leads(Lease) }
 
 // pause sleeps in proportion to the time worked.
 func (s *Sweep) pause(ctx context.Context, worked time.Duration) error {

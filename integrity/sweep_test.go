@@ -24,7 +24,7 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// logCapture has the log output of a sweep.
+// A logCapture collects the log output of a sweep.
 type logCapture struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -48,7 +48,7 @@ type world struct {
 	one, two    events.ID
 	sweep       *integrity.Sweep
 	leads       atomic.Bool
-	said        logCapture
+	logs        logCapture
 	leaseChecks atomic.Int64 // how often it checked the lease
 }
 
@@ -78,7 +78,7 @@ func newWorld(t *testing.T, every time.Duration) *world {
 // start starts the sweep of another process.
 func (w *world) start(t *testing.T, leads func() bool, every time.Duration) *integrity.Sweep {
 	t.Helper()
-	log := slog.New(slog.NewTextHandler(&w.said, nil))
+	log := slog.New(slog.NewTextHandler(&w.logs, nil))
 	prover := proof.New(w.db, newRing(t), "svc.example.com", func(string) bool { return true }, slog.New(slog.DiscardHandler))
 	sweep := integrity.New(w.db, prover, newRing(t), func(lease string) bool { return lease == integrity.Lease && leads() }, every, log)
 	ctx, stop := context.WithCancel(context.Background())
@@ -107,8 +107,8 @@ func TestSweepFindsChangesAndForgetsRepairs(t *testing.T) {
 	w := newWorld(t, time.Millisecond)
 	w.exec(t, `update members set role = 'Viewer' where workspace_id = $1`, w.one)
 	w.exec(t, `update events set meta = replace(meta::text, 'ann@x', 'eve@x')::json where workspace_id = $1 and seq = 2`, w.two)
-	stray := newID()
-	w.exec(t, `insert into unique_keys values ($1, 'service_account/x', $1)`, stray)
+	orphan := newID()
+	w.exec(t, `insert into unique_keys values ($1, 'service_account/x', $1)`, orphan)
 	eventually(t, func() bool {
 		return w.sweep.Logs() == 1 && w.sweep.Rows()["members"] == 1 && w.sweep.Rows()["unique_keys"] == 1
 	})
@@ -117,19 +117,19 @@ func TestSweepFindsChangesAndForgetsRepairs(t *testing.T) {
 	require.Equal(t, "Rows that differ from the log: members 1, unique_keys 1. The service's log names them.", warnings["views"])
 	from := w.leaseChecks.Load()
 	eventually(t, func() bool { return w.leaseChecks.Load() > from+50 }) // some more rounds
-	require.Equal(t, 3, w.said.count("level=ERROR"), &w.said.text)
-	require.Equal(t, 1, w.said.count(`msg="view differs from the log" workspace=`+w.one.String()+" view=members key="))
-	require.Equal(t, 1, w.said.count(`msg="view differs from the log" workspace=`+stray.String()+" view=unique_keys key="))
-	require.Equal(t, 1, w.said.count(
+	require.Equal(t, 3, w.logs.count("level=ERROR"), &w.logs.text)
+	require.Equal(t, 1, w.logs.count(`msg="view differs from the log" workspace=`+w.one.String()+" view=members key="))
+	require.Equal(t, 1, w.logs.count(`msg="view differs from the log" workspace=`+orphan.String()+" view=unique_keys key="))
+	require.Equal(t, 1, w.logs.count(
 		`msg="log differs from what was signed" workspace=`+w.two.String()+` record=2 reason="the record was changed"`))
 
 	w.exec(t, `update members set role = 'Owner' where workspace_id = $1`, w.one)
 	w.exec(t, `update events set meta = replace(meta::text, 'eve@x', 'ann@x')::json where workspace_id = $1 and seq = 2`, w.two)
-	w.exec(t, `delete from unique_keys where workspace_id = $1`, stray)
+	w.exec(t, `delete from unique_keys where workspace_id = $1`, orphan)
 	eventually(t, func() bool { return w.sweep.Logs() == 0 && len(w.sweep.Rows()) == 0 })
 	w.exec(t, `update members set role = 'Viewer' where workspace_id = $1`, w.one)
 	eventually(t, func() bool { return w.sweep.Rows()["members"] == 1 })
-	require.Equal(t, 2, w.said.count("view=members"), "it is another time")
+	require.Equal(t, 2, w.logs.count("view=members"), "it is another time")
 }
 
 // A process that does not lead neither works nor reports.
@@ -157,8 +157,8 @@ func TestUnreadableLogIsSkipped(t *testing.T) {
 		return w.sweep.Rows()["members"] == 1 && w.sweep.Logs() == 1 && w.sweep.Uncompared() == 1
 	})
 	require.Equal(t, "Logs that cannot be compared completely: 1. The service's log has the reasons.", w.sweep.Warnings()["comparison"])
-	require.Positive(t, w.said.count(`level=ERROR msg="comparison with the log failed" workspace=`+w.one.String()+` what="views: `),
-		&w.said.text)
+	require.Positive(t, w.logs.count(`level=ERROR msg="comparison with the log failed" workspace=`+w.one.String()+` what="views: `),
+		&w.logs.text)
 }
 
 // What cannot be compared is reported like a difference, so it cannot hide one.
@@ -169,8 +169,8 @@ func TestUncomparableViewIsReported(t *testing.T) {
 	eventually(t, func() bool { return w.sweep.Uncompared() == 2 })
 	from := w.leaseChecks.Load()
 	eventually(t, func() bool { return w.leaseChecks.Load() > from+50 }) // some more rounds
-	require.Equal(t, 2, w.said.count("level=ERROR"), &w.said.text)
-	require.Equal(t, 1, w.said.count(
+	require.Equal(t, 2, w.logs.count("level=ERROR"), &w.logs.text)
+	require.Equal(t, 1, w.logs.count(
 		`msg="comparison with the log failed" workspace=`+w.one.String()+` what="members: its rows have form 99,`))
 	w.exec(t, `delete from views where name = 'members'`)
 	eventually(t, func() bool { return w.sweep.Uncompared() == 0 })

@@ -19,11 +19,11 @@ import (
 
 const interval = 5 * time.Second
 
-// A bubble is a database with workspaces that have rows but no log, in a synctest bubble.
+// A bubble is a database in a synctest bubble, with the processes that use it.
 type bubble struct {
 	db    *pgxpool.Pool
-	said  logCapture
-	ends  []func()
+	logs  logCapture
+	stops []func()
 	group sync.WaitGroup
 }
 
@@ -35,7 +35,7 @@ func inBubble(t *testing.T, test func(t *testing.T, b *bubble)) {
 		require.NoError(t, err)
 		defer db.Close()
 		b := &bubble{db: db}
-		defer b.end()
+		defer b.stop()
 		test(t, b)
 	})
 }
@@ -46,28 +46,28 @@ func (b *bubble) exec(t *testing.T, sql string, args ...any) {
 	require.NoError(t, err)
 }
 
-// stray makes a workspace in which one row differs from the log.
-func (b *bubble) stray(t *testing.T) events.ID {
+// orphan inserts a row of a workspace without a log, and returns the workspace.
+func (b *bubble) orphan(t *testing.T) events.ID {
 	t.Helper()
 	id := newID()
 	b.exec(t, `insert into unique_keys values ($1, 'service_account/x', $1)`, id)
 	return id
 }
 
-// run runs a process that has the lease, or that has not.
+// run starts the sweep of a process that has the lease or not.
 func (b *bubble) run(t *testing.T, leads bool) *integrity.Sweep {
 	t.Helper()
 	prover := proof.New(b.db, newRing(t), "svc.example.com", func(string) bool { return false }, slog.New(slog.DiscardHandler))
-	s := integrity.New(b.db, prover, newRing(t), func(string) bool { return leads }, interval, slog.New(slog.NewTextHandler(&b.said, nil)))
+	s := integrity.New(b.db, prover, newRing(t), func(string) bool { return leads }, interval, slog.New(slog.NewTextHandler(&b.logs, nil)))
 	ctx, stop := context.WithCancel(t.Context())
-	b.ends = append(b.ends, stop)
+	b.stops = append(b.stops, stop)
 	b.group.Go(func() { s.Run(ctx) })
 	return s
 }
 
-// end ends all processes.
-func (b *bubble) end() {
-	for _, stop := range b.ends {
+// stop stops all processes.
+func (b *bubble) stop() {
+	for _, stop := range b.stops {
 		stop()
 	}
 	b.group.Wait()
@@ -77,7 +77,7 @@ func (b *bubble) end() {
 func TestOverdueComparisonIsReportedAndDone(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, b *bubble) {
-		b.stray(t)
+		b.orphan(t)
 		s := b.run(t, false)
 		time.Sleep(30 * time.Second)
 		require.False(t, s.Overdue())
@@ -85,12 +85,12 @@ func TestOverdueComparisonIsReportedAndDone(t *testing.T) {
 		time.Sleep(20 * time.Second)
 		require.True(t, s.Overdue())
 		require.Equal(t, 1, s.Rows()["unique_keys"])
-		require.Equal(t, 1, b.said.count("compares logs, views and keys: this one does, without the lease"), &b.said.text)
-		b.stray(t)
+		require.Equal(t, 1, b.logs.count("compares logs, views and keys: this one does, without the lease"), &b.logs.text)
+		b.orphan(t)
 		time.Sleep(3 * interval)
 		require.Equal(t, 2, s.Rows()["unique_keys"], "the next round")
 		require.True(t, s.Overdue())
-		require.Equal(t, 1, b.said.count("without the lease"), &b.said.text)
+		require.Equal(t, 1, b.logs.count("without the lease"), &b.logs.text)
 
 		leader := b.run(t, true)
 		time.Sleep(4 * interval)
@@ -100,7 +100,7 @@ func TestOverdueComparisonIsReportedAndDone(t *testing.T) {
 	})
 }
 
-// Nobody without the key can pretend that there is progress.
+// Progress cannot be forged without the key.
 func TestForgedProgressIsIgnored(t *testing.T) {
 	t.Parallel()
 	for name, forge := range map[string]string{
@@ -119,9 +119,9 @@ func TestForgedProgressIsIgnored(t *testing.T) {
 					time.Sleep(2 * interval)
 					b.exec(t, `create table kept as select * from comparison_progress`)
 					time.Sleep(2 * interval)
-					b.end()
+					b.stop()
 				}
-				b.stray(t)
+				b.orphan(t)
 				s := b.run(t, false)
 				if name != "made up" {
 					time.Sleep(2 * interval)
@@ -135,26 +135,26 @@ func TestForgedProgressIsIgnored(t *testing.T) {
 				}
 				require.True(t, s.Overdue())
 				require.Equal(t, 1, s.Rows()["unique_keys"])
-				require.Positive(t, b.said.count("progress of the comparison was changed or set back"), &b.said.text)
+				require.Positive(t, b.logs.count("progress of the comparison was changed or set back"), &b.logs.text)
 			})
 		})
 	}
 }
 
-// A round continues in another process where one has ended.
+// If a process ends during a round, another one continues it.
 func TestRoundContinuesInAnotherProcess(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, b *bubble) {
-		lows := []events.ID{{15: 1}, {15: 2}}
-		for _, id := range append(lows, events.ID{15: 3}) {
+		done := []events.ID{{15: 1}, {15: 2}}
+		for _, id := range append(done, events.ID{15: 3}) {
 			b.exec(t, `insert into logs (workspace_id, head, last_at) values ($1, 0, now())`, id)
 			b.exec(t, `insert into unique_keys values ($1, 'service_account/x', $1)`, id)
 		}
 		first := b.run(t, true)
 		time.Sleep(2 * interval)
 		require.Equal(t, 3, first.Rows()["unique_keys"])
-		b.end()
-		require.NoError(t, integrity.SetProgress(t.Context(), b.db, newRing(t), lows[1]))
+		b.stop()
+		require.NoError(t, integrity.SetProgress(t.Context(), b.db, newRing(t), done[1]))
 		second := b.run(t, true)
 		time.Sleep(interval + time.Second)
 		require.Equal(t, 1, second.Rows()["unique_keys"], "the rest of the round")

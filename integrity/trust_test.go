@@ -43,9 +43,9 @@ func newSite(t *testing.T) *site {
 		Account: events.UserAccountLinked{User: s.owner, Provider: "github", Account: "1", Login: "ann"},
 	})
 	require.NoError(t, err)
-	eves := commands.Meta{Workspace: newID(), Envelope: events.Envelope{Actor: events.Actor{Type: events.ByUser, ID: s.eve, Name: "eve@x"}}}
+	eveMeta := commands.Meta{Workspace: newID(), Envelope: events.Envelope{Actor: events.Actor{Type: events.ByUser, ID: s.eve, Name: "eve@x"}}}
 	_, err = h.RegisterUser(t.Context(), commands.RegisterUser{
-		Meta: eves, User: s.eve, Member: newID(), Name: "Eve", Emails: []string{"eve@x"}, WorkspaceName: "Eve", WorkspaceSlug: "eve",
+		Meta: eveMeta, User: s.eve, Member: newID(), Name: "Eve", Emails: []string{"eve@x"}, WorkspaceName: "Eve", WorkspaceSlug: "eve",
 	})
 	require.NoError(t, err)
 	_, err = h.AddMember(t.Context(), commands.AddMember{Meta: meta, Member: member, User: s.eve, Email: "eve@x", Role: events.Viewer})
@@ -63,7 +63,7 @@ func newSite(t *testing.T) *site {
 	}
 	s.prover = newProver(t, s.db)
 	toggle(254)
-	s.signOnly(t)
+	s.sign(t)
 	s.catchUp(t)
 	toggle(10)
 	return s
@@ -201,7 +201,7 @@ func TestWhatSQLCanChangeAndWhatDetectsIt(t *testing.T) {
 				require.NoError(t, err)
 				require.Positive(t, tag.RowsAffected(), sql)
 			}
-			s.signOnly(t)
+			s.sign(t)
 			report, err := s.prover.Verify(t.Context(), s.id, "", nil)
 			require.NoError(t, err)
 			require.Equal(t, c.verify, report.Bad != nil, "%+v", report.Bad)
@@ -219,8 +219,8 @@ func TestWhatSQLCanChangeAndWhatDetectsIt(t *testing.T) {
 	}
 }
 
-// signOnly lets the prover sign what it finds, genuine or not.
-func (s *site) signOnly(t *testing.T) {
+// sign lets the prover sign all events that it accepts.
+func (s *site) sign(t *testing.T) {
 	t.Helper()
 	over, stop := context.WithCancel(t.Context())
 	stop()
@@ -231,7 +231,7 @@ func (s *site) signOnly(t *testing.T) {
 func TestRollbackIsDetectedByKeptCheckpoint(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	s.signOnly(t)
+	s.sign(t)
 	kept, err := s.prover.Verify(t.Context(), s.id, "", nil)
 	require.NoError(t, err)
 	require.Nil(t, kept.Bad)
@@ -244,22 +244,22 @@ func TestRollbackIsDetectedByKeptCheckpoint(t *testing.T) {
 		_, err := s.db.Exec(t.Context(), sql, s.id)
 		require.NoError(t, err)
 	}
-	s.signOnly(t)
-	plain, err := s.prover.Verify(t.Context(), s.id, "", nil)
+	s.sign(t)
+	withoutKept, err := s.prover.Verify(t.Context(), s.id, "", nil)
 	require.NoError(t, err)
-	require.Nil(t, plain.Bad, "it is signed anew, by the genuine key")
-	held, err := s.prover.Verify(t.Context(), s.id, kept.Checkpoint, nil)
+	require.Nil(t, withoutKept.Bad, "it is signed anew, by the genuine key")
+	withKept, err := s.prover.Verify(t.Context(), s.id, kept.Checkpoint, nil)
 	require.NoError(t, err)
-	require.NotNil(t, held.Bad)
+	require.NotNil(t, withKept.Bad)
 }
 
 // A session cannot be given to another person, and an inserted one is useless: rows and cookies are
 // authenticated with a key that is not in the database. That a session lasts longer is not detected.
 func TestSessionRowsAreAuthenticated(t *testing.T) {
 	t.Parallel()
-	s, said := newSite(t), &logCapture{}
+	s, logs := newSite(t), &logCapture{}
 	list := &sessions.Store{
-		DB: s.db, Secret: []byte("a secret of thirty-two characters"), Now: time.Now, Log: slog.New(slog.NewTextHandler(said, nil)),
+		DB: s.db, Secret: []byte("a secret of thirty-two characters"), Now: time.Now, Log: slog.New(slog.NewTextHandler(logs, nil)),
 	}
 	mine, err := list.Start(t.Context(), s.eve, s.id, "", "")
 	require.NoError(t, err)
@@ -273,12 +273,12 @@ func TestSessionRowsAreAuthenticated(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, ok)
 	require.Equal(t, 2200, found.ExpiresAt.Year())
-	require.Zero(t, said.count("level=ERROR"))
+	require.Zero(t, logs.count("level=ERROR"))
 	change(`user_id = $2`, s.owner)
 	_, _, ok, err = list.Find(t.Context(), cookie.Value)
 	require.NoError(t, err)
 	require.False(t, ok, "it is nobody's")
-	require.Equal(t, 1, said.count("level=ERROR"))
+	require.Equal(t, 1, logs.count("level=ERROR"))
 
 	other := &sessions.Store{DB: s.db, Secret: []byte("another secret of an attacker's own"), Now: time.Now, Log: slog.Default()}
 	forged, err := other.Start(t.Context(), s.owner, s.id, "", "")

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Warnings returns what operators should look at, by topic. It names no workspace, because whoever
-// asks whether the service is ready needs no authentication.
+// Warnings returns what operators should look at, by topic. It names no workspace, because readiness
+// checks are unauthenticated.
 func (s *Sweep) Warnings() map[string]string {
 	list := map[string]string{}
 	if late, bad := s.prover.Overdue(), s.Logs(); late+bad > 0 {

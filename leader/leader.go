@@ -27,10 +27,10 @@ import (
 
 const (
 	leaseDuration = 3 * time.Second // of a lease that is not renewed
-	renewInterval = time.Second     // how often leases are renewed, and those of others tried
+	renewInterval = time.Second     // between attempts to renew or acquire leases
 )
 
-// Elections are the elections that a process takes part in, one for each lease.
+// Elections are a process's candidacies, one for each lease.
 type Elections struct {
 	db     *pgxpool.Pool
 	log    *slog.Logger
@@ -41,8 +41,8 @@ type Elections struct {
 	held map[string]term
 }
 
-// A term says until when this process may rely on a lease, and since when it has held it
-// undisputed.
+// A term is the time in which this process may rely on a lease. since is when it acquired the lease,
+// or last took it back.
 type term struct{ since, until time.Time }
 
 // New returns elections that win no lease until Run is called.
@@ -59,15 +59,15 @@ func (l *Elections) Leads(name string) bool {
 
 // Run acquires and renews leases until ctx ends, and then releases them.
 func (l *Elections) Run(ctx context.Context) {
-	again := time.NewTicker(renewInterval)
-	defer again.Stop()
+	ticker := time.NewTicker(renewInterval)
+	defer ticker.Stop()
 	for ctx.Err() == nil {
 		if err := l.takeLeases(ctx); err != nil && ctx.Err() == nil {
 			l.log.WarnContext(ctx, "renew leases", "err", err)
 		}
 		select {
 		case <-ctx.Done():
-		case <-again.C:
+		case <-ticker.C:
 		}
 	}
 	l.releaseLeases(context.WithoutCancel(ctx))
@@ -118,7 +118,7 @@ func (l *Elections) takeLeases(ctx context.Context) error {
 				"lease", t.Name, "holder", t.Holder, "until", t.Until)
 			since = asked
 		case others && t.TooLong:
-			l.log.ErrorContext(ctx, "a lease ended later than any lasts: not believed, taken over", "lease", t.Name,
+			l.log.ErrorContext(ctx, "a lease would have expired later than any lease can: taken over", "lease", t.Name,
 				"holder", t.Holder, "until", t.Until)
 			since = asked
 		case !asked.Before(before[t.Name].until):
@@ -130,10 +130,10 @@ func (l *Elections) takeLeases(ctx context.Context) error {
 	return nil
 }
 
-// undisputed returns the leases that this process has held for longer than one lasts.
-// Nobody else can hold those while they are valid. A lease that was taken back recently is
-// not included: if two processes believe that they hold the same lease, because a clock has
-// jumped, one of them lets go.
+// undisputed returns the leases that this process has held for longer than leaseDuration. Nobody
+// else can hold those while they are valid. A lease that was taken back recently is not included,
+// so that if two processes believe that they hold the same lease, because a clock has jumped, one
+// of them gives up.
 func (l *Elections) undisputed(at time.Time) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -146,7 +146,7 @@ func (l *Elections) undisputed(at time.Time) []string {
 	return list
 }
 
-// releaseLeases lets others take over at once.
+// releaseLeases releases all leases, so that other processes can acquire them at once.
 func (l *Elections) releaseLeases(ctx context.Context) {
 	l.mu.Lock()
 	clear(l.held)
@@ -154,6 +154,6 @@ func (l *Elections) releaseLeases(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, renewInterval)
 	defer cancel()
 	if _, err := l.db.Exec(ctx, `delete from leases where holder = $1`, l.holder); err != nil {
-		l.log.WarnContext(ctx, "give leases back", "err", err)
+		l.log.WarnContext(ctx, "release leases", "err", err)
 	}
 }

@@ -18,27 +18,26 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// A process holds leases until it is stopped, which releases them, or crashes, which does
-// not.
+// A process takes part in elections until it is stopped.
 type process struct {
 	*leader.Elections
 	stop func()
-	said *logged
+	log  *logBuffer
 }
 
-// logged returns what a process has logged.
-type logged struct {
+// A logBuffer collects what a process logs.
+type logBuffer struct {
 	mu   sync.Mutex
 	text bytes.Buffer
 }
 
-func (s *logged) Write(b []byte) (int, error) {
+func (s *logBuffer) Write(b []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.text.Write(b)
 }
 
-func (s *logged) errors() int {
+func (s *logBuffer) errors() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return strings.Count(s.text.String(), "level=ERROR")
@@ -46,8 +45,8 @@ func (s *logged) errors() int {
 
 func start(t *testing.T, db *pgxpool.Pool, names ...string) *process {
 	t.Helper()
-	p := &process{said: &logged{}}
-	p.Elections = leader.New(db, slog.New(slog.NewTextHandler(p.said, nil)), names...)
+	p := &process{log: &logBuffer{}}
+	p.Elections = leader.New(db, slog.New(slog.NewTextHandler(p.log, nil)), names...)
 	ctx, stop := context.WithCancel(context.Background())
 	var done sync.WaitGroup
 	done.Go(func() { p.Run(ctx) })
@@ -61,7 +60,7 @@ func eventually(t *testing.T, ok func() bool) {
 	require.Eventually(t, ok, time.Minute, time.Millisecond)
 }
 
-func TestOneOfTwoLeads(t *testing.T) {
+func TestOneProcessLeads(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
 	first := start(t, db, "a", "b")
@@ -78,23 +77,23 @@ func TestOneOfTwoLeads(t *testing.T) {
 	var left int
 	require.NoError(t, db.QueryRow(t.Context(), `select count(*) from leases`).Scan(&left))
 	require.Zero(t, left, "no lease has to run out")
-	require.Zero(t, first.said.errors()+second.said.errors())
+	require.Zero(t, first.log.errors()+second.log.errors())
 }
 
 // Somebody who can write to the database cannot block a lease for ever.
-func TestALeaseThatEndsTooLateIsTakenOver(t *testing.T) {
+func TestLeaseThatExpiresTooLateIsTakenOver(t *testing.T) {
 	t.Parallel()
 	for name, until := range map[string]string{"never": `'infinity'`, "in a minute": `now() + interval '1 minute'`} {
 		db := pgtest.New(t)
 		exec(t, db, `insert into leases values ('a', gen_random_uuid(), `+until+`)`)
 		p := start(t, db, "a")
 		eventually(t, func() bool { return p.Leads("a") })
-		require.Equal(t, 1, p.said.errors(), name)
+		require.Equal(t, 1, p.log.errors(), name)
 	}
 }
 
 // A row that gives the lease to another while it is valid is forged.
-func TestALeaseThatIsGivenAwayIsTakenBack(t *testing.T) {
+func TestLeaseGivenToAnotherIsTakenBack(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
 	p := start(t, db, "a")
@@ -102,7 +101,7 @@ func TestALeaseThatIsGivenAwayIsTakenBack(t *testing.T) {
 	mine, from := holder(t, db), time.Now()
 	eventually(t, func() bool { return time.Since(from) > 2*leader.LeaseDuration }) // long enough to be undisputed
 	exec(t, db, `update leases set holder = gen_random_uuid(), until = now() + interval '2 seconds'`)
-	eventually(t, func() bool { return p.said.errors() == 1 })
+	eventually(t, func() bool { return p.log.errors() == 1 })
 	require.True(t, p.Leads("a"))
 	require.Equal(t, mine, holder(t, db))
 	exec(t, db, `delete from leases`)
@@ -115,8 +114,8 @@ func TestALeaseThatIsGivenAwayIsTakenBack(t *testing.T) {
 }
 
 // If two processes believe that they hold the same lease, because a clock has jumped, one
-// of them lets go.
-func TestOneOfTwoHoldersLetsGo(t *testing.T) {
+// of them gives up.
+func TestOneOfTwoHoldersGivesUp(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
 	first := start(t, db, "a")
@@ -131,7 +130,7 @@ func TestOneOfTwoHoldersLetsGo(t *testing.T) {
 		}
 		return time.Since(at) > 2*leader.LeaseDuration
 	})
-	require.LessOrEqual(t, first.said.errors()+second.said.errors(), 2)
+	require.LessOrEqual(t, first.log.errors()+second.log.errors(), 2)
 }
 
 func exec(t *testing.T, db *pgxpool.Pool, sql string) {
@@ -147,7 +146,7 @@ func holder(t *testing.T, db *pgxpool.Pool) (id string) {
 
 // A process that loses its database stops relying on its lease before another one can take
 // over.
-func TestAHolderThatIsCutOffLetsGoFirst(t *testing.T) {
+func TestHolderWithoutDatabaseGivesUpFirst(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
 	db, err := pgxpool.New(t.Context(), url)
@@ -158,9 +157,9 @@ func TestAHolderThatIsCutOffLetsGoFirst(t *testing.T) {
 	first := start(t, own, "a")
 	eventually(t, func() bool { return first.Leads("a") })
 	second := start(t, db, "a")
-	own.Close() // from here on the first cannot renew
+	own.Close() // now the first cannot renew
 	eventually(t, func() bool {
-		taken := second.Leads("a") // checked first, because what is held now may be lost a moment later
+		taken := second.Leads("a") // checked first, because first's lease may expire between the two checks
 		require.False(t, taken && first.Leads("a"))
 		return taken
 	})
