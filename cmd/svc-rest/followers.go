@@ -77,7 +77,7 @@ func leaseNames() (names []string) {
 
 // liveConsumer returns a consumer that notifies live of events appended by other processes.
 func liveConsumer(live *feed.Feed) bus.Consumer {
-	return bus.Consumer{Name: "live", Live: true, Knows: live.Knows, Take: func(m *message.Message) error {
+	return bus.Consumer{Name: "live", Live: true, Knows: live.Knows, Handle: func(m *message.Message) error {
 		workspace, seq, err := bus.PositionOf(m)
 		if err == nil {
 			live.Moved(workspace, seq)

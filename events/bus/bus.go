@@ -87,8 +87,8 @@ type transport interface {
 	// subscriber without a group gets every message from now on, but may leave out events
 	// that it knows.
 	subscribe(ctx context.Context, topic, group string, knows Knows) (message.Subscriber, error)
-	// tidy deletes messages that are no longer needed.
-	tidy(ctx context.Context) error
+	// deleteOld deletes messages that are no longer needed.
+	deleteOld(ctx context.Context) error
 	close() error
 }
 

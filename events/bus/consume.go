@@ -19,16 +19,16 @@ import (
 // running wait. A consumer that is Live gets every message in every process, from the
 // moment on that it subscribes.
 //
-// If Take fails, the message is retried a few times and then parked. If the error says that
+// If Handle fails, the message is retried a few times and then parked. If the error says that
 // something is unavailable ([fault.IsUnavailable]), it is retried until that is back. The message's
-// context ends after a few seconds, and Take has to return then: on NATS, another process
+// context ends after a few seconds, and Handle has to return then: on NATS, another process
 // gets a message that is held for longer than all tries may take. Messages are processed
-// one after the other, so Take should pass on long work.
+// one after the other, so Handle should pass on long work.
 type Consumer struct {
-	Name  string
-	Live  bool
-	Knows Knows // for live consumers; nil: none is known
-	Take  func(m *message.Message) error
+	Name   string
+	Live   bool
+	Knows  Knows // for live consumers; nil: none is known
+	Handle func(m *message.Message) error
 }
 
 // Knows reports whether a live consumer knows an event already; its process appended most
@@ -132,7 +132,7 @@ func (b *Bus) consume(ctx context.Context, c Consumer) error {
 	if err != nil {
 		return errors.Join(err, subscriber.Close())
 	}
-	router.AddConsumerHandler(c.Name, Topic, subscribed{messages, subscriber}, c.Take)
+	router.AddConsumerHandler(c.Name, Topic, subscribed{messages, subscriber}, c.Handle)
 	var stopping sync.WaitGroup
 	ended := make(chan struct{})
 	stopping.Go(func() {

@@ -27,7 +27,7 @@ func TestFailedMessageIsRetried(t *testing.T) {
 		want := w.append(t, workspace, 3)
 		w.relay(t, b, workspace)
 		taken, failed := make(chan string, 100), map[string]bool{}
-		consume(t, b, Consumer{Name: "c", Take: func(m *message.Message) error {
+		consume(t, b, Consumer{Name: "c", Handle: func(m *message.Message) error {
 			if m.UUID == want[1] && !failed[m.UUID] {
 				failed[m.UUID] = true
 				return errors.New("not now")
@@ -44,14 +44,14 @@ func TestFailedMessageIsRetried(t *testing.T) {
 
 // While a consumer's database is unavailable, no message is parked and none overtakes
 // another, however long it takes.
-func TestAnOutageParksNothing(t *testing.T) {
+func TestOutageParksNothing(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, w *world) {
 		b, workspace := w.open(t), newID()
 		want := w.append(t, workspace, 3)
 		w.relay(t, b, workspace)
 		taken, tries := make(chan string, 100), 0
-		consume(t, b, Consumer{Name: "c", Take: func(m *message.Message) error {
+		consume(t, b, Consumer{Name: "c", Handle: func(m *message.Message) error {
 			if tries++; tries <= 4*(b.retries.max+1) {
 				return fmt.Errorf("look it up: %w", &pgconn.PgError{Code: "57P03", Message: "the database system is starting up"})
 			}
@@ -76,7 +76,7 @@ func TestSlowMessageStaysWithOneProcess(t *testing.T) {
 		var now, most atomic.Int64
 		begun, ended := make(chan error, 1000), make(chan error, 1000)
 		for range 2 {
-			consume(t, w.open(t), Consumer{Name: "c", Take: func(m *message.Message) error {
+			consume(t, w.open(t), Consumer{Name: "c", Handle: func(m *message.Message) error {
 				most.Store(max(most.Load(), now.Add(1)))
 				defer now.Add(-1)
 				begun <- m.Context().Err()
@@ -101,7 +101,7 @@ func TestLongestDeliveryIsAllTriesAndPauses(t *testing.T) {
 
 // A build whose tries take longer than those of the previous one makes the server wait
 // longer.
-func TestAGroupOnNATSWaitsForThisBuildsTries(t *testing.T) {
+func TestNATSGroupUsesAckWaitOfThisBuild(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, natsServer(t, t.TempDir(), -1).ClientURL())
 	conn, err := nats.Connect(w.cfg.URLs[0], nats.Timeout(limit))
@@ -121,7 +121,7 @@ func TestAGroupOnNATSWaitsForThisBuildsTries(t *testing.T) {
 
 // A message that fails in every try, or makes the consumer panic, is parked with the
 // reason, and the next ones are delivered.
-func TestAPoisonedMessageIsParkedAndBlocksNobody(t *testing.T) {
+func TestPoisonMessageIsParked(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, w *world) {
 		b, workspace := w.open(t), newID()
@@ -129,7 +129,7 @@ func TestAPoisonedMessageIsParkedAndBlocksNobody(t *testing.T) {
 		want := w.append(t, workspace, 4)
 		w.relay(t, b, workspace)
 		taken, tries := make(chan string, 100), map[string]int{}
-		stop := consume(t, b, Consumer{Name: "c", Take: func(m *message.Message) error {
+		stop := consume(t, b, Consumer{Name: "c", Handle: func(m *message.Message) error {
 			tries[m.UUID]++
 			switch m.UUID {
 			case want[0]:
@@ -167,7 +167,7 @@ func TestConsumersOfOtherNamesDoNotShare(t *testing.T) {
 		w.relay(t, b, workspace)
 		for _, name := range []string{"one", "other"} {
 			taken := make(chan string, 100)
-			c := Consumer{Name: name, Take: func(m *message.Message) error { taken <- m.UUID; return nil }}
+			c := Consumer{Name: name, Handle: func(m *message.Message) error { taken <- m.UUID; return nil }}
 			stop, seen := consume(t, b, c), map[string]bool{}
 			for _, id := range all {
 				requireNext(t, taken, seen, id)
@@ -188,7 +188,7 @@ func TestConsumersOfOneNameShare(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		workspace := newID()
 		taken := make(chan string, 1000)
-		c := Consumer{Name: "c", Take: func(m *message.Message) error { taken <- m.UUID; return nil }}
+		c := Consumer{Name: "c", Handle: func(m *message.Message) error { taken <- m.UUID; return nil }}
 		for range 3 {
 			consume(t, w.open(t), c)
 		}
@@ -202,12 +202,12 @@ func TestConsumersOfOneNameShare(t *testing.T) {
 }
 
 // When one process ends, the others continue at its position.
-func TestAConsumerThatEndsLeavesTheOthersWhereTheyAre(t *testing.T) {
+func TestOtherConsumersContinueAfterOneEnds(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, w *world) {
 		b, workspace := w.open(t), newID()
 		taken := make(chan string, 1000)
-		c := Consumer{Name: "c", Take: func(m *message.Message) error { taken <- m.UUID; return nil }}
+		c := Consumer{Name: "c", Handle: func(m *message.Message) error { taken <- m.UUID; return nil }}
 		stop := consume(t, b, c)
 		var before string
 		for _, id := range w.append(t, workspace, 5) {
@@ -241,7 +241,7 @@ func TestRedeliveredEventHasNoSecondEffect(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		b, workspace, elsewhere := w.open(t), newID(), newID()
 		taken := make(chan bool, 100)
-		consume(t, b, Consumer{Name: "c", Take: func(m *message.Message) error {
+		consume(t, b, Consumer{Name: "c", Handle: func(m *message.Message) error {
 			done, err := w.log.Append(context.WithoutCancel(m.Context()), &events.Commit{
 				Workspace: elsewhere, At: epoch, Envelope: events.Envelope{Actor: events.Actor{Type: events.BySystem, Name: "c"}},
 				Writes:  []events.Write{{Stream: newID(), Events: []events.Event{events.RunFactsRecorded{}}}},
@@ -283,14 +283,14 @@ func TestStoppingParksNothing(t *testing.T) {
 		w.relay(t, b, workspace)
 		b.retries.tryTimeout = limit // only stopping may cancel it
 		begun, taken := make(chan bool), make(chan string, 1)
-		stop := consume(t, b, Consumer{Name: "c", Take: func(m *message.Message) error {
+		stop := consume(t, b, Consumer{Name: "c", Handle: func(m *message.Message) error {
 			begun <- true
 			<-m.Context().Done() // a slow handler
 			return m.Context().Err()
 		}})
 		within(t, begun)
 		_ = stop() // with or without an error, because it was cancelled
-		consume(t, b, Consumer{Name: "c", Take: func(m *message.Message) error { taken <- m.UUID; return nil }})
+		consume(t, b, Consumer{Name: "c", Handle: func(m *message.Message) error { taken <- m.UUID; return nil }})
 		require.Equal(t, want[0], within(t, taken))
 		require.NotContains(t, w.notes.String(), "parked")
 	})
@@ -318,7 +318,7 @@ func TestClosingOnNATSWaitsForTheMessage(t *testing.T) {
 	require.Equal(t, want[1:], take(t, listen(t, b, Topic, "c"), 2))
 }
 
-func TestALiveConsumerHasWhatComesInEveryProcess(t *testing.T) {
+func TestLiveConsumerGetsMessagesInEveryProcess(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, w *world) {
 		b, workspace := w.open(t), newID()
@@ -333,7 +333,7 @@ func TestALiveConsumerHasWhatComesInEveryProcess(t *testing.T) {
 }
 
 // Run works on although the bus was unavailable when it started, and logs that.
-func TestRunWaitsForABusThatIsAway(t *testing.T) {
+func TestRunRetriesUnavailableBus(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	place := address.Free(t)
@@ -346,7 +346,7 @@ func TestRunWaitsForABusThatIsAway(t *testing.T) {
 	var running sync.WaitGroup
 	running.Go(func() {
 		Run(ctx, w.cfg, NewRelay(w.db, always, w.cfg.Log),
-			Consumer{Name: "c", Take: func(m *message.Message) error { taken <- m.UUID; return nil }})
+			Consumer{Name: "c", Handle: func(m *message.Message) error { taken <- m.UUID; return nil }})
 	})
 	require.Eventually(t, func() bool { return strings.Contains(w.notes.String(), "the bus is unavailable") }, limit, time.Millisecond)
 	second, seen := natsServer(t, folder, portOf(t, place)), map[string]bool{}

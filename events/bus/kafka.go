@@ -102,6 +102,6 @@ func (b *kafka) subscribe(_ context.Context, _, group string, _ Knows) (message.
 	}, b.logger)
 }
 
-func (b *kafka) tidy(context.Context) error { return nil }
+func (b *kafka) deleteOld(context.Context) error { return nil }
 
 func (b *kafka) close() error { return b.publisher.Close() }

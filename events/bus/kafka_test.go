@@ -60,7 +60,7 @@ func TestUnreachableBusFailsSoon(t *testing.T) {
 	}
 }
 
-func TestKafkaSignsInAndEncryptsWhereTheAddressSaysSo(t *testing.T) {
+func TestKafkaAuthenticationAndTLS(t *testing.T) {
 	b, err := newKafka([]string{"kafka://svc:hunter2@a:9093?tls=true", "kafka://b:9093"}, nil)
 	require.NoError(t, err)
 	require.Equal(t, []string{"a:9093", "b:9093"}, b.brokers)
@@ -76,7 +76,7 @@ func TestKafkaSignsInAndEncryptsWhereTheAddressSaysSo(t *testing.T) {
 }
 
 // A mock broker takes messages and delivers them.
-func TestMessagesGoThroughKafka(t *testing.T) {
+func TestKafka(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	broker := sarama.NewMockBroker(t, 1)
@@ -106,7 +106,7 @@ func TestMessagesGoThroughKafka(t *testing.T) {
 	require.Equal(t, "sent by somebody", string(within(t, listen(t, b, Topic, "")).Payload))
 }
 
-func TestAWorkspaceHasAPartition(t *testing.T) {
+func TestWorkspaceHasOnePartition(t *testing.T) {
 	w := message.NewMessage("id", []byte("payload"))
 	w.Metadata.Set("workspace", "acme")
 	m, err := byWorkspace.Marshal(Topic, w)

@@ -247,6 +247,6 @@ func ensureConsumer(ctx context.Context, conn *nats.Conn, topic, group string, a
 	return nil
 }
 
-func (b *jetStream) tidy(context.Context) error { return nil } // streams have a maximum age
+func (b *jetStream) deleteOld(context.Context) error { return nil } // streams have a maximum age
 
 func (b *jetStream) close() error { return b.publishers[Topic].Close() }

@@ -118,9 +118,9 @@ func (p *postgres) subscribe(ctx context.Context, topic, group string, knows Kno
 
 func (p *postgres) close() error { return nil } // the pool belongs to the caller
 
-// tidy deletes messages that every group has passed and, with a warning, those that are too
+// deleteOld deletes messages that every group has passed and, with a warning, those that are too
 // old for a group that has not.
-func (p *postgres) tidy(ctx context.Context) error {
+func (p *postgres) deleteOld(ctx context.Context) error {
 	if err := p.sweep(ctx, Topic, passedRetention, retention); err != nil {
 		return err
 	}
@@ -147,7 +147,7 @@ func (p *postgres) sweep(ctx context.Context, topic string, passed, unpassed tim
 			)
 			select count(*), count(*) filter (where lost) from gone`, topic, passed, unpassed, sweepSize).Scan(&n, &lost)
 		if err != nil {
-			return fmt.Errorf("tidy topic %s: %w", topic, err)
+			return fmt.Errorf("delete old messages of %s: %w", topic, err)
 		}
 		if lost > 0 {
 			p.log.WarnContext(ctx, "messages were removed before a group had read them", "topic", topic, "messages", lost)

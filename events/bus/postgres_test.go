@@ -83,12 +83,12 @@ func TestPositionsBecomeVisibleInOrder(t *testing.T) {
 
 // A subscriber whose transaction stays open, as a slow handler's does, blocks neither
 // another group nor a publisher.
-func TestASlowConsumerHoldsNobodyBack(t *testing.T) {
+func TestSlowConsumerBlocksNoOther(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	b, workspace := w.open(t), newID()
 	begun, proceed := make(chan bool), make(chan bool)
-	consume(t, b, Consumer{Name: "slow", Take: func(*message.Message) error {
+	consume(t, b, Consumer{Name: "slow", Handle: func(*message.Message) error {
 		begun <- true
 		<-proceed
 		return nil
@@ -106,7 +106,7 @@ func TestASlowConsumerHoldsNobodyBack(t *testing.T) {
 }
 
 // The message of an event takes the same space, 80 bytes, however large the event is.
-func TestAMessageOfAnEventIsItsPosition(t *testing.T) {
+func TestMessageOfEventIsItsPosition(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	b, workspace := w.open(t), newID()
@@ -117,7 +117,7 @@ func TestAMessageOfAnEventIsItsPosition(t *testing.T) {
 }
 
 // Messages behind one whose event is gone are still delivered.
-func TestAMessageWhoseEventIsGoneIsEmpty(t *testing.T) {
+func TestMessageOfDeletedEventIsEmpty(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	b, workspace := w.open(t), newID()
@@ -137,7 +137,7 @@ func TestAMessageWhoseEventIsGoneIsEmpty(t *testing.T) {
 }
 
 // The next messages are found by the key, however many wait behind them.
-func TestReadingCostsTheSameHoweverManyMessagesWait(t *testing.T) {
+func TestReadingCostIsIndependentOfBacklog(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	_, err := w.db.Exec(t.Context(), `
@@ -182,21 +182,21 @@ func TestMessagesAreDeletedOnceEveryGroupHasPassed(t *testing.T) {
 	_, err := w.db.Exec(t.Context(), `insert into bus_groups values ('svc_events', 'quick', 8), ('svc_events', 'slow', 3)`)
 	require.NoError(t, err)
 
-	require.NoError(t, b.tidy(t.Context()))
+	require.NoError(t, b.deleteOld(t.Context()))
 	require.Equal(t, 10, left(), "a live consumer may be on its way to them")
 	w.age(t, "2 minutes", 9)
-	require.NoError(t, b.tidy(t.Context()))
+	require.NoError(t, b.deleteOld(t.Context()))
 	require.Equal(t, 7, left(), "one group has not passed 4")
 	require.NotContains(t, w.notes.String(), "level=WARN")
 
 	w.age(t, "8 days", 6)
-	require.NoError(t, b.tidy(t.Context()))
+	require.NoError(t, b.deleteOld(t.Context()))
 	require.Equal(t, 4, left(), "a group that is away for a week does not keep them for ever")
 	require.Contains(t, w.notes.String(), "messages=3")
 
 	_, err = w.db.Exec(t.Context(), `delete from bus_groups`)
 	require.NoError(t, err)
-	require.NoError(t, b.tidy(t.Context()))
+	require.NoError(t, b.deleteOld(t.Context()))
 	require.Equal(t, 1, left(), "without a group nobody needs them")
 	require.Equal(t, []int64{10}, rowsOf[int64](t, w.db, `select position from bus_messages`))
 }
@@ -209,12 +209,12 @@ func TestParkedMessagesStayForAMonth(t *testing.T) {
 	require.NoError(t, err)
 	w.age(t, "29 days", 3)
 	w.age(t, "31 days", 1)
-	require.NoError(t, b.tidy(t.Context()))
+	require.NoError(t, b.deleteOld(t.Context()))
 	require.Equal(t, []int64{2, 3}, rowsOf[int64](t, w.db, `select position from bus_messages order by position`))
 }
 
 // A consumer continues after its connections to the database were cut.
-func TestAConsumerOutlivesItsConnections(t *testing.T) {
+func TestConsumerReconnects(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	b, workspace := w.open(t), newID()
@@ -225,7 +225,7 @@ func TestAConsumerOutlivesItsConnections(t *testing.T) {
 	t.Cleanup(db.Close)
 	taken := make(chan string, 100)
 	consume(t, &Bus{transport: &postgres{db: db, log: w.cfg.Log, logger: quietLogger(w.cfg.Log)}, log: w.cfg.Log}, Consumer{
-		Name: "c", Take: func(m *message.Message) error { taken <- m.UUID; return nil },
+		Name: "c", Handle: func(m *message.Message) error { taken <- m.UUID; return nil },
 	})
 	seen := map[string]bool{}
 	for range 3 {
@@ -241,7 +241,7 @@ func TestAConsumerOutlivesItsConnections(t *testing.T) {
 }
 
 // A live consumer does not get what it knows, also if other messages come in between.
-func TestALiveConsumerIsNotToldWhatItKnows(t *testing.T) {
+func TestLiveConsumerSkipsKnownEvents(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	b, known, other := w.open(t), newID(), newID()

@@ -23,7 +23,7 @@ const View = "bus"
 
 const (
 	pageSize       = 400              // events published together, on a bus where each is a message
-	sweepInterval  = time.Minute      // how often the relay calls tidy
+	sweepInterval  = time.Minute      // how often the relay calls deleteOld
 	pageTimeout    = 25 * time.Second // limit for a page, with its transaction
 	publishTimeout = 10 * time.Second // limit for publishing a page; the rest of pageTimeout is for the commit
 )
@@ -66,14 +66,14 @@ func (r *Relay) Stuck() int { return r.follow.Stuck() }
 // run relays until ctx ends.
 func (r *Relay) run(ctx context.Context, b *Bus) {
 	var group sync.WaitGroup
-	group.Go(func() { r.tidy(ctx, b) })
+	group.Go(func() { r.deleteOld(ctx, b) })
 	r.follow.Run(ctx, func(ctx context.Context, workspaces []events.ID) ([]events.ID, error) {
 		return r.relayPage(ctx, b, workspaces)
 	})
 	group.Wait()
 }
 
-func (r *Relay) tidy(ctx context.Context, b *Bus) {
+func (r *Relay) deleteOld(ctx context.Context, b *Bus) {
 	sweep := time.NewTicker(sweepInterval)
 	defer sweep.Stop()
 	for {
@@ -85,7 +85,7 @@ func (r *Relay) tidy(ctx context.Context, b *Bus) {
 		if !r.leads(View) {
 			continue
 		}
-		if err := b.tidy(ctx); err != nil && ctx.Err() == nil {
+		if err := b.deleteOld(ctx); err != nil && ctx.Err() == nil {
 			r.log.ErrorContext(ctx, "delete old messages", "err", err)
 		}
 	}

@@ -18,7 +18,7 @@ import (
 	"svc/events/store"
 )
 
-func TestTheRelayPublishesALogInItsOrder(t *testing.T) {
+func TestRelayPublishesInOrder(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, w *world) {
 		b, workspace := w.open(t), newID()
@@ -40,7 +40,7 @@ func TestTheRelayPublishesALogInItsOrder(t *testing.T) {
 	})
 }
 
-func TestAMessageHasTheStoredFormOfItsEvent(t *testing.T) {
+func TestMessageHasStoredFormOfEvent(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, w *world) {
 		b, workspace := w.open(t), newID()
@@ -91,7 +91,7 @@ func (f flaky) relay(ctx context.Context, tx pgx.Tx, list []store.Position, limi
 // A relay that dies after publishing and before moving its checkpoint publishes again. NATS
 // drops the duplicates by their id; in PostgreSQL the messages were rolled back with the
 // transaction.
-func TestARelayThatDiesBeforeItsCheckpointLosesNothing(t *testing.T) {
+func TestRelayPublishesAgainAfterCrash(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, w *world) {
 		b, workspace := w.open(t), newID()
@@ -109,7 +109,7 @@ func TestARelayThatDiesBeforeItsCheckpointLosesNothing(t *testing.T) {
 	})
 }
 
-func TestACheckpointStaysWhereItIsWhenPublishingFails(t *testing.T) {
+func TestFailedPublishKeepsCheckpoint(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	b, workspace := w.open(t), newID()
@@ -142,7 +142,7 @@ func (b *Bus) hookBeforeEach(do func() error) {
 }
 
 // A bus that is too slow for a page gets it in parts, and nothing twice.
-func TestASlowBusGetsEverythingOnce(t *testing.T) {
+func TestSlowBusGetsPageInParts(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, natsServer(t, t.TempDir(), -1).ClientURL())
 	b, sent := w.open(t), 0
@@ -175,7 +175,7 @@ func TestASlowBusGetsEverythingOnce(t *testing.T) {
 }
 
 // What was published before the bus failed is not published again.
-func TestTheCheckpointMovesPastWhatWasPublished(t *testing.T) {
+func TestCheckpointMovesPastPublishedMessages(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, natsServer(t, t.TempDir(), -1).ClientURL())
 	b, workspace, sent := w.open(t), newID(), 0
@@ -256,7 +256,7 @@ func TestRelayFindsEventsWithoutNotification(t *testing.T) {
 }
 
 // A log with a missing event is not relayed; the others are.
-func TestAMissingEventHoldsUpItsLogOnly(t *testing.T) {
+func TestMissingEventBlocksOnlyItsLog(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	b, broken, whole := w.open(t), newID(), newID()
@@ -276,7 +276,7 @@ func TestAMissingEventHoldsUpItsLogOnly(t *testing.T) {
 	require.Zero(t, w.position(t, broken))
 }
 
-func TestPositionOfRefusesWhatIsNoEvent(t *testing.T) {
+func TestPositionOfRefusesOtherMessages(t *testing.T) {
 	for _, metadata := range []message.Metadata{
 		{}, {"workspace": "acme", "seq": "1"}, {"workspace": newID().String()},
 		{"workspace": newID().String(), "seq": "0"}, {"workspace": newID().String(), "seq": "one"},

@@ -1,6 +1,6 @@
 // Package feed delivers new events of a workspace's log to watchers, for live updates.
 //
-// Like a follower, a feed is notified of logs that have grown and also looks for itself.
+// Like a follower, a feed is notified of logs that have grown and also polls.
 // Unlike a follower it keeps no checkpoint: it reads only for those who are watching.
 package feed
 
@@ -165,31 +165,31 @@ func (f *Feed) addHint(workspace events.ID) {
 // Run reads heads, of hinted logs at once and of all watched logs regularly, until ctx
 // ends.
 func (f *Feed) Run(ctx context.Context) {
-	look := time.NewTicker(f.poll)
-	defer look.Stop()
+	ticker := time.NewTicker(f.poll)
+	defer ticker.Stop()
 	for {
-		everywhere := false
+		all := false
 		select {
 		case <-ctx.Done():
 			return
-		case <-look.C:
-			everywhere = true
+		case <-ticker.C:
+			all = true
 		case <-f.wake:
 		}
-		if err := f.readHeads(ctx, f.takeHinted(everywhere)); err != nil && ctx.Err() == nil {
+		if err := f.readHeads(ctx, f.takeHinted(all)); err != nil && ctx.Err() == nil {
 			f.log.ErrorContext(ctx, "read new events", "err", err)
 		}
 	}
 }
 
-// takeHinted returns the watched logs that were hinted at, or all of them if everywhere is
+// takeHinted returns the watched logs that were hinted at, or all of them if all is
 // true or a hint was for any log.
-func (f *Feed) takeHinted(everywhere bool) (list []events.ID) {
+func (f *Feed) takeHinted(all bool) (list []events.ID) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	everywhere = everywhere || f.hints[events.ID{}]
+	all = all || f.hints[events.ID{}]
 	for workspace := range f.tails {
-		if everywhere || f.hints[workspace] {
+		if all || f.hints[workspace] {
 			list = append(list, workspace)
 		}
 	}
@@ -233,7 +233,7 @@ func (w *Watch) After(ctx context.Context, seq int64) (list []News, err error) {
 	head := w.tail.head
 	w.feed.mu.Unlock()
 	if head-seq > tailSize {
-		err = w.feed.turns.take(ctx, func() error {
+		err = w.feed.turns.run(ctx, func() error {
 			list, err = w.read(ctx, seq, w.nouns)
 			return err
 		})

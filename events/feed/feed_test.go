@@ -163,7 +163,7 @@ func TestFeedKnowsNotifiedAndUnwatchedLogs(t *testing.T) {
 }
 
 // A watcher that is behind what is kept in memory reads from the log.
-func TestAWatchThatFellBehindCatchesUp(t *testing.T) {
+func TestLaggingWatchCatchesUp(t *testing.T) {
 	t.Parallel()
 	w, f := newFeed(t)
 	workspace := world.NewID()

@@ -18,8 +18,8 @@ func newTurns() turns {
 	return t
 }
 
-// take waits for its turn, first come first served, and runs do.
-func (t turns) take(ctx context.Context, do func() error) error {
+// run waits for its turn, first come first served, and runs do.
+func (t turns) run(ctx context.Context, do func() error) error {
 	var free time.Time
 	select {
 	case <-ctx.Done():

@@ -18,7 +18,7 @@ import (
 )
 
 // However many callers there are, one runs at a time, and for half of the time at most.
-func TestTurnsLeaveHalfOfTheTime(t *testing.T) {
+func TestTurnsUseHalfOfTheTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const many, turns, took = 12, 10, 5 * time.Millisecond
 		p, begun := newTurns(), time.Now()
@@ -28,7 +28,7 @@ func TestTurnsLeaveHalfOfTheTime(t *testing.T) {
 		for range many {
 			group.Go(func() {
 				for range turns {
-					err := p.take(t.Context(), func() error {
+					err := p.run(t.Context(), func() error {
 						if done > 0 {
 							assert.GreaterOrEqual(t, time.Since(last), took)
 						}
@@ -51,27 +51,27 @@ func TestTurnsLeaveHalfOfTheTime(t *testing.T) {
 	})
 }
 
-func TestCancelledWaiterGivesTurnBack(t *testing.T) {
+func TestCancelledWaiterReleasesTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newTurns()
 		broken := errors.New("broken")
-		require.ErrorIs(t, p.take(t.Context(), func() error { <-time.After(time.Second); return broken }), broken)
+		require.ErrorIs(t, p.run(t.Context(), func() error { <-time.After(time.Second); return broken }), broken)
 		never := func() error { assert.Fail(t, "it had left"); return nil }
 		for range 3 { // one of them waits for the time, the others for it
 			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 			defer cancel()
-			go func() { assert.ErrorIs(t, p.take(ctx, never), context.DeadlineExceeded) }()
+			go func() { assert.ErrorIs(t, p.run(ctx, never), context.DeadlineExceeded) }()
 		}
 		synctest.Wait()
 		begun := time.Now()
-		require.NoError(t, p.take(t.Context(), func() error { return nil }))
+		require.NoError(t, p.run(t.Context(), func() error { return nil }))
 		require.Equal(t, time.Second, time.Since(begun), "the pause is no shorter")
 	})
 }
 
 // While the turn is taken, watchers that are far behind wait, and those near the head read
 // on.
-func TestOnlyThoseFarBehindTakeTurns(t *testing.T) {
+func TestOnlyWatchersFarBehindTakeTurns(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
 	workspace, head := events.NewID(time.Now()), int64(2*tailSize)

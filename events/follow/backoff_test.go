@@ -29,13 +29,13 @@ func TestPause(t *testing.T) {
 	}
 }
 
-// When a stuck log can be followed again, its cause may be gone for the others too, so none
-// of them waits for the end of its own backoff.
+// When a stuck log has been followed successfully, the others are retried at once, because the
+// cause may be gone for them too.
 func TestRecoveredLogEndsBackoffOfAll(t *testing.T) {
-	synctest.Test(t, testOneThatIsFollowedAgain)
+	synctest.Test(t, testRecoveredLog)
 }
 
-func testOneThatIsFollowedAgain(t *testing.T) {
+func testRecoveredLog(t *testing.T) {
 	f := New(nil, "view", nil, slog.New(slog.DiscardHandler))
 	var list []events.ID
 	for range 3 {
@@ -52,8 +52,8 @@ func testOneThatIsFollowedAgain(t *testing.T) {
 	require.ElementsMatch(t, list[1:], f.takeGrown(), "they are tried again at once")
 }
 
-// Each log in a batch takes up as much of the page as it is behind, if that is known.
-func TestLogsFarBehindShareAPageWithFewerOthers(t *testing.T) {
+// The logs of a batch may together be batchWork events behind.
+func TestBatchesOfLaggingLogs(t *testing.T) {
 	for _, test := range []struct {
 		behind []int64
 		want   []int

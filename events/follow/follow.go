@@ -7,7 +7,7 @@
 // Up to 128 logs share a transaction, so that a thousand logs that grow a little cost about
 // as much as one that grows a lot. Logs that are far behind share it with fewer others. A
 // busy follower pauses between rounds, which leaves the database to those who append.
-// Appends wake it; because a wake-up may be lost, it also looks at all logs every second.
+// Appends wake it; because a wake-up may be lost, it also checks all logs every second.
 package follow
 
 import (
@@ -26,11 +26,11 @@ import (
 
 const (
 	batchSize  = 128                    // logs that are followed in one transaction
-	batchWork  = 1000                   // events that a batch reads together, if it is known how far its logs are behind
+	batchWork  = 1000                   // limit of the events that the logs of a batch are behind together, as far as known
 	minRound   = 10 * time.Millisecond  // minimum time between the starts of two rounds, in which more logs grow
-	workShare  = 4                      // rounds take at most one part in so many of the time, which leaves the rest to appends
+	workShare  = 4                      // rounds take at most one part in workShare of the time; appends need the rest
 	maxPause   = 250 * time.Millisecond // between the end of a round and the start of the next
-	poll       = time.Second            // how often it looks for logs that it was not notified about
+	poll       = time.Second            // between queries for logs that it was not notified about
 	minBackoff = time.Second            // of a log that cannot be followed; it doubles up to maxBackoff
 	maxBackoff = 15 * time.Second
 )
@@ -40,7 +40,7 @@ const (
 type Follower struct {
 	db           *pgxpool.Pool
 	name         string
-	names        func() []string // whose checkpoints it looks at: only name, or several that share the work
+	names        func() []string // names of its checkpoints: only name, or several that share the work
 	leads        func(name string) bool
 	onlyNotified bool // it follows only logs that it was notified about
 	log          *slog.Logger
@@ -52,11 +52,11 @@ type Follower struct {
 	stuck map[events.ID]Backoff
 }
 
-// A Take processes the next events of logs in one transaction, and returns the logs that
-// may have more. If it fails for several logs, it is called again for each of them alone.
-type Take func(ctx context.Context, workspaces []events.ID) (more []events.ID, err error)
+// A Handler processes the next events of logs in one transaction, and returns the logs that
+// may have more. If it fails for several logs, it is called again for each of them separately.
+type Handler func(ctx context.Context, workspaces []events.ID) (more []events.ID, err error)
 
-// A Backoff says how long a log that cannot be followed is left alone.
+// A Backoff is the time until a log that cannot be followed is tried again.
 type Backoff struct {
 	wait  time.Duration
 	until time.Time
@@ -117,18 +117,18 @@ func (f *Follower) Stuck() int {
 }
 
 // Run follows the logs until ctx ends.
-func (f *Follower) Run(ctx context.Context, take Take) {
-	look := time.NewTicker(poll)
-	defer look.Stop()
-	for everywhere := true; ctx.Err() == nil; {
+func (f *Follower) Run(ctx context.Context, handle Handler) {
+	ticker := time.NewTicker(poll)
+	defer ticker.Stop()
+	for all := true; ctx.Err() == nil; {
 		began := time.Now()
-		f.round(ctx, everywhere, take)
+		f.round(ctx, all, handle)
 		took := time.Since(began)
-		everywhere = false
+		all = false
 		select {
 		case <-ctx.Done():
-		case <-look.C:
-			everywhere = true
+		case <-ticker.C:
+			all = true
 		case <-f.wake:
 		}
 		select {
@@ -140,31 +140,30 @@ func (f *Follower) Run(ctx context.Context, take Take) {
 
 // Finish processes what is left, whether or not f leads, and returns when that is done or
 // ctx ends. Call it after Run, when nothing is appended any more.
-func (f *Follower) Finish(ctx context.Context, take Take) {
+func (f *Follower) Finish(ctx context.Context, handle Handler) {
 	list, err := f.laggingLogs(ctx)
 	if err != nil {
 		f.log.WarnContext(ctx, "stopped without reading what is left", "err", err)
 		return
 	}
 	for _, batch := range batches(list) {
-		f.follow(ctx, batch, take)
+		f.follow(ctx, batch, handle)
 	}
 }
 
-// pause returns how long a follower rests after a round of that duration. It rests most of
-// the time, up to maxPause.
+// pause returns how long a follower pauses after a round of that duration.
 func pause(took time.Duration) time.Duration {
 	return min(max(minRound-took, (workShare-1)*took), maxPause)
 }
 
-func (f *Follower) round(ctx context.Context, everywhere bool, take Take) {
-	if f.onlyNotified && everywhere {
+func (f *Follower) round(ctx context.Context, all bool, handle Handler) {
+	if f.onlyNotified && all {
 		f.retryStuck()
 	}
 	list := f.takeGrown()
 	if !f.leads(f.name) {
 		f.mu.Lock()
-		clear(f.stuck) // the leader finds out by itself
+		clear(f.stuck) // the leader has its own
 		f.mu.Unlock()
 		return
 	}
@@ -172,7 +171,7 @@ func (f *Follower) round(ctx context.Context, everywhere bool, take Take) {
 	for i, workspace := range list {
 		work[i].Workspace = workspace
 	}
-	if !f.onlyNotified && (everywhere || slices.Contains(list, events.ID{})) {
+	if !f.onlyNotified && (all || slices.Contains(list, events.ID{})) {
 		var err error
 		if work, err = f.laggingLogs(ctx); err != nil {
 			f.logError(ctx, "finding logs that have grown", err)
@@ -181,7 +180,7 @@ func (f *Follower) round(ctx context.Context, everywhere bool, take Take) {
 	}
 	work = slices.DeleteFunc(work, func(b laggingLog) bool { return f.backingOff(b.Workspace) })
 	for _, batch := range batches(work) {
-		f.follow(ctx, batch, take)
+		f.follow(ctx, batch, handle)
 	}
 }
 
@@ -212,9 +211,9 @@ func batches(list []laggingLog) (all [][]events.ID) {
 }
 
 // follow processes the new events of some logs. If one of them fails, the others continue.
-func (f *Follower) follow(ctx context.Context, batch []events.ID, take Take) {
+func (f *Follower) follow(ctx context.Context, batch []events.ID, handle Handler) {
 	for len(batch) > 0 && ctx.Err() == nil {
-		more, err := take(ctx, batch)
+		more, err := handle(ctx, batch)
 		switch {
 		case err == nil:
 			f.clearBackoff(batch)
@@ -227,14 +226,14 @@ func (f *Follower) follow(ctx context.Context, batch []events.ID, take Take) {
 			return
 		default:
 			for _, workspace := range batch {
-				f.follow(ctx, []events.ID{workspace}, take)
+				f.follow(ctx, []events.ID{workspace}, handle)
 			}
 			return
 		}
 	}
 }
 
-// takeGrown returns the logs that f was notified about since the last call.
+// takeGrown returns and forgets the logs that f was notified about.
 func (f *Follower) takeGrown() (list []events.ID) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -271,7 +270,7 @@ func (f *Follower) laggingInAny(ctx context.Context, names []string) ([]laggingL
 func (f *Follower) backingOff(workspace events.ID) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return !f.stuck[workspace].Over() // a later look finds the log again
+	return !f.stuck[workspace].Over() // a later query finds the log again
 }
 
 func (f *Follower) backOff(ctx context.Context, workspace events.ID, err error) {
@@ -279,10 +278,10 @@ func (f *Follower) backOff(ctx context.Context, workspace events.ID, err error) 
 		return
 	}
 	f.mu.Lock()
-	again := f.stuck[workspace].Longer()
-	f.stuck[workspace] = again
+	backoff := f.stuck[workspace].Longer()
+	f.stuck[workspace] = backoff
 	f.mu.Unlock()
-	f.logError(ctx, "a log", err, "workspace", workspace, "again_in", again.wait)
+	f.logError(ctx, "a log", err, "workspace", workspace, "again_in", backoff.wait)
 }
 
 // clearBackoff clears the backoff of logs that were followed successfully. If one of them was

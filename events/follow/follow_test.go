@@ -21,21 +21,21 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-const limit = 20 * time.Second
+const waitLimit = 20 * time.Second
 
 // A counter processes logs by moving their checkpoints to a head of 3, one event at a time.
 type counter struct {
-	db       *pgxpool.Pool
-	bad      events.ID
-	calls    atomic.Int64
-	together atomic.Int64 // the largest number of logs in one call
+	db      *pgxpool.Pool
+	bad     events.ID
+	calls   atomic.Int64
+	maxLogs atomic.Int64 // the largest number of logs in one call
 }
 
 var errBad = errors.New("this one is bad")
 
-func (c *counter) take(ctx context.Context, workspaces []events.ID) (more []events.ID, err error) {
+func (c *counter) handle(ctx context.Context, workspaces []events.ID) (more []events.ID, err error) {
 	c.calls.Add(1)
-	c.together.Store(max(c.together.Load(), int64(len(workspaces))))
+	c.maxLogs.Store(max(c.maxLogs.Load(), int64(len(workspaces))))
 	return more, pgx.BeginFunc(ctx, c.db, func(tx pgx.Tx) error {
 		list, err := follow.LockCheckpoints(ctx, tx, "counter", workspaces)
 		if err != nil {
@@ -76,27 +76,26 @@ func positions(t *testing.T, db *pgxpool.Pool) map[int64]int {
 	return count
 }
 
-func run(t *testing.T, f *follow.Follower, take follow.Take) {
+func run(t *testing.T, f *follow.Follower, handle follow.Handler) {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
 	var done sync.WaitGroup
-	done.Go(func() { f.Run(ctx, take) })
+	done.Go(func() { f.Run(ctx, handle) })
 	t.Cleanup(func() { stop(); done.Wait() })
 }
 
-// Many logs share transactions. One that fails costs the others only a transaction of their
-// own.
+// Many logs share transactions. If one fails, the others are processed in separate transactions.
 func TestFailingLogDoesNotStopOthers(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
 	list := newLogs(t, db, 200)
 	c := &counter{db: db, bad: list[77]}
 	f := follow.New(db, "counter", func(string) bool { return true }, slog.New(slog.DiscardHandler))
-	run(t, f, c.take)
-	require.Eventually(t, func() bool { return positions(t, db)[3] == 199 }, limit, time.Millisecond)
+	run(t, f, c.handle)
+	require.Eventually(t, func() bool { return positions(t, db)[3] == 199 }, waitLimit, time.Millisecond)
 	require.Equal(t, 1, f.Stuck())
 	require.Equal(t, map[int64]int{3: 199}, positions(t, db), "the bad one never began")
-	require.Greater(t, c.together.Load(), int64(50))
+	require.Greater(t, c.maxLogs.Load(), int64(50))
 	require.Less(t, c.calls.Load(), int64(400), "three events of 136 logs in three calls each, and 64 alone")
 }
 
@@ -106,13 +105,13 @@ func TestOnlyOneFollowerProcessesALog(t *testing.T) {
 	db := pgtest.New(t)
 	list := newLogs(t, db, 10)
 	c := &counter{db: db}
-	_, err := c.take(t.Context(), list)
+	_, err := c.handle(t.Context(), list)
 	require.NoError(t, err)
 	require.NoError(t, pgx.BeginFunc(t.Context(), db, func(tx pgx.Tx) error {
 		held, err := follow.LockCheckpoints(t.Context(), tx, "counter", list[:4])
 		require.NoError(t, err)
 		require.Len(t, held, 4)
-		more, err := c.take(t.Context(), list)
+		more, err := c.handle(t.Context(), list)
 		require.NoError(t, err)
 		require.ElementsMatch(t, list[4:], more)
 		return nil
@@ -132,7 +131,7 @@ func TestOnlyTheLeaderWorks(t *testing.T) {
 		asked <- struct{}{}
 		return leads.Load()
 	}, slog.New(slog.DiscardHandler))
-	run(t, f, c.take)
+	run(t, f, c.handle)
 	for range 3 {
 		f.Moved(events.ID{})
 		<-asked
@@ -140,7 +139,7 @@ func TestOnlyTheLeaderWorks(t *testing.T) {
 	require.Zero(t, c.calls.Load())
 	leads.Store(true)
 	f.Moved(events.ID{})
-	require.Eventually(t, func() bool { return positions(t, db)[3] == 3 }, limit, time.Millisecond)
+	require.Eventually(t, func() bool { return positions(t, db)[3] == 3 }, waitLimit, time.Millisecond)
 }
 
 func TestEnds(t *testing.T) {

@@ -144,7 +144,7 @@ func (c *localWorker) startBus() {
 	var running sync.WaitGroup
 	running.Go(func() {
 		relay := bus.NewRelay(c.db, func(string) bool { return true }, c.bus.Log)
-		bus.Run(ctx, c.bus, relay, bus.Consumer{Name: "worker", Take: c.handle})
+		bus.Run(ctx, c.bus, relay, bus.Consumer{Name: "worker", Handle: c.handle})
 	})
 	c.stopBus = func() { stop(); running.Wait() }
 }
