@@ -2,6 +2,7 @@ package commands_test
 
 import (
 	"context"
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -126,6 +127,24 @@ func TestQueueIssue(t *testing.T) {
 	queue.Run, queue.Meta, queue.IssueNumber = newID(), m.owner.in(m.id), 7
 	_, err = m.QueueIssue(t.Context(), queue)
 	require.ErrorIs(t, err, aggregates.ErrQueued)
+}
+
+// Whatever numbers people choose, a repository has a next number, and the service's own can be queued again.
+func TestChosenIssueNumbersLeaveRoom(t *testing.T) {
+	t.Parallel()
+	m := newTeam(t)
+	queue := func(number int) error {
+		_, err := m.QueueIssue(t.Context(), commands.QueueIssue{
+			Meta: m.owner.in(m.id), Run: newID(), Repo: web, IssueNumber: number, Largest: m.largest, Title: "Sort labels",
+		})
+		return err
+	}
+	require.ErrorIs(t, queue(1_000_000_001), fault.ErrValidation)
+	require.ErrorIs(t, queue(math.MaxInt32), fault.ErrValidation)
+	require.NoError(t, queue(1_000_000_000))
+	require.NoError(t, queue(0))
+	require.ErrorIs(t, queue(1_000_000_001), aggregates.ErrQueued, "that is an issue here now")
+	require.ErrorIs(t, queue(1_000_000_002), fault.ErrValidation)
 }
 
 func TestCancelRun(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 
 	"svc/aggregates"
 	"svc/events"
+	"svc/fault"
 )
 
 // QueueRun puts an issue in the queue. An issue can have one active run at a time.
@@ -72,7 +73,12 @@ func (h *Handler) QueueIssue(ctx context.Context, c QueueIssue) (Result, error) 
 		onStream(c.Run, func(ctx context.Context, w *work, run *aggregates.Run) (_ []events.Event, err error) {
 			queued := events.RunQueued{Repo: c.Repo, IssueNumber: c.IssueNumber, IssueTitle: c.Title, IssueBody: c.Body}
 			taken := aggregates.ErrQueued
-			if c.IssueNumber == 0 {
+			switch {
+			case c.IssueNumber > maxChosenIssue:
+				if err := w.requireIssue(ctx, c); err != nil {
+					return nil, err
+				}
+			case c.IssueNumber == 0:
 				if queued.IssueNumber, err = w.nextIssue(ctx, c.Repo.ID, c.Largest); err != nil {
 					return nil, err
 				}
@@ -82,6 +88,23 @@ func (h *Handler) QueueIssue(ctx context.Context, c QueueIssue) (Result, error) 
 			w.answer = RunAnswer{Run: c.Run}
 			return run.Queue(queued)
 		})))
+}
+
+// maxChosenIssue is the largest issue number that a person may give to an issue that was not here
+// before. It leaves room for as many numbers again, which only the service assigns: otherwise one
+// request could leave a repository without a next number.
+const maxChosenIssue = 1_000_000_000
+
+// requireIssue refuses an issue with a number larger than any that the service has assigned.
+func (w *work) requireIssue(ctx context.Context, c QueueIssue) error {
+	n, err := c.Largest(ctx)
+	switch {
+	case err != nil:
+		return fmt.Errorf("largest issue of %s: %w", c.Repo.ID, err)
+	case c.IssueNumber > n:
+		return fault.Field("issueNumber", "must be %d or less for an issue that is not here yet", maxChosenIssue)
+	}
+	return nil
 }
 
 // issues is the type in the fold keys that serialize the numbering of issues.

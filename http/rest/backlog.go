@@ -37,7 +37,7 @@ type newIssue struct {
 	Idempotency
 	Body struct {
 		RepoID      string `json:"repoId" format:"uuid" doc:"The id of a repository of the workspace, as in GET /repos."`
-		IssueNumber int    `json:"issueNumber,omitempty" minimum:"1" maximum:"1000000000" doc:"The number of an existing issue. Without it, title is required, and the issue gets the next free number."`
+		IssueNumber int    `json:"issueNumber,omitempty" minimum:"1" maximum:"2147483647" doc:"The number of an existing issue; 1000000000 at most if no run had it. Without it, title is required, and the issue gets the next free number."`
 		Title       string `json:"title,omitempty" maxLength:"200" doc:"The issue's title. Required without issueNumber." example:"Fix date parsing"`
 		Body        string `json:"body,omitempty" maxLength:"65536" doc:"The issue's text. Only without issueNumber." example:"As in the list of members."`
 	}

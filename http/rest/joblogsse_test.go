@@ -243,7 +243,8 @@ func TestRemovedLogIsRefused(t *testing.T) {
 }
 
 func TestLogStreamLastEventID(t *testing.T) {
-	for text, ok := range map[string]bool{"": true, "1:0": true, "0:0": true, "0:5": false, "3:18233": true, "18233": false, "1:": false, ":1": false, "a:b": false,
+	for text, ok := range map[string]bool{"": true, "1:0": true, "0:0": true, "3:18233": true, "0:5": false, "18233": false,
+		"1:": false, ":1": false, "a:b": false,
 		"-1:2": false, "1:-2": false} {
 		_, _, err := (&logStreamQuery{LastEventID: text}).after()
 		require.Equal(t, ok, err == nil, text)

@@ -4352,7 +4352,7 @@ type NewIssueBody struct {
 	// Examples: As in the list of members.
 	Body *string `json:"body,omitempty"`
 
-	// IssueNumber The number of an existing issue. Without it, title is required, and the issue gets the next free number.
+	// IssueNumber The number of an existing issue; 1000000000 at most if no run had it. Without it, title is required, and the issue gets the next free number.
 	IssueNumber *int64 `json:"issueNumber,omitempty"`
 
 	// RepoId The id of a repository of the workspace, as in GET /repos.
