@@ -86,11 +86,18 @@ type Member struct {
 	LastActiveAt *time.Time
 }
 
-const selectMembers = `
-	select m.workspace_id, m.member_id, m.user_id, u.name, u.email, u.avatar_url, m.role, m.approve_loops, m.joined_at, a.last_active_at
-	from members m
-	join users u on u.user_id = m.user_id
-	left join member_activity a on a.workspace_id = m.workspace_id and a.user_id = m.user_id `
+// selectMembers returns the query of the members of a workspace, to which a condition on m can be added.
+// The workspace is an SQL expression. Each table is compared with it, so that a database that is sharded by
+// workspace finds the rows in one place.
+func selectMembers(workspace string) string {
+	return `
+		select m.workspace_id, m.member_id, m.user_id, u.name, u.email, u.avatar_url, m.role, m.approve_loops, m.joined_at,
+			a.last_active_at
+		from members m
+		join users u on u.user_id = m.user_id
+		left join member_activity a on a.workspace_id = ` + workspace + ` and a.user_id = m.user_id
+		where m.workspace_id = ` + workspace + ` `
+}
 
 // Get returns one member of a workspace. ok is false if there is none.
 func (v Members) Get(ctx context.Context, workspace, member events.ID) (m Member, ok bool, err error) {
@@ -100,8 +107,7 @@ func (v Members) Get(ctx context.Context, workspace, member events.ID) (m Member
 // ByIDs returns members by their ids. Ids that do not exist are left out.
 func (v Members) ByIDs(ctx context.Context, list []Ref) (map[Ref]Member, error) {
 	workspaces, ids := columns(list)
-	rows, _ := v.DB.Query(ctx, eachRef+selectMembers+`
-		where m.workspace_id = k.workspace_id and m.member_id = k.id offset 0) r`, workspaces, ids)
+	rows, _ := v.DB.Query(ctx, eachRef+selectMembers("k.workspace_id")+`and m.member_id = k.id offset 0) r`, workspaces, ids)
 	return byKey(rows, func(m Member) Ref { return Ref{m.Workspace, m.ID} }, "members")
 }
 

@@ -67,7 +67,7 @@ func (q MemberQuery) pageSQL() (sql string, args []any) {
 		key = `p.name_key`
 	}
 	sql = fmt.Sprintf(`select r.*, %s from (%s order by %s%s) p cross join lateral (`, key, ids, s.order("m"), s.limit()) +
-		selectMembers + `where m.workspace_id = $1 and m.member_id = p.member_id offset 0) r order by ` + s.order("p")
+		selectMembers("$1") + `and m.member_id = p.member_id offset 0) r order by ` + s.order("p")
 	return sql, s.args
 }
 
