@@ -64,7 +64,7 @@ func queuePark(b *pgx.Batch, view string, workspace events.ID, seq int64, err er
 	text := strings.ToValidUTF8(strings.ReplaceAll(err.Error(), "\x00", ""), "")
 	b.Queue(`
 		insert into parked (workspace_id, view, seq, kind, error, at)
-		select workspace_id, $2, seq, kind, $4, now() from events where workspace_id = $1 and seq = $3
+		select $1, $2, seq, kind, $4, now() from events where workspace_id = $1 and seq = $3
 		on conflict (workspace_id, view, seq) do update set error = excluded.error, at = excluded.at`, workspace, view, seq, text)
 }
 
