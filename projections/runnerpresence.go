@@ -27,6 +27,7 @@ type JobUsage struct {
 // Presences returns the last reports of runners of a workspace. Runners that never connected are
 // left out.
 func (v Runners) Presences(ctx context.Context, workspace events.ID, runners []events.ID) (map[events.ID]RunnerPresence, error) {
+	// "offset 0" forces a lookup by key for each. For runner_id = any($2) PostgreSQL may read all of the workspace.
 	rows, _ := v.DB.Query(ctx, `
 		select p.* from unnest($2::uuid[]) as k (runner_id) cross join lateral (
 			select runner_id, seen_at, usage from runner_presence p where p.workspace_id = $1 and p.runner_id = k.runner_id offset 0) p`,

@@ -230,6 +230,7 @@ func (f *farm) refreshPresences(ctx context.Context, list []*connection) error {
 	for i, c := range list {
 		versions[i] = c.backoff.currentVersion()
 	}
+	// As in selectRunners, each is looked up by key.
 	rows, _ := f.d.DB.Query(ctx, `
 		select p.* from unnest($2::uuid[]) as k (runner_id) cross join lateral (
 			select runner_id, connection_id, declined, rests_until from runner_presence p

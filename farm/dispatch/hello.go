@@ -117,6 +117,8 @@ type runnerRow struct {
 	Left      *int
 }
 
+// selectRunners looks each runner up by key, as "offset 0" forces. For runner_id = any($2) PostgreSQL may read
+// all runners of the workspace.
 const selectRunners = `
 	select r.* from unnest($2::uuid[]) as k (runner_id) cross join lateral (
 		select runner_id, state, draining, labels, exclusive_labels, capacity, jobs_left from runners r

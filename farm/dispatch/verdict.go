@@ -33,7 +33,7 @@ func (v verdict) toWire(job heldJob) wire.Verdict {
 }
 
 // verdictSQL reads the jobs $3, in their epochs $4, that runner $2 says it holds. It returns no row
-// for a job that the runner does not hold in that epoch.
+// for a job that the runner does not hold in that epoch. "offset 0" forces lookups by key, as in selectRunners.
 const verdictSQL = `
 	select k.job_id, k.epoch, l.fenced, l.finished, l.last_seq, j.state, j.artifacts->>'state' in ('awaiting', 'partial'),
 		coalesce(j.due_at, 'epoch')
