@@ -57,6 +57,74 @@ var exceptions = []exception{
 	{part: "from (select run_id as id from runs", reason: "walks an index to an offset of up to 100,000"},
 }
 
+// acrossWorkspaces are the statements that need not name a workspace, and why. Many take arrays of workspaces:
+// one statement in the place of one for each.
+var acrossWorkspaces = []exception{
+	{part: "with heads as ( insert into logs", reason: "appends commits of several workspaces that arrived together"},
+	{part: "1 / (not $4 or count(*) = 0)::int", reason: "checks the streams that those commits read"},
+	{part: "as k (workspace_id, key) cross join lateral", reason: "reads the rows of a view that events of several logs change"},
+	{part: "delete from member_words where workspace_id = $1 and word_id = $2 or", reason: "deletes rows for the same reason"},
+
+	{part: "from logs l left join checkpoints c", reason: "a follower's: finds the logs that have grown"},
+	{part: "from logs l left join (select workspace_id, min(seq) as seq", reason: "a follower's: finds the logs that have grown"},
+	{part: "offset 0 for update skip locked) c", reason: "a follower's: checkpoints of several logs"},
+	{part: "insert into checkpoints (workspace_id, view, seq) select", reason: "a follower's: checkpoints of several logs"},
+	{part: "update checkpoints c set seq = m.seq from unnest", reason: "a follower's: checkpoints of several logs"},
+	{part: "as p (log, behind, ord) cross join lateral", reason: "a follower's: reads on in several logs"},
+	{part: "select log, last, last - behind = n from unnest", reason: "a follower's: passes over events in several logs"},
+	{part: "select k.workspace_id, l.head from unnest", reason: "the heads of all logs that somebody watches"},
+
+	{part: "select e.* from unnest((select $1::uuid[]), (select $2::bigint[])) as p (log, behind)",
+		reason: "proves several logs at once, as the next five do"},
+	{part: "select i.workspace_id, h.hash from unnest", reason: "reads the hashes at their ends"},
+	{part: "select w, note from unnest", reason: "reads their checkpoints"},
+	{part: "insert into proof_hashes", reason: "stores their hashes"},
+	{part: "insert into proof_checkpoints", reason: "stores their checkpoints"},
+	{part: "delete from proof_checkpoints c using unnest", reason: "deletes their former checkpoints"},
+	{part: "where l.head <> c.size", reason: "finds the logs that are not signed for"},
+
+	{part: "where t.fingerprint = k.fingerprint", reason: "finds the workspaces of service tokens"},
+	{part: "where s.token_hash = k.hash", reason: "finds sessions, each with its person's membership in the workspace that is open"},
+	{part: "and m.member_id = k.id", reason: "members that requests of several workspaces ask for at once"},
+	{part: "and m.user_id = k.id", reason: "memberships that requests of several workspaces ask for at once"},
+	{part: "from checkpoints c where c.workspace_id = k.workspace_id and view in ('runs', 'decisions')",
+		reason: "dashboards that requests of several workspaces ask for at once"},
+	{part: "where i.email = any($1)", reason: "invitations of a person to any workspace"},
+	{part: "where m.user_id = $1 order by m.joined_at", reason: "the workspaces of a person"},
+	{part: "from members where user_id = $1 and (name <> $2", reason: "the workspaces of a person that have another name for them"},
+
+	{part: "from unnest($1::uuid[], $2::uuid[]) as k (workspace_id, job_id)",
+		reason: "leases of jobs that a process watches or has reports of, in several workspaces"},
+	{part: "insert into job_logs", reason: "stores what runners of several workspaces have sent"},
+	{part: "update job_leases l set last_seq", reason: "stores up to where that is"},
+	{part: "update runner_presence p set seen_at", reason: "heartbeats of runners of several workspaces"},
+	{part: "with locked as materialized", reason: "renews the leases that those heartbeats list"},
+
+	{part: "insert into job_leases (workspace_id, job_id, epoch, runner_id, renewed_at, fenced) select j.workspace_id",
+		reason: "the sweep's: jobs without a lease"},
+	{part: "where not fenced and renewed_at < $1", reason: "the sweep's: leases that have run out"},
+	{part: "where l.fenced and l.sealed_at is null", reason: "the sweep's: jobs whose lease has run out"},
+	{part: "where j.state = 'cancelling' and coalesce(p.seen_at", reason: "the sweep's: cancelled jobs of silent runners"},
+	{part: "from jobs where due_at <= $1", reason: "the sweep's: jobs whose time is up"},
+	{part: "from runner_presence where online and seen_at < $2", reason: "the sweep's: silent runners"},
+	{part: "from runners r where r.jobs_left = 0", reason: "the sweep's: runners that may take no more jobs"},
+	{part: "from job_leases where sealed_at < $1", reason: "the sweep's: old logs of jobs"},
+	{part: "from job_artifacts where stored_at < $1", reason: "the sweep's: old artifacts"},
+	{file: "integrity/sweep", reason: "goes from one workspace to the next"},
+
+	{part: "count(*) filter (where l.head > coalesce(c.seq, 0))", reason: "how far views have come, for metrics and operators"},
+	{part: "from parked order by view", reason: "all that are parked, for operators"},
+	{part: "select workspace_id from logs union select workspace_id from proof_checkpoints", reason: "all workspaces, for svc-db verify"},
+	{file: "projections/fold/rebuild", reason: "an operator's: all of a view, or a log in a table whose name is not in the text"},
+	{part: "delete from where workspace_id = $1 and = any($2:: [])", reason: "a rebuild's, in a table whose name is not in the text"},
+	{file: "events/store/ranges", reason: "a rebuild's: pages of several logs"},
+	{part: "select distinct on (workspace_id) workspace_id, note from proof_checkpoints",
+		reason: "an operator's, once a key is lost: the newest checkpoint of each log"},
+	{part: "delete from snapshots", reason: "an operator's: all snapshots"},
+	{part: "select workspace_id, stream, mac from snapshots", reason: "an operator's: rotates the key of all"},
+	{file: "events/bus/", reason: "put together from parts; messages on the bus are of all workspaces"},
+}
+
 func (e exception) of(sql, file string) bool {
 	return e.part != "" && strings.Contains(sql, e.part) || e.file != "" && strings.HasPrefix(file, e.file)
 }

@@ -1,6 +1,7 @@
 // Package plans_test holds the plans of PostgreSQL that are in force once a
 // connection has carried out a statement some times, on tables as large as they
-// may be: no statement reads a large table, or reads far more than it answers.
+// may be: no statement reads a large table, or reads far more than it answers. Nor
+// does one that concerns a single workspace leave out which, for any table.
 package plans_test
 
 import (
@@ -44,6 +45,10 @@ func TestPlansThatAreInForce(t *testing.T) {
 		if most < settled && !excepted(s.text(), s.file) {
 			t.Errorf("%s: asked %d times here, %d are needed", s.at, most, settled)
 		}
+	}
+	source := writtenIn(t, "projections", "proof", "sessions", "events", "farm", "integrity")
+	for _, problem := range newSchema(t, url).problems(t, w.text, source, acrossWorkspaces) {
+		t.Error(problem)
 	}
 	for _, e := range exceptions {
 		asked := slices.ContainsFunc(slices.Collect(maps.Keys(w.most)), func(sql string) bool { return e.of(sql, "") })

@@ -18,6 +18,7 @@ import (
 type written struct {
 	at    string   // file and line
 	file  string   // from the top of the module
+	sql   string   // as it is written
 	parts []string // what stands between the verbs of a format
 }
 
@@ -58,7 +59,7 @@ func writtenInFile(t *testing.T, path, name string) (list []written) {
 		require.NoError(t, err)
 		if isSQL.MatchString(text) {
 			at := files.Position(literal.Pos())
-			list = append(list, written{name + ":" + strconv.Itoa(at.Line), name, parts(text)})
+			list = append(list, written{name + ":" + strconv.Itoa(at.Line), name, text, parts(text)})
 		}
 		return true
 	})

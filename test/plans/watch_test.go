@@ -24,11 +24,14 @@ type watcher struct {
 	mu   sync.Mutex
 	seen map[*pgconn.PgConn]map[string]int // how often, by statement
 	most map[string]int                    // of any connection
+	text map[string]string                 // as it was sent, by statement
 	bad  map[string]string                 // what is wrong with a settled plan
 }
 
 func newWatcher() *watcher {
-	return &watcher{seen: map[*pgconn.PgConn]map[string]int{}, most: map[string]int{}, bad: map[string]string{}}
+	return &watcher{
+		seen: map[*pgconn.PgConn]map[string]int{}, most: map[string]int{}, text: map[string]string{}, bad: map[string]string{},
+	}
 }
 
 // pool returns a pool of one connection, so that whatever is asked six times is
@@ -73,6 +76,7 @@ func (w *watcher) take(t *testing.T, conn *pgconn.PgConn, text string) {
 	}
 	w.seen[conn][sql]++
 	w.most[sql] = max(w.most[sql], w.seen[conn][sql])
+	w.text[sql] = explained.SQL
 	if wrong := explained.Plan.judge(); w.seen[conn][sql] >= settled && wrong != "" && w.bad[sql] == "" {
 		w.bad[sql] = wrong + "\n" + explained.Plan.text(1)
 	}
@@ -103,16 +107,20 @@ const (
 
 // A node is a part of a plan. Its figures are of each loop, on average.
 type node struct {
-	Type      string  `json:"Node Type"`
-	Table     string  `json:"Relation Name"`
-	Index     string  `json:"Index Name"`
-	Condition string  `json:"Index Cond"`
-	Filter    string  `json:"Filter"`
-	Rows      float64 `json:"Actual Rows"`
-	Loops     float64 `json:"Actual Loops"`
-	Filtered  float64 `json:"Rows Removed by Filter"`
-	Joined    float64 `json:"Rows Removed by Join Filter"`
-	Rechecked float64 `json:"Rows Removed by Index Recheck"`
+	Type      string   `json:"Node Type"`
+	Operation string   `json:"Operation"`           // of a node that writes
+	Relation  string   `json:"Parent Relationship"` // to the node above
+	Table     string   `json:"Relation Name"`
+	Index     string   `json:"Index Name"`
+	Condition string   `json:"Index Cond"`
+	Recheck   string   `json:"Recheck Cond"`
+	Filter    string   `json:"Filter"`
+	Output    []string // expressions, if the plan is verbose
+	Rows      float64  `json:"Actual Rows"`
+	Loops     float64  `json:"Actual Loops"`
+	Filtered  float64  `json:"Rows Removed by Filter"`
+	Joined    float64  `json:"Rows Removed by Join Filter"`
+	Rechecked float64  `json:"Rows Removed by Index Recheck"`
 	Plans     []node
 }
 
@@ -133,6 +141,14 @@ func (n node) judge() string {
 		}
 	}
 	return ""
+}
+
+// all calls do with a node and those below it.
+func (n node) all(do func(node)) {
+	do(n)
+	for _, p := range n.Plans {
+		p.all(do)
+	}
 }
 
 func (n node) text(depth int) string {
