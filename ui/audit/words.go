@@ -11,7 +11,7 @@ import (
 )
 
 // sentences describe each action: when it was done, and as the end of "Tried to …" when it
-// was refused.
+// was refused. A kind that is not here is described by its words.
 var sentences = map[string][2]string{
 	"audit.exported":                   {"Exported the audit log", "export the audit log"},
 	"authority.created":                {"Created the farm’s certificate authority", "create the farm’s certificate authority"},
@@ -73,7 +73,6 @@ var sentences = map[string][2]string{
 	"run.merge_approved":               {"Approved a merge", "approve a merge"},
 	"run.merge_attempted":              {"Started to merge a run", ""},
 	"run.merged":                       {"Merged a run", ""},
-	"run.paused":                       {"Paused a run", "pause a run"},
 	"run.plan_recorded":                {"Recorded the plan of a run", ""},
 	"run.pull_request_opened":          {"Opened the pull request of a run", ""},
 	"run.queued":                       {"Queued an issue", "queue an issue"},
@@ -107,7 +106,7 @@ var sentences = map[string][2]string{
 // sentence describes the action of a record.
 func sentence(r client.AuditRecord) string { return describeAction(r.Action, denied(r)) }
 
-// describeAction describes an action. Without an entry in sentences it uses the words of its name.
+// describeAction describes an action by its sentence, or by the words of its name: "Member greeted".
 func describeAction(action string, denied bool) string {
 	words := sentences[action]
 	plain := strings.NewReplacer(".", " ", "_", " ").Replace(action)
