@@ -20,6 +20,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/crypto/bcrypt"
 
+	"svc/events/bus"
+	"svc/projections"
+	"svc/proof"
 	"svc/test/pgtest"
 )
 
@@ -177,7 +180,13 @@ func (s *fixture) signInEverybody(t *testing.T) {
 }
 
 // checkpointedViews are the names under which table checkpoints has a position in each log.
-var checkpointedViews = []string{"audit", "bus", "decisions", "outcomes", "proof", "run_counts", "runs"}
+var checkpointedViews = func() []string {
+	names := []string{proof.View, bus.View}
+	for _, v := range projections.Followed() {
+		names = append(names, v.Name())
+	}
+	return names
+}()
 
 func (s *fixture) trackProcess(p *process) {
 	s.mu.Lock()

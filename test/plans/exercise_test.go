@@ -140,11 +140,7 @@ func (p *process) command(t *testing.T, round int) {
 	result := ok(h.RemoveMember(ctx, commands.RemoveMember{Meta: owner, Member: guest.member}))
 	require.NoError(t, p.log.SaveSnapshot(ctx, p.acme, newID(), events.Snapshot{Form: 1, Version: 500, Seq: 500, State: []byte("{}")}))
 
-	followers := []string{proof.View, bus.View}
-	for _, v := range projections.Followed() {
-		followers = append(followers, v.Name())
-	}
-	for _, name := range followers {
+	for _, name := range checkpointed() {
 		require.NoError(t, p.follower.Await(ctx, name, p.acme, result.Position), name)
 	}
 }

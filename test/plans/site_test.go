@@ -13,9 +13,11 @@ import (
 
 	"svc/commands"
 	"svc/events"
+	"svc/events/bus"
 	"svc/events/store"
 	"svc/projections"
 	"svc/projections/fold"
+	"svc/proof"
 )
 
 var epoch = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
@@ -183,9 +185,9 @@ func (s *site) fill(t *testing.T) {
 			insert into logs (workspace_id, head, last_at) select id('w', n), 10, '2026-01-01'::timestamptz from generate_series(1, $others) n
 				union all select $long, $logged, '2026-02-01'::timestamptz union all select $told, $records, '2026-02-01'::timestamptz;
 			insert into checkpoints (workspace_id, view, seq) select id('w', n), view, 10 from generate_series(1, $others) n,
-				unnest('{runs,run_counts,decisions,outcomes,audit,proof,bus}'::text[]) as view
-				union all select $long, view, $logged from unnest('{runs,run_counts,decisions,outcomes,audit,proof,bus}'::text[]) as view
-				union all select $told, view, $records from unnest('{runs,run_counts,decisions,outcomes,audit,proof,bus}'::text[]) as view;
+				unnest($views::text[]) as view
+				union all select $long, view, $logged from unnest($views::text[]) as view
+				union all select $told, view, $records from unnest($views::text[]) as view;
 			insert into sessions (token_hash, session_id, user_id, active_workspace_id, created_at, updated_at, expires_at, ip, user_agent, mac)
 			select sha256(n::text::bytea), id('s', n), id('u', n), null, '2026-01-01', '2026-01-01', '2036-01-01', '', '', ''
 				from generate_series(1, $others) n;
@@ -216,11 +218,20 @@ func (s *site) fill(t *testing.T) {
 	s.exec(t, `vacuum analyze`)
 }
 
+// checkpointed returns the names of all that follows the logs.
+func checkpointed() []string {
+	names := []string{proof.View, bus.View}
+	for _, v := range projections.Followed() {
+		names = append(names, v.Name())
+	}
+	return names
+}
+
 // filled puts the site's figures in. id('m', n) is the n-th id of that kind: they
 // are in the order of their numbers, as real ones are in the order of their times.
 func (s *site) filled(sql string) string {
 	list := []string{"$acme", quoted(s.acme), "$long", quoted(s.long), "$told", quoted(s.told), "$repo", quoted(s.repo.ID), "$rare",
-		quoted(s.rare)}
+		quoted(s.rare), "$views", "'{" + strings.Join(checkpointed(), ",") + "}'"}
 	for name, n := range map[string]int{"members": members, "finished": finished, "active": active, "logged": logged, "records": records,
 		"others": others} {
 		list = append(list, "$"+name, fmt.Sprint(n))

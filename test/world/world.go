@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -165,6 +166,25 @@ func Dumps(t *testing.T, db *pgxpool.Pool) map[string][]string {
 		all[v.Name()] = Dump(t, db, v.Name())
 	}
 	return all
+}
+
+// Touched returns the views for which the database has an event that creates, changes or removes a row.
+func Touched(t *testing.T, db interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}) map[string]bool {
+	t.Helper()
+	rows, _ := db.Query(t.Context(), `select `+store.EventColumns+` from events`)
+	list, err := pgx.CollectRows(rows, store.Scan)
+	require.NoError(t, err)
+	touched := map[string]bool{}
+	for _, v := range projections.All() {
+		touched[v.Name()] = slices.ContainsFunc(list, func(r events.Record) bool {
+			b := &pgx.Batch{}
+			v.Load(b, v.Name(), []events.Record{r})
+			return b.Len() > 0
+		})
+	}
+	return touched
 }
 
 // IgnoreProgress is a progress callback of rebuilds that does nothing.
