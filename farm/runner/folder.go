@@ -16,16 +16,15 @@ import (
 
 // A Folder is the path of the runner's data folder, which only the runner's user can read:
 //
-// \tidentity.json     who the runner is, and where the farm is
-// \tcredentials.pem   the key and its certificate
-// \trenewed.pem       their successors, until the first request with them
-// \tpending-key.pem   the key of an enrolment in progress
-// \tserver-ca.pem     the authority of the farm's server certificate, if it is private
-// \tspool/<job>.<epoch>/   unacknowledged messages of a job, and its artifacts until they are
-// uploaded
-// \twork/<job>.<epoch>/    where the job runs
-// \tcontrol.sock      the supervisor's socket for status and drain
-// \tlock              held by the running supervisor
+//	identity.json          who the runner is, and where the farm is
+//	credentials.pem        the key and its certificate
+//	renewed.pem            their successors, until the first request with them
+//	pending-key.pem        the key of an enrolment in progress
+//	server-ca.pem          the authority of the farm's server certificate, if it is private
+//	spool/<job>.<epoch>/   unacknowledged messages of a job, and its artifacts until they are uploaded
+//	work/<job>.<epoch>/    where the job runs
+//	control.sock           the supervisor's socket for status and drain
+//	lock                   held by the running supervisor
 type Folder string
 
 func (f Folder) path(names ...string) string {

@@ -5,19 +5,17 @@
 // [Chunk] of a job's log. The runner sends [Hello] first, and the service answers with [Welcome].
 // After that:
 //
-// \trunner                          service
-// \tHello                     ──►
-// \t                          ◄──   Welcome, then an Assign for each leased job that the runner
-// does not hold
-// \tHeartbeat, every 10 s     ──►
-// \t                          ◄──   HeartbeatAck, with a verdict on each job that the runner must
-// stop
-// \t                          ◄──   Assign
-// \tAccept or Decline         ──►
-// \tEvent or Chunk, numbered  ──►
-// \t                          ◄──   Ack, once the database has them
-// \t                          ◄──   Cancel, Stop, Drain, Closing
-// \tGoodbye                   ──►
+//	runner                          service
+//	Hello                     ──►
+//	                          ◄──   Welcome, then an Assign for each leased job that the runner does not hold
+//	Heartbeat, every 10 s     ──►
+//	                          ◄──   HeartbeatAck, with a verdict on each job that the runner must stop
+//	                          ◄──   Assign
+//	Accept or Decline         ──►
+//	Event or Chunk, numbered  ──►
+//	                          ◄──   Ack, once the database has them
+//	                          ◄──   Cancel, Stop, Drain, Closing
+//	Goodbye                   ──►
 //
 // # Numbers
 //
