@@ -14,13 +14,13 @@ const maxCommits = 2
 // last [Upload.wait].
 type commits struct {
 	group  *errgroup.Group // nil if there are no chunks
-	chunks []chunkOf
+	chunks []fileChunk
 	failed atomic.Bool // since then
 	dirty  bool        // chunks were committed whose names may not be durable
 }
 
-// A chunkOf is chunk n of a file.
-type chunkOf struct {
+// A fileChunk is chunk n of a file.
+type fileChunk struct {
 	p *progress
 	n int64
 }
@@ -31,7 +31,7 @@ func (c *commits) begin(p *progress, n int64, staged Staged) {
 		c.group = &errgroup.Group{}
 		c.group.SetLimit(maxCommits)
 	}
-	c.chunks, c.dirty = append(c.chunks, chunkOf{p, n}), true
+	c.chunks, c.dirty = append(c.chunks, fileChunk{p, n}), true
 	c.group.Go(func() error {
 		err := staged.Commit()
 		if err != nil {

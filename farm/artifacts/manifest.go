@@ -72,7 +72,7 @@ func ReadManifest(r io.Reader, limit int64) (Manifest, error) {
 	return m, m.check(limit)
 }
 
-// check refuses what no runner of ours sends. The total size is checked first, since no other error
+// check returns an error about an invalid manifest. The total size is checked first, since no other error
 // would help if it is too large.
 func (m Manifest) check(limit int64) error {
 	var sum int64

@@ -31,7 +31,7 @@ func chunkName(artifact string, attempt int, n int64, token string) string {
 	return fmt.Sprintf("%s.%d.%d.%s", artifact, attempt, n, token)
 }
 
-// digestSuffix is what no token is.
+// digestSuffix takes the place of a token, and is never one.
 const digestSuffix = "sum"
 
 func digestName(artifact string, attempt int, chunks int64) string {

@@ -62,8 +62,8 @@ func good(t *testing.T, a *Authority, key crypto.PublicKey, change func(*x509.Ce
 	return der
 }
 
-// judge does with a header what the guard does, as far as this package is involved.
-func judge(header []string, authorities map[events.ID][]*x509.Certificate) (Identity, error) {
+// verifyHeader does with a header what the guard does, as far as this package is involved.
+func verifyHeader(header []string, authorities map[events.ID][]*x509.Certificate) (Identity, error) {
 	c, err := FromHeader(header)
 	if err != nil {
 		return Identity{}, err
@@ -149,7 +149,7 @@ func TestHeaderAttacks(t *testing.T) {
 		"PEM headers":                 {[]string{url.PathEscape(withHeaders(t, text))}, ErrUnreadable},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := judge(row.header, known)
+			got, err := verifyHeader(row.header, known)
 			if row.want == nil {
 				require.NoError(t, err)
 				require.Equal(t, workspace, got.Workspace)
@@ -203,7 +203,7 @@ func TestPlusSignsAreBase64(t *testing.T) {
 			seen++
 		}
 		for _, header := range []string{raw, url.PathEscape(text), url.QueryEscape(text)} {
-			_, err := judge([]string{header}, known)
+			_, err := verifyHeader([]string{header}, known)
 			require.NoError(t, err, header)
 		}
 	}

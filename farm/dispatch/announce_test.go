@@ -18,7 +18,7 @@ func TestAnnouncementsAreRateLimited(t *testing.T) {
 	s := newSite(t)
 	r := s.replica()
 	runner := s.enrol(r, "builder", 2, 0)
-	said := func() (n int) {
+	countEvents := func() (n int) {
 		require.NoError(t, s.db.QueryRow(t.Context(), `select count(*) from events where stream = $1`, runner).Scan(&n))
 		return n
 	}
@@ -26,7 +26,7 @@ func TestAnnouncementsAreRateLimited(t *testing.T) {
 		require.NoError(t, s.db.QueryRow(t.Context(), `select labels from runners where runner_id = $1`, runner).Scan(&list))
 		return list
 	}
-	come := func(i int) *agent {
+	connect := func(i int) *agent {
 		a := dial(t, r, s.ws, runner)
 		h := hello
 		h.Labels = []string{fmt.Sprintf("disk=%d", i)}
@@ -35,14 +35,14 @@ func TestAnnouncementsAreRateLimited(t *testing.T) {
 		return a
 	}
 	for i := range 30 {
-		a := come(i)
+		a := connect(i)
 		if i%2 == 1 {
 			a.send(wire.Goodbye{}, events.ID{}, 0, 0)
 			require.Equal(t, websocket.CloseNormalClosure, a.closes())
 		}
 	}
-	a := come(99)
-	require.LessOrEqual(t, said(), 22)
+	a := connect(99)
+	require.LessOrEqual(t, countEvents(), 22)
 	require.NotContains(t, labels(), "disk=99")
 
 	s.submit(r) // connected all the same, with what the log has
@@ -66,7 +66,7 @@ func TestFlappingRunnerIsAnnouncedRarely(t *testing.T) {
 	s := newSite(t)
 	r := s.replica()
 	runner := s.enrol(r, "builder", 2, 0)
-	said := func() (n int) {
+	countEvents := func() (n int) {
 		require.NoError(t, s.db.QueryRow(t.Context(), `select count(*) from events where stream = $1`, runner).Scan(&n))
 		return n
 	}
@@ -80,7 +80,7 @@ func TestFlappingRunnerIsAnnouncedRarely(t *testing.T) {
 		a.next(wire.TypeHeartbeatAck)
 		r.SweepOnce(t.Context())
 	}
-	require.Equal(t, 2, said(), "enrolled, and online")
+	require.Equal(t, 2, countEvents(), "enrolled, and online")
 	for range 200 { // in 200 minutes
 		a.cut()
 		s.clock.advance(time.Minute)
@@ -88,7 +88,7 @@ func TestFlappingRunnerIsAnnouncedRarely(t *testing.T) {
 		a = dial(t, r, s.ws, runner)
 		a.greet()
 	}
-	require.LessOrEqual(t, said(), 70)
+	require.LessOrEqual(t, countEvents(), 70)
 	s.submit(r)
 	a.assigned() // connected all the same
 

@@ -22,8 +22,8 @@ const (
 	chaosLease  = 6 * time.Second
 )
 
-// calmLimit is how long the remaining jobs may take after the last fault.
-const calmLimit = 3 * time.Minute
+// drainLimit is how long the remaining jobs may take after the last fault.
+const drainLimit = 3 * time.Minute
 
 // chaosSize returns the size of the test and how long faults are injected at most. Make chaos sets
 // SVC_CHAOS_SECONDS for a larger one.
@@ -42,16 +42,16 @@ func chaosSize(t *testing.T) (runners, jobs int, limit time.Duration) {
 // a lease.
 type chaos struct {
 	*site
-	mu       sync.Mutex
-	replicas []*replica
-	holder   map[events.ID]string // machines that run each job at the moment
-	twice    []string
-	over     chan struct{}
-	lasts    time.Duration // longest life of a connection
-	calm     atomic.Bool   // no more faults, so that slow machines finish too
+	mu                sync.Mutex
+	replicas          []*replica
+	holder            map[events.ID]string // machines that run each job at the moment
+	twice             []string
+	over              chan struct{}
+	maxConnectionLife time.Duration
+	noFaults          atomic.Bool // no more faults, so that slow machines finish too
 }
 
-func (c *chaos) any() *replica {
+func (c *chaos) anyReplica() *replica {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.replicas[rand.IntN(len(c.replicas))]
@@ -88,7 +88,7 @@ func TestEveryJobEndsOnce(t *testing.T) {
 	}
 	c.replicas = []*replica{begin(), begin()}
 	runners, most, limit := chaosSize(t)
-	c.lasts = time.Duration(runners) * 150 * time.Millisecond // so that as many connections are cut per second
+	c.maxConnectionLife = time.Duration(runners) * 150 * time.Millisecond // so that as many connections are cut per second
 	var jobs []events.ID
 	for range most {
 		jobs = append(jobs, c.submit(c.replicas[0], func(j *events.JobSpec) { j.Retry.MaxAttempts = 10 }))
@@ -106,10 +106,10 @@ func TestEveryJobEndsOnce(t *testing.T) {
 		require.NoError(t, c.db.QueryRow(t.Context(), `
 			select count(*) from jobs
 			where workspace_id = $1 and due_at is not null or state in ('queued', 'leased', 'running', 'cancelling')`, c.ws).Scan(&left))
-		if left == 0 || time.Now().After(end.Add(calmLimit)) {
+		if left == 0 || time.Now().After(end.Add(drainLimit)) {
 			break
 		}
-		if c.calm.Store(time.Now().After(end)); c.calm.Load() {
+		if c.noFaults.Store(time.Now().After(end)); c.noFaults.Load() {
 			continue
 		}
 		fresh := begin()

@@ -59,14 +59,14 @@ func (d *Dispatcher) deliver(ctx context.Context, c *connection) {
 			return
 		}
 		for _, id := range page {
-			told := true // a job that is no longer leased to this runner needs no message
+			sent := true // a job that is no longer leased to this runner needs no message
 			if job, ok := list[id]; ok {
-				if told, err = d.assignJob(ctx, c, job); err != nil {
+				if sent, err = d.assignJob(ctx, c, job); err != nil {
 					d.warn("deliver a job", err, "runner", c.runner.ID, "job", id)
 					continue
 				}
 			}
-			if !told {
+			if !sent {
 				return
 			}
 			c.slots.removePending(id)
@@ -95,7 +95,7 @@ func (d *Dispatcher) deliveries(ctx context.Context, r Runner, jobs []events.ID)
 // assignJob sends the runner a job, and reports whether it was dealt with; false means that the
 // outbox has no room. A job that is being cancelled is declined instead, and one that cannot be
 // sent is cancelled.
-func (d *Dispatcher) assignJob(ctx context.Context, c *connection, job delivery) (dealtWith bool, err error) {
+func (d *Dispatcher) assignJob(ctx context.Context, c *connection, job delivery) (handled bool, err error) {
 	if job.State == events.JobStateCancelling {
 		return true, d.decline(ctx, c.runner, job.Job, job.Epoch, "cancelled")
 	}
@@ -133,13 +133,13 @@ func (d *Dispatcher) handleSecretError(ctx context.Context, r Runner, job delive
 	if is {
 		return d.cancelUnrunnable(ctx, r, job, missing.Error())
 	}
-	spoilt, is := errors.AsType[*secrets.UnreadableError](why)
+	unreadable, is := errors.AsType[*secrets.UnreadableError](why)
 	if !is {
 		d.warn("reveal the secrets of a job", why, "job", job.Job)
 		return d.decline(ctx, r, job.Job, job.Epoch, reasonNoSecrets)
 	}
-	d.warn("reveal the secrets of a job", spoilt.Err, "job", job.Job)
-	return d.cancelUnrunnable(ctx, r, job, spoilt.Error())
+	d.warn("reveal the secrets of a job", unreadable.Err, "job", job.Job)
+	return d.cancelUnrunnable(ctx, r, job, unreadable.Error())
 }
 
 // reasonNoSecrets is the decline reason of a job whose secrets cannot be revealed at present.

@@ -152,9 +152,9 @@ func TestUnreadableSecretsAffectOnlyTheirJob(t *testing.T) {
 	runner := s.enrol(r, "builder", 2, 0)
 	a := dial(t, r, s.ws, runner)
 	a.greet()
-	spoilt := s.submit(r, names("SPOILT"))
-	s.waitForState(events.JobStateCancelled, spoilt)
-	require.Equal(t, "the secret SPOILT cannot be opened: set it again", s.cancelReason(spoilt))
+	unreadable := s.submit(r, names("SPOILT"))
+	s.waitForState(events.JobStateCancelled, unreadable)
+	require.Equal(t, "the secret SPOILT cannot be opened: set it again", s.cancelReason(unreadable))
 	waits := s.submit(r, names("LOCKED"))
 	require.Eventually(t, func() bool { return count(s.kinds(waits), "requeued") > 0 }, waitLimit, 2*time.Millisecond)
 	other := s.submit(r)
@@ -180,7 +180,7 @@ func (s *site) cancelReason(job events.ID) (reason string) {
 }
 
 // The largest job that may be submitted fits into one frame.
-func TestTheLargestAssignmentFits(t *testing.T) {
+func TestLargestAssignmentFits(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	r := s.replica(revealing(aggregates.MaxSecretBytes / 16))
@@ -222,8 +222,8 @@ func TestAssignmentsWaitForRoomInOutbox(t *testing.T) {
 	for job := range want {
 		s.waitForState(events.JobStateLeased, job)
 	}
-	stands := func() bool { return revealed.Load() > 0 && time.Now().UnixMilli()-revealed.Load() > 500 }
-	require.Eventually(t, stands, waitLimit, 10*time.Millisecond, "all that there is room for is on its way")
+	stalled := func() bool { return revealed.Load() > 0 && time.Now().UnixMilli()-revealed.Load() > 500 }
+	require.Eventually(t, stalled, waitLimit, 10*time.Millisecond, "all that there is room for is on its way")
 	go a.read()
 	got := map[events.ID]bool{}
 	for range jobs {

@@ -59,11 +59,11 @@ func (c *connection) handleHello(ctx context.Context, e wire.Envelope) error {
 	if err != nil {
 		return err
 	}
-	again, err := c.d.undelivered(ctx, c.runner, list)
+	pending, err := c.d.undelivered(ctx, c.runner, list)
 	if err != nil {
 		return err
 	}
-	c.slots.addPending(again)
+	c.slots.addPending(pending)
 	c.welcome(list, verdicts)
 	c.farm.nudge() // the farm delivers the pending jobs
 	return nil

@@ -212,8 +212,8 @@ func (g *ingest) runCommand(ctx context.Context, it *item, l lease) bool {
 		}
 		return false
 	}
-	switch l.judge(it, it.seq, it.seq) {
-	case notTheirs:
+	switch l.classify(it, it.seq, it.seq) {
+	case notHolder:
 		c.stop(it.job, it.epoch, "not yours")
 	case alreadyStored:
 		g.acknowledge(it, 1, l.seq)

@@ -272,7 +272,7 @@ func TestLogsAreSealed(t *testing.T) {
 	require.Equal(t, "succeeded ", view.Attempts[1].Ended+" "+view.Attempts[1].Reason)
 }
 
-func TestSecretsAreRevealedToTheRunnerAlone(t *testing.T) {
+func TestSecretsAreRevealedOnlyToTheRunner(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	r := s.replica(func(c *dispatch.Config) {
@@ -297,7 +297,7 @@ func TestSecretsAreRevealedToTheRunnerAlone(t *testing.T) {
 	require.Positive(t, n)
 }
 
-func TestALogHasALimit(t *testing.T) {
+func TestLogIsLimited(t *testing.T) {
 	t.Parallel()
 	j := newRunning(t)
 	_, err := j.db.Exec(t.Context(), `update job_leases set log_bytes = $2 where job_id = $1`, j.job, wire.MaxLog-2)
@@ -363,23 +363,23 @@ func TestOldLogsAreRemoved(t *testing.T) {
 			select count(*), (select count(*) from job_leases), coalesce(max(from_byte), -1) from job_logs`).Scan(&pieces, &leases, &end))
 		return pieces, leases, end
 	}
-	is := func(r *replica, pieces, leases int, end int64) {
+	requireAfterSweep := func(r *replica, pieces, leases int, end int64) {
 		t.Helper()
 		r.SweepOnce(t.Context())
 		p, l, e := left()
 		require.Equal(t, []any{pieces, leases, end}, []any{p, l, e})
 	}
 	j.clock.advance(7*24*time.Hour - time.Minute)
-	is(ephemeral, 2000, 1, 4*1999)
+	requireAfterSweep(ephemeral, 2000, 1, 4*1999)
 	j.clock.advance(2 * time.Minute)
-	is(ephemeral, 2000-1024, 1, 4*(2000-1024-1))
-	is(ephemeral, 0, 0, -1)
+	requireAfterSweep(ephemeral, 2000-1024, 1, 4*(2000-1024-1))
+	requireAfterSweep(ephemeral, 0, 0, -1)
 
 	j = newRunning(t)
 	j.a.send(finished("one\n"), j.job, j.epoch, 3)
 	j.a.acked(3)
 	j.clock.advance(100 * 365 * 24 * time.Hour)
-	is(j.r, 1, 1, 0)
+	requireAfterSweep(j.r, 1, 1, 0)
 }
 
 // A hello renews leases as a heartbeat does.

@@ -62,7 +62,7 @@ func (m *machine) run() {
 }
 
 func (m *machine) session() {
-	r := m.c.any()
+	r := m.c.anyReplica()
 	url := "ws" + r.server.URL[4:] + "/" + m.c.ws.String() + "/" + m.id.String() + "/builder"
 	socket, answer, err := websocket.DefaultDialer.Dial(url, nil)
 	if err != nil {
@@ -89,13 +89,13 @@ func (m *machine) session() {
 		h.Held = append(h.Held, wire.Held{Job: k.job.String(), Epoch: k.epoch, Sent: int64(len(w.frames))})
 	}
 	m.send(h, claim{}, 0)
-	cut := time.Now().Add(rand.N(m.c.lasts))
-	for m.c.calm.Load() || time.Now().Before(cut) {
+	cut := time.Now().Add(rand.N(m.c.maxConnectionLife))
+	for m.c.noFaults.Load() || time.Now().Before(cut) {
 		if !m.tick(m.in, 10*time.Millisecond) {
 			return
 		}
 	}
-	if rand.IntN(8) == 0 && !m.c.calm.Load() {
+	if rand.IntN(8) == 0 && !m.c.noFaults.Load() {
 		if d := chaosLease * 3 / 2; rand.IntN(2) == 0 {
 			m.freeze(d)
 		} else {
@@ -223,7 +223,7 @@ func (m *machine) handle(e wire.Envelope) {
 		}
 	case wire.TypeWelcome:
 		for _, v := range body[wire.Welcome](m.c.t, e).Held {
-			m.judge(v)
+			m.applyVerdict(v)
 		}
 	case wire.TypeHeartbeatAck:
 		ack := body[wire.HeartbeatAck](m.c.t, e)
@@ -234,13 +234,13 @@ func (m *machine) handle(e wire.Envelope) {
 		}
 		for _, v := range ack.Held {
 			if v.Verdict == wire.StopJob {
-				m.judge(v)
+				m.applyVerdict(v)
 			}
 		}
 	}
 }
 
-func (m *machine) judge(v wire.Verdict) {
+func (m *machine) applyVerdict(v wire.Verdict) {
 	job, _ := events.ParseID(v.Job)
 	k := claim{job, v.Epoch}
 	w := m.jobs[k]

@@ -15,7 +15,7 @@ import (
 )
 
 // A newer connection supersedes the older one, on any replica.
-func TestANewerConnectionTakesOver(t *testing.T) {
+func TestNewerConnectionTakesOver(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	first, second := s.replica(), s.replica()
@@ -36,7 +36,7 @@ func TestANewerConnectionTakesOver(t *testing.T) {
 	d.assigned()
 }
 
-func TestARevokedRunnerIsClosedAtEveryReplica(t *testing.T) {
+func TestRevokedRunnerIsDisconnectedFromEveryReplica(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	first, second := s.replica(), s.replica()
@@ -96,7 +96,7 @@ func (s *site) waitForRunner(state events.RunnerState, runner events.ID) {
 	}, waitLimit, 2*time.Millisecond)
 }
 
-func TestASilentRunnerIsOfflineAndComesBack(t *testing.T) {
+func TestSilentRunnerIsOfflineAndComesBack(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	r := s.replica()
@@ -117,7 +117,7 @@ func TestASilentRunnerIsOfflineAndComesBack(t *testing.T) {
 }
 
 // A runner enrolled for one job takes no other, and retires once the log is sealed.
-func TestAnEphemeralRunnerRetires(t *testing.T) {
+func TestEphemeralRunnerRetires(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	r := s.replica()
@@ -141,7 +141,7 @@ func TestAnEphemeralRunnerRetires(t *testing.T) {
 
 // An ephemeral runner that declines its job is given another. If it did not answer it may have
 // started the job, and is given none.
-func TestAnEphemeralRunnerThatDeclines(t *testing.T) {
+func TestEphemeralRunnerThatDeclines(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	r := s.replica()

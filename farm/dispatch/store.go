@@ -25,25 +25,25 @@ type lease struct {
 	line             int64 // line number of the next byte, 0 if it is not known
 }
 
-// A judgement says what to do with messages of a job.
-type judgement int
+// A disposition is what to do with messages of a job.
+type disposition int
 
 const (
-	notTheirs     judgement = iota // from another runner, of an older epoch, or of a fenced lease
-	alreadyStored                  // stored already
-	afterGap                       // a number before them is missing
-	inOrder                        // to be stored
+	notHolder     disposition = iota // from another runner, of an older epoch, or of a fenced lease
+	alreadyStored                    // stored already
+	afterGap                         // a number before them is missing
+	inOrder                          // to be stored
 )
 
-// judge decides about messages of a job with the numbers first to last.
-func (l lease) judge(it *item, first, last int64) judgement {
+// classify returns what to do with messages of a job with the numbers first to last.
+func (l lease) classify(it *item, first, last int64) disposition {
 	switch {
 	case l.epoch == 0 || l.epoch != it.epoch || l.runner != it.c.runner.ID:
-		return notTheirs
+		return notHolder
 	case last <= l.seq:
 		return alreadyStored
 	case l.fenced:
-		return notTheirs
+		return notHolder
 	case first > l.seq+1:
 		return afterGap
 	}
@@ -97,12 +97,12 @@ func collectLeases(rows pgx.Rows) (map[leaseKey]lease, error) {
 type pieceRun struct {
 	*queue
 	lease
-	judgement judgement
-	rows      []*item // pieces to store
-	seq, end  int64   // last number and log size after the run
-	line      int64   // line number at the end, 0 if it is not known
-	truncated bool
-	refusal   string // why the run is refused, "" if it is not
+	disposition disposition
+	rows        []*item // pieces to store
+	seq, end    int64   // last number and log size after the run
+	line        int64   // line number at the end, 0 if it is not known
+	truncated   bool
+	refusal     string // why the run is refused, "" if it is not
 }
 
 // storePieces stores log pieces of several jobs in one transaction, and acknowledges them.
@@ -127,9 +127,9 @@ func (g *ingest) answerPieces(r *pieceRun) {
 	switch {
 	case r.refusal != "":
 		it.c.refuse(malformed(fmt.Errorf("%w: %s", wire.ErrFrame, r.refusal)))
-	case r.judgement == notTheirs:
+	case r.disposition == notHolder:
 		it.c.stop(it.job, it.epoch, "not yours")
-	case r.judgement == afterGap:
+	case r.disposition == afterGap:
 		it.c.sendGap(it.job, it.epoch, r.lease.seq+1)
 	default:
 		g.d.counts.duplicates.Add(int64(len(r.list) - len(r.rows)))
@@ -160,7 +160,7 @@ func (g *ingest) writePieces(ctx context.Context, list []*item) (runs []*pieceRu
 	for _, q := range splitRuns(list) {
 		r := newPieceRun(q, leases[q.key])
 		runs = append(runs, r)
-		if r.judgement == inOrder && r.refusal == "" { // another connection of the runner may have sent the same pieces in this batch
+		if r.disposition == inOrder && r.refusal == "" { // another connection of the runner may have sent the same pieces in this batch
 			l := r.lease
 			l.seq, l.bytes, l.truncated, l.line = r.seq, r.end, r.truncated, r.line
 			leases[q.key] = l
@@ -200,7 +200,7 @@ func splitRuns(list []*item) (out []*queue) {
 func newPieceRun(q *queue, l lease) *pieceRun {
 	r := &pieceRun{queue: q, lease: l, seq: l.seq, end: l.bytes, truncated: l.truncated, line: l.line}
 	first, last := q.list[0], q.list[len(q.list)-1]
-	if r.judgement = l.judge(first, first.seq, last.seq); r.judgement != inOrder {
+	if r.disposition = l.classify(first, first.seq, last.seq); r.disposition != inOrder {
 		return r
 	}
 	for _, it := range q.list {
@@ -240,7 +240,7 @@ func queuePieces(b *pgx.Batch, runs []*pieceRun) {
 	var data [][]byte
 	var truncated []bool
 	for _, r := range runs {
-		if r.judgement != inOrder || r.refusal != "" {
+		if r.disposition != inOrder || r.refusal != "" {
 			continue
 		}
 		to[1].add(r.leaseKey)

@@ -23,8 +23,8 @@ const (
 // Run sweeps periodically while this process is the leader, until ctx ends or the dispatcher is
 // closed.
 func (d *Dispatcher) Run(ctx context.Context) {
-	again := time.NewTicker(d.SweepEvery)
-	defer again.Stop()
+	ticker := time.NewTicker(d.SweepEvery)
+	defer ticker.Stop()
 	s := &sweep{d: d, retryAt: map[events.ID]time.Time{}}
 	for {
 		select {
@@ -32,7 +32,7 @@ func (d *Dispatcher) Run(ctx context.Context) {
 			return
 		case <-d.stopping:
 			return
-		case <-again.C:
+		case <-ticker.C:
 		}
 		if d.Leads(Lease) {
 			s.round(ctx)
@@ -51,7 +51,7 @@ type sweep struct {
 	d                      *Dispatcher
 	retryAt                map[events.ID]time.Time // when to retry jobs and runners whose step failed
 	repairedAt, retainedAt time.Time
-	artifactsAt            time.Time // of the last look for old artifacts, once none were left
+	artifactsAt            time.Time // time of the last search for old artifacts that found none left
 }
 
 func (s *sweep) round(ctx context.Context) {

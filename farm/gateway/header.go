@@ -13,12 +13,12 @@ import (
 // maxCertificate is the longest header value that the REST service accepts.
 const maxCertificate = 16 << 10
 
-// setCertificate replaces the header, in whatever spelling the client has sent it, by the
+// setCertificate replaces the header, whichever equivalent names the client has used, by the
 // certificate of the connection, if it has one.
 func setCertificate(h http.Header, name config.HeaderName, connection *tls.ConnectionState) {
-	for spelling := range h {
-		if normalizeName(spelling) == normalizeName(string(name)) {
-			delete(h, spelling)
+	for key := range h {
+		if normalizeName(key) == normalizeName(string(name)) {
+			delete(h, key)
 		}
 	}
 	if connection == nil || len(connection.PeerCertificates) == 0 {
@@ -44,11 +44,11 @@ func normalizeName(name string) string {
 	}, name)
 }
 
-// dropUpgrade removes a request's wish for another protocol, unless it is a WebSocket and the rule
+// dropUpgrade removes the headers that ask for another protocol, unless it is a WebSocket and the rule
 // allows one. On a connection with another protocol, requests would bypass the rules.
 func dropUpgrade(r *http.Request, tunnel bool) {
-	wishes := r.Header.Values("Upgrade")
-	if tunnel && len(wishes) == 1 && strings.EqualFold(wishes[0], "websocket") {
+	protocols := r.Header.Values("Upgrade")
+	if tunnel && len(protocols) == 1 && strings.EqualFold(protocols[0], "websocket") {
 		return
 	}
 	r.Header.Del("Upgrade")

@@ -36,19 +36,19 @@ import (
 
 func TestMain(m *testing.M) { leak.Main(m) }
 
-// patience is how long tests wait for anything.
-const patience = time.Minute
+// waitLimit is how long tests wait for anything.
+const waitLimit = time.Minute
 
 const header = "X-Svc-Client-Cert"
 
-// A subject is the gateway under test, of any make, and the service behind it.
+// A subject is the gateway under test, and the service behind it.
 type subject struct {
 	address string // host and port
 	roots   *x509.CertPool
 	service *service
 	stop    func() // stops it, and returns when it has stopped
 
-	listener *Listener // of ours
+	listener *Listener
 }
 
 // A service is behind the gateway and records what reaches it.
@@ -124,7 +124,7 @@ func (s *service) next(t *testing.T) *http.Request {
 	select {
 	case r := <-s.seen:
 		return r
-	case <-time.After(patience):
+	case <-time.After(waitLimit):
 		require.FailNow(t, "nothing reached the service")
 		return nil
 	}
@@ -142,7 +142,7 @@ func startBefore(t *testing.T, rules []Rule, behind *service) *subject {
 	return startWithin(t, rules, behind, wide, slog.DiscardHandler)
 }
 
-func startWithin(t *testing.T, rules []Rule, behind *service, bounds Bounds, says slog.Handler) *subject {
+func startWithin(t *testing.T, rules []Rule, behind *service, bounds Bounds, handler slog.Handler) *subject {
 	t.Helper()
 	s := &subject{service: behind}
 	server := issue(t, leaf{server: true})
@@ -157,7 +157,7 @@ func startWithin(t *testing.T, rules []Rule, behind *service, bounds Bounds, say
 	require.NoError(t, err)
 	s.address = ln.Addr().String()
 	g := New(s.service.url, header, rules, log)
-	s.listener = NewListener(ln, certificates.TLS(), bounds, slog.New(says))
+	s.listener = NewListener(ln, certificates.TLS(), bounds, slog.New(handler))
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() {
@@ -247,7 +247,7 @@ func (s *subject) client(t *testing.T, cfg *tls.Config, h2 bool) *http.Client {
 	t.Helper()
 	transport := &http.Transport{TLSClientConfig: cfg, ForceAttemptHTTP2: h2, ExpectContinueTimeout: time.Second}
 	t.Cleanup(transport.CloseIdleConnections)
-	return &http.Client{Transport: transport, Timeout: patience}
+	return &http.Client{Transport: transport, Timeout: waitLimit}
 }
 
 // raw sends text unchanged, and returns the answer.
@@ -256,7 +256,7 @@ func (s *subject) raw(t *testing.T, text string) (int, http.Header, string) {
 	conn, err := tls.Dial("tcp", s.address, s.tlsWith(nil))
 	require.NoError(t, err)
 	defer conn.Close()
-	require.NoError(t, conn.SetDeadline(time.Now().Add(patience)))
+	require.NoError(t, conn.SetDeadline(time.Now().Add(waitLimit)))
 	_, err = io.WriteString(conn, text)
 	require.NoError(t, err)
 	method, _, _ := strings.Cut(text, " ")

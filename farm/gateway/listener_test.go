@@ -25,7 +25,7 @@ func (s *subject) connect(t *testing.T, from string) (net.Conn, error) {
 	conn, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}).DialContext(t.Context(), "tcp", s.address)
 	if err == nil {
 		t.Cleanup(func() { _ = conn.Close() })
-		require.NoError(t, conn.SetDeadline(time.Now().Add(patience)))
+		require.NoError(t, conn.SetDeadline(time.Now().Add(waitLimit)))
 	}
 	return conn, err
 }
@@ -37,8 +37,8 @@ func (s *subject) dial(t *testing.T, from string) net.Conn {
 	return conn
 }
 
-// speaks makes a TLS request on a connection, and returns why that failed.
-func (s *subject) speaks(conn net.Conn) error {
+// handshake makes a TLS request on a connection, and returns why that failed.
+func (s *subject) handshake(conn net.Conn) error {
 	cfg := s.tlsWith(nil)
 	cfg.ServerName = "127.0.0.1"
 	c := tls.Client(conn, cfg)
@@ -49,12 +49,12 @@ func (s *subject) speaks(conn net.Conn) error {
 	return err
 }
 
-// refuses checks that the gateway accepts no connection from a local address.
-func (s *subject) refuses(t *testing.T, from string) {
+// requireRefused checks that the gateway accepts no connection from a local address.
+func (s *subject) requireRefused(t *testing.T, from string) {
 	t.Helper()
 	conn, err := s.connect(t, from)
 	if err == nil { // it may be closed before it is seen
-		err = s.speaks(conn)
+		err = s.handshake(conn)
 	}
 	requireEnded(t, err)
 }
@@ -71,64 +71,64 @@ func (s *subject) requireUsage(t *testing.T, connections, handshakes int) {
 	require.Eventually(t, func() bool {
 		u := s.listener.Usage()
 		return u.Connections == connections && u.Handshakes == handshakes
-	}, patience, time.Millisecond, "%+v", s.listener.Usage())
+	}, waitLimit, time.Millisecond, "%+v", s.listener.Usage())
 }
 
 func TestConnectionsAreBounded(t *testing.T) {
 	t.Parallel()
-	bounds := Bounds{Connections: 4, PerAddress: 3, Handshakes: 100, HandshakeTimeout: patience}
+	bounds := Bounds{Connections: 4, PerAddress: 3, Handshakes: 100, HandshakeTimeout: waitLimit}
 	s := startWithin(t, Rules(1), newService(t), bounds, slog.DiscardHandler)
 	var open []net.Conn
 	for range 3 {
 		conn := s.dial(t, "127.0.0.1")
-		require.NoError(t, s.speaks(conn))
+		require.NoError(t, s.handshake(conn))
 		open = append(open, conn)
 	}
-	s.refuses(t, "127.0.0.1")
-	require.NoError(t, s.speaks(s.dial(t, "127.0.0.2")), "another address")
-	s.refuses(t, "127.0.0.3")
+	s.requireRefused(t, "127.0.0.1")
+	require.NoError(t, s.handshake(s.dial(t, "127.0.0.2")), "another address")
+	s.requireRefused(t, "127.0.0.3")
 	require.Equal(t, map[string]int64{"connections": 1, "address": 1, "handshakes": 0}, s.listener.Usage().Refused)
 
 	require.NoError(t, open[0].Close())
 	s.requireUsage(t, 3, 0)
-	require.NoError(t, s.speaks(s.dial(t, "127.0.0.1")), "a place was given back")
+	require.NoError(t, s.handshake(s.dial(t, "127.0.0.1")), "a place was given back")
 }
 
 // A tunnel counts as a connection until it ends.
 func TestTunnelsAreBounded(t *testing.T) {
 	t.Parallel()
-	bounds := Bounds{Connections: 1, PerAddress: 1, Handshakes: 100, HandshakeTimeout: patience}
+	bounds := Bounds{Connections: 1, PerAddress: 1, Handshakes: 100, HandshakeTimeout: waitLimit}
 	s := startWithin(t, Rules(1), newService(t), bounds, slog.DiscardHandler)
 	agent := s.agent(t, nil)
 	echo(t, agent, websocket.TextMessage, "hello")
-	s.refuses(t, "127.0.0.1")
+	s.requireRefused(t, "127.0.0.1")
 	echo(t, agent, websocket.TextMessage, "still here")
 	require.NoError(t, agent.Close())
 	s.requireUsage(t, 0, 0)
-	require.NoError(t, s.speaks(s.dial(t, "127.0.0.1")))
+	require.NoError(t, s.handshake(s.dial(t, "127.0.0.1")))
 }
 
 // Unfinished handshakes do not block those of others.
 func TestHandshakesAreBounded(t *testing.T) {
 	t.Parallel()
-	bounds := Bounds{Connections: 100, PerAddress: 100, Handshakes: 8, HandshakeTimeout: patience}
+	bounds := Bounds{Connections: 100, PerAddress: 100, Handshakes: 8, HandshakeTimeout: waitLimit}
 	s := startWithin(t, Rules(1), newService(t), bounds, slog.DiscardHandler)
 	silent := []net.Conn{s.dial(t, "127.0.0.1"), s.dial(t, "127.0.0.1")}
 	_, err := silent[1].Write([]byte{22, 3, 1, 2, 0, 1}) // a quarter of a hello
 	require.NoError(t, err)
-	s.refuses(t, "127.0.0.1")
-	require.NoError(t, s.speaks(s.dial(t, "127.0.0.2")))
+	s.requireRefused(t, "127.0.0.1")
+	require.NoError(t, s.handshake(s.dial(t, "127.0.0.2")))
 	for _, from := range []string{"127.0.0.2", "127.0.0.3", "127.0.0.4"} {
 		silent = append(silent, s.dial(t, from), s.dial(t, from))
 	}
 	s.requireUsage(t, 9, 8)
-	s.refuses(t, "127.0.0.5")
+	s.requireRefused(t, "127.0.0.5")
 	require.Equal(t, map[string]int64{"connections": 0, "address": 0, "handshakes": 2}, s.listener.Usage().Refused)
 	for _, conn := range silent {
 		require.NoError(t, conn.Close())
 	}
 	s.requireUsage(t, 1, 0)
-	require.NoError(t, s.speaks(s.dial(t, "127.0.0.1")))
+	require.NoError(t, s.handshake(s.dial(t, "127.0.0.1")))
 	require.EqualValues(t, 8, s.listener.Usage().Failed)
 }
 
@@ -148,9 +148,9 @@ func TestSlowHandshakeTimesOut(t *testing.T) {
 // Plain HTTP, port scans and clients that do not trust the certificate do not fill the log.
 func TestFailedConnectionsAreLoggedRarely(t *testing.T) {
 	t.Parallel()
-	said := new(lines)
-	bounds := Bounds{Connections: 9, PerAddress: 1, Handshakes: 9, HandshakeTimeout: patience}
-	s := startWithin(t, Rules(1), newService(t), bounds, slog.NewTextHandler(said, nil))
+	log := new(lines)
+	bounds := Bounds{Connections: 9, PerAddress: 1, Handshakes: 9, HandshakeTimeout: waitLimit}
+	s := startWithin(t, Rules(1), newService(t), bounds, slog.NewTextHandler(log, nil))
 	for range 20 {
 		conn := s.dial(t, "127.0.0.1")
 		_, err := io.WriteString(conn, "GET / HTTP/1.1\r\n\r\n")
@@ -159,15 +159,15 @@ func TestFailedConnectionsAreLoggedRarely(t *testing.T) {
 		require.NoError(t, err)
 		s.requireUsage(t, 0, 0)
 	}
-	require.NoError(t, s.speaks(s.dial(t, "127.0.0.1")))
+	require.NoError(t, s.handshake(s.dial(t, "127.0.0.1")))
 	for range 20 {
-		s.refuses(t, "127.0.0.1")
+		s.requireRefused(t, "127.0.0.1")
 	}
 	require.EqualValues(t, 20, s.listener.Usage().Failed)
 	require.EqualValues(t, 20, s.listener.Usage().Refused["address"])
-	require.Equal(t, 1, strings.Count(said.String(), "a TLS handshake failed"))
-	require.Equal(t, 1, strings.Count(said.String(), "connections are refused"))
-	require.Contains(t, said.String(), "full=address address=127.0.0.1:")
+	require.Equal(t, 1, strings.Count(log.String(), "a TLS handshake failed"))
+	require.Equal(t, 1, strings.Count(log.String(), "connections are refused"))
+	require.Contains(t, log.String(), "full=address address=127.0.0.1:")
 }
 
 // A lines is a log that can be read while it is written.
@@ -191,7 +191,7 @@ func (l *lines) String() string {
 // Close does not wait for handshakes.
 func TestCloseEndsHandshakes(t *testing.T) {
 	t.Parallel()
-	bounds := Bounds{Connections: 9, PerAddress: 9, Handshakes: 9, HandshakeTimeout: 10 * patience}
+	bounds := Bounds{Connections: 9, PerAddress: 9, Handshakes: 9, HandshakeTimeout: 10 * waitLimit}
 	s := startWithin(t, Rules(1), newService(t), bounds, slog.DiscardHandler)
 	conn := s.dial(t, "127.0.0.1")
 	s.requireUsage(t, 1, 1)
@@ -210,7 +210,7 @@ func TestAcceptErrorsAreReturned(t *testing.T) {
 	require.NoError(t, err)
 	failing := &failing{Listener: inner, errs: make(chan error, 1)}
 	failing.errs <- os.ErrProcessDone
-	bounds := Bounds{Connections: 1, PerAddress: 1, Handshakes: 1, HandshakeTimeout: patience}
+	bounds := Bounds{Connections: 1, PerAddress: 1, Handshakes: 1, HandshakeTimeout: waitLimit}
 	l := NewListener(failing, &tls.Config{}, bounds, slog.New(slog.DiscardHandler))
 	_, err = l.Accept()
 	require.ErrorIs(t, err, os.ErrProcessDone)
@@ -254,7 +254,7 @@ func TestHTTP2StreamsAreBounded(t *testing.T) {
 	s := start(t, Rules(1))
 	cfg := s.tlsWith(nil)
 	cfg.NextProtos = []string{"h2"}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
 	defer cancel()
 	conn, err := (&tls.Dialer{Config: cfg}).DialContext(ctx, "tcp", s.address)
 	require.NoError(t, err)

@@ -18,8 +18,8 @@ func TestCertificateIsReloaded(t *testing.T) {
 	cert, key := filepath.Join(folder, "cert.pem"), filepath.Join(folder, "key.pem")
 	first, second := issue(t, leaf{server: true}), issue(t, leaf{server: true, text: "second"})
 	write(t, folder, first)
-	var said strings.Builder
-	c, err := OpenCertificates(cert, key, func() time.Time { return now }, slog.New(slog.NewTextHandler(&said, nil)))
+	var log strings.Builder
+	c, err := OpenCertificates(cert, key, func() time.Time { return now }, slog.New(slog.NewTextHandler(&log, nil)))
 	require.NoError(t, err)
 	serves := func(want tls.Certificate) {
 		t.Helper()
@@ -32,7 +32,7 @@ func TestCertificateIsReloaded(t *testing.T) {
 	serves(first) // the files are not checked for each connection
 	now = now.Add(checkEvery)
 	serves(second)
-	require.Contains(t, said.String(), "new certificate")
+	require.Contains(t, log.String(), "new certificate")
 
 	require.NoError(t, os.WriteFile(key, []byte("half of a k"), 0o600))
 	now = now.Add(checkEvery)

@@ -36,18 +36,18 @@ func (a *deadlineWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 // A tunnelClient is the runner's side of a tunnel.
 type tunnelClient struct {
 	net.Conn
-	silence time.Duration
+	idleTimeout time.Duration
 }
 
 func (c *tunnelClient) Read(p []byte) (int, error) {
-	if err := c.SetReadDeadline(time.Now().Add(c.silence)); err != nil {
+	if err := c.SetReadDeadline(time.Now().Add(c.idleTimeout)); err != nil {
 		return 0, err
 	}
 	return c.Conn.Read(p)
 }
 
 func (c *tunnelClient) Write(p []byte) (int, error) {
-	if err := c.SetWriteDeadline(time.Now().Add(c.silence)); err != nil {
+	if err := c.SetWriteDeadline(time.Now().Add(c.idleTimeout)); err != nil {
 		return 0, err
 	}
 	return c.Conn.Write(p)
@@ -57,18 +57,18 @@ func (c *tunnelClient) Write(p []byte) (int, error) {
 // closes it.
 type tunnelBackend struct {
 	io.ReadWriteCloser
-	silence time.Duration
-	timer   *time.Timer
+	idleTimeout time.Duration
+	timer       *time.Timer
 }
 
-func newTunnelBackend(stream io.ReadWriteCloser, silence time.Duration) *tunnelBackend {
-	return &tunnelBackend{stream, silence, time.AfterFunc(silence, func() { _ = stream.Close() })}
+func newTunnelBackend(stream io.ReadWriteCloser, idleTimeout time.Duration) *tunnelBackend {
+	return &tunnelBackend{stream, idleTimeout, time.AfterFunc(idleTimeout, func() { _ = stream.Close() })}
 }
 
 func (b *tunnelBackend) Read(p []byte) (int, error) {
 	n, err := b.ReadWriteCloser.Read(p)
 	if n > 0 {
-		b.timer.Reset(b.silence)
+		b.timer.Reset(b.idleTimeout)
 	}
 	return n, err
 }

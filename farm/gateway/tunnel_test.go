@@ -15,7 +15,7 @@ import (
 func (s *subject) agent(t *testing.T, pair *tls.Certificate) *websocket.Conn {
 	t.Helper()
 	dialer := websocket.Dialer{
-		TLSClientConfig: s.tlsWith(pair), Subprotocols: []string{"svc-farm.v1"}, HandshakeTimeout: patience,
+		TLSClientConfig: s.tlsWith(pair), Subprotocols: []string{"svc-farm.v1"}, HandshakeTimeout: waitLimit,
 	}
 	conn, res, err := dialer.DialContext(t.Context(), "wss://"+s.address+"/api/v1/farm/agent", http.Header{"X_Svc_Client_Cert": {"forged"}})
 	require.NoError(t, err)
@@ -23,7 +23,7 @@ func (s *subject) agent(t *testing.T, pair *tls.Certificate) *websocket.Conn {
 	require.NoError(t, res.Body.Close())
 	require.Equal(t, "svc-farm.v1", conn.Subprotocol())
 	t.Cleanup(func() { _ = conn.Close() })
-	require.NoError(t, conn.SetReadDeadline(time.Now().Add(patience)))
+	require.NoError(t, conn.SetReadDeadline(time.Now().Add(waitLimit)))
 	return conn
 }
 
@@ -70,7 +70,7 @@ func TestSilentTunnelEnds(t *testing.T) {
 	began := time.Now()
 	_, _, err := conn.ReadMessage()
 	require.Error(t, err)
-	require.Less(t, time.Since(began), patience/2)
+	require.Less(t, time.Since(began), waitLimit/2)
 }
 
 // The HTTP server does not track hijacked connections when it shuts down.

@@ -64,7 +64,7 @@ func TestSlowHeaderTimesOut(t *testing.T) {
 	require.NoError(t, err)
 	connections["no handshake"] = plain
 	for begun, conn := range connections {
-		require.NoError(t, conn.SetReadDeadline(time.Now().Add(patience)))
+		require.NoError(t, conn.SetReadDeadline(time.Now().Add(waitLimit)))
 		_, err := io.Copy(io.Discard, conn)
 		require.False(t, errors.Is(err, os.ErrDeadlineExceeded), "the gateway ends it: %q", begun)
 		require.NoError(t, conn.Close())
@@ -89,7 +89,7 @@ func TestUnreadBodyIsNotAwaited(t *testing.T) {
 			conn, err := tls.Dial("tcp", s.address, s.tlsWith(nil))
 			require.NoError(t, err)
 			defer conn.Close()
-			require.NoError(t, conn.SetDeadline(time.Now().Add(patience)))
+			require.NoError(t, conn.SetDeadline(time.Now().Add(waitLimit)))
 			_, err = io.WriteString(conn, line)
 			require.NoError(t, err)
 			answer, err := io.ReadAll(conn)

@@ -73,13 +73,13 @@ func (j *watchedLog) wake() {
 
 // Run checks the watched logs periodically until ctx ends.
 func (l *Logs) Run(ctx context.Context) {
-	again := time.NewTicker(pollEvery)
-	defer again.Stop()
+	ticker := time.NewTicker(pollEvery)
+	defer ticker.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-again.C:
+		case <-ticker.C:
 		}
 		if err := l.checkWatched(ctx); err != nil && ctx.Err() == nil {
 			l.log.WarnContext(ctx, "look for logs that have grown", "err", err)
