@@ -21,7 +21,7 @@ import (
 func TestEveryMessageArrivesOnceAndInOrder(t *testing.T) {
 	t.Parallel()
 	f := newFarm(t)
-	f.tweak = func(w *wire.Welcome) { w.Limits = wire.Limits{WindowMessages: 5, WindowBytes: 40_000} }
+	f.changeWelcome = func(w *wire.Welcome) { w.Limits = wire.Limits{WindowMessages: 5, WindowBytes: 40_000} }
 	f.ackDelay = func() { <-time.After(rand.N(30 * time.Millisecond)) }
 	r := start(t, f.enrolled(), reconnectAtOnce)
 	var jobs []key
@@ -62,7 +62,7 @@ func TestEveryMessageArrivesOnceAndInOrder(t *testing.T) {
 	}
 	close(stop)
 	<-cut
-	r.empty()
+	r.requireNoJobs()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	require.Greater(t, len(f.hellos), 5)
@@ -90,7 +90,7 @@ func TestJobsEndOnceAcrossSupervisors(t *testing.T) {
 		require.Eventually(t, f.with(last, func(j *farmJob) bool {
 			return len(j.events) >= min(want, 2) &&
 				(want < 3 || len(j.log) > 4)
-		}), patience, time.Millisecond)
+		}), waitLimit, time.Millisecond)
 		r.cancel()
 		require.NoError(t, r.wait())
 	}
@@ -98,7 +98,7 @@ func TestJobsEndOnceAcrossSupervisors(t *testing.T) {
 	for _, k := range jobs {
 		require.Contains(t, []string{"succeeded", "infra"}, f.ended(k).Outcome)
 	}
-	r.empty()
+	r.requireNoJobs()
 }
 
 // The service finds a message of one job malformed each time. That job is dropped, and the others
@@ -107,16 +107,16 @@ func TestMalformedJobIsDropped(t *testing.T) {
 	t.Parallel()
 	f := newFarm(t)
 	r := start(t, f.enrolled(), reconnectAtOnce)
-	require.Eventually(t, f.check(func() bool { return len(f.beats) > 0 }), patience, time.Millisecond)
+	require.Eventually(t, f.check(func() bool { return len(f.beats) > 0 }), waitLimit, time.Millisecond)
 	well := f.assign(wire.Assign{Steps: steps("for i in 1 2 3 4 5 6 7 8; do echo $i; sleep 0.1; done")})
-	require.Eventually(t, f.with(well, func(j *farmJob) bool { return j.last > 0 }), patience, time.Millisecond)
+	require.Eventually(t, f.with(well, func(j *farmJob) bool { return j.last > 0 }), waitLimit, time.Millisecond)
 	bad := key{events.NewID(time.Now()).String(), 1}
 	f.mu.Lock()
 	f.malformed = map[key]int{bad: 0}
 	f.mu.Unlock()
 	f.assignAs(bad, wire.Assign{Steps: steps("sleep 86399")})
 	require.Equal(t, "succeeded", f.ended(well).Outcome)
-	r.empty()
+	r.requireNoJobs()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	require.GreaterOrEqual(t, f.malformed[bad], malformedLimit, "several may come by one connection")
@@ -129,25 +129,25 @@ func TestBuildDoesNotWaitForService(t *testing.T) {
 	f := newFarm(t)
 	blocked := make(chan struct{})
 	f.ackDelay = func() { <-blocked }
-	f.tweak = func(w *wire.Welcome) { w.Limits = wire.Limits{WindowMessages: 3, WindowBytes: 200_000} }
+	f.changeWelcome = func(w *wire.Welcome) { w.Limits = wire.Limits{WindowMessages: 3, WindowBytes: 200_000} }
 	r := start(t, f.enrolled())
 	k := f.assign(wire.Assign{Steps: steps("head -c 5000000 /dev/zero | tr '\\0' x; echo")})
 	require.Eventually(t, func() bool {
 		st := r.s.status()
 		return len(st.Jobs) == 1 && st.Jobs[0].State == stateFinished && st.Jobs[0].SpoolSize > 5_000_000
-	}, patience, time.Millisecond)
+	}, waitLimit, time.Millisecond)
 	require.True(t, f.with(k, func(j *farmJob) bool { return j.last <= 3 })())
 	close(blocked)
 	require.EqualValues(t, 5_000_001, f.ended(k).Log.Bytes)
-	r.empty()
+	r.requireNoJobs()
 }
 
 func TestLogLimit(t *testing.T) {
 	t.Parallel()
 	f := newFarm(t)
-	f.tweak = func(w *wire.Welcome) { w.Limits = wire.Limits{LogBytesPerJob: 100_000} }
+	f.changeWelcome = func(w *wire.Welcome) { w.Limits = wire.Limits{LogBytesPerJob: 100_000} }
 	r := start(t, f.enrolled())
-	require.Eventually(t, f.check(func() bool { return len(f.beats) > 0 }), patience, time.Millisecond)
+	require.Eventually(t, f.check(func() bool { return len(f.beats) > 0 }), waitLimit, time.Millisecond)
 	k := f.assign(wire.Assign{Steps: steps("head -c 300000 /dev/zero | tr '\\0' x", "echo the job goes on; exit 5")})
 	end := f.ended(k)
 	require.Equal(t, 5, *end.ExitCode)
@@ -157,5 +157,5 @@ func TestLogLimit(t *testing.T) {
 	require.Len(t, log, 100_000)
 	require.True(t, strings.HasSuffix(log, "x\n[the log has reached its limit of 100000 bytes; the job goes on]\n"))
 	require.True(t, f.with(k, func(j *farmJob) bool { return j.cut })())
-	r.empty()
+	r.requireNoJobs()
 }

@@ -160,7 +160,7 @@ func TestLeftOutArtifactsAreReported(t *testing.T) {
 	end := f.ended(k)
 	require.Equal(t, "succeeded", end.Outcome)
 	require.Equal(t, 2, end.Artifacts)
-	require.Eventually(t, f.with(k, func(j *farmJob) bool { return j.complete }), patience, 10*time.Millisecond)
+	require.Eventually(t, f.with(k, func(j *farmJob) bool { return j.complete }), waitLimit, 10*time.Millisecond)
 	require.Equal(t, "end\n[artifact left out: \"Readme\": on some systems it would be in the place of another file]\n"+
 		"[artifact left out: \"a:b.log\": its path must not have any of \\ < > : \" | ? *]\n", f.log(k))
 
@@ -171,7 +171,7 @@ func TestLeftOutArtifactsAreReported(t *testing.T) {
 	require.Equal(t, "artifact_missing", end.Reason)
 	require.Equal(t, []string{"logs"}, end.MissingArtifacts)
 	require.Contains(t, f.log(k), "[required artifacts are missing: logs]\n")
-	r.empty()
+	r.requireNoJobs()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	require.Empty(t, f.problems)

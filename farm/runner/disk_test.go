@@ -62,5 +62,5 @@ func TestJobIsKilledOverDiskLimit(t *testing.T) {
 	require.True(t, strings.Contains(f.log(other), "ready"))
 	require.NoError(t, os.WriteFile(r.s.cfg.Folder.path(workFolder, other.name(), "work", "go"), nil, 0o600))
 	require.Equal(t, "succeeded", f.ended(other).Outcome)
-	r.empty()
+	r.requireNoJobs()
 }

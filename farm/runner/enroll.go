@@ -64,7 +64,7 @@ func Enroll(ctx context.Context, f Folder, e Enrollment) (id Identity, err error
 	again := !errors.Is(err, ErrNotEnrolled)
 	if again {
 		if err == nil {
-			roots, err = f.checkOver(ctx, old, roots, text)
+			roots, err = f.checkObsolete(ctx, old, roots, text)
 		}
 		if err != nil {
 			return id, errors.Join(ErrEnrolled, err)
@@ -117,14 +117,14 @@ func Enroll(ctx context.Context, f Folder, e Enrollment) (id Identity, err error
 	return id, os.Remove(f.path(pendingFile))
 }
 
-// errCounts says that the runner of the folder's identity still counts.
-var errCounts = errors.New("the farm still knows this runner, and its certificate has not expired")
+// errStillValid says that the runner of the folder's identity is still valid.
+var errStillValid = errors.New("the farm still knows this runner, and its certificate has not expired")
 
-// checkOver returns nil if the runner of an identity can never work again: its certificate has
+// checkObsolete returns nil if the runner of an identity can never work again: its certificate has
 // expired, or the farm says that it is revoked or retired. If the farm is reached and roots, whose PEM
 // is text, are not nil, they replace the folder's in any case. The roots to reach the farm with are
 // returned.
-func (f Folder) checkOver(ctx context.Context, id Identity, roots *x509.CertPool, text []byte) (*x509.CertPool, error) {
+func (f Folder) checkObsolete(ctx context.Context, id Identity, roots *x509.CertPool, text []byte) (*x509.CertPool, error) {
 	if roots == nil {
 		var err error
 		if roots, err = f.authority(); err != nil {
@@ -155,7 +155,7 @@ func (f Folder) checkOver(ctx context.Context, id Identity, roots *x509.CertPool
 			return nil, err
 		}
 	}
-	return nil, errCounts
+	return nil, errStillValid
 }
 
 // setAside keeps the old identity and credentials under other names. The folder then is as it was

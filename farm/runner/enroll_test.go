@@ -120,7 +120,7 @@ func TestUninstallDeadline(t *testing.T) {
 }
 
 // A runner that can never work again is enrolled anew over its old identity, which is kept. One that
-// still counts is not, and the token is not spent.
+// is still valid is not, and the token is not spent.
 func TestEnrollAgain(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -195,7 +195,7 @@ func TestRefusedEnrollmentAgain(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// The authority that is named replaces the folder's, even if the runner still counts.
+// The authority that is named replaces the folder's, even if the runner is still valid.
 func TestEnrollAgainReplacesAuthority(t *testing.T) {
 	t.Parallel()
 	f := newFarm(t)
@@ -268,11 +268,11 @@ func TestCertificateIsRenewed(t *testing.T) {
 	require.Eventually(t, func() bool {
 		id, err := folder.Identity()
 		return err == nil && id.Serial != before.Serial
-	}, patience, 10*time.Millisecond)
+	}, waitLimit, 10*time.Millisecond)
 	f.cutAll()
 	after, err := folder.Identity()
 	require.NoError(t, err)
-	require.Eventually(t, f.check(func() bool { return len(f.serials) > 0 && f.serials[len(f.serials)-1] == after.Serial }), patience,
+	require.Eventually(t, f.check(func() bool { return len(f.serials) > 0 && f.serials[len(f.serials)-1] == after.Serial }), waitLimit,
 		10*time.Millisecond)
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -360,7 +360,7 @@ func TestUnexpectedMessagesAreIgnored(t *testing.T) {
 	t.Parallel()
 	f := newFarm(t)
 	r := start(t, f.enrolled(), reconnectAtOnce)
-	require.Eventually(t, f.check(func() bool { return len(f.beats) > 0 }), patience, time.Millisecond)
+	require.Eventually(t, f.check(func() bool { return len(f.beats) > 0 }), waitLimit, time.Millisecond)
 	unknown := key{"019aa100-0f3c-7a51-8c22-5b7d90e1f6a4", 3}
 	for _, m := range []wire.Message{
 		wire.Ack{Upto: 99}, wire.Stop{}, newerMessage{}, wire.Error{Code: wire.CodeGap, Expected: 4},
@@ -372,7 +372,7 @@ func TestUnexpectedMessagesAreIgnored(t *testing.T) {
 	f.mu.Lock()
 	f.conns[0].send(wire.Assign{Sandbox: wire.Sandbox{Kind: "none"}}, key{"../../etc", 1})
 	f.mu.Unlock()
-	require.Eventually(t, f.check(func() bool { return len(f.declined) == 1 }), patience, time.Millisecond)
+	require.Eventually(t, f.check(func() bool { return len(f.declined) == 1 }), waitLimit, time.Millisecond)
 	f.ended(f.assign(wire.Assign{Steps: steps("true")}))
-	r.empty()
+	r.requireNoJobs()
 }

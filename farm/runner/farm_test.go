@@ -43,7 +43,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-const patience = 30 * time.Second
+const waitLimit = 30 * time.Second
 
 // A farm is a fake service over real TLS. It accepts what the protocol allows, and records
 // everything else as a problem.
@@ -53,27 +53,27 @@ type farm struct {
 	ca     *x509.Certificate
 	caKey  *ecdsa.PrivateKey
 
-	mu           sync.Mutex
-	jobs         map[key]*farmJob
-	conns        []*farmConn
-	hellos       []wire.Hello
-	beats        []wire.Heartbeat
-	declined     []wire.Decline
-	problems     []string
-	repeated     int
-	deaf         bool        // heartbeats are not acknowledged
-	malformed    map[key]int // jobs whose events are refused as malformed, and how many were
-	goodbyes     int
-	refuse       func(w http.ResponseWriter, r *http.Request) bool
-	tweak        func(*wire.Welcome)
-	ackDelay     func() // before an acknowledgement
-	csrKeys      map[string]bool
-	serials      []string
-	issued       int64
-	lifetime     time.Duration
-	deregistered bool
-	uploads      int
-	uploading    func(n int, w http.ResponseWriter, r *http.Request) bool
+	mu               sync.Mutex
+	jobs             map[key]*farmJob
+	conns            []*farmConn
+	hellos           []wire.Hello
+	beats            []wire.Heartbeat
+	declined         []wire.Decline
+	problems         []string
+	repeated         int
+	ignoreHeartbeats bool        // heartbeats are not acknowledged
+	malformed        map[key]int // jobs whose events are refused as malformed, and how many were
+	goodbyes         int
+	refuse           func(w http.ResponseWriter, r *http.Request) bool
+	changeWelcome    func(*wire.Welcome)
+	ackDelay         func() // before an acknowledgement
+	csrKeys          map[string]bool
+	serials          []string
+	issued           int64
+	lifetime         time.Duration
+	deregistered     bool
+	uploads          int
+	uploading        func(n int, w http.ResponseWriter, r *http.Request) bool
 }
 
 type farmJob struct {

@@ -80,8 +80,8 @@ func (f *farm) welcome(h wire.Hello) (wire.Welcome, map[key]wire.Assign) {
 			again[k] = j.spec
 		}
 	}
-	if f.tweak != nil {
-		f.tweak(&w)
+	if f.changeWelcome != nil {
+		f.changeWelcome(&w)
 	}
 	return w, again
 }
@@ -128,7 +128,7 @@ func (c *farmConn) handleFrame(kind int, frame []byte) {
 	case wire.TypeHeartbeat:
 		h, _ := wire.Read[wire.Heartbeat](e)
 		f.beats = append(f.beats, h)
-		if !f.deaf {
+		if !f.ignoreHeartbeats {
 			c.send(wire.HeartbeatAck{Seq: h.Seq}, key{})
 		}
 	case wire.TypeAccept:
@@ -166,7 +166,7 @@ func (c *farmConn) handleFrame(kind int, frame []byte) {
 	}
 }
 
-func (c *farmConn) numbered(k key, seq int64, take func(*farmJob)) {
+func (c *farmConn) numbered(k key, seq int64, handle func(*farmJob)) {
 	j := c.f.jobs[k]
 	switch {
 	case j == nil || j.stopped:
@@ -179,7 +179,7 @@ func (c *farmConn) numbered(k key, seq int64, take func(*farmJob)) {
 		return
 	default:
 		j.last = seq
-		take(j)
+		handle(j)
 	}
 	upto := j.last
 	if c.f.ackDelay == nil {
@@ -248,25 +248,25 @@ func (f *farm) close(code int) {
 }
 
 // with returns a condition on a job, to be checked under the lock.
-func (f *farm) with(k key, look func(*farmJob) bool) func() bool {
+func (f *farm) with(k key, condition func(*farmJob) bool) func() bool {
 	return func() bool {
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		return f.jobs[k] != nil && look(f.jobs[k])
+		return f.jobs[k] != nil && condition(f.jobs[k])
 	}
 }
 
-func (f *farm) check(look func() bool) func() bool {
+func (f *farm) check(condition func() bool) func() bool {
 	return func() bool {
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		return look()
+		return condition()
 	}
 }
 
 func (f *farm) ended(k key) wire.Event {
 	f.t.Helper()
-	require.Eventually(f.t, f.with(k, func(j *farmJob) bool { return j.end() != nil }), patience, 5*time.Millisecond)
+	require.Eventually(f.t, f.with(k, func(j *farmJob) bool { return j.end() != nil }), waitLimit, 5*time.Millisecond)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	require.Empty(f.t, f.problems)

@@ -36,15 +36,15 @@ func installed(t *testing.T, f *farm, nobody bool) program {
 func TestJobIsKilledThoughSupervisorStandsStill(t *testing.T) {
 	t.Parallel()
 	f := newFarm(t)
-	f.tweak = func(w *wire.Welcome) { w.LeaseSeconds = 14 } // killed 4 s after a heartbeat
+	f.changeWelcome = func(w *wire.Welcome) { w.LeaseSeconds = 14 } // killed 4 s after a heartbeat
 	cmd := installed(t, f, false).start()
-	require.Eventually(t, f.check(func() bool { return len(f.beats) > 0 }), patience, time.Millisecond)
+	require.Eventually(t, f.check(func() bool { return len(f.beats) > 0 }), waitLimit, time.Millisecond)
 	var jobs []key
 	for _, kind := range []string{"none", "bubblewrap"} {
 		jobs = append(jobs, f.assign(wire.Assign{LeaseSeconds: 14, Sandbox: wire.Sandbox{Kind: kind}, Steps: steps("echo ready; sleep 600")}))
 	}
 	for _, k := range jobs {
-		require.Eventually(t, func() bool { return strings.Contains(f.log(k), "ready") }, patience, time.Millisecond)
+		require.Eventually(t, func() bool { return strings.Contains(f.log(k), "ready") }, waitLimit, time.Millisecond)
 	}
 	beats := func() (n int) {
 		f.mu.Lock()
@@ -52,12 +52,12 @@ func TestJobIsKilledThoughSupervisorStandsStill(t *testing.T) {
 		return len(f.beats)
 	}
 	before := beats()
-	require.Eventually(t, func() bool { return beats() > before+5 }, patience, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return beats() > before+5 }, waitLimit, 10*time.Millisecond)
 	require.NotEmpty(t, processesWith(jobs[0].name()), "heartbeats that are answered keep it")
 	require.NoError(t, cmd.Process.Signal(syscall.SIGSTOP))
 	began := time.Now()
 	for _, k := range jobs {
-		require.Eventually(t, func() bool { return len(processesWith(k.name())) == 0 }, patience, 10*time.Millisecond)
+		require.Eventually(t, func() bool { return len(processesWith(k.name())) == 0 }, waitLimit, 10*time.Millisecond)
 	}
 	require.Less(t, time.Since(began), 14*time.Second, "the lease")
 	require.NoError(t, cmd.Process.Signal(syscall.SIGCONT))

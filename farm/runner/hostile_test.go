@@ -21,9 +21,9 @@ func TestNothingOutlivesHostileJob(t *testing.T) {
 	t.Parallel()
 	f := newFarm(t)
 	installed(t, f, os.Geteuid() == 0).start()
-	require.Eventually(t, f.check(func() bool { return len(f.beats) > 0 }), patience, time.Millisecond)
+	require.Eventually(t, f.check(func() bool { return len(f.beats) > 0 }), waitLimit, time.Millisecond)
 	other := f.assign(wire.Assign{Steps: steps("echo ready; while [ ! -e ../go ]; do sleep 0.05; done")})
-	require.Eventually(t, func() bool { return strings.Contains(f.log(other), "ready") }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Contains(f.log(other), "ready") }, waitLimit, time.Millisecond)
 	left := fmt.Sprintf("sleep 6000.%d", rand.Int64())
 	k := f.assign(wire.Assign{Steps: steps(`job=$(cut -d ' ' -f 4 /proc/$PPID/stat)
 		setsid env -i sh -c "trap '' TERM HUP; ` + left + ` & ` + left + `" &

@@ -246,7 +246,7 @@ func (j *job) noteSent(seq int64, size int) {
 const malformedLimit = 3
 
 // noteMalformed notes that the service closed the connection because of a malformed message. It
-// reports whether this job is to blame, as far as this side can tell: the same message was the
+// reports whether this job is the likely cause: the same message was the
 // first in flight malformedLimit times in a row.
 func (j *job) noteMalformed() bool {
 	j.mu.Lock()

@@ -123,19 +123,19 @@ func useProgram(t *testing.T, path string, nobody bool) {
 	require.NotContains(t, p.run(1, []string{"SVC_ENROLL_TOKEN=tok_enr_marker"}, "enroll", "-url", f.server.URL), "marker")
 
 	cmd := p.start()
-	require.Eventually(t, f.check(func() bool { return len(f.beats) > 0 }), patience, 1e6)
+	require.Eventually(t, f.check(func() bool { return len(f.beats) > 0 }), waitLimit, 1e6)
 	require.Contains(t, p.run(0, nil, "status"), "online since")
 	require.Contains(t, p.run(0, nil, "doctor"), "ok  client certificate")
 	k := f.assign(wire.Assign{Secrets: map[string]string{"S": "secret-of-the-job"},
 		Steps: steps("(setsid sh -c 'trap \"\" TERM; sleep 600 & sleep 600' &); setsid sleep 600 & echo ready; sleep 600")})
-	require.Eventually(t, func() bool { return strings.Contains(f.log(k), "ready") }, patience, 1e6)
+	require.Eventually(t, func() bool { return strings.Contains(f.log(k), "ready") }, waitLimit, 1e6)
 	require.NotEmpty(t, processesWith(k.name()))
 	require.Empty(t, filesWith(t, p.data, "secret-of-the-job"))
 	require.Empty(t, filesWith(t, p.data, "tok_enr_marker"))
 
 	require.NoError(t, cmd.Process.Kill())
 	_ = cmd.Wait()
-	require.Eventually(t, func() bool { return len(processesWith(k.name())) == 0 }, patience, 1e7, "%v", processesWith(k.name()))
+	require.Eventually(t, func() bool { return len(processesWith(k.name())) == 0 }, waitLimit, 1e7, "%v", processesWith(k.name()))
 
 	notified := listenNotify(t, base)
 	cmd = p.start("NOTIFY_SOCKET="+filepath.Join(base, "notify"), "WATCHDOG_USEC=200000")
@@ -172,7 +172,7 @@ func TestFullNotifySocketDoesNotBlock(t *testing.T) {
 	}()
 	select {
 	case <-full:
-	case <-time.After(patience):
+	case <-time.After(waitLimit):
 		require.Fail(t, "it waits for ever")
 	}
 }
@@ -221,7 +221,7 @@ func TestKilledProcessEndsOnlyItsJob(t *testing.T) {
 	other := f.assign(wire.Assign{Steps: steps("while [ ! -e ../go ]; do sleep 0.05; done")})
 	k := f.assign(wire.Assign{Steps: steps("echo ready; setsid sleep 600 & kill -9 $PPID; exit 1", "echo second")})
 	killed := f.assign(wire.Assign{Steps: steps("echo ready; sleep 600")})
-	require.Eventually(t, func() bool { return strings.Contains(f.log(killed), "ready") }, patience, 1e6)
+	require.Eventually(t, func() bool { return strings.Contains(f.log(killed), "ready") }, waitLimit, 1e6)
 	pids, err := exec.CommandContext(t.Context(), "sh", "-c",
 		"for p in /proc/[0-9]*; do if tr '\\0' ' ' <$p/cmdline 2>/dev/null | grep -q ' exec $' && "+
 			"tr '\\0' '\\n' <$p/environ 2>/dev/null | grep -q "+killed.name()+"; then basename $p; fi; done").Output()
@@ -232,8 +232,8 @@ func TestKilledProcessEndsOnlyItsJob(t *testing.T) {
 	require.Equal(t, "infra", end.Outcome)
 	require.Equal(t, "agent_crashed", end.Reason)
 	f.ended(k) // their step killed its first process, or tried to
-	require.Eventually(t, func() bool { return len(processesWith(k.name())) == 0 && len(processesWith(killed.name())) == 0 }, patience, 1e7)
+	require.Eventually(t, func() bool { return len(processesWith(k.name())) == 0 && len(processesWith(killed.name())) == 0 }, waitLimit, 1e7)
 	require.NoError(t, os.WriteFile(r.s.cfg.Folder.path(workFolder, other.name(), "go"), nil, 0o600))
 	require.Equal(t, "succeeded", f.ended(other).Outcome)
-	r.empty()
+	r.requireNoJobs()
 }

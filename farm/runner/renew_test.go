@@ -77,7 +77,7 @@ func (u *uploading) renew(ctx context.Context) (renewed chan error) {
 		_, err := u.folder.readCredentials(renewedFile)
 		id, bad := u.folder.Identity()
 		return err == nil && bad == nil && id.Serial != u.before.Serial
-	}, patience, time.Millisecond)
+	}, waitLimit, time.Millisecond)
 	return renewed
 }
 
@@ -124,7 +124,7 @@ func TestRequestsWaitForNewCertificate(t *testing.T) {
 		u.client.mu.Lock()
 		defer u.client.mu.Unlock()
 		return u.client.held
-	}, patience, time.Millisecond)
+	}, waitLimit, time.Millisecond)
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	require.ErrorIs(t, u.client.callJSON(gone, "GET", registrationsPath+"/self", nil, nil), context.Canceled)
@@ -147,6 +147,6 @@ func TestRestartUsesRenewedCertificate(t *testing.T) {
 	id, err := u.folder.Identity()
 	require.NoError(t, err)
 	start(t, u.folder)
-	require.Eventually(t, u.check(func() bool { return u.serials[len(u.serials)-1] == id.Serial }), patience, time.Millisecond)
+	require.Eventually(t, u.check(func() bool { return u.serials[len(u.serials)-1] == id.Serial }), waitLimit, time.Millisecond)
 	require.NoFileExists(t, u.folder.path(renewedFile))
 }

@@ -57,9 +57,9 @@ func (r *reporter) json(kind byte, v any) error {
 	return r.write(kind, body)
 }
 
-// readReports calls take with each report until from ends. A truncated report at the end is
+// readReports calls handle with each report until from ends. A truncated report at the end is
 // dropped: the process has died.
-func readReports(from io.Reader, take func(kind byte, body []byte) error) error {
+func readReports(from io.Reader, handle func(kind byte, body []byte) error) error {
 	in := bufio.NewReaderSize(from, 128<<10)
 	var head [5]byte
 	for {
@@ -74,7 +74,7 @@ func readReports(from io.Reader, take func(kind byte, body []byte) error) error 
 		if _, err := io.ReadFull(in, body); err != nil {
 			return nil // as above
 		}
-		if err := take(head[4], body); err != nil {
+		if err := handle(head[4], body); err != nil {
 			return err
 		}
 	}

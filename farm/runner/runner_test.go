@@ -40,7 +40,7 @@ func TestJobRunsFromAssignToAck(t *testing.T) {
 	sum := sha256.Sum256([]byte(log))
 	require.Equal(t, wire.LogSum{Bytes: int64(len(log)), Chunks: end.Log.Chunks, SHA256: hex.EncodeToString(sum[:])}, *end.Log)
 	require.Positive(t, end.Log.Chunks)
-	r.empty()
+	r.requireNoJobs()
 	require.True(t, f.with(k, func(j *farmJob) bool { return j.complete && string(j.files["f1.0"]) == "hello\n" && j.accepted == 1 })())
 }
 
@@ -75,7 +75,7 @@ func TestJobOutcomes(t *testing.T) {
 			require.Equal(t, c.want, got)
 		})
 	}
-	r.empty()
+	r.requireNoJobs()
 }
 
 func number(n int) *int { return &n }
@@ -85,13 +85,13 @@ func TestCancelledJob(t *testing.T) {
 	f := newFarm(t)
 	r := start(t, f.enrolled())
 	k := f.assign(wire.Assign{Steps: steps("trap 'echo cleaned; exit 1' TERM; echo ready; sleep 600 & wait")})
-	require.Eventually(t, func() bool { return strings.Contains(f.log(k), "ready") }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Contains(f.log(k), "ready") }, waitLimit, time.Millisecond)
 	f.send(wire.Cancel{GraceSeconds: 20}, k)
 	end := f.ended(k)
 	require.Equal(t, "cancelled", end.Outcome)
 	require.Equal(t, "cancel", end.SignalReason)
 	require.Equal(t, "ready\ncleaned\n", f.log(k))
-	r.empty()
+	r.requireNoJobs()
 }
 
 // Shortening the grace period to zero kills the job at once, and its artifacts are still collected.
@@ -103,16 +103,16 @@ func TestCancelWithoutGraceKillsJob(t *testing.T) {
 		Steps:     steps("trap 'echo asked' TERM; echo kept > kept; echo ready; while :; do sleep 0.1 || :; done"),
 		Artifacts: []wire.Artifact{{Name: "kept", Paths: []string{"kept"}, When: "always"}},
 	})
-	require.Eventually(t, func() bool { return strings.Contains(f.log(k), "ready") }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Contains(f.log(k), "ready") }, waitLimit, time.Millisecond)
 	f.send(wire.Cancel{GraceSeconds: 600}, k)
-	require.Eventually(t, func() bool { return strings.Contains(f.log(k), "asked") }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Contains(f.log(k), "asked") }, waitLimit, time.Millisecond)
 	f.send(wire.Cancel{}, k)
 	end := f.ended(k)
 	require.Equal(t, "cancelled", end.Outcome)
 	require.Equal(t, "cancel", end.SignalReason)
 	require.Equal(t, "SIGKILL", end.Signal)
 	require.Equal(t, 1, end.Artifacts)
-	r.empty()
+	r.requireNoJobs()
 }
 
 func TestStoppedJobLeavesNothing(t *testing.T) {
@@ -120,12 +120,12 @@ func TestStoppedJobLeavesNothing(t *testing.T) {
 	f := newFarm(t)
 	r := start(t, f.enrolled())
 	k := f.assign(wire.Assign{Steps: steps("trap '' TERM; echo ready; sleep 600")})
-	require.Eventually(t, func() bool { return strings.Contains(f.log(k), "ready") }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Contains(f.log(k), "ready") }, waitLimit, time.Millisecond)
 	f.mu.Lock()
 	f.jobs[k].stopped = true
 	f.mu.Unlock()
 	f.send(wire.Stop{}, k)
-	r.empty()
+	r.requireNoJobs()
 }
 
 // Without acknowledged heartbeats, the job is killed before its lease expires, counted from when
@@ -133,27 +133,27 @@ func TestStoppedJobLeavesNothing(t *testing.T) {
 func TestJobIsKilledBeforeLeaseExpires(t *testing.T) {
 	t.Parallel()
 	f := newFarm(t)
-	f.tweak = func(w *wire.Welcome) { w.LeaseSeconds = 12 } // killed 2 s after a heartbeat
+	f.changeWelcome = func(w *wire.Welcome) { w.LeaseSeconds = 12 } // killed 2 s after a heartbeat
 	r := start(t, f.enrolled())
 	k := f.assign(wire.Assign{LeaseSeconds: 12, Steps: steps("echo ready; sleep 600")})
-	require.Eventually(t, func() bool { return strings.Contains(f.log(k), "ready") }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Contains(f.log(k), "ready") }, waitLimit, time.Millisecond)
 	beats := func() (n int) {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		return len(f.beats)
 	}
 	before := beats()
-	require.Eventually(t, func() bool { return beats() > before+4 }, patience, 10*time.Millisecond) // longer than the lease
+	require.Eventually(t, func() bool { return beats() > before+4 }, waitLimit, 10*time.Millisecond) // longer than the lease
 	require.True(t, f.with(k, func(j *farmJob) bool { return j.end() == nil })(), "heartbeats that are answered keep it")
 	f.mu.Lock()
-	f.deaf = true
+	f.ignoreHeartbeats = true
 	f.mu.Unlock()
 	began := time.Now()
 	end := f.ended(k)
 	require.Equal(t, "infra", end.Outcome)
 	require.Equal(t, "fenced", end.SignalReason)
 	require.Less(t, time.Since(began), 10*time.Second)
-	r.empty()
+	r.requireNoJobs()
 }
 
 func TestDeclineReasons(t *testing.T) {
@@ -162,10 +162,10 @@ func TestDeclineReasons(t *testing.T) {
 	folder := f.enrolled()
 	r := start(t, folder, func(c *Config) { c.Capacity = 1 })
 	long := f.assign(wire.Assign{Steps: steps("echo ready; sleep 600")})
-	require.Eventually(t, func() bool { return strings.Contains(f.log(long), "ready") }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Contains(f.log(long), "ready") }, waitLimit, time.Millisecond)
 	declines := func(want string) {
 		t.Helper()
-		require.Eventually(t, f.check(func() bool { return len(f.declined) > 0 }), patience, time.Millisecond)
+		require.Eventually(t, f.check(func() bool { return len(f.declined) > 0 }), waitLimit, time.Millisecond)
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		require.Equal(t, want, f.declined[0].Reason)
@@ -175,7 +175,7 @@ func TestDeclineReasons(t *testing.T) {
 	declines("busy")
 	f.send(wire.Cancel{}, long)
 	f.ended(long)
-	r.empty()
+	r.requireNoJobs()
 	f.assign(wire.Assign{Sandbox: wire.Sandbox{Kind: "podman"}})
 	declines("unsupported")
 	f.assign(wire.Assign{Sandbox: wire.Sandbox{Kind: "none", Network: "bridge"}})
@@ -186,7 +186,7 @@ func TestDeclineReasons(t *testing.T) {
 	f.assign(wire.Assign{Steps: steps("true")})
 	declines("draining")
 	f.send(wire.Drain{End: true}, key{})
-	require.Eventually(t, func() bool { return !r.s.draining() }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return !r.s.draining() }, waitLimit, time.Millisecond)
 	st, err := AskDrain(t.Context(), folder, false)
 	require.NoError(t, err)
 	require.Equal(t, []string{"svc-runner drain"}, st.Draining)
@@ -210,17 +210,17 @@ func TestFirstSignalDrainsSecondCancels(t *testing.T) {
 	f := newFarm(t)
 	r := start(t, f.enrolled())
 	k := f.assign(wire.Assign{Steps: steps("echo ready; while [ ! -e ../go ]; do sleep 0.05; done")})
-	require.Eventually(t, func() bool { return strings.Contains(f.log(k), "ready") }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Contains(f.log(k), "ready") }, waitLimit, time.Millisecond)
 	r.stop <- syscall.SIGTERM
-	require.Eventually(t, r.s.draining, patience, time.Millisecond)
+	require.Eventually(t, r.s.draining, waitLimit, time.Millisecond)
 	require.NoError(t, os.WriteFile(r.s.cfg.Folder.path(workFolder, k.name(), "go"), nil, 0o600))
 	require.NoError(t, r.wait())
 	require.Equal(t, "succeeded", f.ended(k).Outcome)
-	require.Eventually(t, f.check(func() bool { return f.goodbyes == 1 }), patience, time.Millisecond)
+	require.Eventually(t, f.check(func() bool { return f.goodbyes == 1 }), waitLimit, time.Millisecond)
 
 	r = start(t, r.s.cfg.Folder)
 	k = f.assign(wire.Assign{Steps: steps("echo ready; sleep 600")})
-	require.Eventually(t, func() bool { return strings.Contains(f.log(k), "ready") }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Contains(f.log(k), "ready") }, waitLimit, time.Millisecond)
 	r.stop <- syscall.SIGTERM
 	r.stop <- syscall.SIGTERM
 	require.NoError(t, r.wait())
@@ -233,7 +233,7 @@ func TestRevokedRunnerExits(t *testing.T) {
 	t.Parallel()
 	f := newFarm(t)
 	r := start(t, f.enrolled())
-	require.Eventually(t, f.check(func() bool { return len(f.beats) > 0 }), patience, time.Millisecond)
+	require.Eventually(t, f.check(func() bool { return len(f.beats) > 0 }), waitLimit, time.Millisecond)
 	f.close(wire.CloseRevoked)
 	require.ErrorIs(t, r.wait(), ErrRefused)
 
@@ -248,10 +248,10 @@ func TestSupersededRunnerWaits(t *testing.T) {
 	t.Parallel()
 	f := newFarm(t)
 	r := start(t, f.enrolled())
-	require.Eventually(t, f.check(func() bool { return len(f.beats) > 0 }), patience, time.Millisecond)
+	require.Eventually(t, f.check(func() bool { return len(f.beats) > 0 }), waitLimit, time.Millisecond)
 	f.close(wire.CloseSuperseded)
-	require.Eventually(t, func() bool { return strings.Contains(r.s.status().LastError, "4002") }, patience, time.Millisecond)
-	require.Eventually(t, func() bool { return strings.Contains(r.log.String(), "again_in=1m0s") }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Contains(r.s.status().LastError, "4002") }, waitLimit, time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Contains(r.log.String(), "again_in=1m0s") }, waitLimit, time.Millisecond)
 }
 
 // A new supervisor reports the end of the jobs of a killed one, after the last message that the
@@ -275,7 +275,7 @@ func TestNewSupervisorReportsLostEnd(t *testing.T) {
 		kinds := f.kinds(k)
 		require.Equal(t, []string{"notice", "finished"}, kinds[len(kinds)-2:])
 		require.True(t, f.with(k, func(j *farmJob) bool { return j.last == max(acked, 3)+2 })())
-		r.empty()
+		r.requireNoJobs()
 		r.cancel()
 		require.NoError(t, r.wait())
 	}
@@ -307,8 +307,8 @@ func TestUploadsAreResumed(t *testing.T) {
 		Artifacts: []wire.Artifact{{Name: "all", Paths: []string{"*"}}}}
 	k := f.assign(spec)
 	require.Equal(t, 2, f.ended(k).Artifacts)
-	require.Eventually(t, f.with(k, func(j *farmJob) bool { return j.complete }), patience, 10*time.Millisecond)
-	r.empty()
+	require.Eventually(t, f.with(k, func(j *farmJob) bool { return j.complete }), waitLimit, 10*time.Millisecond)
+	r.requireNoJobs()
 	f.mu.Lock()
 	require.Empty(t, f.problems)
 	require.Equal(t, 5, f.uploads)
@@ -320,7 +320,7 @@ func TestUploadsAreResumed(t *testing.T) {
 	}
 	f.mu.Unlock()
 	f.ended(f.assign(spec))
-	r.empty()
+	r.requireNoJobs()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	require.Equal(t, 1, f.uploads, "what is too large is never sent again")
@@ -351,7 +351,7 @@ func TestJobRunsInSandbox(t *testing.T) {
 	require.Equal(t, "succeeded", f.ended(k).Outcome)
 	require.Contains(t, f.log(k), "/work\n***\n")
 	require.Contains(t, f.log(k), "hidden\n")
-	r.empty()
+	r.requireNoJobs()
 }
 
 func TestStatusSaysWhatRuns(t *testing.T) {
@@ -360,7 +360,7 @@ func TestStatusSaysWhatRuns(t *testing.T) {
 	folder := f.enrolled()
 	start(t, folder)
 	k := f.assign(wire.Assign{Name: "long", Steps: steps("echo ready; sleep 600")})
-	require.Eventually(t, func() bool { return strings.Contains(f.log(k), "ready") }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Contains(f.log(k), "ready") }, waitLimit, time.Millisecond)
 	st, err := AskStatus(t.Context(), folder)
 	require.NoError(t, err)
 	require.False(t, st.Connected.IsZero())
@@ -370,7 +370,7 @@ func TestStatusSaysWhatRuns(t *testing.T) {
 	require.Eventually(t, f.check(func() bool {
 		last := f.beats[len(f.beats)-1]
 		return len(last.Jobs) == 1 && last.Jobs[0].Job == k.job && last.Jobs[0].RSSBytes > 1<<20 && len(last.Held) == 1 && last.Free == 3
-	}), patience, 10*time.Millisecond)
+	}), waitLimit, 10*time.Millisecond)
 	_, err = NewSupervisor(t.Context(), Config{Folder: Folder(t.TempDir())})
 	require.ErrorIs(t, err, ErrNotEnrolled)
 	_, err = folder.Uninstall(t.Context())

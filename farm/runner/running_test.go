@@ -74,15 +74,15 @@ func (r *running) wait() error {
 	case err := <-r.done:
 		r.done <- err
 		return err
-	case <-time.After(patience):
+	case <-time.After(waitLimit):
 		r.t.Error("the supervisor does not end")
 		return nil
 	}
 }
 
-func (r *running) empty() {
+func (r *running) requireNoJobs() {
 	r.t.Helper()
-	require.Eventually(r.t, func() bool { return len(r.s.heldJobs()) == 0 }, patience, 5*time.Millisecond)
+	require.Eventually(r.t, func() bool { return len(r.s.heldJobs()) == 0 }, waitLimit, 5*time.Millisecond)
 	for _, name := range []string{spoolFolder, workFolder} {
 		left, err := os.ReadDir(r.s.cfg.Folder.path(name))
 		require.NoError(r.t, err)

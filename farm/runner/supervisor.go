@@ -35,7 +35,7 @@ type Config struct {
 	// exponential from a second to a minute, with full jitter.
 	Backoff func(failures int) time.Duration
 
-	// Boot returns the time since the machine booted, including sleep. The default is the
+	// BootTime returns the time since the machine booted, including sleep. The default is the
 	// machine's clock.
 	BootTime func() time.Duration
 }

@@ -77,10 +77,10 @@ func TestArtifactsOfCancelledJobAreCollected(t *testing.T) {
 	r := start(t, f.enrolled())
 	k := f.assign(wire.Assign{Steps: steps("echo x >a; echo ready; while [ ! -e ../go ]; do sleep 0.05; done"),
 		Artifacts: []wire.Artifact{{Name: "all", Paths: []string{"a"}, When: "always"}}})
-	require.Eventually(t, func() bool { return strings.Contains(f.log(k), "ready") }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Contains(f.log(k), "ready") }, waitLimit, time.Millisecond)
 	f.send(wire.Cancel{}, k)
 	end := f.ended(k)
 	require.Equal(t, "cancelled", end.Outcome)
 	require.Equal(t, 1, end.Artifacts)
-	r.empty()
+	r.requireNoJobs()
 }

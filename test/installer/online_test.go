@@ -27,8 +27,8 @@ import (
 	"svc/test/pgtest"
 )
 
-// patience is how long anything that is waited for may take.
-const patience = 2 * time.Minute
+// waitLimit is how long anything that is waited for may take.
+const waitLimit = 2 * time.Minute
 
 // A realFarm is a service with its gateway and a release of the agent, all of them real programs.
 type realFarm struct {
@@ -128,7 +128,7 @@ func (p *process) stop() {
 	_ = p.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
 	select {
 	case <-p.ended:
-	case <-time.After(patience):
+	case <-time.After(waitLimit):
 		_ = p.cmd.Process.Kill()
 		<-p.ended
 		p.t.Errorf("%s did not stop", p.cmd.Path)
@@ -145,7 +145,7 @@ func (p *process) listens() (address string) {
 			address = found[1]
 		}
 		return address != ""
-	}, patience, 5*time.Millisecond, p.text)
+	}, waitLimit, 5*time.Millisecond, p.text)
 	return address
 }
 
@@ -231,7 +231,7 @@ func TestFromNothingToAnOnlineRunner(t *testing.T) {
 	status := func() error { return exec.CommandContext(t.Context(), bin, "status", "--data-dir", data).Run() }
 	require.Error(t, status(), "it does not run yet")
 	run := f.run(exec.CommandContext(t.Context(), bin, "run", "--data-dir", data), nil, []string{"PATH=" + os.Getenv("PATH")})
-	require.Eventually(t, func() bool { return status() == nil && f.state() == "online" }, patience, 50*time.Millisecond)
+	require.Eventually(t, func() bool { return status() == nil && f.state() == "online" }, waitLimit, 50*time.Millisecond)
 
 	said, err = f.install(minted.CommandPrivateCA, filepath.Join(dir, "other"), filepath.Join(dir, "other-data"))
 	require.Error(t, err, "a command works once")
@@ -239,7 +239,7 @@ func TestFromNothingToAnOnlineRunner(t *testing.T) {
 
 	run.stop()
 	require.Zero(t, run.cmd.ProcessState.ExitCode(), run.text())
-	require.Eventually(t, func() bool { return f.state() == "offline" }, patience, 50*time.Millisecond)
+	require.Eventually(t, func() bool { return f.state() == "offline" }, waitLimit, 50*time.Millisecond)
 	require.Error(t, status())
 	said, err = f.install(strings.Replace(minted.CommandPrivateCA, "--token", "--uninstall --token", 1), root, data)
 	require.NoError(t, err, said)

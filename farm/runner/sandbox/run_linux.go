@@ -162,9 +162,9 @@ func copyOutput(to io.Writer, from io.Reader) error {
 // supervise returns when the first process has ended, and the Stop that ended it, if any.
 func (j *Job) supervise(ctx, graceful context.Context, pid, firstGeneration int, ended <-chan struct{}) (stopped *Stop) {
 	asked, forced := graceful.Done(), ctx.Done()
-	var grace, again <-chan time.Time
+	var grace, retry <-chan time.Time
 	kill := func() {
-		asked, forced, grace, again = nil, nil, nil, nil
+		asked, forced, grace, retry = nil, nil, nil, nil
 		_ = j.group.kill()
 		_ = killDescendants(pid)               // killRest kills any that are left
 		_ = syscall.Kill(pid, syscall.SIGKILL) // not reaped yet, so the pid is still its own
@@ -181,12 +181,12 @@ func (j *Job) supervise(ctx, graceful context.Context, pid, firstGeneration int,
 			}
 			grace = time.After(stopped.Grace)
 			if !terminate(pid, firstGeneration) {
-				again = time.After(termRetry)
+				retry = time.After(termRetry)
 			}
-		case <-again: // it had no processes yet
-			again = nil
+		case <-retry: // it had no processes yet
+			retry = nil
 			if !terminate(pid, firstGeneration) {
-				again = time.After(termRetry)
+				retry = time.After(termRetry)
 			}
 		case <-grace:
 			kill()

@@ -52,7 +52,7 @@ func runAStep(kind, dir, script string) int {
 	return r.ExitCode
 }
 
-const patience = 20 * time.Second
+const waitLimit = 20 * time.Second
 
 // Without bubblewrap, the sandbox that jobs should use is not tested.
 func TestBubblewrapWorksHere(t *testing.T) {
@@ -219,11 +219,11 @@ func TestCancelSendsSIGTERMFirst(t *testing.T) {
 		require.Equal(t, "ready\ncleaned\n", out)
 		require.Equal(t, 7, r.ExitCode)
 		require.Equal(t, order, r.Stopped)
-		require.Less(t, took, patience)
+		require.Less(t, took, waitLimit)
 		require.Empty(t, alive(j.Name))
 		r, _, took = stopped(t, j, "echo ready; sleep 600", order, false)
 		require.Equal(t, "SIGTERM", r.Signal, "what does nothing about it ends by it")
-		require.Less(t, took, patience)
+		require.Less(t, took, waitLimit)
 	})
 }
 
@@ -235,7 +235,7 @@ func TestCancelKillsAfterGracePeriod(t *testing.T) {
 		require.Equal(t, "SIGKILL", r.Signal)
 		require.Equal(t, "cancel", r.Stopped.Reason)
 		require.GreaterOrEqual(t, took, grace)
-		require.Less(t, took, patience)
+		require.Less(t, took, waitLimit)
 		require.Empty(t, alive(j.Name))
 	})
 }
@@ -247,7 +247,7 @@ func TestFencedStepIsKilledAtOnce(t *testing.T) {
 			&Stop{Reason: "fenced", Grace: time.Hour}, true)
 		require.Equal(t, "fenced", r.Stopped.Reason)
 		require.Equal(t, "SIGKILL", r.Signal)
-		require.Less(t, took, patience)
+		require.Less(t, took, waitLimit)
 		require.Empty(t, alive(j.Name))
 	})
 }
@@ -293,7 +293,7 @@ func TestNothingOutlivesTheRunner(t *testing.T) {
 			require.NotEmpty(t, alive(filepath.Base(dir)))
 			require.NoError(t, cmd.Process.Kill())
 			_ = cmd.Wait()
-			require.Eventually(t, func() bool { return len(alive(filepath.Base(dir))) == 0 }, patience, 10*time.Millisecond, kind)
+			require.Eventually(t, func() bool { return len(alive(filepath.Base(dir))) == 0 }, waitLimit, 10*time.Millisecond, kind)
 		}
 	})
 }
@@ -315,7 +315,7 @@ func TestSweepFindsWhatHasTheMarker(t *testing.T) {
 	other.Env = []string{Marker + "=" + name + "2"}
 	require.NoError(t, cmd.Start())
 	require.NoError(t, other.Start())
-	require.Eventually(t, func() bool { return Sweep(name) > 0 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return Sweep(name) > 0 }, waitLimit, time.Millisecond)
 	require.Error(t, cmd.Wait())
 	require.NoError(t, other.Process.Signal(syscall.Signal(0)))
 	require.NoError(t, other.Process.Kill())
