@@ -153,6 +153,9 @@ func (s *sharedPass) holdPage(ctx context.Context, views []View, workspaces []ev
 			return err
 		}
 		p = newSharedPage(views, workspaces, held)
+		if err := requireNoRows(limited, tx, views, p.level()); err != nil {
+			return err
+		}
 		if err := p.read(limited, tx, s.next); err != nil || len(p.records) == 0 {
 			return err
 		}

@@ -199,6 +199,8 @@ func (s *site) fill(t *testing.T) {
 				from generate_series(1, $others) n;
 			insert into global_keys (key, workspace_id, owner) select 'email/p' || n || '@acme.example', id('w', n), id('u', n)
 				from generate_series(1, $members) n;
+			insert into checkpoints (workspace_id, view, seq) select $acme, view, 1
+			from unnest(array['runs', 'run_counts', 'decisions', 'outcomes']) view; -- which have rows
 			insert into unique_keys (workspace_id, key, owner) select $acme, 'issue/' || n, id('r', n) from generate_series(1, 20000) n;
 			insert into commands (workspace_id, actor, key, request_hash, answer, seq, at)
 			select $acme, id('u', n), 'key', '', '{}', 1, '2026-11-20' from generate_series(1, 20000) n;
