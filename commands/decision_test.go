@@ -13,8 +13,8 @@ import (
 	"svc/fault"
 )
 
-// asks starts a run that waits for a review of its facts.
-func (m *team) asks(t *testing.T, issue int) (run, decision events.ID) {
+// startReview starts a run that waits for a review of its facts.
+func (m *team) startReview(t *testing.T, issue int) (run, decision events.ID) {
 	t.Helper()
 	run, decision = m.queue(t, issue), newID()
 	_, err := m.RecordRun(t.Context(), commands.RecordRun{Meta: systems(m.id), Run: run, Facts: []events.Event{
@@ -32,7 +32,7 @@ func answer(by person, workspace, run, decision events.ID, action string) comman
 func TestAnswerDecision(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
-	run, decision := m.asks(t, 7)
+	run, decision := m.startReview(t, 7)
 	before := m.head(t, m.id)
 	_, err := m.other.AnswerDecision(t.Context(), answer(m.maintainer, m.id, run, decision, aggregates.ActionReject))
 	require.NoError(t, err)
@@ -47,11 +47,11 @@ func TestAnswerDecision(t *testing.T) {
 }
 
 // Two people answer at the same moment through two replicas: one of the answers counts.
-func TestTwoAnswersAtTheSameMoment(t *testing.T) {
+func TestConcurrentAnswers(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
 	for i := range 25 {
-		run, decision := m.asks(t, i+1)
+		run, decision := m.startReview(t, i+1)
 		before := m.head(t, m.id)
 		requireOne(t, race(func(i int) error {
 			by, handler := m.owner, m.replica
@@ -68,11 +68,11 @@ func TestTwoAnswersAtTheSameMoment(t *testing.T) {
 }
 
 // A right that is revoked at the same moment does not count for the decision.
-func TestADemotionAndAnAnswerAtTheSameMoment(t *testing.T) {
+func TestConcurrentDemotionAndAnswer(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
 	for i := range 25 {
-		run, decision := m.asks(t, i+1)
+		run, decision := m.startReview(t, i+1)
 		errs := race(func(i int) error {
 			if i == 0 {
 				_, err := m.UpdateMember(t.Context(),
@@ -150,7 +150,7 @@ func TestChosenIssueNumbersLeaveRoom(t *testing.T) {
 func TestCancelRun(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
-	run, decision := m.asks(t, 7)
+	run, decision := m.startReview(t, 7)
 	cancel := func(by person) error {
 		_, err := m.other.CancelRun(t.Context(), commands.CancelRun{Meta: by.in(m.id), Run: run, Reason: "No longer needed."})
 		return err

@@ -149,7 +149,7 @@ func TestWhatIsNotRecordedAsDenial(t *testing.T) {
 	require.Zero(t, m.head(t, unknown), "a workspace that is none gets no log")
 }
 
-func TestTheSameDenialIsRecordedOnceAMinute(t *testing.T) {
+func TestSameDenialIsRecordedOncePerMinute(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
 	before := m.head(t, m.id)
@@ -178,7 +178,7 @@ func TestTheSameDenialIsRecordedOnceAMinute(t *testing.T) {
 	}
 }
 
-func TestManyDenialsAtOnceAreOne(t *testing.T) {
+func TestConcurrentDenialsAreRecordedOnce(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
 	before := m.head(t, m.id)
@@ -201,7 +201,7 @@ func TestManyDenialsAtOnceAreOne(t *testing.T) {
 
 // Each denial has a stream of its own, so that the version of the membership's stream does
 // not change.
-func TestADenialMovesNoOtherStream(t *testing.T) {
+func TestDenialChangesNoOtherStream(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
 	position := func() int {
@@ -244,7 +244,7 @@ func runUntilStopped(t *testing.T, h *commands.Handler) {
 	h.Run(ctx)
 }
 
-func TestDenialsThatWereLeftOutAreCounted(t *testing.T) {
+func TestOmittedDenialsAreCounted(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
 	before := m.head(t, m.id)
@@ -268,7 +268,7 @@ func TestDenialsThatWereLeftOutAreCounted(t *testing.T) {
 }
 
 // The denials of all people of a workspace together have their own limit.
-func TestDenialsOfManyInAWorkspaceAreBounded(t *testing.T) {
+func TestDenialsOfWorkspaceAreBounded(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
 	before := m.head(t, m.id)
@@ -287,7 +287,7 @@ func TestDenialsOfManyInAWorkspaceAreBounded(t *testing.T) {
 }
 
 // Omissions that cannot be recorded now are recorded later.
-func TestOmissionsOutliveAnOutage(t *testing.T) {
+func TestOmissionsAreRecordedAfterOutage(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
 	m.refuse(t, m.viewer, 35)

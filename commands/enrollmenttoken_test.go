@@ -15,7 +15,7 @@ import (
 	"svc/input"
 )
 
-func TestTheFormOfAnEnrolmentTokenIsFixed(t *testing.T) {
+func TestEnrollmentTokenForm(t *testing.T) {
 	t.Parallel()
 	token := commands.NewEnrollmentToken()
 	s := token.Reveal()
@@ -35,7 +35,7 @@ func TestTheFormOfAnEnrolmentTokenIsFixed(t *testing.T) {
 	require.False(t, ok, "it is no service token")
 }
 
-func TestAnEnrolmentTokenIsNotPrinted(t *testing.T) {
+func TestEnrollmentTokenIsNotPrinted(t *testing.T) {
 	t.Parallel()
 	token := commands.NewEnrollmentToken()
 	text, err := json.Marshal(map[string]any{"token": token})

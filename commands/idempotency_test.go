@@ -12,7 +12,7 @@ import (
 	"svc/events"
 )
 
-func TestACreationUnderAKeyHappensOnce(t *testing.T) {
+func TestCreationWithIdempotencyKeyHappensOnce(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
 	send := func(r replica, key, name string) (commands.CreateServiceAccount, commands.Result, error) {
@@ -50,7 +50,7 @@ func TestACreationUnderAKeyHappensOnce(t *testing.T) {
 	require.False(t, done.Replayed)
 }
 
-func TestARotationUnderAKeyHappensOnce(t *testing.T) {
+func TestRotationWithIdempotencyKeyHappensOnce(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
 	account, _ := m.account(t, "ci-bot")
@@ -87,7 +87,7 @@ func TestARotationUnderAKeyHappensOnce(t *testing.T) {
 }
 
 // The stored answer is returned although the account has been revoked by then.
-func TestARepetitionIsAnsweredAfterTheAccountWasRevoked(t *testing.T) {
+func TestRepetitionIsAnsweredAfterRevocation(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
 	account, _ := m.account(t, "ci-bot")
@@ -103,7 +103,7 @@ func TestARepetitionIsAnsweredAfterTheAccountWasRevoked(t *testing.T) {
 }
 
 // Clients send the same request again before the first is answered, to either replica.
-func TestTheSameRequestManyTimesAtOnce(t *testing.T) {
+func TestConcurrentRepetitions(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
 	const times = 8

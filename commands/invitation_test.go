@@ -42,7 +42,7 @@ func (m *team) invitation(t *testing.T, id events.ID) projections.Invitation {
 	return i
 }
 
-func TestAnInvitationFromTheSendingToTheJoining(t *testing.T) {
+func TestInvitationLifecycle(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
 	before := m.head(t, m.id)
@@ -87,7 +87,7 @@ func TestWhoHasVerifiedTheAddressOfAMemberIsThatMember(t *testing.T) {
 	require.ErrorIs(t, err, aggregates.ErrAlreadyMember)
 }
 
-func TestAnInvitationUnderAKeyIsSentOnce(t *testing.T) {
+func TestInvitationWithIdempotencyKeyIsSentOnce(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
 	before := m.head(t, m.id)
@@ -107,7 +107,7 @@ func TestAnInvitationUnderAKeyIsSentOnce(t *testing.T) {
 }
 
 // An invitation expires after 48 hours, to the second, whichever process checks it.
-func TestAnInvitationEndsToTheSecond(t *testing.T) {
+func TestInvitationExpiresToTheSecond(t *testing.T) {
 	t.Parallel()
 	sys := newSystem(t)
 	for name, test := range map[string]struct {
@@ -158,7 +158,7 @@ func listed(list []projections.Invitation, id events.ID) bool {
 }
 
 // Both processes answer at the same moment.
-func TestAnInvitationIsAnsweredOnce(t *testing.T) {
+func TestInvitationIsAnsweredOnce(t *testing.T) {
 	t.Parallel()
 	sys := newSystem(t)
 	type answer = func(r replica, m *team, invitation events.ID, by person) error
@@ -207,7 +207,7 @@ func TestAnInvitationIsAnsweredOnce(t *testing.T) {
 	}
 }
 
-func TestAnAddressIsInvitedOnceAtATime(t *testing.T) {
+func TestAddressHasOnePendingInvitation(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
 	for range 25 {
@@ -222,7 +222,7 @@ func TestAnAddressIsInvitedOnceAtATime(t *testing.T) {
 }
 
 // Nobody can take over an invitation of another workspace by using its id.
-func TestAnInvitationIdBelongsToOneWorkspace(t *testing.T) {
+func TestInvitationIDBelongsToOneWorkspace(t *testing.T) {
 	t.Parallel()
 	sys := newSystem(t)
 	m, other := sys.team(t), sys.team(t)

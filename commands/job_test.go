@@ -21,7 +21,7 @@ type bot struct {
 	token commands.ServiceToken
 }
 
-func (m *team) robot(t *testing.T, name string, scopes ...events.Scope) bot {
+func (m *team) serviceAccount(t *testing.T, name string, scopes ...events.Scope) bot {
 	t.Helper()
 	c := create(m.owner, m.id, name, scopes...)
 	_, err := m.CreateServiceAccount(t.Context(), c)
@@ -35,8 +35,8 @@ func (b bot) in(workspace events.ID) commands.Meta {
 	}}
 }
 
-// submitting returns the command for a job of one step, with a position in the queue.
-func submitting(t *testing.T, by commands.Meta, change ...func(*events.JobSpec)) commands.SubmitJob {
+// submitCommand returns the command for a job of one step, with a position in the queue.
+func submitCommand(t *testing.T, by commands.Meta, change ...func(*events.JobSpec)) commands.SubmitJob {
 	t.Helper()
 	s := events.JobSpec{Name: "tests", Steps: []events.JobStep{{Run: "true"}}}
 	for _, f := range change {
@@ -49,10 +49,10 @@ func submitting(t *testing.T, by commands.Meta, change ...func(*events.JobSpec))
 	}
 }
 
-// submitted returns a job that the service has submitted.
-func (m *team) submitted(t *testing.T, change ...func(*events.JobSpec)) events.ID {
+// submitJob submits a job as the service.
+func (m *team) submitJob(t *testing.T, change ...func(*events.JobSpec)) events.ID {
 	t.Helper()
-	c := submitting(t, systems(m.id), change...)
+	c := submitCommand(t, systems(m.id), change...)
 	_, err := m.SubmitJob(t.Context(), c)
 	require.NoError(t, err)
 	return c.Job
@@ -71,8 +71,8 @@ func (m *team) stateOf(t *testing.T, job events.ID) (state events.JobState) {
 func TestWhoRunsJobs(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
-	farmer, reader := m.robot(t, "farmer", events.SubmitJobs), m.robot(t, "reader", events.ReadAPI)
-	revoked, rotated := m.robot(t, "revoked", events.SubmitJobs), m.robot(t, "rotated", events.SubmitJobs)
+	farmer, reader := m.serviceAccount(t, "farmer", events.SubmitJobs), m.serviceAccount(t, "reader", events.ReadAPI)
+	revoked, rotated := m.serviceAccount(t, "revoked", events.SubmitJobs), m.serviceAccount(t, "rotated", events.SubmitJobs)
 	_, err := m.RevokeServiceAccount(t.Context(), revoke(m.owner, m.id, revoked.id))
 	require.NoError(t, err)
 	_, err = m.RotateServiceAccount(t.Context(), rotate(m.owner, m.id, rotated.id))
@@ -97,8 +97,8 @@ func TestWhoRunsJobs(t *testing.T) {
 		"a token before the last":         {rotated.in(m.id), rotated.token.Fingerprint(), aggregates.ErrTokenInvalid.Code, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			victim := m.submitted(t)
-			submit := submitting(t, c.by)
+			victim := m.submitJob(t)
+			submit := submitCommand(t, c.by)
 			submit.Token = c.token
 			for _, ask := range []struct {
 				action string
@@ -140,7 +140,7 @@ func TestWhoRunsJobs(t *testing.T) {
 func TestSubmitJob(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
-	submit := submitting(t, keyed(m.owner.in(m.id), "ci-1"))
+	submit := submitCommand(t, keyed(m.owner.in(m.id), "ci-1"))
 	before := m.head(t, m.id)
 	_, err := m.SubmitJob(t.Context(), submit)
 	require.NoError(t, err)
@@ -165,12 +165,12 @@ func TestSubmitJob(t *testing.T) {
 	}{
 		"another job by the same key": {different, "idempotency_key_reused"},
 		"an id that is taken": {func() commands.SubmitJob {
-			s := submitting(t, m.owner.in(m.id))
+			s := submitCommand(t, m.owner.in(m.id))
 			s.Job = submit.Job
 			return s
 		}(), "validation_failed"},
 		"a queue that is full": {func() commands.SubmitJob {
-			s := submitting(t, m.owner.in(m.id))
+			s := submitCommand(t, m.owner.in(m.id))
 			s.Turn = func(context.Context) (int64, error) {
 				return 0, fault.New(fault.RateLimited, "farm_queue_full", "Full.")
 			}
@@ -191,7 +191,7 @@ func TestCancelJob(t *testing.T) {
 		_, err := r.CancelJob(t.Context(), commands.CancelJob{Meta: m.owner.in(m.id), Job: job, Reason: reason})
 		return err
 	}
-	job := m.submitted(t)
+	job := m.submitJob(t)
 	before := m.head(t, m.id)
 	require.ErrorIs(t, cancel(m.replica, newID(), ""), aggregates.ErrNoJob)
 	require.Equal(t, "validation_failed", fault.As(cancel(m.replica, job, commands.NewServiceToken().Reveal())).Code, "no secret is kept")
@@ -201,7 +201,7 @@ func TestCancelJob(t *testing.T) {
 	m.requireAdded(t, m.id, before, events.JobCancelled{Reason: "superseded"})
 
 	elsewhere := m.system.team(t)
-	theirs := elsewhere.submitted(t)
+	theirs := elsewhere.submitJob(t)
 	require.ErrorIs(t, cancel(m.replica, theirs, ""), aggregates.ErrNoJob, "another workspace's")
 	require.Equal(t, events.JobStateQueued, elsewhere.stateOf(t, theirs))
 }

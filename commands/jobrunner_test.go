@@ -15,10 +15,10 @@ import (
 	"svc/projections"
 )
 
-// online returns a connected runner that takes that many jobs, any number if it is 0.
-func (m *team) online(t *testing.T, jobs int) events.ID {
+// connectRunner enrols and connects a runner that takes that many jobs, any number if it is 0.
+func (m *team) connectRunner(t *testing.T, jobs int) events.ID {
 	t.Helper()
-	mint := m.minting()
+	mint := m.mintCommand()
 	mint.Jobs = jobs
 	_, err := m.MintEnrollment(t.Context(), mint)
 	require.NoError(t, err)
@@ -44,7 +44,8 @@ func (m *team) lease(r replica, job, runner events.ID, slot int) error {
 func TestLeaseJob(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
-	free, gone, drained, revoked, spent := m.online(t, 0), m.online(t, 0), m.online(t, 0), m.online(t, 0), m.online(t, 1)
+	free, gone, drained := m.connectRunner(t, 0), m.connectRunner(t, 0), m.connectRunner(t, 0)
+	revoked, spent := m.connectRunner(t, 0), m.connectRunner(t, 1)
 	by := systems(m.id)
 	_, err := m.DisconnectRunner(t.Context(), commands.DisconnectRunner{Meta: by, Runner: gone, Reason: events.OfflineDisconnected})
 	require.NoError(t, err)
@@ -52,9 +53,9 @@ func TestLeaseJob(t *testing.T) {
 	require.NoError(t, err)
 	_, err = m.RevokeRunner(t.Context(), commands.RevokeRunner{Meta: m.owner.in(m.id), Runner: revoked})
 	require.NoError(t, err)
-	require.NoError(t, m.lease(m.replica, m.submitted(t), spent, 0))
+	require.NoError(t, m.lease(m.replica, m.submitJob(t), spent, 0))
 
-	job := m.submitted(t)
+	job := m.submitJob(t)
 	before := m.head(t, m.id)
 	for name, c := range map[string]struct {
 		job, runner events.ID
@@ -79,12 +80,12 @@ func TestLeaseJob(t *testing.T) {
 }
 
 // A job holds its slot of a concurrency key until no runner has the job any more.
-func TestAConcurrencyKeyHasSlots(t *testing.T) {
+func TestConcurrencyKeyHasSlots(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
-	runner := m.online(t, 0)
+	runner := m.connectRunner(t, 0)
 	limited := func(s *events.JobSpec) { s.Concurrency = &events.JobConcurrency{Key: "deploy", Limit: 2} }
-	first, second, third := m.submitted(t, limited), m.submitted(t, limited), m.submitted(t, limited)
+	first, second, third := m.submitJob(t, limited), m.submitJob(t, limited), m.submitJob(t, limited)
 	for _, slot := range []int{0, 3} {
 		require.ErrorContains(t, m.lease(m.replica, first, runner, slot), "of 2")
 	}
@@ -119,7 +120,7 @@ func TestAConcurrencyKeyHasSlots(t *testing.T) {
 		},
 	} {
 		require.NoError(t, end(first), name)
-		next := m.submitted(t, limited)
+		next := m.submitJob(t, limited)
 		require.NoError(t, m.lease(m.other, next, runner, 1), name)
 		first = next
 	}
@@ -127,23 +128,23 @@ func TestAConcurrencyKeyHasSlots(t *testing.T) {
 
 // If jobs with the same key have different limits, none of them runs beside more jobs than
 // its own limit allows, even if they are leased at the same moment.
-func TestLimitsOfAConcurrencyKeyThatDiffer(t *testing.T) {
+func TestDifferentLimitsOfConcurrencyKey(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
-	runner := m.online(t, 0)
+	runner := m.connectRunner(t, 0)
 	limited := func(n int) func(*events.JobSpec) {
 		return func(s *events.JobSpec) { s.Concurrency = &events.JobConcurrency{Key: "deploy", Limit: n} }
 	}
-	strict, lax, lax2 := m.submitted(t, limited(1)), m.submitted(t, limited(3)), m.submitted(t, limited(3))
+	limit1, limit3, alsoLimit3 := m.submitJob(t, limited(1)), m.submitJob(t, limited(3)), m.submitJob(t, limited(3))
 	requireOne(t, race(func(i int) error {
-		return m.lease([]replica{m.replica, m.other}[i], []events.ID{strict, lax}[i], runner, i+1)
+		return m.lease([]replica{m.replica, m.other}[i], []events.ID{limit1, limit3}[i], runner, i+1)
 	}), aggregates.ErrJobTaken)
-	first, other, slot := strict, lax, 2
-	if m.stateOf(t, lax).Held() {
-		first, other, slot = lax, strict, 1
-		require.NoError(t, m.lease(m.other, lax2, runner, 1), "two of three")
-		require.ErrorIs(t, m.lease(m.replica, strict, runner, 1), aggregates.ErrJobTaken)
-		_, err := m.LoseLease(t.Context(), commands.LoseLease{Meta: systems(m.id), Job: lax2, Epoch: 1})
+	first, other, slot := limit1, limit3, 2
+	if m.stateOf(t, limit3).Held() {
+		first, other, slot = limit3, limit1, 1
+		require.NoError(t, m.lease(m.other, alsoLimit3, runner, 1), "two of three")
+		require.ErrorIs(t, m.lease(m.replica, limit1, runner, 1), aggregates.ErrJobTaken)
+		_, err := m.LoseLease(t.Context(), commands.LoseLease{Meta: systems(m.id), Job: alsoLimit3, Epoch: 1})
 		require.NoError(t, err)
 	}
 	require.ErrorIs(t, m.lease(m.replica, other, runner, slot), aggregates.ErrJobTaken)
@@ -156,7 +157,7 @@ func TestLimitsOfAConcurrencyKeyThatDiffer(t *testing.T) {
 func TestReportJob(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
-	runner, other := m.online(t, 0), m.online(t, 0)
+	runner, other := m.connectRunner(t, 0), m.connectRunner(t, 0)
 	ctx, by := t.Context(), systems(m.id)
 	for name, say := range map[string]func(r replica, job, runner events.ID, epoch int) error{
 		"accept": func(r replica, job, runner events.ID, epoch int) error {
@@ -173,7 +174,7 @@ func TestReportJob(t *testing.T) {
 			return err
 		},
 	} {
-		job, queued := m.submitted(t), m.submitted(t)
+		job, queued := m.submitJob(t), m.submitJob(t)
 		require.NoError(t, m.lease(m.replica, job, runner, 0))
 		before := m.head(t, m.id)
 		require.ErrorIs(t, say(m.other, job, other, 1), aggregates.ErrJobNotOwner, "%s: another runner", name)
@@ -196,7 +197,7 @@ func TestReportJob(t *testing.T) {
 func TestTimeLimitsOfAJob(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
-	runner := m.online(t, 0)
+	runner := m.connectRunner(t, 0)
 	ctx, by := t.Context(), systems(m.id)
 	look := func(job events.ID) {
 		t.Helper()
@@ -206,7 +207,7 @@ func TestTimeLimitsOfAJob(t *testing.T) {
 	short := func(s *events.JobSpec) {
 		s.Timeouts = events.JobTimeouts{QueueSeconds: 60, RunSeconds: 100, CancelGraceSeconds: 10}
 	}
-	waiting, running := m.submitted(t, short), m.submitted(t, short)
+	waiting, running := m.submitJob(t, short), m.submitJob(t, short)
 	require.NoError(t, m.lease(m.replica, running, runner, 0))
 	_, err := m.AcceptJob(ctx, commands.AcceptJob{Meta: by, Job: running, Runner: runner, Epoch: 1})
 	require.NoError(t, err)
@@ -238,7 +239,7 @@ func TestTimeLimitsOfAJob(t *testing.T) {
 func TestSealJobLog(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
-	runner, job := m.online(t, 0), m.submitted(t)
+	runner, job := m.connectRunner(t, 0), m.submitJob(t)
 	require.NoError(t, m.lease(m.replica, job, runner, 0))
 	sealed := events.JobLogSealed{Epoch: 1, Bytes: 4, Chunks: 1, SHA256: "aa", Integrity: "verified"}
 	seal := func(e events.JobLogSealed) error {

@@ -19,9 +19,9 @@ import (
 	"svc/fault"
 )
 
-// A crowd does random things to the membership of one workspace, several at the same moment
+// A simulation does random things to the membership of one workspace, several at the same moment
 // and through two processes. It learns what happened only from the log.
-type crowd struct {
+type simulation struct {
 	*team
 	random         *rand.Rand
 	people         []person                      // some are members at times
@@ -33,9 +33,9 @@ type crowd struct {
 }
 
 type memberState struct {
-	User  events.ID
-	Role  events.Role
-	Ticks *bool
+	User         events.ID
+	Role         events.Role
+	ApproveLoops *bool
 }
 
 type invitationState struct {
@@ -54,24 +54,24 @@ func TestMembershipMachine(t *testing.T) {
 	sys := newSystem(t)
 	for seed := range uint64(4) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
-			c := newCrowd(t, sys, seed)
+			c := newSimulation(t, sys, seed)
 			c.check(t)
-			for i := 0; i < 300 || !c.rich() && i < 3000; i++ { // which command wins a race varies, and so does how much happens
+			for i := 0; i < 300 || !c.isCovered() && i < 3000; i++ { // which command wins a race varies, and so does how much happens
 				c.step(t)
 				c.check(t)
 			}
-			require.True(t, c.rich(), c.endings)
+			require.True(t, c.isCovered(), c.endings)
 		})
 	}
 }
 
-// rich reports whether invitations have ended in every way, and often enough.
-func (c *crowd) rich() bool {
+// isCovered reports whether invitations have ended often enough in every way.
+func (c *simulation) isCovered() bool {
 	return min(c.endings["accepted"], c.endings["rejected"], c.endings["revoked"]) > 3
 }
 
-func newCrowd(t *testing.T, sys *system, seed uint64) *crowd {
-	c := &crowd{
+func newSimulation(t *testing.T, sys *system, seed uint64) *simulation {
+	c := &simulation{
 		team: sys.team(t), random: rand.New(rand.NewPCG(seed, 3)), addressHolders: map[string]events.ID{},
 		members: map[events.ID]memberState{}, invitations: map[events.ID]invitationState{}, endings: map[string]int{},
 	}
@@ -86,11 +86,11 @@ func newCrowd(t *testing.T, sys *system, seed uint64) *crowd {
 }
 
 // step moves the clock and lets up to four people act at the same time.
-func (c *crowd) step(t *testing.T) {
-	c.pass()
+func (c *simulation) step(t *testing.T) {
+	c.advanceClock()
 	asks := make([]func(context.Context) (commands.Result, error), 1+c.random.IntN(4))
 	for i := range asks {
-		asks[i] = c.ask([]replica{c.replica, c.other}[c.random.IntN(2)])
+		asks[i] = c.pickCommand([]replica{c.replica, c.other}[c.random.IntN(2)])
 	}
 	errs := make([]error, len(asks))
 	start := make(chan struct{})
@@ -112,9 +112,9 @@ func (c *crowd) step(t *testing.T) {
 	}
 }
 
-// pass moves the clock, sometimes to the second in which an invitation expires, or the one
+// advanceClock moves the clock, sometimes to the second in which an invitation expires, or the one
 // before or after it.
-func (c *crowd) pass() {
+func (c *simulation) advanceClock() {
 	now, by := c.clock.now(), time.Duration(c.random.IntN(5))*time.Hour
 	for _, p := range c.invitations {
 		if p.Status == "pending" && p.Expires.After(now) && c.random.IntN(8) == 0 {
@@ -125,10 +125,10 @@ func (c *crowd) pass() {
 	c.clock.move(by)
 }
 
-func pick[T any](c *crowd, list []T) T { return list[c.random.IntN(len(list))] }
+func pick[T any](c *simulation, list []T) T { return list[c.random.IntN(len(list))] }
 
 // member picks a member, or an unknown id.
-func (c *crowd) member() events.ID {
+func (c *simulation) member() events.ID {
 	list := []events.ID{newID()}
 	for id := range c.members {
 		list = append(list, id)
@@ -138,7 +138,7 @@ func (c *crowd) member() events.ID {
 }
 
 // invitation picks an invitation, usually a pending one.
-func (c *crowd) invitation() events.ID {
+func (c *simulation) invitation() events.ID {
 	var open []events.ID
 	all := []events.ID{newID()}
 	for id, p := range c.invitations {
@@ -153,11 +153,11 @@ func (c *crowd) invitation() events.ID {
 	return pick(c, all)
 }
 
-// ask picks a command for somebody to send to a process.
-func (c *crowd) ask(r replica) func(context.Context) (commands.Result, error) {
+// pickCommand picks a command, and who sends it to a process.
+func (c *simulation) pickCommand(r replica) func(context.Context) (commands.Result, error) {
 	by, role := pick(c, c.people), pick(c, []events.Role{events.Owner, events.Maintainer, events.Viewer, events.Legacy})
 	if c.random.IntN(3) == 0 {
-		by = c.anOwner()
+		by = c.pickOwner()
 	}
 	meta, invitation := by.in(c.id), c.invitation()
 	by.member = newID()
@@ -195,7 +195,7 @@ func (c *crowd) ask(r replica) func(context.Context) (commands.Result, error) {
 	return func(ctx context.Context) (commands.Result, error) { return r.AcceptInvitation(ctx, a) }
 }
 
-func (c *crowd) anOwner() person {
+func (c *simulation) pickOwner() person {
 	for _, p := range c.people {
 		for _, place := range c.members {
 			if place.User == p.user && place.Role == events.Owner {
@@ -207,25 +207,25 @@ func (c *crowd) anOwner() person {
 }
 
 // check folds the new records of the log, and checks the rules and the views against them.
-func (c *crowd) check(t *testing.T) {
+func (c *simulation) check(t *testing.T) {
 	t.Helper()
 	for _, r := range c.records(t, c.id, c.seq+1) {
 		require.Equal(t, c.seq+1, r.Seq)
 		c.seq = r.Seq
-		c.take(t, r)
+		c.apply(t, r)
 		if r.Seq > 1 { // the second event of the first commit adds the Owner
-			require.True(t, c.owned(), "event %d, %s, left no Owner", r.Seq, r.Event.Kind())
+			require.True(t, c.hasOwner(), "event %d, %s, left no Owner", r.Seq, r.Event.Kind())
 		}
 	}
 	for id, p := range c.invitations {
 		require.True(t, p.Status != "pending" || !c.clock.now().Before(p.Expires) || c.maySend(p),
 			"%s waits though its sender could no longer send it", id)
 	}
-	require.Equal(t, c.members, c.placesInView(t))
-	require.Equal(t, c.invitations, c.postsInView(t))
+	require.Equal(t, c.members, c.membersInView(t))
+	require.Equal(t, c.invitations, c.invitationsInView(t))
 }
 
-func (c *crowd) owned() bool {
+func (c *simulation) hasOwner() bool {
 	for _, p := range c.members {
 		if p.Role == events.Owner {
 			return true
@@ -234,8 +234,8 @@ func (c *crowd) owned() bool {
 	return false
 }
 
-// take folds one record.
-func (c *crowd) take(t *testing.T, r events.Record) {
+// apply folds one record.
+func (c *simulation) apply(t *testing.T, r events.Record) {
 	switch e := r.Event.(type) {
 	case events.MemberJoined:
 		for _, p := range c.members {
@@ -249,7 +249,7 @@ func (c *crowd) take(t *testing.T, r events.Record) {
 		c.members[e.Member] = p
 	case events.MemberApproveLoopsSet:
 		p := c.members[e.Member]
-		p.Ticks = &e.To
+		p.ApproveLoops = &e.To
 		c.members[e.Member] = p
 	case events.MemberLeft:
 		delete(c.members, e.Member)
@@ -276,7 +276,7 @@ func (c *crowd) take(t *testing.T, r events.Record) {
 }
 
 // maySend reports whether the sender of an invitation may send it now.
-func (c *crowd) maySend(p invitationState) bool {
+func (c *simulation) maySend(p invitationState) bool {
 	for _, place := range c.members {
 		if place.User == p.Sender {
 			return place.Role == events.Owner || place.Role == events.Maintainer && p.Role != events.Owner
@@ -285,7 +285,7 @@ func (c *crowd) maySend(p invitationState) bool {
 	return false
 }
 
-func (c *crowd) end(t *testing.T, id events.ID, how string) {
+func (c *simulation) end(t *testing.T, id events.ID, how string) {
 	p := c.invitations[id]
 	require.Equal(t, "pending", p.Status, "%s once it was over", how)
 	p.Status = how
@@ -293,17 +293,17 @@ func (c *crowd) end(t *testing.T, id events.ID, how string) {
 	c.endings[how]++
 }
 
-func (c *crowd) placesInView(t *testing.T) map[events.ID]memberState {
+func (c *simulation) membersInView(t *testing.T) map[events.ID]memberState {
 	rows, _ := c.db.Query(t.Context(), `select member_id, user_id, role, approve_loops from members where workspace_id = $1`, c.id)
 	list := map[events.ID]memberState{}
 	var id events.ID
 	var p memberState
-	_, err := pgx.ForEachRow(rows, []any{&id, &p.User, &p.Role, &p.Ticks}, func() error { list[id] = p; return nil })
+	_, err := pgx.ForEachRow(rows, []any{&id, &p.User, &p.Role, &p.ApproveLoops}, func() error { list[id] = p; return nil })
 	require.NoError(t, err)
 	return list
 }
 
-func (c *crowd) postsInView(t *testing.T) map[events.ID]invitationState {
+func (c *simulation) invitationsInView(t *testing.T) map[events.ID]invitationState {
 	rows, _ := c.db.Query(t.Context(),
 		`select invitation_id, email, role, status, expires_at, inviter_id from invitations where workspace_id = $1`, c.id)
 	list := map[events.ID]invitationState{}

@@ -22,9 +22,9 @@ func BenchmarkUpdateMember(b *testing.B) {
 	url := pgtest.URL(b)
 	db := connect(b, url)
 	sizes := [2]int{10, 100_000}
-	var crowds [2]crowded
+	var workspaces [2]largeWorkspace
 	for i, n := range sizes {
-		crowds[i] = fill(b, url, n)
+		workspaces[i] = fill(b, url, n)
 	}
 	for _, v := range projections.All() {
 		if v.Name() == "members" || v.Name() == "workspaces" {
@@ -36,13 +36,13 @@ func BenchmarkUpdateMember(b *testing.B) {
 
 	r := newReplica(b, url, &clock{at: epoch})
 	for range 20 { // warm up: folds, connections, prepared statements
-		crowds[0].change(b, r)
-		crowds[1].change(b, r)
+		workspaces[0].change(b, r)
+		workspaces[1].change(b, r)
 	}
 	var took [2][]time.Duration
 	for b.Loop() {
-		for i := range crowds {
-			took[i] = append(took[i], crowds[i].change(b, r))
+		for i := range workspaces {
+			took[i] = append(took[i], workspaces[i].change(b, r))
 		}
 	}
 	few, many := median(took[0]), median(took[1])
@@ -51,8 +51,8 @@ func BenchmarkUpdateMember(b *testing.B) {
 	b.ReportMetric(float64(many)/float64(few), "ratio")
 }
 
-// A crowded workspace has many members, one of whom has their role changed back and forth.
-type crowded struct {
+// A largeWorkspace has many members, one of whom has their role changed back and forth.
+type largeWorkspace struct {
 	id    events.ID
 	owner person
 	whom  events.ID
@@ -60,7 +60,7 @@ type crowded struct {
 }
 
 // change gives the member the other role, and returns how long that took.
-func (c *crowded) change(b *testing.B, r replica) time.Duration {
+func (c *largeWorkspace) change(b *testing.B, r replica) time.Duration {
 	*c.role = map[events.Role]events.Role{events.Viewer: events.Maintainer, events.Maintainer: events.Viewer}[*c.role]
 	start := time.Now()
 	_, err := r.UpdateMember(b.Context(), commands.UpdateMember{Meta: c.owner.in(c.id), Member: c.whom, Role: c.role})
@@ -70,11 +70,11 @@ func (c *crowded) change(b *testing.B, r replica) time.Duration {
 }
 
 // fill creates a workspace of n members, whose views have to be rebuilt.
-func fill(b *testing.B, url string, n int) crowded {
+func fill(b *testing.B, url string, n int) largeWorkspace {
 	b.Helper()
 	log := store.New(connect(b, url), nil, func(events.ID, int64) {})
 	defer log.Close()
-	c := crowded{id: newID(), owner: newPerson("ann"), role: ptr(events.Viewer)}
+	c := largeWorkspace{id: newID(), owner: newPerson("ann"), role: ptr(events.Viewer)}
 	list := []events.Event{
 		events.WorkspaceCreated{Name: "Acme", Slug: "acme-" + c.id.String()[24:]},
 		events.MemberJoined{Member: c.owner.member, User: c.owner.user, Email: c.owner.email, Role: events.Owner},

@@ -174,7 +174,7 @@ func TestRemoveMember(t *testing.T) {
 }
 
 // After a command returns, the view shows its result.
-func TestTheViewOfMembersIsNeverBehindAnAnswer(t *testing.T) {
+func TestMembersViewIsCurrentAfterCommand(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
 	for i, role := range []events.Role{events.Maintainer, events.Viewer, events.Owner, events.Viewer} {

@@ -16,10 +16,10 @@ import (
 	"svc/test/pgtest"
 )
 
-// A brittle aggregate counts members, and panics while it applies a legacy one.
-type brittle struct{ members int }
+// A panickingAggregate counts members, and panics while it applies a legacy one.
+type panickingAggregate struct{ members int }
 
-func (b *brittle) Apply(e events.Event, _ events.ID) {
+func (b *panickingAggregate) Apply(e events.Event, _ events.ID) {
 	if e, ok := e.(events.MemberJoined); ok {
 		b.members++
 		if e.Role == events.Legacy {
@@ -28,13 +28,13 @@ func (b *brittle) Apply(e events.Event, _ events.ID) {
 	}
 }
 
-// A fragile log panics in Append.
-type fragile struct {
+// A panickingLog panics in Append.
+type panickingLog struct {
 	Log
 	broken bool
 }
 
-func (l *fragile) Append(ctx context.Context, c *events.Commit) (events.Committed, error) {
+func (l *panickingLog) Append(ctx context.Context, c *events.Commit) (events.Committed, error) {
 	if l.broken {
 		panic("a broken log")
 	}
@@ -51,7 +51,7 @@ func TestPanicReleasesLocksAndClearsFolds(t *testing.T) {
 	log := store.New(db, projections.Inline(), func(events.ID, int64) {})
 	t.Cleanup(log.Close)
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
-	l := &fragile{Log: log}
+	l := &panickingLog{Log: log}
 	h := New(l, func() time.Time { return now })
 	workspace := events.NewID(now)
 	o := Meta{Workspace: workspace, Envelope: events.Envelope{Actor: events.Actor{Type: events.BySystem, Name: "system"}}}
@@ -74,7 +74,7 @@ func TestPanicReleasesLocksAndClearsFolds(t *testing.T) {
 			_, err := h.execute(ctx, o, request, func(ctx context.Context, w *work) error {
 				_, err := load[aggregates.Workspace](ctx, w, workspace)
 				require.NoError(t, err)
-				_, err = load[brittle](ctx, w, workspace)
+				_, err = load[panickingAggregate](ctx, w, workspace)
 				return err
 			})
 			return err
@@ -97,11 +97,11 @@ func TestPanicReleasesLocksAndClearsFolds(t *testing.T) {
 
 	stream := events.NewID(now)
 	_, err = h.execute(ctx, o, request, func(ctx context.Context, w *work) error {
-		_, err := load[brittle](ctx, w, stream)
+		_, err := load[panickingAggregate](ctx, w, stream)
 		return w.addEvents(stream, []events.Event{events.MemberJoined{Member: events.NewID(now), User: stream, Role: events.Legacy}}, err)
 	})
 	require.ErrorContains(t, err, "panic: a legacy member", "after the append")
-	f := h.folds.get(foldKey{workspace, stream, reflect.TypeFor[brittle]()})
+	f := h.folds.get(foldKey{workspace, stream, reflect.TypeFor[panickingAggregate]()})
 	require.NoError(t, f.lock(ctx))
 	require.Nil(t, f.state, "what was changed by half is forgotten")
 }

@@ -41,7 +41,7 @@ func requireWait(t *testing.T, err error, wait time.Duration) {
 	require.Equal(t, wait, f.Wait)
 }
 
-func TestAPersonMakesSoManyWorkspacesADay(t *testing.T) {
+func TestDailyLimitOfWorkspaces(t *testing.T) {
 	t.Parallel()
 	m := limitedTeam(t, 3, 0)
 	create := func(r replica, by person, slug string) error {
@@ -55,7 +55,7 @@ func TestAPersonMakesSoManyWorkspacesADay(t *testing.T) {
 	require.ErrorIs(t, create(m.replica, m.nobody, "?"), fault.ErrValidation, "nor does that")
 	require.NoError(t, create(m.other, m.nobody, "one-2"))
 	require.NoError(t, create(m.replica, m.nobody, "one-3"))
-	for _, r := range []replica{m.replica, m.other, m.later(t, 3, 0)} {
+	for _, r := range []replica{m.replica, m.other, m.startReplica(t, 3, 0)} {
 		requireWait(t, create(r, m.nobody, "one-4"), 12*time.Hour)
 	}
 	require.ErrorIs(t, create(m.other, m.nobody, "?"), fault.ErrValidation, "what is wrong comes first")
@@ -70,15 +70,15 @@ func TestAPersonMakesSoManyWorkspacesADay(t *testing.T) {
 	requireWait(t, create(m.replica, m.nobody, "one-8"), 24*time.Hour)
 }
 
-// later returns a process that started after the others.
-func (m *team) later(t *testing.T, workspaces, invitations int) replica {
+// startReplica starts another process.
+func (m *team) startReplica(t *testing.T, workspaces, invitations int) replica {
 	t.Helper()
 	h := commands.New(m.log, m.clock.now)
 	h.Limit(m.daily(workspaces, invitations))
 	return replica{h, m.log}
 }
 
-func TestAPersonSendsSoManyInvitationsADay(t *testing.T) {
+func TestDailyLimitOfInvitations(t *testing.T) {
 	t.Parallel()
 	m := limitedTeam(t, 0, 4)
 	send := func(o commands.Meta, email string) (events.ID, error) {
@@ -174,7 +174,7 @@ func TestInvitationsToAnAddressAreLimitedPerSender(t *testing.T) {
 	require.NoError(t, resend(m.owner.in(m.id), first), "a new day")
 }
 
-func TestAPersonMakesSoManyServiceAccountsADay(t *testing.T) {
+func TestDailyLimitOfServiceAccounts(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
 	for _, r := range []replica{m.replica, m.other} {
@@ -205,7 +205,7 @@ func TestQuotaIsGivenBackIfCallerGoesAway(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
 	ctx, leave := context.WithCancel(t.Context())
-	m.Limit(commands.Daily{Invitations: 1, InvitationsPerAddress: 1, Counts: departing{sessions.Daily{DB: m.db}, leave}})
+	m.Limit(commands.Daily{Invitations: 1, InvitationsPerAddress: 1, Counts: cancellingCounts{sessions.Daily{DB: m.db}, leave}})
 	before := m.head(t, m.id)
 	send := commands.SendInvitation{Meta: m.owner.in(m.id), Invitation: newID(), Email: "a@home.example", Role: events.Viewer}
 	_, err := m.SendInvitation(ctx, send)
@@ -215,14 +215,14 @@ func TestQuotaIsGivenBackIfCallerGoesAway(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// departing counts while its caller goes away: the database has counted, but a call that
+// cancellingCounts counts while its caller goes away: the database has counted, but a call that
 // depends on the caller's context does not learn of it.
-type departing struct {
+type cancellingCounts struct {
 	sessions.Daily
 	leave func()
 }
 
-func (d departing) Take(ctx context.Context, subject events.ID, what string, day time.Time, most int) (bool, error) {
+func (d cancellingCounts) Take(ctx context.Context, subject events.ID, what string, day time.Time, most int) (bool, error) {
 	ok, err := d.Daily.Take(context.WithoutCancel(ctx), subject, what, day, most)
 	d.leave()
 	if ctx.Err() != nil {
@@ -232,7 +232,7 @@ func (d departing) Take(ctx context.Context, subject events.ID, what string, day
 }
 
 // Concurrent commands cannot exceed a limit.
-func TestADailyBoundHoldsUnderConcurrency(t *testing.T) {
+func TestDailyLimitUnderConcurrency(t *testing.T) {
 	t.Parallel()
 	const most, asked = 5, 40
 	m := limitedTeam(t, most, 0)
@@ -263,22 +263,22 @@ func TestADailyBoundHoldsUnderConcurrency(t *testing.T) {
 func TestCommandIsRefusedIfCountingFails(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
-	m.Limit(commands.Daily{Invitations: 4, Counts: unable{}})
+	m.Limit(commands.Daily{Invitations: 4, Counts: failingCounts{}})
 	before := m.head(t, m.id)
 	_, err := m.SendInvitation(t.Context(),
 		commands.SendInvitation{Meta: m.owner.in(m.id), Invitation: newID(), Email: "a@home.example", Role: events.Viewer})
-	require.ErrorIs(t, err, errUnable)
+	require.ErrorIs(t, err, errCounts)
 	require.Equal(t, before, m.head(t, m.id))
 	_, err = m.RemoveMember(t.Context(), commands.RemoveMember{Meta: m.owner.in(m.id), Member: m.viewer.member})
 	require.NoError(t, err, "the workspace is not held up")
 }
 
-var errUnable = errors.New("no count")
+var errCounts = errors.New("no count")
 
-type unable struct{ sessions.Daily }
+type failingCounts struct{ sessions.Daily }
 
-func (unable) Take(context.Context, events.ID, string, time.Time, int) (bool, error) {
-	return false, errUnable
+func (failingCounts) Take(context.Context, events.ID, string, time.Time, int) (bool, error) {
+	return false, errCounts
 }
 
 // Rotations and enrolments store permanent data outside of the workspace's log.
@@ -300,7 +300,7 @@ func TestDailyLimitsOfRotationsAndEnrollments(t *testing.T) {
 		return err
 	}
 	enroll := func(r replica, by person) error {
-		mint := m.minting()
+		mint := m.mintCommand()
 		mint.Meta = by.in(m.id)
 		_, err := r.MintEnrollment(t.Context(), mint)
 		return err

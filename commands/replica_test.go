@@ -41,7 +41,7 @@ func requireOne(t *testing.T, errs [2]error, refusal error) {
 
 // A role that is taken away through one replica is gone in the other, which has the old one
 // in its cache.
-func TestARoleTakenAwayInOneReplicaIsGoneInTheOther(t *testing.T) {
+func TestRevokedRoleIsGoneInOtherReplica(t *testing.T) {
 	t.Parallel()
 	sys := newSystem(t)
 	for name, test := range map[string]struct {
@@ -87,7 +87,7 @@ func TestARoleTakenAwayInOneReplicaIsGoneInTheOther(t *testing.T) {
 
 // A role that is given counts at once: a refusal that rests on a stale fold is decided
 // again.
-func TestARoleGivenInOneReplicaCountsInTheOther(t *testing.T) {
+func TestGrantedRoleCountsInOtherReplica(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
 	_, err := m.other.CreateServiceAccount(t.Context(), create(m.viewer, m.id, "one"))
@@ -100,7 +100,7 @@ func TestARoleGivenInOneReplicaCountsInTheOther(t *testing.T) {
 
 // An administrator is demoted in one replica while they create an account in the other. The
 // account exists only if it was created before the demotion.
-func TestADemotionAndACreationAtTheSameMoment(t *testing.T) {
+func TestConcurrentDemotionAndCreation(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
 	for range 25 {
@@ -162,7 +162,7 @@ func TestThereIsAlwaysAnOwner(t *testing.T) {
 			m := sys.team(t)
 			for round := range test.rounds {
 				pair := [2]person{newPerson("ann"), newPerson("bob")}
-				m.pair(t, pair)
+				m.makeOnlyOwners(t, pair)
 				errs := race(func(i int) error {
 					return test.ask[i](m, []replica{m.replica, m.other}[(i+round)%2], pair[i], pair[1-i])
 				})
@@ -180,8 +180,8 @@ func TestThereIsAlwaysAnOwner(t *testing.T) {
 	}
 }
 
-// pair makes two people the only Owners.
-func (m *team) pair(t *testing.T, two [2]person) {
+// makeOnlyOwners makes two people the only Owners.
+func (m *team) makeOnlyOwners(t *testing.T, two [2]person) {
 	t.Helper()
 	for _, p := range two {
 		m.add(t, p, events.Owner)
@@ -215,7 +215,7 @@ func requireAnyOf(t *testing.T, err error, want []error) {
 
 // Thirty rotations of one account in two replicas: each replaces the token of the previous
 // one, and only the last token is valid.
-func TestRotationsInTwoReplicasFollowEachOther(t *testing.T) {
+func TestConcurrentRotations(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
 	account, token := m.account(t, "ci-bot")

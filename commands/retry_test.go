@@ -15,9 +15,9 @@ import (
 	"svc/fault"
 )
 
-// together does n things at the same time, alternating between the replicas, and requires
+// runConcurrently does n things at the same time, alternating between the replicas, and requires
 // that all succeed.
-func (s *system) together(t *testing.T, n int, do func(r replica, i int) error) {
+func (s *system) runConcurrently(t *testing.T, n int, do func(r replica, i int) error) {
 	t.Helper()
 	var all sync.WaitGroup
 	errs := make([]error, n)
@@ -36,12 +36,12 @@ func (s *system) together(t *testing.T, n int, do func(r replica, i int) error) 
 }
 
 // Issues that are created at the same moment get different numbers, without a gap.
-func TestIssuesWrittenAtTheSameMoment(t *testing.T) {
+func TestConcurrentIssueNumbers(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
 	m.queue(t, 3)
 	const n = 200
-	m.together(t, n, func(r replica, _ int) error {
+	m.runConcurrently(t, n, func(r replica, _ int) error {
 		_, err := r.QueueIssue(t.Context(),
 			commands.QueueIssue{Meta: m.owner.in(m.id), Run: newID(), Repo: web, Largest: m.largest, Title: "Sort labels"})
 		return err
@@ -59,7 +59,7 @@ func TestIssuesWrittenAtTheSameMoment(t *testing.T) {
 }
 
 // A number that an active run has is skipped, whatever Largest returns.
-func TestANumberThatIsTakenIsPassedOver(t *testing.T) {
+func TestTakenIssueNumberIsSkipped(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
 	for _, taken := range []int{7, 8, 9} {
@@ -74,12 +74,12 @@ func TestANumberThatIsTakenIsPassedOver(t *testing.T) {
 }
 
 // Concurrent changes of one stream through both replicas happen one after the other.
-func TestChangesOfOneStreamWaitTheirTurn(t *testing.T) {
+func TestConcurrentChangesOfOneStream(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
 	const n = 200
 	before := m.head(t, m.id)
-	m.together(t, n, func(r replica, i int) error {
+	m.runConcurrently(t, n, func(r replica, i int) error {
 		_, err := r.SendInvitation(t.Context(), commands.SendInvitation{
 			Meta: m.owner.in(m.id), Invitation: newID(), Email: fmt.Sprintf("guest-%d@mail.example", i), Role: events.Viewer,
 		})
@@ -89,7 +89,7 @@ func TestChangesOfOneStreamWaitTheirTurn(t *testing.T) {
 
 	run := m.queue(t, 1)
 	before = m.head(t, m.id)
-	m.together(t, n, func(r replica, _ int) error {
+	m.runConcurrently(t, n, func(r replica, _ int) error {
 		_, err := r.RecordRun(t.Context(),
 			commands.RecordRun{Meta: systems(m.id), Run: run, Facts: []events.Event{events.RunCostRecorded{Cents: 1}}})
 		return err
@@ -99,7 +99,7 @@ func TestChangesOfOneStreamWaitTheirTurn(t *testing.T) {
 
 // A role changes all the time while others issue commands that depend on roles. They never
 // get a conflict.
-func TestChangesThatRestOnAnotherStream(t *testing.T) {
+func TestChangesThatDependOnAnotherStream(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
 	const n = 60
@@ -108,7 +108,7 @@ func TestChangesThatRestOnAnotherStream(t *testing.T) {
 		account, _ := m.account(t, fmt.Sprintf("bot-%d", i))
 		accounts = append(accounts, account)
 	}
-	m.together(t, 4*n, func(r replica, i int) error {
+	m.runConcurrently(t, 4*n, func(r replica, i int) error {
 		if i%4 > 1 {
 			_, err := r.RotateServiceAccount(t.Context(), rotate(m.maintainer, m.id, accounts[i/4]))
 			return err
@@ -119,7 +119,7 @@ func TestChangesThatRestOnAnotherStream(t *testing.T) {
 }
 
 // A replica that changes a stream without pause does not starve the other one.
-func TestEachReplicaGetsItsTurn(t *testing.T) {
+func TestBusyReplicaDoesNotStarveOther(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
 	change := func(r replica) error {

@@ -24,43 +24,43 @@ func (m *team) rewind(t *testing.T, position int64) {
 	}
 }
 
-// listening returns a process with an empty cache, and its log output.
-func (m *team) listening() (*commands.Handler, *bytes.Buffer) {
-	h, said := commands.New(m.log, m.clock.now), &bytes.Buffer{}
-	h.LogTo(slog.New(slog.NewTextHandler(said, nil)))
-	return h, said
+// startHandler returns a handler with an empty cache, and its log output.
+func (m *team) startHandler() (*commands.Handler, *bytes.Buffer) {
+	h, logs := commands.New(m.log, m.clock.now), &bytes.Buffer{}
+	h.LogTo(slog.New(slog.NewTextHandler(logs, nil)))
+	return h, logs
 }
 
 // Commands continue to work, without a restart, after the log was restored from a backup.
-func TestALogThatIsSetBackIsReadAgain(t *testing.T) {
+func TestRewoundLogIsReadAgain(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
-	h, said := m.listening()
+	h, logs := m.startHandler()
 	before := m.head(t, m.id)
 	m.toggle(t, h, 5) // the viewer is a Maintainer now
-	require.Empty(t, said.String())
+	require.Empty(t, logs.String())
 	m.rewind(t, before)
 
 	_, err := h.UpdateMember(t.Context(), commands.UpdateMember{Meta: m.owner.in(m.id), Member: m.viewer.member, ApproveLoops: ptr(true)})
 	require.NoError(t, err)
 	m.requireAdded(t, m.id, before,
 		events.MemberApproveLoopsSet{Member: m.viewer.member, User: m.viewer.user, Email: m.viewer.email, To: true})
-	require.Equal(t, 1, strings.Count(said.String(), "level=ERROR"), said)
-	require.Contains(t, said.String(), m.id.String())
+	require.Equal(t, 1, strings.Count(logs.String(), "level=ERROR"), logs)
+	require.Contains(t, logs.String(), m.id.String())
 	m.toggle(t, h, 1)
-	require.Equal(t, 1, strings.Count(said.String(), "level=ERROR"), "it is said once")
+	require.Equal(t, 1, strings.Count(logs.String(), "level=ERROR"), "it is logs once")
 }
 
 // A log that was rewound and has grown again has other events at positions that this
 // process has read.
-func TestALogThatHasGrownAgainIsReadAgain(t *testing.T) {
+func TestRewoundAndGrownLogIsReadAgain(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
-	h, said := m.listening()
+	h, logs := m.startHandler()
 	before := m.head(t, m.id)
 	m.toggle(t, h, 4)
 	m.rewind(t, before)
-	other, _ := m.listening()
+	other, _ := m.startHandler()
 	m.toggle(t, other, 3) // a Maintainer as well
 	_, err := other.RemoveMember(t.Context(), commands.RemoveMember{Meta: m.owner.in(m.id), Member: m.old.member})
 	require.NoError(t, err)
@@ -69,35 +69,35 @@ func TestALogThatHasGrownAgainIsReadAgain(t *testing.T) {
 
 	_, err = h.UpdateMember(t.Context(), commands.UpdateMember{Meta: m.maintainer.in(m.id), Member: m.viewer.member, Role: ptr(events.Viewer)})
 	require.Error(t, err, "who was removed since is no member")
-	require.Contains(t, said.String(), "level=ERROR")
+	require.Contains(t, logs.String(), "level=ERROR")
 	_, err = h.UpdateMember(t.Context(), commands.UpdateMember{Meta: m.owner.in(m.id), Member: m.viewer.member, Role: ptr(events.Viewer)})
 	require.NoError(t, err)
 }
 
 // A snapshot of events that the log no longer has is dropped, although it is genuine.
-func TestASnapshotAheadOfTheLogIsDropped(t *testing.T) {
+func TestSnapshotAheadOfLogIsDropped(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
 	before := m.head(t, m.id)
-	m.grow(t, 600)
-	first, _ := m.begin()
+	m.appendChanges(t, 600)
+	first, _ := m.startCountingHandler()
 	m.toggle(t, first, 2)
 	require.Greater(t, m.snapshots(t), 600)
 	m.rewind(t, before)
 
-	cold, said := m.listening()
+	cold, logs := m.startHandler()
 	m.toggle(t, cold, 2)
-	require.Contains(t, said.String(), "level=ERROR")
+	require.Contains(t, logs.String(), "level=ERROR")
 	require.Zero(t, m.snapshots(t))
 }
 
 // Somebody who can write to the database but has no key cannot become an Owner by a forged
 // snapshot.
-func TestAForgedSnapshotDecidesNothing(t *testing.T) {
+func TestForgedSnapshotIsIgnored(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
-	m.grow(t, 600)
-	first, _ := m.begin()
+	m.appendChanges(t, 600)
+	first, _ := m.startCountingHandler()
 	m.toggle(t, first, 2)
 	require.Greater(t, m.snapshots(t), 600)
 	_, err := m.db.Exec(t.Context(),
@@ -108,7 +108,7 @@ func TestAForgedSnapshotDecidesNothing(t *testing.T) {
 		m.id).Scan(&forged))
 	require.True(t, forged)
 
-	cold, _ := m.begin()
+	cold, _ := m.startCountingHandler()
 	_, err = cold.UpdateMember(t.Context(),
 		commands.UpdateMember{Meta: m.maintainer.in(m.id), Member: m.owner.member, Role: ptr(events.Viewer)})
 	require.Error(t, err)

@@ -68,7 +68,7 @@ func TestQueueRun(t *testing.T) {
 	}
 }
 
-func TestAnIssueIsFreeAgainWhenItsRunIsOver(t *testing.T) {
+func TestIssueIsFreeAfterItsRun(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
 	for i, end := range []events.Event{
@@ -133,7 +133,7 @@ func TestRecordRun(t *testing.T) {
 }
 
 // A run in a stage that only a newer build knows can be loaded and cancelled.
-func TestARunInAStageOfANewerBuild(t *testing.T) {
+func TestRunInStageOfNewerBuild(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
 	run := m.queue(t, 1)

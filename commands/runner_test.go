@@ -12,10 +12,10 @@ import (
 	"svc/farm/certificate"
 )
 
-// enrolled returns a runner of the team, which can issue its own commands.
-func (m *team) enrolled(t *testing.T) (runner events.ID, itself commands.Meta) {
+// enrollRunner enrols a runner of the team, which can issue its own commands.
+func (m *team) enrollRunner(t *testing.T) (runner events.ID, itself commands.Meta) {
 	t.Helper()
-	mint := m.minting()
+	mint := m.mintCommand()
 	_, err := m.MintEnrollment(t.Context(), mint)
 	require.NoError(t, err)
 	r, err := m.other.RegisterRunner(t.Context(), commands.RegisterRunner{
@@ -32,7 +32,7 @@ func (m *team) enrolled(t *testing.T) (runner events.ID, itself commands.Meta) {
 
 var hello = aggregates.Hello{Capacity: 2, Agent: events.Agent{Version: "0.4.0", OS: "linux", Arch: "amd64"}}
 
-func (m *team) minting() commands.MintEnrollment {
+func (m *team) mintCommand() commands.MintEnrollment {
 	return commands.MintEnrollment{
 		Meta: m.owner.in(m.id), Enrollment: newID(), Token: commands.NewEnrollmentToken(), CapacityLimit: 4, Lasts: time.Hour,
 		Authority: events.AuthorityCreated{Authority: events.ID{1, 0x9a, 6: 0x70, 8: 0x80, 15: 53}, Certificate: "PEM"},
@@ -44,8 +44,8 @@ func (m *team) minting() commands.MintEnrollment {
 func TestWhoManagesRunners(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
-	runner, itself := m.enrolled(t)
-	_, other := m.enrolled(t)
+	runner, itself := m.enrollRunner(t)
+	_, other := m.enrollRunner(t)
 	drain := func(by commands.Meta) error {
 		_, err := m.DrainRunner(t.Context(), commands.DrainRunner{Meta: by, Runner: runner})
 		if err == nil {
@@ -65,7 +65,7 @@ func TestWhoManagesRunners(t *testing.T) {
 		require.Equal(t, c.may, err == nil, "%s: %v", name, err)
 	}
 	for _, by := range []person{m.viewer, m.old, m.nobody} {
-		mint := m.minting()
+		mint := m.mintCommand()
 		mint.Meta = by.in(m.id)
 		_, err := m.MintEnrollment(t.Context(), mint)
 		require.Error(t, err)
@@ -75,10 +75,10 @@ func TestWhoManagesRunners(t *testing.T) {
 }
 
 // A drain or revocation that another process has just stored wins over the cached state.
-func TestARunnerIsConnectedByWhatTheLogSays(t *testing.T) {
+func TestConnectRunnerReadsTheLog(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
-	runner, itself := m.enrolled(t)
+	runner, itself := m.enrollRunner(t)
 	connect := func(r replica) error {
 		_, err := r.ConnectRunner(t.Context(), commands.ConnectRunner{Meta: itself, Runner: runner, Hello: hello})
 		return err
@@ -94,7 +94,7 @@ func TestARunnerIsConnectedByWhatTheLogSays(t *testing.T) {
 	_, err = m.other.RetireRunner(t.Context(), commands.RetireRunner{Meta: systems(m.id), Runner: runner})
 	require.NoError(t, err)
 
-	mint := m.minting()
+	mint := m.mintCommand()
 	_, err = m.MintEnrollment(t.Context(), mint)
 	require.NoError(t, err)
 	_, err = m.other.WithdrawEnrollment(t.Context(), commands.WithdrawEnrollment{Meta: m.maintainer.in(m.id), Enrollment: mint.Enrollment})
@@ -107,10 +107,10 @@ func TestARunnerIsConnectedByWhatTheLogSays(t *testing.T) {
 }
 
 // What a process reads of a runner does not grow with the number of its connections.
-func TestARunnerThatCameAndWentForYears(t *testing.T) {
+func TestReadsOfRunnerAreBounded(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
-	runner, itself := m.enrolled(t)
+	runner, itself := m.enrollRunner(t)
 	var list []events.Event
 	for range 2000 {
 		list = append(list, events.RunnerOnline{Runner: runner, Name: "builder", Capacity: 2, Labels: []string{}},
@@ -121,7 +121,7 @@ func TestARunnerThatCameAndWentForYears(t *testing.T) {
 	})
 	require.NoError(t, err)
 	read := func() int {
-		h, r := m.begin()
+		h, r := m.startCountingHandler()
 		for range 2 {
 			_, err := h.ConnectRunner(t.Context(), commands.ConnectRunner{Meta: itself, Runner: runner, Hello: hello})
 			require.NoError(t, err)

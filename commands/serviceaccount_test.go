@@ -44,7 +44,7 @@ func (s *system) status(t *testing.T, token commands.ServiceToken) string {
 	return known.Status
 }
 
-func TestTheLifeOfAServiceAccount(t *testing.T) {
+func TestServiceAccountLifecycle(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
 	before := m.head(t, m.id)
@@ -142,7 +142,7 @@ func (r replica) revokes(c commands.RevokeServiceAccount) func(context.Context) 
 	return func(ctx context.Context) (commands.Result, error) { return r.RevokeServiceAccount(ctx, c) }
 }
 
-func TestANameIsUniqueUntilItsAccountIsRevoked(t *testing.T) {
+func TestServiceAccountNameIsUniqueUntilRevoked(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
 	elsewhere := m.team(t)
@@ -167,7 +167,7 @@ func TestANameIsUniqueUntilItsAccountIsRevoked(t *testing.T) {
 }
 
 // Both replicas claim the same name at the same moment.
-func TestOneOfTwoGetsAName(t *testing.T) {
+func TestConcurrentServiceAccountNames(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
 	for range 20 {
@@ -180,7 +180,7 @@ func TestOneOfTwoGetsAName(t *testing.T) {
 	}
 }
 
-func TestTheUseOfAnOldTokenIsRecordedAtMostOnceAnHour(t *testing.T) {
+func TestStaleTokenUseIsRecordedHourly(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
 	account, token := m.account(t, "ci-bot")

@@ -101,7 +101,7 @@ func (s *system) memberOf(t *testing.T, p commands.Person) events.ID {
 	return events.ID{}
 }
 
-func TestTheSlugOfALogin(t *testing.T) {
+func TestPersonalSlug(t *testing.T) {
 	t.Parallel()
 	for login, want := range map[string]string{
 		"ada": "ada", "Ada-Lind": "ada-lind", "ada_lind": "ada-lind", "a.b": "a-b", "ada--lind": "ada-lind",
@@ -129,7 +129,7 @@ func TestTheSlugOfALogin(t *testing.T) {
 	}
 }
 
-func FuzzTheSlugOfALogin(f *testing.F) {
+func FuzzPersonalSlug(f *testing.F) {
 	f.Add("ada", 0)
 	f.Add("-7", 19)
 	f.Fuzz(func(t *testing.T, login string, try int) {

@@ -26,8 +26,8 @@ func (r *reader) Load(ctx context.Context, workspace, stream events.ID, version 
 	return list, err
 }
 
-// begin starts a process with an empty cache.
-func (m *team) begin() (*commands.Handler, *reader) {
+// startCountingHandler returns a handler with an empty cache, and a log that counts its reads.
+func (m *team) startCountingHandler() (*commands.Handler, *reader) {
 	r := &reader{Store: m.log}
 	return commands.New(r, m.clock.now), r
 }
@@ -42,8 +42,8 @@ func (m *team) toggle(t *testing.T, h *commands.Handler, times int) {
 	}
 }
 
-// grow appends that many changes, an even number, in one commit.
-func (m *team) grow(t *testing.T, times int) {
+// appendChanges appends that many changes, an even number, in one commit.
+func (m *team) appendChanges(t *testing.T, times int) {
 	t.Helper()
 	var list []events.Event
 	for i := range times {
@@ -78,49 +78,49 @@ func (m *team) snapshots(t *testing.T) (version int) {
 }
 
 // What a process reads of a workspace does not grow with the length of its history.
-func TestAProcessBeginsWithASnapshot(t *testing.T) {
+func TestSnapshotIsLoadedAtStart(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
-	m.grow(t, 480)
-	first, _ := m.begin()
+	m.appendChanges(t, 480)
+	first, _ := m.startCountingHandler()
 	m.toggle(t, first, 4)
 	require.Zero(t, m.snapshots(t))
 	m.toggle(t, first, 20)
 	require.Equal(t, 500, m.snapshots(t))
 
-	cold, read := m.begin()
+	cold, read := m.startCountingHandler()
 	m.toggle(t, cold, 2)
 	require.Less(t, read.records, 30)
 	_, err := cold.UpdateMember(t.Context(),
 		commands.UpdateMember{Meta: m.maintainer.in(m.id), Member: m.owner.member, Role: ptr(events.Viewer)})
 	require.ErrorIs(t, err, aggregates.ErrMemberForbidden, "the rules are the same")
 
-	m.grow(t, 600)
+	m.appendChanges(t, 600)
 	m.toggle(t, cold, 2)
 	require.GreaterOrEqual(t, m.snapshots(t), 1000)
-	cold, read = m.begin()
+	cold, read = m.startCountingHandler()
 	m.toggle(t, cold, 2)
 	require.Less(t, read.records, 30)
 }
 
 // A process that reads a long stream for the first time saves a snapshot.
-func TestALongStreamGetsASnapshotWhenItIsRead(t *testing.T) {
+func TestLongStreamIsSnapshottedWhenRead(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
-	m.grow(t, 600)
+	m.appendChanges(t, 600)
 	require.Zero(t, m.snapshots(t))
-	cold, read := m.begin()
+	cold, read := m.startCountingHandler()
 	m.toggle(t, cold, 2)
 	require.Greater(t, read.records, 600)
 	require.Greater(t, m.snapshots(t), 600)
 }
 
 // A stream of any length is folded in parts.
-func TestALongStreamIsNotInMemoryAtOnce(t *testing.T) {
+func TestLongStreamIsReadInParts(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
-	m.grow(t, 2*events.LoadLimit+600)
-	cold, read := m.begin()
+	m.appendChanges(t, 2*events.LoadLimit+600)
+	cold, read := m.startCountingHandler()
 	m.toggle(t, cold, 2)
 	require.Greater(t, read.records, 2*events.LoadLimit+600)
 	require.Equal(t, events.LoadLimit, read.most)
@@ -135,13 +135,13 @@ func TestUnusableSnapshotIsIgnored(t *testing.T) {
 		"another build's": `update snapshots set form = form + 1`,
 	} {
 		m := newTeam(t)
-		m.grow(t, 600)
-		first, _ := m.begin()
+		m.appendChanges(t, 600)
+		first, _ := m.startCountingHandler()
 		m.toggle(t, first, 2)
 		require.Positive(t, m.snapshots(t))
 		_, err := m.db.Exec(t.Context(), sql)
 		require.NoError(t, err, name)
-		cold, read := m.begin()
+		cold, read := m.startCountingHandler()
 		m.toggle(t, cold, 2)
 		require.Greater(t, read.records, 600, name)
 		_, err = cold.RemoveMember(t.Context(), commands.RemoveMember{Meta: m.owner.in(m.id), Member: m.owner.member})
@@ -150,16 +150,16 @@ func TestUnusableSnapshotIsIgnored(t *testing.T) {
 }
 
 // Two processes that alternate do not rely on an outdated snapshot.
-func TestAnOldSnapshotIsCaughtUpWith(t *testing.T) {
+func TestOutdatedSnapshotIsCaughtUp(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
-	m.grow(t, 520)
-	first, _ := m.begin()
+	m.appendChanges(t, 520)
+	first, _ := m.startCountingHandler()
 	m.toggle(t, first, 2)
 	require.Positive(t, m.snapshots(t))
 	_, err := first.RemoveMember(t.Context(), commands.RemoveMember{Meta: m.owner.in(m.id), Member: m.maintainer.member})
 	require.NoError(t, err)
-	cold, _ := m.begin()
+	cold, _ := m.startCountingHandler()
 	_, err = cold.UpdateMember(t.Context(),
 		commands.UpdateMember{Meta: m.maintainer.in(m.id), Member: m.viewer.member, Role: ptr(events.Maintainer)})
 	require.Error(t, err, "who was removed after the snapshot is no member")

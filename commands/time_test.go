@@ -20,7 +20,7 @@ import (
 
 // An invitation expires after 48 hours, to the second, by the process's own clock. In the
 // synctest bubble two days pass at once, and no background job is needed.
-func TestFortyEightHoursGoBy(t *testing.T) {
+func TestInvitationExpiresByOwnClock(t *testing.T) {
 	t.Parallel()
 	address := pgtest.URL(t)
 	synctest.Test(t, func(t *testing.T) {

@@ -21,7 +21,7 @@ import (
 
 const base62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
-func TestTheFormOfATokenIsFixed(t *testing.T) {
+func TestServiceTokenForm(t *testing.T) {
 	t.Parallel()
 	form := regexp.MustCompile(`^tok_svc_[0-9A-Za-z]{32}[0-9A-Za-z]{6}$`)
 	seen := map[string]bool{}
@@ -48,7 +48,7 @@ func TestTheFormOfATokenIsFixed(t *testing.T) {
 }
 
 // A token that was made by another implementation: the form must not change.
-func TestAKnownToken(t *testing.T) {
+func TestKnownServiceToken(t *testing.T) {
 	t.Parallel()
 	token, ok := commands.ParseServiceToken("tok_svc_0123456789ABCDEFGHIJKLMNOPQRSTUV2ArA0E") // the digits come from Python's zlib.crc32
 	require.True(t, ok)
@@ -110,7 +110,7 @@ func TestOtherTextsAreNoTokens(t *testing.T) {
 
 // All characters are equally likely: chi-squared over 64,000 of them. By chance, one run in
 // a billion fails.
-func TestTheAlphabetIsUsedEvenly(t *testing.T) {
+func TestTokenCharactersAreUniform(t *testing.T) {
 	t.Parallel()
 	const tokens = 2000
 	var counts [256]int
@@ -128,7 +128,7 @@ func TestTheAlphabetIsUsedEvenly(t *testing.T) {
 }
 
 // A token is not printed, whatever contains it.
-func TestNothingPrintsAToken(t *testing.T) {
+func TestServiceTokenIsNotPrinted(t *testing.T) {
 	t.Parallel()
 	token := commands.NewServiceToken()
 	holder := struct {
@@ -162,7 +162,7 @@ func TestNothingPrintsAToken(t *testing.T) {
 }
 
 // No log of a workspace and no table contains a token.
-func TestTheDatabaseHoldsNoToken(t *testing.T) {
+func TestDatabaseHasNoToken(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
 	account, first := m.account(t, "ci-bot")

@@ -53,7 +53,7 @@ func (s *system) emails(t *testing.T, user events.ID) []string {
 	return all
 }
 
-func TestAPersonIsRegisteredWithTheirAccount(t *testing.T) {
+func TestPersonIsRegisteredWithAccount(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
 	ann := s.registered(t, "ann", "ann@acme.example")
@@ -72,7 +72,7 @@ func TestAPersonIsRegisteredWithTheirAccount(t *testing.T) {
 }
 
 // Two browsers of one new person return from the provider at the same time.
-func TestAPersonIsRegisteredOnce(t *testing.T) {
+func TestPersonIsRegisteredOnce(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
 	for range 10 {
@@ -167,7 +167,7 @@ func TestRefreshUser(t *testing.T) {
 	require.Equal(t, []string{"taken@acme.example"}, sys.emails(t, other.User))
 }
 
-func TestAnAddressThatWasGivenUpIsFree(t *testing.T) {
+func TestReleasedAddressIsFree(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
 	ann := s.registered(t, "ann", "ann@acme.example", "shared@acme.example")
@@ -180,7 +180,7 @@ func TestAnAddressThatWasGivenUpIsFree(t *testing.T) {
 }
 
 // Two people's providers report the same new address at the same moment.
-func TestAnAddressHasOneHolder(t *testing.T) {
+func TestAddressHasOneHolder(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
 	two := [2]commands.RegisterUser{s.registered(t, "ann", "ann@acme.example"), s.registered(t, "bob", "bob@acme.example")}

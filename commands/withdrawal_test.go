@@ -22,15 +22,15 @@ func (m *team) send(t *testing.T, by person, email string, role events.Role) eve
 	return id
 }
 
-// requireShut requires that the invitee cannot accept an invitation through any process,
+// requireNotAcceptable requires that the invitee cannot accept an invitation through any process,
 // and that it is not shown to them.
-func (m *team) requireShut(t *testing.T, invitation events.ID) {
+func (m *team) requireNotAcceptable(t *testing.T, invitation events.ID) {
 	t.Helper()
 	require.False(t, m.invitation(t, invitation).Acceptable(m.clock.now()))
 	shown, err := projections.Invitations{DB: m.db}.ForAddresses(t.Context(), []string{m.nobody.email}, m.clock.now(), 10)
 	require.NoError(t, err)
 	require.False(t, listed(shown, invitation))
-	cold, _ := m.begin()
+	cold, _ := m.startCountingHandler()
 	for _, process := range []*commands.Handler{m.Handler, m.other.Handler, cold} {
 		_, err := process.AcceptInvitation(t.Context(), accept(m.nobody, m.id, invitation))
 		require.ErrorIs(t, err, aggregates.ErrInvitationNotPending)
@@ -40,7 +40,7 @@ func (m *team) requireShut(t *testing.T, invitation events.ID) {
 
 // When somebody loses the right to send an invitation, those that they have sent are
 // revoked in the same append.
-func TestInvitationsAreWithdrawnWithTheirSendersRight(t *testing.T) {
+func TestInvitationsAreRevokedWithSendersRight(t *testing.T) {
 	t.Parallel()
 	sys := newSystem(t)
 	for name, c := range map[string]struct {
@@ -74,7 +74,7 @@ func TestInvitationsAreWithdrawnWithTheirSendersRight(t *testing.T) {
 			require.Equal(t, []events.Event{revoked}, added)
 			require.Equal(t, projections.InvitationRevoked, m.invitation(t, invitation).Status)
 			require.True(t, m.invitation(t, others).Acceptable(m.clock.now()))
-			m.requireShut(t, invitation)
+			m.requireNotAcceptable(t, invitation)
 		})
 	}
 }
@@ -88,7 +88,7 @@ func TestInvitationsOfEarlierBuildsEndToo(t *testing.T) {
 	invitation := m.send(t, second, m.nobody.email, events.Owner)
 	m.append(t, m.owner, events.MemberRemoved{Member: second.member, User: second.user, Email: second.email, Role: events.Owner})
 	require.Equal(t, projections.InvitationPending, m.invitation(t, invitation).Status)
-	m.requireShut(t, invitation)
+	m.requireNotAcceptable(t, invitation)
 
 	_, err := m.ResendInvitation(t.Context(), commands.ResendInvitation{Meta: m.owner.in(m.id), Invitation: invitation})
 	require.NoError(t, err)
@@ -99,7 +99,7 @@ func TestInvitationsOfEarlierBuildsEndToo(t *testing.T) {
 
 // However many invitations somebody has sent, removing them takes one append, within its
 // time limit.
-func TestTheRemovalOfSomebodyWhoInvitedThousands(t *testing.T) {
+func TestRemovalOfSenderOfManyInvitations(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
 	var sent []events.Event
@@ -120,5 +120,5 @@ func TestTheRemovalOfSomebodyWhoInvitedThousands(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, before+1001, done.Position)
 	require.Equal(t, projections.InvitationPending, m.invitation(t, invitation).Status)
-	m.requireShut(t, invitation)
+	m.requireNotAcceptable(t, invitation)
 }

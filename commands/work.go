@@ -103,13 +103,13 @@ func load[T any, A aggregates.Aggregate[T]](ctx context.Context, w *work, stream
 	return h.fold.state.(A), nil
 }
 
-// inspect calls see with the aggregate of a stream that the command does not write to. It
+// inspect calls do with the aggregate of a stream that the command does not write to. It
 // unlocks the aggregate afterwards, so that other commands need not wait.
-func inspect[T any, A aggregates.Aggregate[T]](ctx context.Context, w *work, stream events.ID, see func(A) error) error {
+func inspect[T any, A aggregates.Aggregate[T]](ctx context.Context, w *work, stream events.ID, do func(A) error) error {
 	before := len(w.folds)
 	h, err := useFold[T, A](ctx, w, stream)
 	if err == nil {
-		err = see(h.fold.state.(A))
+		err = do(h.fold.state.(A))
 	}
 	if h != nil && len(w.folds) > before {
 		h.release()
@@ -168,14 +168,14 @@ func (w *work) waitFor(ctx context.Context, f *fold) error {
 	return nil
 }
 
-// serialize locks thing, so that other commands of this process that name the same thing
+// serialize locks key, so that other commands of this process that name the same key
 // wait, and makes the command decide under the lock of the log.
-func (w *work) serialize(ctx context.Context, thing foldKey) error {
+func (w *work) serialize(ctx context.Context, key foldKey) error {
 	if w.strategy == locked {
-		_, err := w.lockFold(ctx, thing)
+		_, err := w.lockFold(ctx, key)
 		return err
 	}
-	if _, err := w.lockFold(ctx, thing); err != nil {
+	if _, err := w.lockFold(ctx, key); err != nil {
 		return err
 	}
 	return &restart{strategy: locked}
