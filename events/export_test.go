@@ -2,7 +2,7 @@ package events
 
 // Rights returns all rights.
 func Rights() (list []Right) {
-	for r := ReadWorkspace; int(r) < len(rights); r++ {
+	for r := ReadWorkspace; r < endOfRights; r++ {
 		list = append(list, r)
 	}
 	return list

@@ -57,10 +57,12 @@ const (
 	RunJobs               // submit and cancel build-farm jobs
 	ManageRunners         // enrol, drain, resume and revoke build machines
 	ManageFarmSecrets     // the secrets that jobs of the farm receive
+
+	endOfRights
 )
 
 // rights lists the roles that have each right. Nothing else grants rights to roles.
-var rights = [...][]Role{
+var rights = [endOfRights][]Role{
 	ReadWorkspace:         {Owner, Maintainer, Legacy, Viewer},
 	QueueIssues:           {Owner, Maintainer, Legacy},
 	ReviewFacts:           {Owner, Maintainer, Legacy},
