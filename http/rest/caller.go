@@ -227,7 +227,7 @@ func (c *caller) may(g guard) error {
 	switch {
 	case c.token != nil && !slices.Contains(c.token.Scopes, g.scope):
 		return aggregates.ErrScopeMissing(g.scope)
-	case c.person != nil && g.right != 0 && !c.person.role.May(g.right) && !(g.own && c.names(c.person.member)):
+	case c.person != nil && !g.members && !c.person.role.May(g.right) && !(g.own && c.names(c.person.member)):
 		return aggregates.ErrRoleRequired.With("required", g.right.Roles())
 	}
 	return nil

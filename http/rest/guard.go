@@ -16,17 +16,18 @@ import (
 	"svc/http/reply"
 )
 
-// A guard is the authorization rule of a route.
+// A guard is the authorization rule of a route. The zero guard admits nobody.
 type guard struct {
-	scope events.Scope // required of a service token; "" refuses every token
-	right events.Right // required of a person; 0 admits every member
-	own   bool         // whether the path names a member, and members without the right are admitted to their own
+	scope   events.Scope // required of a service token; "" refuses every token
+	members bool         // whether every member is admitted
+	right   events.Right // required of a person otherwise
+	own     bool         // whether the path names a member, and members without the right are admitted to their own
 }
 
 // Guards that require no right of people. mayDo returns one that does.
 var (
-	readers = guard{scope: events.ReadAPI}
-	people  = guard{}
+	readers = guard{scope: events.ReadAPI, members: true}
+	people  = guard{members: true}
 )
 
 func mayDo(right events.Right) guard { return guard{right: right} }
@@ -50,7 +51,7 @@ func (g guard) people() string {
 }
 
 func (g guard) roles() string {
-	if g.right == 0 {
+	if g.members {
 		return "any member"
 	}
 	var names []string
@@ -62,7 +63,10 @@ func (g guard) roles() string {
 		names = append(names, name)
 	}
 	last := len(names) - 1
-	if last == 0 {
+	switch last {
+	case -1:
+		return "nobody"
+	case 0:
 		return names[0]
 	}
 	return strings.Join(names[:last], ", ") + " or " + names[last]

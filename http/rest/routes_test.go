@@ -25,7 +25,7 @@ func routes() (list []route) {
 	return list
 }
 
-// Every route has an id, a summary, a description, a handler and known views.
+// Every route has an id, a summary, a description, a handler, a guard and known views.
 func TestEveryRouteIsComplete(t *testing.T) {
 	views := []string{proof.View}
 	for _, v := range projections.Followed() {
@@ -40,6 +40,7 @@ func TestEveryRouteIsComplete(t *testing.T) {
 			require.False(t, known[r.id] || known[name], "%s is duplicated", name)
 			known[r.id], known[name] = true, true
 			require.NotNil(t, r.handler, "%s: made by neither query nor command", name)
+			require.NotEqual(t, r.guard.members, r.guard.right != 0, "%s: its guard admits either every member or those with a right", name)
 			require.Subset(t, views, r.views, "%s: unknown followed view", name)
 			for what, value := range map[string]string{"id": r.id, "summary": r.summary, "text": r.text} {
 				require.NotEmpty(t, value, "%s: no %s", name, what)

@@ -1,0 +1,26 @@
+package rest
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"svc/events"
+	"svc/projections"
+)
+
+// The stream rechecks rights before it sends events that change what recheck reads: members and tokens.
+func TestNounsThatChangeRights(t *testing.T) {
+	changes := map[string]bool{}
+	for _, v := range projections.All() {
+		if v.Name() == "members" || v.Name() == "service_tokens" {
+			for _, kind := range events.Kinds() {
+				noun := events.NounOf(kind).Name
+				changes[noun] = changes[noun] || v.Folds(kind)
+			}
+		}
+	}
+	for _, noun := range events.NounsWhere(func(events.Noun) bool { return true }) {
+		require.Equal(t, changes[noun], events.NounOf(noun).Rights, "does %s change rights?", noun)
+	}
+}
