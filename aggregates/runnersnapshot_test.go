@@ -31,9 +31,9 @@ func runnerStory() []events.Event {
 // A process that starts with a snapshot of a runner, taken at any moment, gets the same
 // state as one that folds the whole stream.
 func TestASnapshotIsAllOfARunner(t *testing.T) {
-	list := runnerStory()
+	list, folders := runnerStory(), foldersOfNouns(t)
 	for _, kind := range events.Kinds() {
-		if streams[events.NounOf(kind).Name] == "Runner" {
+		if folders[events.NounOf(kind).Name] == "Runner" {
 			list = append(list, stored(t, kind))
 		}
 	}

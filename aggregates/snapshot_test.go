@@ -41,13 +41,13 @@ func story() []events.Event {
 // everything returns the story followed by the stored form of each kind that it lacks,
 // about a member and an invitation that exist in stored forms too.
 func everything(t *testing.T) []events.Event {
-	list, told := story(), map[string]bool{}
+	list, told, folders := story(), map[string]bool{}, foldersOfNouns(t)
 	for _, e := range list {
 		told[e.Kind()] = true
 	}
 	list = append(list, stored(t, "member.joined"), stored(t, "invitation.sent"))
 	for _, kind := range events.Kinds() {
-		if streams[events.NounOf(kind).Name] == "Workspace" && !told[kind] {
+		if folders[events.NounOf(kind).Name] == "Workspace" && !told[kind] {
 			list = append(list, stored(t, kind))
 		}
 	}
