@@ -1,31 +1,31 @@
-# Needs Go and make. What else a target needs it builds from tools/ or installs
-# by itself; only the race detector wants a C compiler (make cc-check says so).
+# Needs Go and make. Targets build or install everything else, except the C compiler
+# that the race detector needs (see cc-check).
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-# The targets share the build cache, the cores and the work tree. verify sets TOGETHER
-# for those of which two at once are faster.
+# Targets run one at a time, because they share the build cache, the cores and the work
+# tree. verify sets TOGETHER for those that are faster in parallel.
 ifndef TOGETHER
 .NOTPARALLEL:
 endif
 
 GO ?= go
-# For all that compiles, so that it shares the cache: the tests' programs, the linter,
-# and what test/contributing compiles of a copy of the tree in another folder.
+# The same flags for everything that is compiled, so that it shares the build cache:
+# programs that tests build, the linter, and the copy of the tree in test/contributing.
 export GOFLAGS := $(GOFLAGS) -trimpath
 LINT := bin/tools/golangci-lint
 VULN := bin/tools/govulncheck
 
-# Limits, not expectations: a test binary that is still running then has hung.
+# After these times a test binary is assumed to hang.
 TEST_TIMEOUT ?= 20m
 RACE_TIMEOUT ?= 40m
 
-# make lint vets every package, with all that go vet looks at.
+# make lint runs all checks of go vet.
 UNVETTED := -vet=off
 
-# Tests wait a good part of their time, for processes and for PostgreSQL. Few processors
-# are kept busy by two packages more at once than there are of them.
+# Tests often wait for processes and PostgreSQL. On machines with few processors, two
+# packages more than processors are tested at once, to keep the processors busy.
 AT_ONCE := $(shell n=$$(getconf _NPROCESSORS_ONLN); test "$$n" -gt 6 || echo "-p $$((n + 2))")
 
 .PHONY: help
@@ -34,8 +34,8 @@ help: ## list the targets
 
 ##@ Work
 
-# exec: the service takes make's place in the shell, so that Ctrl-C and SIGTERM
-# reach it and make waits until it has stopped.
+# exec replaces the shell by the service, so that it receives Ctrl-C and SIGTERM, and
+# make waits until it has stopped.
 .PHONY: run
 run: build ## build everything and run the service; Ctrl-C stops it
 	@exec bin/svc
@@ -44,7 +44,7 @@ run: build ## build everything and run the service; Ctrl-C stops it
 build: ## build every program into bin/
 	$(GO) build -o bin/ ./cmd/...
 
-# Whoever has the key can sign what every runner installs.
+# The key signs releases that all runners install: keep it secret.
 RELEASES ?= .svc/releases
 RELEASE_KEY ?= .svc/release.key
 PLATFORMS := linux/amd64 linux/arm64 darwin/arm64
@@ -55,17 +55,17 @@ release: ## build, pack and sign the releases of svc-runner
 	$(GO) build -ldflags='-s -w' -o bin/release/$$p/svc-runner ./cmd/svc-runner; done
 	$(GO) run ./cmd/svc-release -dir $(RELEASES) -key $(RELEASE_KEY) $(foreach p,$(PLATFORMS),$(p)=bin/release/$(p)/svc-runner)
 
-# The longest, most of which is waiting, begin first: they would otherwise be what all
-# else has ended before.
+# The longest packages are tested first, since they mostly wait.
 LONGEST := ./test/run ./test/api ./projections/fold ./farm/dispatch
 
 .PHONY: test
 test: bubblewrap-check ## run the tests; they find or install PostgreSQL themselves
 	$(GO) test $(UNVETTED) $(AT_ONCE) -timeout $(TEST_TIMEOUT) $(LONGEST) ./...
 
-# Not where the detector finds nothing: what PostgreSQL does (test/plans), programs and
-# packages that do one thing after the other or start processes, and what the tests of
-# http/rest and test/api call from many sides at once. make chaos has it in test/run.
+# Packages that are not tested under the race detector, because it finds nothing in them:
+# they have no concurrency of their own, start processes, test PostgreSQL (test/plans), or
+# are called concurrently by the tests of http/rest and test/api. make chaos runs a test of
+# test/run under it.
 SEQUENTIAL := aggregates cmd/svc cmd/svc-codehost cmd/svc-db cmd/svc-engine cmd/svc-gateway cmd/svc-release config \
   dev/pgserver dev/seed engine engine/client events farm/certificate farm/runner/mask farm/wire fault \
   http/middleware http/reply http/router migrations \
@@ -78,7 +78,7 @@ race: cc-check bubblewrap-check ## run the tests under the race detector
 	$$($(GO) list ./... | grep -vxF $(SEQUENTIAL:%=-e svc/%))
 
 .PHONY: test-clients
-test-clients: build node-check ## lint the API's description and run clients made from it
+test-clients: build node-check ## lint the API's description and run clients generated from it
 	cd test/clients && npm ci --silent --fetch-retries=5 && node run.mjs
 
 .PHONY: test-browser
@@ -92,28 +92,28 @@ pictures: build node-check chromium-check ## take the pictures of the README fro
 	cd test/browser && npm ci --silent --fetch-retries=5 && node pictures.mjs
 
 .PHONY: keep-pictures
-keep-pictures: build node-check chromium-check ## keep pictures of pages anew, for test-browser to compare them with
+keep-pictures: build node-check chromium-check ## take new pictures of pages, with which test-browser compares them
 	cd test/browser && npm ci --silent --fetch-retries=5 && SVC_KEEP_PICTURES=1 node --test looks.test.js
 
 .PHONY: lighthouse
-lighthouse: build node-check chromium-check ## hold the pages of the web app against Lighthouse; takes minutes
+lighthouse: build node-check chromium-check ## run Lighthouse on the pages of the web app; takes minutes
 	cd test/lighthouse && npm ci --silent --fetch-retries=5 && node run.mjs
 
 .PHONY: bench
-bench: build ## compare speeds with what could be had at least; takes minutes
+bench: build ## measure speeds as ratios to baselines; takes minutes
 	$(GO) run ./test/bench
 
-# Checks come after the faults: all of it has ten minutes.
+# Faults are injected for this time; the checks follow. Each test has ten minutes in all.
 CHAOS_SECONDS ?= 300
 
 .PHONY: chaos
-chaos: cc-check bubblewrap-check ## break everything for CHAOS_SECONDS, then see that nothing was lost
+chaos: cc-check bubblewrap-check ## inject faults for CHAOS_SECONDS, then check that nothing was lost
 	SVC_CHAOS_SECONDS=$(CHAOS_SECONDS) $(GO) test -race -count=1 -timeout 10m -v -run TestNothingAcknowledgedIsEverLost ./test/run
 	SVC_CHAOS_SECONDS=$(CHAOS_SECONDS) $(GO) test -count=1 -timeout 10m -v -run TestJobsEndOnceThoughProgramsAreKilled ./test/run
 	SVC_CHAOS_SECONDS=$(CHAOS_SECONDS) $(GO) test -count=1 -timeout 10m -v -run TestEveryJobEndsOnce ./farm/dispatch
 
-# The programs under test are built by the test itself, which Go's cache of
-# results does not know.
+# -count=1, because the tests build the programs that they test, which Go's cache of test
+# results does not take into account.
 .PHONY: test-scale
 test-scale: scale-check ## run several services behind PgBouncer, and with a streaming replica
 	$(GO) test -count=1 -timeout $(TEST_TIMEOUT) -tags scale -run 'TestBehindPgBouncer|TestReadReplica' ./test/api
@@ -130,15 +130,15 @@ fmt: ## format the Go files
 	gofmt -w $(GO_DIRS)
 
 .PHONY: generate
-generate: ## write the generated files anew
+generate: ## regenerate the generated files
 	$(GO) generate ./...
 
 .PHONY: lint
-lint: $(LINT) ## run golangci-lint, the dependency rule among it
+lint: $(LINT) ## run golangci-lint, with go vet and the dependency rules
 	$(LINT) run ./...
 
 .PHONY: verify
-verify: fmt-check lint tidy-check generate-check race vuln build scale-check node-check ## all that a change must pass
+verify: fmt-check lint tidy-check generate-check race vuln build scale-check node-check ## everything that a change must pass
 	$(MAKE) -j2 --output-sync=target TOGETHER=1 test-scale test-clients # each keeps one core busy
 	$(MAKE) test-browser
 	@echo 'verify: ok'
@@ -150,7 +150,7 @@ clean: ## remove bin/ and the tests' cached results
 
 ##@ Parts of verify
 
-# Directories of Go files; .svc and other folders of data are none of them.
+# The directories of Go packages, and none of data.
 GO_DIRS = $$($(GO) list -f '{{.Dir}}' ./...)
 
 .PHONY: fmt-check
@@ -175,14 +175,13 @@ cc-check:
 	@set -- $$($(GO) env CC); command -v "$$1" >/dev/null || \
 	{ echo "the race detector needs a C compiler: apt-get install gcc libc6-dev"; exit 1; }
 
-# The tests of sandboxes fail without it.
 .PHONY: bubblewrap-check
 bubblewrap-check:
 	@test "$$(uname -s)" != Linux || command -v bwrap >/dev/null || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && \
 	apt-get -q update && DEBIAN_FRONTEND=noninteractive apt-get -qy -o Acquire::Retries=5 install --no-install-recommends bubblewrap; } || \
 	{ echo "the tests of sandboxes need bubblewrap 0.8 or newer: apt-get install bubblewrap"; exit 1; }
 
-# Node is only for checks from outside: clients, browsers.
+# Node.js is needed only by tests with clients and browsers.
 .PHONY: node-check
 node-check:
 	@command -v npm >/dev/null || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && \
@@ -201,8 +200,8 @@ scale-check:
 	apt-get -q update && DEBIAN_FRONTEND=noninteractive apt-get -qy -o Acquire::Retries=5 install --no-install-recommends pgbouncer postgresql-client; } || \
 	{ echo "this needs PgBouncer, and pg_basebackup of the PostgreSQL that the tests use"; exit 1; }
 
-# The tools are pinned in tools/go.mod and built from source, so that they come
-# through the same module proxy and checksums as everything else.
+# The tools are built from source at the versions in tools/go.mod, and so are verified
+# by the same checksum database as all other modules.
 $(LINT): tools/build-lint tools/go.mod tools/go.sum .golangci.yml
 	@mkdir -p $(@D)
 	GO=$(GO) tools/build-lint $@
