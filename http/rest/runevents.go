@@ -2,12 +2,14 @@ package rest
 
 import (
 	"context"
+	"encoding/json"
 	"math"
 	"strconv"
 
 	"svc/aggregates"
 	"svc/events"
 	"svc/fault"
+	"svc/http/openapi"
 )
 
 func (s *Server) runEventRoutes() section {
@@ -133,4 +135,25 @@ func exampleRunEvents() runEventsBody {
 			`{"repo":{"id":"`+exampleRepo.ID.String()+`","name":"acme/web"},"issueNumber":7,"issueTitle":"Fix date parsing"}`),
 		record(2, events.Actor{Type: events.BySystem, Name: "loop"}, events.RunStageEntered{}, `{"stage":"analyze","attempt":1}`),
 	}, 0)
+}
+
+// An EventRecord is a stored event of a run or a job.
+type EventRecord struct {
+	ID    string            `json:"id" format:"uuid" doc:"The id of the record in the audit log."`
+	Seq   int64             `json:"seq" doc:"The event's sequence number in the workspace's log."`
+	At    openapi.Timestamp `json:"at"`
+	Kind  string            `json:"kind" example:"run.stage_entered"`
+	Actor auditActor        `json:"actor"`
+	Data  json.RawMessage   `json:"data" doc:"The event's data as stored, except that times have three digits of a second." example:"{\"stage\": \"build_farm\", \"attempt\": 2}"`
+}
+
+func newEventRecords(list []events.Record) []EventRecord {
+	out := make([]EventRecord, len(list))
+	for i, r := range list {
+		out[i] = EventRecord{
+			ID: r.ID.String(), Seq: r.Seq, At: openapi.FormatTime(r.At), Kind: r.Event.Kind(),
+			Actor: auditActor{Type: r.Actor.Type, ID: idOrEmpty(r.Actor.ID), Name: r.Actor.Name}, Data: r.FormattedData(),
+		}
+	}
+	return out
 }
