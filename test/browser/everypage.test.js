@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { connect, createServer } from "node:net";
+import { createServer } from "node:net";
 import { after, before, test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { start } from "../product.js";
@@ -10,6 +10,7 @@ import { visitor } from "./app.js";
 import { crawl, pages } from "./crawl.js";
 import { checkLayout } from "./hostile.js";
 import { launch } from "./person.js";
+import { cuttableProxy } from "./proxy.js";
 
 let product, browser, app;
 
@@ -102,25 +103,8 @@ test("pages of an empty workspace say so", async () => {
   assert.deepEqual(problems, []);
 });
 
-/** cuttableProxy starts a TCP proxy to a URL's host, whose connections can be cut and restored. */
-async function cuttableProxy({ hostname, port }) {
-  const sockets = new Set();
-  let up = true;
-  const server = createServer((client) => {
-    if (!up) return client.destroy();
-    const target = connect(port, hostname);
-    for (const [from, to] of [[client, target], [target, client]]) {
-      sockets.add(from);
-      from.on("error", () => to.destroy()).on("close", () => { sockets.delete(from); to.destroy(); }).pipe(to);
-    }
-  }).listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const cut = () => { up = false; sockets.forEach((socket) => socket.destroy()); };
-  return { url: `http://127.0.0.1:${server.address().port}`, cut, restore: () => { up = true; }, close: () => { cut(); server.close(); } };
-}
-
 test("a page says that the service is unavailable, and catches up afterwards", async () => {
-  const proxy = await cuttableProxy(new URL(product.restUrl));
+  const proxy = await cuttableProxy(product.restUrl);
   const placeholder = createServer().listen(0, "127.0.0.1");
   await once(placeholder, "listening");
   const address = `127.0.0.1:${placeholder.address().port}`;

@@ -1,10 +1,10 @@
 // What all pages share: sign-in, sign-out, keyboard shortcuts, themes, headers.
 import assert from "node:assert/strict";
-import { connect, createServer } from "node:net";
 import { after, before, test } from "node:test";
 import { start } from "../product.js";
 import { checkAccessibility, phone, visitor } from "./app.js";
 import { chooseLogin, launch } from "./person.js";
+import { cuttableProxy } from "./proxy.js";
 
 let product, browser, app;
 
@@ -78,26 +78,8 @@ test("after a sign-out elsewhere a request for a part of a page leads back to th
   await clickEnded(page, ".workspace", /\/sign-in\?to=%2Fw%2Facme%2Fruns%3Fview%3Dlist$/);
 });
 
-/** cuttableProxy starts a TCP proxy to the app, whose connections can be cut and restored. */
-async function cuttableProxy() {
-  const sockets = new Set(), { hostname, port } = new URL(app);
-  let up = true;
-  const server = createServer((client) => {
-    if (!up) return client.destroy();
-    const target = connect(port, hostname);
-    for (const [from, to] of [[client, target], [target, client]]) {
-      sockets.add(from);
-      from.pipe(to);
-      from.on("error", () => to.destroy()).on("close", () => { sockets.delete(from); to.destroy(); });
-    }
-  });
-  await new Promise((ready) => server.listen(0, "127.0.0.1", ready));
-  const cut = () => { up = false; for (const socket of sockets) socket.destroy(); };
-  return { url: `http://127.0.0.1:${server.address().port}`, cut, restore: () => { up = true; }, close: () => { cut(); server.close(); } };
-}
-
 test("a page that loses its connection tells since when, and catches up afterwards", async () => {
-  const proxy = await cuttableProxy();
+  const proxy = await cuttableProxy(app);
   const mia = await visitor(browser, proxy.url, "mia"), ada = await visitor(browser, app, "ada");
   try {
     await mia.page.clock.install();
