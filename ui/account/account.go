@@ -4,9 +4,9 @@ package account
 import (
 	"context"
 	"net/http"
-	"strings"
 
 	"svc/ui/client"
+	"svc/ui/kit"
 	"svc/ui/page"
 )
 
@@ -93,21 +93,12 @@ func browserName(agent string) string {
 	if agent == "" {
 		return "Unknown"
 	}
-	name := "A program"
-	for _, known := range []struct{ mark, name string }{
-		{"Edg/", "Edge"}, {"OPR/", "Opera"}, {"Firefox/", "Firefox"}, {"Chrome/", "Chrome"}, {"Safari/", "Safari"}, {"curl/", "curl"},
-	} {
-		if strings.Contains(agent, known.mark) {
-			name = known.name
-			break
-		}
+	program, _, system := kit.UserAgent(agent)
+	if program == "" {
+		program = "A program"
 	}
-	for _, known := range []struct{ mark, name string }{
-		{"iPhone", "iPhone"}, {"iPad", "iPad"}, {"Android", "Android"}, {"Mac OS X", "macOS"}, {"Windows", "Windows"}, {"Linux", "Linux"},
-	} {
-		if strings.Contains(agent, known.mark) {
-			return name + " on " + known.name
-		}
+	if system != "" {
+		program += " on " + system
 	}
-	return name
+	return program
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"svc/ui/client"
+	"svc/ui/kit"
 	"svc/ui/page"
 )
 
@@ -180,30 +181,19 @@ func formatValue(v any) string {
 	return string(text)
 }
 
-// programName shortens a User-Agent: "Firefox 144 on Linux".
+// programName shortens a User-Agent: "Firefox 144 on Linux". A program that is not known stays as it is.
 func programName(agent string) string {
-	for _, known := range []struct{ mark, name string }{
-		{"Edg/", "Edge"}, {"OPR/", "Opera"}, {"Firefox/", "Firefox"}, {"Chrome/", "Chrome"}, {"Version/", "Safari"}, {"curl/", "curl"},
-	} {
-		_, rest, ok := strings.Cut(agent, known.mark)
-		if !ok {
-			continue
-		}
-		major, _, _ := strings.Cut(strings.Fields(rest + " ")[0], ".")
-		return known.name + " " + major + operatingSystem(agent)
+	program, version, system := kit.UserAgent(agent)
+	if program == "" {
+		return agent
 	}
-	return agent
-}
-
-func operatingSystem(agent string) string {
-	for _, known := range []struct{ mark, name string }{
-		{"iPhone", "iPhone"}, {"iPad", "iPad"}, {"Android", "Android"}, {"Mac OS X", "macOS"}, {"Windows", "Windows"}, {"Linux", "Linux"},
-	} {
-		if strings.Contains(agent, known.mark) {
-			return " on " + known.name
-		}
+	if version != "" {
+		program += " " + version
 	}
-	return ""
+	if system != "" {
+		program += " on " + system
+	}
+	return program
 }
 
 // A jsonToken is a part of a JSON text.

@@ -60,6 +60,7 @@ func TestProgramName(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, "Firefox 144 on Linux", programName("Mozilla/5.0 (X11; Linux x86_64; rv:144.0) Gecko/20100101 Firefox/144.0"))
 	require.Equal(t, "curl 8", programName("curl/8.5.0"))
+	require.Equal(t, "curl", programName("curl/"))
 	require.Equal(t, "svc-runner", programName("svc-runner"))
 	require.Empty(t, programName(""))
 }
