@@ -64,15 +64,15 @@ func (c *child) wait(ctx context.Context) error {
 func (c *child) awaitReady(ctx context.Context, limit time.Duration, probe func(context.Context) error) error {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	again := time.NewTicker(50 * time.Millisecond)
-	defer again.Stop()
+	ticker := time.NewTicker(50 * time.Millisecond)
+	defer ticker.Stop()
 	for {
 		err := probe(limited)
 		if err == nil {
 			return nil
 		}
 		select {
-		case <-again.C:
+		case <-ticker.C:
 		case <-limited.Done():
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
@@ -82,22 +82,22 @@ func (c *child) awaitReady(ctx context.Context, limit time.Duration, probe func(
 	}
 }
 
-// requestStop asks the program to end, and waits until it has, or limit is over, or hurry is closed.
-func (c *child) requestStop(limit time.Duration, hurry <-chan struct{}) {
+// requestStop asks the program to end, and waits until it has, or limit is over, or force is closed.
+func (c *child) requestStop(limit time.Duration, force <-chan struct{}) {
 	_ = c.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	select {
 	case <-c.done:
 	case <-timer.C:
-	case <-hurry:
+	case <-force:
 	}
 }
 
-// stop asks the program to end and waits. After limit, or once hurry is closed, it kills the
+// stop asks the program to end and waits. After limit, or once force is closed, it kills the
 // program and the rest of its group.
-func (c *child) stop(limit time.Duration, hurry <-chan struct{}) {
-	c.requestStop(limit, hurry)
+func (c *child) stop(limit time.Duration, force <-chan struct{}) {
+	c.requestStop(limit, force)
 	_ = syscall.Kill(-c.cmd.Process.Pid, syscall.SIGKILL)
 	<-c.done
 }

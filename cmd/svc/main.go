@@ -17,6 +17,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"sync"
 	"syscall"
 
 	"svc/config"
@@ -47,24 +48,29 @@ type settings struct {
 	CodeHostAddr config.Addr `env:"SVC_CODEHOST_ADDR" envDefault:"127.0.0.1:4010" doc:"Address of the development code host."`
 }
 
-func main() {
+func main() { os.Exit(run()) }
+
+// run returns the exit status: 0 also if svc was stopped by a signal.
+func run() int {
 	flags := flag.NewFlagSet("svc", flag.ContinueOnError)
 	if status, done := config.ParseArguments(flags, os.Args[1:], settings{}, os.Stdout, os.Stderr); done {
-		os.Exit(status)
+		return status
 	}
 	out := newOutput(os.Stdout)
-	ctx, hurry := stopSignals()
-	err := start(ctx, hurry, out)
+	ctx, force, release := stopSignals()
+	defer release()
+	err := start(ctx, force, out)
 	switch {
 	case ctx.Err() != nil:
 		fmt.Fprintln(out.named("svc"), "stopped")
 	case err != nil:
 		fmt.Fprintln(out.named("svc"), err)
-		os.Exit(1)
+		return 1
 	}
+	return 0
 }
 
-func start(ctx context.Context, hurry <-chan struct{}, out *output) error {
+func start(ctx context.Context, force <-chan struct{}, out *output) error {
 	cfg, err := config.Parse[settings](os.Environ())
 	if err != nil {
 		return err
@@ -73,23 +79,33 @@ func start(ctx context.Context, hurry <-chan struct{}, out *output) error {
 	if err != nil {
 		return err
 	}
-	s := stack{settings: cfg, programs: filepath.Dir(self), hurry: hurry, out: out, log: out.logger("svc")}
+	s := stack{settings: cfg, programs: filepath.Dir(self), force: force, out: out, log: out.logger("svc")}
 	config.LimitMemory(ctx, s.log, 0)
 	return s.run(ctx)
 }
 
 // stopSignals returns a context that the first Ctrl-C cancels, and a channel that the second one
-// closes.
-func stopSignals() (context.Context, <-chan struct{}) {
+// closes. release restores the default behaviour of signals.
+func stopSignals() (_ context.Context, _ <-chan struct{}, release func()) {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	ctx, cancel := context.WithCancel(context.Background())
-	hurry := make(chan struct{})
-	go func() { // for the life of the process
-		<-signals
+	force, released := make(chan struct{}), make(chan struct{})
+	var group sync.WaitGroup
+	group.Go(func() {
+		for _, do := range []func(){cancel, func() { close(force) }} {
+			select {
+			case <-signals:
+				do()
+			case <-released:
+				return
+			}
+		}
+	})
+	return ctx, force, func() {
+		signal.Stop(signals)
+		close(released)
+		group.Wait()
 		cancel()
-		<-signals
-		close(hurry)
-	}()
-	return ctx, hurry
+	}
 }

@@ -271,11 +271,11 @@ func TestStopEndsTheGroup(t *testing.T) {
 	require.Eventually(t, func() bool { return !alive(pid) }, testTimeout, time.Millisecond)
 }
 
-func TestStopKillsAtOnceInAHurry(t *testing.T) {
-	hurry := make(chan struct{})
-	close(hurry)
+func TestForcedStopKillsAtOnce(t *testing.T) {
+	force := make(chan struct{})
+	close(force)
 	c, _ := shell(t, `trap "" TERM; sleep 1000; sleep 1000`)
-	c.stop(time.Hour, hurry)
+	c.stop(time.Hour, force)
 	require.False(t, c.cmd.ProcessState.Success())
 }
 

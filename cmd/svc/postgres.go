@@ -26,7 +26,7 @@ func (s *stack) startPostgres(ctx context.Context) error {
 	return nil
 }
 
-// stopPostgres stops the private PostgreSQL and waits for its end. In a hurry it does not wait;
+// stopPostgres stops the private PostgreSQL and waits for its end. A forced stop does not wait;
 // PostgreSQL then ends with svc.
 func (s *stack) stopPostgres() {
 	s.say("stopping PostgreSQL")
@@ -37,6 +37,6 @@ func (s *stack) stopPostgres() {
 		if err != nil {
 			s.log.Warn("stop PostgreSQL", "err", err)
 		}
-	case <-s.hurry:
+	case <-s.force:
 	}
 }

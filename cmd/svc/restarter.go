@@ -59,9 +59,9 @@ func (k *restarter) watch(ctx, own context.Context, c *child) {
 		select {
 		case <-c.done:
 		case <-own.Done():
-			c.requestStop(drainTimeout, k.s.hurry)
+			c.requestStop(drainTimeout, k.s.force)
 		}
-		c.stop(stopTimeout, k.s.hurry) // and what is left of its group
+		c.stop(stopTimeout, k.s.force) // and what is left of its group
 		if own.Err() != nil || ctx.Err() != nil {
 			return
 		}

@@ -110,7 +110,7 @@ func (s *stack) svcRunner(ctx context.Context, environ []string, args ...string)
 	if err != nil {
 		return err
 	}
-	defer c.stop(stopTimeout, s.hurry)
+	defer c.stop(stopTimeout, s.force)
 	return c.wait(ctx)
 }
 
@@ -118,7 +118,7 @@ func (s *stack) runnerCommand(environ []string, args ...string) *exec.Cmd {
 	return s.command("svc-runner", args, append(environ, "SVC_RUNNER_DATA_DIR="+s.folder.file("runner")))
 }
 
-// runRunner starts the runner under a keeper, and returns once the farm reports it as connected.
+// runRunner starts the runner with a restarter, and returns once the farm reports it as connected.
 func (s *stack) runRunner(ctx context.Context) error {
 	s.say("starting svc-runner")
 	// The code host of the demonstration speaks http.

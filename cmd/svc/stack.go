@@ -29,7 +29,7 @@ const (
 type stack struct {
 	settings
 	programs string          // folder of the programs
-	hurry    <-chan struct{} // closed when nothing may wait any more
+	force    <-chan struct{} // closed to kill programs instead of waiting for them
 	out      *output
 	log      *slog.Logger
 
@@ -228,7 +228,7 @@ func (s *stack) start(ctx context.Context, name string, ready func(context.Conte
 	}
 	s.onStop(func() {
 		s.say("stopping " + name)
-		c.stop(stopTimeout, s.hurry)
+		c.stop(stopTimeout, s.force)
 	})
 	return c.awaitReady(ctx, startTimeout, ready)
 }

@@ -52,7 +52,7 @@ func (s *stack) svcDB(ctx context.Context, to string, args ...string) error {
 	if err != nil {
 		return err
 	}
-	defer c.stop(stopTimeout, s.hurry)
+	defer c.stop(stopTimeout, s.force)
 	return c.wait(ctx)
 }
 

@@ -26,20 +26,20 @@ import (
 	"svc/test/pgtest"
 )
 
-// TestMain runs svc, or a stand-in for one of the other programs if a test starts this binary by
-// that name. A stand-in first records its process id.
+// TestMain runs svc, or a fake for one of the other programs if a test starts this binary by
+// that name. A fake first records its process id.
 func TestMain(m *testing.M) {
-	stand := map[string]func() error{
-		"svc-db": standInDB, "svc-engine": standInEngine, "svc-codehost": standInCodeHost, "svc-rest": standInRest,
-		"svc-ui": standInUI, "svc-gateway": standInGateway, "svc-runner": standInRunner,
+	fakes := map[string]func() error{
+		"svc-db": fakeDB, "svc-engine": fakeEngine, "svc-codehost": fakeCodeHost, "svc-rest": fakeRest,
+		"svc-ui": fakeUI, "svc-gateway": fakeGateway, "svc-runner": fakeRunner,
 	}
 	name := cmp.Or(os.Getenv("SVC_TEST_PROGRAM"), filepath.Base(os.Args[0]))
 	switch {
 	case name == "svc":
 		main()
-	case stand[name] != nil:
+	case fakes[name] != nil:
 		fmt.Println("pid", os.Getpid())
-		if err := stand[name](); err != nil {
+		if err := fakes[name](); err != nil {
 			fmt.Println(err)
 			os.Exit(1)
 		}
@@ -48,8 +48,8 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// exitIfTold ends a stand-in with the exit code that the test requires.
-func exitIfTold(variable string) {
+// exitIfRequested ends a fake with the exit code that the test requires.
+func exitIfRequested(variable string) {
 	if code, err := strconv.Atoi(os.Getenv(variable)); err == nil {
 		os.Exit(code)
 	}
@@ -57,8 +57,8 @@ func exitIfTold(variable string) {
 
 const demoWorkspace = "0190a0b0-0000-7000-8000-000000000001"
 
-// standInDB records its call and, if it is to seed, creates one workspace.
-func standInDB() error {
+// fakeDB records its call and, if it is to seed, creates one workspace.
+func fakeDB() error {
 	address := flag.String("url", "", "")
 	seed := flag.String("seed", "", "")
 	file := flag.String("seed-file", "", "")
@@ -90,7 +90,7 @@ func standInDB() error {
 	if _, err := c.Exec(ctx, `insert into logs values ($1) on conflict do nothing`, demoWorkspace); err != nil {
 		return err
 	}
-	exitIfTold("SVC_TEST_SEED_EXIT")
+	exitIfRequested("SVC_TEST_SEED_EXIT")
 	return os.WriteFile(*file, []byte(`{
 		"people": [{"name": "Olivia", "email": "olivia@example.com", "password": "it's a demo", "role": "Owner",
 			"workspaceId": "`+demoWorkspace+`", "workspaceSlug": "acme"}],
@@ -109,23 +109,23 @@ func note(call string) error {
 	return err
 }
 
-// standInEngine is the real engine with its own configuration.
-func standInEngine() error {
+// fakeEngine is the real engine with its own configuration.
+func fakeEngine() error {
 	secret := config.Secret(os.Getenv("SVC_ENGINE_SHARED_SECRET"))
-	return standIn("SVC_ENGINE_ADDR", engine.NewHandler(secret, "test", slog.New(slog.DiscardHandler)))
+	return serveFake("SVC_ENGINE_ADDR", engine.NewHandler(secret, "test", slog.New(slog.DiscardHandler)))
 }
 
-// standInCodeHost is ready at once.
-func standInCodeHost() error {
+// fakeCodeHost is ready at once.
+func fakeCodeHost() error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(http.ResponseWriter, *http.Request) {})
-	return standIn("SVC_CODEHOST_ADDR", mux)
+	return serveFake("SVC_CODEHOST_ADDR", mux)
 }
 
-// standInRest is ready at once, and exposes its environment. It advances the views' checkpoints
+// fakeRest is ready at once, and exposes its environment. It advances the views' checkpoints
 // unless the test does.
-func standInRest() error {
-	exitIfTold("SVC_TEST_REST_EXIT")
+func fakeRest() error {
+	exitIfRequested("SVC_TEST_REST_EXIT")
 	if os.Getenv("SVC_TEST_BEHIND") == "" {
 		if err := advanceCheckpoints(context.Background(), os.Getenv("SVC_DATABASE_URL"), "%"); err != nil {
 			return err
@@ -139,15 +139,15 @@ func standInRest() error {
 	mux.HandleFunc("GET /environment", func(w http.ResponseWriter, _ *http.Request) {
 		_ = json.NewEncoder(w).Encode(os.Environ())
 	})
-	standInFarm(mux)
-	return standIn("SVC_REST_ADDR", mux)
+	fakeFarm(mux)
+	return serveFake("SVC_REST_ADDR", mux)
 }
 
-// standInUI is ready at once.
-func standInUI() error {
+// fakeUI is ready at once.
+func fakeUI() error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /health/live", func(http.ResponseWriter, *http.Request) {})
-	return standIn("SVC_UI_ADDR", mux)
+	return serveFake("SVC_UI_ADDR", mux)
 }
 
 // advanceCheckpoints advances the checkpoints of the views with matching names to the heads of all logs.
@@ -166,7 +166,7 @@ func advanceCheckpoints(ctx context.Context, database, like string) error {
 	return err
 }
 
-func standIn(variable string, h http.Handler) error {
+func serveFake(variable string, h http.Handler) error {
 	ctx := context.Background()
 	if os.Getenv("SVC_TEST_STUBBORN") == "" {
 		var stop context.CancelFunc

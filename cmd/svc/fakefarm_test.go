@@ -29,9 +29,9 @@ import (
 	"svc/http/serve"
 )
 
-// standInFarm has the routes of the farm that svc calls. Any certificate authenticates the runner,
+// fakeFarm has the routes of the farm that svc calls. Any certificate authenticates the runner,
 // unless the test has revoked it until it is enrolled again.
-func standInFarm(mux *http.ServeMux) {
+func fakeFarm(mux *http.ServeMux) {
 	var minted atomic.Bool
 	reply := func(w http.ResponseWriter, status int, body any) {
 		w.WriteHeader(status)
@@ -82,8 +82,8 @@ func noteFarm(text string) error {
 	return err
 }
 
-// standInGateway is the real gateway with its own configuration.
-func standInGateway() error {
+// fakeGateway is the real gateway with its own configuration.
+func fakeGateway() error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	log := slog.New(slog.DiscardHandler)
@@ -104,8 +104,8 @@ func standInGateway() error {
 	return serve.Server{Handler: g, Log: log}.Run(ctx, tls.NewListener(ln, certificates.TLS()))
 }
 
-// standInRunner enrols with any certificate, and runs until it is stopped.
-func standInRunner() error {
+// fakeRunner enrols with any certificate, and runs until it is stopped.
+func fakeRunner() error {
 	dir := os.Getenv("SVC_RUNNER_DATA_DIR")
 	if os.Args[1] == "run" {
 		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
@@ -114,7 +114,7 @@ func standInRunner() error {
 		if err := errors.Join(os.WriteFile(filepath.Join(dir, "pid"), pid, 0o600), noteFarm("run")); err != nil {
 			return err
 		}
-		exitIfTold("SVC_TEST_RUNNER_EXIT")
+		exitIfRequested("SVC_TEST_RUNNER_EXIT")
 		<-ctx.Done()
 		return nil
 	}
