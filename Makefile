@@ -190,7 +190,7 @@ node-check:
 
 .PHONY: chromium-check
 chromium-check:
-	@test -x "$${CHROMIUM:-/usr/bin/chromium-headless-shell}" || test -z "$$CHROMIUM" -a -x /usr/bin/chromium || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && \
+	@test -x "$${CHROMIUM:-/usr/bin/chromium-headless-shell}" || test -z "$${CHROMIUM:-}" -a -x /usr/bin/chromium || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && \
 	apt-get -q update && DEBIAN_FRONTEND=noninteractive apt-get -qy -o Acquire::Retries=5 install --no-install-recommends chromium-headless-shell; } || \
 	{ echo "this needs Chromium: set CHROMIUM to its path"; exit 1; }
 
