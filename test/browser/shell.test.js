@@ -182,6 +182,21 @@ test("the theme can be chosen", async () => {
   assert.notEqual(await background(), light);
 });
 
+test("a duration that runs is shown in the units of the server", async () => {
+  const { page } = await visitor(browser, app, "ada");
+  await page.goto(app + "/w/acme");
+  for (const [seconds, text] of [[50 * 3600 + 5, "2 d 2 h"], [48 * 3600 + 5, "2 d"], [3600 + 125, "1 h 2 min"], [605, /^10 min \d+ s$/]]) {
+    const shown = await page.evaluateHandle((seconds) => {
+      const time = document.createElement("time");
+      time.dataset.since = new Date(Date.now() - seconds * 1000).toISOString();
+      document.querySelector("main").append(time);
+      return time;
+    }, seconds);
+    await page.waitForFunction((time) => time.textContent !== "", shown);
+    assert.match(await shown.textContent(), new RegExp(text));
+  }
+});
+
 test("headers forbid framing and scripts of other sites", async () => {
   const { open } = await visitor(browser, app, "ada");
   const headers = (await open("/w/acme/members")).headers();

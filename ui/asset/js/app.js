@@ -178,10 +178,12 @@ function updateTimes() {
   for (const el of $$("time[data-ago]")) el.textContent = ago((Date.now() - new Date(el.dateTime)) / 1000);
 }
 setInterval(updateTimes, 10000);
-// duration formats seconds as kit.Took does.
+// duration formats seconds as kit.Duration does, in at most two units.
 function duration(s) {
-  const [a, b] = s < 60 ? [`${s} s`] : s < 3600 ? [`${Math.floor(s / 60)} min`, s % 60 && `${s % 60} s`] : [`${Math.floor(s / 3600)} h`, Math.floor(s % 3600 / 60) && `${Math.floor(s % 3600 / 60)} min`];
-  return b ? `${a} ${b}` : a;
+  if (s < 60) return `${s} s`;
+  const [large, name, small, rest] = [[86400, "d", 3600, "h"], [3600, "h", 60, "min"], [60, "min", 1, "s"]].find(([large]) => s >= large);
+  const n = Math.floor(s % large / small);
+  return `${Math.floor(s / large)} ${name}` + (n ? ` ${n} ${rest}` : "");
 }
 setInterval(() => {
   for (const el of $$("[data-since],[data-until]")) {
