@@ -45,10 +45,10 @@ func accepted(role events.Role) []events.Event {
 
 var declined = events.InvitationRejected{Invitation: letter, Email: "yan@acme.example", User: yan}
 
-type deed = func(*Workspace) ([]events.Event, error)
+type decide = func(*Workspace) ([]events.Event, error)
 
 func TestInvite(t *testing.T) {
-	invite := func(by events.ID, role events.Role, at time.Time) deed {
+	invite := func(by events.ID, role events.Role, at time.Time) decide {
 		return func(w *Workspace) ([]events.Event, error) {
 			return w.Invite(by, another, "Yan@Acme.Example", role, yan, at)
 		}
@@ -138,7 +138,7 @@ func TestInvitationsOfEarlierForms(t *testing.T) {
 }
 
 func TestResend(t *testing.T) {
-	resend := func(by events.ID, at time.Time) deed {
+	resend := func(by events.ID, at time.Time) decide {
 		return func(w *Workspace) ([]events.Event, error) { return w.Resend(by, letter, at) }
 	}
 	late := deadline.Add(1000 * time.Hour)
@@ -162,7 +162,7 @@ func TestResend(t *testing.T) {
 }
 
 func TestRevokeInvitation(t *testing.T) {
-	revoke := func(by events.ID) deed {
+	revoke := func(by events.ID) decide {
 		return func(w *Workspace) ([]events.Event, error) { return w.Revoke(by, letter) }
 	}
 	check(t, []spec[Workspace]{
@@ -180,7 +180,7 @@ func TestRevokeInvitation(t *testing.T) {
 }
 
 func TestAccept(t *testing.T) {
-	accept := func(by Invitee, at time.Time) deed {
+	accept := func(by Invitee, at time.Time) decide {
 		return func(w *Workspace) ([]events.Event, error) { return w.Accept(by, letter, yanMember, at) }
 	}
 	other := Invitee{User: stranger, Emails: []string{"stranger@acme.example"}}
@@ -227,7 +227,7 @@ func TestAccept(t *testing.T) {
 }
 
 func TestReject(t *testing.T) {
-	reject := func(by Invitee) deed {
+	reject := func(by Invitee) decide {
 		return func(w *Workspace) ([]events.Event, error) { return w.Reject(by, letter) }
 	}
 	check(t, []spec[Workspace]{

@@ -12,12 +12,12 @@ import (
 
 // runnerStory is the stream of a runner.
 func runnerStory() []events.Event {
-	few := enrolled
-	few.Jobs = 3
+	ephemeral := enrolled
+	ephemeral.Jobs = 3
 	next := events.Certificate{Authority: id(53), Serial: "b2", Key: events.KeyHash{2}, NotBefore: noon.AddDate(0, 0, 4),
 		NotAfter: noon.AddDate(0, 0, 11)}
 	return []events.Event{
-		few, online,
+		ephemeral, online,
 		events.RunnerJobTaken{Runner: builder, Name: "builder-1", Job: id(61), Left: 2},
 		events.RunnerJobTaken{Runner: builder, Name: "builder-1", Job: id(62), Left: 1},
 		events.RunnerJobReturned{Runner: builder, Name: "builder-1", Job: id(61), Left: 2},

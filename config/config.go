@@ -70,12 +70,12 @@ func Parse[T any](environ []string) (T, error) {
 // The field is parsed in a struct of its own, because the library's errors name the Go
 // field, of which there may be several, and often quote the value.
 func (f field) parse(opts env.Options) string {
-	alone := reflect.New(reflect.StructOf([]reflect.StructField{f.tags}))
-	err := env.ParseWithOptions(alone.Interface(), opts)
+	single := reflect.New(reflect.StructOf([]reflect.StructField{f.tags}))
+	err := env.ParseWithOptions(single.Interface(), opts)
 	if err != nil {
 		return f.reason(err)
 	}
-	f.value.Set(alone.Elem().Field(0))
+	f.value.Set(single.Elem().Field(0))
 	for _, s := range f.secrets() {
 		if s != "" && len(s) < f.min {
 			return fmt.Sprintf("is malformed: want at least %d bytes", f.min)

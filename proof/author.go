@@ -55,8 +55,8 @@ func (p *Prover) author(e *stored) error {
 	return nil
 }
 
-// blameAuthor reports the first unsigned event that will not be signed because of its author.
-func (p *Prover) blameAuthor(ctx context.Context, k *signingKey, report *Report) error {
+// reportAuthor reports the first unsigned event that will not be signed because of its author.
+func (p *Prover) reportAuthor(ctx context.Context, k *signingKey, report *Report) error {
 	if report.Bad != nil && report.Bad.Seq <= report.Size || report.Unsigned == 0 {
 		return nil
 	}

@@ -90,7 +90,7 @@ func TestForgedEventsAreNotSigned(t *testing.T) {
 			k, err := p.signingKey(t.Context())
 			require.NoError(t, err)
 			report := w.check(t, workspace, Check{VerifierKey: k.public}) // does not wait for signatures
-			require.NoError(t, p.blameAuthor(t.Context(), k, &report))
+			require.NoError(t, p.reportAuthor(t.Context(), k, &report))
 			require.Equal(t, &Bad{c.seq, reason}, report.Bad)
 			require.EqualValues(t, c.seq-1, report.Size, "what comes before is signed for")
 		})

@@ -32,10 +32,10 @@ type line struct {
 // record, no record up to the checkpoint's size is missing, added or changed. beyond is the number
 // of records after that, which are not verified.
 //
-// tell returns the line of an event, which must equal the line of the export byte for byte. The
+// encode returns the line of an event, which must equal the line of the export byte for byte. The
 // last known name of the target is not in the event and is taken from the line.
 func VerifyExport(ctx context.Context, export io.Reader, checkpoint, verifierKey string,
-	tell func(r events.Record, target string) ([]byte, error)) (report Report, beyond int64, err error) {
+	encode func(r events.Record, target string) ([]byte, error)) (report Report, beyond int64, err error) {
 	report = Report{Checkpoint: checkpoint, VerifierKey: verifierKey}
 	verifier, err := note.NewVerifier(verifierKey)
 	if err != nil {
@@ -58,7 +58,7 @@ func VerifyExport(ctx context.Context, export io.Reader, checkpoint, verifierKey
 		if ctx.Err() != nil {
 			return report, 0, ctx.Err()
 		}
-		leaf, err := leafOf(lines.Bytes(), report.Workspace, seq, tell)
+		leaf, err := leafOf(lines.Bytes(), report.Workspace, seq, encode)
 		if err != nil {
 			report.Bad = &Bad{seq, err.Error()}
 			return report, 0, nil
@@ -81,7 +81,7 @@ func VerifyExport(ctx context.Context, export io.Reader, checkpoint, verifierKey
 
 // leafOf returns the leaf of a line after checking that it is the leaf of record seq and that the
 // line matches it.
-func leafOf(text []byte, workspace events.ID, seq int64, tell func(events.Record, string) ([]byte, error)) ([]byte, error) {
+func leafOf(text []byte, workspace events.ID, seq int64, encode func(events.Record, string) ([]byte, error)) ([]byte, error) {
 	var l line
 	if err := json.Unmarshal(text, &l); err != nil {
 		return nil, errors.New("its line is not the JSON of a record")
@@ -98,11 +98,11 @@ func leafOf(text []byte, workspace events.ID, seq int64, tell func(events.Record
 	case e.Seq != seq:
 		return nil, fmt.Errorf("the leaf in its place is of record %d", e.Seq)
 	}
-	told, err := tell(e.record(), l.Target.Name)
+	encoded, err := encode(e.record(), l.Target.Name)
 	if err != nil {
-		return nil, fmt.Errorf("its leaf cannot be told: %w", err)
+		return nil, fmt.Errorf("its leaf cannot be encoded: %w", err)
 	}
-	if !bytes.Equal(told, text) {
+	if !bytes.Equal(encoded, text) {
 		return nil, errors.New("its line differs from its leaf, as this version writes it")
 	}
 	return l.Leaf, nil

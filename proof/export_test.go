@@ -26,7 +26,7 @@ func TestExportIsVerifiedWithoutDatabase(t *testing.T) {
 	w.append(t, workspace, 20)
 
 	export := w.export(t, workspace)
-	report, beyond, err := VerifyExport(t.Context(), strings.NewReader(strings.Join(export, "")), signed.Checkpoint, key, tell)
+	report, beyond, err := VerifyExport(t.Context(), strings.NewReader(strings.Join(export, "")), signed.Checkpoint, key, encodeTestLine)
 	require.NoError(t, err)
 	require.Nil(t, report.Bad)
 	require.EqualValues(t, 20, beyond)
@@ -47,10 +47,10 @@ func TestExportIsVerifiedWithoutDatabase(t *testing.T) {
 	leaf[len(leaf)-2] ^= 1 // in the event's data
 	e, err := openLeaf(leaf)
 	require.NoError(t, err)
-	lie, err := tell(e.record(), "acme/web#7")
+	altered, err := encodeTestLine(e.record(), "acme/web#7")
 	require.NoError(t, err)
 	flipped := append([]string{}, export...)
-	flipped[41] = string(lie) + "\n"
+	flipped[41] = string(altered) + "\n"
 	twice := append([]string{}, export...) // with a duplicate field
 	twice[3] = `{"leaf":"AAAA",` + strings.TrimPrefix(twice[3], "{")
 	swapped := append([]string{}, export...)
@@ -81,28 +81,28 @@ func TestExportIsVerifiedWithoutDatabase(t *testing.T) {
 		"no JSON": {append([]string{"seq,id\n"}, export...), Bad{1, "its line is not the JSON of a record"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			report, _, err := VerifyExport(t.Context(), strings.NewReader(strings.Join(c.lines, "")), signed.Checkpoint, key, tell)
+			report, _, err := VerifyExport(t.Context(), strings.NewReader(strings.Join(c.lines, "")), signed.Checkpoint, key, encodeTestLine)
 			require.NoError(t, err)
 			require.Equal(t, &c.bad, report.Bad)
 		})
 	}
 
 	all := func() *strings.Reader { return strings.NewReader(strings.Join(export, "")) }
-	_, _, err = VerifyExport(t.Context(), all(), signed.Checkpoint, "svc.example.com+x", tell)
+	_, _, err = VerifyExport(t.Context(), all(), signed.Checkpoint, "svc.example.com+x", encodeTestLine)
 	require.Equal(t, errVerifierKey, err)
-	_, _, err = VerifyExport(t.Context(), all(), "svc.example.com\n300\n", key, tell)
+	_, _, err = VerifyExport(t.Context(), all(), "svc.example.com\n300\n", key, encodeTestLine)
 	require.ErrorContains(t, err, "the checkpoint is malformed")
 	forged := strings.Replace(signed.Checkpoint, "\n300\n", "\n299\n", 1)
-	_, _, err = VerifyExport(t.Context(), all(), forged, key, tell)
+	_, _, err = VerifyExport(t.Context(), all(), forged, key, encodeTestLine)
 	require.ErrorContains(t, err, "the checkpoint is not signed by the key")
 	signer, err := note.NewSigner(otherKey(t))
 	require.NoError(t, err)
 	n, err := note.Sign(&note.Note{Text: checkpoint{Origin: "svc.example.com/" + workspace.String(), Size: 300, Root: signed.Root}.text()},
 		signer)
 	require.NoError(t, err)
-	_, _, err = VerifyExport(t.Context(), all(), string(n), key, tell)
+	_, _, err = VerifyExport(t.Context(), all(), string(n), key, encodeTestLine)
 	require.ErrorContains(t, err, "the checkpoint is not signed by the key")
-	_, _, err = VerifyExport(t.Context(), strings.NewReader(strings.Repeat("x", maxLineLength+1)), signed.Checkpoint, key, tell)
+	_, _, err = VerifyExport(t.Context(), strings.NewReader(strings.Repeat("x", maxLineLength+1)), signed.Checkpoint, key, encodeTestLine)
 	require.ErrorContains(t, err, "read the export: ")
 }
 
@@ -146,14 +146,14 @@ func (w *world) export(t *testing.T, workspace events.ID) (lines []string) {
 	list, err := pgx.CollectRows(rows, store.Scan)
 	require.NoError(t, err)
 	for _, r := range list {
-		line, err := tell(r, "acme/web#7")
+		line, err := encodeTestLine(r, "acme/web#7")
 		require.NoError(t, err)
 		lines = append(lines, string(line)+"\n")
 	}
 	return lines
 }
 
-func tell(r events.Record, target string) ([]byte, error) {
+func encodeTestLine(r events.Record, target string) ([]byte, error) {
 	return json.Marshal(map[string]any{
 		"id": r.ID, "seq": r.Seq, "at": r.At, "kind": r.Event.Kind(), "actor": r.Actor, "target": map[string]string{"name": target},
 		"leaf": Leaf(&r),

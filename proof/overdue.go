@@ -13,20 +13,20 @@ import (
 )
 
 const (
-	minPollInterval = 2 * time.Second  // shortest pause between looks
-	pollTimeShare   = 50               // looks take at most one part in so many of the time
-	pollTimeout     = 10 * time.Second // timeout of a look
+	minPollInterval = 2 * time.Second  // shortest pause between polls
+	pollTimeShare   = 50               // polling takes at most one part in pollTimeShare of the time
+	pollTimeout     = 10 * time.Second // timeout of a poll
 	maxWatched      = 1000             // logs that are watched at a time
-	maxLogged       = 10               // overdue logs that one look logs
+	maxLogged       = 10               // overdue logs that one poll logs
 )
 
-// An overdueWatch knows which logs are not signed in time. Every process has one, whether or not it
-// signs, so as not to rely on the signer.
+// An overdueWatch finds the logs that are not signed in time. Every process has one, so that a signer
+// that fails is noticed.
 type overdueWatch struct {
 	db  *pgxpool.Pool
 	log *slog.Logger
 
-	waiting map[events.ID]waitingLog // logs that were unsigned at the last look
+	waiting map[events.ID]waitingLog // logs that were unsigned at the last poll
 	count   atomic.Int64             // number of overdue logs
 }
 
@@ -37,8 +37,8 @@ type waitingLog struct {
 	logged      bool          // it was logged
 }
 
-// run looks repeatedly until ctx ends. Time without a look, as in a suspended process, does not
-// count as waiting, nor does time before a failed look: a process that cannot query cannot sign
+// run polls until ctx ends. Time without a poll, as in a suspended process, does not count as
+// waiting, nor does time before a failed poll: a process that cannot query cannot sign
 // either.
 func (o *overdueWatch) run(ctx context.Context) {
 	var last time.Time
@@ -63,7 +63,7 @@ func (o *overdueWatch) run(ctx context.Context) {
 	}
 }
 
-// poll finds the logs that are unsigned. passed is the time since the last look.
+// poll finds the logs that are unsigned. passed is the time since the last poll.
 func (o *overdueWatch) poll(ctx context.Context, passed time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()

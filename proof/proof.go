@@ -110,7 +110,7 @@ func (p *Prover) Verify(ctx context.Context, workspace events.ID, since string, 
 		report.Bad = &Bad{Reason: "the verifier key that is stored in clear was replaced"}
 	}
 	if err == nil {
-		err = p.blameAuthor(ctx, k, &report)
+		err = p.reportAuthor(ctx, k, &report)
 	}
 	if err == nil && since == "" { // with since, the result depends on the caller's checkpoint
 		if failed := p.storeReport(ctx, report); failed != nil {

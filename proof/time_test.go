@@ -188,8 +188,8 @@ func TestEndingProverSignsTheRest(t *testing.T) {
 	require.EqualValues(t, 2500, w.verify(t, workspace).Size)
 }
 
-// Failed looks do not count as time without signatures.
-func TestFailedLooksDoNotCountAsOverdue(t *testing.T) {
+// Failed polls do not count as time without signatures.
+func TestFailedPollsDoNotCountAsOverdue(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	workspace := newID()

@@ -94,8 +94,8 @@ type signedCheckpoint struct {
 	bad  string
 }
 
-// blame records a bad record. The one with the lowest number counts.
-func (v *verification) blame(seq int64, format string, args ...any) {
+// reportBad records a bad record. The one with the lowest number counts.
+func (v *verification) reportBad(seq int64, format string, args ...any) {
 	if v.Bad == nil || seq < v.Bad.Seq {
 		v.Bad = &Bad{seq, fmt.Sprintf(format, args...)}
 	}
@@ -130,9 +130,9 @@ func (v *verification) run(ctx context.Context) error {
 	case v.forked != nil:
 		v.Bad = v.forked
 	case v.position != v.Size:
-		v.blame(min(v.position, v.Size)+1, "%d records count as signed for, the newest checkpoint speaks for %d", v.position, v.Size)
+		v.reportBad(min(v.position, v.Size)+1, "%d records count as signed for, the newest checkpoint speaks for %d", v.position, v.Size)
 	case v.Due > v.Size:
-		v.blame(v.Size+1, "records %d to %d are not signed for although there was time enough", v.Size+1, v.Due)
+		v.reportBad(v.Size+1, "records %d to %d are not signed for although there was time enough", v.Size+1, v.Due)
 	}
 	return nil
 }
@@ -158,25 +158,25 @@ func (v *verification) readSizes(ctx context.Context) error {
 		return err
 	}
 	if below < 1 {
-		v.blame(below, "there is no record of this number")
+		v.reportBad(below, "there is no record of this number")
 	}
 	if beyond > 0 {
-		v.blame(beyond, "the record stands beyond the head of the log")
+		v.reportBad(beyond, "the record stands beyond the head of the log")
 	}
 	if wrongTime {
-		v.blame(v.Head, "the time of the last record is not that of the log")
+		v.reportBad(v.Head, "the time of the last record is not that of the log")
 	}
 	v.Size, v.Checkpoint = size, text
 	switch {
 	case text == "" && (hashes > 0 || tiled > 0 || v.position > 0):
-		v.blame(1, "the signed checkpoint is missing")
+		v.reportBad(1, "the signed checkpoint is missing")
 		return nil
 	case text == "":
 		return nil
 	}
 	v.newest = v.openCheckpoint(size, text)
 	if v.newest.bad == "" && (hashes > tlog.StoredHashCount(size) || tiled > size/tileWidth) {
-		v.blame(size+1, "hashes are stored beyond the newest checkpoint")
+		v.reportBad(size+1, "hashes are stored beyond the newest checkpoint")
 	}
 	return nil
 }

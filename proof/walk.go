@@ -31,10 +31,10 @@ func (v *verification) verifySigned(ctx context.Context) error {
 	}
 	v.Root = v.events.root()
 	if v.doubt != nil {
-		v.blame(v.doubt.Seq, "%s", v.doubt.Reason)
+		v.reportBad(v.doubt.Seq, "%s", v.doubt.Reason)
 	}
 	if v.newest.bad != "" {
-		v.blame(end, "%s", v.newest.bad)
+		v.reportBad(end, "%s", v.newest.bad)
 	}
 	return nil
 }
@@ -62,7 +62,7 @@ func (v *verification) checkUnsigned(ctx context.Context) error {
 		return fmt.Errorf("read events after %d: %w", v.Size, err)
 	}
 	if last < v.Head {
-		v.blame(last+1, "the record is missing")
+		v.reportBad(last+1, "the record is missing")
 	}
 	return nil
 }
@@ -95,7 +95,7 @@ func (v *verification) verifyPage(ctx context.Context, end int64) (more bool, er
 		}
 	}
 	if n := len(records); n == 0 || records[n-1].Seq != v.events.size {
-		v.blame(v.events.size+1, "the record is missing")
+		v.reportBad(v.events.size+1, "the record is missing")
 		return false, nil
 	}
 	return true, nil
@@ -173,7 +173,7 @@ func (v *verification) compareCheckpoint() bool {
 	switch {
 	case v.next.bad != "":
 		if v.next.size < v.newest.size {
-			v.blame(v.next.size, "%s", v.next.bad)
+			v.reportBad(v.next.size, "%s", v.next.bad)
 		}
 		return v.doubt != nil // a later checkpoint may decide
 	case v.events.root() == v.next.root && v.doubt == nil:

@@ -126,7 +126,7 @@ func TestRepositoriesAreReadOnlyAndUnknownOnesMissing(t *testing.T) {
 func TestMalformedGitRequestsAreRejected(t *testing.T) {
 	t.Parallel()
 	s := startWithCode(t)
-	squeeze := func(text string) string {
+	compress := func(text string) string {
 		var b bytes.Buffer
 		z := gzip.NewWriter(&b)
 		_, err := z.Write([]byte(text))
@@ -140,7 +140,7 @@ func TestMalformedGitRequestsAreRejected(t *testing.T) {
 		"too short": "0003", "too long": "ffff" + want,
 		"no commit": pktLine("want main") + flushPkt, "another verb": want + pktLine("push me") + flushPkt,
 		"done too early": want + pktLine("done"),
-		"not squeezed":   "\x1f\x8b", "squeezed without end": squeeze(strings.Repeat(pktLine("have "+exampleHead), 1<<16)),
+		"not squeezed":   "\x1f\x8b", "squeezed without end": compress(strings.Repeat(pktLine("have "+exampleHead), 1<<16)),
 	} {
 		var header []string
 		if strings.HasPrefix(body, "\x1f") {
@@ -148,7 +148,7 @@ func TestMalformedGitRequestsAreRejected(t *testing.T) {
 		}
 		require.Equal(t, http.StatusBadRequest, s.do(t, "POST", "/acme/api/git-upload-pack", body, header...).status, name)
 	}
-	answer := s.do(t, "POST", "/acme/api/git-upload-pack", squeeze(want+flushPkt+pktLine("done")), "Content-Encoding", "gzip")
+	answer := s.do(t, "POST", "/acme/api/git-upload-pack", compress(want+flushPkt+pktLine("done")), "Content-Encoding", "gzip")
 	require.Equal(t, http.StatusOK, answer.status)
 	require.True(t, strings.HasPrefix(answer.body, pktLine("NAK")+"PACK"))
 	require.Equal(t, http.StatusRequestEntityTooLarge, s.do(t, "POST", "/acme/api/git-upload-pack", strings.Repeat("x", maxForm+1)).status)

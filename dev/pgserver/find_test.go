@@ -12,24 +12,25 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// useWays makes findPrograms try only these ways during a test.
-func useWays(t *testing.T, these ...way) {
+// useSources makes findPrograms try only these sources during a test.
+func useSources(t *testing.T, list ...source) {
 	t.Helper()
-	before := ways
-	ways = these
-	t.Cleanup(func() { ways = before })
+	before := sources
+	sources = list
+	t.Cleanup(func() { sources = before })
 }
 
-func failing(name string) way {
-	return way{name, func(context.Context, search) ([]string, error) { return nil, errors.New("not in this test") }}
+func failing(name string) source {
+	return source{name, func(context.Context, search) ([]string, error) { return nil, errors.New("not in this test") }}
 }
 
 func TestErrorNamesEveryWayTried(t *testing.T) {
 	t.Setenv("SVC_PG_BINDIR", t.TempDir())
 	t.Setenv("PATH", t.TempDir())
 	nowhere := byGlob(filepath.Join(t.TempDir(), "*"))
-	// The last way downloads from a fixed URL, whatever the environment.
-	useWays(t, ways[0], ways[1], way{ways[2].name, nowhere}, way{ways[3].name, nowhere}, ways[4], ways[5], failing(ways[6].name))
+	// The last source downloads from a fixed URL, whatever the environment.
+	useSources(t, sources[0], sources[1],
+		source{sources[2].name, nowhere}, source{sources[3].name, nowhere}, sources[4], sources[5], failing(sources[6].name))
 
 	_, err := Start(t.Context(), Config{Dir: filepath.Join(t.TempDir(), "cluster")})
 	for _, name := range []string{

@@ -40,20 +40,20 @@ func TestAConnectionLostAfterTheCommit(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
 	db := withCounts(t, connect(t, url))
-	var deaf atomic.Bool
+	var dropCommit atomic.Bool
 	broken := connect(t, url, func(c *pgxpool.Config) {
 		c.ConnConfig.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
 			conn, err := new(net.Dialer).DialContext(ctx, network, addr)
-			return &deafConn{conn, &deaf}, err
+			return &deafConn{conn, &dropCommit}, err
 		}
 	})
-	s := open(t, broken, &view{changes: func([]events.Record) { deaf.Store(true) }})
+	s := open(t, broken, &view{changes: func([]events.Record) { dropCommit.Store(true) }})
 	w := newID()
 	c := commitWithKey(w, newID(), "k", "h", `"done"`)
 	_, err := s.Append(t.Context(), c)
 	require.ErrorIs(t, err, events.ErrOutcomeUnknown)
 
-	deaf.Store(false)
+	dropCommit.Store(false)
 	require.Len(t, log(t, db, w), 1)
 	again, err := s.Append(t.Context(), c)
 	require.NoError(t, err)
@@ -64,12 +64,12 @@ func TestAConnectionLostAfterTheCommit(t *testing.T) {
 // A deafConn receives everything until the server reports the commit.
 type deafConn struct {
 	net.Conn
-	deaf *atomic.Bool
+	dropCommit *atomic.Bool
 }
 
 func (c *deafConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
-	if c.deaf.Load() && bytes.Contains(b[:n], []byte("COMMIT\x00")) {
+	if c.dropCommit.Load() && bytes.Contains(b[:n], []byte("COMMIT\x00")) {
 		return 0, errors.New("the line is dead")
 	}
 	return n, err

@@ -247,17 +247,17 @@ func TestAnEventThatCannotBeEncodedHarmsNoOtherCommit(t *testing.T) {
 	s := open(t, db)
 	w := newID()
 	bad := commit(w, newID(), 0, "")
-	bad.Writes[0].Events = []events.Event{unspeakable{}}
+	bad.Writes[0].Events = []events.Event{unencodable{}}
 	outcomes := store.CommitTogether(s, commit(w, newID(), 0, "a"), bad, commit(w, newID(), 0, "b"))
 	require.NoError(t, outcomes[0].Err)
-	require.ErrorIs(t, outcomes[1].Err, errUnspeakable)
+	require.ErrorIs(t, outcomes[1].Err, errUnencodable)
 	require.NoError(t, outcomes[2].Err)
 	require.Equal(t, []string{"a/0", "b/0"}, marks(log(t, db, w)))
 }
 
-var errUnspeakable = errors.New("no words for it")
+var errUnencodable = errors.New("no words for it")
 
-type unspeakable struct{}
+type unencodable struct{}
 
-func (unspeakable) Kind() string                 { return "test.unspeakable" }
-func (unspeakable) MarshalJSON() ([]byte, error) { return nil, errUnspeakable }
+func (unencodable) Kind() string                 { return "test.unencodable" }
+func (unencodable) MarshalJSON() ([]byte, error) { return nil, errUnencodable }

@@ -103,7 +103,7 @@ func (v *comparedView) foldPage(list []events.Record) error {
 		err := v.foldEvent(r)
 		switch {
 		case err == nil:
-		case !poisonous(err):
+		case !causedByEvent(err):
 			v.skipped = fmt.Sprintf("event %d: %v", r.Seq, err)
 		case v.view.Mode() != Followed:
 			v.damaged = append(v.damaged, r.Seq)

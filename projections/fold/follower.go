@@ -88,12 +88,12 @@ func (f *Follower) Run(ctx context.Context) {
 func (f *Follower) handlePage(ctx context.Context, v View, workspaces []events.ID) (more []events.ID, err error) {
 	limit := max(page/len(workspaces), 1)
 	more, at, err := f.tryPage(ctx, v, workspaces, limit)
-	if len(workspaces) == 1 && poisonous(err) {
+	if len(workspaces) == 1 && causedByEvent(err) {
 		more = workspaces
-		for ; poisonous(err) && limit > 1; _, at, err = f.tryPage(ctx, v, workspaces, limit) {
+		for ; causedByEvent(err) && limit > 1; _, at, err = f.tryPage(ctx, v, workspaces, limit) {
 			limit /= 2
 		}
-		if poisonous(err) {
+		if causedByEvent(err) {
 			f.log.ErrorContext(ctx, "event is parked", "view", v.Name(), "workspace", workspaces[0], "err", err)
 			err = f.parkNext(ctx, v, workspaces[0], at, err)
 		}

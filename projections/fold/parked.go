@@ -48,10 +48,10 @@ func SkipParked(ctx context.Context, db *pgxpool.Pool, view string, workspace ev
 // errFold says that a view's fold function failed on an event.
 var errFold = errors.New("the view cannot apply an event")
 
-// poisonous reports whether err is caused by the event itself and would recur at each retry, as
-// opposed to a failure of the database. An unknown kind is not poisonous: a newer build knows it
+// causedByEvent reports whether err is caused by the event itself and would recur at each retry, as
+// opposed to a failure of the database. An unknown kind is not causedByEvent: a newer build knows it
 // and will process it.
-func poisonous(err error) bool {
+func causedByEvent(err error) bool {
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
 		class := pg.Code[:2]
 		return class == "22" || class == "54" // data exception, or a program limit such as the size of an index row
@@ -80,7 +80,7 @@ func readOn(ctx context.Context, db store.Querier, v View, workspace events.ID, 
 			return nil, seq, nil
 		case err == nil:
 			return list, list[len(list)-1].Seq, nil
-		case !poisonous(err):
+		case !causedByEvent(err):
 			return nil, seq, err
 		case limit > 1:
 			limit /= 2

@@ -125,11 +125,11 @@ var errOvertaken = errors.New("another rebuild of this view is under way")
 
 // lock takes an advisory lock that keeps other rebuilds of the view away while conn lives.
 func (r *rebuild) lock(ctx context.Context, conn *pgx.Conn) error {
-	var alone bool
-	if err := conn.QueryRow(ctx, `select pg_try_advisory_lock(hashtext($1))`, r.nextTable).Scan(&alone); err != nil {
+	var locked bool
+	if err := conn.QueryRow(ctx, `select pg_try_advisory_lock(hashtext($1))`, r.nextTable).Scan(&locked); err != nil {
 		return err
 	}
-	if !alone {
+	if !locked {
 		return errOvertaken
 	}
 	r.lockedBy = conn.PgConn().PID()
@@ -218,7 +218,7 @@ func (r *rebuild) dropLeftovers(ctx context.Context, conn *pgx.Conn) error {
 // rights, so they may not skip an event: for them the function returns the error.
 func (r *rebuild) parkFunc(b *pgx.Batch) ParkFunc {
 	return func(workspace events.ID, seq int64, err error) error {
-		if !r.followed() || !poisonous(err) {
+		if !r.followed() || !causedByEvent(err) {
 			return err
 		}
 		queuePark(b, r.nextTable, workspace, seq, err)

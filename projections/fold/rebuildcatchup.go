@@ -85,7 +85,7 @@ func (r *rebuild) foldTogether(ctx context.Context, db txBeginner, c chunk) erro
 			}
 			return nil
 		}
-		if _, ok := errors.AsType[*pgconn.PgError](err); ok && !poisonous(err) || ctx.Err() != nil {
+		if _, ok := errors.AsType[*pgconn.PgError](err); ok && !causedByEvent(err) || ctx.Err() != nil {
 			return err
 		}
 	}
@@ -127,7 +127,7 @@ func (r *rebuild) catchUpPage(ctx context.Context, db txBeginner, s stretch, lim
 		err := pgx.BeginFunc(ctx, tx, func(tx pgx.Tx) error {
 			return FoldPage(ctx, tx, r.view, r.nextTable, records, func(*pgx.Batch) {})
 		})
-		if poisonous(err) && at == s.from+1 {
+		if causedByEvent(err) && at == s.from+1 {
 			err = park(s.workspace, at, err)
 		}
 		if err != nil {
@@ -136,7 +136,7 @@ func (r *rebuild) catchUpPage(ctx context.Context, db txBeginner, s stretch, lim
 		r.queueMove(left, []stretch{{s.workspace, s.from, at}})
 		return tx.SendBatch(ctx, left).Close()
 	})
-	if poisonous(err) && at > s.from+1 && r.followed() {
+	if causedByEvent(err) && at > s.from+1 && r.followed() {
 		return r.catchUpPage(ctx, db, s, int(at-s.from)/2)
 	}
 	if err == nil {

@@ -145,7 +145,7 @@ func (r *rebuild) foldChunk(ctx context.Context, c chunk, next func() (readResul
 			r.advance(s.workspace, s.to)
 		}
 		return nil
-	case !r.followed() || !poisonous(err):
+	case !r.followed() || !causedByEvent(err):
 		return err
 	case len(c) == 1:
 		return nil

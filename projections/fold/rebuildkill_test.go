@@ -82,18 +82,18 @@ func TestOvertakenRebuildFails(t *testing.T) {
 	}
 	w.CaughtUp(t)
 	v, want := world.View(t, "run_counts"), world.Dump(t, w.DB, "run_counts")
-	lost, goOn, over := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	lost, proceed, over := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	go func() {
 		first := sync.OnceFunc(func() {
 			loseLock(t, w)
 			close(lost)
-			<-goOn
+			<-proceed
 		})
 		over <- world.Err(fold.RebuildIn(t.Context(), world.Connect(t, w.URL), v, 1, 100, func(int64, int64) { first() }))
 	}()
 	<-lost
 	overtake := sync.OnceFunc(func() {
-		close(goOn)
+		close(proceed)
 		require.ErrorContains(t, <-over, "another rebuild of this view is under way")
 	})
 	r, err := fold.RebuildIn(t.Context(), w.DB, v, 1, 100, func(int64, int64) { overtake() })

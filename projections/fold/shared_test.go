@@ -22,10 +22,10 @@ import (
 // passCounter counts a follower's page transactions: those shared by all views, and those of single
 // views.
 type passCounter struct {
-	mu     sync.Mutex
-	shared int
-	claims int // shared passes that claimed their checkpoints
-	alone  map[string]int
+	mu       sync.Mutex
+	shared   int
+	claims   int // shared passes that claimed their checkpoints
+	separate map[string]int
 }
 
 func (p *passCounter) TraceBatchStart(ctx context.Context, _ *pgx.Conn, b pgx.TraceBatchStartData) context.Context {
@@ -40,7 +40,7 @@ func (p *passCounter) TraceBatchStart(ctx context.Context, _ *pgx.Conn, b pgx.Tr
 		case len(q.Arguments) == 1:
 			p.shared++
 		default:
-			p.alone[q.Arguments[1].(string)]++
+			p.separate[q.Arguments[1].(string)]++
 		}
 	}
 	return ctx
@@ -54,12 +54,12 @@ func (p *passCounter) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.Tr
 func (*passCounter) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
 // takeCounts returns the counts since the last call.
-func (p *passCounter) takeCounts() (shared int, alone map[string]int) {
+func (p *passCounter) takeCounts() (shared int, separate map[string]int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	shared, alone = p.shared, p.alone
-	p.shared, p.claims, p.alone = 0, 0, map[string]int{}
-	return shared, alone
+	shared, separate = p.shared, p.separate
+	p.shared, p.claims, p.separate = 0, 0, map[string]int{}
+	return shared, separate
 }
 
 // claimed returns how many of the passes claimed their page.
@@ -72,7 +72,7 @@ func (p *passCounter) claimed() int {
 // newCountedWorld returns a world whose follower's passes are counted.
 func newCountedWorld(t *testing.T) (*world.World, *passCounter) {
 	t.Helper()
-	w, p := world.NewSilent(t), &passCounter{alone: map[string]int{}}
+	w, p := world.NewSilent(t), &passCounter{separate: map[string]int{}}
 	db := world.Connect(t, w.URL, func(c *pgxpool.Config) { c.ConnConfig.Tracer = p })
 	w.Follower = world.Follow(t, db)
 	return w, p
@@ -116,13 +116,13 @@ func TestLevelViewsShareAPass(t *testing.T) {
 	t.Parallel()
 	w := world.NewSilent(t)
 	workspace := world.NewID()
-	p := &passCounter{alone: map[string]int{}}
+	p := &passCounter{separate: map[string]int{}}
 	head := grow(t, w, workspace, 4321)
 	w.Follower = world.Follow(t, world.Connect(t, w.URL, func(c *pgxpool.Config) { c.ConnConfig.Tracer = p }))
 	w.CaughtUp(t)
-	shared, alone := p.takeCounts()
+	shared, separate := p.takeCounts()
 	require.Equal(t, 5, shared, "pages of a thousand events")
-	require.Empty(t, alone)
+	require.Empty(t, separate)
 	for _, l := range lags(t, w.DB, allFollowed()...) {
 		require.Equal(t, fold.Lag{View: l.View, Taken: head}, l)
 	}
@@ -142,7 +142,7 @@ func TestPassRereadsStaleCheckpoints(t *testing.T) {
 	var followers []*fold.Follower
 	var counts []*passCounter
 	for range 2 {
-		p := &passCounter{alone: map[string]int{}}
+		p := &passCounter{separate: map[string]int{}}
 		followers = append(followers, world.Follow(t, world.Connect(t, w.URL, func(c *pgxpool.Config) { c.ConnConfig.Tracer = p })))
 		counts = append(counts, p)
 	}
@@ -194,15 +194,15 @@ func TestLaggingViewFollowsAlone(t *testing.T) {
 	_, err = w.DB.Exec(t.Context(), `update checkpoints set seq = seq - 400 where view = 'outcomes'`)
 	require.NoError(t, err)
 	awaitViews(t, w, workspace, grow(t, w, workspace, 1), allFollowed()...)
-	_, alone := p.takeCounts()
-	require.GreaterOrEqual(t, alone["run_counts"], 3, "pages")
-	delete(alone, "run_counts")
-	require.Empty(t, alone)
+	_, separate := p.takeCounts()
+	require.GreaterOrEqual(t, separate["run_counts"], 3, "pages")
+	delete(separate, "run_counts")
+	require.Empty(t, separate)
 
 	require.Eventually(t, func() bool { // once its own follower is done with the log
 		awaitViews(t, w, workspace, grow(t, w, workspace, 1), allFollowed()...)
-		shared, alone := p.takeCounts()
-		return shared > 0 && len(alone) == 0
+		shared, separate := p.takeCounts()
+		return shared > 0 && len(separate) == 0
 	}, world.Limit, time.Millisecond)
 	counts := world.Dump(t, w.DB, "run_counts")
 	world.Rebuild(t, w.DB, world.View(t, "run_counts"))
@@ -243,8 +243,8 @@ func TestLockedViewDelaysNoOther(t *testing.T) {
 			require.Eventually(t, func() bool { // when the backoff of the log is over
 				p.takeCounts()
 				awaitViews(t, w, workspace, grow(t, w, workspace, 1), allFollowed()...)
-				shared, alone := p.takeCounts()
-				return shared > 0 && len(alone) == 0
+				shared, separate := p.takeCounts()
+				return shared > 0 && len(separate) == 0
 			}, world.Limit, 10*time.Millisecond)
 			world.RequireRebuilt(t, w.DB)
 		})
@@ -273,8 +273,8 @@ func TestPoisonEventSeparatesTheViewsOfItsLog(t *testing.T) {
 	require.Eventually(t, func() bool {
 		p.takeCounts()
 		awaitViews(t, w, workspace, grow(t, w, workspace, 1), allFollowed()...)
-		shared, alone := p.takeCounts()
-		return shared > 0 && len(alone) == 0
+		shared, separate := p.takeCounts()
+		return shared > 0 && len(separate) == 0
 	}, world.Limit, 10*time.Millisecond)
 	world.RequireRebuilt(t, w.DB)
 }
@@ -291,7 +291,7 @@ func TestViewsHaveIndependentLeaders(t *testing.T) {
 	var running sync.WaitGroup
 	t.Cleanup(func() { stop(); running.Wait() })
 	for i := range 2 {
-		p := &passCounter{alone: map[string]int{}}
+		p := &passCounter{separate: map[string]int{}}
 		db := world.Connect(t, w.URL, func(c *pgxpool.Config) { c.ConnConfig.Tracer = p })
 		f := fold.NewFollower(db, projections.Followed(), func(view string) bool {
 			return (view == "runs") == ((i == 0) == handedOver.Load())
@@ -306,9 +306,9 @@ func TestViewsHaveIndependentLeaders(t *testing.T) {
 		all[1].Moved(workspace, head)
 		awaitViews(t, w, workspace, head, allFollowed()...)
 		for _, p := range counts {
-			shared, alone := p.takeCounts()
+			shared, separate := p.takeCounts()
 			require.Positive(t, shared)
-			require.Empty(t, alone)
+			require.Empty(t, separate)
 		}
 		handedOver.Store(true)
 	}
