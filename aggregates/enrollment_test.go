@@ -99,7 +99,7 @@ func repeated(e events.Event, n int) (list []events.Event) {
 	return list
 }
 
-func TestAMachineMayNameItself(t *testing.T) {
+func TestMachineMayNameItself(t *testing.T) {
 	e := mintedEvent
 	e.Name = ""
 	n := folded[Enrollment]([]events.Event{e})

@@ -12,7 +12,7 @@ import (
 	"svc/fault"
 )
 
-func TestAJobIsFilledIn(t *testing.T) {
+func TestJobDefaults(t *testing.T) {
 	s, err := CheckJob(events.JobSpec{Name: "  unit   tests ", Steps: []events.JobStep{{Run: "true"}, {Name: "b", Run: "false"}},
 		Requires: events.JobRequires{Labels: []string{"os=linux", "arch=amd64", "os=linux"}}, Concurrency: &events.JobConcurrency{Key: "k"}})
 	require.NoError(t, err)
@@ -127,7 +127,7 @@ func TestBoundsOfAJob(t *testing.T) {
 	}
 }
 
-func TestWhoMeetsARequirement(t *testing.T) {
+func TestRequirementIsMet(t *testing.T) {
 	r := events.JobRequires{Labels: []string{"os=linux"}, AnyOf: [][]string{{"gpu=a100"}, {"gpu=h100", "big=yes"}}}
 	for name, c := range map[string]struct {
 		labels, exclusive []string

@@ -202,7 +202,7 @@ func TestRecordTakesAllOrNothing(t *testing.T) {
 }
 
 // A fact gets the run's own repository, whatever its reporter says.
-func TestTheRepositoryIsTheRuns(t *testing.T) {
+func TestRepositoryIsThatOfTheRun(t *testing.T) {
 	elsewhere := id(99)
 	check(t, []spec[Run]{{name: "of all that says so", given: merging, when: record(
 		events.RunHumanIntervened{Repo: elsewhere}, events.RunCostRecorded{Repo: elsewhere}, events.RunMerged{Repo: elsewhere, Head: head1},
@@ -218,7 +218,7 @@ func TestTheRepositoryIsTheRuns(t *testing.T) {
 }
 
 // An issue becomes a merged pull request, with detours.
-func TestTheWholeLoop(t *testing.T) {
+func TestRunFromIssueToMerge(t *testing.T) {
 	all := after(blocking[1:],
 		entered(events.StageImplementing, 2), events.RunCommitsPushed{Head: head2, Base: head1},
 		events.RunGuardrailsChecked{Head: head2, Status: "blocked"},

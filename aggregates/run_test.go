@@ -118,7 +118,7 @@ func TestStatus(t *testing.T) {
 
 // A newer build may have put the run in a stage that this build does not know. This build
 // leaves it there: it applies events, and can stop the run.
-func TestAStageOfANewerBuild(t *testing.T) {
+func TestStageOfNewerBuild(t *testing.T) {
 	const scan = events.Stage("security_scan")
 	scanning := after(coded, succeeded(events.StageImplementing, 1), entered(scan, 1))
 	scanned := after(scanning, succeeded(scan, 1))

@@ -153,7 +153,7 @@ func TestDisconnectDrainResumeRevoke(t *testing.T) {
 	})
 }
 
-func TestAnEphemeralRunnerTakesOneJob(t *testing.T) {
+func TestEphemeralRunnerTakesOneJob(t *testing.T) {
 	job := id(60)
 	take := func(j events.ID) func(*Runner) ([]events.Event, error) {
 		return func(r *Runner) ([]events.Event, error) { return r.Take(j) }

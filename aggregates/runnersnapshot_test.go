@@ -30,7 +30,7 @@ func runnerStory() []events.Event {
 
 // A process that starts with a snapshot of a runner, taken at any moment, gets the same
 // state as one that folds the whole stream.
-func TestASnapshotIsAllOfARunner(t *testing.T) {
+func TestRunnerSnapshotIsComplete(t *testing.T) {
 	list, folders := runnerStory(), foldersOfNouns(t)
 	for _, kind := range events.Kinds() {
 		if folders[events.NounOf(kind).Name] == "Runner" {
@@ -52,7 +52,7 @@ func TestASnapshotIsAllOfARunner(t *testing.T) {
 }
 
 // As for workspaces: a snapshot with another meaning needs another form.
-func TestTheFormOfASnapshotOfARunner(t *testing.T) {
+func TestRunnerSnapshotForm(t *testing.T) {
 	r := folded[Runner](runnerStory()[:11])
 	text, err := r.Snapshot()
 	require.NoError(t, err)

@@ -65,7 +65,7 @@ func stored(t *testing.T, kind string) events.Event {
 
 // A process that starts with a snapshot, taken at any moment, gets the same state as one
 // that folds the whole stream.
-func TestASnapshotIsTheWholeState(t *testing.T) {
+func TestSnapshotIsComplete(t *testing.T) {
 	list := everything(t)
 	for n := range len(list) + 1 {
 		var whole, before, after Workspace
@@ -87,7 +87,7 @@ func TestASnapshotIsTheWholeState(t *testing.T) {
 
 // Snapshots outlive builds. A build in which they mean something else, or which folds
 // events differently, increases [Workspace.Form] and writes this file again.
-func TestTheFormOfASnapshot(t *testing.T) {
+func TestSnapshotForm(t *testing.T) {
 	var w Workspace
 	for _, e := range story() {
 		apply(&w, e)
@@ -100,7 +100,7 @@ func TestTheFormOfASnapshot(t *testing.T) {
 	require.JSONEq(t, string(want), string(text), string(text))
 }
 
-func TestWhatIsNoSnapshotIsRefused(t *testing.T) {
+func TestMalformedSnapshotIsRefused(t *testing.T) {
 	for _, text := range []string{"", "{", "[]", `{"members":{"x":{}}}`, `{"members":["x"]}`, `{"members":["x x Viewer - a@x"]}`,
 		`{"members":["019a0000-0000-0000-0000-000000000002 019a0000-0000-0000-0000-00000000000c Owner perhaps a@x"]}`} {
 		require.Error(t, new(Workspace).Restore([]byte(text)), text)

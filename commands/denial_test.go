@@ -107,7 +107,7 @@ func TestDenialsAreRecorded(t *testing.T) {
 
 // Requests for what does not exist, malformed requests and those that change nothing are
 // not recorded as denials.
-func TestWhatIsNotRecordedAsDenial(t *testing.T) {
+func TestRefusalsThatAreNotDenials(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
 	before := m.head(t, m.id)

@@ -75,7 +75,7 @@ func TestInvitationLifecycle(t *testing.T) {
 	require.WithinDuration(t, epoch.Add(time.Hour+lifetime), i.ExpiresAt, 0)
 }
 
-func TestWhoHasVerifiedTheAddressOfAMemberIsThatMember(t *testing.T) {
+func TestInvitationToVerifiedAddressOfMemberIsRefused(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
 	register := newRegistration("nora", "nora@home.example", "nora@acme.example")

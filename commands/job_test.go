@@ -68,7 +68,7 @@ func (m *team) stateOf(t *testing.T, job events.ID) (state events.JobState) {
 // with the scope and its current token, and by the service. A refusal is recorded as a
 // denial and changes nothing else, except that refusals of strangers and of invalid tokens
 // are not recorded.
-func TestWhoRunsJobs(t *testing.T) {
+func TestRightToRunJobs(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
 	farmer, reader := m.serviceAccount(t, "farmer", events.SubmitJobs), m.serviceAccount(t, "reader", events.ReadAPI)

@@ -41,7 +41,7 @@ func (m *team) mintCommand() commands.MintEnrollment {
 
 // Runners may be managed by people with the right, by the runner itself, and by the
 // service.
-func TestWhoManagesRunners(t *testing.T) {
+func TestRightToManageRunners(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
 	runner, itself := m.enrollRunner(t)

@@ -131,7 +131,7 @@ func park(view string) string {
 
 // What an attacker with SQL but without the vault's key can do, and what detects it: the table in
 // SECURITY.md, including what nothing detects.
-func TestWhatSQLCanChangeAndWhatDetectsIt(t *testing.T) {
+func TestDetectionOfChangesBySQL(t *testing.T) {
 	t.Parallel()
 	origin := newSite(t)
 	origin.db.Close()

@@ -154,7 +154,7 @@ func TestErrorReachesAllCallers(t *testing.T) {
 	})
 }
 
-func TestAQueryHasALimit(t *testing.T) {
+func TestQueryTimeout(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var g Group[int, int64]
@@ -168,7 +168,7 @@ func TestAQueryHasALimit(t *testing.T) {
 
 // While the database hangs, no caller waits longer than for one turn and one query, however
 // many wait.
-func TestAWaitHasALimit(t *testing.T) {
+func TestWaitTimeout(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var g Group[int, int64]

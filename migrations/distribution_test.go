@@ -43,7 +43,7 @@ func TestEverythingLeadsWithItsDistributionColumn(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeDistributedIsFound(t *testing.T) {
+func TestUndistributableTablesAreFound(t *testing.T) {
 	const good = `create table good (workspace_id uuid, id uuid, primary key (workspace_id, id));`
 	for name, c := range map[string]struct {
 		sql     string

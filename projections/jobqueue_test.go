@@ -12,7 +12,7 @@ import (
 )
 
 // A person who fills the queue, by number of jobs or of requirements, blocks only themselves.
-func TestNobodyFillsTheQueueAlone(t *testing.T) {
+func TestQueueShareIsLimited(t *testing.T) {
 	t.Parallel()
 	w := world.New(t)
 	v, workspace, greedy, other := projections.Jobs{DB: w.DB}, world.NewID(), world.NewID(), world.NewID()

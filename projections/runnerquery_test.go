@@ -9,7 +9,7 @@ import (
 	"svc/events"
 )
 
-func TestARunnerThatDoesNotConnectIsOffline(t *testing.T) {
+func TestUnconnectedRunnerIsOffline(t *testing.T) {
 	t.Parallel()
 	enrolled := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	until := enrolled.AddDate(0, 0, 7)
@@ -28,7 +28,7 @@ func TestARunnerThatDoesNotConnectIsOffline(t *testing.T) {
 	}
 }
 
-func TestAnOfflineRunnerWhoseCertificateExpired(t *testing.T) {
+func TestOfflineRunnerWithExpiredCertificate(t *testing.T) {
 	t.Parallel()
 	until := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	for _, c := range []struct {

@@ -26,7 +26,7 @@ func TestSessionsEndWithTheirEvent(t *testing.T) {
 }
 
 // The event and the end of the session are stored together or not at all.
-func TestASessionGoesOnIfItsEndCannotBeStored(t *testing.T) {
+func TestSessionContinuesIfEndIsNotStored(t *testing.T) {
 	t.Parallel()
 	s := signIn(t)
 	h := s.commands(t)
@@ -61,7 +61,7 @@ func (s *signedIn) exec(t *testing.T, sql string) {
 
 // After somebody has left a workspace in any way, none of their sessions has it as the
 // active one.
-func TestAWorkspaceIsTakenFromWhoIsNoLongerInIt(t *testing.T) {
+func TestActiveWorkspaceIsClearedAfterLeaving(t *testing.T) {
 	t.Parallel()
 	s := signIn(t)
 	h := s.commands(t)

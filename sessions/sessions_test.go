@@ -71,7 +71,7 @@ func TestEachBrowserHasItsOwnSession(t *testing.T) {
 	require.Equal(t, other.ID, got.ID)
 }
 
-func TestNobodyHasNoSession(t *testing.T) {
+func TestUnknownPersonGetsNoSession(t *testing.T) {
 	t.Parallel()
 	s := &Store{DB: pgtest.New(t), Secret: []byte("secret"), Now: time.Now}
 	_, err := s.Start(testContext(t), events.NewID(noon), events.NewID(noon), "", "")

@@ -34,7 +34,7 @@ func (s States) requireTaken(t *testing.T, random string, want bool) {
 	}
 }
 
-func TestASignInIsTakenUpOnce(t *testing.T) {
+func TestSignInStateIsUsedOnce(t *testing.T) {
 	t.Parallel()
 	s, _ := begun(t)
 	s.requireTaken(t, "another", false)
@@ -43,7 +43,7 @@ func TestASignInIsTakenUpOnce(t *testing.T) {
 	s.requireTaken(t, "random", false)
 }
 
-func TestASignInIsTakenUpOnceHoweverManyTry(t *testing.T) {
+func TestConcurrentUseOfSignInState(t *testing.T) {
 	t.Parallel()
 	s, _ := begun(t)
 	var taken atomic.Int32
@@ -61,7 +61,7 @@ func TestASignInIsTakenUpOnceHoweverManyTry(t *testing.T) {
 	require.EqualValues(t, 1, taken.Load())
 }
 
-func TestASignInTakesTenMinutesToTheSecond(t *testing.T) {
+func TestSignInStateExpiresAfterTenMinutes(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		after time.Duration
@@ -82,7 +82,7 @@ func TestASignInTakesTenMinutesToTheSecond(t *testing.T) {
 	}
 }
 
-func TestASignInBeginsOnce(t *testing.T) {
+func TestSignInStateIsCreatedOnce(t *testing.T) {
 	t.Parallel()
 	s, _ := begun(t)
 	other := underway
@@ -91,7 +91,7 @@ func TestASignInBeginsOnce(t *testing.T) {
 	s.requireTaken(t, "random", true)
 }
 
-func TestWhatWasNeverTakenUpIsClearedAway(t *testing.T) {
+func TestUnusedStatesAreDeleted(t *testing.T) {
 	t.Parallel()
 	s, clock := begun(t)
 	rows := func() (n int) {
@@ -109,7 +109,7 @@ func TestWhatWasNeverTakenUpIsClearedAway(t *testing.T) {
 
 // After a sign-in is over, its error URL is known for an hour, and nothing that could be
 // used to sign in.
-func TestWhereTheErrorsOfASignInGo(t *testing.T) {
+func TestErrorURLOfSignIn(t *testing.T) {
 	t.Parallel()
 	s, clock := begun(t)
 	where := func(random string) string {
@@ -140,7 +140,7 @@ func TestWhereTheErrorsOfASignInGo(t *testing.T) {
 }
 
 // Reading the table is not enough to continue a sign-in.
-func TestTheTableHasTheHashOfTheState(t *testing.T) {
+func TestTableHasHashOfState(t *testing.T) {
 	t.Parallel()
 	s, _ := begun(t)
 	var row string

@@ -54,7 +54,7 @@ func TestMACOutlivesARotation(t *testing.T) {
 }
 
 // A short code is the beginning of the full one; no other length is accepted.
-func TestAShortMACIsHalfAsLong(t *testing.T) {
+func TestShortMACIsHalfAsLong(t *testing.T) {
 	ring, text := ringOf(t, older), []byte("text")
 	short, err := ring.ShortMAC("p", text)
 	require.NoError(t, err)

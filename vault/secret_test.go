@@ -18,7 +18,7 @@ func making(secret string) func() ([]byte, string, error) {
 
 var notAgain = func() ([]byte, string, error) { return nil, "", errors.New("made again") }
 
-func TestASecretIsMadeOnce(t *testing.T) {
+func TestSecretIsCreatedOnce(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
 	got := make([]string, 8)
@@ -39,7 +39,7 @@ func TestASecretIsMadeOnce(t *testing.T) {
 	require.False(t, bytes.Contains(sealed, []byte("key ")))
 }
 
-func TestASecretSurvivesItsMasterKey(t *testing.T) {
+func TestSecretSurvivesKeyRotation(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
 	_, _, err := Secrets{db, ringOf(t, older)}.GetOrCreate(t.Context(), "key", making("a token"))
@@ -55,7 +55,7 @@ func TestASecretSurvivesItsMasterKey(t *testing.T) {
 	requireHidden(t, err)
 }
 
-func TestASecretOpensInItsOwnRowOnly(t *testing.T) {
+func TestSecretOpensOnlyInItsRow(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
 	s := Secrets{db, ringOf(t, older)}

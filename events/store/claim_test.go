@@ -116,7 +116,7 @@ func TestClaims(t *testing.T) {
 	}
 }
 
-func TestTheHolderOfAGlobalKeyIsKnown(t *testing.T) {
+func TestHolderOfGlobalKey(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
 	s := open(t, db)

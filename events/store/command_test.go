@@ -23,7 +23,7 @@ func commitWithKey(workspace, actor events.ID, key, hash, answer string) *events
 	return c
 }
 
-func TestARepeatedCommandIsAnsweredAsBefore(t *testing.T) {
+func TestRepeatedCommandHasSameAnswer(t *testing.T) {
 	t.Parallel()
 	db, stores := replicas(t)
 	w, ann := newID(), newID()
@@ -65,7 +65,7 @@ func TestRepeatedCommandDoesNotConflictWithItsOwnClaim(t *testing.T) {
 	require.Equal(t, events.Committed{Head: 1, Replayed: true, Answer: []byte("0")}, again)
 }
 
-func TestAKeyOfAnotherRequestIsRefused(t *testing.T) {
+func TestReusedIdempotencyKeyIsRefused(t *testing.T) {
 	t.Parallel()
 	db, stores := replicas(t)
 	w, ann := newID(), newID()
@@ -150,7 +150,7 @@ func TestForgettingReadsOnlyWhatItForgets(t *testing.T) {
 	require.Equal(t, 100-2*10, left)
 }
 
-func TestAKeyBelongsToItsActorAndWorkspace(t *testing.T) {
+func TestIdempotencyKeyBelongsToActorAndWorkspace(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
 	s := open(t, db)
@@ -173,7 +173,7 @@ func TestAKeyBelongsToItsActorAndWorkspace(t *testing.T) {
 }
 
 // A refused command may be retried under the same key.
-func TestARefusedCommandIsNotRemembered(t *testing.T) {
+func TestRefusedCommandIsNotRemembered(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
 	s := open(t, db)
@@ -187,7 +187,7 @@ func TestARefusedCommandIsNotRemembered(t *testing.T) {
 }
 
 // Callers in two processes send each command many times at once.
-func TestACommandSentManyTimesAtOnceHappensOnce(t *testing.T) {
+func TestConcurrentRepetitionsHappenOnce(t *testing.T) {
 	t.Parallel()
 	db, stores := replicas(t)
 	w, ann := newID(), newID()
@@ -240,7 +240,7 @@ func TestRepetitionsThatShareATransaction(t *testing.T) {
 	require.Equal(t, []string{"0/0", "3/0"}, marks(log(t, db, w)))
 }
 
-func TestARepetitionIsAnsweredWithThePositionOfTheFirst(t *testing.T) {
+func TestRepetitionHasPositionOfFirst(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
 	s := open(t, db)

@@ -33,7 +33,7 @@ func newGate(mark string) *gate {
 	return g
 }
 
-func TestAClosedStoreRefusesCommits(t *testing.T) {
+func TestClosedStoreRefusesCommits(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
 	s := store.New(db, nil, func(events.ID, int64) {})
@@ -157,7 +157,7 @@ func TestCallersGiveUpInAQueueThatIsFull(t *testing.T) {
 
 // Somebody else locks the log's head row. The commits that wait for it fail together after
 // one time limit, not one after the other.
-func TestATransactionThatTakesTooLongIsGivenUpOnce(t *testing.T) {
+func TestWaitingCommitsTimeOutTogether(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
 	db, holder := connect(t, url), connect(t, url)
@@ -213,7 +213,7 @@ func TestSeveralWaitsAreGivenUpBeforeTheCommit(t *testing.T) {
 }
 
 // Commits to other logs in the same transaction are delayed and not refused.
-func TestALogThatIsHeldRefusesNobodyElse(t *testing.T) {
+func TestLockedLogBlocksNoOther(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
 	db, holder := connect(t, url), connect(t, url)
@@ -251,7 +251,7 @@ func TestALogThatIsHeldRefusesNobodyElse(t *testing.T) {
 	require.Equal(t, []string{"before/0"}, marks(log(t, db, held)))
 }
 
-func TestACommitWithoutEventsIsRefused(t *testing.T) {
+func TestCommitWithoutEventsIsRefused(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
 	s := open(t, db)

@@ -89,7 +89,7 @@ func TestExclusiveDecisionWithoutCommitStoresNothing(t *testing.T) {
 }
 
 // Views, keys and commands are stored as by Append.
-func TestAnExclusiveCommitIsLikeOthers(t *testing.T) {
+func TestExclusiveCommitIsLikeOthers(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
 	db := withCounts(t, connect(t, url))

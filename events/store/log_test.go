@@ -202,7 +202,7 @@ func TestAfterReportsAHoleInTheLog(t *testing.T) {
 	require.ErrorContains(t, err, "event 3 is missing, found 4")
 }
 
-func TestTheLogsOfTwoWorkspacesAreCountedApart(t *testing.T) {
+func TestLogsAreNumberedSeparately(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
 	s := open(t, db)

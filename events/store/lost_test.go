@@ -21,7 +21,7 @@ import (
 )
 
 // The server closes the connection after the events and before the commit.
-func TestAConnectionLostBeforeTheCommit(t *testing.T) {
+func TestConnectionLostBeforeCommit(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
 	db := withCounts(t, connect(t, url))
@@ -36,7 +36,7 @@ func TestAConnectionLostBeforeTheCommit(t *testing.T) {
 
 // The answer to the commit is lost. A caller who retries with the same idempotency key
 // learns that it was stored.
-func TestAConnectionLostAfterTheCommit(t *testing.T) {
+func TestConnectionLostAfterCommit(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
 	db := withCounts(t, connect(t, url))

@@ -40,7 +40,7 @@ func rich(workspace events.ID) *events.Commit {
 	}
 }
 
-func TestWhatIsReadIsWhatWasAppended(t *testing.T) {
+func TestReadReturnsWhatWasAppended(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
 	s := open(t, db)
@@ -156,7 +156,7 @@ func TestWrongTimeOfALogIsNotBelieved(t *testing.T) {
 	}
 }
 
-func TestAnEventOfANewerBuildIsAnError(t *testing.T) {
+func TestEventOfNewerBuildIsAnError(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]string{
 		"its kind":   `update events set kind = 'run.teleported'`,

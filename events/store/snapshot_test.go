@@ -51,7 +51,7 @@ func (k keeper) finds(t *testing.T, workspace, stream events.ID, want *events.Sn
 
 // Whoever has access to the database but not to the key can neither make a valid snapshot
 // nor prevent one from being stored.
-func TestAForgedSnapshotIsDropped(t *testing.T) {
+func TestForgedSnapshotIsDropped(t *testing.T) {
 	t.Parallel()
 	shot := events.Snapshot{Form: 1, Version: 500, Seq: 700, State: []byte(`{"members": 1}`)}
 	for name, sql := range map[string]string{
@@ -87,7 +87,7 @@ func TestAForgedSnapshotIsDropped(t *testing.T) {
 }
 
 // A snapshot of another form belongs to another build, and is not deleted.
-func TestASnapshotOfAnotherBuildStays(t *testing.T) {
+func TestSnapshotOfAnotherBuildIsKept(t *testing.T) {
 	t.Parallel()
 	db, workspace := pgtest.New(t), newID()
 	k := keeperOf(t, db, "a")
@@ -137,7 +137,7 @@ func TestSnapshotsAreForgotten(t *testing.T) {
 }
 
 // Without a key the store neither saves snapshots nor uses stored ones.
-func TestAStoreWithoutAKeyKeepsNoSnapshots(t *testing.T) {
+func TestStoreWithoutKeyStoresNoSnapshots(t *testing.T) {
 	t.Parallel()
 	db, workspace := pgtest.New(t), newID()
 	shot := events.Snapshot{Form: 1, Version: 500, Seq: 700, State: []byte(`{}`)}

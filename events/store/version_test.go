@@ -71,7 +71,7 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-func TestARefusedCommitLeavesNoTrace(t *testing.T) {
+func TestRefusedCommitChangesNothing(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
 	s := open(t, db)
@@ -241,7 +241,7 @@ func reading(c *events.Commit, stream events.ID, version int) *events.Commit {
 }
 
 // An event that cannot be encoded fails only its own commit.
-func TestAnEventThatCannotBeEncodedHarmsNoOtherCommit(t *testing.T) {
+func TestUnencodableEventFailsOnlyItsCommit(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
 	s := open(t, db)

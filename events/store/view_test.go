@@ -69,7 +69,7 @@ func counted(t *testing.T, db *pgxpool.Pool, workspace events.ID) (n, seq int64)
 	return n, seq
 }
 
-func TestAViewKnowsOfACommitAsSoonAsItIsAnswered(t *testing.T) {
+func TestInlineViewIsCurrentAfterCommit(t *testing.T) {
 	t.Parallel()
 	db := withCounts(t, pgtest.New(t))
 	s := open(t, db, &view{})
@@ -104,7 +104,7 @@ func TestViewReceivesNumberedRecords(t *testing.T) {
 	require.Equal(t, done.Records, told)
 }
 
-func TestAFailingViewStopsTheCommitAndNoOther(t *testing.T) {
+func TestFailingViewFailsOnlyItsCommit(t *testing.T) {
 	t.Parallel()
 	refused := errors.New("the view cannot take this in")
 	bad := func(records []events.Record) bool {

@@ -36,7 +36,7 @@ func echo(t *testing.T, conn *websocket.Conn, kind int, text string) {
 	require.Equal(t, text, string(back))
 }
 
-func TestAnAgentConnectsWithItsCertificate(t *testing.T) {
+func TestAgentConnectsWithItsCertificate(t *testing.T) {
 	t.Parallel()
 	s := start(t, Rules(256<<20))
 	for _, pair := range certificates(t) {

@@ -31,7 +31,7 @@ func fill(t *testing.T, s *Semaphore, h func() Holder) (held int, refusal error)
 
 // A person in many workspaces, with many service accounts in each, holds no more than a quarter.
 // The same goes for a workspace of many people.
-func TestNobodyHoldsMoreThanAQuarter(t *testing.T) {
+func TestHolderHasAtMostAQuarter(t *testing.T) {
 	for _, slots := range []int{1, 2, 3, 4, 7, 8, 100} {
 		one := newID()
 		for name, h := range map[string]func() Holder{

@@ -200,7 +200,7 @@ func lags(t *testing.T, db *pgxpool.Pool, views ...string) []fold.Lag {
 	return list
 }
 
-func TestAnEmptyDatabaseHasNoLag(t *testing.T) {
+func TestEmptyDatabaseHasNoLag(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, []fold.Lag{{View: "runs"}}, lags(t, pgtest.New(t), "runs"))
 }

@@ -61,7 +61,7 @@ func TestFromNothingToAVerifiedProgram(t *testing.T) {
 
 // Whoever can write to the folder of releases can put back what was signed before, and
 // the latest.json of that time.
-func TestAnOlderReleaseDoesNotReplaceALaterOne(t *testing.T) {
+func TestOlderReleaseDoesNotReplaceNewerOne(t *testing.T) {
 	t.Parallel()
 	m := newSite(t).machine()
 	later := program(t, "1.2.4")
@@ -84,7 +84,7 @@ func TestAnOlderReleaseDoesNotReplaceALaterOne(t *testing.T) {
 	require.Contains(t, string(text), "SVC_TEST_VERSION=1.2.3")
 }
 
-func TestATokenMayComeInOtherWays(t *testing.T) {
+func TestSourcesOfToken(t *testing.T) {
 	t.Parallel()
 	m := newSite(t).machine()
 	script := filepath.Join(t.TempDir(), "install.sh")
@@ -110,7 +110,7 @@ func TestATokenMayComeInOtherWays(t *testing.T) {
 	require.Contains(t, said, "Ask for a new command")
 }
 
-func TestWhatKeepsAMachineFromInstalling(t *testing.T) {
+func TestRefusedInstallations(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	script, trusted := s.machine().script(), []string{"--no-enroll", "--server-ca", s.ca}
@@ -152,7 +152,7 @@ func (m *machine) uname(system, kind string) {
 }
 
 // What somebody does who can change the releases, but has no key.
-func TestAForgedReleaseIsNotInstalled(t *testing.T) {
+func TestForgedReleaseIsNotInstalled(t *testing.T) {
 	t.Parallel()
 	for _, openssl := range []bool{true, false} {
 		for name, c := range map[string]struct {

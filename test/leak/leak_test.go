@@ -11,7 +11,7 @@ import (
 func TestMain(m *testing.M) { Main(m) }
 
 // A goroutine that ends later than goleak would wait for is none that is left.
-func TestAGoroutineThatIsAboutToEndIsWaitedFor(t *testing.T) {
+func TestEndingGoroutineIsAwaited(t *testing.T) {
 	before := goleak.IgnoreCurrent()
 	end := make(chan struct{})
 	go func() { <-end }()

@@ -10,7 +10,7 @@ import (
 
 // A workspace and a key that no header can hold are refused, not taken for a service that
 // does not answer.
-func TestWhatNoHeaderHolds(t *testing.T) {
+func TestInvalidHeaderValuesAreRefused(t *testing.T) {
 	t.Parallel()
 	service := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("asked") }))
 	defer service.Close()

@@ -31,7 +31,7 @@ func TestLocal(t *testing.T) {
 	}
 }
 
-func TestANoticeIsAHeaderOfASCII(t *testing.T) {
+func TestNoticeHeaderIsASCII(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"Zoë Brandt is now Viewer.", "日本 🎉", "a\nb\"c", "<b>"} {
 		h := http.Header{}
@@ -60,7 +60,7 @@ func TestLongNoticeIsCutBetweenCharacters(t *testing.T) {
 
 // Parts of a page that come anew between a form and the page after it leave the notice
 // for that page.
-func TestANoticeWaitsForTheNextPage(t *testing.T) {
+func TestNoticeWaitsForNextPage(t *testing.T) {
 	t.Parallel()
 	a := &App{Service: client.NewService("http://127.0.0.1:1"), Now: time.Now, Log: slog.New(slog.DiscardHandler)}
 	show := a.handler(Route{Public: true, Show: func(v *Visit) (Page, error) {
@@ -89,7 +89,7 @@ func TestANoticeWaitsForTheNextPage(t *testing.T) {
 
 // A workspace whose name no header can say is none: nobody is told of a service that does
 // not answer, and no operator is.
-func TestAWorkspaceThatNoHeaderCanSay(t *testing.T) {
+func TestWorkspaceWithInvalidHeaderValueIsMissing(t *testing.T) {
 	t.Parallel()
 	for _, slug := range []string{"acme\x00", "acme\r\nX-A: b", "\u0085"} {
 		v := &Visit{Request: httptest.NewRequest(http.MethodGet, "/w/acme", nil)}
@@ -100,7 +100,7 @@ func TestAWorkspaceThatNoHeaderCanSay(t *testing.T) {
 	}
 }
 
-func TestASlashAtTheEndLeadsToThePage(t *testing.T) {
+func TestTrailingSlashIsRedirected(t *testing.T) {
 	t.Parallel()
 	a := &App{Service: client.NewService("http://127.0.0.1:1"), Now: time.Now, Log: slog.New(slog.DiscardHandler)}
 	for address, to := range map[string]string{
@@ -217,7 +217,7 @@ type assets struct{}
 func (assets) URL(name string) string { return "/" + name }
 
 // Whoever has to sign in anew comes back to the page, not to a part of it.
-func TestTheWayBackFromSignIn(t *testing.T) {
+func TestReturnPathAfterSignIn(t *testing.T) {
 	t.Parallel()
 	a := &App{Service: client.NewService("http://127.0.0.1:1"), Now: time.Now, Log: slog.New(slog.DiscardHandler)}
 	for _, c := range []struct{ method, address, current, want string }{

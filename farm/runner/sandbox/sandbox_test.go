@@ -338,7 +338,7 @@ func TestMemoryIsLimited(t *testing.T) {
 	})
 }
 
-func TestWhatBubblewrapShows(t *testing.T) {
+func TestBubblewrapHidesTheMachine(t *testing.T) {
 	t.Parallel()
 	outside := filepath.Join(t.TempDir(), "secret")
 	require.NoError(t, os.WriteFile(outside, []byte("key"), 0o644))
