@@ -14,7 +14,7 @@ type Config struct {
 	// Metrics show how busy the engine is: keep the address internal.
 	MetricsAddr config.Addr `env:"SVC_METRICS_ADDR" doc:"Address to serve Prometheus metrics on, at /metrics. Unset, there are none. Internal only."`
 
-	// Whoever knows the secret can give the engine work.
+	// The secret authorizes requests to the engine.
 	SharedSecret config.Secret `env:"SVC_ENGINE_SHARED_SECRET,required,notEmpty" min:"16" doc:"Must hold the same value in the REST service and the engine."`
 
 	LogLevel slog.Level `env:"SVC_LOG_LEVEL" envDefault:"info" doc:"Least level that is logged: debug, info, warn or error."`

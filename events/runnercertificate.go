@@ -46,7 +46,7 @@ func (e RunnerCertificateReused) changes(*Record) []Change {
 }
 
 // RunnerSuspended says that the runner's certificates are no longer accepted, for the
-// reason given. The machine has to be enrolled anew.
+// reason given. The machine has to be enrolled again.
 type RunnerSuspended struct {
 	Runner ID     `json:"runnerId"`
 	Name   string `json:"name"`

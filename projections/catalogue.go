@@ -2,7 +2,7 @@
 //
 // Each view has a file with its row type, the kinds of events it folds, its fold function, and its
 // queries. Package fold maintains them. Views decide nothing, and dropping one loses nothing:
-// [fold.Rebuild] makes it anew.
+// [fold.Rebuild] rebuilds it.
 //
 // To add a view, write a migration with its table, a file here, and an entry in [All].
 package projections

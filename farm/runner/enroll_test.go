@@ -119,7 +119,7 @@ func TestUninstallDeadline(t *testing.T) {
 	<-gone
 }
 
-// A runner that can never work again is enrolled anew over its old identity, which is kept. One that
+// A runner that can never work again is enrolled again over its old identity, which is kept. One that
 // is still valid is not, and the token is not spent.
 func TestEnrollAgain(t *testing.T) {
 	t.Parallel()

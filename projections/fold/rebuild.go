@@ -14,7 +14,7 @@ import (
 	"svc/events"
 )
 
-// Rebuild makes a view anew from all logs while reads and writes go on. It folds every log into a
+// Rebuild rebuilds a view from all logs while reads and writes go on. It folds every log into a
 // second table, catches up with what was appended meanwhile, and then swaps the tables under a
 // short exclusive lock. It calls progress with the number of events done and the number of events
 // at the start.

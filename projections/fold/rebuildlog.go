@@ -10,7 +10,7 @@ import (
 	"svc/events"
 )
 
-// RebuildLog makes the rows of one workspace anew while reads and writes go on. It folds the log
+// RebuildLog rebuilds the rows of one workspace while reads and writes go on. It folds the log
 // into a temporary table and then replaces the rows of the view. During the replacement a followed
 // view does not process this log; for an inline view, nothing can be appended to it. Parked events
 // are tried again.

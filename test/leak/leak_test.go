@@ -10,7 +10,7 @@ import (
 
 func TestMain(m *testing.M) { Main(m) }
 
-// A goroutine that ends later than goleak would wait for is none that is left.
+// A goroutine that ends after goleak's own timeout is not reported.
 func TestEndingGoroutineIsAwaited(t *testing.T) {
 	before := goleak.IgnoreCurrent()
 	end := make(chan struct{})

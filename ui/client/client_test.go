@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A workspace and a key that no header can hold are refused, not taken for a service that
-// does not answer.
+// Slugs and keys that are not valid header values are refused, and do not look like an unavailable
+// service.
 func TestInvalidHeaderValuesAreRefused(t *testing.T) {
 	t.Parallel()
 	service := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("asked") }))

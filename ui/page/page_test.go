@@ -18,7 +18,7 @@ import (
 	"svc/ui/client"
 )
 
-// What is in a link leads nobody to another site.
+// Addresses from links never lead to another site.
 func TestLocal(t *testing.T) {
 	t.Parallel()
 	for address, want := range map[string]string{
@@ -58,8 +58,7 @@ func TestLongNoticeIsCutBetweenCharacters(t *testing.T) {
 	require.Equal(t, "a+b%2Fc", escapedNotice("a b/c"))
 }
 
-// Parts of a page that come anew between a form and the page after it leave the notice
-// for that page.
+// Requests for parts of a page, between a form and the next page, leave the notice to that page.
 func TestNoticeWaitsForNextPage(t *testing.T) {
 	t.Parallel()
 	a := &App{Service: client.NewService("http://127.0.0.1:1"), Now: time.Now, Log: slog.New(slog.DiscardHandler)}
@@ -87,8 +86,8 @@ func TestNoticeWaitsForNextPage(t *testing.T) {
 	require.Equal(t, "Done.", string(text))
 }
 
-// A workspace whose name no header can say is none: nobody is told of a service that does
-// not answer, and no operator is.
+// A slug that is not a valid header value is answered with 404. It is not reported as a failure of
+// the service, neither to the person nor to operators.
 func TestWorkspaceWithInvalidHeaderValueIsMissing(t *testing.T) {
 	t.Parallel()
 	for _, slug := range []string{"acme\x00", "acme\r\nX-A: b", "\u0085"} {
@@ -133,7 +132,7 @@ func TestAddresses(t *testing.T) {
 	require.Equal(t, "/w/acme/runs", v.WithQuery("repo", "", "q", ""))
 }
 
-// A service that does not answer is a page with a request id, which is not blank.
+// The error page of an unavailable service shows the request id.
 func TestProblems(t *testing.T) {
 	t.Parallel()
 	for want, err := range map[int]error{
@@ -188,7 +187,7 @@ func TestRoleRequired(t *testing.T) {
 	require.Contains(t, w.Header().Get("X-Notice"), "Only an Owner or Maintainer can do this. You are a Viewer.")
 }
 
-// A form that is too large does nothing: it is not one whose fields are empty.
+// A form that is too large is refused, and not read as a form with empty fields.
 func TestFormsThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	a := &App{Service: client.NewService("http://127.0.0.1:1"), Now: time.Now, Log: slog.New(slog.DiscardHandler), Assets: assets{}}
@@ -216,7 +215,7 @@ type assets struct{}
 
 func (assets) URL(name string) string { return "/" + name }
 
-// Whoever has to sign in anew comes back to the page, not to a part of it.
+// A person who has to sign in again returns to the page, not to a part of it.
 func TestReturnPathAfterSignIn(t *testing.T) {
 	t.Parallel()
 	a := &App{Service: client.NewService("http://127.0.0.1:1"), Now: time.Now, Log: slog.New(slog.DiscardHandler)}

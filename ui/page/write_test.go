@@ -16,7 +16,7 @@ import (
 	"svc/ui/client"
 )
 
-// Large pages are compressed for who takes that, but for those with what is shown only once.
+// Large pages are compressed if the browser accepts gzip, except pages with a secret.
 func TestPagesAreCompressed(t *testing.T) {
 	t.Parallel()
 	a := &App{Service: client.NewService("http://127.0.0.1:1"), Now: time.Now, Log: slog.New(slog.DiscardHandler)}
