@@ -19,8 +19,8 @@ var (
 	firstName = regexp.MustCompile(`^(?:(?:A|An|The) )?(\w+)`)
 )
 
-// TestDocCommentsInTestsStartWithTheName is what godoclint's start-with-name checks in all other
-// files. Tests, benchmarks and fuzz targets may be described by any sentence.
+// TestDocCommentsInTestsStartWithTheName checks the doc comments of test files, which linters of doc
+// comments leave out. Tests, benchmarks and fuzz targets may be described by any sentence.
 func TestDocCommentsInTestsStartWithTheName(t *testing.T) {
 	t.Parallel()
 	checked, position := 0, token.NewFileSet()
