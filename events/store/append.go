@@ -26,7 +26,8 @@ import (
 //
 // The events of a log all have the time of the newest one if the clock is behind that. A head
 // row that is ahead of the clock by more than a minute is not believed: it may have been
-// changed by hand, so the newest event decides, and the row is correct again.
+// changed by hand, so the newest event decides, and the row is correct again. It is believed if
+// that event is not visible, which was appended while the statement waited for the row.
 const appendSQL = appendBegin + `
 		on conflict do nothing` + appendEnd + ` from heads`
 
@@ -43,7 +44,7 @@ const (
 		select * from unnest($1::uuid[], $2::bigint[], $3::timestamptz[])
 		on conflict (workspace_id) do update set head = l.head + excluded.head, last_at = greatest(excluded.last_at,
 			case when l.last_at <= excluded.last_at + interval '1 minute' then l.last_at
-			else (select at from events e where e.workspace_id = l.workspace_id and e.seq = l.head) end)
+			else coalesce((select at from events e where e.workspace_id = l.workspace_id and e.seq = l.head), l.last_at) end)
 		returning workspace_id, head, last_at
 	), stored as (
 		insert into events (workspace_id, seq, id, stream, version, kind, schema, at, meta, data, mac)

@@ -1,11 +1,13 @@
 package store_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 
 	"svc/events"
 	"svc/test/pgtest"
@@ -135,6 +137,41 @@ func TestTimeInALogNeverRunsBackwards(t *testing.T) {
 	var last time.Time
 	require.NoError(t, db.QueryRow(t.Context(), `select last_at from logs where workspace_id = $1`, w).Scan(&last))
 	require.True(t, last.Equal(epoch.Add(2*time.Hour)))
+}
+
+// An event of a replica whose clock is ahead is believed, also if it is committed while the next append, which
+// does not see it, waits for the head row.
+func TestTimeNeverRunsBackwardsBehindAConcurrentAppend(t *testing.T) {
+	t.Parallel()
+	db, stores := replicas(t)
+	w, stream := newID(), newID()
+	append1(t, stores[0], commit(w, stream, 0, ""))
+	ahead, err := db.Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { _ = ahead.Rollback(context.Background()) }()
+	for _, sql := range []string{
+		`update logs set head = 2, last_at = last_at + interval '1 hour' where workspace_id = $1`,
+		`insert into events select workspace_id, 2, gen_random_uuid(), stream, version + 1, kind, schema, at + interval '1 hour', meta, data
+			from events where workspace_id = $1`,
+	} {
+		_, err := ahead.Exec(t.Context(), sql, w)
+		require.NoError(t, err)
+	}
+	var behind events.Committed
+	var group errgroup.Group
+	group.Go(func() (err error) {
+		behind, err = stores[1].Append(t.Context(), commit(w, newID(), 0, ""))
+		return err
+	})
+	require.Eventually(t, func() bool {
+		var blocked bool
+		err := db.QueryRow(t.Context(), `
+			select exists (select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock')`).Scan(&blocked)
+		return err == nil && blocked
+	}, limit, time.Millisecond)
+	require.NoError(t, ahead.Commit(t.Context()))
+	require.NoError(t, group.Wait())
+	require.Equal(t, epoch.Add(time.Hour), behind.Records[0].At)
 }
 
 // A head row whose time was changed by hand neither dates the events that follow nor stops them.
