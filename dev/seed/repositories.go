@@ -16,7 +16,7 @@ type Repository struct {
 	Message string
 }
 
-// The file names end in .txt, so that no tool takes the files for part of this module.
+// repositories have file names that end in .txt, so that no tool takes them for part of this module.
 //
 //go:embed repositories
 var repositories embed.FS

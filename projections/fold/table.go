@@ -47,7 +47,7 @@ func (t *Table[K, R]) Folds(kind string) bool {
 // FoldsUndecoded returns false: a table folds only events that can be decoded.
 func (t *Table[K, R]) FoldsUndecoded() bool { return false }
 
-// After reads the next events of logs and decodes the kinds that the view folds.
+// Read reads the next events of logs and decodes the kinds that the view folds.
 func (t *Table[K, R]) Read(ctx context.Context, db store.Querier, list []store.Position, limit int) ([]events.Record, error) {
 	return store.Page{Logs: list, Limit: limit, Kinds: t.Kinds}.Read(ctx, db)
 }
