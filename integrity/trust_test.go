@@ -236,7 +236,8 @@ func TestRollbackIsDetectedByKeptCheckpoint(t *testing.T) {
 	require.NoError(t, err)
 	require.Nil(t, kept.Bad)
 	for _, sql := range []string{
-		`delete from events where workspace_id = $1 and seq > 200`, `update logs set head = 200 where workspace_id = $1`,
+		`delete from events where workspace_id = $1 and seq > 200`,
+		`update logs l set head = 200, last_at = at from events e where l.workspace_id = $1 and (e.workspace_id, seq) = ($1, 200)`,
 		`delete from proof_checkpoints where workspace_id = $1`, `delete from proof_hashes where workspace_id = $1`,
 		`delete from proof_tiles where workspace_id = $1`,
 		`delete from checkpoints where workspace_id = $1 and view = 'proof'`,
