@@ -32,6 +32,7 @@ const (
 // An Enrollment is an invitation to one machine, with a token that can be used once.
 type Enrollment struct {
 	minted    events.EnrollmentMinted
+	minter    events.ID // the person who minted it
 	used      events.EnrollmentUsed
 	expired   bool // the expiry has been recorded
 	withdrawn bool
@@ -39,10 +40,10 @@ type Enrollment struct {
 }
 
 // Apply adds one event.
-func (n *Enrollment) Apply(e events.Event, _ events.ID) {
+func (n *Enrollment) Apply(e events.Event, by events.ID) {
 	switch e := e.(type) {
 	case events.EnrollmentMinted:
-		n.minted = e
+		n.minted, n.minter = e, by
 	case events.EnrollmentUsed:
 		n.used = e
 	case events.EnrollmentRefused:
@@ -149,6 +150,9 @@ func (n *Enrollment) Use(runner events.ID, m Machine, c events.Certificate, at t
 
 // Runner returns the runner that was enrolled with the token, or the zero ID if none was.
 func (n *Enrollment) Runner() events.ID { return n.used.Runner }
+
+// Minter returns the person who minted the token.
+func (n *Enrollment) Minter() events.ID { return n.minter }
 
 // Withdraw revokes the token.
 func (n *Enrollment) Withdraw() ([]events.Event, error) {

@@ -2,11 +2,13 @@ package commands
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"svc/aggregates"
 	"svc/events"
+	"svc/fault"
 	"svc/input"
 )
 
@@ -117,8 +119,9 @@ func (h *Handler) Enrollment(ctx context.Context, token EnrollmentToken) (worksp
 	return workspace, enrollment, nil
 }
 
-// RegisterRunner refuses an invalid token, and one that a machine with another key has
-// used. Repeated with the same key it returns the same runner.
+// RegisterRunner refuses an invalid token, one that a machine with another key has used, and
+// one of a person who may no longer manage runners. Repeated with the same key it returns the
+// same runner.
 func (h *Handler) RegisterRunner(ctx context.Context, c RegisterRunner) (r Registered, err error) {
 	workspace, id, err := h.Enrollment(ctx, c.Token)
 	if err != nil {
@@ -146,6 +149,17 @@ func (w *work) register(ctx context.Context, c RegisterRunner, id events.ID) (r 
 	own, its, refusal := enrollment.Use(c.Runner, c.Machine, c.Certificate, w.now)
 	if refusal != nil || len(own) == 0 && used.IsZero() {
 		return r, refusal, w.addEvents(id, own, nil)
+	}
+	if len(own) > 0 {
+		err := inspect(ctx, w, w.meta.Workspace, func(ws *aggregates.Workspace) error {
+			return ws.Allow(enrollment.Minter(), events.ManageRunners)
+		})
+		switch {
+		case errors.Is(err, fault.ErrTenantNotFound), errors.Is(err, aggregates.ErrRoleRequired):
+			return r, aggregates.ErrEnrollmentInvalid, nil
+		case err != nil:
+			return r, nil, err
+		}
 	}
 	if err := w.recordAuthority(ctx, c.Authority); err != nil {
 		return r, nil, err

@@ -106,6 +106,49 @@ func TestConnectRunnerReadsTheLog(t *testing.T) {
 	require.ErrorIs(t, err, aggregates.ErrEnrollmentInvalid)
 }
 
+// The token of a person who may no longer manage runners makes no runner. A machine that it made one before
+// can still repeat its registration.
+func TestTokenEndsWithRightOfItsMinter(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(t *testing.T, m *team){
+		"removed": func(t *testing.T, m *team) {
+			_, err := m.other.RemoveMember(t.Context(), commands.RemoveMember{Meta: m.owner.in(m.id), Member: m.maintainer.member})
+			require.NoError(t, err)
+		},
+		"demoted": func(t *testing.T, m *team) {
+			_, err := m.other.UpdateMember(t.Context(),
+				commands.UpdateMember{Meta: m.owner.in(m.id), Member: m.maintainer.member, Role: ptr(events.Viewer)})
+			require.NoError(t, err)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := newTeam(t)
+			register := func(mint commands.MintEnrollment, key byte) (commands.Registered, error) {
+				return m.RegisterRunner(t.Context(), commands.RegisterRunner{
+					Token: mint.Token, Authority: mint.Authority, Runner: newID(),
+					Machine:     aggregates.Machine{Name: "builder", Key: events.KeyHash{key}, Hello: hello},
+					Certificate: certificate.NewLeaf(mint.Authority.Authority, events.KeyHash{key}, epoch),
+				})
+			}
+			used, open := m.mintCommand(), m.mintCommand()
+			for _, mint := range []*commands.MintEnrollment{&used, &open} {
+				mint.Meta = m.maintainer.in(m.id)
+				_, err := m.MintEnrollment(t.Context(), *mint)
+				require.NoError(t, err)
+			}
+			first, err := register(used, 1)
+			require.NoError(t, err)
+			end(t, m)
+			_, err = register(open, 2)
+			require.ErrorIs(t, err, aggregates.ErrEnrollmentInvalid)
+			again, err := register(used, 1)
+			require.NoError(t, err)
+			require.Equal(t, first.Runner, again.Runner)
+		})
+	}
+}
+
 // What a process reads of a runner does not grow with the number of its connections.
 func TestReadsOfRunnerAreBounded(t *testing.T) {
 	t.Parallel()
