@@ -21,10 +21,8 @@ import (
 	"svc/vault"
 )
 
-const (
-	enrolmentsPerMinute    = 10  // from one address
-	allEnrolmentsPerMinute = 100 // in total
-)
+// enrolmentsPerMinute limits registrations from one address and, separately, those with one token.
+const enrolmentsPerMinute = 10
 
 // newFarm returns the server for build machines. Without a farm it answers that the farm is off.
 func newFarm(cfg Config, p parts, perCaller *limit.Limit, m *metrics.Metrics, log *slog.Logger) (*farm.Server, error) {
@@ -32,16 +30,16 @@ func newFarm(cfg Config, p parts, perCaller *limit.Limit, m *metrics.Metrics, lo
 	if err != nil {
 		return nil, fmt.Errorf("limit of enrolments: %w", err)
 	}
-	ofAll, err := limit.PerMinute(min(allEnrolmentsPerMinute, cfg.RateLimit))
+	perToken, err := limit.PerMinute(min(enrolmentsPerMinute, cfg.RateLimit))
 	if err != nil {
-		return nil, fmt.Errorf("limit of all enrolments: %w", err)
+		return nil, fmt.Errorf("limit of enrolments with a token: %w", err)
 	}
 	m.Limit("enrolment", perAddress.Refused)
-	m.Limit("all_enrolments", ofAll.Refused)
+	m.Limit("enrolment_token", perToken.Refused)
 	c := farm.Config{
 		Enabled: cfg.farmOn(), Commands: p.commands, Runners: projections.Runners{DB: p.db.Pool},
 		Secrets: vault.Secrets{DB: p.db.Pool, Ring: p.ring}, Header: string(cfg.Farm.ClientCertHeader), Dispatcher: p.dispatcher,
-		Limit: perCaller, EnrolmentLimit: perAddress, TotalEnrolmentLimit: ofAll,
+		Limit: perCaller, EnrolmentLimit: perAddress, TokenEnrolmentLimit: perToken,
 		Artifacts: p.artifacts, ArtifactMaxJobBytes: cfg.Farm.ArtifactMaxJobBytes,
 		ReleaseKeys: func() []string { return releaseKeys(p.releases) }, Now: time.Now, Log: log,
 	}

@@ -43,7 +43,7 @@ type Config struct {
 
 	Limit               *limit.Limit // requests per runner or address; nil is no limit
 	EnrolmentLimit      *limit.Limit // registrations per address, and renewals per runner
-	TotalEnrolmentLimit *limit.Limit // registrations in total
+	TokenEnrolmentLimit *limit.Limit // registrations with the same token that somebody minted
 
 	Artifacts  artifacts.Store      // nil accepts no uploads
 	Dispatcher *dispatch.Dispatcher // serves connections of runners

@@ -91,9 +91,6 @@ func (s *Server) admitUnregistered(w http.ResponseWriter, r *http.Request) (cont
 	if err := s.EnrolmentLimit.Allow(r.Context(), w.Header(), limit.Address(r)); err != nil {
 		return nil, nil, err
 	}
-	if err := s.TotalEnrolmentLimit.Allow(r.Context(), w.Header(), "everybody"); err != nil {
-		return nil, nil, err
-	}
 	anybody := &Runner{Envelope: envelopeOf(r, events.Actor{Type: events.BySystem, Name: "farm"})}
 	return context.WithValue(r.Context(), runnerKey{}, anybody), func() {}, nil
 }
@@ -144,8 +141,12 @@ func (s *Server) register(ctx context.Context, in *registrationRequest) (*regist
 	if !ok {
 		return nil, aggregates.ErrEnrollmentInvalid
 	}
-	workspace, _, err := s.Commands.Enrollment(ctx, token)
+	workspace, enrollment, err := s.Commands.Enrollment(ctx, token)
 	if err != nil {
+		return nil, err
+	}
+	// Not for all tokens together, or strangers from many addresses could stop everybody's registrations.
+	if err := s.TokenEnrolmentLimit.Allow(ctx, http.Header{}, enrollment.String()); err != nil {
 		return nil, err
 	}
 	request, err := readRequest(in.Body.CSR)

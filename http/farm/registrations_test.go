@@ -1,6 +1,7 @@
 package farm_test
 
 import (
+	"crypto"
 	"fmt"
 	"net/http"
 	"strings"
@@ -181,28 +182,32 @@ func TestBadRequestDoesNotUseToken(t *testing.T) {
 }
 
 func TestEnrolmentAttemptsAreBounded(t *testing.T) {
-	perMinute := func(n int) *limit.Limit {
-		l, err := limit.PerMinute(n)
+	tenPerMinute := func() *limit.Limit {
+		l, err := limit.PerMinute(10)
 		require.NoError(t, err)
 		return l
 	}
-	perAddress, ofAll := perMinute(10), perMinute(100)
-	s := newSite(t, func(c *farm.Config) { c.EnrolmentLimit, c.TotalEnrolmentLimit = perAddress, ofAll })
+	perAddress, perToken := tenPerMinute(), tenPerMinute()
+	s := newSite(t, func(c *farm.Config) { c.EnrolmentLimit, c.TokenEnrolmentLimit = perAddress, perToken })
 	key, none := newKey(t), commands.NewEnrollmentToken()
-	for range 10 {
-		s.a.register(t, none, key, from("192.0.2.1:1")).is(t, 401, "enrollment_invalid")
+	for i := range 200 { // from many addresses
+		s.a.register(t, none, key, from(fmt.Sprintf("192.0.2.%d:1", i%20))).is(t, 401, "enrollment_invalid")
 	}
 	a := s.a.register(t, none, key, from("192.0.2.1:2")).is(t, 429, "rate_limited")
 	require.NotEmpty(t, a.header.Get("Retry-After"))
-	allowed := 10
-	for i := range 20 {
-		for range 10 {
-			if s.a.register(t, none, key, from(fmt.Sprintf("192.0.2.%d:1", i+2))).status == 401 {
-				allowed++
-			}
-		}
+
+	token, other := s.mint(t, s.owner), s.mint(t, s.owner, func(c *commands.MintEnrollment) { c.Name = "builder-2" })
+	address := 0
+	register := func(token commands.EnrollmentToken, key crypto.Signer) answer {
+		address++
+		return s.a.register(t, token, key, from(fmt.Sprintf("198.51.100.%d:1", address)))
 	}
-	require.InDelta(t, 100, allowed, 2, "of all together: the limit's clock is the real one")
+	for range 10 {
+		register(token, key).is(t, 201, "")
+	}
+	a = register(token, key).is(t, 429, "rate_limited")
+	require.NotEmpty(t, a.header.Get("Retry-After"))
+	register(other, newKey(t)).is(t, 201, "")
 }
 
 func TestRoutesWhenFarmIsOff(t *testing.T) {
