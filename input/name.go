@@ -72,7 +72,8 @@ const (
 	nonJoiner = '\u200c'
 	joiner    = '\u200d'
 
-	emojiStyle = '\ufe0f' // a variation selector
+	textStyle  = '\ufe0e' // variation selectors
+	emojiStyle = '\ufe0f'
 	keycap     = '\u20e3' // a mark around the character before it
 )
 
@@ -113,9 +114,13 @@ var joining = []*unicode.RangeTable{
 	unicode.Myanmar, unicode.Tibetan,
 }
 
+// joined are the symbols below U+1F000 that are parts of composed emoji.
+const joined = "↔↕☠♀♂⚕⚖⚧⛓⛹✈❄❤➡⬛"
+
 // joins reports whether a joiner next to r makes a difference.
 func joins(r rune) bool {
-	return r == emojiStyle || symbol(r) || unicode.In(r, joining...) && unicode.In(r, unicode.L, unicode.M)
+	return r == emojiStyle || symbol(r) && (r >= 0x1f000 || strings.ContainsRune(joined, r)) ||
+		unicode.In(r, joining...) && unicode.In(r, unicode.L, unicode.M)
 }
 
 // selects reports whether a variation selector makes a difference between two characters.
@@ -128,7 +133,7 @@ func selects(before, selector, after rune) bool {
 	case '0' <= before && before <= '9' || before == '#' || before == '*':
 		return selector == emojiStyle && after == keycap
 	}
-	return symbol(before)
+	return (selector == textStyle || selector == emojiStyle) && symbol(before)
 }
 
 // symbol reports whether r is a symbol beyond those of keyboards; emoji are among them.

@@ -61,6 +61,8 @@ func TestName(t *testing.T) {
 		"A\U000e0100B":           unseen,
 		"A\u180bB":               unseen,
 		"A\u200dB":               unseen, // a joiner of letters that do not join
+		"★\u200d★":               unseen,
+		"→\ufe00":                unseen,
 		"A+\u200c+B":             unseen,
 		"👩\u200d\u200d💻":         unseen,
 		"\u2800":                 unseen, // a braille pattern without dots
