@@ -227,6 +227,31 @@ func (s *site) sign(t *testing.T) {
 	s.prover.Run(over)
 }
 
+// Nothing detects that the newest event was deleted before it was signed, with all that follows from it.
+func TestUnsignedEventCanBeDeleted(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	for _, sql := range []string{
+		`delete from events e using logs l where l.workspace_id = $1 and (e.workspace_id, e.seq) = (l.workspace_id, l.head)`,
+		`update logs l set head = head - 1, last_at = at from events e where l.workspace_id = $1 and (e.workspace_id, seq) = ($1, head - 1)`,
+		`update members set role = 'Maintainer' where workspace_id = $1 and email = 'eve@x'`,
+		`update member_counts set role = 'Maintainer' where workspace_id = $1 and role = 'Viewer'`,
+		`delete from checkpoints where workspace_id = $1 and view <> 'proof'`,
+		`delete from audit where workspace_id = $1`,
+	} {
+		_, err := s.db.Exec(t.Context(), sql, s.id)
+		require.NoError(t, err)
+	}
+	s.catchUp(t)
+	s.sign(t)
+	report, err := s.prover.Verify(t.Context(), s.id, "", nil)
+	require.NoError(t, err)
+	require.Nil(t, report.Bad)
+	found, err := fold.Compare(t.Context(), s.db, projections.All(), s.id, fold.NoPause)
+	require.NoError(t, err)
+	require.Empty(t, found.Differences)
+}
+
 // Setting back the whole database is detected only by a kept checkpoint.
 func TestRollbackIsDetectedByKeptCheckpoint(t *testing.T) {
 	t.Parallel()
