@@ -71,6 +71,7 @@ func (c *Config) setDefaults() {
 type Runner struct {
 	Workspace, ID events.ID
 	Name          string
+	NotAfter      time.Time       // of its certificate; the connection ends then
 	Envelope      events.Envelope // for the events that it causes
 }
 

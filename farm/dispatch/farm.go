@@ -126,13 +126,14 @@ func (f *farm) run(ctx context.Context) {
 	}
 }
 
-// runOnce reads new events, notifies the runners that they concern, and leases jobs. It reads from
-// sequence number seq on, or starts at the head if seq is negative, and returns where to continue;
-// -1 after an error means that events may have been missed. With refresh it also reloads the state
-// of all runners.
+// runOnce closes connections whose certificate has expired, reads new events, notifies the runners
+// that they concern, and leases jobs. It reads from sequence number seq on, or starts at the head if
+// seq is negative, and returns where to continue; -1 after an error means that events may have been
+// missed. With refresh it also reloads the state of all runners.
 func (f *farm) runOnce(ctx context.Context, watch *feed.Watch, seq int64, refresh bool) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, workTimeout)
 	defer cancel()
+	f.closeExpired()
 	var n news
 	var err error
 	if seq < 0 {
@@ -164,6 +165,17 @@ func (f *farm) runOnce(ctx context.Context, watch *feed.Watch, seq int64, refres
 		f.d.deliver(ctx, c)
 	}
 	return seq, f.claim(ctx)
+}
+
+// closeExpired closes connections whose certificate has expired, even if the runner has a newer one:
+// it has to show that one by connecting again.
+func (f *farm) closeExpired() {
+	now := f.d.Now()
+	for _, c := range f.connectionsOf() {
+		if !now.Before(c.runner.NotAfter) {
+			c.out.close(wire.CloseExpired, "certificate expired")
+		}
+	}
 }
 
 // news are the events that concern connected runners.

@@ -19,6 +19,7 @@ import (
 	"svc/events"
 	"svc/events/feed"
 	"svc/events/store"
+	"svc/farm/certificate"
 	"svc/farm/dispatch"
 	"svc/farm/joblog"
 	"svc/farm/secrets"
@@ -167,9 +168,10 @@ func (r *replica) connect(w http.ResponseWriter, req *http.Request) {
 		release()
 		return
 	}
-	r.Serve(socket, dispatch.Runner{Workspace: workspace, ID: id, Name: parts[3], Envelope: events.Envelope{
-		Actor: events.Actor{Type: events.ByRunner, ID: id, Name: parts[3]}, Origin: events.FromFarm,
-	}}, release)
+	r.Serve(socket, dispatch.Runner{
+		Workspace: workspace, ID: id, Name: parts[3], NotAfter: r.Now().Add(certificate.Lifetime),
+		Envelope: events.Envelope{Actor: events.Actor{Type: events.ByRunner, ID: id, Name: parts[3]}, Origin: events.FromFarm},
+	}, release)
 }
 
 func systemMeta(workspace events.ID) commands.Meta {

@@ -32,5 +32,6 @@ const (
 	CloseRevoked    = 4001 // the runner exits and does not reconnect
 	CloseSuperseded = 4002 // by a newer connection of the same runner
 	CloseProtocol   = 4003 // a malformed or unexpected frame
+	CloseExpired    = 4004 // the certificate that the connection was opened with has expired
 	CloseFlood      = 4008 // more than the limits allow
 )

@@ -47,7 +47,7 @@ func TestProtocolPageIsComplete(t *testing.T) {
 		fmt.Sprintf("answer | %s |", wire.AcceptTimeout),
 		fmt.Sprintf("stalled | %s |", wire.StalledAfter), fmt.Sprintf("| %s, %s |", wire.LeaseTime, wire.FenceMargin),
 		fmt.Sprintf("| %d |", wire.CloseRevoked), fmt.Sprintf("| %d |", wire.CloseSuperseded), fmt.Sprintf("| %d |", wire.CloseProtocol),
-		fmt.Sprintf("| %d |", wire.CloseFlood), "`" + wire.Version + "`",
+		fmt.Sprintf("| %d |", wire.CloseExpired), fmt.Sprintf("| %d |", wire.CloseFlood), "`" + wire.Version + "`",
 		wire.CodeGap, wire.CodeMalformed, wire.CodeFlood, wire.Continue, wire.StopJob, wire.CancelJob, wire.Done,
 		wire.EventStarted, wire.EventStepStarted, wire.EventStepFinished, wire.EventNotice, wire.EventFinished,
 	} {

@@ -25,7 +25,7 @@ import (
 )
 
 // connectable returns a site whose replicas accept connections of runners.
-func connectable(t *testing.T) (*site, *httptest.Server) {
+func connectable(t *testing.T, change ...func(*dispatch.Config)) (*site, *httptest.Server) {
 	t.Helper()
 	s := newSite(t, func(c *farm.Config) {
 		db, quiet := c.Runners.DB, slog.New(slog.DiscardHandler)
@@ -34,10 +34,14 @@ func connectable(t *testing.T) (*site, *httptest.Server) {
 		ctx, stop := context.WithCancel(context.Background())
 		ended := make(chan struct{})
 		go func() { live.Run(ctx); close(ended) }()
-		c.Dispatcher = dispatch.New(dispatch.Config{
+		d := dispatch.Config{
 			DB: db, Commands: c.Commands, Live: live, Logs: joblog.New(db, quiet), Leads: func(string) bool { return false },
 			Now: c.Now, Log: quiet, CloneURL: func(string) string { return "" }, ArtifactMaxJobBytes: c.ArtifactMaxJobBytes, MaxPerWorkspace: 2,
-		})
+		}
+		for _, f := range change {
+			f(&d)
+		}
+		c.Dispatcher = dispatch.New(d)
 		t.Cleanup(func() { c.Dispatcher.Close(); stop(); <-ended })
 	})
 	server := httptest.NewServer(s.a.Handler)
@@ -68,30 +72,67 @@ func codeOf(t *testing.T, answer *http.Response) (code string, details gjson.Res
 	return body.Get("code").String(), body.Get("details")
 }
 
-func TestRunnerConnects(t *testing.T) {
-	s, server := connectable(t)
-	runner, certificate := s.enrol(t)
+// greetedBy connects a runner and says hello.
+func greetedBy(t *testing.T, server *httptest.Server, certificate string) (*websocket.Conn, wire.Welcome) {
+	t.Helper()
 	socket, answer := connectTo(t, server, certificate)
 	require.Equal(t, http.StatusSwitchingProtocols, answer.StatusCode)
-	require.Equal(t, wire.Version, socket.Subprotocol())
-	hello, err := wire.Encode(wire.Hello{Version: "0.4.0", OS: "linux", Arch: "amd64", Capacity: 2}, time.Now())
+	say(t, socket, wire.Hello{Version: "0.4.0", OS: "linux", Arch: "amd64", Capacity: 2})
+	return socket, hear[wire.Welcome](t, socket)
+}
+
+func say(t *testing.T, socket *websocket.Conn, m wire.Message) {
+	t.Helper()
+	frame, err := wire.Encode(m, time.Now())
 	require.NoError(t, err)
-	require.NoError(t, socket.WriteMessage(websocket.TextMessage, hello))
+	require.NoError(t, socket.WriteMessage(websocket.TextMessage, frame))
+}
+
+func hear[M wire.Message](t *testing.T, socket *websocket.Conn) M {
+	t.Helper()
 	_, frame, err := socket.ReadMessage()
 	require.NoError(t, err)
 	e, err := wire.Decode(frame)
 	require.NoError(t, err)
-	w, err := wire.Read[wire.Welcome](e)
+	m, err := wire.Read[M](e)
 	require.NoError(t, err)
+	return m
+}
+
+// A connection continues after a renewal, and ends when the certificate expires that it was opened with.
+func TestConnectionEndsWithItsCertificate(t *testing.T) {
+	s, server := connectable(t, func(c *dispatch.Config) { c.RefreshEvery = 10 * time.Millisecond })
+	_, first := s.enrol(t)
+	socket, _ := greetedBy(t, server, first)
+	s.clock.move(5 * 24 * time.Hour)
+	second := s.a.renew(t, first, newKey(t)).is(t, 200, "").body.Get("certificate").String()
+	s.b.self(t, second).is(t, 200, "")
+	require.Contains(t, s.kinds(t, s.workspace), "runner.certificate_superseded")
+	s.clock.move(2*24*time.Hour - time.Second)
+	say(t, socket, wire.Heartbeat{Seq: 1, Free: 2})
+	hear[wire.HeartbeatAck](t, socket)
+
+	s.clock.move(time.Second)
+	require.NoError(t, socket.SetReadDeadline(time.Now().Add(30*time.Second)))
+	_, _, err := socket.ReadMessage()
+	require.True(t, websocket.IsCloseError(err, wire.CloseExpired), "%v", err)
+	greetedBy(t, server, second)
+}
+
+func TestRunnerConnects(t *testing.T) {
+	s, server := connectable(t)
+	runner, certificate := s.enrol(t)
+	socket, w := greetedBy(t, server, certificate)
+	require.Equal(t, wire.Version, socket.Subprotocol())
 	require.Equal(t, runner.String(), w.Runner)
 	require.EqualValues(t, 1<<20, w.Limits.ArtifactMaxJobBytes)
 	require.Contains(t, s.kinds(t, s.workspace), "runner.online")
 
-	_, err = s.b.commands.RevokeRunner(t.Context(), commands.RevokeRunner{Meta: s.owner, Runner: runner})
+	_, err := s.b.commands.RevokeRunner(t.Context(), commands.RevokeRunner{Meta: s.owner, Runner: runner})
 	require.NoError(t, err)
 	_, _, err = socket.ReadMessage()
 	require.True(t, websocket.IsCloseError(err, wire.CloseRevoked), "%v", err)
-	_, answer = connectTo(t, server, certificate)
+	_, answer := connectTo(t, server, certificate)
 	code, _ := codeOf(t, answer)
 	require.Equal(t, "runner_revoked", code)
 }

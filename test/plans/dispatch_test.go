@@ -74,7 +74,8 @@ func (p *process) openGate(t *testing.T, db *pgxpool.Pool) *gate {
 			giveBack()
 			return
 		}
-		g.Serve(socket, dispatch.Runner{Workspace: p.acme, ID: id, Name: "builder", Envelope: runs(id)}, giveBack)
+		runner := dispatch.Runner{Workspace: p.acme, ID: id, Name: "builder", NotAfter: time.Now().Add(time.Hour), Envelope: runs(id)}
+		g.Serve(socket, runner, giveBack)
 	}))
 	t.Cleanup(func() { g.Close(); g.server.Close() })
 	g.connect(t, g.enrol(t), wire.Hello{Draining: true})
