@@ -166,6 +166,13 @@ func TestDetectionOfChangesBySQL(t *testing.T) {
 			from users where workspace_id = $1`}, rows: true},
 		"remove an audit row": {sql: []string{`delete from audit where ctid in (select ctid from audit where workspace_id = $1 limit 1)`},
 			rows: true},
+		"put in an authority": {sql: []string{`insert into authorities values ($1, gen_random_uuid(), 'x', now() + interval '1 day', false)`},
+			rows: true},
+		"put in a runner": {sql: []string{`insert into runners (workspace_id, runner_id, name, state, draining, note, noted_by, offline_reason,
+				labels, exclusive_labels, capacity, agent_version, os, arch, sandboxes, serial, not_after, next_serial, enrollment_id, enrolled_at,
+				changed_at)
+			values ($1, gen_random_uuid(), 'mine', 'offline', false, '', '', '', '{}', '{}', 1, '', '', '', '{}', '4f', now(), '',
+				gen_random_uuid(), now(), now())`}, rows: true},
 		"move a global key": {sql: []string{`update global_keys set owner = gen_random_uuid() where workspace_id = $1
 			and key = 'email/ann@x'`}, rows: true},
 		"replace the verifier key": {sql: []string{`update vault_secrets set public = replace(public, '+', '-') where name = 'proof_signer'`},

@@ -74,6 +74,40 @@ func replaceAuthorities(ctx context.Context, secrets vault.Secrets) (replaced in
 	return replaced, nil
 }
 
+// keepAuthorities stores the certificates of a workspace's authorities in the vault, so that services
+// continue to trust them without their lost keys. It takes them from the log, verified up to record
+// upTo, because anybody with access to the database can write to the table of authorities.
+func keepAuthorities(ctx context.Context, log *store.Store, secrets vault.Secrets, workspace events.ID, upTo int64) error {
+	records, err := log.Load(ctx, workspace, events.AuthorityStream, 0)
+	if err != nil {
+		return err
+	}
+	active := map[events.ID]string{}
+	for _, r := range records {
+		if r.Seq > upTo {
+			break
+		}
+		switch e := r.Event.(type) {
+		case events.AuthorityCreated:
+			active[e.Authority] = e.Certificate
+		case events.AuthorityRetired:
+			delete(active, e.Authority)
+		}
+	}
+	for _, text := range active {
+		name := certificate.FormerName(workspace, text)
+		create := func() ([]byte, string, error) { return []byte(text), "", nil }
+		_, _, err := secrets.GetOrCreate(ctx, name, create)
+		if errors.Is(err, vault.ErrKeyChanged) || errors.Is(err, vault.ErrTampered) {
+			err = secrets.Replace(ctx, name, name+vault.FormerSuffix, create) // it was kept when an earlier key was lost
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // continueLogs continues each log with the new key.
 func (j job) continueLogs(ctx context.Context, db *pgxpool.Pool, ring vault.Ring, r *proof.Replacement) error {
 	list, err := proof.Workspaces(ctx, db)
@@ -87,6 +121,9 @@ func (j job) continueLogs(ctx context.Context, db *pgxpool.Pool, ring vault.Ring
 	for _, workspace := range list {
 		p := newProgress(j.out, workspace.String())
 		report, done, err := r.Log(ctx, workspace, func(upTo int64) error {
+			if err := keepAuthorities(ctx, log, vault.Secrets{DB: db, Ring: ring}, workspace, upTo); err != nil {
+				return err
+			}
 			return handler.RecordSigningKey(ctx, asked.RecordSigningKey{
 				Workspace: workspace, Replaced: events.SigningKeyReplaced{From: r.From, To: r.To, UpTo: upTo},
 			})

@@ -16,6 +16,7 @@ import (
 	"svc/events"
 	"svc/events/store"
 	"svc/farm/certificate"
+	"svc/projections"
 	"svc/proof"
 	"svc/vault"
 )
@@ -190,6 +191,51 @@ func TestLostVaultKeyIsReplaced(t *testing.T) {
 	require.NoError(t, err)
 	require.Nil(t, report.Bad)
 	require.Equal(t, []string{second, r.old}, formerOf(report))
+}
+
+// Services go on trusting authorities whose key was lost if the verified log has them, and no others.
+func TestReplaceKeyKeepsAuthorities(t *testing.T) {
+	r := newLostKeyDatabase(t)
+	former := r.authority(t, "k")
+	log := store.New(r.db, projections.Inline(), func(events.ID, int64) {})
+	defer log.Close()
+	log.Authenticate(ringOf(t, "k"))
+	record := func(text string) {
+		t.Helper()
+		version := r.count(t, `select count(*) from events where stream = '`+events.AuthorityStream.String()+`'`)
+		_, err := log.Append(t.Context(), &events.Commit{
+			Workspace: r.good, At: time.Now(), Envelope: events.Envelope{Actor: events.Actor{Type: events.BySystem, Name: "farm"}},
+			Writes: []events.Write{{Stream: events.AuthorityStream, Version: version, Events: []events.Event{
+				events.AuthorityCreated{Authority: events.NewID(time.Now()), Certificate: text, NotAfter: time.Now()},
+			}}},
+		})
+		require.NoError(t, err)
+	}
+	kept := func(key, text string) bool {
+		t.Helper()
+		secret, ok, err := vault.Secrets{DB: r.db, Ring: ringOf(t, key)}.Get(t.Context(), certificate.FormerName(r.good, text))
+		require.NoError(t, err)
+		return ok && string(secret) == text
+	}
+	_, forged, err := certificate.MakeAuthority(r.good, time.Now())
+	require.NoError(t, err)
+	record(former)
+	proverOf(t, r.db, "k")
+	record("not signed yet")
+	_, err = r.db.Exec(t.Context(), `insert into authorities values ($1, gen_random_uuid(), $2, now(), false)`, r.good, forged)
+	require.NoError(t, err)
+	asked := r.replaceKey(t, "n", r.old)
+	require.Zero(t, asked.status, asked.stdout+asked.stderr)
+	require.True(t, kept("n", former))
+	require.False(t, kept("n", "not signed yet"))
+	require.False(t, kept("n", forged))
+
+	// Then the new key is lost as well.
+	second, err := proof.PublicKey(t.Context(), r.db)
+	require.NoError(t, err)
+	asked = r.replaceKey(t, "o", second)
+	require.Zero(t, asked.status, asked.stdout+asked.stderr)
+	require.True(t, kept("o", former))
 }
 
 // Everything else that was sealed with the lost key is dropped, and nothing more.

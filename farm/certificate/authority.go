@@ -5,6 +5,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/sha256"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/hex"
@@ -53,7 +54,7 @@ func authorityTemplate(workspace, id events.ID, at time.Time) *x509.Certificate 
 }
 
 // OpenAuthority returns the authority with a certificate in PEM and the key that [Authority.Key]
-// returned.
+// returned. It refuses a certificate that the key has not signed.
 func OpenAuthority(text string, key []byte) (*Authority, error) {
 	c, err := Parse(text)
 	if err != nil {
@@ -66,6 +67,9 @@ func OpenAuthority(text string, key []byte) (*Authority, error) {
 	signer, ok := opened.(crypto.Signer)
 	if public, isECDSA := c.PublicKey.(*ecdsa.PublicKey); !ok || !isECDSA || !public.Equal(signer.Public()) {
 		return nil, errors.New("read key of authority: it is that of another certificate")
+	}
+	if err := c.CheckSignatureFrom(c); err != nil {
+		return nil, fmt.Errorf("read certificate of authority: %w", err)
 	}
 	return &Authority{authorityID(c), c, signer}, nil
 }
@@ -124,6 +128,13 @@ const SecretPrefix = "farm_authority/"
 
 // SecretName returns the vault's name for the key of a workspace's authority.
 func SecretName(workspace events.ID) string { return SecretPrefix + workspace.String() }
+
+// FormerName returns the vault's name for the certificate, in PEM, of an authority whose key was lost.
+// That it is there means that the certificate was found in a verified log.
+func FormerName(workspace events.ID, text string) string {
+	digest := sha256.Sum256([]byte(text))
+	return "farm_former_authority/" + workspace.String() + "/" + hex.EncodeToString(digest[:])
+}
 
 // MakeAuthority generates an authority and returns what the vault stores: the key, and the
 // certificate in PEM.

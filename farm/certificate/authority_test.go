@@ -95,6 +95,11 @@ func TestOpenAuthorityChecksKey(t *testing.T) {
 	require.EqualError(t, err, "read key of authority: it is malformed")
 	_, err = OpenAuthority("x", key)
 	require.ErrorIs(t, err, ErrUnreadable)
+	template := authorityTemplate(workspace, ours, noon)
+	der, err := x509.CreateCertificate(rand.Reader, template, template, b.key.Public(), newP256(t))
+	require.NoError(t, err)
+	_, err = OpenAuthority(encodePEM(der), key)
+	require.ErrorContains(t, err, "read certificate of authority", "signed by another key")
 }
 
 func TestSerialNumbersDiffer(t *testing.T) {

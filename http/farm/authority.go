@@ -2,18 +2,16 @@ package farm
 
 import (
 	"context"
-	"errors"
-	"fmt"
 
 	"svc/events"
 	"svc/farm/certificate"
 	"svc/fault"
-	"svc/vault"
 )
 
-// ErrAuthorityUnavailable says that the key of an authority cannot be decrypted. Runners with a
-// certificate are not affected; the log has the reason.
-var ErrAuthorityUnavailable = fault.New(fault.Unavailable, "authority_unavailable", "No certificate can be issued at the moment.")
+// ErrAuthorityUnavailable says that the key of an authority cannot be decrypted. The log has the
+// reason.
+var ErrAuthorityUnavailable = fault.New(fault.Unavailable, "authority_unavailable",
+	"No certificate can be issued or checked at the moment.")
 
 // Authority returns the public data of the authority of a workspace's runners. The authority is
 // created on first use. Its key never leaves the vault and this package.
@@ -29,11 +27,8 @@ func (s *Server) authority(ctx context.Context, workspace events.ID) (*certifica
 	key, text, err := s.Secrets.GetOrCreate(ctx, certificate.SecretName(workspace), func() ([]byte, string, error) {
 		return certificate.MakeAuthority(workspace, s.Now())
 	})
-	if errors.Is(err, vault.ErrKeyChanged) || errors.Is(err, vault.ErrTampered) {
-		return nil, fmt.Errorf("%w: %w", ErrAuthorityUnavailable, err)
-	}
 	if err != nil {
-		return nil, err
+		return nil, authorityError(err)
 	}
 	return certificate.OpenAuthority(text, key)
 }

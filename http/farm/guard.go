@@ -78,8 +78,9 @@ func (s *Server) checkRequest(r *http.Request, maxBody int64) error {
 }
 
 // identify authenticates the runner of a request, and applies the rate limits. It reads the
-// database and no cache, so that a revoked runner is not admitted once the revocation is
-// acknowledged.
+// runner and the list of authorities from the database and no cache, so that a revoked runner is
+// not admitted once the revocation is acknowledged. Only whether the vault confirms an authority is
+// cached.
 //
 // Requests are counted per runner, and per address if they have no valid certificate. The address
 // is counted before the database is read, unless a cached authority has signed the certificate.
@@ -151,18 +152,13 @@ func (s *Server) lookupRunner(r *http.Request, shown *x509.Certificate, named ce
 	if err != nil {
 		return nil, err
 	}
-	var authorities []*x509.Certificate
-	for _, text := range h.Authorities {
-		a, err := certificate.Parse(text)
-		if err != nil {
-			return nil, err
-		}
-		authorities = append(authorities, a)
+	authorities, err := s.trustedAuthorities(r.Context(), named.Workspace, h.Authorities)
+	if err != nil {
+		return nil, err
 	}
 	if err := certificate.Verify(shown, authorities, s.Now()); err != nil {
 		return nil, s.refuseCertificate(r, err)
 	}
-	s.authorities.remember(named.Workspace, authorities)
 	if h.State == nil {
 		return nil, s.refuseCertificate(r, errors.New("there is no such runner"))
 	}

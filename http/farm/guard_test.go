@@ -209,8 +209,8 @@ func TestRetiredAuthorityIsNotAccepted(t *testing.T) {
 	s.a.self(t, certificate).is(t, 401, "runner_certificate_required")
 }
 
-// If the vault key is lost, runners with a certificate are still admitted. After the authority is
-// replaced, machines enrol again.
+// If the vault key is lost, no certificate can be checked. After the authority is replaced, runners
+// with a certificate are admitted again if the former authority's is kept, and machines enrol again.
 func TestLostVaultKey(t *testing.T) {
 	s := newSite(t)
 	_, old := s.enrol(t)
@@ -222,13 +222,18 @@ func TestLostVaultKey(t *testing.T) {
 	key := newKey(t)
 	s.a.register(t, token, key).is(t, 503, "authority_unavailable")
 	s.a.renew(t, old, newKey(t)).is(t, 503, "authority_unavailable")
-	s.a.self(t, old).is(t, 200, "")
+	s.a.self(t, old).is(t, 503, "authority_unavailable")
 	require.Contains(t, s.logged.String(), "SVC_VAULT_MASTER_KEY")
 
 	name := certificate.SecretName(s.workspace)
 	require.NoError(t, secrets.Replace(t.Context(), name, name+vault.FormerSuffix, func() ([]byte, string, error) {
 		return certificate.MakeAuthority(s.workspace, s.clock.now())
 	}))
+	s.a.self(t, old).is(t, 401, "runner_certificate_required")
+	s.clock.move(time.Minute)
+	var former string
+	require.NoError(t, s.db.QueryRow(t.Context(), `select certificate from authorities where workspace_id = $1`, s.workspace).Scan(&former))
+	require.NoError(t, secrets.Put(t.Context(), certificate.FormerName(s.workspace, former), []byte(former)))
 	a := s.b.register(t, token, key).is(t, 201, "")
 	s.a.self(t, a.body.Get("certificate").String()).is(t, 200, "")
 	s.a.self(t, old).is(t, 200, "")

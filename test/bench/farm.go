@@ -19,12 +19,14 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"svc/commands"
+	"svc/config"
 	"svc/events"
 	"svc/events/store"
 	"svc/farm/certificate"
 	"svc/farm/dispatch"
 	"svc/farm/wire"
 	"svc/projections"
+	"svc/vault"
 )
 
 const certificateHeader = "X-Svc-Client-Cert"
@@ -88,7 +90,18 @@ func (f *farm) authority(ctx context.Context, workspace events.ID) (*certificate
 	if a := f.authorities[workspace]; a != nil {
 		return a, nil
 	}
-	a, err := certificate.NewAuthority(workspace, events.NewID(time.Now()), time.Now())
+	ring, err := vault.NewRing([]config.Secret{secret}) // the service's, which trusts only authorities in its vault
+	if err != nil {
+		return nil, err
+	}
+	secrets := vault.Secrets{DB: f.db, Ring: ring}
+	key, text, err := secrets.GetOrCreate(ctx, certificate.SecretName(workspace), func() ([]byte, string, error) {
+		return certificate.MakeAuthority(workspace, time.Now())
+	})
+	if err != nil {
+		return nil, err
+	}
+	a, err := certificate.OpenAuthority(text, key)
 	if err != nil {
 		return nil, err
 	}
