@@ -19,7 +19,7 @@ const (
 	maxTextBlocks = 512     // blocks whose texts are read
 	maxSegments   = 256     // segments in which several terms are intersected
 	maxTail       = 8192    // records after the last whole block, if the view is far behind
-	wholeBytes    = 1 << 20 // stored data, without the last record
+	wholeBytes    = 1 << 18 // stored data, without the last record
 )
 
 // microsecond is the resolution of times in the database.

@@ -21,7 +21,7 @@ import (
 	"svc/projections"
 )
 
-// downloadLimit bounds a whole download; slowReaderTimeout bounds each part of it.
+// downloadLimit bounds a whole download; slowestReader bounds how slowly it is read.
 const downloadLimit = 6 * time.Hour
 
 // Refusals of an artifact.
@@ -126,7 +126,7 @@ func (s *Server) getArtifact(ctx context.Context, in *artifactPath) (*huma.Strea
 		watch := s.Live.Watch(c.workspace, nil)
 		defer watch.Close()
 		checkRights := s.newRights(c, watch.Moved).check
-		s.sendArtifact(w, r, found, func() error { return checkRights(r.Context()) }, slowReaderTimeout)
+		s.sendArtifact(w, r, found, func() error { return checkRights(r.Context()) }, slowestReader)
 	}), nil
 }
 
@@ -166,11 +166,11 @@ func (s *Server) checkKept(ctx context.Context, workspace, job events.ID) error 
 // sendArtifact streams a file. If the stream cannot continue, it aborts the connection, so that
 // the client does not take a part of the file for the whole.
 func (s *Server) sendArtifact(
-	w http.ResponseWriter, r *http.Request, a projections.JobArtifact, checkRights func() error, writeTimeout time.Duration,
+	w http.ResponseWriter, r *http.Request, a projections.JobArtifact, checkRights func() error, slowest pace,
 ) {
 	ctx := r.Context()
 	file, err := s.Farm.Artifact(ctx, a.Workspace, a.Job, a.ID)
-	out := newDownload(w, r, s.Log, &deadlineWriter{w, http.NewResponseController(w), writeTimeout, checkRights}, a)
+	out := newDownload(w, r, s.Log, newDeadlineWriter(w, slowest, checkRights), a)
 	if err != nil {
 		out.writeError(fmt.Errorf("%w: %w", errArtifactStore, err))
 		return

@@ -61,7 +61,7 @@ func newDownloadServer(t *testing.T, dir string, a projections.JobArtifact, chec
 	}}}
 	limits := middleware.Limits{Time: downloadLimit, Stream: true}
 	server := httptest.NewUnstartedServer(middleware.Limited(limits, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s.sendArtifact(w, r, a, checkRights, testTimeout)
+		s.sendArtifact(w, r, a, checkRights, pace{timeout: testTimeout})
 	})))
 	server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 	server.Start()

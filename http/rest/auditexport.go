@@ -18,6 +18,7 @@ import (
 	"svc/events"
 	"svc/http/middleware"
 	"svc/http/openapi"
+	"svc/http/quota"
 	"svc/http/reply"
 	"svc/projections"
 	"svc/proof"
@@ -32,17 +33,16 @@ func (s *Server) exportRoutes() section {
 			text: "Streams all matching records, oldest first, up to the newest one before the export. The export is recorded as " +
 				"`audit.exported` before the first byte is sent. In CSV, every cell is quoted, and an apostrophe precedes text that a " +
 				"spreadsheet would run as a formula. Browsers can export only from the service's own site: 403 `cross_origin_refused`. " +
-				"The connection is closed if the client reads nothing for 30 seconds. A person or a workspace can run two exports at " +
-				"once: 429 `rate_limited`.",
+				"The connection is closed if the client reads nothing for 30 seconds, or less than 16 KiB a second for longer. A person " +
+				"can run two exports at once, a workspace 16: 429 `rate_limited`.",
 			ownSlot: true, answer: describeExport,
 		}),
 	}}
 }
 
 const (
-	exportPage        = 500              // records read at once, fewer if they are large; up to four pages are in memory
-	exportLimit       = 24 * time.Hour   // of a whole export
-	slowReaderTimeout = 30 * time.Second // for a client to accept a chunk
+	exportPage  = 500            // records read at once, fewer if they are large
+	exportLimit = 24 * time.Hour // of a whole export
 )
 
 type exportQuery struct {
@@ -59,6 +59,7 @@ type export struct {
 	upTo        int64                                                                // seq of the last record
 	next        func(ctx context.Context, seq int64) ([]projections.AuditRow, error) // the page after seq
 	first       []projections.AuditRow                                               // the first page
+	acquire     func(context.Context) (*quota.Slot, error)                           // a slot for a page
 	checkRights func(context.Context) error                                          // fails once the caller may not read on
 }
 
@@ -85,6 +86,14 @@ func (s *Server) exportAudit(ctx context.Context, in *exportQuery, cmd commands.
 	if err = s.Lists.Views.Await(ctx, "audit", c.workspace, head); err != nil {
 		return nil, err
 	}
+	slot, err := s.acquire(ctx, s.bounds.exportPages, c)
+	if err != nil {
+		return nil, err
+	}
+	defer slot.Release()
+	if err = s.recheckIfStale(ctx, c); err != nil {
+		return nil, err
+	}
 	cmd.UpTo = head
 	done, err := s.Commands.ExportAudit(ctx, cmd)
 	if err != nil {
@@ -96,6 +105,7 @@ func (s *Server) exportAudit(ctx context.Context, in *exportQuery, cmd commands.
 		next: func(ctx context.Context, seq int64) ([]projections.AuditRow, error) {
 			return s.Lists.Audit.RowsAfter(ctx, c.workspace, filter, seq, head, exportPage)
 		},
+		acquire: func(ctx context.Context) (*quota.Slot, error) { return s.acquire(ctx, s.bounds.exportPages, c) },
 	}
 	if e.first, err = e.next(ctx, 0); err != nil {
 		return nil, err
@@ -105,7 +115,7 @@ func (s *Server) exportAudit(ctx context.Context, in *exportQuery, cmd commands.
 		defer watch.Close()
 		e.checkRights = s.newRights(c, watch.Moved).check
 		w.Header().Set("X-Svc-Position", strconv.FormatInt(done.Position, 10))
-		s.sendExport(w, r, e, slowReaderTimeout)
+		s.sendExport(w, r, e, slowestReader)
 	}), nil
 }
 
@@ -128,12 +138,12 @@ func (f AuditFilter) recorded() events.AuditFilter {
 
 // sendExport streams an export page by page. If the stream cannot continue, it aborts the
 // connection, so that the client does not take a part for the whole.
-func (s *Server) sendExport(w http.ResponseWriter, r *http.Request, e *export, writeTimeout time.Duration) {
+func (s *Server) sendExport(w http.ResponseWriter, r *http.Request, e *export, slowest pace) {
 	ctx := r.Context()
 	h := w.Header()
 	h.Set("Content-Type", map[string]string{"ndjson": "application/x-ndjson", "csv": "text/csv; charset=utf-8"}[e.format])
 	h.Set("Content-Disposition", `attachment; filename="`+e.name+`"`)
-	err := e.stream(ctx, &deadlineWriter{w, http.NewResponseController(w), writeTimeout, func() error { return e.checkRights(ctx) }})
+	err := e.stream(ctx, newDeadlineWriter(w, slowest, func() error { return e.checkRights(ctx) }))
 	switch {
 	case err == nil:
 		return
@@ -147,39 +157,55 @@ func (s *Server) sendExport(w http.ResponseWriter, r *http.Request, e *export, w
 	panic(http.ErrAbortHandler)
 }
 
-// stream writes a page while it decodes the next one and reads the one after that.
+// stream writes page after page. It has a slot while it reads and encodes a page, but not while it
+// writes one, which takes as long as the client likes. Meanwhile it keeps the encoded page and the rows
+// of the next: usually half a MiB, and at most about 3 MiB if records are large and have leaves.
 func (e *export) stream(ctx context.Context, w *deadlineWriter) error {
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	rows, pages := make(chan []projections.AuditRow), make(chan []projections.AuditRecord)
-	var reading errgroup.Group
-	reading.Go(func() error {
-		defer close(rows)
-		return e.readPages(ctx, rows)
-	})
-	reading.Go(func() error {
-		defer close(pages)
-		return decodePages(ctx, rows, pages)
-	})
-	err := e.writePages(w, pages)
-	stop()
-	return cmp.Or(err, reading.Wait())
-}
-
-func (e *export) readPages(ctx context.Context, rows chan<- []projections.AuditRow) (err error) {
-	for list := e.first; ; {
-		select {
-		case rows <- list:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-		if len(list) == 0 {
-			return nil
-		}
-		if list, err = e.next(ctx, list[len(list)-1].Seq()); err != nil {
+	var page bytes.Buffer
+	write := e.newLineWriter(&page)
+	rows := e.first
+	for e.first = nil; ; {
+		next, err := e.encodePage(ctx, rows, write)
+		if err != nil {
 			return err
 		}
+		if err := w.writeAndFlush(page.Bytes()); err != nil {
+			return err
+		}
+		if len(next) == 0 {
+			return nil
+		}
+		page.Reset()
+		rows = next
 	}
+}
+
+// encodePage passes the records of a page to write while it reads the next page, which it returns.
+func (e *export) encodePage(
+	ctx context.Context, rows []projections.AuditRow, write func(projections.AuditRecord) error,
+) (next []projections.AuditRow, err error) {
+	if len(rows) == 0 {
+		return nil, nil
+	}
+	slot, err := e.acquire(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("slot for a page: %w", err)
+	}
+	defer slot.Release()
+	var reading errgroup.Group
+	reading.Go(func() (err error) {
+		next, err = e.next(ctx, rows[len(rows)-1].Seq())
+		return err
+	})
+	for i := range rows {
+		if err = write(rows[i].Record()); err != nil {
+			err = fmt.Errorf("write record %d: %w", rows[i].Seq(), err)
+			break
+		}
+		yield(i)
+	}
+	err = cmp.Or(err, reading.Wait())
+	return next, err
 }
 
 // yieldEvery is how many records a loop processes before it yields the processor, about a tenth
@@ -190,40 +216,6 @@ func yield(done int) {
 	if done%yieldEvery == 0 {
 		runtime.Gosched()
 	}
-}
-
-func decodePages(ctx context.Context, rows <-chan []projections.AuditRow, pages chan<- []projections.AuditRecord) error {
-	for list := range rows {
-		page := make([]projections.AuditRecord, len(list))
-		for i := range list {
-			page[i] = list[i].Record()
-			yield(i)
-		}
-		select {
-		case pages <- page:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-	return nil
-}
-
-func (e *export) writePages(w *deadlineWriter, pages <-chan []projections.AuditRecord) error {
-	var page bytes.Buffer
-	write := e.newLineWriter(&page)
-	for list := range pages {
-		for i, r := range list {
-			if err := write(r); err != nil {
-				return fmt.Errorf("write record %d: %w", r.Seq, err)
-			}
-			yield(i)
-		}
-		if err := w.writeAndFlush(page.Bytes()); err != nil {
-			return err
-		}
-		page.Reset()
-	}
-	return nil
 }
 
 func (e *export) newLineWriter(to *bytes.Buffer) func(projections.AuditRecord) error {

@@ -22,7 +22,8 @@ type bounds struct {
 	bodies        *quota.Semaphore // bodies of all other methods, until they are answered; a slot for each [slotBytes]
 	writes        *quota.Semaphore // all other methods, once their body has arrived
 	streams       *quota.Semaphore // live updates and followed logs
-	exports       *quota.Semaphore // exports of the audit log
+	exports       *quota.Semaphore // exports of the audit log, until they are read to the end
+	exportPages   *quota.Semaphore // pages of exports that are being read and encoded
 	downloads     *quota.Semaphore // artifacts and logs
 	verifications *quota.Semaphore // verifications of Merkle logs
 	histories     *quota.Semaphore // past states and replays, each with a workspace in memory
@@ -62,9 +63,15 @@ func newBounds() bounds {
 			Name: "streams", Slots: 1024, PerCaller: 12,
 			Queue: 512, Wait: time.Second, Retry: 10 * time.Second,
 		}),
-		exports: quota.New(quota.Bound{Name: "exports", Slots: 8, Retry: 30 * time.Second}),
+		// Exports and downloads last as long as their clients take to read them. With few slots, a few new
+		// accounts that read slowly could take them all, since the reserve is for those who hold none. There
+		// can be many slots, since a slow reader costs only a connection and a page in memory.
+		exports: quota.New(quota.Bound{Name: "exports", Slots: 64, PerCaller: 2, Retry: 30 * time.Second}),
+		// The queue has room for all exports at once, and for all of a workspace. An export that gets no slot
+		// in time fails midway.
+		exportPages: quota.New(quota.Bound{Name: "export_pages", Slots: 8, Queue: 256, Wait: 20 * time.Second, Retry: 30 * time.Second}),
 		downloads: quota.New(quota.Bound{
-			Name: "downloads", Slots: 64, PerCaller: 8,
+			Name: "downloads", Slots: 256, PerCaller: 8,
 			Queue: 64, Wait: 5 * time.Second, Retry: 5 * time.Second,
 		}),
 		verifications: quota.New(quota.Bound{
@@ -88,7 +95,9 @@ func newBounds() bounds {
 func partyShare() int { return max(4, 2*runtime.GOMAXPROCS(0)) }
 
 func (b bounds) all() []*quota.Semaphore {
-	return []*quota.Semaphore{b.reads, b.bodies, b.writes, b.streams, b.exports, b.downloads, b.verifications, b.histories, b.positions}
+	return []*quota.Semaphore{
+		b.reads, b.bodies, b.writes, b.streams, b.exports, b.exportPages, b.downloads, b.verifications, b.histories, b.positions,
+	}
 }
 
 // acquireSlot acquires a slot for the caller of ctx, which holds it until the answer is written. The

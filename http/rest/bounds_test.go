@@ -47,6 +47,11 @@ func TestBoundsRefuseAlike(t *testing.T) {
 			_, err := s.exportAudit(ctx, &exportQuery{Format: "csv"}, commands.ExportAudit{})
 			return err
 		}},
+		"a page of an export": {&s.bounds.exportPages, func(ctx context.Context) error {
+			_, err := s.exportAudit(ctx, &exportQuery{Format: "csv"}, commands.ExportAudit{})
+			callerOf(ctx).releaseSlots()
+			return err
+		}},
 		"a verification": {&s.bounds.verifications, func(ctx context.Context) error { _, err := s.verifyAudit(ctx, &verifyQuery{}); return err }},
 		"a state": {&s.bounds.histories,
 			func(ctx context.Context) error { _, err := s.getAuditState(ctx, &stateQuery{Seq: 1}); return err }},
@@ -140,6 +145,33 @@ func TestInvalidRequestAcquiresNoSlot(t *testing.T) {
 	require.ErrorIs(t, err, quota.ErrShare)
 }
 
+// Twenty people cannot take all slots of what lasts as long as the client likes, each with as many service
+// accounts as help. Only people can export.
+func TestFewPeopleLeaveSlotsForOthers(t *testing.T) {
+	t.Parallel()
+	ended, cancel := context.WithCancel(t.Context()) // nobody waits
+	cancel()
+	b := newBounds()
+	for _, bound := range []*quota.Semaphore{b.streams, b.exports, b.downloads} {
+		for range 20 {
+			h := quota.Holder{Person: events.NewID(epoch)}
+			for refused := false; !refused; {
+				h.Caller, h.Workspace = events.NewID(epoch), events.NewID(epoch)
+				if bound == b.exports {
+					h.Caller = h.Person
+				}
+				taken := 0
+				for _, err := bound.Acquire(ended, h); err == nil; _, err = bound.Acquire(ended, h) {
+					taken++
+				}
+				refused = taken == 0
+			}
+		}
+		_, err := bound.Acquire(ended, quota.Holder{Caller: events.NewID(epoch), Person: events.NewID(epoch), Workspace: events.NewID(epoch)})
+		require.NoError(t, err, bound.Name())
+	}
+}
+
 // A person has one share for all their service accounts. A rotated token counts against the person who
 // rotated it.
 func TestTokenCountsAgainstItsIssuer(t *testing.T) {
@@ -172,6 +204,7 @@ func TestTokenCountsAgainstItsIssuer(t *testing.T) {
 	}
 	user := func(id events.ID) events.Actor { return events.Actor{Type: events.ByUser, ID: id} }
 
+	s.bounds.exports = quota.New(quota.Bound{Name: "exports", Slots: 8})
 	mine := someone(events.NewID(epoch))
 	mine.person.user = stranger
 	for range 2 {

@@ -22,7 +22,7 @@ func BenchmarkExportMillionRecords(b *testing.B) {
 	require.NoError(b, err)
 	for _, format := range []string{"ndjson", "csv"} {
 		b.Run(format, func(b *testing.B) {
-			e := newExporter(b, testTimeout, func(context.Context) *export { return newExport(db, workspace, format, n) })
+			e := newExporter(b, pace{timeout: testTimeout}, func(context.Context) *export { return newExport(db, workspace, format, n) })
 			for b.Loop() {
 				res, err := http.Get(e.URL)
 				require.NoError(b, err)

@@ -21,6 +21,8 @@ import (
 
 	"svc/events"
 	"svc/http/middleware"
+	"svc/http/quota"
+	"svc/http/reply"
 	"svc/projections"
 	"svc/projections/fold"
 	"svc/test/pgtest"
@@ -58,7 +60,9 @@ func fill(t testing.TB, db *pgxpool.Pool, n int) events.ID {
 }
 
 func newExport(db *pgxpool.Pool, workspace events.ID, format string, upTo int64) *export {
+	pages := quota.New(quota.Bound{Slots: 1})
 	return &export{name: "audit." + format, format: format, upTo: upTo, checkRights: func(context.Context) error { return nil },
+		acquire: func(ctx context.Context) (*quota.Slot, error) { return pages.Acquire(ctx, quota.Holder{}) },
 		next: func(ctx context.Context, seq int64) ([]projections.AuditRow, error) {
 			return projections.Audit{DB: db}.RowsAfter(ctx, workspace, projections.AuditFilter{}, seq, upTo, exportPage)
 		}}
@@ -70,17 +74,23 @@ type exporter struct {
 	ended chan struct{} // receives for each export that has ended
 }
 
-func newExporter(t testing.TB, writeTimeout time.Duration, begin func(ctx context.Context) *export) *exporter {
+func newExporter(t testing.TB, slowest pace, begin func(ctx context.Context) *export) *exporter {
 	t.Helper()
 	s := &Server{Config: Config{Log: slog.New(slog.DiscardHandler)}}
-	e := &exporter{ended: make(chan struct{}, 100)}
-	e.Server = httptest.NewUnstartedServer(middleware.Traced(s.Log,
-		middleware.Limited(middleware.Limits{Time: exportLimit, Stream: true}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			defer func() { e.ended <- struct{}{} }()
-			x := begin(r.Context())
-			x.first, _ = x.next(r.Context(), 0)
-			s.sendExport(w, r, x, writeTimeout)
-		}))))
+	ended := make(chan struct{}, 100)
+	return &exporter{ended: ended, Server: serveExports(t, s, func(w http.ResponseWriter, r *http.Request) {
+		defer func() { ended <- struct{}{} }()
+		x := begin(r.Context())
+		x.first, _ = x.next(r.Context(), 0)
+		s.sendExport(w, r, x, slowest)
+	})}
+}
+
+// serveExports serves with the limits of exports and small buffers.
+func serveExports(t testing.TB, s *Server, handle http.HandlerFunc) *httptest.Server {
+	t.Helper()
+	e := httptest.NewUnstartedServer(middleware.Traced(s.Log,
+		middleware.Limited(middleware.Limits{Time: exportLimit, Stream: true}, handle)))
 	e.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 	e.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
 		_ = c.(*net.TCPConn).SetWriteBuffer(128 << 10) // the kernel reads ahead no further
@@ -106,7 +116,7 @@ func TestExportHasEveryRecordOnceInOrder(t *testing.T) {
 	const upTo = 2*exportPage + 1
 	workspace := fill(t, db, upTo+50)
 	for _, format := range []string{"ndjson", "csv"} {
-		e := newExporter(t, testTimeout, func(context.Context) *export { return newExport(db, workspace, format, upTo) })
+		e := newExporter(t, pace{timeout: testTimeout}, func(context.Context) *export { return newExport(db, workspace, format, upTo) })
 		res, err := e.Client().Get(e.URL)
 		require.NoError(t, err)
 		defer res.Body.Close()
@@ -140,7 +150,7 @@ func TestFailedExportAbortsConnection(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
 	workspace := fill(t, db, 3*exportPage)
-	e := newExporter(t, testTimeout, func(context.Context) *export {
+	e := newExporter(t, pace{timeout: testTimeout}, func(context.Context) *export {
 		x := newExport(db, workspace, "ndjson", 3*exportPage)
 		next := x.next
 		x.next = func(ctx context.Context, seq int64) ([]projections.AuditRow, error) {
@@ -157,17 +167,17 @@ func TestFailedExportAbortsConnection(t *testing.T) {
 	defer res.Body.Close()
 	text, err := io.ReadAll(res.Body)
 	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
-	require.Equal(t, 2*exportPage, strings.Count(string(text), "\n"))
+	require.Equal(t, exportPage, strings.Count(string(text), "\n"), "the second page is encoded while the third is read")
 }
 
 // dial requests an export and reads nothing. Small buffers make the server notice soon.
-func dial(t *testing.T, e *exporter) net.Conn {
+func dial(t *testing.T, e *httptest.Server, headers ...string) net.Conn {
 	t.Helper()
 	conn, err := net.Dial("tcp", e.Listener.Addr().String())
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	require.NoError(t, conn.(*net.TCPConn).SetReadBuffer(128<<10))
-	_, err = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+	_, err = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: a\r\n"+strings.Join(append(headers, "\r\n"), "\r\n"))
 	require.NoError(t, err)
 	return conn
 }
@@ -190,8 +200,8 @@ func TestExportEndsWhenClientDisconnects(t *testing.T) {
 	db := pgtest.New(t)
 	workspace := fill(t, db, exportPage)
 	var pages, busy atomic.Int64
-	e := newExporter(t, testTimeout, func(context.Context) *export { return endless(db, workspace, &pages, &busy) })
-	conn := dial(t, e)
+	e := newExporter(t, pace{timeout: testTimeout}, func(context.Context) *export { return endless(db, workspace, &pages, &busy) })
+	conn := dial(t, e.Server)
 	_, err := io.CopyN(io.Discard, conn, 1<<20)
 	require.NoError(t, err)
 	require.NoError(t, conn.Close())
@@ -208,8 +218,8 @@ func TestExportEndsWhenClientStopsReading(t *testing.T) {
 	db := pgtest.New(t)
 	workspace := fill(t, db, exportPage)
 	var pages, busy atomic.Int64
-	e := newExporter(t, 200*time.Millisecond, func(context.Context) *export { return endless(db, workspace, &pages, &busy) })
-	dial(t, e)
+	e := newExporter(t, pace{timeout: 200 * time.Millisecond}, func(context.Context) *export { return endless(db, workspace, &pages, &busy) })
+	dial(t, e.Server)
 	e.waitEnded(t)
 	require.Eventually(t, func() bool { return db.Stat().AcquiredConns() == 0 }, time.Minute, time.Millisecond,
 		"the pool closes it behind the back")
@@ -221,8 +231,9 @@ func TestExportServesSlowClient(t *testing.T) {
 	db := pgtest.New(t)
 	workspace := fill(t, db, 8*exportPage)
 	const writeTimeout = 3 * time.Second
-	e := newExporter(t, writeTimeout, func(context.Context) *export { return newExport(db, workspace, "ndjson", 8*exportPage) })
-	conn := dial(t, e)
+	e := newExporter(t, pace{writeTimeout, slowestReader.rate},
+		func(context.Context) *export { return newExport(db, workspace, "ndjson", 8*exportPage) })
+	conn := dial(t, e.Server)
 	begin := time.Now()
 	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	require.NoError(t, err)
@@ -243,4 +254,78 @@ func TestExportServesSlowClient(t *testing.T) {
 	require.Equal(t, 8*exportPage, lines)
 	require.Equal(t, byte('\n'), last)
 	require.Greater(t, time.Since(begin), 2*writeTimeout)
+}
+
+// A client that keeps reading, but below the rate, is ended.
+func TestExportEndsBelowRate(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	workspace := fill(t, db, exportPage)
+	var pages, busy atomic.Int64
+	e := newExporter(t, pace{timeout: time.Second, rate: 1 << 30},
+		func(context.Context) *export { return endless(db, workspace, &pages, &busy) })
+	conn := dial(t, e.Server)
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	begin, part := time.Now(), make([]byte, 64<<10)
+	var err error
+	for err == nil && time.Since(begin) < testTimeout { // a chunk takes much less than the timeout
+		<-tick.C
+		_, err = conn.Read(part)
+	}
+	require.Error(t, err)
+	e.waitEnded(t)
+}
+
+// Many newcomers who do not read their exports take nothing that the export of another needs, even if
+// there is a slot for only one page.
+func TestUnreadExportsHoldUpNobodyElse(t *testing.T) {
+	t.Parallel()
+	const newcomers, each, records = 5, 2, 8 * exportPage
+	db := pgtest.New(t)
+	workspace := fill(t, db, records)
+	s := historyServer(db)
+	s.Log = slog.New(slog.DiscardHandler)
+	s.bounds.exportPages = quota.New(quota.Bound{Name: "export_pages", Slots: 1, Queue: 64, Wait: testTimeout})
+	people := map[string]*caller{"owner": someone(workspace)}
+	for i := range newcomers {
+		people[fmt.Sprint(i)] = someone(events.NewID(epoch))
+	}
+	e := serveExports(t, s, func(w http.ResponseWriter, r *http.Request) {
+		one := *people[r.Header.Get("X-Who")]
+		c := &one
+		defer c.releaseSlots()
+		if err := s.acquireSlotFor(r.Context(), s.bounds.exports, c); err != nil {
+			reply.Error(w, r, s.Log, err)
+			return
+		}
+		x := newExport(db, workspace, "ndjson", records)
+		x.acquire = func(ctx context.Context) (*quota.Slot, error) { return s.acquire(ctx, s.bounds.exportPages, c) }
+		x.first, _ = x.next(r.Context(), 0)
+		s.sendExport(w, r, x, pace{timeout: testTimeout})
+	})
+	begin := func(who string) *http.Response {
+		res, err := http.ReadResponse(bufio.NewReader(dial(t, e, "X-Who: "+who)), nil)
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = res.Body.Close() })
+		require.Equal(t, http.StatusOK, res.StatusCode, who)
+		return res
+	}
+	lines := func(res *http.Response) int {
+		text, err := io.ReadAll(res.Body)
+		require.NoError(t, err)
+		return strings.Count(string(text), "\n")
+	}
+	var unread []*http.Response
+	for i := range newcomers {
+		for range each {
+			unread = append(unread, begin(fmt.Sprint(i)))
+		}
+	}
+	require.Equal(t, records, lines(begin("owner")))
+	held, _, _ := s.bounds.exports.Usage()
+	require.GreaterOrEqual(t, held, newcomers*each, "the others are not at the end yet")
+	for _, res := range unread {
+		require.Equal(t, records, lines(res), "read at last")
+	}
 }

@@ -19,8 +19,9 @@ import (
 	"svc/projections"
 )
 
-// logPage is the number of bytes of a log that are read at once.
-const logPage = 256 << 10
+// logPage is the number of bytes of a log that are read at once. A slow reader keeps one in memory; as
+// NDJSON, it may take several times as much.
+const logPage = 64 << 10
 
 func (s *Server) jobLogRoutes() section {
 	return section{tag: "Build farm", routes: []route{
@@ -115,7 +116,7 @@ func (s *Server) getJobLog(ctx context.Context, in *logQuery) (*huma.StreamRespo
 		watch := s.Live.Watch(c.workspace, nil)
 		defer watch.Close()
 		checkRights := s.newRights(c, watch.Moved).check
-		out := &deadlineWriter{w, http.NewResponseController(w), slowReaderTimeout, func() error { return checkRights(r.Context()) }}
+		out := newDeadlineWriter(w, slowestReader, func() error { return checkRights(r.Context()) })
 		if err := s.sendLog(r.Context(), out, part, in); err != nil {
 			if r.Context().Err() == nil && !rightsEnded(err) {
 				s.Log.ErrorContext(r.Context(), "log download failed", "job", job.ID.String(), "err", err)

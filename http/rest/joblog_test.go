@@ -65,7 +65,7 @@ func TestLogLinesDoNotDependOnChunks(t *testing.T) {
 	text := "one\r\n\ntwo é\n" + long + "\nthe last"
 	lines := func(size int, from int64) string {
 		w := httptest.NewRecorder()
-		write := (&logLines{}).writeTo(&deadlineWriter{w: w, controller: http.NewResponseController(deadlines{w}), writeTimeout: time.Minute})
+		write := (&logLines{}).writeTo(newDeadlineWriter(deadlines{w}, pace{timeout: time.Minute}, nil))
 		for at := from; at < int64(len(text)); at += int64(size) {
 			end := min(at+int64(size), int64(len(text)))
 			require.NoError(t, write([]joblog.Chunk{{Offset: at, At: noon, Data: bytes.Clone([]byte(text[at:end]))}}, end == int64(len(text))))
@@ -99,7 +99,7 @@ func TestLogLineNumbers(t *testing.T) {
 			"1 1 2"},
 	} {
 		w := httptest.NewRecorder()
-		write := newLogLines("").writeTo(&deadlineWriter{w: w, controller: http.NewResponseController(deadlines{w}), writeTimeout: time.Minute})
+		write := newLogLines("").writeTo(newDeadlineWriter(deadlines{w}, pace{timeout: time.Minute}, nil))
 		require.NoError(t, write(c.list, true))
 		require.Equal(t, c.want, numbersOf(t, w.Body), name)
 	}
@@ -109,7 +109,7 @@ func TestLogLineFilter(t *testing.T) {
 	log := "ok\tacme/API\n\x1b[31mac\x1b[1mme\x1b[0m failed\nplain\nacm\ne\na.me\nACME"
 	for text, want := range map[string]string{"acme": "1 2 7", "Acme failed": "2", "a.me": "6", "[31m": "", "\\": "", "E": "1 2 5 6 7"} {
 		w := httptest.NewRecorder()
-		write := newLogLines(text).writeTo(&deadlineWriter{w: w, controller: http.NewResponseController(deadlines{w}), writeTimeout: time.Minute})
+		write := newLogLines(text).writeTo(newDeadlineWriter(deadlines{w}, pace{timeout: time.Minute}, nil))
 		for i := range log { // each byte a piece
 			line := int64(strings.Count(log[:i], "\n") + 1)
 			require.NoError(t, write([]joblog.Chunk{{Offset: int64(i), Line: line, Data: []byte(log[i : i+1])}}, i == len(log)-1))

@@ -96,7 +96,7 @@ func (s *Server) streamJobLog(ctx context.Context, in *logStreamQuery) (*huma.St
 		defer st.chunks.Close()
 		w.Header().Set("Content-Type", "text/event-stream")
 		w.Header().Set("X-Accel-Buffering", "no") // keeps proxies from buffering
-		st.out = &deadlineWriter{w: w, controller: http.NewResponseController(w), writeTimeout: streamWriteTimeout}
+		st.out = newDeadlineWriter(w, pace{timeout: streamWriteTimeout}, nil)
 		if err := s.followLog(r.Context(), st); err != nil && r.Context().Err() == nil && !rightsEnded(err) {
 			s.Log.InfoContext(r.Context(), "log stream failed", "err", err)
 		}

@@ -101,7 +101,7 @@ func (l *logger) read(q logQuery) *http.Response {
 	part.from = min(q.From, part.size)
 	part.applyRange(q.Range)
 	w := httptest.NewRecorder()
-	out := &deadlineWriter{w: w, controller: http.NewResponseController(deadlines{w}), writeTimeout: time.Minute}
+	out := newDeadlineWriter(deadlines{w}, pace{timeout: time.Minute}, nil)
 	require.NoError(l.t, l.sendLog(l.t.Context(), out, part, &q))
 	return w.Result()
 }
@@ -154,7 +154,7 @@ func (l *logger) follow(ctx context.Context, st *logStream) (wait func() (string
 	w, ended := httptest.NewRecorder(), make(chan error, 1)
 	st.caller, st.job, st.checkedAt = l.caller, l.job, time.Now()
 	st.chunks = l.Farm.Logs.Watch(l.workspace, l.job)
-	st.out = &deadlineWriter{w: w, controller: http.NewResponseController(deadlines{w}), writeTimeout: time.Minute}
+	st.out = newDeadlineWriter(deadlines{w}, pace{timeout: time.Minute}, nil)
 	go func() { ended <- l.followLog(ctx, st) }()
 	return func() (string, error) {
 		defer st.chunks.Close()

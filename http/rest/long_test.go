@@ -21,7 +21,7 @@ func TestLongExportMemoryIsBounded(t *testing.T) {
 	db := pgtest.New(t)
 	peak := func(n int) (bytes uint64) {
 		workspace := fill(t, db, n)
-		e := newExporter(t, testTimeout, func(context.Context) *export {
+		e := newExporter(t, pace{timeout: testTimeout}, func(context.Context) *export {
 			x := newExport(db, workspace, "ndjson", int64(n))
 			next, pages := x.next, 0
 			x.next = func(ctx context.Context, seq int64) ([]projections.AuditRow, error) {

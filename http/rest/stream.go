@@ -104,7 +104,7 @@ func (s *Server) streamEvents(ctx context.Context, in *streamQuery) (_ *huma.Str
 		defer st.watch.Close()
 		w.Header().Set("Content-Type", "text/event-stream")
 		w.Header().Set("X-Accel-Buffering", "no") // keeps proxies from buffering
-		st.out = &deadlineWriter{w: w, controller: http.NewResponseController(w), writeTimeout: streamWriteTimeout}
+		st.out = newDeadlineWriter(w, pace{timeout: streamWriteTimeout}, nil)
 		if err := s.follow(r.Context(), st); err != nil && r.Context().Err() == nil {
 			s.Log.InfoContext(r.Context(), "event stream failed", "err", err)
 		}

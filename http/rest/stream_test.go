@@ -55,7 +55,7 @@ func newStreamer(t *testing.T, db *pgxpool.Pool, workspace events.ID, beat, writ
 			st := &stream{
 				caller: &caller{workspace: workspace, token: &token, fingerprint: events.Fingerprint{}},
 				watch:  live.Watch(workspace, nounsFor(events.Everybody)), checkedAt: time.Now(), heartbeat: beat,
-				out: &deadlineWriter{w: w, controller: http.NewResponseController(w), writeTimeout: writeTimeout},
+				out: newDeadlineWriter(w, pace{timeout: writeTimeout}, nil),
 			}
 			defer st.watch.Close()
 			_, err := st.watch.Head(ctx)

@@ -5416,7 +5416,7 @@ type ClientInterface interface {
 
 	// ExportAudit Export the audit log
 	//
-	// Streams all matching records, oldest first, up to the newest one before the export. The export is recorded as `audit.exported` before the first byte is sent. In CSV, every cell is quoted, and an apostrophe precedes text that a spreadsheet would run as a formula. Browsers can export only from the service's own site: 403 `cross_origin_refused`. The connection is closed if the client reads nothing for 30 seconds. A person or a workspace can run two exports at once: 429 `rate_limited`.
+	// Streams all matching records, oldest first, up to the newest one before the export. The export is recorded as `audit.exported` before the first byte is sent. In CSV, every cell is quoted, and an apostrophe precedes text that a spreadsheet would run as a formula. Browsers can export only from the service's own site: 403 `cross_origin_refused`. The connection is closed if the client reads nothing for 30 seconds, or less than 16 KiB a second for longer. A person can run two exports at once, a workspace 16: 429 `rate_limited`.
 	//
 	// For: Owner.
 	//
@@ -6104,7 +6104,7 @@ func (c *Client) GetAuditActivity(ctx context.Context, params *GetAuditActivityP
 
 // ExportAudit Export the audit log
 //
-// Streams all matching records, oldest first, up to the newest one before the export. The export is recorded as `audit.exported` before the first byte is sent. In CSV, every cell is quoted, and an apostrophe precedes text that a spreadsheet would run as a formula. Browsers can export only from the service's own site: 403 `cross_origin_refused`. The connection is closed if the client reads nothing for 30 seconds. A person or a workspace can run two exports at once: 429 `rate_limited`.
+// Streams all matching records, oldest first, up to the newest one before the export. The export is recorded as `audit.exported` before the first byte is sent. In CSV, every cell is quoted, and an apostrophe precedes text that a spreadsheet would run as a formula. Browsers can export only from the service's own site: 403 `cross_origin_refused`. The connection is closed if the client reads nothing for 30 seconds, or less than 16 KiB a second for longer. A person can run two exports at once, a workspace 16: 429 `rate_limited`.
 //
 // For: Owner.
 //
