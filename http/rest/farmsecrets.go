@@ -89,7 +89,7 @@ const maxSecret = 32 << 10
 
 // setFarmSecret first stores the value in the vault under a new id, and then appends the event that
 // names the id. So jobs get a value if and only if it is in the log.
-func (s *Server) setFarmSecret(ctx context.Context, in *secretValue, set commands.SetFarmSecret) (*secretAnswer, error) {
+func (s *Server) setFarmSecret(ctx context.Context, in *secretValue, set commands.SetFarmSecret) (*Position, error) {
 	if err := aggregates.SecretName.Check("name", in.Name); err != nil {
 		return nil, err
 	}
@@ -110,7 +110,7 @@ func (s *Server) setFarmSecret(ctx context.Context, in *secretValue, set command
 	if err != nil {
 		return nil, err
 	}
-	return &secretAnswer{Position{done.Position}}, nil
+	return &Position{done.Position}, nil
 }
 
 // deleteValue deletes a value that no event names any more. If that fails, the value stays encrypted
@@ -124,19 +124,17 @@ func (s *Server) deleteValue(ctx context.Context, workspace, value events.ID) {
 	}
 }
 
-type secretAnswer struct{ Position }
-
 func (in *SecretPath) remove(c *caller, _ events.ID) (commands.RemoveFarmSecret, error) {
 	return commands.RemoveFarmSecret{Meta: c.meta(), Name: in.Name}, nil
 }
 
-func (s *Server) removeFarmSecret(ctx context.Context, _ *SecretPath, remove commands.RemoveFarmSecret) (*secretAnswer, error) {
+func (s *Server) removeFarmSecret(ctx context.Context, _ *SecretPath, remove commands.RemoveFarmSecret) (*Position, error) {
 	done, former, err := s.Commands.RemoveFarmSecret(ctx, remove)
 	if err != nil {
 		return nil, err
 	}
 	s.deleteValue(ctx, remove.Workspace, former)
-	return &secretAnswer{Position{done.Position}}, nil
+	return &Position{done.Position}, nil
 }
 
 var exampleSecret = projections.FarmSecret{Name: "NPM_TOKEN", SetBy: exampleAda.Name, SetAt: exampleAt(30)}

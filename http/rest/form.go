@@ -3,6 +3,7 @@ package rest
 import (
 	"github.com/danielgtaylor/huma/v2"
 
+	"svc/commands"
 	"svc/events"
 	"svc/fault"
 	"svc/input"
@@ -93,6 +94,14 @@ func newList[R, T any](rows []R, total int, p Paging, show func(R) T) List[T] {
 // A Position is the sequence number that the workspace's log reached by a command.
 type Position struct {
 	Position int64 `header:"X-Svc-Position" doc:"The sequence number that the workspace's log reached by this request."`
+}
+
+// positionAnswer answers a command with nothing but the position.
+func positionAnswer(done commands.Result, err error) (*Position, error) {
+	if err != nil {
+		return nil, err
+	}
+	return &Position{done.Position}, nil
 }
 
 func invalid(field, text string) error { return fault.Field(field, "%s", text) }

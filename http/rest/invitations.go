@@ -158,12 +158,8 @@ func (s *Server) invitation(ctx context.Context, done commands.Result, id events
 	return &invitationAnswer{Position{done.Position}, newInvitationAt(s.Now())(i)}, nil
 }
 
-func (s *Server) revokeInvitation(ctx context.Context, _ *InvitationPath, revoke commands.RevokeInvitation) (*removeAnswer, error) {
-	done, err := s.Commands.RevokeInvitation(ctx, revoke)
-	if err != nil {
-		return nil, err
-	}
-	return &removeAnswer{Position{done.Position}}, nil
+func (s *Server) revokeInvitation(ctx context.Context, _ *InvitationPath, revoke commands.RevokeInvitation) (*Position, error) {
+	return positionAnswer(s.Commands.RevokeInvitation(ctx, revoke))
 }
 
 var exampleInvitation = projections.Invitation{

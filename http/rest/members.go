@@ -179,18 +179,12 @@ func (s *Server) member(ctx context.Context, id events.ID) (member, error) {
 	return newMember(m, c.person.user), nil
 }
 
-type removeAnswer struct{ Position }
-
 func (in *MemberPath) remove(c *caller, id events.ID) (commands.RemoveMember, error) {
 	return commands.RemoveMember{Meta: c.meta(), Member: id}, nil
 }
 
-func (s *Server) removeMember(ctx context.Context, _ *MemberPath, remove commands.RemoveMember) (*removeAnswer, error) {
-	done, err := s.Commands.RemoveMember(ctx, remove)
-	if err != nil {
-		return nil, err
-	}
-	return &removeAnswer{Position{done.Position}}, nil
+func (s *Server) removeMember(ctx context.Context, _ *MemberPath, remove commands.RemoveMember) (*Position, error) {
+	return positionAnswer(s.Commands.RemoveMember(ctx, remove))
 }
 
 var exampleZoe = projections.Member{
