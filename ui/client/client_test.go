@@ -3,9 +3,13 @@ package client
 import (
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"svc/events"
 )
 
 // Slugs and keys that are not valid header values are refused, and do not look like an unavailable
@@ -36,4 +40,14 @@ func TestSessionSetsOriginHeader(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, res.Body.Close())
 	require.Equal(t, "ui", (<-said).Get("X-Svc-Origin"))
+}
+
+// A new kind of event does not change the generated client; see codegen.yaml.
+func TestGeneratedClientListsNoKinds(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("client.gen.go")
+	require.NoError(t, err)
+	for _, kind := range events.Kinds() {
+		require.False(t, strings.Contains(string(text), `"`+kind+`"`), kind)
+	}
 }
