@@ -24,7 +24,7 @@ import (
 
 // The configuration is in codegen.yaml.
 //
-//go:generate sh -c "go run svc/cmd/svc-rest -openapi | go tool -modfile=../../tools/go.mod oapi-codegen -config codegen.yaml /dev/stdin"
+//go:generate sh -c "go run ../../http/rest/gendescription.go | go tool -modfile=../../tools/go.mod oapi-codegen -config codegen.yaml /dev/stdin"
 
 const (
 	maxAnswer    = 16 << 20 // bytes of a response body
