@@ -70,8 +70,7 @@ test("a typed text is kept when somebody else answers meanwhile", async () => {
   assert.ok(await dialog.locator("button.primary").isDisabled());
   assert.ok(await dialog.evaluate((at) => at.matches(":modal")));
   await live.page.keyboard.press("Escape");
-  await dialog.waitFor({ state: "hidden" });
-  assert.equal(await live.page.locator("dialog", { hasText: "Answered meanwhile" }).count(), await cards.locator("dialog").count(), "the dialog is removed when it is closed");
+  await live.page.waitForFunction(() => !document.querySelector("body > dialog [data-late]")); // the event of closing follows a moment later
   assert.deepEqual(live.problems, []);
 
   await plainDialog.locator("button.primary").click();
