@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"runtime"
+	"slices"
 	"strconv"
 	"time"
 
@@ -157,10 +158,31 @@ func (s *Server) sendExport(w http.ResponseWriter, r *http.Request, e *export, s
 	panic(http.ErrAbortHandler)
 }
 
-// stream writes page after page. It has a slot while it reads and encodes a page, but not while it
-// writes one, which takes as long as the client likes. Meanwhile it keeps the encoded page and the rows
-// of the next: usually half a MiB, and at most about 3 MiB if records are large and have leaves.
+// stream writes a page while it encodes the next one. A slot is held while a page is read and encoded,
+// but not while one is written, which takes as long as the client likes. Meanwhile two encoded pages and
+// the rows of a third are kept: usually less than a MiB, and at most about 5 MiB if records are large and
+// have leaves.
 func (e *export) stream(ctx context.Context, w *deadlineWriter) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	pages := make(chan []byte)
+	var encoding errgroup.Group
+	encoding.Go(func() error {
+		defer close(pages)
+		return e.encodePages(ctx, pages)
+	})
+	var err error
+	for page := range pages {
+		if err = w.writeAndFlush(page); err != nil {
+			break
+		}
+	}
+	stop()
+	return cmp.Or(err, encoding.Wait())
+}
+
+// encodePages sends the encoded pages, of which the last may be empty.
+func (e *export) encodePages(ctx context.Context, pages chan<- []byte) error {
 	var page bytes.Buffer
 	write := e.newLineWriter(&page)
 	rows := e.first
@@ -169,8 +191,10 @@ func (e *export) stream(ctx context.Context, w *deadlineWriter) error {
 		if err != nil {
 			return err
 		}
-		if err := w.writeAndFlush(page.Bytes()); err != nil {
-			return err
+		select {
+		case pages <- bytes.Clone(page.Bytes()):
+		case <-ctx.Done():
+			return ctx.Err()
 		}
 		if len(next) == 0 {
 			return nil
@@ -180,7 +204,11 @@ func (e *export) stream(ctx context.Context, w *deadlineWriter) error {
 	}
 }
 
-// encodePage passes the records of a page to write while it reads the next page, which it returns.
+// decodedAtOnce is how many records are decoded while those before them are encoded.
+const decodedAtOnce = 64
+
+// encodePage passes the records of a page to write while it decodes those that follow and reads the next
+// page, which it returns.
 func (e *export) encodePage(
 	ctx context.Context, rows []projections.AuditRow, write func(projections.AuditRecord) error,
 ) (next []projections.AuditRow, err error) {
@@ -192,20 +220,39 @@ func (e *export) encodePage(
 		return nil, fmt.Errorf("slot for a page: %w", err)
 	}
 	defer slot.Release()
-	var reading errgroup.Group
-	reading.Go(func() (err error) {
+	var working errgroup.Group
+	working.Go(func() (err error) {
 		next, err = e.next(ctx, rows[len(rows)-1].Seq())
 		return err
 	})
-	for i := range rows {
-		if err = write(rows[i].Record()); err != nil {
-			err = fmt.Errorf("write record %d: %w", rows[i].Seq(), err)
-			break
+	decoded := make(chan []projections.AuditRecord, len(rows)/decodedAtOnce+1) // has room for all
+	working.Go(func() error {
+		defer close(decoded)
+		for part := range slices.Chunk(rows, decodedAtOnce) {
+			list := make([]projections.AuditRecord, len(part))
+			for i := range part {
+				list[i] = part[i].Record()
+				yield(i)
+			}
+			decoded <- list
 		}
-		yield(i)
-	}
-	err = cmp.Or(err, reading.Wait())
+		return nil
+	})
+	err = encodeRecords(decoded, write)
+	err = cmp.Or(err, working.Wait())
 	return next, err
+}
+
+func encodeRecords(decoded <-chan []projections.AuditRecord, write func(projections.AuditRecord) error) error {
+	for list := range decoded {
+		for i, r := range list {
+			if err := write(r); err != nil {
+				return fmt.Errorf("write record %d: %w", r.Seq, err)
+			}
+			yield(i)
+		}
+	}
+	return nil
 }
 
 // yieldEvery is how many records a loop processes before it yields the processor, about a tenth
