@@ -160,8 +160,7 @@ func (s *Server) sendExport(w http.ResponseWriter, r *http.Request, e *export, s
 
 // stream writes a page while it encodes the next one. A slot is held while a page is read and encoded,
 // but not while one is written, which takes as long as the client likes. Meanwhile two encoded pages and
-// the rows of a third are kept: usually less than a MiB, and at most about 5 MiB if records are large and
-// have leaves.
+// the rows of a third are kept. A page has at most 256 KiB of stored data and one record more.
 func (e *export) stream(ctx context.Context, w *deadlineWriter) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -191,15 +190,17 @@ func (e *export) encodePages(ctx context.Context, pages chan<- []byte) error {
 		if err != nil {
 			return err
 		}
+		text := page.Bytes()
+		page = bytes.Buffer{}
 		select {
-		case pages <- bytes.Clone(page.Bytes()):
+		case pages <- text:
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 		if len(next) == 0 {
 			return nil
 		}
-		page.Reset()
+		page.Grow(len(text))
 		rows = next
 	}
 }
