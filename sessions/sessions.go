@@ -20,6 +20,10 @@ import (
 	"svc/lookup"
 )
 
+// FreshFor is for how long after its caller was looked up a request may wait, for its body or its turn,
+// until the caller has to be looked up again.
+const FreshFor = 20 * time.Millisecond
+
 const (
 	lifetime    = 7 * 24 * time.Hour
 	extendAfter = 24 * time.Hour // a session in use gets its full lifetime again after that time

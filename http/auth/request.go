@@ -14,7 +14,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"svc/commands"
 	"svc/config"
@@ -45,9 +44,6 @@ type request struct {
 	session sessions.Session
 	slots   []*quota.Slot
 }
-
-// lookUpFreshFor is for how long after a look-up of a session a request may wait without another one.
-const lookUpFreshFor = 20 * time.Millisecond
 
 // A handler returns a value to answer as JSON, an error, or errAnswered if it has written the answer.
 type handler func(*Server, *request) (any, error)
@@ -166,7 +162,7 @@ func (s *Server) identify(r *request) (session sessions.Session, ok bool, err er
 		if err := s.acquireSlots(r, holderOf(session)); err != nil {
 			return session, true, err
 		}
-		if s.Now().Sub(foundAt) >= lookUpFreshFor {
+		if s.Now().Sub(foundAt) >= sessions.FreshFor {
 			ok, err = s.Sessions.Valid(r.Context(), s.Sessions.Cookie(session).Value)
 		}
 		return session, ok, err

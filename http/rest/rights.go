@@ -9,13 +9,13 @@ import (
 	"svc/aggregates"
 	"svc/fault"
 	"svc/projections"
+	"svc/sessions"
 )
 
 const (
 	recheckEvery = time.Second           // longest time between two checks
 	recheckPause = 50 * time.Millisecond // shortest time, however quickly the workspace changes
 	recheckLimit = 10 * time.Second      // of one check
-	freshFor     = 20 * time.Millisecond // after a look-up, until a request that had to wait needs another
 )
 
 // errRightsChanged ends a request or a long answer when the caller's role or scopes have changed, to
@@ -56,7 +56,7 @@ func (r *rights) check(ctx context.Context) error {
 // recheckIfStale rechecks the rights of a caller who was looked up a while ago, because the request has
 // since waited for its body, a slot or a position.
 func (s *Server) recheckIfStale(ctx context.Context, c *caller) error {
-	if s.Now().Sub(c.foundAt) < freshFor {
+	if s.Now().Sub(c.foundAt) < sessions.FreshFor {
 		return nil
 	}
 	return s.recheck(ctx, c)
