@@ -29,6 +29,11 @@ type deadlineWriter struct {
 	behind      time.Duration // how far the client has fallen behind the rate
 }
 
+// newDeadlineWriter returns a deadlineWriter; checkRights may be nil.
+func newDeadlineWriter(w http.ResponseWriter, slowest pace, checkRights func() error) *deadlineWriter {
+	return &deadlineWriter{w: w, controller: http.NewResponseController(w), pace: slowest, checkRights: checkRights}
+}
+
 func (d *deadlineWriter) writeAndFlush(text []byte) error {
 	if err := d.write(text); err != nil {
 		return err
@@ -50,11 +55,6 @@ func (d *deadlineWriter) write(text []byte) error {
 		text = text[n:]
 	}
 	return nil
-}
-
-// newDeadlineWriter returns a deadlineWriter; checkRights may be nil.
-func newDeadlineWriter(w http.ResponseWriter, slowest pace, checkRights func() error) *deadlineWriter {
-	return &deadlineWriter{w: w, controller: http.NewResponseController(w), pace: slowest, checkRights: checkRights}
 }
 
 // send calls write, which sends n bytes, with the time that the pace leaves. Only the time spent in
