@@ -86,16 +86,16 @@ func visible(s string) string {
 	var before rune
 	characters := append([]rune(s), 0)
 	for i, r := range characters[:len(characters)-1] {
-		if seen(before, r, characters[i+1]) {
+		if isVisible(before, r, characters[i+1]) {
 			kept, before = append(kept, r), r
 		}
 	}
 	return string(kept)
 }
 
-// seen reports whether r can be seen, or changes what can be seen, between two characters, of
+// isVisible reports whether r can be seen, or changes what can be seen, between two characters, of
 // which the first is 0 at the start and the last at the end.
-func seen(before, r, after rune) bool {
+func isVisible(before, r, after rune) bool {
 	switch {
 	case r == joiner || r == nonJoiner:
 		return joins(before) && joins(after)
@@ -149,7 +149,7 @@ const (
 // or a list, or cannot be seen anywhere.
 func invisible(r rune) bool {
 	switch {
-	case r == nonJoiner || r == joiner || unicode.Is(unicode.Variation_Selector, r): // see seen
+	case r == nonJoiner || r == joiner || unicode.Is(unicode.Variation_Selector, r): // see isVisible
 		return false
 	case r == brailleBlank || r == nullNotehead:
 		return true
