@@ -75,7 +75,7 @@ func (h *Handler) QueueIssue(ctx context.Context, c QueueIssue) (Result, error) 
 			taken := aggregates.ErrQueued
 			switch {
 			case c.IssueNumber > maxChosenIssue:
-				if err := w.requireIssue(ctx, c); err != nil {
+				if err := c.requireIssue(ctx); err != nil {
 					return nil, err
 				}
 			case c.IssueNumber == 0:
@@ -96,7 +96,7 @@ func (h *Handler) QueueIssue(ctx context.Context, c QueueIssue) (Result, error) 
 const maxChosenIssue = 1_000_000_000
 
 // requireIssue refuses an issue with a number larger than any that the service has assigned.
-func (w *work) requireIssue(ctx context.Context, c QueueIssue) error {
+func (c QueueIssue) requireIssue(ctx context.Context) error {
 	n, err := c.Largest(ctx)
 	switch {
 	case err != nil:

@@ -49,8 +49,8 @@ func SkipParked(ctx context.Context, db *pgxpool.Pool, view string, workspace ev
 var errFold = errors.New("the view cannot apply an event")
 
 // causedByEvent reports whether err is caused by the event itself and would recur at each retry, as
-// opposed to a failure of the database. An unknown kind is not causedByEvent: a newer build knows it
-// and will process it.
+// opposed to a failure of the database. That of an unknown kind is not: a newer
+// build knows the kind and will process the event.
 func causedByEvent(err error) bool {
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
 		class := pg.Code[:2]
