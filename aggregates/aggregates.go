@@ -33,7 +33,7 @@ import "svc/events"
 // fold of an empty stream.
 type Aggregate[T any] interface {
 	*T
-	Apply(e events.Event, by events.ID)
+	Apply(e events.Event, by events.Actor)
 }
 
 func oneEvent(e events.Event) ([]events.Event, error) { return []events.Event{e}, nil }

@@ -42,12 +42,12 @@ func folded[T any, A Aggregate[T]](list []events.Event) *T {
 }
 
 // apply applies an event with ann as its actor, unless it is a caused one.
-func apply(a interface{ Apply(events.Event, events.ID) }, e events.Event) {
+func apply[T any, A Aggregate[T]](a A, e events.Event) {
 	by := ann
 	if c, ok := e.(caused); ok {
 		e, by = c.Event, c.by
 	}
-	a.Apply(e, by)
+	a.Apply(e, events.Actor{ID: by})
 }
 
 // caused is an event of another actor than ann.

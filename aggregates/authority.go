@@ -16,7 +16,7 @@ type Authority struct {
 }
 
 // Apply adds one event.
-func (a *Authority) Apply(e events.Event, _ events.ID) {
+func (a *Authority) Apply(e events.Event, _ events.Actor) {
 	switch e := e.(type) {
 	case events.AuthorityCreated:
 		if a.active == nil {

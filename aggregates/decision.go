@@ -187,7 +187,7 @@ func (r *Run) Answer(a Answer) ([]events.Event, error) {
 	}
 	list := []events.Event{events.DecisionAnswered{Decision: a.Decision, About: d.kind, Action: a.Action, Note: a.Note, Head: d.head}}
 	next := r.clone()
-	next.Apply(list[0], events.ID{})
+	next.Apply(list[0], events.Actor{})
 	more, err := next.Record(next.consequences(d.kind, a)...)
 	if err != nil {
 		return nil, err

@@ -40,10 +40,10 @@ type Enrollment struct {
 }
 
 // Apply adds one event.
-func (n *Enrollment) Apply(e events.Event, by events.ID) {
+func (n *Enrollment) Apply(e events.Event, by events.Actor) {
 	switch e := e.(type) {
 	case events.EnrollmentMinted:
-		n.minted, n.minter = e, by
+		n.minted, n.minter = e, by.ID
 	case events.EnrollmentUsed:
 		n.used = e
 	case events.EnrollmentRefused:

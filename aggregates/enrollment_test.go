@@ -152,11 +152,11 @@ func TestAgentWithoutSandboxesIsStoredWithEmptyList(t *testing.T) {
 	bare := box
 	bare.Hello.Agent.Sandboxes = nil
 	var n Enrollment
-	n.Apply(mintedEvent, invitation1)
+	n.Apply(mintedEvent, events.Actor{ID: invitation1})
 	_, its, err := n.Use(builder, bare, enrolled.Certificate, noon)
 	require.NoError(t, err)
 	var r Runner
-	r.Apply(enrolled, builder)
+	r.Apply(enrolled, events.Actor{ID: builder})
 	list, err := r.Connect(bare.Hello, false)
 	require.NoError(t, err)
 	require.NotEmpty(t, list)

@@ -21,7 +21,7 @@ type FarmSecrets struct {
 }
 
 // Apply adds one event.
-func (s *FarmSecrets) Apply(e events.Event, _ events.ID) {
+func (s *FarmSecrets) Apply(e events.Event, _ events.Actor) {
 	switch e := e.(type) {
 	case events.FarmSecretSet:
 		if s.values == nil {

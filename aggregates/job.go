@@ -82,7 +82,7 @@ func termsOf(s events.JobSpec) jobTerms {
 }
 
 // Apply adds one event.
-func (j *Job) Apply(e events.Event, _ events.ID) {
+func (j *Job) Apply(e events.Event, _ events.Actor) {
 	switch e := e.(type) {
 	case events.JobSubmitted:
 		j.spec, j.state, j.expires, j.sealed = termsOf(e.Spec), events.JobStateQueued, e.ExpiresAt, map[int]bool{}

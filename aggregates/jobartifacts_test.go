@@ -207,7 +207,7 @@ func TestJobFailsByArtifacts(t *testing.T) {
 	} {
 		var j Job
 		for _, e := range requiring(events.JobStateSucceeded, c.closing) {
-			j.Apply(e, id(1))
+			j.Apply(e, events.Actor{ID: id(1)})
 		}
 		require.Equal(t, c.want, j.State(), name)
 		list, err := j.AbandonArtifacts()

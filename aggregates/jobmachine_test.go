@@ -105,7 +105,7 @@ func (m *jobMachine) take(t *rapid.T, list []events.Event) {
 	}
 	for _, e := range list {
 		m.stream = append(m.stream, e)
-		m.state.Apply(e, ann)
+		m.state.Apply(e, events.Actor{ID: ann})
 		switch e := e.(type) {
 		case events.JobLeased:
 			require.NotContains(t, m.runners, e.Epoch, "an epoch has one runner")

@@ -19,7 +19,7 @@ func TestJobKeepsNoScriptsOrEnvironments(t *testing.T) {
 		Annotations: map[string]string{"a": secret}, Secrets: []string{secret}, Repo: &events.JobRepo{Name: secret},
 		Requires:  events.JobRequires{Labels: []string{secret}},
 		Artifacts: []events.JobArtifactSpec{{Name: "dist", Paths: []string{secret}, When: "always", Required: true}},
-	}}, events.ID{})
+	}}, events.Actor{})
 	require.False(t, strings.Contains(fmt.Sprintf("%+v", j), secret))
 	require.Equal(t, "test", j.Name())
 	require.Equal(t, []string{"dist"}, j.required())

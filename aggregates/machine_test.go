@@ -138,7 +138,7 @@ func (m *machine) ask(t *rapid.T, by events.ID, decide func(*Workspace) ([]event
 func (m *machine) take(by events.ID, list []events.Event) {
 	for _, e := range list {
 		m.stream = append(m.stream, caused{e, by})
-		m.state.Apply(e, by)
+		m.state.Apply(e, events.Actor{ID: by})
 		switch e := e.(type) {
 		case events.MemberJoined:
 			m.people[e.Member] = person{user: e.User, role: e.Role}

@@ -40,7 +40,7 @@ type Run struct {
 
 // Apply adds one event. Events before RunQueued are ignored, because any stream may be
 // loaded as a run's.
-func (r *Run) Apply(e events.Event, _ events.ID) {
+func (r *Run) Apply(e events.Event, _ events.Actor) {
 	if _, begins := e.(events.RunQueued); r.status == "" && !begins {
 		return
 	}
@@ -126,7 +126,7 @@ func (r *Run) Record(facts ...events.Event) (list []events.Event, err error) {
 			return nil, err
 		}
 		for _, e := range next.withVoided(next.withRepo(f)) {
-			next.Apply(e, events.ID{})
+			next.Apply(e, events.Actor{})
 			list = append(list, e)
 		}
 	}

@@ -46,7 +46,7 @@ type Runner struct {
 
 // Apply adds one event. Events before RunnerEnrolled are ignored, because any stream may be
 // loaded as a runner's.
-func (r *Runner) Apply(e events.Event, _ events.ID) {
+func (r *Runner) Apply(e events.Event, _ events.Actor) {
 	if _, begins := e.(events.RunnerEnrolled); r.id.IsZero() && !begins {
 		return
 	}

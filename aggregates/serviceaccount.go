@@ -46,7 +46,7 @@ type Token struct {
 }
 
 // Apply adds one event.
-func (a *ServiceAccount) Apply(e events.Event, _ events.ID) {
+func (a *ServiceAccount) Apply(e events.Event, _ events.Actor) {
 	switch e := e.(type) {
 	case events.ServiceAccountCreated:
 		a.id, a.name, a.scopes, a.fingerprint, a.tail = e.Account, e.Name, e.Scopes, e.Fingerprint, e.Tail

@@ -107,7 +107,7 @@ func (w *Workspace) Restore(snapshot []byte) error {
 	if !s.Created {
 		return nil
 	}
-	w.Apply(events.WorkspaceCreated{Name: s.Name, Slug: s.Slug}, events.ID{})
+	w.Apply(events.WorkspaceCreated{Name: s.Name, Slug: s.Slug}, events.Actor{})
 	w.members, w.byUser = make(map[events.ID]member, len(s.Members)), make(map[events.ID]events.ID, len(s.Members))
 	for _, m := range s.Members {
 		w.putMember(m.ID, member{m.User, m.Email, m.Role, m.ApproveLoops})

@@ -25,7 +25,7 @@ type User struct {
 
 // Apply adds one event. Events before UserRegistered are ignored, because any stream may be
 // loaded as a user's.
-func (u *User) Apply(e events.Event, _ events.ID) {
+func (u *User) Apply(e events.Event, _ events.Actor) {
 	if _, begins := e.(events.UserRegistered); !u.registered && !begins {
 		return
 	}

@@ -29,7 +29,7 @@ type Workspace struct {
 
 // Apply adds one event and who caused it. Events before WorkspaceCreated are ignored,
 // because any stream may be loaded as a workspace's.
-func (w *Workspace) Apply(e events.Event, by events.ID) {
+func (w *Workspace) Apply(e events.Event, by events.Actor) {
 	if _, begins := e.(events.WorkspaceCreated); !w.created && !begins {
 		return
 	}
@@ -60,7 +60,7 @@ func (w *Workspace) Apply(e events.Event, by events.ID) {
 	case events.MemberRemoved:
 		w.dropMember(e.Member)
 	default:
-		w.applyInvitation(e, by)
+		w.applyInvitation(e, by.ID)
 	}
 }
 

@@ -63,7 +63,7 @@ type fold struct {
 
 // A state is an aggregate of any type.
 type state interface {
-	Apply(e events.Event, by events.ID)
+	Apply(e events.Event, by events.Actor)
 }
 
 // Between two snapshots of a stream there are at least minEventsPerSnapshot events. For a large
@@ -127,7 +127,7 @@ func (f *fold) forget() { f.state, f.version, f.seq, f.last, f.snapshotAt = nil,
 func (f *fold) apply(records []events.Record) {
 	for _, r := range records {
 		if r.Stream == f.key.stream && r.Version == f.version+1 {
-			f.state.Apply(r.Event, r.Actor.ID)
+			f.state.Apply(r.Event, r.Actor)
 			f.version, f.seq, f.last = r.Version, r.Seq, r.ID
 		}
 	}

@@ -19,7 +19,7 @@ import (
 // A panickingAggregate counts members, and panics while it applies a legacy one.
 type panickingAggregate struct{ members int }
 
-func (b *panickingAggregate) Apply(e events.Event, _ events.ID) {
+func (b *panickingAggregate) Apply(e events.Event, _ events.Actor) {
 	if e, ok := e.(events.MemberJoined); ok {
 		b.members++
 		if e.Role == events.Legacy {

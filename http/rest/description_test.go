@@ -53,8 +53,8 @@ func TestDescriptionHasLimitsOfRequests(t *testing.T) {
 	}
 	owner := events.NewID(epoch)
 	acme := &aggregates.Workspace{}
-	acme.Apply(events.WorkspaceCreated{Name: "Acme", Slug: "acme"}, owner)
-	acme.Apply(events.MemberJoined{Member: owner, User: owner, Email: "ada@acme.example", Role: events.Owner}, owner)
+	acme.Apply(events.WorkspaceCreated{Name: "Acme", Slug: "acme"}, events.Actor{ID: owner})
+	acme.Apply(events.MemberJoined{Member: owner, User: owner, Email: "ada@acme.example", Role: events.Owner}, events.Actor{ID: owner})
 
 	t.Run("forms", func(t *testing.T) {
 		require.Equal(t, input.AccountName.Pattern.String(), sent(t, doc, accounts, "name.pattern").String())
