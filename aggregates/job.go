@@ -36,6 +36,7 @@ const (
 // fences off the runners of earlier leases.
 type Job struct {
 	spec        jobTerms
+	submitter   events.Actor    // without a name
 	state       events.JobState // "" before it is submitted
 	epoch       int
 	attempt     int
@@ -81,10 +82,11 @@ func termsOf(s events.JobSpec) jobTerms {
 	return t
 }
 
-// Apply adds one event.
-func (j *Job) Apply(e events.Event, _ events.Actor) {
+// Apply adds one event and who caused it.
+func (j *Job) Apply(e events.Event, by events.Actor) {
 	switch e := e.(type) {
 	case events.JobSubmitted:
+		j.submitter = events.Actor{Type: by.Type, ID: by.ID}
 		j.spec, j.state, j.expires, j.sealed = termsOf(e.Spec), events.JobStateQueued, e.ExpiresAt, map[int]bool{}
 	case events.JobLeased:
 		j.state, j.epoch, j.attempt, j.runner, j.slot = events.JobStateLeased, e.Epoch, e.Attempt, e.Runner, e.Slot
@@ -146,6 +148,9 @@ func (j *Job) Submit(e events.JobSubmitted) ([]events.Event, error) {
 
 // State returns the job's state, "" before it is submitted.
 func (j *Job) State() events.JobState { return j.state }
+
+// Submitter returns the type and the id of who submitted the job.
+func (j *Job) Submitter() events.Actor { return j.submitter }
 
 // Name returns the job's name.
 func (j *Job) Name() string { return j.spec.name }

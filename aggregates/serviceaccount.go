@@ -122,8 +122,13 @@ func (a *ServiceAccount) Allow(token events.Fingerprint, scope events.Scope) err
 	switch {
 	case a.revoked || a.fingerprint != token:
 		return ErrTokenInvalid
-	case !slices.Contains(a.scopes, scope):
+	case !a.May(scope):
 		return ErrScopeMissing(scope)
 	}
 	return nil
+}
+
+// May reports whether the account has the scope and has not been revoked.
+func (a *ServiceAccount) May(scope events.Scope) bool {
+	return !a.revoked && slices.Contains(a.scopes, scope)
 }

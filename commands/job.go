@@ -111,11 +111,29 @@ type LeaseJob struct {
 	Use    func(ctx context.Context, workspace events.ID, key string) (events.ConcurrencyUse, error)
 }
 
+// SubmitterNotAllowed is the reason for cancelling a waiting job whose submitter has left the
+// workspace, lost the right to run jobs, or is a service account that was revoked.
+const SubmitterNotAllowed = "submitter_not_allowed"
+
 // LeaseJob refuses a job that another runner has, and a runner that takes no jobs, as of
 // the moment at which the lease is stored. If two processes lease the same job, one is
-// refused. A runner with a limited number of jobs counts the job.
+// refused. A runner with a limited number of jobs counts the job. A job whose submitter could
+// not submit it any more is cancelled instead, and the lease refused.
 func (h *Handler) LeaseJob(ctx context.Context, c LeaseJob) (Result, error) {
-	return h.execute(ctx, c.Meta, c, func(ctx context.Context, w *work) error {
+	var cancelled bool
+	done, err := h.execute(ctx, c.Meta, c, func(ctx context.Context, w *work) error {
+		may, err := w.submitterMayRun(ctx, c.Job)
+		if err != nil {
+			return err
+		}
+		if cancelled = !may; cancelled {
+			return onJob(c.Job, func(_ context.Context, w *work, j *aggregates.Job) ([]events.Event, error) {
+				if j.State() != events.JobStateQueued {
+					return nil, nil
+				}
+				return j.Cancel(SubmitterNotAllowed, nil, w.now)
+			})(ctx, w)
+		}
 		name, err := w.takeRunner(ctx, c.Runner, c.Job)
 		if err != nil {
 			return err
@@ -127,6 +145,38 @@ func (h *Handler) LeaseJob(ctx context.Context, c LeaseJob) (Result, error) {
 			return j.Lease(c.Runner, name, c.Slot, w.now)
 		})(ctx, w)
 	})
+	if err == nil && cancelled {
+		err = aggregates.ErrJobTaken // only now: the cancellation has been stored
+	}
+	return done, err
+}
+
+// submitterMayRun reports whether the submitter of a job may still run jobs. What the service
+// itself submitted it may always run.
+func (w *work) submitterMayRun(ctx context.Context, job events.ID) (may bool, err error) {
+	var by events.Actor
+	err = inspect(ctx, w, job, func(j *aggregates.Job) error {
+		by = j.Submitter()
+		return nil
+	})
+	if err != nil {
+		return false, err
+	}
+	switch by.Type {
+	case events.ByUser:
+		err = inspect(ctx, w, w.meta.Workspace, func(ws *aggregates.Workspace) error {
+			may = ws.Allow(by.ID, events.RunJobs) == nil
+			return nil
+		})
+	case events.ByService:
+		err = inspect(ctx, w, by.ID, func(a *aggregates.ServiceAccount) error {
+			may = a.May(events.SubmitJobs)
+			return nil
+		})
+	default:
+		may = true
+	}
+	return may, err
 }
 
 // slots is the type in the fold keys that serialize leases of a concurrency key.

@@ -79,6 +79,44 @@ func TestLeaseJob(t *testing.T) {
 	require.ErrorIs(t, m.lease(m.replica, job, free, 0), aggregates.ErrJobTaken)
 }
 
+// A waiting job is cancelled instead of leased if its submitter could not submit it any more.
+func TestJobIsNotLeasedWithoutRightOfSubmitter(t *testing.T) {
+	t.Parallel()
+	m := newTeam(t)
+	runner, account, last := m.connectRunner(t, 0), m.serviceAccount(t, "ci-bot", events.SubmitJobs), m.connectRunner(t, 1)
+	demoted, removed := newPerson("eve"), newPerson("fay")
+	for _, p := range []*person{&demoted, &removed} {
+		m.add(t, *p, events.Maintainer)
+	}
+	submit := func(by commands.Meta) events.ID {
+		c := submitCommand(t, by)
+		c.Token = account.token.Fingerprint()
+		_, err := m.SubmitJob(t.Context(), c)
+		require.NoError(t, err)
+		return c.Job
+	}
+	waiting := map[string]events.ID{
+		"removed": submit(removed.in(m.id)), "demoted": submit(demoted.in(m.id)), "account revoked": submit(account.in(m.id)),
+	}
+	kept := []events.ID{submit(m.maintainer.in(m.id)), submit(systems(m.id))}
+	_, err := m.other.RemoveMember(t.Context(), commands.RemoveMember{Meta: m.owner.in(m.id), Member: removed.member})
+	require.NoError(t, err)
+	_, err = m.other.UpdateMember(t.Context(),
+		commands.UpdateMember{Meta: m.owner.in(m.id), Member: demoted.member, Role: ptr(events.Viewer)})
+	require.NoError(t, err)
+	_, err = m.other.RevokeServiceAccount(t.Context(), revoke(m.owner, m.id, account.id))
+	require.NoError(t, err)
+
+	for name, job := range waiting {
+		before := m.head(t, m.id)
+		require.ErrorIs(t, m.lease(m.replica, job, last, 0), aggregates.ErrJobTaken, name)
+		require.ErrorIs(t, m.lease(m.other, job, runner, 0), aggregates.ErrJobTaken, name)
+		require.Equal(t, []events.Event{events.JobCancelled{Reason: commands.SubmitterNotAllowed}}, m.history(t, m.id, before+1), name)
+	}
+	require.NoError(t, m.lease(m.replica, kept[0], last, 0), "the jobs that were cancelled do not count")
+	require.NoError(t, m.lease(m.replica, kept[1], runner, 0))
+}
+
 // A job holds its slot of a concurrency key until no runner has the job any more.
 func TestConcurrencyKeyHasSlots(t *testing.T) {
 	t.Parallel()
