@@ -60,13 +60,13 @@ type Server struct {
 	Config
 	uploads     *quota.Semaphore
 	takeover    takeover
-	authorities authorities
+	authorities authorityCache
 	buffers     sync.Pool // pool of write buffers for connections
 }
 
 // New returns a server.
 func New(c Config) *Server {
-	return &Server{Config: c, uploads: newUploads(), authorities: newAuthorities()}
+	return &Server{Config: c, uploads: newUploads(), authorities: newAuthorityCache()}
 }
 
 // Bounds returns the semaphores, for metrics.

@@ -15,9 +15,9 @@ import (
 	"svc/vault"
 )
 
-// An authorities caches which certificates of authorities the vault confirms, by workspace. A list in
+// An authorityCache caches which certificates of authorities the vault confirms, by workspace. A list in
 // the cache does not change.
-type authorities struct {
+type authorityCache struct {
 	byWorkspace *lru.Cache[events.ID, []checkedAuthority]
 }
 
@@ -34,16 +34,16 @@ const (
 	recheckAfter  = time.Minute // of certificates that were not trusted
 )
 
-func newAuthorities() authorities {
+func newAuthorityCache() authorityCache {
 	c, err := lru.New[events.ID, []checkedAuthority](maxWorkspaces)
 	if err != nil {
 		panic(err) // a size below 1
 	}
-	return authorities{c}
+	return authorityCache{c}
 }
 
 // signed reports whether a cached authority of the workspace has signed a certificate.
-func (a authorities) signed(shown *x509.Certificate, workspace events.ID, at time.Time) bool {
+func (a authorityCache) signed(shown *x509.Certificate, workspace events.ID, at time.Time) bool {
 	list, ok := a.byWorkspace.Get(workspace)
 	return ok && certificate.Verify(shown, trustedOf(list), at) == nil
 }

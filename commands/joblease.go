@@ -1,0 +1,137 @@
+package commands
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"reflect"
+
+	"svc/aggregates"
+	"svc/events"
+)
+
+// LeaseJob gives a job to a runner. Slot is a free slot of the job's concurrency key, 0 if
+// it has none. Use returns how much of the key is in use; it is called while no other job
+// with that key can be leased.
+type LeaseJob struct {
+	Meta
+	Job    events.ID
+	Runner events.ID
+	Slot   int
+	Use    func(ctx context.Context, workspace events.ID, key string) (events.ConcurrencyUse, error)
+}
+
+// SubmitterNotAllowed is the reason for cancelling a waiting job whose submitter has left the
+// workspace, lost the right to run jobs, or is a service account that was revoked.
+const SubmitterNotAllowed = "submitter_not_allowed"
+
+// LeaseJob refuses a job that another runner has, and a runner that takes no jobs, as of
+// the moment at which the lease is stored. If two processes lease the same job, one is
+// refused. A runner with a limited number of jobs counts the job. A job whose submitter could
+// not submit it any more is cancelled instead, and the lease refused.
+func (h *Handler) LeaseJob(ctx context.Context, c LeaseJob) (Result, error) {
+	var cancelled bool
+	done, err := h.execute(ctx, c.Meta, c, func(ctx context.Context, w *work) error {
+		may, err := w.submitterMayRun(ctx, c.Job)
+		if err != nil {
+			return err
+		}
+		if cancelled = !may; cancelled {
+			return onJob(c.Job, func(_ context.Context, w *work, j *aggregates.Job) ([]events.Event, error) {
+				if j.State() != events.JobStateQueued {
+					return nil, nil
+				}
+				return j.Cancel(SubmitterNotAllowed, nil, w.now)
+			})(ctx, w)
+		}
+		name, err := w.takeRunner(ctx, c.Runner, c.Job)
+		if err != nil {
+			return err
+		}
+		return onJob(c.Job, func(ctx context.Context, w *work, j *aggregates.Job) ([]events.Event, error) {
+			if err := w.takeSlot(ctx, c, j); err != nil {
+				return nil, err
+			}
+			return j.Lease(c.Runner, name, c.Slot, w.now)
+		})(ctx, w)
+	})
+	if err == nil && cancelled {
+		err = aggregates.ErrJobTaken // only now: the cancellation has been stored
+	}
+	return done, err
+}
+
+// submitterMayRun reports whether the submitter of a job may still run jobs. What the service
+// itself submitted it may always run.
+func (w *work) submitterMayRun(ctx context.Context, job events.ID) (may bool, err error) {
+	var by events.Actor
+	err = inspect(ctx, w, job, func(j *aggregates.Job) error {
+		by = j.Submitter()
+		return nil
+	})
+	if err != nil {
+		return false, err
+	}
+	switch by.Type {
+	case events.ByUser:
+		err = inspect(ctx, w, w.meta.Workspace, func(ws *aggregates.Workspace) error {
+			may = ws.Allow(by.ID, events.RunJobs) == nil
+			return nil
+		})
+	case events.ByService:
+		err = inspect(ctx, w, by.ID, func(a *aggregates.ServiceAccount) error {
+			may = a.May(events.SubmitJobs)
+			return nil
+		})
+	default:
+		may = true
+	}
+	return may, err
+}
+
+// slots is the type in the fold keys that serialize leases of a concurrency key.
+type slots struct{}
+
+// takeSlot claims the slot of a job that has a concurrency key.
+func (w *work) takeSlot(ctx context.Context, c LeaseJob, j *aggregates.Job) error {
+	key, limit, ok := j.Concurrency()
+	switch {
+	case !ok || j.State() != events.JobStateQueued:
+		return nil
+	case c.Slot < 1 || c.Slot > limit:
+		return fmt.Errorf("lease job %s: slot %d of %d", c.Job, c.Slot, limit)
+	}
+	sum := sha256.Sum256([]byte(key))
+	if err := w.serialize(ctx, foldKey{w.meta.Workspace, events.ID(sum[:16]), reflect.TypeFor[slots]()}); err != nil {
+		return err
+	}
+	use, err := c.Use(ctx, w.meta.Workspace, key)
+	switch {
+	case err != nil:
+		return fmt.Errorf("lease job %s: %w", c.Job, err)
+	case use.Full(limit):
+		return aggregates.ErrJobTaken
+	}
+	w.claim(events.Claim{Key: events.ConcurrencyKey(key, c.Slot), Owner: c.Job}, aggregates.ErrJobTaken)
+	return nil
+}
+
+// takeRunner checks that a runner may take a job, counts the job if the runner's number of
+// jobs is limited, and returns the runner's name.
+func (w *work) takeRunner(ctx context.Context, id, job events.ID) (name string, err error) {
+	var bounded bool
+	err = inspect(ctx, w, id, func(r *aggregates.Runner) error {
+		name = r.Name()
+		_, bounded = r.JobsLeft()
+		return r.MayTake()
+	})
+	if err != nil || !bounded {
+		return name, err
+	}
+	runner, err := load[aggregates.Runner](ctx, w, id)
+	if err != nil {
+		return "", err
+	}
+	list, err := runner.Take(job)
+	return name, w.addEvents(id, list, err)
+}
