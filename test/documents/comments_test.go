@@ -38,7 +38,7 @@ func TestDocCommentsInTestsStartWithTheName(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if d.IsDir() && name != root && (strings.HasPrefix(d.Name(), ".") || d.Name() == "node_modules") {
+		if d.IsDir() && name != root && (strings.HasPrefix(d.Name(), ".") || d.Name() == "node_modules" || d.Name() == "bin") {
 			return filepath.SkipDir
 		}
 		if !strings.HasSuffix(name, "_test.go") {
