@@ -14,6 +14,7 @@ import (
 var (
 	ErrNoJob       = fault.New(fault.NotFound, "farm_job_not_found", "There is no such job.")
 	ErrJobTaken    = fault.New(fault.Conflict, "farm_job_taken", "Another runner was given this job, or it is over.")
+	ErrJobDropped  = fault.New(fault.Conflict, "farm_job_dropped", "Whoever submitted this job may not run jobs any more: it was cancelled.")
 	ErrJobNotOwner = fault.New(fault.Denied, "runner_not_owner", "This runner does not have this job, or no longer.")
 
 	ErrJobNotFinished  = fault.New(fault.Conflict, "farm_job_not_finished", "This job has not finished: its artifacts follow.")

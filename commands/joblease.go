@@ -28,7 +28,7 @@ const SubmitterNotAllowed = "submitter_not_allowed"
 // LeaseJob refuses a job that another runner has, and a runner that takes no jobs, as of
 // the moment at which the lease is stored. If two processes lease the same job, one is
 // refused. A runner with a limited number of jobs counts the job. A job whose submitter could
-// not submit it any more is cancelled instead, and the lease refused.
+// not submit it any more is cancelled instead, with [aggregates.ErrJobDropped].
 func (h *Handler) LeaseJob(ctx context.Context, c LeaseJob) (Result, error) {
 	var cancelled bool
 	done, err := h.execute(ctx, c.Meta, c, func(ctx context.Context, w *work) error {
@@ -39,7 +39,7 @@ func (h *Handler) LeaseJob(ctx context.Context, c LeaseJob) (Result, error) {
 		if cancelled = !may; cancelled {
 			return onJob(c.Job, func(_ context.Context, w *work, j *aggregates.Job) ([]events.Event, error) {
 				if j.State() != events.JobStateQueued {
-					return nil, nil
+					return nil, aggregates.ErrJobTaken
 				}
 				return j.Cancel(SubmitterNotAllowed, nil, w.now)
 			})(ctx, w)
@@ -56,7 +56,7 @@ func (h *Handler) LeaseJob(ctx context.Context, c LeaseJob) (Result, error) {
 		})(ctx, w)
 	})
 	if err == nil && cancelled {
-		err = aggregates.ErrJobTaken // only now: the cancellation has been stored
+		err = aggregates.ErrJobDropped // only now: the cancellation has been stored
 	}
 	return done, err
 }

@@ -109,7 +109,7 @@ func TestJobIsNotLeasedWithoutRightOfSubmitter(t *testing.T) {
 
 	for name, job := range waiting {
 		before := m.head(t, m.id)
-		require.ErrorIs(t, m.lease(m.replica, job, last, 0), aggregates.ErrJobTaken, name)
+		require.ErrorIs(t, m.lease(m.replica, job, last, 0), aggregates.ErrJobDropped, name)
 		require.ErrorIs(t, m.lease(m.other, job, runner, 0), aggregates.ErrJobTaken, name)
 		require.Equal(t, []events.Event{events.JobCancelled{Reason: commands.SubmitterNotAllowed}}, m.history(t, m.id, before+1), name)
 	}

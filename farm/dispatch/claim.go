@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -43,9 +44,9 @@ type offer struct {
 
 // claim leases waiting jobs to runners with free slots until either runs out. It pages through the
 // requirement sets, resuming where the last round stopped, so that runners busy with the first sets
-// eventually reach the others. It ends when a full pass leased nothing.
+// eventually reach the others. It ends when a full pass took no job from the queue.
 func (f *farm) claim(ctx context.Context) error {
-	fromStart, leased := f.requirementCursor == "", false // whether this pass began at the first page, and leased anything
+	fromStart, moved := f.requirementCursor == "", false // whether this pass began at the first page, and took a job from the queue
 	for range claimRounds {
 		offers := f.offers()
 		if len(offers) == 0 {
@@ -56,11 +57,11 @@ func (f *farm) claim(ctx context.Context) error {
 			return err
 		}
 		for _, g := range groupsOf(sets, offers) {
-			filled, err := f.fill(ctx, g)
+			took, err := f.fill(ctx, g)
 			if err != nil {
 				return err
 			}
-			leased = leased || filled
+			moved = moved || took
 		}
 		next := ""
 		if len(sets) == requirementPage {
@@ -70,10 +71,10 @@ func (f *farm) claim(ctx context.Context) error {
 		if f.requirementCursor = next; next != "" {
 			continue
 		}
-		if fromStart && !leased {
+		if fromStart && !moved {
 			return nil
 		}
-		fromStart, leased = true, false
+		fromStart, moved = true, false
 	}
 	f.nudge()
 	return nil
@@ -114,8 +115,8 @@ func groupsOf(sets []requirement, offers []*offer) (list []*group) {
 	return list
 }
 
-// fill leases the next jobs to a group of runners, and reports whether it leased any.
-func (f *farm) fill(ctx context.Context, g *group) (leased bool, err error) {
+// fill leases the next jobs to a group of runners, and reports whether it took any from the queue.
+func (f *farm) fill(ctx context.Context, g *group) (moved bool, err error) {
 	slots, err := f.usedSlots(ctx)
 	if err != nil {
 		return false, err
@@ -188,9 +189,10 @@ func (g *group) runnerFor(job candidate, now time.Time) *offer {
 }
 
 // lease appends the leases, several at once, and delivers the jobs. A job that another process has
-// leased first is skipped silently.
-func (f *farm) lease(ctx context.Context, list []match) (leased bool, err error) {
+// leased first is skipped silently. moved is true if any of the jobs has left the queue.
+func (f *farm) lease(ctx context.Context, list []match) (moved bool, err error) {
 	var mu sync.Mutex
+	var dropped atomic.Bool
 	got := map[events.ID][]events.ID{} // by runner
 	var all errgroup.Group
 	all.SetLimit(claimsAtOnce)
@@ -205,6 +207,9 @@ func (f *farm) lease(ctx context.Context, list []match) (leased bool, err error)
 				got[m.c.runner.ID] = append(got[m.c.runner.ID], m.job)
 				mu.Unlock()
 				f.d.counts.claimed.Add(1)
+				return nil
+			case errors.Is(err, aggregates.ErrJobDropped):
+				dropped.Store(true)
 				return nil
 			case errors.Is(err, aggregates.ErrJobTaken):
 				return nil
@@ -223,5 +228,5 @@ func (f *farm) lease(ctx context.Context, list []match) (leased bool, err error)
 			f.d.deliver(ctx, c)
 		}
 	}
-	return len(got) > 0, err
+	return len(got) > 0 || dropped.Load(), err
 }

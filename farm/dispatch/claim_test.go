@@ -43,6 +43,40 @@ func TestJobsGoToRunnersThatMeetRequirements(t *testing.T) {
 	require.Equal(t, events.JobStateQueued, s.state(only))
 }
 
+// Waiting jobs of a removed member are cancelled when their turn comes, and delay the jobs behind them no
+// longer than that takes.
+func TestJobsOfRemovedMemberAreCancelled(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	r := s.replica()
+	owner, member := newID(), newID()
+	meta := func(user events.ID) commands.Meta {
+		return commands.Meta{Workspace: s.ws, Envelope: events.Envelope{Actor: events.Actor{Type: events.ByUser, ID: user, Name: "x"}}}
+	}
+	_, err := r.CreateWorkspace(t.Context(),
+		commands.CreateWorkspace{Meta: meta(owner), Member: owner, Email: "ann@x.example", Name: "Acme", Slug: "acme"})
+	require.NoError(t, err)
+	_, err = r.AddMember(t.Context(), commands.AddMember{
+		Meta: systemMeta(s.ws), Member: member, User: member, Email: "eve@x.example", Role: events.Maintainer,
+	})
+	require.NoError(t, err)
+	var list []events.ID
+	for range 70 { // more than are looked at together
+		list = append(list, s.submitAs(r, meta(member)))
+	}
+	own := s.submitAs(r, meta(owner))
+	_, err = r.RemoveMember(t.Context(), commands.RemoveMember{Meta: meta(owner), Member: member})
+	require.NoError(t, err)
+
+	a := dial(t, r, s.ws, s.enrol(r, "builder", 1, 0))
+	a.greet()
+	got, _, _ := a.assigned()
+	require.Equal(t, own, got)
+	for _, job := range list {
+		require.Equal(t, []string{"submitted", "cancelled"}, s.kinds(job))
+	}
+}
+
 // A job whose concurrency limit is one does not start beside a job of the same key whose limit is
 // two.
 func TestConcurrencyKeyUsesSmallestLimit(t *testing.T) {

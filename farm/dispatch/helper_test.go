@@ -196,8 +196,14 @@ func (s *site) enrol(r *replica, name string, capacity, jobs int, labels ...stri
 	return id
 }
 
-// submit submits a job of two steps.
+// submit submits a job of two steps as the service.
 func (s *site) submit(r *replica, change ...func(*events.JobSpec)) events.ID {
+	s.t.Helper()
+	return s.submitAs(r, systemMeta(s.ws), change...)
+}
+
+// submitAs submits a job of two steps.
+func (s *site) submitAs(r *replica, by commands.Meta, change ...func(*events.JobSpec)) events.ID {
 	s.t.Helper()
 	spec := events.JobSpec{
 		Name: "tests", Steps: []events.JobStep{{Name: "build", Run: "make"}, {Name: "test", Run: "make test"}},
@@ -209,7 +215,7 @@ func (s *site) submit(r *replica, change ...func(*events.JobSpec)) events.ID {
 		f(&spec)
 	}
 	id := newID()
-	_, err := r.SubmitJob(context.Background(), commands.SubmitJob{Meta: systemMeta(s.ws), Job: id, Spec: spec, FairKey: "key",
+	_, err := r.SubmitJob(context.Background(), commands.SubmitJob{Meta: by, Job: id, Spec: spec, FairKey: "key",
 		Turn: func(context.Context) (int64, error) { return s.clock.now().UnixMilli(), nil }})
 	require.NoError(s.t, err)
 	return id
