@@ -30,35 +30,49 @@ const SubmitterNotAllowed = "submitter_not_allowed"
 // refused. A runner with a limited number of jobs counts the job. A job whose submitter could
 // not submit it any more is cancelled instead, with [aggregates.ErrJobDropped].
 func (h *Handler) LeaseJob(ctx context.Context, c LeaseJob) (Result, error) {
-	var cancelled bool
+	var dropped bool
 	done, err := h.execute(ctx, c.Meta, c, func(ctx context.Context, w *work) error {
 		may, err := w.submitterMayRun(ctx, c.Job)
 		if err != nil {
 			return err
 		}
-		if cancelled = !may; cancelled {
-			return onJob(c.Job, func(_ context.Context, w *work, j *aggregates.Job) ([]events.Event, error) {
-				if j.State() != events.JobStateQueued {
-					return nil, aggregates.ErrJobTaken
-				}
-				return j.Cancel(SubmitterNotAllowed, nil, w.now)
-			})(ctx, w)
+		if dropped = !may; dropped {
+			return w.dropJob(ctx, c.Job)
 		}
-		name, err := w.takeRunner(ctx, c.Runner, c.Job)
-		if err != nil {
-			return err
-		}
-		return onJob(c.Job, func(ctx context.Context, w *work, j *aggregates.Job) ([]events.Event, error) {
-			if err := w.takeSlot(ctx, c, j); err != nil {
-				return nil, err
-			}
-			return j.Lease(c.Runner, name, c.Slot, w.now)
-		})(ctx, w)
+		return w.leaseJob(ctx, c)
 	})
-	if err == nil && cancelled {
+	if err == nil && dropped {
 		err = aggregates.ErrJobDropped // only now: the cancellation has been stored
 	}
 	return done, err
+}
+
+// leaseJob adds the lease, and what the runner and the concurrency key count.
+func (w *work) leaseJob(ctx context.Context, c LeaseJob) error {
+	name, err := w.takeRunner(ctx, c.Runner, c.Job)
+	if err != nil {
+		return err
+	}
+	lease := onJob(c.Job, func(ctx context.Context, w *work, j *aggregates.Job) ([]events.Event, error) {
+		if err := w.takeSlot(ctx, c, j); err != nil {
+			return nil, err
+		}
+		return j.Lease(c.Runner, name, c.Slot, w.now)
+	})
+	return lease(ctx, w)
+}
+
+// dropJob cancels a waiting job whose submitter may not run jobs any more.
+func (w *work) dropJob(ctx context.Context, id events.ID) error {
+	j, err := load[aggregates.Job](ctx, w, id)
+	if err != nil {
+		return err
+	}
+	if j.State() != events.JobStateQueued {
+		return aggregates.ErrJobTaken
+	}
+	list, err := j.Cancel(SubmitterNotAllowed, nil, w.now)
+	return w.addEvents(id, list, err)
 }
 
 // submitterMayRun reports whether the submitter of a job may still run jobs. What the service

@@ -103,8 +103,8 @@ func load[T any, A aggregates.Aggregate[T]](ctx context.Context, w *work, stream
 	return h.fold.state.(A), nil
 }
 
-// inspect calls do with the aggregate of a stream that the command does not write to. It
-// unlocks the aggregate afterwards, so that other commands need not wait.
+// inspect calls do with the aggregate of a stream that the command does not write to, or only
+// after it has locked others. It unlocks the aggregate afterwards, so that other commands need not wait.
 func inspect[T any, A aggregates.Aggregate[T]](ctx context.Context, w *work, stream events.ID, do func(A) error) error {
 	before := len(w.folds)
 	h, err := useFold[T, A](ctx, w, stream)
