@@ -67,8 +67,8 @@ func newService(ctx context.Context, cfg Config, m *metrics.Metrics, log *slog.L
 	p.followers.measure(p.db, m)
 	p.log = openLog(p, m, log)
 	s.onClose(p.log.Close)
-	runCommands, stopCommands := tasks(ctx) // their background work ends before the log is closed
-	s.onClose(stopCommands)
+	runWriters, stopWriters := tasks(ctx) // what appends ends before the log is closed
+	s.onClose(stopWriters)
 	p.commands = commands.New(p.log.Store, time.Now)
 	p.commands.LogTo(log)
 	p.commands.Limit(cfg.daily(p.db.Pool))
@@ -84,17 +84,18 @@ func newService(ctx context.Context, cfg Config, m *metrics.Metrics, log *slog.L
 	}
 	s.handler = web
 
-	runCommands(p.commands.Run)
+	runWriters(p.commands.Run)
+	runWriters(p.dispatcher.Run)
 	p.start(ctx, runInBackground, cfg.busURLs(), log)
 	runInBackground(api.Run)
 	return s, nil
 }
 
-// start runs the background work of all parts but commands with run. ctx is done when the service has
+// start runs the background work that does not append with run. ctx is done when the service has
 // to end, and still answers requests.
 func (p parts) start(ctx context.Context, run func(func(context.Context)), busURLs []string, log *slog.Logger) {
 	p.followers.run(run, busURLs, p.db, log)
-	for _, f := range []func(context.Context){p.elections.Run, p.log.hints.Run, p.lastSeen.Run, p.logs.Run, p.dispatcher.Run} {
+	for _, f := range []func(context.Context){p.elections.Run, p.log.hints.Run, p.lastSeen.Run, p.logs.Run} {
 		run(f)
 	}
 	run(func(background context.Context) {
