@@ -138,7 +138,7 @@ lint: $(LINT) ## run golangci-lint, with go vet and the dependency rules
 	$(LINT) run ./...
 
 .PHONY: verify
-verify: fmt-check lint tidy-check generate-check race vuln build scale-check node-check ## everything that a change must pass
+verify: fmt-check lint tidy-check generate-check race vuln build scale-check node-check ## what a change must pass besides make test
 	$(MAKE) -j2 --output-sync=target TOGETHER=1 test-scale test-clients # each keeps one core busy
 	$(MAKE) test-browser
 	@echo 'verify: ok'
