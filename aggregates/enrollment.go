@@ -10,23 +10,23 @@ import (
 	"svc/input"
 )
 
-// The reasons for which a command about an enrolment is refused. All invalid tokens get the
+// The reasons for which a command about an enrollment is refused. All invalid tokens get the
 // same error, whatever the reason.
 var (
-	ErrNoEnrollment      = fault.New(fault.NotFound, "enrollment_not_found", "There is no such enrolment.")
+	ErrNoEnrollment      = fault.New(fault.NotFound, "enrollment_not_found", "There is no such enrollment.")
 	ErrEnrollmentInvalid = fault.New(fault.Unauthenticated, "enrollment_invalid",
-		"This enrolment token is not valid. It may have expired or been withdrawn: ask for a new one.")
+		"This enrollment token is not valid. It may have expired or been withdrawn: ask for a new one.")
 	ErrEnrollmentDone = fault.New(fault.Conflict, "enrollment_used",
-		"A machine has become a runner by this enrolment: revoke the runner.")
+		"A machine has become a runner by this enrollment: revoke the runner.")
 	ErrEnrollmentUsed = fault.New(fault.Conflict, "enrollment_used",
-		"This enrolment token was used by a machine with another key. Ask for a new one.")
+		"This enrollment token was used by a machine with another key. Ask for a new one.")
 )
 
 const (
 	// MaxEnrollmentLifetime is the longest lifetime of a token.
 	MaxEnrollmentLifetime = time.Hour
 	minEnrollmentLifetime = time.Minute
-	maxRecordedRefusals   = 10 // per enrolment, because many may know its token
+	maxRecordedRefusals   = 10 // per enrollment, because many may know its token
 )
 
 // An Enrollment is an invitation to one machine, with a token that can be used once.
@@ -55,7 +55,7 @@ func (n *Enrollment) Apply(e events.Event, by events.Actor) {
 	}
 }
 
-// Mint creates the enrolment. Its name, if it has one, becomes the runner's name.
+// Mint creates the enrollment. Its name, if it has one, becomes the runner's name.
 func (n *Enrollment) Mint(e events.EnrollmentMinted, at time.Time) ([]events.Event, error) {
 	if e.Name != "" {
 		if err := input.RunnerName.Check("name", e.Name); err != nil {
@@ -91,7 +91,7 @@ func sortedSet(list []string) []string {
 
 // A Machine is a machine that asks to become a runner.
 type Machine struct {
-	Name  string // its own choice, used if the enrolment has no name
+	Name  string // its own choice, used if the enrollment has no name
 	Key   events.KeyHash
 	Hello Hello
 }
@@ -113,10 +113,10 @@ func (n *Enrollment) check(m *Machine) error {
 	return m.Hello.check()
 }
 
-// Use makes a machine a runner. own are events of the enrolment, its are the first events
+// Use makes a machine a runner. own are events of the enrollment, its are the first events
 // of the runner's stream. If the same key has used the token before, there are no events,
 // and Runner returns the runner that the machine became. With [ErrEnrollmentUsed] and
-// [ErrEnrollmentInvalid] there may be events of the enrolment, which record the attempt.
+// [ErrEnrollmentInvalid] there may be events of the enrollment, which record the attempt.
 func (n *Enrollment) Use(runner events.ID, m Machine, c events.Certificate, at time.Time) (own, its []events.Event, err error) {
 	id := n.minted.Enrollment
 	switch {

@@ -23,7 +23,7 @@ var (
 		Hello: Hello{Labels: []string{"disk=ssd", "gpu=fake"}, Capacity: 8, Agent: linux}}
 )
 
-func TestMintAnEnrolment(t *testing.T) {
+func TestMintAnEnrollment(t *testing.T) {
 	mint := func(change func(*events.EnrollmentMinted)) func(*Enrollment) ([]events.Event, error) {
 		e := mintedEvent
 		e.Labels, e.ExclusiveLabels = []string{"pool=default"}, []string{"gpu=a100"}
@@ -51,7 +51,7 @@ func TestMintAnEnrolment(t *testing.T) {
 	})
 }
 
-func TestUseAnEnrolment(t *testing.T) {
+func TestUseAnEnrollment(t *testing.T) {
 	certificate := enrolled.Certificate
 	runner := enrolled
 	runner.Labels = []string{"arch=amd64", "disk=ssd", "gpu=a100", "os=linux", "pool=default", "runner=builder-1", "sandbox=bubblewrap",
@@ -118,7 +118,7 @@ func TestMachineMayNameItself(t *testing.T) {
 	}
 }
 
-func TestWithdrawAnEnrolment(t *testing.T) {
+func TestWithdrawAnEnrollment(t *testing.T) {
 	withdraw := func(n *Enrollment) ([]events.Event, error) { return n.Withdraw() }
 	withdrawn := events.EnrollmentWithdrawn{Enrollment: invitation1, Name: "builder-1", Tail: "Qm4Z"}
 	check(t, []spec[Enrollment]{

@@ -12,7 +12,7 @@ import (
 var (
 	ErrFarmOff        = fault.New(fault.NotFound, "farm_off", "There is no build farm here.")
 	ErrNoRunner       = fault.New(fault.NotFound, "runner_not_found", "There is no such runner.")
-	ErrRunnerOver     = fault.New(fault.Conflict, "runner_over", "This runner is suspended, revoked or retired. Enrol the machine anew.")
+	ErrRunnerOver     = fault.New(fault.Conflict, "runner_over", "This runner is suspended, revoked or retired. Enroll the machine anew.")
 	ErrRunnerDraining = fault.New(fault.Conflict, "runner_draining", "This runner takes no more jobs: it is being drained.")
 	ErrRunnerOffline  = fault.New(fault.Conflict, "runner_offline", "This runner is not connected.")
 	ErrRunnerSpent    = fault.New(fault.Conflict, "runner_spent", "This runner has taken all the jobs that it was enrolled for.")

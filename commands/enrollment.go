@@ -12,7 +12,7 @@ import (
 	"svc/input"
 )
 
-// MintEnrollment creates an enrolment, with a token that lets a machine become a runner.
+// MintEnrollment creates an enrollment, with a token that lets a machine become a runner.
 // The caller has generated the token, which is shown once, and the workspace's authority.
 type MintEnrollment struct {
 	Meta            `json:"-"`
@@ -106,13 +106,13 @@ type Registered struct {
 	Position          int64
 }
 
-// Enrollment returns the enrolment of a token and its workspace, or
+// Enrollment returns the enrollment of a token and its workspace, or
 // [aggregates.ErrEnrollmentInvalid].
 func (h *Handler) Enrollment(ctx context.Context, token EnrollmentToken) (workspace, enrollment events.ID, err error) {
 	workspace, enrollment, err = h.log.Holder(ctx, events.EnrollmentKey(token.Fingerprint()))
 	switch {
 	case err != nil:
-		return workspace, enrollment, fmt.Errorf("look up enrolment: %w", err)
+		return workspace, enrollment, fmt.Errorf("look up enrollment: %w", err)
 	case enrollment.IsZero():
 		return workspace, enrollment, aggregates.ErrEnrollmentInvalid
 	}

@@ -33,7 +33,7 @@ func (t EnrollmentToken) Tail() string { return string(t[len(t)-tailLength:]) }
 // Reveal returns the token itself, for the one answer that shows it.
 func (t EnrollmentToken) Reveal() string { return string(t) }
 
-const redactedEnrollmentToken = "[enrolment token]"
+const redactedEnrollmentToken = "[enrollment token]"
 
 // Format prevents the token from being printed.
 func (t EnrollmentToken) Format(f fmt.State, _ rune) { fmt.Fprint(f, redactedEnrollmentToken) }

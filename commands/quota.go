@@ -53,7 +53,7 @@ const tomorrow = " The next day begins at midnight UTC."
 //
 // Most commands that change an existing workspace, such as renaming it, need none: they store
 // nothing permanent outside of that workspace's log, and the limit of requests covers them. But
-// a rotation stores the fingerprint of the old token, and an enrolment a global key.
+// a rotation stores the fingerprint of the old token, and an enrollment a global key.
 func (d Daily) charges(person, workspace events.ID, request any, list []events.Event) (out []*charge) {
 	switch request.(type) {
 	case CreateWorkspace:

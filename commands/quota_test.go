@@ -281,7 +281,7 @@ func (failingCounts) Take(context.Context, events.ID, string, time.Time, int) (b
 	return false, errCounts
 }
 
-// Rotations and enrolments store permanent data outside of the workspace's log.
+// Rotations and enrollments store permanent data outside of the workspace's log.
 func TestDailyLimitsOfRotationsAndEnrollments(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)

@@ -53,7 +53,7 @@ func (e EnrollmentUsed) changes(*Record) []Change {
 }
 
 // EnrollmentRefused says that a machine with another key showed a token that had been used.
-// The number of recorded refusals of an enrolment is limited.
+// The number of recorded refusals of an enrollment is limited.
 type EnrollmentRefused struct {
 	Enrollment ID      `json:"enrollmentId"`
 	Name       string  `json:"name"`

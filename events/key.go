@@ -17,7 +17,7 @@ func SlugKey(slug string) string { return "slug/" + slug }
 // InvitationKey is the global key of the workspace of an invitation.
 func InvitationKey(id ID) string { return "invitation/" + id.String() }
 
-// EnrollmentKey is the global key of the enrolment with a token.
+// EnrollmentKey is the global key of the enrollment with a token.
 func EnrollmentKey(f Fingerprint) string { return "enrollment/" + hex.EncodeToString(f[:]) }
 
 // ServiceAccountKey is the workspace's key of the service account with a name.

@@ -55,7 +55,7 @@ const (
 	ExportAudit           // export, replay and verify it, and see a past state
 	ChangeWorkspace       // its name and slug
 	RunJobs               // submit and cancel build-farm jobs
-	ManageRunners         // enrol, drain, resume and revoke build machines
+	ManageRunners         // enroll, drain, resume and revoke build machines
 	ManageFarmSecrets     // the secrets that jobs of the farm receive
 
 	endOfRights

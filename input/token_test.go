@@ -28,7 +28,7 @@ func TestTokens(t *testing.T) {
 		"tok_svc_example, tok_svc_x9Qa":    false,
 		"tok_svc_[redacted]":               false,
 		"tok_svc_…":                        false,
-		"tok_enr_" + token[8:]:             true, // an enrolment token
+		"tok_enr_" + token[8:]:             true, // an enrollment token
 		"tok_enr_" + token[8:27]:           false,
 		"tok\u200b_svc_" + token[8:]:       true, // with characters that nobody sees
 		token[:12] + "\u200d" + token[12:]: true,

@@ -5,7 +5,7 @@ import (
 	"svc/projections/fold"
 )
 
-// An enrollmentCount is the number of enrolments that a workspace ever had; none leaves the list.
+// An enrollmentCount is the number of enrollments that a workspace ever had; none leaves the list.
 // It is a view of its own so that counting costs the same however long the list is.
 type enrollmentCount struct {
 	Workspace   events.ID `db:"workspace_id"`

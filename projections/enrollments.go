@@ -12,7 +12,7 @@ import (
 	"svc/projections/fold"
 )
 
-// Enrollments is the view of the tokens by which machines enrol as runners. It is inline.
+// Enrollments is the view of the tokens by which machines enroll as runners. It is inline.
 type Enrollments struct{ DB *pgxpool.Pool }
 
 type enrollmentRow struct {
@@ -33,7 +33,7 @@ type enrollmentRow struct {
 	UsedAt          *time.Time `db:"used_at"`
 }
 
-// The status of an enrolment. Rows never have status expired: queries derive it from the clock.
+// The status of an enrollment. Rows never have status expired: queries derive it from the clock.
 const (
 	EnrollmentPending   = "pending"
 	EnrollmentUsed      = "used"
@@ -72,7 +72,7 @@ var enrollments = &fold.Table[events.ID, enrollmentRow]{
 	},
 }
 
-// An Enrollment is an enrolment token, without its secret.
+// An Enrollment is an enrollment token, without its secret.
 type Enrollment struct {
 	ID              events.ID
 	Name            string // of the runner, or ""
@@ -99,7 +99,7 @@ const selectEnrollments = `
 		select state from runners where workspace_id = $1 and runner_id = n.runner_id offset 0) r on true
 	where n.workspace_id = $1 `
 
-// Page returns the enrolments of a workspace with their status at a time, newest first, and the
+// Page returns the enrollments of a workspace with their status at a time, newest first, and the
 // number on all pages.
 func (v Enrollments) Page(
 	ctx context.Context, workspace events.ID, at time.Time, limit, offset int,
@@ -107,18 +107,18 @@ func (v Enrollments) Page(
 	rows, _ := v.DB.Query(ctx, selectEnrollments+`order by n.enrollment_id desc limit $3 offset $4`, workspace, at, limit, offset)
 	list, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Enrollment])
 	if err != nil {
-		return nil, 0, fmt.Errorf("enrolments of %s: %w", workspace, err)
+		return nil, 0, fmt.Errorf("enrollments of %s: %w", workspace, err)
 	}
 	err = v.DB.QueryRow(ctx, `
 		select coalesce((select enrollments from enrollment_counts where workspace_id = $1), 0)`, workspace).Scan(&total)
 	if err != nil {
-		return nil, 0, fmt.Errorf("count enrolments of %s: %w", workspace, err)
+		return nil, 0, fmt.Errorf("count enrollments of %s: %w", workspace, err)
 	}
 	return list, total, nil
 }
 
-// Get returns one enrolment of a workspace with its status at a time. ok is false if there is none.
+// Get returns one enrollment of a workspace with its status at a time. ok is false if there is none.
 func (v Enrollments) Get(ctx context.Context, workspace, id events.ID, at time.Time) (n Enrollment, ok bool, err error) {
 	rows, _ := v.DB.Query(ctx, selectEnrollments+`and n.enrollment_id = $3`, workspace, at, id)
-	return optional[Enrollment](rows, "enrolment "+id.String())
+	return optional[Enrollment](rows, "enrollment "+id.String())
 }

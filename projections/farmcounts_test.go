@@ -89,7 +89,7 @@ func enrol(t *testing.T, log *store.Store, workspace events.ID) {
 	require.NoError(t, err)
 }
 
-// requireMachines requires that the lists report n runners and enrolments.
+// requireMachines requires that the lists report n runners and enrollments.
 func requireMachines(t *testing.T, db *pgxpool.Pool, workspace events.ID, n int) {
 	t.Helper()
 	_, total, err := projections.Runners{DB: db}.Page(t.Context(), workspace, "", 1, 0)

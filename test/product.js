@@ -11,7 +11,7 @@ const svc = fileURLToPath(new URL("../bin/svc", import.meta.url));
 /**
  * start returns the file with the addresses of a running product, what is in it, and what stops
  * it and removes its folder. SVC_SEEDED names one that seed has filled: a copy of it starts in a
- * quarter of the time, and enrols its runner anew, as its gateway has another address.
+ * quarter of the time, and enrolls its runner anew, as its gateway has another address.
  */
 export async function start({ seeded = process.env.SVC_SEEDED } = {}) {
   const data = mkdtempSync(tmpdir() + "/svc-");

@@ -21,25 +21,25 @@ import (
 	"svc/vault"
 )
 
-// enrolmentsPerMinute limits registrations from one address and, separately, those with one token.
-const enrolmentsPerMinute = 10
+// enrollmentsPerMinute limits registrations from one address and, separately, those with one token.
+const enrollmentsPerMinute = 10
 
 // newFarm returns the server for build machines. Without a farm it answers that the farm is off.
 func newFarm(cfg Config, p parts, perCaller *limit.Limit, m *metrics.Metrics, log *slog.Logger) (*farm.Server, error) {
-	perAddress, err := limit.PerMinute(min(enrolmentsPerMinute, cfg.RateLimit))
+	perAddress, err := limit.PerMinute(min(enrollmentsPerMinute, cfg.RateLimit))
 	if err != nil {
-		return nil, fmt.Errorf("limit of enrolments: %w", err)
+		return nil, fmt.Errorf("limit of enrollments: %w", err)
 	}
-	perToken, err := limit.PerMinute(min(enrolmentsPerMinute, cfg.RateLimit))
+	perToken, err := limit.PerMinute(min(enrollmentsPerMinute, cfg.RateLimit))
 	if err != nil {
-		return nil, fmt.Errorf("limit of enrolments with a token: %w", err)
+		return nil, fmt.Errorf("limit of enrollments with a token: %w", err)
 	}
-	m.Limit("enrolment", perAddress.Refused)
-	m.Limit("enrolment_token", perToken.Refused)
+	m.Limit("enrollment", perAddress.Refused)
+	m.Limit("enrollment_token", perToken.Refused)
 	c := farm.Config{
 		Enabled: cfg.farmOn(), Commands: p.commands, Runners: projections.Runners{DB: p.db.Pool},
 		Secrets: vault.Secrets{DB: p.db.Pool, Ring: p.ring}, Header: string(cfg.Farm.ClientCertHeader), Dispatcher: p.dispatcher,
-		Limit: perCaller, EnrolmentLimit: perAddress, TokenEnrolmentLimit: perToken,
+		Limit: perCaller, EnrollmentLimit: perAddress, TokenEnrollmentLimit: perToken,
 		Artifacts: p.artifacts, ArtifactMaxJobBytes: cfg.Farm.ArtifactMaxJobBytes,
 		ReleaseKeys: func() []string { return releaseKeys(p.releases) }, Now: time.Now, Log: log,
 	}

@@ -15,9 +15,9 @@ import (
 // SVC_FARM_ is set.
 type FarmConfig struct {
 	// Runners use only https and wss, and the gateway's paths begin at the root.
-	PublicURL config.URL `env:"SVC_FARM_PUBLIC_URL" schemes:"https" doc:"Public address of the farm gateway. Unset, nobody can enrol a runner."`
+	PublicURL config.URL `env:"SVC_FARM_PUBLIC_URL" schemes:"https" doc:"Public address of the farm gateway. Unset, nobody can enroll a runner."`
 
-	ReleasesDir string `env:"SVC_FARM_RELEASES_DIR" doc:"Folder of the releases of svc-runner, as make release fills it. Unset or empty, nobody can enrol a runner."`
+	ReleasesDir string `env:"SVC_FARM_RELEASES_DIR" doc:"Folder of the releases of svc-runner, as make release fills it. Unset or empty, nobody can enroll a runner."`
 
 	// Whoever can write to the folder can also replace the key in it.
 	ReleaseKeys []string `env:"SVC_FARM_RELEASE_KEYS" doc:"Public keys that releases are signed with, with commas between, as in the folder's release.pub. Unset, those of that file."`

@@ -118,7 +118,7 @@ func (p program) do(ctx context.Context, args []string) error {
 // maxToken bounds what is read as a token; it is far more than a token has.
 const maxToken = 4096
 
-// secret returns the enrolment token from the first place that has one.
+// secret returns the enrollment token from the first place that has one.
 func (p program) secret(o options) (string, error) {
 	switch {
 	case o.token != "" && o.tokenFile != "":

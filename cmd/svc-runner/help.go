@@ -49,7 +49,7 @@ status:
 
 verify:
   -keys=KEY,...        public keys of releases, ed25519:... (default: those of
-                       the enrolment)
+                       the enrollment)
   -version=VERSION     the required version (default: any that is not older than
                        this program)
 

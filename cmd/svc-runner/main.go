@@ -1,4 +1,4 @@
-// Command svc-runner is the agent on a build machine. It enrols as a runner of a farm with a token,
+// Command svc-runner is the agent on a build machine. It enrolls as a runner of a farm with a token,
 // connects to it, and runs its jobs. See its help.
 package main
 
@@ -21,7 +21,7 @@ import (
 // environment has the variables; flags override them.
 type environment struct {
 	DataDir  string        `env:"SVC_RUNNER_DATA_DIR" envDefault:"/var/lib/svc-runner" doc:"Folder of the runner."`
-	Token    config.Secret `env:"SVC_ENROLL_TOKEN" doc:"Token to enrol with, instead of -token."`
+	Token    config.Secret `env:"SVC_ENROLL_TOKEN" doc:"Token to enroll with, instead of -token."`
 	LogLevel slog.Level    `env:"SVC_LOG_LEVEL" envDefault:"info" doc:"Least level that is logged."`
 }
 

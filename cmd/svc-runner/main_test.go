@@ -88,7 +88,7 @@ func TestTokenSources(t *testing.T) {
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
 
-func TestCommandsWithoutEnrolment(t *testing.T) {
+func TestCommandsWithoutEnrollment(t *testing.T) {
 	t.Parallel()
 	environ := []string{"SVC_RUNNER_DATA_DIR=" + filepath.Join(t.TempDir(), "data")}
 	for _, args := range [][]string{{"run"}, {"status"}} {
@@ -101,7 +101,7 @@ func TestCommandsWithoutEnrolment(t *testing.T) {
 	require.Contains(t, errors, "does not run")
 	status, out, _ := do(t, "", environ, "doctor")
 	require.Equal(t, 1, status)
-	require.Contains(t, out, "BAD enrolment")
+	require.Contains(t, out, "BAD enrollment")
 	require.Contains(t, out, "ok  sandbox none")
 	status, _, errors = do(t, "tok_enr_MARKER", environ, "enroll", "-url=http://farm.example", "-token-file=-")
 	require.Equal(t, 1, status)

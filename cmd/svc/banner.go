@@ -19,7 +19,7 @@ type addresses struct {
 	EngineURL  string `json:"engineUrl"`
 	MetricsURL string `json:"metricsUrl"`
 
-	// Needed to enrol another machine.
+	// Needed to enroll another machine.
 	FarmCAFile      string `json:"farmCaFile"`
 	FarmReleasesDir string `json:"farmReleasesDir"`
 

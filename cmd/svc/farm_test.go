@@ -47,7 +47,7 @@ func TestMachineIsEnrolledOnceAndAgainIfNecessary(t *testing.T) {
 		return s.farmNotes(t)
 	}
 	require.Equal(t, "enrolled run ", again())
-	require.Equal(t, "run ", again(), "the enrolment is good")
+	require.Equal(t, "run ", again(), "the enrollment is good")
 	require.Equal(t, "revoked id-1 enrolled run ", again("SVC_TEST_REVOKED=1"))
 	require.Equal(t, "revoked id-1 enrolled run ", again("SVC_GATEWAY_ADDR="+address.Free(t)), "the gateway is somewhere else")
 	require.Equal(t, "revoked id-1 enrolled run ", again(), "and is back")
@@ -98,7 +98,7 @@ func (s *site) runnerPID(t *testing.T) int {
 	return pid
 }
 
-// dev.json has what is needed to enrol another machine.
+// dev.json has what is needed to enroll another machine.
 func TestDevJSONDescribesTheFarm(t *testing.T) {
 	s := newSite(t)
 	r := s.start(t).awaitUp()

@@ -33,11 +33,11 @@ type registeredRunner struct {
 	Sandboxes []string `json:"sandboxes"`
 }
 
-// startRunner enrols this machine if necessary and starts its runner. If that fails, the service
+// startRunner enrolls this machine if necessary and starts its runner. If that fails, the service
 // runs without a runner.
 func (s *stack) startRunner(ctx context.Context, d demo) error {
 	if len(d.People) == 0 {
-		return nil // nobody can enrol it
+		return nil // nobody can enroll it
 	}
 	if _, err := exec.LookPath("git"); err != nil {
 		s.say("git is not on the PATH: the farm runs jobs, but none that names a repository")
@@ -53,7 +53,7 @@ func (s *stack) startRunner(ctx context.Context, d demo) error {
 	return err
 }
 
-// enrolOnce keeps a valid enrolment. It makes a new one if the runner was revoked, its certificate
+// enrolOnce keeps a valid enrollment. It makes a new one if the runner was revoked, its certificate
 // has expired, or the gateway's address or authority has changed.
 func (s *stack) enrolOnce(ctx context.Context, d demo) error {
 	var old identity

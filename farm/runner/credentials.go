@@ -59,7 +59,7 @@ func decodeKey(text []byte) (crypto.Signer, error) {
 	return signer, nil
 }
 
-// pendingKey returns the key of an enrolment in progress, or a new one. A repeated request with the
+// pendingKey returns the key of an enrollment in progress, or a new one. A repeated request with the
 // same token and key gets the same answer.
 func (f Folder) pendingKey() (crypto.Signer, error) {
 	if text, err := os.ReadFile(f.path(pendingFile)); err == nil {

@@ -62,7 +62,7 @@ func Diagnose(ctx context.Context, f Folder, program string, mounts []string) (l
 	}
 	add("limits", nil, sandbox.Prepare())
 	id, err := f.Identity()
-	if !add("enrolment", err, id.Name+" "+id.RunnerID) {
+	if !add("enrollment", err, id.Name+" "+id.RunnerID) {
 		return list
 	}
 	l, err := openFarmClient(f, id)
@@ -71,7 +71,7 @@ func Diagnose(ctx context.Context, f Folder, program string, mounts []string) (l
 	}
 	defer l.close()
 	if left := time.Until(l.expiry()); left <= 0 {
-		add("certificate", errors.New("it has expired; enrol the machine anew"), "")
+		add("certificate", errors.New("it has expired; enroll the machine anew"), "")
 	} else {
 		add("certificate", nil, "good for "+left.Round(time.Minute).String())
 	}

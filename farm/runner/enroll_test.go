@@ -316,7 +316,7 @@ func TestDiagnose(t *testing.T) {
 		require.Fail(t, "no finding", what)
 		return Finding{}
 	}
-	for _, what := range []string{"disk", "sandbox none", "enrolment", "certificate", "farm", "client certificate", "clock"} {
+	for _, what := range []string{"disk", "sandbox none", "enrollment", "certificate", "farm", "client certificate", "clock"} {
 		require.True(t, find(what).OK, what)
 	}
 	f.refuse = func(w http.ResponseWriter, r *http.Request) bool {
@@ -333,7 +333,7 @@ func TestDiagnose(t *testing.T) {
 	f.server.Close()
 	require.False(t, find("farm").OK)
 	folder = Folder(t.TempDir())
-	require.False(t, find("enrolment").OK)
+	require.False(t, find("enrollment").OK)
 }
 
 func TestExpiredCertificateEndsRunner(t *testing.T) {
@@ -347,7 +347,7 @@ func TestExpiredCertificateEndsRunner(t *testing.T) {
 	}
 	err := start(t, folder).wait()
 	require.ErrorIs(t, err, ErrRefused)
-	require.ErrorContains(t, err, "enrol the machine anew")
+	require.ErrorContains(t, err, "enroll the machine anew")
 }
 
 // A newerMessage has a type of a newer version of the protocol.

@@ -19,7 +19,7 @@ import (
 //	identity.json          who the runner is, and where the farm is
 //	credentials.pem        the key and its certificate
 //	renewed.pem            their successors, until the first request with them
-//	pending-key.pem        the key of an enrolment in progress
+//	pending-key.pem        the key of an enrollment in progress
 //	server-ca.pem          the authority of the farm's server certificate, if it is private
 //	spool/<job>.<epoch>/   unacknowledged messages of a job, and its artifacts until they are uploaded
 //	work/<job>.<epoch>/    where the job runs

@@ -33,7 +33,7 @@ func (r *Refusal) Error() string {
 	case r.Code != "":
 		return fmt.Sprintf("%d %s: %s", r.Status, r.Code, r.Message)
 	case r.Status == http.StatusBadRequest: // what nginx answers to an expired certificate
-		return "400 by a proxy: the certificate may have expired; enrol the machine anew"
+		return "400 by a proxy: the certificate may have expired; enroll the machine anew"
 	}
 	return fmt.Sprintf("%d by a proxy, not by the service", r.Status)
 }

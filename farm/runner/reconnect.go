@@ -123,7 +123,7 @@ func (s *Supervisor) finalError(err error) error {
 	case errors.As(err, &r) && r.final():
 		return fmt.Errorf("%w: %w", ErrRefused, r)
 	case errors.As(err, &r) && r.mayBeExpired() && !time.Now().Before(s.farm.expiry()):
-		return fmt.Errorf("%w: its certificate has expired; enrol the machine anew", ErrRefused)
+		return fmt.Errorf("%w: its certificate has expired; enroll the machine anew", ErrRefused)
 	}
 	return nil
 }

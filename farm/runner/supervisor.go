@@ -19,7 +19,7 @@ import (
 type Config struct {
 	Folder       Folder
 	Program      string   // path of this program, which is started for each job
-	Capacity     int      // jobs at once; 0 is the capacity given at enrolment
+	Capacity     int      // jobs at once; 0 is the capacity given at enrollment
 	Mounts       []string // folders that steps in bubblewrap can read
 	GitProtocols string   // protocols to fetch repositories by, separated by colons
 	MinDiskFree  int64    // bytes that must be free to take a job; 0 is 2 GiB

@@ -41,9 +41,9 @@ type Config struct {
 	Header       string                // in which the gateway forwards certificates; "" accepts none
 	TrustedProxy func(netip.Addr) bool // peers from which Header is accepted; nil is all
 
-	Limit               *limit.Limit // requests per runner or address; nil is no limit
-	EnrolmentLimit      *limit.Limit // registrations per address, and renewals per runner
-	TokenEnrolmentLimit *limit.Limit // registrations with the same token that somebody minted
+	Limit                *limit.Limit // requests per runner or address; nil is no limit
+	EnrollmentLimit      *limit.Limit // registrations per address, and renewals per runner
+	TokenEnrollmentLimit *limit.Limit // registrations with the same token that somebody minted
 
 	Artifacts  artifacts.Store      // nil accepts no uploads
 	Dispatcher *dispatch.Dispatcher // serves connections of runners

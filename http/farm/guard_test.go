@@ -210,7 +210,7 @@ func TestRetiredAuthorityIsNotAccepted(t *testing.T) {
 }
 
 // If the vault key is lost, no certificate can be checked. After the authority is replaced, runners
-// with a certificate are admitted again if the former authority's is kept, and machines enrol again.
+// with a certificate are admitted again if the former authority's is kept, and machines enroll again.
 func TestLostVaultKey(t *testing.T) {
 	s := newSite(t)
 	_, old := s.enrol(t)

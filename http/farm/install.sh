@@ -11,12 +11,12 @@ usage() {
 	cat <<END
 Usage: install.sh [options]
 
-  --token TOKEN     of the enrolment; better in SVC_ENROLL_TOKEN, or - to read it from standard input
+  --token TOKEN     of the enrollment; better in SVC_ENROLL_TOKEN, or - to read it from standard input
   --url URL         address of the farm gateway [$farm_url]
   --server-ca FILE  certificate of a private CA that the gateway's certificate is of
-  --name NAME       of the runner, instead of the one that the enrolment has
+  --name NAME       of the runner, instead of the one that the enrollment has
   --capacity N      jobs at once, from 1 to 64 [1]
-  --labels A=B,...  what this machine has, besides what the enrolment says
+  --labels A=B,...  what this machine has, besides what the enrollment says
   --version X       version to install [$version]
   --no-enroll       install the program only
   --no-service      make no systemd service
@@ -199,8 +199,8 @@ make_user() {
 		fail "could not make the user svc-runner"
 }
 
-# enrol passes the token in the environment, which other users cannot read.
-enrol() {
+# enroll passes the token in the environment, which other users cannot read.
+enroll() {
 	[ -n "$token" ] || fail "no token: copy the command from the Build Farm page again, or use --no-enroll"
 	ca=''
 	[ ! -r "$etc/server-ca.pem" ] || ca=$etc/server-ca.pem
@@ -307,7 +307,7 @@ main() {
 	trap 'exit 1' HUP INT TERM
 	fetch
 	place
-	[ "$enroll" = no ] || enrol
+	[ "$enroll" = no ] || enroll
 	if [ "$service" = yes ]; then
 		start
 	else

@@ -135,7 +135,7 @@ func (s *site) newWorkspace(t *testing.T, slug string) (events.ID, commands.Meta
 	return workspace, owner
 }
 
-// mint creates an enrolment that is valid for 15 minutes.
+// mint creates an enrollment that is valid for 15 minutes.
 func (s *site) mint(t *testing.T, by commands.Meta, change ...func(*commands.MintEnrollment)) commands.EnrollmentToken {
 	t.Helper()
 	authority, err := s.a.server.Authority(t.Context(), by.Workspace)

@@ -88,7 +88,7 @@ func (s *Server) admitUnregistered(w http.ResponseWriter, r *http.Request) (cont
 	if err := s.checkRequest(r, registrationLimits.Body); err != nil {
 		return nil, nil, err
 	}
-	if err := s.EnrolmentLimit.Allow(r.Context(), w.Header(), limit.Address(r)); err != nil {
+	if err := s.EnrollmentLimit.Allow(r.Context(), w.Header(), limit.Address(r)); err != nil {
 		return nil, nil, err
 	}
 	anybody := &Runner{Envelope: envelopeOf(r, events.Actor{Type: events.BySystem, Name: "farm"})}
@@ -146,7 +146,7 @@ func (s *Server) register(ctx context.Context, in *registrationRequest) (*regist
 		return nil, err
 	}
 	// Not for all tokens together, or strangers from many addresses could stop everybody's registrations.
-	if err := s.TokenEnrolmentLimit.Allow(ctx, http.Header{}, enrollment.String()); err != nil {
+	if err := s.TokenEnrollmentLimit.Allow(ctx, http.Header{}, enrollment.String()); err != nil {
 		return nil, err
 	}
 	request, err := readRequest(in.Body.CSR)
@@ -194,7 +194,7 @@ type renewal struct {
 
 func (s *Server) renew(ctx context.Context, in *renewal) (*registrationAnswer, error) {
 	c := RunnerOf(ctx)
-	if err := s.EnrolmentLimit.Allow(ctx, http.Header{}, limit.Caller(c.ID)); err != nil {
+	if err := s.EnrollmentLimit.Allow(ctx, http.Header{}, limit.Caller(c.ID)); err != nil {
 		return nil, err
 	}
 	request, err := readRequest(in.Body.CSR)

@@ -181,14 +181,14 @@ func TestBadRequestDoesNotUseToken(t *testing.T) {
 	s.a.register(t, token, newKey(t)).is(t, 201, "")
 }
 
-func TestEnrolmentAttemptsAreBounded(t *testing.T) {
+func TestEnrollmentAttemptsAreBounded(t *testing.T) {
 	tenPerMinute := func() *limit.Limit {
 		l, err := limit.PerMinute(10)
 		require.NoError(t, err)
 		return l
 	}
 	perAddress, perToken := tenPerMinute(), tenPerMinute()
-	s := newSite(t, func(c *farm.Config) { c.EnrolmentLimit, c.TokenEnrolmentLimit = perAddress, perToken })
+	s := newSite(t, func(c *farm.Config) { c.EnrollmentLimit, c.TokenEnrollmentLimit = perAddress, perToken })
 	key, none := newKey(t), commands.NewEnrollmentToken()
 	for i := range 200 { // from many addresses
 		s.a.register(t, none, key, from(fmt.Sprintf("192.0.2.%d:1", i%20))).is(t, 401, "enrollment_invalid")

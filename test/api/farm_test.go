@@ -45,7 +45,7 @@ func (s *fixture) packRelease(t *testing.T) {
 		[]release.Build{{OS: "linux", Arch: "amd64", Path: program}}, key))
 }
 
-// mintEnrollmentToken returns the token of a new enrolment in the caller's workspace.
+// mintEnrollmentToken returns the token of a new enrollment in the caller's workspace.
 func (v *service) mintEnrollmentToken(t *testing.T, as string) string {
 	t.Helper()
 	return v.ask(t, as, "POST /api/v1/farm/enrollments", `{}`).is(t, "201").text(t, "token")
@@ -80,7 +80,7 @@ func testFarm(t *testing.T, s *fixture) {
 	const self = "GET " + registrationsPath + "/self"
 	require.Equal(t, a.text(t, "runnerId"), v.ask(t, "nobody", self, "", certificate).is(t, "200").text(t, "runnerId"))
 
-	t.Run("enrolment is in the audit log", func(t *testing.T) {
+	t.Run("enrollment is in the audit log", func(t *testing.T) {
 		var actions []string
 		for _, item := range v.ask(t, "ada@acme", "GET /api/v1/audit?limit=4", "").is(t, "200").at(t, "items").([]any) {
 			actions = append(actions,
@@ -127,7 +127,7 @@ func testFarm(t *testing.T, s *fixture) {
 		other.ask(t, "nobody", self, "", certificate).is(t, "403 runner_revoked")
 		v.ask(t, "nobody", self, "", certificate).is(t, "403 runner_revoked")
 	})
-	t.Run("incomplete configuration refuses enrolment", func(t *testing.T) {
+	t.Run("incomplete configuration refuses enrollment", func(t *testing.T) {
 		bare := s.serve(t, database, "SVC_FARM_RELEASES_DIR=", "SVC_FARM_PUBLIC_URL=")
 		refused := bare.ask(t, "ada@acme", "POST /api/v1/farm/enrollments", `{}`).is(t, "409 farm_not_ready")
 		require.Equal(t, map[string]any{

@@ -111,7 +111,7 @@ func (f *farm) authority(ctx context.Context, workspace events.ID) (*certificate
 	})
 }
 
-// enrolMachines enrols n runners in a workspace by appending the events of an enrolment.
+// enrolMachines enrolls n runners in a workspace by appending the events of an enrollment.
 func (f *farm) enrolMachines(ctx context.Context, workspace events.ID, n, capacity int) ([]machine, error) {
 	now := time.Now()
 	authority, err := f.authority(ctx, workspace)

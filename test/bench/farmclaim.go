@@ -182,6 +182,6 @@ func (f *farm) timeClaims(ctx context.Context, service *serviceProcess, workspac
 	}
 	err = group.Wait()
 	each := float64(time.Since(from).Microseconds()) / 1000 / claimsPerTurn
-	// Nobody declines the jobs: their leases expire, and the next turn enrols its own runners.
+	// Nobody declines the jobs: their leases expire, and the next turn enrolls its own runners.
 	return each, err
 }

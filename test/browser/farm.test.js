@@ -22,7 +22,7 @@ after(async () => {
   await product?.stop();
 });
 
-/** startRunner enrols another runner with a token, and starts it. */
+/** startRunner enrolls another runner with a token, and starts it. */
 async function startRunner(token) {
   const folder = mkdtempSync(tmpdir() + "/svc-runner-");
   const agent = fileURLToPath(new URL("../../bin/svc-runner", import.meta.url));
@@ -90,7 +90,7 @@ test("an open dialog, an open menu and the focus survive updates of the page", a
   assert.match(await ada.page.evaluate(() => document.activeElement.id), /^runner-/);
 });
 
-test("an enrolment command is shown once", async () => {
+test("an enrollment command is shown once", async () => {
   const { page, open } = await visitor(browser, app, "ada");
   await open("/w/acme/farm");
   await page.getByRole("button", { name: "Add a runner" }).click();
@@ -123,7 +123,7 @@ test("an enrolment command is shown once", async () => {
   assert.ok(!(await page.content()).includes(token));
 });
 
-test("a refused enrolment keeps the dialog and what was typed", async () => {
+test("a refused enrollment keeps the dialog and what was typed", async () => {
   const { page, open } = await visitor(browser, app, "ada");
   await open("/w/acme/farm");
   await page.getByRole("button", { name: "Add a runner" }).click();

@@ -63,7 +63,7 @@ async function lastUse(page) {
   await page.getByText("Last used").first().waitFor();
 }
 
-/** command creates an enrolment command. */
+/** command creates an enrollment command. */
 async function command(page) {
   await page.getByRole("button", { name: "Add a runner" }).click();
   await page.fill("#add-name", "builder-9");
@@ -104,7 +104,7 @@ const pages = [
   ["replay", "/w/acme/audit/replay", ".re-steps li"],
   ["job", "/w/acme/farm", ".queue", { next: job }],
   ["jobs", "/w/acme/farm/jobs?status=finished", "text=build and test"],
-  ["command", "/w/acme/farm", ".queue", { act: command }], // last, since its enrolment appears in the audit log
+  ["command", "/w/acme/farm", ".queue", { act: command }], // last, since its enrollment appears in the audit log
   ["absent", "/w/beyond/runs", "text=You are not in this workspace"],
 ];
 

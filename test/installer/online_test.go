@@ -212,7 +212,7 @@ func (f *realFarm) install(command, root, data string) (string, error) {
 	return string(out), err
 }
 
-// A person mints an enrolment and copies the command; a machine that has nothing but curl
+// A person mints an enrollment and copies the command; a machine that has nothing but curl
 // is a runner, and online.
 func TestFromNothingToAnOnlineRunner(t *testing.T) {
 	f := newFarm(t)

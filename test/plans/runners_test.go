@@ -14,7 +14,7 @@ import (
 )
 
 // runnerRows are 20,000 runners of acme, of which 1,000 are connected, 1,000 away and the others over, and as
-// many enrolments, among those of others.
+// many enrollments, among those of others.
 const runnerRows = `
 	insert into runners (workspace_id, runner_id, name, state, draining, note, noted_by, offline_reason, labels, exclusive_labels, capacity,
 		jobs_left,
@@ -92,11 +92,11 @@ func (p *process) askRunners(t *testing.T) {
 	done[projections.RunnerSlots](t)(v.Slots(ctx, p.acme))
 	holder := done[projections.Holder](t)(v.Holder(ctx, p.acme, idOf(t, 'y', 7)))
 	require.NotNil(t, holder.State)
-	enrolments := projections.Enrollments{DB: p.asks}
-	_, total, err := enrolments.Page(ctx, p.acme, epoch, 25, 100)
+	enrollments := projections.Enrollments{DB: p.asks}
+	_, total, err := enrollments.Page(ctx, p.acme, epoch, 25, 100)
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, total, 20_000)
-	_, ok, err = enrolments.Get(ctx, p.acme, idOf(t, 'z', 7), epoch)
+	_, ok, err = enrollments.Get(ctx, p.acme, idOf(t, 'z', 7), epoch)
 	require.True(t, ok, err)
 	done[[]projections.FarmSecret](t)(projections.FarmSecrets{DB: p.asks}.List(ctx, p.acme))
 }

@@ -42,7 +42,7 @@ func awaitJob(t *testing.T, ci caller, rest, id, state string) (j job) {
 }
 
 // TestCtrlCKillsRunningJobs runs a job that has left its session and ignores SIGTERM. Ctrl-C ends it, and so
-// does SIGKILL to svc. The next start keeps the enrolment.
+// does SIGKILL to svc. The next start keeps the enrollment.
 func TestCtrlCKillsRunningJobs(t *testing.T) {
 	t.Parallel()
 	s := newSeededInstallation(t)

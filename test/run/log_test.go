@@ -67,7 +67,7 @@ func requireEachCommandOnce(t *testing.T, s *deployment, sent []*sentCommand) {
 	t.Logf("%d acknowledged, %d refused, %d unknown", counts[acknowledged], counts[refused], counts[unknown])
 }
 
-// isFarmEvent reports whether an event concerns the enrolment of this machine or the jobs of the demonstration data.
+// isFarmEvent reports whether an event concerns the enrollment of this machine or the jobs of the demonstration data.
 func isFarmEvent(e entry) bool {
 	noun, _, _ := strings.Cut(e.Kind, ".")
 	return slices.Contains([]string{"authority", "enrollment", "runner", "job"}, noun)

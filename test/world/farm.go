@@ -12,7 +12,7 @@ import (
 	"svc/projections"
 )
 
-// playFarm enrols a runner and plays one job for each way in which a job can end or be requeued.
+// playFarm enrolls a runner and plays one job for each way in which a job can end or be requeued.
 func (p *Player) playFarm(ctx context.Context) error {
 	owner := Meta(p.Workspace, p.Owner)
 	runner, err := p.enrolRunner(ctx, owner)
@@ -37,7 +37,7 @@ func (p *Player) playFarm(ctx context.Context) error {
 	return err
 }
 
-// enrolRunner enrols and connects a runner, and returns the metadata for its commands.
+// enrolRunner enrolls and connects a runner, and returns the metadata for its commands.
 func (p *Player) enrolRunner(ctx context.Context, owner commands.Meta) (runner commands.Meta, err error) {
 	authority := events.AuthorityCreated{Authority: NewID(), Certificate: "PEM", NotAfter: Epoch.AddDate(10, 0, 0)}
 	mint := commands.MintEnrollment{
