@@ -16,6 +16,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -35,6 +36,7 @@ type Elections struct {
 	db     *pgxpool.Pool
 	log    *slog.Logger
 	names  []string
+	may    map[string]func() bool // set by OnlyIf
 	holder events.ID
 
 	mu   sync.Mutex
@@ -47,7 +49,21 @@ type term struct{ since, until time.Time }
 
 // New returns elections that win no lease until Run is called.
 func New(db *pgxpool.Pool, log *slog.Logger, names ...string) *Elections {
-	return &Elections{db: db, log: log, names: names, holder: events.NewID(time.Now()), held: map[string]term{}}
+	return &Elections{db: db, log: log, names: names, may: map[string]func() bool{}, holder: events.NewID(time.Now()), held: map[string]term{}}
+}
+
+// OnlyIf makes the process a candidate for leases only while may returns true: a process that cannot
+// do the work must not keep others from it. It gives up a lease that it holds within [leaseDuration].
+// Call it before Run.
+func (l *Elections) OnlyIf(may func() bool, names ...string) {
+	for _, name := range names {
+		l.may[name] = may
+	}
+}
+
+// candidacies returns the leases for which the process is a candidate now.
+func (l *Elections) candidacies() []string {
+	return slices.DeleteFunc(slices.Clone(l.names), func(name string) bool { return l.may[name] != nil && !l.may[name]() })
 }
 
 // Leads reports whether this process holds the lease of that name now.
@@ -101,7 +117,7 @@ func (l *Elections) takeLeases(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, renewInterval)
 	defer cancel()
 	asked := time.Now()
-	rows, _ := l.db.Query(ctx, takeSQL, l.names, l.holder, leaseDuration, l.undisputed(asked))
+	rows, _ := l.db.Query(ctx, takeSQL, l.candidacies(), l.holder, leaseDuration, l.undisputed(asked))
 	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[takenLease])
 	if err != nil {
 		return fmt.Errorf("take leases: %w", err)

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -78,6 +79,28 @@ func TestOneProcessLeads(t *testing.T) {
 	require.NoError(t, db.QueryRow(t.Context(), `select count(*) from leases`).Scan(&left))
 	require.Zero(t, left, "no lease has to run out")
 	require.Zero(t, first.log.errors()+second.log.errors())
+}
+
+// A process that cannot do the work of a lease leaves it to another, and takes it again when it can.
+func TestLeaseIsLeftToThoseWhoCanWork(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	var able atomic.Bool
+	able.Store(true)
+	first := leader.New(db, slog.New(slog.DiscardHandler), "a", "b")
+	first.OnlyIf(able.Load, "a")
+	var done sync.WaitGroup
+	done.Go(func() { first.Run(t.Context()) })
+	t.Cleanup(done.Wait)
+	eventually(t, func() bool { return first.Leads("a") && first.Leads("b") })
+	able.Store(false)
+	second := start(t, db, "a", "b")
+	eventually(t, func() bool { return second.Leads("a") })
+	require.False(t, first.Leads("a"))
+	require.True(t, first.Leads("b"), "only the other lease has a condition")
+	able.Store(true)
+	second.stop()
+	eventually(t, func() bool { return first.Leads("a") })
 }
 
 // Somebody who can write to the database cannot block a lease for ever.

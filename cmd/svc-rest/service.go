@@ -23,6 +23,7 @@ import (
 	"svc/metrics"
 	"svc/migrations"
 	"svc/projections"
+	"svc/proof"
 	"svc/sessions"
 	"svc/vault"
 )
@@ -67,6 +68,8 @@ func newService(ctx context.Context, cfg Config, m *metrics.Metrics, log *slog.L
 	p.followers.measure(p.db, m)
 	p.log = openLog(p, m, log)
 	s.onClose(p.log.Close)
+	// These append or use keys of the vault, which fails while the gate is closed.
+	p.elections.OnlyIf(func() bool { return !p.log.gate.Closed() }, proof.View, integrity.Lease, dispatch.Lease)
 	runWriters, stopWriters := tasks(ctx) // what appends ends before the log is closed
 	s.onClose(stopWriters)
 	p.commands = commands.New(p.log.Store, time.Now)
