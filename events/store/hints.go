@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -20,6 +21,7 @@ const (
 	hintMaxLogs = 200                  // logs that a hint can name
 	hintAny     = "*"                  // stands for more logs than a hint can name
 	hintRetry   = time.Second          // before another attempt to listen
+	hintTimeout = 5 * time.Second      // of sending a hint, and of beginning to listen
 )
 
 // Hints tell other processes by NOTIFY which logs have grown, and receive their hints. A
@@ -87,10 +89,17 @@ func (h *Hints) send(ctx context.Context) {
 			continue
 		}
 		// If it fails, the other processes find out when they look for themselves.
-		if _, err := h.db.Exec(ctx, `select pg_notify($1, $2)`, hintChannel, hint); err != nil && ctx.Err() == nil {
+		if err := h.notify(ctx, hint); err != nil && ctx.Err() == nil {
 			h.log.WarnContext(ctx, "send hints of logs that have grown", "err", err)
 		}
 	}
+}
+
+func (h *Hints) notify(ctx context.Context, hint string) error {
+	ctx, cancel := context.WithTimeout(ctx, hintTimeout)
+	defer cancel()
+	_, err := h.db.Exec(ctx, `select pg_notify($1, $2)`, hintChannel, hint)
+	return err
 }
 
 // take returns the next hint: the sender and the ids of the logs that have grown, separated
@@ -123,14 +132,11 @@ func (h *Hints) receive(ctx context.Context) {
 }
 
 func (h *Hints) receiveOn(ctx context.Context) error {
-	conn, err := pgx.ConnectConfig(ctx, h.listen.Copy())
+	conn, err := h.startListening(ctx)
 	if err != nil {
-		return fmt.Errorf("connect: %w", err)
-	}
-	defer conn.Close(context.WithoutCancel(ctx))
-	if _, err := conn.Exec(ctx, `listen `+hintChannel); err != nil {
 		return err
 	}
+	defer conn.Close(context.WithoutCancel(ctx))
 	h.onHint(events.ID{}) // hints sent before listening are lost
 	for {
 		n, err := conn.WaitForNotification(ctx)
@@ -139,6 +145,20 @@ func (h *Hints) receiveOn(ctx context.Context) error {
 		}
 		h.handle(n.Payload)
 	}
+}
+
+// startListening returns a new connection that listens.
+func (h *Hints) startListening(ctx context.Context) (*pgx.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, hintTimeout)
+	defer cancel()
+	conn, err := pgx.ConnectConfig(ctx, h.listen.Copy())
+	if err != nil {
+		return nil, fmt.Errorf("connect: %w", err)
+	}
+	if _, err := conn.Exec(ctx, `listen `+hintChannel); err != nil {
+		return nil, errors.Join(err, conn.Close(context.WithoutCancel(ctx)))
+	}
+	return conn, nil
 }
 
 func (h *Hints) handle(hint string) {
