@@ -24,8 +24,7 @@ const View = "bus"
 const (
 	pageSize       = 400              // events published together, on a bus where each is a message
 	sweepInterval  = time.Minute      // how often the relay calls deleteOld
-	pageTimeout    = 25 * time.Second // limit for a page, with its transaction
-	publishTimeout = 10 * time.Second // limit for publishing a page; the rest of pageTimeout is for the commit
+	publishTimeout = 10 * time.Second // limit for publishing a page; the rest of follow.PageTimeout is for the commit
 )
 
 // The keys of a message's metadata. The payload is the event's stored form.
@@ -95,8 +94,6 @@ func (r *Relay) deleteOld(ctx context.Context, b *Bus) {
 // ends early, they move past what was published, so that a slow bus is not sent the same
 // events for ever.
 func (r *Relay) relayPage(ctx context.Context, b *Bus, workspaces []events.ID) (more []events.ID, err error) {
-	ctx, cancel := context.WithTimeout(ctx, pageTimeout)
-	defer cancel()
 	limit := max(b.page()/len(workspaces), 1)
 	var broken error
 	err = pgx.BeginFunc(ctx, r.db, func(tx pgx.Tx) error {

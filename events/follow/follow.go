@@ -35,6 +35,11 @@ const (
 	maxBackoff = 15 * time.Second
 )
 
+// PageTimeout is how long a handler may take for a page, and a follower for a query of its own. After it, the
+// follower assumes that the database hangs, reports an error and tries again. It is many times what a full page takes,
+// and less than the 30 s of silence after which the server ends the transaction of [LockCheckpoints].
+const PageTimeout = 25 * time.Second
+
 // A Follower finds the logs that have grown. Any number of processes may run one of the
 // same name: only the leader works.
 type Follower struct {
@@ -46,6 +51,7 @@ type Follower struct {
 	log          *slog.Logger
 	wake         chan struct{}
 	minInterval  time.Duration // minimum time between the starts of two rounds
+	pageTimeout  time.Duration
 
 	mu    sync.Mutex
 	grown map[events.ID]bool // logs that have grown; the zero ID means any log may have
@@ -54,6 +60,7 @@ type Follower struct {
 
 // A Handler processes the next events of logs in one transaction, and returns the logs that
 // may have more. If it fails for several logs, it is called again for each of them separately.
+// ctx ends after [PageTimeout].
 type Handler func(ctx context.Context, workspaces []events.ID) (more []events.ID, err error)
 
 // A Backoff is the time until a log that cannot be followed is tried again.
@@ -76,7 +83,7 @@ func (b Backoff) Over() bool { return !time.Now().Before(b.until) }
 func New(db *pgxpool.Pool, name string, leads func(name string) bool, log *slog.Logger) *Follower {
 	return &Follower{
 		db: db, name: name, names: func() []string { return []string{name} }, leads: leads, log: log.With("view", name),
-		wake: make(chan struct{}, 1), grown: map[events.ID]bool{}, stuck: map[events.ID]Backoff{},
+		wake: make(chan struct{}, 1), grown: map[events.ID]bool{}, stuck: map[events.ID]Backoff{}, pageTimeout: PageTimeout,
 	}
 }
 
@@ -96,6 +103,9 @@ func (f *Follower) OnlyNotified() { f.onlyNotified = true }
 // AtMostEvery makes f follow each log no more often than that, except for a log that has
 // more than a page of new events. Call it before Run.
 func (f *Follower) AtMostEvery(every time.Duration) { f.minInterval = every }
+
+// TimeOutPagesAfter makes pages time out after that instead of [PageTimeout]. Call it before Run.
+func (f *Follower) TimeOutPagesAfter(timeout time.Duration) { f.pageTimeout = timeout }
 
 // Moved notifies f that a log has grown, or that any may have if workspace is zero. It does
 // not block.
@@ -213,12 +223,12 @@ func batches(list []laggingLog) (all [][]events.ID) {
 // follow processes the new events of some logs. If one of them fails, the others continue.
 func (f *Follower) follow(ctx context.Context, batch []events.ID, handle Handler) {
 	for len(batch) > 0 && ctx.Err() == nil {
-		more, err := handle(ctx, batch)
+		more, err := f.handlePage(ctx, batch, handle)
 		switch {
 		case err == nil:
 			f.clearBackoff(batch)
 			batch = more
-		case f.db.Ping(ctx) != nil:
+		case f.ping(ctx) != nil:
 			f.logError(ctx, "the database", err)
 			return
 		case len(batch) == 1:
@@ -231,6 +241,18 @@ func (f *Follower) follow(ctx context.Context, batch []events.ID, handle Handler
 			return
 		}
 	}
+}
+
+func (f *Follower) handlePage(ctx context.Context, batch []events.ID, handle Handler) (more []events.ID, err error) {
+	ctx, cancel := context.WithTimeout(ctx, f.pageTimeout)
+	defer cancel()
+	return handle(ctx, batch)
+}
+
+func (f *Follower) ping(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, PageTimeout)
+	defer cancel()
+	return f.db.Ping(ctx)
 }
 
 // takeGrown returns and forgets the logs that f was notified about.
@@ -246,6 +268,8 @@ func (f *Follower) takeGrown() (list []events.ID) {
 
 // laggingLogs returns the logs that have grown beyond their checkpoints.
 func (f *Follower) laggingLogs(ctx context.Context) ([]laggingLog, error) {
+	ctx, cancel := context.WithTimeout(ctx, f.pageTimeout)
+	defer cancel()
 	names := f.names()
 	if len(names) != 1 {
 		return f.laggingInAny(ctx, names)

@@ -142,6 +142,62 @@ func TestOnlyTheLeaderWorks(t *testing.T) {
 	require.Eventually(t, func() bool { return positions(t, db)[3] == 3 }, waitLimit, time.Millisecond)
 }
 
+// An errorLog passes on at what failed.
+type errorLog chan string
+
+func (l errorLog) Enabled(context.Context, slog.Level) bool { return true }
+func (l errorLog) WithAttrs([]slog.Attr) slog.Handler       { return l }
+func (l errorLog) WithGroup(string) slog.Handler            { return l }
+func (l errorLog) Handle(_ context.Context, r slog.Record) error {
+	r.Attrs(func(a slog.Attr) bool {
+		if a.Key == "at" {
+			select {
+			case l <- a.Value.String():
+			default: // nobody waits for so many
+			}
+		}
+		return true
+	})
+	return nil
+}
+
+// A query that hangs ends with an error. When the database answers again, the follower goes on.
+func TestHungQueryEndsAndIsRetried(t *testing.T) {
+	t.Parallel()
+	for what, mode := range map[string]string{
+		"a log":                        "exclusive",        // locking a checkpoint hangs, reading it does not
+		"finding logs that have grown": "access exclusive", // reading hangs
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			db := pgtest.New(t)
+			newLogs(t, db, 3)
+			held, err := db.Begin(t.Context())
+			require.NoError(t, err)
+			defer held.Rollback(context.WithoutCancel(t.Context()))
+			_, err = held.Exec(t.Context(), `lock table checkpoints in `+mode+` mode`)
+			require.NoError(t, err)
+
+			failed := make(errorLog, 100)
+			f := follow.New(db, "counter", func(string) bool { return true }, slog.New(failed))
+			f.TimeOutPagesAfter(time.Second)
+			c := &counter{db: db}
+			run(t, f, c.handle)
+			require.Eventually(t, func() bool {
+				select {
+				case at := <-failed:
+					return at == what
+				default:
+					return false
+				}
+			}, waitLimit, time.Millisecond, "the query goes on")
+			require.NoError(t, held.Rollback(t.Context()))
+			require.Eventually(t, func() bool { return positions(t, db)[3] == 3 }, waitLimit, time.Millisecond)
+			require.Eventually(t, func() bool { return f.Stuck() == 0 }, waitLimit, time.Millisecond)
+		})
+	}
+}
+
 func TestEnds(t *testing.T) {
 	a, b, c := events.NewID(time.Now()), events.NewID(time.Now()), events.NewID(time.Now())
 	list := []events.Record{{Workspace: a, Seq: 7}, {Workspace: a, Seq: 8}, {Workspace: b, Seq: 1}, {Workspace: c, Seq: 3},
