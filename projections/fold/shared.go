@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	passTimeout     = 10 * time.Second       // timeout of one page of all views
+	passTimeout     = 10 * time.Second       // timeout of one page of all views, and of reading ahead
 	passLockTimeout = 250 * time.Millisecond // timeout of each lock that the pass waits for
 )
 
@@ -39,6 +39,7 @@ type sharedPass struct {
 	perView   map[string]*follow.Follower // the views' own followers
 	waiters   *positionWaiters
 	follow    *follow.Follower
+	timeout   time.Duration
 	next      *nextPage // page that is read while the previous one is written
 	positions knownPositions
 
@@ -50,7 +51,8 @@ type sharedPass struct {
 func newSharedPass(f *Follower) *sharedPass {
 	s := &sharedPass{
 		db: f.db, log: f.log, views: f.views, leads: f.leads, perView: f.perView, waiters: f.waiters,
-		next: &nextPage{}, positions: knownPositions{at: map[events.ID]int64{}}, backoffs: map[events.ID]follow.Backoff{},
+		timeout: passTimeout,
+		next:    &nextPage{}, positions: knownPositions{at: map[events.ID]int64{}}, backoffs: map[events.ID]follow.Backoff{},
 	}
 	s.follow = follow.NewShared(s.db, func() []string { return names(s.led()) }, s.log)
 	return s
@@ -75,7 +77,7 @@ func names(views []View) (list []string) {
 
 func (s *sharedPass) run(ctx context.Context) {
 	s.follow.Run(ctx, s.handleLogs)
-	s.next.wait()
+	s.next.stop()
 }
 
 // handleLogs processes the next events of logs and returns the logs that may have more.
@@ -113,6 +115,8 @@ func (s *sharedPass) handleLogs(ctx context.Context, workspaces []events.ID) (mo
 // handlePage processes a page of logs. If the checkpoints are known, it claims them by
 // compare-and-swap; if they are not, or if that fails, it locks and reads them.
 func (s *sharedPass) handlePage(ctx context.Context, views []View, workspaces []events.ID) (p *sharedPage, err error) {
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
 	if from := s.positions.lookup(views, workspaces); from != nil {
 		if p, err = s.claimPage(ctx, views, from); err == nil {
 			s.positions.record(p)
@@ -131,38 +135,34 @@ func (s *sharedPass) handlePage(ctx context.Context, views []View, workspaces []
 // events before the transaction begins. The transaction first claims the checkpoints, which fails
 // if one has moved since.
 func (s *sharedPass) claimPage(ctx context.Context, views []View, from []store.Position) (*sharedPage, error) {
-	limited, cancel := context.WithTimeout(ctx, passTimeout)
-	defer cancel()
 	p := newLevelPage(views, from)
-	if err := p.read(limited, s.db, s.next); err != nil || len(p.records) == 0 {
+	if err := p.read(ctx, s.db, s.next); err != nil || len(p.records) == 0 {
 		return p, err
 	}
 	if len(p.more) > 0 {
-		s.next = startNextPage(ctx, s.db, views, p.nextPositions())
+		s.next = startNextPage(ctx, s.db, views, p.nextPositions(), s.timeout)
 	}
-	return p, pgx.BeginFunc(limited, s.db, func(tx pgx.Tx) error { return p.claimAndApply(limited, tx) })
+	return p, pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error { return p.claimAndApply(ctx, tx) })
 }
 
 // holdPage processes a page of logs whose checkpoints it locks first. It skips checkpoints that others hold.
 func (s *sharedPass) holdPage(ctx context.Context, views []View, workspaces []events.ID) (p *sharedPage, err error) {
-	limited, cancel := context.WithTimeout(ctx, passTimeout)
-	defer cancel()
-	err = pgx.BeginFunc(limited, s.db, func(tx pgx.Tx) error {
-		held, err := follow.LockAllCheckpoints(limited, tx, names(views), workspaces)
+	err = pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
+		held, err := follow.LockAllCheckpoints(ctx, tx, names(views), workspaces)
 		if err != nil {
 			return err
 		}
 		p = newSharedPage(views, workspaces, held)
-		if err := requireNoRows(limited, tx, views, p.level()); err != nil {
+		if err := requireNoRows(ctx, tx, views, p.level()); err != nil {
 			return err
 		}
-		if err := p.read(limited, tx, s.next); err != nil || len(p.records) == 0 {
+		if err := p.read(ctx, tx, s.next); err != nil || len(p.records) == 0 {
 			return err
 		}
 		if len(p.more) > 0 {
-			s.next = startNextPage(ctx, s.db, views, p.nextPositions())
+			s.next = startNextPage(ctx, s.db, views, p.nextPositions(), s.timeout)
 		}
-		return p.apply(limited, tx)
+		return p.apply(ctx, tx)
 	})
 	return p, err
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"svc/events"
+	"svc/events/store"
 	"svc/projections"
 	"svc/projections/fold"
 	"svc/test/world"
@@ -249,6 +250,60 @@ func TestLockedViewDelaysNoOther(t *testing.T) {
 			world.RequireRebuilt(t, w.DB)
 		})
 	}
+}
+
+// A page that hangs ends with an error, and its log counts as stuck. When the lock is released, the
+// views go on.
+func TestHungPageEndsAndIsRetried(t *testing.T) {
+	t.Parallel()
+	for what, sql := range map[string]string{
+		"of a view":  `lock table run_counts in share mode`,
+		"of any one": `lock table checkpoints in exclusive mode`,
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			w := world.NewSilent(t)
+			workspace := world.NewID()
+			w.QueueRun(t, workspace)
+			w.Follower = fold.NewFollower(w.DB, projections.Followed(), func(string) bool { return true }, slog.New(slog.DiscardHandler))
+			w.Follower.TimeOutPagesAfter(time.Second)
+			ctx, stop := context.WithCancel(context.Background())
+			var running sync.WaitGroup
+			running.Go(func() { w.Follower.Run(ctx) })
+			t.Cleanup(func() { stop(); running.Wait() })
+			awaitViews(t, w, workspace, grow(t, w, workspace, 3), allFollowed()...)
+
+			held, err := w.DB.Begin(t.Context())
+			require.NoError(t, err)
+			defer held.Rollback(context.WithoutCancel(t.Context()))
+			_, err = held.Exec(t.Context(), sql)
+			require.NoError(t, err)
+			head := grow(t, w, workspace, 3)
+			require.Eventually(t, func() bool { return w.Follower.Stuck()["run_counts"] == 1 }, world.Limit, time.Millisecond)
+			require.NoError(t, held.Rollback(t.Context()))
+			awaitViews(t, w, workspace, head, allFollowed()...)
+			world.RequireRebuilt(t, w.DB)
+		})
+	}
+}
+
+// Reading ahead ends after its timeout, for the next page waits for it.
+func TestReadingAheadEnds(t *testing.T) {
+	t.Parallel()
+	w := world.NewSilent(t)
+	workspace := world.NewID()
+	grow(t, w, workspace, 3)
+	page, stop := context.WithCancel(t.Context())
+	stop()
+	from := store.Position{Workspace: workspace, Seq: 1}
+	require.True(t, fold.ReadAhead(page, w.DB, projections.Followed(), from, world.Limit), "the page before has ended")
+
+	held, err := w.DB.Begin(t.Context())
+	require.NoError(t, err)
+	defer held.Rollback(context.WithoutCancel(t.Context()))
+	_, err = held.Exec(t.Context(), `lock table events in access exclusive mode`)
+	require.NoError(t, err)
+	require.False(t, fold.ReadAhead(t.Context(), w.DB, projections.Followed(), from, 100*time.Millisecond))
 }
 
 // An event that one view cannot fold does not delay the other views: it is parked, and then all

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -180,14 +181,18 @@ type nextPage struct {
 	from    []store.Position
 	limit   int
 	records []events.Record // nil if reading failed
+	cancel  func()          // ends reading; nil if nothing was read ahead
 	done    chan struct{}   // closed when reading has ended; nil if nothing was read ahead
 }
 
-// startNextPage begins to read the events after a page. It stops when ctx ends.
-func startNextPage(ctx context.Context, db *pgxpool.Pool, views []View, from []store.Position) *nextPage {
-	n := &nextPage{views: names(views), from: from, limit: max(page/len(from), 1), done: make(chan struct{})}
+// startNextPage begins to read the events after a page, which takes at most timeout. Reading goes on
+// when ctx ends, because that is the context of the page before.
+func startNextPage(ctx context.Context, db *pgxpool.Pool, views []View, from []store.Position, timeout time.Duration) *nextPage {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
+	n := &nextPage{views: names(views), from: from, limit: max(page/len(from), 1), cancel: cancel, done: make(chan struct{})}
 	go func() {
 		defer close(n.done)
+		defer cancel()
 		if records, err := readRecords(ctx, db, views, from, n.limit); err == nil { // the reader of the page meets the error itself
 			n.records = records
 		}
@@ -200,6 +205,14 @@ func (n *nextPage) wait() {
 	if n.done != nil {
 		<-n.done
 	}
+}
+
+// stop ends reading ahead.
+func (n *nextPage) stop() {
+	if n.cancel != nil {
+		n.cancel()
+	}
+	n.wait()
 }
 
 // match returns the records if they are those of the requested page, otherwise nil.
