@@ -28,6 +28,8 @@ func TestIsUnavailable(t *testing.T) {
 		"broken off":           io.ErrUnexpectedEOF,
 		"too late":             context.DeadlineExceeded,
 		"starting up":          stated("57P03"),
+		"a wrong password":     stated("28P01"),
+		"no such database":     stated("3D000"),
 		"too many":             stated("53300"),
 		"a lock that is held":  errors.Join(context.DeadlineExceeded, stated("55P03")),
 		"a statement too long": errors.Join(context.DeadlineExceeded, stated("57014")),
