@@ -21,7 +21,7 @@ import (
 
 type logStreamQuery struct {
 	ID          string `path:"id" maxLength:"64" doc:"The job's id."`
-	Attempt     int    `query:"attempt" minimum:"1" maximum:"1000" doc:"The attempt's number. By default the last attempt."`
+	Attempt     int    `query:"attempt" minimum:"1" maximum:"1000" doc:"The attempt's number. By default the last attempt, and those that follow it."`
 	LastEventID string `header:"Last-Event-ID" maxLength:"40" doc:"The id of the last event received. The stream resumes after it." example:"1:18233"`
 }
 
@@ -67,6 +67,8 @@ type logStream struct {
 	epoch     int // the followed epoch; 0 while the job was never assigned
 	at        int64
 	size      int64 // of the whole log; -1 while it may grow
+	next      int   // the epoch to follow after this one; 0 if there is none
+	final     bool  // nothing follows this epoch
 	chunks    *joblog.Watch
 	checkedAt time.Time // when the caller and the job were last checked
 	end       logEnd
@@ -179,7 +181,12 @@ func (s *Server) refreshJob(ctx context.Context, st *logStream) error {
 	if len(job.Attempts) == 0 && job.State.Final() { // it was never assigned
 		st.size = 0
 	}
-	st.end = logEnd{State: string(job.State)}
+	st.end, st.next, st.final = logEnd{State: string(job.State)}, 0, st.attempt != 0 || job.State.Final()
+	if st.attempt == 0 && st.epoch != 0 {
+		if i := slices.IndexFunc(job.Attempts, func(a projections.JobAttempt) bool { return a.Epoch > st.epoch }); i >= 0 {
+			st.next = job.Attempts[i].Epoch
+		}
+	}
 	for i := len(job.Attempts) - 1; i >= 0; i-- {
 		a := job.Attempts[i]
 		if st.epoch == 0 && st.attempt != 0 && a.Attempt != st.attempt || st.epoch != 0 && a.Epoch != st.epoch {
@@ -194,26 +201,36 @@ func (s *Server) refreshJob(ctx context.Context, st *logStream) error {
 	return nil
 }
 
-// writeNewLog writes everything added since the last call. ended reports that the log is final.
+// writeNewLog writes everything added since the last call, of the following attempts too. ended
+// reports that nothing more will follow.
 func (s *Server) writeNewLog(ctx context.Context, st *logStream) (ended bool, err error) {
-	for st.epoch != 0 {
-		list, err := s.Farm.Logs.Read(ctx, st.caller.workspace, st.job, st.epoch, st.at, logPage)
-		if err != nil {
-			return false, err
-		}
-		before := st.at
-		if err := s.writeChunks(ctx, st, list); err != nil {
-			return false, err
-		}
-		if st.at == before {
-			break
+	err = s.writeEpoch(ctx, st)
+	for err == nil && st.next != 0 {
+		st.epoch, st.at = st.next, 0
+		if err = s.refreshJob(ctx, st); err == nil {
+			err = s.writeEpoch(ctx, st)
 		}
 	}
-	if st.size < 0 {
-		return false, nil
+	if err != nil || st.size < 0 || !st.final {
+		return false, err
 	}
 	st.end.Bytes = st.at
 	return true, st.out.writeAndFlush(st.formatEvent("end", st.end))
+}
+
+// writeEpoch writes what was added to the log of the followed epoch.
+func (s *Server) writeEpoch(ctx context.Context, st *logStream) error {
+	for st.epoch != 0 {
+		list, err := s.Farm.Logs.Read(ctx, st.caller.workspace, st.job, st.epoch, st.at, logPage)
+		if err != nil {
+			return err
+		}
+		before := st.at
+		if err := s.writeChunks(ctx, st, list); err != nil || st.at == before {
+			return err
+		}
+	}
+	return nil
 }
 
 // writeChunks writes chunks of a log as events. It holds an incomplete character back until its end

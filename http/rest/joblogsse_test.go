@@ -189,6 +189,34 @@ func TestLogStreamFollowsToEnd(t *testing.T) {
 	require.NotContains(t, again, "one")
 }
 
+// A stream of no attempt in particular goes on with the next one, and ends with the job.
+func TestLogStreamFollowsNextAttempt(t *testing.T) {
+	t.Parallel()
+	l := newLogger(t)
+	l.lease(1, 1)
+	l.writeLog(1, 0, "broken\n")
+	wait := l.follow(t.Context(), &logStream{})
+	one := l.follow(t.Context(), &logStream{attempt: 1})
+	l.append(events.JobLeaseExpired{Epoch: 1}, events.JobRequeued{Epoch: 1, Reason: "lease_expired", NotBefore: epoch}, l.sealed(1, 7))
+	text, err := one()
+	require.NoError(t, err)
+	require.Contains(t, text, `data: {"attempt":1,"bytes":7,"integrity":"verified","state":"queued"}`)
+	l.lease(2, 2)
+	l.writeLog(2, 0, "whole\n")
+	l.append(events.JobFinished{Epoch: 2, Seq: 3, Outcome: events.JobStateSucceeded, Reported: "succeeded"}, l.sealed(2, 6))
+	text, err = wait()
+	require.NoError(t, err)
+	require.Equal(t, 1, strings.Count(text, `"text":"broken`))
+	require.Equal(t, 1, strings.Count(text, `"text":"whole`))
+	require.True(t, strings.HasSuffix(text,
+		"id: 2:6\nevent: end\ndata: {\"attempt\":2,\"bytes\":6,\"integrity\":\"verified\",\"state\":\"succeeded\"}\n\n"), text)
+
+	resumed, err := l.follow(t.Context(), &logStream{epoch: 1, at: 7})()
+	require.NoError(t, err)
+	require.NotContains(t, resumed, "broken")
+	require.Contains(t, resumed, "whole")
+}
+
 func TestLogStreamEndsWhenRightsChange(t *testing.T) {
 	t.Parallel()
 	l := newLogger(t)

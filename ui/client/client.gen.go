@@ -4931,7 +4931,7 @@ type GetJobLogParamsFormat string
 
 // StreamJobLogParams defines parameters for StreamJobLog.
 type StreamJobLogParams struct {
-	// Attempt The attempt's number. By default the last attempt.
+	// Attempt The attempt's number. By default the last attempt, and those that follow it.
 	Attempt *int64 `form:"attempt,omitempty" json:"attempt,omitempty"`
 
 	// XSvcTenant The workspace, by id or slug. People default to the session's active workspace. A token has access to its own workspace only; any other one is not found.
