@@ -135,3 +135,15 @@ func TestPrint(t *testing.T) {
 		"T_ON": "false", "T_SIZE": "256", "T_LEVEL": "info", "T_TLS_NAME": "",
 	}, line)
 }
+
+func TestIsOrigin(t *testing.T) {
+	for text, want := range map[string]bool{
+		"https://a.example": true, "http://127.0.0.1:3000": true, "https://a.example/": true,
+		"https://a.example/app": false, "https://ann@a.example": false, "https://a.example?a=b": false,
+	} {
+		u, err := ParseURL(text)
+		require.NoError(t, err, text)
+		require.Equal(t, want, u.IsOrigin(), text)
+	}
+	require.False(t, URL{}.IsOrigin())
+}

@@ -37,6 +37,12 @@ func ParseURL(text string) (URL, error) {
 // IsZero reports whether u is unset.
 func (u URL) IsZero() bool { return u.u == nil }
 
+// IsOrigin reports whether u is set and is a scheme and a host alone, perhaps with a slash at the end.
+func (u URL) IsOrigin() bool {
+	c := u.URL()
+	return c != nil && c.User == nil && (c.Path == "" || c.Path == "/") && c.RawQuery == ""
+}
+
 // URL returns a copy of the whole URL, secrets included, or nil if u is unset. Its %v shows
 // the password.
 func (u URL) URL() *url.URL {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"net/url"
 	"time"
 
 	"svc/config"
@@ -59,11 +58,8 @@ type Config struct {
 
 // Check refuses addresses with more than a scheme and a host.
 func (c Config) Check() error {
-	for name, u := range map[string]*url.URL{"SVC_REST_URL": c.RestURL.URL(), "AUTH_URL": c.AppURL.URL(), "SVC_API_URL": c.APIURL.URL()} {
-		if u == nil {
-			continue
-		}
-		if u.User != nil || u.Path != "" && u.Path != "/" || u.RawQuery != "" {
+	for name, u := range map[string]config.URL{"SVC_REST_URL": c.RestURL, "AUTH_URL": c.AppURL, "SVC_API_URL": c.APIURL} {
+		if !u.IsZero() && !u.IsOrigin() {
 			return errors.New(name + " is malformed: want a scheme and a host alone")
 		}
 	}

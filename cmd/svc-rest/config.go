@@ -88,6 +88,8 @@ func (c Config) check() error {
 	switch {
 	case strings.ContainsFunc(c.AuthURL.URL().Host, func(r rune) bool { return r > unicode.MaxASCII }):
 		return errors.New("AUTH_URL is malformed: want its host in ASCII, as browsers do: a name in another script in its xn-- form")
+	case !c.AuthURL.IsOrigin():
+		return errors.New("AUTH_URL is malformed: want a scheme and a host alone")
 	case c.DevSignIn && c.AuthURL.URL().Scheme == "https":
 		return errors.New("SVC_DEV_SIGN_IN must not be on where AUTH_URL is https: it lets people in whose passwords are public")
 	case !slices.Contains([]string{"github", "gitea", "forgejo"}, c.OAuthKind):

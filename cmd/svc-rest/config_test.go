@@ -82,6 +82,8 @@ func TestCheckRejects(t *testing.T) {
 		"no limit":                       {[]string{"SVC_RATE_LIMIT=0"}, ""},
 		"demonstration people in public": {[]string{"SVC_DEV_SIGN_IN=true"}, "SVC_DEV_SIGN_IN"},
 		"demonstration people at home":   {[]string{"SVC_DEV_SIGN_IN=true", "AUTH_URL=http://127.0.0.1:4000"}, ""},
+		"a path":                         {[]string{"AUTH_URL=http://127.0.0.1:3000/path"}, "AUTH_URL is malformed: want a scheme"},
+		"a person":                       {[]string{"AUTH_URL=http://user:secret@127.0.0.1"}, "AUTH_URL is malformed: want a scheme"},
 		"a host in another script":       {[]string{"AUTH_URL=https://bücher.example"}, "AUTH_URL is malformed: want its host in ASCII"},
 		"a host that stands for one":     {[]string{"AUTH_URL=https://xn--bcher-kva.example"}, ""},
 		"a code host of a kind unknown":  {[]string{"SVC_OAUTH_KIND=gitlab"}, "SVC_OAUTH_KIND"},
@@ -128,7 +130,7 @@ func TestCheckRejects(t *testing.T) {
 func TestAddressesAreNormalizedLikeBrowsers(t *testing.T) {
 	for _, c := range []struct{ auth, oauth, origin, api string }{
 		{"https://svc.example.com", "https://github.com", "https://svc.example.com", "https://api.github.com"},
-		{"HTTPS://Svc.Example.COM/some/path", "https://GitHub.com/", "https://svc.example.com", "https://api.github.com"},
+		{"HTTPS://Svc.Example.COM/", "https://GitHub.com/", "https://svc.example.com", "https://api.github.com"},
 		{"https://svc.example.com:443", "https://github.com:443", "https://svc.example.com", "https://api.github.com"},
 		{"http://LOCALHOST:80", "http://github.com", "http://localhost", "http://github.com/api/v3"},
 		{"http://svc.example.com:443", "https://git.example.com:8443", "http://svc.example.com:443", "https://git.example.com:8443/api/v3"},

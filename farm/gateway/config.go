@@ -38,9 +38,8 @@ type Config struct {
 
 // Check returns an error if a well-formed value cannot work.
 func (c Config) Check() error {
-	u := c.RestURL.URL()
 	switch {
-	case u.User != nil || u.Path != "" && u.Path != "/" || u.RawQuery != "":
+	case !c.RestURL.IsOrigin():
 		return errors.New("SVC_GATEWAY_REST_URL is malformed: want a scheme and a host alone")
 	case c.ArtifactMaxJobBytes < 1 || c.ArtifactMaxJobBytes > 1<<40:
 		return errors.New("SVC_ARTIFACT_MAX_JOB_BYTES is malformed: want 1 or more, and at most a tebibyte")
