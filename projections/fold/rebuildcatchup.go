@@ -44,7 +44,7 @@ func (r *rebuild) grownLogs(ctx context.Context, db store.Querier) (list []stret
 	return list, nil
 }
 
-// nearlyCatchUp folds newly appended events until fewer than little remain, in ten rounds at most.
+// nearlyCatchUp folds newly appended events until fewer than catchUpTarget remain, in ten rounds at most.
 func (r *rebuild) nearlyCatchUp(ctx context.Context) error {
 	for range 10 {
 		if n, err := r.catchUp(ctx, r.db); err != nil || n < catchUpTarget {

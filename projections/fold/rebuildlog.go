@@ -60,11 +60,11 @@ func (r *rebuild) runLog(ctx context.Context, workspace events.ID) error {
 // replaceLog replaces the view's rows of a workspace by the new ones.
 func (r *rebuild) replaceLog(ctx context.Context, tx pgx.Tx, workspace events.ID) error {
 	live := r.view.Name()
-	stands, err := r.lockRows(ctx, tx, workspace)
+	liveSeq, err := r.lockRows(ctx, tx, workspace)
 	if err != nil {
 		return err
 	}
-	if err := r.catchUpLog(ctx, tx, workspace, stands); err != nil {
+	if err := r.catchUpLog(ctx, tx, workspace, liveSeq); err != nil {
 		return err
 	}
 	var differ bool
@@ -74,7 +74,7 @@ func (r *rebuild) replaceLog(ctx context.Context, tx pgx.Tx, workspace events.ID
 	if err != nil {
 		return fmt.Errorf("compare with the live rows: %w", err)
 	}
-	if differ && stands == r.positions[workspace] { // otherwise the live rows are only at another position
+	if differ && liveSeq == r.positions[workspace] { // otherwise the live rows are only at another position
 		r.Differing = []events.ID{workspace}
 		if err := r.nameRows(ctx, tx, workspace); err != nil {
 			return err
