@@ -9,6 +9,8 @@
 package projections
 
 import (
+	"strings"
+
 	"svc/events/store"
 	"svc/projections/fold"
 )
@@ -27,6 +29,16 @@ func All() []fold.View {
 
 // Followed returns the views that a [fold.Follower] maintains.
 func Followed() []fold.View { return fold.ViewsWithMode(All(), fold.Followed) }
+
+// followedNames is the names of the followed views as literals of SQL, with which the planner knows that
+// there are few.
+var followedNames = func() string {
+	var list []string
+	for _, v := range Followed() {
+		list = append(list, `'`+v.Name()+`'`)
+	}
+	return strings.Join(list, ", ")
+}()
 
 // Inline returns the views that a store updates while it appends.
 func Inline() []store.View { return fold.InlineViews(All()) }

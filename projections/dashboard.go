@@ -15,13 +15,13 @@ import (
 type Dashboard struct{ DB *pgxpool.Pool }
 
 // Positions returns a number for each workspace that changes whenever its dashboard may have
-// changed: the head of the log plus the checkpoints of the followed views that the dashboard reads.
+// changed: the head of the log plus the checkpoints of all followed views.
 // Its data about the farm comes from inline views. Workspaces without a log are left out.
 func (v Dashboard) Positions(ctx context.Context, workspaces []events.ID) (map[events.ID]int64, error) {
 	rows, _ := v.DB.Query(ctx, `
 		select r.* from unnest((select $1::uuid[])) as k (workspace_id) cross join lateral (
 			select workspace_id, head + (select coalesce(sum(seq), 0)::bigint from checkpoints c
-				where c.workspace_id = k.workspace_id and view in ('runs', 'decisions')) from logs l
+				where c.workspace_id = k.workspace_id and view in (`+followedNames+`)) from logs l
 			where l.workspace_id = k.workspace_id offset 0) r`, workspaces)
 	found := make(map[events.ID]int64, len(workspaces))
 	var workspace events.ID
