@@ -170,7 +170,8 @@ func (v Runs) pageOfMatches(ctx context.Context, q RunQuery) (list []Run, total 
 	where, order, args := q.where()
 	args = append(args, q.Q)
 	n := len(args)
-	found := fmt.Sprintf(` from (select `+runColumns+`, branch%s order by %s limit %d) r where `+runMatches, where, order, maxRunsSearched, n)
+	found := fmt.Sprintf(` from (select `+runColumns+`, branch%s order by %s limit %d) r where `, where, order, maxRunsSearched) +
+		runMatches(n)
 	page := fmt.Sprintf(`select count(*) over (), `+runColumns+`%s order by %s limit $%d offset $%d`, found, order, n+1, n+2)
 	rows, _ := v.DB.Query(ctx, page, append(args, q.Limit, q.Offset)...)
 	list, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (r Run, err error) {
@@ -186,13 +187,17 @@ func (v Runs) pageOfMatches(ctx context.Context, q RunQuery) (list []Run, total 
 	return list, total, nil
 }
 
-// The orders of the two lists, and the condition of a search, whose text is parameter %[4]d.
+// The orders of the two lists.
 const (
 	activeOrder   = `stage, created_at, run_id`
 	terminalOrder = `finished_at desc, run_id desc`
-	runMatches    = `issue_number::text = $%[4]d
-		or strpos(lower(issue_title || ' ' || repo_name), lower($%[4]d)) > 0 or strpos(lower(branch), lower($%[4]d)) > 0`
 )
+
+// runMatches returns the condition of a search whose text is parameter n of the statement.
+func runMatches(n int) string {
+	return fmt.Sprintf(`(issue_number::text = $%[1]d
+		or strpos(lower(issue_title || ' ' || repo_name), lower($%[1]d)) > 0 or strpos(lower(branch), lower($%[1]d)) > 0)`, n)
+}
 
 // Search returns up to limit runs of both lists that match a search: first those whose issue number
 // is the text, then active ones.
@@ -209,9 +214,9 @@ var selectMatchingRuns = fmt.Sprintf(`
 	select `+runColumns+` from (
 		(select `+runColumns+`, branch from runs where workspace_id = $1 and active order by %s limit %d)
 		union all (select `+runColumns+`, branch from runs where workspace_id = $1 and not active order by %s limit %[2]d)
-	) r where `+runMatches+`
-	order by issue_number::text = $%[4]d desc, active desc, finished_at desc, stage, created_at, run_id desc
-	limit $3`, activeOrder, maxRunsSearched, terminalOrder, 2)
+	) r where `, activeOrder, maxRunsSearched, terminalOrder) + runMatches(2) + `
+	order by issue_number::text = $2 desc, active desc, finished_at desc, stage, created_at, run_id desc
+	limit $3`
 
 // deepRunsOffset is the offset from which a page first finds the ids of its runs, by an index-only scan.
 const deepRunsOffset = 1000
