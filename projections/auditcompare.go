@@ -2,7 +2,9 @@ package projections
 
 import (
 	"bytes"
+	"context"
 	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -10,12 +12,13 @@ import (
 	"svc/projections/fold"
 )
 
-// An auditComparison compares the rows of the audit index that come from whole blocks. It keeps the
-// names of all targets in memory, whatever its part.
+// An auditComparison compares the rows of the audit index that come from whole blocks. It reads the
+// names of targets from the stored rows, as the view does, because the names of all targets may not
+// fit in memory. Those rows are compared too, so a wrong name is still reported.
 type auditComparison struct {
 	workspace events.ID
 	part      fold.Part
-	names     targetNames
+	names     targetNames // of the targets of the current page and block
 	block     []events.Record
 	rows      map[string][]byte // by entry
 	bytes     int               // total length of rows
@@ -23,6 +26,21 @@ type auditComparison struct {
 
 func (auditView) Comparison(workspace events.ID, p fold.Part) fold.Comparison {
 	return &auditComparison{workspace: workspace, part: p, names: targetNames{}, rows: map[string][]byte{}}
+}
+
+// Prepare reads the names that the targets of a page had before its first block.
+func (c *auditComparison) Prepare(ctx context.Context, db fold.Batcher, records []events.Record) error {
+	records = slices.Concat(c.block, records)
+	c.names = targetNames{}
+	b := &pgx.Batch{}
+	c.names.queueRead(b, audit.Name(), c.workspace, targetsOf(records), records[0].Seq-1)
+	if b.Len() == 0 {
+		return nil
+	}
+	if err := db.SendBatch(ctx, b).Close(); err != nil {
+		return fmt.Errorf("read names: %w", err)
+	}
+	return nil
 }
 
 func (c *auditComparison) Fold(r events.Record) error {
@@ -40,10 +58,7 @@ func (c *auditComparison) Fold(r events.Record) error {
 	return nil
 }
 
-// rowBytes is about the size of a row of another view.
-const rowBytes = 1 << 10
-
-func (c *auditComparison) Size() int { return len(c.rows)/8 + c.bytes/rowBytes }
+func (c *auditComparison) Size() int { return len(c.rows)/8 + c.bytes/fold.RowBytes }
 
 func (c *auditComparison) Queue(b *pgx.Batch, f *fold.Findings) {
 	b.Queue(`select entry, data from audit where workspace_id = $1`, c.workspace).Query(func(rows pgx.Rows) error {

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"svc/events"
+	"svc/events/follow"
 	"svc/events/store"
 )
 
@@ -93,7 +94,7 @@ func (c *comparer) run(ctx context.Context) (CompareResult, error) {
 // errTooManyRows says that the rows of a part do not fit in memory.
 var errTooManyRows = errors.New("too many rows")
 
-// A Part is one of several parts into which keys are divided by their hash.
+// A Part is one of several parts into which keys are divided by their hash. The zero Part has all keys.
 type Part struct {
 	seed maphash.Seed
 	n    uint64 // number of this part, from 0
@@ -102,7 +103,7 @@ type Part struct {
 
 // InPart reports whether a key is in a part.
 func InPart[K comparable](p Part, key K) bool {
-	return p.of == 1 || maphash.Comparable(p.seed, key)%p.of == p.n
+	return p.of <= 1 || maphash.Comparable(p.seed, key)%p.of == p.n
 }
 
 // A Comparison folds a part of a view's rows and compares them with what is stored.
@@ -115,18 +116,28 @@ type Comparison interface {
 	Queue(b *pgx.Batch, found *Findings)
 }
 
-// A batcher is a pool or a transaction.
-type batcher interface {
-	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
+// A preparer is a [Comparison] that needs stored rows to fold events.
+type preparer interface {
+	// Prepare is called before Fold, with the next events up to a page.
+	Prepare(ctx context.Context, db Batcher, records []events.Record) error
+}
+
+// RowBytes is the approximate size of a usual row in memory. A [Comparison] counts data of that size as a row.
+const RowBytes = 4 << 10
+
+// A Batcher is a pool or a transaction.
+type Batcher = follow.Batcher
+
+// A querier is a pool or a transaction.
+type querier interface {
+	store.Querier
+	Batcher
 }
 
 // comparer compares one workspace. It goes through the log once for each part.
 type comparer struct {
 	CompareResult
-	db interface {
-		store.Querier
-		batcher
-	}
+	db         querier
 	inSnapshot func(ctx context.Context, do func(pgx.Tx) error) error
 
 	targets    []View
@@ -197,7 +208,7 @@ func (c *comparer) remaining() (n int64) {
 }
 
 // foldRemaining folds the log up to the views' checkpoints.
-func (c *comparer) foldRemaining(ctx context.Context, db store.Querier, pause Pause) error {
+func (c *comparer) foldRemaining(ctx context.Context, db querier, pause Pause) error {
 	for c.remaining() > 0 {
 		began := time.Now()
 		from, to := c.nextRange()
@@ -212,7 +223,7 @@ func (c *comparer) foldRemaining(ctx context.Context, db store.Querier, pause Pa
 		}
 		size := 0
 		for _, v := range c.views {
-			if err := v.foldPage(list); err != nil {
+			if err := v.foldPage(ctx, db, list); err != nil {
 				return err
 			}
 			size += v.comparison.Size()

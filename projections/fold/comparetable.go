@@ -37,9 +37,6 @@ type sizedRow interface {
 	Bytes() int // approximate size in memory
 }
 
-// rowBytes is the approximate size of a usual row in memory.
-const rowBytes = 4 << 10
-
 func (c *tableComparison[K, R]) Size() int {
 	n := len(c.rows)
 	if _, ok := any(new(R)).(sizedRow); !ok {
@@ -47,7 +44,7 @@ func (c *tableComparison[K, R]) Size() int {
 	}
 	for _, row := range c.rows {
 		if row != nil {
-			n += any(row).(sizedRow).Bytes() / rowBytes
+			n += any(row).(sizedRow).Bytes() / RowBytes
 		}
 	}
 	return n

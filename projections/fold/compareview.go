@@ -26,7 +26,7 @@ type comparedView struct {
 var errMoved = errors.New("it was rebuilt, or the log was set back, at the same time")
 
 // locate reads the head of the log and each view's checkpoint and form.
-func (c *comparer) locate(ctx context.Context, db batcher) error {
+func (c *comparer) locate(ctx context.Context, db Batcher) error {
 	var head int64
 	positions, forms := map[string]int64{}, map[string]int{}
 	b := &pgx.Batch{}
@@ -94,10 +94,20 @@ func (v *comparedView) reportEvents(head int64, f *Findings) {
 // left out, because the view has parked it as well. A view of another mode never skips an event, so
 // a damaged event is reported. Rows of parked are ignored: whoever can write to the database can
 // add any event there.
-func (v *comparedView) foldPage(list []events.Record) error {
+func (v *comparedView) foldPage(ctx context.Context, db Batcher, list []events.Record) error {
+	if v.skipped != "" || v.at == v.to {
+		return nil
+	}
+	index := func(seq int64) int64 { return min(max(seq-list[0].Seq, 0), int64(len(list))) }
+	list = list[index(v.at+1):index(v.to+1)]
+	if p, ok := v.comparison.(preparer); ok && len(list) > 0 {
+		if err := p.Prepare(ctx, db, list); err != nil {
+			return err
+		}
+	}
 	for _, r := range list {
-		if v.skipped != "" || r.Seq != v.at+1 || r.Seq > v.to {
-			continue
+		if v.skipped != "" || r.Seq != v.at+1 {
+			break
 		}
 		v.at = r.Seq
 		err := v.foldEvent(r)

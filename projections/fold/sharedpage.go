@@ -81,10 +81,7 @@ func newLevelPage(views []View, from []store.Position) *sharedPage {
 }
 
 // read reads the page, or takes it from next if that has it.
-func (p *sharedPage) read(ctx context.Context, db interface {
-	store.Querier
-	batcher
-}, next *nextPage) (err error) {
+func (p *sharedPage) read(ctx context.Context, db querier, next *nextPage) (err error) {
 	if len(p.from) == 0 {
 		return nil
 	}
