@@ -209,13 +209,13 @@ func (s *Sweep) round(ctx context.Context) error {
 			break
 		}
 	}
-	began := time.Now()
-	orphaned, err := fold.OrphanedWorkspaces(ctx, s.db, projections.All())
+	orphaned, err := fold.OrphanedWorkspaces(ctx, s.db, projections.All(), s.pause)
 	if err != nil {
-		return err
-	}
-	if err := s.pause(ctx, time.Since(began)); err != nil {
-		return err
+		if s.roundFails(ctx) {
+			return err
+		}
+		s.fullRound = false // the next round looks again, and must not wait for this one
+		s.log.WarnContext(ctx, "workspaces without a log are not compared", "err", err)
 	}
 	for _, workspace := range orphaned {
 		if err := s.checkWorkspace(ctx, workspace); err != nil {

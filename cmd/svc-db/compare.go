@@ -22,7 +22,7 @@ var errDiffer = errors.New("some rows differ from the log")
 // log.
 func (j job) compareViews(ctx context.Context, db *pgxpool.Pool, list []events.ID) error {
 	if j.workspace.IsZero() {
-		strays, err := fold.OrphanedWorkspaces(ctx, db, projections.All())
+		strays, err := fold.OrphanedWorkspaces(ctx, db, projections.All(), fold.NoPause)
 		if err != nil {
 			return err
 		}

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
-	"strings"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -294,24 +294,45 @@ func (f *Findings) Add(view, key, stored, logged string) {
 	f.result.Differences = append(f.result.Differences, Difference{f.workspace, view, key, stored, logged})
 }
 
-// maxOrphaned bounds the result of OrphanedWorkspaces.
-const maxOrphaned = 100
+const (
+	maxOrphaned   = 100             // workspaces that OrphanedWorkspaces returns
+	orphanTimeout = 5 * time.Minute // timeout for a view, whose table it reads as a whole
+)
 
 // OrphanedWorkspaces returns workspaces that have no log but have rows in views that are not followed. Such
-// rows could grant access, and comparing log by log does not find them.
-func OrphanedWorkspaces(ctx context.Context, db store.Querier, views []View) ([]events.ID, error) {
-	var parts []string
+// rows could grant access, and comparing log by log does not find them. OrphanedWorkspaces reads one view at a
+// time and returns at most a hundred workspaces.
+func OrphanedWorkspaces(ctx context.Context, db store.Querier, views []View, pause Pause) ([]events.ID, error) {
+	return orphanedWithin(ctx, db, views, orphanTimeout, pause)
+}
+
+func orphanedWithin(ctx context.Context, db store.Querier, views []View, timeout time.Duration, pause Pause) (list []events.ID, err error) {
 	for _, v := range views {
 		if v.Mode() == Followed { // followed views grant no access
 			continue
 		}
-		parts = append(parts, `select workspace_id from `+v.Name()+` t
-			where not exists (select from logs l where l.workspace_id = t.workspace_id)`)
-	}
-	rows, _ := db.Query(ctx, strings.Join(parts, " union ")+` limit $1`, maxOrphaned)
-	list, err := pgx.CollectRows(rows, pgx.RowTo[events.ID])
-	if err != nil {
-		return nil, fmt.Errorf("find rows without a log: %w", err)
+		began := time.Now()
+		found, err := orphanedIn(ctx, db, v, timeout)
+		if err != nil {
+			return nil, fmt.Errorf("find rows of view %s without a log: %w", v.Name(), err)
+		}
+		for _, workspace := range found {
+			if !slices.Contains(list, workspace) && len(list) < maxOrphaned {
+				list = append(list, workspace)
+			}
+		}
+		if err := pause(ctx, time.Since(began)); err != nil {
+			return nil, err
+		}
 	}
 	return list, nil
+}
+
+func orphanedIn(ctx context.Context, db store.Querier, v View, timeout time.Duration) ([]events.ID, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	rows, _ := db.Query(ctx, `
+		select distinct workspace_id from `+v.Name()+` t
+		where not exists (select from logs l where l.workspace_id = t.workspace_id) limit $1`, maxOrphaned)
+	return pgx.CollectRows(rows, pgx.RowTo[events.ID])
 }

@@ -13,8 +13,11 @@ import (
 // CompareWithin is Compare with a limit on the rows in memory.
 var CompareWithin = compareWithin
 
+// OrphanedWithin is OrphanedWorkspaces with a timeout for a view.
+var OrphanedWithin = orphanedWithin
+
 // AllKeys is the part that has all keys.
-var AllKeys = Part{of: 1}
+var AllKeys = Part{}
 
 // ComparedIn compares within a transaction, so that it sees uncommitted changes.
 func ComparedIn(t *testing.T, tx pgx.Tx, views []View, workspace events.ID) []Difference {

@@ -5,6 +5,7 @@ package fold_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -158,7 +159,7 @@ func TestOrphanedWorkspacesAreFound(t *testing.T) {
 	w := world.New(t)
 	p, err := w.NewPlayer(t.Context(), 1)
 	require.NoError(t, err)
-	list, err := fold.OrphanedWorkspaces(t.Context(), w.DB, projections.All())
+	list, err := fold.OrphanedWorkspaces(t.Context(), w.DB, projections.All(), fold.NoPause)
 	require.NoError(t, err)
 	require.Empty(t, list)
 	nowhere := world.NewID()
@@ -166,10 +167,53 @@ func TestOrphanedWorkspacesAreFound(t *testing.T) {
 		`insert into members select $2, gen_random_uuid(), user_id, email, 'Owner', null, now(), name, name_key from members
 			where workspace_id = $1`, p.Workspace, nowhere)
 	require.NoError(t, err)
-	list, err = fold.OrphanedWorkspaces(t.Context(), w.DB, projections.All())
+	pauses := 0
+	list, err = fold.OrphanedWorkspaces(t.Context(), w.DB, projections.All(), func(context.Context, time.Duration) error {
+		pauses++
+		return nil
+	})
 	require.NoError(t, err)
 	require.Equal(t, []events.ID{nowhere}, list)
+	require.Equal(t, len(projections.All())-len(projections.Followed()), pauses, "one for each view")
 	require.Len(t, world.Compare(t, w.DB, nowhere).Differences, 1)
+}
+
+// A query for such rows that hangs ends.
+func TestQueryForOrphanedWorkspacesEnds(t *testing.T) {
+	t.Parallel()
+	w := world.NewSilent(t)
+	held, err := w.DB.Begin(t.Context())
+	require.NoError(t, err)
+	defer held.Rollback(context.WithoutCancel(t.Context()))
+	_, err = held.Exec(t.Context(), `lock table members in access exclusive mode`)
+	require.NoError(t, err)
+	_, err = fold.OrphanedWithin(t.Context(), w.DB, []fold.View{world.View(t, "members")}, 100*time.Millisecond, fold.NoPause)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+}
+
+// The audit index is compared in pages of its log. Names of targets from earlier pages are read from
+// its rows, and a wrong one is reported.
+func TestAuditNamesOfEarlierPagesAreCompared(t *testing.T) {
+	t.Parallel()
+	w := world.New(t)
+	workspace := world.NewID()
+	run := w.QueueRun(t, workspace)
+	costs := slices.Repeat([]events.Event{events.RunCostRecorded{Cents: 1}}, 500)
+	for i := range 5 {
+		_, err := w.Log.Append(t.Context(), &events.Commit{Workspace: workspace, At: world.Epoch, Writes: []events.Write{{
+			Stream: run, Version: 1 + i*len(costs), Events: costs,
+		}}})
+		require.NoError(t, err)
+	}
+	w.CaughtUp(t)
+	require.Empty(t, world.Compare(t, w.DB, workspace).Differences)
+	tag, err := w.DB.Exec(t.Context(),
+		`update audit set data = 'another' where workspace_id = $1 and entry > '\x03' and entry < '\x04'`, workspace)
+	require.NoError(t, err)
+	require.Positive(t, tag.RowsAffected())
+	found := world.Compare(t, w.DB, workspace).Differences
+	require.NotEmpty(t, found)
+	require.True(t, slices.ContainsFunc(found, func(d fold.Difference) bool { return strings.HasPrefix(d.Key, "03") }))
 }
 
 // Rows of another form were written by another build.
