@@ -267,30 +267,48 @@ func (v Runs) Repo(ctx context.Context, workspace, id events.ID) (repo events.Re
 	return repo, true, nil
 }
 
-// issuesPage is how many events LargestIssue reads at a time.
-const issuesPage = 1000
+// maxIssueLag is how many events after the view's checkpoint LargestIssue searches.
+const maxIssueLag = 100_000
 
 // LargestIssue returns the largest issue number of all runs of a repository, or 0. It also reads
-// the events after the view's checkpoint, so the answer is up to date with the log.
+// the runs queued after the view's checkpoint, so the answer is up to date with the log. It returns
+// [fold.ErrNotCaughtUp] if the view is more than 100,000 events behind.
 func (v Runs) LargestIssue(ctx context.Context, workspace, repo events.ID) (n int, err error) {
-	var seq int64
+	var seq, head int64
 	err = v.DB.QueryRow(ctx, `
 		select coalesce((select issue_number from runs where workspace_id = $1 and repo_id = $2 order by issue_number desc limit 1), 0),
-			coalesce((select seq from checkpoints where workspace_id = $1 and view = 'runs'), 0)`, workspace, repo).Scan(&n, &seq)
-	for more := true; more && err == nil; {
-		var list []events.Record
-		list, err = store.Page{Logs: store.After(workspace, seq), Limit: issuesPage, Decode: store.Lenient}.Read(ctx, v.DB)
-		for _, r := range list {
-			if e, ok := r.Event.(events.RunQueued); ok && e.Repo.ID == repo {
-				n = max(n, e.IssueNumber)
-			}
-		}
-		seq, more = seq+int64(len(list)), len(list) > 0
+			coalesce((select seq from checkpoints where workspace_id = $1 and view = 'runs'), 0),
+			coalesce((select head from logs where workspace_id = $1), 0)`, workspace, repo).Scan(&n, &seq, &head)
+	switch {
+	case err != nil:
+	case head-seq > maxIssueLag:
+		err = fold.ErrNotCaughtUp
+	default:
+		n, err = v.largestAfter(ctx, workspace, repo, seq, n)
 	}
 	if err != nil {
 		return 0, fmt.Errorf("issues of repository %s of %s: %w", repo, workspace, err)
 	}
 	return n, nil
+}
+
+// largestAfter returns the largest of n and the issue numbers in the log after an event.
+func (v Runs) largestAfter(ctx context.Context, workspace, repo events.ID, seq int64, n int) (int, error) {
+	rows, _ := v.DB.Query(ctx, `
+		select `+store.EventColumns+` from (
+			select `+store.EventColumns+` from events where workspace_id = $1 and seq > $2 order by seq limit $3) e
+		where kind = 'run.queued'`, workspace, seq, maxIssueLag)
+	defer rows.Close()
+	for rows.Next() {
+		r, err := store.Scan(rows)
+		if err != nil {
+			return 0, err
+		}
+		if e, ok := r.Event.(events.RunQueued); ok && e.Repo.ID == repo {
+			n = max(n, e.IssueNumber)
+		}
+	}
+	return n, rows.Err()
 }
 
 const runColumns = `workspace_id, run_id, repo_id, repo_name, issue_number, issue_title, stage, status, active, pr_number, cost_cents,
