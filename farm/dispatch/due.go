@@ -28,17 +28,22 @@ type dueJob struct {
 	Attempts       []projections.JobAttempt
 }
 
-// handleDue handles each job whose deadline has passed.
+// handleDue handles jobs whose deadline has passed, the most overdue first. After dueTime it leaves
+// the others to the next sweep: reading the logs of many jobs takes long.
 func (s *sweep) handleDue(ctx context.Context, now time.Time) error {
+	begun := time.Now()
 	for from := (dueJob{}); ; {
 		rows, _ := s.d.DB.Query(ctx, `
 			select workspace_id, job_id, state, epoch, runner_id, accepted, finished_at, attempts from jobs
 			where due_at <= $1 and not job_id = any($3) order by due_at limit $2`, now, sweepPage, s.retrying())
 		list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[dueJob])
 		if err != nil {
-			return err
+			return fmt.Errorf("look for due jobs: %w", err)
 		}
 		for _, j := range list {
+			if time.Since(begun) > dueTime {
+				return nil
+			}
 			if err := s.try(ctx, now, j.Job, func() error { return s.handleDueJob(ctx, now, j) }); err != nil {
 				return err
 			}

@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"time"
 
 	"svc/events"
 )
@@ -12,4 +13,14 @@ type QueueKey = queueKey
 // QueueKeys returns the next page of a workspace's queue keys.
 func (d *Dispatcher) QueueKeys(ctx context.Context, workspace events.ID, sets []string, after QueueKey) ([]QueueKey, error) {
 	return (&farm{d: d, workspace: workspace}).queueKeys(ctx, sets, after)
+}
+
+// SweepExcept sweeps once, as if the steps of these jobs and runners had just failed.
+func (d *Dispatcher) SweepExcept(ctx context.Context, failed []events.ID) {
+	for _, s := range d.sweeps() {
+		for _, id := range failed {
+			s.retryAt[id] = d.Now().Add(time.Hour)
+		}
+		s.round(ctx)
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -15,65 +16,89 @@ import (
 )
 
 const (
-	sweepPage    = 200              // rows per step of a sweep
-	sweepTimeout = time.Minute      // for one sweep
-	repairEvery  = 30 * time.Second // between two checks for missing leases
+	sweepPage   = 200              // rows per step of a sweep
+	stepTimeout = time.Minute      // for one step of a sweep
+	dueTime     = 15 * time.Second // after which a sweep begins no more due jobs: the next one goes on
+	repairEvery = 30 * time.Second // between two checks for missing leases
 )
 
 // Run sweeps periodically while this process is the leader, until ctx ends or the dispatcher is
-// closed.
+// closed. Leases and presence have a loop of their own, which does not wait for the reading of logs.
 func (d *Dispatcher) Run(ctx context.Context) {
-	ticker := time.NewTicker(d.SweepEvery)
-	defer ticker.Stop()
-	s := &sweep{d: d, retryAt: map[events.ID]time.Time{}}
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-d.stopping:
-			return
-		case <-ticker.C:
-		}
-		if d.Leads(Lease) {
-			s.round(ctx)
-		}
+	var running sync.WaitGroup
+	for _, s := range d.sweeps() {
+		running.Go(func() { s.run(ctx) })
 	}
+	running.Wait()
 }
 
-// SweepOnce sweeps once, whoever is the leader.
+// SweepOnce sweeps once, whoever is the leader, for tests here and in test/plans.
 func (d *Dispatcher) SweepOnce(ctx context.Context) {
-	(&sweep{d: d, retryAt: map[events.ID]time.Time{}}).round(ctx)
+	for _, s := range d.sweeps() {
+		s.round(ctx)
+	}
 }
 
 // A sweep does what deadlines require of jobs and runners. Each step is idempotent and finds again
 // what an earlier step, or a process that died, has left undone.
 type sweep struct {
 	d                      *Dispatcher
+	steps                  []step
 	retryAt                map[events.ID]time.Time // when to retry jobs and runners whose step failed
 	repairedAt, retainedAt time.Time
 	artifactsAt            time.Time // time of the last search for old artifacts that found none left
 }
 
-func (s *sweep) round(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, sweepTimeout)
-	defer cancel()
-	now := s.d.Now()
-	for _, step := range []struct {
-		what string
-		do   func(context.Context, time.Time) error
-	}{
-		{"create missing leases", s.repairLeases}, {"fence expired leases", s.fenceExpired}, {"take jobs of fenced leases away", s.loseJobs},
-		{"end cancelled jobs of silent runners", s.endSilentCancelled}, {"handle due jobs", s.handleDue},
-		{"mark silent runners offline", s.markOffline}, {"retire runners", s.retireRunners}, {"remove old logs", s.removeOldLogs},
-		{"remove old artifacts", s.removeOldArtifacts},
-	} {
-		if err := step.do(ctx, now); err != nil && ctx.Err() == nil {
-			s.d.warn("sweep", err, "step", step.what)
+type step struct {
+	what string
+	do   func(context.Context, time.Time) error
+}
+
+// sweeps returns the sweep of leases and presence, and that of everything that may take longer.
+func (d *Dispatcher) sweeps() []*sweep {
+	urgent, slow := &sweep{d: d, retryAt: map[events.ID]time.Time{}}, &sweep{d: d, retryAt: map[events.ID]time.Time{}}
+	urgent.steps = []step{
+		{"create missing leases", urgent.repairLeases}, {"fence expired leases", urgent.fenceExpired},
+		{"take jobs of fenced leases away", urgent.loseJobs}, {"end cancelled jobs of silent runners", urgent.endSilentCancelled},
+		{"mark silent runners offline", urgent.markOffline},
+	}
+	slow.steps = []step{
+		{"handle due jobs", slow.handleDue}, {"retire runners", slow.retireRunners}, {"remove old logs", slow.removeOldLogs},
+		{"remove old artifacts", slow.removeOldArtifacts},
+	}
+	return []*sweep{urgent, slow}
+}
+
+func (s *sweep) run(ctx context.Context) {
+	ticker := time.NewTicker(s.d.SweepEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.d.stopping:
+			return
+		case <-ticker.C:
+		}
+		if s.d.Leads(Lease) {
+			s.round(ctx)
 		}
 	}
-	for job, at := range s.retryAt {
+}
+
+// round takes each step once.
+func (s *sweep) round(ctx context.Context) {
+	now := s.d.Now()
+	for _, step := range s.steps {
+		limited, cancel := context.WithTimeout(ctx, stepTimeout)
+		if err := step.do(limited, now); err != nil && ctx.Err() == nil {
+			s.d.warn("sweep", err, "step", step.what)
+		}
+		cancel()
+	}
+	for id, at := range s.retryAt {
 		if at.Before(now) {
-			delete(s.retryAt, job)
+			delete(s.retryAt, id)
 		}
 	}
 }
@@ -94,7 +119,10 @@ func (s *sweep) repairLeases(ctx context.Context, now time.Time) error {
 		limit $2
 		on conflict (workspace_id, job_id) do update set epoch = excluded.epoch, runner_id = excluded.runner_id, fenced = true
 		where job_leases.epoch < excluded.epoch`, now, sweepPage)
-	return err
+	if err != nil {
+		return fmt.Errorf("insert leases: %w", err)
+	}
+	return nil
 }
 
 // fenceExpired fences the leases that were not renewed in time, so that no heartbeat renews them.
@@ -105,8 +133,11 @@ func (s *sweep) fenceExpired(ctx context.Context, now time.Time) error {
 			select workspace_id, job_id from job_leases where not fenced and renewed_at < $1
 			order by workspace_id, job_id limit $2 for update) k
 		where l.workspace_id = k.workspace_id and l.job_id = k.job_id`, now.Add(-s.d.LeaseTime), sweepPage)
+	if err != nil {
+		return fmt.Errorf("update leases: %w", err)
+	}
 	s.d.counts.fenced.Add(done.RowsAffected())
-	return err
+	return nil
 }
 
 // A ref identifies a job and its epoch, or a runner.
@@ -125,7 +156,7 @@ func (s *sweep) loseJobs(ctx context.Context, now time.Time) error {
 		select l.workspace_id, l.job_id, l.epoch from job_leases l cross join lateral (
 			select from jobs j where j.workspace_id = l.workspace_id and j.job_id = l.job_id and j.epoch = l.epoch
 			and j.state in ('leased', 'running', 'cancelling') offset 0) j
-		where l.fenced and l.sealed_at is null limit $1`, sweepPage)
+		where l.fenced and l.sealed_at is null and not l.job_id = any($2) limit $1`, sweepPage, s.retrying())
 }
 
 // endSilentCancelled ends cancelled jobs whose runner is silent.
@@ -139,7 +170,8 @@ func (s *sweep) endSilentCancelled(ctx context.Context, now time.Time) error {
 	}, `
 		select j.workspace_id, j.job_id, j.epoch from jobs j
 		left join runner_presence p on p.workspace_id = j.workspace_id and p.runner_id = j.runner_id
-		where j.state = 'cancelling' and coalesce(p.seen_at, '-infinity') < $2 limit $1`, sweepPage, now.Add(-s.d.OfflineAfter))
+		where j.state = 'cancelling' and coalesce(p.seen_at, '-infinity') < $2 and not j.job_id = any($3) limit $1`,
+		sweepPage, now.Add(-s.d.OfflineAfter), s.retrying())
 }
 
 // fenceJob fences the lease of one epoch.
@@ -172,7 +204,10 @@ func (s *sweep) markOffline(ctx context.Context, now time.Time) error {
 		}
 		_, err = s.d.DB.Exec(ctx, `update runner_presence set online = false where workspace_id = $1 and runner_id = $2 and seen_at < $3`,
 			r.Workspace, r.ID, now.Add(-s.d.OfflineAfter))
-		return err
+		if err != nil {
+			return fmt.Errorf("presence of runner %s: %w", r.ID, err)
+		}
+		return nil
 	}, `select workspace_id, runner_id, 0 from runner_presence where online and seen_at < $2 and not runner_id = any($3) limit $1`,
 		sweepPage, now.Add(-s.d.OfflineAfter), s.retrying())
 }
@@ -185,10 +220,10 @@ func (s *sweep) retireRunners(ctx context.Context, now time.Time) error {
 		return err
 	}, `
 		select r.workspace_id, r.runner_id, 0 from runners r
-		where r.jobs_left = 0 and r.state not in ('suspended', 'revoked', 'retired')
+		where r.jobs_left = 0 and r.state not in ('suspended', 'revoked', 'retired') and not r.runner_id = any($2)
 		and not exists (
 			select 1 from jobs j where j.workspace_id = r.workspace_id and j.runner_id = r.runner_id
-			and (j.state in ('leased', 'running', 'cancelling') or j.state <> 'queued' and j.due_at is not null)) limit $1`, sweepPage)
+			and (j.state in ('leased', 'running', 'cancelling') or j.state <> 'queued' and j.due_at is not null)) limit $1`, sweepPage, s.retrying())
 }
 
 // each calls do for every row of a query. An item that fails does not stop the others, and is
@@ -197,7 +232,7 @@ func (s *sweep) each(ctx context.Context, now time.Time, do func(context.Context
 	rows, _ := s.d.DB.Query(ctx, sql, args...)
 	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[ref])
 	if err != nil {
-		return err
+		return fmt.Errorf("look for jobs or runners: %w", err)
 	}
 	for _, r := range list {
 		if err := s.try(ctx, now, r.ID, func() error { return do(ctx, r) }); err != nil {
