@@ -87,14 +87,18 @@ func (p profile) displayName() string {
 	return "Somebody"
 }
 
-// Errors of a sign-in. Their texts are the codes in the browser's address.
-var (
-	errInvalidCode = errors.New("invalid_code")
-	errNoUserInfo  = errors.New("unable_to_get_user_info")
-	errNoEmail     = errors.New("email_not_found")
-	errNotLinked   = errors.New("account_not_linked")
-	errRedirect    = errors.New("redirect_uri_mismatch")
-	errScope       = errors.New("invalid_scope")
+// A publicError is an error of a sign-in whose text is a code that the browser is shown.
+type publicError string
+
+func (e publicError) Error() string { return string(e) }
+
+const (
+	errInvalidCode publicError = "invalid_code"
+	errNoUserInfo  publicError = "unable_to_get_user_info"
+	errNoEmail     publicError = "email_not_found"
+	errNotLinked   publicError = "account_not_linked"
+	errRedirect    publicError = "redirect_uri_mismatch"
+	errScope       publicError = "invalid_scope"
 )
 
 // exchange exchanges a code for a token, and returns the person's profile and the token.

@@ -132,7 +132,7 @@ func (s *Server) callback(r *request) (any, error) {
 	}
 	q := r.URL.Query()
 	if q.Get("error") != "" {
-		return s.redirectWithError(r, state, errors.New(cleanText(q.Get("error"))), cleanText(q.Get("error_description")))
+		return s.redirectWithError(r, state, providerError(cleanText(q.Get("error"))), cleanText(q.Get("error_description")))
 	}
 	who, token, err := s.Providers[name].exchange(r.Context(), q.Get("code"), state.Verifier)
 	if err != nil {
@@ -190,18 +190,19 @@ func (s *Server) callbackForm(r *request) (any, error) {
 }
 
 // Errors of a callback without a valid state.
-var (
-	errState         = errors.New("state_mismatch")
-	errNoState       = errors.New("state_not_found")
-	errNoOAuthClient = errors.New("oauth_provider_not_found")
-	errUnknownState  = fmt.Errorf("%w: no sign-in has this state", errState)
+const (
+	errState         publicError = "state_mismatch"
+	errNoState       publicError = "state_not_found"
+	errNoOAuthClient publicError = "oauth_provider_not_found"
 )
+
+var errUnknownState = fmt.Errorf("%w: no sign-in has this state", errState)
 
 // consumeState returns the state of the sign-in and invalidates it, if the browser's cookie matches. If it does
 // not, the state stays valid, and the returned one has only the address for errors, if it is known.
 func (s *Server) consumeState(r *request, provider string) (state sessions.State, err error) {
 	random := r.URL.Query().Get("state")
-	refusal := errState
+	var refusal error = errState
 	cookie, _ := r.Cookie(s.stateCookieName())
 	switch {
 	case s.Providers[provider] == nil:
@@ -257,15 +258,7 @@ func (s *Server) redirectWithError(r *request, state sessions.State, err error, 
 		level = slog.LevelDebug
 	}
 	s.Log.Log(r.Context(), level, "sign-in failed", "err", err)
-	reason := err.Error()
-	for _, known := range []error{errState, errInvalidCode, errNoUserInfo, errNoEmail, errNotLinked, errRedirect, errScope} {
-		if errors.Is(err, known) {
-			reason = known.Error()
-		}
-	}
-	if strings.ContainsAny(reason, " :") {
-		reason = "internal_server_error"
-	}
+	reason := publicCode(err)
 	q := url.Values{"error": {reason}}
 	if description != "" {
 		q.Set("error_description", description)
@@ -292,6 +285,22 @@ func (s *Server) redirectWithError(r *request, state sessions.State, err error, 
 	}
 	http.Redirect(r.w, r.Request, where, http.StatusFound)
 	return nil, errAnswered
+}
+
+// providerError returns the error whose code a provider has sent. Text that is no code is not public.
+func providerError(code string) error {
+	if strings.ContainsAny(code, " :") {
+		return errors.New(code)
+	}
+	return publicError(code)
+}
+
+// publicCode returns the code of an error that the browser may be shown, else internal_server_error.
+func publicCode(err error) string {
+	if public, ok := errors.AsType[publicError](err); ok {
+		return public.Error()
+	}
+	return "internal_server_error"
 }
 
 // storeToken stores the provider's token, encrypted.

@@ -2,6 +2,7 @@ package auth_test
 
 import (
 	"fmt"
+	"io"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -261,4 +262,12 @@ func TestCallbackByPost(t *testing.T) {
 		require.Empty(t, a.Cookies())
 		b.do(call{path: strings.TrimPrefix(a.Header.Get("Location"), "/api/auth")}).requireSentTo("/inbox")
 	}
+}
+
+// The text of an error is shown only if it is a code of ours, however short it is.
+func TestOtherErrorsAreNotShown(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, "internal_server_error", auth.PublicCode(io.EOF))
+	require.Equal(t, "internal_server_error", auth.PublicCode(fmt.Errorf("read state: %w", io.EOF)))
+	require.Equal(t, "email_not_found", auth.PublicCode(fmt.Errorf("sign in: %w", auth.ErrNoEmail)))
 }
