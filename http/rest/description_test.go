@@ -181,3 +181,11 @@ func TestExamplesAreConsistent(t *testing.T) {
 	queued := body("/api/v1/backlog/queue.post")
 	require.False(t, queued.Get("issueNumber").Exists() && queued.Get("body").Exists(), "the combination is refused")
 }
+
+// A caller's rights may change during any request, so each operation names that refusal.
+func TestDescriptionHasRightsChanged(t *testing.T) {
+	doc := described(t)
+	for _, operation := range []string{"/api/v1/members.get", "/api/v1/members/{id}.patch", "/api/v1/audit.get"} {
+		require.Contains(t, doc.Get("paths."+operation+".responses.403").Raw, `"rights_changed"`, operation)
+	}
+}

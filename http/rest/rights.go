@@ -20,7 +20,7 @@ const (
 
 // errRightsChanged ends a request or a long answer when the caller's role or scopes have changed, to
 // more or to less. The client sends the request again and is authorized anew.
-var errRightsChanged = fault.New(fault.Denied, "no_longer", "The caller's rights have changed meanwhile. Send the request again.")
+var errRightsChanged = fault.New(fault.Denied, "rights_changed", "The caller's rights have changed meanwhile. Send the request again.")
 
 // rights rechecks the rights of a caller during a long answer.
 type rights struct {

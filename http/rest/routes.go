@@ -129,7 +129,7 @@ func (s *Server) operation(tag string, r route) openapi.Operation {
 func (r route) faults() []*fault.Fault {
 	list := []*fault.Fault{
 		fault.ErrUnauthenticated, aggregates.ErrTokenInvalid, fault.ErrTenantNotFound, fault.ErrValidation,
-		limit.ErrLimited, fault.ErrInternal, fault.ErrUnavailable, fault.ErrBusy,
+		limit.ErrLimited, fault.ErrInternal, fault.ErrUnavailable, fault.ErrBusy, errRightsChanged,
 	}
 	if r.guard.scope == "" {
 		list = append(list, errPrincipalRefused)
