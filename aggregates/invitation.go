@@ -43,8 +43,8 @@ func expiryAfter(at time.Time) time.Time {
 // An Invitee is a person who answers an invitation.
 type Invitee struct {
 	User   events.ID
-	Name   string   // verified, normalized by input.Email, the primary one first
-	Emails []string // verified, as input.Email has them, the primary one first
+	Name   string
+	Emails []string // verified, normalized by input.Email, the primary one first
 }
 
 func (w *Workspace) applyInvitation(e events.Event, by events.ID) {

@@ -80,7 +80,7 @@ func (r *Run) Apply(e events.Event, _ events.Actor) {
 	case events.RunFactsRecorded, events.RunPlanRecorded, events.RunBudgetSet, events.RunBranchCreated, events.RunGuardrailsChecked,
 		events.RunJobSettled,
 		events.RunReviewed, events.RunPullRequestOpened, events.RunHumanIntervened, events.RunCostRecorded:
-		// nothing is decided by them // no decision depends on them
+		// nothing is decided by them
 	default:
 		r.applyDecision(e)
 	}

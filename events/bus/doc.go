@@ -20,9 +20,9 @@
 // svc_events_parked with the reason, and an error is logged. While something that the
 // consumer needs is unavailable, nothing is parked and the message is redelivered until it
 // succeeds. Consumers of the same name share the messages, one at a time and in order on
-// every kind of bus. A live consumer gets all messages in every process, except for events
-// that it knows (its process appended them, or nobody there watches the log): of those,
-// only the positions are read from PostgreSQL.
+// every kind of bus. A live consumer gets all messages in every process. On PostgreSQL it
+// is spared the events that it knows (its process appended them, or nobody there watches
+// the log): only their positions are read.
 //
 // # PostgreSQL
 //

@@ -319,7 +319,7 @@ func (s *Server) awaitRun(ctx context.Context, done commands.Result, id events.I
 	return &queuedAnswer{Position{done.Position}, newRun(found)}, nil
 }
 
-// exampleRepo is the repository of the examples: a queued run, and the same run an hour later.
+// exampleRepo is the repository of the example runs.
 var exampleRepo = events.Repo{ID: exampleNo(3), Name: "acme/web"}
 
 var exampleQueued = projections.Run{

@@ -33,7 +33,7 @@ func export(v *page.Visit, w http.ResponseWriter) error {
 		w.Header().Set(name, resp.Header.Get(name))
 	}
 	if _, err := io.Copy(w, resp.Body); err != nil {
-		return fmt.Errorf("lead an export on: %w", err)
+		return fmt.Errorf("copy the export: %w", err)
 	}
 	return nil
 }

@@ -223,7 +223,7 @@ func streamFile(w http.ResponseWriter, resp *http.Response, err error, dispositi
 		h.Set("Content-Disposition", disposition)
 	}
 	if _, err := io.Copy(w, resp.Body); err != nil {
-		return fmt.Errorf("lead a file on: %w", err)
+		return fmt.Errorf("copy the file: %w", err)
 	}
 	return nil
 }
