@@ -138,8 +138,10 @@ func (s *Server) followLog(ctx context.Context, st *logStream) error {
 	check, heartbeat := time.NewTicker(recheckEvery), time.NewTicker(streamHeartbeat)
 	defer check.Stop()
 	defer heartbeat.Stop()
-	err := s.refreshJob(ctx, st)
-	for err == nil {
+	if err := s.refreshJob(ctx, st); err != nil {
+		return err
+	}
+	for {
 		ended, err := s.writeNewLog(ctx, st)
 		if err != nil || ended {
 			return err
@@ -159,7 +161,6 @@ func (s *Server) followLog(ctx context.Context, st *logStream) error {
 			return err
 		}
 	}
-	return err
 }
 
 // checkReader checks the caller's rights again and refreshes the job.
