@@ -2,6 +2,7 @@ package commands
 
 import (
 	"context"
+	"fmt"
 
 	"svc/events"
 )
@@ -18,12 +19,15 @@ type RecordSigningKey struct {
 func (h *Handler) RecordSigningKey(ctx context.Context, c RecordSigningKey) error {
 	before, err := h.log.Load(ctx, c.Workspace, events.SigningKeyStream, 0)
 	if err != nil {
-		return err
+		return fmt.Errorf("load the signing keys of %s: %w", c.Workspace, err)
 	}
 	_, err = h.log.Append(ctx, &events.Commit{
 		Workspace: c.Workspace, At: h.now(),
 		Envelope: events.Envelope{Actor: events.Actor{Type: events.BySystem, Name: "svc-db replace-key"}, Origin: events.FromCLI},
 		Writes:   []events.Write{{Stream: events.SigningKeyStream, Version: len(before), Events: []events.Event{c.Replaced}}},
 	})
-	return err
+	if err != nil {
+		return fmt.Errorf("record the signing key of %s: %w", c.Workspace, err)
+	}
+	return nil
 }
