@@ -23,7 +23,7 @@ func (s *Server) auditRoutes() section {
 			text: "Lists audit records, newest first. Each record is an event of the workspace's log; `seq` numbers them without gaps. " +
 				"`nextCursor` leads to older records and is absent on the last page. With `after`, the records that follow are listed, " +
 				"oldest first, and `nextAfter` leads to later ones. `head` is the newest `seq` of the log, whatever the filters.\n\n" +
-				"A search by `q` or by several filters scans up to 20,000 records a page. It may return fewer than `limit` records, or " +
+				"A search by `q` or by several filters scans a bounded part of the log for a page. It may return fewer than `limit` records, or " +
 				"none, with a `nextCursor` to continue.\n\n" +
 				"Refused requests are recorded too: the same refusal of a caller once a minute, and at most 30 refusals of a caller a minute. " +
 				"A `command.denials_omitted` record, at most a minute later, counts the others.",
@@ -170,7 +170,7 @@ type auditAnswer struct {
 // An auditTotal is the number of records that match a filter.
 type auditTotal struct {
 	Count int  `json:"count" example:"31"`
-	Exact bool `json:"exact" doc:"false if there may be more. A search counts up to 1,000 matches among the first 20,000 records it scans."`
+	Exact bool `json:"exact" doc:"false if there may be more. A search counts up to 1,000 matches in the bounded part of the log that it scans."`
 }
 
 // maxCounted bounds the matches that a search counts.

@@ -2343,7 +2343,7 @@ type AuditTotal struct {
 	// Count Examples: 31
 	Count int64 `json:"count"`
 
-	// Exact false if there may be more. A search counts up to 1,000 matches among the first 20,000 records it scans.
+	// Exact false if there may be more. A search counts up to 1,000 matches in the bounded part of the log that it scans.
 	Exact bool `json:"exact"`
 }
 
@@ -5396,7 +5396,7 @@ type ClientInterface interface {
 	//
 	// Lists audit records, newest first. Each record is an event of the workspace's log; `seq` numbers them without gaps. `nextCursor` leads to older records and is absent on the last page. With `after`, the records that follow are listed, oldest first, and `nextAfter` leads to later ones. `head` is the newest `seq` of the log, whatever the filters.
 	//
-	// A search by `q` or by several filters scans up to 20,000 records a page. It may return fewer than `limit` records, or none, with a `nextCursor` to continue.
+	// A search by `q` or by several filters scans a bounded part of the log for a page. It may return fewer than `limit` records, or none, with a `nextCursor` to continue.
 	//
 	// Refused requests are recorded too: the same refusal of a caller once a minute, and at most 30 refusals of a caller a minute. A `command.denials_omitted` record, at most a minute later, counts the others.
 	//
@@ -6064,7 +6064,7 @@ type ClientInterface interface {
 //
 // Lists audit records, newest first. Each record is an event of the workspace's log; `seq` numbers them without gaps. `nextCursor` leads to older records and is absent on the last page. With `after`, the records that follow are listed, oldest first, and `nextAfter` leads to later ones. `head` is the newest `seq` of the log, whatever the filters.
 //
-// A search by `q` or by several filters scans up to 20,000 records a page. It may return fewer than `limit` records, or none, with a `nextCursor` to continue.
+// A search by `q` or by several filters scans a bounded part of the log for a page. It may return fewer than `limit` records, or none, with a `nextCursor` to continue.
 //
 // Refused requests are recorded too: the same refusal of a caller once a minute, and at most 30 refusals of a caller a minute. A `command.denials_omitted` record, at most a minute later, counts the others.
 //
