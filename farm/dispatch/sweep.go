@@ -120,7 +120,7 @@ func (s *sweep) repairLeases(ctx context.Context, now time.Time) error {
 		on conflict (workspace_id, job_id) do update set epoch = excluded.epoch, runner_id = excluded.runner_id, fenced = true
 		where job_leases.epoch < excluded.epoch`, now, sweepPage)
 	if err != nil {
-		return fmt.Errorf("insert leases: %w", err)
+		return fmt.Errorf("make missing leases: %w", err)
 	}
 	return nil
 }
@@ -134,7 +134,7 @@ func (s *sweep) fenceExpired(ctx context.Context, now time.Time) error {
 			order by workspace_id, job_id limit $2 for update) k
 		where l.workspace_id = k.workspace_id and l.job_id = k.job_id`, now.Add(-s.d.LeaseTime), sweepPage)
 	if err != nil {
-		return fmt.Errorf("update leases: %w", err)
+		return fmt.Errorf("fence expired leases: %w", err)
 	}
 	s.d.counts.fenced.Add(done.RowsAffected())
 	return nil
