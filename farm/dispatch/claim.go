@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -191,8 +190,7 @@ func (g *group) runnerFor(job candidate, now time.Time) *offer {
 // lease appends the leases, several at once, and delivers the jobs. A job that another process has
 // leased first is skipped silently. moved is true if any of the jobs has left the queue.
 func (f *farm) lease(ctx context.Context, list []match) (moved bool, err error) {
-	var mu sync.Mutex
-	var dropped atomic.Bool
+	var mu sync.Mutex                  // guards moved and got
 	got := map[events.ID][]events.ID{} // by runner
 	var all errgroup.Group
 	all.SetLimit(claimsAtOnce)
@@ -204,12 +202,14 @@ func (f *farm) lease(ctx context.Context, list []match) (moved bool, err error) 
 			switch refused := fault.As(err); {
 			case err == nil:
 				mu.Lock()
-				got[m.c.runner.ID] = append(got[m.c.runner.ID], m.job)
+				moved, got[m.c.runner.ID] = true, append(got[m.c.runner.ID], m.job)
 				mu.Unlock()
 				f.d.counts.claimed.Add(1)
 				return nil
 			case errors.Is(err, aggregates.ErrJobDropped):
-				dropped.Store(true)
+				mu.Lock()
+				moved = true
+				mu.Unlock()
 				return nil
 			case errors.Is(err, aggregates.ErrJobTaken):
 				return nil
@@ -228,5 +228,5 @@ func (f *farm) lease(ctx context.Context, list []match) (moved bool, err error) 
 			f.d.deliver(ctx, c)
 		}
 	}
-	return len(got) > 0 || dropped.Load(), err
+	return moved, err
 }
