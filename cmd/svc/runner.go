@@ -42,7 +42,7 @@ func (s *stack) startRunner(ctx context.Context, d demo) error {
 	if _, err := exec.LookPath("git"); err != nil {
 		s.say("git is not on the PATH: the farm runs jobs, but none that names a repository")
 	}
-	err := s.enrolOnce(ctx, d)
+	err := s.enrollOnce(ctx, d)
 	if err == nil {
 		err = s.runRunner(ctx)
 	}
@@ -53,9 +53,9 @@ func (s *stack) startRunner(ctx context.Context, d demo) error {
 	return err
 }
 
-// enrolOnce keeps a valid enrollment. It makes a new one if the runner was revoked, its certificate
+// enrollOnce keeps a valid enrollment. It makes a new one if the runner was revoked, its certificate
 // has expired, or the gateway's address or authority has changed.
-func (s *stack) enrolOnce(ctx context.Context, d demo) error {
+func (s *stack) enrollOnce(ctx context.Context, d demo) error {
 	var old identity
 	found, err := s.folder.read("runner/identity.json", &old)
 	if err != nil {
