@@ -49,8 +49,8 @@ func SkipParked(ctx context.Context, db *pgxpool.Pool, view string, workspace ev
 var errFold = errors.New("the view cannot apply an event")
 
 // causedByEvent reports whether err is caused by the event itself and would recur at each retry, as
-// opposed to a failure of the database. That of an unknown kind is not: a newer
-// build knows the kind and will process the event.
+// opposed to a failure of the database. An event of an unknown kind is not the cause: a newer build
+// knows the kind and will process it.
 func causedByEvent(err error) bool {
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
 		class := pg.Code[:2]
