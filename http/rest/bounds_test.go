@@ -37,55 +37,81 @@ func TestBoundsRefuseAlike(t *testing.T) {
 	db := pgtest.New(t)
 	const head = 10
 	workspace, elsewhere := fill(t, db, head), fill(t, db, head)
-	s := historyServer(db)
 	for name, c := range map[string]struct {
-		bound **quota.Semaphore
-		ask   func(context.Context) error
+		bound func(*bounds) **quota.Semaphore
+		ask   func(context.Context, *Server) error
 	}{
-		"a stream": {&s.bounds.streams, func(ctx context.Context) error { _, err := s.streamEvents(ctx, &streamQuery{}); return err }},
-		"an export": {&s.bounds.exports, func(ctx context.Context) error {
-			_, err := s.exportAudit(ctx, &exportQuery{Format: "csv"}, commands.ExportAudit{})
-			return err
-		}},
-		"a page of an export": {&s.bounds.exportPages, func(ctx context.Context) error {
-			_, err := s.exportAudit(ctx, &exportQuery{Format: "csv"}, commands.ExportAudit{})
-			callerOf(ctx).releaseSlots()
-			return err
-		}},
-		"a verification": {&s.bounds.verifications, func(ctx context.Context) error { _, err := s.verifyAudit(ctx, &verifyQuery{}); return err }},
-		"a state": {&s.bounds.histories,
-			func(ctx context.Context) error { _, err := s.getAuditState(ctx, &stateQuery{Seq: 1}); return err }},
-		"a replay": {&s.bounds.histories, func(ctx context.Context) error {
-			_, err := s.replayAudit(ctx, &replayQuery{FromSeq: 1, ToSeq: 2})
-			return err
-		}},
-		"a position": {&s.bounds.positions, func(ctx context.Context) error {
-			r, err := http.NewRequestWithContext(ctx, http.MethodGet, "/", nil)
-			require.NoError(t, err)
-			r.Header.Set("X-Svc-Min-Position", "11")
-			return s.awaitPosition(r, nil, callerOf(ctx))
-		}},
+		"a stream": {
+			func(b *bounds) **quota.Semaphore { return &b.streams },
+			func(ctx context.Context, s *Server) error { _, err := s.streamEvents(ctx, &streamQuery{}); return err },
+		},
+		"an export": {
+			func(b *bounds) **quota.Semaphore { return &b.exports },
+			func(ctx context.Context, s *Server) error {
+				_, err := s.exportAudit(ctx, &exportQuery{Format: "csv"}, commands.ExportAudit{})
+				return err
+			},
+		},
+		"a page of an export": {
+			func(b *bounds) **quota.Semaphore { return &b.exportPages },
+			func(ctx context.Context, s *Server) error {
+				c := *callerOf(ctx)
+				c.slots = nil // those of the pages are kept
+				defer c.releaseSlots()
+				_, err := s.exportAudit(as(t, &c), &exportQuery{Format: "csv"}, commands.ExportAudit{})
+				return err
+			},
+		},
+		"a verification": {
+			func(b *bounds) **quota.Semaphore { return &b.verifications },
+			func(ctx context.Context, s *Server) error { _, err := s.verifyAudit(ctx, &verifyQuery{}); return err },
+		},
+		"a state": {
+			func(b *bounds) **quota.Semaphore { return &b.histories },
+			func(ctx context.Context, s *Server) error {
+				_, err := s.getAuditState(ctx, &stateQuery{Seq: 1})
+				return err
+			},
+		},
+		"a replay": {
+			func(b *bounds) **quota.Semaphore { return &b.histories },
+			func(ctx context.Context, s *Server) error {
+				_, err := s.replayAudit(ctx, &replayQuery{FromSeq: 1, ToSeq: 2})
+				return err
+			},
+		},
+		"a position": {
+			func(b *bounds) **quota.Semaphore { return &b.positions },
+			func(ctx context.Context, s *Server) error {
+				r, err := http.NewRequestWithContext(ctx, http.MethodGet, "/", nil)
+				require.NoError(t, err)
+				r.Header.Set("X-Svc-Min-Position", "11")
+				return s.awaitPosition(r, nil, callerOf(ctx))
+			},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			*c.bound = quota.New(quota.Bound{Name: name, Slots: 4, Retry: 3 * time.Second})
+			s := historyServer(db)
+			bound := c.bound(&s.bounds)
+			*bound = quota.New(quota.Bound{Name: name, Slots: 4, Retry: 3 * time.Second})
 			one := someone(workspace)
-			require.NoError(t, s.acquireSlot(as(t, one), *c.bound))
-			err := c.ask(as(t, one))
+			require.NoError(t, s.acquireSlot(as(t, one), *bound))
+			err := c.ask(as(t, one), s)
 			require.ErrorIs(t, err, quota.ErrShare)
 			require.Equal(t, http.StatusTooManyRequests, fault.As(err).Kind.Status())
 			require.Equal(t, "rate_limited", fault.As(err).Code)
 			require.Equal(t, []string{"3"}, reply.Headers(fault.As(err))["Retry-After"])
-			require.ErrorIs(t, c.ask(as(t, someone(workspace))), quota.ErrShare, "another of the workspace")
+			require.ErrorIs(t, c.ask(as(t, someone(workspace)), s), quota.ErrShare, "another of the workspace")
 			for range 3 {
-				require.NoError(t, s.acquireSlot(as(t, someone(events.NewID(epoch))), *c.bound))
+				require.NoError(t, s.acquireSlot(as(t, someone(events.NewID(epoch))), *bound))
 			}
-			err = c.ask(as(t, someone(elsewhere)))
+			err = c.ask(as(t, someone(elsewhere)), s)
 			require.ErrorIs(t, err, fault.ErrBusy)
 			require.Equal(t, http.StatusServiceUnavailable, fault.As(err).Kind.Status())
 			require.Equal(t, []string{"3"}, reply.Headers(fault.As(err))["Retry-After"])
 
 			one.releaseSlots()
-			require.NoError(t, s.acquireSlot(as(t, someone(workspace)), *c.bound))
+			require.NoError(t, s.acquireSlot(as(t, someone(workspace)), *bound))
 		})
 	}
 }
