@@ -117,6 +117,40 @@ func TestJobIsNotLeasedWithoutRightOfSubmitter(t *testing.T) {
 	require.NoError(t, m.lease(m.replica, kept[1], runner, 0))
 }
 
+// A countingLog counts the attempts to append.
+type countingLog struct {
+	commands.Log
+	appends, exclusive int
+}
+
+func (l *countingLog) Append(ctx context.Context, c *events.Commit) (events.Committed, error) {
+	l.appends++
+	return l.Log.Append(ctx, c)
+}
+
+func (l *countingLog) Exclusively(
+	ctx context.Context, workspace events.ID, decide func(events.Streams) (*events.Commit, error),
+) (events.Committed, error) {
+	l.exclusive++
+	return l.Log.Exclusively(ctx, workspace, decide)
+}
+
+// A lease that nobody competes with is stored at the first attempt, although it looks at the job and at
+// its runner before it writes to them.
+func TestLeaseDoesNotConflictWithItself(t *testing.T) {
+	t.Parallel()
+	m := newTeam(t)
+	for name, jobs := range map[string]int{"a runner for any number of jobs": 0, "one for two jobs": 2} {
+		runner := m.connectRunner(t, jobs)
+		submit := submitCommand(t, m.maintainer.in(m.id))
+		_, err := m.SubmitJob(t.Context(), submit)
+		require.NoError(t, err)
+		log := &countingLog{Log: m.log}
+		require.NoError(t, m.lease(replica{Handler: commands.New(log, m.clock.now)}, submit.Job, runner, 0))
+		require.Equal(t, []int{1, 0}, []int{log.appends, log.exclusive}, name)
+	}
+}
+
 // A job holds its slot of a concurrency key until no runner has the job any more.
 func TestConcurrencyKeyHasSlots(t *testing.T) {
 	t.Parallel()

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"time"
 
 	"svc/aggregates"
@@ -214,11 +215,14 @@ func (w *work) commit(ctx context.Context) (*events.Commit, error) {
 		Claims: w.claims, Releases: w.releases, Command: w.command,
 	}
 	for _, h := range w.folds {
-		switch {
-		case len(h.events) > 0:
+		if len(h.events) > 0 {
 			c.Writes = append(c.Writes, events.Write{Stream: h.fold.key.stream, Version: h.version, Events: h.events})
-		case h.used:
-			c.Reads = append(c.Reads, events.Read{Stream: h.fold.key.stream, Version: h.version})
+		}
+	}
+	for _, h := range w.folds {
+		read := events.Read{Stream: h.fold.key.stream, Version: h.version}
+		if h.used && len(h.events) == 0 && !writesAfter(c, read) {
+			c.Reads = append(c.Reads, read)
 		}
 	}
 	if len(c.Writes) == 0 {
@@ -235,6 +239,15 @@ func (w *work) commit(ctx context.Context) (*events.Commit, error) {
 	}
 	w.decided = true
 	return c, nil
+}
+
+// writesAfter reports whether c continues a stream from where it was read, as it does if the stream was
+// inspected before it was loaded. The write compares the version, and the read would find it changed by
+// the write.
+func writesAfter(c *events.Commit, read events.Read) bool {
+	return slices.ContainsFunc(c.Writes, func(write events.Write) bool {
+		return write.Stream == read.Stream && write.Version == read.Version
+	})
 }
 
 // applyToFolds applies the appended records to the folds.
