@@ -160,6 +160,11 @@ func TestJobEndsByTheWordOfItsRunner(t *testing.T) {
 	check(t, []spec[Job]{
 		{name: "well", given: runningJob, when: end("succeeded"), then: finished(events.JobStateSucceeded, "succeeded", "")},
 		{name: "without having begun", given: acceptedJob, when: end("failed"), then: finished(events.JobStateFailed, "failed", "")},
+		{name: "well, without having begun", given: acceptedJob, when: end("succeeded"),
+			err: fault.Field("outcome", "must not be succeeded before the job has started")},
+		{name: "well, without having begun again", given: secondLease, when: func(j *Job) ([]events.Event, error) {
+			return j.Report(machineB, JobReport{Epoch: 2, Seq: 1, Event: events.JobFinished{Reported: "succeeded"}}, noon)
+		}, err: fault.Field("outcome", "must not be succeeded before the job has started")},
 		{name: "without an artifact", given: runningJob, when: end("succeeded", "dist"),
 			then: finished(events.JobStateFailed, "succeeded", "artifact_missing")},
 		{name: "badly", given: runningJob, when: end("failed", "dist"), then: finished(events.JobStateFailed, "failed", "")},

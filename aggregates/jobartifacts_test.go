@@ -238,14 +238,14 @@ func TestFinishCountsArtifacts(t *testing.T) {
 	} {
 		given := []events.Event{
 			events.JobSubmitted{Spec: events.JobSpec{Name: "test", Artifacts: c.spec}},
-			events.JobLeased{Epoch: 2, Attempt: 1, Runner: uploader}, events.JobAccepted{Epoch: 2},
+			events.JobLeased{Epoch: 2, Attempt: 1, Runner: uploader}, events.JobStarted{Epoch: 2, Seq: 1},
 		}
-		want := events.JobFinished{Epoch: 2, Seq: 1, Reported: c.said, Outcome: c.outcome, Artifacts: c.want}
+		want := events.JobFinished{Epoch: 2, Seq: 2, Reported: c.said, Outcome: c.outcome, Artifacts: c.want}
 		if name == "required, and not there" {
 			want.Reason = events.ArtifactMissing
 		}
 		check(t, []spec[Job]{{name: name, given: given, when: func(j *Job) ([]events.Event, error) {
-			return j.Report(uploader, JobReport{Epoch: 2, Seq: 1, Event: events.JobFinished{Reported: c.said, Artifacts: c.files}}, noon)
+			return j.Report(uploader, JobReport{Epoch: 2, Seq: 2, Event: events.JobFinished{Reported: c.said, Artifacts: c.files}}, noon)
 		}, then: []events.Event{want}}})
 	}
 }

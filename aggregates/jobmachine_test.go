@@ -103,6 +103,7 @@ func (m *jobMachine) take(t *rapid.T, list []events.Event) {
 	if held && events.LeavesRunner(list) {
 		m.slot = false
 	}
+	started := m.state.started
 	for _, e := range list {
 		m.stream = append(m.stream, e)
 		m.state.Apply(e, events.Actor{ID: ann})
@@ -111,6 +112,9 @@ func (m *jobMachine) take(t *rapid.T, list []events.Event) {
 			require.NotContains(t, m.runners, e.Epoch, "an epoch has one runner")
 			m.runners[e.Epoch], m.seq, m.slot = e.Runner, 0, true
 		case events.JobFinished, events.JobCancelled, events.JobLost, events.JobExpired:
+			if f, ok := e.(events.JobFinished); ok && f.Outcome == events.JobStateSucceeded {
+				require.True(t, started, "a job starts before it succeeds")
+			}
 			m.ends++
 			m.ended = m.state.State()
 		}

@@ -103,6 +103,9 @@ func (j *Job) finish(e events.JobFinished, missing []string, now time.Time) ([]e
 	if !slices.Contains(jobOutcomes, e.Reported) {
 		return nil, fault.Field("outcome", "must be one of succeeded, failed, cancelled, timed_out, infra")
 	}
+	if e.Reported == "succeeded" && !j.started {
+		return nil, fault.Field("outcome", "must not be succeeded before the job has started")
+	}
 	for _, text := range []*string{&e.Reason, &e.Signal, &e.SignalReason, &e.Log.SHA256} {
 		*text = input.CleanName(*text) // it is stored
 	}

@@ -178,7 +178,7 @@ func TestConcurrencyKeyHasSlots(t *testing.T) {
 		},
 		"it has ended": func(job events.ID) error {
 			_, err := m.ReportJob(t.Context(), commands.ReportJob{Meta: systems(m.id), Job: job, Runner: runner, Report: aggregates.JobReport{
-				Epoch: 1, Seq: 1, Event: events.JobFinished{Reported: "succeeded"},
+				Epoch: 1, Seq: 1, Event: events.JobFinished{Reported: "failed"},
 			}})
 			return err
 		},

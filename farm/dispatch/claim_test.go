@@ -96,7 +96,8 @@ func TestConcurrencyKeyUsesSmallestLimit(t *testing.T) {
 	a.send(wide, events.ID{}, 0, 0)
 	end := func(job events.ID) {
 		a.send(wire.Accept{}, job, 1, 0)
-		a.send(finished(""), job, 1, 1)
+		a.send(wire.Event{Kind: wire.EventStarted}, job, 1, 1)
+		a.send(finished(""), job, 1, 2)
 		s.waitForState(events.JobStateSucceeded, job)
 	}
 	for _, together := range [][]events.ID{jobs[:1], jobs[1:3], jobs[3:]} {
@@ -133,7 +134,8 @@ func TestClaimPagesThroughRequirements(t *testing.T) {
 		got, epoch, _ := a.assigned()
 		require.Equal(t, job, got)
 		a.send(wire.Accept{}, job, epoch, 0)
-		a.send(finished(""), job, epoch, 1)
+		a.send(wire.Event{Kind: wire.EventStarted}, job, epoch, 1)
+		a.send(finished(""), job, epoch, 2)
 		s.waitForState(events.JobStateSucceeded, job)
 	}
 }

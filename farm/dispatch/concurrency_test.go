@@ -66,7 +66,8 @@ func (s *site) takeNext(a *agent) events.ID {
 	s.t.Helper()
 	job, epoch, _ := a.assigned()
 	a.send(wire.Accept{}, job, epoch, 0)
-	a.send(finished(""), job, epoch, 1)
+	a.send(wire.Event{Kind: wire.EventStarted}, job, epoch, 1)
+	a.send(finished(""), job, epoch, 2)
 	return job
 }
 
