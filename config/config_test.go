@@ -140,7 +140,7 @@ func TestCIDRs(t *testing.T) {
 	require.True(t, c.Contains(netip.MustParseAddr("fe80::9%eth0")))
 	require.False(t, c.Contains(netip.MustParseAddr("192.0.2.8")))
 	require.False(t, c.Contains(netip.MustParseAddr("198.51.101.9")))
-	for _, text := range []string{",", "10.0.0.0/33", "10.0.0.0/8,", "host"} {
+	for _, text := range []string{",", "10.0.0.0/33", "10.0.0.0/8,", "host", "0.0.0.0/0", "10.0.0.0/8,::/0", "::ffff:0.0.0.0/96"} {
 		require.Error(t, new(CIDRs).UnmarshalText([]byte(text)), text)
 	}
 }

@@ -62,13 +62,14 @@ func (c CIDRs) String() string {
 	return strings.Join(texts, ",")
 }
 
-// UnmarshalText parses networks and addresses separated by commas.
+// UnmarshalText parses networks and addresses separated by commas. The network of all addresses is
+// refused: where it is trusted, every caller may claim to be another one.
 func (c *CIDRs) UnmarshalText(text []byte) error {
 	var list CIDRs
 	for part := range strings.SplitSeq(string(text), ",") {
 		p, err := prefix(strings.TrimSpace(part))
-		if err != nil {
-			return want("networks such as 10.0.0.0/8,192.0.2.7 separated by commas")
+		if err != nil || p.Bits() == 0 {
+			return want("networks such as 10.0.0.0/8,192.0.2.7 separated by commas, and none of all addresses")
 		}
 		list = append(list, p)
 	}

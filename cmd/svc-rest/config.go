@@ -98,8 +98,8 @@ func (c Config) check() error {
 		return errors.New("SVC_OAUTH_CLIENT_SECRET is missing: SVC_OAUTH_CLIENT_ID is set")
 	case bus.Check(c.busURLs()) != nil:
 		return fmt.Errorf("SVC_BUS_URL is malformed: %w", bus.Check(c.busURLs()))
-	case c.IntegrityInterval < 0:
-		return errors.New("SVC_INTEGRITY_INTERVAL is malformed: want 0 or more")
+	case c.IntegrityInterval < time.Second && c.IntegrityInterval != 0:
+		return errors.New("SVC_INTEGRITY_INTERVAL is malformed: want 0, or 1s or more")
 	case c.DailyJobSpecs > maxJobSpecs:
 		return fmt.Errorf("SVC_DAILY_JOB_MEBIBYTES is malformed: want at most %d", maxJobSpecs)
 	}

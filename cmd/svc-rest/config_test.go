@@ -89,6 +89,7 @@ func TestCheckRejects(t *testing.T) {
 		"a code host of a kind unknown":  {[]string{"SVC_OAUTH_KIND=gitlab"}, "SVC_OAUTH_KIND"},
 		"a client without a secret":      {[]string{"SVC_OAUTH_CLIENT_ID=svc"}, "SVC_OAUTH_CLIENT_SECRET"},
 		"a round before the last":        {[]string{"SVC_INTEGRITY_INTERVAL=-1s"}, "SVC_INTEGRITY_INTERVAL"},
+		"rounds without a pause":         {[]string{"SVC_INTEGRITY_INTERVAL=999ms"}, "SVC_INTEGRITY_INTERVAL"},
 		"a limit below nothing":          {[]string{"SVC_RATE_LIMIT=-1"}, "SVC_RATE_LIMIT"},
 		"fewer workspaces than none":     {[]string{"SVC_DAILY_WORKSPACES=-1"}, "SVC_DAILY_WORKSPACES"},
 		"fewer invitations than none":    {[]string{"SVC_DAILY_INVITATIONS=-1"}, "SVC_DAILY_INVITATIONS"},
