@@ -18,8 +18,8 @@ var (
 	ErrNotInvitee     = fault.New(fault.Denied, "invitation_not_yours", "This invitation is for another address.")
 )
 
-// An invitation is pending, even if it has expired. Of those that were answered or revoked
-// only the id is kept.
+// An invitation is pending, even if it has expired. Of the last maxClosed that were answered
+// or revoked only the ids are kept.
 type invitation struct {
 	email   string
 	role    events.Role
@@ -31,6 +31,10 @@ type invitation struct {
 // to send them, because an append has a time limit of five seconds. The rest cannot be
 // accepted anyway while the sender lacks the right.
 const maxWithdrawn = 1000
+
+// maxClosed limits the ids of closed invitations that a workspace keeps, so that its state does
+// not grow with its history. Requests about earlier ones get ErrNoInvitation.
+const maxClosed = 1000
 
 func (i invitation) expired(at time.Time) bool { return !at.Before(i.expires) }
 
@@ -75,7 +79,10 @@ func (w *Workspace) closeInvitation(id events.ID) {
 	w.removeFromSender(id, i)
 	delete(w.invited, i.email)
 	delete(w.invitations, id)
-	w.closed[id] = true
+	if len(w.closed) == maxClosed {
+		w.closed = slices.Delete(w.closed, 0, 1)
+	}
+	w.closed = append(w.closed, id)
 }
 
 func (w *Workspace) removeFromSender(id events.ID, i invitation) {
@@ -216,7 +223,7 @@ func (w *Workspace) pending(id events.ID) (invitation, error) {
 	switch {
 	case ok:
 		return i, nil
-	case w.closed[id]:
+	case slices.Contains(w.closed, id):
 		return i, ErrInvitationNotPending
 	}
 	return i, ErrNoInvitation

@@ -137,6 +137,24 @@ func TestInvitationsOfEarlierForms(t *testing.T) {
 	}
 }
 
+// The state of a workspace does not grow with every invitation that it ever closed.
+func TestWorkspaceForgetsEarlyInvitations(t *testing.T) {
+	w := folded[Workspace](team)
+	ids := make([]events.ID, maxClosed+1)
+	for i := range ids {
+		ids[i] = events.NewID(noon.Add(time.Duration(i) * time.Millisecond))
+		apply(w, sent(ids[i], events.Viewer, noon))
+		apply(w, withdrawn(ids[i]))
+	}
+	_, err := w.Revoke(ann, ids[0])
+	require.Equal(t, ErrNoInvitation, err)
+	_, err = w.Revoke(ann, ids[1])
+	require.Equal(t, ErrInvitationNotPending, err)
+	_, err = w.Revoke(ann, ids[maxClosed])
+	require.Equal(t, ErrInvitationNotPending, err)
+	require.Len(t, w.closed, maxClosed)
+}
+
 func TestResend(t *testing.T) {
 	resend := func(by events.ID, at time.Time) decide {
 		return func(w *Workspace) ([]events.Event, error) { return w.Resend(by, letter, at) }

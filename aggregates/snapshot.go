@@ -32,7 +32,7 @@ type workspaceSnapshot struct {
 	Members     []memberSnapshot                 `json:"members"`
 	Invitations map[events.ID]invitationSnapshot `json:"invitations"`
 	Invited     map[string]events.ID             `json:"invited"`
-	Closed      map[events.ID]bool               `json:"closed"`
+	Closed      []events.ID                      `json:"closed"`
 }
 
 // A memberSnapshot is encoded as one string: there may be 100,000, and objects take several
@@ -79,8 +79,9 @@ type invitationSnapshot struct {
 	Sender  events.ID   `json:"sender"`
 }
 
-// Form returns 3. In form 1 an invitation had no sender; in form 2 members were objects.
-func (w *Workspace) Form() int { return 3 }
+// Form returns 4. In form 1 an invitation had no sender; in form 2 members were objects; in
+// form 3 closed was an object with the ids of all closed invitations.
+func (w *Workspace) Form() int { return 4 }
 
 // Snapshot returns the state. If the stream is not a workspace's, that is the zero state.
 func (w *Workspace) Snapshot() ([]byte, error) {
@@ -122,8 +123,6 @@ func (w *Workspace) Restore(snapshot []byte) error {
 	for address, id := range s.Invited {
 		w.invited[address] = id
 	}
-	for id := range s.Closed {
-		w.closed[id] = true
-	}
+	w.closed = s.Closed
 	return nil
 }

@@ -94,9 +94,9 @@ func TestSnapshotForm(t *testing.T) {
 	}
 	text, err := w.Snapshot()
 	require.NoError(t, err)
-	want, err := os.ReadFile(filepath.Join("testdata", "workspace.3.json"))
+	want, err := os.ReadFile(filepath.Join("testdata", "workspace.4.json"))
 	require.NoError(t, err)
-	require.Equal(t, 3, w.Form())
+	require.Equal(t, 4, w.Form())
 	require.JSONEq(t, string(want), string(text), string(text))
 }
 

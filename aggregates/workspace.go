@@ -24,7 +24,7 @@ type Workspace struct {
 	invitations     map[events.ID]invitation // pending ones
 	invited         map[string]events.ID     // the pending invitation of each address
 	pendingBySender map[events.ID]expiries   // pending ones, by their last sender
-	closed          map[events.ID]bool       // ids of those that were answered or revoked
+	closed          []events.ID              // the last maxClosed that were answered or revoked, in that order
 }
 
 // Apply adds one event and who caused it. Events before WorkspaceCreated are ignored,
@@ -37,7 +37,7 @@ func (w *Workspace) Apply(e events.Event, by events.Actor) {
 	case events.WorkspaceCreated:
 		w.created, w.name, w.slug = true, e.Name, e.Slug
 		w.members, w.byUser = map[events.ID]member{}, map[events.ID]events.ID{}
-		w.invitations, w.invited, w.closed = map[events.ID]invitation{}, map[string]events.ID{}, map[events.ID]bool{}
+		w.invitations, w.invited, w.closed = map[events.ID]invitation{}, map[string]events.ID{}, nil
 		w.pendingBySender = map[events.ID]expiries{}
 	case events.WorkspaceRenamed:
 		w.name, w.slug = e.Name, e.Slug
