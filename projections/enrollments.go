@@ -117,6 +117,25 @@ func (v Enrollments) Page(
 	return list, total, nil
 }
 
+// Pending is like Page, for enrollments whose token can still be used at that time, the last to
+// expire first.
+func (v Enrollments) Pending(
+	ctx context.Context, workspace events.ID, at time.Time, limit, offset int,
+) (list []Enrollment, total int, err error) {
+	rows, _ := v.DB.Query(ctx, selectEnrollments+`and n.status = 'pending' and n.expires_at > $2
+		order by n.expires_at desc, n.enrollment_id desc limit $3 offset $4`, workspace, at, limit, offset)
+	list, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Enrollment])
+	if err != nil {
+		return nil, 0, fmt.Errorf("pending enrollments of %s: %w", workspace, err)
+	}
+	err = v.DB.QueryRow(ctx, `
+		select count(*) from enrollments where workspace_id = $1 and status = 'pending' and expires_at > $2`, workspace, at).Scan(&total)
+	if err != nil {
+		return nil, 0, fmt.Errorf("count pending enrollments of %s: %w", workspace, err)
+	}
+	return list, total, nil
+}
+
 // Get returns one enrollment of a workspace with its status at a time. ok is false if there is none.
 func (v Enrollments) Get(ctx context.Context, workspace, id events.ID, at time.Time) (n Enrollment, ok bool, err error) {
 	rows, _ := v.DB.Query(ctx, selectEnrollments+`and n.enrollment_id = $3`, workspace, at, id)

@@ -107,12 +107,19 @@ func (s *Server) enrollmentNow(n projections.Enrollment) enrollment {
 	return newEnrollment(n)
 }
 
-type enrollmentsQuery struct{ Paging }
+type enrollmentsQuery struct {
+	Paging
+	Status string `query:"status" enum:"pending" doc:"pending: enrollments whose token can still be used, the last to expire first. By default all."`
+}
 
 type enrollmentsAnswer struct{ Body List[enrollment] }
 
 func (s *Server) listEnrollments(ctx context.Context, in *enrollmentsQuery) (*enrollmentsAnswer, error) {
-	found, total, err := s.Views.Enrollments.Page(ctx, callerOf(ctx).workspace, s.Now(), in.Limit, in.Offset)
+	page := s.Views.Enrollments.Page
+	if in.Status != "" {
+		page = s.Views.Enrollments.Pending
+	}
+	found, total, err := page(ctx, callerOf(ctx).workspace, s.Now(), in.Limit, in.Offset)
 	if err != nil {
 		return nil, err
 	}

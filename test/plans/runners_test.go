@@ -13,8 +13,8 @@ import (
 	"svc/projections"
 )
 
-// runnerRows are 20,000 runners of acme, of which 1,000 are connected, 1,000 away and the others over, and as
-// many enrollments, among those of others.
+// runnerRows are 20,000 runners of acme, of which 1,000 are connected, 1,000 away and the others over, as many used
+// enrollments, and 20,000 unused ones, of which 1,000 have not expired, among those of others.
 const runnerRows = `
 	insert into runners (workspace_id, runner_id, name, state, draining, note, noted_by, offline_reason, labels, exclusive_labels, capacity,
 		jobs_left,
@@ -28,6 +28,10 @@ const runnerRows = `
 		minted_by, minted_at, expires_at, used_at)
 	select workspace_id, enrollment_id, name, 'used', '{}', '{}', 4, 0, 'tail', runner_id, 0, 'p1', '2026-01-01', '2026-01-01', '2026-01-01'
 		from runners;
+	insert into enrollments (workspace_id, enrollment_id, name, status, labels, exclusive_labels, capacity_limit, jobs, tail, refusals,
+		minted_by, minted_at, expires_at)
+	select $acme, id('q', n), '', 'pending', '{}', '{}', 4, 0, 'tail', 0, 'p1', '2026-01-01',
+		case when n < 1000 then timestamptz '2036-01-01' else '2026-01-01' end from generate_series(0, 19999) n;
 	insert into runner_counts (workspace_id, runners) select workspace_id, count(*) from runners group by 1;
 	insert into enrollment_counts (workspace_id, enrollments) select workspace_id, count(*) from enrollments group by 1;
 	insert into runner_presence (workspace_id, runner_id, connection_id, online, connected_at, seen_at, free, load, disk_free, memory, usage)
@@ -96,6 +100,9 @@ func (p *process) askRunners(t *testing.T) {
 	_, total, err := enrollments.Page(ctx, p.acme, epoch, 25, 100)
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, total, 20_000)
+	_, total, err = enrollments.Pending(ctx, p.acme, epoch, 25, 100)
+	require.NoError(t, err)
+	require.Equal(t, 1000, total)
 	_, ok, err = enrollments.Get(ctx, p.acme, idOf(t, 'z', 7), epoch)
 	require.True(t, ok, err)
 	done[[]projections.FarmSecret](t)(projections.FarmSecrets{DB: p.asks}.List(ctx, p.acme))

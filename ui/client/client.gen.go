@@ -1940,6 +1940,21 @@ func (e ExportAuditParamsActorType) Valid() bool {
 	}
 }
 
+// Defines values for ListEnrollmentsParamsStatus.
+const (
+	ListEnrollmentsParamsStatusPending ListEnrollmentsParamsStatus = "pending"
+)
+
+// Valid indicates whether the value is a known member of the ListEnrollmentsParamsStatus enum.
+func (e ListEnrollmentsParamsStatus) Valid() bool {
+	switch e {
+	case ListEnrollmentsParamsStatusPending:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ListJobsParamsStatus.
 const (
 	ListJobsParamsStatusActive   ListJobsParamsStatus = "active"
@@ -4784,12 +4799,18 @@ type ListEnrollmentsParams struct {
 	// Offset Number of items to skip.
 	Offset *int64 `form:"offset,omitempty" json:"offset,omitempty"`
 
+	// Status pending: enrollments whose token can still be used, the last to expire first. By default all.
+	Status *ListEnrollmentsParamsStatus `form:"status,omitempty" json:"status,omitempty"`
+
 	// XSvcTenant The workspace, by id or slug. People default to the session's active workspace. A token has access to its own workspace only; any other one is not found.
 	XSvcTenant *string `json:"X-Svc-Tenant,omitempty"`
 
 	// XSvcMinPosition The `X-Svc-Position` of an earlier response. The request waits up to five seconds until its data includes that position.
 	XSvcMinPosition *int64 `json:"X-Svc-Min-Position,omitempty"`
 }
+
+// ListEnrollmentsParamsStatus defines parameters for ListEnrollments.
+type ListEnrollmentsParamsStatus string
 
 // MintEnrollmentParams defines parameters for MintEnrollment.
 type MintEnrollmentParams struct {
@@ -8520,6 +8541,18 @@ func NewListEnrollmentsRequest(server string, params *ListEnrollmentsParams) (*h
 		if params.Offset != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "offset", *params.Offset, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Status != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "status", *params.Status, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {

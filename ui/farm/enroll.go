@@ -8,6 +8,7 @@ import (
 	"github.com/a-h/templ"
 
 	"svc/ui/client"
+	"svc/ui/kit"
 	"svc/ui/page"
 )
 
@@ -108,17 +109,23 @@ func isOver(e client.Enrollment, now time.Time) bool {
 	return ended || e.Runner == nil && !now.Before(e.ExpiresAt)
 }
 
+const enrollmentsPerPage = 100 // the API's maximum
+
 // showEnrollments lists the commands that no machine has used yet.
 func showEnrollments(v *page.Visit) (page.Page, error) {
-	params := &client.ListEnrollmentsParams{Limit: client.Optional(int64(100))}
-	list, err := client.Read[client.ListEnrollment](v.API.ListEnrollments(v.Context(), params))
-	var waiting []client.Enrollment
-	for _, e := range list.Items {
-		if e.Status == client.EnrollmentStatusPending && v.Now.Before(e.ExpiresAt) {
-			waiting = append(waiting, e)
-		}
+	pending := client.ListEnrollmentsParamsStatusPending
+	list, err := client.Read[client.ListEnrollment](v.API.ListEnrollments(v.Context(), &client.ListEnrollmentsParams{
+		Limit: client.Optional(int64(enrollmentsPerPage)), Offset: client.Optional(v.QueryNumber("offset")), Status: &pending,
+	}))
+	return page.Page{Title: "Enrollments", NavEntry: "farm", Main: enrollmentsView(v, list)}, err
+}
+
+// withOffset adds the offset of a page of enrollments to a path.
+func withOffset(path string, offset int64) string {
+	if offset <= 0 {
+		return path
 	}
-	return page.Page{Title: "Enrollments", NavEntry: "farm", Main: enrollmentsView(v, waiting)}, err
+	return path + "?offset=" + kit.Digits(offset)
 }
 
 func withdraw(v *page.Visit) (page.Notice, error) {

@@ -40,6 +40,30 @@ func TestRunnersArePaged(t *testing.T) {
 	require.NotContains(t, last, "More runners")
 }
 
+func TestEnrollmentsArePaged(t *testing.T) {
+	t.Parallel()
+	r := httptest.NewRequest(http.MethodGet, "/w/acme/farm/enrollments", nil)
+	r.SetPathValue("workspace", "acme")
+	v := &page.Visit{Request: r, Now: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)}
+	v.Workspace.Slug = "acme"
+	list := client.ListEnrollment{Total: 130, Offset: 100, Items: make([]client.Enrollment, 30)}
+	list.Items[0].Id = "id"
+	var out bytes.Buffer
+	require.NoError(t, enrollmentsView(v, list).Render(t.Context(), &out))
+	for _, want := range []string{
+		"101 to 130 of 130", `href="/w/acme/farm/enrollments"`, `hx-get="/w/acme/farm/enrollments?offset=100"`,
+		`action="/w/acme/farm/enrollments/id/withdraw?offset=100"`,
+	} {
+		require.Contains(t, out.String(), want)
+	}
+	require.NotContains(t, out.String(), "More enrollments")
+	list.Offset, list.Items = 0, make([]client.Enrollment, 100)
+	out.Reset()
+	require.NoError(t, enrollmentsView(v, list).Render(t.Context(), &out))
+	require.Contains(t, out.String(), `href="/w/acme/farm/enrollments?offset=100"`)
+	require.NotContains(t, out.String(), "Previous enrollments")
+}
+
 func TestRunnerStateTexts(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
