@@ -16,10 +16,11 @@ import (
 	"svc/farm/dispatch"
 )
 
-// Size of a job and length of a lease.
+// Size of a job, length of a lease, and how long before its end a machine kills the job.
 const (
 	chaosPieces = 100
 	chaosLease  = 6 * time.Second
+	chaosMargin = 2 * time.Second
 )
 
 // drainLimit is how long the remaining jobs may take after the last fault.

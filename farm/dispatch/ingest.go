@@ -196,6 +196,7 @@ func (g *ingest) runCommand(ctx context.Context, it *item, l lease) bool {
 	case it.accept:
 		_, err := g.d.Commands.AcceptJob(ctx, commands.AcceptJob{Meta: c.runner.meta(), Job: it.job, Runner: c.runner.ID, Epoch: it.epoch})
 		if g.succeeded(it, err) {
+			g.acknowledge(it, 0, l.seq) // the runner may begin
 			g.d.warn("record an accept", c.noteAccept(ctx, it.job, it.epoch))
 		}
 		return false

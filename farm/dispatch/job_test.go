@@ -189,6 +189,28 @@ func TestLostAssignmentIsSentAgain(t *testing.T) {
 	require.Equal(t, 2, epoch)
 }
 
+// The runner begins the job when its accept is acknowledged, and then has the whole lease time.
+func TestAcceptIsAcknowledgedAndRenewsLease(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	r := s.replica()
+	a := dial(t, r, s.ws, s.enrol(r, "builder", 1, 0))
+	a.greet()
+	s.submit(r)
+	job, epoch, _ := a.assigned()
+	s.clock.advance(15 * time.Second)
+	for range 2 { // the first acknowledgement may be lost
+		a.send(wire.Accept{}, job, epoch, 0)
+		require.Zero(t, body[wire.Ack](t, a.next(wire.TypeAck)).Upto)
+	}
+	s.clock.advance(89 * time.Second)
+	r.SweepOnce(t.Context())
+	require.Equal(t, events.JobStateLeased, s.state(job))
+	s.clock.advance(2 * time.Second)
+	r.SweepOnce(t.Context())
+	require.Equal(t, events.JobStateQueued, s.state(job), "%v", s.kinds(job))
+}
+
 // The queue timeout applies until the first lease. A job that was leased and lost may wait again,
 // for up to a day.
 func TestRequeuedJobGetsNewQueueTimeout(t *testing.T) {

@@ -12,8 +12,8 @@ import (
 )
 
 // Leases keeps job_leases in step with the log, in the transaction that appends: a leased job gets
-// a lease, a job that was taken away has its lease fenced, and a runner's report is stored together
-// with its number. It is passed to the store among the inline views.
+// a lease, an accept renews it, a job that was taken away has its lease fenced, and a runner's
+// report is stored together with its number. It is passed to the store among the inline views.
 type Leases struct{}
 
 // A leaseKey identifies a lease.
@@ -39,6 +39,7 @@ type leaseChange struct {
 	leaseKey
 	epoch            int
 	seq              int64
+	renewed          *time.Time // when the runner accepted the job, nil if unchanged
 	fenced, finished bool
 	sum              []byte     // the runner's log sum as JSON, nil if unchanged
 	sealed           *time.Time // when its log was sealed, nil if it is not
@@ -70,6 +71,8 @@ func (Leases) Load(_ *pgx.Batch, records []events.Record) func(*pgx.Batch) error
 // nothing.
 func leaseChangeOf(r events.Record) (c leaseChange, ok bool) {
 	switch e := r.Event.(type) {
+	case events.JobAccepted:
+		return leaseChange{epoch: e.Epoch, renewed: &r.At}, true
 	case events.JobStarted:
 		return leaseChange{epoch: e.Epoch, seq: e.Seq}, true
 	case events.JobStepStarted:
@@ -107,8 +110,9 @@ func queueLeases(b *pgx.Batch, begin []newLease, changes []leaseChange) error {
 	for _, c := range changes {
 		b.Queue(`
 			update job_leases set last_seq = greatest(last_seq, $4), fenced = fenced or $5, finished = finished or $6,
-				log_sum = coalesce($7, log_sum), sealed_at = coalesce(sealed_at, $8)
-			where workspace_id = $1 and job_id = $2 and epoch = $3`, c.workspace, c.job, c.epoch, c.seq, c.fenced, c.finished, c.sum, c.sealed)
+				log_sum = coalesce($7, log_sum), sealed_at = coalesce(sealed_at, $8), renewed_at = greatest(renewed_at, $9)
+			where workspace_id = $1 and job_id = $2 and epoch = $3`,
+			c.workspace, c.job, c.epoch, c.seq, c.fenced, c.finished, c.sum, c.sealed, c.renewed)
 	}
 	return nil
 }

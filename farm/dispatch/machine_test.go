@@ -15,8 +15,8 @@ import (
 	"svc/farm/wire"
 )
 
-// A machine runs jobs as a real agent does: it keeps everything that was not acknowledged, and
-// kills its jobs when their leases are about to expire.
+// A machine runs jobs as a real agent does: it begins them when its accept is acknowledged, keeps
+// everything that was not acknowledged, and kills its jobs when their leases are about to expire.
 type machine struct {
 	c            *chaos
 	id           events.ID
@@ -25,6 +25,7 @@ type machine struct {
 	in           chan wire.Envelope
 	sentAt       map[int64]time.Time
 	heartbeatSeq int64
+	ackedAt      time.Time // when the last acknowledged heartbeat, or the hello, was sent
 }
 
 type claim struct {
@@ -40,7 +41,8 @@ type work struct {
 	bytes  int64
 	pieces int
 	sum    hash.Hash
-	until  time.Time // end of the lease, as the machine knows it
+	until  time.Time // when the machine kills the job
+	begun  bool
 	done   bool
 }
 
@@ -88,6 +90,7 @@ func (m *machine) session() {
 	for k, w := range m.jobs {
 		h.Held = append(h.Held, wire.Held{Job: k.job.String(), Epoch: k.epoch, Sent: int64(len(w.frames))})
 	}
+	m.ackedAt = time.Now()
 	m.send(h, claim{}, 0)
 	cut := time.Now().Add(rand.N(m.c.maxConnectionLife))
 	for m.c.noFaults.Load() || time.Now().Before(cut) {
@@ -108,7 +111,7 @@ func (m *machine) session() {
 // have expired.
 func (m *machine) freeze(d time.Duration) {
 	for k, w := range m.jobs {
-		if !w.done {
+		if w.begun && !w.done {
 			m.c.release(k.job, m.name(k))
 		}
 	}
@@ -118,7 +121,7 @@ func (m *machine) freeze(d time.Duration) {
 	}
 	m.fence()
 	for k, w := range m.jobs {
-		if !w.done {
+		if w.begun && !w.done {
 			m.c.hold(k.job, m.name(k))
 		}
 	}
@@ -206,15 +209,19 @@ func (m *machine) handle(e wire.Envelope) {
 		if w != nil {
 			return
 		}
-		m.c.hold(job, m.name(k))
-		w = &work{sum: sha256.New(), until: time.Now().Add(chaosLease - time.Second)}
-		m.jobs[k] = w
+		m.jobs[k] = &work{sum: sha256.New(), until: m.ackedAt.Add(chaosLease - chaosMargin)}
 		m.send(wire.Accept{}, k, 0)
-		m.event(w, k, wire.Event{Kind: wire.EventStarted})
 	case wire.TypeAck:
-		if w != nil {
-			m.ack(k, w, int(body[wire.Ack](m.c.t, e).Upto))
+		m.fence()
+		if w = m.jobs[k]; w == nil {
+			return
 		}
+		if !w.begun {
+			w.begun = true
+			m.c.hold(job, m.name(k))
+			m.event(w, k, wire.Event{Kind: wire.EventStarted})
+		}
+		m.ack(k, w, int(body[wire.Ack](m.c.t, e).Upto))
 	case wire.TypeStop:
 		m.drop(k)
 	case wire.TypeError:
@@ -227,9 +234,12 @@ func (m *machine) handle(e wire.Envelope) {
 		}
 	case wire.TypeHeartbeatAck:
 		ack := body[wire.HeartbeatAck](m.c.t, e)
+		if at := m.sentAt[ack.Seq]; at.After(m.ackedAt) {
+			m.ackedAt = at
+		}
 		for _, w := range m.jobs {
-			if at := m.sentAt[ack.Seq]; !at.IsZero() && at.Add(chaosLease-time.Second).After(w.until) {
-				w.until = at.Add(chaosLease - time.Second)
+			if until := m.ackedAt.Add(chaosLease - chaosMargin); until.After(w.until) {
+				w.until = until
 			}
 		}
 		for _, v := range ack.Held {
@@ -247,6 +257,10 @@ func (m *machine) applyVerdict(v wire.Verdict) {
 	switch {
 	case w == nil:
 	case v.Verdict == wire.Continue:
+		if !w.begun {
+			m.send(wire.Accept{}, k, 0)
+			return
+		}
 		w.sent = int(v.Acked)
 		m.ack(k, w, int(v.Acked))
 	case v.Verdict == wire.Done:
@@ -274,7 +288,7 @@ func (m *machine) event(w *work, k claim, e wire.Event) {
 func (m *machine) work() {
 	for k, w := range m.jobs {
 		switch {
-		case w.done:
+		case !w.begun || w.done:
 		case w.pieces < chaosPieces:
 			data := fmt.Appendf(nil, "line %d of %s\n", w.pieces, m.name(k))
 			w.add(true, wire.Chunk{Job: [16]byte(k.job), Epoch: k.epoch, Seq: int64(len(w.frames) + 1), Offset: w.bytes, At: time.Now(),

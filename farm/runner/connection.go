@@ -16,7 +16,7 @@ import (
 
 // maxControls is how many control messages may wait for the writer. If more do, the connection is
 // stuck and given up.
-const maxControls = 64
+const maxControls = 128
 
 var (
 	errWriterStuck = errors.New("the connection accepts no data")
@@ -118,7 +118,19 @@ func (c *connection) exchangeHello() (w wire.Welcome, err error) {
 		return w, err
 	}
 	s.applyWelcome(w)
-	return w, nil
+	return w, c.repeatAccepts()
+}
+
+// repeatAccepts sends the accepts again that the service has not acknowledged.
+func (c *connection) repeatAccepts() error {
+	for _, j := range c.s.heldJobs() {
+		if j.awaitsAccept() {
+			if err := c.queue(wire.Accept{}, j.key); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // drainingHere reports whether this side drains. The service's own wish it knows already.

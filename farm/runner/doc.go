@@ -20,6 +20,9 @@
 //
 // # Leases
 //
+// A job begins when the service has acknowledged that the runner accepts it. Until then the service
+// may give it to another runner.
+//
 // A heartbeat lists the held jobs. Once it is acknowledged, each of them may run until the lease
 // time, less a margin, has passed since the heartbeat was sent, by a clock that also runs while the
 // machine sleeps. Then the job is killed, connected or not, because the service may give it to

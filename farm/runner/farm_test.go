@@ -62,6 +62,7 @@ type farm struct {
 	problems         []string
 	repeated         int
 	ignoreHeartbeats bool        // heartbeats are not acknowledged
+	ignoreAccepts    bool        // nor are accepts
 	malformed        map[key]int // jobs whose events are refused as malformed, and how many were
 	goodbyes         int
 	refuse           func(w http.ResponseWriter, r *http.Request) bool

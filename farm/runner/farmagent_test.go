@@ -133,7 +133,9 @@ func (c *farmConn) handleFrame(kind int, frame []byte) {
 		}
 	case wire.TypeAccept:
 		if j := f.jobs[k]; j != nil {
-			j.accepted++
+			if j.accepted++; !f.ignoreAccepts {
+				c.send(wire.Ack{Upto: j.last}, k)
+			}
 		}
 	case wire.TypeDecline:
 		d, _ := wire.Read[wire.Decline](e)

@@ -29,6 +29,7 @@ type job struct {
 
 	orders     chan stopOrder // queue of orders for its process
 	fenceMoved chan struct{}  // has a value when its process does not know the latest fence
+	accepted   chan struct{}  // closed once the service has stored that the runner accepts the job
 	killed     chan struct{}  // closed by the first kill order
 	ended      chan struct{}  // closed when no process of the job is left
 
@@ -61,7 +62,8 @@ type sentMessage struct {
 func newJob(k key, id events.ID, dir string) *job {
 	return &job{
 		key: k, id: id, dir: dir, state: stateAssigned, since: time.Now(),
-		orders: make(chan stopOrder, 8), fenceMoved: make(chan struct{}, 1), killed: make(chan struct{}), ended: make(chan struct{}),
+		orders: make(chan stopOrder, 8), fenceMoved: make(chan struct{}, 1),
+		accepted: make(chan struct{}), killed: make(chan struct{}), ended: make(chan struct{}),
 	}
 }
 
@@ -77,12 +79,8 @@ func (j *job) sendOrder(o stopOrder) {
 	case j.orders <- o:
 	default:
 	}
-	if o.Kill {
-		select {
-		case <-j.killed:
-		default:
-			close(j.killed)
-		}
+	if o.Kill && !isClosed(j.killed) {
+		close(j.killed)
 	}
 }
 
@@ -161,6 +159,33 @@ func (j *job) inHeartbeats() bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return !j.dropped && !j.finishing
+}
+
+// noteAccepted notes that the service has stored the runner's accept.
+func (j *job) noteAccepted() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if !j.isAccepted() {
+		close(j.accepted)
+	}
+}
+
+// awaitsAccept reports whether the job begins once the service has stored the runner's accept.
+func (j *job) awaitsAccept() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return !j.isAccepted() && !j.processEnded && !j.dropped
+}
+
+func (j *job) isAccepted() bool { return isClosed(j.accepted) }
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
 }
 
 func (j *job) processID() int {

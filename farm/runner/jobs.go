@@ -172,7 +172,9 @@ func (s *Supervisor) assign(k key, a wire.Assign, fresh bool, fence time.Duratio
 		for _, o := range older { // earlier epochs, whose leases have expired
 			s.drop(o)
 		}
-		s.runJob(ctx, j, a)
+		if s.awaitAccepted(ctx, j) {
+			s.runJob(ctx, j, a)
+		}
 	})
 	return "", ""
 }
@@ -183,6 +185,30 @@ func (s *Supervisor) drop(j *job) {
 	j.sendOrder(stopOrder{Reason: reasonFenced, Kill: true})
 	<-j.ended
 	s.forget(j)
+}
+
+// awaitAccepted waits until the service has stored that the runner accepts the job, since before
+// that it may give the job to another runner. It returns false if the job must not begin: it was
+// taken away, or its lease is about to expire.
+func (s *Supervisor) awaitAccepted(ctx context.Context, j *job) bool {
+	select {
+	case <-j.accepted:
+	case <-j.killed:
+	case <-ctx.Done(): // the next supervisor reports that the job ended
+	}
+	if j.isAccepted() && !isClosed(j.killed) && !j.fenceDue(s.cfg.BootTime()) && ctx.Err() == nil {
+		return true
+	}
+	j.mu.Lock()
+	j.processEnded = true
+	dropped := j.dropped
+	j.mu.Unlock()
+	close(j.ended)
+	if !dropped && ctx.Err() == nil {
+		s.log.Warn("the service did not confirm the job in time", "job", j.name())
+		s.forget(j)
+	}
+	return false
 }
 
 // forget removes a job without processes.

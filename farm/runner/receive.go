@@ -32,7 +32,12 @@ func (c *connection) handleMessage(e wire.Envelope) error {
 		}
 		return c.handleAssign(k, a)
 	case wire.TypeAck:
-		return handle(e, func(a wire.Ack) { c.s.ack(k, a.Upto) })
+		return handle(e, func(a wire.Ack) {
+			if j := c.s.heldJob(k); j != nil {
+				j.noteAccepted()
+			}
+			c.s.ack(k, a.Upto)
+		})
 	case wire.TypeCancel:
 		return handle(e, func(m wire.Cancel) {
 			if j := c.s.heldJob(k); j != nil {
@@ -71,7 +76,8 @@ func handle[M wire.Message](e wire.Envelope, do func(M)) error {
 	return nil
 }
 
-// handleAssign answers an assign message with an accept or a decline.
+// handleAssign answers an assign message with an accept or a decline. An accepted job begins when
+// the service has acknowledged that.
 func (c *connection) handleAssign(k key, a wire.Assign) error {
 	since, fresh := c.fresh()
 	lease := wire.LeaseTime

@@ -156,6 +156,39 @@ func TestJobIsKilledBeforeLeaseExpires(t *testing.T) {
 	r.requireNoJobs()
 }
 
+// A job begins when the service has confirmed that it is this runner's: a service that did not hear
+// the accept gives the job to another runner.
+func TestJobBeginsOnceItsAcceptIsStored(t *testing.T) {
+	t.Parallel()
+	f := newFarm(t)
+	f.ignoreAccepts = true
+	r := start(t, f.enrolled())
+	k := f.assign(wire.Assign{Steps: steps("true")})
+	accepted := func(n int) func() bool { return f.with(k, func(j *farmJob) bool { return j.accepted == n }) }
+	require.Eventually(t, accepted(1), waitLimit, time.Millisecond)
+	f.cutAll()
+	require.Eventually(t, accepted(2), waitLimit, time.Millisecond, "it is repeated on the next connection")
+	require.Never(t, f.with(k, func(j *farmJob) bool { return len(j.events) > 0 }), 300*time.Millisecond, 10*time.Millisecond)
+	f.mu.Lock()
+	f.ignoreAccepts = false
+	f.mu.Unlock()
+	f.cutAll()
+	require.Equal(t, "succeeded", f.ended(k).Outcome)
+	r.requireNoJobs()
+}
+
+func TestUnconfirmedJobIsDroppedBeforeLeaseExpires(t *testing.T) {
+	t.Parallel()
+	f := newFarm(t)
+	f.ignoreAccepts, f.ignoreHeartbeats = true, true
+	f.changeWelcome = func(w *wire.Welcome) { w.LeaseSeconds = 12 }
+	r := start(t, f.enrolled())
+	k := f.assign(wire.Assign{LeaseSeconds: 12, Steps: steps("true")})
+	require.Eventually(t, f.with(k, func(j *farmJob) bool { return j.accepted == 1 }), waitLimit, time.Millisecond)
+	r.requireNoJobs()
+	require.True(t, f.with(k, func(j *farmJob) bool { return len(j.events) == 0 })(), "nothing of it ran")
+}
+
 func TestDeclineReasons(t *testing.T) {
 	t.Parallel()
 	f := newFarm(t)

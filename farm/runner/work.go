@@ -50,10 +50,8 @@ const reportCrashFor = time.Minute
 // job is dropped from the heartbeats, and its lease expires.
 func (s *Supervisor) reportCrash(ctx context.Context, j *job) {
 	reason := "agent_crashed"
-	select {
-	case <-j.killed:
+	if isClosed(j.killed) {
 		reason = reasonFenced
-	default:
 	}
 	var err error
 	for late := time.Now().Add(reportCrashFor); time.Now().Before(late); {

@@ -211,7 +211,7 @@ type Artifact struct {
 	Required bool     `json:"required,omitempty"`
 }
 
-// Ack says that everything up to Upto is stored.
+// Ack says that the runner's accept of the job is stored, and every message up to Upto.
 type Ack struct {
 	Upto int64 `json:"upto"`
 }

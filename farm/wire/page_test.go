@@ -77,7 +77,7 @@ func TestExampleOfProtocolPage(t *testing.T) {
 	}
 	require.Equal(t, []wire.Type{
 		wire.TypeHello, wire.TypeWelcome, wire.TypeHeartbeat, wire.TypeHeartbeatAck, wire.TypeAssign, wire.TypeAccept,
-		wire.TypeEvent, wire.TypeEvent, wire.TypeAck, wire.TypeEvent, wire.TypeEvent, wire.TypeAck,
+		wire.TypeAck, wire.TypeEvent, wire.TypeEvent, wire.TypeAck, wire.TypeEvent, wire.TypeEvent, wire.TypeAck,
 	}, x.types)
 	require.Equal(t, []string{wire.EventStarted, wire.EventStepStarted, wire.EventStepFinished, wire.EventFinished}, x.kinds)
 	sum := sha256.Sum256(x.log)

@@ -74,6 +74,9 @@ func timeStart(ctx context.Context, f *farm, a *agent) (ms float64, err error) {
 	if err := a.send(wire.Accept{}, job, e.Epoch, 0); err != nil {
 		return 0, err
 	}
+	if _, err := a.receive(ctx, wire.TypeAck); err != nil { // the job is this runner's
+		return 0, err
+	}
 	if err := a.send(wire.Event{Kind: wire.EventStarted}, job, e.Epoch, 1); err != nil {
 		return 0, err
 	}
