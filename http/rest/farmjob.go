@@ -74,7 +74,7 @@ type jobCancel struct {
 	At       openapi.Timestamp  `json:"at"`
 	Deadline *openapi.Timestamp `json:"deadline" nullable:"true" doc:"When it is cancelled at the latest; null if it was queued."`
 	Grace    *int               `json:"graceSeconds" nullable:"true" doc:"Seconds that it had to end by itself; null if it was queued."`
-	Forced   bool               `json:"forced" doc:"Whether it was ended without confirmation by its runner."`
+	Forced   bool               `json:"forced" doc:"Whether it was ended without confirmation by its runner. A runner that is not connected may run it for the rest of its lease."`
 }
 
 // A jobWait says why a job waits, and for what.

@@ -3073,7 +3073,7 @@ type JobCancel struct {
 	// Examples: 2026-11-20T23:56:25.123Z
 	Deadline *time.Time `json:"deadline"`
 
-	// Forced Whether it was ended without confirmation by its runner.
+	// Forced Whether it was ended without confirmation by its runner. A runner that is not connected may run it for the rest of its lease.
 	Forced bool `json:"forced"`
 
 	// GraceSeconds Seconds that it had to end by itself; null if it was queued.
