@@ -69,6 +69,7 @@ async function command(page) {
   await page.fill("#add-name", "builder-9");
   await page.getByRole("button", { name: "Create command" }).click();
   await page.locator(".command pre:visible").waitFor();
+  await page.getByText("Command created, shown once").waitFor(); // fetched after the dialog
 }
 
 /** palette opens the palette with a search. */
