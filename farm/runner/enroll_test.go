@@ -268,6 +268,8 @@ func TestCertificateIsRenewed(t *testing.T) {
 		id, err := folder.Identity()
 		return err == nil && id.Serial != before.Serial
 	}, waitLimit, 10*time.Millisecond)
+	// The first connection may have been dialed with either certificate.
+	require.Eventually(t, f.check(func() bool { return len(f.conns) > 0 }), waitLimit, 10*time.Millisecond)
 	f.cutAll()
 	after, err := folder.Identity()
 	require.NoError(t, err)
