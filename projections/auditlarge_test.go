@@ -17,7 +17,7 @@ import (
 func TestAuditListsKeepSummariesOfLargeEvents(t *testing.T) {
 	t.Parallel()
 	w := world.NewSilent(t)
-	const count, size = 140, 240 << 10
+	const count, limit, size = 30, 20, 240 << 10
 	workspace := world.NewID()
 	spec := events.JobSpec{Name: "large", Steps: []events.JobStep{{Run: strings.Repeat("x", size)}}}
 	for range count {
@@ -26,12 +26,12 @@ func TestAuditListsKeepSummariesOfLargeEvents(t *testing.T) {
 	audit := projections.Audit{DB: w.DB}
 	check := func(t *testing.T) {
 		for _, f := range []projections.AuditFilter{{}, {Action: "job.*"}, {Target: "large"}, {Q: "LARGE"}} {
-			page, err := audit.Page(t.Context(), projections.AuditQuery{Workspace: workspace, Limit: 100, AuditFilter: f})
+			page, err := audit.Page(t.Context(), projections.AuditQuery{Workspace: workspace, Limit: limit, AuditFilter: f})
 			require.NoError(t, err)
-			later, err := audit.PageAfter(t.Context(), workspace, f, 0, 100)
+			later, err := audit.PageAfter(t.Context(), workspace, f, 0, limit)
 			require.NoError(t, err)
-			require.Len(t, page.Records, 100)
-			require.Len(t, later.Records, 100)
+			require.Len(t, page.Records, limit)
+			require.Len(t, later.Records, limit)
 			for _, r := range append(page.Records, later.Records...) {
 				require.Empty(t, r.Data)
 				_, whole := r.Event.(events.JobSubmitted)
