@@ -56,7 +56,7 @@ release: ## build, pack and sign the releases of svc-runner
 	$(GO) run ./cmd/svc-release -dir $(RELEASES) -key $(RELEASE_KEY) $(foreach p,$(PLATFORMS),$(p)=bin/release/$(p)/svc-runner)
 
 # The longest packages are tested first, since they mostly wait.
-LONGEST := ./test/run ./test/api ./projections/fold ./farm/dispatch
+LONGEST := ./test/run ./test/api ./projections/fold ./farm/dispatch ./farm/runner
 
 .PHONY: test
 test: bubblewrap-check ## run the tests; they find or install PostgreSQL themselves
