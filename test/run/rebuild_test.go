@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/time/rate"
 
 	"svc/projections"
 )
@@ -56,10 +57,11 @@ func startReaders(t *testing.T, s *deployment) <-chan string {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	failed := make(chan string, 1)
+	pace := rate.NewLimiter(requestRate(), 1)
 	var group sync.WaitGroup
 	for i, path := range []string{"/runs?status=active", "/runs?status=terminal", "/members", "/service-accounts", "/audit", "/workspace"} {
 		group.Go(func() {
-			for n, busy := i, 0; ctx.Err() == nil; n++ {
+			for n, busy := i, 0; pace.Wait(ctx) == nil; n++ {
 				a, err := s.owner.send("GET", s.rest[n%2].url()+"/api/v1"+path, nil)
 				if err == nil && a.status == http.StatusServiceUnavailable && busy < 3 { // the machine is overloaded
 					busy++

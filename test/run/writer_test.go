@@ -7,12 +7,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"os"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/time/rate"
 )
 
 // A sentCommand is one command, however often it was sent, and what is known of its outcome.
@@ -35,10 +37,11 @@ const (
 	refused                     // not done, and never will be
 )
 
-// writers send commands without a pause until they are stopped.
+// writers send commands until they are stopped, as fast as requestRate allows.
 type writers struct {
 	deployment *deployment
 	members    []string
+	pace       *rate.Limiter // of all writers together
 	stop       context.CancelFunc
 	group      sync.WaitGroup
 	acks       [2]atomic.Int64 // of each replica
@@ -48,11 +51,20 @@ type writers struct {
 	sent []*sentCommand
 }
 
+// requestRate limits the requests of writers, and of readers, per second. Without a limit they would take all
+// processors from the other tests; make chaos has none.
+func requestRate() rate.Limit {
+	if os.Getenv("SVC_CHAOS_SECONDS") != "" {
+		return rate.Inf
+	}
+	return 200
+}
+
 // startWriters starts n writers that create and rotate service accounts and change roles, at
 // both replicas in turn.
 func startWriters(t *testing.T, s *deployment, n int) *writers {
 	t.Helper()
-	w := &writers{deployment: s}
+	w := &writers{deployment: s, pace: rate.NewLimiter(requestRate(), 1)}
 	list := decode[struct{ Items []struct{ ID, Email string } }](t,
 		s.owner.expect(t, http.StatusOK, "GET", s.rest[0].url()+"/api/v1/members?limit=100", nil))
 	for _, m := range list.Items {
@@ -99,6 +111,7 @@ func (w *writers) write(ctx context.Context, i int) {
 // send sends a command. Every second writer uses an idempotency key where possible, and
 // repeats the command until its outcome is known.
 func (w *writers) send(ctx context.Context, turn, writer int, d *sentCommand, method, path string, body any) *sentCommand {
+	_ = w.pace.Wait(ctx) // fails if ctx ends, and then the command is the last
 	key := w.register(d)
 	retry := writer%2 == 0 && d.role == ""
 	for try := 0; ; try++ {
