@@ -139,8 +139,7 @@ lint: $(LINT) ## run golangci-lint, with go vet and the dependency rules
 
 .PHONY: verify
 verify: fmt-check lint tidy-check generate-check race vuln build scale-check node-check ## what a change must pass besides make test
-	$(MAKE) -j2 --output-sync=target TOGETHER=1 test-scale test-clients # each keeps one core busy
-	$(MAKE) test-browser
+	$(MAKE) -j2 --output-sync=target TOGETHER=1 test-scale test-clients test-browser # the first two keep one core busy each
 	@echo 'verify: ok'
 
 .PHONY: clean
