@@ -92,7 +92,7 @@ func (h *Handler) execute(ctx context.Context, m Meta, request any, decide decid
 	if before != nil || err != nil {
 		return valueOrZero(before), err
 	}
-	quota := h.newQuota(m)
+	quota := h.newQuota(m, request)
 	defer func() { quota.settle(ctx, result, err) }()
 	within, cancel := withDeadline(ctx)
 	defer cancel()

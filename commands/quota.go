@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"slices"
 	"time"
 
 	"svc/events"
@@ -47,46 +48,48 @@ type charge struct {
 
 const tomorrow = " The next day begins at midnight UTC."
 
-// charges returns the units that events need which a person appends to the log of a workspace.
+// charges returns the units that a person's command in a workspace needs, given the events that it
+// will append.
 //
-// Most events, such as a new name, need none: they store nothing permanent outside of the
-// workspace's log, and the limit of requests covers them. But a rotation stores the fingerprint
-// of the old token, and an enrollment a global key.
-func (d Daily) charges(person, workspace events.ID, list []events.Event) (out []*charge) {
-	add := func(subject events.ID, limit int, what, refusal string) {
-		if limit > 0 {
-			out = append(out, &charge{subject: subject, limit: limit, what: what, refusal: refusal})
-		}
-	}
-	send := func(address string) {
-		add(person, d.Invitations, "invitations",
-			"You have sent %d invitations today, as many as a person may in a day.")
-		add(toAddress(address, person), d.InvitationsPerAddress, "invitations to an address",
-			"You have sent %d invitations to this address today, as many as a person may in a day.")
-		add(toAddress(address, workspace), d.InvitationsPerAddress, "invitations to an address",
-			"This workspace has sent %d invitations to this address today, as many as a workspace may in a day.")
+// Most commands that change an existing workspace, such as renaming it, need none: they store
+// nothing permanent outside of that workspace's log, and the limit of requests covers them. But
+// a rotation stores the fingerprint of the old token, and an enrollment a global key. Commands and
+// not events decide, because a registration creates a workspace too and needs no unit.
+func (d Daily) charges(person, workspace events.ID, request any, list []events.Event) (out []*charge) {
+	switch request.(type) {
+	case CreateWorkspace:
+		out = append(out, &charge{subject: person, limit: d.Workspaces, what: "workspaces",
+			refusal: "You have made %d workspaces today, as many as a person may in a day."})
+	case CreateServiceAccount:
+		out = append(out, &charge{subject: person, limit: d.ServiceAccounts, what: "service accounts",
+			refusal: "You have made %d service accounts today, as many as a person may in a day."})
+	case RotateServiceAccount:
+		out = append(out, &charge{subject: person, limit: d.Rotations, what: "rotations",
+			refusal: "You have rotated %d tokens of service accounts today, as many as a person may in a day."})
+	case MintEnrollment:
+		out = append(out, &charge{subject: person, limit: d.Enrollments, what: "enrollments",
+			refusal: "You have created %d enrollments of runners today, as many as a person may in a day."})
+	case SendInvitation, ResendInvitation:
+		out = append(out, &charge{subject: person, limit: d.Invitations, what: "invitations",
+			refusal: "You have sent %d invitations today, as many as a person may in a day."})
 	}
 	for _, e := range list {
+		var address string
 		switch e := e.(type) {
-		case events.WorkspaceCreated:
-			add(person, d.Workspaces, "workspaces",
-				"You have made %d workspaces today, as many as a person may in a day.")
-		case events.ServiceAccountCreated:
-			add(person, d.ServiceAccounts, "service accounts",
-				"You have made %d service accounts today, as many as a person may in a day.")
-		case events.ServiceAccountRotated:
-			add(person, d.Rotations, "rotations",
-				"You have rotated %d tokens of service accounts today, as many as a person may in a day.")
-		case events.EnrollmentMinted:
-			add(person, d.Enrollments, "enrollments",
-				"You have created %d enrollments of runners today, as many as a person may in a day.")
 		case events.InvitationSent:
-			send(e.Email)
+			address = e.Email
 		case events.InvitationResent:
-			send(e.Email)
+			address = e.Email
+		default:
+			continue
 		}
+		out = append(out,
+			&charge{subject: toAddress(address, person), limit: d.InvitationsPerAddress, what: "invitations to an address",
+				refusal: "You have sent %d invitations to this address today, as many as a person may in a day."},
+			&charge{subject: toAddress(address, workspace), limit: d.InvitationsPerAddress, what: "invitations to an address",
+				refusal: "This workspace has sent %d invitations to this address today, as many as a workspace may in a day."})
 	}
-	return out
+	return slices.DeleteFunc(out, func(c *charge) bool { return c.limit == 0 })
 }
 
 // toAddress returns the subject under which is counted what a person or a workspace sends to an
@@ -101,14 +104,15 @@ type quota struct {
 	daily     Daily
 	actor     events.Actor
 	workspace events.ID
+	request   any
 
 	decided bool
 	charges []*charge
 	day     time.Time
 }
 
-func (h *Handler) newQuota(m Meta) *quota {
-	return &quota{daily: h.daily, actor: m.Actor, workspace: m.Workspace}
+func (h *Handler) newQuota(m Meta, request any) *quota {
+	return &quota{daily: h.daily, actor: m.Actor, workspace: m.Workspace, request: request}
 }
 
 // reserve reserves the units after the command has decided and before it is stored, so that
@@ -121,7 +125,7 @@ func (q *quota) reserve(ctx context.Context, at time.Time, writes []events.Write
 			list = append(list, w.Events...)
 		}
 		q.decided, q.day = true, at.UTC().Truncate(24*time.Hour)
-		q.charges = q.daily.charges(q.actor.ID, q.workspace, list)
+		q.charges = q.daily.charges(q.actor.ID, q.workspace, q.request, list)
 	}
 	for _, c := range q.charges {
 		if c.reserved {

@@ -70,6 +70,20 @@ func TestDailyLimitOfWorkspaces(t *testing.T) {
 	requireWait(t, create(m.replica, m.nobody, "one-8"), 24*time.Hour)
 }
 
+// The personal workspace that a new person gets does not count as one that they made.
+func TestRegistrationNeedsNoQuota(t *testing.T) {
+	t.Parallel()
+	m := limitedTeam(t, 1, 0)
+	ann := m.registered(t, "ann", "ann@home.example")
+	c := commands.CreateWorkspace{Meta: ann.Meta, Member: newID(), Email: "ann@home.example", Name: "One", Slug: "one-1"}
+	c.Workspace = newID()
+	_, err := m.replica.CreateWorkspace(t.Context(), c)
+	require.NoError(t, err)
+	c.Workspace, c.Slug = newID(), "one-2"
+	_, err = m.replica.CreateWorkspace(t.Context(), c)
+	requireWait(t, err, 12*time.Hour)
+}
+
 // startReplica starts another process.
 func (m *team) startReplica(t *testing.T, workspaces, invitations int) replica {
 	t.Helper()
