@@ -117,7 +117,7 @@ func (c *localWorker) write(ctx context.Context, w *writers, i int) {
 // send executes a command and records its outcome. Any error leaves it unknown.
 func (c *localWorker) send(ctx context.Context, w *writers, d *sentCommand,
 	execute func(commands.Meta, events.ID, commands.ServiceToken) (commands.Result, error)) {
-	_ = w.pace.Wait(ctx) // fails if ctx ends, and then the command is the last
+	_ = w.pace.Wait(ctx) // as in writers.send
 	meta := c.acme
 	meta.RequestID = w.register(d)
 	d.requests = []string{meta.RequestID}

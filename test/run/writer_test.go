@@ -41,7 +41,7 @@ const (
 type writers struct {
 	deployment *deployment
 	members    []string
-	pace       *rate.Limiter // of all writers together
+	pace       *rate.Limiter // of all writers, and of the local worker, together
 	stop       context.CancelFunc
 	group      sync.WaitGroup
 	acks       [2]atomic.Int64 // of each replica
@@ -51,8 +51,8 @@ type writers struct {
 	sent []*sentCommand
 }
 
-// requestRate limits the requests of writers, and of readers, per second. Without a limit they would take all
-// processors from the other tests; make chaos has none.
+// requestRate is how many commands writers send, or requests readers, per second. Without a limit they would
+// take all processors from the other tests; make chaos has none. Repetitions of a command are not counted.
 func requestRate() rate.Limit {
 	if os.Getenv("SVC_CHAOS_SECONDS") != "" {
 		return rate.Inf
@@ -111,7 +111,7 @@ func (w *writers) write(ctx context.Context, i int) {
 // send sends a command. Every second writer uses an idempotency key where possible, and
 // repeats the command until its outcome is known.
 func (w *writers) send(ctx context.Context, turn, writer int, d *sentCommand, method, path string, body any) *sentCommand {
-	_ = w.pace.Wait(ctx) // fails if ctx ends, and then the command is the last
+	_ = w.pace.Wait(ctx) // fails once ctx has ended: what the writer has begun is sent without a wait
 	key := w.register(d)
 	retry := writer%2 == 0 && d.role == ""
 	for try := 0; ; try++ {
