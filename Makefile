@@ -60,7 +60,7 @@ LONGEST := ./test/run ./test/api ./projections/fold ./farm/dispatch ./farm/runne
 
 .PHONY: test
 test: bubblewrap-check ## run the tests; they find or install PostgreSQL themselves
-	$(GO) test $(UNVETTED) $(AT_ONCE) -timeout $(TEST_TIMEOUT) $(LONGEST) ./...
+	tools/in-memory $(GO) test $(UNVETTED) $(AT_ONCE) -timeout $(TEST_TIMEOUT) $(LONGEST) ./...
 
 # Packages that are not tested under the race detector, because it finds nothing in them:
 # they have no concurrency of their own, start processes, test PostgreSQL (test/plans), or
