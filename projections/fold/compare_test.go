@@ -82,7 +82,7 @@ func TestCompareReportsChangedRows(t *testing.T) {
 	w := world.New(t)
 	p, err := w.NewPlayer(t.Context(), 1)
 	require.NoError(t, err)
-	require.NoError(t, p.Play(t.Context(), 1000))
+	require.NoError(t, p.Play(t.Context(), 400))
 	w.CaughtUp(t)
 	other := world.NewID()
 	for name, c := range map[string]struct {
@@ -191,12 +191,10 @@ func TestQueryForOrphanedWorkspacesEnds(t *testing.T) {
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 }
 
-// The audit index is compared in pages of its log. Names of targets from earlier pages are read from
-// its rows, and a wrong one is reported.
-func TestAuditNamesOfEarlierPagesAreCompared(t *testing.T) {
-	t.Parallel()
-	w := world.New(t)
-	workspace := world.NewID()
+// recordPages creates a log of 2,501 events, which are read in several pages.
+func recordPages(t *testing.T, w *world.World) (workspace events.ID) {
+	t.Helper()
+	workspace = world.NewID()
 	run := w.QueueRun(t, workspace)
 	costs := slices.Repeat([]events.Event{events.RunCostRecorded{Cents: 1}}, 500)
 	for i := range 5 {
@@ -205,6 +203,15 @@ func TestAuditNamesOfEarlierPagesAreCompared(t *testing.T) {
 		}}})
 		require.NoError(t, err)
 	}
+	return workspace
+}
+
+// The audit index is compared in pages of its log. Names of targets from earlier pages are read from
+// its rows, and a wrong one is reported.
+func TestAuditNamesOfEarlierPagesAreCompared(t *testing.T) {
+	t.Parallel()
+	w := world.New(t)
+	workspace := recordPages(t, w)
 	w.CaughtUp(t)
 	require.Empty(t, world.Compare(t, w.DB, workspace).Differences)
 	tag, err := w.DB.Exec(t.Context(),
@@ -262,19 +269,17 @@ func TestParkedEventsDoNotDiffer(t *testing.T) {
 func TestComparePauses(t *testing.T) {
 	t.Parallel()
 	w := world.New(t)
-	p, err := w.NewPlayer(t.Context(), 1)
-	require.NoError(t, err)
-	require.NoError(t, p.Play(t.Context(), 3000))
+	workspace := recordPages(t, w)
 	w.CaughtUp(t)
 	pauses := 0
-	_, err = fold.Compare(t.Context(), w.DB, projections.All(), p.Workspace, func(_ context.Context, worked time.Duration) error {
+	_, err := fold.Compare(t.Context(), w.DB, projections.All(), workspace, func(_ context.Context, worked time.Duration) error {
 		require.Positive(t, worked)
 		pauses++
 		return nil
 	})
 	require.NoError(t, err)
 	require.Greater(t, pauses, 2)
-	_, err = fold.Compare(t.Context(), w.DB, projections.All(), p.Workspace,
+	_, err = fold.Compare(t.Context(), w.DB, projections.All(), workspace,
 		func(context.Context, time.Duration) error { return context.Canceled })
 	require.ErrorIs(t, err, context.Canceled)
 }

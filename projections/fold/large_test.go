@@ -16,10 +16,12 @@ import (
 	"svc/test/world"
 )
 
-// submitLarge records n jobs with specifications of 240 KiB in a log.
+const largeKiB = 160 // of a specification
+
+// submitLarge records n jobs with large specifications in a log.
 func submitLarge(t *testing.T, w *world.World, workspace events.ID, n int) {
 	t.Helper()
-	spec := events.JobSpec{Name: "large", Steps: []events.JobStep{{Name: "large", Run: strings.Repeat("echo it; ", 240<<10/9)}}}
+	spec := events.JobSpec{Name: "large", Steps: []events.JobStep{{Name: "large", Run: strings.Repeat("echo it; ", largeKiB<<10/9)}}}
 	for range n {
 		w.Record(t, world.System, workspace, world.NewID(), events.JobSubmitted{Spec: spec, ExpiresAt: w.Clock.Now().Add(time.Hour)})
 	}
@@ -59,7 +61,7 @@ func TestComparisonSizeCountsLargeRows(t *testing.T) {
 	submitLarge(t, w, workspace, 3)
 	page, err := store.Page{Logs: store.After(workspace, 0), Limit: 3, Decode: store.Lenient}.Read(t.Context(), w.DB)
 	require.NoError(t, err)
-	for name, want := range map[string]int{"jobs": 3, "job_specs": 3 * 240 / 4} {
+	for name, want := range map[string]int{"jobs": 3, "job_specs": 3 * largeKiB / 4} {
 		c := world.View(t, name).Comparison(workspace, fold.AllKeys)
 		for _, r := range page {
 			require.NoError(t, c.Fold(r))

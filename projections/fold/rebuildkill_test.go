@@ -181,7 +181,7 @@ type killer struct {
 	live   string
 	at     string
 	nth    int
-	before func() // called before each possible kill
+	before func() // called before each commit
 
 	mu      sync.Mutex
 	now     string // current phase
@@ -218,6 +218,7 @@ func (k *killer) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQu
 	}
 	for _, prefix := range []string{"commit", "CREATE ", "create ", "alter ", "analyze "} {
 		if strings.HasPrefix(q.SQL, prefix) {
+			k.append()
 			k.maybeKill()
 		}
 	}
@@ -250,14 +251,20 @@ func (k *killer) enterPhase(phase string) {
 	k.now = phase
 }
 
+// append appends as a writer does meanwhile. It is called before each commit and not after it as well, because the
+// log would then grow by a sixth in each rebuild.
+func (k *killer) append() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !k.killed {
+		k.before()
+	}
+}
+
 func (k *killer) maybeKill() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.killed {
-		return
-	}
-	k.before()
-	if k.now != k.at {
+	if k.killed || k.now != k.at {
 		return
 	}
 	if k.count++; k.count == k.nth {
