@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"svc/commands"
@@ -283,3 +285,47 @@ func TestComparePauses(t *testing.T) {
 		func(context.Context, time.Duration) error { return context.Canceled })
 	require.ErrorIs(t, err, context.Canceled)
 }
+
+// A comparison whose connection is lost while it reads rows ends with an error.
+func TestCompareWithLostConnection(t *testing.T) {
+	t.Parallel()
+	w := world.New(t)
+	p, err := w.NewPlayer(t.Context(), 1)
+	require.NoError(t, err)
+	w.CaughtUp(t)
+	loss := &connectionLoss{db: w.DB}
+	db := world.Connect(t, w.URL, func(c *pgxpool.Config) {
+		c.MaxConns = 1 // so that the statements are prepared when the connection is lost
+		c.ConnConfig.Tracer = loss
+	})
+	_, err = fold.Compare(t.Context(), db, projections.All(), p.Workspace, fold.NoPause)
+	require.NoError(t, err)
+	for _, of := range []string{"members", "audit"} {
+		loss.of = of
+		_, err = fold.Compare(t.Context(), db, []fold.View{world.View(t, of)}, p.Workspace, fold.NoPause)
+		require.ErrorContains(t, err, "read rows", of)
+		require.Empty(t, loss.of, "the connection was not lost")
+		world.Compare(t, db, p.Workspace) // by a new connection, which prepares them again
+	}
+}
+
+// A connectionLoss ends the connection that is about to send a batch which begins with a query of a view's rows.
+type connectionLoss struct {
+	db *pgxpool.Pool
+	of string // "" for none
+}
+
+func (l *connectionLoss) TraceBatchStart(ctx context.Context, conn *pgx.Conn, b pgx.TraceBatchStartData) context.Context {
+	if l.of != "" && strings.HasSuffix(b.Batch.QueuedQueries[0].SQL, " from "+l.of+" where workspace_id = $1") {
+		l.of = ""
+		_, _ = l.db.Exec(ctx, `select pg_terminate_backend($1, 60000)`, conn.PgConn().PID())
+	}
+	return ctx
+}
+
+func (l *connectionLoss) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
+func (l *connectionLoss) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData)     {}
+func (l *connectionLoss) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
+	return ctx
+}
+func (l *connectionLoss) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}

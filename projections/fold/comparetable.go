@@ -58,6 +58,9 @@ func (c *tableComparison[K, R]) Queue(b *pgx.Batch, f *Findings) {
 // compare compares stored rows with folded rows by the bytes that the server sends. Values that
 // merely decode to the same are reported as different.
 func (c *tableComparison[K, R]) compare(rows pgx.Rows, f *Findings) error {
+	if err := rows.Err(); err != nil { // if the connection was lost, rows has neither columns nor a connection
+		return err
+	}
 	values := columnCodec{rows.Conn().TypeMap(), slices.Clone(rows.FieldDescriptions())}
 	keyAt := slices.Index(c.columns(), c.Key)
 	for rows.Next() {
