@@ -112,6 +112,14 @@ chaos: cc-check bubblewrap-check ## inject faults for CHAOS_SECONDS, then check 
 	SVC_CHAOS_SECONDS=$(CHAOS_SECONDS) $(GO) test -count=1 -timeout 10m -v -run TestJobsEndOnceThoughProgramsAreKilled ./test/run
 	SVC_CHAOS_SECONDS=$(CHAOS_SECONDS) $(GO) test -count=1 -timeout 10m -v -run TestEveryJobEndsOnce ./farm/dispatch
 
+# Tests that depend on timing, and how long they are run.
+STRESS ?= ./commands ./events/... ./farm/... ./http/... ./integrity ./leader ./projections/... ./proof ./sessions
+STRESS_SECONDS ?= 900
+
+.PHONY: stress
+stress: cc-check bubblewrap-check ## run tests for STRESS_SECONDS in random order on busy processors, to find flaky ones
+	GO=$(GO) tools/in-memory tools/stress bin/stress $(STRESS_SECONDS) $(STRESS)
+
 # -count=1, because the tests build the programs that they test, which Go's cache of test
 # results does not take into account.
 .PHONY: test-scale
