@@ -55,8 +55,9 @@ release: ## build, pack and sign the releases of svc-runner
 	$(GO) build -ldflags='-s -w' -o bin/release/$$p/svc-runner ./cmd/svc-runner; done
 	$(GO) run ./cmd/svc-release -dir $(RELEASES) -key $(RELEASE_KEY) $(foreach p,$(PLATFORMS),$(p)=bin/release/$(p)/svc-runner)
 
-# The longest packages are tested first, since they mostly wait.
-LONGEST := ./test/run ./test/api ./projections/fold ./farm/dispatch ./farm/runner
+# The longest packages are tested first, since they mostly wait. test/contributing compiles one
+# thing after the other, and would run alone at the end.
+LONGEST := ./test/run ./test/api ./projections/fold ./farm/dispatch ./test/contributing ./farm/runner
 
 .PHONY: test
 test: bubblewrap-check ## run the tests; they find or install PostgreSQL themselves
@@ -74,7 +75,7 @@ SEQUENTIAL := aggregates cmd/svc cmd/svc-codehost cmd/svc-db cmd/svc-engine cmd/
 
 .PHONY: race
 race: cc-check bubblewrap-check ## run the tests under the race detector
-	$(GO) test -race $(UNVETTED) $(AT_ONCE) -timeout $(RACE_TIMEOUT) $(filter-out ./test/run,$(LONGEST)) \
+	$(GO) test -race $(UNVETTED) $(AT_ONCE) -timeout $(RACE_TIMEOUT) $(filter-out $(SEQUENTIAL:%=./%),$(LONGEST)) \
 	$$($(GO) list ./... | grep -vxF $(SEQUENTIAL:%=-e svc/%))
 
 .PHONY: test-clients
