@@ -71,6 +71,17 @@ test("a service account is found only by those who may see it, and its row gets 
   assert.match(leo.page.url(), /dashboard$/);
 });
 
+test("Enter opens a result as soon as it is displayed", async () => {
+  const { page } = await openPalette("ada");
+  await page.evaluate(() => new MutationObserver((_, observer) => { // before htmx says that it has added the results
+    if (!document.querySelector("#palette-found [role=option]")) return;
+    observer.disconnect();
+    document.querySelector("#palette input").dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", bubbles: true }));
+  }).observe(document.getElementById("palette-found"), { childList: true, subtree: true }));
+  await page.keyboard.type("ci-b");
+  await page.waitForURL(/service-accounts#account-/);
+});
+
 test("actions depend on the role and lead to their form", async () => {
   const { page } = await openPalette("ada");
   await page.keyboard.type("invite");

@@ -320,7 +320,8 @@ if (palette) {
   field.onkeydown = (e) => {
     const list = visible(), index = list.indexOf(selected());
     if (e.key === "ArrowDown" || e.key === "ArrowUp") { e.preventDefault(); select(list[(index + (e.key === "ArrowDown" ? 1 : -1) + list.length) % list.length]); }
-    if (e.key === "Enter" && list[index]) { e.preventDefault(); navigate(list[index].dataset.href); }
+    const chosen = list[Math.max(index, 0)]; // results are displayed shortly before the first one is selected
+    if (e.key === "Enter" && chosen) { e.preventDefault(); navigate(chosen.dataset.href); }
   };
   palette.addEventListener("show", () => {
     field.dispatchEvent(new Event("htmx:abort"));
