@@ -17,8 +17,9 @@ const tolerance = 0.01; // of the pixels, since the monospaced font is the machi
 // style hides what differs between runs: times, durations, tokens, charts by day, avatar colours, ports, generated ids.
 const style = `
   time { display: inline-block !important; width: 60px !important; height: 1em; overflow: hidden; color: transparent !important; }
-  .flag.warn, .page-head code, .about-system small, .kpi-value, .kpi .change, .kpi small, .banner b, .re-step small,
+  .flag.warn, .page-head code, .kpi-value, .kpi .change, .kpi small, .banner b, .re-step small,
   [type=datetime-local] { color: transparent !important; }
+  .about-system small { display: none !important; } /* its length decides how many lines it takes on a phone */
   .settings-facts code, .request code, #past-title .count, .past-jobs { color: transparent !important; }
   .command pre, .command pre *, .raw-event pre, .raw-event pre * { color: transparent !important; }
   .chart path, .chart text, .spark path, .re-line-chart *, [type=range] { visibility: hidden !important; }
