@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
-	"slices"
 	"time"
 
 	"svc/events"
@@ -56,22 +55,27 @@ const tomorrow = " The next day begins at midnight UTC."
 // a rotation stores the fingerprint of the old token, and an enrollment a global key. Commands and
 // not events decide, because a registration creates a workspace too and needs no unit.
 func (d Daily) charges(person, workspace events.ID, request any, list []events.Event) (out []*charge) {
+	add := func(subject events.ID, limit int, what, refusal string) {
+		if limit != 0 {
+			out = append(out, &charge{subject: subject, limit: limit, what: what, refusal: refusal})
+		}
+	}
 	switch request.(type) {
 	case CreateWorkspace:
-		out = append(out, &charge{subject: person, limit: d.Workspaces, what: "workspaces",
-			refusal: "You have made %d workspaces today, as many as a person may in a day."})
+		add(person, d.Workspaces, "workspaces",
+			"You have made %d workspaces today, as many as a person may in a day.")
 	case CreateServiceAccount:
-		out = append(out, &charge{subject: person, limit: d.ServiceAccounts, what: "service accounts",
-			refusal: "You have made %d service accounts today, as many as a person may in a day."})
+		add(person, d.ServiceAccounts, "service accounts",
+			"You have made %d service accounts today, as many as a person may in a day.")
 	case RotateServiceAccount:
-		out = append(out, &charge{subject: person, limit: d.Rotations, what: "rotations",
-			refusal: "You have rotated %d tokens of service accounts today, as many as a person may in a day."})
+		add(person, d.Rotations, "rotations",
+			"You have rotated %d tokens of service accounts today, as many as a person may in a day.")
 	case MintEnrollment:
-		out = append(out, &charge{subject: person, limit: d.Enrollments, what: "enrollments",
-			refusal: "You have created %d enrollments of runners today, as many as a person may in a day."})
+		add(person, d.Enrollments, "enrollments",
+			"You have created %d enrollments of runners today, as many as a person may in a day.")
 	case SendInvitation, ResendInvitation:
-		out = append(out, &charge{subject: person, limit: d.Invitations, what: "invitations",
-			refusal: "You have sent %d invitations today, as many as a person may in a day."})
+		add(person, d.Invitations, "invitations",
+			"You have sent %d invitations today, as many as a person may in a day.")
 	}
 	for _, e := range list {
 		var address string
@@ -83,13 +87,12 @@ func (d Daily) charges(person, workspace events.ID, request any, list []events.E
 		default:
 			continue
 		}
-		out = append(out,
-			&charge{subject: toAddress(address, person), limit: d.InvitationsPerAddress, what: "invitations to an address",
-				refusal: "You have sent %d invitations to this address today, as many as a person may in a day."},
-			&charge{subject: toAddress(address, workspace), limit: d.InvitationsPerAddress, what: "invitations to an address",
-				refusal: "This workspace has sent %d invitations to this address today, as many as a workspace may in a day."})
+		add(toAddress(address, person), d.InvitationsPerAddress, "invitations to an address",
+			"You have sent %d invitations to this address today, as many as a person may in a day.")
+		add(toAddress(address, workspace), d.InvitationsPerAddress, "invitations to an address",
+			"This workspace has sent %d invitations to this address today, as many as a workspace may in a day.")
 	}
-	return slices.DeleteFunc(out, func(c *charge) bool { return c.limit == 0 })
+	return out
 }
 
 // toAddress returns the subject under which is counted what a person or a workspace sends to an
