@@ -55,9 +55,9 @@ release: ## build, pack and sign the releases of svc-runner
 	$(GO) build -ldflags='-s -w' -o bin/release/$$p/svc-runner ./cmd/svc-runner; done
 	$(GO) run ./cmd/svc-release -dir $(RELEASES) -key $(RELEASE_KEY) $(foreach p,$(PLATFORMS),$(p)=bin/release/$(p)/svc-runner)
 
-# The longest packages are tested first, since they mostly wait. test/contributing and test/plans
-# do one thing after the other, and would run alone at the end.
-LONGEST := ./test/run ./test/api ./projections/fold ./farm/dispatch ./test/contributing ./farm/runner ./test/plans
+# The longest packages are tested first, since they mostly wait. test/contributing, test/plans and
+# integrity do one thing after the other, and would run alone at the end.
+LONGEST := ./test/run ./test/api ./projections/fold ./farm/dispatch ./test/contributing ./farm/runner ./test/plans ./integrity
 
 .PHONY: test
 test: bubblewrap-check ## run the tests; they find or install PostgreSQL themselves
