@@ -210,7 +210,7 @@ func TestAssignmentsWaitForRoomInOutbox(t *testing.T) {
 			return reveal(ctx, workspace, names)
 		}
 	})
-	const jobs = 16 // 3 MiB each
+	const jobs = 10 // 3 MiB each
 	a := dialUnread(t, r, s.ws, s.enrol(r, "builder", jobs, 0))
 	want := map[events.ID]bool{}
 	for range jobs {
