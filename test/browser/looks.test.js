@@ -20,7 +20,7 @@ const style = `
   .flag.warn, .page-head code, .kpi-value, .kpi .change, .kpi small, .banner b, .re-step small,
   [type=datetime-local] { color: transparent !important; }
   .about-system small { display: none !important; } /* its length decides how many lines it takes on a phone */
-  .settings-facts code, .request code, #past-title .count, .past-jobs { color: transparent !important; }
+  .settings-facts code, .verified code, .request code, #past-title .count, .past-jobs { color: transparent !important; }
   .command pre, .command pre *, .raw-event pre, .raw-event pre * { color: transparent !important; }
   .chart path, .chart text, .spark path, .re-line-chart *, [type=range] { visibility: hidden !important; }
   .avatar { background: gray !important; }
@@ -56,6 +56,16 @@ async function job(page) {
 async function event(page) {
   await page.goto(product.appUrl + "/w/acme/audit?q=action:service_account.revoked");
   return page.getByRole("link", { name: /Link to event/ }).first().getAttribute("href");
+}
+
+/** verify verifies the log, since the page tells whether the service itself has done so yet. */
+async function verify(page) {
+  const answered = page.waitForResponse((answer) => answer.url().includes("verify"));
+  await page.locator("#verified a").click();
+  await answered;
+  await page.mouse.move(0, 0); // no button is hovered over
+  await page.waitForFunction(() => !document.querySelector(".htmx-request"));
+  await page.getByText("Verified up to event").waitFor();
 }
 
 /** lastUse waits until the page shows that start has used a token. */
@@ -101,7 +111,7 @@ const pages = [
   ["secrets", "/w/acme/farm/secrets", "#secret-name"],
   ["settings", "/w/acme/settings", ".settings-facts"],
   ["new-workspace", "/new-workspace", "#new-slug"],
-  ["audit", "/w/acme/audit?q=actor:ada@acme.example", "text=Role"],
+  ["audit", "/w/acme/audit?q=actor:ada@acme.example", "text=Role", { act: verify }],
   ["event", "/w/acme/audit", "text=Came online", { next: event }],
   ["replay", "/w/acme/audit/replay", ".re-steps li"],
   ["job", "/w/acme/farm", ".queue", { next: job }],
