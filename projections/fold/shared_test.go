@@ -133,6 +133,21 @@ func TestLevelViewsShareAPass(t *testing.T) {
 	world.RequireRebuilt(t, w.DB)
 }
 
+// What is read ahead after a page that is full may be nothing, if the log ends there. That says nothing
+// about later events.
+func TestLogThatEndsWithFullPageGoesOn(t *testing.T) {
+	t.Parallel()
+	w := world.NewSilent(t)
+	workspace := world.NewID()
+	run := w.QueueRun(t, workspace)
+	head := grow(t, w, workspace, 997) // in two runs
+	require.EqualValues(t, 1000, head, "the size of a page")
+	w.Follower = world.Follow(t, w.DB)
+	awaitViews(t, w, workspace, head, allFollowed()...)
+	head = w.Record(t, world.System, workspace, run, events.RunCostRecorded{Cents: 1, Source: "compute"})[0].Seq
+	awaitViews(t, w, workspace, head, allFollowed()...)
+}
+
 // A pass that remembers the checkpoints claims them without reading. If another process has moved
 // them since, or they were set back, it reads them, and no event is folded twice or left out.
 func TestPassRereadsStaleCheckpoints(t *testing.T) {

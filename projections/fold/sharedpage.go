@@ -85,7 +85,7 @@ func (p *sharedPage) read(ctx context.Context, db querier, next *nextPage) (err 
 	if len(p.from) == 0 {
 		return nil
 	}
-	if p.records = next.match(p.views, p.from, p.limit); p.records == nil {
+	if p.records = next.match(p.views, p.from, p.limit); len(p.records) == 0 {
 		if p.records, err = readRecords(ctx, db, p.views, p.from, p.limit); err != nil {
 			return err
 		}
@@ -177,7 +177,7 @@ type nextPage struct {
 	views   []string
 	from    []store.Position
 	limit   int
-	records []events.Record // nil if reading failed
+	records []events.Record // none if reading failed, or if the log ended there at that time
 	cancel  func()          // ends reading; nil if nothing was read ahead
 	done    chan struct{}   // closed when reading has ended; nil if nothing was read ahead
 }
@@ -212,7 +212,7 @@ func (n *nextPage) stop() {
 	n.wait()
 }
 
-// match returns the records if they are those of the requested page, otherwise nil.
+// match returns the records if they are those of the requested page, otherwise none.
 func (n *nextPage) match(views []View, from []store.Position, limit int) []events.Record {
 	if n.limit != limit || !slices.Equal(n.from, from) || !slices.Equal(n.views, names(views)) {
 		return nil
