@@ -24,3 +24,6 @@ func (d *Dispatcher) SweepExcept(ctx context.Context, failed []events.ID) {
 		s.round(ctx)
 	}
 }
+
+// QueuedHeartbeats returns how many heartbeats wait to be stored.
+func (d *Dispatcher) QueuedHeartbeats() int { return len(d.heartbeats.queue) }

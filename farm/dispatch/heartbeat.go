@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -161,42 +162,42 @@ type renewal struct {
 	runner events.ID
 }
 
-// renewLeases renews the leases of the jobs that heartbeats list, and returns those that it
-// renewed. Leases that are fenced, expired or held by another runner are not renewed.
+// renewLeases renews the leases of the jobs that heartbeats list, each from the newest heartbeat
+// that lists it, and returns those that it renewed. Leases that are fenced, expired or held by
+// another runner are not renewed.
 func (h *heartbeatWriter) renewLeases(ctx context.Context, beats []*heartbeat) (map[renewal]bool, error) {
-	var list []renewal
-	var at time.Time
+	newest := map[renewal]time.Time{}
 	for _, b := range beats {
 		for _, k := range b.held {
-			list = append(list, renewal{leaseKey{b.c.runner.Workspace, k.job}, k.epoch, b.c.runner.ID})
-		}
-		if at.IsZero() || b.at.Before(at) {
-			at = b.at // the earliest serves for all: they arrived together
+			r := renewal{leaseKey{b.c.runner.Workspace, k.job}, k.epoch, b.c.runner.ID}
+			if b.at.After(newest[r]) {
+				newest[r] = b.at
+			}
 		}
 	}
-	out := make(map[renewal]bool, len(list))
-	if len(list) == 0 {
+	out := make(map[renewal]bool, len(newest))
+	if len(newest) == 0 {
 		return out, nil
 	}
-	slices.SortFunc(list, func(a, b renewal) int { return a.compare(b.leaseKey) })
-	list = slices.CompactFunc(list, func(a, b renewal) bool { return a == b })
 	var workspaces, jobs, runners []events.ID
 	var epochs []int
-	for _, k := range list {
-		workspaces, jobs = append(workspaces, k.workspace), append(jobs, k.job)
-		runners, epochs = append(runners, k.runner), append(epochs, k.epoch)
+	var at []time.Time
+	for _, r := range slices.SortedFunc(maps.Keys(newest), func(a, b renewal) int { return a.compare(b.leaseKey) }) {
+		workspaces, jobs, runners = append(workspaces, r.workspace), append(jobs, r.job), append(runners, r.runner)
+		epochs, at = append(epochs, r.epoch), append(at, newest[r])
 	}
 	rows, _ := h.d.DB.Query(ctx, `
 		with locked as materialized (
-			select l.* from unnest($1::uuid[], $2::uuid[], $3::int[], $4::uuid[]) as k (workspace_id, job_id, epoch, runner_id)
+			select l.*, k.at from unnest($1::uuid[], $2::uuid[], $3::int[], $4::uuid[], $5::timestamptz[])
+				as k (workspace_id, job_id, epoch, runner_id, at)
 			cross join lateral (
-				select l.workspace_id, l.job_id, l.epoch, l.runner_id from job_leases l
+				select l.workspace_id, l.job_id from job_leases l
 				where l.workspace_id = k.workspace_id and l.job_id = k.job_id and l.epoch = k.epoch and l.runner_id = k.runner_id
-				and not l.fenced and l.renewed_at >= $6 for update) l
+				and not l.fenced and l.renewed_at >= k.at - $6::interval for update) l
 		)
-		update job_leases l set renewed_at = greatest(l.renewed_at, $5) from locked
+		update job_leases l set renewed_at = greatest(l.renewed_at, locked.at) from locked
 		where l.workspace_id = locked.workspace_id and l.job_id = locked.job_id
-		returning l.workspace_id, l.job_id, l.epoch, l.runner_id`, workspaces, jobs, epochs, runners, at, at.Add(-h.d.LeaseTime))
+		returning l.workspace_id, l.job_id, l.epoch, l.runner_id`, workspaces, jobs, epochs, runners, at, h.d.LeaseTime)
 	var k renewal
 	_, err := pgx.ForEachRow(rows, []any{&k.workspace, &k.job, &k.epoch, &k.runner}, func() error { out[k] = true; return nil })
 	return out, err
