@@ -61,6 +61,11 @@ func (c *connection) serve() {
 	defer end()
 	c.d.counts.connected.Add(1)
 	c.farm.add(c)
+	select {
+	case <-c.d.stopping: // Close may have listed the connections before
+		c.closeForRestart(0)
+	default:
+	}
 	var writing sync.WaitGroup
 	writing.Go(func() { c.out.run(ctx, c.nudgeIfPending) })
 	c.read(ctx)

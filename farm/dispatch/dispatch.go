@@ -183,9 +183,9 @@ func (d *Dispatcher) Close() { d.closing.Do(d.close) }
 func (d *Dispatcher) close() {
 	d.mu.Lock()
 	d.closed = true
+	close(d.stopping) // connections that begin from now on close themselves
 	all := d.connections()
 	d.mu.Unlock()
-	close(d.stopping)
 	for i, c := range all {
 		c.closeForRestart(reconnectDelay(i, len(all)))
 	}
@@ -194,6 +194,9 @@ func (d *Dispatcher) close() {
 	select {
 	case <-ended:
 	case <-time.After(closeTimeout):
+		d.mu.Lock()
+		all = d.connections()
+		d.mu.Unlock()
 		for _, c := range all {
 			c.out.cut()
 		}

@@ -24,7 +24,9 @@ func TestLeaseIsRenewedFromNewestHeartbeat(t *testing.T) {
 		job, epoch, _ := a.assigned()
 		a.send(wire.Accept{}, job, epoch, 0)
 		s.waitForState(events.JobStateLeased, job)
-		beats[job] = func() { a.send(wire.Heartbeat{Held: []wire.Held{{Job: job.String(), Epoch: epoch}}}, events.ID{}, 0, 0) }
+		beats[job] = func() {
+			a.send(wire.Heartbeat{Held: []wire.Held{{Job: job.String(), Epoch: epoch}}}, events.ID{}, 0, 0)
+		}
 	}
 	tx, err := s.db.Begin(t.Context())
 	require.NoError(t, err)

@@ -168,10 +168,14 @@ func (r *replica) connect(w http.ResponseWriter, req *http.Request) {
 		release()
 		return
 	}
-	r.Serve(socket, dispatch.Runner{
-		Workspace: workspace, ID: id, Name: parts[3], NotAfter: r.Now().Add(certificate.Lifetime),
-		Envelope: events.Envelope{Actor: events.Actor{Type: events.ByRunner, ID: id, Name: parts[3]}, Origin: events.FromFarm},
-	}, release)
+	r.Serve(socket, r.identity(workspace, id, parts[3]), release)
+}
+
+func (r *replica) identity(workspace, id events.ID, name string) dispatch.Runner {
+	return dispatch.Runner{
+		Workspace: workspace, ID: id, Name: name, NotAfter: r.Now().Add(certificate.Lifetime),
+		Envelope: events.Envelope{Actor: events.Actor{Type: events.ByRunner, ID: id, Name: name}, Origin: events.FromFarm},
+	}
 }
 
 func systemMeta(workspace events.ID) commands.Meta {

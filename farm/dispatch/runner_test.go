@@ -1,6 +1,9 @@
 package dispatch_test
 
 import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
 	"testing"
 	"time"
 
@@ -189,6 +192,41 @@ func TestClosingReplicaTellsRunnersToReconnect(t *testing.T) {
 	require.Equal(t, wire.Verdict{Job: j.job.String(), Epoch: j.epoch, Verdict: wire.Done, Acked: 3}, w.Held[0])
 	c.send(finished("one\n"), j.job, j.epoch, 3)
 	c.acked(3)
+}
+
+// A connection whose handshake ends while the replica closes is told so, too.
+func TestLateConnectionIsToldToReconnect(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	r := s.replica()
+	runner := s.enrol(r, "builder", 1, 0)
+	release, err := r.Reserve(s.ws)
+	require.NoError(t, err)
+	closed := make(chan struct{})
+	go func() { r.stop(); close(closed) }()
+	require.Eventually(t, func() bool {
+		other, err := r.Reserve(s.ws)
+		if err == nil {
+			other()
+		}
+		return errors.Is(err, dispatch.ErrClosing)
+	}, waitLimit, time.Millisecond)
+	late := &replica{server: httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		socket, err := upgrader.Upgrade(w, req, nil)
+		if err != nil {
+			release()
+			return
+		}
+		r.Serve(socket, r.identity(s.ws, runner, "builder"), release)
+	}))}
+	t.Cleanup(late.server.Close)
+	a := dial(t, late, s.ws, runner)
+	require.Equal(t, websocket.CloseServiceRestart, a.closes())
+	select {
+	case <-closed:
+	case <-time.After(waitLimit):
+		require.FailNow(t, "the replica does not close")
+	}
 }
 
 func TestConnectionsAreBounded(t *testing.T) {
