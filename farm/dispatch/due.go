@@ -44,7 +44,7 @@ func (s *sweep) handleDue(ctx context.Context, now time.Time) error {
 			if time.Since(begun) > dueTime {
 				return nil
 			}
-			if err := s.try(ctx, now, j.Job, func() error { return s.handleDueJob(ctx, now, j) }); err != nil {
+			if err := s.try(ctx, now, j.Workspace, j.Job, func() error { return s.handleDueJob(ctx, now, j) }); err != nil {
 				return err
 			}
 		}

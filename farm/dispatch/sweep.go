@@ -44,7 +44,7 @@ func (d *Dispatcher) SweepOnce(ctx context.Context) {
 type sweep struct {
 	d                      *Dispatcher
 	steps                  []step
-	retryAt                map[events.ID]time.Time // when to retry jobs and runners whose step failed
+	retryAt                map[events.ID]time.Time // when to retry jobs and runners whose step failed, and locked workspaces
 	repairedAt, retainedAt time.Time
 	artifactsAt            time.Time // time of the last search for old artifacts that found none left
 }
@@ -235,25 +235,36 @@ func (s *sweep) each(ctx context.Context, now time.Time, do func(context.Context
 		return fmt.Errorf("look for jobs or runners: %w", err)
 	}
 	for _, r := range list {
-		if err := s.try(ctx, now, r.ID, func() error { return do(ctx, r) }); err != nil {
+		if err := s.try(ctx, now, r.Workspace, r.ID, func() error { return do(ctx, r) }); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// try calls do, unless it failed for this id recently. It returns an error only if the database is
-// away or ctx has ended.
-func (s *sweep) try(ctx context.Context, now time.Time, id events.ID, do func() error) error {
+// try calls do for a job or runner, unless that failed recently. If the log of its workspace is
+// locked, the other jobs and runners of the workspace wait too, as each would wait for the lock in
+// turn. try returns an error only if the database is away or ctx has ended.
+func (s *sweep) try(ctx context.Context, now time.Time, workspace, id events.ID, do func() error) error {
 	if now.Before(s.retryAt[id]) {
 		return nil
 	}
-	err := do()
-	switch {
-	case err == nil:
+	if at := s.retryAt[workspace]; now.Before(at) {
+		s.retryAt[id] = at
 		return nil
-	case ctx.Err() != nil || fault.IsUnavailable(err):
+	}
+	err := do()
+	if err == nil {
+		return nil
+	}
+	if ctx.Err() != nil {
 		return err
+	}
+	if fault.IsUnavailable(err) {
+		if s.d.DB.Ping(ctx) != nil {
+			return err
+		}
+		s.retryAt[workspace] = now.Add(retryDelay)
 	}
 	s.retryAt[id] = now.Add(retryDelay)
 	s.d.warn("sweep", err, "id", id)

@@ -48,6 +48,36 @@ func TestLostLeaseDoesNotWaitForSealing(t *testing.T) {
 	require.Eventually(t, func() bool { return count(j.kinds(ended), "log_sealed") == 1 }, waitLimit, 2*time.Millisecond)
 }
 
+// While the log of one workspace is locked, deadlines of others are kept.
+func TestLockedWorkspaceDoesNotHoldUpOthers(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	r, other := s.replica(), *s
+	other.ws = newID()
+	var locked []events.ID
+	for range 3 {
+		locked = append(locked, s.submit(r, func(j *events.JobSpec) { j.Timeouts.QueueSeconds = 60 }))
+	}
+	free := other.submit(r, func(j *events.JobSpec) { j.Timeouts.QueueSeconds = 120 }) // is handled after those
+	s.clock.advance(3 * time.Minute)
+	tx, err := s.db.Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { _ = tx.Rollback(t.Context()) }()
+	_, err = tx.Exec(t.Context(), `select from logs where workspace_id = $1 for update`, s.ws)
+	require.NoError(t, err)
+	r.SweepOnce(t.Context())
+	require.Equal(t, events.JobStateExpired, other.state(free))
+	for _, job := range locked {
+		require.Equal(t, events.JobStateQueued, s.state(job))
+	}
+	require.NoError(t, tx.Rollback(t.Context()))
+	s.clock.advance(11 * time.Second)
+	r.SweepOnce(t.Context())
+	for _, job := range locked {
+		require.Equal(t, events.JobStateExpired, s.state(job))
+	}
+}
+
 // Jobs and runners whose step failed, as many as a step reads, do not hide the others from it.
 func TestFailedStepsDoNotHideOthers(t *testing.T) {
 	t.Parallel()
