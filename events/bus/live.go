@@ -13,7 +13,10 @@ import (
 	"svc/events"
 )
 
-const liveBatch = 1000 // positions read together
+const (
+	liveBatch   = 1000             // positions read together
+	liveTimeout = 10 * time.Second // limit for a query
+)
 
 const (
 	positionsSQL = `
@@ -69,6 +72,8 @@ func (l *live) next(ctx context.Context, topic string, to chan<- *message.Messag
 // scanPositions reads the next n positions. It returns those whose messages are wanted, and the last
 // one.
 func (l *live) scanPositions(ctx context.Context, topic string) (wanted []int64, end int64, n int, err error) {
+	ctx, cancel := context.WithTimeout(ctx, liveTimeout)
+	defer cancel()
 	rows, _ := l.db.Query(ctx, positionsSQL, topic, l.position, liveBatch)
 	var position int64
 	var workspace *events.ID // nil if the message is not of an event
@@ -90,17 +95,9 @@ func (l *live) scanPositions(ctx context.Context, topic string) (wanted []int64,
 // deliverAll delivers messages, each after the previous one was processed. It moves past each
 // that was.
 func (l *live) deliverAll(ctx context.Context, topic string, wanted []int64, to chan<- *message.Message) error {
-	type row struct {
-		position          int64
-		id                string
-		metadata, payload []byte
-	}
-	rows, _ := l.db.Query(ctx, messagesSQL, topic, wanted)
-	list, err := pgx.CollectRows(rows, func(found pgx.CollectableRow) (r row, err error) {
-		return r, found.Scan(&r.position, &r.id, &r.metadata, &r.payload)
-	})
+	list, err := l.readMessages(ctx, topic, wanted)
 	if err != nil {
-		return fmt.Errorf("read messages: %w", err)
+		return err
 	}
 	for _, r := range list {
 		m := message.NewMessage(r.id, r.payload)
@@ -113,6 +110,26 @@ func (l *live) deliverAll(ctx context.Context, topic string, wanted []int64, to 
 		l.position = r.position
 	}
 	return nil
+}
+
+// A messageRow is a message as stored.
+type messageRow struct {
+	position          int64
+	id                string
+	metadata, payload []byte
+}
+
+func (l *live) readMessages(ctx context.Context, topic string, positions []int64) ([]messageRow, error) {
+	ctx, cancel := context.WithTimeout(ctx, liveTimeout)
+	defer cancel()
+	rows, _ := l.db.Query(ctx, messagesSQL, topic, positions)
+	list, err := pgx.CollectRows(rows, func(found pgx.CollectableRow) (r messageRow, err error) {
+		return r, found.Scan(&r.position, &r.id, &r.metadata, &r.payload)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read messages: %w", err)
+	}
+	return list, nil
 }
 
 // deliver returns when a message was processed. It sends a message that was refused again.

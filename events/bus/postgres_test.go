@@ -16,6 +16,7 @@ import (
 
 	"svc/events"
 	"svc/events/store"
+	"svc/test/pgtest"
 )
 
 func messages(n int, name string) (list []*message.Message) {
@@ -240,7 +241,8 @@ func TestConsumerReconnects(t *testing.T) {
 	}
 }
 
-// A live consumer does not get what it knows, also if other messages come in between.
+// A live consumer does not get what it knows, also if other messages come in between. Its queries have
+// deadlines.
 func TestLiveConsumerSkipsKnownEvents(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -248,7 +250,15 @@ func TestLiveConsumerSkipsKnownEvents(t *testing.T) {
 	knows := func(workspace events.ID, seq int64) bool { return workspace == known && seq <= 3 }
 	got := make(chan string, 100)
 	tries := 0
-	s, err := b.subscribe(t.Context(), Topic, "", knows)
+	config, err := pgxpool.ParseConfig(w.url)
+	require.NoError(t, err)
+	pgtest.RequireDeadlines(t, config)
+	db, err := pgxpool.NewWithConfig(t.Context(), config)
+	require.NoError(t, err)
+	t.Cleanup(db.Close)
+	opening, opened := context.WithTimeout(t.Context(), limit)
+	defer opened()
+	s, err := (&postgres{db: db, log: w.cfg.Log, logger: quietLogger(w.cfg.Log)}).subscribe(opening, Topic, "", knows)
 	require.NoError(t, err)
 	messages, err := s.Subscribe(t.Context(), Topic)
 	require.NoError(t, err)

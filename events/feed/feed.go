@@ -202,6 +202,8 @@ func (f *Feed) readHeads(ctx context.Context, watched []events.ID) error {
 	if len(watched) == 0 {
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
+	defer cancel()
 	rows, _ := f.db.Query(ctx, `
 		select k.workspace_id, l.head from unnest((select $1::uuid[])) as k (workspace_id)
 		cross join lateral (select head from logs where workspace_id = k.workspace_id offset 0) l`, watched)

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"svc/commands"
@@ -14,6 +15,7 @@ import (
 	"svc/events/feed"
 	"svc/events/store"
 	"svc/projections"
+	"svc/test/pgtest"
 	"svc/test/world"
 )
 
@@ -63,6 +65,29 @@ func TestNewsHasOnlyKindTargetAndTime(t *testing.T) {
 		Seq: 1, At: list[0].At, Kind: "run.queued", Target: events.Target{Type: "run", ID: run},
 	}, list[0], "without the issue's name")
 	require.False(t, list[0].At.IsZero())
+}
+
+// A database that hangs does not keep the feed from reading once it answers again.
+func TestHeadsAreReadWithDeadline(t *testing.T) {
+	t.Parallel()
+	w := world.NewSilent(t)
+	db := world.Connect(t, w.URL, func(c *pgxpool.Config) { pgtest.RequireDeadlines(t, c) })
+	f := feed.New(db, slog.New(slog.DiscardHandler))
+	ctx, stop := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { f.Run(ctx) })
+	defer running.Wait()
+	defer stop()
+	workspace := world.NewID()
+	watch := f.Watch(workspace, nil)
+	defer watch.Close()
+	w.QueueRun(t, workspace)
+	f.Moved(workspace, 0)
+	select {
+	case <-watch.Moved:
+	case <-time.After(world.Limit):
+		require.FailNow(t, "the head was not read")
+	}
 }
 
 // While many write, watchers that start at the beginning, in the middle and at the head all
