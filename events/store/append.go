@@ -100,6 +100,9 @@ var errLockTimeout = fmt.Errorf("%w: %w", fault.ErrBusy, context.DeadlineExceede
 // errRepeated means that a command with the same idempotency key has been stored before.
 var errRepeated = errors.New("command repeated")
 
+// errNoConnection means that nothing was sent to the database.
+var errNoConnection = errors.New("no connection")
+
 // A transaction is one attempt to store a batch.
 type transaction struct {
 	author       Author
@@ -128,7 +131,7 @@ func (s *Store) transact(ctx context.Context, batch []*pending, wait time.Durati
 	}
 	conn, err := s.db.Acquire(ctx)
 	if err != nil {
-		return fmt.Errorf("append: %w", err)
+		return fmt.Errorf("append: %w: %w", errNoConnection, err)
 	}
 	defer conn.Release() // a connection that is still in a transaction is closed by the pool
 	t.limit = serverLimit(ctx)

@@ -160,7 +160,7 @@ func (s *Store) commit(batch []*pending, wait time.Duration) {
 // otherwise each would wait for the lock in turn.
 func splitPoint(batch []*pending, err error) int {
 	switch {
-	case err == nil || len(batch) == 1 || !rolledBack(err):
+	case err == nil || len(batch) == 1 || !rolledBack(err) || errors.Is(err, errNoConnection):
 		return 0
 	case sqlState(err) != lockNotAvailable:
 		if errors.Is(err, context.DeadlineExceeded) {

@@ -34,6 +34,40 @@ func TestConnectionLostBeforeCommit(t *testing.T) {
 	requireUntouched(t, db, w)
 }
 
+// While no connection can be made, a batch is not split: each commit would wait for a connection of its own.
+func TestBatchWithoutConnectionFailsAtOnce(t *testing.T) {
+	t.Parallel()
+	var dials atomic.Int64
+	unreachable, begun, release := errors.New("no route to host"), make(chan struct{}, 1), make(chan struct{})
+	s := open(t, connect(t, pgtest.URL(t), func(c *pgxpool.Config) {
+		c.ConnConfig.Fallbacks = nil
+		c.ConnConfig.DialFunc = func(context.Context, string, string) (net.Conn, error) {
+			if dials.Add(1) == 1 {
+				begun <- struct{}{}
+				<-release // the other commits wait meanwhile
+			}
+			return nil, unreachable
+		}
+	}))
+	const commits = 60
+	var appending, started sync.WaitGroup
+	try := func() {
+		started.Done()
+		_, err := s.Append(t.Context(), commit(newID(), newID(), 0, "unreachable"))
+		assert.ErrorIs(t, err, unreachable)
+	}
+	started.Add(commits)
+	appending.Go(try)
+	within(t, begun)
+	for range commits - 1 {
+		appending.Go(try)
+	}
+	started.Wait()
+	close(release)
+	appending.Wait()
+	require.LessOrEqual(t, dials.Load(), int64(commits))
+}
+
 // The answer to the commit is lost. A caller who retries with the same idempotency key
 // learns that it was stored.
 func TestConnectionLostAfterCommit(t *testing.T) {
