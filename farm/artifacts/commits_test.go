@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/iotest"
 
 	"github.com/stretchr/testify/require"
 
@@ -154,6 +155,40 @@ func TestDigestIsContinued(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A chunk that cannot be read to its end leaves no trace in the digest that the next request continues.
+func TestDigestAfterFailedRead(t *testing.T) {
+	a, dir := content(1, 3*chunk), t.TempDir()
+	s := &breakingStore{Store: open(t, dir)}
+	u := resume(t, s, manifest(a))
+	require.NoError(t, receive(t, u, a, 0))
+	require.NoError(t, receive(t, u, a, 2)) // stored, and read again once it can be hashed
+	s.broken = true
+	require.ErrorIs(t, receive(t, u, a, 1), errBroken)
+	require.NoError(t, u.Finish(t.Context()))
+	next := resume(t, open(t, dir), manifest(a))
+	require.NoError(t, next.SealComplete(t.Context()))
+	require.Equal(t, a, stored(t, s.Store, next.Sealed()[0].ID))
+}
+
+var errBroken = errors.New("broken")
+
+// A breakingStore has objects that, once it is broken, can be read only in part.
+type breakingStore struct {
+	artifacts.Store
+	broken bool
+}
+
+func (s *breakingStore) Open(ctx context.Context, key string, offset int64) (io.ReadCloser, error) {
+	r, err := s.Store.Open(ctx, key, offset)
+	if err != nil || !s.broken {
+		return r, err
+	}
+	return struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(io.LimitReader(r, 100), iotest.ErrReader(errBroken)), r}, nil
 }
 
 func removeState(t *testing.T, digest string) {

@@ -211,6 +211,7 @@ func (u *Upload) hashStored(ctx context.Context, p *progress) error {
 			p.tokens[n] = ""
 			p.resetDigest()
 		case err != nil:
+			p.resetDigest() // it may have a part of the chunk
 			return storeError(err)
 		default:
 			p.hashed++
