@@ -134,17 +134,21 @@ type RenewCertificate struct {
 // RenewCertificate returns the certificate to issue: the last one again, if the runner
 // repeats the request with the same key. It refuses a request that comes too early.
 func (h *Handler) RenewCertificate(ctx context.Context, c RenewCertificate) (done Result, renewed events.Certificate, err error) {
-	done, err = h.execute(ctx, c.Meta, c, onRunner(c.Runner, func(_ context.Context, w *work, r *aggregates.Runner) ([]events.Event, error) {
-		if err := w.recordAuthority(ctx, c.Authority); err != nil {
-			return nil, err
-		}
+	renew := onRunner(c.Runner, func(_ context.Context, w *work, r *aggregates.Runner) ([]events.Event, error) {
 		list, err := r.Renew(c.Certificate, c.Shown, w.now)
 		renewed = r.NewestCertificate()
 		if len(list) > 0 {
 			renewed = c.Certificate
 		}
 		return list, err
-	}))
+	})
+	done, err = h.execute(ctx, c.Meta, c, func(ctx context.Context, w *work) error {
+		// RegisterRunner locks the authority before the runner too, so that neither waits for the other.
+		if err := w.recordAuthority(ctx, c.Authority); err != nil {
+			return err
+		}
+		return renew(ctx, w)
+	})
 	return done, renewed, err
 }
 

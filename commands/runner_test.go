@@ -149,6 +149,45 @@ func TestTokenEndsWithRightOfItsMinter(t *testing.T) {
 	}
 }
 
+// A machine that repeats its registration while it renews its certificate does not make both wait for
+// each other.
+func TestRegistrationAndRenewalAtOnce(t *testing.T) {
+	t.Parallel()
+	m := newTeam(t)
+	mint := m.mintCommand()
+	_, err := m.MintEnrollment(t.Context(), mint)
+	require.NoError(t, err)
+	leaf := func() events.Certificate { return certificate.NewLeaf(mint.Authority.Authority, events.KeyHash{}, epoch) }
+	register := func() (commands.Registered, error) {
+		return m.RegisterRunner(t.Context(), commands.RegisterRunner{
+			Token: mint.Token, Authority: mint.Authority, Runner: newID(), Machine: aggregates.Machine{Name: "builder", Hello: hello},
+			Certificate: leaf(),
+		})
+	}
+	first, err := register()
+	require.NoError(t, err)
+	const calls = 100
+	errs := make(chan error, calls)
+	for i := range calls {
+		go func() {
+			if i%2 == 0 {
+				_, err := register()
+				errs <- err
+				return
+			}
+			_, _, err := m.RenewCertificate(t.Context(), commands.RenewCertificate{
+				Meta: systems(m.id), Runner: first.Runner, Authority: mint.Authority, Shown: first.Certificate.Serial, Certificate: leaf(),
+			})
+			errs <- err
+		}()
+	}
+	for range calls {
+		if err := <-errs; err != nil {
+			require.ErrorIs(t, err, aggregates.ErrRenewalEarly)
+		}
+	}
+}
+
 // What a process reads of a runner does not grow with the number of its connections.
 func TestReadsOfRunnerAreBounded(t *testing.T) {
 	t.Parallel()
