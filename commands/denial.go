@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	lru "github.com/hashicorp/golang-lru/v2"
 	"golang.org/x/time/rate"
@@ -12,6 +13,7 @@ import (
 	"svc/aggregates"
 	"svc/events"
 	"svc/fault"
+	"svc/input"
 )
 
 const (
@@ -20,6 +22,7 @@ const (
 	denialBurst           = 30              // burst of one actor in a workspace
 	denialInterval        = 2 * time.Second // between records of one actor after the burst
 	workspaceDenialFactor = 10              // factor for all actors of a workspace together
+	maxDeniedName         = utf8.UTFMax * input.MaxName
 )
 
 // denials remembers recent denials, and counts those that are not recorded.
@@ -100,7 +103,9 @@ func (h *Handler) Deny(ctx context.Context, m Meta, command Deniable, refusal er
 		return nil
 	}
 	e := command.denial()
-	e.Code = f.Code
+	if e.Code = f.Code; len(e.Name) > maxDeniedName || input.HasToken(e.Name) {
+		e.Name = "" // the guard refuses requests before their fields are checked
+	}
 	now := h.now()
 	if !h.denied.shouldRecord(denial{denialSubject{m.Workspace, m.Actor.ID}, e}, m.Actor, now) {
 		return nil

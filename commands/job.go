@@ -6,6 +6,7 @@ import (
 
 	"svc/aggregates"
 	"svc/events"
+	"svc/input"
 )
 
 // SubmitJob submits a job to the build farm. Spec has been returned by
@@ -22,7 +23,7 @@ type SubmitJob struct {
 
 func (c SubmitJob) denial() events.CommandDenied {
 	e := denialOf(events.JobSubmitted{}, events.ID{})
-	e.Name = c.Spec.Name
+	e.Name, _ = input.Name("name", c.Spec.Name) // empty if it is malformed
 	return e
 }
 

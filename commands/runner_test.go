@@ -157,7 +157,9 @@ func TestRegistrationAndRenewalAtOnce(t *testing.T) {
 	mint := m.mintCommand()
 	_, err := m.MintEnrollment(t.Context(), mint)
 	require.NoError(t, err)
-	leaf := func() events.Certificate { return certificate.NewLeaf(mint.Authority.Authority, events.KeyHash{}, epoch) }
+	leaf := func() events.Certificate {
+		return certificate.NewLeaf(mint.Authority.Authority, events.KeyHash{}, epoch)
+	}
 	register := func() (commands.Registered, error) {
 		return m.RegisterRunner(t.Context(), commands.RegisterRunner{
 			Token: mint.Token, Authority: mint.Authority, Runner: newID(), Machine: aggregates.Machine{Name: "builder", Hello: hello},

@@ -1,6 +1,8 @@
 package rest
 
 import (
+	"context"
+	"encoding/json"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -9,9 +11,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"svc/aggregates"
 	"svc/commands"
 	"svc/events"
 	"svc/projections"
@@ -100,6 +104,50 @@ func TestEveryCommandHasARoute(t *testing.T) {
 		require.NotEqual(t, slices.Contains(asked, name), slices.Contains(elsewhere, name), "%s: want one route", name)
 	}
 	require.NotEmpty(t, asked)
+}
+
+// A guard refuses a request before its fields are checked: what is recorded of it has no long text, and no
+// token.
+func TestRecordedDenialsAreBounded(t *testing.T) {
+	long, token := strings.Repeat("W", 200<<10), commands.NewServiceToken().Reveal()
+	log := &appendedLog{}
+	handler := commands.New(log, time.Now)
+	for _, r := range routes() {
+		if r.intent == nil {
+			continue
+		}
+		for _, text := range []string{long, "a " + token + "\n\u202e\x00"} {
+			example, err := json.Marshal(r.requestExample)
+			require.NoError(t, err)
+			body := map[string]any{}
+			if r.requestExample != nil {
+				require.NoError(t, json.Unmarshal(example, &body))
+			}
+			body["name"] = text
+			for key, value := range body {
+				if _, ok := value.(string); ok && key != "action" {
+					body[key] = text
+				}
+			}
+			sent, err := json.Marshal(body)
+			require.NoError(t, err)
+			require.NoError(t, handler.Deny(t.Context(), commands.Meta{}, r.intent(&caller{}, events.ID{}, sent), aggregates.ErrRoleRequired))
+		}
+	}
+	require.NotEmpty(t, log.denied)
+	for _, e := range log.denied {
+		require.Empty(t, e.Name, e.Action)
+	}
+}
+
+type appendedLog struct {
+	commands.Log
+	denied []events.CommandDenied
+}
+
+func (l *appendedLog) Append(_ context.Context, c *events.Commit) (events.Committed, error) {
+	l.denied = append(l.denied, c.Writes[0].Events[0].(events.CommandDenied))
+	return events.Committed{}, nil
 }
 
 func TestGuardString(t *testing.T) {
