@@ -51,13 +51,14 @@ type Chunk struct {
 func (c Chunk) End() int64 { return c.Offset + int64(len(c.Data)) }
 
 // Read returns up to maxBytes of an epoch's log from a byte on. It may return fewer bytes than
-// there are, but returns nothing only at the end of the log.
+// there are, but returns nothing only at the end of the log, which has no gaps.
 func (l *Logs) Read(ctx context.Context, workspace, job events.ID, epoch int, from int64, maxBytes int) (list []Chunk, err error) {
 	rows, err := l.db.Query(ctx, `
 		select from_byte, coalesce(line, 0), at, data from job_logs
 		where workspace_id = $1 and job_id = $2 and epoch = $3 and from_byte >= coalesce((
 			select max(from_byte) from job_logs where workspace_id = $1 and job_id = $2 and epoch = $3 and from_byte <= $4), 0)
-		order by from_byte limit $5`, workspace, job, epoch, from, pageRows)
+		and from_byte < $4 + $5
+		order by from_byte limit $6`, workspace, job, epoch, from, int64(maxBytes), pageRows)
 	if err != nil {
 		return nil, fmt.Errorf("read log of %s: %w", job, err)
 	}

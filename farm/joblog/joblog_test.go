@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
@@ -75,6 +78,40 @@ func TestReadFromAnyByte(t *testing.T) {
 	size, err = logs.Size(t.Context(), workspace, job, 3)
 	require.NoError(t, err)
 	require.Zero(t, size)
+}
+
+// What the database sends is about as much as was asked for.
+func TestReadFetchesNoMoreThanItReturns(t *testing.T) {
+	t.Parallel()
+	url, rows := pgtest.URL(t), &rowCounter{}
+	config, err := pgxpool.ParseConfig(url)
+	require.NoError(t, err)
+	config.ConnConfig.Tracer = rows
+	db, err := pgxpool.NewWithConfig(t.Context(), config)
+	require.NoError(t, err)
+	t.Cleanup(db.Close)
+	workspace, job := newID(), newID()
+	pieces := slices.Repeat([]string{"0123456789"}, 300)
+	put(t, db, workspace, job, 1, pieces...)
+	logs := joblog.New(db, slog.New(slog.DiscardHandler))
+	for _, from := range []int64{0, 5, 1234} {
+		rows.n.Store(0)
+		list, err := logs.Read(t.Context(), workspace, job, 1, from, 40)
+		require.NoError(t, err)
+		require.Len(t, text(list), 40)
+		require.LessOrEqual(t, rows.n.Load(), int64(5))
+	}
+}
+
+// A rowCounter counts the rows that the database sends.
+type rowCounter struct{ n atomic.Int64 }
+
+func (c *rowCounter) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
+	return ctx
+}
+
+func (c *rowCounter) TraceQueryEnd(_ context.Context, _ *pgx.Conn, q pgx.TraceQueryEndData) {
+	c.n.Add(q.CommandTag.RowsAffected())
 }
 
 func TestWatchSignalsGrowth(t *testing.T) {
