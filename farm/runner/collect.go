@@ -135,14 +135,14 @@ func gather(ctx context.Context, work, folder string, artifacts []wire.Artifact,
 		return m, nil, nil, fmt.Errorf("open working directory: %w", err)
 	}
 	defer root.Close()
-	files, err := regularFiles(ctx, root)
+	g := collector{root: root, folder: folder, limit: limit, paths: wire.PathSet{}}
+	files, err := g.regularFiles(ctx)
 	if err != nil {
 		return m, nil, nil, err
 	}
 	if err := os.Mkdir(folder, 0o700); err != nil {
 		return m, nil, nil, fmt.Errorf("make folder of artifacts: %w", err)
 	}
-	g := collector{root: root, folder: folder, limit: limit, paths: wire.PathSet{}}
 	for _, a := range artifacts {
 		before := len(g.files)
 		var patterns []pattern
@@ -171,9 +171,10 @@ func gather(ctx context.Context, work, folder string, artifacts []wire.Artifact,
 	return manifest{Files: g.files}, missing, g.leftOut, nil
 }
 
-// regularFiles lists the regular files below root in order, without .git.
-func regularFiles(ctx context.Context, root *os.Root) (list []string, err error) {
-	err = fs.WalkDir(root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
+// regularFiles lists the regular files below g.root in order, without .git. It leaves out folders that
+// are nested more than maxDepth deep.
+func (g *collector) regularFiles(ctx context.Context) (list []string, err error) {
+	err = fs.WalkDir(g.root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
@@ -182,6 +183,9 @@ func regularFiles(ctx context.Context, root *os.Root) (list []string, err error)
 		case err != nil:
 			return err
 		case d.IsDir() && name == ".git":
+			return fs.SkipDir
+		case d.IsDir() && strings.Count(name, "/") >= maxDepth:
+			g.leaveOut(name, "it is nested too deep")
 			return fs.SkipDir
 		case d.Type().IsRegular():
 			list = append(list, name)

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -15,7 +16,12 @@ import (
 
 const (
 	diskCheckEvery = 2 * time.Second
-	diskCheckShare = 50 // of the time at most one part is spent on measuring
+	diskCheckShare = 50               // of the time at most one part is spent on measuring
+	diskCheckPause = 30 * time.Second // the longest time between two measurements
+
+	// maxDepth is how deep a job may nest folders. The time and memory that it takes to visit a folder
+	// grow with its depth.
+	maxDepth = 256
 )
 
 // startWatch watches the job's disk until stop is called, which returns when nothing more is reported.
@@ -29,24 +35,35 @@ func (x *execution) startWatch(kill context.Context) (stop func()) {
 	return func() { cancel(); watch.Wait() }
 }
 
-// watchDisk kills the job when it takes up more disk than it may. It measures the job's folder and its
-// spool, where its artifacts are, again and again until ctx ends.
+// watchDisk kills the job when it takes up more disk than it may, or when its folders are nested too
+// deep to be measured. It measures the job's folder and its spool, where its artifacts are, again and
+// again until ctx ends.
 func (x *execution) watchDisk(ctx context.Context) {
 	for pause := diskCheckEvery; waitFor(ctx, pause) == nil; {
 		began := time.Now()
-		used := diskUsage(ctx, x.Dir, filepath.Dir(x.Files))
-		if used > x.DiskLimit && ctx.Err() == nil {
-			x.notice(fmt.Sprintf("the job takes up %d MiB of disk, and may take up %d MiB", used>>20, x.DiskLimit>>20))
+		used, tooDeep := diskUsage(ctx, x.DiskLimit, x.Dir, filepath.Dir(x.Files))
+		why := ""
+		switch {
+		case ctx.Err() != nil:
+			return
+		case tooDeep:
+			why = fmt.Sprintf("the job has folders nested more than %d deep", maxDepth)
+		case used > x.DiskLimit:
+			why = fmt.Sprintf("the job takes up %d MiB of disk, and may take up %d MiB", used>>20, x.DiskLimit>>20)
+		}
+		if why != "" {
+			x.notice(why)
 			x.killJob(&sandbox.Stop{Reason: reasonDisk})
 			return
 		}
-		pause = max(diskCheckEvery, diskCheckShare*time.Since(began))
+		pause = min(max(diskCheckEvery, diskCheckShare*time.Since(began)), diskCheckPause)
 	}
 }
 
-// diskUsage returns how many bytes of disk the files in folders take up. What cannot be read does not
-// count, nor does what symbolic links lead to.
-func diskUsage(ctx context.Context, folders ...string) (bytes int64) {
+// diskUsage returns how many bytes of disk the files in folders take up, at least as far as that
+// exceeds limit. What cannot be read does not count, nor does what symbolic links lead to. tooDeep
+// means that a folder is nested more than maxDepth deep, at which diskUsage gives up.
+func diskUsage(ctx context.Context, limit int64, folders ...string) (bytes int64, tooDeep bool) {
 	type inode struct{ device, number uint64 }
 	linked := map[inode]bool{} // files with several names that were counted
 	for _, dir := range folders {
@@ -54,13 +71,14 @@ func diskUsage(ctx context.Context, folders ...string) (bytes int64) {
 		if err != nil {
 			continue
 		}
-		_ = fs.WalkDir(root.FS(), ".", func(_ string, d fs.DirEntry, err error) error {
+		_ = fs.WalkDir(root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
 			switch {
-			case ctx.Err() != nil:
+			case ctx.Err() != nil || bytes > limit || tooDeep:
 				return fs.SkipAll
 			case err != nil:
 				return nil // it is gone, or a step has removed the permission
 			}
+			tooDeep = strings.Count(name, "/") >= maxDepth
 			info, err := d.Info()
 			if err != nil {
 				return nil //nolint:nilerr // it is gone
@@ -81,5 +99,5 @@ func diskUsage(ctx context.Context, folders ...string) (bytes int64) {
 		})
 		_ = root.Close()
 	}
-	return bytes
+	return bytes, tooDeep
 }

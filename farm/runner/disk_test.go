@@ -2,6 +2,7 @@ package runner
 
 import (
 	"bytes"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,7 +17,13 @@ import (
 func TestDiskUsage(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	empty := diskUsage(t.Context(), dir)
+	usage := func(limit int64) int64 {
+		t.Helper()
+		used, tooDeep := diskUsage(t.Context(), limit, dir, filepath.Join(dir, "none"))
+		require.False(t, tooDeep)
+		return used
+	}
+	empty := usage(math.MaxInt64)
 	write := func(name string, n int) {
 		t.Helper()
 		name = filepath.Join(dir, name)
@@ -31,9 +38,42 @@ func TestDiskUsage(t *testing.T) {
 	require.NoError(t, sparse.Close())
 	require.NoError(t, os.Link(filepath.Join(dir, "a"), filepath.Join(dir, "again")))
 	require.NoError(t, os.Symlink("/usr", filepath.Join(dir, "elsewhere")))
-	used := diskUsage(t.Context(), dir, filepath.Join(dir, "none")) - empty
+	used := usage(math.MaxInt64) - empty
 	require.GreaterOrEqual(t, used, int64(5<<20))
 	require.Less(t, used, int64(6<<20))
+	require.Less(t, usage(1<<20), int64(5<<20), "no more is measured once it exceeds the limit")
+	require.Greater(t, usage(1<<20), int64(1<<20))
+}
+
+// A job that nests folders very deep is killed. They cost neither the runner's memory nor its time, and
+// are removed.
+func TestJobIsKilledOverDepth(t *testing.T) {
+	t.Parallel()
+	f := newFarm(t)
+	r := start(t, f.enrolled(), func(c *Config) { c.MaxJobDisk = 1 << 30 })
+	k := f.assign(wire.Assign{
+		Steps:     steps("trap '' TERM; i=0; while [ $i -lt 400 ]; do mkdir d; cd d; i=$((i+1)); done; echo nested; sleep 600"),
+		Artifacts: []wire.Artifact{{Name: "all", Paths: []string{"**"}, When: "always"}},
+	})
+	end := f.ended(k)
+	require.Equal(t, "failed disk_limit disk_limit", end.Outcome+" "+end.Reason+" "+end.SignalReason)
+	require.Contains(t, f.log(k), "the job has folders nested more than 256 deep")
+	r.requireNoJobs()
+}
+
+func TestDeepFoldersAreNoArtifacts(t *testing.T) {
+	t.Parallel()
+	work := t.TempDir()
+	deep := filepath.Join(work, strings.Repeat("d/", maxDepth+1))
+	require.NoError(t, os.MkdirAll(deep, 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(deep, "file"), nil, 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(work, "file"), nil, 0o600))
+	want := []wire.Artifact{{Name: "all", Paths: []string{"**"}}}
+	m, _, leftOut, err := gather(t.Context(), work, filepath.Join(t.TempDir(), "files"), want, 1<<20)
+	require.NoError(t, err)
+	require.Len(t, m.Files, 1)
+	require.Len(t, leftOut, 1)
+	require.Contains(t, leftOut[0], "nested too deep")
 }
 
 // A job that fills the disk is killed and fails, whatever it fills. Another job at the same time is

@@ -39,7 +39,7 @@ func TestCollectingEndsWithContext(t *testing.T) {
 	root, err := os.OpenRoot(work)
 	require.NoError(t, err)
 	defer root.Close()
-	_, err = regularFiles(ctx, root)
+	_, err = (&collector{root: root}).regularFiles(ctx)
 	require.ErrorIs(t, err, stop)
 	from, err := root.Open("big")
 	require.NoError(t, err)

@@ -31,6 +31,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"syscall"
 	"time"
 )
 
@@ -137,22 +138,29 @@ func (j *Job) Remove() error {
 	return RemoveAll(j.Dir)
 }
 
-// RemoveAll removes a folder, even if steps have removed the write permission of folders in it.
+// RemoveAll removes a folder, even if steps have removed the write permission of folders in it, or
+// have nested them so deep that their paths are too long. os.RemoveAll would need an open file for each
+// level; chmod and rm need only a few.
 func RemoveAll(dir string) error {
-	if os.RemoveAll(dir) == nil {
+	ctx, cancel := context.WithTimeout(context.Background(), removeTimeout)
+	defer cancel()
+	run := func(program string, args ...string) ([]byte, error) {
+		cmd := exec.CommandContext(ctx, program, append(args, "--", dir)...) //nolint:gosec // the runner's own folder
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}                // Ctrl-C stops the runner, which removes folders first
+		return cmd.CombinedOutput()
+	}
+	if _, err := run("rm", "-rf"); err == nil {
 		return nil
 	}
-	_ = filepath.WalkDir(dir, func(path string, d os.DirEntry, _ error) error {
-		if d != nil && d.IsDir() {
-			_ = os.Chmod(path, 0o700) //nolint:gosec // a folder that is about to be removed
-		}
-		return nil
-	})
-	if err := os.RemoveAll(dir); err != nil {
-		return fmt.Errorf("remove folder of the job: %w", err)
+	_, _ = run("chmod", "-R", "u+rwx") // what it cannot change rm reports
+	if out, err := run("rm", "-rf"); err != nil {
+		return fmt.Errorf("remove folder of the job %s: %w: %.500s", dir, err, out)
 	}
 	return nil
 }
+
+// removeTimeout is the time limit for removing a job's folder. What is left is removed at the next start.
+const removeTimeout = 10 * time.Minute
 
 // A Command is a command to run in the sandbox.
 type Command struct {

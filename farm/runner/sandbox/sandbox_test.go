@@ -30,6 +30,13 @@ func TestMain(m *testing.M) {
 	if len(os.Args) == 2 && os.Args[1] == "adopt" {
 		os.Exit(adopt())
 	}
+	if len(os.Args) == 3 && os.Args[1] == "remove-all" {
+		if err := RemoveAll(os.Args[2]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	os.Exit(m.Run())
 }
 
@@ -384,6 +391,22 @@ func TestUnwritableFoldersAreRemoved(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "a", "b", "file"), nil, 0o400))
 	require.NoError(t, os.Chmod(filepath.Join(dir, "a", "b"), 0o500))
 	require.NoError(t, RemoveAll(dir))
+	require.NoDirExists(t, dir)
+}
+
+// Folders may be nested deeper than the process may have files open, and their paths may be longer than a
+// system call takes.
+func TestDeepFoldersAreRemoved(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "job")
+	nest := exec.Command("sh", "-c", `
+		mkdir "$0" && cd "$0" && i=0 && while [ $i -lt 60 ]; do mkdir $1 && cd -P $1 && i=$((i+1)); done; chmod 500 .`,
+		dir, strings.Repeat("d", 200))
+	out, err := nest.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	remove := exec.Command("sh", "-c", `ulimit -n 40 && exec "$0" remove-all "$1"`, os.Args[0], dir)
+	out, err = remove.CombinedOutput()
+	require.NoError(t, err, "%s", out)
 	require.NoDirExists(t, dir)
 }
 
