@@ -64,8 +64,9 @@ type decision struct {
 	voided   bool
 }
 
-// MayDecide returns an error unless the role, or for other kinds than fact reviews the
-// setting approveLoops, allows answering decisions of kind k.
+// MayDecide returns an error unless a member with that role and setting approveLoops may
+// answer decisions of kind k: fact reviews need a role with the right ReviewFacts, all others
+// need the setting, and protected paths also a role with the right AllowProtectedPaths.
 func MayDecide(k events.DecisionKind, role events.Role, approveLoops bool) error {
 	switch {
 	case k == events.FactReview && !role.May(events.ReviewFacts):

@@ -19,7 +19,7 @@ var (
 )
 
 // maxInt32 is the largest accepted number of an issue or a pull request. Views store them in
-// 32 bits; they could not store a NUL in a text either.
+// 32 bits.
 const maxInt32 = math.MaxInt32
 
 // A Run takes one issue through the stages to a merged pull request.
@@ -97,7 +97,7 @@ func (r *Run) Queue(e events.RunQueued) ([]events.Event, error) {
 		return nil, fault.Field("issueNumber", "must be 1 or more")
 	case e.IssueNumber > maxInt32:
 		return nil, fault.Field("issueNumber", "must be %d or less", maxInt32)
-	case strings.ContainsRune(e.Repo.Name, 0):
+	case strings.ContainsRune(e.Repo.Name, 0): // PostgreSQL stores no NUL in a text
 		return nil, fault.Field("repoId", "must not hold a NUL")
 	case strings.ContainsRune(e.IssueTitle, 0):
 		return nil, fault.Field("issueTitle", "must not hold a NUL")

@@ -44,14 +44,14 @@ type memberSnapshot struct {
 	Email        string
 }
 
-// MarshalText returns "ID USER ROLE TICK EMAIL". TICK is ApproveLoops: true, false or a
-// dash for nil.
+// MarshalText returns "ID USER ROLE APPROVE EMAIL". APPROVE is ApproveLoops: true, false or
+// a dash for nil.
 func (m memberSnapshot) MarshalText() ([]byte, error) {
-	tick := "-"
+	approve := "-"
 	if m.ApproveLoops != nil {
-		tick = strconv.FormatBool(*m.ApproveLoops)
+		approve = strconv.FormatBool(*m.ApproveLoops)
 	}
-	return []byte(m.ID.String() + " " + m.User.String() + " " + string(m.Role) + " " + tick + " " + m.Email), nil
+	return []byte(m.ID.String() + " " + m.User.String() + " " + string(m.Role) + " " + approve + " " + m.Email), nil
 }
 
 // UnmarshalText parses the text of MarshalText.

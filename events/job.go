@@ -145,11 +145,11 @@ type JobAttemptReport struct {
 }
 
 // reasonOr returns the runner's reason, or reason if the runner gave none.
-func (w *JobAttemptReport) reasonOr(reason string) string {
-	if w == nil || w.Reason == "" {
+func (r *JobAttemptReport) reasonOr(reason string) string {
+	if r == nil || r.Reason == "" {
 		return reason
 	}
-	return w.Reason
+	return r.Reason
 }
 
 // JobStarted says that the runner has started the job.

@@ -18,7 +18,6 @@ import (
 // The states are Success, Pending, Failed, Future (applied, and newer than every file),
 // Missing (applied, but without a file) and Ignored (never applied, although a newer one
 // was). Times are UTC.
-// applied, although a newer one was). Times are UTC.
 func (s Set) Info(ctx context.Context, conn *pgx.Conn, out io.Writer) error {
 	files, err := s.load()
 	if err != nil {

@@ -36,7 +36,7 @@ func (p *Prover) Run(ctx context.Context) {
 	p.follow.Finish(ctx, p.takePage)
 }
 
-// finishTimeout is how long Run may take for that.
+// finishTimeout is how long Run may take to sign what is left.
 const finishTimeout = 5 * time.Second
 
 // takePage hashes and signs the next events of logs.
@@ -228,11 +228,6 @@ func (p *Prover) checkSigned(t *tree, k *signingKey, text string) error {
 	return nil
 }
 
-// A querier is a pool or a transaction.
-type querier interface {
-	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
-}
-
 // bytesOf returns the size of the events' stored data.
 func bytesOf(list []stored) (n int) {
 	for _, e := range list {
@@ -243,7 +238,7 @@ func bytesOf(list []stored) (n int) {
 
 // readPage returns a page of the events after number after, up to upTo. It is empty only if there
 // are none.
-func readPage(ctx context.Context, db querier, workspace events.ID, after, upTo int64) ([]stored, error) {
+func readPage(ctx context.Context, db store.Querier, workspace events.ID, after, upTo int64) ([]stored, error) {
 	rows, _ := db.Query(ctx, `
 `+store.WithinBytes(`
 			select `+storedColumns+` from events

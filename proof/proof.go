@@ -57,7 +57,7 @@ type ownCheckpoint struct {
 	text       string
 }
 
-// ownCacheSize is the size of the cache own.
+// ownCacheSize is how many logs have their newest checkpoint cached.
 const ownCacheSize = 10_000
 
 // A signingKey signs checkpoints. public is its verifier key, derived from the private key; stored is the

@@ -119,7 +119,8 @@ func (c Config) check() error {
 	return c.Farm.check()
 }
 
-// maxJobSpecs is a TiB a day. Units of more would be shorter than a clock's.
+// maxJobSpecs is 1 TiB a day. With more, the time in which one KiB is allowed again would be
+// shorter than the resolution of some clocks.
 const maxJobSpecs = 1 << 20
 
 // jobSpecs returns the limit of what a workspace's jobs may take in the log, in KiB.

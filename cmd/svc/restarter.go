@@ -42,26 +42,26 @@ func (s *stack) startRestarting(ctx context.Context, name string, command func()
 	return k, c, nil
 }
 
-func (k *restarter) launch() (*child, error) {
-	return launch(k.command(), k.name, k.s.out.named(k.name), func(error) {}) // watch waits for done
+func (r *restarter) launch() (*child, error) {
+	return launch(r.command(), r.name, r.s.out.named(r.name), func(error) {}) // watch waits for done
 }
 
 // stop ends the program and the rest of its group, and waits for that.
-func (k *restarter) stop() {
-	k.cancel()
-	<-k.done
+func (r *restarter) stop() {
+	r.cancel()
+	<-r.done
 }
 
 // watch restarts the program until own is done. It starts nothing once ctx is done.
-func (k *restarter) watch(ctx, own context.Context, c *child) {
+func (r *restarter) watch(ctx, own context.Context, c *child) {
 	for pause := minPause; ; pause = min(2*pause, maxPause) {
 		began := time.Now()
 		select {
 		case <-c.done:
 		case <-own.Done():
-			c.requestStop(drainTimeout, k.s.force)
+			c.requestStop(drainTimeout, r.s.force)
 		}
-		c.stop(stopTimeout, k.s.force) // and what is left of its group
+		c.stop(stopTimeout, r.s.force) // and what is left of its group
 		if own.Err() != nil || ctx.Err() != nil {
 			return
 		}
@@ -70,10 +70,10 @@ func (k *restarter) watch(ctx, own context.Context, c *child) {
 		}
 		why := c.cmd.ProcessState
 		if why.ExitCode() == runner.ExitRefused { // for example because the runner was revoked
-			k.s.log.Warn("there is no runner from now on", "why", k.name+" ended by itself: "+why.String())
+			r.s.log.Warn("there is no runner from now on", "why", r.name+" ended by itself: "+why.String())
 			return
 		}
-		k.s.log.Warn("the runner ended by itself and will be restarted", "why", why.String(), "in", pause)
+		r.s.log.Warn("the runner ended by itself and will be restarted", "why", why.String(), "in", pause)
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
@@ -81,9 +81,9 @@ func (k *restarter) watch(ctx, own context.Context, c *child) {
 		case <-own.Done():
 			return
 		}
-		next, err := k.launch()
+		next, err := r.launch()
 		if err != nil {
-			k.s.log.Warn("there is no runner from now on", "why", err)
+			r.s.log.Warn("there is no runner from now on", "why", err)
 			return
 		}
 		c = next

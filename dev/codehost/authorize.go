@@ -81,7 +81,7 @@ func (h *host) authorizePage(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// parseOrAnswer parses the request in the URL. If it is invalid, accept answers it and returns false.
+// parseOrAnswer parses the request in the URL. If the request is invalid, it answers it and returns false.
 func (h *host) parseOrAnswer(w http.ResponseWriter, r *http.Request) (request, bool) {
 	q, err := h.parse(r.URL.Query())
 	if refusal, ok := errors.AsType[*refusal](err); ok {

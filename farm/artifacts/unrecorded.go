@@ -36,7 +36,7 @@ func SweepUnrecorded(ctx context.Context, store Store, abandoned AbandonedFunc, 
 		if err != nil {
 			return removed, err
 		}
-		n, err := sweepUnrecorded(ctx, store, folder, abandoned, now.Add(-UnrecordedRetention))
+		n, err := sweepUnrecordedFolder(ctx, store, folder, abandoned, now.Add(-UnrecordedRetention))
 		removed += n
 		if err != nil {
 			failed = fmt.Errorf("sweep files without an event in %s: %w", folder, err)
@@ -53,7 +53,7 @@ func SweepUnrecorded(ctx context.Context, store Store, abandoned AbandonedFunc, 
 	return removed, cmp.Or(failed, ctx.Err())
 }
 
-func sweepUnrecorded(ctx context.Context, store Store, folder string, abandoned AbandonedFunc, before time.Time) (int, error) {
+func sweepUnrecordedFolder(ctx context.Context, store Store, folder string, abandoned AbandonedFunc, before time.Time) (int, error) {
 	workspace, job, ok := parseFolder(folder)
 	if !ok {
 		return 0, nil // not a job's folder

@@ -102,12 +102,12 @@ func NewSupervisor(ctx context.Context, cfg Config) (*Supervisor, error) {
 	if cfg.GitProtocols == "" {
 		cfg.GitProtocols = "https"
 	}
-	l, err := openFarmClient(cfg.Folder, id)
+	client, err := openFarmClient(cfg.Folder, id)
 	if err != nil {
 		return nil, err
 	}
 	s := &Supervisor{
-		cfg: cfg, identity: id, farm: l, log: cfg.Log, jobs: map[key]*job{}, drains: map[drainer]bool{}, lease: wire.LeaseTime,
+		cfg: cfg, identity: id, farm: client, log: cfg.Log, jobs: map[key]*job{}, drains: map[drainer]bool{}, lease: wire.LeaseTime,
 		wake: make(chan struct{}, 1), changed: make(chan struct{}), uploads: make(chan struct{}, uploadsAtOnce),
 		limits: wire.Limits{
 			LogBytesPerJob: wire.MaxLog, WindowMessages: wire.WindowMessages, WindowBytes: wire.WindowBytes, ArtifactMaxJobBytes: 256 << 20,

@@ -125,12 +125,12 @@ func (s *Supervisor) postArtifacts(ctx context.Context, j *job, m manifest, piec
 }
 
 // postForm is [farmClient.callJSON] with a form as its body.
-func (l *farmClient) postForm(ctx context.Context, path string, form *uploadForm, out any) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, l.base.JoinPath(path).String(), form)
+func (c *farmClient) postForm(ctx context.Context, path string, form *uploadForm, out any) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base.JoinPath(path).String(), form)
 	if err != nil {
 		return fmt.Errorf("POST %s: %w", path, err)
 	}
 	req.ContentLength = form.size
 	req.Header.Set("Content-Type", form.contentType)
-	return l.do(req, path, out)
+	return c.do(req, path, out)
 }

@@ -44,18 +44,18 @@ func (s *Server) registrationRoutes() []openapi.Mounted {
 		{Operation: openapi.Operation{
 			Method: "POST", Path: prefix + "/registrations/renew", Limits: registrationLimits, Guard: s.Admit(registrationLimits.Body),
 			ID: "renewRunnerCertificate", Tag: "Build farm", Summary: "Renew a certificate",
-			Description: "Gives the runner another certificate, for a key that should be a new one. " +
-				"The one that it shows counts until the new one is " +
-				"used for the first time. If that one is seen later still, somebody has a copy: the runner is suspended. " +
-				"Ask from `renewAfter` on: before a third of its life is over, and within an hour of another renewal that was not used, " +
-				"it is too early, unless it is for the key that was asked with last, or the authority is another by now.\n\n" + forRunners,
+			Description: "Issues another certificate, preferably for a new key. The certificate that the request shows stays valid " +
+				"until the new one is first used; if it is used after that, somebody has a copy of its key, and the runner is suspended. " +
+				"Renew from `renewAfter` on. 429 `renewal_too_early` before a third of the lifetime has passed, and within an hour of a " +
+				"renewal whose certificate was not used. Repeating a request with the same key returns the same certificate. " +
+				"A certificate of a replaced authority can be renewed at any time.\n\n" + forRunners,
 			Faults:         append(append([]*fault.Fault{aggregates.ErrSerialUnknown, aggregates.ErrRenewalEarly}, certified...), posted...),
 			Security:       certificateSecurity,
 			RequestExample: map[string]any{"csr": examplePEM("CERTIFICATE REQUEST")}, AnswerExample: exampleRegistration,
 		}, Handler: openapi.Handle(s.renew)},
 		{Operation: openapi.Operation{
 			Method: "GET", Path: prefix + "/registrations/self", Limits: registrationLimits, Guard: s.Admit(registrationLimits.Body),
-			ID: "getOwnRegistration", Tag: "Build farm", Summary: "Say who a runner is",
+			ID: "getOwnRegistration", Tag: "Build farm", Summary: "Get the runner's own registration",
 			Description: "What the service knows of the runner whose certificate is shown, for the agent's diagnostics.\n\n" + forRunners,
 			Faults:      certified, Security: certificateSecurity,
 			AnswerExample: exampleSelf,

@@ -34,12 +34,12 @@ const (
 )
 
 // file returns a memory file with the spec, to be passed as descriptor specFD.
-func (o initSpec) file() (*os.File, error) {
-	text, err := json.Marshal(o)
+func (spec initSpec) file() (*os.File, error) {
+	text, err := json.Marshal(spec)
 	if err != nil {
-		return nil, fmt.Errorf("write orders: %w", err)
+		return nil, fmt.Errorf("encode spec of step: %w", err)
 	}
-	return memoryFile("orders", text)
+	return memoryFile("spec", text)
 }
 
 // memoryFile returns a file with text that is nowhere on disk, to be read from its beginning.
@@ -60,46 +60,46 @@ func memoryFile(name string, text []byte) (*os.File, error) {
 }
 
 // readSpec reads the spec and closes its file, so that the step does not inherit it.
-func readSpec() (o initSpec, err error) {
-	f := os.NewFile(specFD, "orders")
+func readSpec() (spec initSpec, err error) {
+	f := os.NewFile(specFD, "spec")
 	defer f.Close()
 	text, err := io.ReadAll(io.NewSectionReader(f, 0, maxSpec)) // the file offset is shared with the writer
 	if err != nil {
-		return o, fmt.Errorf("read orders: %w", err)
+		return spec, fmt.Errorf("read spec of step: %w", err)
 	}
-	if err := json.Unmarshal(text, &o); err != nil {
-		return o, fmt.Errorf("read orders: %w", err)
+	if err := json.Unmarshal(text, &spec); err != nil {
+		return spec, fmt.Errorf("read spec of step: %w", err)
 	}
-	return o, nil
+	return spec, nil
 }
 
 // Init is the main function of a step's first process. It returns the exit status.
 func Init(args []string) int {
-	o, err := readSpec()
-	if err != nil || len(args) != 0 || len(o.Args) == 0 {
+	spec, err := readSpec()
+	if err != nil || len(args) != 0 || len(spec.Args) == 0 {
 		fmt.Fprintln(os.Stderr, "step-init is a part of svc-runner and not for people")
 		return 2
 	}
-	err = o.enter()
-	if err == nil && o.Reap {
+	err = spec.enter()
+	if err == nil && spec.Reap {
 		var status int
-		if status, err = o.reap(); err == nil {
+		if status, err = spec.reap(); err == nil {
 			return status
 		}
 	} else if err == nil {
-		err = o.execArgs()
+		err = spec.execArgs()
 	}
 	fmt.Fprintln(os.Stderr, "svc-runner:", err)
 	return 127
 }
 
-func (o initSpec) enter() error {
-	for _, file := range o.Groups {
+func (spec initSpec) enter() error {
+	for _, file := range spec.Groups {
 		if err := os.WriteFile(file, []byte(strconv.Itoa(os.Getpid())), 0); err != nil {
 			return fmt.Errorf("enter control group: %w", err)
 		}
 	}
-	if !o.Mount {
+	if !spec.Mount {
 		return nil
 	}
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
@@ -112,18 +112,18 @@ func (o initSpec) enter() error {
 }
 
 // execArgs replaces this process by Args.
-func (o initSpec) execArgs() error {
+func (spec initSpec) execArgs() error {
 	_ = unix.Setpriority(unix.PRIO_PROCESS, 0, niceness) // fails if its niceness is higher already
 	limits := map[int]uint64{unix.RLIMIT_CORE: 0}
-	if o.Data > 0 {
-		limits[unix.RLIMIT_DATA] = o.Data
+	if spec.Data > 0 {
+		limits[unix.RLIMIT_DATA] = spec.Data
 	}
-	if o.Procs > 0 {
-		limits[unix.RLIMIT_NPROC] = o.Procs
+	if spec.Procs > 0 {
+		limits[unix.RLIMIT_NPROC] = spec.Procs
 	}
-	path, err := o.lookPath()
+	path, err := spec.lookPath()
 	if err != nil {
-		return fmt.Errorf("run %s: %w", o.Args[0], err)
+		return fmt.Errorf("run %s: %w", spec.Args[0], err)
 	}
 	for what, most := range limits {
 		var now unix.Rlimit
@@ -134,38 +134,38 @@ func (o initSpec) execArgs() error {
 			return fmt.Errorf("set limit %d: %w", what, err)
 		}
 	}
-	return fmt.Errorf("run %s: %w", path, syscall.Exec(path, o.Args, o.Env))
+	return fmt.Errorf("run %s: %w", path, syscall.Exec(path, spec.Args, spec.Env))
 }
 
 // lookPath finds the program of Args on the PATH of Env.
-func (o initSpec) lookPath() (string, error) {
-	for _, v := range o.Env {
+func (spec initSpec) lookPath() (string, error) {
+	for _, v := range spec.Env {
 		if path, ok := strings.CutPrefix(v, "PATH="); ok {
 			if err := os.Setenv("PATH", path); err != nil {
 				return "", fmt.Errorf("set PATH: %w", err)
 			}
 		}
 	}
-	return exec.LookPath(o.Args[0])
+	return exec.LookPath(spec.Args[0])
 }
 
 // reap runs Args and adopts orphans. When Args have ended, or SIGTERM says that the runner has
 // died, it kills what is left.
-func (o initSpec) reap() (int, error) {
+func (spec initSpec) reap() (int, error) {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return 0, fmt.Errorf("adopt orphans: %w", err)
 	}
 	over := make(chan os.Signal, 1)
 	signal.Notify(over, syscall.SIGTERM)
 	signal.Ignore(syscall.SIGINT, syscall.SIGHUP)
-	o.Reap, o.Mount, o.Groups = false, false, nil // done, or inherited from this process
-	spec, err := o.file()
+	spec.Reap, spec.Mount, spec.Groups = false, false, nil // done, or inherited from this process
+	file, err := spec.file()
 	if err != nil {
 		return 0, err
 	}
 	main, err := syscall.ForkExec("/proc/self/exe", []string{os.Args[0], InitCommand}, //nolint:gosec // this program, as its parent says
-		&syscall.ProcAttr{Env: os.Environ(), Files: []uintptr{0, 1, 2, spec.Fd()}})
-	_ = spec.Close() // the step has its own
+		&syscall.ProcAttr{Env: os.Environ(), Files: []uintptr{0, 1, 2, file.Fd()}})
+	_ = file.Close() // the step has its own
 	if err != nil {
 		return 0, fmt.Errorf("start step: %w", err)
 	}

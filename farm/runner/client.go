@@ -71,15 +71,15 @@ func newFarmClient(address string, roots *x509.CertPool, certificate *tls.Certif
 	if err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" {
 		return nil, errors.New("the farm's address must be https://host, without user and query")
 	}
-	l := &farmClient{base: u, roots: roots, changed: make(chan struct{})}
-	l.current = l.withCertificate(certificate)
-	return l, nil
+	c := &farmClient{base: u, roots: roots, changed: make(chan struct{})}
+	c.current = c.withCertificate(certificate)
+	return c, nil
 }
 
-func (l *farmClient) withCertificate(certificate *tls.Certificate) certifiedClient {
+func (c *farmClient) withCertificate(certificate *tls.Certificate) certifiedClient {
 	return certifiedClient{certificate, &http.Client{
 		Transport: &http.Transport{
-			Proxy: http.ProxyFromEnvironment, TLSClientConfig: l.tlsConfig(certificate), TLSHandshakeTimeout: wire.WriteTimeout,
+			Proxy: http.ProxyFromEnvironment, TLSClientConfig: c.tlsConfig(certificate), TLSHandshakeTimeout: wire.WriteTimeout,
 			DialContext: (&net.Dialer{Timeout: wire.WriteTimeout}).DialContext, IdleConnTimeout: 30 * time.Second,
 			ResponseHeaderTimeout: responseTimeout,
 		},
@@ -88,16 +88,16 @@ func (l *farmClient) withCertificate(certificate *tls.Certificate) certifiedClie
 }
 
 // begin returns the client for a request, after whose end the caller calls end.
-func (l *farmClient) begin(ctx context.Context) (certifiedClient, error) {
+func (c *farmClient) begin(ctx context.Context) (certifiedClient, error) {
 	for {
-		l.mu.Lock()
-		if !l.held {
-			defer l.mu.Unlock()
-			l.requests++
-			return l.current, nil
+		c.mu.Lock()
+		if !c.held {
+			defer c.mu.Unlock()
+			c.requests++
+			return c.current, nil
 		}
-		changed := l.changed
-		l.mu.Unlock()
+		changed := c.changed
+		c.mu.Unlock()
 		select {
 		case <-changed:
 		case <-ctx.Done():
@@ -106,31 +106,31 @@ func (l *farmClient) begin(ctx context.Context) (certifiedClient, error) {
 	}
 }
 
-func (l *farmClient) end() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.requests--; l.requests == 0 {
-		l.notifyLocked()
+func (c *farmClient) end() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.requests--; c.requests == 0 {
+		c.notifyLocked()
 	}
 }
 
-func (l *farmClient) notifyLocked() {
-	close(l.changed)
-	l.changed = make(chan struct{})
+func (c *farmClient) notifyLocked() {
+	close(c.changed)
+	c.changed = make(chan struct{})
 }
 
 // replaceCertificate switches to another certificate at a moment at which no request is in progress,
 // and calls save then: the service takes a certificate that is used after its successor as a sign that
 // it was copied. Until then requests are made with the old certificate. From latest on they wait.
-func (l *farmClient) replaceCertificate(ctx context.Context, next *tls.Certificate, latest time.Time, save func() error) error {
+func (c *farmClient) replaceCertificate(ctx context.Context, next *tls.Certificate, latest time.Time, save func() error) error {
 	hold := time.NewTimer(time.Until(latest))
 	defer hold.Stop()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	defer func() { l.held = false; l.notifyLocked() }()
-	for l.requests > 0 {
-		changed := l.changed
-		l.mu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	defer func() { c.held = false; c.notifyLocked() }()
+	for c.requests > 0 {
+		changed := c.changed
+		c.mu.Unlock()
 		held, err := false, error(nil)
 		select {
 		case <-changed:
@@ -139,17 +139,17 @@ func (l *farmClient) replaceCertificate(ctx context.Context, next *tls.Certifica
 		case <-ctx.Done():
 			err = fmt.Errorf("wait for requests with the old certificate: %w", ctx.Err())
 		}
-		l.mu.Lock()
+		c.mu.Lock()
 		if err != nil {
 			return err
 		}
-		l.held = l.held || held
+		c.held = c.held || held
 	}
 	if err := save(); err != nil {
 		return err
 	}
-	l.current.CloseIdleConnections()
-	l.current = l.withCertificate(next)
+	c.current.CloseIdleConnections()
+	c.current = c.withCertificate(next)
 	return nil
 }
 
@@ -158,9 +158,9 @@ const responseTimeout = 10 * time.Minute
 
 // tlsConfig returns the TLS configuration for a certificate. It is given by a callback: from a list
 // of certificates Go would send none if the server names only authorities other than the farm's.
-func (l *farmClient) tlsConfig(certificate *tls.Certificate) *tls.Config {
+func (c *farmClient) tlsConfig(certificate *tls.Certificate) *tls.Config {
 	return &tls.Config{
-		RootCAs: l.roots, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"},
+		RootCAs: c.roots, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"},
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 			if certificate == nil {
 				return &tls.Certificate{}, nil
@@ -171,26 +171,26 @@ func (l *farmClient) tlsConfig(certificate *tls.Certificate) *tls.Config {
 }
 
 // expiry returns when the certificate expires, zero if there is none.
-func (l *farmClient) expiry() time.Time {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.current.certificate == nil {
+func (c *farmClient) expiry() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.current.certificate == nil {
 		return time.Time{}
 	}
-	return l.current.certificate.Leaf.NotAfter
+	return c.current.certificate.Leaf.NotAfter
 }
 
 // close closes idle connections.
-func (l *farmClient) close() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.current.CloseIdleConnections()
+func (c *farmClient) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.current.CloseIdleConnections()
 }
 
 const maxResponse = 1 << 20
 
 // callJSON sends in as JSON, if it is not nil, and decodes the answer into out.
-func (l *farmClient) callJSON(ctx context.Context, method, path string, in, out any) error {
+func (c *farmClient) callJSON(ctx context.Context, method, path string, in, out any) error {
 	var body io.Reader
 	if in != nil {
 		text, err := json.Marshal(in)
@@ -199,28 +199,28 @@ func (l *farmClient) callJSON(ctx context.Context, method, path string, in, out 
 		}
 		body = bytes.NewReader(text)
 	}
-	return l.call(ctx, method, path, "application/json", body, out)
+	return c.call(ctx, method, path, "application/json", body, out)
 }
 
 // call is callJSON with any body.
-func (l *farmClient) call(ctx context.Context, method, path, contentType string, body io.Reader, out any) error {
-	req, err := http.NewRequestWithContext(ctx, method, l.base.JoinPath(path).String(), body)
+func (c *farmClient) call(ctx context.Context, method, path, contentType string, body io.Reader, out any) error {
+	req, err := http.NewRequestWithContext(ctx, method, c.base.JoinPath(path).String(), body)
 	if err != nil {
 		return fmt.Errorf("%s %s: %w", method, path, err)
 	}
 	if body != nil {
 		req.Header.Set("Content-Type", contentType)
 	}
-	return l.do(req, path, out)
+	return c.do(req, path, out)
 }
 
 // do makes a request and decodes the answer into out, if it is not nil.
-func (l *farmClient) do(req *http.Request, path string, out any) error {
-	client, err := l.begin(req.Context())
+func (c *farmClient) do(req *http.Request, path string, out any) error {
+	client, err := c.begin(req.Context())
 	if err != nil {
 		return fmt.Errorf("%s %s: %w", req.Method, path, err)
 	}
-	defer l.end()
+	defer c.end()
 	req.Header.Set("User-Agent", "svc-runner/"+Version)
 	res, err := client.Do(req)
 	if err != nil {
@@ -263,18 +263,18 @@ func readRefusal(res *http.Response, text []byte) *Refusal {
 }
 
 // dial opens the agent's WebSocket.
-func (l *farmClient) dial(ctx context.Context, address string) (*websocket.Conn, error) {
+func (c *farmClient) dial(ctx context.Context, address string) (*websocket.Conn, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "wss" {
 		return nil, errors.New("the address to connect to must be wss://")
 	}
-	client, err := l.begin(ctx)
+	client, err := c.begin(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("connect: %w", err)
 	}
-	defer l.end()
+	defer c.end()
 	d := websocket.Dialer{
-		Proxy: http.ProxyFromEnvironment, TLSClientConfig: l.tlsConfig(client.certificate), HandshakeTimeout: wire.WriteTimeout,
+		Proxy: http.ProxyFromEnvironment, TLSClientConfig: c.tlsConfig(client.certificate), HandshakeTimeout: wire.WriteTimeout,
 		Subprotocols: []string{wire.Version}, WriteBufferSize: 64 << 10, ReadBufferSize: 16 << 10,
 	}
 	conn, res, err := d.DialContext(ctx, address, http.Header{"User-Agent": {"svc-runner/" + Version}})
