@@ -1,5 +1,10 @@
 package events
 
+import "time"
+
+// ArtifactUploadWindow is how long after the end of a job its files are accepted.
+const ArtifactUploadWindow = time.Hour
+
 // A JobArtifact is a file that a job produced.
 type JobArtifact struct {
 	ID     ID     `json:"id"`

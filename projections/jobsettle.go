@@ -2,7 +2,6 @@ package projections
 
 import (
 	"slices"
-	"time"
 
 	"svc/events"
 )
@@ -60,10 +59,7 @@ func (j *Job) updateDue() {
 	}
 	j.DueAt = nil
 	if j.Artifacts.State == "awaiting" || j.Artifacts.State == "partial" {
-		due := j.FinishedAt.Add(ArtifactsTimeout)
+		due := j.FinishedAt.Add(events.ArtifactUploadWindow)
 		j.DueAt = &due
 	}
 }
-
-// ArtifactsTimeout is how long after a job's end its artifacts may still arrive.
-const ArtifactsTimeout = time.Hour

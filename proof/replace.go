@@ -16,7 +16,7 @@ import (
 )
 
 // formerSecretName is the name under which a replaced signing key stays in the vault, still sealed.
-const formerSecretName = secretName + "/former"
+const formerSecretName = secretName + vault.FormerSuffix
 
 // Reasons why a signing key is not replaced.
 var (

@@ -118,7 +118,7 @@ func TestSweep(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, job.Workspace.String(), job.ID.String(), ".put-1"), nil, 0o600))
 	before := len(files(t, dir))
 
-	n, err := artifacts.Sweep(t.Context(), s, time.Now().Add(artifacts.UploadWindow))
+	n, err := artifacts.Sweep(t.Context(), s, time.Now().Add(events.ArtifactUploadWindow))
 	require.NoError(t, err)
 	require.Zero(t, n, "an upload may still go on")
 	require.Len(t, files(t, dir), before)

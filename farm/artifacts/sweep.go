@@ -10,11 +10,8 @@ import (
 )
 
 // ChunkRetention is how long chunks that are not in a seal are kept. No upload takes longer: it
-// starts after the job's end and is abandoned after [UploadWindow].
-const ChunkRetention = UploadWindow + 10*time.Minute
-
-// UploadWindow is how long after the end of a job its files are accepted.
-const UploadWindow = time.Hour
+// starts after the job's end and is abandoned after [events.ArtifactUploadWindow].
+const ChunkRetention = events.ArtifactUploadWindow + 10*time.Minute
 
 // Sweep removes the chunks of uploads that ended before their files were complete, and returns the
 // number of removed objects. A folder that fails does not stop the others.

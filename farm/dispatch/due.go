@@ -105,7 +105,7 @@ func (s *sweep) settle(ctx context.Context, now time.Time, j dueJob) error {
 			return err
 		}
 	}
-	if j.FinishedAt == nil || now.Before(j.FinishedAt.Add(projections.ArtifactsTimeout)) {
+	if j.FinishedAt == nil || now.Before(j.FinishedAt.Add(events.ArtifactUploadWindow)) {
 		return nil
 	}
 	_, err := s.d.Commands.AbandonArtifacts(ctx, commands.AbandonArtifacts{Meta: systemMeta(j.Workspace), Job: j.Job})

@@ -25,9 +25,9 @@ import (
 )
 
 const (
-	uploadTimeout = artifacts.UploadWindow // of one request
-	uploadFraming = 4 << 20                // bytes of a body besides files: the manifest and part headers
-	commitEvery   = 64                     // complete files per event
+	uploadTimeout = events.ArtifactUploadWindow // of one request
+	uploadFraming = 4 << 20                     // bytes of a body besides files: the manifest and part headers
+	commitEvery   = 64                          // complete files per event
 	commitTimeout = 30 * time.Second
 )
 

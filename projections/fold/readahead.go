@@ -81,7 +81,7 @@ func (r *rebuild) startReadAhead(ctx context.Context, plan []chunk) *readAhead {
 	return a
 }
 
-// next returns the next portion in the order of the plan; ok is false at its end.
+// next returns the next result in the order of the plan; ok is false at its end.
 func (a *readAhead) next() (p readResult, ok bool) {
 	if p, ok = <-a.results[a.turn%readers]; p.last {
 		a.turn++
@@ -92,8 +92,8 @@ func (a *readAhead) next() (p readResult, ok bool) {
 // close stops the readers and returns when they have ended.
 func (a *readAhead) close() {
 	a.stop()
-	for _, portions := range a.results {
-		for range portions { // drain until the reader closes it
+	for _, results := range a.results {
+		for range results { // drain until the reader closes it
 		}
 	}
 }
@@ -141,14 +141,14 @@ func (r *rebuild) readAlone(ctx context.Context, db store.Querier, s stretch, em
 // readTogether reads the events of a chunk that the view folds, as many as fit into a page, and
 // returns what is left of the chunk.
 func (r *rebuild) readTogether(ctx context.Context, db store.Querier, c chunk) (list []events.Record, rest chunk, err error) {
-	page := store.Ranges{Skip: r.skip}
+	ranges := store.Ranges{Skip: r.skip}
 	if r.view.FoldsUndecoded() {
-		page.Decode = store.Lenient
+		ranges.Decode = store.Lenient
 	}
 	for _, s := range c {
-		page.Logs = append(page.Logs, store.Range{Workspace: s.workspace, From: s.from, To: s.to})
+		ranges.Logs = append(ranges.Logs, store.Range{Workspace: s.workspace, From: s.from, To: s.to})
 	}
-	list, ends, err := page.Read(ctx, db)
+	list, ends, err := ranges.Read(ctx, db)
 	if err != nil {
 		return nil, nil, err
 	}

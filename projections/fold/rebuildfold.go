@@ -120,7 +120,7 @@ func (r *rebuild) foldChunks(ctx context.Context, chunks []chunk) error {
 			}
 			return p, ok
 		})
-		for n > 0 { // portions that the failed chunk did not consume
+		for n > 0 { // results that the failed chunk did not consume
 			if p, ok := ahead.next(); p.last || !ok {
 				n--
 			}
@@ -153,7 +153,7 @@ func (r *rebuild) foldChunk(ctx context.Context, c chunk, next func() (readResul
 	return r.foldChunks(ctx, []chunk{c[:len(c)/2], c[len(c)/2:]})
 }
 
-// foldInto folds the portions that next returns into the next table and moves the positions.
+// foldInto folds the results that next returns into the next table and moves the positions.
 func (r *rebuild) foldInto(ctx context.Context, tx pgx.Tx, c chunk, next func() (readResult, bool)) error {
 	left := &pgx.Batch{}
 	park := r.parkFunc(left)
