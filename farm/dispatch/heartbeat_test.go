@@ -33,9 +33,17 @@ func TestLeaseIsRenewedFromNewestHeartbeat(t *testing.T) {
 	defer func() { _ = tx.Rollback(t.Context()) }()
 	_, err = tx.Exec(t.Context(), `lock table runner_presence in exclusive mode`)
 	require.NoError(t, err)
-	for _, beat := range beats { // these are stored first, or with the next
-		beat()
+	for _, beat := range beats {
+		beat() // the writer waits for the lock with this one
+		break
 	}
+	require.Eventually(t, func() bool {
+		var waiting bool
+		require.NoError(t, s.db.QueryRow(t.Context(), `
+			select exists (select from pg_locks join pg_database d on d.oid = database
+				where datname = current_database() and relation = 'runner_presence'::regclass and not granted)`).Scan(&waiting))
+		return waiting
+	}, waitLimit, time.Millisecond)
 	newest := map[events.ID]time.Time{}
 	for job, beat := range beats {
 		s.clock.advance(7 * time.Second)
@@ -50,6 +58,6 @@ func TestLeaseIsRenewedFromNewestHeartbeat(t *testing.T) {
 			var renewed time.Time
 			require.NoError(t, s.db.QueryRow(t.Context(), `select renewed_at from job_leases where job_id = $1`, job).Scan(&renewed))
 			return !renewed.Before(at)
-		}, waitLimit/10, time.Millisecond)
+		}, waitLimit/2, time.Millisecond)
 	}
 }
