@@ -21,7 +21,7 @@ type authorPolicy struct {
 }
 
 // errForeignAuthor says that no event from this one on is signed.
-var errForeignAuthor = errors.New("was not appended by this service; it is not signed for")
+var errForeignAuthor = errors.New("was not appended by this service; it is not signed")
 
 // RequireAuthors makes p refuse to sign an event without its author's MAC, see
 // [store.Store.Authenticate], once the log has an event with one and the process has run for an

@@ -72,9 +72,9 @@ func VerifyExport(ctx context.Context, export io.Reader, checkpoint, verifierKey
 	}
 	switch report.Root = t.root(); {
 	case t.size < c.Size:
-		report.Bad = &Bad{t.size + 1, fmt.Sprintf("the export ends before it, and the checkpoint speaks for %d records", c.Size)}
+		report.Bad = &Bad{t.size + 1, fmt.Sprintf("the export ends before it, and the checkpoint covers %d records", c.Size)}
 	case report.Root != c.Root:
-		report.Bad = &Bad{1, fmt.Sprintf("records 1 to %d are not those that were signed for", c.Size)}
+		report.Bad = &Bad{1, fmt.Sprintf("records 1 to %d are not those that were signed", c.Size)}
 	}
 	return report, seq - t.size, nil
 }

@@ -62,13 +62,13 @@ func TestExportIsVerifiedWithoutDatabase(t *testing.T) {
 		lines []string
 		bad   Bad
 	}{
-		"a changed record": {flipped, Bad{1, "records 1 to 300 are not those that were signed for"}},
+		"a changed record": {flipped, Bad{1, "records 1 to 300 are not those that were signed"}},
 		"a missing record": {without(100), Bad{101, "the leaf in its place is of record 102"}},
 		"a swapped pair":   {swapped, Bad{8, "the leaf in its place is of record 9"}},
 		"a record twice": {append(append(append([]string{}, export[:5]...), export[4]), export[5:]...),
 			Bad{6, "the leaf in its place is of record 5"}},
-		"cut off":             {export[:299], Bad{300, "the export ends before it, and the checkpoint speaks for 300 records"}},
-		"nothing at all":      {nil, Bad{1, "the export ends before it, and the checkpoint speaks for 300 records"}},
+		"cut off":             {export[:299], Bad{300, "the export ends before it, and the checkpoint covers 300 records"}},
+		"nothing at all":      {nil, Bad{1, "the export ends before it, and the checkpoint covers 300 records"}},
 		"another log":         {w.export(t, other), Bad{1, "its leaf is of another log"}},
 		"a line that differs": {with(2, func(l map[string]any) { l["at"] = "2026-11-20T13:00:00.000Z" }), differs(3)},
 		"a name that differs": {with(2, func(l map[string]any) { l["kind"] = "run.merged" }), differs(3)},

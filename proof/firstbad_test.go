@@ -77,11 +77,11 @@ func TestVerifyReportsFirstBadRecord(t *testing.T) {
 			`delete from events where workspace_id = $1`, `delete from logs where workspace_id = $1`}, 1, "the record is missing"},
 		"the head moved on": {steps{`update logs set head = head + 10 where workspace_id = $1`}, 2101, "the record is missing"},
 		"a position that is too high": {steps{`update checkpoints set seq = seq + 10 where workspace_id = $1`}, 2101,
-			"2110 records count as signed for, the newest checkpoint speaks for 2100"},
+			"2110 records count as signed, the newest checkpoint covers 2100"},
 		"a position that is too low": {steps{`update checkpoints set seq = 7 where workspace_id = $1`}, 8,
-			"7 records count as signed for, the newest checkpoint speaks for 2100"},
+			"7 records count as signed, the newest checkpoint covers 2100"},
 		"no position": {steps{`delete from checkpoints where workspace_id = $1`}, 1,
-			"0 records count as signed for, the newest checkpoint speaks for 2100"},
+			"0 records count as signed, the newest checkpoint covers 2100"},
 		"a changed hash": {steps{`update proof_tiles set hashes = set_byte(hashes, 32 * 87, get_byte(hashes, 32 * 87) # 1)
 			where workspace_id = $1 and number = 2`}, 600, "its stored hash was changed"},
 		"a changed hash at the end": {steps{`update proof_hashes set hash = sha256(hash) where workspace_id = $1 and index = (select index
@@ -138,7 +138,7 @@ func TestVerifyReportsFirstBadRecord(t *testing.T) {
 		w.exec(t, `delete from proof_hashes where workspace_id = $1`, workspace)
 		w.exec(t, `delete from proof_tiles where workspace_id = $1`, workspace)
 		w.rehash(t, workspace, size)
-		require.Equal(t, &Bad{1001, "records 1001 to 2000 are not those that were signed for"}, w.verify(t, workspace).Bad)
+		require.Equal(t, &Bad{1001, "records 1001 to 2000 are not those that were signed"}, w.verify(t, workspace).Bad)
 	})
 	t.Run("a checkpoint signed by another", func(t *testing.T) {
 		workspace := newID()

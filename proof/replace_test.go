@@ -99,7 +99,7 @@ func TestCheckpointsOfTheLostKeyAreCountersigned(t *testing.T) {
 	w.exec(t, `delete from proof_hashes where workspace_id = $1`, workspace)
 	w.exec(t, `delete from proof_tiles where workspace_id = $1`, workspace)
 	w.rehash(t, workspace, 2101)
-	require.Equal(t, &Bad{1001, "records 1001 to 2000 are not those that were signed for"}, w.verify(t, workspace).Bad)
+	require.Equal(t, &Bad{1001, "records 1001 to 2000 are not those that were signed"}, w.verify(t, workspace).Bad)
 	require.Equal(t, w.verify(t, workspace).Bad,
 		w.check(t, workspace, Check{VerifierKey: w.verify(t, workspace).VerifierKey, Since: kept.Checkpoint}).Bad)
 }

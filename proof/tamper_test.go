@@ -75,11 +75,11 @@ func TestKeptCheckpointRevealsResigning(t *testing.T) {
 	for _, table := range []string{"proof_checkpoints", "proof_hashes", "proof_tiles", "checkpoints"} {
 		w.tamper(t, `delete from `+table+` where workspace_id = $1`, workspace)
 	}
-	require.Equal(t, &Bad{1, "the checkpoint that was kept speaks for 100 records, the newest one for 0"}, since(before.Checkpoint))
+	require.Equal(t, &Bad{1, "the kept checkpoint covers 100 records, the newest one 0"}, since(before.Checkpoint))
 	catchUp(t, p, workspace)
 	require.Nil(t, since(""), "nobody can see it in the database alone")
-	require.Equal(t, &Bad{1, "records 1 to 100 are not those that the kept checkpoint was signed for"}, since(before.Checkpoint))
-	require.Equal(t, &Bad{1, "records 1 to 150 are not those that the kept checkpoint was signed for"}, since(later.Checkpoint))
+	require.Equal(t, &Bad{1, "records 1 to 100 are not those that the kept checkpoint covers"}, since(before.Checkpoint))
+	require.Equal(t, &Bad{1, "records 1 to 150 are not those that the kept checkpoint covers"}, since(later.Checkpoint))
 }
 
 // The unsigned tail is verified as far as possible: no record may be missing, and it must be signed
@@ -97,7 +97,7 @@ func TestUnsignedTailIsVerified(t *testing.T) {
 	require.Nil(t, report.Bad, "it has just begun")
 	require.EqualValues(t, 1500, report.Unsigned)
 	require.Equal(t, epoch, report.UnsignedSince)
-	require.Equal(t, &Bad{1, "records 1 to 1500 are not signed for although there was time enough"}, check(1500).Bad)
+	require.Equal(t, &Bad{1, "records 1 to 1500 were not signed in time"}, check(1500).Bad)
 
 	catchUp(t, p, workspace)
 	report = check(1500)
@@ -109,7 +109,7 @@ func TestUnsignedTailIsVerified(t *testing.T) {
 	report = check(1500)
 	require.Nil(t, report.Bad)
 	require.Equal(t, []int64{1520, 1500, 20}, []int64{report.Head, report.Size, report.Unsigned})
-	require.Equal(t, &Bad{1501, "records 1501 to 1510 are not signed for although there was time enough"}, check(1510).Bad)
+	require.Equal(t, &Bad{1501, "records 1501 to 1510 were not signed in time"}, check(1510).Bad)
 
 	w.exec(t, `delete from events where workspace_id = $1 and seq = 1507`, workspace)
 	require.Equal(t, &Bad{1507, "the record is missing"}, check(1500).Bad)

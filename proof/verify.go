@@ -116,7 +116,7 @@ func (v *verification) run(ctx context.Context) error {
 	case v.since.bad != "": // possibly because the record about its signer is bad
 		v.forked = &Bad{0, "the checkpoint that was kept is not signed for this log by the key"}
 	case v.since.size > v.Size:
-		v.forked = &Bad{v.Size + 1, fmt.Sprintf("the checkpoint that was kept speaks for %d records, the newest one for %d", v.since.size,
+		v.forked = &Bad{v.Size + 1, fmt.Sprintf("the kept checkpoint covers %d records, the newest one %d", v.since.size,
 			v.Size)}
 	}
 	if err := v.verifySigned(ctx); err != nil {
@@ -130,9 +130,9 @@ func (v *verification) run(ctx context.Context) error {
 	case v.forked != nil:
 		v.Bad = v.forked
 	case v.position != v.Size:
-		v.reportBad(min(v.position, v.Size)+1, "%d records count as signed for, the newest checkpoint speaks for %d", v.position, v.Size)
+		v.reportBad(min(v.position, v.Size)+1, "%d records count as signed, the newest checkpoint covers %d", v.position, v.Size)
 	case v.Due > v.Size:
-		v.reportBad(v.Size+1, "records %d to %d are not signed for although there was time enough", v.Size+1, v.Due)
+		v.reportBad(v.Size+1, "records %d to %d were not signed in time", v.Size+1, v.Due)
 	}
 	return nil
 }

@@ -185,7 +185,7 @@ func (v *verification) compareCheckpoint() bool {
 	case v.leafDiffers && v.hashes.root() == v.next.root:
 		v.doubt.Reason = "the record was changed"
 	case v.doubt == nil:
-		v.doubt = &Bad{v.confirmed + 1, fmt.Sprintf("records %d to %d are not those that were signed for", v.confirmed+1, v.next.size)}
+		v.doubt = &Bad{v.confirmed + 1, fmt.Sprintf("records %d to %d are not those that were signed", v.confirmed+1, v.next.size)}
 	}
 	return false
 }
@@ -200,7 +200,7 @@ func (v *verification) extendsSince() bool {
 		v.doubt.Reason = "the record was changed"
 		return false
 	}
-	v.forked = &Bad{1, fmt.Sprintf("records 1 to %d are not those that the kept checkpoint was signed for", v.since.size)}
+	v.forked = &Bad{1, fmt.Sprintf("records 1 to %d are not those that the kept checkpoint covers", v.since.size)}
 	return true
 }
 

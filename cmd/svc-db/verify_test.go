@@ -48,7 +48,7 @@ func TestVerifyReportsTheFirstBadRecord(t *testing.T) {
 	d.exec(t, fmt.Sprintf(`delete from checkpoints where workspace_id = '%s'`, bad))
 	r = runHere(t, d.environ, "verify")
 	require.Equal(t, 1, r.status, "nothing is signed any more")
-	require.Contains(t, r.stdout, bad.String()+": BAD: record 1: records 1 to 30 are not signed for although there was time enough\n")
+	require.Contains(t, r.stdout, bad.String()+": BAD: record 1: records 1 to 30 were not signed in time\n")
 
 	r = runHere(t, d.environ, "verify", "-workspace="+strings.ToUpper(good.String()), "-verifier-key="+key)
 	require.Zero(t, r.status, r.stderr)

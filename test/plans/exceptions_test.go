@@ -19,7 +19,7 @@ var exceptions = []exception{
 	{part: "from parked order by view", reason: "all that are parked, for operators"},
 
 	{part: "where l.head <> c.size",
-		reason: "finds the logs that are not signed for, for a fiftieth of the time at most, and for svc-db verify"},
+		reason: "finds the logs that are not signed, for a fiftieth of the time at most, and for svc-db verify"},
 	{file: "projections/fold/compare", reason: "compares all rows of a log, which it reads: an operator's, and paced in the service"},
 	{part: "select head from logs where workspace_id = $1 and head > $2", reason: "asked where a log seems to end: a look-up by key"},
 	{file: "projections/fold/rebuild", reason: "an operator's: reads all of a view, or of a log"},
@@ -32,7 +32,7 @@ var exceptions = []exception{
 	{part: "select k.workspace_id, l.head from unnest",
 		reason: "asked every two seconds, by a clock that a test would have to wait for: a look-up by key each"},
 	{part: "select seq, at from events where workspace_id = $1 and seq > $2 and seq <= $3 order by seq",
-		reason: "goes through what is not signed for yet"},
+		reason: "goes through what is not signed yet"},
 	{file: "proof/replace", reason: "an operator's, once a key is lost: the newest checkpoint of each log, and all of a log"},
 	{part: "select pg_notify", reason: "reads no table"},
 	{part: "delete from snapshots", reason: "drops one that is none, or all by an operator's word"},
@@ -82,7 +82,7 @@ var acrossWorkspaces = []exception{
 	{part: "insert into proof_hashes", reason: "stores their hashes"},
 	{part: "insert into proof_checkpoints", reason: "stores their checkpoints"},
 	{part: "delete from proof_checkpoints c using unnest", reason: "deletes their former checkpoints"},
-	{part: "where l.head <> c.size", reason: "finds the logs that are not signed for"},
+	{part: "where l.head <> c.size", reason: "finds the logs that are not signed"},
 
 	{part: "where t.fingerprint = k.fingerprint", reason: "finds the workspaces of service tokens"},
 	{part: "where s.token_hash = k.hash", reason: "finds sessions, each with its person's membership in the workspace that is open"},
