@@ -66,7 +66,7 @@ func newBounds() bounds {
 		// Exports and downloads last as long as their clients take to read them. With few slots, a few new
 		// accounts that read slowly could take them all, since the reserve is for those who hold none. There
 		// can be many slots, since a slow reader costs only a connection and a page in memory.
-		exports: quota.New(quota.Bound{Name: "exports", Slots: 64, PerCaller: 2, Retry: 30 * time.Second}),
+		exports: quota.New(quota.Bound{Name: "exports", Slots: 256, PerCaller: 2, Retry: 30 * time.Second}),
 		// The queue has room for all exports at once, and for all of a workspace. An export that gets no slot
 		// in time fails midway.
 		exportPages: quota.New(quota.Bound{Name: "export_pages", Slots: 8, Queue: 256, Wait: 20 * time.Second, Retry: 30 * time.Second}),

@@ -171,15 +171,15 @@ func TestInvalidRequestAcquiresNoSlot(t *testing.T) {
 	require.ErrorIs(t, err, quota.ErrShare)
 }
 
-// Twenty people cannot take all slots of what lasts as long as the client likes, each with as many service
+// Forty people cannot take all slots of what lasts as long as the client likes, each with as many service
 // accounts as help. Only people can export.
-func TestFewPeopleLeaveSlotsForOthers(t *testing.T) {
+func TestFortyPeopleLeaveSlotsForOthers(t *testing.T) {
 	t.Parallel()
 	ended, cancel := context.WithCancel(t.Context()) // nobody waits
 	cancel()
 	b := newBounds()
 	for _, bound := range []*quota.Semaphore{b.streams, b.exports, b.downloads} {
-		for range 20 {
+		for range 40 {
 			h := quota.Holder{Person: events.NewID(epoch)}
 			for refused := false; !refused; {
 				h.Caller, h.Workspace = events.NewID(epoch), events.NewID(epoch)
