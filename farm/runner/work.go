@@ -26,7 +26,7 @@ func (s *Supervisor) runJob(ctx context.Context, j *job, a wire.Assign) {
 	if n := sandbox.Sweep(j.name()) + s.children.KillAdopted(); n > 0 {
 		s.log.Warn("killed what was left of a job", "job", j.name(), "processes", n)
 	}
-	if err := sandbox.RemoveAll(s.workDir(j)); err != nil {
+	if err := s.children.RemoveAll(s.workDir(j)); err != nil {
 		s.log.Error("remove folder of the job", "job", j.name(), "err", err)
 	}
 	j.mu.Lock()

@@ -23,6 +23,7 @@
 package sandbox
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -138,16 +139,25 @@ func (j *Job) Remove() error {
 	return RemoveAll(j.Dir)
 }
 
+// RemoveAll is [Children.RemoveAll] for a process that adopts no orphans.
+func RemoveAll(dir string) error { return new(Children).RemoveAll(dir) }
+
 // RemoveAll removes a folder, even if steps have removed the write permission of folders in it, or
 // have nested them so deep that their paths are too long. os.RemoveAll would need an open file for each
 // level; chmod and rm need only a few.
-func RemoveAll(dir string) error {
+func (c *Children) RemoveAll(dir string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), removeTimeout)
 	defer cancel()
 	run := func(program string, args ...string) ([]byte, error) {
+		var out bytes.Buffer
 		cmd := exec.CommandContext(ctx, program, append(args, "--", dir)...) //nolint:gosec // the runner's own folder
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}                // Ctrl-C stops the runner, which removes folders first
-		return cmd.CombinedOutput()
+		cmd.Stdout, cmd.Stderr = &out, &out
+		if err := c.Start(cmd); err != nil {
+			return nil, err
+		}
+		err := c.Wait(cmd)
+		return out.Bytes(), err
 	}
 	if _, err := run("rm", "-rf"); err == nil {
 		return nil

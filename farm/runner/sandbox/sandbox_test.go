@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -31,11 +32,7 @@ func TestMain(m *testing.M) {
 		os.Exit(adopt())
 	}
 	if len(os.Args) == 3 && os.Args[1] == "remove-all" {
-		if err := RemoveAll(os.Args[2]); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
+		os.Exit(removeAll(os.Args[2]))
 	}
 	os.Exit(m.Run())
 }
@@ -392,6 +389,29 @@ func TestUnwritableFoldersAreRemoved(t *testing.T) {
 	require.NoError(t, os.Chmod(filepath.Join(dir, "a", "b"), 0o500))
 	require.NoError(t, RemoveAll(dir))
 	require.NoDirExists(t, dir)
+}
+
+// removeAll removes a folder while it kills orphans again and again, as a supervisor with other jobs does.
+func removeAll(dir string) int {
+	var c Children
+	if err := c.Adopt(); err != nil {
+		return 1
+	}
+	ctx, removed := context.WithCancel(context.Background())
+	var killing sync.WaitGroup
+	killing.Go(func() {
+		for ctx.Err() == nil {
+			c.KillAdopted()
+		}
+	})
+	err := c.RemoveAll(dir)
+	removed()
+	killing.Wait()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
 }
 
 // Folders may be nested deeper than the process may have files open, and their paths may be longer than a
