@@ -96,6 +96,28 @@ func TestUntouchedLogVerifies(t *testing.T) {
 	require.Equal(t, []int64{1000, 2000, int64(total)}, done)
 }
 
+// While a log is verified, it may grow so far that its last tile becomes full, for which hashes are
+// removed.
+func TestTileBecomesFullDuringVerification(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	p, workspace := w.prover(t), newID()
+	w.append(t, workspace, page+100)
+	catchUp(t, p, workspace)
+	grown := false
+	report := w.check(t, workspace, Check{VerifierKey: w.verify(t, workspace).VerifierKey, Progress: func(done, _ int64) {
+		if !grown {
+			require.EqualValues(t, page, done)
+			w.append(t, workspace, 2*tileWidth)
+			catchUp(t, p, workspace)
+		}
+		grown = true
+	}})
+	require.Nil(t, report.Bad, "%+v", report.Bad)
+	require.EqualValues(t, page+100, report.Size)
+	require.Nil(t, w.verify(t, workspace).Bad)
+}
+
 func without(r Report) Report {
 	r.CheckedAt, r.VerifierKey = time.Time{}, ""
 	return r

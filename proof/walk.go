@@ -101,19 +101,21 @@ func (v *verification) verifyPage(ctx context.Context, end int64) (more bool, er
 	return true, nil
 }
 
-// A storedHashes has the stored hashes of some events by tlog's index. Missing and malformed ones are
-// absent.
-type storedHashes map[int64]tlog.Hash
+// A storedHashes has the stored hashes of some events. Missing and malformed ones are absent.
+type storedHashes struct {
+	byIndex map[int64]tlog.Hash // by tlog's index
+	tiles   map[int64]bool      // the numbers of the full tiles from which some are
+}
 
 func (k storedHashes) put(index int64, hash []byte) {
 	if len(hash) == tlog.HashSize {
-		k[index] = tlog.Hash(hash)
+		k.byIndex[index] = tlog.Hash(hash)
 	}
 }
 
 // keptHashes reads the stored hashes of the events after number after, up to upTo.
 func (v *verification) keptHashes(ctx context.Context, after, upTo int64) (storedHashes, error) {
-	hashes := storedHashes{}
+	hashes := storedHashes{map[int64]tlog.Hash{}, map[int64]bool{}}
 	var index, number int64
 	var hash, tile []byte
 	b := &pgx.Batch{}
@@ -125,6 +127,7 @@ func (v *verification) keptHashes(ctx context.Context, after, upTo int64) (store
 	b.Queue(`select number, hashes from proof_tiles where workspace_id = $1 and number >= $2 and number <= $3 and octet_length(hashes) <= $4`,
 		v.Workspace, after/tileWidth, (upTo-1)/tileWidth, tileWidth*tlog.HashSize).Query(func(rows pgx.Rows) error {
 		_, err := pgx.ForEachRow(rows, []any{&number, &tile}, func() error {
+			hashes.tiles[number] = len(tile) == tileWidth*tlog.HashSize
 			for n := number * tileWidth; n < (number+1)*tileWidth && len(tile) > 0; n++ {
 				end := min(tlog.HashSize, len(tile))
 				hashes.put(tlog.StoredHashIndex(0, n), tile[:end])
@@ -135,7 +138,7 @@ func (v *verification) keptHashes(ctx context.Context, after, upTo int64) (store
 		return err
 	})
 	if err := v.db.SendBatch(ctx, b).Close(); err != nil {
-		return nil, fmt.Errorf("read hashes: %w", err)
+		return hashes, fmt.Errorf("read hashes: %w", err)
 	}
 	return hashes, nil
 }
@@ -147,16 +150,17 @@ func (v *verification) addEvent(r *stored, stored storedHashes) {
 	hashes := v.events.add(own)
 	said := own
 	index := tlog.StoredHashIndex(0, n)
-	if k, ok := stored[index]; ok {
+	if k, ok := stored.byIndex[index]; ok {
 		said = k
 	}
 	v.hashes.add(said)
-	tiled := n/tileWidth < v.newest.size/tileWidth // full tiles store no hashes between leaves and root
+	// Full tiles store no hashes between leaves and root. The last tile may have become full meanwhile.
+	tiled := n/tileWidth < v.newest.size/tileWidth || stored.tiles[n/tileWidth]
 	for level, h := range hashes {
 		if v.doubt != nil {
 			break
 		}
-		switch k, ok := stored[index+int64(level)]; {
+		switch k, ok := stored.byIndex[index+int64(level)]; {
 		case !ok && tiled && level > 0 && level < tileHeight:
 		case !ok:
 			v.doubt = &Bad{r.Seq, "its stored hash is missing"}
