@@ -28,18 +28,18 @@ type restarter struct {
 // startRestarting starts a program and returns its first process. It restarts the program whenever it ends,
 // until the program exits with [runner.ExitRefused] or [restarter.stop] is called.
 func (s *stack) startRestarting(ctx context.Context, name string, command func() *exec.Cmd) (*restarter, *child, error) {
-	k := &restarter{s: s, name: name, command: command, done: make(chan struct{})}
-	c, err := k.launch()
+	r := &restarter{s: s, name: name, command: command, done: make(chan struct{})}
+	c, err := r.launch()
 	if err != nil {
 		return nil, nil, err
 	}
 	own, ended := context.WithCancel(context.WithoutCancel(ctx)) // it ends by stop, not with ctx
-	k.cancel = ended
+	r.cancel = ended
 	go func() {
-		defer close(k.done)
-		k.watch(ctx, own, c)
+		defer close(r.done)
+		r.watch(ctx, own, c)
 	}()
-	return k, c, nil
+	return r, c, nil
 }
 
 func (r *restarter) launch() (*child, error) {
