@@ -250,8 +250,7 @@ func TestLiveConsumerSkipsKnownEvents(t *testing.T) {
 	knows := func(workspace events.ID, seq int64) bool { return workspace == known && seq <= 3 }
 	got := make(chan string, 100)
 	tries := 0
-	config, err := pgxpool.ParseConfig(w.url)
-	require.NoError(t, err)
+	config := w.db.Config()
 	pgtest.RequireDeadlines(t, config)
 	db, err := pgxpool.NewWithConfig(t.Context(), config)
 	require.NoError(t, err)

@@ -17,6 +17,7 @@ import (
 	"svc/events"
 	"svc/farm/joblog"
 	"svc/test/pgtest"
+	"svc/test/world"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
@@ -83,13 +84,8 @@ func TestReadFromAnyByte(t *testing.T) {
 // What the database sends is about as much as was asked for.
 func TestReadFetchesNoMoreThanItReturns(t *testing.T) {
 	t.Parallel()
-	url, rows := pgtest.URL(t), &rowCounter{}
-	config, err := pgxpool.ParseConfig(url)
-	require.NoError(t, err)
-	config.ConnConfig.Tracer = rows
-	db, err := pgxpool.NewWithConfig(t.Context(), config)
-	require.NoError(t, err)
-	t.Cleanup(db.Close)
+	rows := &rowCounter{}
+	db := world.Connect(t, pgtest.URL(t), func(c *pgxpool.Config) { c.ConnConfig.Tracer = rows })
 	workspace, job := newID(), newID()
 	pieces := slices.Repeat([]string{"0123456789"}, 300)
 	put(t, db, workspace, job, 1, pieces...)
