@@ -65,9 +65,9 @@ test("no control that is enabled for a Viewer is refused", async () => {
   assert.deepEqual(vera.problems, []);
 });
 
-test("no page can be framed, and no form can be sent from another site", async () => {
+test("no page can be framed, no form sent from another site or by a double click twice", async () => {
   const ada = await visitor(browser, app, "ada");
-  const forms = new Set(), frameable = [];
+  const forms = new Set(), frameable = [], resent = [];
   ada.page.on("response", (answer) => {
     const headers = answer.headers();
     const safe = headers["x-frame-options"] === "DENY" && headers["content-security-policy"]?.includes("frame-ancestors 'none'");
@@ -75,8 +75,10 @@ test("no page can be framed, and no form can be sent from another site", async (
   });
   await crawl(ada, app, [...pages, "/w/nowhere/runs", "/nothing"], async () => {
     for (const action of await ada.page.locator("form[method=post]").evaluateAll((list) => list.map((form) => form.getAttribute("action")))) forms.add(action);
+    resent.push(...await ada.page.locator("form[hx-post]:not([hx-sync$=':drop'])").evaluateAll((list) => list.map((form) => form.action)));
   });
   assert.deepEqual(frameable, []);
+  assert.deepEqual(resent, [], "a second click on a form's button is dropped");
   assert.ok(forms.size > 20, `${forms.size} forms`);
   const before = await (await ada.context.request.get(product.restUrl + "/api/v1/workspace", { headers: { "X-Svc-Tenant": "acme" } })).json();
   for (const action of forms) {

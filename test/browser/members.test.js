@@ -108,7 +108,7 @@ test("invitations: several at once, dimmed, resent, revoked, expired", async () 
   const expired = row(page, "piet@acme.example");
   await expired.getByText("expired", { exact: true }).waitFor();
   await page.locator("#invite-email").fill("eins@example.com, zwei@example.com");
-  await page.getByRole("button", { name: "Invite" }).click();
+  await page.getByRole("button", { name: "Invite" }).dblclick(); // one invitation each, and no refusal of a second one
   await toast("eins@example.com and zwei@example.com are invited.");
   const one = row(page, "eins@example.com");
   await one.getByText("pending", { exact: true }).waitFor();
@@ -118,8 +118,12 @@ test("invitations: several at once, dimmed, resent, revoked, expired", async () 
   await one.getByRole("button", { name: /Command/ }).click();
   assert.match(await page.evaluate(() => navigator.clipboard.readText()), /accept-invitation.+[0-9a-f-]{36}/s);
 
+  assert.equal(await page.locator("#toasts .bad").count(), 0);
+
+  await page.locator("#invite-email").fill("typed@example.com");
   await page.getByRole("button", { name: "Resend the invitation of piet@acme.example" }).click();
   await toast("Resent to piet@acme.example.");
+  assert.equal(await page.locator("#invite-email").inputValue(), "typed@example.com", "a change of a row keeps what was typed");
   await expired.getByText("pending", { exact: true }).waitFor();
   await page.getByRole("button", { name: "Revoke the invitation of eins@example.com" }).click();
   await page.getByText("It can no longer be accepted.").waitFor();

@@ -345,6 +345,38 @@ test("without scripts a decision can be answered", async () => {
   assert.equal(await page.locator(".decision").count(), before - 1);
 });
 
+/** runsTitled returns how many active runs have a title. */
+async function runsTitled(context, title) {
+  const answer = await context.request.get(product.restUrl + "/api/v1/runs?status=active&limit=100", { headers: { "X-Svc-Tenant": "acme" } });
+  return (await answer.json()).items.filter((run) => run.issueTitle === title).length;
+}
+
+test("a double click on Queue sends the form once", async () => {
+  const { page, context, open, toast } = await visitor(browser, app, "ada");
+  let posts = 0;
+  page.on("request", (request) => { if (request.method() === "POST") posts++; });
+  await open("/w/acme/runs");
+  await page.getByRole("button", { name: "Queue an issue" }).click();
+  await page.fill("#queue-title", "Clicked twice");
+  await page.locator("dialog[open]").getByRole("button", { name: "Queue", exact: true }).dblclick();
+  await toast("Issue queued.");
+  await page.locator("#queue-issue").waitFor({ state: "hidden" });
+  await page.locator(".run", { hasText: "Clicked twice" }).waitFor();
+  assert.equal(posts, 1);
+  assert.equal(await runsTitled(context, "Clicked twice"), 1);
+});
+
+test("a form that is sent twice queues one run", async () => {
+  const { page, context } = await visitor(browser, app, "ada", { javaScriptEnabled: false });
+  await page.goto(app + "/w/acme/runs");
+  const form = { repo: await page.locator("#queue-repo option").first().getAttribute("value"), key: await page.locator("#queue-form [name=key]").getAttribute("value"), title: "Sent twice" };
+  const send = (more) => context.request.post(app + "/w/acme/runs", { headers: { Origin: app }, form: { ...form, ...more } });
+  for (const answer of await Promise.all([send(), send()])) assert.match(await answer.text(), /Issue queued/);
+  assert.equal(await runsTitled(context, "Sent twice"), 1);
+  assert.match(await (await send({ title: "Sent once" })).text(), /Issue queued/);
+  assert.equal(await runsTitled(context, "Sent once"), 1, "a form with other values is another request");
+});
+
 test("without scripts an issue is queued, and a refusal keeps the form's values", async () => {
   const { page } = await visitor(browser, app, "ada", { javaScriptEnabled: false });
   await page.goto(app + "/w/acme/runs");

@@ -105,7 +105,7 @@ test("a workspace is created on the page of workspaces", async () => {
   await page.getByRole("button", { name: "Create" }).click();
   await page.locator("#slug-error").getByText(/^The slug /).waitFor();
   await page.fill("#new-slug", "beyond");
-  await page.getByRole("button", { name: "Create" }).click();
+  await page.getByRole("button", { name: "Create" }).dblclick(); // created once, and no refusal of a second one
   await page.waitForURL(app + "/w/beyond/dashboard");
   await page.getByText("Acme is ready.").waitFor();
   await page.goto(app + "/w/beyond/settings");

@@ -210,7 +210,11 @@ func view(v *page.Visit, d pageData) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		if len(d.Devices) > 1 {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 19, "<form method=\"post\" action=\"/account/sessions/end-others\" hx-post=\"/account/sessions/end-others\"")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 19, "<form")
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
+			templ_7745c5c3_Err = templ.RenderAttributes(ctx, templ_7745c5c3_Buffer, page.PostTo("/account/sessions/end-others"))
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -28,7 +28,8 @@ func invite(v *page.Visit) (page.Notice, error) {
 	}
 	var invited, unsent, problems []string
 	for i, email := range addresses {
-		err := client.CheckResponse(v.API.SendInvitation(v.Context(), nil, client.SendInvitationJSONRequestBody{
+		params := client.SendInvitationParams{IdempotencyKey: v.IdempotencyKey(email)}
+		err := client.CheckResponse(v.API.SendInvitation(v.Context(), &params, client.SendInvitationJSONRequestBody{
 			Email: email, Role: client.Optional(client.NewInvitationBodyRole(role)),
 		}))
 		r := client.AsRefused(err)

@@ -195,7 +195,8 @@ func lostNote(v *page.Visit, items []client.InboxItem) string {
 // there are newer commits.
 func answer(v *page.Visit) (page.Notice, error) {
 	form := refusedAnswer{decision: v.PathValue("id"), action: v.PostFormValue("action"), note: strings.TrimSpace(v.PostFormValue("note"))}
-	err := client.CheckResponse(v.API.AnswerDecision(v.Context(), form.decision, nil, client.NewAnswerBody{
+	params := client.AnswerDecisionParams{IdempotencyKey: v.IdempotencyKey()}
+	err := client.CheckResponse(v.API.AnswerDecision(v.Context(), form.decision, &params, client.NewAnswerBody{
 		Action:       client.NewAnswerBodyAction(form.action),
 		ExpectedHead: client.Optional(v.PostFormValue("head")),
 		Note:         client.Optional(form.note),

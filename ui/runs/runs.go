@@ -100,7 +100,7 @@ func (f queueForm) submit(v *page.Visit) error {
 		}
 		body.IssueNumber = &n
 	}
-	return client.CheckResponse(v.API.QueueIssue(v.Context(), nil, body))
+	return client.CheckResponse(v.API.QueueIssue(v.Context(), &client.QueueIssueParams{IdempotencyKey: v.IdempotencyKey()}, body))
 }
 
 // summary describes how many runs are active, waiting and stuck.

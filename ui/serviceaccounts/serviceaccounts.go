@@ -4,7 +4,6 @@ package serviceaccounts
 
 import (
 	"context"
-	"crypto/rand"
 	"net/http"
 	"slices"
 	"strings"
@@ -81,7 +80,7 @@ func create(v *page.Visit) (page.Notice, error) {
 		body.Scopes = append(body.Scopes, client.NewAccountBodyScopes(scope))
 	}
 	newToken, err := client.Read[client.TokenAnswerBody](v.API.CreateServiceAccount(v.Context(),
-		&client.CreateServiceAccountParams{IdempotencyKey: idempotencyKey(v)}, body))
+		&client.CreateServiceAccountParams{IdempotencyKey: v.IdempotencyKey()}, body))
 	if err != nil {
 		if r := client.AsRefused(err); r != nil {
 			f.refused = page.Sentence(r)
@@ -95,7 +94,7 @@ func create(v *page.Visit) (page.Notice, error) {
 
 func rotate(v *page.Visit) (page.Notice, error) {
 	newToken, err := client.Read[client.TokenAnswerBody](v.API.RotateServiceAccount(v.Context(), v.PathValue("id"),
-		&client.RotateServiceAccountParams{IdempotencyKey: idempotencyKey(v)}))
+		&client.RotateServiceAccountParams{IdempotencyKey: v.IdempotencyKey()}))
 	if err != nil {
 		return page.Notice{}, err
 	}
@@ -137,12 +136,6 @@ func askAboutAccount(question func(client.ServiceAccount) page.Question) func(*p
 		return question(a), nil
 	}
 }
-
-// newIdempotencyKey returns an idempotency key for a form, so that a form that is sent twice,
-// by a reload for example, creates one token.
-func newIdempotencyKey() string { return rand.Text() }
-
-func idempotencyKey(v *page.Visit) *string { return client.Optional(v.PostFormValue("key")) }
 
 // tryCommand returns a shell command that uses a token. It prompts for the token to keep it out
 // of the shell's history.

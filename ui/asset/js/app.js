@@ -131,6 +131,16 @@ function askToConfirm(title, text, word) {
   return new Promise((resolve) => dialog.addEventListener("close", () => { resolve(dialog.returnValue === "yes"); dialog.remove(); }));
 }
 
+// A form that htmx does not send is not sent again within 10 seconds: of two requests the browser would show only the
+// answer to the second one.
+document.addEventListener("submit", (e) => {
+  const form = e.target;
+  if (e.defaultPrevented || form.method !== "post") return;
+  if (form.dataset.sent !== undefined) return e.preventDefault();
+  form.dataset.sent = "";
+  setTimeout(() => delete form.dataset.sent, 10000);
+});
+
 // openDialog dispatches "show" before the dialog opens, so that a listener can reset it before anything is typed.
 function openDialog(dialog) {
   if (!dialog || dialog.open) return;
