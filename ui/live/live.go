@@ -52,6 +52,9 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 	session := h.service.NewSession(r, r.PathValue("workspace"))
 	resp, err := session.StreamEvents(ctx, nil, setLastEventID(r))
+	for _, cookie := range session.Cookies() {
+		http.SetCookie(w, cookie)
+	}
 	if err == nil && resp.StatusCode != http.StatusOK {
 		err = client.CheckResponse(resp, nil)
 	}

@@ -141,3 +141,22 @@ func TestTooLongLineEndsTheStream(t *testing.T) {
 	_, ok := <-lines
 	require.False(t, ok)
 }
+
+// The service extends a session at most once a day, often by the stream of a page that stays open.
+func TestExtendedSessionReachesBrowser(t *testing.T) {
+	t.Parallel()
+	extended := &http.Cookie{Name: "better-auth.session_token", Value: "token", MaxAge: 604800}
+	for name, status := range map[string]int{"stream": http.StatusOK, "refusal": http.StatusForbidden} {
+		rest := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			http.SetCookie(w, extended)
+			w.WriteHeader(status)
+			_, _ = io.WriteString(w, "id: 6\nevent: ready\ndata: {}\n\n")
+		}))
+		t.Cleanup(rest.Close)
+		w := httptest.NewRecorder()
+		h := &handler{client.NewService(rest.URL), nil, slog.New(slog.DiscardHandler)}
+		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/w/acme/live", nil))
+		require.Len(t, w.Result().Cookies(), 1, name)
+		require.Equal(t, extended.MaxAge, w.Result().Cookies()[0].MaxAge, name)
+	}
+}

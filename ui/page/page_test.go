@@ -86,6 +86,30 @@ func TestNoticeWaitsForNextPage(t *testing.T) {
 	require.Equal(t, "Done.", string(text))
 }
 
+// A download may be the request by which the service extends the session.
+func TestDownloadSetsCookies(t *testing.T) {
+	t.Parallel()
+	rest := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.SetCookie(w, &http.Cookie{Name: "better-auth.session_token", Value: "extended"})
+		_, _ = io.WriteString(w, "{}")
+	}))
+	t.Cleanup(rest.Close)
+	a := &App{Service: client.NewService(rest.URL), Now: time.Now, Log: slog.New(slog.DiscardHandler)}
+	download := a.handler(Route{Public: true, Send: func(v *Visit, w http.ResponseWriter) error {
+		if _, err := client.Read[client.Workspace](v.API.GetWorkspace(v.Context(), nil)); err != nil {
+			return err
+		}
+		_, _ = io.WriteString(w, "one,")
+		_, err := io.WriteString(w, "two")
+		return err
+	}})
+	w := httptest.NewRecorder()
+	download.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/w/acme/members/export.csv", nil))
+	require.Equal(t, "one,two", w.Body.String())
+	require.Len(t, w.Result().Cookies(), 1)
+	require.Equal(t, "extended", w.Result().Cookies()[0].Value)
+}
+
 // A slug that is not a valid header value is answered with 404. It is not reported as a failure of
 // the service, neither to the person nor to operators.
 func TestWorkspaceWithInvalidHeaderValueIsMissing(t *testing.T) {

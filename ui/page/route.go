@@ -146,7 +146,7 @@ func (a *App) handler(route Route) http.Handler {
 
 // sendFile runs route.Send. An error before the first byte is answered with an error page.
 func (a *App) sendFile(w http.ResponseWriter, v *Visit, route Route) {
-	tracked := &startTracker{ResponseWriter: w}
+	tracked := &startTracker{ResponseWriter: w, beforeStart: func() { a.setCookies(w, v) }}
 	err := route.Send(v, tracked)
 	switch {
 	case err == nil:
@@ -158,14 +158,19 @@ func (a *App) sendFile(w http.ResponseWriter, v *Visit, route Route) {
 	}
 }
 
-// A startTracker records whether the answer has started.
+// A startTracker records whether the answer has started. It calls beforeStart before the first
+// byte, when headers can still be set.
 type startTracker struct {
 	http.ResponseWriter
-	started bool
+	beforeStart func()
+	started     bool
 }
 
 func (t *startTracker) Write(p []byte) (int, error) {
-	t.started = true
+	if !t.started {
+		t.started = true
+		t.beforeStart()
+	}
 	return t.ResponseWriter.Write(p)
 }
 
