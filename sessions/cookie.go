@@ -22,12 +22,31 @@ func (s *Store) Cookie(session Session) *http.Cookie {
 // ExpiredCookie returns a cookie that makes the browser delete the session cookie.
 func (s *Store) ExpiredCookie() *http.Cookie { return s.cookie(s.CookieName(), "", -1) }
 
+// SetCookie sends the cookie of a session to the browser that sent r. Without remember, the
+// cookie ends with the browser, and a second one says so to [Store.RenewCookie].
+func (s *Store) SetCookie(w http.ResponseWriter, r *http.Request, session Session, remember bool) {
+	cookie := s.Cookie(session)
+	_, none := r.Cookie(s.ForgetCookieName())
+	switch {
+	case !remember:
+		cookie.MaxAge = 0
+		http.SetCookie(w, s.cookie(s.ForgetCookieName(), "true", 0))
+	case none == nil: // of an earlier session
+		http.SetCookie(w, s.ExpiredForgetCookie())
+	}
+	http.SetCookie(w, cookie)
+}
+
+// RenewCookie sends the cookie again, after the session was extended. It ends with the browser
+// if the one in r does.
+func (s *Store) RenewCookie(w http.ResponseWriter, r *http.Request, session Session) {
+	_, none := r.Cookie(s.ForgetCookieName())
+	s.SetCookie(w, r, session, none != nil)
+}
+
 // ForgetCookieName returns the name of the cookie which says that the session ends with the
 // browser.
 func (s *Store) ForgetCookieName() string { return s.name("dont_remember") }
-
-// ForgetCookie returns the cookie of that name.
-func (s *Store) ForgetCookie() *http.Cookie { return s.cookie(s.ForgetCookieName(), "true", 0) }
 
 // ExpiredForgetCookie returns a cookie that makes the browser delete that cookie.
 func (s *Store) ExpiredForgetCookie() *http.Cookie { return s.cookie(s.ForgetCookieName(), "", -1) }

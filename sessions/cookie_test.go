@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
@@ -124,4 +125,27 @@ func tampered(s string) string {
 func tokenHash(token string) string {
 	sum := sha256.Sum256([]byte(token))
 	return base64.RawURLEncoding.EncodeToString(sum[:])
+}
+
+func TestRenewedCookieLastsAsLongAsBefore(t *testing.T) {
+	s := &Store{Secret: []byte("secret"), Now: func() time.Time { return noon }}
+	session := Session{token: "token", ExpiresAt: noon.Add(lifetime)}
+	forget := &http.Cookie{Name: s.ForgetCookieName(), Value: "true"}
+	sent := func(send func(http.ResponseWriter, *http.Request), cookies ...*http.Cookie) (maxAges map[string]int) {
+		r, w := httptest.NewRequest(http.MethodGet, "/", nil), httptest.NewRecorder()
+		for _, c := range cookies {
+			r.AddCookie(c)
+		}
+		send(w, r)
+		maxAges = map[string]int{}
+		for _, c := range w.Result().Cookies() {
+			maxAges[strings.TrimPrefix(c.Name, "better-auth.")] = c.MaxAge
+		}
+		return maxAges
+	}
+	renew := func(w http.ResponseWriter, r *http.Request) { s.RenewCookie(w, r, session) }
+	signIn := func(w http.ResponseWriter, r *http.Request) { s.SetCookie(w, r, session, true) }
+	require.Equal(t, map[string]int{"session_token": 604800}, sent(renew))
+	require.Equal(t, map[string]int{"session_token": 0, "dont_remember": 0}, sent(renew, forget))
+	require.Equal(t, map[string]int{"session_token": 604800, "dont_remember": -1}, sent(signIn, forget), "of an earlier session")
 }

@@ -249,7 +249,7 @@ func (s *Server) setActive(r *request) (any, error) {
 // that cache the session in a cookie of their own wait for it.
 func (s *Server) resendCookie(r *request) {
 	r.w.Header().Del("Set-Cookie") // set already if the session was extended
-	s.renewCookie(r, r.session)
+	s.Sessions.RenewCookie(r.w, r.Request, r.session)
 }
 
 func (s *Server) getOrganization(r *request) (any, error) {

@@ -185,25 +185,9 @@ func (s *Server) sessionOf(r *request) (session sessions.Session, ok bool, err e
 	}
 	session, renewed, ok, err := s.Sessions.Find(r.Context(), cookie.Value)
 	if renewed {
-		s.renewCookie(r, session)
+		s.Sessions.RenewCookie(r.w, r.Request, session)
 	}
 	return session, ok, err
-}
-
-// renewCookie sets the session's cookie again, persistent only if it was before.
-func (s *Server) renewCookie(r *request, session sessions.Session) {
-	_, forget := r.Cookie(s.Sessions.ForgetCookieName())
-	s.setCookie(r, session, forget != nil)
-}
-
-// setCookie sets the session's cookie. Without remember, it ends when the browser closes.
-func (s *Server) setCookie(r *request, session sessions.Session, remember bool) {
-	cookie := s.Sessions.Cookie(session)
-	if !remember {
-		cookie.MaxAge = 0
-		http.SetCookie(r.w, s.Sessions.ForgetCookie())
-	}
-	http.SetCookie(r.w, cookie)
 }
 
 // serve returns the HTTP handler that answers with the result of handle.

@@ -155,7 +155,7 @@ func (s *Server) startSession(r *request, user, home events.ID, method string, r
 		s.discardSession(r, session)
 		return err
 	}
-	s.setCookie(r, session, remember)
+	s.Sessions.SetCookie(r.w, r.Request, session, remember)
 	return nil
 }
 

@@ -103,7 +103,7 @@ func (s *Server) authenticate(w http.ResponseWriter, r *http.Request, row route)
 		return nil, errCrossOrigin
 	}
 	if renewed {
-		http.SetCookie(w, s.Sessions.Cookie(session))
+		s.Sessions.RenewCookie(w, r, session)
 	}
 	c := &caller{person: &person{user: session.User, name: session.Name, active: session.Active, current: currentOf(session)},
 		envelope: envelopeOf(r), foundAt: foundAt, cookie: cookie.Value}
