@@ -89,5 +89,8 @@ func TestActiveWorkspaceIsClearedAfterLeaving(t *testing.T) {
 		require.Nil(t, s.active(t, second), name)
 		require.Equal(t, &s.workspace, s.active(t, third), "which was elsewhere")
 		require.Equal(t, &acme, s.active(t, owner), "who is still in it")
+		again, err := s.Start(testContext(t), s.user, acme, "", "")
+		require.NoError(t, err)
+		require.Nil(t, again.Active, "nor does a new sign-in make it active")
 	}
 }

@@ -81,8 +81,8 @@ func (s Session) Has(address string) bool { return slices.Contains(s.Emails, add
 // maxSessions is how many sessions a person can have at once.
 const maxSessions = 100
 
-// Start signs a person in and returns the new session, with active as its workspace. It
-// deletes the person's expired sessions, and the oldest ones if there are too many.
+// Start signs a person in and returns the new session, with active as its workspace, or none if
+// they are no longer a member of it. It deletes the person's expired sessions, and the oldest ones if there are too many.
 func (s *Store) Start(ctx context.Context, user, active events.ID, ip, userAgent string) (Session, error) {
 	raw := make([]byte, tokenBytes)
 	rand.Read(raw)
@@ -91,9 +91,10 @@ func (s *Store) Start(ctx context.Context, user, active events.ID, ip, userAgent
 	_, err := s.DB.Exec(ctx, `
 		with ended as (
 			delete from sessions where user_id = $3 and (expires_at <= $5 or session_id in (
-				select session_id from sessions where user_id = $3 and expires_at > $5 order by created_at desc, session_id desc offset $9)))
+				select session_id from sessions where user_id = $3 and expires_at > $5 order by created_at desc, session_id desc offset $9))),
+			m as (select workspace_id from members where workspace_id = $4 and user_id = $3 for key share)
 		insert into sessions (token_hash, session_id, user_id, active_workspace_id, created_at, updated_at, expires_at, ip, user_agent, mac)
-		values ($1, $2, $3, $4, $5, $5, $6, $7, $8, $10)`,
+		values ($1, $2, $3, (select workspace_id from m), $5, $5, $6, $7, $8, $10)`,
 		hash, events.NewID(now), user, active, now, now.Add(lifetime), ip, userAgent, maxSessions-1, s.mac(hash, user, now))
 	if err != nil {
 		return Session{}, fmt.Errorf("start session of %s: %w", user, err)
