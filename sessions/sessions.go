@@ -132,15 +132,13 @@ func (s *Store) Find(ctx context.Context, cookie string) (session Session, renew
 	return session, !ended, !ended, nil
 }
 
-// Valid reports whether the session of a cookie's value exists and has not ended. It does
-// not extend the session.
-func (s *Store) Valid(ctx context.Context, cookie string) (bool, error) {
+// Peek returns the session of a cookie's value like Find, but does not extend it.
+func (s *Store) Peek(ctx context.Context, cookie string) (session Session, ok bool, err error) {
 	token, ok := s.verify(cookie)
 	if !ok {
-		return false, nil
+		return Session{}, false, nil
 	}
-	_, ok, err := s.find(ctx, token)
-	return ok, err
+	return s.find(ctx, token)
 }
 
 func (s *Store) find(ctx context.Context, token string) (session Session, ok bool, err error) {

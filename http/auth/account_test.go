@@ -1,16 +1,22 @@
 package auth_test
 
 import (
+	"bufio"
+	"encoding/json"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"svc/events"
+	"svc/sessions"
 )
 
 // user returns the person that the browser is signed in as.
@@ -267,4 +273,40 @@ func (s *site) queryTexts(sql string, user events.ID) []string {
 	list, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	require.NoError(s.t, err)
 	return list
+}
+
+// Somebody who loses an address while the body of their request is awaited does not accept its invitation.
+func TestAddressIsCheckedAgainAfterWait(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	s := newSite(t, withProvider(h), withSlots(8))
+	bob := s.signInAs(h, account{ID: 2, Login: "bob"}.with("bob@acme.example"))
+	invited := s.do(call{path: "/organization/invite-member", cookie: s.signIn(),
+		body: `{"email":"bob@acme.example","role":"viewer","organizationId":"` + s.home.String() + `"}`})
+	require.Equal(t, http.StatusOK, invited.StatusCode, invited.text)
+	var invitation struct{ ID string }
+	require.NoError(t, json.Unmarshal([]byte(invited.text), &invitation))
+
+	site, err := url.Parse(s.url)
+	require.NoError(t, err)
+	body := `{"invitationId":"` + invitation.ID + `"}`
+	conn, err := net.Dial("tcp", site.Host)
+	require.NoError(t, err)
+	defer conn.Close()
+	cookie := bob.http.Jar.Cookies(site)[0]
+	_, err = fmt.Fprintf(conn, "POST /api/auth/organization/accept-invitation HTTP/1.1\r\nHost: %s\r\nCookie: %s=%s\r\n"+
+		"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n", site.Host, cookie.Name, cookie.Value, len(body))
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { held, _, _ := s.config.Bodies.Usage(); return held == 1 }, time.Minute, time.Millisecond)
+	s.exec(`update users set email = 'bob@home.example', emails = '{bob@home.example}' where user_id = $1`, bob.user())
+	s.advance(sessions.FreshFor)
+	_, err = io.WriteString(conn, body)
+	require.NoError(t, err)
+	answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	require.NoError(t, err)
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusForbidden, answer.StatusCode, string(text))
+	require.Contains(t, string(text), "YOU_ARE_NOT_THE_RECIPIENT_OF_THE_INVITATION")
 }

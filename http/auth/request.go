@@ -163,7 +163,7 @@ func (s *Server) identify(r *request) (session sessions.Session, ok bool, err er
 			return session, true, err
 		}
 		if s.Now().Sub(foundAt) >= sessions.FreshFor {
-			ok, err = s.Sessions.Valid(r.Context(), s.Sessions.Cookie(session).Value)
+			session, ok, err = s.Sessions.Peek(r.Context(), s.Sessions.Cookie(session).Value)
 		}
 		return session, ok, err
 	}

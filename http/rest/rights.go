@@ -79,7 +79,7 @@ func (s *Server) recheck(ctx context.Context, c *caller) error {
 		}
 		return nil
 	}
-	switch ok, err := s.Sessions.Valid(ctx, c.cookie); {
+	switch _, ok, err := s.Sessions.Peek(ctx, c.cookie); {
 	case err != nil:
 		return err
 	case !ok:
