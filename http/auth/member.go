@@ -3,6 +3,7 @@ package auth
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -253,6 +254,9 @@ func (s *Server) removeMember(r *request) (any, error) {
 		return nil, err
 	}
 	id, byID, err := s.findMember(r, m.Workspace, in.MemberIDOrEmail)
+	if errors.Is(err, errNoMember) {
+		err = cmp.Or(s.removeDenied(r, m), err)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -264,6 +268,20 @@ func (s *Server) removeMember(r *request) (any, error) {
 		gone = gone.withoutUser()
 	}
 	return map[string]member{"member": gone}, nil
+}
+
+// removeDenied returns the refusal of a member who may not remove anybody, and records it. It
+// returns nil if the member may. Others must not learn from the answer whether an address, which
+// may be one that no list shows, is a member's.
+func (s *Server) removeDenied(r *request, m projections.Membership) error {
+	if m.Role.May(events.ManageMembers) {
+		return nil
+	}
+	remove := commands.RemoveMember{Meta: r.meta(m.Workspace)}
+	if err := s.Commands.Deny(r.Context(), remove.Meta, remove, aggregates.ErrRoleRequired); err != nil {
+		return err
+	}
+	return errDeleteMember
 }
 
 // findMember returns the id of a member by id or by any of their addresses. An id is not looked up.

@@ -51,7 +51,7 @@ func (s *Server) invitationRoutes() section {
 			id: "revokeInvitation", summary: "Revoke an invitation", status: http.StatusNoContent,
 			text:    "Revokes an invitation.",
 			missing: aggregates.ErrNoInvitation,
-			refuses: []*fault.Fault{aggregates.ErrOwnerRequired, aggregates.ErrInvitationNotPending},
+			refuses: []*fault.Fault{aggregates.ErrInvitationNotPending},
 		}),
 	}}
 }
