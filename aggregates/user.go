@@ -2,7 +2,6 @@ package aggregates
 
 import (
 	"slices"
-	"strings"
 
 	"svc/events"
 	"svc/fault"
@@ -20,7 +19,7 @@ type User struct {
 	registered bool
 	name       string
 	emails     []string
-	accounts   map[string]bool // keys: provider and the id there
+	accounts   map[string]events.UserAccountLinked // by key
 }
 
 // Apply adds one event. Events before UserRegistered are ignored, because any stream may be
@@ -31,11 +30,14 @@ func (u *User) Apply(e events.Event, _ events.Actor) {
 	}
 	switch e := e.(type) {
 	case events.UserRegistered:
-		u.registered, u.name, u.emails, u.accounts = true, e.Name, e.Emails, map[string]bool{}
+		u.registered, u.name, u.emails, u.accounts = true, e.Name, e.Emails, map[string]events.UserAccountLinked{}
 	case events.UserEmailsVerified:
 		u.emails = e.Emails
 	case events.UserAccountLinked:
-		u.accounts[e.Key()] = true
+		earlier := e
+		earlier.Host = ""
+		delete(u.accounts, earlier.Key()) // its host is known now
+		u.accounts[e.Key()] = e
 	case events.UserSignedIn, events.UserSignedOut: // no decision depends on them
 	}
 }
@@ -84,27 +86,29 @@ func (u *User) Verify(user events.ID, emails []string) ([]events.Event, error) {
 
 // Link adds an account with which the person can sign in.
 func (u *User) Link(e events.UserAccountLinked) ([]events.Event, error) {
-	switch {
-	case !u.registered:
+	if !u.registered {
 		return nil, ErrNoUser
-	case u.accounts[e.Key()]:
+	}
+	if _, linked := u.accounts[e.Key()]; linked {
 		return nil, nil
 	}
 	return oneEvent(e)
 }
 
-// SignIn returns an error if the person has another account at the same provider. Otherwise
-// an address that was given up there and then verified by somebody else would give them
-// access to this person's account.
+// SignIn returns an error if the person has another account at the same host. Otherwise an
+// address that was given up there and then verified by somebody else would give them access to
+// this person's account. An account whose host is not known may be at the same one.
 func (u *User) SignIn(by events.UserAccountLinked) error {
-	switch {
-	case !u.registered:
+	if !u.registered {
 		return ErrNoUser
-	case u.accounts[by.Key()]:
+	}
+	if _, linked := u.accounts[by.Key()]; linked {
 		return nil
 	}
-	for key := range u.accounts {
-		if strings.HasPrefix(key, by.Provider+"/") {
+	for _, a := range u.accounts {
+		sameHost := a.Provider == by.Provider && a.Host == by.Host
+		unknownHost := a.Provider == by.Provider && a.Host == "" && a.Account != by.Account
+		if sameHost || unknownHost {
 			return ErrOtherAccount
 		}
 	}

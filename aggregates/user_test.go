@@ -84,6 +84,11 @@ func TestLink(t *testing.T) {
 func TestSignInByAnAccount(t *testing.T) {
 	elsewhere, longer := linked("8"), linked("8")
 	elsewhere.Provider, longer.Provider = "gitea", "github2"
+	hosted := func(host, account string) events.UserAccountLinked {
+		e := linked(account)
+		e.Host = host
+		return e
+	}
 	old := linked("8") // from when a second account could be linked
 	for name, c := range map[string]struct {
 		given []events.Event
@@ -97,6 +102,11 @@ func TestSignInByAnAccount(t *testing.T) {
 		"whose name may begin alike":                {[]events.Event{zoe, linked("7")}, longer, nil},
 		"not by another one of the same provider":   {[]events.Event{zoe, linked("7")}, linked("8"), ErrOtherAccount},
 		"nor as somebody who was never here before": {nil, linked("7"), ErrNoUser},
+		"by one of another host":                    {[]events.Event{zoe, hosted("a", "7")}, hosted("b", "8"), nil},
+		"not by another one of the same host":       {[]events.Event{zoe, hosted("a", "7")}, hosted("a", "8"), ErrOtherAccount},
+		"by the one whose host was not recorded":    {[]events.Event{zoe, linked("7")}, hosted("a", "7"), nil},
+		"not by another one of perhaps that host":   {[]events.Event{zoe, linked("7")}, hosted("a", "8"), ErrOtherAccount},
+		"by one of another host than that one":      {[]events.Event{zoe, linked("7"), hosted("a", "7")}, hosted("b", "8"), nil},
 	} {
 		require.Equal(t, c.want, folded[User](c.given).SignIn(c.by), name)
 	}

@@ -41,8 +41,8 @@ type Person struct {
 
 // SignIn finds the person by the account, or by the first address that somebody holds. If
 // nobody is found it registers a new person with a personal workspace. For a known person,
-// it records what the provider reports now. It returns [ErrNotLinked] if the person signs
-// in with another account at the same provider.
+// it records the addresses that the provider reports now, and an account that is new. It returns
+// [ErrNotLinked] if the person signs in with another account at the same host.
 func (h *Handler) SignIn(ctx context.Context, c SignIn) (Person, error) {
 	p, err := h.signIn(ctx, c)
 	if errors.Is(err, ErrNotLinked) { // another sign-in was faster, perhaps the person's own in another window
@@ -115,8 +115,8 @@ func personalSlug(login string, try int) string {
 	}
 }
 
-// signInAgain records what the provider reports about a known person. Addresses that other
-// people hold are left out.
+// signInAgain records the addresses of a known person and an account that is new. Addresses that
+// other people hold are left out.
 func (h *Handler) signInAgain(ctx context.Context, c SignIn, p *Person) error {
 	p.Meta.Workspace, p.Meta.Actor.ID, c.Account.User = p.Home, p.User, p.User
 	name, primary, err := h.profile(ctx, c, p)

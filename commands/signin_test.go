@@ -59,6 +59,31 @@ func TestSignIn(t *testing.T) {
 	require.ErrorIs(t, err, aggregates.ErrOtherAccount)
 }
 
+// Ids of accounts are small numbers at many hosts. Somebody with another person's number at another
+// host of the same kind is somebody else, and a person who keeps an address is the same.
+func TestAccountIDsBelongToHost(t *testing.T) {
+	t.Parallel()
+	s := newSystem(t)
+	signIn := func(host, account, address string) commands.Person {
+		t.Helper()
+		p, err := s.SignIn(t.Context(), commands.SignIn{
+			Meta:    commands.Meta{Envelope: events.Envelope{Origin: events.FromAuth, RequestID: "r-1"}},
+			Account: events.UserAccountLinked{Provider: "gitea", Host: host, Account: account, Login: "ann"},
+			Name:    "Ann", Emails: []string{address}, StaleMemberships: projections.Members{DB: s.db}.WorkspacesWithOtherProfile,
+		})
+		require.NoError(t, err)
+		return p
+	}
+	ann, early := signIn("https://old.example", "2", "ann@acme.example"), signIn("", "3", "cleo@acme.example")
+	bob := signIn("https://new.example", "2", "bob@acme.example")
+	require.True(t, bob.New)
+	require.NotEqual(t, ann.User, bob.User)
+	require.Equal(t, ann.User, signIn("https://new.example", "9", "ann@acme.example").User)
+	require.Equal(t, ann.User, signIn("https://new.example", "9", "ann@home.example").User, "by the account, with another address")
+	require.True(t, signIn("https://new.example", "3", "dan@acme.example").New, "nor is it an account of an unknown host")
+	require.Equal(t, early.User, signIn("https://old.example", "3", "cleo@acme.example").User)
+}
+
 // Two accounts at one provider report the same address at the same moment. One of them is
 // linked to the person, and the other to nobody.
 func TestOneAccountOfAProviderIsLinked(t *testing.T) {

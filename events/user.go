@@ -67,7 +67,8 @@ func (UserSignedOut) changes(r *Record) []Change { return r.allFields() }
 type UserAccountLinked struct {
 	User     ID     `json:"userId"`
 	Provider string `json:"provider"`
-	Account  string `json:"accountId"` // at the provider
+	Host     string `json:"host,omitempty"` // the provider's address; "" in events of versions before 0.39
+	Account  string `json:"accountId"`      // at the host, whose ids are not those of another one
 	Login    string `json:"login"`
 }
 
@@ -75,8 +76,13 @@ func (UserAccountLinked) Kind() string               { return "user.account_link
 func (UserAccountLinked) target(r *Record) Target    { return Target{"user", r.Stream, ""} }
 func (UserAccountLinked) changes(r *Record) []Change { return r.allFields() }
 
-// Key identifies the account among all providers.
-func (e UserAccountLinked) Key() string { return e.Provider + "/" + e.Account }
+// Key identifies the account among those of all providers and hosts.
+func (e UserAccountLinked) Key() string {
+	if e.Host == "" {
+		return e.Provider + "/" + e.Account
+	}
+	return e.Provider + "/" + e.Host + "/" + e.Account
+}
 
 // primaryEmail returns the primary address. Damaged data may have none.
 func primaryEmail(emails []string) string {

@@ -17,7 +17,7 @@ type Accounts struct{ DB *pgxpool.Pool }
 
 // An Account is a person's account at a provider.
 type Account struct {
-	Key       string    `db:"account_key"` // provider and id at the provider, joined by a slash
+	Key       string    `db:"account_key"` // see [events.UserAccountLinked.Key]
 	Workspace events.ID `db:"workspace_id"`
 	User      events.ID `db:"user_id"`
 	Provider  string    `db:"provider"`

@@ -140,7 +140,7 @@ func TestVerifiedAddressLinksAccount(t *testing.T) {
 	require.Equal(t, s.person, b.user())
 	require.Equal(t, before, s.count("users"))
 	require.Equal(t, []string{"zoe@home.example", email}, s.emails(s.person))
-	require.Equal(t, "github/7", b.list("/list-accounts")[0]["id"])
+	require.Equal(t, "github/"+h.URL+"/7", b.list("/list-accounts")[0]["id"])
 	require.NotNil(t, s.session(s.signIn()), "the password still counts")
 
 	require.Equal(t, s.person, s.signInAs(h, zoe.with("zoe@other.example")).user(), "from now on by the account")
@@ -231,7 +231,7 @@ func TestListAccountsReturnsOwnOnly(t *testing.T) {
 	for _, a := range b.list("/list-accounts") {
 		ids = append(ids, a["id"])
 	}
-	require.ElementsMatch(t, []any{"github/4711", "gitea/4711"}, ids)
+	require.ElementsMatch(t, []any{"github/" + h.URL + "/4711", "gitea/" + h.URL + "/4711"}, ids)
 }
 
 // An address that now belongs to somebody else at the provider does not sign them in as its former

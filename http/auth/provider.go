@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -34,6 +35,7 @@ const (
 // A Provider is a code host with GitHub's OAuth and user API: GitHub, GitHub Enterprise, Gitea or Forgejo.
 type Provider struct {
 	name   string
+	host   string // the address for browsers, as they write it
 	oauth  oauth2.Config
 	api    string // without a trailing slash
 	client *http.Client
@@ -44,7 +46,7 @@ type Provider struct {
 func NewProvider(name, clientID, clientSecret, web, api, origin string) *Provider {
 	web, api = strings.TrimSuffix(web, "/"), strings.TrimSuffix(api, "/")
 	return &Provider{
-		name: name, api: api,
+		name: name, host: hostOf(web), api: api,
 		oauth: oauth2.Config{
 			ClientID: clientID, ClientSecret: clientSecret, Scopes: scopesOf(name),
 			RedirectURL: origin + prefix + "/callback/" + name,
@@ -60,6 +62,15 @@ func NewProvider(name, clientID, clientSecret, web, api, origin string) *Provide
 			},
 		},
 	}
+}
+
+// hostOf returns an address of a code host such that two spellings of it are equal.
+func hostOf(web string) string {
+	u, err := url.Parse(web)
+	if err != nil {
+		return web
+	}
+	return input.Origin(u) + u.EscapedPath()
 }
 
 // authorize returns the provider's URL at which the browser signs in.

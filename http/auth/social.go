@@ -161,9 +161,11 @@ func (s *Server) callback(r *request) (any, error) {
 // with errNotLinked.
 func (s *Server) signInProfile(r *request, provider string, p profile) (isNew bool, err error) {
 	person, err := s.Commands.SignIn(r.Context(), commands.SignIn{
-		Meta:    r.meta(events.ID{}),
-		Account: events.UserAccountLinked{Provider: provider, Account: strconv.FormatInt(p.ID, 10), Login: p.Login},
-		Name:    p.displayName(), Emails: p.emails, AvatarURL: p.AvatarURL,
+		Meta: r.meta(events.ID{}),
+		Account: events.UserAccountLinked{
+			Provider: provider, Host: s.Providers[provider].host, Account: strconv.FormatInt(p.ID, 10), Login: p.Login,
+		},
+		Name: p.displayName(), Emails: p.emails, AvatarURL: p.AvatarURL,
 		StaleMemberships: s.Members.WorkspacesWithOtherProfile,
 	})
 	if errors.Is(err, commands.ErrNotLinked) {

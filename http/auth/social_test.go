@@ -107,7 +107,7 @@ func TestSignInThroughACodeHost(t *testing.T) {
 			require.Len(t, accounts, 1)
 			linked := s.now().UTC().Format("2006-01-02T15:04:05.000Z")
 			require.Equal(t, map[string]any{
-				"id": c.provider + "/4711", "accountId": "4711", "providerId": c.provider, "userId": user["id"],
+				"id": c.provider + "/" + web + "/4711", "accountId": "4711", "providerId": c.provider, "userId": user["id"],
 				"createdAt": linked, "updatedAt": linked, "scopes": accounts[0]["scopes"],
 			}, accounts[0])
 			require.Equal(t, fmt.Sprint(strings.Fields(c.scopes)), fmt.Sprint(accounts[0]["scopes"]))
