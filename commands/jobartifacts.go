@@ -14,13 +14,21 @@ type DeclareArtifacts struct {
 	Runner events.ID
 	Epoch  int
 	Files  []events.JobArtifact
+
+	// Admit is asked before files are declared for the first time. Its error refuses them. nil
+	// admits all.
+	Admit func(context.Context) error `json:"-"`
 }
 
 // DeclareArtifacts refuses a list that differs from an earlier one, a job that has not
 // finished, and one whose artifacts are complete or abandoned; so does StoreArtifacts.
 func (h *Handler) DeclareArtifacts(ctx context.Context, c DeclareArtifacts) (Result, error) {
-	return h.execute(ctx, c.Meta, c, onJob(c.Job, func(_ context.Context, _ *work, j *aggregates.Job) ([]events.Event, error) {
-		return j.DeclareArtifacts(c.Runner, c.Epoch, c.Files)
+	return h.execute(ctx, c.Meta, c, onJob(c.Job, func(ctx context.Context, _ *work, j *aggregates.Job) ([]events.Event, error) {
+		declared, err := j.DeclareArtifacts(c.Runner, c.Epoch, c.Files)
+		if err == nil && len(declared) > 0 && c.Admit != nil {
+			err = c.Admit(ctx)
+		}
+		return declared, err
 	}))
 }
 

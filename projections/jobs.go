@@ -104,6 +104,7 @@ type JobLog struct {
 	Bytes     int64  `json:"bytes"`
 	Chunks    int64  `json:"chunks"`
 	SHA256    string `json:"sha256"`
+	Truncated bool   `json:"truncated,omitempty"`
 	Integrity string `json:"integrity"`
 }
 

@@ -41,7 +41,7 @@ func (j *Job) noteFailure(why string, said *events.JobAttemptReport) {
 func (j *Job) seal(e events.JobLogSealed) {
 	for i := range j.Attempts {
 		if j.Attempts[i].Epoch == e.Epoch {
-			j.Attempts[i].Log = &JobLog{Bytes: e.Bytes, Chunks: e.Chunks, SHA256: e.SHA256, Integrity: e.Integrity}
+			j.Attempts[i].Log = &JobLog{Bytes: e.Bytes, Chunks: e.Chunks, SHA256: e.SHA256, Truncated: e.Truncated, Integrity: e.Integrity}
 		}
 	}
 	j.updateDue()

@@ -15,7 +15,6 @@ import (
 	"svc/config"
 	"svc/events/bus"
 	"svc/http/auth"
-	"svc/http/limit"
 	"svc/http/rest"
 	"svc/input"
 	"svc/sessions"
@@ -73,7 +72,9 @@ type Config struct {
 	DailyRotations   int `env:"SVC_DAILY_ROTATIONS" envDefault:"500" doc:"Tokens of service accounts that a person may rotate in a day. 0 is no bound."`
 	DailyEnrollments int `env:"SVC_DAILY_ENROLLMENTS" envDefault:"500" doc:"Enrollments of runners that a person may create in a day. 0 is no bound."`
 
-	DailyJobSpecs int `env:"SVC_DAILY_JOB_MEBIBYTES" envDefault:"1024" doc:"MiB of specifications of jobs that a workspace may submit to one process in 24 hours. 0 is no bound."`
+	DailyJobSpecs  int `env:"SVC_DAILY_JOB_MEBIBYTES" envDefault:"1024" doc:"MiB of specifications of jobs that a workspace may submit to one process in 24 hours. 0 is no bound."`
+	DailyArtifacts int `env:"SVC_DAILY_ARTIFACT_MEBIBYTES" envDefault:"65536" doc:"MiB of artifacts that runners of a workspace may declare to one process in 24 hours. 0 is no bound."`
+	DailyLogs      int `env:"SVC_DAILY_LOG_MEBIBYTES" envDefault:"8192" doc:"MiB of logs of a workspace's jobs that one process stores in 24 hours; further logs are cut. 0 is no bound."`
 
 	// A round reads all logs, in at most a twentieth of the time.
 	IntegrityInterval time.Duration `env:"SVC_INTEGRITY_INTERVAL" envDefault:"5m" doc:"Between two rounds in which logs are verified and views compared with them. 0 turns that off."`
@@ -100,8 +101,6 @@ func (c Config) check() error {
 		return fmt.Errorf("SVC_BUS_URL is malformed: %w", bus.Check(c.busURLs()))
 	case c.IntegrityInterval < time.Second && c.IntegrityInterval != 0:
 		return errors.New("SVC_INTEGRITY_INTERVAL is malformed: want 0, or 1s or more")
-	case c.DailyJobSpecs > maxJobSpecs:
-		return fmt.Errorf("SVC_DAILY_JOB_MEBIBYTES is malformed: want at most %d", maxJobSpecs)
 	}
 	for _, bound := range []struct {
 		variable string
@@ -110,25 +109,15 @@ func (c Config) check() error {
 		{"SVC_RATE_LIMIT", c.RateLimit}, {"SVC_DAILY_WORKSPACES", c.DailyWorkspaces}, {"SVC_DAILY_INVITATIONS", c.DailyInvitations},
 		{"SVC_DAILY_INVITATIONS_PER_ADDRESS", c.DailyPerAddress}, {"SVC_DAILY_SERVICE_ACCOUNTS", c.DailyAccounts},
 		{"SVC_DAILY_ROTATIONS", c.DailyRotations}, {"SVC_DAILY_ENROLLMENTS", c.DailyEnrollments},
-		{"SVC_DAILY_JOB_MEBIBYTES", c.DailyJobSpecs},
 	} {
 		if bound.value < 0 {
 			return fmt.Errorf("%s is malformed: want 0 or more", bound.variable)
 		}
 	}
-	return c.Farm.check()
-}
-
-// maxJobSpecs is 1 TiB a day. With more, the time in which one KiB is allowed again would be
-// shorter than the resolution of some clocks.
-const maxJobSpecs = 1 << 20
-
-// jobSpecs returns the limit of what a workspace's jobs may take in the log, in KiB.
-func (c Config) jobSpecs() (*limit.Limit, error) {
-	if c.RateLimit == 0 {
-		return nil, nil
+	if err := c.checkVolumes(); err != nil {
+		return err
 	}
-	return limit.PerDay(c.DailyJobSpecs << 10)
+	return c.Farm.check()
 }
 
 // daily returns the daily limits.

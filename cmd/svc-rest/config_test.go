@@ -98,6 +98,8 @@ func TestCheckRejects(t *testing.T) {
 		"fewer rotations than none":      {[]string{"SVC_DAILY_ROTATIONS=-1"}, "SVC_DAILY_ROTATIONS"},
 		"fewer enrollments than none":    {[]string{"SVC_DAILY_ENROLLMENTS=-1"}, "SVC_DAILY_ENROLLMENTS"},
 		"smaller jobs than none":         {[]string{"SVC_DAILY_JOB_MEBIBYTES=-1"}, "SVC_DAILY_JOB_MEBIBYTES"},
+		"smaller artifacts than none":    {[]string{"SVC_DAILY_ARTIFACT_MEBIBYTES=-1"}, "SVC_DAILY_ARTIFACT_MEBIBYTES"},
+		"more logs than can be counted":  {[]string{"SVC_DAILY_LOG_MEBIBYTES=1048577"}, "SVC_DAILY_LOG_MEBIBYTES"},
 		"a farm":                         {farmVariables, ""},
 		"a farm below a path":            {[]string{"SVC_FARM_PUBLIC_URL=https://farm.example/a"}, "SVC_FARM_PUBLIC_URL is malformed"},
 		"a farm with a query":            {[]string{"SVC_FARM_PUBLIC_URL=https://farm.example/?a=b"}, "SVC_FARM_PUBLIC_URL is malformed"},

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -78,6 +79,9 @@ func newService(ctx context.Context, cfg Config, m *metrics.Metrics, log *slog.L
 	p.lastSeen, p.schema = sessions.NewLastSeen(p.db.Pool, log), migrations.NewMonitor(p.db.Pool, log)
 	p.engine, p.logs = client.Client{URL: cfg.EngineURL, Secret: cfg.EngineSecret}, joblog.New(p.db.Pool, log)
 	p.secrets = secrets.Secrets{View: projections.FarmSecrets{DB: p.db.Pool}, Vault: vault.Secrets{DB: p.db.Pool, Ring: p.ring}}
+	if p.volumes, err = newVolumes(cfg, m); err != nil {
+		return s, fmt.Errorf("daily limits: %w", err)
+	}
 	p.dispatcher = newDispatcher(cfg, p, log)
 	s.onClose(p.dispatcher.Close)
 	m.Farm(p.dispatcher.Stats)

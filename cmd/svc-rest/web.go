@@ -47,6 +47,7 @@ type parts struct {
 	logs       *joblog.Logs
 	secrets    secrets.Secrets // of jobs
 	dispatcher *dispatch.Dispatcher
+	volumes    volumes
 }
 
 // newWeb returns the handler of the whole service. Live updates and slow answers end when ending is
@@ -61,11 +62,6 @@ func newWeb(cfg Config, p parts, ending <-chan struct{}, m *metrics.Metrics, log
 		return nil, nil, fmt.Errorf("limit of sign-ins: %w", err)
 	}
 	m.Limit("api", perCaller.Refused)
-	jobSpecs, err := cfg.jobSpecs()
-	if err != nil {
-		return nil, nil, err
-	}
-	m.Limit("job_specifications", jobSpecs.Refused)
 	m.Limit("sign_in", perSignIn.Refused)
 	db, f := p.db.Pool, p.followers
 	store := &sessions.Store{
@@ -84,7 +80,7 @@ func newWeb(cfg Config, p parts, ending <-chan struct{}, m *metrics.Metrics, log
 	}
 	api := rest.New(rest.Config{
 		Commands: p.commands, Views: views, Lists: lists(p.db, f.views), Prover: f.prover, Live: f.live, Keys: p.log,
-		Sessions: store, LastSeen: p.lastSeen, Limit: perCaller, JobSpecs: jobSpecs,
+		Sessions: store, LastSeen: p.lastSeen, Limit: perCaller, JobSpecs: p.volumes.jobSpecs,
 		Dependencies: p.dependencies(), Warnings: p.warnings,
 		Machines: machines.Operations(), Farm: farmRoutes(cfg, p, machines),
 		Load: p.db.load, CodeHost: cfg.codeHost(), Origin: cfg.origin(), Ending: ending, Now: time.Now, Log: log,

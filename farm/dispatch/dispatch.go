@@ -43,6 +43,10 @@ type Config struct {
 
 	ArtifactMaxJobBytes int64 // the limit on a job's artifacts that runners are told
 
+	// AdmitLog counts bytes of the logs of a workspace's jobs. It returns false if the workspace may
+	// not store them: the log is truncated there. nil admits all.
+	AdmitLog func(workspace events.ID, bytes int) bool
+
 	// RemoveFiles removes all files of a job from the artifact store. nil without a store.
 	RemoveFiles func(ctx context.Context, workspace, job events.ID) error
 
@@ -65,6 +69,9 @@ func (c *Config) setDefaults() {
 	c.RefreshEvery, c.SweepEvery = cmp.Or(c.RefreshEvery, 5*time.Second), cmp.Or(c.SweepEvery, time.Second)
 	c.MessageRate, c.ByteRate = cmp.Or(c.MessageRate, 200), cmp.Or(c.ByteRate, 4<<20)
 	c.WorkspaceRate = cmp.Or(c.WorkspaceRate, 4000)
+	if c.AdmitLog == nil {
+		c.AdmitLog = func(events.ID, int) bool { return true }
+	}
 }
 
 // A Runner identifies the runner behind a connection.

@@ -137,7 +137,7 @@ func (s *sweep) seal(ctx context.Context, j dueJob, a projections.JobAttempt) er
 // integrity compares the stored log with what the runner says it sent.
 func integrity(stored events.JobLogSealed, reported *events.JobLogSummary) string {
 	switch {
-	case reported == nil || reported.SHA256 == "":
+	case reported == nil || reported.SHA256 == "", stored.Truncated && stored.Bytes < reported.Bytes:
 		return "incomplete"
 	case reported.Bytes == stored.Bytes && reported.SHA256 == stored.SHA256:
 		return "verified"
@@ -166,8 +166,10 @@ func (s *sweep) digest(ctx context.Context, j dueJob, epoch int) (events.JobLogS
 		}
 	}
 	sealed.SHA256 = hex.EncodeToString(sum.Sum(nil))
-	err := s.d.DB.QueryRow(ctx, `select count(*) from job_logs where workspace_id = $1 and job_id = $2 and epoch = $3`,
-		j.Workspace, j.Job, epoch).Scan(&sealed.Chunks)
+	err := s.d.DB.QueryRow(ctx, `
+		select (select count(*) from job_logs where workspace_id = $1 and job_id = $2 and epoch = $3),
+			exists (select from job_leases where workspace_id = $1 and job_id = $2 and epoch = $3 and truncated)`,
+		j.Workspace, j.Job, epoch).Scan(&sealed.Chunks, &sealed.Truncated)
 	if err != nil {
 		return sealed, fmt.Errorf("count pieces of log of job %s: %w", j.Job, err)
 	}

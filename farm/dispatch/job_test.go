@@ -319,20 +319,6 @@ func TestSecretsAreRevealedOnlyToTheRunner(t *testing.T) {
 	require.Positive(t, n)
 }
 
-func TestLogIsLimited(t *testing.T) {
-	t.Parallel()
-	j := newRunning(t)
-	_, err := j.db.Exec(t.Context(), `update job_leases set log_bytes = $2 where job_id = $1`, j.job, wire.MaxLog-2)
-	require.NoError(t, err)
-	j.a.chunk(j.job, j.epoch, 3, wire.MaxLog-2, "ab")
-	j.a.chunk(j.job, j.epoch, 4, wire.MaxLog, "c")
-	j.a.chunk(j.job, j.epoch, 5, wire.MaxLog+1, "d")
-	j.a.acked(5)
-	size, err := j.r.logs.Size(t.Context(), j.ws, j.job, j.epoch)
-	require.NoError(t, err)
-	require.EqualValues(t, wire.MaxLog, size)
-}
-
 // Lines are counted across pieces. An older service stores pieces without line numbers, after which
 // the numbers are unknown.
 func TestLogLinesAreNumbered(t *testing.T) {

@@ -158,7 +158,7 @@ func (g *ingest) writePieces(ctx context.Context, list []*item) (runs []*pieceRu
 	}
 	var batch pgx.Batch
 	for _, q := range splitRuns(list) {
-		r := newPieceRun(q, leases[q.key])
+		r := newPieceRun(q, leases[q.key], g.d.AdmitLog)
 		runs = append(runs, r)
 		if r.disposition == inOrder && r.refusal == "" { // another connection of the runner may have sent the same pieces in this batch
 			l := r.lease
@@ -197,7 +197,7 @@ func splitRuns(list []*item) (out []*queue) {
 }
 
 // newPieceRun decides which pieces of a queue with consecutive numbers are stored.
-func newPieceRun(q *queue, l lease) *pieceRun {
+func newPieceRun(q *queue, l lease, admit func(workspace events.ID, bytes int) bool) *pieceRun {
 	r := &pieceRun{queue: q, lease: l, seq: l.seq, end: l.bytes, truncated: l.truncated, line: l.line}
 	first, last := q.list[0], q.list[len(q.list)-1]
 	if r.disposition = l.classify(first, first.seq, last.seq); r.disposition != inOrder {
@@ -213,6 +213,8 @@ func newPieceRun(q *queue, l lease) *pieceRun {
 			return r
 		case r.end+int64(len(it.data)) > wire.MaxLog:
 			r.truncated = true // the runner does not keep to the limit
+		case !admit(q.key.workspace, len(it.data)):
+			r.truncated = true
 		default:
 			r.rows, r.end, r.line = append(r.rows, it), r.end+int64(len(it.data)), lineAfter(r.line, it.data)
 		}

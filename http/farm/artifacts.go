@@ -31,6 +31,9 @@ const (
 	commitTimeout = 30 * time.Second
 )
 
+var errArtifactsFull = fault.New(fault.RateLimited, "artifacts_too_large",
+	"The artifacts of this workspace's jobs in the last 24 hours are too large together.")
+
 func newUploads() *quota.Semaphore {
 	return quota.New(quota.Bound{
 		Name: "uploads", Slots: 64, PerCaller: 8,
@@ -52,8 +55,8 @@ func (s *Server) artifactRoutes() []openapi.Mounted {
 			"may be sent to any replica. A file is there for readers once all of it has come and its digest was checked. A second request for the " +
 			"same job ends the first one.\n\n" + forRunners,
 		Faults: append(commonFaults(), ErrCertificateRequired, errRunnerSuspended, errRunnerRevoked, errRunnerRetired, aggregates.ErrNoJob,
-			aggregates.ErrJobNotOwner, aggregates.ErrJobNotFinished, aggregates.ErrArtifactsClosed, artifacts.ErrTooLarge, errNotMultipart,
-			artifacts.ErrDigest, artifacts.ErrIncomplete, artifacts.ErrStore, commands.ErrOutcomeUnknown),
+			aggregates.ErrJobNotOwner, aggregates.ErrJobNotFinished, aggregates.ErrArtifactsClosed, artifacts.ErrTooLarge,
+			errArtifactsFull, errNotMultipart, artifacts.ErrDigest, artifacts.ErrIncomplete, artifacts.ErrStore, commands.ErrOutcomeUnknown),
 		Security: certificateSecurity, Body: describeUpload(), Answer: describeUploaded, AnswerExample: exampleUploaded,
 	}, Handler: openapi.Handle(s.uploadArtifacts)}}
 }
@@ -165,6 +168,9 @@ func (u *upload) begin(ctx context.Context) error {
 	}
 	u.job.Epoch = manifest.Epoch
 	declare := commands.DeclareArtifacts{Meta: u.runner.Meta(), Job: u.job.ID, Runner: u.runner.ID, Epoch: u.job.Epoch}
+	declare.Admit = func(ctx context.Context) error {
+		return u.server.countArtifacts(ctx, u.runner.Workspace, declare.Files)
+	}
 	for _, a := range manifest.Artifacts(u.job) {
 		declare.Files = append(declare.Files, events.JobArtifact{
 			ID: a.ID, Name: a.Name, Path: a.Path, Size: a.Size, SHA256: a.SHA256, Mode: a.Mode,
@@ -179,6 +185,19 @@ func (u *upload) begin(ctx context.Context) error {
 		return err
 	}
 	return u.progress.SealComplete(ctx)
+}
+
+// countArtifacts counts the sizes of declared files for their workspace.
+func (s *Server) countArtifacts(ctx context.Context, workspace events.ID, files []events.JobArtifact) error {
+	var bytes int64
+	for _, f := range files {
+		bytes += f.Size
+	}
+	wait, err := s.ArtifactLimit.Take(ctx, workspace.String(), int(bytes))
+	if err == nil && wait > 0 {
+		err = errArtifactsFull.After(wait)
+	}
+	return err
 }
 
 func (u *upload) chunks(ctx context.Context) error {

@@ -18,6 +18,8 @@ import (
 	"svc/commands"
 	"svc/events"
 	"svc/farm/artifacts"
+	"svc/http/farm"
+	"svc/http/limit"
 )
 
 func TestUploadArtifacts(t *testing.T) {
@@ -228,6 +230,32 @@ func TestUploadsTooEarlyAndTooLate(t *testing.T) {
 	u.send(t, u.b, manifest, part{"f1.0", []byte("b")}).is(t, 409, "artifacts_closed")
 	require.Equal(t, []string{"artifacts_declared", "artifact_stored", "artifacts_abandoned"}, u.happened(t))
 	require.Equal(t, map[string][]byte{"dist/0": []byte("a")}, u.readable(t))
+}
+
+// What the runners of a workspace declare in a day is limited. An upload that goes on is not counted again.
+func TestArtifactsOfWorkspaceAreLimited(t *testing.T) {
+	_, change := stored(t)
+	perDay, err := limit.PerDay(1000)
+	require.NoError(t, err)
+	s := newSite(t, change, func(c *farm.Config) { c.ArtifactLimit = perDay })
+	u := &upload{site: s, epoch: 1}
+	u.runner, u.certificate = s.enrol(t)
+	u.job = s.run(t, u.runner)
+	u.finish(t, 1)
+	file := content(1, 600)
+	manifest := manifestPart(u.manifest(file))
+	for range 3 {
+		u.send(t, u.a, manifest).is(t, 200, "")
+	}
+	u.send(t, u.a, append([]part{manifest}, chunks(0, file)...)...).is(t, 200, "")
+
+	other := *u
+	other.job = s.run(t, u.runner)
+	other.finish(t, 1)
+	refused := other.send(t, u.a, manifest).is(t, 429, "artifacts_too_large")
+	require.NotEmpty(t, refused.header.Get("Retry-After"))
+	require.Empty(t, other.happened(t))
+	other.send(t, u.a, manifestPart(u.manifest(content(2, 300)))).is(t, 200, "")
 }
 
 func TestUploadsWithoutStore(t *testing.T) {

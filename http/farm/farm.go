@@ -49,6 +49,7 @@ type Config struct {
 	Dispatcher *dispatch.Dispatcher // serves connections of runners
 
 	ArtifactMaxJobBytes int64
+	ArtifactLimit       *limit.Limit    // bytes that the runners of a workspace declare in a day; nil is no limit
 	ReleaseKeys         func() []string // keys that sign releases of the agent, such as ed25519:gOXG…
 
 	Now func() time.Time

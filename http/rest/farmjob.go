@@ -57,8 +57,8 @@ type jobRepoName struct {
 type jobLog struct {
 	Bytes     int64  `json:"bytes" doc:"Size of the last attempt's log so far."`
 	Complete  bool   `json:"complete" doc:"Whether the log is final."`
-	Truncated bool   `json:"truncated" doc:"Whether the job wrote more than the limit."`
-	Integrity string `json:"integrity" enum:",verified,mismatch,incomplete" doc:"Whether the stored log matches the runner's checksum; empty until it is complete."`
+	Truncated bool   `json:"truncated" doc:"Whether the job wrote more than the 64 MiB that a log may have, or than its workspace may store in a day."`
+	Integrity string `json:"integrity" enum:",verified,mismatch,incomplete" doc:"Whether the stored log matches the runner's checksum; incomplete if it was cut or the runner sent no checksum; empty until it is complete."`
 }
 
 type jobArtifacts struct {
@@ -115,6 +115,7 @@ func newJob(j projections.Job, w jobWait) FarmJob {
 	if n := len(j.Attempts); n > 0 && j.Attempts[n-1].Log != nil {
 		sealed := j.Attempts[n-1].Log
 		out.Log.Bytes, out.Log.Complete, out.Log.Integrity = sealed.Bytes, true, sealed.Integrity
+		out.Log.Truncated = out.Log.Truncated || sealed.Truncated
 	}
 	if n := len(j.Attempts); n == 0 && j.State.Final() {
 		out.Log.Complete = true
@@ -242,7 +243,7 @@ func newJobAttempt(a projections.JobAttempt, spec events.JobSpec) jobAttempt {
 		Ended: a.Ended, Reason: a.Reason, Steps: newJobSteps(spec, a.Steps),
 	}
 	if a.Log != nil {
-		out.Log = jobLog{Bytes: a.Log.Bytes, Complete: true, Truncated: logTruncated(a), Integrity: a.Log.Integrity}
+		out.Log = jobLog{Bytes: a.Log.Bytes, Complete: true, Truncated: logTruncated(a) || a.Log.Truncated, Integrity: a.Log.Integrity}
 	}
 	return out
 }

@@ -271,13 +271,12 @@ func (s *Server) countSpec(ctx context.Context, submit commands.SubmitJob) error
 	if err != nil {
 		return fmt.Errorf("encode job: %w", err)
 	}
-	kib := 1 + len(text)>>10
 	workspace := submit.Workspace.String()
 	for _, count := range []struct {
-		of  string
-		kib int
-	}{{workspace + "/" + submit.Actor.ID.String(), kib * 4 / 3}, {workspace, kib}} {
-		wait, err := s.JobSpecs.Take(ctx, count.of, count.kib)
+		of    string
+		bytes int
+	}{{workspace + "/" + submit.Actor.ID.String(), len(text) * 4 / 3}, {workspace, len(text)}} {
+		wait, err := s.JobSpecs.Take(ctx, count.of, count.bytes)
 		if err == nil && wait > 0 {
 			err = errSpecsFull.After(wait)
 		}

@@ -45,7 +45,7 @@ type Config struct {
 	Sessions     *sessions.Store
 	LastSeen     *sessions.LastSeen
 	Limit        *limit.Limit // request rate of each caller; nil means unlimited
-	JobSpecs     *limit.Limit // KiB of job specifications that a workspace submits in a day; nil means unlimited
+	JobSpecs     *limit.Limit // bytes of job specifications that a workspace submits in a day; nil means unlimited
 	Dependencies map[string]Check
 	Warnings     func() map[string]string // messages to operators, by name; may be nil
 	Load         func() float64           // use of the database connections: 0 is idle, at 1 requests wait

@@ -3214,14 +3214,14 @@ type JobLog struct {
 	// Complete Whether the log is final.
 	Complete bool `json:"complete"`
 
-	// Integrity Whether the stored log matches the runner's checksum; empty until it is complete.
+	// Integrity Whether the stored log matches the runner's checksum; incomplete if it was cut or the runner sent no checksum; empty until it is complete.
 	Integrity JobLogIntegrity `json:"integrity"`
 
-	// Truncated Whether the job wrote more than the limit.
+	// Truncated Whether the job wrote more than the 64 MiB that a log may have, or than its workspace may store in a day.
 	Truncated bool `json:"truncated"`
 }
 
-// JobLogIntegrity Whether the stored log matches the runner's checksum; empty until it is complete.
+// JobLogIntegrity Whether the stored log matches the runner's checksum; incomplete if it was cut or the runner sent no checksum; empty until it is complete.
 type JobLogIntegrity string
 
 // JobRepo defines model for JobRepo.
