@@ -17,7 +17,21 @@ type environment struct {
 	User     string        `env:"SVC_DB_USER" doc:"Database user."`
 	Password config.Secret `env:"SVC_DB_PASSWORD" doc:"Password of the database user."`
 
-	VaultKeys []config.Secret `env:"SVC_VAULT_MASTER_KEY" doc:"replace-key: the key that the services have from now on."`
+	VaultKeys []config.Secret `env:"SVC_VAULT_MASTER_KEY" doc:"replace-key and -seed: the key of the services."`
+}
+
+// keys returns the vault's keys, which only what appends to logs requires.
+func (o options) keys(env environment) ([]config.Secret, error) {
+	if len(env.VaultKeys) > 0 {
+		return env.VaultKeys, nil
+	}
+	switch {
+	case o.command == "replace-key":
+		return nil, errors.New("replace-key needs SVC_VAULT_MASTER_KEY, the key that the services have from now on")
+	case o.seed != "":
+		return nil, errors.New("-seed needs SVC_VAULT_MASTER_KEY, the key of the services, which sign no event that was appended without it")
+	}
+	return nil, nil
 }
 
 // errUnreadable does not quote the address, because a malformed one may contain the password

@@ -46,7 +46,8 @@ Flags, before or after the command; they override the environment:
   -connect-retries=N   try again up to N times, a second apart, while the
                        database cannot be reached (default 0)
   -seed=development    migrate: afterwards add demonstration workspaces, people
-                       and passwords; never on a production database
+                       and passwords, under SVC_VAULT_MASTER_KEY; never on a
+                       production database
   -seed-file=FILE      with -seed: keep the demonstration's people and tokens
                        in FILE, mode 0600; no output ever shows them
   -workspace=ID        rebuild, retry, verify: only this one; skip: the event's
@@ -73,7 +74,8 @@ Environment:
   SVC_DB_NAME          database name (default svc)
   SVC_DB_USER          database user
   SVC_DB_PASSWORD      its password
-  SVC_VAULT_MASTER_KEY replace-key: the key that the services have from now on
+  SVC_VAULT_MASTER_KEY replace-key: the key that the services have from now on;
+                       -seed: the key of the services
 Without -url, host, user and password are all required. The address must lead
 straight to PostgreSQL, not through a pooler in transaction mode.
 

@@ -63,7 +63,7 @@ func (o options) do(ctx context.Context, environ []string, out io.Writer) error 
 	if err != nil {
 		return err
 	}
-	keys, err := env.keys(o.command)
+	keys, err := o.keys(env)
 	if err != nil {
 		return err
 	}

@@ -25,6 +25,12 @@ func TestHelp(t *testing.T) {
 	}
 }
 
+func TestSeedNeedsTheVaultKey(t *testing.T) {
+	r := runHere(t, nil, "-seed=development", "-url=postgres://svc@127.0.0.1:1/svc")
+	require.Equal(t, 1, r.status)
+	require.Contains(t, r.stderr, "-seed needs SVC_VAULT_MASTER_KEY")
+}
+
 func TestWrongCommandLines(t *testing.T) {
 	for want, args := range map[string][]string{
 		"unknown command clean":                         {"clean"},

@@ -10,7 +10,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	asked "svc/commands"
-	"svc/config"
 	"svc/events"
 	"svc/events/store"
 	"svc/farm/certificate"
@@ -146,14 +145,4 @@ func (j job) continueLogs(ctx context.Context, db *pgxpool.Pool, ring vault.Ring
 		return fmt.Errorf("%w: %d of %d workspaces; restore them from a backup and run replace-key again", errBad, bad, len(list))
 	}
 	return nil
-}
-
-var errVaultKey = errors.New("replace-key needs SVC_VAULT_MASTER_KEY, the key that the services have from now on")
-
-// keys returns the vault's keys, which only one command requires.
-func (env environment) keys(command string) ([]config.Secret, error) {
-	if command == "replace-key" && len(env.VaultKeys) == 0 {
-		return nil, errVaultKey
-	}
-	return env.VaultKeys, nil
 }

@@ -72,6 +72,9 @@ func fakeDB() error {
 		return fmt.Errorf("the password shows in the list of processes")
 	}
 	cfg.Password = os.Getenv("SVC_DB_PASSWORD")
+	if *seed != "" && len(os.Getenv("SVC_VAULT_MASTER_KEY")) < 32 {
+		return fmt.Errorf("what it would append could not be signed")
+	}
 	c, err := pgx.ConnectConfig(ctx, cfg)
 	if err != nil {
 		return err

@@ -47,7 +47,7 @@ func (s *stack) svcDB(ctx context.Context, to string, args ...string) error {
 	if err != nil {
 		return err
 	}
-	cmd := s.command("svc-db", append(args, "-url="+plain), environ)
+	cmd := s.command("svc-db", append(args, "-url="+plain), append(environ, "SVC_VAULT_MASTER_KEY="+s.secrets.VaultMasterKey))
 	c, err := launch(cmd, "svc-db", s.out.named("svc-db"), func(error) {})
 	if err != nil {
 		return err

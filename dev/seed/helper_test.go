@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"log/slog"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,11 +13,13 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
+	"svc/config"
 	"svc/dev/seed"
 	"svc/events"
 	"svc/projections"
 	"svc/projections/fold"
 	"svc/test/pgtest"
+	"svc/vault"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
@@ -25,6 +28,13 @@ func testContext(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	t.Cleanup(cancel)
 	return ctx
+}
+
+func ringOf(t *testing.T, key string) vault.Ring {
+	t.Helper()
+	ring, err := vault.NewRing([]config.Secret{config.Secret(strings.Repeat(key, 32))})
+	require.NoError(t, err)
+	return ring
 }
 
 func open(t *testing.T, url string) *pgxpool.Pool {

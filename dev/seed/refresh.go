@@ -10,6 +10,7 @@ import (
 	"svc/aggregates"
 	"svc/commands"
 	"svc/events"
+	"svc/vault"
 )
 
 // movesAfter is for how long nothing is recorded of a run that moves.
@@ -18,8 +19,8 @@ const movesAfter = 5 * time.Minute
 // Refresh lets time pass in the demonstration: each run that moves has a new event, and jobs of
 // runs are at the build farm. It does nothing in another database. Called every ten minutes, it
 // keeps runs from getting stuck, but for the one that is so on purpose.
-func Refresh(ctx context.Context, url string, now time.Time) error {
-	s, err := open(ctx, url, now)
+func Refresh(ctx context.Context, url string, ring vault.Ring, now time.Time) error {
+	s, err := open(ctx, url, ring, now)
 	if err != nil {
 		return err
 	}

@@ -18,14 +18,16 @@ import (
 	"svc/projections"
 	"svc/projections/fold"
 	"svc/sessions"
+	"svc/vault"
 )
 
 // Development creates the demonstration in a database without workspaces, and writes the people and
 // the service accounts' tokens to file with mode 0600. If the demonstration exists already, it
 // changes nothing, except that it rotates the tokens if file is missing. It refuses a database with
-// anything else. If file is "", the tokens are lost.
-func Development(ctx context.Context, url, file string, now time.Time) error {
-	s, err := open(ctx, url, now)
+// anything else. If file is "", the tokens are lost. The ring has the vault's key of the services,
+// which sign no event that was appended without it.
+func Development(ctx context.Context, url string, ring vault.Ring, file string, now time.Time) error {
+	s, err := open(ctx, url, ring, now)
 	if err != nil {
 		return err
 	}
@@ -46,7 +48,7 @@ func Development(ctx context.Context, url, file string, now time.Time) error {
 }
 
 // open connects to the database. The caller calls close.
-func open(ctx context.Context, url string, now time.Time) (*seed, error) {
+func open(ctx context.Context, url string, ring vault.Ring, now time.Time) (*seed, error) {
 	pool, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return nil, errors.New("parse the database's address") // err may quote the password
@@ -57,6 +59,8 @@ func open(ctx context.Context, url string, now time.Time) (*seed, error) {
 		return nil, fmt.Errorf("open database: %w", err)
 	}
 	log := store.New(db, projections.Inline(), func(events.ID, int64) {})
+	log.Authenticate(ring)
+	log.Permit(vault.NewGate(ring, db).Pass)
 	s := &seed{
 		ctx: ctx, db: db, at: now.Add(-91 * 24 * time.Hour).Truncate(time.Hour), now: now,
 		passwords: sessions.Passwords{DB: db}, random: rand.New(rand.NewPCG(2026, 11)),

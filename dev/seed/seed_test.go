@@ -20,6 +20,7 @@ import (
 	"svc/sessions"
 	"svc/test/pgtest"
 	"svc/test/world"
+	"svc/vault"
 )
 
 // A demonstration is shared by these tests. It is created once.
@@ -33,7 +34,7 @@ type demonstration struct {
 func TestDevelopment(t *testing.T) {
 	url := pgtest.URL(t)
 	d := &demonstration{url: url, file: filepath.Join(t.TempDir(), "demo.json"), db: open(t, url), now: time.Now()}
-	require.NoError(t, seed.Development(testContext(t), d.url, d.file, d.now))
+	require.NoError(t, seed.Development(testContext(t), d.url, ringOf(t, "k"), d.file, d.now))
 	d.demo = readDemo(t, d.file)
 	catchUp(t, d.db)
 
@@ -50,6 +51,9 @@ func TestDevelopment(t *testing.T) {
 		{"times lie in the past and never run backwards", (*demonstration).times},
 		{"all of it follows from the log", (*demonstration).rebuildChangesNothing},
 		// From here on the order matters.
+		{"time passes in it", (*demonstration).refresh},
+		{"all of it was appended with the vault's key", (*demonstration).authentic},
+		{"another key changes nothing", (*demonstration).otherKey},
 		{"made again, it stays as it is", (*demonstration).again},
 		{"made again without a file, it stays as it is", (*demonstration).withoutFile},
 		{"made again where the file is gone, it gets other tokens", (*demonstration).recovered},
@@ -191,6 +195,34 @@ func (d *demonstration) times(t *testing.T) {
 	require.Zero(t, latest, "what is newest is told apart by its time")
 }
 
+// refresh moves runs on, and submits jobs.
+func (d *demonstration) refresh(t *testing.T) {
+	before := scalar[int](t, d.db, `select count(*) from events where kind in ('run.cost_recorded', 'job.submitted')`)
+	require.NoError(t, seed.Refresh(testContext(t), d.url, ringOf(t, "k"), d.now.Add(time.Hour/2)))
+	after := scalar[int](t, d.db, `select count(*) from events where kind in ('run.cost_recorded', 'job.submitted')`)
+	require.Greater(t, after, before+3)
+}
+
+// authentic checks that each event has a MAC that the services accept. Once their log has one, they
+// sign no event without.
+func (d *demonstration) authentic(t *testing.T) {
+	type event struct {
+		Workspace, ID, Stream events.ID
+		Version, Schema       int64
+		Kind                  string
+		Meta, Data, MAC       []byte
+	}
+	for _, e := range list[event](t, d.db, `select workspace_id, id, stream, version, schema, kind, meta, data, mac from events`) {
+		require.NoError(t, store.CheckAuthor(ringOf(t, "k"), e.Workspace, e.ID, e.Stream, e.Version, e.Schema, e.Kind, e.Meta, e.Data, e.MAC))
+	}
+}
+
+func (d *demonstration) otherKey(t *testing.T) {
+	before := dumpAll(t, d.db)
+	require.ErrorIs(t, seed.Refresh(testContext(t), d.url, ringOf(t, "n"), d.now.Add(time.Hour)), vault.ErrKeyChanged)
+	require.Equal(t, before, dumpAll(t, d.db))
+}
+
 // rebuildChangesNothing rebuilds the views, which must not change.
 func (d *demonstration) rebuildChangesNothing(t *testing.T) {
 	before := dumpAll(t, d.db)
@@ -217,7 +249,7 @@ func only(all map[string][]string, tables ...string) map[string][]string {
 
 func (d *demonstration) again(t *testing.T) {
 	before, file := dumpAll(t, d.db), d.text(t)
-	require.NoError(t, seed.Development(testContext(t), d.url, d.file, d.now.Add(time.Hour)))
+	require.NoError(t, seed.Development(testContext(t), d.url, ringOf(t, "k"), d.file, d.now.Add(time.Hour)))
 	require.Equal(t, before, dumpAll(t, d.db))
 	require.Equal(t, file, d.text(t))
 }
@@ -230,7 +262,7 @@ func (d *demonstration) text(t *testing.T) string {
 
 func (d *demonstration) withoutFile(t *testing.T) {
 	before := dumpAll(t, d.db)
-	require.NoError(t, seed.Development(testContext(t), d.url, "", d.now.Add(time.Hour)))
+	require.NoError(t, seed.Development(testContext(t), d.url, ringOf(t, "k"), "", d.now.Add(time.Hour)))
 	require.Equal(t, before, dumpAll(t, d.db))
 }
 
@@ -238,7 +270,7 @@ func (d *demonstration) recovered(t *testing.T) {
 	require.NoError(t, os.Remove(d.file))
 	events := scalar[int](t, d.db, `select count(*) from events`)
 	later := d.now.Add(time.Hour)
-	require.NoError(t, seed.Development(testContext(t), d.url, d.file, later))
+	require.NoError(t, seed.Development(testContext(t), d.url, ringOf(t, "k"), d.file, later))
 	now := readDemo(t, d.file)
 
 	require.Equal(t, map[string]string{"ci-bot": "rotated", "reader": "rotated", "farmer": "rotated"}, d.tokens(t, d.demo))
@@ -258,7 +290,7 @@ func requireRefused(t *testing.T, url string, db *pgxpool.Pool) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "demo.json")
 	before := dumpAll(t, db)
-	err := seed.Development(testContext(t), url, file, time.Now())
+	err := seed.Development(testContext(t), url, ringOf(t, "k"), file, time.Now())
 	require.ErrorContains(t, err, "seed an empty database")
 	require.Equal(t, before, dumpAll(t, db))
 	require.NoFileExists(t, file)
@@ -295,7 +327,7 @@ func TestIncompleteDemonstrationIsRefused(t *testing.T) {
 		create trigger cut_off before insert on events for each row execute function cut_off()`)
 	require.NoError(t, err)
 	file := filepath.Join(t.TempDir(), "demo.json")
-	require.ErrorContains(t, seed.Development(testContext(t), url, file, time.Now()), "the power is gone")
+	require.ErrorContains(t, seed.Development(testContext(t), url, ringOf(t, "k"), file, time.Now()), "the power is gone")
 	require.NoFileExists(t, file)
 
 	_, err = db.Exec(testContext(t), `drop trigger cut_off on events`)
@@ -306,7 +338,7 @@ func TestIncompleteDemonstrationIsRefused(t *testing.T) {
 
 func TestErrorsDoNotContainTheAddress(t *testing.T) {
 	t.Parallel()
-	err := seed.Development(testContext(t), "postgres://svc:secret@[/svc", "", time.Now())
+	err := seed.Development(testContext(t), "postgres://svc:secret@[/svc", ringOf(t, "k"), "", time.Now())
 	require.Error(t, err)
 	require.NotContains(t, err.Error(), "secret")
 }

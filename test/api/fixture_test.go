@@ -110,6 +110,7 @@ func (s *fixture) seed(t *testing.T) {
 	db := s.start(t, "svc-db", []string{
 		"SVC_DB_HOST=" + cfg.Host, fmt.Sprintf("SVC_DB_PORT=%d", cfg.Port), "SVC_DB_NAME=" + cfg.Database,
 		"SVC_DB_USER=" + cfg.User, "SVC_DB_PASSWORD=" + cmp.Or(cfg.Password, "any"),
+		"SVC_VAULT_MASTER_KEY=" + vaultKey,
 	}, "-seed=development", "-seed-file="+file)
 	status, report := db.waitForExit(t)
 	require.Zero(t, status, report)

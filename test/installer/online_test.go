@@ -22,9 +22,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"svc/config"
 	"svc/dev/seed"
 	"svc/farm/release"
 	"svc/test/pgtest"
+	"svc/vault"
 )
 
 // waitLimit is how long anything that is waited for may take.
@@ -53,7 +55,9 @@ func newFarm(t *testing.T) *realFarm {
 	require.NoError(t, release.Pack(f.releases, release.Latest{Version: release.Version, MinProtocol: "svc-farm.v1"}, builds, key))
 
 	database := pgtest.URL(t)
-	require.NoError(t, seed.Development(t.Context(), database, filepath.Join(t.TempDir(), "demo.json"), time.Now()))
+	ring, err := vault.NewRing([]config.Secret{config.Secret(strings.Repeat("v", 32))})
+	require.NoError(t, err)
+	require.NoError(t, seed.Development(t.Context(), database, ring, filepath.Join(t.TempDir(), "demo.json"), time.Now()))
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	f.gateway = "https://" + ln.Addr().String()
