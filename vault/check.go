@@ -2,7 +2,6 @@ package vault
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -23,17 +22,14 @@ const keyChangedAdvice = "SVC_VAULT_MASTER_KEY has changed: restore the previous
 //
 // If the key has changed, the error wraps [ErrKeyChanged], names SVC_VAULT_MASTER_KEY and
 // says what to do. Reads that open no stored credential work regardless, so log the error
-// and go on; a [Gate] refuses writes. The error is also returned while single tokens are
-// under keys that the ring does not hold: a key was removed from the list before [Rotate]
-// was done.
+// and go on; a [Gate] refuses writes. Single credentials may still be under keys that the
+// ring does not hold, if a key was removed from the list before [Rotate] was done: Rotate
+// counts them.
 //
 // If the previous key is lost for good, so are the credentials: see
 // [Ring.ForgetUnopenable].
 func (r Ring) Check(ctx context.Context, db *pgxpool.Pool) error {
-	if err := r.checkKey(ctx, db); err != nil {
-		return err
-	}
-	return r.checkTokens(ctx, db)
+	return explained(pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error { return r.checkRow(ctx, tx) }))
 }
 
 func (r Ring) checkRow(ctx context.Context, tx pgx.Tx) error {
@@ -61,19 +57,4 @@ func (r Ring) checkRow(ctx context.Context, tx pgx.Tx) error {
 	_, err = tx.Exec(ctx, `update vault_checks set sealed = $2, key_id = $3, updated_at = now() where name = $1`,
 		checkName, sealed, r.ids()[0])
 	return err
-}
-
-func (r Ring) checkTokens(ctx context.Context, db *pgxpool.Pool) error {
-	var count int64
-	var ids []string
-	err := db.QueryRow(ctx, `
-		select count(*), coalesce(array_agg(distinct key_id), '{}') from provider_tokens where key_id <> all($1)`,
-		r.ids()).Scan(&count, &ids)
-	if err != nil {
-		return fmt.Errorf("check keys of provider tokens: %w", err)
-	}
-	if count > 0 {
-		return fmt.Errorf(keyChangedAdvice+"%d provider tokens under %v: %w", count, ids, ErrKeyChanged)
-	}
-	return nil
 }

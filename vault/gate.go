@@ -32,7 +32,7 @@ func (g *Gate) Pass(ctx context.Context) error {
 	if g.open.Load() {
 		return nil
 	}
-	err := unavailable(g.ring.checkKey(ctx, g.db))
+	err := unavailable(g.ring.Check(ctx, g.db))
 	switch {
 	case err == nil:
 		g.open.Store(true)
@@ -66,8 +66,10 @@ func explained(err error) error {
 		return nil
 	case errors.Is(err, ErrKeyChanged):
 		return fmt.Errorf(keyChangedAdvice+"%w", err)
+	case errors.Is(err, ErrTampered):
+		return fmt.Errorf("check SVC_VAULT_MASTER_KEY: %w", err)
 	}
-	return fmt.Errorf("check SVC_VAULT_MASTER_KEY: %w", err)
+	return fmt.Errorf("read the check of the vault's key: %w", err)
 }
 
 // unavailable makes err wrap [fault.ErrUnavailable] if it means that the master key has
@@ -77,8 +79,4 @@ func unavailable(err error) error {
 		return fmt.Errorf("%w: %w", fault.ErrUnavailable, err)
 	}
 	return err
-}
-
-func (r Ring) checkKey(ctx context.Context, db *pgxpool.Pool) error {
-	return explained(pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error { return r.checkRow(ctx, tx) }))
 }

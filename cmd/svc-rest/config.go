@@ -57,7 +57,7 @@ type Config struct {
 	OAuthClientSecret config.Secret `env:"SVC_OAUTH_CLIENT_SECRET" doc:"Client secret of that application."`
 
 	// Without it every stored credential is lost; keep it apart from the database's backups.
-	VaultMasterKey []config.Secret `env:"SVC_VAULT_MASTER_KEY,required,notEmpty" min:"32" doc:"Seals stored credentials. To change it, list the new key and then the old one, with a comma between."`
+	VaultMasterKey []config.Secret `env:"SVC_VAULT_MASTER_KEY,required,notEmpty" min:"32" doc:"Seals stored credentials. To rotate it, list the old key and the new one in all processes, then the other way round; see OPERATIONS.md."`
 
 	// All events are published to it, for consumers in any process.
 	BusURL []config.URL `env:"SVC_BUS_URL" doc:"Bus that carries events: nats://host:4222 or kafka://host:9092, several servers with a comma between. Unset, it is in PostgreSQL."`

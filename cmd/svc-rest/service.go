@@ -10,11 +10,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
 	"svc/commands"
 	"svc/engine/client"
-	"svc/events/store"
 	"svc/farm/artifacts"
 	"svc/farm/dispatch"
 	"svc/farm/joblog"
@@ -119,7 +116,7 @@ func (p parts) start(ctx context.Context, run func(func(context.Context)), busUR
 		}.Run)
 	}
 	run(func(ctx context.Context) { checkEngineKey(ctx, p.engine, log) })
-	run(func(ctx context.Context) { checkVault(ctx, p.ring, p.log.gate, p.db.Pool, log) })
+	run(vaultCheck{ring: p.ring, gate: p.log.gate, db: p.db.Pool, log: log, pause: time.Second}.run)
 }
 
 // onClose lets close call a function before those that were added earlier.
@@ -153,29 +150,5 @@ func checkEngineKey(ctx context.Context, c client.Client, log *slog.Logger) {
 	defer cancel()
 	if _, err := c.Status(ctx); errors.Is(err, client.ErrKey) {
 		log.Error("the engine refuses our key: SVC_ENGINE_SHARED_SECRET must hold the same value in both services")
-	}
-}
-
-// checkVault logs an error if stored credentials cannot be unsealed. The service runs nevertheless, but
-// gate refuses writes if the master key has changed. It reseals what is sealed with an old key.
-func checkVault(ctx context.Context, ring vault.Ring, gate *vault.Gate, db *pgxpool.Pool, log *slog.Logger) {
-	_ = gate.Pass(ctx) // sets the readiness warning; Check returns the reason
-	if err := ring.Check(ctx, db); err != nil {
-		if ctx.Err() == nil {
-			log.Error("stored credentials cannot be opened", "err", err)
-		}
-		return
-	}
-	done, err := vault.Rotate(ctx, db, ring)
-	switch {
-	case err != nil && ctx.Err() == nil:
-		log.Error("reseal credentials", "err", err)
-	case err == nil && done != (vault.Rotation{}):
-		log.Info("resealed credentials", "rotation", done)
-	}
-	if n, err := store.RotateSnapshots(ctx, db, ring); err != nil && ctx.Err() == nil {
-		log.Error("renew the MACs of snapshots", "err", err)
-	} else if n > 0 {
-		log.Info("renewed the MACs of snapshots", "snapshots", n)
 	}
 }

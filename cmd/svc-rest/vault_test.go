@@ -1,7 +1,15 @@
 package main
 
 import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
 	"net/http"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -91,4 +99,109 @@ func TestKeyRotationKeepsTokensReadable(t *testing.T) {
 	require.True(t, s.opens(newerKey))
 	require.False(t, s.opens(olderKey))
 	require.NoError(t, s.tokens(newerKey).Ring.Check(t.Context(), s.db))
+}
+
+// A checkedVault is a vault that is checked in the background.
+type checkedVault struct {
+	t    *testing.T
+	db   *pgxpool.Pool
+	down atomic.Bool // whether the database refuses connections
+	log  *bufio.Scanner
+}
+
+// newCheckedVault returns a vault whose first user's token is sealed with the older key. Its check
+// begins with start.
+func newCheckedVault(t *testing.T) *checkedVault {
+	t.Helper()
+	v := &checkedVault{t: t}
+	cfg, err := pgxpool.ParseConfig(pgtest.URL(t))
+	require.NoError(t, err)
+	cfg.ConnConfig.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+		if v.down.Load() {
+			return nil, errors.New("the database is down")
+		}
+		return new(net.Dialer).DialContext(ctx, network, address)
+	}
+	v.db, err = pgxpool.NewWithConfig(t.Context(), cfg)
+	require.NoError(t, err)
+	t.Cleanup(v.db.Close)
+	v.put("github", olderKey)
+	return v
+}
+
+var vaultUser = events.NewID(time.Now())
+
+func (v *checkedVault) put(provider string, keys ...config.Secret) {
+	v.t.Helper()
+	ring, err := vault.NewRing(keys)
+	require.NoError(v.t, err)
+	require.NoError(v.t, vault.Tokens{DB: v.db, Ring: ring}.Put(v.t.Context(), vaultUser, provider, "a token"))
+}
+
+func (v *checkedVault) start(keys ...config.Secret) {
+	ring, err := vault.NewRing(keys)
+	require.NoError(v.t, err)
+	lines, writer := io.Pipe()
+	v.log = bufio.NewScanner(lines)
+	ctx, stop := context.WithCancel(v.t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer writer.Close()
+		vaultCheck{ring, vault.NewGate(ring, v.db), v.db, slog.New(slog.NewTextHandler(writer, nil)), time.Millisecond}.run(ctx)
+	}()
+	v.t.Cleanup(func() {
+		stop()
+		_ = lines.Close()
+		<-done
+	})
+}
+
+// until returns the lines up to one that contains text.
+func (v *checkedVault) until(text string) string {
+	v.t.Helper()
+	var seen strings.Builder
+	for v.log.Scan() {
+		seen.WriteString(v.log.Text() + "\n")
+		if strings.Contains(v.log.Text(), text) {
+			return seen.String()
+		}
+	}
+	require.FailNow(v.t, "not said: "+text, seen.String())
+	return ""
+}
+
+func TestVaultIsRotatedOnceTheDatabaseIsUp(t *testing.T) {
+	t.Parallel()
+	v := newCheckedVault(t)
+	v.db.Reset() // closes its connections
+	v.down.Store(true)
+	v.start(newerKey, olderKey)
+	text := v.until("the vault is not checked yet")
+	require.Contains(t, text, "the database is down")
+	v.down.Store(false)
+	text = v.until("resealed credentials")
+	require.NotContains(t, text, "cannot be opened")
+	require.Contains(t, v.until("nothing is sealed with an earlier key"), "level=INFO")
+	require.False(t, v.log.Scan(), "it ends")
+}
+
+// As long as something is left, it is checked again.
+func TestWhatIsLeftUnderOtherKeysIsReported(t *testing.T) {
+	t.Parallel()
+	const otherKey = "marker-of-another-key-of-the-vault-"
+	v := newCheckedVault(t)
+	other, err := vault.NewRing([]config.Secret{otherKey})
+	require.NoError(t, err)
+	secret := func() ([]byte, string, error) { return []byte("a secret"), "", nil }
+	_, _, err = vault.Secrets{DB: v.db, Ring: other}.GetOrCreate(t.Context(), "farm_secret/1", secret)
+	require.NoError(t, err)
+	v.start(newerKey, olderKey)
+	text := v.until("left=1 unknown_key=1 altered=0")
+	require.Contains(t, text, "level=WARN")
+	v.put("gitlab", olderKey, newerKey) // by another replica
+	v.until("Resealed:1")
+	_, err = v.db.Exec(t.Context(), `delete from vault_secrets`)
+	require.NoError(t, err)
+	v.until("nothing is sealed with an earlier key")
 }

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"svc/events/store"
+	"svc/vault"
+)
+
+// A vaultCheck checks whether stored credentials can be unsealed, and reseals what is sealed with an
+// earlier key. The service runs meanwhile; gate refuses writes if the master key has changed.
+type vaultCheck struct {
+	ring  vault.Ring
+	gate  *vault.Gate
+	db    *pgxpool.Pool
+	log   *slog.Logger
+	pause time.Duration // before the second attempt; it doubles, up to maxVaultPause
+}
+
+const maxVaultPause = 5 * time.Minute
+
+// run returns when everything is sealed with the first key, when the master key has changed, or
+// when ctx ends. Until then it tries again, because the database may start after the service, and
+// other replicas may still seal with an earlier key.
+func (v vaultCheck) run(ctx context.Context) {
+	var last vault.Rotation
+	for pause := v.pause; ; pause = min(2*pause, maxVaultPause) {
+		done, err := v.once(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case errors.Is(err, vault.ErrKeyChanged), errors.Is(err, vault.ErrTampered):
+			v.log.Error("stored credentials cannot be opened", "err", err)
+			return
+		case err != nil:
+			v.log.Warn("the vault is not checked yet: keep earlier keys in SVC_VAULT_MASTER_KEY", "err", err, "retry", pause)
+		case done.Left == 0:
+			v.log.Info("the vault is checked: nothing is sealed with an earlier key")
+			return
+		case done != last:
+			v.log.Warn("the vault is checked: something is sealed with an earlier key, or one that SVC_VAULT_MASTER_KEY does not list: "+
+				"remove none from it", "left", done.Left, "unknown_key", done.Unknown, "altered", done.Tampered)
+			last = done
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+		}
+	}
+}
+
+func (v vaultCheck) once(ctx context.Context) (vault.Rotation, error) {
+	_ = v.gate.Pass(ctx) // sets the readiness warning; Check returns the reason
+	if err := v.ring.Check(ctx, v.db); err != nil {
+		return vault.Rotation{}, err
+	}
+	done, err := vault.Rotate(ctx, v.db, v.ring)
+	if err != nil {
+		return done, fmt.Errorf("reseal credentials: %w", err)
+	}
+	if done.Resealed > 0 {
+		v.log.Info("resealed credentials", "rotation", done)
+	}
+	n, err := store.RotateSnapshots(ctx, v.db, v.ring)
+	if err != nil {
+		return done, fmt.Errorf("renew the MACs of snapshots: %w", err)
+	}
+	if n > 0 {
+		v.log.Info("renewed the MACs of snapshots", "snapshots", n)
+	}
+	return done, nil
+}
