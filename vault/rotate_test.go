@@ -83,6 +83,24 @@ func TestRotateSealsSecretsAnew(t *testing.T) {
 	require.Len(t, lost, all)
 }
 
+// In each step of a rotation, replicas before and after it open what the other seals.
+func TestReplicasOpenEachOthersSecretsDuringARotation(t *testing.T) {
+	t.Parallel()
+	before := ringOf(t, older)
+	for _, after := range []Ring{ringOf(t, older, newer), ringOf(t, newer, older), ringOf(t, newer)} {
+		for seals, opens := range map[*Ring]*Ring{&before: &after, &after: &before} {
+			sealed, err := seals.Seal("a place", []byte("a secret"))
+			require.NoError(t, err)
+			_, err = opens.Open("a place", sealed)
+			require.NoError(t, err)
+			mac, err := seals.MAC("a place", []byte("a text"))
+			require.NoError(t, err)
+			require.NoError(t, opens.CheckMAC("a place", []byte("a text"), mac))
+		}
+		before = after
+	}
+}
+
 func TestRotateDoesNotUndoWhatWasPutMeanwhile(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
