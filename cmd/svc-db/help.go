@@ -31,9 +31,11 @@ Commands:
                        by -verifier-key, create a new signing key under
                        SVC_VAULT_MASTER_KEY, record that in every log and sign
                        with the new key. A log that differs from what was signed
-                       is named and left as it is. Tokens of people at their
-                       code host are dropped. Can be repeated, also after an
-                       interruption
+                       is named and left as it is. Authorities of build farms
+                       get new keys. Tokens of people at their code host and
+                       values of secrets of jobs are dropped; jobs that use one
+                       are cancelled until it is set again. Can be repeated,
+                       also after an interruption
 
 Flags, before or after the command; they override the environment:
   -url=URL             postgres://user:password@host:port/database

@@ -13,6 +13,7 @@ import (
 	"svc/events"
 	"svc/events/store"
 	"svc/farm/certificate"
+	"svc/farm/secrets"
 	"svc/projections"
 	"svc/proof"
 	"svc/vault"
@@ -45,15 +46,37 @@ func replaceKey(ctx context.Context, j job) error {
 		}
 		fmt.Fprintf(j.out, "%d authorities of build farms have a new key; certificates of the old ones are valid until they expire\n",
 			authorities)
+		values, err := dropJobSecrets(ctx, vault.Secrets{DB: db, Ring: ring})
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(j.out, "%d values of secrets of jobs were dropped; jobs that use them are cancelled until they are set again\n", values)
 		fmt.Fprintf(j.out, "%d tokens of people at their code host were dropped; a person gets a new one at the next sign-in\n", tokens)
 		return j.continueLogs(ctx, db, ring, r)
 	})
 }
 
+// dropJobSecrets deletes the values of secrets that only the lost key unseals. Their names stay in the
+// logs and in lists, so that people see what to set again; a job that uses one is cancelled instead of
+// being offered to runners until it expires.
+func dropJobSecrets(ctx context.Context, vaulted vault.Secrets) (dropped int, err error) {
+	lost, err := vaulted.Lost(ctx, secrets.VaultPrefix)
+	if err != nil {
+		return 0, err
+	}
+	for _, name := range lost {
+		if err := vaulted.Delete(ctx, name); err != nil {
+			return dropped, err
+		}
+		dropped++
+	}
+	return dropped, nil
+}
+
 // replaceAuthorities creates a new certificate authority for each workspace whose key was lost. The
 // log records it when it signs its first certificate.
-func replaceAuthorities(ctx context.Context, secrets vault.Secrets) (replaced int, err error) {
-	lost, err := secrets.Lost(ctx, certificate.SecretPrefix)
+func replaceAuthorities(ctx context.Context, vaulted vault.Secrets) (replaced int, err error) {
+	lost, err := vaulted.Lost(ctx, certificate.SecretPrefix)
 	if err != nil {
 		return 0, err
 	}
@@ -62,7 +85,7 @@ func replaceAuthorities(ctx context.Context, secrets vault.Secrets) (replaced in
 		if err != nil {
 			return replaced, fmt.Errorf("authority %s: %w", name, err)
 		}
-		err = secrets.Replace(ctx, name, name+vault.FormerSuffix, func() ([]byte, string, error) {
+		err = vaulted.Replace(ctx, name, name+vault.FormerSuffix, func() ([]byte, string, error) {
 			return certificate.MakeAuthority(workspace, time.Now())
 		})
 		if err != nil && !errors.Is(err, vault.ErrNotLost) {
@@ -76,7 +99,7 @@ func replaceAuthorities(ctx context.Context, secrets vault.Secrets) (replaced in
 // keepAuthorities stores the certificates of a workspace's authorities in the vault, so that services
 // continue to trust them without their lost keys. It takes them from the log, verified up to record
 // upTo, because anybody with access to the database can write to the table of authorities.
-func keepAuthorities(ctx context.Context, log *store.Store, secrets vault.Secrets, workspace events.ID, upTo int64) error {
+func keepAuthorities(ctx context.Context, log *store.Store, vaulted vault.Secrets, workspace events.ID, upTo int64) error {
 	records, err := log.Load(ctx, workspace, events.AuthorityStream, 0)
 	if err != nil {
 		return err
@@ -96,9 +119,9 @@ func keepAuthorities(ctx context.Context, log *store.Store, secrets vault.Secret
 	for _, text := range active {
 		name := certificate.FormerName(workspace, text)
 		create := func() ([]byte, string, error) { return []byte(text), "", nil }
-		_, _, err := secrets.GetOrCreate(ctx, name, create)
+		_, _, err := vaulted.GetOrCreate(ctx, name, create)
 		if errors.Is(err, vault.ErrKeyChanged) || errors.Is(err, vault.ErrTampered) {
-			err = secrets.Replace(ctx, name, name+vault.FormerSuffix, create) // it was kept when an earlier key was lost
+			err = vaulted.Replace(ctx, name, name+vault.FormerSuffix, create) // it was kept when an earlier key was lost
 		}
 		if err != nil {
 			return err

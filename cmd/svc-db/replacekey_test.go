@@ -16,14 +16,19 @@ import (
 	"svc/events"
 	"svc/events/store"
 	"svc/farm/certificate"
+	"svc/farm/secrets"
 	"svc/projections"
 	"svc/proof"
 	"svc/vault"
 )
 
-func ringOf(t *testing.T, key string) vault.Ring {
+func ringOf(t *testing.T, keys ...string) vault.Ring {
 	t.Helper()
-	ring, err := vault.NewRing([]config.Secret{config.Secret(strings.Repeat(key, 32))})
+	var list []config.Secret
+	for _, key := range keys {
+		list = append(list, config.Secret(strings.Repeat(key, 32)))
+	}
+	ring, err := vault.NewRing(list)
 	require.NoError(t, err)
 	return ring
 }
@@ -238,6 +243,25 @@ func TestReplaceKeyKeepsAuthorities(t *testing.T) {
 	require.True(t, kept("o", former))
 }
 
+// jobSecret sets a secret of jobs of the good workspace under the first of vault keys, and returns its name.
+func (r *lostKeyDatabase) jobSecret(t *testing.T, name string, keys ...string) string {
+	t.Helper()
+	log := store.New(r.db, projections.Inline(), func(events.ID, int64) {})
+	defer log.Close()
+	value := events.NewID(time.Now())
+	err := secrets.Secrets{Vault: vault.Secrets{DB: r.db, Ring: ringOf(t, keys...)}}.Put(t.Context(), r.good, value, "a value")
+	require.NoError(t, err)
+	version := r.count(t, `select count(*) from events where stream = '`+events.FarmSecretStream.String()+`'`)
+	_, err = log.Append(t.Context(), &events.Commit{
+		Workspace: r.good, At: time.Now(), Envelope: events.Envelope{Actor: events.Actor{Type: events.BySystem, Name: "farm"}},
+		Writes: []events.Write{{Stream: events.FarmSecretStream, Version: version, Events: []events.Event{
+			events.FarmSecretSet{Name: name, Value: value},
+		}}},
+	})
+	require.NoError(t, err)
+	return name
+}
+
 // Everything else that was sealed with the lost key is dropped, and nothing more.
 func TestReplaceKeyDropsOtherSealedData(t *testing.T) {
 	r := newLostKeyDatabase(t)
@@ -248,6 +272,7 @@ func TestReplaceKeyDropsOtherSealedData(t *testing.T) {
 	defer log.Close()
 	log.EnableSnapshots(old, slog.New(slog.DiscardHandler))
 	require.NoError(t, log.SaveSnapshot(t.Context(), r.good, r.good, events.Snapshot{Form: 1, Version: 1, Seq: 1, State: []byte(`{}`)}))
+	used, kept := r.jobSecret(t, "USED", "k"), r.jobSecret(t, "KEPT", "n", "k")
 	require.ErrorIs(t, ring.Check(t.Context(), r.db), vault.ErrKeyChanged)
 	accounts := r.count(t, `select count(*) from service_tokens`)
 
@@ -255,9 +280,20 @@ func TestReplaceKeyDropsOtherSealedData(t *testing.T) {
 	require.Zero(t, asked.status, asked.stdout+asked.stderr)
 	require.Contains(t, asked.stdout, "1 tokens of people at their code host were dropped")
 	require.NoError(t, ring.Check(t.Context(), r.db), "a service that starts finds nothing wrong")
+	require.Contains(t, asked.stdout, "1 values of secrets of jobs were dropped")
 	_, ok, err := vault.Tokens{DB: r.db, Ring: ring}.Get(t.Context(), ann, "github")
 	require.NoError(t, err)
 	require.False(t, ok)
+	jobs := secrets.Secrets{View: projections.FarmSecrets{DB: r.db}, Vault: vault.Secrets{DB: r.db, Ring: ring}}
+	_, err = jobs.Reveal(t.Context(), r.good, []string{used})
+	var missing *secrets.MissingError
+	require.ErrorAs(t, err, &missing, "a job that uses it is cancelled")
+	values, err := jobs.Reveal(t.Context(), r.good, []string{kept})
+	require.NoError(t, err)
+	require.Equal(t, map[string]string{kept: "a value"}, values)
+	listed, err := jobs.View.List(t.Context(), r.good)
+	require.NoError(t, err)
+	require.Len(t, listed, 2, "people see what to set again")
 	require.Zero(t, r.count(t, `select count(*) from snapshots`), "made anew from the log")
 	require.Equal(t, accounts, r.count(t, `select count(*) from service_tokens`), "fingerprints need no key")
 }

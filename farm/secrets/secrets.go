@@ -34,8 +34,11 @@ func (e *UnreadableError) Error() string {
 }
 func (e *UnreadableError) Unwrap() error { return e.Err }
 
+// VaultPrefix begins the names of the values in the vault.
+const VaultPrefix = "farm_secret/"
+
 func vaultName(workspace, value events.ID) string {
-	return "farm_secret/" + workspace.String() + "/" + value.String()
+	return VaultPrefix + workspace.String() + "/" + value.String()
 }
 
 // Put seals a value.
