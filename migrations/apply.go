@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -13,16 +14,57 @@ import (
 // cleanupLimit limits cleaning up after a run has failed or was cancelled.
 const cleanupLimit = 5 * time.Second
 
+// A statement that waits for a table's lock makes all later queries of the table wait behind it, so
+// a migration gives up after tableLockTimeout and lets them pass for tableLockPause.
+const (
+	tableLockTimeout = time.Second
+	tableLockPause   = 2 * time.Second
+)
+
 // apply runs f and records it.
-func (h *history) apply(ctx context.Context, f file) error {
+func (h *history) apply(ctx context.Context, f file, out io.Writer) error {
 	run := h.applyInTransaction
 	if f.outsideTransaction() {
 		run = h.applyOutsideTransaction
 	}
-	if err := run(ctx, f); err != nil {
+	reported := ""
+	err := run(ctx, f)
+	for ; isLockTimeout(err) && !f.outsideTransaction(); err = run(ctx, f) {
+		if who := h.oldestHolder(ctx); who != reported {
+			fmt.Fprintf(out, "Migration %s was rolled back and is tried again: it waits for a lock, perhaps of %s ...\n", f.name, who)
+			reported = who
+		}
+		select {
+		case <-ctx.Done():
+			return f.failure(ctx.Err())
+		case <-time.After(tableLockPause):
+		}
+	}
+	if err != nil {
 		return f.failure(err)
 	}
 	return h.restoreSearchPath(ctx)
+}
+
+// isLockTimeout reports whether err says that a lock was not granted in time.
+func isLockTimeout(err error) bool {
+	pg, is := errors.AsType[*pgconn.PgError](err)
+	return is && pg.Code == "55P03"
+}
+
+// oldestHolder describes the session with the oldest transaction of those that hold locks of tables.
+func (h *history) oldestHolder(ctx context.Context) string {
+	var who string
+	err := h.conn.QueryRow(ctx, `
+		select coalesce(nullif(a.application_name, ''), a.backend_type, 'a session') || ' (backend pid ' || a.pid || ')'
+		from pg_locks l join pg_stat_activity a using (pid)
+		where l.locktype = 'relation' and l.granted and l.relation >= 16384 and a.pid <> pg_backend_pid()
+			and l.database = (select oid from pg_database where datname = current_database())
+		order by a.xact_start limit 1`).Scan(&who)
+	if err != nil {
+		return "a session that has just ended"
+	}
+	return who
 }
 
 func (h *history) applyInTransaction(ctx context.Context, f file) error {
@@ -35,6 +77,9 @@ func (h *history) applyInTransaction(ctx context.Context, f file) error {
 		defer cancel()
 		_ = tx.Rollback(ctx) // does nothing once committed
 	}()
+	if _, err := tx.Exec(ctx, fmt.Sprintf(`set local lock_timeout = %d`, tableLockTimeout.Milliseconds())); err != nil {
+		return fmt.Errorf("limit waits for locks: %w", err)
+	}
 	start := time.Now()
 	// The simple protocol takes a file of many statements as it is.
 	if err := h.conn.PgConn().Exec(ctx, f.sql).Close(); err != nil {

@@ -3,6 +3,7 @@ package migrations_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -52,6 +53,29 @@ func TestManyRunsAtOnce(t *testing.T) {
 	var rows int
 	require.NoError(t, conn.QueryRow(testContext(t), "select count(*) from a").Scan(&rows))
 	require.Equal(t, 2, rows)
+}
+
+// While a migration cannot have a table, because pg_dump has it, everybody else can.
+func TestWaitingMigrationLetsOthersPass(t *testing.T) {
+	url := pgtest.Empty(t)
+	conn, dump, other := connect(t, url), connect(t, url), connect(t, url)
+	mustMigrate(t, conn, blocking("0001"))
+	exec(t, dump, "set application_name = 'pg_dump'; begin; lock table busy in access share mode")
+
+	out := watch(fmt.Sprintf("Migration 0002_wait.sql was rolled back and is tried again: it waits for a lock, "+
+		"perhaps of pg_dump (backend pid %d) ...\n", dump.PgConn().PID()))
+	done := make(chan error)
+	go func() { done <- blocking("0002").Migrate(testContext(t), conn, out) }()
+	out.wait(t)
+	exec(t, other, "select from busy")
+	exec(t, dump, "commit")
+	require.NoError(t, <-done)
+	require.Equal(t, 1, strings.Count(out.text.String(), "tried again"))
+	require.Equal(t, []string{"1 busy true", "2 wait true"}, history(t, other))
+
+	var limit string
+	require.NoError(t, conn.QueryRow(testContext(t), "show lock_timeout").Scan(&limit))
+	require.Equal(t, "0", limit)
 }
 
 func TestWaitForAnotherRunHasALimit(t *testing.T) {

@@ -72,7 +72,7 @@ func applyPending(ctx context.Context, h *history, p plan, out io.Writer) error 
 	start, files := time.Now(), p.pending()
 	for _, f := range files {
 		fmt.Fprintf(out, "Migrating schema %q to version \"%d - %s\"%s\n", h.schema, f.version, f.description, f.reportNote())
-		if err := h.apply(ctx, f); err != nil {
+		if err := h.apply(ctx, f, out); err != nil {
 			return err
 		}
 	}

@@ -4,7 +4,8 @@
 // A migration is a file named NNNN_description.sql. Migrations only go forward; the only
 // way back is a backup. Each runs in its own transaction together with its row in
 // schema_history, so a failed one leaves nothing behind and the next run starts with it
-// again. A file whose first line is "-- no transaction" has one statement that PostgreSQL
+// again. One that waits for a lock is rolled back and tried again, so that queries do not
+// wait behind it. A file whose first line is "-- no transaction" has one statement that PostgreSQL
 // refuses in a transaction, such as create index concurrently. If that statement fails, its
 // row remains, marked as failed, and stops all later runs until somebody has dealt with it.
 //
