@@ -105,9 +105,8 @@ const (
 
 // markComplete revokes that account. It is the last command and marks the demonstration as complete.
 func (s *seed) markComplete(p demoWorkspace) error {
-	revoke := commands.RevokeServiceAccount{Meta: p.by(p.owner), Account: s.retired}
-	revoke.Key = lastKey
-	if _, err := s.commands.RevokeServiceAccount(s.ctx, revoke); err != nil {
+	if _, err := s.commands.RevokeServiceAccount(s.ctx,
+		commands.RevokeServiceAccount{Meta: p.by(p.owner), Account: s.retired}); err != nil {
 		return fmt.Errorf("revoke service account %s: %w", retired, err)
 	}
 	return nil

@@ -94,13 +94,13 @@ const (
 	foreign
 )
 
-// lastKey is the idempotency key of the last command of a demonstration.
-const lastKey = "seed/development/complete"
-
+// state recognizes a complete demonstration by the account that its last command has revoked. Only
+// the demonstration has passwords.
 func (s *seed) state() (int, error) {
 	var logs, last bool
 	err := s.db.QueryRow(s.ctx, `
-		select exists (select from logs), exists (select from commands where key = $1)`, lastKey).Scan(&logs, &last)
+		select exists (select from logs), exists (select from passwords)
+			and exists (select from service_accounts where name = $1 and status = 'revoked')`, retired).Scan(&logs, &last)
 	switch {
 	case err != nil:
 		return 0, fmt.Errorf("look what is there: %w", err)

@@ -54,6 +54,7 @@ func TestDevelopment(t *testing.T) {
 		{"time passes in it", (*demonstration).refresh},
 		{"all of it was appended with the vault's key", (*demonstration).authentic},
 		{"another key changes nothing", (*demonstration).otherKey},
+		{"it is known when its commands are forgotten", (*demonstration).remembered},
 		{"made again, it stays as it is", (*demonstration).again},
 		{"made again without a file, it stays as it is", (*demonstration).withoutFile},
 		{"made again where the file is gone, it gets other tokens", (*demonstration).recovered},
@@ -215,6 +216,16 @@ func (d *demonstration) authentic(t *testing.T) {
 	for _, e := range list[event](t, d.db, `select workspace_id, id, stream, version, schema, kind, meta, data, mac from events`) {
 		require.NoError(t, store.CheckAuthor(ringOf(t, "k"), e.Workspace, e.ID, e.Stream, e.Version, e.Schema, e.Kind, e.Meta, e.Data, e.MAC))
 	}
+}
+
+// remembered forgets the commands' idempotency keys, as the service does after thirty days.
+func (d *demonstration) remembered(t *testing.T) {
+	_, err := d.db.Exec(testContext(t), `delete from commands`)
+	require.NoError(t, err)
+	before, later := scalar[int](t, d.db, `select count(*) from events`), d.now.Add(45*time.Minute)
+	require.NoError(t, seed.Development(testContext(t), d.url, ringOf(t, "k"), d.file, later))
+	require.NoError(t, seed.Refresh(testContext(t), d.url, ringOf(t, "k"), later))
+	require.Greater(t, scalar[int](t, d.db, `select count(*) from events`), before, "its runs move")
 }
 
 func (d *demonstration) otherKey(t *testing.T) {
