@@ -64,20 +64,46 @@ func (s *stack) makePrivate(ctx context.Context) error {
 	return s.execute(ctx, `alter database `+seedingName+` rename to `+finalName)
 }
 
-// prepareGiven migrates the database of SVC_DATABASE_URL, and seeds it only if it is empty.
+// prepareGiven migrates the database of SVC_DATABASE_URL, and seeds it only if it is empty. If the
+// seeding was interrupted, seeding again creates the missing demo.json, or says that only a part of
+// the demonstration is there.
 func (s *stack) prepareGiven(ctx context.Context, to string) error {
-	var empty bool
+	var empty, begun bool
 	err := s.query(ctx, to, func(ctx context.Context, c *pgx.Conn) (err error) {
-		empty, err = isEmpty(ctx, c)
+		if empty, err = isEmpty(ctx, c); err == nil && !empty {
+			begun, err = hasDemonstration(ctx, c)
+		}
 		return err
 	})
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
+	case empty:
+		return s.seed(ctx, to)
+	case !begun:
+		return s.migrate(ctx, to)
 	}
-	if empty {
+	d, err := s.demoOf(ctx, to)
+	switch {
+	case err != nil:
+		return err
+	case len(d.People) == 0:
 		return s.seed(ctx, to)
 	}
 	return s.migrate(ctx, to)
+}
+
+// firstPerson has the address of the demonstration's first person.
+const firstPerson = "ada@acme.example"
+
+// hasDemonstration reports whether the demonstration or its beginning is in a database.
+func hasDemonstration(ctx context.Context, c *pgx.Conn) (found bool, err error) {
+	err = c.QueryRow(ctx, `select to_regclass('users') is not null`).Scan(&found)
+	if err != nil || !found {
+		return false, err
+	}
+	err = c.QueryRow(ctx, `select exists (select from users where email = $1)`, firstPerson).Scan(&found)
+	return found, err
 }
 
 // isEmpty reports whether there is no workspace, or no table of them.

@@ -19,6 +19,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"svc/config"
+	"svc/dev/seed"
 	"svc/engine"
 	"svc/http/serve"
 	"svc/projections"
@@ -60,7 +61,7 @@ const demoWorkspace = "0190a0b0-0000-7000-8000-000000000001"
 // fakeDB records its call and, if it is to seed, creates one workspace.
 func fakeDB() error {
 	address := flag.String("url", "", "")
-	seed := flag.String("seed", "", "")
+	seeds := flag.String("seed", "", "")
 	file := flag.String("seed-file", "", "")
 	flag.Parse()
 	ctx := context.Background()
@@ -72,7 +73,7 @@ func fakeDB() error {
 		return fmt.Errorf("the password shows in the list of processes")
 	}
 	cfg.Password = os.Getenv("SVC_DB_PASSWORD")
-	if *seed != "" && len(os.Getenv("SVC_VAULT_MASTER_KEY")) < 32 {
+	if *seeds != "" && len(os.Getenv("SVC_VAULT_MASTER_KEY")) < 32 {
 		return fmt.Errorf("what it would append could not be signed")
 	}
 	c, err := pgx.ConnectConfig(ctx, cfg)
@@ -80,17 +81,21 @@ func fakeDB() error {
 		return err
 	}
 	defer c.Close(ctx)
-	if err := note(fmt.Sprintf("%s%s\n", *seed, cfg.Database)); err != nil {
+	if err := note(fmt.Sprintf("%s%s\n", *seeds, cfg.Database)); err != nil {
 		return err
 	}
 	_, err = c.Exec(ctx, `
 		create table if not exists logs (workspace_id uuid primary key, head bigint not null default 1);
 		create table if not exists checkpoints (workspace_id uuid, view text, seq bigint);
-		create table if not exists parked (view text)`)
-	if err != nil || *seed == "" {
+		create table if not exists parked (view text);
+		create table if not exists users (email text unique)`)
+	if err != nil || *seeds == "" {
 		return err
 	}
 	if _, err := c.Exec(ctx, `insert into logs values ($1) on conflict do nothing`, demoWorkspace); err != nil {
+		return err
+	}
+	if _, err := c.Exec(ctx, `insert into users values ($1) on conflict do nothing`, seed.People()[0].Email); err != nil {
 		return err
 	}
 	exitIfRequested("SVC_TEST_SEED_EXIT")

@@ -273,6 +273,14 @@ func TestGivenDatabaseIsSeededOnce(t *testing.T) {
 	}
 	require.Equal(t, "developmentempty\nempty\n", s.readCalls(t))
 
+	other, interrupted := newSite(t), given("interrupted")
+	code, text := other.start(t, interrupted, "SVC_TEST_SEED_EXIT=3").wait()
+	require.Equal(t, 1, code, text)
+	r := other.start(t, interrupted).awaitUp()
+	require.Len(t, other.readDevJSON(t).People, 1, "it was seeded again")
+	_, _ = r.stop()
+	require.Equal(t, "developmentinterrupted\ndevelopmentinterrupted\n", other.readCalls(t))
+
 	foreign := given("others")
 	c, err := pgx.Connect(t.Context(), server.URL("others"))
 	require.NoError(t, err)
@@ -281,10 +289,10 @@ func TestGivenDatabaseIsSeededOnce(t *testing.T) {
 	_, err = c.Exec(t.Context(), `insert into logs values (gen_random_uuid())`)
 	require.NoError(t, err)
 	require.NoError(t, c.Close(t.Context()))
-	r := s.start(t, foreign).awaitUp()
+	r = s.start(t, foreign).awaitUp()
 	require.NotNil(t, s.readDevJSON(t).People)
 	require.Empty(t, s.readDevJSON(t).People, "another database's people")
-	_, text := r.stop()
+	_, text = r.stop()
 	require.NotContains(t, text, "curl")
 	require.True(t, strings.HasSuffix(s.readCalls(t), "\nothers\n"), s.readCalls(t))
 }
