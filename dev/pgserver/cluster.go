@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"svc/atomicfile"
 )
 
 // prepare creates the cluster if there is none, and returns its password.
@@ -32,19 +34,19 @@ func (s *Server) passwordFile() string { return filepath.Join(s.config.Dir, "pas
 // readPassword reads the cluster's password, and creates one at the first start.
 func (s *Server) readPassword() (string, error) {
 	text, err := os.ReadFile(s.passwordFile())
-	if err == nil {
-		return strings.TrimSpace(string(text)), nil
-	}
-	if !errors.Is(err, fs.ErrNotExist) {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", err
 	}
+	if password := strings.TrimSpace(string(text)); password != "" {
+		return password, nil
+	}
 	if clusterMajor(s.data()) != 0 {
-		return "", fmt.Errorf("%s is gone but the cluster is there: put it back, or remove the folder to begin anew", s.passwordFile())
+		return "", fmt.Errorf("%s is gone or empty but the cluster is there: put it back, or remove the folder to begin anew", s.passwordFile())
 	}
 	random := make([]byte, 24)
 	rand.Read(random) // never fails
 	password := hex.EncodeToString(random)
-	return password, os.WriteFile(s.passwordFile(), []byte(password+"\n"), 0o600)
+	return password, atomicfile.Write(s.passwordFile(), []byte(password+"\n"), 0o600)
 }
 
 // initialise runs initdb beside the final folder and renames the result, so that an interrupted

@@ -93,6 +93,20 @@ func TestConnectionsRequirePassword(t *testing.T) {
 	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
 }
 
+// Earlier versions left an empty file if they were killed while they wrote it, or the disk was full.
+func TestEmptyPasswordFileIsReplaced(t *testing.T) {
+	dir := folder(t)
+	require.NoError(t, os.Mkdir(dir, 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "password"), nil, 0o600))
+	server := start(t, pgserver.Config{Dir: dir})
+	require.Equal(t, "1", value(t, server, "select '1'"))
+	require.NoError(t, server.Stop())
+
+	require.NoError(t, os.Truncate(filepath.Join(dir, "password"), 0))
+	_, err := pgserver.Start(t.Context(), pgserver.Config{Dir: dir})
+	require.ErrorContains(t, err, "password is gone or empty but the cluster is there")
+}
+
 func TestSecondStartOnAFolderNamesTheHolder(t *testing.T) {
 	dir := folder(t)
 	start(t, pgserver.Config{Dir: dir})
