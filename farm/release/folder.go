@@ -55,7 +55,7 @@ func (e *FolderError) Error() string { return strings.TrimPrefix(e.Path+": ", ":
 func (e *FolderError) Unwrap() error { return e.Err }
 
 // Release returns the latest release with every file verified, or a [*FolderError]. Files that have
-// not changed since the last call are not read again.
+// not changed since the last call are not read again, unless one could not be read.
 func (f *Folder) Release() (Release, error) {
 	root, err := f.Open()
 	if err != nil {
@@ -72,6 +72,9 @@ func (f *Folder) Release() (Release, error) {
 	if stamp != f.stamp || stamp == "" {
 		f.release, f.err = verify(root.FS(), text, f.keys)
 		f.stamp = stamp
+		if unreadable(f.err) {
+			f.stamp = "" // a change of permissions does not show in a stamp
+		}
 	}
 	return f.release, f.err
 }
@@ -119,6 +122,12 @@ func stampOf(root *os.Root, version string) string {
 		fmt.Fprintf(&b, "%s %d %d\n", name, info.Size(), info.ModTime().UnixNano())
 	}
 	return b.String()
+}
+
+// unreadable reports whether err says that a file is there but cannot be read.
+func unreadable(err error) bool {
+	_, is := errors.AsType[*fs.PathError](err)
+	return is && !errors.Is(err, fs.ErrNotExist)
 }
 
 func verify(folder fs.FS, latestText []byte, keys []ed25519.PublicKey) (Release, error) {

@@ -172,6 +172,25 @@ func TestFolderReportsWhatIsMissing(t *testing.T) {
 	require.ErrorIs(t, err, fs.ErrNotExist)
 }
 
+// What could not be read is read again, although nothing about the files that their size and time show
+// has changed.
+func TestFolderForgetsReadErrors(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "releases")
+	pack(t, dir, "1.2.3", newKey(t))
+	keys := filepath.Join(dir, KeysFile)
+	require.NoError(t, os.Remove(keys))
+	require.NoError(t, os.Symlink(KeysFile, keys)) // cannot be opened, even by root
+	folder := NewFolder(dir, nil)
+	_, err := folder.Release()
+	require.Error(t, err)
+	require.NotErrorIs(t, err, fs.ErrNotExist)
+
+	require.NoError(t, os.Remove(keys))
+	_, err = folder.Release()
+	require.ErrorIs(t, err, fs.ErrNotExist)
+}
+
 func write(name, text string) func(string) error {
 	return func(dir string) error { return os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600) }
 }
