@@ -16,9 +16,6 @@ import (
 	"svc/http/serve"
 )
 
-// version is set by the linker.
-var version = "dev"
-
 // requestsPerMinute limits the requests of each address. It is more than a browser and a service need, and
 // stops a runaway loop.
 const requestsPerMinute = 3000
@@ -27,7 +24,7 @@ const logFormat = program.JSON
 
 func main() {
 	program.Server{
-		Name: "svc-codehost", Version: version, Config: Config{}, Run: run, Log: logFormat, Actions: []program.Action{
+		Name: "svc-codehost", Version: config.Version, Config: Config{}, Run: run, Log: logFormat, Actions: []program.Action{
 			program.Healthcheck("SVC_CODEHOST_ADDR", "/healthz", func(e address) config.Addr { return e.Addr }),
 		},
 	}.Main()

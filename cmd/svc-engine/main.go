@@ -14,15 +14,12 @@ import (
 	"svc/metrics"
 )
 
-// version is set by the linker.
-var version = "dev"
-
 // logFormat is what the specification asks for: a JSON object per line.
 const logFormat = program.JSON
 
 func main() {
 	program.Server{
-		Name: "svc-engine", Version: version, Config: engine.Config{}, Run: run, Log: logFormat, Actions: []program.Action{
+		Name: "svc-engine", Version: config.Version, Config: engine.Config{}, Run: run, Log: logFormat, Actions: []program.Action{
 			program.Healthcheck("SVC_ENGINE_ADDR", "/healthz", func(e address) config.Addr { return e.Addr }),
 		},
 	}.Main()
@@ -47,12 +44,12 @@ func run(ctx context.Context, environ []string, out io.Writer) error {
 		return err
 	}
 	defer ln.Close()
-	m := metrics.New("svc-engine", version)
+	m := metrics.New("svc-engine", config.Version)
 	stop, err := m.Serve(ctx, cfg.MetricsAddr, log)
 	if err != nil {
 		return err
 	}
 	defer stop()
-	handler := middleware.Measured(m.Request, engine.NewHandler(cfg.SharedSecret, version, log))
+	handler := middleware.Measured(m.Request, engine.NewHandler(cfg.SharedSecret, config.Version, log))
 	return serve.Server{Handler: handler, Log: log}.Run(ctx, ln)
 }

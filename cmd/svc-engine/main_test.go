@@ -116,7 +116,7 @@ func TestRunsAndStops(t *testing.T) {
 	require.NoError(t, c.Health(t.Context()))
 	status, err := c.Status(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, version, status.Version)
+	require.Equal(t, config.Version, status.Version)
 
 	_, err = command(t, []string{"-healthcheck"}, "SVC_ENGINE_ADDR="+r.addr).CombinedOutput()
 	require.NoError(t, err)
@@ -184,7 +184,7 @@ func TestStartupFailuresNameTheVariable(t *testing.T) {
 func TestVersion(t *testing.T) {
 	out, err := command(t, []string{"-version"}).Output()
 	require.NoError(t, err)
-	require.True(t, slices.Contains(strings.Fields(string(out)), version), string(out))
+	require.True(t, slices.Contains(strings.Fields(string(out)), config.Version), string(out))
 }
 
 func TestServesMetricsOnSeparateListener(t *testing.T) {
@@ -205,7 +205,7 @@ func TestServesMetricsOnSeparateListener(t *testing.T) {
 	require.Equal(t, http.StatusOK, status)
 	require.Contains(t, text, `svc_http_request_duration_seconds_count{method="GET",route="/healthz",status="200"} 2`)
 	require.Contains(t, text, `svc_http_request_duration_seconds_count{method="other",route="other",status="404"} 2`)
-	require.Contains(t, text, `program="svc-engine",version="`+version+`"} 1`)
+	require.Contains(t, text, `program="svc-engine",version="`+config.Version+`"} 1`)
 	require.Contains(t, text, "go_goroutines")
 	require.NotContains(t, text, secret)
 	status, _ = get(r.metrics + "/healthz")

@@ -16,11 +16,8 @@ import (
 	"svc/metrics"
 )
 
-// version is set by the linker.
-var version = "dev"
-
 func main() {
-	program.Server{Name: "svc-gateway", Version: version, Config: gateway.Config{}, Run: run}.Main()
+	program.Server{Name: "svc-gateway", Version: config.Version, Config: gateway.Config{}, Run: run}.Main()
 }
 
 // run serves until ctx is done.
@@ -44,7 +41,7 @@ func run(ctx context.Context, environ []string, out io.Writer) error {
 		return err
 	}
 	defer ln.Close()
-	m := metrics.New("svc-gateway", version)
+	m := metrics.New("svc-gateway", config.Version)
 	stop, err := m.Serve(ctx, cfg.MetricsAddr, log)
 	if err != nil {
 		return err

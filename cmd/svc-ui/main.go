@@ -15,12 +15,9 @@ import (
 	"svc/ui"
 )
 
-// version is set by the linker.
-var version = "dev"
-
 func main() {
 	program.Server{
-		Name: "svc-ui", Version: version, Config: ui.Config{}, Run: run, Actions: []program.Action{
+		Name: "svc-ui", Version: config.Version, Config: ui.Config{}, Run: run, Actions: []program.Action{
 			program.Healthcheck("SVC_UI_ADDR", "/health/live", func(e address) config.Addr { return e.Addr }),
 		},
 	}.Main()
@@ -48,7 +45,7 @@ func run(ctx context.Context, environ []string, out io.Writer) error {
 		return err
 	}
 	defer ln.Close()
-	m := metrics.New("svc-ui", version)
+	m := metrics.New("svc-ui", config.Version)
 	stop, err := m.Serve(ctx, cfg.MetricsAddr, log)
 	if err != nil {
 		return err

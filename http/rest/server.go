@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"svc/commands"
+	"svc/config"
 	"svc/events"
 	"svc/events/feed"
 	"svc/http/limit"
@@ -25,7 +26,7 @@ import (
 
 const (
 	// Version is the version of the REST service, and info.version of its OpenAPI document.
-	Version = "0.39.0"
+	Version = config.Version
 
 	prefix   = "/api/v1"
 	docsPath = "/api/docs"
