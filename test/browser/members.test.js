@@ -63,6 +63,52 @@ test("a change that takes rights away asks for confirmation", async () => {
   await toast("Mia Torres may approve loops.");
 });
 
+test("a control that was cancelled shows what others change, and asks accordingly", async () => {
+  const ada = await openAs("ada"), ben = await openAs("ben"), { page, toast } = ada;
+  const cancel = () => page.getByRole("dialog").getByRole("button", { name: "Cancel" }).click();
+  const mia = await stored(ada, "mia"), vera = await stored(ada, "vera"), change = (id, body) => api(ben, "PATCH", "/members/" + id, body);
+  await loops(page, "Mia Torres").click();
+  await cancel();
+  await change(mia.id, { canApproveLoops: false });
+  await loops(page, "Mia Torres").and(page.locator(":not(:checked)")).waitFor();
+  await loops(page, "Mia Torres").click();
+  await toast("Mia Torres may approve loops.");
+  assert.equal((await stored(ada, "mia")).canApproveLoops, true);
+
+  await change(vera.id, { role: "Maintainer" });
+  await page.waitForFunction((id) => document.getElementById("role-" + id).value === "Maintainer", vera.id);
+  await role(page, "Vera Novak").selectOption("Viewer");
+  await cancel();
+  assert.equal(await page.evaluate(() => document.activeElement.id), "role-" + vera.id);
+  await change(vera.id, { role: "Viewer" });
+  await page.waitForFunction((id) => document.getElementById("role-" + id).value === "Viewer", vera.id);
+  assert.deepEqual(ada.problems, []);
+});
+
+test("a change sends what its question said, whatever others change meanwhile", async () => {
+  const ada = await openAs("ada"), ben = await openAs("ben"), { page, toast } = ada;
+  const mia = await stored(ada, "mia");
+  await loops(page, "Mia Torres").click();
+  const question = page.getByRole("dialog").filter({ hasText: "Take approve-loops from Mia Torres?" });
+  await question.waitFor();
+  await api(ben, "PATCH", "/members/" + mia.id, { canApproveLoops: false });
+  await page.waitForFunction((id) => !document.getElementById("approve-" + id).defaultChecked, mia.id);
+  await question.getByRole("button", { name: "Continue" }).click();
+  await toast("Mia Torres may no longer approve loops.");
+  assert.equal((await stored(ada, "mia")).canApproveLoops, false);
+
+  let release;
+  const released = new Promise((resolve) => { release = resolve; });
+  await page.route("**/approve", async (route) => { await released; await route.continue(); }, { times: 1 });
+  await loops(page, "Mia Torres").click();
+  await loops(page, "Mia Torres").click(); // while the first change is being sent
+  release();
+  await question.getByRole("button", { name: "Continue" }).click();
+  await page.waitForFunction((id) => !document.getElementById("approve-" + id).checked, mia.id);
+  assert.equal((await stored(ada, "mia")).canApproveLoops, false);
+  await api(ben, "PATCH", "/members/" + mia.id, { canApproveLoops: true });
+});
+
 test("the last Owner cannot be changed: the row is reset and the reason shown", async () => {
   const { page, toast, context } = await openAs("ada");
   await role(page, "Ben Okoro").selectOption("Maintainer");

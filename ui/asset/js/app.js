@@ -42,12 +42,22 @@ for (const failed of ["htmx:error", "htmx:response:error"]) document.addEventLis
   retryTimer = setTimeout(() => { retryTimer = 0; refresh(); }, backoff);
   backoff = Math.min(2 * backoff, 60000);
 });
-// restoreControl resets a select or a checkbox after a failed request, so that it shows the value in force.
+// restoreControl resets a filter after a failed request, so that it shows what the list shows.
 function restoreControl({ detail: { ctx } }) {
   const el = ctx?.sourceElement;
-  if (el?.matches("select")) el.value = el.dataset.now ?? ([...el.options].find((o) => o.defaultSelected) ?? el.options[0]).value;
-  else if (el?.type === "checkbox") el.checked = el.defaultChecked;
+  if (el?.matches("select:not([data-now])")) el.value = ([...el.options].find((o) => o.defaultSelected) ?? el.options[0]).value;
 }
+
+// A select or a switch that is sent when it changes shows the value in force: a browser ignores the attributes of a
+// control that somebody has changed. changing has those whose change is being confirmed or sent.
+const changing = new Set(), controls = "select[data-now],input[data-sends]";
+function showInForce(el) {
+  if (el.matches("select")) el.value = el.dataset.now; else el.checked = el.defaultChecked;
+}
+for (const begun of ["htmx:confirm", "htmx:before:request"]) document.addEventListener(begun, ({ detail: { ctx: { sourceElement: el } } }) => {
+  if (el.matches(controls)) changing.add(el);
+});
+document.addEventListener("htmx:finally:request", ({ detail: { ctx: { sourceElement: el } } }) => { if (changing.delete(el)) showInForce(el); });
 
 // After a swap the focus goes to an element with data-focus, if there is one. If the swap replaced the focused row,
 // its new version gets the focus, or else the row now in its place. Swaps overlap, so each stores the row in its
@@ -79,11 +89,11 @@ function reopenTooLate(dialog) {
   dialog.showModal();
 }
 
-// After a swap: selects show the current value, notes whose subject has changed are removed, logs follow their
+// After a swap: controls show the value in force, notes whose subject has changed are removed, logs follow their
 // end, and a search hit in a log is scrolled to.
 document.addEventListener("htmx:after:swap", () => {
   backoff = 3000;
-  for (const field of $$("select[data-now]")) if (field !== document.activeElement) field.value = field.dataset.now;
+  for (const el of $$(controls)) if (!changing.has(el)) showInForce(el);
   for (const el of $$("[data-gone]")) if ($(el.dataset.gone)) el.remove();
   for (const log of $$("[data-follow]")) if (log.dataset.follow !== "off" && !$("[hx-trigger=revealed]", log)) log.scrollTop = log.scrollHeight;
   const hit = $("[data-found]");
@@ -96,17 +106,14 @@ document.addEventListener("scroll", ({ target: el }) => {
 }, true);
 
 // Confirmation of destructive actions. A select or a switch asks only for the values in its data-confirm-for; {}
-// in the question stands for the value.
+// in the question stands for the value. It is taken from the request, as the control may show another one by now.
 document.addEventListener("htmx:confirm", (e) => {
   const { ctx, issueRequest, dropRequest } = e.detail;
-  const el = ctx.sourceElement, isSelect = el.matches("select"), isCheckbox = el.matches("[type=checkbox]");
-  const value = isSelect ? el.value : isCheckbox ? String(el.checked) : "";
+  const el = ctx.sourceElement, value = ctx.request.body?.get(el.name || el.dataset.sends) ?? "";
   e.preventDefault();
   if (el.dataset.confirmFor && !el.dataset.confirmFor.split(" ").includes(value)) return issueRequest();
   askToConfirm(ctx.confirm.replace("{}", value), el.dataset.confirmText ?? "It applies at once.", el.dataset.confirmWord).then((yes) => {
     if (yes) return issueRequest();
-    if (isSelect) el.value = el.dataset.now;
-    if (isCheckbox) el.checked = !el.checked;
     dropRequest();
     el.focus();
   });
@@ -217,6 +224,8 @@ let port, stateSince = Date.now(), position = 0;
 document.addEventListener("htmx:config:request", ({ detail: { ctx } }) => {
   if (position) ctx.request.headers["X-Svc-Min-Position"] = String(position);
   if (ctx.sourceElement.dataset.here !== undefined && ctx.request.action === location.pathname) ctx.request.action += ctx.search = location.search;
+  // A switch sends the value that it shows.
+  if (ctx.sourceElement.dataset.sends) ctx.request.body.set(ctx.sourceElement.dataset.sends, String(ctx.sourceElement.checked));
   // Empty parameters are left out, so that addresses stay short.
   if (ctx.request.method === "GET") for (const [name, value] of [...ctx.request.body]) if (!value) ctx.request.body.delete(name);
 });
