@@ -37,6 +37,21 @@ test("an answer with a text works with and without scripts, and a refusal keeps 
   }
 });
 
+test("the second key after g answers nothing, also if it leads to no page", async () => {
+  const { page, open, problems } = await visitor(browser, app, "ada"), answers = [];
+  await page.route("**/answer", (route) => { answers.push(route.request().url()); return route.fulfill({ status: 204 }); });
+  await open("/w/acme/needs");
+  await page.evaluate(() => document.querySelector('#navigation [data-key="a"]').remove()); // as for a Viewer who may approve loops
+  const approve = page.getByRole("button", { name: /^Approve/ }).first();
+  await page.locator(".decision", { has: approve }).first().focus();
+  await page.keyboard.press("g");
+  await page.keyboard.press("a");
+  assert.deepEqual(answers, []);
+  await Promise.all([page.waitForResponse(/answer$/), page.keyboard.press("a")]);
+  assert.equal(answers.length, 1);
+  assert.deepEqual(problems, []);
+});
+
 test("a typed text is kept when somebody else answers meanwhile", async () => {
   const noScripts = await visitor(browser, app, "ada", { javaScriptEnabled: false }), live = await visitor(browser, app, "ada");
   await noScripts.page.goto(app + "/w/acme/needs");

@@ -279,15 +279,16 @@ addEventListener("pagehide", () => port?.postMessage({ leave: true }));
 addEventListener("pageshow", (e) => { if (e.persisted) location.reload(); });
 
 // Keyboard shortcuts. They are ignored in fields and in open dialogs; a dialog that has closed may still contain the
-// focus. gPressed is when g was pressed, which together with a second key leads to a page.
+// focus. gPressed is when g was pressed, which together with a second key leads to a page. That key does nothing else,
+// also if it leads nowhere, as a key with another meaning might answer a decision.
 let gPressed = 0;
 document.addEventListener("keydown", (e) => {
   if ((e.metaKey || e.ctrlKey) && e.key.toLowerCase() === "k") { e.preventDefault(); openDialog($("#palette")); return; }
   const menu = e.key === "Escape" && !$("dialog[open]") && $(openMenus);
   if (menu) { menu.open = false; $("summary", menu).focus(); return; }
   if (e.metaKey || e.ctrlKey || e.altKey || e.target.closest?.("input,select,textarea,dialog[open]")) return;
-  const link = Date.now() - gPressed < 1500 && $(`#navigation [data-key="${CSS.escape(e.key)}"]`);
-  if (link) { gPressed = 0; link.click(); return; }
+  const isSecond = Date.now() - gPressed < 1500 && e.key !== "g" && (e.key.length === 1 || e.key === "Enter");
+  if (isSecond) { gPressed = 0; e.preventDefault(); $(`#navigation [data-key="${CSS.escape(e.key)}"]`)?.click(); return; }
   // A control in a row responds to its key only while the row has the focus.
   const row = focusedRow();
   const control = $$(`main [data-press="${CSS.escape(e.key.toLowerCase())}"]`).find((el) => [null, row].includes(el.closest("[data-row]")));
