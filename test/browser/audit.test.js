@@ -280,6 +280,23 @@ test("replay from an older event selects a range that contains it, and Play work
   await page.getByRole("link", { name: "16×" }).waitFor();
 });
 
+test("in a replay Space is for the button or switch that has the focus, and plays otherwise", async () => {
+  const { page, problems } = await openAs("ada", "/w/acme/audit/replay?seq=10");
+  const theme = await page.locator(".theme").getAttribute("data-theme-now");
+  await page.locator("#theme").focus();
+  await page.keyboard.press("Space");
+  await page.waitForFunction((was) => document.querySelector(".theme").dataset.themeNow !== was, theme);
+  assert.equal(await page.evaluate(() => location.search), "?seq=10");
+  const people = page.getByRole("switch", { name: "Only people and access" });
+  await people.focus();
+  await page.keyboard.press("Space");
+  await page.waitForURL(/replay\?all=1&seq=10$/);
+  assert.equal(await people.getAttribute("aria-checked"), "false");
+  await page.keyboard.press("Space");
+  await page.waitForURL(/play=1/);
+  assert.deepEqual(problems, []);
+});
+
 test("replay works without scripts", async () => {
   const { page } = await visitor(browser, app, "ada", { javaScriptEnabled: false });
   await page.goto(app + "/w/acme/audit/replay?seq=14");

@@ -289,6 +289,11 @@ document.addEventListener("keydown", (e) => {
   if (e.metaKey || e.ctrlKey || e.altKey || e.target.closest?.("input,select,textarea,dialog[open]")) return;
   const isSecond = Date.now() - gPressed < 1500 && e.key !== "g" && (e.key.length === 1 || e.key === "Enter");
   if (isSecond) { gPressed = 0; e.preventDefault(); $(`#navigation [data-key="${CSS.escape(e.key)}"]`)?.click(); return; }
+  // Space is for the control that has the focus. Browsers do that for a button, but not for a link that is a switch.
+  if (e.key === " ") {
+    if (e.target.matches("a[role=switch]")) { e.preventDefault(); e.target.click(); return; }
+    if (e.target.matches("button,summary")) return;
+  }
   // A control in a row responds to its key only while the row has the focus.
   const row = focusedRow();
   const control = $$(`main [data-press="${CSS.escape(e.key.toLowerCase())}"]`).find((el) => [null, row].includes(el.closest("[data-row]")));
