@@ -377,6 +377,17 @@ test("a form that is sent twice queues one run", async () => {
   assert.equal(await runsTitled(context, "Sent once"), 1, "a form with other values is another request");
 });
 
+test("an issue's text may be as long as its field permits, in any script", async () => {
+  const { page, context, toast } = await visitor(browser, app, "ada");
+  await page.goto(app + "/w/acme/runs");
+  await page.getByRole("button", { name: "Queue an issue" }).click();
+  await page.fill("#queue-title", "A long text");
+  await page.fill("#queue-body", "水".repeat(Number(await page.locator("#queue-body").getAttribute("maxlength"))));
+  await page.locator("#queue-form button.primary").click();
+  await toast("Issue queued.");
+  assert.equal(await runsTitled(context, "A long text"), 1);
+});
+
 test("without scripts an issue is queued, and a refusal keeps the form's values", async () => {
   const { page } = await visitor(browser, app, "ada", { javaScriptEnabled: false });
   await page.goto(app + "/w/acme/runs");

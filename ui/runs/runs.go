@@ -13,11 +13,15 @@ import (
 	"svc/ui/page"
 )
 
+// maxQueueForm is the maximal size in bytes of a form with an issue's text of 20,000 UTF-16 code units, as the form
+// counts them. Form encoding turns one into nine bytes at most.
+const maxQueueForm = 256 << 10
+
 // Routes returns the routes of the pages.
 func Routes() []page.Route {
 	return []page.Route{
 		{Method: http.MethodGet, Path: "/w/{workspace}/runs", Show: show},
-		{Method: http.MethodPost, Path: "/w/{workspace}/runs", Do: queue, Show: show, Back: "runs"},
+		{Method: http.MethodPost, Path: "/w/{workspace}/runs", Do: queue, Show: show, Back: "runs", Body: maxQueueForm},
 		{Method: http.MethodGet, Path: "/w/{workspace}/runs/{id}", Show: showRun},
 		{Method: http.MethodPost, Path: "/w/{workspace}/runs/{id}/cancel", Do: cancel, Show: showRun, Back: "runs/{id}", Ask: askCancel},
 	}
