@@ -53,9 +53,6 @@ func NewService(base string) *Service {
 	}}
 }
 
-// Address returns the address of the service, such as "http://localhost:4000".
-func (s *Session) Address() string { return s.service.base }
-
 // Close closes idle connections.
 func (s *Service) Close() { s.http.CloseIdleConnections() }
 

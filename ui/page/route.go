@@ -114,7 +114,7 @@ func redirectBack(route Route) http.Handler {
 
 func (a *App) handler(route Route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v := &Visit{Request: r, API: a.Service.NewSession(r, r.PathValue("workspace")), Now: a.Now(), route: route}
+		v := &Visit{Request: r, API: a.Service.NewSession(r, r.PathValue("workspace")), Now: a.Now(), PublicAPI: a.API, route: route}
 		if err := a.loadWorkspace(v, route); err != nil {
 			a.refuse(w, v, err)
 			return

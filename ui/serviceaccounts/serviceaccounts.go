@@ -142,9 +142,9 @@ func askAboutAccount(question func(client.ServiceAccount) page.Question) func(*p
 func tryCommand(v *page.Visit, newToken *client.TokenAnswerBody) string {
 	prompt := `read -rs SVC_TOKEN && curl -H "Authorization: Bearer $SVC_TOKEN" `
 	if slices.Contains(newToken.Account.Scopes, "api.read") {
-		return prompt + "'" + v.API.Address() + "/api/v1/runs?status=active'"
+		return prompt + "'" + v.PublicAPI + "/api/v1/runs?status=active'"
 	}
-	return prompt + `--json '{"idempotencyKey":"try","name":"try","steps":[{"name":"try","run":"true"}]}' ` + v.API.Address() +
+	return prompt + `--json '{"idempotencyKey":"try","name":"try","steps":[{"name":"try","run":"true"}]}' ` + v.PublicAPI +
 		"/api/v1/farm/jobs"
 }
 
