@@ -132,6 +132,24 @@ test("a run links to its jobs, and they link back", async () => {
   await page.waitForURL(run);
 });
 
+test("Back from another page of a run's history shows a page that works", async () => {
+  const { page, open, context, problems } = await visitor(browser, app, "ada");
+  const { items: [run] } = await (await context.request.get(product.restUrl + "/api/v1/runs?status=terminal&limit=1", { headers: { "X-Svc-Tenant": "acme" } })).json();
+  await open(`/w/acme/runs/${run.id}?cursor=-5`);
+  await page.getByRole("link", { name: "Newest events" }).click();
+  await page.waitForURL(/runs\/[^?]+$/);
+  await page.goBack();
+  await page.waitForURL(/cursor=-5$/);
+  await page.getByRole("link", { name: "Newest events" }).waitFor();
+  await page.locator('#live[data-state="live"]').waitFor();
+  await page.keyboard.press("Control+k");
+  await page.keyboard.type("acc");
+  await page.locator("#palette-dashboard").waitFor({ state: "hidden" });
+  await page.keyboard.press("Enter");
+  await page.waitForURL(app + "/account");
+  assert.deepEqual(problems, []);
+});
+
 test("active runs are paged without scripts", async () => {
   const { page, context } = await visitor(browser, app, "ada", { javaScriptEnabled: false });
   const headers = { "X-Svc-Tenant": "acme" };

@@ -96,7 +96,7 @@ func shell(a *App, v *Visit, p Page) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 4, "><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"><meta name=\"color-scheme\" content=\"light dark\"><meta name=\"description\" content=\"Runs, decisions, members and the audit log of a workspace.\"><meta name=\"htmx-config\" content='{\"includeIndicatorCSS\":false,\"defaultTimeout\":30000,\"noSwap\":[204,304,\"5xx\"],\"morphIgnore\":[\"data-htmx-powered\",\"open\",\"tabindex\"]}'><title>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 4, "><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"><meta name=\"color-scheme\" content=\"light dark\"><meta name=\"description\" content=\"Runs, decisions, members and the audit log of a workspace.\"><meta name=\"htmx-config\" content='{\"includeIndicatorCSS\":false,\"defaultTimeout\":30000,\"history\":\"reload\",\"noSwap\":[204,304,\"5xx\"],\"morphIgnore\":[\"data-htmx-powered\",\"open\",\"tabindex\"]}'><title>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
