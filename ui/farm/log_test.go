@@ -52,6 +52,18 @@ func TestPartsFollowEachOther(t *testing.T) {
 	require.Equal(t, "?attempt=2&from=20&cut=on", nothing.next().query())
 }
 
+// A line's number leads to the line on the job's page, also from the page of a run, which shows the end of the log.
+func TestLineNumbersLeadToTheJob(t *testing.T) {
+	t.Parallel()
+	r := httptest.NewRequest(http.MethodGet, "/w/acme/farm/jobs/j1/lines", nil)
+	r.SetPathValue("workspace", "acme")
+	r.SetPathValue("id", "j1")
+	var out bytes.Buffer
+	part := logPart{Attempt: 2, Lines: []logLine{{Line: 7, Offset: 90, Text: "a"}}}
+	require.NoError(t, linesView(&page.Visit{Request: r}, part).Render(t.Context(), &out))
+	require.Contains(t, out.String(), `href="/w/acme/farm/jobs/j1?attempt=2&amp;at=90"`)
+}
+
 func TestOverlongLineIsReadInPieces(t *testing.T) {
 	t.Parallel()
 	p := logPart{Live: true}
