@@ -3,7 +3,6 @@ package farm
 import (
 	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -20,7 +19,7 @@ type logSearch struct {
 	Text    string
 	Lines   []logLine
 	Current int    // number of the shown match, from 1; 0 if there is none
-	More    bool   // whether there are more than maxMatches
+	More    bool   // whether there are more matches than Lines
 	Problem string // why the search was refused; "" if it was not
 }
 
@@ -43,17 +42,17 @@ func searchLog(ctx context.Context, v *page.Visit, attempt int64) (logSearch, er
 	}
 	defer resp.Body.Close()
 	part := logPart{}
-	if err := part.read(io.LimitReader(resp.Body, maxPartBytes)); err != nil {
+	if err := part.read(resp.Body); err != nil {
 		return f, err
 	}
-	f.setMatches(part.Lines, parseNumber(v.Query("match")))
+	f.setMatches(part.Lines, part.HasMore, parseNumber(v.Query("match")))
 	return f, nil
 }
 
-// setMatches stores the matching lines and selects the match with a number, or the nearest
-// one that exists.
-func (f *logSearch) setMatches(lines []logLine, number int64) {
-	f.More = len(lines) > maxMatches
+// setMatches stores the matching lines, after which there may be more, and selects the match
+// with a number, or the nearest one that exists.
+func (f *logSearch) setMatches(lines []logLine, more bool, number int64) {
+	f.More = more || len(lines) > maxMatches
 	f.Lines = lines[:min(len(lines), maxMatches)]
 	f.Current = min(max(int(number), 1), len(f.Lines))
 }
@@ -72,7 +71,7 @@ func (f *logSearch) summary() string {
 	case f.Current == 0:
 		return "Not found"
 	case f.More:
-		return fmt.Sprintf("%d of more than %s", f.Current, kit.Number(maxMatches))
+		return fmt.Sprintf("%d of more than %s", f.Current, kit.Number(int64(len(f.Lines))))
 	}
 	return fmt.Sprintf("%d of %s", f.Current, kit.Number(int64(len(f.Lines))))
 }

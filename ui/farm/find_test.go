@@ -41,19 +41,21 @@ func TestSelectedMatch(t *testing.T) {
 	lines := make([]logLine, maxMatches+1)
 	for name, c := range map[string]struct {
 		lines         []logLine
+		more          bool
 		number        int64
 		want          string
 		before, after string
 	}{
-		"no matches":     {nil, 3, "Not found", "", ""},
-		"the first":      {lines[:4], 0, "1 of 4", "4", "2"},
-		"the last":       {lines[:4], 4, "4 of 4", "3", "1"},
-		"beyond the end": {lines[:4], 9, "4 of 4", "3", "1"},
-		"the maximum":    {lines[:maxMatches], 2, "2 of 1,000", "1", "3"},
-		"too many":       {lines, 2, "2 of more than 1,000", "1", "3"},
+		"no matches":     {nil, false, 3, "Not found", "", ""},
+		"the first":      {lines[:4], false, 0, "1 of 4", "4", "2"},
+		"the last":       {lines[:4], false, 4, "4 of 4", "3", "1"},
+		"beyond the end": {lines[:4], false, 9, "4 of 4", "3", "1"},
+		"the maximum":    {lines[:maxMatches], false, 2, "2 of 1,000", "1", "3"},
+		"too many":       {lines, false, 2, "2 of more than 1,000", "1", "3"},
+		"not all read":   {lines[:4], true, 2, "2 of more than 4", "1", "3"},
 	} {
 		var f logSearch
-		f.setMatches(c.lines, c.number)
+		f.setMatches(c.lines, c.more, c.number)
 		require.Equal(t, c.want, f.summary(), name)
 		if c.lines != nil {
 			require.Equal(t, c.before, f.neighbour(-1), name)

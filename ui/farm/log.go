@@ -95,14 +95,15 @@ func (p *logPart) load(v *page.Visit) error {
 	}
 	defer resp.Body.Close()
 	p.Live = resp.Header.Get("X-Svc-Log-Complete") != "true"
-	return p.read(io.LimitReader(resp.Body, maxPartBytes))
+	return p.read(resp.Body)
 }
 
-// read reads lines in NDJSON. If the log is growing, it leaves an unfinished last line to
-// the next part. The pieces of an overlong line are read as lines.
+// read reads lines in NDJSON, up to maxPartBytes. If the log is growing, it leaves an unfinished
+// last line to the next part. The pieces of an overlong line are read as lines.
 func (p *logPart) read(from io.Reader) error {
 	skip, pending := p.SkipFirst, []logLine(nil)
-	scan := bufio.NewScanner(from)
+	limited := &io.LimitedReader{R: from, N: maxPartBytes}
+	scan := bufio.NewScanner(limited)
 	scan.Buffer(nil, maxPartBytes)
 	for scan.Scan() {
 		var l logLine
@@ -111,7 +112,7 @@ func (p *logPart) read(from io.Reader) error {
 		}
 		p.Lines, pending = append(p.Lines, pending...), nil
 		if p.HasMore = len(p.Lines) >= maxPartLines; p.HasMore || p.To > 0 && l.Offset >= p.To {
-			break
+			return nil
 		}
 		switch {
 		case skip:
@@ -125,6 +126,7 @@ func (p *logPart) read(from io.Reader) error {
 	if err := scan.Err(); err != nil && !errors.Is(err, bufio.ErrTooLong) {
 		return fmt.Errorf("read a log: %w", err)
 	}
+	p.HasMore = limited.N <= 0 && len(p.Lines) > 0 // the next part starts at the last line
 	return nil
 }
 

@@ -52,6 +52,36 @@ func TestPartsFollowEachOther(t *testing.T) {
 	require.Equal(t, "?attempt=2&from=20&cut=on", nothing.next().query())
 }
 
+// A part that reaches the limit within a line or after it is followed by another one.
+func TestPartBeyondTheLimitHasMore(t *testing.T) {
+	t.Parallel()
+	long := make([]string, 20)
+	for i := range long {
+		long[i] = strings.Repeat("x", maxPartBytes/len(long)-i)
+	}
+	var p logPart
+	require.NoError(t, p.read(ndjson(0, long...)))
+	require.Len(t, p.Lines, len(long)-1)
+	require.True(t, p.HasMore)
+	next := p.next()
+	require.NoError(t, next.read(ndjson(next.From, long[len(long)-2:]...)))
+	require.Equal(t, long[len(long)-1:], next.texts())
+	require.False(t, next.HasMore)
+
+	full, err := io.ReadAll(ndjson(0, "a", "b"))
+	require.NoError(t, err)
+	full = append(bytes.Repeat([]byte(" "), maxPartBytes-len(full)), full...)
+	p = logPart{}
+	require.NoError(t, p.read(io.MultiReader(bytes.NewReader(full), ndjson(20, "c"))))
+	require.Equal(t, []string{"a", "b"}, p.texts())
+	require.True(t, p.HasMore, "the limit is reached at the end of a line")
+
+	p = logPart{To: 10}
+	require.NoError(t, p.read(ndjson(0, long...)))
+	require.Len(t, p.Lines, 1)
+	require.False(t, p.HasMore, "the part ends before the limit")
+}
+
 // A line's number leads to the line on the job's page, also from the page of a run, which shows the end of the log.
 func TestLineNumbersLeadToTheJob(t *testing.T) {
 	t.Parallel()
