@@ -123,6 +123,43 @@ test("an enrollment command is shown once", async () => {
   assert.ok(!(await page.content()).includes(token));
 });
 
+test("the dialog tells how far an enrollment is until that is over, unless it is closed", async () => {
+  const { page, context, open, problems } = await visitor(browser, app, "ada"), polls = [];
+  await page.clock.install();
+  page.on("request", (request) => { if (/enrollments\/[^/]+$/.test(request.url())) polls.push(request.url()); });
+  const poll = async () => {
+    const answer = page.waitForResponse(/enrollments\/[^/]+$/);
+    await page.clock.runFor(2000);
+    await answer;
+  };
+  await open("/w/acme/farm");
+  await page.getByRole("button", { name: "Add a runner" }).click();
+  await page.getByRole("button", { name: "Create command" }).click();
+  await page.locator("#await .checks").waitFor();
+  await page.locator("#await .checks").evaluate((list) => { list.isOld = true; });
+  await poll();
+  await poll(); // by now the first answer has been shown
+  assert.ok(await page.locator("#await .checks").evaluate((list) => list.isOld), "only what has changed is replaced");
+  await page.keyboard.press("Escape");
+  const before = polls.length;
+  await page.clock.runFor(10000);
+  assert.equal(polls.length, before, "while the dialog is closed");
+  await page.getByRole("button", { name: "Add a runner" }).click();
+  await poll();
+
+  const id = polls[0].split("/").at(-1);
+  const gone = await context.request.post(product.restUrl + `/api/v1/farm/enrollments/${id}/withdraw`, { headers: { "X-Svc-Tenant": "acme" } });
+  assert.equal(gone.status(), 200);
+  const another = page.getByRole("link", { name: "Create another" });
+  await page.clock.runFor(2000);
+  await another.focus();
+  const after = polls.length;
+  await page.clock.runFor(10000);
+  assert.equal(polls.length, after, "when the command has been withdrawn");
+  assert.ok(await another.evaluate((link) => link === document.activeElement));
+  assert.deepEqual(problems, []);
+});
+
 test("a refused enrollment keeps the dialog and what was typed", async () => {
   const { page, open } = await visitor(browser, app, "ada");
   await open("/w/acme/farm");

@@ -63,7 +63,7 @@ func showAdd(v *page.Visit) (page.Page, error) {
 	return page.Page{Title: "Add a runner", NavEntry: "farm", Main: addView(v)}, nil
 }
 
-// awaitRunner shows the progress of an enrollment. The page polls it until the runner is online.
+// awaitRunner shows the progress of an enrollment. The page polls it until that is over.
 func awaitRunner(v *page.Visit) (page.Page, error) {
 	e, err := client.Read[client.Enrollment](v.API.GetEnrollment(v.Context(), v.PathValue("id"), nil))
 	if err != nil || !isOnline(e) {
@@ -107,6 +107,14 @@ func isOnline(e client.Enrollment) bool {
 func isOver(e client.Enrollment, now time.Time) bool {
 	ended := e.Status == client.EnrollmentStatusExpired || e.Status == client.EnrollmentStatusWithdrawn
 	return ended || e.Runner == nil && !now.Before(e.ExpiresAt)
+}
+
+// isSettled reports whether the enrollment will not progress any more: its runner is online or was, or none can come.
+func isSettled(e client.Enrollment, now time.Time) bool {
+	if r := e.Runner; r != nil {
+		return isOnline(e) || r.State == client.EnrollmentRunnerStateRetired || r.State == client.EnrollmentRunnerStateRevoked
+	}
+	return isOver(e, now)
 }
 
 const enrollmentsPerPage = 100 // the API's maximum

@@ -229,6 +229,11 @@ document.addEventListener("htmx:config:request", ({ detail: { ctx } }) => {
   // Empty parameters are left out, so that addresses stay short.
   if (ctx.request.method === "GET") for (const [name, value] of [...ctx.request.body]) if (!value) ctx.request.body.delete(name);
 });
+// What polls does not while its dialog is closed.
+document.addEventListener("htmx:config:request", (e) => {
+  const { sourceElement, sourceEvent } = e.detail.ctx;
+  if (sourceEvent?.type === "every" && sourceElement.closest("dialog:not([open])")) e.preventDefault();
+});
 // An update is dropped and requested again if the page's query has changed since, for example by a search.
 document.addEventListener("htmx:before:swap", (e) => {
   const { search } = e.detail.ctx;
