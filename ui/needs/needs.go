@@ -54,6 +54,25 @@ func show(v *page.Visit) (page.Page, error) {
 	return page.Page{Title: title, NavEntry: "needs", Main: view(v, d)}, err
 }
 
+// newerPage returns the address of the page before this one, "" for the first page.
+func (d inboxData) newerPage(v *page.Visit) string {
+	switch {
+	case d.Offset == 0:
+		return ""
+	case d.Offset <= perPage:
+		return v.Path("needs")
+	}
+	return v.Path("needs") + "?offset=" + strconv.FormatInt(d.Offset-perPage, 10)
+}
+
+// olderPage returns the address of the page after this one, "" for the last page.
+func (d inboxData) olderPage(v *page.Visit) string {
+	if len(d.Items) == 0 || d.Offset+int64(len(d.Items)) >= d.Total {
+		return ""
+	}
+	return v.Path("needs") + "?offset=" + strconv.FormatInt(d.Offset+perPage, 10)
+}
+
 // load reads the facts of the page's decisions, and the members if the person cannot answer
 // one of them.
 func (d *inboxData) load(v *page.Visit) error {

@@ -1,6 +1,9 @@
 package needs
 
 import (
+	"bytes"
+	"net/http"
+	"net/http/httptest"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -74,6 +77,36 @@ func TestQuestion(t *testing.T) {
 	require.Equal(t, "Merge #12 into main?", questionText(item))
 	item.Subject.PrNumber, item.Subject.IssueTitle = new(int64(12)), "Fix it"
 	require.Equal(t, "Merge #12 “Fix it” into main?", questionText(item))
+}
+
+// An older page leads back, also when its decisions have been answered and only newer ones wait.
+func TestPages(t *testing.T) {
+	t.Parallel()
+	render := func(offset, shown, total int64) string {
+		r := httptest.NewRequest(http.MethodGet, "/w/acme/needs", nil)
+		r.SetPathValue("workspace", "acme")
+		d := inboxData{Inbox: client.Inbox{Offset: offset, Total: total, Items: make([]client.InboxItem, shown)}}
+		var out bytes.Buffer
+		require.NoError(t, view(&page.Visit{Request: r}, d).Render(t.Context(), &out))
+		return out.String()
+	}
+	const newer, older, done = ">Newer</a>", ">Older</a>", "all caught up"
+	first := render(0, 50, 120)
+	require.NotContains(t, first, newer)
+	require.Contains(t, first, `href="/w/acme/needs?offset=50">Older</a>`)
+	second := render(50, 50, 120)
+	require.Contains(t, second, `href="/w/acme/needs">Newer</a>`)
+	require.Contains(t, second, `href="/w/acme/needs?offset=100">Older</a>`)
+	last := render(100, 20, 120)
+	require.Contains(t, last, `href="/w/acme/needs?offset=50">Newer</a>`)
+	require.NotContains(t, last, older)
+	answered := render(50, 0, 3)
+	require.NotContains(t, answered, done)
+	require.Contains(t, answered, `href="/w/acme/needs">Show the newest</a>`)
+	require.Contains(t, answered, `href="/w/acme/needs">Newer</a>`)
+	require.NotContains(t, answered, older)
+	require.Contains(t, render(0, 0, 0), done)
+	require.NotContains(t, render(0, 3, 3), newer)
 }
 
 func TestSplitSource(t *testing.T) {
