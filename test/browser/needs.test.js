@@ -17,6 +17,35 @@ after(async () => {
   await product?.stop();
 });
 
+test("open pages show a right that a person is given, and tell of a new role", async () => {
+  const ada = await visitor(browser, app, "ada"), { page, context, open, problems } = await visitor(browser, app, "vera");
+  const api = (who, method, path, data) => who.request.fetch(product.restUrl + "/api/v1" + path, { method, data, headers: { "X-Svc-Tenant": "acme" } });
+  const { items: [vera] } = await (await api(context, "GET", "/members?q=vera")).json();
+  const change = async (data) => assert.equal((await api(ada.context, "PATCH", "/members/" + vera.id, data)).status(), 200);
+  await change({ role: "Viewer", canApproveLoops: false });
+  await open("/w/acme/needs");
+  const approve = page.getByRole("button", { name: /^Approve/ }).first(), told = page.getByText("Your role has changed.");
+  assert.ok(await approve.isDisabled());
+  assert.equal(await page.locator("#badge").innerText(), "");
+  await change({ canApproveLoops: true });
+  await page.waitForFunction((button) => !button.disabled, await approve.elementHandle());
+  await page.locator("#badge b").waitFor();
+  assert.equal(await told.isVisible(), false);
+
+  await open("/w/acme/runs?view=list");
+  await change({ role: "Maintainer" });
+  await told.waitFor();
+  assert.equal(await page.getByRole("link", { name: "Audit log" }).count(), 0);
+  await page.getByRole("button", { name: "Reload the page" }).click();
+  await page.getByRole("link", { name: "Audit log" }).waitFor();
+  assert.match(await page.locator(".workspace").innerText(), /Maintainer/);
+  assert.equal(await told.isVisible(), false);
+  assert.equal(new URL(page.url()).search, "?view=list");
+  await change({ role: "Viewer", canApproveLoops: false });
+  await told.waitFor();
+  assert.deepEqual(problems, []);
+});
+
 test("an answer with a text works with and without scripts, and a refusal keeps the text", async () => {
   for (const scripts of [false, true]) {
     const { page } = await visitor(browser, app, "ada", { javaScriptEnabled: scripts });

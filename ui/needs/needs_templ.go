@@ -49,7 +49,7 @@ func view(v *page.Visit, d inboxData) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 2, "\" data-here hx-trigger=\"live-decision from:body throttle:400ms, live-run from:body throttle:2s, live-all from:body\" hx-select=\"#needs\" hx-swap=\"outerMorph\"><div class=\"page-head\"><div><h1>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 2, "\" data-here hx-trigger=\"live-decision from:body throttle:400ms, live-run from:body throttle:2s, live-member from:body throttle:400ms, live-all from:body\" hx-select=\"#needs\" hx-swap=\"outerMorph\"><div class=\"page-head\"><div><h1>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

@@ -239,6 +239,36 @@ type assets struct{}
 
 func (assets) URL(name string) string { return "/" + name }
 
+func TestAnswerToPostShowsTheNewRole(t *testing.T) {
+	t.Parallel()
+	role := "Owner"
+	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if role == "" {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		_, _ = io.WriteString(w, `{"you": {"role": "`+role+`"}}`)
+	}))
+	t.Cleanup(service.Close)
+	a := &App{Service: client.NewService(service.URL), Now: time.Now, Log: slog.New(slog.DiscardHandler)}
+	post := func(to string) string {
+		handler := a.handler(Route{
+			Do:   func(*Visit) (Notice, error) { role = to; return Notice{Text: "Done."}, nil },
+			Show: func(v *Visit) (Page, error) { return Page{Part: templ.Raw(string(v.Workspace.You.Role))}, nil },
+		})
+		r := httptest.NewRequest(http.MethodPost, "/w/acme/members/1/role", nil)
+		r.SetPathValue("workspace", "acme")
+		r.Header.Set("HX-Request", "true")
+		r.AddCookie(&http.Cookie{Name: "better-auth.session_token", Value: "x"})
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, r)
+		require.Equal(t, http.StatusOK, w.Code)
+		return w.Body.String()
+	}
+	require.Equal(t, "Viewer", post("Viewer"))
+	require.Equal(t, "Viewer", post(""), "if the service does not answer any more")
+}
+
 // A person who has to sign in again returns to the page, not to a part of it.
 func TestReturnPathAfterSignIn(t *testing.T) {
 	t.Parallel()

@@ -127,6 +127,7 @@ func (a *App) handler(route Route) http.Handler {
 			if done := a.runPost(w, v, route); done {
 				return
 			}
+			v.rereadWorkspace()
 		} else if !v.FromHTMX() { // the notice is for the next page, not for a part refreshed before it
 			v.notice = a.takeNotice(w, v)
 		}
@@ -198,6 +199,17 @@ func (a *App) loadWorkspace(v *Visit, route Route) (err error) {
 	}
 	v.Workspace, err = client.Read[client.Workspace](v.API.GetWorkspace(v.Context(), nil))
 	return err
+}
+
+// rereadWorkspace reads the workspace again for the answer to a POST, which may have changed the person's role. If
+// that fails, the answer shows the earlier role: it may contain a secret that is shown only once.
+func (v *Visit) rereadWorkspace() {
+	if v.Slug() == "" || v.route.Public {
+		return
+	}
+	if workspace, err := client.Read[client.Workspace](v.API.GetWorkspace(v.Context(), nil)); err == nil {
+		v.Workspace = workspace
+	}
 }
 
 // runPost runs route.Do. done is true if it wrote the answer.

@@ -157,7 +157,7 @@ function openDialog(dialog) {
 
 // Clicks. Browsers from before 2025 do not know the attributes command and commandfor.
 document.addEventListener("click", async (e) => {
-  const el = e.target.closest?.("[data-copy],[data-open],[data-close],[data-retry],[data-href],[command]");
+  const el = e.target.closest?.("[data-copy],[data-open],[data-close],[data-retry],[data-reload],[data-href],[command]");
   if (!el) return;
   if (el.dataset.copy !== undefined) {
     await navigator.clipboard.writeText(el.dataset.copy.replace(/^\/w\//, location.origin + "$&"));
@@ -169,6 +169,7 @@ document.addEventListener("click", async (e) => {
   }
   else if (el.dataset.close !== undefined) { const dialog = el.closest("dialog"); if (dialog) { e.preventDefault(); dialog.close(); } }
   else if (el.dataset.retry !== undefined) { port?.postMessage({ retry: true }); refresh(); }
+  else if (el.dataset.reload !== undefined) location.reload();
   else if (el.dataset.href && !e.target.closest("a,button,input,select,label,summary")) navigate(el.dataset.href);
 });
 
@@ -279,6 +280,10 @@ function startLiveUpdates() {
   port.postMessage({ join: { address, seq: Number(seq) } });
 }
 startLiveUpdates();
+// A page is not loaded again by itself when the person's role changes, as it may contain what was typed, or a secret.
+body.addEventListener("live-member", ({ detail: { kind, id, seq } }) => {
+  if (kind === "member.role_changed" && id === body.dataset.member && seq > Number(body.dataset.seq)) $("#role-changed").hidden = false;
+});
 addEventListener("pagehide", () => port?.postMessage({ leave: true }));
 // A page from the back/forward cache is outdated and has left the worker.
 addEventListener("pageshow", (e) => { if (e.persisted) location.reload(); });
