@@ -197,6 +197,27 @@ test("a duration that runs is shown in the units of the server", async () => {
   }
 });
 
+test("times are shown in the words of the server, also if the browser's clock is wrong", async () => {
+  /** shown returns what a page shows for a time a number of milliseconds from now if its clock is late. */
+  const shown = async (late, ahead) => {
+    const { page } = await visitor(browser, app, "ada");
+    await page.clock.install({ time: Date.now() - late });
+    await page.goto(app + "/w/acme/settings");
+    await page.clock.setFixedTime(Date.now() - late);
+    const time = await page.evaluateHandle((at) => {
+      const time = Object.assign(document.createElement("time"), { dateTime: at });
+      time.dataset.ago = "";
+      document.querySelector("main").append(time);
+      return time;
+    }, new Date(Date.now() + ahead).toISOString());
+    await page.clock.runFor(10000);
+    return time.textContent();
+  };
+  assert.equal(await shown(0, 500), "just now");
+  assert.match(await shown(20000, -2000), /^(just now|[5-9] seconds ago)$/);
+  assert.match(await shown(-90000, 65000), /^in (1 minute|[56]\d seconds)$/);
+});
+
 test("headers forbid framing and scripts of other sites", async () => {
   const { open } = await visitor(browser, app, "ada");
   const headers = (await open("/w/acme/members")).headers();

@@ -182,10 +182,16 @@ function closeMenus(el) {
 document.addEventListener("click", (e) => closeMenus(e.target));
 document.addEventListener("toggle", ({ target: el }) => { if (el.matches(openMenus)) closeMenus(el); }, true);
 
+// The time is that of the server. The browser's clock may be wrong by clockAhead milliseconds; the page tells when it was
+// rendered, shortly before its first byte arrived.
+const firstByte = performance.getEntriesByType("navigation")[0]?.responseStart ?? 0;
+const clockAhead = Date.now() - performance.now() + firstByte - Number(body.dataset.time);
+const now = () => Date.now() - clockAhead;
+
 // Relative times are updated every 10 seconds, durations every second.
 const units = [["day", 86400], ["hour", 3600], ["minute", 60], ["second", 1]];
 function ago(seconds) {
-  const ahead = seconds < 0, s = Math.floor(Math.abs(seconds));
+  const ahead = seconds <= -1, s = Math.floor(Math.abs(seconds));
   if (!ahead && s < 5) return "just now";
   if (!ahead && s >= 86400 && s < 172800) return "yesterday";
   const [name, length] = units.find(([, length]) => s >= length) ?? units[3];
@@ -193,7 +199,7 @@ function ago(seconds) {
   return ahead ? "in " + text : text + " ago";
 }
 function updateTimes() {
-  for (const el of $$("time[data-ago]")) el.textContent = ago((Date.now() - new Date(el.dateTime)) / 1000);
+  for (const el of $$("time[data-ago]")) el.textContent = ago((now() - new Date(el.dateTime)) / 1000);
 }
 setInterval(updateTimes, 10000);
 // duration formats seconds as kit.Duration does, in at most two units.
@@ -206,7 +212,7 @@ function duration(s) {
 setInterval(() => {
   for (const el of $$("[data-since],[data-until]")) {
     const { since, until } = el.dataset;
-    el.textContent = duration(Math.max(0, Math.floor((since ? Date.now() - new Date(since) : new Date(until) - Date.now()) / 1000)));
+    el.textContent = duration(Math.max(0, Math.floor((since ? now() - new Date(since) : new Date(until) - now()) / 1000)));
   }
 }, 1000);
 
@@ -221,7 +227,7 @@ enhance();
 
 // Live updates. An event triggers the elements that show its noun, by hx-trigger="live-member from:body"; after an
 // interruption live-all triggers all of them. position is the sequence number of the newest event received.
-let port, stateSince = Date.now(), position = 0;
+let port, stateSince = now(), position = 0;
 document.addEventListener("htmx:config:request", ({ detail: { ctx } }) => {
   if (position) ctx.request.headers["X-Svc-Min-Position"] = String(position);
   if (ctx.sourceElement.dataset.here !== undefined && ctx.request.action === location.pathname) ctx.request.action += ctx.search = location.search;
@@ -248,7 +254,7 @@ function refresh() { body.dispatchEvent(new Event("live-all")); }
 function showState(state) {
   const mark = $("#live");
   if (!mark) return;
-  if (mark.dataset.state !== state) stateSince = Date.now();
+  if (mark.dataset.state !== state) stateSince = now();
   mark.dataset.state = state;
   $("[data-live-text]", mark).textContent = { live: "Live", stale: "Reconnecting", over: "Ended" }[state] ?? "Connecting";
   const banner = $("#stale");
