@@ -124,9 +124,10 @@ func (f Folder) lock() (*filelock.Lock, error) {
 // deregisterTimeout limits how long [Folder.Uninstall] tries to reach the farm.
 const deregisterTimeout = 15 * time.Second
 
-// Uninstall removes the folder, after it has revoked the runner at the farm. It refuses if the folder
-// has files of others. revokeErr says why the farm was not reached or refused; the folder is removed
-// nevertheless. It is [ErrNotEnrolled] if there was nothing to revoke.
+// Uninstall removes the folder, after it has revoked the runner at the farm. An empty folder is left if
+// the one above belongs to another user. It refuses if the folder has files of others. revokeErr says
+// why the farm was not reached or refused; the folder is removed nevertheless. It is [ErrNotEnrolled] if
+// there was nothing to revoke.
 func (f Folder) Uninstall(ctx context.Context) (revokeErr, err error) {
 	if _, err := os.Stat(string(f)); errors.Is(err, os.ErrNotExist) {
 		return ErrNotEnrolled, nil
@@ -147,7 +148,9 @@ func (f Folder) Uninstall(ctx context.Context) (revokeErr, err error) {
 	}
 	revokeErr = f.deregister(ctx)
 	if err := sandbox.RemoveAll(string(f)); err != nil {
-		return revokeErr, fmt.Errorf("uninstall: %w", err)
+		if left, unread := os.ReadDir(string(f)); unread != nil || len(left) > 0 {
+			return revokeErr, fmt.Errorf("uninstall: %w", err)
+		}
 	}
 	return revokeErr, nil
 }

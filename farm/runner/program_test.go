@@ -151,7 +151,13 @@ func useProgram(t *testing.T, path string, nobody bool) {
 	for beat := notified(); beat != "STOPPING=1"; beat = notified() {
 		require.Contains(t, beat, "WATCHDOG=1")
 	}
+	if nobody {
+		require.NoError(t, os.Chmod(base, 0o755)) // as /var/lib, from which it cannot remove its folder
+	}
 	require.Contains(t, p.run(0, nil, "uninstall"), "removed")
+	if nobody {
+		require.NoError(t, os.Remove(p.data), "it is empty")
+	}
 	require.NoDirExists(t, p.data)
 }
 

@@ -175,22 +175,28 @@ place() {
 	mv -f "$bin.new" "$bin"
 	mkdir -p "$etc"
 	chmod 755 "$etc"
-	if [ -n "$server_ca" ]; then
-		cp "$server_ca" "$etc/server-ca.pem.new"
-		chmod 644 "$etc/server-ca.pem.new"
-		mv -f "$etc/server-ca.pem.new" "$etc/server-ca.pem"
-		if [ -e "$data/identity.json" ]; then # svc-runner reads its own copy
-			cp "$server_ca" "$data/server-ca.pem.next"
-			chmod 600 "$data/server-ca.pem.next"
-			[ "$service" = no ] || chown svc-runner: "$data/server-ca.pem.next"
-			mv -f "$data/server-ca.pem.next" "$data/server-ca.pem"
-		fi
-	fi
 	write_options
 	[ "$service" = no ] || make_user
 	mkdir -p "$data"
 	chmod 700 "$data"
 	[ "$service" = no ] || chown svc-runner: "$data"
+	[ -n "$server_ca" ] || return 0
+	cp "$server_ca" "$etc/server-ca.pem.new"
+	chmod 644 "$etc/server-ca.pem.new"
+	mv -f "$etc/server-ca.pem.new" "$etc/server-ca.pem"
+	[ -e "$data/identity.json" ] || return 0
+	# svc-runner reads its own copy.
+	as_runner sh -c 'umask 077; rm -f "$1.next"; cat >"$1.next" && mv -f "$1.next" "$1"' sh "$data/server-ca.pem" <"$server_ca"
+}
+
+# as_runner runs what touches the data folder as the user of the service: jobs can run as that user, and
+# could plant links there that root would follow.
+as_runner() {
+	if [ "$service" = no ]; then
+		"$@"
+	else
+		(cd / && runuser -u svc-runner -- "$@")
+	fi
 }
 
 make_user() {
@@ -204,10 +210,11 @@ enroll() {
 	[ -n "$token" ] || fail "no token: copy the command from the Build Farm page again, or use --no-enroll"
 	ca=''
 	[ ! -r "$etc/server-ca.pem" ] || ca=$etc/server-ca.pem
-	SVC_ENROLL_TOKEN=$token "$bin" enroll --url "$farm_url" --data-dir "$data" ${ca:+--server-ca "$ca"} ${name:+--name "$name"} \
+	export SVC_ENROLL_TOKEN="$token"
+	as_runner "$bin" enroll --url "$farm_url" --data-dir "$data" ${ca:+--server-ca "$ca"} ${name:+--name "$name"} \
 		${capacity:+--capacity "$capacity"} ${labels:+--labels "$labels"} ||
 		fail "this machine could not be enrolled; svc-runner itself is installed. Ask for a new command: each works once."
-	[ "$service" = no ] || chown -R svc-runner: "$data"
+	unset SVC_ENROLL_TOKEN
 }
 
 # write_options keeps the capacity for the service, beside other flags of "svc-runner run" that an administrator put there.
@@ -264,7 +271,7 @@ start() {
 	! systemctl is-active --quiet svc-runner.service || waits
 	systemctl restart svc-runner.service
 	tries=0
-	until "$bin" status --data-dir "$data" >/dev/null 2>&1; do
+	until as_runner "$bin" status --data-dir "$data" >/dev/null 2>&1; do
 		tries=$((tries + 1))
 		[ "$tries" -lt 60 ] || fail "the runner is not online after a minute: journalctl -u svc-runner says why"
 		sleep 1
@@ -277,14 +284,16 @@ waits() {
 }
 
 uninstall() {
-	if [ "$service" = yes ] && [ -e "$unit" ]; then
+	[ -e "$unit" ] || service=no
+	if [ "$service" = yes ]; then
+		need runuser
 		waits
 		systemctl disable --now --quiet svc-runner.service
 		rm -f "$unit"
 		systemctl daemon-reload
 	fi
 	if [ -x "$bin" ]; then
-		"$bin" uninstall --data-dir "$data" || say "what is in $data was left"
+		as_runner "$bin" uninstall --data-dir "$data" || say "what is in $data was left"
 		rm -f "$bin"
 	fi
 	rm -f "$etc/server-ca.pem" "$etc/options"
@@ -301,6 +310,7 @@ main() {
 	fi
 	for tool in curl gzip awk mktemp; do need "$tool"; done
 	command -v sha256sum >/dev/null 2>&1 || need shasum
+	[ "$service" = no ] || need runuser
 	platform
 	work=$(mktemp -d)
 	trap 'rm -rf "$work"' EXIT

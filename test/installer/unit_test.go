@@ -67,3 +67,51 @@ func TestCapacityAndLabelsAreEnrolled(t *testing.T) {
 		m.refuses("--capacity", m.script(), "--no-enroll", "--server-ca", m.ca, "--capacity", capacity)
 	}
 }
+
+// Jobs can run as the user of the service, and put links into its folder. Root follows none: it leaves
+// whatever touches the folder to that user.
+func TestRootDoesNotTouchFolderOfService(t *testing.T) {
+	t.Parallel()
+	m := newSite(t).machine()
+	dir := t.TempDir()
+	elsewhere, identity := filepath.Join(dir, "elsewhere"), filepath.Join(m.data, "identity.json")
+	require.NoError(t, os.MkdirAll(m.data, 0o700))
+	require.NoError(t, os.WriteFile(elsewhere, []byte("other"), 0o644))
+	require.NoError(t, os.WriteFile(identity, nil, 0o600))
+	require.NoError(t, os.Symlink(elsewhere, filepath.Join(m.data, "server-ca.pem.next")))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "unit"), nil, 0o600))
+	const stubs = `make_user() { :; }; chown() { echo "chown $*"; }; systemctl() { :; }; write_unit() { :; }; say() { :; }
+		work=$here; unit=$here/unit; service=yes; token=tok_enr_1
+		printf '#!/bin/sh\necho "as root: $*" >>%s/asked\n' "$here" >"$here/svc-runner"; `
+	run := func(script string) string {
+		t.Helper()
+		said, err := m.part(`here="$1"; shift; options "$@"; `+stubs+script, dir, "--prefix", m.root, "--data-dir", m.data, "--server-ca", m.ca)
+		require.NoError(t, err, said)
+		return said
+	}
+	said := run(`runuser() { echo "$*" >>"$here/asked"; }; place; enroll; start; uninstall; cat "$here/asked"`)
+	for _, want := range []string{
+		"-u svc-runner -- sh -c umask 077;", "-u svc-runner -- " + m.bin() + " enroll ", "-u svc-runner -- " + m.bin() + " uninstall ",
+		"-u svc-runner -- " + m.bin() + " status ",
+	} {
+		require.Contains(t, said, want)
+	}
+	require.Equal(t, 1, strings.Count(said, "chown"), said)
+	require.NotContains(t, said, "as root")
+	require.NoFileExists(t, filepath.Join(m.data, "server-ca.pem"), "it is that user who writes it")
+
+	said = run(`runuser() { shift 3; "$@"; }; place`)
+	require.Equal(t, "chown svc-runner: "+m.data+"\n", said)
+	text, err := os.ReadFile(elsewhere)
+	require.NoError(t, err)
+	require.Equal(t, "other", string(text), "the link was not followed")
+	copied := filepath.Join(m.data, "server-ca.pem")
+	text, err = os.ReadFile(copied)
+	require.NoError(t, err)
+	original, err := os.ReadFile(m.ca)
+	require.NoError(t, err)
+	require.Equal(t, string(original), string(text))
+	info, err := os.Lstat(copied)
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o600), info.Mode())
+}
