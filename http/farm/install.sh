@@ -6,6 +6,7 @@ set -eu
 farm_url=__FARM_URL__
 version=__VERSION__
 keys=__KEYS__ # one of these must have signed the release
+unit=/etc/systemd/system/svc-runner.service
 
 usage() {
 	cat <<END
@@ -21,7 +22,7 @@ Usage: install.sh [options]
   --no-enroll       install the program only
   --no-service      make no systemd service
   --prefix DIR      where usr/local/bin and etc are; without root, with --no-service
-  --data-dir DIR    where the runner keeps its key and its work [/var/lib/svc-runner]
+  --data-dir DIR    where the runner keeps its key and its work [that of the service, or /var/lib/svc-runner]
   --uninstall       stop and remove the service and the program
 END
 }
@@ -40,7 +41,7 @@ need() {
 # options parses the arguments.
 options() {
 	token=${SVC_ENROLL_TOKEN:-} server_ca='' name='' capacity='' labels=''
-	enroll=yes service=yes prefix='' data=/var/lib/svc-runner remove=no chosen=''
+	enroll=yes service=yes prefix='' data='' remove=no chosen=''
 	while [ $# -gt 0 ]; do
 		case $1 in
 		--no-enroll) enroll=no ;;
@@ -61,6 +62,9 @@ options() {
 		shift
 	done
 	farm_url=${farm_url%/}
+	[ -n "$data" ] || [ "$service" = no ] || [ ! -r "$unit" ] ||
+		data=$(sed -n 's/^ExecStart=.* --data-dir \([^ ]*\).*/\1/p' "$unit")
+	data=${data:-/var/lib/svc-runner}
 	case $farm_url in https://*) ;; *) fail "the address of the farm must begin with https://" ;; esac
 	case $version in '' | .* | *[!0-9A-Za-z.-]*) fail "that is no version: $version" ;; esac
 	case $capacity in '' | [1-9] | [1-5][0-9] | 6[0-4]) ;; *) fail "--capacity must be a number from 1 to 64" ;; esac
@@ -72,7 +76,6 @@ options() {
 	unset SVC_ENROLL_TOKEN
 	bin=$prefix/usr/local/bin/svc-runner
 	etc=$prefix/etc/svc-runner
-	unit=/etc/systemd/system/svc-runner.service
 }
 
 value() {

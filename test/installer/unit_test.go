@@ -27,7 +27,7 @@ func TestServiceWaitsForJobs(t *testing.T) {
 	unit, etc := filepath.Join(m.root, "unit"), filepath.Join(m.root, "etc/svc-runner")
 	require.NoError(t, os.MkdirAll(etc, 0o755))
 	write := func(args ...string) (string, string) {
-		said, err := m.part(`options "$@"; unit=`+unit+`; write_options; write_unit`, append([]string{"--prefix", m.root}, args...)...)
+		said, err := m.part(`unit=`+unit+`; options "$@"; write_options; write_unit`, append([]string{"--prefix", m.root}, args...)...)
 		require.NoError(t, err, said)
 		text, err := os.ReadFile(unit)
 		require.NoError(t, err)
@@ -50,6 +50,28 @@ func TestServiceWaitsForJobs(t *testing.T) {
 	require.Equal(t, "SVC_RUNNER_OPTIONS=--capacity=4 -mount=/opt\n", options, "an upgrade keeps what was said before")
 	_, options = write("--capacity=8")
 	require.Equal(t, "SVC_RUNNER_OPTIONS=--capacity=8 -mount=/opt\n", options)
+}
+
+// An upgrade and an uninstallation find the folder that the service was installed with.
+func TestServiceKeepsItsFolder(t *testing.T) {
+	t.Parallel()
+	m := newSite(t).machine()
+	unit := filepath.Join(t.TempDir(), "unit")
+	folder := func(args ...string) string {
+		said, err := m.part(`unit=`+unit+`; options "$@"; write_unit; echo "$data"`, append(args, "--prefix", m.root)...)
+		require.NoError(t, err, said)
+		text, err := os.ReadFile(unit)
+		require.NoError(t, err)
+		require.Contains(t, string(text), " --data-dir "+strings.TrimSpace(said)+" $SVC_RUNNER_OPTIONS\n")
+		return strings.TrimSpace(said)
+	}
+	require.Equal(t, "/var/lib/svc-runner", folder())
+	require.Equal(t, "/srv/runner", folder("--data-dir", "/srv/runner"))
+	require.Equal(t, "/srv/runner", folder())
+	require.Equal(t, "/srv/runner", folder("--uninstall"))
+	require.Equal(t, "/srv/other", folder("--data-dir=/srv/other"), "it is moved")
+	require.NoError(t, os.WriteFile(unit, []byte("[Service]\nExecStart=svc-runner run\n"), 0o600))
+	require.Equal(t, "/var/lib/svc-runner", folder())
 }
 
 func TestCapacityAndLabelsAreEnrolled(t *testing.T) {
