@@ -112,8 +112,19 @@ check_place() {
 		fail "run this as root (with sudo), or with --prefix, --data-dir and --no-service"
 	fi
 	[ "$service" = no ] || [ -z "$prefix" ] || fail "--prefix goes with --no-service"
+	[ "$service" = no ] || [ "$remove" = yes ] || check_data
 	[ "$service" = no ] || [ -d /run/systemd/system ] ||
 		fail "systemd does not run on this machine: use --no-service, and have 'svc-runner run' started another way"
+}
+
+# check_data refuses a data folder that the service could not use, before the token is spent.
+check_data() {
+	case $data in *[!0-9A-Za-z/._-]*) fail "the --data-dir of a service can have letters, digits and /._- only" ;; esac
+	case $(readlink -m "$data")/ in
+	/home/* | /root/* | /run/user/* | /tmp/* | /var/tmp/*)
+		fail "a service has no access to $data (ProtectHome, PrivateTmp): choose another --data-dir, as below /var/lib or /srv"
+		;;
+	esac
 }
 
 # download URL-PATH FILE
@@ -134,7 +145,7 @@ sum_of() {
 	fi
 }
 
-# fetch downloads the program of the release into $work and verifies it.
+# fetch downloads the program of the release to $bin.new and verifies it.
 fetch() {
 	file=svc-runner_${os}_$arch.gz
 	download "runner/$version/SHA256SUMS" "$work/SHA256SUMS"
@@ -145,11 +156,14 @@ fetch() {
 	download "runner/$version/$file" "$work/$file"
 	[ "$(sum_of "$work/$file")" = "$want" ] ||
 		fail "$file is not what release $version says (its SHA-256 differs); nothing was installed"
-	gzip -dc "$work/$file" >"$work/svc-runner"
-	chmod 755 "$work/svc-runner"
+	mkdir -p "${bin%/*}"
+	gzip -dc "$work/$file" >"$bin.new" # not in $work, which may be mounted noexec
+	chmod 755 "$bin.new"
 	# Verifies the release where there is no OpenSSL, and shows that the program runs here.
-	"$work/svc-runner" verify --keys "$(echo "$keys" | tr ' ' ',')" --version "$version" "$work/$file" ||
-		fail "release $version could not be verified; nothing was installed"
+	status=0
+	"$bin.new" verify --keys "$(echo "$keys" | tr ' ' ',')" --version "$version" "$work/$file" || status=$?
+	[ "$status" != 126 ] || fail "programs in ${bin%/*} cannot be run, perhaps because it is mounted noexec; nothing was installed"
+	[ "$status" = 0 ] || fail "release $version could not be verified; nothing was installed"
 	# Whoever can write to the folder of releases can make an old release, which is signed too, the latest again.
 	[ -n "$chosen" ] || [ ! -e "$bin" ] || "$bin" verify --keys "$(echo "$keys" | tr ' ' ',')" "$work/$file" ||
 		fail "the svc-runner that is here does not make way for release $version; with --version $version it is installed all the same"
@@ -172,9 +186,6 @@ check_signature() {
 
 # place installs the program by a rename, since a running program cannot be overwritten.
 place() {
-	mkdir -p "${bin%/*}"
-	cp "$work/svc-runner" "$bin.new"
-	chmod 755 "$bin.new"
 	mv -f "$bin.new" "$bin"
 	mkdir -p "$etc"
 	chmod 755 "$etc"
@@ -316,7 +327,7 @@ main() {
 	[ "$service" = no ] || need runuser
 	platform
 	work=$(mktemp -d)
-	trap 'rm -rf "$work"' EXIT
+	trap 'rm -rf "$work" "$bin.new"' EXIT
 	trap 'exit 1' HUP INT TERM
 	fetch
 	place

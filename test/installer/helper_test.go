@@ -218,6 +218,7 @@ func (m *machine) refuses(want, script string, args ...string) {
 	require.Error(m.t, err, said)
 	require.Contains(m.t, said, want)
 	require.NoFileExists(m.t, m.bin())
+	require.NoFileExists(m.t, m.bin()+".new")
 	require.NoDirExists(m.t, m.data)
 }
 

@@ -142,6 +142,30 @@ func TestRefusedInstallations(t *testing.T) {
 	m.refuses("release 1.2.3 has no svc-runner for linux/", script, trusted...)
 }
 
+// Nothing that is downloaded has to run in the temporary folder, which some mount noexec.
+func TestTemporaryFolderWithoutPrograms(t *testing.T) {
+	t.Parallel()
+	m := newSite(t).machine()
+	args := []string{"--server-ca", m.ca, "--no-enroll"}
+	m.noexec(m.root + "/usr/local/bin")
+	m.refuses("programs in "+m.root+"/usr/local/bin cannot be run, perhaps because it is mounted noexec", m.script(), args...)
+	m.noexec(`$TMPDIR`)
+	said, err := m.install(m.script(), args...)
+	require.NoError(t, err, said)
+	require.FileExists(t, m.bin())
+}
+
+// noexec makes no file of a folder a program.
+func (m *machine) noexec(dir string) {
+	m.only("curl")
+	chmod, err := exec.LookPath("chmod")
+	require.NoError(m.t, err)
+	at := filepath.Join(m.path, "chmod")
+	require.NoError(m.t, os.Remove(at))
+	text := fmt.Sprintf("#!/bin/sh\ncase $2 in \"%s\"/*) ;; *) exec %s \"$@\" ;; esac\n", dir, chmod)
+	require.NoError(m.t, os.WriteFile(at, []byte(text), 0o755))
+}
+
 // uname makes the machine another.
 func (m *machine) uname(system, kind string) {
 	m.t.Helper()

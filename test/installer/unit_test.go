@@ -74,6 +74,37 @@ func TestServiceKeepsItsFolder(t *testing.T) {
 	require.Equal(t, "/var/lib/svc-runner", folder())
 }
 
+// A service has no access to the folders of people. That is said before the token is spent.
+func TestFolderThatServiceCannotUse(t *testing.T) {
+	t.Parallel()
+	m := newSite(t).machine()
+	link := filepath.Join(t.TempDir(), "link")
+	require.NoError(t, os.Symlink("/home", link))
+	check := func(dir string, args ...string) (string, error) {
+		return m.part(`id() { echo 0; }; options --data-dir "$@"; check_place`, append([]string{dir}, args...)...)
+	}
+	for _, dir := range []string{
+		"/home/ada/runner", "/home", "/root", "//root/runner", "/srv/../home/ada", link + "/ada", "/run/user/1", "/tmp/a",
+	} {
+		said, err := check(dir)
+		require.Error(t, err, dir)
+		require.Contains(t, said, "a service has no access to "+dir+" (ProtectHome")
+	}
+	for _, dir := range []string{"/srv/my runner", "/srv/%n", "/srv/$HOME", `/srv/"`} {
+		said, err := check(dir)
+		require.Error(t, err, dir)
+		require.Contains(t, said, "letters, digits and /._- only")
+	}
+	for _, dir := range []string{"/var/lib/svc-runner", "/srv/home/runner", "/homes/a.b-c_1"} {
+		said, _ := check(dir) // systemd may not run here
+		require.NotContains(t, said, "--data-dir", dir)
+	}
+	for _, arg := range []string{"--uninstall", "--no-service"} {
+		said, _ := check("/root/my runner", arg)
+		require.NotContains(t, said, "--data-dir", arg)
+	}
+}
+
 func TestCapacityAndLabelsAreEnrolled(t *testing.T) {
 	t.Parallel()
 	m := newSite(t).machine()
@@ -103,8 +134,8 @@ func TestRootDoesNotTouchFolderOfService(t *testing.T) {
 	require.NoError(t, os.Symlink(elsewhere, filepath.Join(m.data, "server-ca.pem.next")))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "unit"), nil, 0o600))
 	const stubs = `make_user() { :; }; chown() { echo "chown $*"; }; systemctl() { :; }; write_unit() { :; }; say() { :; }
-		work=$here; unit=$here/unit; service=yes; token=tok_enr_1
-		printf '#!/bin/sh\necho "as root: $*" >>%s/asked\n' "$here" >"$here/svc-runner"; `
+		unit=$here/unit; service=yes; token=tok_enr_1; mkdir -p "${bin%/*}"
+		printf '#!/bin/sh\necho "as root: $*" >>%s/asked\n' "$here" >"$bin.new"; chmod 755 "$bin.new"; `
 	run := func(script string) string {
 		t.Helper()
 		said, err := m.part(`here="$1"; shift; options "$@"; `+stubs+script, dir, "--prefix", m.root, "--data-dir", m.data, "--server-ca", m.ca)
