@@ -62,7 +62,7 @@ func Open(dir string, visit func(Record)) (*Spool, error) {
 	}
 	s := &Spool{dir: dir, maxSegment: segmentSize, next: 1}
 	if len(firsts) == 0 { // interrupted by a crash while it was created
-		if err := s.startSegment(); err != nil {
+		if err := s.startSegment(s.next); err != nil {
 			return nil, err
 		}
 		return s, nil

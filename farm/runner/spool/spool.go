@@ -62,22 +62,25 @@ func Create(dir string) (*Spool, error) {
 		return nil, fmt.Errorf("create spool: %w", err)
 	}
 	s := &Spool{dir: dir, maxSegment: segmentSize, next: 1}
-	if err := s.startSegment(); err != nil {
-		return nil, err
+	if err := s.startSegment(s.next); err != nil {
+		return nil, errors.Join(err, os.Remove(dir))
 	}
 	return s, atomicfile.SyncDir(filepath.Dir(dir))
 }
 
-// startSegment starts a segment with the next record. The caller holds s.mu, unless s is not shared
-// yet.
-func (s *Spool) startSegment() error {
-	name := filepath.Join(s.dir, fileName(s.next))
+// startSegment starts a segment with the record first. If it fails nothing is changed. The caller holds
+// s.mu, unless s is not shared yet.
+func (s *Spool) startSegment(first int64) error {
+	name := filepath.Join(s.dir, fileName(first))
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return fmt.Errorf("begin segment: %w", err)
 	}
-	s.segments = append(s.segments, &segment{file: f, first: s.next})
-	return atomicfile.SyncDir(s.dir)
+	if err := atomicfile.SyncDir(s.dir); err != nil {
+		return errors.Join(fmt.Errorf("begin segment: %w", err), f.Close(), os.Remove(name))
+	}
+	s.segments = append(s.segments, &segment{file: f, first: first})
+	return nil
 }
 
 func fileName(first int64) string { return fmt.Sprintf("%016x.log", first) }
@@ -94,7 +97,7 @@ func (s *Spool) Append(kind byte, data []byte) (int64, error) {
 		if err := s.sync(); err != nil {
 			return 0, err
 		}
-		if err := s.startSegment(); err != nil {
+		if err := s.startSegment(s.next); err != nil {
 			return 0, err
 		}
 	}
@@ -199,18 +202,17 @@ func (s *Spool) prune() error {
 }
 
 // SkipTo makes the next record follow number seq, if seq is beyond the last record. That happens
-// after a power cut has lost records that were sent and acknowledged.
+// after a power cut has lost records that were sent and acknowledged. After an error it can be tried again.
 func (s *Spool) SkipTo(seq int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if seq < s.next || s.closed {
 		return nil
 	}
-	s.positions, s.next = nil, seq+1
-	if err := s.startSegment(); err != nil {
+	if err := s.startSegment(seq + 1); err != nil {
 		return err
 	}
-	s.dirty = false
+	s.positions, s.next, s.dirty = nil, seq+1, false
 	return s.prune()
 }
 

@@ -207,6 +207,27 @@ func TestSkipToContinuesNumbers(t *testing.T) {
 	require.EqualValues(t, 8, s.Last())
 }
 
+// On a full disk no segment can be started, here because its name is taken. Nothing is skipped then.
+func TestSkipToCanBeTriedAgain(t *testing.T) {
+	t.Parallel()
+	s, dir := create(t)
+	_, err := s.Append('e', []byte("one"))
+	require.NoError(t, err)
+	require.NoError(t, os.Mkdir(filepath.Join(dir, fileName(8)), 0o700))
+	require.Error(t, s.SkipTo(7))
+	require.EqualValues(t, 1, s.Last())
+	_, err = s.Get(1)
+	require.NoError(t, err)
+	require.NoError(t, os.Remove(filepath.Join(dir, fileName(8))))
+	require.NoError(t, s.SkipTo(7))
+	seq, err := s.Append('e', []byte("late"))
+	require.NoError(t, err)
+	require.EqualValues(t, 8, seq)
+	require.NoError(t, s.Close())
+	_, found := reopen(t, dir)
+	require.Equal(t, []string{"8 e late"}, found)
+}
+
 func TestOtherFilesAreIgnored(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
