@@ -38,7 +38,7 @@ type job struct {
 	since        time.Time
 	pid          int           // of the job's process, or 0
 	processEnded bool          // the job's process has ended
-	endMissing   bool          // its supervisor was killed before the job's end was reported
+	endMissing   bool          // its supervisor was killed before the job's end was reported, and nothing reports it yet
 	dropped      bool          // it is no longer this runner's
 	finishedSeq  int64         // number of its finished event, 0 before that
 	manifest     *manifest     // files to upload, nil if there are none

@@ -93,7 +93,6 @@ func (s *Supervisor) appendLostEnd(j *job, acked int64) error {
 	if err := j.spool.SkipTo(acked); err != nil {
 		return err
 	}
-	j.update(func() { j.endMissing = false })
 	err := j.appendEvent(wire.Event{Kind: wire.EventNotice, Text: "The runner was restarted, and what it ran has ended."})
 	end := wire.Event{Kind: wire.EventFinished, Outcome: infra, Reason: "agent_restarted", FinishedAt: wire.At(time.Now())}
 	return errors.Join(err, j.appendEvent(end))
@@ -286,12 +285,12 @@ func (s *Supervisor) applyVerdict(v wire.Verdict, welcome bool) {
 func (s *Supervisor) resume(j *job, acked int64) {
 	j.mu.Lock()
 	lost := j.endMissing
+	j.endMissing = false
 	j.mu.Unlock()
 	if lost {
-		if err := s.appendLostEnd(j, acked); err != nil {
-			s.log.Error("spool", "job", j.name(), "err", err)
-			return
-		}
+		s.inBackground(func(ctx context.Context) {
+			s.reportEnd(ctx, j, func() error { return s.appendLostEnd(j, acked) })
+		})
 	}
 	j.rewind(acked)
 	j.update(func() { j.maySend = true })

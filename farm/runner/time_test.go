@@ -5,16 +5,21 @@ package runner
 import (
 	"bytes"
 	"context"
+	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"svc/events"
 	"svc/farm/runner/sandbox"
+	"svc/farm/runner/spool"
 	"svc/farm/wire"
 )
 
@@ -83,4 +88,52 @@ func TestArtifactsOfCancelledJobAreCollected(t *testing.T) {
 	require.Equal(t, "cancelled", end.Outcome)
 	require.Equal(t, 1, end.Artifacts)
 	r.requireNoJobs()
+}
+
+// On a full disk, here a taken name, the lost end of a job cannot be stored. It is once there is room.
+// If there is none for long, the job is given up and no longer shown as held.
+func TestLostEndOnFullDisk(t *testing.T) {
+	for name, full := range map[string]time.Duration{"for a moment": 5 * time.Second, "for long": time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "job")
+			synctest.Test(t, func(t *testing.T) {
+				id := events.NewID(time.Now())
+				j := newJob(key{id.String(), 1}, id, dir)
+				writeLostSpool(t, j)
+				var err error
+				j.spool, err = spool.Open(dir, func(spool.Record) {})
+				require.NoError(t, err)
+				j.processEnded, j.endMissing = true, true
+				close(j.ended)
+				s := &Supervisor{log: slog.New(slog.DiscardHandler), jobs: map[key]*job{j.key: j}, changed: make(chan struct{}),
+					wake: make(chan struct{}, 1)}
+				var tasks sync.WaitGroup
+				defer tasks.Wait()
+				s.inBackground = func(task func(context.Context)) { tasks.Go(func() { task(t.Context()) }) }
+				taken := filepath.Join(dir, fmt.Sprintf("%016x.log", 10))
+				require.NoError(t, os.Mkdir(taken, 0o700))
+
+				s.applyVerdict(wire.Verdict{Job: j.job, Epoch: 1, Verdict: wire.Continue, Acked: 9}, true)
+				synctest.Wait()
+				time.Sleep(full)
+				if full > reportEndFor {
+					require.Empty(t, s.heldJobs())
+					require.NoDirExists(t, dir)
+					return
+				}
+				require.Len(t, s.heldJobs(), 1)
+				require.EqualValues(t, 3, j.spool.Last())
+				s.applyVerdict(wire.Verdict{Job: j.job, Epoch: 1, Verdict: wire.Continue, Acked: 9}, true) // by another connection
+				require.NoError(t, os.Remove(taken))
+				time.Sleep(time.Second)
+				synctest.Wait()
+				require.EqualValues(t, 11, j.finishedSeq)
+				require.EqualValues(t, 11, j.spool.Last(), "it is reported once")
+				seq, ok := j.nextToSend(wire.Limits{WindowMessages: 1, WindowBytes: 1})
+				require.True(t, ok)
+				require.EqualValues(t, 10, seq)
+				require.NoError(t, j.remove())
+			})
+		})
+	}
 }

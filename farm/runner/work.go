@@ -35,7 +35,13 @@ func (s *Supervisor) runJob(ctx context.Context, j *job, a wire.Assign) {
 	j.mu.Unlock()
 	if !reported && !dropped {
 		s.log.Error("the job's process ended without reporting it", "job", j.name(), "err", err)
-		s.reportCrash(ctx, j)
+		reason := "agent_crashed"
+		if isClosed(j.killed) {
+			reason = reasonFenced
+		}
+		s.reportEnd(ctx, j, func() error {
+			return j.appendEvent(wire.Event{Kind: wire.EventFinished, Outcome: infra, Reason: reason, FinishedAt: wire.At(time.Now())})
+		})
 	}
 	s.log.Info("job ended", "job", j.name())
 	s.update(func() {})
@@ -44,19 +50,16 @@ func (s *Supervisor) runJob(ctx context.Context, j *job, a wire.Assign) {
 
 func (s *Supervisor) workDir(j *job) string { return s.cfg.Folder.path(workFolder, j.name()) }
 
-const reportCrashFor = time.Minute
+const reportEndFor = time.Minute
 
-// reportCrash reports the end of a job whose process did not. If the spool cannot be written the
-// job is dropped from the heartbeats, and its lease expires.
-func (s *Supervisor) reportCrash(ctx context.Context, j *job) {
-	reason := "agent_crashed"
-	if isClosed(j.killed) {
-		reason = reasonFenced
-	}
+// reportEnd has add store the end of a job that has no process and has not reported it. If the spool
+// cannot be written the job is dropped, and its lease expires.
+func (s *Supervisor) reportEnd(ctx context.Context, j *job, add func() error) {
 	var err error
-	for late := time.Now().Add(reportCrashFor); time.Now().Before(late); {
-		end := wire.Event{Kind: wire.EventFinished, Outcome: infra, Reason: reason, FinishedAt: wire.At(time.Now())}
-		if err = j.appendEvent(end); err == nil {
+	for late := time.Now().Add(reportEndFor); time.Now().Before(late); {
+		err = add()
+		if err == nil || errors.Is(err, os.ErrClosed) { // closed: the job was forgotten meanwhile
+			s.wakeWriter()
 			return
 		}
 		if waitFor(ctx, time.Second) != nil {
@@ -64,7 +67,7 @@ func (s *Supervisor) reportCrash(ctx context.Context, j *job) {
 		}
 	}
 	s.log.Error("spool", "job", j.name(), "err", err)
-	j.update(func() { j.dropped = true })
+	s.inBackground(func(context.Context) { s.drop(j) })
 }
 
 // runProcess starts the process of a job and stores its reports until it ends. The error says why
