@@ -204,6 +204,7 @@ func TestAssignmentsWaitForRoomInOutbox(t *testing.T) {
 	s := newSite(t)
 	var revealed atomic.Int64 // when the last job was sent
 	r := s.replica(revealing(aggregates.MaxSecretBytes/16), func(c *dispatch.Config) {
+		c.RefreshEvery = time.Hour // it is the writer that wakes the farm
 		reveal := c.Reveal
 		c.Reveal = func(ctx context.Context, workspace events.ID, names []string) (map[string]string, error) {
 			revealed.Store(time.Now().UnixMilli())
