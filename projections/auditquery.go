@@ -90,7 +90,7 @@ func (v Audit) PageAfter(ctx context.Context, workspace events.ID, f AuditFilter
 	fail := func(err error) (AuditPage, error) {
 		return AuditPage{}, fmt.Errorf("audit of %s after %d: %w", workspace, after, err)
 	}
-	s, err := v.search(ctx, workspace, f, after+1, math.MaxInt64)
+	s, err := v.search(ctx, workspace, f, min(after, math.MaxInt64-1)+1, math.MaxInt64)
 	if err != nil {
 		return fail(err)
 	}
