@@ -132,7 +132,7 @@ func stateRows[S, R any](rows []R) []S {
 }
 
 type stateQuery struct {
-	At  time.Time `query:"at" doc:"Return the state at this time." example:"2026-11-20T12:00:00Z"`
+	At  time.Time `query:"at" doc:"Return the state at this time. A time without digits finer than milliseconds, as answers have, includes its whole millisecond." example:"2026-11-20T12:00:00Z"`
 	Seq int64     `query:"seq" minimum:"1" doc:"Return the state after this event." example:"4182"`
 }
 
@@ -157,7 +157,7 @@ func (s *Server) getAuditState(ctx context.Context, in *stateQuery) (*stateAnswe
 	case in.At.After(s.Now()):
 		return nil, invalid("at", "must not be in the future")
 	case !in.At.IsZero():
-		if seq, err = s.Views.History.SeqAt(ctx, workspace, in.At, head); err != nil {
+		if seq, err = s.Views.History.SeqAt(ctx, workspace, endOfMillisecond(in.At), head); err != nil {
 			return nil, err
 		}
 		if seq == 0 {
@@ -172,4 +172,13 @@ func (s *Server) getAuditState(ctx context.Context, in *stateQuery) (*stateAnswe
 		return nil, err
 	}
 	return &stateAnswer{stateBody{newState(state), head}}, nil
+}
+
+// endOfMillisecond returns the last time stored that answers print as at. A time that is given more
+// precisely is returned as it is.
+func endOfMillisecond(at time.Time) time.Time {
+	if !at.Truncate(time.Millisecond).Equal(at) {
+		return at
+	}
+	return at.Add(time.Millisecond - time.Microsecond)
 }

@@ -205,6 +205,38 @@ func TestSeqAtReturnsLastEventAtTime(t *testing.T) {
 	require.Zero(t, seq)
 }
 
+// Events are stored with microseconds, and answered with milliseconds.
+func TestStateAtAnsweredTimeHasItsEvent(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	began := epoch.Add(-time.Hour + 456*time.Microsecond)
+	l := &randomLog{random: rand.New(rand.NewPCG(5, 5)), workspace: events.NewID(began), at: began}
+	l.append(t, db, 20)
+	s, ctx := historyServer(db), as(t, someone(l.workspace))
+	seqAt := func(at time.Time) int64 {
+		a, err := s.getAuditState(ctx, &stateQuery{At: at})
+		require.NoError(t, err)
+		callerOf(ctx).releaseSlots()
+		return a.Body.Seq
+	}
+	var first time.Time
+	for seq := range int64(20) {
+		a, err := s.getAuditState(ctx, &stateQuery{Seq: seq + 1})
+		require.NoError(t, err)
+		callerOf(ctx).releaseSlots()
+		answered, err := time.Parse(time.RFC3339, string(*a.Body.At))
+		require.NoError(t, err)
+		require.GreaterOrEqual(t, seqAt(answered), seq+1)
+		require.Equal(t, seqAt(answered.Add(456*time.Microsecond)), seqAt(answered))
+		if seq == 0 {
+			first = answered
+		}
+		if answered.After(first) {
+			require.LessOrEqual(t, seqAt(answered.Add(455*time.Microsecond)), seq, "a more precise time")
+		}
+	}
+}
+
 // A state fails from an unreadable event on, if the event is relevant to it.
 func TestStateFailsAfterUnreadableEvent(t *testing.T) {
 	t.Parallel()

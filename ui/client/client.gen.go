@@ -4706,7 +4706,7 @@ type ReplayAuditParams struct {
 
 // GetAuditStateParams defines parameters for GetAuditState.
 type GetAuditStateParams struct {
-	// At Return the state at this time.
+	// At Return the state at this time. A time without digits finer than milliseconds, as answers have, includes its whole millisecond.
 	At *time.Time `form:"at,omitempty" json:"at,omitempty"`
 
 	// Seq Return the state after this event.
