@@ -94,10 +94,14 @@ func (s *memberSQL) rowsToRead() int {
 // searchSQL returns the query of the members with a text that has the search as prefix.
 func (s *memberSQL) searchSQL() string {
 	text := normalizedText(s.Q)
+	end := text + "\U0010ffff"
+	if text == "" { // blanks alone; every word begins with it
+		end = ""
+	}
 	found := fmt.Sprintf(`
 		select distinct name_key, member_id from (
 			select name_key, member_id from member_words where workspace_id = $1 and word >= %s and word < %s
-			order by word, name_key, member_id limit %d) w`, s.arg(text), s.arg(text+"\U0010ffff"), MaxMembersFound)
+			order by word, name_key, member_id limit %d) w`, s.arg(text), s.arg(end), MaxMembersFound)
 	if s.Roles == nil {
 		return found
 	}

@@ -79,7 +79,7 @@ func newMember(m projections.Member, you events.ID) member {
 }
 
 type membersQuery struct {
-	Q      string   `query:"q" maxLength:"200" doc:"Only members whose name, a word of it, address or address domain begins with this text, ignoring case and accents. Finds at most 250 members."`
+	Q      string   `query:"q" maxLength:"200" doc:"Only members whose name, a word of it, address or address domain begins with this text, ignoring case and accents. Finds at most 250 members, and none by blanks alone."`
 	Role   roleName `query:"role" doc:"Only members with this role. Not case-sensitive."`
 	Limit  int      `query:"limit" minimum:"1" maximum:"100" default:"25" doc:"Maximum number of items to return."`
 	Offset int      `query:"offset" minimum:"0" maximum:"1000" default:"0" doc:"Number of items to skip. Use cursor to go further."`

@@ -5114,7 +5114,7 @@ type ResendInvitationParams struct {
 
 // ListMembersParams defines parameters for ListMembers.
 type ListMembersParams struct {
-	// Q Only members whose name, a word of it, address or address domain begins with this text, ignoring case and accents. Finds at most 250 members.
+	// Q Only members whose name, a word of it, address or address domain begins with this text, ignoring case and accents. Finds at most 250 members, and none by blanks alone.
 	Q *string `form:"q,omitempty" json:"q,omitempty"`
 
 	// Role Only members with this role. Not case-sensitive.
