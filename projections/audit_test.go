@@ -28,6 +28,26 @@ func seqs(list []projections.AuditRecord) []int64 {
 	return n
 }
 
+// The name of a job may look like an address or an id.
+func TestAuditOfTargetByAnyName(t *testing.T) {
+	t.Parallel()
+	w := world.New(t)
+	workspace, job := world.NewID(), world.NewID()
+	likeID := strings.ToUpper(job.String())
+	for _, name := range []string{"Deploy@Acme.example", "deploy@acme.example", likeID} {
+		w.Record(t, world.System, workspace, world.NewID(), events.JobSubmitted{Spec: events.JobSpec{Name: name}})
+	}
+	w.Record(t, world.System, workspace, job, events.JobSubmitted{Spec: events.JobSpec{Name: "Deploy"}})
+	for target, want := range map[string][]int64{
+		"Deploy@Acme.example": {2, 1}, "deploy@acme.example": {2}, likeID: {4, 3}, job.String(): {4}, "Deploy": {4}, "deploy": {},
+	} {
+		page, err := projections.Audit{DB: w.DB}.Page(t.Context(), projections.AuditQuery{Workspace: workspace, Limit: 5,
+			AuditFilter: projections.AuditFilter{Target: target}})
+		require.NoError(t, err)
+		require.Equal(t, want, seqs(page.Records), target)
+	}
+}
+
 func TestAuditPage(t *testing.T) {
 	t.Parallel()
 	w := world.New(t)

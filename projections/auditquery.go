@@ -205,11 +205,11 @@ func (f AuditFilter) terms() (list [][]term) {
 		}
 	}
 	if f.Target != "" {
-		add(actorOrTargetTerm(targetIDField, targetNameField, f.Target))
+		add(actorOrTargetTerms(targetIDField, targetNameField, f.Target)...)
 	}
 	var actors []term
 	for _, actor := range split(f.Actor) {
-		actors = append(actors, actorOrTargetTerm(actorIDField, actorNameField, actor))
+		actors = append(actors, actorOrTargetTerms(actorIDField, actorNameField, actor)...)
 	}
 	add(actors...)
 	add(f.actions()...)
@@ -236,15 +236,17 @@ func (f AuditFilter) actions() (list []term) {
 	return list
 }
 
-// actorOrTargetTerm returns the term of an actor or target given by name or id.
-func actorOrTargetTerm(idField, nameField byte, value string) term {
+// actorOrTargetTerms returns the terms of an actor or target given by name or id. The name of a job may
+// look like an id or an address.
+func actorOrTargetTerms(idField, nameField byte, value string) []term {
+	list := []term{newTerm(nameField, clip(value))}
 	if id, err := events.ParseID(value); err == nil {
-		return newTerm(idField, id.String())
+		list = append(list, newTerm(idField, id.String()))
 	}
-	if address, ok := input.Email(value); ok {
-		value = address
+	if address, ok := input.Email(value); ok && address != value {
+		list = append(list, newTerm(nameField, clip(address)))
 	}
-	return newTerm(nameField, clip(value))
+	return list
 }
 
 // split returns the comma-separated values of a field; nil if it is empty.

@@ -191,10 +191,7 @@ func matchesFilter(f projections.AuditFilter, r projections.AuditRecord) bool {
 		if one, others, several := strings.Cut(asked, ","); several {
 			return named(one, name, id) || named(others, name, id)
 		}
-		if strings.Contains(asked, "@") {
-			asked = strings.ToLower(asked)
-		}
-		return asked == "" || asked == name || strings.EqualFold(asked, id.String())
+		return asked == "" || asked == name || strings.ToLower(asked) == name || strings.EqualFold(asked, id.String())
 	}
 	acts := slices.ContainsFunc(strings.Split(f.Action, ","), func(action string) bool {
 		prefix, isPrefix := strings.CutSuffix(action, "*")
