@@ -126,7 +126,7 @@ func TestStepResult(t *testing.T) {
 // A script may have 64 KiB, and each < takes six bytes in the JSON of the spec.
 func TestLongScript(t *testing.T) {
 	eachKind(t, func(t *testing.T, kind string) {
-		script := "ls -l /proc/$$/fd | grep memfd:spec\n#" + strings.Repeat("<", 64<<10-20) + "\necho done"
+		script := "ls -l /proc/$$/fd >fds; grep memfd:spec fds\n#" + strings.Repeat("<", 64<<10-20) + "\necho done"
 		r, out := job(t, kind).sh(t, script)
 		require.Zero(t, r.ExitCode, out)
 		require.Equal(t, "done\n", out, "nor does the step have the file open")
