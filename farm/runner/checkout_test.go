@@ -9,6 +9,21 @@ import (
 	"svc/farm/wire"
 )
 
+func TestCheckout(t *testing.T) {
+	t.Parallel()
+	f := newFarm(t)
+	start(t, f.enrolled())
+	repo, commit := repository(t)
+	for _, source := range []wire.Source{
+		{URL: "file://" + repo, Commit: commit}, {URL: "file://" + repo, Ref: "refs/heads/main"},
+		{URL: "file://" + repo, Ref: "refs/heads/main", Commit: commit},
+	} {
+		k := f.assign(wire.Assign{Source: &source, Steps: steps("cat file; git rev-parse HEAD; git config --get core.hookspath || echo none")})
+		require.Equal(t, "succeeded", f.ended(k).Outcome, f.log(k))
+		require.Contains(t, f.log(k), "content\n"+commit+"\n")
+	}
+}
+
 // What no other machine can check out fails at once. What another one may reach is tried again.
 func TestCheckoutFailures(t *testing.T) {
 	t.Parallel()
