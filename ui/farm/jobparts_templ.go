@@ -932,7 +932,7 @@ func details(v *page.Visit, d jobData) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			if d.Job.Log.Truncated {
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 86, ", cut at its limit")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 86, "(cut at its limit)")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
