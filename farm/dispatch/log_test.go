@@ -1,0 +1,163 @@
+package dispatch_test
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"svc/events"
+	"svc/farm/dispatch"
+	"svc/farm/wire"
+	"svc/projections"
+)
+
+func TestLogIsLimited(t *testing.T) {
+	t.Parallel()
+	j := newRunning(t)
+	_, err := j.db.Exec(t.Context(), `update job_leases set log_bytes = $2 where job_id = $1`, j.job, wire.MaxLog-2)
+	require.NoError(t, err)
+	j.a.chunk(j.job, j.epoch, 3, wire.MaxLog-2, "ab")
+	j.a.chunk(j.job, j.epoch, 4, wire.MaxLog, "c")
+	j.a.chunk(j.job, j.epoch, 5, wire.MaxLog+1, "d")
+	j.a.acked(5)
+	size, err := j.r.logs.Size(t.Context(), j.ws, j.job, j.epoch)
+	require.NoError(t, err)
+	require.EqualValues(t, wire.MaxLog, size)
+}
+
+// A log is cut where its workspace has no more room, and the job continues. The log is not taken
+// for one that was tampered with.
+func TestLogsOfWorkspaceAreLimited(t *testing.T) {
+	t.Parallel()
+	room := len("one\ntwo\n")
+	j := newRunning(t, func(c *dispatch.Config) {
+		c.AdmitLog = func(_ events.ID, bytes int) bool {
+			if bytes > room {
+				return false
+			}
+			room -= bytes
+			return true
+		}
+	})
+	j.a.chunk(j.job, j.epoch, 3, 4, "two\n")
+	j.a.chunk(j.job, j.epoch, 4, 8, "three\n")
+	j.a.chunk(j.job, j.epoch, 5, 14, "x")
+	j.a.acked(5)
+	j.a.send(finished("one\ntwo\nthree\nx"), j.job, j.epoch, 6)
+	j.a.acked(6)
+	require.Equal(t, events.JobStateSucceeded, j.state(j.job))
+	j.r.SweepOnce(t.Context())
+	var sealed events.JobLogSealed
+	var text []byte
+	require.NoError(t, j.db.QueryRow(t.Context(), `select data from events where stream = $1 and kind = 'job.log_sealed'`, j.job).Scan(&text))
+	require.NoError(t, json.Unmarshal(text, &sealed))
+	require.EqualValues(t, len("one\ntwo\n"), sealed.Bytes)
+	require.True(t, sealed.Truncated)
+	require.Equal(t, "incomplete", sealed.Integrity)
+}
+
+// Every attempt has its own log, sealed with a statement of its integrity.
+func TestLogsAreSealed(t *testing.T) {
+	t.Parallel()
+	j := newRunning(t)
+	j.a.send(wire.Event{Kind: wire.EventFinished, Outcome: "infra", Reason: "agent_restarted", Log: sumOf("one\n")}, j.job, j.epoch, 3)
+	j.a.acked(3)
+	j.a.send(wire.Event{Kind: wire.EventFinished, Outcome: "infra"}, j.job, j.epoch, 3)
+	again, epoch, _ := j.a.assigned()
+	require.Equal(t, j.job, again)
+	require.Equal(t, 2, epoch)
+	j.epoch = epoch
+	j.begin()
+	j.a.send(finished("another\n"), j.job, epoch, 3)
+	j.a.acked(3)
+	j.r.SweepOnce(t.Context())
+	rows, err := j.db.Query(t.Context(), `
+		select data->>'epoch', data->>'integrity' from events where stream = $1 and kind = 'job.log_sealed' order by 1`, j.job)
+	require.NoError(t, err)
+	defer rows.Close()
+	var list []string
+	for rows.Next() {
+		var epoch, integrity string
+		require.NoError(t, rows.Scan(&epoch, &integrity))
+		list = append(list, epoch+" "+integrity)
+	}
+	require.Equal(t, []string{"1 verified", "2 mismatch"}, list)
+	require.NoError(t, rows.Err())
+	view, _, err := projections.Jobs{DB: j.db}.Get(t.Context(), j.ws, j.job)
+	require.NoError(t, err)
+	require.Equal(t, "infra agent_restarted", view.Attempts[0].Ended+" "+view.Attempts[0].Reason)
+	require.Equal(t, "succeeded ", view.Attempts[1].Ended+" "+view.Attempts[1].Reason)
+}
+
+// Lines are counted across pieces. An older service stores pieces without line numbers, after which
+// the numbers are unknown.
+func TestLogLinesAreNumbered(t *testing.T) {
+	t.Parallel()
+	j := newRunning(t)
+	lines := func(from int64) (list []int64) {
+		t.Helper()
+		pieces, err := j.r.logs.Read(t.Context(), j.ws, j.job, j.epoch, from, 1<<20)
+		require.NoError(t, err)
+		for _, c := range pieces {
+			list = append(list, c.Line)
+		}
+		return list
+	}
+	j.a.chunk(j.job, j.epoch, 3, 4, "two\nth")
+	j.a.chunk(j.job, j.epoch, 4, 10, "ree\n\nfive")
+	j.a.acked(4)
+	j.a.chunk(j.job, j.epoch, 4, 10, "ree\n\nfive")
+	j.a.chunk(j.job, j.epoch, 5, 19, "\n")
+	j.a.chunk(j.job, j.epoch, 6, 20, "six")
+	j.a.acked(6)
+	require.Equal(t, []int64{1, 2, 3, 5, 6}, lines(0))
+	require.Equal(t, []int64{4, 5, 6}, lines(14))
+
+	_, err := j.db.Exec(t.Context(), `
+		with piece as (insert into job_logs (workspace_id, job_id, epoch, from_byte, at, data) values ($1, $2, $3, 23, now(), '.'))
+		update job_leases set log_bytes = 24 where job_id = $2`, j.ws, j.job, j.epoch)
+	require.NoError(t, err)
+	for n := range int64(3) {
+		j.a.chunk(j.job, j.epoch, 7+n, 24+2*n, "a\n")
+		j.a.acked(7 + n)
+	}
+	require.Equal(t, []int64{6, 0, 0, 0, 0}, lines(20))
+}
+
+// Old logs are removed in parts from the end, and then the lease. Without a retention they stay.
+func TestOldLogsAreRemoved(t *testing.T) {
+	t.Parallel()
+	j := newRunning(t)
+	j.a.send(finished("one\n"), j.job, j.epoch, 3)
+	j.a.acked(3)
+	j.r.SweepOnce(t.Context())
+	_, err := j.db.Exec(t.Context(), `
+		insert into job_logs (workspace_id, job_id, epoch, from_byte, at, data)
+		select $1, $2, 1, 4 * n, now(), 'two.' from generate_series(1, 1999) n`, j.ws, j.job)
+	require.NoError(t, err)
+	ephemeral := j.replica(func(c *dispatch.Config) { c.LogRetention = 7 * 24 * time.Hour })
+	left := func() (pieces, leases int, end int64) {
+		require.NoError(t, j.db.QueryRow(t.Context(), `
+			select count(*), (select count(*) from job_leases), coalesce(max(from_byte), -1) from job_logs`).Scan(&pieces, &leases, &end))
+		return pieces, leases, end
+	}
+	requireAfterSweep := func(r *replica, pieces, leases int, end int64) {
+		t.Helper()
+		r.SweepOnce(t.Context())
+		p, l, e := left()
+		require.Equal(t, []any{pieces, leases, end}, []any{p, l, e})
+	}
+	j.clock.advance(7*24*time.Hour - time.Minute)
+	requireAfterSweep(ephemeral, 2000, 1, 4*1999)
+	j.clock.advance(2 * time.Minute)
+	requireAfterSweep(ephemeral, 2000-1024, 1, 4*(2000-1024-1))
+	requireAfterSweep(ephemeral, 0, 0, -1)
+
+	j = newRunning(t)
+	j.a.send(finished("one\n"), j.job, j.epoch, 3)
+	j.a.acked(3)
+	j.clock.advance(100 * 365 * 24 * time.Hour)
+	requireAfterSweep(j.r, 1, 1, 0)
+}
