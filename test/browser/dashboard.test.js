@@ -26,6 +26,22 @@ function pidOf(name) {
   return parseInt(line);
 }
 
+test("the dashboard shows the service's answer", async () => {
+  const { page, context, open, problems } = await visitor(browser, app, "ada");
+  await open("/w/acme/dashboard");
+  const answer = await context.request.get(product.restUrl + "/api/v1/dashboard", { headers: { "X-Svc-Tenant": "acme" } });
+  const dashboard = await answer.json();
+  await page.getByText(dashboard.head.sentence).waitFor();
+  for (const { label, count } of dashboard.runs.byStage) {
+    const row = page.locator(".stages tr", { hasText: label });
+    assert.equal(parseInt(await row.locator("td.num").innerText()), count, label);
+  }
+  assert.equal(await page.locator(".system li").count(), dashboard.system.dependencies.length + 1, "the dependencies and the farm's gateway");
+  assert.equal(await page.locator(".system .removed").count(), 0);
+  assert.match(await page.locator(".lines-of-runs li").first().innerText(), new RegExp(dashboard.recent[0].issueTitle));
+  assert.deepEqual(problems, []);
+});
+
 test("the system card shows outages without a reload", async () => {
   const { page, open, problems } = await visitor(browser, app, "leo");
   await open("/w/acme/dashboard");

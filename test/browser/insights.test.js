@@ -29,6 +29,23 @@ async function cookie(page) {
   return (await page.context().cookies()).map(({ name, value }) => `${name}=${value}`).join("; ");
 }
 
+test("insights show numbers, a table, methods and a CSV", async () => {
+  const { page, open, problems } = await visitor(browser, app, "ada");
+  await open("/w/acme/insights");
+  assert.equal(await page.locator(".kpi").count(), 5);
+  await page.click("text=90d");
+  await page.waitForURL(/range=90d/);
+  await page.click("text=View as table");
+  assert.equal(await page.locator("tbody tr").count(), 90);
+  await page.click("text=How this is calculated");
+  await page.getByText("Denominator").waitFor();
+  await page.locator(".kpi", { hasText: "Cost per merged PR" }).click();
+  await page.getByRole("heading", { name: "Cost per merged PR, by day" }).waitFor();
+  const [file] = await Promise.all([page.waitForEvent("download"), page.click("text=Download as CSV")]);
+  assert.equal(file.suggestedFilename(), "insights.csv");
+  assert.deepEqual(problems, []);
+});
+
 test("each number shows its change as a word and an icon", async () => {
   const { page, open, problems } = await visitor(browser, app, "ada");
   await open("/w/acme/insights");

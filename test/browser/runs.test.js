@@ -1,4 +1,4 @@
-// Dashboard, board and list of runs, the page of a run, decisions, insights.
+// Board and list of runs, the page of a run, decisions.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { start } from "../product.js";
@@ -15,22 +15,6 @@ before(async () => {
 after(async () => {
   await browser?.close();
   await product?.stop();
-});
-
-test("the dashboard shows the service's answer", async () => {
-  const { page, context, open, problems } = await visitor(browser, app, "ada");
-  await open("/w/acme/dashboard");
-  const answer = await context.request.get(product.restUrl + "/api/v1/dashboard", { headers: { "X-Svc-Tenant": "acme" } });
-  const dashboard = await answer.json();
-  await page.getByText(dashboard.head.sentence).waitFor();
-  for (const { label, count } of dashboard.runs.byStage) {
-    const row = page.locator(".stages tr", { hasText: label });
-    assert.equal(parseInt(await row.locator("td.num").innerText()), count, label);
-  }
-  assert.equal(await page.locator(".system li").count(), dashboard.system.dependencies.length + 1, "the dependencies and the farm's gateway");
-  assert.equal(await page.locator(".system .removed").count(), 0);
-  assert.match(await page.locator(".lines-of-runs li").first().innerText(), new RegExp(dashboard.recent[0].issueTitle));
-  assert.deepEqual(problems, []);
 });
 
 test("the board has a column for each stage", async () => {
@@ -334,23 +318,6 @@ test("flags and numbers of a card do not wrap", async () => {
   for (const [text, height] of heights) assert.ok(height <= 22, `${text}: ${height}`);
   const wide = await page.locator(".run").evaluateAll((list) => list.filter((run) => run.scrollWidth > run.clientWidth).map((run) => run.innerText));
   assert.deepEqual(wide, [], "content does not overflow its card");
-});
-
-test("insights show numbers, a table, methods and a CSV", async () => {
-  const { page, open, problems } = await visitor(browser, app, "ada");
-  await open("/w/acme/insights");
-  assert.equal(await page.locator(".kpi").count(), 5);
-  await page.click("text=90d");
-  await page.waitForURL(/range=90d/);
-  await page.click("text=View as table");
-  assert.equal(await page.locator("tbody tr").count(), 90);
-  await page.click("text=How this is calculated");
-  await page.getByText("Denominator").waitFor();
-  await page.locator(".kpi", { hasText: "Cost per merged PR" }).click();
-  await page.getByRole("heading", { name: "Cost per merged PR, by day" }).waitFor();
-  const [file] = await Promise.all([page.waitForEvent("download"), page.click("text=Download as CSV")]);
-  assert.equal(file.suggestedFilename(), "insights.csv");
-  assert.deepEqual(problems, []);
 });
 
 test("without scripts a decision can be answered", async () => {
