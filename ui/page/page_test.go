@@ -1,12 +1,14 @@
 package page
 
 import (
+	"context"
 	"encoding/json"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +18,7 @@ import (
 
 	"svc/http/middleware"
 	"svc/ui/client"
+	"svc/ui/kit"
 )
 
 // Addresses from links never lead to another site.
@@ -85,6 +88,33 @@ func TestNoticeWaitsForNextPage(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "Done.", string(text))
 }
+
+// Scripts take the time of the server from the page, which may have waited for what it shows.
+func TestPageHasTheTimeOfItsRendering(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 20, 23, 56, 25, 0, time.UTC)
+	a := &App{
+		Service: client.NewService("http://127.0.0.1:1"), Now: func() time.Time { return now },
+		Log: slog.New(slog.DiscardHandler), Assets: noAssets{},
+	}
+	var asked time.Time
+	show := a.handler(Route{Public: true, Show: func(v *Visit) (Page, error) {
+		asked = v.Now
+		now = now.Add(5 * time.Second)
+		return Page{Main: templ.ComponentFunc(func(_ context.Context, w io.Writer) error {
+			_, err := io.WriteString(w, kit.Ago(asked.Add(4*time.Second), v.Now))
+			return err
+		})}, nil
+	}})
+	w := httptest.NewRecorder()
+	show.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/sign-in", nil))
+	require.Contains(t, w.Body.String(), `data-time="`+strconv.FormatInt(asked.Add(5*time.Second).UnixMilli(), 10)+`"`)
+	require.Contains(t, w.Body.String(), "just now", "what happened meanwhile is not to come")
+}
+
+type noAssets struct{}
+
+func (noAssets) URL(name string) string { return name }
 
 // A download may be the request by which the service extends the session.
 func TestDownloadSetsCookies(t *testing.T) {

@@ -23,9 +23,9 @@ type Visit struct {
 	*http.Request
 	API       *client.Session
 	Workspace client.Workspace // the workspace of the path, with the person's role; zero if the path names none
-	Now       time.Time
-	PublicAPI string // public address of the REST service, such as "https://api.example"; "" if unknown
-	Result    any    // what Do leaves for Show, such as a refused form
+	Now       time.Time        // when the request arrived; in templates, when the page is rendered
+	PublicAPI string           // public address of the REST service, such as "https://api.example"; "" if unknown
+	Result    any              // what Do leaves for Show, such as a refused form
 
 	route  Route
 	notice Notice  // the outcome of this request's POST, or of the one before a redirect

@@ -28,6 +28,7 @@ func (a *App) write(w http.ResponseWriter, v *Visit, p Page) {
 	if shown == nil {
 		shown = shell(a, v, p)
 	}
+	v.Now = a.Now() // what is shown may have been waited for, and be newer than the request
 	if err := shown.Render(v.Context(), text); err != nil {
 		a.Log.ErrorContext(v.Context(), "render a page", "path", v.URL.Path, "err", err)
 		http.Error(w, "The page could not be shown.", http.StatusInternalServerError)

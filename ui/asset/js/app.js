@@ -182,10 +182,14 @@ function closeMenus(el) {
 document.addEventListener("click", (e) => closeMenus(e.target));
 document.addEventListener("toggle", ({ target: el }) => { if (el.matches(openMenus)) closeMenus(el); }, true);
 
-// The time is that of the server. The browser's clock may be wrong by clockAhead milliseconds; the page tells when it was
-// rendered, shortly before its first byte arrived.
-const firstByte = performance.getEntriesByType("navigation")[0]?.responseStart ?? 0;
-const clockAhead = Date.now() - performance.now() + firstByte - Number(body.dataset.time);
+// The time is that of the server, which tells when it rendered the page; the browser's clock may be wrong. measureAhead
+// returns by how many milliseconds it is ahead: 0 if by it the page was rendered between request and first byte, and
+// otherwise as if the first byte had arrived at once. origin is the time by the browser's clock when performance.now was 0.
+function measureAhead(rendered, origin, { requestStart = 0, responseStart = 0 } = {}) {
+  if (origin + requestStart <= rendered && rendered <= origin + responseStart) return 0;
+  return origin + responseStart - rendered;
+}
+const clockAhead = measureAhead(Number(body.dataset.time), Date.now() - performance.now(), performance.getEntriesByType("navigation")[0]);
 const now = () => Date.now() - clockAhead;
 
 // Relative times are updated every 10 seconds, durations every second.
