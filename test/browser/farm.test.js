@@ -177,6 +177,24 @@ test("a refused enrollment keeps the dialog and what was typed", async () => {
   await page.getByText("Command withdrawn. It no longer works.").waitFor();
 });
 
+test("a form that is sent twice creates one command, and tells where it can be withdrawn", async () => {
+  const { page, context } = await visitor(browser, app, "ada", { javaScriptEnabled: false });
+  /** pending returns the number of commands that no machine has used. */
+  const pending = async () => (await (await context.request.get(product.restUrl + "/api/v1/farm/enrollments?status=pending", { headers: { "X-Svc-Tenant": "acme" } })).json()).total;
+  const before = await pending();
+  await page.goto(app + "/w/acme/farm/enroll");
+  const key = await page.locator("#add-body [name=key]").getAttribute("value");
+  const send = async () => (await context.request.post(app + "/w/acme/farm/enroll", { headers: { Origin: app }, form: { key, name: "", labels: "" } })).text();
+  const answers = await Promise.all([send(), send()]);
+  assert.equal(await pending(), before + 1);
+  assert.equal(answers.filter((text) => text.includes("--token")).length, 1);
+  await page.setContent(answers.find((text) => !text.includes("--token")));
+  const alert = page.locator("#add-body [role=alert]");
+  assert.match(await alert.innerText(), /already created/);
+  assert.equal(await alert.getByRole("link", { name: "Enrollments" }).getAttribute("href"), "/w/acme/farm/enrollments");
+  assert.notEqual(await page.locator("#add-body [name=key]").getAttribute("value"), key, "the form can be sent anew");
+});
+
 test("the URL of a form redirects to its page, and the theme changes without a reload", async () => {
   const noScripts = await visitor(browser, app, "ada", { javaScriptEnabled: false });
   await noScripts.page.goto(app + "/w/acme/farm/enroll");

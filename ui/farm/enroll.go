@@ -20,6 +20,7 @@ type enrollForm struct {
 	name, labels string
 	ephemeral    bool
 	refused      string // why the service refused it; "" if nothing was posted yet
+	alreadyMade  bool   // it was sent before, and created a command then
 }
 
 // enroll creates a command, which is only in the answer to the POST: never in an address, a
@@ -33,10 +34,15 @@ func enroll(v *page.Visit) (page.Notice, error) {
 	if len(labels) > 0 {
 		body.Labels = &labels
 	}
-	m, err := client.Read[client.Minted](v.API.MintEnrollment(v.Context(), nil, body))
+	params := &client.MintEnrollmentParams{IdempotencyKey: v.IdempotencyKey()}
+	m, err := client.Read[client.Minted](v.API.MintEnrollment(v.Context(), params, body))
 	if r := client.AsRefused(err); r != nil {
-		if r.Code == "farm_not_ready" {
+		switch r.Code {
+		case "farm_not_ready":
 			r.Status, r.Message = http.StatusConflict, r.Message+" "+missingText(r)
+		case "token_already_shown":
+			form.alreadyMade = true
+			r.Message = "The command was already created, and is shown once. If you did not see it, withdraw it and create another."
 		}
 		form.refused = page.Sentence(r)
 		v.Result = form
