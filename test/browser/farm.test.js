@@ -160,6 +160,27 @@ test("the dialog tells how far an enrollment is until that is over, unless it is
   assert.deepEqual(problems, []);
 });
 
+test("the dialog does not ask again about an enrollment after a refusal", async () => {
+  const { page, open } = await visitor(browser, app, "ada");
+  await page.clock.install();
+  await open("/w/acme/farm");
+  await page.getByRole("button", { name: "Add a runner" }).click();
+  await page.fill("#add-name", "builder-3");
+  await page.getByRole("button", { name: "Create command" }).click();
+  await page.locator("#await .checks").waitFor();
+  await page.locator("#enrollments li", { hasText: "builder-3" }).waitFor({ state: "attached" }); // its event has arrived
+  let polls = 0;
+  await page.route(/enrollments\/[^/]+$/, (route) => {
+    polls++;
+    return route.fulfill({ status: 403, headers: { "HX-Reswap": "none", "X-Notice": '{"text":"Not yours.","bad":true}' } });
+  });
+  await page.clock.runFor(2000);
+  await page.locator("#toasts .toast", { hasText: "Not yours." }).waitFor();
+  await page.clock.runFor(7000);
+  assert.equal(polls, 1);
+  assert.equal(await page.locator("#toasts .toast").count(), 1);
+});
+
 test("a refused enrollment keeps the dialog and what was typed", async () => {
   const { page, open } = await visitor(browser, app, "ada");
   await open("/w/acme/farm");

@@ -240,10 +240,14 @@ document.addEventListener("htmx:config:request", ({ detail: { ctx } }) => {
   // Empty parameters are left out, so that addresses stay short.
   if (ctx.request.method === "GET") for (const [name, value] of [...ctx.request.body]) if (!value) ctx.request.body.delete(name);
 });
-// What polls does not while its dialog is closed.
+// What polls does not while its dialog is closed, and not after a refusal, which would be told again each time.
+document.addEventListener("htmx:after:request", ({ detail: { ctx } }) => {
+  const { status } = ctx.response;
+  ctx.sourceElement.isRefused = status >= 400 && status < 500 && status !== 429;
+});
 document.addEventListener("htmx:config:request", (e) => {
   const { sourceElement, sourceEvent } = e.detail.ctx;
-  if (sourceEvent?.type === "every" && sourceElement.closest("dialog:not([open])")) e.preventDefault();
+  if (sourceEvent?.type === "every" && (sourceElement.isRefused || sourceElement.closest("dialog:not([open])"))) e.preventDefault();
 });
 // An update is dropped and requested again if the page's query has changed since, for example by a search.
 document.addEventListener("htmx:before:swap", (e) => {
