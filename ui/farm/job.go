@@ -117,6 +117,7 @@ type jobData struct {
 	Removed   string // message that the artifacts were removed; "" if they were not
 	Attempt   int64  // the attempt whose steps and log are shown
 	LogBytes  int64
+	LogCut    bool    // the log reached a limit; the rest was not stored
 	Log       logPart // the end, or the part around a match or a linked line; the page loads it
 	Search    logSearch
 }
@@ -144,10 +145,11 @@ func showJob(v *page.Visit) (page.Page, error) {
 	if err != nil {
 		return page.Page{}, err
 	}
-	d.Attempt, d.LogBytes = d.Job.Attempt, d.Job.Log.Bytes
+	d.Attempt, d.LogBytes, d.LogCut = d.Job.Attempt, d.Job.Log.Bytes, d.Job.Log.Truncated
 	for _, a := range d.Job.Attempts {
 		if a.Attempt == requested {
 			d.Attempt, d.LogBytes = requested, a.Log.Bytes
+			d.LogCut = a.Log.Truncated || requested == d.Job.Attempt && d.Job.Log.Truncated
 		}
 	}
 	d.Log = logPart{From: max(0, d.LogBytes-partBytes), SkipFirst: d.LogBytes > partBytes, Attempt: d.Attempt}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"svc/ui/client"
@@ -149,4 +150,47 @@ func TestRemovedLog(t *testing.T) {
 	require.NoError(t, p.Part.Render(t.Context(), &text))
 	require.Contains(t, text.String(), "This log was removed: logs of jobs are kept for 30 days.")
 	require.NotContains(t, text.String(), "hx-get", "nothing follows")
+}
+
+// A log that was cut is shown as such, while the job runs too.
+func TestCutLog(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		integrity client.JobLogIntegrity
+		cut       bool
+		detail    string
+	}{
+		{"", true, "Cut at its limit"}, {"incomplete", true, "Incomplete (cut at its limit)"},
+		{"verified", false, "Verified"}, {"", false, ""},
+	} {
+		log := client.JobLog{Integrity: tt.integrity, Truncated: tt.cut}
+		job := client.JobDetail{Id: "j1", State: client.JobDetailStateRunning, Attempt: 2, Log: log}
+		job.Attempts = []client.JobAttempt{{Attempt: 1}, {Attempt: 2, Log: log}}
+		rest := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			if strings.HasSuffix(r.URL.Path, "/j1") {
+				assert.NoError(t, json.NewEncoder(w).Encode(job))
+				return
+			}
+			_, _ = io.WriteString(w, "{}")
+		}))
+		t.Cleanup(rest.Close)
+		shown := func(query string) string {
+			r := httptest.NewRequest(http.MethodGet, "/w/acme/farm/jobs/j1"+query, nil)
+			r.SetPathValue("workspace", "acme")
+			r.SetPathValue("id", "j1")
+			p, err := showJob(&page.Visit{Request: r, API: client.NewService(rest.URL).NewSession(r, "acme")})
+			require.NoError(t, err)
+			var text bytes.Buffer
+			require.NoError(t, p.Main.Render(t.Context(), &text))
+			return strings.Join(strings.Fields(text.String()), " ")
+		}
+		const note = "The log was cut at its limit."
+		text := shown("")
+		require.Equal(t, tt.cut, strings.Contains(text, note))
+		require.Equal(t, tt.detail != "", strings.Contains(text, "<dt>Log</dt>"))
+		require.Contains(t, text, tt.detail)
+		require.Equal(t, tt.cut, strings.Contains(shown("?attempt=2"), note))
+		require.NotContains(t, shown("?attempt=1"), note, "the log of another attempt")
+	}
 }
