@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strconv"
 	"sync"
 	"time"
 
@@ -26,6 +27,7 @@ type Refusal struct {
 	Code    string // "" if a proxy answered
 	Message string
 	Details map[string]any
+	After   time.Duration // how long to wait before a retry, 0 if the answer does not say
 }
 
 func (r *Refusal) Error() string {
@@ -251,6 +253,9 @@ func withoutAddress(err error) error {
 
 func readRefusal(res *http.Response, text []byte) *Refusal {
 	r := &Refusal{Status: res.StatusCode}
+	if n, err := strconv.ParseUint(res.Header.Get("Retry-After"), 10, 31); err == nil {
+		r.After = seconds(int(n))
+	}
 	var body struct {
 		Code    string         `json:"code"`
 		Message string         `json:"message"`

@@ -32,18 +32,12 @@ type piece struct {
 
 func (p piece) size() int64 { return min(p.file.ChunkBytes, p.file.Size-p.n*p.file.ChunkBytes) }
 
-// upload uploads the artifacts of a job and retries with backoff. It returns true when it is over,
-// successfully or not, and false if the supervisor is about to exit.
+// upload uploads the artifacts of a job and retries with backoff, or when the service says. It returns
+// true when it is over, successfully or not, and false if the supervisor is about to exit.
 func (s *Supervisor) upload(ctx context.Context, j *job, m manifest) bool {
-	select {
-	case s.uploads <- struct{}{}:
-		defer func() { <-s.uploads }()
-	case <-ctx.Done():
-		return false
-	}
 	late, digests, before := time.Now().Add(uploadTimeout), 0, math.MaxInt
 	for failures := 0; ; failures++ {
-		missing, err := s.sendMissing(ctx, j, m)
+		missing, err := s.tryUpload(ctx, j, m)
 		switch {
 		case err == nil:
 			s.log.Info("artifacts uploaded", "job", j.name(), "files", len(m.Files))
@@ -65,10 +59,26 @@ func (s *Supervisor) upload(ctx context.Context, j *job, m manifest) bool {
 		if missing < before {
 			failures, before = 0, missing
 		}
-		if waitFor(ctx, s.cfg.Backoff(failures)) != nil {
+		pause := s.cfg.Backoff(failures)
+		if r != nil {
+			pause = max(pause, r.After)
+		}
+		if waitFor(ctx, min(pause, time.Until(late))) != nil {
 			return false
 		}
 	}
+}
+
+// tryUpload is sendMissing with one of the slots for uploads. An upload that waits to be retried has
+// none, so that it does not keep other jobs from uploading.
+func (s *Supervisor) tryUpload(ctx context.Context, j *job, m manifest) (missing int, err error) {
+	select {
+	case s.uploads <- struct{}{}:
+		defer func() { <-s.uploads }()
+	case <-ctx.Done():
+		return math.MaxInt, fmt.Errorf("wait for other uploads: %w", ctx.Err())
+	}
+	return s.sendMissing(ctx, j, m)
 }
 
 // isFinal reports whether the service, or a proxy before it, will never accept the files. Too large

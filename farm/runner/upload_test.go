@@ -56,3 +56,37 @@ func TestUploadsAreResumed(t *testing.T) {
 	defer f.mu.Unlock()
 	require.Equal(t, 1, f.uploads, "what is too large is never sent again")
 }
+
+// The service refuses the uploads of two jobs for an hour, since the workspace has stored too much today.
+// Another job's upload does not wait for them, and they do not ask again before that.
+func TestRefusedUploadsDoNotDelayOthers(t *testing.T) {
+	t.Parallel()
+	f := newFarm(t)
+	refused := map[string]int{}
+	f.uploading = func(_ int, w http.ResponseWriter, r *http.Request) bool {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		job := r.PathValue("id")
+		if _, ok := refused[job]; !ok && len(refused) == uploadsAtOnce {
+			return false
+		}
+		refused[job]++
+		w.Header().Set("Retry-After", "3600")
+		refuseWith(w, 429, "artifact_volume_exceeded")
+		return true
+	}
+	start(t, f.enrolled(), reconnectAtOnce)
+	spec := wire.Assign{Steps: steps("echo kept >kept"), Artifacts: []wire.Artifact{{Name: "all", Paths: []string{"*"}}}}
+	for range uploadsAtOnce {
+		f.ended(f.assign(spec))
+	}
+	require.Eventually(t, func() bool { f.mu.Lock(); defer f.mu.Unlock(); return len(refused) == uploadsAtOnce }, waitLimit, time.Millisecond)
+	k := f.assign(spec)
+	f.ended(k)
+	require.Eventually(t, f.with(k, func(j *farmJob) bool { return j.complete }), waitLimit, time.Millisecond)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, n := range refused {
+		require.Equal(t, 1, n)
+	}
+}
