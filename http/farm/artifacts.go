@@ -31,7 +31,7 @@ const (
 	commitTimeout = 30 * time.Second
 )
 
-var errArtifactsFull = fault.New(fault.RateLimited, "artifacts_too_large",
+var errArtifactsFull = fault.New(fault.RateLimited, "artifact_volume_exceeded",
 	"The artifacts of this workspace's jobs in the last 24 hours are too large together.")
 
 func newUploads() *quota.Semaphore {

@@ -252,7 +252,7 @@ func TestArtifactsOfWorkspaceAreLimited(t *testing.T) {
 	other := *u
 	other.job = s.run(t, u.runner)
 	other.finish(t, 1)
-	refused := other.send(t, u.a, manifest).is(t, 429, "artifacts_too_large")
+	refused := other.send(t, u.a, manifest).is(t, 429, "artifact_volume_exceeded")
 	require.NotEmpty(t, refused.header.Get("Retry-After"))
 	require.Empty(t, other.happened(t))
 	other.send(t, u.a, manifestPart(u.manifest(content(2, 300)))).is(t, 200, "")
