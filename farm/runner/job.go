@@ -200,6 +200,13 @@ func (j *job) isRunning() bool {
 	return !j.processEnded && j.finishedSeq == 0
 }
 
+// hasEnd reports whether the spool has the job's end.
+func (j *job) hasEnd() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.finishedSeq > 0
+}
+
 func (j *job) isDropped() bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()

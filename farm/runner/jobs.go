@@ -87,15 +87,25 @@ func (s *Supervisor) reopenJob(name string) error {
 	return nil
 }
 
-// appendLostEnd reports the end of a job whose supervisor was killed, after the last message that
-// the service has.
-func (s *Supervisor) appendLostEnd(j *job, acked int64) error {
-	if err := j.spool.SkipTo(acked); err != nil {
-		return err
+// lostEnd returns a function that stores the end of a job whose supervisor was killed, after the last
+// message that the service has. After an error it can be called again.
+func lostEnd(j *job, acked int64) func() error {
+	noticed := false
+	return func() error {
+		if err := j.spool.SkipTo(acked); err != nil {
+			return err
+		}
+		if !noticed {
+			err := j.appendEvent(wire.Event{Kind: wire.EventNotice, Text: "The runner was restarted, and what it ran has ended."})
+			if err != nil {
+				return err
+			}
+			noticed = true
+		}
+		return j.appendEvent(wire.Event{
+			Kind: wire.EventFinished, Outcome: infra, Reason: "agent_restarted", FinishedAt: wire.At(time.Now()),
+		})
 	}
-	err := j.appendEvent(wire.Event{Kind: wire.EventNotice, Text: "The runner was restarted, and what it ran has ended."})
-	end := wire.Event{Kind: wire.EventFinished, Outcome: infra, Reason: "agent_restarted", FinishedAt: wire.At(time.Now())}
-	return errors.Join(err, j.appendEvent(end))
 }
 
 // declineReason returns why a job is declined, or "". fresh says whether the service was heard
@@ -288,9 +298,7 @@ func (s *Supervisor) resume(j *job, acked int64) {
 	j.endMissing = false
 	j.mu.Unlock()
 	if lost {
-		s.inBackground(func(ctx context.Context) {
-			s.reportEnd(ctx, j, func() error { return s.appendLostEnd(j, acked) })
-		})
+		s.inBackground(func(ctx context.Context) { s.reportEnd(ctx, j, lostEnd(j, acked)) })
 	}
 	j.rewind(acked)
 	j.update(func() { j.maySend = true })

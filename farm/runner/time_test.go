@@ -97,19 +97,7 @@ func TestLostEndOnFullDisk(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "job")
 			synctest.Test(t, func(t *testing.T) {
-				id := events.NewID(time.Now())
-				j := newJob(key{id.String(), 1}, id, dir)
-				writeLostSpool(t, j)
-				var err error
-				j.spool, err = spool.Open(dir, func(spool.Record) {})
-				require.NoError(t, err)
-				j.processEnded, j.endMissing = true, true
-				close(j.ended)
-				s := &Supervisor{log: slog.New(slog.DiscardHandler), jobs: map[key]*job{j.key: j}, changed: make(chan struct{}),
-					wake: make(chan struct{}, 1)}
-				var tasks sync.WaitGroup
-				defer tasks.Wait()
-				s.inBackground = func(task func(context.Context)) { tasks.Go(func() { task(t.Context()) }) }
+				s, j := supervisorWithLostJob(t, dir)
 				taken := filepath.Join(dir, fmt.Sprintf("%016x.log", 10))
 				require.NoError(t, os.Mkdir(taken, 0o700))
 
@@ -136,4 +124,62 @@ func TestLostEndOnFullDisk(t *testing.T) {
 			})
 		})
 	}
+}
+
+// What is stored already is not stored again when the rest is tried again: the notice without the end, or
+// the end that cannot be made durable, whose job stays since the service may have received it.
+func TestLostEndIsStoredOnce(t *testing.T) {
+	for name, durable := range map[string]bool{"no room after the notice": true, "not durable": false} {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "job")
+			synctest.Test(t, func(t *testing.T) {
+				s, j := supervisorWithLostJob(t, dir)
+				acked, full, last := int64(9), time.Hour, int64(11)
+				taken := filepath.Join(dir, fmt.Sprintf("%016x.log", 10))
+				if durable {
+					_, err := j.spool.Append(kindChunk, make([]byte, 4<<20-j.spool.Bytes()-64)) // there is room for the notice alone
+					require.NoError(t, err)
+					acked, full, last = 4, 5*time.Second, 6
+					taken = filepath.Join(dir, fmt.Sprintf("%016x.log", 6))
+					require.NoError(t, os.Mkdir(taken, 0o700))
+				} else {
+					require.NoError(t, os.Symlink(os.DevNull, taken)) // which can be written, but not synced
+				}
+				s.applyVerdict(wire.Verdict{Job: j.job, Epoch: 1, Verdict: wire.Continue, Acked: acked}, true)
+				time.Sleep(full)
+				synctest.Wait()
+				if durable {
+					require.EqualValues(t, 5, j.spool.Last(), "the notice")
+					require.NoError(t, os.Remove(taken))
+					time.Sleep(time.Second)
+					synctest.Wait()
+				}
+				require.Equal(t, last, j.spool.Last())
+				require.Equal(t, last, j.finishedSeq)
+				require.Len(t, s.heldJobs(), 1)
+				if err := j.remove(); durable {
+					require.NoError(t, err)
+				}
+			})
+		})
+	}
+}
+
+// supervisorWithLostJob returns a supervisor that found a job of an earlier one, which reported no end. The
+// test waits for its tasks.
+func supervisorWithLostJob(t *testing.T, dir string) (*Supervisor, *job) {
+	id := events.NewID(time.Now())
+	j := newJob(key{id.String(), 1}, id, dir)
+	writeLostSpool(t, j)
+	var err error
+	j.spool, err = spool.Open(dir, func(spool.Record) {})
+	require.NoError(t, err)
+	j.processEnded, j.endMissing = true, true
+	close(j.ended)
+	s := &Supervisor{log: slog.New(slog.DiscardHandler), jobs: map[key]*job{j.key: j}, changed: make(chan struct{}),
+		wake: make(chan struct{}, 1)}
+	var tasks sync.WaitGroup
+	t.Cleanup(tasks.Wait)
+	s.inBackground = func(task func(context.Context)) { tasks.Go(func() { task(t.Context()) }) }
+	return s, j
 }

@@ -53,11 +53,16 @@ func (s *Supervisor) workDir(j *job) string { return s.cfg.Folder.path(workFolde
 const reportEndFor = time.Minute
 
 // reportEnd has add store the end of a job that has no process and has not reported it. If the spool
-// cannot be written the job is dropped, and its lease expires.
+// cannot be written the job is dropped, and its lease expires. If the end is stored but cannot be made
+// durable the job stays, since the end may have been sent.
 func (s *Supervisor) reportEnd(ctx context.Context, j *job, add func() error) {
 	var err error
 	for late := time.Now().Add(reportEndFor); time.Now().Before(late); {
-		err = add()
+		if j.hasEnd() {
+			err = j.spool.Sync()
+		} else {
+			err = add()
+		}
 		if err == nil || errors.Is(err, os.ErrClosed) { // closed: the job was forgotten meanwhile
 			s.wakeWriter()
 			return
@@ -67,6 +72,10 @@ func (s *Supervisor) reportEnd(ctx context.Context, j *job, add func() error) {
 		}
 	}
 	s.log.Error("spool", "job", j.name(), "err", err)
+	if j.hasEnd() {
+		s.wakeWriter()
+		return
+	}
 	s.inBackground(func(context.Context) { s.drop(j) })
 }
 
