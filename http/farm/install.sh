@@ -206,11 +206,16 @@ place() {
 # as_runner runs what touches the data folder as the user of the service: jobs can run as that user, and
 # could plant links there that root would follow.
 as_runner() {
-	if [ "$service" = no ]; then
+	if [ "$service" = no ] && ! is_runners; then
 		"$@"
 	else
 		(cd / && runuser -u svc-runner -- "$@")
 	fi
+}
+
+# is_runners tells root whether the data folder is of the service's user, as where the unit is gone.
+is_runners() {
+	[ "$(id -u)" = 0 ] && [ -n "$(find -H "$data" -prune -user svc-runner 2>/dev/null)" ]
 }
 
 make_user() {
@@ -303,8 +308,6 @@ uninstall() {
 		need runuser
 		waits
 		systemctl disable --now --quiet svc-runner.service
-		rm -f "$unit"
-		systemctl daemon-reload
 	fi
 	if [ -x "$bin" ]; then
 		as_runner "$bin" uninstall --data-dir "$data" || say "what is in $data was left"
@@ -312,6 +315,10 @@ uninstall() {
 	fi
 	rm -f "$etc/server-ca.pem" "$etc/options"
 	rmdir "$etc" "$data" 2>/dev/null || :
+	if [ "$service" = yes ]; then # last: whoever repeats an interrupted uninstallation finds the folder by it
+		rm -f "$unit"
+		systemctl daemon-reload
+	fi
 	say "svc-runner is uninstalled"
 }
 

@@ -10,11 +10,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// part runs functions of the installer, which needs root and systemd as a whole.
+// part runs functions of the installer, which needs root and systemd as a whole. The unit of this machine's own
+// service is left alone.
 func (m *machine) part(script string, args ...string) (string, error) {
 	functions, _, ok := strings.Cut(m.script(), "\n{\nmain ")
 	require.True(m.t, ok)
-	cmd := exec.CommandContext(m.t.Context(), "/bin/sh", append([]string{"-c", functions + "\n" + script, "install.sh"}, args...)...)
+	cmd := exec.CommandContext(m.t.Context(), "/bin/sh", append([]string{"-c", functions + "\nunit=$UNIT\n" + script, "install.sh"}, args...)...)
+	cmd.Env = append(os.Environ(), "UNIT="+filepath.Join(m.t.TempDir(), "unit"))
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }
@@ -167,4 +169,35 @@ func TestRootDoesNotTouchFolderOfService(t *testing.T) {
 	info, err := os.Lstat(copied)
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o600), info.Mode())
+}
+
+// An uninstallation that was interrupted can be repeated: it still knows the folder, and that jobs could write to it.
+func TestInterruptedUninstallIsRepeated(t *testing.T) {
+	t.Parallel()
+	m := newSite(t).machine()
+	unit := filepath.Join(t.TempDir(), "unit")
+	uninstall := func(script string) string {
+		said, _ := m.part(`unit=`+unit+`; systemctl() { :; }; say() { :; }; runuser() { echo "$*"; }; `+script+`; uninstall`,
+			"--uninstall", "--prefix", m.root)
+		return said
+	}
+	said, err := m.part(`unit=`+unit+`; options "$@"; write_unit; mkdir -p "${bin%/*}"; echo '#!/bin/sh' >"$bin"; chmod 755 "$bin"`,
+		"--prefix", m.root, "--data-dir", m.data)
+	require.NoError(t, err, said)
+	require.Empty(t, uninstall(`options "$@"; as_runner() { exit 1; }`))
+	require.Equal(t, "-u svc-runner -- "+m.bin()+" uninstall --data-dir "+m.data+"\n", uninstall(`options "$@"`))
+	require.NoFileExists(t, unit)
+	require.NoFileExists(t, m.bin())
+}
+
+// Root leaves a folder of the service's user to that user even where no unit is.
+func TestFolderOfServiceWithoutUnit(t *testing.T) {
+	t.Parallel()
+	m := newSite(t).machine()
+	for owner, want := range map[string]string{"svc-runner": "-u svc-runner -- echo done\n", "root": "done\n"} {
+		said, err := m.part(`options "$@"; id() { echo 0; }; runuser() { echo "$*"; }
+			find() { [ "$2 $5" != "$data `+owner+`" ] || echo "$2"; }; as_runner echo done`, "--no-service", "--data-dir", m.data)
+		require.NoError(t, err, said)
+		require.Equal(t, want, said, owner)
+	}
 }
