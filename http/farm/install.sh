@@ -41,7 +41,7 @@ need() {
 # options parses the arguments.
 options() {
 	token=${SVC_ENROLL_TOKEN:-} server_ca='' name='' capacity='' labels=''
-	enroll=yes service=yes prefix='' data='' remove=no chosen=''
+	enroll=yes service=yes prefix='' data='' kept='' remove=no chosen=''
 	while [ $# -gt 0 ]; do
 		case $1 in
 		--no-enroll) enroll=no ;;
@@ -62,9 +62,9 @@ options() {
 		shift
 	done
 	farm_url=${farm_url%/}
-	[ -n "$data" ] || [ "$service" = no ] || [ ! -r "$unit" ] ||
-		data=$(sed -n 's/^ExecStart=.* --data-dir \([^ ]*\).*/\1/p' "$unit")
-	data=${data:-/var/lib/svc-runner}
+	[ "$service" = no ] || [ ! -r "$unit" ] ||
+		kept=$(sed -n 's/^ExecStart=.* --data-dir \([^ ]*\).*/\1/p' "$unit")
+	data=${data:-${kept:-/var/lib/svc-runner}}
 	case $farm_url in https://*) ;; *) fail "the address of the farm must begin with https://" ;; esac
 	case $version in '' | .* | *[!0-9A-Za-z.-]*) fail "that is no version: $version" ;; esac
 	case $capacity in '' | [1-9] | [1-5][0-9] | 6[0-4]) ;; *) fail "--capacity must be a number from 1 to 64" ;; esac
@@ -117,9 +117,10 @@ check_place() {
 		fail "systemd does not run on this machine: use --no-service, and have 'svc-runner run' started another way"
 }
 
-# check_data refuses a data folder that the service could not use, before the token is spent.
+# check_data refuses a data folder that the service could not use, before the token is spent. The unit shows that
+# systemd can read the path that is in it.
 check_data() {
-	case $data in *[!0-9A-Za-z/._-]*) fail "the --data-dir of a service can have letters, digits and /._- only" ;; esac
+	case ${data#"$kept"} in *[!0-9A-Za-z/._-]*) fail "the --data-dir of a service can have letters, digits and /._- only" ;; esac
 	case $(readlink -m "$data")/ in
 	/home/* | /root/* | /run/user/* | /tmp/* | /var/tmp/*)
 		fail "a service has no access to $data (ProtectHome, PrivateTmp): choose another --data-dir, as below /var/lib or /srv"

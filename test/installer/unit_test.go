@@ -15,7 +15,8 @@ import (
 func (m *machine) part(script string, args ...string) (string, error) {
 	functions, _, ok := strings.Cut(m.script(), "\n{\nmain ")
 	require.True(m.t, ok)
-	cmd := exec.CommandContext(m.t.Context(), "/bin/sh", append([]string{"-c", functions + "\nunit=$UNIT\n" + script, "install.sh"}, args...)...)
+	args = append([]string{"-c", functions + "\nunit=$UNIT\n" + script, "install.sh"}, args...)
+	cmd := exec.CommandContext(m.t.Context(), "/bin/sh", args...)
 	cmd.Env = append(os.Environ(), "UNIT="+filepath.Join(m.t.TempDir(), "unit"))
 	out, err := cmd.CombinedOutput()
 	return string(out), err
@@ -100,6 +101,11 @@ func TestFolderThatServiceCannotUse(t *testing.T) {
 	for _, dir := range []string{"/var/lib/svc-runner", "/srv/home/runner", "/homes/a.b-c_1"} {
 		said, _ := check(dir) // systemd may not run here
 		require.NotContains(t, said, "--data-dir", dir)
+	}
+	for _, args := range [][]string{nil, {"--data-dir", "/srv/a+b"}} { // a unit that is there works
+		said, _ := m.part(`echo "ExecStart=svc-runner run --data-dir /srv/a+b" >"$unit"; id() { echo 0; }; options "$@"; check_place`,
+			args...)
+		require.NotContains(t, said, "--data-dir")
 	}
 	for _, arg := range []string{"--uninstall", "--no-service"} {
 		said, _ := check("/root/my runner", arg)
