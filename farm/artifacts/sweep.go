@@ -14,18 +14,27 @@ import (
 const ChunkRetention = events.ArtifactUploadWindow + 10*time.Minute
 
 // Sweep removes the chunks of uploads that ended before their files were complete, and returns the
-// number of removed objects. A folder that fails does not stop the others.
-func Sweep(ctx context.Context, store Store, now time.Time) (removed int, err error) {
-	before := now.Add(-ChunkRetention)
+// number of removed objects. It does not read the seals of folders in which nothing was put since last,
+// the time of an earlier sweep without an error, or zero. It pauses between folders, to limit the load
+// of a large store. A folder that fails does not stop the others.
+func Sweep(ctx context.Context, store Store, now, last time.Time, pause time.Duration) (removed int, err error) {
+	ticker := time.NewTicker(pause)
+	defer ticker.Stop()
+	before, settled := now.Add(-ChunkRetention), last.Add(-ChunkRetention)
 	var failed error
 	for folder, err := range store.Folders(ctx) {
 		if err != nil {
 			return removed, err
 		}
-		n, err := sweepFolder(ctx, store, folder, before)
+		n, err := sweepFolder(ctx, store, folder, before, settled)
 		removed += n
 		if err != nil {
 			failed = err
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return removed, ctx.Err()
 		}
 	}
 	if failed != nil {
@@ -52,10 +61,15 @@ func RemoveJob(ctx context.Context, store Store, workspace, job events.ID) error
 	return store.Clean(ctx, folder, time.Now())
 }
 
-func sweepFolder(ctx context.Context, store Store, folder string, before time.Time) (int, error) {
+// sweepFolder sweeps a folder of objects from before a time. All that is from before settled was needed
+// when it was swept last.
+func sweepFolder(ctx context.Context, store Store, folder string, before, settled time.Time) (int, error) {
 	objects, err := store.List(ctx, folder)
 	if err != nil {
 		return 0, err
+	}
+	if !slices.ContainsFunc(objects, func(o Object) bool { return !o.Modified.Before(settled) }) {
+		return 0, store.Clean(ctx, folder, before)
 	}
 	needed := map[string]bool{}
 	for _, o := range objects {

@@ -11,7 +11,7 @@ import (
 
 const (
 	sweepInterval = 15 * time.Minute      // between removals of unfinished uploads
-	sweepPause    = 10 * time.Millisecond // between jobs whose files are compared with the log
+	sweepPause    = 10 * time.Millisecond // between the folders of jobs
 	logTimeout    = 10 * time.Second      // for reading a job's files from the log
 )
 
@@ -19,19 +19,25 @@ const (
 type Sweeper struct {
 	Store     Store
 	Abandoned AbandonedFunc
-	Leads     func() bool // reports whether this process compares files with the log
+	Leads     func() bool // reports whether this process removes files
 	Log       *slog.Logger
 }
 
-// Run removes unfinished uploads until ctx ends. Once a day, if this process leads, it also removes
+// Run removes unfinished uploads while this process leads, until ctx ends. Once a day it also removes
 // files that no event recorded.
 func (s Sweeper) Run(ctx context.Context) {
 	tick := time.NewTicker(sweepInterval)
 	defer tick.Stop()
-	var unrecorded time.Time // time of the last such removal
+	var swept, unrecorded time.Time // times of the last such removals
 	for {
-		n, err := Sweep(ctx, s.Store, time.Now())
-		s.logResult(ctx, "broken uploads", n, err)
+		if s.Leads() {
+			began := time.Now()
+			n, err := Sweep(ctx, s.Store, began, swept, sweepPause)
+			if err == nil {
+				swept = began
+			}
+			s.logResult(ctx, "broken uploads", n, err)
+		}
 		if s.Leads() && time.Since(unrecorded) >= UnrecordedRetention {
 			began := time.Now()
 			n, err := SweepUnrecorded(ctx, s.Store, s.abandonedInLog, began, sweepPause)

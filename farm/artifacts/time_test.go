@@ -3,6 +3,7 @@ package artifacts_test
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -61,4 +62,68 @@ func TestUnrecordedFilesAreSweptOnceADay(t *testing.T) {
 		running.Wait()
 		require.EqualValues(t, 4, asked.Load())
 	})
+}
+
+// Unfinished uploads are removed by the leader alone, which reads the seals of a folder again only after
+// something was put there.
+func TestUnfinishedUploadsAreSweptByLeader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		folder := filepath.Join(dir, events.NewID(time.Now()).String(), events.NewID(time.Now()).String())
+		require.NoError(t, os.MkdirAll(folder, 0o700))
+		write := func(name, text string, at time.Time) string {
+			name = filepath.Join(folder, name)
+			require.NoError(t, os.WriteFile(name, []byte(text), 0o600))
+			require.NoError(t, os.Chtimes(name, at, at))
+			return name
+		}
+		old := time.Now().Add(-2 * artifacts.ChunkRetention)
+		seal := events.NewID(time.Now()).String()
+		sealed := write(seal, `{"size":1,"chunkBytes":1,"chunks":["a"]}`, old)
+		chunk := write(seal+".0.0.a", "x", old)
+		broken := write(events.NewID(time.Now()).String()+".0.0.b", "x", old)
+		directory, err := artifacts.OpenDirectory(dir)
+		require.NoError(t, err)
+		defer directory.Close()
+
+		store := &countingStore{Store: directory}
+		var leads atomic.Bool
+		s := artifacts.Sweeper{Store: store, Leads: leads.Load, Log: slog.New(slog.DiscardHandler)}
+		s.Abandoned = func(context.Context, events.ID, events.ID) ([]events.ID, bool, error) { return nil, false, nil }
+		ctx, stop := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { s.Run(ctx) })
+		time.Sleep(5*artifacts.SweepInterval + artifacts.SweepInterval/2)
+		require.Zero(t, store.opened.Load(), "another process leads")
+		require.FileExists(t, broken)
+		leads.Store(true)
+		time.Sleep(5 * artifacts.SweepInterval)
+		require.EqualValues(t, 1, store.opened.Load())
+		require.NoFileExists(t, broken)
+
+		broken, left := write(events.NewID(time.Now()).String()+".0.0.c", "x", time.Now()), write(".put-1", "", time.Now())
+		time.Sleep(artifacts.ChunkRetention + artifacts.SweepInterval)
+		n := store.opened.Load()
+		require.Greater(t, n, int32(1))
+		require.NoFileExists(t, broken)
+		require.NoFileExists(t, left)
+		left = write(".put-2", "", time.Now())
+		time.Sleep(artifacts.ChunkRetention + artifacts.SweepInterval)
+		require.Equal(t, n, store.opened.Load())
+		require.NoFileExists(t, left)
+		require.FileExists(t, sealed)
+		require.FileExists(t, chunk)
+		stop()
+		running.Wait()
+	})
+}
+
+type countingStore struct {
+	artifacts.Store
+	opened atomic.Int32
+}
+
+func (s *countingStore) Open(ctx context.Context, key string, offset int64) (io.ReadCloser, error) {
+	s.opened.Add(1)
+	return s.Store.Open(ctx, key, offset)
 }
