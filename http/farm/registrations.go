@@ -31,7 +31,8 @@ func (s *Server) registrationRoutes() []openapi.Mounted {
 			Description: "A machine shows the token that a person minted, and a request for a " +
 				"certificate (CSR, in PEM) with a key of its own: Ed25519, " +
 				"ECDSA P-256 or P-384, or RSA of 2048 to 4096 bits. Of the request only the key counts. The token is used once; the same key " +
-				"may ask again until the token expires and gets the same answer. An address may ask 10 times a minute, all together 100 times.\n\n" +
+				"may ask again until the token expires and gets the same answer. " +
+				"An address may ask 10 times a minute; a token may be shown 10 times a minute.\n\n" +
 				"For: whoever has the token.",
 			Faults:   append(append(commonFaults(), posted...), aggregates.ErrEnrollmentInvalid, aggregates.ErrEnrollmentUsed),
 			Security: []map[string][]string{{}}, // the token is in the body
