@@ -42,6 +42,7 @@ type work struct {
 type heldFold struct {
 	fold    *fold
 	held    bool // the command has locked the fold
+	kept    bool // until the command ends; a fold that is only inspected is unlocked at once
 	used    bool // it was loaded in this attempt
 	version int
 	events  []events.Event
@@ -53,7 +54,7 @@ func (w *work) reset() {
 	var kept []*heldFold
 	for _, h := range w.folds {
 		if h.held {
-			kept = append(kept, &heldFold{fold: h.fold, held: true})
+			kept = append(kept, &heldFold{fold: h.fold, held: true, kept: h.kept})
 		}
 	}
 	w.folds, w.exactNow, w.position, w.decided = kept, w.handler.now(), 0, false
@@ -95,6 +96,9 @@ func ifAllowed(right events.Right, decide decideFunc) decideFunc {
 // until the command ends.
 func load[T any, A aggregates.Aggregate[T]](ctx context.Context, w *work, stream events.ID) (A, error) {
 	h, err := useFold[T, A](ctx, w, stream)
+	if h != nil {
+		h.kept = true
+	}
 	if err == nil && h.fold.contended && w.strategy < locked {
 		err = &restart{strategy: locked}
 	}
@@ -107,12 +111,11 @@ func load[T any, A aggregates.Aggregate[T]](ctx context.Context, w *work, stream
 // inspect calls do with the aggregate of a stream that the command does not write to, or only
 // after it has locked others. It unlocks the aggregate afterwards, so that other commands need not wait.
 func inspect[T any, A aggregates.Aggregate[T]](ctx context.Context, w *work, stream events.ID, do func(A) error) error {
-	before := len(w.folds)
 	h, err := useFold[T, A](ctx, w, stream)
 	if err == nil {
 		err = do(h.fold.state.(A))
 	}
-	if h != nil && len(w.folds) > before {
+	if h != nil && !h.kept { // also one that the command had to wait for before it locked the log
 		h.release()
 	}
 	return err
@@ -172,12 +175,13 @@ func (w *work) waitFor(ctx context.Context, f *fold) error {
 // serialize locks key, so that other commands of this process that name the same key
 // wait, and makes the command decide under the lock of the log.
 func (w *work) serialize(ctx context.Context, key foldKey) error {
-	if w.strategy == locked {
-		_, err := w.lockFold(ctx, key)
+	h, err := w.lockFold(ctx, key)
+	if err != nil {
 		return err
 	}
-	if _, err := w.lockFold(ctx, key); err != nil {
-		return err
+	h.kept = true
+	if w.strategy == locked {
+		return nil
 	}
 	return &restart{strategy: locked}
 }

@@ -1,0 +1,58 @@
+package commands
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"svc/aggregates"
+	"svc/events"
+	"svc/events/store"
+	"svc/projections"
+	"svc/test/pgtest"
+)
+
+// A command that had to wait for a fold which it only inspects does not keep it while it waits for
+// others: two such commands would wait for each other.
+func TestInspectedFoldIsUnlockedAfterWait(t *testing.T) {
+	t.Parallel()
+	db, err := pgxpool.New(t.Context(), pgtest.URL(t))
+	require.NoError(t, err)
+	t.Cleanup(db.Close)
+	log := store.New(db, projections.Inline(), func(events.ID, int64) {})
+	t.Cleanup(log.Close)
+	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	h, workspace := New(log, func() time.Time { return now }), events.NewID(now)
+	o := Meta{Workspace: workspace, Envelope: events.Envelope{Actor: events.Actor{Type: events.BySystem, Name: "system"}}}
+	create := CreateWorkspace{Meta: o, Member: events.NewID(now), Email: "ann@acme.example", Name: "Acme", Slug: "acme"}
+	_, err = h.CreateWorkspace(t.Context(), create)
+	require.NoError(t, err)
+
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // fail instead of waiting for ever
+	t.Cleanup(cancel)
+	busy := h.folds.get(foldKey{workspace, workspace, reflect.TypeFor[aggregates.Workspace]()})
+	require.NoError(t, busy.lock(ctx))
+	waited, unlocked := false, false
+	_, err = h.execute(ctx, o, create, func(ctx context.Context, w *work) error {
+		if err := w.serialize(ctx, foldKey{workspace, events.NewID(now), reflect.TypeFor[string]()}); err != nil {
+			return err
+		}
+		err := inspect(ctx, w, workspace, func(*aggregates.Workspace) error { return nil })
+		if again, ok := errors.AsType[*restart](err); ok && again.lockedBy == busy {
+			waited = true
+			busy.unlock()
+		} else if err == nil && busy.tryLock() {
+			unlocked = true
+			busy.unlock()
+		}
+		return err
+	})
+	require.NoError(t, err)
+	require.True(t, waited)
+	require.True(t, unlocked)
+}
