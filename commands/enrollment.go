@@ -141,6 +141,7 @@ func (h *Handler) RegisterRunner(ctx context.Context, c RegisterRunner) (r Regis
 }
 
 func (w *work) register(ctx context.Context, c RegisterRunner, id events.ID) (r Registered, refusal, err error) {
+	w.meta.Actor = c.Actor // an earlier attempt may have set it to the runner
 	enrollment, err := load[aggregates.Enrollment](ctx, w, id)
 	if err != nil {
 		return r, nil, err

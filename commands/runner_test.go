@@ -1,6 +1,7 @@
 package commands_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -216,4 +217,46 @@ func TestReadsOfRunnerAreBounded(t *testing.T) {
 	}
 	require.Greater(t, read(), 4000)
 	require.Less(t, read(), 500)
+}
+
+// An overtakenLog lets another command append before its first one.
+type overtakenLog struct {
+	commands.Log
+	other func()
+}
+
+func (l *overtakenLog) Append(ctx context.Context, c *events.Commit) (events.Committed, error) {
+	if other := l.other; other != nil {
+		l.other = nil
+		other()
+	}
+	return l.Log.Append(ctx, c)
+}
+
+// The record of a machine that was refused because another one was faster does not name a runner
+// that never came to be.
+func TestRefusedMachineIsNotTheActor(t *testing.T) {
+	t.Parallel()
+	m := newTeam(t)
+	mint := m.mintCommand()
+	_, err := m.MintEnrollment(t.Context(), mint)
+	require.NoError(t, err)
+	register := func(by *commands.Handler, key byte) error {
+		meta := commands.Meta{Envelope: events.Envelope{Actor: events.Actor{Type: events.BySystem, Name: "farm"}, Origin: events.FromFarm}}
+		_, err := by.RegisterRunner(t.Context(), commands.RegisterRunner{
+			Meta: meta, Token: mint.Token, Authority: mint.Authority, Runner: newID(),
+			Machine:     aggregates.Machine{Name: "builder", Key: events.KeyHash{key}, Hello: hello},
+			Certificate: certificate.NewLeaf(mint.Authority.Authority, events.KeyHash{key}, epoch),
+		})
+		return err
+	}
+	slow := commands.New(&overtakenLog{m.log, func() { require.NoError(t, register(m.other.Handler, 1)) }}, m.clock.now)
+	require.ErrorIs(t, register(slow, 2), aggregates.ErrEnrollmentUsed)
+	var actors []string
+	for _, r := range m.records(t, m.id, 1) {
+		if _, refused := r.Event.(events.EnrollmentRefused); refused {
+			actors = append(actors, r.Envelope.Actor.Name)
+		}
+	}
+	require.Equal(t, []string{"farm"}, actors)
 }
