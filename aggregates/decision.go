@@ -147,7 +147,7 @@ func (r *Run) mayRaise(e events.DecisionRaised) bool {
 	case e.About == events.MergeApproval:
 		return r.status == events.RunStatusAwaitingApproval && r.isHead(e.Head)
 	case e.About == events.ProtectedPathOnce:
-		return r.stage.Index() >= events.StageImplementing.Index() && r.isHead(e.Head)
+		return r.stage.Index() >= events.StageImplementing.Index() && r.status != events.RunStatusMerging && r.isHead(e.Head)
 	}
 	return false
 }

@@ -64,6 +64,8 @@ func TestRaise(t *testing.T) {
 		{"an answer is no fact of the loop's", waiting, decided(events.ProtectedPathOnce, ActionAllowOnce, "", head1), no},
 		{"nor is that nobody needs one", waiting, pointless(events.ProtectedPathOnce, "run_over"), no},
 		{"a run that waits enters no stage", unsure, entered(events.StageAnalyze, 2), no},
+		{"nor while its merge is not approved", approvable, entered(events.StageImplementing, 2), no},
+		{"a merge that was approved is not held up", merging, asked(events.ProtectedPathOnce, head1), no},
 	} {
 		s := spec[Run]{name: c.name, given: c.given, when: record(c.fact), err: c.err}
 		if c.err == nil {

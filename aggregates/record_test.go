@@ -81,7 +81,7 @@ func TestRecord(t *testing.T) {
 		{"not on another commit", coded, guardedElsewhere, no},
 		{"not before there is a commit", coding, guarded, no},
 		{"not on no commit", coding, events.RunGuardrailsChecked{}, no},
-		{"a job", building, requested, nil},
+		{"a job", after(coded, succeeded(events.StageImplementing, 1), entered(events.StageBuildFarm, 1)), requested, nil},
 		{"a job's end", building, settled, nil},
 		{"not that of a job nobody asked for", building, otherJob, no},
 		{"a review of the head", reviewing, reviewed, nil},
@@ -196,6 +196,8 @@ func TestRecordTakesAllOrNothing(t *testing.T) {
 		{name: "a job may be asked for and end at once", given: coded,
 			when: record(events.RunJobRequested{Job: job}, events.RunJobSettled{Job: job}),
 			then: []events.Event{events.RunJobRequested{Job: job}, events.RunJobSettled{Job: job}}},
+		{name: "a job is requested once", given: after(coded, events.RunJobRequested{Job: job}), when: record(events.RunJobRequested{Job: job}),
+			err: ErrRunOutOfStep},
 		{name: "but not end first", given: coded, when: record(events.RunJobSettled{Job: job}, events.RunJobRequested{Job: job}),
 			err: ErrRunOutOfStep},
 	})

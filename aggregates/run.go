@@ -217,6 +217,8 @@ func (r *Run) check(fact events.Event) error {
 		ok = e.Stage == r.stage && e.Attempt == r.attempts[e.Stage] && !r.stageOver
 	case events.RunStageFailed:
 		ok = e.Stage == r.stage && e.Attempt == r.attempts[e.Stage] && !r.stageOver
+	case events.RunJobRequested:
+		ok = !e.Job.IsZero() && !r.jobs[e.Job]
 	case events.RunBudgetSet:
 		ok = e.Cents >= 0 && e.ComputeMS >= 0 && e.Rounds >= 0 && e.Rounds <= maxInt32
 	case events.RunGuardrailsChecked:
@@ -257,7 +259,7 @@ func (r *Run) isHead(head string) bool { return head != "" && head == r.head }
 // or if it is in a stage that this build does not know.
 func (r *Run) mayEnter(e events.RunStageEntered) bool {
 	from, to := r.stage.Index(), e.Stage.Index()
-	return r.status != events.RunStatusNeedsInput && to >= 1 && e.Attempt == r.attempts[e.Stage]+1 &&
+	return len(r.openDecisions()) == 0 && to >= 1 && e.Attempt == r.attempts[e.Stage]+1 &&
 		(to <= from || to == from+1 && r.stageSucceeded)
 }
 
