@@ -3,6 +3,7 @@ package rest
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"svc/aggregates"
 	"svc/commands"
@@ -101,24 +102,26 @@ func (s *Server) setFarmSecret(ctx context.Context, in *secretValue, set command
 		return nil, err
 	}
 	done, former, err := s.Commands.SetFarmSecret(ctx, set)
-	if fault.As(err) != nil && fault.As(err).Kind != fault.Unavailable { // an unavailable log may have the event
-		former = set.Value
-	}
-	if err == nil || former == set.Value {
-		s.deleteValue(ctx, set.Workspace, former)
-	}
 	if err != nil {
+		if f := fault.As(err); f != nil && f.Kind != fault.Unavailable { // an unavailable log may have the event
+			s.deleteValue(ctx, set.Workspace, set.Value)
+		}
 		return nil, err
 	}
+	s.deleteValue(ctx, set.Workspace, former)
 	return &Position{done.Position}, nil
 }
 
-// deleteValue deletes a value that no event names any more. If that fails, the value stays encrypted
-// and unused.
+const deleteTimeout = 10 * time.Second
+
+// deleteValue deletes a value that no event names any more, also if the caller has gone. If that
+// fails, the value stays encrypted and unused.
 func (s *Server) deleteValue(ctx context.Context, workspace, value events.ID) {
 	if value.IsZero() {
 		return
 	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), deleteTimeout)
+	defer cancel()
 	if err := s.Farm.Vault.Delete(ctx, workspace, value); err != nil {
 		s.Log.WarnContext(ctx, "delete the value of a secret", "err", err)
 	}
