@@ -15,8 +15,8 @@ type DeclareArtifacts struct {
 	Epoch  int
 	Files  []events.JobArtifact
 
-	// Admit is asked before files are declared for the first time. Its error refuses them. nil
-	// admits all.
+	// Admit is asked before files are declared for the first time, and again if the command has to
+	// be decided again. Its error refuses them. nil admits all.
 	Admit func(context.Context) error `json:"-"`
 }
 

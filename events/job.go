@@ -306,8 +306,8 @@ type JobLogSealed struct {
 	Bytes     int64  `json:"bytes"`
 	Chunks    int64  `json:"chunks"`
 	SHA256    string `json:"sha256"`
-	Truncated bool   `json:"truncated,omitempty"` // the rest was not stored, because of a limit
-	Integrity string `json:"integrity"`           // verified; mismatch; or incomplete: not stored as a whole, or not reported by the runner
+	Truncated bool   `json:"truncated,omitempty"` // the end was not stored, because of a limit
+	Integrity string `json:"integrity"`           // verified; mismatch; or incomplete: its end was not stored, or the runner did not report its sum
 }
 
 func (JobLogSealed) Kind() string { return "job.log_sealed" }

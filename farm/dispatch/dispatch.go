@@ -43,9 +43,10 @@ type Config struct {
 
 	ArtifactMaxJobBytes int64 // the limit on a job's artifacts that runners are told
 
-	// AdmitLog counts bytes of the logs of a workspace's jobs. It returns false if the workspace may
-	// not store them: the log is truncated there. nil admits all.
-	AdmitLog func(workspace events.ID, bytes int) bool
+	// MayLog reports whether the jobs of a workspace may log that many bytes more; if not, their logs
+	// are truncated. Logged counts bytes that were stored. nil limits nothing.
+	MayLog func(workspace events.ID, bytes int) bool
+	Logged func(workspace events.ID, bytes int)
 
 	// RemoveFiles removes all files of a job from the artifact store. nil without a store.
 	RemoveFiles func(ctx context.Context, workspace, job events.ID) error
@@ -69,8 +70,8 @@ func (c *Config) setDefaults() {
 	c.RefreshEvery, c.SweepEvery = cmp.Or(c.RefreshEvery, 5*time.Second), cmp.Or(c.SweepEvery, time.Second)
 	c.MessageRate, c.ByteRate = cmp.Or(c.MessageRate, 200), cmp.Or(c.ByteRate, 4<<20)
 	c.WorkspaceRate = cmp.Or(c.WorkspaceRate, 4000)
-	if c.AdmitLog == nil {
-		c.AdmitLog = func(events.ID, int) bool { return true }
+	if c.MayLog == nil {
+		c.MayLog, c.Logged = func(events.ID, int) bool { return true }, func(events.ID, int) {}
 	}
 }
 

@@ -126,6 +126,7 @@ func (s *sweep) seal(ctx context.Context, j dueJob, a projections.JobAttempt) er
 	if err != nil {
 		return err
 	}
+	sealed.Truncated = reported != nil && (reported.Truncated || sealed.Bytes < reported.Bytes)
 	sealed.Integrity = integrity(sealed, reported)
 	_, err = s.d.Commands.SealJobLog(ctx, commands.SealJobLog{Meta: systemMeta(j.Workspace), Job: j.Job, Sealed: sealed})
 	if err == nil {
@@ -134,10 +135,11 @@ func (s *sweep) seal(ctx context.Context, j dueJob, a projections.JobAttempt) er
 	return err
 }
 
-// integrity compares the stored log with what the runner says it sent.
+// integrity compares the stored log with what the runner says it sent. The end is missing if the
+// workspace had no room for it.
 func integrity(stored events.JobLogSealed, reported *events.JobLogSummary) string {
 	switch {
-	case reported == nil || reported.SHA256 == "", stored.Truncated && stored.Bytes < reported.Bytes:
+	case reported == nil || reported.SHA256 == "", stored.Bytes < reported.Bytes:
 		return "incomplete"
 	case reported.Bytes == stored.Bytes && reported.SHA256 == stored.SHA256:
 		return "verified"
@@ -166,10 +168,8 @@ func (s *sweep) digest(ctx context.Context, j dueJob, epoch int) (events.JobLogS
 		}
 	}
 	sealed.SHA256 = hex.EncodeToString(sum.Sum(nil))
-	err := s.d.DB.QueryRow(ctx, `
-		select (select count(*) from job_logs where workspace_id = $1 and job_id = $2 and epoch = $3),
-			exists (select from job_leases where workspace_id = $1 and job_id = $2 and epoch = $3 and truncated)`,
-		j.Workspace, j.Job, epoch).Scan(&sealed.Chunks, &sealed.Truncated)
+	err := s.d.DB.QueryRow(ctx, `select count(*) from job_logs where workspace_id = $1 and job_id = $2 and epoch = $3`,
+		j.Workspace, j.Job, epoch).Scan(&sealed.Chunks)
 	if err != nil {
 		return sealed, fmt.Errorf("count pieces of log of job %s: %w", j.Job, err)
 	}

@@ -2,6 +2,7 @@ package dispatch_test
 
 import (
 	"encoding/json"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -31,15 +32,11 @@ func TestLogIsLimited(t *testing.T) {
 // for one that was tampered with.
 func TestLogsOfWorkspaceAreLimited(t *testing.T) {
 	t.Parallel()
-	room := len("one\ntwo\n")
+	var room atomic.Int64
+	room.Store(int64(len("one\ntwo\n")))
 	j := newRunning(t, func(c *dispatch.Config) {
-		c.AdmitLog = func(_ events.ID, bytes int) bool {
-			if bytes > room {
-				return false
-			}
-			room -= bytes
-			return true
-		}
+		c.MayLog = func(_ events.ID, bytes int) bool { return int64(bytes) <= room.Load() }
+		c.Logged = func(_ events.ID, bytes int) { room.Add(-int64(bytes)) }
 	})
 	j.a.chunk(j.job, j.epoch, 3, 4, "two\n")
 	j.a.chunk(j.job, j.epoch, 4, 8, "three\n")
@@ -70,7 +67,7 @@ func TestLogsAreSealed(t *testing.T) {
 	require.Equal(t, 2, epoch)
 	j.epoch = epoch
 	j.begin()
-	j.a.send(finished("another\n"), j.job, epoch, 3)
+	j.a.send(finished("ten\n"), j.job, epoch, 3)
 	j.a.acked(3)
 	j.r.SweepOnce(t.Context())
 	rows, err := j.db.Query(t.Context(), `

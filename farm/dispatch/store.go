@@ -135,6 +135,7 @@ func (g *ingest) answerPieces(r *pieceRun) {
 		g.d.counts.duplicates.Add(int64(len(r.list) - len(r.rows)))
 		g.acknowledge(r.list[len(r.list)-1], len(r.list), r.seq)
 		if len(r.rows) > 0 {
+			g.d.Logged(r.workspace, int(r.end-r.lease.bytes))
 			g.d.Logs.Moved(it.c.runner.Workspace, it.job)
 		}
 	}
@@ -158,7 +159,7 @@ func (g *ingest) writePieces(ctx context.Context, list []*item) (runs []*pieceRu
 	}
 	var batch pgx.Batch
 	for _, q := range splitRuns(list) {
-		r := newPieceRun(q, leases[q.key], g.d.AdmitLog)
+		r := newPieceRun(q, leases[q.key], g.d.MayLog)
 		runs = append(runs, r)
 		if r.disposition == inOrder && r.refusal == "" { // another connection of the runner may have sent the same pieces in this batch
 			l := r.lease
@@ -197,7 +198,7 @@ func splitRuns(list []*item) (out []*queue) {
 }
 
 // newPieceRun decides which pieces of a queue with consecutive numbers are stored.
-func newPieceRun(q *queue, l lease, admit func(workspace events.ID, bytes int) bool) *pieceRun {
+func newPieceRun(q *queue, l lease, mayLog func(workspace events.ID, bytes int) bool) *pieceRun {
 	r := &pieceRun{queue: q, lease: l, seq: l.seq, end: l.bytes, truncated: l.truncated, line: l.line}
 	first, last := q.list[0], q.list[len(q.list)-1]
 	if r.disposition = l.classify(first, first.seq, last.seq); r.disposition != inOrder {
@@ -213,7 +214,7 @@ func newPieceRun(q *queue, l lease, admit func(workspace events.ID, bytes int) b
 			return r
 		case r.end+int64(len(it.data)) > wire.MaxLog:
 			r.truncated = true // the runner does not keep to the limit
-		case !admit(q.key.workspace, len(it.data)):
+		case !mayLog(q.key.workspace, int(r.end-l.bytes)+len(it.data)):
 			r.truncated = true
 		default:
 			r.rows, r.end, r.line = append(r.rows, it), r.end+int64(len(it.data)), lineAfter(r.line, it.data)

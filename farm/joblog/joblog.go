@@ -91,25 +91,33 @@ func (l *Logs) Read(ctx context.Context, workspace, job events.ID, epoch int, fr
 // Size returns the size in bytes of an epoch's log.
 func (l *Logs) Size(ctx context.Context, workspace, job events.ID, epoch int) (int64, error) {
 	sizes, err := l.Sizes(ctx, workspace, map[events.ID]int{job: epoch})
-	return sizes[job], err
+	return sizes[job].Bytes, err
 }
 
-// Sizes returns the sizes in bytes of the logs of jobs, each of the given epoch. Jobs without a log
-// are left out.
-func (l *Logs) Sizes(ctx context.Context, workspace events.ID, epochs map[events.ID]int) (map[events.ID]int64, error) {
+// A Size is how much of a log is stored.
+type Size struct {
+	Bytes     int64
+	Truncated bool // nothing more is stored, because of a limit
+}
+
+// Sizes returns the sizes of the logs of jobs, each of the given epoch. Jobs without a log are left
+// out.
+func (l *Logs) Sizes(ctx context.Context, workspace events.ID, epochs map[events.ID]int) (map[events.ID]Size, error) {
 	var jobs []events.ID
 	var numbers []int
 	for job, epoch := range epochs {
 		jobs, numbers = append(jobs, job), append(numbers, epoch)
 	}
 	rows, _ := l.db.Query(ctx, `
-		select k.job_id, l.size from unnest($2::uuid[], $3::int[]) as k (job_id, epoch) cross join lateral (
+		select k.job_id, l.size, exists (
+			select from job_leases where workspace_id = $1 and job_id = k.job_id and epoch = k.epoch and truncated)
+		from unnest($2::uuid[], $3::int[]) as k (job_id, epoch) cross join lateral (
 			select from_byte + octet_length(data) as size from job_logs
 			where workspace_id = $1 and job_id = k.job_id and epoch = k.epoch order by from_byte desc limit 1) l`, workspace, jobs, numbers)
-	sizes := make(map[events.ID]int64, len(epochs))
+	sizes := make(map[events.ID]Size, len(epochs))
 	var job events.ID
-	var size int64
-	_, err := pgx.ForEachRow(rows, []any{&job, &size}, func() error {
+	var size Size
+	_, err := pgx.ForEachRow(rows, []any{&job, &size.Bytes, &size.Truncated}, func() error {
 		sizes[job] = size
 		return nil
 	})

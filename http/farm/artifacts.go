@@ -169,7 +169,7 @@ func (u *upload) begin(ctx context.Context) error {
 	u.job.Epoch = manifest.Epoch
 	declare := commands.DeclareArtifacts{Meta: u.runner.Meta(), Job: u.job.ID, Runner: u.runner.ID, Epoch: u.job.Epoch}
 	declare.Admit = func(ctx context.Context) error {
-		return u.server.countArtifacts(ctx, u.runner.Workspace, declare.Files)
+		return u.server.countArtifacts(ctx, u.job, declare.Files)
 	}
 	for _, a := range manifest.Artifacts(u.job) {
 		declare.Files = append(declare.Files, events.JobArtifact{
@@ -187,17 +187,25 @@ func (u *upload) begin(ctx context.Context) error {
 	return u.progress.SealComplete(ctx)
 }
 
-// countArtifacts counts the sizes of declared files for their workspace.
-func (s *Server) countArtifacts(ctx context.Context, workspace events.ID, files []events.JobArtifact) error {
+// countArtifacts counts the sizes of a job's files for its workspace, once however often the runner
+// has to try until they are declared.
+func (s *Server) countArtifacts(ctx context.Context, job artifacts.Job, files []events.JobArtifact) error {
+	if s.counted.Contains(job) {
+		return nil
+	}
 	var bytes int64
 	for _, f := range files {
 		bytes += f.Size
 	}
-	wait, err := s.ArtifactLimit.Take(ctx, workspace.String(), int(bytes))
-	if err == nil && wait > 0 {
-		err = errArtifactsFull.After(wait)
+	wait, err := s.ArtifactLimit.Take(ctx, job.Workspace.String(), int(bytes))
+	switch {
+	case err != nil:
+		return err
+	case wait > 0:
+		return errArtifactsFull.After(wait)
 	}
-	return err
+	s.counted.Add(job, struct{}{})
+	return nil
 }
 
 func (u *upload) chunks(ctx context.Context) error {

@@ -16,6 +16,8 @@ import (
 	"sync"
 	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2"
+
 	"svc/commands"
 	"svc/farm/artifacts"
 	"svc/farm/dispatch"
@@ -62,12 +64,19 @@ type Server struct {
 	uploads     *quota.Semaphore
 	takeover    takeover
 	authorities authorityCache
-	buffers     sync.Pool // pool of write buffers for connections
+	counted     *lru.Cache[artifacts.Job, struct{}] // jobs whose files ArtifactLimit has counted
+	buffers     sync.Pool                           // pool of write buffers for connections
 }
+
+const maxCounted = 10_000
 
 // New returns a server.
 func New(c Config) *Server {
-	return &Server{Config: c, uploads: newUploads(), authorities: newAuthorityCache()}
+	counted, err := lru.New[artifacts.Job, struct{}](maxCounted)
+	if err != nil {
+		panic(err) // only for a size below one
+	}
+	return &Server{Config: c, uploads: newUploads(), authorities: newAuthorityCache(), counted: counted}
 }
 
 // Bounds returns the semaphores, for metrics.

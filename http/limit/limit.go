@@ -34,17 +34,18 @@ const maxTries = 10_000
 type Limit struct {
 	limiter *throttled.GCRARateLimiterCtx
 	units   int
+	every   time.Duration // after which one more unit is allowed
 	refused atomic.Int64
 }
 
 // PerMinute returns a limit of n requests a minute, all of which may come in one burst. For n = 0
 // it returns nil, which is no limit.
-func PerMinute(n int) (*Limit, error) { return newLimit(n, throttled.PerMin) }
+func PerMinute(n int) (*Limit, error) { return newLimit(n, time.Minute) }
 
 // PerDay is like PerMinute, for n units in any 24 hours.
-func PerDay(n int) (*Limit, error) { return newLimit(n, throttled.PerDay) }
+func PerDay(n int) (*Limit, error) { return newLimit(n, 24*time.Hour) }
 
-func newLimit(n int, rate func(int) throttled.Rate) (*Limit, error) {
+func newLimit(n int, period time.Duration) (*Limit, error) {
 	if n == 0 {
 		return nil, nil
 	}
@@ -52,12 +53,12 @@ func newLimit(n int, rate func(int) throttled.Rate) (*Limit, error) {
 	if err != nil {
 		return nil, fmt.Errorf("limit of %d: %w", n, err)
 	}
-	limiter, err := throttled.NewGCRARateLimiterCtx(store, throttled.RateQuota{MaxRate: rate(n), MaxBurst: n - 1})
+	limiter, err := throttled.NewGCRARateLimiterCtx(store, throttled.RateQuota{MaxRate: throttled.PerDuration(n, period), MaxBurst: n - 1})
 	if err != nil {
 		return nil, fmt.Errorf("limit of %d: %w", n, err)
 	}
 	limiter.SetMaxCASAttemptsLimit(maxTries)
-	return &Limit{limiter: limiter, units: n}, nil
+	return &Limit{limiter: limiter, units: n, every: period / time.Duration(n)}, nil
 }
 
 // Allow counts a request of caller, sets the RateLimit headers, and returns [ErrLimited] with
@@ -96,6 +97,19 @@ func (l *Limit) Take(ctx context.Context, caller string, n int) (wait time.Durat
 		return state.RetryAfter, nil
 	}
 	return 0, nil
+}
+
+// Wait returns the time until there are n units of caller's, 0 if there are. It takes none.
+func (l *Limit) Wait(ctx context.Context, caller string, n int) (time.Duration, error) {
+	if l == nil {
+		return 0, nil
+	}
+	_, state, err := l.limiter.RateLimitCtx(ctx, caller, 0)
+	if err != nil {
+		return 0, fmt.Errorf("count of %s: %w", caller, err)
+	}
+	free := time.Duration(l.units-min(n, l.units)) * l.every
+	return max(0, state.ResetAfter-free), nil
 }
 
 // Caller returns the key of a person or service account, which is the same however they sign in.

@@ -173,7 +173,18 @@ func TestUnitsOfADay(t *testing.T) {
 			require.NoError(t, err)
 			return wait
 		}
+		waits := func(n int) time.Duration {
+			wait, err := l.Wait(t.Context(), "acme", n)
+			require.NoError(t, err)
+			return wait
+		}
+		require.Zero(t, waits(24))
 		require.Zero(t, take("acme", 20))
+		for range 2 {
+			require.Zero(t, waits(4), "asking takes nothing")
+			require.Equal(t, time.Hour, waits(5))
+			require.Equal(t, 20*time.Hour, waits(100))
+		}
 		require.Equal(t, time.Hour, take("acme", 5))
 		require.Zero(t, take("acme", 4), "a refused one counts for nothing")
 		require.Equal(t, 24*time.Hour, take("acme", 100), "a larger job counts as the whole limit")

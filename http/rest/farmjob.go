@@ -9,6 +9,7 @@ import (
 
 	"svc/aggregates"
 	"svc/events"
+	"svc/farm/joblog"
 	"svc/farm/wire"
 	"svc/http/openapi"
 	"svc/projections"
@@ -269,16 +270,16 @@ func newJobSteps(spec events.JobSpec, list []projections.JobStep) []jobStep {
 // A liveJob is the state of a job that is not in its events: the size of its log, and what its runner
 // last reported.
 type liveJob struct {
-	logBytes int64 // bytes of a log that is not complete
-	stalled  bool
-	usage    *jobUsage
+	log     joblog.Size // of a log that is not complete
+	stalled bool
+	usage   *jobUsage
 }
 
 // addTo sets the live fields of an answer.
 func (l liveJob) addTo(j *FarmJob) {
 	j.Stalled = l.stalled
 	if !j.Log.Complete {
-		j.Log.Bytes = l.logBytes
+		j.Log.Bytes, j.Log.Truncated = l.log.Bytes, j.Log.Truncated || l.log.Truncated
 	}
 }
 
@@ -302,7 +303,7 @@ func (s *Server) liveJobs(ctx context.Context, workspace events.ID, list []proje
 			return nil, err
 		}
 		for job, size := range sizes {
-			live[job] = liveJob{logBytes: size}
+			live[job] = liveJob{log: size}
 		}
 	}
 	if len(runners) == 0 {

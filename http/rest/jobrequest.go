@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"reflect"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -178,6 +179,7 @@ func (s *Server) submitJob(ctx context.Context, repo *jobRepo, submit commands.S
 	}
 	submit.Job = events.NewID(s.Now())
 	submit.FairKey = fairKey + "/" + string(submit.Spec.Priority)
+	countSpec := sync.OnceValue(func() error { return s.countSpec(ctx, submit) }) // however often the command is decided
 	submit.Turn = func(ctx context.Context) (int64, error) {
 		if err := s.checkSecrets(ctx, submit); err != nil {
 			return 0, err
@@ -186,7 +188,7 @@ func (s *Server) submitJob(ctx context.Context, repo *jobRepo, submit commands.S
 		if err != nil {
 			return 0, err
 		}
-		return turn, s.countSpec(ctx, submit)
+		return turn, countSpec()
 	}
 	done, err := s.Commands.SubmitJob(ctx, submit)
 	if errors.Is(err, commands.ErrKeyReused) {
@@ -264,27 +266,31 @@ func (s *Server) queueTurn(ctx context.Context, submit commands.SubmitJob) (int6
 	return max(own, q.LastTurn+fairStep.Milliseconds()), nil
 }
 
+// minSpecCount is what a small specification counts: its job has events and rows besides.
+const minSpecCount = 1 << 10
+
 // countSpec counts the size of a job's specification, which stays in the log for ever, for the workspace
-// and, so that others of it are not locked out, for the submitter, who may use three quarters.
+// and, so that others of it are not locked out, for the submitter, who may use three quarters. A job
+// that is refused because the workspace has no room does not count for the submitter.
 func (s *Server) countSpec(ctx context.Context, submit commands.SubmitJob) error {
 	text, err := json.Marshal(submit.Spec)
 	if err != nil {
 		return fmt.Errorf("encode job: %w", err)
 	}
+	bytes := max(len(text), minSpecCount)
 	workspace := submit.Workspace.String()
-	for _, count := range []struct {
-		of    string
-		bytes int
-	}{{workspace + "/" + submit.Actor.ID.String(), len(text) * 4 / 3}, {workspace, len(text)}} {
-		wait, err := s.JobSpecs.Take(ctx, count.of, count.bytes)
-		if err == nil && wait > 0 {
-			err = errSpecsFull.After(wait)
-		}
-		if err != nil {
-			return err
-		}
+	submitter := workspace + "/" + submit.Actor.ID.String()
+	wait, err := s.JobSpecs.Wait(ctx, workspace, bytes)
+	if err == nil && wait == 0 {
+		wait, err = s.JobSpecs.Take(ctx, submitter, bytes*4/3)
 	}
-	return nil
+	if err == nil && wait == 0 {
+		wait, err = s.JobSpecs.Take(ctx, workspace, bytes)
+	}
+	if err == nil && wait > 0 {
+		err = errSpecsFull.After(wait)
+	}
+	return err
 }
 
 func (s *Server) cancelJob(ctx context.Context, cancel commands.CancelJob) (*jobAnswer, error) {

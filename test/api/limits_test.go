@@ -149,7 +149,9 @@ func testDailyQuotaOfJobs(t *testing.T, s *fixture) {
 	a := v.ask(t, "mia@acme", submit, job("too much of one", 225)).is(t, "429 farm_jobs_too_large")
 	requireSeconds(t, a, "Retry-After", 60, 24*60*60)
 	v.ask(t, "ci-bot", submit, job("of another", 225)).is(t, "201")
-	v.ask(t, "ci-bot", submit, job("too much of all", 225)).is(t, "429 farm_jobs_too_large")
+	for range 3 { // which counts for nobody
+		v.ask(t, "ci-bot", submit, job("too much of all", 225)).is(t, "429 farm_jobs_too_large")
+	}
 	v.ask(t, "mia@acme", submit, job("0", 225)).is(t, "200") // repeats an accepted job
 	v.ask(t, "ci-bot", submit, job("small", 15)).is(t, "201")
 	v.ask(t, "greta@globex", submit, job("elsewhere", 225)).is(t, "201")
