@@ -34,9 +34,7 @@ func (u *User) Apply(e events.Event, _ events.Actor) {
 	case events.UserEmailsVerified:
 		u.emails = e.Emails
 	case events.UserAccountLinked:
-		earlier := e
-		earlier.Host = ""
-		delete(u.accounts, earlier.Key()) // its host is known now
+		delete(u.accounts, e.WithoutHost().Key()) // its host is known now
 		u.accounts[e.Key()] = e
 	case events.UserSignedIn, events.UserSignedOut: // no decision depends on them
 	}

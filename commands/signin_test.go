@@ -82,6 +82,10 @@ func TestAccountIDsBelongToHost(t *testing.T) {
 	require.Equal(t, ann.User, signIn("https://new.example", "9", "ann@home.example").User, "by the account, with another address")
 	require.True(t, signIn("https://new.example", "3", "dan@acme.example").New, "nor is it an account of an unknown host")
 	require.Equal(t, early.User, signIn("https://old.example", "3", "cleo@acme.example").User)
+	list, err := projections.Accounts{DB: s.db}.ForUser(t.Context(), early.User)
+	require.NoError(t, err)
+	require.Len(t, list, 1, "the account whose host was not recorded is the same one")
+	require.Equal(t, "gitea/https://old.example/3", list[0].Key)
 }
 
 // Two accounts at one provider report the same address at the same moment. One of them is

@@ -84,6 +84,12 @@ func (e UserAccountLinked) Key() string {
 	return e.Provider + "/" + e.Host + "/" + e.Account
 }
 
+// WithoutHost returns the event as versions before 0.39 would have appended it.
+func (e UserAccountLinked) WithoutHost() UserAccountLinked {
+	e.Host = ""
+	return e
+}
+
 // primaryEmail returns the primary address. Damaged data may have none.
 func primaryEmail(emails []string) string {
 	if len(emails) == 0 {

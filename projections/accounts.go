@@ -30,17 +30,27 @@ var accounts = &fold.Table[string, Account]{
 	View: "accounts", Updated: fold.Inline, Key: "account_key", GlobalKey: true,
 	Kinds: []string{"user"},
 	Keys: func(r events.Record) []string {
-		if e, ok := r.Event.(events.UserAccountLinked); ok {
+		e, ok := r.Event.(events.UserAccountLinked)
+		switch {
+		case !ok:
+			return nil
+		case e.Host == "":
 			return []string{e.Key()}
 		}
-		return nil
+		return []string{e.Key(), e.WithoutHost().Key()}
 	},
 	Apply: func(key string, a *Account, r events.Record) *Account {
-		if e, ok := r.Event.(events.UserAccountLinked); ok {
+		e, ok := r.Event.(events.UserAccountLinked)
+		switch {
+		case !ok:
+			return a
+		case key == e.Key():
 			return &Account{
 				Key: key, Workspace: r.Workspace, User: e.User, Provider: e.Provider, AccountID: e.Account,
 				Login: e.Login, LinkedAt: r.At,
 			}
+		case a != nil && a.User == e.User: // the same account, whose host is known now
+			return nil
 		}
 		return a
 	},
