@@ -307,7 +307,7 @@ type JobLogSealed struct {
 	Chunks    int64  `json:"chunks"`
 	SHA256    string `json:"sha256"`
 	Truncated bool   `json:"truncated,omitempty"` // the end was not stored, because of a limit
-	Integrity string `json:"integrity"`           // verified; mismatch; or incomplete: its end was not stored, or the runner did not report its sum
+	Integrity string `json:"integrity"`           // verified; mismatch; or incomplete: its end is not stored, or the runner sent no sum
 }
 
 func (JobLogSealed) Kind() string { return "job.log_sealed" }
