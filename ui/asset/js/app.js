@@ -242,7 +242,7 @@ document.addEventListener("htmx:config:request", ({ detail: { ctx } }) => {
 });
 // What polls does not while its dialog is closed, and not after a refusal, which would be told again each time.
 document.addEventListener("htmx:after:request", ({ detail: { ctx } }) => {
-  const { status } = ctx.response;
+  const status = ctx.response?.status ?? 0;
   ctx.sourceElement.isRefused = status >= 400 && status < 500 && status !== 429;
 });
 document.addEventListener("htmx:config:request", (e) => {
