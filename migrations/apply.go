@@ -15,10 +15,11 @@ import (
 const cleanupLimit = 5 * time.Second
 
 // A statement that waits for a table's lock makes all later queries of the table wait behind it, so
-// a migration gives up after tableLockTimeout and lets them pass for tableLockPause.
+// a migration gives up and lets them pass for tableLockPause. It gives up tableLockPatience after
+// deadlock_timeout, because PostgreSQL cancels an autovacuum that blocks it only when that has passed.
 const (
-	tableLockTimeout = time.Second
-	tableLockPause   = 2 * time.Second
+	tableLockPatience = 2 * time.Second
+	tableLockPause    = 2 * time.Second
 )
 
 // apply runs f and records it.
@@ -77,7 +78,10 @@ func (h *history) applyInTransaction(ctx context.Context, f file) error {
 		defer cancel()
 		_ = tx.Rollback(ctx) // does nothing once committed
 	}()
-	if _, err := tx.Exec(ctx, fmt.Sprintf(`set local lock_timeout = %d`, tableLockTimeout.Milliseconds())); err != nil {
+	_, err = tx.Exec(ctx, `
+		select set_config('lock_timeout', (setting::bigint + $1)::text, true) from pg_settings where name = 'deadlock_timeout'`,
+		tableLockPatience.Milliseconds())
+	if err != nil {
 		return fmt.Errorf("limit waits for locks: %w", err)
 	}
 	start := time.Now()

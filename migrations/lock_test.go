@@ -111,3 +111,13 @@ func TestWaitForAnotherRunHasALimit(t *testing.T) {
 	// The lock is released, not only left until the session ends.
 	require.Contains(t, mustMigrate(t, other, blocking("0002")), "No migration necessary.")
 }
+
+// PostgreSQL cancels an autovacuum that blocks a statement only after deadlock_timeout.
+func TestLockTimeoutIsAboveDeadlockTimeout(t *testing.T) {
+	conn := connect(t, pgtest.Empty(t))
+	exec(t, conn, "set deadlock_timeout = '5s'")
+	mustMigrate(t, conn, files("0001_limit.sql", "create table seen as select current_setting('lock_timeout') as value;"))
+	var value string
+	require.NoError(t, conn.QueryRow(testContext(t), "select value from seen").Scan(&value))
+	require.Equal(t, "7s", value)
+}
