@@ -26,7 +26,7 @@ func (s *auditSearch) postings(ctx context.Context, want int, newest bool) (sets
 				entries = append(entries, postingEntry(t, segment))
 			}
 		}
-		rows, _ := s.DB.Query(ctx, `select entry, data from audit where workspace_id = $1 and entry = any($2)`, s.workspace, entries)
+		rows, _ := s.db.Query(ctx, `select entry, data from audit where workspace_id = $1 and entry = any($2)`, s.workspace, entries)
 		others := newPostings()
 		if err := others.collect(rows); err != nil {
 			return nil, 0, 0, err
@@ -60,7 +60,7 @@ func (s *auditSearch) firstTermPostings(ctx context.Context, count int, newest b
 			select entry, data from audit where workspace_id = $1 and entry >= $2 and entry <= $3 order by entry `+order+` limit $4`,
 			s.workspace, postingEntry(t, begin), postingEntry(t, end), count).Query(lists[i].collect)
 	}
-	if err := s.DB.SendBatch(ctx, b).Close(); err != nil {
+	if err := s.db.SendBatch(ctx, b).Close(); err != nil {
 		return nil, 0, 0, fmt.Errorf("posting lists: %w", err)
 	}
 	found, low, high = newPostings(), s.low, s.high

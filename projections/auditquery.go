@@ -14,6 +14,7 @@ import (
 	"svc/events"
 	"svc/events/store"
 	"svc/input"
+	"svc/projections/fold"
 )
 
 // An AuditRecord is an event as the audit log shows it.
@@ -62,7 +63,7 @@ func (v Audit) Page(ctx context.Context, q AuditQuery) (page AuditPage, err erro
 	fail := func(err error) (AuditPage, error) {
 		return AuditPage{}, fmt.Errorf("audit of %s: %w", q.Workspace, err)
 	}
-	s, err := v.search(ctx, q.Workspace, q.AuditFilter, 1, high)
+	s, err := newAuditSearch(ctx, v.DB, q.Workspace, q.AuditFilter, 1, high)
 	if err != nil {
 		return fail(err)
 	}
@@ -90,7 +91,7 @@ func (v Audit) PageAfter(ctx context.Context, workspace events.ID, f AuditFilter
 	fail := func(err error) (AuditPage, error) {
 		return AuditPage{}, fmt.Errorf("audit of %s after %d: %w", workspace, after, err)
 	}
-	s, err := v.search(ctx, workspace, f, min(after, math.MaxInt64-1)+1, math.MaxInt64)
+	s, err := newAuditSearch(ctx, v.DB, workspace, f, min(after, math.MaxInt64-1)+1, math.MaxInt64)
 	if err != nil {
 		return fail(err)
 	}
@@ -115,7 +116,7 @@ func (v Audit) PageAfter(ctx context.Context, workspace events.ID, f AuditFilter
 // Count returns how many records match f. If that requires a search, the result is at most most. It
 // is exact unless there are more, or the search stopped at its bound.
 func (v Audit) Count(ctx context.Context, workspace events.ID, f AuditFilter, most int) (n int, exact bool, err error) {
-	s, err := v.search(ctx, workspace, f, 1, math.MaxInt64)
+	s, err := newAuditSearch(ctx, v.DB, workspace, f, 1, math.MaxInt64)
 	if err == nil {
 		n, exact, err = s.count(ctx, most)
 	}
@@ -126,16 +127,29 @@ func (v Audit) Count(ctx context.Context, workspace events.ID, f AuditFilter, mo
 }
 
 // RowsAfter returns up to limit matching records, oldest first, with numbers above seq and up to upTo.
-// They are not decoded. It returns fewer records if they are large, but at least one if one matches.
+// They are not decoded. It returns fewer records if they are large, but at least one if one matches. It
+// returns [fold.ErrNotCaughtUp] if the database that answers, which may be a replica, lacks records up to upTo.
 func (v Audit) RowsAfter(ctx context.Context, workspace events.ID, f AuditFilter, seq, upTo int64, limit int) ([]AuditRow, error) {
-	s, err := v.search(ctx, workspace, f, seq+1, upTo+1)
-	if err != nil {
+	fail := func(err error) ([]AuditRow, error) {
 		return nil, fmt.Errorf("audit of %s after %d: %w", workspace, seq, err)
+	}
+	// A pool may have connections to several replicas. All parts of the search must see the same one.
+	conn, err := v.DB.Acquire(ctx)
+	if err != nil {
+		return fail(err)
+	}
+	defer conn.Release()
+	s, err := newAuditSearch(ctx, conn, workspace, f, seq+1, upTo+1)
+	if err != nil {
+		return fail(err)
+	}
+	if s.head < upTo {
+		return fail(fold.ErrNotCaughtUp)
 	}
 	s.whole = true
 	list, err := s.oldest(ctx, limit)
 	if err != nil {
-		return nil, fmt.Errorf("audit of %s after %d: %w", workspace, seq, err)
+		return fail(err)
 	}
 	return list, nil
 }
@@ -174,7 +188,7 @@ func (v Audit) Get(ctx context.Context, workspace, id events.ID) (r AuditRecord,
 		return AuditRecord{}, false, fmt.Errorf("audit record %s of %s: %w", id, workspace, err)
 	}
 	made := id.Time()
-	s, err := v.search(ctx, workspace, AuditFilter{From: made, To: made.Add(clockSkew)}, 1, math.MaxInt64)
+	s, err := newAuditSearch(ctx, v.DB, workspace, AuditFilter{From: made, To: made.Add(clockSkew)}, 1, math.MaxInt64)
 	if err != nil {
 		return fail(err)
 	}

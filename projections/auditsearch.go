@@ -25,10 +25,17 @@ const (
 // microsecond is the resolution of times in the database.
 const microsecond = time.Microsecond
 
+// A searchable is a pool, or one connection of it.
+type searchable interface {
+	store.Querier
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
+}
+
 // An auditSearch searches for the records that match a filter, with numbers from low up to and
 // excluding high. Both bounds move towards each other as the search proceeds.
 type auditSearch struct {
-	Audit
+	db        searchable
 	workspace events.ID
 	low, high int64
 	head      int64    // of the log
@@ -42,12 +49,12 @@ type auditSearch struct {
 	segments  int  // segments whose posting lists were read
 }
 
-// search prepares a search: it reads the head and the index's position and translates times into
-// numbers.
-func (v Audit) search(ctx context.Context, workspace events.ID, f AuditFilter, low, high int64) (*auditSearch, error) {
-	s := &auditSearch{Audit: v, workspace: workspace, terms: f.terms(), text: f.textFilter()}
+// newAuditSearch prepares a search: it reads the head and the index's position and translates times
+// into numbers.
+func newAuditSearch(ctx context.Context, db searchable, workspace events.ID, f AuditFilter, low, high int64) (*auditSearch, error) {
+	s := &auditSearch{db: db, workspace: workspace, terms: f.terms(), text: f.textFilter()}
 	var taken int64
-	err := v.DB.QueryRow(ctx, `
+	err := db.QueryRow(ctx, `
 		select coalesce((select head from logs where workspace_id = $1), 0),
 			coalesce((select seq from checkpoints where workspace_id = $1 and view = 'audit'), 0)`, workspace).Scan(&s.head, &taken)
 	if err != nil {
@@ -57,16 +64,15 @@ func (v Audit) search(ctx context.Context, workspace events.ID, f AuditFilter, l
 	s.low, s.high = low, min(high, head+1)
 	taken = min(taken, head)
 	s.indexed = taken - taken%blockSize
-	history := History(v)
 	if !f.From.IsZero() {
-		before, err := history.SeqAt(ctx, workspace, f.From.Truncate(microsecond).Add(-microsecond), head)
+		before, err := seqAt(ctx, db, workspace, f.From.Truncate(microsecond).Add(-microsecond), head)
 		if err != nil {
 			return nil, err
 		}
 		s.low = max(s.low, before+1)
 	}
 	if !f.To.IsZero() {
-		before, err := history.SeqAt(ctx, workspace, f.To.Truncate(microsecond).Add(-microsecond), head)
+		before, err := seqAt(ctx, db, workspace, f.To.Truncate(microsecond).Add(-microsecond), head)
 		if err != nil {
 			return nil, err
 		}
@@ -222,7 +228,7 @@ func (s *auditSearch) narrow(ctx context.Context, sets []recordSet) error {
 	}
 	b := &pgx.Batch{}
 	texts := s.queueTexts(b, blocks)
-	if err := s.DB.SendBatch(ctx, b).Close(); err != nil {
+	if err := s.db.SendBatch(ctx, b).Close(); err != nil {
 		return fmt.Errorf("texts: %w", err)
 	}
 	s.blocks += len(blocks)
@@ -295,7 +301,7 @@ func (s *auditSearch) read(ctx context.Context, seqs []int64) (list []AuditRow, 
 		})
 		return err
 	})
-	if err := s.DB.SendBatch(ctx, b).Close(); err != nil {
+	if err := s.db.SendBatch(ctx, b).Close(); err != nil {
 		return nil, fmt.Errorf("records: %w", err)
 	}
 	return list, nil
@@ -305,7 +311,7 @@ func (s *auditSearch) read(ctx context.Context, seqs []int64) (list []AuditRow, 
 // the last indexed block, oldest first. Earlier records in that range can name the target of later
 // ones, so it reads from that block on, unless the view is far behind.
 func (s *auditSearch) tail(ctx context.Context, low, high int64) (list []AuditRow, err error) {
-	rows, _ := s.DB.Query(ctx, `
+	rows, _ := s.db.Query(ctx, `
 		select `+store.EventColumns+` from events
 		where workspace_id = $1 and seq > $2 and seq < $3 order by seq`, s.workspace, max(s.indexed, high-1-maxTail), high)
 	all, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (r store.Row, err error) {
@@ -325,7 +331,7 @@ func (s *auditSearch) tail(ctx context.Context, low, high int64) (list []AuditRo
 	if unnamed := targetsOf(records); len(unnamed) > 0 {
 		b := &pgx.Batch{}
 		names.queueRead(b, "audit", s.workspace, unnamed, s.indexed)
-		if err := s.DB.SendBatch(ctx, b).Close(); err != nil {
+		if err := s.db.SendBatch(ctx, b).Close(); err != nil {
 			return nil, fmt.Errorf("names: %w", err)
 		}
 	}

@@ -208,8 +208,10 @@ func matchesFilter(f projections.AuditFilter, r projections.AuditRecord) bool {
 func rowsForward(t *testing.T, w *world.World, workspace events.ID, f projections.AuditFilter) (found []int64) {
 	t.Helper()
 	const limit = 500
+	head, _, err := projections.History{DB: w.DB}.Head(t.Context(), workspace)
+	require.NoError(t, err)
 	for after := int64(0); ; after = found[len(found)-1] {
-		list, err := projections.Audit{DB: w.DB}.RowsAfter(t.Context(), workspace, f, after, 1_000_000, limit)
+		list, err := projections.Audit{DB: w.DB}.RowsAfter(t.Context(), workspace, f, after, head, limit)
 		require.NoError(t, err)
 		for i := range list {
 			found = append(found, list[i].Seq())
@@ -218,6 +220,23 @@ func rowsForward(t *testing.T, w *world.World, workspace events.ID, f projection
 			return found
 		}
 	}
+}
+
+// A server that does not have all records asked for says so, instead of ending the list early.
+func TestAuditRowsOfServerThatLags(t *testing.T) {
+	t.Parallel()
+	w := world.NewSilent(t)
+	workspace := world.NewID()
+	w.Record(t, world.System, workspace, workspace, events.WorkspaceCreated{Name: "Acme", Slug: "acme"})
+	for _, f := range []projections.AuditFilter{{}, {To: w.Clock.Now().Add(-time.Hour)}} {
+		_, err := projections.Audit{DB: w.DB}.RowsAfter(t.Context(), workspace, f, 0, 2, 500)
+		require.ErrorIs(t, err, fold.ErrNotCaughtUp)
+	}
+	acquired := w.DB.Stat().AcquireCount()
+	list, err := projections.Audit{DB: w.DB}.RowsAfter(t.Context(), workspace, projections.AuditFilter{}, 0, 1, 500)
+	require.NoError(t, err)
+	require.Len(t, list, 1)
+	require.Equal(t, acquired+1, w.DB.Stat().AcquireCount(), "all statements have the same connection, and so the same server")
 }
 
 func pagesForward(t *testing.T, w *world.World, workspace events.ID, f projections.AuditFilter, limit int) (found []int64) {

@@ -41,8 +41,12 @@ const selectSeqAt = `
 // SeqAt returns the number of the last event at or before a time, up to head; 0 if there is none.
 // Times never decrease in a log, so a binary search finds it without an index on times.
 func (h History) SeqAt(ctx context.Context, workspace events.ID, at time.Time, head int64) (int64, error) {
+	return seqAt(ctx, h.DB, workspace, at, head)
+}
+
+func seqAt(ctx context.Context, db searchable, workspace events.ID, at time.Time, head int64) (int64, error) {
 	var low, high int64 // event low is at or before the time, event high is not
-	err := h.DB.QueryRow(ctx, selectSeqAt, workspace, at, head).Scan(&low, &high)
+	err := db.QueryRow(ctx, selectSeqAt, workspace, at, head).Scan(&low, &high)
 	switch {
 	case err != nil:
 		return 0, fmt.Errorf("event of %s at %s: %w", workspace, at, err)
