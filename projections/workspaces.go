@@ -58,13 +58,14 @@ const maxPositionLag = 1000
 
 // Position returns a number up to which every followed view has folded the log. A client
 // that reads now and follows the log from there misses nothing. Views more than maxPositionLag events
-// behind are ignored.
+// behind are ignored. The number is 0 if the database, which may be a replica, does not have the log yet.
 func (v Workspaces) Position(ctx context.Context, id events.ID) (seq int64, err error) {
 	err = v.DB.QueryRow(ctx, `
-		select greatest(coalesce((
-			select min(c.seq) from checkpoints c
-			where c.workspace_id = $1 and c.view in (`+followedNames+`)), l.head), l.head - $2)
-		from logs l where l.workspace_id = $1`, id, maxPositionLag).Scan(&seq)
+		select coalesce((
+			select greatest(coalesce((
+				select min(c.seq) from checkpoints c
+				where c.workspace_id = $1 and c.view in (`+followedNames+`)), l.head), l.head - $2)
+			from logs l where l.workspace_id = $1), 0)`, id, maxPositionLag).Scan(&seq)
 	if err != nil {
 		return 0, fmt.Errorf("position of workspace %s: %w", id, err)
 	}

@@ -147,7 +147,7 @@ func lists(of database, follower *fold.Follower) rest.Lists {
 	db := of.lists
 	return rest.Lists{
 		Runs: projections.Runs{DB: db}, Decisions: projections.Decisions{DB: db}, Audit: projections.Audit{DB: db},
-		Insights: projections.Insights{DB: db}, Dashboard: projections.Dashboard{DB: db},
+		Insights: projections.Insights{DB: db}, Dashboard: projections.Dashboard{DB: db}, Workspaces: projections.Workspaces{DB: db},
 		Views: fold.Replica{DB: db, Follower: follower},
 	}
 }

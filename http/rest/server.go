@@ -81,12 +81,13 @@ type Views struct {
 // Lists are the followed views that GETs read. They may be on a replica of the database; commands and
 // authorization always read the primary.
 type Lists struct {
-	Runs      projections.Runs
-	Decisions projections.Decisions
-	Audit     projections.Audit
-	Insights  projections.Insights
-	Dashboard projections.Dashboard
-	Views     Awaiter // of the database that has these views
+	Runs       projections.Runs
+	Decisions  projections.Decisions
+	Audit      projections.Audit
+	Insights   projections.Insights
+	Dashboard  projections.Dashboard
+	Workspaces projections.Workspaces
+	Views      Awaiter // of the database that has these views
 }
 
 // An Awaiter knows whether a view has reached a position, and waits until it has.

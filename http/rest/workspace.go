@@ -2,6 +2,7 @@ package rest
 
 import (
 	"context"
+	"time"
 
 	"svc/aggregates"
 	"svc/commands"
@@ -71,11 +72,26 @@ func (s *Server) workspace(ctx context.Context) (workspace, error) {
 	if err := checkFound(ok, err, fault.ErrTenantNotFound); err != nil {
 		return workspace{}, err
 	}
-	position, err := s.Views.Workspaces.Position(ctx, c.workspace)
+	position, err := s.listsPosition(ctx, c.workspace)
 	if err != nil {
 		return workspace{}, err
 	}
 	return newWorkspace(w, newYou(c.person, c.envelope.Actor.Name), position), nil
+}
+
+// listsPositionLimit bounds the wait for a read replica that does not answer.
+const listsPositionLimit = time.Second
+
+// listsPosition returns the position of the lists, which may be read from a replica. The workspace is
+// returned while the replica is away, and no list can be read.
+func (s *Server) listsPosition(ctx context.Context, workspace events.ID) (int64, error) {
+	limited, cancel := context.WithTimeout(ctx, listsPositionLimit)
+	defer cancel()
+	position, err := s.Lists.Workspaces.Position(limited, workspace)
+	if err != nil {
+		return s.Views.Workspaces.Position(ctx, workspace)
+	}
+	return position, nil
 }
 
 func newWorkspace(w projections.Workspace, yours you, position int64) workspace {

@@ -1,0 +1,35 @@
+package rest
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"svc/projections"
+	"svc/test/pgtest"
+)
+
+// The position of a workspace is that of the database from which lists are read, so that a client that
+// streams from it misses nothing that the lists lack.
+func TestPositionIsThatOfLists(t *testing.T) {
+	t.Parallel()
+	primary, replica := pgtest.New(t), pgtest.New(t)
+	workspace := fill(t, primary, 7)
+	_, err := primary.Exec(t.Context(),
+		`insert into workspaces (workspace_id, name, slug, created_at) values ($1, 'Acme', 'acme', now())`, workspace)
+	require.NoError(t, err)
+	s := &Server{Config: Config{
+		Views: Views{Workspaces: projections.Workspaces{DB: primary}}, Lists: Lists{Workspaces: projections.Workspaces{DB: replica}},
+	}}
+	seq := func() int64 {
+		answer, err := s.getWorkspace(as(t, someone(workspace)), nil)
+		require.NoError(t, err)
+		return answer.Body.Seq
+	}
+	require.Zero(t, seq(), "the replica does not have the workspace yet")
+	_, err = replica.Exec(t.Context(), `insert into logs values ($1, 5, '2027-01-01')`, workspace)
+	require.NoError(t, err)
+	require.EqualValues(t, 5, seq())
+	replica.Close()
+	require.EqualValues(t, 7, seq(), "no list can be read")
+}
