@@ -8,7 +8,9 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"os"
 	"path"
+	"sync"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -47,7 +49,7 @@ func (s *Server) artifactRoutes() section {
 			limits: middleware.Limits{Time: downloadLimit, Stream: true},
 			id:     "getArtifact", summary: "Download an artifact",
 			text: "Returns the content of a file. `ETag` is its SHA-256. Send `Range` to get a part of it, for example to resume a download. " +
-				"The connection is closed if the client reads nothing for 30 seconds.",
+				"The connection is closed if the client reads nothing for 30 seconds, or less than 16 KiB a second for longer.",
 			refuses: []*fault.Fault{aggregates.ErrNoJob, errNoArtifact, errArtifactsRemoved, errArtifactStore},
 			ownSlot: true, answer: describeArtifact, responses: map[string]*huma.Response{
 				"206": {Description: "The requested range.", Content: binary()},
@@ -175,15 +177,15 @@ func (s *Server) sendArtifact(
 		out.writeError(fmt.Errorf("%w: %w", errArtifactStore, err))
 		return
 	}
-	defer file.Close()
+	content := &watchedReader{file: file}
+	defer content.Close()
 	h := w.Header()
 	h.Set("Content-Type", "application/octet-stream")
 	h.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": path.Base(a.Path)}))
 	h.Set("Cache-Control", "private, no-cache")
 	h.Set("ETag", `"`+a.SHA256+`"`)
-	content := &watchedReader{ReadSeeker: file}
 	http.ServeContent(out, r, "", a.StoredAt, content)
-	switch err := errors.Join(out.err, content.err); {
+	switch err := errors.Join(out.err, content.failure()); {
 	case err == nil:
 		return
 	case ctx.Err() != nil:
@@ -196,18 +198,50 @@ func (s *Server) sendArtifact(
 	panic(http.ErrAbortHandler)
 }
 
-// A watchedReader keeps the last read error other than EOF, which http.ServeContent drops.
+// A watchedReader keeps the last read error other than EOF, which http.ServeContent drops. For several
+// ranges http.ServeContent reads in a goroutine that may outlive it, so the file can be closed meanwhile.
 type watchedReader struct {
-	io.ReadSeeker
-	err error
+	mu     sync.Mutex
+	file   io.ReadSeekCloser
+	closed bool
+	err    error
 }
 
 func (w *watchedReader) Read(b []byte) (int, error) {
-	n, err := w.ReadSeeker.Read(b)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return 0, os.ErrClosed
+	}
+	n, err := w.file.Read(b)
 	if err != nil && !errors.Is(err, io.EOF) {
 		w.err = err
 	}
 	return n, err
+}
+
+// Seek implements [io.Seeker].
+func (w *watchedReader) Seek(offset int64, whence int) (int64, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return 0, os.ErrClosed
+	}
+	return w.file.Seek(offset, whence)
+}
+
+// Close waits for a read, and makes later ones fail.
+func (w *watchedReader) Close() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.closed = true
+	return w.file.Close()
+}
+
+func (w *watchedReader) failure() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.err
 }
 
 func binary() map[string]*huma.MediaType {

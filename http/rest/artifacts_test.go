@@ -6,11 +6,14 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"io"
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"runtime"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -85,6 +88,66 @@ func fetch(t *testing.T, server *httptest.Server, headers ...string) (*http.Resp
 	defer res.Body.Close()
 	text, err := io.ReadAll(res.Body)
 	return res, text, err
+}
+
+// A busyFile notes whether it is used by two goroutines at once, or after it was closed.
+type busyFile struct {
+	bytes.Reader
+	reads           chan struct{}
+	reading, closed atomic.Bool
+	misused         atomic.Bool
+}
+
+func (f *busyFile) Read(b []byte) (int, error) {
+	f.reading.Store(true)
+	defer f.reading.Store(false)
+	if f.closed.Load() {
+		f.misused.Store(true)
+	}
+	select {
+	case f.reads <- struct{}{}:
+	default:
+	}
+	for range 10_000 {
+		runtime.Gosched()
+	}
+	return f.Reader.Read(b[:1])
+}
+
+func (f *busyFile) Close() error {
+	f.closed.Store(true)
+	if f.reading.Load() {
+		f.misused.Store(true)
+	}
+	return nil
+}
+
+// With several ranges, http.ServeContent reads in a goroutine that may outlive it.
+func TestDownloadOfRangesClosesFileAfterReading(t *testing.T) {
+	t.Parallel()
+	f := &busyFile{Reader: *bytes.NewReader(make([]byte, 1000)), reads: make(chan struct{})}
+	s := &Server{Config: Config{Log: slog.New(slog.DiscardHandler), Farm: Farm{
+		Artifact: func(context.Context, events.ID, events.ID, events.ID) (io.ReadSeekCloser, error) { return f, nil },
+	}}}
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", http.NoBody)
+	r.Header.Set("Range", "bytes=0-400,500-999")
+	gone := func() error {
+		<-f.reads
+		return errors.New("the client is gone")
+	}
+	require.Panics(t, func() {
+		s.sendArtifact(httptest.NewRecorder(), r, projections.JobArtifact{SHA256: "aa", Path: "a"}, gone, pace{timeout: testTimeout})
+	})
+	require.True(t, f.closed.Load())
+	require.False(t, f.misused.Load())
+
+	content := &watchedReader{file: f}
+	require.NoError(t, content.Close())
+	_, err := content.Read(make([]byte, 1))
+	require.ErrorIs(t, err, os.ErrClosed)
+	_, err = content.Seek(0, io.SeekStart)
+	require.ErrorIs(t, err, os.ErrClosed)
+	require.False(t, f.misused.Load())
 }
 
 func TestDownload(t *testing.T) {
