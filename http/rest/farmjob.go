@@ -56,7 +56,7 @@ type jobRepoName struct {
 }
 
 type jobLog struct {
-	Bytes     int64  `json:"bytes" doc:"Size of the last attempt's log so far."`
+	Bytes     int64  `json:"bytes" doc:"Size so far. The log of a job is that of its last attempt."`
 	Complete  bool   `json:"complete" doc:"Whether the log is final."`
 	Truncated bool   `json:"truncated" doc:"Whether the job wrote more than the 64 MiB that a log may have, or than its workspace may store in a day."`
 	Integrity string `json:"integrity" enum:",verified,mismatch,incomplete" doc:"Whether the stored log matches the runner's checksum; incomplete if it was cut or the runner sent no checksum; empty until it is complete."`
@@ -126,7 +126,7 @@ func newJob(j projections.Job, w jobWait) FarmJob {
 			By: c.By.Name, Reason: c.Reason, At: openapi.FormatTime(c.At), Deadline: formatNonZero(c.Deadline), Forced: c.Forced,
 		}
 		if !c.Deadline.IsZero() {
-			out.Cancel.Grace = new(int((c.Deadline.Sub(c.At) - aggregates.ForceAfter).Seconds()))
+			out.Cancel.Grace = new(int((c.Deadline.Sub(c.At) - aggregates.ForceAfter).Round(time.Second).Seconds()))
 		}
 	}
 	return out
@@ -280,6 +280,17 @@ func (l liveJob) addTo(j *FarmJob) {
 	j.Stalled = l.stalled
 	if !j.Log.Complete {
 		j.Log.Bytes, j.Log.Truncated = l.log.Bytes, j.Log.Truncated || l.log.Truncated
+	}
+}
+
+// addToDetail sets the live fields of the answer for one job.
+func (l liveJob) addToDetail(j *jobDetail) {
+	l.addTo(&j.FarmJob)
+	if n := len(j.Attempts); n > 0 && !j.Attempts[n-1].Log.Complete {
+		j.Attempts[n-1].Log.Bytes, j.Attempts[n-1].Log.Truncated = j.Log.Bytes, j.Log.Truncated
+	}
+	if j.Usage == nil {
+		j.Usage = l.usage
 	}
 }
 

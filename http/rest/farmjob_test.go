@@ -2,10 +2,13 @@ package rest
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"svc/aggregates"
 	"svc/events"
+	"svc/farm/joblog"
 	"svc/projections"
 )
 
@@ -25,4 +28,26 @@ func TestLostJobHasReason(t *testing.T) {
 	require.Equal(t, jobLog{Complete: true, Integrity: "incomplete"}, out.Attempts[0].Log)
 	require.Equal(t, "sandbox_failed", out.Attempts[1].Reason)
 	require.Equal(t, out.Log, out.Attempts[1].Log)
+}
+
+// The time of a cancellation is that of its record, which is later than the time from which its
+// deadline was computed.
+func TestGraceSecondsOfCancelledJob(t *testing.T) {
+	j := exampleQueuedJob()
+	j.Cancel = &projections.JobCancel{At: epoch.Add(400 * time.Microsecond), Deadline: epoch.Add(30*time.Second + aggregates.ForceAfter)}
+	require.Equal(t, 30, *newJob(j, jobWait{}).Cancel.Grace)
+}
+
+// While an attempt runs, its log has the size that the job's log has.
+func TestRunningAttemptHasSizeOfItsLog(t *testing.T) {
+	j := exampleQueuedJob()
+	j.State, j.Epoch, j.Attempt = events.JobStateRunning, 2, 2
+	j.Attempts = []projections.JobAttempt{
+		{Epoch: 1, Attempt: 1, Ended: "lease_expired", Log: &projections.JobLog{Bytes: 4, Integrity: "incomplete"}}, {Epoch: 2, Attempt: 2},
+	}
+	out := newJobDetail(newJob(j, jobWait{}), j, exampleJobSpec())
+	liveJob{log: joblog.Size{Bytes: 7}}.addToDetail(&out)
+	require.EqualValues(t, 7, out.Log.Bytes)
+	require.EqualValues(t, 7, out.Attempts[1].Log.Bytes)
+	require.EqualValues(t, 4, out.Attempts[0].Log.Bytes)
 }

@@ -156,10 +156,7 @@ func (s *Server) getJob(ctx context.Context, in *jobPath) (*jobDetailAnswer, err
 	if err != nil {
 		return nil, err
 	}
-	live[found.ID].addTo(&out.FarmJob)
-	if out.Usage == nil {
-		out.Usage = live[found.ID].usage
-	}
+	live[found.ID].addToDetail(&out)
 	return &jobDetailAnswer{out}, nil
 }
 
