@@ -110,7 +110,8 @@ func (s *Server) getDashboard(ctx context.Context, in *dashboardQuery) (*dashboa
 		return nil, err
 	}
 	health, now := s.health.latest(ctx), s.Now()
-	name := func(until time.Time) string { return etag(workspace, position, health.text, until) }
+	setup := fmt.Sprintln(health.text, s.Farm.On, s.Farm.PublicURL)
+	name := func(until time.Time) string { return etag(workspace, position, setup, until) }
 	out := &dashboardAnswer{Status: http.StatusNotModified, PollAfter: s.pollAfter(), CacheControl: "private, no-cache"}
 	if out.ETag = matchETag(in.IfNoneMatch, now, name); out.ETag != "" {
 		return out, nil

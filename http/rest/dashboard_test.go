@@ -118,4 +118,10 @@ func TestUnchangedDashboardNeedsOneLookup(t *testing.T) {
 		require.Equal(t, http.StatusOK, changed.Code, sql)
 		tag = changed.Header().Get("ETag")
 	}
+	for _, set := range []func(){func() { s.Farm.On = true }, func() { s.Farm.PublicURL = "https://farm.example" }} { // after a restart
+		set()
+		changed := ask(tag)
+		require.Equal(t, http.StatusOK, changed.Code)
+		tag = changed.Header().Get("ETag")
+	}
 }

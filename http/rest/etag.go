@@ -10,16 +10,17 @@ import (
 	"svc/events"
 )
 
-// etag returns the ETag of a dashboard: a hash of everything that it is computed from. until is when
-// the dashboard changes without an event, because a run becomes stuck; zero means never. The tag ends
-// with until, so that matchETag can decide without reading the runs.
-func etag(workspace events.ID, position int64, system string, until time.Time) string {
+// etag returns the ETag of a dashboard: a hash of everything that it is computed from. setup has what is
+// in no database: the state of the dependencies and the settings of the farm. until is when the
+// dashboard changes without an event, because a run becomes stuck; zero means never. The tag ends with
+// until, so that matchETag can decide without reading the runs.
+func etag(workspace events.ID, position int64, setup string, until time.Time) string {
 	text := strconv.AppendInt(append([]byte(Version+" "), workspace[:]...), position, 10)
 	end := ""
 	if !until.IsZero() {
 		end = "." + strconv.FormatInt(until.UnixMilli(), 36)
 	}
-	sum := sha256.Sum256(append(append(text, end...), system...))
+	sum := sha256.Sum256(append(append(text, end...), setup...))
 	return `"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + end + `"`
 }
 
