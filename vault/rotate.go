@@ -16,6 +16,8 @@ import (
 const (
 	batchSize  = 100
 	batchLimit = 30 * time.Second // for one batch, including waits for locks
+
+	maxUnopened = 20 // named in a Rotation
 )
 
 // A Rotation counts what [Rotate] did with the tokens and secrets that were not sealed
@@ -26,6 +28,14 @@ type Rotation struct {
 	Unknown   int   // unchanged: under a key that the ring does not hold
 	Tampered  int   // unchanged: they do not open
 	Left      int64 // not under the first key at the end; if 0, old keys can be removed
+
+	Unopened []string // table and key of the first of those that are unknown or tampered
+}
+
+// Stuck reports whether nothing is left but what no key of the ring opens, so that neither keeping a key
+// nor rotating again helps.
+func (done Rotation) Stuck() bool {
+	return done.Left > 0 && done.Left == int64(done.Unknown+done.Tampered)
 }
 
 // Rotate reseals all provider tokens and [Secrets] that are under another key than the
@@ -128,14 +138,17 @@ func (done *Rotation) sealAgain(ring Ring, place string, sealed []byte) ([]byte,
 	switch {
 	case errors.Is(err, ErrKeyChanged):
 		done.Unknown++
-		return nil, nil
 	case errors.Is(err, ErrTampered):
 		done.Tampered++
-		return nil, nil
 	case err != nil:
 		return nil, err
+	default:
+		return ring.Seal(place, plain)
 	}
-	return ring.Seal(place, plain)
+	if len(done.Unopened) < maxUnopened {
+		done.Unopened = append(done.Unopened, place)
+	}
+	return nil, nil
 }
 
 // countUpdate counts the result of one update.

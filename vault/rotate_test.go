@@ -48,7 +48,13 @@ func TestRotateLeavesAloneWhatDoesNotOpen(t *testing.T) {
 
 	done, err := Rotate(t.Context(), db, ringOf(t, newer, older))
 	require.NoError(t, err)
-	require.Equal(t, Rotation{Resealed: 2, Unknown: 2, Tampered: 1, Left: 3}, done)
+	require.Equal(t, Rotation{Resealed: 2, Unknown: 2, Tampered: 1, Left: 3, Unopened: []string{
+		tokenPlace(user(2), "github"), tokenPlace(user(4), "github"), tokenPlace(user(5), "github"),
+	}}, done)
+	require.True(t, done.Stuck())
+	done.Left++ // stored under an earlier key meanwhile
+	require.False(t, done.Stuck())
+	require.False(t, Rotation{}.Stuck())
 	requireToken(t, Tokens{db, ringOf(t, other)}, 4, "a token")
 }
 
@@ -68,7 +74,7 @@ func TestRotateSealsSecretsAnew(t *testing.T) {
 
 	done, err := Rotate(t.Context(), db, ringOf(t, newer, older))
 	require.NoError(t, err)
-	require.Equal(t, Rotation{Resealed: all, Unknown: 1, Left: 1}, done)
+	require.Equal(t, Rotation{Resealed: all, Unknown: 1, Left: 1, Unopened: []string{"vault_secrets/proof"}}, done)
 	for n := range all {
 		secret, public, err := Secrets{db, ringOf(t, newer)}.GetOrCreate(t.Context(), fmt.Sprintf("farm_authority/%03d", n), notAgain)
 		require.NoError(t, err)

@@ -25,11 +25,11 @@ type vaultCheck struct {
 
 const maxVaultPause = 5 * time.Minute
 
-// run returns when everything is sealed with the first key, when the master key has changed, or
-// when ctx ends. Until then it tries again, because the database may start after the service, and
-// other replicas may still seal with an earlier key.
+// run returns when everything is sealed with the first key, except what no key opens, when the master
+// key has changed, or when ctx ends. Until then it tries again, because the database may start after
+// the service, and other replicas may still seal with an earlier key.
 func (v vaultCheck) run(ctx context.Context) {
-	var last vault.Rotation
+	var left int64
 	for pause := v.pause; ; pause = min(2*pause, maxVaultPause) {
 		done, err := v.once(ctx)
 		switch {
@@ -43,10 +43,15 @@ func (v vaultCheck) run(ctx context.Context) {
 		case done.Left == 0:
 			v.log.Info("the vault is checked: nothing is sealed with an earlier key")
 			return
-		case done != last:
-			v.log.Warn("the vault is checked: something is sealed with an earlier key, or one that SVC_VAULT_MASTER_KEY does not list: "+
-				"remove none from it", "left", done.Left, "unknown_key", done.Unknown, "altered", done.Tampered)
-			last = done
+		case done.Stuck():
+			v.log.Error("the vault is checked: nothing that can be opened is sealed with an earlier key, but some values "+
+				"cannot be opened: they were altered, or sealed with a key that SVC_VAULT_MASTER_KEY does not list",
+				"unknown_key", done.Unknown, "altered", done.Tampered, "values", done.Unopened)
+			return
+		case done.Left != left:
+			v.log.Warn("the vault is checked: something is sealed with an earlier key: remove none from SVC_VAULT_MASTER_KEY",
+				"left", done.Left, "unknown_key", done.Unknown, "altered", done.Tampered, "values", done.Unopened)
+			left = done.Left
 		}
 		select {
 		case <-ctx.Done():

@@ -186,8 +186,8 @@ func TestVaultIsRotatedOnceTheDatabaseIsUp(t *testing.T) {
 	require.False(t, v.log.Scan(), "it ends")
 }
 
-// As long as something is left, it is checked again.
-func TestWhatIsLeftUnderOtherKeysIsReported(t *testing.T) {
+// What no key opens is named, and the check ends: it would never be done.
+func TestValuesThatCannotBeOpenedAreNamed(t *testing.T) {
 	t.Parallel()
 	const otherKey = "marker-of-another-key-of-the-vault-"
 	v := newCheckedVault(t)
@@ -196,12 +196,32 @@ func TestWhatIsLeftUnderOtherKeysIsReported(t *testing.T) {
 	secret := func() ([]byte, string, error) { return []byte("a secret"), "", nil }
 	_, _, err = vault.Secrets{DB: v.db, Ring: other}.GetOrCreate(t.Context(), "farm_secret/1", secret)
 	require.NoError(t, err)
-	v.start(newerKey, olderKey)
-	text := v.until("left=1 unknown_key=1 altered=0")
-	require.Contains(t, text, "level=WARN")
-	v.put("gitlab", olderKey, newerKey) // by another replica
-	v.until("Resealed:1")
-	_, err = v.db.Exec(t.Context(), `delete from vault_secrets`)
+	v.put("gitlab", olderKey)
+	_, err = v.db.Exec(t.Context(), `
+		update provider_tokens set sealed = set_byte(sealed, 40, get_byte(sealed, 40) # 1) where provider = 'gitlab'`)
 	require.NoError(t, err)
+	v.start(newerKey, olderKey)
+	text := v.until("some values cannot be opened")
+	require.Contains(t, text, "Resealed:1")
+	require.Contains(t, text, "level=ERROR")
+	require.Contains(t, text, "unknown_key=1 altered=1 values=\"[provider_tokens/"+vaultUser.String()+"/gitlab vault_secrets/farm_secret/1]\"")
+	require.False(t, v.log.Scan(), "it ends")
+}
+
+// What is sealed with an earlier key meanwhile, by another replica, is checked again.
+func TestWhatIsLeftUnderEarlierKeysIsReported(t *testing.T) {
+	t.Parallel()
+	v := newCheckedVault(t)
+	_, err := v.db.Exec(t.Context(), `
+		create function leave() returns trigger language plpgsql as 'begin return null; end';
+		create trigger leave before update on provider_tokens for each row execute function leave()`)
+	require.NoError(t, err)
+	v.start(newerKey, olderKey)
+	text := v.until("left=1 unknown_key=0 altered=0")
+	require.Contains(t, text, "level=WARN")
+	require.Contains(t, text, "remove none from SVC_VAULT_MASTER_KEY")
+	_, err = v.db.Exec(t.Context(), `drop trigger leave on provider_tokens`)
+	require.NoError(t, err)
+	v.until("Resealed:1")
 	v.until("nothing is sealed with an earlier key")
 }
