@@ -28,7 +28,7 @@ type FarmDay struct {
 type FarmSummary struct {
 	Slots       RunnerSlots
 	Queued      int
-	OldestSince *time.Time // queue time of the waiting job that was submitted first
+	OldestSince *time.Time // when the job that waits longest was last queued
 	Day, Prior  FarmDay    // the last 24 hours, and the 24 hours before
 }
 
@@ -37,6 +37,15 @@ const selectFarmDay = `
 		filter (where leased_at >= queued_at)
 	from (select state, leased_at, queued_at from jobs where workspace_id = $1 and ` + jobsEnded + ` and finished_at > $2 and finished_at <= $3
 		order by finished_at desc, job_id desc limit $4) d group by grouping sets ((), (state))`
+
+// selectOldestQueued returns when the job that waits longest was queued. Jobs that were never with a
+// runner were queued in the order of their ids, so it is the first of those, or one before it that was
+// queued again.
+const selectOldestQueued = `
+	select min(queued_at) from jobs
+	where workspace_id = $1 and ` + jobsActive + ` and state = 'queued' and job_id <= coalesce((
+		select job_id from jobs where workspace_id = $1 and ` + jobsActive + ` and state = 'queued' and epoch = 0 order by job_id limit 1),
+		'ffffffff-ffff-ffff-ffff-ffffffffffff')`
 
 // Get returns the summary at time now.
 func (v BuildFarm) Get(ctx context.Context, workspace events.ID, now time.Time) (f FarmSummary, err error) {
@@ -47,13 +56,7 @@ func (v BuildFarm) Get(ctx context.Context, workspace events.ID, now time.Time) 
 		f.Queued = counts.Queued
 		return err
 	})
-	b.Queue(`
-		select queued_at from jobs where workspace_id = $1 and `+jobsActive+` and state = 'queued'
-		order by job_id limit 1`, workspace).Query(func(rows pgx.Rows) error {
-		var since time.Time
-		_, err := pgx.ForEachRow(rows, []any{&since}, func() error { f.OldestSince = &since; return nil })
-		return err
-	})
+	b.Queue(selectOldestQueued, workspace).QueryRow(func(row pgx.Row) error { return row.Scan(&f.OldestSince) })
 	day := func(into *FarmDay, to time.Time) {
 		b.Queue(selectFarmDay, workspace, to.Add(-24*time.Hour), to, MaxFarmJobs).Query(into.scan)
 	}

@@ -50,9 +50,13 @@ func TestFarmDaySummary(t *testing.T) {
 		}
 		insert(workspace, world.NewID(), j.state, queued, leased, &ended)
 	}
-	for i, minutes := range []int{2, 3, 1} { // the second job had an earlier attempt
-		insert(workspace, events.NewID(now.Add(time.Duration(i)*time.Second)), events.JobStateQueued,
-			now.Add(-time.Duration(minutes)*time.Minute), nil, nil)
+	for i, minutes := range []int{2, 1, 3, 2} { // the first two had an earlier attempt
+		id := events.NewID(now.Add(time.Duration(i) * time.Second))
+		insert(workspace, id, events.JobStateQueued, now.Add(-time.Duration(minutes)*time.Minute), nil, nil)
+		if i < 2 {
+			_, err := w.DB.Exec(t.Context(), `update jobs set epoch = 1 where workspace_id = $1 and job_id = $2`, workspace, id)
+			require.NoError(t, err)
+		}
 	}
 	ended := now.Add(-time.Minute)
 	insert(world.NewID(), world.NewID(), events.JobStateSucceeded, now.Add(-time.Hour), &ended, &ended)
@@ -62,7 +66,7 @@ func TestFarmDaySummary(t *testing.T) {
 	require.Equal(t, map[events.JobState]int{events.JobStateSucceeded: 2, events.JobStateFailed: 1, events.JobStateExpired: 1}, f.Day.ByState)
 	require.Equal(t, []any{4, 3 * time.Second}, []any{f.Day.Jobs, *f.Day.Wait})
 	require.Equal(t, []any{2, 9 * time.Second}, []any{f.Prior.Jobs, *f.Prior.Wait})
-	require.WithinDuration(t, now.Add(-2*time.Minute), *f.OldestSince, 0, "the one that was submitted first")
+	require.WithinDuration(t, now.Add(-3*time.Minute), *f.OldestSince, 0, "the one that waits longest")
 
 	f, err = projections.BuildFarm{DB: w.DB}.Get(t.Context(), world.NewID(), now)
 	require.NoError(t, err)

@@ -28,7 +28,7 @@ type farmSummary struct {
 	Missing        []string           `json:"missing" nullable:"false" doc:"Prerequisites that an operator still has to provide; empty if ready." example:"[]"`
 	Slots          slots              `json:"slots"`
 	Queued         int                `json:"queued" doc:"Jobs that wait for a runner."`
-	OldestQueuedAt *openapi.Timestamp `json:"oldestQueuedAt" nullable:"true" doc:"When the oldest of them was queued; null if there is none."`
+	OldestQueuedAt *openapi.Timestamp `json:"oldestQueuedAt" nullable:"true" doc:"When the job that waits longest was last queued; null if none waits."`
 	Day            farmDay            `json:"day"`
 }
 
