@@ -35,7 +35,7 @@ func (s *Server) exportRoutes() section {
 				"`audit.exported` before the first byte is sent. In CSV, every cell is quoted, and an apostrophe precedes text that a " +
 				"spreadsheet would run as a formula. Browsers can export only from the service's own site: 403 `cross_origin_refused`. " +
 				"The connection is closed if the client reads nothing for 30 seconds, or less than 16 KiB a second for longer. A person " +
-				"can run two exports at once, a workspace 16: 429 `rate_limited`.",
+				"can run two exports at once, a workspace 64: 429 `rate_limited`.",
 			ownSlot: true, answer: describeExport,
 		}),
 	}}

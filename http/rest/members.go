@@ -20,9 +20,9 @@ func (s *Server) memberRoutes() section {
 		query(s.listMembers, route{
 			method: "GET", path: "/members", guard: people,
 			id: "listMembers", summary: "List members",
-			text: "Lists members by name, ignoring case and accents; members without a known name are listed by address. Sorting and search " +
-				"use the name with which a member joined. `total` counts the members on all pages. A search finds at most 250 members. " +
-				"`offset` reaches the first 1,000 members; use `nextCursor` to go further.",
+			text: "Lists members by name, ignoring case and accents; members without a known name are listed by address. " +
+				"`total` counts the members on all pages. A search finds at most 250 members. `offset` reaches the " +
+				"first 1,000 members; use `nextCursor` to go further.",
 			responseExample: memberList{List: newList([]projections.Member{exampleZoe}, 1, examplePage, show)},
 		}),
 		query(s.getMember, route{
@@ -80,7 +80,7 @@ func newMember(m projections.Member, you events.ID) member {
 
 type membersQuery struct {
 	Q      string   `query:"q" maxLength:"200" doc:"Only members whose name, a word of it, address or address domain begins with this text, ignoring case and accents. Finds at most 250 members, and none by blanks alone."`
-	Role   roleName `query:"role" doc:"Only members with this role. Not case-sensitive."`
+	Role   roleName `query:"role" doc:"Only members with this role; with q, only those among the at most 250 members that q finds. Not case-sensitive."`
 	Limit  int      `query:"limit" minimum:"1" maximum:"100" default:"25" doc:"Maximum number of items to return."`
 	Offset int      `query:"offset" minimum:"0" maximum:"1000" default:"0" doc:"Number of items to skip. Use cursor to go further."`
 	Cursor string   `query:"cursor" maxLength:"1000" doc:"The nextCursor of the previous page of the same search. Not with offset."`

@@ -2747,7 +2747,7 @@ type FarmSummary struct {
 	// Examples: []
 	Missing []string `json:"missing"`
 
-	// OldestQueuedAt When the oldest of them was queued; null if there is none.
+	// OldestQueuedAt When the job that waits longest was last queued; null if none waits.
 	//
 	// Examples: 2026-11-20T23:56:25.123Z
 	OldestQueuedAt *time.Time `json:"oldestQueuedAt"`
@@ -3208,20 +3208,20 @@ type JobEventsBody struct {
 
 // JobLog defines model for JobLog.
 type JobLog struct {
-	// Bytes Size of the last attempt's log so far.
+	// Bytes Size so far. The log of a job is that of its last attempt.
 	Bytes int64 `json:"bytes"`
 
 	// Complete Whether the log is final.
 	Complete bool `json:"complete"`
 
-	// Integrity Whether the stored log matches the runner's checksum; incomplete if it was cut or the runner sent no checksum; empty until it is complete.
+	// Integrity Whether the stored log matches the runner's checksum; incomplete if the service cut it or the runner sent no checksum; empty until it is complete. A log that the runner cut at 64 MiB is verified, and truncated.
 	Integrity JobLogIntegrity `json:"integrity"`
 
 	// Truncated Whether the job wrote more than the 64 MiB that a log may have, or than its workspace may store in a day.
 	Truncated bool `json:"truncated"`
 }
 
-// JobLogIntegrity Whether the stored log matches the runner's checksum; incomplete if it was cut or the runner sent no checksum; empty until it is complete.
+// JobLogIntegrity Whether the stored log matches the runner's checksum; incomplete if the service cut it or the runner sent no checksum; empty until it is complete. A log that the runner cut at 64 MiB is verified, and truncated.
 type JobLogIntegrity string
 
 // JobRepo defines model for JobRepo.
@@ -5117,7 +5117,7 @@ type ListMembersParams struct {
 	// Q Only members whose name, a word of it, address or address domain begins with this text, ignoring case and accents. Finds at most 250 members, and none by blanks alone.
 	Q *string `form:"q,omitempty" json:"q,omitempty"`
 
-	// Role Only members with this role. Not case-sensitive.
+	// Role Only members with this role; with q, only those among the at most 250 members that q finds. Not case-sensitive.
 	Role *ListMembersParamsRole `form:"role,omitempty" json:"role,omitempty"`
 
 	// Limit Maximum number of items to return.
@@ -5177,7 +5177,7 @@ type ListRunsParams struct {
 	// Repo Only runs of this repository.
 	Repo *string `form:"repo,omitempty" json:"repo,omitempty"`
 
-	// Q Only runs whose issue title contains this text or whose issue has this number. Only the first 10,000 runs of the list are searched and counted; use repo to narrow it.
+	// Q Only runs whose issue title, repository name or branch contains this text, or whose issue has this number. Only the first 10,000 runs of the list are searched and counted; use repo to narrow it.
 	Q *string `form:"q,omitempty" json:"q,omitempty"`
 
 	// Counts Whether to return counts.
@@ -5437,7 +5437,7 @@ type ClientInterface interface {
 
 	// ExportAudit Export the audit log
 	//
-	// Streams all matching records, oldest first, up to the newest one before the export. The export is recorded as `audit.exported` before the first byte is sent. In CSV, every cell is quoted, and an apostrophe precedes text that a spreadsheet would run as a formula. Browsers can export only from the service's own site: 403 `cross_origin_refused`. The connection is closed if the client reads nothing for 30 seconds, or less than 16 KiB a second for longer. A person can run two exports at once, a workspace 16: 429 `rate_limited`.
+	// Streams all matching records, oldest first, up to the newest one before the export. The export is recorded as `audit.exported` before the first byte is sent. In CSV, every cell is quoted, and an apostrophe precedes text that a spreadsheet would run as a formula. Browsers can export only from the service's own site: 403 `cross_origin_refused`. The connection is closed if the client reads nothing for 30 seconds, or less than 16 KiB a second for longer. A person can run two exports at once, a workspace 64: 429 `rate_limited`.
 	//
 	// For: Owner.
 	//
@@ -5650,7 +5650,7 @@ type ClientInterface interface {
 
 	// GetArtifact Download an artifact
 	//
-	// Returns the content of a file. `ETag` is its SHA-256. Send `Range` to get a part of it, for example to resume a download. The connection is closed if the client reads nothing for 30 seconds.
+	// Returns the content of a file. `ETag` is its SHA-256. Send `Range` to get a part of it, for example to resume a download. The connection is closed if the client reads nothing for 30 seconds, or less than 16 KiB a second for longer.
 	//
 	// For: any member, or a token with api.read.
 	//
@@ -5886,7 +5886,7 @@ type ClientInterface interface {
 
 	// ListMembers List members
 	//
-	// Lists members by name, ignoring case and accents; members without a known name are listed by address. Sorting and search use the name with which a member joined. `total` counts the members on all pages. A search finds at most 250 members. `offset` reaches the first 1,000 members; use `nextCursor` to go further.
+	// Lists members by name, ignoring case and accents; members without a known name are listed by address. `total` counts the members on all pages. A search finds at most 250 members. `offset` reaches the first 1,000 members; use `nextCursor` to go further.
 	//
 	// For: any member.
 	//
@@ -6125,7 +6125,7 @@ func (c *Client) GetAuditActivity(ctx context.Context, params *GetAuditActivityP
 
 // ExportAudit Export the audit log
 //
-// Streams all matching records, oldest first, up to the newest one before the export. The export is recorded as `audit.exported` before the first byte is sent. In CSV, every cell is quoted, and an apostrophe precedes text that a spreadsheet would run as a formula. Browsers can export only from the service's own site: 403 `cross_origin_refused`. The connection is closed if the client reads nothing for 30 seconds, or less than 16 KiB a second for longer. A person can run two exports at once, a workspace 16: 429 `rate_limited`.
+// Streams all matching records, oldest first, up to the newest one before the export. The export is recorded as `audit.exported` before the first byte is sent. In CSV, every cell is quoted, and an apostrophe precedes text that a spreadsheet would run as a formula. Browsers can export only from the service's own site: 403 `cross_origin_refused`. The connection is closed if the client reads nothing for 30 seconds, or less than 16 KiB a second for longer. A person can run two exports at once, a workspace 64: 429 `rate_limited`.
 //
 // For: Owner.
 //
@@ -6548,7 +6548,7 @@ func (c *Client) ListArtifacts(ctx context.Context, id string, params *ListArtif
 
 // GetArtifact Download an artifact
 //
-// Returns the content of a file. `ETag` is its SHA-256. Send `Range` to get a part of it, for example to resume a download. The connection is closed if the client reads nothing for 30 seconds.
+// Returns the content of a file. `ETag` is its SHA-256. Send `Range` to get a part of it, for example to resume a download. The connection is closed if the client reads nothing for 30 seconds, or less than 16 KiB a second for longer.
 //
 // For: any member, or a token with api.read.
 //
@@ -7024,7 +7024,7 @@ func (c *Client) ResendInvitation(ctx context.Context, id string, params *Resend
 
 // ListMembers List members
 //
-// Lists members by name, ignoring case and accents; members without a known name are listed by address. Sorting and search use the name with which a member joined. `total` counts the members on all pages. A search finds at most 250 members. `offset` reaches the first 1,000 members; use `nextCursor` to go further.
+// Lists members by name, ignoring case and accents; members without a known name are listed by address. `total` counts the members on all pages. A search finds at most 250 members. `offset` reaches the first 1,000 members; use `nextCursor` to go further.
 //
 // For: any member.
 //
