@@ -23,6 +23,7 @@ type Count struct {
 	Untouched     int // merged, and no person pushed commits
 	CostCents     int64
 	Interventions int        // on any run, also an active one
+	Helped        int        // runs that had them
 	Cycle         *Durations // medians over the merged runs; nil if there are none
 }
 
@@ -69,23 +70,13 @@ func (v Insights) Get(ctx context.Context, workspace events.ID, repo *events.ID,
 	report := newReport(days)
 	length := time.Duration(days) * dayLength
 	before, to := from.Add(-length), from.Add(length)
-	ended, intervened := []any{workspace, before, from, to}, []any{workspace, before, to}
-	var ofRepo [2]string // conditions, so that a repository with few runs is found by its index
-	if repo != nil {
-		ended, intervened = append(ended, *repo), append(intervened, *repo)
-		ofRepo = [2]string{` and repo_id = $5`, ` and repo_id = $4`}
+	args, ofRepo := []any{workspace, before, from, to}, ""
+	if repo != nil { // a condition, so that a repository with few runs is found by its index
+		args, ofRepo = append(args, *repo), ` and repo_id = $5`
 	}
 	b := &pgx.Batch{}
-	b.Queue(fmt.Sprintf(selectOutcomes, ofRepo[0]), ended...).Query(report.scanOutcomes)
-	b.Queue(fmt.Sprintf(selectInterventions, ofRepo[1]), intervened...).Query(func(rows pgx.Rows) error {
-		var day, n int
-		_, err := pgx.ForEachRow(rows, []any{&day, &n}, func() error {
-			report.day(day).Interventions = n
-			report.window(day >= days).Interventions += n
-			return nil
-		})
-		return err
-	})
+	b.Queue(fmt.Sprintf(selectOutcomes, ofRepo), args...).Query(report.scanOutcomes)
+	b.Queue(fmt.Sprintf(selectInterventions, ofRepo), args...).Query(report.scanInterventions)
 	if err := v.DB.SendBatch(ctx, b).Close(); err != nil {
 		return Report{}, fmt.Errorf("insights of %s: %w", workspace, err)
 	}
@@ -107,9 +98,28 @@ const selectOutcomes = `
 		from outcomes where workspace_id = $1 and ended_at >= $2 and ended_at < $4 and counted%s
 	) o group by grouping sets ((ended_at >= $3), (ended_at >= $3, day))`
 
+// selectInterventions counts interventions, and the runs that had them, as selectOutcomes does runs.
 const selectInterventions = `
-	select floor(extract(epoch from t - $2) / 86400)::int, count(*) from outcomes, unnest(intervened_at) t
-	where workspace_id = $1 and last_at >= $2 and t >= $2 and t < $3%s group by 1`
+	select t >= $3, day, count(*), count(distinct run_id)
+	from (
+		select run_id, t, floor(extract(epoch from t - $2) / 86400)::int as day from outcomes, unnest(intervened_at) t
+		where workspace_id = $1 and last_at >= $2 and t >= $2 and t < $4%s
+	) o group by grouping sets ((t >= $3), (t >= $3, day))`
+
+func (r *Report) scanInterventions(rows pgx.Rows) error {
+	var current bool
+	var day *int
+	var n, helped int
+	_, err := pgx.ForEachRow(rows, []any{&current, &day, &n, &helped}, func() error {
+		c := r.window(current)
+		if day != nil {
+			c = r.day(*day)
+		}
+		c.Interventions, c.Helped = n, helped
+		return nil
+	})
+	return err
+}
 
 func (r *Report) scanOutcomes(rows pgx.Rows) error {
 	var current bool

@@ -111,10 +111,14 @@ func expectedCount(list []simulatedRun, repo *events.ID, from, to time.Time) (c 
 		if repo != nil && r.repo.ID != *repo {
 			continue
 		}
+		helped := c.Interventions
 		for _, t := range r.helped {
 			if within(t) {
 				c.Interventions++
 			}
+		}
+		if c.Interventions > helped {
+			c.Helped++
 		}
 		if !within(r.ended) || r.status == events.RunStatusCancelled && (!r.work || r.duplicate) {
 			continue
@@ -177,6 +181,7 @@ func TestInsightsEqualTheirDefinition(t *testing.T) {
 						require.Len(t, report.PriorByDay, days)
 						sum.Runs, sum.Merged, sum.Interventions, sum.CostCents = sum.Runs-got.Runs, sum.Merged-got.Merged,
 							sum.Interventions-got.Interventions, sum.CostCents-got.CostCents
+						sum.Helped -= got.Helped
 					}
 					sum.Cycle, sum.Autonomous, sum.Untouched = nil, 0, 0
 					require.Zero(t, sum, "the repositories add up to the workspace")

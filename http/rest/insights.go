@@ -46,7 +46,7 @@ type kpi struct {
 	Unit        string       `json:"unit" enum:"pct,duration_ms,cents,count"`
 	Value       *float64     `json:"value" nullable:"true" doc:"null if there is no data." example:"66.7"`
 	Prior       *float64     `json:"prior" nullable:"true" doc:"The value for the preceding period." example:"50"`
-	Sample      int          `json:"sample" doc:"Number of runs that the value is computed from."`
+	Sample      int          `json:"sample" doc:"Number of runs that the value is computed from; for human_interventions, of those that had any."`
 	PriorSample int          `json:"priorSample"`
 	Breakdown   *breakdown   `json:"breakdown,omitempty" doc:"For cycle_time only: where the time is spent."`
 	Series      []dayValue   `json:"series" nullable:"false" doc:"One value for each day of the window, in order. The last is today, which is incomplete."`
@@ -147,14 +147,15 @@ func costPerMergedPR(c projections.Count) (*float64, int) {
 
 func humanInterventions(c projections.Count) (*float64, int) {
 	value := float64(c.Interventions)
-	return &value, c.Interventions
+	return &value, c.Helped
 }
 
 // exampleInsights returns the insights of a week.
 func exampleInsights() any {
 	on := func(runs, merged, autonomous int, cents int64, interventions int, cycle float64) projections.Count {
 		c := projections.Count{
-			Runs: runs, Merged: merged, Autonomous: autonomous, Untouched: merged, CostCents: cents, Interventions: interventions,
+			Runs: runs, Merged: merged, Autonomous: autonomous, Untouched: merged, CostCents: cents,
+			Interventions: interventions, Helped: min(interventions, runs),
 		}
 		if merged > 0 {
 			c.Cycle = &projections.Durations{Whole: cycle}

@@ -36,6 +36,12 @@ func TestCostIsRoundedHalfUp(t *testing.T) {
 	require.Nil(t, value)
 }
 
+func TestSampleOfInterventionsIsRuns(t *testing.T) {
+	value, sample := humanInterventions(projections.Count{Runs: 9, Interventions: 7, Helped: 3})
+	require.InDelta(t, 7, *value, 0)
+	require.Equal(t, 3, sample)
+}
+
 // Each day has the value of the corresponding day of the preceding period.
 func TestSeriesHasEachDayOfWindow(t *testing.T) {
 	r := projections.Report{

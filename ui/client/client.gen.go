@@ -3482,7 +3482,7 @@ type Kpi struct {
 	Prior       *float64 `json:"prior"`
 	PriorSample int64    `json:"priorSample"`
 
-	// Sample Number of runs that the value is computed from.
+	// Sample Number of runs that the value is computed from; for human_interventions, of those that had any.
 	Sample int64 `json:"sample"`
 
 	// Series One value for each day of the window, in order. The last is today, which is incomplete.
