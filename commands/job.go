@@ -13,12 +13,13 @@ import (
 // [aggregates.CheckJob]. Turn returns the job's position in the queue, or an error that
 // refuses it; it is called only if the job is neither a repetition nor refused otherwise.
 type SubmitJob struct {
-	Meta    `json:"-"`
-	Job     events.ID                            `json:"-"`
-	Spec    events.JobSpec                       `json:"spec"`
-	FairKey string                               `json:"-"`
-	Turn    func(context.Context) (int64, error) `json:"-"`
-	Token   events.Fingerprint                   `json:"-"` // of the service account, if one submits
+	Meta     `json:"-"`
+	Job      events.ID                            `json:"-"`
+	Spec     events.JobSpec                       `json:"spec"`
+	RepoName string                               `json:"-"` // present name of Spec.Repo; a repetition of the request may find another
+	FairKey  string                               `json:"-"`
+	Turn     func(context.Context) (int64, error) `json:"-"`
+	Token    events.Fingerprint                   `json:"-"` // of the service account, if one submits
 }
 
 func (c SubmitJob) denial() events.CommandDenied {
@@ -34,6 +35,12 @@ type JobAnswer struct {
 
 // SubmitJob refuses callers who may not run jobs.
 func (h *Handler) SubmitJob(ctx context.Context, c SubmitJob) (Result, error) {
+	spec := c.Spec
+	if spec.Repo != nil && c.RepoName != "" {
+		repo := *spec.Repo
+		repo.Name = c.RepoName
+		spec.Repo = &repo
+	}
 	return h.execute(ctx, c.Meta, c, ifMayRunJobs(c.Token,
 		onStream(c.Job, func(ctx context.Context, w *work, job *aggregates.Job) ([]events.Event, error) {
 			turn, err := c.Turn(ctx)
@@ -42,8 +49,8 @@ func (h *Handler) SubmitJob(ctx context.Context, c SubmitJob) (Result, error) {
 			}
 			w.answer = JobAnswer{Job: c.Job}
 			return job.Submit(events.JobSubmitted{
-				Spec: c.Spec, Requirement: c.Spec.Required().Key(), FairKey: c.FairKey, Turn: turn,
-				ExpiresAt: w.now.Add(time.Duration(c.Spec.Timeouts.QueueSeconds) * time.Second),
+				Spec: spec, Requirement: spec.Required().Key(), FairKey: c.FairKey, Turn: turn,
+				ExpiresAt: w.now.Add(time.Duration(spec.Timeouts.QueueSeconds) * time.Second),
 			})
 		})))
 }

@@ -156,6 +156,15 @@ func TestSubmitJob(t *testing.T) {
 	require.True(t, repeated.Replayed)
 	require.JSONEq(t, `{"jobId":"`+submit.Job.String()+`"}`, string(repeated.Answer))
 
+	ofRepo := submitCommand(t, keyed(m.owner.in(m.id), "ci-2"))
+	ofRepo.Spec.Repo, ofRepo.RepoName = &events.JobRepo{ID: web.ID, Ref: "refs/heads/main"}, "acme/web"
+	_, err = m.SubmitJob(t.Context(), ofRepo)
+	require.NoError(t, err)
+	ofRepo.RepoName = "acme/site"
+	repeated, err = m.SubmitJob(t.Context(), ofRepo)
+	require.NoError(t, err, "it is the same request after the repository was renamed")
+	require.True(t, repeated.Replayed)
+
 	different := submit
 	different.Spec.Name = "other tests"
 	before = m.head(t, m.id)

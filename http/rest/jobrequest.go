@@ -175,7 +175,7 @@ func (s *Server) submitJob(ctx context.Context, repo *jobRepo, submit commands.S
 		case !ok || submit.Spec.Repo.ID.IsZero():
 			return nil, invalid("repo.id", "must be a repository of the workspace")
 		}
-		submit.Spec.Repo.Name, fairKey = repo.Name, "repo/"+repo.ID.String()
+		submit.RepoName, fairKey = repo.Name, "repo/"+repo.ID.String()
 	}
 	submit.Job = events.NewID(s.Now())
 	submit.FairKey = fairKey + "/" + string(submit.Spec.Priority)
