@@ -263,7 +263,7 @@ func (s *Sweep) checkWorkspace(ctx context.Context, workspace events.ID) error {
 	if uncompared != nil {
 		done.Skipped = append(done.Skipped, "views: "+uncompared.Error())
 	}
-	s.record(ctx, workspace, report, done)
+	s.record(ctx, workspace, report, done, unverified == nil, uncompared == nil)
 	return nil
 }
 
@@ -272,16 +272,28 @@ func (s *Sweep) roundFails(ctx context.Context) bool {
 	return ctx.Err() != nil || !s.compares() || s.db.Ping(ctx) != nil
 }
 
-// record stores the problems of a workspace and logs each of them once.
-func (s *Sweep) record(ctx context.Context, workspace events.ID, report proof.Report, done fold.CompareResult) {
+// record stores the problems of a workspace and logs each of them once. What was found earlier and
+// could not be checked again, because the log was not verified or the views not compared, is kept.
+func (s *Sweep) record(
+	ctx context.Context, workspace events.ID, report proof.Report, done fold.CompareResult, verified, compared bool,
+) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	before := s.found[workspace].logged
+	before := s.found[workspace]
 	delete(s.found, workspace)
 	w := problems{rows: map[string]int{}, uncompared: len(done.Skipped) > 0, logged: map[string]bool{}}
+	if !verified {
+		w.log = before.log
+	}
+	if !compared {
+		maps.Copy(w.rows, before.rows)
+	}
+	if !verified || !compared {
+		maps.Copy(w.logged, before.logged)
+	}
 	isNew := func(key string) bool {
 		w.logged[key] = true
-		return !before[key]
+		return !before.logged[key]
 	}
 	if report.Bad != nil {
 		w.log = fmt.Sprintf("record %d: %s", report.Bad.Seq, report.Bad.Reason)

@@ -161,6 +161,21 @@ func TestUnreadableLogIsSkipped(t *testing.T) {
 		&w.logs.text)
 }
 
+// A log that was found to differ is still reported while it cannot be verified.
+func TestFindingIsKeptWhileLogCannotBeVerified(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, time.Millisecond)
+	w.exec(t, `update events set meta = replace(meta::text, 'ann@x', 'eve@x')::json where workspace_id = $1 and seq = 2`, w.two)
+	eventually(t, func() bool { return w.sweep.Logs() == 1 })
+	w.exec(t, `alter table proof_hashes rename to proof_hashes_elsewhere`)
+	eventually(t, func() bool { return w.sweep.Uncompared() == 2 })
+	require.Equal(t, 1, w.sweep.Logs())
+	w.exec(t, `alter table proof_hashes_elsewhere rename to proof_hashes`)
+	w.exec(t, `update events set meta = replace(meta::text, 'eve@x', 'ann@x')::json where workspace_id = $1 and seq = 2`, w.two)
+	eventually(t, func() bool { return w.sweep.Logs() == 0 && w.sweep.Uncompared() == 0 })
+	require.Equal(t, 1, w.logs.count("log differs from what was signed"))
+}
+
 // What cannot be compared is reported like a difference, so it cannot hide one.
 func TestUncomparableViewIsReported(t *testing.T) {
 	t.Parallel()
