@@ -14,8 +14,8 @@ type volumes struct {
 	jobLogs   *limit.Limit
 }
 
-// maxVolume is 1 TiB a day. The interval after which one more byte is allowed has the resolution of
-// a nanosecond: it is 78 ns then.
+// maxVolume is 1 TiB a day. A limit of bytes is an interval between two bytes in nanoseconds: 78 at
+// 1 TiB, and too coarse for much more.
 const maxVolume = 1 << 20 // MiB
 
 // checkVolumes checks the settings of volumes.

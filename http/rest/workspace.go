@@ -82,8 +82,8 @@ func (s *Server) workspace(ctx context.Context) (workspace, error) {
 // listsPositionLimit bounds the wait for a read replica that does not answer.
 const listsPositionLimit = time.Second
 
-// listsPosition returns the position of the lists, which may be read from a replica. The workspace is
-// returned while the replica is away, and no list can be read.
+// listsPosition returns the position of the database that lists are read from, which may be a
+// replica. While that does not answer, it returns the primary's: clients must get the workspace.
 func (s *Server) listsPosition(ctx context.Context, workspace events.ID) (int64, error) {
 	limited, cancel := context.WithTimeout(ctx, listsPositionLimit)
 	defer cancel()
