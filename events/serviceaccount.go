@@ -23,7 +23,7 @@ type Scope string
 
 // The scopes.
 const (
-	ReadAPI    Scope = "api.read"    // any GET that a Viewer could make
+	ReadAPI    Scope = "api.read"    // GETs that a Viewer could make, except those for people only
 	SubmitJobs Scope = "farm.submit" // submit and cancel build-farm jobs
 )
 

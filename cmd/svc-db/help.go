@@ -82,11 +82,13 @@ Without -url, host, user and password are all required. The address must lead
 straight to PostgreSQL, not through a pooler in transaction mode.
 
 Exit status:
-  0  done, or nothing to do; also if the database is newer than this image:
-     that is a warning, and nothing is applied
+  0  done, or nothing to do; migrate: also if the database is newer than this
+     image: that is a warning, and nothing is applied
   1  not done: the database cannot be reached, its history differs from this
      image, or a migration failed; verify: a record differs from what was
-     signed, or a row differs from the log
+     signed, or a row differs from the log; rebuild: rows differed from the
+     log, and are right now; other commands: the database is older or newer
+     than this image
   2  the command line is wrong
 
 Examples:

@@ -34,7 +34,7 @@ func run(args []string, out io.Writer, now time.Time) error {
 	dir := flags.String("dir", "", "`folder` of releases; made if there is none")
 	key := flags.String("key", "", "`file` of the private key, Ed25519 in PEM; made if there is none")
 	version := flags.String("version", release.Version, "version of the release")
-	delay := flags.Duration("not-before", 0, "how long runners wait before they update themselves to it")
+	delay := flags.Duration("not-before", 0, "time from now that latest.json has as notBefore; runners do not update themselves yet")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}

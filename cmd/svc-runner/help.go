@@ -44,6 +44,9 @@ run:
   After SIGTERM it takes no more jobs and ends when the running ones have
   ended; a second one cancels them.
 
+doctor:
+  -mount=DIR,...       check bubblewrap with these folders, as for run
+
 status:
   -json                print everything, as JSON
 
@@ -60,7 +63,8 @@ Environment:
 
 Exit status:
   0  done; status: online; doctor: well
-  1  not done; status: not online; doctor: something is BAD
+  1  not done; status: not online; doctor: something is BAD, other than
+     the sandbox bubblewrap
   2  the command line is wrong
   78 run: the farm no longer accepts this runner, so restarting it is useless
 `

@@ -17,7 +17,7 @@ import (
 type Latest struct {
 	Version     string    `json:"version"`
 	MinProtocol string    `json:"minProtocol"` // oldest protocol that the service must support, such as svc-farm.v1
-	NotBefore   time.Time `json:"notBefore"`   // runners do not update themselves before this time
+	NotBefore   time.Time `json:"notBefore"`   // for runners that update themselves, as none does yet
 }
 
 // MarshalJSON formats the time as the service's other answers do.

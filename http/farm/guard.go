@@ -26,7 +26,8 @@ var (
 		"This route needs the client certificate of a runner, forwarded by the farm's gateway.").With("reason", "certificate_invalid")
 	errNoCertificate   = ErrCertificateRequired.With("reason", "no_certificate")
 	errRunnerSuspended = fault.New(fault.Denied, "runner_suspended",
-		"A certificate of this runner was used that had been replaced: somebody has a copy of its key. Enroll the machine anew.")
+		"A certificate of this runner was used that had been replaced: somebody has a copy of its key. "+
+			"Revoke the runner, then enroll the machine anew.")
 	errRunnerRevoked = fault.New(fault.Denied, "runner_revoked", "This runner was revoked. Enroll the machine anew.")
 	errRunnerRetired = fault.New(fault.Denied, "runner_retired", "This runner has done the jobs that it was enrolled for.")
 )

@@ -19,11 +19,11 @@ Usage: install.sh [options]
   --capacity N      jobs at once, from 1 to 64 [1]
   --labels A=B,...  what this machine has, besides what the enrollment says
   --version X       version to install [$version]
-  --no-enroll       install the program only
+  --no-enroll       install, or upgrade an enrolled machine: needs no token, and restarts its service
   --no-service      make no systemd service
   --prefix DIR      where usr/local/bin and etc are; without root, with --no-service
   --data-dir DIR    where the runner keeps its key and its work [that of the service, or /var/lib/svc-runner]
-  --uninstall       stop and remove the service and the program
+  --uninstall       wait for jobs, revoke the runner, and remove the service, the program and the data folder
 END
 }
 
