@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -126,8 +127,14 @@ func (s *sweep) seal(ctx context.Context, j dueJob, a projections.JobAttempt) er
 	if err != nil {
 		return err
 	}
-	sealed.Truncated = reported != nil && (reported.Truncated || sealed.Bytes < reported.Bytes)
-	sealed.Integrity = integrity(sealed, reported)
+	cut, known, err := s.wasCut(ctx, j, epoch)
+	if err != nil {
+		return err
+	}
+	if reported != nil {
+		cut = cut || reported.Truncated || !known && sealed.Bytes < reported.Bytes
+	}
+	sealed.Truncated, sealed.Integrity = cut, integrity(sealed, reported, cut)
 	_, err = s.d.Commands.SealJobLog(ctx, commands.SealJobLog{Meta: systemMeta(j.Workspace), Job: j.Job, Sealed: sealed})
 	if err == nil {
 		s.d.Logs.Moved(j.Workspace, j.Job)
@@ -135,11 +142,23 @@ func (s *sweep) seal(ctx context.Context, j dueJob, a projections.JobAttempt) er
 	return err
 }
 
-// integrity compares the stored log with what the runner says it sent. The end is missing if the
-// workspace had no room for it.
-func integrity(stored events.JobLogSealed, reported *events.JobLogSummary) string {
+// wasCut reports whether the log of an attempt was cut at a limit. It is not known of attempts before
+// the last one, whose lease has taken the place of theirs.
+func (s *sweep) wasCut(ctx context.Context, j dueJob, epoch int) (cut, known bool, err error) {
+	rows, _ := s.d.DB.Query(ctx, `select truncated from job_leases where workspace_id = $1 and job_id = $2 and epoch = $3`,
+		j.Workspace, j.Job, epoch)
+	list, err := pgx.CollectRows(rows, pgx.RowTo[bool])
+	if err != nil {
+		return false, false, fmt.Errorf("whether the log of job %s was cut: %w", j.Job, err)
+	}
+	return slices.Contains(list, true), len(list) > 0, nil
+}
+
+// integrity compares the stored log with what the runner says it sent. The end of a log that was cut
+// is missing.
+func integrity(stored events.JobLogSealed, reported *events.JobLogSummary, cut bool) string {
 	switch {
-	case reported == nil || reported.SHA256 == "", stored.Bytes < reported.Bytes:
+	case reported == nil || reported.SHA256 == "", cut && stored.Bytes < reported.Bytes:
 		return "incomplete"
 	case reported.Bytes == stored.Bytes && reported.SHA256 == stored.SHA256:
 		return "verified"

@@ -6,10 +6,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"svc/events"
 	"svc/farm/dispatch"
+	"svc/farm/joblog"
 	"svc/farm/wire"
 	"svc/projections"
 )
@@ -42,17 +44,30 @@ func TestLogsOfWorkspaceAreLimited(t *testing.T) {
 	j.a.chunk(j.job, j.epoch, 4, 8, "three\n")
 	j.a.chunk(j.job, j.epoch, 5, 14, "x")
 	j.a.acked(5)
-	j.a.send(finished("one\ntwo\nthree\nx"), j.job, j.epoch, 6)
+	j.a.send(wire.Event{Kind: wire.EventFinished, Outcome: "infra", Reason: "agent_stop", Log: sumOf("one\ntwo\nthree\nx")}, j.job, j.epoch, 6)
 	j.a.acked(6)
+	_, j.epoch, _ = j.a.assigned()
+	j.begin()
+	live, err := j.r.logs.Sizes(t.Context(), j.ws, map[events.ID]int{j.job: j.epoch})
+	require.NoError(t, err)
+	require.Equal(t, joblog.Size{Truncated: true}, live[j.job], "nothing was stored")
+	j.a.send(wire.Event{Kind: wire.EventFinished, Outcome: "succeeded"}, j.job, j.epoch, 3)
+	j.a.acked(3)
 	require.Equal(t, events.JobStateSucceeded, j.state(j.job))
 	j.r.SweepOnce(t.Context())
-	var sealed events.JobLogSealed
-	var text []byte
-	require.NoError(t, j.db.QueryRow(t.Context(), `select data from events where stream = $1 and kind = 'job.log_sealed'`, j.job).Scan(&text))
-	require.NoError(t, json.Unmarshal(text, &sealed))
-	require.EqualValues(t, len("one\ntwo\n"), sealed.Bytes)
-	require.True(t, sealed.Truncated)
-	require.Equal(t, "incomplete", sealed.Integrity)
+	rows, err := j.db.Query(t.Context(), `select data from events where stream = $1 and kind = 'job.log_sealed' order by seq`, j.job)
+	require.NoError(t, err)
+	texts, err := pgx.CollectRows(rows, pgx.RowTo[json.RawMessage])
+	require.NoError(t, err)
+	var bytes []int64
+	for _, text := range texts {
+		var sealed events.JobLogSealed
+		require.NoError(t, json.Unmarshal(text, &sealed))
+		bytes = append(bytes, sealed.Bytes)
+		require.True(t, sealed.Truncated)
+		require.Equal(t, "incomplete", sealed.Integrity)
+	}
+	require.Equal(t, []int64{int64(len("one\ntwo\n")), 0}, bytes)
 }
 
 // Every attempt has its own log, sealed with a statement of its integrity.
@@ -67,7 +82,7 @@ func TestLogsAreSealed(t *testing.T) {
 	require.Equal(t, 2, epoch)
 	j.epoch = epoch
 	j.begin()
-	j.a.send(finished("ten\n"), j.job, epoch, 3)
+	j.a.send(finished("another\n"), j.job, epoch, 3)
 	j.a.acked(3)
 	j.r.SweepOnce(t.Context())
 	rows, err := j.db.Query(t.Context(), `

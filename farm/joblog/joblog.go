@@ -100,8 +100,8 @@ type Size struct {
 	Truncated bool // nothing more is stored, because of a limit
 }
 
-// Sizes returns the sizes of the logs of jobs, each of the given epoch. Jobs without a log are left
-// out.
+// Sizes returns the sizes of the logs of jobs, each of the given epoch. Jobs are left out of whose logs
+// nothing was stored, unless it was refused because of a limit.
 func (l *Logs) Sizes(ctx context.Context, workspace events.ID, epochs map[events.ID]int) (map[events.ID]Size, error) {
 	var jobs []events.ID
 	var numbers []int
@@ -109,11 +109,14 @@ func (l *Logs) Sizes(ctx context.Context, workspace events.ID, epochs map[events
 		jobs, numbers = append(jobs, job), append(numbers, epoch)
 	}
 	rows, _ := l.db.Query(ctx, `
-		select k.job_id, l.size, exists (
-			select from job_leases where workspace_id = $1 and job_id = k.job_id and epoch = k.epoch and truncated)
-		from unnest($2::uuid[], $3::int[]) as k (job_id, epoch) cross join lateral (
-			select from_byte + octet_length(data) as size from job_logs
-			where workspace_id = $1 and job_id = k.job_id and epoch = k.epoch order by from_byte desc limit 1) l`, workspace, jobs, numbers)
+		select * from (
+			select k.job_id,
+				coalesce((
+					select from_byte + octet_length(data) from job_logs
+					where workspace_id = $1 and job_id = k.job_id and epoch = k.epoch order by from_byte desc limit 1), 0) as size,
+				exists (select from job_leases where workspace_id = $1 and job_id = k.job_id and epoch = k.epoch and truncated) as cut
+			from unnest($2::uuid[], $3::int[]) as k (job_id, epoch)) l
+		where size > 0 or cut`, workspace, jobs, numbers)
 	sizes := make(map[events.ID]Size, len(epochs))
 	var job events.ID
 	var size Size

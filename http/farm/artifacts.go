@@ -190,21 +190,22 @@ func (u *upload) begin(ctx context.Context) error {
 // countArtifacts counts the sizes of a job's files for its workspace, once however often the runner
 // has to try until they are declared.
 func (s *Server) countArtifacts(ctx context.Context, job artifacts.Job, files []events.JobArtifact) error {
-	if s.counted.Contains(job) {
-		return nil
-	}
 	var bytes int64
 	for _, f := range files {
 		bytes += f.Size
 	}
-	wait, err := s.ArtifactLimit.Take(ctx, job.Workspace.String(), int(bytes))
+	counted, _ := s.counted.Get(job)
+	if bytes <= counted {
+		return nil
+	}
+	wait, err := s.ArtifactLimit.Take(ctx, job.Workspace.String(), int(bytes-counted))
 	switch {
 	case err != nil:
 		return err
 	case wait > 0:
 		return errArtifactsFull.After(wait)
 	}
-	s.counted.Add(job, struct{}{})
+	s.counted.Add(job, bytes)
 	return nil
 }
 

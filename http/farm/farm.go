@@ -64,15 +64,15 @@ type Server struct {
 	uploads     *quota.Semaphore
 	takeover    takeover
 	authorities authorityCache
-	counted     *lru.Cache[artifacts.Job, struct{}] // jobs whose files ArtifactLimit has counted
-	buffers     sync.Pool                           // pool of write buffers for connections
+	counted     *lru.Cache[artifacts.Job, int64] // bytes of a job's files that ArtifactLimit has counted
+	buffers     sync.Pool                        // pool of write buffers for connections
 }
 
 const maxCounted = 10_000
 
 // New returns a server.
 func New(c Config) *Server {
-	counted, err := lru.New[artifacts.Job, struct{}](maxCounted)
+	counted, err := lru.New[artifacts.Job, int64](maxCounted)
 	if err != nil {
 		panic(err) // only for a size below one
 	}

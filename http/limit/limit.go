@@ -99,7 +99,8 @@ func (l *Limit) Take(ctx context.Context, caller string, n int) (wait time.Durat
 	return 0, nil
 }
 
-// Wait returns the time until there are n units of caller's, 0 if there are. It takes none.
+// Wait returns the time until there are n units of caller's, 0 if there are. It takes none, and counts
+// as a refusal if there are too few.
 func (l *Limit) Wait(ctx context.Context, caller string, n int) (time.Duration, error) {
 	if l == nil {
 		return 0, nil
@@ -109,7 +110,11 @@ func (l *Limit) Wait(ctx context.Context, caller string, n int) (time.Duration, 
 		return 0, fmt.Errorf("count of %s: %w", caller, err)
 	}
 	free := time.Duration(l.units-min(n, l.units)) * l.every
-	return max(0, state.ResetAfter-free), nil
+	if state.ResetAfter <= free {
+		return 0, nil
+	}
+	l.refused.Add(1)
+	return state.ResetAfter - free, nil
 }
 
 // Caller returns the key of a person or service account, which is the same however they sign in.

@@ -191,7 +191,7 @@ func TestUnitsOfADay(t *testing.T) {
 		require.Zero(t, take("globex", 100))
 		time.Sleep(2 * time.Hour)
 		require.Zero(t, take("acme", 2))
-		require.EqualValues(t, 2, l.Refused())
+		require.EqualValues(t, 6, l.Refused(), "two that took, four that asked")
 		none, err := limit.PerDay(0)
 		require.NoError(t, err)
 		wait, err := none.Take(t.Context(), "acme", 100)

@@ -38,7 +38,8 @@ func (p *process) askJobLogs(t *testing.T) {
 		}
 	}
 	require.EqualValues(t, 2000, done[int64](t)(p.logs.Size(ctx, p.acme, job, 1)))
-	require.Len(t, done[map[events.ID]joblog.Size](t)(p.logs.Sizes(ctx, p.acme, map[events.ID]int{job: 1, idOf(t, 'j', 111_810): 1, newID(): 1})), 2)
+	epochs := map[events.ID]int{job: 1, idOf(t, 'j', 111_810): 1, newID(): 1}
+	require.Len(t, done[map[events.ID]joblog.Size](t)(p.logs.Sizes(ctx, p.acme, epochs)), 2)
 	watch := p.logs.Watch(p.acme, job)
 	defer watch.Close()
 	select {
