@@ -16,6 +16,8 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -273,7 +275,7 @@ func (s *Sweep) roundFails(ctx context.Context) bool {
 }
 
 // record stores the problems of a workspace and logs each of them once. What was found earlier and
-// could not be checked again, because the log was not verified or the views not compared, is kept.
+// could not be checked again, because the log was not verified or a view not compared, is kept.
 func (s *Sweep) record(
 	ctx context.Context, workspace events.ID, report proof.Report, done fold.CompareResult, verified, compared bool,
 ) {
@@ -285,10 +287,7 @@ func (s *Sweep) record(
 	if !verified {
 		w.log = before.log
 	}
-	if !compared {
-		maps.Copy(w.rows, before.rows)
-	}
-	if !verified || !compared {
+	if w.uncompared {
 		maps.Copy(w.logged, before.logged)
 	}
 	isNew := func(key string) bool {
@@ -317,6 +316,12 @@ func (s *Sweep) record(
 		last := done.Differences[len(done.Differences)-1].View
 		w.rows[last] += done.More
 		s.log.ErrorContext(ctx, "view differs from the log in more rows", "workspace", workspace, "view", last, "rows", done.More)
+	}
+	for view, n := range before.rows {
+		skipped := slices.ContainsFunc(done.Skipped, func(why string) bool { return strings.HasPrefix(why, view+":") })
+		if !compared || skipped {
+			w.rows[view] = max(w.rows[view], n)
+		}
 	}
 	if len(w.logged) > 0 && len(s.found) < maxRemembered {
 		s.found[workspace] = w
