@@ -82,16 +82,21 @@ func (s *Server) workspace(ctx context.Context) (workspace, error) {
 // listsPositionLimit bounds the wait for a read replica that does not answer.
 const listsPositionLimit = time.Second
 
+const assumedReplicaLag = 1000 // events
+
 // listsPosition returns the position of the database that lists are read from, which may be a
-// replica. While that does not answer, it returns the primary's: clients must get the workspace.
+// replica. While that does not answer, it returns one that the replica has probably reached, because
+// clients must get the workspace.
 func (s *Server) listsPosition(ctx context.Context, workspace events.ID) (int64, error) {
 	limited, cancel := context.WithTimeout(ctx, listsPositionLimit)
 	defer cancel()
 	position, err := s.Lists.Workspaces.Position(limited, workspace)
-	if err != nil {
-		return s.Views.Workspaces.Position(ctx, workspace)
+	if err == nil {
+		return position, nil
 	}
-	return position, nil
+	s.Log.WarnContext(ctx, "position of lists", "workspace", workspace, "err", err)
+	position, err = s.Views.Workspaces.Position(ctx, workspace)
+	return max(0, position-assumedReplicaLag), err
 }
 
 func newWorkspace(w projections.Workspace, yours you, position int64) workspace {
