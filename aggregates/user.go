@@ -104,9 +104,7 @@ func (u *User) SignIn(by events.UserAccountLinked) error {
 		return nil
 	}
 	for _, a := range u.accounts {
-		sameHost := a.Provider == by.Provider && a.Host == by.Host
-		unknownHost := a.Provider == by.Provider && a.Host == "" && a.Account != by.Account
-		if sameHost || unknownHost {
+		if a.Provider == by.Provider && (a.Host == by.Host || a.Host == "" && a.Account != by.Account) {
 			return ErrOtherAccount
 		}
 	}

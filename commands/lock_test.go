@@ -7,30 +7,21 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"svc/aggregates"
 	"svc/events"
-	"svc/events/store"
-	"svc/projections"
-	"svc/test/pgtest"
 )
 
 // A command that had to wait for a fold which it only inspects does not keep it while it waits for
 // others: two such commands would wait for each other.
 func TestInspectedFoldIsUnlockedAfterWait(t *testing.T) {
 	t.Parallel()
-	db, err := pgxpool.New(t.Context(), pgtest.URL(t))
-	require.NoError(t, err)
-	t.Cleanup(db.Close)
-	log := store.New(db, projections.Inline(), func(events.ID, int64) {})
-	t.Cleanup(log.Close)
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
-	h, workspace := New(log, func() time.Time { return now }), events.NewID(now)
+	h, workspace := New(newLog(t), func() time.Time { return now }), events.NewID(now)
 	o := Meta{Workspace: workspace, Envelope: events.Envelope{Actor: events.Actor{Type: events.BySystem, Name: "system"}}}
 	create := CreateWorkspace{Meta: o, Member: events.NewID(now), Email: "ann@acme.example", Name: "Acme", Slug: "acme"}
-	_, err = h.CreateWorkspace(t.Context(), create)
+	_, err := h.CreateWorkspace(t.Context(), create)
 	require.NoError(t, err)
 
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // fail instead of waiting for ever

@@ -41,15 +41,22 @@ func (l *panickingLog) Append(ctx context.Context, c *events.Commit) (events.Com
 	return l.Log.Append(ctx, c)
 }
 
-// Wherever a command panics, it returns an error that says so, and the next command on the
-// same streams finds them unlocked and folded correctly.
-func TestPanicReleasesLocksAndClearsFolds(t *testing.T) {
-	t.Parallel()
+// newLog returns the log of a new database.
+func newLog(t *testing.T) *store.Store {
+	t.Helper()
 	db, err := pgxpool.New(t.Context(), pgtest.URL(t))
 	require.NoError(t, err)
 	t.Cleanup(db.Close)
 	log := store.New(db, projections.Inline(), func(events.ID, int64) {})
 	t.Cleanup(log.Close)
+	return log
+}
+
+// Wherever a command panics, it returns an error that says so, and the next command on the
+// same streams finds them unlocked and folded correctly.
+func TestPanicReleasesLocksAndClearsFolds(t *testing.T) {
+	t.Parallel()
+	log := newLog(t)
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	l := &panickingLog{Log: log}
 	h := New(l, func() time.Time { return now })
@@ -57,7 +64,7 @@ func TestPanicReleasesLocksAndClearsFolds(t *testing.T) {
 	o := Meta{Workspace: workspace, Envelope: events.Envelope{Actor: events.Actor{Type: events.BySystem, Name: "system"}}}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // fail instead of waiting for a lock until the test is killed
 	t.Cleanup(cancel)
-	_, err = h.CreateWorkspace(ctx, CreateWorkspace{Meta: o, Member: events.NewID(now), Email: "ann@acme.example", Name: "Acme", Slug: "acme"})
+	_, err := h.CreateWorkspace(ctx, CreateWorkspace{Meta: o, Member: events.NewID(now), Email: "ann@acme.example", Name: "Acme", Slug: "acme"})
 	require.NoError(t, err)
 	add := func(role events.Role) AddMember {
 		return AddMember{Meta: o, Member: events.NewID(now), User: events.NewID(now), Email: "bob@acme.example", Role: role}
