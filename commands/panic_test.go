@@ -64,7 +64,8 @@ func TestPanicReleasesLocksAndClearsFolds(t *testing.T) {
 	o := Meta{Workspace: workspace, Envelope: events.Envelope{Actor: events.Actor{Type: events.BySystem, Name: "system"}}}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // fail instead of waiting for a lock until the test is killed
 	t.Cleanup(cancel)
-	_, err := h.CreateWorkspace(ctx, CreateWorkspace{Meta: o, Member: events.NewID(now), Email: "ann@acme.example", Name: "Acme", Slug: "acme"})
+	acme := CreateWorkspace{Meta: o, Member: events.NewID(now), Email: "ann@acme.example", Name: "Acme", Slug: "acme"}
+	_, err := h.CreateWorkspace(ctx, acme)
 	require.NoError(t, err)
 	add := func(role events.Role) AddMember {
 		return AddMember{Meta: o, Member: events.NewID(now), User: events.NewID(now), Email: "bob@acme.example", Role: role}
