@@ -22,6 +22,7 @@ import (
 	"svc/http/quota"
 	"svc/http/reply"
 	"svc/projections"
+	"svc/projections/fold"
 	"svc/proof"
 )
 
@@ -104,7 +105,9 @@ func (s *Server) exportAudit(ctx context.Context, in *exportQuery, cmd commands.
 		name:   fmt.Sprintf("audit-%s-%d.%s", c.slug, head, in.Format),
 		format: in.Format, leaf: in.Leaf, upTo: head,
 		next: func(ctx context.Context, seq int64) ([]projections.AuditRow, error) {
-			return s.Lists.Audit.RowsAfter(ctx, c.workspace, filter, seq, head, exportPage)
+			return fold.RetryBehind(ctx, func() ([]projections.AuditRow, error) {
+				return s.Lists.Audit.RowsAfter(ctx, c.workspace, filter, seq, head, exportPage)
+			})
 		},
 		acquire: func(ctx context.Context) (*quota.Slot, error) { return s.acquire(ctx, s.bounds.exportPages, c) },
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
+	"svc/commands"
 	"svc/events"
 	"svc/http/middleware"
 	"svc/http/quota"
@@ -26,6 +27,7 @@ import (
 	"svc/projections"
 	"svc/projections/fold"
 	"svc/test/pgtest"
+	"svc/test/world"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
@@ -143,6 +145,34 @@ func TestExportHasEveryRecordOnceInOrder(t *testing.T) {
 			require.Equal(t, fmt.Sprint(i+1), seq)
 		}
 	}
+}
+
+// Of several servers behind one address, the one that answers may lack records that another had.
+func TestExportWaitsForServerThatLags(t *testing.T) {
+	t.Parallel()
+	w := world.New(t)
+	p, err := w.NewPlayer(t.Context(), 1)
+	require.NoError(t, err)
+	w.CaughtUp(t)
+	lagging := world.Connect(t, w.URL, func(config *pgxpool.Config) { config.MaxConns = 1 })
+	_, err = lagging.Exec(t.Context(), `create temporary table logs as select workspace_id, head - 1 as head from logs`)
+	require.NoError(t, err)
+	s := historyServer(w.DB)
+	s.Commands, s.Lists.Audit = w.Commands, projections.Audit{DB: lagging}
+	c := someone(p.Workspace)
+	c.envelope.Actor, c.person.user = p.Owner, p.Owner.ID
+
+	begun := lagging.Stat().AcquireCount()
+	answers := make(chan error, 1)
+	go func() {
+		_, err := s.exportAudit(as(t, c), &exportQuery{Format: "csv"}, commands.ExportAudit{Meta: c.meta(), Format: "csv"})
+		answers <- err
+	}()
+	require.Eventually(t, func() bool { return lagging.Stat().AcquireCount() >= begun+2 || len(answers) > 0 }, testTimeout, time.Millisecond)
+	require.Empty(t, answers, "it has read once, and again")
+	_, err = lagging.Exec(t.Context(), `drop table pg_temp.logs`)
+	require.NoError(t, err)
+	require.NoError(t, <-answers)
 }
 
 // An error midway aborts the connection, so that the client notices.

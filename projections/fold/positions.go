@@ -2,6 +2,7 @@ package fold
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -154,6 +155,25 @@ func (ps *positionWaiters) poll(ctx context.Context, w viewKey, p *position, seq
 		case <-time.After(pause):
 		case <-ctx.Done():
 			return ErrNotCaughtUp
+		}
+	}
+}
+
+// RetryBehind calls read until it returns something else than [ErrNotCaughtUp], but for no longer than
+// [Follower.Await] waits. It is for reads of a pool with connections to several servers: Await asks one of
+// them, and the next read may be answered by another.
+func RetryBehind[T any](ctx context.Context, read func() (T, error)) (T, error) {
+	ctx, cancel := context.WithTimeout(ctx, awaitTimeout)
+	defer cancel()
+	for pause := minPollPause; ; pause = min(2*pause, maxPollPause) {
+		found, err := read()
+		if !errors.Is(err, ErrNotCaughtUp) {
+			return found, err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return found, err
 		}
 	}
 }

@@ -3,11 +3,14 @@ package fold_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"log/slog"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -128,4 +131,40 @@ func TestPageWakesOnlyItsWaiters(t *testing.T) {
 	case <-time.After(world.Limit):
 		require.FailNow(t, "it did not hear of its own")
 	}
+}
+
+func TestReadsOfServerThatLagsAreRetried(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var begun time.Time
+		var reads int
+		readAfter := func(ctx context.Context, lag time.Duration, then error) (int, error) {
+			begun, reads = time.Now(), 0
+			return fold.RetryBehind(ctx, func() (int, error) {
+				if reads++; time.Since(begun) < lag {
+					return 0, fmt.Errorf("read: %w", fold.ErrNotCaughtUp)
+				}
+				return 7, then
+			})
+		}
+		n, err := readAfter(t.Context(), 4*time.Second, nil)
+		require.NoError(t, err)
+		require.Equal(t, 7, n)
+		require.Less(t, time.Since(begun), 5*time.Second)
+		require.Less(t, reads, 50, "pauses double")
+
+		_, err = readAfter(t.Context(), time.Second, io.ErrUnexpectedEOF)
+		require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+		require.Less(t, time.Since(begun), 2*time.Second, "of another error it is not tried again")
+
+		_, err = readAfter(t.Context(), time.Hour, nil)
+		require.ErrorIs(t, err, fold.ErrNotCaughtUp)
+		require.Equal(t, 5*time.Second, time.Since(begun))
+
+		left, leave := context.WithCancel(t.Context())
+		leave()
+		_, err = readAfter(left, time.Hour, nil)
+		require.ErrorIs(t, err, fold.ErrNotCaughtUp)
+		require.Zero(t, time.Since(begun))
+	})
 }
