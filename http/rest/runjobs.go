@@ -26,7 +26,7 @@ type jobAtFarm struct {
 	Runner     *jobRunner         `json:"runner" doc:"The current or last runner; null if it was never assigned."`
 	StartedAt  *openapi.Timestamp `json:"startedAt" nullable:"true"`
 	FinishedAt *openapi.Timestamp `json:"finishedAt" nullable:"true"`
-	LogBytes   int64              `json:"logBytes" doc:"Size of the last attempt's log so far."`
+	Log        jobLog             `json:"log"`
 }
 
 // maxFarmLookups bounds the newest jobs of a run that are looked up at the farm.
@@ -68,7 +68,7 @@ func (s *Server) addFarmState(ctx context.Context, workspace events.ID, jobs []r
 
 func newJobAtFarm(j FarmJob) *jobAtFarm {
 	return &jobAtFarm{
-		State: j.State, Attempt: j.Attempt, Runner: j.Runner, StartedAt: j.StartedAt, FinishedAt: j.FinishedAt, LogBytes: j.Log.Bytes,
+		State: j.State, Attempt: j.Attempt, Runner: j.Runner, StartedAt: j.StartedAt, FinishedAt: j.FinishedAt, Log: j.Log,
 	}
 }
 

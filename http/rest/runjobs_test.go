@@ -39,6 +39,7 @@ func TestRunJobsHaveFarmState(t *testing.T) {
 	require.Equal(t, "builder", jobs[1].Farm.Runner.Name)
 	require.NotNil(t, jobs[1].Farm.StartedAt)
 	require.NotNil(t, jobs[1].Farm.FinishedAt)
+	require.Equal(t, newJob(ended[0], jobWait{}).Log, jobs[1].Farm.Log)
 	require.Equal(t, events.JobStateQueued, jobs[2].Farm.State)
 	require.Nil(t, jobs[2].Farm.StartedAt)
 

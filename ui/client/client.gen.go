@@ -3013,9 +3013,7 @@ type JobAtFarm struct {
 
 	// FinishedAt Examples: 2026-11-20T23:56:25.123Z
 	FinishedAt *time.Time `json:"finishedAt"`
-
-	// LogBytes Size of the last attempt's log so far.
-	LogBytes int64 `json:"logBytes"`
+	Log        JobLog     `json:"log"`
 
 	// Runner The current or last runner; null if it was never assigned.
 	Runner *JobRunner `json:"runner"`

@@ -25,6 +25,18 @@ func Words(word string) string {
 	return string(unicode.ToUpper(first)) + strings.ReplaceAll(word[size:], "_", " ")
 }
 
+// LogState describes whether a job's log is complete, "" as long as that is unknown.
+func LogState(integrity string, truncated bool) string {
+	text := Words(integrity)
+	switch {
+	case !truncated:
+		return text
+	case text == "":
+		return "Cut at its limit"
+	}
+	return text + " (cut at its limit)"
+}
+
 // Role returns the name of a role on pages. The legacy role "member" is shown as Viewer.
 func Role(role string) string {
 	if role == "member" {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -46,7 +47,7 @@ func TestJobsLinkToTheFarm(t *testing.T) {
 	d.Resources.Jobs = []client.RunJob{
 		{Id: "j1", Name: "old", Status: client.RunJobStatusSucceeded, ComputeMs: 90_000},
 		{Id: "j2", Name: "build and test", Status: client.RunJobStatusRequested, Farm: &client.JobAtFarm{
-			State: "running", Attempt: 2, StartedAt: &at, Runner: &client.JobRunner{Name: "builder-1"}, LogBytes: 100_000,
+			State: "running", Attempt: 2, StartedAt: &at, Runner: &client.JobRunner{Name: "builder-1"}, Log: client.JobLog{Bytes: 100_000},
 		}},
 		{Id: "j3", Name: "next", Status: client.RunJobStatusRequested, Farm: &client.JobAtFarm{State: "queued"}},
 	}
@@ -58,4 +59,26 @@ func TestJobsLinkToTheFarm(t *testing.T) {
 	require.Contains(t, page, `hx-get="/w/acme/farm/jobs/j2/lines?attempt=2&amp;cut=on&amp;from=93856"`)
 	require.Contains(t, page, `href="/w/acme/farm/jobs/j3?run=7"`)
 	require.NotContains(t, renderRun(t, "/w/acme/runs/7", runData{}), "Build log")
+}
+
+// The card of a log says as the job's page does that its end is missing.
+func TestCutLogSaysSo(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		log   client.JobLog
+		state string
+		cut   bool
+	}{
+		{client.JobLog{Bytes: 2048}, ">lost, 2.0 KiB<", false},
+		{client.JobLog{Bytes: 2048, Integrity: "verified"}, ">lost, 2.0 KiB<", false},
+		{client.JobLog{Bytes: 2048, Integrity: "incomplete"}, ">lost, 2.0 KiB, incomplete<", false},
+		{client.JobLog{Bytes: 2048, Truncated: true}, ">lost, 2.0 KiB, cut at its limit<", true},
+		{client.JobLog{Bytes: 2048, Truncated: true, Integrity: "incomplete"}, ">lost, 2.0 KiB, incomplete (cut at its limit)<", true},
+	} {
+		var d runData
+		d.Resources.Jobs = []client.RunJob{{Id: "j1", Farm: &client.JobAtFarm{State: "lost", Attempt: 1, Log: c.log}}}
+		page := renderRun(t, "/w/acme/runs/7", d)
+		require.Contains(t, page, c.state)
+		require.Equal(t, c.cut, strings.Contains(page, "What the job wrote after that was not stored."), c.state)
+	}
 }

@@ -65,10 +65,20 @@ func (d runData) lastLoggedJob() *client.RunJob {
 	return nil
 }
 
+// logSummary describes the state of a job, the size of its log, and whether that lacks something.
+func logSummary(j client.JobAtFarm) string {
+	text := strings.ReplaceAll(string(j.State), "_", " ") + ", " + kit.Bytes(j.Log.Bytes)
+	state := kit.LogState(string(j.Log.Integrity), j.Log.Truncated)
+	if state == "" || state == kit.LogState(string(client.JobLogIntegrityVerified), false) {
+		return text
+	}
+	return text + ", " + strings.ToLower(state)
+}
+
 // logEndPath returns the address of the end of a job's log.
 func logEndPath(v *page.Visit, j client.RunJob) string {
 	path := v.Path("farm", "jobs", j.Id, "lines") + "?attempt=" + kit.Digits(j.Farm.Attempt)
-	if from := j.Farm.LogBytes - logTailBytes; from > 0 {
+	if from := j.Farm.Log.Bytes - logTailBytes; from > 0 {
 		return path + "&cut=on&from=" + strconv.FormatInt(from, 10)
 	}
 	return path + "&from=0"
