@@ -100,6 +100,9 @@ func (h *history) applyInTransaction(ctx context.Context, f file) error {
 
 // applyOutsideTransaction runs the single statement of f outside a transaction. It first
 // inserts the row, as failed, so that the row remains even if the run is killed.
+//
+// Waits for locks have no limit. Nobody waits behind a concurrent statement that waits for a table or for
+// earlier transactions, and a limit would throw away the index that was built, again with each attempt.
 func (h *history) applyOutsideTransaction(ctx context.Context, f file) error {
 	if err := h.insert(ctx, f, 0, false); err != nil {
 		return err

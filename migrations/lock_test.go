@@ -78,6 +78,37 @@ func TestWaitingMigrationLetsOthersPass(t *testing.T) {
 	require.Equal(t, "0", limit)
 }
 
+// While the concurrent creation of an index waits for the transactions that began before it, it makes nobody
+// else wait.
+func TestWaitingForConcurrentIndexLetsOthersPass(t *testing.T) {
+	url := pgtest.Empty(t)
+	conn, dump, other := connect(t, url), connect(t, url), connect(t, url)
+	mustMigrate(t, conn, blocking("0001"))
+	for _, begin := range []string{
+		"begin isolation level repeatable read; select from busy", "begin; insert into busy values (1)",
+		"begin; lock table busy in share update exclusive mode", // as vacuum does
+	} {
+		exec(t, dump, begin)
+		done := make(chan error, 1)
+		go func() {
+			_, err := migrate(t, conn, files("0001_busy.sql", "create table busy (id int);",
+				"0002_i.sql", "-- no transaction\ncreate index concurrently i on busy (id);"))
+			done <- err
+		}()
+		require.Eventually(t, func() bool {
+			var waits bool
+			require.NoError(t, other.QueryRow(testContext(t), `
+				select exists (select from pg_locks where pid = $1 and not granted)`, conn.PgConn().PID()).Scan(&waits))
+			return waits || len(done) > 0
+		}, limit, time.Millisecond)
+		require.Empty(t, done)
+		exec(t, other, "set lock_timeout = '10s'; select from busy; insert into busy values (2); update busy set id = 3 where id = 2")
+		exec(t, dump, "rollback")
+		require.NoError(t, <-done)
+		exec(t, other, "drop index i; delete from schema_history where version = 2")
+	}
+}
+
 func TestWaitForAnotherRunHasALimit(t *testing.T) {
 	url := pgtest.Empty(t)
 	first, second, other := connect(t, url), connect(t, url), connect(t, url)

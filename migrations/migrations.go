@@ -6,7 +6,7 @@
 // schema_history, so a failed one leaves nothing behind and the next run starts with it
 // again. One that waits for a lock is rolled back and tried again, so that queries do not
 // wait behind it. A file whose first line is "-- no transaction" has one statement that PostgreSQL
-// refuses in a transaction, such as create index concurrently. If that statement fails, its
+// refuses in a transaction: create or drop index concurrently. If that statement fails, its
 // row remains, marked as failed, and stops all later runs until somebody has dealt with it.
 //
 // Reports, checksums and refusals are those of Flyway, so that operators can rely on what
