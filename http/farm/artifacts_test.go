@@ -258,6 +258,34 @@ func TestArtifactsOfWorkspaceAreLimited(t *testing.T) {
 	other.send(t, u.a, manifestPart(u.manifest(content(2, 300)))).is(t, 200, "")
 }
 
+// Files that could not be declared were counted already. When the runner tries again, only what they have
+// more is counted.
+func TestArtifactsAreCountedOnce(t *testing.T) {
+	_, change := stored(t)
+	perDay, err := limit.PerDay(1000)
+	require.NoError(t, err)
+	s := newSite(t, change, func(c *farm.Config) { c.ArtifactLimit = perDay })
+	u := &upload{site: s, epoch: 1}
+	u.runner, u.certificate = s.enrol(t)
+	u.job = s.run(t, u.runner)
+	u.finish(t, 2)
+	_, err = s.db.Exec(t.Context(), `alter table events add constraint fault check (kind <> 'job.artifacts_declared') not valid`)
+	require.NoError(t, err)
+	for range 2 {
+		u.send(t, u.a, manifestPart(u.manifest(content(1, 600)))).is(t, 500, "internal_error")
+	}
+	require.Empty(t, u.happened(t))
+	_, err = s.db.Exec(t.Context(), `alter table events drop constraint fault`)
+	require.NoError(t, err)
+	u.send(t, u.a, manifestPart(u.manifest(content(1, 600), content(2, 300)))).is(t, 200, "")
+
+	other := *u
+	other.job = s.run(t, u.runner)
+	other.finish(t, 1)
+	other.send(t, u.a, manifestPart(u.manifest(content(3, 200)))).is(t, 429, "artifact_volume_exceeded")
+	other.send(t, u.a, manifestPart(u.manifest(content(3, 90)))).is(t, 200, "")
+}
+
 func TestUploadsWithoutStore(t *testing.T) {
 	s := newSite(t)
 	u := &upload{site: s, epoch: 1}
