@@ -65,8 +65,8 @@ func (s *stack) makePrivate(ctx context.Context) error {
 }
 
 // prepareGiven migrates the database of SVC_DATABASE_URL, and seeds it only if it is empty. If the
-// seeding was interrupted, seeding again creates the missing demo.json, or says that only a part of
-// the demonstration is there.
+// seeding was interrupted, seeding again creates the missing demo.json, also in place of another
+// database's, or says that only a part of the demonstration is there.
 func (s *stack) prepareGiven(ctx context.Context, to string) error {
 	var empty, begun bool
 	err := s.query(ctx, to, func(ctx context.Context, c *pgx.Conn) (err error) {

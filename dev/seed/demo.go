@@ -112,12 +112,13 @@ func (s *seed) markComplete(p demoWorkspace) error {
 	return nil
 }
 
-// restoreFile recreates a file that is missing. The tokens are unknown, so the Owner rotates them.
+// restoreFile recreates a file that is missing or of another database. The tokens are unknown, so the
+// Owner rotates them.
 func (s *seed) restoreFile(file string) error {
 	if file == "" {
 		return nil
 	}
-	if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
+	if mine, err := s.isOfDatabase(file); err != nil || mine {
 		return err
 	}
 	s.at = s.now
@@ -128,6 +129,29 @@ func (s *seed) restoreFile(file string) error {
 		return err
 	}
 	return s.demo.write(file)
+}
+
+// isOfDatabase reports whether a file exists and has the people of this database.
+func (s *seed) isOfDatabase(file string) (mine bool, err error) {
+	text, err := os.ReadFile(file)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return false, nil
+	case err != nil:
+		return false, err
+	}
+	var d Demo
+	if err := json.Unmarshal(text, &d); err != nil {
+		return false, fmt.Errorf("decode %s: %w", file, err)
+	}
+	if len(d.People) == 0 {
+		return false, nil
+	}
+	err = s.db.QueryRow(s.ctx, `select exists (select from logs where workspace_id = $1)`, d.People[0].WorkspaceID).Scan(&mine)
+	if err != nil {
+		return false, fmt.Errorf("look up the workspace of %s: %w", file, err)
+	}
+	return mine, nil
 }
 
 // loadPeople reads the demonstration people and their present memberships.

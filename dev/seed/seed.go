@@ -23,9 +23,9 @@ import (
 
 // Development creates the demonstration in a database without workspaces, and writes the people and
 // the service accounts' tokens to file with mode 0600. If the demonstration exists already, it
-// changes nothing, except that it rotates the tokens if file is missing. It refuses a database with
-// anything else. If file is "", the tokens are lost. The ring has the vault's key of the services,
-// which sign no event that was appended without it.
+// changes nothing, except that it rotates the tokens if file is missing or of another database. It
+// refuses a database with anything else. If file is "", the tokens are lost. The ring has the vault's
+// key of the services, which sign no event that was appended without it.
 func Development(ctx context.Context, url string, ring vault.Ring, file string, now time.Time) error {
 	s, err := open(ctx, url, ring, now)
 	if err != nil {

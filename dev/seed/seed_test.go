@@ -5,6 +5,7 @@ package seed_test
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -58,6 +59,7 @@ func TestDevelopment(t *testing.T) {
 		{"made again, it stays as it is", (*demonstration).again},
 		{"made again without a file, it stays as it is", (*demonstration).withoutFile},
 		{"made again where the file is gone, it gets other tokens", (*demonstration).recovered},
+		{"made again beside the file of another database, it gets other tokens", (*demonstration).replaced},
 	} {
 		t.Run(test.name, func(t *testing.T) { test.run(d, t) })
 	}
@@ -294,6 +296,23 @@ func (d *demonstration) recovered(t *testing.T) {
 		{"service_account.rotated", "ada@acme.example"},
 	}, list[record](t, d.db, `select kind, meta->'actor'->>'name' from events where at = $1`, later.Truncate(time.Microsecond)))
 	require.Equal(t, events+3, scalar[int](t, d.db, `select count(*) from events`), "nothing else happened")
+}
+
+func (d *demonstration) replaced(t *testing.T) {
+	before, other := readDemo(t, d.file), d.text(t)
+	for _, p := range before.People {
+		other = strings.ReplaceAll(other, p.WorkspaceID.String(), events.NewID(d.now).String())
+	}
+	require.NoError(t, os.WriteFile(d.file, []byte(other), 0o600))
+	require.NoError(t, seed.Development(testContext(t), d.url, ringOf(t, "k"), d.file, d.now.Add(2*time.Hour)))
+	now := readDemo(t, d.file)
+	require.ElementsMatch(t, d.demo.People, now.People)
+	require.Equal(t, map[string]string{"ci-bot": "rotated", "reader": "rotated", "farmer": "rotated"}, d.tokens(t, before))
+	require.Equal(t, map[string]string{"ci-bot": "current", "reader": "current", "farmer": "current"}, d.tokens(t, now))
+
+	require.NoError(t, os.WriteFile(d.file, []byte("{"), 0o600))
+	require.ErrorContains(t, seed.Development(testContext(t), d.url, ringOf(t, "k"), d.file, d.now.Add(2*time.Hour)), d.file)
+	require.Equal(t, "{", d.text(t))
 }
 
 // requireRefused checks that Development refuses a database and leaves it unchanged.
