@@ -43,7 +43,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-const waitLimit = 30 * time.Second
+const waitLimit = 2 * time.Minute
 
 // A farm is a fake service over real TLS. It accepts what the protocol allows, and records
 // everything else as a problem.
