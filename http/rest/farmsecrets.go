@@ -2,6 +2,7 @@ package rest
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"time"
 
@@ -98,21 +99,30 @@ func (s *Server) setFarmSecret(ctx context.Context, in *secretValue, set command
 		return nil, invalid("value", "must have 32 KiB or less")
 	}
 	set.Value = events.NewID(s.Now())
-	if err := s.Farm.Vault.Put(ctx, set.Workspace, set.Value, in.Body.Value); err != nil {
-		return nil, err
+	done, former, err := s.storeSecret(ctx, set, in.Body.Value)
+	switch {
+	case err == nil:
+		s.deleteValue(ctx, set.Workspace, former)
+		return &Position{done.Position}, nil
+	case !errors.Is(err, commands.ErrOutcomeUnknown): // after which the log may name the value
+		s.deleteValue(ctx, set.Workspace, set.Value)
 	}
-	done, former, err := s.Commands.SetFarmSecret(ctx, set)
-	if err != nil {
-		if f := fault.As(err); f != nil && f.Kind != fault.Unavailable { // an unavailable log may have the event
-			s.deleteValue(ctx, set.Workspace, set.Value)
-		}
-		return nil, err
-	}
-	s.deleteValue(ctx, set.Workspace, former)
-	return &Position{done.Position}, nil
+	return nil, err
 }
 
-const deleteTimeout = 10 * time.Second
+// vaultTimeout bounds an operation on the vault, which does not end when the caller goes away.
+const vaultTimeout = 10 * time.Second
+
+// storeSecret stores the value also if the caller has gone: a cancelled insert may reach the database
+// after the value was deleted.
+func (s *Server) storeSecret(ctx context.Context, set commands.SetFarmSecret, text string) (commands.Result, events.ID, error) {
+	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), vaultTimeout)
+	defer cancel()
+	if err := s.Farm.Vault.Put(within, set.Workspace, set.Value, text); err != nil {
+		return commands.Result{}, events.ID{}, err
+	}
+	return s.Commands.SetFarmSecret(ctx, set)
+}
 
 // deleteValue deletes a value that no event names any more, also if the caller has gone. If that
 // fails, the value stays encrypted and unused.
@@ -120,7 +130,7 @@ func (s *Server) deleteValue(ctx context.Context, workspace, value events.ID) {
 	if value.IsZero() {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), deleteTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), vaultTimeout)
 	defer cancel()
 	if err := s.Farm.Vault.Delete(ctx, workspace, value); err != nil {
 		s.Log.WarnContext(ctx, "delete the value of a secret", "err", err)
