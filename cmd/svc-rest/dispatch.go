@@ -19,21 +19,15 @@ func newDispatcher(cfg Config, p parts, log *slog.Logger) *dispatch.Dispatcher {
 		Reveal: p.secrets.Reveal, CloneURL: cfg.cloneURL, ArtifactMaxJobBytes: cfg.Farm.ArtifactMaxJobBytes,
 		LogRetention: time.Duration(cfg.Farm.LogDays) * 24 * time.Hour, LeaseTime: time.Duration(cfg.Farm.LeaseSeconds) * time.Second,
 		ArtifactRetention: time.Duration(cfg.Farm.ArtifactDays) * 24 * time.Hour,
+		CountLog: func(ctx context.Context, workspace events.ID, bytes int) (time.Duration, error) {
+			return p.volumes.jobLogs.Take(ctx, workspace.String(), bytes)
+		},
 	}
 	if p.artifacts != nil {
 		c.RemoveFiles = func(ctx context.Context, workspace, job events.ID) error {
 			return artifacts.RemoveJob(ctx, p.artifacts, workspace, job)
 		}
 	}
-	count := func(of func(context.Context, string, int) (time.Duration, error), workspace events.ID, bytes int) (wait time.Duration) {
-		wait, err := of(context.Background(), workspace.String(), bytes)
-		if err != nil {
-			log.Warn("count bytes of a log", "workspace", workspace, "err", err)
-		}
-		return wait
-	}
-	c.MayLog = func(workspace events.ID, bytes int) bool { return count(p.volumes.jobLogs.Wait, workspace, bytes) == 0 }
-	c.Logged = func(workspace events.ID, bytes int) { count(p.volumes.jobLogs.Take, workspace, bytes) }
 	return dispatch.New(c)
 }
 

@@ -43,10 +43,9 @@ type Config struct {
 
 	ArtifactMaxJobBytes int64 // the limit on a job's artifacts that runners are told
 
-	// MayLog reports whether the jobs of a workspace may log that many bytes more; if not, their logs
-	// are truncated. Logged counts bytes that were stored. nil limits nothing.
-	MayLog func(workspace events.ID, bytes int) bool
-	Logged func(workspace events.ID, bytes int)
+	// CountLog counts bytes that the jobs of a workspace log. If there are too many it counts none and
+	// returns when there is room again, and the log is truncated. nil limits nothing.
+	CountLog func(ctx context.Context, workspace events.ID, bytes int) (wait time.Duration, err error)
 
 	// RemoveFiles removes all files of a job from the artifact store. nil without a store.
 	RemoveFiles func(ctx context.Context, workspace, job events.ID) error
@@ -70,8 +69,8 @@ func (c *Config) setDefaults() {
 	c.RefreshEvery, c.SweepEvery = cmp.Or(c.RefreshEvery, 5*time.Second), cmp.Or(c.SweepEvery, time.Second)
 	c.MessageRate, c.ByteRate = cmp.Or(c.MessageRate, 200), cmp.Or(c.ByteRate, 4<<20)
 	c.WorkspaceRate = cmp.Or(c.WorkspaceRate, 4000)
-	if c.MayLog == nil {
-		c.MayLog, c.Logged = func(events.ID, int) bool { return true }, func(events.ID, int) {}
+	if c.CountLog == nil {
+		c.CountLog = func(context.Context, events.ID, int) (time.Duration, error) { return 0, nil }
 	}
 }
 

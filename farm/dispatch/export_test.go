@@ -27,3 +27,22 @@ func (d *Dispatcher) SweepExcept(ctx context.Context, failed []events.ID) {
 
 // QueuedHeartbeats returns how many heartbeats wait to be stored.
 func (d *Dispatcher) QueuedHeartbeats() int { return len(d.heartbeats.queue) }
+
+// A Piece is a piece of a job's log.
+type Piece struct {
+	Job         events.ID
+	Seq, Offset int64
+	Data        string
+}
+
+// WritePieces stores pieces that a runner has sent of first attempts, in one transaction.
+func (d *Dispatcher) WritePieces(ctx context.Context, r Runner, pieces ...Piece) error {
+	var list []*item
+	for _, p := range pieces {
+		list = append(list, &item{
+			c: &connection{d: d, runner: r}, job: p.Job, epoch: 1, seq: p.Seq, at: d.Now(), offset: p.Offset, data: []byte(p.Data),
+		})
+	}
+	_, err := d.ingest.writePieces(ctx, list)
+	return err
+}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gorilla/websocket"
+	lru "github.com/hashicorp/golang-lru/v2"
 	"golang.org/x/sync/errgroup"
 
 	"svc/aggregates"
@@ -52,11 +53,24 @@ func (it *item) needsCommand() bool {
 type ingest struct {
 	d       *Dispatcher
 	lanes   [lanes]chan *item
+	counted *lru.Cache[logKey, int64] // sizes of logs up to which CountLog has counted
 	running sync.WaitGroup
 }
 
+// A logKey identifies the log of one attempt.
+type logKey struct {
+	leaseKey
+	epoch int
+}
+
+const maxCounted = 10_000
+
 func newIngest(d *Dispatcher) *ingest {
-	g := &ingest{d: d}
+	counted, err := lru.New[logKey, int64](maxCounted)
+	if err != nil {
+		panic(err) // only for a size below one
+	}
+	g := &ingest{d: d, counted: counted}
 	for i := range g.lanes {
 		g.lanes[i] = make(chan *item, laneQueued)
 		g.running.Go(func() { g.runLane(g.lanes[i]) })

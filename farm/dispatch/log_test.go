@@ -1,8 +1,9 @@
 package dispatch_test
 
 import (
+	"context"
 	"encoding/json"
-	"sync/atomic"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"svc/farm/dispatch"
 	"svc/farm/joblog"
 	"svc/farm/wire"
+	"svc/http/limit"
 	"svc/projections"
 )
 
@@ -34,11 +36,12 @@ func TestLogIsLimited(t *testing.T) {
 // for one that was tampered with.
 func TestLogsOfWorkspaceAreLimited(t *testing.T) {
 	t.Parallel()
-	var room atomic.Int64
-	room.Store(int64(len("one\ntwo\n")))
+	perDay, err := limit.PerDay(len("one\ntwo\n"))
+	require.NoError(t, err)
 	j := newRunning(t, func(c *dispatch.Config) {
-		c.MayLog = func(_ events.ID, bytes int) bool { return int64(bytes) <= room.Load() }
-		c.Logged = func(_ events.ID, bytes int) { room.Add(-int64(bytes)) }
+		c.CountLog = func(ctx context.Context, workspace events.ID, bytes int) (time.Duration, error) {
+			return perDay.Take(ctx, workspace.String(), bytes)
+		}
 	})
 	j.a.chunk(j.job, j.epoch, 3, 4, "two\n")
 	j.a.chunk(j.job, j.epoch, 4, 8, "three\n")
@@ -68,6 +71,40 @@ func TestLogsOfWorkspaceAreLimited(t *testing.T) {
 		require.Equal(t, "incomplete", sealed.Integrity)
 	}
 	require.Equal(t, []int64{int64(len("one\ntwo\n")), 0}, bytes)
+}
+
+// Pieces of several jobs that are stored together do not have the same room twice, and count once
+// however often they are sent until they are stored.
+func TestLogsStoredTogetherAreLimited(t *testing.T) {
+	t.Parallel()
+	perDay, err := limit.PerDay(100)
+	require.NoError(t, err)
+	broken, breakOff := context.WithCancel(t.Context())
+	j := newRunning(t, func(c *dispatch.Config) {
+		c.CountLog = func(ctx context.Context, workspace events.ID, bytes int) (time.Duration, error) {
+			if ctx == broken {
+				breakOff()
+			}
+			return perDay.Take(ctx, workspace.String(), bytes)
+		}
+	})
+	first := j.job
+	j.submit(j.r)
+	j.job, j.epoch, _ = j.a.assigned()
+	j.begin()
+	by, text := j.r.identity(j.ws, j.runner, "builder"), strings.Repeat("x", 80)
+	both := []dispatch.Piece{{Job: first, Seq: 3, Offset: 4, Data: text}, {Job: j.job, Seq: 3, Offset: 4, Data: text}}
+	require.ErrorIs(t, j.r.WritePieces(broken, by, both...), context.Canceled)
+	require.NoError(t, j.r.WritePieces(t.Context(), by, both...))
+	require.NoError(t, j.r.WritePieces(t.Context(), by, dispatch.Piece{Job: first, Seq: 4, Offset: 84, Data: "the last one"}))
+	sizes, err := j.r.logs.Sizes(t.Context(), j.ws, map[events.ID]int{first: 1, j.job: 1})
+	require.NoError(t, err)
+	require.Equal(t, map[events.ID]joblog.Size{first: {Bytes: 96}, j.job: {Bytes: 4, Truncated: true}}, sizes)
+	require.NoError(t, j.r.WritePieces(t.Context(), by, dispatch.Piece{Job: first, Seq: 5, Offset: 96, Data: "."}))
+	require.NoError(t, j.r.WritePieces(t.Context(), by, dispatch.Piece{Job: first, Seq: 5, Offset: 96, Data: "."}))
+	sizes, err = j.r.logs.Sizes(t.Context(), j.ws, map[events.ID]int{first: 1})
+	require.NoError(t, err)
+	require.Equal(t, joblog.Size{Bytes: 96, Truncated: true}, sizes[first])
 }
 
 // Every attempt has its own log, sealed with a statement of its integrity.

@@ -135,7 +135,6 @@ func (g *ingest) answerPieces(r *pieceRun) {
 		g.d.counts.duplicates.Add(int64(len(r.list) - len(r.rows)))
 		g.acknowledge(r.list[len(r.list)-1], len(r.list), r.seq)
 		if len(r.rows) > 0 {
-			g.d.Logged(r.workspace, int(r.end-r.lease.bytes))
 			g.d.Logs.Moved(it.c.runner.Workspace, it.job)
 		}
 	}
@@ -159,7 +158,10 @@ func (g *ingest) writePieces(ctx context.Context, list []*item) (runs []*pieceRu
 	}
 	var batch pgx.Batch
 	for _, q := range splitRuns(list) {
-		r := newPieceRun(q, leases[q.key], g.d.MayLog)
+		r, err := g.newPieceRun(ctx, q, leases[q.key])
+		if err != nil {
+			return nil, err
+		}
 		runs = append(runs, r)
 		if r.disposition == inOrder && r.refusal == "" { // another connection of the runner may have sent the same pieces in this batch
 			l := r.lease
@@ -198,31 +200,52 @@ func splitRuns(list []*item) (out []*queue) {
 }
 
 // newPieceRun decides which pieces of a queue with consecutive numbers are stored.
-func newPieceRun(q *queue, l lease, mayLog func(workspace events.ID, bytes int) bool) *pieceRun {
+func (g *ingest) newPieceRun(ctx context.Context, q *queue, l lease) (*pieceRun, error) {
 	r := &pieceRun{queue: q, lease: l, seq: l.seq, end: l.bytes, truncated: l.truncated, line: l.line}
 	first, last := q.list[0], q.list[len(q.list)-1]
 	if r.disposition = l.classify(first, first.seq, last.seq); r.disposition != inOrder {
-		return r
+		return r, nil
 	}
 	for _, it := range q.list {
+		end := r.end + int64(len(it.data))
 		switch {
 		case it.seq <= l.seq:
 			continue
 		case len(it.data) == 0 || r.truncated: // only its number is stored
 		case it.offset != r.end:
 			r.refusal = fmt.Sprintf("a piece of log at %d instead of %d", it.offset, r.end)
-			return r
-		case r.end+int64(len(it.data)) > wire.MaxLog:
+			return r, nil
+		case end > wire.MaxLog:
 			r.truncated = true // the runner does not keep to the limit
-		case !mayLog(q.key.workspace, int(r.end-l.bytes)+len(it.data)):
-			r.truncated = true
 		default:
-			r.rows, r.end, r.line = append(r.rows, it), r.end+int64(len(it.data)), lineAfter(r.line, it.data)
+			room, err := g.countLog(ctx, l, r.end, end)
+			if err != nil {
+				return nil, err
+			}
+			if r.truncated = !room; room {
+				r.rows, r.end, r.line = append(r.rows, it), end, lineAfter(r.line, it.data)
+			}
 		}
 		r.truncated = r.truncated || it.truncated
 		r.seq = it.seq
 	}
-	return r
+	return r, nil
+}
+
+// countLog counts what is to be stored of a log, once however often the runner has to send it, and
+// reports whether there is room for it.
+func (g *ingest) countLog(ctx context.Context, l lease, from, end int64) (room bool, err error) {
+	log := logKey{l.leaseKey, l.epoch}
+	counted, _ := g.counted.Get(log)
+	if end <= counted {
+		return true, nil
+	}
+	wait, err := g.d.CountLog(ctx, l.workspace, int(end-max(from, counted)))
+	if err != nil || wait > 0 {
+		return false, err
+	}
+	g.counted.Add(log, end)
+	return true, nil
 }
 
 // lineAfter returns the line number after data that starts in the given line; 0, for unknown, stays
