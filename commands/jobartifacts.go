@@ -15,9 +15,9 @@ type DeclareArtifacts struct {
 	Epoch  int
 	Files  []events.JobArtifact
 
-	// Admit is asked before files are declared for the first time, and again if the command has to
-	// be decided again. Its error refuses them. nil admits all.
-	Admit func(context.Context) error `json:"-"`
+	// Admit is asked before files of a submitter's job are declared for the first time, and again if the
+	// command has to be decided again. Its error refuses them. nil admits all.
+	Admit func(ctx context.Context, submitter events.ID) error `json:"-"`
 }
 
 // DeclareArtifacts refuses a list that differs from an earlier one, a job that has not
@@ -26,7 +26,7 @@ func (h *Handler) DeclareArtifacts(ctx context.Context, c DeclareArtifacts) (Res
 	return h.execute(ctx, c.Meta, c, onJob(c.Job, func(ctx context.Context, _ *work, j *aggregates.Job) ([]events.Event, error) {
 		declared, err := j.DeclareArtifacts(c.Runner, c.Epoch, c.Files)
 		if err == nil && len(declared) > 0 && c.Admit != nil {
-			err = c.Admit(ctx)
+			err = c.Admit(ctx, j.Submitter().ID)
 		}
 		return declared, err
 	}))

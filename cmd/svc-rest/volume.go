@@ -7,7 +7,8 @@ import (
 	"svc/metrics"
 )
 
-// volumes limit the bytes that each workspace may store in a day with one process.
+// volumes limit the bytes that each workspace, and each submitter of its jobs, may store in a day with
+// one process.
 type volumes struct {
 	jobSpecs  *limit.Limit
 	artifacts *limit.Limit

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"svc/commands"
 	"svc/events"
 	"svc/farm/dispatch"
 	"svc/farm/joblog"
@@ -39,7 +40,7 @@ func TestLogsOfWorkspaceAreLimited(t *testing.T) {
 	perDay, err := limit.PerDay(len("one\ntwo\n"))
 	require.NoError(t, err)
 	j := newRunning(t, func(c *dispatch.Config) {
-		c.CountLog = func(ctx context.Context, workspace events.ID, bytes int) (time.Duration, error) {
+		c.CountLog = func(ctx context.Context, workspace, _ events.ID, bytes int) (time.Duration, error) {
 			return perDay.Take(ctx, workspace.String(), bytes)
 		}
 	})
@@ -81,7 +82,7 @@ func TestLogsStoredTogetherAreLimited(t *testing.T) {
 	require.NoError(t, err)
 	broken, breakOff := context.WithCancel(t.Context())
 	j := newRunning(t, func(c *dispatch.Config) {
-		c.CountLog = func(ctx context.Context, workspace events.ID, bytes int) (time.Duration, error) {
+		c.CountLog = func(ctx context.Context, workspace, _ events.ID, bytes int) (time.Duration, error) {
 			if ctx == broken {
 				breakOff()
 			}
@@ -105,6 +106,29 @@ func TestLogsStoredTogetherAreLimited(t *testing.T) {
 	sizes, err = j.r.logs.Sizes(t.Context(), j.ws, map[events.ID]int{first: 1})
 	require.NoError(t, err)
 	require.Equal(t, joblog.Size{Bytes: 96, Truncated: true}, sizes[first])
+}
+
+// Jobs of one submitter may log three quarters of what those of their workspace may.
+func TestLogsOfSubmitterAreLimited(t *testing.T) {
+	t.Parallel()
+	perDay, err := limit.PerDay(100)
+	require.NoError(t, err)
+	j := newRunning(t, func(c *dispatch.Config) { c.CountLog = perDay.TakeShare })
+	first, owner := j.job, systemMeta(j.ws)
+	owner.Actor = events.Actor{Type: events.ByUser, ID: newID(), Name: "ann@x.example"}
+	_, err = j.r.CreateWorkspace(t.Context(),
+		commands.CreateWorkspace{Meta: owner, Member: newID(), Email: owner.Actor.Name, Name: "Acme", Slug: "acme"})
+	require.NoError(t, err)
+	j.submitAs(j.r, owner)
+	j.job, j.epoch, _ = j.a.assigned()
+	j.begin()
+	by, text := j.r.identity(j.ws, j.runner, "builder"), strings.Repeat("x", 60)
+	require.NoError(t, j.r.WritePieces(t.Context(), by,
+		dispatch.Piece{Job: first, Seq: 3, Offset: 4, Data: text}, dispatch.Piece{Job: first, Seq: 4, Offset: 64, Data: text[:20]},
+		dispatch.Piece{Job: j.job, Seq: 3, Offset: 4, Data: text[:20]}))
+	sizes, err := j.r.logs.Sizes(t.Context(), j.ws, map[events.ID]int{first: 1, j.job: 1})
+	require.NoError(t, err)
+	require.Equal(t, map[events.ID]joblog.Size{first: {Bytes: 64, Truncated: true}, j.job: {Bytes: 24}}, sizes)
 }
 
 // Every attempt has its own log, sealed with a statement of its integrity.

@@ -19,6 +19,7 @@ type lease struct {
 	leaseKey
 	epoch            int
 	runner           events.ID
+	submitter        events.ID // zero if that is the service
 	fenced, finished bool
 	seq, bytes       int64
 	truncated        bool
@@ -51,10 +52,13 @@ func (l lease) classify(it *item, first, last int64) disposition {
 }
 
 const leaseColumns = `workspace_id, job_id, epoch, runner_id, fenced, finished, last_seq, log_bytes, truncated,
-	case when lines_to = log_bytes then log_lines + 1 else 0 end`
+	case when lines_to = log_bytes then log_lines + 1 else 0 end,
+	coalesce((
+		select submitted_by ->> 'id' from jobs j where j.workspace_id = l.workspace_id and j.job_id = l.job_id
+	)::uuid, '00000000-0000-0000-0000-000000000000')`
 
 func scanLease(row pgx.CollectableRow) (l lease, err error) {
-	err = row.Scan(&l.workspace, &l.job, &l.epoch, &l.runner, &l.fenced, &l.finished, &l.seq, &l.bytes, &l.truncated, &l.line)
+	err = row.Scan(&l.workspace, &l.job, &l.epoch, &l.runner, &l.fenced, &l.finished, &l.seq, &l.bytes, &l.truncated, &l.line, &l.submitter)
 	return l, err
 }
 
@@ -240,7 +244,7 @@ func (g *ingest) countLog(ctx context.Context, l lease, from, end int64) (room b
 	if end <= counted {
 		return true, nil
 	}
-	wait, err := g.d.CountLog(ctx, l.workspace, int(end-max(from, counted)))
+	wait, err := g.d.CountLog(ctx, l.workspace, l.submitter, int(end-max(from, counted)))
 	if err != nil || wait > 0 {
 		return false, err
 	}

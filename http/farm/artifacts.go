@@ -32,7 +32,8 @@ const (
 )
 
 var errArtifactsFull = fault.New(fault.RateLimited, "artifact_volume_exceeded",
-	"The artifacts of this workspace's jobs in the last 24 hours are too large together.")
+	"The artifacts of this workspace's jobs, or of those that the same person or service account submitted, "+
+		"in the last 24 hours are too large together.")
 
 func newUploads() *quota.Semaphore {
 	return quota.New(quota.Bound{
@@ -168,8 +169,8 @@ func (u *upload) begin(ctx context.Context) error {
 	}
 	u.job.Epoch = manifest.Epoch
 	declare := commands.DeclareArtifacts{Meta: u.runner.Meta(), Job: u.job.ID, Runner: u.runner.ID, Epoch: u.job.Epoch}
-	declare.Admit = func(ctx context.Context) error {
-		return u.server.countArtifacts(ctx, u.job, declare.Files)
+	declare.Admit = func(ctx context.Context, submitter events.ID) error {
+		return u.server.countArtifacts(ctx, u.job, submitter, declare.Files)
 	}
 	for _, a := range manifest.Artifacts(u.job) {
 		declare.Files = append(declare.Files, events.JobArtifact{
@@ -187,9 +188,9 @@ func (u *upload) begin(ctx context.Context) error {
 	return u.progress.SealComplete(ctx)
 }
 
-// countArtifacts counts the sizes of a job's files for its workspace, once however often the runner
-// has to try until they are declared.
-func (s *Server) countArtifacts(ctx context.Context, job artifacts.Job, files []events.JobArtifact) error {
+// countArtifacts counts the sizes of a job's files, once however often the runner has to try until they
+// are declared.
+func (s *Server) countArtifacts(ctx context.Context, job artifacts.Job, submitter events.ID, files []events.JobArtifact) error {
 	var bytes int64
 	for _, f := range files {
 		bytes += f.Size
@@ -198,7 +199,7 @@ func (s *Server) countArtifacts(ctx context.Context, job artifacts.Job, files []
 	if bytes <= counted {
 		return nil
 	}
-	wait, err := s.ArtifactLimit.Take(ctx, job.Workspace.String(), int(bytes-counted))
+	wait, err := s.ArtifactLimit.TakeShare(ctx, job.Workspace, submitter, int(bytes-counted))
 	switch {
 	case err != nil:
 		return err

@@ -232,7 +232,8 @@ func TestUploadsTooEarlyAndTooLate(t *testing.T) {
 	require.Equal(t, map[string][]byte{"dist/0": []byte("a")}, u.readable(t))
 }
 
-// What the runners of a workspace declare in a day is limited. An upload that goes on is not counted again.
+// What the runners of a workspace declare in a day is limited, and three quarters of it are for the jobs
+// of one submitter. An upload that goes on is not counted again.
 func TestArtifactsOfWorkspaceAreLimited(t *testing.T) {
 	_, change := stored(t)
 	perDay, err := limit.PerDay(1000)
@@ -255,7 +256,15 @@ func TestArtifactsOfWorkspaceAreLimited(t *testing.T) {
 	refused := other.send(t, u.a, manifest).is(t, 429, "artifact_volume_exceeded")
 	require.NotEmpty(t, refused.header.Get("Retry-After"))
 	require.Empty(t, other.happened(t))
-	other.send(t, u.a, manifestPart(u.manifest(content(2, 300)))).is(t, 200, "")
+	more := manifestPart(u.manifest(content(2, 300)))
+	other.send(t, u.a, more).is(t, 429, "artifact_volume_exceeded")
+
+	s.owner = system(s.workspace)
+	theirs := *u
+	theirs.job = s.run(t, u.runner)
+	theirs.finish(t, 1)
+	theirs.send(t, u.a, more).is(t, 200, "")
+	other.send(t, u.a, manifestPart(u.manifest(content(3, 50)))).is(t, 200, "")
 }
 
 // Files that could not be declared were counted already. When the runner tries again, only what they have

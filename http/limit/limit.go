@@ -117,6 +117,20 @@ func (l *Limit) Wait(ctx context.Context, caller string, n int) (time.Duration, 
 	return state.ResetAfter - free, nil
 }
 
+// TakeShare is Take for a workspace, of whose units each submitter may use three quarters, so that
+// none locks out the others. What the workspace has no room for does not count for the submitter.
+func (l *Limit) TakeShare(ctx context.Context, workspace, submitter events.ID, n int) (wait time.Duration, err error) {
+	all := workspace.String()
+	wait, err = l.Wait(ctx, all, n)
+	if err == nil && wait == 0 {
+		wait, err = l.Take(ctx, all+"/"+submitter.String(), n*4/3)
+	}
+	if err == nil && wait == 0 {
+		wait, err = l.Take(ctx, all, n)
+	}
+	return wait, err
+}
+
 // Caller returns the key of a person or service account, which is the same however they sign in.
 func Caller(id events.ID) string { return id.String() }
 

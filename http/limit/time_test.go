@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"svc/events"
 	"svc/http/limit"
 )
 
@@ -162,6 +163,33 @@ func TestLimitUnderConcurrency(t *testing.T) {
 func TestErrLimitedIsA429(t *testing.T) {
 	require.Equal(t, http.StatusTooManyRequests, limit.ErrLimited.Kind.Status())
 	require.Equal(t, "rate_limited", limit.ErrLimited.Code)
+}
+
+func TestSubmittersShareUnits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, err := limit.PerDay(24)
+		require.NoError(t, err)
+		acme, globex, ann, bob := events.ID{1}, events.ID{2}, events.ID{3}, events.ID{4}
+		take := func(workspace, submitter events.ID, n int) time.Duration {
+			wait, err := l.TakeShare(t.Context(), workspace, submitter, n)
+			require.NoError(t, err)
+			return wait
+		}
+		require.Zero(t, take(acme, ann, 12))
+		require.Equal(t, 8*time.Hour, take(acme, ann, 12))
+		require.Zero(t, take(acme, ann, 6), "what was refused counts for nobody")
+		for range 2 {
+			require.Equal(t, 6*time.Hour, take(acme, bob, 12), "of the workspace")
+		}
+		require.Zero(t, take(acme, bob, 6), "which did not count for the submitter")
+		require.Equal(t, time.Hour, take(acme, events.ID{}, 1))
+		require.Zero(t, take(globex, ann, 18))
+		none, err := limit.PerDay(0)
+		require.NoError(t, err)
+		wait, err := none.TakeShare(t.Context(), acme, ann, 100)
+		require.NoError(t, err)
+		require.Zero(t, wait)
+	})
 }
 
 func TestUnitsOfADay(t *testing.T) {

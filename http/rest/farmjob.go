@@ -58,7 +58,7 @@ type jobRepoName struct {
 type jobLog struct {
 	Bytes     int64  `json:"bytes" doc:"Size so far. The log of a job is that of its last attempt."`
 	Complete  bool   `json:"complete" doc:"Whether the log is final."`
-	Truncated bool   `json:"truncated" doc:"Whether the job wrote more than the 64 MiB that a log may have, or than its workspace may store in a day."`
+	Truncated bool   `json:"truncated" doc:"Whether the job wrote more than the 64 MiB that a log may have, or than its workspace, or its submitter, may store in a day."`
 	Integrity string `json:"integrity" enum:",verified,mismatch,incomplete" doc:"Whether the stored log matches the runner's checksum; incomplete if the service cut it or the runner sent no checksum; empty until it is complete. A log that the runner cut at 64 MiB is verified, and truncated."`
 }
 

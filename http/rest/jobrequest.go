@@ -269,24 +269,13 @@ func (s *Server) queueTurn(ctx context.Context, submit commands.SubmitJob) (int6
 // minSpecCount is what a small specification counts: its job has events and rows besides.
 const minSpecCount = 1 << 10
 
-// countSpec counts the size of a job's specification, which stays in the log for ever, for the workspace
-// and, so that others of it are not locked out, for the submitter, who may use three quarters. A job
-// that is refused because the workspace has no room does not count for the submitter.
+// countSpec counts the size of a job's specification, which stays in the log for ever.
 func (s *Server) countSpec(ctx context.Context, submit commands.SubmitJob) error {
 	text, err := json.Marshal(submit.Spec)
 	if err != nil {
 		return fmt.Errorf("encode job: %w", err)
 	}
-	bytes := max(len(text), minSpecCount)
-	workspace := submit.Workspace.String()
-	submitter := workspace + "/" + submit.Actor.ID.String()
-	wait, err := s.JobSpecs.Wait(ctx, workspace, bytes)
-	if err == nil && wait == 0 {
-		wait, err = s.JobSpecs.Take(ctx, submitter, bytes*4/3)
-	}
-	if err == nil && wait == 0 {
-		wait, err = s.JobSpecs.Take(ctx, workspace, bytes)
-	}
+	wait, err := s.JobSpecs.TakeShare(ctx, submit.Workspace, submit.Actor.ID, max(len(text), minSpecCount))
 	if err == nil && wait > 0 {
 		err = errSpecsFull.After(wait)
 	}

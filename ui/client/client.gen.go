@@ -3215,7 +3215,7 @@ type JobLog struct {
 	// Integrity Whether the stored log matches the runner's checksum; incomplete if the service cut it or the runner sent no checksum; empty until it is complete. A log that the runner cut at 64 MiB is verified, and truncated.
 	Integrity JobLogIntegrity `json:"integrity"`
 
-	// Truncated Whether the job wrote more than the 64 MiB that a log may have, or than its workspace may store in a day.
+	// Truncated Whether the job wrote more than the 64 MiB that a log may have, or than its workspace, or its submitter, may store in a day.
 	Truncated bool `json:"truncated"`
 }
 
