@@ -21,6 +21,9 @@ VULN := bin/tools/govulncheck
 TEST_TIMEOUT ?= 20m
 RACE_TIMEOUT ?= 40m
 
+# Every go test has -count=1, because tests build the programs that they test, which Go's
+# cache of test results does not take into account.
+
 # make lint runs all checks of go vet.
 UNVETTED := -vet=off
 
@@ -61,7 +64,7 @@ LONGEST := ./test/run ./test/api ./projections/fold ./farm/dispatch ./test/contr
 
 .PHONY: test
 test: bubblewrap-check ## run the tests; they find or install PostgreSQL themselves
-	tools/in-memory $(GO) test $(UNVETTED) $(AT_ONCE) -timeout $(TEST_TIMEOUT) $(LONGEST) ./...
+	tools/in-memory $(GO) test -count=1 $(UNVETTED) $(AT_ONCE) -timeout $(TEST_TIMEOUT) $(LONGEST) ./...
 
 # Packages that are not tested under the race detector, because it finds nothing in them:
 # they have no concurrency of their own, start processes, test PostgreSQL (test/plans), or
@@ -75,7 +78,7 @@ SEQUENTIAL := aggregates cmd/svc cmd/svc-codehost cmd/svc-db cmd/svc-engine cmd/
 
 .PHONY: race
 race: cc-check bubblewrap-check ## run the tests under the race detector
-	$(GO) test -race $(UNVETTED) $(AT_ONCE) -timeout $(RACE_TIMEOUT) $(filter-out $(SEQUENTIAL:%=./%),$(LONGEST)) \
+	$(GO) test -count=1 -race $(UNVETTED) $(AT_ONCE) -timeout $(RACE_TIMEOUT) $(filter-out $(SEQUENTIAL:%=./%),$(LONGEST)) \
 	$$($(GO) list ./... | grep -vxF $(SEQUENTIAL:%=-e svc/%))
 
 .PHONY: test-clients
@@ -121,8 +124,6 @@ STRESS_SECONDS ?= 900
 stress: cc-check bubblewrap-check ## run tests for STRESS_SECONDS in random order on busy processors, to find flaky ones
 	GO=$(GO) tools/in-memory tools/stress bin/stress $(STRESS_SECONDS) $(STRESS)
 
-# -count=1, because the tests build the programs that they test, which Go's cache of test
-# results does not take into account.
 .PHONY: test-scale
 test-scale: scale-check ## run several services behind PgBouncer, and with a streaming replica
 	$(GO) test -count=1 -timeout $(TEST_TIMEOUT) -tags scale -run 'TestBehindPgBouncer|TestReadReplica' ./test/api
@@ -130,7 +131,7 @@ test-scale: scale-check ## run several services behind PgBouncer, and with a str
 .PHONY: cover
 cover: bubblewrap-check ## run the tests and write bin/cover.html
 	@mkdir -p bin
-	$(GO) test -timeout $(TEST_TIMEOUT) -coverpkg=./... -coverprofile=bin/cover.out ./...
+	$(GO) test -count=1 -timeout $(TEST_TIMEOUT) -coverpkg=./... -coverprofile=bin/cover.out ./...
 	$(GO) tool cover -html=bin/cover.out -o bin/cover.html
 	$(GO) tool cover -func=bin/cover.out | tail -n 1
 

@@ -187,3 +187,15 @@ func anchors(text string) (list []string) {
 	}
 	return list
 }
+
+var testRecipe = regexp.MustCompile(`(?m)^.*\$\(GO\) test .*$`)
+
+// Tests build the programs that they test, which Go's cache of test results does not take into account.
+func TestMakefileTestsWithoutCachedResults(t *testing.T) {
+	t.Parallel()
+	recipes := testRecipe.FindAllString(read(t, "Makefile"), -1)
+	require.GreaterOrEqual(t, len(recipes), 7)
+	for _, recipe := range recipes {
+		require.Contains(t, recipe, " -count=1 ")
+	}
+}
