@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -50,4 +51,20 @@ func TestGenerateCheckFailsIfGitCannotReadTheTree(t *testing.T) {
 	git("init", "-q", "nested") // git add refuses a repository without a commit
 	require.NoError(t, os.Remove(filepath.Join(folder, "file")))
 	require.Error(t, check())
+}
+
+func TestStressKeepsALogOfEachFailure(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	compiler := writeScript(t, `if [[ $1 == list ]]; then echo "acme/web $PWD"; exit; fi
+while [[ $1 != -o ]]; do shift; done
+printf '#!/bin/sh\necho broken\nexit 1\n' >"$2" && chmod +x "$2"
+`)
+	out, err := script(t, folder, "stress", []string{folder, "2", "web"}, "GO="+compiler).Output()
+	require.Error(t, err)
+	failures := strings.Count(string(out), "FAILED: "+folder)
+	require.Positive(t, failures)
+	logs, err := filepath.Glob(filepath.Join(folder, "*.log"))
+	require.NoError(t, err)
+	require.Equal(t, failures, len(logs))
 }
