@@ -166,8 +166,9 @@ func (s *suite) startFarmService(ctx context.Context, db *pgxpool.Pool) (*servic
 // An agent is the connection of a machine to the service.
 type agent struct {
 	machine
-	socket         *websocket.Conn
-	received       chan wire.Envelope // all messages except acknowledgements
+	socket   *websocket.Conn
+	received chan wire.Envelope // all messages except acknowledgements
+	// Both are read when such an answer arrives, so they are assigned before the message that it answers is sent.
 	onAck          func(e wire.Envelope, upto int64)
 	onHeartbeatAck func(seq int64)
 	mu             sync.Mutex // serialises writes

@@ -101,6 +101,8 @@ func sendHeartbeats(ctx context.Context, agents []*agent) ([]float64, error) {
 	case <-done:
 	case <-ctx.Done():
 	case <-time.After(time.Minute):
+		mu.Lock()
+		defer mu.Unlock()
 		return nil, fmt.Errorf("%d of %d heartbeats were answered", len(took), len(agents))
 	}
 	return took, ctx.Err()
