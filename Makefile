@@ -73,7 +73,7 @@ test: bubblewrap-check ## run the tests; they find or install PostgreSQL themsel
 SEQUENTIAL := aggregates cmd/svc cmd/svc-codehost cmd/svc-db cmd/svc-engine cmd/svc-gateway cmd/svc-release config \
   dev/pgserver dev/seed engine engine/client events farm/certificate farm/runner/mask farm/wire fault \
   http/middleware http/reply http/router migrations \
-  test/contributing test/documents test/installer test/leak test/pgtest test/plans test/run test/tools \
+  test/bench test/contributing test/documents test/installer test/leak test/pgtest test/plans test/run test/tools \
   ui/asset ui/audit ui/farm ui/insights ui/kit ui/members ui/needs ui/runs ui/search ui/styleguide
 
 .PHONY: race

@@ -32,21 +32,21 @@ func compareAppends(ctx context.Context, s *suite, workers, workspaces int) (res
 		return result{}, err
 	}
 	defer db.Close()
-	log := newLog(db)
+	log := newLog(db, notifyNobody)
 	defer log.Close()
 	w, err := newWriters(ctx, db, log, workers, newIDs(workspaces))
 	if err != nil {
 		return result{}, err
 	}
 	return compare(ctx,
-		func() (float64, error) { return measure(ctx, workers, w.appendEvent) },
-		func() (float64, error) { return measure(ctx, workers, w.insertRow) })
+		func() (work, error) { return measure(ctx, workers, w.appendEvent) },
+		func() (work, error) { return measure(ctx, workers, w.insertRow) })
 }
 
 // appendGrowth compares appends to logs of ten events with appends to logs of ten thousand.
 func appendGrowth(ctx context.Context, s *suite) (result, error) {
 	const workers, logs = 32, 1000
-	newTurn := func(events int) (turn func() (float64, error), end func(), err error) {
+	newTurn := func(events int) (turn turnFunc, end func(), err error) {
 		db, err := s.database(ctx)
 		if err != nil {
 			return nil, nil, err
@@ -56,10 +56,10 @@ func appendGrowth(ctx context.Context, s *suite) (result, error) {
 			db.Close()
 			return nil, nil, err
 		}
-		log := newLog(db)
+		log := newLog(db, notifyNobody)
 		end = func() { log.Close(); db.Close() }
 		w, err := newWriters(ctx, db, log, workers, workspaces)
-		return func() (float64, error) { return measure(ctx, workers, w.appendEvent) }, end, err
+		return func() (work, error) { return measure(ctx, workers, w.appendEvent) }, end, err
 	}
 	short, end, err := newTurn(10 * logs)
 	if err != nil {
@@ -89,7 +89,7 @@ func appendPeer(ctx context.Context, s *suite) (result, error) {
 		return result{}, err
 	}
 	defer db.Close()
-	log := newLog(db)
+	log := newLog(db, notifyNobody)
 	defer log.Close()
 	w, err := newWriters(ctx, db, log, workers, newIDs(1000))
 	if err != nil {
@@ -101,8 +101,8 @@ func appendPeer(ctx context.Context, s *suite) (result, error) {
 		return result{}, err
 	}
 	return compare(ctx,
-		func() (float64, error) { return measure(ctx, workers, w.appendEvent) },
-		func() (float64, error) {
+		func() (work, error) { return measure(ctx, workers, w.appendEvent) },
+		func() (work, error) {
 			return measure(ctx, workers, func(ctx context.Context, worker int) error {
 				m, err := w.busMessage(worker)
 				if err != nil {
@@ -223,9 +223,9 @@ func (w *writers) insertRow(ctx context.Context, worker int) error {
 	return err
 }
 
-// newLog returns a store as the service has it, which adds a MAC to each event.
-func newLog(db *pgxpool.Pool) *store.Store {
-	log := store.New(db, projections.Inline(), notifyNobody)
+// newLog returns a store as the service has it, which adds a MAC to each event. moved is called after each append.
+func newLog(db *pgxpool.Pool, moved func(events.ID, int64), more ...store.View) *store.Store {
+	log := store.New(db, append(projections.Inline(), more...), moved)
 	ring, err := vault.NewRing([]config.Secret{secret}) // the same as the service's, or it could not verify the events
 	if err != nil {
 		panic(err) // secret is a valid key

@@ -12,16 +12,16 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// measureCatchUp starts a service that is n events behind, and returns how many a second it processes.
-func measureCatchUp(ctx context.Context, s *suite, db *pgxpool.Pool, n int) (float64, error) {
+// measureCatchUp starts a service that is n events behind, and waits until it has caught up.
+func measureCatchUp(ctx context.Context, s *suite, db *pgxpool.Pool, n int) (work, error) {
 	server, err := s.startRest(ctx, db.Config().ConnString())
 	if err != nil {
-		return 0, err
+		return work{}, err
 	}
 	defer server.stop()
 	from := time.Now()
 	err = awaitCaughtUp(ctx, db)
-	return float64(n) / time.Since(from).Seconds(), err
+	return work{n, time.Since(from)}, err
 }
 
 // catchUp compares a service that starts and catches up with a million events, in one log and
@@ -59,33 +59,19 @@ func catchUpOnce(ctx context.Context, s *suite, logs, n int) (ours, theirs measu
 	if _, err := fillLogs(ctx, db, logs, n/logs); err != nil {
 		return ours, theirs, err
 	}
-	if ours, err = timeOnce(n, func() (float64, error) { return measureCatchUp(ctx, s, db, n) }); err != nil {
+	if ours, err = timeTurn(func() (work, error) { return measureCatchUp(ctx, s, db, n) }); err != nil {
 		return ours, theirs, err
 	}
 	insert, err := prepareInserts(ctx, db)
 	if err != nil {
 		return ours, theirs, err
 	}
-	theirs, err = timeOnce(n, func() (float64, error) {
+	theirs, err = timeTurn(func() (work, error) {
 		from := time.Now()
 		err := insert()
-		return float64(n) / time.Since(from).Seconds(), err
+		return work{n, time.Since(from)}, err
 	})
 	return ours, theirs, err
-}
-
-// timeOnce is like [timeTurn] for something that is done n times, however long that takes.
-func timeOnce(n int, do func() (float64, error)) (r measurement, err error) {
-	before, err := processorTime()
-	if err != nil {
-		return r, err
-	}
-	if r.rate, err = do(); err != nil {
-		return r, err
-	}
-	after, err := processorTime()
-	r.cpuEach = (after - before) / time.Duration(n)
-	return r, err
 }
 
 // rowsPerInsert is the number of rows in a statement. They share a transaction.

@@ -81,14 +81,14 @@ func eventCost(ctx context.Context, s *suite) (result, error) {
 	}
 	defer server.stop()
 	r, err := compare(ctx,
-		func() (float64, error) {
-			n, err := measurePaced(ctx, w.appendToNextLog)
+		func() (work, error) {
+			appended, err := measurePaced(ctx, w.appendToNextLog)
 			if err == nil {
 				err = awaitCaughtUp(ctx, db)
 			}
-			return n, err
+			return appended, err
 		},
-		func() (float64, error) { return measurePaced(ctx, w.insertRow) })
+		func() (work, error) { return measurePaced(ctx, w.insertRow) })
 	r.Ratios = r.CPURatios
 	return r, err
 }
@@ -127,7 +127,7 @@ func (w *writers) appendToNextLog(ctx context.Context, worker int) error {
 }
 
 // measurePaced is like [measure], but starts at most costPace operations a second.
-func measurePaced(ctx context.Context, do func(context.Context, int) error) (float64, error) {
+func measurePaced(ctx context.Context, do func(context.Context, int) error) (work, error) {
 	var next atomic.Int64
 	from := time.Now()
 	return measure(ctx, connections, func(ctx context.Context, worker int) error {

@@ -42,23 +42,23 @@ func export(ctx context.Context, s *suite) (result, error) {
 	}
 	var grown []float64
 	r, err := compare(ctx,
-		func() (float64, error) {
+		func() (work, error) {
 			before, err := server.memory()
 			if err != nil {
-				return 0, err
+				return work{}, err
 			}
 			if err := server.resetPeakMemory(); err != nil {
-				return 0, err
+				return work{}, err
 			}
-			speed, err := readExport(ctx, server.addr, cookie)
+			exported, err := readExport(ctx, server.addr, cookie)
 			if err != nil {
-				return 0, err
+				return work{}, err
 			}
 			peak, err := server.peakMemory()
 			grown = append(grown, peak-before)
-			return speed, err
+			return exported, err
 		},
-		func() (float64, error) { return copyOut(ctx, db, w) })
+		func() (work, error) { return copyOut(ctx, db, w) })
 	if err == nil {
 		r.Note["MiB"] = int(median(grown[1:]))
 		r.Note["first_MiB"] = int(grown[0])
@@ -119,35 +119,35 @@ func awaitFollowers(ctx context.Context, db *pgxpool.Pool) error {
 	}
 }
 
-// readExport reads a whole export and returns the records per second.
-func readExport(ctx context.Context, addr string, cookie *http.Cookie) (float64, error) {
+// readExport reads a whole export.
+func readExport(ctx context.Context, addr string, cookie *http.Cookie) (work, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/api/v1/audit/export?format=ndjson", nil)
 	if err != nil {
-		return 0, err
+		return work{}, err
 	}
 	req.AddCookie(cookie)
 	from := time.Now()
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return 0, err
+		return work{}, err
 	}
 	defer res.Body.Close()
 	if res.StatusCode != http.StatusOK {
 		text, _ := io.ReadAll(io.LimitReader(res.Body, 500))
-		return 0, fmt.Errorf("export: status %d: %s", res.StatusCode, text)
+		return work{}, fmt.Errorf("export: status %d: %s", res.StatusCode, text)
 	}
 	records := &lineCounter{}
 	if _, err := io.Copy(records, res.Body); err != nil {
-		return 0, fmt.Errorf("export: %w", err)
+		return work{}, fmt.Errorf("export: %w", err)
 	}
-	return float64(records.n) / time.Since(from).Seconds(), nil
+	return work{records.n, time.Since(from)}, nil
 }
 
-// copyOut reads the events of a workspace by COPY and returns the rows per second.
-func copyOut(ctx context.Context, db *pgxpool.Pool, w *workspace) (float64, error) {
+// copyOut reads the events of a workspace by COPY.
+func copyOut(ctx context.Context, db *pgxpool.Pool, w *workspace) (work, error) {
 	conn, err := db.Acquire(ctx)
 	if err != nil {
-		return 0, err
+		return work{}, err
 	}
 	defer conn.Release()
 	rows := &lineCounter{}
@@ -155,9 +155,9 @@ func copyOut(ctx context.Context, db *pgxpool.Pool, w *workspace) (float64, erro
 	_, err = conn.Conn().PgConn().CopyTo(ctx, rows, fmt.Sprintf(`copy (
 		select * from events where workspace_id = '%s' order by seq) to stdout`, w.id))
 	if err != nil {
-		return 0, fmt.Errorf("copy to stdout: %w", err)
+		return work{}, fmt.Errorf("copy to stdout: %w", err)
 	}
-	return float64(rows.n) / time.Since(from).Seconds(), nil
+	return work{rows.n, time.Since(from)}, nil
 }
 
 // lineCounter counts the lines that are written to it.

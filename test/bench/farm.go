@@ -25,7 +25,6 @@ import (
 	"svc/farm/certificate"
 	"svc/farm/dispatch"
 	"svc/farm/wire"
-	"svc/projections"
 	"svc/vault"
 )
 
@@ -41,8 +40,7 @@ type farm struct {
 
 // newFarm returns a farm on a database. moved is called after each append.
 func newFarm(db *pgxpool.Pool, moved func(events.ID, int64)) *farm {
-	f := &farm{db: db, log: store.New(db, append(projections.Inline(), dispatch.Leases{}), moved),
-		authorities: map[events.ID]*certificate.Authority{}}
+	f := &farm{db: db, log: newLog(db, moved, dispatch.Leases{}), authorities: map[events.ID]*certificate.Authority{}}
 	f.commands = commands.New(f.log, time.Now)
 	return f
 }

@@ -73,12 +73,13 @@ func farmIngest(ctx context.Context, s *suite) (result, error) {
 	}
 	plain := &plainLogs{db: db, offsets: make([]int64, ingestWriters), jobs: newIDs(ingestWriters)}
 	return compare(ctx,
-		func() (float64, error) {
+		func() (work, error) {
 			return measure(ctx, len(sayers), func(ctx context.Context, i int) error { return sayers[i].sendChunk(ctx) })
 		},
-		func() (float64, error) {
-			rate, err := measure(ctx, ingestWriters, plain.insert)
-			return rate * ingestRows, err
+		func() (work, error) {
+			inserted, err := measure(ctx, ingestWriters, plain.insert)
+			inserted.done *= ingestRows
+			return inserted, err
 		})
 }
 

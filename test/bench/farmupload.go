@@ -57,12 +57,12 @@ func farmUpload(ctx context.Context, s *suite) (result, error) {
 		}
 	}))
 	defer bare.Close()
-	r, err := compare(ctx, func() (float64, error) { return u.upload(ctx) }, func() (float64, error) {
+	r, err := compare(ctx, func() (work, error) { return u.upload(ctx) }, func() (work, error) {
 		begun := time.Now()
 		if err := post(ctx, bare.Client(), bare.URL, "application/octet-stream", http.Header{}, bytes.NewReader(u.content), nil); err != nil {
-			return 0, err
+			return work{}, err
 		}
-		return uploadMiB / time.Since(begun).Seconds(), os.Remove(filepath.Join(dir, "bare"))
+		return work{uploadMiB, time.Since(begun)}, os.Remove(filepath.Join(dir, "bare"))
 	})
 	if err == nil {
 		r.Note["MiB"], r.Note["first_MiB"] = int(median(u.memoryGrowth[1:])), int(u.memoryGrowth[0])
@@ -173,18 +173,18 @@ func (u *uploader) finishedJob(ctx context.Context) (events.ID, error) {
 	return id, err
 }
 
-// upload uploads an artifact as a runner does and returns the MiB per second.
-func (u *uploader) upload(ctx context.Context) (float64, error) {
+// upload uploads an artifact as a runner does.
+func (u *uploader) upload(ctx context.Context) (work, error) {
 	id, err := u.finishedJob(ctx)
 	if err != nil {
-		return 0, err
+		return work{}, err
 	}
 	before, err := u.service.memory()
 	if err == nil {
 		err = u.service.resetPeakMemory()
 	}
 	if err != nil {
-		return 0, err
+		return work{}, err
 	}
 	begun := time.Now()
 	var answer struct{ State string }
@@ -192,16 +192,16 @@ func (u *uploader) upload(ctx context.Context) (float64, error) {
 	for _, chunks := range []int{0, uploadBytes / uploadChunk} { // a runner first asks which chunks are missing
 		body, kind := u.form(chunks)
 		if err := post(ctx, u.client, address, kind, http.Header{}, body, &answer); err != nil {
-			return 0, err
+			return work{}, err
 		}
 	}
-	rate := uploadMiB / time.Since(begun).Seconds()
+	uploaded := work{uploadMiB, time.Since(begun)}
 	if answer.State != "complete" {
-		return 0, fmt.Errorf("the upload is %s", answer.State)
+		return work{}, fmt.Errorf("the upload is %s", answer.State)
 	}
 	peak, err := u.service.peakMemory()
 	u.memoryGrowth = append(u.memoryGrowth, peak-before)
-	return rate, errors.Join(err, os.RemoveAll(filepath.Join(u.store, u.machine.workspace.String(), id.String())))
+	return uploaded, errors.Join(err, os.RemoveAll(filepath.Join(u.store, u.machine.workspace.String(), id.String())))
 }
 
 // A sizedBody is a request body of known length.

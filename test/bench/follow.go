@@ -37,19 +37,18 @@ func follow(ctx context.Context, s *suite) (result, error) {
 	}
 	groups := 0
 	return compare(ctx,
-		func() (float64, error) { return measureFollower(ctx, db, "runs", n) },
-		func() (float64, error) {
+		func() (work, error) { return measureFollower(ctx, db, "runs", n) },
+		func() (work, error) {
 			groups++
 			return measureSubscriber(ctx, db, fmt.Sprint("group", groups))
 		})
 }
 
-// measureFollower empties a view, follows until it has caught up with n events, and
-// returns the events per second.
-func measureFollower(ctx context.Context, db *pgxpool.Pool, view string, n int) (float64, error) {
+// measureFollower empties a view and follows until it has caught up with n events.
+func measureFollower(ctx context.Context, db *pgxpool.Pool, view string, n int) (work, error) {
 	for _, sql := range []string{`truncate ` + view, `delete from checkpoints where view = '` + view + `'`} {
 		if _, err := db.Exec(ctx, sql); err != nil {
-			return 0, err
+			return work{}, err
 		}
 	}
 	f := fold.NewFollower(db, projections.Followed(), func(name string) bool { return name == view }, slog.New(slog.DiscardHandler))
@@ -62,14 +61,14 @@ func measureFollower(ctx context.Context, db *pgxpool.Pool, view string, n int) 
 	for ctx.Err() == nil {
 		var at int
 		if err := db.QueryRow(ctx, `select coalesce(sum(seq), 0) from checkpoints where view = $1`, view).Scan(&at); err != nil {
-			return 0, err
+			return work{}, err
 		}
 		if at >= n {
 			break
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	return float64(n) / time.Since(from).Seconds(), ctx.Err()
+	return work{n, time.Since(from)}, ctx.Err()
 }
 
 const topic = "events"
@@ -118,17 +117,16 @@ func newSubscriber(db *pgxpool.Pool, group string) (*sqlbus.Subscriber, error) {
 	}, nil)
 }
 
-// measureSubscriber receives messages for one turn, as a new consumer group, and returns
-// the messages per second.
-func measureSubscriber(ctx context.Context, db *pgxpool.Pool, group string) (float64, error) {
+// measureSubscriber receives messages for one turn, as a new consumer group.
+func measureSubscriber(ctx context.Context, db *pgxpool.Pool, group string) (work, error) {
 	subscriber, err := newSubscriber(db, group)
 	if err != nil {
-		return 0, err
+		return work{}, err
 	}
 	from := time.Now()
 	messages, err := subscriber.Subscribe(ctx, topic)
 	if err != nil {
-		return 0, err
+		return work{}, err
 	}
 	n := 0
 	over := time.After(*turn)
@@ -145,10 +143,10 @@ func measureSubscriber(ctx context.Context, db *pgxpool.Pool, group string) (flo
 	}
 	took := time.Since(from)
 	if err := subscriber.Close(); err != nil {
-		return 0, err
+		return work{}, err
 	}
 	if n == 0 {
-		return 0, cmp.Or(context.Cause(ctx), fmt.Errorf("the subscriber had no message in %s", took))
+		return work{}, cmp.Or(context.Cause(ctx), fmt.Errorf("the subscriber had no message in %s", took))
 	}
-	return float64(n) / took.Seconds(), ctx.Err()
+	return work{n, took}, ctx.Err()
 }

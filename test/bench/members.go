@@ -104,10 +104,10 @@ func membersPage(ctx context.Context, s *suite) (r result, err error) {
 		}
 		sides[i] = side{members, workspace, memberQueries(middle)}
 	}
-	newTurn := func(side side, name string) func() (float64, error) {
+	newTurn := func(side side, name string) turnFunc {
 		q := side.pages[name]
 		q.Workspace, q.Limit = side.workspace, 25
-		return func() (float64, error) {
+		return func() (work, error) {
 			return measure(ctx, 1, func(ctx context.Context, _ int) error { _, _, _, err := side.members.Page(ctx, q); return err })
 		}
 	}

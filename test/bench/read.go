@@ -129,10 +129,10 @@ func readRuns(ctx context.Context, s *suite) (result, error) {
 	defer callers.close()
 	ask, read := r.listRequest(), r.plainRead(db)
 	return compare(ctx,
-		func() (float64, error) {
+		func() (work, error) {
 			return measure(ctx, connections, func(_ context.Context, worker int) error { return callers.send(worker, ask, 200) })
 		},
-		func() (float64, error) { return measure(ctx, connections, read) })
+		func() (work, error) { return measure(ctx, connections, read) })
 }
 
 // readGrowth compares the time of a page in a workspace of a million runs with that in
@@ -158,9 +158,9 @@ func readGrowth(ctx context.Context, s *suite) (result, error) {
 	defer server.stop()
 	callers := newCallers(server.addr)
 	defer callers.close()
-	newTurn := func(r *reader) func() (float64, error) {
+	newTurn := func(r *reader) turnFunc {
 		ask := r.listRequest()
-		return func() (float64, error) {
+		return func() (work, error) {
 			return measure(ctx, 8, func(_ context.Context, worker int) error { return callers.send(worker, ask, 200) })
 		}
 	}
@@ -192,10 +192,10 @@ func poll(ctx context.Context, s *suite) (result, error) {
 	unchanged := rawRequest("GET /api/v1/dashboard", r.authorization(), "If-None-Match: "+tag)
 	checked := rawRequest("GET /api/v1/members", r.authorization()) // is refused to tokens once they are checked
 	return compare(ctx,
-		func() (float64, error) {
+		func() (work, error) {
 			return measure(ctx, connections, func(_ context.Context, worker int) error { return callers.send(worker, unchanged, 304) })
 		},
-		func() (float64, error) {
+		func() (work, error) {
 			return measure(ctx, connections, func(_ context.Context, worker int) error { return callers.send(worker, checked, 403) })
 		})
 }

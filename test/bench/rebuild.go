@@ -62,35 +62,35 @@ func fillLog(ctx context.Context, db *pgxpool.Pool, workspace events.ID, n int) 
 	return err
 }
 
-// rebuildAll rebuilds every view and returns the events per second.
-func rebuildAll(ctx context.Context, db *pgxpool.Pool, n int) (float64, error) {
+// rebuildAll rebuilds every view.
+func rebuildAll(ctx context.Context, db *pgxpool.Pool, n int) (work, error) {
 	from := time.Now()
 	for _, v := range projections.All() {
 		if _, err := fold.Rebuild(ctx, db, v, func(int64, int64) {}); err != nil {
-			return 0, err
+			return work{}, err
 		}
 	}
-	return float64(n) / time.Since(from).Seconds(), ctx.Err()
+	return work{n, time.Since(from)}, ctx.Err()
 }
 
-// copyAll inserts the rows of every view into an empty copy of its table, and returns the events per second.
-func copyAll(ctx context.Context, db *pgxpool.Pool, n int) (float64, error) {
+// copyAll inserts the rows of every view into an empty copy of its table.
+func copyAll(ctx context.Context, db *pgxpool.Pool, n int) (work, error) {
 	var took time.Duration
 	for _, v := range projections.All() {
 		name := v.Name()
 		if _, err := db.Exec(ctx, fmt.Sprintf(`create table %s_copy (like %s including all)`, name, name)); err != nil {
-			return 0, err
+			return work{}, err
 		}
 		from := time.Now()
 		if _, err := db.Exec(ctx, fmt.Sprintf(`insert into %s_copy select * from %s`, name, name)); err != nil {
-			return 0, err
+			return work{}, err
 		}
 		took += time.Since(from)
 		if _, err := db.Exec(ctx, fmt.Sprintf(`drop table %s_copy`, name)); err != nil {
-			return 0, err
+			return work{}, err
 		}
 	}
-	return float64(n) / took.Seconds(), ctx.Err()
+	return work{n, took}, ctx.Err()
 }
 
 // eventsPerLog is the length of the logs that are rebuilt.
@@ -112,8 +112,8 @@ func rebuildViews(ctx context.Context, s *suite) (result, error) {
 		return result{}, err
 	}
 	return compare(ctx,
-		func() (float64, error) { return rebuildAll(ctx, db, n) },
-		func() (float64, error) { return copyAll(ctx, db, n) })
+		func() (work, error) { return rebuildAll(ctx, db, n) },
+		func() (work, error) { return copyAll(ctx, db, n) })
 }
 
 // rebuildGrowth compares the time per event of a large rebuild with that of a small one.
@@ -132,8 +132,8 @@ func rebuildGrowth(ctx context.Context, s *suite) (result, error) {
 		dbs[i] = db
 	}
 	return compare(ctx,
-		func() (float64, error) { return rebuildAll(ctx, dbs[0], sizes[0]) },
-		func() (float64, error) { return rebuildAll(ctx, dbs[1], sizes[1]) })
+		func() (work, error) { return rebuildAll(ctx, dbs[0], sizes[0]) },
+		func() (work, error) { return rebuildAll(ctx, dbs[1], sizes[1]) })
 }
 
 // rebuildMany compares the time to rebuild a view from many logs of ten events with that
@@ -160,8 +160,8 @@ func rebuildMany(ctx context.Context, s *suite) (result, error) {
 	}
 	defer debug.SetGCPercent(debug.SetGCPercent(400)) // as svc-db sets it
 	return compare(ctx,
-		func() (float64, error) { return rebuildOne(ctx, one, "runs", n) },
-		func() (float64, error) { return rebuildOne(ctx, many, "runs", n) })
+		func() (work, error) { return rebuildOne(ctx, one, "runs", n) },
+		func() (work, error) { return rebuildOne(ctx, many, "runs", n) })
 }
 
 // splitLogs moves each run to a log of its own.
@@ -179,16 +179,16 @@ func splitLogs(ctx context.Context, db *pgxpool.Pool) error {
 	return nil
 }
 
-// rebuildOne rebuilds a view and returns the events per second.
-func rebuildOne(ctx context.Context, db *pgxpool.Pool, name string, n int) (float64, error) {
+// rebuildOne rebuilds a view.
+func rebuildOne(ctx context.Context, db *pgxpool.Pool, name string, n int) (work, error) {
 	from := time.Now()
 	for _, v := range projections.All() {
 		if v.Name() != name {
 			continue
 		}
 		if _, err := fold.Rebuild(ctx, db, v, func(int64, int64) {}); err != nil {
-			return 0, err
+			return work{}, err
 		}
 	}
-	return float64(n) / time.Since(from).Seconds(), ctx.Err()
+	return work{n, time.Since(from)}, ctx.Err()
 }

@@ -34,7 +34,7 @@ type team struct {
 
 // newTeams creates a team in each of roleWorkspaces workspaces.
 func newTeams(ctx context.Context, db *pgxpool.Pool) (list []*team, err error) {
-	log := newLog(db)
+	log := newLog(db, notifyNobody)
 	defer log.Close()
 	h := commands.New(log, time.Now)
 	people := &sessions.Store{DB: db, Secret: []byte(secret), Now: time.Now, Log: slog.Default()}
@@ -122,21 +122,19 @@ func newTeamsDatabase(ctx context.Context, s *suite) (*pgxpool.Pool, []*team, er
 
 // roleChangeTurn returns a turn of role changes at a service. If db is not nil, the turn ends
 // when all followers of its logs have caught up.
-func roleChangeTurn(ctx context.Context, server *serviceProcess, db *pgxpool.Pool, teams []*team) func() (float64, error) {
+func roleChangeTurn(ctx context.Context, server *serviceProcess, db *pgxpool.Pool, teams []*team) turnFunc {
 	var next atomic.Int64
-	return func() (float64, error) {
+	return func() (work, error) {
 		callers := newCallers(server.addr)
 		defer callers.close()
 		from := time.Now()
-		var done atomic.Int64
-		_, err := measureFor(ctx, roleTurn, connections, func(_ context.Context, worker int) error {
+		changes, err := measureFor(ctx, roleTurn, connections, func(_ context.Context, worker int) error {
 			t := teams[next.Add(1)%roleWorkspaces]
-			done.Add(1)
 			return callers.send(worker, t.requests[t.sent.Add(1)%2], 200)
 		})
 		if err == nil && db != nil {
 			err = awaitCaughtUp(ctx, db)
 		}
-		return float64(done.Load()) / time.Since(from).Seconds(), err
+		return work{changes.done, time.Since(from)}, err
 	}
 }

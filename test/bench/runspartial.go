@@ -23,7 +23,7 @@ func singleConnection(ctx context.Context, db *pgxpool.Pool) (*pgxpool.Pool, err
 // runsPartial compares the time of a page of active runs beside 100,000 finished ones
 // with that beside 1,000, each on one warmed-up connection.
 func runsPartial(ctx context.Context, s *suite) (result, error) {
-	var pages [2]func() (float64, error)
+	var pages [2]turnFunc
 	for i, finished := range []int{1000, scaled(100_000)} {
 		db, err := s.database(ctx)
 		if err != nil {
@@ -52,7 +52,7 @@ func runsPartial(ctx context.Context, s *suite) (result, error) {
 				return result{}, err
 			}
 		}
-		pages[i] = func() (float64, error) { return measure(ctx, 1, page) }
+		pages[i] = func() (work, error) { return measure(ctx, 1, page) }
 	}
 	return compare(ctx, pages[0], pages[1])
 }

@@ -79,15 +79,27 @@ func (s *suite) database(ctx context.Context) (*pgxpool.Pool, error) {
 	return pgxpool.NewWithConfig(ctx, config)
 }
 
-// measure lets workers repeat an operation for a turn, and returns the operations per second.
-func measure(ctx context.Context, workers int, do func(ctx context.Context, worker int) error) (float64, error) {
+// A work is a number of operations and how long they took.
+type work struct {
+	done int
+	took time.Duration
+}
+
+// rate returns the operations per second.
+func (w work) rate() float64 { return float64(w.done) / w.took.Seconds() }
+
+// A turnFunc is a turn of one side.
+type turnFunc func() (work, error)
+
+// measure lets workers repeat an operation for a turn.
+func measure(ctx context.Context, workers int, do func(ctx context.Context, worker int) error) (work, error) {
 	return measureFor(ctx, *turn, workers, do)
 }
 
 // measureFor is like [measure] for a turn of another length.
 func measureFor(
 	ctx context.Context, turn time.Duration, workers int, do func(ctx context.Context, worker int) error,
-) (float64, error) {
+) (work, error) {
 	var (
 		group sync.WaitGroup
 		done  atomic.Int64
@@ -113,10 +125,8 @@ func measureFor(
 	case <-time.After(turn):
 	}
 	over.Store(true)
-	n := done.Load()
-	took := time.Since(from)
 	group.Wait()
-	return float64(n) / took.Seconds(), first
+	return work{int(done.Load()), time.Since(from)}, first
 }
 
 // A measurement is a rate in operations per second, and the processor time of all processes
@@ -126,30 +136,28 @@ type measurement struct {
 	cpuEach time.Duration
 }
 
-// timeTurn measures a turn.
-func timeTurn(turn func() (float64, error)) (r measurement, err error) {
+// timeTurn measures a turn. Processor time is that of the whole turn, also of what follows the operations.
+func timeTurn(turn turnFunc) (r measurement, err error) {
 	before, err := processorTime()
 	if err != nil {
 		return r, err
 	}
-	from := time.Now()
-	if r.rate, err = turn(); err != nil {
+	w, err := turn()
+	if err != nil {
 		return r, err
 	}
-	took := time.Since(from)
 	after, err := processorTime()
-	r.cpuEach = time.Duration(float64(after-before) / took.Seconds() / r.rate)
-	return r, err
+	return measurement{w.rate(), time.Duration(float64(after-before) / float64(w.done))}, err
 }
 
 // compare lets both sides take turns, after a first round that does not count. A ratio is how
 // much faster ours is than theirs. A bench of growth passes the small size as ours, so its
 // ratio is how much longer an operation takes at the large size.
-func compare(ctx context.Context, ours, theirs func() (float64, error)) (r result, err error) {
+func compare(ctx context.Context, ours, theirs turnFunc) (r result, err error) {
 	var rates [2][]float64
 	var each [2][]time.Duration
 	for i := range *rounds + 1 {
-		for side, turn := range []func() (float64, error){ours, theirs} {
+		for side, turn := range []turnFunc{ours, theirs} {
 			x, err := timeTurn(turn)
 			if err != nil {
 				return r, err

@@ -61,7 +61,7 @@ func (s *suite) startWebApp(ctx context.Context, db *pgxpool.Pool) (*webApp, err
 
 // addPeople creates a workspace, adds its members and signs in all who have a page.
 func (a *webApp) addPeople(ctx context.Context, db *pgxpool.Pool) error {
-	log := newLog(db)
+	log := newLog(db, notifyNobody)
 	defer log.Close()
 	h := commands.New(log, time.Now)
 	store := &sessions.Store{DB: db, Secret: []byte(secret), Now: time.Now, Log: slog.Default()}
@@ -123,10 +123,10 @@ func uiPage(ctx context.Context, s *suite) (result, error) {
 		asked = append(asked, rawRequest("GET /api/v1/"+path, cookie, "X-Svc-Tenant: "+a.slug))
 	}
 	return compare(ctx,
-		func() (float64, error) {
+		func() (work, error) {
 			return measure(ctx, connections, func(_ context.Context, worker int) error { return pages.send(worker, page, http.StatusOK) })
 		},
-		func() (float64, error) {
+		func() (work, error) {
 			return measure(ctx, connections, func(_ context.Context, worker int) error {
 				for _, ask := range asked {
 					if err := parts.send(worker, ask, http.StatusOK); err != nil {

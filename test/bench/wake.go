@@ -12,7 +12,6 @@ import (
 
 	"svc/events"
 	"svc/events/store"
-	"svc/projections"
 )
 
 // wake measures the time from an append in one process until a view in another has it.
@@ -66,7 +65,7 @@ func newHintingWriter(ctx context.Context, db *pgxpool.Pool) (*hintingWriter, fu
 	ctx, stop := context.WithCancel(ctx)
 	var running sync.WaitGroup
 	running.Go(func() { hints.Run(ctx) })
-	w := &hintingWriter{db: db, log: store.New(db, projections.Inline(), hints.Moved), workspace: events.NewID(time.Now())}
+	w := &hintingWriter{db: db, log: newLog(db, hints.Moved), workspace: events.NewID(time.Now())}
 	return w, func() {
 		w.log.Close()
 		stop()
