@@ -37,35 +37,43 @@ func fairness(newStorm stormFunc, env ...string) func(context.Context, *suite) (
 			return r, err
 		}
 		defer server.stop()
-		return compareLatencies(ctx, server, victim, requests)
+		r, all, err := compareLatencies(ctx, server, victim, requests)
+		if err == nil && len(env) == 0 && all.Refusals > all.Answers/2 { // with a rate limit they are part of what is measured
+			err = fmt.Errorf("%d of %d requests of the storm were refused", all.Refusals, all.Answers)
+		}
+		return r, err
 	}
 }
 
 // compareLatencies alternates between rounds without and with the storm.
-func compareLatencies(ctx context.Context, server *serviceProcess, victim *reader, requests []stormRequest) (r result, err error) {
+func compareLatencies(
+	ctx context.Context, server *serviceProcess, victim *reader, requests []stormRequest,
+) (r result, all stormTally, err error) {
 	callers := newCallers(server.addr)
 	defer callers.close()
 	var calms, storms []float64
 	for range *rounds {
 		before, err := p95Latency(callers, victim.listRequest())
 		if err != nil {
-			return r, err
+			return r, all, err
 		}
 		end, err := startStorm(ctx, server.addr, requests)
 		if err != nil {
-			return r, err
+			return r, all, err
 		}
 		during, err := p95Latency(callers, victim.listRequest())
-		end()
-		if err != nil {
-			return r, fmt.Errorf("during the storm: %w", err)
+		tally, failed := end()
+		if err := errors.Join(err, failed); err != nil {
+			return r, all, fmt.Errorf("during the storm: %w", err)
 		}
+		all.Answers, all.Refusals = all.Answers+tally.Answers, all.Refusals+tally.Refusals
 		calms, storms = append(calms, before), append(storms, during)
 		r.Ratios = append(r.Ratios, during/before)
 	}
 	peak, err := server.peakMemory()
-	r.Note = map[string]any{"calm_ms": median(calms), "storm_ms": median(storms), "peak_mib": peak}
-	return r, errors.Join(err, ctx.Err())
+	r.Note = map[string]any{"calm_ms": median(calms), "storm_ms": median(storms), "peak_mib": peak,
+		"answers": all.Answers, "refusals": all.Refusals}
+	return r, all, errors.Join(err, ctx.Err())
 }
 
 // p95Latency returns the 95th percentile of the latency in milliseconds of a request that four

@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -134,9 +135,12 @@ func callbackStorm(context.Context, *pgxpool.Pool) ([]stormRequest, error) {
 	}, nil
 }
 
+// A stormTally counts the answers of a storm. Refusals say when to try again.
+type stormTally struct{ Answers, Refusals int64 }
+
 // startStorm starts a process that repeats requests, and returns a function that stops it. The
 // process has the lowest priority, because in production it would have its own processors.
-func startStorm(ctx context.Context, addr string, wanted []stormRequest) (end func(), err error) {
+func startStorm(ctx context.Context, addr string, wanted []stormRequest) (end func() (stormTally, error), err error) {
 	program, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -148,17 +152,22 @@ func startStorm(ctx context.Context, addr string, wanted []stormRequest) (end fu
 	process := exec.CommandContext(ctx, "nice", "-n", "19", program, "-storm", addr)
 	process.Stdin = bytes.NewReader(text)
 	process.Stderr = os.Stderr
+	var tally bytes.Buffer
+	process.Stdout = &tally
 	if err := process.Start(); err != nil {
 		return nil, fmt.Errorf("start the storm: %w", err)
 	}
-	return func() {
+	return func() (t stormTally, err error) {
 		_ = process.Process.Signal(syscall.SIGTERM)
-		_ = process.Wait()
+		if err := process.Wait(); err != nil {
+			return t, fmt.Errorf("end the storm: %w", err)
+		}
+		return t, json.Unmarshal(tally.Bytes(), &t)
 	}, nil
 }
 
-// sendStorm repeats the requests that it reads from in, until ctx is done.
-func sendStorm(ctx context.Context, addr string, in io.Reader) error {
+// sendStorm repeats the requests that it reads from in until ctx is done, and then writes a [stormTally] to out.
+func sendStorm(ctx context.Context, addr string, in io.Reader, out io.Writer) error {
 	client := &http.Client{
 		Transport:     &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 300},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -168,19 +177,27 @@ func sendStorm(ctx context.Context, addr string, in io.Reader) error {
 		return fmt.Errorf("read the requests of the storm: %w", err)
 	}
 	var asking sync.WaitGroup
-	defer asking.Wait()
+	var answers, refusals atomic.Int64
 	for _, one := range list {
 		for range one.AtOnce {
 			asking.Go(func() {
 				for ctx.Err() == nil {
-					if err := one.send(ctx, client, addr); err != nil {
+					err := one.send(ctx, client, addr)
+					if err == nil || errors.Is(err, errRefused) {
+						answers.Add(1)
+					}
+					if errors.Is(err, errRefused) {
+						refusals.Add(1)
+					}
+					if err != nil {
 						sleep(ctx, stormRetryPause)
 					}
 				}
 			})
 		}
 	}
-	return nil
+	asking.Wait()
+	return json.NewEncoder(out).Encode(stormTally{answers.Load(), refusals.Load()})
 }
 
 var errRefused = errors.New("refused")
