@@ -17,6 +17,7 @@ import (
 
 	"svc/config"
 	"svc/events/store"
+	"svc/farm/dispatch"
 	"svc/http/middleware"
 	"svc/http/quota"
 	"svc/projections/fold"
@@ -42,6 +43,9 @@ func allMetrics(t *testing.T, lags func(context.Context) ([]fold.Lag, error)) *M
 	m.Overdue(func() int { return 3 })
 	m.Connections(func() ConnectionUsage {
 		return ConnectionUsage{Connections: 7, Handshakes: 2, Refused: map[string]int64{"address": 5}, Failed: 4}
+	})
+	m.Farm(func() dispatch.Stats {
+		return dispatch.Stats{Connected: 1, Claimed: 2, Acknowledged: 3, Duplicates: 4, Stops: 5, Fenced: 6}
 	})
 	m.Integrity(func() int { return 1 }, func() map[string]int { return map[string]int{"members": 2} }, func() int { return 3 },
 		func() bool { return true })
@@ -100,6 +104,8 @@ func TestMetricsAreLabelledByName(t *testing.T) {
 		`svc_view_lag_events{view="audit"} 0`, `svc_view_stuck_logs{view="runs"} 2`,
 		`svc_slots_held{bound="exports"} 1`, `svc_slots_waiting{bound="exports"} 0`, `svc_slots_refused_total{bound="exports",why="full"} 2`,
 		`svc_slots_refused_total{bound="exports",why="share"} 0`,
+		`svc_farm_runners_connected 1`, `svc_farm_jobs_claimed_total 2`, `svc_farm_messages_total 3`, `svc_farm_duplicates_total 4`,
+		`svc_farm_stops_total 5`, `svc_farm_leases_fenced_total 6`,
 		`svc_limit_refused_total{limit="read"} 7`, `svc_database_pool_connections{pool="read",state="idle"} 0`,
 	} {
 		require.Contains(t, text, line)
