@@ -146,7 +146,7 @@ func tableSizes(ctx context.Context, db *pgxpool.Pool) (map[string]int64, error)
 	var bytes int64
 	rows, _ := db.Query(ctx, `
 		select relname, pg_total_relation_size(oid) from pg_class
-		where relkind = 'r' and relnamespace = 'public'::regnamespace and relname not like 'flyway%'`)
+		where relkind = 'r' and relnamespace = 'public'::regnamespace and relname <> 'schema_history'`)
 	_, err := pgx.ForEachRow(rows, []any{&name, &bytes}, func() error { sizes[name] = bytes; return nil })
 	return sizes, err
 }
