@@ -26,17 +26,18 @@ type suite struct {
 }
 
 // newSuite starts PostgreSQL in dir or, if that is empty, in a temporary folder.
-func newSuite(ctx context.Context, dir string) (*suite, error) {
-	s := &suite{}
+func newSuite(ctx context.Context, dir string) (s *suite, err error) {
+	s = &suite{}
 	if dir == "" {
-		made, err := os.MkdirTemp("", "bench-")
-		if err != nil {
+		if s.dir, err = os.MkdirTemp("", "bench-"); err != nil {
 			return nil, err
 		}
-		dir, s.dir = made, made
+		dir = s.dir
 	}
-	server, err := pgserver.Start(ctx, pgserver.Config{Dir: dir, Durable: true})
-	s.server = server
+	s.server, err = pgserver.Start(ctx, pgserver.Config{Dir: dir, Durable: true})
+	if err != nil && s.dir != "" {
+		err = errors.Join(err, os.RemoveAll(s.dir))
+	}
 	return s, err
 }
 

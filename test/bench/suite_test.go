@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"os"
 	"runtime"
 	"testing"
 	"time"
@@ -23,4 +25,16 @@ func TestProcessorTimeIsOfTheWholeTurn(t *testing.T) {
 	})
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, x.cpuEach, used/5)
+}
+
+func TestFolderIsRemovedIfPostgreSQLDoesNotStart(t *testing.T) {
+	folder := t.TempDir()
+	t.Setenv("TMPDIR", folder)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := newSuite(ctx, "")
+	require.ErrorIs(t, err, context.Canceled)
+	left, err := os.ReadDir(folder)
+	require.NoError(t, err)
+	require.Empty(t, left)
 }
