@@ -2,11 +2,16 @@ package gateway
 
 import (
 	"fmt"
+	"log/slog"
 	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"svc/http/middleware"
 )
 
 const job = "/api/v1/farm/jobs/019aa0f4-6b1c-7d52-9e83-1c0a5b7e42d9/artifacts"
@@ -35,18 +40,14 @@ var refusedPaths = []string{
 	"POST /api/v1/farm/jobs/0%2f0/artifacts", "POST /API/v1/farm/registrations", "TRACE /api/v1/farm/registrations",
 	"GET http://127.0.0.1/install.sh", "GET https://elsewhere.example/internal/runs", "CONNECT 127.0.0.1:4000", "OPTIONS *",
 	"OPTIONS /install.sh",
-	"get /install.sh",
+	"get /install.sh", "X1 /api/v1/farm/registrations", "post /api/v1/farm/registrations",
 }
 
 func TestOnlyFarmPathsReachService(t *testing.T) {
 	t.Parallel()
 	s := start(t, Rules(256<<20))
 	for _, rule := range Rules(256 << 20) {
-		method := http.MethodPost
-		if rule.Methods != nil {
-			method = rule.Methods[0]
-		}
-		allowedPaths = append(allowedPaths, method+" "+rule.Example)
+		allowedPaths = append(allowedPaths, rule.Methods[0]+" "+rule.Example)
 	}
 	for _, line := range allowedPaths {
 		status, answered, body := s.raw(t, line+" HTTP/1.1\r\nHost: farm.example:4443\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
@@ -106,6 +107,32 @@ func TestEachExampleHasOneRule(t *testing.T) {
 	require.EqualValues(t, 300<<20, UploadLimit(256<<20), "the reference of the specification")
 	_, ok := Match(rules, "GET", "")
 	require.False(t, ok)
+}
+
+// Methods become labels of metrics, which are kept for ever, so callers must not be able to invent any.
+func TestInventedMethodIsNoLabel(t *testing.T) {
+	t.Parallel()
+	for _, rule := range Rules(1) {
+		for _, method := range []string{"X1", "get", http.MethodTrace, http.MethodConnect} {
+			var observed middleware.Request
+			g := New(&url.URL{Scheme: "http", Host: "127.0.0.1:0"}, header, Rules(1), slog.New(slog.DiscardHandler))
+			defer g.Close()
+			w := httptest.NewRecorder()
+			h := middleware.Measured(func(r middleware.Request) { observed = r }, g)
+			h.ServeHTTP(w, httptest.NewRequest(method, rule.Example, nil))
+			require.Equal(t, http.StatusNotFound, w.Code, "%s %s", method, rule.Name)
+			require.Empty(t, observed.Method+observed.Route, "%s %s", method, rule.Name)
+		}
+	}
+}
+
+func TestRuleWithoutMethodsAllowsNothing(t *testing.T) {
+	t.Parallel()
+	rules := []Rule{{Name: "/x", Path: path("/x")}}
+	for _, method := range []string{http.MethodGet, http.MethodPost, "X1"} {
+		_, ok := Match(rules, method, "/x")
+		require.False(t, ok, method)
+	}
 }
 
 // With another protocol, requests on the connection would bypass the rules.

@@ -11,7 +11,7 @@ import (
 // A Rule allows requests to a path.
 type Rule struct {
 	Name    string         // path pattern for logs and metrics, with {names} for variable parts
-	Methods []string       // allowed methods; nil is all except CONNECT and TRACE
+	Methods []string       // allowed methods, which are labels of metrics
 	Path    *regexp.Regexp // matches the path as it was sent, undecoded
 	Example string         // a path that matches
 
@@ -33,6 +33,7 @@ const (
 // At most one rule matches a path.
 func Rules(maxJobBytes int64) []Rule {
 	get := []string{http.MethodGet, http.MethodHead}
+	usual := []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 	return []Rule{
 		{
 			Name: "/install.sh", Methods: get, Path: path(`/install\.sh`), Example: "/install.sh",
@@ -43,7 +44,8 @@ func Rules(maxJobBytes int64) []Rule {
 			IdleTimeout: usualTimeout, AnswerTimeout: usualTimeout,
 		},
 		{
-			Name: "/api/v1/farm/registrations", Path: path(`/api/v1/farm/registrations(/` + segment + `)*`), Example: "/api/v1/farm/registrations",
+			Name: "/api/v1/farm/registrations", Methods: usual, Path: path(`/api/v1/farm/registrations(/` + segment + `)*`),
+			Example: "/api/v1/farm/registrations",
 			MaxBody: smallBody, IdleTimeout: usualTimeout, AnswerTimeout: usualTimeout,
 		},
 		{
@@ -73,15 +75,8 @@ func Match(rules []Rule, method, target string) (Rule, bool) {
 	path, _, _ := strings.Cut(target, "?")
 	for _, rule := range rules {
 		if rule.Path.MatchString(path) {
-			return rule, rule.allowsMethod(method)
+			return rule, slices.Contains(rule.Methods, method)
 		}
 	}
 	return Rule{}, false
-}
-
-func (r Rule) allowsMethod(method string) bool {
-	if r.Methods == nil {
-		return method != http.MethodConnect && method != http.MethodTrace
-	}
-	return slices.Contains(r.Methods, method)
 }
