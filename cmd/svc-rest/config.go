@@ -114,6 +114,11 @@ func (c Config) check() error {
 			return fmt.Errorf("%s is malformed: want 0 or more", bound.variable)
 		}
 	}
+	for variable, address := range map[string]config.URL{"SVC_OAUTH_URL": c.OAuthURL, "SVC_OAUTH_API_URL": c.OAuthAPIURL} {
+		if u := address.URL(); u != nil && (u.User != nil || u.RawQuery != "") { // browsers and runners receive the address
+			return fmt.Errorf("%s is malformed: want no user, password or query", variable)
+		}
+	}
 	if err := c.checkVolumes(); err != nil {
 		return err
 	}

@@ -21,7 +21,7 @@ var (
 )
 
 // sourceSecrets returns the password in a repository's URL, alone and with its user, so that it is
-// masked in the log.
+// masked in the log. A user without a password is a token.
 func sourceSecrets(s *wire.Source) []string {
 	if s == nil {
 		return nil
@@ -31,6 +31,9 @@ func sourceSecrets(s *wire.Source) []string {
 		return nil
 	}
 	password, _ := u.User.Password()
+	if password == "" {
+		return []string{u.User.Username()}
+	}
 	return []string{password, u.User.Username() + ":" + password}
 }
 

@@ -208,5 +208,10 @@ func TestSources(t *testing.T) {
 	} {
 		require.Error(t, checkSource(&s, "https"), "%+v", s)
 	}
-	require.Equal(t, []string{"p-word", "u:p-word"}, sourceSecrets(&wire.Source{URL: "https://u:p-word@host/repo"}))
+	for address, want := range map[string][]string{
+		"https://u:p-word@host/repo": {"p-word", "u:p-word"}, "https://t-oken@host/repo": {"t-oken"}, "https://t-oken:@host/repo": {"t-oken"},
+		"https://host/repo": nil,
+	} {
+		require.Equal(t, want, sourceSecrets(&wire.Source{URL: address}), address)
+	}
 }
