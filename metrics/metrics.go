@@ -29,7 +29,8 @@ func New(program, version string) *Metrics {
 			Help: "Time from a request's header to the end of its answer, by route; route is \"other\" where there is none.",
 		}, []string{"method", "route", "status"}),
 		errors: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "svc_http_server_errors_total", Help: "Requests that were answered with a status of 500 or more, or broken off.",
+			Name: "svc_http_server_errors_total",
+			Help: "Requests that were answered with a status of 500 or more, or whose answer broke off by an error of this program.",
 		}),
 	}
 	build := prometheus.NewGauge(prometheus.GaugeOpts{

@@ -1,7 +1,6 @@
 package metrics
 
 import (
-	"net/http"
 	"strconv"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -19,7 +18,7 @@ func (m *Metrics) Request(r middleware.Request) {
 		status = "aborted"
 	}
 	m.requests.WithLabelValues(r.Method, r.Route, status).Observe(r.Took.Seconds())
-	if r.Status == 0 || r.Status >= http.StatusInternalServerError {
+	if r.Failed {
 		m.errors.Inc()
 	}
 }

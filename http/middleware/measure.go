@@ -11,6 +11,7 @@ import (
 type Request struct {
 	Method, Route string        // as given to Routed; empty if no route matched
 	Status        int           // 0 if the handler aborted before the answer began
+	Failed        bool          // SetFailed was called, or Status is 500 or more and the client had not left
 	Took          time.Duration // from the request's header to the end of the answer
 }
 
@@ -27,6 +28,7 @@ func Measured(observe func(Request), next http.Handler) http.Handler {
 			if request.Status == 0 && !aborted {
 				request.Status = http.StatusOK // what the server sends if the handler wrote nothing
 			}
+			request.Failed = request.Failed || request.Status >= http.StatusInternalServerError && r.Context().Err() == nil
 			observe(*request)
 		}()
 		next.ServeHTTP(answer, r.WithContext(context.WithValue(r.Context(), requestKey{}, request)))
@@ -39,6 +41,14 @@ func Measured(observe func(Request), next http.Handler) http.Handler {
 func SetRoute(ctx context.Context, method, template string) {
 	if request, ok := ctx.Value(requestKey{}).(*Request); ok {
 		request.Method, request.Route = method, template
+	}
+}
+
+// SetFailed records that the answer to the request of ctx breaks off because of an error of this service,
+// which its status does not say.
+func SetFailed(ctx context.Context) {
+	if request, ok := ctx.Value(requestKey{}).(*Request); ok {
+		request.Failed = true
 	}
 }
 

@@ -1,6 +1,7 @@
 package middleware_test
 
 import (
+	"context"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -24,7 +25,7 @@ func TestMeasuredObservesEachRequest(t *testing.T) {
 		"nothing is said": {func(http.ResponseWriter, *http.Request) {},
 			middleware.Request{Method: "GET", Route: "/cups/{id}", Status: http.StatusOK}},
 		"a panic": {func(http.ResponseWriter, *http.Request) { panic("broken") },
-			middleware.Request{Method: "GET", Route: "/cups/{id}", Status: 500}},
+			middleware.Request{Method: "GET", Route: "/cups/{id}", Status: 500, Failed: true}},
 		"broken off": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
 			middleware.Request{Method: "GET", Route: "/cups/{id}"}},
 		"broken off late": {
@@ -33,6 +34,25 @@ func TestMeasuredObservesEachRequest(t *testing.T) {
 				panic(http.ErrAbortHandler)
 			},
 			middleware.Request{Method: "GET", Route: "/cups/{id}", Status: http.StatusOK},
+		},
+		"failed late": {
+			func(w http.ResponseWriter, r *http.Request) {
+				w.WriteHeader(http.StatusOK)
+				middleware.SetFailed(r.Context())
+				panic(http.ErrAbortHandler)
+			},
+			middleware.Request{Method: "GET", Route: "/cups/{id}", Status: http.StatusOK, Failed: true},
+		},
+		"a late panic": {
+			func(w http.ResponseWriter, _ *http.Request) {
+				w.WriteHeader(http.StatusOK)
+				panic("broken")
+			},
+			middleware.Request{Method: "GET", Route: "/cups/{id}", Status: http.StatusOK, Failed: true},
+		},
+		"unavailable": {
+			func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) },
+			middleware.Request{Method: "GET", Route: "/cups/{id}", Status: http.StatusServiceUnavailable, Failed: true},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -52,6 +72,19 @@ func TestMeasuredObservesEachRequest(t *testing.T) {
 			require.Equal(t, c.want, told[0])
 		})
 	}
+}
+
+// A query that is cancelled because its client leaves is answered with 503, which nobody receives.
+func TestAnswerToDepartedClientIsNoFailure(t *testing.T) {
+	var told middleware.Request
+	ctx, leave := context.WithCancel(t.Context())
+	h := middleware.Measured(func(r middleware.Request) { told = r }, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		leave()
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}))
+	h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, http.MethodGet, "/cups/7", nil))
+	require.Equal(t, http.StatusServiceUnavailable, told.Status)
+	require.False(t, told.Failed)
 }
 
 func TestRequestWithoutRouteHasNoLabels(t *testing.T) {

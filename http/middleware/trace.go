@@ -43,6 +43,7 @@ func Traced(log *slog.Logger, next http.Handler) http.Handler {
 		defer func() {
 			v := recover()
 			if err, _ := v.(error); v != nil && !errors.Is(err, http.ErrAbortHandler) {
+				SetFailed(r.Context())
 				log.ErrorContext(r.Context(), "panic", "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
 				if answer.status == 0 {
 					reply.JSON(answer, http.StatusInternalServerError, reply.BodyOf(fault.ErrInternal))

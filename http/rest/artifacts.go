@@ -193,6 +193,7 @@ func (s *Server) sendArtifact(
 	case rightsEnded(err):
 		s.Log.InfoContext(ctx, "download ended: the caller's rights have changed")
 	default:
+		middleware.SetFailed(ctx)
 		s.Log.ErrorContext(ctx, "artifact download failed", "artifact", a.ID.String(), "err", err)
 	}
 	panic(http.ErrAbortHandler)

@@ -156,6 +156,7 @@ func (s *Server) sendExport(w http.ResponseWriter, r *http.Request, e *export, s
 	case rightsEnded(err):
 		s.Log.InfoContext(ctx, "export ended: the caller's rights have changed")
 	default:
+		middleware.SetFailed(ctx)
 		s.Log.ErrorContext(ctx, "export failed", "err", err)
 	}
 	panic(http.ErrAbortHandler)

@@ -73,15 +73,15 @@ func newExport(db *pgxpool.Pool, workspace events.ID, format string, upTo int64)
 // An exporter serves one export, as the API does.
 type exporter struct {
 	*httptest.Server
-	ended chan struct{} // receives for each export that has ended
+	ended chan middleware.Request // receives each export that has ended
 }
 
 func newExporter(t testing.TB, slowest pace, begin func(ctx context.Context) *export) *exporter {
 	t.Helper()
 	s := &Server{Config: Config{Log: slog.New(slog.DiscardHandler)}}
-	ended := make(chan struct{}, 100)
-	return &exporter{ended: ended, Server: serveExports(t, s, func(w http.ResponseWriter, r *http.Request) {
-		defer func() { ended <- struct{}{} }()
+	ended := make(chan middleware.Request, 100)
+	tell := func(r middleware.Request) { ended <- r }
+	return &exporter{ended: ended, Server: serveExports(t, s, tell, func(w http.ResponseWriter, r *http.Request) {
 		x := begin(r.Context())
 		x.first, _ = x.next(r.Context(), 0)
 		s.sendExport(w, r, x, slowest)
@@ -89,10 +89,10 @@ func newExporter(t testing.TB, slowest pace, begin func(ctx context.Context) *ex
 }
 
 // serveExports serves with the limits of exports and small buffers.
-func serveExports(t testing.TB, s *Server, handle http.HandlerFunc) *httptest.Server {
+func serveExports(t testing.TB, s *Server, ended func(middleware.Request), handle http.HandlerFunc) *httptest.Server {
 	t.Helper()
-	e := httptest.NewUnstartedServer(middleware.Traced(s.Log,
-		middleware.Limited(middleware.Limits{Time: exportLimit, Stream: true}, handle)))
+	e := httptest.NewUnstartedServer(middleware.Measured(ended, middleware.Traced(s.Log,
+		middleware.Limited(middleware.Limits{Time: exportLimit, Stream: true}, handle))))
 	e.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 	e.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
 		_ = c.(*net.TCPConn).SetWriteBuffer(128 << 10) // the kernel reads ahead no further
@@ -103,12 +103,14 @@ func serveExports(t testing.TB, s *Server, handle http.HandlerFunc) *httptest.Se
 	return e
 }
 
-func (e *exporter) waitEnded(t testing.TB) {
+func (e *exporter) waitEnded(t testing.TB) middleware.Request {
 	t.Helper()
 	select {
-	case <-e.ended:
+	case r := <-e.ended:
+		return r
 	case <-time.After(testTimeout):
-		require.Fail(t, "the export has not ended")
+		require.FailNow(t, "the export has not ended")
+		return middleware.Request{}
 	}
 }
 
@@ -198,6 +200,7 @@ func TestFailedExportAbortsConnection(t *testing.T) {
 	text, err := io.ReadAll(res.Body)
 	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
 	require.Equal(t, exportPage, strings.Count(string(text), "\n"), "the second page is encoded while the third is read")
+	require.True(t, e.waitEnded(t).Failed, "though its status is 200")
 }
 
 // dial requests an export and reads nothing. Small buffers make the server notice soon.
@@ -236,7 +239,7 @@ func TestExportEndsWhenClientDisconnects(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, conn.Close())
 	begin := time.Now()
-	e.waitEnded(t)
+	require.False(t, e.waitEnded(t).Failed, "the client left")
 	require.Less(t, time.Since(begin), time.Minute, "long before the write timeout")
 	require.Zero(t, busy.Load())
 	require.Eventually(t, func() bool { return db.Stat().AcquiredConns() == 0 }, time.Minute, time.Millisecond,
@@ -250,7 +253,7 @@ func TestExportEndsWhenClientStopsReading(t *testing.T) {
 	var pages, busy atomic.Int64
 	e := newExporter(t, pace{timeout: 200 * time.Millisecond}, func(context.Context) *export { return endless(db, workspace, &pages, &busy) })
 	dial(t, e.Server)
-	e.waitEnded(t)
+	require.False(t, e.waitEnded(t).Failed, "it is the client's fault")
 	require.Eventually(t, func() bool { return db.Stat().AcquiredConns() == 0 }, time.Minute, time.Millisecond,
 		"the pool closes it behind the back")
 }
@@ -321,7 +324,7 @@ func TestUnreadExportsHoldUpNobodyElse(t *testing.T) {
 	for i := range newcomers {
 		people[fmt.Sprint(i)] = someone(events.NewID(epoch))
 	}
-	e := serveExports(t, s, func(w http.ResponseWriter, r *http.Request) {
+	e := serveExports(t, s, func(middleware.Request) {}, func(w http.ResponseWriter, r *http.Request) {
 		one := *people[r.Header.Get("X-Who")]
 		c := &one
 		defer c.releaseSlots()

@@ -119,6 +119,7 @@ func (s *Server) getJobLog(ctx context.Context, in *logQuery) (*huma.StreamRespo
 		out := newDeadlineWriter(w, slowestReader, func() error { return checkRights(r.Context()) })
 		if err := s.sendLog(r.Context(), out, part, in); err != nil {
 			if r.Context().Err() == nil && !rightsEnded(err) {
+				middleware.SetFailed(r.Context())
 				s.Log.ErrorContext(r.Context(), "log download failed", "job", job.ID.String(), "err", err)
 			}
 			panic(http.ErrAbortHandler)
