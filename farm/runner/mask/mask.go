@@ -31,12 +31,17 @@ type Writer struct {
 	start  int
 	marked bool // the output ends with a mark, which may still extend
 	out    []byte
+	first  int     // number of held[0], counted from the first byte ever held
+	open   numbers // of the held bytes that are not known to be in a needle
 
-	wrapped int32 // state of the automaton that does not see line ends
-	gap     int   // line ends in a row
-	seen    []int // numbers of the bytes that led to wrapped, counted from the first ever held
-	first   int   // number of held[0]
+	wrapped  int32   // state of the automaton that does not see line ends
+	gap      int     // line ends in a row
+	seen     numbers // of the bytes that led to wrapped
+	openSeen numbers // those of seen that are not known to be in one of its needles
 }
+
+// numbers are those of held bytes, in order.
+type numbers []int
 
 // maxGap is how many line ends in a row are left out, as few as encoders write. More could make the
 // Writer hold back any amount.
@@ -56,13 +61,22 @@ func (w *Writer) Write(p []byte) (int, error) {
 			continue
 		}
 		w.held, w.hidden = append(w.held, b), append(w.hidden, false)
-		for i := len(w.held) - w.set.plain.matched(w.state); i < len(w.held); i++ {
-			w.hidden[i] = true
-		}
+		last := w.first + len(w.held) - 1
+		w.open = w.hide(append(w.open, last), last+1-w.set.plain.matched(w.state))
 		end := len(w.held) - w.set.plain.depth(w.state)
-		w.release(min(end, w.hideWrapped(seen)))
+		w.release(min(end, w.hideWrapped(seen, last)))
 	}
 	return len(p), w.flush()
+}
+
+// hide hides the bytes of open from a number on, and returns the others. Each byte is hidden once, or the
+// time would be the product of a secret's length and the output's where the secret repeats itself.
+func (w *Writer) hide(open numbers, from int) numbers {
+	n := len(open)
+	for ; n > 0 && open[n-1] >= from; n-- {
+		w.hidden[open[n-1]-w.first] = true
+	}
+	return open[:n]
 }
 
 // stepWrapped advances the automaton that does not see line ends, and reports whether it saw b.
@@ -79,12 +93,12 @@ func (w *Writer) stepWrapped(b byte) bool {
 
 // hideWrapped hides the needles that end with the last held byte if the automaton saw it. It returns
 // where in held the current state begins.
-func (w *Writer) hideWrapped(seen bool) int {
+func (w *Writer) hideWrapped(seen bool, last int) int {
 	depth := w.set.wrapped.depth(w.wrapped)
 	if seen && depth > 0 {
-		w.seen = append(w.seen, w.first+len(w.held)-1)
-		for _, number := range w.seen[len(w.seen)-w.set.wrapped.matched(w.wrapped):] {
-			w.hidden[number-w.first] = true
+		w.seen, w.openSeen = append(w.seen, last), append(w.openSeen, last)
+		if n := w.set.wrapped.matched(w.wrapped); n > 0 {
+			w.openSeen = w.hide(w.openSeen, w.seen[len(w.seen)-n])
 		}
 	}
 	if len(w.seen) > 2*depth { // so that the cost of moving is amortized
@@ -109,8 +123,18 @@ func (w *Writer) release(end int) {
 		w.first += w.start
 		w.held = w.held[:copy(w.held, w.held[w.start:])]
 		w.hidden = w.hidden[:copy(w.hidden, w.hidden[w.start:])]
+		w.open, w.openSeen = w.open.since(w.first), w.openSeen.since(w.first)
 		w.start = 0
 	}
+}
+
+// since removes the numbers below one.
+func (n numbers) since(first int) numbers {
+	i := 0
+	for i < len(n) && n[i] < first {
+		i++
+	}
+	return n[:copy(n, n[i:])]
 }
 
 func (w *Writer) flush() error {

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -197,6 +198,25 @@ func chunks(text string, size int) iter.Seq[string] {
 			}
 		}
 		yield(text)
+	}
+}
+
+// Almost every byte ends an occurrence of a needle that repeats itself, and occurrences of others lie in
+// between. The limit is far above what linear time takes, and far below what marking each whole needle does.
+func TestPeriodicSecretsTakeLinearTime(t *testing.T) {
+	t.Parallel()
+	for name, period := range map[string]string{"one byte": "a", "two bytes": "ab", "others between": "..secret-word--"} {
+		long := strings.Repeat(period, (32<<10)/len(period))
+		w := New(long, "secret-word").NewWriter(io.Discard)
+		text := []byte(strings.Repeat(period, (1<<20)/len(period)))
+		digits := []byte(hex.EncodeToString(text[:1<<19]))
+		begin := time.Now()
+		for _, written := range [][]byte{text, digits} {
+			_, err := w.Write(written)
+			require.NoError(t, err)
+		}
+		require.NoError(t, w.Close())
+		require.Less(t, time.Since(begin), 30*time.Second, name)
 	}
 }
 
