@@ -28,7 +28,7 @@ func (s *Server) farmSecretRoutes() section {
 			limits: middleware.Limits{Body: 256 << 10},
 			id:     "setFarmSecret", summary: "Set a job secret", status: http.StatusNoContent,
 			text: "Creates a secret or replaces its value. Jobs that are assigned to a runner from now on get the new value. A workspace can " +
-				"have 100 secrets. Values shorter than 6 bytes are not masked in logs.",
+				"have 100 secrets. Values and lines shorter than 6 bytes are not masked in logs.",
 			refuses:        []*fault.Fault{aggregates.ErrFarmSecretMax},
 			requestExample: object{"value": "…"},
 		}),

@@ -132,7 +132,7 @@ for (const scripts of [true, false]) {
       await page.locator("#secret-name").evaluate((field) => field.removeAttribute("pattern"));
       await page.getByRole("button", { name: "Set", exact: true }).click();
     };
-    await page.getByText("Values shorter than 6 bytes are not masked in logs.").waitFor();
+    await page.getByText("Values and lines shorter than 6 bytes are not masked in logs.").waitFor();
     await set("lower case", value);
     await page.locator("#secret-name-error").waitFor();
     assert.equal(await page.inputValue("#secret-name"), "lower case");

@@ -5773,7 +5773,7 @@ type ClientInterface interface {
 
 	// SetFarmSecretWithBody Set a job secret
 	//
-	// Creates a secret or replaces its value. Jobs that are assigned to a runner from now on get the new value. A workspace can have 100 secrets. Values shorter than 6 bytes are not masked in logs.
+	// Creates a secret or replaces its value. Jobs that are assigned to a runner from now on get the new value. A workspace can have 100 secrets. Values and lines shorter than 6 bytes are not masked in logs.
 	//
 	// For: Owner or Maintainer.
 	//
@@ -5784,7 +5784,7 @@ type ClientInterface interface {
 
 	// SetFarmSecret Set a job secret
 	//
-	// Creates a secret or replaces its value. Jobs that are assigned to a runner from now on get the new value. A workspace can have 100 secrets. Values shorter than 6 bytes are not masked in logs.
+	// Creates a secret or replaces its value. Jobs that are assigned to a runner from now on get the new value. A workspace can have 100 secrets. Values and lines shorter than 6 bytes are not masked in logs.
 	//
 	// For: Owner or Maintainer.
 	//
@@ -6801,7 +6801,7 @@ func (c *Client) RemoveFarmSecret(ctx context.Context, name string, params *Remo
 
 // SetFarmSecretWithBody Set a job secret
 //
-// Creates a secret or replaces its value. Jobs that are assigned to a runner from now on get the new value. A workspace can have 100 secrets. Values shorter than 6 bytes are not masked in logs.
+// Creates a secret or replaces its value. Jobs that are assigned to a runner from now on get the new value. A workspace can have 100 secrets. Values and lines shorter than 6 bytes are not masked in logs.
 //
 // For: Owner or Maintainer.
 //
@@ -6822,7 +6822,7 @@ func (c *Client) SetFarmSecretWithBody(ctx context.Context, name string, params 
 
 // SetFarmSecret Set a job secret
 //
-// Creates a secret or replaces its value. Jobs that are assigned to a runner from now on get the new value. A workspace can have 100 secrets. Values shorter than 6 bytes are not masked in logs.
+// Creates a secret or replaces its value. Jobs that are assigned to a runner from now on get the new value. A workspace can have 100 secrets. Values and lines shorter than 6 bytes are not masked in logs.
 //
 // For: Owner or Maintainer.
 //

@@ -141,6 +141,10 @@ func TestLinesOfSecretAreMasked(t *testing.T) {
 	require.Equal(t, Mark, maskInPieces(t, set, []byte(key)))
 	require.Equal(t, Mark, maskInPieces(t, set, []byte(strings.ReplaceAll(key, "\n", "\r\n"))))
 	require.Equal(t, "["+Mark+"]", maskInPieces(t, New("  token-123\n"), []byte("[token-123]")))
+	require.Equal(t, "a "+Mark+" b "+Mark, maskInPieces(t, New("deploy\npass123\n"), []byte("a pass123 b deploy pass123")))
+	for _, secret := range []string{"ab\ncd\nef", " ab\r\n\tcd  ef\n"} { // as echo $S prints it
+		require.Equal(t, "["+Mark+"]", maskInPieces(t, New(secret), []byte("[ab cd ef]")), "%q", secret)
+	}
 }
 
 func TestShortSecretsHideNothing(t *testing.T) {

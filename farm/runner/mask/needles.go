@@ -10,12 +10,9 @@ import (
 	"strings"
 )
 
-// Shorter needles are not searched for. Masking every "true" would make the log useless, and reveal
-// the secret.
-const (
-	minNeedle = 6 // bytes of a secret, or of one of its forms
-	minLine   = 8 // bytes of a line of a secret that has several
-)
+// minNeedle is the length of the shortest needle in bytes. Masking every "true" would make the log useless,
+// and reveal the secret.
+const minNeedle = 6
 
 // New returns the set of needles of all secrets. Each secret, and each line of it, is also found as
 // base64 at any alignment, in hexadecimal, URL-encoded, in a JSON string, and as shells quote it.
@@ -54,19 +51,24 @@ func unique(needles [][]byte) [][]byte {
 }
 
 // variants returns the secret, the secret without surrounding white space, as programs that read it
-// from a file print it, and its lines.
+// from a file print it, its lines, and its words with single spaces in between, as shells pass it on if
+// it is not quoted.
 func variants(secret string) []string {
-	list := []string{secret, strings.TrimSpace(secret)}
+	list := []string{secret, strings.TrimSpace(secret), joinWords(secret)}
 	if lines := strings.FieldsFunc(secret, func(r rune) bool { return r == '\n' || r == '\r' }); len(lines) > 1 {
 		for _, l := range lines {
-			if l = strings.TrimSpace(l); len(l) >= minLine {
-				list = append(list, l)
-			}
+			list = append(list, strings.TrimSpace(l))
 		}
 		unix := strings.ReplaceAll(secret, "\r\n", "\n")
-		list = append(list, unix, strings.ReplaceAll(unix, "\n", "\r\n"))
+		list = append(list, unix, strings.ReplaceAll(unix, "\n", "\r\n"), joinWords(unix))
 	}
-	return slices.DeleteFunc(list, func(s string) bool { return len(s) < minNeedle })
+	list = slices.DeleteFunc(list, func(s string) bool { return len(s) < minNeedle })
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+func joinWords(text string) string {
+	return strings.Join(strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(" \t\n", r) }), " ")
 }
 
 func encodings(plain string) []string {
