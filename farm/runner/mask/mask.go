@@ -6,7 +6,11 @@
 // mark. Needles of encodings that are often broken into lines, such as base64, are also found with up
 // to two line ends (\r or \n) between any of their bytes. The line ends themselves stay.
 //
-// Matching uses the Aho-Corasick automaton, and holds back the bytes of its current state. Existing
+// Encoders of URLs and of strings in quotes, such as those of JSON, agree on what an escape sequence means,
+// but not on which characters need one. So the secrets are searched for in the decoded stream, whatever
+// encoder has written it.
+//
+// Matching uses Aho-Corasick automata, and holds back the bytes of their current states. Existing
 // libraries search whole texts and report only the first of overlapping matches, which would reveal
 // the rest of an overlapping secret.
 package mask
@@ -23,91 +27,43 @@ const Mark = "***"
 // beginning of a secret, until more is written or [Writer.Close] is called. It is not safe for
 // concurrent use.
 type Writer struct {
-	to     io.Writer
-	set    *Set
-	state  int32
-	held   []byte // bytes not passed on yet, from start on; includes those of the current states
-	hidden []bool // whether the byte of held is known to be in a needle
-	start  int
-	marked bool // the output ends with a mark, which may still extend
-	out    []byte
-	first  int     // number of held[0], counted from the first byte ever held
-	open   numbers // of the held bytes that are not known to be in a needle
-
-	wrapped  int32   // state of the automaton that does not see line ends
-	gap      int     // line ends in a row
-	seen     numbers // of the bytes that led to wrapped
-	openSeen numbers // those of seen that are not known to be in one of its needles
+	to      io.Writer
+	set     *Set
+	readers []reader
+	held    []byte // bytes not passed on yet, from start on; includes those of unfinished matches
+	hidden  []bool // whether the byte of held is known to be in a needle
+	start   int
+	first   int  // number of held[0], counted from the first byte ever held
+	marked  bool // the output ends with a mark, which may still extend
+	out     []byte
 }
 
-// numbers are those of held bytes, in order.
-type numbers []int
-
-// maxGap is how many line ends in a row are left out, as few as encoders write. More could make the
-// Writer hold back any amount.
-const maxGap = 2
-
 // NewWriter returns a Writer that writes to w.
-func (s *Set) NewWriter(w io.Writer) *Writer { return &Writer{to: w, set: s} }
+func (s *Set) NewWriter(w io.Writer) *Writer {
+	readers := make([]reader, len(s.forms))
+	for i := range readers {
+		readers[i].form = &s.forms[i]
+	}
+	return &Writer{to: w, set: s, readers: readers}
+}
 
 // Write accepts all of p. Its error is that of the underlying writer.
 func (w *Writer) Write(p []byte) (int, error) {
 	w.out = w.out[:0]
 	for _, b := range p {
-		w.state = w.set.plain.step(w.state, b)
-		seen := w.stepWrapped(b)
-		if w.state == rootState && w.wrapped == rootState && w.start == len(w.held) { // the common case
+		if len(w.held) == 0 && !w.set.begins[b] { // the common case
 			w.out, w.marked = append(w.out, b), false
 			continue
 		}
 		w.held, w.hidden = append(w.held, b), append(w.hidden, false)
-		last := w.first + len(w.held) - 1
-		w.open = w.hide(append(w.open, last), last+1-w.set.plain.matched(w.state))
-		end := len(w.held) - w.set.plain.depth(w.state)
-		w.release(min(end, w.hideWrapped(seen, last)))
+		number := w.first + len(w.held) - 1
+		end := number + 1
+		for i := range w.readers {
+			end = min(end, w.readers[i].read(w, b, number))
+		}
+		w.release(end - w.first)
 	}
 	return len(p), w.flush()
-}
-
-// hide hides the bytes of open from a number on, and returns the others. Each byte is hidden once, or the
-// time would be the product of a secret's length and the output's where the secret repeats itself.
-func (w *Writer) hide(open numbers, from int) numbers {
-	n := len(open)
-	for ; n > 0 && open[n-1] >= from; n-- {
-		w.hidden[open[n-1]-w.first] = true
-	}
-	return open[:n]
-}
-
-// stepWrapped advances the automaton that does not see line ends, and reports whether it saw b.
-func (w *Writer) stepWrapped(b byte) bool {
-	if b != '\n' && b != '\r' {
-		w.wrapped, w.gap = w.set.wrapped.step(w.wrapped, b), 0
-		return true
-	}
-	if w.gap++; w.gap > maxGap {
-		w.wrapped = rootState
-	}
-	return false
-}
-
-// hideWrapped hides the needles that end with the last held byte if the automaton saw it. It returns
-// where in held the current state begins.
-func (w *Writer) hideWrapped(seen bool, last int) int {
-	depth := w.set.wrapped.depth(w.wrapped)
-	if seen && depth > 0 {
-		w.seen, w.openSeen = append(w.seen, last), append(w.openSeen, last)
-		if n := w.set.wrapped.matched(w.wrapped); n > 0 {
-			w.openSeen = w.hide(w.openSeen, w.seen[len(w.seen)-n])
-		}
-	}
-	if len(w.seen) > 2*depth { // so that the cost of moving is amortized
-		w.seen = w.seen[:copy(w.seen, w.seen[len(w.seen)-depth:])]
-	}
-	if depth == 0 {
-		return len(w.held)
-	}
-	return w.seen[len(w.seen)-depth] - w.first
 }
 
 // release passes on the held bytes before end, which no unfinished match can include.
@@ -123,18 +79,8 @@ func (w *Writer) release(end int) {
 		w.first += w.start
 		w.held = w.held[:copy(w.held, w.held[w.start:])]
 		w.hidden = w.hidden[:copy(w.hidden, w.hidden[w.start:])]
-		w.open, w.openSeen = w.open.since(w.first), w.openSeen.since(w.first)
 		w.start = 0
 	}
-}
-
-// since removes the numbers below one.
-func (n numbers) since(first int) numbers {
-	i := 0
-	for i < len(n) && n[i] < first {
-		i++
-	}
-	return n[:copy(n, n[i:])]
 }
 
 func (w *Writer) flush() error {
@@ -153,7 +99,10 @@ func (w *Writer) Held() int { return len(w.held) - w.start }
 // Close passes on the bytes held back, since no match can be completed any more.
 func (w *Writer) Close() error {
 	w.out = w.out[:0]
+	for i := range w.readers {
+		w.readers[i].close(w)
+	}
 	w.release(len(w.held))
-	w.state, w.wrapped, w.gap, w.seen, w.marked = rootState, rootState, 0, nil, false
+	w.marked = false
 	return w.flush()
 }

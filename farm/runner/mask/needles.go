@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/hex"
-	"encoding/json"
-	"net/url"
 	"slices"
 	"strings"
 )
@@ -14,33 +12,32 @@ import (
 // and reveal the secret.
 const minNeedle = 6
 
+// needles are what is searched for in the output as it is (plain), with line ends left out (wrapped), and
+// with the escape sequences of URLs (url) or with those that begin with a backslash (escaped) decoded.
+type needles struct{ plain, wrapped, url, escaped [][]byte }
+
 // New returns the set of needles of all secrets. Each secret, and each line of it, is also found as
-// base64 at any alignment, in hexadecimal, URL-encoded, in a JSON string, and as shells quote it.
-func New(secrets ...string) *Set {
-	var plain, wrapped [][]byte
-	for _, s := range secrets {
-		p, w := Needles(s)
-		plain, wrapped = append(plain, p...), append(wrapped, w...)
-	}
-	return newSet(plain, wrapped)
-}
+// base64 at any alignment, in hexadecimal, URL-encoded, in JSON and other strings with backslashes, and as
+// shells quote it.
+func New(secrets ...string) *Set { return newSet(needlesOf(secrets...)) }
 
-// Needles returns everything that is searched for because of one secret, as it is and with line ends
-// in between.
-func Needles(secret string) (plain, wrapped [][]byte) {
-	for _, text := range variants(secret) {
-		plain = appendLong(plain, encodings(text))
-		plain = appendLong(plain, quotings(text))
-		wrapped = appendLong(wrapped, wrappedEncodings(text))
-	}
-	return unique(plain), unique(wrapped)
-}
-
-func appendLong(needles [][]byte, forms []string) [][]byte {
-	for _, form := range forms {
-		if len(form) >= minNeedle {
-			needles = append(needles, []byte(form))
+// needlesOf returns everything that is searched for because of some secrets.
+func needlesOf(secrets ...string) needles {
+	var n needles
+	for _, secret := range secrets {
+		for _, text := range variants(secret) {
+			n.plain = appendAll(n.plain, text, singleQuoted(text), dashQuoted(text))
+			n.wrapped = appendAll(n.wrapped, wrappedEncodings(text)...)
+			n.url = appendAll(n.url, text, strings.ReplaceAll(text, " ", "+"))
+			n.escaped = appendAll(n.escaped, text, validUTF8(text))
 		}
+	}
+	return needles{unique(n.plain), unique(n.wrapped), unique(n.url), unique(n.escaped)}
+}
+
+func appendAll(needles [][]byte, forms ...string) [][]byte {
+	for _, form := range forms {
+		needles = append(needles, []byte(form))
 	}
 	return needles
 }
@@ -49,6 +46,9 @@ func unique(needles [][]byte) [][]byte {
 	slices.SortFunc(needles, bytes.Compare)
 	return slices.CompactFunc(needles, bytes.Equal)
 }
+
+// validUTF8 returns text with each byte that is not UTF-8 replaced by U+FFFD, as encoders of JSON do.
+func validUTF8(text string) string { return string([]rune(text)) }
 
 // variants returns the secret, the secret without surrounding white space, as programs that read it
 // from a file print it, its lines, and its words with single spaces in between, as shells pass it on if
@@ -71,13 +71,6 @@ func joinWords(text string) string {
 	return strings.Join(strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(" \t\n", r) }), " ")
 }
 
-func encodings(plain string) []string {
-	return []string{
-		plain, url.QueryEscape(plain), url.PathEscape(plain), strings.ReplaceAll(url.QueryEscape(plain), "+", "%20"),
-		jsonString(plain, true), jsonString(plain, false),
-	}
-}
-
 // wrappedEncodings are those whose text programs break into lines.
 func wrappedEncodings(plain string) []string {
 	digits := hex.EncodeToString([]byte(plain))
@@ -86,17 +79,6 @@ func wrappedEncodings(plain string) []string {
 		list = append(list, base64Core(base64.RawStdEncoding, before, plain), base64Core(base64.RawURLEncoding, before, plain))
 	}
 	return list
-}
-
-// jsonString returns plain as it appears inside a JSON string, with <, > and & escaped or not.
-func jsonString(plain string, escapeHTML bool) string {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(escapeHTML)
-	if err := e.Encode(plain); err != nil {
-		return "" // cannot happen with a string
-	}
-	return strings.TrimSuffix(strings.TrimPrefix(strings.TrimSuffix(b.String(), "\n"), `"`), `"`)
 }
 
 // base64Core returns the base64 characters that plain always produces when it starts at an offset of

@@ -9,7 +9,7 @@ import (
 const rootState = 0
 
 // A node is a state of the automaton: a prefix of a needle. Most nodes have a single successor,
-// which is the next element of automaton.nodes. There are twenty to thirty nodes per byte of secret, so rare
+// which is the next element of automaton.nodes. There are fifteen nodes or more per byte of secret, so rare
 // data is kept in maps beside them.
 type node struct {
 	fail  int32 // state of the longest proper suffix that is also a prefix of a needle
@@ -32,12 +32,29 @@ type edge struct {
 
 // A Set is an immutable set of needles. It may be shared between goroutines.
 type Set struct {
-	plain   *automaton // of needles that occur as they are
-	wrapped *automaton // of needles with line ends between any of their bytes
+	forms  []form
+	begins [256]bool // whether a needle of a form may begin with the byte
 }
 
-// newSet returns the set of needles, none of which is empty. It sorts both lists.
-func newSet(plain, wrapped [][]byte) *Set { return &Set{newAutomaton(plain), newAutomaton(wrapped)} }
+// newSet returns the set of needles, none of which is empty. It sorts the lists.
+func newSet(n needles) *Set {
+	s := &Set{}
+	for _, f := range []form{
+		{needles: newAutomaton(n.plain)},
+		{needles: newAutomaton(n.wrapped), wrapped: true},
+		{needles: newAutomaton(n.url), decode: decodePercent, escape: '%'},
+		{needles: newAutomaton(n.escaped), decode: decodeBackslash, escape: '\\'},
+	} {
+		if len(f.needles.nodes) == 1 {
+			continue // no needles
+		}
+		s.forms = append(s.forms, f)
+		for b, to := range f.needles.root {
+			s.begins[b] = s.begins[b] || to != rootState || f.decode != nil && byte(b) == f.escape
+		}
+	}
+	return s
+}
 
 // An automaton finds all occurrences of its needles.
 type automaton struct {
