@@ -108,12 +108,22 @@ func (m *team) largest(ctx context.Context) (n int, err error) {
 	return n, err
 }
 
+// issue returns a command of the owner for an issue of the repository web.
+func (m *team) issue(title string) commands.QueueIssue {
+	return commands.QueueIssue{
+		Meta: m.owner.in(m.id), Run: newID(), Repo: web.ID, RepoName: web.Name, Largest: m.largest, Title: title,
+	}
+}
+
 func TestQueueIssue(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
-	queue := commands.QueueIssue{Meta: m.owner.in(m.id), Run: newID(), Repo: web, Largest: m.largest, Title: "Sort labels", Body: "By name."}
+	queue := m.issue("Sort labels")
+	queue.Body = "By name."
 	for _, explicit := range []int{2, 6} { // an issue of the code host
-		_, err := m.QueueIssue(t.Context(), commands.QueueIssue{Meta: m.owner.in(m.id), Run: newID(), Repo: web, IssueNumber: explicit})
+		chosen := m.issue("")
+		chosen.IssueNumber = explicit
+		_, err := m.QueueIssue(t.Context(), chosen)
 		require.NoError(t, err)
 	}
 	before := m.head(t, m.id)
@@ -127,6 +137,14 @@ func TestQueueIssue(t *testing.T) {
 	queue.Run, queue.Meta, queue.IssueNumber = newID(), m.owner.in(m.id), 7
 	_, err = m.QueueIssue(t.Context(), queue)
 	require.ErrorIs(t, err, aggregates.ErrQueued)
+
+	queue.Run, queue.Meta, queue.IssueNumber = newID(), keyed(m.owner.in(m.id), "q-1"), 8
+	_, err = m.QueueIssue(t.Context(), queue)
+	require.NoError(t, err)
+	queue.Run, queue.RepoName = newID(), "acme/site"
+	repeated, err := m.QueueIssue(t.Context(), queue)
+	require.NoError(t, err, "it is the same request after the repository was renamed")
+	require.True(t, repeated.Replayed)
 }
 
 // Whatever numbers people choose, a repository has a next number, and the service's own can be queued again.
@@ -134,9 +152,9 @@ func TestChosenIssueNumbersLeaveRoom(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
 	queue := func(number int) error {
-		_, err := m.QueueIssue(t.Context(), commands.QueueIssue{
-			Meta: m.owner.in(m.id), Run: newID(), Repo: web, IssueNumber: number, Largest: m.largest, Title: "Sort labels",
-		})
+		chosen := m.issue("Sort labels")
+		chosen.IssueNumber = number
+		_, err := m.QueueIssue(t.Context(), chosen)
 		return err
 	}
 	require.ErrorIs(t, queue(1_000_000_001), fault.ErrValidation)

@@ -42,8 +42,7 @@ func TestConcurrentIssueNumbers(t *testing.T) {
 	m.queue(t, 3)
 	const n = 200
 	m.runConcurrently(t, n, func(r replica, _ int) error {
-		_, err := r.QueueIssue(t.Context(),
-			commands.QueueIssue{Meta: m.owner.in(m.id), Run: newID(), Repo: web, Largest: m.largest, Title: "Sort labels"})
+		_, err := r.QueueIssue(t.Context(), m.issue("Sort labels"))
 		return err
 	})
 	var numbers, want []int
@@ -65,9 +64,9 @@ func TestTakenIssueNumberIsSkipped(t *testing.T) {
 	for _, taken := range []int{7, 8, 9} {
 		m.queue(t, taken)
 	}
-	_, err := m.QueueIssue(t.Context(), commands.QueueIssue{
-		Meta: m.owner.in(m.id), Run: newID(), Repo: web, Largest: func(context.Context) (int, error) { return 6, nil }, Title: "Sort labels",
-	})
+	queue := m.issue("Sort labels")
+	queue.Largest = func(context.Context) (int, error) { return 6, nil }
+	_, err := m.QueueIssue(t.Context(), queue)
 	require.NoError(t, err)
 	history := m.history(t, m.id, 1)
 	require.Equal(t, 10, history[len(history)-1].(events.RunQueued).IssueNumber)

@@ -49,7 +49,8 @@ func (h *Handler) RecordRun(ctx context.Context, c RecordRun) (Result, error) {
 type QueueIssue struct {
 	Meta        `json:"-"`
 	Run         events.ID                          `json:"-"`
-	Repo        events.Repo                        `json:"repo"`
+	Repo        events.ID                          `json:"repoId"`
+	RepoName    string                             `json:"-"` // present name of Repo; a repetition of the request may find another
 	IssueNumber int                                `json:"issueNumber"`
 	Largest     func(context.Context) (int, error) `json:"-"`
 	Title       string                             `json:"title"`
@@ -58,7 +59,7 @@ type QueueIssue struct {
 
 func (c QueueIssue) denial() events.CommandDenied {
 	e := denialOf(events.RunQueued{}, events.ID{})
-	e.Name = c.Repo.Name
+	e.Name = c.RepoName
 	return e
 }
 
@@ -71,7 +72,8 @@ type RunAnswer struct {
 func (h *Handler) QueueIssue(ctx context.Context, c QueueIssue) (Result, error) {
 	return h.execute(ctx, c.Meta, c, ifAllowed(events.QueueIssues,
 		onStream(c.Run, func(ctx context.Context, w *work, run *aggregates.Run) (_ []events.Event, err error) {
-			queued := events.RunQueued{Repo: c.Repo, IssueNumber: c.IssueNumber, IssueTitle: c.Title, IssueBody: c.Body}
+			repo := events.Repo{ID: c.Repo, Name: c.RepoName}
+			queued := events.RunQueued{Repo: repo, IssueNumber: c.IssueNumber, IssueTitle: c.Title, IssueBody: c.Body}
 			taken := aggregates.ErrQueued
 			switch {
 			case c.IssueNumber > maxChosenIssue:
@@ -79,12 +81,12 @@ func (h *Handler) QueueIssue(ctx context.Context, c QueueIssue) (Result, error) 
 					return nil, err
 				}
 			case c.IssueNumber == 0:
-				if queued.IssueNumber, err = w.nextIssue(ctx, c.Repo.ID, c.Largest); err != nil {
+				if queued.IssueNumber, err = w.nextIssue(ctx, c.Repo, c.Largest); err != nil {
 					return nil, err
 				}
 				taken = nil // with another number
 			}
-			w.claim(events.Claim{Key: events.IssueKey(c.Repo.ID, queued.IssueNumber), Owner: c.Run}, taken)
+			w.claim(events.Claim{Key: events.IssueKey(c.Repo, queued.IssueNumber), Owner: c.Run}, taken)
 			w.answer = RunAnswer{Run: c.Run}
 			return run.Queue(queued)
 		})))
@@ -100,7 +102,7 @@ func (c QueueIssue) requireIssue(ctx context.Context) error {
 	n, err := c.Largest(ctx)
 	switch {
 	case err != nil:
-		return fmt.Errorf("largest issue of %s: %w", c.Repo.ID, err)
+		return fmt.Errorf("largest issue of %s: %w", c.Repo, err)
 	case c.IssueNumber > n:
 		return fault.Field("issueNumber", "must be %d or less for an issue that is not here yet", maxChosenIssue)
 	}

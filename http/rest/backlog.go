@@ -71,7 +71,7 @@ func (s *Server) queueIssue(ctx context.Context, in *newIssue, queue commands.Qu
 	if err := checkFound(ok, err, errNoRepo); err != nil {
 		return nil, err
 	}
-	queue.Run, queue.Repo = events.NewID(s.Now()), repo
+	queue.Run, queue.Repo, queue.RepoName = events.NewID(s.Now()), repo.ID, repo.Name
 	queue.Largest = func(ctx context.Context) (int, error) { return s.Views.Runs.LargestIssue(ctx, c.workspace, id) }
 	done, err := s.Commands.QueueIssue(ctx, queue)
 	if err != nil {

@@ -158,7 +158,7 @@ func (p *process) commandRuns(t *testing.T, round int, owner commands.Meta) {
 	ok(h.AnswerDecision(ctx, commands.AnswerDecision{Meta: owner, Run: run,
 		Answer: aggregates.Answer{Decision: decision, Action: aggregates.ActionConfirm}}))
 	ok(h.CancelRun(ctx, commands.CancelRun{Meta: owner, Run: run}))
-	ok(h.QueueIssue(ctx, commands.QueueIssue{Meta: owner, Run: newID(), Repo: p.repo, Title: "Light mode",
+	ok(h.QueueIssue(ctx, commands.QueueIssue{Meta: owner, Run: newID(), Repo: p.repo.ID, RepoName: p.repo.Name, Title: "Light mode",
 		Largest: func(ctx context.Context) (int, error) {
 			return projections.Runs{DB: p.asks}.LargestIssue(ctx, p.acme, p.repo.ID)
 		}}))
