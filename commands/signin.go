@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"time"
 
@@ -39,10 +40,10 @@ type Person struct {
 	Meta       Meta
 }
 
-// SignIn finds the person by the account, or by the first address that somebody holds. If
-// nobody is found it registers a new person with a personal workspace. For a known person,
-// it records the addresses that the provider reports now, and an account that is new. It returns
-// [ErrNotLinked] if the person signs in with another account at the same host.
+// SignIn finds the person by the account, or by the first address of somebody who has no other
+// account at the same host. If nobody is found it registers a new person with a personal workspace.
+// For a known person, it records the addresses that the provider reports now, and an account that is
+// new. It returns [ErrNotLinked] if all who hold the addresses have another account at the same host.
 func (h *Handler) SignIn(ctx context.Context, c SignIn) (Person, error) {
 	p, err := h.signIn(ctx, c)
 	if errors.Is(err, ErrNotLinked) { // another sign-in was faster, perhaps the person's own in another window
@@ -54,20 +55,18 @@ func (h *Handler) SignIn(ctx context.Context, c SignIn) (Person, error) {
 func (h *Handler) signIn(ctx context.Context, c SignIn) (p Person, err error) {
 	p.Meta = c.Meta
 	p.Meta.Actor.Type = events.ByUser
-	keys := []string{events.AccountKey(c.Account)}
-	for _, address := range c.Emails {
-		keys = append(keys, events.EmailKey(address))
-	}
-	for i := 0; err == nil && p.User.IsZero() && i < len(keys); i++ {
-		p.Home, p.User, err = h.log.Holder(ctx, keys[i])
-	}
-	switch {
-	case err != nil:
+	people, err := h.signsIn(ctx, c)
+	if err != nil {
 		return p, fmt.Errorf("who signs in: %w", err)
-	case p.User.IsZero():
+	}
+	if len(people) == 0 {
 		err = h.signUp(ctx, c, &p)
-	default:
-		err = h.signInAgain(ctx, c, &p)
+	}
+	for _, one := range people {
+		p.Home, p.User = one.Home, one.User
+		if err = h.signInAgain(ctx, c, &p); !errors.Is(err, aggregates.ErrOtherAccount) {
+			break
+		}
 	}
 	for _, taken := range []error{ErrEmailTaken, ErrAccountTaken, aggregates.ErrNoUser, aggregates.ErrOtherAccount} {
 		if errors.Is(err, taken) {
@@ -75,6 +74,33 @@ func (h *Handler) signIn(ctx context.Context, c SignIn) (p Person, err error) {
 		}
 	}
 	return p, err
+}
+
+// signsIn returns the person who has the account, or else those who hold addresses, in the order in
+// which to try them. An address may have been given up by somebody else who still holds it, so one
+// whose account of this id was recorded without its host comes first.
+func (h *Handler) signsIn(ctx context.Context, c SignIn) (people []Person, err error) {
+	var p Person
+	if p.Home, p.User, err = h.log.Holder(ctx, events.AccountKey(c.Account)); err != nil || !p.User.IsZero() {
+		return []Person{p}, err
+	}
+	_, early, err := h.log.Holder(ctx, events.AccountKey(c.Account.WithoutHost()))
+	if err != nil {
+		return nil, err
+	}
+	for _, address := range c.Emails {
+		if p.Home, p.User, err = h.log.Holder(ctx, events.EmailKey(address)); err != nil {
+			return nil, err
+		}
+		switch {
+		case p.User.IsZero() || slices.Contains(people, p):
+		case p.User == early:
+			people = slices.Insert(people, 0, p)
+		default:
+			people = append(people, p)
+		}
+	}
+	return people, nil
 }
 
 // signUp registers a person with a personal workspace. Its slug is the login or, if that is
@@ -141,7 +167,7 @@ func (h *Handler) signInAgain(ctx context.Context, c SignIn, p *Person) error {
 	return err
 }
 
-// profile returns a person's name and primary address.
+// profile returns a person's name and primary address, or an error if they may not sign in by the account.
 func (h *Handler) profile(ctx context.Context, c SignIn, p *Person) (name, email string, err error) {
 	_, err = h.execute(ctx, p.Meta, c, func(ctx context.Context, w *work) error {
 		return inspect(ctx, w, p.User, func(u *aggregates.User) error {
@@ -149,7 +175,7 @@ func (h *Handler) profile(ctx context.Context, c SignIn, p *Person) (name, email
 				return aggregates.ErrNoUser
 			}
 			name, email = u.Name(), u.Emails()[0]
-			return nil
+			return u.SignIn(c.Account)
 		})
 	})
 	return name, email, err

@@ -64,12 +64,12 @@ func TestSignIn(t *testing.T) {
 func TestAccountIDsBelongToHost(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
-	signIn := func(host, account, address string) commands.Person {
+	signIn := func(host, account string, addresses ...string) commands.Person {
 		t.Helper()
 		p, err := s.SignIn(t.Context(), commands.SignIn{
 			Meta:    commands.Meta{Envelope: events.Envelope{Origin: events.FromAuth, RequestID: "r-1"}},
 			Account: events.UserAccountLinked{Provider: "gitea", Host: host, Account: account, Login: "ann"},
-			Name:    "Ann", Emails: []string{address}, StaleMemberships: projections.Members{DB: s.db}.WorkspacesWithOtherProfile,
+			Name:    "Ann", Emails: addresses, StaleMemberships: projections.Members{DB: s.db}.WorkspacesWithOtherProfile,
 		})
 		require.NoError(t, err)
 		return p
@@ -86,6 +86,13 @@ func TestAccountIDsBelongToHost(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, list, 1, "the account whose host was not recorded is the same one")
 	require.Equal(t, "gitea/https://old.example/3", list[0].Key)
+
+	// An address that somebody gave up and a person took before their host was recorded.
+	eve, fay, gus := signIn("", "4", "eve@acme.example"), signIn("", "5", "fay@acme.example"), signIn("", "6", "gus@acme.example")
+	require.Equal(t, fay.User, signIn("https://old.example", "5", "eve@acme.example", "fay@acme.example").User)
+	require.Equal(t, gus.User, signIn("https://old.example", "6", "bob@acme.example", "gus@acme.example").User,
+		"the id tells who it is, though bob has no account at this host")
+	require.Equal(t, []string{"eve@acme.example"}, s.emails(t, eve.User))
 }
 
 // Two accounts at one provider report the same address at the same moment. One of them is
