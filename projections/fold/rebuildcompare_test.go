@@ -132,3 +132,26 @@ func TestKeysThatMovedAreRebuilt(t *testing.T) {
 	})
 	require.Error(t, err, "the key is held in the new table too")
 }
+
+// An event that touches a row of another workspace leaves it alone, also if a log takes several transactions.
+func TestRowsOfOtherWorkspacesAreNotRebuiltTwice(t *testing.T) {
+	t.Parallel()
+	w := world.New(t)
+	var players []*world.Player
+	for i, account := range []string{"1", "2"} {
+		p, err := w.NewPlayer(t.Context(), uint64(i))
+		require.NoError(t, err)
+		w.Record(t, p.Owner, p.Workspace, p.Owner.ID, events.UserAccountLinked{User: p.Owner.ID, Provider: "gitea", Account: account})
+		players = append(players, p)
+	}
+	for i, account := range []string{"2", "1"} { // at a host that may not be the other person's
+		p := players[i]
+		w.Record(t, p.Owner, p.Workspace, p.Owner.ID,
+			events.UserAccountLinked{User: p.Owner.ID, Provider: "gitea", Host: "https://new.example", Account: account})
+	}
+	before := world.Dump(t, w.DB, "accounts")
+	done, err := fold.RebuildIn(t.Context(), w.DB, world.View(t, "accounts"), 1, 1, world.IgnoreProgress)
+	require.NoError(t, err)
+	require.Empty(t, done.Differing)
+	require.Equal(t, before, world.Dump(t, w.DB, "accounts"))
+}

@@ -123,6 +123,7 @@ func (t *Table[K, R]) foldKeys(rows map[RowID[K]]*R, r events.Record, wanted fun
 	return nil
 }
 
+// read queues reading the rows of ids, which into has. A global key's row in another workspace is not among them.
 func (t *Table[K, R]) read(b *pgx.Batch, table string, ids []RowID[K], into map[RowID[K]]*R) {
 	keys := make([]K, len(ids))
 	workspaces := make([]events.ID, len(ids))
@@ -141,7 +142,10 @@ func (t *Table[K, R]) read(b *pgx.Batch, table string, ids []RowID[K], into map[
 	b.Queue(sql, workspaces, keys).Query(func(rows pgx.Rows) error {
 		found, err := pgx.CollectRows(rows, pgx.RowToAddrOfStructByPos[R])
 		for _, row := range found {
-			into[t.id(row)] = row
+			id := t.id(row)
+			if _, wanted := into[id]; wanted {
+				into[id] = row
+			}
 		}
 		return err
 	})
