@@ -254,7 +254,7 @@ func (s *Server) removeMember(r *request) (any, error) {
 		return nil, err
 	}
 	id, byID, err := s.findMember(r, m.Workspace, in.MemberIDOrEmail)
-	if errors.Is(err, errNoMember) {
+	if !byID && id != m.Member && (err == nil || errors.Is(err, errNoMember)) {
 		err = cmp.Or(s.removeDenied(r, m), err)
 	}
 	if err != nil {
@@ -270,9 +270,9 @@ func (s *Server) removeMember(r *request) (any, error) {
 	return map[string]member{"member": gone}, nil
 }
 
-// removeDenied returns the refusal of a member who may not remove anybody, and records it. It
-// returns nil if the member may. Others must not learn from the answer whether an address, which
-// may be one that no list shows, is a member's.
+// removeDenied returns the refusal of a member who may not remove whoever has an address, and
+// records it. It returns nil if the member may. Others must not learn from the answer, nor from the
+// number of records, whether an address, which may be one that no list shows, is a member's.
 func (s *Server) removeDenied(r *request, m projections.Membership) error {
 	if m.Role.May(events.ManageMembers) {
 		return nil
