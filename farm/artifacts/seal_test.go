@@ -118,12 +118,12 @@ func TestSweep(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, job.Workspace.String(), job.ID.String(), ".put-1"), nil, 0o600))
 	before := len(files(t, dir))
 
-	n, err := artifacts.Sweep(t.Context(), s, time.Now().Add(events.ArtifactUploadWindow), time.Time{}, time.Nanosecond)
+	n, err := new(artifacts.Swept).Sweep(t.Context(), s, time.Now().Add(events.ArtifactUploadWindow), time.Nanosecond)
 	require.NoError(t, err)
 	require.Zero(t, n, "an upload may still go on")
 	require.Len(t, files(t, dir), before)
 
-	n, err = artifacts.Sweep(t.Context(), s, time.Now().Add(artifacts.ChunkRetention+time.Minute), time.Time{}, time.Nanosecond)
+	n, err = new(artifacts.Swept).Sweep(t.Context(), s, time.Now().Add(artifacts.ChunkRetention+time.Minute), time.Nanosecond)
 	require.NoError(t, err)
 	require.Equal(t, 2, n)
 	require.Len(t, files(t, dir), before-3, "the chunk, its digest, and what a put left")
@@ -140,7 +140,7 @@ func TestSweepContinuesAfterError(t *testing.T) {
 	put(t, s, "w/j/broken.0.0.a", "chunk")
 	put(t, s, "w/k/x.0.0.a", "chunk")
 	put(t, s, "w/k/x.0", "")
-	n, err := artifacts.Sweep(t.Context(), s, time.Now().Add(24*time.Hour), time.Time{}, time.Nanosecond)
+	n, err := new(artifacts.Swept).Sweep(t.Context(), s, time.Now().Add(24*time.Hour), time.Nanosecond)
 	require.Error(t, err)
 	require.Equal(t, 2, n)
 	require.Equal(t, []string{"broken", "broken.0.0.a"}, names(t, s, "w/j"))

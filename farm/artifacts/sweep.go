@@ -13,23 +13,35 @@ import (
 // starts after the job's end and is abandoned after [events.ArtifactUploadWindow].
 const ChunkRetention = events.ArtifactUploadWindow + 10*time.Minute
 
+// A Swept remembers what earlier sweeps of a store left to do. The zero value is that of a store that was
+// never swept.
+type Swept struct {
+	last   time.Time       // when the last sweep began that reached all folders
+	failed map[string]bool // folders that failed in it
+}
+
 // Sweep removes the chunks of uploads that ended before their files were complete, and returns the
-// number of removed objects. It does not read the seals of folders in which nothing was put since last,
-// the time of an earlier sweep without an error, or zero. It pauses between folders, to limit the load
-// of a large store. A folder that fails does not stop the others.
-func Sweep(ctx context.Context, store Store, now, last time.Time, pause time.Duration) (removed int, err error) {
+// number of removed objects. It does not read the seals of folders that were swept and in which nothing
+// was put since. It pauses between folders, to limit the load of a large store. A folder that fails does
+// not stop the others.
+func (s *Swept) Sweep(ctx context.Context, store Store, now time.Time, pause time.Duration) (removed int, err error) {
 	ticker := time.NewTicker(pause)
 	defer ticker.Stop()
-	before, settled := now.Add(-ChunkRetention), last.Add(-ChunkRetention)
-	var failed error
+	before := now.Add(-ChunkRetention)
+	var last error
+	failed := map[string]bool{}
 	for folder, err := range store.Folders(ctx) {
 		if err != nil {
 			return removed, err
 		}
+		var settled time.Time
+		if !s.failed[folder] {
+			settled = s.last.Add(-ChunkRetention)
+		}
 		n, err := sweepFolder(ctx, store, folder, before, settled)
 		removed += n
 		if err != nil {
-			failed = err
+			failed[folder], last = true, err
 		}
 		select {
 		case <-ticker.C:
@@ -37,10 +49,14 @@ func Sweep(ctx context.Context, store Store, now, last time.Time, pause time.Dur
 			return removed, ctx.Err()
 		}
 	}
-	if failed != nil {
-		return removed, fmt.Errorf("sweep artifacts: %w", failed)
+	if ctx.Err() != nil {
+		return removed, ctx.Err()
 	}
-	return removed, ctx.Err()
+	s.last, s.failed = now, failed
+	if last != nil {
+		return removed, fmt.Errorf("sweep artifacts: %w", last)
+	}
+	return removed, nil
 }
 
 // RemoveJob removes all objects of a job. Its upload must have ended.

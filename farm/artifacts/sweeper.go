@@ -28,14 +28,11 @@ type Sweeper struct {
 func (s Sweeper) Run(ctx context.Context) {
 	tick := time.NewTicker(sweepInterval)
 	defer tick.Stop()
-	var swept, unrecorded time.Time // times of the last such removals
+	var swept Swept
+	var unrecorded time.Time // time of the last such removal
 	for {
 		if s.Leads() {
-			began := time.Now()
-			n, err := Sweep(ctx, s.Store, began, swept, sweepPause)
-			if err == nil {
-				swept = began
-			}
+			n, err := swept.Sweep(ctx, s.Store, time.Now(), sweepPause)
 			s.logResult(ctx, "broken uploads", n, err)
 		}
 		if s.Leads() && time.Since(unrecorded) >= UnrecordedRetention {

@@ -65,7 +65,7 @@ func TestUnrecordedFilesAreSweptOnceADay(t *testing.T) {
 }
 
 // Unfinished uploads are removed by the leader alone, which reads the seals of a folder again only after
-// something was put there.
+// something was put there, except for that of a damaged seal.
 func TestUnfinishedUploadsAreSweptByLeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
@@ -86,7 +86,11 @@ func TestUnfinishedUploadsAreSweptByLeader(t *testing.T) {
 		require.NoError(t, err)
 		defer directory.Close()
 
-		store := &countingStore{Store: directory}
+		damaged := events.NewID(time.Now()).String()
+		require.NoError(t, os.MkdirAll(filepath.Join(dir, "w", "j"), 0o700))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "w", "j", damaged), []byte("{"), 0o600))
+
+		store := &countingStore{Store: directory, damaged: "w/j/" + damaged}
 		var leads atomic.Bool
 		s := artifacts.Sweeper{Store: store, Leads: leads.Load, Log: slog.New(slog.DiscardHandler)}
 		s.Abandoned = func(context.Context, events.ID, events.ID) ([]events.ID, bool, error) { return nil, false, nil }
@@ -99,6 +103,7 @@ func TestUnfinishedUploadsAreSweptByLeader(t *testing.T) {
 		leads.Store(true)
 		time.Sleep(5 * artifacts.SweepInterval)
 		require.EqualValues(t, 1, store.opened.Load())
+		require.EqualValues(t, 5, store.openedDamaged.Load())
 		require.NoFileExists(t, broken)
 
 		broken, left := write(events.NewID(time.Now()).String()+".0.0.c", "x", time.Now()), write(".put-1", "", time.Now())
@@ -120,10 +125,15 @@ func TestUnfinishedUploadsAreSweptByLeader(t *testing.T) {
 
 type countingStore struct {
 	artifacts.Store
-	opened atomic.Int32
+	damaged               string // key of a seal that is counted separately
+	opened, openedDamaged atomic.Int32
 }
 
 func (s *countingStore) Open(ctx context.Context, key string, offset int64) (io.ReadCloser, error) {
-	s.opened.Add(1)
+	if key == s.damaged {
+		s.openedDamaged.Add(1)
+	} else {
+		s.opened.Add(1)
+	}
 	return s.Store.Open(ctx, key, offset)
 }
