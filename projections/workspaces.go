@@ -52,6 +52,25 @@ func (v Workspaces) Get(ctx context.Context, id events.ID) (w Workspace, ok bool
 	return optional[Workspace](rows, "workspace "+id.String())
 }
 
+// A Visit is a workspace with somebody's role in it, as of event Head of its log.
+type Visit struct {
+	Workspace
+	Head         int64
+	Role         events.Role
+	ApproveLoops *bool
+}
+
+// Visit returns a workspace for a user. ok is false if they are not a member.
+func (v Workspaces) Visit(ctx context.Context, id, user events.ID) (found Visit, ok bool, err error) {
+	rows, _ := v.DB.Query(ctx, `
+		select w.workspace_id, w.name, w.slug, w.created_at, l.head, m.role, m.approve_loops
+		from workspaces w
+		join logs l on l.workspace_id = $1
+		join members m on m.workspace_id = $1 and m.user_id = $2
+		where w.workspace_id = $1`, id, user)
+	return optional[Visit](rows, "workspace "+id.String())
+}
+
 // maxPositionLag bounds how far a position may lie behind the head, because a client that follows from
 // there receives all events since.
 const maxPositionLag = 1000

@@ -15,7 +15,7 @@ import (
 func (s *Server) workspaceRoutes() section {
 	acme := newWorkspace(exampleAcme, newYou(&person{
 		user: exampleAda.ID, member: exampleNo(4), name: "Ada Lind", role: events.Owner, approveLoops: true,
-	}, exampleAda.Name), exampleEvent.Data.Seq)
+	}, exampleAda.Name), exampleEvent.Data.Seq, exampleEvent.Data.Seq)
 	return section{tag: "Workspace", about: "The workspace and the caller's membership.", routes: []route{
 		query(s.getWorkspace, route{
 			method: "GET", path: "/workspace", guard: people,
@@ -42,6 +42,7 @@ type workspace struct {
 	YourRole  string            `json:"yourRole" enum:"Owner,Maintainer,Viewer,member"`
 	You       you               `json:"you"`
 	Seq       int64             `json:"seq" doc:"The seq of an event that all lists already include. Read the lists, then stream events from this seq, to miss none." example:"4182"`
+	Head      int64             `json:"head" doc:"The seq of the newest event when the name, the slug and your role were read. Lists may lack it." example:"4182"`
 }
 
 type you struct {
@@ -68,15 +69,17 @@ func (s *Server) getWorkspace(ctx context.Context, _ *struct{}) (*workspaceAnswe
 
 func (s *Server) workspace(ctx context.Context) (workspace, error) {
 	c := callerOf(ctx)
-	w, ok, err := s.Views.Workspaces.Get(ctx, c.workspace)
+	w, ok, err := s.Views.Workspaces.Visit(ctx, c.workspace, c.person.user)
 	if err := checkFound(ok, err, fault.ErrTenantNotFound); err != nil {
 		return workspace{}, err
 	}
+	now := *c.person // the role may have changed since the caller was found
+	now.role, now.approveLoops = w.Role, events.MayApproveLoops(w.Role, w.ApproveLoops)
 	position, err := s.listsPosition(ctx, c.workspace)
 	if err != nil {
 		return workspace{}, err
 	}
-	return newWorkspace(w, newYou(c.person, c.envelope.Actor.Name), position), nil
+	return newWorkspace(w.Workspace, newYou(&now, c.envelope.Actor.Name), position, w.Head), nil
 }
 
 // listsPositionLimit bounds the wait for a read replica that does not answer.
@@ -99,8 +102,8 @@ func (s *Server) listsPosition(ctx context.Context, workspace events.ID) (int64,
 	return max(0, position-assumedReplicaLag), err
 }
 
-func newWorkspace(w projections.Workspace, yours you, position int64) workspace {
-	return workspace{w.ID.String(), w.Name, w.Slug, openapi.FormatTime(w.CreatedAt), yours.Role, yours, position}
+func newWorkspace(w projections.Workspace, yours you, position, head int64) workspace {
+	return workspace{w.ID.String(), w.Name, w.Slug, openapi.FormatTime(w.CreatedAt), yours.Role, yours, position, head}
 }
 
 type workspaceChange struct {

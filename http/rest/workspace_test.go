@@ -11,7 +11,7 @@ import (
 )
 
 // The position of a workspace is that of the database from which lists are read, so that a client that
-// streams from it misses nothing that the lists lack.
+// streams from it misses nothing that the lists lack. The role is that at the head of the log.
 func TestPositionIsThatOfLists(t *testing.T) {
 	t.Parallel()
 	primary, replica := pgtest.New(t), pgtest.New(t)
@@ -19,13 +19,20 @@ func TestPositionIsThatOfLists(t *testing.T) {
 	_, err := primary.Exec(t.Context(),
 		`insert into workspaces (workspace_id, name, slug, created_at) values ($1, 'Acme', 'acme', now())`, workspace)
 	require.NoError(t, err)
+	c := someone(workspace)
+	_, err = primary.Exec(t.Context(),
+		`insert into members values ($1, gen_random_uuid(), $2, 'vera@x', 'Viewer', null, now(), '', 'vera@x')`, workspace, c.person.user)
+	require.NoError(t, err)
 	s := &Server{Config: Config{
 		Views: Views{Workspaces: projections.Workspaces{DB: primary}}, Lists: Lists{Workspaces: projections.Workspaces{DB: replica}},
 		Log: slog.New(slog.DiscardHandler),
 	}}
+	head := int64(7)
 	seq := func() int64 {
-		answer, err := s.getWorkspace(as(t, someone(workspace)), nil)
+		answer, err := s.getWorkspace(as(t, c), nil)
 		require.NoError(t, err)
+		require.Equal(t, "Viewer", answer.Body.You.Role, "not that with which the caller was admitted")
+		require.Equal(t, head, answer.Body.Head)
 		return answer.Body.Seq
 	}
 	require.Zero(t, seq(), "the replica does not have the workspace yet")
@@ -38,5 +45,6 @@ func TestPositionIsThatOfLists(t *testing.T) {
 		_, err = primary.Exec(t.Context(), sql+` where workspace_id = $1`, workspace)
 		require.NoError(t, err)
 	}
+	head = 1007
 	require.EqualValues(t, 7, seq())
 }

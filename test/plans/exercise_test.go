@@ -228,6 +228,8 @@ func (p *process) askMembers(t *testing.T) {
 	workspaces := projections.Workspaces{DB: p.asks}
 	_, ok, err = workspaces.Get(ctx, p.acme)
 	require.True(t, ok, err)
+	_, ok, err = workspaces.Visit(ctx, p.acme, p.fellow)
+	require.True(t, ok, err)
 	done[int64](t)(workspaces.Position(ctx, p.acme))
 	done[[]projections.Workspace](t)(workspaces.ForMember(ctx, p.fellow, 100))
 

@@ -4525,7 +4525,12 @@ type Waiting struct {
 type Workspace struct {
 	// CreatedAt Examples: 2026-11-20T23:56:25.123Z
 	CreatedAt time.Time `json:"createdAt"`
-	Id        string    `json:"id"`
+
+	// Head The seq of the newest event when the name, the slug and your role were read. Lists may lack it.
+	//
+	// Examples: 4182
+	Head int64  `json:"head"`
+	Id   string `json:"id"`
 
 	// Name Examples: Acme
 	Name string `json:"name"`

@@ -295,8 +295,9 @@ function startLiveUpdates() {
 }
 startLiveUpdates();
 // A page is not loaded again by itself when the person's role changes, as it may contain what was typed, or a secret.
+// Lists may lie behind the role that the page shows, so that earlier changes of it are sent too.
 body.addEventListener("live-member", ({ detail: { kind, id, seq } }) => {
-  if (kind === "member.role_changed" && id === body.dataset.member && seq > Number(body.dataset.seq)) $("#role-changed").hidden = false;
+  if (kind === "member.role_changed" && id === body.dataset.member && seq > Number(body.dataset.roleSeq)) $("#role-changed").hidden = false;
 });
 addEventListener("pagehide", () => port?.postMessage({ leave: true }));
 // A page from the back/forward cache is outdated and has left the worker.
