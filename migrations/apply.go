@@ -15,11 +15,13 @@ import (
 const cleanupLimit = 5 * time.Second
 
 // A statement that waits for a table's lock makes all later queries of the table wait behind it, so
-// a migration gives up and lets them pass for tableLockPause. It gives up tableLockPatience after
-// deadlock_timeout, because PostgreSQL cancels an autovacuum that blocks it only when that has passed.
+// a migration gives up and lets them pass for tableLockPause, then twice as long each time. It gives up
+// tableLockPatience after deadlock_timeout, because PostgreSQL cancels an autovacuum that blocks it only
+// when that has passed, and before commits give up, which wait for two seconds.
 const (
-	tableLockPatience = 2 * time.Second
+	tableLockPatience = 200 * time.Millisecond
 	tableLockPause    = 2 * time.Second
+	maxTableLockPause = time.Minute
 )
 
 // apply runs f and records it.
@@ -30,7 +32,7 @@ func (h *history) apply(ctx context.Context, f file, out io.Writer) error {
 	}
 	reported := ""
 	err := run(ctx, f)
-	for ; isLockTimeout(err) && !f.outsideTransaction(); err = run(ctx, f) {
+	for pause := tableLockPause; isLockTimeout(err) && !f.outsideTransaction(); err = run(ctx, f) {
 		if who := h.oldestHolder(ctx); who != reported {
 			fmt.Fprintf(out, "Migration %s was rolled back and is tried again: it waits for a lock, perhaps of %s ...\n", f.name, who)
 			reported = who
@@ -38,7 +40,8 @@ func (h *history) apply(ctx context.Context, f file, out io.Writer) error {
 		select {
 		case <-ctx.Done():
 			return f.failure(ctx.Err())
-		case <-time.After(tableLockPause):
+		case <-time.After(pause):
+			pause = min(2*pause, maxTableLockPause)
 		}
 	}
 	if err != nil {
