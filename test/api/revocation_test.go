@@ -135,7 +135,7 @@ func testRevocation(t *testing.T, s *fixture) {
 		alternate(10, func(i int, one, other *service) {
 			a := one.ask(t, "ada@acme", "PATCH /api/v1/workspace", fmt.Sprintf(`{"name":"Acme again %d"}`, i)).is(t, "200")
 			position := a.header.Get("X-Svc-Position")
-			log := other.ask(t, "ada@acme", "GET /api/v1/audit?limit=1", "", "X-Svc-Min-Position: "+position).is(t, "200")
+			log := other.ask(t, "ada@acme", "GET /api/v1/audit?action=workspace.renamed&limit=1", "", "X-Svc-Min-Position: "+position).is(t, "200")
 			require.Equal(t, position, fmt.Sprint(log.at(t, "items.0.seq")))
 			require.Equal(t, fmt.Sprintf("Acme again %d", i), log.text(t, "items.0.changes.0.to"))
 		})
