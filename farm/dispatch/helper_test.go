@@ -31,16 +31,27 @@ func TestMain(m *testing.M) { pgtest.Main(m) }
 
 const waitLimit = time.Minute
 
-// A clock is what replicas use as time: the real time plus what the test adds.
+// A clock is what replicas use as time: the real time, or that of the freeze, plus what the test adds.
 type clock struct {
-	mu    sync.Mutex
-	ahead time.Duration
+	mu     sync.Mutex
+	frozen time.Time // zero: it runs
+	ahead  time.Duration
 }
 
 func (c *clock) now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if !c.frozen.IsZero() {
+		return c.frozen.Add(c.ahead)
+	}
 	return time.Now().Add(c.ahead)
+}
+
+// freeze stops the clock, for tests of bounds that a slow machine would otherwise reach by itself.
+func (c *clock) freeze() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.frozen = time.Now()
 }
 
 func (c *clock) advance(d time.Duration) {

@@ -48,6 +48,7 @@ func TestCancelledJobEndsInEveryState(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newSite(t)
+			s.clock.freeze()
 			j := &running{site: s, r: s.replica()}
 			j.runner = s.enrol(j.r, "builder", 2, 0)
 			j.a = dial(t, j.r, s.ws, j.runner)
@@ -79,6 +80,7 @@ func TestCancelledJobEndsInEveryState(t *testing.T) {
 func TestCancelAgainShortensGrace(t *testing.T) {
 	t.Parallel()
 	j := newRunning(t)
+	j.clock.freeze()
 	again := func(seconds int) {
 		t.Helper()
 		_, err := j.r.CancelJob(t.Context(), commands.CancelJob{Meta: systemMeta(j.ws), Job: j.job, Grace: &seconds})
@@ -118,6 +120,9 @@ func count(list []string, word string) (n int) {
 func TestUnrenewedLeaseLosesJob(t *testing.T) {
 	t.Parallel()
 	j := newRunning(t)
+	j.clock.freeze()
+	j.a.send(wire.Heartbeat{Held: []wire.Held{{Job: j.job.String(), Epoch: j.epoch}}}, events.ID{}, 0, 0)
+	j.a.next(wire.TypeHeartbeatAck)
 	j.clock.advance(89 * time.Second)
 	j.r.SweepOnce(t.Context())
 	require.Equal(t, events.JobStateRunning, j.state(j.job))
@@ -192,6 +197,7 @@ func TestLostAssignmentIsSentAgain(t *testing.T) {
 func TestAcceptIsAcknowledgedAndRenewsLease(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
+	s.clock.freeze()
 	r := s.replica()
 	a := dial(t, r, s.ws, s.enrol(r, "builder", 1, 0))
 	a.greet()
