@@ -42,16 +42,15 @@ func TestNewerConnectionTakesOver(t *testing.T) {
 func TestRevokedRunnerIsDisconnectedFromEveryReplica(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	first, second := s.replica(), s.replica()
+	byEvent := func(c *dispatch.Config) { c.RefreshEvery = time.Hour }
+	first, second := s.replica(byEvent), s.replica(byEvent)
 	for _, r := range []*replica{first, second} {
 		runner := s.enrol(first, "builder", 1, 0)
 		a := dial(t, r, s.ws, runner)
 		a.greet()
-		from := time.Now()
 		_, err := first.RevokeRunner(t.Context(), commands.RevokeRunner{Meta: systemMeta(s.ws), Runner: runner})
 		require.NoError(t, err)
 		require.Equal(t, wire.CloseRevoked, a.closes())
-		require.Less(t, time.Since(from), 2*time.Second)
 		b := dial(t, r, s.ws, runner)
 		b.send(hello, events.ID{}, 0, 0)
 		require.Equal(t, wire.CloseRevoked, b.closes(), "one that was let in a moment before")
