@@ -123,7 +123,8 @@ func (h *hold) awaitWaiting() {
 	require.Eventually(h.s.t, func() bool {
 		var waits bool
 		require.NoError(h.s.t, h.s.db.QueryRow(context.Background(), `
-			select exists (select from pg_locks where not granted and relation = $1::regclass)`, h.table).Scan(&waits))
+			select exists (select from pg_locks where not granted and relation = $1::regclass
+				and database = (select oid from pg_database where datname = current_database()))`, h.table).Scan(&waits))
 		return waits
 	}, waitLimit, 2*time.Millisecond)
 }

@@ -28,22 +28,12 @@ func TestLeaseIsRenewedFromNewestHeartbeat(t *testing.T) {
 			a.send(wire.Heartbeat{Held: []wire.Held{{Job: job.String(), Epoch: epoch}}}, events.ID{}, 0, 0)
 		}
 	}
-	tx, err := s.db.Begin(t.Context())
-	require.NoError(t, err)
-	defer func() { _ = tx.Rollback(t.Context()) }()
-	_, err = tx.Exec(t.Context(), `lock table runner_presence in exclusive mode`)
-	require.NoError(t, err)
+	storing := s.hold("runner_presence", "exclusive mode")
 	for _, beat := range beats {
 		beat() // the writer waits for the lock with this one
 		break
 	}
-	require.Eventually(t, func() bool {
-		var waiting bool
-		require.NoError(t, s.db.QueryRow(t.Context(), `
-			select exists (select from pg_locks join pg_database d on d.oid = database
-				where datname = current_database() and relation = 'runner_presence'::regclass and not granted)`).Scan(&waiting))
-		return waiting
-	}, waitLimit, time.Millisecond)
+	storing.awaitWaiting()
 	newest := map[events.ID]time.Time{}
 	for job, beat := range beats {
 		s.clock.advance(7 * time.Second)
@@ -52,7 +42,7 @@ func TestLeaseIsRenewedFromNewestHeartbeat(t *testing.T) {
 		beat()
 		require.Eventually(t, func() bool { return r.QueuedHeartbeats() > queued }, waitLimit, time.Millisecond)
 	}
-	require.NoError(t, tx.Rollback(t.Context()))
+	storing.release()
 	for job, at := range newest {
 		require.Eventually(t, func() bool {
 			var renewed time.Time

@@ -28,23 +28,14 @@ func TestLostLeaseDoesNotWaitForSealing(t *testing.T) {
 	j.job, j.epoch, _ = j.a.assigned()
 	j.begin()
 
-	tx, err := j.db.Begin(t.Context())
-	require.NoError(t, err)
-	defer func() { _ = tx.Rollback(t.Context()) }()
-	_, err = tx.Exec(t.Context(), `lock table job_logs in access exclusive mode`)
-	require.NoError(t, err)
+	sealing := j.hold("job_logs", "access exclusive mode")
 	leads.Store(true)
-	require.Eventually(t, func() bool {
-		var waiting bool
-		require.NoError(t, j.db.QueryRow(t.Context(), `
-			select exists (select from pg_locks where relation = 'job_logs'::regclass and not granted)`).Scan(&waiting))
-		return waiting
-	}, waitLimit, 2*time.Millisecond)
+	sealing.awaitWaiting()
 	require.Zero(t, count(j.kinds(ended), "log_sealed"))
 	j.clock.advance(91 * time.Second)
 	require.Eventually(t, func() bool { return count(j.kinds(j.job), "lease_expired") == 1 }, waitLimit/2, 2*time.Millisecond)
 	require.Zero(t, count(j.kinds(ended), "log_sealed"))
-	require.NoError(t, tx.Rollback(t.Context()))
+	sealing.release()
 	require.Eventually(t, func() bool { return count(j.kinds(ended), "log_sealed") == 1 }, waitLimit, 2*time.Millisecond)
 }
 

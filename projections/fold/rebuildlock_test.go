@@ -106,7 +106,8 @@ func TestCancelledRebuildLeavesNothingBehind(t *testing.T) {
 func waitsFor(t *testing.T, w *world.World, table string) (waits bool) {
 	t.Helper()
 	err := w.DB.QueryRow(t.Context(), `
-		select exists (select from pg_locks where not granted and relation = $1::regclass and mode = 'AccessExclusiveLock')`, table).Scan(&waits)
+		select exists (select from pg_locks where not granted and relation = $1::regclass and mode = 'AccessExclusiveLock'
+			and database = (select oid from pg_database where datname = current_database()))`, table).Scan(&waits)
 	require.NoError(t, err)
 	return waits
 }
