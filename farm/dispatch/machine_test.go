@@ -122,7 +122,7 @@ func (m *machine) freeze(d time.Duration) {
 	m.fence()
 	for k, w := range m.jobs {
 		if w.begun && !w.done {
-			m.c.hold(k.job, m.name(k))
+			m.c.hold(k.job, m.name(k), w.until)
 		}
 	}
 }
@@ -218,7 +218,7 @@ func (m *machine) handle(e wire.Envelope) {
 		}
 		if !w.begun {
 			w.begun = true
-			m.c.hold(job, m.name(k))
+			m.c.hold(job, m.name(k), w.until)
 			m.event(w, k, wire.Event{Kind: wire.EventStarted})
 		}
 		m.ack(k, w, int(body[wire.Ack](m.c.t, e).Upto))
@@ -237,9 +237,13 @@ func (m *machine) handle(e wire.Envelope) {
 		if at := m.sentAt[ack.Seq]; at.After(m.ackedAt) {
 			m.ackedAt = at
 		}
-		for _, w := range m.jobs {
-			if until := m.ackedAt.Add(chaosLease - chaosMargin); until.After(w.until) {
-				w.until = until
+		for k, w := range m.jobs {
+			until := m.ackedAt.Add(chaosLease - chaosMargin)
+			if !until.After(w.until) {
+				continue
+			}
+			if w.until = until; w.begun && !w.done {
+				m.c.hold(k.job, m.name(k), until)
 			}
 		}
 		for _, v := range ack.Held {
