@@ -130,26 +130,23 @@ func TestStoppedJobLeavesNothing(t *testing.T) {
 func TestJobIsKilledBeforeLeaseExpires(t *testing.T) {
 	t.Parallel()
 	f := newFarm(t)
-	f.changeWelcome = func(w *wire.Welcome) { w.LeaseSeconds = 12 } // killed 2 s after a heartbeat
+	const lease = 15 * time.Second // killed 5 s after a heartbeat
+	f.changeWelcome = func(w *wire.Welcome) { w.LeaseSeconds = int(lease.Seconds()) }
 	r := start(t, f.enrolled())
-	k := f.assign(wire.Assign{LeaseSeconds: 12, Steps: steps("echo ready; sleep 600")})
+	k := f.assign(wire.Assign{LeaseSeconds: int(lease.Seconds()), Steps: steps("echo ready; sleep 600")})
 	require.Eventually(t, func() bool { return strings.Contains(f.log(k), "ready") }, waitLimit, time.Millisecond)
-	beats := func() (n int) {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		return len(f.beats)
-	}
-	before := beats()
-	require.Eventually(t, func() bool { return beats() > before+4 }, waitLimit, 10*time.Millisecond) // longer than the lease
-	require.True(t, f.with(k, func(j *farmJob) bool { return j.end() == nil })(), "heartbeats that are answered keep it")
+	fence := r.s.heldJob(k).fence
+	before := fence()
+	require.Eventually(t, func() bool { return fence().Fence > before.Fence }, waitLimit, 10*time.Millisecond)
 	f.mu.Lock()
 	f.ignoreHeartbeats = true
 	f.mu.Unlock()
-	began := time.Now()
+	began, last := time.Now(), fence()
 	end := f.ended(k)
+	require.GreaterOrEqual(t, bootTime(), last.Fence, "heartbeats that are answered keep it")
 	require.Equal(t, "infra", end.Outcome)
 	require.Equal(t, "fenced", end.SignalReason)
-	require.Less(t, time.Since(began), 10*time.Second)
+	require.Less(t, time.Since(began), lease)
 	r.requireNoJobs()
 }
 
