@@ -263,16 +263,14 @@ func TestCertificateIsRenewed(t *testing.T) {
 	before, err := folder.Identity()
 	require.NoError(t, err)
 	f.lifetime = time.Hour
-	start(t, folder)
-	require.Eventually(t, func() bool {
-		id, err := folder.Identity()
-		return err == nil && id.Serial != before.Serial
-	}, waitLimit, 10*time.Millisecond)
+	r := start(t, folder)
+	require.Eventually(t, func() bool { return !r.s.farm.expiry().Equal(before.NotAfter) }, waitLimit, 10*time.Millisecond)
 	// The first connection may have been dialed with either certificate.
 	require.Eventually(t, f.check(func() bool { return len(f.conns) > 0 }), waitLimit, 10*time.Millisecond)
 	f.cutAll()
 	after, err := folder.Identity()
 	require.NoError(t, err)
+	require.NotEqual(t, before.Serial, after.Serial)
 	require.Eventually(t, f.check(func() bool { return len(f.serials) > 0 && f.serials[len(f.serials)-1] == after.Serial }), waitLimit,
 		10*time.Millisecond)
 	f.mu.Lock()
