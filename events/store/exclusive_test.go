@@ -123,7 +123,6 @@ func TestExclusiveDecisionRespectsDeadlineAndClose(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
 	s := store.New(connect(t, url), nil, func(events.ID, int64) {})
-	store.SetTimeLimit(s, time.Second)
 	w := newID()
 	append1(t, s, commit(w, newID(), 0, "first"))
 	begun, free, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
@@ -137,7 +136,9 @@ func TestExclusiveDecisionRespectsDeadlineAndClose(t *testing.T) {
 		done <- err
 	}()
 	within(t, begun)
+	store.SetTimeLimit(s, time.Second)
 	_, err := s.Exclusively(t.Context(), w, decided(commit(w, newID(), 0, "third")))
+	store.SetTimeLimit(s, limit)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.True(t, fault.IsUnavailable(err))
 	cancel() // once begun, it is carried out
