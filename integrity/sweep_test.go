@@ -96,9 +96,10 @@ func (w *world) exec(t *testing.T, sql string, args ...any) {
 	require.NoError(t, err)
 }
 
+// eventually waits for long, since a sweep pauses 19 times as long as it works.
 func eventually(t *testing.T, ok func() bool) {
 	t.Helper()
-	require.Eventually(t, ok, time.Minute, 5*time.Millisecond)
+	require.Eventually(t, ok, 5*time.Minute, 5*time.Millisecond)
 }
 
 // Changes by SQL are found, logged once, and forgotten when they are repaired.
