@@ -21,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-const waitLimit = 20 * time.Second
+const waitLimit = time.Minute
 
 // A counter processes logs by moving their checkpoints to a head of 3, one event at a time.
 type counter struct {
