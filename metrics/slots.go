@@ -23,9 +23,9 @@ func (s slots) Describe(to chan<- *prometheus.Desc) { prometheus.DescribeByColle
 func (s slots) Collect(to chan<- prometheus.Metric) {
 	for _, b := range s {
 		held, waiting, refused := b.Usage()
-		to <- prometheus.MustNewConstMetric(slotsHeld, prometheus.GaugeValue, float64(held), b.Name())
-		to <- prometheus.MustNewConstMetric(slotsWaiting, prometheus.GaugeValue, float64(waiting), b.Name())
-		to <- prometheus.MustNewConstMetric(slotsRefused, prometheus.CounterValue, float64(refused.Share), b.Name(), "share")
-		to <- prometheus.MustNewConstMetric(slotsRefused, prometheus.CounterValue, float64(refused.Full), b.Name(), "full")
+		to <- prometheus.MustNewConstMetric(slotsHeld, prometheus.GaugeValue, float64(held), b.Bound().Name)
+		to <- prometheus.MustNewConstMetric(slotsWaiting, prometheus.GaugeValue, float64(waiting), b.Bound().Name)
+		to <- prometheus.MustNewConstMetric(slotsRefused, prometheus.CounterValue, float64(refused.Share), b.Bound().Name, "share")
+		to <- prometheus.MustNewConstMetric(slotsRefused, prometheus.CounterValue, float64(refused.Full), b.Bound().Name, "full")
 	}
 }

@@ -373,5 +373,5 @@ func (s *Semaphore) Usage() (held, waiting int, refused Refused) {
 	return s.slots.all, s.waiting.all, s.refused
 }
 
-// Name returns the name of the bound.
-func (s *Semaphore) Name() string { return s.bound.Name }
+// Bound returns what the semaphore was made from.
+func (s *Semaphore) Bound() Bound { return s.bound }

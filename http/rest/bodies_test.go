@@ -114,10 +114,23 @@ func TestDenialNeedsSlotForBody(t *testing.T) {
 	require.Equal(t, 12, body.Len(), "the body must not be read")
 }
 
+// patient returns a semaphore in which requests wait, and competitors count, for as long as a test takes.
+func patient(s *quota.Semaphore) *quota.Semaphore {
+	b := s.Bound()
+	b.Wait = testTimeout
+	if b.IdleAfter > 0 {
+		b.IdleAfter = testTimeout
+	}
+	return quota.New(b)
+}
+
 // Bodies that do not arrive, and answers that nobody reads, hold up nobody but their caller.
 func TestSlowClientHoldsUpNobodyElse(t *testing.T) {
 	t.Parallel()
 	s := &Server{bounds: newBounds()}
+	for _, b := range []**quota.Semaphore{&s.bounds.bodies, &s.bounds.reads} {
+		*b = patient(*b)
+	}
 	workspace := events.NewID(epoch)
 	slow, other := someone(workspace), someone(workspace)
 	log := slog.New(slog.DiscardHandler)

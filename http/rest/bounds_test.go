@@ -116,6 +116,14 @@ func TestBoundsRefuseAlike(t *testing.T) {
 	}
 }
 
+// A patientAwaiter waits until the request ends.
+type patientAwaiter struct{ Awaiter }
+
+func (patientAwaiter) Await(ctx context.Context, _ string, _ events.ID, _ int64) error {
+	<-ctx.Done()
+	return fold.ErrNotCaughtUp
+}
+
 // A caller that waits for many positions does not block others, and a position that is already reached
 // needs no slot.
 func TestCallerWaitsForLimitedPositions(t *testing.T) {
@@ -124,6 +132,7 @@ func TestCallerWaitsForLimitedPositions(t *testing.T) {
 	db := pgtest.New(t)
 	workspace := fill(t, db, 10)
 	s := historyServer(db)
+	s.Views.Follower = patientAwaiter{s.Views.Follower}
 	ctx, stop := context.WithCancel(t.Context())
 	await := func(c *caller, position string) error {
 		r, err := http.NewRequestWithContext(ctx, http.MethodGet, "/", nil)
@@ -194,7 +203,7 @@ func TestFortyPeopleLeaveSlotsForOthers(t *testing.T) {
 			}
 		}
 		_, err := bound.Acquire(ended, quota.Holder{Caller: events.NewID(epoch), Person: events.NewID(epoch), Workspace: events.NewID(epoch)})
-		require.NoError(t, err, bound.Name())
+		require.NoError(t, err, bound.Bound().Name)
 	}
 }
 
