@@ -155,12 +155,18 @@ func TestSlowBusGetsPageInParts(t *testing.T) {
 	r.publishTimeout = 100 * time.Millisecond
 	one, other := newID(), newID()
 	want := map[events.ID][]string{one: w.append(t, one, 25), other: w.append(t, other, 25)}
-	pages := 0
-	for more := []events.ID{one, other}; len(more) > 0; pages++ {
-		var err error
-		more, err = r.relayPage(t.Context(), b, more)
+	pages, stalls := 0, 0
+	for more := []events.ID{one, other}; len(more) > 0; {
+		before := sent
+		rest, err := r.relayPage(t.Context(), b, more)
+		if errors.Is(err, context.DeadlineExceeded) && sent == before && stalls < 10 { // the machine is slower than the bus
+			stalls++
+			continue
+		}
 		require.NoError(t, err)
 		require.EqualValues(t, sent, w.position(t, one)+w.position(t, other))
+		more = rest
+		pages++
 	}
 	require.GreaterOrEqual(t, pages, 5, "ten messages in a page, or fewer")
 	require.Equal(t, 50, sent)
