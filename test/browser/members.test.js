@@ -186,6 +186,28 @@ test("invitations: several at once, dimmed, resent, revoked, expired", async () 
   assert.equal(await page.getByLabel("Role for the invitation").inputValue(), "Maintainer");
 });
 
+test("the form keeps the addresses that were refused, and the role, when the page is updated", async () => {
+  const ada = await openAs("ada"), { page, toast } = ada;
+  const field = page.locator("#invite-email"), as = page.getByLabel("Role for the invitation");
+  /** update has somebody invite a person, and waits until the page shows that. */
+  const update = async (email) => {
+    assert.equal((await api(ada, "POST", "/invitations", { email })).status(), 201);
+    await row(page, email).waitFor();
+  };
+  await field.fill("vier@example.com, mia@acme.example");
+  await as.selectOption("Maintainer");
+  await page.getByRole("button", { name: "Invite" }).click();
+  await toast("vier@example.com is invited.");
+  await row(page, "vier@example.com").waitFor();
+  await update("sieben@example.com");
+  assert.deepEqual([await field.inputValue(), await as.inputValue()], ["mia@acme.example", "Maintainer"]);
+  await field.fill("acht@example.com");
+  await page.getByRole("button", { name: "Invite" }).click();
+  await row(page, "acht@example.com").waitFor();
+  await update("neun@example.com");
+  assert.deepEqual([await field.inputValue(), await as.inputValue()], ["", "Maintainer"]);
+});
+
 test("a search finds invitations too", async () => {
   const { page, open } = await openAs("ada");
   await open(path + "?q=piet");
