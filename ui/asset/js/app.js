@@ -240,12 +240,13 @@ document.addEventListener("htmx:config:request", ({ detail: { ctx } }) => {
   // Empty parameters are left out, so that addresses stay short.
   if (ctx.request.method === "GET") for (const [name, value] of [...ctx.request.body]) if (!value) ctx.request.body.delete(name);
 });
-// What polls does not while its dialog is closed, and not after a refusal, which would be told again each time.
+// What polls does not while its dialog is closed, and not after a refusal, which would be told again each time. It is
+// checked when a request is sent, as one that waited for the answer to another may have become needless.
 document.addEventListener("htmx:after:request", ({ detail: { ctx } }) => {
   const status = ctx.response?.status ?? 0;
   ctx.sourceElement.isRefused = status >= 400 && status < 500 && status !== 429;
 });
-document.addEventListener("htmx:config:request", (e) => {
+document.addEventListener("htmx:before:request", (e) => {
   const { sourceElement, sourceEvent } = e.detail.ctx;
   if (sourceEvent?.type === "every" && (sourceElement.isRefused || sourceElement.closest("dialog:not([open])"))) e.preventDefault();
 });
