@@ -35,6 +35,8 @@ test("a person is found by name and by address, and opened with the keyboard", a
   await option(page, "Mia Torres").waitFor();
   assert.match(await selected(page), /Mia Torres/);
   await page.getByRole("status").getByText("1 result", { exact: true }).waitFor();
+  await page.locator("#palette input").fill("");
+  await page.locator("#palette-found [role=option]").waitFor({ state: "detached" }); // results of the previous search are removed
   await page.locator("#palette input").fill("mia@acme");
   await option(page, "mia@acme.example").waitFor();
   await page.keyboard.press("Enter");
@@ -49,7 +51,7 @@ test("a run is found by the number of its issue and by its title", async () => {
   const found = page.locator("#found-" + run.id);
   for (const typed of ["#" + run.issueNumber, run.issueTitle.slice(2, 14)]) {
     await page.locator("#palette input").fill("");
-    await found.waitFor({ state: "detached" }); // results of the previous search are removed
+    await found.waitFor({ state: "detached" });
     await page.locator("#palette input").fill(typed);
     await found.waitFor();
   }
@@ -62,7 +64,7 @@ test("a service account is found only by those who may see it, and its row gets 
   await page.keyboard.type("ci-b");
   await option(page, "ci-bot").waitFor();
   await page.keyboard.press("Enter");
-  await page.waitForFunction(() => document.activeElement.closest(".account-row")?.innerText.includes("ci-bot"));
+  await page.waitForFunction(() => document.activeElement?.closest(".account-row")?.innerText.includes("ci-bot"));
   const leo = await openPalette("leo");
   await leo.page.keyboard.type("ci-b");
   await leo.page.getByRole("status").getByText("No results").waitFor();
@@ -78,8 +80,30 @@ test("Enter opens a result as soon as it is displayed", async () => {
     observer.disconnect();
     document.querySelector("#palette input").dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", bubbles: true }));
   }).observe(document.getElementById("palette-found"), { childList: true, subtree: true }));
-  await page.keyboard.type("ci-b");
+  await page.locator("#palette input").fill("ci-b"); // at once, since slow typing searches for "c" too
   await page.waitForURL(/service-accounts#account-/);
+});
+
+test("results for a text that was typed on are not shown", async () => {
+  const { page } = await visitor(browser, app, "ada");
+  await page.clock.install();
+  await page.goto(app + "/w/acme/dashboard");
+  await page.keyboard.press("Control+k");
+  await page.locator("#palette[open]").waitFor();
+  await page.clock.pauseAt(Date.now() + 60000);
+  let answer;
+  const requested = new Promise((resolve) => page.route(/search\?q=c$/, (route) => { answer = () => route.continue(); resolve(); }));
+  await page.keyboard.type("c");
+  await page.clock.runFor(200);
+  await requested;
+  await page.keyboard.type("i-b"); // what follows is requested later
+  const over = await page.evaluateHandle(() => ({ told: new Promise((told) => document.addEventListener("htmx:finally:request", told, { once: true })) }));
+  answer();
+  await over.evaluate(async ({ told }) => { await told; });
+  assert.equal(await page.locator("#palette-found [role=option]").count(), 0);
+  await page.clock.runFor(200);
+  await option(page, "ci-bot").waitFor();
+  assert.equal(await page.locator("#palette-found [role=option]").count(), 1);
 });
 
 test("actions depend on the role and lead to their form", async () => {

@@ -366,6 +366,9 @@ if (palette) {
     select(visible().find((li) => text(li).startsWith(q)));
     showCount("Searching…");
   };
+  // What was found for a text is not shown once the field has another one.
+  field.addEventListener("htmx:config:request", ({ detail: { ctx } }) => { ctx.sought = field.value; });
+  field.addEventListener("htmx:before:swap", (e) => { if (e.detail.ctx.sought !== field.value) e.preventDefault(); });
   field.addEventListener("htmx:after:swap", () => showCount("No results"));
   for (const failed of ["htmx:error", "htmx:response:error"]) field.addEventListener(failed, () => showCount("Search is not responding. Try again."));
   field.onkeydown = (e) => {
