@@ -388,6 +388,17 @@ test("a search is complete although answers and updates arrive while it is typed
   assert.ok(await page.locator("#find").evaluate((field) => field === document.activeElement && field.selectionStart === 4));
 });
 
+test("a search that follows a filter is not replaced by the answer to the filter alone", async () => {
+  const { page } = await openAs("ada");
+  const filtered = new Promise((resolve) => page.route(/members\?role=Owner$/, resolve)); // it is not answered
+  await page.selectOption("#of-role", "Owner");
+  await filtered;
+  const dropped = page.waitForEvent("requestfailed", (request) => /members\?role=Owner$/.test(request.url()));
+  await page.locator("#find").fill("ada");
+  await page.waitForURL(/members\?q=ada&role=Owner$/);
+  await dropped;
+});
+
 test("an update that arrives after a search does not replace its result", async () => {
   const { page } = await openAs("ada"), mia = await openAs("mia");
   let release, markRequested;

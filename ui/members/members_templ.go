@@ -233,7 +233,7 @@ func searchForm(v *page.Visit) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 17, "\"><select id=\"of-role\" name=\"role\" aria-label=\"Filter by role\" hx-get=\"")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 17, "\" hx-sync:inherited=\"this:replace\"><select id=\"of-role\" name=\"role\" aria-label=\"Filter by role\" hx-get=\"")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -326,7 +326,7 @@ func searchForm(v *page.Visit) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 27, "\" hx-trigger=\"input changed delay:200ms\" hx-include=\"closest form\" hx-target=\"#people\" hx-select=\"#people\" hx-swap=\"outerMorph\" hx-replace-url=\"true\" hx-sync=\"this:replace\"> <kbd aria-hidden=\"true\">/</kbd></span> <button class=\"button small\" data-no-script>Find</button></form>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 27, "\" hx-trigger=\"input changed delay:200ms\" hx-include=\"closest form\" hx-target=\"#people\" hx-select=\"#people\" hx-swap=\"outerMorph\" hx-replace-url=\"true\"> <kbd aria-hidden=\"true\">/</kbd></span> <button class=\"button small\" data-no-script>Find</button></form>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

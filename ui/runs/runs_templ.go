@@ -369,7 +369,7 @@ func filters(v *page.Visit, d listData) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 26, "\">")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 26, "\" hx-sync:inherited=\"this:replace\">")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -493,7 +493,7 @@ func filters(v *page.Visit, d listData) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 40, "\" hx-trigger=\"input changed delay:250ms\" hx-include=\"closest form\" hx-target=\"#runs\" hx-select=\"#runs\" hx-swap=\"outerMorph\" hx-replace-url=\"true\" hx-sync=\"this:replace\"> <kbd aria-hidden=\"true\">/</kbd></span> <button class=\"button small\" data-no-script>Find</button></div><span class=\"space\"></span> <span class=\"hint\"><kbd>j</kbd> <kbd>k</kbd> move <kbd>↵</kbd> open</span> ")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 40, "\" hx-trigger=\"input changed delay:250ms\" hx-include=\"closest form\" hx-target=\"#runs\" hx-select=\"#runs\" hx-swap=\"outerMorph\" hx-replace-url=\"true\"> <kbd aria-hidden=\"true\">/</kbd></span> <button class=\"button small\" data-no-script>Find</button></div><span class=\"space\"></span> <span class=\"hint\"><kbd>j</kbd> <kbd>k</kbd> move <kbd>↵</kbd> open</span> ")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
