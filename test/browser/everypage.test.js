@@ -26,9 +26,10 @@ after(async () => {
 
 /**
  * useControl clicks the nth control of the page, or selects another option of it, and reports whether there is one.
- * Of similar controls only the first three count. Signing out and leaving are skipped, since everybody may.
+ * Of similar controls only the first three count. Signing out and leaving are skipped, since everybody may. If the
+ * control leads to another page, useControl returns when the browser has received that.
  */
-const useControl = (page, nth) => page.evaluate((nth) => {
+const useControl = (page, nth) => page.evaluate(async (nth) => {
   const list = [...document.querySelectorAll("main button, main select, main input[type=checkbox], main summary, [role=option], dialog button")];
   const counts = {};
   const el = list.filter((el) => {
@@ -37,12 +38,16 @@ const useControl = (page, nth) => page.evaluate((nth) => {
     return (counts[kind] = (counts[kind] ?? 0) + 1) <= 3;
   })[nth];
   if (!el) return false;
+  let leaves = false;
+  navigation.addEventListener("navigate", ({ destination }) => { leaves ||= !destination.sameDocument; });
   if (el.matches("select")) {
     el.selectedIndex = (el.selectedIndex + 1) % el.options.length;
     el.dispatchEvent(new Event("change", { bubbles: true }));
   } else el.click();
+  await new Promise((later) => setTimeout(later)); // forms are sent a moment later
+  if (leaves) await new Promise((late) => setTimeout(late, 30000)); // ends with the page
   return true;
-}, nth);
+}, nth).catch((error) => /context was destroyed/.test(error.message) || Promise.reject(error));
 
 test("no control that is enabled for a Viewer is refused", async () => {
   const vera = await visitor(browser, app, "vera", { ownSession: true, permissions: ["clipboard-write"] });
