@@ -105,11 +105,11 @@ test("an enrollment command is shown once", async () => {
   assert.equal(new URL(page.url()).pathname, "/w/acme/farm");
   const mia = await visitor(browser, app, "mia"); // her change updates the list, and the command stays
   await mia.open("/w/acme/farm");
-  await page.locator("#farm").evaluate((list) => { list.dataset.old = "yes"; });
   await mia.page.locator(".runner-row", { hasText: "make-run" }).locator("summary").click();
   await mia.page.getByRole("button", { name: "Drain…" }).click();
+  await mia.page.locator("dialog[open] input").fill("behind a command");
   await mia.page.locator("dialog[open]").getByRole("button", { name: "Drain" }).click();
-  await page.locator("#farm:not([data-old])").waitFor({ state: "attached" });
+  await page.locator(".runner-row").getByText("behind a command").waitFor({ state: "attached" });
   await mia.page.locator(".runner-row", { hasText: "make-run" }).locator("summary").click();
   await mia.page.getByRole("button", { name: "Resume" }).click();
   await mia.toast("is taking jobs again");
@@ -134,9 +134,12 @@ test("the dialog tells how far an enrollment is until that is over, unless it is
   };
   await open("/w/acme/farm");
   await page.getByRole("button", { name: "Add a runner" }).click();
+  await page.fill("#add-name", "builder-2");
   await page.getByRole("button", { name: "Create command" }).click();
   await page.locator("#await .checks").waitFor();
   await page.locator("#await .checks").evaluate((list) => { list.isOld = true; });
+  await page.locator("#enrollments li", { hasText: "builder-2" }).waitFor({ state: "attached" }); // its event has arrived
+  await page.locator("#await:not(.htmx-request)").waitFor(); // and what it led to
   await poll();
   await poll(); // by now the first answer has been shown
   assert.ok(await page.locator("#await .checks").evaluate((list) => list.isOld), "only what has changed is replaced");
@@ -169,6 +172,7 @@ test("the dialog does not ask again about an enrollment after a refusal", async 
   await page.getByRole("button", { name: "Create command" }).click();
   await page.locator("#await .checks").waitFor();
   await page.locator("#enrollments li", { hasText: "builder-3" }).waitFor({ state: "attached" }); // its event has arrived
+  await page.locator("#await:not(.htmx-request)").waitFor();
   let polls = 0, refuse, markAsked;
   const asked = new Promise((resolve) => { markAsked = resolve; }), refused = new Promise((resolve) => { refuse = resolve; });
   await page.route(/enrollments\/[^/]+$/, async (route) => {
