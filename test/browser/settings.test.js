@@ -34,7 +34,7 @@ for (const scripts of [true, false]) {
     await page.getByRole("button", { name: "Continue" }).click();
     await page.locator("#slug-error", { hasText: "Another workspace has this slug." }).waitFor();
     assert.equal(await page.inputValue("#workspace-slug"), "ada", "what was typed is kept");
-    assert.ok(await page.locator("#workspace-slug").evaluate((field) => field === document.activeElement));
+    await page.locator("#workspace-slug:focus").waitFor();
 
     await page.fill("#workspace-slug", "acme-"); // refused by the browser, and without the pattern by the service, without a confirmation
     await page.getByRole("button", { name: "Save" }).click();
@@ -104,6 +104,7 @@ test("a workspace is created on the page of workspaces", async () => {
   await page.fill("#new-slug", "No Slug");
   await page.getByRole("button", { name: "Create" }).click();
   await page.locator("#slug-error").getByText(/^The slug /).waitFor();
+  await page.waitForLoadState(); // scripts drop the second click
   await page.fill("#new-slug", "beyond");
   await page.getByRole("button", { name: "Create" }).dblclick(); // created once, and no refusal of a second one
   await page.waitForURL(app + "/w/beyond/dashboard");
@@ -146,6 +147,7 @@ for (const scripts of [true, false]) {
     await page.getByText(`Replaces the value that ${name} has.`).waitFor();
     await set(name, "W".repeat(32_768));
     await page.getByText(name + " is set.").waitFor();
+    await page.waitForLoadState(); // the list is below the message
     assert.equal(await page.locator("#secrets li").count(), 1);
     await row.getByRole("button", { name: "Remove" }).click();
     await page.getByLabel("Type " + name).fill(name);
