@@ -52,6 +52,7 @@ test("qualifiers filter the log, and two values of one qualifier are alternative
   await page.locator("#add").fill("action:invitation.sent");
   await page.keyboard.press("Enter");
   await page.locator(".chip").nth(1).waitFor();
+  await page.waitForLoadState(); // the events are below
   const both = await codes(page);
   assert.ok(both.some((code) => code.startsWith("member.")) && both.includes("invitation.sent"));
   assert.ok(both.every((code) => code.startsWith("member.") || code === "invitation.sent"));
@@ -75,6 +76,7 @@ test("days filter the log, and an invalid day is refused", async () => {
   await page.locator(".days [name=to]").fill(today);
   await page.getByRole("button", { name: "Apply" }).click();
   await page.locator(".chip", { hasText: "created: " + today }).waitFor();
+  await page.waitForLoadState();
   assert.ok(await rows(page).count() > 0);
   for (const time of await page.locator(".event time").evaluateAll((list) => list.map((t) => t.dateTime))) assert.ok(time.startsWith(today), time);
   await open("/w/acme/audit?q=created:yesterday");
