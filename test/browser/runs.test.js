@@ -81,7 +81,7 @@ test("finished runs are paged", async () => {
   await page.waitForURL(/offset=50/);
   assert.notEqual(await page.locator("#runs li").first().getAttribute("id"), null);
   await page.click("text=Newer");
-  await page.waitForFunction((text) => document.querySelector("#runs li a").innerText === text, first);
+  await page.waitForFunction((text) => document.querySelector("#runs li a")?.innerText === text, first);
 });
 
 test("a run links to its issue, its pull request and its diff at the code host", async () => {
@@ -190,10 +190,10 @@ test("the flag on the board and the banner of a run link to the decision", async
   const run = (await card.getAttribute("data-href")).split("/").pop();
   await card.locator("a.flag").click();
   await page.waitForURL(/\/needs#/);
-  await page.waitForFunction((id) => document.activeElement.id === id, "of-" + run);
+  await page.waitForFunction((id) => document.activeElement?.id === id, "of-" + run);
   await open("/w/acme/runs/" + run);
   await page.getByRole("link", { name: "View decision" }).click();
-  await page.waitForFunction((id) => document.activeElement.id === id, "of-" + run);
+  await page.waitForFunction((id) => document.activeElement?.id === id, "of-" + run);
 });
 
 test("a decision shows its evidence", async () => {
@@ -247,7 +247,7 @@ test("one key answers a decision, and other windows are updated", async () => {
   await ada.toast("Answered");
   await ada.page.waitForFunction((n) => document.querySelectorAll(".decision").length === n, before - 1);
   await mia.page.waitForFunction((n) => document.querySelectorAll(".decision").length === n, before - 1, { timeout: 10000 });
-  await mia.page.waitForFunction((n) => parseInt(document.querySelector("#badge b").innerText) === n, before - 1);
+  await mia.page.waitForFunction((n) => parseInt(document.querySelector("#badge b")?.innerText) === n, before - 1);
   assert.equal(posts.length, 1, "a held key answers once: " + posts);
   assert.equal(await ada.page.evaluate(() => document.activeElement.id), await ada.page.locator(".decision").first().getAttribute("id"));
 });
@@ -327,6 +327,7 @@ test("without scripts a decision can be answered", async () => {
   assert.ok(before > 0);
   await page.locator(".decision form button:not([disabled])").first().click();
   await page.getByText("Answered").waitFor();
+  await page.waitForLoadState(); // the decisions are below the message
   assert.equal(await page.locator(".decision").count(), before - 1);
 });
 
