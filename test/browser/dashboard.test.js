@@ -110,7 +110,7 @@ test("the events of a run are paged", async () => {
   await page.getByRole("link", { name: "Newest events" }).click();
   await page.getByText("newest first", { exact: true }).waitFor();
   assert.equal(new URL(page.url()).search, "");
-  await page.waitForFunction(() => document.activeElement.id === "happened");
+  await page.waitForFunction(() => document.activeElement?.id === "happened");
   assert.equal((await open(path + "?cursor=7")).status(), 422, "a cursor for another order");
   assert.deepEqual(problems, []);
 });
