@@ -28,12 +28,18 @@ test("the sidebar stays in view when the page is scrolled", async () => {
 
 /** waitUntilOnTop waits until nothing covers the element that a selector finds. */
 const waitUntilOnTop = (page, selector) => page.waitForFunction((selector) => {
-  const el = document.querySelector(selector), { x, y, width, height } = el.getBoundingClientRect();
+  const el = document.querySelector(selector);
+  if (!el) return false;
+  const { x, y, width, height } = el.getBoundingClientRect();
   return document.elementFromPoint(x + width / 2, y + height / 2) === el;
 }, selector);
 
 test("a refusal is shown above its dialog, which stays open", async () => {
   const { page, open, toast } = await visitor(browser, app, "ada");
+  await page.addInitScript(() => { // the notice stays until the end of the test
+    const set = window.setTimeout;
+    window.setTimeout = (then, wait, ...rest) => set(then, wait === 9000 ? 600000 : wait, ...rest);
+  });
   await open("/w/acme/farm");
   await page.getByLabel(/More actions for/).first().click();
   await page.getByRole("button", { name: "Drain…" }).first().click();
