@@ -63,7 +63,7 @@ async function run(data) {
 /** jobsDone waits until the jobs of the demonstration have ended. */
 async function jobsDone({ restUrl, serviceAccounts }) {
   const { token } = serviceAccounts.find((account) => account.name === "reader");
-  for (let i = 0; i < 100; i++) {
+  for (let i = 0; i < 600; i++) {
     const answer = await fetch(restUrl + "/api/v1/farm/jobs?status=active", { headers: { Authorization: "Bearer " + token } });
     assert.equal(answer.status, 200, await answer.clone().text());
     if ((await answer.json()).total === 0) return;
