@@ -139,6 +139,18 @@ test("a log with carriage returns and invalid bytes is followed line by line", a
   assert.deepEqual(texts.map((text) => text.replace(/^\W+/, "")), ["step 1", "step 2", "step 3", "step 4", "no end"]);
 });
 
+test("a log is followed although requests for its lines fail", async () => {
+  const { page } = await visitor(browser, app, "ada"), log = page.locator(".lines");
+  const id = await submitJob(product, { name: "lossy", steps: [{ name: "Count", run: "for i in $(seq 30); do echo line $i; sleep 0.5; done; echo the end" }] });
+  const failOnce = (fail) => new Promise((done) => page.route("**/lines?*", async (route) => { await fail(route); done(); }, { times: 1 }));
+  const first = failOnce((route) => route.fulfill({ status: 503, body: "Busy." }));
+  await page.goto(app + "/w/acme/farm/jobs/" + id);
+  await first;
+  await log.getByText("line 1", { exact: true }).waitFor();
+  await failOnce((route) => route.abort());
+  await log.getByText("the end").waitFor({ timeout: 40000 });
+});
+
 test("a running job is cancelled with a grace period", async () => {
   const { page, open } = await visitor(browser, app, "ada");
   const id = await submitJob(product, {

@@ -457,6 +457,14 @@ test("an update that was refused or not answered is requested again", async () =
   }
 });
 
+test("a part of the page that could not be loaded is requested again", async () => {
+  const { page } = await visitor(browser, app, "ada");
+  const failed = new Promise((done) => page.route("**/service-accounts", async (route) => { await route.fulfill({ status: 503, body: "Busy." }); done(); }, { times: 1 }));
+  await page.goto(app + path);
+  await failed;
+  await page.locator("#service-accounts").waitFor();
+});
+
 test("a filter without an answer is reset to what the list shows", async () => {
   const { page } = await openAs("ada");
   await page.route("**/members?*", (route) => route.abort());

@@ -219,7 +219,7 @@ func view(v *page.Visit, d farmData) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 21, "\" hx-trigger=\"load\" hx-select=\"#enrollments\" hx-swap=\"outerHTML ignoreTitle:true\"><p class=\"about\" data-no-script><a href=\"")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 21, "\" hx-trigger=\"load, live-all from:body\" hx-select=\"#enrollments\" hx-swap=\"outerHTML ignoreTitle:true\"><p class=\"about\" data-no-script><a href=\"")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -250,7 +250,7 @@ func view(v *page.Visit, d farmData) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 24, "\" hx-trigger=\"load\" hx-select=\"#jobs\" hx-swap=\"outerHTML ignoreTitle:true\">")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 24, "\" hx-trigger=\"load, live-all from:body\" hx-select=\"#jobs\" hx-swap=\"outerHTML ignoreTitle:true\">")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
