@@ -52,7 +52,7 @@ func Limited(l Limits, next http.Handler) http.Handler {
 		r.Body = http.MaxBytesReader(w, r.Body, l.Body)
 		h := w.Header()
 		h.Set("X-Content-Type-Options", "nosniff")
-		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Referrer-Policy", "same-origin") // without https, forms must send their origin
 		h.Set("Cache-Control", "no-store")
 		h.Set("X-Frame-Options", "DENY")
 		h.Set("Content-Security-Policy", l.Policy)

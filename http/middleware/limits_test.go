@@ -23,7 +23,7 @@ func TestAnswersAreSafeInABrowser(t *testing.T) {
 	middleware.Limited(middleware.Limits{}, http.HandlerFunc(ok)).ServeHTTP(w, get("/"))
 	for name, want := range map[string]string{
 		"X-Content-Type-Options":  "nosniff",
-		"Referrer-Policy":         "no-referrer",
+		"Referrer-Policy":         "same-origin",
 		"X-Frame-Options":         "DENY",
 		"Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
 		"Cache-Control":           "no-store",

@@ -13,6 +13,7 @@ export function launch() {
     executablePath,
     args: [
       "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync",
+      "--host-resolver-rules=MAP svc.test 127.0.0.1", // an address that browsers do not trust without https
       "--font-render-hinting=none", // renders fonts as the full browser does, so that screenshots of both are equal
     ],
   });

@@ -249,6 +249,20 @@ test("cross-site requests are refused", async () => {
   }
 });
 
+test("forms work at an address without https, where browsers send no Sec-Fetch-Site", async () => {
+  const { context: { request } } = await visitor(browser, app, "ada"), { cookies } = await request.storageState();
+  for (const scripts of [false, true]) {
+    const { page, context, toast } = await visitor(browser, app, "", { javaScriptEnabled: scripts });
+    await context.addCookies(cookies.map((cookie) => ({ ...cookie, domain: "svc.test" })));
+    await page.goto(app.replace("127.0.0.1", "svc.test") + "/w/acme/members");
+    await page.getByRole("button", { name: /Colours: system/ }).click();
+    await page.getByRole("button", { name: /Colours: light/ }).waitFor();
+    if (!scripts) continue;
+    await page.locator("#people [data-copy]").first().click();
+    await toast("This browser does not allow copying here.");
+  }
+});
+
 test("a member who is removed while a page is open is told, and led to other workspaces", async () => {
   const owner = await visitor(browser, app, "ada");
   const leo = await visitor(browser, app, "leo");

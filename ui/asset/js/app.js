@@ -160,8 +160,10 @@ document.addEventListener("click", async (e) => {
   const el = e.target.closest?.("[data-copy],[data-open],[data-close],[data-retry],[data-reload],[data-href],[command]");
   if (!el) return;
   if (el.dataset.copy !== undefined) {
-    await navigator.clipboard.writeText(el.dataset.copy.replace(/^\/w\//, location.origin + "$&"));
-    toast("Copied.");
+    try {
+      await navigator.clipboard.writeText(el.dataset.copy.replace(/^\/w\//, location.origin + "$&"));
+      toast("Copied.");
+    } catch { toast("This browser does not allow copying here. Select the text and copy it.", true); } // also without https
   } else if (el.dataset.open) openDialog($("#" + el.dataset.open));
   else if (el.hasAttribute("command") && !("commandForElement" in el)) {
     const dialog = $("#" + el.getAttribute("commandfor"));
