@@ -93,6 +93,44 @@ test("the second key after g answers nothing, also if it leads to no page", asyn
   assert.deepEqual(problems, []);
 });
 
+test("a key does not answer a decision that appears where somebody else has answered one", async () => {
+  const { page, open } = await visitor(browser, app, "ada"), cards = page.locator(".decision"), sent = [];
+  page.on("request", (request) => { if (request.method() === "POST") sent.push(request.url()); });
+  await page.route("**/answer", () => {}); // without an answer
+  const show = async (change) => {
+    await page.route("**/needs", async (route) => {
+      const response = await route.fetch();
+      await route.fulfill({ response, body: change(await response.text()) });
+    }, { times: 1 });
+    await page.evaluate(() => document.body.dispatchEvent(new Event("live-all")));
+  };
+  const withoutFirst = (html) => html.replace(/<article[^]*?<\/article>/, "");
+  const focused = () => page.evaluate(() => document.activeElement.id);
+  await open("/w/acme/needs");
+  const [first, second] = await cards.evaluateAll((list) => list.map((card) => card.id));
+  const question = await cards.first().locator("h2").first().getAttribute("id"), other = question.replace(/.$/, (end) => end === "0" ? "1" : "0");
+
+  await cards.first().focus();
+  await show((html) => html.replaceAll(question.slice(9), other.slice(9))); // the same run asks something else
+  await page.locator("#" + other).waitFor();
+  await page.keyboard.press("a");
+  assert.equal(await focused(), "main");
+
+  await cards.first().focus();
+  await show(withoutFirst);
+  await page.locator("#" + first).waitFor({ state: "detached" });
+  await page.keyboard.press("a");
+  assert.equal(await focused(), "main");
+  assert.deepEqual(sent, []);
+
+  await show((html) => html);
+  await page.locator("#" + first).focus();
+  await Promise.all([page.waitForRequest("**/answer"), page.keyboard.press("a")]);
+  await show(withoutFirst);
+  await page.locator("#" + first).waitFor({ state: "detached" });
+  assert.equal(await focused(), second, "after an answer of one's own the next decision has the focus");
+});
+
 test("a typed text is kept when somebody else answers meanwhile", async () => {
   const noScripts = await visitor(browser, app, "ada", { javaScriptEnabled: false }), live = await visitor(browser, app, "ada");
   await noScripts.page.goto(app + "/w/acme/needs");

@@ -60,21 +60,31 @@ for (const begun of ["htmx:confirm", "htmx:before:request"]) document.addEventLi
 document.addEventListener("htmx:finally:request", ({ detail: { ctx: { sourceElement: el } } }) => { if (changing.delete(el)) showInForce(el); });
 
 // After a swap the focus goes to an element with data-focus, if there is one. If the swap replaced the focused row,
-// its new version gets the focus, or else the row now in its place. Swaps overlap, so each stores the row in its
-// own context.
+// its new version gets the focus. If the row is gone, or has another subject, as its data-row tells, the row now in its
+// place gets it after a change of the person's own, and otherwise none: a key must not answer what was not read. Swaps
+// overlap, so each stores the row in its own context.
 const focusedRow = () => document.activeElement.closest("[data-row]");
+for (const [moment, isChanging] of [["htmx:before:request", true], ["htmx:finally:request", false]]) document.addEventListener(moment, ({ detail: { ctx } }) => {
+  const row = ctx.request.method !== "GET" && ctx.sourceElement.closest("[data-row]");
+  if (row) row.isChanging = isChanging;
+});
 document.addEventListener("htmx:before:swap", ({ detail: { ctx } }) => {
   const row = focusedRow();
-  ctx.focused = row && { id: row.id, index: $$("main [data-row]").indexOf(row) };
+  ctx.focused = row && {
+    id: row.id, subject: row.dataset.row, index: $$("main [data-row]").indexOf(row), isOwn: ctx.request.method !== "GET" || row.isChanging,
+  };
   ctx.dialog = $("dialog[open]:has([data-late])");
 });
 document.addEventListener("htmx:after:swap", ({ detail: { ctx: { focused, dialog } } }) => {
   if (dialog && !dialog.isConnected && $("textarea", dialog).value) reopenTooLate(dialog);
   const target = $("[data-focus]");
   if (target) { delete target.dataset.focus; return focus(target); }
-  if (!focused || document.activeElement !== body) return;
+  if (!focused) return;
+  const isSame = ({ id, dataset }) => id === focused.id && dataset.row === focused.subject;
+  const { activeElement } = document, isOther = activeElement.id === focused.id && activeElement.matches("[data-row]") && !isSame(activeElement);
+  if (activeElement !== body && !isOther) return;
   const rows = $$("main [data-row]");
-  focus(rows.find(({ id }) => id === focused.id) ?? rows[Math.min(focused.index, rows.length - 1)] ?? $("#main"));
+  focus(rows.find(isSame) ?? (focused.isOwn && rows[Math.min(focused.index, rows.length - 1)] || $("#main")));
 });
 function focus(el) { el.tabIndex = -1; el.focus(); }
 
