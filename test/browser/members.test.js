@@ -465,6 +465,23 @@ test("a part of the page that could not be loaded is requested again", async () 
   await page.locator("#service-accounts").waitFor();
 });
 
+test("a refusal of something in front of the app leaves the page as it is", async () => {
+  const { page, toast } = await openAs("ada"), mia = await openAs("mia"), refuse = (route) => route.fulfill({ status: 429, body: "slow down" });
+  const select = role(mia.page, "Vera Novak"), now = await select.inputValue() === "Viewer" ? "Maintainer" : "Viewer";
+  await page.route("**/members", refuse, { times: 1 });
+  await select.selectOption(now);
+  if (now === "Viewer") await mia.page.getByRole("button", { name: "Continue" }).click();
+  await toast("Refused with status 429.");
+  assert.notEqual(await role(page, "Vera Novak").inputValue(), now);
+  await page.waitForFunction((now) => [...document.querySelectorAll("select")].some((s) => s.ariaLabel === "Role of Vera Novak" && s.value === now), now);
+  await page.route("**/badge", refuse, { times: 1 }); // a part without an element of its own
+  const refused = page.waitForResponse("**/badge"), badge = await page.locator("#badge").innerText();
+  await page.evaluate(() => document.body.dispatchEvent(new Event("live-decision")));
+  await refused;
+  await page.locator("#toasts .toast", { hasText: "Refused" }).nth(1).waitFor();
+  assert.equal(await page.locator("#badge").innerText(), badge);
+});
+
 test("a filter without an answer is reset to what the list shows", async () => {
   const { page } = await openAs("ada");
   await page.route("**/members?*", (route) => route.abort());

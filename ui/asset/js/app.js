@@ -42,6 +42,14 @@ for (const failed of ["htmx:error", "htmx:response:error"]) document.addEventLis
   retryTimer = setTimeout(() => { retryTimer = 0; refresh(); }, backoff);
   backoff = Math.min(2 * backoff, 60000);
 });
+// A refusal replaces nothing, except with 409, which comes with the page. One without a notice is not from the app, but
+// from something in front of it.
+document.addEventListener("htmx:before:swap", (e) => {
+  const { status = 200, headers } = e.detail.ctx.response ?? {};
+  if (status < 400 || status === 409) return;
+  e.preventDefault();
+  if (!headers.has("X-Notice")) toast(`Refused with status ${status}. Try again, or reload the page.`, true);
+});
 // restoreControl resets a filter after a failed request, so that it shows what the list shows.
 function restoreControl({ detail: { ctx } }) {
   const el = ctx?.sourceElement;
@@ -265,7 +273,7 @@ document.addEventListener("htmx:before:request", (e) => {
 // An update is dropped and requested again if the page's query has changed since, for example by a search.
 document.addEventListener("htmx:before:swap", (e) => {
   const { search } = e.detail.ctx;
-  if (search === undefined || search === location.search) return;
+  if (e.defaultPrevented || search === undefined || search === location.search) return;
   e.preventDefault();
   refresh();
 });
