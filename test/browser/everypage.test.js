@@ -109,7 +109,10 @@ test("pages of an empty workspace say so", async () => {
     await page.locator("main").getByText(text).first().waitFor();
     assert.doesNotMatch(await page.innerText("main"), /NaN|undefined|Infinity|%!|<nil>/, place);
     await checkLayout(page, place, 520);
+    assert.equal(await page.locator("main a, main button:enabled").filter({ hasText: "Queue an issue" }).count(), 0, place);
   }
+  await open("/w/ada/runs#queue-issue"); // as the palette does
+  await page.locator("dialog#queue-issue[open]").getByText("This workspace has none yet.").waitFor();
   assert.deepEqual(problems, []);
 });
 
