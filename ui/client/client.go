@@ -177,8 +177,14 @@ func Read[T any](resp *http.Response, err error) (answer T, _ error) {
 			buffers.Put(text)
 		}
 	}()
-	if _, err := text.ReadFrom(io.LimitReader(resp.Body, maxAnswer)); err != nil {
+	if _, err := text.ReadFrom(io.LimitReader(resp.Body, maxAnswer+1)); err != nil {
 		return answer, fmt.Errorf("read %s: %w", resp.Request.URL.Path, err)
+	}
+	if text.Len() > maxAnswer {
+		return answer, &Refused{
+			Status: http.StatusRequestEntityTooLarge, Code: "too_large",
+			Message: "This is too large to show on a page. Use the export or the API instead.",
+		}
 	}
 	if err := json.Unmarshal(text.Bytes(), &answer); err != nil {
 		return answer, fmt.Errorf("decode %s: %w", resp.Request.URL.Path, err)

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -40,6 +41,19 @@ func TestSessionSetsOriginHeader(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, res.Body.Close())
 	require.Equal(t, "ui", (<-said).Get("X-Svc-Origin"))
+}
+
+func TestTooLargeAnswerIsRefusedWithTheReason(t *testing.T) {
+	t.Parallel()
+	text := `{"name":"` + strings.Repeat("a", maxAnswer) + `"}`
+	rest := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, text) }))
+	t.Cleanup(rest.Close)
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/w/acme/audit/replay", nil)
+	_, err := Read[ReplayAnswerBody](NewService(rest.URL).NewSession(r, "acme").ReplayAudit(t.Context(), &ReplayAuditParams{}))
+	refused := AsRefused(err)
+	require.NotNil(t, refused, "%.200v", err)
+	require.Equal(t, "This is too large to show on a page. Use the export or the API instead.", refused.Message)
+	require.Equal(t, http.StatusRequestEntityTooLarge, refused.Status)
 }
 
 // A new kind of event does not change the generated client; see codegen.yaml.
