@@ -217,6 +217,25 @@ test("jobs are filtered by state and by name", async () => {
   await page.waitForURL(/\/farm\/jobs$/);
 });
 
+test("a search shows what matches its last text, although an answer to an earlier one is late", async () => {
+  const { page, open } = await visitor(browser, app, "ada");
+  const id = await submitJob(product, { name: "looked for", steps: [{ name: "Say", run: "printf 'first\\nlast\\n'" }] });
+  await open("/w/acme/farm/jobs/" + id);
+  await page.locator("h1 .pill", { hasText: "Succeeded" }).waitFor({ timeout: 60000 });
+  await page.route(/[?&](q|find)=l($|&)/, () => {}); // without an answer
+  for (const [path, field, name, found] of [
+    ["/w/acme/farm/jobs?status=finished", "#find", "q", page.locator("#jobs li", { hasText: "looked for" })],
+    ["/w/acme/farm/jobs/" + id, "#find-in-log", "find", page.locator(".line-of.shown", { hasText: "last" })],
+  ]) {
+    await open(path);
+    await Promise.all([page.waitForRequest(new RegExp(`[?&]${name}=l($|&)`)), page.fill(field, "l")]);
+    const text = name === "q" ? "looked" : "last";
+    await Promise.all([page.waitForRequest(new RegExp(`[?&]${name}=${text}`)), page.fill(field, text)]);
+    await page.waitForURL(new RegExp(`[?&]${name}=${text}`));
+    await found.waitFor();
+  }
+});
+
 test("a job passes axe", async () => {
   const { page, open } = await visitor(browser, app, "ada");
   await open("/w/acme/farm/jobs?status=finished");

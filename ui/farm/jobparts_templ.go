@@ -269,7 +269,7 @@ func findForm(v *page.Visit, d jobData) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 26, "\" hx-trigger=\"input changed delay:400ms, search\" hx-include=\"closest form\" hx-target=\"#log-card\" hx-select=\"#log-card\" hx-swap=\"outerMorph\" hx-replace-url=\"true\"> <span class=\"found\" role=\"status\">")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 26, "\" hx-trigger=\"input changed delay:400ms, search\" hx-include=\"closest form\" hx-target=\"#log-card\" hx-select=\"#log-card\" hx-swap=\"outerMorph\" hx-replace-url=\"true\" hx-sync=\"this:replace\"> <span class=\"found\" role=\"status\">")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
