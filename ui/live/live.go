@@ -24,10 +24,11 @@ const (
 	writeTimeout = 10 * time.Second // for one write to a browser
 	idleTimeout  = 40 * time.Second // without a line from the service, which sends a keep-alive every 15 s
 	maxLine      = 64 << 10         // bytes of a line from the service
+	reconnect    = time.Second      // until a browser reconnects: before the page shows that it is outdated
 )
 
 // Mount adds GET /w/{workspace}/live, a stream of server-sent events of three kinds.
-// "ready" comes first. "happened" carries {"seq", "kind", "target", "id"}, where target is
+// "ready" comes first, with the time after which browsers reconnect. "happened" carries {"seq", "kind", "target", "id"}, where target is
 // a noun such as member. "over" carries the reason why no stream follows: signed-out or removed.
 // The stream starts after the event number in Last-Event-ID, which a reconnecting browser
 // sends, or else in ?after. Streams end when stopping is closed.
@@ -160,7 +161,7 @@ type happened struct {
 func (e *event) write(out *eventWriter) (ok bool) {
 	switch {
 	case e.name == "ready":
-		return out.send(e.id, "ready", "{}")
+		return out.write(fmt.Sprintf("retry: %d\n", reconnect.Milliseconds())) && out.send(e.id, "ready", "{}")
 	case e.data != "":
 		var record struct {
 			Seq    int64

@@ -73,10 +73,10 @@ func TestEventsAreForwardedInTheFormOfPages(t *testing.T) {
 		"id: 8\ndata: of a later version\n\n"+
 		"id: 9\n\n"), nil, "/w/acme/live?after=5", "")
 	require.Equal(t, []string{
-		"id: 6", "event: ready", "data: {}",
+		"retry: 1000", "id: 6", "event: ready", "data: {}",
 		"id: 7", "event: happened", `data: {"seq":7,"kind":"service_account.created","target":"service-account","id":"a"}`,
 		": still here", "id: 9",
-	}, readNonEmpty(lines, 8))
+	}, readNonEmpty(lines, 9))
 	require.Equal(t, "5", after)
 }
 
@@ -85,7 +85,7 @@ func TestReconnectResumesAfterLastEventID(t *testing.T) {
 	t.Parallel()
 	var after string
 	_, lines := openStream(t, streamingService(&after, "id: 12\nevent: ready\ndata: {}\n\n"), nil, "/w/acme/live?after=5", "11")
-	require.Len(t, readNonEmpty(lines, 3), 3)
+	require.Len(t, readNonEmpty(lines, 4), 4)
 	require.Equal(t, "11", after)
 }
 
@@ -109,7 +109,7 @@ func TestStreamsEndWhenTheAppStops(t *testing.T) {
 	var after string
 	stopping := make(chan struct{})
 	_, lines := openStream(t, streamingService(&after, "id: 6\nevent: ready\ndata: {}\n\n"), stopping, "/w/acme/live", "")
-	require.Len(t, readNonEmpty(lines, 3), 3)
+	require.Len(t, readNonEmpty(lines, 4), 4)
 	close(stopping)
 	require.Empty(t, readNonEmpty(lines, 1))
 	require.NoError(t, lines.Err())
