@@ -305,6 +305,19 @@ test("without scripts a change that takes rights away asks for confirmation", as
   await page.getByText("It can no longer be accepted.").waitFor();
 });
 
+test("legacy members have a filter of their own, also for the CSV", async () => {
+  const { page } = await openAs("ada");
+  await page.selectOption("#of-role", { label: "Viewer (member)" });
+  await page.waitForURL(/role=member/);
+  await row(page, "vera@acme.example").waitFor({ state: "detached" });
+  await row(page, "leo@acme.example").waitFor();
+  await page.reload();
+  assert.equal(await page.locator("#of-role option:checked").innerText(), "Viewer (member)");
+  const [download] = await Promise.all([page.waitForEvent("download"), page.getByRole("link", { name: "Download as CSV" }).click()]);
+  const lines = readFileSync(await download.path(), "utf8").trimEnd().split("\r\n").slice(1);
+  assert.ok(lines.some((line) => line.includes("leo@acme.example")) && !lines.some((line) => line.includes("vera@acme.example")), lines.join("\n"));
+});
+
 test("a legacy member can be made a Viewer", async () => {
   const { page, toast, context } = await openAs("ada");
   assert.equal(await role(page, "Leo Brandt").inputValue(), "member");
