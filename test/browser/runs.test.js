@@ -72,6 +72,19 @@ test("filters are kept in the address, and keys open a run", async () => {
   assert.equal(await page.locator(".timeline li").count(), 7);
 });
 
+test("a search counts what it shows in each stage", async () => {
+  const { page, open } = await visitor(browser, app, "ada");
+  await open("/w/acme/runs");
+  const title = await page.locator(".run a bdi").first().innerText();
+  await open("/w/acme/runs?q=" + encodeURIComponent(title));
+  const stages = await page.locator(".stage").evaluateAll((list) => list.map((stage) => [Number(stage.querySelector(".count").innerText), stage.querySelectorAll(".run").length]));
+  for (const [count, shown] of stages) assert.equal(count, shown);
+  assert.ok(stages.some(([count]) => count > 0));
+  const chips = (await page.locator(".stage-chips .num").allTextContents()).map(Number);
+  assert.equal(chips[0], chips.slice(1).reduce((sum, n) => sum + n, 0));
+  assert.equal(chips[0], await page.locator(".run").count());
+});
+
 test("finished runs are paged", async () => {
   const { page, open } = await visitor(browser, app, "ada");
   await open("/w/acme/runs?status=finished");

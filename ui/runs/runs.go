@@ -160,6 +160,15 @@ func (d listData) runsIn(stage string) (list []client.Run) {
 	return list
 }
 
+// shownCount returns how many runs a part of the board has: all of them, or with a search, which
+// the service's counts leave out, those that it found.
+func shownCount(v *page.Visit, found []client.Run, all int64) int64 {
+	if v.Query("q") != "" {
+		return int64(len(found))
+	}
+	return all
+}
+
 // age formats the age of a run for a card: "3h 12m".
 func age(r client.Run, now time.Time) string {
 	d := now.Sub(r.CreatedAt)

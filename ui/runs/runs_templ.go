@@ -568,13 +568,13 @@ func stageChips(v *page.Visit, d listData) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = stageChip(v, d, "", d.List.Counts.Active).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = stageChip(v, d, "", shownCount(v, d.List.Items, d.List.Counts.Active)).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
 		for _, s := range d.List.Counts.ByStage {
-			if s.Count > 0 || d.Stage == s.Label {
-				templ_7745c5c3_Err = stageChip(v, d, s.Label, s.Count).Render(ctx, templ_7745c5c3_Buffer)
+			if n := shownCount(v, d.runsIn(s.Label), s.Count); n > 0 || d.Stage == s.Label {
+				templ_7745c5c3_Err = stageChip(v, d, s.Label, n).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -752,9 +752,9 @@ func board(v *page.Visit, d listData) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var33 string
-			templ_7745c5c3_Var33, templ_7745c5c3_Err = templ.JoinStringErrs(kit.Number(s.Count))
+			templ_7745c5c3_Var33, templ_7745c5c3_Err = templ.JoinStringErrs(kit.Number(shownCount(v, d.runsIn(s.Label), s.Count)))
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `runs/runs.templ`, Line: 178, Col: 61}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `runs/runs.templ`, Line: 178, Col: 95}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var33))
 			if templ_7745c5c3_Err != nil {
