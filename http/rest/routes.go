@@ -141,12 +141,11 @@ func (r route) faults() []*fault.Fault {
 	}
 	if r.method == http.MethodGet {
 		list = append(list, fold.ErrNotCaughtUp)
-		if r.intent != nil {
-			list = append(list, errCrossOrigin)
-		}
 	} else {
-		tooLarge := reply.TooLarge(r.limits.OrDefault().Body)
-		list = append(list, errCrossOrigin, tooLarge, openapi.ErrUnsupportedMedia, commands.ErrOutcomeUnknown)
+		list = append(list, reply.TooLarge(r.limits.OrDefault().Body), openapi.ErrUnsupportedMedia)
+	}
+	if r.intent != nil {
+		list = append(list, errCrossOrigin, commands.ErrOutcomeUnknown)
 	}
 	if r.missing != nil {
 		list = append(list, r.missing)

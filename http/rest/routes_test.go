@@ -19,6 +19,7 @@ import (
 	"svc/commands"
 	"svc/events"
 	"svc/projections"
+	"svc/projections/fold"
 	"svc/proof"
 )
 
@@ -53,6 +54,10 @@ func TestEveryRouteIsComplete(t *testing.T) {
 				require.NotNil(t, r.intent, "%s: its refusals are not recorded", name)
 			}
 			if r.intent != nil {
+				require.Contains(t, r.faults(), commands.ErrOutcomeUnknown, name)
+				if _, awaited := r.responseExample.(run); awaited {
+					require.Contains(t, r.faults(), fold.ErrNotCaughtUp, "%s: its handler waits for the view", name)
+				}
 				require.Equal(t, strings.Contains(r.path, "{id}"), r.missing != nil, "%s: missing must be set if the path has an id", name)
 			}
 		}

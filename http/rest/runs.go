@@ -12,6 +12,7 @@ import (
 	"svc/fault"
 	"svc/http/openapi"
 	"svc/projections"
+	"svc/projections/fold"
 )
 
 func (s *Server) runRoutes() section {
@@ -39,9 +40,9 @@ func (s *Server) runRoutes() section {
 			method: "POST", path: "/runs/{id}/cancel", guard: mayDo(events.CancelRuns),
 			id: "cancelRun", summary: "Cancel a run", status: http.StatusAccepted,
 			text: "Cancels a run and its waiting decisions. 409 `run_over` if it has already ended, 409 `run_out_of_step` while it is being " +
-				"merged.",
+				"merged. 503 `not_caught_up` if it has been cancelled, but lists do not show it yet.",
 			missing:         aggregates.ErrNoRun,
-			refuses:         []*fault.Fault{aggregates.ErrRunOver, aggregates.ErrRunOutOfStep},
+			refuses:         []*fault.Fault{aggregates.ErrRunOver, aggregates.ErrRunOutOfStep, fold.ErrNotCaughtUp},
 			requestExample:  object{"reason": "No longer needed."},
 			responseExample: newRun(cancelled),
 		}),

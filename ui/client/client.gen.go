@@ -5965,7 +5965,7 @@ type ClientInterface interface {
 
 	// CancelRunWithBody Cancel a run
 	//
-	// Cancels a run and its waiting decisions. 409 `run_over` if it has already ended, 409 `run_out_of_step` while it is being merged.
+	// Cancels a run and its waiting decisions. 409 `run_over` if it has already ended, 409 `run_out_of_step` while it is being merged. 503 `not_caught_up` if it has been cancelled, but lists do not show it yet.
 	//
 	// For: Owner or Maintainer.
 	//
@@ -5976,7 +5976,7 @@ type ClientInterface interface {
 
 	// CancelRun Cancel a run
 	//
-	// Cancels a run and its waiting decisions. 409 `run_over` if it has already ended, 409 `run_out_of_step` while it is being merged.
+	// Cancels a run and its waiting decisions. 409 `run_over` if it has already ended, 409 `run_out_of_step` while it is being merged. 503 `not_caught_up` if it has been cancelled, but lists do not show it yet.
 	//
 	// For: Owner or Maintainer.
 	//
@@ -7183,7 +7183,7 @@ func (c *Client) GetRun(ctx context.Context, id string, params *GetRunParams, re
 
 // CancelRunWithBody Cancel a run
 //
-// Cancels a run and its waiting decisions. 409 `run_over` if it has already ended, 409 `run_out_of_step` while it is being merged.
+// Cancels a run and its waiting decisions. 409 `run_over` if it has already ended, 409 `run_out_of_step` while it is being merged. 503 `not_caught_up` if it has been cancelled, but lists do not show it yet.
 //
 // For: Owner or Maintainer.
 //
@@ -7204,7 +7204,7 @@ func (c *Client) CancelRunWithBody(ctx context.Context, id string, params *Cance
 
 // CancelRun Cancel a run
 //
-// Cancels a run and its waiting decisions. 409 `run_over` if it has already ended, 409 `run_out_of_step` while it is being merged.
+// Cancels a run and its waiting decisions. 409 `run_over` if it has already ended, 409 `run_out_of_step` while it is being merged. 503 `not_caught_up` if it has been cancelled, but lists do not show it yet.
 //
 // For: Owner or Maintainer.
 //
