@@ -20,7 +20,7 @@ import (
 // scans the records after the last whole block itself, so it finds whatever is in the log.
 type Audit struct{ DB *pgxpool.Pool }
 
-// auditView folds all events, also those that cannot be decoded.
+// auditView folds all events, also damaged ones. It waits for the build that knows an event's kind.
 type auditView struct{}
 
 var audit = auditView{}
@@ -29,12 +29,12 @@ func (auditView) Name() string            { return "audit" }
 func (auditView) Mode() fold.Mode         { return fold.Followed }
 func (auditView) Form() int               { return 1 }
 func (auditView) Folds(string) bool       { return true }
-func (auditView) FoldsUndecoded() bool    { return true }
+func (auditView) FoldsDamaged() bool      { return true }
 func (auditView) PrimaryKey() []string    { return []string{"workspace_id", "entry"} }
 func (auditView) LookupIndexes() []string { return []string{"audit_pkey"} }
 
 func (auditView) Read(ctx context.Context, db store.Querier, list []store.Position, limit int) ([]events.Record, error) {
-	return store.Page{Logs: list, Limit: limit, Decode: store.Lenient}.Read(ctx, db)
+	return store.Page{Logs: list, Limit: limit, Decode: store.Known}.Read(ctx, db)
 }
 
 // Load reads the missing beginnings of the blocks that records complete, then the names of their
@@ -113,7 +113,7 @@ func (u *newBlocks) queueMissingHead(b *pgx.Batch) {
 
 // scanSummary reads a row of [store.EventColumns] and keeps the summary of its record.
 func scanSummary(row pgx.CollectableRow) (events.Record, error) {
-	r, err := store.Scan(row)
+	r, err := store.ScanKnown(row)
 	if err != nil {
 		return r, err
 	}

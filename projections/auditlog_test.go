@@ -9,10 +9,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"svc/events"
+	"svc/events/store"
 	"svc/projections"
 	"svc/projections/fold"
 	"svc/test/world"
@@ -30,11 +32,8 @@ func TestUndecodableEventsAreShownWithoutChanges(t *testing.T) {
 		2: `kind = 'member.knighted'`, 3: `schema = 2`, 4: `data = '[]'`, 5: `meta = '7'`, 6: `data = '{"memberId": 7}'`,
 		7: `kind = 'user.registered', data = '{}'`,
 	} {
-		_, err := w.DB.Exec(t.Context(), `update events set `+change+` where workspace_id = $1 and seq = $2`, workspace, seq)
-		require.NoError(t, err)
+		changeEvent(t, w, workspace, seq, change)
 	}
-	w.Follower = world.Follow(t, w.DB)
-	world.Await(t, w.Follower, "audit", workspace, 7)
 
 	page, err := projections.Audit{DB: w.DB}.Page(t.Context(), projections.AuditQuery{Workspace: workspace, Limit: 10})
 	require.NoError(t, err)
@@ -64,10 +63,62 @@ func TestUndecodableEventsAreShownWithoutChanges(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, ok)
 	require.Equal(t, list[0].Record, one.Record.Summary())
+}
 
-	before := world.Dump(t, w.DB, "audit")
-	world.Rebuild(t, w.DB, world.View(t, "audit"))
-	require.Equal(t, before, world.Dump(t, w.DB, "audit"))
+func changeEvent(t *testing.T, w *world.World, workspace events.ID, seq int, change string) {
+	t.Helper()
+	_, err := w.DB.Exec(t.Context(), `update events set `+change+` where workspace_id = $1 and seq = $2`, workspace, seq)
+	require.NoError(t, err)
+}
+
+// The index waits for the build that knows a kind or schema, also if a process of that build has indexed up to
+// the middle of a block. Damaged events are indexed.
+func TestAuditIndexWaitsForNewerBuild(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct{ unknown, known, says string }{
+		"kind":   {`kind = 'member.knighted'`, `kind = 'member.joined'`, `unknown kind "member.knighted", schema 1`},
+		"schema": {`schema = 2`, `schema = 1`, `unknown kind "member.joined", schema 2`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := world.NewSilent(t)
+			workspace, audit := world.NewID(), world.View(t, "audit")
+			bob := events.MemberJoined{Member: world.NewID(), User: world.NewID(), Email: "bob@acme.example", Role: events.Viewer}
+			w.Record(t, events.Actor{}, workspace, workspace, events.WorkspaceCreated{Name: "Acme", Slug: "acme"})
+			for range 127 {
+				w.Record(t, events.Actor{}, workspace, workspace, bob)
+			}
+			changeEvent(t, w, workspace, 5, `data = '[]'`)
+			changeEvent(t, w, workspace, 100, test.unknown)
+			require.ErrorContains(t, world.Err(fold.Rebuild(t.Context(), w.DB, audit, world.IgnoreProgress)), test.says)
+			rest, err := audit.Read(t.Context(), w.DB, store.After(workspace, 100), 28)
+			require.NoError(t, err)
+			require.ErrorContains(t, pgx.BeginFunc(t.Context(), w.DB, func(tx pgx.Tx) error {
+				return fold.FoldPage(t.Context(), tx, audit, "audit", rest, func(*pgx.Batch) {})
+			}), test.says)
+
+			w.Follower = world.Follow(t, w.DB)
+			require.Eventually(t, func() bool { return w.Follower.Stuck()["audit"] == 1 }, world.Limit, time.Millisecond)
+			reached, err := w.Follower.Reached(t.Context(), "audit", workspace, 100)
+			require.NoError(t, err)
+			require.False(t, reached)
+			require.Empty(t, world.Dump(t, w.DB, "audit"))
+
+			changeEvent(t, w, workspace, 100, test.known)
+			world.Await(t, w.Follower, "audit", workspace, 128)
+			before := world.Dump(t, w.DB, "audit")
+			require.NotEmpty(t, before)
+			changeEvent(t, w, workspace, 100, test.unknown)
+			compared, err := fold.Compare(t.Context(), w.DB, []fold.View{audit}, workspace, fold.NoPause)
+			require.NoError(t, err)
+			require.Empty(t, compared.Differences)
+			require.Len(t, compared.Skipped, 1)
+			require.Contains(t, compared.Skipped[0], test.says)
+			changeEvent(t, w, workspace, 100, test.known)
+			world.Rebuild(t, w.DB, audit)
+			require.Equal(t, before, world.Dump(t, w.DB, "audit"))
+		})
+	}
 }
 
 // A page of a log of 100 and of 100,000 records reads about the same number of blocks. A search

@@ -22,6 +22,7 @@ type Decoding int
 const (
 	Strict  Decoding = iota // an event that cannot be decoded is an error
 	Lenient                 // an event that cannot be decoded is an [events.Undecoded]
+	Known                   // Lenient, but an event of a kind or schema that this build does not know is an error
 	Stored                  // nothing is decoded: each event is an [events.Undecoded]
 )
 
@@ -29,6 +30,8 @@ func (d Decoding) scanner() pgx.RowToFunc[events.Record] {
 	switch d {
 	case Lenient:
 		return Scan
+	case Known:
+		return ScanKnown
 	case Stored:
 		return scanStored
 	default:

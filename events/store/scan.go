@@ -22,6 +22,18 @@ func Scan(row pgx.CollectableRow) (events.Record, error) {
 	return r.Record(), nil
 }
 
+// ScanKnown is [Scan] with an error for an event of a kind or schema that this build does not know.
+func ScanKnown(row pgx.CollectableRow) (events.Record, error) {
+	r, err := ScanRow(row)
+	if err == nil {
+		err = events.CheckKnown(r.kind, r.record.Schema)
+	}
+	if err != nil {
+		return r.record, err
+	}
+	return r.Record(), nil
+}
+
 // A Row is a row of events that has not been decoded, which takes longer than reading it.
 type Row struct {
 	record events.Record

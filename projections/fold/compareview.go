@@ -124,11 +124,12 @@ func (v *comparedView) foldPage(ctx context.Context, db Batcher, list []events.R
 
 // foldEvent folds an event if the view handles its kind.
 func (v *comparedView) foldEvent(r events.Record) error {
-	if unread, ok := r.Event.(events.Undecoded); ok && !v.view.FoldsUndecoded() {
+	if unread, ok := r.Event.(events.Undecoded); ok {
 		if !v.view.Folds(unread.Name) {
 			return nil
 		}
-		if _, err := events.Decode(unread.Name, r.Schema, r.Data); err != nil {
+		_, err := events.Decode(unread.Name, r.Schema, r.Data)
+		if err != nil && !(v.view.FoldsDamaged() && errors.Is(err, events.ErrDamaged)) {
 			return err
 		}
 	}

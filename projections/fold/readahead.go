@@ -142,8 +142,8 @@ func (r *rebuild) readAlone(ctx context.Context, db store.Querier, s stretch, em
 // returns what is left of the chunk.
 func (r *rebuild) readTogether(ctx context.Context, db store.Querier, c chunk) (list []events.Record, rest chunk, err error) {
 	ranges := store.Ranges{Skip: r.skip}
-	if r.view.FoldsUndecoded() {
-		ranges.Decode = store.Lenient
+	if r.view.FoldsDamaged() {
+		ranges.Decode = store.Known
 	}
 	for _, s := range c {
 		ranges.Logs = append(ranges.Logs, store.Range{Workspace: s.workspace, From: s.from, To: s.to})

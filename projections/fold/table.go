@@ -44,8 +44,8 @@ func (t *Table[K, R]) Folds(kind string) bool {
 	return slices.Contains(t.Kinds, noun) || slices.Contains(t.Kinds, kind)
 }
 
-// FoldsUndecoded returns false: a table folds only events that can be decoded.
-func (t *Table[K, R]) FoldsUndecoded() bool { return false }
+// FoldsDamaged returns false: a table folds only events that can be decoded.
+func (t *Table[K, R]) FoldsDamaged() bool { return false }
 
 // Read reads the next events of logs and decodes the kinds that the view folds.
 func (t *Table[K, R]) Read(ctx context.Context, db store.Querier, list []store.Position, limit int) ([]events.Record, error) {

@@ -85,8 +85,8 @@ type View interface {
 	Form() int
 	// Folds reports whether the view folds events of a kind.
 	Folds(kind string) bool
-	// FoldsUndecoded reports whether the view also folds events that cannot be decoded.
-	FoldsUndecoded() bool
+	// FoldsDamaged reports whether the view also folds events of known kinds that cannot be decoded.
+	FoldsDamaged() bool
 	// PrimaryKey returns the columns that order the rows.
 	PrimaryKey() []string
 	// LookupIndexes returns the indexes by which existing rows are found.
