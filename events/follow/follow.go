@@ -6,7 +6,8 @@
 //
 // Up to 128 logs share a transaction, so that a thousand logs that grow a little cost about
 // as much as one that grows a lot. Logs that are far behind share it with fewer others. A
-// busy follower pauses between rounds, which leaves the database to those who append.
+// busy follower pauses between rounds, which leaves the database to those who append. Logs
+// that have more than a page are continued during the pauses, so that they do not delay others.
 // Appends wake it; because a wake-up may be lost, it also checks all logs every second.
 package follow
 
@@ -52,6 +53,8 @@ type Follower struct {
 	wake         chan struct{}
 	minInterval  time.Duration // minimum time between the starts of two rounds
 	pageTimeout  time.Duration
+
+	behind [][]events.ID // batches that have more than the page they had; only for Run and Finish
 
 	mu    sync.Mutex
 	grown map[events.ID]bool // logs that have grown; the zero ID means any log may have
@@ -134,17 +137,35 @@ func (f *Follower) Run(ctx context.Context, handle Handler) {
 		began := time.Now()
 		f.round(ctx, all, handle)
 		took := time.Since(began)
+		next := began.Add(max(pause(took)+took, f.minInterval))
 		all = false
-		select {
-		case <-ctx.Done():
-		case <-ticker.C:
-			all = true
-		case <-f.wake:
+		if len(f.behind) > 0 {
+			f.continueBehind(ctx, next, handle)
+			select {
+			case <-ticker.C:
+				all = true
+			default:
+			}
+		} else {
+			select {
+			case <-ctx.Done():
+			case <-ticker.C:
+				all = true
+			case <-f.wake:
+			}
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(max(pause(took)+took, f.minInterval) - time.Since(began)):
+		case <-time.After(time.Until(next)):
 		}
+	}
+}
+
+// continueBehind follows the first batch that is behind, and then those after it, until the next round, but at
+// least for a page.
+func (f *Follower) continueBehind(ctx context.Context, until time.Time, handle Handler) {
+	for more := true; more; more = len(f.behind) > 0 && ctx.Err() == nil && time.Now().Before(until) {
+		f.behind = append(f.followPage(ctx, f.behind[0], handle), f.behind[1:]...)
 	}
 }
 
@@ -156,8 +177,8 @@ func (f *Follower) Finish(ctx context.Context, handle Handler) {
 		f.log.WarnContext(ctx, "stopped without reading what is left", "err", err)
 		return
 	}
-	for _, batch := range batches(list) {
-		f.follow(ctx, batch, handle)
+	for f.behind = batches(list); len(f.behind) > 0 && ctx.Err() == nil; {
+		f.continueBehind(ctx, time.Time{}, handle)
 	}
 }
 
@@ -175,6 +196,7 @@ func (f *Follower) round(ctx context.Context, all bool, handle Handler) {
 		f.mu.Lock()
 		clear(f.stuck) // the leader has its own
 		f.mu.Unlock()
+		f.behind = nil
 		return
 	}
 	work := make([]laggingLog, len(list))
@@ -188,9 +210,21 @@ func (f *Follower) round(ctx context.Context, all bool, handle Handler) {
 			return
 		}
 	}
-	work = slices.DeleteFunc(work, func(b laggingLog) bool { return f.backingOff(b.Workspace) })
+	if all && len(f.behind) > 0 {
+		f.behind = append(f.behind[1:], f.behind[0]) // it has had a second
+	}
+	continued := map[events.ID]bool{}
+	for _, batch := range f.behind {
+		for _, workspace := range batch {
+			continued[workspace] = true
+		}
+	}
+	work = slices.DeleteFunc(work, func(b laggingLog) bool { return continued[b.Workspace] || f.backingOff(b.Workspace) })
 	for _, batch := range batches(work) {
-		f.follow(ctx, batch, handle)
+		if ctx.Err() != nil {
+			return
+		}
+		f.behind = append(f.behind, f.followPage(ctx, batch, handle)...)
 	}
 }
 
@@ -220,27 +254,26 @@ func batches(list []laggingLog) (all [][]events.ID) {
 	return all
 }
 
-// follow processes the new events of some logs. If one of them fails, the others continue.
-func (f *Follower) follow(ctx context.Context, batch []events.ID, handle Handler) {
-	for len(batch) > 0 && ctx.Err() == nil {
-		more, err := f.handlePage(ctx, batch, handle)
-		switch {
-		case err == nil:
-			f.clearBackoff(batch)
-			batch = more
-		case f.ping(ctx) != nil:
-			f.logError(ctx, "the database", err)
-			return
-		case len(batch) == 1:
-			f.backOff(ctx, batch[0], err)
-			return
-		default:
-			for _, workspace := range batch {
-				f.follow(ctx, []events.ID{workspace}, handle)
-			}
-			return
+// followPage processes the next page of some logs, and returns those that have more. If one of them fails, each is
+// followed by itself.
+func (f *Follower) followPage(ctx context.Context, batch []events.ID, handle Handler) (left [][]events.ID) {
+	more, err := f.handlePage(ctx, batch, handle)
+	switch {
+	case err == nil:
+		f.clearBackoff(batch)
+		if len(more) > 0 {
+			left = append(left, more)
+		}
+	case f.ping(ctx) != nil:
+		f.logError(ctx, "the database", err)
+	case len(batch) == 1:
+		f.backOff(ctx, batch[0], err)
+	default:
+		for _, workspace := range batch {
+			left = append(left, f.followPage(ctx, []events.ID{workspace}, handle)...)
 		}
 	}
+	return left
 }
 
 func (f *Follower) handlePage(ctx context.Context, batch []events.ID, handle Handler) (more []events.ID, err error) {

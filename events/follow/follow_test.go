@@ -99,6 +99,36 @@ func TestFailingLogDoesNotStopOthers(t *testing.T) {
 	require.Less(t, c.calls.Load(), int64(400), "three events of 136 logs in three calls each, and 64 alone")
 }
 
+// A log that is far behind delays others by one page: those that were found with it, and those that grow later.
+func TestFarBehindLogDoesNotDelayOthers(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	logs := newLogs(t, db, 3)
+	far, second, later := logs[0], logs[1], logs[2]
+	_, err := db.Exec(t.Context(), `update logs set head = case workspace_id when $1 then 2000 when $2 then 3000 else 0 end`, far, second)
+	require.NoError(t, err)
+	f := follow.New(db, "counter", func(string) bool { return true }, slog.New(slog.DiscardHandler))
+	var pages, before, after atomic.Int64
+	run(t, f, func(_ context.Context, batch []events.ID) (more []events.ID, _ error) {
+		switch batch[0] {
+		case second:
+			before.Store(pages.Load())
+		case later:
+			after.Store(pages.Load())
+		case far:
+			if pages.Add(1) == 2 {
+				f.Moved(later)
+			}
+			if after.Load() == 0 {
+				return batch, nil
+			}
+		}
+		return nil, nil
+	})
+	require.Eventually(t, func() bool { return after.Load() > 0 }, waitLimit, time.Millisecond)
+	require.Equal(t, int64(1), before.Load())
+}
+
 // Two followers that both believe they lead must not do the same work twice.
 func TestOnlyOneFollowerProcessesALog(t *testing.T) {
 	t.Parallel()
