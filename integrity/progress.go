@@ -65,11 +65,14 @@ type querier interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }
 
+func readProgress(ctx context.Context, db querier, lock string) (p progress, mac []byte, err error) {
+	err = db.QueryRow(ctx, `select count, last, process, mac from comparison_progress `+lock).Scan(&p.Count, &p.Last, &p.Process, &mac)
+	return p, mac, err
+}
+
 func (w *progressWatch) readIn(ctx context.Context, db querier, lock string) error {
 	began := time.Now()
-	var p progress
-	var mac []byte
-	err := db.QueryRow(ctx, `select count, last, process, mac from comparison_progress `+lock).Scan(&p.Count, &p.Last, &p.Process, &mac)
+	p, mac, err := readProgress(ctx, db, lock)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		w.readAt = time.Time{}
 		return fmt.Errorf("read the progress of the comparison: %w", err)

@@ -141,7 +141,7 @@ func TestForgedProgressIsIgnored(t *testing.T) {
 	}
 }
 
-// If a process ends during a round, another one continues it.
+// If a process ends during a round, another one continues it, also after the key was rotated.
 func TestRoundContinuesInAnotherProcess(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, b *bubble) {
@@ -154,11 +154,13 @@ func TestRoundContinuesInAnotherProcess(t *testing.T) {
 		time.Sleep(2 * interval)
 		require.Equal(t, 3, first.Rows()["unique_keys"])
 		b.stop()
-		require.NoError(t, integrity.SetProgress(t.Context(), b.db, newRing(t), done[1]))
+		require.NoError(t, integrity.SetProgress(t.Context(), b.db, ringOf(t, "o"), done[1]))
+		require.NoError(t, integrity.RotateProgress(t.Context(), b.db, ringOf(t, "k", "o")))
 		second := b.run(t, true)
 		time.Sleep(interval + time.Second)
 		require.Equal(t, 1, second.Rows()["unique_keys"], "the rest of the round")
 		time.Sleep(interval)
 		require.Equal(t, 3, second.Rows()["unique_keys"], "the next round")
+		require.Zero(t, b.logs.count("progress of the comparison was changed"), &b.logs.text)
 	})
 }

@@ -38,6 +38,8 @@ func reportPlace(workspace events.ID, checkedAt time.Time) string {
 	return fmt.Sprintf("verifications/%s/%d", workspace, checkedAt.UnixMicro())
 }
 
+const selectReport = `select checked_at, report, mac from verifications where workspace_id = $1`
+
 // Last returns the stored report of the last [Prover.Verify] of a log. ok is false if there is
 // none. A report that no holder of the vault key wrote is deleted, so that it neither counts nor
 // prevents storing a later one. Whoever can write to the database can still restore an older
@@ -45,8 +47,7 @@ func reportPlace(workspace events.ID, checkedAt time.Time) string {
 func (p *Prover) Last(ctx context.Context, workspace events.ID) (r Report, ok bool, err error) {
 	var checkedAt pgtype.Timestamptz // somebody may have made it infinite
 	var text, mac []byte
-	err = p.db.QueryRow(ctx, `
-		select checked_at, report, mac from verifications where workspace_id = $1`, workspace).Scan(&checkedAt, &text, &mac)
+	err = p.db.QueryRow(ctx, selectReport, workspace).Scan(&checkedAt, &text, &mac)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return r, false, nil

@@ -14,6 +14,7 @@ import (
 	"svc/events/store"
 	"svc/farm/certificate"
 	"svc/farm/secrets"
+	"svc/integrity"
 	"svc/projections"
 	"svc/proof"
 	"svc/vault"
@@ -38,6 +39,12 @@ func replaceKey(ctx context.Context, j job) error {
 			return err
 		}
 		if err := store.DropSnapshots(ctx, db, events.ID{}); err != nil {
+			return err
+		}
+		if err := proof.DropReports(ctx, db); err != nil {
+			return err
+		}
+		if err := integrity.DropProgress(ctx, db); err != nil {
 			return err
 		}
 		authorities, err := replaceAuthorities(ctx, vault.Secrets{DB: db, Ring: ring})

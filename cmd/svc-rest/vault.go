@@ -10,11 +10,13 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"svc/events/store"
+	"svc/integrity"
+	"svc/proof"
 	"svc/vault"
 )
 
-// A vaultCheck checks whether stored credentials can be unsealed, and reseals what is sealed with an
-// earlier key. The service runs meanwhile; gate refuses writes if the master key has changed.
+// A vaultCheck checks whether stored credentials can be unsealed, and reseals or authenticates again what was
+// stored under an earlier key. The service runs meanwhile; gate refuses writes if the master key has changed.
 type vaultCheck struct {
 	ring  vault.Ring
 	gate  *vault.Gate
@@ -80,5 +82,11 @@ func (v vaultCheck) once(ctx context.Context) (vault.Rotation, error) {
 	if n > 0 {
 		v.log.Info("renewed the MACs of snapshots", "snapshots", n)
 	}
-	return done, nil
+	if n, err = proof.RotateReports(ctx, v.db, v.ring); err != nil {
+		return done, err
+	}
+	if n > 0 {
+		v.log.Info("renewed the MACs of verifications", "verifications", n)
+	}
+	return done, integrity.RotateProgress(ctx, v.db, v.ring)
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -19,6 +20,8 @@ import (
 
 	"svc/config"
 	"svc/events"
+	"svc/integrity"
+	"svc/proof"
 	"svc/test/pgtest"
 	"svc/vault"
 )
@@ -184,6 +187,48 @@ func TestVaultIsRotatedOnceTheDatabaseIsUp(t *testing.T) {
 	require.NotContains(t, text, "cannot be opened")
 	require.Contains(t, v.until("nothing is sealed with an earlier key"), "level=INFO")
 	require.False(t, v.log.Scan(), "it ends")
+}
+
+// What the background checks have stored stays readable without the earlier key.
+func TestStoredChecksOutliveARotation(t *testing.T) {
+	t.Parallel()
+	v := newCheckedVault(t)
+	workspace := events.NewID(time.Now())
+	leads := func(string) bool { return true }
+	process := func(key config.Secret) (_ *proof.Prover, said string) {
+		ring, err := vault.NewRing([]config.Secret{key})
+		require.NoError(t, err)
+		lines := &bytes.Buffer{}
+		log := slog.New(slog.NewTextHandler(lines, nil))
+		prover := proof.New(v.db, ring, "svc.example.com", leads, log)
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			integrity.New(v.db, prover, ring, leads, time.Millisecond, log).Run(ctx)
+		}()
+		before, row := "", `select coalesce(min(process::text), '') from comparison_progress`
+		require.NoError(t, v.db.QueryRow(t.Context(), row).Scan(&before))
+		require.Eventually(t, func() bool {
+			now := ""
+			return v.db.QueryRow(t.Context(), row).Scan(&now) == nil && now != before
+		}, testTimeout, 5*time.Millisecond)
+		stop()
+		<-done
+		return prover, lines.String()
+	}
+	prover, _ := process(olderKey)
+	want, err := prover.Verify(t.Context(), workspace, "", nil)
+	require.NoError(t, err)
+	v.start(newerKey, olderKey)
+	v.until("nothing is sealed with an earlier key")
+
+	prover, said := process(newerKey)
+	require.NotContains(t, said, "progress of the comparison was changed")
+	got, ok, err := prover.Last(t.Context(), workspace)
+	require.NoError(t, err)
+	require.True(t, ok)
+	require.Equal(t, want, got)
 }
 
 // What no key opens is named, and the check ends: it would never be done.

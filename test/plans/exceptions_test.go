@@ -37,6 +37,7 @@ var exceptions = []exception{
 	{part: "select pg_notify", reason: "reads no table"},
 	{part: "delete from snapshots", reason: "drops one that is none, or all by an operator's word"},
 	{part: "delete from verifications", reason: "drops one that is forged: by key"},
+	{file: "proof/rotate", reason: "an operator's: rotates the key of all"},
 	{part: "select workspace_id, stream, mac from snapshots", reason: "an operator's: rotates the key of all"},
 	{part: "update snapshots set mac", reason: "an operator's: rotates the key of all"},
 	{part: "order by word, name_key, member_id limit 250) w", reason: "looks at 250 members, which callers are told"},
@@ -124,6 +125,7 @@ var acrossWorkspaces = []exception{
 		reason: "an operator's, once a key is lost: the newest checkpoint of each log"},
 	{part: "delete from snapshots", reason: "an operator's: all snapshots"},
 	{part: "select workspace_id, stream, mac from snapshots", reason: "an operator's: rotates the key of all"},
+	{file: "proof/rotate", reason: "an operator's: rotates the key of all stored reports, or drops them"},
 	{file: "events/bus/", reason: "put together from parts; messages on the bus are of all workspaces"},
 }
 
