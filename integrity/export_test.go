@@ -9,9 +9,12 @@ import (
 	"svc/events"
 )
 
-// SetProgress stores that workspaces up to last were compared in this round.
+// SetProgress stores that workspaces up to last were compared in this round, and keeps in which problems were found.
 func SetProgress(ctx context.Context, db *pgxpool.Pool, keys Authenticator, last events.ID) error {
 	w := progressWatch{db: db, keys: keys, log: slog.New(slog.DiscardHandler), self: events.ID{1}}
-	_, err := w.write(ctx, last, true)
+	if err := w.read(ctx); err != nil {
+		return err
+	}
+	_, err := w.write(ctx, last, w.newest.Found, true)
 	return err
 }

@@ -1,6 +1,7 @@
 package integrity
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -30,14 +31,21 @@ type Authenticator interface {
 // A progress is the position of the comparison. It is stored in one row, so that another process can
 // continue after one has ended, and every process sees whether there is progress.
 type progress struct {
-	Count   int64     // of writes by all processes
-	Last    events.ID // the last workspace that was compared in this round; zero at its beginning
-	Process events.ID // that wrote it
+	Count   int64       // of writes by all processes
+	Last    events.ID   // the last workspace that was compared in this round; zero at its beginning
+	Process events.ID   // that wrote it
+	Found   []events.ID // workspaces with problems
 }
 
 const progressPlace = "comparison_progress"
 
-func (p progress) text() []byte { return fmt.Appendf(nil, "%d/%s/%s", p.Count, p.Last, p.Process) }
+func (p progress) text() []byte {
+	text := fmt.Appendf(nil, "%d/%s/%s", p.Count, p.Last, p.Process)
+	for _, workspace := range p.Found {
+		text = fmt.Appendf(text, "/%s", workspace)
+	}
+	return text
+}
 
 // A progressWatch has the newest progress. It ignores a row without a valid MAC, and one that is older
 // than a row it has read before. It must not be used concurrently.
@@ -66,7 +74,8 @@ type querier interface {
 }
 
 func readProgress(ctx context.Context, db querier, lock string) (p progress, mac []byte, err error) {
-	err = db.QueryRow(ctx, `select count, last, process, mac from comparison_progress `+lock).Scan(&p.Count, &p.Last, &p.Process, &mac)
+	err = db.QueryRow(ctx, `select count, last, process, found, mac from comparison_progress `+lock).
+		Scan(&p.Count, &p.Last, &p.Process, &p.Found, &mac)
 	return p, mac, err
 }
 
@@ -92,15 +101,15 @@ func (w *progressWatch) readIn(ctx context.Context, db querier, lock string) err
 				"count", p.Count, "newest", w.newest.Count, "err", err)
 		}
 		w.forged = true
-	case p != w.newest:
+	case !bytes.Equal(p.text(), w.newest.text()):
 		w.newest, w.idle, w.forged = p, 0, false
 	}
 	return nil
 }
 
-// write stores that this process has compared workspaces up to last. If takeOver is false and another
-// process has made progress meanwhile, it stores nothing and ok is false.
-func (w *progressWatch) write(ctx context.Context, last events.ID, takeOver bool) (ok bool, err error) {
+// write stores that this process has compared workspaces up to last, and found problems in some. If takeOver is
+// false and another process has made progress meanwhile, it stores nothing and ok is false.
+func (w *progressWatch) write(ctx context.Context, last events.ID, found []events.ID, takeOver bool) (ok bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, progressTimeout)
 	defer cancel()
 	var next progress
@@ -111,15 +120,15 @@ func (w *progressWatch) write(ctx context.Context, last events.ID, takeOver bool
 		if !takeOver && w.idle == 0 && !w.own() {
 			return nil
 		}
-		ok, next = true, progress{w.newest.Count + 1, last, w.self}
+		ok, next = true, progress{w.newest.Count + 1, last, w.self, found}
 		mac, err := w.keys.MAC(progressPlace, next.text())
 		if err != nil {
 			return err
 		}
 		_, err = tx.Exec(ctx, `
-			insert into comparison_progress (count, last, process, mac) values ($1, $2, $3, $4)
-			on conflict (one) do update set count = excluded.count, last = excluded.last, process = excluded.process, mac = excluded.mac`,
-			next.Count, next.Last, next.Process, mac)
+			insert into comparison_progress (count, last, process, found, mac) values ($1, $2, $3, coalesce($4::uuid[], '{}'), $5)
+			on conflict (one) do update set count = excluded.count, last = excluded.last, process = excluded.process,
+				found = excluded.found, mac = excluded.mac`, next.Count, next.Last, next.Process, next.Found, mac)
 		return err
 	})
 	if err != nil {

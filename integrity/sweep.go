@@ -3,7 +3,8 @@
 //
 // An attacker who can write to the database can change both, but does not have the signing key. The
 // package reports differences and repairs nothing. It works for a small share of the time, so a round
-// may take hours on a large database. If a process ends during a round, another one continues it.
+// may take hours on a large database. If a process ends during a round, another one checks again where
+// problems were found, and continues the round.
 //
 // A lease decides which process compares, but only to save work, because an attacker could hold it.
 // Therefore every process observes the progress. If there has been none for some intervals, a process
@@ -11,6 +12,7 @@
 package integrity
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -58,6 +60,7 @@ type Sweep struct {
 	written   time.Time          // time of the last write of the progress
 	last      events.ID          // the last workspace that was compared in this round
 	seen      map[events.ID]bool // workspaces with problems in this round
+	inherited []events.ID        // workspaces in which another process has found problems, not checked here yet
 	fullRound bool               // this process has done all of this round so far
 	leaseless bool               // this process compares although another may hold the lease
 
@@ -188,12 +191,20 @@ func (s *Sweep) takesTurn(ctx context.Context) (bool, error) {
 // round checks all logs after the last one that was checked, and then workspaces that have rows but
 // no log.
 func (s *Sweep) round(ctx context.Context) error {
+	if !s.progress.own() {
+		s.inherited = s.progress.newest.Found
+	}
 	s.last = s.progress.newest.Last
 	if s.last.IsZero() {
 		s.seen, s.fullRound = map[events.ID]bool{}, true
 	}
 	if err := s.writeProgress(ctx); err != nil {
 		return err
+	}
+	for ; len(s.inherited) > 0; s.inherited = s.inherited[1:] {
+		if err := s.checkWorkspace(ctx, s.inherited[0]); err != nil {
+			return err
+		}
 	}
 	for {
 		rows, _ := s.db.Query(ctx, `select workspace_id from logs where workspace_id > $1 order by workspace_id limit $2`, s.last, page)
@@ -235,12 +246,22 @@ func (s *Sweep) round(ctx context.Context) error {
 
 // writeProgress tells other processes what this one has compared. It fails if another one compares.
 func (s *Sweep) writeProgress(ctx context.Context) error {
-	ok, err := s.progress.write(ctx, s.last, !s.leaseless)
+	ok, err := s.progress.write(ctx, s.last, s.affected(), !s.leaseless)
 	if err == nil && !ok {
 		err = errLost
 	}
 	s.written = time.Now()
 	return err
+}
+
+// affected returns the workspaces in which this process or the one before it has found problems, up to a limit.
+func (s *Sweep) affected() []events.ID {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := slices.AppendSeq(slices.Clone(s.inherited), maps.Keys(s.found))
+	slices.SortFunc(list, func(a, b events.ID) int { return bytes.Compare(a[:], b[:]) })
+	list = slices.Compact(list)
+	return list[:min(len(list), maxRemembered)]
 }
 
 // checkWorkspace checks one workspace. Whatever cannot be compared is reported and tried again in the

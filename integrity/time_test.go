@@ -141,7 +141,8 @@ func TestForgedProgressIsIgnored(t *testing.T) {
 	}
 }
 
-// If a process ends during a round, another one continues it, also after the key was rotated.
+// If a process ends during a round, another one continues it, after it has checked again where problems were
+// found. That is also so after the key was rotated.
 func TestRoundContinuesInAnotherProcess(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, b *bubble) {
@@ -154,11 +155,13 @@ func TestRoundContinuesInAnotherProcess(t *testing.T) {
 		time.Sleep(2 * interval)
 		require.Equal(t, 3, first.Rows()["unique_keys"])
 		b.stop()
-		require.NoError(t, integrity.SetProgress(t.Context(), b.db, ringOf(t, "o"), done[1]))
+		b.exec(t, `delete from unique_keys where workspace_id = $1`, done[0])
+		require.NoError(t, integrity.SetProgress(t.Context(), b.db, ringOf(t, "o", "k"), done[1]))
 		require.NoError(t, integrity.RotateProgress(t.Context(), b.db, ringOf(t, "k", "o")))
 		second := b.run(t, true)
 		time.Sleep(interval + time.Second)
-		require.Equal(t, 1, second.Rows()["unique_keys"], "the rest of the round")
+		require.Equal(t, 2, second.Rows()["unique_keys"], "what was found and is still so, and the rest of the round")
+		b.exec(t, `insert into unique_keys values ($1, 'service_account/x', $1)`, done[0])
 		time.Sleep(interval)
 		require.Equal(t, 3, second.Rows()["unique_keys"], "the next round")
 		require.Zero(t, b.logs.count("progress of the comparison was changed"), &b.logs.text)
