@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"svc/config"
 	"svc/events"
 )
 
@@ -20,7 +21,7 @@ import (
 // at the start.
 //
 // A rebuild that is cancelled leaves nothing behind. One that is killed leaves its table, and the
-// next rebuild resumes from there: at each commit, the table's rows of a log are the fold of its
+// next rebuild by the same version resumes from there: at each commit, the table's rows of a log are the fold of its
 // events up to the position in table rebuilds, which changes in the same transaction.
 //
 // Memory holds the rows that the events of one transaction touch, a few pages of events, and a
@@ -140,8 +141,8 @@ func (r *rebuild) countParked(ctx context.Context) error {
 	return r.db.QueryRow(ctx, `select count(*) from parked where view = $1`, r.view.Name()).Scan(&r.Parked)
 }
 
-// prepareTable resumes with the table that a killed rebuild left, if its columns and form match and no log
-// was set back behind its position. Otherwise it creates a new table.
+// prepareTable resumes with the table that a killed rebuild of this version left, if its columns and form match
+// and no log was set back behind its position. Otherwise it creates a new table.
 func (r *rebuild) prepareTable(ctx context.Context, conn *pgx.Conn) error {
 	var left bool
 	err := conn.QueryRow(ctx, `
@@ -150,9 +151,9 @@ func (r *rebuild) prepareTable(ctx context.Context, conn *pgx.Conn) error {
 				string_agg(attname || ' ' || format_type(atttypid, atttypmod) || attnotnull, ', ' order by attnum) as form
 			from pg_attribute where attrelid in (to_regclass($1), to_regclass($2)) and attnum > 0 and not attisdropped group by 1)
 		select count(*) = 2 and count(distinct form) = 1 and (
-			select coalesce(bool_and(form = $4 and seq <= coalesce(head, 0)), false) from rebuilds left join logs using (workspace_id)
-				where view = $3)
-		from columns`, r.view.Name(), r.nextTable, r.view.Name(), r.view.Form()).Scan(&left)
+			select coalesce(bool_and(form = $4 and version = $5 and seq <= coalesce(head, 0)), false)
+			from rebuilds left join logs using (workspace_id) where view = $3)
+		from columns`, r.view.Name(), r.nextTable, r.view.Name(), r.view.Form(), config.Version).Scan(&left)
 	if err != nil {
 		return fmt.Errorf("look for what a rebuild left: %w", err)
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"svc/config"
 	"svc/events"
 )
 
@@ -206,9 +207,9 @@ func (r *rebuild) queueMove(b *pgx.Batch, list []stretch) {
 	}
 	if len(workspaces) > 0 {
 		b.Queue(`
-			insert into rebuilds (workspace_id, view, seq, form)
-			select w, $1, s, $2 from unnest($3::uuid[], $4::bigint[]) as t (w, s)
-			on conflict do nothing`, r.view.Name(), r.view.Form(), workspaces, seqs).Exec(requireRows(len(workspaces)))
+			insert into rebuilds (workspace_id, view, seq, form, version)
+			select w, $1, s, $2, $3 from unnest($4::uuid[], $5::bigint[]) as t (w, s)
+			on conflict do nothing`, r.view.Name(), r.view.Form(), config.Version, workspaces, seqs).Exec(requireRows(len(workspaces)))
 	}
 }
 

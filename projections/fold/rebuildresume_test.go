@@ -28,35 +28,7 @@ func TestRebuildResumesAfterKill(t *testing.T) {
 	w.CaughtUp(t)
 	for _, v := range projections.All() {
 		want := world.Dump(t, w.DB, v.Name())
-		// The connections of a rebuild break when half of the logs are folded, one in a transaction.
-		var killed atomic.Bool // keeps the pool from reconnecting
-		victim := world.Connect(t, w.URL, func(c *pgxpool.Config) {
-			c.ConnConfig.RuntimeParams["application_name"] = "victim"
-			c.BeforeConnect = func(context.Context, *pgx.ConnConfig) error {
-				if killed.Load() {
-					return errors.New("the process is gone")
-				}
-				return nil
-			}
-		})
-		folded := 0
-		_, err := fold.RebuildIn(t.Context(), victim, v, 1, 100, func(done, total int64) {
-			if folded++; folded == 4 {
-				killed.Store(true)
-				_, err := w.DB.Exec(t.Context(), `
-					select pg_terminate_backend(pid, 60000) from pg_stat_activity
-					where application_name = 'victim' and datname = current_database()`)
-				require.NoError(t, err)
-			}
-		})
-		require.Error(t, err)
-		victim.Close()
-		require.Eventually(t, func() bool { // until then the server holds its advisory lock
-			var there int
-			err := w.DB.QueryRow(t.Context(), `
-				select count(*) from pg_stat_activity where application_name = 'victim' and datname = current_database()`).Scan(&there)
-			return err == nil && there == 0
-		}, world.Limit, time.Millisecond)
+		killRebuild(t, w, v)
 		r, err := fold.Rebuild(t.Context(), w.DB, v, world.IgnoreProgress)
 		require.NoError(t, err, v.Name())
 		keys := v.Name() == "global_keys" || v.Name() == "unique_keys" // their rebuild cannot be resumed
@@ -69,4 +41,55 @@ func TestRebuildResumesAfterKill(t *testing.T) {
 		require.NoError(t, err)
 		require.Empty(t, names)
 	}
+}
+
+// killRebuild starts a rebuild whose connections break when half of the logs are folded, one in a transaction.
+func killRebuild(t *testing.T, w *world.World, v fold.View) {
+	t.Helper()
+	var killed atomic.Bool // keeps the pool from reconnecting
+	victim := world.Connect(t, w.URL, func(c *pgxpool.Config) {
+		c.ConnConfig.RuntimeParams["application_name"] = "victim"
+		c.BeforeConnect = func(context.Context, *pgx.ConnConfig) error {
+			if killed.Load() {
+				return errors.New("the process is gone")
+			}
+			return nil
+		}
+	})
+	folded := 0
+	_, err := fold.RebuildIn(t.Context(), victim, v, 1, 100, func(done, total int64) {
+		if folded++; folded == 4 {
+			killed.Store(true)
+			_, err := w.DB.Exec(t.Context(), `
+				select pg_terminate_backend(pid, 60000) from pg_stat_activity
+				where application_name = 'victim' and datname = current_database()`)
+			require.NoError(t, err)
+		}
+	})
+	require.Error(t, err)
+	victim.Close()
+	require.Eventually(t, func() bool { // until then the server holds its advisory lock
+		var there int
+		err := w.DB.QueryRow(t.Context(), `
+			select count(*) from pg_stat_activity where application_name = 'victim' and datname = current_database()`).Scan(&there)
+		return err == nil && there == 0
+	}, world.Limit, time.Millisecond)
+}
+
+// A rebuild begins anew if another version, which may fold differently, has made the table.
+func TestRebuildDoesNotResumeThatOfAnotherVersion(t *testing.T) {
+	t.Parallel()
+	w := world.New(t)
+	for range 8 {
+		w.QueueRun(t, world.NewID())
+	}
+	w.CaughtUp(t)
+	killRebuild(t, w, world.View(t, "runs"))
+	tag, err := w.DB.Exec(t.Context(), `update rebuilds set version = '0.1.0'`)
+	require.NoError(t, err)
+	require.Positive(t, tag.RowsAffected())
+	r, err := fold.Rebuild(t.Context(), w.DB, world.View(t, "runs"), world.IgnoreProgress)
+	require.NoError(t, err)
+	require.Zero(t, r.Resumed)
+	require.Equal(t, int64(8), r.Events)
 }

@@ -46,9 +46,9 @@
 //
 // At each commit the second table's rows of a log are the fold of its events up to the log's
 // position in table rebuilds, which is moved by compare-and-swap in the same transaction. So a
-// killed rebuild can be resumed. Two rebuilds never write to one table: one connection holds an
-// advisory lock all the time. If that connection is lost, the first rebuild finds a position that
-// it has not moved, or no lock at the swap, and fails.
+// killed rebuild can be resumed, by the version that began it. Two rebuilds never write to one table:
+// one connection holds an advisory lock all the time. If that connection is lost, the first rebuild
+// finds a position that it has not moved, or no lock at the swap, and fails.
 //
 // # Comparison
 //
