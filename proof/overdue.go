@@ -3,6 +3,8 @@ package proof
 import (
 	"context"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -26,7 +28,9 @@ type overdueWatch struct {
 	db  *pgxpool.Pool
 	log *slog.Logger
 
+	limit   int                      // of the logs that are watched at a time
 	waiting map[events.ID]waitingLog // logs that were unsigned at the last poll
+	last    events.ID                // up to this one, logs were looked at in this round; zero at its beginning
 	count   atomic.Int64             // number of overdue logs
 }
 
@@ -63,19 +67,19 @@ func (o *overdueWatch) run(ctx context.Context) {
 	}
 }
 
-// poll finds the logs that are unsigned. passed is the time since the last poll.
+// poll finds the logs that are unsigned. passed is the time since the last poll. It first looks again at the logs
+// that were unsigned at the last poll, and then at the next ones, so that logs that are busy hide none.
 func (o *overdueWatch) poll(ctx context.Context, passed time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()
-	rows, _ := o.db.Query(ctx, tailsSQL+` order by 1 limit $1`, maxWatched)
 	waiting := map[events.ID]waitingLog{}
+	late := int64(0)
+	rows, _ := o.db.Query(ctx, tailsSQL+` and l.workspace_id = any($1) order by 1`, slices.AppendSeq([]events.ID{}, maps.Keys(o.waiting)))
 	var workspace events.ID
 	var t unsignedTail
-	late := int64(0)
 	_, err := pgx.ForEachRow(rows, []any{&workspace, &t.head, &t.signed}, func() error {
-		w, known := o.waiting[workspace]
-		if !known || t.signed >= w.head && t.signed < t.head { // progress was made
-			waiting[workspace] = waitingLog{head: t.head}
+		w := o.waiting[workspace]
+		if t.signed >= w.head && t.signed < t.head { // progress was made
 			return nil
 		}
 		if w.unsignedFor += passed; w.unsignedFor > signingTime {
@@ -91,9 +95,35 @@ func (o *overdueWatch) poll(ctx context.Context, passed time.Duration) error {
 	if err != nil {
 		return err
 	}
+	last, err := o.watchMore(ctx, waiting)
+	if err != nil {
+		return err
+	}
 	if before := o.count.Swap(late); late == 0 && before > 0 {
 		o.log.InfoContext(ctx, "all logs are signed again", "logs", before)
 	}
-	o.waiting = waiting
+	o.waiting, o.last = waiting, last
 	return nil
+}
+
+// watchMore adds the unsigned logs after the last one to waiting, up to the limit. It returns the last of them, zero
+// at the end.
+func (o *overdueWatch) watchMore(ctx context.Context, waiting map[events.ID]waitingLog) (last events.ID, err error) {
+	room := o.limit - len(waiting)
+	if room == 0 {
+		return o.last, nil
+	}
+	rows, _ := o.db.Query(ctx, tailsSQL+` and l.workspace_id > $1 and l.workspace_id <> all($2) order by 1 limit $3`,
+		o.last, slices.AppendSeq([]events.ID{}, maps.Keys(waiting)), room)
+	var t unsignedTail
+	var workspace events.ID
+	_, err = pgx.ForEachRow(rows, []any{&workspace, &t.head, &t.signed}, func() error {
+		waiting[workspace], last = waitingLog{head: t.head}, workspace
+		room--
+		return nil
+	})
+	if room > 0 {
+		last = events.ID{}
+	}
+	return last, err
 }

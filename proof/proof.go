@@ -75,7 +75,7 @@ func New(db *pgxpool.Pool, ring vault.Ring, host string, leads func(view string)
 	if err != nil {
 		panic(err) // only for a size below one
 	}
-	late := &overdueWatch{db: db, log: log}
+	late := &overdueWatch{db: db, log: log, limit: maxWatched}
 	p := &Prover{
 		db: db, secrets: vault.Secrets{DB: db, Ring: ring}, host: host, own: cache, overdue: late,
 		// The lease only saves work: a process that finds overdue logs signs them itself.

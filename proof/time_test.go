@@ -194,7 +194,7 @@ func TestFailedPollsDoNotCountAsOverdue(t *testing.T) {
 	w := newWorld(t)
 	workspace := newID()
 	w.append(t, workspace, 10)
-	o := &overdueWatch{db: w.db, log: slog.New(slog.DiscardHandler)}
+	o := &overdueWatch{db: w.db, log: slog.New(slog.DiscardHandler), limit: maxWatched}
 	require.NoError(t, o.poll(t.Context(), 0))
 	require.NoError(t, o.poll(t.Context(), signingTime))
 	require.Zero(t, o.count.Load())
@@ -204,4 +204,23 @@ func TestFailedPollsDoNotCountAsOverdue(t *testing.T) {
 	require.Zero(t, o.count.Load())
 	require.NoError(t, o.poll(t.Context(), time.Millisecond))
 	require.EqualValues(t, 1, o.count.Load())
+}
+
+// A log that nobody signs is found, however many logs before it are busy.
+func TestOverdueLogIsFoundBehindBusyOnes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	p, busy, stuck := w.prover(t), []events.ID{{15: 1}, {15: 2}, {15: 3}}, events.ID{15: 4}
+	w.append(t, stuck, 10)
+	o := &overdueWatch{db: w.db, log: slog.New(slog.DiscardHandler), limit: len(busy)}
+	for range 8 {
+		for _, workspace := range busy {
+			catchUp(t, p, workspace)
+			w.append(t, workspace, 1)
+		}
+		require.NoError(t, o.poll(t.Context(), signingTime/3))
+		require.LessOrEqual(t, len(o.waiting), o.limit)
+	}
+	require.EqualValues(t, 1, o.count.Load())
+	require.Contains(t, o.waiting, stuck)
 }
