@@ -113,7 +113,8 @@ func (w *progressWatch) write(ctx context.Context, last events.ID, found []event
 	ctx, cancel := context.WithTimeout(ctx, progressTimeout)
 	defer cancel()
 	var next progress
-	err = pgx.BeginFunc(ctx, w.db, func(tx pgx.Tx) error {
+	begin := pgx.TxOptions{BeginQuery: `begin; set local idle_in_transaction_session_timeout = '10s'`} // should this host vanish
+	err = pgx.BeginTxFunc(ctx, w.db, begin, func(tx pgx.Tx) error {
 		if err := w.readIn(ctx, tx, "for update"); err != nil {
 			return err
 		}

@@ -73,11 +73,13 @@ const staleReadsSQL = `
 		select from events e where (e.workspace_id, e.stream, e.version) = (s.workspace_id, s.stream, s.version + 1) offset 0)`
 
 // limitsSQL makes the session keep its plans, because planning takes as long as appending.
-// It limits waiting for a lock to $1 milliseconds and each statement to $2. The server has
-// to give up before the client does: by then the client's commit may already be on its way.
+// It limits waiting for a lock to $1 milliseconds, each statement to $2, and waiting for the
+// client's next statement to $2 as well: a client whose host has vanished must not hold the head
+// row until TCP notices. The server has to give up before the client does: by then the client's
+// commit may already be on its way.
 const limitsSQL = `
 	select set_config('plan_cache_mode', 'force_generic_plan', true), set_config('lock_timeout', $1, true),
-		set_config('statement_timeout', $2, true)`
+		set_config('statement_timeout', $2, true), set_config('idle_in_transaction_session_timeout', $2, true)`
 
 // remainingTimeSQL limits the next statement to what is left of the $1 milliseconds that the
 // transaction has in total. PostgreSQL's limit is for each statement, but the client waits
@@ -92,9 +94,11 @@ const (
 	uniqueViolation  = "23505" // another writer's event has that version
 	lockNotAvailable = "55P03" // a row was locked for too long
 	queryCanceled    = "57014" // the statement ran into its time limit
+	idleForTooLong   = "25P03" // the server ended the connection, because the client sent no statement in time
 )
 
-// errLockTimeout means that a row was locked for too long and that nothing was stored.
+// errLockTimeout means that a row was locked for too long, or the transaction took too long, and
+// that nothing was stored.
 var errLockTimeout = fmt.Errorf("%w: %w", fault.ErrBusy, context.DeadlineExceeded)
 
 // errRepeated means that a command with the same idempotency key has been stored before.
@@ -213,7 +217,7 @@ func (t *transaction) commit(ctx context.Context, conn *pgx.Conn, last *pgx.Batc
 		return nil
 	case ok && t.oneRoundTrip && (pg.Code == divisionByZero || pg.Code == uniqueViolation):
 		return rollBack(ctx, conn, events.ErrConflict)
-	case ok && pg.SeverityUnlocalized == "ERROR":
+	case ok && (pg.SeverityUnlocalized == "ERROR" || pg.Code == idleForTooLong):
 		return rollBack(ctx, conn, err)
 	}
 	return fmt.Errorf("append: %w: %w", events.ErrOutcomeUnknown, err)
@@ -322,7 +326,8 @@ func rollBack(ctx context.Context, conn *pgx.Conn, err error) error {
 	if _, rollback := conn.Exec(ctx, "rollback"); rollback != nil {
 		conn.Close(ctx) // the server rolls back when the connection ends
 	}
-	if sqlState(err) == lockNotAvailable || sqlState(err) == queryCanceled {
+	switch sqlState(err) {
+	case lockNotAvailable, queryCanceled, idleForTooLong:
 		return fmt.Errorf("append: %w: %w", errLockTimeout, err)
 	}
 	return fmt.Errorf("append: %w", err)

@@ -145,7 +145,8 @@ func (g *ingest) answerPieces(r *pieceRun) {
 }
 
 func (g *ingest) writePieces(ctx context.Context, list []*item) (runs []*pieceRun, err error) {
-	tx, err := g.d.DB.Begin(ctx)
+	// Should this host vanish, the server must release the leases for the replica that its runners connect to.
+	tx, err := g.d.DB.BeginTx(ctx, pgx.TxOptions{BeginQuery: `begin; set local idle_in_transaction_session_timeout = '10s'`})
 	if err != nil {
 		return nil, fmt.Errorf("begin: %w", err)
 	}

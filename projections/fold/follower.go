@@ -179,7 +179,8 @@ func requireNoRows(ctx context.Context, tx pgx.Tx, views []View, held []follow.C
 // parkNext parks the event after position at and moves v past it, unless the checkpoint has moved
 // since.
 func (f *Follower) parkNext(ctx context.Context, v View, workspace events.ID, at int64, why error) error {
-	return pgx.BeginFunc(ctx, f.db, func(tx pgx.Tx) error {
+	begin := pgx.TxOptions{BeginQuery: `begin; set local idle_in_transaction_session_timeout = '10s'`} // should this host vanish
+	return pgx.BeginTxFunc(ctx, f.db, begin, func(tx pgx.Tx) error {
 		seq, err := lockCheckpoint(ctx, tx, v, workspace)
 		if err != nil || seq != at {
 			return err

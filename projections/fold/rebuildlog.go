@@ -57,8 +57,12 @@ func (r *rebuild) runLog(ctx context.Context, workspace events.ID) error {
 	return r.countParked(ctx)
 }
 
-// replaceLog replaces the view's rows of a workspace by the new ones.
+// replaceLog replaces the view's rows of a workspace by the new ones. Should this host vanish, the
+// timeout ends the transaction on the server: nothing can be appended to the log until then.
 func (r *rebuild) replaceLog(ctx context.Context, tx pgx.Tx, workspace events.ID) error {
+	if _, err := tx.Exec(ctx, `set local idle_in_transaction_session_timeout = '10s'`); err != nil {
+		return err
+	}
 	live := r.view.Name()
 	liveSeq, err := r.lockRows(ctx, tx, workspace)
 	if err != nil {

@@ -108,8 +108,8 @@ func (r *rebuild) swap(ctx context.Context, indexes []index) error {
 }
 
 // swapIn takes the locks and replaces the view in as few round trips as possible, because all other
-// users wait. It gives up after hold. Should the connection break, statement_timeout ends the
-// transaction on the server.
+// users wait. It gives up after hold. Should the connection break or this host vanish, the timeouts
+// end the transaction on the server.
 func (r *rebuild) swapIn(ctx context.Context, tx pgx.Tx, indexes []index, hold time.Duration) error {
 	live, b := r.view.Name(), &pgx.Batch{}
 	b.Queue(fmt.Sprintf(`set local lock_timeout = %d`, swapLockTimeout.Milliseconds()))
@@ -119,6 +119,7 @@ func (r *rebuild) swapIn(ctx context.Context, tx pgx.Tx, indexes []index, hold t
 	// The advisory lock still being held proves that no other rebuild of this view has begun.
 	b.Queue(`select from pg_locks where locktype = 'advisory' and granted and pid = $1`, r.lockedBy).Exec(requireRows(1))
 	b.Queue(fmt.Sprintf(`set local statement_timeout = %d`, 2*hold.Milliseconds()))
+	b.Queue(fmt.Sprintf(`set local idle_in_transaction_session_timeout = %d`, 2*hold.Milliseconds()))
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return err
 	}

@@ -52,3 +52,36 @@ func (s blockedTx) Query(ctx context.Context, sql string, args ...any) (pgx.Rows
 	<-ctx.Done()
 	return s.Tx.Query(ctx, sql, args...)
 }
+
+// The server ends a swap, and a replacement of the rows of a log, if the process that does it vanishes.
+func TestVanishedRebuildReleasesItsLocks(t *testing.T) {
+	t.Parallel()
+	ctx, db := t.Context(), pgtest.New(t)
+	limit := func(do func(tx pgx.Tx) error) (limit string) {
+		require.NoError(t, pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
+			require.NoError(t, do(tx))
+			return tx.QueryRow(ctx, `show idle_in_transaction_session_timeout`).Scan(&limit)
+		}))
+		return limit
+	}
+	r := newRebuild(db, workspaces, "__next", foldLimits, func(int64, int64) {})
+	r.target, r.resumable = db, true
+	conn, err := db.Acquire(ctx)
+	require.NoError(t, err)
+	defer conn.Release()
+	require.NoError(t, r.lock(ctx, conn.Conn()))
+	require.NoError(t, r.prepareTable(ctx, conn.Conn()))
+	indexes, err := r.createIndexes(ctx, nil)
+	require.NoError(t, err)
+	require.Equal(t, "8s", limit(func(tx pgx.Tx) error { return r.swapIn(ctx, tx, indexes, 4*time.Second) }))
+
+	id := events.NewID(time.Unix(0, 0))
+	_, err = db.Exec(ctx, `insert into logs (workspace_id, head, last_at) values ($1, 0, now())`, id)
+	require.NoError(t, err)
+	r = newRebuild(db, workspaces, "__log", foldLimits, func(int64, int64) {})
+	require.Equal(t, "10s", limit(func(tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, `create temp table workspaces__log (like workspaces including all) on commit drop`)
+		require.NoError(t, err)
+		return r.replaceLog(ctx, tx, id)
+	}))
+}
