@@ -15,6 +15,7 @@ import (
 
 	"svc/events"
 	"svc/projections"
+	"svc/projections/fold"
 	"svc/test/world"
 )
 
@@ -292,4 +293,26 @@ func TestFollowersGoOnAfterARebuild(t *testing.T) {
 	require.NoError(t, p.Play(t.Context(), 60))
 	w.CaughtUp(t)
 	world.RequireRebuilt(t, w.DB)
+}
+
+// A job that takes another slot of its key among the last events, which are folded onto the rows of those before,
+// leaves the slot that it had.
+func TestRebuildReplacesKeyOfOwner(t *testing.T) {
+	t.Parallel()
+	w := world.New(t)
+	workspace, job := world.NewID(), world.NewID()
+	w.Record(t, world.System, workspace, job,
+		events.JobSubmitted{Spec: events.JobSpec{Name: "deploy"}}, events.JobLeased{Epoch: 1, Key: "deploy", Slot: 2},
+		events.JobRequeued{Epoch: 1, Reason: "infra"}, events.JobLeased{Epoch: 2, Key: "deploy", Slot: 1})
+	keys := world.View(t, "unique_keys")
+	_, err := fold.Rebuild(t.Context(), w.DB, keys, world.IgnoreProgress)
+	require.NoError(t, err)
+	want := world.Dump(t, w.DB, "unique_keys")
+	require.Len(t, want, 1)
+	_, err = fold.RebuildLogIn(t.Context(), w.DB, keys, workspace, 2)
+	require.NoError(t, err)
+	require.Equal(t, want, world.Dump(t, w.DB, "unique_keys"))
+	_, err = fold.RebuildIn(t.Context(), w.DB, keys, 1, 2, world.IgnoreProgress)
+	require.NoError(t, err)
+	require.Equal(t, want, world.Dump(t, w.DB, "unique_keys"))
 }

@@ -90,7 +90,7 @@ func (t *Table[K, R]) Load(b *pgx.Batch, table string, records []events.Record) 
 				return nil, err
 			}
 		}
-		t.write(b, table, order, after)
+		t.write(b, table, order, before, after)
 		return nil, nil
 	}
 }

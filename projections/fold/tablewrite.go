@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/bits"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -16,14 +17,19 @@ import (
 // that each table needs few prepared statements whatever the number of rows is.
 const maxRows = 64
 
-// write queues deletes of the rows that are nil, then upserts of the others in the given order.
-func (t *Table[K, R]) write(b *pgx.Batch, table string, order []RowID[K], rows map[RowID[K]]*R) {
+// write queues deletes of the rows that are nil, then upserts of the others in the given order. If the
+// primary key does not contain the key, an upsert does not find a row whose other columns have changed:
+// the row of before is deleted first.
+func (t *Table[K, R]) write(b *pgx.Batch, table string, order []RowID[K], before, rows map[RowID[K]]*R) {
 	var deleted []RowID[K]
 	present := make([]*R, 0, len(order))
+	replaces := !slices.Contains(t.PrimaryKey(), t.Key)
 	for _, id := range order {
-		if row := rows[id]; row != nil {
+		row, old := rows[id], before[id]
+		if row != nil {
 			present = append(present, row)
-		} else {
+		}
+		if row == nil || replaces && old != nil && row != old {
 			deleted = append(deleted, id)
 		}
 	}

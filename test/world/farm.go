@@ -91,7 +91,7 @@ func (s *jobPlay) submit() error {
 func (s *jobPlay) lease() error {
 	s.epoch, s.seq = s.epoch+1, 0
 	_, err := s.Commands.LeaseJob(s.ctx, commands.LeaseJob{
-		Meta: Meta(s.Workspace, System), Job: s.job, Runner: s.runner.Actor.ID, Slot: 1, Use: projections.Jobs{DB: s.DB}.KeyUse,
+		Meta: Meta(s.Workspace, System), Job: s.job, Runner: s.runner.Actor.ID, Slot: 2 - s.epoch%2, Use: projections.Jobs{DB: s.DB}.KeyUse,
 	})
 	return err
 }
