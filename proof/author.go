@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
+	"svc/events"
 	"svc/events/store"
 )
 
@@ -48,9 +51,38 @@ func (p *Prover) checkAuthor(t *tree, e *stored) error {
 }
 
 func (p *Prover) author(e *stored) error {
+	if e.misplaced {
+		return fmt.Errorf("event %d %w: it is not the next event of its stream", e.Seq, errForeignAuthor)
+	}
 	err := store.CheckAuthor(p.secrets.Ring, e.Workspace, e.ID, e.Stream, e.Version, e.Schema, e.Kind, e.Meta, e.Data, e.MAC)
 	if err != nil {
 		return fmt.Errorf("event %d %w: %w", e.Seq, errForeignAuthor, err)
+	}
+	return nil
+}
+
+// markMisplaced marks the events whose version an earlier event of the stream has, or that follow none. The MAC does
+// not cover the position in the log: without this check, a genuine event could be copied to its end by whoever
+// can drop the unique key.
+func markMisplaced(ctx context.Context, db store.Querier, list []stored) error {
+	var workspaces, streams []events.ID
+	var versions, seqs []int64
+	for _, e := range list {
+		workspaces, streams = append(workspaces, e.Workspace), append(streams, e.Stream)
+		versions, seqs = append(versions, e.Version), append(seqs, e.Seq)
+	}
+	rows, _ := db.Query(ctx, `
+		select i, exists (select from events e
+				where (e.workspace_id, e.stream, e.version) = (k.log, k.stream, k.version) and e.seq < k.seq offset 0)
+			or version > 1 and not exists (select from events e
+				where (e.workspace_id, e.stream, e.version) = (k.log, k.stream, k.version - 1) and e.seq < k.seq offset 0)
+		from unnest((select $1::uuid[]), (select $2::uuid[]), (select $3::bigint[]), (select $4::bigint[]))
+			with ordinality as k (log, stream, version, seq, i)`, workspaces, streams, versions, seqs)
+	var i int64
+	var misplaced bool
+	_, err := pgx.ForEachRow(rows, []any{&i, &misplaced}, func() error { list[i-1].misplaced = misplaced; return nil })
+	if err != nil {
+		return fmt.Errorf("look for misplaced events: %w", err)
 	}
 	return nil
 }
@@ -67,6 +99,9 @@ func (p *Prover) reportAuthor(ctx context.Context, k *signingKey, report *Report
 	for after := report.Size; after < report.Head; {
 		list, err := readPage(ctx, p.db, report.Workspace, after, report.Head)
 		if err != nil || len(list) == 0 {
+			return err
+		}
+		if err := markMisplaced(ctx, p.db, list); err != nil {
 			return err
 		}
 		for _, e := range list {

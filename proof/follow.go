@@ -252,7 +252,8 @@ func readPage(ctx context.Context, db store.Querier, workspace events.ID, after,
 	return list, nil
 }
 
-// readEach returns the next events of logs, up to limit of each. It ignores events beyond the head.
+// readEach returns the next events of logs, up to limit of each, with misplaced ones marked. It ignores events
+// beyond the head.
 func readEach(ctx context.Context, tx pgx.Tx, list []store.Position, limit int) (map[events.ID][]stored, error) {
 	workspaces, seqs := store.Columns(list)
 	rows, _ := tx.Query(ctx, `
@@ -265,6 +266,9 @@ func readEach(ctx context.Context, tx pgx.Tx, list []store.Position, limit int) 
 	all, err := pgx.CollectRows(rows, pgx.RowToStructByPos[stored])
 	if err != nil {
 		return nil, fmt.Errorf("read events: %w", err)
+	}
+	if err := markMisplaced(ctx, tx, all); err != nil {
+		return nil, err
 	}
 	records := map[events.ID][]stored{}
 	for _, r := range all {

@@ -25,6 +25,7 @@ type stored struct {
 	Meta      []byte
 	Data      []byte
 	MAC       []byte // of the author; "" in events of older builds; not part of the leaf
+	misplaced bool   // set by markMisplaced
 }
 
 // storedColumns are the columns of stored, in order.

@@ -77,7 +77,8 @@ var acrossWorkspaces = []exception{
 	{part: "select k.workspace_id, l.head from unnest", reason: "the heads of all logs that somebody watches"},
 
 	{part: "select e.* from unnest((select $1::uuid[]), (select $2::bigint[])) as p (log, behind)",
-		reason: "proves several logs at once, as the next five do"},
+		reason: "proves several logs at once, as the next six do"},
+	{part: "with ordinality as k (log, stream, version, seq, i)", reason: "checks the places of their events"},
 	{part: "select i.workspace_id, h.hash from unnest", reason: "reads the hashes at their ends"},
 	{part: "select w, note from unnest", reason: "reads their checkpoints"},
 	{part: "insert into proof_hashes", reason: "stores their hashes"},
