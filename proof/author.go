@@ -72,10 +72,10 @@ func markMisplaced(ctx context.Context, db store.Querier, list []stored) error {
 		versions, seqs = append(versions, e.Version), append(seqs, e.Seq)
 	}
 	rows, _ := db.Query(ctx, `
-		select i, exists (select from events e
-				where (e.workspace_id, e.stream, e.version) = (k.log, k.stream, k.version) and e.seq < k.seq offset 0)
-			or version > 1 and not exists (select from events e
-				where (e.workspace_id, e.stream, e.version) = (k.log, k.stream, k.version - 1) and e.seq < k.seq offset 0)
+		select i, seq > (select min(e.seq) from (select seq from events e
+				where (e.workspace_id, e.stream, e.version) = (k.log, k.stream, k.version) offset 0) e)
+			or version > 1 and coalesce(seq < (select min(e.seq) from (select seq from events e
+				where (e.workspace_id, e.stream, e.version) = (k.log, k.stream, k.version - 1) offset 0) e), true)
 		from unnest((select $1::uuid[]), (select $2::uuid[]), (select $3::bigint[]), (select $4::bigint[]))
 			with ordinality as k (log, stream, version, seq, i)`, workspaces, streams, versions, seqs)
 	var i int64
