@@ -13,7 +13,8 @@ import (
 	"svc/events"
 )
 
-// storeReport stores a report unless a newer one is stored.
+// storeReport stores a report unless a newer one is stored. One of the future does not count as newer: a process
+// whose clock is ahead would hide later reports for as long.
 func (p *Prover) storeReport(ctx context.Context, r Report) error {
 	text, err := json.Marshal(r)
 	if err != nil {
@@ -26,7 +27,7 @@ func (p *Prover) storeReport(ctx context.Context, r Report) error {
 	_, err = p.db.Exec(ctx, `
 		insert into verifications as v (workspace_id, checked_at, report, mac) values ($1, $2, $3, $4)
 		on conflict (workspace_id) do update set checked_at = excluded.checked_at, report = excluded.report, mac = excluded.mac
-		where v.workspace_id = $1 and v.checked_at < excluded.checked_at`, r.Workspace, r.CheckedAt, text, mac)
+		where v.workspace_id = $1 and (v.checked_at < excluded.checked_at or v.checked_at > now() + interval '1 minute')`, r.Workspace, r.CheckedAt, text, mac)
 	if err != nil {
 		return fmt.Errorf("keep report of %s: %w", r.Workspace, err)
 	}

@@ -50,6 +50,13 @@ func TestLastReportIsStored(t *testing.T) {
 	earlier.CheckedAt = bad.CheckedAt.Add(-time.Minute)
 	require.NoError(t, p.storeReport(t.Context(), earlier))
 	requireLast(bad)
+	ahead := good
+	ahead.CheckedAt = bad.CheckedAt.Add(6 * time.Hour) // of a process with another clock
+	require.NoError(t, p.storeReport(t.Context(), ahead))
+	requireLast(ahead)
+	bad, err = p.Verify(t.Context(), workspace, "", nil)
+	require.NoError(t, err)
+	requireLast(bad)
 }
 
 // A stored report that was changed by SQL is dropped and reported, and the next verification is
