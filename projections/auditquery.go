@@ -63,10 +63,11 @@ func (v Audit) Page(ctx context.Context, q AuditQuery) (page AuditPage, err erro
 	fail := func(err error) (AuditPage, error) {
 		return AuditPage{}, fmt.Errorf("audit of %s: %w", q.Workspace, err)
 	}
-	s, err := newAuditSearch(ctx, v.DB, q.Workspace, q.AuditFilter, 1, high)
+	s, release, err := v.search(ctx, q.Workspace, q.AuditFilter, 1, high)
 	if err != nil {
 		return fail(err)
 	}
+	defer release()
 	page.Head = s.head
 	rows, err := s.newest(ctx, q.Limit+1)
 	if err != nil {
@@ -91,10 +92,11 @@ func (v Audit) PageAfter(ctx context.Context, workspace events.ID, f AuditFilter
 	fail := func(err error) (AuditPage, error) {
 		return AuditPage{}, fmt.Errorf("audit of %s after %d: %w", workspace, after, err)
 	}
-	s, err := newAuditSearch(ctx, v.DB, workspace, f, min(after, math.MaxInt64-1)+1, math.MaxInt64)
+	s, release, err := v.search(ctx, workspace, f, min(after, math.MaxInt64-1)+1, math.MaxInt64)
 	if err != nil {
 		return fail(err)
 	}
+	defer release()
 	page.Head, s.bounded = s.head, true
 	rows, err := s.oldest(ctx, limit+1)
 	if err != nil {
@@ -116,8 +118,9 @@ func (v Audit) PageAfter(ctx context.Context, workspace events.ID, f AuditFilter
 // Count returns how many records match f. If that requires a search, the result is at most most. It
 // is exact unless there are more, or the search stopped at its bound.
 func (v Audit) Count(ctx context.Context, workspace events.ID, f AuditFilter, most int) (n int, exact bool, err error) {
-	s, err := newAuditSearch(ctx, v.DB, workspace, f, 1, math.MaxInt64)
+	s, release, err := v.search(ctx, workspace, f, 1, math.MaxInt64)
 	if err == nil {
+		defer release()
 		n, exact, err = s.count(ctx, most)
 	}
 	if err != nil {
@@ -133,16 +136,11 @@ func (v Audit) RowsAfter(ctx context.Context, workspace events.ID, f AuditFilter
 	fail := func(err error) ([]AuditRow, error) {
 		return nil, fmt.Errorf("audit of %s after %d: %w", workspace, seq, err)
 	}
-	// A pool may have connections to several replicas. All parts of the search must see the same one.
-	conn, err := v.DB.Acquire(ctx)
+	s, release, err := v.search(ctx, workspace, f, seq+1, upTo+1)
 	if err != nil {
 		return fail(err)
 	}
-	defer conn.Release()
-	s, err := newAuditSearch(ctx, conn, workspace, f, seq+1, upTo+1)
-	if err != nil {
-		return fail(err)
-	}
+	defer release()
 	if s.head < upTo {
 		return fail(fold.ErrNotCaughtUp)
 	}
@@ -152,6 +150,20 @@ func (v Audit) RowsAfter(ctx context.Context, workspace events.ID, f AuditFilter
 		return fail(err)
 	}
 	return list, nil
+}
+
+// search prepares a search on one connection, which release returns to the pool: the pool may have
+// connections to several servers, and all parts of the search must see the same one.
+func (v Audit) search(ctx context.Context, workspace events.ID, f AuditFilter, low, high int64) (s *auditSearch, release func(), err error) {
+	conn, err := v.DB.Acquire(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	if s, err = newAuditSearch(ctx, conn, workspace, f, low, high); err != nil {
+		conn.Release()
+		return nil, nil, err
+	}
+	return s, conn.Release, nil
 }
 
 // An AuditRow is a record that is not decoded.
@@ -188,12 +200,13 @@ func (v Audit) Get(ctx context.Context, workspace, id events.ID) (r AuditRecord,
 		return AuditRecord{}, false, fmt.Errorf("audit record %s of %s: %w", id, workspace, err)
 	}
 	made := id.Time()
-	s, err := newAuditSearch(ctx, v.DB, workspace, AuditFilter{From: made, To: made.Add(clockSkew)}, 1, math.MaxInt64)
+	s, release, err := v.search(ctx, workspace, AuditFilter{From: made, To: made.Add(clockSkew)}, 1, math.MaxInt64)
 	if err != nil {
 		return fail(err)
 	}
+	defer release()
 	var seq int64
-	rows, _ := v.DB.Query(ctx, `
+	rows, _ := s.db.Query(ctx, `
 		select seq from events where workspace_id = $1 and seq >= $2 and seq < $3 and id = $4 order by seq limit 1`,
 		workspace, s.low, min(s.high, s.low+maxIDSpan), id)
 	if _, err := pgx.ForEachRow(rows, []any{&seq}, func() error { return nil }); err != nil || seq == 0 {

@@ -3,6 +3,7 @@
 package projections_test
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -10,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"svc/events"
@@ -269,4 +272,47 @@ func pagesBackward(t *testing.T, w *world.World, workspace events.ID, f projecti
 		}
 		before = page.Next
 	}
+}
+
+// Of several servers behind one address, each connection may be to another, one of which lags.
+func TestAuditSearchAsksOneServer(t *testing.T) {
+	t.Parallel()
+	w := world.New(t)
+	workspace := world.NewID()
+	w.Record(t, world.System, workspace, world.NewID(), slices.Repeat([]events.Event{events.RunFactsRecorded{}}, 300)...)
+	w.CaughtUp(t)
+	_, err := w.DB.Exec(t.Context(), `
+		create schema lagging;
+		create view lagging.logs as select workspace_id, head - 100 as head from logs;
+		create view lagging.checkpoints as select workspace_id, view, seq - 100 as seq from checkpoints;
+		create view lagging.events as select * from events where seq <= 200`)
+	require.NoError(t, err)
+	var acquired int
+	servers := projections.Audit{DB: world.Connect(t, w.URL, func(c *pgxpool.Config) {
+		c.MaxConns = 1
+		c.PrepareConn = func(ctx context.Context, conn *pgx.Conn) (bool, error) {
+			acquired++
+			_, err := conn.Exec(ctx, `set search_path = `+[]string{"public", "lagging, public"}[acquired%2])
+			return true, err
+		}
+	})}
+	heads := map[int64]bool{}
+	for range 2 {
+		page, err := servers.Page(t.Context(), projections.AuditQuery{Workspace: workspace, Limit: 50})
+		require.NoError(t, err)
+		heads[page.Head] = true
+		for i, r := range page.Records {
+			require.Equal(t, page.Head-int64(i), r.Seq)
+		}
+		require.Len(t, page.Records, 50)
+		page, err = servers.PageAfter(t.Context(), workspace, projections.AuditFilter{}, 150, 200)
+		require.NoError(t, err)
+		heads[page.Head] = true
+		for i, r := range page.Records {
+			require.EqualValues(t, 151+i, r.Seq)
+		}
+		require.Len(t, page.Records, int(page.Head)-150)
+		acquired++ // the other server is the next one
+	}
+	require.Len(t, heads, 2)
 }
