@@ -186,21 +186,18 @@ func NewAuditRecord(r events.Record, target string) AuditRecord {
 	return found
 }
 
-// clockSkew is how far the time in an id may be before its record's time, which comes from
-// whichever clock was ahead. maxIDSpan is how many records of that span are searched.
-const (
-	clockSkew = time.Hour
-	maxIDSpan = 1 << 16
-)
+// maxIDSpan is how many records are searched for an id.
+const maxIDSpan = 1 << 16
 
 // Get returns the record with an id. ok is false if there is none. An id contains the time of its
-// creation, and times never decrease in a log, so Get searches only the records after that time.
+// creation, and times never decrease in a log, so Get searches only the records after that time. The time of
+// the record itself may be hours later, if a clock was ahead when the record before was appended.
 func (v Audit) Get(ctx context.Context, workspace, id events.ID) (r AuditRecord, ok bool, err error) {
 	fail := func(err error) (AuditRecord, bool, error) {
 		return AuditRecord{}, false, fmt.Errorf("audit record %s of %s: %w", id, workspace, err)
 	}
 	made := id.Time()
-	s, release, err := v.search(ctx, workspace, AuditFilter{From: made, To: made.Add(clockSkew)}, 1, math.MaxInt64)
+	s, release, err := v.search(ctx, workspace, AuditFilter{From: made}, 1, math.MaxInt64)
 	if err != nil {
 		return fail(err)
 	}

@@ -316,3 +316,21 @@ func TestAuditSearchAsksOneServer(t *testing.T) {
 	}
 	require.Len(t, heads, 2)
 }
+
+// Records are found by id also while a log has the time of a process whose clock was ahead.
+func TestAuditRecordIsFoundAfterClockThatWasAhead(t *testing.T) {
+	t.Parallel()
+	w := world.NewSilent(t)
+	workspace := world.NewID()
+	for _, ahead := range []time.Duration{0, 3 * time.Hour, 0, time.Hour, 0} {
+		done, err := w.Log.Append(t.Context(), &events.Commit{
+			Workspace: workspace, At: w.Clock.Now().Add(ahead), Envelope: events.Envelope{Actor: world.System, Origin: events.FromSystem},
+			Writes: []events.Write{{Stream: world.NewID(), Events: []events.Event{events.RunFactsRecorded{}}}},
+		})
+		require.NoError(t, err)
+		r, ok, err := projections.Audit{DB: w.DB}.Get(t.Context(), workspace, done.Records[0].ID)
+		require.NoError(t, err)
+		require.True(t, ok, ahead)
+		require.Equal(t, done.Head, r.Seq)
+	}
+}
