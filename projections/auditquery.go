@@ -154,7 +154,9 @@ func (v Audit) RowsAfter(ctx context.Context, workspace events.ID, f AuditFilter
 
 // search prepares a search on one connection, which release returns to the pool: the pool may have
 // connections to several servers, and all parts of the search must see the same one.
-func (v Audit) search(ctx context.Context, workspace events.ID, f AuditFilter, low, high int64) (s *auditSearch, release func(), err error) {
+func (v Audit) search(
+	ctx context.Context, workspace events.ID, f AuditFilter, low, high int64,
+) (s *auditSearch, release func(), err error) {
 	conn, err := v.DB.Acquire(ctx)
 	if err != nil {
 		return nil, nil, err

@@ -27,7 +27,8 @@ func (p *Prover) storeReport(ctx context.Context, r Report) error {
 	_, err = p.db.Exec(ctx, `
 		insert into verifications as v (workspace_id, checked_at, report, mac) values ($1, $2, $3, $4)
 		on conflict (workspace_id) do update set checked_at = excluded.checked_at, report = excluded.report, mac = excluded.mac
-		where v.workspace_id = $1 and (v.checked_at < excluded.checked_at or v.checked_at > now() + interval '1 minute')`, r.Workspace, r.CheckedAt, text, mac)
+		where v.workspace_id = $1 and (v.checked_at < excluded.checked_at or v.checked_at > now() + interval '1 minute')`,
+		r.Workspace, r.CheckedAt, text, mac)
 	if err != nil {
 		return fmt.Errorf("keep report of %s: %w", r.Workspace, err)
 	}
