@@ -68,6 +68,13 @@ func (u *User) Name() string { return u.name }
 // Emails returns the verified addresses, the primary one first.
 func (u *User) Emails() []string { return u.emails }
 
+// HasAccount reports whether the person signs in by an account. One whose host is known is another one than
+// that without.
+func (u *User) HasAccount(a events.UserAccountLinked) bool {
+	_, ok := u.accounts[a.Key()]
+	return ok
+}
+
 // Verify replaces the verified addresses by those that the provider reports now.
 func (u *User) Verify(user events.ID, emails []string) ([]events.Event, error) {
 	switch {
@@ -87,7 +94,7 @@ func (u *User) Link(e events.UserAccountLinked) ([]events.Event, error) {
 	if !u.registered {
 		return nil, ErrNoUser
 	}
-	if _, linked := u.accounts[e.Key()]; linked {
+	if u.HasAccount(e) {
 		return nil, nil
 	}
 	return oneEvent(e)
@@ -100,7 +107,7 @@ func (u *User) SignIn(by events.UserAccountLinked) error {
 	if !u.registered {
 		return ErrNoUser
 	}
-	if _, linked := u.accounts[by.Key()]; linked {
+	if u.HasAccount(by) {
 		return nil
 	}
 	for _, a := range u.accounts {

@@ -78,7 +78,7 @@ func (h *Handler) signIn(ctx context.Context, c SignIn) (p Person, err error) {
 
 // signsIn returns the person who has the account, or else those who hold addresses, in the order in
 // which to try them. An address may have been given up by somebody else who still holds it, so one
-// whose account of this id was recorded without its host comes first.
+// whose account of this id has no known host comes first.
 func (h *Handler) signsIn(ctx context.Context, c SignIn) (people []Person, err error) {
 	var p Person
 	if p.Home, p.User, err = h.log.Holder(ctx, events.AccountKey(c.Account)); err != nil || !p.User.IsZero() {
@@ -92,15 +92,35 @@ func (h *Handler) signsIn(ctx context.Context, c SignIn) (people []Person, err e
 		if p.Home, p.User, err = h.log.Holder(ctx, events.EmailKey(address)); err != nil {
 			return nil, err
 		}
-		switch {
-		case p.User.IsZero() || slices.Contains(people, p):
-		case p.User == early:
+		if p.User.IsZero() || slices.Contains(people, p) {
+			continue
+		}
+		first := false
+		if p.User == early { // for ever, also if the host is known since
+			if first, err = h.hasAccount(ctx, c, p, c.Account.WithoutHost()); err != nil {
+				return nil, err
+			}
+		}
+		if first {
 			people = slices.Insert(people, 0, p)
-		default:
+		} else {
 			people = append(people, p)
 		}
 	}
 	return people, nil
+}
+
+// hasAccount reports whether a person signs in by an account.
+func (h *Handler) hasAccount(ctx context.Context, c SignIn, p Person, account events.UserAccountLinked) (has bool, err error) {
+	m := c.Meta
+	m.Workspace = p.Home
+	_, err = h.execute(ctx, m, c, func(ctx context.Context, w *work) error {
+		return inspect(ctx, w, p.User, func(u *aggregates.User) error {
+			has = u.HasAccount(account)
+			return nil
+		})
+	})
+	return has, err
 }
 
 // signUp registers a person with a personal workspace. Its slug is the login or, if that is

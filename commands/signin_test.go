@@ -93,6 +93,12 @@ func TestAccountIDsBelongToHost(t *testing.T) {
 	require.Equal(t, gus.User, signIn("https://old.example", "6", "bob@acme.example", "gus@acme.example").User,
 		"the id tells who it is, though bob has no account at this host")
 	require.Equal(t, []string{"eve@acme.example"}, s.emails(t, eve.User))
+
+	// The same id at yet another host, and an address that the former owner of the id has as well.
+	hal := signIn("", "7", "hal@acme.example", "team@acme.example")
+	require.Equal(t, hal.User, signIn("https://old.example", "7", "hal@acme.example", "team@acme.example").User)
+	ida := signIn("https://old.example", "8", "ida@acme.example")
+	require.Equal(t, ida.User, signIn("https://third.example", "7", "ida@acme.example", "team@acme.example").User)
 }
 
 // Two accounts at one provider report the same address at the same moment. One of them is
