@@ -79,6 +79,7 @@ func (s *Server) workspace(ctx context.Context) (workspace, error) {
 	if err != nil {
 		return workspace{}, err
 	}
+	position = min(position, w.Head) // so that no event is missed that came between the two reads
 	return newWorkspace(w.Workspace, newYou(&now, c.envelope.Actor.Name), position, w.Head), nil
 }
 

@@ -39,6 +39,9 @@ func TestPositionIsThatOfLists(t *testing.T) {
 	_, err = replica.Exec(t.Context(), `insert into logs values ($1, 5, '2027-01-01')`, workspace)
 	require.NoError(t, err)
 	require.EqualValues(t, 5, seq())
+	_, err = replica.Exec(t.Context(), `update logs set head = 9`)
+	require.NoError(t, err)
+	require.EqualValues(t, 7, seq(), "not behind the head at which the role was read")
 	replica.Close()
 	require.Zero(t, seq(), "the log is no longer than what the replica may lag")
 	for _, sql := range []string{`update logs set head = 1007`, `update checkpoints set seq = 1007`} {
