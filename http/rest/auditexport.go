@@ -162,8 +162,9 @@ func (s *Server) sendExport(w http.ResponseWriter, r *http.Request, e *export, s
 	panic(http.ErrAbortHandler)
 }
 
-// stream writes a page while it encodes the next one. A slot is held while a page is read and encoded,
-// but not while one is written, which takes as long as the client likes. Meanwhile two encoded pages and
+// stream writes a page while it encodes the next one. A slot is held while a page is read, also while it
+// waits for a server that lags, and encoded, but not while one is written, which takes as long as the client
+// likes. Meanwhile two encoded pages and
 // the rows of a third are kept. A page has at most 256 KiB of stored data and one record more.
 func (e *export) stream(ctx context.Context, w *deadlineWriter) error {
 	ctx, stop := context.WithCancel(ctx)
