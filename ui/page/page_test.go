@@ -140,6 +140,30 @@ func TestDownloadSetsCookies(t *testing.T) {
 	require.Equal(t, "extended", w.Result().Cookies()[0].Value)
 }
 
+// A download that breaks off although the client is there counts as a failure, whatever its status.
+func TestBrokenDownloadIsAFailure(t *testing.T) {
+	t.Parallel()
+	for name, leaves := range map[string]bool{"the service fails": false, "the client leaves": true} {
+		a := &App{Service: client.NewService("http://127.0.0.1:1"), Now: time.Now, Log: slog.New(slog.DiscardHandler)}
+		ctx, leave := context.WithCancel(t.Context())
+		t.Cleanup(leave)
+		download := a.handler(Route{Public: true, Send: func(_ *Visit, w http.ResponseWriter) error {
+			_, err := io.WriteString(w, "one,")
+			require.NoError(t, err)
+			if leaves {
+				leave()
+			}
+			return io.ErrUnexpectedEOF
+		}})
+		var seen middleware.Request
+		measured := middleware.Measured(func(r middleware.Request) { seen = r }, download)
+		require.PanicsWithValue(t, http.ErrAbortHandler, func() {
+			measured.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, http.MethodGet, "/w/acme/members/export.csv", nil))
+		})
+		require.Equal(t, !leaves, seen.Failed, name)
+	}
+}
+
 // A slug that is not a valid header value is answered with 404. It is not reported as a failure of
 // the service, neither to the person nor to operators.
 func TestWorkspaceWithInvalidHeaderValueIsMissing(t *testing.T) {

@@ -152,19 +152,24 @@ func (a *App) sendFile(w http.ResponseWriter, v *Visit, route Route) {
 	switch {
 	case err == nil:
 	case tracked.started:
-		a.Log.InfoContext(v.Context(), "a file broke off", "path", v.URL.Path, "err", err)
+		if v.Context().Err() != nil || tracked.failed {
+			a.Log.InfoContext(v.Context(), "client disconnected during a download", "path", v.URL.Path, "err", err)
+		} else {
+			middleware.SetFailed(v.Context())
+			a.Log.ErrorContext(v.Context(), "download failed", "path", v.URL.Path, "err", err)
+		}
 		panic(http.ErrAbortHandler) // or the browser would take half a file for a whole one
 	default:
 		a.refuse(w, v, err)
 	}
 }
 
-// A startTracker records whether the answer has started. It calls beforeStart before the first
-// byte, when headers can still be set.
+// A startTracker records whether the answer has started, and whether the client does not receive it. It
+// calls beforeStart before the first byte, when headers can still be set.
 type startTracker struct {
 	http.ResponseWriter
-	beforeStart func()
-	started     bool
+	beforeStart     func()
+	started, failed bool
 }
 
 func (t *startTracker) Write(p []byte) (int, error) {
@@ -172,7 +177,9 @@ func (t *startTracker) Write(p []byte) (int, error) {
 		t.started = true
 		t.beforeStart()
 	}
-	return t.ResponseWriter.Write(p)
+	n, err := t.ResponseWriter.Write(p)
+	t.failed = t.failed || err != nil
+	return n, err
 }
 
 func (t *startTracker) Unwrap() http.ResponseWriter { return t.ResponseWriter }
