@@ -369,8 +369,9 @@ test("a form that is sent twice queues one run", async () => {
   const { page, context } = await visitor(browser, app, "ada", { javaScriptEnabled: false });
   await page.goto(app + "/w/acme/runs");
   const form = { repo: await page.locator("#queue-repo option").first().getAttribute("value"), key: await page.locator("#queue-form [name=key]").getAttribute("value"), title: "Sent twice" };
-  const send = (more) => context.request.post(app + "/w/acme/runs", { headers: { Origin: app }, form: { ...form, ...more } });
-  for (const answer of await Promise.all([send(), send()])) assert.match(await answer.text(), /Issue queued/);
+  const send = (more, options) => context.request.post(app + "/w/acme/runs", { headers: { Origin: app }, form: { ...form, ...more }, ...options });
+  // The pages that follow are not compared: the one that is read first takes the notice of both, which is a cookie.
+  for (const answer of await Promise.all([1, 2].map(() => send({}, { maxRedirects: 0 })))) assert.equal(answer.status(), 303);
   assert.equal(await runsTitled(context, "Sent twice"), 1);
   assert.match(await (await send({ title: "Sent once" })).text(), /Issue queued/);
   assert.equal(await runsTitled(context, "Sent once"), 1, "a form with other values is another request");
