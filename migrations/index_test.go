@@ -31,7 +31,8 @@ func TestMigrationsBlockNobody(t *testing.T) {
 		}
 	}
 	require.Equal(t, blockingMigrations, slices.Sorted(maps.Keys(found)),
-		"an index of an existing table is created concurrently, by a migration of its own that begins with -- no transaction")
+		"an index of an existing table is created concurrently, by a migration of its own that begins with -- no transaction; "+
+			"a constraint takes such an index with using index")
 }
 
 func migrationFiles(t *testing.T) map[string]string {
@@ -52,6 +53,8 @@ var (
 	createdTable = regexp.MustCompile(`(?i)\bcreate\s+(?:unlogged\s+)?table\s+(?:if\s+not\s+exists\s+)?(\w+)`)
 	createdIndex = regexp.MustCompile(
 		`(?i)\bcreate\s+(?:unique\s+)?index\s+(concurrently\s+)?(?:if\s+not\s+exists\s+)?(?:\w+\s+)??on\s+(?:only\s+)?(\w+)`)
+	alteredTable    = regexp.MustCompile(`(?is)\balter\s+table\s+(?:if\s+exists\s+)?(?:only\s+)?(\w+)([^;]*)`)
+	addedIndex      = regexp.MustCompile(`(?is)\badd\b.*?\b(?:unique|primary\s+key|exclude)\b(\s+using\s+index\b)?`)
 	concurrentIndex = regexp.MustCompile(`(?i)^\s*(create\s+(unique\s+)?|drop\s+)index\s+concurrently\s`)
 )
 
@@ -71,6 +74,14 @@ func blockingStatements(sql string) (faults []string) {
 			faults = append(faults, "index of "+table)
 		}
 	}
+	for _, m := range alteredTable.FindAllStringSubmatch(sql, -1) {
+		table := strings.ToLower(m[1])
+		for _, added := range addedIndex.FindAllStringSubmatch(m[2], -1) {
+			if added[1] == "" && !created[table] {
+				faults = append(faults, "constraint of "+table)
+			}
+		}
+	}
 	return faults
 }
 
@@ -83,6 +94,13 @@ func TestBlockingStatementsAreFound(t *testing.T) {
 		"create unlogged table if not exists a (id int);\ncreate index on a (id);":                     nil,
 		"-- no transaction\ncreate index concurrently i on a (id);":                                    nil,
 		"-- no transaction\n-- create index i on a (id);\ndrop index concurrently if exists i":         nil,
+		"alter table a add constraint u unique (id)":                                                   {"constraint of a"},
+		"ALTER TABLE IF EXISTS ONLY A\n\tADD PRIMARY KEY (id);":                                        {"constraint of a"},
+		"alter table a add exclude using gist (id with =)":                                             {"constraint of a"},
+		"alter table a add column b int, add column c int default 0 unique":                            {"constraint of a"},
+		"create table a (id int); alter table a add unique (id); alter table b add unique (id)":        {"constraint of b"},
+		"alter table a add constraint u unique using index i, add primary key using index j":           nil,
+		"alter table a add column b int; create table c (id int primary key, b int unique)":            nil,
 		"-- no transaction\nvacuum full a":                                                             {"outside"},
 		"-- no transaction\ncreate index i on a (id)":                                                  {"outside", "index of a"},
 	} {
