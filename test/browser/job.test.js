@@ -236,6 +236,23 @@ test("a search shows what matches its last text, although an answer to an earlie
   }
 });
 
+test("while the key of the next match is held, requests are answered", async () => {
+  const { page, open } = await visitor(browser, app, "ada");
+  const id = await submitJob(product, { name: "held key", steps: [{ name: "Say", run: "printf 'needle\\nneedle\\nneedle\\n'" }] });
+  await open("/w/acme/farm/jobs/" + id);
+  await page.locator("h1 .pill", { hasText: "Succeeded" }).waitFor({ timeout: 60000 });
+  await open(`/w/acme/farm/jobs/${id}?find=needle`);
+  const found = page.locator(".found", { hasText: " of " });
+  const before = await found.innerText();
+  const first = new Promise((resolve) => page.route(/[?&]match=/, resolve)); // later ones are not answered
+  await page.keyboard.down("n");
+  const route = await first;
+  for (let i = 0; i < 10; i++) await page.keyboard.down("n");
+  await route.continue();
+  await page.waitForFunction((text) => document.querySelector(".found").innerText !== text, before, { timeout: 10000 });
+  await page.keyboard.up("n");
+});
+
 test("a job passes axe", async () => {
   const { page, open } = await visitor(browser, app, "ada");
   await open("/w/acme/farm/jobs?status=finished");

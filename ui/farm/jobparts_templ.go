@@ -177,8 +177,8 @@ func logCard(v *page.Visit, d jobData) templ.Component {
 	})
 }
 
-// findForm searches the log for a text and steps from match to match. The links are clicked again and again while a key
-// is held, so a click does not give up the request of the one before.
+// findForm searches the log for a text and steps from match to match. While a key is held, its repetitions are dropped
+// until the request of the one before is answered: they have the same address.
 func findForm(v *page.Visit, d jobData) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -316,7 +316,7 @@ func findForm(v *page.Visit, d jobData) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 30, "\" hx-target=\"#log-card\" hx-select=\"#log-card\" hx-swap=\"outerMorph\" hx-replace-url=\"true\" hx-sync=\"this:queue first\">")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 30, "\" hx-target=\"#log-card\" hx-select=\"#log-card\" hx-swap=\"outerMorph\" hx-replace-url=\"true\" hx-sync=\"closest form:drop\">")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -350,7 +350,7 @@ func findForm(v *page.Visit, d jobData) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 33, "\" hx-target=\"#log-card\" hx-select=\"#log-card\" hx-swap=\"outerMorph\" hx-replace-url=\"true\" hx-sync=\"this:queue first\">")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 33, "\" hx-target=\"#log-card\" hx-select=\"#log-card\" hx-swap=\"outerMorph\" hx-replace-url=\"true\" hx-sync=\"closest form:drop\">")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
