@@ -14,6 +14,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -93,7 +94,9 @@ func fetch(t *testing.T, server *httptest.Server, headers ...string) (*http.Resp
 // A busyFile notes whether it is used by two goroutines at once, or after it was closed.
 type busyFile struct {
 	bytes.Reader
-	reads           chan struct{}
+	reads           chan struct{} // closed by the first Read, which then waits for leaving
+	leaving         chan struct{}
+	first           sync.Once
 	reading, closed atomic.Bool
 	misused         atomic.Bool
 }
@@ -104,10 +107,8 @@ func (f *busyFile) Read(b []byte) (int, error) {
 	if f.closed.Load() {
 		f.misused.Store(true)
 	}
-	select {
-	case f.reads <- struct{}{}:
-	default:
-	}
+	f.first.Do(func() { close(f.reads) })
+	<-f.leaving
 	for range 10_000 {
 		runtime.Gosched()
 	}
@@ -125,7 +126,7 @@ func (f *busyFile) Close() error {
 // With several ranges, http.ServeContent reads in a goroutine that may outlive it.
 func TestDownloadOfRangesClosesFileAfterReading(t *testing.T) {
 	t.Parallel()
-	f := &busyFile{Reader: *bytes.NewReader(make([]byte, 1000)), reads: make(chan struct{})}
+	f := &busyFile{Reader: *bytes.NewReader(make([]byte, 1000)), reads: make(chan struct{}), leaving: make(chan struct{})}
 	s := &Server{Config: Config{Log: slog.New(slog.DiscardHandler), Farm: Farm{
 		Artifact: func(context.Context, events.ID, events.ID, events.ID) (io.ReadSeekCloser, error) { return f, nil },
 	}}}
@@ -133,6 +134,7 @@ func TestDownloadOfRangesClosesFileAfterReading(t *testing.T) {
 	r.Header.Set("Range", "bytes=0-400,500-999")
 	gone := func() error {
 		<-f.reads
+		close(f.leaving)
 		return errors.New("the client is gone")
 	}
 	require.Panics(t, func() {
