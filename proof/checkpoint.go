@@ -34,9 +34,10 @@ func (c checkpoint) text() string {
 }
 
 // openCheckpoint parses a signed note about a workspace's log. It returns an error if the note is
-// not signed by the key or is about another log.
+// not signed by the key or is about another log. The final newline may be missing, because $(…) of a
+// shell drops it.
 func openCheckpoint(text string, verifier note.Verifier, workspace events.ID) (c checkpoint, err error) {
-	n, err := note.Open([]byte(text), note.VerifierList(verifier))
+	n, err := note.Open([]byte(strings.TrimSuffix(text, "\n")+"\n"), note.VerifierList(verifier))
 	if err != nil {
 		return c, err
 	}

@@ -35,7 +35,8 @@ Commands:
                        get new keys. Tokens of people at their code host and
                        values of secrets of jobs are dropped; jobs that use one
                        are cancelled until it is set again. Can be repeated,
-                       also after an interruption
+                       also after an interruption. If the signing key opens,
+                       only authorities whose keys are lost get new ones
 
 Flags, before or after the command; they override the environment:
   -url=URL             postgres://user:password@host:port/database
@@ -61,7 +62,8 @@ Flags, before or after the command; they override the environment:
                        lost key, as you stored it elsewhere. Whoever can write
                        to the database can alter the one there
   -checkpoint=TEXT     verify, with -workspace: the log must extend this
-                       checkpoint, which you stored elsewhere
+                       checkpoint, of an answer of GET /api/v1/audit/verify
+                       that you stored elsewhere
   -export=FILE         verify: check an export of a workspace's log, made with
                        format=ndjson&leaf=true and no filters, against the file
                        of -kept; needs no database
@@ -97,7 +99,8 @@ Examples:
   svc-db info -url='jdbc:postgresql://db:5432/svc?sslmode=verify-full' -user=svc
   svc-db rebuild members runs
   svc-db skip runs -workspace=019aa0f4-6b1c-7d52-9e83-1c0a5b7e42d9 -seq=4182
-  svc-db verify -workspace=$ID -verifier-key="$(cat key)" -checkpoint="$(cat kept)"
+  svc-db verify -workspace=$ID -verifier-key="$(cat key)" \
+    -checkpoint="$(jq -r .checkpoint verified.json)"
   svc-db verify -views
   SVC_VAULT_MASTER_KEY=... svc-db replace-key -verifier-key="$(cat key)"
   svc-db verify -export=log.ndjson -kept=verified.json

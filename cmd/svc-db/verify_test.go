@@ -56,6 +56,13 @@ func TestVerifyReportsTheFirstBadRecord(t *testing.T) {
 	r = runHere(t, d.environ, "verify", "-workspace="+bad.String())
 	require.Equal(t, 1, r.status)
 
+	var kept string
+	require.NoError(t, d.conn.QueryRow(t.Context(), `select note from proof_checkpoints where workspace_id = $1`, good).Scan(&kept))
+	for _, text := range []string{kept, strings.TrimSuffix(kept, "\n")} { // $(…) of a shell drops the last newline
+		r = runHere(t, d.environ, "verify", "-workspace="+good.String(), "-checkpoint="+text)
+		require.Zero(t, r.status, r.stdout)
+	}
+
 	nobody := events.NewID(time.Now())
 	r = runHere(t, d.environ, "verify", "-workspace="+nobody.String())
 	require.Equal(t, 1, r.status)

@@ -2,6 +2,7 @@ package api
 
 import (
 	"encoding/base64"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,6 +18,10 @@ func testProof(t *testing.T, s *fixture) {
 	position := v.ask(t, "ada@acme", "PATCH /api/v1/workspace", `{"name":"Acme, proved"}`).is(t, "200").header.Get("X-Svc-Position")
 	verified := v.ask(t, "ada@acme", "GET /api/v1/audit/verify", "", "X-Svc-Min-Position: "+position).is(t, "200")
 	require.Equal(t, true, verified.at(t, "ok"))
+	for _, since := range []string{verified.text(t, "checkpoint"), strings.TrimSuffix(verified.text(t, "checkpoint"), "\n")} {
+		again := v.ask(t, "ada@acme", "GET /api/v1/audit/verify?since="+url.QueryEscape(since), "").is(t, "200")
+		require.Equal(t, true, again.at(t, "ok"), "$(…) of a shell drops the last newline")
+	}
 	require.Equal(t, []int{24},
 		queryRows[int](t, v, `select octet_length(mac) from events where workspace_id = $1 and seq = $2::text::bigint`, s.id(t, "workspace acme"),
 			position), "the event has no MAC")
