@@ -29,6 +29,9 @@ func replaceKey(ctx context.Context, j job) error {
 	}
 	return j.withViews(ctx, func(db *pgxpool.Pool) error {
 		r, err := proof.Replace(ctx, db, ring, j.verifierKey)
+		if errors.Is(err, proof.ErrKeyOpens) {
+			return j.replaceAuthoritiesAlone(ctx, db, ring)
+		}
 		if err != nil {
 			return err
 		}
@@ -51,8 +54,7 @@ func replaceKey(ctx context.Context, j job) error {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(j.out, "%d authorities of build farms have a new key; certificates of the old ones are valid until they expire\n",
-			authorities)
+		j.printAuthorities(authorities)
 		values, err := dropJobSecrets(ctx, vault.Secrets{DB: db, Ring: ring})
 		if err != nil {
 			return err
@@ -83,24 +85,90 @@ func dropJobSecrets(ctx context.Context, vaulted vault.Secrets) (dropped int, er
 // replaceAuthorities creates a new certificate authority for each workspace whose key was lost. The
 // log records it when it signs its first certificate.
 func replaceAuthorities(ctx context.Context, vaulted vault.Secrets) (replaced int, err error) {
-	lost, err := vaulted.Lost(ctx, certificate.SecretPrefix)
+	lost, err := lostAuthorities(ctx, vaulted)
 	if err != nil {
 		return 0, err
 	}
-	for _, name := range lost {
-		workspace, err := events.ParseID(strings.TrimPrefix(name, certificate.SecretPrefix))
-		if err != nil {
-			return replaced, fmt.Errorf("authority %s: %w", name, err)
-		}
-		err = vaulted.Replace(ctx, name, name+vault.FormerSuffix, func() ([]byte, string, error) {
-			return certificate.MakeAuthority(workspace, time.Now())
-		})
-		if err != nil && !errors.Is(err, vault.ErrNotLost) {
+	for _, workspace := range lost {
+		if err := replaceAuthority(ctx, vaulted, workspace); err != nil {
 			return replaced, err
 		}
 		replaced++
 	}
 	return replaced, nil
+}
+
+// lostAuthorities returns the workspaces whose authority's key was lost.
+func lostAuthorities(ctx context.Context, vaulted vault.Secrets) (workspaces []events.ID, err error) {
+	lost, err := vaulted.Lost(ctx, certificate.SecretPrefix)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range lost {
+		workspace, err := events.ParseID(strings.TrimPrefix(name, certificate.SecretPrefix))
+		if err != nil {
+			return nil, fmt.Errorf("authority %s: %w", name, err)
+		}
+		workspaces = append(workspaces, workspace)
+	}
+	return workspaces, nil
+}
+
+func replaceAuthority(ctx context.Context, vaulted vault.Secrets, workspace events.ID) error {
+	name := certificate.SecretName(workspace)
+	err := vaulted.Replace(ctx, name, name+vault.FormerSuffix, func() ([]byte, string, error) {
+		return certificate.MakeAuthority(workspace, time.Now())
+	})
+	if errors.Is(err, vault.ErrNotLost) {
+		return nil
+	}
+	return err
+}
+
+func (j job) printAuthorities(replaced int) {
+	fmt.Fprintf(j.out, "%d authorities of build farms have a new key; certificates of the old ones are valid until they expire\n", replaced)
+}
+
+// replaceAuthoritiesAlone replaces authorities whose keys were lost although the signing key was not: a
+// vault key was removed before all that it sealed was sealed again. Certificates are kept first, so that
+// an interrupted run can be repeated.
+func (j job) replaceAuthoritiesAlone(ctx context.Context, db *pgxpool.Pool, ring vault.Ring) error {
+	vaulted := vault.Secrets{DB: db, Ring: ring}
+	lost, err := lostAuthorities(ctx, vaulted)
+	if err != nil {
+		return err
+	}
+	if len(lost) == 0 {
+		return proof.ErrKeyOpens
+	}
+	fmt.Fprintln(j.out, "the signing key can be opened and stays")
+	log := store.New(db, projections.Inline(), func(events.ID, int64) {})
+	defer log.Close()
+	replaced := 0
+	for _, workspace := range lost {
+		p := newProgress(j.out, workspace.String())
+		report, err := proof.Verify(ctx, db, workspace, proof.Check{VerifierKey: j.verifierKey, Progress: p.step})
+		p.end()
+		if err != nil {
+			return err
+		}
+		if report.Bad != nil {
+			fmt.Fprintf(j.out, "%s: BAD, its authority is not replaced: record %d: %s\n", workspace, report.Bad.Seq, report.Bad.Reason)
+			continue
+		}
+		if err := keepAuthorities(ctx, log, vaulted, workspace, report.Size); err != nil {
+			return err
+		}
+		if err := replaceAuthority(ctx, vaulted, workspace); err != nil {
+			return err
+		}
+		replaced++
+	}
+	j.printAuthorities(replaced)
+	if bad := len(lost) - replaced; bad > 0 {
+		return fmt.Errorf("%w: %d of %d workspaces; restore them from a backup and run replace-key again", errBad, bad, len(lost))
+	}
+	return nil
 }
 
 // keepAuthorities stores the certificates of a workspace's authorities in the vault, so that services

@@ -243,6 +243,46 @@ func TestReplaceKeyKeepsAuthorities(t *testing.T) {
 	require.True(t, kept("o", former))
 }
 
+// An authority whose vault key was removed too early is replaced although the signing key opens, and
+// certificates that it issued stay valid.
+func TestReplaceKeyReplacesAnAuthorityAlone(t *testing.T) {
+	r := newLostKeyDatabase(t)
+	former := r.authority(t, "x")
+	log := store.New(r.db, projections.Inline(), func(events.ID, int64) {})
+	defer log.Close()
+	log.Authenticate(ringOf(t, "k"))
+	_, err := log.Append(t.Context(), &events.Commit{
+		Workspace: r.good, At: time.Now(), Envelope: events.Envelope{Actor: events.Actor{Type: events.BySystem, Name: "farm"}},
+		Writes: []events.Write{{Stream: events.AuthorityStream, Events: []events.Event{
+			events.AuthorityCreated{Authority: events.NewID(time.Now()), Certificate: former, NotAfter: time.Now()},
+		}}},
+	})
+	require.NoError(t, err)
+	proverOf(t, r.db, "k")
+	r.tamper(t, r.good, "ann@", "eve@")
+	asked := r.replaceKey(t, "k", r.old)
+	require.Equal(t, 1, asked.status, "what to trust is read from the log")
+	require.Contains(t, asked.stdout, r.good.String()+": BAD, its authority is not replaced: record 2: the record was changed\n")
+
+	r.tamper(t, r.good, "eve@", "ann@")
+	asked = r.replaceKey(t, "k", r.old)
+	require.Zero(t, asked.status, asked.stdout+asked.stderr)
+	require.Contains(t, asked.stdout, "the signing key can be opened and stays\n")
+	require.Contains(t, asked.stdout, "1 authorities of build farms have a new key")
+	require.NotEqual(t, former, r.authority(t, "k"))
+	text, ok, err := vault.Secrets{DB: r.db, Ring: ringOf(t, "k")}.Get(t.Context(), certificate.FormerName(r.good, former))
+	require.NoError(t, err)
+	require.True(t, ok)
+	require.Equal(t, former, string(text))
+	public, err := proof.PublicKey(t.Context(), r.db)
+	require.NoError(t, err)
+	require.Equal(t, r.old, public)
+	require.Zero(t, r.count(t, `select count(*) from events where kind = 'signing_key.replaced'`))
+	asked = r.replaceKey(t, "k", r.old)
+	require.Equal(t, 1, asked.status)
+	require.Contains(t, asked.stderr, "nothing has to be replaced")
+}
+
 // jobSecret sets a secret of jobs of the good workspace under the first of vault keys, and returns its name.
 func (r *lostKeyDatabase) jobSecret(t *testing.T, name string, keys ...string) string {
 	t.Helper()
