@@ -92,7 +92,10 @@ func newBounds() bounds {
 // partyShare bounds the concurrent reads, and the concurrent writes, of a person or workspace while
 // others are active. More would only take processors from the others. A single token gets one less,
 // so that the person who issued it is not locked out by it.
-func partyShare() int { return max(4, 2*runtime.GOMAXPROCS(0)) }
+func partyShare() int { return min(max(4, 2*runtime.GOMAXPROCS(0)), maxPartyShare) }
+
+// maxPartyShare is a quarter of the slots, of which no party has more in any case.
+const maxPartyShare = 16
 
 func (b bounds) all() []*quota.Semaphore {
 	return []*quota.Semaphore{

@@ -3,6 +3,7 @@ package rest
 import (
 	"context"
 	"net/http"
+	"runtime"
 	"testing"
 	"time"
 
@@ -297,4 +298,21 @@ func TestRightsAreCheckedAfterWaitingForSlot(t *testing.T) {
 	require.NoError(t, err)
 	one.releaseSlots()
 	require.ErrorIs(t, <-answer, aggregates.ErrTokenInvalid)
+}
+
+// However many processors there are, a token leaves a read to the person who issued it.
+func TestTokenLeavesAReadToItsPerson(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(32))
+	reads, owner, token := newBounds().reads, events.NewID(epoch), events.NewID(epoch)
+	_, err := reads.Acquire(t.Context(), quota.Holder{Person: events.NewID(epoch)}) // somebody else asks as well
+	require.NoError(t, err)
+	at, end := context.WithCancel(t.Context())
+	end() // nobody waits
+	for {
+		if _, err = reads.Acquire(at, quota.Holder{Person: owner, Caller: token}); err != nil {
+			break
+		}
+	}
+	_, err = reads.Acquire(at, quota.Holder{Person: owner, Caller: owner})
+	require.NoError(t, err)
 }
