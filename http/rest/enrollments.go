@@ -32,7 +32,7 @@ func (s *Server) enrollmentRoutes() section {
 			text: "Creates a token with which one machine can become a runner, and the command to run on it. The token is only in this " +
 				"response and cannot be read again. Labels that begin with `os=`, `arch=`, `runner=` or `sandbox=` are set by the service. A " +
 				"runner with exclusive labels takes only jobs that require all of them. 409 `farm_not_ready` lists the variables and release " +
-				"files that are set and missing.",
+				"files that are set and missing. " + daily("create 500 enrollments"),
 			refuses:         []*fault.Fault{errFarmNotReady, errEnrollmentShown, commands.ErrKeyReused},
 			requestExample:  object{"name": "builder-1", "labels": []string{"pool=default"}, "ttlSeconds": 900},
 			responseExample: exampleMinted(),

@@ -15,6 +15,9 @@ import (
 	"svc/projections"
 )
 
+const dailyInvitations = "A person can send or resend 200 invitations a day, a person and a workspace 10 to one address, unless " +
+	"operators set other limits: 429 `rate_limited` with `Retry-After`."
+
 func (s *Server) invitationRoutes() section {
 	show := newInvitationAt(exampleAt(0))
 	resent := exampleInvitation
@@ -29,9 +32,8 @@ func (s *Server) invitationRoutes() section {
 		command((*newInvitation).command, s.sendInvitation, route{
 			method: "POST", path: "/invitations", guard: mayDo(events.ManageMembers),
 			id: "sendInvitation", summary: "Send an invitation", status: http.StatusCreated,
-			text: "Invites the holder of an e-mail address to the workspace. No e-mail is sent. The invitation expires after 48 hours. A " +
-				"person can send or resend 200 invitations a day, unless operators set another limit: 429 `rate_limited` with " +
-				"`Retry-After`. Only an Owner can invite an Owner.",
+			text: "Invites the holder of an e-mail address to the workspace. No e-mail is sent. The invitation expires after 48 hours. " +
+				"Only an Owner can invite an Owner. " + dailyInvitations,
 			refuses: []*fault.Fault{
 				aggregates.ErrOwnerRequired, aggregates.ErrAlreadyMember, aggregates.ErrAlreadyInvited, commands.ErrKeyReused,
 			},
@@ -41,7 +43,7 @@ func (s *Server) invitationRoutes() section {
 		command((*InvitationPath).resend, s.resendInvitation, route{
 			method: "POST", path: "/invitations/{id}/resend", guard: mayDo(events.ManageMembers),
 			id: "resendInvitation", summary: "Resend an invitation",
-			text:            "Restarts the 48 hours, even after they have passed. The caller becomes the sender.",
+			text:            "Restarts the 48 hours, even after they have passed. The caller becomes the sender. " + dailyInvitations,
 			missing:         aggregates.ErrNoInvitation,
 			refuses:         []*fault.Fault{aggregates.ErrOwnerRequired, aggregates.ErrInvitationNotPending},
 			responseExample: show(resent),

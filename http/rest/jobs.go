@@ -32,6 +32,9 @@ func (s *Server) jobRoutes() section {
 				"as there are places left, or if the caller's queued jobs have 64 different requirements; 429 `farm_jobs_too_large` if " +
 				"the specifications of all jobs that the workspace submitted within 24 hours exceed the limit, by default 1 GiB, or those " +
 				"of the caller three quarters of it.\n\n" +
+				"Steps have the variables `CI` (`true`), `SVC_JOB_ID`, `SVC_JOB_NAME` and `SVC_JOB_ATTEMPT`; with a `repo` also " +
+				"`SVC_REPO` (its name), `SVC_COMMIT` and `SVC_REF`; and `PATH`, `HOME`, `TMPDIR`, `LANG` and `SVC_RUNNER_JOB` of the " +
+				"runner. Secrets, and `env` of a step, override all but the last.\n\n" +
 				"With `cancel`, cancels the job `jobId`: 202. A queued job is cancelled at once. A running job is asked to end within its " +
 				"`cancelGraceSeconds`, or the cancel's `graceSeconds`, and is cancelled 30 seconds after that whatever its runner does. " +
 				"Another cancel with `graceSeconds` can shorten that time but not extend it; 0 kills the job. If the job has already " +

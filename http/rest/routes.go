@@ -66,6 +66,11 @@ func query[I, O any](serve func(context.Context, *I) (*O, error), r route) route
 	return r
 }
 
+// daily is the sentence of a route's text about a daily limit of a person.
+func daily(what string) string {
+	return "A person can " + what + " a day, unless operators set another limit: 429 `rate_limited` with `Retry-After`."
+}
+
 // An intent builds the command of a request that the guard refuses, as far as the body can be decoded.
 // The refusal is recorded under the command's event kind.
 type intent func(c *caller, target events.ID, body []byte) commands.Deniable

@@ -30,7 +30,8 @@ func (s *Server) serviceAccountRoutes() section {
 		command((*newAccount).command, s.createServiceAccount, route{
 			method: "POST", path: "/service-accounts", guard: mayDo(events.ManageServiceAccounts),
 			id: "createServiceAccount", summary: "Create a service account", status: http.StatusCreated,
-			text:            "Creates a service account with a token. The token is only in this response and cannot be read again.",
+			text: "Creates a service account with a token. The token is only in this response and cannot be read again. " +
+				daily("create 100 service accounts"),
 			refuses:         []*fault.Fault{aggregates.ErrServiceAccountNameUsed, errTokenShown, commands.ErrKeyReused},
 			requestExample:  object{"name": exampleAccount.Name, "scopes": exampleAccount.Scopes},
 			responseExample: exampleToken(exampleAccount),
@@ -39,7 +40,7 @@ func (s *Server) serviceAccountRoutes() section {
 			method: "POST", path: "/service-accounts/{id}/rotate", guard: mayDo(events.ManageServiceAccounts),
 			id: "rotateServiceAccount", summary: "Rotate a token",
 			text: "Replaces the account's token. The new token is only in this response and cannot be read again. The old token has stopped " +
-				"working when the response arrives.",
+				"working when the response arrives. " + daily("rotate 500 tokens"),
 			missing:         aggregates.ErrNoServiceAccount,
 			refuses:         []*fault.Fault{aggregates.ErrServiceAccountRevoked, errTokenShown, commands.ErrKeyReused},
 			responseExample: exampleToken(rotated),

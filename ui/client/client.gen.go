@@ -5422,7 +5422,7 @@ type ClientInterface interface {
 	//
 	// A search by `q` or by several filters scans a bounded part of the log for a page. It may return fewer than `limit` records, or none, with a `nextCursor` to continue.
 	//
-	// Refused requests are recorded too: the same refusal of a caller once a minute, and at most 30 refusals of a caller a minute. A `command.denials_omitted` record, at most a minute later, counts the others.
+	// Refused requests are recorded too: by each process the same refusal of a caller once a minute, on average at most 30 refusals of a caller a minute, up to 60 in the first, and ten times as many of a workspace. A `command.denials_omitted` record, at most a minute later, counts the others.
 	//
 	// For: Owner or Maintainer.
 	//
@@ -5560,7 +5560,7 @@ type ClientInterface interface {
 
 	// MintEnrollmentWithBody Create an enrollment
 	//
-	// Creates a token with which one machine can become a runner, and the command to run on it. The token is only in this response and cannot be read again. Labels that begin with `os=`, `arch=`, `runner=` or `sandbox=` are set by the service. A runner with exclusive labels takes only jobs that require all of them. 409 `farm_not_ready` lists the variables and release files that are set and missing.
+	// Creates a token with which one machine can become a runner, and the command to run on it. The token is only in this response and cannot be read again. Labels that begin with `os=`, `arch=`, `runner=` or `sandbox=` are set by the service. A runner with exclusive labels takes only jobs that require all of them. 409 `farm_not_ready` lists the variables and release files that are set and missing. A person can create 500 enrollments a day, unless operators set another limit: 429 `rate_limited` with `Retry-After`.
 	//
 	// For: Owner or Maintainer.
 	//
@@ -5571,7 +5571,7 @@ type ClientInterface interface {
 
 	// MintEnrollment Create an enrollment
 	//
-	// Creates a token with which one machine can become a runner, and the command to run on it. The token is only in this response and cannot be read again. Labels that begin with `os=`, `arch=`, `runner=` or `sandbox=` are set by the service. A runner with exclusive labels takes only jobs that require all of them. 409 `farm_not_ready` lists the variables and release files that are set and missing.
+	// Creates a token with which one machine can become a runner, and the command to run on it. The token is only in this response and cannot be read again. Labels that begin with `os=`, `arch=`, `runner=` or `sandbox=` are set by the service. A runner with exclusive labels takes only jobs that require all of them. 409 `farm_not_ready` lists the variables and release files that are set and missing. A person can create 500 enrollments a day, unless operators set another limit: 429 `rate_limited` with `Retry-After`.
 	//
 	// For: Owner or Maintainer.
 	//
@@ -5611,6 +5611,8 @@ type ClientInterface interface {
 	//
 	// Without `action`, or with `submit`, queues a job until a runner that meets its requirements takes it. It is not an error if there is no such runner; `waitingReason` says so. A retry by the same caller with the same `idempotencyKey` and the same job returns 200, the existing job and `Idempotency-Replayed: true`; with a different job it fails with 409 `idempotency_conflict`. 429 `farm_queue_full` if the workspace has 10,000 queued jobs, if the caller has three times as many as there are places left, or if the caller's queued jobs have 64 different requirements; 429 `farm_jobs_too_large` if the specifications of all jobs that the workspace submitted within 24 hours exceed the limit, by default 1 GiB, or those of the caller three quarters of it.
 	//
+	// Steps have the variables `CI` (`true`), `SVC_JOB_ID`, `SVC_JOB_NAME` and `SVC_JOB_ATTEMPT`; with a `repo` also `SVC_REPO` (its name), `SVC_COMMIT` and `SVC_REF`; and `PATH`, `HOME`, `TMPDIR`, `LANG` and `SVC_RUNNER_JOB` of the runner. Secrets, and `env` of a step, override all but the last.
+	//
 	// With `cancel`, cancels the job `jobId`: 202. A queued job is cancelled at once. A running job is asked to end within its `cancelGraceSeconds`, or the cancel's `graceSeconds`, and is cancelled 30 seconds after that whatever its runner does. Another cancel with `graceSeconds` can shorten that time but not extend it; 0 kills the job. If the job has already ended, it is unchanged and the status is 200.
 	//
 	// For: Owner or Maintainer, or a token with farm.submit.
@@ -5623,6 +5625,8 @@ type ClientInterface interface {
 	// SubmitJob Submit or cancel a job
 	//
 	// Without `action`, or with `submit`, queues a job until a runner that meets its requirements takes it. It is not an error if there is no such runner; `waitingReason` says so. A retry by the same caller with the same `idempotencyKey` and the same job returns 200, the existing job and `Idempotency-Replayed: true`; with a different job it fails with 409 `idempotency_conflict`. 429 `farm_queue_full` if the workspace has 10,000 queued jobs, if the caller has three times as many as there are places left, or if the caller's queued jobs have 64 different requirements; 429 `farm_jobs_too_large` if the specifications of all jobs that the workspace submitted within 24 hours exceed the limit, by default 1 GiB, or those of the caller three quarters of it.
+	//
+	// Steps have the variables `CI` (`true`), `SVC_JOB_ID`, `SVC_JOB_NAME` and `SVC_JOB_ATTEMPT`; with a `repo` also `SVC_REPO` (its name), `SVC_COMMIT` and `SVC_REF`; and `PATH`, `HOME`, `TMPDIR`, `LANG` and `SVC_RUNNER_JOB` of the runner. Secrets, and `env` of a step, override all but the last.
 	//
 	// With `cancel`, cancels the job `jobId`: 202. A queued job is cancelled at once. A running job is asked to end within its `cancelGraceSeconds`, or the cancel's `graceSeconds`, and is cancelled 30 seconds after that whatever its runner does. Another cancel with `graceSeconds` can shorten that time but not extend it; 0 kills the job. If the job has already ended, it is unchanged and the status is 200.
 	//
@@ -5849,7 +5853,7 @@ type ClientInterface interface {
 
 	// SendInvitationWithBody Send an invitation
 	//
-	// Invites the holder of an e-mail address to the workspace. No e-mail is sent. The invitation expires after 48 hours. A person can send or resend 200 invitations a day, unless operators set another limit: 429 `rate_limited` with `Retry-After`. Only an Owner can invite an Owner.
+	// Invites the holder of an e-mail address to the workspace. No e-mail is sent. The invitation expires after 48 hours. Only an Owner can invite an Owner. A person can send or resend 200 invitations a day, a person and a workspace 10 to one address, unless operators set other limits: 429 `rate_limited` with `Retry-After`.
 	//
 	// For: Owner or Maintainer.
 	//
@@ -5860,7 +5864,7 @@ type ClientInterface interface {
 
 	// SendInvitation Send an invitation
 	//
-	// Invites the holder of an e-mail address to the workspace. No e-mail is sent. The invitation expires after 48 hours. A person can send or resend 200 invitations a day, unless operators set another limit: 429 `rate_limited` with `Retry-After`. Only an Owner can invite an Owner.
+	// Invites the holder of an e-mail address to the workspace. No e-mail is sent. The invitation expires after 48 hours. Only an Owner can invite an Owner. A person can send or resend 200 invitations a day, a person and a workspace 10 to one address, unless operators set other limits: 429 `rate_limited` with `Retry-After`.
 	//
 	// For: Owner or Maintainer.
 	//
@@ -5880,7 +5884,7 @@ type ClientInterface interface {
 
 	// ResendInvitation Resend an invitation
 	//
-	// Restarts the 48 hours, even after they have passed. The caller becomes the sender.
+	// Restarts the 48 hours, even after they have passed. The caller becomes the sender. A person can send or resend 200 invitations a day, a person and a workspace 10 to one address, unless operators set other limits: 429 `rate_limited` with `Retry-After`.
 	//
 	// For: Owner or Maintainer.
 	//
@@ -6014,7 +6018,7 @@ type ClientInterface interface {
 
 	// CreateServiceAccountWithBody Create a service account
 	//
-	// Creates a service account with a token. The token is only in this response and cannot be read again.
+	// Creates a service account with a token. The token is only in this response and cannot be read again. A person can create 100 service accounts a day, unless operators set another limit: 429 `rate_limited` with `Retry-After`.
 	//
 	// For: Owner or Maintainer.
 	//
@@ -6025,7 +6029,7 @@ type ClientInterface interface {
 
 	// CreateServiceAccount Create a service account
 	//
-	// Creates a service account with a token. The token is only in this response and cannot be read again.
+	// Creates a service account with a token. The token is only in this response and cannot be read again. A person can create 100 service accounts a day, unless operators set another limit: 429 `rate_limited` with `Retry-After`.
 	//
 	// For: Owner or Maintainer.
 	//
@@ -6045,7 +6049,7 @@ type ClientInterface interface {
 
 	// RotateServiceAccount Rotate a token
 	//
-	// Replaces the account's token. The new token is only in this response and cannot be read again. The old token has stopped working when the response arrives.
+	// Replaces the account's token. The new token is only in this response and cannot be read again. The old token has stopped working when the response arrives. A person can rotate 500 tokens a day, unless operators set another limit: 429 `rate_limited` with `Retry-After`.
 	//
 	// For: Owner or Maintainer.
 	//
@@ -6090,7 +6094,7 @@ type ClientInterface interface {
 //
 // A search by `q` or by several filters scans a bounded part of the log for a page. It may return fewer than `limit` records, or none, with a `nextCursor` to continue.
 //
-// Refused requests are recorded too: the same refusal of a caller once a minute, and at most 30 refusals of a caller a minute. A `command.denials_omitted` record, at most a minute later, counts the others.
+// Refused requests are recorded too: by each process the same refusal of a caller once a minute, on average at most 30 refusals of a caller a minute, up to 60 in the first, and ten times as many of a workspace. A `command.denials_omitted` record, at most a minute later, counts the others.
 //
 // For: Owner or Maintainer.
 //
@@ -6368,7 +6372,7 @@ func (c *Client) ListEnrollments(ctx context.Context, params *ListEnrollmentsPar
 
 // MintEnrollmentWithBody Create an enrollment
 //
-// Creates a token with which one machine can become a runner, and the command to run on it. The token is only in this response and cannot be read again. Labels that begin with `os=`, `arch=`, `runner=` or `sandbox=` are set by the service. A runner with exclusive labels takes only jobs that require all of them. 409 `farm_not_ready` lists the variables and release files that are set and missing.
+// Creates a token with which one machine can become a runner, and the command to run on it. The token is only in this response and cannot be read again. Labels that begin with `os=`, `arch=`, `runner=` or `sandbox=` are set by the service. A runner with exclusive labels takes only jobs that require all of them. 409 `farm_not_ready` lists the variables and release files that are set and missing. A person can create 500 enrollments a day, unless operators set another limit: 429 `rate_limited` with `Retry-After`.
 //
 // For: Owner or Maintainer.
 //
@@ -6389,7 +6393,7 @@ func (c *Client) MintEnrollmentWithBody(ctx context.Context, params *MintEnrollm
 
 // MintEnrollment Create an enrollment
 //
-// Creates a token with which one machine can become a runner, and the command to run on it. The token is only in this response and cannot be read again. Labels that begin with `os=`, `arch=`, `runner=` or `sandbox=` are set by the service. A runner with exclusive labels takes only jobs that require all of them. 409 `farm_not_ready` lists the variables and release files that are set and missing.
+// Creates a token with which one machine can become a runner, and the command to run on it. The token is only in this response and cannot be read again. Labels that begin with `os=`, `arch=`, `runner=` or `sandbox=` are set by the service. A runner with exclusive labels takes only jobs that require all of them. 409 `farm_not_ready` lists the variables and release files that are set and missing. A person can create 500 enrollments a day, unless operators set another limit: 429 `rate_limited` with `Retry-After`.
 //
 // For: Owner or Maintainer.
 //
@@ -6469,6 +6473,8 @@ func (c *Client) ListJobs(ctx context.Context, params *ListJobsParams, reqEditor
 //
 // Without `action`, or with `submit`, queues a job until a runner that meets its requirements takes it. It is not an error if there is no such runner; `waitingReason` says so. A retry by the same caller with the same `idempotencyKey` and the same job returns 200, the existing job and `Idempotency-Replayed: true`; with a different job it fails with 409 `idempotency_conflict`. 429 `farm_queue_full` if the workspace has 10,000 queued jobs, if the caller has three times as many as there are places left, or if the caller's queued jobs have 64 different requirements; 429 `farm_jobs_too_large` if the specifications of all jobs that the workspace submitted within 24 hours exceed the limit, by default 1 GiB, or those of the caller three quarters of it.
 //
+// Steps have the variables `CI` (`true`), `SVC_JOB_ID`, `SVC_JOB_NAME` and `SVC_JOB_ATTEMPT`; with a `repo` also `SVC_REPO` (its name), `SVC_COMMIT` and `SVC_REF`; and `PATH`, `HOME`, `TMPDIR`, `LANG` and `SVC_RUNNER_JOB` of the runner. Secrets, and `env` of a step, override all but the last.
+//
 // With `cancel`, cancels the job `jobId`: 202. A queued job is cancelled at once. A running job is asked to end within its `cancelGraceSeconds`, or the cancel's `graceSeconds`, and is cancelled 30 seconds after that whatever its runner does. Another cancel with `graceSeconds` can shorten that time but not extend it; 0 kills the job. If the job has already ended, it is unchanged and the status is 200.
 //
 // For: Owner or Maintainer, or a token with farm.submit.
@@ -6491,6 +6497,8 @@ func (c *Client) SubmitJobWithBody(ctx context.Context, params *SubmitJobParams,
 // SubmitJob Submit or cancel a job
 //
 // Without `action`, or with `submit`, queues a job until a runner that meets its requirements takes it. It is not an error if there is no such runner; `waitingReason` says so. A retry by the same caller with the same `idempotencyKey` and the same job returns 200, the existing job and `Idempotency-Replayed: true`; with a different job it fails with 409 `idempotency_conflict`. 429 `farm_queue_full` if the workspace has 10,000 queued jobs, if the caller has three times as many as there are places left, or if the caller's queued jobs have 64 different requirements; 429 `farm_jobs_too_large` if the specifications of all jobs that the workspace submitted within 24 hours exceed the limit, by default 1 GiB, or those of the caller three quarters of it.
+//
+// Steps have the variables `CI` (`true`), `SVC_JOB_ID`, `SVC_JOB_NAME` and `SVC_JOB_ATTEMPT`; with a `repo` also `SVC_REPO` (its name), `SVC_COMMIT` and `SVC_REF`; and `PATH`, `HOME`, `TMPDIR`, `LANG` and `SVC_RUNNER_JOB` of the runner. Secrets, and `env` of a step, override all but the last.
 //
 // With `cancel`, cancels the job `jobId`: 202. A queued job is cancelled at once. A running job is asked to end within its `cancelGraceSeconds`, or the cancel's `graceSeconds`, and is cancelled 30 seconds after that whatever its runner does. Another cancel with `graceSeconds` can shorten that time but not extend it; 0 kills the job. If the job has already ended, it is unchanged and the status is 200.
 //
@@ -6947,7 +6955,7 @@ func (c *Client) ListInvitations(ctx context.Context, params *ListInvitationsPar
 
 // SendInvitationWithBody Send an invitation
 //
-// Invites the holder of an e-mail address to the workspace. No e-mail is sent. The invitation expires after 48 hours. A person can send or resend 200 invitations a day, unless operators set another limit: 429 `rate_limited` with `Retry-After`. Only an Owner can invite an Owner.
+// Invites the holder of an e-mail address to the workspace. No e-mail is sent. The invitation expires after 48 hours. Only an Owner can invite an Owner. A person can send or resend 200 invitations a day, a person and a workspace 10 to one address, unless operators set other limits: 429 `rate_limited` with `Retry-After`.
 //
 // For: Owner or Maintainer.
 //
@@ -6968,7 +6976,7 @@ func (c *Client) SendInvitationWithBody(ctx context.Context, params *SendInvitat
 
 // SendInvitation Send an invitation
 //
-// Invites the holder of an e-mail address to the workspace. No e-mail is sent. The invitation expires after 48 hours. A person can send or resend 200 invitations a day, unless operators set another limit: 429 `rate_limited` with `Retry-After`. Only an Owner can invite an Owner.
+// Invites the holder of an e-mail address to the workspace. No e-mail is sent. The invitation expires after 48 hours. Only an Owner can invite an Owner. A person can send or resend 200 invitations a day, a person and a workspace 10 to one address, unless operators set other limits: 429 `rate_limited` with `Retry-After`.
 //
 // For: Owner or Maintainer.
 //
@@ -7008,7 +7016,7 @@ func (c *Client) RevokeInvitation(ctx context.Context, id string, params *Revoke
 
 // ResendInvitation Resend an invitation
 //
-// Restarts the 48 hours, even after they have passed. The caller becomes the sender.
+// Restarts the 48 hours, even after they have passed. The caller becomes the sender. A person can send or resend 200 invitations a day, a person and a workspace 10 to one address, unless operators set other limits: 429 `rate_limited` with `Retry-After`.
 //
 // For: Owner or Maintainer.
 //
@@ -7282,7 +7290,7 @@ func (c *Client) ListServiceAccounts(ctx context.Context, params *ListServiceAcc
 
 // CreateServiceAccountWithBody Create a service account
 //
-// Creates a service account with a token. The token is only in this response and cannot be read again.
+// Creates a service account with a token. The token is only in this response and cannot be read again. A person can create 100 service accounts a day, unless operators set another limit: 429 `rate_limited` with `Retry-After`.
 //
 // For: Owner or Maintainer.
 //
@@ -7303,7 +7311,7 @@ func (c *Client) CreateServiceAccountWithBody(ctx context.Context, params *Creat
 
 // CreateServiceAccount Create a service account
 //
-// Creates a service account with a token. The token is only in this response and cannot be read again.
+// Creates a service account with a token. The token is only in this response and cannot be read again. A person can create 100 service accounts a day, unless operators set another limit: 429 `rate_limited` with `Retry-After`.
 //
 // For: Owner or Maintainer.
 //
@@ -7343,7 +7351,7 @@ func (c *Client) RevokeServiceAccount(ctx context.Context, id string, params *Re
 
 // RotateServiceAccount Rotate a token
 //
-// Replaces the account's token. The new token is only in this response and cannot be read again. The old token has stopped working when the response arrives.
+// Replaces the account's token. The new token is only in this response and cannot be read again. The old token has stopped working when the response arrives. A person can rotate 500 tokens a day, unless operators set another limit: 429 `rate_limited` with `Retry-After`.
 //
 // For: Owner or Maintainer.
 //
