@@ -104,7 +104,7 @@ lighthouse: build node-check chromium-check ## run Lighthouse on the pages of th
 	cd test/lighthouse && npm ci --silent --fetch-retries=5 && node run.mjs
 
 .PHONY: bench
-bench: build ## measure speeds as ratios to baselines; takes minutes
+bench: build ## measure speeds as ratios to baselines; takes most of an hour and 15 GB
 	$(GO) run ./test/bench
 
 # Faults are injected for this time; the checks follow. Each test has ten minutes in all.
