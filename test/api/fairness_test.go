@@ -25,6 +25,7 @@ const (
 	fairMaxRatio    = 10                     // bound for loaded to unloaded latency, on a busy one
 	fairTries       = 4                      // of a request that waits in vain
 	fairInVain      = 20                     // one in so many requests may
+	fairSlowdown    = 4                      // bound for unloaded to loaded requests in the same time
 	noisyRetryDelay = 200 * time.Millisecond // after a refusal
 )
 
@@ -38,22 +39,27 @@ func testFairness(t *testing.T, s *fixture) {
 	v := s.serve(t, s.cloneDatabase(t), "SVC_RATE_LIMIT=6000")
 	noisy := newNoisyTenant(t, v)
 	unloaded, loaded := time.Hour, time.Hour
+	var servedUnloaded, servedLoaded int
 	for range fairRounds {
-		unloaded = min(unloaded, v.measureP95(t))
+		p95, served := v.measure(t)
+		unloaded, servedUnloaded = min(unloaded, p95), servedUnloaded+served
 		stop := noisy.startLoad(t)
 		<-time.After(fairWarmUp)
-		loaded = min(loaded, v.measureP95(t))
+		p95, served = v.measure(t)
+		loaded, servedLoaded = min(loaded, p95), servedLoaded+served
 		v.requireOthersAreServed(t)
 		stop()
 	}
 	t.Logf("p95 unloaded %v, loaded %v, ratio %.2f", unloaded, loaded, float64(loaded)/float64(unloaded))
+	t.Logf("requests unloaded %d, loaded %d", servedUnloaded, servedLoaded)
 	noisy.requireLimited(t)
 	require.Less(t, loaded, max(fairMaxP95, fairMaxRatio*unloaded))
+	require.Greater(t, fairSlowdown*servedLoaded, servedUnloaded)
 }
 
-// measureP95 sends requests of four callers of one workspace at once, and returns the 95th percentile of
-// their latency in the best window.
-func (v *service) measureP95(t *testing.T) time.Duration {
+// measure sends requests of four callers of one workspace at once, and returns the 95th percentile of
+// their latency in the best window, and how many were served in all.
+func (v *service) measure(t *testing.T) (p95 time.Duration, served int) {
 	t.Helper()
 	var mu sync.Mutex
 	var took [fairWindows][]time.Duration
@@ -83,13 +89,14 @@ func (v *service) measureP95(t *testing.T) time.Duration {
 	}
 	callers.Wait()
 	require.LessOrEqual(t, inVain, sent/fairInVain, "of %d requests waited in vain", sent)
-	best := time.Hour
+	p95 = time.Hour
 	for _, list := range took {
 		if slices.Sort(list); len(list) > 0 {
-			best = min(best, list[len(list)*95/100])
+			p95 = min(p95, list[len(list)*95/100])
 		}
+		served += len(list)
 	}
-	return best
+	return p95, served
 }
 
 // get sends a GET request and discards the body. Unlike ask it returns errors instead of failing the test,
