@@ -100,9 +100,9 @@ func (h *Handler) execute(ctx context.Context, m Meta, request any, decide decid
 	done, err := w.run(within)
 	taken, _ := errors.AsType[*events.TakenError](err)
 	switch {
-	case err == nil && w.decided:
+	case err == nil && w.hasCommit:
 		return Result{Position: done.Head, Replayed: done.Replayed, Answer: done.Answer}, nil
-	case !w.decided:
+	case !w.hasCommit:
 		// It may have been refused because the same command has just been carried out.
 		if _, before, lookup := h.repeated(ctx, m, request); before != nil || lookup != nil {
 			return valueOrZero(before), lookup

@@ -74,9 +74,9 @@ func (w *work) run(ctx context.Context) (done events.Committed, err error) {
 			if err := w.waitFor(ctx, again.lockedBy); err != nil {
 				return done, busyIfTimedOut(ctx, err)
 			}
-		case !w.decided && w.strategy == cached:
+		case !w.hasCommit && w.strategy == cached:
 			w.strategy = fresh
-		case w.decided && w.conflicted(err):
+		case w.hasCommit && w.conflicted(err):
 			backOff(ctx, tries)
 		default:
 			return done, busyIfTimedOut(ctx, err)
@@ -134,16 +134,16 @@ func (w *work) attempt(ctx context.Context) (done events.Committed, err error) {
 	if w.strategy == locked {
 		done, err = w.handler.log.Exclusively(ctx, w.meta.Workspace, func(s events.Streams) (*events.Commit, error) {
 			w.streams = s
-			return w.commit(ctx)
+			return w.buildCommit(ctx)
 		})
 	} else {
 		w.streams = w.handler.log
 		var c *events.Commit
-		if c, err = w.commit(ctx); c != nil {
+		if c, err = w.buildCommit(ctx); c != nil {
 			done, err = w.handler.log.Append(ctx, c)
 		}
 	}
-	if w.decided && err == nil {
+	if w.hasCommit && err == nil {
 		w.applyToFolds(ctx, done.Records)
 	}
 	return done, err

@@ -27,15 +27,15 @@ type work struct {
 	takenKeys []string // keys that others hold and for which decide has to choose another one
 
 	// The fields below are of one attempt.
-	streams  events.Streams
-	exactNow time.Time // the time of the commit
-	now      time.Time // exactNow cut to milliseconds, as times in events are formatted
-	position int64
-	decided  bool // there is a commit to append
-	claims   []events.Claim
-	releases []events.Claim
-	refusals map[string]*fault.Fault // what to return if a key is taken; nil: decide again
-	answer   any                     // stored for repetitions of the command; never contains a secret
+	streams   events.Streams
+	exactNow  time.Time // the time of the commit
+	now       time.Time // exactNow cut to milliseconds, as times in events are formatted
+	position  int64
+	hasCommit bool
+	claims    []events.Claim
+	releases  []events.Claim
+	refusals  map[string]*fault.Fault // what to return if a key is taken; nil: decide again
+	answer    any                     // stored for repetitions of the command; never contains a secret
 }
 
 // A heldFold is a fold that the command uses, and the events that it adds to its stream.
@@ -57,7 +57,7 @@ func (w *work) reset() {
 			kept = append(kept, &heldFold{fold: h.fold, held: true, kept: h.kept})
 		}
 	}
-	w.folds, w.exactNow, w.position, w.decided = kept, w.handler.now(), 0, false
+	w.folds, w.exactNow, w.position, w.hasCommit = kept, w.handler.now(), 0, false
 	w.now = w.exactNow.Truncate(time.Millisecond)
 	w.claims, w.releases, w.refusals, w.answer = nil, nil, nil, nil
 }
@@ -209,8 +209,8 @@ func (w *work) claim(c events.Claim, refusal *fault.Fault) {
 	w.claims, w.refusals[c.Key] = append(w.claims, c), refusal
 }
 
-// commit runs decide and returns what to append, nil if that is nothing.
-func (w *work) commit(ctx context.Context) (*events.Commit, error) {
+// buildCommit runs decide and returns the commit to append, nil if there is nothing to append.
+func (w *work) buildCommit(ctx context.Context) (*events.Commit, error) {
 	if err := w.decide(ctx, w); err != nil {
 		return nil, err
 	}
@@ -241,7 +241,7 @@ func (w *work) commit(ctx context.Context) (*events.Commit, error) {
 	if err := w.quota.reserve(ctx, w.exactNow, c.Writes); err != nil {
 		return nil, err // it may rest on stale folds, so it is decided again on the log
 	}
-	w.decided = true
+	w.hasCommit = true
 	return c, nil
 }
 
