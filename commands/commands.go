@@ -114,7 +114,7 @@ func (h *Handler) execute(ctx context.Context, m Meta, request any, decide decid
 	case errors.Is(err, events.ErrOutcomeUnknown):
 		err = fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
 	}
-	h.deny(ctx, m, request, err)
+	h.recordIfRefused(ctx, m, request, err)
 	if f := fault.As(err); err != nil && (f == nil || f.Kind == fault.Busy || f.Kind == fault.Unavailable) { // such errors are logged
 		err = fmt.Errorf("%T in %s: %w", request, m.Workspace, err)
 	}

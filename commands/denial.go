@@ -34,15 +34,15 @@ type denials struct {
 }
 
 func newDenials() *denials {
-	noted, err := lru.New[denial, time.Time](maxRecentDenials)
+	recent, err := lru.New[denial, time.Time](maxRecentDenials)
 	if err != nil {
 		panic(err) // only for a size below one
 	}
-	budget, err := lru.New[denialSubject, *rate.Limiter](maxRecentDenials)
+	limiters, err := lru.New[denialSubject, *rate.Limiter](maxRecentDenials)
 	if err != nil {
 		panic(err)
 	}
-	return &denials{recent: noted, limiters: budget, omitted: omitted{}}
+	return &denials{recent: recent, limiters: limiters, omitted: omitted{}}
 }
 
 // shouldRecord reports whether to record a denial. If so, it remembers the denial; if not, it
@@ -61,11 +61,11 @@ func (d *denials) shouldRecord(key denial, actor events.Actor, now time.Time) bo
 }
 
 // allow takes one from what may be recorded of an actor or, if by has no actor, of a whole
-// workspace, whose limit is times as high.
-func (d *denials) allow(by denialSubject, now time.Time, times int) bool {
+// workspace, whose limit is factor times as high.
+func (d *denials) allow(by denialSubject, now time.Time, factor int) bool {
 	budget, ok := d.limiters.Get(by)
 	if !ok {
-		budget = rate.NewLimiter(rate.Every(denialInterval/time.Duration(times)), denialBurst*times)
+		budget = rate.NewLimiter(rate.Every(denialInterval/time.Duration(factor)), denialBurst*factor)
 		d.limiters.Add(by, budget)
 	}
 	return budget.AllowN(now, 1)
@@ -77,9 +77,9 @@ type Deniable interface {
 	denial() events.CommandDenied
 }
 
-// deny records a refused command if it is Deniable and was refused for lack of a right or
+// recordIfRefused records a refused command if it is Deniable and was refused for lack of a right or
 // because of a rule. The refusal stands even if recording fails.
-func (h *Handler) deny(ctx context.Context, m Meta, request any, refusal error) {
+func (h *Handler) recordIfRefused(ctx context.Context, m Meta, request any, refusal error) {
 	d, ok := request.(Deniable)
 	f := fault.As(refusal)
 	switch {
@@ -88,16 +88,16 @@ func (h *Handler) deny(ctx context.Context, m Meta, request any, refusal error) 
 	case f.Code == aggregates.ErrSlugTaken.Code: // that a slug exists elsewhere is not about rights
 		return
 	}
-	if err := h.Deny(ctx, m, d, f); err != nil {
+	if err := h.RecordDenial(ctx, m, d, f); err != nil {
 		h.logger.WarnContext(ctx, "a refused command was not recorded", "workspace", m.Workspace, "actor", m.Actor.ID, "err", err)
 	}
 }
 
-// Deny records that somebody was refused a command, by a guard or by the command itself.
+// RecordDenial records that somebody was refused a command, by a guard or by the command itself.
 // The same denial of the same person is recorded once a minute, at most 30 denials a minute
 // of one person, and 300 a minute of all in a workspace. [Handler.Run] records how many
 // more there were.
-func (h *Handler) Deny(ctx context.Context, m Meta, command Deniable, refusal error) error {
+func (h *Handler) RecordDenial(ctx context.Context, m Meta, command Deniable, refusal error) error {
 	f := fault.As(refusal)
 	if f == nil {
 		return nil

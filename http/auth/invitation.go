@@ -81,7 +81,7 @@ func (s *Server) inviteDenied(r *request, m projections.Membership, address stri
 		return nil
 	}
 	send := commands.SendInvitation{Meta: r.meta(m.Workspace), Email: address}
-	if err := s.Commands.Deny(r.Context(), send.Meta, send, aggregates.ErrRoleRequired); err != nil {
+	if err := s.Commands.RecordDenial(r.Context(), send.Meta, send, aggregates.ErrRoleRequired); err != nil {
 		return err
 	}
 	return errInviteDenied

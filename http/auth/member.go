@@ -278,7 +278,7 @@ func (s *Server) removeDenied(r *request, m projections.Membership) error {
 		return nil
 	}
 	remove := commands.RemoveMember{Meta: r.meta(m.Workspace)}
-	if err := s.Commands.Deny(r.Context(), remove.Meta, remove, aggregates.ErrRoleRequired); err != nil {
+	if err := s.Commands.RecordDenial(r.Context(), remove.Meta, remove, aggregates.ErrRoleRequired); err != nil {
 		return err
 	}
 	return errDeleteMember

@@ -162,7 +162,7 @@ func (s *Server) deny(w http.ResponseWriter, r *http.Request, row route, c *call
 		body = nil
 	}
 	id, _ := events.ParseID(c.target) // zero if it is not an id
-	if err := s.Commands.Deny(r.Context(), c.meta(), row.intent(c, id, body), refusal); err != nil {
+	if err := s.Commands.RecordDenial(r.Context(), c.meta(), row.intent(c, id, body), refusal); err != nil {
 		s.Log.WarnContext(r.Context(), "record a denial", "err", err)
 	}
 	return refusal

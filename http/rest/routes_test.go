@@ -138,7 +138,7 @@ func TestRecordedDenialsAreBounded(t *testing.T) {
 			require.NoError(t, err)
 			denials++
 			m := commands.Meta{Workspace: events.NewID(time.Now())} // in another one each time, as few are recorded in one
-			require.NoError(t, handler.Deny(t.Context(), m, r.intent(&caller{}, events.ID{}, sent), aggregates.ErrRoleRequired))
+			require.NoError(t, handler.RecordDenial(t.Context(), m, r.intent(&caller{}, events.ID{}, sent), aggregates.ErrRoleRequired))
 		}
 	}
 	require.Len(t, log.denied, denials)
