@@ -14,8 +14,7 @@ var (
 	ErrLastOwner       = fault.New(fault.Conflict, "last_owner", "This is the workspace's last owner. "+
 		"Make someone else an owner before changing this role.")
 	ErrAlreadyMember = fault.New(fault.Conflict, "already_member", "User is already a member of this organization.")
-	ErrRoleRequired  = fault.New(fault.Denied, "role_required", "Your role does not allow this.").
-				With("required", events.ManageMembers.Roles())
+	ErrRoleRequired  = fault.New(fault.Denied, "role_required", "Your role does not allow this.")
 )
 
 type member struct {

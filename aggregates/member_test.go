@@ -30,6 +30,8 @@ var (
 	pair = after(team, joined(bob, events.Owner))
 )
 
+var errNotManager = RoleRequired(events.ManageMembers)
+
 func memberOf(user events.ID) events.ID { return id(user[15] + 100) }
 
 func emailOf(user events.ID) string { return string('a'+rune(user[15])) + "@acme.example" }
@@ -102,14 +104,14 @@ func TestChangeRole(t *testing.T) {
 			then: []events.Event{changed(mel, events.Maintainer, events.Viewer)}},
 
 		// Who may not.
-		{name: "a Viewer may not", given: team, when: update(vic, leo, events.Maintainer, nil), err: ErrRoleRequired},
-		{name: "a Viewer may not promote themselves", given: team, when: update(vic, vic, events.Maintainer, nil), err: ErrRoleRequired},
-		{name: "a legacy member may not", given: team, when: update(leo, vic, events.Maintainer, nil), err: ErrRoleRequired},
+		{name: "a Viewer may not", given: team, when: update(vic, leo, events.Maintainer, nil), err: errNotManager},
+		{name: "a Viewer may not promote themselves", given: team, when: update(vic, vic, events.Maintainer, nil), err: errNotManager},
+		{name: "a legacy member may not", given: team, when: update(leo, vic, events.Maintainer, nil), err: errNotManager},
 		{name: "a stranger learns nothing", given: team, when: update(stranger, vic, events.Maintainer, nil), err: fault.ErrTenantNotFound},
 		{name: "who was removed may not", given: after(team, removed(mel, events.Maintainer)), when: update(mel, vic, events.Maintainer, nil),
 			err: fault.ErrTenantNotFound},
 		{name: "who was demoted may not", given: after(team, changed(mel, events.Maintainer, events.Viewer)),
-			when: update(mel, vic, events.Maintainer, nil), err: ErrRoleRequired},
+			when: update(mel, vic, events.Maintainer, nil), err: errNotManager},
 
 		// Changes of Owners.
 		{name: "a Maintainer cannot make an Owner", given: team, when: update(mel, vic, events.Owner, nil), err: ErrOwnerRequired},
@@ -158,8 +160,8 @@ func TestApproveLoops(t *testing.T) {
 			then: []events.Event{ticked(leo, false, true)}},
 
 		{name: "a Maintainer cannot change it for an Owner", given: team, when: update(mel, ann, "", &no), err: ErrMemberForbidden},
-		{name: "a Viewer cannot tick it", given: team, when: update(vic, vic, "", &yes), err: ErrRoleRequired},
-		{name: "a legacy member cannot tick it", given: team, when: update(leo, leo, "", &yes), err: ErrRoleRequired},
+		{name: "a Viewer cannot tick it", given: team, when: update(vic, vic, "", &yes), err: errNotManager},
+		{name: "a legacy member cannot tick it", given: team, when: update(leo, leo, "", &yes), err: errNotManager},
 		{name: "a stranger learns nothing", given: team, when: update(stranger, vic, "", &yes), err: fault.ErrTenantNotFound},
 
 		// Setting approve-loops explicitly is an event even if the role gives the same.
@@ -208,9 +210,9 @@ func TestRemove(t *testing.T) {
 
 		{name: "a Maintainer cannot remove an Owner", given: pair, when: remove(mel, ann), err: ErrMemberForbidden},
 		{name: "a Maintainer cannot remove the last Owner", given: team, when: remove(mel, ann), err: ErrMemberForbidden},
-		{name: "a Viewer may not", given: team, when: remove(vic, leo), err: ErrRoleRequired},
-		{name: "a legacy member may not", given: team, when: remove(leo, vic), err: ErrRoleRequired},
-		{name: "a Viewer does not learn who is no member", given: team, when: remove(vic, stranger), err: ErrRoleRequired},
+		{name: "a Viewer may not", given: team, when: remove(vic, leo), err: errNotManager},
+		{name: "a legacy member may not", given: team, when: remove(leo, vic), err: errNotManager},
+		{name: "a Viewer does not learn who is no member", given: team, when: remove(vic, stranger), err: errNotManager},
 		{name: "a stranger learns nothing", given: team, when: remove(stranger, vic), err: fault.ErrTenantNotFound},
 		{name: "there must be such a member", given: team, when: remove(ann, stranger), err: ErrNoMember},
 		{name: "nobody is removed twice", given: after(team, removed(vic, events.Viewer)), when: remove(ann, vic), err: ErrNoMember},
@@ -238,7 +240,7 @@ func TestRoleIsTheOneTheyHaveNow(t *testing.T) {
 func TestAllow(t *testing.T) {
 	w := folded[Workspace](team)
 	for user, want := range map[events.ID]error{
-		ann: nil, mel: nil, vic: ErrRoleRequired, leo: ErrRoleRequired, stranger: fault.ErrTenantNotFound, {}: fault.ErrTenantNotFound,
+		ann: nil, mel: nil, vic: errNotManager, leo: errNotManager, stranger: fault.ErrTenantNotFound, {}: fault.ErrTenantNotFound,
 	} {
 		require.Equal(t, want, w.Allow(user, events.ManageMembers), "user %d", user[15])
 	}
@@ -263,5 +265,5 @@ func TestRefusalsOfAWorkspace(t *testing.T) {
 		require.Equal(t, c.code, c.fault.Code)
 		require.Equal(t, c.message, c.fault.Message)
 	}
-	require.Equal(t, []events.Role{events.Owner, events.Maintainer}, ErrRoleRequired.Details["required"])
+	require.Equal(t, []events.Role{events.Owner, events.Maintainer}, RoleRequired(events.ManageMembers).Details["required"])
 }

@@ -228,7 +228,7 @@ func (c *caller) may(g guard) error {
 	case c.token != nil && !slices.Contains(c.token.Scopes, g.scope):
 		return aggregates.ErrScopeMissing(g.scope)
 	case c.person != nil && !g.members && !c.person.role.May(g.right) && !(g.own && c.names(c.person.member)):
-		return aggregates.ErrRoleRequired.With("required", g.right.Roles())
+		return aggregates.RoleRequired(g.right)
 	}
 	return nil
 }

@@ -142,7 +142,7 @@ func (r route) faults() []*fault.Fault {
 		list = append(list, aggregates.ErrScopeMissing(r.guard.scope))
 	}
 	if r.guard.right != 0 {
-		list = append(list, aggregates.ErrRoleRequired.With("required", r.guard.right.Roles()))
+		list = append(list, aggregates.RoleRequired(r.guard.right))
 	}
 	if r.method == http.MethodGet {
 		list = append(list, fold.ErrNotCaughtUp)
