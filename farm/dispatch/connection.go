@@ -121,24 +121,24 @@ func (c *connection) closeForRestart(after time.Duration) {
 	c.out.close(websocket.CloseServiceRestart, "service restart")
 }
 
-// A violation is a breach of the protocol by the runner.
-type violation struct {
+// An ending is the reason for which the service closes a connection, as an error.
+type ending struct {
 	code  int    // of the close frame
-	error string // code of the error message, "" to send none
+	error string // code of the error message if the runner broke the protocol, "" to send none
 	text  string
 }
 
-func (v *violation) Error() string { return v.text }
+func (e *ending) Error() string { return e.text }
 
-func malformed(err error) *violation {
-	return &violation{wire.CloseProtocol, wire.CodeMalformed, err.Error()}
+func malformed(err error) *ending {
+	return &ending{wire.CloseProtocol, wire.CodeMalformed, err.Error()}
 }
 
-// closeFor closes the connection because of an error in a frame. An error that is no violation is
-// the service's own, so the runner is asked to reconnect and send what was not acknowledged again.
+// closeFor closes the connection because of an error in a frame. An error that is no ending is the
+// service's own, so the runner is asked to reconnect and send what was not acknowledged again.
 func (c *connection) closeFor(ctx context.Context, why error) {
-	if v, ok := errors.AsType[*violation](why); ok {
-		c.refuse(v)
+	if e, ok := errors.AsType[*ending](why); ok {
+		c.end(e)
 		return
 	}
 	if ctx.Err() == nil {
@@ -147,12 +147,12 @@ func (c *connection) closeFor(ctx context.Context, why error) {
 	c.out.close(websocket.CloseTryAgainLater, "try again")
 }
 
-// refuse reports a violation to the runner and closes the connection.
-func (c *connection) refuse(v *violation) {
-	if v.error != "" {
-		c.send(wire.Error{Code: v.error, Message: v.text, Fatal: true}, events.ID{}, 0)
+// end closes the connection, and tells the runner first what it did wrong, if it did.
+func (c *connection) end(e *ending) {
+	if e.error != "" {
+		c.send(wire.Error{Code: e.error, Message: e.text, Fatal: true}, events.ID{}, 0)
 	}
-	c.out.close(v.code, v.text[:min(len(v.text), maxReason)])
+	c.out.close(e.code, e.text[:min(len(e.text), maxReason)])
 }
 
 const maxReason = 100 // bytes; a close frame has room for 123
@@ -196,7 +196,7 @@ func (c *connection) stop(job events.ID, epoch int, why string) {
 	c.d.counts.stops.Add(1)
 	c.forget(job, epoch)
 	if c.stops.Add(1) > maxStops {
-		c.refuse(&violation{wire.CloseFlood, wire.CodeFlood, "too many messages of jobs that are not the runner's"})
+		c.end(&ending{wire.CloseFlood, wire.CodeFlood, "too many messages of jobs that are not the runner's"})
 		return
 	}
 	c.send(wire.Stop{Reason: why}, job, epoch)

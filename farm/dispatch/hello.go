@@ -39,7 +39,7 @@ func (c *connection) handleHello(ctx context.Context, e wire.Envelope) error {
 	err = c.announceOnline(ctx)
 	switch f := fault.As(err); {
 	case errors.Is(err, aggregates.ErrRunnerOver) || errors.Is(err, aggregates.ErrNoRunner):
-		return &violation{code: wire.CloseRevoked, text: "revoked"}
+		return &ending{code: wire.CloseRevoked, text: "revoked"}
 	case f != nil && f.Kind == fault.Invalid:
 		return malformed(fmt.Errorf("%w: hello: %v", wire.ErrFrame, f.Details))
 	case err != nil:

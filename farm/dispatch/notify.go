@@ -105,5 +105,5 @@ func (c *connection) handleGoodbye(ctx context.Context) error {
 	if err := c.announceOffline(ctx); err != nil {
 		return err
 	}
-	return &violation{code: closeNormal, text: "goodbye"}
+	return &ending{code: closeNormal, text: "goodbye"}
 }

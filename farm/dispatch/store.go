@@ -130,7 +130,7 @@ func (g *ingest) answerPieces(r *pieceRun) {
 	it := r.list[0]
 	switch {
 	case r.refusal != "":
-		it.c.refuse(malformed(fmt.Errorf("%w: %s", wire.ErrFrame, r.refusal)))
+		it.c.end(malformed(fmt.Errorf("%w: %s", wire.ErrFrame, r.refusal)))
 	case r.disposition == notHolder:
 		it.c.stop(it.job, it.epoch, "not yours")
 	case r.disposition == afterGap:
