@@ -66,10 +66,10 @@ type Usage struct {
 	RSSBytes int64  `json:"rssBytes"`
 }
 
-// Accept says that the runner starts a job.
+// Accept says that the runner takes a job. It begins the job when the service has acknowledged that.
 type Accept struct{}
 
-// Decline says that the runner does not start a job. The job goes to another runner, which does not
+// Decline says that the runner does not take a job. The job goes to another runner, which does not
 // count as an attempt.
 type Decline struct {
 	Reason string `json:"reason"` // busy, unsupported, disk_full, draining
