@@ -24,7 +24,7 @@ func TestEveryMessageArrivesOnceAndInOrder(t *testing.T) {
 	f.changeWelcome = func(w *wire.Welcome) { w.Limits = wire.Limits{WindowMessages: 5, WindowBytes: 40_000} }
 	f.ackDelay = func() { <-time.After(rand.N(30 * time.Millisecond)) }
 	r := start(t, f.enrolled(), reconnectAtOnce)
-	var jobs []key
+	var jobs []attemptKey
 	for range 4 {
 		jobs = append(jobs, f.assign(wire.Assign{RunSeconds: 120, Steps: steps(
 			"i=0; while [ $i -lt 25 ]; do echo line $i of some output; head -c 9000 /dev/zero | tr '\\0' x; i=$((i+1)); sleep 0.04; done",
@@ -79,7 +79,7 @@ func TestJobsEndOnceAcrossSupervisors(t *testing.T) {
 	t.Parallel()
 	f := newFarm(t)
 	folder := f.enrolled()
-	var jobs []key
+	var jobs []attemptKey
 	for range 5 {
 		r := start(t, folder, reconnectAtOnce, largeCapacity)
 		for range 2 {
@@ -110,9 +110,9 @@ func TestMalformedJobIsDropped(t *testing.T) {
 	require.Eventually(t, f.check(func() bool { return len(f.beats) > 0 }), waitLimit, time.Millisecond)
 	well := f.assign(wire.Assign{Steps: steps("for i in 1 2 3 4 5 6 7 8; do echo $i; sleep 0.1; done")})
 	require.Eventually(t, f.with(well, func(j *farmJob) bool { return j.last > 0 }), waitLimit, time.Millisecond)
-	bad := key{events.NewID(time.Now()).String(), 1}
+	bad := attemptKey{events.NewID(time.Now()).String(), 1}
 	f.mu.Lock()
-	f.malformed = map[key]int{bad: 0}
+	f.malformed = map[attemptKey]int{bad: 0}
 	f.mu.Unlock()
 	f.assignAs(bad, wire.Assign{Steps: steps("sleep 86399")})
 	require.Equal(t, "succeeded", f.ended(well).Outcome)

@@ -125,7 +125,7 @@ func (c *connection) exchangeHello() (w wire.Welcome, err error) {
 func (c *connection) repeatAccepts() error {
 	for _, j := range c.s.heldJobs() {
 		if j.awaitsAccept() {
-			if err := c.queue(wire.Accept{}, j.key); err != nil {
+			if err := c.queue(wire.Accept{}, j.attemptKey); err != nil {
 				return err
 			}
 		}
@@ -202,8 +202,8 @@ func (c *connection) send(kind int, frame []byte) error {
 }
 
 // queue passes a control message to the writer.
-func (c *connection) queue(m wire.Message, k key) error {
-	frame, err := wire.EncodeFor(m, time.Now(), k.job, k.epoch, 0)
+func (c *connection) queue(m wire.Message, k attemptKey) error {
+	frame, err := wire.EncodeFor(m, time.Now(), k.jobID, k.epoch, 0)
 	if err != nil {
 		return err
 	}
@@ -287,7 +287,7 @@ func (s *Supervisor) dropUnreadable(j *job, err error) {
 	if errors.Is(err, errGone) {
 		return // acknowledged meanwhile
 	}
-	s.log.Error("spool", "job", j.name(), "err", err)
+	s.log.Error("read spool", "job", j.name(), "err", err)
 	s.inBackground(func(context.Context) { s.drop(j) })
 }
 

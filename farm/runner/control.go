@@ -101,7 +101,7 @@ func (s *Supervisor) status() Status {
 	for _, j := range jobs {
 		size := j.spool.Bytes()
 		j.mu.Lock()
-		one := JobStatus{Job: j.job, Epoch: j.epoch, Name: j.title, State: j.state, Since: j.since, SpoolSize: size}
+		one := JobStatus{Job: j.jobID, Epoch: j.epoch, Name: j.title, State: j.state, Since: j.since, SpoolSize: size}
 		if j.finishing {
 			one.State = "uploading"
 		}

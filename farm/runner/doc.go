@@ -51,12 +51,6 @@ const (
 // ErrRefused is wrapped by errors after which the program exits with [ExitRefused].
 var ErrRefused = errors.New("the farm does not take this runner")
 
-// A key identifies a job and its epoch. Its folders have the same name.
-type key struct {
-	job   string
-	epoch int
-}
-
 // The runner's own limits.
 const (
 	diskGuard   = 2 << 30 // free bytes below which no job is taken
@@ -65,6 +59,3 @@ const (
 	killTimeout = 20 * time.Second  // for a job's process to obey a kill before it is killed itself
 	freshFor    = wire.StalledAfter // how recently a heartbeat must be acknowledged to start a job
 )
-
-// started is when this process began.
-var started = time.Now()

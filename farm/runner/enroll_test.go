@@ -360,16 +360,16 @@ func TestUnexpectedMessagesAreIgnored(t *testing.T) {
 	f := newFarm(t)
 	r := start(t, f.enrolled(), reconnectAtOnce)
 	require.Eventually(t, f.check(func() bool { return len(f.beats) > 0 }), waitLimit, time.Millisecond)
-	unknown := key{"019aa100-0f3c-7a51-8c22-5b7d90e1f6a4", 3}
+	unknown := attemptKey{"019aa100-0f3c-7a51-8c22-5b7d90e1f6a4", 3}
 	for _, m := range []wire.Message{
 		wire.Ack{Upto: 99}, wire.Stop{}, newerMessage{}, wire.Error{Code: wire.CodeGap, Expected: 4},
 		wire.Closing{ReconnectAfterMs: 1}, wire.Welcome{}, wire.HeartbeatAck{Seq: 999,
-			Held: []wire.Verdict{{Job: unknown.job, Epoch: 3, Verdict: wire.StopJob}}},
+			Held: []wire.Verdict{{Job: unknown.jobID, Epoch: 3, Verdict: wire.StopJob}}},
 	} {
 		f.send(m, unknown)
 	}
 	f.mu.Lock()
-	f.conns[0].send(wire.Assign{Sandbox: wire.Sandbox{Kind: "none"}}, key{"../../etc", 1})
+	f.conns[0].send(wire.Assign{Sandbox: wire.Sandbox{Kind: "none"}}, attemptKey{"../../etc", 1})
 	f.mu.Unlock()
 	require.Eventually(t, f.check(func() bool { return len(f.declined) == 1 }), waitLimit, time.Millisecond)
 	f.ended(f.assign(wire.Assign{Steps: steps("true")}))

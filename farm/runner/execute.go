@@ -10,7 +10,6 @@ import (
 	"maps"
 	"os"
 	"slices"
-	"strconv"
 	"time"
 
 	"svc/farm/runner/mask"
@@ -195,9 +194,7 @@ func (x *execution) config() sandbox.Config {
 	}
 }
 
-func (x *execution) name() string { return key{x.Job, x.Epoch}.name() }
-
-func (k key) name() string { return k.job + "." + strconv.Itoa(k.epoch) }
+func (x *execution) name() string { return attemptKey{x.Job, x.Epoch}.name() }
 
 // steps checks out the source and runs the steps until one fails. It returns the job's end.
 func (x *execution) steps(kill, graceful context.Context) wire.Event {

@@ -54,7 +54,7 @@ type farm struct {
 	caKey  *ecdsa.PrivateKey
 
 	mu               sync.Mutex
-	jobs             map[key]*farmJob
+	jobs             map[attemptKey]*farmJob
 	conns            []*farmConn
 	hellos           []wire.Hello
 	beats            []wire.Heartbeat
@@ -63,7 +63,7 @@ type farm struct {
 	repeated         int
 	ignoreHeartbeats bool        // heartbeats are not acknowledged
 	ignoreAccepts    bool        // nor are accepts
-	malformed        map[key]int // jobs whose events are refused as malformed, and how many were
+	malformed        map[attemptKey]int // jobs whose events are refused as malformed, and how many were
 	goodbyes         int
 	refuse           func(w http.ResponseWriter, r *http.Request) bool
 	changeWelcome    func(*wire.Welcome)
@@ -107,7 +107,7 @@ type farmConn struct {
 }
 
 func newFarm(t *testing.T) *farm {
-	f := &farm{t: t, jobs: map[key]*farmJob{}, csrKeys: map[string]bool{}, lifetime: time.Hour}
+	f := &farm{t: t, jobs: map[attemptKey]*farmJob{}, csrKeys: map[string]bool{}, lifetime: time.Hour}
 	var err error
 	f.caKey, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)

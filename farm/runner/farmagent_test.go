@@ -37,7 +37,7 @@ func (f *farm) agent(w http.ResponseWriter, r *http.Request) {
 	f.hellos = append(f.hellos, hello)
 	welcome, again := f.welcome(hello)
 	f.conns = append(f.conns, c)
-	c.send(welcome, key{})
+	c.send(welcome, attemptKey{})
 	for k, spec := range again {
 		c.send(spec, k)
 	}
@@ -52,11 +52,11 @@ func (f *farm) agent(w http.ResponseWriter, r *http.Request) {
 }
 
 // welcome returns a verdict on each job in the hello, and the jobs to assign again.
-func (f *farm) welcome(h wire.Hello) (wire.Welcome, map[key]wire.Assign) {
+func (f *farm) welcome(h wire.Hello) (wire.Welcome, map[attemptKey]wire.Assign) {
 	w := wire.Welcome{Connection: fmt.Sprint(len(f.hellos)), HeartbeatSeconds: 1, LeaseSeconds: 90, ServerTime: wire.At(time.Now())}
-	known := map[key]bool{}
+	known := map[attemptKey]bool{}
 	for _, h := range h.Held {
-		k := key{h.Job, h.Epoch}
+		k := attemptKey{h.Job, h.Epoch}
 		known[k] = true
 		j := f.jobs[k]
 		v := wire.Verdict{Job: h.Job, Epoch: h.Epoch, Verdict: wire.StopJob}
@@ -74,7 +74,7 @@ func (f *farm) welcome(h wire.Hello) (wire.Welcome, map[key]wire.Assign) {
 		}
 		w.Held = append(w.Held, v)
 	}
-	again := map[key]wire.Assign{}
+	again := map[attemptKey]wire.Assign{}
 	for k, j := range f.jobs {
 		if _, begun := f.malformed[k]; !begun && !known[k] && j.end() == nil && !j.stopped && !h.Draining {
 			again[k] = j.spec
@@ -86,8 +86,8 @@ func (f *farm) welcome(h wire.Hello) (wire.Welcome, map[key]wire.Assign) {
 	return w, again
 }
 
-func (c *farmConn) send(m wire.Message, k key) {
-	frame, err := wire.EncodeFor(m, time.Now(), k.job, k.epoch, 0)
+func (c *farmConn) send(m wire.Message, k attemptKey) {
+	frame, err := wire.EncodeFor(m, time.Now(), k.jobID, k.epoch, 0)
 	if err != nil {
 		panic(err)
 	}
@@ -108,7 +108,7 @@ func (c *farmConn) handleFrame(kind int, frame []byte) {
 			f.problem("chunk: %v", err)
 			return
 		}
-		k := key{events.ID(chunk.Job).String(), chunk.Epoch}
+		k := attemptKey{events.ID(chunk.Job).String(), chunk.Epoch}
 		c.numbered(k, chunk.Seq, func(j *farmJob) {
 			if chunk.Offset != int64(len(j.log)) || j.cut {
 				f.problem("%v: chunk %d at %d instead of %d", k, chunk.Seq, chunk.Offset, len(j.log))
@@ -123,13 +123,13 @@ func (c *farmConn) handleFrame(kind int, frame []byte) {
 		f.problem("frame: %v", err)
 		return
 	}
-	k := key{e.Job, e.Epoch}
+	k := attemptKey{e.Job, e.Epoch}
 	switch e.Type {
 	case wire.TypeHeartbeat:
 		h, _ := wire.Read[wire.Heartbeat](e)
 		f.beats = append(f.beats, h)
 		if !f.ignoreHeartbeats {
-			c.send(wire.HeartbeatAck{Seq: h.Seq}, key{})
+			c.send(wire.HeartbeatAck{Seq: h.Seq}, attemptKey{})
 		}
 	case wire.TypeAccept:
 		if j := f.jobs[k]; j != nil {
@@ -168,7 +168,7 @@ func (c *farmConn) handleFrame(kind int, frame []byte) {
 	}
 }
 
-func (c *farmConn) numbered(k key, seq int64, handle func(*farmJob)) {
+func (c *farmConn) numbered(k attemptKey, seq int64, handle func(*farmJob)) {
 	j := c.f.jobs[k]
 	switch {
 	case j == nil || j.stopped:
@@ -196,13 +196,13 @@ func (c *farmConn) numbered(k key, seq int64, handle func(*farmJob)) {
 }
 
 // assign queues a job, and sends it if a runner is connected.
-func (f *farm) assign(spec wire.Assign) key {
-	k := key{events.NewID(time.Now()).String(), 1}
+func (f *farm) assign(spec wire.Assign) attemptKey {
+	k := attemptKey{events.NewID(time.Now()).String(), 1}
 	f.assignAs(k, spec)
 	return k
 }
 
-func (f *farm) assignAs(k key, spec wire.Assign) {
+func (f *farm) assignAs(k attemptKey, spec wire.Assign) {
 	if spec.Sandbox.Kind == "" {
 		spec.Sandbox = wire.Sandbox{Kind: sandbox.None, Network: "host"}
 	}
@@ -218,7 +218,7 @@ func (f *farm) assignAs(k key, spec wire.Assign) {
 }
 
 // send sends a message to the connected runner.
-func (f *farm) send(m wire.Message, k key) {
+func (f *farm) send(m wire.Message, k attemptKey) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if cancel, ok := m.(wire.Cancel); ok {
@@ -250,7 +250,7 @@ func (f *farm) close(code int) {
 }
 
 // with returns a condition on a job, to be checked under the lock.
-func (f *farm) with(k key, condition func(*farmJob) bool) func() bool {
+func (f *farm) with(k attemptKey, condition func(*farmJob) bool) func() bool {
 	return func() bool {
 		f.mu.Lock()
 		defer f.mu.Unlock()
@@ -266,7 +266,7 @@ func (f *farm) check(condition func() bool) func() bool {
 	}
 }
 
-func (f *farm) ended(k key) wire.Event {
+func (f *farm) ended(k attemptKey) wire.Event {
 	f.t.Helper()
 	require.Eventually(f.t, f.with(k, func(j *farmJob) bool { return j.end() != nil }), waitLimit, 5*time.Millisecond)
 	f.mu.Lock()
@@ -275,13 +275,13 @@ func (f *farm) ended(k key) wire.Event {
 	return *f.jobs[k].end()
 }
 
-func (f *farm) log(k key) string {
+func (f *farm) log(k attemptKey) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return string(f.jobs[k].log)
 }
 
-func (f *farm) kinds(k key) (list []string) {
+func (f *farm) kinds(k attemptKey) (list []string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, e := range f.jobs[k].events {

@@ -44,7 +44,7 @@ func (f *farm) artifacts(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	_ = json.Unmarshal(text, &m)
-	k := key{r.PathValue("id"), m.Epoch}
+	k := attemptKey{r.PathValue("id"), m.Epoch}
 	for {
 		part, err := form.NextPart()
 		if errors.Is(err, io.EOF) {

@@ -39,7 +39,7 @@ func TestJobIsKilledThoughSupervisorStandsStill(t *testing.T) {
 	f.changeWelcome = func(w *wire.Welcome) { w.LeaseSeconds = 14 } // killed 4 s after a heartbeat
 	cmd := installed(t, f, false).start()
 	require.Eventually(t, f.check(func() bool { return len(f.beats) > 0 }), waitLimit, time.Millisecond)
-	var jobs []key
+	var jobs []attemptKey
 	for _, kind := range []string{"none", "bubblewrap"} {
 		jobs = append(jobs, f.assign(wire.Assign{LeaseSeconds: 14, Sandbox: wire.Sandbox{Kind: kind}, Steps: steps("echo ready; sleep 600")}))
 	}

@@ -26,7 +26,7 @@ func (c *connection) heartbeatLoop(ctx context.Context, period time.Duration) er
 			c.s.mu.Unlock()
 			if now := c.s.drainingHere(); now != reported {
 				reported = now
-				if err := c.queue(wire.Drain{End: !now}, key{}); err != nil {
+				if err := c.queue(wire.Drain{End: !now}, attemptKey{}); err != nil {
 					return err
 				}
 			}
@@ -55,7 +55,7 @@ func (c *connection) sendHeartbeat() error {
 	for _, j := range s.heldJobs() {
 		if j.inHeartbeats() && len(h.Held) < wire.MaxHeld {
 			b.jobs = append(b.jobs, j)
-			h.Held = append(h.Held, wire.Held{Job: j.job, Epoch: j.epoch})
+			h.Held = append(h.Held, wire.Held{Job: j.jobID, Epoch: j.epoch})
 		}
 	}
 	h.Jobs = usage(b.jobs)
@@ -65,7 +65,7 @@ func (c *connection) sendHeartbeat() error {
 	c.heartbeats[c.seq] = b
 	delete(c.heartbeats, c.seq-maxUnacked)
 	c.mu.Unlock()
-	return c.queue(h, key{})
+	return c.queue(h, attemptKey{})
 }
 
 // usage returns the resource usage of running jobs.
@@ -73,7 +73,7 @@ func usage(jobs []*job) (list []wire.Usage) {
 	processes := map[int]string{}
 	for _, j := range jobs {
 		if pid := j.processID(); pid != 0 {
-			processes[pid] = j.job
+			processes[pid] = j.jobID
 		}
 	}
 	if len(processes) == 0 {
@@ -106,15 +106,15 @@ func (c *connection) handleHeartbeatAck(a wire.HeartbeatAck) {
 	c.s.mu.Lock()
 	lease := c.s.lease
 	c.s.mu.Unlock()
-	taken := map[key]bool{}
+	taken := map[attemptKey]bool{}
 	for _, v := range a.Held {
 		if v.Verdict == wire.StopJob || v.Verdict == wire.Done {
-			taken[key{v.Job, v.Epoch}] = true
+			taken[attemptKey{v.Job, v.Epoch}] = true
 		}
 		c.s.applyVerdict(v, false)
 	}
 	for _, j := range b.jobs {
-		if !taken[j.key] {
+		if !taken[j.attemptKey] {
 			j.extendFence(b.at + lease - wire.FenceMargin)
 		}
 	}

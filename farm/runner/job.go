@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"strconv"
 	"sync"
 	"time"
 
@@ -19,9 +20,18 @@ const (
 	stateFinished = "finished"
 )
 
+// An attemptKey identifies a job and its epoch.
+type attemptKey struct {
+	jobID string
+	epoch int
+}
+
+// name returns the name of the attempt's folders.
+func (k attemptKey) name() string { return k.jobID + "." + strconv.Itoa(k.epoch) }
+
 // A job is held by the runner from its assignment until the service has stored everything about it.
 type job struct {
-	key
+	attemptKey
 	id    events.ID
 	title string
 	dir   string // folder of the spool
@@ -59,9 +69,9 @@ type sentMessage struct {
 	size int64
 }
 
-func newJob(k key, id events.ID, dir string) *job {
+func newJob(k attemptKey, id events.ID, dir string) *job {
 	return &job{
-		key: k, id: id, dir: dir, state: stateAssigned, since: time.Now(),
+		attemptKey: k, id: id, dir: dir, state: stateAssigned, since: time.Now(),
 		orders: make(chan stopOrder, 8), fenceMoved: make(chan struct{}, 1),
 		accepted: make(chan struct{}), killed: make(chan struct{}), ended: make(chan struct{}),
 	}
@@ -150,7 +160,7 @@ func (j *job) held() wire.Held {
 	last := j.spool.Last()
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return wire.Held{Job: j.job, Epoch: j.epoch, Sent: last, State: j.state}
+	return wire.Held{Job: j.jobID, Epoch: j.epoch, Sent: last, State: j.state}
 }
 
 // inHeartbeats reports whether heartbeats list the job, which they do until its end is
@@ -325,7 +335,7 @@ func (j *job) frame(seq int64) (frame []byte, binary bool, err error) {
 	if err := json.Unmarshal(r.Data, &s); err != nil {
 		return nil, false, fmt.Errorf("record %d of %s: %w", seq, j.name(), err)
 	}
-	frame, err = wire.EncodeFor(s.Event, s.At, j.job, j.epoch, seq)
+	frame, err = wire.EncodeFor(s.Event, s.At, j.jobID, j.epoch, seq)
 	return frame, false, err
 }
 

@@ -51,7 +51,7 @@ func (s *Supervisor) recoverJobs() error {
 	}
 	for _, e := range kept {
 		if err := s.reopenJob(e.Name()); err != nil {
-			s.log.Error("spool", "job", e.Name(), "err", err)
+			s.log.Error("reopen spool", "job", e.Name(), "err", err)
 		}
 	}
 	return nil
@@ -65,7 +65,7 @@ func (s *Supervisor) reopenJob(name string) error {
 		return errors.New("not the folder of a job")
 	}
 	sandbox.Sweep(name)
-	j := newJob(key{text, epoch}, id, s.cfg.Folder.path(spoolFolder, name))
+	j := newJob(attemptKey{text, epoch}, id, s.cfg.Folder.path(spoolFolder, name))
 	j.spool, err = spool.Open(j.dir, func(r spool.Record) {
 		var e timedEvent
 		if r.Kind == kindEvent && json.Unmarshal(r.Data, &e) == nil && e.Event.Kind == wire.EventFinished {
@@ -83,7 +83,7 @@ func (s *Supervisor) reopenJob(name string) error {
 			j.manifest = &m
 		}
 	}
-	s.jobs[j.key] = j
+	s.jobs[j.attemptKey] = j
 	return nil
 }
 
@@ -150,11 +150,11 @@ func (s *Supervisor) declineReason(a wire.Assign, fresh bool) (reason, text stri
 
 // assign takes a job, or returns why it is declined. fence is when to kill the job, unless
 // heartbeats extend it.
-func (s *Supervisor) assign(k key, a wire.Assign, fresh bool, fence time.Duration) (reason, text string) {
+func (s *Supervisor) assign(k attemptKey, a wire.Assign, fresh bool, fence time.Duration) (reason, text string) {
 	if s.heldJob(k) != nil {
 		return "", "" // taken already: the accept was lost
 	}
-	id, err := events.ParseID(k.job)
+	id, err := events.ParseID(k.jobID)
 	if err != nil || k.epoch < 1 {
 		return declineUnsupported, "a job without an id"
 	}
@@ -164,19 +164,19 @@ func (s *Supervisor) assign(k key, a wire.Assign, fresh bool, fence time.Duratio
 	j := newJob(k, id, s.cfg.Folder.path(spoolFolder, k.name()))
 	j.title, j.maySend, j.fenceAt = a.Name, true, fence
 	if j.spool, err = spool.Create(j.dir); err != nil {
-		s.log.Error("spool", "job", k.name(), "err", err)
+		s.log.Error("create spool", "job", k.name(), "err", err)
 		return declineDisk, "the spool cannot be written"
 	}
 	var older []*job
 	s.update(func() {
 		for _, o := range s.jobs {
-			if o.job == k.job {
+			if o.jobID == k.jobID {
 				older = append(older, o)
 			}
 		}
 		s.jobs[k] = j
 	})
-	s.log.Info("job", "job", k.name(), "title", a.Name, "steps", len(a.Steps), "sandbox", a.Sandbox.Kind)
+	s.log.Info("take job", "job", k.name(), "title", a.Name, "steps", len(a.Steps), "sandbox", a.Sandbox.Kind)
 	s.inBackground(func(ctx context.Context) {
 		for _, o := range older { // earlier epochs, whose leases have expired
 			s.drop(o)
@@ -223,11 +223,11 @@ func (s *Supervisor) awaitAccepted(ctx context.Context, j *job) bool {
 // forget removes a job without processes.
 func (s *Supervisor) forget(j *job) {
 	if err := j.remove(); err != nil {
-		s.log.Error("spool", "job", j.name(), "err", err)
+		s.log.Error("remove spool", "job", j.name(), "err", err)
 	}
 	s.update(func() {
-		if s.jobs[j.key] == j {
-			delete(s.jobs, j.key)
+		if s.jobs[j.attemptKey] == j {
+			delete(s.jobs, j.attemptKey)
 		}
 	})
 	s.wakeWriter()
@@ -253,14 +253,14 @@ func (s *Supervisor) finish(j *job, artifacts bool) {
 }
 
 // ack notes that the service has stored the messages of a job up to a number.
-func (s *Supervisor) ack(k key, upto int64) {
+func (s *Supervisor) ack(k attemptKey, upto int64) {
 	j := s.heldJob(k)
 	if j == nil {
 		return
 	}
 	all, err := j.acknowledge(upto)
 	if err != nil {
-		s.log.Error("spool", "job", k.name(), "err", err)
+		s.log.Error("acknowledge in spool", "job", k.name(), "err", err)
 	}
 	if all {
 		s.finish(j, true)
@@ -271,7 +271,7 @@ func (s *Supervisor) ack(k key, upto int64) {
 // applyVerdict obeys the service's verdict on a held job. One in a welcome also says where to
 // resume sending.
 func (s *Supervisor) applyVerdict(v wire.Verdict, welcome bool) {
-	j := s.heldJob(key{v.Job, v.Epoch})
+	j := s.heldJob(attemptKey{v.Job, v.Epoch})
 	if j == nil {
 		return
 	}
@@ -302,7 +302,7 @@ func (s *Supervisor) resume(j *job, acked int64) {
 	}
 	j.rewind(acked)
 	j.update(func() { j.maySend = true })
-	s.ack(j.key, acked)
+	s.ack(j.attemptKey, acked)
 }
 
 func (s *Supervisor) handleDone(j *job, v wire.Verdict) {

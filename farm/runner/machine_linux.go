@@ -15,6 +15,9 @@ func dieWithParent() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
+// started is when this process began.
+var started = time.Now()
+
 // bootTime returns the time since the machine booted, including sleep.
 func bootTime() time.Duration {
 	var t unix.Timespec

@@ -9,6 +9,9 @@ import (
 
 func dieWithParent() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
+// started is when this process began.
+var started = time.Now()
+
 func bootTime() time.Duration { return time.Since(started) }
 
 func bootID() string { return "" }

@@ -21,7 +21,7 @@ func (c *connection) read() error {
 
 // handleMessage handles one message. An unknown type belongs to a newer service and is ignored.
 func (c *connection) handleMessage(e wire.Envelope) error {
-	k := key{e.Job, e.Epoch}
+	k := attemptKey{e.Job, e.Epoch}
 	switch e.Type {
 	case wire.TypeHeartbeatAck:
 		return handle(e, c.handleHeartbeatAck)
@@ -47,7 +47,7 @@ func (c *connection) handleMessage(e wire.Envelope) error {
 		})
 	case wire.TypeStop:
 		return handle(e, func(wire.Stop) {
-			c.s.applyVerdict(wire.Verdict{Job: k.job, Epoch: k.epoch, Verdict: wire.StopJob}, false)
+			c.s.applyVerdict(wire.Verdict{Job: k.jobID, Epoch: k.epoch, Verdict: wire.StopJob}, false)
 		})
 	case wire.TypeDrain:
 		return handle(e, func(d wire.Drain) {
@@ -78,7 +78,7 @@ func handle[M wire.Message](e wire.Envelope, do func(M)) error {
 
 // handleAssign answers an assign message with an accept or a decline. An accepted job begins when
 // the service has acknowledged that.
-func (c *connection) handleAssign(k key, a wire.Assign) error {
+func (c *connection) handleAssign(k attemptKey, a wire.Assign) error {
 	since, fresh := c.fresh()
 	lease := wire.LeaseTime
 	if a.LeaseSeconds > 0 {
@@ -93,7 +93,7 @@ func (c *connection) handleAssign(k key, a wire.Assign) error {
 }
 
 // handleError rewinds sending after a gap. Other errors are logged.
-func (c *connection) handleError(k key, m wire.Error) {
+func (c *connection) handleError(k attemptKey, m wire.Error) {
 	j := c.s.heldJob(k)
 	if m.Code == wire.CodeGap && j != nil && m.Expected > 0 {
 		j.rewind(m.Expected - 1)

@@ -57,7 +57,7 @@ type Supervisor struct {
 	inBackground func(task func(context.Context))
 
 	mu        sync.Mutex
-	jobs      map[key]*job
+	jobs      map[attemptKey]*job
 	limits    wire.Limits
 	lease     time.Duration
 	drains    map[drainer]bool
@@ -107,7 +107,7 @@ func NewSupervisor(ctx context.Context, cfg Config) (*Supervisor, error) {
 		return nil, err
 	}
 	s := &Supervisor{
-		cfg: cfg, identity: id, farm: client, log: cfg.Log, jobs: map[key]*job{}, drains: map[drainer]bool{}, lease: wire.LeaseTime,
+		cfg: cfg, identity: id, farm: client, log: cfg.Log, jobs: map[attemptKey]*job{}, drains: map[drainer]bool{}, lease: wire.LeaseTime,
 		wake: make(chan struct{}, 1), changed: make(chan struct{}), uploads: make(chan struct{}, uploadsAtOnce),
 		limits: wire.Limits{
 			LogBytesPerJob: wire.MaxLog, WindowMessages: wire.WindowMessages, WindowBytes: wire.WindowBytes, ArtifactMaxJobBytes: 256 << 20,
@@ -206,7 +206,7 @@ func (s *Supervisor) wakeWriter() {
 }
 
 // heldJob returns a held job, or nil.
-func (s *Supervisor) heldJob(k key) *job {
+func (s *Supervisor) heldJob(k attemptKey) *job {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.jobs[k]
@@ -268,7 +268,7 @@ func (s *Supervisor) syncLoop(ctx context.Context) {
 		case <-t.C:
 			for _, j := range s.heldJobs() {
 				if err := j.spool.Sync(); err != nil {
-					s.log.Error("spool", "job", j.name(), "err", err)
+					s.log.Error("sync spool", "job", j.name(), "err", err)
 				}
 			}
 		}

@@ -106,7 +106,7 @@ func TestStatusSaysWhatRuns(t *testing.T) {
 	require.Equal(t, "running long", st.Jobs[0].State+" "+st.Jobs[0].Name)
 	require.Eventually(t, f.check(func() bool {
 		last := f.beats[len(f.beats)-1]
-		return len(last.Jobs) == 1 && last.Jobs[0].Job == k.job && last.Jobs[0].RSSBytes > 1<<20 && len(last.Held) == 1 && last.Free == 3
+		return len(last.Jobs) == 1 && last.Jobs[0].Job == k.jobID && last.Jobs[0].RSSBytes > 1<<20 && len(last.Held) == 1 && last.Free == 3
 	}), waitLimit, 10*time.Millisecond)
 	_, err = NewSupervisor(t.Context(), Config{Folder: Folder(t.TempDir())})
 	require.ErrorIs(t, err, ErrNotEnrolled)

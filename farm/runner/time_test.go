@@ -101,7 +101,7 @@ func TestLostEndOnFullDisk(t *testing.T) {
 				taken := filepath.Join(dir, fmt.Sprintf("%016x.log", 10))
 				require.NoError(t, os.Mkdir(taken, 0o700))
 
-				s.applyVerdict(wire.Verdict{Job: j.job, Epoch: 1, Verdict: wire.Continue, Acked: 9}, true)
+				s.applyVerdict(wire.Verdict{Job: j.jobID, Epoch: 1, Verdict: wire.Continue, Acked: 9}, true)
 				synctest.Wait()
 				time.Sleep(full)
 				if full > reportEndFor {
@@ -111,7 +111,7 @@ func TestLostEndOnFullDisk(t *testing.T) {
 				}
 				require.Len(t, s.heldJobs(), 1)
 				require.EqualValues(t, 3, j.spool.Last())
-				s.applyVerdict(wire.Verdict{Job: j.job, Epoch: 1, Verdict: wire.Continue, Acked: 9}, true) // by another connection
+				s.applyVerdict(wire.Verdict{Job: j.jobID, Epoch: 1, Verdict: wire.Continue, Acked: 9}, true) // by another connection
 				require.NoError(t, os.Remove(taken))
 				time.Sleep(time.Second)
 				synctest.Wait()
@@ -145,7 +145,7 @@ func TestLostEndIsStoredOnce(t *testing.T) {
 				} else {
 					require.NoError(t, os.Symlink(os.DevNull, taken)) // which can be written, but not synced
 				}
-				s.applyVerdict(wire.Verdict{Job: j.job, Epoch: 1, Verdict: wire.Continue, Acked: acked}, true)
+				s.applyVerdict(wire.Verdict{Job: j.jobID, Epoch: 1, Verdict: wire.Continue, Acked: acked}, true)
 				time.Sleep(full)
 				synctest.Wait()
 				if durable {
@@ -169,14 +169,14 @@ func TestLostEndIsStoredOnce(t *testing.T) {
 // test waits for its tasks.
 func supervisorWithLostJob(t *testing.T, dir string) (*Supervisor, *job) {
 	id := events.NewID(time.Now())
-	j := newJob(key{id.String(), 1}, id, dir)
+	j := newJob(attemptKey{id.String(), 1}, id, dir)
 	writeLostSpool(t, j)
 	var err error
 	j.spool, err = spool.Open(dir, func(spool.Record) {})
 	require.NoError(t, err)
 	j.processEnded, j.endMissing = true, true
 	close(j.ended)
-	s := &Supervisor{log: slog.New(slog.DiscardHandler), jobs: map[key]*job{j.key: j}, changed: make(chan struct{}),
+	s := &Supervisor{log: slog.New(slog.DiscardHandler), jobs: map[attemptKey]*job{j.attemptKey: j}, changed: make(chan struct{}),
 		wake: make(chan struct{}, 1)}
 	var tasks sync.WaitGroup
 	t.Cleanup(tasks.Wait)

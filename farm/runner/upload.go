@@ -131,7 +131,7 @@ func (s *Supervisor) postArtifacts(ctx context.Context, j *job, m manifest, piec
 	if err != nil {
 		return a, err
 	}
-	return a, s.farm.postForm(ctx, "/api/v1/farm/jobs/"+j.job+"/artifacts", form, &a)
+	return a, s.farm.postForm(ctx, "/api/v1/farm/jobs/"+j.jobID+"/artifacts", form, &a)
 }
 
 // postForm is [farmClient.callJSON] with a form as its body.

@@ -44,7 +44,7 @@ func (s *Supervisor) runJob(ctx context.Context, j *job, a wire.Assign) {
 		})
 	}
 	s.log.Info("job ended", "job", j.name())
-	s.update(func() {})
+	s.update(func() {}) // wakes those who wait for a change
 	s.wakeWriter()
 }
 
@@ -71,7 +71,7 @@ func (s *Supervisor) reportEnd(ctx context.Context, j *job, add func() error) {
 			return // the next supervisor reports it
 		}
 	}
-	s.log.Error("spool", "job", j.name(), "err", err)
+	s.log.Error("store end of job in spool", "job", j.name(), "err", err)
 	if j.hasEnd() {
 		s.wakeWriter()
 		return
@@ -139,7 +139,7 @@ func (s *Supervisor) feedProcess(j *job, a wire.Assign, in io.WriteCloser, proce
 	limits := s.limits
 	s.mu.Unlock()
 	first := assignment{
-		Job: j.job, Epoch: j.epoch, Spec: a, Dir: s.workDir(j), Files: Folder(j.dir).path(filesFolder), Program: s.cfg.Program,
+		Job: j.jobID, Epoch: j.epoch, Spec: a, Dir: s.workDir(j), Files: Folder(j.dir).path(filesFolder), Program: s.cfg.Program,
 		Mounts: s.cfg.Mounts, LogLimit: limits.LogBytesPerJob, ArtifactLimit: limits.ArtifactMaxJobBytes, GitProtocols: s.cfg.GitProtocols,
 		MaxProcesses: s.cfg.MaxProcesses, DiskLimit: s.cfg.MaxJobDisk, fenceOrder: j.fence(),
 	}
