@@ -60,7 +60,7 @@ func checkSource(s *wire.Source, protocols string) error {
 
 // checkout fetches the commit into the working directory. Git runs outside of the sandbox as the
 // runner's user, with a home of the job's own and without anybody's hooks or configuration.
-func (x *execution) checkout(kill, graceful context.Context) wire.Event {
+func (x *execution) checkout(killed, stopping context.Context) wire.Event {
 	s := *x.Spec.Source
 	if err := checkSource(&s, x.GitProtocols); err != nil {
 		x.notice("check out: " + err.Error())
@@ -69,7 +69,7 @@ func (x *execution) checkout(kill, graceful context.Context) wire.Event {
 	address, env := x.gitEnv(s.URL)
 	var said string // output of the last command
 	run := func(args ...string) (wire.Event, bool) {
-		r, text, err := x.runGit(kill, graceful, sandbox.Command{Args: append([]string{"git"}, args...), Env: env, Unsandboxed: true})
+		r, text, err := x.runGit(killed, stopping, sandbox.Command{Args: append([]string{"git"}, args...), Env: env, Unsandboxed: true})
 		said = text
 		if err != nil {
 			x.notice("check out: " + err.Error())
@@ -109,11 +109,11 @@ func (x *execution) checkout(kill, graceful context.Context) wire.Event {
 }
 
 // runGit is runMasked, and also returns the end of what the command wrote.
-func (x *execution) runGit(kill, graceful context.Context, c sandbox.Command) (sandbox.Result, string, error) {
+func (x *execution) runGit(killed, stopping context.Context, c sandbox.Command) (sandbox.Result, string, error) {
 	var end tail
 	masked := x.masks.NewWriter(io.MultiWriter(x.out, &end))
 	c.Output = masked
-	r, err := x.job.Run(kill, graceful, c)
+	r, err := x.job.Run(killed, stopping, c)
 	err = errors.Join(err, masked.Close())
 	x.out.flush()
 	x.cpu += r.CPU

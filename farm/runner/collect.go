@@ -42,21 +42,21 @@ var errTooMany = errors.New("more files than an upload may have")
 
 // collect copies the artifacts of a job and reports their manifest. It returns the job's end, which
 // is a failure if a required artifact is missing.
-func (x *execution) collect(kill context.Context, end wire.Event) wire.Event {
+func (x *execution) collect(killed context.Context, result wire.Event) wire.Event {
 	var want []wire.Artifact
 	for _, a := range x.Spec.Artifacts {
-		well := end.Outcome == succeeded
+		well := result.Outcome == succeeded
 		if a.When == "always" || a.When == "failure" && !well || (a.When == "" || a.When == "success") && well {
 			want = append(want, a)
 		}
 	}
-	if len(want) == 0 || slices.Contains([]string{reasonFenced, reasonAgentStop, reasonDisk}, end.SignalReason) {
-		return end
+	if len(want) == 0 || slices.Contains([]string{reasonFenced, reasonAgentStop, reasonDisk}, result.SignalReason) {
+		return result
 	}
-	ctx, done := x.collecting(kill)
+	ctx, done := x.collecting(killed)
 	m, missing, leftOut, err := gather(ctx, x.job.Work(), x.Files, want, x.ArtifactLimit)
-	if done(); ctx.Err() != nil && end.Outcome == succeeded {
-		end = endOf(sandbox.Result{Stopped: stopCause(context.Cause(ctx))}, false)
+	if done(); ctx.Err() != nil && result.Outcome == succeeded {
+		result = endOf(sandbox.Result{Stopped: stopCause(context.Cause(ctx))}, false)
 	}
 	m.Epoch = x.Epoch
 	for _, text := range leftOut {
@@ -73,15 +73,15 @@ func (x *execution) collect(kill context.Context, end wire.Event) wire.Event {
 	}
 	if len(m.Files) > 0 {
 		if err := x.report.json(kindManifest, m); err != nil {
-			return end // the supervisor has gone
+			return result // the supervisor has gone
 		}
 	}
-	end.Artifacts, end.MissingArtifacts = len(m.Files), missing[:min(len(missing), maxMissing)]
-	if len(missing) > 0 && end.Outcome == succeeded {
-		end.Outcome, end.Reason = failed, "artifact_missing"
+	result.Artifacts, result.MissingArtifacts = len(m.Files), missing[:min(len(missing), maxMissing)]
+	if len(missing) > 0 && result.Outcome == succeeded {
+		result.Outcome, result.Reason = failed, "artifact_missing"
 		x.notice("required artifacts are missing: " + strings.Join(missing, ", "))
 	}
-	return end
+	return result
 }
 
 // Durations of collecting artifacts.
@@ -93,12 +93,12 @@ const (
 // collecting returns a context that ends when collecting must be given up, with the [sandbox.Stop]
 // that is the cause. The artifacts of a cancelled job are still collected for collectTimeout. done
 // must be called at the end.
-func (x *execution) collecting(kill context.Context) (ctx context.Context, done func()) {
+func (x *execution) collecting(killed context.Context) (ctx context.Context, done func()) {
 	ctx, stop := context.WithCancelCause(context.Background())
 	finished := make(chan struct{})
 	var wait sync.WaitGroup
 	wait.Go(func() {
-		killed, slow, late := kill.Done(), time.After(slowCollect), (<-chan time.Time)(nil)
+		atKill, slow, late := killed.Done(), time.After(slowCollect), (<-chan time.Time)(nil)
 		for {
 			select {
 			case <-finished:
@@ -106,14 +106,14 @@ func (x *execution) collecting(kill context.Context) (ctx context.Context, done 
 			case <-slow:
 				x.out.note("collecting artifacts")
 				continue
-			case <-killed:
-				if killed = nil; stopCause(context.Cause(kill)).Reason == reasonCancel {
+			case <-atKill:
+				if atKill = nil; stopCause(context.Cause(killed)).Reason == reasonCancel {
 					late = time.After(collectTimeout)
 					continue
 				}
 			case <-late:
 			}
-			stop(context.Cause(kill))
+			stop(context.Cause(killed))
 			return
 		}
 	})

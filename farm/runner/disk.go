@@ -25,11 +25,11 @@ const (
 )
 
 // startWatch watches the job's disk until stop is called, which returns when nothing more is reported.
-func (x *execution) startWatch(kill context.Context) (stop func()) {
+func (x *execution) startWatch(killed context.Context) (stop func()) {
 	if x.DiskLimit <= 0 {
 		return func() {}
 	}
-	ctx, cancel := context.WithCancel(kill)
+	ctx, cancel := context.WithCancel(killed)
 	var watch sync.WaitGroup
 	watch.Go(func() { x.watchDisk(ctx) })
 	return func() { cancel(); watch.Wait() }
@@ -53,7 +53,7 @@ func (x *execution) watchDisk(ctx context.Context) {
 		}
 		if why != "" {
 			x.notice(why)
-			x.killJob(&sandbox.Stop{Reason: reasonDisk})
+			x.killNow(&sandbox.Stop{Reason: reasonDisk})
 			return
 		}
 		pause = min(max(diskCheckEvery, diskCheckShare*time.Since(began)), diskCheckPause)

@@ -67,7 +67,7 @@ const (
 )
 
 // An execution is the state of a job's process. Where a method has two contexts, the job must be killed
-// when kill is done, and must end within a grace period when graceful is done.
+// when killed is done, and must end within a grace period when stopping is done.
 type execution struct {
 	assignment
 	report  *reporter
@@ -75,7 +75,7 @@ type execution struct {
 	masks   *mask.Set
 	job     *sandbox.Job
 	began   time.Time
-	killJob context.CancelCauseFunc
+	killNow context.CancelCauseFunc
 
 	cpu    time.Duration
 	maxRSS int64
@@ -97,29 +97,29 @@ func Execute(in io.Reader, out io.Writer) error {
 	if err := json.Unmarshal(text, &x.assignment); err != nil {
 		return errors.New("read what to run: malformed") // the error may quote a secret
 	}
-	ctx, kill := context.WithCancelCause(context.Background())
-	graceful, end := context.WithCancelCause(ctx)
-	defer kill(nil)
-	x.killJob = kill
+	killed, killNow := context.WithCancelCause(context.Background())
+	stopping, stopGracefully := context.WithCancelCause(killed)
+	defer killNow(nil)
+	x.killNow = killNow
 	fences := make(chan time.Duration)
-	go keepFence(ctx, x.Fence, fences, kill)
-	go followOrders(ctx, lines, fences, end, kill) // ends with its input
-	return x.run(ctx, graceful)
+	go keepFence(killed, x.Fence, fences, killNow)
+	go followOrders(killed, lines, fences, stopGracefully, killNow) // ends with its input
+	return x.run(killed, stopping)
 }
 
 // keepFence kills the job when the fence has passed. fences moves it, only ever to later times.
-func keepFence(ctx context.Context, at time.Duration, fences <-chan time.Duration, kill context.CancelCauseFunc) {
+func keepFence(killed context.Context, at time.Duration, fences <-chan time.Duration, killNow context.CancelCauseFunc) {
 	t := time.NewTicker(fenceEvery)
 	defer t.Stop()
 	for {
 		select {
-		case <-ctx.Done():
+		case <-killed.Done():
 			return
 		case later := <-fences:
 			at = max(at, later)
 		case <-t.C:
 			if at > 0 && bootTime() >= at {
-				kill(&sandbox.Stop{Reason: reasonFenced})
+				killNow(&sandbox.Stop{Reason: reasonFenced})
 				return
 			}
 		}
@@ -128,11 +128,13 @@ func keepFence(ctx context.Context, at time.Duration, fences <-chan time.Duratio
 
 // followOrders reads orders until in ends, which means that the supervisor has died. Of several orders
 // the one with the earliest kill wins.
-func followOrders(ctx context.Context, lines *bufio.Reader, fences chan<- time.Duration, end, kill context.CancelCauseFunc) {
+func followOrders(
+	killed context.Context, lines *bufio.Reader, fences chan<- time.Duration, stopGracefully, killNow context.CancelCauseFunc,
+) {
 	for {
 		text, err := lines.ReadBytes('\n')
 		if err != nil {
-			kill(&sandbox.Stop{Reason: reasonAgentStop})
+			killNow(&sandbox.Stop{Reason: reasonAgentStop})
 			return
 		}
 		var o struct {
@@ -145,45 +147,45 @@ func followOrders(ctx context.Context, lines *bufio.Reader, fences chan<- time.D
 		if o.Fence > 0 {
 			select {
 			case fences <- o.Fence:
-			case <-ctx.Done():
+			case <-killed.Done():
 			}
 			continue
 		}
 		stop := &sandbox.Stop{Reason: o.Reason, Grace: o.Grace}
 		if o.Kill {
-			kill(stop)
+			killNow(stop)
 		} else {
-			end(stop)
-			time.AfterFunc(o.Grace, func() { kill(stop) })
+			stopGracefully(stop)
+			time.AfterFunc(o.Grace, func() { killNow(stop) })
 		}
 	}
 }
 
 // run runs the job, and reports its start and its end.
-func (x *execution) run(kill, graceful context.Context) (err error) {
+func (x *execution) run(killed, stopping context.Context) (err error) {
 	x.out = newOutput(x.report, x.LogLimit)
 	x.masks = mask.New(append(slices.Collect(maps.Values(x.Spec.Secrets)), sourceSecrets(x.Spec.Source)...)...)
 	if err := x.report.event(wire.Event{Kind: wire.EventStarted, StartedAt: wire.At(x.began)}); err != nil {
 		return err
 	}
-	var end wire.Event
+	var result wire.Event
 	x.job, err = sandbox.New(x.config())
 	if err == nil {
-		stop := x.startWatch(kill)
-		end = x.steps(kill, graceful)
-		end = x.collect(kill, end)
+		stop := x.startWatch(killed)
+		result = x.steps(killed, stopping)
+		result = x.collect(killed, result)
 		stop()
 		err = x.job.Remove()
 	}
-	if err != nil && end.Outcome == "" {
-		end = wire.Event{Outcome: infra, Reason: "sandbox_failed"}
+	if err != nil && result.Outcome == "" {
+		result = wire.Event{Outcome: infra, Reason: "sandbox_failed"}
 		x.notice(err.Error())
 	}
 	sum := x.out.close()
-	end.Kind, end.Log = wire.EventFinished, &sum
-	end.StartedAt, end.FinishedAt = wire.At(x.began), wire.At(time.Now())
-	end.CPUMs, end.MaxRSSBytes = x.cpu.Milliseconds(), x.maxRSS
-	return x.report.event(end)
+	result.Kind, result.Log = wire.EventFinished, &sum
+	result.StartedAt, result.FinishedAt = wire.At(x.began), wire.At(time.Now())
+	result.CPUMs, result.MaxRSSBytes = x.cpu.Milliseconds(), x.maxRSS
+	return x.report.event(result)
 }
 
 func (x *execution) config() sandbox.Config {
@@ -197,20 +199,20 @@ func (x *execution) config() sandbox.Config {
 func (x *execution) name() string { return attemptKey{x.Job, x.Epoch}.name() }
 
 // steps checks out the source and runs the steps until one fails. It returns the job's end.
-func (x *execution) steps(kill, graceful context.Context) wire.Event {
-	end := context.CancelFunc(func() {})
+func (x *execution) steps(killed, stopping context.Context) wire.Event {
+	cancel := context.CancelFunc(func() {})
 	if s := x.Spec.RunSeconds; s > 0 {
 		stop := &sandbox.Stop{Reason: reasonRunTimeout, Grace: seconds(x.Spec.GraceSeconds)}
-		graceful, end = context.WithTimeoutCause(graceful, seconds(s), stop)
+		stopping, cancel = context.WithTimeoutCause(stopping, seconds(s), stop)
 	}
-	defer end()
+	defer cancel()
 	if x.Spec.Source != nil {
-		if e := x.checkout(kill, graceful); e.Outcome != succeeded {
+		if e := x.checkout(killed, stopping); e.Outcome != succeeded {
 			return e
 		}
 	}
 	for i, s := range x.Spec.Steps {
-		if e := x.step(kill, graceful, i, s); e.Outcome != succeeded {
+		if e := x.step(killed, stopping, i, s); e.Outcome != succeeded {
 			return e
 		}
 	}
@@ -220,8 +222,8 @@ func (x *execution) steps(kill, graceful context.Context) wire.Event {
 func seconds(n int) time.Duration { return time.Duration(n) * time.Second }
 
 // step runs one step, and returns the job's end if this is the last step.
-func (x *execution) step(kill, graceful context.Context, index int, s wire.Step) wire.Event {
-	if stopped := context.Cause(graceful); stopped != nil {
+func (x *execution) step(killed, stopping context.Context, index int, s wire.Step) wire.Event {
+	if stopped := context.Cause(stopping); stopped != nil {
 		return endOf(sandbox.Result{Stopped: stopCause(stopped)}, false)
 	}
 	began := time.Now()
@@ -229,17 +231,17 @@ func (x *execution) step(kill, graceful context.Context, index int, s wire.Step)
 	_ = x.report.event(wire.Event{Kind: wire.EventStepStarted, Step: index, Name: s.Name, StartedAt: wire.At(began)})
 	if s.TimeoutSeconds > 0 {
 		stop := &sandbox.Stop{Reason: reasonStepTimeout, Grace: seconds(x.Spec.GraceSeconds)}
-		var end context.CancelFunc
-		graceful, end = context.WithTimeoutCause(graceful, seconds(s.TimeoutSeconds), stop)
-		defer end()
+		var cancel context.CancelFunc
+		stopping, cancel = context.WithTimeoutCause(stopping, seconds(s.TimeoutSeconds), stop)
+		defer cancel()
 	}
-	r, err := x.runMasked(kill, graceful, sandbox.Command{Args: shell(s), Env: x.env(s)})
-	end := endOf(r, true)
+	r, err := x.runMasked(killed, stopping, sandbox.Command{Args: shell(s), Env: x.env(s)})
+	result := endOf(r, true)
 	if err != nil {
 		x.notice(fmt.Sprintf("step %s: %v", s.Name, err))
-		end = wire.Event{Outcome: infra, Reason: "sandbox_failed"}
+		result = wire.Event{Outcome: infra, Reason: "sandbox_failed"}
 	}
-	over := end
+	over := result
 	over.Kind, over.Step, over.Name = wire.EventStepFinished, index, s.Name
 	over.StartedAt, over.FinishedAt = wire.At(began), wire.At(time.Now())
 	over.CPUMs, over.MaxRSSBytes = r.CPU.Milliseconds(), r.MaxRSS
@@ -249,14 +251,14 @@ func (x *execution) step(kill, graceful context.Context, index int, s wire.Step)
 		}
 	}
 	_ = x.report.event(over) // as above
-	return end
+	return result
 }
 
 // runMasked runs a command and masks its output.
-func (x *execution) runMasked(kill, graceful context.Context, c sandbox.Command) (sandbox.Result, error) {
+func (x *execution) runMasked(killed, stopping context.Context, c sandbox.Command) (sandbox.Result, error) {
 	masked := x.masks.NewWriter(x.out)
 	c.Output = masked
-	r, err := x.job.Run(kill, graceful, c)
+	r, err := x.job.Run(killed, stopping, c)
 	if closed := masked.Close(); err == nil {
 		err = closed
 	}

@@ -61,8 +61,8 @@ type farm struct {
 	declined         []wire.Decline
 	problems         []string
 	repeated         int
-	ignoreHeartbeats bool        // heartbeats are not acknowledged
-	ignoreAccepts    bool        // nor are accepts
+	ignoreHeartbeats bool               // heartbeats are not acknowledged
+	ignoreAccepts    bool               // nor are accepts
 	malformed        map[attemptKey]int // jobs whose events are refused as malformed, and how many were
 	goodbyes         int
 	refuse           func(w http.ResponseWriter, r *http.Request) bool
