@@ -33,8 +33,8 @@ import (
 )
 
 const (
-	// Lease is the lease of the process that compares.
-	Lease = "integrity"
+	// Leadership is the name under which one process is elected to compare.
+	Leadership = "integrity"
 
 	workShare          = 20               // one part in workShare of the time is spent working
 	maxPause           = 30 * time.Second // longest pause after a piece of work
@@ -169,7 +169,7 @@ func (s *Sweep) takesTurn(ctx context.Context) (bool, error) {
 		s.fullRound = false
 	}
 	limit := max(overdueRounds*s.every, minOverdue)
-	switch leads := s.leads(Lease); {
+	switch leads := s.leads(Leadership); {
 	case leads || s.progress.idle == 0 && !s.progress.own():
 		if s.overdue {
 			s.log.InfoContext(ctx, "logs, views and keys are compared again")
@@ -351,7 +351,7 @@ func (s *Sweep) record(
 }
 
 // compares reports whether this process may still compare.
-func (s *Sweep) compares() bool { return s.leaseless || s.leads(Lease) }
+func (s *Sweep) compares() bool { return s.leaseless || s.leads(Leadership) }
 
 // pause sleeps in proportion to the time worked.
 func (s *Sweep) pause(ctx context.Context, worked time.Duration) error {

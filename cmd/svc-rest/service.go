@@ -61,13 +61,13 @@ func newService(ctx context.Context, cfg Config, m *metrics.Metrics, log *slog.L
 	}
 	runInBackground, stop := tasks(ctx)
 	s.onClose(stop)
-	p.elections = leader.New(p.db.Pool, log, append(leaseNames(), integrity.Lease, dispatch.Lease)...)
+	p.elections = leader.New(p.db.Pool, log, append(leaseNames(), integrity.Leadership, dispatch.Leadership)...)
 	p.followers = newFollowers(cfg, p, log)
 	p.followers.measure(p.db, m)
 	p.log = openLog(p, m, log)
 	s.onClose(p.log.Close)
 	// These append or use keys of the vault, which fails while the gate is closed.
-	p.elections.OnlyIf(func() bool { return !p.log.gate.Closed() }, proof.View, integrity.Lease, dispatch.Lease)
+	p.elections.OnlyIf(func() bool { return !p.log.gate.Closed() }, proof.View, integrity.Leadership, dispatch.Leadership)
 	runWriters, stopWriters := tasks(ctx) // what appends ends before the log is closed
 	s.onClose(stopWriters)
 	p.commands = commands.New(p.log.Store, time.Now)
@@ -112,7 +112,7 @@ func (p parts) start(ctx context.Context, run func(func(context.Context)), busUR
 	if p.artifacts != nil {
 		run(artifacts.Sweeper{
 			Store: p.artifacts, Abandoned: projections.Artifacts{DB: p.db.Pool}.StoredOfAbandoned, Log: log,
-			Leads: func() bool { return p.elections.Leads(dispatch.Lease) },
+			Leads: func() bool { return p.elections.Leads(dispatch.Leadership) },
 		}.Run)
 	}
 	run(func(ctx context.Context) { checkEngineKey(ctx, p.engine, log) })

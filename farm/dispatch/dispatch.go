@@ -20,9 +20,9 @@ import (
 	"svc/fault"
 )
 
-// Lease is the name of the leadership under which one process sweeps jobs and runners. See
+// Leadership is the name under which one process is elected to sweep jobs and runners. See
 // [Dispatcher.Run].
-const Lease = "farm"
+const Leadership = "farm"
 
 // A Config holds what a dispatcher works with. The fields at the end default to the value in their
 // comment when zero, except LogRetention and ArtifactRetention.

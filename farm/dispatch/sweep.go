@@ -80,7 +80,7 @@ func (s *sweep) run(ctx context.Context) {
 			return
 		case <-ticker.C:
 		}
-		if s.d.Leads(Lease) {
+		if s.d.Leads(Leadership) {
 			s.round(ctx)
 		}
 	}
