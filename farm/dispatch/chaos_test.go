@@ -18,7 +18,7 @@ import (
 
 // Size of a job, length of a lease, and how long before its end a machine kills the job.
 const (
-	chaosPieces = 100
+	chaosChunks = 100
 	chaosLease  = 6 * time.Second
 	chaosMargin = 2 * time.Second
 )

@@ -190,7 +190,7 @@ func (s *sweep) digest(ctx context.Context, j dueJob, epoch int) (events.JobLogS
 	err := s.d.DB.QueryRow(ctx, `select count(*) from job_logs where workspace_id = $1 and job_id = $2 and epoch = $3`,
 		j.Workspace, j.Job, epoch).Scan(&sealed.Chunks)
 	if err != nil {
-		return sealed, fmt.Errorf("count pieces of log of job %s: %w", j.Job, err)
+		return sealed, fmt.Errorf("count chunks of log of job %s: %w", j.Job, err)
 	}
 	return sealed, nil
 }

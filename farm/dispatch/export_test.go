@@ -28,21 +28,21 @@ func (d *Dispatcher) SweepExcept(ctx context.Context, failed []events.ID) {
 // QueuedHeartbeats returns how many heartbeats wait to be stored.
 func (d *Dispatcher) QueuedHeartbeats() int { return len(d.heartbeats.queue) }
 
-// A Piece is a piece of a job's log.
-type Piece struct {
+// A Chunk is a chunk of a job's log.
+type Chunk struct {
 	Job         events.ID
 	Seq, Offset int64
 	Data        string
 }
 
-// WritePieces stores pieces that a runner has sent of first attempts, in one transaction.
-func (d *Dispatcher) WritePieces(ctx context.Context, r Runner, pieces ...Piece) error {
+// WriteChunks stores chunks that a runner has sent of first attempts, in one transaction.
+func (d *Dispatcher) WriteChunks(ctx context.Context, r Runner, chunks ...Chunk) error {
 	var list []*item
-	for _, p := range pieces {
+	for _, k := range chunks {
 		list = append(list, &item{
-			c: &connection{d: d, runner: r}, job: p.Job, epoch: 1, seq: p.Seq, at: d.Now(), offset: p.Offset, data: []byte(p.Data),
+			c: &connection{d: d, runner: r}, job: k.Job, epoch: 1, seq: k.Seq, at: d.Now(), offset: k.Offset, data: []byte(k.Data),
 		})
 	}
-	_, err := d.ingest.writePieces(ctx, list)
+	_, err := d.ingest.writeChunks(ctx, list)
 	return err
 }

@@ -105,6 +105,29 @@ func (c *connection) sendGap(job events.ID, epoch int, expected int64) {
 	c.send(wire.Error{Code: wire.CodeGap, Message: "a number is missing", Expected: expected}, job, epoch)
 }
 
+// handleDrain notes that the runner stops taking jobs, or takes them again.
+func (c *connection) handleDrain(e wire.Envelope) error {
+	m, err := wire.Read[wire.Drain](e)
+	if err != nil {
+		return malformed(err)
+	}
+	c.slots.setDrainsItself(!m.End)
+	c.farm.nudge()
+	return nil
+}
+
+// handleGoodbye marks the runner offline and closes the connection.
+func (c *connection) handleGoodbye(ctx context.Context) error {
+	c.presence.leave()
+	c.slots.setDrainsItself(true)
+	ctx, cancel := context.WithTimeout(ctx, workTimeout)
+	defer cancel()
+	if err := c.announceOffline(ctx); err != nil {
+		return err
+	}
+	return &ending{code: closeNormal, text: "goodbye"}
+}
+
 // declineReason returns the reason for declining that is recorded: "other" if it is not a known
 // one.
 func declineReason(reason string) string {

@@ -65,7 +65,7 @@ func TestMalformedFramesCloseConnection(t *testing.T) {
 		code  int
 	}{
 		"no JSON":                 {websocket.TextMessage, text("hello"), wire.CloseProtocol},
-		"chunk in a text frame":   {websocket.TextMessage, func(j *running) []byte { return piece(j.job, 1, 3, 4, "x") }, wire.CloseProtocol},
+		"chunk in a text frame":   {websocket.TextMessage, func(j *running) []byte { return chunkOf(j.job, 1, 3, 4, "x") }, wire.CloseProtocol},
 		"event in a binary frame": {websocket.BinaryMessage, text(`{"t":"heartbeat","d":{"seq":1}}`), wire.CloseProtocol},
 		"chunk without header":    {websocket.BinaryMessage, text("\x01"), wire.CloseProtocol},
 		"second hello":            {websocket.TextMessage, text(`{"t":"hello","d":{"capacity":1}}`), wire.CloseProtocol},
@@ -80,7 +80,7 @@ func TestMalformedFramesCloseConnection(t *testing.T) {
 			wire.CloseProtocol},
 		"malformed digest": {websocket.TextMessage, event(`"epoch":1,"seq":3,"d":{"kind":"finished","outcome":"failed","log":{"sha256":"aa"}}`),
 			wire.CloseProtocol},
-		"gap in the log": {websocket.BinaryMessage, func(j *running) []byte { return piece(j.job, 1, 3, 5, "x") }, wire.CloseProtocol},
+		"gap in the log": {websocket.BinaryMessage, func(j *running) []byte { return chunkOf(j.job, 1, 3, 5, "x") }, wire.CloseProtocol},
 		"malformed held job": {websocket.TextMessage, text(`{"t":"heartbeat","d":{"seq":1,"held":[{"job":"a","epoch":1}]}}`),
 			wire.CloseProtocol},
 		"usage without job": {websocket.TextMessage, text(`{"t":"heartbeat","d":{"seq":1,"jobs":[{"job":"a"}]}}`), wire.CloseProtocol},
@@ -106,7 +106,7 @@ func event(rest string) func(*running) []byte {
 	}
 }
 
-func piece(job events.ID, epoch int, seq, offset int64, s string) []byte {
+func chunkOf(job events.ID, epoch int, seq, offset int64, s string) []byte {
 	return wire.Chunk{Job: [16]byte(job), Epoch: epoch, Seq: seq, Offset: offset, At: time.Now(), Data: []byte(s)}.AppendTo(nil)
 }
 
@@ -204,7 +204,7 @@ func TestRunnerThatIgnoresStopIsDisconnected(t *testing.T) {
 	a.greet()
 	go func() {
 		for range 17 * wire.WindowMessages {
-			if a.socket.WriteMessage(websocket.BinaryMessage, piece(newID(), 1, 1, 0, "x")) != nil {
+			if a.socket.WriteMessage(websocket.BinaryMessage, chunkOf(newID(), 1, 1, 0, "x")) != nil {
 				return
 			}
 		}
@@ -255,7 +255,7 @@ func FuzzFrames(f *testing.F) {
 	f.Add(false, []byte(`{"t":"heartbeat","d":{"held":[{"job":"`+job.String()+`","epoch":1}]}}`))
 	f.Add(false, []byte(`{"t":"drain"}`))
 	f.Add(false, []byte(`{"t":"hello","d":{"capacity":-1}}`))
-	f.Add(true, piece(job, epoch, 3, 4, "x"))
+	f.Add(true, chunkOf(job, epoch, 3, 4, "x"))
 	f.Add(true, bytes.Repeat([]byte{0xff}, 50))
 	f.Fuzz(func(t *testing.T, binary bool, frame []byte) {
 		b := dial(t, r, s.ws, attacker)

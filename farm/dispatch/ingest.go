@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -25,7 +26,7 @@ const (
 	laneEvents = 16      // commands that run at once
 )
 
-// An item is one message of a runner about a job: an accept, a decline, an event or a piece of its
+// An item is one message of a runner about a job: an accept, a decline, an event or a chunk of its
 // log.
 type item struct {
 	c     *connection
@@ -37,7 +38,7 @@ type item struct {
 	accept  bool
 	decline string // reason of a decline, "" otherwise
 
-	at        time.Time // of a piece of log, as the fields below
+	at        time.Time // of a chunk of log, as the fields below
 	offset    int64
 	truncated bool
 	data      []byte
@@ -110,59 +111,59 @@ func (g *ingest) runLane(lane chan *item) {
 	}
 }
 
-// A queue is the items of one job, in order.
-type queue struct {
+// jobItems are the items of one job, in order.
+type jobItems struct {
 	key  leaseKey
 	list []*item
 }
 
-// store stores a batch of items in rounds: the leading log pieces of all jobs together, and at the
+// store stores a batch of items in rounds: the leading log chunks of all jobs together, and at the
 // same time the next command of each other job, until no item is left.
 func (g *ingest) store(list []*item) {
 	ctx, cancel := context.WithTimeout(g.d.ctx, workTimeout)
 	defer cancel()
-	for queues := byJob(list); len(queues) > 0; {
-		var pieces, toRun []*item
-		var left []*queue
-		for _, q := range queues {
-			n := q.storeOnly()
-			pieces = append(pieces, q.list[:n]...)
+	for jobs := byJob(list); len(jobs) > 0; {
+		var chunks, toRun []*item
+		var left []*jobItems
+		for _, j := range jobs {
+			n := j.storeOnly()
+			chunks = append(chunks, j.list[:n]...)
 			if n == 0 {
-				toRun, n = append(toRun, q.list[0]), 1
+				toRun, n = append(toRun, j.list[0]), 1
 			}
-			if q.list = q.list[n:]; len(q.list) > 0 {
-				left = append(left, q)
+			if j.list = j.list[n:]; len(j.list) > 0 {
+				left = append(left, j)
 			}
 		}
 		var both errgroup.Group
-		both.Go(func() error { g.storePieces(ctx, pieces); return nil })
+		both.Go(func() error { g.storeChunks(ctx, chunks); return nil })
 		both.Go(func() error { g.runCommands(ctx, toRun); return nil })
 		_ = both.Wait() // no function returns an error
-		queues = left
+		jobs = left
 	}
 }
 
-// storeOnly returns how many items at the head of the queue need no command.
-func (q *queue) storeOnly() (n int) {
-	for n < len(q.list) && !q.list[n].needsCommand() {
+// storeOnly returns how many items at the head of the list need no command.
+func (j *jobItems) storeOnly() (n int) {
+	for n < len(j.list) && !j.list[n].needsCommand() {
 		n++
 	}
 	return n
 }
 
-func byJob(list []*item) (queues []*queue) {
-	at := map[leaseKey]*queue{}
+func byJob(list []*item) (jobs []*jobItems) {
+	at := map[leaseKey]*jobItems{}
 	for _, it := range list {
 		key := leaseKey{it.c.runner.Workspace, it.job}
-		q := at[key]
-		if q == nil {
-			q = &queue{key: key}
-			at[key] = q
-			queues = append(queues, q)
+		j := at[key]
+		if j == nil {
+			j = &jobItems{key: key}
+			at[key] = j
+			jobs = append(jobs, j)
 		}
-		q.list = append(q.list, it)
+		j.list = append(j.list, it)
 	}
-	return queues
+	return jobs
 }
 
 // closeForRetry closes the connection of an item that could not be stored. The runner reconnects
@@ -239,6 +240,45 @@ func (g *ingest) runCommand(ctx context.Context, it *item, l lease) bool {
 		return g.succeeded(it, err)
 	}
 	return false
+}
+
+// storeNumbers stores the numbers of successful reports for which nothing was appended, and
+// acknowledges all of them. Where something was appended, [Leases] has stored the number. A job
+// that reported its end is forgotten.
+func (g *ingest) storeNumbers(ctx context.Context, list []*item) {
+	if len(list) == 0 {
+		return
+	}
+	slices.SortFunc(list, func(a, b *item) int {
+		return leaseKey{a.c.runner.Workspace, a.job}.compare(leaseKey{b.c.runner.Workspace, b.job})
+	})
+	var to idArrays
+	var epochs []int
+	var seqs []int64
+	var finished []bool
+	for _, it := range list {
+		_, ends := it.report.Event.(events.JobFinished)
+		to.add(leaseKey{it.c.runner.Workspace, it.job})
+		epochs, seqs, finished = append(epochs, it.epoch), append(seqs, it.seq), append(finished, ends)
+	}
+	_, err := g.d.DB.Exec(ctx, `
+		update job_leases l set last_seq = k.seq, finished = l.finished or k.finished
+		from unnest($1::uuid[], $2::uuid[], $3::int[], $4::bigint[], $5::bool[]) as k (workspace_id, job_id, epoch, seq, finished)
+		where l.workspace_id = k.workspace_id and l.job_id = k.job_id and l.epoch = k.epoch and l.last_seq < k.seq`,
+		to.workspaces, to.jobs, epochs, seqs, finished)
+	if err != nil {
+		for _, it := range list {
+			g.closeForRetry(it, err)
+		}
+		return
+	}
+	for _, it := range list {
+		if _, ends := it.report.Event.(events.JobFinished); ends {
+			it.c.forget(it.job, it.epoch)
+			g.d.Logs.Moved(it.c.runner.Workspace, it.job)
+		}
+		g.acknowledge(it, 1, it.seq)
+	}
 }
 
 // succeeded reports whether a command succeeded, and otherwise answers the runner according to the

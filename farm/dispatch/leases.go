@@ -2,7 +2,9 @@ package dispatch
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"time"
 
@@ -63,7 +65,8 @@ func (Leases) Load(_ *pgx.Batch, records []events.Record) func(*pgx.Batch) error
 		return nil
 	}
 	return func(b *pgx.Batch) error {
-		return queueLeases(b, begin, changes)
+		queueLeases(b, begin, changes)
+		return nil
 	}
 }
 
@@ -96,7 +99,7 @@ func leaseChangeOf(r events.Record) (c leaseChange, ok bool) {
 
 // queueLeases queues the statements. They are in the same order in every process, which avoids
 // deadlocks.
-func queueLeases(b *pgx.Batch, begin []newLease, changes []leaseChange) error {
+func queueLeases(b *pgx.Batch, begin []newLease, changes []leaseChange) {
 	slices.SortStableFunc(begin, func(a, b newLease) int { return a.compare(b.leaseKey) })
 	slices.SortStableFunc(changes, func(a, b leaseChange) int { return a.compare(b.leaseKey) })
 	for _, g := range begin {
@@ -114,5 +117,88 @@ func queueLeases(b *pgx.Batch, begin []newLease, changes []leaseChange) error {
 			where workspace_id = $1 and job_id = $2 and epoch = $3`,
 			c.workspace, c.job, c.epoch, c.seq, c.fenced, c.finished, c.sum, c.sealed, c.renewed)
 	}
-	return nil
+}
+
+// A lease has the columns that decide what happens to a message. The zero lease stands for a job
+// that does not exist.
+type lease struct {
+	leaseKey
+	epoch            int
+	runner           events.ID
+	submitter        events.ID // zero if that is the service
+	fenced, finished bool
+	seq, bytes       int64
+	truncated        bool
+	line             int64 // line number of the next byte, 0 if it is not known
+}
+
+// A disposition is what to do with messages of a job.
+type disposition int
+
+const (
+	notHolder     disposition = iota // from another runner, of an older epoch, or of a fenced lease
+	alreadyStored                    // stored already
+	afterGap                         // a number before them is missing
+	inOrder                          // to be stored
+)
+
+// classify returns what to do with messages of a job with the numbers first to last.
+func (l lease) classify(it *item, first, last int64) disposition {
+	switch {
+	case l.epoch == 0 || l.epoch != it.epoch || l.runner != it.c.runner.ID:
+		return notHolder
+	case last <= l.seq:
+		return alreadyStored
+	case l.fenced:
+		return notHolder
+	case first > l.seq+1:
+		return afterGap
+	}
+	return inOrder
+}
+
+const leaseColumns = `workspace_id, job_id, epoch, runner_id, fenced, finished, last_seq, log_bytes, truncated,
+	case when lines_to = log_bytes then log_lines + 1 else 0 end,
+	coalesce((
+		select submitted_by ->> 'id' from jobs j where j.workspace_id = l.workspace_id and j.job_id = l.job_id
+	)::uuid, '00000000-0000-0000-0000-000000000000')`
+
+func scanLease(row pgx.CollectableRow) (l lease, err error) {
+	err = row.Scan(&l.workspace, &l.job, &l.epoch, &l.runner, &l.fenced, &l.finished, &l.seq, &l.bytes, &l.truncated, &l.line, &l.submitter)
+	return l, err
+}
+
+// sortedKeys returns the jobs of items, each once, in the order in which all processes lock leases.
+func sortedKeys(list []*item) (workspaces, jobs []events.ID) {
+	var keys []leaseKey
+	for _, it := range list {
+		keys = append(keys, leaseKey{it.c.runner.Workspace, it.job})
+	}
+	slices.SortFunc(keys, leaseKey.compare)
+	for _, k := range slices.Compact(keys) {
+		workspaces, jobs = append(workspaces, k.workspace), append(jobs, k.job)
+	}
+	return workspaces, jobs
+}
+
+// readLeases reads the leases of the items' jobs, without locking them.
+func (g *ingest) readLeases(ctx context.Context, list []*item) (map[leaseKey]lease, error) {
+	workspaces, jobs := sortedKeys(list)
+	rows, _ := g.d.DB.Query(ctx, `
+		select l.* from unnest($1::uuid[], $2::uuid[]) as k (workspace_id, job_id)
+		cross join lateral (select `+leaseColumns+` from job_leases l where l.workspace_id = k.workspace_id and l.job_id = k.job_id offset 0) l`,
+		workspaces, jobs)
+	return collectLeases(rows)
+}
+
+func collectLeases(rows pgx.Rows) (map[leaseKey]lease, error) {
+	list, err := pgx.CollectRows(rows, scanLease)
+	if err != nil {
+		return nil, fmt.Errorf("read leases: %w", err)
+	}
+	by := make(map[leaseKey]lease, len(list))
+	for _, l := range list {
+		by[l.leaseKey] = l
+	}
+	return by, nil
 }

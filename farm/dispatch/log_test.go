@@ -74,7 +74,7 @@ func TestLogsOfWorkspaceAreLimited(t *testing.T) {
 	require.Equal(t, []int64{int64(len("one\ntwo\n")), 0}, bytes)
 }
 
-// Pieces of several jobs that are stored together do not have the same room twice, and count once
+// Chunks of several jobs that are stored together do not have the same room twice, and count once
 // however often they are sent until they are stored.
 func TestLogsStoredTogetherAreLimited(t *testing.T) {
 	t.Parallel()
@@ -94,15 +94,15 @@ func TestLogsStoredTogetherAreLimited(t *testing.T) {
 	j.job, j.epoch, _ = j.a.assigned()
 	j.begin()
 	by, text := j.r.identity(j.ws, j.runner, "builder"), strings.Repeat("x", 80)
-	both := []dispatch.Piece{{Job: first, Seq: 3, Offset: 4, Data: text}, {Job: j.job, Seq: 3, Offset: 4, Data: text}}
-	require.ErrorIs(t, j.r.WritePieces(broken, by, both...), context.Canceled)
-	require.NoError(t, j.r.WritePieces(t.Context(), by, both...))
-	require.NoError(t, j.r.WritePieces(t.Context(), by, dispatch.Piece{Job: first, Seq: 4, Offset: 84, Data: "the last one"}))
+	both := []dispatch.Chunk{{Job: first, Seq: 3, Offset: 4, Data: text}, {Job: j.job, Seq: 3, Offset: 4, Data: text}}
+	require.ErrorIs(t, j.r.WriteChunks(broken, by, both...), context.Canceled)
+	require.NoError(t, j.r.WriteChunks(t.Context(), by, both...))
+	require.NoError(t, j.r.WriteChunks(t.Context(), by, dispatch.Chunk{Job: first, Seq: 4, Offset: 84, Data: "the last one"}))
 	sizes, err := j.r.logs.Sizes(t.Context(), j.ws, map[events.ID]int{first: 1, j.job: 1})
 	require.NoError(t, err)
 	require.Equal(t, map[events.ID]joblog.Size{first: {Bytes: 96}, j.job: {Bytes: 4, Truncated: true}}, sizes)
-	require.NoError(t, j.r.WritePieces(t.Context(), by, dispatch.Piece{Job: first, Seq: 5, Offset: 96, Data: "."}))
-	require.NoError(t, j.r.WritePieces(t.Context(), by, dispatch.Piece{Job: first, Seq: 5, Offset: 96, Data: "."}))
+	require.NoError(t, j.r.WriteChunks(t.Context(), by, dispatch.Chunk{Job: first, Seq: 5, Offset: 96, Data: "."}))
+	require.NoError(t, j.r.WriteChunks(t.Context(), by, dispatch.Chunk{Job: first, Seq: 5, Offset: 96, Data: "."}))
 	sizes, err = j.r.logs.Sizes(t.Context(), j.ws, map[events.ID]int{first: 1})
 	require.NoError(t, err)
 	require.Equal(t, joblog.Size{Bytes: 96, Truncated: true}, sizes[first])
@@ -123,9 +123,9 @@ func TestLogsOfSubmitterAreLimited(t *testing.T) {
 	j.job, j.epoch, _ = j.a.assigned()
 	j.begin()
 	by, text := j.r.identity(j.ws, j.runner, "builder"), strings.Repeat("x", 60)
-	require.NoError(t, j.r.WritePieces(t.Context(), by,
-		dispatch.Piece{Job: first, Seq: 3, Offset: 4, Data: text}, dispatch.Piece{Job: first, Seq: 4, Offset: 64, Data: text[:20]},
-		dispatch.Piece{Job: j.job, Seq: 3, Offset: 4, Data: text[:20]}))
+	require.NoError(t, j.r.WriteChunks(t.Context(), by,
+		dispatch.Chunk{Job: first, Seq: 3, Offset: 4, Data: text}, dispatch.Chunk{Job: first, Seq: 4, Offset: 64, Data: text[:20]},
+		dispatch.Chunk{Job: j.job, Seq: 3, Offset: 4, Data: text[:20]}))
 	sizes, err := j.r.logs.Sizes(t.Context(), j.ws, map[events.ID]int{first: 1, j.job: 1})
 	require.NoError(t, err)
 	require.Equal(t, map[events.ID]joblog.Size{first: {Bytes: 64, Truncated: true}, j.job: {Bytes: 24}}, sizes)
@@ -164,16 +164,16 @@ func TestLogsAreSealed(t *testing.T) {
 	require.Equal(t, "succeeded ", view.Attempts[1].Ended+" "+view.Attempts[1].Reason)
 }
 
-// Lines are counted across pieces. An older service stores pieces without line numbers, after which
+// Lines are counted across chunks. An older service stores chunks without line numbers, after which
 // the numbers are unknown.
 func TestLogLinesAreNumbered(t *testing.T) {
 	t.Parallel()
 	j := newRunning(t)
 	lines := func(from int64) (list []int64) {
 		t.Helper()
-		pieces, err := j.r.logs.Read(t.Context(), j.ws, j.job, j.epoch, from, 1<<20)
+		chunks, err := j.r.logs.Read(t.Context(), j.ws, j.job, j.epoch, from, 1<<20)
 		require.NoError(t, err)
-		for _, c := range pieces {
+		for _, c := range chunks {
 			list = append(list, c.Line)
 		}
 		return list
@@ -189,7 +189,7 @@ func TestLogLinesAreNumbered(t *testing.T) {
 	require.Equal(t, []int64{4, 5, 6}, lines(14))
 
 	_, err := j.db.Exec(t.Context(), `
-		with piece as (insert into job_logs (workspace_id, job_id, epoch, from_byte, at, data) values ($1, $2, $3, 23, now(), '.'))
+		with chunk as (insert into job_logs (workspace_id, job_id, epoch, from_byte, at, data) values ($1, $2, $3, 23, now(), '.'))
 		update job_leases set log_bytes = 24 where job_id = $2`, j.ws, j.job, j.epoch)
 	require.NoError(t, err)
 	for n := range int64(3) {
@@ -211,16 +211,16 @@ func TestOldLogsAreRemoved(t *testing.T) {
 		select $1, $2, 1, 4 * n, now(), 'two.' from generate_series(1, 1999) n`, j.ws, j.job)
 	require.NoError(t, err)
 	ephemeral := j.replica(func(c *dispatch.Config) { c.LogRetention = 7 * 24 * time.Hour })
-	left := func() (pieces, leases int, end int64) {
+	left := func() (chunks, leases int, end int64) {
 		require.NoError(t, j.db.QueryRow(t.Context(), `
-			select count(*), (select count(*) from job_leases), coalesce(max(from_byte), -1) from job_logs`).Scan(&pieces, &leases, &end))
-		return pieces, leases, end
+			select count(*), (select count(*) from job_leases), coalesce(max(from_byte), -1) from job_logs`).Scan(&chunks, &leases, &end))
+		return chunks, leases, end
 	}
-	requireAfterSweep := func(r *replica, pieces, leases int, end int64) {
+	requireAfterSweep := func(r *replica, chunks, leases int, end int64) {
 		t.Helper()
 		r.SweepOnce(t.Context())
 		p, l, e := left()
-		require.Equal(t, []any{pieces, leases, end}, []any{p, l, e})
+		require.Equal(t, []any{chunks, leases, end}, []any{p, l, e})
 	}
 	j.clock.advance(7*24*time.Hour - time.Minute)
 	requireAfterSweep(ephemeral, 2000, 1, 4*1999)

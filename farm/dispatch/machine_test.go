@@ -39,7 +39,7 @@ type work struct {
 	acked  int
 	sent   int
 	bytes  int64
-	pieces int
+	chunks int
 	sum    hash.Hash
 	until  time.Time // when the machine kills the job
 	begun  bool
@@ -293,17 +293,17 @@ func (m *machine) work() {
 	for k, w := range m.jobs {
 		switch {
 		case !w.begun || w.done:
-		case w.pieces < chaosPieces:
-			data := fmt.Appendf(nil, "line %d of %s\n", w.pieces, m.name(k))
+		case w.chunks < chaosChunks:
+			data := fmt.Appendf(nil, "line %d of %s\n", w.chunks, m.name(k))
 			w.add(true, wire.Chunk{Job: [16]byte(k.job), Epoch: k.epoch, Seq: int64(len(w.frames) + 1), Offset: w.bytes, At: time.Now(),
 				Data: data}.AppendTo(nil))
 			w.sum.Write(data)
 			w.bytes += int64(len(data))
-			w.pieces++
+			w.chunks++
 		default:
 			m.c.release(k.job, m.name(k))
 			m.event(w, k, wire.Event{Kind: wire.EventFinished, Outcome: "succeeded", Log: &wire.LogSum{
-				Bytes: w.bytes, Chunks: int64(w.pieces), SHA256: hex.EncodeToString(w.sum.Sum(nil)),
+				Bytes: w.bytes, Chunks: int64(w.chunks), SHA256: hex.EncodeToString(w.sum.Sum(nil)),
 			}})
 			w.done = true
 		}

@@ -84,26 +84,3 @@ func (d *Dispatcher) graceSeconds(deadline time.Time) int {
 	left := deadline.Sub(d.Now()) - aggregates.ForceAfter
 	return int(max(0, left+time.Second-1) / time.Second)
 }
-
-// handleDrain notes that the runner stops taking jobs, or takes them again.
-func (c *connection) handleDrain(e wire.Envelope) error {
-	m, err := wire.Read[wire.Drain](e)
-	if err != nil {
-		return malformed(err)
-	}
-	c.slots.setDrainsItself(!m.End)
-	c.farm.nudge()
-	return nil
-}
-
-// handleGoodbye marks the runner offline and closes the connection.
-func (c *connection) handleGoodbye(ctx context.Context) error {
-	c.presence.leave()
-	c.slots.setDrainsItself(true)
-	ctx, cancel := context.WithTimeout(ctx, workTimeout)
-	defer cancel()
-	if err := c.announceOffline(ctx); err != nil {
-		return err
-	}
-	return &ending{code: closeNormal, text: "goodbye"}
-}

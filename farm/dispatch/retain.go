@@ -32,7 +32,7 @@ func (s *sweep) removeOldLogs(ctx context.Context, now time.Time) error {
 	}
 	left := int64(retainPieces)
 	for _, r := range list {
-		n, err := s.removePieces(ctx, r, left)
+		n, err := s.removeChunks(ctx, r, left)
 		if left -= n; err != nil || left <= 0 {
 			return err
 		}
@@ -46,9 +46,9 @@ func (s *sweep) removeOldLogs(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// removePieces removes up to limit pieces of the logs of a job, the last ones first, so that a
+// removeChunks removes up to limit chunks of the logs of a job, the last ones first, so that a
 // partly removed log counts as removed.
-func (s *sweep) removePieces(ctx context.Context, r ref, limit int64) (int64, error) {
+func (s *sweep) removeChunks(ctx context.Context, r ref, limit int64) (int64, error) {
 	done, err := s.d.DB.Exec(ctx, `
 		delete from job_logs where workspace_id = $1 and ctid = any(array(
 			select ctid from job_logs where workspace_id = $1 and job_id = $2 order by epoch desc, from_byte desc limit $3))`,

@@ -1,6 +1,6 @@
 // Package joblog reads the logs of jobs, also while they grow.
 //
-// A log is the output of one epoch of a job. It is stored in the pieces that the runner sent, each
+// A log is the output of one epoch of a job. It is stored in the chunks that the runner sent, each
 // with the time at which it was written. Whoever appends to a log in this process calls
 // [Logs.Moved]; a [Watch] notices what other processes append within a second.
 package joblog
@@ -21,7 +21,7 @@ import (
 
 const (
 	pollEvery   = time.Second // how often watched logs are checked
-	pageRows    = 512         // pieces per query
+	pageRows    = 512         // chunks per query
 	pollTimeout = 10 * time.Second
 )
 

@@ -26,10 +26,10 @@ var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 func newID() events.ID { return events.NewID(noon) }
 
-func put(t *testing.T, db *pgxpool.Pool, workspace, job events.ID, epoch int, pieces ...string) {
+func put(t *testing.T, db *pgxpool.Pool, workspace, job events.ID, epoch int, chunks ...string) {
 	t.Helper()
 	from := 0
-	for i, p := range pieces {
+	for i, p := range chunks {
 		_, err := db.Exec(t.Context(), `insert into job_logs values ($1, $2, $3, $4, $5, $6)`,
 			workspace, job, epoch, from, noon.Add(time.Duration(i)*time.Second), []byte(p))
 		require.NoError(t, err)
@@ -87,8 +87,8 @@ func TestReadFetchesNoMoreThanItReturns(t *testing.T) {
 	rows := &rowCounter{}
 	db := world.Connect(t, pgtest.URL(t), func(c *pgxpool.Config) { c.ConnConfig.Tracer = rows })
 	workspace, job := newID(), newID()
-	pieces := slices.Repeat([]string{"0123456789"}, 300)
-	put(t, db, workspace, job, 1, pieces...)
+	chunks := slices.Repeat([]string{"0123456789"}, 300)
+	put(t, db, workspace, job, 1, chunks...)
 	logs := joblog.New(db, slog.New(slog.DiscardHandler))
 	for _, from := range []int64{0, 5, 1234} {
 		rows.n.Store(0)

@@ -81,7 +81,7 @@ func TestLogLinesDoNotDependOnChunks(t *testing.T) {
 	require.NotContains(t, whole, "\ufffd", "no character is cut")
 	require.Equal(t, 2, strings.Count(whole, `"partial":true`), "the long line comes in two, the last one is not ended")
 	for _, size := range []int{1, 7, 1000, maxLogLine + 1} {
-		require.True(t, whole == lines(size, 0), "pieces of %d", size)
+		require.True(t, whole == lines(size, 0), "chunks of %d", size)
 	}
 	require.True(t, strings.HasPrefix(lines(10, 6), `{"offset":6,"at":"2026-11-20T12:00:00.000Z","text":"two é"}`))
 }
@@ -92,8 +92,8 @@ func TestLogLineNumbers(t *testing.T) {
 		list []joblog.Chunk
 		want string
 	}{
-		"in one piece":             {[]joblog.Chunk{{Line: 7, Data: []byte("a\n\nb\n")}}, "7 8 9"},
-		"across pieces":            {[]joblog.Chunk{{Line: 7, Data: []byte("a\nb")}, {Line: 8, Data: []byte("b\nc")}}, "7 8 9"},
+		"in one chunk":             {[]joblog.Chunk{{Line: 7, Data: []byte("a\n\nb\n")}}, "7 8 9"},
+		"across chunks":            {[]joblog.Chunk{{Line: 7, Data: []byte("a\nb")}, {Line: 8, Data: []byte("b\nc")}}, "7 8 9"},
 		"from an older version on": {[]joblog.Chunk{{Line: 7, Data: []byte("a\nb")}, {Data: []byte("b\nc\n")}}, "7 8 0"},
 		"of a line that is too long": {[]joblog.Chunk{{Line: 1, Data: bytes.Repeat([]byte("a"), maxLogLine+1)}, {Line: 1, Data: []byte("\nb")}},
 			"1 1 2"},
@@ -110,7 +110,7 @@ func TestLogLineFilter(t *testing.T) {
 	for text, want := range map[string]string{"acme": "1 2 7", "Acme failed": "2", "a.me": "6", "[31m": "", "\\": "", "E": "1 2 5 6 7"} {
 		w := httptest.NewRecorder()
 		write := newLogLines(text).writeTo(newDeadlineWriter(deadlines{w}, pace{timeout: time.Minute}, nil))
-		for i := range log { // each byte a piece
+		for i := range log { // each byte a chunk
 			line := int64(strings.Count(log[:i], "\n") + 1)
 			require.NoError(t, write([]joblog.Chunk{{Offset: int64(i), Line: line, Data: []byte(log[i : i+1])}}, i == len(log)-1))
 		}

@@ -11,7 +11,7 @@ import (
 )
 
 // jobLogRows are the leases of the jobs that runners have or had, which were sealed in the last
-// 90 days and some before, and the logs of 200, in 500 pieces each, and of the oldest.
+// 90 days and some before, and the logs of 200, in 500 chunks each, and of the oldest.
 const jobLogRows = `
 	insert into job_leases (workspace_id, job_id, epoch, runner_id, renewed_at, fenced, finished, last_seq, log_bytes, log_chunks, sealed_at)
 	select workspace_id, job_id, epoch, runner_id, '2036-01-01', state <> 'running', state <> 'running', 502, 2000, 500,
