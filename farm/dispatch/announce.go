@@ -15,25 +15,25 @@ import (
 // broken or hostile runner, or one on a bad line, could fill the log of its workspace. A runner over
 // its limit that goes away counts as online for longer; its last heartbeat is still shown.
 const (
-	presenceBurst = 20
-	presenceEvery = 10 * time.Minute
+	announceBurst = 20
+	announceEvery = 10 * time.Minute
 )
 
-// A presenceLimiter limits the online and offline events of each runner in this process.
-type presenceLimiter struct {
+// An announceLimiter limits the online and offline events of each runner in this process.
+type announceLimiter struct {
 	byRunner *lru.Cache[events.ID, *rate.Limiter]
 }
 
-func newPresenceLimiter(runners int) presenceLimiter {
+func newAnnounceLimiter(runners int) announceLimiter {
 	c, err := lru.New[events.ID, *rate.Limiter](runners)
 	if err != nil {
 		panic(err) // a size below 1
 	}
-	return presenceLimiter{c}
+	return announceLimiter{c}
 }
 
-func (c presenceLimiter) limit(runner events.ID) *rate.Limiter {
-	fresh := rate.NewLimiter(rate.Every(presenceEvery), presenceBurst)
+func (c announceLimiter) limit(runner events.ID) *rate.Limiter {
+	fresh := rate.NewLimiter(rate.Every(announceEvery), announceBurst)
 	if l, ok, _ := c.byRunner.PeekOrAdd(runner, fresh); ok {
 		c.byRunner.Get(runner) // marks it as recently used
 		return l
@@ -44,7 +44,7 @@ func (c presenceLimiter) limit(runner events.ID) *rate.Limiter {
 // announceOnline records in the log that the runner is online, and what its hello says. Over its
 // rate limit a runner's changes are recorded later: the connection is unannounced.
 func (c *connection) announceOnline(ctx context.Context) error {
-	limit, now := c.d.presence.limit(c.runner.ID), c.d.Now()
+	limit, now := c.d.announcements.limit(c.runner.ID), c.d.Now()
 	quiet := limit.TokensAt(now) < 1
 	done, err := c.d.Commands.ConnectRunner(ctx, commands.ConnectRunner{
 		Meta: c.runner.meta(), Runner: c.runner.ID, Hello: c.presence.lastHello(), Quiet: quiet,
@@ -62,7 +62,7 @@ func (c *connection) announceOnline(ctx context.Context) error {
 // announceOffline records in the log that the runner has left. Over its rate limit a runner is
 // marked offline by the sweep instead, once it has been silent for a while.
 func (c *connection) announceOffline(ctx context.Context) error {
-	if !c.d.presence.limit(c.runner.ID).AllowN(c.d.Now(), 1) {
+	if !c.d.announcements.limit(c.runner.ID).AllowN(c.d.Now(), 1) {
 		return nil
 	}
 	return c.d.markOffline(ctx, c.runner, c.id, events.OfflineDrained)

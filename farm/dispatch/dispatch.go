@@ -96,12 +96,12 @@ func systemMeta(workspace events.ID) commands.Meta {
 // A Dispatcher owns the runner connections of this process. Its methods may be called concurrently.
 type Dispatcher struct {
 	Config
-	ctx        context.Context // for the work of connections; cancelled after the last of them has ended
-	cancel     context.CancelFunc
-	ingest     *ingest
-	heartbeats *heartbeatWriter
-	counts     counts
-	presence   presenceLimiter
+	ctx           context.Context // for the work of connections; cancelled after the last of them has ended
+	cancel        context.CancelFunc
+	ingest        *ingest
+	heartbeats    *heartbeatWriter
+	counts        counts
+	announcements announceLimiter
 
 	working  sync.WaitGroup // lanes, heartbeats, farms
 	open     sync.WaitGroup // connections
@@ -127,7 +127,7 @@ var (
 // New returns a dispatcher that works until it is closed.
 func New(c Config) *Dispatcher {
 	c.setDefaults()
-	d := &Dispatcher{Config: c, farms: map[events.ID]*farm{}, stopping: make(chan struct{}), presence: newPresenceLimiter(c.MaxConnections)}
+	d := &Dispatcher{Config: c, farms: map[events.ID]*farm{}, stopping: make(chan struct{}), announcements: newAnnounceLimiter(c.MaxConnections)}
 	d.ctx, d.cancel = context.WithCancel(context.Background())
 	d.ingest, d.heartbeats = newIngest(d), newHeartbeatWriter(d)
 	return d

@@ -149,7 +149,7 @@ func (s *sweep) wasCut(ctx context.Context, j dueJob, epoch int) (cut, known boo
 		j.Workspace, j.Job, epoch)
 	list, err := pgx.CollectRows(rows, pgx.RowTo[bool])
 	if err != nil {
-		return false, false, fmt.Errorf("whether the log of job %s was cut: %w", j.Job, err)
+		return false, false, fmt.Errorf("look up truncation of log of job %s: %w", j.Job, err)
 	}
 	return slices.Contains(list, true), len(list) > 0, nil
 }

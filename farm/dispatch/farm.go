@@ -134,7 +134,7 @@ func (f *farm) runOnce(ctx context.Context, watch *feed.Watch, seq int64, refres
 	ctx, cancel := context.WithTimeout(ctx, workTimeout)
 	defer cancel()
 	f.closeExpired()
-	var n news
+	var found changes
 	var err error
 	if seq < 0 {
 		refresh = true
@@ -151,14 +151,14 @@ func (f *farm) runOnce(ctx context.Context, watch *feed.Watch, seq int64, refres
 			break
 		}
 		seq = list[len(list)-1].Seq
-		n.add(list)
+		found.add(list)
 	}
 	if refresh {
 		if err := f.refreshAll(ctx); err != nil {
 			return seq, err
 		}
 	}
-	if err := f.notify(ctx, n); err != nil {
+	if err := f.notify(ctx, found); err != nil {
 		return -1, err // the next round reloads everything
 	}
 	for _, c := range f.connectionsOf() {
@@ -178,32 +178,32 @@ func (f *farm) closeExpired() {
 	}
 }
 
-// news are the events that concern connected runners.
-type news struct {
+// changes are what connected runners may have to be told of.
+type changes struct {
 	changedRunners []events.ID // whose state has changed
 	cancelledJobs  []events.ID
 }
 
-func (n *news) add(list []feed.News) {
+func (c *changes) add(list []feed.News) {
 	for _, e := range list {
 		switch noun, what, _ := strings.Cut(e.Kind, "."); {
 		case noun == "runner" && what != "online":
-			n.changedRunners = append(n.changedRunners, e.Target.ID)
+			c.changedRunners = append(c.changedRunners, e.Target.ID)
 		case e.Kind == "job.cancel_requested":
-			n.cancelledJobs = append(n.cancelledJobs, e.Target.ID)
+			c.cancelledJobs = append(c.cancelledJobs, e.Target.ID)
 		}
 	}
 }
 
 // notify tells runners what people, or expired deadlines, ask of them.
-func (f *farm) notify(ctx context.Context, n news) error {
-	if list := f.connectionsOf(n.changedRunners...); len(n.changedRunners) > 0 && len(list) > 0 {
+func (f *farm) notify(ctx context.Context, found changes) error {
+	if list := f.connectionsOf(found.changedRunners...); len(found.changedRunners) > 0 && len(list) > 0 {
 		if err := f.notifyRunners(ctx, list); err != nil {
 			return err
 		}
 	}
-	if len(n.cancelledJobs) > 0 {
-		return f.notifyCancelled(ctx, n.cancelledJobs)
+	if len(found.cancelledJobs) > 0 {
+		return f.notifyCancelled(ctx, found.cancelledJobs)
 	}
 	return nil
 }
@@ -248,12 +248,12 @@ func (f *farm) refreshPresences(ctx context.Context, list []*connection) error {
 			select runner_id, connection_id, declined, rests_until from runner_presence p
 			where p.workspace_id = $1 and p.runner_id = k.runner_id offset 0) p`,
 		f.workspace, idsOf(list))
-	type presence struct {
+	type presenceRow struct {
 		runner, connection events.ID
 		declines
 	}
-	by := map[events.ID]presence{}
-	var p presence
+	by := map[events.ID]presenceRow{}
+	var p presenceRow
 	_, err := pgx.ForEachRow(rows, []any{&p.runner, &p.connection, &p.Count, &p.Until}, func() error { by[p.runner] = p; return nil })
 	if err != nil {
 		return fmt.Errorf("connections of %s: %w", f.workspace, err)

@@ -96,7 +96,7 @@ func (c *connection) claimPresence(ctx context.Context) error {
 		c.runner.Workspace, c.runner.ID, c.id, c.d.Now())
 	known, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[declines])
 	if err != nil {
-		return fmt.Errorf("presence of runner %s: %w", c.runner.ID, err)
+		return fmt.Errorf("claim presence of runner %s: %w", c.runner.ID, err)
 	}
 	c.backoff.set(known)
 	if before := c.farm.setCurrent(c); before != nil {

@@ -90,7 +90,7 @@ func (d *Dispatcher) markOffline(ctx context.Context, r Runner, connection event
 		update runner_presence set online = false
 		where workspace_id = $1 and runner_id = $2 and connection_id = $3`, r.Workspace, r.ID, connection)
 	if err != nil {
-		return fmt.Errorf("presence of runner %s: %w", r.ID, err)
+		return fmt.Errorf("clear presence of runner %s: %w", r.ID, err)
 	}
 	return nil
 }

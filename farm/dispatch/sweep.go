@@ -188,7 +188,7 @@ func (s *sweep) fenceJob(ctx context.Context, r ref) error {
 // rate limit.
 func (s *sweep) markOffline(ctx context.Context, now time.Time) error {
 	return s.each(ctx, now, func(ctx context.Context, r ref) error {
-		limit := s.d.presence.limit(r.ID)
+		limit := s.d.announcements.limit(r.ID)
 		if limit.TokensAt(now) < 1 {
 			s.retryAt[r.ID] = now.Add(retryDelay)
 			return nil
@@ -205,7 +205,7 @@ func (s *sweep) markOffline(ctx context.Context, now time.Time) error {
 		_, err = s.d.DB.Exec(ctx, `update runner_presence set online = false where workspace_id = $1 and runner_id = $2 and seen_at < $3`,
 			r.Workspace, r.ID, now.Add(-s.d.OfflineAfter))
 		if err != nil {
-			return fmt.Errorf("presence of runner %s: %w", r.ID, err)
+			return fmt.Errorf("mark runner %s offline: %w", r.ID, err)
 		}
 		return nil
 	}, `select workspace_id, runner_id, 0 from runner_presence where online and seen_at < $2 and not runner_id = any($3) limit $1`,
