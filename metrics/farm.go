@@ -15,7 +15,7 @@ type farm func() dispatch.Stats
 
 var (
 	connectedRunners = prometheus.NewDesc("svc_farm_runners_connected", "Runners that are connected to this process.", nil, nil)
-	claimedJobs      = prometheus.NewDesc("svc_farm_jobs_claimed_total", "Jobs that this process gave to runners.", nil, nil)
+	leasedJobs       = prometheus.NewDesc("svc_farm_jobs_claimed_total", "Jobs that this process gave to runners.", nil, nil)
 	takenMessages    = prometheus.NewDesc("svc_farm_messages_total", "Messages of jobs that were acknowledged.", nil, nil)
 	repeatedMessages = prometheus.NewDesc("svc_farm_duplicates_total",
 		"Pieces of logs that were acknowledged because they were stored before.", nil, nil)
@@ -25,7 +25,7 @@ var (
 )
 
 func (f farm) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{connectedRunners, claimedJobs, takenMessages, repeatedMessages, stoppedJobs, fencedLeases} {
+	for _, d := range []*prometheus.Desc{connectedRunners, leasedJobs, takenMessages, repeatedMessages, stoppedJobs, fencedLeases} {
 		to <- d
 	}
 }
@@ -33,7 +33,7 @@ func (f farm) Describe(to chan<- *prometheus.Desc) {
 func (f farm) Collect(to chan<- prometheus.Metric) {
 	n := f()
 	to <- prometheus.MustNewConstMetric(connectedRunners, prometheus.GaugeValue, float64(n.Connected))
-	to <- prometheus.MustNewConstMetric(claimedJobs, prometheus.CounterValue, float64(n.Claimed))
+	to <- prometheus.MustNewConstMetric(leasedJobs, prometheus.CounterValue, float64(n.Leased))
 	to <- prometheus.MustNewConstMetric(takenMessages, prometheus.CounterValue, float64(n.Acknowledged))
 	to <- prometheus.MustNewConstMetric(repeatedMessages, prometheus.CounterValue, float64(n.Duplicates))
 	to <- prometheus.MustNewConstMetric(stoppedJobs, prometheus.CounterValue, float64(n.Stops))

@@ -45,7 +45,7 @@ func allMetrics(t *testing.T, lags func(context.Context) ([]fold.Lag, error)) *M
 		return ConnectionUsage{Connections: 7, Handshakes: 2, Refused: map[string]int64{"address": 5}, Failed: 4}
 	})
 	m.Farm(func() dispatch.Stats {
-		return dispatch.Stats{Connected: 1, Claimed: 2, Acknowledged: 3, Duplicates: 4, Stops: 5, Fenced: 6}
+		return dispatch.Stats{Connected: 1, Leased: 2, Acknowledged: 3, Duplicates: 4, Stops: 5, Fenced: 6}
 	})
 	m.Integrity(func() int { return 1 }, func() map[string]int { return map[string]int{"members": 2} }, func() int { return 3 },
 		func() bool { return true })

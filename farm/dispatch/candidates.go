@@ -60,7 +60,7 @@ func (c candidate) compare(o candidate) int {
 }
 
 const (
-	claimWindow = 64  // jobs of each requirement set that are looked at in the order of their turns
+	setWindow   = 64  // jobs of each requirement set that are looked at in the order of their turns
 	windowLimit = 256 // of all sets together
 )
 
@@ -77,7 +77,7 @@ const windowSQL = `
 // group can take, if there are. Where the first jobs of the queue back off or wait for full concurrency
 // keys, it goes through the keys.
 func (f *farm) candidates(ctx context.Context, g *group, slots map[string]concurrency) ([]candidate, error) {
-	rows, _ := f.d.DB.Query(ctx, windowSQL, f.workspace, g.keys, claimWindow, windowLimit)
+	rows, _ := f.d.DB.Query(ctx, windowSQL, f.workspace, g.keys, setWindow, windowLimit)
 	window, err := pgx.CollectRows(rows, pgx.RowToStructByPos[candidate])
 	if err != nil {
 		return nil, fmt.Errorf("look up waiting jobs of %s: %w", f.workspace, err)
@@ -85,7 +85,7 @@ func (f *farm) candidates(ctx context.Context, g *group, slots map[string]concur
 	seen, all := completePart(window)
 	now := f.d.Now()
 	list := slices.DeleteFunc(seen, func(c candidate) bool { return !g.mayTake(c, slots, now) })
-	want := min(g.freeSlots(), claimPage)
+	want := min(g.freeSlots(), leasePage)
 	if all || len(list) >= want {
 		return list, nil
 	}
@@ -99,12 +99,12 @@ func (f *farm) candidates(ctx context.Context, g *group, slots map[string]concur
 }
 
 // completePart returns the part of the answer to windowSQL before which no job is missing, and whether
-// that is the whole queue. The next job of a set of which there are claimWindow may come before all
+// that is the whole queue. The next job of a set of which there are setWindow may come before all
 // jobs that follow them.
 func completePart(window []candidate) (part []candidate, all bool) {
 	of := map[string]int{}
 	for i, c := range window {
-		if of[c.Requirement]++; of[c.Requirement] == claimWindow {
+		if of[c.Requirement]++; of[c.Requirement] == setWindow {
 			return window[:i+1], false
 		}
 	}

@@ -107,7 +107,7 @@ func TestEveryJobEndsOnce(t *testing.T) {
 	}
 	var working sync.WaitGroup
 	for i := range runners {
-		m := &machine{c: c, id: c.enrol(c.replicas[0], fmt.Sprintf("m%d", i), 2, 0), jobs: map[claim]*work{}}
+		m := &machine{c: c, id: c.enrol(c.replicas[0], fmt.Sprintf("m%d", i), 2, 0), jobs: map[attempt]*work{}}
 		working.Go(m.run)
 	}
 	restart := time.NewTicker(2 * time.Second)

@@ -167,7 +167,7 @@ func (f *farm) firstOf(ctx context.Context, g *group, page []queueKey, slots map
 	var sets, keys []string
 	var limits, most []int
 	for _, k := range page {
-		n := claimPage
+		n := leasePage
 		if k.Key != "" {
 			n = min(n, slots[k.Key].freeSlots(k.Limit))
 		}
@@ -180,7 +180,7 @@ func (f *farm) firstOf(ctx context.Context, g *group, page []queueKey, slots map
 	}
 	now := f.d.Now()
 	rows, _ := f.d.DB.Query(ctx, firstOfSQL,
-		f.workspace, sets, keys, limits, most, now, excludedBefore(now), g.runnerIDs(), claimPage)
+		f.workspace, sets, keys, limits, most, now, excludedBefore(now), g.runnerIDs(), leasePage)
 	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[candidate])
 	if err != nil {
 		return nil, fmt.Errorf("look up waiting jobs of %s: %w", f.workspace, err)

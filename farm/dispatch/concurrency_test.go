@@ -71,7 +71,7 @@ func (s *site) takeNext(a *agent) events.ID {
 	return job
 }
 
-// Jobs behind more than claimWindow jobs of a full key go out in the order of their turns, whatever
+// Jobs behind more than setWindow jobs of a full key go out in the order of their turns, whatever
 // their keys are.
 func TestOrderBehindFullKey(t *testing.T) {
 	t.Parallel()

@@ -115,7 +115,7 @@ type Dispatcher struct {
 
 // counts are the counters behind [Stats].
 type counts struct {
-	connected, claimed, acknowledged, duplicates, stops, fenced atomic.Int64
+	connected, leased, acknowledged, duplicates, stops, fenced atomic.Int64
 }
 
 // Errors of [Dispatcher.Reserve].
@@ -127,7 +127,9 @@ var (
 // New returns a dispatcher that works until it is closed.
 func New(c Config) *Dispatcher {
 	c.setDefaults()
-	d := &Dispatcher{Config: c, farms: map[events.ID]*farm{}, stopping: make(chan struct{}), announcements: newAnnounceLimiter(c.MaxConnections)}
+	d := &Dispatcher{
+		Config: c, farms: map[events.ID]*farm{}, stopping: make(chan struct{}), announcements: newAnnounceLimiter(c.MaxConnections),
+	}
 	d.ctx, d.cancel = context.WithCancel(context.Background())
 	d.ingest, d.heartbeats = newIngest(d), newHeartbeatWriter(d)
 	return d

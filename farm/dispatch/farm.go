@@ -25,7 +25,7 @@ type farm struct {
 	stop              context.CancelFunc // ends its goroutine
 	wake              chan struct{}      // has a value when a runner may have a free slot
 	messages          *rate.Limiter      // of all runners
-	requirementCursor string             // last requirement set that claim has looked at; "" starts over. Owned by the farm's goroutine
+	requirementCursor string             // last requirement set that leaseWaiting has looked at; "" starts over. Owned by the farm's goroutine
 	keyCursors        keyCursors         // the same of candidatesByKey, by group
 
 	mu          sync.Mutex
@@ -164,7 +164,7 @@ func (f *farm) runOnce(ctx context.Context, watch *feed.Watch, seq int64, refres
 	for _, c := range f.connectionsOf() {
 		f.d.deliver(ctx, c)
 	}
-	return seq, f.claim(ctx)
+	return seq, f.leaseWaiting(ctx)
 }
 
 // closeExpired closes connections whose certificate has expired, even if the runner has a newer one:

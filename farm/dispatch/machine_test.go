@@ -20,7 +20,7 @@ import (
 type machine struct {
 	c            *chaos
 	id           events.ID
-	jobs         map[claim]*work
+	jobs         map[attempt]*work
 	socket       *websocket.Conn
 	in           chan wire.Envelope
 	sentAt       map[int64]time.Time
@@ -28,7 +28,7 @@ type machine struct {
 	ackedAt      time.Time // when the last acknowledged heartbeat, or the hello, was sent
 }
 
-type claim struct {
+type attempt struct {
 	job   events.ID
 	epoch int
 }
@@ -50,7 +50,7 @@ func (w *work) add(binary bool, frame []byte) {
 	w.frames, w.binary = append(w.frames, frame), append(w.binary, binary)
 }
 
-func (m *machine) name(k claim) string { return fmt.Sprintf("%s.%d", m.id, k.epoch) }
+func (m *machine) name(k attempt) string { return fmt.Sprintf("%s.%d", m.id, k.epoch) }
 
 func (m *machine) run() {
 	for {
@@ -91,7 +91,7 @@ func (m *machine) session() {
 		h.Held = append(h.Held, wire.Held{Job: k.job.String(), Epoch: k.epoch, Sent: int64(len(w.frames))})
 	}
 	m.ackedAt = time.Now()
-	m.send(h, claim{}, 0)
+	m.send(h, attempt{}, 0)
 	cut := time.Now().Add(rand.N(m.c.maxConnectionLife))
 	for m.c.noFaults.Load() || time.Now().Before(cut) {
 		if !m.tick(m.in, 10*time.Millisecond) {
@@ -171,12 +171,12 @@ func (m *machine) tick(in chan wire.Envelope, d time.Duration) bool {
 			hb.Held = append(hb.Held, wire.Held{Job: k.job.String(), Epoch: k.epoch})
 		}
 		m.sentAt[m.heartbeatSeq] = time.Now()
-		m.send(hb, claim{}, 0)
+		m.send(hb, attempt{}, 0)
 	}
 	return true
 }
 
-func (m *machine) send(msg wire.Message, k claim, seq int64) {
+func (m *machine) send(msg wire.Message, k attempt, seq int64) {
 	name := ""
 	if !k.job.IsZero() {
 		name = k.job.String()
@@ -195,14 +195,14 @@ func (m *machine) fence() {
 	}
 }
 
-func (m *machine) drop(k claim) {
+func (m *machine) drop(k attempt) {
 	m.c.release(k.job, m.name(k))
 	delete(m.jobs, k)
 }
 
 func (m *machine) handle(e wire.Envelope) {
 	job, _ := events.ParseID(e.Job)
-	k := claim{job, e.Epoch}
+	k := attempt{job, e.Epoch}
 	w := m.jobs[k]
 	switch e.Type {
 	case wire.TypeAssign:
@@ -256,7 +256,7 @@ func (m *machine) handle(e wire.Envelope) {
 
 func (m *machine) applyVerdict(v wire.Verdict) {
 	job, _ := events.ParseID(v.Job)
-	k := claim{job, v.Epoch}
+	k := attempt{job, v.Epoch}
 	w := m.jobs[k]
 	switch {
 	case w == nil:
@@ -274,7 +274,7 @@ func (m *machine) applyVerdict(v wire.Verdict) {
 	}
 }
 
-func (m *machine) ack(k claim, w *work, upto int) {
+func (m *machine) ack(k attempt, w *work, upto int) {
 	w.acked = max(w.acked, upto)
 	w.sent = max(w.sent, w.acked)
 	if w.done && w.acked >= len(w.frames) {
@@ -282,7 +282,7 @@ func (m *machine) ack(k claim, w *work, upto int) {
 	}
 }
 
-func (m *machine) event(w *work, k claim, e wire.Event) {
+func (m *machine) event(w *work, k attempt, e wire.Event) {
 	frame, err := wire.EncodeFor(e, time.Now(), k.job.String(), k.epoch, int64(len(w.frames)+1))
 	require.NoError(m.c.t, err)
 	w.add(false, frame)

@@ -116,7 +116,7 @@ func TestConcurrencyKeyUsesSmallestLimit(t *testing.T) {
 }
 
 // The job's requirement set comes after more than one page of others.
-func TestClaimPagesThroughRequirements(t *testing.T) {
+func TestLeasingPagesThroughRequirements(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	r := s.replica()
@@ -140,10 +140,10 @@ func TestClaimPagesThroughRequirements(t *testing.T) {
 	}
 }
 
-// claimQueries counts the statements that look for requirements and for jobs.
-type claimQueries struct{ sets, jobs atomic.Int64 }
+// leaseQueries counts the statements that look for requirements and for jobs.
+type leaseQueries struct{ sets, jobs atomic.Int64 }
 
-func (a *claimQueries) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
+func (a *leaseQueries) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
 	switch {
 	case strings.Contains(q.SQL, "with recursive sets"):
 		a.sets.Add(1)
@@ -153,12 +153,12 @@ func (a *claimQueries) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.T
 	return ctx
 }
 
-func (a *claimQueries) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+func (a *leaseQueries) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
 // Runners that meet the same requirements share one query, however many are idle.
-func TestIdleRunnersShareClaimQueries(t *testing.T) {
+func TestIdleRunnersShareQueries(t *testing.T) {
 	t.Parallel()
-	s, count := newSite(t), &claimQueries{}
+	s, count := newSite(t), &leaseQueries{}
 	config, err := pgxpool.ParseConfig(s.url)
 	require.NoError(t, err)
 	config.ConnConfig.Tracer = count

@@ -21,9 +21,9 @@ import (
 
 const (
 	requirementPage = 256 // requirement sets per query
-	claimPage       = 64  // candidates at once
-	claimsAtOnce    = 8
-	claimRounds     = 200 // per runOnce; the next one continues
+	leasePage       = 64  // candidates at once
+	leasesAtOnce    = 8
+	leaseRounds     = 200 // per runOnce; the next one continues
 )
 
 // A group is a set of runners that meet the same requirement sets, though their labels may differ.
@@ -41,12 +41,12 @@ type offer struct {
 	assigned          int
 }
 
-// claim leases waiting jobs to runners with free slots until either runs out. It pages through the
+// leaseWaiting leases waiting jobs to runners with free slots until either runs out. It pages through the
 // requirement sets, resuming where the last round stopped, so that runners busy with the first sets
-// eventually reach the others. It ends when a full pass took no job from the queue.
-func (f *farm) claim(ctx context.Context) error {
-	fromStart, moved := f.requirementCursor == "", false // whether this pass began at the first page, and took a job from the queue
-	for range claimRounds {
+// eventually reach the others. It ends when no job has left the queue in a full pass.
+func (f *farm) leaseWaiting(ctx context.Context) error {
+	fromStart, leftQueue := f.requirementCursor == "", false // whether this pass began at the first page, and a job has left the queue
+	for range leaseRounds {
 		offers := f.offers()
 		if len(offers) == 0 {
 			return nil
@@ -56,11 +56,11 @@ func (f *farm) claim(ctx context.Context) error {
 			return err
 		}
 		for _, g := range groupsOf(sets, offers) {
-			took, err := f.fill(ctx, g)
+			left, err := f.leaseToGroup(ctx, g)
 			if err != nil {
 				return err
 			}
-			moved = moved || took
+			leftQueue = leftQueue || left
 		}
 		next := ""
 		if len(sets) == requirementPage {
@@ -70,10 +70,10 @@ func (f *farm) claim(ctx context.Context) error {
 		if f.requirementCursor = next; next != "" {
 			continue
 		}
-		if fromStart && !moved {
+		if fromStart && !leftQueue {
 			return nil
 		}
-		fromStart, moved = true, false
+		fromStart, leftQueue = true, false
 	}
 	f.nudge()
 	return nil
@@ -114,8 +114,8 @@ func groupsOf(sets []requirement, offers []*offer) (list []*group) {
 	return list
 }
 
-// fill leases the next jobs to a group of runners, and reports whether it took any from the queue.
-func (f *farm) fill(ctx context.Context, g *group) (moved bool, err error) {
+// leaseToGroup leases the next jobs to a group of runners, and reports whether any of them has left the queue.
+func (f *farm) leaseToGroup(ctx context.Context, g *group) (leftQueue bool, err error) {
 	slots, err := f.usedSlots(ctx)
 	if err != nil {
 		return false, err
@@ -188,12 +188,12 @@ func (g *group) runnerFor(job candidate, now time.Time) *offer {
 }
 
 // lease appends the leases, several at once, and delivers the jobs. A job that another process has
-// leased first is skipped silently. moved is true if any of the jobs has left the queue.
-func (f *farm) lease(ctx context.Context, list []match) (moved bool, err error) {
-	var mu sync.Mutex                  // guards moved and got
+// leased first is skipped silently. leftQueue is true if any of the jobs has left the queue.
+func (f *farm) lease(ctx context.Context, list []match) (leftQueue bool, err error) {
+	var mu sync.Mutex                  // guards leftQueue and got
 	got := map[events.ID][]events.ID{} // by runner
 	var all errgroup.Group
-	all.SetLimit(claimsAtOnce)
+	all.SetLimit(leasesAtOnce)
 	for _, m := range list {
 		all.Go(func() error {
 			_, err := f.d.Commands.LeaseJob(ctx, commands.LeaseJob{
@@ -202,13 +202,13 @@ func (f *farm) lease(ctx context.Context, list []match) (moved bool, err error) 
 			switch refused := fault.As(err); {
 			case err == nil:
 				mu.Lock()
-				moved, got[m.c.runner.ID] = true, append(got[m.c.runner.ID], m.job)
+				leftQueue, got[m.c.runner.ID] = true, append(got[m.c.runner.ID], m.job)
 				mu.Unlock()
-				f.d.counts.claimed.Add(1)
+				f.d.counts.leased.Add(1)
 				return nil
 			case errors.Is(err, aggregates.ErrJobDropped):
 				mu.Lock()
-				moved = true
+				leftQueue = true
 				mu.Unlock()
 				return nil
 			case errors.Is(err, aggregates.ErrJobTaken):
@@ -228,5 +228,5 @@ func (f *farm) lease(ctx context.Context, list []match) (moved bool, err error) 
 			f.d.deliver(ctx, c)
 		}
 	}
-	return moved, err
+	return leftQueue, err
 }
