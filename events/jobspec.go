@@ -164,8 +164,14 @@ type JobConcurrency struct {
 // limit among them.
 type ConcurrencyUse struct{ Held, LowestLimit int }
 
-// Full reports whether no further job with that limit may start. Jobs with the same key may
+// Free returns how many further jobs with that limit may start. Jobs with the same key may
 // have different limits: of those that run at once, the lowest counts.
-func (u ConcurrencyUse) Full(limit int) bool {
-	return u.Held > 0 && u.Held >= min(u.LowestLimit, limit)
+func (u ConcurrencyUse) Free(limit int) int {
+	if u.Held > 0 {
+		limit = min(limit, u.LowestLimit)
+	}
+	return max(0, limit-u.Held)
 }
+
+// Full reports whether no further job with that limit may start.
+func (u ConcurrencyUse) Full(limit int) bool { return u.Free(limit) == 0 }

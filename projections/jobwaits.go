@@ -114,7 +114,7 @@ func (w JobWaits) Reason(j Job) string {
 		return WaitsForDrained
 	case !awake:
 		return WaitsForRest
-	case w.keyUse[j.Key].Full(j.Concurrency):
+	case j.Key != "" && w.keyUse[j.Key].Full(j.Concurrency):
 		return WaitsForConcurrency
 	case !free:
 		return WaitsForSlot

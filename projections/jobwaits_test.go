@@ -33,3 +33,13 @@ func TestMissingLabels(t *testing.T) {
 	}
 	require.Empty(t, JobWaits{}.Missing(Job{State: events.JobStateRunning, Required: boxed}))
 }
+
+// A job without a concurrency key waits for none, though its limit is 0.
+func TestReasonWithoutConcurrencyKey(t *testing.T) {
+	t.Parallel()
+	job := Job{State: events.JobStateQueued, Required: events.JobRequires{Labels: []string{"sandbox=none"}}}
+	w := JobWaits{runners: []waitRunner{{Labels: []string{"sandbox=none"}}}}
+	require.Equal(t, WaitsForSlot, w.Reason(job))
+	w.runners[0].Free = true
+	require.Empty(t, w.Reason(job))
+}

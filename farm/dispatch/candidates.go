@@ -113,7 +113,7 @@ func completePart(window []candidate) (part []candidate, all bool) {
 
 // mayTake reports whether a runner of the group may be offered a job now.
 func (g *group) mayTake(c candidate, slots map[string]concurrency, now time.Time) bool {
-	return !c.NotBefore.After(now) && (c.Key == "" || slots[c.Key].freeSlots(c.Limit) > 0) &&
+	return !c.NotBefore.After(now) && (c.Key == "" || !slots[c.Key].Full(c.Limit)) &&
 		slices.ContainsFunc(g.runners, func(o *offer) bool { return !c.excludes(o.c.runner.ID, now) })
 }
 

@@ -10,16 +10,15 @@ import (
 	"svc/events"
 )
 
-// A concurrency is the use of one concurrency key: the taken slots, and the smallest limit among
-// the jobs that hold them.
+// A concurrency is the use of one concurrency key, and the slots that are taken.
 type concurrency struct {
+	events.ConcurrencyUse
 	taken []int
-	least int
 }
 
 // freeSlot returns a free slot for a job with the given limit, 0 if there is none.
 func (c concurrency) freeSlot(limit int) int {
-	if (events.ConcurrencyUse{Held: len(c.taken), LowestLimit: c.least}).Full(limit) {
+	if c.Full(limit) {
 		return 0
 	}
 	for slot := 1; slot <= limit; slot++ {
@@ -30,20 +29,12 @@ func (c concurrency) freeSlot(limit int) int {
 	return 0
 }
 
-// freeSlots returns how many jobs with the given limit may start.
-func (c concurrency) freeSlots(limit int) int {
-	if len(c.taken) > 0 {
-		limit = min(limit, c.least)
-	}
-	return max(0, limit-len(c.taken))
-}
-
 // withSlot returns c with another job in it.
 func (c concurrency) withSlot(slot, limit int) concurrency {
-	if len(c.taken) == 0 {
-		c.least = limit
+	if c.Held > 0 {
+		limit = min(limit, c.LowestLimit)
 	}
-	return concurrency{append(c.taken, slot), min(c.least, limit)}
+	return concurrency{events.ConcurrencyUse{Held: c.Held + 1, LowestLimit: limit}, append(c.taken, slot)}
 }
 
 // usedSlots returns the use of each concurrency key.
@@ -169,7 +160,7 @@ func (f *farm) firstOf(ctx context.Context, g *group, page []queueKey, slots map
 	for _, k := range page {
 		n := leasePage
 		if k.Key != "" {
-			n = min(n, slots[k.Key].freeSlots(k.Limit))
+			n = min(n, slots[k.Key].Free(k.Limit))
 		}
 		if n > 0 {
 			sets, keys, limits, most = append(sets, k.Requirement), append(keys, k.Key), append(limits, k.Limit), append(most, n)
