@@ -23,7 +23,7 @@ var ErrLog = errors.New("ask the log for artifacts")
 type AbandonedFunc func(ctx context.Context, workspace, job events.ID) (keep []events.ID, ok bool, err error)
 
 // SweepUnrecorded removes sealed files without an event, which exist when an upload was abandoned
-// just before the event was appended, and returns the number of removed objects. [Sweep] keeps
+// just before the event was appended, and returns the number of removed objects. [Swept.Sweep] keeps
 // them, as they are sealed. It pauses between folders, to limit the load of a large store. A folder
 // that fails does not stop the others; if the log fails, the sweep ends with [ErrLog].
 func SweepUnrecorded(ctx context.Context, store Store, abandoned AbandonedFunc, now time.Time, pause time.Duration) (

@@ -47,7 +47,7 @@ func (c *connection) announceOnline(ctx context.Context) error {
 	limit, now := c.d.announcements.limit(c.runner.ID), c.d.Now()
 	quiet := limit.TokensAt(now) < 1
 	done, err := c.d.Commands.ConnectRunner(ctx, commands.ConnectRunner{
-		Meta: c.runner.meta(), Runner: c.runner.ID, Hello: c.presence.lastHello(), Quiet: quiet,
+		Meta: c.runner.Meta(), Runner: c.runner.ID, Hello: c.presence.lastHello(), Quiet: quiet,
 	})
 	if err != nil {
 		return err

@@ -74,15 +74,16 @@ func (c *Config) setDefaults() {
 	}
 }
 
-// A Runner identifies the runner behind a connection.
+// A Runner identifies a runner that has shown its certificate.
 type Runner struct {
 	Workspace, ID events.ID
 	Name          string
-	NotAfter      time.Time       // of its certificate; the connection ends then
+	NotAfter      time.Time       // of its certificate; a connection ends then
 	Envelope      events.Envelope // for the events that it causes
 }
 
-func (r Runner) meta() commands.Meta {
+// Meta returns the metadata of a command of the runner.
+func (r Runner) Meta() commands.Meta {
 	return commands.Meta{Envelope: r.Envelope, Workspace: r.Workspace}
 }
 

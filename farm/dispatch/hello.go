@@ -24,8 +24,8 @@ func (c *connection) handleHello(ctx context.Context, e wire.Envelope) error {
 	if err != nil {
 		return malformed(err)
 	}
-	if len(h.Held) > wire.MaxHeld || h.Capacity < 0 {
-		return malformed(fmt.Errorf("%w: hello of %d jobs, capacity %d", wire.ErrFrame, len(h.Held), h.Capacity))
+	if h.Capacity < 0 {
+		return malformed(fmt.Errorf("%w: hello with capacity %d", wire.ErrFrame, h.Capacity))
 	}
 	list, err := parseHeld(h.Held)
 	if err != nil {
@@ -72,7 +72,7 @@ func (c *connection) handleHello(ctx context.Context, e wire.Envelope) error {
 // parseHeld checks and converts the jobs that a runner says it holds.
 func parseHeld(list []wire.Held) (out []heldJob, err error) {
 	if len(list) > wire.MaxHeld {
-		return nil, fmt.Errorf("%w: %d jobs", wire.ErrFrame, len(list))
+		return nil, fmt.Errorf("%w: %d held jobs", wire.ErrFrame, len(list))
 	}
 	for _, h := range list {
 		job, err := events.ParseID(h.Job)

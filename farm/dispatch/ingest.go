@@ -209,7 +209,7 @@ func (g *ingest) runCommand(ctx context.Context, it *item, l lease) bool {
 	c := it.c
 	switch {
 	case it.accept:
-		_, err := g.d.Commands.AcceptJob(ctx, commands.AcceptJob{Meta: c.runner.meta(), Job: it.job, Runner: c.runner.ID, Epoch: it.epoch})
+		_, err := g.d.Commands.AcceptJob(ctx, commands.AcceptJob{Meta: c.runner.Meta(), Job: it.job, Runner: c.runner.ID, Epoch: it.epoch})
 		if g.succeeded(it, err) {
 			g.acknowledge(it, 0, l.seq) // the runner may begin
 			g.d.warn("record an accept", c.noteAccept(ctx, it.job, it.epoch))
@@ -218,7 +218,7 @@ func (g *ingest) runCommand(ctx context.Context, it *item, l lease) bool {
 	case it.decline != "":
 		c.slots.markDeclined(it.job, it.epoch)
 		done, err := g.d.Commands.DeclineJob(ctx, commands.DeclineJob{
-			Meta: c.runner.meta(), Job: it.job, Runner: c.runner.ID, Epoch: it.epoch, Reason: it.decline,
+			Meta: c.runner.Meta(), Job: it.job, Runner: c.runner.ID, Epoch: it.epoch, Reason: it.decline,
 		})
 		if g.succeeded(it, err) {
 			if !done.Idle { // before forget lets it be given another job
@@ -236,7 +236,7 @@ func (g *ingest) runCommand(ctx context.Context, it *item, l lease) bool {
 	case afterGap:
 		c.sendGap(it.job, it.epoch, l.seq+1)
 	case inOrder:
-		_, err := g.d.Commands.ReportJob(ctx, commands.ReportJob{Meta: c.runner.meta(), Job: it.job, Runner: c.runner.ID, Report: *it.report})
+		_, err := g.d.Commands.ReportJob(ctx, commands.ReportJob{Meta: c.runner.Meta(), Job: it.job, Runner: c.runner.ID, Report: *it.report})
 		return g.succeeded(it, err)
 	}
 	return false

@@ -83,7 +83,7 @@ func (p *presence) isUnannounced() bool {
 // markOffline records in the log that a runner is offline. Its presence row is updated only if this
 // is still its connection.
 func (d *Dispatcher) markOffline(ctx context.Context, r Runner, connection events.ID, why events.OfflineReason) error {
-	if _, err := d.Commands.DisconnectRunner(ctx, commands.DisconnectRunner{Meta: r.meta(), Runner: r.ID, Reason: why}); err != nil {
+	if _, err := d.Commands.DisconnectRunner(ctx, commands.DisconnectRunner{Meta: r.Meta(), Runner: r.ID, Reason: why}); err != nil {
 		return fmt.Errorf("disconnect runner %s: %w", r.ID, err)
 	}
 	_, err := d.DB.Exec(ctx, `

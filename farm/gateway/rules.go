@@ -25,7 +25,7 @@ const (
 	uploadTimeout = 900 * time.Second // tolerates slow disks and lines
 	smallBody     = 1 << 20
 	usualTimeout  = 60 * time.Second
-	// tunnelIdle is well above the ten seconds between the heartbeats of an agent.
+	// tunnelIdle is well above the ten seconds between the heartbeats of a runner.
 	tunnelIdle = 120 * time.Second
 )
 

@@ -93,9 +93,7 @@ func (s *Server) agent(ctx context.Context, _ *agentQuery) (*huma.StreamResponse
 			s.Log.DebugContext(r.Context(), "a runner was not connected", "err", err)
 			return
 		}
-		s.Dispatcher.Serve(socket, dispatch.Runner{
-			Workspace: runner.Workspace, ID: runner.ID, Name: runner.Name, NotAfter: runner.NotAfter, Envelope: runner.Envelope,
-		}, release)
+		s.Dispatcher.Serve(socket, runner.Runner, release)
 	}), nil
 }
 

@@ -7,12 +7,12 @@ import (
 	"errors"
 	"net/http"
 	"net/netip"
-	"time"
 
 	"svc/aggregates"
 	"svc/commands"
 	"svc/events"
 	"svc/farm/certificate"
+	"svc/farm/dispatch"
 	"svc/fault"
 	"svc/http/limit"
 	"svc/http/middleware"
@@ -34,18 +34,10 @@ var (
 
 // A Runner is an authenticated runner that makes a request.
 type Runner struct {
-	Workspace, ID events.ID
-	Name          string
-	State         events.RunnerState // at the time of the request
-	Serial        string             // of the certificate
-	NotAfter      time.Time          // of the certificate
-	Version       string             // of the agent, as last reported
-	Envelope      events.Envelope    // for the events that it causes
-}
-
-// Meta returns the metadata of a command of the runner.
-func (r *Runner) Meta() commands.Meta {
-	return commands.Meta{Envelope: r.Envelope, Workspace: r.Workspace}
+	dispatch.Runner
+	State   events.RunnerState // at the time of the request
+	Serial  string             // of the certificate
+	Version string             // of the agent, as last reported
 }
 
 type runnerKey struct{}
@@ -164,8 +156,11 @@ func (s *Server) lookupRunner(r *http.Request, shown *x509.Certificate, named ce
 		return nil, s.refuseCertificate(r, errors.New("there is no such runner"))
 	}
 	c := &Runner{
-		Workspace: named.Workspace, ID: named.Runner, Name: *h.Name, State: *h.State, Serial: named.Serial, NotAfter: named.NotAfter,
-		Version: *h.Version, Envelope: envelopeOf(r, events.Actor{Type: events.ByRunner, ID: named.Runner, Name: *h.Name}),
+		Runner: dispatch.Runner{
+			Workspace: named.Workspace, ID: named.Runner, Name: *h.Name, NotAfter: named.NotAfter,
+			Envelope: envelopeOf(r, events.Actor{Type: events.ByRunner, ID: named.Runner, Name: *h.Name}),
+		},
+		State: *h.State, Serial: named.Serial, Version: *h.Version,
 	}
 	if err := stateError(*h.State); err != nil {
 		return nil, err

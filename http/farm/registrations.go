@@ -10,6 +10,7 @@ import (
 	"svc/commands"
 	"svc/events"
 	"svc/farm/certificate"
+	"svc/farm/dispatch"
 	"svc/farm/wire"
 	"svc/fault"
 	"svc/http/limit"
@@ -92,7 +93,7 @@ func (s *Server) admitUnregistered(w http.ResponseWriter, r *http.Request) (cont
 	if err := s.EnrollmentLimit.Allow(r.Context(), w.Header(), limit.Address(r)); err != nil {
 		return nil, nil, err
 	}
-	anybody := &Runner{Envelope: envelopeOf(r, events.Actor{Type: events.BySystem, Name: "farm"})}
+	anybody := &Runner{Runner: dispatch.Runner{Envelope: envelopeOf(r, events.Actor{Type: events.BySystem, Name: "farm"})}}
 	return context.WithValue(r.Context(), runnerKey{}, anybody), func() {}, nil
 }
 
