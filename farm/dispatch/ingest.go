@@ -20,21 +20,21 @@ import (
 )
 
 const (
-	lanes      = 8
-	laneQueued = 128     // messages that may wait in a lane; when it is full its connections are not read
-	laneBytes  = 4 << 20 // data that is stored together, about
-	laneEvents = 16      // commands that run at once
+	lanes        = 8
+	laneQueued   = 128     // messages that may wait in a lane; when it is full its connections are not read
+	laneBytes    = 4 << 20 // data that is stored together, about
+	laneCommands = 16      // commands that run at once
 )
 
-// An item is one message of a runner about a job: an accept, a decline, an event or a chunk of its
-// log.
+// An item is one message of a runner about a job: an accept, a decline, a [wire.Event] or a
+// chunk of its log.
 type item struct {
 	c     *connection
 	job   events.ID
 	epoch int
 	seq   int64
 
-	report  *aggregates.JobReport // of an event
+	report  *aggregates.JobReport // of a wire.Event
 	accept  bool
 	decline string // reason of a decline, "" otherwise
 
@@ -187,7 +187,7 @@ func (g *ingest) runCommands(ctx context.Context, list []*item) {
 		return
 	}
 	var all errgroup.Group
-	all.SetLimit(laneEvents)
+	all.SetLimit(laneCommands)
 	var mu sync.Mutex
 	var done []*item
 	for _, it := range list {

@@ -20,8 +20,8 @@ const (
 	maxArtifacts = 10_000
 )
 
-// reportOf converts an event of a runner into a report of its job. An event of an unknown kind
-// becomes a report without event: only its number is stored.
+// reportOf converts a [wire.Event] into a report of its job. One of an unknown kind becomes a report
+// without an event for the log: only its number is stored.
 func reportOf(e wire.Envelope, b wire.Event) (*aggregates.JobReport, error) {
 	r := &aggregates.JobReport{Epoch: e.Epoch, Seq: e.Seq}
 	switch b.Kind {
