@@ -39,7 +39,7 @@ func (p *Prover) RequireAuthorsAfter(settle time.Duration) {
 
 // checkAuthor returns an error if an event to be signed was appended by somebody without the vault
 // key. Events of older builds have no MAC and are accepted while the log does not require one.
-func (p *Prover) checkAuthor(t *tree, e *stored) error {
+func (p *Prover) checkAuthor(t *tree, e *eventRow) error {
 	if p.authors.acceptAny || len(e.MAC) == 0 && !t.authenticated {
 		return nil
 	}
@@ -50,7 +50,7 @@ func (p *Prover) checkAuthor(t *tree, e *stored) error {
 	return nil
 }
 
-func (p *Prover) author(e *stored) error {
+func (p *Prover) author(e *eventRow) error {
 	if e.misplaced {
 		return fmt.Errorf("event %d %w: it is not the next event of its stream", e.Seq, errForeignAuthor)
 	}
@@ -64,7 +64,7 @@ func (p *Prover) author(e *stored) error {
 // markMisplaced marks the events whose version an earlier event of the stream has, or that follow none. The MAC does
 // not cover the position in the log: without this check, a genuine event could be copied to its end by whoever
 // can drop the unique key.
-func markMisplaced(ctx context.Context, db store.Querier, list []stored) error {
+func markMisplaced(ctx context.Context, db store.Querier, list []eventRow) error {
 	var workspaces, streams []events.ID
 	var versions, seqs []int64
 	for _, e := range list {

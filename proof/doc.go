@@ -23,7 +23,7 @@
 // left.
 //
 // A verification recomputes all hashes, keeping two stacks of at most 63 hashes in memory. It
-// compares them with the stored hashes, to find the bad record, and with every kept checkpoint (the
+// compares them with the stored hashes, to find the bad record, and with every stored checkpoint (the
 // last of each 1,024 events), to find out whether the record or its hash was changed. Two attacks
 // do not show in the database alone: setting all of it back to an earlier or empty state, after
 // which it is signed again, and replacing the key together with all signatures. So a verification

@@ -107,7 +107,7 @@ func TestExportIsVerifiedWithoutDatabase(t *testing.T) {
 }
 
 func TestLeafRoundTrip(t *testing.T) {
-	e := stored{
+	e := eventRow{
 		Workspace: newID(), Seq: 2, ID: newID(), Stream: newID(), Version: -5, Kind: "a.b", Schema: 1,
 		Meta: []byte(`{}`), Data: []byte(`{"ö":1}`),
 	}
@@ -125,7 +125,7 @@ func TestLeafRoundTrip(t *testing.T) {
 }
 
 func FuzzOpenLeaf(f *testing.F) {
-	e := stored{Kind: "a.b", Meta: []byte(`{}`), Data: []byte(`{}`)}
+	e := eventRow{Kind: "a.b", Meta: []byte(`{}`), Data: []byte(`{}`)}
 	e.At.Valid = true
 	f.Add(e.canonical())
 	f.Fuzz(func(t *testing.T, leaf []byte) {

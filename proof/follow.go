@@ -117,7 +117,7 @@ func (w *pageWrites) addHashes(workspace events.ID, list []storedHash) {
 }
 
 // extend adds records to a log and their rows to w.
-func (p *Prover) extend(w *pageWrites, k *signingKey, t *tree, records []stored) error {
+func (p *Prover) extend(w *pageWrites, k *signingKey, t *tree, records []eventRow) error {
 	if len(records) == 0 {
 		return nil
 	}
@@ -229,7 +229,7 @@ func (p *Prover) checkSigned(t *tree, k *signingKey, text string) error {
 }
 
 // bytesOf returns the size of the events' stored data.
-func bytesOf(list []stored) (n int) {
+func bytesOf(list []eventRow) (n int) {
 	for _, e := range list {
 		n += len(e.Meta) + len(e.Data)
 	}
@@ -238,14 +238,14 @@ func bytesOf(list []stored) (n int) {
 
 // readPage returns a page of the events after number after, up to upTo. It is empty only if there
 // are none.
-func readPage(ctx context.Context, db store.Querier, workspace events.ID, after, upTo int64) ([]stored, error) {
+func readPage(ctx context.Context, db store.Querier, workspace events.ID, after, upTo int64) ([]eventRow, error) {
 	rows, _ := db.Query(ctx, `
 `+store.WithinBytes(`
-			select `+storedColumns+` from events
+			select `+eventColumns+` from events
 			where workspace_id = $1 and seq > $2 and seq <= $3
-			order by seq limit $4`, storedColumns, `$5::bigint`)+`
+			order by seq limit $4`, eventColumns, `$5::bigint`)+`
 		order by seq`, workspace, after, upTo, page, store.PageBytes)
-	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[stored])
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[eventRow])
 	if err != nil {
 		return nil, fmt.Errorf("read events after %d: %w", after, err)
 	}
@@ -254,23 +254,23 @@ func readPage(ctx context.Context, db store.Querier, workspace events.ID, after,
 
 // readEach returns the next events of logs, up to limit of each, with misplaced ones marked. It ignores events
 // beyond the head.
-func readEach(ctx context.Context, tx pgx.Tx, list []store.Position, limit int) (map[events.ID][]stored, error) {
+func readEach(ctx context.Context, tx pgx.Tx, list []store.Position, limit int) (map[events.ID][]eventRow, error) {
 	workspaces, seqs := store.Columns(list)
 	rows, _ := tx.Query(ctx, `
 		select e.* from unnest((select $1::uuid[]), (select $2::bigint[])) as p (log, behind)
 		cross join lateral (select head from logs where workspace_id = log offset 0) l
 		cross join lateral (`+store.WithinBytes(`
-			select `+storedColumns+` from events where workspace_id = log and seq > behind and seq <= l.head order by seq limit $3`,
-		storedColumns, `$4::bigint`)+`
+			select `+eventColumns+` from events where workspace_id = log and seq > behind and seq <= l.head order by seq limit $3`,
+		eventColumns, `$4::bigint`)+`
 		) e order by log, seq`, workspaces, seqs, limit, store.BytesOfEach(len(list)))
-	all, err := pgx.CollectRows(rows, pgx.RowToStructByPos[stored])
+	all, err := pgx.CollectRows(rows, pgx.RowToStructByPos[eventRow])
 	if err != nil {
 		return nil, fmt.Errorf("read events: %w", err)
 	}
 	if err := markMisplaced(ctx, tx, all); err != nil {
 		return nil, err
 	}
-	records := map[events.ID][]stored{}
+	records := map[events.ID][]eventRow{}
 	for _, r := range all {
 		records[r.Workspace] = append(records[r.Workspace], r)
 	}

@@ -12,8 +12,8 @@ import (
 	"svc/events"
 )
 
-// A stored is a row of table events, not decoded.
-type stored struct {
+// An eventRow is a row of table events, not decoded.
+type eventRow struct {
 	Workspace events.ID
 	Seq       int64
 	ID        events.ID
@@ -28,13 +28,13 @@ type stored struct {
 	misplaced bool   // set by markMisplaced
 }
 
-// storedColumns are the columns of stored, in order.
-const storedColumns = `workspace_id, seq, id, stream, version, kind, schema, at, meta, data, mac`
+// eventColumns are the columns of an eventRow, in order.
+const eventColumns = `workspace_id, seq, id, stream, version, kind, schema, at, meta, data, mac`
 
 // Leaf returns the leaf of a record: the bytes that the Merkle log covers. r must be as its row was
 // read.
 func Leaf(r *events.Record) []byte {
-	e := stored{
+	e := eventRow{
 		Workspace: r.Workspace, Seq: r.Seq, ID: r.ID, Stream: r.Stream, Version: int64(r.Version),
 		Kind: r.Event.Kind(), Schema: int64(r.Schema),
 		At: pgtype.Timestamptz{Time: r.At, Valid: true}, Meta: r.Meta, Data: r.Data,
@@ -60,7 +60,7 @@ func Leaf(r *events.Record) []byte {
 // spells in hexadecimal.
 //
 // The hash of the leaf is that of RFC 6962, SHA-256 of a zero byte and these.
-func (e *stored) canonical() []byte {
+func (e *eventRow) canonical() []byte {
 	b := make([]byte, 0, 10*4+3*16+4*8+len(e.Kind)+len(e.Meta)+len(e.Data))
 	b = field(b, e.Workspace[:])
 	b = number(b, e.Seq)
@@ -74,7 +74,7 @@ func (e *stored) canonical() []byte {
 	return field(b, e.Data)
 }
 
-func (e *stored) hash() tlog.Hash { return tlog.RecordHash(e.canonical()) }
+func (e *eventRow) hash() tlog.Hash { return tlog.RecordHash(e.canonical()) }
 
 func field(b, value []byte) []byte {
 	return append(binary.BigEndian.AppendUint32(b, uint32(len(value))), value...) // PostgreSQL values are below 4 GiB
@@ -95,7 +95,7 @@ func micros(at pgtype.Timestamptz) int64 {
 }
 
 // record decodes the event.
-func (e *stored) record() events.Record {
+func (e *eventRow) record() events.Record {
 	r := events.Record{
 		Workspace: e.Workspace, Seq: e.Seq, ID: e.ID, Stream: e.Stream, Version: int(e.Version), Schema: int(e.Schema),
 		At: e.At.Time, Meta: e.Meta, Data: e.Data,
@@ -106,9 +106,9 @@ func (e *stored) record() events.Record {
 var errLeaf = errors.New("its leaf is not made of the fields of an event")
 
 // openLeaf decodes the result of canonical.
-func openLeaf(leaf []byte) (stored, error) {
+func openLeaf(leaf []byte) (eventRow, error) {
 	f := fields{rest: leaf}
-	e := stored{
+	e := eventRow{
 		Workspace: f.id(), Seq: f.number(), ID: f.id(), Stream: f.id(), Version: f.number(), Kind: string(f.next()), Schema: f.number(),
 		At: pgtype.Timestamptz{Time: time.UnixMicro(f.number()).UTC(), Valid: true}, Meta: f.next(), Data: f.next(),
 	}

@@ -24,7 +24,7 @@ import (
 
 const (
 	page               = 1000 // events that are hashed or verified together
-	checkpointInterval = 1024 // of each so many events, the last checkpoint is kept
+	checkpointInterval = 1024 // of each so many events, the last checkpoint stays stored
 	secretName         = "proof_signer"
 
 	// minSignInterval is the shortest time between two signatures for a log: signing takes longer than hashing

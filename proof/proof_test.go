@@ -19,7 +19,7 @@ import (
 // The leaf of an event never changes.
 func TestCanonicalBytesNeverChange(t *testing.T) {
 	id := func(last byte) events.ID { return events.ID{15: last} }
-	e := stored{
+	e := eventRow{
 		Workspace: id(1), Seq: 2, ID: id(3), Stream: id(4), Version: 5, Kind: "a.b", Schema: 1,
 		At: pgtype.Timestamptz{Time: time.UnixMicro(6), Valid: true}, Meta: []byte(`{}`), Data: []byte(`{"ö":1}`),
 	}

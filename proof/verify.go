@@ -47,7 +47,7 @@ type Check struct {
 }
 
 // Verify recomputes the Merkle log of a workspace from its events up to the newest checkpoint, and
-// compares it with the stored hashes and every kept checkpoint. Beyond that it checks that no event
+// compares it with the stored hashes and every stored checkpoint. Beyond that it checks that no event
 // up to the head is missing. It uses constant memory and takes no locks.
 func Verify(ctx context.Context, db *pgxpool.Pool, workspace events.ID, c Check) (Report, error) {
 	v := &verification{db: db, Check: c, Report: Report{
@@ -74,9 +74,9 @@ type verification struct {
 	db       *pgxpool.Pool
 	verifier note.Verifier
 
-	position    int64             // checkpoint of the prover
-	events      tree              // tree over the events
-	hashes      tree              // tree over the stored hashes of the events
+	position    int64             // position of the prover as a follower, which an attacker can alter
+	computed    tree              // tree over the events
+	recorded    tree              // tree over the stored hashes of the events
 	confirmed   int64             // events up to this one are confirmed by a checkpoint
 	next        *signedCheckpoint // next checkpoint on the way
 	doubt       *Bad              // first mismatch, until a checkpoint decides its cause

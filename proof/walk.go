@@ -13,23 +13,23 @@ import (
 // verifySigned verifies the signed events.
 func (v *verification) verifySigned(ctx context.Context) error {
 	if v.newest == nil {
-		v.Root = v.events.root()
+		v.Root = v.computed.root()
 		return nil
 	}
 	end := v.newest.size
 	if v.newest.bad != "" {
 		end = min(end, v.Head) // its size cannot be trusted
 	}
-	for v.events.size < end && (v.Bad == nil || v.Bad.Seq > v.events.size) {
+	for v.computed.size < end && (v.Bad == nil || v.Bad.Seq > v.computed.size) {
 		more, err := v.verifyPage(ctx, end)
 		if err != nil {
 			return err
 		}
-		if v.Progress(v.events.size, end); !more {
+		if v.Progress(v.computed.size, end); !more {
 			break
 		}
 	}
-	v.Root = v.events.root()
+	v.Root = v.computed.root()
 	if v.doubt != nil {
 		v.reportBad(v.doubt.Seq, "%s", v.doubt.Reason)
 	}
@@ -69,33 +69,33 @@ func (v *verification) checkUnsigned(ctx context.Context) error {
 
 // verifyPage verifies the next page of events and reports whether to go on.
 func (v *verification) verifyPage(ctx context.Context, end int64) (more bool, err error) {
-	records, err := readPage(ctx, v.db, v.Workspace, v.events.size, end)
+	records, err := readPage(ctx, v.db, v.Workspace, v.computed.size, end)
 	if err != nil {
 		return false, err
 	}
-	hashes, err := v.keptHashes(ctx, v.events.size, min(v.events.size+page, end))
+	hashes, err := v.readStoredHashes(ctx, v.computed.size, min(v.computed.size+page, end))
 	if err != nil {
 		return false, err
 	}
 	for _, r := range records {
-		if v.next == nil || v.next.size <= v.events.size {
+		if v.next == nil || v.next.size <= v.computed.size {
 			if err := v.loadNextCheckpoint(ctx); err != nil {
 				return false, err
 			}
 		}
-		if r.Seq != v.events.size+1 {
+		if r.Seq != v.computed.size+1 {
 			break
 		}
 		v.addEvent(&r, hashes)
-		if v.since != nil && v.since.size == v.events.size && !v.extendsSince() {
+		if v.since != nil && v.since.size == v.computed.size && !v.extendsSince() {
 			return false, nil
 		}
-		if v.events.size == v.next.size && !v.compareCheckpoint() {
+		if v.computed.size == v.next.size && !v.compareCheckpoint() {
 			return false, nil
 		}
 	}
-	if n := len(records); n == 0 || records[n-1].Seq != v.events.size {
-		v.reportBad(v.events.size+1, "the record is missing")
+	if n := len(records); n == 0 || records[n-1].Seq != v.computed.size {
+		v.reportBad(v.computed.size+1, "the record is missing")
 		return false, nil
 	}
 	return true, nil
@@ -107,14 +107,14 @@ type storedHashes struct {
 	tiles   map[int64]bool      // the numbers of the full tiles from which some are
 }
 
-func (k storedHashes) put(index int64, hash []byte) {
+func (s storedHashes) put(index int64, hash []byte) {
 	if len(hash) == tlog.HashSize {
-		k.byIndex[index] = tlog.Hash(hash)
+		s.byIndex[index] = tlog.Hash(hash)
 	}
 }
 
-// keptHashes reads the stored hashes of the events after number after, up to upTo.
-func (v *verification) keptHashes(ctx context.Context, after, upTo int64) (storedHashes, error) {
+// readStoredHashes reads the stored hashes of the events after number after, up to upTo.
+func (v *verification) readStoredHashes(ctx context.Context, after, upTo int64) (storedHashes, error) {
 	hashes := storedHashes{map[int64]tlog.Hash{}, map[int64]bool{}}
 	var index, number int64
 	var hash, tile []byte
@@ -144,30 +144,30 @@ func (v *verification) keptHashes(ctx context.Context, after, upTo int64) (store
 }
 
 // addEvent adds an event and compares its hashes with the stored ones.
-func (v *verification) addEvent(r *stored, stored storedHashes) {
-	n := v.events.size
-	own := r.hash()
-	hashes := v.events.add(own)
-	said := own
+func (v *verification) addEvent(e *eventRow, onDisk storedHashes) {
+	n := v.computed.size
+	own := e.hash()
+	newHashes := v.computed.add(own)
+	recordedLeaf := own
 	index := tlog.StoredHashIndex(0, n)
-	if k, ok := stored.byIndex[index]; ok {
-		said = k
+	if leaf, ok := onDisk.byIndex[index]; ok {
+		recordedLeaf = leaf
 	}
-	v.hashes.add(said)
+	v.recorded.add(recordedLeaf)
 	// Full tiles store no hashes between leaves and root. The last tile may have become full meanwhile.
-	tiled := n/tileWidth < v.newest.size/tileWidth || stored.tiles[n/tileWidth]
-	for level, h := range hashes {
+	tiled := n/tileWidth < v.newest.size/tileWidth || onDisk.tiles[n/tileWidth]
+	for level, h := range newHashes {
 		if v.doubt != nil {
 			break
 		}
-		switch k, ok := stored.byIndex[index+int64(level)]; {
+		switch recorded, ok := onDisk.byIndex[index+int64(level)]; {
 		case !ok && tiled && level > 0 && level < tileHeight:
 		case !ok:
-			v.doubt = &Bad{r.Seq, "its stored hash is missing"}
-		case k != h && level == 0:
-			v.doubt, v.leafDiffers = &Bad{r.Seq, "the record or its stored hash was changed"}, true
-		case k != h:
-			v.doubt = &Bad{r.Seq, "a stored hash over it was changed"}
+			v.doubt = &Bad{e.Seq, "its stored hash is missing"}
+		case recorded != h && level == 0:
+			v.doubt, v.leafDiffers = &Bad{e.Seq, "the record or its stored hash was changed"}, true
+		case recorded != h:
+			v.doubt = &Bad{e.Seq, "a stored hash over it was changed"}
 		}
 	}
 }
@@ -180,13 +180,13 @@ func (v *verification) compareCheckpoint() bool {
 			v.reportBad(v.next.size, "%s", v.next.bad)
 		}
 		return v.doubt != nil // a later checkpoint may decide
-	case v.events.root() == v.next.root && v.doubt == nil:
+	case v.computed.root() == v.next.root && v.doubt == nil:
 		v.confirmed = v.next.size
 		return true
-	case v.events.root() == v.next.root && v.leafDiffers:
+	case v.computed.root() == v.next.root && v.leafDiffers:
 		v.doubt.Reason = "its stored hash was changed"
-	case v.events.root() == v.next.root: // doubt says so already
-	case v.leafDiffers && v.hashes.root() == v.next.root:
+	case v.computed.root() == v.next.root: // doubt says so already
+	case v.leafDiffers && v.recorded.root() == v.next.root:
 		v.doubt.Reason = "the record was changed"
 	case v.doubt == nil:
 		v.doubt = &Bad{v.confirmed + 1, fmt.Sprintf("records %d to %d are not those that were signed", v.confirmed+1, v.next.size)}
@@ -198,9 +198,9 @@ func (v *verification) compareCheckpoint() bool {
 // that identifies the bad record.
 func (v *verification) extendsSince() bool {
 	switch {
-	case v.events.root() == v.since.root:
+	case v.computed.root() == v.since.root:
 		return true
-	case v.leafDiffers && v.hashes.root() == v.since.root:
+	case v.leafDiffers && v.recorded.root() == v.since.root:
 		v.doubt.Reason = "the record was changed"
 		return false
 	}
@@ -215,7 +215,7 @@ func (v *verification) loadNextCheckpoint(ctx context.Context) error {
 	var text string
 	err := v.db.QueryRow(ctx, `
 		select size, note from proof_checkpoints where workspace_id = $1 and size > $2 and size < $3 order by size limit 1`,
-		v.Workspace, v.events.size, v.newest.size).Scan(&size, &text)
+		v.Workspace, v.computed.size, v.newest.size).Scan(&size, &text)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows): // none, or it was deleted since
 		return nil
