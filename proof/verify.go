@@ -102,9 +102,11 @@ func (v *verification) reportBad(seq int64, format string, args ...any) {
 }
 
 func (v *verification) run(ctx context.Context) error {
-	if err := v.readSizes(ctx); err != nil {
+	sizes, err := v.readSizes(ctx)
+	if err != nil {
 		return err
 	}
+	v.checkSizes(sizes)
 	if err := v.findFormerKeys(ctx); err != nil {
 		return err
 	}
@@ -137,12 +139,21 @@ func (v *verification) run(ctx context.Context) error {
 	return nil
 }
 
-// readSizes reads the sizes of everything in one statement.
-func (v *verification) readSizes(ctx context.Context) error {
-	var size, hashes, tiled, below, beyond int64
-	var text string
-	var wrongTime bool
-	err := v.db.QueryRow(ctx, `
+// sizes has the sizes of a log and of what is stored about it, read in one statement.
+type sizes struct {
+	head       int64  // of the log
+	checkpoint int64  // size of the newest checkpoint, 0 if there is none
+	note       string // text of the newest checkpoint, "" if there is none
+	hashes     int64  // number of stored hashes, were none missing
+	tiles      int64  // number of tiles, were none missing
+	position   int64  // of the prover as a follower
+	below      int64  // lowest number of an event below 1, otherwise 1
+	beyond     int64  // lowest number of an event beyond the head, otherwise 0
+	wrongTime  bool   // the last event has another time than the log
+}
+
+func (v *verification) readSizes(ctx context.Context) (s sizes, err error) {
+	err = v.db.QueryRow(ctx, `
 		with l as (select coalesce(max(head), 0) as head, max(last_at) as last_at from logs where workspace_id = $1)
 		select l.head, coalesce(c.size, 0), coalesce(c.note, ''),
 			coalesce((select max(index) + 1 from proof_hashes where workspace_id = $1), 0),
@@ -153,32 +164,36 @@ func (v *verification) readSizes(ctx context.Context) error {
 			exists (select from events where workspace_id = $1 and seq = l.head and at <> l.last_at)
 		from l left join lateral (
 			select size, note from proof_checkpoints where workspace_id = $1 order by size desc limit 1) c on true`,
-		v.Workspace, View).Scan(&v.Head, &size, &text, &hashes, &tiled, &v.position, &below, &beyond, &wrongTime)
+		v.Workspace, View).
+		Scan(&s.head, &s.checkpoint, &s.note, &s.hashes, &s.tiles, &s.position, &s.below, &s.beyond, &s.wrongTime)
 	if err != nil {
-		return err
+		return s, fmt.Errorf("read sizes: %w", err)
 	}
-	if below < 1 {
-		v.reportBad(below, "there is no record of this number")
+	return s, nil
+}
+
+// checkSizes reports sizes that contradict each other, and opens the newest checkpoint.
+func (v *verification) checkSizes(s sizes) {
+	v.Head, v.Size, v.Checkpoint, v.position = s.head, s.checkpoint, s.note, s.position
+	if s.below < 1 {
+		v.reportBad(s.below, "there is no record of this number")
 	}
-	if beyond > 0 {
-		v.reportBad(beyond, "the record stands beyond the head of the log")
+	if s.beyond > 0 {
+		v.reportBad(s.beyond, "the record stands beyond the head of the log")
 	}
-	if wrongTime {
+	if s.wrongTime {
 		v.reportBad(v.Head, "the time of the last record is not that of the log")
 	}
-	v.Size, v.Checkpoint = size, text
-	switch {
-	case text == "" && (hashes > 0 || tiled > 0 || v.position > 0):
-		v.reportBad(1, "the signed checkpoint is missing")
-		return nil
-	case text == "":
-		return nil
+	if s.note == "" {
+		if s.hashes > 0 || s.tiles > 0 || s.position > 0 {
+			v.reportBad(1, "the signed checkpoint is missing")
+		}
+		return
 	}
-	v.newest = v.openCheckpoint(size, text)
-	if v.newest.bad == "" && (hashes > tlog.StoredHashCount(size) || tiled > size/tileWidth) {
-		v.reportBad(size+1, "hashes are stored beyond the newest checkpoint")
+	v.newest = v.openCheckpoint(s.checkpoint, s.note)
+	if v.newest.bad == "" && (s.hashes > tlog.StoredHashCount(s.checkpoint) || s.tiles > s.checkpoint/tileWidth) {
+		v.reportBad(s.checkpoint+1, "hashes are stored beyond the newest checkpoint")
 	}
-	return nil
 }
 
 // openCheckpoint opens a checkpoint. With size 0 the checkpoint states its size itself.
