@@ -47,14 +47,14 @@ func openCheckpoint(text string, verifier note.Verifier, workspace events.ID) (c
 	}
 	c.Origin = lines[0]
 	if !strings.HasSuffix(c.Origin, "/"+workspace.String()) {
-		return c, fmt.Errorf("checkpoint of another log")
+		return c, errors.New("checkpoint of another log")
 	}
 	if c.Size, err = strconv.ParseInt(lines[1], 10, 64); err != nil {
-		return c, fmt.Errorf("size of a checkpoint: %w", err)
+		return c, fmt.Errorf("read size of checkpoint: %w", err)
 	}
 	root, err := base64.StdEncoding.DecodeString(lines[2])
 	if err != nil || len(root) != tlog.HashSize {
-		return c, fmt.Errorf("root of a checkpoint is no hash")
+		return c, errors.New("root of a checkpoint is no hash")
 	}
 	c.Root, c.Authenticated = tlog.Hash(root), lines[3] == authenticated
 	return c, nil

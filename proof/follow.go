@@ -47,7 +47,7 @@ func (p *Prover) takePage(ctx context.Context, workspaces []events.ID) (more []e
 	}
 	limit := max(page/len(workspaces), 1)
 	err = pgx.BeginFunc(ctx, p.db, func(tx pgx.Tx) error {
-		list, err := follow.LockCheckpoints(ctx, tx, View, workspaces)
+		list, err := follow.LockCheckpoints(ctx, tx, FollowerName, workspaces)
 		if err != nil || len(list) == 0 {
 			return err
 		}
@@ -105,7 +105,7 @@ func (w *pageWrites) queue(b *pgx.Batch) {
 	b.Queue(`
 		delete from proof_checkpoints c using unnest($1::uuid[], $2::bigint[]) as r (workspace_id, size)
 		where c.workspace_id = r.workspace_id and c.size = r.size`, workspaces, sizes)
-	follow.QueueMove(b, View, w.ends)
+	follow.QueueMove(b, FollowerName, w.ends)
 }
 
 // addHashes adds hashes to be written.

@@ -18,7 +18,7 @@ import (
 func (p *Prover) storeReport(ctx context.Context, r Report) error {
 	text, err := json.Marshal(r)
 	if err != nil {
-		return fmt.Errorf("write report of %s: %w", r.Workspace, err)
+		return fmt.Errorf("encode report of %s: %w", r.Workspace, err)
 	}
 	mac, err := p.secrets.Ring.MAC(reportPlace(r.Workspace, r.CheckedAt), text)
 	if err != nil {
@@ -30,7 +30,7 @@ func (p *Prover) storeReport(ctx context.Context, r Report) error {
 		where v.workspace_id = $1 and (v.checked_at < excluded.checked_at or v.checked_at > now() + interval '1 minute')`,
 		r.Workspace, r.CheckedAt, text, mac)
 	if err != nil {
-		return fmt.Errorf("keep report of %s: %w", r.Workspace, err)
+		return fmt.Errorf("store report of %s: %w", r.Workspace, err)
 	}
 	return nil
 }
@@ -54,16 +54,16 @@ func (p *Prover) Last(ctx context.Context, workspace events.ID) (r Report, ok bo
 	case errors.Is(err, pgx.ErrNoRows):
 		return r, false, nil
 	case err != nil:
-		return r, false, fmt.Errorf("last report of %s: %w", workspace, err)
+		return r, false, fmt.Errorf("read report of %s: %w", workspace, err)
 	}
 	if forged := p.secrets.Ring.CheckMAC(reportPlace(workspace, checkedAt.Time), text, mac); forged != nil {
 		_, err := p.db.Exec(ctx, `delete from verifications where workspace_id = $1 and mac = $2`, workspace, mac)
-		p.overdue.log.ErrorContext(ctx, "stored report of a verification was not written by this service: dropped",
+		p.log.ErrorContext(ctx, "stored report of a verification was not written by this service: dropped",
 			"workspace", workspace, "err", forged, "drop_err", err)
 		return r, false, nil
 	}
 	if err := json.Unmarshal(text, &r); err != nil {
-		return r, false, fmt.Errorf("read report of %s: %w", workspace, err)
+		return r, false, fmt.Errorf("decode report of %s: %w", workspace, err)
 	}
 	return r, true, nil
 }

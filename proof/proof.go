@@ -31,8 +31,8 @@ const (
 	// the events of a second. A verification does not wait for it.
 	minSignInterval = time.Second
 
-	// View is the name of the prover's checkpoints in table checkpoints, and of its lease.
-	View = "proof"
+	// FollowerName is the name of the prover's checkpoints in table checkpoints, and of its lease.
+	FollowerName = "proof"
 )
 
 // ErrSigningKey says that the signing key cannot be unsealed.
@@ -47,6 +47,7 @@ type Prover struct {
 	host    string
 	follow  *follow.Follower
 	overdue *overdueWatch
+	log     *slog.Logger
 	authors authorPolicy
 	own     *lru.Cache[events.ID, ownCheckpoint] // newest checkpoints that this process signed itself
 }
@@ -69,7 +70,7 @@ type signingKey struct {
 }
 
 // New returns a prover that does nothing until Run. host is the service's public host, with which
-// checkpoints begin. The prover works while it leads [View].
+// checkpoints begin. The prover works while it leads [FollowerName].
 func New(db *pgxpool.Pool, ring vault.Ring, host string, leads func(view string) bool, log *slog.Logger) *Prover {
 	cache, err := lru.New[events.ID, ownCheckpoint](ownCacheSize)
 	if err != nil {
@@ -77,9 +78,9 @@ func New(db *pgxpool.Pool, ring vault.Ring, host string, leads func(view string)
 	}
 	late := &overdueWatch{db: db, log: log, limit: maxWatched}
 	p := &Prover{
-		db: db, secrets: vault.Secrets{DB: db, Ring: ring}, host: host, own: cache, overdue: late,
+		db: db, secrets: vault.Secrets{DB: db, Ring: ring}, host: host, own: cache, overdue: late, log: log,
 		// The lease only saves work: a process that finds overdue logs signs them itself.
-		follow: follow.New(db, View, func(view string) bool { return leads(view) || late.count.Load() > 0 }, log),
+		follow: follow.New(db, FollowerName, func(view string) bool { return leads(view) || late.count.Load() > 0 }, log),
 	}
 	p.follow.AtMostEvery(minSignInterval)
 	return p
@@ -114,7 +115,7 @@ func (p *Prover) Verify(ctx context.Context, workspace events.ID, since string, 
 	}
 	if err == nil && since == "" { // with since, the result depends on the caller's checkpoint
 		if failed := p.storeReport(ctx, report); failed != nil {
-			p.overdue.log.WarnContext(ctx, "store the result of a verification", "workspace", workspace, "err", failed)
+			p.log.WarnContext(ctx, "store the result of a verification", "workspace", workspace, "err", failed)
 		}
 	}
 	return report, err
@@ -148,7 +149,7 @@ func (p *Prover) signNow(ctx context.Context, workspace events.ID) error {
 			return nil
 		}
 		if _, err := p.takePage(ctx, []events.ID{workspace}); err != nil {
-			p.overdue.log.WarnContext(ctx, "sign a log before its verification", "workspace", workspace, "err", err)
+			p.log.WarnContext(ctx, "sign a log before its verification", "workspace", workspace, "err", err)
 			return nil
 		}
 	}

@@ -110,7 +110,7 @@ func TestVerifySignsAfterRoundUnderWay(t *testing.T) {
 		catchUp(t, p, workspace)
 		round, err := w.db.Begin(t.Context())
 		require.NoError(t, err)
-		list, err := follow.LockCheckpoints(t.Context(), round, View, []events.ID{workspace})
+		list, err := follow.LockCheckpoints(t.Context(), round, FollowerName, []events.ID{workspace})
 		require.NoError(t, err)
 		require.Len(t, list, 1)
 		w.append(t, workspace, 1)

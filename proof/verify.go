@@ -102,11 +102,11 @@ func (v *verification) reportBad(seq int64, format string, args ...any) {
 }
 
 func (v *verification) run(ctx context.Context) error {
-	sizes, err := v.readSizes(ctx)
+	s, err := v.readSizes(ctx)
 	if err != nil {
 		return err
 	}
-	v.checkSizes(sizes)
+	v.checkSizes(s)
 	if err := v.findFormerKeys(ctx); err != nil {
 		return err
 	}
@@ -164,7 +164,7 @@ func (v *verification) readSizes(ctx context.Context) (s sizes, err error) {
 			exists (select from events where workspace_id = $1 and seq = l.head and at <> l.last_at)
 		from l left join lateral (
 			select size, note from proof_checkpoints where workspace_id = $1 order by size desc limit 1) c on true`,
-		v.Workspace, View).
+		v.Workspace, FollowerName).
 		Scan(&s.head, &s.checkpoint, &s.note, &s.hashes, &s.tiles, &s.position, &s.below, &s.beyond, &s.wrongTime)
 	if err != nil {
 		return s, fmt.Errorf("read sizes: %w", err)

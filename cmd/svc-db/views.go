@@ -46,7 +46,7 @@ func (j job) withViews(ctx context.Context, do func(*pgxpool.Pool) error) error 
 // apart, to compute rates.
 func views(ctx context.Context, j job) error {
 	return j.withViews(ctx, func(db *pgxpool.Pool) error {
-		before, err := fold.Survey(ctx, db, projections.All(), proof.View, bus.View)
+		before, err := fold.Survey(ctx, db, projections.All(), proof.FollowerName, bus.FollowerName)
 		if err != nil {
 			return err
 		}
@@ -56,7 +56,7 @@ func views(ctx context.Context, j job) error {
 			return ctx.Err()
 		case <-time.After(time.Second):
 		}
-		now, err := fold.Survey(ctx, db, projections.All(), proof.View, bus.View)
+		now, err := fold.Survey(ctx, db, projections.All(), proof.FollowerName, bus.FollowerName)
 		if err != nil {
 			return err
 		}

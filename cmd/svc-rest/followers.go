@@ -50,7 +50,7 @@ func (f *followers) measure(db database, m *metrics.Metrics) {
 	lags := func(ctx context.Context) ([]fold.Lag, error) { return fold.Lags(ctx, db.Pool, leaseNames()...) }
 	m.Views(lags, func() map[string]int {
 		stuck := f.views.Stuck()
-		stuck[proof.View], stuck[bus.View] = f.prover.Stuck(), f.relay.Stuck()
+		stuck[proof.FollowerName], stuck[bus.FollowerName] = f.prover.Stuck(), f.relay.Stuck()
 		return stuck
 	})
 	m.Overdue(f.prover.Overdue)
@@ -72,7 +72,7 @@ func leaseNames() (names []string) {
 	for _, v := range projections.Followed() {
 		names = append(names, v.Name())
 	}
-	return append(names, proof.View, bus.View)
+	return append(names, proof.FollowerName, bus.FollowerName)
 }
 
 // liveConsumer returns a consumer that notifies live of events appended by other processes.

@@ -165,7 +165,7 @@ func advanceCheckpoints(ctx context.Context, database, like string) error {
 		return err
 	}
 	defer c.Close(ctx)
-	views := []string{proof.View}
+	views := []string{proof.FollowerName}
 	for _, v := range projections.Followed() {
 		views = append(views, v.Name())
 	}

@@ -44,7 +44,7 @@ func (s *stack) awaitViews(ctx context.Context, db string, limit time.Duration) 
 }
 
 func viewsBehind(ctx context.Context, c *pgx.Conn) (names []string, err error) {
-	list := []string{proof.View}
+	list := []string{proof.FollowerName}
 	for _, v := range projections.Followed() {
 		list = append(list, v.Name())
 	}

@@ -24,7 +24,7 @@ func TestStartWaitsForViewsAndSignatures(t *testing.T) {
 	require.NoError(t, advanceCheckpoints(t.Context(), database, "%s")) // views whose names end in s: runs, decisions …
 	require.NoError(t, advanceCheckpoints(t.Context(), database, "audit"))
 	require.NoFileExists(t, filepath.Join(s.data, "dev.json"))
-	require.NoError(t, advanceCheckpoints(t.Context(), database, proof.View))
+	require.NoError(t, advanceCheckpoints(t.Context(), database, proof.FollowerName))
 	r.awaitUp()
 	_, _ = r.stop()
 }

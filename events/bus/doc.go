@@ -13,7 +13,7 @@
 // The relay (relay.go) keeps a checkpoint for each log, as a view does. A checkpoint moves
 // past the messages that the bus has stored and no others, also where a slow or failing bus
 // has stored only a part of a page; so an event may be published twice. One process relays:
-// the leader for [View]. If two believe that they lead, the lock on a workspace's
+// the leader for [FollowerName]. If two believe that they lead, the lock on a workspace's
 // checkpoint lets only one of them work on it.
 //
 // The consumers (consume.go) get four retries for a message. Then it is parked in

@@ -128,7 +128,7 @@ func (w *world) relay(t *testing.T, b *Bus, workspace events.ID) {
 func (w *world) position(t *testing.T, workspace events.ID) (seq int64) {
 	t.Helper()
 	require.NoError(t, w.db.QueryRow(t.Context(), `select coalesce((select seq from checkpoints where workspace_id = $1 and view = $2), 0)`,
-		workspace, View).Scan(&seq))
+		workspace, FollowerName).Scan(&seq))
 	return seq
 }
 

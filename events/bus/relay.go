@@ -18,8 +18,8 @@ import (
 	"svc/events/store"
 )
 
-// View is the name of the relay's checkpoints, which are stored with those of the views.
-const View = "bus"
+// FollowerName is the name of the relay's checkpoints, which are stored with those of the views.
+const FollowerName = "bus"
 
 const (
 	pageSize       = 400              // events published together, on a bus where each is a message
@@ -50,9 +50,9 @@ type Relay struct {
 }
 
 // NewRelay returns a relay that does nothing until [Run] runs it. It works while leads
-// reports that this process leads [View].
+// reports that this process leads [FollowerName].
 func NewRelay(db *pgxpool.Pool, leads func(view string) bool, log *slog.Logger) *Relay {
-	return &Relay{db: db, leads: leads, log: log, follow: follow.New(db, View, leads, log), publishTimeout: publishTimeout}
+	return &Relay{db: db, leads: leads, log: log, follow: follow.New(db, FollowerName, leads, log), publishTimeout: publishTimeout}
 }
 
 // Moved notifies r that a log has grown, or that any may have if workspace is zero. It does
@@ -81,7 +81,7 @@ func (r *Relay) deleteOld(ctx context.Context, b *Bus) {
 			return
 		case <-sweep.C:
 		}
-		if !r.leads(View) {
+		if !r.leads(FollowerName) {
 			continue
 		}
 		if err := b.deleteOld(ctx); err != nil && ctx.Err() == nil {
@@ -97,7 +97,7 @@ func (r *Relay) relayPage(ctx context.Context, b *Bus, workspaces []events.ID) (
 	limit := max(b.page()/len(workspaces), 1)
 	var broken error
 	err = pgx.BeginFunc(ctx, r.db, func(tx pgx.Tx) error {
-		list, err := follow.LockCheckpoints(ctx, tx, View, workspaces)
+		list, err := follow.LockCheckpoints(ctx, tx, FollowerName, workspaces)
 		if err != nil || len(list) == 0 {
 			return err
 		}
@@ -108,7 +108,7 @@ func (r *Relay) relayPage(ctx context.Context, b *Bus, workspaces []events.ID) (
 		}
 		broken = err
 		move := &pgx.Batch{}
-		follow.QueueMove(move, View, ends)
+		follow.QueueMove(move, FollowerName, ends)
 		return tx.SendBatch(ctx, move).Close()
 	})
 	if err = errors.Join(err, broken); err != nil {

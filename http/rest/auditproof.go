@@ -14,7 +14,7 @@ import (
 func (s *Server) proofRoutes() section {
 	return section{tag: "Audit", routes: []route{
 		query(s.verifyAudit, route{
-			method: "GET", path: "/audit/verify", guard: mayDo(events.ExportAudit), views: []string{proof.View},
+			method: "GET", path: "/audit/verify", guard: mayDo(events.ExportAudit), views: []string{proof.FollowerName},
 			limits: middleware.Limits{Time: verifyLimit},
 			id:     "verifyAudit", summary: "Verify the audit log",
 			text: "Recomputes the workspace's Merkle log from its events and compares it with the stored hashes and signed checkpoints, up " +

@@ -32,7 +32,7 @@ func routes() (list []route) {
 
 // Every route has an id, a summary, a description, a handler, a guard and known views.
 func TestEveryRouteIsComplete(t *testing.T) {
-	views := []string{proof.View}
+	views := []string{proof.FollowerName}
 	for _, v := range projections.Followed() {
 		views = append(views, v.Name())
 	}

@@ -182,7 +182,7 @@ func (s *fixture) signInEverybody(t *testing.T) {
 
 // checkpointedViews are the names under which table checkpoints has a position in each log.
 var checkpointedViews = func() []string {
-	names := []string{proof.View, bus.View}
+	names := []string{proof.FollowerName, bus.FollowerName}
 	for _, v := range projections.Followed() {
 		names = append(names, v.Name())
 	}

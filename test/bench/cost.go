@@ -22,7 +22,7 @@ func followerNames() (names []string) {
 	for _, v := range projections.Followed() {
 		names = append(names, v.Name())
 	}
-	return append(names, proof.View, bus.View)
+	return append(names, proof.FollowerName, bus.FollowerName)
 }
 
 // catchUpLimit is how long followers may take to catch up.

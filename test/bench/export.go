@@ -85,7 +85,7 @@ func newAuditLog(ctx context.Context, db *pgxpool.Pool, n int) (*workspace, *htt
 	}
 	_, err = db.Exec(ctx, `
 		insert into checkpoints (workspace_id, view, seq) select workspace_id, $1, head from logs
-		on conflict (workspace_id, view) do update set seq = excluded.seq`, bus.View) // the bus would compete with the export
+		on conflict (workspace_id, view) do update set seq = excluded.seq`, bus.FollowerName) // the bus would compete with the export
 	if err != nil {
 		return nil, nil, err
 	}
@@ -108,7 +108,7 @@ func awaitFollowers(ctx context.Context, db *pgxpool.Pool) error {
 		err := db.QueryRow(ctx, `
 			select exists (select from logs l cross join unnest($1::text[]) v (view)
 				left join checkpoints c on c.workspace_id = l.workspace_id and c.view = v.view where l.head > coalesce(c.seq, 0))`,
-			[]string{"runs", "audit", "proof", bus.View}).Scan(&behind)
+			[]string{"runs", "audit", "proof", bus.FollowerName}).Scan(&behind)
 		if err != nil {
 			return fmt.Errorf("wait for the followers: %w", err)
 		}

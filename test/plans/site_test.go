@@ -222,7 +222,7 @@ func (s *site) fill(t *testing.T) {
 
 // checkpointed returns the names of all that follows the logs.
 func checkpointed() []string {
-	names := []string{proof.View, bus.View}
+	names := []string{proof.FollowerName, bus.FollowerName}
 	for _, v := range projections.Followed() {
 		names = append(names, v.Name())
 	}

@@ -205,7 +205,7 @@ func requireNoGaps(t *testing.T, s *deployment) {
 // requireFollowersCaughtUp waits until the followed views and the Merkle logs have reached the head of every log.
 func requireFollowersCaughtUp(t *testing.T, c *pgx.Conn) {
 	t.Helper()
-	views := []string{proof.View}
+	views := []string{proof.FollowerName}
 	for _, v := range projections.Followed() {
 		views = append(views, v.Name())
 	}
