@@ -38,7 +38,7 @@ func (h *Handler) SendInvitation(ctx context.Context, c SendInvitation) (Result,
 	address, _ := input.Email(c.Email) // the aggregate refuses a malformed address
 	_, known, err := h.log.Holder(ctx, events.EmailKey(address))
 	if err != nil {
-		return Result{}, fmt.Errorf("who has the invited address: %w", err)
+		return Result{}, fmt.Errorf("look up holder of address: %w", err)
 	}
 	return h.execute(ctx, c.Meta, c, onStream(c.Workspace,
 		func(_ context.Context, w *work, workspace *aggregates.Workspace) ([]events.Event, error) {

@@ -57,7 +57,7 @@ func (h *Handler) signIn(ctx context.Context, c SignIn) (p Person, err error) {
 	p.Meta.Actor.Type = events.ByUser
 	people, err := h.signsIn(ctx, c)
 	if err != nil {
-		return p, fmt.Errorf("who signs in: %w", err)
+		return p, fmt.Errorf("look up person: %w", err)
 	}
 	if len(people) == 0 {
 		err = h.signUp(ctx, c, &p)
@@ -174,7 +174,7 @@ func (h *Handler) signInAgain(ctx context.Context, c SignIn, p *Person) error {
 	for _, address := range c.Emails {
 		_, holder, err := h.log.Holder(ctx, events.EmailKey(address))
 		if err != nil {
-			return fmt.Errorf("who has the address: %w", err)
+			return fmt.Errorf("look up holder of address: %w", err)
 		}
 		if holder.IsZero() || holder == p.User {
 			own = append(own, address)

@@ -63,7 +63,7 @@ func (v Accounts) ForUser(ctx context.Context, user events.ID) ([]Account, error
 		from accounts where user_id = $1 order by linked_at, account_key`, user)
 	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Account])
 	if err != nil {
-		return nil, fmt.Errorf("accounts of %s: %w", user, err)
+		return nil, fmt.Errorf("read accounts of %s: %w", user, err)
 	}
 	return list, nil
 }

@@ -36,7 +36,7 @@ func (h History) Activity(ctx context.Context, workspace events.ID, from time.Ti
 		find(&a.UpTo[i], from.Add(time.Duration(i+1)*24*time.Hour))
 	}
 	if err := h.DB.SendBatch(ctx, b).Close(); err != nil {
-		return a, fmt.Errorf("activity of %s: %w", workspace, err)
+		return a, fmt.Errorf("read activity of %s: %w", workspace, err)
 	}
 	return a, nil
 }

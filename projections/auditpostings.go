@@ -61,7 +61,7 @@ func (s *auditSearch) firstTermPostings(ctx context.Context, count int, newest b
 			s.workspace, postingEntry(t, begin), postingEntry(t, end), count).Query(lists[i].collect)
 	}
 	if err := s.db.SendBatch(ctx, b).Close(); err != nil {
-		return nil, 0, 0, fmt.Errorf("posting lists: %w", err)
+		return nil, 0, 0, fmt.Errorf("read posting lists: %w", err)
 	}
 	found, low, high = newPostings(), s.low, s.high
 	from, to := begin, end // range of segments that all lists cover
@@ -112,7 +112,7 @@ func (p *postings) collect(rows pgx.Rows) error {
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("posting lists: %w", err)
+		return fmt.Errorf("read posting lists: %w", err)
 	}
 	return nil
 }

@@ -61,7 +61,7 @@ func (v Audit) Page(ctx context.Context, q AuditQuery) (page AuditPage, err erro
 		high = q.Before
 	}
 	fail := func(err error) (AuditPage, error) {
-		return AuditPage{}, fmt.Errorf("audit of %s: %w", q.Workspace, err)
+		return AuditPage{}, fmt.Errorf("read audit of %s: %w", q.Workspace, err)
 	}
 	s, release, err := v.search(ctx, q.Workspace, q.AuditFilter, 1, high)
 	if err != nil {
@@ -90,7 +90,7 @@ func (v Audit) Page(ctx context.Context, q AuditQuery) (page AuditPage, err erro
 // 0 at the end. As with Page, a page may have fewer records than asked for.
 func (v Audit) PageAfter(ctx context.Context, workspace events.ID, f AuditFilter, after int64, limit int) (page AuditPage, err error) {
 	fail := func(err error) (AuditPage, error) {
-		return AuditPage{}, fmt.Errorf("audit of %s after %d: %w", workspace, after, err)
+		return AuditPage{}, fmt.Errorf("read audit of %s after %d: %w", workspace, after, err)
 	}
 	s, release, err := v.search(ctx, workspace, f, min(after, math.MaxInt64-1)+1, math.MaxInt64)
 	if err != nil {
@@ -134,7 +134,7 @@ func (v Audit) Count(ctx context.Context, workspace events.ID, f AuditFilter, mo
 // returns [fold.ErrNotCaughtUp] if the database that answers, which may be a replica, lacks records up to upTo.
 func (v Audit) RowsAfter(ctx context.Context, workspace events.ID, f AuditFilter, seq, upTo int64, limit int) ([]AuditRow, error) {
 	fail := func(err error) ([]AuditRow, error) {
-		return nil, fmt.Errorf("audit of %s after %d: %w", workspace, seq, err)
+		return nil, fmt.Errorf("read audit of %s after %d: %w", workspace, seq, err)
 	}
 	s, release, err := v.search(ctx, workspace, f, seq+1, upTo+1)
 	if err != nil {
@@ -196,7 +196,7 @@ const maxIDSpan = 1 << 16
 // the record itself may be hours later, if a clock was ahead when the record before was appended.
 func (v Audit) Get(ctx context.Context, workspace, id events.ID) (r AuditRecord, ok bool, err error) {
 	fail := func(err error) (AuditRecord, bool, error) {
-		return AuditRecord{}, false, fmt.Errorf("audit record %s of %s: %w", id, workspace, err)
+		return AuditRecord{}, false, fmt.Errorf("read audit record %s of %s: %w", id, workspace, err)
 	}
 	made := id.Time()
 	s, release, err := v.search(ctx, workspace, AuditFilter{From: made}, 1, math.MaxInt64)

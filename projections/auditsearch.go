@@ -58,7 +58,7 @@ func newAuditSearch(ctx context.Context, db searchable, workspace events.ID, f A
 		select coalesce((select head from logs where workspace_id = $1), 0),
 			coalesce((select seq from checkpoints where workspace_id = $1 and view = 'audit'), 0)`, workspace).Scan(&s.head, &taken)
 	if err != nil {
-		return nil, fmt.Errorf("how far the index is: %w", err)
+		return nil, fmt.Errorf("read position of audit index: %w", err)
 	}
 	head := s.head
 	s.low, s.high = low, min(high, head+1)
@@ -229,7 +229,7 @@ func (s *auditSearch) narrow(ctx context.Context, sets []recordSet) error {
 	b := &pgx.Batch{}
 	texts := s.queueTexts(b, blocks)
 	if err := s.db.SendBatch(ctx, b).Close(); err != nil {
-		return fmt.Errorf("texts: %w", err)
+		return fmt.Errorf("read texts: %w", err)
 	}
 	s.blocks += len(blocks)
 	for i := range sets {
@@ -302,7 +302,7 @@ func (s *auditSearch) read(ctx context.Context, seqs []int64) (list []AuditRow, 
 		return err
 	})
 	if err := s.db.SendBatch(ctx, b).Close(); err != nil {
-		return nil, fmt.Errorf("records: %w", err)
+		return nil, fmt.Errorf("read records: %w", err)
 	}
 	return list, nil
 }
@@ -321,7 +321,7 @@ func (s *auditSearch) tail(ctx context.Context, low, high int64) (list []AuditRo
 		return r, err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("records behind %d: %w", s.indexed, err)
+		return nil, fmt.Errorf("read records after %d: %w", s.indexed, err)
 	}
 	records := make([]events.Record, len(all))
 	for i := range all {
@@ -332,7 +332,7 @@ func (s *auditSearch) tail(ctx context.Context, low, high int64) (list []AuditRo
 		b := &pgx.Batch{}
 		names.queueRead(b, "audit", s.workspace, unnamed, s.indexed)
 		if err := s.db.SendBatch(ctx, b).Close(); err != nil {
-			return nil, fmt.Errorf("names: %w", err)
+			return nil, fmt.Errorf("read names of targets: %w", err)
 		}
 	}
 	for i := range records {

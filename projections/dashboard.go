@@ -31,7 +31,7 @@ func (v Dashboard) Positions(ctx context.Context, workspaces []events.ID) (map[e
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("positions of dashboards: %w", err)
+		return nil, fmt.Errorf("read positions of dashboards: %w", err)
 	}
 	return found, nil
 }
@@ -63,7 +63,7 @@ func (v Dashboard) Get(ctx context.Context, workspace events.ID, recent int, now
 		return err
 	})
 	if err := v.DB.SendBatch(ctx, b).Close(); err != nil {
-		return o, fmt.Errorf("dashboard of %s: %w", workspace, err)
+		return o, fmt.Errorf("read dashboard of %s: %w", workspace, err)
 	}
 	return o, nil
 }

@@ -129,7 +129,7 @@ func (v Decisions) Inbox(
 		return err
 	})
 	if err := v.DB.SendBatch(ctx, b).Close(); err != nil {
-		return nil, WaitingCounts{}, fmt.Errorf("inbox of %s: %w", workspace, err)
+		return nil, WaitingCounts{}, fmt.Errorf("read inbox of %s: %w", workspace, err)
 	}
 	return list, counts, nil
 }

@@ -107,7 +107,7 @@ func (v Enrollments) Page(
 	rows, _ := v.DB.Query(ctx, selectEnrollments+`order by n.enrollment_id desc limit $3 offset $4`, workspace, at, limit, offset)
 	list, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Enrollment])
 	if err != nil {
-		return nil, 0, fmt.Errorf("enrollments of %s: %w", workspace, err)
+		return nil, 0, fmt.Errorf("read enrollments of %s: %w", workspace, err)
 	}
 	err = v.DB.QueryRow(ctx, `
 		select coalesce((select enrollments from enrollment_counts where workspace_id = $1), 0)`, workspace).Scan(&total)
@@ -126,7 +126,7 @@ func (v Enrollments) Pending(
 		order by n.expires_at desc, n.enrollment_id desc limit $3 offset $4`, workspace, at, limit, offset)
 	list, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Enrollment])
 	if err != nil {
-		return nil, 0, fmt.Errorf("pending enrollments of %s: %w", workspace, err)
+		return nil, 0, fmt.Errorf("read pending enrollments of %s: %w", workspace, err)
 	}
 	err = v.DB.QueryRow(ctx, `
 		select count(*) from enrollments where workspace_id = $1 and status = 'pending' and expires_at > $2`, workspace, at).Scan(&total)

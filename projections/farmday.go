@@ -63,7 +63,7 @@ func (v BuildFarm) Get(ctx context.Context, workspace events.ID, now time.Time) 
 	day(&f.Day, now)
 	day(&f.Prior, now.Add(-24*time.Hour))
 	if err := v.DB.SendBatch(ctx, b).Close(); err != nil {
-		return f, fmt.Errorf("build farm of %s: %w", workspace, err)
+		return f, fmt.Errorf("read build farm of %s: %w", workspace, err)
 	}
 	return f, nil
 }

@@ -22,7 +22,7 @@ func (h History) Head(ctx context.Context, workspace events.ID) (seq int64, at t
 	rows, _ := h.DB.Query(ctx, `select head, last_at from logs where workspace_id = $1`, workspace)
 	_, err = pgx.ForEachRow(rows, []any{&seq, &at}, func() error { return nil })
 	if err != nil {
-		return 0, at, fmt.Errorf("head of %s: %w", workspace, err)
+		return 0, at, fmt.Errorf("read head of %s: %w", workspace, err)
 	}
 	return seq, at, nil
 }
@@ -49,9 +49,9 @@ func seqAt(ctx context.Context, db searchable, workspace events.ID, at time.Time
 	err := db.QueryRow(ctx, selectSeqAt, workspace, at, head).Scan(&low, &high)
 	switch {
 	case err != nil:
-		return 0, fmt.Errorf("event of %s at %s: %w", workspace, at, err)
+		return 0, fmt.Errorf("find event of %s at %s: %w", workspace, at, err)
 	case high-low > 1:
-		return 0, fmt.Errorf("event of %s at %s: event %d is missing", workspace, at, low+(high-low)/2)
+		return 0, fmt.Errorf("find event of %s at %s: event %d is missing", workspace, at, low+(high-low)/2)
 	}
 	return low, nil
 }

@@ -78,7 +78,7 @@ func (v Insights) Get(ctx context.Context, workspace events.ID, repo *events.ID,
 	b.Queue(fmt.Sprintf(selectOutcomes, ofRepo), args...).Query(report.scanOutcomes)
 	b.Queue(fmt.Sprintf(selectInterventions, ofRepo), args...).Query(report.scanInterventions)
 	if err := v.DB.SendBatch(ctx, b).Close(); err != nil {
-		return Report{}, fmt.Errorf("insights of %s: %w", workspace, err)
+		return Report{}, fmt.Errorf("read insights of %s: %w", workspace, err)
 	}
 	return report, nil
 }

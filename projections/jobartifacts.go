@@ -93,7 +93,7 @@ func (v Artifacts) StoredOfAbandoned(ctx context.Context, workspace, job events.
 
 func wrapArtifacts(job events.ID, err error) error {
 	if err != nil {
-		return fmt.Errorf("artifacts of job %s: %w", job, err)
+		return fmt.Errorf("read artifacts of job %s: %w", job, err)
 	}
 	return nil
 }

@@ -45,7 +45,7 @@ func (v Jobs) Page(ctx context.Context, q JobQuery) (list []Job, total int, err 
 		return err
 	})
 	if err := v.DB.SendBatch(ctx, b).Close(); err != nil {
-		return nil, 0, fmt.Errorf("jobs of %s: %w", q.Workspace, err)
+		return nil, 0, fmt.Errorf("read jobs of %s: %w", q.Workspace, err)
 	}
 	return list, total, nil
 }
@@ -113,7 +113,7 @@ func (v Jobs) ByIDs(ctx context.Context, workspace events.ID, ids []events.ID) (
 	rows, _ := v.DB.Query(ctx, `select `+jobColumns+` from jobs where workspace_id = $1 and job_id = any($2)`, workspace, ids)
 	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Job])
 	if err != nil {
-		return nil, fmt.Errorf("%d jobs of %s: %w", len(ids), workspace, err)
+		return nil, fmt.Errorf("read %d jobs of %s: %w", len(ids), workspace, err)
 	}
 	return list, nil
 }
@@ -124,7 +124,7 @@ func (v Jobs) Spec(ctx context.Context, workspace, id events.ID) (spec events.Jo
 	list, err := pgx.CollectRows(rows, pgx.RowTo[events.JobSpec])
 	if err != nil || len(list) == 0 {
 		if err != nil {
-			err = fmt.Errorf("spec of job %s: %w", id, err)
+			err = fmt.Errorf("read spec of job %s: %w", id, err)
 		}
 		return spec, false, err
 	}
@@ -141,7 +141,7 @@ func (v Jobs) Position(ctx context.Context, j Job) (n int, err error) {
 			select from jobs where workspace_id = $1 and state = 'queued' and requirement = $2 and (turn, job_id) < ($3, $4)
 			limit 10000) before`, j.Workspace, j.Requirement, j.Turn, j.ID).Scan(&n)
 	if err != nil {
-		return 0, fmt.Errorf("position of job %s: %w", j.ID, err)
+		return 0, fmt.Errorf("read position of job %s: %w", j.ID, err)
 	}
 	return n, nil
 }

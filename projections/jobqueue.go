@@ -61,7 +61,7 @@ func (v Jobs) QueueFull(ctx context.Context, workspace, by events.ID, length, mo
 			select from jobs where workspace_id = $1 and state = 'queued' and submitted_by ->> 'id' = $2 limit $3) own`,
 		workspace, by.String(), share).Scan(&own)
 	if err != nil {
-		return false, fmt.Errorf("jobs that %s has in the queue of %s: %w", by, workspace, err)
+		return false, fmt.Errorf("read jobs that %s has in the queue of %s: %w", by, workspace, err)
 	}
 	return own >= share, nil
 }
@@ -72,7 +72,7 @@ func (v Jobs) KeyUse(ctx context.Context, workspace events.ID, key string) (u ev
 		select count(*), coalesce(min(concurrency), 0) from jobs where workspace_id = $1 and slot > 0 and concurrency_key = $2`,
 		workspace, key).Scan(&u.Held, &u.LowestLimit)
 	if err != nil {
-		return u, fmt.Errorf("jobs of %s with a concurrency key: %w", workspace, err)
+		return u, fmt.Errorf("read jobs of %s with a concurrency key: %w", workspace, err)
 	}
 	return u, nil
 }

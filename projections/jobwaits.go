@@ -78,7 +78,7 @@ func (v Jobs) Waits(ctx context.Context, workspace events.ID, list []Job, now ti
 		})
 	}
 	if err := v.DB.SendBatch(ctx, b).Close(); err != nil {
-		return w, fmt.Errorf("runners that jobs of %s wait for: %w", workspace, err)
+		return w, fmt.Errorf("read runners that jobs of %s wait for: %w", workspace, err)
 	}
 	return w, nil
 }

@@ -148,7 +148,7 @@ func (v Members) Page(ctx context.Context, q MemberQuery) (list []Member, total 
 		return err
 	})
 	if err := v.DB.SendBatch(ctx, b).Close(); err != nil {
-		return nil, 0, nil, fmt.Errorf("members of %s: %w", q.Workspace, err)
+		return nil, 0, nil, fmt.Errorf("read members of %s: %w", q.Workspace, err)
 	}
 	return list, total, next, nil
 }

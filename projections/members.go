@@ -162,7 +162,7 @@ func (v Members) WorkspacesWithOtherProfile(ctx context.Context, user events.ID,
 		limit $4`, user, name, email, maxStaleProfiles)
 	list, err := pgx.CollectRows(rows, pgx.RowTo[events.ID])
 	if err != nil {
-		return nil, fmt.Errorf("workspaces that call %s otherwise: %w", user, err)
+		return nil, fmt.Errorf("list workspaces with another profile of %s: %w", user, err)
 	}
 	return list, nil
 }

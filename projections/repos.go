@@ -31,7 +31,7 @@ func (v Runs) Repos(ctx context.Context, workspace events.ID) ([]RepoRuns, error
 		order by r.repo_name collate "C", c.repo_id`, workspace, maxRepos)
 	list, err := pgx.CollectRows(rows, pgx.RowToStructByName[RepoRuns])
 	if err != nil {
-		return nil, fmt.Errorf("repositories of %s: %w", workspace, err)
+		return nil, fmt.Errorf("read repositories of %s: %w", workspace, err)
 	}
 	return list, nil
 }

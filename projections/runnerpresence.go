@@ -34,7 +34,7 @@ func (v Runners) Presences(ctx context.Context, workspace events.ID, runners []e
 		workspace, runners)
 	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[RunnerPresence])
 	if err != nil {
-		return nil, fmt.Errorf("presence of runners of %s: %w", workspace, err)
+		return nil, fmt.Errorf("read presence of runners of %s: %w", workspace, err)
 	}
 	by := make(map[events.ID]RunnerPresence, len(list))
 	for _, p := range list {

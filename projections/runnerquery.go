@@ -124,7 +124,7 @@ func (v Runners) Page(
 		workspace, limit, offset)
 	list, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Runner])
 	if err != nil {
-		return nil, 0, fmt.Errorf("runners of %s: %w", workspace, err)
+		return nil, 0, fmt.Errorf("read runners of %s: %w", workspace, err)
 	}
 	if err := v.DB.QueryRow(ctx, of.count, workspace).Scan(&total); err != nil {
 		return nil, 0, fmt.Errorf("count runners of %s: %w", workspace, err)

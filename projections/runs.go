@@ -120,7 +120,7 @@ func (v Runs) Page(ctx context.Context, q RunQuery) (list []Run, total int, err 
 		return err
 	})
 	if err := v.DB.SendBatch(ctx, b).Close(); err != nil {
-		return nil, 0, fmt.Errorf("runs of %s: %w", q.Workspace, err)
+		return nil, 0, fmt.Errorf("read runs of %s: %w", q.Workspace, err)
 	}
 	if len(list) > 0 {
 		total = max(total, q.Offset+len(list)) // run_counts may lag
@@ -205,7 +205,7 @@ func (v Runs) Search(ctx context.Context, workspace events.ID, text string, limi
 	rows, _ := v.DB.Query(ctx, selectMatchingRuns, workspace, text, limit)
 	list, err := pgx.CollectRows(rows, scanRun)
 	if err != nil {
-		return nil, fmt.Errorf("runs of %s that are called so: %w", workspace, err)
+		return nil, fmt.Errorf("search runs of %s: %w", workspace, err)
 	}
 	return list, nil
 }
@@ -262,7 +262,7 @@ func (v Runs) Repo(ctx context.Context, workspace, id events.ID) (repo events.Re
 	case errors.Is(err, pgx.ErrNoRows):
 		return repo, false, nil
 	case err != nil:
-		return repo, false, fmt.Errorf("repository %s of %s: %w", id, workspace, err)
+		return repo, false, fmt.Errorf("read repository %s of %s: %w", id, workspace, err)
 	}
 	return repo, true, nil
 }
@@ -287,7 +287,7 @@ func (v Runs) LargestIssue(ctx context.Context, workspace, repo events.ID) (n in
 		n, err = v.largestAfter(ctx, workspace, repo, seq, n)
 	}
 	if err != nil {
-		return 0, fmt.Errorf("issues of repository %s of %s: %w", repo, workspace, err)
+		return 0, fmt.Errorf("find largest issue number of repository %s of %s: %w", repo, workspace, err)
 	}
 	return n, nil
 }

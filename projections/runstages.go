@@ -96,7 +96,7 @@ func (v Runs) Counts(ctx context.Context, workspace events.ID, repo *events.ID, 
 	b.Queue(sql, args...).QueryRow(func(row pgx.Row) error { return row.Scan(&c.Active, &c.Terminal) })
 	c.Stages.queue(b, workspace, repo, now)
 	if err := v.DB.SendBatch(ctx, b).Close(); err != nil {
-		return c, fmt.Errorf("counts of runs of %s: %w", workspace, err)
+		return c, fmt.Errorf("count runs of %s: %w", workspace, err)
 	}
 	return c, nil
 }

@@ -163,7 +163,7 @@ func (v ServiceAccounts) Page(ctx context.Context, workspace events.ID, limit, o
 	rows, _ := v.DB.Query(ctx, selectAccounts+`order by a.status, a.name, a.account_id limit $2 offset $3`, workspace, limit, offset)
 	list, err = pgx.CollectRows(rows, pgx.RowToStructByPos[ServiceAccount])
 	if err != nil {
-		return nil, 0, fmt.Errorf("service accounts of %s: %w", workspace, err)
+		return nil, 0, fmt.Errorf("read service accounts of %s: %w", workspace, err)
 	}
 	err = v.DB.QueryRow(ctx, `select count(*) from service_accounts where workspace_id = $1`, workspace).Scan(&total)
 	if err != nil {
@@ -202,7 +202,7 @@ func (v ServiceAccounts) Issuer(ctx context.Context, workspace, account events.I
 		order by version desc limit 1`, workspace, account)
 	list, err := pgx.CollectRows(rows, store.Scan)
 	if err != nil {
-		return person, fmt.Errorf("issuer of the token of service account %s: %w", account, err)
+		return person, fmt.Errorf("read issuer of the token of service account %s: %w", account, err)
 	}
 	for _, r := range list {
 		if r.Actor.Type == events.ByUser {

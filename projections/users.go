@@ -67,7 +67,7 @@ func (v Users) Profiles(ctx context.Context, ids []events.ID) (map[events.ID]Pro
 	rows, _ := v.DB.Query(ctx, `select user_id, name, avatar_url from users where user_id = any($1)`, ids)
 	list, err := pgx.CollectRows(rows, pgx.RowToStructByName[Profile])
 	if err != nil {
-		return nil, fmt.Errorf("profiles of people: %w", err)
+		return nil, fmt.Errorf("read profiles of people: %w", err)
 	}
 	found := make(map[events.ID]Profile, len(list))
 	for _, f := range list {

@@ -86,7 +86,7 @@ func (v Workspaces) Position(ctx context.Context, id events.ID) (seq int64, err 
 				where c.workspace_id = $1 and c.view in (`+followedNames+`)), l.head), l.head - $2)
 			from logs l where l.workspace_id = $1), 0)`, id, maxPositionLag).Scan(&seq)
 	if err != nil {
-		return 0, fmt.Errorf("position of workspace %s: %w", id, err)
+		return 0, fmt.Errorf("read position of workspace %s: %w", id, err)
 	}
 	return seq, nil
 }
@@ -99,7 +99,7 @@ func (v Workspaces) ForMember(ctx context.Context, user events.ID, limit int) ([
 		where m.user_id = $1 order by m.joined_at, m.member_id limit $2`, user, limit)
 	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Workspace])
 	if err != nil {
-		return nil, fmt.Errorf("workspaces of %s: %w", user, err)
+		return nil, fmt.Errorf("read workspaces of %s: %w", user, err)
 	}
 	return list, nil
 }

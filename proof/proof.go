@@ -169,7 +169,7 @@ func PublicKey(ctx context.Context, db *pgxpool.Pool) (public string, err error)
 func (p *Prover) signingKey(ctx context.Context) (*signingKey, error) {
 	secret, shown, err := p.secrets.GetOrCreate(ctx, secretName, p.newKey)
 	if err != nil {
-		return nil, fmt.Errorf("key of checkpoints: %w", err)
+		return nil, fmt.Errorf("read signing key: %w", err)
 	}
 	k := &signingKey{stored: shown}
 	if k.signer, err = note.NewSigner(string(secret)); err != nil {

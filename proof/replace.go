@@ -165,7 +165,7 @@ func (r *Replacement) countersign(ctx context.Context, workspace events.ID) erro
 		_, err := pgx.ForEachRow(rows, []any{&size, &text}, func() error {
 			n, err := note.Open([]byte(text), note.VerifierList(r.lost))
 			if err != nil {
-				return fmt.Errorf("size %d: %w", size, err)
+				return fmt.Errorf("open checkpoint of size %d: %w", size, err)
 			}
 			both, err := note.Sign(n, r.key.signer)
 			sizes, notes = append(sizes, size), append(notes, string(both))

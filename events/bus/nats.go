@@ -51,7 +51,7 @@ func openNATS(ctx context.Context, urls []string, ackWait time.Duration, log *sl
 		}, quietLogger(log))
 		if err != nil {
 			conn.Close()
-			return nil, fmt.Errorf("publisher of %s: %w", topic, err)
+			return nil, fmt.Errorf("open publisher of %s: %w", topic, err)
 		}
 	}
 	return b, nil
@@ -80,7 +80,7 @@ func createStreams(ctx context.Context, conn *nats.Conn) error {
 				Duplicates: duplicateWindow}, nats.Context(ctx))
 		}
 		if err != nil {
-			return fmt.Errorf("stream %s: %w", topic, err)
+			return fmt.Errorf("set up stream %s: %w", topic, err)
 		}
 	}
 	return nil
@@ -242,7 +242,7 @@ func ensureConsumer(ctx context.Context, conn *nats.Conn, topic, group string, a
 		}, nats.Context(ctx))
 	}
 	if err != nil {
-		return fmt.Errorf("consumer %s of stream %s: %w", group, topic, err)
+		return fmt.Errorf("set up consumer %s of stream %s: %w", group, topic, err)
 	}
 	return nil
 }

@@ -111,7 +111,7 @@ func (p *postgres) subscribe(ctx context.Context, topic, group string, knows Kno
 	}
 	err := p.db.QueryRow(ctx, `select coalesce((select head from bus_topics where topic = $1), 0)`, topic).Scan(&l.position)
 	if err != nil {
-		return nil, fmt.Errorf("position of topic %s: %w", topic, err)
+		return nil, fmt.Errorf("read position of topic %s: %w", topic, err)
 	}
 	return l, nil
 }

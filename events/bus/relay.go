@@ -160,7 +160,7 @@ func messagesOf(records []events.Record) []*message.Message {
 // PositionOf returns the position in the log of a message's event.
 func PositionOf(m *message.Message) (workspace events.ID, seq int64, err error) {
 	if workspace, err = events.ParseID(m.Metadata.Get(metaWorkspace)); err != nil {
-		return workspace, 0, fmt.Errorf("message %s: workspace: %w", m.UUID, err)
+		return workspace, 0, fmt.Errorf("parse workspace of message %s: %w", m.UUID, err)
 	}
 	if seq, err = strconv.ParseInt(m.Metadata.Get(metaSeq), 10, 64); err != nil || seq < 1 {
 		return workspace, 0, fmt.Errorf("message %s: malformed seq", m.UUID)

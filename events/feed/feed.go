@@ -223,7 +223,7 @@ func (w *Watch) Head(ctx context.Context) (head int64, err error) {
 func (w *Watch) head(ctx context.Context) (head int64, err error) {
 	rows, _ := w.feed.db.Query(ctx, `select head from logs where workspace_id = $1`, w.tail.workspace)
 	if _, err = pgx.ForEachRow(rows, []any{&head}, func() error { return nil }); err != nil {
-		return 0, fmt.Errorf("head of %s: %w", w.tail.workspace, err)
+		return 0, fmt.Errorf("read head of %s: %w", w.tail.workspace, err)
 	}
 	return head, nil
 }

@@ -59,7 +59,7 @@ func lockCheckpoints(
 			return err
 		})
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
-		return nil, fmt.Errorf("checkpoints of %v: %w", names, err)
+		return nil, fmt.Errorf("lock checkpoints of %v: %w", names, err)
 	}
 	if len(list) == len(workspaces)*len(names) {
 		return list, nil

@@ -189,7 +189,7 @@ func (s *Store) repeatedAnswer(c *events.Commit) (events.Committed, error) {
 	answer, hash, ok, err := s.Answer(ctx, c.Workspace, c.Envelope.Actor.ID, c.Command.Key)
 	switch {
 	case err != nil:
-		return answer, fmt.Errorf("answer of a repeated command: %w", err)
+		return answer, fmt.Errorf("read answer of a repeated command: %w", err)
 	case !ok || !bytes.Equal(hash, c.Command.Hash):
 		return answer, events.ErrKeyReused
 	}

@@ -52,7 +52,7 @@ func (s *Store) Snapshot(ctx context.Context, workspace, stream events.ID, form 
 		return nil, nil
 	}
 	if err := s.permit(ctx); err != nil {
-		return nil, fmt.Errorf("snapshot of stream %s: %w", stream, err)
+		return nil, fmt.Errorf("load snapshot of stream %s: %w", stream, err)
 	}
 	rows, _ := s.db.Query(ctx, selectSnapshots+`where workspace_id = $1 and stream = $2`, workspace, stream)
 	list, err := pgx.CollectRows(rows, scanSnapshot)

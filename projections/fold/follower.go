@@ -199,7 +199,7 @@ func lockCheckpoint(ctx context.Context, tx pgx.Tx, v View, workspace events.ID)
 		on conflict (workspace_id, view) do update set seq = checkpoints.seq
 		returning seq`, workspace, v.Name()).Scan(&seq)
 	if err != nil {
-		return 0, fmt.Errorf("checkpoint: %w", err)
+		return 0, fmt.Errorf("lock checkpoint: %w", err)
 	}
 	return seq, nil
 }

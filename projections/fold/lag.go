@@ -27,7 +27,7 @@ func Lags(ctx context.Context, db store.Querier, views ...string) ([]Lag, error)
 		left join checkpoints c on c.workspace_id = l.workspace_id and c.view = v.view group by 1`, views)
 	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Lag])
 	if err != nil {
-		return nil, fmt.Errorf("lag of views: %w", err)
+		return nil, fmt.Errorf("read lag of views: %w", err)
 	}
 	return list, nil
 }

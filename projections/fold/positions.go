@@ -99,7 +99,7 @@ func (ps *positionWaiters) reached(ctx context.Context, w viewKey, seq int64) (b
 	}
 	at, err := w.readSeq(ctx)
 	if err != nil {
-		return false, fmt.Errorf("position of view %q: %w", w.view, err)
+		return false, fmt.Errorf("read position of view %q: %w", w.view, err)
 	}
 	return at >= seq, nil
 }
@@ -143,7 +143,7 @@ func (ps *positionWaiters) poll(ctx context.Context, w viewKey, p *position, seq
 		case ctx.Err() != nil:
 			return ErrNotCaughtUp
 		case err != nil:
-			return fmt.Errorf("position of view %q: %w", w.view, err)
+			return fmt.Errorf("read position of view %q: %w", w.view, err)
 		}
 		ps.publish(p, at, true)
 		if at >= seq {

@@ -54,7 +54,7 @@ func (r *rebuild) createIndex(ctx context.Context, i index) error {
 	if i.Primary {
 		sql := fmt.Sprintf(`alter table %s add constraint %s primary key using index %s`, r.nextTable, i.Next, i.Next)
 		if _, err := r.db.Exec(ctx, sql); err != nil {
-			return fmt.Errorf("primary key %s: %w", i.Next, err)
+			return fmt.Errorf("add primary key %s: %w", i.Next, err)
 		}
 	}
 	return nil
