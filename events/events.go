@@ -49,7 +49,6 @@ type Envelope struct {
 	UserAgent string `json:"userAgent,omitempty"`
 	RequestID string `json:"requestId,omitempty"`
 	TokenTail string `json:"tokenTail,omitempty"` // the last characters of the service token that was used
-	Causation ID     `json:"causation,omitzero"`  // the event that caused this one
 }
 
 // An Actor is who did it. Name is what people read: an e-mail address, or "service:ci-bot".

@@ -100,16 +100,20 @@ func TestEnvelopeForms(t *testing.T) {
 	require.NoError(t, err)
 	full := events.Envelope{
 		Actor:  events.Actor{Type: events.ByService, ID: id, Name: "service:ci-bot"},
-		Origin: events.FromAPI, IP: "2001:db8::7", UserAgent: "curl/8.5.0", RequestID: "req-7", TokenTail: "x9Qa", Causation: id,
+		Origin: events.FromAPI, IP: "2001:db8::7", UserAgent: "curl/8.5.0", RequestID: "req-7", TokenTail: "x9Qa",
 	}
 	system := events.Envelope{Actor: events.Actor{Type: events.BySystem, Name: "loop"}, Origin: events.FromSystem}
 	requireOptional(t, reflect.ValueOf(full), true)
 	requireOptional(t, reflect.ValueOf(system), false)
 	for stored, want := range map[string]events.Envelope{
 		`{"actor":{"type":"service","id":"019aa3b2-a4a3-3031-3233-343536373839","name":"service:ci-bot"},"origin":"api","ip":"2001:db8::7",` +
-			`"userAgent":"curl/8.5.0","requestId":"req-7","tokenTail":"x9Qa","causation":"019aa3b2-a4a3-3031-3233-343536373839"}`: full,
+			`"userAgent":"curl/8.5.0","requestId":"req-7","tokenTail":"x9Qa"}`: full,
 		`{"actor":{"type":"system","name":"loop"},"origin":"system"}`: system,
 	} {
 		requireForm(t, stored, want)
 	}
+	e, err := events.DecodeEnvelope([]byte(`{"actor":{"type":"system","name":"loop"},"origin":"system",` +
+		`"causation":"019aa3b2-a4a3-3031-3233-343536373839"}`))
+	require.NoError(t, err)
+	require.Equal(t, system, e, "earlier builds could name the event that caused this one")
 }

@@ -55,38 +55,38 @@ func New(db *pgxpool.Pool, log *slog.Logger, names ...string) *Elections {
 // OnlyIf makes the process a candidate for leases only while may returns true: a process that cannot
 // do the work must not keep others from it. It gives up a lease that it holds within [leaseDuration].
 // Call it before Run.
-func (l *Elections) OnlyIf(may func() bool, names ...string) {
+func (e *Elections) OnlyIf(may func() bool, names ...string) {
 	for _, name := range names {
-		l.may[name] = may
+		e.may[name] = may
 	}
 }
 
 // candidacies returns the leases for which the process is a candidate now.
-func (l *Elections) candidacies() []string {
-	return slices.DeleteFunc(slices.Clone(l.names), func(name string) bool { return l.may[name] != nil && !l.may[name]() })
+func (e *Elections) candidacies() []string {
+	return slices.DeleteFunc(slices.Clone(e.names), func(name string) bool { return e.may[name] != nil && !e.may[name]() })
 }
 
 // Leads reports whether this process holds the lease of that name now.
-func (l *Elections) Leads(name string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return time.Now().Before(l.held[name].until)
+func (e *Elections) Leads(name string) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return time.Now().Before(e.held[name].until)
 }
 
 // Run acquires and renews leases until ctx ends, and then releases them.
-func (l *Elections) Run(ctx context.Context) {
+func (e *Elections) Run(ctx context.Context) {
 	ticker := time.NewTicker(renewInterval)
 	defer ticker.Stop()
 	for ctx.Err() == nil {
-		if err := l.takeLeases(ctx); err != nil && ctx.Err() == nil {
-			l.log.WarnContext(ctx, "renew leases", "err", err)
+		if err := e.takeLeases(ctx); err != nil && ctx.Err() == nil {
+			e.log.WarnContext(ctx, "renew leases", "err", err)
 		}
 		select {
 		case <-ctx.Done():
 		case <-ticker.C:
 		}
 	}
-	l.releaseLeases(context.WithoutCancel(ctx))
+	e.releaseLeases(context.WithoutCancel(ctx))
 }
 
 // takeSQL renews or acquires the leases that are the holder's, $2, or nobody's. It returns
@@ -113,35 +113,35 @@ type takenLease struct {
 	TooLong bool // it would have expired later than any lease can
 }
 
-func (l *Elections) takeLeases(ctx context.Context) error {
+func (e *Elections) takeLeases(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, renewInterval)
 	defer cancel()
 	asked := time.Now()
-	rows, _ := l.db.Query(ctx, takeSQL, l.candidacies(), l.holder, leaseDuration, l.undisputed(asked))
+	rows, _ := e.db.Query(ctx, takeSQL, e.candidacies(), e.holder, leaseDuration, e.undisputed(asked))
 	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[takenLease])
 	if err != nil {
 		return fmt.Errorf("take leases: %w", err)
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	before := l.held
-	l.held = map[string]term{}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	before := e.held
+	e.held = map[string]term{}
 	for _, t := range list {
 		since := before[t.Name].since
-		switch others := t.Holder != l.holder; {
+		switch others := t.Holder != e.holder; {
 		case others && asked.Before(before[t.Name].until):
-			l.log.ErrorContext(ctx, "a lease of this process was given to another before its end: taken back",
+			e.log.ErrorContext(ctx, "a lease of this process was given to another before its end: taken back",
 				"lease", t.Name, "holder", t.Holder, "until", t.Until)
 			since = asked
 		case others && t.TooLong:
-			l.log.ErrorContext(ctx, "a lease would have expired later than any lease can: taken over", "lease", t.Name,
+			e.log.ErrorContext(ctx, "a lease would have expired later than any lease can: taken over", "lease", t.Name,
 				"holder", t.Holder, "until", t.Until)
 			since = asked
 		case !asked.Before(before[t.Name].until):
-			l.log.InfoContext(ctx, "became the leader", "lease", t.Name)
+			e.log.InfoContext(ctx, "became the leader", "lease", t.Name)
 			since = asked
 		}
-		l.held[t.Name] = term{since, asked.Add(leaseDuration)}
+		e.held[t.Name] = term{since, asked.Add(leaseDuration)}
 	}
 	return nil
 }
@@ -150,11 +150,11 @@ func (l *Elections) takeLeases(ctx context.Context) error {
 // else can hold those while they are valid. A lease that was taken back recently is not included,
 // so that if two processes believe that they hold the same lease, because a clock has jumped, one
 // of them gives up.
-func (l *Elections) undisputed(at time.Time) []string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+func (e *Elections) undisputed(at time.Time) []string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	list := []string{}
-	for name, t := range l.held {
+	for name, t := range e.held {
 		if at.Before(t.until) && at.Sub(t.since) > leaseDuration {
 			list = append(list, name)
 		}
@@ -163,13 +163,13 @@ func (l *Elections) undisputed(at time.Time) []string {
 }
 
 // releaseLeases releases all leases, so that other processes can acquire them at once.
-func (l *Elections) releaseLeases(ctx context.Context) {
-	l.mu.Lock()
-	clear(l.held)
-	l.mu.Unlock()
+func (e *Elections) releaseLeases(ctx context.Context) {
+	e.mu.Lock()
+	clear(e.held)
+	e.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, renewInterval)
 	defer cancel()
-	if _, err := l.db.Exec(ctx, `delete from leases where holder = $1`, l.holder); err != nil {
-		l.log.WarnContext(ctx, "release leases", "err", err)
+	if _, err := e.db.Exec(ctx, `delete from leases where holder = $1`, e.holder); err != nil {
+		e.log.WarnContext(ctx, "release leases", "err", err)
 	}
 }

@@ -194,15 +194,15 @@ func shouldPark(err error) bool {
 type parkedPublisher struct{ *Bus }
 
 // Publish parks messages.
-func (l parkedPublisher) Publish(topic string, list ...*message.Message) error {
+func (p parkedPublisher) Publish(topic string, list ...*message.Message) error {
 	for _, m := range list {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(m.Context()), l.retries.slack)
-		_, err := l.publish(ctx, topic, m.Copy())
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(m.Context()), p.retries.slack)
+		_, err := p.publish(ctx, topic, m.Copy())
 		cancel()
 		if err != nil {
 			return err
 		}
-		l.log.Error("a message was parked", "id", m.UUID, "kind", m.Metadata.Get(metaKind), "workspace", m.Metadata.Get(metaWorkspace),
+		p.log.Error("a message was parked", "id", m.UUID, "kind", m.Metadata.Get(metaKind), "workspace", m.Metadata.Get(metaWorkspace),
 			"seq", m.Metadata.Get(metaSeq), "consumer", m.Metadata.Get(middleware.PoisonedHandlerKey),
 			"err", m.Metadata.Get(middleware.ReasonForPoisonedKey))
 	}
@@ -210,4 +210,4 @@ func (l parkedPublisher) Publish(topic string, list ...*message.Message) error {
 }
 
 // Close does nothing, because the bus stays open.
-func (l parkedPublisher) Close() error { return nil }
+func (p parkedPublisher) Close() error { return nil }

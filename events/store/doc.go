@@ -2,8 +2,9 @@
 //
 // The log of a workspace is one row of the table logs, its head, and the events that the
 // head counts. An append locks the head row until its commit, so sequence numbers become
-// visible in order: a reader that has seen n knows that nothing below n is still to come,
-// and can check that the next event it reads is n + 1.
+// visible in order: a reader that has seen n knows that nothing below n is still to come.
+// It need not trust that: [Page.Read] reports an error if the next event is not n + 1.
+// TestTailingReadersMissNothingAndSeeNothingTwice checks this with 16 writers.
 //
 // # Numbers
 //
@@ -14,11 +15,6 @@
 // account is in the log of their personal workspace.
 //
 // # Append
-//
-// An append updates the head row of the log and so holds its lock until the commit. Readers
-// do not have to trust that numbers become visible in order: [Page.Read] reports an error
-// if the next event is not n + 1. TestTailingReadersMissNothingAndSeeNothingTwice checks this
-// with 16 writers.
 //
 // Commits that wait at the same moment share a transaction. Each process has two appenders.
 // Up to 64 commits at a time share the first one, which makes transactions as large as

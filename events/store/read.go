@@ -95,7 +95,7 @@ func (p Page) query(ctx context.Context, db Querier) ([]events.Record, error) {
 	workspaces, seqs := Columns(p.Logs)
 	from, scan, args := selectEvents, p.Decode.scanner(), []any{workspaces, seqs, p.Limit, BytesOfEach(len(p.Logs))}
 	if p.Kinds != nil {
-		from, scan, args = selectWanted, scanWanted, append(args, p.Kinds)
+		from, scan, args = selectWanted, scanStrictIfPresent, append(args, p.Kinds)
 	}
 	rows, _ := db.Query(ctx, `
 		select `+EventColumns+`

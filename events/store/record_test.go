@@ -22,7 +22,7 @@ func rich(workspace events.ID) *events.Commit {
 		At:        epoch.Add(123456789 * time.Nanosecond).In(time.FixedZone("far", 5*3600)),
 		Envelope: events.Envelope{
 			Actor:  events.Actor{Type: events.ByService, ID: newID(), Name: "service:ci-<bot>&\u2028"},
-			Origin: events.FromAPI, IP: "2001:db8::1", UserAgent: "curl/8 \"quoted\" \x7f", RequestID: "r-1", TokenTail: "x9Qa", Causation: newID(),
+			Origin: events.FromAPI, IP: "2001:db8::1", UserAgent: "curl/8 \"quoted\" \x7f", RequestID: "r-1", TokenTail: "x9Qa",
 		},
 		Writes: []events.Write{
 			{Stream: workspace, Events: []events.Event{

@@ -87,8 +87,8 @@ func scanStored(row pgx.CollectableRow) (r events.Record, err error) {
 	return r, err
 }
 
-// scanWanted is scanStrict for rows that may lack data, which are then not decoded.
-func scanWanted(row pgx.CollectableRow) (r events.Record, err error) {
+// scanStrictIfPresent is scanStrict for rows that may lack data, which are then not decoded.
+func scanStrictIfPresent(row pgx.CollectableRow) (r events.Record, err error) {
 	kind, err := scan(row, &r)
 	switch {
 	case err != nil:
