@@ -124,9 +124,10 @@ func (f MemberFilter) Ranges() bool {
 // indexed reports whether f needs no scan: an index supports it, or it selects few or nearly all
 // members.
 func (f MemberFilter) indexed(order MemberField) bool {
-	switch f.Operator {
-	case Less, LessEqual, Greater, GreaterEqual: // see Ranges
+	if f.Ranges() {
 		return f.Field == order
+	}
+	switch f.Operator {
 	case Contains, StartsWith, EndsWith:
 		return false
 	}

@@ -130,13 +130,12 @@ func columns(list []Ref) (workspaces, ids []events.ID) {
 
 // A Membership is a person's membership in one workspace.
 type Membership struct {
-	Workspace    events.ID
-	User         events.ID
-	Slug         string
-	Name         string
-	Member       events.ID
-	Role         events.Role
-	ApproveLoops *bool
+	Workspace     events.ID
+	User          events.ID
+	WorkspaceSlug string
+	Member        events.ID
+	Role          events.Role
+	ApproveLoops  *bool
 }
 
 // Membership returns the user's membership in a workspace. ok is false if there is none.
@@ -168,5 +167,5 @@ func (v Members) WorkspacesWithOtherProfile(ctx context.Context, user events.ID,
 }
 
 const memberships = `
-	select m.workspace_id, m.user_id, w.slug, w.name, m.member_id, m.role, m.approve_loops
+	select m.workspace_id, m.user_id, w.slug, m.member_id, m.role, m.approve_loops
 	from members m join workspaces w on w.workspace_id = m.workspace_id `

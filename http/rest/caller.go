@@ -122,7 +122,7 @@ func currentOf(session sessions.Session) *projections.Membership {
 		return nil
 	}
 	return &projections.Membership{
-		Workspace: *session.Active, User: session.User, Slug: m.Slug, Member: m.ID, Role: m.Role, ApproveLoops: m.ApproveLoops,
+		Workspace: *session.Active, User: session.User, WorkspaceSlug: m.Slug, Member: m.ID, Role: m.Role, ApproveLoops: m.ApproveLoops,
 	}
 }
 
@@ -184,7 +184,7 @@ func (s *Server) enterWorkspace(ctx context.Context, c *caller, tenant string) e
 	case !ok:
 		return fault.ErrTenantNotFound
 	}
-	c.workspace, c.slug = m.Workspace, m.Slug
+	c.workspace, c.slug = m.Workspace, m.WorkspaceSlug
 	c.person.member, c.person.role = m.Member, m.Role
 	c.person.approveLoops = events.MayApproveLoops(m.Role, m.ApproveLoops)
 	s.LastSeen.Member(c.workspace, c.person.user, s.Now())
@@ -194,7 +194,7 @@ func (s *Server) enterWorkspace(ctx context.Context, c *caller, tenant string) e
 // membership returns the person's membership in the workspace that tenant names. That in the active
 // workspace was read with the session.
 func (s *Server) membership(ctx context.Context, p *person, tenant string) (m projections.Membership, ok bool, err error) {
-	if p.current != nil && (tenant == "" || namesWorkspace(tenant, p.current.Workspace, p.current.Slug)) {
+	if p.current != nil && (tenant == "" || namesWorkspace(tenant, p.current.Workspace, p.current.WorkspaceSlug)) {
 		return *p.current, true, nil
 	}
 	id, err := s.tenantID(ctx, p, tenant)
