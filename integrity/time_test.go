@@ -54,15 +54,15 @@ func (b *bubble) orphan(t *testing.T) events.ID {
 	return id
 }
 
-// run starts the sweep of a process that has the lease or not.
-func (b *bubble) run(t *testing.T, leads bool) *integrity.Sweep {
+// run starts the checker of a process that has the lease or not.
+func (b *bubble) run(t *testing.T, leads bool) *integrity.Checker {
 	t.Helper()
 	prover := proof.New(b.db, newRing(t), "svc.example.com", func(string) bool { return false }, slog.New(slog.DiscardHandler))
-	s := integrity.New(b.db, prover, newRing(t), func(string) bool { return leads }, interval, slog.New(slog.NewTextHandler(&b.logs, nil)))
+	c := integrity.New(b.db, prover, newRing(t), func(string) bool { return leads }, interval, slog.New(slog.NewTextHandler(&b.logs, nil)))
 	ctx, stop := context.WithCancel(t.Context())
 	b.stops = append(b.stops, stop)
-	b.group.Go(func() { s.Run(ctx) })
-	return s
+	b.group.Go(func() { c.Run(ctx) })
+	return c
 }
 
 // stop stops all processes.
@@ -78,25 +78,25 @@ func TestOverdueComparisonIsReportedAndDone(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, b *bubble) {
 		b.orphan(t)
-		s := b.run(t, false)
+		c := b.run(t, false)
 		time.Sleep(30 * time.Second)
-		require.False(t, s.Overdue())
-		require.Empty(t, s.Rows())
+		require.False(t, c.Overdue())
+		require.Empty(t, c.DifferingRows())
 		time.Sleep(20 * time.Second)
-		require.True(t, s.Overdue())
-		require.Equal(t, 1, s.Rows()["unique_keys"])
+		require.True(t, c.Overdue())
+		require.Equal(t, 1, c.DifferingRows()["unique_keys"])
 		require.Equal(t, 1, b.logs.count("compares logs, views and keys: this one does, without the lease"), &b.logs.text)
 		b.orphan(t)
 		time.Sleep(3 * interval)
-		require.Equal(t, 2, s.Rows()["unique_keys"], "the next round")
-		require.True(t, s.Overdue())
+		require.Equal(t, 2, c.DifferingRows()["unique_keys"], "the next round")
+		require.True(t, c.Overdue())
 		require.Equal(t, 1, b.logs.count("without the lease"), &b.logs.text)
 
 		leader := b.run(t, true)
 		time.Sleep(4 * interval)
-		require.Equal(t, 2, leader.Rows()["unique_keys"])
-		require.False(t, s.Overdue(), "somebody compares again")
-		require.Empty(t, s.Rows())
+		require.Equal(t, 2, leader.DifferingRows()["unique_keys"])
+		require.False(t, c.Overdue(), "somebody compares again")
+		require.Empty(t, c.DifferingRows())
 	})
 }
 
@@ -122,7 +122,7 @@ func TestForgedProgressIsIgnored(t *testing.T) {
 					b.stop()
 				}
 				b.orphan(t)
-				s := b.run(t, false)
+				c := b.run(t, false)
 				if name != "made up" {
 					time.Sleep(2 * interval)
 				}
@@ -133,8 +133,8 @@ func TestForgedProgressIsIgnored(t *testing.T) {
 						b.exec(t, `delete from comparison_progress`)
 					}
 				}
-				require.True(t, s.Overdue())
-				require.Equal(t, 1, s.Rows()["unique_keys"])
+				require.True(t, c.Overdue())
+				require.Equal(t, 1, c.DifferingRows()["unique_keys"])
 				require.Positive(t, b.logs.count("progress of the comparison was changed or set back"), &b.logs.text)
 			})
 		})
@@ -153,17 +153,17 @@ func TestRoundContinuesInAnotherProcess(t *testing.T) {
 		}
 		first := b.run(t, true)
 		time.Sleep(2 * interval)
-		require.Equal(t, 3, first.Rows()["unique_keys"])
+		require.Equal(t, 3, first.DifferingRows()["unique_keys"])
 		b.stop()
 		b.exec(t, `delete from unique_keys where workspace_id = $1`, done[0])
 		require.NoError(t, integrity.SetProgress(t.Context(), b.db, ringOf(t, "o", "k"), done[1]))
 		require.NoError(t, integrity.RotateProgress(t.Context(), b.db, ringOf(t, "k", "o")))
 		second := b.run(t, true)
 		time.Sleep(interval + time.Second)
-		require.Equal(t, 2, second.Rows()["unique_keys"], "what was found and is still so, and the rest of the round")
+		require.Equal(t, 2, second.DifferingRows()["unique_keys"], "what was found and is still so, and the rest of the round")
 		b.exec(t, `insert into unique_keys values ($1, 'service_account/x', $1)`, done[0])
 		time.Sleep(interval)
-		require.Equal(t, 3, second.Rows()["unique_keys"], "the next round")
+		require.Equal(t, 3, second.DifferingRows()["unique_keys"], "the next round")
 		require.Zero(t, b.logs.count("progress of the comparison was changed"), &b.logs.text)
 	})
 }

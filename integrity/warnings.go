@@ -9,13 +9,13 @@ import (
 
 // Warnings returns what operators should look at, by topic. It names no workspace, because readiness
 // checks are unauthenticated.
-func (s *Sweep) Warnings() map[string]string {
+func (c *Checker) Warnings() map[string]string {
 	list := map[string]string{}
-	if late, bad := s.prover.Overdue(), s.Logs(); late+bad > 0 {
+	if late, bad := c.prover.Overdue(), c.BadLogs(); late+bad > 0 {
 		list["proof"] = fmt.Sprintf("Logs whose newest events are not signed: %d. Logs that differ from what was signed: %d. The service's "+
 			"log names them.", late, bad)
 	}
-	if rows := s.Rows(); len(rows) > 0 {
+	if rows := c.DifferingRows(); len(rows) > 0 {
 		var counts []string
 		for _, view := range slices.Sorted(maps.Keys(rows)) {
 			counts = append(counts, fmt.Sprintf("%s %d", view, rows[view]))
@@ -23,10 +23,10 @@ func (s *Sweep) Warnings() map[string]string {
 		list["views"] = "Rows that differ from the log: " + strings.Join(counts, ", ") + ". The service's log names them."
 	}
 	var comparison []string
-	if n := s.Uncompared(); n > 0 {
+	if n := c.Uncompared(); n > 0 {
 		comparison = append(comparison, fmt.Sprintf("Logs that cannot be compared completely: %d. The service's log has the reasons.", n))
 	}
-	if s.Overdue() {
+	if c.Overdue() {
 		comparison = append(comparison, "The process that compares logs, views and keys makes no progress. This one compares in its place.")
 	}
 	if comparison != nil {

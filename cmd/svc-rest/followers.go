@@ -18,11 +18,11 @@ import (
 
 // followers has what follows the logs of all workspaces.
 type followers struct {
-	views  *fold.Follower
-	prover *proof.Prover
-	sweep  *integrity.Sweep
-	relay  *bus.Relay
-	live   *feed.Feed
+	views   *fold.Follower
+	prover  *proof.Prover
+	checker *integrity.Checker
+	relay   *bus.Relay
+	live    *feed.Feed
 }
 
 func newFollowers(cfg Config, p parts, log *slog.Logger) *followers {
@@ -34,7 +34,7 @@ func newFollowers(cfg Config, p parts, log *slog.Logger) *followers {
 		live:   feed.New(db, log),
 	}
 	f.prover.RequireAuthors()
-	f.sweep = integrity.New(db, f.prover, p.ring, leads, cfg.IntegrityInterval, log)
+	f.checker = integrity.New(db, f.prover, p.ring, leads, cfg.IntegrityInterval, log)
 	return f
 }
 
@@ -54,12 +54,12 @@ func (f *followers) measure(db database, m *metrics.Metrics) {
 		return stuck
 	})
 	m.Overdue(f.prover.Overdue)
-	m.Integrity(f.sweep.Logs, f.sweep.Rows, f.sweep.Uncompared, f.sweep.Overdue)
+	m.Integrity(f.checker.BadLogs, f.checker.DifferingRows, f.checker.Uncompared, f.checker.Overdue)
 }
 
 // run runs all followers with a function that runs others in the background.
 func (f *followers) run(inBackground func(func(context.Context)), urls []string, db database, log *slog.Logger) {
-	for _, run := range []func(context.Context){f.views.Run, f.prover.Run, f.sweep.Run, f.live.Run} {
+	for _, run := range []func(context.Context){f.views.Run, f.prover.Run, f.checker.Run, f.live.Run} {
 		inBackground(run)
 	}
 	inBackground(func(ctx context.Context) {

@@ -123,7 +123,7 @@ func (p parts) dependencies() map[string]rest.Check {
 
 // warnings returns what operators should look at although requests are answered, by topic.
 func (p parts) warnings() map[string]string {
-	list := p.followers.sweep.Warnings()
+	list := p.followers.checker.Warnings()
 	if text := p.schema.Warning(); text != "" {
 		list["schema"] = text
 	}

@@ -113,7 +113,7 @@ var acrossWorkspaces = []exception{
 	{part: "from runners r where r.jobs_left = 0", reason: "the sweep's: runners that may take no more jobs"},
 	{part: "from job_leases where sealed_at < $1", reason: "the sweep's: old logs of jobs"},
 	{part: "from job_artifacts where stored_at < $1", reason: "the sweep's: old artifacts"},
-	{file: "integrity/sweep", reason: "goes from one workspace to the next"},
+	{file: "integrity/checker", reason: "goes from one workspace to the next"},
 
 	{part: "count(*) filter (where l.head > coalesce(c.seq, 0))", reason: "how far views have come, for metrics and operators"},
 	{part: "from parked order by view", reason: "all that are parked, for operators"},

@@ -24,7 +24,7 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// A logCapture collects the log output of a sweep.
+// A logCapture collects the log output of a checker.
 type logCapture struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -42,11 +42,11 @@ func (s *logCapture) count(text string) int {
 	return strings.Count(s.text.String(), text)
 }
 
-// A world is a database with two signed workspaces, and a sweep.
+// A world is a database with two signed workspaces, and a checker.
 type world struct {
 	db          *pgxpool.Pool
 	one, two    events.ID
-	sweep       *integrity.Sweep
+	checker     *integrity.Checker
 	leads       atomic.Bool
 	logs        logCapture
 	leaseChecks atomic.Int64 // how often it checked the lease
@@ -68,24 +68,24 @@ func newWorld(t *testing.T, every time.Duration) *world {
 	stop()
 	prover.Run(over) // signs what there is
 	w.leads.Store(true)
-	w.sweep = w.start(t, func() bool {
+	w.checker = w.start(t, func() bool {
 		w.leaseChecks.Add(1)
 		return w.leads.Load()
 	}, every)
 	return w
 }
 
-// start starts the sweep of another process.
-func (w *world) start(t *testing.T, leads func() bool, every time.Duration) *integrity.Sweep {
+// start starts the checker of another process.
+func (w *world) start(t *testing.T, leads func() bool, every time.Duration) *integrity.Checker {
 	t.Helper()
 	log := slog.New(slog.NewTextHandler(&w.logs, nil))
 	prover := proof.New(w.db, newRing(t), "svc.example.com", func(string) bool { return true }, slog.New(slog.DiscardHandler))
-	sweep := integrity.New(w.db, prover, newRing(t), func(lease string) bool { return lease == integrity.Leadership && leads() }, every, log)
+	checker := integrity.New(w.db, prover, newRing(t), func(lease string) bool { return lease == integrity.Leadership && leads() }, every, log)
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan struct{})
-	go func() { defer close(done); sweep.Run(ctx) }()
+	go func() { defer close(done); checker.Run(ctx) }()
 	t.Cleanup(func() { stop(); <-done })
-	return sweep
+	return checker
 }
 
 func newID() events.ID { return events.NewID(time.Now()) }
@@ -96,14 +96,14 @@ func (w *world) exec(t *testing.T, sql string, args ...any) {
 	require.NoError(t, err)
 }
 
-// eventually waits for long, since a sweep pauses 19 times as long as it works.
+// eventually waits for long, since a checker pauses 19 times as long as it works.
 func eventually(t *testing.T, ok func() bool) {
 	t.Helper()
 	require.Eventually(t, ok, 5*time.Minute, 5*time.Millisecond)
 }
 
 // Changes by SQL are found, logged once, and forgotten when they are repaired.
-func TestSweepFindsChangesAndForgetsRepairs(t *testing.T) {
+func TestCheckerFindsChangesAndForgetsRepairs(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, time.Millisecond)
 	w.exec(t, `update members set role = 'Viewer' where workspace_id = $1`, w.one)
@@ -111,9 +111,9 @@ func TestSweepFindsChangesAndForgetsRepairs(t *testing.T) {
 	orphan := newID()
 	w.exec(t, `insert into unique_keys values ($1, 'service_account/x', $1)`, orphan)
 	eventually(t, func() bool {
-		return w.sweep.Logs() == 1 && w.sweep.Rows()["members"] == 1 && w.sweep.Rows()["unique_keys"] == 1
+		return w.checker.BadLogs() == 1 && w.checker.DifferingRows()["members"] == 1 && w.checker.DifferingRows()["unique_keys"] == 1
 	})
-	warnings := w.sweep.Warnings()
+	warnings := w.checker.Warnings()
 	require.Contains(t, warnings["proof"], "Logs that differ from what was signed: 1.")
 	require.Equal(t, "Rows that differ from the log: members 1, unique_keys 1. The service's log names them.", warnings["views"])
 	from := w.leaseChecks.Load()
@@ -127,25 +127,25 @@ func TestSweepFindsChangesAndForgetsRepairs(t *testing.T) {
 	w.exec(t, `update members set role = 'Owner' where workspace_id = $1`, w.one)
 	w.exec(t, `update events set meta = replace(meta::text, 'eve@x', 'ann@x')::json where workspace_id = $1 and seq = 2`, w.two)
 	w.exec(t, `delete from unique_keys where workspace_id = $1`, orphan)
-	eventually(t, func() bool { return w.sweep.Logs() == 0 && len(w.sweep.Rows()) == 0 })
+	eventually(t, func() bool { return w.checker.BadLogs() == 0 && len(w.checker.DifferingRows()) == 0 })
 	w.exec(t, `update members set role = 'Viewer' where workspace_id = $1`, w.one)
-	eventually(t, func() bool { return w.sweep.Rows()["members"] == 1 })
+	eventually(t, func() bool { return w.checker.DifferingRows()["members"] == 1 })
 	require.Equal(t, 2, w.logs.count("view=members"), "it is another time")
 }
 
 // A process that does not lead neither works nor reports.
-func TestOnlyTheLeaderSweeps(t *testing.T) {
+func TestOnlyTheLeaderChecks(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, time.Millisecond)
 	w.exec(t, `delete from members where workspace_id = $1`, w.one)
-	eventually(t, func() bool { return w.sweep.Rows()["members"] == 1 })
+	eventually(t, func() bool { return w.checker.DifferingRows()["members"] == 1 })
 	w.leads.Store(false)
 	other := w.start(t, func() bool { return !w.leads.Load() }, time.Millisecond)
-	eventually(t, func() bool { return len(w.sweep.Rows()) == 0 && other.Rows()["members"] == 1 })
+	eventually(t, func() bool { return len(w.checker.DifferingRows()) == 0 && other.DifferingRows()["members"] == 1 })
 	from := w.leaseChecks.Load()
 	eventually(t, func() bool { return w.leaseChecks.Load() > from+2 })
-	require.Empty(t, w.sweep.Rows())
-	require.False(t, w.sweep.Overdue())
+	require.Empty(t, w.checker.DifferingRows())
+	require.False(t, w.checker.Overdue())
 }
 
 // A log that cannot be read does not prevent comparing the others.
@@ -155,9 +155,9 @@ func TestUnreadableLogIsSkipped(t *testing.T) {
 	w.exec(t, `delete from events where workspace_id = $1 and seq = 1`, w.one)
 	w.exec(t, `delete from members where workspace_id = $1`, w.two)
 	eventually(t, func() bool {
-		return w.sweep.Rows()["members"] == 1 && w.sweep.Logs() == 1 && w.sweep.Uncompared() == 1
+		return w.checker.DifferingRows()["members"] == 1 && w.checker.BadLogs() == 1 && w.checker.Uncompared() == 1
 	})
-	require.Equal(t, "Logs that cannot be compared completely: 1. The service's log has the reasons.", w.sweep.Warnings()["comparison"])
+	require.Equal(t, "Logs that cannot be compared completely: 1. The service's log has the reasons.", w.checker.Warnings()["comparison"])
 	require.Positive(t, w.logs.count(`level=ERROR msg="comparison with the log failed" workspace=`+w.one.String()+` what="views: `),
 		&w.logs.text)
 }
@@ -167,13 +167,13 @@ func TestFindingIsKeptWhileLogCannotBeVerified(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, time.Millisecond)
 	w.exec(t, `update events set meta = replace(meta::text, 'ann@x', 'eve@x')::json where workspace_id = $1 and seq = 2`, w.two)
-	eventually(t, func() bool { return w.sweep.Logs() == 1 })
+	eventually(t, func() bool { return w.checker.BadLogs() == 1 })
 	w.exec(t, `alter table proof_hashes rename to proof_hashes_elsewhere`)
-	eventually(t, func() bool { return w.sweep.Uncompared() == 2 })
-	require.Equal(t, 1, w.sweep.Logs())
+	eventually(t, func() bool { return w.checker.Uncompared() == 2 })
+	require.Equal(t, 1, w.checker.BadLogs())
 	w.exec(t, `alter table proof_hashes_elsewhere rename to proof_hashes`)
 	w.exec(t, `update events set meta = replace(meta::text, 'eve@x', 'ann@x')::json where workspace_id = $1 and seq = 2`, w.two)
-	eventually(t, func() bool { return w.sweep.Logs() == 0 && w.sweep.Uncompared() == 0 })
+	eventually(t, func() bool { return w.checker.BadLogs() == 0 && w.checker.Uncompared() == 0 })
 	require.Equal(t, 1, w.logs.count("log differs from what was signed"))
 }
 
@@ -182,15 +182,15 @@ func TestUncomparableViewIsReported(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, time.Millisecond)
 	w.exec(t, `update members set role = 'Viewer' where workspace_id = $1`, w.one)
-	eventually(t, func() bool { return w.sweep.Rows()["members"] == 1 })
+	eventually(t, func() bool { return w.checker.DifferingRows()["members"] == 1 })
 	w.exec(t, `insert into views values ('members', 99, now())`)
-	eventually(t, func() bool { return w.sweep.Uncompared() == 2 })
+	eventually(t, func() bool { return w.checker.Uncompared() == 2 })
 	from := w.leaseChecks.Load()
 	eventually(t, func() bool { return w.leaseChecks.Load() > from+50 }) // some more rounds
 	require.Equal(t, 3, w.logs.count("level=ERROR"), &w.logs.text)
-	require.Equal(t, 1, w.sweep.Rows()["members"], "the row still differs for all that is known")
+	require.Equal(t, 1, w.checker.DifferingRows()["members"], "the row still differs for all that is known")
 	require.Equal(t, 1, w.logs.count(
 		`msg="comparison with the log failed" workspace=`+w.one.String()+` what="members: its rows have form 99,`))
 	w.exec(t, `delete from views where name = 'members'`)
-	eventually(t, func() bool { return w.sweep.Uncompared() == 0 })
+	eventually(t, func() bool { return w.checker.Uncompared() == 0 })
 }

@@ -1,0 +1,346 @@
+// Package integrity repeatedly verifies that each log is what was signed, and that each row of a
+// view and each unique key is what its log says.
+//
+// An attacker who can write to the database can change both, but does not have the signing key. The
+// package reports differences and repairs nothing. It works for a small share of the time, so a round
+// may take hours on a large database. If a process ends during a round, another one checks again where
+// problems were found, and continues the round.
+//
+// A lease decides which process compares, but only to save work, because an attacker could hold it.
+// Therefore every process observes the progress. If there has been none for some intervals, a process
+// reports that and compares without the lease.
+package integrity
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"svc/events"
+	"svc/projections"
+	"svc/projections/fold"
+	"svc/proof"
+)
+
+const (
+	// Leadership is the name under which one process is elected to compare.
+	Leadership = "integrity"
+
+	workShare          = 20               // one part in workShare of the time is spent working
+	maxPause           = 30 * time.Second // longest pause after a piece of work
+	page               = 1000             // logs listed by one query
+	maxRemembered      = 1000             // workspaces whose problems are remembered; further ones are only logged
+	leaseCheckInterval = time.Second
+	maxFirstDelay      = time.Minute // longest delay of the first round, since a starting process is busy
+)
+
+var errLost = errors.New("another process is comparing")
+
+// A Checker checks all logs in rounds. Any number of processes may have one. Only the leader works and
+// reports results, unless it makes no progress.
+type Checker struct {
+	db     *pgxpool.Pool
+	prover *proof.Prover
+	leads  func(lease string) bool
+	every  time.Duration
+	log    *slog.Logger
+
+	// Only for Run.
+	progress  progressWatch
+	written   time.Time          // time of the last write of the progress
+	last      events.ID          // the last workspace that was compared in this round
+	seen      map[events.ID]bool // workspaces with problems in this round
+	inherited []events.ID        // workspaces in which another process has found problems, not checked here yet
+	fullRound bool               // this process has done all of this round so far
+	leaseless bool               // this process compares although another may hold the lease
+
+	mu      sync.Mutex
+	found   map[events.ID]problems
+	overdue bool
+}
+
+// New returns a checker that does nothing until Run. every is the time between the end of a round and
+// the beginning of the next; if it is 0, there are no rounds. keys authenticates its progress.
+func New(
+	db *pgxpool.Pool, prover *proof.Prover, keys Authenticator, leads func(lease string) bool, every time.Duration, log *slog.Logger,
+) *Checker {
+	return &Checker{
+		db: db, prover: prover, leads: leads, every: every, log: log, found: map[events.ID]problems{}, seen: map[events.ID]bool{},
+		progress: progressWatch{db: db, keys: keys, log: log, self: events.NewID(time.Now())},
+	}
+}
+
+// Overdue reports whether there was no progress for some intervals, and no process has compared with
+// the lease since.
+func (c *Checker) Overdue() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.overdue
+}
+
+// DifferingRows returns the number of rows that differ from the log, by view.
+func (c *Checker) DifferingRows() map[string]int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := map[string]int{}
+	for _, w := range c.found {
+		for view, rows := range w.rows {
+			n[view] += rows
+		}
+	}
+	return n
+}
+
+// BadLogs returns the number of logs that are not what was signed.
+func (c *Checker) BadLogs() (n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, w := range c.found {
+		if w.badRecord != "" {
+			n++
+		}
+	}
+	return n
+}
+
+// Uncompared returns the number of workspaces in which something could not be compared.
+func (c *Checker) Uncompared() (n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, w := range c.found {
+		if w.uncompared {
+			n++
+		}
+	}
+	return n
+}
+
+// Run does rounds until ctx ends.
+func (c *Checker) Run(ctx context.Context) {
+	if c.every <= 0 {
+		return
+	}
+	for wait := min(c.every, maxFirstDelay); ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(wait):
+		}
+		wait = leaseCheckInterval
+		compares, err := c.takesTurn(ctx)
+		if err == nil && compares {
+			if err = c.round(ctx); err == nil {
+				wait = c.every
+			}
+		}
+		if err != nil && ctx.Err() == nil {
+			c.log.WarnContext(ctx, "compare logs, views and keys", "err", err)
+		}
+	}
+}
+
+// takesTurn reports whether this process is to compare now.
+func (c *Checker) takesTurn(ctx context.Context) (bool, error) {
+	if err := c.progress.read(ctx); err != nil {
+		return false, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.progress.own() {
+		clear(c.found) // another process reports what it finds
+		c.fullRound = false
+	}
+	limit := max(overdueRounds*c.every, minOverdue)
+	switch leads := c.leads(Leadership); {
+	case leads || c.progress.idle == 0 && !c.progress.own():
+		if c.overdue {
+			c.log.InfoContext(ctx, "logs, views and keys are compared again")
+		}
+		c.overdue, c.leaseless = false, false
+		return leads, nil
+	case c.leaseless && c.progress.own():
+		return true, nil
+	case c.progress.idle < limit:
+		return false, nil
+	}
+	if !c.overdue {
+		c.log.ErrorContext(ctx, "no process compares logs, views and keys: this one does, without the lease", "for", c.progress.idle)
+	}
+	c.overdue, c.leaseless = true, true
+	return true, nil
+}
+
+// round checks all logs after the last one that was checked, and then workspaces that have rows but
+// no log.
+func (c *Checker) round(ctx context.Context) error {
+	if !c.progress.own() {
+		c.inherited = c.progress.newest.Found
+	}
+	c.last = c.progress.newest.Last
+	if c.last.IsZero() {
+		c.seen, c.fullRound = map[events.ID]bool{}, true
+	}
+	if err := c.writeProgress(ctx); err != nil {
+		return err
+	}
+	for ; len(c.inherited) > 0; c.inherited = c.inherited[1:] {
+		if err := c.checkWorkspace(ctx, c.inherited[0]); err != nil {
+			return err
+		}
+	}
+	for {
+		rows, _ := c.db.Query(ctx, `select workspace_id from logs where workspace_id > $1 order by workspace_id limit $2`, c.last, page)
+		list, err := pgx.CollectRows(rows, pgx.RowTo[events.ID])
+		if err != nil {
+			return fmt.Errorf("list logs: %w", err)
+		}
+		for _, workspace := range list {
+			if err := c.checkWorkspace(ctx, workspace); err != nil {
+				return err
+			}
+			c.last = workspace
+		}
+		if len(list) < page {
+			break
+		}
+	}
+	orphaned, err := fold.OrphanedWorkspaces(ctx, c.db, projections.All(), c.pause)
+	if err != nil {
+		if c.roundFails(ctx) {
+			return err
+		}
+		c.fullRound = false // the next round looks again, and must not wait for this one
+		c.log.WarnContext(ctx, "workspaces without a log are not compared", "err", err)
+	}
+	for _, workspace := range orphaned {
+		if err := c.checkWorkspace(ctx, workspace); err != nil {
+			return err
+		}
+	}
+	if c.fullRound {
+		c.mu.Lock()
+		maps.DeleteFunc(c.found, func(workspace events.ID, _ problems) bool { return !c.seen[workspace] }) // the problem is gone
+		c.mu.Unlock()
+	}
+	c.last = events.ID{}
+	return c.writeProgress(ctx)
+}
+
+// writeProgress tells other processes what this one has compared. It fails if another one compares.
+func (c *Checker) writeProgress(ctx context.Context) error {
+	ok, err := c.progress.write(ctx, c.last, c.affected(), !c.leaseless)
+	if err == nil && !ok {
+		err = errLost
+	}
+	c.written = time.Now()
+	return err
+}
+
+// affected returns the workspaces in which this process or the one before it has found problems, up to a limit.
+func (c *Checker) affected() []events.ID {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	list := slices.AppendSeq(slices.Clone(c.inherited), maps.Keys(c.found))
+	slices.SortFunc(list, func(a, b events.ID) int { return bytes.Compare(a[:], b[:]) })
+	list = slices.Compact(list)
+	return list[:min(len(list), maxRemembered)]
+}
+
+// checkWorkspace checks one workspace. Whatever cannot be compared is reported and tried again in the
+// next round. The error is nil unless the whole round has to end, as when the database is unreachable.
+func (c *Checker) checkWorkspace(ctx context.Context, workspace events.ID) error {
+	began := time.Now()
+	step := func(int64, int64) { _ = c.pause(ctx, time.Since(began)); began = time.Now() }
+	var o outcome
+	if o.report, o.verifyErr = c.prover.Verify(ctx, workspace, "", step); o.verifyErr != nil && c.roundFails(ctx) {
+		return o.verifyErr
+	}
+	if err := c.pause(ctx, time.Since(began)); err != nil {
+		return err
+	}
+	o.compared, o.compareErr = fold.Compare(ctx, c.db, projections.All(), workspace, c.pause)
+	if o.compareErr != nil && c.roundFails(ctx) {
+		return o.compareErr
+	}
+	c.record(ctx, workspace, o)
+	return nil
+}
+
+// roundFails reports whether an error concerns the whole round rather than one log.
+func (c *Checker) roundFails(ctx context.Context) bool {
+	return ctx.Err() != nil || !c.compares() || c.db.Ping(ctx) != nil
+}
+
+// record stores the problems of a workspace and logs each of them once.
+func (c *Checker) record(ctx context.Context, workspace events.ID, o outcome) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	before := c.found[workspace]
+	delete(c.found, workspace)
+	p := problemsOf(o)
+	p.keepUnchecked(before, o)
+	c.logNew(ctx, workspace, o, before, p)
+	if len(p.logged) > 0 && len(c.found) < maxRemembered {
+		c.found[workspace] = p
+		c.seen[workspace] = true
+	}
+}
+
+// logNew logs the problems in o that were not logged before, and adds all of them to p.logged.
+func (c *Checker) logNew(ctx context.Context, workspace events.ID, o outcome, before, p problems) {
+	isNew := func(key string) bool {
+		p.logged[key] = true
+		return !before.logged[key]
+	}
+	if bad := o.report.Bad; bad != nil && isNew(p.badRecord) {
+		c.log.ErrorContext(ctx, "log differs from what was signed", "workspace", workspace, "record", bad.Seq, "reason", bad.Reason)
+	}
+	for _, d := range o.compared.Differences {
+		if isNew(d.View + " " + d.Key) {
+			c.log.ErrorContext(ctx, "view differs from the log", "workspace", workspace, "view", d.View, "key", d.Key)
+		}
+	}
+	for _, why := range o.skipped() {
+		if isNew(why) {
+			c.log.ErrorContext(ctx, "comparison with the log failed", "workspace", workspace, "what", why)
+		}
+	}
+	if more := o.compared.More; more > 0 {
+		c.log.ErrorContext(ctx, "view differs from the log in more rows", "workspace", workspace, "view", o.lastView(), "rows", more)
+	}
+}
+
+// compares reports whether this process may still compare.
+func (c *Checker) compares() bool { return c.leaseless || c.leads(Leadership) }
+
+// pause sleeps in proportion to the time worked.
+func (c *Checker) pause(ctx context.Context, worked time.Duration) error {
+	for rest := min((workShare-1)*worked, maxPause); ; {
+		part := min(rest, writeInterval)
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(part):
+		}
+		if !c.compares() {
+			return errLost
+		}
+		if time.Since(c.written) >= writeInterval {
+			if err := c.writeProgress(ctx); err != nil {
+				return err
+			}
+		}
+		if rest -= part; rest <= 0 {
+			return nil
+		}
+	}
+}
