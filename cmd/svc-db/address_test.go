@@ -54,7 +54,7 @@ func TestAddresses(t *testing.T) {
 			require.NoError(t, err)
 			url, err := o.address(env)
 			require.NoError(t, err)
-			cfg, err := job{url: url}.connConfig()
+			cfg, err := invocation{url: url}.connConfig()
 			require.NoError(t, err)
 			require.Equal(t, test.want, parts{cfg.Host, cfg.Port, cfg.Database, cfg.User, cfg.Password})
 		})
@@ -65,7 +65,7 @@ func TestParametersOfAnAddress(t *testing.T) {
 	o := options{url: "jdbc:postgresql://h/db?ApplicationName=me&currentSchema=other&sslmode=disable&connectTimeout=3"}
 	url, err := o.address(environment{})
 	require.NoError(t, err)
-	cfg, err := job{url: url}.connConfig()
+	cfg, err := invocation{url: url}.connConfig()
 	require.NoError(t, err)
 	require.Equal(t, "me", cfg.RuntimeParams["application_name"])
 	require.Equal(t, "other", cfg.RuntimeParams["search_path"])

@@ -7,8 +7,8 @@ import (
 	"svc/config"
 )
 
-// A job has the inputs of a command.
-type job struct {
+// An invocation has the inputs of a command.
+type invocation struct {
 	options
 	url       config.Secret // complete URL of the database
 	vaultKeys []config.Secret
@@ -17,11 +17,11 @@ type job struct {
 
 // A command is one of the commands of svc-db.
 type command struct {
-	run   func(context.Context, job) error
+	run   func(context.Context, invocation) error
 	views bool // accepts names of views as arguments
 }
 
-var commands = map[string]command{
+var subcommands = map[string]command{
 	"migrate": {run: migrate},
 	"info":    {run: info},
 	"rebuild": {run: rebuild, views: true},

@@ -20,8 +20,8 @@ var errDiffer = errors.New("some rows differ from the log")
 // compareViews compares the views and unique keys of workspaces with their logs and reports
 // differing rows. Unless one workspace was selected, it also looks for rows of workspaces without a
 // log.
-func (j job) compareViews(ctx context.Context, db *pgxpool.Pool, list []events.ID) error {
-	if j.workspace.IsZero() {
+func (inv invocation) compareViews(ctx context.Context, db *pgxpool.Pool, list []events.ID) error {
+	if inv.workspace.IsZero() {
 		strays, err := fold.OrphanedWorkspaces(ctx, db, projections.All(), fold.NoPause)
 		if err != nil {
 			return err
@@ -36,19 +36,19 @@ func (j job) compareViews(ctx context.Context, db *pgxpool.Pool, list []events.I
 			return err
 		}
 		for _, d := range done.Differences {
-			fmt.Fprintf(j.out, "%s: DIFFERENT: %s\n", workspace, d)
+			fmt.Fprintf(inv.out, "%s: DIFFERENT: %s\n", workspace, d)
 		}
 		if done.More > 0 {
-			fmt.Fprintf(j.out, "%s: DIFFERENT: %d further rows\n", workspace, done.More)
+			fmt.Fprintf(inv.out, "%s: DIFFERENT: %d further rows\n", workspace, done.More)
 		}
 		for _, why := range done.Skipped {
-			fmt.Fprintf(j.out, "%s: NOT COMPARED: %s\n", workspace, why)
+			fmt.Fprintf(inv.out, "%s: NOT COMPARED: %s\n", workspace, why)
 		}
 		if len(done.Differences)+len(done.Skipped) > 0 {
 			bad++
 			continue
 		}
-		fmt.Fprintf(j.out, "%s: %d rows match the log up to event %d, compared in %s\n",
+		fmt.Fprintf(inv.out, "%s: %d rows match the log up to event %d, compared in %s\n",
 			workspace, done.Rows, done.Events, time.Since(start).Round(time.Millisecond))
 	}
 	if bad > 0 {

@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
-	asked "svc/commands"
+	"svc/commands"
 	"svc/config"
 	"svc/events"
 	"svc/events/store"
@@ -66,14 +66,14 @@ func (d *database) workspace(t *testing.T, db *pgxpool.Pool, slug string) events
 	t.Helper()
 	log := store.New(db, projections.Inline(), func(events.ID, int64) {})
 	defer log.Close()
-	h, id, owner := asked.New(log, time.Now), events.NewID(time.Now()), events.NewID(time.Now())
-	meta := asked.Meta{Workspace: id, Envelope: events.Envelope{Actor: events.Actor{Type: events.ByUser, ID: owner,
+	h, id, owner := commands.New(log, time.Now), events.NewID(time.Now()), events.NewID(time.Now())
+	meta := commands.Meta{Workspace: id, Envelope: events.Envelope{Actor: events.Actor{Type: events.ByUser, ID: owner,
 		Name: "ann@acme.example"}, Origin: events.FromCLI}}
-	_, err := h.CreateWorkspace(t.Context(), asked.CreateWorkspace{Meta: meta, Member: events.NewID(time.Now()),
+	_, err := h.CreateWorkspace(t.Context(), commands.CreateWorkspace{Meta: meta, Member: events.NewID(time.Now()),
 		Email: "ann@acme.example", Name: "Acme", Slug: slug})
 	require.NoError(t, err)
-	_, err = h.CreateServiceAccount(t.Context(), asked.CreateServiceAccount{
-		Meta: meta, Account: events.NewID(time.Now()), Token: asked.NewServiceToken(), Name: "bot", Scopes: []events.Scope{events.ReadAPI},
+	_, err = h.CreateServiceAccount(t.Context(), commands.CreateServiceAccount{
+		Meta: meta, Account: events.NewID(time.Now()), Token: commands.NewServiceToken(), Name: "bot", Scopes: []events.Scope{events.ReadAPI},
 	})
 	require.NoError(t, err)
 	ring, err := vault.NewRing([]config.Secret{config.Secret(strings.Repeat("k", 32))})

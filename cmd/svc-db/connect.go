@@ -15,6 +15,9 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"svc/migrations"
 )
 
 const (
@@ -25,12 +28,12 @@ const (
 
 // withConnection calls use with a connection to the database and closes it
 // afterwards.
-func (j job) withConnection(ctx context.Context, use func(*pgx.Conn) error) error {
-	cfg, err := j.connConfig()
+func (inv invocation) withConnection(ctx context.Context, use func(*pgx.Conn) error) error {
+	cfg, err := inv.connConfig()
 	if err != nil {
 		return err
 	}
-	conn, err := j.connect(ctx, cfg)
+	conn, err := inv.connect(ctx, cfg)
 	if err != nil {
 		return err
 	}
@@ -42,8 +45,8 @@ func (j job) withConnection(ctx context.Context, use func(*pgx.Conn) error) erro
 	return use(conn)
 }
 
-func (j job) connConfig() (*pgx.ConnConfig, error) {
-	cfg, err := pgx.ParseConfig(j.url.Reveal())
+func (inv invocation) connConfig() (*pgx.ConnConfig, error) {
+	cfg, err := pgx.ParseConfig(inv.url.Reveal())
 	if err != nil {
 		var file *fs.PathError // of a certificate or key
 		if errors.As(err, &file) {
@@ -51,7 +54,7 @@ func (j job) connConfig() (*pgx.ConnConfig, error) {
 		}
 		return nil, errUnreadable // err may quote the address
 	}
-	cfg.OnNotice = func(_ *pgconn.PgConn, n *pgconn.Notice) { report(j.out, n) }
+	cfg.OnNotice = func(_ *pgconn.PgConn, n *pgconn.Notice) { printNotice(inv.out, n) }
 	// Cancelling ctx also cancels the statement in the server. If only the connection were closed,
 	// the statement would go on and keep its locks.
 	cfg.BuildContextWatcherHandler = func(c *pgconn.PgConn) ctxwatch.Handler {
@@ -60,13 +63,13 @@ func (j job) connConfig() (*pgx.ConnConfig, error) {
 	return cfg, nil
 }
 
-func report(out io.Writer, n *pgconn.Notice) {
+func printNotice(out io.Writer, n *pgconn.Notice) {
 	fmt.Fprintf(out, "DB: %s: %s\n", n.Severity, n.Message)
 }
 
 // connect connects, and retries as often as -connect-retries says.
-func (j job) connect(ctx context.Context, cfg *pgx.ConnConfig) (*pgx.Conn, error) {
-	for left := j.retries; ; left-- {
+func (inv invocation) connect(ctx context.Context, cfg *pgx.ConnConfig) (*pgx.Conn, error) {
+	for left := inv.retries; ; left-- {
 		conn, err := pgx.ConnectConfig(ctx, cfg)
 		if err == nil {
 			return conn, nil
@@ -75,13 +78,40 @@ func (j job) connect(ctx context.Context, cfg *pgx.ConnConfig) (*pgx.Conn, error
 		if left == 0 || ctx.Err() != nil {
 			return nil, err
 		}
-		fmt.Fprintf(j.out, "WARNING: %v. Retrying in 1 sec...\n", err)
+		fmt.Fprintf(inv.out, "WARNING: %v. Retrying in 1 sec...\n", err)
 		select {
 		case <-ctx.Done():
 			return nil, err
 		case <-time.After(retryPause):
 		}
 	}
+}
+
+// withDatabase calls do with a pool of connections to a database that this build has migrated.
+func (inv invocation) withDatabase(ctx context.Context, do func(*pgxpool.Pool) error) error {
+	err := inv.withConnection(ctx, func(conn *pgx.Conn) error { return migrations.Current(ctx, conn) })
+	if err != nil {
+		return err
+	}
+	db, err := inv.pool(ctx)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	return do(db)
+}
+
+// pool opens a connection pool.
+func (inv invocation) pool(ctx context.Context) (*pgxpool.Pool, error) {
+	cfg, err := pgxpool.ParseConfig(inv.url.Reveal())
+	if err != nil {
+		return nil, errUnreadable // err may quote the address
+	}
+	db, err := pgxpool.NewWithConfig(ctx, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("open database: %w", err)
+	}
+	return db, nil
 }
 
 // hostPorts returns every host and port that cfg would try.

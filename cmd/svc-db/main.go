@@ -57,7 +57,7 @@ func (o options) do(ctx context.Context, environ []string, out io.Writer) error 
 		return err
 	}
 	if o.export != "" {
-		return verifyExport(ctx, job{options: o, out: out}) // needs no database
+		return verifyExport(ctx, invocation{options: o, out: out}) // needs no database
 	}
 	url, err := o.address(env)
 	if err != nil {
@@ -67,5 +67,5 @@ func (o options) do(ctx context.Context, environ []string, out io.Writer) error 
 	if err != nil {
 		return err
 	}
-	return commands[o.command].run(ctx, job{options: o, url: url, vaultKeys: keys, out: out})
+	return subcommands[o.command].run(ctx, invocation{options: o, url: url, vaultKeys: keys, out: out})
 }

@@ -9,19 +9,19 @@ import (
 )
 
 // migrate applies the missing migrations, and then the seed if -seed is given.
-func migrate(ctx context.Context, j job) error {
-	err := j.withConnection(ctx, func(conn *pgx.Conn) error {
-		return migrations.Migrate(ctx, conn, j.out)
+func migrate(ctx context.Context, inv invocation) error {
+	err := inv.withConnection(ctx, func(conn *pgx.Conn) error {
+		return migrations.Migrate(ctx, conn, inv.out)
 	})
-	if err != nil || j.seed == "" {
+	if err != nil || inv.seed == "" {
 		return err
 	}
-	return seedDemonstration(ctx, j)
+	return seedDemonstration(ctx, inv)
 }
 
 // info lists every migration and its state.
-func info(ctx context.Context, j job) error {
-	return j.withConnection(ctx, func(conn *pgx.Conn) error {
-		return migrations.Info(ctx, conn, j.out)
+func info(ctx context.Context, inv invocation) error {
+	return inv.withConnection(ctx, func(conn *pgx.Conn) error {
+		return migrations.Info(ctx, conn, inv.out)
 	})
 }

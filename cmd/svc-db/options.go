@@ -86,7 +86,7 @@ func (o *options) setWorkspace(text string) (err error) {
 
 // check rejects flags that do not go together.
 func (o options) check() error {
-	c, known := commands[o.command]
+	c, known := subcommands[o.command]
 	switch {
 	case !known && safeWord.MatchString(o.command):
 		return fmt.Errorf("unknown command %s", o.command)

@@ -20,34 +20,34 @@ import (
 	"svc/projections/fold"
 )
 
-// rebuild rebuilds the views j.views, or all of them, of one workspace or of all, while the service
+// rebuild rebuilds the views inv.views, or all of them, of one workspace or of all, while the service
 // goes on. Without names it also drops snapshots, which come from the log as well. It refuses a
 // database that another build migrated, because the form of views may differ. If rows differed from
 // the log, it completes and then fails, since something must have changed them.
-func rebuild(ctx context.Context, j job) error {
-	list, err := viewsByName(j.views)
+func rebuild(ctx context.Context, inv invocation) error {
+	list, err := viewsByName(inv.views)
 	if err != nil {
 		return err
 	}
-	return j.withViews(ctx, func(db *pgxpool.Pool) error {
-		if len(j.views) == 0 {
-			if err := store.DropSnapshots(ctx, db, j.workspace); err != nil {
+	return inv.withViews(ctx, func(db *pgxpool.Pool) error {
+		if len(inv.views) == 0 {
+			if err := store.DropSnapshots(ctx, db, inv.workspace); err != nil {
 				return err
 			}
-			fmt.Fprintln(j.out, "snapshots: dropped; new ones are written as commands run")
+			fmt.Fprintln(inv.out, "snapshots: dropped; new ones are written as commands run")
 		}
-		var others []string
+		var differed []string
 		for _, v := range list {
-			done, err := j.rebuildOne(ctx, db, v)
+			done, err := inv.rebuildOne(ctx, db, v)
 			if err != nil {
 				return err
 			}
 			if len(done.Differing) > 0 {
-				others = append(others, v.Name())
+				differed = append(differed, v.Name())
 			}
 		}
-		if len(others) > 0 {
-			return fmt.Errorf("%w: %s", errRowsDiffered, strings.Join(others, ", "))
+		if len(differed) > 0 {
+			return fmt.Errorf("%w: %s", errRowsDiffered, strings.Join(differed, ", "))
 		}
 		return nil
 	})
@@ -56,53 +56,53 @@ func rebuild(ctx context.Context, j job) error {
 // errRowsDiffered says that rows differed from the log before a rebuild; the report lists them.
 var errRowsDiffered = errors.New("rebuilt, but rows differed from the log")
 
-func (j job) rebuildOne(ctx context.Context, db *pgxpool.Pool, v fold.View) (fold.RebuildResult, error) {
-	if j.workspace.IsZero() {
-		return j.rebuildView(ctx, db, v)
+func (inv invocation) rebuildOne(ctx context.Context, db *pgxpool.Pool, v fold.View) (fold.RebuildResult, error) {
+	if inv.workspace.IsZero() {
+		return inv.rebuildView(ctx, db, v)
 	}
-	return j.rebuildLog(ctx, db, v, j.workspace)
+	return inv.rebuildLog(ctx, db, v, inv.workspace)
 }
 
-func (j job) rebuildView(ctx context.Context, db *pgxpool.Pool, v fold.View) (fold.RebuildResult, error) {
+func (inv invocation) rebuildView(ctx context.Context, db *pgxpool.Pool, v fold.View) (fold.RebuildResult, error) {
 	start := time.Now()
-	p := newProgress(j.out, v.Name())
+	p := newProgress(inv.out, v.Name())
 	done, err := fold.Rebuild(ctx, db, v, p.step)
 	p.end()
 	if err != nil {
 		return done, err
 	}
 	if done.Resumed > 0 {
-		fmt.Fprintf(j.out, "%s: resumed after %d events of an interrupted rebuild\n", v.Name(), done.Resumed)
+		fmt.Fprintf(inv.out, "%s: resumed after %d events of an interrupted rebuild\n", v.Name(), done.Resumed)
 	}
-	fmt.Fprintf(j.out, "%s: rebuilt from %d events in %s\n", v.Name(), done.Resumed+done.Events, time.Since(start).Round(time.Millisecond))
-	j.printResult(v.Name(), done)
+	fmt.Fprintf(inv.out, "%s: rebuilt from %d events in %s\n", v.Name(), done.Resumed+done.Events, time.Since(start).Round(time.Millisecond))
+	inv.printResult(v.Name(), done)
 	return done, nil
 }
 
-func (j job) rebuildLog(ctx context.Context, db *pgxpool.Pool, v fold.View, workspace events.ID) (fold.RebuildResult, error) {
+func (inv invocation) rebuildLog(ctx context.Context, db *pgxpool.Pool, v fold.View, workspace events.ID) (fold.RebuildResult, error) {
 	start := time.Now()
-	p := newProgress(j.out, v.Name())
+	p := newProgress(inv.out, v.Name())
 	done, err := fold.RebuildLog(ctx, db, v, workspace, p.step)
 	p.end()
 	if err != nil {
 		return done, err
 	}
-	fmt.Fprintf(j.out, "%s of %s: rebuilt from %d events in %s\n", v.Name(), workspace, done.Events,
+	fmt.Fprintf(inv.out, "%s of %s: rebuilt from %d events in %s\n", v.Name(), workspace, done.Events,
 		time.Since(start).Round(time.Millisecond))
-	j.printResult(v.Name(), done)
+	inv.printResult(v.Name(), done)
 	return done, nil
 }
 
 // printResult reports the result of a rebuild.
-func (j job) printResult(view string, done fold.RebuildResult) {
+func (inv invocation) printResult(view string, done fold.RebuildResult) {
 	for _, workspace := range done.Differing {
-		fmt.Fprintf(j.out, "%s of %s: its rows differed from the log\n", view, workspace)
+		fmt.Fprintf(inv.out, "%s of %s: its rows differed from the log\n", view, workspace)
 	}
 	for _, d := range done.Rows {
-		fmt.Fprintf(j.out, "%s: DIFFERENT: %s\n", d.Workspace, d)
+		fmt.Fprintf(inv.out, "%s: DIFFERENT: %s\n", d.Workspace, d)
 	}
 	if done.Parked > 0 {
-		fmt.Fprintf(j.out, "%s: %d events are parked; svc-db parked shows them\n", view, done.Parked)
+		fmt.Fprintf(inv.out, "%s: %d events are parked; svc-db parked shows them\n", view, done.Parked)
 	}
 }
 

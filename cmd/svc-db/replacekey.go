@@ -9,7 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	asked "svc/commands"
+	"svc/commands"
 	"svc/events"
 	"svc/events/store"
 	"svc/farm/certificate"
@@ -22,20 +22,20 @@ import (
 
 // replaceKey replaces the signing key after the vault's key was lost for good, records that in
 // every log, and drops everything else that only the lost key unseals.
-func replaceKey(ctx context.Context, j job) error {
-	ring, err := vault.NewRing(j.vaultKeys)
+func replaceKey(ctx context.Context, inv invocation) error {
+	ring, err := vault.NewRing(inv.vaultKeys)
 	if err != nil {
 		return err
 	}
-	return j.withViews(ctx, func(db *pgxpool.Pool) error {
-		r, err := proof.Replace(ctx, db, ring, j.verifierKey)
+	return inv.withViews(ctx, func(db *pgxpool.Pool) error {
+		r, err := proof.Replace(ctx, db, ring, inv.verifierKey)
 		if errors.Is(err, proof.ErrKeyOpens) {
-			return j.replaceAuthoritiesAlone(ctx, db, ring)
+			return inv.replaceAuthoritiesAlone(ctx, db, ring)
 		}
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(j.out, "verifier key of the lost key: %s\nverifier key from now on, to be stored elsewhere: %s\n",
+		fmt.Fprintf(inv.out, "verifier key of the lost key: %s\nverifier key from now on, to be stored elsewhere: %s\n",
 			r.From, r.To)
 		tokens, err := ring.ForgetUnopenable(ctx, db)
 		if err != nil {
@@ -54,14 +54,14 @@ func replaceKey(ctx context.Context, j job) error {
 		if err != nil {
 			return err
 		}
-		j.printAuthorities(authorities)
+		inv.printAuthorities(authorities)
 		values, err := dropJobSecrets(ctx, vault.Secrets{DB: db, Ring: ring})
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(j.out, "%d values of secrets of jobs were dropped; jobs that use them are cancelled until they are set again\n", values)
-		fmt.Fprintf(j.out, "%d tokens of people at their code host were dropped; a person gets a new one at the next sign-in\n", tokens)
-		return j.continueLogs(ctx, db, ring, r)
+		fmt.Fprintf(inv.out, "%d values of secrets of jobs were dropped; jobs that use them are cancelled until they are set again\n", values)
+		fmt.Fprintf(inv.out, "%d tokens of people at their code host were dropped; a person gets a new one at the next sign-in\n", tokens)
+		return inv.continueLogs(ctx, db, ring, r)
 	})
 }
 
@@ -125,14 +125,14 @@ func replaceAuthority(ctx context.Context, vaulted vault.Secrets, workspace even
 	return err
 }
 
-func (j job) printAuthorities(replaced int) {
-	fmt.Fprintf(j.out, "%d authorities of build farms have a new key; certificates of the old ones are valid until they expire\n", replaced)
+func (inv invocation) printAuthorities(replaced int) {
+	fmt.Fprintf(inv.out, "%d authorities of build farms have a new key; certificates of the old ones are valid until they expire\n", replaced)
 }
 
 // replaceAuthoritiesAlone replaces authorities whose keys were lost although the signing key was not: a
 // vault key was removed before all that it sealed was sealed again. Certificates are kept first, so that
 // an interrupted run can be repeated.
-func (j job) replaceAuthoritiesAlone(ctx context.Context, db *pgxpool.Pool, ring vault.Ring) error {
+func (inv invocation) replaceAuthoritiesAlone(ctx context.Context, db *pgxpool.Pool, ring vault.Ring) error {
 	vaulted := vault.Secrets{DB: db, Ring: ring}
 	lost, err := lostAuthorities(ctx, vaulted)
 	if err != nil {
@@ -141,19 +141,19 @@ func (j job) replaceAuthoritiesAlone(ctx context.Context, db *pgxpool.Pool, ring
 	if len(lost) == 0 {
 		return proof.ErrKeyOpens
 	}
-	fmt.Fprintln(j.out, "the signing key can be opened and stays")
+	fmt.Fprintln(inv.out, "the signing key can be opened and stays")
 	log := store.New(db, projections.Inline(), func(events.ID, int64) {})
 	defer log.Close()
 	replaced := 0
 	for _, workspace := range lost {
-		p := newProgress(j.out, workspace.String())
-		report, err := proof.Verify(ctx, db, workspace, proof.Check{VerifierKey: j.verifierKey, Progress: p.step})
+		p := newProgress(inv.out, workspace.String())
+		report, err := proof.Verify(ctx, db, workspace, proof.Check{VerifierKey: inv.verifierKey, Progress: p.step})
 		p.end()
 		if err != nil {
 			return err
 		}
 		if report.Bad != nil {
-			fmt.Fprintf(j.out, "%s: BAD, its authority is not replaced: record %d: %s\n", workspace, report.Bad.Seq, report.Bad.Reason)
+			fmt.Fprintf(inv.out, "%s: BAD, its authority is not replaced: record %d: %s\n", workspace, report.Bad.Seq, report.Bad.Reason)
 			continue
 		}
 		if err := keepAuthorities(ctx, log, vaulted, workspace, report.Size); err != nil {
@@ -164,7 +164,7 @@ func (j job) replaceAuthoritiesAlone(ctx context.Context, db *pgxpool.Pool, ring
 		}
 		replaced++
 	}
-	j.printAuthorities(replaced)
+	inv.printAuthorities(replaced)
 	if bad := len(lost) - replaced; bad > 0 {
 		return fmt.Errorf("%w: %d of %d workspaces; restore them from a backup and run replace-key again", errBad, bad, len(lost))
 	}
@@ -206,7 +206,7 @@ func keepAuthorities(ctx context.Context, log *store.Store, vaulted vault.Secret
 }
 
 // continueLogs continues each log with the new key.
-func (j job) continueLogs(ctx context.Context, db *pgxpool.Pool, ring vault.Ring, r *proof.Replacement) error {
+func (inv invocation) continueLogs(ctx context.Context, db *pgxpool.Pool, ring vault.Ring, r *proof.Replacement) error {
 	list, err := proof.Workspaces(ctx, db)
 	if err != nil {
 		return err
@@ -214,14 +214,14 @@ func (j job) continueLogs(ctx context.Context, db *pgxpool.Pool, ring vault.Ring
 	log := store.New(db, projections.Inline(), func(events.ID, int64) {})
 	defer log.Close()
 	log.Authenticate(ring)
-	handler, bad := asked.New(log, time.Now), 0
+	handler, bad := commands.New(log, time.Now), 0
 	for _, workspace := range list {
-		p := newProgress(j.out, workspace.String())
+		p := newProgress(inv.out, workspace.String())
 		report, done, err := r.Log(ctx, workspace, func(upTo int64) error {
 			if err := keepAuthorities(ctx, log, vault.Secrets{DB: db, Ring: ring}, workspace, upTo); err != nil {
 				return err
 			}
-			return handler.RecordSigningKey(ctx, asked.RecordSigningKey{
+			return handler.RecordSigningKey(ctx, commands.RecordSigningKey{
 				Workspace: workspace, Replaced: events.SigningKeyReplaced{From: r.From, To: r.To, UpTo: upTo},
 			})
 		}, p.step)
@@ -231,11 +231,11 @@ func (j job) continueLogs(ctx context.Context, db *pgxpool.Pool, ring vault.Ring
 			return err
 		case report.Bad != nil:
 			bad++
-			fmt.Fprintf(j.out, "%s: BAD, not signed with the new key: record %d: %s\n", workspace, report.Bad.Seq, report.Bad.Reason)
+			fmt.Fprintf(inv.out, "%s: BAD, not signed with the new key: record %d: %s\n", workspace, report.Bad.Seq, report.Bad.Reason)
 		case !done:
-			fmt.Fprintf(j.out, "%s: uses the new key already\n", workspace)
+			fmt.Fprintf(inv.out, "%s: uses the new key already\n", workspace)
 		default:
-			fmt.Fprintf(j.out, "%s: uses the new key; %d records are as the lost key signed them, %d later ones were not signed\n",
+			fmt.Fprintf(inv.out, "%s: uses the new key; %d records are as the lost key signed them, %d later ones were not signed\n",
 				workspace, report.Size, report.Unsigned)
 		}
 	}

@@ -10,13 +10,13 @@ import (
 
 // seedDemonstration adds the demonstration workspaces to a migrated database, or lets time pass in
 // those that are there.
-func seedDemonstration(ctx context.Context, j job) error {
-	ring, err := vault.NewRing(j.vaultKeys)
+func seedDemonstration(ctx context.Context, inv invocation) error {
+	ring, err := vault.NewRing(inv.vaultKeys)
 	if err != nil {
 		return err
 	}
-	if err := seed.Development(ctx, j.url.Reveal(), ring, j.seedFile, time.Now()); err != nil {
+	if err := seed.Development(ctx, inv.url.Reveal(), ring, inv.seedFile, time.Now()); err != nil {
 		return err
 	}
-	return seed.Refresh(ctx, j.url.Reveal(), ring, time.Now())
+	return seed.Refresh(ctx, inv.url.Reveal(), ring, time.Now())
 }

@@ -7,45 +7,35 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"svc/events"
 	"svc/events/bus"
-	"svc/migrations"
 	"svc/projections"
 	"svc/projections/fold"
 	"svc/proof"
 )
 
-// withViews connects to a database that this build has migrated, and checks that the selected
-// workspace exists.
-func (j job) withViews(ctx context.Context, do func(*pgxpool.Pool) error) error {
-	err := j.withConnection(ctx, func(conn *pgx.Conn) error { return migrations.Current(ctx, conn) })
-	if err != nil {
-		return err
-	}
-	db, err := j.pool(ctx)
-	if err != nil {
-		return err
-	}
-	defer db.Close()
-	if !j.workspace.IsZero() {
-		head, _, err := projections.History{DB: db}.Head(ctx, j.workspace)
-		switch {
-		case err != nil:
-			return err
-		case head == 0:
-			return fmt.Errorf("there is no workspace %s", j.workspace)
+// withViews is withDatabase for commands that need the log of the selected workspace, if one is selected.
+func (inv invocation) withViews(ctx context.Context, do func(*pgxpool.Pool) error) error {
+	return inv.withDatabase(ctx, func(db *pgxpool.Pool) error {
+		if !inv.workspace.IsZero() {
+			head, _, err := projections.History{DB: db}.Head(ctx, inv.workspace)
+			switch {
+			case err != nil:
+				return err
+			case head == 0:
+				return fmt.Errorf("there is no workspace %s", inv.workspace)
+			}
 		}
-	}
-	return do(db)
+		return do(db)
+	})
 }
 
 // views prints the status of every view, of the prover and of the bus. It reads twice, a second
 // apart, to compute rates.
-func views(ctx context.Context, j job) error {
-	return j.withViews(ctx, func(db *pgxpool.Pool) error {
+func views(ctx context.Context, inv invocation) error {
+	return inv.withViews(ctx, func(db *pgxpool.Pool) error {
 		before, err := fold.Survey(ctx, db, projections.All(), proof.FollowerName, bus.FollowerName)
 		if err != nil {
 			return err
@@ -61,7 +51,7 @@ func views(ctx context.Context, j job) error {
 			return err
 		}
 		took := time.Since(from).Seconds()
-		w := tabwriter.NewWriter(j.out, 0, 0, 2, ' ', 0)
+		w := tabwriter.NewWriter(inv.out, 0, 0, 2, ' ', 0)
 		fmt.Fprintln(w, "VIEW\tKEPT\tEVENTS BEHIND\tLOGS BEHIND\tEVENTS/S\tPARKED\tFORM\tREBUILT")
 		for i, s := range now {
 			kept, lag, logs, rate := "inline", "-", "-", "-"
@@ -94,28 +84,28 @@ func rebuiltAt(s fold.Status) string {
 }
 
 // parked lists the parked events.
-func parked(ctx context.Context, j job) error {
-	return j.withViews(ctx, func(db *pgxpool.Pool) error {
+func parked(ctx context.Context, inv invocation) error {
+	return inv.withViews(ctx, func(db *pgxpool.Pool) error {
 		list, err := fold.ListParked(ctx, db)
 		if err != nil {
 			return err
 		}
 		for _, p := range list {
-			fmt.Fprintf(j.out, "%s %s %d %s: %s (%s)\n", p.View, p.Workspace, p.Seq, p.Kind, p.Error, p.At.UTC().Format(time.RFC3339))
+			fmt.Fprintf(inv.out, "%s %s %d %s: %s (%s)\n", p.View, p.Workspace, p.Seq, p.Kind, p.Error, p.At.UTC().Format(time.RFC3339))
 		}
-		fmt.Fprintf(j.out, "%d parked\n", len(list))
+		fmt.Fprintf(inv.out, "%d parked\n", len(list))
 		return nil
 	})
 }
 
-// retry rebuilds the logs with parked events, in the views j.views or in all. Events that still
+// retry rebuilds the logs with parked events, in the views inv.views or in all. Events that still
 // cannot be folded are parked again.
-func retry(ctx context.Context, j job) error {
-	list, err := viewsByName(j.views)
+func retry(ctx context.Context, inv invocation) error {
+	list, err := viewsByName(inv.views)
 	if err != nil {
 		return err
 	}
-	return j.withViews(ctx, func(db *pgxpool.Pool) error {
+	return inv.withViews(ctx, func(db *pgxpool.Pool) error {
 		found, err := fold.ListParked(ctx, db)
 		if err != nil {
 			return err
@@ -123,9 +113,9 @@ func retry(ctx context.Context, j job) error {
 		for _, v := range list {
 			tried := map[events.ID]bool{}
 			for _, p := range found {
-				if p.View == v.Name() && !tried[p.Workspace] && (j.workspace.IsZero() || j.workspace == p.Workspace) {
+				if p.View == v.Name() && !tried[p.Workspace] && (inv.workspace.IsZero() || inv.workspace == p.Workspace) {
 					tried[p.Workspace] = true
-					if _, err := j.rebuildLog(ctx, db, v, p.Workspace); err != nil {
+					if _, err := inv.rebuildLog(ctx, db, v, p.Workspace); err != nil {
 						return err
 					}
 				}
@@ -136,20 +126,20 @@ func retry(ctx context.Context, j job) error {
 }
 
 // skip deletes a parked event of a view. A rebuild may park it again.
-func skip(ctx context.Context, j job) error {
-	list, err := viewsByName(j.views)
+func skip(ctx context.Context, inv invocation) error {
+	list, err := viewsByName(inv.views)
 	if err != nil {
 		return err
 	}
-	return j.withViews(ctx, func(db *pgxpool.Pool) error {
-		there, err := fold.SkipParked(ctx, db, list[0].Name(), j.workspace, j.seq)
+	return inv.withViews(ctx, func(db *pgxpool.Pool) error {
+		there, err := fold.SkipParked(ctx, db, list[0].Name(), inv.workspace, inv.seq)
 		switch {
 		case err != nil:
 			return err
 		case !there:
-			return fmt.Errorf("%s has no parked event %d of %s", list[0].Name(), j.seq, j.workspace)
+			return fmt.Errorf("%s has no parked event %d of %s", list[0].Name(), inv.seq, inv.workspace)
 		}
-		fmt.Fprintf(j.out, "%s %s %d is skipped\n", list[0].Name(), j.workspace, j.seq)
+		fmt.Fprintf(inv.out, "%s %s %d is skipped\n", list[0].Name(), inv.workspace, inv.seq)
 		return nil
 	})
 }
