@@ -26,6 +26,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"svc/events"
+	"svc/events/store"
 	"svc/projections"
 	"svc/projections/fold"
 	"svc/proof"
@@ -71,7 +72,8 @@ type Checker struct {
 // New returns a checker that does nothing until Run. every is the time between the end of a round and
 // the beginning of the next; if it is 0, there are no rounds. keys authenticates its progress.
 func New(
-	db *pgxpool.Pool, prover *proof.Prover, keys Authenticator, leads func(lease string) bool, every time.Duration, log *slog.Logger,
+	db *pgxpool.Pool, prover *proof.Prover, keys store.Authenticator, leads func(lease string) bool, every time.Duration,
+	log *slog.Logger,
 ) *Checker {
 	return &Checker{
 		db: db, prover: prover, leads: leads, every: every, log: log, found: map[events.ID]problems{}, seen: map[events.ID]bool{},

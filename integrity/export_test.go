@@ -7,10 +7,11 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"svc/events"
+	"svc/events/store"
 )
 
 // SetProgress stores that workspaces up to last were compared in this round, and keeps in which problems were found.
-func SetProgress(ctx context.Context, db *pgxpool.Pool, keys Authenticator, last events.ID) error {
+func SetProgress(ctx context.Context, db *pgxpool.Pool, keys store.Authenticator, last events.ID) error {
 	w := progressWatch{db: db, keys: keys, log: slog.New(slog.DiscardHandler), self: events.ID{1}}
 	if err := w.read(ctx); err != nil {
 		return err

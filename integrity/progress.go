@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"svc/events"
+	"svc/events/store"
 )
 
 const (
@@ -20,13 +21,6 @@ const (
 	minOverdue      = 30 * time.Second // lower limit of that time
 	progressTimeout = 10 * time.Second // of one statement
 )
-
-// An Authenticator proves that this service wrote a text in a certain place, with a key that the
-// database does not have.
-type Authenticator interface {
-	MAC(place string, text []byte) ([]byte, error)
-	CheckMAC(place string, text, mac []byte) error
-}
 
 // A progress is the position of the comparison. It is stored in one row, so that another process can
 // continue after one has ended, and every process sees whether there is progress.
@@ -51,7 +45,7 @@ func (p progress) text() []byte {
 // than a row it has read before. It must not be used concurrently.
 type progressWatch struct {
 	db   *pgxpool.Pool
-	keys Authenticator
+	keys store.Authenticator
 	log  *slog.Logger
 	self events.ID
 

@@ -7,11 +7,13 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"svc/events/store"
 )
 
 // RotateProgress authenticates the stored progress with the current key, so that old keys can be removed. Progress
 // that nobody of this service wrote is left alone.
-func RotateProgress(ctx context.Context, db *pgxpool.Pool, keys Authenticator) error {
+func RotateProgress(ctx context.Context, db *pgxpool.Pool, keys store.Authenticator) error {
 	err := pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
 		p, mac, err := readProgress(ctx, tx, "for update")
 		switch {

@@ -54,7 +54,7 @@ func (p *Prover) author(e *eventRow) error {
 	if e.misplaced {
 		return fmt.Errorf("event %d %w: it is not the next event of its stream", e.Seq, errForeignAuthor)
 	}
-	err := store.CheckAuthor(p.secrets.Ring, e.Workspace, e.ID, e.Stream, e.Version, e.Schema, e.Kind, e.Meta, e.Data, e.MAC)
+	err := store.CheckEventMAC(p.secrets.Ring, e.Workspace, e.ID, e.Stream, e.Version, e.Schema, e.Kind, e.Meta, e.Data, e.MAC)
 	if err != nil {
 		return fmt.Errorf("event %d %w: %w", e.Seq, errForeignAuthor, err)
 	}

@@ -216,7 +216,7 @@ func (d *demonstration) authentic(t *testing.T) {
 		Meta, Data, MAC       []byte
 	}
 	for _, e := range list[event](t, d.db, `select workspace_id, id, stream, version, schema, kind, meta, data, mac from events`) {
-		require.NoError(t, store.CheckAuthor(ringOf(t, "k"), e.Workspace, e.ID, e.Stream, e.Version, e.Schema, e.Kind, e.Meta, e.Data, e.MAC))
+		require.NoError(t, store.CheckEventMAC(ringOf(t, "k"), e.Workspace, e.ID, e.Stream, e.Version, e.Schema, e.Kind, e.Meta, e.Data, e.MAC))
 	}
 }
 

@@ -109,7 +109,7 @@ var errNoConnection = errors.New("no connection")
 
 // A transaction is one attempt to store a batch.
 type transaction struct {
-	author       Author
+	author       Authenticator
 	batch        []*pending
 	records      []events.Record
 	columns      *eventColumns              // of records, by column

@@ -7,9 +7,15 @@ import (
 	"svc/events"
 )
 
-// An Author makes the MACs which show that this service appended an event.
-type Author interface {
+// An Authenticator proves that this service wrote a text in a certain place, with a key
+// that the database does not have.
+type Authenticator interface {
+	MAC(place string, text []byte) ([]byte, error)
+	// ShortMAC is MAC for what is stored in great numbers.
 	ShortMAC(place string, text []byte) ([]byte, error)
+	CheckMAC(place string, text, mac []byte) error
+	// CurrentMAC reports whether mac is under the key that MAC uses.
+	CurrentMAC(mac []byte) bool
 }
 
 // eventPlace separates the MACs of events from those of snapshots.
@@ -17,19 +23,16 @@ const eventPlace = "events"
 
 // Authenticate makes s store a MAC of each event that it appends. Call it before the first
 // Append.
-func (s *Store) Authenticate(by Author) { s.author = by }
+func (s *Store) Authenticate(by Authenticator) { s.author = by }
 
 // Permit makes s call permit before it appends, and before it uses or saves a snapshot. If permit
 // returns an error, s stores nothing and returns the error. Call it before the first Append.
 func (s *Store) Permit(permit func(context.Context) error) { s.permit = permit }
 
-// A Checker verifies MACs that an [Author] with the same key made.
-type Checker interface {
-	CheckMAC(place string, text, mac []byte) error
-}
-
-// CheckAuthor returns nil if mac proves that a store appended the event.
-func CheckAuthor(by Checker, workspace, id, stream events.ID, version, schema int64, kind string, meta, data, mac []byte) error {
+// CheckEventMAC returns nil if mac proves that a store appended the event.
+func CheckEventMAC(
+	by Authenticator, workspace, id, stream events.ID, version, schema int64, kind string, meta, data, mac []byte,
+) error {
 	return by.CheckMAC(eventPlace, authenticatedBytes(workspace, id, stream, version, schema, kind, meta, data), mac)
 }
 

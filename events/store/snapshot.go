@@ -11,15 +11,6 @@ import (
 	"svc/events"
 )
 
-// An Authenticator proves that this service wrote a text in a certain place, with a key
-// that the database does not have.
-type Authenticator interface {
-	MAC(place string, text []byte) ([]byte, error)
-	CheckMAC(place string, text, mac []byte) error
-	// CurrentMAC reports whether mac is under the key that MAC uses.
-	CurrentMAC(mac []byte) bool
-}
-
 // snapshots says how a store authenticates snapshots.
 type snapshots struct {
 	by  Authenticator // nil: the store keeps none

@@ -32,7 +32,7 @@ type Store struct {
 	exclusiveSlots chan struct{} // a semaphore: one value for each commit that is decided under a lock
 	timeLimit      time.Duration
 	snapshots      snapshots
-	author         Author                      // nil: events are appended without a MAC
+	author         Authenticator               // nil: events are appended without a MAC
 	permit         func(context.Context) error // set by Permit
 	stop           context.CancelFunc
 	running        sync.WaitGroup
