@@ -36,9 +36,9 @@ type Checkpoint struct {
 	Seq       int64
 }
 
-// LockAllCheckpoints is [LockCheckpoints] for several names in one transaction. The names are literals in the
+// LockCheckpointsOf is [LockCheckpoints] for several names in one transaction. The names are literals in the
 // statement: there are few of them, and the planner then knows them.
-func LockAllCheckpoints(ctx context.Context, tx pgx.Tx, names []string, workspaces []events.ID) ([]Checkpoint, error) {
+func LockCheckpointsOf(ctx context.Context, tx pgx.Tx, names []string, workspaces []events.ID) ([]Checkpoint, error) {
 	return lockCheckpoints(ctx, tx, names, workspaces, `in ('`+strings.Join(names, `', '`)+`')`, workspaces)
 }
 
@@ -81,12 +81,12 @@ func QueueMove(b *pgx.Batch, name string, list []store.Position) {
 	for i, p := range list {
 		moves[i] = Checkpoint{p.Workspace, name, p.Seq}
 	}
-	QueueMoveAll(b, moves)
+	QueueMoves(b, moves)
 }
 
-// QueueMoveAll is [QueueMove] for any names. It is an upsert, because for an update the planner might
+// QueueMoves is [QueueMove] for any names. It is an upsert, because for an update the planner might
 // read the rows of all logs.
-func QueueMoveAll(b *pgx.Batch, list []Checkpoint) {
+func QueueMoves(b *pgx.Batch, list []Checkpoint) {
 	workspaces, names, seqs := make([]events.ID, len(list)), make([]string, len(list)), make([]int64, len(list))
 	for i, c := range list {
 		workspaces[i], names[i], seqs[i] = c.Workspace, c.Name, c.Seq
@@ -99,7 +99,7 @@ func QueueMoveAll(b *pgx.Batch, list []Checkpoint) {
 
 // QueueClaim queues locking and moving the checkpoints of several names in one statement,
 // for callers that know the current position of all of them in each log. It fails with
-// [ErrMoved], changing nothing, if a checkpoint is elsewhere or missing. Unlike [LockAllCheckpoints]
+// [ErrMoved], changing nothing, if a checkpoint is elsewhere or missing. Unlike [LockCheckpointsOf]
 // it waits for others that hold a checkpoint: limit the wait.
 func QueueClaim(b *pgx.Batch, names []string, from, to []store.Position) {
 	b.Queue(`set local idle_in_transaction_session_timeout = '30s'`)

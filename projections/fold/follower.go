@@ -187,7 +187,7 @@ func (f *Follower) parkNext(ctx context.Context, v View, workspace events.ID, at
 		}
 		b := &pgx.Batch{}
 		queuePark(b, v.Name(), workspace, at+1, why)
-		queueCheckpoint(b, v, workspace, at+1)
+		follow.QueueMove(b, v.Name(), []store.Position{{Workspace: workspace, Seq: at + 1}})
 		return tx.SendBatch(ctx, b).Close()
 	})
 }
@@ -204,12 +204,6 @@ func lockCheckpoint(ctx context.Context, tx pgx.Tx, v View, workspace events.ID)
 	return seq, nil
 }
 
-func queueCheckpoint(b *pgx.Batch, v View, workspace events.ID, seq int64) {
-	b.Queue(`
-		insert into checkpoints (workspace_id, view, seq) values ($1, $2, $3)
-		on conflict (workspace_id, view) do update set seq = excluded.seq`, workspace, v.Name(), seq)
-}
-
 // FoldPage folds records into a table of v. What also queues is sent in the last round trip.
 func FoldPage(ctx context.Context, tx pgx.Tx, v View, table string, records []events.Record, also func(*pgx.Batch)) error {
 	b, steps := &pgx.Batch{}, []Step{}
@@ -220,7 +214,7 @@ func FoldPage(ctx context.Context, tx pgx.Tx, v View, table string, records []ev
 }
 
 // runSteps sends b, then runs the steps of all views in lockstep, with one round trip for each
-// level of steps. What also queues is sent with the last one. Nil steps are ignored.
+// round of steps. What also queues is sent with the last one. Nil steps are ignored.
 func runSteps(ctx context.Context, tx pgx.Tx, b *pgx.Batch, steps []Step, also func(*pgx.Batch)) error {
 	isNil := func(s Step) bool { return s == nil }
 	for steps = slices.DeleteFunc(steps, isNil); len(steps) > 0; steps = slices.DeleteFunc(steps, isNil) {

@@ -8,6 +8,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"svc/events"
+	"svc/events/follow"
+	"svc/events/store"
 )
 
 // RebuildLog rebuilds the rows of one workspace while reads and writes go on. It folds the log
@@ -93,7 +95,7 @@ func (r *rebuild) replaceLog(ctx context.Context, tx pgx.Tx, workspace events.ID
 	b.Queue(`delete from parked where workspace_id = $1 and view = $2`, workspace, live)
 	b.Queue(`update parked set view = $2 where workspace_id = $1 and view = $3`, workspace, live, r.nextTable)
 	if r.followed() {
-		queueCheckpoint(b, r.view, workspace, r.positions[workspace])
+		follow.QueueMove(b, r.view.Name(), []store.Position{{Workspace: workspace, Seq: r.positions[workspace]}})
 	}
 	return tx.SendBatch(ctx, b).Close()
 }

@@ -83,7 +83,7 @@ func (s *sharedPass) run(ctx context.Context) {
 // handleLogs processes the next events of logs and returns the logs that may have more.
 func (s *sharedPass) handleLogs(ctx context.Context, workspaces []events.ID) (more []events.ID, err error) {
 	views := s.led()
-	workspaces = s.levelLogs(views, workspaces)
+	workspaces = s.sharedLogs(views, workspaces)
 	if len(views) == 0 || len(workspaces) == 0 {
 		return nil, nil
 	}
@@ -135,7 +135,7 @@ func (s *sharedPass) handlePage(ctx context.Context, views []View, workspaces []
 // events before the transaction begins. The transaction first claims the checkpoints, which fails
 // if one has moved since.
 func (s *sharedPass) claimPage(ctx context.Context, views []View, from []store.Position) (*sharedPage, error) {
-	p := newLevelPage(views, from)
+	p := newClaimedPage(views, from)
 	if err := p.read(ctx, s.db, s.next); err != nil || len(p.records) == 0 {
 		return p, err
 	}
@@ -148,7 +148,7 @@ func (s *sharedPass) claimPage(ctx context.Context, views []View, from []store.P
 // holdPage processes a page of logs whose checkpoints it locks first. It skips checkpoints that others hold.
 func (s *sharedPass) holdPage(ctx context.Context, views []View, workspaces []events.ID) (p *sharedPage, err error) {
 	err = pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
-		held, err := follow.LockAllCheckpoints(ctx, tx, names(views), workspaces)
+		held, err := follow.LockCheckpointsOf(ctx, tx, names(views), workspaces)
 		if err != nil {
 			return err
 		}
@@ -220,9 +220,9 @@ func isTimeout(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded)
 }
 
-// levelLogs returns the logs whose views share the pass. It wakes the views' own followers for the
+// sharedLogs returns the logs whose views share the pass. It wakes the views' own followers for the
 // others.
-func (s *sharedPass) levelLogs(views []View, workspaces []events.ID) (list []events.ID) {
+func (s *sharedPass) sharedLogs(views []View, workspaces []events.ID) (list []events.ID) {
 	for _, workspace := range workspaces {
 		s.mu.Lock()
 		over := s.backoffs[workspace].Over()
@@ -245,7 +245,7 @@ func (s *sharedPass) separate(views []View, workspaces []events.ID) {
 		s.backoffs[workspace] = s.backoffs[workspace].Longer()
 	}
 	s.mu.Unlock()
-	s.levelLogs(views, workspaces)
+	s.sharedLogs(views, workspaces)
 }
 
 // rejoin ends the backoff of logs that the pass has processed.

@@ -68,8 +68,8 @@ func (p *sharedPage) level() (list []follow.Checkpoint) {
 	return list
 }
 
-// newLevelPage returns a page for logs in which all views are at the same position.
-func newLevelPage(views []View, from []store.Position) *sharedPage {
+// newClaimedPage returns a page for logs in which all views are at the same position.
+func newClaimedPage(views []View, from []store.Position) *sharedPage {
 	p := &sharedPage{views: views, limit: max(page/len(from), 1), from: from, at: map[events.ID]map[string]int64{}}
 	for _, f := range from {
 		p.at[f.Workspace] = map[string]int64{}
@@ -111,7 +111,7 @@ func (p *sharedPage) nextPositions() []store.Position {
 // apply folds the page into each view and moves their checkpoints, which are locked.
 func (p *sharedPage) apply(ctx context.Context, tx pgx.Tx) error {
 	b := p.newBatch()
-	return runSteps(ctx, tx, b, p.queueLoads(b), func(b *pgx.Batch) { follow.QueueMoveAll(b, p.checkpointMoves()) })
+	return runSteps(ctx, tx, b, p.queueLoads(b), func(b *pgx.Batch) { follow.QueueMoves(b, p.checkpointMoves()) })
 }
 
 // claimAndApply is apply for checkpoints that are not locked: it moves them first, by compare-and-swap.

@@ -26,8 +26,6 @@ var exceptions = []exception{
 	{file: "events/store/ranges", reason: "a rebuild's: goes through whole logs for some kinds"},
 	{part: "delete from where workspace_id = $1 and = any($2:: [])", reason: "a rebuild's: by keys"},
 	{part: "on conflict (workspace_id, view) do update set seq = checkpoints.seq", reason: "parks an event that is damaged: by key"},
-	{part: "values ($1, $2, $3) on conflict (workspace_id, view) do update set seq = excluded.seq",
-		reason: "parks an event that is damaged: by key"},
 	{part: "insert into parked", reason: "parks an event that is damaged: by key"},
 	{part: "select k.workspace_id, l.head from unnest",
 		reason: "asked every two seconds, by a clock that a test would have to wait for: a look-up by key each"},
