@@ -9,8 +9,7 @@ import (
 	"svc/events"
 )
 
-// A fact is recorded unchanged where it is possible, and refused elsewhere.
-func TestRecord(t *testing.T) {
+func TestFactsAreRecordedOnlyWhereTheRunCanHaveThem(t *testing.T) {
 	facts, plan, branch := events.RunFactsRecorded{}, events.RunPlanRecorded{}, events.RunBranchCreated{Branch: "run/7"}
 	requested, settled := events.RunJobRequested{Job: job, Name: "test", Head: head1}, events.RunJobSettled{Job: job, Status: "succeeded"}
 	otherJob := events.RunJobSettled{Job: id(99), Status: "succeeded"}

@@ -116,7 +116,7 @@ func TestURLIsACopy(t *testing.T) {
 	require.Equal(t, "http://a.example", u.Reveal())
 }
 
-func TestPrint(t *testing.T) {
+func TestPrintHidesSecrets(t *testing.T) {
 	cfg, err := Parse[sample](good("T_KEY=hunter2,hunter2", "T_SERVER_URL=nats://a:hunter2@b:1,nats://hunter2@c:2", "T_PEERS=10.0.0.0/8"))
 	require.NoError(t, err)
 	var b bytes.Buffer

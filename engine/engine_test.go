@@ -46,7 +46,7 @@ func ask(t *testing.T, s *httptest.Server, method, path, authorization string) (
 	return res.StatusCode, body, res.Header
 }
 
-func TestInterface(t *testing.T) {
+func TestHealthIsOpenAndOtherRoutesNeedTheKey(t *testing.T) {
 	_, s := startEngine(t)
 	key := "Bearer " + secret.Reveal()
 	for _, c := range []struct {
@@ -107,7 +107,7 @@ func TestStatusHasStartTime(t *testing.T) {
 	require.WithinRange(t, status.StartedAt, before, time.Now())
 }
 
-func TestClient(t *testing.T) {
+func TestClientTellsAWrongKeyFromAnOutage(t *testing.T) {
 	c, s := startEngine(t)
 	require.NoError(t, c.Health(t.Context()))
 

@@ -33,7 +33,7 @@ It was rolled back: the next run starts with it again.`)
 	require.Equal(t, []string{"1 a true", "2 b true"}, history(t, conn))
 }
 
-func TestFailures(t *testing.T) {
+func TestAFailedMigrationReportsItsCause(t *testing.T) {
 	for name, test := range map[string]struct{ sql, want string }{
 		"CRLF": {"select 1;\r\nselect 2;\r\ncreat table b ();",
 			"SQL State  : 42601\nMessage    : syntax error at or near \"creat\"\nLine       : 3\n"},

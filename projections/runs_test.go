@@ -57,7 +57,7 @@ func issueNumbers(list []projections.Run) []int {
 	return n
 }
 
-func TestRunsPage(t *testing.T) {
+func TestRunsAreFilteredAndPaged(t *testing.T) {
 	t.Parallel()
 	w := world.New(t)
 	workspace, other := world.NewID(), world.NewID()
@@ -118,8 +118,7 @@ func TestRunsPage(t *testing.T) {
 	}
 }
 
-// A search lists first the run with that number, then active runs, then the ones that ended last.
-func TestRunSearch(t *testing.T) {
+func TestSearchListsTheNumberThenActiveThenEndedRuns(t *testing.T) {
 	t.Parallel()
 	w := world.New(t)
 	workspace, v := world.NewID(), projections.Runs{DB: w.DB}
@@ -179,7 +178,7 @@ func TestRunsWithEqualTimesAreOrderedByID(t *testing.T) {
 	}
 }
 
-func TestRunGet(t *testing.T) {
+func TestARunShowsWhatItsEventsSay(t *testing.T) {
 	t.Parallel()
 	w := world.New(t)
 	workspace, job := world.NewID(), world.NewID()

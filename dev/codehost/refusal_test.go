@@ -167,7 +167,7 @@ func TestAPIRefusals(t *testing.T) {
 	require.Equal(t, http.StatusNotFound, s.get(t, "/users", token).status)
 }
 
-func TestBounds(t *testing.T) {
+func TestLargeFormsForeignHostsAndFloodsAreRefused(t *testing.T) {
 	t.Parallel()
 	limiter, err := limit.PerMinute(4)
 	require.NoError(t, err)

@@ -32,7 +32,7 @@ type demonstration struct {
 	demo      seed.Demo
 }
 
-func TestDevelopment(t *testing.T) {
+func TestDemonstrationIsComplete(t *testing.T) {
 	url := pgtest.URL(t)
 	d := &demonstration{url: url, file: filepath.Join(t.TempDir(), "demo.json"), db: open(t, url), now: time.Now()}
 	require.NoError(t, seed.Development(testContext(t), d.url, ringOf(t, "k"), d.file, d.now))

@@ -70,7 +70,7 @@ func newAPI(t *testing.T) (api *openapi.API, left *int) {
 	return api, left
 }
 
-func TestOperation(t *testing.T) {
+func TestOperationsCheckTheCallerThenTheBody(t *testing.T) {
 	api, left := newAPI(t)
 	for name, c := range map[string]struct {
 		path, authorization, body string
@@ -120,8 +120,8 @@ func TestOperation(t *testing.T) {
 	require.Equal(t, 18, *left, "whoever was let in leaves")
 }
 
-// The document has the examples and every error, and lets answers gain properties.
-func TestDocument(t *testing.T) {
+// It also lets answers gain properties.
+func TestDocumentHasExamplesAndEveryError(t *testing.T) {
 	api, _ := newAPI(t)
 	get := func(path string) *httptest.ResponseRecorder {
 		w := httptest.NewRecorder()

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestParse(t *testing.T) {
+func TestFilterKeepsUnknownTermsAsText(t *testing.T) {
 	day := func(d int) time.Time { return time.Date(2026, 11, d, 0, 0, 0, 0, time.UTC) }
 	f := parse(" actor:ada@acme.example action:member.* created:2026-11-14..2026-11-21 http://x maria actor: ")
 	require.Equal(t, "ada@acme.example", f.actor)

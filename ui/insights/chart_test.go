@@ -31,8 +31,8 @@ func TestScaleIsRoundAndAboveEachValue(t *testing.T) {
 	require.InDelta(t, 80*60_000, scaleMax(kpi(client.DurationMs, 75*60_000)), 0)
 }
 
-// Days without a value are bridged, and a series without a value has no line.
-func TestLines(t *testing.T) {
+// A series without a value has no line.
+func TestLinesBridgeDaysWithoutAValue(t *testing.T) {
 	t.Parallel()
 	line := chartFrame.line(kpi(client.Count, 1, -1, 4), currentValue)
 	require.Equal(t, 1, strings.Count(line, "M"))

@@ -210,8 +210,7 @@ func TestAddresses(t *testing.T) {
 	require.Equal(t, "/w/acme/runs", v.WithQuery("repo", "", "q", ""))
 }
 
-// The error page of an unavailable service shows the request id.
-func TestProblems(t *testing.T) {
+func TestErrorPagesShowNoInternalMessage(t *testing.T) {
 	t.Parallel()
 	for want, err := range map[int]error{
 		http.StatusBadGateway:          &client.Unreachable{Err: http.ErrServerClosed},
