@@ -237,11 +237,24 @@ enroll() {
 	unset SVC_ENROLL_TOKEN
 }
 
-# write_options keeps the capacity for the service, beside other flags of "svc-runner run" that an administrator put there.
+# write_options sets the capacity in the environment file of the service. An administrator may have put other flags
+# of "svc-runner run" and other variables there, and have secrets in it.
 write_options() {
 	[ -n "$capacity" ] || return 0
-	others=$(sed -n 's/^SVC_RUNNER_OPTIONS=//p' "$etc/options" 2>/dev/null | sed 's/--*capacity[= ][0-9]*//; s/  */ /g; s/^ //') || :
-	printf 'SVC_RUNNER_OPTIONS=%s\n' "--capacity=$capacity${others:+ $others}" >"$etc/options.new"
+	old=/dev/null
+	if [ -e "$etc/options" ]; then
+		old=$etc/options
+		cp -p "$old" "$etc/options.new" # for its owner and mode
+	fi
+	awk -v flag="--capacity=$capacity" '
+		/^[ \t]*SVC_RUNNER_OPTIONS[ \t]*=/ {
+			gsub(/--?capacity[= ][0-9]+ */, "")
+			sub(/=[ \t]*["\047]?/, "&" flag " ")
+			sub(/ +$/, "")
+			there = 1
+		}
+		{ print }
+		END { if (!there) print "SVC_RUNNER_OPTIONS=" flag }' "$old" >"$etc/options.new"
 	mv -f "$etc/options.new" "$etc/options"
 }
 

@@ -55,6 +55,33 @@ func TestServiceWaitsForJobs(t *testing.T) {
 	require.Equal(t, "SVC_RUNNER_OPTIONS=--capacity=8 -mount=/opt\n", options)
 }
 
+// The file of the unit is an administrator's too.
+func TestCapacityKeepsOtherOptions(t *testing.T) {
+	t.Parallel()
+	m := newSite(t).machine()
+	file := filepath.Join(m.root, "etc/svc-runner/options")
+	require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
+	for before, after := range map[string]string{
+		"# of the network\nHTTPS_PROXY=http://u:p@proxy\nSVC_RUNNER_OPTIONS=-mount=/opt --capacity 4\nSVC_LOG_LEVEL=debug": "" +
+			"# of the network\nHTTPS_PROXY=http://u:p@proxy\nSVC_RUNNER_OPTIONS=--capacity=8 -mount=/opt\nSVC_LOG_LEVEL=debug\n",
+		"HTTPS_PROXY=http://proxy\n":                            "HTTPS_PROXY=http://proxy\nSVC_RUNNER_OPTIONS=--capacity=8\n",
+		"SVC_RUNNER_OPTIONS=\"--capacity=4 -mount=/opt\"\n":     "SVC_RUNNER_OPTIONS=\"--capacity=8 -mount=/opt\"\n",
+		" SVC_RUNNER_OPTIONS = '-mount=/opt -capacity=64'\n":    " SVC_RUNNER_OPTIONS = '--capacity=8 -mount=/opt '\n",
+		"#SVC_RUNNER_OPTIONS=--capacity=1\nSVC_RUNNER_OPTIONS=": "#SVC_RUNNER_OPTIONS=--capacity=1\nSVC_RUNNER_OPTIONS=--capacity=8\n",
+	} {
+		require.NoError(t, os.WriteFile(file, []byte(before), 0o600))
+		require.NoError(t, os.Chmod(file, 0o640))
+		said, err := m.part(`umask 022; options "$@"; write_options`, "--prefix", m.root, "--capacity", "8")
+		require.NoError(t, err, said)
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		require.Equal(t, after, string(text))
+		info, err := os.Stat(file)
+		require.NoError(t, err)
+		require.Equal(t, os.FileMode(0o640), info.Mode())
+	}
+}
+
 // An upgrade and an uninstallation find the folder that the service was installed with.
 func TestServiceKeepsItsFolder(t *testing.T) {
 	t.Parallel()
