@@ -204,6 +204,49 @@ func TestRootDoesNotTouchFolderOfService(t *testing.T) {
 	require.Equal(t, os.FileMode(0o600), info.Mode())
 }
 
+// managed runs the whole installer for root and systemd, which are not there: it returns what it would have asked of
+// systemd and of the service's user, with the program that was installed then.
+func (m *machine) managed(before, program string, args ...string) (string, error) {
+	m.t.Helper()
+	asked := filepath.Join(m.t.TempDir(), "asked")
+	said, err := m.part(`asked="$1"; shift
+		note() { echo "$* [$(sed -n 's/^# //p' "$prefix/usr/local/bin/svc-runner" 2>/dev/null)]" >>"$asked"; }
+		id() { echo 0; }; check_place() { :; }; need() { :; }; make_user() { :; }; chown() { :; }; sleep() { :; }
+		systemctl() { note "systemctl $*"; }; runuser() { shift 3; note "$*"; }
+		fetch() { mkdir -p "${bin%/*}"; printf '#!/bin/sh\n# `+program+`\n' >"$bin.new"; chmod 755 "$bin.new"; }
+		`+before+`; main "$@"`, append([]string{asked, "--prefix", m.root, "--data-dir", m.data}, args...)...)
+	text, failed := os.ReadFile(asked)
+	require.NoError(m.t, failed, said)
+	return strings.NewReplacer(m.bin(), "svc-runner", m.data, "DATA", "svc-runner.service", "UNIT").Replace(string(text)) + said, err
+}
+
+func TestServiceIsStartedRestartedAndStopped(t *testing.T) {
+	t.Parallel()
+	m := newSite(t).machine()
+	unit := "unit=" + filepath.Join(t.TempDir(), "unit")
+	require.NoError(t, os.MkdirAll(m.data, 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(m.data, "identity.json"), nil, 0o600))
+	for _, program := range []string{"1.2.3", "1.2.4"} {
+		asked, err := m.managed(unit, program, "--no-enroll")
+		require.NoError(t, err, asked)
+		require.Equal(t, strings.ReplaceAll(`systemctl daemon-reload [new]
+systemctl enable --quiet UNIT [new]
+systemctl is-active --quiet UNIT [new]
+systemctl restart UNIT [new]
+svc-runner status --data-dir DATA [new]
+`, "new", program)+`svc-runner: the service stops when its jobs have ended; 'systemctl kill --kill-who=main svc-runner' cancels them
+svc-runner: this machine is a runner, and online
+`, asked)
+	}
+	asked, err := m.managed(unit, "", "--uninstall")
+	require.NoError(t, err, asked)
+	asked, _, _ = strings.Cut(asked, "svc-runner: ")
+	require.Equal(t, `systemctl disable --now --quiet UNIT [1.2.4]
+svc-runner uninstall --data-dir DATA [1.2.4]
+systemctl daemon-reload []
+`, asked)
+}
+
 // An uninstallation that was interrupted can be repeated: it still knows the folder, and that jobs could write to it.
 func TestInterruptedUninstallIsRepeated(t *testing.T) {
 	t.Parallel()
