@@ -48,10 +48,10 @@ func TestMain(m *testing.M) {
 	pgtest.Main(m)
 }
 
-// runner does what the installer asks of svc-runner. It verifies as that does, and notes what else it is told.
+// runner does what the installer asks of svc-runner. It verifies signatures as that does, and notes what else it is told.
 func runner(command string, args []string) error {
 	option := func(name string) string {
-		for i := range args[:len(args)-1] {
+		for i := range len(args) - 1 {
 			if args[i] == "--"+name {
 				return args[i+1]
 			}
@@ -64,11 +64,11 @@ func runner(command string, args []string) error {
 		if err != nil {
 			return err
 		}
-		sums, err := release.VerifyFile(args[len(args)-1], option("version"), keys)
-		if own := os.Getenv("SVC_TEST_VERSION"); err == nil && option("version") == "" && release.Compare(sums.Version, own) < 0 {
-			err = fmt.Errorf("release %s is older than this program, %s", sums.Version, own)
-		}
+		_, err = release.VerifyFile(args[len(args)-1], option("version"), keys)
 		return err
+	case "version":
+		fmt.Println("svc-runner", os.Getenv("SVC_TEST_VERSION"))
+		return nil
 	case "enroll":
 		if os.Getenv("SVC_ENROLL_TOKEN") == "tok_enr_refused" {
 			return fmt.Errorf("enrollment_invalid")

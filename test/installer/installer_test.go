@@ -59,31 +59,6 @@ func TestFromNothingToAVerifiedProgram(t *testing.T) {
 	require.NoDirExists(t, filepath.Dir(ca))
 }
 
-// Whoever can write to the folder of releases can put back what was signed before, and
-// the latest.json of that time.
-func TestOlderReleaseDoesNotReplaceNewerOne(t *testing.T) {
-	t.Parallel()
-	m := newSite(t).machine()
-	later := program(t, "1.2.4")
-	require.NoError(t, os.MkdirAll(filepath.Dir(m.bin()), 0o700))
-	require.NoError(t, os.Rename(later, m.bin()))
-	require.NoError(t, os.Chmod(m.bin(), 0o755))
-	args := []string{"--server-ca", m.ca, "--no-enroll"}
-	said, err := m.install(m.script(), args...)
-	require.Error(t, err, said)
-	require.Contains(t, said, "release 1.2.3 is older than this program, 1.2.4")
-	require.Contains(t, said, "with --version 1.2.3 it is installed all the same")
-	text, err := os.ReadFile(m.bin())
-	require.NoError(t, err)
-	require.Contains(t, string(text), "SVC_TEST_VERSION=1.2.4")
-
-	said, err = m.install(m.script(), append(args, "--version", version)...)
-	require.NoError(t, err, said)
-	text, err = os.ReadFile(m.bin())
-	require.NoError(t, err)
-	require.Contains(t, string(text), "SVC_TEST_VERSION=1.2.3")
-}
-
 func TestSourcesOfToken(t *testing.T) {
 	t.Parallel()
 	m := newSite(t).machine()

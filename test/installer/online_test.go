@@ -2,6 +2,7 @@ package installer
 
 import (
 	"bytes"
+	"crypto/ed25519"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
@@ -40,7 +41,8 @@ type realFarm struct {
 	gateway  string
 	ca       string // file of the private CA's certificate
 	releases string
-	cookie   *http.Cookie // of an Owner
+	key      ed25519.PrivateKey // of the releases
+	cookie   *http.Cookie       // of an Owner
 }
 
 func newFarm(t *testing.T) *realFarm {
@@ -53,6 +55,7 @@ func newFarm(t *testing.T) *realFarm {
 	require.NoError(t, err)
 	builds := []release.Build{{OS: runtime.GOOS, Arch: runtime.GOARCH, Path: filepath.Join(f.bin, "svc-runner")}}
 	require.NoError(t, release.Pack(f.releases, release.Latest{Version: release.Version, MinProtocol: "svc-farm.v1"}, builds, key))
+	f.key = key
 
 	database := pgtest.URL(t)
 	ring, err := vault.NewRing([]config.Secret{config.Secret(strings.Repeat("v", 32))})
@@ -241,6 +244,7 @@ func TestFromNothingToAnOnlineRunner(t *testing.T) {
 	require.Error(t, err, "a command works once")
 	require.Contains(t, said, "Ask for a new command")
 
+	f.doesNotGoBack(minted.CommandPrivateCA, root, data)
 	run.stop()
 	require.Zero(t, run.cmd.ProcessState.ExitCode(), run.text())
 	require.Eventually(t, func() bool { return f.state() == "offline" }, waitLimit, 50*time.Millisecond)
@@ -250,6 +254,33 @@ func TestFromNothingToAnOnlineRunner(t *testing.T) {
 	require.NoFileExists(t, bin)
 	require.NoDirExists(t, data)
 	require.Equal(t, "revoked", f.state())
+}
+
+// doesNotGoBack puts back a release that was signed once, and the latest.json of that time, as whoever can write to
+// the folder of releases can.
+func (f *realFarm) doesNotGoBack(command, root, data string) {
+	f.t.Helper()
+	bin := filepath.Join(root, "usr/local/bin/svc-runner")
+	installed := func() string {
+		out, err := exec.CommandContext(f.t.Context(), bin, "version").Output()
+		require.NoError(f.t, err)
+		return string(out)
+	}
+	require.NoError(f.t, os.Remove(filepath.Join(f.releases, release.LatestFile)))
+	builds := []release.Build{{OS: runtime.GOOS, Arch: runtime.GOARCH, Path: program(f.t, "0.1.0")}}
+	require.NoError(f.t, release.Pack(f.releases, release.Latest{Version: "0.1.0"}, builds, f.key))
+	said, err := f.install(strings.Replace(command, "--token", "--no-enroll --token", 1), root, data)
+	require.Error(f.t, err, said)
+	require.Contains(f.t, said, "release 0.1.0 is signed, but older than this program, "+release.Version)
+	require.Contains(f.t, said, "with --version 0.1.0 it is installed all the same")
+	require.Equal(f.t, "svc-runner "+release.Version+"\n", installed())
+
+	other := f.t.TempDir() // the runner of the first is still needed
+	require.NoError(f.t, os.CopyFS(other, os.DirFS(root)))
+	said, err = f.install(strings.Replace(command, "--token", "--no-enroll --version 0.1.0 --token", 1), other, filepath.Join(other, "data"))
+	require.NoError(f.t, err, said)
+	bin = filepath.Join(other, "usr/local/bin/svc-runner")
+	require.Equal(f.t, "svc-runner 0.1.0\n", installed())
 }
 
 // outside is how the gateway answers.
