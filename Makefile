@@ -50,13 +50,15 @@ build: ## build every program into bin/
 # The key signs releases that all runners install: keep it secret.
 RELEASES ?= .svc/releases
 RELEASE_KEY ?= .svc/release.key
+# Development builds the same version many times.
+REPLACE ?= $(if $(filter .svc/releases,$(RELEASES)),-replace)
 PLATFORMS := linux/amd64 linux/arm64 darwin/arm64
 
 .PHONY: release
 release: ## build, pack and sign the releases of svc-runner
 	for p in $(PLATFORMS); do CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/} \
 	$(GO) build -ldflags='-s -w' -o bin/release/$$p/svc-runner ./cmd/svc-runner; done
-	$(GO) run ./cmd/svc-release -dir $(RELEASES) -key $(RELEASE_KEY) $(foreach p,$(PLATFORMS),$(p)=bin/release/$(p)/svc-runner)
+	$(GO) run ./cmd/svc-release $(REPLACE) -dir $(RELEASES) -key $(RELEASE_KEY) $(foreach p,$(PLATFORMS),$(p)=bin/release/$(p)/svc-runner)
 
 # The longest packages are tested first, since they mostly wait. test/contributing, test/plans and
 # integrity do one thing after the other, and would run alone at the end.

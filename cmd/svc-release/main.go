@@ -33,7 +33,7 @@ func run(args []string, out io.Writer, now time.Time) error {
 	}
 	dir := flags.String("dir", "", "`folder` of releases; made if there is none")
 	key := flags.String("key", "", "`file` of the private key, Ed25519 in PEM; made if there is none")
-	version := flags.String("version", release.Version, "version of the release")
+	replace := flags.Bool("replace", false, "replace a release of the same version that has other programs, as in development")
 	delay := flags.Duration("not-before", 0, "time from now that latest.json has as notBefore; runners do not update themselves yet")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -52,14 +52,22 @@ func run(args []string, out io.Writer, now time.Time) error {
 	if err != nil {
 		return fmt.Errorf("open the key: %w", err)
 	}
-	latest := release.Latest{Version: *version, MinProtocol: wire.Version, NotBefore: now.Add(*delay)}
-	if err := release.Pack(*dir, latest, builds, signer); err != nil {
-		return fmt.Errorf("pack release %s: %w", *version, err)
+	pack := release.Pack
+	if *replace {
+		pack = release.Repack
+	}
+	latest := release.Latest{Version: release.Version, MinProtocol: wire.Version, NotBefore: now.Add(*delay)}
+	err = pack(*dir, latest, builds, signer)
+	switch {
+	case errors.Is(err, release.ErrPacked):
+		return fmt.Errorf("pack release %s: %w: raise the version in farm/release, or use -replace", release.Version, err)
+	case err != nil:
+		return fmt.Errorf("pack release %s: %w", release.Version, err)
 	}
 	if err := release.VerifyFolder(*dir, nil); err != nil {
 		return fmt.Errorf("verify %s: %w", *dir, err)
 	}
-	fmt.Fprintf(out, "release %s of svc-runner is in %s\n", *version, *dir)
+	fmt.Fprintf(out, "release %s of svc-runner is in %s\n", release.Version, *dir)
 	return nil
 }
 

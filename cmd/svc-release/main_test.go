@@ -31,12 +31,31 @@ func TestPacksSignedRelease(t *testing.T) {
 	}
 }
 
+// A machine tells releases apart by their versions alone.
+func TestOtherProgramsNeedAnotherVersion(t *testing.T) {
+	dir := t.TempDir()
+	program := filepath.Join(dir, "svc-runner")
+	pack := func(text string, flags ...string) error {
+		require.NoError(t, os.WriteFile(program, []byte(text), 0o600))
+		args := append([]string{"-dir", filepath.Join(dir, "releases"), "-key", filepath.Join(dir, "key")}, flags...)
+		var out bytes.Buffer
+		return run(append(args, "linux/amd64="+program), &out, time.Now())
+	}
+	require.NoError(t, pack("one"))
+	err := pack("two")
+	require.ErrorIs(t, err, release.ErrPacked)
+	require.ErrorContains(t, err, "raise the version in farm/release, or use -replace")
+	require.NoError(t, pack("one"))
+	require.NoError(t, pack("two", "-replace"))
+	require.NoError(t, pack("two"))
+}
+
 func TestRefusesUnpackablePrograms(t *testing.T) {
 	dir := t.TempDir()
 	place := []string{"-dir", filepath.Join(dir, "releases"), "-key", filepath.Join(dir, "key")}
 	for _, args := range [][]string{
 		nil, place, {"-dir", dir, "linux/amd64=x"}, append(place, "linux=x"), append(place, "linux/amd64"), append(place, "linux/amd64="),
-		append(place, "linux/amd64="+filepath.Join(dir, "none")), append(place, "-version", "next", "linux/amd64=x"), append(place, "-what"),
+		append(place, "linux/amd64="+filepath.Join(dir, "none")), append(place, "-what"),
 	} {
 		var out bytes.Buffer
 		require.Error(t, run(args, &out, time.Now()), args)

@@ -191,7 +191,7 @@ func TestReleaseIsPackedWhenProgramChanges(t *testing.T) {
 	key, err := release.OpenKey(f.file("release.key"))
 	require.NoError(t, err)
 	path := filepath.Join(programs, "svc-runner")
-	require.NoError(t, release.Pack(f.file(releasesFolder), release.Latest{Version: release.Version}, []release.Build{
+	require.NoError(t, release.Repack(f.file(releasesFolder), release.Latest{Version: release.Version}, []release.Build{
 		{OS: runtime.GOOS, Arch: runtime.GOARCH, Path: path}, {OS: "plan9", Arch: "arm", Path: path},
 	}, key))
 	build("three")

@@ -30,7 +30,7 @@ func (s *stack) packRelease(now time.Time) error {
 	}
 	latest := release.Latest{Version: release.Version, MinProtocol: wire.Version, NotBefore: now}
 	builds := []release.Build{{OS: runtime.GOOS, Arch: runtime.GOARCH, Path: program}}
-	if err := release.Pack(dir, latest, builds, key); err != nil {
+	if err := release.Repack(dir, latest, builds, key); err != nil {
 		return fmt.Errorf("pack the release of svc-runner: %w", err)
 	}
 	return nil

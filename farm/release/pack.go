@@ -22,10 +22,23 @@ type Build struct {
 	Path     string // of the program
 }
 
+// ErrPacked says that the folder has a release of that version with other programs.
+var ErrPacked = errors.New("another release of this version is there")
+
 // Pack writes a release, signed with key, to the folder dir, which is created if needed, and makes
-// it the latest unless a later one is there. A release of the same version is replaced; for a
-// moment in between there is none.
+// it the latest unless a later one is there. A release of the same version may get more
+// programs; the error is [ErrPacked] if one of them would differ or be gone.
 func Pack(dir string, latest Latest, builds []Build, key ed25519.PrivateKey) error {
+	return pack(dir, latest, builds, key, false)
+}
+
+// Repack is [Pack], but replaces any release of the same version; for a moment in between there is
+// none. Machines that have the replaced release cannot tell the two apart.
+func Repack(dir string, latest Latest, builds []Build, key ed25519.PrivateKey) error {
+	return pack(dir, latest, builds, key, true)
+}
+
+func pack(dir string, latest Latest, builds []Build, key ed25519.PrivateKey, replace bool) error {
 	if !IsVersion(latest.Version) {
 		return fmt.Errorf("%q is not a version such as 1.2.3", latest.Version)
 	}
@@ -45,6 +58,9 @@ func Pack(dir string, latest Latest, builds []Build, key ed25519.PrivateKey) err
 		return err
 	}
 	final := filepath.Join(dir, latest.Version)
+	if err := sameSums(final, made); err != nil && !replace {
+		return err
+	}
 	if err := os.Rename(final, filepath.Join(work, "old")); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -55,6 +71,28 @@ func Pack(dir string, latest Latest, builds []Build, key ed25519.PrivateKey) err
 		return err
 	}
 	return setLatest(dir, latest, key)
+}
+
+// sameSums returns nil if made has all sums that old has, if old has any.
+func sameSums(old, made string) error {
+	before, err := readText(os.DirFS(old), SumsFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	after, err := readText(os.DirFS(made), SumsFile)
+	if err != nil {
+		return err
+	}
+	lines := slices.Collect(strings.Lines(string(after)))
+	for line := range strings.Lines(string(before)) {
+		if !slices.Contains(lines, line) {
+			return fmt.Errorf("%w; its sums have the line %q", ErrPacked, strings.TrimSpace(line))
+		}
+	}
+	return nil
 }
 
 func writeRelease(dir, version string, builds []Build, key ed25519.PrivateKey) error {

@@ -27,8 +27,8 @@ func newKey(t *testing.T) ed25519.PrivateKey {
 	return key
 }
 
-// pack packs a release of two programs that print their platform.
-func pack(t *testing.T, dir, version string, key ed25519.PrivateKey) {
+// packed packs a release of two programs that print their platform.
+func packed(t *testing.T, dir, version string, key ed25519.PrivateKey) {
 	t.Helper()
 	from := t.TempDir()
 	var builds []Build
@@ -50,7 +50,7 @@ func publics(keys ...ed25519.PrivateKey) (list []ed25519.PublicKey) {
 func TestPackedReleaseIsValid(t *testing.T) {
 	t.Parallel()
 	dir, key := filepath.Join(t.TempDir(), "releases"), newKey(t)
-	pack(t, dir, "1.2.3", key)
+	packed(t, dir, "1.2.3", key)
 	for name, keys := range map[string][]ed25519.PublicKey{"its own keys": nil, "a pinned key": publics(newKey(t), key)} {
 		folder := NewFolder(dir, keys)
 		r, err := folder.Release()
@@ -85,7 +85,7 @@ func TestOpenSSLAndSha256sumVerifyRelease(t *testing.T) {
 	dir, path := t.TempDir(), filepath.Join(t.TempDir(), "release.key")
 	key, err := OpenKey(path)
 	require.NoError(t, err)
-	pack(t, dir, "1.2.3", key)
+	packed(t, dir, "1.2.3", key)
 	sums := exec.CommandContext(t.Context(), "sha256sum", "-c", "1.2.3/SHA256SUMS")
 	sums.Dir = dir
 	out, err := sums.CombinedOutput()
@@ -148,7 +148,7 @@ func TestFolderReportsWhatIsMissing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir, key := filepath.Join(t.TempDir(), "releases"), newKey(t)
-			pack(t, dir, "1.2.3", key)
+			packed(t, dir, "1.2.3", key)
 			folder := NewFolder(dir, nil)
 			_, err := folder.Release()
 			require.NoError(t, err)
@@ -177,7 +177,7 @@ func TestFolderReportsWhatIsMissing(t *testing.T) {
 func TestFolderForgetsReadErrors(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "releases")
-	pack(t, dir, "1.2.3", newKey(t))
+	packed(t, dir, "1.2.3", newKey(t))
 	keys := filepath.Join(dir, KeysFile)
 	require.NoError(t, os.Remove(keys))
 	require.NoError(t, os.Symlink(KeysFile, keys)) // cannot be opened, even by root
@@ -209,7 +209,7 @@ func changed(name, from, to string) func(string) error {
 func TestSignaturesAreNotInterchangeable(t *testing.T) {
 	t.Parallel()
 	dir, key := t.TempDir(), newKey(t)
-	pack(t, dir, "1.2.3", key)
+	packed(t, dir, "1.2.3", key)
 	read := func(name string) []byte {
 		text, err := os.ReadFile(filepath.Join(dir, name))
 		require.NoError(t, err)
@@ -235,7 +235,7 @@ func TestSignaturesAreNotInterchangeable(t *testing.T) {
 func TestUnsignedLatestIsReported(t *testing.T) {
 	t.Parallel()
 	dir, key := t.TempDir(), newKey(t)
-	pack(t, dir, "1.3.0", key)
+	packed(t, dir, "1.3.0", key)
 	require.NoError(t, os.Remove(filepath.Join(dir, LatestSignatureFile)))
 	require.ErrorContains(t, VerifyFolder(dir, nil), "did not sign latest.json; pack it again")
 	require.Equal(t, []string{"SVC_FARM_RELEASES_DIR/latest.json.sig"}, NewFolder(dir, nil).Missing())
@@ -248,7 +248,7 @@ func TestUnsignedLatestIsReported(t *testing.T) {
 	require.ErrorContains(t, err, "latest.json names the later release 1.3.0, for which nobody vouches")
 	require.NoError(t, write(LatestSignatureFile, string(sign([]byte("x"), key)))(dir))
 	require.ErrorIs(t, Pack(dir, Latest{Version: "1.2.9"}, []Build{build}, key), ErrSignature)
-	pack(t, dir, "1.3.0", key)
+	packed(t, dir, "1.3.0", key)
 	require.NoError(t, VerifyFolder(dir, nil))
 }
 
@@ -256,8 +256,8 @@ func TestUnsignedLatestIsReported(t *testing.T) {
 func TestOldSumsAreRefusedForNewRelease(t *testing.T) {
 	t.Parallel()
 	dir, key := t.TempDir(), newKey(t)
-	pack(t, dir, "1.2.3", key)
-	pack(t, dir, "1.3.0", key)
+	packed(t, dir, "1.2.3", key)
+	packed(t, dir, "1.3.0", key)
 	require.NoError(t, VerifyFolder(dir, nil))
 	require.NoError(t, os.RemoveAll(filepath.Join(dir, "1.3.0")))
 	require.NoError(t, os.CopyFS(filepath.Join(dir, "1.3.0"), os.DirFS(filepath.Join(dir, "1.2.3"))))
@@ -273,16 +273,40 @@ func TestOldSumsAreRefusedForNewRelease(t *testing.T) {
 func TestPackingOlderReleaseKeepsLatest(t *testing.T) {
 	t.Parallel()
 	dir, first, second := t.TempDir(), newKey(t), newKey(t)
-	pack(t, dir, "1.10.0", first)
-	pack(t, dir, "1.9.0", second)
-	pack(t, dir, "1.9.0", second) // once more
+	packed(t, dir, "1.10.0", first)
+	packed(t, dir, "1.9.0", second)
+	packed(t, dir, "1.9.0", second) // once more
 	r, err := NewFolder(dir, nil).Release()
 	require.NoError(t, err)
 	require.Equal(t, "1.10.0", r.Version)
 	require.Len(t, r.Keys, 2, "the keys of both")
 	require.ErrorIs(t, VerifyFolder(dir, publics(second)), ErrSignature)
-	pack(t, dir, "1.10.1", second)
+	packed(t, dir, "1.10.1", second)
 	require.NoError(t, VerifyFolder(dir, publics(second)))
+}
+
+// A release may get more platforms, but no platform another program.
+func TestPackKeepsProgramsOfVersion(t *testing.T) {
+	t.Parallel()
+	dir, from, key := t.TempDir(), t.TempDir(), newKey(t)
+	build := func(arch, text string) Build {
+		path := filepath.Join(from, arch+text)
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		return Build{"linux", arch, path}
+	}
+	again := func(builds ...Build) error { return Pack(dir, Latest{Version: "1.2.3"}, builds, key) }
+	require.NoError(t, again(build("amd64", "one")))
+	require.NoError(t, again(build("arm64", "one"), build("amd64", "one")))
+	for name, builds := range map[string][]Build{
+		"another program": {build("amd64", "two"), build("arm64", "one")}, "fewer programs": {build("arm64", "one")},
+	} {
+		require.ErrorIs(t, again(builds...), ErrPacked, name)
+		r, err := NewFolder(dir, nil).Release()
+		require.NoError(t, err, name)
+		require.Len(t, r.Files, 2, name)
+	}
+	require.NoError(t, Repack(dir, Latest{Version: "1.2.3"}, []Build{build("amd64", "two")}, key))
+	require.NoError(t, VerifyFolder(dir, nil))
 }
 
 func TestVerifyRefuses(t *testing.T) {

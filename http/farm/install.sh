@@ -165,6 +165,9 @@ fetch() {
 	"$bin.new" verify --keys "$(echo "$keys" | tr ' ' ',')" --version "$version" "$work/$file" || status=$?
 	[ "$status" != 126 ] || fail "programs in ${bin%/*} cannot be run, perhaps because it is mounted noexec; nothing was installed"
 	[ "$status" = 0 ] || fail "release $version could not be verified; nothing was installed"
+	# A program that takes itself for an earlier version would make way for releases before this one.
+	says=$("$bin.new" version) || :
+	[ "$says" = "svc-runner $version" ] || fail "the program of release $version says that it is ${says:-none}; nothing was installed"
 	# Whoever can write to the folder of releases can make an old release, which is signed too, the latest again.
 	[ -n "$chosen" ] || [ ! -e "$bin" ] || "$bin" verify --keys "$(echo "$keys" | tr ' ' ',')" "$work/$file" ||
 		fail "the svc-runner that is here does not make way for release $version; with --version $version it is installed all the same"

@@ -59,6 +59,19 @@ func TestFromNothingToAVerifiedProgram(t *testing.T) {
 	require.NoDirExists(t, filepath.Dir(ca))
 }
 
+// A program that is not of its release's version would judge later releases by the wrong one.
+func TestProgramOfAnotherVersion(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	require.NoError(t, os.RemoveAll(s.releases))
+	for own, want := range map[string]string{"1.2.2": "release 1.2.3 says that it is svc-runner 1.2.2", "1.2.33": "svc-runner 1.2.33;"} {
+		m := s.machine()
+		s.pack(runtime.GOARCH, program(t, own))
+		m.refuses(want, m.script(), "--server-ca", m.ca, "--no-enroll")
+		require.NoError(t, os.RemoveAll(s.releases))
+	}
+}
+
 func TestSourcesOfToken(t *testing.T) {
 	t.Parallel()
 	m := newSite(t).machine()
