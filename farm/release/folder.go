@@ -66,7 +66,15 @@ func (f *Folder) Release() (Release, error) {
 	if err != nil {
 		return Release{}, &FolderError{LatestFile, err}
 	}
-	stamp := stampOf(root, latest.Version)
+	return f.verified(root, text, latest.Version)
+}
+
+// verified verifies the release that text, which was in latest.json, names.
+func (f *Folder) verified(root *os.Root, text []byte, version string) (Release, error) {
+	stamp := stampOf(root, version)
+	if stamp != "" {
+		stamp += string(text) // the file may have changed since
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if stamp != f.stamp || stamp == "" {

@@ -191,6 +191,27 @@ func TestFolderForgetsReadErrors(t *testing.T) {
 	require.ErrorIs(t, err, fs.ErrNotExist)
 }
 
+// A release may be packed after latest.json was read and before the other files are.
+func TestFolderForgetsEarlierLatest(t *testing.T) {
+	t.Parallel()
+	dir, key := t.TempDir(), newKey(t)
+	packed(t, dir, "1.2.3", key)
+	before, err := os.ReadFile(filepath.Join(dir, LatestFile))
+	require.NoError(t, err)
+	program := filepath.Join(dir, KeysFile)
+	latest := Latest{Version: "1.2.3", NotBefore: moment.Add(time.Hour)}
+	require.NoError(t, Repack(dir, latest, []Build{{"linux", "amd64", program}}, key))
+	folder := NewFolder(dir, nil)
+	root, err := folder.Open()
+	require.NoError(t, err)
+	defer root.Close()
+	_, err = folder.verified(root, before, "1.2.3")
+	require.ErrorIs(t, err, ErrSignature)
+	r, err := folder.Release()
+	require.NoError(t, err)
+	require.True(t, latest.NotBefore.Equal(r.NotBefore))
+}
+
 func write(name, text string) func(string) error {
 	return func(dir string) error { return os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600) }
 }
