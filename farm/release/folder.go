@@ -149,6 +149,9 @@ func verify(folder fs.FS, latestText []byte, keys []ed25519.PublicKey) (Release,
 	if err != nil {
 		return Release{}, &FolderError{LatestSignatureFile, err}
 	}
+	if err := checkProtocol(latest.MinProtocol); err != nil {
+		return Release{}, &FolderError{LatestFile, err}
+	}
 	sumsPath, signaturePath := path.Join(latest.Version, SumsFile), path.Join(latest.Version, SignatureFile)
 	text, err := readText(folder, sumsPath)
 	if err != nil {

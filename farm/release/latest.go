@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"time"
 
 	"svc/farm/wire"
@@ -72,6 +74,24 @@ func readLatest(folder fs.FS) ([]byte, Latest, error) {
 	}
 	latest, err := parseLatest(text)
 	return text, latest, err
+}
+
+// checkProtocol returns an error if runners of a release need a newer protocol than the service speaks.
+func checkProtocol(needed string) error {
+	if needed == "" {
+		return nil
+	}
+	spoken, _ := protocolNumber(wire.Version)
+	if n, ok := protocolNumber(needed); !ok || n > spoken {
+		return fmt.Errorf("its runners need protocol %q, and the service speaks %s: upgrade the service first", needed, wire.Version)
+	}
+	return nil
+}
+
+func protocolNumber(name string) (n int, ok bool) {
+	digits, ok := strings.CutPrefix(name, "svc-farm.v")
+	n, err := strconv.Atoi(digits)
+	return n, ok && err == nil
 }
 
 func parseLatest(text []byte) (Latest, error) {
