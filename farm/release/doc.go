@@ -8,6 +8,7 @@
 //	<version>/svc-runner_<os>_<arch>.gz    the program
 //	<version>/SHA256SUMS                   as sha256sum run in the folder of releases writes it
 //	<version>/SHA256SUMS.sig               Ed25519 over the bytes of SHA256SUMS, in base64
+//	.pack.lock                             locked by the process that packs
 //
 // The names in SHA256SUMS begin with the version, so that the sums of an old release cannot be
 // passed off as those of a new one. Signatures do not expire: whoever can write to the folder can

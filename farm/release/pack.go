@@ -9,11 +9,13 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"svc/atomicfile"
+	"svc/filelock"
 )
 
 // A Build is a compiled svc-runner for one platform.
@@ -25,20 +27,32 @@ type Build struct {
 // ErrPacked says that the folder has a release of that version with other programs.
 var ErrPacked = errors.New("another release of this version is there")
 
+// lockFile keeps others from packing into the folder. It stays there.
+const lockFile = ".pack.lock"
+
+// workPattern is of folders in which releases are made, next to which they then are.
+const workPattern = ".pack-*"
+
 // Pack writes a release, signed with key, to the folder dir, which is created if needed, and makes
 // it the latest unless a later one is there. A release of the same version may get more
-// programs; the error is [ErrPacked] if one of them would differ or be gone.
+// programs; the error is [ErrPacked] if one of them would differ or be gone, and a
+// [*filelock.HeldError] while another process packs.
 func Pack(dir string, latest Latest, builds []Build, key ed25519.PrivateKey) error {
-	return pack(dir, latest, builds, key, false)
+	return packer{false, os.Rename}.pack(dir, latest, builds, key)
 }
 
 // Repack is [Pack], but replaces any release of the same version; for a moment in between there is
 // none. Machines that have the replaced release cannot tell the two apart.
 func Repack(dir string, latest Latest, builds []Build, key ed25519.PrivateKey) error {
-	return pack(dir, latest, builds, key, true)
+	return packer{true, os.Rename}.pack(dir, latest, builds, key)
 }
 
-func pack(dir string, latest Latest, builds []Build, key ed25519.PrivateKey, replace bool) error {
+type packer struct {
+	replace bool // a release of the same version
+	rename  func(from, to string) error
+}
+
+func (p packer) pack(dir string, latest Latest, builds []Build, key ed25519.PrivateKey) (err error) {
 	if !IsVersion(latest.Version) {
 		return fmt.Errorf("%q is not a version such as 1.2.3", latest.Version)
 	}
@@ -48,29 +62,61 @@ func pack(dir string, latest Latest, builds []Build, key ed25519.PrivateKey, rep
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	work, err := os.MkdirTemp(dir, ".pack-")
+	lock, err := filelock.Try(filepath.Join(dir, lockFile))
+	if err != nil {
+		return fmt.Errorf("lock %s: %w", dir, err)
+	}
+	defer func() { err = errors.Join(err, lock.Unlock()) }()
+	if err := removeWork(dir); err != nil {
+		return err
+	}
+	work, err := os.MkdirTemp(dir, workPattern)
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(work)
-	made := filepath.Join(work, "new")
+	made, final := filepath.Join(work, "new"), filepath.Join(dir, latest.Version)
 	if err := writeRelease(made, latest.Version, builds, key); err != nil {
 		return err
 	}
-	final := filepath.Join(dir, latest.Version)
-	if err := sameSums(final, made); err != nil && !replace {
-		return err
-	}
-	if err := os.Rename(final, filepath.Join(work, "old")); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	if err := os.Rename(made, final); err != nil {
+	if err := sameSums(final, made); err != nil && !p.replace {
 		return err
 	}
 	if err := addKey(dir, key.Public().(ed25519.PublicKey)); err != nil {
 		return err
 	}
+	if err := p.exchange(final, made, filepath.Join(work, "old")); err != nil {
+		return err
+	}
+	if err := atomicfile.SyncDir(dir); err != nil {
+		return err
+	}
 	return setLatest(dir, latest, key)
+}
+
+// exchange moves made to final, and what was there to old.
+func (p packer) exchange(final, made, old string) error {
+	err := p.rename(final, old)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	replaces := err == nil
+	err = p.rename(made, final)
+	if err != nil && replaces {
+		err = errors.Join(err, p.rename(old, final))
+	}
+	return err
+}
+
+// removeWork removes what processes left that were killed while they packed.
+func removeWork(dir string) error {
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		if left, _ := path.Match(workPattern, e.Name()); left {
+			err = errors.Join(err, os.RemoveAll(filepath.Join(dir, e.Name())))
+		}
+	}
+	return err
 }
 
 // sameSums returns nil if made has all sums that old has, if old has any.

@@ -1,11 +1,16 @@
 package release
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"svc/filelock"
 )
 
 func TestPackingOlderReleaseKeepsLatest(t *testing.T) {
@@ -68,6 +73,57 @@ func TestPackRefuses(t *testing.T) {
 		require.Error(t, Pack(dir, Latest{Version: c.version}, c.builds, key), name)
 		entries, err := os.ReadDir(dir)
 		require.NoError(t, err)
-		require.Empty(t, entries, name)
+		for _, e := range entries {
+			require.Equal(t, lockFile, e.Name(), name)
+		}
 	}
+}
+
+func TestFailedPackKeepsRelease(t *testing.T) {
+	t.Parallel()
+	dir, key := t.TempDir(), newKey(t)
+	packed(t, dir, "1.2.3", key)
+	broken := errors.New("broken")
+	p := packer{true, func(from, to string) error {
+		if filepath.Base(from) == "new" {
+			return broken
+		}
+		return os.Rename(from, to)
+	}}
+	builds := []Build{{"linux", "amd64", filepath.Join(dir, KeysFile)}}
+	require.ErrorIs(t, p.pack(dir, Latest{Version: "1.2.3"}, builds, key), broken)
+	r, err := NewFolder(dir, nil).Release()
+	require.NoError(t, err)
+	require.Len(t, r.Files, 2)
+	require.ErrorIs(t, p.pack(dir, Latest{Version: "1.2.4"}, builds, key), broken)
+	require.NoError(t, VerifyFolder(dir, nil))
+}
+
+func TestConcurrentPacksLeaveValidFolder(t *testing.T) {
+	t.Parallel()
+	dir, from := t.TempDir(), t.TempDir()
+	require.NoError(t, os.Mkdir(filepath.Join(dir, ".pack-killed"), 0o700))
+	program := filepath.Join(from, "program")
+	require.NoError(t, os.WriteFile(program, make([]byte, 1<<20), 0o600))
+	var all sync.WaitGroup
+	for _, version := range []string{"1.2.3", "1.2.3", "1.2.4", "1.2.4"} {
+		key := newKey(t)
+		all.Go(func() {
+			for {
+				err := Repack(dir, Latest{Version: version}, []Build{{"linux", "amd64", program}}, key)
+				if _, held := errors.AsType[*filelock.HeldError](err); !held {
+					assert.NoError(t, err)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	r, err := NewFolder(dir, nil).Release()
+	require.NoError(t, err)
+	require.Equal(t, "1.2.4", r.Version)
+	require.Len(t, r.Keys, 4)
+	left, err := filepath.Glob(filepath.Join(dir, ".pack-*"))
+	require.NoError(t, err)
+	require.Empty(t, left)
 }

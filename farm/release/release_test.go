@@ -67,7 +67,7 @@ func TestPackedReleaseIsValid(t *testing.T) {
 	require.JSONEq(t, `{"version":"1.2.3","minProtocol":"svc-farm.v1","notBefore":"2026-11-22T18:00:00.000Z"}`, string(text))
 	entries, err := os.ReadDir(dir)
 	require.NoError(t, err)
-	require.Len(t, entries, 4, "no work is left")
+	require.Len(t, entries, 5, "the lock, but no work is left")
 
 	f, err := os.Open(filepath.Join(dir, "1.2.3", Name("linux", "arm64")))
 	require.NoError(t, err)
