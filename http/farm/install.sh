@@ -190,6 +190,11 @@ check_signature() {
 
 # place installs the program by a rename, since a running program cannot be overwritten.
 place() {
+	old=''
+	if [ "$service" = yes ] && [ -e "$bin" ]; then
+		ln -f "$bin" "$bin.old" # until the service is online
+		old=$bin.old
+	fi
 	mv -f "$bin.new" "$bin"
 	mkdir -p "$etc"
 	chmod 755 "$etc"
@@ -236,18 +241,27 @@ enroll() {
 	export SVC_ENROLL_TOKEN="$token"
 	as_runner "$bin" enroll --url "$farm_url" --data-dir "$data" ${ca:+--server-ca "$ca"} ${name:+--name "$name"} \
 		${capacity:+--capacity "$capacity"} ${labels:+--labels "$labels"} ||
-		fail "this machine could not be enrolled; svc-runner itself is installed. Ask for a new command: each works once."
+		not_enrolled
 	unset SVC_ENROLL_TOKEN
+}
+
+not_enrolled() {
+	[ -z "$old" ] || mv -f "$old" "$bin"
+	if [ -e "$data/identity.json" ]; then
+		say "this machine is enrolled already: --no-enroll upgrades it, without a token"
+		fail "If its runner was revoked or its certificate has ended, ask for a new command: each works once."
+	fi
+	fail "this machine could not be enrolled. Ask for a new command: each works once."
 }
 
 # write_options sets the capacity in the environment file of the service. An administrator may have put other flags
 # of "svc-runner run" and other variables there, and have secrets in it.
 write_options() {
 	[ -n "$capacity" ] || return 0
-	old=/dev/null
+	from=/dev/null
 	if [ -e "$etc/options" ]; then
-		old=$etc/options
-		cp -p "$old" "$etc/options.new" # for its owner and mode
+		from=$etc/options
+		cp -p "$from" "$etc/options.new" # for its owner and mode
 	fi
 	awk -v flag="--capacity=$capacity" '
 		/^[ \t]*SVC_RUNNER_OPTIONS[ \t]*=/ {
@@ -257,7 +271,7 @@ write_options() {
 			there = 1
 		}
 		{ print }
-		END { if (!there) print "SVC_RUNNER_OPTIONS=" flag }' "$old" >"$etc/options.new"
+		END { if (!there) print "SVC_RUNNER_OPTIONS=" flag }' "$from" >"$etc/options.new"
 	mv -f "$etc/options.new" "$etc/options"
 }
 
@@ -301,18 +315,30 @@ start() {
 	systemctl daemon-reload
 	systemctl enable --quiet svc-runner.service
 	if [ ! -e "$data/identity.json" ]; then
+		rm -f "$bin.old"
 		say "the service starts once this machine is enrolled"
 		return
 	fi
 	! systemctl is-active --quiet svc-runner.service || waits
 	systemctl restart svc-runner.service
+	if ! online; then
+		[ -n "$old" ] || fail "the runner is not online after a minute: journalctl -u svc-runner says why"
+		mv -f "$old" "$bin"
+		systemctl restart svc-runner.service
+		fail "the runner is not online after a minute, and the program that was here before is back: journalctl -u svc-runner says why"
+	fi
+	rm -f "$bin.old"
+	say "this machine is a runner, and online"
+}
+
+# online waits a minute at most.
+online() {
 	tries=0
 	until as_runner "$bin" status --data-dir "$data" >/dev/null 2>&1; do
 		tries=$((tries + 1))
-		[ "$tries" -lt 60 ] || fail "the runner is not online after a minute: journalctl -u svc-runner says why"
+		[ "$tries" -lt 60 ] || return 1
 		sleep 1
 	done
-	say "this machine is a runner, and online"
 }
 
 waits() {
@@ -328,7 +354,7 @@ uninstall() {
 	fi
 	if [ -x "$bin" ]; then
 		as_runner "$bin" uninstall --data-dir "$data" || say "what is in $data was left"
-		rm -f "$bin"
+		rm -f "$bin" "$bin.old"
 	fi
 	rm -f "$etc/server-ca.pem" "$etc/options"
 	rmdir "$etc" "$data" 2>/dev/null || :

@@ -209,7 +209,7 @@ func TestRootDoesNotTouchFolderOfService(t *testing.T) {
 func (m *machine) managed(before, program string, args ...string) (string, error) {
 	m.t.Helper()
 	asked := filepath.Join(m.t.TempDir(), "asked")
-	said, err := m.part(`asked="$1"; shift
+	said, err := m.part(`asked="$1"; : >"$asked"; shift
 		note() { echo "$* [$(sed -n 's/^# //p' "$prefix/usr/local/bin/svc-runner" 2>/dev/null)]" >>"$asked"; }
 		id() { echo 0; }; check_place() { :; }; need() { :; }; make_user() { :; }; chown() { :; }; sleep() { :; }
 		systemctl() { note "systemctl $*"; }; runuser() { shift 3; note "$*"; }
@@ -245,6 +245,38 @@ svc-runner: this machine is a runner, and online
 svc-runner uninstall --data-dir DATA [1.2.4]
 systemctl daemon-reload []
 `, asked)
+}
+
+// A program that does not get online makes way for the one that did.
+func TestFailedUpgradeIsUndone(t *testing.T) {
+	t.Parallel()
+	m := newSite(t).machine()
+	unit := "unit=" + filepath.Join(t.TempDir(), "unit")
+	require.NoError(t, os.MkdirAll(m.data, 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(m.data, "identity.json"), nil, 0o600))
+	fails := unit + `; runuser() { case $* in *status*) return 1 ;; esac; }`
+	asked, err := m.managed(fails, "1.2.3", "--no-enroll")
+	require.Error(t, err)
+	require.Contains(t, asked, "the runner is not online after a minute: journalctl")
+	asked, err = m.managed(unit, "1.2.3", "--no-enroll")
+	require.NoError(t, err, asked)
+	require.NoFileExists(t, m.bin()+".old")
+
+	asked, err = m.managed(fails, "1.2.4", "--no-enroll", "--capacity", "4")
+	require.Error(t, err)
+	require.Contains(t, asked, "systemctl restart UNIT [1.2.4]\nsystemctl restart UNIT [1.2.3]\n")
+	require.Contains(t, asked, "the program that was here before is back")
+	require.NoFileExists(t, m.bin()+".old")
+	text, err := os.ReadFile(m.bin())
+	require.NoError(t, err)
+	require.Contains(t, string(text), "1.2.3")
+
+	asked, err = m.managed(unit+`; runuser() { case $* in *enroll*) return 1 ;; esac; }`, "1.2.4", "--token", "tok_enr_1")
+	require.Error(t, err)
+	require.Contains(t, asked, "this machine is enrolled already: --no-enroll upgrades it")
+	text, err = os.ReadFile(m.bin())
+	require.NoError(t, err)
+	require.Contains(t, string(text), "1.2.3", "which the service runs")
 }
 
 // An uninstallation that was interrupted can be repeated: it still knows the folder, and that jobs could write to it.
