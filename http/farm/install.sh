@@ -157,10 +157,11 @@ fetch() {
 	download "runner/$version/$file" "$work/$file"
 	[ "$(sum_of "$work/$file")" = "$want" ] ||
 		fail "$file is not what release $version says (its SHA-256 differs); nothing was installed"
+	[ ! -e "$bin" ] || installed_verifies
 	mkdir -p "${bin%/*}"
 	gzip -dc "$work/$file" >"$bin.new" # not in $work, which may be mounted noexec
 	chmod 755 "$bin.new"
-	# Verifies the release where there is no OpenSSL, and shows that the program runs here.
+	# Verifies a first release where there is no OpenSSL, and shows that the program runs here.
 	status=0
 	"$bin.new" verify --keys "$(echo "$keys" | tr ' ' ',')" --version "$version" "$work/$file" || status=$?
 	[ "$status" != 126 ] || fail "programs in ${bin%/*} cannot be run, perhaps because it is mounted noexec; nothing was installed"
@@ -172,6 +173,18 @@ fetch() {
 	[ -n "$chosen" ] || [ ! -e "$bin" ] || "$bin" verify --keys "$(echo "$keys" | tr ' ' ',')" "$work/$file" ||
 		fail "the svc-runner that is here does not make way for release $version; with --version $version it is installed all the same"
 	say "svc-runner $version for $os/$arch: checksum and signature are right"
+}
+
+# installed_verifies lets the program that is here verify the release before that runs. Whoever can write to the folder
+# of releases can make an old release, which is signed too, the latest again: unless the version was chosen, it is refused.
+installed_verifies() {
+	status=0
+	"$bin" verify --keys "$(echo "$keys" | tr ' ' ',')" ${chosen:+--version "$version"} "$work/$file" || status=$?
+	[ -z "$chosen" ] || [ "$status" -lt 126 ] || return 0 # it cannot run
+	[ -z "$chosen" ] || [ "$status" = 0 ] ||
+		fail "release $version could not be verified by the svc-runner that is here; nothing was installed"
+	[ "$status" = 0 ] ||
+		fail "the svc-runner that is here does not make way for release $version; with --version $version it is installed all the same"
 }
 
 # check_signature verifies the signature with OpenSSL, if it supports Ed25519, before anything downloaded runs.

@@ -2,6 +2,7 @@ package installer
 
 import (
 	"crypto/ed25519"
+	"crypto/rand"
 	"encoding/base64"
 	"fmt"
 	"os"
@@ -229,6 +230,47 @@ func TestForgedReleaseIsNotInstalled(t *testing.T) {
 			})
 		}
 	}
+}
+
+// Without OpenSSL the program that is there verifies the release, before anything of it runs.
+func TestForgedUpgradeDoesNotRun(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	m := s.machine()
+	m.only("curl")
+	args := []string{"--server-ca", m.ca, "--no-enroll"}
+	said, err := m.install(m.script(), args...)
+	require.NoError(t, err, said)
+	before, err := os.ReadFile(m.bin())
+	require.NoError(t, err)
+	script, ran := m.script(), filepath.Join(t.TempDir(), "ran")
+	forged := filepath.Join(t.TempDir(), "svc-runner")
+	require.NoError(t, os.WriteFile(forged, []byte("#!/bin/sh\necho >'"+ran+"'; echo svc-runner "+version+"\n"), 0o600))
+	_, s.key, err = ed25519.GenerateKey(rand.Reader)
+	require.NoError(t, err)
+	require.NoError(t, os.RemoveAll(s.releases))
+	s.pack(runtime.GOARCH, forged)
+	for want, args := range map[string][]string{
+		"the svc-runner that is here does not make way for release 1.2.3":    args,
+		"release 1.2.3 could not be verified by the svc-runner that is here": append(args, "--version", version),
+	} {
+		said, err = m.install(script, args...)
+		require.Error(t, err, said)
+		require.NoFileExists(t, ran)
+		require.Contains(t, said, want)
+		after, err := os.ReadFile(m.bin())
+		require.NoError(t, err)
+		require.Equal(t, string(before), string(after))
+	}
+
+	// A damaged program does not keep the machine from being repaired.
+	_, s.key, err = ed25519.GenerateKey(rand.Reader)
+	require.NoError(t, err)
+	require.NoError(t, os.RemoveAll(s.releases))
+	s.pack(runtime.GOARCH, program(t, version))
+	require.NoError(t, os.WriteFile(m.bin(), []byte("#!/nowhere\n"), 0o755))
+	said, err = m.install(m.script(), append(args, "--version", version)...)
+	require.NoError(t, err, said)
 }
 
 func (s *site) append(name, text string) error {
