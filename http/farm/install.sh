@@ -248,7 +248,6 @@ make_user() {
 
 # enroll passes the token in the environment, which other users cannot read.
 enroll() {
-	[ -n "$token" ] || fail "no token: copy the command from the Build Farm page again, or use --no-enroll"
 	ca=''
 	[ ! -r "$etc/server-ca.pem" ] || ca=$etc/server-ca.pem
 	export SVC_ENROLL_TOKEN="$token"
@@ -385,6 +384,7 @@ main() {
 		uninstall
 		return
 	fi
+	[ "$enroll" = no ] || [ -n "$token" ] || fail "no token: copy the command from the Build Farm page again, or use --no-enroll"
 	for tool in curl gzip awk mktemp; do need "$tool"; done
 	command -v sha256sum >/dev/null 2>&1 || need shasum
 	[ "$service" = no ] || need runuser

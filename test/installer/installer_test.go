@@ -112,6 +112,7 @@ func TestRefusedInstallations(t *testing.T) {
 	m.refuses("that is no version", script, append(trusted, "--version", "../1.2.3")...)
 	m.refuses("--prefix and --data-dir must begin with /", script, append(trusted, "--prefix", "root")...)
 	m.refuses("--prefix and --data-dir must begin with /", script, append(trusted, "--data-dir", "data")...)
+	m.refuses("no token: copy the command", script, "--server-ca", s.ca)
 	m.refuses("unknown option: --verbose", script, "--verbose")
 	m.refuses("--token needs a value", script, "--token")
 	m.refuses("cannot read /nowhere/ca.pem", script, "--server-ca", "/nowhere/ca.pem")
