@@ -113,6 +113,7 @@ check_place() {
 	fi
 	[ "$service" = no ] || [ -z "$prefix" ] || fail "--prefix goes with --no-service"
 	[ "$service" = no ] || [ "$remove" = yes ] || check_data
+	[ "$remove" = yes ] || check_content
 	[ "$service" = no ] || [ -d /run/systemd/system ] ||
 		fail "systemd does not run on this machine: use --no-service, and have 'svc-runner run' started another way"
 }
@@ -126,6 +127,13 @@ check_data() {
 		fail "a service has no access to $data (ProtectHome, PrivateTmp): choose another --data-dir, as below /var/lib or /srv"
 		;;
 	esac
+}
+
+# check_content refuses a folder that has something else, since it gets the mode and owner of a runner's.
+check_content() {
+	case $(ls -A "$data" 2>/dev/null) in '' | lost+found) return 0 ;; esac
+	[ -f "$data/identity.json" ] || [ -f "$data/lock" ] || [ -n "$(find -H "$data" -prune -user svc-runner 2>/dev/null)" ] ||
+		fail "$data has something else in it: choose a --data-dir that is new or empty"
 }
 
 # download URL-PATH FILE

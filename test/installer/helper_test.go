@@ -11,6 +11,7 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/big"
@@ -73,10 +74,13 @@ func runner(command string, args []string) error {
 		if os.Getenv("SVC_ENROLL_TOKEN") == "tok_enr_refused" {
 			return fmt.Errorf("enrollment_invalid")
 		}
+		if err := os.WriteFile(filepath.Join(option("data-dir"), "lock"), nil, 0o600); err != nil {
+			return err
+		}
 		note := strings.Join(append([]string{os.Getenv("SVC_ENROLL_TOKEN")}, args...), "\n")
 		return os.WriteFile(filepath.Join(option("data-dir"), "enrolled"), []byte(note), 0o600)
 	case "uninstall":
-		return os.Remove(filepath.Join(option("data-dir"), "enrolled"))
+		return errors.Join(os.Remove(filepath.Join(option("data-dir"), "lock")), os.Remove(filepath.Join(option("data-dir"), "enrolled")))
 	}
 	return fmt.Errorf("unknown command %s", command)
 }
@@ -226,7 +230,7 @@ func (m *machine) refuses(want, script string, args ...string) {
 func (m *machine) only(programs ...string) {
 	m.t.Helper()
 	m.path = m.t.TempDir()
-	for _, name := range append(programs, "awk", "cat", "chmod", "cp", "cut", "gzip", "id", "mkdir", "mktemp", "mv", "rm", "rmdir",
+	for _, name := range append(programs, "awk", "cat", "chmod", "cp", "cut", "gzip", "id", "ls", "mkdir", "mktemp", "mv", "rm", "rmdir",
 		"sha256sum", "tr", "uname") {
 		at, err := exec.LookPath(name)
 		require.NoError(m.t, err)

@@ -125,6 +125,33 @@ func TestFolderThatServiceCannotUse(t *testing.T) {
 		require.Error(t, err, dir)
 		require.Contains(t, said, "letters, digits and /._- only")
 	}
+	folder := func(names ...string) string {
+		dir := t.TempDir()
+		for _, name := range names {
+			require.NoError(t, os.WriteFile(filepath.Join(dir, name), nil, 0o600))
+		}
+		return dir
+	}
+	locks := folder()
+	require.NoError(t, os.Mkdir(filepath.Join(locks, "lock"), 0o700))
+	for _, dir := range []string{"/", "/usr", "/usr/", folder("a"), folder(".a"), folder("lost+found", "a"), locks} {
+		said, err := check(dir, "--no-service")
+		require.Error(t, err, dir)
+		require.Contains(t, said, dir+" has something else in it: choose a --data-dir that is new or empty")
+		said, err = check(dir, "--no-service", "--uninstall")
+		require.NoError(t, err, said)
+	}
+	said, err := check("/usr")
+	require.Error(t, err)
+	require.Contains(t, said, "/usr has something else in it")
+	for _, dir := range []string{
+		folder(), folder("lost+found"), folder("identity.json", "a"), folder("lock", "a"), filepath.Join(folder(), "new"),
+	} {
+		said, err := check(dir, "--no-service")
+		require.NoError(t, err, said)
+	}
+	said, err = m.part(`id() { echo 0; }; find() { echo "$2"; }; options --no-service --data-dir "$@"; check_place`, folder("a"))
+	require.NoError(t, err, said)
 	for _, dir := range []string{"/var/lib/svc-runner", "/srv/home/runner", "/homes/a.b-c_1"} {
 		said, _ := check(dir) // systemd may not run here
 		require.NotContains(t, said, "--data-dir", dir)
