@@ -67,19 +67,19 @@ func newWeb(cfg Config, p parts, ending <-chan struct{}, m *metrics.Metrics, log
 	store := &sessions.Store{
 		DB: db, Secret: []byte(cfg.AuthSecret.Reveal()), Secure: cfg.AuthURL.URL().Scheme == "https", Now: time.Now, Log: log,
 	}
-	views := rest.Views{
+	primary := rest.Primary{
 		Runs: projections.Runs{DB: db}, Decisions: projections.Decisions{DB: db}, Workspaces: projections.Workspaces{DB: db},
 		Users: projections.Users{DB: db}, Members: projections.Members{DB: db}, Invitations: projections.Invitations{DB: db},
 		ServiceAccounts: projections.ServiceAccounts{DB: db}, Runners: projections.Runners{DB: db}, Enrollments: projections.Enrollments{DB: db},
 		Jobs: projections.Jobs{DB: db}, Farm: projections.BuildFarm{DB: db}, Artifacts: projections.Artifacts{DB: db},
-		FarmSecrets: projections.FarmSecrets{DB: db}, History: projections.History{DB: db}, Follower: f.views,
+		FarmSecrets: projections.FarmSecrets{DB: db}, History: projections.History{DB: db}, Awaiter: f.views,
 	}
 	machines, err := newFarm(cfg, p, perCaller, m, log)
 	if err != nil {
 		return nil, nil, err
 	}
 	api := rest.New(rest.Config{
-		Commands: p.commands, Views: views, Lists: lists(p.db, f.views), Prover: f.prover, Live: f.live, Keys: p.log,
+		Commands: p.commands, Primary: primary, Lists: lists(p.db, f.views), Prover: f.prover, Live: f.live, Keys: p.log,
 		Sessions: store, LastSeen: p.lastSeen, Limit: perCaller, JobSpecs: p.volumes.jobSpecs,
 		Dependencies: p.dependencies(), Warnings: p.warnings,
 		Machines: machines.Operations(), Farm: farmRoutes(cfg, p, machines),
@@ -88,7 +88,7 @@ func newWeb(cfg Config, p parts, ending <-chan struct{}, m *metrics.Metrics, log
 	reads, writes, bodies := api.Shared()
 	account := auth.New(auth.Config{
 		Commands: p.commands, Accounts: projections.Accounts{DB: db},
-		Workspaces: views.Workspaces, Members: views.Members, Invitations: views.Invitations,
+		Workspaces: primary.Workspaces, Members: primary.Members, Invitations: primary.Invitations,
 		Keys: p.log, Sessions: store, States: sessions.States{DB: db, Now: time.Now}, Passwords: sessions.Passwords{DB: db},
 		Tokens: vault.Tokens{DB: db, Ring: p.ring}, Providers: cfg.providers(), Origin: cfg.origin(),
 		Limit: perCaller, SignInLimit: perSignIn, Reads: reads, Bodies: bodies, Writes: writes, DevSignIn: cfg.DevSignIn, Now: time.Now, Log: log,
@@ -148,6 +148,6 @@ func lists(of database, follower *fold.Follower) rest.Lists {
 	return rest.Lists{
 		Runs: projections.Runs{DB: db}, Decisions: projections.Decisions{DB: db}, Audit: projections.Audit{DB: db},
 		Insights: projections.Insights{DB: db}, Dashboard: projections.Dashboard{DB: db}, Workspaces: projections.Workspaces{DB: db},
-		Views: fold.Replica{DB: db, Follower: follower},
+		Awaiter: fold.Replica{DB: db, Follower: follower},
 	}
 }

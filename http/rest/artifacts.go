@@ -91,7 +91,7 @@ func (s *Server) listArtifacts(ctx context.Context, in *artifactsQuery) (*artifa
 	if err != nil {
 		return nil, err
 	}
-	found, total, ok, err := s.Views.Artifacts.Page(ctx, callerOf(ctx).workspace, job, in.Limit, in.Offset)
+	found, total, ok, err := s.Primary.Artifacts.Page(ctx, callerOf(ctx).workspace, job, in.Limit, in.Offset)
 	if err := checkFound(ok, err, aggregates.ErrNoJob); err != nil {
 		return nil, err
 	}
@@ -139,7 +139,7 @@ func (s *Server) findArtifact(ctx context.Context, workspace events.ID, in *arti
 		return none, err
 	}
 	id, malformed := events.ParseID(in.Artifact)
-	found, ofJob, ok, err := s.Views.Artifacts.Get(ctx, workspace, job, id)
+	found, ofJob, ok, err := s.Primary.Artifacts.Get(ctx, workspace, job, id)
 	switch {
 	case err != nil:
 		return none, err
@@ -153,7 +153,7 @@ func (s *Server) findArtifact(ctx context.Context, workspace events.ID, in *arti
 
 // checkKept returns an error if the artifacts of a job were removed.
 func (s *Server) checkKept(ctx context.Context, workspace, job events.ID) error {
-	gone, err := s.Views.Artifacts.Removed(ctx, workspace, job)
+	gone, err := s.Primary.Artifacts.Removed(ctx, workspace, job)
 	if err != nil || !gone {
 		return err
 	}

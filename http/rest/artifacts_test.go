@@ -279,7 +279,7 @@ func TestFindArtifact(t *testing.T) {
 			values ($1, $2, $3, 1, 'dist', 'a', 1, '', 0, $4)`, a[0], a[1], a[2], epoch)
 		require.NoError(t, err)
 	}
-	s := &Server{Config: Config{Views: Views{Artifacts: projections.Artifacts{DB: db}}}}
+	s := &Server{Config: Config{Primary: Primary{Artifacts: projections.Artifacts{DB: db}}}}
 	for name, c := range map[string]struct {
 		workspace events.ID
 		job, file string
@@ -314,12 +314,12 @@ func TestFindArtifact(t *testing.T) {
 		require.Equal(t, 410, fault.As(err).Kind.Status())
 		require.Equal(t, details, fault.As(err).Details)
 	}
-	list, total, ok, err := s.Views.Artifacts.Page(t.Context(), acme, job, 10, 0)
+	list, total, ok, err := s.Primary.Artifacts.Page(t.Context(), acme, job, 10, 0)
 	require.NoError(t, err)
 	require.True(t, ok)
 	require.Equal(t, 1, total)
 	require.Equal(t, file, list[0].ID)
-	_, total, ok, err = s.Views.Artifacts.Page(t.Context(), acme, theirs, 10, 0)
+	_, total, ok, err = s.Primary.Artifacts.Page(t.Context(), acme, theirs, 10, 0)
 	require.NoError(t, err)
 	require.False(t, ok)
 	require.Zero(t, total)

@@ -81,11 +81,11 @@ func (s *Server) exportAudit(ctx context.Context, in *exportQuery, cmd commands.
 	if err = s.acquireSlot(ctx, s.bounds.exports); err != nil {
 		return nil, err
 	}
-	head, _, err := s.Views.History.Head(ctx, c.workspace)
+	head, _, err := s.Primary.History.Head(ctx, c.workspace)
 	if err != nil {
 		return nil, err
 	}
-	if err = s.Lists.Views.Await(ctx, "audit", c.workspace, head); err != nil {
+	if err = s.Lists.Awaiter.Await(ctx, "audit", c.workspace, head); err != nil {
 		return nil, err
 	}
 	slot, err := s.acquire(ctx, s.bounds.exportPages, c)

@@ -145,7 +145,7 @@ type stateBody struct {
 
 func (s *Server) getAuditState(ctx context.Context, in *stateQuery) (*stateAnswer, error) {
 	workspace := callerOf(ctx).workspace
-	head, _, err := s.Views.History.Head(ctx, workspace)
+	head, _, err := s.Primary.History.Head(ctx, workspace)
 	seq := in.Seq
 	switch {
 	case err != nil:
@@ -157,7 +157,7 @@ func (s *Server) getAuditState(ctx context.Context, in *stateQuery) (*stateAnswe
 	case in.At.After(s.Now()):
 		return nil, invalid("at", "must not be in the future")
 	case !in.At.IsZero():
-		if seq, err = s.Views.History.SeqAt(ctx, workspace, endOfMillisecond(in.At), head); err != nil {
+		if seq, err = s.Primary.History.SeqAt(ctx, workspace, endOfMillisecond(in.At), head); err != nil {
 			return nil, err
 		}
 		if seq == 0 {
@@ -167,7 +167,7 @@ func (s *Server) getAuditState(ctx context.Context, in *stateQuery) (*stateAnswe
 	if err := s.acquireSlot(ctx, s.bounds.histories); err != nil {
 		return nil, err
 	}
-	state, err := s.Views.History.At(ctx, workspace, seq)
+	state, err := s.Primary.History.At(ctx, workspace, seq)
 	if err != nil {
 		return nil, err
 	}

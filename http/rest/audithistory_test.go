@@ -96,8 +96,8 @@ func historyServer(db *pgxpool.Pool) *Server {
 	follower := fold.NewFollower(db, projections.Followed(), func(string) bool { return false }, slog.New(slog.DiscardHandler))
 	return &Server{
 		Config: Config{
-			Views: Views{Follower: follower, History: projections.History{DB: db}, ServiceAccounts: projections.ServiceAccounts{DB: db}},
-			Lists: Lists{Views: follower}, Now: func() time.Time { return epoch }, Live: feed.New(db, slog.New(slog.DiscardHandler)),
+			Primary: Primary{Awaiter: follower, History: projections.History{DB: db}, ServiceAccounts: projections.ServiceAccounts{DB: db}},
+			Lists:   Lists{Awaiter: follower}, Now: func() time.Time { return epoch }, Live: feed.New(db, slog.New(slog.DiscardHandler)),
 		},
 		bounds: newBounds(), issuers: newIssuers(),
 	}

@@ -48,7 +48,7 @@ type patchOperation struct {
 
 func (s *Server) replayAudit(ctx context.Context, in *replayQuery) (*replayAnswer, error) {
 	workspace := callerOf(ctx).workspace
-	head, _, err := s.Views.History.Head(ctx, workspace)
+	head, _, err := s.Primary.History.Head(ctx, workspace)
 	switch {
 	case err != nil:
 		return nil, err
@@ -64,11 +64,11 @@ func (s *Server) replayAudit(ctx context.Context, in *replayQuery) (*replayAnswe
 	}
 	state := &projections.State{}
 	if in.FromSeq > 1 {
-		if state, err = s.Views.History.At(ctx, workspace, in.FromSeq-1); err != nil {
+		if state, err = s.Primary.History.At(ctx, workspace, in.FromSeq-1); err != nil {
 			return nil, err
 		}
 	}
-	records, err := s.Views.History.Steps(ctx, workspace, in.FromSeq-1, in.ToSeq)
+	records, err := s.Primary.History.Steps(ctx, workspace, in.FromSeq-1, in.ToSeq)
 	if err != nil {
 		return nil, err
 	}

@@ -170,7 +170,7 @@ func (s *Server) holder(ctx context.Context, c *caller) (quota.Holder, error) {
 		return h, nil
 	}
 	var err error
-	h.Person, err = s.issuers.get(ctx, s.Views.ServiceAccounts, c.token)
+	h.Person, err = s.issuers.get(ctx, s.Primary.ServiceAccounts, c.token)
 	return h, err
 }
 

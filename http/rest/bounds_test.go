@@ -133,7 +133,7 @@ func TestCallerWaitsForLimitedPositions(t *testing.T) {
 	db := pgtest.New(t)
 	workspace := fill(t, db, 10)
 	s := historyServer(db)
-	s.Views.Follower = patientAwaiter{s.Views.Follower}
+	s.Primary.Awaiter = patientAwaiter{s.Primary.Awaiter}
 	ctx, stop := context.WithCancel(t.Context())
 	await := func(c *caller, position string) error {
 		r, err := http.NewRequestWithContext(ctx, http.MethodGet, "/", nil)

@@ -150,7 +150,7 @@ func (s *Server) authenticateToken(r *http.Request, header []string) (*caller, e
 		return nil, aggregates.ErrTokenInvalid
 	}
 	foundAt := s.Now()
-	t, ok, err := s.tokens.Find(r.Context(), token.Fingerprint(), s.Views.ServiceAccounts.Tokens)
+	t, ok, err := s.tokens.Find(r.Context(), token.Fingerprint(), s.Primary.ServiceAccounts.Tokens)
 	switch {
 	case err != nil:
 		return nil, err
@@ -201,7 +201,7 @@ func (s *Server) membership(ctx context.Context, p *person, tenant string) (m pr
 	if err != nil {
 		return m, false, err
 	}
-	return s.memberships.Find(ctx, projections.Ref{Workspace: id, ID: p.user}, s.Views.Members.Memberships)
+	return s.memberships.Find(ctx, projections.Ref{Workspace: id, ID: p.user}, s.Primary.Members.Memberships)
 }
 
 // tenantID returns the id of the workspace that name names, by id or slug. The workspace may not

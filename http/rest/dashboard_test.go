@@ -81,7 +81,7 @@ func TestUnchangedDashboardNeedsOneLookup(t *testing.T) {
 	}
 	log := slog.New(slog.DiscardHandler)
 	s := New(Config{
-		Lists: Lists{Dashboard: projections.Dashboard{DB: db}}, Views: Views{ServiceAccounts: projections.ServiceAccounts{DB: db}},
+		Lists: Lists{Dashboard: projections.Dashboard{DB: db}}, Primary: Primary{ServiceAccounts: projections.ServiceAccounts{DB: db}},
 		LastSeen: sessions.NewLastSeen(db, log), Load: func() float64 { return 0 }, Now: time.Now, Log: log,
 		Origin: "http://localhost:4000",
 	})

@@ -37,7 +37,7 @@ func (s *Server) actorProfiles(ctx context.Context, records []events.Record) (ma
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	return s.Views.Users.Profiles(ctx, ids)
+	return s.Primary.Users.Profiles(ctx, ids)
 }
 
 // redactActor returns an actor as c may see it. A service account does not see who a person is.

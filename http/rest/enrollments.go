@@ -115,9 +115,9 @@ type enrollmentsQuery struct {
 type enrollmentsAnswer struct{ Body List[enrollment] }
 
 func (s *Server) listEnrollments(ctx context.Context, in *enrollmentsQuery) (*enrollmentsAnswer, error) {
-	page := s.Views.Enrollments.Page
+	page := s.Primary.Enrollments.Page
 	if in.Status != "" {
-		page = s.Views.Enrollments.Pending
+		page = s.Primary.Enrollments.Pending
 	}
 	found, total, err := page(ctx, callerOf(ctx).workspace, s.Now(), in.Limit, in.Offset)
 	if err != nil {
@@ -141,7 +141,7 @@ func (s *Server) getEnrollment(ctx context.Context, in *EnrollmentPath) (*bodyAn
 }
 
 func (s *Server) enrollment(ctx context.Context, id events.ID) (enrollment, error) {
-	n, ok, err := s.Views.Enrollments.Get(ctx, callerOf(ctx).workspace, id, s.Now())
+	n, ok, err := s.Primary.Enrollments.Get(ctx, callerOf(ctx).workspace, id, s.Now())
 	if err := checkFound(ok, err, aggregates.ErrNoEnrollment); err != nil {
 		return enrollment{}, err
 	}

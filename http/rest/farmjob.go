@@ -320,7 +320,7 @@ func (s *Server) liveJobs(ctx context.Context, workspace events.ID, list []proje
 	if len(runners) == 0 {
 		return live, nil
 	}
-	presences, err := s.Views.Runners.Presences(ctx, workspace, runners)
+	presences, err := s.Primary.Runners.Presences(ctx, workspace, runners)
 	if err != nil {
 		return nil, err
 	}

@@ -63,7 +63,7 @@ func newFarmSecret(s projections.FarmSecret) farmSecret {
 type farmSecretsAnswer struct{ Body List[farmSecret] }
 
 func (s *Server) listFarmSecrets(ctx context.Context, _ *struct{}) (*farmSecretsAnswer, error) {
-	found, err := s.Views.FarmSecrets.List(ctx, callerOf(ctx).workspace)
+	found, err := s.Primary.FarmSecrets.List(ctx, callerOf(ctx).workspace)
 	if err != nil {
 		return nil, err
 	}

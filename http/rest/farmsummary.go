@@ -52,7 +52,7 @@ type farmState struct {
 }
 
 func (s *Server) getFarm(ctx context.Context, _ *struct{}) (*struct{ Body farmSummary }, error) {
-	found, err := s.Views.Farm.Get(ctx, callerOf(ctx).workspace, s.Now())
+	found, err := s.Primary.Farm.Get(ctx, callerOf(ctx).workspace, s.Now())
 	if err != nil {
 		return nil, err
 	}

@@ -197,9 +197,9 @@ func (s *Server) awaitPosition(r *http.Request, views []string, c *caller) error
 	if err != nil || seq < 0 {
 		return fault.Field("X-Svc-Min-Position", "must be a position: 0 or more")
 	}
-	awaiter := s.Lists.Views
+	awaiter := s.Lists.Awaiter
 	if views == nil {
-		awaiter, views = s.Views.Follower, []string{""}
+		awaiter, views = s.Primary.Awaiter, []string{""}
 	}
 	var behind []string
 	for _, view := range views {

@@ -251,7 +251,7 @@ func (in *newAnswer) command(c *caller, id events.ID) (commands.AnswerDecision, 
 }
 
 func (s *Server) answerDecision(ctx context.Context, in *newAnswer, answer commands.AnswerDecision) (*decisionAnswer, error) {
-	d, err := find(ctx, answer.Decision, aggregates.ErrNoDecision, s.Views.Decisions.Get)
+	d, err := find(ctx, answer.Decision, aggregates.ErrNoDecision, s.Primary.Decisions.Get)
 	if err != nil {
 		return nil, err
 	}

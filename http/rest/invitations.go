@@ -86,7 +86,7 @@ type invitationsQuery struct{ Paging }
 type invitationsAnswer struct{ Body List[invitation] }
 
 func (s *Server) listInvitations(ctx context.Context, in *invitationsQuery) (*invitationsAnswer, error) {
-	found, total, err := s.Views.Invitations.Page(ctx, callerOf(ctx).workspace, in.Limit, in.Offset)
+	found, total, err := s.Primary.Invitations.Page(ctx, callerOf(ctx).workspace, in.Limit, in.Offset)
 	if err != nil {
 		return nil, err
 	}
@@ -153,7 +153,7 @@ func (s *Server) resendInvitation(ctx context.Context, _ *InvitationPath, resend
 }
 
 func (s *Server) invitation(ctx context.Context, done commands.Result, id events.ID) (*invitationAnswer, error) {
-	i, err := find(ctx, id, aggregates.ErrNoInvitation, s.Views.Invitations.Get)
+	i, err := find(ctx, id, aggregates.ErrNoInvitation, s.Primary.Invitations.Get)
 	if err != nil {
 		return nil, err
 	}

@@ -174,7 +174,7 @@ func (s *Server) checkReader(ctx context.Context, st *logStream) error {
 
 // refreshJob finds the followed attempt and, if its log is final, the log's size.
 func (s *Server) refreshJob(ctx context.Context, st *logStream) error {
-	job, ok, err := s.Views.Jobs.Get(ctx, st.caller.workspace, st.job)
+	job, ok, err := s.Primary.Jobs.Get(ctx, st.caller.workspace, st.job)
 	if err := checkFound(ok, err, aggregates.ErrNoJob); err != nil {
 		return err
 	}

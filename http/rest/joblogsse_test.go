@@ -47,8 +47,8 @@ func newLogger(t *testing.T) *logger {
 	l.store = store.New(db, projections.Inline(), func(events.ID, int64) {})
 	t.Cleanup(l.store.Close)
 	l.Server = &Server{Config: Config{
-		Views: Views{Jobs: projections.Jobs{DB: db}, ServiceAccounts: projections.ServiceAccounts{DB: db}},
-		Farm:  Farm{Logs: logs}, Log: slog.New(slog.DiscardHandler), Ending: make(chan struct{}), Now: func() time.Time { return epoch },
+		Primary: Primary{Jobs: projections.Jobs{DB: db}, ServiceAccounts: projections.ServiceAccounts{DB: db}},
+		Farm:    Farm{Logs: logs}, Log: slog.New(slog.DiscardHandler), Ending: make(chan struct{}), Now: func() time.Time { return epoch },
 	}}
 	_, err := db.Exec(t.Context(), `insert into workspaces values ($1, 'Acme', 'acme', now())`, l.workspace)
 	require.NoError(t, err)
@@ -285,7 +285,7 @@ func TestLogStreamResumesWithinLog(t *testing.T) {
 	l := newLogger(t)
 	l.lease(1, 1)
 	l.writeLog(1, 0, "one\n")
-	job, ok, err := l.Views.Jobs.Get(t.Context(), l.workspace, l.job)
+	job, ok, err := l.Primary.Jobs.Get(t.Context(), l.workspace, l.job)
 	require.NoError(t, err)
 	require.True(t, ok)
 	for id, sent := range map[[2]int]bool{{0, 0}: true, {1, 0}: true, {1, 4}: true, {1, 5}: false, {2, 0}: false, {7, 4}: false} {

@@ -168,7 +168,7 @@ func (s *Server) submitJob(ctx context.Context, repo *jobRepo, submit commands.S
 	c := callerOf(ctx)
 	fairKey := "account/" + c.envelope.Actor.ID.String()
 	if repo != nil {
-		repo, ok, err := s.Views.Runs.Repo(ctx, c.workspace, submit.Spec.Repo.ID)
+		repo, ok, err := s.Primary.Runs.Repo(ctx, c.workspace, submit.Spec.Repo.ID)
 		switch {
 		case err != nil:
 			return nil, err
@@ -216,7 +216,7 @@ func (s *Server) checkSecrets(ctx context.Context, submit commands.SubmitJob) er
 	if len(submit.Spec.Secrets) == 0 {
 		return nil
 	}
-	known, err := s.Views.FarmSecrets.List(ctx, submit.Workspace)
+	known, err := s.Primary.FarmSecrets.List(ctx, submit.Workspace)
 	if err != nil {
 		return err
 	}
@@ -245,11 +245,11 @@ const (
 // submitted at once get one turn in each fairStep, in between the jobs of others.
 func (s *Server) queueTurn(ctx context.Context, submit commands.SubmitJob) (int64, error) {
 	by := submit.Actor.ID
-	q, err := s.Views.Jobs.Queue(ctx, submit.Workspace, by, submit.FairKey, submit.Spec.Required().Key())
+	q, err := s.Primary.Jobs.Queue(ctx, submit.Workspace, by, submit.FairKey, submit.Spec.Required().Key())
 	if err != nil {
 		return 0, err
 	}
-	full, err := s.Views.Jobs.QueueFull(ctx, submit.Workspace, by, q.Length, maxQueued)
+	full, err := s.Primary.Jobs.QueueFull(ctx, submit.Workspace, by, q.Length, maxQueued)
 	switch {
 	case err != nil:
 		return 0, err

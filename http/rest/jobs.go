@@ -111,11 +111,11 @@ func (s *Server) listJobs(ctx context.Context, in *jobsQuery) (*jobsAnswer, erro
 	if err != nil {
 		return nil, err
 	}
-	found, total, err := s.Views.Jobs.Page(ctx, q)
+	found, total, err := s.Primary.Jobs.Page(ctx, q)
 	if err != nil {
 		return nil, err
 	}
-	waits, err := s.Views.Jobs.Waits(ctx, q.Workspace, found, s.Now())
+	waits, err := s.Primary.Jobs.Waits(ctx, q.Workspace, found, s.Now())
 	if err != nil {
 		return nil, err
 	}
@@ -136,7 +136,7 @@ type jobPath struct {
 
 // findJob returns the job that a path names, in the caller's workspace.
 func (s *Server) findJob(ctx context.Context, id string) (projections.Job, error) {
-	return findInPath(ctx, id, aggregates.ErrNoJob, s.Views.Jobs.Get)
+	return findInPath(ctx, id, aggregates.ErrNoJob, s.Primary.Jobs.Get)
 }
 
 type jobDetailAnswer struct{ Body jobDetail }
@@ -146,7 +146,7 @@ func (s *Server) getJob(ctx context.Context, in *jobPath) (*jobDetailAnswer, err
 	if err != nil {
 		return nil, err
 	}
-	spec, ok, err := s.Views.Jobs.Spec(ctx, found.Workspace, found.ID)
+	spec, ok, err := s.Primary.Jobs.Spec(ctx, found.Workspace, found.ID)
 	if err := checkFound(ok, err, aggregates.ErrNoJob); err != nil {
 		return nil, err
 	}
@@ -169,11 +169,11 @@ func (s *Server) jobNow(ctx context.Context, j projections.Job) (FarmJob, error)
 	if j.State != events.JobStateQueued {
 		return newJob(redacted, jobWait{}), nil
 	}
-	waits, err := s.Views.Jobs.Waits(ctx, j.Workspace, []projections.Job{j}, s.Now())
+	waits, err := s.Primary.Jobs.Waits(ctx, j.Workspace, []projections.Job{j}, s.Now())
 	if err != nil {
 		return FarmJob{}, err
 	}
-	position, err := s.Views.Jobs.Position(ctx, j)
+	position, err := s.Primary.Jobs.Position(ctx, j)
 	if err != nil {
 		return FarmJob{}, err
 	}
@@ -205,7 +205,7 @@ func (s *Server) listJobEvents(ctx context.Context, in *jobEventsQuery) (*jobEve
 	if err != nil {
 		return nil, err
 	}
-	list, err := s.Views.Jobs.Events(ctx, job.Workspace, job.ID, after, in.Limit)
+	list, err := s.Primary.Jobs.Events(ctx, job.Workspace, job.ID, after, in.Limit)
 	if err != nil {
 		return nil, err
 	}

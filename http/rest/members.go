@@ -113,7 +113,7 @@ func (s *Server) listMembers(ctx context.Context, in *membersQuery) (*membersAns
 		}
 		q.After = &after
 	}
-	found, total, next, err := s.Views.Members.Page(ctx, q)
+	found, total, next, err := s.Primary.Members.Page(ctx, q)
 	if err != nil {
 		return nil, err
 	}
@@ -172,7 +172,7 @@ func (s *Server) getMember(ctx context.Context, in *MemberPath) (*bodyAnswer[mem
 
 func (s *Server) member(ctx context.Context, id events.ID) (member, error) {
 	c := callerOf(ctx)
-	m, ok, err := s.members.Find(ctx, projections.Ref{Workspace: c.workspace, ID: id}, s.Views.Members.ByIDs)
+	m, ok, err := s.members.Find(ctx, projections.Ref{Workspace: c.workspace, ID: id}, s.Primary.Members.ByIDs)
 	if err := checkFound(ok, err, aggregates.ErrNoMember); err != nil {
 		return member{}, err
 	}

@@ -68,7 +68,7 @@ func (s *Server) recheck(ctx context.Context, c *caller) error {
 	ctx, cancel := context.WithTimeout(ctx, recheckLimit)
 	defer cancel()
 	if c.token != nil {
-		t, ok, err := s.tokens.Find(ctx, c.fingerprint, s.Views.ServiceAccounts.Tokens)
+		t, ok, err := s.tokens.Find(ctx, c.fingerprint, s.Primary.ServiceAccounts.Tokens)
 		switch {
 		case err != nil:
 			return err
@@ -85,7 +85,7 @@ func (s *Server) recheck(ctx context.Context, c *caller) error {
 	case !ok:
 		return fault.ErrUnauthenticated
 	}
-	m, ok, err := s.memberships.Find(ctx, projections.Ref{Workspace: c.workspace, ID: c.person.user}, s.Views.Members.Memberships)
+	m, ok, err := s.memberships.Find(ctx, projections.Ref{Workspace: c.workspace, ID: c.person.user}, s.Primary.Members.Memberships)
 	switch {
 	case err != nil:
 		return err

@@ -46,7 +46,7 @@ func (s *Server) addFarmState(ctx context.Context, workspace events.ID, jobs []r
 	if len(ids) == 0 {
 		return nil
 	}
-	found, err := s.Views.Jobs.ByIDs(ctx, workspace, ids)
+	found, err := s.Primary.Jobs.ByIDs(ctx, workspace, ids)
 	if err != nil {
 		return err
 	}

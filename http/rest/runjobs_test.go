@@ -21,12 +21,12 @@ func TestRunJobsHaveFarmState(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, p.PlayEndings(t.Context()))
 	s := &Server{Config: Config{
-		Views: Views{Jobs: projections.Jobs{DB: w.DB}, Runners: projections.Runners{DB: w.DB}}, Now: time.Now,
+		Primary: Primary{Jobs: projections.Jobs{DB: w.DB}, Runners: projections.Runners{DB: w.DB}}, Now: time.Now,
 		Farm: Farm{Logs: joblog.New(w.DB, slog.New(slog.DiscardHandler))},
 	}}
-	ended, _, err := s.Views.Jobs.Page(t.Context(), projections.JobQuery{Workspace: p.Workspace, State: events.JobStateSucceeded, Limit: 1})
+	ended, _, err := s.Primary.Jobs.Page(t.Context(), projections.JobQuery{Workspace: p.Workspace, State: events.JobStateSucceeded, Limit: 1})
 	require.NoError(t, err)
-	waits, _, err := s.Views.Jobs.Page(t.Context(), projections.JobQuery{
+	waits, _, err := s.Primary.Jobs.Page(t.Context(), projections.JobQuery{
 		Workspace: p.Workspace, Active: true, State: events.JobStateQueued, Limit: 1,
 	})
 	require.NoError(t, err)

@@ -159,11 +159,11 @@ type runnersAnswer struct{ Body runnerList }
 
 func (s *Server) listRunners(ctx context.Context, in *runnersQuery) (*runnersAnswer, error) {
 	workspace := callerOf(ctx).workspace
-	found, total, err := s.Views.Runners.Page(ctx, workspace, projections.RunnerStatus(in.Status), in.Limit, in.Offset)
+	found, total, err := s.Primary.Runners.Page(ctx, workspace, projections.RunnerStatus(in.Status), in.Limit, in.Offset)
 	if err != nil {
 		return nil, err
 	}
-	all, err := s.Views.Runners.Slots(ctx, workspace)
+	all, err := s.Primary.Runners.Slots(ctx, workspace)
 	if err != nil {
 		return nil, err
 	}
@@ -180,7 +180,7 @@ func (s *Server) getRunner(ctx context.Context, in *RunnerPath) (*bodyAnswer[run
 }
 
 func (s *Server) runner(ctx context.Context, id events.ID) (runner, error) {
-	r, err := find(ctx, id, aggregates.ErrNoRunner, s.Views.Runners.Get)
+	r, err := find(ctx, id, aggregates.ErrNoRunner, s.Primary.Runners.Get)
 	if err != nil {
 		return runner{}, err
 	}

@@ -310,10 +310,10 @@ func (s *Server) cancelRun(ctx context.Context, _ *cancellation, cancel commands
 
 // awaitRun waits until the view has the command's events, and returns the run.
 func (s *Server) awaitRun(ctx context.Context, done commands.Result, id events.ID) (*queuedAnswer, error) {
-	if err := s.Views.Follower.Await(ctx, "runs", callerOf(ctx).workspace, done.Position); err != nil {
+	if err := s.Primary.Awaiter.Await(ctx, "runs", callerOf(ctx).workspace, done.Position); err != nil {
 		return nil, err
 	}
-	found, err := find(ctx, id, aggregates.ErrNoRun, s.Views.Runs.Get)
+	found, err := find(ctx, id, aggregates.ErrNoRun, s.Primary.Runs.Get)
 	if err != nil {
 		return nil, err
 	}

@@ -58,7 +58,7 @@ func (s *Server) search(ctx context.Context, in *searchQuery) (*searchAnswer, er
 	if q == "" {
 		return &searchAnswer{found}, nil
 	}
-	people, _, _, err := s.Views.Members.Page(ctx, projections.MemberQuery{Workspace: c.workspace, Q: q, Limit: in.Limit})
+	people, _, _, err := s.Primary.Members.Page(ctx, projections.MemberQuery{Workspace: c.workspace, Q: q, Limit: in.Limit})
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +76,7 @@ func (s *Server) search(ctx context.Context, in *searchQuery) (*searchAnswer, er
 		}
 	}
 	if c.may(mayDo(events.ManageServiceAccounts)) == nil {
-		accounts, err := s.Views.ServiceAccounts.SearchByName(ctx, c.workspace, q, in.Limit)
+		accounts, err := s.Primary.ServiceAccounts.SearchByName(ctx, c.workspace, q, in.Limit)
 		if err != nil {
 			return nil, err
 		}
@@ -85,7 +85,7 @@ func (s *Server) search(ctx context.Context, in *searchQuery) (*searchAnswer, er
 		}
 	}
 	if s.Farm.On {
-		runners, err := s.Views.Runners.SearchByName(ctx, c.workspace, q, in.Limit, s.Now())
+		runners, err := s.Primary.Runners.SearchByName(ctx, c.workspace, q, in.Limit, s.Now())
 		if err != nil {
 			return nil, err
 		}

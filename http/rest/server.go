@@ -38,7 +38,7 @@ const beginLimit = 30 * time.Second
 // Config configures a Server. Limit, JobSpecs, Warnings, Machines, CodeHost and Farm are optional.
 type Config struct {
 	Commands     *commands.Handler
-	Views        Views
+	Primary      Primary
 	Lists        Lists
 	Prover       *proof.Prover
 	Live         *feed.Feed
@@ -59,8 +59,9 @@ type Config struct {
 	Log          *slog.Logger
 }
 
-// Views are read by commands, guards and answers to writes, always from the primary database.
-type Views struct {
+// Primary has the views on the primary database: all inline ones, and the followed ones that writes
+// read or show in their answers.
+type Primary struct {
 	Runs            projections.Runs
 	Decisions       projections.Decisions
 	Workspaces      projections.Workspaces
@@ -75,11 +76,11 @@ type Views struct {
 	Artifacts       projections.Artifacts
 	FarmSecrets     projections.FarmSecrets
 	History         projections.History
-	Follower        Awaiter // of the followed views
+	Awaiter         Awaiter // of the followed views
 }
 
-// Lists are the followed views that GETs read. They may be on a replica of the database; commands and
-// authorization always read the primary.
+// Lists has the followed views that GETs read, perhaps from a replica of the database. Authorization and
+// writes never read them.
 type Lists struct {
 	Runs       projections.Runs
 	Decisions  projections.Decisions
@@ -87,7 +88,7 @@ type Lists struct {
 	Insights   projections.Insights
 	Dashboard  projections.Dashboard
 	Workspaces projections.Workspaces
-	Views      Awaiter // of the database that has these views
+	Awaiter    Awaiter // of the database that has these views
 }
 
 // An Awaiter knows whether a view has reached a position, and waits until it has.

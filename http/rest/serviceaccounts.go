@@ -87,7 +87,7 @@ type accountsAnswer struct{ Body List[serviceAccount] }
 type accountsQuery struct{ Paging }
 
 func (s *Server) listServiceAccounts(ctx context.Context, in *accountsQuery) (*accountsAnswer, error) {
-	found, total, err := s.Views.ServiceAccounts.Page(ctx, callerOf(ctx).workspace, in.Limit, in.Offset)
+	found, total, err := s.Primary.ServiceAccounts.Page(ctx, callerOf(ctx).workspace, in.Limit, in.Offset)
 	if err != nil {
 		return nil, err
 	}
@@ -183,7 +183,7 @@ func (s *Server) revokeServiceAccount(ctx context.Context, _ *AccountPath, revok
 }
 
 func (s *Server) account(ctx context.Context, id events.ID) (serviceAccount, error) {
-	a, err := find(ctx, id, aggregates.ErrNoServiceAccount, s.Views.ServiceAccounts.Get)
+	a, err := find(ctx, id, aggregates.ErrNoServiceAccount, s.Primary.ServiceAccounts.Get)
 	if err != nil {
 		return serviceAccount{}, err
 	}

@@ -35,7 +35,7 @@ func newStreamer(t *testing.T, db *pgxpool.Pool, workspace events.ID, beat, writ
 	t.Helper()
 	live := feed.New(db, slog.New(slog.DiscardHandler))
 	s := &Server{Config: Config{
-		Live: live, Views: Views{ServiceAccounts: projections.ServiceAccounts{DB: db}}, Log: slog.New(slog.DiscardHandler),
+		Live: live, Primary: Primary{ServiceAccounts: projections.ServiceAccounts{DB: db}}, Log: slog.New(slog.DiscardHandler),
 	}}
 	token := projections.ServiceToken{Workspace: workspace, Scopes: []events.Scope{events.ReadAPI}, Status: projections.TokenCurrent}
 	for _, sql := range []string{
@@ -45,7 +45,7 @@ func newStreamer(t *testing.T, db *pgxpool.Pool, workspace events.ID, beat, writ
 		_, err := db.Exec(t.Context(), sql, workspace)
 		require.NoError(t, err)
 	}
-	found, err := s.Views.ServiceAccounts.Tokens(t.Context(), []events.Fingerprint{{}})
+	found, err := s.Primary.ServiceAccounts.Tokens(t.Context(), []events.Fingerprint{{}})
 	require.NoError(t, err)
 	require.Len(t, found, 1)
 	e := &streamer{live: live, ended: make(chan error, 1)}

@@ -69,7 +69,7 @@ func (s *Server) getWorkspace(ctx context.Context, _ *struct{}) (*workspaceAnswe
 
 func (s *Server) workspace(ctx context.Context) (workspace, error) {
 	c := callerOf(ctx)
-	w, ok, err := s.Views.Workspaces.Visit(ctx, c.workspace, c.person.user)
+	w, ok, err := s.Primary.Workspaces.Visit(ctx, c.workspace, c.person.user)
 	if err := checkFound(ok, err, fault.ErrTenantNotFound); err != nil {
 		return workspace{}, err
 	}
@@ -99,7 +99,7 @@ func (s *Server) listsPosition(ctx context.Context, workspace events.ID) (int64,
 		return position, nil
 	}
 	s.Log.WarnContext(ctx, "position of lists", "workspace", workspace, "err", err)
-	position, err = s.Views.Workspaces.Position(ctx, workspace)
+	position, err = s.Primary.Workspaces.Position(ctx, workspace)
 	return max(0, position-assumedReplicaLag), err
 }
 

@@ -24,7 +24,7 @@ func TestPositionIsThatOfLists(t *testing.T) {
 		`insert into members values ($1, gen_random_uuid(), $2, 'vera@x', 'Viewer', null, now(), '', 'vera@x')`, workspace, c.person.user)
 	require.NoError(t, err)
 	s := &Server{Config: Config{
-		Views: Views{Workspaces: projections.Workspaces{DB: primary}}, Lists: Lists{Workspaces: projections.Workspaces{DB: replica}},
+		Primary: Primary{Workspaces: projections.Workspaces{DB: primary}}, Lists: Lists{Workspaces: projections.Workspaces{DB: replica}},
 		Log: slog.New(slog.DiscardHandler),
 	}}
 	head := int64(7)
