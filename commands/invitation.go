@@ -41,10 +41,10 @@ func (h *Handler) SendInvitation(ctx context.Context, c SendInvitation) (Result,
 		return Result{}, fmt.Errorf("look up holder of address: %w", err)
 	}
 	return h.execute(ctx, c.Meta, c, onStream(c.Workspace,
-		func(_ context.Context, w *work, workspace *aggregates.Workspace) ([]events.Event, error) {
+		func(_ context.Context, w *work, ws *aggregates.Workspace) ([]events.Event, error) {
 			w.answer = InvitationAnswer{Invitation: c.Invitation}
 			w.claim(events.Claim{Key: events.InvitationKey(c.Invitation), Owner: c.Invitation, Global: true}, ErrInvitationExists)
-			return workspace.Invite(c.Actor.ID, c.Invitation, c.Email, c.Role, known, w.now)
+			return ws.Invite(c.Actor.ID, c.Invitation, c.Email, c.Role, known, w.now)
 		}))
 }
 
@@ -61,8 +61,8 @@ func (c ResendInvitation) denial() events.CommandDenied {
 // ResendInvitation refuses an invitation that was answered or revoked, and callers who
 // could not send such an invitation.
 func (h *Handler) ResendInvitation(ctx context.Context, c ResendInvitation) (Result, error) {
-	return h.execute(ctx, c.Meta, c, onStream(c.Workspace, func(_ context.Context, wk *work, w *aggregates.Workspace) ([]events.Event, error) {
-		return w.Resend(c.Actor.ID, c.Invitation, wk.now)
+	return h.execute(ctx, c.Meta, c, onStream(c.Workspace, func(_ context.Context, w *work, ws *aggregates.Workspace) ([]events.Event, error) {
+		return ws.Resend(c.Actor.ID, c.Invitation, w.now)
 	}))
 }
 
@@ -79,8 +79,8 @@ func (c RevokeInvitation) denial() events.CommandDenied {
 // RevokeInvitation refuses an invitation that was answered or revoked, and callers who may
 // not manage members.
 func (h *Handler) RevokeInvitation(ctx context.Context, c RevokeInvitation) (Result, error) {
-	return h.execute(ctx, c.Meta, c, onStream(c.Workspace, func(_ context.Context, _ *work, w *aggregates.Workspace) ([]events.Event, error) {
-		return w.Revoke(c.Actor.ID, c.Invitation)
+	return h.execute(ctx, c.Meta, c, onStream(c.Workspace, func(_ context.Context, _ *work, ws *aggregates.Workspace) ([]events.Event, error) {
+		return ws.Revoke(c.Actor.ID, c.Invitation)
 	}))
 }
 
@@ -102,8 +102,8 @@ func (c AcceptInvitation) denial() events.CommandDenied {
 // answered or revoked, or whose sender could no longer send it, and invitees who are
 // members already.
 func (h *Handler) AcceptInvitation(ctx context.Context, c AcceptInvitation) (Result, error) {
-	return h.execute(ctx, c.Meta, c, onStream(c.Workspace, func(_ context.Context, wk *work, w *aggregates.Workspace) ([]events.Event, error) {
-		return w.Accept(aggregates.Invitee{User: c.Actor.ID, Name: c.Name, Emails: c.Emails}, c.Invitation, c.Member, wk.now)
+	return h.execute(ctx, c.Meta, c, onStream(c.Workspace, func(_ context.Context, w *work, ws *aggregates.Workspace) ([]events.Event, error) {
+		return ws.Accept(aggregates.Invitee{User: c.Actor.ID, Name: c.Name, Emails: c.Emails}, c.Invitation, c.Member, w.now)
 	}))
 }
 
@@ -121,7 +121,7 @@ func (c RejectInvitation) denial() events.CommandDenied {
 // RejectInvitation refuses an invitation that is to another address, or was answered or
 // revoked. An expired one can be rejected.
 func (h *Handler) RejectInvitation(ctx context.Context, c RejectInvitation) (Result, error) {
-	return h.execute(ctx, c.Meta, c, onStream(c.Workspace, func(_ context.Context, _ *work, w *aggregates.Workspace) ([]events.Event, error) {
-		return w.Reject(aggregates.Invitee{User: c.Actor.ID, Emails: c.Emails}, c.Invitation)
+	return h.execute(ctx, c.Meta, c, onStream(c.Workspace, func(_ context.Context, _ *work, ws *aggregates.Workspace) ([]events.Event, error) {
+		return ws.Reject(aggregates.Invitee{User: c.Actor.ID, Emails: c.Emails}, c.Invitation)
 	}))
 }

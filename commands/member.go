@@ -19,8 +19,8 @@ type AddMember struct {
 
 // AddMember refuses a person who is a member already.
 func (h *Handler) AddMember(ctx context.Context, c AddMember) (Result, error) {
-	return h.execute(ctx, c.Meta, c, onStream(c.Workspace, func(_ context.Context, _ *work, w *aggregates.Workspace) ([]events.Event, error) {
-		return w.Join(events.MemberJoined{Member: c.Member, User: c.User, Email: c.Email, Name: c.Name, Role: c.Role})
+	return h.execute(ctx, c.Meta, c, onStream(c.Workspace, func(_ context.Context, _ *work, ws *aggregates.Workspace) ([]events.Event, error) {
+		return ws.Join(events.MemberJoined{Member: c.Member, User: c.User, Email: c.Email, Name: c.Name, Role: c.Role})
 	}))
 }
 
@@ -44,8 +44,8 @@ func (c UpdateMember) denial() events.CommandDenied {
 // unless an Owner asks, and callers who may not manage members. It revokes invitations that
 // the member could not send in the new role.
 func (h *Handler) UpdateMember(ctx context.Context, c UpdateMember) (Result, error) {
-	return h.execute(ctx, c.Meta, c, onStream(c.Workspace, func(_ context.Context, wk *work, w *aggregates.Workspace) ([]events.Event, error) {
-		return w.Update(c.Actor.ID, c.Member, c.Role, c.ApproveLoops, wk.now)
+	return h.execute(ctx, c.Meta, c, onStream(c.Workspace, func(_ context.Context, w *work, ws *aggregates.Workspace) ([]events.Event, error) {
+		return ws.Update(c.Actor.ID, c.Member, c.Role, c.ApproveLoops, w.now)
 	}))
 }
 
@@ -58,8 +58,8 @@ type RefreshMember struct {
 
 // RefreshMember does nothing if the actor is not a member.
 func (h *Handler) RefreshMember(ctx context.Context, c RefreshMember) (Result, error) {
-	return h.execute(ctx, c.Meta, c, onStream(c.Workspace, func(_ context.Context, _ *work, w *aggregates.Workspace) ([]events.Event, error) {
-		return w.RefreshMember(c.Actor.ID, c.Name, c.Email)
+	return h.execute(ctx, c.Meta, c, onStream(c.Workspace, func(_ context.Context, _ *work, ws *aggregates.Workspace) ([]events.Event, error) {
+		return ws.RefreshMember(c.Actor.ID, c.Name, c.Email)
 	}))
 }
 
@@ -77,7 +77,7 @@ func (c RemoveMember) denial() events.CommandDenied {
 // change the member. Members may remove themselves, which counts as leaving. It revokes
 // invitations that the member sent.
 func (h *Handler) RemoveMember(ctx context.Context, c RemoveMember) (Result, error) {
-	return h.execute(ctx, c.Meta, c, onStream(c.Workspace, func(_ context.Context, wk *work, w *aggregates.Workspace) ([]events.Event, error) {
-		return w.Remove(c.Actor.ID, c.Member, wk.now)
+	return h.execute(ctx, c.Meta, c, onStream(c.Workspace, func(_ context.Context, w *work, ws *aggregates.Workspace) ([]events.Event, error) {
+		return ws.Remove(c.Actor.ID, c.Member, w.now)
 	}))
 }

@@ -124,8 +124,8 @@ func (h *Handler) newQuota(m Meta, request any) *quota {
 func (q *quota) reserve(ctx context.Context, at time.Time, writes []events.Write) error {
 	if !q.decided && q.daily.Counts != nil && q.actor.Type == events.ByUser {
 		var list []events.Event
-		for _, w := range writes {
-			list = append(list, w.Events...)
+		for _, write := range writes {
+			list = append(list, write.Events...)
 		}
 		q.decided, q.day = true, at.UTC().Truncate(24*time.Hour)
 		q.charges = q.daily.charges(q.actor.ID, q.workspace, q.request, list)

@@ -35,7 +35,7 @@ type RegisterUser struct {
 // another workspace has. It does nothing if the person is registered.
 func (h *Handler) RegisterUser(ctx context.Context, c RegisterUser) (Result, error) {
 	return h.execute(ctx, c.Meta, c, func(ctx context.Context, w *work) error {
-		workspace, err := load[aggregates.Workspace](ctx, w, c.Workspace)
+		ws, err := load[aggregates.Workspace](ctx, w, c.Workspace)
 		if err != nil {
 			return err
 		}
@@ -59,7 +59,7 @@ func (h *Handler) RegisterUser(ctx context.Context, c RegisterUser) (Result, err
 			return err
 		}
 		owner := events.MemberJoined{Member: c.Member, User: c.User, Email: c.Emails[0], Name: c.Name}
-		list, err = workspace.Create(c.WorkspaceName, c.WorkspaceSlug, owner)
+		list, err = ws.Create(c.WorkspaceName, c.WorkspaceSlug, owner)
 		return w.addEvents(c.Workspace, list, err)
 	})
 }

@@ -21,9 +21,9 @@ type CreateWorkspace struct {
 // CreateWorkspace refuses a slug that another workspace has.
 func (h *Handler) CreateWorkspace(ctx context.Context, c CreateWorkspace) (Result, error) {
 	return h.execute(ctx, c.Meta, c, onStream(c.Workspace,
-		func(_ context.Context, w *work, workspace *aggregates.Workspace) ([]events.Event, error) {
+		func(_ context.Context, w *work, ws *aggregates.Workspace) ([]events.Event, error) {
 			w.claim(events.Claim{Key: events.SlugKey(c.Slug), Owner: c.Workspace, Global: true}, aggregates.ErrSlugTaken)
-			return workspace.Create(c.Name, c.Slug,
+			return ws.Create(c.Name, c.Slug,
 				events.MemberJoined{Member: c.Member, User: c.Actor.ID, Email: c.Email, Name: c.Person})
 		}))
 }
@@ -43,8 +43,8 @@ func (c RenameWorkspace) denial() events.CommandDenied {
 // RenameWorkspace refuses a slug that another workspace has, and everybody but Owners.
 func (h *Handler) RenameWorkspace(ctx context.Context, c RenameWorkspace) (Result, error) {
 	return h.execute(ctx, c.Meta, c, onStream(c.Workspace,
-		func(_ context.Context, w *work, workspace *aggregates.Workspace) ([]events.Event, error) {
-			list, err := workspace.Rename(c.Actor.ID, c.Name, c.Slug)
+		func(_ context.Context, w *work, ws *aggregates.Workspace) ([]events.Event, error) {
+			list, err := ws.Rename(c.Actor.ID, c.Name, c.Slug)
 			for _, e := range list {
 				if e, ok := e.(events.WorkspaceRenamed); ok && e.Slug != e.FromSlug {
 					w.releases = append(w.releases, events.Claim{Key: events.SlugKey(e.FromSlug), Owner: c.Workspace, Global: true})
