@@ -61,14 +61,14 @@ func (d *denials) shouldRecord(key denial, actor events.Actor, now time.Time) bo
 }
 
 // allow takes one from what may be recorded of an actor or, if by has no actor, of a whole
-// workspace, whose limit is factor times as high.
+// workspace. The limit is factor times that of an actor.
 func (d *denials) allow(by denialSubject, now time.Time, factor int) bool {
-	budget, ok := d.limiters.Get(by)
+	limiter, ok := d.limiters.Get(by)
 	if !ok {
-		budget = rate.NewLimiter(rate.Every(denialInterval/time.Duration(factor)), denialBurst*factor)
-		d.limiters.Add(by, budget)
+		limiter = rate.NewLimiter(rate.Every(denialInterval/time.Duration(factor)), denialBurst*factor)
+		d.limiters.Add(by, limiter)
 	}
-	return budget.AllowN(now, 1)
+	return limiter.AllowN(now, 1)
 }
 
 // A Deniable command is one whose refusal is recorded, whether its route's guard or its
