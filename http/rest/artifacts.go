@@ -36,7 +36,7 @@ var (
 func (s *Server) artifactRoutes() section {
 	return section{tag: "Build farm", routes: []route{
 		query(s.listArtifacts, route{
-			method: "GET", path: "/farm/jobs/{id}/artifacts", guard: readers, farm: true,
+			method: "GET", path: "/farm/jobs/{id}/artifacts", guard: anyMemberOrReadToken, farm: true,
 			id: "listArtifacts", summary: "List the artifacts of a job",
 			text: "Lists the files that a job produced, ordered by path. A file is listed once it is uploaded completely and its digest is " +
 				"verified. A job of another workspace is not found: 404 `farm_job_not_found`. " +
@@ -45,7 +45,7 @@ func (s *Server) artifactRoutes() section {
 			responseExample: newList([]projections.JobArtifact{exampleArtifact}, 1, examplePage, newArtifact),
 		}),
 		query(s.getArtifact, route{
-			method: "GET", path: "/farm/jobs/{id}/artifacts/{artifactId}", guard: readers, farm: true,
+			method: "GET", path: "/farm/jobs/{id}/artifacts/{artifactId}", guard: anyMemberOrReadToken, farm: true,
 			limits: middleware.Limits{Time: downloadLimit, Stream: true},
 			id:     "getArtifact", summary: "Download an artifact",
 			text: "Returns the content of a file. `ETag` is its SHA-256. Send `Range` to get a part of it, for example to resume a download. " +

@@ -16,7 +16,7 @@ import (
 func (s *Server) dashboardRoutes() section {
 	return section{tag: "Dashboard", about: "A summary of the workspace that is cheap to poll.", routes: []route{
 		query(s.getDashboard, route{
-			method: "GET", path: "/dashboard", guard: readers, views: []string{"runs", "decisions"},
+			method: "GET", path: "/dashboard", guard: anyMemberOrReadToken, views: []string{"runs", "decisions"},
 			id: "getDashboard", summary: "Get the dashboard",
 			text: "Returns a summary of the workspace for clients that poll. Send the `ETag` of the last response as `If-None-Match`, and " +
 				"wait `X-Svc-Poll-After` seconds between requests. While nothing has changed, the response is 304 without a body.",

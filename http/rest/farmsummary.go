@@ -12,7 +12,7 @@ import (
 func (s *Server) farmRoutes() section {
 	return section{tag: "Build farm", routes: []route{
 		query(s.getFarm, route{
-			method: "GET", path: "/farm", guard: readers, farm: true,
+			method: "GET", path: "/farm", guard: anyMemberOrReadToken, farm: true,
 			id: "getFarm", summary: "Get the farm summary",
 			text: "Returns the farm's address for runners, whether machines can be enrolled and what is missing for it, the running and " +
 				"queued jobs, and the outcomes of the last 24 hours.",

@@ -27,28 +27,22 @@ type guard struct {
 
 // Guards that require no right of people. mayDo returns one that does.
 var (
-	readers = guard{scope: events.ReadAPI, members: true}
-	people  = guard{members: true}
+	anyMember            = guard{members: true}
+	anyMemberOrReadToken = guard{scope: events.ReadAPI, members: true}
 )
 
 func mayDo(right events.Right) guard { return guard{right: right} }
 
 // String describes who is admitted.
 func (g guard) String() string {
-	people := g.people()
-	if g.scope != "" {
-		return people + ", or a token with " + string(g.scope)
-	}
-	return people
-}
-
-// people names the roles that are admitted.
-func (g guard) people() string {
-	roles := g.roles()
+	text := g.roles()
 	if g.own {
-		return roles + ", or the member themselves"
+		text += ", or the member themselves"
 	}
-	return roles
+	if g.scope != "" {
+		text += ", or a token with " + string(g.scope)
+	}
+	return text
 }
 
 func (g guard) roles() string {

@@ -18,7 +18,7 @@ func (s *Server) inboxRoutes() section {
 	ada := &caller{person: &person{role: events.Owner, approveLoops: true}}
 	return section{tag: "Inbox", about: "Decisions that runs need from people.", routes: []route{
 		query(s.listInbox, route{
-			method: "GET", path: "/inbox", guard: readers, views: []string{"decisions", "runs"},
+			method: "GET", path: "/inbox", guard: anyMemberOrReadToken, views: []string{"decisions", "runs"},
 			id: "listInbox", summary: "List waiting decisions",
 			text: "Lists the decisions that wait for a person, newest first. Each action says whether the caller may choose it; if not, " +
 				"`disabledReason` is `role_required` or, without the permission to approve loops, `capability_required`. Tokens cannot " +
@@ -30,7 +30,7 @@ func (s *Server) inboxRoutes() section {
 			},
 		}),
 		command((*newAnswer).command, s.answerDecision, route{
-			method: "POST", path: "/inbox/{id}/answer", guard: people, // each kind has its own rule
+			method: "POST", path: "/inbox/{id}/answer", guard: anyMember, // each kind has its own rule
 			limits: middleware.Limits{Body: 128 << 10}, // the note, of which every character may be an escape sequence
 			id:     "answerDecision", summary: "Answer a decision",
 			text: "Answers a decision; the run continues at once. 409 `decision_stale` if the branch has moved or the run has stopped, " +

@@ -12,7 +12,7 @@ import (
 func (s *Server) insightRoutes() section {
 	return section{tag: "Insights", about: "Metrics of the loop's performance.", routes: []route{
 		query(s.getInsights, route{
-			method: "GET", path: "/insights", guard: readers, views: []string{"outcomes"},
+			method: "GET", path: "/insights", guard: anyMemberOrReadToken, views: []string{"outcomes"},
 			id: "getInsights", summary: "Get insights",
 			text:            "Returns five metrics for the window and the preceding period, each with its methodology and daily values.",
 			responseExample: exampleInsights(),

@@ -24,7 +24,7 @@ func (s *Server) invitationRoutes() section {
 	resent.ExpiresAt = exampleAt(0).Add(events.InvitationLifetime)
 	return section{tag: "Members & roles", routes: []route{
 		query(s.listInvitations, route{
-			method: "GET", path: "/invitations", guard: people,
+			method: "GET", path: "/invitations", guard: anyMember,
 			id: "listInvitations", summary: "List invitations",
 			text:            "Lists pending and expired invitations, newest first.",
 			responseExample: newList([]projections.Invitation{exampleInvitation}, 1, examplePage, show),

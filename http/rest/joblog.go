@@ -26,7 +26,7 @@ const logPage = 64 << 10
 func (s *Server) jobLogRoutes() section {
 	return section{tag: "Build farm", routes: []route{
 		query(s.getJobLog, route{
-			method: "GET", path: "/farm/jobs/{id}/log", guard: readers, farm: true,
+			method: "GET", path: "/farm/jobs/{id}/log", guard: anyMemberOrReadToken, farm: true,
 			limits: middleware.Limits{Time: downloadLimit, Stream: true},
 			id:     "getJobLog", summary: "Get the log of a job",
 			text: "Returns the log of the last attempt, or of the one that `attempt` names, as far as it is written, with the values of " +
@@ -40,7 +40,7 @@ func (s *Server) jobLogRoutes() section {
 			},
 		}),
 		query(s.streamJobLog, route{
-			method: "GET", path: "/farm/jobs/{id}/log/stream", guard: readers, farm: true,
+			method: "GET", path: "/farm/jobs/{id}/log/stream", guard: anyMemberOrReadToken, farm: true,
 			limits: middleware.Limits{Time: streamLimit, Stream: true},
 			id:     "streamJobLog", summary: "Follow the log of a job",
 			text: "Streams the log as server-sent events while it grows: `log` events with a part of it, and an `end` event once the log is " +

@@ -49,7 +49,7 @@ func (s *Server) jobRoutes() section {
 			},
 		}),
 		query(s.listJobs, route{
-			method: "GET", path: "/farm/jobs", guard: readers, farm: true,
+			method: "GET", path: "/farm/jobs", guard: anyMemberOrReadToken, farm: true,
 			id: "listJobs", summary: "List jobs",
 			text: "Lists queued and running jobs (`status=active`), newest first, or finished jobs (`status=terminal`), most recently " +
 				"finished first. With `repo` or `runner`, jobs are ordered by submission, newest first.",
@@ -57,14 +57,14 @@ func (s *Server) jobRoutes() section {
 				func(j projections.Job) FarmJob { return newJob(j, jobWait{}) }),
 		}),
 		query(s.getJob, route{
-			method: "GET", path: "/farm/jobs/{id}", guard: readers, farm: true,
+			method: "GET", path: "/farm/jobs/{id}", guard: anyMemberOrReadToken, farm: true,
 			id: "getJob", summary: "Get a job",
 			text:            "Returns a job with its spec, steps and attempts. A job of another workspace is not found: 404 `farm_job_not_found`.",
 			refuses:         []*fault.Fault{aggregates.ErrNoJob},
 			responseExample: exampleJobDetail(),
 		}),
 		query(s.listJobEvents, route{
-			method: "GET", path: "/farm/jobs/{id}/events", guard: readers, farm: true,
+			method: "GET", path: "/farm/jobs/{id}/events", guard: anyMemberOrReadToken, farm: true,
 			id: "listJobEvents", summary: "List the events of a job",
 			text: "Lists the stored events of a job, oldest first. `nextCursor` is always present; use it to get later events, including " +
 				"those that have not happened yet.",

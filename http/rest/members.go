@@ -18,7 +18,7 @@ func (s *Server) memberRoutes() section {
 	ticked.ApproveLoops = new(true)
 	return section{tag: "Members & roles", about: "The members of the workspace and their roles.", routes: []route{
 		query(s.listMembers, route{
-			method: "GET", path: "/members", guard: people,
+			method: "GET", path: "/members", guard: anyMember,
 			id: "listMembers", summary: "List members",
 			text: "Lists members by name, ignoring case and accents; members without a known name are listed by address. " +
 				"`total` counts the members on all pages. A search finds at most 250 members. `offset` reaches the " +
@@ -26,7 +26,7 @@ func (s *Server) memberRoutes() section {
 			responseExample: memberList{List: newList([]projections.Member{exampleZoe}, 1, examplePage, show)},
 		}),
 		query(s.getMember, route{
-			method: "GET", path: "/members/{id}", guard: people,
+			method: "GET", path: "/members/{id}", guard: anyMember,
 			id: "getMember", summary: "Get a member",
 			text:            "Returns a member. Former members and members of other workspaces are not found: 404 `member_not_found`.",
 			refuses:         []*fault.Fault{aggregates.ErrNoMember},

@@ -9,7 +9,7 @@ import (
 func (s *Server) repoRoutes() section {
 	return section{tag: "Runs", routes: []route{
 		query(s.listRepos, route{
-			method: "GET", path: "/repos", guard: readers, views: []string{"runs", "run_counts"},
+			method: "GET", path: "/repos", guard: anyMemberOrReadToken, views: []string{"runs", "run_counts"},
 			id: "listRepos", summary: "List repositories",
 			text: "Lists the repositories that runs of the workspace have worked on, by name, at most 1,000, with their numbers of runs. Use " +
 				"an id as the `repo` filter of lists and insights.",

@@ -160,7 +160,7 @@ func (l *appendedLog) Append(_ context.Context, c *events.Commit) (events.Commit
 
 func TestGuardString(t *testing.T) {
 	for want, g := range map[string]guard{
-		"any member": people, "any member, or a token with api.read": readers, "Owner": mayDo(events.ExportAudit),
+		"any member": anyMember, "any member, or a token with api.read": anyMemberOrReadToken, "Owner": mayDo(events.ExportAudit),
 		"Owner or Maintainer":                              mayDo(events.CancelRuns),
 		"Owner or Maintainer, or a token with farm.submit": guard{scope: events.SubmitJobs, right: events.RunJobs},
 		"Owner, Maintainer or legacy member":               mayDo(events.QueueIssues),

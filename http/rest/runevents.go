@@ -15,7 +15,7 @@ import (
 func (s *Server) runEventRoutes() section {
 	return section{tag: "Runs", routes: []route{
 		query(s.listRunEvents, route{
-			method: "GET", path: "/runs/{id}/events", guard: readers, views: []string{"runs"},
+			method: "GET", path: "/runs/{id}/events", guard: anyMemberOrReadToken, views: []string{"runs"},
 			id: "listRunEvents", summary: "List the events of a run",
 			text: "Lists the stored events of a run, oldest first: who queued it, the results of the analysis (`run.facts_recorded`), the plan " +
 				"(`run.plan_recorded`), pushes, and decisions with their answers. `nextCursor` is always present; use it to get later events, " +

@@ -20,7 +20,7 @@ func (s *Server) runnerRoutes() section {
 	revoked.State, revoked.Jobs, revoked.ChangedAt = events.RunnerStateRevoked, []projections.RunnerJob{}, exampleAt(0)
 	return section{tag: "Build farm", routes: []route{
 		query(s.listRunners, route{
-			method: "GET", path: "/farm/runners", guard: readers, farm: true,
+			method: "GET", path: "/farm/runners", guard: anyMemberOrReadToken, farm: true,
 			id: "listRunners", summary: "List runners",
 			text: "Lists runners by name; suspended, revoked and retired ones come last. `slots` counts all runners, the jobs that connected " +
 				"ones can run at once, and the jobs that they run, whatever the filter.",
@@ -30,7 +30,7 @@ func (s *Server) runnerRoutes() section {
 			},
 		}),
 		query(s.getRunner, route{
-			method: "GET", path: "/farm/runners/{id}", guard: readers, farm: true,
+			method: "GET", path: "/farm/runners/{id}", guard: anyMemberOrReadToken, farm: true,
 			id: "getRunner", summary: "Get a runner",
 			text:            "Returns a runner. A runner of another workspace is not found: 404 `runner_not_found`.",
 			refuses:         []*fault.Fault{aggregates.ErrNoRunner},

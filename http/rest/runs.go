@@ -20,7 +20,7 @@ func (s *Server) runRoutes() section {
 	cancelled.Status, cancelled.UpdatedAt = events.RunStatusCancelled, exampleAt(0)
 	return section{tag: "Runs", about: "Runs take issues to a merged pull request.", routes: []route{
 		query(s.listRuns, route{
-			method: "GET", path: "/runs", guard: readers, views: []string{"runs", "run_counts"},
+			method: "GET", path: "/runs", guard: anyMemberOrReadToken, views: []string{"runs", "run_counts"},
 			id: "listRuns", summary: "List runs",
 			text: "Lists active runs (`status=active`), oldest first within each stage, or ended runs (`status=terminal`), newest first.",
 			responseExample: runList{
@@ -29,7 +29,7 @@ func (s *Server) runRoutes() section {
 			},
 		}),
 		query(s.getRun, route{
-			method: "GET", path: "/runs/{id}", guard: readers, views: []string{"runs", "run_counts"},
+			method: "GET", path: "/runs/{id}", guard: anyMemberOrReadToken, views: []string{"runs", "run_counts"},
 			id: "getRun", summary: "Get a run",
 			text: "Returns a run with its timeline, changes, resources and guardrails. A run of another workspace is not found: 404 " +
 				"`run_not_found`.",

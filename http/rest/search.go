@@ -11,7 +11,7 @@ import (
 func (s *Server) searchRoutes() section {
 	return section{tag: "Search", about: "Search across members, runs, service accounts and runners.", routes: []route{
 		query(s.search, route{
-			method: "GET", path: "/search", guard: people, views: []string{"runs"},
+			method: "GET", path: "/search", guard: anyMember, views: []string{"runs"},
 			id: "search", summary: "Search the workspace",
 			text: "Searches by name and returns at most `limit` results of each kind: members as in `GET /members`; runs as in `GET /runs`, with " +
 				"exact issue numbers (`7` or `#7`) first, then active runs; and service accounts and runners whose name contains the text, among " +

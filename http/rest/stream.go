@@ -19,7 +19,7 @@ import (
 func (s *Server) streamRoutes() section {
 	return section{tag: "Live updates", about: "Live updates of the workspace.", routes: []route{
 		query(s.streamEvents, route{
-			method: "GET", path: "/events/stream", guard: readers,
+			method: "GET", path: "/events/stream", guard: anyMemberOrReadToken,
 			limits: middleware.Limits{Time: streamLimit, Stream: true},
 			id:     "streamEvents", summary: "Stream events",
 			text: "Streams the changes of the workspace as server-sent events, each once and in the order of `seq`, which is the event's id. " +

@@ -18,7 +18,7 @@ func (s *Server) workspaceRoutes() section {
 	}, exampleAda.Name), exampleEvent.Data.Seq, exampleEvent.Data.Seq)
 	return section{tag: "Workspace", about: "The workspace and the caller's membership.", routes: []route{
 		query(s.getWorkspace, route{
-			method: "GET", path: "/workspace", guard: people,
+			method: "GET", path: "/workspace", guard: anyMember,
 			id: "getWorkspace", summary: "Get the workspace",
 			text:            "Returns the workspace and the caller's membership in it.",
 			responseExample: acme,
