@@ -28,7 +28,7 @@ import (
 
 func (s *Server) exportRoutes() section {
 	return section{tag: "Audit", routes: []route{
-		command((*exportQuery).command, s.exportAudit, route{
+		command((*exportQuery).toCommand, s.exportAudit, route{
 			method: "GET", path: "/audit/export", guard: mayDo(events.ExportAudit), views: []string{"audit"},
 			limits: middleware.Limits{Time: exportLimit, Stream: true},
 			id:     "exportAudit", summary: "Export the audit log",
@@ -123,7 +123,7 @@ func (s *Server) exportAudit(ctx context.Context, in *exportQuery, cmd commands.
 	}), nil
 }
 
-func (in *exportQuery) command(c *caller, _ events.ID) (commands.ExportAudit, error) {
+func (in *exportQuery) toCommand(c *caller, _ events.ID) (commands.ExportAudit, error) {
 	return commands.ExportAudit{Meta: c.meta(), Format: in.Format, Filter: in.recorded()}, nil
 }
 

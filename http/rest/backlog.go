@@ -17,7 +17,7 @@ import (
 
 func (s *Server) backlogRoutes() section {
 	return section{tag: "Backlog", about: "Issues to work on.", routes: []route{
-		command((*newIssue).command, s.queueIssue, route{
+		command((*newIssue).toCommand, s.queueIssue, route{
 			method: "POST", path: "/backlog/queue", guard: mayDo(events.QueueIssues),
 			limits: middleware.Limits{Body: 512 << 10}, // every character may be an escape sequence
 			id:     "queueIssue", summary: "Queue an issue", status: http.StatusCreated,
@@ -48,7 +48,7 @@ type queuedAnswer struct {
 	Body run
 }
 
-func (in *newIssue) command(c *caller, _ events.ID) (commands.QueueIssue, error) {
+func (in *newIssue) toCommand(c *caller, _ events.ID) (commands.QueueIssue, error) {
 	queue := commands.QueueIssue{
 		Meta: c.metaWithKey(in.Idempotency), IssueNumber: in.Body.IssueNumber, Title: in.Body.Title, Body: in.Body.Body,
 	}

@@ -107,7 +107,7 @@ func TestDenialNeedsSlotForBody(t *testing.T) {
 	require.NoError(t, s.acquireSlotFor(t.Context(), s.bounds.bodies, c))
 	body := strings.NewReader(`{"name":"x"}`)
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", body)
-	row := command((*newIssue).command, s.queueIssue, route{method: http.MethodPost})
+	row := command((*newIssue).toCommand, s.queueIssue, route{method: http.MethodPost})
 	again := &caller{person: c.person, envelope: c.envelope, workspace: events.NewID(epoch)}
 	err := s.deny(httptest.NewRecorder(), r, row, again, errPrincipalRefused)
 	require.ErrorIs(t, err, quota.ErrShare)

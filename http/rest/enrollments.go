@@ -26,7 +26,7 @@ func (s *Server) enrollmentRoutes() section {
 			text:            "Lists enrollments, newest first. Only the last four characters of a token are shown.",
 			responseExample: newList([]projections.Enrollment{exampleEnrollment}, 1, examplePage, newEnrollment),
 		}),
-		command((*newEnrollmentRequest).command, s.mintEnrollment, route{
+		command((*newEnrollmentRequest).toCommand, s.mintEnrollment, route{
 			method: "POST", path: "/farm/enrollments", guard: mayDo(events.ManageRunners), farm: true,
 			id: "mintEnrollment", summary: "Create an enrollment", status: http.StatusCreated,
 			text: "Creates a token with which one machine can become a runner, and the command to run on it. The token is only in this " +
@@ -160,7 +160,7 @@ type newEnrollmentRequest struct {
 	}
 }
 
-func (in *newEnrollmentRequest) command(c *caller, _ events.ID) (commands.MintEnrollment, error) {
+func (in *newEnrollmentRequest) toCommand(c *caller, _ events.ID) (commands.MintEnrollment, error) {
 	b := in.Body
 	mint := commands.MintEnrollment{
 		Meta: c.metaWithKey(in.Idempotency), Name: b.Name, Labels: b.Labels, ExclusiveLabels: b.ExclusiveLabels,

@@ -23,7 +23,7 @@ func (s *Server) farmSecretRoutes() section {
 			text:            "Lists the secrets that jobs can use, by name. Values are never returned; they are sent only to runners.",
 			responseExample: newList([]projections.FarmSecret{exampleSecret}, 1, Paging{Limit: aggregates.MaxFarmSecrets}, newFarmSecret),
 		}),
-		command((*secretValue).command, s.setFarmSecret, route{
+		command((*secretValue).toCommand, s.setFarmSecret, route{
 			method: "PUT", path: "/farm/secrets/{name}", guard: mayDo(events.ManageFarmSecrets), farm: true,
 			limits: middleware.Limits{Body: 256 << 10},
 			id:     "setFarmSecret", summary: "Set a job secret", status: http.StatusNoContent,
@@ -82,7 +82,7 @@ type secretValue struct {
 	}
 }
 
-func (in *secretValue) command(c *caller, _ events.ID) (commands.SetFarmSecret, error) {
+func (in *secretValue) toCommand(c *caller, _ events.ID) (commands.SetFarmSecret, error) {
 	return commands.SetFarmSecret{Meta: c.meta(), Name: in.Name}, nil
 }
 

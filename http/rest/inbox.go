@@ -29,7 +29,7 @@ func (s *Server) inboxRoutes() section {
 					func(w projections.Waiting) inboxItem { return newInboxItem(w, ada, exampleHost) }),
 			},
 		}),
-		command((*newAnswer).command, s.answerDecision, route{
+		command((*newAnswer).toCommand, s.answerDecision, route{
 			method: "POST", path: "/inbox/{id}/answer", guard: anyMember, // each kind has its own rule
 			limits: middleware.Limits{Body: 128 << 10}, // the note, of which every character may be an escape sequence
 			id:     "answerDecision", summary: "Answer a decision",
@@ -244,7 +244,7 @@ type decidedBody struct {
 	Action string              `json:"action" example:"approve_and_merge"`
 }
 
-func (in *newAnswer) command(c *caller, id events.ID) (commands.AnswerDecision, error) {
+func (in *newAnswer) toCommand(c *caller, id events.ID) (commands.AnswerDecision, error) {
 	return commands.AnswerDecision{Meta: c.metaWithKey(in.Idempotency), Answer: aggregates.Answer{
 		Decision: id, Action: in.Body.Action, Note: in.Body.Note, ExpectedHead: in.Body.ExpectedHead,
 	}}, nil

@@ -29,7 +29,7 @@ func (s *Server) invitationRoutes() section {
 			text:            "Lists pending and expired invitations, newest first.",
 			responseExample: newList([]projections.Invitation{exampleInvitation}, 1, examplePage, show),
 		}),
-		command((*newInvitation).command, s.sendInvitation, route{
+		command((*newInvitation).toCommand, s.sendInvitation, route{
 			method: "POST", path: "/invitations", guard: mayDo(events.ManageMembers),
 			id: "sendInvitation", summary: "Send an invitation", status: http.StatusCreated,
 			text: "Invites the holder of an e-mail address to the workspace. No e-mail is sent. The invitation expires after 48 hours. " +
@@ -106,7 +106,7 @@ type invitationAnswer struct {
 	Body invitation
 }
 
-func (in *newInvitation) command(c *caller, _ events.ID) (_ commands.SendInvitation, err error) {
+func (in *newInvitation) toCommand(c *caller, _ events.ID) (_ commands.SendInvitation, err error) {
 	send := commands.SendInvitation{Meta: c.metaWithKey(in.Idempotency), Email: in.Body.Email}
 	if in.Body.Role != nil { // huma sets the default, but not before a refusal is recorded
 		send.Role, err = in.Body.Role.parse()

@@ -107,8 +107,8 @@ func (b *JobSubmission) spec() events.JobSpec {
 	return s
 }
 
-// command returns a [commands.SubmitJob] or a [commands.CancelJob].
-func (in *jobRequest) command(c *caller, _ events.ID) (commands.Deniable, error) {
+// toCommand returns a [commands.SubmitJob] or a [commands.CancelJob].
+func (in *jobRequest) toCommand(c *caller, _ events.ID) (commands.Deniable, error) {
 	b := &in.Body
 	if b.Action == "cancel" {
 		cancel := commands.CancelJob{Meta: c.meta(), Reason: b.Reason, Grace: b.Grace, Token: c.fingerprint}

@@ -21,7 +21,7 @@ const maxJobBody = 256 << 10
 
 func (s *Server) jobRoutes() section {
 	return section{tag: "Build farm", about: aboutFarm, routes: []route{
-		command((*jobRequest).command, s.submitOrCancelJob, route{
+		command((*jobRequest).toCommand, s.submitOrCancelJob, route{
 			method: "POST", path: "/farm/jobs", guard: guard{scope: events.SubmitJobs, right: events.RunJobs}, farm: true,
 			limits: middleware.Limits{Body: maxJobBody},
 			id:     "submitJob", summary: "Submit or cancel a job", status: http.StatusCreated,

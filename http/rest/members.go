@@ -32,7 +32,7 @@ func (s *Server) memberRoutes() section {
 			refuses:         []*fault.Fault{aggregates.ErrNoMember},
 			responseExample: show(exampleZoe),
 		}),
-		command((*memberChange).command, s.updateMember, route{
+		command((*memberChange).toCommand, s.updateMember, route{
 			method: "PATCH", path: "/members/{id}", guard: mayDo(events.ManageMembers),
 			id: "updateMember", summary: "Update a member",
 			text: "Changes a member's role, the permission to approve loops, or both, with immediate effect. Only an Owner can make somebody " +
@@ -145,7 +145,7 @@ type memberAnswer struct {
 	Body member
 }
 
-func (in *memberChange) command(c *caller, id events.ID) (_ commands.UpdateMember, err error) {
+func (in *memberChange) toCommand(c *caller, id events.ID) (_ commands.UpdateMember, err error) {
 	change := commands.UpdateMember{Meta: c.meta(), Member: id, ApproveLoops: in.Body.CanApproveLoops}
 	if in.Body.Role != nil {
 		change.Role = new(events.Role)

@@ -36,7 +36,7 @@ func (s *Server) runRoutes() section {
 			refuses:         []*fault.Fault{aggregates.ErrNoRun},
 			responseExample: exampleRunDetail(),
 		}),
-		command((*cancellation).command, s.cancelRun, route{
+		command((*cancellation).toCommand, s.cancelRun, route{
 			method: "POST", path: "/runs/{id}/cancel", guard: mayDo(events.CancelRuns),
 			id: "cancelRun", summary: "Cancel a run", status: http.StatusAccepted,
 			text: "Cancels a run and its waiting decisions. 409 `run_over` if it has already ended, 409 `run_out_of_step` while it is being " +
@@ -292,7 +292,7 @@ type cancellation struct {
 	}
 }
 
-func (in *cancellation) command(c *caller, id events.ID) (commands.CancelRun, error) {
+func (in *cancellation) toCommand(c *caller, id events.ID) (commands.CancelRun, error) {
 	cancel := commands.CancelRun{Meta: c.meta(), Run: id}
 	if in.Body != nil {
 		cancel.Reason = in.Body.Reason

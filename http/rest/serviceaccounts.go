@@ -27,7 +27,7 @@ func (s *Server) serviceAccountRoutes() section {
 			text:            "Lists active service accounts by name, then revoked ones. Only the last four characters of a token are shown.",
 			responseExample: newList([]projections.ServiceAccount{exampleAccount}, 1, examplePage, newServiceAccount),
 		}),
-		command((*newAccount).command, s.createServiceAccount, route{
+		command((*newAccount).toCommand, s.createServiceAccount, route{
 			method: "POST", path: "/service-accounts", guard: mayDo(events.ManageServiceAccounts),
 			id: "createServiceAccount", summary: "Create a service account", status: http.StatusCreated,
 			text: "Creates a service account with a token. The token is only in this response and cannot be read again. " +
@@ -36,7 +36,7 @@ func (s *Server) serviceAccountRoutes() section {
 			requestExample:  object{"name": exampleAccount.Name, "scopes": exampleAccount.Scopes},
 			responseExample: exampleToken(exampleAccount),
 		}),
-		command((*rotation).command, s.rotateServiceAccount, route{
+		command((*rotation).toCommand, s.rotateServiceAccount, route{
 			method: "POST", path: "/service-accounts/{id}/rotate", guard: mayDo(events.ManageServiceAccounts),
 			id: "rotateServiceAccount", summary: "Rotate a token",
 			text: "Replaces the account's token. The new token is only in this response and cannot be read again. The old token has stopped " +
@@ -112,7 +112,7 @@ type tokenAnswer struct {
 	}
 }
 
-func (in *newAccount) command(c *caller, _ events.ID) (commands.CreateServiceAccount, error) {
+func (in *newAccount) toCommand(c *caller, _ events.ID) (commands.CreateServiceAccount, error) {
 	return commands.CreateServiceAccount{Meta: c.metaWithKey(in.Idempotency), Name: string(in.Body.Name), Scopes: in.Body.Scopes}, nil
 }
 
@@ -132,7 +132,7 @@ type rotation struct {
 	Idempotency
 }
 
-func (in *rotation) command(c *caller, id events.ID) (commands.RotateServiceAccount, error) {
+func (in *rotation) toCommand(c *caller, id events.ID) (commands.RotateServiceAccount, error) {
 	return commands.RotateServiceAccount{Meta: c.metaWithKey(in.Idempotency), Account: id}, nil
 }
 

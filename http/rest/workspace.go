@@ -23,7 +23,7 @@ func (s *Server) workspaceRoutes() section {
 			text:            "Returns the workspace and the caller's membership in it.",
 			responseExample: acme,
 		}),
-		command((*workspaceChange).command, s.renameWorkspace, route{
+		command((*workspaceChange).toCommand, s.renameWorkspace, route{
 			method: "PATCH", path: "/workspace", guard: mayDo(events.ChangeWorkspace),
 			id: "renameWorkspace", summary: "Rename the workspace",
 			text:            "Changes the workspace's name, slug, or both. The old slug becomes available to others at once.",
@@ -120,7 +120,7 @@ type renameAnswer struct {
 	Body workspace
 }
 
-func (in *workspaceChange) command(c *caller, _ events.ID) (commands.RenameWorkspace, error) {
+func (in *workspaceChange) toCommand(c *caller, _ events.ID) (commands.RenameWorkspace, error) {
 	return commands.RenameWorkspace{Meta: c.meta(), Name: in.Body.Name, Slug: (*string)(in.Body.Slug)}, nil
 }
 
