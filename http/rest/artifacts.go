@@ -41,8 +41,8 @@ func (s *Server) artifactRoutes() section {
 			text: "Lists the files that a job produced, ordered by path. A file is listed once it is uploaded completely and its digest is " +
 				"verified. A job of another workspace is not found: 404 `farm_job_not_found`. " +
 				"Artifacts that were removed because of their age are 410 `artifacts_removed`.",
-			refuses:         []*fault.Fault{aggregates.ErrNoJob, errArtifactsRemoved},
-			responseExample: newList([]projections.JobArtifact{exampleArtifact}, 1, examplePage, newArtifact),
+			refuses:       []*fault.Fault{aggregates.ErrNoJob, errArtifactsRemoved},
+			answerExample: newList([]projections.JobArtifact{exampleArtifact}, 1, examplePage, newArtifact),
 		}),
 		query(s.getArtifact, route{
 			method: "GET", path: "/farm/jobs/{id}/artifacts/{artifactId}", guard: anyMemberOrReadToken, farm: true,

@@ -28,14 +28,14 @@ func (s *Server) auditRoutes() section {
 				"Refused requests are recorded too: by each process the same refusal of a caller once a minute, on average at most 30 " +
 				"refusals of a caller a minute, up to 60 in the first, and ten times as many of a workspace. A " +
 				"`command.denials_omitted` record, at most a minute later, counts the others.",
-			responseExample: exampleAudit().Body,
+			answerExample: exampleAudit().Body,
 		}),
 		query(s.getAuditRecord, route{
 			method: "GET", path: "/audit/{id}", guard: mayDo(events.ReadAudit), views: []string{"audit"},
 			id: "getAuditRecord", summary: "Get a record",
-			text:            "Returns a record and the event as stored. 404 `audit_record_not_found` if the workspace has no such record.",
-			refuses:         []*fault.Fault{errNoRecord},
-			responseExample: exampleStored(),
+			text:          "Returns a record and the event as stored. 404 `audit_record_not_found` if the workspace has no such record.",
+			refuses:       []*fault.Fault{errNoRecord},
+			answerExample: exampleStored(),
 		}),
 	}}
 }

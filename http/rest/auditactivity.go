@@ -18,7 +18,7 @@ func (s *Server) activityRoutes() section {
 			id: "getAuditActivity", summary: "Get audit activity",
 			text: "Returns the number of events of each day and the `seq` at which it ended, with marks for changes to people and access. " +
 				"Use it to draw a timeline over `/audit/state`. To step through all events, use `GET /audit` with `after`.",
-			responseExample: exampleActivity(),
+			answerExample: exampleActivity(),
 		}),
 	}}
 }

@@ -25,18 +25,18 @@ func (s *Server) historyRoutes() section {
 			text: "Returns the workspace's name, members, invitations and service accounts after an event (`seq`) or at a time (`at`), " +
 				"computed from the events. 409 `event_unreadable` if an event cannot be applied, 409 `state_too_large` if there " +
 				"were more than 100,000 members, invitations and service accounts.",
-			refuses:         []*fault.Fault{projections.ErrUnreadable, projections.ErrStateTooLarge},
-			responseExample: stateBody{newState(state), newestExample().Seq},
-			ownSlot:         true,
+			refuses:       []*fault.Fault{projections.ErrUnreadable, projections.ErrStateTooLarge},
+			answerExample: stateBody{newState(state), newestExample().Seq},
+			ownSlot:       true,
 		}),
 		query(s.replayAudit, route{
 			method: "GET", path: "/audit/replay", guard: mayDo(events.ExportAudit),
 			id: "replayAudit", summary: "Replay events",
 			text: "Returns how each event from `fromSeq` to `toSeq` changed the state of `/audit/state`, as JSON Patches (RFC 6902). " +
 				"Applied in order to `before`, they produce `after`.",
-			refuses:         []*fault.Fault{projections.ErrUnreadable, projections.ErrStateTooLarge},
-			responseExample: replayed.Body,
-			ownSlot:         true,
+			refuses:       []*fault.Fault{projections.ErrUnreadable, projections.ErrStateTooLarge},
+			answerExample: replayed.Body,
+			ownSlot:       true,
 		}),
 	}}
 }

@@ -24,17 +24,17 @@ func (s *Server) proofRoutes() section {
 				"have it signed again, but the result does not follow from a checkpoint that you kept: send that as `since`.\n\n" +
 				"503 `signing_key_unavailable` if the signing key cannot be opened, until an operator restores or replaces it. A " +
 				"replacement is recorded as `signing_key.replaced`.",
-			refuses:         []*fault.Fault{proof.ErrSigningKey},
-			responseExample: exampleVerified().Body,
-			ownSlot:         true,
+			refuses:       []*fault.Fault{proof.ErrSigningKey},
+			answerExample: exampleVerified().Body,
+			ownSlot:       true,
 		}),
 		query(s.lastVerification, route{
 			method: "GET", path: "/audit/verification", guard: mayDo(events.ReadAudit),
 			id: "getLastVerification", summary: "Get the last verification",
 			text: "Returns the stored result of the last `GET /audit/verify` without `since`. Nothing is computed. " +
 				"404 `audit_not_verified` if the log has not been verified yet.",
-			refuses:         []*fault.Fault{errNotVerified},
-			responseExample: exampleVerified().Body,
+			refuses:       []*fault.Fault{errNotVerified},
+			answerExample: exampleVerified().Body,
 		}),
 	}}
 }

@@ -24,9 +24,9 @@ func (s *Server) backlogRoutes() section {
 			text: "Starts a run for an issue: an existing one of the repository, by its number, or a new one with the given title and " +
 				"body. An issue can have one active run: 409 `already_queued`. 404 `repo_not_found` if the workspace has no such " +
 				"repository.",
-			refuses:         []*fault.Fault{errNoRepo, aggregates.ErrQueued, commands.ErrKeyReused, fold.ErrNotCaughtUp},
-			requestExample:  object{"repoId": exampleRepo.ID, "issueNumber": exampleQueued.IssueNumber, "title": exampleQueued.IssueTitle},
-			responseExample: newRun(exampleQueued),
+			refuses:        []*fault.Fault{errNoRepo, aggregates.ErrQueued, commands.ErrKeyReused, fold.ErrNotCaughtUp},
+			requestExample: object{"repoId": exampleRepo.ID, "issueNumber": exampleQueued.IssueNumber, "title": exampleQueued.IssueTitle},
+			answerExample:  newRun(exampleQueued),
 		}),
 	}}
 }

@@ -20,8 +20,8 @@ func (s *Server) dashboardRoutes() section {
 			id: "getDashboard", summary: "Get the dashboard",
 			text: "Returns a summary of the workspace for clients that poll. Send the `ETag` of the last response as `If-None-Match`, and " +
 				"wait `X-Svc-Poll-After` seconds between requests. While nothing has changed, the response is 304 without a body.",
-			responseExample: newDashboard(exampleOverview, exampleSystem, exampleAt(0)),
-			responses:       map[string]*huma.Response{"304": describeUnchanged()},
+			answerExample: newDashboard(exampleOverview, exampleSystem, exampleAt(0)),
+			responses:     map[string]*huma.Response{"304": describeUnchanged()},
 		}),
 	}}
 }

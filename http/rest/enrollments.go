@@ -23,8 +23,8 @@ func (s *Server) enrollmentRoutes() section {
 		query(s.listEnrollments, route{
 			method: "GET", path: "/farm/enrollments", guard: mayDo(events.ManageRunners), farm: true,
 			id: "listEnrollments", summary: "List enrollments",
-			text:            "Lists enrollments, newest first. Only the last four characters of a token are shown.",
-			responseExample: newList([]projections.Enrollment{exampleEnrollment}, 1, examplePage, newEnrollment),
+			text:          "Lists enrollments, newest first. Only the last four characters of a token are shown.",
+			answerExample: newList([]projections.Enrollment{exampleEnrollment}, 1, examplePage, newEnrollment),
 		}),
 		command((*newEnrollmentRequest).toCommand, s.mintEnrollment, route{
 			method: "POST", path: "/farm/enrollments", guard: mayDo(events.ManageRunners), farm: true,
@@ -33,24 +33,24 @@ func (s *Server) enrollmentRoutes() section {
 				"response and cannot be read again. Labels that begin with `os=`, `arch=`, `runner=` or `sandbox=` are set by the service. A " +
 				"runner with exclusive labels takes only jobs that require all of them. 409 `farm_not_ready` lists the variables and release " +
 				"files that are set and missing. " + daily("create 500 enrollments"),
-			refuses:         []*fault.Fault{errFarmNotReady, errEnrollmentShown, commands.ErrKeyReused},
-			requestExample:  object{"name": "builder-1", "labels": []string{"pool=default"}, "ttlSeconds": 900},
-			responseExample: exampleMinted(),
+			refuses:        []*fault.Fault{errFarmNotReady, errEnrollmentShown, commands.ErrKeyReused},
+			requestExample: object{"name": "builder-1", "labels": []string{"pool=default"}, "ttlSeconds": 900},
+			answerExample:  exampleMinted(),
 		}),
 		query(s.getEnrollment, route{
 			method: "GET", path: "/farm/enrollments/{id}", guard: mayDo(events.ManageRunners), farm: true,
 			id: "getEnrollment", summary: "Get an enrollment",
-			text:            "Returns an enrollment: `pending`, `used` by a runner, `withdrawn` or `expired`. Live updates report changes.",
-			refuses:         []*fault.Fault{aggregates.ErrNoEnrollment},
-			responseExample: newEnrollment(exampleEnrollment),
+			text:          "Returns an enrollment: `pending`, `used` by a runner, `withdrawn` or `expired`. Live updates report changes.",
+			refuses:       []*fault.Fault{aggregates.ErrNoEnrollment},
+			answerExample: newEnrollment(exampleEnrollment),
 		}),
 		command((*EnrollmentPath).withdraw, s.withdrawEnrollment, route{
 			method: "POST", path: "/farm/enrollments/{id}/withdraw", guard: mayDo(events.ManageRunners), farm: true,
 			id: "withdrawEnrollment", summary: "Withdraw an enrollment",
-			text:            "Invalidates the token at once. 409 `enrollment_used` if a machine has already used it; revoke the runner instead.",
-			missing:         aggregates.ErrNoEnrollment,
-			refuses:         []*fault.Fault{aggregates.ErrEnrollmentDone},
-			responseExample: newEnrollment(withdrawn),
+			text:          "Invalidates the token at once. 409 `enrollment_used` if a machine has already used it; revoke the runner instead.",
+			missing:       aggregates.ErrNoEnrollment,
+			refuses:       []*fault.Fault{aggregates.ErrEnrollmentDone},
+			answerExample: newEnrollment(withdrawn),
 		}),
 	}}
 }

@@ -20,8 +20,8 @@ func (s *Server) farmSecretRoutes() section {
 		query(s.listFarmSecrets, route{
 			method: "GET", path: "/farm/secrets", guard: mayDo(events.ManageFarmSecrets), farm: true,
 			id: "listFarmSecrets", summary: "List job secrets",
-			text:            "Lists the secrets that jobs can use, by name. Values are never returned; they are sent only to runners.",
-			responseExample: newList([]projections.FarmSecret{exampleSecret}, 1, Paging{Limit: aggregates.MaxFarmSecrets}, newFarmSecret),
+			text:          "Lists the secrets that jobs can use, by name. Values are never returned; they are sent only to runners.",
+			answerExample: newList([]projections.FarmSecret{exampleSecret}, 1, Paging{Limit: aggregates.MaxFarmSecrets}, newFarmSecret),
 		}),
 		command((*secretValue).toCommand, s.setFarmSecret, route{
 			method: "PUT", path: "/farm/secrets/{name}", guard: mayDo(events.ManageFarmSecrets), farm: true,

@@ -16,7 +16,7 @@ func (s *Server) farmRoutes() section {
 			id: "getFarm", summary: "Get the farm summary",
 			text: "Returns the farm's address for runners, whether machines can be enrolled and what is missing for it, the running and " +
 				"queued jobs, and the outcomes of the last 24 hours.",
-			responseExample: newFarmSummary(exampleFarm, exampleFarmState),
+			answerExample: newFarmSummary(exampleFarm, exampleFarmState),
 		}),
 	}}
 }

@@ -23,7 +23,7 @@ func (s *Server) inboxRoutes() section {
 			text: "Lists the decisions that wait for a person, newest first. Each action says whether the caller may choose it; if not, " +
 				"`disabledReason` is `role_required` or, without the permission to approve loops, `capability_required`. Tokens cannot " +
 				"answer decisions.",
-			responseExample: inbox{
+			answerExample: inbox{
 				ada.inboxHead(exampleWaiting),
 				newList([]projections.Waiting{exampleDecision}, 1, examplePage,
 					func(w projections.Waiting) inboxItem { return newInboxItem(w, ada, exampleHost) }),
@@ -42,7 +42,7 @@ func (s *Server) inboxRoutes() section {
 				aggregates.ErrDecisionAnswered, commands.ErrKeyReused,
 			},
 			requestExample: object{"action": aggregates.ActionApproveAndMerge, "note": "The test covers it.", "expectedHead": exampleHead},
-			responseExample: decidedBody{exampleDecision.ID.String(), exampleDecision.Kind, exampleDecision.Run.String(),
+			answerExample: decidedBody{exampleDecision.ID.String(), exampleDecision.Kind, exampleDecision.Run.String(),
 				aggregates.ActionApproveAndMerge},
 		}),
 	}}

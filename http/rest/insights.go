@@ -14,8 +14,8 @@ func (s *Server) insightRoutes() section {
 		query(s.getInsights, route{
 			method: "GET", path: "/insights", guard: anyMemberOrReadToken, views: []string{"outcomes"},
 			id: "getInsights", summary: "Get insights",
-			text:            "Returns five metrics for the window and the preceding period, each with its methodology and daily values.",
-			responseExample: exampleInsights(),
+			text:          "Returns five metrics for the window and the preceding period, each with its methodology and daily values.",
+			answerExample: exampleInsights(),
 		}),
 	}}
 }

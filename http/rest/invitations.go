@@ -26,8 +26,8 @@ func (s *Server) invitationRoutes() section {
 		query(s.listInvitations, route{
 			method: "GET", path: "/invitations", guard: anyMember,
 			id: "listInvitations", summary: "List invitations",
-			text:            "Lists pending and expired invitations, newest first.",
-			responseExample: newList([]projections.Invitation{exampleInvitation}, 1, examplePage, show),
+			text:          "Lists pending and expired invitations, newest first.",
+			answerExample: newList([]projections.Invitation{exampleInvitation}, 1, examplePage, show),
 		}),
 		command((*newInvitation).toCommand, s.sendInvitation, route{
 			method: "POST", path: "/invitations", guard: mayDo(events.ManageMembers),
@@ -37,16 +37,16 @@ func (s *Server) invitationRoutes() section {
 			refuses: []*fault.Fault{
 				aggregates.ErrOwnerRequired, aggregates.ErrAlreadyMember, aggregates.ErrAlreadyInvited, commands.ErrKeyReused,
 			},
-			requestExample:  object{"email": exampleInvitation.Email, "role": exampleInvitation.Role},
-			responseExample: show(exampleInvitation),
+			requestExample: object{"email": exampleInvitation.Email, "role": exampleInvitation.Role},
+			answerExample:  show(exampleInvitation),
 		}),
 		command((*InvitationPath).resend, s.resendInvitation, route{
 			method: "POST", path: "/invitations/{id}/resend", guard: mayDo(events.ManageMembers),
 			id: "resendInvitation", summary: "Resend an invitation",
-			text:            "Restarts the 48 hours, even after they have passed. The caller becomes the sender. " + dailyInvitations,
-			missing:         aggregates.ErrNoInvitation,
-			refuses:         []*fault.Fault{aggregates.ErrOwnerRequired, aggregates.ErrInvitationNotPending},
-			responseExample: show(resent),
+			text:          "Restarts the 48 hours, even after they have passed. The caller becomes the sender. " + dailyInvitations,
+			missing:       aggregates.ErrNoInvitation,
+			refuses:       []*fault.Fault{aggregates.ErrOwnerRequired, aggregates.ErrInvitationNotPending},
+			answerExample: show(resent),
 		}),
 		command((*InvitationPath).revoke, s.revokeInvitation, route{
 			method: "DELETE", path: "/invitations/{id}", guard: mayDo(events.ManageMembers),

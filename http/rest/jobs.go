@@ -42,7 +42,7 @@ func (s *Server) jobRoutes() section {
 			refuses: []*fault.Fault{
 				aggregates.ErrNoJob, errKeyConflict, errQueueFull, errSpecsFull, fold.ErrNotCaughtUp,
 			},
-			requestExample: exampleSubmission(), responseExample: jobAnswerBody{newJob(exampleQueuedJob(), jobWait{})},
+			requestExample: exampleSubmission(), answerExample: jobAnswerBody{newJob(exampleQueuedJob(), jobWait{})},
 			responses: map[string]*huma.Response{
 				"200": jobResponse("The job was already submitted with this key, or has already ended."),
 				"202": jobResponse("The job is being cancelled or was cancelled."),
@@ -53,23 +53,23 @@ func (s *Server) jobRoutes() section {
 			id: "listJobs", summary: "List jobs",
 			text: "Lists queued and running jobs (`status=active`), newest first, or finished jobs (`status=terminal`), most recently " +
 				"finished first. With `repo` or `runner`, jobs are ordered by submission, newest first.",
-			responseExample: newList([]projections.Job{exampleQueuedJob()}, 1, examplePage,
+			answerExample: newList([]projections.Job{exampleQueuedJob()}, 1, examplePage,
 				func(j projections.Job) FarmJob { return newJob(j, jobWait{}) }),
 		}),
 		query(s.getJob, route{
 			method: "GET", path: "/farm/jobs/{id}", guard: anyMemberOrReadToken, farm: true,
 			id: "getJob", summary: "Get a job",
-			text:            "Returns a job with its spec, steps and attempts. A job of another workspace is not found: 404 `farm_job_not_found`.",
-			refuses:         []*fault.Fault{aggregates.ErrNoJob},
-			responseExample: exampleJobDetail(),
+			text:          "Returns a job with its spec, steps and attempts. A job of another workspace is not found: 404 `farm_job_not_found`.",
+			refuses:       []*fault.Fault{aggregates.ErrNoJob},
+			answerExample: exampleJobDetail(),
 		}),
 		query(s.listJobEvents, route{
 			method: "GET", path: "/farm/jobs/{id}/events", guard: anyMemberOrReadToken, farm: true,
 			id: "listJobEvents", summary: "List the events of a job",
 			text: "Lists the stored events of a job, oldest first. `nextCursor` is always present; use it to get later events, including " +
 				"those that have not happened yet.",
-			refuses:         []*fault.Fault{aggregates.ErrNoJob},
-			responseExample: exampleJobEvents(),
+			refuses:       []*fault.Fault{aggregates.ErrNoJob},
+			answerExample: exampleJobEvents(),
 		}),
 	}}
 }

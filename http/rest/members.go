@@ -23,14 +23,14 @@ func (s *Server) memberRoutes() section {
 			text: "Lists members by name, ignoring case and accents; members without a known name are listed by address. " +
 				"`total` counts the members on all pages. A search finds at most 250 members. `offset` reaches the " +
 				"first 1,000 members; use `nextCursor` to go further.",
-			responseExample: memberList{List: newList([]projections.Member{exampleZoe}, 1, examplePage, show)},
+			answerExample: memberList{List: newList([]projections.Member{exampleZoe}, 1, examplePage, show)},
 		}),
 		query(s.getMember, route{
 			method: "GET", path: "/members/{id}", guard: anyMember,
 			id: "getMember", summary: "Get a member",
-			text:            "Returns a member. Former members and members of other workspaces are not found: 404 `member_not_found`.",
-			refuses:         []*fault.Fault{aggregates.ErrNoMember},
-			responseExample: show(exampleZoe),
+			text:          "Returns a member. Former members and members of other workspaces are not found: 404 `member_not_found`.",
+			refuses:       []*fault.Fault{aggregates.ErrNoMember},
+			answerExample: show(exampleZoe),
 		}),
 		command((*memberChange).toCommand, s.updateMember, route{
 			method: "PATCH", path: "/members/{id}", guard: mayDo(events.ManageMembers),
@@ -38,10 +38,10 @@ func (s *Server) memberRoutes() section {
 			text: "Changes a member's role, the permission to approve loops, or both, with immediate effect. Only an Owner can make somebody " +
 				"an Owner or change an Owner. The last Owner keeps the role. Invitations that the member sent, and could not send in the " +
 				"new role, are revoked.",
-			missing:         aggregates.ErrNoMember,
-			refuses:         []*fault.Fault{aggregates.ErrMemberForbidden, aggregates.ErrOwnerRequired, aggregates.ErrLastOwner},
-			requestExample:  object{"role": ticked.Role, "canApproveLoops": ticked.ApproveLoops},
-			responseExample: show(ticked),
+			missing:        aggregates.ErrNoMember,
+			refuses:        []*fault.Fault{aggregates.ErrMemberForbidden, aggregates.ErrOwnerRequired, aggregates.ErrLastOwner},
+			requestExample: object{"role": ticked.Role, "canApproveLoops": ticked.ApproveLoops},
+			answerExample:  show(ticked),
 		}),
 		command((*MemberPath).remove, s.removeMember, route{
 			method: "DELETE", path: "/members/{id}", guard: guard{right: events.ManageMembers, own: true}, // every member may leave

@@ -13,7 +13,7 @@ func (s *Server) repoRoutes() section {
 			id: "listRepos", summary: "List repositories",
 			text: "Lists the repositories that runs of the workspace have worked on, by name, at most 1,000, with their numbers of runs. Use " +
 				"an id as the `repo` filter of lists and insights.",
-			responseExample: repoList{[]repoRuns{newRepoRuns(projections.RepoRuns{
+			answerExample: repoList{[]repoRuns{newRepoRuns(projections.RepoRuns{
 				ID: exampleRepo.ID, Name: exampleRepo.Name, Active: 1, Terminal: 14,
 			})}},
 		}),

@@ -47,14 +47,14 @@ type route struct {
 	limits       middleware.Limits // the zero value means the defaults
 	ownSlot      bool              // whether the handler acquires a slot of its own instead of a read slot
 
-	id, summary, text               string
-	more                            string         // appended to text, after the guard's description
-	status                          int            // of success; 0 means 200
-	missing                         *fault.Fault   // the error for a malformed id in the path, or one that does not exist
-	refuses                         []*fault.Fault // errors other than the guard's
-	requestExample, responseExample any            // examples
-	responses                       map[string]*huma.Response
-	answer                          func(huma.Registry) *huma.Response // describes a response that is not JSON
+	id, summary, text             string
+	more                          string         // appended to text, after the guard's description
+	status                        int            // of success; 0 means 200
+	missing                       *fault.Fault   // the error for a malformed id in the path, or one that does not exist
+	refuses                       []*fault.Fault // errors other than the guard's
+	requestExample, answerExample any            // examples
+	responses                     map[string]*huma.Response
+	answer                        func(huma.Registry) *huma.Response // describes a response that is not JSON
 
 	intent  intent // nil if the route only reads
 	handler openapi.Handler
@@ -121,7 +121,7 @@ func (s *Server) operation(tag string, r route) openapi.Operation {
 		Method: r.method, Path: prefix + r.path, Limits: r.limits, Guard: s.guardRoute(r),
 		ID: r.id, Tag: tag, Summary: r.summary, Description: r.text + "\n\nFor: " + r.guard.String() + ".", Status: r.status,
 		Faults: r.faults(), Security: r.security(), Parameters: r.parameters(),
-		RequestExample: r.requestExample, AnswerExample: r.responseExample, Responses: r.responses, Answer: r.answer,
+		RequestExample: r.requestExample, AnswerExample: r.answerExample, Responses: r.responses, Answer: r.answer,
 	}
 	if r.more != "" {
 		o.Description += "\n\n" + r.more

@@ -55,7 +55,7 @@ func TestEveryRouteIsComplete(t *testing.T) {
 			}
 			if r.intent != nil {
 				require.Contains(t, r.faults(), commands.ErrOutcomeUnknown, name)
-				if _, awaited := r.responseExample.(run); awaited {
+				if _, awaited := r.answerExample.(run); awaited {
 					require.Contains(t, r.faults(), fold.ErrNotCaughtUp, "%s: its handler waits for the view", name)
 				}
 				require.Equal(t, strings.Contains(r.path, "{id}"), r.missing != nil, "%s: missing must be set if the path has an id", name)

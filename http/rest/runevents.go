@@ -21,8 +21,8 @@ func (s *Server) runEventRoutes() section {
 				"(`run.plan_recorded`), pushes, and decisions with their answers. `nextCursor` is always present; use it to get later events, " +
 				"including those that have not happened yet. With `order=desc`, the newest events come first, and `nextCursor` leads to older " +
 				"ones and is absent on the last page. A cursor is valid only for the order in which it was returned.",
-			refuses:         []*fault.Fault{aggregates.ErrNoRun},
-			responseExample: exampleRunEvents(),
+			refuses:       []*fault.Fault{aggregates.ErrNoRun},
+			answerExample: exampleRunEvents(),
 		}),
 	}}
 }

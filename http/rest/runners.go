@@ -24,7 +24,7 @@ func (s *Server) runnerRoutes() section {
 			id: "listRunners", summary: "List runners",
 			text: "Lists runners by name; suspended, revoked and retired ones come last. `slots` counts all runners, the jobs that connected " +
 				"ones can run at once, and the jobs that they run, whatever the filter.",
-			responseExample: runnerList{
+			answerExample: runnerList{
 				newList([]projections.Runner{exampleRunner}, 1, examplePage, newRunner),
 				newSlots(projections.RunnerSlots{Online: 1, Offline: 1, Total: 2, Busy: 1}),
 			},
@@ -32,35 +32,35 @@ func (s *Server) runnerRoutes() section {
 		query(s.getRunner, route{
 			method: "GET", path: "/farm/runners/{id}", guard: anyMemberOrReadToken, farm: true,
 			id: "getRunner", summary: "Get a runner",
-			text:            "Returns a runner. A runner of another workspace is not found: 404 `runner_not_found`.",
-			refuses:         []*fault.Fault{aggregates.ErrNoRunner},
-			responseExample: newRunner(exampleRunner),
+			text:          "Returns a runner. A runner of another workspace is not found: 404 `runner_not_found`.",
+			refuses:       []*fault.Fault{aggregates.ErrNoRunner},
+			answerExample: newRunner(exampleRunner),
 		}),
 		command((*runnerNote).drain, s.drainRunner, route{
 			method: "POST", path: "/farm/runners/{id}/drain", guard: mayDo(events.ManageRunners), farm: true,
 			id: "drainRunner", summary: "Drain a runner",
 			text: "The runner accepts no new jobs and finishes its current ones. If it is already being drained, only a new note " +
 				"has an effect.",
-			missing:         aggregates.ErrNoRunner,
-			refuses:         []*fault.Fault{aggregates.ErrRunnerOver},
-			requestExample:  object{"note": draining.Note},
-			responseExample: newRunner(draining),
+			missing:        aggregates.ErrNoRunner,
+			refuses:        []*fault.Fault{aggregates.ErrRunnerOver},
+			requestExample: object{"note": draining.Note},
+			answerExample:  newRunner(draining),
 		}),
 		command((*RunnerPath).resume, s.resumeRunner, route{
 			method: "POST", path: "/farm/runners/{id}/resume", guard: mayDo(events.ManageRunners), farm: true,
 			id: "resumeRunner", summary: "Resume a runner",
-			text:            "The runner accepts jobs again. No effect if it is not being drained.",
-			missing:         aggregates.ErrNoRunner,
-			refuses:         []*fault.Fault{aggregates.ErrRunnerOver},
-			responseExample: newRunner(exampleRunner),
+			text:          "The runner accepts jobs again. No effect if it is not being drained.",
+			missing:       aggregates.ErrNoRunner,
+			refuses:       []*fault.Fault{aggregates.ErrRunnerOver},
+			answerExample: newRunner(exampleRunner),
 		}),
 		command((*runnerNote).revoke, s.revokeRunner, route{
 			method: "POST", path: "/farm/runners/{id}/revoke", guard: mayDo(events.ManageRunners), farm: true,
 			id: "revokeRunner", summary: "Revoke a runner",
-			text:            "Permanently ends the runner, its connection and its certificates, at once. Its jobs are reassigned to other runners.",
-			missing:         aggregates.ErrNoRunner,
-			requestExample:  object{"note": "The machine was sold."},
-			responseExample: newRunner(revoked),
+			text:           "Permanently ends the runner, its connection and its certificates, at once. Its jobs are reassigned to other runners.",
+			missing:        aggregates.ErrNoRunner,
+			requestExample: object{"note": "The machine was sold."},
+			answerExample:  newRunner(revoked),
 		}),
 	}}
 }

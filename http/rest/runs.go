@@ -23,7 +23,7 @@ func (s *Server) runRoutes() section {
 			method: "GET", path: "/runs", guard: anyMemberOrReadToken, views: []string{"runs", "run_counts"},
 			id: "listRuns", summary: "List runs",
 			text: "Lists active runs (`status=active`), oldest first within each stage, or ended runs (`status=terminal`), newest first.",
-			responseExample: runList{
+			answerExample: runList{
 				newList([]projections.Run{exampleRun()}, 1, examplePage, newRun),
 				newRunCounts(projections.RunCounts{Active: 1, Terminal: 14, Stages: exampleStages}),
 			},
@@ -33,18 +33,18 @@ func (s *Server) runRoutes() section {
 			id: "getRun", summary: "Get a run",
 			text: "Returns a run with its timeline, changes, resources and guardrails. A run of another workspace is not found: 404 " +
 				"`run_not_found`.",
-			refuses:         []*fault.Fault{aggregates.ErrNoRun},
-			responseExample: exampleRunDetail(),
+			refuses:       []*fault.Fault{aggregates.ErrNoRun},
+			answerExample: exampleRunDetail(),
 		}),
 		command((*cancellation).toCommand, s.cancelRun, route{
 			method: "POST", path: "/runs/{id}/cancel", guard: mayDo(events.CancelRuns),
 			id: "cancelRun", summary: "Cancel a run", status: http.StatusAccepted,
 			text: "Cancels a run and its waiting decisions. 409 `run_over` if it has already ended, 409 `run_out_of_step` while it is being " +
 				"merged. 503 `not_caught_up` if it has been cancelled, but lists do not show it yet.",
-			missing:         aggregates.ErrNoRun,
-			refuses:         []*fault.Fault{aggregates.ErrRunOver, aggregates.ErrRunOutOfStep, fold.ErrNotCaughtUp},
-			requestExample:  object{"reason": "No longer needed."},
-			responseExample: newRun(cancelled),
+			missing:        aggregates.ErrNoRun,
+			refuses:        []*fault.Fault{aggregates.ErrRunOver, aggregates.ErrRunOutOfStep, fold.ErrNotCaughtUp},
+			requestExample: object{"reason": "No longer needed."},
+			answerExample:  newRun(cancelled),
 		}),
 	}}
 }

@@ -16,7 +16,7 @@ func (s *Server) searchRoutes() section {
 			text: "Searches by name and returns at most `limit` results of each kind: members as in `GET /members`; runs as in `GET /runs`, with " +
 				"exact issue numbers (`7` or `#7`) first, then active runs; and service accounts and runners whose name contains the text, among " +
 				"the newest 1,000 accounts and the first 1,000 runners. Callers that may not list service accounts get none.",
-			responseExample: searchFound{
+			answerExample: searchFound{
 				Members: []member{newMember(exampleZoe, exampleAda.ID)}, Runs: []run{newRun(exampleRun())},
 				ServiceAccounts: []foundAccount{{exampleAccount.ID.String(), exampleAccount.Name, exampleAccount.Status}},
 				Runners:         []foundRunner{{exampleRunner.ID.String(), exampleRunner.Name, exampleRunner.State}},

@@ -24,34 +24,34 @@ func (s *Server) serviceAccountRoutes() section {
 		query(s.listServiceAccounts, route{
 			method: "GET", path: "/service-accounts", guard: mayDo(events.ManageServiceAccounts),
 			id: "listServiceAccounts", summary: "List service accounts",
-			text:            "Lists active service accounts by name, then revoked ones. Only the last four characters of a token are shown.",
-			responseExample: newList([]projections.ServiceAccount{exampleAccount}, 1, examplePage, newServiceAccount),
+			text:          "Lists active service accounts by name, then revoked ones. Only the last four characters of a token are shown.",
+			answerExample: newList([]projections.ServiceAccount{exampleAccount}, 1, examplePage, newServiceAccount),
 		}),
 		command((*newAccount).toCommand, s.createServiceAccount, route{
 			method: "POST", path: "/service-accounts", guard: mayDo(events.ManageServiceAccounts),
 			id: "createServiceAccount", summary: "Create a service account", status: http.StatusCreated,
 			text: "Creates a service account with a token. The token is only in this response and cannot be read again. " +
 				daily("create 100 service accounts"),
-			refuses:         []*fault.Fault{aggregates.ErrServiceAccountNameUsed, errTokenShown, commands.ErrKeyReused},
-			requestExample:  object{"name": exampleAccount.Name, "scopes": exampleAccount.Scopes},
-			responseExample: exampleToken(exampleAccount),
+			refuses:        []*fault.Fault{aggregates.ErrServiceAccountNameUsed, errTokenShown, commands.ErrKeyReused},
+			requestExample: object{"name": exampleAccount.Name, "scopes": exampleAccount.Scopes},
+			answerExample:  exampleToken(exampleAccount),
 		}),
 		command((*rotation).toCommand, s.rotateServiceAccount, route{
 			method: "POST", path: "/service-accounts/{id}/rotate", guard: mayDo(events.ManageServiceAccounts),
 			id: "rotateServiceAccount", summary: "Rotate a token",
 			text: "Replaces the account's token. The new token is only in this response and cannot be read again. The old token has stopped " +
 				"working when the response arrives. " + daily("rotate 500 tokens"),
-			missing:         aggregates.ErrNoServiceAccount,
-			refuses:         []*fault.Fault{aggregates.ErrServiceAccountRevoked, errTokenShown, commands.ErrKeyReused},
-			responseExample: exampleToken(rotated),
+			missing:       aggregates.ErrNoServiceAccount,
+			refuses:       []*fault.Fault{aggregates.ErrServiceAccountRevoked, errTokenShown, commands.ErrKeyReused},
+			answerExample: exampleToken(rotated),
 		}),
 		command((*AccountPath).revoke, s.revokeServiceAccount, route{
 			method: "POST", path: "/service-accounts/{id}/revoke", guard: mayDo(events.ManageServiceAccounts),
 			id: "revokeServiceAccount", summary: "Revoke a service account",
-			text:            "Permanently disables the account and its token, at once.",
-			missing:         aggregates.ErrNoServiceAccount,
-			refuses:         []*fault.Fault{aggregates.ErrServiceAccountRevoked},
-			responseExample: newServiceAccount(revoked),
+			text:          "Permanently disables the account and its token, at once.",
+			missing:       aggregates.ErrNoServiceAccount,
+			refuses:       []*fault.Fault{aggregates.ErrServiceAccountRevoked},
+			answerExample: newServiceAccount(revoked),
 		}),
 	}}
 }

@@ -20,16 +20,16 @@ func (s *Server) workspaceRoutes() section {
 		query(s.getWorkspace, route{
 			method: "GET", path: "/workspace", guard: anyMember,
 			id: "getWorkspace", summary: "Get the workspace",
-			text:            "Returns the workspace and the caller's membership in it.",
-			responseExample: acme,
+			text:          "Returns the workspace and the caller's membership in it.",
+			answerExample: acme,
 		}),
 		command((*workspaceChange).toCommand, s.renameWorkspace, route{
 			method: "PATCH", path: "/workspace", guard: mayDo(events.ChangeWorkspace),
 			id: "renameWorkspace", summary: "Rename the workspace",
-			text:            "Changes the workspace's name, slug, or both. The old slug becomes available to others at once.",
-			refuses:         []*fault.Fault{aggregates.ErrSlugTaken},
-			requestExample:  object{"name": acme.Name, "slug": acme.Slug},
-			responseExample: acme,
+			text:           "Changes the workspace's name, slug, or both. The old slug becomes available to others at once.",
+			refuses:        []*fault.Fault{aggregates.ErrSlugTaken},
+			requestExample: object{"name": acme.Name, "slug": acme.Slug},
+			answerExample:  acme,
 		}),
 	}}
 }
