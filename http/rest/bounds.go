@@ -2,7 +2,6 @@ package rest
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"runtime"
 	"time"
@@ -196,7 +195,7 @@ func (i issuers) get(ctx context.Context, accounts projections.ServiceAccounts, 
 	}
 	person, err := accounts.Issuer(ctx, t.Workspace, t.Account)
 	if err != nil {
-		return events.ID{}, fmt.Errorf("issuer of a token of service account %s: %w", t.Account, err)
+		return events.ID{}, err
 	}
 	i.known.Add(t.Fingerprint, person)
 	return person, nil
