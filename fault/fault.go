@@ -132,3 +132,6 @@ var (
 	ErrUnavailable     = New(Unavailable, "unavailable", "Something that the service needs does not answer. Try again in a moment.")
 	ErrBusy            = New(Busy, "busy", "The service is busy. Try again in a moment.")
 )
+
+// ErrCrossOrigin refuses a request that another site made a browser send.
+var ErrCrossOrigin = New(Denied, "cross_origin_refused", "This request came from another site.")

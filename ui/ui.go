@@ -125,13 +125,11 @@ func alive(w http.ResponseWriter, _ *http.Request) {
 	reply.JSON(w, http.StatusOK, map[string]string{"status": "ok"})
 }
 
-var errCrossOrigin = fault.New(fault.Denied, "cross_origin_refused", "This request came from another site.")
-
 // sameSite refuses requests that another site made a browser send, except those under /api/auth,
 // which the REST service checks: sign-in providers post there.
 func sameSite(log *slog.Logger, next http.Handler) http.Handler {
 	protection := http.NewCrossOriginProtection()
 	protection.AddInsecureBypassPattern("/api/auth/")
-	protection.SetDenyHandler(router.Refuse(log, errCrossOrigin))
+	protection.SetDenyHandler(router.Refuse(log, fault.ErrCrossOrigin))
 	return protection.Handler(next)
 }

@@ -12,7 +12,6 @@ import (
 var (
 	errNotFound     = fault.New(fault.NotFound, "NOT_FOUND", "There is nothing here.")
 	errUnauthorized = fault.New(fault.Unauthenticated, "UNAUTHORIZED", "Unauthorized")
-	errCrossOrigin  = fault.New(fault.Denied, "cross_origin_refused", "This request came from another site.")
 	errBadJSON      = fault.New(fault.Malformed, "BAD_REQUEST", "Invalid JSON in request body")
 
 	// errCreateUnauthorized and the next two refuse a request without a session on the routes

@@ -214,7 +214,7 @@ func (s *Server) dispatch(handle handler, r *request) (any, error) {
 		return nil, err
 	}
 	if s.sameSite.Check(r.Request) != nil {
-		return nil, errCrossOrigin
+		return nil, fault.ErrCrossOrigin
 	}
 	return handle(s, r)
 }

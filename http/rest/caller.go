@@ -18,12 +18,8 @@ import (
 	"svc/sessions"
 )
 
-// Refusals of a caller.
-var (
-	errPrincipalRefused = fault.New(fault.Denied, "service_principal_refused",
-		"Service accounts cannot call this route; it needs a person's session.")
-	errCrossOrigin = fault.New(fault.Denied, "cross_origin_refused", "This request came from another site.")
-)
+var errPrincipalRefused = fault.New(fault.Denied, "service_principal_refused",
+	"Service accounts cannot call this route; it needs a person's session.")
 
 // A caller is the authenticated sender of a request and the workspace that it acts in. Exactly one
 // of person and token is set.
@@ -100,7 +96,7 @@ func (s *Server) authenticate(w http.ResponseWriter, r *http.Request, row route)
 	case !ok:
 		return nil, fault.ErrUnauthenticated
 	case s.crossSite(r, row):
-		return nil, errCrossOrigin
+		return nil, fault.ErrCrossOrigin
 	}
 	if renewed {
 		s.Sessions.RenewCookie(w, r, session)

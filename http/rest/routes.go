@@ -150,7 +150,7 @@ func (r route) faults() []*fault.Fault {
 		list = append(list, reply.TooLarge(r.limits.OrDefault().Body), openapi.ErrUnsupportedMedia)
 	}
 	if r.intent != nil {
-		list = append(list, errCrossOrigin, commands.ErrOutcomeUnknown)
+		list = append(list, fault.ErrCrossOrigin, commands.ErrOutcomeUnknown)
 	}
 	if r.missing != nil {
 		list = append(list, r.missing)
