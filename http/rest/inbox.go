@@ -38,7 +38,7 @@ func (s *Server) inboxRoutes() section {
 				"decision's kind.",
 			missing: aggregates.ErrNoDecision,
 			refuses: []*fault.Fault{
-				aggregates.ErrRoleRequired, aggregates.ErrCapabilityRequired, aggregates.ErrDecisionStale,
+				aggregates.RoleRequired(events.AllowProtectedPaths), aggregates.ErrCapabilityRequired, aggregates.ErrDecisionStale,
 				aggregates.ErrDecisionAnswered, commands.ErrKeyReused,
 			},
 			requestExample: object{"action": aggregates.ActionApproveAndMerge, "note": "The test covers it.", "expectedHead": exampleHead},
