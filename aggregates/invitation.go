@@ -126,8 +126,8 @@ func (w *Workspace) Invite(by, id events.ID, address string, role events.Role, k
 		return nil, err
 	}
 	switch _, member := w.byUser[known]; {
-	case !assignable(role):
-		return nil, errRole
+	case !role.Assignable():
+		return nil, ErrNotAssignable
 	case member:
 		return nil, ErrAlreadyMember
 	}

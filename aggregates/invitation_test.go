@@ -67,9 +67,9 @@ func TestInvite(t *testing.T) {
 		{name: "there must be a workspace", when: invite(ann, events.Viewer, noon), err: fault.ErrTenantNotFound},
 
 		// The roles that can be given.
-		{name: "the legacy role cannot be given", given: team, when: invite(ann, events.Legacy, noon), err: errRole},
-		{name: "there is no such role", given: team, when: invite(ann, "King", noon), err: errRole},
-		{name: "a role is needed", given: team, when: invite(ann, "", noon), err: errRole},
+		{name: "the legacy role cannot be given", given: team, when: invite(ann, events.Legacy, noon), err: ErrNotAssignable},
+		{name: "there is no such role", given: team, when: invite(ann, "King", noon), err: ErrNotAssignable},
+		{name: "a role is needed", given: team, when: invite(ann, "", noon), err: ErrNotAssignable},
 
 		// Whom one can invite.
 		{name: "not a member", given: after(team, joined(yan, events.Viewer)), when: invite(ann, events.Viewer, noon), err: ErrAlreadyMember},

@@ -1,6 +1,7 @@
 package aggregates
 
 import (
+	"strings"
 	"time"
 
 	"svc/events"
@@ -102,18 +103,22 @@ func (w *Workspace) Update(by, id events.ID, role *events.Role, approveLoops *bo
 	return list, nil
 }
 
-var errRole = fault.Field("role", "must be one of Owner, Maintainer, Viewer")
+// ErrNotAssignable refuses to give a role that is not one of [events.AssignableRoles].
+var ErrNotAssignable = fault.Field("role", "must be one of %s", roleNames(events.AssignableRoles()))
 
-// assignable reports whether a role may be given. The legacy role may not.
-func assignable(r events.Role) bool {
-	return r == events.Owner || r == events.Maintainer || r == events.Viewer
+func roleNames(roles []events.Role) string {
+	var names []string
+	for _, r := range roles {
+		names = append(names, string(r))
+	}
+	return strings.Join(names, ", ")
 }
 
 // mayGive returns an error if by may not give m the role to.
 func (w *Workspace) mayGive(by events.ID, m member, to events.Role) error {
 	switch {
-	case !assignable(to):
-		return errRole
+	case !to.Assignable():
+		return ErrNotAssignable
 	case to == events.Owner && !w.Role(by).May(events.ManageOwners):
 		return ErrOwnerRequired
 	case m.role == events.Owner && w.owners == 1:

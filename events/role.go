@@ -19,6 +19,12 @@ const (
 // Roles returns the roles, sorted by their names in lower case.
 func Roles() []Role { return []Role{Maintainer, Legacy, Owner, Viewer} }
 
+// AssignableRoles returns the roles that can be given, strongest first.
+func AssignableRoles() []Role { return []Role{Owner, Maintainer, Viewer} }
+
+// Assignable reports whether r can be given.
+func (r Role) Assignable() bool { return slices.Contains(AssignableRoles(), r) }
+
 // ParseRole parses the name of a role, in any case.
 func ParseRole(s string) (Role, bool) {
 	for _, r := range Roles() {

@@ -67,7 +67,7 @@ func (l *roleList) UnmarshalJSON(text []byte) error {
 func (l roleList) role() (events.Role, error) {
 	name := strings.Join(l, ",")
 	role, ok := events.ParseRole(name)
-	if !ok || role == events.Legacy {
+	if !ok || !role.Assignable() {
 		return "", errRole(name)
 	}
 	return role, nil

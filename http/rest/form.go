@@ -3,6 +3,7 @@ package rest
 import (
 	"github.com/danielgtaylor/huma/v2"
 
+	"svc/aggregates"
 	"svc/commands"
 	"svc/events"
 	"svc/fault"
@@ -31,14 +32,13 @@ type assignableRole string
 
 // Schema describes the roles.
 func (assignableRole) Schema(huma.Registry) *huma.Schema {
-	roles := []events.Role{events.Owner, events.Maintainer, events.Viewer}
-	return &huma.Schema{Type: huma.TypeString, Extensions: map[string]any{"enum": roles}}
+	return &huma.Schema{Type: huma.TypeString, Extensions: map[string]any{"enum": events.AssignableRoles()}}
 }
 
 func (r assignableRole) parse() (events.Role, error) {
 	role, ok := events.ParseRole(string(r))
-	if !ok || role == events.Legacy {
-		return "", invalid("role", "must be one of Owner, Maintainer, Viewer")
+	if !ok || !role.Assignable() {
+		return "", aggregates.ErrNotAssignable
 	}
 	return role, nil
 }
