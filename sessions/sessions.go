@@ -59,16 +59,16 @@ type Session struct {
 	ExpiresAt    time.Time
 	IP           string
 	UserAgent    string
-	Member       *Member // of the active workspace; nil if the user is not one, or if it was not loaded
+	Member       *Membership // of the active workspace; nil if the user is not one, or if it was not loaded
 
 	token string
 	hash  []byte // of token
 	mac   []byte // see [Store.mac]
 }
 
-// A Member is the person's membership of the session's active workspace. It is loaded with
+// A Membership is the person's in the session's active workspace. It is loaded with
 // the session, because most requests need both.
-type Member struct {
+type Membership struct {
 	ID           events.ID
 	Slug         string // of the workspace
 	Role         events.Role
@@ -194,7 +194,7 @@ func scanWithMember(row pgx.CollectableRow) (s Session, err error) {
 	var approveLoops *bool
 	err = row.Scan(append(s.columns(), &id, &slug, &role, &approveLoops)...)
 	if err == nil && id != nil {
-		s.Member = &Member{*id, *slug, *role, approveLoops}
+		s.Member = &Membership{*id, *slug, *role, approveLoops}
 	}
 	return s, err
 }

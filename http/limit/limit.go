@@ -1,4 +1,4 @@
-// Package limit limits the rate of requests per caller.
+// Package limit limits what each caller uses in a time, such as requests a minute or bytes a day.
 package limit
 
 import (

@@ -301,26 +301,26 @@ func (h Holder) related(to Holder) bool {
 }
 
 // Release frees the slot, after a cooldown if the holder has more waiting.
-func (l *Slot) Release() {
-	s := l.semaphore
-	if cooldown := min(cooldownFactor*time.Since(l.begun), s.bound.MaxCooldown); cooldown > 0 && s.hasWaiting(l.holder, l.parties) {
-		time.AfterFunc(cooldown, func() { s.release(l.parties, l.n) })
+func (slot *Slot) Release() {
+	s := slot.semaphore
+	if cooldown := min(cooldownFactor*time.Since(slot.begun), s.bound.MaxCooldown); cooldown > 0 && s.hasWaiting(slot.holder, slot.parties) {
+		time.AfterFunc(cooldown, func() { s.release(slot.parties, slot.n) })
 		return
 	}
-	s.release(l.parties, l.n)
+	s.release(slot.parties, slot.n)
 }
 
 // ReleaseWorkspace makes the slot count no longer against the workspace: what is left to do, such as
 // sending an answer, takes as long as the caller likes.
-func (l *Slot) ReleaseWorkspace() {
-	s := l.semaphore
+func (slot *Slot) ReleaseWorkspace() {
+	s := slot.semaphore
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for i, p := range l.parties {
+	for i, p := range slot.parties {
 		if p.role == asWorkspace {
-			l.parties = slices.Delete(l.parties, i, i+1)
-			s.slots.add([]party{p}, -l.n)
-			s.slots.all += l.n // the slot itself is still in use
+			slot.parties = slices.Delete(slot.parties, i, i+1)
+			s.slots.add([]party{p}, -slot.n)
+			s.slots.all += slot.n // the slot itself is still in use
 			s.grant()
 			return
 		}

@@ -44,17 +44,17 @@ const verifyLimit = 15 * time.Minute
 
 type verifyAnswer struct {
 	Body struct {
-		OK          bool               `json:"ok" doc:"Whether every signed record is unchanged, and no record has been unsigned for more than a few seconds."`
-		Size        int64              `json:"size" doc:"Number of records that the newest checkpoint covers."`
-		Head        int64              `json:"head" doc:"Number of records in the log. None of those after size is missing, but their content is not signed yet."`
-		Unsigned    int64              `json:"unsigned" doc:"Number of records after size, which will be signed shortly."`
-		Since       *openapi.Timestamp `json:"unsignedSince" nullable:"true" doc:"When the first unsigned record was recorded; null if there is none."`
-		Root        string             `json:"root" doc:"Root hash of the Merkle log, computed from the records, in base64." example:"nND/nri/U0xuHUrYSy0HtMeal2vzD9V4k/BO79C+QeI="`
-		Checkpoint  string             `json:"checkpoint" doc:"The newest checkpoint, a signed note. Empty if there is none yet." example:"svc.example.com/019aa0f4-6b1c-7d52-9e83-1c0a5b7e42d9\n4182\nnND/nri/U0xuHUrYSy0HtMeal2vzD9V4k/BO79C+QeI=\n\n— svc.example.com Az3grl…\n"`
-		VerifierKey string             `json:"verifierKey" doc:"The public key that verifies the checkpoint. Compare it with your own copy." example:"svc.example.com+5f2a9c01+AbCd"`
-		FormerKeys  []formerKey        `json:"formerKeys" doc:"Earlier signing keys that were lost, newest first, as recorded in the log. An older checkpoint signed by one of them can still be sent as since."`
-		CheckedAt   openapi.Timestamp  `json:"checkedAt"`
-		FirstBad    *badRecord         `json:"firstBad" doc:"The first problem found; null if ok."`
+		OK            bool               `json:"ok" doc:"Whether every signed record is unchanged, and no record has been unsigned for more than a few seconds."`
+		Size          int64              `json:"size" doc:"Number of records that the newest checkpoint covers."`
+		Head          int64              `json:"head" doc:"Number of records in the log. None of those after size is missing, but their content is not signed yet."`
+		Unsigned      int64              `json:"unsigned" doc:"Number of records after size, which will be signed shortly."`
+		UnsignedSince *openapi.Timestamp `json:"unsignedSince" nullable:"true" doc:"When the first unsigned record was recorded; null if there is none."`
+		Root          string             `json:"root" doc:"Root hash of the Merkle log, computed from the records, in base64." example:"nND/nri/U0xuHUrYSy0HtMeal2vzD9V4k/BO79C+QeI="`
+		Checkpoint    string             `json:"checkpoint" doc:"The newest checkpoint, a signed note. Empty if there is none yet." example:"svc.example.com/019aa0f4-6b1c-7d52-9e83-1c0a5b7e42d9\n4182\nnND/nri/U0xuHUrYSy0HtMeal2vzD9V4k/BO79C+QeI=\n\n— svc.example.com Az3grl…\n"`
+		VerifierKey   string             `json:"verifierKey" doc:"The public key that verifies the checkpoint. Compare it with your own copy." example:"svc.example.com+5f2a9c01+AbCd"`
+		FormerKeys    []formerKey        `json:"formerKeys" doc:"Earlier signing keys that were lost, newest first, as recorded in the log. An older checkpoint signed by one of them can still be sent as since."`
+		CheckedAt     openapi.Timestamp  `json:"checkedAt"`
+		FirstBad      *badRecord         `json:"firstBad" doc:"The first problem found; null if ok."`
 	}
 }
 
@@ -106,7 +106,7 @@ func newVerifyAnswer(r proof.Report) *verifyAnswer {
 	}
 	b.Head, b.Unsigned = r.Head, r.Unsigned
 	if !r.UnsignedSince.IsZero() {
-		b.Since = openapi.FormatOptionalTime(&r.UnsignedSince)
+		b.UnsignedSince = openapi.FormatOptionalTime(&r.UnsignedSince)
 	}
 	if r.Bad != nil {
 		b.FirstBad = &badRecord{Seq: r.Bad.Seq, Reason: r.Bad.Reason}

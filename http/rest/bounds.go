@@ -33,15 +33,15 @@ type bounds struct {
 // of any route fits into maxBodySlots.
 const slotBytes = 128 << 10
 
+// maxBodySlots are the slots of the bodies of one caller.
+const maxBodySlots = 8
+
 // maxCooldown bounds how long a released slot is withheld from a holder that has more requests
 // waiting.
 const maxCooldown = time.Second
 
-// maxBodySlots are the slots of the bodies of one caller.
-const maxBodySlots = 8
-
-// maxWriteCooldown is shorter, since a command mostly waits for its commit, which takes no processor.
-// Refusals of a body, which take less time, have their full cooldown.
+// maxWriteCooldown is shorter than maxCooldown, since a command mostly waits for its commit, which takes
+// no processor. Refusals of a body, which take less time, have their full cooldown.
 const maxWriteCooldown = 10 * time.Millisecond
 
 func newBounds() bounds {

@@ -138,8 +138,8 @@ func (s *Server) Run(ctx context.Context) {
 // Bounds returns all semaphores, for metrics.
 func (s *Server) Bounds() []*quota.Semaphore { return s.bounds.all() }
 
-// Shared returns the semaphores of reads and writes, for use by /api/auth: a person has one share of
-// both APIs.
+// Shared returns the semaphores of reads, writes and bodies, for use by /api/auth: a person has one
+// share of both APIs.
 func (s *Server) Shared() (reads, writes, bodies *quota.Semaphore) {
 	return s.bounds.reads, s.bounds.writes, s.bounds.bodies
 }
