@@ -93,7 +93,7 @@ func (s *Server) guardRoute(row route) openapi.Guard {
 }
 
 func (s *Server) admitCaller(w http.ResponseWriter, r *http.Request, row route) (*caller, error) {
-	if err := checkForm(r, row.limits.OrDefault().Body); err != nil {
+	if err := checkWellFormed(r, row.limits.OrDefault().Body); err != nil {
 		return nil, err
 	}
 	c, err := s.identify(w, r, row)
@@ -162,7 +162,7 @@ func (s *Server) deny(w http.ResponseWriter, r *http.Request, row route, c *call
 	return refusal
 }
 
-func checkForm(r *http.Request, maxBody int64) error {
+func checkWellFormed(r *http.Request, maxBody int64) error {
 	if err := reply.CheckRequest(r, maxBody); err != nil {
 		return err
 	}

@@ -104,6 +104,24 @@ func command[I, O any, C commands.Deniable](
 	return r
 }
 
+// Idempotency is the header that makes a request safe to retry.
+type Idempotency struct {
+	Key string `header:"Idempotency-Key" maxLength:"200" doc:"Makes the request safe to retry: it takes effect once per key, for at least 30 days."`
+}
+
+// A Position is the sequence number that the workspace's log reached by a command.
+type Position struct {
+	Position int64 `header:"X-Svc-Position" doc:"The sequence number that the workspace's log reached by this request."`
+}
+
+// positionAnswer answers a command with nothing but the position.
+func positionAnswer(done commands.Result, err error) (*Position, error) {
+	if err != nil {
+		return nil, err
+	}
+	return &Position{done.Position}, nil
+}
+
 // mount adds every route to the API.
 func (s *Server) mount(api *openapi.API) {
 	for _, section := range s.sections() {

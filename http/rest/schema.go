@@ -4,7 +4,6 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"svc/aggregates"
-	"svc/commands"
 	"svc/events"
 	"svc/fault"
 	"svc/input"
@@ -69,44 +68,4 @@ func (atLeastOne) TransformSchema(_ huma.Registry, s *huma.Schema) *huma.Schema 
 	return s
 }
 
-// Paging selects a page of a list.
-type Paging struct {
-	Limit  int `query:"limit" minimum:"1" maximum:"100" default:"25" doc:"Maximum number of items to return."`
-	Offset int `query:"offset" minimum:"0" maximum:"100000" default:"0" doc:"Number of items to skip."`
-}
-
-// A List is a page of items. Total counts the items on all pages.
-type List[T any] struct {
-	Total  int `json:"total"`
-	Limit  int `json:"limit"`
-	Offset int `json:"offset"`
-	Items  []T `json:"items" nullable:"false"`
-}
-
-func newList[R, T any](rows []R, total int, p Paging, show func(R) T) List[T] {
-	out := List[T]{Total: total, Limit: p.Limit, Offset: p.Offset, Items: make([]T, 0, len(rows))}
-	for _, r := range rows {
-		out.Items = append(out.Items, show(r))
-	}
-	return out
-}
-
-// A Position is the sequence number that the workspace's log reached by a command.
-type Position struct {
-	Position int64 `header:"X-Svc-Position" doc:"The sequence number that the workspace's log reached by this request."`
-}
-
-// positionAnswer answers a command with nothing but the position.
-func positionAnswer(done commands.Result, err error) (*Position, error) {
-	if err != nil {
-		return nil, err
-	}
-	return &Position{done.Position}, nil
-}
-
 func invalid(field, text string) error { return fault.Field(field, "%s", text) }
-
-// Idempotency is the header that makes a request safe to retry.
-type Idempotency struct {
-	Key string `header:"Idempotency-Key" maxLength:"200" doc:"Makes the request safe to retry: it takes effect once per key, for at least 30 days."`
-}
