@@ -18,6 +18,10 @@ func dieWithParent() *syscall.SysProcAttr {
 // started is when this process began.
 var started = time.Now()
 
+// executable returns a path of the program that this process runs, even if another version has since been
+// put in its place.
+func executable(string) string { return "/proc/self/exe" }
+
 // bootTime returns the time since the machine booted, including sleep.
 func bootTime() time.Duration {
 	var t unix.Timespec

@@ -12,6 +12,8 @@ func dieWithParent() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid:
 // started is when this process began.
 var started = time.Now()
 
+func executable(program string) string { return program }
+
 func bootTime() time.Duration { return time.Since(started) }
 
 func bootID() string { return "" }

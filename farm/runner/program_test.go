@@ -161,6 +161,20 @@ func useProgram(t *testing.T, path string, nobody bool) {
 	require.NoDirExists(t, p.data)
 }
 
+// Another version that is put in the program's place while it runs takes no part in jobs.
+func TestUpgradeWhileRunning(t *testing.T) {
+	t.Parallel()
+	f := newFarm(t)
+	p := program{t: t, path: build(t), data: string(f.enrolled())}
+	p.start()
+	next := p.path + ".new"
+	require.NoError(t, os.WriteFile(next, []byte("#!/bin/sh\nexit 3\n"), 0o700))
+	require.Equal(t, "succeeded", f.ended(f.assign(wire.Assign{Steps: steps("mv "+next+" "+p.path, "true")})).Outcome)
+	for _, kind := range []string{"none", "bubblewrap"} {
+		require.Equal(t, "succeeded", f.ended(f.assign(wire.Assign{Sandbox: wire.Sandbox{Kind: kind}, Steps: steps("true", "true")})).Outcome)
+	}
+}
+
 // A systemd socket whose queue is full does not block the runner.
 func TestFullNotifySocketDoesNotBlock(t *testing.T) {
 	dir := t.TempDir()

@@ -18,7 +18,7 @@ import (
 // A Config configures a supervisor.
 type Config struct {
 	Folder       Folder
-	Program      string   // path of this program, which is started for each job
+	Program      string   // path of this program, which is started for each job; on Linux only its name
 	Capacity     int      // jobs at once; 0 is the capacity given at enrollment
 	Mounts       []string // folders that steps in bubblewrap can read
 	GitProtocols string   // protocols to fetch repositories by, separated by colons

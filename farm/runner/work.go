@@ -83,6 +83,7 @@ func (s *Supervisor) reportEnd(ctx context.Context, j *job, add func() error) {
 // the process may not have reported an end.
 func (s *Supervisor) runProcess(j *job, a wire.Assign) error {
 	cmd := exec.CommandContext(context.Background(), s.cfg.Program, ExecCommand) // it is stopped through its input
+	cmd.Path = executable(s.cfg.Program)
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + s.workDir(j), "LANG=C.UTF-8"}
 	cmd.Dir, cmd.Stderr = "/", os.Stderr
 	cmd.SysProcAttr = dieWithParent()

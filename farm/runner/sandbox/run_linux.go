@@ -59,6 +59,8 @@ func (j *Job) command(c Command) (cmd *exec.Cmd, firstGeneration int, err error)
 		return nil, 0, err
 	}
 	cmd = exec.CommandContext(context.Background(), j.Program, InitCommand) // it is ended by signals
+	// An upgrade may have put another version at its path, which expects another spec.
+	cmd.Path = "/proc/self/exe"
 	cmd.Dir, cmd.Env = "/", []string{systemPath, Marker + "=" + j.Name}
 	if j.group == nil || j.group.events == "" {
 		o.Data = uint64(j.Limits.MemoryBytes)

@@ -51,7 +51,7 @@ const Marker = "SVC_RUNNER_JOB"
 type Config struct {
 	Name        string // of the job, unique on this machine
 	Dir         string // the job's folder, which New creates
-	Program     string // path of a program that calls Init on InitCommand
+	Program     string // name for this program as a step's first process
 	Kind        string
 	HostNetwork bool // whether steps use the machine's network
 	Limits      Limits
