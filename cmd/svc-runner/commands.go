@@ -44,6 +44,7 @@ type options struct {
 	version    string
 	json       bool
 	end        bool
+	force      bool
 	args       []string
 }
 
@@ -74,7 +75,7 @@ var commands = map[string]command{
 		f.StringVar(&o.keys, "keys", "", "")
 		f.StringVar(&o.version, "version", "", "")
 	}},
-	"uninstall": {run: program.uninstall},
+	"uninstall": {run: program.uninstall, flags: func(f *flag.FlagSet, o *options) { f.BoolVar(&o.force, "force", false, "") }},
 	"version":   {run: program.version},
 }
 
@@ -323,7 +324,7 @@ func signedVersion(path, want string, keys []ed25519.PublicKey) (string, error) 
 
 func (p program) uninstall(ctx context.Context, o options) error {
 	id, _ := o.folder().Identity() // if there is none, nothing has to be revoked
-	revokeErr, err := o.folder().Uninstall(ctx)
+	revokeErr, err := o.folder().Uninstall(ctx, o.force)
 	if err != nil {
 		return err
 	}

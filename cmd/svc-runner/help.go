@@ -42,10 +42,15 @@ run:
                        no limit)
   -max-processes=N     processes and threads of a job at once (default 4096)
   After SIGTERM it takes no more jobs and ends when the running ones have
-  ended; a second one cancels them.
+  ended and are reported, and their artifacts are uploaded; a second one
+  cancels them.
 
 doctor:
   -mount=DIR,...       check bubblewrap with these folders, as for run
+
+uninstall:
+  -force               even if messages or artifacts of jobs were not sent: they
+                       are lost
 
 status:
   -json                print everything, as JSON

@@ -53,11 +53,11 @@ func TestEnroll(t *testing.T) {
 	_, err = Enroll(t.Context(), folder, e)
 	require.ErrorIs(t, err, ErrEnrolled)
 
-	revokeErr, err := folder.Uninstall(t.Context())
+	revokeErr, err := folder.Uninstall(t.Context(), false)
 	require.NoError(t, errors.Join(revokeErr, err))
 	require.True(t, f.deregistered)
 	require.NoDirExists(t, string(folder))
-	revokeErr, err = folder.Uninstall(t.Context())
+	revokeErr, err = folder.Uninstall(t.Context(), false)
 	require.NoError(t, err, "twice")
 	require.ErrorIs(t, revokeErr, ErrNotEnrolled)
 }
@@ -87,7 +87,7 @@ func TestUninstallWithoutFarm(t *testing.T) {
 				c.refuse(f, w, r)
 				return true
 			}
-			revokeErr, err := folder.Uninstall(t.Context())
+			revokeErr, err := folder.Uninstall(t.Context(), false)
 			require.NoError(t, err)
 			if c.want == "" {
 				require.NoError(t, revokeErr)
@@ -112,7 +112,7 @@ func TestInterruptedUninstall(t *testing.T) {
 		// An answer could reach the runner: TLS announces the end before the connection is closed.
 		panic(http.ErrAbortHandler)
 	}
-	revokeErr, err := folder.Uninstall(ctx)
+	revokeErr, err := folder.Uninstall(ctx, false)
 	require.NoError(t, err)
 	require.ErrorIs(t, revokeErr, context.Canceled)
 	require.NoDirExists(t, string(folder))
@@ -170,7 +170,7 @@ func TestEnrollAgain(t *testing.T) {
 			require.FileExists(t, folder.path(credentialsFile+".old"))
 			_, err = folder.credentials()
 			require.NoError(t, err)
-			_, err = folder.Uninstall(t.Context())
+			_, err = folder.Uninstall(t.Context(), false)
 			require.NoError(t, err)
 		})
 	}
@@ -247,7 +247,7 @@ func TestUninstallRefusesForeignFiles(t *testing.T) {
 	folder := f.enrolled()
 	other := folder.path("important.txt")
 	require.NoError(t, os.WriteFile(other, nil, 0o600))
-	_, err := folder.Uninstall(t.Context())
+	_, err := folder.Uninstall(t.Context(), false)
 	require.ErrorContains(t, err, "important.txt")
 	require.False(t, f.deregistered)
 	require.FileExists(t, other)

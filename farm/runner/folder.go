@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"svc/atomicfile"
@@ -125,10 +126,10 @@ func (f Folder) lock() (*filelock.Lock, error) {
 const deregisterTimeout = 15 * time.Second
 
 // Uninstall removes the folder, after it has revoked the runner at the farm. An empty folder is left if
-// the one above belongs to another user. It refuses if the folder has files of others. revokeErr says
-// why the farm was not reached or refused; the folder is removed nevertheless. It is [ErrNotEnrolled] if
-// there was nothing to revoke.
-func (f Folder) Uninstall(ctx context.Context) (revokeErr, err error) {
+// the one above belongs to another user. It refuses if the folder has files of others, and, unless force
+// is set, messages or artifacts of jobs that were not sent. revokeErr says why the farm was not reached
+// or refused; the folder is removed nevertheless. It is [ErrNotEnrolled] if there was nothing to revoke.
+func (f Folder) Uninstall(ctx context.Context, force bool) (revokeErr, err error) {
 	if _, err := os.Stat(string(f)); errors.Is(err, os.ErrNotExist) {
 		return ErrNotEnrolled, nil
 	}
@@ -145,6 +146,14 @@ func (f Folder) Uninstall(ctx context.Context) (revokeErr, err error) {
 		if !isOurs(e.Name()) {
 			return nil, fmt.Errorf("uninstall: %s does not belong to svc-runner, so nothing was removed", f.path(e.Name()))
 		}
+	}
+	if unsent, _ := os.ReadDir(f.path(spoolFolder)); len(unsent) > 0 && !force { // it may never have been made
+		var names []string
+		for _, e := range unsent {
+			names = append(names, e.Name())
+		}
+		return nil, fmt.Errorf("uninstall: messages or artifacts of jobs %s were not sent, so nothing was removed: "+
+			"svc-runner run sends them, and uninstall -force discards them", strings.Join(names, ", "))
 	}
 	revokeErr = f.deregister(ctx)
 	if err := sandbox.RemoveAll(string(f)); err != nil {

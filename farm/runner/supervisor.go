@@ -35,6 +35,8 @@ type Config struct {
 	// exponential from a second to a minute, with full jitter.
 	Backoff func(failures int) time.Duration
 
+	ackTimeout time.Duration // see waitUntilIdle; 0 is 30 seconds
+
 	// BootTime returns the time since the machine booted, including sleep. The default is the
 	// machine's clock.
 	BootTime func() time.Duration
@@ -56,13 +58,14 @@ type Supervisor struct {
 	// to end, and waits for them.
 	inBackground func(task func(context.Context))
 
-	mu        sync.Mutex
-	jobs      map[attemptKey]*job
-	limits    wire.Limits
-	lease     time.Duration
-	drains    map[drainer]bool
-	connected time.Time // zero if not connected
-	lastError string
+	mu         sync.Mutex
+	jobs       map[attemptKey]*job
+	limits     wire.Limits
+	lease      time.Duration
+	drains     map[drainer]bool
+	cancelling bool      // a second signal has cancelled the jobs
+	connected  time.Time // zero if not connected
+	lastError  string
 }
 
 // A drainer is a source of the wish to take no more jobs.
@@ -98,6 +101,9 @@ func NewSupervisor(ctx context.Context, cfg Config) (*Supervisor, error) {
 	}
 	if cfg.Capacity == 0 {
 		cfg.Capacity = max(id.Capacity, 1)
+	}
+	if cfg.ackTimeout == 0 {
+		cfg.ackTimeout = ackTimeout
 	}
 	if cfg.GitProtocols == "" {
 		cfg.GitProtocols = "https"
@@ -156,6 +162,7 @@ func (s *Supervisor) Run(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	var tasks sync.WaitGroup
 	s.inBackground = func(task func(context.Context)) { tasks.Go(func() { task(ctx) }) }
+	defer s.logLeft()
 	defer tasks.Wait()
 	defer s.killAll()
 	defer stop()

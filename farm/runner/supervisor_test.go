@@ -110,6 +110,6 @@ func TestStatusSaysWhatRuns(t *testing.T) {
 	}), waitLimit, 10*time.Millisecond)
 	_, err = NewSupervisor(t.Context(), Config{Folder: Folder(t.TempDir())})
 	require.ErrorIs(t, err, ErrNotEnrolled)
-	_, err = folder.Uninstall(t.Context())
+	_, err = folder.Uninstall(t.Context(), false)
 	require.ErrorIs(t, err, ErrRunning)
 }

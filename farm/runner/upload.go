@@ -37,7 +37,7 @@ func (p piece) size() int64 { return min(p.file.ChunkBytes, p.file.Size-p.n*p.fi
 func (s *Supervisor) upload(ctx context.Context, j *job, m manifest) bool {
 	late, digests, before := time.Now().Add(uploadTimeout), 0, math.MaxInt
 	for failures := 0; ; failures++ {
-		missing, err := s.tryUpload(ctx, j, m)
+		missing, err := s.tryUpload(ctx, late, j, m)
 		switch {
 		case err == nil:
 			s.log.Info("artifacts uploaded", "job", j.name(), "files", len(m.Files))
@@ -69,9 +69,11 @@ func (s *Supervisor) upload(ctx context.Context, j *job, m manifest) bool {
 	}
 }
 
-// tryUpload is sendMissing with one of the slots for uploads. An upload that waits to be retried has
-// none, so that it does not keep other jobs from uploading.
-func (s *Supervisor) tryUpload(ctx context.Context, j *job, m manifest) (missing int, err error) {
+// tryUpload is sendMissing, until late, with one of the slots for uploads. An upload that waits to be
+// retried has none, so that it does not keep other jobs from uploading.
+func (s *Supervisor) tryUpload(ctx context.Context, late time.Time, j *job, m manifest) (missing int, err error) {
+	ctx, cancel := context.WithDeadline(ctx, late)
+	defer cancel()
 	select {
 	case s.uploads <- struct{}{}:
 		defer func() { <-s.uploads }()

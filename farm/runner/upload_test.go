@@ -3,7 +3,10 @@
 package runner
 
 import (
+	"errors"
 	"net/http"
+	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -55,6 +58,66 @@ func TestUploadsAreResumed(t *testing.T) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	require.Equal(t, 1, f.uploads, "what is too large is never sent again")
+}
+
+// blockUploads makes uploads wait until proceed is called. The first one closes begun.
+func (f *farm) blockUploads() (begun chan struct{}, proceed func()) {
+	begun, blocked := make(chan struct{}), make(chan struct{})
+	proceed = sync.OnceFunc(func() { close(blocked) })
+	f.t.Cleanup(proceed)
+	began := sync.OnceFunc(func() { close(begun) })
+	f.uploading = func(int, http.ResponseWriter, *http.Request) bool {
+		began()
+		<-blocked
+		return false
+	}
+	return begun, proceed
+}
+
+var withArtifact = wire.Assign{Steps: steps("echo content >file"), Artifacts: []wire.Artifact{{Name: "all", Paths: []string{"*"}}}}
+
+func impatient(c *Config) { c.ackTimeout = time.Millisecond }
+
+// A runner that is told to stop ends once the artifacts are uploaded.
+func TestStopWaitsForUploads(t *testing.T) {
+	t.Parallel()
+	f := newFarm(t)
+	begun, proceed := f.blockUploads()
+	r := start(t, f.enrolled(), impatient)
+	k := f.assign(withArtifact)
+	<-begun
+	r.stop <- syscall.SIGTERM
+	require.Eventually(t, r.s.draining, waitLimit, time.Millisecond)
+	f.mu.Lock()
+	beats := len(f.beats)
+	f.mu.Unlock()
+	require.Eventually(t, f.check(func() bool { return len(f.beats) > beats || len(r.done) > 0 }), waitLimit, time.Millisecond)
+	proceed()
+	require.NoError(t, r.wait())
+	require.True(t, f.with(k, func(j *farmJob) bool { return j.complete })())
+	r.requireNoJobs()
+}
+
+// A second signal ends the wait for uploads. What is left is not uninstalled unless that is forced.
+func TestSecondSignalLeavesUploads(t *testing.T) {
+	t.Parallel()
+	f := newFarm(t)
+	begun, _ := f.blockUploads()
+	r := start(t, f.enrolled(), impatient)
+	k := f.assign(withArtifact)
+	<-begun
+	r.stop <- syscall.SIGTERM
+	r.stop <- syscall.SIGTERM
+	require.NoError(t, r.wait())
+	require.Contains(t, r.log.String(), "the next start sends it\" job="+k.name())
+	folder := r.s.cfg.Folder
+	_, err := folder.Uninstall(t.Context(), false)
+	require.ErrorContains(t, err, k.name())
+	require.False(t, f.deregistered)
+	require.FileExists(t, folder.path(identityFile))
+	revokeErr, err := folder.Uninstall(t.Context(), true)
+	require.NoError(t, errors.Join(revokeErr, err))
+	require.NoDirExists(t, string(folder))
 }
 
 // The service refuses the uploads of two jobs for an hour, since the workspace has stored too much today.

@@ -362,7 +362,7 @@ online() {
 }
 
 waits() {
-	say "the service stops when its jobs have ended; 'systemctl kill --kill-who=main svc-runner' cancels them"
+	say "the service stops when its jobs have ended and are uploaded; 'systemctl kill --kill-who=main svc-runner' cancels them"
 }
 
 uninstall() {
@@ -373,7 +373,8 @@ uninstall() {
 		systemctl disable --now --quiet svc-runner.service
 	fi
 	if [ -x "$bin" ]; then
-		as_runner "$bin" uninstall --data-dir "$data" || say "what is in $data was left"
+		as_runner "$bin" uninstall --data-dir "$data" ||
+			fail "$data was left, and so were $bin and the service"
 		rm -f "$bin" "$bin.old"
 	fi
 	rm -f "$etc/server-ca.pem" "$etc/options"

@@ -261,7 +261,7 @@ systemctl enable --quiet UNIT [new]
 systemctl is-active --quiet UNIT [new]
 systemctl restart UNIT [new]
 svc-runner status --data-dir DATA [new]
-`, "new", program)+`svc-runner: the service stops when its jobs have ended; 'systemctl kill --kill-who=main svc-runner' cancels them
+`, "new", program)+`svc-runner: the service stops when its jobs have ended and are uploaded; 'systemctl kill --kill-who=main svc-runner' cancels them
 svc-runner: this machine is a runner, and online
 `, asked)
 	}
@@ -320,6 +320,8 @@ func TestInterruptedUninstallIsRepeated(t *testing.T) {
 		"--prefix", m.root, "--data-dir", m.data)
 	require.NoError(t, err, said)
 	require.Empty(t, uninstall(`options "$@"; as_runner() { exit 1; }`))
+	require.Empty(t, uninstall(`options "$@"; as_runner() { false; }`), "svc-runner refuses: it has something to send")
+	require.FileExists(t, m.bin())
 	require.Equal(t, "-u svc-runner -- "+m.bin()+" uninstall --data-dir "+m.data+"\n", uninstall(`options "$@"`))
 	require.NoFileExists(t, unit)
 	require.NoFileExists(t, m.bin())
