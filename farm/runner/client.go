@@ -51,8 +51,9 @@ func (r *Refusal) mayBeExpired() bool {
 
 // A farmClient makes requests to the farm, with the runner's certificate once it has one.
 type farmClient struct {
-	base  *url.URL
-	roots *x509.CertPool
+	base    *url.URL
+	roots   *x509.CertPool
+	timeout time.Duration // of a request that is no upload
 
 	mu       sync.Mutex
 	current  certifiedClient
@@ -73,7 +74,7 @@ func newFarmClient(address string, roots *x509.CertPool, certificate *tls.Certif
 	if err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" {
 		return nil, errors.New("the farm's address must be https://host, without user and query")
 	}
-	c := &farmClient{base: u, roots: roots, changed: make(chan struct{})}
+	c := &farmClient{base: u, roots: roots, timeout: requestTimeout, changed: make(chan struct{})}
 	c.current = c.withCertificate(certificate)
 	return c, nil
 }
@@ -155,6 +156,9 @@ func (c *farmClient) replaceCertificate(ctx context.Context, next *tls.Certifica
 	return nil
 }
 
+// requestTimeout limits a request that is no upload.
+const requestTimeout = 30 * time.Second
+
 // responseTimeout limits the wait for the answer to an upload, for which the service hashes files.
 const responseTimeout = 10 * time.Minute
 
@@ -193,6 +197,8 @@ const maxResponse = 1 << 20
 
 // callJSON sends in as JSON, if it is not nil, and decodes the answer into out.
 func (c *farmClient) callJSON(ctx context.Context, method, path string, in, out any) error {
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
 	var body io.Reader
 	if in != nil {
 		text, err := json.Marshal(in)

@@ -134,6 +134,26 @@ func TestRequestsWaitForNewCertificate(t *testing.T) {
 	require.NoError(t, <-renewed)
 }
 
+// A farm, or a proxy before it, that begins to answer and stops does not keep a request for ever.
+func TestStalledAnswerEndsRequest(t *testing.T) {
+	t.Parallel()
+	f := newFarm(t)
+	folder := f.enrolled()
+	id, err := folder.Identity()
+	require.NoError(t, err)
+	l, err := openFarmClient(folder, id)
+	require.NoError(t, err)
+	defer l.close()
+	l.timeout = 200 * time.Millisecond
+	f.refuse = func(w http.ResponseWriter, r *http.Request) bool {
+		w.WriteHeader(http.StatusOK)
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+		return true
+	}
+	require.ErrorIs(t, l.callJSON(t.Context(), "GET", registrationsPath+"/self", nil, nil), context.DeadlineExceeded)
+}
+
 // A runner that ends before it could use its new certificate uses it when it starts again.
 func TestRestartUsesRenewedCertificate(t *testing.T) {
 	t.Parallel()
