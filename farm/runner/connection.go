@@ -87,8 +87,11 @@ func (s *Supervisor) connect(ctx context.Context) (welcomed bool, after time.Dur
 // exchangeHello sends the hello and applies the service's welcome.
 func (c *connection) exchangeHello() (w wire.Welcome, err error) {
 	s := c.s
+	s.mu.Lock()
+	labels := s.identity.Labels
+	s.mu.Unlock()
 	hello := wire.Hello{
-		Version: Version, OS: runtime.GOOS, Arch: runtime.GOARCH, Capacity: s.cfg.Capacity, Labels: s.identity.Labels,
+		Version: Version, OS: runtime.GOOS, Arch: runtime.GOARCH, Capacity: s.cfg.Capacity, Labels: labels,
 		Sandboxes: s.sandboxes, BootID: bootID(), Draining: s.drainingHere(),
 	}
 	for _, j := range s.heldJobs() {

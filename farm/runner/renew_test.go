@@ -134,6 +134,18 @@ func TestRequestsWaitForNewCertificate(t *testing.T) {
 	require.NoError(t, <-renewed)
 }
 
+// The identity of a renewal may arrive while the runner connects, which the race detector checks.
+func TestRenewalWhileConnecting(t *testing.T) {
+	t.Parallel()
+	f := newFarm(t)
+	r := start(t, f.enrolled())
+	renewed := r.s.identity
+	renewed.Labels = []string{"disk=ssd"}
+	for greeted := f.check(func() bool { return len(f.hellos) > 0 }); !greeted(); {
+		r.s.update(func() { r.s.identity = renewed })
+	}
+}
+
 // A farm, or a proxy before it, that begins to answer and stops does not keep a request for ever.
 func TestStalledAnswerEndsRequest(t *testing.T) {
 	t.Parallel()
