@@ -264,7 +264,7 @@ func TestCertificateIsRenewed(t *testing.T) {
 	require.NoError(t, err)
 	f.lifetime = time.Hour
 	r := start(t, folder)
-	require.Eventually(t, func() bool { return !r.s.farm.expiry().Equal(before.NotAfter) }, waitLimit, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return !r.s.status().NotAfter.Equal(before.NotAfter) }, waitLimit, 10*time.Millisecond)
 	// The first connection may have been dialed with either certificate.
 	require.Eventually(t, f.check(func() bool { return len(f.conns) > 0 }), waitLimit, 10*time.Millisecond)
 	f.cutAll()

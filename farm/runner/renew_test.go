@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"slices"
 	"sync"
@@ -134,15 +135,37 @@ func TestRequestsWaitForNewCertificate(t *testing.T) {
 	require.NoError(t, <-renewed)
 }
 
+// A supervisor that was made before another one renewed the certificate does not use the old one.
+func TestCertificateIsReadUnderLock(t *testing.T) {
+	t.Parallel()
+	f := newFarm(t)
+	folder := f.enrolled()
+	s, err := NewSupervisor(t.Context(), Config{Folder: folder, Program: "/proc/self/exe", Log: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	id, err := folder.Identity()
+	require.NoError(t, err)
+	l, err := openFarmClient(folder, id)
+	require.NoError(t, err)
+	defer l.close()
+	after, err := renew(t.Context(), folder, l)
+	require.NoError(t, err)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	require.Eventually(t, f.check(func() bool { return len(f.serials) > 0 }), waitLimit, time.Millisecond)
+	stop()
+	require.NoError(t, <-done)
+	require.Equal(t, after.Serial, f.serials[0])
+}
+
 // The identity of a renewal may arrive while the runner connects, which the race detector checks.
 func TestRenewalWhileConnecting(t *testing.T) {
 	t.Parallel()
 	f := newFarm(t)
 	r := start(t, f.enrolled())
-	renewed := r.s.identity
-	renewed.Labels = []string{"disk=ssd"}
 	for greeted := f.check(func() bool { return len(f.hellos) > 0 }); !greeted(); {
-		r.s.update(func() { r.s.identity = renewed })
+		r.s.update(func() { r.s.identity.Labels = []string{"disk=ssd"} })
 	}
 }
 

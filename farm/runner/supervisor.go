@@ -46,7 +46,7 @@ type Config struct {
 type Supervisor struct {
 	cfg       Config
 	identity  Identity
-	farm      *farmClient
+	farm      *farmClient // nil before Run
 	sandboxes []string
 	log       *slog.Logger
 	wake      chan struct{} // has a value when there may be something to send
@@ -108,12 +108,8 @@ func NewSupervisor(ctx context.Context, cfg Config) (*Supervisor, error) {
 	if cfg.GitProtocols == "" {
 		cfg.GitProtocols = "https"
 	}
-	client, err := openFarmClient(cfg.Folder, id)
-	if err != nil {
-		return nil, err
-	}
 	s := &Supervisor{
-		cfg: cfg, identity: id, farm: client, log: cfg.Log, jobs: map[attemptKey]*job{}, drains: map[drainer]bool{}, lease: wire.LeaseTime,
+		cfg: cfg, identity: id, log: cfg.Log, jobs: map[attemptKey]*job{}, drains: map[drainer]bool{}, lease: wire.LeaseTime,
 		wake: make(chan struct{}, 1), changed: make(chan struct{}), uploads: make(chan struct{}, uploadsAtOnce),
 		limits: wire.Limits{
 			LogBytesPerJob: wire.MaxLog, WindowMessages: wire.WindowMessages, WindowBytes: wire.WindowBytes, ArtifactMaxJobBytes: 256 << 20,
@@ -158,6 +154,9 @@ func (s *Supervisor) Run(ctx context.Context) error {
 		return err
 	}
 	defer lock.Unlock()
+	if err := s.readIdentity(); err != nil {
+		return err
+	}
 	defer s.farm.close()
 	ctx, stop := context.WithCancel(ctx)
 	var tasks sync.WaitGroup
@@ -181,6 +180,18 @@ func (s *Supervisor) Run(ctx context.Context) error {
 		s.inBackground(task)
 	}
 	return s.connectLoop(ctx)
+}
+
+// readIdentity reads who the runner is, now that the folder is locked: another process may have renewed
+// the certificate, or enrolled the machine anew, since the supervisor was made.
+func (s *Supervisor) readIdentity() error {
+	id, err := s.cfg.Folder.Identity()
+	if err != nil {
+		return err
+	}
+	s.update(func() { s.identity = id })
+	s.farm, err = openFarmClient(s.cfg.Folder, id)
+	return err
 }
 
 // useRenewed switches to renewed credentials that an earlier supervisor did not come to use.
