@@ -78,10 +78,14 @@ func Enroll(ctx context.Context, f Folder, e Enrollment) (id Identity, err error
 	if err := f.Make(); err != nil {
 		return id, err
 	}
-	if text != nil {
-		if err := f.replaceFile(authorityFile, text); err != nil {
-			return id, err
-		}
+	switch {
+	case text != nil:
+		err = f.replaceFile(authorityFile, text)
+	case !again: // the authority of an enrollment that did not succeed
+		err = f.remove(authorityFile)
+	}
+	if err != nil {
+		return id, err
 	}
 	key, err := f.pendingKey()
 	if err != nil {
@@ -100,8 +104,8 @@ func Enroll(ctx context.Context, f Folder, e Enrollment) (id Identity, err error
 			return id, err
 		}
 	}
-	if err := os.Remove(f.path(renewedFile)); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return id, fmt.Errorf("remove the credentials of another runner: %w", err)
+	if err := f.remove(renewedFile); err != nil { // of another runner
+		return id, err
 	}
 	c, err := f.saveCredentials(credentialsFile, key, r.Certificate)
 	if err != nil {

@@ -210,6 +210,23 @@ func TestEnrollAgainReplacesAuthority(t *testing.T) {
 	require.Contains(t, string(text), "# the next one")
 }
 
+// An enrollment that did not succeed leaves no authority behind for one with the machine's authorities.
+func TestEnrollDropsAuthority(t *testing.T) {
+	t.Parallel()
+	f := newFarm(t)
+	folder := Folder(filepath.Join(t.TempDir(), "data"))
+	f.refuse = func(w http.ResponseWriter, _ *http.Request) bool {
+		refuseWith(w, 401, "enrollment_invalid")
+		return true
+	}
+	_, err := Enroll(t.Context(), folder, Enrollment{URL: f.server.URL, ServerCA: f.caFile()})
+	require.ErrorContains(t, err, "enrollment_invalid")
+	require.FileExists(t, folder.path(authorityFile))
+	_, err = Enroll(t.Context(), folder, Enrollment{URL: f.server.URL})
+	require.ErrorContains(t, err, "certificate", "the machine does not trust the farm")
+	require.NoFileExists(t, folder.path(authorityFile))
+}
+
 func TestRefusedEnrollment(t *testing.T) {
 	t.Parallel()
 	f := newFarm(t)

@@ -106,6 +106,14 @@ func (f Folder) replaceFile(name string, text []byte) error {
 	return atomicfile.Write(f.path(name), text, 0o600)
 }
 
+// remove removes a file, if it exists.
+func (f Folder) remove(name string) error {
+	if err := os.Remove(f.path(name)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("remove file of the data folder: %w", err)
+	}
+	return nil
+}
+
 // ErrRunning says that another supervisor has locked the folder.
 var ErrRunning = errors.New("another svc-runner runs with this data folder")
 
