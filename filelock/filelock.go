@@ -44,6 +44,35 @@ func Try(path string) (*Lock, error) {
 	return &Lock{file}, nil
 }
 
+// Share waits for a shared lock of an existing file or folder, which several processes can hold at once.
+func Share(path string) (*Lock, error) { return lockExisting(path, syscall.LOCK_SH) }
+
+// TryExclusive locks an existing file or folder against [Share], without waiting. Its error is a
+// [*HeldError] if another process holds a lock of either kind.
+func TryExclusive(path string) (*Lock, error) {
+	return lockExisting(path, syscall.LOCK_EX|syscall.LOCK_NB)
+}
+
+func lockExisting(path string, how int) (*Lock, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	for err = syscall.EINTR; errors.Is(err, syscall.EINTR); {
+		err = syscall.Flock(int(file.Fd()), how)
+	}
+	switch {
+	case errors.Is(err, syscall.EWOULDBLOCK):
+		err = &HeldError{"unknown"}
+	case err != nil:
+		err = fmt.Errorf("lock %s: %w", path, err)
+	default:
+		return &Lock{file}, nil
+	}
+	_ = file.Close()
+	return nil, err
+}
+
 // writePID tells other processes who holds the lock. It may fail, for example if the disk is full: the
 // lock is held nevertheless.
 func writePID(file *os.File) {

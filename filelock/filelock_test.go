@@ -52,3 +52,21 @@ func TestLockIsHeldWithoutProcessID(t *testing.T) {
 	require.EqualError(t, err, "process unknown holds the lock")
 	require.NoError(t, lock.Unlock())
 }
+
+func TestShare(t *testing.T) {
+	dir := t.TempDir()
+	first, err := filelock.Share(dir)
+	require.NoError(t, err)
+	second, err := filelock.Share(dir)
+	require.NoError(t, err)
+	require.NoError(t, first.Unlock())
+	_, err = filelock.TryExclusive(dir)
+	var held *filelock.HeldError
+	require.ErrorAs(t, err, &held)
+	require.NoError(t, second.Unlock())
+	first, err = filelock.TryExclusive(dir)
+	require.NoError(t, err)
+	require.NoError(t, first.Unlock())
+	_, err = filelock.Share(filepath.Join(dir, "none"))
+	require.ErrorIs(t, err, os.ErrNotExist)
+}

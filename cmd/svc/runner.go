@@ -10,6 +10,8 @@ import (
 	"os"
 	"os/exec"
 	"time"
+
+	"svc/filelock"
 )
 
 // runnerName is the name of this machine's runner.
@@ -145,6 +147,11 @@ func (s *stack) runRunner(ctx context.Context) error {
 
 // getRunner asks the farm about the runner, through the gateway and with the runner's certificate.
 func (s *stack) getRunner(ctx context.Context, who *registeredRunner) error {
+	lock, err := filelock.Share(s.folder.file("runner")) // svc-runner does not replace the certificate meanwhile
+	if err != nil {
+		return fmt.Errorf("keep the runner's certificate: %w", err)
+	}
+	defer lock.Unlock()
 	credentials := s.folder.file("runner/credentials.pem")
 	pair, err := tls.LoadX509KeyPair(credentials, credentials)
 	if err != nil {

@@ -125,7 +125,9 @@ func (c *farmClient) notifyLocked() {
 // replaceCertificate switches to another certificate at a moment at which no request is in progress,
 // and calls save then: the service takes a certificate that is used after its successor as a sign that
 // it was copied. Until then requests are made with the old certificate. From latest on they wait.
-func (c *farmClient) replaceCertificate(ctx context.Context, next *tls.Certificate, latest time.Time, save func() error) error {
+func (c *farmClient) replaceCertificate(ctx context.Context, next *tls.Certificate, latest time.Time,
+	save func(context.Context) error,
+) error {
 	hold := time.NewTimer(time.Until(latest))
 	defer hold.Stop()
 	c.mu.Lock()
@@ -148,7 +150,7 @@ func (c *farmClient) replaceCertificate(ctx context.Context, next *tls.Certifica
 		}
 		c.held = c.held || held
 	}
-	if err := save(); err != nil {
+	if err := save(ctx); err != nil {
 		return err
 	}
 	c.current.CloseIdleConnections()

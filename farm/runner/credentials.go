@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"context"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -12,8 +13,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 
 	"svc/atomicfile"
+	"svc/filelock"
 )
 
 // newKey returns a new ECDSA key, which the TLS of any gateway supports.
@@ -95,6 +98,16 @@ func (f Folder) saveCredentials(name string, key crypto.Signer, certificate stri
 
 func (f Folder) credentials() (*tls.Certificate, error) { return f.readCredentials(credentialsFile) }
 
+// keepCertificate keeps the certificate from being replaced until the lock is released. A process other
+// than the supervisor holds it from before it reads the credentials until the end of its request.
+func (f Folder) keepCertificate() (*filelock.Lock, error) {
+	lock, err := filelock.Share(string(f))
+	if err != nil {
+		return nil, fmt.Errorf("keep credentials: %w", err)
+	}
+	return lock, nil
+}
+
 // readCredentials reads credentials. Its error is [ErrNotEnrolled] if there is no such file.
 func (f Folder) readCredentials(name string) (*tls.Certificate, error) {
 	text, err := os.ReadFile(f.path(name))
@@ -107,8 +120,24 @@ func (f Folder) readCredentials(name string) (*tls.Certificate, error) {
 	return parseCredentials(text)
 }
 
-// adoptRenewed makes renewed credentials those of the runner. From then on only they may be used.
-func (f Folder) adoptRenewed() error {
+// adoptPause is the pause between two looks whether other processes use the certificate.
+const adoptPause = 20 * time.Millisecond
+
+// adoptRenewed makes renewed credentials those of the runner, once no other process makes a request with
+// the old ones, for which it waits as long as one may take. From then on only the new ones may be used.
+func (f Folder) adoptRenewed(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	lock, err := filelock.TryExclusive(string(f))
+	for ; err != nil; lock, err = filelock.TryExclusive(string(f)) {
+		if _, held := errors.AsType[*filelock.HeldError](err); !held {
+			return fmt.Errorf("replace credentials: %w", err)
+		}
+		if err := waitFor(ctx, adoptPause); err != nil {
+			return fmt.Errorf("replace credentials, which another process uses: %w", err)
+		}
+	}
+	defer lock.Unlock()
 	if err := os.Rename(f.path(renewedFile), f.path(credentialsFile)); err != nil {
 		return fmt.Errorf("replace credentials: %w", err)
 	}

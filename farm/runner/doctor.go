@@ -65,6 +65,12 @@ func Diagnose(ctx context.Context, f Folder, program string, mounts []string) (l
 	if !add("enrollment", err, id.Name+" "+id.RunnerID) {
 		return list
 	}
+	lock, err := f.keepCertificate()
+	if err != nil {
+		add("credentials", err, "")
+		return list
+	}
+	defer lock.Unlock()
 	l, err := openFarmClient(f, id)
 	if !add("credentials", err, "") {
 		return list

@@ -138,6 +138,11 @@ func (f Folder) checkObsolete(ctx context.Context, id Identity, roots *x509.Cert
 	if time.Now().After(id.NotAfter) {
 		return roots, nil
 	}
+	lock, err := f.keepCertificate()
+	if err != nil {
+		return nil, err
+	}
+	defer lock.Unlock()
 	c, err := f.credentials()
 	if err != nil {
 		return nil, err

@@ -26,6 +26,8 @@ import (
 //	work/<job>.<epoch>/    where the job runs
 //	control.sock           the supervisor's socket for status and drain
 //	lock                   held by the running supervisor
+//
+// The folder itself is locked by other processes while they make a request with the certificate.
 type Folder string
 
 func (f Folder) path(names ...string) string {

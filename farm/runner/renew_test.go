@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"svc/filelock"
 )
 
 // An uploading is a client of an enrolled runner with an upload in progress, whose certificate the
@@ -133,6 +135,69 @@ func TestRequestsWaitForNewCertificate(t *testing.T) {
 	require.Equal(t, fmt.Sprintf("%x", c.Leaf.SerialNumber), u.ask())
 	require.NoError(t, <-u.ended)
 	require.NoError(t, <-renewed)
+}
+
+// A certificate is not replaced while another process makes a request with it.
+func TestRenewalWaitsForOtherProcesses(t *testing.T) {
+	t.Parallel()
+	f := newFarm(t)
+	folder := f.enrolled()
+	before, err := folder.Identity()
+	require.NoError(t, err)
+	l, err := openFarmClient(folder, before)
+	require.NoError(t, err)
+	defer l.close()
+	other, err := filelock.Share(string(folder))
+	require.NoError(t, err)
+	ctx, stop := context.WithCancel(t.Context())
+	renewed := make(chan error, 1)
+	go func() {
+		_, err := renew(ctx, folder, l)
+		renewed <- err
+	}()
+	require.Eventually(t, func() bool {
+		id, err := folder.Identity()
+		return err == nil && id.Serial != before.Serial
+	}, waitLimit, time.Millisecond)
+	stop()
+	require.ErrorIs(t, <-renewed, context.Canceled)
+	c, err := folder.credentials()
+	require.NoError(t, err)
+	require.Equal(t, before.Serial, fmt.Sprintf("%x", c.Leaf.SerialNumber))
+	require.NoError(t, other.Unlock())
+	after, err := renew(t.Context(), folder, l)
+	require.NoError(t, err)
+	c, err = folder.credentials()
+	require.NoError(t, err)
+	require.Equal(t, after.Serial, fmt.Sprintf("%x", c.Leaf.SerialNumber))
+}
+
+// Processes other than the supervisor keep it from replacing the certificate that they use.
+func TestOtherProcessesKeepCertificate(t *testing.T) {
+	t.Parallel()
+	f := newFarm(t)
+	folder := f.enrolled()
+	var replaced []error
+	f.refuse = func(http.ResponseWriter, *http.Request) bool {
+		lock, err := filelock.TryExclusive(string(folder))
+		if err == nil {
+			_ = lock.Unlock()
+		}
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		replaced = append(replaced, err)
+		return false
+	}
+	Diagnose(t.Context(), folder, "/proc/self/exe", nil)
+	_, err := Enroll(t.Context(), folder, Enrollment{URL: f.server.URL})
+	require.ErrorIs(t, err, ErrEnrolled)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	require.Len(t, replaced, 2)
+	for _, err := range replaced {
+		var held *filelock.HeldError
+		require.ErrorAs(t, err, &held)
+	}
 }
 
 // A supervisor that was made before another one renewed the certificate does not use the old one.
