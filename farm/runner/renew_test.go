@@ -249,7 +249,7 @@ func TestStalledAnswerEndsRequest(t *testing.T) {
 		w.WriteHeader(http.StatusOK)
 		_ = http.NewResponseController(w).Flush()
 		<-r.Context().Done()
-		return true
+		panic(http.ErrAbortHandler) // as in TestInterruptedUninstall
 	}
 	require.ErrorIs(t, l.callJSON(t.Context(), "GET", registrationsPath+"/self", nil, nil), context.DeadlineExceeded)
 }

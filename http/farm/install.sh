@@ -362,7 +362,7 @@ online() {
 }
 
 waits() {
-	say "the service stops when its jobs have ended and are uploaded; 'systemctl kill --kill-who=main svc-runner' cancels them"
+	say "the service stops when its jobs have ended; 'systemctl kill --kill-who=main svc-runner' cancels them"
 }
 
 uninstall() {

@@ -261,7 +261,7 @@ systemctl enable --quiet UNIT [new]
 systemctl is-active --quiet UNIT [new]
 systemctl restart UNIT [new]
 svc-runner status --data-dir DATA [new]
-`, "new", program)+`svc-runner: the service stops when its jobs have ended and are uploaded; 'systemctl kill --kill-who=main svc-runner' cancels them
+`, "new", program)+`svc-runner: the service stops when its jobs have ended; 'systemctl kill --kill-who=main svc-runner' cancels them
 svc-runner: this machine is a runner, and online
 `, asked)
 	}
