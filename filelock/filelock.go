@@ -28,20 +28,11 @@ func Try(path string) (*Lock, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-	switch {
-	case errors.Is(err, syscall.EWOULDBLOCK):
-		err = &HeldError{readPID(file)}
-	case err != nil:
-		err = fmt.Errorf("lock %s: %w", path, err)
-	default:
+	l, err := lock(file, syscall.LOCK_EX|syscall.LOCK_NB)
+	if err == nil {
 		writePID(file)
 	}
-	if err != nil {
-		_ = file.Close()
-		return nil, err
-	}
-	return &Lock{file}, nil
+	return l, err
 }
 
 // Share waits for a shared lock of an existing file or folder, which several processes can hold at once.
@@ -58,14 +49,20 @@ func lockExisting(path string, how int) (*Lock, error) {
 	if err != nil {
 		return nil, err
 	}
-	for err = syscall.EINTR; errors.Is(err, syscall.EINTR); {
+	return lock(file, how)
+}
+
+// lock locks a file, and closes it if that fails.
+func lock(file *os.File, how int) (*Lock, error) {
+	err := error(syscall.EINTR)
+	for errors.Is(err, syscall.EINTR) {
 		err = syscall.Flock(int(file.Fd()), how)
 	}
 	switch {
 	case errors.Is(err, syscall.EWOULDBLOCK):
-		err = &HeldError{"unknown"}
+		err = &HeldError{readPID(file)}
 	case err != nil:
-		err = fmt.Errorf("lock %s: %w", path, err)
+		err = fmt.Errorf("lock %s: %w", file.Name(), err)
 	default:
 		return &Lock{file}, nil
 	}
