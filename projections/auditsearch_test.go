@@ -279,7 +279,9 @@ func TestAuditSearchAsksOneServer(t *testing.T) {
 	t.Parallel()
 	w := world.New(t)
 	workspace := world.NewID()
-	w.Record(t, world.System, workspace, world.NewID(), slices.Repeat([]events.Event{events.RunFactsRecorded{}}, 300)...)
+	w.Record(t, world.System, workspace, workspace, events.WorkspaceCreated{Name: "Acme", Slug: "acme"})
+	renamed := events.WorkspaceRenamed{FromName: "Acme", FromSlug: "acme", Name: "Acme", Slug: "acme"}
+	w.Record(t, world.System, workspace, workspace, slices.Repeat([]events.Event{renamed}, 299)...)
 	w.CaughtUp(t)
 	_, err := w.DB.Exec(t.Context(), `
 		create schema lagging;
