@@ -124,7 +124,8 @@ func (c *farmClient) notifyLocked() {
 
 // replaceCertificate switches to another certificate at a moment at which no request is in progress,
 // and calls save then: the service takes a certificate that is used after its successor as a sign that
-// it was copied. Until then requests are made with the old certificate. From latest on they wait.
+// it was copied. Until then requests are made with the old certificate. From latest on, and during save,
+// they wait.
 func (c *farmClient) replaceCertificate(ctx context.Context, next *tls.Certificate, latest time.Time,
 	save func(context.Context) error,
 ) error {
@@ -150,7 +151,11 @@ func (c *farmClient) replaceCertificate(ctx context.Context, next *tls.Certifica
 		}
 		c.held = c.held || held
 	}
-	if err := save(ctx); err != nil {
+	c.held = true // not by mu, which cannot be given up: save may wait for other processes
+	c.mu.Unlock()
+	err := save(ctx)
+	c.mu.Lock()
+	if err != nil {
 		return err
 	}
 	c.current.CloseIdleConnections()

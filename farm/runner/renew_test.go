@@ -137,6 +137,37 @@ func TestRequestsWaitForNewCertificate(t *testing.T) {
 	require.NoError(t, <-renewed)
 }
 
+// While other processes use the old certificate, a request waits no longer than its caller.
+func TestRequestsAreGivenUpWhileCertificateIsInUse(t *testing.T) {
+	t.Parallel()
+	f := newFarm(t)
+	folder := f.enrolled()
+	id, err := folder.Identity()
+	require.NoError(t, err)
+	l, err := openFarmClient(folder, id)
+	require.NoError(t, err)
+	saving, unused := make(chan struct{}), make(chan struct{})
+	proceed := sync.OnceFunc(func() { close(unused) })
+	t.Cleanup(proceed)
+	replaced, asked := make(chan error, 1), make(chan error, 1)
+	go func() {
+		replaced <- l.replaceCertificate(t.Context(), l.current.certificate, time.Now(), func(context.Context) error {
+			close(saving)
+			<-unused
+			return nil
+		})
+	}()
+	<-saving
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	go func() { asked <- l.callJSON(gone, "GET", registrationsPath+"/self", nil, nil) }()
+	require.Eventually(t, func() bool { return len(asked) > 0 }, waitLimit, time.Millisecond)
+	require.ErrorIs(t, <-asked, context.Canceled)
+	proceed()
+	require.NoError(t, <-replaced)
+	require.Empty(t, f.serials, "no request was made")
+}
+
 // A certificate is not replaced while another process makes a request with it.
 func TestRenewalWaitsForOtherProcesses(t *testing.T) {
 	t.Parallel()
