@@ -337,11 +337,11 @@ start() {
 		return
 	fi
 	! systemctl is-active --quiet svc-runner.service || waits
-	systemctl restart svc-runner.service
+	systemctl restart svc-runner.service || : # as when the program ends before it is ready
 	if ! online; then
 		[ -n "$old" ] || fail "the runner is not online after a minute: journalctl -u svc-runner says why"
 		mv -f "$old" "$bin"
-		systemctl restart svc-runner.service
+		systemctl restart svc-runner.service || :
 		fail "the runner is not online after a minute, and the program that was here before is back: journalctl -u svc-runner says why"
 	fi
 	rm -f "$bin.old"

@@ -304,6 +304,13 @@ func TestFailedUpgradeIsUndone(t *testing.T) {
 	text, err = os.ReadFile(m.bin())
 	require.NoError(t, err)
 	require.Contains(t, string(text), "1.2.3", "which the service runs")
+
+	// systemctl fails if the program ends before it is ready.
+	asked, err = m.managed(unit+`; works() { ! grep -q 1.2.4 "$bin"; }; runuser() { works; }
+		systemctl() { note "systemctl $*"; [ "$1" != restart ] || works; }`, "1.2.4", "--no-enroll")
+	require.Error(t, err)
+	require.Contains(t, asked, "systemctl restart UNIT [1.2.4]\nsystemctl restart UNIT [1.2.3]\n")
+	require.Contains(t, asked, "the program that was here before is back")
 }
 
 // An uninstallation that was interrupted can be repeated: it still knows the folder, and that jobs could write to it.
