@@ -18,7 +18,7 @@ var (
 	leasedJobs       = prometheus.NewDesc("svc_farm_jobs_claimed_total", "Jobs that this process gave to runners.", nil, nil)
 	takenMessages    = prometheus.NewDesc("svc_farm_messages_total", "Messages of jobs that were acknowledged.", nil, nil)
 	repeatedMessages = prometheus.NewDesc("svc_farm_duplicates_total",
-		"Pieces of logs that were acknowledged because they were stored before.", nil, nil)
+		"Chunks of logs that were acknowledged because they were stored before.", nil, nil)
 	stoppedJobs = prometheus.NewDesc("svc_farm_stops_total", "Answers that told a runner to stop a job that is not, or no longer, its own.",
 		nil, nil)
 	fencedLeases = prometheus.NewDesc("svc_farm_leases_fenced_total", "Leases that were not renewed in time.", nil, nil)

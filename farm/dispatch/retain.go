@@ -12,7 +12,7 @@ import (
 
 const (
 	retainEvery  = time.Minute // between two checks, once no old logs are left
-	retainPieces = 1024        // rows removed per sweep, 64 MiB at most
+	retainChunks = 1024        // rows removed per sweep, 64 MiB at most
 	retainFiles  = 1000        // files that are looked at per sweep
 	retainJobs   = 20          // jobs whose artifacts are removed per sweep
 )
@@ -30,7 +30,7 @@ func (s *sweep) removeOldLogs(ctx context.Context, now time.Time) error {
 	if err != nil {
 		return fmt.Errorf("look for old logs: %w", err)
 	}
-	left := int64(retainPieces)
+	left := int64(retainChunks)
 	for _, r := range list {
 		n, err := s.removeChunks(ctx, r, left)
 		if left -= n; err != nil || left <= 0 {
