@@ -94,9 +94,8 @@ func (h *Handler) recordIfRefused(ctx context.Context, m Meta, request any, refu
 }
 
 // RecordDenial records that somebody was refused a command, by a guard or by the command itself.
-// The same denial of the same person is recorded once a minute, at most 30 denials a minute
-// of one person, and 300 a minute of all in a workspace. [Handler.Run] records how many
-// more there were.
+// The same denial of the same person is recorded once a minute, and on average at most 30 denials a
+// minute of one person, and 300 of all in a workspace. [Handler.Run] records how many more there were.
 func (h *Handler) RecordDenial(ctx context.Context, m Meta, command Deniable, refusal error) error {
 	f := fault.As(refusal)
 	if f == nil {

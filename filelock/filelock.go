@@ -1,5 +1,5 @@
-// Package filelock locks a file so that only one process works with what belongs to it. The kernel
-// releases the lock when the process dies.
+// Package filelock locks files and folders, so that only one process works with what belongs to them or
+// changes it. The kernel releases a lock when the process dies.
 package filelock
 
 import (
@@ -14,15 +14,15 @@ import (
 )
 
 // A HeldError says that another process holds a lock.
-type HeldError struct{ PID string } // "unknown" if the process has not written it yet
+type HeldError struct{ PID string } // "unknown" if the process has not written it, as for a folder
 
 func (e *HeldError) Error() string { return "process " + e.PID + " holds the lock" }
 
-// A Lock is a lock that this process holds. Its file contains the process id, if it could be written.
+// A Lock is a lock that this process holds.
 type Lock struct{ file *os.File }
 
-// Try locks a file, which it creates if needed, without waiting. Its error is a [*HeldError] if
-// another process holds the lock. A symbolic link at path is refused.
+// Try locks a file, which it creates if needed, without waiting, and writes the process id to it if it
+// can. Its error is a [*HeldError] if another process holds the lock. A symbolic link at path is refused.
 func Try(path string) (*Lock, error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {

@@ -59,15 +59,15 @@ type Session struct {
 	ExpiresAt    time.Time
 	IP           string
 	UserAgent    string
-	Member       *Membership // of the active workspace; nil if the user is not one, or if it was not loaded
+	Member       *Membership // in the active workspace; nil if there is none, or if it was not loaded
 
 	token string
 	hash  []byte // of token
 	mac   []byte // see [Store.mac]
 }
 
-// A Membership is the person's in the session's active workspace. It is loaded with
-// the session, because most requests need both.
+// A Membership is the membership of a session's user in its active workspace. It is loaded with the
+// session, because most requests need both.
 type Membership struct {
 	ID           events.ID
 	Slug         string // of the workspace
