@@ -42,7 +42,7 @@ func (v Jobs) Queue(ctx context.Context, workspace, by events.ID, fairKey, requi
 		q.Requirements++
 	}
 	if err != nil {
-		return q, fmt.Errorf("queue of %s: %w", workspace, err)
+		return q, fmt.Errorf("read queue of %s: %w", workspace, err)
 	}
 	return q, nil
 }

@@ -41,7 +41,7 @@ func (s *Store) ForUser(ctx context.Context, user events.ID, limit int) ([]Sessi
 		user, s.Now(), limit)
 	list, err := pgx.CollectRows(rows, scan)
 	if err != nil {
-		return nil, fmt.Errorf("sessions of %s: %w", user, err)
+		return nil, fmt.Errorf("read sessions of %s: %w", user, err)
 	}
 	return slices.DeleteFunc(list, func(session Session) bool { return !s.authentic(&session) }), nil
 }

@@ -28,11 +28,11 @@ const enrollmentsPerMinute = 10
 func newFarm(cfg Config, p parts, perCaller *limit.Limit, m *metrics.Metrics, log *slog.Logger) (*farm.Server, error) {
 	perAddress, err := limit.PerMinute(min(enrollmentsPerMinute, cfg.RateLimit))
 	if err != nil {
-		return nil, fmt.Errorf("limit of enrollments: %w", err)
+		return nil, fmt.Errorf("set limit of enrollments: %w", err)
 	}
 	perToken, err := limit.PerMinute(min(enrollmentsPerMinute, cfg.RateLimit))
 	if err != nil {
-		return nil, fmt.Errorf("limit of enrollments with a token: %w", err)
+		return nil, fmt.Errorf("set limit of enrollments with a token: %w", err)
 	}
 	m.Limit("enrollment", perAddress.Refused)
 	m.Limit("enrollment_token", perToken.Refused)

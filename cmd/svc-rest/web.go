@@ -55,11 +55,11 @@ type parts struct {
 func newWeb(cfg Config, p parts, ending <-chan struct{}, m *metrics.Metrics, log *slog.Logger) (*rest.Server, http.Handler, error) {
 	perCaller, err := limit.PerMinute(cfg.RateLimit)
 	if err != nil {
-		return nil, nil, fmt.Errorf("limit of requests: %w", err)
+		return nil, nil, fmt.Errorf("set limit of requests: %w", err)
 	}
 	perSignIn, err := limit.PerMinute(min(signInsPerMinute, cfg.RateLimit))
 	if err != nil {
-		return nil, nil, fmt.Errorf("limit of sign-ins: %w", err)
+		return nil, nil, fmt.Errorf("set limit of sign-ins: %w", err)
 	}
 	m.Limit("api", perCaller.Refused)
 	m.Limit("sign_in", perSignIn.Refused)

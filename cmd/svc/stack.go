@@ -185,7 +185,7 @@ func (s *stack) startGateway(ctx context.Context) error {
 		return fmt.Errorf("SVC_GATEWAY_ADDR: %w", err)
 	}
 	if err := s.folder.gatewayCertificate(host, time.Now()); err != nil {
-		return fmt.Errorf("certificate of the gateway: %w", err)
+		return fmt.Errorf("make certificate of the gateway: %w", err)
 	}
 	return s.start(ctx, "svc-gateway", s.checkGateway, []string{"SVC_GATEWAY_ADDR"},
 		"SVC_METRICS_ADDR=", // one address cannot be both services'

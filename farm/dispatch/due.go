@@ -207,14 +207,14 @@ func (s *sweep) reportedSum(ctx context.Context, j dueJob, a projections.JobAtte
 		j.Workspace, j.Job, a.Epoch)
 	list, err := pgx.CollectRows(rows, pgx.RowTo[json.RawMessage])
 	if err != nil {
-		return nil, fmt.Errorf("sum of log of job %s: %w", j.Job, err)
+		return nil, fmt.Errorf("read sum of log of job %s: %w", j.Job, err)
 	}
 	if len(list) == 0 {
 		return nil, nil
 	}
 	var sum events.JobLogSummary
 	if err := json.Unmarshal(list[0], &sum); err != nil {
-		return nil, fmt.Errorf("sum of log of job %s: %w", j.Job, err)
+		return nil, fmt.Errorf("decode sum of log of job %s: %w", j.Job, err)
 	}
 	return &sum, nil
 }

@@ -256,7 +256,7 @@ func (f *farm) refreshPresences(ctx context.Context, list []*connection) error {
 	var p presenceRow
 	_, err := pgx.ForEachRow(rows, []any{&p.runner, &p.connection, &p.Count, &p.Until}, func() error { by[p.runner] = p; return nil })
 	if err != nil {
-		return fmt.Errorf("connections of %s: %w", f.workspace, err)
+		return fmt.Errorf("read connections of %s: %w", f.workspace, err)
 	}
 	for i, c := range list {
 		switch p, ok := by[c.runner.ID]; {

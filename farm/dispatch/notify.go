@@ -18,7 +18,7 @@ func (f *farm) notifyRunners(ctx context.Context, list []*connection) error {
 	rows, _ := f.d.DB.Query(ctx, selectRunners, f.workspace, idsOf(list))
 	states, err := pgx.CollectRows(rows, pgx.RowToStructByPos[runnerRow])
 	if err != nil {
-		return fmt.Errorf("runners of %s: %w", f.workspace, err)
+		return fmt.Errorf("read runners of %s: %w", f.workspace, err)
 	}
 	by := make(map[events.ID]runnerRow, len(states))
 	for _, r := range states {

@@ -125,7 +125,7 @@ func (l *Logs) Sizes(ctx context.Context, workspace events.ID, epochs map[events
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("sizes of logs of %s: %w", workspace, err)
+		return nil, fmt.Errorf("read sizes of logs of %s: %w", workspace, err)
 	}
 	return sizes, nil
 }

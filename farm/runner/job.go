@@ -100,7 +100,7 @@ func (j *job) append(kind byte, body []byte) error {
 	if kind == kindEvent {
 		var s timedEvent
 		if err := json.Unmarshal(body, &s); err != nil {
-			return fmt.Errorf("event of a job: %w", err)
+			return fmt.Errorf("decode event of job %s: %w", j.name(), err)
 		}
 		e = s.Event
 	}
@@ -126,7 +126,7 @@ func (j *job) append(kind byte, body []byte) error {
 func (j *job) appendEvent(e wire.Event) error {
 	body, err := json.Marshal(newTimedEvent(e))
 	if err != nil {
-		return fmt.Errorf("event of a job: %w", err)
+		return fmt.Errorf("encode event of job %s: %w", j.name(), err)
 	}
 	return j.append(kindEvent, body)
 }
@@ -141,7 +141,7 @@ func (j *job) update(change func()) {
 func (j *job) saveManifest(body []byte) error {
 	var m manifest
 	if err := json.Unmarshal(body, &m); err != nil {
-		return fmt.Errorf("manifest of a job: %w", err)
+		return fmt.Errorf("decode manifest of job %s: %w", j.name(), err)
 	}
 	if err := Folder(j.dir).replaceFile(manifestFileName, body); err != nil {
 		return err

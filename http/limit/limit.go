@@ -51,11 +51,11 @@ func newLimit(n int, period time.Duration) (*Limit, error) {
 	}
 	store, err := memstore.NewCtx(callers)
 	if err != nil {
-		return nil, fmt.Errorf("limit of %d: %w", n, err)
+		return nil, fmt.Errorf("make limit of %d: %w", n, err)
 	}
 	limiter, err := throttled.NewGCRARateLimiterCtx(store, throttled.RateQuota{MaxRate: throttled.PerDuration(n, period), MaxBurst: n - 1})
 	if err != nil {
-		return nil, fmt.Errorf("limit of %d: %w", n, err)
+		return nil, fmt.Errorf("make limit of %d: %w", n, err)
 	}
 	limiter.SetMaxCASAttemptsLimit(maxTries)
 	return &Limit{limiter: limiter, units: n, every: period / time.Duration(n)}, nil
@@ -107,7 +107,7 @@ func (l *Limit) Wait(ctx context.Context, caller string, n int) (time.Duration, 
 	}
 	_, state, err := l.limiter.RateLimitCtx(ctx, caller, 0)
 	if err != nil {
-		return 0, fmt.Errorf("count of %s: %w", caller, err)
+		return 0, fmt.Errorf("read count of %s: %w", caller, err)
 	}
 	free := time.Duration(l.units-min(n, l.units)) * l.every
 	if state.ResetAfter <= free {

@@ -223,7 +223,7 @@ func (e *export) encodePage(
 	}
 	slot, err := e.acquire(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("slot for a page: %w", err)
+		return nil, fmt.Errorf("acquire slot for a page: %w", err)
 	}
 	defer slot.Release()
 	var working errgroup.Group

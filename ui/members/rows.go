@@ -87,7 +87,7 @@ func newPattern(ctx context.Context, v *page.Visit, m client.Member) (p pattern,
 	m.Id, m.Name, m.Email = columnID.placeholder(), columnName.placeholder(), columnEmail.placeholder()
 	var text strings.Builder
 	if err := memberRow(v, m, templ.Raw(columnAvatar.placeholder()), templ.Raw(columnActive.placeholder())).Render(ctx, &text); err != nil {
-		return p, fmt.Errorf("pattern of a row: %w", err)
+		return p, fmt.Errorf("render pattern of a row: %w", err)
 	}
 	for rest := text.String(); ; {
 		before, after, ok := strings.Cut(rest, secret)
@@ -103,7 +103,7 @@ func newPattern(ctx context.Context, v *page.Visit, m client.Member) (p pattern,
 		rest = after[len(mark):]
 		plain, err := url.PathUnescape(mark)
 		if err != nil {
-			return p, fmt.Errorf("pattern of a row: %w", err)
+			return p, fmt.Errorf("parse pattern of a row: %w", err)
 		}
 		r, _ := utf8.DecodeRuneInString(plain)
 		p.slots = append(p.slots, slot{column(r - []rune(firstMark)[0]), inURL})
@@ -130,7 +130,7 @@ func (p pattern) render(ctx context.Context, out io.Writer, v *page.Visit, m cli
 			_, err = io.WriteString(out, inText[s.column])
 		}
 		if err != nil {
-			return fmt.Errorf("row of a member: %w", err)
+			return fmt.Errorf("write row of a member: %w", err)
 		}
 	}
 	_, err := io.WriteString(out, p.after)

@@ -121,7 +121,7 @@ func (j *Job) run(ctx, graceful context.Context, c Command) (r Result, err error
 	}()
 	from, to, err := os.Pipe()
 	if err != nil {
-		return r, fmt.Errorf("pipe of a step: %w", err)
+		return r, fmt.Errorf("open pipe of a step: %w", err)
 	}
 	defer from.Close()
 	cmd.Stdout, cmd.Stderr = to, to
