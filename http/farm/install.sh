@@ -370,8 +370,7 @@ uninstall() {
 		systemctl disable --now --quiet svc-runner.service
 	fi
 	if [ -x "$bin" ]; then
-		as_runner "$bin" uninstall --data-dir "$data" ||
-			fail "$data was left, and so were $bin and the service"
+		as_runner "$bin" uninstall --data-dir "$data" || not_uninstalled
 		rm -f "$bin" "$bin.old"
 	fi
 	rm -f "$etc/server-ca.pem" "$etc/options"
@@ -381,6 +380,11 @@ uninstall() {
 		systemctl daemon-reload
 	fi
 	say "svc-runner is uninstalled"
+}
+
+not_uninstalled() {
+	[ "$service" = no ] || say "the service is stopped; 'systemctl enable --now svc-runner' starts it again"
+	fail "$data was left, and so was $bin"
 }
 
 main() {

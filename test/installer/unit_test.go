@@ -265,7 +265,10 @@ svc-runner status --data-dir DATA [new]
 svc-runner: this machine is a runner, and online
 `, asked)
 	}
-	asked, err := m.managed(unit, "", "--uninstall")
+	asked, err := m.managed(unit+"; runuser() { return 1; }", "", "--uninstall")
+	require.Error(t, err)
+	require.Contains(t, asked, "the service is stopped; 'systemctl enable --now svc-runner' starts it again\n")
+	asked, err = m.managed(unit, "", "--uninstall")
 	require.NoError(t, err, asked)
 	asked, _, _ = strings.Cut(asked, "svc-runner: ")
 	require.Equal(t, `systemctl disable --now --quiet UNIT [1.2.4]
