@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"svc/config"
+	"svc/projections/fold"
 )
 
 const maxConnections = 24 // default size of a pool, unless the URL has pool_max_conns
@@ -25,14 +26,14 @@ func openDatabase(cfg Config) (d database, err error) {
 	if d.direct, err = direct(cfg); err != nil {
 		return d, err
 	}
-	if d.Pool, err = open("SVC_DATABASE_URL", cfg.DatabaseURL); err != nil {
+	if d.Pool, err = open("SVC_DATABASE_URL", cfg.DatabaseURL, nil); err != nil {
 		return d, err
 	}
 	d.lists = d.Pool
 	if cfg.DatabaseReadURL.IsZero() {
 		return d, nil
 	}
-	if d.lists, err = open("SVC_DATABASE_READ_URL", cfg.DatabaseReadURL); err != nil {
+	if d.lists, err = open("SVC_DATABASE_READ_URL", cfg.DatabaseReadURL, fold.CheckServer); err != nil {
 		d.Pool.Close()
 	}
 	return d, err
@@ -66,7 +67,8 @@ func direct(cfg Config) (*pgx.ConnConfig, error) {
 	return pool.ConnConfig, nil
 }
 
-func open(variable string, address config.URL) (*pgxpool.Pool, error) {
+// open opens a pool. check, which may be nil, checks each connection before it is used.
+func open(variable string, address config.URL, check func(context.Context, *pgx.Conn) (bool, error)) (*pgxpool.Pool, error) {
 	pool, err := pgxpool.ParseConfig(address.Reveal())
 	if err != nil {
 		return nil, fmt.Errorf("%s is malformed: want a PostgreSQL address", variable) // err may quote the password
@@ -74,6 +76,7 @@ func open(variable string, address config.URL) (*pgxpool.Pool, error) {
 	if !address.URL().Query().Has("pool_max_conns") {
 		pool.MaxConns = maxConnections
 	}
+	pool.PrepareConn = check
 	db, err := pgxpool.NewWithConfig(context.Background(), pool)
 	if err != nil {
 		return nil, fmt.Errorf("open database: %w", err)

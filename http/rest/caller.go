@@ -31,6 +31,9 @@ type caller struct {
 	envelope  events.Envelope
 	foundAt   time.Time // when the look-up of the credential began; see [Server.recheckIfStale]
 
+	position  int64     // that the request requires of the views it reads; 0 if none
+	waitUntil time.Time // how long it waits for position
+
 	// The credential: a cookie or the fingerprint of a token.
 	cookie      string
 	fingerprint events.Fingerprint

@@ -2,6 +2,7 @@ package rest
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	"svc/http/limit"
 	"svc/http/openapi"
 	"svc/http/reply"
+	"svc/projections/fold"
 )
 
 // A guard is the authorization rule of a route. The zero guard admits nobody.
@@ -88,7 +90,11 @@ func (s *Server) guardRoute(row route) openapi.Guard {
 			return nil, nil, err
 		}
 		r.Body = limited.Body // which may be buffered
-		return context.WithValue(r.Context(), callerKey{}, c), c.releaseSlots, nil
+		ctx := context.WithValue(r.Context(), callerKey{}, c)
+		if c.position > 0 {
+			ctx = fold.Require(ctx, row.views, c.workspace, c.position)
+		}
+		return ctx, c.releaseSlots, nil
 	}
 }
 
@@ -192,8 +198,11 @@ func (s *Server) awaitPosition(r *http.Request, views []string, c *caller) error
 		return fault.Field("X-Svc-Min-Position", "must be a position: 0 or more")
 	}
 	awaiter := s.Lists.Awaiter
+	c.waitUntil = time.Now().Add(fold.AwaitTimeout)
 	if views == nil {
 		awaiter, views = s.Primary.Awaiter, []string{""}
+	} else {
+		c.position = seq
 	}
 	var behind []string
 	for _, view := range views {
@@ -219,6 +228,39 @@ func (s *Server) awaitPosition(r *http.Request, views []string, c *caller) error
 	}
 	c.foundAt = time.Time{} // what was waited for may be the end of the caller's rights
 	return nil
+}
+
+// readReached calls read, and again while the server that answers has not reached the position that the
+// request requires: the one that was asked by awaitPosition may be another. Meanwhile the request holds a
+// slot of the positions instead of its read slot.
+func readReached[O any](ctx context.Context, s *Server, read func() (*O, error)) (*O, error) {
+	out, err := read()
+	if !errors.Is(err, fold.ErrNotCaughtUp) {
+		return out, err
+	}
+	c := callerOf(ctx)
+	c.releaseSlots()
+	slot, err := s.acquire(ctx, s.bounds.positions, c)
+	if err != nil {
+		return nil, err
+	}
+	defer slot.Release()
+	limited, cancel := context.WithDeadline(ctx, c.waitUntil)
+	defer cancel()
+	out, err = fold.RetryBehind(limited, func() (*O, error) {
+		if err := s.acquireSlotFor(ctx, s.bounds.reads, c); err != nil {
+			return nil, err
+		}
+		out, err := read()
+		if errors.Is(err, fold.ErrNotCaughtUp) {
+			c.releaseSlots()
+		}
+		return out, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, s.recheck(ctx, c) // what was waited for may be the end of the caller's rights
 }
 
 // identify authenticates the caller and applies the rate limit. A request counts against its caller or,

@@ -57,12 +57,16 @@ type route struct {
 	answer                        func(huma.Registry) *huma.Response // describes a response that is not JSON
 
 	intent  intent // nil if the route only reads
-	handler openapi.Handler
+	handler func(*Server) openapi.Handler
 }
 
-// query returns r with a handler that only reads.
+// query returns r with a handler that only reads. It may read repeatedly, see [readReached].
 func query[I, O any](serve func(context.Context, *I) (*O, error), r route) route {
-	r.handler = openapi.Handle(serve)
+	r.handler = func(s *Server) openapi.Handler {
+		return openapi.Handle(func(ctx context.Context, in *I) (*O, error) {
+			return readReached(ctx, s, func() (*O, error) { return serve(ctx, in) })
+		})
+	}
 	return r
 }
 
@@ -89,7 +93,7 @@ func command[I, O any, C commands.Deniable](
 		cmd, _ := newCommand(in, c, target)
 		return cmd
 	}
-	r.handler = openapi.Handle(func(ctx context.Context, in *I) (*O, error) {
+	handler := openapi.Handle(func(ctx context.Context, in *I) (*O, error) {
 		c := callerOf(ctx)
 		target, malformed := events.ParseID(c.target)
 		cmd, err := newCommand(in, c, target)
@@ -101,6 +105,7 @@ func command[I, O any, C commands.Deniable](
 		}
 		return serve(ctx, in, cmd)
 	})
+	r.handler = func(*Server) openapi.Handler { return handler }
 	return r
 }
 
@@ -126,7 +131,7 @@ func positionAnswer(done commands.Result, err error) (*Position, error) {
 func (s *Server) mount(api *openapi.API) {
 	for _, section := range s.sections() {
 		for _, r := range section.routes {
-			api.Add(s.operation(section.tag, r), r.handler)
+			api.Add(s.operation(section.tag, r), r.handler(s))
 		}
 	}
 	for _, m := range s.Machines {

@@ -12,8 +12,10 @@ import (
 	"svc/events"
 )
 
+// AwaitTimeout is how long a request waits for its views.
+const AwaitTimeout = 5 * time.Second
+
 const (
-	awaitTimeout = 5 * time.Second        // how long a request waits for its view
 	minPollPause = 2 * time.Millisecond   // between polls; doubles up to maxPollPause
 	maxPollPause = 200 * time.Millisecond // progress of another process is only seen by polling
 )
@@ -107,7 +109,7 @@ func (ps *positionWaiters) reached(ctx context.Context, w viewKey, seq int64) (b
 // await returns nil when the view has reached seq, and ErrNotCaughtUp when ctx ends or the time is
 // over.
 func (ps *positionWaiters) await(ctx context.Context, w viewKey, seq int64) error {
-	ctx, cancel := context.WithTimeout(ctx, awaitTimeout)
+	ctx, cancel := context.WithTimeout(ctx, AwaitTimeout)
 	defer cancel()
 	p := ps.join(w)
 	defer ps.leave(w, p)
@@ -163,7 +165,7 @@ func (ps *positionWaiters) poll(ctx context.Context, w viewKey, p *position, seq
 // [Follower.Await] waits. It is for reads of a pool with connections to several servers: Await asks one of
 // them, and the next read may be answered by another.
 func RetryBehind[T any](ctx context.Context, read func() (T, error)) (T, error) {
-	ctx, cancel := context.WithTimeout(ctx, awaitTimeout)
+	ctx, cancel := context.WithTimeout(ctx, AwaitTimeout)
 	defer cancel()
 	for pause := minPollPause; ; pause = min(2*pause, maxPollPause) {
 		found, err := read()

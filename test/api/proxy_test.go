@@ -8,10 +8,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A proxy forwards TCP connections to a database, and can cut or stall them.
+// A proxy forwards TCP connections to a database, or to each of several in turn, and can cut or stall them.
 type proxy struct {
 	listener net.Listener
-	target   string
+	targets  []string
 	group    sync.WaitGroup
 
 	mu      sync.Mutex
@@ -28,10 +28,10 @@ const (
 	linkStalled           // connections stay open and transfer nothing
 )
 
-func newProxy(t *testing.T, target string) *proxy {
+func newProxy(t *testing.T, targets ...string) *proxy {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	p := &proxy{listener: listener, target: target, changed: make(chan struct{}), conns: map[net.Conn]bool{}}
+	p := &proxy{listener: listener, targets: targets, changed: make(chan struct{}), conns: map[net.Conn]bool{}}
 	p.group.Go(p.accept)
 	t.Cleanup(func() {
 		_ = listener.Close()
@@ -58,12 +58,12 @@ func (p *proxy) set(state linkState) {
 }
 
 func (p *proxy) accept() {
-	for {
+	for n := 0; ; n++ {
 		client, err := p.listener.Accept()
 		if err != nil {
 			return // the test has ended
 		}
-		server, err := net.Dial("tcp", p.target)
+		server, err := net.Dial("tcp", p.targets[n%len(p.targets)])
 		if err != nil {
 			_ = client.Close()
 			continue

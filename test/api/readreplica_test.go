@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -41,6 +43,9 @@ func TestReadReplica(t *testing.T) {
 			{"a minimum position waits for the replica", testMinPositionWaitsForReplica},
 			{"authorization reads the primary", testAuthorizationReadsPrimary},
 			{"commands read the primary", testCommandsReadPrimary},
+			{"one of two replicas lags", func(t *testing.T, v *service, r *replica) {
+				testReplicaThatLags(t, v, r, newReplica(t, primary, database))
+			}},
 			{"without the replica", testWithoutReplica},
 		} {
 			t.Run(part.name, func(t *testing.T) { part.test(t, v, r) })
@@ -204,6 +209,54 @@ func testCommandsReadPrimary(t *testing.T, v *service, r *replica) {
 	require.Greater(t, after, before)
 	verified := v.ask(t, "ada@acme", "GET /api/v1/audit/verify", "", "X-Svc-Min-Position: "+a.header.Get("X-Svc-Position")).is(t, "200")
 	require.Equal(t, true, verified.at(t, "ok"))
+}
+
+// testReplicaThatLags shows that a minimum position holds if connections lead to several replicas.
+func testReplicaThatLags(t *testing.T, v *service, r, lagging *replica) {
+	address, err := url.Parse(r.database)
+	require.NoError(t, err)
+	behind, err := url.Parse(lagging.database)
+	require.NoError(t, err)
+	address.Host = newProxy(t, address.Host, behind.Host).address()
+	address.RawQuery += "&pool_max_conns=2" // one to each
+	several := v.fixture.serve(t, v.database, "SVC_DATABASE_READ_URL="+address.String())
+	several.expectsErrors = true
+
+	defer lagging.pauseReplay(t)()
+	id, position := several.queueRun(t, "on-one-of-two")
+	const each = 5
+	lines := []string{runsByTitle + "on-one-of-two", "GET /api/v1/runs/" + id, "GET /api/v1/runs/" + id + "/events", "GET /api/v1/dashboard"}
+	answers := make(chan answer, each*len(lines))
+	var asking, others sync.WaitGroup
+	var asked atomic.Bool
+	for range 4 { // keep both connections in use, so that consecutive reads are of either
+		others.Go(func() {
+			for !asked.Load() {
+				several.ask(t, "mia", "GET /api/v1/workspace", "")
+			}
+		})
+	}
+	for _, line := range lines {
+		asking.Go(func() {
+			for range each {
+				answers <- several.ask(t, "ada@acme", line, "", "X-Svc-Min-Position: "+position)
+			}
+		})
+	}
+	asking.Wait()
+	asked.Store(true)
+	others.Wait()
+	close(answers)
+	shown := 0
+	for a := range answers {
+		if a.status == 503 {
+			a.is(t, "503 not_caught_up")
+			continue
+		}
+		require.Contains(t, a.is(t, "200").body, "on-one-of-two")
+		shown++
+	}
+	require.Positive(t, shown)
 }
 
 // testWithoutReplica shows that lists fail without the replica, unless SVC_DATABASE_READ_URL names the

@@ -12,6 +12,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
+
+	"svc/projections/fold"
 )
 
 // settled is how often a connection has carried out a statement when its plan
@@ -40,7 +42,7 @@ func (w *watcher) pool(t *testing.T, url string) *pgxpool.Pool {
 	t.Helper()
 	config, err := pgxpool.ParseConfig(url)
 	require.NoError(t, err)
-	config.MaxConns = 1
+	config.MaxConns, config.PrepareConn = 1, fold.CheckServer
 	config.ConnConfig.OnNotice = func(conn *pgconn.PgConn, n *pgconn.Notice) {
 		if _, text, ok := strings.Cut(n.Message, "plan:\n"); ok {
 			w.take(t, conn, text)

@@ -1,0 +1,96 @@
+package rest
+
+import (
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"svc/events"
+	"svc/projections"
+	"svc/projections/fold"
+	"svc/proof"
+	"svc/sessions"
+	"svc/test/world"
+)
+
+// Of several servers behind one address, one has reached the position and another answers. Every list waits
+// for that one, without a read slot.
+func TestListsWaitForServerThatLags(t *testing.T) {
+	t.Parallel()
+	w := world.New(t)
+	p, err := w.NewPlayer(t.Context(), 1)
+	require.NoError(t, err)
+	run := w.QueueRun(t, p.Workspace)
+	w.CaughtUp(t)
+	lagging := world.Connect(t, w.URL, func(c *pgxpool.Config) { c.MaxConns, c.PrepareConn = 1, fold.CheckServer })
+	_, err = lagging.Exec(t.Context(), `create temporary table checkpoints as select workspace_id, view, seq - 1 as seq from checkpoints`)
+	require.NoError(t, err)
+
+	log := slog.New(slog.DiscardHandler)
+	people := &sessions.Store{DB: w.DB, Secret: []byte("a secret of thirty-two characters"), Now: time.Now, Log: log}
+	session, err := people.Start(t.Context(), p.Owner.ID, p.Workspace, "", "")
+	require.NoError(t, err)
+	s := New(Config{
+		Commands: w.Commands, Sessions: people, LastSeen: sessions.NewLastSeen(w.DB, log), Load: func() float64 { return 0 }, Now: time.Now,
+		Log: log, Origin: "http://localhost:4000",
+		Primary: Primary{
+			Members: projections.Members{DB: w.DB}, ServiceAccounts: projections.ServiceAccounts{DB: w.DB}, Jobs: projections.Jobs{DB: w.DB},
+			Users: projections.Users{DB: w.DB},
+		},
+		Lists: Lists{
+			Runs: projections.Runs{DB: lagging}, Decisions: projections.Decisions{DB: lagging}, Audit: projections.Audit{DB: lagging},
+			Insights: projections.Insights{DB: lagging}, Dashboard: projections.Dashboard{DB: lagging}, Awaiter: w.Follower,
+		},
+	})
+	api := s.Handler()
+	var head int64
+	var record events.ID
+	err = w.DB.QueryRow(t.Context(), `
+		select seq, id from events where workspace_id = $1 order by seq desc limit 1`, p.Workspace).Scan(&head, &record)
+	require.NoError(t, err)
+	ask := func(path string) *httptest.ResponseRecorder {
+		path = strings.Replace(strings.Replace(path, "/audit/{id}", "/audit/"+record.String(), 1), "{id}", run.String(), 1)
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, prefix+path, nil)
+		r.AddCookie(people.Cookie(session))
+		r.Header.Set("X-Svc-Min-Position", strconv.FormatInt(head, 10))
+		a := httptest.NewRecorder()
+		api.ServeHTTP(a, r)
+		return a
+	}
+
+	query := map[string]string{"/runs": "?status=active", "/search": "?q=a"}
+	asked, answers := 0, make(chan *httptest.ResponseRecorder, 100)
+	var all sync.WaitGroup
+	for _, r := range routes() {
+		if r.views != nil && r.intent == nil && !slices.Contains(r.views, proof.FollowerName) {
+			asked++
+			all.Go(func() { answers <- ask(r.path + query[r.path]) })
+		}
+	}
+	require.Greater(t, asked, 8)
+	require.Eventually(t, func() bool {
+		waiting, _, _ := s.bounds.positions.Usage()
+		return waiting == asked || len(answers) > 0
+	}, testTimeout, time.Millisecond)
+	require.Empty(t, answers)
+	require.Eventually(t, func() bool {
+		reading, _, _ := s.bounds.reads.Usage()
+		return reading == 0
+	}, testTimeout, time.Millisecond)
+	_, err = lagging.Exec(t.Context(), `drop table pg_temp.checkpoints`)
+	require.NoError(t, err)
+	all.Wait()
+	for range asked {
+		a := <-answers
+		require.Equal(t, http.StatusOK, a.Code, a.Body)
+	}
+}
