@@ -18,36 +18,49 @@ type Dashboard struct{ DB *pgxpool.Pool }
 // changed: the head of the log plus the checkpoints of all followed views.
 // Its data about the farm comes from inline views. Workspaces without a log are left out.
 func (v Dashboard) Positions(ctx context.Context, workspaces []events.ID) (map[events.ID]int64, error) {
-	rows, _ := v.DB.Query(ctx, `
-		select r.* from unnest((select $1::uuid[])) as k (workspace_id) cross join lateral (
-			select workspace_id, head + (select coalesce(sum(seq), 0)::bigint from checkpoints c
-				where c.workspace_id = k.workspace_id and view in (`+followedNames+`)) from logs l
-			where l.workspace_id = k.workspace_id offset 0) r`, workspaces)
-	found := make(map[events.ID]int64, len(workspaces))
-	var workspace events.ID
-	var position int64
-	_, err := pgx.ForEachRow(rows, []any{&workspace, &position}, func() error {
-		found[workspace] = position
-		return nil
-	})
+	rows, _ := v.DB.Query(ctx, selectDashboardPositions, workspaces)
+	found, err := collectPositions(rows)
 	if err != nil {
 		return nil, fmt.Errorf("read positions of dashboards: %w", err)
 	}
 	return found, nil
 }
 
+var selectDashboardPositions = `
+	select r.* from unnest((select $1::uuid[])) as k (workspace_id) cross join lateral (
+		select workspace_id, head + (select coalesce(sum(seq), 0)::bigint from checkpoints c
+			where c.workspace_id = k.workspace_id and view in (` + followedNames + `)) from logs l
+		where l.workspace_id = k.workspace_id offset 0) r`
+
+func collectPositions(rows pgx.Rows) (map[events.ID]int64, error) {
+	found := map[events.ID]int64{}
+	var workspace events.ID
+	var position int64
+	_, err := pgx.ForEachRow(rows, []any{&workspace, &position}, func() error {
+		found[workspace] = position
+		return nil
+	})
+	return found, err
+}
+
 // An Overview is what the dashboard shows of a workspace.
 type Overview struct {
-	Stages  Stages        // of active runs
-	Waiting WaitingCounts // open decisions
-	Recent  []Run         // most recently updated runs, newest first
-	Slots   RunnerSlots
-	Queued  int // jobs that wait for a runner
+	Position int64         // one of Positions that the overview has at least reached
+	Stages   Stages        // of active runs
+	Waiting  WaitingCounts // open decisions
+	Recent   []Run         // most recently updated runs, newest first
+	Slots    RunnerSlots
+	Queued   int // jobs that wait for a runner
 }
 
 // Get returns the overview at time now, with up to recent runs.
 func (v Dashboard) Get(ctx context.Context, workspace events.ID, recent int, now time.Time) (o Overview, err error) {
 	b := &pgx.Batch{}
+	b.Queue(selectDashboardPositions, []events.ID{workspace}).Query(func(rows pgx.Rows) error {
+		found, err := collectPositions(rows)
+		o.Position = found[workspace]
+		return err
+	})
 	o.Stages.queue(b, workspace, nil, now)
 	b.Queue(selectWaiting, workspace).Query(o.Waiting.scan)
 	b.Queue(`

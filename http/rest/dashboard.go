@@ -124,6 +124,7 @@ func (s *Server) getDashboard(ctx context.Context, in *dashboardQuery) (*dashboa
 	if next := found.Stages.Next; next != nil {
 		until = *next
 	}
+	position = found.Position // another server may have answered above
 	out.Status, out.ETag, out.Body = http.StatusOK, name(until), newDashboard(found, health.system, now)
 	out.Body.Farm.On, out.Body.Farm.PublicURL = s.Farm.On, s.Farm.PublicURL
 	return out, nil

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	"svc/projections"
 	"svc/sessions"
 	"svc/test/pgtest"
+	"svc/test/world"
 )
 
 // queries records the statements of a pool.
@@ -124,4 +126,40 @@ func TestUnchangedDashboardNeedsOneLookup(t *testing.T) {
 		require.Equal(t, http.StatusOK, changed.Code)
 		tag = changed.Header().Get("ETag")
 	}
+}
+
+// The tag of a dashboard is of the server that it was read from, if others behind the same address are ahead.
+// With a tag of theirs, polls would be answered 304 until something else happens.
+func TestDashboardTagIsOfServerThatAnswered(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	workspace := fill(t, world.Connect(t, url), 7)
+	var lags atomic.Bool // what the pool reads from then on
+	db := world.Connect(t, url, func(c *pgxpool.Config) {
+		c.MaxConns, c.PrepareConn = 1, func(ctx context.Context, conn *pgx.Conn) (bool, error) {
+			sql := `drop table if exists pg_temp.logs`
+			if lags.Load() {
+				sql = `create temporary table if not exists logs as select workspace_id, head - 1 as head from public.logs`
+			}
+			_, err := conn.Exec(ctx, sql)
+			return true, err
+		}
+	})
+	s := New(Config{
+		Lists: Lists{Dashboard: projections.Dashboard{DB: db}}, Load: func() float64 { return 0 }, Log: slog.New(slog.DiscardHandler),
+		Now: func() time.Time { // between looking up the position and reading the rest
+			lags.Store(!lags.Load())
+			return epoch
+		},
+	})
+	ask := func(tag string) *dashboardAnswer {
+		a, err := s.getDashboard(as(t, someone(workspace)), &dashboardQuery{IfNoneMatch: tag})
+		require.NoError(t, err)
+		return a
+	}
+	first := ask("")
+	require.Equal(t, http.StatusOK, first.Status)
+	lags.Store(false)
+	second := ask(first.ETag)
+	require.Equal(t, http.StatusOK, second.Status, "now of a server that is ahead")
 }
