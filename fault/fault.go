@@ -25,8 +25,10 @@ const (
 	Gone                         // nothing: it existed, and will not exist again
 	MethodNotAllowed             // use another method
 	Conflict                     // read the current state, then retry
+	Precondition                 // read the current state, then retry without the condition
 	TooLarge                     // send less
 	UnsupportedMedia             // send another content type
+	OutOfRange                   // ask for a range that exists
 	Invalid                      // correct the fields named in the details
 	RateLimited                  // wait, then retry
 	Busy                         // retry in a moment: others came first
@@ -47,8 +49,10 @@ var kinds = map[Kind]struct {
 	Gone:             {http.StatusGone, slog.LevelDebug},
 	MethodNotAllowed: {http.StatusMethodNotAllowed, slog.LevelDebug},
 	Conflict:         {http.StatusConflict, slog.LevelDebug},
+	Precondition:     {http.StatusPreconditionFailed, slog.LevelDebug},
 	TooLarge:         {http.StatusRequestEntityTooLarge, slog.LevelDebug},
 	UnsupportedMedia: {http.StatusUnsupportedMediaType, slog.LevelDebug},
+	OutOfRange:       {http.StatusRequestedRangeNotSatisfiable, slog.LevelDebug},
 	Invalid:          {http.StatusUnprocessableEntity, slog.LevelDebug},
 	RateLimited:      {http.StatusTooManyRequests, slog.LevelDebug},
 	Busy:             {http.StatusServiceUnavailable, slog.LevelInfo},

@@ -31,6 +31,8 @@ var (
 	errNoArtifact       = fault.New(fault.NotFound, "artifact_not_found", "This job has no such artifact.")
 	errArtifactsRemoved = fault.New(fault.Gone, "artifacts_removed", "The artifacts of this job were removed because of their age.")
 	errArtifactStore    = fault.New(fault.Unavailable, "artifact_store_unavailable", "Artifacts cannot be read at the moment.")
+	errNoFileRange      = fault.New(fault.OutOfRange, "range_not_satisfiable", "The file does not contain the requested range.")
+	errFileChanged      = fault.New(fault.Precondition, "precondition_failed", "The file does not match If-Match.")
 )
 
 func (s *Server) artifactRoutes() section {
@@ -50,11 +52,13 @@ func (s *Server) artifactRoutes() section {
 			id:     "getArtifact", summary: "Download an artifact",
 			text: "Returns the content of a file. `ETag` is its SHA-256. Send `Range` to get a part of it, for example to resume a download. " +
 				"The connection is closed if the client reads nothing for 30 seconds, or less than 16 KiB a second for longer.",
-			refuses: []*fault.Fault{aggregates.ErrNoJob, errNoArtifact, errArtifactsRemoved, errArtifactStore},
+			refuses: []*fault.Fault{aggregates.ErrNoJob, errNoArtifact, errArtifactsRemoved, errArtifactStore, errNoFileRange, errFileChanged},
 			ownSlot: true, answer: describeArtifact, responses: map[string]*huma.Response{
-				"206": {Description: "The requested range.", Content: binary()},
-				"304": {Description: "Not modified: `If-None-Match` contains the file's `ETag`."},
-				"416": {Description: "The file does not contain the requested range: `range_not_satisfiable`."},
+				"206": describePart(binary(), describeArtifactHeaders()),
+				"304": {
+					Description: "Not modified: `If-None-Match` contains the file's `ETag`.",
+					Headers:     map[string]*huma.Param{"ETag": describeArtifactHeaders()["ETag"]},
+				},
 			},
 		}),
 	}}
@@ -106,6 +110,12 @@ func (s *Server) listArtifacts(ctx context.Context, in *artifactsQuery) (*artifa
 type artifactPath struct {
 	ID       string `path:"id" maxLength:"64" doc:"The job's id."`
 	Artifact string `path:"artifactId" maxLength:"64" doc:"The artifact's id."`
+
+	// http.ServeContent reads these headers.
+	Range       string `header:"Range" maxLength:"1000" doc:"The bytes to return. Several ranges are returned as multipart/byteranges." example:"bytes=1024-"`
+	IfRange     string `header:"If-Range" maxLength:"1000" doc:"An ETag. Range is ignored unless the file has it."`
+	IfMatch     string `header:"If-Match" maxLength:"1000" doc:"ETags. The request fails unless the file has one of them: 412 precondition_failed."`
+	IfNoneMatch string `header:"If-None-Match" maxLength:"1000" doc:"ETags that you have. The file is not returned if it has one of them."`
 }
 
 // getArtifact finds the artifact and acquires a slot before it starts the stream, so that their
@@ -251,14 +261,15 @@ func binary() map[string]*huma.MediaType {
 
 // describeArtifact describes a download's response, which is not JSON.
 func describeArtifact(huma.Registry) *huma.Response {
+	return &huma.Response{Description: "The file.", Content: binary(), Headers: describeArtifactHeaders()}
+}
+
+func describeArtifactHeaders() map[string]*huma.Param {
 	text := &huma.Schema{Type: huma.TypeString}
-	return &huma.Response{
-		Description: "The file.", Content: binary(),
-		Headers: map[string]*huma.Param{
-			"Content-Disposition": {Schema: text, Description: "Contains the file's name.", Example: "attachment; filename=app.tar"},
-			"ETag":                {Schema: text, Description: "Its SHA-256, in quotes.", Example: `"` + exampleArtifact.SHA256 + `"`},
-			"Accept-Ranges":       {Schema: text, Description: "Ranges are supported.", Example: "bytes"},
-		},
+	return map[string]*huma.Param{
+		"Content-Disposition": {Schema: text, Description: "Contains the file's name.", Example: "attachment; filename=app.tar"},
+		"ETag":                {Schema: text, Description: "Its SHA-256, in quotes.", Example: `"` + exampleArtifact.SHA256 + `"`},
+		"Accept-Ranges":       {Schema: text, Description: "Ranges are supported.", Example: "bytes"},
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"runtime"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -183,6 +184,7 @@ func TestDownload(t *testing.T) {
 		require.True(t, bytes.Equal(want, got), value)
 	}
 	etag := `"` + a.SHA256 + `"`
+	download := described(t).Get("paths./api/v1/farm/jobs/{id}/artifacts/{artifactId}.get")
 	for name, c := range map[string]struct {
 		headers []string
 		status  int
@@ -198,7 +200,17 @@ func TestDownload(t *testing.T) {
 		res, got, err := fetch(t, server, c.headers...)
 		require.NoError(t, err, name)
 		require.Equal(t, c.status, res.StatusCode, name)
-		if c.code != "" {
+		for i := 0; i < len(c.headers); i += 2 {
+			require.True(t, download.Get(`parameters.#(name=="`+c.headers[i]+`")`).Exists(), "%s is not described", c.headers[i])
+		}
+		answer := download.Get("responses." + strconv.Itoa(c.status))
+		require.True(t, answer.Exists(), "%d is not described", c.status)
+		if c.code == "" {
+			for _, header := range []string{"Accept-Ranges", "Content-Range", "ETag"} {
+				require.Equal(t, res.Header.Get(header) != "", answer.Get("headers."+header).Exists(), "%s: %s", name, header)
+			}
+		} else {
+			require.True(t, answer.Get("content.application/json.examples."+c.code).Exists(), "%s is not described", c.code)
 			var body reply.Body
 			require.NoError(t, json.Unmarshal(got, &body), "%s: %s", name, got)
 			require.Equal(t, c.code, body.Code)
@@ -294,7 +306,7 @@ func TestFindArtifact(t *testing.T) {
 		"foreign caller":   {globex, job.String(), file.String(), aggregates.ErrNoJob},
 		"malformed job id": {acme, "..", file.String(), aggregates.ErrNoJob},
 	} {
-		found, err := s.findArtifact(t.Context(), c.workspace, &artifactPath{c.job, c.file})
+		found, err := s.findArtifact(t.Context(), c.workspace, &artifactPath{ID: c.job, Artifact: c.file})
 		if c.want == nil {
 			require.NoError(t, err, name)
 			require.Equal(t, file, found.ID)
@@ -307,7 +319,7 @@ func TestFindArtifact(t *testing.T) {
 	ctx := context.WithValue(t.Context(), callerKey{}, &caller{workspace: acme})
 	for days, details := range map[int]map[string]any{30: {"keptDays": 30}, 0: {}} {
 		s.Farm.ArtifactDays = days
-		_, err := s.findArtifact(t.Context(), acme, &artifactPath{other.String(), file.String()})
+		_, err := s.findArtifact(t.Context(), acme, &artifactPath{ID: other.String(), Artifact: file.String()})
 		_, listed := s.listArtifacts(ctx, &artifactsQuery{ID: other.String(), Paging: Paging{Limit: 10}})
 		require.Equal(t, err, listed)
 		require.ErrorIs(t, err, errArtifactsRemoved)

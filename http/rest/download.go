@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"net/http"
 
+	"svc/fault"
 	"svc/http/reply"
 	"svc/projections"
 )
@@ -34,21 +35,21 @@ func (d *download) writeError(err error) {
 func (d *download) WriteHeader(status int) {
 	switch status {
 	case http.StatusRequestedRangeNotSatisfiable:
-		d.replaceBody(status, "range_not_satisfiable", "The file does not contain the requested range.")
+		d.replaceBody(errNoFileRange)
 	case http.StatusPreconditionFailed:
-		d.replaceBody(status, "precondition_failed", "The file does not match If-Match.")
+		d.replaceBody(errFileChanged)
 	default:
 		d.ResponseWriter.WriteHeader(status)
 	}
 }
 
-func (d *download) replaceBody(status int, code, message string) {
+func (d *download) replaceBody(f *fault.Fault) {
 	d.refused = true
 	h := d.Header()
 	for _, name := range []string{"Content-Disposition", "Content-Length", "ETag", "Last-Modified", "Cache-Control"} {
 		h.Del(name)
 	}
-	reply.JSON(d.ResponseWriter, status, reply.Body{Code: code, Message: message, Details: map[string]any{"sizeBytes": d.size}})
+	reply.JSON(d.ResponseWriter, f.Kind.Status(), reply.BodyOf(f.With("sizeBytes", d.size)))
 }
 
 // Write writes while the client keeps reading and still has the right to.

@@ -33,10 +33,9 @@ func (s *Server) jobLogRoutes() section {
 				"secrets masked. Use `from` or a `Range` of bytes to skip what you have. `X-Svc-Log-Complete` says whether the log is " +
 				"final. With `format=ndjson`, each line is an object with its number and the time at which it was written; `q` selects " +
 				"the lines that contain a text. 410 `log_removed` if the log was deleted because of its age.",
-			refuses: []*fault.Fault{aggregates.ErrNoJob, errNoAttempt, errLogRemoved},
+			refuses: []*fault.Fault{aggregates.ErrNoJob, errNoAttempt, errLogRemoved, errNoLogRange},
 			ownSlot: true, answer: describeLog, responses: map[string]*huma.Response{
-				"206": {Description: "The requested range.", Content: plainText()},
-				"416": {Description: "The log does not contain the requested range: `range_not_satisfiable`."},
+				"206": describePart(plainText(), describeLogHeaders()),
 			},
 		}),
 		query(s.streamJobLog, route{
@@ -56,6 +55,7 @@ func (s *Server) jobLogRoutes() section {
 var (
 	errNoAttempt  = fault.New(fault.NotFound, "attempt_not_found", "The job has no such attempt.")
 	errLogRemoved = fault.New(fault.Gone, "log_removed", "This log was removed because of its age.")
+	errNoLogRange = fault.New(fault.OutOfRange, "range_not_satisfiable", "The log does not contain the requested range.")
 )
 
 type logQuery struct {
@@ -191,9 +191,7 @@ func (s *Server) sendLog(ctx context.Context, out *deadlineWriter, p *logPart, i
 	switch {
 	case p.unsatisfiable:
 		h.Set("Content-Range", "bytes */"+whole)
-		reply.JSON(out.w, http.StatusRequestedRangeNotSatisfiable, reply.Body{
-			Code: "range_not_satisfiable", Message: "The log does not contain the requested range.", Details: map[string]any{"bytes": p.size},
-		})
+		reply.JSON(out.w, errNoLogRange.Kind.Status(), reply.BodyOf(errNoLogRange.With("bytes", p.size)))
 		return nil
 	case in.Format == "ndjson":
 		h.Set("Content-Type", "application/x-ndjson")
@@ -257,12 +255,21 @@ func describeLog(huma.Registry) *huma.Response {
 		Schema:  &huma.Schema{Type: huma.TypeString},
 		Example: `{"offset":0,"line":1,"at":"` + exampleTime + `","text":"ok  \tacme/web\t0.012s"}` + "\n",
 	}
-	return &huma.Response{
-		Description: "The log.", Content: content,
-		Headers: map[string]*huma.Param{
-			"X-Svc-Log-Complete": {
-				Schema: &huma.Schema{Type: huma.TypeString, Enum: []any{"true", "false"}}, Description: "Whether the log is final.",
-			},
+	return &huma.Response{Description: "The log.", Content: content, Headers: describeLogHeaders()}
+}
+
+func describeLogHeaders() map[string]*huma.Param {
+	return map[string]*huma.Param{
+		"X-Svc-Log-Complete": {
+			Schema: &huma.Schema{Type: huma.TypeString, Enum: []any{"true", "false"}}, Description: "Whether the log is final.",
 		},
 	}
+}
+
+// describePart describes the response to a request for a range, with the headers of the whole.
+func describePart(content map[string]*huma.MediaType, headers map[string]*huma.Param) *huma.Response {
+	headers["Content-Range"] = &huma.Param{
+		Schema: &huma.Schema{Type: huma.TypeString}, Description: "Which bytes they are, and of how many.", Example: "bytes 1024-2047/4096",
+	}
+	return &huma.Response{Description: "The requested range.", Content: content, Headers: headers}
 }

@@ -60,10 +60,12 @@ func (v *service) requireHeaderOnce(t *testing.T, route, name string) {
 	line := strings.ReplaceAll(route, "{id}", noID)
 	switch name {
 	case "If-None-Match": // a list, which may have several lines
-		etag := v.ask(t, asOwner, line, "").is(t, "200").header.Get("ETag")
-		v.ask(t, asOwner, line, "", name+`: "other"`, name+": "+etag).is(t, "304")
+		if strings.HasSuffix(route, "/dashboard") { // there is no artifact to ask for
+			etag := v.ask(t, asOwner, line, "").is(t, "200").header.Get("ETag")
+			v.ask(t, asOwner, line, "", name+`: "other"`, name+": "+etag).is(t, "304")
+		}
 		return
-	case "Range", "Sec-WebSocket-Protocol": // RFC 9110 and RFC 6455 define which line counts
+	case "Range", "If-Range", "If-Match", "Sec-WebSocket-Protocol": // RFC 9110 and RFC 6455 define which line counts
 		return
 	case "X-Svc-Min-Position", "Idempotency-Key":
 		a := v.ask(t, asOwner, line, "", name+": ").is(t, "422 validation_failed")

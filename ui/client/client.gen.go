@@ -4912,6 +4912,18 @@ type GetArtifactParams struct {
 
 	// XSvcMinPosition The `X-Svc-Position` of an earlier response. The request waits up to five seconds until its data includes that position.
 	XSvcMinPosition *int64 `json:"X-Svc-Min-Position,omitempty"`
+
+	// Range The bytes to return. Several ranges are returned as multipart/byteranges.
+	Range *string `json:"Range,omitempty"`
+
+	// IfRange An ETag. Range is ignored unless the file has it.
+	IfRange *string `json:"If-Range,omitempty"`
+
+	// IfMatch ETags. The request fails unless the file has one of them: 412 precondition_failed.
+	IfMatch *string `json:"If-Match,omitempty"`
+
+	// IfNoneMatch ETags that you have. The file is not returned if it has one of them.
+	IfNoneMatch *string `json:"If-None-Match,omitempty"`
 }
 
 // ListJobEventsParams defines parameters for ListJobEvents.
@@ -9210,6 +9222,50 @@ func NewGetArtifactRequest(server string, id string, artifactId string, params *
 			}
 
 			req.Header.Set("X-Svc-Min-Position", headerParam1)
+		}
+
+		if params.Range != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "Range", *params.Range, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Range", headerParam2)
+		}
+
+		if params.IfRange != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "If-Range", *params.IfRange, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Range", headerParam3)
+		}
+
+		if params.IfMatch != nil {
+			var headerParam4 string
+
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam4)
+		}
+
+		if params.IfNoneMatch != nil {
+			var headerParam5 string
+
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "If-None-Match", *params.IfNoneMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-None-Match", headerParam5)
 		}
 
 	}
