@@ -52,7 +52,7 @@ type verifyAnswer struct {
 		Root          string             `json:"root" doc:"Root hash of the Merkle log, computed from the records, in base64." example:"nND/nri/U0xuHUrYSy0HtMeal2vzD9V4k/BO79C+QeI="`
 		Checkpoint    string             `json:"checkpoint" doc:"The newest checkpoint, a signed note. Empty if there is none yet." example:"svc.example.com/019aa0f4-6b1c-7d52-9e83-1c0a5b7e42d9\n4182\nnND/nri/U0xuHUrYSy0HtMeal2vzD9V4k/BO79C+QeI=\n\n— svc.example.com Az3grl…\n"`
 		VerifierKey   string             `json:"verifierKey" doc:"The public key that verifies the checkpoint. Compare it with your own copy." example:"svc.example.com+5f2a9c01+AbCd"`
-		FormerKeys    []formerKey        `json:"formerKeys" doc:"Earlier signing keys that were lost, newest first, as recorded in the log. An older checkpoint signed by one of them can still be sent as since."`
+		FormerKeys    []formerKey        `json:"formerKeys" nullable:"false" doc:"Earlier signing keys that were lost, newest first, as recorded in the log. An older checkpoint signed by one of them can still be sent as since."`
 		CheckedAt     openapi.Timestamp  `json:"checkedAt"`
 		FirstBad      *badRecord         `json:"firstBad" doc:"The first problem found; null if ok."`
 	}

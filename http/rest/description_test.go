@@ -189,3 +189,31 @@ func TestDescriptionHasRightsChanged(t *testing.T) {
 		require.Contains(t, doc.Get("paths."+operation+".responses.403").Raw, `"rights_changed"`, operation)
 	}
 }
+
+// eachSchema calls visit with every schema in the document.
+func eachSchema(t *testing.T, doc gjson.Result, visit func(path string, schema gjson.Result)) {
+	t.Helper()
+	found := 0
+	var walk func(path string, value gjson.Result)
+	walk = func(path string, value gjson.Result) {
+		if value.Get("type").Exists() {
+			found++
+			visit(path, value)
+		}
+		value.ForEach(func(name, inner gjson.Result) bool {
+			if inner.IsObject() || inner.IsArray() {
+				walk(path+"/"+name.String(), inner)
+			}
+			return true
+		})
+	}
+	walk("", doc.Get("components.schemas"))
+	require.Greater(t, found, 500)
+}
+
+// An empty list is [], and null is refused, so clients need not expect a null.
+func TestNoListIsDescribedAsNullable(t *testing.T) {
+	eachSchema(t, described(t), func(path string, schema gjson.Result) {
+		require.False(t, schema.Get("type").IsArray() && schema.Get("items").Exists(), path)
+	})
+}

@@ -1,6 +1,8 @@
 package rest
 
 import (
+	"github.com/danielgtaylor/huma/v2"
+
 	"svc/events"
 )
 
@@ -50,6 +52,12 @@ type (
 		Limit int    `json:"limit,omitempty" minimum:"1" maximum:"100" doc:"Maximum number of jobs with this key that run at once. Defaults to 1. If jobs set different limits, the lowest among the running jobs and the next one applies."`
 	}
 )
+
+// TransformSchema says that a set of labels is never null, for which there is no tag.
+func (jobRequires) TransformSchema(_ huma.Registry, s *huma.Schema) *huma.Schema {
+	s.Properties["anyOf"].Items.Nullable = false
+	return s
+}
 
 // A jobSpec is the spec of a job in answers.
 type jobSpec struct {

@@ -3310,7 +3310,7 @@ type JobRequires struct {
 	// AnyOf Sets of labels. A runner must have all labels of at least one set.
 	//
 	// Examples: [["gpu=a100"],["gpu=h100"]]
-	AnyOf *[]*[]string `json:"anyOf,omitempty"`
+	AnyOf *[][]string `json:"anyOf,omitempty"`
 
 	// Labels Labels that a runner must have, all of them.
 	//
@@ -4477,7 +4477,7 @@ type VerifyAnswerBody struct {
 	FirstBad *BadRecord `json:"firstBad"`
 
 	// FormerKeys Earlier signing keys that were lost, newest first, as recorded in the log. An older checkpoint signed by one of them can still be sent as since.
-	FormerKeys *[]FormerKey `json:"formerKeys"`
+	FormerKeys []FormerKey `json:"formerKeys"`
 
 	// Head Number of records in the log. None of those after size is missing, but their content is not signed yet.
 	Head int64 `json:"head"`

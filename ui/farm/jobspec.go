@@ -17,9 +17,7 @@ func (d jobData) requires() (list []string) {
 	if anyOf := d.Job.Spec.Requires.AnyOf; anyOf != nil {
 		var sets []string
 		for _, set := range *anyOf {
-			if set != nil {
-				sets = append(sets, strings.Join(*set, " and "))
-			}
+			sets = append(sets, strings.Join(set, " and "))
 		}
 		if len(sets) > 0 {
 			list = append(list, strings.Join(sets, " or "))
