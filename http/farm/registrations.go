@@ -1,6 +1,7 @@
 package farm
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -112,7 +113,7 @@ type registrationRequest struct {
 		Name     string   `json:"name,omitempty" maxLength:"63" doc:"Of the runner, unless the person gave one. Capitals become small letters."`
 		Agent    agent    `json:"agent"`
 		Labels   []string `json:"labels,omitempty" maxItems:"32" nullable:"false" doc:"key=value. They add to those that the person gave."`
-		Capacity int      `json:"capacity,omitempty" minimum:"1" maximum:"64" default:"1" doc:"Jobs at once. No more than the person allowed count."`
+		Capacity int      `json:"capacity,omitempty" minimum:"1" maximum:"64" doc:"Jobs at once. Defaults to 1. No more than the person allowed count."`
 	}
 }
 
@@ -164,7 +165,7 @@ func (s *Server) register(ctx context.Context, in *registrationRequest) (*regist
 	done, err := s.Commands.RegisterRunner(ctx, commands.RegisterRunner{
 		Meta: RunnerOf(ctx).Meta(), Token: token, Authority: authorityEvent(a), Runner: events.NewID(now),
 		Machine: aggregates.Machine{Name: b.Name, Key: request.Hash, Hello: aggregates.Hello{
-			Labels: b.Labels, Capacity: b.Capacity,
+			Labels: b.Labels, Capacity: cmp.Or(b.Capacity, 1),
 			Agent: events.Agent{Version: b.Agent.Version, OS: b.Agent.OS, Arch: b.Agent.Arch, Sandboxes: b.Agent.Sandboxes},
 		}},
 		Certificate: certificate.NewLeaf(a.ID, request.Hash, now),

@@ -217,3 +217,11 @@ func TestNoListIsDescribedAsNullable(t *testing.T) {
 		require.False(t, schema.Get("type").IsArray() && schema.Get("items").Exists(), path)
 	})
 }
+
+// Generators of TypeScript take a property with a default for one that is always there, and so make
+// their users send it.
+func TestPropertiesHaveNoDefault(t *testing.T) {
+	eachSchema(t, described(t), func(path string, schema gjson.Result) {
+		require.False(t, schema.Get("default").Exists(), path)
+	})
+}

@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"time"
@@ -154,9 +155,9 @@ type newEnrollmentRequest struct {
 		Name            string   `json:"name,omitempty" maxLength:"63" doc:"The runner's name: lower-case letters, digits, dots and hyphens. By default the machine reports its own." example:"builder-1"`
 		Labels          []string `json:"labels,omitempty" maxItems:"32" nullable:"false" doc:"Labels of the form key=value that jobs can require." example:"[\"pool=default\"]"`
 		ExclusiveLabels []string `json:"exclusiveLabels,omitempty" maxItems:"32" nullable:"false" doc:"Labels that a job must require to run on this runner." example:"[]"`
-		CapacityLimit   int      `json:"capacityLimit,omitempty" minimum:"1" maximum:"64" default:"64" doc:"Maximum number of jobs that the runner runs at once."`
+		CapacityLimit   int      `json:"capacityLimit,omitempty" minimum:"1" maximum:"64" doc:"Maximum number of jobs that the runner runs at once. Defaults to 64."`
 		Ephemeral       bool     `json:"ephemeral,omitempty" doc:"Whether the runner retires after one job."`
-		TTLSeconds      int      `json:"ttlSeconds,omitempty" minimum:"60" maximum:"3600" default:"900" doc:"Lifetime of the token in seconds."`
+		TTLSeconds      int      `json:"ttlSeconds,omitempty" minimum:"60" maximum:"3600" doc:"Lifetime of the token in seconds. Defaults to 900."`
 	}
 }
 
@@ -164,7 +165,7 @@ func (in *newEnrollmentRequest) toCommand(c *caller, _ events.ID) (commands.Mint
 	b := in.Body
 	mint := commands.MintEnrollment{
 		Meta: c.metaWithKey(in.Idempotency), Name: b.Name, Labels: b.Labels, ExclusiveLabels: b.ExclusiveLabels,
-		CapacityLimit: b.CapacityLimit, Lasts: time.Duration(b.TTLSeconds) * time.Second,
+		CapacityLimit: cmp.Or(b.CapacityLimit, 64), Lasts: time.Duration(cmp.Or(b.TTLSeconds, 900)) * time.Second,
 	}
 	if b.Ephemeral {
 		mint.Jobs = 1

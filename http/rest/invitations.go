@@ -97,7 +97,7 @@ type newInvitation struct {
 	Idempotency
 	Body struct {
 		Email string          `json:"email" format:"email" maxLength:"254" doc:"An address that the invitee has verified with the identity provider. ASCII only, except that an international domain is converted to its xn-- form. Stored in lower case." example:"bob@example.com"`
-		Role  *assignableRole `json:"role,omitempty" default:"Viewer" doc:"Not case-sensitive."` // a pointer, to tell "" from absent
+		Role  *assignableRole `json:"role,omitempty" doc:"Not case-sensitive. Defaults to Viewer."` // a pointer, to tell "" from absent
 	}
 }
 
@@ -107,8 +107,8 @@ type invitationAnswer struct {
 }
 
 func (in *newInvitation) toCommand(c *caller, _ events.ID) (_ commands.SendInvitation, err error) {
-	send := commands.SendInvitation{Meta: c.metaWithKey(in.Idempotency), Email: in.Body.Email}
-	if in.Body.Role != nil { // huma sets the default, but not before a refusal is recorded
+	send := commands.SendInvitation{Meta: c.metaWithKey(in.Idempotency), Email: in.Body.Email, Role: events.Viewer}
+	if in.Body.Role != nil {
 		send.Role, err = in.Body.Role.parse()
 	}
 	return send, err

@@ -3716,7 +3716,7 @@ type NewAnswerBodyAction string
 
 // NewEnrollmentRequestBody defines model for NewEnrollmentRequestBody.
 type NewEnrollmentRequestBody struct {
-	// CapacityLimit Maximum number of jobs that the runner runs at once.
+	// CapacityLimit Maximum number of jobs that the runner runs at once. Defaults to 64.
 	CapacityLimit *int64 `json:"capacityLimit,omitempty"`
 
 	// Ephemeral Whether the runner retires after one job.
@@ -3737,7 +3737,7 @@ type NewEnrollmentRequestBody struct {
 	// Examples: builder-1
 	Name *string `json:"name,omitempty"`
 
-	// TtlSeconds Lifetime of the token in seconds.
+	// TtlSeconds Lifetime of the token in seconds. Defaults to 900.
 	TtlSeconds *int64 `json:"ttlSeconds,omitempty"`
 }
 
@@ -3748,11 +3748,11 @@ type NewInvitationBody struct {
 	// Examples: bob@example.com
 	Email string `json:"email"`
 
-	// Role Not case-sensitive.
+	// Role Not case-sensitive. Defaults to Viewer.
 	Role *NewInvitationBodyRole `json:"role,omitempty"`
 }
 
-// NewInvitationBodyRole Not case-sensitive.
+// NewInvitationBodyRole Not case-sensitive. Defaults to Viewer.
 type NewInvitationBodyRole string
 
 // NewIssueBody defines model for NewIssueBody.
