@@ -286,16 +286,19 @@ func ExportLine(r events.Record, target string) ([]byte, error) {
 	return bytes.TrimSuffix(line.Bytes(), []byte("\n")), err
 }
 
+// An ExportedRecord is a line of an NDJSON export.
+type ExportedRecord struct {
+	AuditRecord
+	Leaf []byte `json:"leaf,omitempty" doc:"The record's leaf of the workspace's Merkle log, in base64. Only with leaf=true."`
+}
+
 // jsonLines returns a function that appends a record as a line of JSON, with its leaf if leaf is
 // set.
 func jsonLines(to *bytes.Buffer, leaf bool) func(projections.AuditRecord) error {
 	encoder := json.NewEncoder(to)
 	encoder.SetEscapeHTML(false)
 	return func(r projections.AuditRecord) error {
-		line := struct {
-			AuditRecord
-			Leaf []byte `json:"leaf,omitempty"`
-		}{AuditRecord: newAuditRecord(r)}
+		line := ExportedRecord{AuditRecord: newAuditRecord(r)}
 		if leaf {
 			line.Leaf = proof.Leaf(&r.Record)
 		}
@@ -304,13 +307,14 @@ func jsonLines(to *bytes.Buffer, leaf bool) func(projections.AuditRecord) error 
 }
 
 // describeExport describes an export's response, which is not a JSON document.
-func describeExport(huma.Registry) *huma.Response {
+func describeExport(schemas huma.Registry) *huma.Response {
 	text := &huma.Schema{Type: huma.TypeString}
 	return &huma.Response{
-		Description: "The records, oldest first. If the export fails midway, the chunked encoding is not terminated.",
+		Description: "The records, oldest first. NDJSON is described as a list of its lines. " +
+			"If the export fails midway, the chunked encoding is not terminated.",
 		Content: map[string]*huma.MediaType{
-			"application/x-ndjson": {Schema: text, Example: exampleExport("ndjson")},
-			"text/csv":             {Schema: text, Example: exampleExport("csv")},
+			"application/x-ndjson": describeLines(schemas, ExportedRecord{AuditRecord: newAuditRecord(newestExample())}),
+			"text/csv":             {Schema: text, Example: exampleCSV()},
 		},
 		Headers: map[string]*huma.Param{
 			"Content-Disposition": {Schema: text, Description: "Contains the file's name.", Example: `attachment; filename="audit-acme-4182.csv"`},
@@ -322,10 +326,10 @@ func describeExport(huma.Registry) *huma.Response {
 	}
 }
 
-// exampleExport returns an export of the example records.
-func exampleExport(format string) string {
+// exampleCSV returns an export of the example records.
+func exampleCSV() string {
 	var text bytes.Buffer
-	write := (&export{format: format}).newLineWriter(&text)
+	write := csvLines(&text)
 	for _, r := range exampleRecords() {
 		if err := write(r); err != nil {
 			panic(err)

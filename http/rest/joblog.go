@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"reflect"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -249,13 +250,18 @@ func plainText() map[string]*huma.MediaType {
 	return map[string]*huma.MediaType{"text/plain": {Schema: &huma.Schema{Type: huma.TypeString}, Example: "ok  \tacme/web\t0.012s\n"}}
 }
 
-func describeLog(huma.Registry) *huma.Response {
+func describeLog(schemas huma.Registry) *huma.Response {
 	content := plainText()
-	content["application/x-ndjson"] = &huma.MediaType{
-		Schema:  &huma.Schema{Type: huma.TypeString},
-		Example: `{"offset":0,"line":1,"at":"` + exampleTime + `","text":"ok  \tacme/web\t0.012s"}` + "\n",
+	content["application/x-ndjson"] = describeLines(schemas, logLine{0, 1, exampleTime, "ok  \tacme/web\t0.012s", false})
+	return &huma.Response{Description: "The log. NDJSON is described as a list of its lines.", Content: content, Headers: describeLogHeaders()}
+}
+
+// describeLines describes NDJSON with lines like the example, as a list of them.
+func describeLines[T any](schemas huma.Registry, example T) *huma.MediaType {
+	return &huma.MediaType{
+		Schema:  &huma.Schema{Type: huma.TypeArray, Items: schemas.Schema(reflect.TypeFor[T](), true, "")},
+		Example: []T{example},
 	}
-	return &huma.Response{Description: "The log.", Content: content, Headers: describeLogHeaders()}
 }
 
 func describeLogHeaders() map[string]*huma.Param {

@@ -13,13 +13,13 @@ import (
 // maxLogLine bounds a line, in bytes. A longer line is split.
 const maxLogLine = 64 << 10
 
-// A logLine is a line of a log with the time of its first byte.
+// A logLine is a line of a log.
 type logLine struct {
-	Offset  int64             `json:"offset"`
-	Line    int64             `json:"line,omitempty"` // number, from 1; absent in logs of older versions
-	At      openapi.Timestamp `json:"at"`
-	Text    string            `json:"text"`
-	Partial bool              `json:"partial,omitempty"` // the line continues in the next object or later
+	Offset  int64             `json:"offset" doc:"The offset of its first byte in the log." example:"0"`
+	Line    int64             `json:"line,omitempty" doc:"Its number, from 1. Absent in logs of earlier versions." example:"1"`
+	At      openapi.Timestamp `json:"at" doc:"When its first byte was written."`
+	Text    string            `json:"text" doc:"The line without its end." example:"ok  \tacme/web\t0.012s"`
+	Partial bool              `json:"partial,omitempty" doc:"Whether the line goes on: in the next object, as it is longer than 64 KiB, or, in the last object, once more is written."`
 }
 
 // escapes matches terminal control sequences, such as colours.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -43,19 +44,31 @@ func (q *logStreamQuery) after() (epoch int, from int64, err error) {
 // would wait forever, or confirm the client's number as the length of the log.
 var errNotSent = invalid("Last-Event-ID", "must be the id of an event of this log")
 
-// The data of the stream's events.
+// The events of the stream, as the OpenAPI document describes them: the fields of a server-sent event,
+// with decoded data.
 type (
+	logEvent struct {
+		ID    string   `json:"id" doc:"The attempt's epoch and the byte that come next." example:"1:18"`
+		Event string   `json:"event" enum:"log"`
+		Data  logChunk `json:"data"`
+	}
 	logChunk struct {
-		Attempt int               `json:"attempt"`
-		Offset  int64             `json:"offset"`
-		At      openapi.Timestamp `json:"at"`
-		Text    string            `json:"text"`
+		Attempt int               `json:"attempt" example:"1"`
+		Offset  int64             `json:"offset" doc:"The offset of the text in the log of the attempt." example:"0"`
+		At      openapi.Timestamp `json:"at" doc:"When it was written."`
+		Text    string            `json:"text" doc:"A part of the log: any number of lines, or of characters of one." example:"ok  \tacme/web\t1s\n"`
+	}
+
+	logEndEvent struct {
+		ID    string `json:"id" example:"1:18"`
+		Event string `json:"event" enum:"end"`
+		Data  logEnd `json:"data"`
 	}
 	logEnd struct {
-		Attempt   int    `json:"attempt"`
-		Bytes     int64  `json:"bytes"`
-		Integrity string `json:"integrity"`
-		State     string `json:"state"`
+		Attempt   int    `json:"attempt" doc:"The last attempt; 0 if the job was never assigned." example:"1"`
+		Bytes     int64  `json:"bytes" doc:"The length of its log." example:"18"`
+		Integrity string `json:"integrity" enum:",verified,mismatch,incomplete" doc:"As in the job's log." example:"verified"`
+		State     string `json:"state" doc:"The job's state." example:"succeeded"`
 	}
 )
 
@@ -269,18 +282,19 @@ func (st *logStream) formatEvent(event string, data any) []byte {
 	return fmt.Appendf(nil, "id: %d:%d\n%s", st.epoch, st.at, rest)
 }
 
-func describeLogStream(huma.Registry) *huma.Response {
-	text := `id: 1:18
-event: log
-data: {"attempt":1,"offset":0,"at":"` + exampleTime + `","text":"ok  \tacme/web\t1s\n"}
-
-id: 1:18
-event: end
-data: {"attempt":1,"bytes":18,"integrity":"verified","state":"succeeded"}
-
-`
+// describeLogStream describes the stream's response, which is not a JSON document.
+func describeLogStream(schemas huma.Registry) *huma.Response {
+	st := logStream{epoch: 1, at: 18}
+	part := logEvent{"1:18", "log", logChunk{1, 0, exampleTime, "ok  \tacme/web\t1s\n"}}
+	end := logEndEvent{"1:18", "end", logEnd{1, 18, "verified", "succeeded"}}
 	return &huma.Response{
-		Description: "The log while it grows.",
-		Content:     map[string]*huma.MediaType{"text/event-stream": {Schema: &huma.Schema{Type: huma.TypeString}, Example: text}},
+		Description: "Server-sent events, described here as a list with decoded data. As sent:\n\n```\n" +
+			string(st.formatEvent(part.Event, part.Data)) + string(st.formatEvent(end.Event, end.Data)) + "```\n",
+		Content: map[string]*huma.MediaType{"text/event-stream": {
+			Schema: &huma.Schema{Type: huma.TypeArray, Items: &huma.Schema{OneOf: []*huma.Schema{
+				schemas.Schema(reflect.TypeFor[logEvent](), true, ""), schemas.Schema(reflect.TypeFor[logEndEvent](), true, ""),
+			}}},
+			Example: []any{part, end},
+		}},
 	}
 }

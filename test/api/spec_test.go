@@ -74,10 +74,18 @@ func (s *spec) requireConforms(t *testing.T, line string, a answer) {
 	media, _, _ := strings.Cut(a.header.Get("Content-Type"), ";")
 	_, ok = at(response, "content", media)
 	require.True(t, ok, "%s: %s is not described", line, media)
+	path := []string{"paths", template, strings.ToLower(method), "responses", fmt.Sprint(a.status), "content", media, "schema"}
+	if media == "application/x-ndjson" {
+		schema := s.schema(t, append(path, "items")...)
+		for text := range strings.Lines(a.body) {
+			require.NoError(t, schema.Validate(parseJSON(t, text)), line)
+		}
+		return
+	}
 	if media != "application/json" {
 		return // only JSON has a schema
 	}
-	schema := s.schema(t, "paths", template, strings.ToLower(method), "responses", fmt.Sprint(a.status), "content", media, "schema")
+	schema := s.schema(t, path...)
 	require.NoError(t, schema.Validate(parseJSON(t, a.body)), line)
 	if a.status >= 400 {
 		_, ok := at(response, "content", media, "examples", a.text(t, "code"))
