@@ -235,10 +235,10 @@ func (s *Server) awaitPosition(r *http.Request, views []string, c *caller) error
 // slot of the positions instead of its read slot.
 func readReached[O any](ctx context.Context, s *Server, read func() (*O, error)) (*O, error) {
 	out, err := read()
-	if !errors.Is(err, fold.ErrNotCaughtUp) {
+	c := callerOf(ctx)
+	if c.position == 0 || !errors.Is(err, fold.ErrNotCaughtUp) {
 		return out, err
 	}
-	c := callerOf(ctx)
 	c.releaseSlots()
 	slot, err := s.acquire(ctx, s.bounds.positions, c)
 	if err != nil {

@@ -94,3 +94,16 @@ func TestListsWaitForServerThatLags(t *testing.T) {
 		require.Equal(t, http.StatusOK, a.Code, a.Body)
 	}
 }
+
+// A request that requires no position is answered at once if its view is far behind.
+func TestReadWithoutPositionIsNotRepeated(t *testing.T) {
+	t.Parallel()
+	s := New(Config{Load: func() float64 { return 0 }, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+	reads := 0
+	_, err := readReached(as(t, someone(world.NewID())), s, func() (*Position, error) {
+		reads++
+		return nil, fold.ErrNotCaughtUp
+	})
+	require.ErrorIs(t, err, fold.ErrNotCaughtUp)
+	require.Equal(t, 1, reads)
+}
