@@ -135,13 +135,13 @@ func TestCallerWaitsForLimitedPositions(t *testing.T) {
 	s := historyServer(db)
 	s.Primary.Awaiter = patientAwaiter{s.Primary.Awaiter}
 	ctx, stop := context.WithCancel(t.Context())
-	await := func(c *caller, position string) error {
+	await := func(c caller, position string) error { // a request has its own
 		r, err := http.NewRequestWithContext(ctx, http.MethodGet, "/", nil)
 		require.NoError(t, err)
 		r.Header.Set("X-Svc-Min-Position", position)
-		return s.awaitPosition(r, nil, c)
+		return s.awaitPosition(r, nil, &c)
 	}
-	greedy := someone(workspace)
+	greedy := *someone(workspace)
 	answers := make(chan error, requests)
 	for range requests {
 		go func() { answers <- await(greedy, "99999999") }()
@@ -154,7 +154,7 @@ func TestCallerWaitsForLimitedPositions(t *testing.T) {
 	require.NoError(t, await(greedy, "10"), "already reached")
 
 	other := make(chan error, 1)
-	go func() { other <- await(someone(workspace), "11") }()
+	go func() { other <- await(*someone(workspace), "11") }()
 	require.Eventually(t, func() bool {
 		held, _, _ := s.bounds.positions.Usage()
 		return held == limit+1
