@@ -1,5 +1,4 @@
-# Needs Go and make. Targets build or install everything else, except the C compiler
-# that the race detector needs (see cc-check).
+# Needs Go and make. Targets build or install everything else.
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
@@ -27,9 +26,9 @@ RACE_TIMEOUT ?= 40m
 # make lint runs all checks of go vet.
 UNVETTED := -vet=off
 
-# Tests often wait for processes and PostgreSQL. On machines with few processors, two
-# packages more than processors are tested at once, to keep the processors busy.
-AT_ONCE := $(shell n=$$(getconf _NPROCESSORS_ONLN); test "$$n" -gt 6 || echo "-p $$((n + 2))")
+# Tests often wait for processes and PostgreSQL. In each of the two ways (see test), half
+# as many packages as there are processors are tested at once, and one more.
+AT_ONCE := -p $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) / 2 + 1)))
 
 .PHONY: help
 help: ## list the targets
@@ -60,27 +59,35 @@ release: ## build, pack and sign the releases of svc-runner
 	$(GO) build -ldflags='-s -w' -o bin/release/$$p/svc-runner ./cmd/svc-runner; done
 	$(GO) run ./cmd/svc-release $(REPLACE) -dir $(RELEASES) -key $(RELEASE_KEY) $(foreach p,$(PLATFORMS),$(p)=bin/release/$(p)/svc-runner)
 
-# The longest packages are tested first, since they mostly wait. test/contributing, test/plans and
-# integrity do one thing after the other, and would run alone at the end.
-LONGEST := ./test/run ./test/api ./projections/fold ./farm/dispatch ./test/contributing ./farm/runner ./test/plans ./integrity
-
-.PHONY: test
-test: bubblewrap-check ## run the tests; they find or install PostgreSQL themselves
-	tools/in-memory $(GO) test -count=1 $(UNVETTED) $(AT_ONCE) -timeout $(TEST_TIMEOUT) $(LONGEST) ./...
-
 # Packages that are not tested under the race detector, because it finds nothing in them:
-# they have no concurrency of their own, start processes, test PostgreSQL (test/plans), or
-# are called concurrently by the tests of http/rest and test/api. make chaos runs a test of
-# test/run under it.
+# they have no concurrency of their own, start processes, test PostgreSQL (projections,
+# test/plans), or are called concurrently by the tests of http/rest and test/api. make
+# chaos runs a test of test/run under it.
 SEQUENTIAL := aggregates cmd/svc cmd/svc-codehost cmd/svc-db cmd/svc-engine cmd/svc-gateway cmd/svc-release config \
   dev/pgserver dev/seed engine engine/client events farm/certificate farm/runner/mask farm/wire fault \
-  http/middleware http/reply http/router migrations \
+  http/middleware http/reply http/router migrations projections \
   test/bench test/contributing test/documents test/installer test/leak test/pgtest test/plans test/run test/tools \
   ui/asset ui/audit ui/farm ui/insights ui/kit ui/members ui/needs ui/runs ui/search ui/styleguide
 
-.PHONY: race
-race: cc-check bubblewrap-check ## run the tests under the race detector
-	$(GO) test -count=1 -race $(UNVETTED) $(AT_ONCE) -timeout $(RACE_TIMEOUT) $(filter-out $(SEQUENTIAL:%=./%),$(LONGEST)) \
+# The longest packages are tested first, since they mostly wait. test/contributing and test/plans
+# do one thing after the other, and would run alone at the end.
+LONGEST := ./test/run ./test/contributing ./test/plans
+LONGEST_RACED := ./projections/fold ./farm/dispatch ./farm/runner ./test/api ./integrity
+
+# Each package is tested in one of two ways, both at once, so that one keeps the processors
+# busy while the other waits. test/api is tested in both: under the race detector without
+# the parts that send one request at a time (build tag !race).
+.PHONY: test
+test: cc-check bubblewrap-check ## run the tests; they find or install PostgreSQL themselves
+	tools/in-memory $(MAKE) -j2 TOGETHER=1 test-sequential test-raced
+
+.PHONY: test-sequential
+test-sequential:
+	$(GO) test -count=1 $(UNVETTED) $(AT_ONCE) -timeout $(TEST_TIMEOUT) $(LONGEST) $(SEQUENTIAL:%=./%) ./test/api
+
+.PHONY: test-raced
+test-raced:
+	$(GO) test -count=1 -race $(UNVETTED) $(AT_ONCE) -timeout $(RACE_TIMEOUT) $(LONGEST_RACED) \
 	$$($(GO) list ./... | grep -vxF $(SEQUENTIAL:%=-e svc/%))
 
 .PHONY: test-clients
@@ -150,7 +157,7 @@ lint: $(LINT) ## run golangci-lint, with go vet and the dependency rules
 	$(LINT) run ./...
 
 .PHONY: verify
-verify: fmt-check lint tidy-check generate-check race vuln build scale-check node-check ## what a change must pass besides make test
+verify: fmt-check lint tidy-check generate-check vuln build scale-check node-check ## what a change must pass besides make test
 	$(MAKE) -j2 --output-sync=target TOGETHER=1 test-scale test-clients test-browser # the first two keep one core busy each
 	@echo 'verify: ok'
 
@@ -183,7 +190,8 @@ vuln:
 
 .PHONY: cc-check
 cc-check:
-	@set -- $$($(GO) env CC); command -v "$$1" >/dev/null || \
+	@set -- $$($(GO) env CC); command -v "$$1" >/dev/null || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && \
+	apt-get -q update && DEBIAN_FRONTEND=noninteractive apt-get -qy -o Acquire::Retries=5 install --no-install-recommends gcc libc6-dev; } || \
 	{ echo "the race detector needs a C compiler: apt-get install gcc libc6-dev"; exit 1; }
 
 .PHONY: bubblewrap-check

@@ -1,5 +1,3 @@
-//go:build !race
-
 package projections_test
 
 import (

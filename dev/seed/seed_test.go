@@ -1,5 +1,3 @@
-//go:build !race
-
 package seed_test
 
 import (
