@@ -71,7 +71,7 @@ SEQUENTIAL := aggregates cmd/svc cmd/svc-codehost cmd/svc-db cmd/svc-engine cmd/
 
 # The longest packages are tested first, since they mostly wait. test/contributing and test/plans
 # do one thing after the other, and would run alone at the end.
-LONGEST := ./test/run ./test/contributing ./test/plans
+LONGEST := ./test/run ./test/contributing ./test/api ./test/plans
 LONGEST_RACED := ./projections/fold ./farm/dispatch ./farm/runner ./test/api ./integrity
 
 # Each package is tested in one of two ways, both at once, so that one keeps the processors
@@ -83,7 +83,7 @@ test: cc-check bubblewrap-check ## run the tests; they find or install PostgreSQ
 
 .PHONY: test-sequential
 test-sequential:
-	$(GO) test -count=1 $(UNVETTED) $(AT_ONCE) -timeout $(TEST_TIMEOUT) $(LONGEST) $(SEQUENTIAL:%=./%) ./test/api
+	$(GO) test -count=1 $(UNVETTED) $(AT_ONCE) -timeout $(TEST_TIMEOUT) $(LONGEST) $(SEQUENTIAL:%=./%)
 
 .PHONY: test-raced
 test-raced:
