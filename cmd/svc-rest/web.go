@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"time"
 
 	"svc/commands"
@@ -18,6 +19,7 @@ import (
 	"svc/http/auth"
 	"svc/http/limit"
 	"svc/http/middleware"
+	"svc/http/quota"
 	"svc/http/rest"
 	"svc/http/router"
 	"svc/leader"
@@ -86,14 +88,16 @@ func newWeb(cfg Config, p parts, ending <-chan struct{}, m *metrics.Metrics, log
 		Load: p.db.load, CodeHost: cfg.codeHost(), Origin: cfg.origin(), Ending: ending, Now: time.Now, Log: log,
 	})
 	reads, writes, bodies := api.Shared()
+	signIns := auth.NewSignIns()
 	account := auth.New(auth.Config{
 		Commands: p.commands, Accounts: projections.Accounts{DB: db},
 		Workspaces: primary.Workspaces, Members: primary.Members, Invitations: primary.Invitations,
 		Keys: p.log, Sessions: store, States: sessions.States{DB: db, Now: time.Now}, Passwords: sessions.Passwords{DB: db},
 		Tokens: vault.Tokens{DB: db, Ring: p.ring}, Providers: cfg.providers(), Origin: cfg.origin(),
-		Limit: perCaller, SignInLimit: perSignIn, Reads: reads, Bodies: bodies, Writes: writes, DevSignIn: cfg.DevSignIn, Now: time.Now, Log: log,
+		Limit: perCaller, SignInLimit: perSignIn, Reads: reads, Bodies: bodies, Writes: writes, SignIns: signIns,
+		DevSignIn: cfg.DevSignIn, Now: time.Now, Log: log,
 	})
-	m.Slots(append(api.Bounds(), machines.Bounds()...)...)
+	m.Slots(slices.Concat(api.Bounds(), machines.Bounds(), []*quota.Semaphore{signIns})...)
 	releases := downloads(cfg, p.releases, log)
 	mounted := mounts{
 		{"/api/auth/", account.Handler()},

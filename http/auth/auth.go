@@ -16,6 +16,12 @@ import (
 
 const prefix = "/api/auth"
 
+// NewSignIns returns the semaphore of requests without a session. They have one of their own, so that nobody who
+// has a session waits for strangers, who may have any number of addresses.
+func NewSignIns() *quota.Semaphore {
+	return quota.New(quota.Bound{Name: "sign_ins", Slots: 32, Queue: 4096, Wait: 20 * time.Second, Retry: time.Second})
+}
+
 // Config configures a Server. Only the limits are optional.
 type Config struct {
 	Commands    *commands.Handler
@@ -33,8 +39,9 @@ type Config struct {
 	Limit       *limit.Limit         // request rate of each caller, shared with /api/v1; nil means unlimited
 	SignInLimit *limit.Limit         // rate of sign-ins and of callbacks of each address; nil means unlimited
 	Reads       *quota.Semaphore     // concurrent GETs with a session, shared with /api/v1; nil means unlimited
-	Writes      *quota.Semaphore     // concurrent requests with other methods, shared with /api/v1; nil means unlimited
-	Bodies      *quota.Semaphore     // bodies of requests with other methods, shared with /api/v1; nil means unlimited
+	Writes      *quota.Semaphore     // concurrent requests with other methods and a session, shared with /api/v1; nil means unlimited
+	Bodies      *quota.Semaphore     // bodies of requests with other methods and a session, shared with /api/v1; nil means unlimited
+	SignIns     *quota.Semaphore     // concurrent requests with other methods and without a session; nil means unlimited
 	DevSignIn   bool                 // whether the demonstration people may sign in with a password
 	Now         func() time.Time
 	Log         *slog.Logger
@@ -108,7 +115,8 @@ type route struct {
 	handle       handler
 }
 
-// limits are the limits of every route. The largest body has three addresses for redirects.
+// limits are the limits of every route. The largest body has three addresses for redirects. Bodies of sign-ins
+// hold no slot while they arrive, so they must stay small.
 var limits = middleware.Limits{Body: 8 << 10}
 
 // Handler returns the handler of /api/auth.

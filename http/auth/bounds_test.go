@@ -23,6 +23,7 @@ func withSlots(n int) func(*auth.Config) {
 		s.Reads = quota.New(quota.Bound{Name: "reads", Slots: n, Retry: 3 * time.Second})
 		s.Bodies = quota.New(quota.Bound{Name: "bodies", Slots: n, Retry: 3 * time.Second})
 		s.Writes = quota.New(quota.Bound{Name: "writes", Slots: n, Retry: 3 * time.Second})
+		s.SignIns = quota.New(quota.Bound{Name: "sign_ins", Slots: n, Retry: 3 * time.Second})
 	}
 }
 
@@ -115,41 +116,98 @@ func TestRequestsAcquireSlots(t *testing.T) {
 	}
 }
 
-// Of the bodies that a person, or an address without a session, sends at once, only as many are read as its share
-// allows. The server sends no 100 Continue for the others.
+// Of the bodies that a person sends at once, only as many are read as their share allows. The server sends no
+// 100 Continue for the others.
 func TestConcurrentBodiesAreLimited(t *testing.T) {
 	t.Parallel()
 	const requests, most = 40, 16 / 4
-	s := newSite(t, withSlots(16), withProvider(newHost(t)))
+	s := newSite(t, withSlots(16))
 	cookie := s.signIn()
-	for path, cookie := range map[string]string{
-		"/organization/check-slug": cookie.Name + "=" + cookie.Value,
-		"/callback/github":         "",
-		"/sign-in/social":          "",
+	answers := make(chan string, requests)
+	for range requests {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+		require.NoError(t, err)
+		defer conn.Close()
+		_, err = fmt.Fprintf(conn, "POST /api/auth/organization/check-slug HTTP/1.1\r\nHost: %s\r\nCookie: %s=%s\r\n"+
+			"Content-Type: application/json\r\nExpect: 100-continue\r\nContent-Length: 8000\r\n\r\n",
+			strings.TrimPrefix(s.url, "http://"), cookie.Name, cookie.Value)
+		require.NoError(t, err)
+		go func() {
+			line, err := bufio.NewReader(conn).ReadString('\n')
+			if err != nil && err != io.EOF {
+				line = err.Error()
+			}
+			answers <- strings.TrimSpace(line)
+		}()
+	}
+	got := map[string]int{}
+	for range requests {
+		got[<-answers]++
+	}
+	require.Equal(t, map[string]int{"HTTP/1.1 100 Continue": most, "HTTP/1.1 429 Too Many Requests": requests - most}, got)
+}
+
+// Bodies of sign-ins that do not arrive, from however many addresses, make nobody else wait: neither people who
+// have a session nor another person's sign-in.
+func TestSlowSignInsHoldUpNobody(t *testing.T) {
+	t.Parallel()
+	for name, address := range map[string]string{
+		"networks of one customer": "2001:db8:0:%x::7",
+		"networks anywhere":        "2001:%x::7",
+		"IPv4 addresses":           "192.0.2.%d",
 	} {
-		t.Run(path, func(t *testing.T) {
-			require.Eventually(t, func() bool { held, _, _ := s.config.Writes.Usage(); return held == 0 }, time.Minute, time.Millisecond)
-			answers := make(chan string, requests)
-			for range requests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t, withSlots(4), withProvider(newHost(t)))
+			cookie := s.signIn()
+			for i := range 32 {
 				conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
 				require.NoError(t, err)
 				defer conn.Close()
-				_, err = fmt.Fprintf(conn, "POST /api/auth%s HTTP/1.1\r\nHost: %s\r\nCookie: %s\r\nContent-Type: application/json\r\n"+
-					"Expect: 100-continue\r\nContent-Length: 8000\r\n\r\n", path, strings.TrimPrefix(s.url, "http://"), cookie)
+				_, err = fmt.Fprintf(conn, "POST /api/auth/sign-in/social HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: "+address+"\r\n"+
+					"Content-Type: application/json\r\nExpect: 100-continue\r\nContent-Length: 8000\r\n\r\n", i)
 				require.NoError(t, err)
-				go func() {
-					line, err := bufio.NewReader(conn).ReadString('\n')
-					if err != nil && err != io.EOF {
-						line = err.Error()
-					}
-					answers <- strings.TrimSpace(line)
-				}()
+				_, err = bufio.NewReader(conn).ReadString('\n') // 100 Continue if the server reads the body, else a refusal
+				require.NoError(t, err)
+				_, err = conn.Write([]byte(`{"provid`))
+				require.NoError(t, err)
 			}
-			got := map[string]int{}
-			for range requests {
-				got[<-answers]++
-			}
-			require.Equal(t, map[string]int{"HTTP/1.1 100 Continue": most, "HTTP/1.1 429 Too Many Requests": requests - most}, got)
+			slug := call{path: "/organization/check-slug", body: `{"slug":"free"}`, cookie: cookie}
+			require.Equal(t, http.StatusOK, s.do(slug).StatusCode)
+			social := call{path: "/sign-in/social", body: `{"provider":"github"}`, header: map[string]string{"X-Forwarded-For": "198.51.100.1"}}
+			require.Equal(t, http.StatusOK, s.do(social).StatusCode)
 		})
+	}
+}
+
+// Sign-ins that take long hold up nobody who has a session, and those from one IPv6 network none from elsewhere.
+func TestSignInsHaveSlotsOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, withSlots(4), withProvider(newHost(t)))
+	cookie := s.signIn()
+	signIn := func(address string) answer {
+		return s.do(call{path: "/sign-in/social", body: `{"provider":"github"}`, header: map[string]string{"X-Forwarded-For": address}})
+	}
+	lock, err := s.config.Sessions.DB.Begin(t.Context())
+	require.NoError(t, err)
+	defer lock.Rollback(t.Context())
+	_, err = lock.Exec(t.Context(), "lock table oauth_states in access exclusive mode")
+	require.NoError(t, err)
+	ended := make(chan int)
+	held := 0
+	begin := func(address string) {
+		go func() { ended <- signIn(address).StatusCode }()
+		held++
+		require.Eventually(t, func() bool { n, _, _ := s.config.SignIns.Usage(); return n == held }, time.Minute, time.Millisecond)
+	}
+	begin("2001:db8:1:1::7")
+	signIn("2001:db8:1:3::7").requireRefused(429, "rate_limited")    // the same /56
+	signIn("2001:db8:1:f103::7").requireRefused(429, "rate_limited") // the same /48
+	begin("2001:db8:2:1::7")
+	slug := call{path: "/organization/check-slug", body: `{"slug":"free"}`, cookie: cookie}
+	require.Equal(t, http.StatusOK, s.do(slug).StatusCode)
+	require.NoError(t, lock.Rollback(t.Context()))
+	for range held {
+		require.Equal(t, http.StatusOK, <-ended)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"sync"
 	"testing"
@@ -75,7 +76,7 @@ func newSite(t *testing.T, change ...func(*auth.Config)) *site {
 		c(s.config)
 	}
 	s.register()
-	server.Config.Handler = middleware.Traced(log, auth.New(*s.config).Handler())
+	server.Config.Handler = middleware.Forwarded(netip.Addr.IsLoopback, middleware.Traced(log, auth.New(*s.config).Handler()))
 	server.Start()
 	t.Cleanup(server.Close)
 	return s

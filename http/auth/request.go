@@ -120,19 +120,31 @@ func holderOf(session sessions.Session) quota.Holder {
 }
 
 // limitAddress applies the rate limit of sign-ins, separately for each prefix, to the address of a request that
-// is not authenticated. Unless the method is GET, it also acquires a slot from the address's share.
+// is not authenticated. Unless the method is GET, it also reads the body, and then acquires a slot of the sign-ins.
+//
+// The body needs no slot while it arrives: bodies that never do, from many addresses, would take them all. It is
+// no larger than what a connection takes in memory anyway.
 func (s *Server) limitAddress(r *request, prefix string) error {
-	address := limit.Address(r.Request)
-	if err := s.SignInLimit.Allow(r.Context(), r.w.Header(), prefix+address); err != nil {
+	if err := s.SignInLimit.Allow(r.Context(), r.w.Header(), prefix+limit.Address(r.Request)); err != nil {
 		return err
 	}
 	if r.Method == http.MethodGet { // it may have to wait for a provider
 		return nil
 	}
-	var id events.ID
-	digest := sha256.Sum256([]byte(address))
-	copy(id[:], digest[:])
-	return s.acquireSlots(r, quota.Holder{Caller: id, Person: id})
+	middleware.BufferBody(r.w, r.Request)
+	return r.acquireSlot(s.SignIns, strangerOf(r.Request))
+}
+
+// strangerOf returns whose share the slots of a request that is not authenticated count against: its address's, and
+// those of the IPv6 networks of a customer (/56) and of an organization (/48) instead of a person's and a
+// workspace's.
+func strangerOf(r *http.Request) quota.Holder {
+	id := func(network string) (id events.ID) {
+		digest := sha256.Sum256([]byte(network))
+		copy(id[:], digest[:])
+		return id
+	}
+	return quota.Holder{Caller: id(limit.Address(r)), Person: id(limit.Network(r, 56)), Workspace: id(limit.Network(r, 48))}
 }
 
 // checkQuery refuses empty and repeated parameters, as /api/v1 does: an empty organization would select the

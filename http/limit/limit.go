@@ -140,12 +140,15 @@ const networkBits = 64
 
 // Address returns the key of an unauthenticated caller: the IPv4 address, or the network of the
 // IPv6 address.
-func Address(r *http.Request) string {
+func Address(r *http.Request) string { return Network(r, networkBits) }
+
+// Network is like Address, with a network of another prefix length: many customers get more than one /64.
+func Network(r *http.Request, bits int) string {
 	text := middleware.Address(r)
 	if ip, err := netip.ParseAddr(text); err == nil {
 		text = ip.Unmap().String()
 		if ip.Unmap().Is6() {
-			text = netip.PrefixFrom(ip.WithZone(""), networkBits).Masked().String()
+			text = netip.PrefixFrom(ip.WithZone(""), bits).Masked().String()
 		}
 	}
 	return "address " + text
