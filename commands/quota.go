@@ -4,15 +4,16 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"reflect"
 	"time"
 
 	"svc/events"
 	"svc/fault"
 )
 
-// Daily limits what may be done in a day of what reaches others or stays for ever. Days begin at
-// midnight UTC. 0 means no limit. Nobody can use up what others may do: there is no limit of what
-// an address is sent by all together.
+// Daily limits what may be done in a day of what reaches others or stays for ever, as every event
+// does. Days begin at midnight UTC. 0 means no limit. Nobody can use up what others may do: there
+// is no limit of what an address is sent by all together.
 type Daily struct {
 	Workspaces            int // created by a person
 	ServiceAccounts       int // created by a person, in all workspaces
@@ -20,6 +21,8 @@ type Daily struct {
 	Enrollments           int // of runners, created by a person
 	Invitations           int // sent or resent by a person
 	InvitationsPerAddress int // sent or resent to one address by a person, and by a workspace
+	Changes               int // of other kinds that can be repeated without end, by a person
+	SignIns               int // of a person, and changes of their profile at a code host
 	Counts                Counts
 }
 
@@ -47,35 +50,59 @@ type charge struct {
 
 const tomorrow = " The next day begins at midnight UTC."
 
+// A personal limit is one of what a person does by certain commands.
+type personal struct {
+	limit         func(Daily) int
+	what, refusal string
+}
+
+var (
+	workspaces = &personal{func(d Daily) int { return d.Workspaces },
+		"workspaces", "You have made %d workspaces today, as many as a person may in a day."}
+	serviceAccounts = &personal{func(d Daily) int { return d.ServiceAccounts },
+		"service accounts", "You have made %d service accounts today, as many as a person may in a day."}
+	rotations = &personal{func(d Daily) int { return d.Rotations },
+		"rotations", "You have rotated %d tokens of service accounts today, as many as a person may in a day."}
+	enrollments = &personal{func(d Daily) int { return d.Enrollments },
+		"enrollments", "You have created %d enrollments of runners today, as many as a person may in a day."}
+	invitations = &personal{func(d Daily) int { return d.Invitations },
+		"invitations", "You have sent %d invitations today, as many as a person may in a day."}
+	changes = &personal{func(d Daily) int { return d.Changes },
+		"changes", "You have made %d changes today, as many as a person may in a day."}
+	signIns = &personal{func(d Daily) int { return d.SignIns },
+		"sign-ins", "You have signed in %d times today, as many as a person may in a day."}
+)
+
+// personalLimits has the limit of each command that a person could otherwise repeat without end.
+// Commands and not events decide, because a registration creates a workspace too and needs no unit.
+var personalLimits = map[reflect.Type]*personal{
+	reflect.TypeFor[CreateWorkspace]():      workspaces,
+	reflect.TypeFor[CreateServiceAccount](): serviceAccounts,
+	reflect.TypeFor[RotateServiceAccount](): rotations,
+	reflect.TypeFor[MintEnrollment]():       enrollments,
+	reflect.TypeFor[SendInvitation]():       invitations,
+	reflect.TypeFor[ResendInvitation]():     invitations,
+	reflect.TypeFor[RenameWorkspace]():      changes,
+	reflect.TypeFor[UpdateMember]():         changes,
+	reflect.TypeFor[QueueIssue]():           changes,
+	reflect.TypeFor[SetFarmSecret]():        changes,
+	reflect.TypeFor[DrainRunner]():          changes,
+	reflect.TypeFor[ResumeRunner]():         changes,
+	reflect.TypeFor[ExportAudit]():          changes,
+	reflect.TypeFor[RecordSignIn]():         signIns,
+	reflect.TypeFor[RefreshUser]():          signIns,
+}
+
 // charges returns the units that a person's command in a workspace needs, given the events that it
 // will append.
-//
-// Most commands that change an existing workspace, such as renaming it, need none: they store
-// nothing permanent outside of that workspace's log, and the limit of requests covers them. But
-// a rotation stores the fingerprint of the old token, and an enrollment a global key. Commands and
-// not events decide, because a registration creates a workspace too and needs no unit.
 func (d Daily) charges(person, workspace events.ID, request any, list []events.Event) (out []*charge) {
 	add := func(subject events.ID, limit int, what, refusal string) {
 		if limit != 0 {
 			out = append(out, &charge{subject: subject, limit: limit, what: what, refusal: refusal})
 		}
 	}
-	switch request.(type) {
-	case CreateWorkspace:
-		add(person, d.Workspaces, "workspaces",
-			"You have made %d workspaces today, as many as a person may in a day.")
-	case CreateServiceAccount:
-		add(person, d.ServiceAccounts, "service accounts",
-			"You have made %d service accounts today, as many as a person may in a day.")
-	case RotateServiceAccount:
-		add(person, d.Rotations, "rotations",
-			"You have rotated %d tokens of service accounts today, as many as a person may in a day.")
-	case MintEnrollment:
-		add(person, d.Enrollments, "enrollments",
-			"You have created %d enrollments of runners today, as many as a person may in a day.")
-	case SendInvitation, ResendInvitation:
-		add(person, d.Invitations, "invitations",
-			"You have sent %d invitations today, as many as a person may in a day.")
+	if p := personalLimits[reflect.TypeOf(request)]; p != nil {
+		add(person, p.limit(d), p.what, p.refusal)
 	}
 	for _, e := range list {
 		var address string

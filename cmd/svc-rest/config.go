@@ -71,6 +71,8 @@ type Config struct {
 	DailyAccounts    int `env:"SVC_DAILY_SERVICE_ACCOUNTS" envDefault:"100" doc:"Service accounts that a person may make in a day. 0 is no bound."`
 	DailyRotations   int `env:"SVC_DAILY_ROTATIONS" envDefault:"500" doc:"Tokens of service accounts that a person may rotate in a day. 0 is no bound."`
 	DailyEnrollments int `env:"SVC_DAILY_ENROLLMENTS" envDefault:"500" doc:"Enrollments of runners that a person may create in a day. 0 is no bound."`
+	DailyChanges     int `env:"SVC_DAILY_CHANGES" envDefault:"10000" doc:"Other changes that a person may make in a day, all together: renames, roles, secrets, issues, exports. 0 is no bound."`
+	DailySignIns     int `env:"SVC_DAILY_SIGN_INS" envDefault:"1000" doc:"Times that a person may sign in in a day. 0 is no bound."`
 
 	DailyJobSpecs  int `env:"SVC_DAILY_JOB_MEBIBYTES" envDefault:"1024" doc:"MiB of specifications of jobs that a workspace may submit to one process in 24 hours. 0 is no bound."`
 	DailyArtifacts int `env:"SVC_DAILY_ARTIFACT_MEBIBYTES" envDefault:"65536" doc:"MiB of artifacts that runners of a workspace may declare to one process in 24 hours. 0 is no bound."`
@@ -109,6 +111,7 @@ func (c Config) check() error {
 		{"SVC_RATE_LIMIT", c.RateLimit}, {"SVC_DAILY_WORKSPACES", c.DailyWorkspaces}, {"SVC_DAILY_INVITATIONS", c.DailyInvitations},
 		{"SVC_DAILY_INVITATIONS_PER_ADDRESS", c.DailyPerAddress}, {"SVC_DAILY_SERVICE_ACCOUNTS", c.DailyAccounts},
 		{"SVC_DAILY_ROTATIONS", c.DailyRotations}, {"SVC_DAILY_ENROLLMENTS", c.DailyEnrollments},
+		{"SVC_DAILY_CHANGES", c.DailyChanges}, {"SVC_DAILY_SIGN_INS", c.DailySignIns},
 	} {
 		if bound.value < 0 {
 			return fmt.Errorf("%s is malformed: want 0 or more", bound.variable)
@@ -132,7 +135,8 @@ func (c Config) daily(db *pgxpool.Pool) commands.Daily {
 	}
 	return commands.Daily{
 		Workspaces: c.DailyWorkspaces, ServiceAccounts: c.DailyAccounts, Rotations: c.DailyRotations, Enrollments: c.DailyEnrollments,
-		Invitations: c.DailyInvitations, InvitationsPerAddress: c.DailyPerAddress, Counts: sessions.Daily{DB: db},
+		Invitations: c.DailyInvitations, InvitationsPerAddress: c.DailyPerAddress,
+		Changes: c.DailyChanges, SignIns: c.DailySignIns, Counts: sessions.Daily{DB: db},
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"log/slog"
 	"os"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -73,6 +74,17 @@ func TestWarnsOfUntrustedCertificateHeader(t *testing.T) {
 	}
 }
 
+func TestEveryDailyLimitHasAVariable(t *testing.T) {
+	cfg, err := config.Parse[Config](validEnviron)
+	require.NoError(t, err)
+	limits := reflect.ValueOf(cfg.daily(nil))
+	for i := range limits.NumField() {
+		if limits.Field(i).Kind() == reflect.Int {
+			require.Positive(t, limits.Field(i).Int(), limits.Type().Field(i).Name)
+		}
+	}
+}
+
 func TestCheckRejects(t *testing.T) {
 	for name, c := range map[string]struct {
 		more []string
@@ -104,6 +116,8 @@ func TestCheckRejects(t *testing.T) {
 		"fewer accounts than none":       {[]string{"SVC_DAILY_SERVICE_ACCOUNTS=-1"}, "SVC_DAILY_SERVICE_ACCOUNTS"},
 		"fewer rotations than none":      {[]string{"SVC_DAILY_ROTATIONS=-1"}, "SVC_DAILY_ROTATIONS"},
 		"fewer enrollments than none":    {[]string{"SVC_DAILY_ENROLLMENTS=-1"}, "SVC_DAILY_ENROLLMENTS"},
+		"fewer changes than none":        {[]string{"SVC_DAILY_CHANGES=-1"}, "SVC_DAILY_CHANGES"},
+		"fewer sign-ins than none":       {[]string{"SVC_DAILY_SIGN_INS=-1"}, "SVC_DAILY_SIGN_INS"},
 		"smaller jobs than none":         {[]string{"SVC_DAILY_JOB_MEBIBYTES=-1"}, "SVC_DAILY_JOB_MEBIBYTES"},
 		"smaller artifacts than none":    {[]string{"SVC_DAILY_ARTIFACT_MEBIBYTES=-1"}, "SVC_DAILY_ARTIFACT_MEBIBYTES"},
 		"more logs than can be counted":  {[]string{"SVC_DAILY_LOG_MEBIBYTES=1048577"}, "SVC_DAILY_LOG_MEBIBYTES"},

@@ -12,10 +12,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"svc/commands"
 	"svc/events"
 	"svc/http/auth"
 	"svc/http/limit"
 	"svc/http/quota"
+	"svc/sessions"
 )
 
 func withSlots(n int) func(*auth.Config) {
@@ -57,6 +59,29 @@ func TestCallbackFormBodyIsLimited(t *testing.T) {
 	s := newSite(t, withProvider(newHost(t)))
 	body := "state=" + strings.Repeat("x", 8<<10)
 	s.do(call{path: "/callback/github", media: "application/x-www-form-urlencoded", body: body}).requireRefused(413, "body_too_large")
+}
+
+// Every sign-in stays in the log, so a person has only so many of them in a day. The code host's callback says why.
+func TestSignInsOfPersonAreLimited(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	s := newSite(t, withProvider(h), func(c *auth.Config) {
+		c.Commands.Limit(commands.Daily{SignIns: 2, Counts: sessions.Daily{DB: c.Sessions.DB}})
+	})
+	cookie := s.signIn()
+	s.signIn()
+	a := s.do(call{path: "/sign-in/email", body: signInBody(email, password)})
+	a.requireRefused(429, "rate_limited")
+	require.NotEmpty(t, a.Header.Get("Retry-After"))
+	sessions := s.count("sessions")
+	require.Equal(t, http.StatusOK, s.do(call{path: "/sign-out", body: "{}", cookie: cookie}).StatusCode)
+	require.Equal(t, sessions-1, s.count("sessions"), "a refused sign-in leaves no session")
+
+	b := s.browser()
+	for range 2 {
+		b.signIn(h).requireSentTo("/")
+	}
+	b.signIn(h).requireSentBack(s.errorPage(), reason("rate_limited"))
 }
 
 // A sign-out counts against its address before the cookie is looked up, but not against the limit of other

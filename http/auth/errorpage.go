@@ -20,6 +20,7 @@ var reasons = map[string][2]string{
 		"They were not used. Give an operator the request id below."},
 	"account_not_linked":       {"Your account or its address belongs to another person here.", "Sign in the same way as before."},
 	"oauth_provider_not_found": {"There is no such provider.", "Start again."},
+	"rate_limited":             {"You have signed in too often today.", "Sign in again after midnight UTC."},
 	"redirect_uri_mismatch": {"The redirect_uri is not associated with this application.",
 		"The address of this service does not match the callback registered with the provider. " +
 			"An operator has to set AUTH_URL to the registered address, or register this one."},

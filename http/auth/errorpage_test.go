@@ -25,6 +25,7 @@ func TestErrorPageExplainsErrors(t *testing.T) {
 		"invalid_scope":            {"more permissions than requested", "not used"},
 		"account_not_linked":       {"belongs to another person", "the same way as before"},
 		"oauth_provider_not_found": {"no such provider"},
+		"rate_limited":             {"too often today", "after midnight UTC"},
 		"redirect_uri_mismatch":    {"The redirect_uri is not associated with this application.", "AUTH_URL", "callback registered"},
 		"internal_server_error":    {"Something went wrong.", "request id"},
 		"never_heard_of":           {"Something went wrong."},

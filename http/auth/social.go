@@ -22,6 +22,7 @@ import (
 	"svc/commands"
 	"svc/config"
 	"svc/events"
+	"svc/fault"
 	"svc/http/middleware"
 	"svc/input"
 	"svc/sessions"
@@ -301,6 +302,9 @@ func providerError(code string) error {
 func publicCode(err error) string {
 	if public, ok := errors.AsType[publicError](err); ok {
 		return public.Error()
+	}
+	if f := fault.As(err); f != nil && f.Kind == fault.RateLimited { // the person has signed in too often today
+		return f.Code
 	}
 	return "internal_server_error"
 }

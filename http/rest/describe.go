@@ -13,8 +13,9 @@ func (s *Server) describe(o *huma.OpenAPI) {
 	o.Info.Description = "Members, service accounts, runs and the audit log of a workspace. " +
 		"Scripts authenticate with a service account's token. People authenticate with a session cookie and select a workspace with " +
 		"X-Svc-Tenant. An unknown, empty or repeated query parameter fails with 422 `validation_failed`, as does text that would be " +
-		"stored and contains a service token. Later versions may add fields to answers, values to the enums of answers, and error " +
-		"codes: a client has to accept those that it does not know."
+		"stored and contains a service token. A person can make 10,000 changes a day, unless operators set another limit, not counting " +
+		"those with a limit of their own and those that remove or end something: 429 `rate_limited` with `Retry-After`. Later versions may add " +
+		"fields to answers, values to the enums of answers, and error codes: a client has to accept those that it does not know."
 	o.Info.Contact = &huma.Contact{Name: "The operators of this service", URL: s.Origin}
 	o.Info.License = &huma.License{Name: "Proprietary", URL: s.Origin + docsPath}
 	o.Servers = []*huma.Server{{URL: "/"}} // relative: the service does not know every address that it is reached at

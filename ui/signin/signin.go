@@ -83,6 +83,7 @@ var reasons = []reason{
 	{"invalid_scope", "The code host granted other permissions than requested.", "They have not been used. Contact an operator."},
 	{"account_not_linked", "This account or its email address belongs to another person here.", "Sign in the way you did before."},
 	{"oauth_provider_not_found", "There is no such sign-in provider.", "Choose one below."},
+	{"rate_limited", "You have signed in too often today.", "You can sign in again after midnight UTC."},
 }
 
 const redirectMismatch = "redirect_uri_mismatch"
