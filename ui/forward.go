@@ -1,11 +1,14 @@
 package ui
 
 import (
+	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"sync/atomic"
 
 	"svc/fault"
 	"svc/http/middleware"
@@ -25,12 +28,19 @@ func forward(rest *url.URL, log *slog.Logger) http.Handler {
 		},
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
-			if large, ok := errors.AsType[*http.MaxBytesError](err); ok {
-				reply.Error(w, r, log, reply.TooLarge(large.Limit))
-				return
+			large, tooLarge := errors.AsType[*http.MaxBytesError](err)
+			switch {
+			case tooLarge:
+				err = reply.TooLarge(large.Limit)
+			case r.Context().Value(bodyKey{}).(*body).failed.Load(): // the client has gone, or does not speak HTTP
+				err = errBody
+			case errors.Is(r.Context().Err(), context.Canceled): // the client has gone
+				err = r.Context().Err()
+			default:
+				log.ErrorContext(r.Context(), "forward sign-in", "path", r.URL.Path, "err", err)
+				err = fault.ErrUnavailable
 			}
-			log.ErrorContext(r.Context(), "forward sign-in", "path", r.URL.Path, "err", err)
-			reply.Error(w, r, log, fault.ErrUnavailable)
+			reply.Error(w, r, log, err)
 		},
 	}
 	return middleware.Limited(middleware.Limits{}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -41,6 +51,29 @@ func forward(rest *url.URL, log *slog.Logger) http.Handler {
 			}
 			return nil
 		}
+		sent := &body{ReadCloser: r.Body}
+		r = r.WithContext(context.WithValue(r.Context(), bodyKey{}, sent))
+		if r.ContentLength != 0 { // otherwise the proxy tells by it that there is none
+			r.Body = sent
+		}
 		p.ServeHTTP(w, r)
 	}))
+}
+
+var errBody = fault.Field("body", "could not be read")
+
+type bodyKey struct{}
+
+// A body records whether the client failed to send it. The transport may still read while the handler answers.
+type body struct {
+	io.ReadCloser
+	failed atomic.Bool
+}
+
+func (b *body) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, http.ErrBodyReadAfterClose) { // which the transport causes itself
+		b.failed.Store(true)
+	}
+	return n, err
 }

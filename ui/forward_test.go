@@ -1,16 +1,20 @@
 package ui
 
 import (
+	"bufio"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"svc/http/middleware"
+	"svc/test/journal"
 )
 
 // The service's headers replace those of the app.
@@ -57,12 +61,15 @@ func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
 // newForwarder serves an app that forwards all requests to a service.
 func newForwarder(t *testing.T, service http.HandlerFunc) *httptest.Server {
+	return newLoggingForwarder(t, service, slog.New(slog.DiscardHandler), func(middleware.Request) {})
+}
+
+func newLoggingForwarder(t *testing.T, service http.HandlerFunc, log *slog.Logger, observe func(middleware.Request)) *httptest.Server {
 	rest := httptest.NewServer(service)
 	t.Cleanup(rest.Close)
 	to, err := url.Parse(rest.URL)
 	require.NoError(t, err)
-	quiet := slog.New(slog.DiscardHandler)
-	app := httptest.NewServer(middleware.Traced(quiet, forward(to, quiet)))
+	app := httptest.NewServer(middleware.Measured(observe, middleware.Traced(log, forward(to, log))))
 	t.Cleanup(app.Close)
 	return app
 }
@@ -78,4 +85,60 @@ func TestForwardRemovesOriginHeader(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, res.Body.Close())
 	require.NotContains(t, <-headers, "X-Svc-Origin")
+}
+
+// That a client goes away, or sends a body that cannot be read, is no error of the app or the service.
+func TestForwardLogsNoErrorOfClient(t *testing.T) {
+	t.Parallel()
+	const head = "POST /api/auth/sign-in/email HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+	for name, c := range map[string]struct{ begin, answer string }{
+		"it leaves within the body":           {begin: head + "Content-Length: 100\r\n\r\n{"},
+		"it leaves while the service answers": {begin: head + "Content-Length: 2\r\n\r\n{}"},
+		"a chunk is malformed": {
+			head + "Transfer-Encoding: chunked\r\n\r\nnumber\r\n", "HTTP/1.1 422 Unprocessable Entity\r\n",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var log journal.Log
+			asked, observed := make(chan bool, 1), make(chan middleware.Request, 1)
+			app := newLoggingForwarder(t, func(_ http.ResponseWriter, r *http.Request) {
+				asked <- true
+				_, _ = io.Copy(io.Discard, r.Body)
+				<-r.Context().Done()
+			}, log.Logger(), func(r middleware.Request) { observed <- r })
+			conn, err := net.Dial("tcp", app.Listener.Addr().String())
+			require.NoError(t, err)
+			defer conn.Close()
+			_, err = io.WriteString(conn, c.begin)
+			require.NoError(t, err)
+			if c.answer == "" {
+				<-asked
+				require.NoError(t, conn.Close())
+			} else {
+				line, err := bufio.NewReader(conn).ReadString('\n')
+				require.NoError(t, err)
+				require.Equal(t, c.answer, line)
+			}
+			require.False(t, (<-observed).Failed)
+			require.Len(t, log.Lines(t, "request"), 1)
+			require.NotContains(t, log.String(), `"level":"ERROR"`)
+			require.NotContains(t, log.String(), `"level":"WARN"`)
+		})
+	}
+}
+
+// That the service is gone is one.
+func TestForwardLogsErrorOfService(t *testing.T) {
+	t.Parallel()
+	var log journal.Log
+	observed := make(chan middleware.Request, 1)
+	app := newLoggingForwarder(t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+		log.Logger(), func(r middleware.Request) { observed <- r })
+	res, err := app.Client().Post(app.URL+"/api/auth/sign-in/email", "application/json", strings.NewReader("{}"))
+	require.NoError(t, err)
+	require.NoError(t, res.Body.Close())
+	require.Equal(t, http.StatusServiceUnavailable, res.StatusCode)
+	require.Equal(t, "ERROR", log.Line(t, "forward sign-in")["level"])
+	require.True(t, (<-observed).Failed)
 }
