@@ -117,26 +117,26 @@ func idOrEmpty(id events.ID) string {
 
 // An AuditFilter narrows the records of the audit log.
 type AuditFilter struct {
-	From      time.Time        `query:"from" doc:"Only records at or after this time." example:"2026-11-01T00:00:00Z"`
-	To        time.Time        `query:"to" doc:"Only records before this time." example:"2026-12-01T00:00:00Z"`
-	Actor     string           `query:"actor" maxLength:"1000" doc:"Only records of these actors: up to ten names or ids, separated by commas. E-mail addresses and ids are not case-sensitive." example:"service:ci-bot"`
-	ActorType events.ActorType `query:"actorType" enum:"user,service,runner,system"`
-	Action    string           `query:"action" maxLength:"500" doc:"Only records of these actions: up to ten names or prefixes such as member.*, separated by commas." example:"member.*,service_account.*"`
-	Target    string           `query:"target" maxLength:"200" doc:"Only records about the target of this name or id. E-mail addresses and ids are not case-sensitive." example:"acme/web#291"`
-	Q         string           `query:"q" maxLength:"200" doc:"Only records whose action, actor name or target name contains this text. Not case-sensitive."`
+	From      openapi.OptionalTime `query:"from" doc:"Only records at or after this time." example:"2026-11-01T00:00:00Z"`
+	To        openapi.OptionalTime `query:"to" doc:"Only records before this time." example:"2026-12-01T00:00:00Z"`
+	Actor     string               `query:"actor" maxLength:"1000" doc:"Only records of these actors: up to ten names or ids, separated by commas. E-mail addresses and ids are not case-sensitive." example:"service:ci-bot"`
+	ActorType events.ActorType     `query:"actorType" enum:"user,service,runner,system"`
+	Action    string               `query:"action" maxLength:"500" doc:"Only records of these actions: up to ten names or prefixes such as member.*, separated by commas." example:"member.*,service_account.*"`
+	Target    string               `query:"target" maxLength:"200" doc:"Only records about the target of this name or id. E-mail addresses and ids are not case-sensitive." example:"acme/web#291"`
+	Q         string               `query:"q" maxLength:"200" doc:"Only records whose action, actor name or target name contains this text. Not case-sensitive."`
 }
 
 // maxFilterValues bounds the comma-separated values of a filter field.
 const maxFilterValues = 10
 
-// filter checks what huma cannot. Years outside 1 to 9999 cannot be stored in the database.
+// filter checks what huma cannot.
 func (f AuditFilter) filter() (projections.AuditFilter, error) {
-	for name, at := range map[string]time.Time{"from": f.From, "to": f.To} {
-		if !at.IsZero() && (at.Year() < 1 || at.Year() > 9999) {
-			return projections.AuditFilter{}, invalid(name, "must be a time such as 2026-11-20T23:56:25.123Z")
+	for name, at := range map[string]openapi.OptionalTime{"from": f.From, "to": f.To} {
+		if err := checkYear(name, at); err != nil {
+			return projections.AuditFilter{}, err
 		}
 	}
-	if !f.To.IsZero() && f.To.Before(f.From) {
+	if f.To.Sent && f.To.Time.Before(f.From.Time) {
 		return projections.AuditFilter{}, invalid("to", "must not be earlier than from")
 	}
 	for name, values := range map[string]string{"actor": f.Actor, "action": f.Action} {
@@ -146,8 +146,16 @@ func (f AuditFilter) filter() (projections.AuditFilter, error) {
 		}
 	}
 	return projections.AuditFilter{
-		From: f.From, To: f.To, Actor: f.Actor, ActorType: f.ActorType, Action: f.Action, Target: f.Target, Q: f.Q,
+		From: f.From.Time, To: f.To.Time, Actor: f.Actor, ActorType: f.ActorType, Action: f.Action, Target: f.Target, Q: f.Q,
 	}, nil
+}
+
+// checkYear refuses times that cannot be stored in the database, and those of year 1: the zero time is none.
+func checkYear(name string, at openapi.OptionalTime) error {
+	if year := at.Time.UTC().Year(); at.Sent && (year <= 1 || year > 9999) {
+		return invalid(name, "must be a time such as 2026-11-20T23:56:25.123Z")
+	}
+	return nil
 }
 
 type auditPageQuery struct {

@@ -136,7 +136,8 @@ func (f AuditFilter) recorded() events.AuditFilter {
 		return string(openapi.FormatTime(t))
 	}
 	return events.AuditFilter{
-		From: format(f.From), To: format(f.To), Actor: f.Actor, ActorType: string(f.ActorType), Action: f.Action, Target: f.Target, Q: f.Q,
+		From: format(f.From.Time), To: format(f.To.Time),
+		Actor: f.Actor, ActorType: string(f.ActorType), Action: f.Action, Target: f.Target, Q: f.Q,
 	}
 }
 

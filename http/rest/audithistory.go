@@ -132,8 +132,8 @@ func stateRows[S, R any](rows []R) []S {
 }
 
 type stateQuery struct {
-	At  time.Time `query:"at" doc:"Return the state at this time. A time without digits finer than milliseconds, as answers have, includes its whole millisecond." example:"2026-11-20T12:00:00Z"`
-	Seq int64     `query:"seq" minimum:"1" doc:"Return the state after this event." example:"4182"`
+	At  openapi.OptionalTime `query:"at" doc:"Return the state at this time. A time without digits finer than milliseconds, as answers have, includes its whole millisecond." example:"2026-11-20T12:00:00Z"`
+	Seq int64                `query:"seq" minimum:"1" doc:"Return the state after this event." example:"4182"`
 }
 
 type stateAnswer struct{ Body stateBody }
@@ -150,14 +150,16 @@ func (s *Server) getAuditState(ctx context.Context, in *stateQuery) (*stateAnswe
 	switch {
 	case err != nil:
 		return nil, err
-	case in.At.IsZero() == (in.Seq == 0):
+	case in.At.Sent == (in.Seq != 0):
 		return nil, invalid("seq", "give either seq or at, not both")
+	case checkYear("at", in.At) != nil:
+		return nil, checkYear("at", in.At)
 	case in.Seq > head:
 		return nil, invalid("seq", fmt.Sprintf("must not be beyond the newest record, %d", head))
-	case in.At.After(s.Now()):
+	case in.At.Time.After(s.Now()):
 		return nil, invalid("at", "must not be in the future")
-	case !in.At.IsZero():
-		if seq, err = s.Primary.History.SeqAt(ctx, workspace, endOfMillisecond(in.At), head); err != nil {
+	case in.At.Sent:
+		if seq, err = s.Primary.History.SeqAt(ctx, workspace, endOfMillisecond(in.At.Time), head); err != nil {
 			return nil, err
 		}
 		if seq == 0 {

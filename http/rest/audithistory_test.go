@@ -16,6 +16,7 @@ import (
 	"svc/events"
 	"svc/events/feed"
 	"svc/events/store"
+	"svc/http/openapi"
 	"svc/projections"
 	"svc/projections/fold"
 	"svc/test/pgtest"
@@ -214,7 +215,7 @@ func TestStateAtAnsweredTimeHasItsEvent(t *testing.T) {
 	l.append(t, db, 20)
 	s, ctx := historyServer(db), as(t, someone(l.workspace))
 	seqAt := func(at time.Time) int64 {
-		a, err := s.getAuditState(ctx, &stateQuery{At: at})
+		a, err := s.getAuditState(ctx, &stateQuery{At: openapi.OptionalTime{Time: at, Sent: true}})
 		require.NoError(t, err)
 		callerOf(ctx).releaseSlots()
 		return a.Body.Seq

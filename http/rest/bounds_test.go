@@ -14,6 +14,7 @@ import (
 	"svc/events"
 	"svc/events/store"
 	"svc/fault"
+	"svc/http/openapi"
 	"svc/http/quota"
 	"svc/http/reply"
 	"svc/projections"
@@ -174,8 +175,10 @@ func TestInvalidRequestAcquiresNoSlot(t *testing.T) {
 	for range 2 {
 		require.NoError(t, s.acquireSlot(as(t, c), s.bounds.exports))
 	}
-	_, err := s.exportAudit(as(t, c), &exportQuery{Format: "csv", AuditFilter: AuditFilter{From: epoch, To: epoch.Add(-time.Hour)}},
-		commands.ExportAudit{})
+	backwards := AuditFilter{
+		From: openapi.OptionalTime{Time: epoch, Sent: true}, To: openapi.OptionalTime{Time: epoch.Add(-time.Hour), Sent: true},
+	}
+	_, err := s.exportAudit(as(t, c), &exportQuery{Format: "csv", AuditFilter: backwards}, commands.ExportAudit{})
 	require.ErrorIs(t, err, fault.ErrValidation)
 	_, err = s.exportAudit(as(t, c), &exportQuery{Format: "csv"}, commands.ExportAudit{})
 	require.ErrorIs(t, err, quota.ErrShare)

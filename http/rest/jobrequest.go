@@ -51,7 +51,7 @@ type jobRequest struct {
 
 // A JobSubmission is the spec of a new job. Only the name and the steps are required.
 type JobSubmission struct {
-	IdempotencyKey string             `json:"idempotencyKey,omitempty" maxLength:"190" doc:"Makes the request safe to retry: the caller's key creates one job, for at least 30 days." example:"ci-4711-test"`
+	IdempotencyKey string             `json:"idempotencyKey,omitempty" minLength:"1" maxLength:"190" doc:"Makes the request safe to retry: the caller's key creates one job, for at least 30 days." example:"ci-4711-test"`
 	Name           string             `json:"name,omitempty" maxLength:"100" doc:"Required to submit." example:"unit tests"`
 	Repo           *jobRepo           `json:"repo,omitempty" doc:"The repository to check out before the first step."`
 	Steps          []jobStepSpec      `json:"steps,omitempty" maxItems:"50" nullable:"false" doc:"Required to submit. Steps run in order until one fails."`
