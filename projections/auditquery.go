@@ -131,7 +131,8 @@ func (v Audit) Count(ctx context.Context, workspace events.ID, f AuditFilter, mo
 
 // RowsAfter returns up to limit matching records, oldest first, with numbers above seq and up to upTo.
 // They are not decoded. It returns fewer records if they are large, but at least one if one matches. It
-// returns [fold.ErrNotCaughtUp] if the database that answers, which may be a replica, lacks records up to upTo.
+// returns [fold.ErrNotCaughtUp] if the database that answers, which may be a replica, lacks records up to upTo,
+// or if its index is too far behind to tell the names of their targets.
 func (v Audit) RowsAfter(ctx context.Context, workspace events.ID, f AuditFilter, seq, upTo int64, limit int) ([]AuditRow, error) {
 	fail := func(err error) ([]AuditRow, error) {
 		return nil, fmt.Errorf("read audit of %s after %d: %w", workspace, seq, err)
@@ -141,7 +142,7 @@ func (v Audit) RowsAfter(ctx context.Context, workspace events.ID, f AuditFilter
 		return fail(err)
 	}
 	defer release()
-	if s.head < upTo {
+	if min(s.head, s.indexed+maxTail) < upTo {
 		return fail(fold.ErrNotCaughtUp)
 	}
 	s.whole = true
@@ -186,6 +187,13 @@ func NewAuditRecord(r events.Record, target string) AuditRecord {
 	found.Target.Name = cmp.Or(found.Target.Name, target)
 	found.Action, found.Denied = r.Action()
 	return found
+}
+
+// AuditRecords returns a function that returns the audit record of an event. It is to be called with every event
+// of a log, from the first one on, because a target may have its name from an earlier event.
+func AuditRecords() func(events.Record) AuditRecord {
+	names := targetNames{}
+	return func(r events.Record) AuditRecord { return NewAuditRecord(r, names.nameOf(r.Target())) }
 }
 
 // maxIDSpan is how many records are searched for an id.

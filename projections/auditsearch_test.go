@@ -240,6 +240,31 @@ func TestAuditRowsOfServerThatLags(t *testing.T) {
 	require.Equal(t, acquired+1, w.DB.Stat().AcquireCount(), "all statements have the same connection, and so the same server")
 }
 
+// Targets have names from earlier records. If the index ends too far before a record for them to be looked up, the
+// record is not returned without its name.
+func TestAuditRowsFarBeyondIndex(t *testing.T) {
+	t.Parallel()
+	w := world.NewSilent(t)
+	workspace, run := world.NewID(), world.NewID()
+	w.Record(t, world.System, workspace, run, events.RunQueued{Repo: events.Repo{Name: "acme/web"}, IssueNumber: 7})
+	const count = 9000
+	_, err := w.DB.Exec(t.Context(), `
+		with moved as (update logs set head = $3 where workspace_id = $1)
+		insert into events (workspace_id, seq, id, stream, version, kind, schema, at, meta, data)
+		select $1, n, gen_random_uuid(), $2, n, 'run.cost_recorded', 1, at, meta, '{"cents":7,"source":"compute","quantity":1}'
+		from events, generate_series(2, $3::bigint) n where workspace_id = $1`, workspace, run, count)
+	require.NoError(t, err)
+	audit := projections.Audit{DB: w.DB}
+	_, err = audit.RowsAfter(t.Context(), workspace, projections.AuditFilter{}, count-1, count, 500)
+	require.ErrorIs(t, err, fold.ErrNotCaughtUp)
+	_, err = fold.RebuildLog(t.Context(), w.DB, world.View(t, "audit"), workspace, world.IgnoreProgress)
+	require.NoError(t, err)
+	rows, err := audit.RowsAfter(t.Context(), workspace, projections.AuditFilter{}, count-1, count, 500)
+	require.NoError(t, err)
+	require.Len(t, rows, 1)
+	require.Equal(t, "acme/web#7", rows[0].Record().Target.Name)
+}
+
 func pagesForward(t *testing.T, w *world.World, workspace events.ID, f projections.AuditFilter, limit int) (found []int64) {
 	t.Helper()
 	for after := int64(0); ; {

@@ -64,6 +64,7 @@
 //
 // All of the above trusts the service. Each line of an export with leaf=true contains the bytes of
 // its leaf, so svc-db verify -export with a kept answer (export.go), or any program that can
-// compute SHA-256, can recompute the root without the service. A leaf is the event itself. The rest
-// of the line follows from it and is compared byte for byte, except the target's last known name.
+// compute SHA-256, can recompute the root without the service. A leaf is the event itself. svc-db also
+// computes the rest of each line from the leaves, the target's last known name from earlier ones, and
+// compares it byte for byte.
 package proof

@@ -19,11 +19,8 @@ import (
 // runner caused.
 const maxLineLength = 64 << 20 // bytes
 
-// A line has the fields of an export's line that do not follow from the leaf, and the leaf.
+// A line has the field of an export's line from which the others follow.
 type line struct {
-	Target struct {
-		Name string `json:"name"`
-	} `json:"target"`
 	Leaf []byte `json:"leaf"`
 }
 
@@ -32,10 +29,10 @@ type line struct {
 // record, no record up to the checkpoint's size is missing, added or changed. beyond is the number
 // of records after that, which are not verified.
 //
-// encode returns the line of an event, which must equal the line of the export byte for byte. The
-// last known name of the target is not in the event and is taken from the line.
+// encode returns the line of an event, which must equal the line of the export byte for byte. It is called
+// with the events in order, from the first one on.
 func VerifyExport(ctx context.Context, export io.Reader, checkpoint, verifierKey string,
-	encode func(r events.Record, target string) ([]byte, error)) (report Report, beyond int64, err error) {
+	encode func(events.Record) ([]byte, error)) (report Report, beyond int64, err error) {
 	report = Report{Checkpoint: checkpoint, VerifierKey: verifierKey}
 	verifier, err := note.NewVerifier(verifierKey)
 	if err != nil {
@@ -81,7 +78,7 @@ func VerifyExport(ctx context.Context, export io.Reader, checkpoint, verifierKey
 
 // leafOf returns the leaf of a line after checking that it is the leaf of record seq and that the
 // line matches it.
-func leafOf(text []byte, workspace events.ID, seq int64, encode func(events.Record, string) ([]byte, error)) ([]byte, error) {
+func leafOf(text []byte, workspace events.ID, seq int64, encode func(events.Record) ([]byte, error)) ([]byte, error) {
 	var l line
 	if err := json.Unmarshal(text, &l); err != nil {
 		return nil, errors.New("its line is not the JSON of a record")
@@ -98,7 +95,7 @@ func leafOf(text []byte, workspace events.ID, seq int64, encode func(events.Reco
 	case e.Seq != seq:
 		return nil, fmt.Errorf("the leaf in its place is of record %d", e.Seq)
 	}
-	encoded, err := encode(e.record(), l.Target.Name)
+	encoded, err := encode(e.record())
 	if err != nil {
 		return nil, fmt.Errorf("its leaf cannot be encoded: %w", err)
 	}

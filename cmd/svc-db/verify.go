@@ -118,7 +118,7 @@ func verifyExport(ctx context.Context, inv invocation) error {
 	}
 	defer export.Close()
 	defer context.AfterFunc(ctx, func() { _ = export.Close() })() // interrupts a read from a pipe
-	report, beyond, err := proof.VerifyExport(ctx, export, kept.Checkpoint, cmp.Or(inv.verifierKey, kept.VerifierKey), rest.ExportLine)
+	report, beyond, err := proof.VerifyExport(ctx, export, kept.Checkpoint, cmp.Or(inv.verifierKey, kept.VerifierKey), rest.ExportLines())
 	switch {
 	case err != nil:
 		return err

@@ -279,12 +279,15 @@ func (e *export) newLineWriter(to *bytes.Buffer) func(projections.AuditRecord) e
 	return jsonLines(to, e.leaf)
 }
 
-// ExportLine returns an event's line in an NDJSON export with leaves, without the line feed.
-// target is as in [projections.NewAuditRecord].
-func ExportLine(r events.Record, target string) ([]byte, error) {
-	var line bytes.Buffer
-	err := jsonLines(&line, true)(projections.NewAuditRecord(r, target))
-	return bytes.TrimSuffix(line.Bytes(), []byte("\n")), err
+// ExportLines returns a function that returns an event's line in an NDJSON export with leaves, without the line
+// feed. It is to be called as that of [projections.AuditRecords].
+func ExportLines() func(events.Record) ([]byte, error) {
+	record := projections.AuditRecords()
+	return func(r events.Record) ([]byte, error) {
+		var line bytes.Buffer
+		err := jsonLines(&line, true)(record(r))
+		return bytes.TrimSuffix(line.Bytes(), []byte("\n")), err
+	}
 }
 
 // An ExportedRecord is a line of an NDJSON export.
