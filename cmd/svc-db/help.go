@@ -15,8 +15,7 @@ Commands:
   info                 show every migration and its state; changes nothing
   rebuild [view ...]   rebuild views, and the tables of unique keys, from the
                        log: those named, or all. Rebuilding all also drops the
-                       snapshots of streams. A rebuild that was killed is
-                       resumed by the next one. Exit status 1 if rows differed
+                       snapshots of streams. Exit status 1 if rows differed
                        from the log
   views                show how far behind each view is, and how fast
   parked               list the events that views could not apply
@@ -54,6 +53,9 @@ Flags, before or after the command; they override the environment:
   -seed-file=FILE      with -seed: keep the demonstration's people and tokens
                        in FILE, mode 0600; no output ever shows them
   -workspace=ID        rebuild, retry, verify: only this one; skip: the event's
+  -resume              rebuild: go on with the tables of a rebuild that was
+                       killed, if this version began it. Their rows are not
+                       checked: use it if nobody else can have changed them
   -seq=N               skip: the event's number
   -views               verify: also compare the rows of every view, and the
                        unique keys, with the log, and name those that differ

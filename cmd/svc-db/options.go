@@ -29,6 +29,7 @@ type options struct {
 	export      string // name of a file
 	kept        string // name of a file
 	rows        bool   // also compare views with the log
+	resume      bool   // go on with rebuilds that were killed
 
 	command string
 	views   []string
@@ -53,6 +54,7 @@ func parseOptions(args []string) (options, error) {
 	flags.StringVar(&o.export, "export", "", "")
 	flags.StringVar(&o.kept, "kept", "", "")
 	flags.BoolVar(&o.rows, "views", false, "")
+	flags.BoolVar(&o.resume, "resume", false, "")
 
 	var words []string
 	for {
@@ -102,6 +104,8 @@ func (o options) check() error {
 		return errors.New("-seed-file goes with -seed")
 	case !o.workspace.IsZero() && !slices.Contains([]string{"rebuild", "retry", "skip", "verify"}, o.command):
 		return errors.New("-workspace goes with rebuild, retry, skip and verify")
+	case o.resume && (o.command != "rebuild" || !o.workspace.IsZero()):
+		return errors.New("-resume goes with rebuild, and not with -workspace")
 	case o.seq != 0 && o.command != "skip":
 		return errors.New("-seq goes with skip")
 	case o.command == "skip" && (len(o.views) != 1 || o.workspace.IsZero() || o.seq == 0):

@@ -66,13 +66,17 @@ func (inv invocation) rebuildOne(ctx context.Context, db *pgxpool.Pool, v fold.V
 func (inv invocation) rebuildView(ctx context.Context, db *pgxpool.Pool, v fold.View) (fold.RebuildResult, error) {
 	start := time.Now()
 	p := newProgress(inv.out, v.Name())
-	done, err := fold.Rebuild(ctx, db, v, p.step)
+	do := fold.Rebuild
+	if inv.resume {
+		do = fold.ResumeRebuild
+	}
+	done, err := do(ctx, db, v, p.step)
 	p.end()
 	if err != nil {
 		return done, err
 	}
 	if done.Resumed > 0 {
-		fmt.Fprintf(inv.out, "%s: resumed after %d events of an interrupted rebuild\n", v.Name(), done.Resumed)
+		fmt.Fprintf(inv.out, "%s: resumed after %d events of an interrupted rebuild, whose rows were not checked\n", v.Name(), done.Resumed)
 	}
 	fmt.Fprintf(inv.out, "%s: rebuilt from %d events in %s\n", v.Name(), done.Resumed+done.Events, time.Since(start).Round(time.Millisecond))
 	inv.printResult(v.Name(), done)

@@ -16,7 +16,7 @@ import (
 )
 
 // TestKilledRebuildCountsNothingTwice kills the real program in each phase while writers
-// append. The next rebuild resumes, and produces what a rebuild from nothing does.
+// append. The next one resumes, and produces what a rebuild from nothing does.
 func TestKilledRebuildCountsNothingTwice(t *testing.T) {
 	t.Parallel()
 	path := build(t)
@@ -47,7 +47,7 @@ func TestKilledRebuildCountsNothingTwice(t *testing.T) {
 			},
 				limit, time.Millisecond, "the server is still at what it asked for")
 
-			r := finish(t, start(t, path, d.environ, "rebuild", c.view))
+			r := finish(t, start(t, path, d.environ, "rebuild", "-resume", c.view))
 			require.Zero(t, r.status, r.stderr)
 			require.Contains(t, r.stdout, c.view+": resumed after ")
 			write()

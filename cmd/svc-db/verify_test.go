@@ -82,6 +82,7 @@ func TestVerifyRejectsWrongArguments(t *testing.T) {
 		"verify takes no arguments":                            {"verify", "acme"},
 		"-seq must be a number":                                {"skip", "runs", "-seq=" + marker},
 		"-seq goes with skip":                                  {"retry", "-seq=7"},
+		"-resume goes with rebuild, and not with -workspace":   {"rebuild", "-resume", "-workspace=" + events.NewID(time.Now()).String()},
 		"views takes no arguments":                             {"views", "runs"},
 		"skip needs one view, -workspace and -seq":             {"skip"},
 		"-views goes with verify of a database":                {"rebuild", "-views"},

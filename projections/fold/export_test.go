@@ -13,7 +13,13 @@ import (
 // RebuildIn is [Rebuild] with the given limits of a transaction.
 func RebuildIn(ctx context.Context, db *pgxpool.Pool, v View, logs int, most int64,
 	progress func(done, total int64)) (RebuildResult, error) {
-	return rebuildIn(ctx, db, v, limits{logs, most}, progress)
+	return rebuildIn(ctx, db, v, limits{logs, most}, false, progress)
+}
+
+// ResumeRebuildIn is [ResumeRebuild] with the given limits of a transaction.
+func ResumeRebuildIn(ctx context.Context, db *pgxpool.Pool, v View, logs int, most int64,
+	progress func(done, total int64)) (RebuildResult, error) {
+	return rebuildIn(ctx, db, v, limits{logs, most}, true, progress)
 }
 
 // RebuildLogIn is [RebuildLog] with the given number of events in a transaction.

@@ -20,24 +20,32 @@ import (
 // short exclusive lock. It calls progress with the number of events done and the number of events
 // at the start.
 //
-// A rebuild that is cancelled leaves nothing behind. One that is killed leaves its table, and the
-// next rebuild by the same version resumes from there: at each commit, the table's rows of a log are the fold of its
-// events up to the position in table rebuilds, which changes in the same transaction.
+// A rebuild that is cancelled leaves nothing behind. One that is killed leaves its table, which [ResumeRebuild]
+// can complete and Rebuild drops.
 //
 // Memory holds the rows that the events of one transaction touch, a few pages of events, and a
 // position for each log; see [limits].
 func Rebuild(ctx context.Context, db *pgxpool.Pool, v View, progress func(done, total int64)) (RebuildResult, error) {
-	return rebuildIn(ctx, db, v, foldLimits, progress)
+	return rebuildIn(ctx, db, v, foldLimits, false, progress)
 }
 
-func rebuildIn(ctx context.Context, db *pgxpool.Pool, v View, l limits, progress func(done, total int64)) (RebuildResult, error) {
+// ResumeRebuild is Rebuild, except that it goes on with the table that a killed rebuild of the same version left, if
+// there is one: at each commit, the table's rows of a log are the fold of its events up to the position in table
+// rebuilds, which changes in the same transaction. Nothing authenticates those rows: whoever can write to the database
+// can change them, and they become the view.
+func ResumeRebuild(ctx context.Context, db *pgxpool.Pool, v View, progress func(done, total int64)) (RebuildResult, error) {
+	return rebuildIn(ctx, db, v, foldLimits, true, progress)
+}
+
+func rebuildIn(ctx context.Context, db *pgxpool.Pool, v View, l limits, resume bool,
+	progress func(done, total int64)) (RebuildResult, error) {
 	if v.Mode() == ByAppend {
 		// Keys move between logs, so the rows are only consistent if each log is folded in one
 		// transaction.
 		l.events = math.MaxInt64
 	}
 	r := newRebuild(db, v, "__next", l, progress)
-	r.target, r.resumable = db, true
+	r.target, r.resumable, r.resumes = db, true, resume
 	if err := r.run(ctx); err != nil {
 		return r.RebuildResult, fmt.Errorf("rebuild %s: %w", v.Name(), err)
 	}
@@ -66,6 +74,7 @@ type rebuild struct {
 	nextTable string              // name of the table that is being made
 	target    txBeginner          // database or connection that it is written through
 	resumable bool                // positions are stored in table rebuilds, because the next table outlives this process
+	resumes   bool                // go on with the table that a killed rebuild left
 	limits    limits              // bounds of one transaction
 	positions map[events.ID]int64 // position reached in each log
 	indexed   map[string]bool     // indexes that the next table has
@@ -141,11 +150,29 @@ func (r *rebuild) countParked(ctx context.Context) error {
 	return r.db.QueryRow(ctx, `select count(*) from parked where view = $1`, r.view.Name()).Scan(&r.Parked)
 }
 
-// prepareTable resumes with the table that a killed rebuild of this version left, if its columns and form match
-// and no log was set back behind its position. Otherwise it creates a new table.
+// prepareTable creates the next table, unless it is to resume and can.
 func (r *rebuild) prepareTable(ctx context.Context, conn *pgx.Conn) error {
-	var left bool
-	err := conn.QueryRow(ctx, `
+	left, err := r.canResume(ctx, conn)
+	switch {
+	case err != nil:
+		return err
+	case left:
+		return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error { return r.resume(ctx, tx) })
+	}
+	if err := r.dropLeftovers(ctx, conn); err != nil {
+		return err
+	}
+	_, err = conn.Exec(ctx, fmt.Sprintf(`create table %s (like %s including defaults including constraints)`, r.nextTable, r.view.Name()))
+	return err
+}
+
+// canResume reports whether a killed rebuild of this version left a table, its columns and form match, and no log
+// was set back behind its position.
+func (r *rebuild) canResume(ctx context.Context, conn *pgx.Conn) (left bool, err error) {
+	if !r.resumes || r.view.Mode() == ByAppend {
+		return false, nil
+	}
+	err = conn.QueryRow(ctx, `
 		with columns as (
 			select attrelid::regclass::text as name,
 				string_agg(attname || ' ' || format_type(atttypid, atttypmod) || attnotnull, ', ' order by attnum) as form
@@ -155,16 +182,9 @@ func (r *rebuild) prepareTable(ctx context.Context, conn *pgx.Conn) error {
 			from rebuilds left join logs using (workspace_id) where view = $3)
 		from columns`, r.view.Name(), r.nextTable, r.view.Name(), r.view.Form(), config.Version).Scan(&left)
 	if err != nil {
-		return fmt.Errorf("look for what a rebuild left: %w", err)
+		return false, fmt.Errorf("look for what a rebuild left: %w", err)
 	}
-	if left && r.view.Mode() != ByAppend {
-		return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error { return r.resume(ctx, tx) })
-	}
-	if err := r.dropLeftovers(ctx, conn); err != nil {
-		return err
-	}
-	_, err = conn.Exec(ctx, fmt.Sprintf(`create table %s (like %s including defaults including constraints)`, r.nextTable, r.view.Name()))
-	return err
+	return left, nil
 }
 
 // resume reads the positions that the killed rebuild reached. The server may still run its last

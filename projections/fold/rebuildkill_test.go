@@ -57,7 +57,7 @@ func TestRebuildKilledAnywhereCountsNothingTwice(t *testing.T) {
 func (g *growingLogs) killEverywhere(t *testing.T, v fold.View, scratch *pgxpool.Pool, phase string) (kills int) {
 	for resumed := int64(0); ; kills++ {
 		k := &killer{t: t, db: g.DB, live: v.Name(), at: phase, nth: kills + 1, now: phases[0], before: func() { g.grow(t) }}
-		r, err := fold.RebuildIn(t.Context(), k.connect(t, g.URL), v, 2, 25, world.IgnoreProgress)
+		r, err := fold.ResumeRebuildIn(t.Context(), k.connect(t, g.URL), v, 2, 25, world.IgnoreProgress)
 		k.release()
 		if !k.killed {
 			require.NoError(t, err)
@@ -94,7 +94,7 @@ func TestOvertakenRebuildFails(t *testing.T) {
 		close(proceed)
 		require.ErrorContains(t, <-over, "another rebuild of this view is under way")
 	})
-	r, err := fold.RebuildIn(t.Context(), w.DB, v, 1, 100, func(int64, int64) { overtake() })
+	r, err := fold.ResumeRebuildIn(t.Context(), w.DB, v, 1, 100, func(int64, int64) { overtake() })
 	require.NoError(t, err)
 	require.EqualValues(t, 1, r.Resumed)
 	require.Empty(t, r.Differing)

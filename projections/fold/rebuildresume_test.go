@@ -3,6 +3,8 @@ package fold_test
 import (
 	"context"
 	"errors"
+	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -11,6 +13,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
+	"svc/config"
+	"svc/events"
 	"svc/projections"
 	"svc/projections/fold"
 	"svc/test/world"
@@ -27,7 +31,7 @@ func TestRebuildResumesAfterKill(t *testing.T) {
 	for _, v := range projections.All() {
 		want := world.Dump(t, w.DB, v.Name())
 		killRebuild(t, w, v)
-		r, err := fold.Rebuild(t.Context(), w.DB, v, world.IgnoreProgress)
+		r, err := fold.ResumeRebuild(t.Context(), w.DB, v, world.IgnoreProgress)
 		require.NoError(t, err, v.Name())
 		keys := v.Name() == "global_keys" || v.Name() == "unique_keys" // their rebuild cannot be resumed
 		require.Equal(t, !keys, r.Resumed > 0, v.Name())
@@ -86,8 +90,67 @@ func TestRebuildDoesNotResumeThatOfAnotherVersion(t *testing.T) {
 	tag, err := w.DB.Exec(t.Context(), `update rebuilds set version = '0.1.0'`)
 	require.NoError(t, err)
 	require.Positive(t, tag.RowsAffected())
-	r, err := fold.Rebuild(t.Context(), w.DB, world.View(t, "runs"), world.IgnoreProgress)
+	r, err := fold.ResumeRebuild(t.Context(), w.DB, world.View(t, "runs"), world.IgnoreProgress)
 	require.NoError(t, err)
 	require.Zero(t, r.Resumed)
 	require.Equal(t, int64(8), r.Events)
+}
+
+// Anyone who can write to the database can make up what a killed rebuild left. A rebuild believes nothing of it, so it
+// restores rows that were changed. One that resumes takes the rows as they are, and only a comparison finds them.
+func TestForgedRebuild(t *testing.T) {
+	t.Parallel()
+	w := world.New(t)
+	p, err := w.NewPlayer(t.Context(), 1)
+	require.NoError(t, err)
+	require.NoError(t, p.Play(t.Context(), 20))
+	v, want := world.View(t, "members"), world.Dump(t, w.DB, "members")
+	forge := func() {
+		for _, sql := range []string{
+			`update members set email = 'eve@x'`,
+			`create table members__next (like members)`,
+			`insert into members__next select * from members`,
+			`insert into rebuilds (workspace_id, view, seq, form, version)
+				select workspace_id, 'members', head, ` + strconv.Itoa(v.Form()) + `, '` + config.Version + `' from logs`,
+		} {
+			tag, err := w.DB.Exec(t.Context(), sql)
+			require.NoError(t, err)
+			require.True(t, tag.RowsAffected() > 0 || strings.HasPrefix(sql, "create"), sql)
+		}
+	}
+	forge()
+	r, err := fold.Rebuild(t.Context(), w.DB, v, world.IgnoreProgress)
+	require.NoError(t, err)
+	require.Zero(t, r.Resumed)
+	require.Contains(t, r.Differing, p.Workspace)
+	require.Equal(t, want, world.Dump(t, w.DB, "members"))
+
+	forge()
+	r, err = fold.ResumeRebuild(t.Context(), w.DB, v, world.IgnoreProgress)
+	require.NoError(t, err)
+	require.Positive(t, r.Resumed)
+	require.Empty(t, r.Differing)
+	requireDiffering(t, w, p.Workspace, "members")
+}
+
+// Rows that are changed in the table that a rebuild makes, while it does, become the view. A comparison finds them.
+func TestForgedRowsDuringRebuild(t *testing.T) {
+	t.Parallel()
+	w := world.New(t)
+	p, err := w.NewPlayer(t.Context(), 1)
+	require.NoError(t, err)
+	require.NoError(t, p.Play(t.Context(), 20))
+	_, err = fold.Rebuild(t.Context(), w.DB, world.View(t, "members"), func(int64, int64) {
+		_, err := w.DB.Exec(t.Context(), `update members__next set email = 'eve@x'`)
+		require.NoError(t, err)
+	})
+	require.NoError(t, err)
+	requireDiffering(t, w, p.Workspace, "members")
+}
+
+func requireDiffering(t *testing.T, w *world.World, workspace events.ID, view string) {
+	t.Helper()
+	found := world.Compare(t, w.DB, workspace).Differences
+	require.NotEmpty(t, found)
+	require.Equal(t, view, found[0].View)
 }

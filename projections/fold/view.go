@@ -46,7 +46,8 @@
 //
 // At each commit the second table's rows of a log are the fold of its events up to the log's
 // position in table rebuilds, which is moved by compare-and-swap in the same transaction. So a
-// killed rebuild can be resumed, by the version that began it. Two rebuilds never write to one table:
+// killed rebuild can be resumed, by the version that began it ([ResumeRebuild]), if the database is
+// trusted: no seal covers those rows. Two rebuilds never write to one table:
 // one connection holds an advisory lock all the time. If that connection is lost, the first rebuild
 // finds a position that it has not moved, or no lock at the swap, and fails.
 //
