@@ -58,7 +58,9 @@ Flags, before or after the command; they override the environment:
                        checked: use it if nobody else can have changed them
   -seq=N               skip: the event's number
   -views               verify: also compare the rows of every view, and the
-                       unique keys, with the log, and name those that differ
+                       unique keys, with the log, and name those that differ,
+                       and views that stay behind it for five seconds. Use it
+                       while a service runs, which keeps them up to date
   -verifier-key=KEY    verify: a key that you stored elsewhere, instead of the
                        one in the database; replace-key: the public side of the
                        lost key, as you stored it elsewhere. Whoever can write

@@ -43,11 +43,18 @@ func (d Difference) String() string {
 
 // A CompareResult is the result of comparing views with the log of one workspace.
 type CompareResult struct {
-	Events      int64 // the log was folded up to this event
-	Rows        int   // how many rows were compared
+	Events      int64        // last event of the log
+	Rows        int          // how many rows were compared
+	Behind      []ViewBehind // followed views that were compared at an earlier event
 	Differences []Difference
 	More        int      // how many differences there are beyond the listed ones
 	Skipped     []string // views that could not be compared, and why
+}
+
+// A ViewBehind is a view that has not processed all events of a log.
+type ViewBehind struct {
+	View string
+	Seq  int64 // last event that it has processed
 }
 
 // A Pause is called after each piece of work with the time that it took. It sleeps, so that other
@@ -267,6 +274,9 @@ func (c *comparer) compare(ctx context.Context, tx pgx.Tx) error {
 		}
 		if c.part.n == 0 {
 			v.reportEvents(c.Events, f)
+			if v.to < c.Events {
+				c.Behind = append(c.Behind, ViewBehind{v.view.Name(), v.to})
+			}
 		}
 		v.comparison.Queue(b, f)
 	}

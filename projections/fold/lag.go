@@ -3,9 +3,11 @@ package fold
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"svc/events"
 	"svc/events/store"
 )
 
@@ -30,4 +32,43 @@ func Lags(ctx context.Context, db store.Querier, views ...string) ([]Lag, error)
 		return nil, fmt.Errorf("read lag of views: %w", err)
 	}
 	return list, nil
+}
+
+// Heads returns the last event of each log.
+func Heads(ctx context.Context, db store.Querier) (map[events.ID]int64, error) {
+	heads := map[events.ID]int64{}
+	var workspace events.ID
+	var head int64
+	rows, _ := db.Query(ctx, `select workspace_id, head from logs`)
+	_, err := pgx.ForEachRow(rows, []any{&workspace, &head}, func() error { heads[workspace] = head; return nil })
+	if err != nil {
+		return nil, fmt.Errorf("read heads of logs: %w", err)
+	}
+	return heads, nil
+}
+
+// AwaitFollowed waits until the followed views of a list have processed event seq of a log, but no longer than
+// until a time.
+func AwaitFollowed(ctx context.Context, db store.Querier, list []View, workspace events.ID, seq int64, until time.Time) error {
+	var names []string
+	for _, v := range ViewsWithMode(list, Followed) {
+		names = append(names, v.Name())
+	}
+	for pause := minPollPause; seq > 0; pause = min(2*pause, maxPollPause) {
+		rows, _ := db.Query(ctx, `
+			select view from checkpoints where workspace_id = $1 and view = any($2) and seq >= $3`, workspace, names, seq)
+		there, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		switch {
+		case err != nil:
+			return fmt.Errorf("await views of %s: %w", workspace, err)
+		case len(there) == len(names) || !time.Now().Before(until):
+			return nil
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
 }
