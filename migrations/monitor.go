@@ -60,6 +60,8 @@ func (m *Monitor) logChange(ctx context.Context, now State) {
 	case now == before:
 	case now.Standing == Older:
 		m.log.ErrorContext(ctx, "the schema is older than this version", "schema", now.Text)
+	case now.Standing == Altered:
+		m.log.ErrorContext(ctx, "tables of the schema were altered", "schema", now.Text)
 	case now.Standing == Same:
 		m.log.InfoContext(ctx, "the schema is that of this version now")
 	default:
@@ -71,7 +73,8 @@ func (m *Monitor) logChange(ctx context.Context, now State) {
 func (m *Monitor) Warning() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.last.Standing == Newer || m.last.Standing == Different {
+	switch m.last.Standing {
+	case Newer, Different, Altered:
 		return m.last.Text
 	}
 	return ""

@@ -19,9 +19,9 @@ const advice = "The database was migrated by another build than this one. " +
 	"Run the svc-db image that matches the deployment. " +
 	"Never edit an applied migration and never repair the history; if unsure, restore the backup."
 
-// Current returns an error unless the database is exactly as s makes it: its history
-// matches the files, and neither side has a version that the other lacks. It changes
-// nothing.
+// Current returns an error unless the database is as s makes it: its history
+// matches the files, neither side has a version that the other lacks, and tables are
+// plain tables. It changes nothing.
 func (s Set) Current(ctx context.Context, conn *pgx.Conn) error {
 	state, err := s.State(ctx, conn)
 	if err == nil && state.Standing != Same {
@@ -39,6 +39,7 @@ const (
 	Older              // some or all migrations are missing
 	Newer              // another build has applied migrations that this one does not have
 	Different          // the history does not match the files
+	Altered            // the history matches the files, but somebody has altered tables
 )
 
 // A State describes a database's schema. Text says what a Standing other than Same means
@@ -73,6 +74,13 @@ func (s Set) State(ctx context.Context, conn *pgx.Conn) (state State, err error)
 	case len(waiting) > 0:
 		return State{Older, fmt.Sprintf("Schema %q lacks %s, from version %d on. Run svc-db migrate first.", h.schema,
 			count(len(waiting)), waiting[0].version)}, nil
+	}
+	altered, err := h.alterations(ctx, tablesOf(files))
+	if err != nil {
+		return state, err
+	}
+	if len(altered) > 0 {
+		return State{Altered, alteredText(altered)}, nil
 	}
 	return State{}, nil
 }

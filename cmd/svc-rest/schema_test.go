@@ -29,7 +29,7 @@ func (r *running) ready(where, name string) (status, message string) {
 	return list[name].Status, list[name].Message
 }
 
-// An empty or older schema makes the service unready; a newer one causes a warning.
+// An empty or older schema makes the service unready; a newer one, or altered tables, cause a warning.
 func TestReadinessChecksTheSchema(t *testing.T) {
 	t.Parallel()
 	url := pgtest.Empty(t)
@@ -54,6 +54,16 @@ func TestReadinessChecksTheSchema(t *testing.T) {
 	eventually("info", "database", "up", "")
 	status, _ := r.ready("info", "schema")
 	require.Empty(t, status, "nothing is to be said of it")
+
+	_, err = conn.Exec(t.Context(), `
+		alter table oauth_states rename to genuine;
+		create view oauth_states as select * from genuine`)
+	require.NoError(t, err)
+	eventually("info", "schema", "warning", "oauth_states is no table")
+	require.Contains(t, r.until("tables of the schema were altered"), "level=ERROR")
+	_, err = conn.Exec(t.Context(), `drop view oauth_states; alter table genuine rename to oauth_states`)
+	require.NoError(t, err)
+	eventually("info", "schema", "", "")
 
 	_, err = conn.Exec(t.Context(), `insert into schema_history values (9999, 'later', 0, now(), 0, true)`)
 	require.NoError(t, err)
