@@ -62,6 +62,7 @@ type Checker struct {
 	seen      map[events.ID]bool // workspaces with problems in this round
 	inherited []events.ID        // workspaces in which another process has found problems, not checked here yet
 	fullRound bool               // this process has done all of this round so far
+	verified  map[events.ID]bool // workspaces whose logs this process has verified, in any round
 	leaseless bool               // this process compares although another may hold the lease
 
 	mu      sync.Mutex
@@ -77,6 +78,7 @@ func New(
 ) *Checker {
 	return &Checker{
 		db: db, prover: prover, leads: leads, every: every, log: log, found: map[events.ID]problems{}, seen: map[events.ID]bool{},
+		verified: map[events.ID]bool{},
 		progress: progressWatch{db: db, keys: keys, log: log, self: events.NewID(time.Now())},
 	}
 }
@@ -215,6 +217,9 @@ func (c *Checker) round(ctx context.Context) error {
 			break
 		}
 	}
+	if err := c.checkGone(ctx); err != nil {
+		return err
+	}
 	orphaned, err := fold.OrphanedWorkspaces(ctx, c.db, projections.All(), c.pause)
 	if err != nil {
 		if c.roundFails(ctx) {
@@ -235,6 +240,28 @@ func (c *Checker) round(ctx context.Context) error {
 	}
 	c.last = events.ID{}
 	return c.writeProgress(ctx)
+}
+
+// checkGone checks the workspaces that this process has verified in an earlier round and that have no log any more.
+func (c *Checker) checkGone(ctx context.Context) error {
+	for list := range slices.Chunk(slices.Collect(maps.Keys(c.verified)), page) {
+		began := time.Now()
+		rows, _ := c.db.Query(ctx, `
+			select id from unnest($1::uuid[]) k (id) where not exists (select from logs where workspace_id = id)`, list)
+		gone, err := pgx.CollectRows(rows, pgx.RowTo[events.ID])
+		if err != nil {
+			return fmt.Errorf("look for logs that are gone: %w", err)
+		}
+		for _, workspace := range gone {
+			if err := c.checkWorkspace(ctx, workspace); err != nil {
+				return err
+			}
+		}
+		if err := c.pause(ctx, time.Since(began)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // writeProgress tells other processes what this one has compared. It fails if another one compares.
@@ -265,6 +292,12 @@ func (c *Checker) checkWorkspace(ctx context.Context, workspace events.ID) error
 	var o outcome
 	if o.report, o.verifyErr = c.prover.Verify(ctx, workspace, "", step); o.verifyErr != nil && c.roundFails(ctx) {
 		return o.verifyErr
+	}
+	switch {
+	case o.report.Head > 0:
+		c.verified[workspace] = true
+	case c.verified[workspace] && o.verifyErr == nil && o.report.Bad == nil: // the service deletes no workspace
+		o.report.Bad = &proof.Bad{Seq: 1, Reason: "the log is gone, which this process has verified before"}
 	}
 	if err := c.pause(ctx, time.Since(began)); err != nil {
 		return err

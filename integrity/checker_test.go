@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
@@ -146,6 +147,55 @@ func TestOnlyTheLeaderChecks(t *testing.T) {
 	eventually(t, func() bool { return w.leaseChecks.Load() > from+2 })
 	require.Empty(t, w.checker.DifferingRows())
 	require.False(t, w.checker.Overdue())
+}
+
+// If a workspace is deleted from every table, nothing is left that could differ. The process that has compared it before
+// reports it until it is back; another process cannot know.
+func TestDeletedWorkspaceIsReportedByProcessThatKnowsIt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, time.Millisecond)
+	rounds := func() {
+		t.Helper()
+		from := w.leaseChecks.Load()
+		eventually(t, func() bool { return w.leaseChecks.Load() > from+50 })
+	}
+	rounds()
+	rows, err := w.db.Query(t.Context(), `
+		select table_name from information_schema.columns where table_schema = 'public' and column_name = 'workspace_id'`)
+	require.NoError(t, err)
+	tables, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	require.NoError(t, err)
+	require.Subset(t, tables, []string{"logs", "events", "proof_checkpoints", "proof_hashes", "checkpoints", "members", "global_keys"})
+	for _, table := range tables {
+		w.exec(t, `create table kept_`+table+` as select * from `+table+` where workspace_id = $1`, w.one)
+	}
+	for _, table := range tables {
+		w.exec(t, `delete from `+table+` where workspace_id = $1`, w.one)
+	}
+	eventually(t, func() bool { return w.checker.BadLogs() == 1 })
+	rounds()
+	require.Equal(t, 1, w.checker.BadLogs())
+	require.Empty(t, w.checker.DifferingRows())
+	require.Equal(t, 1, w.logs.count(`level=ERROR`), &w.logs.text)
+	require.Equal(t, 1, w.logs.count(`msg="log differs from what was signed" workspace=`+w.one.String()+
+		` record=1 reason="the log is gone, which this process has verified before"`), &w.logs.text)
+
+	// Another process takes over, which has not seen the workspace.
+	w.leads.Store(false)
+	var checks atomic.Int64
+	other := w.start(t, func() bool {
+		checks.Add(1)
+		return !w.leads.Load()
+	}, time.Millisecond)
+	eventually(t, func() bool { return checks.Load() > 50 })
+	require.Zero(t, other.BadLogs())
+
+	for _, table := range tables {
+		w.exec(t, `insert into `+table+` select * from kept_`+table+` on conflict do nothing`)
+	}
+	w.leads.Store(true)
+	rounds()
+	require.Zero(t, w.checker.BadLogs(), "it is back")
 }
 
 // A log that cannot be read does not prevent comparing the others.
