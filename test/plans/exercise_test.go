@@ -345,6 +345,8 @@ func (p *process) askLogs(t *testing.T) {
 	done[bool](t)(fold.SkipParked(ctx, p.asks, "runs", p.acme, 1))
 	done[[]fold.Status](t)(fold.Survey(ctx, p.asks, projections.All()))
 	require.NoError(t, p.follower.Await(ctx, "", p.acme, 1))
+	require.NoError(t, fold.AwaitFollowed(ctx, p.asks, projections.All(), p.acme, 1, time.Now()))
+	done[map[events.ID]int64](t)(fold.Heads(ctx, p.asks))
 
 	report := done[proof.Report](t)(p.prover.Verify(ctx, p.acme, "", nil))
 	require.Nil(t, report.Bad)
