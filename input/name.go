@@ -21,6 +21,8 @@ func Name(field, s string) (name string, err error) {
 		return "", fault.Field(field, "must have 1 to %d characters", MaxName)
 	case strings.ContainsFunc(s, invisible) || visible(name) != name || !utf8.ValidString(s):
 		return "", fault.Field(field, "must not have control characters, or others that nobody sees")
+	case limitMarks(name) != name:
+		return "", fault.Field(field, "must not have more than %d marks on one character", maxMarks)
 	}
 	if err := NoTokens(map[string]string{field: name}); err != nil {
 		return "", err
@@ -52,7 +54,7 @@ func Truncate(s string, most int) string {
 // toOneLine returns s as one line of visible characters. White space becomes a space, other
 // control characters become control.
 func toOneLine(s string, control rune) string {
-	return visible(strings.Map(func(r rune) rune {
+	seen := visible(strings.Map(func(r rune) rune {
 		switch {
 		case unicode.IsSpace(r):
 			return ' '
@@ -61,6 +63,32 @@ func toOneLine(s string, control rune) string {
 		}
 		return r
 	}, s))
+	if limited := limitMarks(seen); limited != seen {
+		return visible(limited) // without joiners of marks that are gone
+	}
+	return seen
+}
+
+// maxMarks is how many marks may follow one character. Burmese and Tibetan syllables have up to seven or so.
+// More only cover the lines above and below a name.
+const maxMarks = 8
+
+// limitMarks returns s without the marks beyond maxMarks on a character. Joiners and variation selectors
+// separate no marks.
+func limitMarks(s string) string {
+	marks := 0
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == joiner || r == nonJoiner || unicode.Is(unicode.Variation_Selector, r):
+		case !unicode.Is(unicode.M, r):
+			marks = 0
+		case marks == maxMarks:
+			return -1
+		default:
+			marks++
+		}
+		return r
+	}, s)
 }
 
 // blank lists characters that may separate words and that are trimmed at the ends.
@@ -98,7 +126,7 @@ func visible(s string) string {
 func isVisible(before, r, after rune) bool {
 	switch {
 	case r == joiner || r == nonJoiner:
-		return joins(before) && joins(after)
+		return joins(before) && joins(after) && !unicode.Is(unicode.Variation_Selector, after) // which joins nothing
 	case unicode.Is(unicode.Variation_Selector, r):
 		return selects(before, r, after)
 	case unicode.Is(unicode.M, r):

@@ -15,6 +15,7 @@ import (
 func TestName(t *testing.T) {
 	t.Parallel()
 	length := fault.Field("title", "must have 1 to 100 characters")
+	marks := fault.Field("title", "must not have more than 8 marks on one character")
 	unseen := fault.Field("title", "must not have control characters, or others that nobody sees")
 	for s, want := range map[string]string{
 		"A":                           "A",
@@ -28,6 +29,8 @@ func TestName(t *testing.T) {
 		"1\ufe0f\u20e3 ❤\ufe0f\u200d🔥":       "1\ufe0f\u20e3 ❤\ufe0f\u200d🔥",
 		"葛\U000e0100城":                       "葛\U000e0100城",
 		"क\u094d\u200dष":                     "क\u094d\u200dष",
+		"ཧཱུྂ ဆွှဲ့":                         "ཧཱུྂ ဆွှဲ့", // many marks, in Tibetan and Burmese
+		"A" + piled(8) + "B" + piled(8):      "A" + piled(8) + "B" + piled(8),
 		strings.Repeat("ü", 100):             strings.Repeat("ü", 100),
 		strings.Repeat(" ", 101) + "A":       "A",
 	} {
@@ -72,12 +75,18 @@ func TestName(t *testing.T) {
 		"\U0001d159":             unseen, // a note without head
 		"\u0301":                 unseen, // marks on nothing
 		"A \u0301B":              unseen,
+		"A" + piled(90):          marks,
+		"A" + piled(9) + "B":     marks,
+		"क" + strings.Repeat("\u094d\u200d", 9) + "ष": marks, // joiners separate no marks
 	} {
 		name, err := input.Name("title", s)
 		require.Equal(t, want, err, "%q", s)
 		require.Empty(t, name)
 	}
 }
+
+// piled returns marks that are drawn on the character before them, one above the other.
+func piled(n int) string { return strings.Repeat("\u0301", n) }
 
 func TestCleanText(t *testing.T) {
 	t.Parallel()
@@ -98,20 +107,25 @@ func TestCleanText(t *testing.T) {
 func TestCleanName(t *testing.T) {
 	t.Parallel()
 	for s, want := range map[string]string{
-		"":                               "",
-		"Zoë Brandt":                     "Zoë Brandt",
-		"  Zoë \t\r\n Brandt\u2028":      "Zoë Brandt",
-		"V\x00i\na\x07":                  "V i a",
-		"\u200fZoë\u202e Brandt\u202c":   "Zoë Brandt",
-		"\u2066Zoë\u2069":                "Zoë",
-		"Z\u200bo\u00adë\ufeff":          "Zoë",
-		"\u200d👩\u200d💻\u200d":           "👩\u200d💻",
-		"\u3164\u202e\u200d":             "",
-		"a\xffb":                         "a\uFFFDb",
-		strings.Repeat("é", 500):         strings.Repeat("é", 100),
-		strings.Repeat("é", 99) + " abc": strings.Repeat("é", 99),
-		strings.Repeat("\u202e", 500):    "",
-		"<script>":                       "<script>",
+		"":                                   "",
+		"Zoë Brandt":                         "Zoë Brandt",
+		"  Zoë \t\r\n Brandt\u2028":          "Zoë Brandt",
+		"V\x00i\na\x07":                      "V i a",
+		"\u200fZoë\u202e Brandt\u202c":       "Zoë Brandt",
+		"\u2066Zoë\u2069":                    "Zoë",
+		"Z\u200bo\u00adë\ufeff":              "Zoë",
+		"\u200d👩\u200d💻\u200d":               "👩\u200d💻",
+		"\u3164\u202e\u200d":                 "",
+		"a\xffb":                             "a\uFFFDb",
+		strings.Repeat("é", 500):             strings.Repeat("é", 100),
+		strings.Repeat("é", 99) + " abc":     strings.Repeat("é", 99),
+		strings.Repeat("\u202e", 500):        "",
+		"❤\u200d\ufe0fA":                     "❤\ufe0fA", // the joiner is before a selector, not a character
+		"ᠠ\u200c\u180b\u20e3":                "ᠠ\u180b\u20e3",
+		"<script>":                           "<script>",
+		"A" + piled(90) + "B":                "A" + piled(8) + "B",
+		"A" + piled(5) + "\u200b" + piled(5): "A" + piled(8),
+		"क" + strings.Repeat("\u094d", 8) + "\u200d\u094dA": "क" + strings.Repeat("\u094d", 8) + "A",
 	} {
 		require.Equal(t, want, input.CleanName(s), "%q", s)
 	}
@@ -122,7 +136,8 @@ func TestCleanName(t *testing.T) {
 func FuzzCleanName(f *testing.F) {
 	for _, s := range []string{"Zoë", "a\u202eb", " \u200d ", "\xff", strings.Repeat("é ", 90), "\u3164a", "👩\u200d💻", "tok_svc_",
 		"tok_\u200bsvc_0123456789ABCDEFGHIJKLMNOPQRSTUV2ArA0E", "\U000e0041", "\u2028", "1\ufe0f\u20e3", "❤\ufe0f\u200d🔥\u200d",
-		"葛\U000e0100", "a\u200d\u0301", "क\u094d\u200dष", "\u2800\ufe0f", strings.Repeat("1\ufe0f\u20e3", 40)} {
+		"葛\U000e0100", "a\u200d\u0301", "क\u094d\u200dष", "\u2800\ufe0f", strings.Repeat("1\ufe0f\u20e3", 40),
+		"❤\u200d\ufe0fA", "A" + piled(9), "क" + strings.Repeat("\u094d\u200d", 9) + "ष", "क" + strings.Repeat("\u094d", 8) + "\u200d\u094dA"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
