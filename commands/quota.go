@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -52,7 +53,7 @@ const tomorrow = " The next day begins at midnight UTC."
 
 // A personal limit is one of what a person does by certain commands.
 type personal struct {
-	limit         func(Daily) int
+	limit         func(Daily) int // nil: none
 	what, refusal string
 }
 
@@ -67,14 +68,20 @@ var (
 		"enrollments", "You have created %d enrollments of runners today, as many as a person may in a day."}
 	invitations = &personal{func(d Daily) int { return d.Invitations },
 		"invitations", "You have sent %d invitations today, as many as a person may in a day."}
-	changes = &personal{func(d Daily) int { return d.Changes },
-		"changes", "You have made %d changes today, as many as a person may in a day."}
 	signIns = &personal{func(d Daily) int { return d.SignIns },
 		"sign-ins", "You have signed in %d times today, as many as a person may in a day."}
+	changes = &personal{func(d Daily) int { return d.Changes },
+		"changes", "You have made %d changes today, as many as a person may in a day."}
+
+	onceEach = &personal{} // can be done once for each thing that another command was charged for
+	ending   = &personal{} // the same, and must always be possible: it ends something
+	byVolume = &personal{} // callers limit the bytes that a workspace submits, of which a small job counts 1 KiB
+	signUp   = &personal{} // an account at a code host registers once
 )
 
-// personalLimits has the limit of each command that a person could otherwise repeat without end.
-// Commands and not events decide, because a registration creates a workspace too and needs no unit.
+// personalLimits has the limits of a person's commands. Those that it lacks have the limit of changes, so that
+// no command can be repeated without end. Commands and not events decide, because a registration creates a
+// workspace too and needs no unit.
 var personalLimits = map[reflect.Type]*personal{
 	reflect.TypeFor[CreateWorkspace]():      workspaces,
 	reflect.TypeFor[CreateServiceAccount](): serviceAccounts,
@@ -82,15 +89,24 @@ var personalLimits = map[reflect.Type]*personal{
 	reflect.TypeFor[MintEnrollment]():       enrollments,
 	reflect.TypeFor[SendInvitation]():       invitations,
 	reflect.TypeFor[ResendInvitation]():     invitations,
-	reflect.TypeFor[RenameWorkspace]():      changes,
-	reflect.TypeFor[UpdateMember]():         changes,
-	reflect.TypeFor[QueueIssue]():           changes,
-	reflect.TypeFor[SetFarmSecret]():        changes,
-	reflect.TypeFor[DrainRunner]():          changes,
-	reflect.TypeFor[ResumeRunner]():         changes,
-	reflect.TypeFor[ExportAudit]():          changes,
 	reflect.TypeFor[RecordSignIn]():         signIns,
 	reflect.TypeFor[RefreshUser]():          signIns,
+
+	reflect.TypeFor[AcceptInvitation]():     onceEach,
+	reflect.TypeFor[RejectInvitation]():     onceEach,
+	reflect.TypeFor[AnswerDecision]():       onceEach,
+	reflect.TypeFor[RefreshMember]():        onceEach,
+	reflect.TypeFor[RemoveMember]():         ending,
+	reflect.TypeFor[RevokeInvitation]():     ending,
+	reflect.TypeFor[WithdrawEnrollment]():   ending,
+	reflect.TypeFor[RevokeServiceAccount](): ending,
+	reflect.TypeFor[RevokeRunner]():         ending,
+	reflect.TypeFor[RemoveFarmSecret]():     ending,
+	reflect.TypeFor[CancelRun]():            ending,
+	reflect.TypeFor[CancelJob]():            ending,
+	reflect.TypeFor[EndSessions]():          ending,
+	reflect.TypeFor[SubmitJob]():            byVolume,
+	reflect.TypeFor[RegisterUser]():         signUp,
 }
 
 // charges returns the units that a person's command in a workspace needs, given the events that it
@@ -101,7 +117,7 @@ func (d Daily) charges(person, workspace events.ID, request any, list []events.E
 			out = append(out, &charge{subject: subject, limit: limit, what: what, refusal: refusal})
 		}
 	}
-	if p := personalLimits[reflect.TypeOf(request)]; p != nil {
+	if p := cmp.Or(personalLimits[reflect.TypeOf(request)], changes); p.limit != nil {
 		add(person, p.limit(d), p.what, p.refusal)
 	}
 	for _, e := range list {
