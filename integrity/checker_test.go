@@ -58,6 +58,7 @@ func newWorld(t *testing.T, every time.Duration) *world {
 	w := &world{db: pgtest.New(t), one: newID(), two: newID()}
 	log := store.New(w.db, projections.Inline(), func(events.ID, int64) {})
 	t.Cleanup(log.Close)
+	log.Authenticate(newRing(t))
 	h := commands.New(log, time.Now)
 	for slug, id := range map[string]events.ID{"one": w.one, "two": w.two} {
 		meta := commands.Meta{Workspace: id, Envelope: events.Envelope{Actor: events.Actor{Type: events.ByUser, ID: newID(), Name: "ann@x"}}}

@@ -93,9 +93,7 @@ func ringOf(t *testing.T, keys ...string) vault.Ring {
 
 func newProver(t *testing.T, db *pgxpool.Pool) *proof.Prover {
 	t.Helper()
-	p := proof.New(db, newRing(t), "svc.example.com", func(string) bool { return true }, slog.New(slog.DiscardHandler))
-	p.RequireAuthorsAfter(0)
-	return p
+	return proof.New(db, newRing(t), "svc.example.com", func(string) bool { return true }, slog.New(slog.DiscardHandler))
 }
 
 // catchUp runs the followed views until they have caught up.

@@ -6,37 +6,11 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/mod/sumdb/note"
 
 	"svc/events"
 	"svc/events/store"
 )
-
-// authoredWorld returns a world whose store appends events with MACs that the prover can verify.
-func authoredWorld(t *testing.T) (*world, *Prover) {
-	t.Helper()
-	w := newWorld(t)
-	w.log.Authenticate(ringOf(t, "a"))
-	p := w.prover(t)
-	p.RequireAuthorsAfter(0)
-	return w, p
-}
-
-// appendWithoutMACs appends like an older build, without MACs.
-func (w *world) appendWithoutMACs(t *testing.T, workspace events.ID, n int) {
-	t.Helper()
-	log := store.New(w.db, nil, func(events.ID, int64) {})
-	defer log.Close()
-	(&world{w.db, log}).append(t, workspace, n)
-}
-
-func (w *world) hasAuthenticatedLine(t *testing.T, workspace events.ID) bool {
-	t.Helper()
-	var says bool
-	require.NoError(t, w.db.QueryRow(t.Context(),
-		`select note like E'%\nauthenticated\n\n%' from proof_checkpoints where workspace_id = $1 order by size desc limit 1`,
-		workspace).Scan(&says))
-	return says
-}
 
 // forge appends an event by SQL, in the form of a commit.
 const forge = `
@@ -72,11 +46,10 @@ func TestForgedEventsAreNotSigned(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w, p := authoredWorld(t)
-			workspace := newID()
+			w, workspace := newWorld(t), newID()
+			p := w.prover(t)
 			w.append(t, workspace, 30)
 			catchUp(t, p, workspace)
-			require.True(t, w.hasAuthenticatedLine(t, workspace))
 			w.append(t, workspace, 10)
 			for _, sql := range strings.Split(c.sql, ";") {
 				w.exec(t, sql, workspace)
@@ -86,11 +59,9 @@ func TestForgedEventsAreNotSigned(t *testing.T) {
 				more, err = p.takePage(t.Context(), more)
 			}
 			_, err = p.takePage(t.Context(), []events.ID{workspace})
-			require.ErrorIs(t, err, errForeignAuthor)
-			k, err := p.signingKey(t.Context())
-			require.NoError(t, err)
-			report := w.check(t, workspace, Check{VerifierKey: k.public}) // does not wait for signatures
-			require.NoError(t, p.reportAuthor(t.Context(), k, &report))
+			require.ErrorIs(t, err, store.ErrForeign)
+			report := w.verify(t, workspace) // does not wait for signatures
+			require.NoError(t, p.reportAuthor(t.Context(), &report))
 			require.Equal(t, &Bad{c.seq, reason}, report.Bad)
 			require.EqualValues(t, c.seq-1, report.Size, "what comes before is signed for")
 		})
@@ -100,8 +71,8 @@ func TestForgedEventsAreNotSigned(t *testing.T) {
 // Prover.Verify reports the record after the time for signing is over.
 func TestVerifyReportsForgedEvent(t *testing.T) {
 	t.Parallel()
-	w, p := authoredWorld(t)
-	workspace := newID()
+	w, workspace := newWorld(t), newID()
+	p := w.prover(t)
 	w.append(t, workspace, 30)
 	catchUp(t, p, workspace)
 	w.exec(t, forge, workspace)
@@ -110,71 +81,76 @@ func TestVerifyReportsForgedEvent(t *testing.T) {
 	require.Equal(t, &Bad{31, "the record was not appended by this service"}, report.Bad)
 }
 
-// Events of older builds have no MAC, and are signed until the log has events with one.
-func TestLogRequiresMACsOnceItHasOne(t *testing.T) {
+// Nothing is signed of a log without MACs, which somebody made by SQL, nor is an event without one that follows
+// those of a build without MACs, which that build has signed.
+func TestEventsWithoutMACsAreNotSigned(t *testing.T) {
 	t.Parallel()
-	w, p := authoredWorld(t)
-	workspace := newID()
-	w.appendWithoutMACs(t, workspace, 10)
-	catchUp(t, p, workspace)
-	require.False(t, w.hasAuthenticatedLine(t, workspace))
-	w.appendWithoutMACs(t, workspace, 2)
-	w.append(t, workspace, 3)
-	catchUp(t, p, workspace)
-	require.True(t, w.hasAuthenticatedLine(t, workspace))
-	require.Nil(t, w.verify(t, workspace).Bad)
-
-	w.appendWithoutMACs(t, workspace, 1)
-	_, err := p.takePage(t.Context(), []events.ID{workspace})
-	require.ErrorIs(t, err, errForeignAuthor)
-	again := w.prover(t) // requires none itself, as in the first hour of a process
-	_, err = again.takePage(t.Context(), []events.ID{workspace})
-	require.ErrorIs(t, err, errForeignAuthor, "the signed checkpoint says so")
-	w.exec(t, `update proof_checkpoints set note = replace(note, E'authenticated\n', '') where workspace_id = $1`, workspace)
-	_, err = again.takePage(t.Context(), []events.ID{workspace})
-	require.ErrorIs(t, err, errNotSigned, "nobody takes that out")
+	w, made, old := newWorld(t), newID(), newID()
+	w.exec(t, `insert into logs values ($1, 1, now())`, made)
+	w.exec(t, `insert into events select $1, 1, gen_random_uuid(), gen_random_uuid(), 1, 'run.facts_recorded', 1, now(), '{}', '{"facts":[]}'`,
+		made)
+	w.append(t, old, 10)
+	w.exec(t, `update events set mac = '' where workspace_id = $1`, old)
+	w.signAny(t, old)
+	require.EqualValues(t, 10, w.verify(t, old).Size)
+	w.append(t, old, 1)
+	w.exec(t, `update events set mac = '' where workspace_id = $1`, old)
+	p := w.prover(t)
+	for _, workspace := range []events.ID{made, old} {
+		_, err := p.takePage(t.Context(), []events.ID{workspace})
+		require.ErrorIs(t, err, store.ErrForeign)
+	}
+	require.EqualValues(t, 0, w.verify(t, made).Size)
+	require.EqualValues(t, 10, w.verify(t, old).Size)
+	require.Nil(t, w.verify(t, old).Bad)
 }
 
-// Logs require no MACs while processes of an older build may still append.
-func TestLogRequiresNoMACsDuringRollout(t *testing.T) {
+// signAny signs events of any author, as builds without MACs did.
+func (w *world) signAny(t *testing.T, workspace events.ID) {
+	t.Helper()
+	p := w.prover(t)
+	p.acceptAny = true
+	catchUp(t, p, workspace)
+}
+
+// Checkpoints of earlier builds may have a fourth line.
+func TestCheckpointWithFourthLineIsRead(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.log.Authenticate(ringOf(t, "a"))
-	p, workspace := w.prover(t), newID()
-	p.RequireAuthors()
+	w, workspace := newWorld(t), newID()
 	w.append(t, workspace, 3)
+	p := w.prover(t)
 	catchUp(t, p, workspace)
-	w.appendWithoutMACs(t, workspace, 3)
-	catchUp(t, p, workspace)
-	require.False(t, w.hasAuthenticatedLine(t, workspace))
+	k, err := p.signingKey(t.Context())
+	require.NoError(t, err)
+	c, err := openCheckpoint(w.verify(t, workspace).Checkpoint, k.verifier, workspace)
+	require.NoError(t, err)
+	text, err := note.Sign(&note.Note{Text: c.text() + "authenticated\n"}, k.signer)
+	require.NoError(t, err)
+	w.exec(t, `update proof_checkpoints set note = $2 where workspace_id = $1`, workspace, string(text))
 	require.Nil(t, w.verify(t, workspace).Bad)
-	p.authors.from = p.authors.from.Add(-settleTime)
-	w.append(t, workspace, 1)
-	catchUp(t, p, workspace)
-	require.True(t, w.hasAuthenticatedLine(t, workspace))
-	require.EqualValues(t, 7, w.verify(t, workspace).Size)
+	w.append(t, workspace, 3)
+	catchUp(t, w.prover(t), workspace)
+	report := w.verify(t, workspace)
+	require.Nil(t, report.Bad)
+	require.EqualValues(t, 6, report.Size)
+	require.NotContains(t, report.Checkpoint, "authenticated")
 }
 
 // MACs under a lost key cannot be checked. Later events need their author's MAC as before.
 func TestReplacementSignsUncheckableEvents(t *testing.T) {
 	t.Parallel()
-	w, p := authoredWorld(t)
-	workspace := newID()
+	w, workspace := newWorld(t), newID()
 	w.append(t, workspace, 30)
-	catchUp(t, p, workspace)
+	catchUp(t, w.prover(t), workspace)
 	lost := w.verify(t, workspace).VerifierKey
 	w.append(t, workspace, 5)
-	log := store.New(w.db, nil, func(events.ID, int64) {})
-	defer log.Close()
-	log.Authenticate(ringOf(t, "b"))
-	later := &world{w.db, log}
+	later := w.keyed(t, "b")
 	require.Nil(t, later.replaceKey(t, "b", lost, workspace).Bad)
-	p = New(w.db, ringOf(t, "b"), "svc.example.com", always, slog.New(slog.DiscardHandler))
+	p := New(w.db, ringOf(t, "b"), "svc.example.com", always, slog.New(slog.DiscardHandler))
 	later.append(t, workspace, 4)
 	catchUp(t, p, workspace)
 	require.EqualValues(t, 40, w.verify(t, workspace).Size)
-	require.True(t, w.hasAuthenticatedLine(t, workspace))
 	w.exec(t, forge, workspace)
 	_, err := p.takePage(t.Context(), []events.ID{workspace})
-	require.ErrorIs(t, err, errForeignAuthor)
+	require.ErrorIs(t, err, store.ErrForeign)
 }

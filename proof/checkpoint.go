@@ -15,23 +15,14 @@ import (
 
 // A checkpoint states the content of a workspace's log when it had Size records. Its text has three
 // lines, as in other transparency logs: the origin, which is host/workspace; the size; and the root
-// in base64. A fourth line, if present, states that every later record has its author's MAC.
+// in base64. Further lines mean nothing: earlier builds wrote "authenticated" into a fourth one.
 type checkpoint struct {
-	Origin        string
-	Size          int64
-	Root          tlog.Hash
-	Authenticated bool
+	Origin string
+	Size   int64
+	Root   tlog.Hash
 }
 
-const authenticated = "authenticated"
-
-func (c checkpoint) text() string {
-	text := fmt.Sprintf("%s\n%d\n%s\n", c.Origin, c.Size, c.Root)
-	if c.Authenticated {
-		text += authenticated + "\n"
-	}
-	return text
-}
+func (c checkpoint) text() string { return fmt.Sprintf("%s\n%d\n%s\n", c.Origin, c.Size, c.Root) }
 
 // openCheckpoint parses a signed note about a workspace's log. It returns an error if the note is
 // not signed by the key or is about another log. The final newline may be missing, because $(…) of a
@@ -56,7 +47,7 @@ func openCheckpoint(text string, verifier note.Verifier, workspace events.ID) (c
 	if err != nil || len(root) != tlog.HashSize {
 		return c, errors.New("root of a checkpoint is no hash")
 	}
-	c.Root, c.Authenticated = tlog.Hash(root), lines[3] == authenticated
+	c.Root = tlog.Hash(root)
 	return c, nil
 }
 

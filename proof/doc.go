@@ -42,10 +42,8 @@
 // Each event has a MAC of its author, under a key derived from the vault's (events/store), over
 // everything in it but its number and time, which the database assigns. It costs a microsecond and
 // 25 bytes. The prover checks the MAC before it signs (author.go), and stops at an event without
-// one. Events of older builds have none. A log requires MACs from the first event that has one and
-// is signed by a process that has run for an hour, because until then processes of an older build
-// may append to it. The log's checkpoints state the requirement from there on in a signed line
-// "authenticated". Only signing the log again from before that point removes it.
+// one, whoever made the log. Older builds appended events without MACs, and have to sign them
+// before they are stopped for good. Only svc-db replace-key signs events of any author.
 //
 // # A lost key
 //

@@ -127,7 +127,7 @@ func (p *Prover) extend(w *pageWrites, k *signingKey, t *tree, records []eventRo
 		if r.Seq != t.size+1 {
 			return fmt.Errorf("event %d is missing, found %d in its place", t.size+1, r.Seq)
 		}
-		if err := p.checkAuthor(t, &r); err != nil {
+		if err := p.checkAuthor(&r); err != nil {
 			if i == 0 {
 				return err
 			}
@@ -141,7 +141,7 @@ func (p *Prover) extend(w *pageWrites, k *signingKey, t *tree, records []eventRo
 		}
 	}
 	w.addHashes(t.workspace, open.hashes)
-	c := checkpoint{Origin: p.host + "/" + t.workspace.String(), Size: t.size, Root: t.root(), Authenticated: t.authenticated}
+	c := checkpoint{Origin: p.host + "/" + t.workspace.String(), Size: t.size, Root: t.root()}
 	text, err := note.Sign(&note.Note{Text: c.text()}, k.signer)
 	if err != nil {
 		return fmt.Errorf("sign: %w", err)
@@ -224,7 +224,6 @@ func (p *Prover) checkSigned(t *tree, k *signingKey, text string) error {
 	if err != nil || c.Size != t.size || len(t.edge) != len(edgeIndexes(t.size)) || c.Root != t.root() {
 		return errors.Join(errNotSigned, err)
 	}
-	t.authenticated = c.Authenticated
 	return nil
 }
 

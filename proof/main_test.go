@@ -35,10 +35,21 @@ type world struct {
 func newWorld(t testing.TB) *world {
 	t.Helper()
 	w := &world{db: pgtest.New(t)}
-	w.log = store.New(w.db, nil, func(events.ID, int64) {})
-	t.Cleanup(w.log.Close)
+	w.log = newLog(t, w.db, "a")
 	return w
 }
+
+// newLog returns a store that authenticates its events with keys, of which provers know "a".
+func newLog(t testing.TB, db *pgxpool.Pool, keys ...string) *store.Store {
+	t.Helper()
+	log := store.New(db, nil, func(events.ID, int64) {})
+	t.Cleanup(log.Close)
+	log.Authenticate(ringOf(t, keys...))
+	return log
+}
+
+// keyed returns the world of a process with another key.
+func (w *world) keyed(t testing.TB, key string) *world { return &world{w.db, newLog(t, w.db, key)} }
 
 func ringOf(t testing.TB, keys ...string) vault.Ring {
 	t.Helper()

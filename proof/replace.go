@@ -52,7 +52,7 @@ func Replace(ctx context.Context, db *pgxpool.Pool, ring vault.Ring, lost string
 		return nil, ErrNoKey
 	}
 	r.prover = New(db, ring, r.lost.Name(), func(string) bool { return true }, slog.New(slog.DiscardHandler))
-	r.prover.authors.acceptAny = true // MACs under the lost key cannot be checked
+	r.prover.acceptAny = true // MACs under the lost key cannot be checked
 	if err := r.checkLostKey(ctx, public); err != nil {
 		return nil, err
 	}

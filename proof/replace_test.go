@@ -62,10 +62,11 @@ func TestChangesAroundReplacementAreReported(t *testing.T) {
 			catchUp(t, w.prover(t), workspace)
 			kept := w.verify(t, workspace)
 			w.append(t, workspace, 20)
-			report := w.replaceKey(t, "b", kept.VerifierKey, workspace)
+			later := w.keyed(t, "b")
+			report := later.replaceKey(t, "b", kept.VerifierKey, workspace)
 			require.Nil(t, report.Bad)
 			require.EqualValues(t, 20, report.Unsigned)
-			w.append(t, workspace, 1300)
+			later.append(t, workspace, 1300)
 			p := New(w.db, ringOf(t, "b"), "svc.example.com", always, slog.New(slog.DiscardHandler))
 			catchUp(t, p, workspace)
 			for _, sql := range test.steps {

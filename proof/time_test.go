@@ -29,6 +29,7 @@ func inBubble(t *testing.T, test func(t *testing.T, w *world)) {
 		defer db.Close()
 		w := &world{db: db, log: store.New(db, nil, func(events.ID, int64) {})}
 		defer w.log.Close()
+		w.log.Authenticate(ringOf(t, "a"))
 		test(t, w)
 	})
 }

@@ -14,8 +14,6 @@ type tree struct {
 	workspace events.ID
 	size      int64
 	edge      []tlog.Hash
-	// authenticated says that each later event must have its author's MAC.
-	authenticated bool
 }
 
 // add appends the hash of a record. It returns the hashes to be stored: that hash, and those of the

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"log/slog"
-	"strings"
 	"testing"
 	"time"
 
@@ -11,12 +10,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"svc/commands"
-	"svc/config"
 	"svc/events"
 	"svc/events/store"
 	"svc/projections"
 	"svc/proof"
-	"svc/vault"
 )
 
 // Changes of a view by SQL are reported and not repaired.
@@ -89,6 +86,8 @@ func (d *database) workspace(t *testing.T, db *pgxpool.Pool, slug string) events
 	t.Helper()
 	log := store.New(db, projections.Inline(), func(events.ID, int64) {})
 	defer log.Close()
+	ring := ringOf(t, "k")
+	log.Authenticate(ring)
 	h, id, owner := commands.New(log, time.Now), events.NewID(time.Now()), events.NewID(time.Now())
 	meta := commands.Meta{Workspace: id, Envelope: events.Envelope{Actor: events.Actor{Type: events.ByUser, ID: owner,
 		Name: "ann@acme.example"}, Origin: events.FromCLI}}
@@ -98,8 +97,6 @@ func (d *database) workspace(t *testing.T, db *pgxpool.Pool, slug string) events
 	_, err = h.CreateServiceAccount(t.Context(), commands.CreateServiceAccount{
 		Meta: meta, Account: events.NewID(time.Now()), Token: commands.NewServiceToken(), Name: "bot", Scopes: []events.Scope{events.ReadAPI},
 	})
-	require.NoError(t, err)
-	ring, err := vault.NewRing([]config.Secret{config.Secret(strings.Repeat("k", 32))})
 	require.NoError(t, err)
 	ctx, stop := context.WithCancel(t.Context())
 	stop()

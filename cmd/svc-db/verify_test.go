@@ -11,11 +11,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
-	"svc/config"
 	"svc/events"
 	"svc/events/store"
 	"svc/proof"
-	"svc/vault"
 )
 
 func TestVerifyReportsTheFirstBadRecord(t *testing.T) {
@@ -104,6 +102,8 @@ func (d *database) createSignedLogs(t *testing.T, workspaces ...events.ID) strin
 	defer db.Close()
 	log := store.New(db, nil, func(events.ID, int64) {})
 	defer log.Close()
+	ring := ringOf(t, "k")
+	log.Authenticate(ring)
 	for _, workspace := range workspaces {
 		w := events.Write{Stream: workspace}
 		for range 30 {
@@ -112,8 +112,6 @@ func (d *database) createSignedLogs(t *testing.T, workspaces ...events.ID) strin
 		_, err := log.Append(t.Context(), &events.Commit{Workspace: workspace, At: time.Now(), Writes: []events.Write{w}})
 		require.NoError(t, err)
 	}
-	ring, err := vault.NewRing([]config.Secret{config.Secret(strings.Repeat("k", 32))})
-	require.NoError(t, err)
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() {

@@ -33,7 +33,6 @@ func newFollowers(cfg Config, p parts, log *slog.Logger) *followers {
 		relay:  bus.NewRelay(db, leads, log),
 		live:   feed.New(db, log),
 	}
-	f.prover.RequireAuthors()
 	f.checker = integrity.New(db, f.prover, p.ring, leads, cfg.IntegrityInterval, log)
 	return f
 }

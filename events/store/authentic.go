@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 
 	"svc/events"
 )
@@ -28,6 +29,9 @@ func (s *Store) Authenticate(by Authenticator) { s.author = by }
 // Permit makes s call permit before it appends, and before it uses or saves a snapshot. If permit
 // returns an error, s stores nothing and returns the error. Call it before the first Append.
 func (s *Store) Permit(permit func(context.Context) error) { s.permit = permit }
+
+// ErrForeign says that an event was neither appended nor signed by this service.
+var ErrForeign = errors.New("was not appended by this service")
 
 // CheckEventMAC returns nil if mac proves that a store appended the event.
 func CheckEventMAC(

@@ -14,7 +14,6 @@ import (
 
 	"svc/commands"
 	"svc/events/bus"
-	"svc/events/store"
 	"svc/projections"
 	"svc/projections/fold"
 	"svc/sessions"
@@ -69,7 +68,7 @@ func export(ctx context.Context, s *suite) (result, error) {
 // newAuditLog creates a workspace whose log has n events and a few more, rebuilds all views
 // from it, and returns a session cookie of its Owner.
 func newAuditLog(ctx context.Context, db *pgxpool.Pool, n int) (*workspace, *http.Cookie, error) {
-	log := store.New(db, projections.Inline(), notifyNobody)
+	log := newLog(db, notifyNobody)
 	defer log.Close()
 	w, err := newWorkspace(ctx, commands.New(log, time.Now))
 	if err != nil {

@@ -11,7 +11,6 @@ import (
 
 	"svc/commands"
 	"svc/events"
-	"svc/events/store"
 	"svc/projections"
 )
 
@@ -21,7 +20,7 @@ func (s *suite) newLargeWorkspace(ctx context.Context, n int) (*pgxpool.Pool, ev
 	if err != nil {
 		return nil, events.ID{}, err
 	}
-	log := store.New(db, projections.Inline(), notifyNobody)
+	log := newLog(db, notifyNobody)
 	defer log.Close()
 	w, err := newWorkspace(ctx, commands.New(log, time.Now))
 	if err != nil {

@@ -12,7 +12,6 @@ import (
 
 	"svc/commands"
 	"svc/events"
-	"svc/events/store"
 	"svc/projections"
 )
 
@@ -24,7 +23,7 @@ type reader struct {
 
 // newReader creates a workspace with n runs, some of them active.
 func newReader(ctx context.Context, db *pgxpool.Pool, n, active int) (*reader, error) {
-	log := store.New(db, projections.Inline(), notifyNobody)
+	log := newLog(db, notifyNobody)
 	defer log.Close()
 	w, err := newWorkspace(ctx, commands.New(log, time.Now))
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"svc/projections/fold"
 )
 
-// fillLogs writes logs as the store would: events of finished runs, ten each. Finished runs
+// fillLogs appends to logs: events of finished runs, ten each. Finished runs
 // hold no keys.
 func fillLogs(ctx context.Context, db *pgxpool.Pool, logs, perLog int) ([]events.ID, error) {
 	workspaces := newIDs(logs)
@@ -35,31 +35,43 @@ func fillLogs(ctx context.Context, db *pgxpool.Pool, logs, perLog int) ([]events
 	return workspaces, nil
 }
 
+// runsPerCommit is how many runs fillLog appends at once.
+const runsPerCommit = 100
+
 // fillLog appends n events to a log, rounded down to tens.
 func fillLog(ctx context.Context, db *pgxpool.Pool, workspace events.ID, n int) error {
-	_, err := db.Exec(ctx, `
-		with log as (
-			insert into logs as l (workspace_id, head, last_at) values ($1, $2::int / 10 * 10, now())
-			on conflict (workspace_id) do update set head = l.head + excluded.head, last_at = excluded.last_at
-			returning workspace_id, head - $2::int / 10 * 10 as before
-		)
-		insert into events (workspace_id, seq, id, stream, version, kind, schema, at, meta, data)
-		select workspace_id, before + r * 10 + e.version, gen_random_uuid(), md5(workspace_id::text || r)::uuid, e.version, e.kind, 1, now(),
-			'{"actor":{"type":"system","name":"system"},"origin":"system"}', replace(e.data, 'NUMBER', r::text)::json
-		from log cross join generate_series(0, $2::int / 10 - 1) r cross join (values
-			(1, 'run.queued',
-				'{"repo":{"id":"019a8c51-97ad-5e06-a2d3-0f4b81c6e75a","name":"acme/web"},"issueNumber":NUMBER,"issueTitle":"Fix date parsing"}'),
-			(2, 'run.stage_entered', '{"stage":"analyze","attempt":1}'),
-			(3, 'run.facts_recorded', '{"facts":["The issue names the file at fault."]}'),
-			(4, 'run.stage_succeeded', '{"stage":"analyze","attempt":1}'),
-			(5, 'run.stage_entered', '{"stage":"plan","attempt":1}'),
-			(6, 'run.cost_recorded', '{"repoId":"019a8c51-97ad-5e06-a2d3-0f4b81c6e75a","cents":12,"source":"model","quantity":1}'),
-			(7, 'run.stage_succeeded', '{"stage":"plan","attempt":1}'),
-			(8, 'run.stage_entered', '{"stage":"implementing","attempt":1}'),
-			(9, 'run.cost_recorded', '{"repoId":"019a8c51-97ad-5e06-a2d3-0f4b81c6e75a","cents":40,"source":"model","quantity":1}'),
-			(10, 'run.cancelled', '{"repoId":"019a8c51-97ad-5e06-a2d3-0f4b81c6e75a","reason":"No longer needed."}')
-		) e (version, kind, data) order by 2`, workspace, n)
-	return err
+	log := newLog(db, notifyNobody)
+	defer log.Close()
+	for first := 0; first < n/10; first += runsPerCommit {
+		c := &events.Commit{
+			Workspace: workspace, At: time.Now(),
+			Envelope: events.Envelope{Actor: events.Actor{Type: events.BySystem, Name: "system"}, Origin: events.FromSystem},
+		}
+		for number := first; number < min(first+runsPerCommit, n/10); number++ {
+			c.Writes = append(c.Writes, events.Write{Stream: events.NewID(c.At), Events: finishedRun(number)})
+		}
+		if _, err := log.Append(ctx, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// finishedRun returns the ten events of a run.
+func finishedRun(number int) []events.Event {
+	repo := events.Repo{ID: events.ID{1, 0x9a, 6: 0x70, 8: 0x80}, Name: "acme/web"}
+	return []events.Event{
+		events.RunQueued{Repo: repo, IssueNumber: number, IssueTitle: "Fix date parsing"},
+		events.RunStageEntered{Stage: events.StageAnalyze, Attempt: 1},
+		events.RunFactsRecorded{Facts: []string{"The issue names the file at fault."}},
+		events.RunStageSucceeded{Stage: events.StageAnalyze, Attempt: 1},
+		events.RunStageEntered{Stage: events.StagePlan, Attempt: 1},
+		events.RunCostRecorded{Repo: repo.ID, Cents: 12, Source: "model", Quantity: 1},
+		events.RunStageSucceeded{Stage: events.StagePlan, Attempt: 1},
+		events.RunStageEntered{Stage: events.StageImplementing, Attempt: 1},
+		events.RunCostRecorded{Repo: repo.ID, Cents: 40, Source: "model", Quantity: 1},
+		events.RunCancelled{Repo: repo.ID, Reason: "No longer needed."},
+	}
 }
 
 // rebuildAll rebuilds every view.

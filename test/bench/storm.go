@@ -21,8 +21,6 @@ import (
 
 	"svc/commands"
 	"svc/events"
-	"svc/events/store"
-	"svc/projections"
 	"svc/sessions"
 )
 
@@ -39,7 +37,7 @@ type stormFunc func(context.Context, *pgxpool.Pool) ([]stormRequest, error)
 
 // readStorm reads and streams with the service accounts of one person, in a workspace with runs.
 func readStorm(ctx context.Context, db *pgxpool.Pool) (list []stormRequest, err error) {
-	log := store.New(db, projections.Inline(), notifyNobody)
+	log := newLog(db, notifyNobody)
 	defer log.Close()
 	w, err := newWorkspace(ctx, commands.New(log, time.Now))
 	if err != nil {
@@ -63,7 +61,7 @@ func readStorm(ctx context.Context, db *pgxpool.Pool) (list []stormRequest, err 
 
 // sessionHeader returns the headers of requests by a signed-in person.
 func sessionHeader(ctx context.Context, db *pgxpool.Pool) (map[string]string, error) {
-	log := store.New(db, projections.Inline(), notifyNobody)
+	log := newLog(db, notifyNobody)
 	defer log.Close()
 	people := &sessions.Store{DB: db, Secret: []byte(secret), Now: time.Now}
 	t, err := newTeam(ctx, commands.New(log, time.Now), people)
@@ -99,7 +97,7 @@ func accountStorm(ctx context.Context, db *pgxpool.Pool) ([]stormRequest, error)
 
 // credentialStorm sends requests with a revoked token and with the cookie of an ended session.
 func credentialStorm(ctx context.Context, db *pgxpool.Pool) ([]stormRequest, error) {
-	log := store.New(db, projections.Inline(), notifyNobody)
+	log := newLog(db, notifyNobody)
 	defer log.Close()
 	h := commands.New(log, time.Now)
 	people := &sessions.Store{DB: db, Secret: []byte(secret), Now: time.Now, Log: slog.Default()}

@@ -15,7 +15,6 @@ import (
 
 	"svc/aggregates"
 	"svc/commands"
-	"svc/config"
 	"svc/events"
 	"svc/events/bus"
 	"svc/events/feed"
@@ -26,7 +25,6 @@ import (
 	"svc/projections/fold"
 	"svc/proof"
 	"svc/sessions"
-	"svc/vault"
 )
 
 // rounds is how often everything is asked, once more than makes a plan settle.
@@ -54,8 +52,7 @@ func always(string) bool { return true }
 
 func (s *site) start(t *testing.T, w *watcher) *process {
 	t.Helper()
-	ring, err := vault.NewRing([]config.Secret{"0123456789abcdef0123456789abcdef"})
-	require.NoError(t, err)
+	ring := newRing(t)
 	p := &process{site: s, asks: w.pool(t, s.url), keeps: w.pool(t, s.url), gives: w.pool(t, s.url)}
 	p.follower = fold.NewFollower(w.pool(t, s.url), projections.Followed(), always, quiet)
 	p.prover = proof.New(w.pool(t, s.url), ring, "acme.example", always, quiet)
@@ -72,6 +69,7 @@ func (s *site) start(t *testing.T, w *watcher) *process {
 	})
 	t.Cleanup(p.log.Close)
 	p.log.EnableSnapshots(ring, quiet)
+	p.log.Authenticate(ring)
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	relays := func(ctx context.Context) { bus.Run(ctx, bus.Config{DB: onBus, Log: quiet}, p.relay) }

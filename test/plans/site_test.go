@@ -12,12 +12,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"svc/commands"
+	"svc/config"
 	"svc/events"
 	"svc/events/bus"
 	"svc/events/store"
 	"svc/projections"
 	"svc/projections/fold"
 	"svc/proof"
+	"svc/vault"
 )
 
 var epoch = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
@@ -86,6 +88,7 @@ func build(t *testing.T, url string) *site {
 	}
 	log := store.New(db, projections.Inline(), func(events.ID, int64) {})
 	defer log.Close()
+	log.Authenticate(newRing(t))
 	h := commands.New(log, func() time.Time { return epoch })
 	_, err = h.RegisterUser(t.Context(), s.owner.register())
 	require.NoError(t, err)
@@ -291,4 +294,11 @@ func done[T any](t *testing.T) func(T, error) T {
 		require.NoError(t, err)
 		return v
 	}
+}
+
+func newRing(t *testing.T) vault.Ring {
+	t.Helper()
+	ring, err := vault.NewRing([]config.Secret{"0123456789abcdef0123456789abcdef"})
+	require.NoError(t, err)
+	return ring
 }
