@@ -1,6 +1,7 @@
 package proof
 
 import (
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
@@ -35,10 +36,13 @@ const (
 	FollowerName = "proof"
 )
 
-// ErrSigningKey says that the signing key cannot be unsealed.
+// ErrSigningKey says that the signing key cannot be unsealed, or is missing.
 var ErrSigningKey = fault.New(fault.Unavailable, "signing_key_unavailable",
-	"The key that the audit log is signed with cannot be opened: it was sealed under another master key than the service has. Its operator "+
+	"The key that the audit log is signed with is missing, or was sealed under another master key than the service has. Its operator "+
 		"can mend that.")
+
+// errKeyMissing says that somebody has deleted the signing key.
+var errKeyMissing = errors.New("it is missing, although logs are signed: restore it from a backup, or see svc-db replace-key")
 
 // A Prover extends and verifies the Merkle logs. Any number of processes may run one.
 type Prover struct {
@@ -95,7 +99,7 @@ func (p *Prover) Overdue() int { return int(p.overdue.count.Load()) }
 func (p *Prover) Verify(ctx context.Context, workspace events.ID, since string, progress func(done, total int64)) (Report, error) {
 	k, err := p.signingKey(ctx)
 	switch {
-	case errors.Is(err, vault.ErrKeyChanged), errors.Is(err, vault.ErrTampered):
+	case errors.Is(err, vault.ErrKeyChanged), errors.Is(err, vault.ErrTampered), errors.Is(err, errKeyMissing):
 		return Report{}, fmt.Errorf("%w: %w", ErrSigningKey, err)
 	case err != nil:
 		return Report{}, err
@@ -166,9 +170,19 @@ func PublicKey(ctx context.Context, db *pgxpool.Pool) (public string, err error)
 	return public, nil
 }
 
-// signingKey returns the key. It creates the key when it is first needed.
+// signingKey returns the key. It creates the key when it is first needed, and never if checkpoints are signed with
+// one that is missing: nobody would notice that another key signs.
 func (p *Prover) signingKey(ctx context.Context) (*signingKey, error) {
-	secret, shown, err := p.secrets.GetOrCreate(ctx, secretName, p.newKey)
+	create := func() (private []byte, public string, err error) {
+		if signed, err := p.hasCheckpoints(ctx); err != nil || signed {
+			return nil, "", cmp.Or(err, errKeyMissing)
+		}
+		return p.newKey()
+	}
+	secret, shown, err := p.secrets.GetOrCreate(ctx, secretName, create)
+	if errors.Is(err, errKeyMissing) { // or another process has just created it, and signed
+		secret, shown, err = p.secrets.GetOrCreate(ctx, secretName, create)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("read signing key: %w", err)
 	}
@@ -181,6 +195,14 @@ func (p *Prover) signingKey(ctx context.Context) (*signingKey, error) {
 	}
 	k.verifier, err = note.NewVerifier(k.public)
 	return k, err
+}
+
+func (p *Prover) hasCheckpoints(ctx context.Context) (some bool, err error) {
+	err = p.db.QueryRow(ctx, `select exists (select from proof_checkpoints)`).Scan(&some)
+	if err != nil {
+		return false, fmt.Errorf("look for checkpoints: %w", err)
+	}
+	return some, nil
 }
 
 func (p *Prover) newKey() (private []byte, public string, err error) {

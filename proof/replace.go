@@ -34,8 +34,8 @@ type Replacement struct {
 	prover   *Prover
 }
 
-// Replace creates a signing key that replaces one that no key of the ring unseals. lost is the
-// public key of the lost one, to verify what it signed. It must come from a copy kept elsewhere,
+// Replace creates a signing key that replaces one that no key of the ring unseals, or that somebody has
+// deleted. lost is the public key of the lost one, to verify what it signed. It must come from a copy kept elsewhere,
 // because whoever can write to the database could have replaced it together with all signatures.
 // Replace resumes a replacement that was interrupted.
 func Replace(ctx context.Context, db *pgxpool.Pool, ring vault.Ring, lost string) (*Replacement, error) {
@@ -45,14 +45,10 @@ func Replace(ctx context.Context, db *pgxpool.Pool, ring vault.Ring, lost string
 		return nil, errVerifierKey
 	}
 	public, err := PublicKey(ctx, db)
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, err
-	case public == "":
-		return nil, ErrNoKey
 	}
 	r.prover = New(db, ring, r.lost.Name(), func(string) bool { return true }, slog.New(slog.DiscardHandler))
-	r.prover.acceptAny = true // MACs under the lost key cannot be checked
 	if err := r.checkLostKey(ctx, public); err != nil {
 		return nil, err
 	}
@@ -61,6 +57,12 @@ func Replace(ctx context.Context, db *pgxpool.Pool, ring vault.Ring, lost string
 		return nil, err
 	}
 	opened := err != nil
+	// MACs under a lost key of the vault cannot be checked. If only the signing key was changed or deleted, they can.
+	_, _, err = r.prover.secrets.Get(ctx, formerSecretName)
+	if err != nil && !errors.Is(err, vault.ErrKeyChanged) && !errors.Is(err, vault.ErrTampered) {
+		return nil, err
+	}
+	r.prover.acceptAny = errors.Is(err, vault.ErrKeyChanged)
 	if r.key, err = r.prover.signingKey(ctx); err != nil {
 		return nil, err
 	}
@@ -87,6 +89,8 @@ func (r *Replacement) checkLostKey(ctx context.Context, public string) error {
 	switch {
 	case err != nil:
 		return fmt.Errorf("read checkpoints: %w", err)
+	case !some && public == "":
+		return ErrNoKey
 	case !signed && (some || public != r.From):
 		return ErrForeignKey
 	}
@@ -115,6 +119,9 @@ func (r *Replacement) Log(ctx context.Context, workspace events.ID, record func(
 		return report, false, err
 	}
 	report, err = Verify(ctx, db, workspace, Check{VerifierKey: r.From, Progress: progress})
+	if err == nil {
+		err = r.prover.reportAuthor(ctx, &report)
+	}
 	if err != nil || report.Bad != nil {
 		return report, false, err
 	}

@@ -188,10 +188,72 @@ func TestReplacementSignsNothingForged(t *testing.T) {
 	w.exec(t, `update vault_secrets set public = $1, sealed = sha256(sealed)`, forged)
 	require.Nil(t, w.verify(t, workspace).Bad, "the database alone does not show it")
 
-	require.NotNil(t, w.replaceKey(t, "b", kept.VerifierKey, workspace).Bad, "the key that was kept does")
+	require.NotNil(t, w.replaceKey(t, "a", kept.VerifierKey, workspace).Bad, "the key that was kept does")
 	require.NotNil(t, w.verify(t, workspace).Bad, "nor has the new key signed for it")
-	require.Nil(t, w.replaceKey(t, "b", kept.VerifierKey, other).Bad)
+	require.Nil(t, w.replaceKey(t, "a", kept.VerifierKey, other).Bad)
 	require.Nil(t, w.verify(t, other).Bad)
+}
+
+// A signing key that somebody has deleted is not created again while logs are signed. It is reported, and replaced, like
+// one that is lost. What was forged meanwhile is not signed, because the vault's key is there to check MACs.
+func TestDeletedSigningKeyIsNotCreatedAgain(t *testing.T) {
+	t.Parallel()
+	w, workspace, other := newWorld(t), newID(), newID()
+	p := w.prover(t)
+	for _, id := range []events.ID{workspace, other} {
+		w.append(t, id, 30)
+		catchUp(t, p, id)
+	}
+	lost := w.verify(t, workspace).VerifierKey
+	w.exec(t, `delete from vault_secrets`)
+	w.append(t, workspace, 1)
+	for _, p := range []*Prover{p, w.prover(t)} {
+		_, err := p.takePage(t.Context(), []events.ID{workspace})
+		require.ErrorIs(t, err, errKeyMissing)
+		_, err = p.Verify(t.Context(), workspace, "", nil)
+		require.ErrorIs(t, err, ErrSigningKey)
+	}
+	public, err := PublicKey(t.Context(), w.db)
+	require.NoError(t, err)
+	require.Empty(t, public)
+
+	_, err = Replace(t.Context(), w.db, ringOf(t, "a"), otherVerifierKey(t))
+	require.ErrorIs(t, err, ErrForeignKey)
+	w.exec(t, forge, other)
+	require.Equal(t, &Bad{31, "the record was not appended by this service"}, w.replaceKey(t, "a", lost, other).Bad)
+	require.Nil(t, w.replaceKey(t, "a", lost, workspace).Bad, "this resumes the replacement")
+	report, err := w.prover(t).Verify(t.Context(), workspace, "", nil)
+	require.NoError(t, err)
+	require.Nil(t, report.Bad)
+	require.EqualValues(t, 32, report.Size)
+	require.Equal(t, lost, report.Former[0].VerifierKey)
+}
+
+// Without checkpoints a key is created, by one of several processes, of which another one may have signed before.
+func TestFirstSigningKeyIsCreatedOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	_, err := Replace(t.Context(), w.db, ringOf(t, "a"), otherVerifierKey(t))
+	require.ErrorIs(t, err, ErrNoKey)
+	errs := make(chan error)
+	for range 8 {
+		go func() {
+			workspace := newID()
+			w.append(t, workspace, 1)
+			_, err := w.prover(t).takePage(t.Context(), []events.ID{workspace})
+			errs <- err
+		}()
+	}
+	for range 8 {
+		require.NoError(t, <-errs)
+	}
+}
+
+func otherVerifierKey(t *testing.T) string {
+	t.Helper()
+	public, err := verifierKeyOf("svc.example.com", otherKey(t))
+	require.NoError(t, err)
+	return public
 }
 
 // A forged event about a replacement does not make the attacker's key valid.

@@ -12,9 +12,10 @@ import (
 // ErrNotLost means that a secret can be opened, so that there is no reason to replace it.
 var ErrNotLost = errors.New("the secret can be opened: it is not lost")
 
-// Replace replaces a secret that no key of the ring opens with a new one. It keeps the lost
-// one, sealed as it is, under the name former. If the secret can be opened, it returns
-// [ErrNotLost] and changes nothing; so of two callers at the same moment one replaces it.
+// Replace replaces a secret that no key of the ring opens, or that was deleted, with a new one. It
+// keeps the lost one, sealed as it is, under the name former; if it was deleted, an empty one that
+// is [ErrTampered]. If the secret can be opened, it returns [ErrNotLost] and changes nothing; so of
+// two callers at the same moment one replaces it.
 func (s Secrets) Replace(ctx context.Context, name, former string, create func() (secret []byte, public string, err error)) error {
 	secret, public, err := create()
 	if err != nil {
@@ -25,6 +26,11 @@ func (s Secrets) Replace(ctx context.Context, name, former string, create func()
 		return err
 	}
 	err = pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, `
+			insert into vault_secrets (name, sealed, key_id, public, updated_at) values ($1, '', '', '', now()) on conflict do nothing`, name)
+		if err != nil {
+			return err
+		}
 		var lost []byte
 		if err := tx.QueryRow(ctx, `select sealed from vault_secrets where name = $1 for update`, name).Scan(&lost); err != nil {
 			return err

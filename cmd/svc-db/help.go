@@ -26,7 +26,8 @@ Commands:
   verify               recompute the proof of each workspace's log and name the
                        first record that was changed, or that was not signed
                        within ten seconds; changes nothing
-  replace-key          only if the vault's key is lost for good: verify each log
+  replace-key          only if the vault's key is lost for good, or somebody has
+                       deleted the signing key: verify each log
                        by -verifier-key, create a new signing key under
                        SVC_VAULT_MASTER_KEY, record that in every log and sign
                        with the new key. A log that differs from what was signed

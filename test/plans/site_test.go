@@ -100,6 +100,8 @@ func build(t *testing.T, url string) *site {
 		Meta: s.owner.in(s.acme), Account: s.account, Token: s.token, Name: "robot", Scopes: []events.Scope{events.ReadAPI},
 	})
 	require.NoError(t, err)
+	_, err = proof.New(db, newRing(t), "acme.example", always, quiet).Verify(t.Context(), s.acme, "", nil) // creates the signing key
+	require.NoError(t, err)
 	s.fill(t)
 	return s
 }
