@@ -45,6 +45,14 @@
 // one, whoever made the log. Older builds appended events without MACs, and have to sign them
 // before they are stopped for good. Only svc-db replace-key signs events of any author.
 //
+// # Reading signed events
+//
+// Commands are decided from events, so a process checks those that it loads (events/store). One whose
+// MAC is valid was appended by the service. For one without, which a build without MACs appended, or
+// under a vault key that was replaced, the signature counts: its hash must be in the tree of the
+// newest checkpoint (signed.go). That takes the tile that the event is in and those above it, and
+// about a millisecond.
+//
 // # A lost key
 //
 // When the vault's key is lost for good, the service works, but nothing is signed or verified: 503

@@ -1,6 +1,8 @@
 package proof
 
 import (
+	"iter"
+
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/mod/sumdb/tlog"
 
@@ -68,4 +70,15 @@ func (t *tile) queue(b *pgx.Batch) {
 		insert into proof_tiles (workspace_id, number, hashes)
 		select $1, $4, coalesce((select string_agg(hash, ''::bytea order by index) from gone where index = any($5)), '') || $6::bytea`,
 		t.workspace, tlog.StoredHashIndex(0, t.number*tileWidth), tlog.StoredHashIndex(tileHeight, t.number), t.number, t.stored, t.leaves)
+}
+
+// indexesOf returns the indexes of a tile's hashes.
+func indexesOf(t tlog.Tile) iter.Seq[int64] {
+	return func(yield func(int64) bool) {
+		for n := t.N * tileWidth; n < t.N*tileWidth+int64(t.W); n++ {
+			if !yield(tlog.StoredHashIndex(t.L*tileHeight, n)) {
+				return
+			}
+		}
+	}
 }

@@ -30,6 +30,7 @@ func openLog(p parts, m *metrics.Metrics, log *slog.Logger) eventLog {
 	l.Observe(m.Appends())
 	l.EnableSnapshots(p.ring, log)
 	l.Authenticate(p.ring)
+	l.CheckLoads(p.ring, p.followers.prover.CheckSigned, log)
 	l.Permit(l.gate.Pass)
 	return l
 }

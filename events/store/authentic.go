@@ -4,8 +4,13 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/jackc/pgx/v5"
 
 	"svc/events"
+	"svc/fault"
 )
 
 // An Authenticator proves that this service wrote a text in a certain place, with a key
@@ -32,6 +37,74 @@ func (s *Store) Permit(permit func(context.Context) error) { s.permit = permit }
 
 // ErrForeign says that an event was neither appended nor signed by this service.
 var ErrForeign = errors.New("was not appended by this service")
+
+// A loadCheck says how a store checks the events that it loads.
+type loadCheck struct {
+	by     Authenticator // nil: it does not
+	signed func(context.Context, []events.Record) error
+	log    *slog.Logger
+}
+
+// CheckLoads makes Load return an error if an event was not appended by this service, because
+// decisions follow from what it returns. That is an event whose MAC is wrong, and for which
+// signed returns an error that wraps [ErrForeign]. It is reported to log. Signed is asked about
+// events of one log whose MACs cannot be checked: those of a build without MACs, and those under
+// a key that was replaced. Call CheckLoads before the first Load.
+func (s *Store) CheckLoads(by Authenticator, signed func(context.Context, []events.Record) error, log *slog.Logger) {
+	s.loads = loadCheck{by, signed, log}
+}
+
+// An authoredRow is a row of events with its MAC. It has not been decoded.
+type authoredRow struct {
+	Row
+	mac []byte
+}
+
+func scanAuthored(row pgx.CollectableRow) (r authoredRow, err error) {
+	r.kind, err = scan(row, &r.record, &r.mac)
+	return r, err
+}
+
+// read reads a page of a stream and checks its events.
+func (c loadCheck) read(ctx context.Context, db Querier, p StreamPage) ([]events.Record, error) {
+	rows, _ := db.Query(ctx, `
+		select `+EventColumns+`, mac from events
+		where workspace_id = $1 and stream = $2 and version > $3 order by version limit $4`, p.Workspace, p.Stream, p.Version, p.Limit)
+	list, err := pgx.CollectRows(rows, scanAuthored) // reports errors of Query as well
+	if err == nil {
+		err = c.check(ctx, list)
+	}
+	records := make([]events.Record, len(list))
+	for i := 0; i < len(list) && err == nil; i++ {
+		records[i], err = decodeStrict(list[i].record, list[i].kind)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read stream %s at %d: %w", p.Stream, p.Version, err)
+	}
+	return records, nil
+}
+
+// check returns an error unless this service appended or signed all events of a list.
+func (c loadCheck) check(ctx context.Context, list []authoredRow) error {
+	var doubtful []events.Record
+	for i := range list {
+		r := &list[i].record
+		if CheckEventMAC(c.by, r.Workspace, r.ID, r.Stream, int64(r.Version), int64(r.Schema), list[i].kind, r.Meta, r.Data, list[i].mac) != nil {
+			r.Event = events.Undecoded{Name: list[i].kind}
+			doubtful = append(doubtful, *r)
+		}
+	}
+	if doubtful == nil {
+		return nil
+	}
+	err := c.signed(ctx, doubtful)
+	if errors.Is(err, ErrForeign) {
+		c.log.ErrorContext(ctx, "event was not appended by this service: its stream is not used",
+			"workspace", doubtful[0].Workspace, "stream", doubtful[0].Stream, "err", err)
+		err = fmt.Errorf("%w: %w", fault.ErrUnavailable, err)
+	}
+	return err
+}
 
 // CheckEventMAC returns nil if mac proves that a store appended the event.
 func CheckEventMAC(

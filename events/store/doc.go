@@ -52,6 +52,12 @@
 // clock and the time of the event before. "As of Tuesday noon" then names one position in
 // the log, whatever the replicas' clocks say.
 //
+// # Authenticity
+//
+// An append adds a MAC to each event, under a key that the database does not have. Load checks it,
+// so that nothing is decided from events that somebody wrote to the table (authentic.go). That costs
+// a microsecond of the ten that it takes to load an event.
+//
 // # Keys
 //
 // The table unique_keys holds what may exist once in a workspace (a service account's name,

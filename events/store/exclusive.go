@@ -66,7 +66,7 @@ func (s *Store) exclusively(
 	if err := conn.SendBatch(ctx, first).Close(); err != nil {
 		return rollBack(ctx, conn.Conn(), err)
 	}
-	commit, refusal := decide(streams{conn.Conn()})
+	commit, refusal := decide(streams{conn.Conn(), s.loads})
 	if refusal != nil || commit == nil {
 		_ = rollBack(ctx, conn.Conn(), nil) // nothing was written
 		return refusal
@@ -83,9 +83,16 @@ func (s *Store) exclusively(
 }
 
 // streams loads streams over one connection.
-type streams struct{ db Querier }
+type streams struct {
+	db    Querier
+	loads loadCheck
+}
 
 // Load is [Store.Load].
 func (s streams) Load(ctx context.Context, workspace, stream events.ID, version int) ([]events.Record, error) {
-	return StreamPage{Workspace: workspace, Stream: stream, Version: version, Limit: events.LoadLimit}.Read(ctx, s.db)
+	page := StreamPage{Workspace: workspace, Stream: stream, Version: version, Limit: events.LoadLimit}
+	if s.loads.by != nil {
+		return s.loads.read(ctx, s.db, page)
+	}
+	return page.Read(ctx, s.db)
 }

@@ -100,11 +100,12 @@ func scanStrictIfPresent(row pgx.CollectableRow) (r events.Record, err error) {
 	return decodeStrict(r, kind)
 }
 
-func scan(row pgx.CollectableRow, r *events.Record) (kind string, err error) {
+// scan reads a row of [EventColumns], and of the columns that follow them into more.
+func scan(row pgx.CollectableRow, r *events.Record, more ...any) (kind string, err error) {
 	var at time.Time
 	// As arrays, IDs are scanned without reflection.
 	workspace, id, stream := (*[16]byte)(&r.Workspace), (*[16]byte)(&r.ID), (*[16]byte)(&r.Stream)
-	err = row.Scan(workspace, &r.Seq, id, stream, &r.Version, &kind, &r.Schema, &at, &r.Meta, &r.Data)
+	err = row.Scan(append([]any{workspace, &r.Seq, id, stream, &r.Version, &kind, &r.Schema, &at, &r.Meta, &r.Data}, more...)...)
 	r.At = at.UTC()
 	return kind, err
 }

@@ -33,6 +33,7 @@ type Store struct {
 	timeLimit      time.Duration
 	snapshots      snapshots
 	author         Authenticator               // nil: events are appended without a MAC
+	loads          loadCheck                   // of Load
 	permit         func(context.Context) error // set by Permit
 	stop           context.CancelFunc
 	running        sync.WaitGroup
@@ -72,7 +73,7 @@ func (s *Store) Close() {
 // Load returns the records of a stream that follow version, oldest first, up to
 // [events.LoadLimit] of them.
 func (s *Store) Load(ctx context.Context, workspace, stream events.ID, version int) ([]events.Record, error) {
-	return streams{s.db}.Load(ctx, workspace, stream, version)
+	return streams{s.db, s.loads}.Load(ctx, workspace, stream, version)
 }
 
 // Answer returns what was answered to the actor's command with that idempotency key, and

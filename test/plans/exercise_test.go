@@ -21,6 +21,7 @@ import (
 	"svc/events/store"
 	"svc/farm/dispatch"
 	"svc/farm/joblog"
+	"svc/fault"
 	"svc/projections"
 	"svc/projections/fold"
 	"svc/proof"
@@ -52,8 +53,7 @@ func always(string) bool { return true }
 
 func (s *site) start(t *testing.T, w *watcher) *process {
 	t.Helper()
-	ring := newRing(t)
-	p := &process{site: s, asks: w.pool(t, s.url), keeps: w.pool(t, s.url), gives: w.pool(t, s.url)}
+	ring, p := newRing(t), &process{site: s, asks: w.pool(t, s.url), keeps: w.pool(t, s.url), gives: w.pool(t, s.url)}
 	p.follower = fold.NewFollower(w.pool(t, s.url), projections.Followed(), always, quiet)
 	p.prover = proof.New(w.pool(t, s.url), ring, "acme.example", always, quiet)
 	onBus := w.pool(t, s.url)
@@ -70,6 +70,7 @@ func (s *site) start(t *testing.T, w *watcher) *process {
 	t.Cleanup(p.log.Close)
 	p.log.EnableSnapshots(ring, quiet)
 	p.log.Authenticate(ring)
+	p.log.CheckLoads(ring, p.prover.CheckSigned, quiet)
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	relays := func(ctx context.Context) { bus.Run(ctx, bus.Config{DB: onBus, Log: quiet}, p.relay) }
@@ -322,11 +323,12 @@ func (p *process) askAudit(t *testing.T) {
 func (p *process) askLogs(t *testing.T) {
 	t.Helper()
 	ctx, list := t.Context(), done[[]events.Record](t)
-	list(p.log.Load(ctx, p.long, idOf(t, 'r', 777), 3))
+	_, err := p.log.Load(ctx, p.long, idOf(t, 'r', 777), 3)
+	require.ErrorIs(t, err, fault.ErrUnavailable, "its events have no MACs, nor signatures")
 	list(store.Page{Logs: store.After(p.long, 500), Limit: 100}.Read(ctx, p.asks))
-	several := []store.Position{{Workspace: p.long, Seq: 500}, {Workspace: p.acme}}
-	list(store.Page{Logs: several, Limit: 100, Kinds: []string{"member"}}.Read(ctx, p.asks))
-	_, _, err := p.log.Holder(ctx, "email/p777@acme.example")
+	list(store.Page{Logs: append(store.After(p.long, 500), store.After(p.acme, 0)...), Limit: 9, Kinds: []string{"member"}}.Read(ctx, p.asks))
+	require.NoError(t, p.prover.CheckSigned(ctx, list(store.Page{Logs: store.After(p.acme, 0), Limit: 9}.Read(ctx, p.asks))))
+	_, _, err = p.log.Holder(ctx, "email/p777@acme.example")
 	require.NoError(t, err)
 	history := projections.History{DB: p.asks}
 	head, at, err := history.Head(ctx, p.long)
