@@ -18,6 +18,9 @@ import (
 // ErrNotLinked means that an account, or its address, belongs to another person.
 var ErrNotLinked = fault.New(fault.Conflict, "account_not_linked", "Your account or its address belongs to another person here.")
 
+// errWrongHolder means that a unique key names a person who does not hold it according to the log.
+var errWrongHolder = errors.New("a unique key names a person who does not hold it")
+
 // SignIn signs in a person whom a provider has identified, and registers a new one.
 // Workspace and actor of Meta and the user of Account are empty: SignIn fills them in.
 type SignIn struct {
@@ -30,6 +33,9 @@ type SignIn struct {
 	// StaleMemberships returns some of the workspaces in which the person has another name
 	// or address than these.
 	StaleMemberships func(ctx context.Context, user events.ID, name, email string) ([]events.ID, error)
+
+	// Home returns a person's personal workspace, zero if there is no such person.
+	Home func(ctx context.Context, user events.ID) (events.ID, error)
 }
 
 // A Person is somebody who signed in. Home is their personal workspace, Meta is for their
@@ -41,13 +47,19 @@ type Person struct {
 }
 
 // SignIn finds the person by the account, or by the first address of somebody who has no other
-// account at the same host. If nobody is found it registers a new person with a personal workspace.
+// account at the same host. Unique keys lead to the person, and the log decides: nobody signs in as a person whose
+// stream does not have the account or the address. If nobody is found it registers a new person with a personal workspace.
 // For a known person, it records the addresses that the provider reports now, and an account that is
 // new. It returns [ErrNotLinked] if all who hold the addresses have another account at the same host.
 func (h *Handler) SignIn(ctx context.Context, c SignIn) (Person, error) {
 	p, err := h.signIn(ctx, c)
-	if errors.Is(err, ErrNotLinked) { // another sign-in was faster, perhaps the person's own in another window
+	if errors.Is(err, ErrNotLinked) || errors.Is(err, errWrongHolder) {
+		// Another sign-in was faster, perhaps the person's own in another window.
 		p, err = h.signIn(ctx, c)
+	}
+	if errors.Is(err, errWrongHolder) {
+		h.logger.ErrorContext(ctx, "unique key differs from the log: nobody is signed in by it", "user", p.User, "workspace", p.Home, "err", err)
+		err = fmt.Errorf("%w: %w", fault.ErrUnavailable, err)
 	}
 	return p, err
 }
@@ -64,7 +76,7 @@ func (h *Handler) signIn(ctx context.Context, c SignIn) (p Person, err error) {
 	}
 	for _, one := range people {
 		p.Home, p.User = one.Home, one.User
-		if err = h.signInAgain(ctx, c, &p); !errors.Is(err, aggregates.ErrOtherAccount) {
+		if err = h.signInAgain(ctx, c, &p, one.holds); !errors.Is(err, aggregates.ErrOtherAccount) {
 			break
 		}
 	}
@@ -76,23 +88,30 @@ func (h *Handler) signIn(ctx context.Context, c SignIn) (p Person, err error) {
 	return p, err
 }
 
+// A holder is who holds a unique key according to its row. holds tells whether they do according to the log.
+type holder struct {
+	User, Home events.ID
+	holds      func(*aggregates.User) bool
+}
+
 // signsIn returns the person who has the account, or else those who hold addresses, in the order in
 // which to try them. An address may have been given up by somebody else who still holds it, so one
 // whose account of this id has no known host comes first.
-func (h *Handler) signsIn(ctx context.Context, c SignIn) (people []Person, err error) {
-	var p Person
+func (h *Handler) signsIn(ctx context.Context, c SignIn) (people []holder, err error) {
+	p := holder{holds: func(u *aggregates.User) bool { return u.HasAccount(c.Account) }}
 	if p.Home, p.User, err = h.log.Holder(ctx, events.AccountKey(c.Account)); err != nil || !p.User.IsZero() {
-		return []Person{p}, err
+		return []holder{p}, err
 	}
 	_, early, err := h.log.Holder(ctx, events.AccountKey(c.Account.WithoutHost()))
 	if err != nil {
 		return nil, err
 	}
 	for _, address := range c.Emails {
+		p := holder{holds: func(u *aggregates.User) bool { return slices.Contains(u.Emails(), address) }}
 		if p.Home, p.User, err = h.log.Holder(ctx, events.EmailKey(address)); err != nil {
 			return nil, err
 		}
-		if p.User.IsZero() || slices.Contains(people, p) {
+		if p.User.IsZero() || slices.ContainsFunc(people, func(o holder) bool { return o.User == p.User && o.Home == p.Home }) {
 			continue
 		}
 		first := false
@@ -111,7 +130,7 @@ func (h *Handler) signsIn(ctx context.Context, c SignIn) (people []Person, err e
 }
 
 // hasAccount reports whether a person signs in by an account.
-func (h *Handler) hasAccount(ctx context.Context, c SignIn, p Person, account events.UserAccountLinked) (has bool, err error) {
+func (h *Handler) hasAccount(ctx context.Context, c SignIn, p holder, account events.UserAccountLinked) (has bool, err error) {
 	m := c.Meta
 	m.Workspace = p.Home
 	_, err = h.execute(ctx, m, c, func(ctx context.Context, w *work) error {
@@ -163,9 +182,9 @@ func personalSlug(login string, try int) string {
 
 // signInAgain records the addresses of a known person and an account that is new. Addresses that
 // other people hold are left out.
-func (h *Handler) signInAgain(ctx context.Context, c SignIn, p *Person) error {
+func (h *Handler) signInAgain(ctx context.Context, c SignIn, p *Person, holds func(*aggregates.User) bool) error {
 	p.Meta.Workspace, p.Meta.Actor.ID, c.Account.User = p.Home, p.User, p.User
-	name, primary, err := h.profile(ctx, c, p)
+	name, primary, err := h.profile(ctx, c, p, holds)
 	if err != nil {
 		return err
 	}
@@ -187,12 +206,20 @@ func (h *Handler) signInAgain(ctx context.Context, c SignIn, p *Person) error {
 	return err
 }
 
-// profile returns a person's name and primary address, or an error if they may not sign in by the account.
-func (h *Handler) profile(ctx context.Context, c SignIn, p *Person) (name, email string, err error) {
+// profile returns a person's name and primary address, or an error if they may not sign in by the account, or are not
+// who holds the key by which they were found.
+func (h *Handler) profile(ctx context.Context, c SignIn, p *Person, holds func(*aggregates.User) bool) (name, email string, err error) {
+	home, err := c.Home(ctx, p.User)
+	switch {
+	case err != nil:
+		return "", "", err
+	case home != p.Home:
+		return "", "", fmt.Errorf("%w: home is %s", errWrongHolder, home)
+	}
 	_, err = h.execute(ctx, p.Meta, c, func(ctx context.Context, w *work) error {
 		return inspect(ctx, w, p.User, func(u *aggregates.User) error {
-			if len(u.Emails()) == 0 {
-				return aggregates.ErrNoUser
+			if !holds(u) {
+				return errWrongHolder
 			}
 			name, email = u.Name(), u.Emails()[0]
 			return u.SignIn(c.Account)

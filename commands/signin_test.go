@@ -10,6 +10,7 @@ import (
 	"svc/aggregates"
 	"svc/commands"
 	"svc/events"
+	"svc/fault"
 	"svc/projections"
 )
 
@@ -20,6 +21,7 @@ func (s *system) signedIn(t *testing.T, r replica, provider, account, login stri
 		Meta:    commands.Meta{Envelope: events.Envelope{Origin: events.FromAuth, RequestID: "r-1"}},
 		Account: events.UserAccountLinked{Provider: provider, Account: account, Login: login},
 		Name:    strings.ToUpper(login), Emails: emails, StaleMemberships: projections.Members{DB: s.db}.WorkspacesWithOtherProfile,
+		Home: projections.Users{DB: s.db}.Home,
 	})
 }
 
@@ -59,6 +61,40 @@ func TestSignIn(t *testing.T) {
 	require.ErrorIs(t, err, aggregates.ErrOtherAccount)
 }
 
+// Unique keys are rows that can be changed by SQL. One that names a person who does not hold it according to the log, or
+// another workspace than their own, signs nobody in.
+func TestChangedKeysSignNobodyIn(t *testing.T) {
+	t.Parallel()
+	for name, sql := range map[string]string{
+		"an account":               `insert into global_keys values ('account/gitea/7', $1, $2)`,
+		"an address":               `insert into global_keys values ('email/eve@acme.example', $1, $2)`,
+		"a home":                   `update global_keys set workspace_id = gen_random_uuid() where ($1, $2) = (workspace_id, owner)`,
+		"the home of a person":     `update users set workspace_id = gen_random_uuid() where (workspace_id, user_id) = ($1, $2)`,
+		"a person who is not one":  `update global_keys set owner = gen_random_uuid() where ($1, $2) = (workspace_id, owner)`,
+		"a person who was deleted": `delete from users where (workspace_id, user_id) = ($1, $2)`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, account, address := newSystem(t), "1", "ann@acme.example"
+			ann, err := s.signedIn(t, s.replica, "github", account, "ann", address)
+			require.NoError(t, err)
+			done, err := s.db.Exec(t.Context(), sql, ann.Home, ann.User)
+			require.NoError(t, err)
+			require.NotZero(t, done.RowsAffected())
+			provider := "github"
+			if strings.HasPrefix(sql, "insert") {
+				provider, account, address = "gitea", "7", "eve@acme.example"
+			}
+			before := s.head(t, ann.Home)
+			for _, r := range []replica{s.replica, s.other} {
+				_, err = s.signedIn(t, r, provider, account, "eve", address)
+				require.ErrorIs(t, err, fault.ErrUnavailable)
+			}
+			require.Equal(t, before, s.head(t, ann.Home))
+		})
+	}
+}
+
 // Ids of accounts are small numbers at many hosts. Somebody with another person's number at another
 // host of the same kind is somebody else, and a person who keeps an address is the same.
 func TestAccountIDsBelongToHost(t *testing.T) {
@@ -70,6 +106,7 @@ func TestAccountIDsBelongToHost(t *testing.T) {
 			Meta:    commands.Meta{Envelope: events.Envelope{Origin: events.FromAuth, RequestID: "r-1"}},
 			Account: events.UserAccountLinked{Provider: "gitea", Host: host, Account: account, Login: "ann"},
 			Name:    "Ann", Emails: addresses, StaleMemberships: projections.Members{DB: s.db}.WorkspacesWithOtherProfile,
+			Home: projections.Users{DB: s.db}.Home,
 		})
 		require.NoError(t, err)
 		return p

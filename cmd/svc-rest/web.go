@@ -90,7 +90,7 @@ func newWeb(cfg Config, p parts, ending <-chan struct{}, m *metrics.Metrics, log
 	reads, writes, bodies := api.Shared()
 	signIns := auth.NewSignIns()
 	account := auth.New(auth.Config{
-		Commands: p.commands, Accounts: projections.Accounts{DB: db},
+		Commands: p.commands, Users: primary.Users, Accounts: projections.Accounts{DB: db},
 		Workspaces: primary.Workspaces, Members: primary.Members, Invitations: primary.Invitations,
 		Keys: p.log, Sessions: store, States: sessions.States{DB: db, Now: time.Now}, Passwords: sessions.Passwords{DB: db},
 		Tokens: vault.Tokens{DB: db, Ring: p.ring}, Providers: cfg.providers(), Origin: cfg.origin(),

@@ -25,6 +25,7 @@ func NewSignIns() *quota.Semaphore {
 // Config configures a Server. Only the limits are optional.
 type Config struct {
 	Commands    *commands.Handler
+	Users       projections.Users
 	Accounts    projections.Accounts
 	Workspaces  projections.Workspaces
 	Members     projections.Members

@@ -62,7 +62,7 @@ func newSite(t *testing.T, change ...func(*auth.Config)) *site {
 	ring, err := vault.NewRing([]config.Secret{"a master key of thirty-two bytes."})
 	require.NoError(t, err)
 	s.config = &auth.Config{
-		Commands: commands.New(events, s.now), Accounts: projections.Accounts{DB: db},
+		Commands: commands.New(events, s.now), Users: projections.Users{DB: db}, Accounts: projections.Accounts{DB: db},
 		Workspaces: projections.Workspaces{DB: db}, Members: projections.Members{DB: db}, Invitations: projections.Invitations{DB: db},
 		Keys:      events,
 		Sessions:  &sessions.Store{DB: db, Secret: []byte("a secret of thirty-two characters"), Now: s.now, Log: log},

@@ -26,6 +26,7 @@ var sequentialParts = map[string]func(*testing.T, *fixture){
 	"denials":               testDenials,
 	"description":           testDescription,
 	"farm":                  testFarm,
+	"forged person":         testForgedPerson,
 	"forwarded addresses":   testForwardedAddresses,
 	"health":                testHealth,
 	"hostile input":         testHostileInput,

@@ -220,8 +220,8 @@ func (p *process) askMembers(t *testing.T) {
 	_, ok, err = v.Membership(ctx, p.acme, p.fellow)
 	require.True(t, ok, err)
 	done[[]events.ID](t)(v.WorkspacesWithOtherProfile(ctx, p.fellow, "Person 500", "p500@elsewhere.example"))
-
 	people := projections.Users{DB: p.asks}
+	done[events.ID](t)(people.Home(ctx, p.fellow))
 	done[map[events.ID]projections.Profile](t)(people.Profiles(ctx, []events.ID{p.fellow}))
 	done[[]projections.Account](t)(projections.Accounts{DB: p.asks}.ForUser(ctx, p.fellow))
 	workspaces := projections.Workspaces{DB: p.asks}
