@@ -113,14 +113,16 @@ func (n *Enrollment) check(m *Machine) error {
 	return m.Hello.check()
 }
 
-// Use makes a machine a runner. own are events of the enrollment, its are the first events
+// Use makes a machine that showed a token a runner. own are events of the enrollment, its are the first events
 // of the runner's stream. If the same key has used the token before, there are no events,
 // and Runner returns the runner that the machine became. With [ErrEnrollmentUsed] and
 // [ErrEnrollmentInvalid] there may be events of the enrollment, which record the attempt.
-func (n *Enrollment) Use(runner events.ID, m Machine, c events.Certificate, at time.Time) (own, its []events.Event, err error) {
+func (n *Enrollment) Use(
+	token events.Fingerprint, runner events.ID, m Machine, c events.Certificate, at time.Time,
+) (own, its []events.Event, err error) {
 	id := n.minted.Enrollment
 	switch {
-	case id.IsZero() || n.withdrawn:
+	case id.IsZero() || n.withdrawn || n.minted.Fingerprint != token:
 		return nil, nil, ErrEnrollmentInvalid
 	case !at.Before(n.minted.ExpiresAt):
 		if !n.expired && n.used.Runner.IsZero() {

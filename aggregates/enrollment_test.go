@@ -83,11 +83,14 @@ func TestUseAnEnrollment(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := folded[Enrollment](c.given)
-			own, its, err := n.Use(builder, c.machine, certificate, noon.Add(c.after))
+			own, its, err := n.Use(mintedEvent.Fingerprint, builder, c.machine, certificate, noon.Add(c.after))
 			require.Equal(t, c.err, err)
 			require.Equal(t, c.own, own)
 			require.Equal(t, c.its, its)
 			require.Equal(t, folded[Enrollment](c.given), n, "to decide must change nothing")
+			own, its, err = n.Use(events.Fingerprint{9}, builder, c.machine, certificate, noon.Add(c.after))
+			require.Equal(t, ErrEnrollmentInvalid, err, "by another token")
+			require.Empty(t, append(own, its...))
 		})
 	}
 }
@@ -105,13 +108,13 @@ func TestMachineMayNameItself(t *testing.T) {
 	n := folded[Enrollment]([]events.Event{e})
 	m := box
 	m.Name = "Rack-7.Example"
-	own, its, err := n.Use(builder, m, enrolled.Certificate, noon)
+	own, its, err := n.Use(mintedEvent.Fingerprint, builder, m, enrolled.Certificate, noon)
 	require.NoError(t, err)
 	require.Equal(t, "rack-7.example", own[0].(events.EnrollmentUsed).Name)
 	require.Contains(t, its[0].(events.RunnerEnrolled).Labels, "runner=rack-7.example")
 	for _, name := range []string{"", "a b", "tok_enr_0123456789abcdefghijklmnopqrstuv000000", strings.Repeat("a", 64)} {
 		m.Name = name
-		own, its, err := n.Use(builder, m, enrolled.Certificate, noon)
+		own, its, err := n.Use(mintedEvent.Fingerprint, builder, m, enrolled.Certificate, noon)
 		require.ErrorIs(t, err, fault.ErrValidation, name)
 		require.Empty(t, own)
 		require.Empty(t, its)
@@ -153,7 +156,7 @@ func TestAgentWithoutSandboxesIsStoredWithEmptyList(t *testing.T) {
 	bare.Hello.Agent.Sandboxes = nil
 	var n Enrollment
 	n.Apply(mintedEvent, events.Actor{ID: invitation1})
-	_, its, err := n.Use(builder, bare, enrolled.Certificate, noon)
+	_, its, err := n.Use(mintedEvent.Fingerprint, builder, bare, enrolled.Certificate, noon)
 	require.NoError(t, err)
 	var r Runner
 	r.Apply(enrolled, events.Actor{ID: builder})

@@ -147,7 +147,7 @@ func (w *work) register(ctx context.Context, c RegisterRunner, id events.ID) (r 
 		return r, nil, err
 	}
 	used := enrollment.Runner()
-	own, its, refusal := enrollment.Use(c.Runner, c.Machine, c.Certificate, w.now)
+	own, its, refusal := enrollment.Use(c.Token.Fingerprint(), c.Runner, c.Machine, c.Certificate, w.now)
 	if refusal != nil || len(own) == 0 && used.IsZero() {
 		return r, refusal, w.addEvents(id, own, nil)
 	}

@@ -107,6 +107,23 @@ func TestConnectRunnerReadsTheLog(t *testing.T) {
 	require.ErrorIs(t, err, aggregates.ErrEnrollmentInvalid)
 }
 
+// A unique key that leads a token to an enrollment of another token, changed by SQL, makes nobody a runner.
+func TestTokenOfAnotherEnrollmentIsInvalid(t *testing.T) {
+	t.Parallel()
+	m := newTeam(t)
+	mint, own := m.mintCommand(), commands.NewEnrollmentToken()
+	_, err := m.MintEnrollment(t.Context(), mint)
+	require.NoError(t, err)
+	_, err = m.db.Exec(t.Context(), `insert into global_keys values ($1, $2, $3)`,
+		events.EnrollmentKey(own.Fingerprint()), m.id, mint.Enrollment)
+	require.NoError(t, err)
+	_, err = m.RegisterRunner(t.Context(), commands.RegisterRunner{
+		Token: own, Authority: mint.Authority, Runner: newID(), Machine: aggregates.Machine{Name: "mine", Hello: hello},
+		Certificate: certificate.NewLeaf(mint.Authority.Authority, events.KeyHash{}, epoch),
+	})
+	require.ErrorIs(t, err, aggregates.ErrEnrollmentInvalid)
+}
+
 // The token of a person who may no longer manage runners makes no runner. A machine that it made one before
 // can still repeat its registration.
 func TestTokenEndsWithRightOfItsMinter(t *testing.T) {
