@@ -85,7 +85,7 @@ func (h *Handler) RevokeInvitation(ctx context.Context, c RevokeInvitation) (Res
 }
 
 // AcceptInvitation makes the invitee a member of the inviting workspace, which is that of
-// Meta. Name is the invitee's name, Emails their verified addresses, the primary one first.
+// Meta. Name is the invitee's name, Emails their [Handler.VerifiedAddresses].
 type AcceptInvitation struct {
 	Meta       `json:"-"`
 	Invitation events.ID `json:"invitationId"`

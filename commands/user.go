@@ -108,3 +108,15 @@ func (h *Handler) RefreshUser(ctx context.Context, c RefreshUser) (Result, error
 		return w.addEvents(c.Actor.ID, list, err)
 	})
 }
+
+// VerifiedAddresses returns the verified addresses of the actor, the primary one first, none if there is no such person.
+// The workspace of m is their personal one. Unlike those of a session, nobody can change them by SQL.
+func (h *Handler) VerifiedAddresses(ctx context.Context, m Meta) (list []string, err error) {
+	_, err = h.execute(ctx, m, nil, func(ctx context.Context, w *work) error {
+		return inspect(ctx, w, m.Actor.ID, func(u *aggregates.User) error {
+			list = slices.Clone(u.Emails())
+			return nil
+		})
+	})
+	return list, err
+}

@@ -298,7 +298,7 @@ func TestAddressIsCheckedAgainAfterWait(t *testing.T) {
 		"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n", site.Host, cookie.Name, cookie.Value, len(body))
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { held, _, _ := s.config.Bodies.Usage(); return held == 1 }, time.Minute, time.Millisecond)
-	s.exec(`update users set email = 'bob@home.example', emails = '{bob@home.example}' where user_id = $1`, bob.user())
+	s.signInAs(h, account{ID: 2, Login: "bob"}.with("bob@home.example"))
 	s.advance(sessions.FreshFor)
 	_, err = io.WriteString(conn, body)
 	require.NoError(t, err)
@@ -309,4 +309,22 @@ func TestAddressIsCheckedAgainAfterWait(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, http.StatusForbidden, answer.StatusCode, string(text))
 	require.Contains(t, string(text), "YOU_ARE_NOT_THE_RECIPIENT_OF_THE_INVITATION")
+}
+
+// Somebody who gives themselves another person's address by SQL answers none of that person's invitations.
+func TestAddressesOfInviteesAreThoseOfTheLog(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	s := newSite(t, withProvider(h))
+	mallory := s.signInAs(h, account{ID: 2, Login: "mallory"}.with("mallory@evil.example"))
+	invited := s.do(call{path: "/organization/invite-member", cookie: s.signIn(),
+		body: `{"email":"bob@acme.example","role":"owner","organizationId":"` + s.home.String() + `"}`})
+	require.Equal(t, http.StatusOK, invited.StatusCode, invited.text)
+	var invitation struct{ ID string }
+	require.NoError(t, json.Unmarshal([]byte(invited.text), &invitation))
+	s.exec(`update users set emails = '{mallory@evil.example, bob@acme.example}' where user_id = $1`, mallory.user())
+	for _, path := range []string{"/organization/accept-invitation", "/organization/reject-invitation"} {
+		a := mallory.do(call{path: path, body: `{"invitationId":"` + invitation.ID + `"}`})
+		a.requireRefused(http.StatusForbidden, "YOU_ARE_NOT_THE_RECIPIENT_OF_THE_INVITATION")
+	}
 }

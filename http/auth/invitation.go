@@ -174,9 +174,13 @@ func (s *Server) acceptInvitation(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	addresses, err := s.Commands.VerifiedAddresses(r.Context(), r.meta(r.session.Home))
+	if err != nil {
+		return nil, err
+	}
 	id := events.NewID(s.Now())
 	err = r.recordPosition(s.Commands.AcceptInvitation(r.Context(), commands.AcceptInvitation{
-		Meta: r.meta(i.Workspace), Invitation: i.ID, Member: id, Name: r.session.Name, Emails: r.session.Emails,
+		Meta: r.meta(i.Workspace), Invitation: i.ID, Member: id, Name: r.session.Name, Emails: addresses,
 	}))
 	if err != nil {
 		return nil, translate(err, answerRefusals)
@@ -197,8 +201,12 @@ func (s *Server) rejectInvitation(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	addresses, err := s.Commands.VerifiedAddresses(r.Context(), r.meta(r.session.Home))
+	if err != nil {
+		return nil, err
+	}
 	err = r.recordPosition(s.Commands.RejectInvitation(r.Context(), commands.RejectInvitation{
-		Meta: r.meta(i.Workspace), Invitation: i.ID, Emails: r.session.Emails,
+		Meta: r.meta(i.Workspace), Invitation: i.ID, Emails: addresses,
 	}))
 	if err != nil {
 		return nil, translate(err, answerRefusals)
