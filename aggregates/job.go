@@ -185,6 +185,11 @@ func (j *Job) Lease(runner events.ID, name string, slot int, now time.Time) ([]e
 	return oneEvent(e)
 }
 
+// Unaccepted returns the lease that a runner holds and has not accepted. ok is false if there is none.
+func (j *Job) Unaccepted(runner events.ID) (epoch, attempt int, ok bool) {
+	return j.epoch, j.attempt, j.heldBy(runner, j.epoch) && !j.accepted && !j.started
+}
+
 // heldBy reports whether a runner holds the lease of an epoch.
 func (j *Job) heldBy(runner events.ID, epoch int) bool {
 	return j.state.Held() && j.epoch == epoch && j.runner == runner

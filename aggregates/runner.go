@@ -109,6 +109,9 @@ func (r *Runner) Capacity() int { return r.capacity }
 // Labels returns the labels that jobs can require, sorted.
 func (r *Runner) Labels() []string { return slices.Clone(r.labels) }
 
+// ExclusiveLabels returns the labels that a job must ask for to run there.
+func (r *Runner) ExclusiveLabels() []string { return slices.Clone(r.exclusive) }
+
 // Draining reports whether the runner takes no new jobs, whether it is connected or not.
 func (r *Runner) Draining() bool { return r.draining }
 

@@ -72,7 +72,7 @@ func (c loadCheck) read(ctx context.Context, db Querier, p StreamPage) ([]events
 		where workspace_id = $1 and stream = $2 and version > $3 order by version limit $4`, p.Workspace, p.Stream, p.Version, p.Limit)
 	list, err := pgx.CollectRows(rows, scanAuthored) // reports errors of Query as well
 	if err == nil {
-		err = c.check(ctx, list)
+		err = c.check(ctx, list, p.Version)
 	}
 	records := make([]events.Record, len(list))
 	for i := 0; i < len(list) && err == nil; i++ {
@@ -84,11 +84,15 @@ func (c loadCheck) read(ctx context.Context, db Querier, p StreamPage) ([]events
 	return records, nil
 }
 
-// check returns an error unless this service appended or signed all events of a list.
-func (c loadCheck) check(ctx context.Context, list []authoredRow) error {
+// check returns an error unless this service appended or signed all events of a list, and they follow a version
+// of their stream without a gap.
+func (c loadCheck) check(ctx context.Context, list []authoredRow, version int) error {
 	var doubtful []events.Record
 	for i := range list {
 		r := &list[i].record
+		if version++; r.Version != version {
+			return c.refuse(ctx, r, fmt.Errorf("event %d %w: no event %d of its stream precedes it", r.Seq, ErrForeign, version))
+		}
 		if CheckEventMAC(c.by, r.Workspace, r.ID, r.Stream, int64(r.Version), int64(r.Schema), list[i].kind, r.Meta, r.Data, list[i].mac) != nil {
 			r.Event = events.Undecoded{Name: list[i].kind}
 			doubtful = append(doubtful, *r)
@@ -99,11 +103,16 @@ func (c loadCheck) check(ctx context.Context, list []authoredRow) error {
 	}
 	err := c.signed(ctx, doubtful)
 	if errors.Is(err, ErrForeign) {
-		c.log.ErrorContext(ctx, "event was not appended by this service: its stream is not used",
-			"workspace", doubtful[0].Workspace, "stream", doubtful[0].Stream, "err", err)
-		err = fmt.Errorf("%w: %w", fault.ErrUnavailable, err)
+		return c.refuse(ctx, &doubtful[0], err)
 	}
 	return err
+}
+
+// refuse reports an event that was not appended by this service, and returns the error of loads.
+func (c loadCheck) refuse(ctx context.Context, r *events.Record, why error) error {
+	c.log.ErrorContext(ctx, "event was not appended by this service: its stream is not used",
+		"workspace", r.Workspace, "stream", r.Stream, "err", why)
+	return fmt.Errorf("%w: %w", fault.ErrUnavailable, why)
 }
 
 // CheckEventMAC returns nil if mac proves that a store appended the event.

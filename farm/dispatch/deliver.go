@@ -33,18 +33,6 @@ func (d *Dispatcher) undelivered(ctx context.Context, r Runner, known []heldJob)
 	return list, nil
 }
 
-// A delivery is a leased job as its runner is told of it.
-type delivery struct {
-	Job     events.ID
-	Epoch   int
-	Attempt int
-	State   events.JobState
-	Spec    events.JobSpec
-}
-
-// deliverPage is how many job specifications are read at once.
-const deliverPage = 8
-
 // deliver sends the runner its pending jobs, as far as its outbox has room; the writer wakes the
 // farm when there is room again. A job that fails is tried again too, until the time to accept it
 // has passed. Before the welcome nothing is sent: the runner takes the first message for it.
@@ -52,52 +40,31 @@ func (d *Dispatcher) deliver(ctx context.Context, c *connection) {
 	if !c.presence.isGreeted() {
 		return // handleHello nudges the farm
 	}
-	for page := range slices.Chunk(c.slots.pendingJobs(), deliverPage) {
-		list, err := d.deliveries(ctx, c.runner, page)
-		if err != nil {
-			d.warn("deliver jobs", err, "runner", c.runner.ID)
+	for _, id := range c.slots.pendingJobs() {
+		handled, err := d.deliverJob(ctx, c, id)
+		switch {
+		case err != nil:
+			d.warn("deliver a job", err, "runner", c.runner.ID, "job", id)
+		case !handled:
 			return
-		}
-		for _, id := range page {
-			sent := true // a job that is no longer leased to this runner needs no message
-			if job, ok := list[id]; ok {
-				if sent, err = d.assignJob(ctx, c, job); err != nil {
-					d.warn("deliver a job", err, "runner", c.runner.ID, "job", id)
-					continue
-				}
-			}
-			if !sent {
-				return
-			}
+		default:
 			c.slots.removePending(id)
 		}
 	}
 }
 
-// deliveries reads jobs that are leased to a runner and not accepted.
-func (d *Dispatcher) deliveries(ctx context.Context, r Runner, jobs []events.ID) (map[events.ID]delivery, error) {
-	rows, _ := d.DB.Query(ctx, `
-		select j.job_id, j.epoch, j.attempt, j.state, s.spec from jobs j
-		join job_specs s on s.workspace_id = j.workspace_id and s.job_id = j.job_id
-		where j.workspace_id = $1 and j.job_id = any($2) and j.runner_id = $3 and j.state in ('leased', 'cancelling') and not j.accepted`,
-		r.Workspace, jobs, r.ID)
-	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[delivery])
-	if err != nil {
-		return nil, fmt.Errorf("look up jobs of runner %s: %w", r.ID, err)
-	}
-	by := make(map[events.ID]delivery, len(list))
-	for _, job := range list {
-		by[job.Job] = job
-	}
-	return by, nil
-}
-
-// assignJob sends the runner a job, and reports whether it was dealt with; false means that the
-// outbox has no room. A job that is being cancelled is declined instead, and one that cannot be
-// sent is cancelled.
-func (d *Dispatcher) assignJob(ctx context.Context, c *connection, job delivery) (handled bool, err error) {
-	if job.State == events.JobStateCancelling {
-		return true, d.decline(ctx, c.runner, job.Job, job.Epoch, "cancelled")
+// deliverJob sends the runner a job, and reports whether it was dealt with; false means that the
+// outbox has no room. A job that is no longer leased to the runner needs no message. One that is being
+// cancelled is declined instead, and one that cannot be sent is cancelled.
+func (d *Dispatcher) deliverJob(ctx context.Context, c *connection, id events.ID) (handled bool, err error) {
+	job, err := d.Commands.Delivery(ctx, c.runner.Workspace, c.runner.ID, id)
+	switch {
+	case err != nil || job == nil:
+		return err == nil, err
+	case job.State == events.JobStateCancelling:
+		return true, d.decline(ctx, c.runner, id, job.Epoch, "cancelled")
+	case !job.Suits: // its labels have just changed, or somebody has changed the rows by which it was chosen
+		return true, d.decline(ctx, c.runner, id, job.Epoch, "unsupported")
 	}
 	var secrets map[string]string
 	if len(job.Spec.Secrets) > 0 {
@@ -105,7 +72,7 @@ func (d *Dispatcher) assignJob(ctx context.Context, c *connection, job delivery)
 			return true, d.handleSecretError(ctx, c.runner, job, err)
 		}
 	}
-	frame, err := wire.EncodeFor(d.assignment(job, secrets), d.Now(), job.Job.String(), job.Epoch, 0)
+	frame, err := wire.EncodeFor(d.assignment(job, secrets), d.Now(), id.String(), job.Epoch, 0)
 	switch {
 	case err != nil:
 		return false, err
@@ -116,7 +83,7 @@ func (d *Dispatcher) assignJob(ctx context.Context, c *connection, job delivery)
 }
 
 // assign queues an assign message, and reports whether there was room for it.
-func (c *connection) assign(job delivery, frame []byte) bool {
+func (c *connection) assign(job *commands.Delivery, frame []byte) bool {
 	c.slots.assign(job.Job, job.Epoch) // before the send: the runner may answer at once
 	if c.out.putAssign(frame) {
 		return true
@@ -128,7 +95,7 @@ func (c *connection) assign(job delivery, frame []byte) bool {
 // handleSecretError handles a job whose secrets cannot be revealed. If a secret is missing or
 // unreadable the job is cancelled. Otherwise it returns to the queue, with a longer backoff each
 // time.
-func (d *Dispatcher) handleSecretError(ctx context.Context, r Runner, job delivery, why error) error {
+func (d *Dispatcher) handleSecretError(ctx context.Context, r Runner, job *commands.Delivery, why error) error {
 	missing, is := errors.AsType[*secrets.MissingError](why)
 	if is {
 		return d.cancelUnrunnable(ctx, r, job, missing.Error())
@@ -146,7 +113,7 @@ func (d *Dispatcher) handleSecretError(ctx context.Context, r Runner, job delive
 const reasonNoSecrets = "no_secrets"
 
 // cancelUnrunnable cancels a job that no runner can run.
-func (d *Dispatcher) cancelUnrunnable(ctx context.Context, r Runner, job delivery, why string) error {
+func (d *Dispatcher) cancelUnrunnable(ctx context.Context, r Runner, job *commands.Delivery, why string) error {
 	if _, err := d.Commands.CancelJob(ctx, commands.CancelJob{Meta: systemMeta(r.Workspace), Job: job.Job, Reason: why}); err != nil {
 		return fmt.Errorf("cancel job %s: %w", job.Job, err)
 	}
@@ -165,7 +132,7 @@ func (d *Dispatcher) decline(ctx context.Context, r Runner, job events.ID, epoch
 }
 
 // assignment returns the assign message of a job.
-func (d *Dispatcher) assignment(job delivery, secrets map[string]string) wire.Assign {
+func (d *Dispatcher) assignment(job *commands.Delivery, secrets map[string]string) wire.Assign {
 	s := job.Spec
 	a := wire.Assign{
 		Name: s.Name, Attempt: job.Attempt, Secrets: secrets,

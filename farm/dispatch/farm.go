@@ -27,6 +27,7 @@ type farm struct {
 	messages          *rate.Limiter      // of all runners
 	requirementCursor string             // last requirement set that leaseWaiting has looked at; "" starts over. Owned by the farm's goroutine
 	keyCursors        keyCursors         // the same of candidatesByKey, by group
+	refused           refusedJobs        // owned by the farm's goroutine
 
 	mu          sync.Mutex
 	connections map[*connection]bool
@@ -39,7 +40,7 @@ func startFarm(d *Dispatcher, workspace events.ID) *farm {
 	f := &farm{
 		d: d, workspace: workspace, stop: stop, wake: make(chan struct{}, 1),
 		messages:   rate.NewLimiter(rate.Limit(d.WorkspaceRate), int(2*d.WorkspaceRate)),
-		keyCursors: keyCursors{}, connections: map[*connection]bool{}, current: map[events.ID]*connection{},
+		keyCursors: keyCursors{}, refused: refusedJobs{}, connections: map[*connection]bool{}, current: map[events.ID]*connection{},
 	}
 	d.working.Go(func() { f.run(ctx) })
 	return f

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"svc/commands"
+	"svc/config"
 	"svc/events"
 	"svc/events/feed"
 	"svc/events/store"
@@ -25,6 +26,7 @@ import (
 	"svc/farm/secrets"
 	"svc/projections"
 	"svc/test/pgtest"
+	"svc/vault"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
@@ -66,6 +68,7 @@ type site struct {
 	url   string
 	db    *pgxpool.Pool
 	clock *clock
+	ring  vault.Ring
 	ws    events.ID
 }
 
@@ -74,7 +77,9 @@ func newID() events.ID { return events.NewID(time.Now()) }
 func newSite(t testing.TB) *site {
 	t.Helper()
 	url := pgtest.URL(t)
-	s := &site{t: t, url: url, clock: &clock{}, ws: newID()}
+	ring, err := vault.NewRing([]config.Secret{"the-key-that-the-database-does-not-have"})
+	require.NoError(t, err)
+	s := &site{t: t, url: url, clock: &clock{}, ring: ring, ws: newID()}
 	s.db = s.connect()
 	return s
 }
@@ -116,6 +121,7 @@ func (s *site) replica(change ...func(*dispatch.Config)) *replica {
 		live.Moved(workspace, head)
 		hints.Moved(workspace, head)
 	})
+	r.log.Authenticate(s.ring)
 	r.Handler = commands.New(r.log, s.clock.now)
 	c := dispatch.Config{
 		DB: db, Commands: r.Handler, Live: live, Logs: r.logs, Leads: never, Now: s.clock.now, Log: quiet, ArtifactMaxJobBytes: 1 << 20,
@@ -196,16 +202,25 @@ func systemMeta(workspace events.ID) commands.Meta {
 
 // enrol adds a runner without a token.
 func (s *site) enrol(r *replica, name string, capacity, jobs int, labels ...string) events.ID {
-	labels = append([]string{}, labels...)
+	s.t.Helper()
+	return s.enrolAs(r, func(e *events.RunnerEnrolled) {
+		e.Labels = append([]string{}, labels...)
+		e.Name, e.Capacity, e.CapacityLimit, e.Jobs, e.MintedLabels = name, capacity, capacity, jobs, e.Labels
+	})
+}
+
+// enrolAs adds a runner with one slot and what change sets.
+func (s *site) enrolAs(r *replica, change func(*events.RunnerEnrolled)) events.ID {
 	s.t.Helper()
 	id := newID()
+	e := events.RunnerEnrolled{
+		Runner: id, Name: "builder", Enrollment: newID(), ExclusiveLabels: []string{}, Capacity: 1, CapacityLimit: 1,
+		Agent:       events.Agent{Version: "1", OS: "linux", Arch: "amd64", Sandboxes: []string{"none"}},
+		Certificate: events.Certificate{Serial: id.String(), NotAfter: s.clock.now().Add(time.Hour)},
+	}
+	change(&e)
 	_, err := r.log.Append(context.Background(), &events.Commit{
-		Workspace: s.ws, Envelope: systemMeta(s.ws).Envelope, At: s.clock.now(),
-		Writes: []events.Write{{Stream: id, Events: []events.Event{events.RunnerEnrolled{
-			Runner: id, Name: name, Enrollment: newID(), Labels: labels, MintedLabels: labels, ExclusiveLabels: []string{}, Capacity: capacity,
-			CapacityLimit: capacity, Jobs: jobs, Agent: events.Agent{Version: "1", OS: "linux", Arch: "amd64", Sandboxes: []string{"none"}},
-			Certificate: events.Certificate{Serial: id.String(), NotAfter: s.clock.now().Add(time.Hour)},
-		}}}},
+		Workspace: s.ws, Envelope: systemMeta(s.ws).Envelope, At: s.clock.now(), Writes: []events.Write{{Stream: id, Events: []events.Event{e}}},
 	})
 	require.NoError(s.t, err)
 	return id

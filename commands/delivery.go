@@ -1,0 +1,72 @@
+package commands
+
+import (
+	"context"
+	"fmt"
+
+	"svc/aggregates"
+	"svc/events"
+)
+
+// A Delivery is a job that a runner has to be told of.
+type Delivery struct {
+	Job     events.ID
+	Epoch   int
+	Attempt int
+	State   events.JobState // leased or cancelling
+	Spec    events.JobSpec
+	Suits   bool // the runner has what the job requires
+}
+
+// Delivery returns a job that was leased to a runner and not accepted, or nil if there is none. It is read
+// from the log, which authenticates its events, and not from views, because what it contains runs on the runner's
+// machine: somebody with access to the database alone can change rows.
+func (h *Handler) Delivery(ctx context.Context, workspace, runner, id events.ID) (*Delivery, error) {
+	d, err := h.leasedJob(ctx, workspace, runner, id)
+	if d == nil || err != nil {
+		return d, err
+	}
+	err = read(ctx, h, workspace, runner, func(r *aggregates.Runner) {
+		d.Suits = d.Spec.Required().Met(r.Labels(), r.ExclusiveLabels())
+	})
+	if err != nil {
+		return nil, fmt.Errorf("load runner %s: %w", runner, err)
+	}
+	return d, nil
+}
+
+// leasedJob is Delivery without Suits.
+func (h *Handler) leasedJob(ctx context.Context, workspace, runner, id events.ID) (*Delivery, error) {
+	var job aggregates.Job
+	d := &Delivery{Job: id}
+	for version, more := 0, true; more; {
+		list, err := h.log.Load(ctx, workspace, id, version)
+		if err != nil {
+			return nil, fmt.Errorf("load job %s: %w", id, err)
+		}
+		for _, r := range list {
+			if e, ok := r.Event.(events.JobSubmitted); ok {
+				d.Spec = e.Spec
+			}
+			job.Apply(r.Event, r.Actor)
+			version = r.Version
+		}
+		more = len(list) == events.LoadLimit
+	}
+	var waits bool
+	if d.Epoch, d.Attempt, waits = job.Unaccepted(runner); !waits {
+		return nil, nil
+	}
+	d.State = job.State()
+	return d, nil
+}
+
+// read calls do with the aggregate of a stream as it is in the log. do must not keep it.
+func read[T any, A aggregates.Aggregate[T]](ctx context.Context, h *Handler, workspace, stream events.ID, do func(A)) error {
+	w := &work{handler: h, meta: Meta{Workspace: workspace}, strategy: fresh, streams: h.log}
+	defer w.release()
+	return inspect(ctx, w, stream, func(a A) error {
+		do(a)
+		return nil
+	})
+}

@@ -1,0 +1,166 @@
+package dispatch_test
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"svc/events"
+	"svc/events/store"
+	"svc/farm/dispatch"
+)
+
+// change runs SQL of somebody who can write to the database, but has no key of the vault. $1 is the workspace.
+func (s *site) change(sql string, args ...any) {
+	s.t.Helper()
+	tag, err := s.db.Exec(context.Background(), sql, append([]any{s.ws}, args...)...)
+	require.NoError(s.t, err)
+	require.Positive(s.t, tag.RowsAffected(), sql)
+}
+
+// A logged is what a replica logs.
+type logged struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *logged) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+// errors returns how many lines of level ERROR name a job.
+func (l *logged) errors(job events.ID) (n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for line := range strings.Lines(l.text.String()) {
+		if strings.Contains(line, "level=ERROR") && strings.Contains(line, job.String()) {
+			n++
+		}
+	}
+	return n
+}
+
+// requireNext requires that the next job that a runner is given is one that is submitted now.
+func (s *site) requireNext(r *replica, a *agent, change ...func(*events.JobSpec)) {
+	s.t.Helper()
+	next := s.submit(r, change...)
+	got, _, _ := a.assigned()
+	require.Equal(s.t, next, got, "not %v", s.kinds(got))
+}
+
+// A runner is told what was submitted, whatever the rows say that people read.
+func TestRunnerGetsJobAsSubmitted(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	r := s.replica(revealing(1))
+	job := s.submit(r)
+	s.change(`update job_specs set spec = jsonb_set(replace(spec::text, 'make test', 'make trouble')::jsonb, '{secrets}', '["KEY"]')
+		where workspace_id = $1`)
+	a := dial(t, r, s.ws, s.enrol(r, "builder", 1, 0))
+	a.greet()
+	got, _, assign := a.assigned()
+	require.Equal(t, job, got)
+	require.Equal(t, "make test", assign.Steps[1].Run)
+	require.Empty(t, assign.Secrets)
+}
+
+// A job whose events were changed, or are another's, is given to no runner. Those behind it are.
+func TestJobChangedInTheLogIsNotDelivered(t *testing.T) {
+	t.Parallel()
+	const submitted = ` where workspace_id = $1 and stream = $2 and kind = 'job.submitted'`
+	for name, sql := range map[string]string{
+		"a step":        `update events set data = replace(data::text, 'make test', 'make trouble')::json` + submitted,
+		"a secret":      `update events set data = jsonb_set(data::jsonb, '{spec,secrets}', '["KEY"]')::json` + submitted,
+		"the submitter": `update events set meta = replace(meta::text, '"name":"system"', '"name":"nobody"')::json` + submitted,
+		"the MAC":       `update events set mac = set_byte(mac, 9, get_byte(mac, 9) # 1)` + submitted,
+		"no MAC":        `update events set mac = ''` + submitted,
+		"another job's": `update events e set (id, data, meta, mac) = (select id, data, meta, mac from events o
+			where o.workspace_id = $1 and o.kind = 'job.submitted' and o.stream <> $2)` + submitted,
+		"a forged requeue": `with h as (update logs set head = head + 1 where workspace_id = $1 returning head)
+			insert into events select workspace_id, h.head, gen_random_uuid(), stream, 2, 'job.requeued', 1, at, meta,
+				'{"epoch":0,"reason":"declined","notBefore":"2020-01-01T00:00:00Z"}', mac from events, h` + submitted,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, log := newSite(t), &logged{}
+			first := s.replica()
+			s.submit(first, requiring("pool=other"))
+			job := s.submit(first)
+			s.change(sql, job)
+			r := s.replica(revealing(1)) // it reads the job, which the other has in memory
+			r.log.CheckLoads(s.ring, func(context.Context, []events.Record) error { return store.ErrForeign }, slog.New(slog.NewTextHandler(log, nil)))
+			a := dial(t, r, s.ws, s.enrol(r, "builder", 1, 0))
+			a.greet()
+			require.Eventually(t, func() bool { return log.errors(job) > 0 }, waitLimit, 2*time.Millisecond)
+			s.requireNext(r, a)
+		})
+	}
+}
+
+func requiring(label string) func(*events.JobSpec) {
+	return func(spec *events.JobSpec) { spec.Requires.Labels = []string{label} }
+}
+
+// A row of jobs that names a runner gives it no job that the log did not give to it.
+func TestRowsOfJobsGiveNothingToRunners(t *testing.T) {
+	t.Parallel()
+	s := newRunning(t)
+	r := s.r
+	s.a.send(finished("one\n"), s.job, s.epoch, 3)
+	s.waitForState(events.JobStateSucceeded, s.job)
+	s.submit(r)
+	held, _, _ := s.a.assigned()
+	s.submit(r)
+	s.a.assigned() // its second slot
+	waiting, made, builder := s.submit(r, requiring("pool=none")), newID(), s.enrol(r, "another", 1, 0)
+	s.change(`insert into jobs select (jsonb_populate_record(j, jsonb_build_object('job_id', $3::uuid))).* from jobs j
+		where workspace_id = $1 and job_id = $2`, waiting, made)
+	s.change(`insert into job_specs select workspace_id, $3, spec from job_specs where workspace_id = $1 and job_id = $2`, waiting, made)
+	for _, job := range []events.ID{s.job, held, waiting, made} {
+		s.change(`update jobs set runner_id = $3, state = 'leased', accepted = false, started_at = null
+			where workspace_id = $1 and job_id = $2`, job, builder)
+	}
+	a := dial(t, r, s.ws, builder)
+	a.greet()
+	s.requireNext(r, a)
+}
+
+// A runner gets no job that it does not suit according to the log, whatever the rows say about labels.
+func TestRowsOfLabelsGiveNothingToRunners(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		requires []string
+		sql      string
+	}{
+		"requirements of a job": {[]string{"gpu=a100", "pool=release"},
+			`update jobs set requirement = 'made up', required = '{"labels":["gpu=a100"]}' where workspace_id = $1`},
+		"labels of a runner": {[]string{"gpu=a100", "pool=release"},
+			`update runners set labels = labels || '{pool=release}' where workspace_id = $1`},
+		"exclusive labels of a runner": {nil, `update runners set exclusive_labels = '{}' where workspace_id = $1`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t)
+			r := s.replica(func(c *dispatch.Config) { c.RefreshEvery = 20 * time.Millisecond }) // reads the rows again
+			suits := func(spec *events.JobSpec) { spec.Requires.Labels = []string{"gpu=a100"} }
+			runner := s.enrolAs(r, func(e *events.RunnerEnrolled) {
+				e.Labels = []string{"gpu=a100"}
+				e.MintedLabels, e.ExclusiveLabels = e.Labels, e.Labels
+			})
+			a := dial(t, r, s.ws, runner)
+			a.greet()
+			job := s.submit(r, func(spec *events.JobSpec) { spec.Requires.Labels = c.requires })
+			s.change(c.sql)
+			require.Eventually(t, func() bool { return count(s.kinds(job), "requeued") > 0 }, waitLimit, 2*time.Millisecond)
+			s.requireNext(r, a, suits)
+		})
+	}
+}
