@@ -17,10 +17,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"svc/commands"
+	"svc/config"
 	"svc/events"
 	"svc/events/bus"
 	"svc/events/store"
 	"svc/projections"
+	"svc/vault"
 )
 
 // A localWorker acts as another process on the same database, but runs in the test's process, so
@@ -58,6 +60,9 @@ func startLocalWorker(t *testing.T, s *deployment, w *writers, database, busURL 
 		t: t, db: db, log: store.New(db, projections.Inline(), func(events.ID, int64) {}), logged: output{changed: make(chan struct{})},
 		acme: ownerMeta(t, s, "acme"), globex: ownerMeta(t, s, "globex"), account: events.NewID(time.Now()), deliveries: map[string]int{},
 	}
+	ring, err := vault.NewRing([]config.Secret{config.Secret(s.installation.secrets()["vaultMasterKey"])})
+	require.NoError(t, err)
+	c.log.Authenticate(ring) // the services sign no event without a MAC, and decide nothing from it
 	c.bus = bus.Config{DB: db, Log: slog.New(slog.NewTextHandler(&c.logged, nil))}
 	if busURL != "" {
 		c.bus.URLs = []string{busURL}
