@@ -1,6 +1,8 @@
 package aggregates
 
 import (
+	"maps"
+
 	"svc/events"
 	"svc/fault"
 )
@@ -36,6 +38,9 @@ func (s *FarmSecrets) Apply(e events.Event, _ events.Actor) {
 // Value returns the vault's id of a secret's value, or the zero ID if there is no such
 // secret.
 func (s *FarmSecrets) Value(name string) events.ID { return s.values[name] }
+
+// Values returns the vault's ids of all values, by the names of their secrets.
+func (s *FarmSecrets) Values() map[string]events.ID { return maps.Clone(s.values) }
 
 // Set gives a secret a value, which replaces the one before.
 func (s *FarmSecrets) Set(name string, value events.ID) ([]events.Event, error) {

@@ -188,6 +188,8 @@ func TestDetectionOfChangesBySQL(t *testing.T) {
 			values ($1, gen_random_uuid(), 'mine', 'offline', false, '', '', '', '{}', '{}', 1, '', '', '', '{}', '4f', now(), '',
 				gen_random_uuid(), now(), now())`}, rows: true},
 		"put in the specification of a job": {sql: []string{`insert into job_specs values ($1, gen_random_uuid(), '{}')`}, rows: true},
+		"name a value of a job's secret": {sql: []string{`insert into farm_secrets values ($1, 'KEY', gen_random_uuid(), '', now())`},
+			rows: true},
 		"move a global key": {sql: []string{`update global_keys set owner = gen_random_uuid() where workspace_id = $1
 			and key = 'email/ann@x'`}, rows: true},
 		"replace the verifier key": {sql: []string{`update vault_secrets set public = replace(public, '+', '-') where name = 'proof_signer'`},

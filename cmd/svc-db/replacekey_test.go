@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/mod/sumdb/note"
 
+	"svc/commands"
 	"svc/config"
 	"svc/events"
 	"svc/events/store"
@@ -329,14 +330,14 @@ func TestReplaceKeyDropsOtherSealedData(t *testing.T) {
 	_, ok, err := vault.Tokens{DB: r.db, Ring: ring}.Get(t.Context(), ann, "github")
 	require.NoError(t, err)
 	require.False(t, ok)
-	jobs := secrets.Secrets{View: projections.FarmSecrets{DB: r.db}, Vault: vault.Secrets{DB: r.db, Ring: ring}}
+	jobs := secrets.Secrets{Vault: vault.Secrets{DB: r.db, Ring: ring}, Values: commands.New(log, time.Now).FarmSecretValues}
 	_, err = jobs.Reveal(t.Context(), r.good, []string{used})
 	var missing *secrets.MissingError
 	require.ErrorAs(t, err, &missing, "a job that uses it is cancelled")
 	values, err := jobs.Reveal(t.Context(), r.good, []string{kept})
 	require.NoError(t, err)
 	require.Equal(t, map[string]string{kept: "a value"}, values)
-	listed, err := jobs.View.List(t.Context(), r.good)
+	listed, err := projections.FarmSecrets{DB: r.db}.List(t.Context(), r.good)
 	require.NoError(t, err)
 	require.Len(t, listed, 2, "people see what to set again")
 	require.Zero(t, r.count(t, `select count(*) from snapshots`), "made anew from the log")

@@ -75,7 +75,7 @@ func newService(ctx context.Context, cfg Config, m *metrics.Metrics, log *slog.L
 	p.commands.Limit(cfg.daily(p.db.Pool))
 	p.lastSeen, p.schema = sessions.NewLastSeen(p.db.Pool, log), migrations.NewMonitor(p.db.Pool, log)
 	p.engine, p.logs = client.Client{URL: cfg.EngineURL, Secret: cfg.EngineSecret}, joblog.New(p.db.Pool, log)
-	p.secrets = secrets.Secrets{View: projections.FarmSecrets{DB: p.db.Pool}, Vault: vault.Secrets{DB: p.db.Pool, Ring: p.ring}}
+	p.secrets = secrets.Secrets{Vault: vault.Secrets{DB: p.db.Pool, Ring: p.ring}, Values: p.commands.FarmSecretValues}
 	if p.volumes, err = newVolumes(cfg, m); err != nil {
 		return s, fmt.Errorf("daily limits: %w", err)
 	}

@@ -1,5 +1,5 @@
 // Package secrets stores and reveals the secret values that jobs use. A value is sealed in the vault
-// under an id that an event of its workspace contains; which name has which value is a view.
+// under an id that an event of its workspace contains, with its name.
 package secrets
 
 import (
@@ -7,14 +7,16 @@ import (
 	"errors"
 
 	"svc/events"
-	"svc/projections"
 	"svc/vault"
 )
 
 // Secrets are the secret values of all workspaces. Its methods may be called concurrently.
 type Secrets struct {
-	View  projections.FarmSecrets
 	Vault vault.Secrets
+
+	// Values returns the ids of the values of a workspace's secrets by name, as [svc/commands.Handler.FarmSecretValues]
+	// does. They are not read from a view, in which somebody who can write to the database could swap them.
+	Values func(ctx context.Context, workspace events.ID) (map[string]events.ID, error)
 }
 
 // A MissingError reports that a job names a secret that the workspace does not have.
@@ -78,13 +80,9 @@ func (s Secrets) Reveal(ctx context.Context, workspace events.ID, names []string
 }
 
 func (s Secrets) reveal(ctx context.Context, workspace events.ID, names []string) (values map[string]string, missing string, err error) {
-	list, err := s.View.List(ctx, workspace)
+	ids, err := s.Values(ctx, workspace)
 	if err != nil {
 		return nil, "", err
-	}
-	ids := map[string]events.ID{}
-	for _, secret := range list {
-		ids[secret.Name] = secret.Value
 	}
 	values = make(map[string]string, len(names))
 	for _, name := range names {

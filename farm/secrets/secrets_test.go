@@ -36,9 +36,9 @@ func newSecretKeeper(t *testing.T, db *pgxpool.Pool, slug string) *secretKeeper 
 	require.NoError(t, err)
 	log := store.New(db, projections.Inline(), func(events.ID, int64) {})
 	t.Cleanup(log.Close)
-	now := time.Now()
-	k := &secretKeeper{secrets.Secrets{View: projections.FarmSecrets{DB: db}, Vault: vault.Secrets{DB: db, Ring: ring}},
-		commands.New(log, time.Now), commands.Meta{
+	now, handler := time.Now(), commands.New(log, time.Now)
+	k := &secretKeeper{secrets.Secrets{Vault: vault.Secrets{DB: db, Ring: ring}, Values: handler.FarmSecretValues},
+		handler, commands.Meta{
 			Workspace: events.NewID(now),
 			Envelope: events.Envelope{Actor: events.Actor{Type: events.ByUser, ID: events.NewID(now), Name: "ada@acme.example"},
 				Origin: events.FromAPI},
@@ -78,9 +78,9 @@ func TestJobSecrets(t *testing.T) {
 	got, err := acme.Reveal(ctx, here, []string{"NPM_TOKEN", "EMPTY_ISH"})
 	require.NoError(t, err)
 	require.Equal(t, map[string]string{"NPM_TOKEN": "line one\nline two", "EMPTY_ISH": " "}, got)
-	list, err := acme.View.List(ctx, here)
+	values, err := acme.Values(ctx, here)
 	require.NoError(t, err)
-	size, err := acme.Size(ctx, here, []events.ID{list[0].Value, list[1].Value, events.NewID(time.Now())})
+	size, err := acme.Size(ctx, here, []events.ID{values["NPM_TOKEN"], values["EMPTY_ISH"], events.NewID(time.Now())})
 	require.NoError(t, err)
 	require.EqualValues(t, len("line one\nline two")+1, size)
 	size, err = acme.Size(ctx, here, nil)
@@ -127,6 +127,34 @@ func TestUnreadableJobSecrets(t *testing.T) {
 	require.ErrorAs(t, err, &spoilt)
 	require.ErrorIs(t, err, vault.ErrTampered)
 	require.Equal(t, "the secret NPM_TOKEN cannot be opened: set it again", spoilt.Error())
+}
+
+// Somebody who can write to the database, but has no vault key, cannot have a job given another secret than
+// the one that it names.
+func TestJobSecretsCannotBeSwapped(t *testing.T) {
+	db := pgtest.New(t)
+	acme := newSecretKeeper(t, db, "acme")
+	acme.set(t, "NPM_TOKEN", "the-token-of-npm")
+	acme.set(t, "DEPLOY_KEY", "the-key-of-production")
+	change := func(sql string) {
+		t.Helper()
+		tag, err := db.Exec(t.Context(), sql)
+		require.NoError(t, err)
+		require.Positive(t, tag.RowsAffected())
+	}
+	const other = `(select o.%[1]s from %[2]s o where o.%[3]s <> t.%[3]s)`
+	change(`update farm_secrets t set value_id = ` + fmt.Sprintf(other, "value_id", "farm_secrets", "name"))
+	got, err := acme.Reveal(t.Context(), acme.by.Workspace, []string{"NPM_TOKEN", "DEPLOY_KEY"})
+	require.NoError(t, err)
+	require.Equal(t, map[string]string{"NPM_TOKEN": "the-token-of-npm", "DEPLOY_KEY": "the-key-of-production"}, got)
+	change(`insert into farm_secrets select workspace_id, 'MINE', value_id, set_by, set_at from farm_secrets where name = 'NPM_TOKEN'`)
+	_, err = acme.Reveal(t.Context(), acme.by.Workspace, []string{"MINE"})
+	var missing *secrets.MissingError
+	require.ErrorAs(t, err, &missing)
+
+	change(`update vault_secrets t set sealed = ` + fmt.Sprintf(other, "sealed", "vault_secrets", "name"))
+	_, err = acme.Reveal(t.Context(), acme.by.Workspace, []string{"NPM_TOKEN"})
+	require.ErrorIs(t, err, vault.ErrTampered)
 }
 
 // A value exists only in the vault, sealed, and stays readable when the master key is rotated.

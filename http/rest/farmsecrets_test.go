@@ -14,7 +14,6 @@ import (
 	"svc/config"
 	"svc/events"
 	"svc/farm/secrets"
-	"svc/projections"
 	"svc/test/world"
 	"svc/vault"
 )
@@ -53,7 +52,7 @@ func TestFailedRequestsLeaveNoSecretValue(t *testing.T) {
 	require.NoError(t, err)
 	ring, err := vault.NewRing([]config.Secret{"the-key-that-the-database-does-not-have"})
 	require.NoError(t, err)
-	kept := secrets.Secrets{View: projections.FarmSecrets{DB: w.DB}, Vault: vault.Secrets{DB: w.DB, Ring: ring}}
+	kept := secrets.Secrets{Vault: vault.Secrets{DB: w.DB, Ring: ring}}
 	in := &secretValue{SecretPath: SecretPath{Name: "NPM_TOKEN"}}
 	in.Body.Value = "a value of a secret"
 	failing := func(err error) *commands.Handler { return commands.New(&failingLog{w.Log, err}, w.Clock.Now) }
