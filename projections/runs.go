@@ -252,19 +252,36 @@ func (v Runs) EventsBefore(ctx context.Context, workspace, run events.ID, before
 	}.Read(ctx, v.DB)
 }
 
-// Repo returns a repository that runs of a workspace worked on. ok is false if there is none.
+// Repo returns a repository that runs of a workspace worked on. ok is false if there is none. Its name is read from
+// the log, because jobs clone what it names, and somebody who can write to the database can change a row.
 func (v Runs) Repo(ctx context.Context, workspace, id events.ID) (repo events.Repo, ok bool, err error) {
-	repo.ID = id
+	var run events.ID
 	err = v.DB.QueryRow(ctx, `
-		select repo_name from runs where workspace_id = $1 and repo_id = $2
-		order by issue_number desc limit 1`, workspace, id).Scan(&repo.Name)
-	switch {
-	case errors.Is(err, pgx.ErrNoRows):
+		select run_id from runs where workspace_id = $1 and repo_id = $2
+		order by issue_number desc limit 1`, workspace, id).Scan(&run)
+	if errors.Is(err, pgx.ErrNoRows) {
 		return repo, false, nil
-	case err != nil:
+	}
+	if err == nil {
+		repo, err = v.repoOf(ctx, workspace, run)
+	}
+	if err == nil && repo.ID != id {
+		err = fmt.Errorf("it is not that of run %s in the log", run)
+	}
+	if err != nil {
 		return repo, false, fmt.Errorf("read repository %s of %s: %w", id, workspace, err)
 	}
 	return repo, true, nil
+}
+
+// repoOf returns the repository of a run, as the log says. It is zero if there is no such run.
+func (v Runs) repoOf(ctx context.Context, workspace, run events.ID) (repo events.Repo, err error) {
+	list, err := store.StreamPage{Workspace: workspace, Stream: run, Limit: 1}.Read(ctx, v.DB)
+	if err != nil || len(list) == 0 {
+		return repo, err
+	}
+	queued, _ := list[0].Event.(events.RunQueued)
+	return queued.Repo, nil
 }
 
 // maxIssueLag is how many events after the view's checkpoint LargestIssue searches.

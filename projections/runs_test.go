@@ -358,3 +358,31 @@ func TestDashboardPositionsIncludeTheHead(t *testing.T) {
 	require.Equal(t, map[events.ID]int64{workspace: 2 + 2*int64(len(projections.Followed()))}, found,
 		"the log and all views have come to their second event")
 }
+
+// The name of a repository, from which jobs clone it, is that of the log, whatever a row says.
+func TestRepoIsNamedByTheLog(t *testing.T) {
+	t.Parallel()
+	w := world.New(t)
+	renamed := events.Repo{ID: web.ID, Name: "acme/site"}
+	workspace := world.NewID()
+	queueAt(t, w, world.Epoch, workspace,
+		runScript{repo: web, issue: 1}, runScript{repo: renamed, issue: 2}, runScript{repo: api, issue: 3})
+	view := projections.Runs{DB: w.DB}
+	got, ok, err := view.Repo(t.Context(), workspace, web.ID)
+	require.NoError(t, err)
+	require.True(t, ok)
+	require.Equal(t, renamed, got)
+	_, ok, err = view.Repo(t.Context(), workspace, world.NewID())
+	require.NoError(t, err)
+	require.False(t, ok)
+
+	_, err = w.DB.Exec(t.Context(), `update runs set repo_name = 'eve/trap' where workspace_id = $1`, workspace)
+	require.NoError(t, err)
+	got, _, err = view.Repo(t.Context(), workspace, web.ID)
+	require.NoError(t, err)
+	require.Equal(t, renamed, got)
+	_, err = w.DB.Exec(t.Context(), `update runs set repo_id = $2 where workspace_id = $1 and issue_number = 3`, workspace, web.ID)
+	require.NoError(t, err)
+	_, _, err = view.Repo(t.Context(), workspace, web.ID)
+	require.ErrorContains(t, err, "it is not that of run")
+}
