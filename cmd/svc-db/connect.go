@@ -17,6 +17,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"svc/events/store"
 	"svc/migrations"
 )
 
@@ -107,6 +108,7 @@ func (inv invocation) pool(ctx context.Context) (*pgxpool.Pool, error) {
 	if err != nil {
 		return nil, errUnreadable // err may quote the address
 	}
+	store.BoundTimes(cfg)
 	db, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("open database: %w", err)

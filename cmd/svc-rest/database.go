@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"svc/config"
+	"svc/events/store"
 	"svc/projections/fold"
 )
 
@@ -76,6 +77,7 @@ func open(variable string, address config.URL, check func(context.Context, *pgx.
 	if !address.URL().Query().Has("pool_max_conns") {
 		pool.MaxConns = maxConnections
 	}
+	store.BoundTimes(pool)
 	pool.PrepareConn = check
 	db, err := pgxpool.NewWithConfig(context.Background(), pool)
 	if err != nil {

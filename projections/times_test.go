@@ -1,0 +1,54 @@
+package projections_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"svc/events"
+	"svc/projections"
+	"svc/test/world"
+)
+
+// A time without bounds in a row that is not part of a view, where only somebody else can have written it, makes
+// no query fail: neither those of its workspace nor those that look up rows of several workspaces at once.
+func TestTimesWithoutBoundsAreRead(t *testing.T) {
+	t.Parallel()
+	w := world.NewSilent(t)
+	var refs []projections.Ref
+	for range 2 {
+		p, err := w.NewPlayer(t.Context(), 1)
+		require.NoError(t, err)
+		r := projections.Ref{Workspace: p.Workspace}
+		require.NoError(t, w.DB.QueryRow(t.Context(), `select member_id from members where workspace_id = $1`, r.Workspace).Scan(&r.ID))
+		refs = append(refs, r)
+	}
+	change := func(sql string) {
+		t.Helper()
+		tag, err := w.DB.Exec(t.Context(), sql, refs[0].Workspace)
+		require.NoError(t, err)
+		require.Positive(t, tag.RowsAffected())
+	}
+	change(`insert into member_activity select workspace_id, user_id, 'infinity' from members where workspace_id = $1`)
+	members, err := projections.Members{DB: w.DB}.ByIDs(t.Context(), refs)
+	require.NoError(t, err)
+	require.Len(t, members, 2)
+
+	account, runner := world.NewID(), world.NewID()
+	_, err = w.DB.Exec(t.Context(), `insert into service_accounts
+		select (jsonb_populate_record(null::service_accounts, jsonb_build_object('workspace_id', $1::uuid, 'account_id', $2::uuid, 'name', 'bot',
+			'created_at', now(), 'scopes', '{}'::text[], 'created_by', '', 'tail', '', 'status', 'active'))).*`, refs[0].Workspace, account)
+	require.NoError(t, err)
+	change(`insert into service_account_usage select workspace_id, account_id, '-infinity' from service_accounts where workspace_id = $1`)
+	accounts, _, err := projections.ServiceAccounts{DB: w.DB}.Page(t.Context(), refs[0].Workspace, 10, 0)
+	require.NoError(t, err)
+	require.Len(t, accounts, 1)
+
+	_, err = w.DB.Exec(t.Context(), `insert into runner_presence
+		(workspace_id, runner_id, connection_id, online, connected_at, seen_at, free, load, disk_free, memory, usage, rests_until)
+		values ($1, $2, $2, true, 'infinity', '-infinity', 0, 0, 0, 0, '[]', 'infinity')`, refs[0].Workspace, runner)
+	require.NoError(t, err)
+	seen, err := projections.Runners{DB: w.DB}.Presences(t.Context(), refs[0].Workspace, []events.ID{runner})
+	require.NoError(t, err)
+	require.Len(t, seen, 1)
+}
