@@ -16,7 +16,8 @@ type Dashboard struct{ DB *pgxpool.Pool }
 
 // Positions returns a number for each workspace that changes whenever its dashboard may have
 // changed: the head of the log plus the checkpoints of all followed views.
-// Its data about the farm comes from inline views. Workspaces without a log are left out.
+// Its data about the farm comes from inline views. Workspaces without a log are left out. A sum that somebody
+// made too large by SQL is reduced, so that the numbers of the other workspaces are found.
 func (v Dashboard) Positions(ctx context.Context, workspaces []events.ID) (map[events.ID]int64, error) {
 	rows, _ := v.DB.Query(ctx, selectDashboardPositions, workspaces)
 	found, err := collectPositions(rows)
@@ -28,8 +29,8 @@ func (v Dashboard) Positions(ctx context.Context, workspaces []events.ID) (map[e
 
 var selectDashboardPositions = `
 	select r.* from unnest((select $1::uuid[])) as k (workspace_id) cross join lateral (
-		select workspace_id, head + (select coalesce(sum(seq), 0)::bigint from checkpoints c
-			where c.workspace_id = k.workspace_id and view in (` + followedNames + `)) from logs l
+		select workspace_id, ((head + (select coalesce(sum(seq), 0) from checkpoints c
+			where c.workspace_id = k.workspace_id and view in (` + followedNames + `))) % 4611686018427387904)::bigint from logs l
 		where l.workspace_id = k.workspace_id offset 0) r`
 
 func collectPositions(rows pgx.Rows) (map[events.ID]int64, error) {

@@ -298,7 +298,7 @@ func (v Runs) LargestIssue(ctx context.Context, workspace, repo events.ID) (n in
 			coalesce((select head from logs where workspace_id = $1), 0)`, workspace, repo).Scan(&n, &seq, &head)
 	switch {
 	case err != nil:
-	case head-seq > maxIssueLag:
+	case seq < head-maxIssueLag:
 		err = fold.ErrNotCaughtUp
 	default:
 		n, err = v.largestAfter(ctx, workspace, repo, seq, n)

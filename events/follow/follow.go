@@ -242,7 +242,7 @@ func batches(list []laggingLog) (all [][]events.ID) {
 	slices.SortStableFunc(list, func(a, b laggingLog) int { return cmp.Compare(a.Events, b.Events) })
 	for len(list) > 0 {
 		n := 1
-		for n < min(len(list), batchSize) && int64(n+1)*list[n].Events <= batchWork {
+		for n < min(len(list), batchSize) && list[n].Events <= int64(batchWork/(n+1)) {
 			n++
 		}
 		batch := make([]events.ID, n)
@@ -299,7 +299,8 @@ func (f *Follower) takeGrown() (list []events.ID) {
 	return list
 }
 
-// laggingLogs returns the logs that have grown beyond their checkpoints.
+// laggingLogs returns the logs that have grown beyond their checkpoints. Its difference does not overflow, whatever
+// a row says: that would hold up all logs.
 func (f *Follower) laggingLogs(ctx context.Context) ([]laggingLog, error) {
 	ctx, cancel := context.WithTimeout(ctx, f.pageTimeout)
 	defer cancel()
@@ -308,19 +309,19 @@ func (f *Follower) laggingLogs(ctx context.Context) ([]laggingLog, error) {
 		return f.laggingInAny(ctx, names)
 	}
 	rows, _ := f.db.Query(ctx, `
-		select l.workspace_id, l.head - coalesce(c.seq, 0) from logs l
+		select l.workspace_id, l.head - greatest(c.seq, 0) from logs l
 		left join checkpoints c on c.workspace_id = l.workspace_id and c.view = $1
-		where l.head > coalesce(c.seq, 0)`, names[0])
+		where l.head > greatest(c.seq, 0)`, names[0])
 	return pgx.CollectRows(rows, pgx.RowToStructByPos[laggingLog])
 }
 
 // laggingInAny returns the logs that have grown beyond the checkpoint of any of names.
 func (f *Follower) laggingInAny(ctx context.Context, names []string) ([]laggingLog, error) {
 	rows, _ := f.db.Query(ctx, `
-		select l.workspace_id, l.head - coalesce(c.seq, 0) from logs l
+		select l.workspace_id, l.head - greatest(c.seq, 0) from logs l
 		left join (select workspace_id, min(seq) as seq, count(*) as n from checkpoints where view = any($1) group by 1) c
 			on c.workspace_id = l.workspace_id and c.n = $2
-		where l.head > coalesce(c.seq, 0)`, names, len(names))
+		where l.head > greatest(c.seq, 0)`, names, len(names))
 	return pgx.CollectRows(rows, pgx.RowToStructByPos[laggingLog])
 }
 

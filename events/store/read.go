@@ -124,7 +124,7 @@ func (p Page) checkContiguous(records []events.Record) error {
 func (p Page) Ends(ctx context.Context, db Querier) (ends []Position, err error) {
 	workspaces, seqs := Columns(p.Logs)
 	rows, _ := db.Query(ctx, `
-		select log, last, last - behind = n from unnest((select $1::uuid[]), (select $2::bigint[])) as p (log, behind) cross join lateral (
+		select log, last, last = behind + n from unnest((select $1::uuid[]), (select $2::bigint[])) as p (log, behind) cross join lateral (
 			select count(*) as n, max(seq) as last from (
 				select seq from events where workspace_id = log and seq > behind order by seq limit $3) e) e
 		where n > 0`, workspaces, seqs, p.Limit)

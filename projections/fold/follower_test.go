@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -204,6 +205,19 @@ func lags(t *testing.T, db *pgxpool.Pool, views ...string) []fold.Lag {
 func TestEmptyDatabaseHasNoLag(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, []fold.Lag{{View: "runs"}}, lags(t, pgtest.New(t), "runs"))
+}
+
+// The lag of a view is counted even if somebody has set checkpoints and heads of logs to numbers that no log reaches.
+func TestLagWithForgedCheckpoints(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	for i, seq := range []int64{math.MinInt64, math.MaxInt64, math.MaxInt64, 3} {
+		_, err := db.Exec(t.Context(), `
+			with l as (insert into logs values (gen_random_uuid(), $1, now()) returning workspace_id)
+			insert into checkpoints select workspace_id, 'runs', $2 from l`, []int64{5, 5, math.MaxInt64, 7}[i], seq)
+		require.NoError(t, err)
+	}
+	require.Equal(t, []fold.Lag{{View: "runs", Taken: math.MaxInt64, Behind: 9, Logs: 2}}, lags(t, db, "runs"))
 }
 
 // logLines collects log lines; it drops lines when it is full.

@@ -44,7 +44,7 @@ func newSharedPage(views []View, workspaces []events.ID, held []follow.Checkpoin
 		at, from := p.at[workspace], highest[workspace]
 		for _, v := range views {
 			seq, ok := at[v.Name()]
-			if ok && highest[workspace]-seq <= int64(p.limit) {
+			if ok && seq >= highest[workspace]-int64(p.limit) {
 				from = min(from, seq)
 				continue
 			}

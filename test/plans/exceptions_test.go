@@ -10,8 +10,8 @@ import (
 type exception struct{ part, file, reason string }
 
 var exceptions = []exception{
-	{part: "where l.head > coalesce(c.seq, 0)", reason: "finds the logs that have grown, once a second in the process that leads"},
-	{part: "count(*) filter (where l.head > coalesce(c.seq, 0))",
+	{part: "where l.head > greatest(c.seq, 0)", reason: "finds the logs that have grown, once a second in the process that leads"},
+	{part: "count(*) filter (where head > taken)",
 		reason: "says how far views have come in all logs, to metrics and operators"},
 	{part: "select workspace_id from logs union select workspace_id from proof_checkpoints", reason: "all workspaces, for svc-db verify"},
 	{part: "select workspace_id, head from logs", reason: "all workspaces, for svc-db verify -views"},
@@ -73,7 +73,7 @@ var acrossWorkspaces = []exception{
 	{part: "as k (workspace_id) cross join lateral ( select from", reason: "a follower's: looks for rows of logs that it begins"},
 	{part: "update checkpoints c set seq = m.seq from unnest", reason: "a follower's: checkpoints of several logs"},
 	{part: "as p (log, behind, ord) cross join lateral", reason: "a follower's: reads on in several logs"},
-	{part: "select log, last, last - behind = n from unnest", reason: "a follower's: passes over events in several logs"},
+	{part: "select log, last, last = behind + n from unnest", reason: "a follower's: passes over events in several logs"},
 	{part: "select k.workspace_id, l.head from unnest", reason: "the heads of all logs that somebody watches"},
 
 	{part: "select e.* from unnest((select $1::uuid[]), (select $2::bigint[])) as p (log, behind)",
@@ -115,7 +115,7 @@ var acrossWorkspaces = []exception{
 	{part: "from job_artifacts where stored_at < $1", reason: "the sweep's: old artifacts"},
 	{file: "integrity/checker", reason: "goes from one workspace to the next"},
 
-	{part: "count(*) filter (where l.head > coalesce(c.seq, 0))", reason: "how far views have come, for metrics and operators"},
+	{part: "count(*) filter (where head > taken)", reason: "how far views have come, for metrics and operators"},
 	{part: "from parked order by view", reason: "all that are parked, for operators"},
 	{part: "select workspace_id from logs union select workspace_id from proof_checkpoints", reason: "all workspaces, for svc-db verify"},
 	{part: "select workspace_id, head from logs", reason: "all workspaces, for svc-db verify -views"},

@@ -52,3 +52,21 @@ func TestTimesWithoutBoundsAreRead(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, seen, 1)
 }
+
+// Numbers that no log reaches make no query fail that reads positions of several workspaces at once.
+func TestPositionsWithForgedNumbersAreRead(t *testing.T) {
+	t.Parallel()
+	w := world.NewSilent(t)
+	forged, beyond, other := world.NewID(), world.NewID(), world.NewID()
+	_, err := w.DB.Exec(t.Context(), `insert into logs select id, case id when $2 then 9223372036854775807 else 5 end, now()
+		from unnest($1::uuid[]) id`, []events.ID{forged, beyond, other}, beyond)
+	require.NoError(t, err)
+	_, err = w.DB.Exec(t.Context(), `insert into checkpoints select id, view, case id when $3 then 7 when $4 then -9223372036854775808
+		else 9223372036854775807 end from unnest($1::uuid[]) id, unnest($2::text[]) view`,
+		[]events.ID{forged, beyond, other}, []string{"runs", "audit"}, other, forged)
+	require.NoError(t, err)
+	found, err := projections.Dashboard{DB: w.DB}.Positions(t.Context(), []events.ID{forged, beyond, other})
+	require.NoError(t, err)
+	require.Len(t, found, 3)
+	require.EqualValues(t, 19, found[other])
+}
