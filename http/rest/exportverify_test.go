@@ -58,6 +58,9 @@ func exportOfEachKind(t *testing.T) (lines [][]byte, signed proof.Report) {
 	w.Follower = world.Follow(t, w.DB)
 	w.Log = store.New(w.DB, nil, w.Follower.Moved) // the forms are unrelated: members change who never joined
 	t.Cleanup(w.Log.Close)
+	ring, err := vault.NewRing([]config.Secret{config.Secret(strings.Repeat("k", 32))})
+	require.NoError(t, err)
+	w.Log.Authenticate(ring)
 
 	workspace := world.NewID()
 	streams := map[string]events.ID{}
@@ -83,8 +86,6 @@ func exportOfEachKind(t *testing.T) (lines [][]byte, signed proof.Report) {
 	}
 	w.CaughtUp(t)
 
-	ring, err := vault.NewRing([]config.Secret{config.Secret(strings.Repeat("k", 32))})
-	require.NoError(t, err)
 	prover := proof.New(w.DB, ring, "svc.example.com", func(string) bool { return true }, slog.New(slog.DiscardHandler))
 	signed, err = prover.Verify(t.Context(), workspace, "", nil)
 	require.NoError(t, err)
