@@ -26,8 +26,9 @@ RACE_TIMEOUT ?= 40m
 # make lint runs all checks of go vet.
 UNVETTED := -vet=off
 
-# Tests often wait for processes and PostgreSQL. In each of the two ways (see test), half
-# as many packages as there are processors are tested at once, and one more.
+# Tests often wait for processes and PostgreSQL, so more packages are tested at once than
+# there are processors, most of them under the race detector (see test).
+RACED_AT_ONCE := -p $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 AT_ONCE := -p $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) / 2 + 1)))
 
 .PHONY: help
@@ -72,7 +73,7 @@ SEQUENTIAL := aggregates cmd/svc cmd/svc-codehost cmd/svc-db cmd/svc-engine cmd/
 # The longest packages are tested first, since they mostly wait. test/contributing and test/plans
 # do one thing after the other, and would run alone at the end.
 LONGEST := ./test/run ./test/contributing ./test/api ./test/plans
-LONGEST_RACED := ./projections/fold ./farm/dispatch ./farm/runner ./test/api ./integrity
+LONGEST_RACED := ./projections/fold ./http/rest ./farm/dispatch ./farm/runner ./test/api ./integrity ./proof
 
 # Each package is tested in one of two ways, both at once, so that one keeps the processors
 # busy while the other waits. test/api is tested in both: under the race detector without
@@ -87,7 +88,7 @@ test-sequential:
 
 .PHONY: test-raced
 test-raced:
-	$(GO) test -count=1 -race $(UNVETTED) $(AT_ONCE) -timeout $(RACE_TIMEOUT) $(LONGEST_RACED) \
+	$(GO) test -count=1 -race $(UNVETTED) $(RACED_AT_ONCE) -timeout $(RACE_TIMEOUT) $(LONGEST_RACED) \
 	$$($(GO) list ./... | grep -vxF $(SEQUENTIAL:%=-e svc/%))
 
 .PHONY: test-clients
