@@ -96,7 +96,8 @@ func TestJobChangedInTheLogIsNotDelivered(t *testing.T) {
 			job := s.submit(first)
 			s.change(sql, job)
 			r := s.replica(revealing(1)) // it reads the job, which the other has in memory
-			r.log.CheckLoads(s.ring, func(context.Context, []events.Record) error { return store.ErrForeign }, slog.New(slog.NewTextHandler(log, nil)))
+			signed := func(context.Context, []events.Record) error { return store.ErrForeign }
+			r.log.CheckLoads(s.ring, signed, slog.New(slog.NewTextHandler(log, nil)))
 			a := dial(t, r, s.ws, s.enrol(r, "builder", 1, 0))
 			a.greet()
 			require.Eventually(t, func() bool { return log.errors(job) > 0 }, waitLimit, 2*time.Millisecond)
