@@ -25,6 +25,7 @@ import (
 	"log/slog"
 	"time"
 
+	"svc/aggregates"
 	"svc/events"
 	"svc/fault"
 )
@@ -119,6 +120,21 @@ func (h *Handler) execute(ctx context.Context, m Meta, request any, decide decid
 		err = fmt.Errorf("%T in %s: %w", request, m.Workspace, err)
 	}
 	return Result{Position: w.position, Idle: err == nil}, err
+}
+
+// read calls do with the aggregate of a stream as it is in the log, within the time of a command. It may
+// call do again with a newer one. do must not keep it.
+func read[T any, A aggregates.Aggregate[T]](ctx context.Context, h *Handler, workspace, stream events.ID, do func(A)) error {
+	within, cancel := withDeadline(ctx)
+	defer cancel()
+	w := &work{handler: h, meta: Meta{Workspace: workspace}, decide: func(ctx context.Context, w *work) error {
+		return inspect(ctx, w, stream, func(a A) error {
+			do(a)
+			return nil
+		})
+	}}
+	_, err := w.run(within)
+	return err
 }
 
 // repeated returns the stored result of a command with an idempotency key, or nil and the

@@ -60,13 +60,3 @@ func (h *Handler) leasedJob(ctx context.Context, workspace, runner, id events.ID
 	d.State = job.State()
 	return d, nil
 }
-
-// read calls do with the aggregate of a stream as it is in the log. do must not keep it.
-func read[T any, A aggregates.Aggregate[T]](ctx context.Context, h *Handler, workspace, stream events.ID, do func(A)) error {
-	w := &work{handler: h, meta: Meta{Workspace: workspace}, strategy: fresh, streams: h.log}
-	defer w.release()
-	return inspect(ctx, w, stream, func(a A) error {
-		do(a)
-		return nil
-	})
-}

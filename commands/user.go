@@ -109,14 +109,12 @@ func (h *Handler) RefreshUser(ctx context.Context, c RefreshUser) (Result, error
 	})
 }
 
-// VerifiedAddresses returns the verified addresses of the actor, the primary one first, none if there is no such person.
-// The workspace of m is their personal one. Unlike those of a session, nobody can change them by SQL.
-func (h *Handler) VerifiedAddresses(ctx context.Context, m Meta) (list []string, err error) {
-	_, err = h.execute(ctx, m, nil, func(ctx context.Context, w *work) error {
-		return inspect(ctx, w, m.Actor.ID, func(u *aggregates.User) error {
-			list = slices.Clone(u.Emails())
-			return nil
-		})
-	})
-	return list, err
+// VerifiedAddresses returns the verified addresses of a person, the primary one first, none if there is no such person.
+// home is their personal workspace. Unlike those of a session, nobody can change them by SQL.
+func (h *Handler) VerifiedAddresses(ctx context.Context, home, user events.ID) (list []string, err error) {
+	err = read(ctx, h, home, user, func(u *aggregates.User) { list = slices.Clone(u.Emails()) })
+	if err != nil {
+		return nil, fmt.Errorf("read verified addresses of %s: %w", user, err)
+	}
+	return list, nil
 }

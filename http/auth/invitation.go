@@ -174,7 +174,7 @@ func (s *Server) acceptInvitation(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	addresses, err := s.Commands.VerifiedAddresses(r.Context(), r.meta(r.session.Home))
+	addresses, err := s.Commands.VerifiedAddresses(r.Context(), r.session.Home, r.session.User)
 	if err != nil {
 		return nil, err
 	}
@@ -201,7 +201,7 @@ func (s *Server) rejectInvitation(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	addresses, err := s.Commands.VerifiedAddresses(r.Context(), r.meta(r.session.Home))
+	addresses, err := s.Commands.VerifiedAddresses(r.Context(), r.session.Home, r.session.User)
 	if err != nil {
 		return nil, err
 	}
