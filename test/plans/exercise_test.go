@@ -49,8 +49,6 @@ type process struct {
 
 var quiet = slog.New(slog.DiscardHandler)
 
-func always(string) bool { return true }
-
 func (s *site) start(t *testing.T, w *watcher) *process {
 	t.Helper()
 	ring, p := newRing(t), &process{site: s, asks: w.pool(t, s.url), keeps: w.pool(t, s.url), gives: w.pool(t, s.url)}

@@ -304,3 +304,5 @@ func newRing(t *testing.T) vault.Ring {
 	require.NoError(t, err)
 	return ring
 }
+
+func always(string) bool { return true }
