@@ -43,7 +43,7 @@ func TestLongExportMemoryIsBounded(t *testing.T) {
 		return bytes
 	}
 	few := peak(10 * exportPage)
-	require.Less(t, float64(peak(100_000)), 3*float64(few))
+	require.Less(t, float64(peak(100*exportPage)), 3*float64(few))
 }
 
 // A state is held in memory, so its size is bounded.
