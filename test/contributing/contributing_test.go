@@ -175,7 +175,7 @@ func (c *tree) run(t *testing.T, arguments string) (output string, err error) {
 	cmd := exec.CommandContext(ctx, "go", list...)
 	cmd.Dir = c.folder
 	// As make test compiles: without the folder in it, what has not changed is in the cache.
-	cmd.Env = append(os.Environ(), "GOFLAGS=-trimpath -vet=off")
+	cmd.Env = append(os.Environ(), "GOFLAGS="+os.Getenv("GOFLAGS")+" -trimpath -vet=off")
 	start := time.Now()
 	text, err := cmd.CombinedOutput()
 	t.Logf("go %s: %.1f s, %v", arguments, time.Since(start).Seconds(), err)
