@@ -81,6 +81,7 @@ LONGEST_RACED := ./projections/fold ./http/rest ./farm/dispatch ./farm/runner ./
 # the parts that send one request at a time (build tag !race).
 .PHONY: test
 test: cc-check bubblewrap-check ## run the tests; they find or install PostgreSQL themselves
+	$(GO) tool -n nats-server >/dev/null # builds it once, before several tests would at the same time
 	tools/in-memory $(MAKE) -j2 TOGETHER=1 test-sequential test-raced
 
 .PHONY: test-sequential

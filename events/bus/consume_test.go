@@ -18,6 +18,7 @@ import (
 
 	"svc/events"
 	"svc/test/address"
+	"svc/test/natsserver"
 )
 
 func TestFailedMessageIsRetried(t *testing.T) {
@@ -103,7 +104,7 @@ func TestLongestDeliveryIsAllTriesAndPauses(t *testing.T) {
 // longer.
 func TestNATSGroupUsesAckWaitOfThisBuild(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, natsServer(t, t.TempDir(), -1).ClientURL())
+	w := newWorld(t, natsserver.Start(t, natsserver.Config{}).URL)
 	conn, err := nats.Connect(w.cfg.URLs[0], nats.Timeout(limit))
 	require.NoError(t, err)
 	defer conn.Close()
@@ -300,7 +301,7 @@ func TestStoppingParksNothing(t *testing.T) {
 // at once.
 func TestClosingOnNATSWaitsForTheMessage(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, natsServer(t, t.TempDir(), -1).ClientURL())
+	w := newWorld(t, natsserver.Start(t, natsserver.Config{}).URL)
 	b, workspace := w.open(t), newID()
 	want := w.append(t, workspace, 3)
 	w.relay(t, b, workspace)
@@ -349,13 +350,13 @@ func TestRunRetriesUnavailableBus(t *testing.T) {
 			Consumer{Name: "c", Handle: func(m *message.Message) error { taken <- m.UUID; return nil }})
 	})
 	require.Eventually(t, func() bool { return strings.Contains(w.notes.String(), "the bus is unavailable") }, limit, time.Millisecond)
-	second, seen := natsServer(t, folder, portOf(t, place)), map[string]bool{}
+	second, seen := natsserver.Start(t, natsserver.Config{Dir: folder, Addr: place}), map[string]bool{}
 	for _, id := range want {
 		requireNext(t, taken, seen, id)
 	}
 
 	// The bus may also become unavailable later.
-	conn, err := nats.Connect(second.ClientURL(), nats.Timeout(limit))
+	conn, err := nats.Connect(second.URL, nats.Timeout(limit))
 	require.NoError(t, err)
 	js, err := conn.JetStream(nats.MaxWait(limit))
 	require.NoError(t, err)
@@ -364,10 +365,9 @@ func TestRunRetriesUnavailableBus(t *testing.T) {
 		return err == nil && info.AckFloor.Stream == 3
 	}, limit, 5*time.Millisecond)
 	conn.Close()
-	second.Shutdown()
-	second.WaitForShutdown()
+	second.Stop(t)
 	want = w.append(t, workspace, 3)
-	natsServer(t, folder, portOf(t, place))
+	natsserver.Start(t, natsserver.Config{Dir: folder, Addr: place})
 	for _, id := range want {
 		requireNext(t, taken, seen, id)
 	}

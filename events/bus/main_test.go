@@ -5,8 +5,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -14,11 +12,11 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/nats-io/nats-server/v2/server"
 	"github.com/stretchr/testify/require"
 
 	"svc/events"
 	"svc/events/store"
+	"svc/test/natsserver"
 	"svc/test/pgtest"
 )
 
@@ -52,7 +50,7 @@ func onEach(t *testing.T, test func(t *testing.T, w *world)) {
 	})
 	t.Run("NATS", func(t *testing.T) {
 		t.Parallel()
-		test(t, newWorld(t, natsServer(t, t.TempDir(), -1).ClientURL()))
+		test(t, newWorld(t, natsserver.Start(t, natsserver.Config{}).URL))
 	})
 }
 
@@ -73,17 +71,6 @@ func (w *world) connect(t *testing.T) *pgxpool.Pool {
 	require.NoError(t, err)
 	t.Cleanup(db.Close)
 	return db
-}
-
-// natsServer starts a NATS server with JetStream that ends with t.
-func natsServer(t *testing.T, folder string, port int) *server.Server {
-	t.Helper()
-	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: port, JetStream: true, StoreDir: folder, NoLog: true, NoSigs: true})
-	require.NoError(t, err)
-	s.Start()
-	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
-	require.True(t, s.ReadyForConnections(limit))
-	return s
 }
 
 // open returns an open bus that is closed when t ends.
@@ -213,15 +200,6 @@ func (n *notes) String() string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.text.String()
-}
-
-func portOf(t *testing.T, address string) int {
-	t.Helper()
-	_, text, err := net.SplitHostPort(address)
-	require.NoError(t, err)
-	port, err := strconv.Atoi(text)
-	require.NoError(t, err)
-	return port
 }
 
 // requireNext requires that the next message is the one given, not counting messages that

@@ -16,6 +16,7 @@ import (
 
 	"svc/events"
 	"svc/events/store"
+	"svc/test/natsserver"
 )
 
 func TestRelayPublishesInOrder(t *testing.T) {
@@ -144,7 +145,7 @@ func (b *Bus) hookBeforeEach(do func() error) {
 // A bus that is too slow for a page gets it in parts, and nothing twice.
 func TestSlowBusGetsPageInParts(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, natsServer(t, t.TempDir(), -1).ClientURL())
+	w := newWorld(t, natsserver.Start(t, natsserver.Config{}).URL)
 	b, sent := w.open(t), 0
 	b.hookBeforeEach(func() error {
 		sent++
@@ -183,7 +184,7 @@ func TestSlowBusGetsPageInParts(t *testing.T) {
 // What was published before the bus failed is not published again.
 func TestCheckpointMovesPastPublishedMessages(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, natsServer(t, t.TempDir(), -1).ClientURL())
+	w := newWorld(t, natsserver.Start(t, natsserver.Config{}).URL)
 	b, workspace, sent := w.open(t), newID(), 0
 	want := w.append(t, workspace, 5)
 	away := errors.New("the bus is away")

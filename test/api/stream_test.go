@@ -14,9 +14,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/stretchr/testify/require"
+
+	"svc/test/natsserver"
 )
 
 const streamRequest = "GET /api/v1/events/stream"
@@ -304,16 +305,8 @@ func testStreamLimit(t *testing.T, v *service) {
 
 // testStreamsOverNATS shows that a service learns through NATS of events that another has appended.
 func testStreamsOverNATS(t *testing.T, s *fixture) {
-	n, err := server.NewServer(&server.Options{
-		Host: "127.0.0.1", Port: -1, JetStream: true, StoreDir: t.TempDir(), NoLog: true, NoSigs: true, Username: "svc", Password: busPassword,
-	})
-	require.NoError(t, err)
-	n.Start()
-	defer n.WaitForShutdown()
-	defer n.Shutdown()
-	require.True(t, n.ReadyForConnections(timeout))
 	s.addSecret(busPassword, "the password of the bus")
-	bus := "nats://svc:" + busPassword + "@" + n.Addr().String()
+	bus := natsserver.Start(t, natsserver.Config{Password: busPassword}).URL
 	database := s.cloneDatabase(t)
 	t.Run("services", func(t *testing.T) {
 		one, other := s.serve(t, database, "SVC_BUS_URL="+bus), s.serve(t, database, "SVC_BUS_URL="+bus)

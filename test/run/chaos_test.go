@@ -14,8 +14,9 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/nats-io/nats-server/v2/server"
 	"github.com/stretchr/testify/require"
+
+	"svc/test/natsserver"
 )
 
 // A chaosTest is a deployment into which faults are injected.
@@ -41,7 +42,7 @@ func TestNothingAcknowledgedIsEverLost(t *testing.T) {
 	long := time.Duration(seconds) * time.Second
 	buses := map[string]func(*testing.T) string{"PostgreSQL": func(*testing.T) string { return "" }}
 	if seconds > 0 {
-		buses["NATS"] = natsServer
+		buses["NATS"] = func(t *testing.T) string { return natsserver.Start(t, natsserver.Config{}).URL }
 	}
 	for bus, start := range buses {
 		t.Run(bus, func(t *testing.T) {
@@ -151,15 +152,4 @@ func (w *writers) requireProgress(t *testing.T) {
 	require.Eventually(t, func() bool {
 		return w.acks[0].Load() >= before[0]+10 && w.acks[1].Load() >= before[1]+10
 	}, waitLimit, time.Millisecond, "the writers make no progress")
-}
-
-// natsServer starts a NATS server with JetStream in this process and returns its URL.
-func natsServer(t *testing.T) string {
-	t.Helper()
-	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: -1, JetStream: true, StoreDir: t.TempDir(), NoLog: true, NoSigs: true})
-	require.NoError(t, err)
-	s.Start()
-	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
-	require.True(t, s.ReadyForConnections(waitLimit))
-	return s.ClientURL()
 }
