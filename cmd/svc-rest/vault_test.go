@@ -201,14 +201,14 @@ func TestStoredChecksOutliveARotation(t *testing.T) {
 		lines := &bytes.Buffer{}
 		log := slog.New(slog.NewTextHandler(lines, nil))
 		prover := proof.New(v.db, ring, "svc.example.com", leads, log)
+		before, row := "", `select coalesce(min(process::text), '') from comparison_progress`
+		require.NoError(t, v.db.QueryRow(t.Context(), row).Scan(&before))
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
 			integrity.New(v.db, prover, ring, leads, time.Millisecond, log).Run(ctx)
 		}()
-		before, row := "", `select coalesce(min(process::text), '') from comparison_progress`
-		require.NoError(t, v.db.QueryRow(t.Context(), row).Scan(&before))
 		require.Eventually(t, func() bool {
 			now := ""
 			return v.db.QueryRow(t.Context(), row).Scan(&now) == nil && now != before
