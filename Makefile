@@ -129,7 +129,7 @@ chaos: cc-check bubblewrap-check ## inject faults for CHAOS_SECONDS, then check 
 	SVC_CHAOS_SECONDS=$(CHAOS_SECONDS) $(GO) test -count=1 -timeout 10m -v -run TestEveryJobEndsOnce ./farm/dispatch
 
 # Tests that depend on timing, and how long they are run.
-STRESS ?= ./commands ./events/... ./farm/... ./http/... ./integrity ./leader ./projections/... ./proof ./sessions
+STRESS ?= ./cmd/... ./commands ./events/... ./farm/... ./http/... ./integrity ./leader ./projections/... ./proof ./sessions
 STRESS_SECONDS ?= 900
 
 .PHONY: stress
