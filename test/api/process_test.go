@@ -3,7 +3,6 @@ package api
 import (
 	"bytes"
 	"os/exec"
-	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -11,6 +10,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"svc/test/child"
 )
 
 // timeout bounds every wait. It is long enough for a busy machine.
@@ -20,7 +21,7 @@ const timeout = 2 * time.Minute
 type process struct {
 	cmd   *exec.Cmd
 	out   output
-	ended chan struct{} // closed after exit, when all output has been read
+	ended <-chan struct{} // closed after exit, when all output has been read
 }
 
 // start runs a program of the fixture until t ends, with environ as its whole environment.
@@ -32,24 +33,13 @@ func (s *fixture) start(t *testing.T, program string, environ []string, args ...
 // startCommand runs cmd until t ends, with environ as its whole environment.
 func (s *fixture) startCommand(t *testing.T, cmd *exec.Cmd, environ []string) *process {
 	t.Helper()
-	p := &process{cmd: cmd, out: output{written: make(chan struct{})}, ended: make(chan struct{})}
+	p := &process{cmd: cmd, out: output{written: make(chan struct{})}}
 	p.cmd.Env = append([]string{"GORACE=atexit_sleep_ms=0"}, environ...) // the race detector would sleep for a second at exit
 	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.out
-	p.cmd.SysProcAttr = killWithParent()
 	s.trackProcess(p)
-
-	started := make(chan error)
-	go func() { // ends with the program
-		runtime.LockOSThread() // Pdeathsig is sent when the starting thread ends
-		defer runtime.UnlockOSThread()
-		err := p.cmd.Start()
-		started <- err
-		if err == nil {
-			_ = p.cmd.Wait() // ProcessState has the result
-			close(p.ended)
-		}
-	}()
-	require.NoError(t, <-started)
+	var err error
+	p.ended, err = child.Start(p.cmd)
+	require.NoError(t, err)
 	t.Cleanup(func() { p.kill(t) })
 	return p
 }

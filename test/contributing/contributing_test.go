@@ -175,7 +175,7 @@ func (c *tree) run(t *testing.T, arguments string) (output string, err error) {
 	cmd := exec.CommandContext(ctx, "go", list...)
 	cmd.Dir = c.folder
 	// As make test compiles: without the folder in it, what has not changed is in the cache.
-	// Without inlining, the package that takes longest to compile takes half as long; it is compiled many times.
+	// Without inlining, the package that takes longest to compile, and is compiled five times, takes about 60 % of its time.
 	cmd.Env = append(os.Environ(), "GOFLAGS="+os.Getenv("GOFLAGS")+" -trimpath -vet=off -gcflags=svc/http/rest=-l")
 	start := time.Now()
 	text, err := cmd.CombinedOutput()

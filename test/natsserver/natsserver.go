@@ -4,18 +4,21 @@ package natsserver
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"net"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"svc/test/child"
 )
 
 // limit bounds every wait for a server.
@@ -30,10 +33,9 @@ type Config struct {
 
 // Server is a running server with JetStream.
 type Server struct {
-	Addr  string // host:port
 	URL   string // of a client, with its password
 	cmd   *exec.Cmd
-	ended chan struct{}
+	ended <-chan struct{}
 }
 
 // Start starts a server, which accepts connections once Start returns, and ends with t at the latest.
@@ -48,34 +50,27 @@ func Start(t testing.TB, c Config) *Server {
 		args = append(args, "--user", "svc", "--pass", c.Password)
 		user = url.UserPassword("svc", c.Password)
 	}
-	s := &Server{cmd: exec.Command(program(t), args...), ended: make(chan struct{})}
-	s.cmd.SysProcAttr = killWithParent()
+	path, err := program()
+	require.NoError(t, err)
 	output := &strings.Builder{}
+	s := &Server{cmd: exec.Command(path, args...)}
 	s.cmd.Stdout, s.cmd.Stderr = output, output
-	started := make(chan error)
-	go func() { // ends with the server
-		runtime.LockOSThread() // Pdeathsig is sent when the starting thread ends
-		defer runtime.UnlockOSThread()
-		err := s.cmd.Start()
-		started <- err
-		if err == nil {
-			_ = s.cmd.Wait()
-			close(s.ended)
-		}
-	}()
-	require.NoError(t, <-started)
+	s.ended, err = child.Start(s.cmd)
+	require.NoError(t, err)
 	t.Cleanup(func() { s.Stop(t) })
 
-	require.Eventually(t, func() bool {
+	for timeout := time.After(limit); s.URL == ""; {
 		select {
 		case <-s.ended:
 			require.Fail(t, "the NATS server ended", output.String())
-		default:
+		case <-timeout:
+			require.Fail(t, "the NATS server accepts no connections")
+		case <-time.After(time.Millisecond):
+			if addr := readAddr(ports); addr != "" {
+				s.URL = (&url.URL{Scheme: "nats", User: user, Host: addr}).String()
+			}
 		}
-		s.Addr = readAddr(ports)
-		return s.Addr != ""
-	}, limit, time.Millisecond, "the NATS server accepts no connections")
-	s.URL = (&url.URL{Scheme: "nats", User: user, Host: s.Addr}).String()
+	}
 	return s
 }
 
@@ -109,9 +104,9 @@ func (s *Server) Stop(t testing.TB) {
 }
 
 // program returns the path of the program, which Go builds at the version in go.mod and keeps in its cache.
-func program(t testing.TB) string {
-	t.Helper()
-	path, err := exec.CommandContext(t.Context(), "go", "tool", "-n", "nats-server").Output()
-	require.NoError(t, err)
-	return strings.TrimSpace(string(path))
-}
+var program = sync.OnceValues(func() (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*limit) // it may have to be compiled
+	defer cancel()
+	path, err := exec.CommandContext(ctx, "go", "tool", "-n", "nats-server").Output()
+	return strings.TrimSpace(string(path)), err
+})

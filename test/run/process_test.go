@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -14,6 +13,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"svc/test/child"
 )
 
 // A process is a running program. It leads its own process group, like a command typed into
@@ -22,33 +23,23 @@ type process struct {
 	t     *testing.T
 	cmd   *exec.Cmd
 	out   output
-	ended chan struct{} // closed when it has ended and its output is complete
+	ended <-chan struct{} // closed when it has ended and its output is complete
 }
 
 // start runs a program until t ends, as user unless that is nil, with no other environment
 // than environ.
 func start(t *testing.T, user *syscall.Credential, environ []string, program string, args ...string) *process {
 	t.Helper()
-	p := &process{t: t, cmd: exec.Command(filepath.Join(programs, program), args...), ended: make(chan struct{})}
+	p := &process{t: t, cmd: exec.Command(filepath.Join(programs, program), args...)}
 	p.out.changed = make(chan struct{})
 	p.cmd.Env = append([]string{"GORACE=halt_on_error=1 atexit_sleep_ms=0"}, environ...)
 	p.cmd.Dir = "/"
 	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.out
 	p.cmd.WaitDelay = 5 * time.Second // a grandchild may keep the output open
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: user, Pdeathsig: syscall.SIGKILL}
-
-	started := make(chan error)
-	go func() { // ends with the program
-		runtime.LockOSThread() // Pdeathsig is sent when the starting thread ends
-		defer runtime.UnlockOSThread()
-		err := p.cmd.Start()
-		started <- err
-		if err == nil {
-			_ = p.cmd.Wait() // ProcessState says how it ended
-			close(p.ended)
-		}
-	}()
-	require.NoError(t, <-started)
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: user}
+	var err error
+	p.ended, err = child.Start(p.cmd)
+	require.NoError(t, err)
 	t.Cleanup(func() {
 		p.kill()
 		if t.Failed() {

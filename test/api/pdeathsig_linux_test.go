@@ -1,6 +1,0 @@
-package api
-
-import "syscall"
-
-// killWithParent has the kernel kill the child when the test process ends, even by SIGKILL.
-func killWithParent() *syscall.SysProcAttr { return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }
