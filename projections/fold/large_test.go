@@ -38,7 +38,7 @@ func TestViewsFoldLargeEvents(t *testing.T) {
 	require.NoError(t, err)
 	require.Less(t, len(page), count/5, "events of a page")
 
-	for _, name := range []string{"audit", "job_specs"} { // one with blocks of rows, one with large rows
+	for _, name := range []string{"audit", "job_specs", "jobs", "runs"} {
 		live := world.Dump(t, w.DB, name)
 		world.Rebuild(t, w.DB, world.View(t, name))
 		require.Equal(t, live, world.Dump(t, w.DB, name), name)
