@@ -118,15 +118,67 @@ func QueueClaim(b *pgx.Batch, names []string, from, to []store.Position) {
 	})
 }
 
-// ErrMoved means that a checkpoint is not where the caller expected it.
-var ErrMoved = errors.New("a checkpoint has been moved by somebody else")
+// QueueRequireEvents queues a check, for callers of [QueueClaim], that the log still has the events that they read before
+// the transaction began. It fails with [ErrMoved] if one is gone: the database was restored, or a replica took over that
+// did not have it.
+func QueueRequireEvents(b *pgx.Batch, records []events.Record) {
+	workspaces, seqs, ids := make([]events.ID, len(records)), make([]int64, len(records)), make([]events.ID, len(records))
+	for i, r := range records {
+		workspaces[i], seqs[i], ids[i] = r.Workspace, r.Seq, r.ID
+	}
+	b.Queue(`
+		select count(*) from unnest((select $1::uuid[]), (select $2::bigint[]), (select $3::uuid[])) as k (workspace_id, seq, id)
+		cross join lateral (select from events e where e.workspace_id = k.workspace_id and e.seq = k.seq and e.id = k.id offset 0) e`,
+		workspaces, seqs, ids).QueryRow(requireCount(len(records)))
+}
+
+// RequireUnmoved returns [ErrMoved] unless the checkpoints of all names are at the given positions.
+func RequireUnmoved(ctx context.Context, db Batcher, names []string, at []store.Position) error {
+	if len(at) == 0 {
+		return nil
+	}
+	b := &pgx.Batch{}
+	for _, p := range at {
+		b.Queue(`select count(*) from checkpoints where workspace_id = $1 and seq = $2 and view in ('`+strings.Join(names, `', '`)+`')`,
+			p.Workspace, p.Seq).QueryRow(requireCount(len(names)))
+	}
+	if err := db.SendBatch(ctx, b).Close(); err != nil {
+		return fmt.Errorf("look for moved checkpoints: %w", err)
+	}
+	return nil
+}
+
+// requireCount returns a function that fails with ErrMoved unless a query counts n rows.
+func requireCount(n int) func(pgx.Row) error {
+	return func(row pgx.Row) error {
+		var found int
+		if err := row.Scan(&found); err != nil {
+			return err
+		}
+		if found != n {
+			return ErrMoved
+		}
+		return nil
+	}
+}
+
+// ErrMoved means that a checkpoint is not where the caller expected it, or an event is gone.
+var ErrMoved = errors.New("a checkpoint has moved, or an event is gone")
 
 // Ends returns the position of the last record of each log. Records of the same log must be
 // adjacent.
 func Ends(records []events.Record) (list []store.Position) {
+	for _, r := range LastRecords(records) {
+		list = append(list, store.Position{Workspace: r.Workspace, Seq: r.Seq})
+	}
+	return list
+}
+
+// LastRecords returns the last record of each log, as Ends does.
+func LastRecords(records []events.Record) (list []events.Record) {
 	for i, r := range records {
 		if i+1 == len(records) || records[i+1].Workspace != r.Workspace {
-			list = append(list, store.Position{Workspace: r.Workspace, Seq: r.Seq})
+			list = append(list, r)
 		}
 	}
 	return list

@@ -87,7 +87,7 @@ func (s *sharedPass) handleLogs(ctx context.Context, workspaces []events.ID) (mo
 	if len(views) == 0 || len(workspaces) == 0 {
 		return nil, nil
 	}
-	s.next.wait() // before taking a connection, for reading ahead may need the last one
+	s.next.wait() // before the page's timeout begins
 	p, err := s.handlePage(ctx, views, workspaces)
 	switch {
 	case err == nil:
@@ -122,7 +122,6 @@ func (s *sharedPass) handlePage(ctx context.Context, views []View, workspaces []
 			s.positions.record(p)
 			return p, nil
 		}
-		s.next.wait() // reading ahead may need the last connection
 	}
 	s.positions.forget(workspaces)
 	if p, err = s.holdPage(ctx, views, workspaces); err == nil {
@@ -131,12 +130,25 @@ func (s *sharedPass) handlePage(ctx context.Context, views []View, workspaces []
 	return p, err
 }
 
+// takeNext returns the page that was read ahead. Only the page after the one that began it may use it: events that were
+// read long ago may be gone after a failover or restore.
+func (s *sharedPass) takeNext() *nextPage {
+	n := s.next
+	s.next = &nextPage{}
+	return n
+}
+
 // claimPage processes a page of logs in which all views are believed to be at from. It reads the
 // events before the transaction begins. The transaction first claims the checkpoints, which fails
-// if one has moved since.
+// if one has moved since, or if an event is gone. Where no event follows, a checkpoint may have moved back: a crash of
+// PostgreSQL loses the last commits of views, and their events were read long ago.
 func (s *sharedPass) claimPage(ctx context.Context, views []View, from []store.Position) (*sharedPage, error) {
 	p := newClaimedPage(views, from)
-	if err := p.read(ctx, s.db, s.next); err != nil || len(p.records) == 0 {
+	p.records = s.takeNext().match(views, from, p.limit)
+	if err := p.read(ctx, s.db); err != nil {
+		return p, err
+	}
+	if err := follow.RequireUnmoved(ctx, s.db, names(views), p.withoutEvents()); err != nil || len(p.records) == 0 {
 		return p, err
 	}
 	if len(p.more) > 0 {
@@ -147,6 +159,7 @@ func (s *sharedPass) claimPage(ctx context.Context, views []View, from []store.P
 
 // holdPage processes a page of logs whose checkpoints it locks first. It skips checkpoints that others hold.
 func (s *sharedPass) holdPage(ctx context.Context, views []View, workspaces []events.ID) (p *sharedPage, err error) {
+	s.takeNext().stop() // before taking a connection, for reading ahead may need the last one
 	err = pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
 		held, err := follow.LockCheckpointsOf(ctx, tx, names(views), workspaces)
 		if err != nil {
@@ -156,7 +169,7 @@ func (s *sharedPass) holdPage(ctx context.Context, views []View, workspaces []ev
 		if err := requireNoRows(ctx, tx, views, p.level()); err != nil {
 			return err
 		}
-		if err := p.read(ctx, tx, s.next); err != nil || len(p.records) == 0 {
+		if err := p.read(ctx, tx); err != nil || len(p.records) == 0 {
 			return err
 		}
 		if len(p.more) > 0 {

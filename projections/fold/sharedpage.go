@@ -80,12 +80,12 @@ func newClaimedPage(views []View, from []store.Position) *sharedPage {
 	return p
 }
 
-// read reads the page, or takes it from next if that has it.
-func (p *sharedPage) read(ctx context.Context, db querier, next *nextPage) (err error) {
+// read reads the page, unless its records were read ahead.
+func (p *sharedPage) read(ctx context.Context, db querier) (err error) {
 	if len(p.from) == 0 {
 		return nil
 	}
-	if p.records = next.match(p.views, p.from, p.limit); len(p.records) == 0 {
+	if len(p.records) == 0 {
 		if p.records, err = readRecords(ctx, db, p.views, p.from, p.limit); err != nil {
 			return err
 		}
@@ -116,15 +116,24 @@ func (p *sharedPage) apply(ctx context.Context, tx pgx.Tx) error {
 
 // claimAndApply is apply for checkpoints that are not locked: it moves them first, by compare-and-swap.
 func (p *sharedPage) claimAndApply(ctx context.Context, tx pgx.Tx) error {
-	var from []store.Position // of the logs that have grown
+	b := p.newBatch()
+	follow.QueueClaim(b, names(p.views), slices.DeleteFunc(slices.Clone(p.from), p.isWithoutEvents), p.ends)
+	follow.QueueRequireEvents(b, follow.LastRecords(p.records))
+	return runSteps(ctx, tx, b, p.queueLoads(b), func(*pgx.Batch) {})
+}
+
+// withoutEvents returns where the page begins in the logs that it has no events of.
+func (p *sharedPage) withoutEvents() (list []store.Position) {
 	for _, f := range p.from {
-		if slices.ContainsFunc(p.ends, func(end store.Position) bool { return end.Workspace == f.Workspace }) {
-			from = append(from, f)
+		if p.isWithoutEvents(f) {
+			list = append(list, f)
 		}
 	}
-	b := p.newBatch()
-	follow.QueueClaim(b, names(p.views), from, p.ends)
-	return runSteps(ctx, tx, b, p.queueLoads(b), func(*pgx.Batch) {})
+	return list
+}
+
+func (p *sharedPage) isWithoutEvents(from store.Position) bool {
+	return !slices.ContainsFunc(p.ends, func(end store.Position) bool { return end.Workspace == from.Workspace })
 }
 
 // newBatch returns a batch that first limits how long the transaction waits for locks.
@@ -212,8 +221,9 @@ func (n *nextPage) stop() {
 	n.wait()
 }
 
-// match returns the records if they are those of the requested page, otherwise none.
+// match returns the records, when reading has ended, if they are those of the requested page, otherwise none.
 func (n *nextPage) match(views []View, from []store.Position, limit int) []events.Record {
+	n.wait()
 	if n.limit != limit || !slices.Equal(n.from, from) || !slices.Equal(n.views, names(views)) {
 		return nil
 	}
