@@ -186,7 +186,7 @@ func (f *Follower) parkNext(ctx context.Context, v View, workspace events.ID, at
 			return err
 		}
 		b := &pgx.Batch{}
-		queuePark(b, v.Name(), workspace, at+1, why)
+		queuePark(b, "parked", v.Name(), workspace, at+1, why)
 		follow.QueueMove(b, v.Name(), []store.Position{{Workspace: workspace, Seq: at + 1}})
 		return tx.SendBatch(ctx, b).Close()
 	})

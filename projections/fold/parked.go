@@ -59,11 +59,11 @@ func causedByEvent(err error) bool {
 	return errors.Is(err, errFold) || errors.Is(err, events.ErrDamaged)
 }
 
-// queuePark queues a row of parked for an event.
-func queuePark(b *pgx.Batch, view string, workspace events.ID, seq int64, err error) {
+// queuePark queues a row of parked, or of a table like it, for an event.
+func queuePark(b *pgx.Batch, table, view string, workspace events.ID, seq int64, err error) {
 	text := strings.ToValidUTF8(strings.ReplaceAll(err.Error(), "\x00", ""), "")
 	b.Queue(`
-		insert into parked (workspace_id, view, seq, kind, error, at)
+		insert into `+table+` (workspace_id, view, seq, kind, error, at)
 		select $1, $2, seq, kind, $4, now() from events where workspace_id = $1 and seq = $3
 		on conflict (workspace_id, view, seq) do update set error = excluded.error, at = excluded.at`, workspace, view, seq, text)
 }

@@ -72,6 +72,7 @@ type rebuild struct {
 	view      View
 	skip      []string            // kinds that the view does not fold
 	nextTable string              // name of the table that is being made
+	parkedIn  string              // table of its parked events, whose view is nextTable
 	target    txBeginner          // database or connection that it is written through
 	resumable bool                // positions are stored in table rebuilds, because the next table outlives this process
 	resumes   bool                // go on with the table that a killed rebuild left
@@ -85,7 +86,7 @@ type rebuild struct {
 
 func newRebuild(db *pgxpool.Pool, v View, suffix string, l limits, progress func(done, total int64)) *rebuild {
 	return &rebuild{
-		db: db, view: v, skip: slices.DeleteFunc(events.Kinds(), v.Folds), nextTable: v.Name() + suffix, limits: l,
+		db: db, view: v, skip: slices.DeleteFunc(events.Kinds(), v.Folds), nextTable: v.Name() + suffix, parkedIn: "parked", limits: l,
 		positions: map[events.ID]int64{}, indexed: map[string]bool{}, progress: progress,
 	}
 }
@@ -242,7 +243,7 @@ func (r *rebuild) parkFunc(b *pgx.Batch) ParkFunc {
 		if !r.followed() || !causedByEvent(err) {
 			return err
 		}
-		queuePark(b, r.nextTable, workspace, seq, err)
+		queuePark(b, r.parkedIn, r.nextTable, workspace, seq, err)
 		return nil
 	}
 }

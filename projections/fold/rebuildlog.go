@@ -40,11 +40,14 @@ func (r *rebuild) runLog(ctx context.Context, workspace events.ID) error {
 	if err != nil || r.total == 0 {
 		return err
 	}
-	// A temporary table belongs to this connection and is dropped with it.
-	if _, err := conn.Exec(ctx, fmt.Sprintf(`create temp table %s (like %s including all)`, r.nextTable, r.view.Name())); err != nil {
-		return err
+	// Temporary tables belong to this connection and are dropped with it.
+	r.parkedIn = "parked__log"
+	for table, like := range map[string]string{r.nextTable: r.view.Name(), r.parkedIn: "parked"} {
+		if _, err := conn.Exec(ctx, fmt.Sprintf(`create temp table %s (like %s including all)`, table, like)); err != nil {
+			return err
+		}
+		defer conn.Exec(context.WithoutCancel(ctx), `drop table if exists `+table)
 	}
-	defer conn.Exec(context.WithoutCancel(ctx), `drop table if exists `+r.nextTable)
 	r.target = conn
 	log := []stretch{{workspace, 0, r.total}}
 	for _, plan := range []func([]stretch) []chunk{r.planBeginnings, r.planRest} {
@@ -93,17 +96,25 @@ func (r *rebuild) replaceLog(ctx context.Context, tx pgx.Tx, workspace events.ID
 	}
 	b.Queue(fmt.Sprintf(`insert into %s select * from %s`, live, r.nextTable))
 	b.Queue(`delete from parked where workspace_id = $1 and view = $2`, workspace, live)
-	b.Queue(`update parked set view = $2 where workspace_id = $1 and view = $3`, workspace, live, r.nextTable)
+	b.Queue(`insert into parked (workspace_id, view, seq, kind, error, at)
+		select workspace_id, $2, seq, kind, error, at from `+r.parkedIn+` where workspace_id = $1`, workspace, live)
 	if r.followed() {
 		follow.QueueMove(b, r.view.Name(), []store.Position{{Workspace: workspace, Seq: r.positions[workspace]}})
 	}
 	return tx.SendBatch(ctx, b).Close()
 }
 
-// lockRows keeps the rows of a workspace unchanged until tx ends, and returns their position.
+// lockRows keeps the rows of a workspace unchanged until tx ends, and returns their position. That of a followed view is
+// the head if its checkpoint is beyond: it was forged, or is of a history that a restore replaced.
 func (r *rebuild) lockRows(ctx context.Context, tx pgx.Tx, workspace events.ID) (seq int64, err error) {
 	if r.followed() {
-		return lockCheckpoint(ctx, tx, r.view, workspace)
+		if seq, err = lockCheckpoint(ctx, tx, r.view, workspace); err != nil {
+			return 0, err
+		}
+		if err := tx.QueryRow(ctx, `select least($2, head) from logs where workspace_id = $1`, workspace, seq).Scan(&seq); err != nil {
+			return 0, fmt.Errorf("read the head: %w", err)
+		}
+		return seq, nil
 	}
 	if err := tx.QueryRow(ctx, `select head from logs where workspace_id = $1 for update`, workspace).Scan(&seq); err != nil {
 		return 0, fmt.Errorf("hold the log: %w", err)
