@@ -236,21 +236,30 @@ test("a search shows what matches its last text, although an answer to an earlie
   }
 });
 
-test("while the key of the next match is held, requests are answered", async () => {
+test("while the key of the next match is held, each match is requested once", async () => {
   const { page, open } = await visitor(browser, app, "ada");
   const id = await submitJob(product, { name: "held key", steps: [{ name: "Say", run: "printf 'needle\\nneedle\\nneedle\\n'" }] });
   await open("/w/acme/farm/jobs/" + id);
   await page.locator("h1 .pill", { hasText: "Succeeded" }).waitFor({ timeout: 60000 });
   await open(`/w/acme/farm/jobs/${id}?find=needle`);
-  const found = page.locator(".found", { hasText: " of " });
-  const before = await found.innerText();
-  const first = new Promise((resolve) => page.route(/[?&]match=/, resolve)); // later ones are not answered
+  const requested = [];
+  const first = new Promise((resolve) => {
+    page.route(/[?&]match=/, (route) => {
+      requested.push(new URL(route.request().url()).searchParams.get("match"));
+      if (requested.length > 1) return route.continue();
+      resolve(route);
+    });
+  });
+  const shown = (text) => page.locator(".found", { hasText: text }).waitFor({ timeout: 10000 });
+  await shown("1 of 3");
   await page.keyboard.down("n");
   const route = await first;
   for (let i = 0; i < 10; i++) await page.keyboard.down("n");
   await route.continue();
-  await page.waitForFunction((text) => document.querySelector(".found").innerText !== text, before, { timeout: 10000 });
+  await shown("2 of 3");
+  while (requested.length < 2) await page.keyboard.down("n");
   await page.keyboard.up("n");
+  assert.deepEqual(requested.slice(0, 2), ["2", "3"]);
 });
 
 test("a job passes axe", async () => {
