@@ -32,6 +32,9 @@ const (
 // are always read from the log, so no watcher misses one or gets one twice or out of order,
 // whatever happens to notifications. Watchers of the same workspace share what was read.
 // Watchers that are far behind read for themselves, one at a time.
+//
+// A log may also be set back: a backup is restored, or a replica without the newest events
+// becomes the primary. Watchers are told so by [ErrSetBack] and start again.
 type Feed struct {
 	db    *pgxpool.Pool
 	log   *slog.Logger
@@ -61,18 +64,27 @@ type News struct {
 	Target events.Target
 }
 
-// A tail is the end of a log that somebody watches.
+// A tail is the end of a log that somebody watches. A log that was set back gets a new one.
 type tail struct {
 	workspace events.ID
 	watches   map[*Watch]bool // guarded by Feed.mu
 	head      int64           // the highest known head, guarded by Feed.mu
+	newest    mark            // the newest event whose id is known, guarded by Feed.mu
+	setBack   bool            // the log was set back and the tail is no longer used, guarded by Feed.mu
 
 	reading sync.Mutex // held while one watcher reads; the others then find what it read
 	from    int64      // number of the event before list; -1 if nothing was read
 	list    []News
 }
 
-// A Watch watches one workspace's log. Close it after use.
+// A mark is an event that a log had.
+type mark struct {
+	seq int64
+	id  events.ID // zero if it is unknown
+}
+
+// A Watch watches one workspace's log. Close it after use. Only one goroutine at a time may
+// use it.
 type Watch struct {
 	// Moved holds a value when there may be more to read.
 	Moved chan struct{}
@@ -93,19 +105,24 @@ func namingTarget() []string {
 func (f *Feed) Watch(workspace events.ID, nouns []string) *Watch {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	t := f.tails[workspace]
-	if t == nil {
-		t = &tail{workspace: workspace, watches: map[*Watch]bool{}, from: -1}
-		f.tails[workspace] = t
-	}
-	w := &Watch{Moved: make(chan struct{}, 1), feed: f, tail: t}
+	w := &Watch{Moved: make(chan struct{}, 1), feed: f}
+	f.join(w, workspace)
 	for _, noun := range namingTarget() {
 		if slices.Contains(nouns, noun) {
 			w.nouns = append(w.nouns, noun)
 		}
 	}
-	t.watches[w] = true
 	return w
+}
+
+// join adds w to the watches of a log.
+func (f *Feed) join(w *Watch, workspace events.ID) {
+	t := f.tails[workspace]
+	if t == nil {
+		t = &tail{workspace: workspace, watches: map[*Watch]bool{}, from: -1}
+		f.tails[workspace] = t
+	}
+	t.watches[w], w.tail = true, t
 }
 
 // Close ends the watch.
@@ -113,7 +130,14 @@ func (w *Watch) Close() {
 	w.feed.mu.Lock()
 	defer w.feed.mu.Unlock()
 	if delete(w.tail.watches, w); len(w.tail.watches) == 0 {
-		delete(w.feed.tails, w.tail.workspace)
+		w.feed.remove(w.tail)
+	}
+}
+
+// remove removes a tail, unless the log has a newer one.
+func (f *Feed) remove(t *tail) {
+	if f.tails[t.workspace] == t {
+		delete(f.tails, t.workspace)
 	}
 }
 
@@ -127,11 +151,13 @@ func (f *Feed) Moved(workspace events.ID, head int64) {
 		f.addHint(workspace)
 		return
 	}
-	t := f.tails[workspace]
-	if t == nil || t.head >= head {
-		return
+	if t := f.tails[workspace]; t != nil && t.head < head {
+		t.head = head
+		t.notify()
 	}
-	t.head = head
+}
+
+func (t *tail) notify() {
 	for w := range t.watches {
 		select {
 		case w.Moved <- struct{}{}:
@@ -162,78 +188,17 @@ func (f *Feed) addHint(workspace events.ID) {
 	}
 }
 
-// Run reads heads, of hinted logs at once and of all watched logs regularly, until ctx
-// ends.
-func (f *Feed) Run(ctx context.Context) {
-	ticker := time.NewTicker(f.poll)
-	defer ticker.Stop()
-	for {
-		all := false
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-			all = true
-		case <-f.wake:
-		}
-		if err := f.readHeads(ctx, f.takeHinted(all)); err != nil && ctx.Err() == nil {
-			f.log.ErrorContext(ctx, "read new events", "err", err)
-		}
-	}
-}
-
-// takeHinted returns the watched logs that were hinted at, or all of them if all is
-// true or a hint was for any log.
-func (f *Feed) takeHinted(all bool) (list []events.ID) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	all = all || f.hints[events.ID{}]
-	for workspace := range f.tails {
-		if all || f.hints[workspace] {
-			list = append(list, workspace)
-		}
-	}
-	clear(f.hints)
-	return list
-}
-
-// readHeads reads the heads of logs.
-func (f *Feed) readHeads(ctx context.Context, watched []events.ID) error {
-	if len(watched) == 0 {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
-	defer cancel()
-	rows, _ := f.db.Query(ctx, `
-		select k.workspace_id, l.head from unnest((select $1::uuid[])) as k (workspace_id)
-		cross join lateral (select head from logs where workspace_id = k.workspace_id offset 0) l`, watched)
-	var workspace events.ID
-	var head int64
-	_, err := pgx.ForEachRow(rows, []any{&workspace, &head}, func() error { f.Moved(workspace, head); return nil })
-	return err
-}
-
-// Head returns the number of the newest event of the log.
-func (w *Watch) Head(ctx context.Context) (head int64, err error) {
-	head, err = w.head(ctx)
-	w.feed.Moved(w.tail.workspace, head)
-	return head, err
-}
-
-func (w *Watch) head(ctx context.Context) (head int64, err error) {
-	rows, _ := w.feed.db.Query(ctx, `select head from logs where workspace_id = $1`, w.tail.workspace)
-	if _, err = pgx.ForEachRow(rows, []any{&head}, func() error { return nil }); err != nil {
-		return 0, fmt.Errorf("read head of %s: %w", w.tail.workspace, err)
-	}
-	return head, nil
-}
-
 // After returns events that follow seq, oldest first. Repeated calls return everything up
-// to the known head, and then nothing. A watcher that is far behind waits for its turn.
+// to the known head, and then nothing. A watcher that is far behind waits for its turn. The
+// error is [ErrSetBack] once the log was set back, until Head is called.
 func (w *Watch) After(ctx context.Context, seq int64) (list []News, err error) {
+	t := w.tail
 	w.feed.mu.Lock()
-	head := w.tail.head
+	head, setBack := t.head, t.setBack
 	w.feed.mu.Unlock()
+	if setBack {
+		return nil, ErrSetBack
+	}
 	if head-seq > tailSize {
 		err = w.feed.turns.run(ctx, func() error {
 			list, err = w.read(ctx, seq, w.nouns)
@@ -241,7 +206,6 @@ func (w *Watch) After(ctx context.Context, seq int64) (list []News, err error) {
 		})
 		return list, err
 	}
-	t := w.tail
 	t.reading.Lock()
 	switch {
 	case t.from < 0:
@@ -268,30 +232,43 @@ func (w *Watch) After(ctx context.Context, seq int64) (list []News, err error) {
 	return slices.Clip(t.list[seq-t.from:]), nil
 }
 
-// read reads events from the log. It decodes only those of nouns.
+// read reads events from the log. It decodes only those of nouns. If the event at seq is the
+// newest whose id is known, it reads that too, to see whether the log still has it.
 func (w *Watch) read(ctx context.Context, seq int64, nouns []string) (list []News, err error) {
+	f, t := w.feed, w.tail
+	f.mu.Lock()
+	from := seq
+	if seq > 0 && seq == t.newest.seq {
+		from--
+	}
+	f.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
-	rows, _ := w.feed.db.Query(ctx, `
+	rows, _ := f.db.Query(ctx, `
 		select workspace_id, seq, id, stream, version, kind, schema, at, null::json,
 			case when split_part(kind, '.', 1) = any($4) then data end
-		from events where workspace_id = $1 and seq > $2 order by seq limit $3`, w.tail.workspace, seq, pageSize, nouns)
+		from events where workspace_id = $1 and seq > $2 order by seq limit $3`, t.workspace, from, pageSize, nouns)
+	var marks []mark
 	list, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (News, error) { // keeps no event, which may be large
 		r, err := store.Scan(row)
 		if err != nil {
 			return News{}, err
 		}
+		marks = append(marks, mark{r.Seq, r.ID})
 		target := r.Target()
 		target.Name = ""
 		return News{Seq: r.Seq, At: r.At, Kind: r.Event.Kind(), Target: target}, nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("news: read log %s after %d: %w", w.tail.workspace, seq, err)
+		return nil, fmt.Errorf("news: read log %s after %d: %w", t.workspace, seq, err)
 	}
-	for _, n := range list {
-		if seq++; n.Seq != seq {
-			return nil, fmt.Errorf("news: log %s: event %d is missing, found %d in its place", w.tail.workspace, seq, n.Seq)
+	if !f.compare(t, from, marks) {
+		return nil, ErrSetBack
+	}
+	for i, n := range list {
+		if want := from + int64(i) + 1; n.Seq != want {
+			return nil, fmt.Errorf("news: log %s: event %d is missing, found %d in its place", t.workspace, want, n.Seq)
 		}
 	}
-	return list, nil
+	return list[min(int(seq-from), len(list)):], nil
 }

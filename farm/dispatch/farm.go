@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -145,6 +146,9 @@ func (f *farm) runOnce(ctx context.Context, watch *feed.Watch, seq int64, refres
 	}
 	for {
 		list, err := watch.After(ctx, seq)
+		if errors.Is(err, feed.ErrSetBack) {
+			f.nudge() // the next round reloads everything
+		}
 		if err != nil {
 			return -1, err
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gorilla/websocket"
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"svc/commands"
@@ -55,6 +56,39 @@ func TestRevokedRunnerIsDisconnectedFromEveryReplica(t *testing.T) {
 		b.send(hello, events.ID{}, 0, 0)
 		require.Equal(t, wire.CloseRevoked, b.closes(), "one that was let in a moment before")
 	}
+}
+
+// After a backup was restored, or a replica without the newest events took over, runners are told what
+// happens next, although the numbers of its events are known.
+func TestRunnerIsNotifiedAfterLogWasSetBack(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	r := s.replica(func(c *dispatch.Config) { c.RefreshEvery = time.Hour })
+	runner := s.enrol(r, "builder", 1, 0)
+	a := dial(t, r, s.ws, runner)
+	a.greet()
+	s.waitForRunner(events.RunnerStateOnline, runner)
+	var head int64
+	require.NoError(t, s.db.QueryRow(t.Context(), `select head from logs where workspace_id = $1`, s.ws).Scan(&head))
+	for range 5 {
+		s.enrol(r, "other", 1, 0)
+	}
+	_, err := r.DrainRunner(t.Context(), commands.DrainRunner{Meta: systemMeta(s.ws), Runner: runner})
+	require.NoError(t, err)
+	require.False(t, body[wire.Drain](t, a.next(wire.TypeDrain)).End) // the farm has read all of it
+	require.NoError(t, pgx.BeginFunc(t.Context(), s.db, func(tx pgx.Tx) error {
+		for _, sql := range []string{
+			`delete from events where workspace_id = $1 and seq > $2`, `update logs set head = $2 where workspace_id = $1`,
+		} {
+			if _, err := tx.Exec(t.Context(), sql, s.ws, head); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	_, err = r.RevokeRunner(t.Context(), commands.RevokeRunner{Meta: systemMeta(s.ws), Runner: runner})
+	require.NoError(t, err)
+	require.Equal(t, wire.CloseRevoked, a.closes())
 }
 
 func TestDrainedRunnerGetsNoJobs(t *testing.T) {

@@ -3,6 +3,7 @@ package rest
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -26,6 +27,8 @@ func (s *Server) streamRoutes() section {
 				"An event names what happened (`kind`) and to what (`target`), not the new state. To resume without loss, reconnect with " +
 				"`Last-Event-ID`, as browsers do. The first event, `ready`, contains the workspace and the `seq` after which the stream " +
 				"begins; if that is not the one that you sent, reload your data. Events that the caller may not read are left out.\n\n" +
+				"If a backup is restored, the workspace may lack events that it had, and their numbers are used again. Open streams then " +
+				"send `ready` another time: reload your data.\n\n" +
 				"The stream ends when the caller's rights change, after an hour, or when the service stops. A comment line is sent every " +
 				"15 seconds as a heartbeat. The connection is closed if the client reads nothing for 10 seconds. A caller can have 12 " +
 				"streams: 429 `rate_limited`.",
@@ -114,8 +117,7 @@ func (s *Server) streamEvents(ctx context.Context, in *streamQuery) (_ *huma.Str
 // follow runs a stream until the client disconnects or loses its rights, the time limit is reached, or the
 // service stops. The client reconnects and resumes after the last id.
 func (s *Server) follow(ctx context.Context, st *stream) error {
-	first := streamReady{st.seq, "ready", streamRetry, streamReadyData{st.caller.workspace.String(), st.seq}}
-	if err := st.out.writeAndFlush(first.text()); err != nil {
+	if err := st.writeReady(); err != nil {
 		return err
 	}
 	check, heartbeat := time.NewTicker(recheckEvery), time.NewTicker(st.heartbeat)
@@ -156,6 +158,24 @@ func (s *Server) follow(ctx context.Context, st *stream) error {
 	}
 }
 
+// writeReady says where the stream begins.
+func (st *stream) writeReady() error {
+	ready := streamReady{st.seq, "ready", streamRetry, streamReadyData{st.caller.workspace.String(), st.seq}}
+	return st.out.writeAndFlush(ready.text())
+}
+
+// restart continues a stream at the head of a log that was set back. The client has events that are gone, and so
+// may the rights of its caller be.
+func (s *Server) restart(ctx context.Context, st *stream) (err error) {
+	if st.seq, err = st.watch.Head(ctx); err != nil {
+		return err
+	}
+	if err := s.check(ctx, st); err != nil {
+		return err
+	}
+	return st.writeReady()
+}
+
 // writeHeartbeat sends a comment with the position as id, so that a client that resumes skips the events
 // that were left out.
 func (st *stream) writeHeartbeat() error {
@@ -166,6 +186,9 @@ func (st *stream) writeHeartbeat() error {
 // rights before it writes any. more is false if there were no events.
 func (s *Server) writeMore(ctx context.Context, st *stream) (more bool, err error) {
 	list, err := st.watch.After(ctx, st.seq)
+	if errors.Is(err, feed.ErrSetBack) {
+		return true, s.restart(ctx, st)
+	}
 	if err != nil || len(list) == 0 {
 		return false, err
 	}

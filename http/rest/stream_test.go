@@ -139,6 +139,50 @@ func TestStreamEndsWhenTokenIsRevoked(t *testing.T) {
 	require.Contains(t, string(text), "event: ready\n")
 }
 
+// A stream of a log that was set back begins again, at its head.
+func TestStreamStartsAgainAfterLogWasSetBack(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	workspace := fill(t, db, 10)
+	e := newStreamer(t, db, workspace, testTimeout, testTimeout)
+	res, err := e.Client().Get(e.URL)
+	require.NoError(t, err)
+	defer res.Body.Close()
+	lines := bufio.NewScanner(res.Body)
+	next := func(prefix string) string {
+		for lines.Scan() {
+			if text, ok := strings.CutPrefix(lines.Text(), prefix); ok {
+				return text
+			}
+		}
+		require.FailNow(t, "the stream has ended", lines.Err())
+		return ""
+	}
+	for id := range 11 {
+		require.Equal(t, fmt.Sprint(id), next("id: "))
+	}
+	require.Equal(t, "run.cost_recorded", next("event: "))
+	for _, sql := range []string{`delete from events where seq > 3`, `update logs set head = 3`} {
+		_, err := db.Exec(t.Context(), sql)
+		require.NoError(t, err)
+	}
+	late := e.live.Watch(workspace, nil)
+	defer late.Close()
+	_, err = late.Head(t.Context()) // notices it
+	require.NoError(t, err)
+	require.Equal(t, "3", next("id: "))
+	require.Equal(t, "ready", next("event: "))
+	require.Equal(t, fmt.Sprintf(`{"workspace":"%s","seq":3}`, workspace), next("data: "))
+	_, err = db.Exec(t.Context(), `
+		with e as (insert into events (workspace_id, seq, id, stream, version, kind, schema, at, meta, data)
+			select workspace_id, 4, gen_random_uuid(), stream, 4, 'run.merged', schema, at, meta, '{}' from events where seq = 3)
+		update logs set head = 4`)
+	require.NoError(t, err)
+	e.live.Moved(workspace, 4)
+	require.Equal(t, "4", next("id: "))
+	require.Equal(t, "run.merged", next("event: "))
+}
+
 func TestAudiences(t *testing.T) {
 	for kind, tokens := range map[string]bool{
 		"run.merged": true, "decision.raised": true, "member.joined": false, "invitation.sent": false, "workspace.renamed": false,

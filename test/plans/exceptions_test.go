@@ -28,7 +28,7 @@ var exceptions = []exception{
 	{part: "delete from where workspace_id = $1 and = any($2:: [])", reason: "a rebuild's: by keys"},
 	{part: "on conflict (workspace_id, view) do update set seq = checkpoints.seq", reason: "parks an event that is damaged: by key"},
 	{part: "insert into parked", reason: "parks an event that is damaged: by key"},
-	{part: "select k.workspace_id, l.head from unnest",
+	{part: "select k.workspace_id, l.head, l.id",
 		reason: "asked every two seconds, by a clock that a test would have to wait for: a look-up by key each"},
 	{part: "select seq, at from events where workspace_id = $1 and seq > $2 and seq <= $3 order by seq",
 		reason: "goes through what is not signed yet"},
@@ -74,7 +74,7 @@ var acrossWorkspaces = []exception{
 	{part: "update checkpoints c set seq = m.seq from unnest", reason: "a follower's: checkpoints of several logs"},
 	{part: "as p (log, behind, ord) cross join lateral", reason: "a follower's: reads on in several logs"},
 	{part: "select log, last, last = behind + n from unnest", reason: "a follower's: passes over events in several logs"},
-	{part: "select k.workspace_id, l.head from unnest", reason: "the heads of all logs that somebody watches"},
+	{part: "select k.workspace_id, l.head, l.id", reason: "the heads of all logs that somebody watches"},
 
 	{part: "select e.* from unnest((select $1::uuid[]), (select $2::bigint[])) as p (log, behind)",
 		reason: "proves several logs at once, as the next six do"},

@@ -5543,6 +5543,8 @@ type ClientInterface interface {
 	//
 	// Streams the changes of the workspace as server-sent events, each once and in the order of `seq`, which is the event's id. An event names what happened (`kind`) and to what (`target`), not the new state. To resume without loss, reconnect with `Last-Event-ID`, as browsers do. The first event, `ready`, contains the workspace and the `seq` after which the stream begins; if that is not the one that you sent, reload your data. Events that the caller may not read are left out.
 	//
+	// If a backup is restored, the workspace may lack events that it had, and their numbers are used again. Open streams then send `ready` another time: reload your data.
+	//
 	// The stream ends when the caller's rights change, after an hour, or when the service stops. A comment line is sent every 15 seconds as a heartbeat. The connection is closed if the client reads nothing for 10 seconds. A caller can have 12 streams: 429 `rate_limited`.
 	//
 	// For: any member, or a token with api.read.
@@ -6324,6 +6326,8 @@ func (c *Client) GetDashboard(ctx context.Context, params *GetDashboardParams, r
 // StreamEvents Stream events
 //
 // Streams the changes of the workspace as server-sent events, each once and in the order of `seq`, which is the event's id. An event names what happened (`kind`) and to what (`target`), not the new state. To resume without loss, reconnect with `Last-Event-ID`, as browsers do. The first event, `ready`, contains the workspace and the `seq` after which the stream begins; if that is not the one that you sent, reload your data. Events that the caller may not read are left out.
+//
+// If a backup is restored, the workspace may lack events that it had, and their numbers are used again. Open streams then send `ready` another time: reload your data.
 //
 // The stream ends when the caller's rights change, after an hour, or when the service stops. A comment line is sent every 15 seconds as a heartbeat. The connection is closed if the client reads nothing for 10 seconds. A caller can have 12 streams: 429 `rate_limited`.
 //
