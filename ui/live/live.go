@@ -3,6 +3,7 @@ package live
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -27,10 +28,11 @@ const (
 	reconnect    = time.Second      // until a browser reconnects: before the page shows that it is outdated
 )
 
-// Mount adds GET /w/{workspace}/live, a stream of server-sent events of three kinds.
-// "ready" comes first, with the time after which browsers reconnect. "happened" carries {"seq", "kind", "target", "id"}, where target is
-// a noun such as member. "over" carries the reason why no stream follows: signed-out or removed.
-// The stream starts after the event number in Last-Event-ID, which a reconnecting browser
+// Mount adds GET /w/{workspace}/live, a stream of server-sent events of four kinds.
+// "ready" comes first, with the time after which browsers reconnect. "reset" means that a backup was restored:
+// events that the browser has are gone, and pages have to fetch everything again. "happened" carries
+// {"seq", "kind", "target", "id"}, where target is a noun such as member. "over" carries the reason why no
+// stream follows: signed-out or removed. The stream starts after the event number in Last-Event-ID, which a reconnecting browser
 // sends, or else in ?after. Streams end when stopping is closed.
 func Mount(handle page.Handle, service *client.Service, stopping <-chan struct{}, log *slog.Logger) {
 	handle(http.MethodGet, "/w/{workspace}/live", middleware.Limits{Time: maxDuration, Stream: true}, &handler{service, stopping, log})
@@ -49,10 +51,10 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no") // or nginx would buffer events
-	out := &eventWriter{w: w, controller: http.NewResponseController(w)}
+	out := &eventWriter{w: w, controller: http.NewResponseController(w), after: startOf(r)}
 
 	session := h.service.NewSession(r, r.PathValue("workspace"))
-	resp, err := session.StreamEvents(ctx, nil, setLastEventID(r))
+	resp, err := session.StreamEvents(ctx, nil, setLastEventID(out.after))
 	for _, cookie := range session.Cookies() {
 		http.SetCookie(w, cookie)
 	}
@@ -71,13 +73,13 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 const lastEventID = "Last-Event-ID"
 
-// setLastEventID returns an editor of the request to the service that makes the stream
-// start where the browser's request r asks.
-func setLastEventID(r *http.Request) client.RequestEditorFn {
-	id := r.Header.Get(lastEventID)
-	if id == "" {
-		id = r.URL.Query().Get("after")
-	}
+// startOf returns the event after which the browser asks the stream to start, "" if it does not.
+func startOf(r *http.Request) string {
+	return cmp.Or(r.Header.Get(lastEventID), r.URL.Query().Get("after"))
+}
+
+// setLastEventID returns an editor of the request to the service that makes the stream start after id.
+func setLastEventID(id string) client.RequestEditorFn {
 	return func(_ context.Context, upstream *http.Request) error {
 		if id != "" {
 			upstream.Header.Set(lastEventID, id)
@@ -161,7 +163,7 @@ type happened struct {
 func (e *event) write(out *eventWriter) (ok bool) {
 	switch {
 	case e.name == "ready":
-		return out.write(fmt.Sprintf("retry: %d\n", reconnect.Milliseconds())) && out.send(e.id, "ready", "{}")
+		return out.ready(e.id)
 	case e.data != "":
 		var record struct {
 			Seq    int64
@@ -184,6 +186,17 @@ func (e *event) write(out *eventWriter) (ok bool) {
 type eventWriter struct {
 	w          http.ResponseWriter
 	controller *http.ResponseController
+	after      string // the event after which the stream was asked to start
+	isReady    bool
+}
+
+// ready writes that the stream starts after the event with that id. If it starts again, or not where it was asked
+// to, the log was set back.
+func (w *eventWriter) ready(id string) bool {
+	isReset := w.isReady || w.after != "" && w.after != id
+	w.isReady = true
+	return w.write(fmt.Sprintf("retry: %d\n", reconnect.Milliseconds())) && w.send(id, "ready", "{}") &&
+		(!isReset || w.send(id, "reset", "{}"))
 }
 
 func (w *eventWriter) send(id, name, data string) bool {

@@ -71,13 +71,27 @@ func TestEventsAreForwardedInTheFormOfPages(t *testing.T) {
 		"id: 7\ndata: {\"seq\":7,\"kind\":\"service_account.created\","+
 		"\"target\":{\"type\":\"service_account\",\"id\":\"a\"},\"actor\":\"x\"}\n\n"+
 		"id: 8\ndata: of a later version\n\n"+
-		"id: 9\n\n"), nil, "/w/acme/live?after=5", "")
+		"id: 9\n\n"), nil, "/w/acme/live?after=6", "")
 	require.Equal(t, []string{
 		"retry: 1000", "id: 6", "event: ready", "data: {}",
 		"id: 7", "event: happened", `data: {"seq":7,"kind":"service_account.created","target":"service-account","id":"a"}`,
 		": still here", "id: 9",
 	}, readNonEmpty(lines, 9))
-	require.Equal(t, "5", after)
+	require.Equal(t, "6", after)
+}
+
+// After a backup was restored the service's stream starts again, or elsewhere than it was asked to.
+func TestPagesAreResetWhenLogWasSetBack(t *testing.T) {
+	t.Parallel()
+	var after string
+	_, lines := openStream(t, streamingService(&after, "id: 6\nevent: ready\ndata: {}\n\nid: 6\nevent: ready\ndata: {}\n\n"), nil,
+		"/w/acme/live?after=6", "")
+	ready := []string{"retry: 1000", "id: 6", "event: ready", "data: {}"}
+	require.Equal(t, append(ready, append(ready, "id: 6", "event: reset", "data: {}")...), readNonEmpty(lines, 11))
+	_, lines = openStream(t, streamingService(&after, "id: 6\nevent: ready\ndata: {}\n\n"), nil, "/w/acme/live?after=6", "7")
+	require.Equal(t, append(ready, "id: 6", "event: reset", "data: {}"), readNonEmpty(lines, 7))
+	_, lines = openStream(t, streamingService(&after, "id: 6\nevent: ready\ndata: {}\n\nid: 7\n\n"), nil, "/w/acme/live", "")
+	require.Equal(t, append(ready, ": still here", "id: 7"), readNonEmpty(lines, 6), "it may start anywhere")
 }
 
 // The Last-Event-ID of a reconnecting browser takes precedence over ?after.

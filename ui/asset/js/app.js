@@ -305,7 +305,8 @@ function startLiveUpdates() {
   port = self.SharedWorker ? new SharedWorker(worker).port : new Worker(worker);
   port.onmessage = ({ data }) => {
     if (data.state) showState(data.state);
-    if (data.all) refresh();
+    if (data.reset) position = body.dataset.roleSeq = 0;
+    if (data.all || data.reset) refresh();
     if (data.event) {
       position = Math.max(position, data.event.seq);
       const { kind, target } = data.event;

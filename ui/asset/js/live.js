@@ -21,6 +21,12 @@ function connect(feed, address) {
     if (feed.recent.length > maxRecent) feed.recent.shift();
     for (const port of feed.ports) port.postMessage({ event });
   });
+  // A backup was restored: the numbers of events that are gone are used again.
+  source.addEventListener("reset", (e) => {
+    feed.seq = Number(e.lastEventId);
+    feed.recent = [];
+    for (const port of feed.ports) port.postMessage({ reset: true });
+  });
   source.addEventListener("over", () => { source.close(); setState(feed, "over"); });
   source.onerror = () => {
     setState(feed, "stale");
