@@ -35,7 +35,10 @@
 // analyze sorts all waiting messages.
 //
 // The relay publishes in the transaction of its checkpoint, and the message of an event is
-// only its workspace and number; the rest is read from the log. Messages are deleted a
+// only its workspace and number; the rest is read from the log. Its commit waits for the disk, so
+// a crash of the server takes back no position that a live consumer has read. A failover to a
+// replica without the newest messages, or a restored backup, may: a live consumer notices, by the
+// time of the last message that it has read, and reads the messages that are kept again. Messages are deleted a
 // minute after every group has passed them, and after a week in any case, with a warning.
 // Watermill-sql's own adapters do none of this; this package uses its publisher and
 // subscriber.

@@ -76,6 +76,10 @@ func (p *postgres) relay(ctx context.Context, tx pgx.Tx, list []store.Position, 
 // insertPositions inserts a message for each event from the positions behind up to ends, in the
 // order of each log. It locks the topic's row, so only one transaction at a time assigns
 // positions.
+//
+// Unlike other commits with checkpoints, that of tx waits for the disk: live consumers keep the
+// position of what they have read in memory, and commit nothing that would flush it. If the
+// server lost the commit in a crash, they would skip what then gets the same positions.
 func insertPositions(ctx context.Context, tx pgx.Tx, behind, ends []store.Position) error {
 	workspaces, from := store.Columns(behind)
 	_, to := store.Columns(ends)
@@ -83,7 +87,9 @@ func insertPositions(ctx context.Context, tx pgx.Tx, behind, ends []store.Positi
 	for i := range ends {
 		before[i], n = n, n+to[i]-from[i]
 	}
-	_, err := tx.Exec(ctx, `
+	b := &pgx.Batch{}
+	b.Queue(`set local synchronous_commit to default`)
+	b.Queue(`
 		with counted as (
 			insert into bus_topics as t (topic, head, tail) values ($1, $2, 0)
 			on conflict (topic) do update set head = t.head + excluded.head
@@ -93,7 +99,7 @@ func insertPositions(ctx context.Context, tx pgx.Tx, behind, ends []store.Positi
 		select $1, c.before + s.before + seq - s.behind, workspace_id, seq
 		from counted c cross join unnest($3::uuid[], $4::bigint[], $5::bigint[], $6::bigint[]) as s (workspace_id, behind, last, before)
 		cross join lateral generate_series(behind + 1, last) as seq`, Topic, n, workspaces, from, to, before)
-	return err
+	return tx.SendBatch(ctx, b).Close()
 }
 
 func (p *postgres) page() int { return positionsPage }
@@ -106,11 +112,12 @@ func (p *postgres) subscribe(ctx context.Context, topic, group string, knows Kno
 		}, p.logger)
 	}
 	l := &live{
-		db: p.db, knows: knows, subscription: newSubscription(),
+		db: p.db, log: p.log, knows: knows, subscription: newSubscription(),
 		backoff: func(none bool, err error) time.Duration { return rest.HandleError(p.logger, none, err) },
 	}
-	err := p.db.QueryRow(ctx, `select coalesce((select head from bus_topics where topic = $1), 0)`, topic).Scan(&l.position)
-	if err != nil {
+	rows, _ := p.db.Query(ctx, `
+		select head, at from bus_topics t left join bus_messages m on m.topic = $1 and m.position = head where t.topic = $1`, topic)
+	if _, err := pgx.ForEachRow(rows, []any{&l.passed.position, &l.passed.at}, func() error { return nil }); err != nil {
 		return nil, fmt.Errorf("read position of topic %s: %w", topic, err)
 	}
 	return l, nil

@@ -19,7 +19,8 @@ import (
 //
 // The commit of tx does not wait for the disk. If the server crashes right after it, work
 // and checkpoints are both as before, and the work is done again. Anything that relied on
-// the work was committed later, and has flushed it too.
+// the work was committed later, and has flushed it too. If others rely on it without a commit,
+// set synchronous_commit to default in tx.
 func LockCheckpoints(ctx context.Context, tx pgx.Tx, name string, workspaces []events.ID) ([]store.Position, error) {
 	held, err := lockCheckpoints(ctx, tx, []string{name}, workspaces, `= $2`, workspaces, name)
 	list := make([]store.Position, len(held))
