@@ -14,11 +14,11 @@ import (
 // Dashboard answers what is going on in a workspace, from its runs and its build farm.
 type Dashboard struct{ DB *pgxpool.Pool }
 
-// Positions returns a number for each workspace that changes whenever its dashboard may have
-// changed: the head of the log plus the checkpoints of all followed views.
-// Its data about the farm comes from inline views. Workspaces without a log are left out. A sum that somebody
-// made too large by SQL is reduced, so that the numbers of the other workspaces are found.
-func (v Dashboard) Positions(ctx context.Context, workspaces []events.ID) (map[events.ID]int64, error) {
+// Positions returns a text for each workspace that changes whenever its dashboard may have
+// changed: the head of the log plus the checkpoints of all followed views, and the time of the
+// newest event, as a restored log may grow again to the same head.
+// Its data about the farm comes from inline views. Workspaces without a log are left out.
+func (v Dashboard) Positions(ctx context.Context, workspaces []events.ID) (map[events.ID]string, error) {
 	rows, _ := v.DB.Query(ctx, selectDashboardPositions, workspaces)
 	found, err := collectPositions(rows)
 	if err != nil {
@@ -29,14 +29,14 @@ func (v Dashboard) Positions(ctx context.Context, workspaces []events.ID) (map[e
 
 var selectDashboardPositions = `
 	select r.* from unnest((select $1::uuid[])) as k (workspace_id) cross join lateral (
-		select workspace_id, ((head + (select coalesce(sum(seq), 0) from checkpoints c
-			where c.workspace_id = k.workspace_id and view in (` + followedNames + `))) % 4611686018427387904)::bigint from logs l
+		select workspace_id, (head + (select coalesce(sum(seq), 0) from checkpoints c
+			where c.workspace_id = k.workspace_id and view in (` + followedNames + `))) || ' at ' || extract(epoch from last_at) from logs l
 		where l.workspace_id = k.workspace_id offset 0) r`
 
-func collectPositions(rows pgx.Rows) (map[events.ID]int64, error) {
-	found := map[events.ID]int64{}
+func collectPositions(rows pgx.Rows) (map[events.ID]string, error) {
+	found := map[events.ID]string{}
 	var workspace events.ID
-	var position int64
+	var position string
 	_, err := pgx.ForEachRow(rows, []any{&workspace, &position}, func() error {
 		found[workspace] = position
 		return nil
@@ -46,7 +46,7 @@ func collectPositions(rows pgx.Rows) (map[events.ID]int64, error) {
 
 // An Overview is what the dashboard shows of a workspace.
 type Overview struct {
-	Position int64         // one of Positions that the overview has at least reached
+	Position string        // one of Positions that the overview has at least reached
 	Stages   Stages        // of active runs
 	Waiting  WaitingCounts // open decisions
 	Recent   []Run         // most recently updated runs, newest first

@@ -58,7 +58,9 @@ func TestPositionsWithForgedNumbersAreRead(t *testing.T) {
 	t.Parallel()
 	w := world.NewSilent(t)
 	forged, beyond, other := world.NewID(), world.NewID(), world.NewID()
-	_, err := w.DB.Exec(t.Context(), `insert into logs select id, case id when $2 then 9223372036854775807 else 5 end, now()
+	_, err := w.DB.Exec(t.Context(), `
+		insert into logs
+		select id, case id when $2 then 9223372036854775807 else 5 end, case id when $2 then 'infinity' else to_timestamp(7.5) end
 		from unnest($1::uuid[]) id`, []events.ID{forged, beyond, other}, beyond)
 	require.NoError(t, err)
 	_, err = w.DB.Exec(t.Context(), `insert into checkpoints select id, view, case id when $3 then 7 when $4 then -9223372036854775808
@@ -68,5 +70,5 @@ func TestPositionsWithForgedNumbersAreRead(t *testing.T) {
 	found, err := projections.Dashboard{DB: w.DB}.Positions(t.Context(), []events.ID{forged, beyond, other})
 	require.NoError(t, err)
 	require.Len(t, found, 3)
-	require.EqualValues(t, 19, found[other])
+	require.Equal(t, "19 at 7.500000", found[other])
 }

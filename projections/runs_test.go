@@ -1,6 +1,7 @@
 package projections_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -355,7 +356,8 @@ func TestDashboardPositionsIncludeTheHead(t *testing.T) {
 	queueAt(t, w, world.Epoch, workspace, runScript{web, 1, "Fix", stagesEntered(events.StagePlan)})
 	found, err := projections.Dashboard{DB: w.DB}.Positions(t.Context(), []events.ID{workspace, none})
 	require.NoError(t, err)
-	require.Equal(t, map[events.ID]int64{workspace: 2 + 2*int64(len(projections.Followed()))}, found,
+	require.Len(t, found, 1)
+	require.Contains(t, found[workspace], fmt.Sprintf("%d at ", 2+2*len(projections.Followed())),
 		"the log and all views have come to their second event")
 }
 

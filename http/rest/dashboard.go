@@ -130,7 +130,7 @@ func (s *Server) getDashboard(ctx context.Context, in *dashboardQuery) (*dashboa
 	return out, nil
 }
 
-func (s *Server) dashboardPosition(ctx context.Context) (int64, error) {
+func (s *Server) dashboardPosition(ctx context.Context) (string, error) {
 	c := callerOf(ctx)
 	if c.position == 0 {
 		position, _, err := s.positions.Find(ctx, c.workspace, s.Lists.Dashboard.Positions)

@@ -14,8 +14,8 @@ import (
 // in no database: the state of the dependencies and the settings of the farm. until is when the
 // dashboard changes without an event, because a run becomes stuck; zero means never. The tag ends with
 // until, so that matchETag can decide without reading the runs.
-func etag(workspace events.ID, position int64, setup string, until time.Time) string {
-	text := strconv.AppendInt(append([]byte(Version+" "), workspace[:]...), position, 10)
+func etag(workspace events.ID, position, setup string, until time.Time) string {
+	text := append(append([]byte(Version+" "), workspace[:]...), position...)
 	end := ""
 	if !until.IsZero() {
 		end = "." + strconv.FormatInt(until.UnixMilli(), 36)

@@ -23,11 +23,11 @@ func TestIfNoneMatch(t *testing.T) {
 // An ETag expires when its dashboard changes without an event.
 func TestETagExpiresWhenRunGetsStuck(t *testing.T) {
 	workspace, until := events.NewID(time.Now()), time.UnixMilli(1_790_000_000_123)
-	name := func(at time.Time) string { return etag(workspace, 7, "up", at) }
+	name := func(at time.Time) string { return etag(workspace, "7", "up", at) }
 	tag := name(until)
 	require.Equal(t, tag, matchETag(`"other", `+tag, until.Add(-time.Millisecond), name))
 	require.Empty(t, matchETag(tag, until, name))
-	moved := func(at time.Time) string { return etag(workspace, 8, "up", at) }
+	moved := func(at time.Time) string { return etag(workspace, "8", "up", at) }
 	require.Empty(t, matchETag(tag, until.Add(-time.Millisecond), moved))
 	require.NotEqual(t, tag, name(until.Add(time.Millisecond)), "nobody lengthens it")
 	require.Equal(t, name(time.Time{}), matchETag(name(time.Time{}), until, name))

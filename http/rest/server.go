@@ -116,7 +116,7 @@ type Server struct {
 	tokens      lookup.Group[events.Fingerprint, projections.ServiceToken]
 	memberships lookup.Group[projections.Ref, projections.Membership]
 	members     lookup.Group[projections.Ref, projections.Member]
-	positions   lookup.Group[events.ID, int64]
+	positions   lookup.Group[events.ID, string]
 }
 
 // New returns a server that is ready to answer.

@@ -283,7 +283,7 @@ func (p *process) askRuns(t *testing.T) {
 	_, _, err = decisions.Inbox(ctx, p.acme, 25, 0)
 	require.NoError(t, err)
 	dashboard := projections.Dashboard{DB: p.asks}
-	done[map[events.ID]int64](t)(dashboard.Positions(fold.Require(ctx, []string{"runs", "decisions"}, p.acme, 1), []events.ID{p.acme}))
+	done[map[events.ID]string](t)(dashboard.Positions(fold.Require(ctx, []string{"runs", "decisions"}, p.acme, 1), []events.ID{p.acme}))
 	done[projections.Overview](t)(dashboard.Get(ctx, p.acme, 10, epoch))
 	insights := projections.Insights{DB: p.asks}
 	for _, repo := range []*events.ID{nil, &p.repo.ID} {
