@@ -101,7 +101,7 @@ func TestConcurrentDemotionAndAnswer(t *testing.T) {
 }
 
 // largest returns the largest issue number of the repository web.
-func (m *team) largest(ctx context.Context) (n int, err error) {
+func (m *team) largest(ctx context.Context, _ commands.IssueOf) (n int, err error) {
 	err = m.db.QueryRow(ctx, `
 		select coalesce(max((data ->> 'issueNumber')::int), 0) from events
 		where workspace_id = $1 and kind = 'run.queued' and data -> 'repo' ->> 'id' = $2`, m.id, web.ID.String()).Scan(&n)

@@ -65,7 +65,7 @@ func TestTakenIssueNumberIsSkipped(t *testing.T) {
 		m.queue(t, taken)
 	}
 	queue := m.issue("Sort labels")
-	queue.Largest = func(context.Context) (int, error) { return 6, nil }
+	queue.Largest = func(context.Context, commands.IssueOf) (int, error) { return 6, nil }
 	_, err := m.QueueIssue(t.Context(), queue)
 	require.NoError(t, err)
 	history := m.history(t, m.id, 1)

@@ -48,14 +48,20 @@ func (h *Handler) RecordRun(ctx context.Context, c RecordRun) (Result, error) {
 // repository's largest, which Largest returns.
 type QueueIssue struct {
 	Meta        `json:"-"`
-	Run         events.ID                          `json:"-"`
-	Repo        events.ID                          `json:"repoId"`
-	RepoName    string                             `json:"-"` // present name of Repo; a repetition of the request may find another
-	IssueNumber int                                `json:"issueNumber"`
-	Largest     func(context.Context) (int, error) `json:"-"`
-	Title       string                             `json:"title"`
-	Body        string                             `json:"body"`
+	Run         events.ID     `json:"-"`
+	Repo        events.ID     `json:"repoId"`
+	RepoName    string        `json:"-"` // present name of Repo; a repetition of the request may find another
+	IssueNumber int           `json:"issueNumber"`
+	Largest     LargestNumber `json:"-"`
+	Title       string        `json:"title"`
+	Body        string        `json:"body"`
 }
+
+// A LargestNumber returns the largest issue number of a repository. It checks the run that has it by issueOf.
+type LargestNumber func(ctx context.Context, issueOf IssueOf) (int, error)
+
+// An IssueOf is [Handler.IssueOf], or the same over the connection that a command holds.
+type IssueOf = func(ctx context.Context, workspace, run events.ID) (repo events.Repo, number int, err error)
 
 func (c QueueIssue) denial() events.CommandDenied {
 	e := denialOf(events.RunQueued{}, events.ID{})
@@ -77,7 +83,7 @@ func (h *Handler) QueueIssue(ctx context.Context, c QueueIssue) (Result, error) 
 			taken := aggregates.ErrQueued
 			switch {
 			case c.IssueNumber > maxChosenIssue:
-				if err := c.requireIssue(ctx); err != nil {
+				if err := w.requireIssue(ctx, c); err != nil {
 					return nil, err
 				}
 			case c.IssueNumber == 0:
@@ -98,8 +104,8 @@ func (h *Handler) QueueIssue(ctx context.Context, c QueueIssue) (Result, error) 
 const maxChosenIssue = 1_000_000_000
 
 // requireIssue refuses an issue with a number larger than any that the service has assigned.
-func (c QueueIssue) requireIssue(ctx context.Context) error {
-	n, err := c.Largest(ctx)
+func (w *work) requireIssue(ctx context.Context, c QueueIssue) error {
+	n, err := c.Largest(ctx, w.issueOf)
 	switch {
 	case err != nil:
 		return fmt.Errorf("largest issue of %s: %w", c.Repo, err)
@@ -114,11 +120,11 @@ type issues struct{}
 
 // nextIssue returns the next issue number of a repository. No other command can assign one
 // meanwhile, so none is used twice or skipped.
-func (w *work) nextIssue(ctx context.Context, repo events.ID, largest func(context.Context) (int, error)) (int, error) {
+func (w *work) nextIssue(ctx context.Context, repo events.ID, largest LargestNumber) (int, error) {
 	if err := w.serialize(ctx, foldKey{w.meta.Workspace, repo, reflect.TypeFor[issues]()}); err != nil {
 		return 0, err
 	}
-	n, err := largest(ctx)
+	n, err := largest(ctx, w.issueOf)
 	if err != nil {
 		return 0, fmt.Errorf("largest issue of %s: %w", repo, err)
 	}
@@ -127,6 +133,29 @@ func (w *work) nextIssue(ctx context.Context, repo events.ID, largest func(conte
 		n++
 	}
 	return n, nil
+}
+
+// IssueOf returns the issue of a run and its repository, as the first event of the run says. Both are zero if there is
+// no such run. It is read from the log, which authenticates its events, because jobs clone the repository that it names.
+func (h *Handler) IssueOf(ctx context.Context, workspace, run events.ID) (repo events.Repo, number int, err error) {
+	return issueOf(ctx, h.log, workspace, run)
+}
+
+func (w *work) issueOf(ctx context.Context, workspace, run events.ID) (repo events.Repo, number int, err error) {
+	return issueOf(ctx, w.streams, workspace, run)
+}
+
+func issueOf(ctx context.Context, from events.Streams, workspace, run events.ID) (repo events.Repo, number int, err error) {
+	list, err := from.First(ctx, workspace, run)
+	if err != nil {
+		return repo, 0, fmt.Errorf("read the issue of run %s: %w", run, err)
+	}
+	for _, r := range list {
+		if e, ok := r.Event.(events.RunQueued); ok {
+			repo, number = e.Repo, e.IssueNumber
+		}
+	}
+	return repo, number, nil
 }
 
 // CancelRun stops a run at a person's request.

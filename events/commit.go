@@ -66,6 +66,9 @@ type Streams interface {
 	// Load returns the records of a stream that follow version, oldest first, up to
 	// LoadLimit of them.
 	Load(ctx context.Context, workspace, stream ID, version int) ([]Record, error)
+
+	// First returns the first record of a stream, none if the stream is empty.
+	First(ctx context.Context, workspace, stream ID) ([]Record, error)
 }
 
 // The reasons for which a commit is not stored.

@@ -252,9 +252,13 @@ func (v Runs) EventsBefore(ctx context.Context, workspace, run events.ID, before
 	}.Read(ctx, v.DB)
 }
 
-// Repo returns a repository that runs of a workspace worked on. ok is false if there is none. Its name is read from
-// the log, because jobs clone what it names, and somebody who can write to the database can change a row.
-func (v Runs) Repo(ctx context.Context, workspace, id events.ID) (repo events.Repo, ok bool, err error) {
+// An IssueOf returns the issue of a run and its repository as the log says, whose events are checked. Both are zero if
+// there is no such run. [svc/commands.Handler.IssueOf] is one.
+type IssueOf = func(ctx context.Context, workspace, run events.ID) (repo events.Repo, number int, err error)
+
+// Repo returns a repository that runs of a workspace worked on. ok is false if there is none. Its name is that of
+// issueOf, because jobs clone what it names, and somebody who can write to the database can change a row.
+func (v Runs) Repo(ctx context.Context, workspace, id events.ID, issueOf IssueOf) (repo events.Repo, ok bool, err error) {
 	var run events.ID
 	err = v.DB.QueryRow(ctx, `
 		select run_id from runs where workspace_id = $1 and repo_id = $2
@@ -263,25 +267,15 @@ func (v Runs) Repo(ctx context.Context, workspace, id events.ID) (repo events.Re
 		return repo, false, nil
 	}
 	if err == nil {
-		repo, err = v.repoOf(ctx, workspace, run)
+		repo, _, err = issueOf(ctx, workspace, run)
 	}
 	if err == nil && repo.ID != id {
 		err = fmt.Errorf("it is not that of run %s in the log", run)
 	}
 	if err != nil {
-		return repo, false, fmt.Errorf("read repository %s of %s: %w", id, workspace, err)
+		return events.Repo{}, false, fmt.Errorf("read repository %s of %s: %w", id, workspace, err)
 	}
 	return repo, true, nil
-}
-
-// repoOf returns the repository of a run, as the log says. It is zero if there is no such run.
-func (v Runs) repoOf(ctx context.Context, workspace, run events.ID) (repo events.Repo, err error) {
-	list, err := store.StreamPage{Workspace: workspace, Stream: run, Limit: 1}.Read(ctx, v.DB)
-	if err != nil || len(list) == 0 {
-		return repo, err
-	}
-	queued, _ := list[0].Event.(events.RunQueued)
-	return queued.Repo, nil
 }
 
 // maxIssueLag is how many events after the view's checkpoint LargestIssue searches.
@@ -289,19 +283,27 @@ const maxIssueLag = 100_000
 
 // LargestIssue returns the largest issue number of all runs of a repository, or 0. It also reads
 // the runs queued after the view's checkpoint, so the answer is up to date with the log. It returns
-// [fold.ErrNotCaughtUp] if the view is more than 100,000 events behind.
-func (v Runs) LargestIssue(ctx context.Context, workspace, repo events.ID) (n int, err error) {
+// [fold.ErrNotCaughtUp] if the view is more than 100,000 events behind, and an error if the run with that
+// number does not have it according to issueOf: the next issue gets a number after it.
+func (v Runs) LargestIssue(ctx context.Context, workspace, repo events.ID, issueOf IssueOf) (n int, err error) {
+	var run *events.ID
 	var seq, head int64
 	err = v.DB.QueryRow(ctx, `
-		select coalesce((select issue_number from runs where workspace_id = $1 and repo_id = $2 order by issue_number desc limit 1), 0),
+		select coalesce(r.issue_number, 0), r.run_id,
 			coalesce((select seq from checkpoints where workspace_id = $1 and view = 'runs'), 0),
-			coalesce((select head from logs where workspace_id = $1), 0)`, workspace, repo).Scan(&n, &seq, &head)
+			coalesce((select head from logs where workspace_id = $1), 0)
+		from (select) one left join (
+			select issue_number, run_id from runs where workspace_id = $1 and repo_id = $2 order by issue_number desc limit 1) r on true`,
+		workspace, repo).Scan(&n, &run, &seq, &head)
 	switch {
 	case err != nil:
 	case seq < head-maxIssueLag:
 		err = fold.ErrNotCaughtUp
 	default:
-		n, err = v.largestAfter(ctx, workspace, repo, seq, n)
+		n, run, err = v.largestAfter(ctx, workspace, repo, seq, n, run)
+	}
+	if err == nil && run != nil {
+		err = checkIssue(ctx, issueOf, workspace, *run, repo, n)
 	}
 	if err != nil {
 		return 0, fmt.Errorf("find largest issue number of repository %s of %s: %w", repo, workspace, err)
@@ -309,8 +311,20 @@ func (v Runs) LargestIssue(ctx context.Context, workspace, repo events.ID) (n in
 	return n, nil
 }
 
-// largestAfter returns the largest of n and the issue numbers in the log after an event.
-func (v Runs) largestAfter(ctx context.Context, workspace, repo events.ID, seq int64, n int) (int, error) {
+// checkIssue returns an error unless a run is of that issue of a repository.
+func checkIssue(ctx context.Context, issueOf IssueOf, workspace, run, repo events.ID, n int) error {
+	of, number, err := issueOf(ctx, workspace, run)
+	if err == nil && (of.ID != repo || number != n) {
+		err = fmt.Errorf("run %s is not of issue %d in the log", run, n)
+	}
+	return err
+}
+
+// largestAfter returns the largest of n, which is of run, and the issue numbers in the log after an event, with the run
+// that has it.
+func (v Runs) largestAfter(
+	ctx context.Context, workspace, repo events.ID, seq int64, n int, run *events.ID,
+) (int, *events.ID, error) {
 	rows, _ := v.DB.Query(ctx, `
 		select `+store.EventColumns+` from (
 			select `+store.EventColumns+` from events where workspace_id = $1 and seq > $2 order by seq limit $3) e
@@ -319,13 +333,13 @@ func (v Runs) largestAfter(ctx context.Context, workspace, repo events.ID, seq i
 	for rows.Next() {
 		r, err := store.Scan(rows)
 		if err != nil {
-			return 0, err
+			return 0, nil, err
 		}
-		if e, ok := r.Event.(events.RunQueued); ok && e.Repo.ID == repo {
-			n = max(n, e.IssueNumber)
+		if e, ok := r.Event.(events.RunQueued); ok && e.Repo.ID == repo && e.IssueNumber > n {
+			n, run = e.IssueNumber, &r.Stream
 		}
 	}
-	return n, rows.Err()
+	return n, run, rows.Err()
 }
 
 const runColumns = `workspace_id, run_id, repo_id, repo_name, issue_number, issue_title, stage, status, active, pr_number, cost_cents,

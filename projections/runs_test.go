@@ -260,37 +260,6 @@ func TestStagesOfARun(t *testing.T) {
 	}
 }
 
-// The largest issue number is that of the log, whether or not the view has caught up.
-func TestLargestIssue(t *testing.T) {
-	t.Parallel()
-	w := world.NewSilent(t)
-	workspace := world.NewID()
-	runs := projections.Runs{DB: w.DB}
-	queue := func(in events.ID, r events.Repo, issue int) {
-		_, err := w.Log.Append(t.Context(), &events.Commit{Workspace: in, At: world.Epoch, Writes: []events.Write{{
-			Stream: world.NewID(), Events: []events.Event{events.RunQueued{Repo: r, IssueNumber: issue}},
-		}}})
-		require.NoError(t, err)
-	}
-	is := func(want int) {
-		t.Helper()
-		n, err := runs.LargestIssue(t.Context(), workspace, web.ID)
-		require.NoError(t, err)
-		require.Equal(t, want, n)
-	}
-	is(0)
-	queue(workspace, web, 12)
-	queue(workspace, web, 7)
-	queue(workspace, api, 30)
-	queue(world.NewID(), web, 40)
-	is(12)
-	w.Follower = world.Follow(t, w.DB)
-	w.CaughtUp(t)
-	is(12)
-	queue(workspace, web, 13)
-	is(13)
-}
-
 // A stage of a newer build is shown after the known ones, and its events are not parked.
 func TestStageOfNewerBuildIsShown(t *testing.T) {
 	t.Parallel()
@@ -359,32 +328,4 @@ func TestDashboardPositionsIncludeTheHead(t *testing.T) {
 	require.Len(t, found, 1)
 	require.Contains(t, found[workspace], fmt.Sprintf("%d at ", 2+2*len(projections.Followed())),
 		"the log and all views have come to their second event")
-}
-
-// The name of a repository, from which jobs clone it, is that of the log, whatever a row says.
-func TestRepoIsNamedByTheLog(t *testing.T) {
-	t.Parallel()
-	w := world.New(t)
-	renamed := events.Repo{ID: web.ID, Name: "acme/site"}
-	workspace := world.NewID()
-	queueAt(t, w, world.Epoch, workspace,
-		runScript{repo: web, issue: 1}, runScript{repo: renamed, issue: 2}, runScript{repo: api, issue: 3})
-	view := projections.Runs{DB: w.DB}
-	got, ok, err := view.Repo(t.Context(), workspace, web.ID)
-	require.NoError(t, err)
-	require.True(t, ok)
-	require.Equal(t, renamed, got)
-	_, ok, err = view.Repo(t.Context(), workspace, world.NewID())
-	require.NoError(t, err)
-	require.False(t, ok)
-
-	_, err = w.DB.Exec(t.Context(), `update runs set repo_name = 'eve/trap' where workspace_id = $1`, workspace)
-	require.NoError(t, err)
-	got, _, err = view.Repo(t.Context(), workspace, web.ID)
-	require.NoError(t, err)
-	require.Equal(t, renamed, got)
-	_, err = w.DB.Exec(t.Context(), `update runs set repo_id = $2 where workspace_id = $1 and issue_number = 3`, workspace, web.ID)
-	require.NoError(t, err)
-	_, _, err = view.Repo(t.Context(), workspace, web.ID)
-	require.ErrorContains(t, err, "it is not that of run")
 }

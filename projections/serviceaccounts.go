@@ -194,7 +194,8 @@ func (v ServiceAccounts) SearchByName(ctx context.Context, workspace events.ID, 
 
 // Issuer returns the person who issued the current token of a service account: who created the
 // account or last rotated the token, according to the log. It returns the zero ID if that was not a
-// person.
+// person. Nobody checks that this service appended the event: it only tells in whose share the token's requests
+// wait, and they are answered also while the vault's key is unknown.
 func (v ServiceAccounts) Issuer(ctx context.Context, workspace, account events.ID) (person events.ID, err error) {
 	rows, _ := v.DB.Query(ctx, `
 		select workspace_id, seq, id, stream, version, kind, schema, at, meta, null::json from events

@@ -90,7 +90,15 @@ type streams struct {
 
 // Load is [Store.Load].
 func (s streams) Load(ctx context.Context, workspace, stream events.ID, version int) ([]events.Record, error) {
-	page := StreamPage{Workspace: workspace, Stream: stream, Version: version, Limit: events.LoadLimit}
+	return s.load(ctx, StreamPage{Workspace: workspace, Stream: stream, Version: version, Limit: events.LoadLimit})
+}
+
+// First is [Store.First].
+func (s streams) First(ctx context.Context, workspace, stream events.ID) ([]events.Record, error) {
+	return s.load(ctx, StreamPage{Workspace: workspace, Stream: stream, Limit: 1})
+}
+
+func (s streams) load(ctx context.Context, page StreamPage) ([]events.Record, error) {
 	if s.loads.by != nil {
 		return s.loads.read(ctx, s.db, page)
 	}

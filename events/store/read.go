@@ -160,7 +160,8 @@ func findMissing(ctx context.Context, db Querier, at Position) error {
 }
 
 // A StreamPage is up to Limit records of one stream that follow Version, oldest first, or with
-// Backward those that precede it, newest first.
+// Backward those that precede it, newest first. Nobody checks that this service appended them: they are for display.
+// What decides anything reads them with [Store.Load] or [Store.First].
 type StreamPage struct {
 	Workspace, Stream events.ID
 	Version, Limit    int

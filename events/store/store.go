@@ -76,6 +76,11 @@ func (s *Store) Load(ctx context.Context, workspace, stream events.ID, version i
 	return streams{s.db, s.loads}.Load(ctx, workspace, stream, version)
 }
 
+// First returns the first record of a stream, none if the stream is empty. It is checked as by Load.
+func (s *Store) First(ctx context.Context, workspace, stream events.ID) ([]events.Record, error) {
+	return streams{s.db, s.loads}.First(ctx, workspace, stream)
+}
+
 // Answer returns what was answered to the actor's command with that idempotency key, and
 // the hash of its request. ok is false if there was no such command.
 func (s *Store) Answer(

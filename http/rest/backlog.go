@@ -67,12 +67,14 @@ func (s *Server) queueIssue(ctx context.Context, in *newIssue, queue commands.Qu
 	if err != nil {
 		return nil, invalid("repoId", "must be an id")
 	}
-	repo, ok, err := s.Primary.Runs.Repo(ctx, c.workspace, id)
+	repo, ok, err := s.Primary.Runs.Repo(ctx, c.workspace, id, s.Commands.IssueOf)
 	if err := checkFound(ok, err, errNoRepo); err != nil {
 		return nil, err
 	}
 	queue.Run, queue.Repo, queue.RepoName = events.NewID(s.Now()), repo.ID, repo.Name
-	queue.Largest = func(ctx context.Context) (int, error) { return s.Primary.Runs.LargestIssue(ctx, c.workspace, id) }
+	queue.Largest = func(ctx context.Context, issueOf commands.IssueOf) (int, error) {
+		return s.Primary.Runs.LargestIssue(ctx, c.workspace, id, issueOf)
+	}
 	done, err := s.Commands.QueueIssue(ctx, queue)
 	if err != nil {
 		return nil, err

@@ -156,8 +156,8 @@ func (p *process) commandRuns(t *testing.T, round int, owner commands.Meta) {
 		Answer: aggregates.Answer{Decision: decision, Action: aggregates.ActionConfirm}}))
 	ok(h.CancelRun(ctx, commands.CancelRun{Meta: owner, Run: run}))
 	ok(h.QueueIssue(ctx, commands.QueueIssue{Meta: owner, Run: newID(), Repo: p.repo.ID, RepoName: p.repo.Name, Title: "Light mode",
-		Largest: func(ctx context.Context) (int, error) {
-			return projections.Runs{DB: p.asks}.LargestIssue(ctx, p.acme, p.repo.ID)
+		Largest: func(ctx context.Context, issueOf commands.IssueOf) (int, error) {
+			return projections.Runs{DB: p.asks}.LargestIssue(ctx, p.acme, p.repo.ID, issueOf)
 		}}))
 	ok(h.ExportAudit(ctx, commands.ExportAudit{Meta: owner, Format: "csv"}))
 
@@ -274,7 +274,7 @@ func (p *process) askRuns(t *testing.T) {
 	told := idOf(t, 'r', 500)
 	require.Len(t, done[[]events.Record](t)(v.Events(ctx, p.long, told, 5, 25)), 5)
 	require.Len(t, done[[]events.Record](t)(v.EventsBefore(ctx, p.long, told, 9, 5)), 5)
-	_, ok, err = v.Repo(ctx, p.acme, p.repo.ID)
+	_, ok, err = v.Repo(ctx, p.acme, p.repo.ID, p.commands.IssueOf)
 	require.True(t, ok, err)
 
 	decisions := projections.Decisions{DB: p.asks}
