@@ -2,12 +2,14 @@ package projections
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"svc/events"
+	"svc/events/store"
 )
 
 // Artifacts is the view of the files that jobs left. It is inline, so that whoever has uploaded one
@@ -56,28 +58,31 @@ func (v Artifacts) Removed(ctx context.Context, workspace, job events.ID) (bool,
 	return row.Artifacts.State == "removed", err
 }
 
-// artifactEventsPage is how many events of a job are read at a time.
-const artifactEventsPage = 500
+// AbandonedArtifacts tells which artifacts of jobs are left of abandoned uploads.
+type AbandonedArtifacts struct {
+	DB  *pgxpool.Pool
+	Log events.Streams
+}
 
-// StoredOfAbandoned returns the completely stored artifacts of a job whose upload was abandoned, none if
-// its artifacts were removed. It reads them from the log, not only from the view, because the caller
-// deletes all others. ok is false for any other job, and if an event cannot be decoded.
-func (v Artifacts) StoredOfAbandoned(ctx context.Context, workspace, job events.ID) (keep []events.ID, ok bool, err error) {
-	jobs := Jobs(v)
-	row, found, err := jobs.Get(ctx, workspace, job)
+// Stored returns the completely stored artifacts of a job whose upload was abandoned, none if its artifacts were
+// removed. It reads them from the log, which checks the events, and not only from the view, because the caller deletes
+// all others. ok is false for any other job, and if an event was not appended by this service, which the log reports.
+func (a AbandonedArtifacts) Stored(ctx context.Context, workspace, job events.ID) (keep []events.ID, ok bool, err error) {
+	row, found, err := Jobs{a.DB}.Get(ctx, workspace, job)
 	if err != nil || !found || row.Artifacts.State != "abandoned" && row.Artifacts.State != "removed" {
 		return nil, false, err
 	}
 	for after, more := 0, true; more; {
-		list, err := jobs.Events(ctx, workspace, job, after, artifactEventsPage)
-		if err != nil {
+		list, err := a.Log.Load(ctx, workspace, job, after)
+		switch {
+		case errors.Is(err, store.ErrForeign):
+			return nil, false, nil
+		case err != nil:
 			return nil, false, wrapArtifacts(job, err)
 		}
 		for _, r := range list {
 			after = r.Version
 			switch e := r.Event.(type) {
-			case events.Undecoded:
-				return nil, false, nil
 			case events.JobArtifactStored:
 				keep = append(keep, e.File.ID)
 			case events.JobArtifactsAbandoned:
@@ -86,7 +91,7 @@ func (v Artifacts) StoredOfAbandoned(ctx context.Context, workspace, job events.
 				keep, ok = nil, true
 			}
 		}
-		more = len(list) == artifactEventsPage
+		more = len(list) == events.LoadLimit
 	}
 	return keep, ok, nil
 }

@@ -111,7 +111,7 @@ func (p parts) start(ctx context.Context, run func(func(context.Context)), busUR
 	})
 	if p.artifacts != nil {
 		run(artifacts.Sweeper{
-			Store: p.artifacts, Abandoned: projections.Artifacts{DB: p.db.Pool}.StoredOfAbandoned, Log: log,
+			Store: p.artifacts, Abandoned: projections.AbandonedArtifacts{DB: p.db.Pool, Log: p.log.Store}.Stored, Log: log,
 			Leads: func() bool { return p.elections.Leads(dispatch.Leadership) },
 		}.Run)
 	}

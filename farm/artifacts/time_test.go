@@ -2,7 +2,6 @@ package artifacts_test
 
 import (
 	"context"
-	"errors"
 	"io"
 	"log/slog"
 	"os"
@@ -17,6 +16,7 @@ import (
 
 	"svc/events"
 	"svc/farm/artifacts"
+	"svc/fault"
 )
 
 // Old files are compared with the log once a day, only by the leader, and not after the service
@@ -40,7 +40,7 @@ func TestUnrecordedFilesAreSweptOnceADay(t *testing.T) {
 		s.Abandoned = func(context.Context, events.ID, events.ID) ([]events.ID, bool, error) {
 			n := asked.Add(1)
 			if n == 3 {
-				return nil, true, errors.New("the log is away")
+				return nil, true, fault.ErrUnavailable
 			}
 			return nil, n == 4, nil
 		}

@@ -10,12 +10,13 @@ import (
 	"time"
 
 	"svc/events"
+	"svc/fault"
 )
 
 // UnrecordedRetention is how long complete files without an event are kept.
 const UnrecordedRetention = 24 * time.Hour
 
-// ErrLog says that the log could not be read.
+// ErrLog says that the log does not answer.
 var ErrLog = errors.New("ask the log for artifacts")
 
 // An AbandonedFunc returns the artifacts to keep of a job whose upload was abandoned. For any other
@@ -25,7 +26,7 @@ type AbandonedFunc func(ctx context.Context, workspace, job events.ID) (keep []e
 // SweepUnrecorded removes sealed files without an event, which exist when an upload was abandoned
 // just before the event was appended, and returns the number of removed objects. [Swept.Sweep] keeps
 // them, as they are sealed. It pauses between folders, to limit the load of a large store. A folder
-// that fails does not stop the others; if the log fails, the sweep ends with [ErrLog].
+// that fails does not stop the others; if the log does not answer, the sweep ends with [ErrLog].
 func SweepUnrecorded(ctx context.Context, store Store, abandoned AbandonedFunc, now time.Time, pause time.Duration) (
 	removed int, err error,
 ) {
@@ -67,8 +68,10 @@ func sweepUnrecordedFolder(ctx context.Context, store Store, folder string, aban
 	}
 	keep, ok, err := abandoned(ctx, workspace, job)
 	switch {
-	case err != nil:
+	case err != nil && fault.IsUnavailable(err):
 		return 0, fmt.Errorf("%w: %w", ErrLog, err)
+	case err != nil: // of this job alone, as an event of a newer build
+		return 0, err
 	case !ok:
 		return 0, nil
 	}

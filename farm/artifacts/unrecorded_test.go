@@ -12,6 +12,7 @@ import (
 
 	"svc/events"
 	"svc/farm/artifacts"
+	"svc/fault"
 )
 
 // Of a job whose upload was abandoned, files without an event are removed a day after the last
@@ -104,5 +105,34 @@ func TestSweepUnrecordedContinuesAfterError(t *testing.T) {
 		require.NotErrorIs(t, err, artifacts.ErrLog)
 		require.Equal(t, 2, n)
 		require.Equal(t, []string{"x"}, names(t, s, folder))
+	}
+}
+
+// A job whose events cannot be used does not stop the sweep of others, in whatever order they come. It ends if the log
+// does not answer.
+func TestSweepUnrecordedContinuesAfterUnusableJob(t *testing.T) {
+	unusable := errors.New("an event of a newer build")
+	for _, bad := range []events.ID{{0: 1}, {0: 255}} {
+		s := open(t, t.TempDir())
+		uploadAll(t, s, []byte("a"))
+		put(t, s, job.Workspace.String()+"/"+bad.String()+"/x", "")
+		said := unusable
+		abandoned := func(_ context.Context, _, id events.ID) ([]events.ID, bool, error) {
+			if id == bad {
+				return nil, true, said
+			}
+			return nil, true, nil
+		}
+		sweep := func() (int, error) {
+			return artifacts.SweepUnrecorded(t.Context(), s, abandoned, time.Now().Add(2*artifacts.UnrecordedRetention), time.Nanosecond)
+		}
+		n, err := sweep()
+		require.ErrorIs(t, err, unusable)
+		require.NotErrorIs(t, err, artifacts.ErrLog)
+		require.Equal(t, 2, n)
+		require.Equal(t, []string{"x"}, names(t, s, job.Workspace.String()+"/"+bad.String()))
+		said = fault.ErrUnavailable
+		_, err = sweep()
+		require.ErrorIs(t, err, artifacts.ErrLog)
 	}
 }

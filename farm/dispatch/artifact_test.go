@@ -30,6 +30,32 @@ func newRunningWith(t *testing.T, artifact events.JobArtifactSpec) *running {
 	return j
 }
 
+// newStored returns a job that has just left one artifact, completely stored, and a replica that removes those of 90
+// days, and counts the jobs whose files it removed.
+func newStored(t *testing.T) (j *running, r *replica, removed *int, file events.ID) {
+	t.Helper()
+	j = newRunningWith(t, events.JobArtifactSpec{Name: "dist", Paths: []string{"dist"}, When: "success"})
+	end := finished("one\n")
+	end.Artifacts = 1
+	j.a.send(end, j.job, j.epoch, 3)
+	j.a.acked(3)
+	removed = new(int)
+	r = j.replica(func(c *dispatch.Config) {
+		c.ArtifactRetention = 90 * 24 * time.Hour
+		c.RemoveFiles = func(context.Context, events.ID, events.ID) error { *removed++; return nil }
+	})
+	f := events.JobArtifact{ID: newID(), Name: "dist", Path: "dist/a", Size: 1}
+	_, err := r.DeclareArtifacts(t.Context(), commands.DeclareArtifacts{
+		Meta: systemMeta(j.ws), Job: j.job, Runner: j.runner, Epoch: j.epoch, Files: []events.JobArtifact{f},
+	})
+	require.NoError(t, err)
+	_, err = r.StoreArtifacts(t.Context(), commands.StoreArtifacts{
+		Meta: systemMeta(j.ws), Job: j.job, Runner: j.runner, Epoch: j.epoch, Files: []events.ID{f.ID},
+	})
+	require.NoError(t, err)
+	return j, r, removed, f.ID
+}
+
 // The job succeeds and its runner is never heard of again. When the upload is abandoned the job has
 // failed if it requires the artifact, and the view has the reason.
 func TestJobFailsWithoutRequiredArtifact(t *testing.T) {
@@ -130,7 +156,7 @@ func TestOldArtifactsAreRemoved(t *testing.T) {
 				state, rows = stored()
 				require.Equal(t, "removed 0 1", fmt.Sprintf("%s %d %d", state, rows, removed))
 			}
-			keep, ok, err := projections.Artifacts{DB: j.db}.StoredOfAbandoned(t.Context(), j.ws, j.job)
+			keep, ok, err := projections.AbandonedArtifacts{DB: j.db, Log: r.log}.Stored(t.Context(), j.ws, j.job)
 			require.NoError(t, err)
 			require.True(t, ok, "what is left of them may be swept")
 			require.Empty(t, keep)

@@ -14,6 +14,7 @@ import (
 	"svc/events"
 	"svc/events/store"
 	"svc/farm/dispatch"
+	"svc/projections"
 )
 
 // change runs SQL of somebody who can write to the database, but has no key of the vault. $1 is the workspace.
@@ -46,6 +47,12 @@ func (l *logged) errors(job events.ID) (n int) {
 		}
 	}
 	return n
+}
+
+// checkLoads makes r load no events that replicas did not append.
+func (s *site) checkLoads(r *replica, log *logged) {
+	signed := func(context.Context, []events.Record) error { return store.ErrForeign }
+	r.log.CheckLoads(s.ring, signed, slog.New(slog.NewTextHandler(log, nil)))
 }
 
 // requireNext requires that the next job that a runner is given is one that is submitted now.
@@ -96,8 +103,7 @@ func TestJobChangedInTheLogIsNotDelivered(t *testing.T) {
 			job := s.submit(first)
 			s.change(sql, job)
 			r := s.replica(revealing(1)) // it reads the job, which the other has in memory
-			signed := func(context.Context, []events.Record) error { return store.ErrForeign }
-			r.log.CheckLoads(s.ring, signed, slog.New(slog.NewTextHandler(log, nil)))
+			s.checkLoads(r, log)
 			a := dial(t, r, s.ws, s.enrol(r, "builder", 1, 0))
 			a.greet()
 			require.Eventually(t, func() bool { return log.errors(job) > 0 }, waitLimit, 2*time.Millisecond)
@@ -164,4 +170,28 @@ func TestRowsOfLabelsGiveNothingToRunners(t *testing.T) {
 			s.requireNext(r, a, suits)
 		})
 	}
+}
+
+// What may be deleted from the disk is decided by events that this service appended, whatever the rows say.
+func TestForgedEventReleasesNoFiles(t *testing.T) {
+	t.Parallel()
+	j, _, _, _ := newStored(t)
+	r, log := j.replica(), &logged{}
+	j.checkLoads(r, log)
+	view := projections.AbandonedArtifacts{DB: j.db, Log: r.log}
+	keep, ok, err := view.Stored(t.Context(), j.ws, j.job)
+	require.NoError(t, err)
+	require.False(t, ok, "its artifacts are complete: %v", keep)
+	j.change(`update jobs set artifacts = '{"state":"removed"}' where workspace_id = $1 and job_id = $2`, j.job)
+	_, ok, err = view.Stored(t.Context(), j.ws, j.job)
+	require.NoError(t, err)
+	require.False(t, ok, "they are complete in the log")
+	require.Zero(t, log.errors(j.job))
+	j.change(`with h as (update logs set head = head + 1 where workspace_id = $1 returning head)
+		insert into events select workspace_id, h.head, gen_random_uuid(), stream, version + 1, 'job.artifacts_removed', 1, at, meta, '{}', mac
+		from h, (select * from events where workspace_id = $1 and stream = $2 order by version desc limit 1) e`, j.job)
+	_, ok, err = view.Stored(t.Context(), j.ws, j.job)
+	require.NoError(t, err)
+	require.False(t, ok, "the event is forged")
+	require.Equal(t, 1, log.errors(j.job))
 }

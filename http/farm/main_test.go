@@ -77,6 +77,7 @@ type replica struct {
 	http.Handler
 	server   *farm.Server
 	commands *commands.Handler
+	log      *store.Store
 }
 
 func newSite(t *testing.T, change ...func(*farm.Config)) *site {
@@ -119,7 +120,7 @@ func (s *site) newReplica(t *testing.T, address string, change []func(*farm.Conf
 	for _, m := range server.Operations() {
 		api.Add(m.Operation, m.Handler)
 	}
-	return &replica{api, server, h}
+	return &replica{api, server, h, log}
 }
 
 func (s *site) newWorkspace(t *testing.T, slug string) (events.ID, commands.Meta) {
