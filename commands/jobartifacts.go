@@ -2,6 +2,8 @@ package commands
 
 import (
 	"context"
+	"fmt"
+	"time"
 
 	"svc/aggregates"
 	"svc/events"
@@ -49,29 +51,56 @@ func (h *Handler) StoreArtifacts(ctx context.Context, c StoreArtifacts) (Result,
 	}))
 }
 
-// AbandonArtifacts records that no more files of a job come.
+// AbandonArtifacts records that no more files of a job come, if it finished at EndedBy or earlier.
 type AbandonArtifacts struct {
 	Meta
-	Job events.ID
+	Job     events.ID
+	EndedBy time.Time
 }
 
-// AbandonArtifacts does nothing if the artifacts are complete or the job has not ended.
+// AbandonArtifacts does nothing if the artifacts are complete or the job has not ended by then.
 func (h *Handler) AbandonArtifacts(ctx context.Context, c AbandonArtifacts) (Result, error) {
-	return h.execute(ctx, c.Meta, c, onJob(c.Job, func(_ context.Context, _ *work, j *aggregates.Job) ([]events.Event, error) {
-		return j.AbandonArtifacts()
+	return h.execute(ctx, c.Meta, c, onJob(c.Job, func(ctx context.Context, w *work, j *aggregates.Job) ([]events.Event, error) {
+		return w.unlessAppended(ctx, c.Job, events.JobFinished{}.Kind(), c.EndedBy, j.AbandonArtifacts)
 	}))
 }
 
-// RemoveArtifacts records that the files of a job are removed for their age. Whoever removes them
-// does so afterwards.
+// RemoveArtifacts records that the files of a job are removed for their age, if all were stored at StoredBy or
+// earlier. Whoever removes them does so afterwards.
 type RemoveArtifacts struct {
 	Meta
-	Job events.ID
+	Job      events.ID
+	StoredBy time.Time
 }
 
-// RemoveArtifacts does nothing if there are no files, or more may come.
+// RemoveArtifacts does nothing if there are no files, more may come, or one was stored later.
 func (h *Handler) RemoveArtifacts(ctx context.Context, c RemoveArtifacts) (Result, error) {
-	return h.execute(ctx, c.Meta, c, onJob(c.Job, func(_ context.Context, _ *work, j *aggregates.Job) ([]events.Event, error) {
-		return j.RemoveArtifacts()
+	return h.execute(ctx, c.Meta, c, onJob(c.Job, func(ctx context.Context, w *work, j *aggregates.Job) ([]events.Event, error) {
+		return w.unlessAppended(ctx, c.Job, events.JobArtifactStored{}.Kind(), c.StoredBy, j.RemoveArtifacts)
 	}))
+}
+
+// unlessAppended returns what decide decides, or no event if one of a kind was appended to a stream after a time. That
+// is the time in the event's id: the times of rows, and the column at of the log, are not authenticated.
+func (w *work) unlessAppended(
+	ctx context.Context, stream events.ID, kind string, after time.Time, decide func() ([]events.Event, error),
+) ([]events.Event, error) {
+	decided, err := decide()
+	if err != nil || len(decided) == 0 {
+		return nil, err
+	}
+	for version, more := 0, true; more; {
+		list, err := w.streams.Load(ctx, w.meta.Workspace, stream, version)
+		if err != nil {
+			return nil, fmt.Errorf("load %s: %w", stream, err)
+		}
+		for _, r := range list {
+			version = r.Version
+			if r.Event.Kind() == kind && r.ID.Time().After(after) {
+				return nil, nil
+			}
+		}
+		more = len(list) == events.LoadLimit
+	}
+	return decided, nil
 }

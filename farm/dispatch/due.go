@@ -106,10 +106,11 @@ func (s *sweep) settle(ctx context.Context, now time.Time, j dueJob) error {
 			return err
 		}
 	}
-	if j.FinishedAt == nil || now.Before(j.FinishedAt.Add(events.ArtifactUploadWindow)) {
+	by := now.Add(-events.ArtifactUploadWindow)
+	if j.FinishedAt == nil || j.FinishedAt.After(by) {
 		return nil
 	}
-	_, err := s.d.Commands.AbandonArtifacts(ctx, commands.AbandonArtifacts{Meta: systemMeta(j.Workspace), Job: j.Job})
+	_, err := s.d.Commands.AbandonArtifacts(ctx, commands.AbandonArtifacts{Meta: systemMeta(j.Workspace), Job: j.Job, EndedBy: by})
 	return err
 }
 

@@ -195,3 +195,36 @@ func TestForgedEventReleasesNoFiles(t *testing.T) {
 	require.False(t, ok, "the event is forged")
 	require.Equal(t, 1, log.errors(j.job))
 }
+
+// Whether artifacts are old is decided by the log, which says that these are seconds old.
+func TestForgedAgeRemovesNoArtifacts(t *testing.T) {
+	t.Parallel()
+	j, r, removed, _ := newStored(t)
+	j.change(`update job_artifacts set stored_at = '2000-01-01' where workspace_id = $1`)
+	j.change(`update events set at = '2000-01-01' where workspace_id = $1`)
+	r.SweepOnce(t.Context())
+	require.Zero(t, *removed, "%v", j.kinds(j.job))
+	require.Zero(t, count(j.kinds(j.job), "artifacts_removed"))
+	j.clock.advance(91 * 24 * time.Hour)
+	r.SweepOnce(t.Context())
+	require.Equal(t, 1, *removed, "%v", j.kinds(j.job))
+}
+
+// Whether an upload takes too long is decided by the log, which says that the job has just ended.
+func TestForgedEndAbandonsNoUpload(t *testing.T) {
+	t.Parallel()
+	j := newRunningWith(t, events.JobArtifactSpec{Name: "dist", Paths: []string{"dist"}, When: "success", Required: true})
+	end := finished("one\n")
+	end.Artifacts = 1
+	j.a.send(end, j.job, j.epoch, 3)
+	j.a.acked(3)
+	j.change(`update jobs set finished_at = '2000-01-01', due_at = '2000-01-01' where workspace_id = $1`)
+	j.r.SweepOnce(t.Context())
+	require.Equal(t, 1, count(j.kinds(j.job), "log_sealed"), "it was looked at")
+	require.Zero(t, count(j.kinds(j.job), "artifacts_abandoned"))
+	require.Equal(t, events.JobStateSucceeded, j.state(j.job))
+	j.clock.advance(events.ArtifactUploadWindow + time.Second)
+	j.change(`update jobs set due_at = '2000-01-01' where workspace_id = $1`)
+	j.r.SweepOnce(t.Context())
+	require.Equal(t, events.JobStateFailed, j.state(j.job))
+}

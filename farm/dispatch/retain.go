@@ -76,26 +76,32 @@ func (s *sweep) removeOldArtifacts(ctx context.Context, now time.Time) error {
 	if s.d.ArtifactRetention == 0 || now.Sub(s.artifactsAt) < retainEvery {
 		return nil
 	}
-	found := 0
+	found, by := 0, now.Add(-s.d.ArtifactRetention)
 	err := s.each(ctx, now, func(ctx context.Context, r ref) error {
 		found++
-		return s.removeArtifacts(ctx, r)
+		return s.removeArtifacts(ctx, r, by)
 	}, `
 		select distinct workspace_id, job_id, 0 from (
 			select workspace_id, job_id from job_artifacts where stored_at < $1 order by stored_at limit $2) a
 		where not job_id = any($4) and not exists (
 			select from job_artifacts n where n.workspace_id = a.workspace_id and n.job_id = a.job_id and n.stored_at >= $1)
-		limit $3`, now.Add(-s.d.ArtifactRetention), retainFiles, retainJobs, s.retrying())
+		limit $3`, by, retainFiles, retainJobs, s.retrying())
 	if err == nil && found < retainJobs {
 		s.artifactsAt = now
 	}
 	return err
 }
 
-func (s *sweep) removeArtifacts(ctx context.Context, r ref) error {
-	done, err := s.d.Commands.RemoveArtifacts(ctx, commands.RemoveArtifacts{Meta: systemMeta(r.Workspace), Job: r.ID})
-	if err != nil || done.Idle || s.d.RemoveFiles == nil {
+// removeArtifacts removes the artifacts of a job that are old according to the view, if they are in the log too.
+func (s *sweep) removeArtifacts(ctx context.Context, r ref, by time.Time) error {
+	done, err := s.d.Commands.RemoveArtifacts(ctx, commands.RemoveArtifacts{Meta: systemMeta(r.Workspace), Job: r.ID, StoredBy: by})
+	switch {
+	case err != nil:
 		return err
+	case done.Idle:
+		return fmt.Errorf("artifacts of job %s are not as old in the log as in their rows", r.ID)
+	case s.d.RemoveFiles == nil:
+		return nil
 	}
 	if err := s.d.RemoveFiles(ctx, r.Workspace, r.ID); err != nil {
 		return fmt.Errorf("remove files of job %s: %w", r.ID, err)

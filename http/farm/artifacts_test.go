@@ -225,7 +225,7 @@ func TestUploadsTooEarlyAndTooLate(t *testing.T) {
 	u.send(t, u.a, manifest, chunk).is(t, 409, "farm_job_not_finished")
 	u.finish(t, 2)
 	u.send(t, u.a, manifest, chunk).is(t, 200, "")
-	_, err := u.a.commands.AbandonArtifacts(t.Context(), commands.AbandonArtifacts{Meta: system(u.workspace), Job: u.job})
+	_, err := u.a.commands.AbandonArtifacts(t.Context(), u.abandonment())
 	require.NoError(t, err)
 	u.send(t, u.b, manifest, part{"f1.0", []byte("b")}).is(t, 409, "artifacts_closed")
 	require.Equal(t, []string{"artifacts_declared", "artifact_stored", "artifacts_abandoned"}, u.happened(t))

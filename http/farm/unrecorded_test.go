@@ -7,7 +7,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"svc/commands"
 	"svc/events"
 	"svc/farm/artifacts"
 	"svc/projections"
@@ -33,7 +32,7 @@ func TestUnrecordedFileIsRemoved(t *testing.T) {
 		return n
 	}
 	require.Zero(t, sweep(), "it may go on")
-	_, err = u.a.commands.AbandonArtifacts(t.Context(), commands.AbandonArtifacts{Meta: system(u.workspace), Job: u.job})
+	_, err = u.a.commands.AbandonArtifacts(t.Context(), u.abandonment())
 	require.NoError(t, err)
 	require.Equal(t, 2, sweep(), "a chunk and its seal")
 	require.Zero(t, sweep())

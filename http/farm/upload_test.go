@@ -68,6 +68,11 @@ func newUpload(t *testing.T, files int) *upload {
 	return u
 }
 
+// abandonment returns the command that ends the upload.
+func (u *upload) abandonment() commands.AbandonArtifacts {
+	return commands.AbandonArtifacts{Meta: system(u.workspace), Job: u.job, EndedBy: u.clock.now()}
+}
+
 // run starts a job on a runner. The job's artifacts are dist and those given.
 func (s *site) run(t *testing.T, runner events.ID, more ...events.JobArtifactSpec) (job events.ID) {
 	t.Helper()
