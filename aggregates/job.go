@@ -51,9 +51,9 @@ type Job struct {
 	seq         int64 // number of the runner's last report in this epoch
 	timedOut    bool  // it is being cancelled because it exceeded its time limit
 	reason      string
-	deadline    time.Time    // when it has to have ended; while it is being cancelled, when it is ended by force
-	expires     time.Time    // when it expires unless a runner has taken it
-	sealed      map[int]bool // epochs whose log is final
+	deadline    time.Time      // when it has to have ended; while it is being cancelled, when it is ended by force
+	expires     time.Time      // when it expires unless a runner has taken it
+	logs        map[int]jobLog // by epoch
 
 	artifacts artifacts
 }
@@ -88,7 +88,7 @@ func (j *Job) Apply(e events.Event, by events.Actor) {
 	switch e := e.(type) {
 	case events.JobSubmitted:
 		j.submitter = events.Actor{Type: by.Type, ID: by.ID}
-		j.spec, j.state, j.expires, j.sealed = termsOf(e.Spec), events.JobStateQueued, e.ExpiresAt, map[int]bool{}
+		j.spec, j.state, j.expires, j.logs = termsOf(e.Spec), events.JobStateQueued, e.ExpiresAt, map[int]jobLog{}
 	case events.JobLeased:
 		j.state, j.epoch, j.attempt, j.runner, j.slot = events.JobStateLeased, e.Epoch, e.Attempt, e.Runner, e.Slot
 		j.accepted, j.started, j.step, j.stepRunning, j.seq = false, false, -1, false, 0
@@ -105,6 +105,7 @@ func (j *Job) Apply(e events.Event, by events.Actor) {
 		if !e.ExpiresAt.IsZero() {
 			j.expires = e.ExpiresAt
 		}
+		j.noteReport(e.Epoch, e.Report)
 	case events.JobStarted:
 		j.seq, j.started = e.Seq, true
 		if j.state == events.JobStateLeased { // a job that is being cancelled keeps its deadline
@@ -116,6 +117,7 @@ func (j *Job) Apply(e events.Event, by events.Actor) {
 		j.seq, j.stepRunning = e.Seq, false
 	case events.JobFinished:
 		j.seq, j.state = e.Seq, e.Outcome
+		j.noteLog(e.Epoch, e.Log)
 		j.artifacts.expect(e.Artifacts)
 	case events.JobCancelRequested:
 		j.state, j.deadline, j.timedOut, j.reason = events.JobStateCancelling, e.Deadline, e.TimedOut, e.Reason
@@ -123,10 +125,11 @@ func (j *Job) Apply(e events.Event, by events.Actor) {
 		j.endWithoutReport(e.State())
 	case events.JobLost:
 		j.endWithoutReport(events.JobStateLost)
+		j.noteReport(e.Epoch, e.Report)
 	case events.JobExpired:
 		j.endWithoutReport(events.JobStateExpired)
 	case events.JobLogSealed:
-		j.sealed[e.Epoch] = true
+		j.logs[e.Epoch] = jobLog{sealed: true}
 	case events.JobLeaseExpired: // the event after it says what follows
 	default:
 		j.applyArtifacts(e)
@@ -311,18 +314,6 @@ func (j *Job) TimeOut(now time.Time, silent bool) ([]events.Event, error) {
 		return j.failAttempt("lost", nil, now), nil
 	}
 	return nil, nil
-}
-
-// SealLog records that nothing will be added to the log of an epoch. A repetition returns
-// no event.
-func (j *Job) SealLog(e events.JobLogSealed) ([]events.Event, error) {
-	switch {
-	case e.Epoch < 1 || e.Epoch > j.epoch || e.Epoch == j.epoch && j.state.Held():
-		return nil, ErrJobNotFinished
-	case j.sealed[e.Epoch]:
-		return nil, nil
-	}
-	return oneEvent(e)
 }
 
 func seconds(n int) time.Duration { return time.Duration(n) * time.Second }

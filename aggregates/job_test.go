@@ -298,18 +298,3 @@ func TestJobTimesOut(t *testing.T) {
 		{name: "when over", given: doneJob, when: after(noon.AddDate(1, 0, 0), true)},
 	})
 }
-
-func TestJobLogIsSealed(t *testing.T) {
-	seal := func(epoch int) func(*Job) ([]events.Event, error) {
-		return func(j *Job) ([]events.Event, error) { return j.SealLog(events.JobLogSealed{Epoch: epoch}) }
-	}
-	sealed := events.JobLogSealed{Epoch: 1}
-	check(t, []spec[Job]{
-		{name: "when over", given: doneJob, when: seal(1), then: []events.Event{sealed}},
-		{name: "of an older epoch", given: secondLease, when: seal(1), then: []events.Event{sealed}},
-		{name: "twice", given: append(doneJob[:5:5], sealed), when: seal(1)},
-		{name: "while it runs", given: runningJob, when: seal(1), err: ErrJobNotFinished},
-		{name: "of no epoch", given: doneJob, when: seal(0), err: ErrJobNotFinished},
-		{name: "of one to come", given: doneJob, when: seal(2), err: ErrJobNotFinished},
-	})
-}

@@ -210,16 +210,16 @@ func (h *Handler) TimeOutJob(ctx context.Context, c TimeOutJob) (Result, error) 
 	}))
 }
 
-// SealJobLog records that the log of an epoch is final.
+// SealJobLog records that the log of an epoch is final, and whether it is what the runner has sent.
 type SealJobLog struct {
 	Meta
 	Job    events.ID
-	Sealed events.JobLogSealed
+	Stored aggregates.StoredLog
 }
 
 // SealJobLog refuses the log of an epoch that has not ended.
 func (h *Handler) SealJobLog(ctx context.Context, c SealJobLog) (Result, error) {
 	return h.execute(ctx, c.Meta, c, onJob(c.Job, func(_ context.Context, _ *work, j *aggregates.Job) ([]events.Event, error) {
-		return j.SealLog(c.Sealed)
+		return j.SealLog(c.Stored)
 	}))
 }

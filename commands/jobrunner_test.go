@@ -313,25 +313,24 @@ func TestSealJobLog(t *testing.T) {
 	m := newTeam(t)
 	runner, job := m.connectRunner(t, 0), m.submitJob(t)
 	require.NoError(t, m.lease(m.replica, job, runner, 0))
-	sealed := events.JobLogSealed{Epoch: 1, Bytes: 4, Chunks: 1, SHA256: "aa", Integrity: "verified"}
-	seal := func(e events.JobLogSealed) error {
-		_, err := m.other.SealJobLog(t.Context(), commands.SealJobLog{Meta: systems(m.id), Job: job, Sealed: e})
+	stored := aggregates.StoredLog{Epoch: 1, Bytes: 4, Chunks: 1, SHA256: "aa"}
+	seal := func(l aggregates.StoredLog) error {
+		_, err := m.other.SealJobLog(t.Context(), commands.SealJobLog{Meta: systems(m.id), Job: job, Stored: l})
 		return err
 	}
-	later := sealed
+	later := stored
 	later.Epoch = 2
 	before := m.head(t, m.id)
-	require.ErrorIs(t, seal(sealed), aggregates.ErrJobNotFinished)
+	require.ErrorIs(t, seal(stored), aggregates.ErrJobNotFinished)
 	require.ErrorIs(t, seal(later), aggregates.ErrJobNotFinished)
-	require.ErrorIs(t, seal(events.JobLogSealed{}), aggregates.ErrJobNotFinished)
+	require.ErrorIs(t, seal(aggregates.StoredLog{}), aggregates.ErrJobNotFinished)
 	require.Empty(t, m.history(t, m.id, before+1))
 	_, err := m.LoseLease(t.Context(), commands.LoseLease{Meta: systems(m.id), Job: job, Epoch: 1})
 	require.NoError(t, err)
 	before = m.head(t, m.id)
-	require.NoError(t, seal(sealed))
-	sealed.Bytes = 5
-	require.NoError(t, seal(sealed))
-	sealed.Bytes = 4
-	m.requireAdded(t, m.id, before, sealed)
+	require.NoError(t, seal(stored))
+	stored.Bytes = 5
+	require.NoError(t, seal(stored))
+	m.requireAdded(t, m.id, before, events.JobLogSealed{Epoch: 1, Bytes: 4, Chunks: 1, SHA256: "aa", Integrity: "incomplete"})
 	require.NotNil(t, fault.As(seal(later)))
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -102,7 +101,7 @@ func (s *sweep) settle(ctx context.Context, now time.Time, j dueJob) error {
 		if a.Log != nil {
 			continue
 		}
-		if err := s.seal(ctx, j, a); err != nil {
+		if err := s.seal(ctx, j, a.Epoch); err != nil {
 			return err
 		}
 	}
@@ -114,29 +113,19 @@ func (s *sweep) settle(ctx context.Context, now time.Time, j dueJob) error {
 	return err
 }
 
-// seal records whether the log of an attempt is complete. Nothing is added to it after that.
-func (s *sweep) seal(ctx context.Context, j dueJob, a projections.JobAttempt) error {
-	epoch := a.Epoch
+// seal records whether the log of an epoch is complete. Nothing is added to it after that.
+func (s *sweep) seal(ctx context.Context, j dueJob, epoch int) error {
 	if err := s.fenceJob(ctx, ref{j.Workspace, j.Job, epoch}); err != nil {
 		return err
 	}
-	sealed, err := s.digest(ctx, j, epoch)
+	stored, err := s.digest(ctx, j, epoch)
 	if err != nil {
 		return err
 	}
-	reported, err := s.reportedSum(ctx, j, a)
-	if err != nil {
+	if stored.Cut, stored.CutKnown, err = s.wasCut(ctx, j, epoch); err != nil {
 		return err
 	}
-	cut, known, err := s.wasCut(ctx, j, epoch)
-	if err != nil {
-		return err
-	}
-	if reported != nil {
-		cut = cut || reported.Truncated || !known && sealed.Bytes < reported.Bytes
-	}
-	sealed.Truncated, sealed.Integrity = cut, integrity(sealed, reported, cut)
-	_, err = s.d.Commands.SealJobLog(ctx, commands.SealJobLog{Meta: systemMeta(j.Workspace), Job: j.Job, Sealed: sealed})
+	_, err = s.d.Commands.SealJobLog(ctx, commands.SealJobLog{Meta: systemMeta(j.Workspace), Job: j.Job, Stored: stored})
 	if err == nil {
 		s.d.Logs.Moved(j.Workspace, j.Job)
 	}
@@ -155,67 +144,33 @@ func (s *sweep) wasCut(ctx context.Context, j dueJob, epoch int) (cut, known boo
 	return slices.Contains(list, true), len(list) > 0, nil
 }
 
-// integrity compares the stored log with what the runner says it sent. The end of a log that was cut
-// is missing.
-func integrity(stored events.JobLogSealed, reported *events.JobLogSummary, cut bool) string {
-	switch {
-	case reported == nil || reported.SHA256 == "", cut && stored.Bytes < reported.Bytes:
-		return "incomplete"
-	case reported.Bytes == stored.Bytes && reported.SHA256 == stored.SHA256:
-		return "verified"
-	}
-	return "mismatch"
-}
-
 // digest reads a log from its beginning, page by page, and returns its size, digest and number of
 // chunks.
-func (s *sweep) digest(ctx context.Context, j dueJob, epoch int) (events.JobLogSealed, error) {
-	sealed, sum := events.JobLogSealed{Epoch: epoch}, sha256.New()
+func (s *sweep) digest(ctx context.Context, j dueJob, epoch int) (aggregates.StoredLog, error) {
+	stored, sum := aggregates.StoredLog{Epoch: epoch}, sha256.New()
 	for {
-		list, err := s.d.Logs.Read(ctx, j.Workspace, j.Job, epoch, sealed.Bytes, digestPage)
+		list, err := s.d.Logs.Read(ctx, j.Workspace, j.Job, epoch, stored.Bytes, digestPage)
 		if err != nil {
-			return sealed, err
+			return stored, err
 		}
 		if len(list) == 0 {
 			break
 		}
 		for _, c := range list {
-			if c.Offset != sealed.Bytes {
-				return sealed, fmt.Errorf("log of job %s: nothing at byte %d", j.Job, sealed.Bytes)
+			if c.Offset != stored.Bytes {
+				return stored, fmt.Errorf("log of job %s: nothing at byte %d", j.Job, stored.Bytes)
 			}
 			sum.Write(c.Data)
-			sealed.Bytes = c.End()
+			stored.Bytes = c.End()
 		}
 	}
-	sealed.SHA256 = hex.EncodeToString(sum.Sum(nil))
+	stored.SHA256 = hex.EncodeToString(sum.Sum(nil))
 	err := s.d.DB.QueryRow(ctx, `select count(*) from job_logs where workspace_id = $1 and job_id = $2 and epoch = $3`,
-		j.Workspace, j.Job, epoch).Scan(&sealed.Chunks)
+		j.Workspace, j.Job, epoch).Scan(&stored.Chunks)
 	if err != nil {
-		return sealed, fmt.Errorf("count chunks of log of job %s: %w", j.Job, err)
+		return stored, fmt.Errorf("count chunks of log of job %s: %w", j.Job, err)
 	}
-	return sealed, nil
+	return stored, nil
 }
 
 const digestPage = 4 << 20 // bytes
-
-// reportedSum returns what the runner reported about the log of an attempt, nil if it did not.
-func (s *sweep) reportedSum(ctx context.Context, j dueJob, a projections.JobAttempt) (*events.JobLogSummary, error) {
-	if a.Sent != nil {
-		return a.Sent, nil
-	}
-	rows, _ := s.d.DB.Query(ctx, `
-		select log_sum from job_leases where workspace_id = $1 and job_id = $2 and epoch = $3 and log_sum is not null`,
-		j.Workspace, j.Job, a.Epoch)
-	list, err := pgx.CollectRows(rows, pgx.RowTo[json.RawMessage])
-	if err != nil {
-		return nil, fmt.Errorf("read sum of log of job %s: %w", j.Job, err)
-	}
-	if len(list) == 0 {
-		return nil, nil
-	}
-	var sum events.JobLogSummary
-	if err := json.Unmarshal(list[0], &sum); err != nil {
-		return nil, fmt.Errorf("decode sum of log of job %s: %w", j.Job, err)
-	}
-	return &sum, nil
-}

@@ -3,6 +3,9 @@ package dispatch_test
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
@@ -227,4 +230,24 @@ func TestForgedEndAbandonsNoUpload(t *testing.T) {
 	j.change(`update jobs set due_at = '2000-01-01' where workspace_id = $1`)
 	j.r.SweepOnce(t.Context())
 	require.Equal(t, events.JobStateFailed, j.state(j.job))
+}
+
+// A log that was changed before it was sealed is not called verified: what its runner has sent is in the log of the
+// workspace.
+func TestForgedSumVerifiesNoLog(t *testing.T) {
+	t.Parallel()
+	j := newRunning(t)
+	j.a.send(finished("one\n"), j.job, j.epoch, 3)
+	j.a.acked(3)
+	sum := fmt.Sprintf("%x", sha256.Sum256([]byte("two\n")))
+	j.change(`update job_logs set data = 'two' || '\x0a'::bytea where workspace_id = $1`)
+	j.change(`update job_leases set log_sum = jsonb_build_object('bytes', 4, 'sha256', $2::text) where workspace_id = $1`, sum)
+	j.change(`update jobs set attempts = jsonb_set(attempts::jsonb, '{0,sent}', jsonb_build_object('bytes', 4, 'sha256', $2::text))::json
+		where workspace_id = $1`, sum)
+	j.r.SweepOnce(t.Context())
+	var sealed events.JobLogSealed
+	var text []byte
+	require.NoError(t, j.db.QueryRow(t.Context(), `select data from events where stream = $1 and kind = 'job.log_sealed'`, j.job).Scan(&text))
+	require.NoError(t, json.Unmarshal(text, &sealed))
+	require.Equal(t, events.JobLogSealed{Epoch: 1, Bytes: 4, Chunks: 1, SHA256: sum, Integrity: "mismatch"}, sealed)
 }

@@ -3,7 +3,6 @@ package dispatch
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -43,7 +42,6 @@ type leaseChange struct {
 	seq              int64
 	renewed          *time.Time // when the runner accepted the job, nil if unchanged
 	fenced, finished bool
-	sum              []byte     // the runner's log sum as JSON, nil if unchanged
 	sealed           *time.Time // when its log was sealed, nil if it is not
 }
 
@@ -83,8 +81,7 @@ func leaseChangeOf(r events.Record) (c leaseChange, ok bool) {
 	case events.JobStepFinished:
 		return leaseChange{epoch: e.Epoch, seq: e.Seq}, true
 	case events.JobFinished:
-		sum, err := json.Marshal(e.Log)
-		return leaseChange{epoch: e.Epoch, seq: e.Seq, fenced: true, finished: true, sum: sum}, err == nil
+		return leaseChange{epoch: e.Epoch, seq: e.Seq, fenced: true, finished: true}, true
 	case events.JobRequeued:
 		return leaseChange{epoch: e.Epoch, fenced: true}, true
 	case events.JobLost:
@@ -107,15 +104,15 @@ func queueLeases(b *pgx.Batch, begin []newLease, changes []leaseChange) {
 			insert into job_leases as l (workspace_id, job_id, epoch, runner_id, renewed_at) values ($1, $2, $3, $4, $5)
 			on conflict (workspace_id, job_id) do update set epoch = excluded.epoch, runner_id = excluded.runner_id,
 				renewed_at = excluded.renewed_at, fenced = false, finished = false, last_seq = 0, log_bytes = 0, log_chunks = 0,
-				log_lines = 0, lines_to = 0, truncated = false, log_sum = null, sealed_at = null
+				log_lines = 0, lines_to = 0, truncated = false, sealed_at = null
 			where l.epoch < excluded.epoch`, g.workspace, g.job, g.epoch, g.runner, g.at)
 	}
 	for _, c := range changes {
 		b.Queue(`
 			update job_leases set last_seq = greatest(last_seq, $4), fenced = fenced or $5, finished = finished or $6,
-				log_sum = coalesce($7, log_sum), sealed_at = coalesce(sealed_at, $8), renewed_at = greatest(renewed_at, $9)
+				sealed_at = coalesce(sealed_at, $7), renewed_at = greatest(renewed_at, $8)
 			where workspace_id = $1 and job_id = $2 and epoch = $3`,
-			c.workspace, c.job, c.epoch, c.seq, c.fenced, c.finished, c.sum, c.sealed, c.renewed)
+			c.workspace, c.job, c.epoch, c.seq, c.fenced, c.finished, c.sealed, c.renewed)
 	}
 }
 
