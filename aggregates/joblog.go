@@ -49,6 +49,20 @@ func (j *Job) SealLog(l StoredLog) ([]events.Event, error) {
 	})
 }
 
+// OpenLogs returns the epochs that are over and whose logs are not final.
+func (j *Job) OpenLogs() (epochs []int) {
+	last := j.epoch
+	if j.state.Held() {
+		last--
+	}
+	for epoch := 1; epoch <= last; epoch++ {
+		if !j.logs[epoch].sealed {
+			epochs = append(epochs, epoch)
+		}
+	}
+	return epochs
+}
+
 // truncated reports whether the end of the log is missing. If it is not known whether the service cut it, it did if
 // the runner has sent more.
 func (l StoredLog) truncated(sent events.JobLogSummary) bool {

@@ -3,6 +3,8 @@ package aggregates
 import (
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"svc/events"
 )
 
@@ -46,4 +48,27 @@ func TestJobLogIsSealed(t *testing.T) {
 		{name: "of no epoch", given: doneJob, when: of(0), err: ErrJobNotFinished},
 		{name: "of one to come", given: doneJob, when: of(2), err: ErrJobNotFinished},
 	})
+}
+
+// The logs of all epochs that are over stay open until they are sealed.
+func TestOpenLogs(t *testing.T) {
+	for name, c := range map[string]struct {
+		given []events.Event
+		want  []int
+	}{
+		"no job":       {nil, nil},
+		"queued":       {queuedJob, nil},
+		"running":      {runningJob, nil},
+		"over":         {doneJob, []int{1}},
+		"again leased": {secondLease, []int{1}},
+		"sealed":       {append(doneJob[:5:5], events.JobLogSealed{Epoch: 1}), nil},
+		"lost, and the first is sealed": {append(secondLease[:7:7], events.JobLogSealed{Epoch: 1}, events.JobLost{Epoch: 2}),
+			[]int{2}},
+	} {
+		var j Job
+		for _, e := range c.given {
+			j.Apply(e, events.Actor{})
+		}
+		require.Equal(t, c.want, j.OpenLogs(), name)
+	}
 }

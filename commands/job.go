@@ -2,6 +2,7 @@ package commands
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"svc/aggregates"
@@ -208,6 +209,15 @@ func (h *Handler) TimeOutJob(ctx context.Context, c TimeOutJob) (Result, error) 
 	return h.execute(ctx, c.Meta, c, onJob(c.Job, func(_ context.Context, w *work, j *aggregates.Job) ([]events.Event, error) {
 		return j.TimeOut(w.now, c.Silent)
 	}))
+}
+
+// OpenJobLogs returns the epochs of a job that are over and whose logs are not final, as the log says.
+func (h *Handler) OpenJobLogs(ctx context.Context, workspace, job events.ID) (epochs []int, err error) {
+	err = read(ctx, h, workspace, job, func(j *aggregates.Job) { epochs = j.OpenLogs() })
+	if err != nil {
+		return nil, fmt.Errorf("look up the logs of job %s: %w", job, err)
+	}
+	return epochs, nil
 }
 
 // SealJobLog records that the log of an epoch is final, and whether it is what the runner has sent.

@@ -14,10 +14,10 @@ import (
 	"svc/aggregates"
 	"svc/commands"
 	"svc/events"
-	"svc/projections"
 )
 
-// A dueJob is a job whose deadline has passed.
+// A dueJob is a job whose deadline has passed. It has no column that could be written so that it cannot be scanned, as
+// JSON can: those of all workspaces are read together.
 type dueJob struct {
 	Workspace, Job events.ID
 	State          events.JobState
@@ -25,7 +25,6 @@ type dueJob struct {
 	Runner         *events.ID
 	Accepted       bool
 	FinishedAt     *time.Time
-	Attempts       []projections.JobAttempt
 }
 
 // handleDue handles jobs whose deadline has passed, the most overdue first. After dueTime it leaves
@@ -34,7 +33,7 @@ func (s *sweep) handleDue(ctx context.Context, now time.Time) error {
 	begun := time.Now()
 	for from := (dueJob{}); ; {
 		rows, _ := s.d.DB.Query(ctx, `
-			select workspace_id, job_id, state, epoch, runner_id, accepted, finished_at, attempts from jobs
+			select workspace_id, job_id, state, epoch, runner_id, accepted, finished_at from jobs
 			where due_at <= $1 and not job_id = any($3) order by due_at limit $2`, now, sweepPage, s.retrying())
 		list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[dueJob])
 		if err != nil {
@@ -97,11 +96,12 @@ func (s *sweep) returnUnanswered(ctx context.Context, j dueJob) error {
 // settle seals the logs of a job that has ended, and abandons its artifacts if they were not
 // uploaded in time.
 func (s *sweep) settle(ctx context.Context, now time.Time, j dueJob) error {
-	for _, a := range j.Attempts {
-		if a.Log != nil {
-			continue
-		}
-		if err := s.seal(ctx, j, a.Epoch); err != nil {
+	open, err := s.d.Commands.OpenJobLogs(ctx, j.Workspace, j.Job)
+	if err != nil {
+		return err
+	}
+	for _, epoch := range open {
+		if err := s.seal(ctx, j, epoch); err != nil {
 			return err
 		}
 	}
@@ -109,7 +109,7 @@ func (s *sweep) settle(ctx context.Context, now time.Time, j dueJob) error {
 	if j.FinishedAt == nil || j.FinishedAt.After(by) {
 		return nil
 	}
-	_, err := s.d.Commands.AbandonArtifacts(ctx, commands.AbandonArtifacts{Meta: systemMeta(j.Workspace), Job: j.Job, EndedBy: by})
+	_, err = s.d.Commands.AbandonArtifacts(ctx, commands.AbandonArtifacts{Meta: systemMeta(j.Workspace), Job: j.Job, EndedBy: by})
 	return err
 }
 

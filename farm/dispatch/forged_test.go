@@ -251,3 +251,18 @@ func TestForgedSumVerifiesNoLog(t *testing.T) {
 	require.NoError(t, json.Unmarshal(text, &sealed))
 	require.Equal(t, events.JobLogSealed{Epoch: 1, Bytes: 4, Chunks: 1, SHA256: sum, Integrity: "mismatch"}, sealed)
 }
+
+// A due job whose row cannot be read does not hold up the deadlines of other workspaces.
+func TestForgedAttemptsHoldUpNoOtherWorkspace(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	r, other := s.replica(), *s
+	other.ws = newID()
+	short := func(spec *events.JobSpec) { spec.Timeouts.QueueSeconds = 60 }
+	s.submit(r, short)
+	free := other.submit(r, short)
+	s.change(`update jobs set attempts = '{}', due_at = '2000-01-01' where workspace_id = $1`)
+	s.clock.advance(5 * time.Minute)
+	r.SweepOnce(t.Context())
+	require.Equal(t, events.JobStateExpired, other.state(free))
+}
