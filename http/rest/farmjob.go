@@ -303,8 +303,8 @@ func (s *Server) liveJobs(ctx context.Context, workspace events.ID, list []proje
 		if n := len(j.Attempts); n > 0 && j.Attempts[n-1].Log == nil {
 			open[j.ID] = j.Attempts[n-1].Epoch
 		}
-		if j.State.Held() {
-			runners = append(runners, *j.Runner)
+		if runner := runnerOf(j); !runner.IsZero() {
+			runners = append(runners, runner)
 		}
 	}
 	live := map[events.ID]liveJob{}
@@ -335,9 +335,9 @@ func (s *Server) liveJobs(ctx context.Context, workspace events.ID, list []proje
 	return live, nil
 }
 
-// runnerOf returns the runner that has a job, or the zero id.
+// runnerOf returns the runner that has a job, or the zero id, also for a row that was changed by hand and names none.
 func runnerOf(j projections.Job) events.ID {
-	if !j.State.Held() {
+	if !j.State.Held() || j.Runner == nil {
 		return events.ID{}
 	}
 	return *j.Runner

@@ -55,6 +55,16 @@ func TestRunningAttemptHasSizeOfItsLog(t *testing.T) {
 	require.EqualValues(t, 4, out.Attempts[0].Log.Bytes)
 }
 
+// A held job whose row names no runner, which somebody has changed by hand, does not fail the list that it is in.
+func TestHeldJobWithoutRunnerIsShown(t *testing.T) {
+	j := exampleQueuedJob()
+	j.State = events.JobStateRunning
+	live, err := (&Server{}).liveJobs(t.Context(), j.Workspace, []projections.Job{j})
+	require.NoError(t, err)
+	require.Empty(t, live)
+	require.Nil(t, newJob(j, jobWait{}).Runner)
+}
+
 // However small the specification of a job, it counts 1 KiB: for its workspace, and a third more for its
 // submitter.
 func TestSmallJobCountsOneKiB(t *testing.T) {
