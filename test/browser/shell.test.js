@@ -302,3 +302,16 @@ test("the style guide shows every component and its states, and passes axe", asy
   assert.deepEqual(problems, []);
   await checkAccessibility(browser, app, undefined, "/kit");
 });
+
+test("a page with events that a restored backup lacks is fetched again, and shows what follows", async () => {
+  const mia = await visitor(browser, app, "mia"), ada = await visitor(browser, app, "ada");
+  await mia.page.route(/\/w\/acme\/members$/, async (route) => {
+    const response = await route.fetch();
+    await route.fulfill({ response, body: (await response.text()).replace(/data-seq="\d+"/, 'data-seq="1000000"') });
+  }, { times: 1 });
+  await Promise.all([mia.page.waitForResponse((r) => /members/.test(r.url()) && r.request().headers()["hx-request"] && r.ok()), mia.open("/w/acme/members")]);
+  await ada.open("/w/acme/members");
+  await ada.page.getByLabel("Role of Vera Novak", { exact: true }).selectOption("Maintainer");
+  await mia.page.waitForFunction(() => document.querySelector('select[aria-label="Role of Vera Novak"]').value === "Maintainer");
+  await mia.context.close();
+});
