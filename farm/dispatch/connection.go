@@ -49,10 +49,21 @@ type connection struct {
 }
 
 func newConnection(d *Dispatcher, f *farm, socket *websocket.Conn, r Runner) *connection {
-	return &connection{
+	c := &connection{
 		d: d, farm: f, runner: r, id: events.NewID(time.Now()),
 		in: newFrameReader(&d.Config, socket, f.messages), out: newOutbox(socket), slots: newSlots(),
 	}
+	socket.SetPongHandler(func(string) error { return c.handlePong() })
+	return c
+}
+
+// handlePong extends the time for the next frame, but neither that for the hello nor that for the
+// peer's close frame.
+func (c *connection) handlePong() error {
+	if !c.presence.isGreeted() || c.out.isClosing() {
+		return nil
+	}
+	return c.in.setTimeout(wire.ReadTimeout)
 }
 
 // serve reads until the connection ends, and returns when its goroutines have ended.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -175,8 +177,11 @@ func (f *farm) runOnce(ctx context.Context, watch *feed.Watch, seq int64, refres
 // closeExpired closes connections whose certificate has expired, even if the runner has a newer one:
 // it has to show that one by connecting again.
 func (f *farm) closeExpired() {
+	f.mu.Lock()
+	all := slices.Collect(maps.Keys(f.connections)) // also those that have not said hello
+	f.mu.Unlock()
 	now := f.d.Now()
-	for _, c := range f.connectionsOf() {
+	for _, c := range all {
 		if !now.Before(c.runner.NotAfter) {
 			c.out.close(wire.CloseExpired, "certificate expired")
 		}

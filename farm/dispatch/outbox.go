@@ -62,6 +62,9 @@ func (o *outbox) add(frame []byte, limit int) bool {
 	return true
 }
 
+// closeLimit is how long a connection lasts from the moment that it is closed, whatever the peer does.
+const closeLimit = wire.WriteTimeout + closeWait
+
 // close queues a close frame, after which the connection ends. Only the first call has an effect.
 func (o *outbox) close(code int, why string) {
 	o.mu.Lock()
@@ -69,6 +72,7 @@ func (o *outbox) close(code int, why string) {
 	if o.last == nil {
 		o.last = websocket.FormatCloseMessage(code, why)
 		o.signal()
+		time.AfterFunc(closeLimit, o.cut)
 	}
 }
 
@@ -118,7 +122,7 @@ func (o *outbox) run(ctx context.Context, hasRoom func()) {
 				return
 			}
 			if last != nil {
-				_ = o.socket.SetReadDeadline(time.Now().Add(closeWait)) // the reader ends by then
+				_ = o.socket.SetReadDeadline(time.Now().Add(closeWait)) // the reader usually ends by then
 				return
 			}
 			hasRoom()

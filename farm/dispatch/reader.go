@@ -25,7 +25,6 @@ func newFrameReader(limits *Config, socket *websocket.Conn, workspace *rate.Limi
 		bytes:    rate.NewLimiter(rate.Limit(limits.ByteRate), max(int(limits.ByteRate), wire.MaxMessage)),
 	}
 	socket.SetReadLimit(wire.MaxMessage)
-	socket.SetPongHandler(func(string) error { return r.setTimeout(wire.ReadTimeout) })
 	return r
 }
 

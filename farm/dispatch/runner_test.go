@@ -13,6 +13,7 @@ import (
 
 	"svc/commands"
 	"svc/events"
+	"svc/farm/certificate"
 	"svc/farm/dispatch"
 	"svc/farm/wire"
 	"svc/projections"
@@ -293,4 +294,51 @@ func TestConnectionWithoutHelloIsClosed(t *testing.T) {
 	require.Equal(t, wire.CloseProtocol, a.closes())
 	b := dial(t, r, s.ws, s.enrol(r, "builder", 1, 0))
 	require.Equal(t, wire.CloseProtocol, b.closes(), "after ten seconds")
+}
+
+// sendPongs sends unsolicited pongs until the socket is closed.
+func (a *agent) sendPongs() {
+	pongs := time.NewTicker(time.Second)
+	defer pongs.Stop()
+	for range pongs.C {
+		if a.socket.WriteControl(websocket.PongMessage, nil, time.Now().Add(time.Second)) != nil {
+			return
+		}
+	}
+}
+
+func TestPongsAreNoHello(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	r := s.replica()
+	a := dial(t, r, s.ws, s.enrol(r, "builder", 1, 0))
+	go a.sendPongs()
+	require.Equal(t, wire.CloseProtocol, a.closes(), "after ten seconds")
+}
+
+// A runner that ignores the close frame does not keep its connection.
+func TestPongsDoNotKeepClosedConnection(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	r := s.replica()
+	runner := s.enrol(r, "builder", 1, 0)
+	a := dial(t, r, s.ws, runner)
+	a.socket.SetCloseHandler(func(int, string) error { return nil })
+	a.greet()
+	go a.sendPongs()
+	_, err := r.RevokeRunner(t.Context(), commands.RevokeRunner{Meta: systemMeta(s.ws), Runner: runner})
+	require.NoError(t, err)
+	require.Equal(t, wire.CloseRevoked, a.closes())
+	require.Eventually(t, func() bool { return r.Stats().Connected == 0 }, waitLimit, 10*time.Millisecond)
+}
+
+// It is closed before the time for its hello is over.
+func TestConnectionWithoutHelloEndsWithItsCertificate(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	r := s.replica(func(c *dispatch.Config) { c.RefreshEvery = 100 * time.Millisecond })
+	a := dial(t, r, s.ws, s.enrol(r, "builder", 1, 0))
+	require.Eventually(t, func() bool { return r.Stats().Connected == 1 }, waitLimit, time.Millisecond)
+	s.clock.advance(certificate.Lifetime + time.Second)
+	require.Equal(t, wire.CloseExpired, a.closes())
 }
