@@ -17,17 +17,20 @@ import (
 )
 
 // undelivered returns the jobs leased to a runner that it does not know of, because the assign
-// message was lost. A job that it has started is not among them: if the runner no longer knows it,
-// the lease expires.
+// message was lost. It may know an earlier epoch of one. A job that it has started is not among
+// them: if the runner no longer knows it, the lease expires.
 func (d *Dispatcher) undelivered(ctx context.Context, r Runner, known []heldJob) (list []events.ID, err error) {
-	var jobs []events.ID
-	for _, k := range known {
-		jobs = append(jobs, k.job)
-	}
 	rows, _ := d.DB.Query(ctx, `
-		select job_id from jobs where workspace_id = $1 and runner_id = $2 and state in ('leased', 'cancelling')
-		and not accepted and started_at is null and not job_id = any(coalesce($3::uuid[], '{}'))`, r.Workspace, r.ID, jobs)
-	if list, err = pgx.CollectRows(rows, pgx.RowTo[events.ID]); err != nil {
+		select job_id, epoch from jobs where workspace_id = $1 and runner_id = $2 and state in ('leased', 'cancelling')
+		and not accepted and started_at is null`, r.Workspace, r.ID)
+	var k heldJob
+	_, err = pgx.ForEachRow(rows, []any{&k.job, &k.epoch}, func() error {
+		if !slices.Contains(known, k) {
+			list = append(list, k.job)
+		}
+		return nil
+	})
+	if err != nil {
 		return nil, fmt.Errorf("look up jobs leased to runner %s: %w", r.ID, err)
 	}
 	return list, nil

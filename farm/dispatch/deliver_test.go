@@ -78,6 +78,24 @@ func TestJobLeasedDuringReconnectIsDelivered(t *testing.T) {
 	require.Equal(t, job, got)
 }
 
+// A runner whose hello lists an ended epoch of a job is told of the next epoch if it did not receive it.
+func TestNextEpochIsDeliveredBesideFormer(t *testing.T) {
+	t.Parallel()
+	j := newRunning(t, func(c *dispatch.Config) { c.RefreshEvery = time.Hour })
+	former := wire.Held{Job: j.job.String(), Epoch: j.epoch, Sent: 2}
+	j.a.cut()
+	j.clock.advance(91 * time.Second)
+	j.r.SweepOnce(t.Context()) // the lease expires
+	for range 2 {
+		a := dial(t, j.r, j.ws, j.runner)
+		require.Equal(t, wire.StopJob, a.greet(former).Held[0].Verdict)
+		job, epoch, _ := a.assigned()
+		require.Equal(t, j.job, job)
+		require.Equal(t, j.epoch+1, epoch)
+		a.cut()
+	}
+}
+
 // A runner takes the first message for the welcome.
 func TestNothingIsAssignedBeforeTheWelcome(t *testing.T) {
 	t.Parallel()
