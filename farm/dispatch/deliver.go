@@ -16,24 +16,31 @@ import (
 	"svc/farm/wire"
 )
 
-// undelivered returns the jobs leased to a runner that it does not know of, because the assign
-// message was lost. It may know an earlier epoch of one. A job that it has started is not among
-// them: if the runner no longer knows it, the lease expires.
-func (d *Dispatcher) undelivered(ctx context.Context, r Runner, known []heldJob) (list []events.ID, err error) {
+// undelivered returns the jobs leased to runners that have neither accepted nor started them, by
+// runner. If a runner no longer knows a job that it has started, the lease expires.
+func (d *Dispatcher) undelivered(ctx context.Context, workspace events.ID, runners []events.ID) (map[events.ID][]heldJob, error) {
 	rows, _ := d.DB.Query(ctx, `
-		select job_id, epoch from jobs where workspace_id = $1 and runner_id = $2 and state in ('leased', 'cancelling')
-		and not accepted and started_at is null`, r.Workspace, r.ID)
+		select j.* from unnest($2::uuid[]) as k (runner_id) cross join lateral (
+			select runner_id, job_id, epoch from jobs j where j.workspace_id = $1 and j.runner_id = k.runner_id
+			and state in ('leased', 'cancelling') and not accepted and started_at is null offset 0) j`, workspace, runners)
+	by := map[events.ID][]heldJob{}
+	var runner events.ID
 	var k heldJob
-	_, err = pgx.ForEachRow(rows, []any{&k.job, &k.epoch}, func() error {
-		if !slices.Contains(known, k) {
-			list = append(list, k.job)
-		}
-		return nil
-	})
+	_, err := pgx.ForEachRow(rows, []any{&runner, &k.job, &k.epoch}, func() error { by[runner] = append(by[runner], k); return nil })
 	if err != nil {
-		return nil, fmt.Errorf("look up jobs leased to runner %s: %w", r.ID, err)
+		return nil, fmt.Errorf("look up jobs leased to runners of %s: %w", workspace, err)
 	}
-	return list, nil
+	return by, nil
+}
+
+// without returns the ids of the jobs in list that are not in known in the same epoch.
+func without(list, known []heldJob) (ids []events.ID) {
+	for _, k := range list {
+		if !slices.Contains(known, k) {
+			ids = append(ids, k.job)
+		}
+	}
+	return ids
 }
 
 // deliver sends the runner its pending jobs, as far as its outbox has room; the writer wakes the

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"svc/aggregates"
+	"svc/commands"
 	"svc/events"
 	"svc/farm/dispatch"
 	"svc/farm/secrets"
@@ -93,6 +94,29 @@ func TestNextEpochIsDeliveredBesideFormer(t *testing.T) {
 		require.Equal(t, j.job, job)
 		require.Equal(t, j.epoch+1, epoch)
 		a.cut()
+	}
+}
+
+// A process may lease jobs to a runner that has reconnected to another one, until it notices.
+func TestJobsLeasedElsewhereAreDeliveredOnce(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	r := s.replica(func(c *dispatch.Config) { c.RefreshEvery = 100 * time.Millisecond })
+	const jobs = 4
+	runner := s.enrol(r, "builder", jobs, 0)
+	a := dial(t, r, s.ws, runner)
+	h := hello
+	h.Capacity = jobs
+	a.send(h, events.ID{}, 0, 0)
+	a.next(wire.TypeWelcome)
+	a.send(wire.Heartbeat{Free: 0}, events.ID{}, 0, 0) // so that this process leases nothing
+	a.next(wire.TypeHeartbeatAck)
+	for range jobs {
+		job := s.submit(r)
+		_, err := r.LeaseJob(t.Context(), commands.LeaseJob{Meta: systemMeta(s.ws), Job: job, Runner: runner})
+		require.NoError(t, err)
+		got, _, _ := a.assigned()
+		require.Equal(t, job, got)
 	}
 }
 

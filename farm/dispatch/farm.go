@@ -235,7 +235,25 @@ func (f *farm) refreshAll(ctx context.Context) error {
 	if err := f.notifyRunners(ctx, list); err != nil {
 		return err
 	}
+	if err := f.findUndelivered(ctx, list); err != nil {
+		return err
+	}
 	return f.notifyCancelled(ctx, nil)
+}
+
+// findUndelivered finds jobs that other processes have leased to connected runners. A process does so
+// until it notices that a runner has reconnected to another one, and cannot deliver them.
+func (f *farm) findUndelivered(ctx context.Context, list []*connection) error {
+	leased, err := f.d.undelivered(ctx, f.workspace, idsOf(list))
+	if err != nil {
+		return err
+	}
+	for _, c := range list {
+		if c.presence.isGreeted() { // otherwise handleHello looks for them
+			c.slots.addPending(without(leased[c.runner.ID], c.slots.heldJobs()))
+		}
+	}
+	return nil
 }
 
 func idsOf(list []*connection) (ids []events.ID) {

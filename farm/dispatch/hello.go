@@ -59,11 +59,11 @@ func (c *connection) handleHello(ctx context.Context, e wire.Envelope) error {
 	if err != nil {
 		return err
 	}
-	pending, err := c.d.undelivered(ctx, c.runner, list)
+	leased, err := c.d.undelivered(ctx, c.runner.Workspace, []events.ID{c.runner.ID})
 	if err != nil {
 		return err
 	}
-	c.slots.addPending(pending)
+	c.slots.addPending(without(leased[c.runner.ID], list)) // their assign messages were lost
 	c.welcome(list, verdicts)
 	c.farm.nudge() // the farm delivers the pending jobs
 	return nil

@@ -141,6 +141,16 @@ func (s *slots) addPending(jobs []events.ID) {
 	}
 }
 
+// heldJobs returns the jobs that the runner was told of.
+func (s *slots) heldJobs() (list []heldJob) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for job, h := range s.jobs {
+		list = append(list, heldJob{job, h.epoch})
+	}
+	return list
+}
+
 // pendingJobs returns the jobs that the runner has to be told of.
 func (s *slots) pendingJobs() []events.ID {
 	s.mu.Lock()
