@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -65,16 +66,16 @@ func (f *farm) remove(c *connection) {
 }
 
 // setCurrent makes c the current connection of its runner and returns the previous one, nil if there is
-// none.
-func (f *farm) setCurrent(c *connection) (before *connection) {
+// none. ok is false if that one is newer, and stays.
+func (f *farm) setCurrent(c *connection) (before *connection, ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	before = f.current[c.runner.ID]
-	f.current[c.runner.ID] = c
-	if before == c {
-		return nil
+	if before != nil && bytes.Compare(before.id[:], c.id[:]) > 0 {
+		return nil, false
 	}
-	return before
+	f.current[c.runner.ID] = c
+	return before, true
 }
 
 // connectionsOf returns the welcomed connections of the given runners, or of all runners if none

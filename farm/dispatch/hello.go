@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/gorilla/websocket"
 	"github.com/jackc/pgx/v5"
 
 	"svc/aggregates"
@@ -84,22 +85,35 @@ func parseHeld(list []wire.Held) (out []heldJob, err error) {
 	return out, nil
 }
 
-// claimPresence makes this the current connection of the runner, in the database and in this
-// process.
+// errLate closes a connection whose runner has a newer one. The runner may have this one after all, if
+// clocks differ: it tries again at once, and not after a minute as it would if superseded.
+var errLate = &ending{code: websocket.CloseTryAgainLater, text: "there is a newer connection"}
+
+// claimPresence makes this the current connection of the runner, in the database and in this process,
+// unless the runner has connected again since: a busy process may handle a hello long after its
+// connection has broken. Ids of connections are ordered by time.
 func (c *connection) claimPresence(ctx context.Context) error {
 	rows, _ := c.d.DB.Query(ctx, `
-		insert into runner_presence (workspace_id, runner_id, connection_id, online, connected_at, seen_at, free, load, disk_free, memory, usage)
+		insert into runner_presence as p
+			(workspace_id, runner_id, connection_id, online, connected_at, seen_at, free, load, disk_free, memory, usage)
 		values ($1, $2, $3, true, $4, $4, 0, 0, 0, 0, '[]')
 		on conflict (workspace_id, runner_id) do update set connection_id = excluded.connection_id, online = true,
 			connected_at = excluded.connected_at, seen_at = excluded.seen_at, usage = excluded.usage
+			where not p.online or p.connection_id < excluded.connection_id
 		returning declined, rests_until`,
 		c.runner.Workspace, c.runner.ID, c.id, c.d.Now())
 	known, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[declines])
-	if err != nil {
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return errLate
+	case err != nil:
 		return fmt.Errorf("claim presence of runner %s: %w", c.runner.ID, err)
 	}
 	c.backoff.set(known)
-	if before := c.farm.setCurrent(c); before != nil {
+	switch before, ok := c.farm.setCurrent(c); {
+	case !ok:
+		return errLate
+	case before != nil:
 		before.out.close(wire.CloseSuperseded, "superseded")
 	}
 	return nil

@@ -84,11 +84,14 @@ func newSite(t testing.TB) *site {
 	return s
 }
 
-func (s *site) connect() *pgxpool.Pool {
+func (s *site) connect(change ...func(*pgxpool.Config)) *pgxpool.Pool {
 	s.t.Helper()
 	config, err := pgxpool.ParseConfig(s.url)
 	require.NoError(s.t, err)
 	config.MaxConns = 16
+	for _, f := range change {
+		f(config)
+	}
 	db, err := pgxpool.NewWithConfig(context.Background(), config)
 	require.NoError(s.t, err)
 	s.t.Cleanup(db.Close)
