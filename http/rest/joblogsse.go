@@ -195,10 +195,16 @@ func (s *Server) refreshJob(ctx context.Context, st *logStream) error {
 	if len(job.Attempts) == 0 && job.State.Final() { // it was never assigned
 		st.size = 0
 	}
-	st.end, st.next, st.final = logEnd{State: string(job.State)}, 0, st.attempt != 0 || job.State.Final()
-	if st.attempt == 0 && st.epoch != 0 {
-		if i := slices.IndexFunc(job.Attempts, func(a projections.JobAttempt) bool { return a.Epoch > st.epoch }); i >= 0 {
-			st.next = job.Attempts[i].Epoch
+	st.end, st.next, st.final = logEnd{State: string(job.State)}, 0, job.State.Final()
+	for _, a := range job.Attempts {
+		if st.attempt != 0 && a.Attempt != st.attempt {
+			continue
+		}
+		if st.attempt != 0 && a.Ended != "declined" { // the attempt after a declined one has its number
+			st.final = true
+		}
+		if st.next == 0 && st.epoch != 0 && a.Epoch > st.epoch {
+			st.next = a.Epoch
 		}
 	}
 	for i := len(job.Attempts) - 1; i >= 0; i-- {

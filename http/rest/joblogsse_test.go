@@ -217,6 +217,43 @@ func TestLogStreamFollowsNextAttempt(t *testing.T) {
 	require.Contains(t, resumed, "whole")
 }
 
+// The attempt after a declined one has the same number: a stream of that number goes on with it, and
+// with no other.
+func TestLogStreamOfAttemptGoesOnAfterDecline(t *testing.T) {
+	t.Parallel()
+	l := newLogger(t)
+	decline := func(epoch int) {
+		l.append(events.JobLeased{Epoch: epoch, Attempt: 1, Runner: events.ID{1}, RunnerName: "builder-1"})
+		l.append(events.JobDeclined{Epoch: epoch, Runner: events.ID{1}, Reason: "busy"},
+			events.JobRequeued{Epoch: epoch, Reason: "declined", NotBefore: exampleAt(0)})
+	}
+	decline(1)
+	wait := l.follow(t.Context(), &logStream{attempt: 1, epoch: 1})
+	decline(2)
+	l.lease(3, 1)
+	l.writeLog(3, 0, "whole\n")
+	l.append(events.JobLeaseExpired{Epoch: 3}, events.JobRequeued{Epoch: 3, Reason: "lease_expired", NotBefore: exampleAt(0)})
+	l.lease(4, 2)
+	l.writeLog(4, 0, "another\n")
+	l.append(events.JobFinished{Epoch: 4, Seq: 3, Outcome: events.JobStateSucceeded, Reported: "succeeded"},
+		l.sealed(1, 0), l.sealed(2, 0), l.sealed(3, 6), l.sealed(4, 8))
+	const log = `"text":"whole\n"`
+	text, err := wait()
+	require.NoError(t, err)
+	require.Equal(t, 1, strings.Count(text, log), "%s", text)
+	require.NotContains(t, text, "another")
+	require.True(t, strings.HasSuffix(text,
+		"id: 3:6\nevent: end\ndata: {\"attempt\":1,\"bytes\":6,\"integrity\":\"verified\",\"state\":\"succeeded\"}\n\n"), text)
+
+	l = newLogger(t)
+	decline(1)
+	wait = l.follow(t.Context(), &logStream{attempt: 1, epoch: 1})
+	l.append(events.JobCancelled{Reason: "superseded"}, l.sealed(1, 0))
+	text, err = wait()
+	require.NoError(t, err)
+	require.Contains(t, text, `"bytes":0,"integrity":"verified","state":"cancelled"`, "nobody takes it")
+}
+
 func TestLogStreamEndsWhenRightsChange(t *testing.T) {
 	t.Parallel()
 	l := newLogger(t)
