@@ -332,8 +332,8 @@ func TestReplaceKeyDropsOtherSealedData(t *testing.T) {
 	require.False(t, ok)
 	jobs := secrets.Secrets{Vault: vault.Secrets{DB: r.db, Ring: ring}, Values: commands.New(log, time.Now).FarmSecretValues}
 	_, err = jobs.Reveal(t.Context(), r.good, []string{used})
-	var missing *secrets.MissingError
-	require.ErrorAs(t, err, &missing, "a job that uses it is cancelled")
+	var lost *secrets.UnreadableError
+	require.ErrorAs(t, err, &lost, "a job that uses it is cancelled")
 	values, err := jobs.Reveal(t.Context(), r.good, []string{kept})
 	require.NoError(t, err)
 	require.Equal(t, map[string]string{kept: "a value"}, values)

@@ -5,6 +5,7 @@ package secrets
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"svc/events"
 	"svc/vault"
@@ -24,8 +25,8 @@ type MissingError struct{ Name string }
 
 func (e *MissingError) Error() string { return "there is no secret " + e.Name }
 
-// An UnreadableError reports that a secret can never be decrypted again. Err has the reason, for
-// operators.
+// An UnreadableError reports that the value of a secret is lost: it can never be decrypted again, or was
+// deleted although the secret was not. Err has the reason, for operators.
 type UnreadableError struct {
 	Name string
 	Err  error
@@ -35,6 +36,8 @@ func (e *UnreadableError) Error() string {
 	return "the secret " + e.Name + " cannot be opened: set it again"
 }
 func (e *UnreadableError) Unwrap() error { return e.Err }
+
+var errNoValue = errors.New("its value is not in the vault")
 
 // VaultPrefix begins the names of the values in the vault.
 const VaultPrefix = "farm_secret/"
@@ -62,38 +65,54 @@ func (s Secrets) Delete(ctx context.Context, workspace, value events.ID) error {
 	return s.Vault.Delete(ctx, vaultName(workspace, value))
 }
 
-// Reveal returns the values of a workspace's secrets by name. Its error is a [MissingError] if a name
-// has no secret, and an [UnreadableError] if a value was altered. If a value is sealed under another
-// master key it is neither: the key may come back.
+// revealRounds is how often Reveal looks up the values that were replaced before it could read them.
+const revealRounds = 10
+
+// Reveal returns the values of a workspace's secrets by name. A value that is replaced meanwhile is the
+// former or the new one. Its error is a [MissingError] if a name has no secret, and an [UnreadableError]
+// if a value was altered or is gone. After other errors it may succeed later: if a value is sealed under
+// another master key, the key may come back.
 func (s Secrets) Reveal(ctx context.Context, workspace events.ID, names []string) (map[string]string, error) {
-	values, missing, err := s.reveal(ctx, workspace, names)
-	if err == nil && missing != "" { // its value may just have been replaced
-		values, missing, err = s.reveal(ctx, workspace, names)
+	values := make(map[string]string, len(names))
+	var absent map[string]events.ID // those that the vault does not have
+	for range revealRounds {
+		ids, err := s.Values(ctx, workspace)
+		if err != nil {
+			return nil, err
+		}
+		before := absent
+		absent = map[string]events.ID{}
+		for _, name := range names {
+			if _, known := values[name]; known {
+				continue
+			}
+			id, exists := ids[name]
+			if !exists {
+				return nil, &MissingError{Name: name}
+			}
+			text, found, err := s.open(ctx, workspace, name, id)
+			switch {
+			case err != nil:
+				return nil, err
+			case found:
+				values[name] = text
+			case before[name] == id: // so it was not replaced
+				return nil, &UnreadableError{Name: name, Err: errNoValue}
+			default:
+				absent[name] = id
+			}
+		}
+		if len(absent) == 0 {
+			return values, nil
+		}
 	}
-	if err == nil && missing != "" {
-		err = &MissingError{Name: missing}
-	}
-	if err != nil {
-		return nil, err
-	}
-	return values, nil
+	return nil, fmt.Errorf("reveal secrets of %s: %d are replaced all the time", workspace, len(absent))
 }
 
-func (s Secrets) reveal(ctx context.Context, workspace events.ID, names []string) (values map[string]string, missing string, err error) {
-	ids, err := s.Values(ctx, workspace)
-	if err != nil {
-		return nil, "", err
+func (s Secrets) open(ctx context.Context, workspace events.ID, name string, value events.ID) (text string, found bool, err error) {
+	opened, found, err := s.Vault.Get(ctx, vaultName(workspace, value))
+	if errors.Is(err, vault.ErrTampered) {
+		err = &UnreadableError{Name: name, Err: err}
 	}
-	values = make(map[string]string, len(names))
-	for _, name := range names {
-		text, ok, err := s.Vault.Get(ctx, vaultName(workspace, ids[name]))
-		if errors.Is(err, vault.ErrTampered) {
-			err = &UnreadableError{Name: name, Err: err}
-		}
-		if err != nil || !ok {
-			return nil, name, err
-		}
-		values[name] = string(text)
-	}
-	return values, "", nil
+	return string(opened), found, err
 }

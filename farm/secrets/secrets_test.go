@@ -108,6 +108,54 @@ func TestJobSecrets(t *testing.T) {
 	require.ErrorIs(t, err, aggregates.ErrNoFarmSecret)
 }
 
+// A job receives values that are replaced while they are looked up. If that goes on, the error does not
+// say that they are missing, which would cancel the job.
+func TestReplacedSecretsAreNotMissing(t *testing.T) {
+	db := pgtest.New(t)
+	acme := newSecretKeeper(t, db, "acme")
+	names := []string{"NPM_TOKEN", "DEPLOY_KEY", "LAST"}
+	for _, name := range names {
+		acme.set(t, name, name+" 0")
+	}
+	replacing := func(changes int) secrets.Secrets {
+		during, n := acme.Secrets, 0
+		during.Values = func(ctx context.Context, workspace events.ID) (map[string]events.ID, error) {
+			ids, err := acme.Values(ctx, workspace)
+			if n++; n <= changes {
+				for _, name := range names[:2] {
+					require.NoError(t, acme.Delete(ctx, workspace, acme.set(t, name, fmt.Sprint(name, " ", n))))
+				}
+			}
+			return ids, err
+		}
+		return during
+	}
+	got, err := replacing(3).Reveal(t.Context(), acme.by.Workspace, names)
+	require.NoError(t, err)
+	require.Equal(t, map[string]string{"NPM_TOKEN": "NPM_TOKEN 3", "DEPLOY_KEY": "DEPLOY_KEY 3", "LAST": "LAST 0"}, got)
+
+	_, err = replacing(1000).Reveal(t.Context(), acme.by.Workspace, names)
+	require.ErrorContains(t, err, "2 are replaced all the time")
+	var missing *secrets.MissingError
+	require.False(t, errors.As(err, &missing))
+	var lost *secrets.UnreadableError
+	require.False(t, errors.As(err, &lost))
+}
+
+// A value that was deleted although its secret was not is lost.
+func TestDeletedJobSecretIsUnreadable(t *testing.T) {
+	db := pgtest.New(t)
+	acme := newSecretKeeper(t, db, "acme")
+	acme.set(t, "NPM_TOKEN", "a-value-that-nobody-may-see")
+	values, err := acme.Values(t.Context(), acme.by.Workspace)
+	require.NoError(t, err)
+	require.NoError(t, acme.Delete(t.Context(), acme.by.Workspace, values["NPM_TOKEN"]))
+	_, err = acme.Reveal(t.Context(), acme.by.Workspace, []string{"NPM_TOKEN"})
+	var lost *secrets.UnreadableError
+	require.ErrorAs(t, err, &lost)
+	require.EqualError(t, lost.Err, "its value is not in the vault")
+}
+
 // A tampered value and a missing key are different errors.
 func TestUnreadableJobSecrets(t *testing.T) {
 	db := pgtest.New(t)
