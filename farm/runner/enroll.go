@@ -29,15 +29,12 @@ type Enrollment struct {
 }
 
 type registration struct {
-	RunnerID    string    `json:"runnerId"`
-	WorkspaceID string    `json:"workspaceId"`
-	Name        string    `json:"name"`
-	Certificate string    `json:"certificate"`
-	Serial      string    `json:"serial"`
-	NotBefore   time.Time `json:"notBefore"`
-	NotAfter    time.Time `json:"notAfter"`
-	AgentURL    string    `json:"agentUrl"`
-	ReleaseKeys []string  `json:"releaseKeys"`
+	RunnerID    string   `json:"runnerId"`
+	WorkspaceID string   `json:"workspaceId"`
+	Name        string   `json:"name"`
+	Certificate string   `json:"certificate"`
+	AgentURL    string   `json:"agentUrl"`
+	ReleaseKeys []string `json:"releaseKeys"`
 }
 
 type agentInfo struct {
@@ -113,8 +110,9 @@ func Enroll(ctx context.Context, f Folder, e Enrollment) (id Identity, err error
 	}
 	id = Identity{
 		URL: e.URL, AgentURL: r.AgentURL, RunnerID: r.RunnerID, WorkspaceID: r.WorkspaceID, Name: r.Name, Labels: e.Labels,
-		Capacity: max(e.Capacity, 1), Serial: r.Serial, NotBefore: c.Leaf.NotBefore, NotAfter: c.Leaf.NotAfter, ReleaseKeys: r.ReleaseKeys,
+		Capacity: max(e.Capacity, 1), ReleaseKeys: r.ReleaseKeys,
 	}
+	id.describe(c.Leaf)
 	if err := f.saveIdentity(id); err != nil {
 		return id, err
 	}
@@ -266,7 +264,7 @@ func requestRenewal(ctx context.Context, f Folder, l *farmClient, id Identity) (
 	if err != nil {
 		return id, nil, err
 	}
-	id.Serial, id.NotBefore, id.NotAfter = r.Serial, c.Leaf.NotBefore, c.Leaf.NotAfter
+	id.describe(c.Leaf)
 	if r.AgentURL != "" {
 		id.AgentURL = r.AgentURL
 	}

@@ -2,6 +2,7 @@ package runner
 
 import (
 	"context"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -80,7 +81,14 @@ func (f Folder) Make() error {
 	return nil
 }
 
-// Identity reads the runner's identity. Its error is [ErrNotEnrolled] if there is none.
+// describe sets the fields that depend on the runner's certificate.
+func (id *Identity) describe(c *x509.Certificate) {
+	id.Serial, id.NotBefore, id.NotAfter = c.SerialNumber.Text(16), c.NotBefore, c.NotAfter
+}
+
+// Identity reads the runner's identity. Its error is [ErrNotEnrolled] if there is none. The file may
+// describe an earlier certificate, if a renewal stored the next one and was interrupted; the identity
+// describes the newest.
 func (f Folder) Identity() (id Identity, err error) {
 	text, err := os.ReadFile(f.path(identityFile))
 	if errors.Is(err, os.ErrNotExist) {
@@ -91,6 +99,13 @@ func (f Folder) Identity() (id Identity, err error) {
 	}
 	if err != nil {
 		return id, fmt.Errorf("read identity: %w", err)
+	}
+	c, err := f.readCredentials(renewedFile)
+	if err != nil {
+		c, err = f.credentials()
+	}
+	if err == nil { // otherwise the first use of the certificate says so
+		id.describe(c.Leaf)
 	}
 	return id, nil
 }

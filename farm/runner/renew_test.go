@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"svc/atomicfile"
 	"svc/filelock"
 )
 
@@ -300,4 +303,45 @@ func TestRestartUsesRenewedCertificate(t *testing.T) {
 	start(t, u.folder)
 	require.Eventually(t, u.check(func() bool { return u.serials[len(u.serials)-1] == id.Serial }), waitLimit, time.Millisecond)
 	require.NoFileExists(t, u.folder.path(renewedFile))
+}
+
+// If a renewal is interrupted before it can store the identity, as by a full disk, the identity is that of
+// the new certificate nevertheless, and is not replaced by another enrollment once the old one expires.
+func TestIdentityIsThatOfNewestCertificate(t *testing.T) {
+	t.Parallel()
+	f := newFarm(t)
+	f.lifetime = -time.Millisecond // it has expired
+	folder := f.enrolled()
+	before, err := folder.Identity()
+	require.NoError(t, err)
+	l, err := openFarmClient(folder, before)
+	require.NoError(t, err)
+	defer l.close()
+	f.lifetime = time.Hour
+	check := func(certificate string) {
+		t.Helper()
+		c, err := folder.readCredentials(certificate)
+		require.NoError(t, err)
+		after, err := folder.Identity()
+		require.NoError(t, err)
+		require.NotEqual(t, before.Serial, after.Serial)
+		require.Equal(t, c.Leaf.SerialNumber.Text(16), after.Serial)
+		require.Equal(t, c.Leaf.NotBefore, after.NotBefore)
+		require.Equal(t, c.Leaf.NotAfter, after.NotAfter)
+		_, err = Enroll(t.Context(), folder, Enrollment{URL: f.server.URL, Token: "tok_enr_second"})
+		require.ErrorIs(t, err, ErrEnrolled)
+	}
+	full := filepath.Join(folder.path(identityFile+atomicfile.TempSuffix), "full")
+	require.NoError(t, os.MkdirAll(full, 0o700)) // so that the file cannot be replaced
+	_, err = renew(t.Context(), folder, l)
+	require.ErrorContains(t, err, identityFile)
+	check(renewedFile)
+
+	renewed, err := renew(t.Context(), folder, l)
+	require.NoError(t, err)
+	check(credentialsFile)
+	require.Equal(t, f.issued, int64(2), "the same certificate")
+	again, err := folder.Identity()
+	require.NoError(t, err)
+	require.Equal(t, again, renewed)
 }
