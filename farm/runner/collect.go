@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"svc/atomicfile"
 	"svc/farm/runner/sandbox"
 	"svc/farm/wire"
 )
@@ -168,7 +169,7 @@ func gather(ctx context.Context, work, folder string, artifacts []wire.Artifact,
 	if more := g.leftOutCount - len(g.leftOut); more > 0 {
 		g.leftOut = append(g.leftOut, fmt.Sprintf("and %d more", more))
 	}
-	return manifest{Files: g.files}, missing, g.leftOut, nil
+	return manifest{Files: g.files}, missing, g.leftOut, atomicfile.SyncDir(folder)
 }
 
 // regularFiles lists the regular files below g.root in order, without .git. It leaves out folders that

@@ -109,6 +109,9 @@ func (j *job) append(kind byte, body []byte) error {
 		var seq int64
 		if seq, err = j.spool.Append(kind, body); err == nil && e.Kind == wire.EventFinished {
 			j.state, j.finishedSeq = stateFinished, seq
+			if e.Artifacts == 0 { // its process died, or the machine, after it had collected some
+				j.manifest = nil
+			}
 		}
 	})
 	switch {

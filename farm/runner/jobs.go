@@ -66,10 +66,11 @@ func (s *Supervisor) reopenJob(name string) error {
 	}
 	sandbox.Sweep(name)
 	j := newJob(attemptKey{text, epoch}, id, s.cfg.Folder.path(spoolFolder, name))
+	hasArtifacts := true // a job whose end was lost in a power cut may, if the service has its end
 	j.spool, err = spool.Open(j.dir, func(r spool.Record) {
 		var e timedEvent
 		if r.Kind == kindEvent && json.Unmarshal(r.Data, &e) == nil && e.Event.Kind == wire.EventFinished {
-			j.finishedSeq = r.Seq
+			j.finishedSeq, hasArtifacts = r.Seq, e.Event.Artifacts > 0
 		}
 	})
 	if err != nil {
@@ -77,7 +78,7 @@ func (s *Supervisor) reopenJob(name string) error {
 	}
 	j.processEnded, j.endMissing, j.state = true, j.finishedSeq == 0, stateFinished
 	close(j.ended)
-	if body, err := os.ReadFile(Folder(j.dir).path(manifestFileName)); err == nil && !j.endMissing {
+	if body, err := os.ReadFile(Folder(j.dir).path(manifestFileName)); err == nil && hasArtifacts {
 		var m manifest
 		if err := json.Unmarshal(body, &m); err == nil {
 			j.manifest = &m

@@ -5,6 +5,8 @@ package runner
 import (
 	"errors"
 	"net/http"
+	"os"
+	"path/filepath"
 	"sync"
 	"syscall"
 	"testing"
@@ -151,5 +153,51 @@ func TestRefusedUploadsDoNotDelayOthers(t *testing.T) {
 	defer f.mu.Unlock()
 	for _, n := range refused {
 		require.Equal(t, 1, n)
+	}
+}
+
+// A power cut loses the report of a job's end, which is sent before it is durable. If the service has it, the
+// artifacts are uploaded, which were durable before. Otherwise the job ends without artifacts.
+func TestArtifactsAfterPowerCut(t *testing.T) {
+	t.Parallel()
+	for name, received := range map[string]bool{"the service has the end": true, "the service lacks the end": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFarm(t)
+			begun, _ := f.blockUploads()
+			r := start(t, f.enrolled())
+			k := f.assign(withArtifact)
+			require.Equal(t, 1, f.ended(k).Artifacts)
+			<-begun
+			r.cancel()
+			require.NoError(t, r.wait())
+			folder := r.s.cfg.Folder
+			segments, err := filepath.Glob(folder.path(spoolFolder, k.name(), "*.log"))
+			require.NoError(t, err)
+			require.Len(t, segments, 1)
+			info, err := os.Stat(segments[0])
+			require.NoError(t, err)
+			require.NoError(t, os.Truncate(segments[0], info.Size()-1))
+			f.mu.Lock()
+			f.uploads, f.uploading = 0, nil
+			if j := f.jobs[k]; !received {
+				j.events, j.last = j.events[:len(j.events)-1], j.last-1
+			}
+			f.mu.Unlock()
+			start(t, folder)
+			require.Eventually(t, func() bool {
+				_, err := os.Stat(folder.path(spoolFolder, k.name()))
+				return errors.Is(err, os.ErrNotExist)
+			}, waitLimit, time.Millisecond)
+			end := f.ended(k)
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			require.Equal(t, received, f.jobs[k].complete)
+			if !received {
+				require.Equal(t, "agent_restarted", end.Reason)
+				require.Zero(t, end.Artifacts)
+				require.Zero(t, f.uploads)
+			}
+		})
 	}
 }
