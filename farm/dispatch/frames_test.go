@@ -167,6 +167,22 @@ func TestOutOfOrderFramesChangeNothing(t *testing.T) {
 	require.NotEqual(t, before, j.stored())
 }
 
+// A runner that has too many jobs for a hello sends the end of one again, and is told what is stored of it.
+func TestEndOfJobThatHelloDoesNotList(t *testing.T) {
+	t.Parallel()
+	j := newRunning(t)
+	a := dial(t, j.r, j.ws, j.runner)
+	a.greet()
+	a.send(finished("one\n"), j.job, j.epoch, 5)
+	require.EqualValues(t, 3, body[wire.Error](t, a.next(wire.TypeError)).Expected)
+	a.send(finished("one\n"), j.job, j.epoch, 3)
+	a.acked(3)
+	again := dial(t, j.r, j.ws, j.runner)
+	again.greet()
+	again.send(finished("one\n"), j.job, j.epoch, 3)
+	again.acked(3)
+}
+
 type unknown struct{}
 
 func (unknown) Type() wire.Type { return "unheard.of" }

@@ -94,12 +94,15 @@ func (c *connection) exchangeHello() (w wire.Welcome, err error) {
 		Version: Version, OS: runtime.GOOS, Arch: runtime.GOARCH, Capacity: s.cfg.Capacity, Labels: labels,
 		Sandboxes: s.sandboxes, BootID: bootID(), Draining: s.drainingHere(),
 	}
-	for _, j := range s.heldJobs() {
+	var unlisted []*job
+	for _, j := range s.jobsToList() {
 		j.update(func() { j.maySend = false })
-		if len(hello.Held) < wire.MaxHeld {
-			hello.Held = append(hello.Held, j.held())
-			hello.SpoolBytes += j.spool.Bytes()
+		if len(hello.Held) == wire.MaxHeld {
+			unlisted = append(unlisted, j)
+			continue
 		}
+		hello.Held = append(hello.Held, j.held())
+		hello.SpoolBytes += j.spool.Bytes()
 	}
 	c.ackedAt = s.cfg.BootTime()
 	frame, err := wire.Encode(hello, time.Now())
@@ -121,6 +124,9 @@ func (c *connection) exchangeHello() (w wire.Welcome, err error) {
 		return w, err
 	}
 	s.applyWelcome(w)
+	for _, j := range unlisted {
+		j.resendEnd()
+	}
 	return w, c.repeatAccepts()
 }
 

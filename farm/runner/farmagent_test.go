@@ -76,7 +76,7 @@ func (f *farm) welcome(h wire.Hello) (wire.Welcome, map[attemptKey]wire.Assign) 
 	}
 	again := map[attemptKey]wire.Assign{}
 	for k, j := range f.jobs {
-		if _, begun := f.malformed[k]; !begun && !known[k] && j.end() == nil && !j.stopped && !h.Draining {
+		if _, begun := f.malformed[k]; !begun && !known[k] && j.accepted == 0 && j.end() == nil && !j.stopped && !h.Draining {
 			again[k] = j.spec
 		}
 	}

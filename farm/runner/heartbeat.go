@@ -52,7 +52,7 @@ func (c *connection) sendHeartbeat() error {
 	if s.draining() {
 		h.Free = 0
 	}
-	for _, j := range s.heldJobs() {
+	for _, j := range s.jobsToList() {
 		if j.inHeartbeats() && len(h.Held) < wire.MaxHeld {
 			b.jobs = append(b.jobs, j)
 			h.Held = append(h.Held, wire.Held{Job: j.jobID, Epoch: j.epoch})

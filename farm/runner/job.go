@@ -264,6 +264,16 @@ func (j *job) rewind(acked int64) {
 	j.sent, j.inFlight, j.inFlightBytes = acked, nil, 0
 }
 
+// resendEnd sends the job's end on a connection whose hello had no room for the job. The service then says
+// what it has of the job: everything, or which number it expects.
+func (j *job) resendEnd() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.finishedSeq > 0 && !j.finishing {
+		j.maySend, j.sent, j.inFlight, j.inFlightBytes = true, j.finishedSeq-1, nil, 0
+	}
+}
+
 // nextToSend returns the number of the next message to send, if the window has room for it.
 func (j *job) nextToSend(limits wire.Limits) (seq int64, ok bool) {
 	last := j.spool.Last()

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -238,6 +239,23 @@ func (s *Supervisor) heldJobs() (all []*job) {
 		all = append(all, j)
 	}
 	return all
+}
+
+// jobsToList returns all held jobs in the order in which hellos and heartbeats list them, which have room for
+// [wire.MaxHeld]: first those without an end, which are not many more than run at once.
+func (s *Supervisor) jobsToList() []*job {
+	var unended, unacknowledged, others []*job
+	for _, j := range s.heldJobs() {
+		switch {
+		case !j.inHeartbeats(): // only its artifacts are left
+			others = append(others, j)
+		case j.hasEnd():
+			unacknowledged = append(unacknowledged, j)
+		default:
+			unended = append(unended, j)
+		}
+	}
+	return slices.Concat(unended, unacknowledged, others)
 }
 
 // drain starts or ends a drain by one source. Jobs are taken while no source drains.

@@ -10,7 +10,7 @@ const (
 	MaxMessage     = 1 << 20   // bytes of a frame from a runner
 	MaxAssign      = 4 << 20   // bytes of a frame from the service, which holds a job's specification and secrets
 	MaxChunk       = 64 << 10  // bytes of log in a chunk
-	MaxHeld        = 256       // jobs that a runner may hold at once
+	MaxHeld        = 256       // jobs in a hello or a heartbeat
 	MaxLog         = 64 << 20  // bytes of log in an epoch; the runner drops the rest and adds a marker
 	MaxNumber      = 1<<53 - 1 // largest message number: every JSON reader can represent it
 	WindowMessages = 256       // unacknowledged messages of a job
