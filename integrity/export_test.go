@@ -19,3 +19,9 @@ func SetProgress(ctx context.Context, db *pgxpool.Pool, keys store.Authenticator
 	_, err := w.write(ctx, last, w.newest.Found, true)
 	return err
 }
+
+// FoundInProgress returns the workspaces with problems as read from the progress, which need not be authentic.
+func FoundInProgress(ctx context.Context, db *pgxpool.Pool) ([]events.ID, error) {
+	p, _, err := readProgress(ctx, db, "")
+	return p.Found, err
+}

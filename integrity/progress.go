@@ -20,6 +20,7 @@ const (
 	overdueRounds   = 3                // intervals without progress after which the comparison is overdue
 	minOverdue      = 30 * time.Second // lower limit of that time
 	progressTimeout = 10 * time.Second // of one statement
+	maxMAC          = 64               // bytes that are read of one; longer than any
 )
 
 // A progress is the position of the comparison. It is stored in one row, so that another process can
@@ -67,16 +68,24 @@ type querier interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }
 
+// errUndecodable says that the row has a form that no process writes.
+var errUndecodable = errors.New("it cannot be decoded")
+
+// readProgress reads no more than a process writes, because somebody else's row may have up to a gigabyte.
 func readProgress(ctx context.Context, db querier, lock string) (p progress, mac []byte, err error) {
-	err = db.QueryRow(ctx, `select count, last, process, found, mac from comparison_progress `+lock).
+	err = db.QueryRow(ctx, `
+		select count, last, process, found[:$1::int], substr(mac, 1, $2) from comparison_progress `+lock, maxRemembered, maxMAC).
 		Scan(&p.Count, &p.Last, &p.Process, &p.Found, &mac)
+	if e, ok := errors.AsType[pgx.ScanArgError](err); ok {
+		err = fmt.Errorf("%w: %w", errUndecodable, e)
+	}
 	return p, mac, err
 }
 
 func (w *progressWatch) readIn(ctx context.Context, db querier, lock string) error {
 	began := time.Now()
 	p, mac, err := readProgress(ctx, db, lock)
-	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) && !errors.Is(err, errUndecodable) {
 		w.readAt = time.Time{}
 		return fmt.Errorf("read the progress of the comparison: %w", err)
 	}
@@ -84,10 +93,12 @@ func (w *progressWatch) readIn(ctx context.Context, db querier, lock string) err
 		w.idle += min(began.Sub(w.readAt), 2*writeInterval)
 	}
 	w.readAt = began
-	if err != nil {
+	if errors.Is(err, pgx.ErrNoRows) {
 		return nil // not written yet, or deleted by somebody
 	}
-	err = w.keys.CheckMAC(progressPlace, p.text(), mac)
+	if err == nil {
+		err = w.keys.CheckMAC(progressPlace, p.text(), mac)
+	}
 	switch {
 	case err != nil || p.Count < w.newest.Count:
 		if !w.forged {

@@ -17,7 +17,7 @@ func RotateProgress(ctx context.Context, db *pgxpool.Pool, keys store.Authentica
 	err := pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
 		p, mac, err := readProgress(ctx, tx, "for update")
 		switch {
-		case errors.Is(err, pgx.ErrNoRows):
+		case errors.Is(err, pgx.ErrNoRows), errors.Is(err, errUndecodable):
 			return nil
 		case err != nil:
 			return err

@@ -107,9 +107,10 @@ func TestForgedProgressIsIgnored(t *testing.T) {
 		"made up": `
 			insert into comparison_progress values (true, 1000000, gen_random_uuid(), gen_random_uuid(), '')
 			on conflict (one) do update set count = excluded.count, last = excluded.last, process = excluded.process, mac = excluded.mac`,
-		"counted on": `update comparison_progress set count = count + 1`,
-		"set back":   `update comparison_progress set (count, last, process, mac) = (select count, last, process, mac from kept)`,
-		"moved":      `update comparison_progress set last = 'ffffffff-ffff-ffff-ffff-ffffffffffff'`,
+		"counted on":        `update comparison_progress set count = count + 1`,
+		"set back":          `update comparison_progress set (count, last, process, mac) = (select count, last, process, mac from kept)`,
+		"moved":             `update comparison_progress set last = 'ffffffff-ffff-ffff-ffff-ffffffffffff'`,
+		"not to be decoded": `update comparison_progress set found = '{null}'`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -139,6 +140,36 @@ func TestForgedProgressIsIgnored(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The process that compares replaces progress that cannot be decoded.
+func TestUnreadableProgressEndsNoComparison(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, b *bubble) {
+		c := b.run(t, true)
+		time.Sleep(4 * interval)
+		b.exec(t, `update comparison_progress set found = '{null}'`)
+		b.orphan(t)
+		time.Sleep(4 * interval)
+		require.Equal(t, 1, c.DifferingRows()["unique_keys"])
+		require.Equal(t, 1, b.logs.count("level=ERROR msg=\"progress of the comparison was changed"), &b.logs.text)
+		require.Zero(t, b.logs.count("level=WARN"), &b.logs.text)
+	})
+}
+
+// Of a list that nobody of this service wrote, only so much is read as one has.
+func TestLongProgressIsNotRead(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	require.NoError(t, integrity.SetProgress(t.Context(), db, newRing(t), newID()))
+	_, err := db.Exec(t.Context(), `update comparison_progress set found = array_fill(process, '{100000}')`)
+	require.NoError(t, err)
+	var listed int
+	require.NoError(t, db.QueryRow(t.Context(), `select cardinality(found) from comparison_progress`).Scan(&listed))
+	require.Equal(t, 100_000, listed)
+	found, err := integrity.FoundInProgress(t.Context(), db)
+	require.NoError(t, err)
+	require.LessOrEqual(t, len(found), 1000)
 }
 
 // If a process ends during a round, another one continues it, after it has checked again where problems were
