@@ -16,7 +16,7 @@ import (
 
 // Limits of a job's spec.
 const (
-	maxSteps       = 50
+	maxSteps       = events.MaxJobSteps
 	maxScript      = 64 << 10 // bytes per step
 	maxEnv         = 100      // variables per step
 	maxEnvText     = 32 << 10 // bytes per variable

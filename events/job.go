@@ -1,6 +1,9 @@
 package events
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // jobs are run by the build farm, each with its own stream.
 var jobs = Noun{
@@ -174,7 +177,8 @@ type JobStepStarted struct {
 	At    time.Time `json:"startedAt"` // by the clock of the runner
 }
 
-func (JobStepStarted) Kind() string { return "job.step_started" }
+func (JobStepStarted) Kind() string   { return "job.step_started" }
+func (e JobStepStarted) check() error { return checkStep(e.Step) }
 
 // JobStepFinished says how a step ended.
 type JobStepFinished struct {
@@ -187,7 +191,15 @@ type JobStepFinished struct {
 	At       time.Time `json:"finishedAt"`
 }
 
-func (JobStepFinished) Kind() string { return "job.step_finished" }
+func (JobStepFinished) Kind() string   { return "job.step_finished" }
+func (e JobStepFinished) check() error { return checkStep(e.Step) }
+
+func checkStep(n int) error {
+	if n < 0 || n >= MaxJobSteps {
+		return fmt.Errorf("no job has a step %d", n)
+	}
+	return nil
+}
 
 // JobFinished says how the job ended, as the runner reported it. A job that is being
 // cancelled ends as cancelled, whatever the runner reports.

@@ -8,6 +8,9 @@ import (
 	"strings"
 )
 
+// MaxJobSteps is how many steps a job can have.
+const MaxJobSteps = 50
+
 // A JobSpec describes a job. It names secrets and contains none.
 type JobSpec struct {
 	Name        string            `json:"name"`

@@ -1,12 +1,15 @@
 package projections_test
 
 import (
+	"fmt"
+	"runtime"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"svc/events"
 	"svc/projections"
+	"svc/projections/fold"
 	"svc/test/world"
 )
 
@@ -71,4 +74,29 @@ func TestPositionsWithForgedNumbersAreRead(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, found, 3)
 	require.Equal(t, "19 at 7.500000", found[other])
+}
+
+// A number in a made-up event makes the process that compares it with views allocate nothing.
+func TestForgedStepAllocatesNothing(t *testing.T) { // not parallel: it measures what is allocated
+	w := world.NewSilent(t)
+	allocated := func(step int64) uint64 {
+		workspace, job := world.NewID(), world.NewID()
+		_, err := w.DB.Exec(t.Context(), `insert into logs values ($1, 3, now())`, workspace)
+		require.NoError(t, err)
+		for i, e := range [][2]string{
+			{"job.submitted", "{}"}, {"job.leased", `{"epoch":1}`}, {"job.step_started", fmt.Sprintf(`{"epoch":1,"step":%d}`, step)},
+		} {
+			_, err := w.DB.Exec(t.Context(), `insert into events (workspace_id, seq, id, stream, version, kind, schema, at, meta, data)
+				values ($1, $2::int, $3, $4, $2::int, $5, 1, now(), '{}', $6)`, workspace, i+1, world.NewID(), job, e[0], e[1])
+			require.NoError(t, err)
+		}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err = fold.Compare(t.Context(), w.DB, projections.All(), workspace, fold.NoPause)
+		runtime.ReadMemStats(&after)
+		require.NoError(t, err)
+		return after.TotalAlloc - before.TotalAlloc
+	}
+	allocated(1) // plans and pools
+	require.Less(t, allocated(4_000_000), 2*allocated(2)+1<<20)
 }
