@@ -18,6 +18,7 @@ import (
 
 const (
 	maxComparedRows = 20_000 // rows that a comparison keeps in memory, over all views
+	maxParts        = 1024   // parts of a log's rows; more rows than fit into them would take weeks
 	maxCompareTries = 20     // rounds of folding new events before a growing log is compared anyway
 	maxDifferences  = 100    // differences of a log that are reported one by one
 )
@@ -83,13 +84,13 @@ func compareWithin(ctx context.Context, db *pgxpool.Pool, views []View, workspac
 }
 
 // run compares everything in one part, and doubles the number of parts while a part does not fit in
-// memory.
+// memory. That ends, although anybody who can write to the database can make a log as large as they like.
 func (c *comparer) run(ctx context.Context) (CompareResult, error) {
 	for parts := uint64(1); ; parts *= 2 {
 		c.CompareResult, c.part = CompareResult{}, Part{maphash.MakeSeed(), 0, parts}
 		err := c.compareParts(ctx)
 		switch {
-		case errors.Is(err, errTooManyRows):
+		case errors.Is(err, errTooManyRows) && parts < maxParts:
 			continue
 		case err != nil:
 			return c.CompareResult, fmt.Errorf("compare views with log %s: %w", c.workspace, err)
@@ -99,7 +100,7 @@ func (c *comparer) run(ctx context.Context) (CompareResult, error) {
 }
 
 // errTooManyRows says that the rows of a part do not fit in memory.
-var errTooManyRows = errors.New("too many rows")
+var errTooManyRows = fmt.Errorf("too many rows, also for %d parts", maxParts)
 
 // A Part is one of several parts into which keys are divided by their hash. The zero Part has all keys.
 type Part struct {
@@ -117,8 +118,9 @@ func InPart[K comparable](p Part, key K) bool {
 type Comparison interface {
 	// Fold folds the next event.
 	Fold(r events.Record) error
-	// Size returns the number of rows in memory, or an equivalent for other data.
-	Size() int
+	// Size returns the number of rows in memory, or an equivalent for other data, and how much of it is the
+	// largest row.
+	Size() (total, largest int)
 	// Queue queues a query for the stored rows. Its result is compared and reported to found.
 	Queue(b *pgx.Batch, found *Findings)
 }
@@ -233,7 +235,7 @@ func (c *comparer) foldRemaining(ctx context.Context, db querier, pause Pause) e
 			if err := v.foldPage(ctx, db, list); err != nil {
 				return err
 			}
-			size += v.comparison.Size()
+			size += v.size(c.limit)
 		}
 		if size > c.limit {
 			return errTooManyRows
@@ -267,8 +269,8 @@ func (c *comparer) compare(ctx context.Context, tx pgx.Tx) error {
 	}
 	for _, v := range c.views {
 		if v.skipped != "" {
-			if c.part.n == 0 {
-				c.Skipped = append(c.Skipped, v.view.Name()+": "+v.skipped)
+			if why := v.view.Name() + ": " + v.skipped; !slices.Contains(c.Skipped, why) { // in an earlier part
+				c.Skipped = append(c.Skipped, why)
 			}
 			continue
 		}

@@ -37,17 +37,18 @@ type sizedRow interface {
 	Bytes() int // approximate size in memory
 }
 
-func (c *tableComparison[K, R]) Size() int {
-	n := len(c.rows)
+func (c *tableComparison[K, R]) Size() (total, largest int) {
 	if _, ok := any(new(R)).(sizedRow); !ok {
-		return n
+		return len(c.rows), min(len(c.rows), 1)
 	}
 	for _, row := range c.rows {
+		n := 1
 		if row != nil {
 			n += any(row).(sizedRow).Bytes() / RowBytes
 		}
+		total, largest = total+n, max(largest, n)
 	}
-	return n
+	return total, largest
 }
 
 func (c *tableComparison[K, R]) Queue(b *pgx.Batch, f *Findings) {

@@ -122,6 +122,20 @@ func (v *comparedView) foldPage(ctx context.Context, db Batcher, list []events.R
 	return nil
 }
 
+// size returns the size of a view's rows in memory. It skips a view with a row that takes half of the limit or
+// more: such a row could not be compared together with others, and this service writes none.
+func (v *comparedView) size(limit int) int {
+	if v.skipped != "" {
+		return 0
+	}
+	total, largest := v.comparison.Size()
+	if largest > limit/2 {
+		v.skipped, v.comparison = fmt.Sprintf("a row is larger than %d KiB", limit/2*RowBytes>>10), nil
+		return 0
+	}
+	return total
+}
+
 // foldEvent folds an event if the view handles its kind.
 func (v *comparedView) foldEvent(r events.Record) error {
 	if unread, ok := r.Event.(events.Undecoded); ok {
