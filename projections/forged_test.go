@@ -7,7 +7,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"svc/commands"
 	"svc/events"
+	"svc/lookup"
 	"svc/projections"
 	"svc/projections/fold"
 	"svc/test/world"
@@ -99,4 +101,29 @@ func TestForgedStepAllocatesNothing(t *testing.T) { // not parallel: it measures
 	}
 	allocated(1) // plans and pools
 	require.Less(t, allocated(4_000_000), 2*allocated(2)+1<<20)
+}
+
+// A row that cannot be decoded fails its own look-up, and no other one that shares the query.
+func TestUndecodableRowFailsNoOtherToken(t *testing.T) {
+	t.Parallel()
+	w := world.NewSilent(t)
+	var prints []events.Fingerprint
+	for i := range 3 {
+		p, err := w.NewPlayer(t.Context(), uint64(i+1))
+		require.NoError(t, err)
+		token := commands.NewServiceToken()
+		_, err = w.Commands.CreateServiceAccount(t.Context(), commands.CreateServiceAccount{
+			Meta: world.Meta(p.Workspace, p.Owner), Account: world.NewID(), Token: token, Name: "bot", Scopes: []events.Scope{events.ReadAPI},
+		})
+		require.NoError(t, err)
+		prints = append(prints, token.Fingerprint())
+	}
+	_, err := w.DB.Exec(t.Context(), `update service_tokens set scopes = '{null}' where fingerprint = $1`, prints[1])
+	require.NoError(t, err)
+	found, err := projections.ServiceAccounts{DB: w.DB}.Tokens(t.Context(), prints)
+	require.Len(t, found, 2)
+	require.Equal(t, prints[2], found[prints[2]].Fingerprint)
+	require.NoError(t, lookup.ErrorOf(err, prints[0]))
+	require.ErrorContains(t, lookup.ErrorOf(err, prints[1]), "scopes")
+	require.NoError(t, lookup.ErrorOf(err, prints[2]))
 }

@@ -160,19 +160,17 @@ func (s *Store) byHashes(ctx context.Context, hashes [][sha256.Size]byte) (map[[
 		left join lateral (
 			select m.member_id, w.slug, m.role, m.approve_loops from members m join workspaces w on w.workspace_id = m.workspace_id
 			where m.user_id = r.user_id and m.workspace_id = r.active_workspace_id offset 0) m on true`, list)
-	found := make(map[[sha256.Size]byte]Session, len(list))
-	sessions, err := pgx.CollectRows(rows, scanWithMember)
-	if err != nil {
-		return nil, fmt.Errorf("find sessions: %w", err)
-	}
-	for _, session := range sessions {
+	found, err := lookup.Collect(rows, "sessions", scanWithMember, func(session Session) (hash [sha256.Size]byte) {
+		copy(hash[:], session.hash)
+		return hash
+	})
+	for hash, session := range found {
 		if !s.authentic(&session) {
 			s.Log.ErrorContext(ctx, "session was not written by this service: ignored", "session", session.ID, "user", session.User)
-			continue
+			delete(found, hash)
 		}
-		found[[sha256.Size]byte(session.hash)] = session
 	}
-	return found, nil
+	return found, err
 }
 
 // selectSession omits rows with an infinite time, which no process writes and time.Time cannot hold.

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"svc/events"
+	"svc/lookup"
 	"svc/test/pgtest"
 )
 
@@ -171,4 +172,24 @@ func TestTableHasTheHashAndNotTheToken(t *testing.T) {
 	require.Equal(t, want[:], hash)
 	require.NotContains(t, row, token)
 	require.NotContains(t, row, s.cookie)
+}
+
+// A row that cannot be decoded fails its own look-up, and no other one that shares the query.
+func TestUndecodableRowFailsNoOtherSession(t *testing.T) {
+	t.Parallel()
+	s := signIn(t)
+	other := s.somebodyElse(t)
+	_, err := s.DB.Exec(testContext(t), `update users set emails = '{null}' where user_id = $1`, s.user)
+	require.NoError(t, err)
+	mine, others := sha256.Sum256([]byte(s.session.token)), sha256.Sum256([]byte(other.token))
+	for _, hashes := range [][][sha256.Size]byte{{mine, others}, {others, mine}} {
+		found, err := s.byHashes(testContext(t), hashes)
+		require.Equal(t, other.ID, found[others].ID)
+		require.Len(t, found, 1)
+		require.NoError(t, lookup.ErrorOf(err, others))
+		require.ErrorContains(t, lookup.ErrorOf(err, mine), "read sessions: ")
+	}
+	_, ok, err := s.Peek(testContext(t), s.cookie)
+	require.Error(t, err)
+	require.False(t, ok)
 }
