@@ -196,8 +196,12 @@ func (c *Checker) round(ctx context.Context) error {
 	if err := c.writeProgress(ctx); err != nil {
 		return err
 	}
+	due, err := c.due(ctx, c.inherited)
+	if err != nil {
+		return err
+	}
 	for ; len(c.inherited) > 0; c.inherited = c.inherited[1:] {
-		if err := c.checkWorkspace(ctx, c.inherited[0]); err != nil {
+		if err := c.checkWorkspace(ctx, c.inherited[0], due[c.inherited[0]]); err != nil {
 			return err
 		}
 	}
@@ -207,8 +211,12 @@ func (c *Checker) round(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("list logs: %w", err)
 		}
+		due, err := c.due(ctx, list)
+		if err != nil {
+			return err
+		}
 		for _, workspace := range list {
-			if err := c.checkWorkspace(ctx, workspace); err != nil {
+			if err := c.checkWorkspace(ctx, workspace, due[workspace]); err != nil {
 				return err
 			}
 			c.last = workspace
@@ -229,7 +237,7 @@ func (c *Checker) round(ctx context.Context) error {
 		c.log.WarnContext(ctx, "workspaces without a log are not compared", "err", err)
 	}
 	for _, workspace := range orphaned {
-		if err := c.checkWorkspace(ctx, workspace); err != nil {
+		if err := c.checkWorkspace(ctx, workspace, 0); err != nil {
 			return err
 		}
 	}
@@ -253,7 +261,7 @@ func (c *Checker) checkGone(ctx context.Context) error {
 			return fmt.Errorf("look for logs that are gone: %w", err)
 		}
 		for _, workspace := range gone {
-			if err := c.checkWorkspace(ctx, workspace); err != nil {
+			if err := c.checkWorkspace(ctx, workspace, 0); err != nil {
 				return err
 			}
 		}
@@ -284,13 +292,35 @@ func (c *Checker) affected() []events.ID {
 	return list[:min(len(list), maxRemembered)]
 }
 
-// checkWorkspace checks one workspace. Whatever cannot be compared is reported and tried again in the
-// next round. The error is nil unless the whole round has to end, as when the database is unreachable.
-func (c *Checker) checkWorkspace(ctx context.Context, workspace events.ID) error {
+// due signs what logs have now, and returns up to which event each should be signed. It looks at many logs at once:
+// it has to wait for signatures if some lack one, and heads that somebody made up are never signed. That wait is no
+// work to pause after.
+func (c *Checker) due(ctx context.Context, list []events.ID) (due map[events.ID]int64, err error) {
+	if len(list) == 0 {
+		return nil, nil
+	}
+	began := time.Now()
+	err = c.prover.Sign(ctx, list)
+	if err := c.pause(ctx, time.Since(began)); err != nil {
+		return nil, err
+	}
+	if err == nil {
+		due, err = proof.Due(ctx, c.db, list...)
+	}
+	if err != nil && !c.roundFails(ctx) {
+		return nil, nil // verifying the logs fails as well, and is reported
+	}
+	return due, err
+}
+
+// checkWorkspace checks one workspace, whose log should be signed up to event due. Whatever cannot be compared is
+// reported and tried again in the next round. The error is nil unless the whole round has to end, as when the
+// database is unreachable.
+func (c *Checker) checkWorkspace(ctx context.Context, workspace events.ID, due int64) error {
 	began := time.Now()
 	step := func(int64, int64) { _ = c.pause(ctx, time.Since(began)); began = time.Now() }
 	var o outcome
-	if o.report, o.verifyErr = c.prover.Verify(ctx, workspace, "", step); o.verifyErr != nil && c.roundFails(ctx) {
+	if o.report, o.verifyErr = c.prover.VerifyDue(ctx, workspace, due, step); o.verifyErr != nil && c.roundFails(ctx) {
 		return o.verifyErr
 	}
 	switch {
@@ -313,45 +343,6 @@ func (c *Checker) checkWorkspace(ctx context.Context, workspace events.ID) error
 // roundFails reports whether an error concerns the whole round rather than one log.
 func (c *Checker) roundFails(ctx context.Context) bool {
 	return ctx.Err() != nil || !c.compares() || c.db.Ping(ctx) != nil
-}
-
-// record stores the problems of a workspace and logs each of them once.
-func (c *Checker) record(ctx context.Context, workspace events.ID, o outcome) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	before := c.found[workspace]
-	delete(c.found, workspace)
-	p := problemsOf(o)
-	p.keepUnchecked(before, o)
-	c.logNew(ctx, workspace, o, before, p)
-	if len(p.logged) > 0 && len(c.found) < maxRemembered {
-		c.found[workspace] = p
-		c.seen[workspace] = true
-	}
-}
-
-// logNew logs the problems in o that were not logged before, and adds all of them to p.logged.
-func (c *Checker) logNew(ctx context.Context, workspace events.ID, o outcome, before, p problems) {
-	isNew := func(key string) bool {
-		p.logged[key] = true
-		return !before.logged[key]
-	}
-	if bad := o.report.Bad; bad != nil && isNew(p.badRecord) {
-		c.log.ErrorContext(ctx, "log differs from what was signed", "workspace", workspace, "record", bad.Seq, "reason", bad.Reason)
-	}
-	for _, d := range o.compared.Differences {
-		if isNew(d.View + " " + d.Key) {
-			c.log.ErrorContext(ctx, "view differs from the log", "workspace", workspace, "view", d.View, "key", d.Key)
-		}
-	}
-	for _, why := range o.skipped() {
-		if isNew(why) {
-			c.log.ErrorContext(ctx, "comparison with the log failed", "workspace", workspace, "what", why)
-		}
-	}
-	if more := o.compared.More; more > 0 {
-		c.log.ErrorContext(ctx, "view differs from the log in more rows", "workspace", workspace, "view", o.lastView(), "rows", more)
-	}
 }
 
 // compares reports whether this process may still compare.

@@ -1,11 +1,13 @@
 package integrity
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
+	"svc/events"
 	"svc/projections/fold"
 	"svc/proof"
 )
@@ -72,5 +74,44 @@ func (p *problems) keepUnchecked(before problems, o outcome) {
 		if o.compareErr != nil || skipped {
 			p.rows[view] = max(p.rows[view], n)
 		}
+	}
+}
+
+// record stores the problems of a workspace and logs each of them once.
+func (c *Checker) record(ctx context.Context, workspace events.ID, o outcome) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	before := c.found[workspace]
+	delete(c.found, workspace)
+	p := problemsOf(o)
+	p.keepUnchecked(before, o)
+	c.logNew(ctx, workspace, o, before, p)
+	if len(p.logged) > 0 && len(c.found) < maxRemembered {
+		c.found[workspace] = p
+		c.seen[workspace] = true
+	}
+}
+
+// logNew logs the problems in o that were not logged before, and adds all of them to p.logged.
+func (c *Checker) logNew(ctx context.Context, workspace events.ID, o outcome, before, p problems) {
+	isNew := func(key string) bool {
+		p.logged[key] = true
+		return !before.logged[key]
+	}
+	if bad := o.report.Bad; bad != nil && isNew(p.badRecord) {
+		c.log.ErrorContext(ctx, "log differs from what was signed", "workspace", workspace, "record", bad.Seq, "reason", bad.Reason)
+	}
+	for _, d := range o.compared.Differences {
+		if isNew(d.View + " " + d.Key) {
+			c.log.ErrorContext(ctx, "view differs from the log", "workspace", workspace, "view", d.View, "key", d.Key)
+		}
+	}
+	for _, why := range o.skipped() {
+		if isNew(why) {
+			c.log.ErrorContext(ctx, "comparison with the log failed", "workspace", workspace, "what", why)
+		}
+	}
+	if more := o.compared.More; more > 0 {
+		c.log.ErrorContext(ctx, "view differs from the log in more rows", "workspace", workspace, "view", o.lastView(), "rows", more)
 	}
 }

@@ -172,6 +172,21 @@ func TestLongProgressIsNotRead(t *testing.T) {
 	require.LessOrEqual(t, len(found), 1000)
 }
 
+// Heads of logs that somebody made up, which nobody signs, do not delay the comparison of other workspaces for hours.
+func TestMadeUpHeadsDelayNoComparison(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, b *bubble) {
+		id := b.orphan(t)
+		b.exec(t, `insert into logs values ($1, 0, now())`, id)
+		b.exec(t, `insert into logs select lpad(i::text, 32, '0')::uuid, 1, now() from generate_series(1, 200) i`)
+		c := b.run(t, true)
+		time.Sleep(time.Minute)
+		require.Equal(t, 1, c.DifferingRows()["unique_keys"])
+		require.Equal(t, 200, c.BadLogs())
+		require.False(t, c.Overdue())
+	})
+}
+
 // If a process ends during a round, another one continues it, after it has checked again where problems were
 // found. That is also so after the key was rotated.
 func TestRoundContinuesInAnotherProcess(t *testing.T) {

@@ -3,6 +3,8 @@ package proof
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -35,7 +37,7 @@ func Due(ctx context.Context, db *pgxpool.Pool, workspaces ...events.ID) (map[ev
 		case <-time.After(wait):
 		}
 		var now map[events.ID]unsignedTail
-		now, err = unsignedTails(ctx, db, workspaces)
+		now, err = unsignedTails(ctx, db, slices.Collect(maps.Keys(due)))
 		for workspace, t := range due {
 			if n, still := now[workspace]; !still || n.signed >= t.head {
 				delete(due, workspace)
@@ -67,18 +69,18 @@ func unsignedTails(ctx context.Context, db *pgxpool.Pool, workspaces []events.ID
 		_, err := pgx.ForEachRow(rows, []any{&workspace, &t.head, &t.signed}, func() error { list[workspace] = t; return nil })
 		return list, err
 	}
-	for _, workspace := range workspaces {
-		err := db.QueryRow(ctx, `
-			select coalesce((select head from logs where workspace_id = $1), 0),
-				coalesce((select max(size) from proof_checkpoints where workspace_id = $1), 0)`, workspace).Scan(&t.head, &t.signed)
-		if err != nil {
-			return nil, err
-		}
-		if t.head != t.signed {
-			list[workspace] = t
-		}
+	if len(workspaces) > 1 {
+		rows, _ := db.Query(ctx, tailsSQL+tailsOfSQL, workspaces)
+		_, err := pgx.ForEachRow(rows, []any{&workspace, &t.head, &t.signed}, func() error { list[workspace] = t; return nil })
+		return list, err
 	}
-	return list, nil
+	err := db.QueryRow(ctx, `
+		select coalesce((select head from logs where workspace_id = $1), 0),
+			coalesce((select max(size) from proof_checkpoints where workspace_id = $1), 0)`, workspaces[0]).Scan(&t.head, &t.signed)
+	if err == nil && t.head != t.signed {
+		list[workspaces[0]] = t
+	}
+	return list, err
 }
 
 // tailsSQL selects the tails of all logs.
@@ -86,3 +88,6 @@ const tailsSQL = `
 	select l.workspace_id, l.head, c.size from logs l cross join lateral (
 		select coalesce(max(size), 0) as size from proof_checkpoints c where c.workspace_id = l.workspace_id) c
 	where l.head <> c.size`
+
+// tailsOfSQL follows tailsSQL and selects those of the logs of $1.
+const tailsOfSQL = ` and l.workspace_id = any($1) order by 1`

@@ -74,7 +74,7 @@ func (o *overdueWatch) poll(ctx context.Context, passed time.Duration) error {
 	defer cancel()
 	waiting := map[events.ID]waitingLog{}
 	late := int64(0)
-	rows, _ := o.db.Query(ctx, tailsSQL+` and l.workspace_id = any($1) order by 1`, slices.AppendSeq([]events.ID{}, maps.Keys(o.waiting)))
+	rows, _ := o.db.Query(ctx, tailsSQL+tailsOfSQL, slices.AppendSeq([]events.ID{}, maps.Keys(o.waiting)))
 	var workspace events.ID
 	var t unsignedTail
 	_, err := pgx.ForEachRow(rows, []any{&workspace, &t.head, &t.signed}, func() error {

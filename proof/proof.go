@@ -97,11 +97,8 @@ func (p *Prover) Overdue() int { return int(p.overdue.count.Load()) }
 // Verify verifies the Merkle log of a workspace like the function [Verify]. Callers must limit
 // concurrent calls. progress, unless nil, is called after each page and may sleep.
 func (p *Prover) Verify(ctx context.Context, workspace events.ID, since string, progress func(done, total int64)) (Report, error) {
-	k, err := p.signingKey(ctx)
-	switch {
-	case errors.Is(err, vault.ErrKeyChanged), errors.Is(err, vault.ErrTampered), errors.Is(err, errKeyMissing):
-		return Report{}, fmt.Errorf("%w: %w", ErrSigningKey, err)
-	case err != nil:
+	k, err := p.verifyingKey(ctx)
+	if err != nil {
 		return Report{}, err
 	}
 	if err := p.signNow(ctx, workspace); err != nil {
@@ -111,19 +108,57 @@ func (p *Prover) Verify(ctx context.Context, workspace events.ID, since string, 
 	if err != nil {
 		return Report{}, err
 	}
-	report, err := Verify(ctx, p.db, workspace, Check{VerifierKey: k.public, Since: since, Due: due[workspace], Progress: progress})
+	return p.verify(ctx, k, workspace, Check{Since: since, Due: due[workspace], Progress: progress})
+}
+
+// VerifyDue is Verify for a caller that has signed what there is with [Prover.Sign], and knows from [Due] up to which
+// event the log should be signed.
+func (p *Prover) VerifyDue(ctx context.Context, workspace events.ID, due int64, progress func(done, total int64)) (Report, error) {
+	k, err := p.verifyingKey(ctx)
+	if err != nil {
+		return Report{}, err
+	}
+	return p.verify(ctx, k, workspace, Check{Due: due, Progress: progress})
+}
+
+// verifyingKey returns the signing key, or [ErrSigningKey] if it is lost.
+func (p *Prover) verifyingKey(ctx context.Context) (*signingKey, error) {
+	k, err := p.signingKey(ctx)
+	if errors.Is(err, vault.ErrKeyChanged) || errors.Is(err, vault.ErrTampered) || errors.Is(err, errKeyMissing) {
+		err = fmt.Errorf("%w: %w", ErrSigningKey, err)
+	}
+	return k, err
+}
+
+func (p *Prover) verify(ctx context.Context, k *signingKey, workspace events.ID, c Check) (Report, error) {
+	c.VerifierKey = k.public
+	report, err := Verify(ctx, p.db, workspace, c)
 	if err == nil && report.Bad == nil && k.stored != k.public {
 		report.Bad = &Bad{Reason: "the verifier key that is stored in clear was replaced"}
 	}
 	if err == nil {
 		err = p.reportAuthor(ctx, &report)
 	}
-	if err == nil && since == "" { // with since, the result depends on the caller's checkpoint
+	if err == nil && c.Since == "" { // with Since, the result depends on the caller's checkpoint
 		if failed := p.storeReport(ctx, report); failed != nil {
 			p.log.WarnContext(ctx, "store the result of a verification", "workspace", workspace, "err", failed)
 		}
 	}
 	return report, err
+}
+
+// Sign signs the events that logs have now, up to a page of each, without the lease. It only logs a failure.
+func (p *Prover) Sign(ctx context.Context, list []events.ID) error {
+	tails, err := unsignedTails(ctx, p.db, list)
+	if err != nil {
+		return fmt.Errorf("look for what is not signed: %w", err)
+	}
+	for workspace := range tails {
+		if _, err := p.takePage(ctx, []events.ID{workspace}); err != nil {
+			p.log.WarnContext(ctx, "sign a log before its verification", "workspace", workspace, "err", err)
+		}
+	}
+	return nil
 }
 
 const (
