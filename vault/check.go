@@ -46,12 +46,11 @@ func (r Ring) checkRow(ctx context.Context, tx pgx.Tx) error {
 		return err
 	}
 	var stored []byte
-	var id string
-	err = tx.QueryRow(ctx, `select sealed, key_id from vault_checks where name = $1 for update`, checkName).Scan(&stored, &id)
+	err = tx.QueryRow(ctx, `select sealed from vault_checks where name = $1 for update`, checkName).Scan(&stored)
 	if err != nil {
 		return err
 	}
-	if _, err = r.Open(checkPlace, stored); err != nil || id == r.ids()[0] {
+	if _, err = r.Open(checkPlace, stored); err != nil || r.seals(stored) {
 		return err
 	}
 	_, err = tx.Exec(ctx, `update vault_checks set sealed = $2, key_id = $3, updated_at = now() where name = $1`,

@@ -66,7 +66,7 @@ func (r Ring) ForgetUnopenable(ctx context.Context, db *pgxpool.Pool) (tokens in
 		return 0, err
 	}
 	err = pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
-		tag, err := tx.Exec(ctx, `delete from provider_tokens where key_id <> all($1)`, r.ids())
+		tag, err := tx.Exec(ctx, `delete from provider_tokens where `+sealedID+` <> all($1)`, r.sealedIDs())
 		if err != nil {
 			return err
 		}

@@ -96,6 +96,19 @@ func (r Ring) ids() []string {
 	return ids
 }
 
+// sealedID is the SQL expression of the id in the column sealed, by which a value opens. The column key_id is only
+// shown: somebody could have changed it.
+const sealedID = `substr(sealed, 2, 8)`
+
+// sealedIDs returns the ids of all keys as sealedID, starting with the one that seals.
+func (r Ring) sealedIDs() [][]byte {
+	ids := make([][]byte, len(r.keys))
+	for i, k := range r.keys {
+		ids[i] = k.id[:]
+	}
+	return ids
+}
+
 // String returns [redacted].
 func (r Ring) String() string { return redacted }
 

@@ -64,7 +64,8 @@ func Rotate(ctx context.Context, db *pgxpool.Pool, ring Ring) (Rotation, error) 
 		return done, fmt.Errorf("rotate secrets: %w", err)
 	}
 	err := db.QueryRow(ctx, `
-		select (select count(*) from provider_tokens where key_id <> $1) + (select count(*)`+fromOldSecrets+`)`, ring.ids()[0]).Scan(&done.Left)
+		select (select count(*) from provider_tokens where `+sealedID+` <> $1) + (select count(*)`+fromOldSecrets+`)`,
+		ring.sealedIDs()[0]).Scan(&done.Left)
 	if err != nil {
 		return done, fmt.Errorf("count what is under old keys: %w", err)
 	}
@@ -96,8 +97,8 @@ func (done *Rotation) batch(ctx context.Context, db *pgxpool.Pool, ring Ring, af
 func rowsAfter(ctx context.Context, db *pgxpool.Pool, ring Ring, after row) ([]row, error) {
 	rows, err := db.Query(ctx, `
 		select user_id, provider, sealed from provider_tokens
-		where key_id <> $1 and (user_id, provider) > ($2, $3)
-		order by user_id, provider limit $4`, ring.ids()[0], after.User, after.Provider, batchSize)
+		where `+sealedID+` <> $1 and (user_id, provider) > ($2, $3)
+		order by user_id, provider limit $4`, ring.sealedIDs()[0], after.User, after.Provider, batchSize)
 	if err != nil {
 		return nil, err
 	}

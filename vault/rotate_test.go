@@ -89,6 +89,53 @@ func TestRotateSealsSecretsAnew(t *testing.T) {
 	require.Len(t, lost, all)
 }
 
+// Which key a value is sealed under is in the sealed value. Nobody makes an operator remove a key that is still needed
+// by changing the column beside it.
+func TestColumnOfKeysDecidesNothing(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	put(t, db, ringOf(t, older), 1, 3, "a token")
+	for _, name := range []string{"farm_authority/1", "proof"} {
+		_, _, err := Secrets{db, ringOf(t, older)}.GetOrCreate(t.Context(), name, making("a secret"))
+		require.NoError(t, err)
+	}
+	require.NoError(t, ringOf(t, older).Check(t.Context(), db))
+	forge := func(key config.Secret) {
+		t.Helper()
+		for _, table := range []string{"provider_tokens", "vault_secrets", "vault_checks"} {
+			tag, err := db.Exec(t.Context(), `update `+table+` set key_id = $1`, ringOf(t, key).ids()[0])
+			require.NoError(t, err)
+			require.Positive(t, tag.RowsAffected())
+		}
+	}
+	forge(newer)
+	ring := ringOf(t, newer, older)
+	lost, err := Secrets{db, ringOf(t, newer)}.Lost(t.Context(), "")
+	require.NoError(t, err)
+	require.Len(t, lost, 2)
+	require.NoError(t, ring.Check(t.Context(), db))
+	_, _, err = Secrets{db, ring}.GetOrCreate(t.Context(), "proof", notAgain) // seals it anew
+	require.NoError(t, err)
+	done, err := Rotate(t.Context(), db, ring)
+	require.NoError(t, err)
+	require.Equal(t, Rotation{Resealed: 3}, done)
+
+	forge(other)
+	done, err = Rotate(t.Context(), db, ring)
+	require.NoError(t, err)
+	require.Equal(t, Rotation{}, done)
+	lost, err = Secrets{db, ringOf(t, newer)}.Lost(t.Context(), "")
+	require.NoError(t, err)
+	require.Empty(t, lost)
+	forgotten, err := ringOf(t, newer).ForgetUnopenable(t.Context(), db)
+	require.NoError(t, err)
+	require.Zero(t, forgotten)
+	requireToken(t, Tokens{db, ringOf(t, newer)}, 1, "a token")
+	_, _, err = Secrets{db, ringOf(t, newer)}.GetOrCreate(t.Context(), "proof", notAgain)
+	require.NoError(t, err)
+	require.NoError(t, ringOf(t, newer).Check(t.Context(), db))
+}
+
 // In each step of a rotation, replicas before and after it open what the other seals.
 func TestReplicasOpenEachOthersSecretsDuringARotation(t *testing.T) {
 	t.Parallel()

@@ -14,7 +14,7 @@ import (
 const FormerSuffix = "/former"
 
 // fromOldSecrets selects the secrets that are not under the ring's first key, $1.
-const fromOldSecrets = ` from vault_secrets where key_id <> $1 and name not like '%` + FormerSuffix + `'`
+const fromOldSecrets = ` from vault_secrets where ` + sealedID + ` <> $1 and name not like '%` + FormerSuffix + `'`
 
 type secretRow struct {
 	Name   string
@@ -26,7 +26,8 @@ type secretRow struct {
 func (done *Rotation) rotateSecrets(ctx context.Context, db *pgxpool.Pool, ring Ring) error {
 	after := ""
 	for {
-		rows, _ := db.Query(ctx, `select name, sealed`+fromOldSecrets+` and name > $2 order by name limit $3`, ring.ids()[0], after, batchSize)
+		rows, _ := db.Query(ctx, `select name, sealed`+fromOldSecrets+` and name > $2 order by name limit $3`,
+			ring.sealedIDs()[0], after, batchSize)
 		list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[secretRow])
 		if err != nil || len(list) == 0 {
 			return err
@@ -63,7 +64,7 @@ func (done *Rotation) resealSecrets(ctx context.Context, db *pgxpool.Pool, ring 
 // the ring does not hold.
 func (s Secrets) Lost(ctx context.Context, prefix string) (names []string, err error) {
 	rows, _ := s.DB.Query(ctx, `
-		select name from vault_secrets where key_id <> all($1) and starts_with(name, $2) order by name`, s.Ring.ids(), prefix)
+		select name from vault_secrets where `+sealedID+` <> all($1) and starts_with(name, $2) order by name`, s.Ring.sealedIDs(), prefix)
 	list, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	if err != nil {
 		return nil, fmt.Errorf("look for lost secrets: %w", err)

@@ -100,6 +100,9 @@ func idOf(sealed []byte) (id keyID, err error) {
 	return keyID(sealed[1:headBytes]), nil
 }
 
+// seals reports whether a value that opens is sealed under the first key.
+func (r Ring) seals(sealed []byte) bool { return keyID(sealed[1:headBytes]) == r.keys[0].id }
+
 // aead returns the cipher of one record.
 func (k *key) aead(salt []byte) (cipher.AEAD, error) {
 	record, err := hkdf.Key(sha256.New, k.text(), salt, "svc vault: record", 32)

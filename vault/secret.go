@@ -47,12 +47,11 @@ func (s Secrets) GetOrCreate(ctx context.Context, name string,
 
 func (s Secrets) get(ctx context.Context, name string) (secret []byte, public string, err error) {
 	var sealed []byte
-	var id string
-	err = s.DB.QueryRow(ctx, `select sealed, key_id, public from vault_secrets where name = $1`, name).Scan(&sealed, &id, &public)
+	err = s.DB.QueryRow(ctx, `select sealed, public from vault_secrets where name = $1`, name).Scan(&sealed, &public)
 	if err != nil {
 		return nil, "", fmt.Errorf("get secret %s: %w", name, err)
 	}
-	if secret, err = s.Ring.Open(secretPlace(name), sealed); err != nil || id == s.Ring.ids()[0] {
+	if secret, err = s.Ring.Open(secretPlace(name), sealed); err != nil || s.Ring.seals(sealed) {
 		return secret, public, err
 	}
 	again, err := s.Ring.Seal(secretPlace(name), secret)
