@@ -104,6 +104,33 @@ func TestIdleStreamSendsHeartbeats(t *testing.T) {
 	_ = e.waitEnded(t) // the client has disconnected
 }
 
+// Clients receive the kinds of the description. A kind that somebody made up, with lines of its own, makes no events.
+func TestStreamOmitsUnknownKinds(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	workspace := events.NewID(epoch)
+	_, err := db.Exec(t.Context(), `insert into logs values ($1, 3, now())`, workspace)
+	require.NoError(t, err)
+	for i, kind := range []string{"run.x\ndata: {}\n\nid: 77\nevent: member.removed\ndata: {}\n\nevent: y", "run.x", "run.cancelled"} {
+		_, err = db.Exec(t.Context(), `insert into events (workspace_id, seq, id, stream, version, kind, schema, at, meta, data)
+			values ($1, $2, $3, $3, 1, $4, 1, now(), '{}', '{}')`, workspace, i+1, events.NewID(epoch), kind)
+		require.NoError(t, err)
+	}
+	e := newStreamer(t, db, workspace, testTimeout, testTimeout)
+	res, err := e.Client().Get(e.URL)
+	require.NoError(t, err)
+	defer res.Body.Close()
+	var ids []string
+	lines := bufio.NewScanner(res.Body)
+	for len(ids) < 2 && lines.Scan() {
+		if id, ok := strings.CutPrefix(lines.Text(), "id: "); ok {
+			ids = append(ids, id)
+		}
+	}
+	require.NoError(t, lines.Err())
+	require.Equal(t, []string{"0", "3"}, ids)
+}
+
 func TestStreamEndsWhenClientStopsReading(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
