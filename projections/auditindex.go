@@ -37,6 +37,8 @@ type auditRow struct {
 	Data      []byte    `db:"data"`
 }
 
+const postingBytes = 1 + len(term{}) + 4
+
 func postingEntry(t term, segment int64) []byte {
 	entry := append([]byte{postingKind}, t[:]...)
 	return binary.BigEndian.AppendUint32(entry, uint32(segment)) // 2^32 segments are 2^44 records

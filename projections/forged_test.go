@@ -1,9 +1,11 @@
 package projections_test
 
 import (
+	"context"
 	"fmt"
 	"runtime"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -126,4 +128,35 @@ func TestUndecodableRowFailsNoOtherToken(t *testing.T) {
 	require.NoError(t, lookup.ErrorOf(err, prints[0]))
 	require.ErrorContains(t, lookup.ErrorOf(err, prints[1]), "scopes")
 	require.NoError(t, lookup.ErrorOf(err, prints[2]))
+}
+
+// Rows of the audit index that nobody of this service wrote end a search with an error, and do not make it go on and on.
+func TestForgedPostingsEndASearch(t *testing.T) {
+	t.Parallel()
+	w := world.NewSilent(t)
+	const segment2 = `'\x01'::bytea || substr(sha256('amember.joined'), 1, 8) || '\x00000002'::bytea`
+	for name, entries := range map[string]string{
+		"longer keys":  segment2 + ` || decode(lpad(to_hex(i), 8, '0') || '00000000', 'hex') from generate_series(1, 100) i`,
+		"a longer key": segment2 + ` || '\x00000003'`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, err := w.NewPlayer(t.Context(), uint64(len(name)))
+			require.NoError(t, err)
+			_, err = w.DB.Exec(t.Context(), `update logs set head = 1000000 where workspace_id = $1`, p.Workspace)
+			require.NoError(t, err)
+			_, err = w.DB.Exec(t.Context(), `insert into checkpoints values ($1, 'audit', 1000000)
+				on conflict (workspace_id, view) do update set seq = excluded.seq`, p.Workspace)
+			require.NoError(t, err)
+			insert := `insert into audit (data, workspace_id, entry) select '', $1, `
+			_, err = w.DB.Exec(t.Context(), insert+entries, p.Workspace)
+			require.NoError(t, err)
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			filter, audit := projections.AuditFilter{Action: "member.joined"}, projections.Audit{DB: w.DB}
+			_, err = audit.RowsAfter(ctx, p.Workspace, filter, 0, 1_000_000, 10)
+			require.ErrorContains(t, err, "a row of the audit index is damaged")
+			_, err = audit.Page(ctx, projections.AuditQuery{Workspace: p.Workspace, AuditFilter: filter, Limit: 10})
+			require.ErrorContains(t, err, "a row of the audit index is damaged")
+		})
+	}
 }
