@@ -140,8 +140,8 @@ func RequireUnmoved(ctx context.Context, db Batcher, names []string, at []store.
 	}
 	b := &pgx.Batch{}
 	for _, p := range at {
-		b.Queue(`select count(*) from checkpoints where workspace_id = $1 and seq = $2 and view in ('`+strings.Join(names, `', '`)+`')`,
-			p.Workspace, p.Seq).QueryRow(requireCount(len(names)))
+		b.Queue(`select count(*) from checkpoints where workspace_id = $1 and view = any($2) and seq = $3`,
+			p.Workspace, names, p.Seq).QueryRow(requireCount(len(names)))
 	}
 	if err := db.SendBatch(ctx, b).Close(); err != nil {
 		return fmt.Errorf("look for moved checkpoints: %w", err)
