@@ -30,6 +30,15 @@ func newFeed(t *testing.T) (*world.World, *feed.Feed) {
 	return w, f
 }
 
+// start runs f until t ends.
+func start(t *testing.T, f *feed.Feed) {
+	t.Helper()
+	ctx, stop := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { f.Run(ctx) })
+	t.Cleanup(func() { stop(); running.Wait() })
+}
+
 // follows reads after seq up to an event and requires that none is missing.
 func follows(t *testing.T, watch *feed.Watch, seq, upTo int64) {
 	t.Helper()
@@ -73,11 +82,7 @@ func TestHeadsAreReadWithDeadline(t *testing.T) {
 	w := world.NewSilent(t)
 	db := world.Connect(t, w.URL, func(c *pgxpool.Config) { pgtest.RequireDeadlines(t, c) })
 	f := feed.New(db, slog.New(slog.DiscardHandler))
-	ctx, stop := context.WithCancel(t.Context())
-	var running sync.WaitGroup
-	running.Go(func() { f.Run(ctx) })
-	defer running.Wait()
-	defer stop()
+	start(t, f)
 	workspace := world.NewID()
 	watch := f.Watch(workspace, nil)
 	defer watch.Close()
@@ -128,9 +133,7 @@ func TestFeedPollsHeads(t *testing.T) {
 	t.Parallel()
 	w := world.NewSilent(t)
 	f := feed.New(w.DB, slog.New(slog.DiscardHandler))
-	ctx, stop := context.WithCancel(t.Context())
-	var running sync.WaitGroup
-	running.Go(func() { f.Run(ctx) })
+	start(t, f)
 	workspace := world.NewID()
 	watch := f.Watch(workspace, nil)
 	defer watch.Close()
@@ -138,8 +141,6 @@ func TestFeedPollsHeads(t *testing.T) {
 	require.NoError(t, err)
 	w.QueueRun(t, workspace)
 	follows(t, watch, 0, 1)
-	stop()
-	running.Wait()
 }
 
 // A hint of another process says that a log, or any log, has grown, but not how far.
@@ -148,9 +149,7 @@ func TestFeedReadsHeadsOfHintedLogs(t *testing.T) {
 	w := world.NewSilent(t)
 	f := feed.New(w.DB, slog.New(slog.DiscardHandler))
 	f.PollEvery(time.Hour)
-	ctx, stop := context.WithCancel(t.Context())
-	var running sync.WaitGroup
-	running.Go(func() { f.Run(ctx) })
+	start(t, f)
 	workspace, other := world.NewID(), world.NewID()
 	watch, elsewhere := f.Watch(workspace, nil), f.Watch(other, nil)
 	defer watch.Close()
@@ -165,8 +164,6 @@ func TestFeedReadsHeadsOfHintedLogs(t *testing.T) {
 	f.Moved(events.ID{}, 0)
 	follows(t, watch, 1, 2)
 	follows(t, elsewhere, 0, 1)
-	stop()
-	running.Wait()
 }
 
 // The feed knows events that it was notified of, and needs to know none of logs that nobody

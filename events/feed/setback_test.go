@@ -22,15 +22,6 @@ import (
 	"svc/test/world"
 )
 
-// run runs f until t ends.
-func run(t *testing.T, f *feed.Feed) {
-	t.Helper()
-	ctx, stop := context.WithCancel(context.Background())
-	var running sync.WaitGroup
-	running.Go(func() { f.Run(ctx) })
-	t.Cleanup(func() { stop(); running.Wait() })
-}
-
 // setBack deletes the events after seq, as restoring a backup does.
 func setBack(t *testing.T, w *world.World, workspace events.ID, seq int64) {
 	t.Helper()
@@ -160,11 +151,11 @@ func TestGrownLogThatWasSetBackIsNoticed(t *testing.T) {
 		}},
 		"beyond, polled": {true, 11, func(t *testing.T, _ *world.World, f *feed.Feed, _ *feed.Watch, _ events.ID) {
 			f.PollEvery(time.Millisecond)
-			run(t, f)
+			start(t, f)
 		}},
 		"as far, polled": {true, 9, func(t *testing.T, _ *world.World, f *feed.Feed, _ *feed.Watch, _ events.ID) {
 			f.PollEvery(time.Millisecond)
-			run(t, f)
+			start(t, f)
 		}},
 		"as far, a new client": {false, 9, func(t *testing.T, _ *world.World, f *feed.Feed, _ *feed.Watch, workspace events.ID) {
 			late := f.Watch(workspace, nil)
