@@ -39,19 +39,14 @@ func (h *Handler) Delivery(ctx context.Context, workspace, runner, id events.ID)
 func (h *Handler) leasedJob(ctx context.Context, workspace, runner, id events.ID) (*Delivery, error) {
 	var job aggregates.Job
 	d := &Delivery{Job: id}
-	for version, more := 0, true; more; {
-		list, err := h.log.Load(ctx, workspace, id, version)
+	for r, err := range events.ReadStream(ctx, h.log, workspace, id) {
 		if err != nil {
 			return nil, fmt.Errorf("load job %s: %w", id, err)
 		}
-		for _, r := range list {
-			if e, ok := r.Event.(events.JobSubmitted); ok {
-				d.Spec = e.Spec
-			}
-			job.Apply(r.Event, r.Actor)
-			version = r.Version
+		if e, ok := r.Event.(events.JobSubmitted); ok {
+			d.Spec = e.Spec
 		}
-		more = len(list) == events.LoadLimit
+		job.Apply(r.Event, r.Actor)
 	}
 	var waits bool
 	if d.Epoch, d.Attempt, waits = job.Unaccepted(runner); !waits {

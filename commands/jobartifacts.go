@@ -89,18 +89,13 @@ func (w *work) unlessAppended(
 	if err != nil || len(decided) == 0 {
 		return nil, err
 	}
-	for version, more := 0, true; more; {
-		list, err := w.streams.Load(ctx, w.meta.Workspace, stream, version)
-		if err != nil {
+	for r, err := range events.ReadStream(ctx, w.streams, w.meta.Workspace, stream) {
+		switch {
+		case err != nil:
 			return nil, fmt.Errorf("load %s: %w", stream, err)
+		case r.Event.Kind() == kind && r.ID.Time().After(after):
+			return nil, nil
 		}
-		for _, r := range list {
-			version = r.Version
-			if r.Event.Kind() == kind && r.ID.Time().After(after) {
-				return nil, nil
-			}
-		}
-		more = len(list) == events.LoadLimit
 	}
 	return decided, nil
 }

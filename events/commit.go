@@ -3,6 +3,7 @@ package events
 import (
 	"context"
 	"errors"
+	"iter"
 	"time"
 )
 
@@ -69,6 +70,26 @@ type Streams interface {
 
 	// First returns the first record of a stream, none if the stream is empty.
 	First(ctx context.Context, workspace, stream ID) ([]Record, error)
+}
+
+// ReadStream reads all records of a stream, oldest first. An error of Load comes last.
+func ReadStream(ctx context.Context, from Streams, workspace, stream ID) iter.Seq2[Record, error] {
+	return func(yield func(Record, error) bool) {
+		for version, more := 0, true; more; {
+			list, err := from.Load(ctx, workspace, stream, version)
+			if err != nil {
+				yield(Record{}, err)
+				return
+			}
+			for _, r := range list {
+				if !yield(r, nil) {
+					return
+				}
+				version = r.Version
+			}
+			more = len(list) == LoadLimit
+		}
+	}
 }
 
 // The reasons for which a commit is not stored.

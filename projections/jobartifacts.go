@@ -72,26 +72,21 @@ func (a AbandonedArtifacts) Stored(ctx context.Context, workspace, job events.ID
 	if err != nil || !found || row.Artifacts.State != "abandoned" && row.Artifacts.State != "removed" {
 		return nil, false, err
 	}
-	for after, more := 0, true; more; {
-		list, err := a.Log.Load(ctx, workspace, job, after)
+	for r, err := range events.ReadStream(ctx, a.Log, workspace, job) {
 		switch {
 		case errors.Is(err, store.ErrForeign):
 			return nil, false, nil
 		case err != nil:
 			return nil, false, wrapArtifacts(job, err)
 		}
-		for _, r := range list {
-			after = r.Version
-			switch e := r.Event.(type) {
-			case events.JobArtifactStored:
-				keep = append(keep, e.File.ID)
-			case events.JobArtifactsAbandoned:
-				ok = true
-			case events.JobArtifactsRemoved:
-				keep, ok = nil, true
-			}
+		switch e := r.Event.(type) {
+		case events.JobArtifactStored:
+			keep = append(keep, e.File.ID)
+		case events.JobArtifactsAbandoned:
+			ok = true
+		case events.JobArtifactsRemoved:
+			keep, ok = nil, true
 		}
-		more = len(list) == events.LoadLimit
 	}
 	return keep, ok, nil
 }
