@@ -27,7 +27,8 @@ type outbox struct {
 	mu     sync.Mutex
 	frames [][]byte
 	bytes  int
-	last   []byte // the close frame, nil until closing begins
+	last   []byte      // the close frame, nil until closing begins
+	limit  *time.Timer // ends the connection after closeLimit, nil until closing begins
 }
 
 func newOutbox(socket *websocket.Conn) outbox {
@@ -72,7 +73,7 @@ func (o *outbox) close(code int, why string) {
 	if o.last == nil {
 		o.last = websocket.FormatCloseMessage(code, why)
 		o.signal()
-		time.AfterFunc(closeLimit, o.cut)
+		o.limit = time.AfterFunc(closeLimit, o.cut)
 	}
 }
 
@@ -84,7 +85,14 @@ func (o *outbox) isClosing() bool {
 }
 
 // cut ends the connection without a close frame.
-func (o *outbox) cut() { _ = o.socket.Close() }
+func (o *outbox) cut() {
+	o.mu.Lock()
+	if o.limit != nil {
+		o.limit.Stop()
+	}
+	o.mu.Unlock() // closing may wait for the peer
+	_ = o.socket.Close()
+}
 
 func (o *outbox) signal() {
 	select {
