@@ -33,7 +33,7 @@ type Noun struct {
 var catalogue = []Noun{
 	users, workspaces, members, invitations, serviceAccounts,
 	denials, audits, signingKeys,
-	runs, decisions,
+	runs, decisions, repos,
 	authorities, enrollments, runners,
 	jobs,
 	farmSecrets,

@@ -31,3 +31,15 @@ func IssueKey(repo ID, number int) string { return fmt.Sprintf("issue/%s/%d", re
 func ConcurrencyKey(key string, slot int) string {
 	return fmt.Sprintf("job_concurrency/%d/%s", slot, key)
 }
+
+// RunSlotKey is the workspace's key of one of the places of its active runs.
+func RunSlotKey(slot int) string { return fmt.Sprintf("run_slot/%d", slot) }
+
+// RepoSlotKey is the workspace's key of one of the places of a repository's active runs.
+func RepoSlotKey(repo ID, slot int) string { return fmt.Sprintf("run_slot/%s/%d", repo, slot) }
+
+// LaneKey is the workspace's key of the run whose turn it is to merge into a branch.
+func LaneKey(repo ID, branch string) string { return fmt.Sprintf("merge_lane/%s/%s", repo, branch) }
+
+// RepoKey is the workspace's key of the connected repository with an address.
+func RepoKey(cloneURL string) string { return "repo/" + cloneURL }

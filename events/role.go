@@ -63,6 +63,7 @@ const (
 	RunJobs               // submit and cancel build-farm jobs
 	ManageRunners         // enroll, drain, resume and revoke build machines
 	ManageFarmSecrets     // the secrets that jobs of the farm receive
+	ManageRepos           // connect, change, check, pause and disconnect repositories
 
 	endOfRights
 )
@@ -84,6 +85,7 @@ var rights = [endOfRights][]Role{
 	RunJobs:               {Owner, Maintainer},
 	ManageRunners:         {Owner, Maintainer},
 	ManageFarmSecrets:     {Owner, Maintainer},
+	ManageRepos:           {Owner, Maintainer},
 }
 
 // Roles returns the roles that have the right, strongest first.

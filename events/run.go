@@ -7,6 +7,10 @@ var runs = Noun{
 	Name: "run", Audience: Everybody,
 	kinds: [][]decoder{
 		decodersOf[RunQueued](),
+		decodersOf[RunStarted](),
+		decodersOf[RunWaiting](),
+		decodersOf[RunIssueRead](),
+		decodersOf[RunBaseRead](),
 		decodersOf[RunStageEntered](),
 		decodersOf[RunStageSucceeded](),
 		decodersOf[RunStageFailed](),
@@ -22,6 +26,11 @@ var runs = Noun{
 		decodersOf[RunPullRequestOpened](),
 		decodersOf[RunHumanIntervened](),
 		decodersOf[RunCostRecorded](),
+		decodersOf[RunLaneEntered](),
+		decodersOf[RunMergeCandidate](),
+		decodersOf[RunMergePostponed](),
+		decodersOf[RunStopRequested](),
+		decodersOf[RunTidied](),
 		decodersOf[RunMergeApproved](),
 		decodersOf[RunMergeApprovalVoided](),
 		decodersOf[RunMergeAttempted](),
@@ -76,12 +85,79 @@ type RunQueued struct {
 	IssueNumber int    `json:"issueNumber"`
 	IssueTitle  string `json:"issueTitle"`
 	IssueBody   string `json:"issueBody,omitempty"` // of an issue that exists only here, not at a code host
+	RetryOf     ID     `json:"retryOf,omitzero"`    // the run of the same issue that somebody tried again
 }
 
 func (RunQueued) Kind() string { return "run.queued" }
 func (e RunQueued) target(r *Record) Target {
 	return Target{"run", r.Stream, fmt.Sprintf("%s#%d", e.Repo.Name, e.IssueNumber)}
 }
+
+// RunStarted says that the run has a place among those that may be active at once: one of the
+// workspace's and one of the repository's, numbered from 1. It keeps both until its end.
+type RunStarted struct {
+	runEvent
+	Slot     int `json:"slot"`
+	RepoSlot int `json:"repoSlot"`
+}
+
+func (RunStarted) Kind() string { return "run.started" }
+
+// A WaitCode says what a run waits for, other than a person's decision and its jobs.
+type WaitCode string
+
+// The codes.
+const (
+	WaitSlot      WaitCode = "slot"         // for a place among the active runs
+	WaitTidy      WaitCode = "tidy"         // for an earlier run of its issue to be tidied up
+	WaitLane      WaitCode = "lane"         // for other runs that merge into the same branch
+	WaitPaused    WaitCode = "paused"       // for somebody to resume the repository
+	WaitRepo      WaitCode = "disconnected" // for somebody to connect the repository again
+	WaitEngine    WaitCode = "engine_away"
+	WaitHost      WaitCode = "host_away"
+	WaitHostLimit WaitCode = "host_limited"
+	WaitHostLag   WaitCode = "host_lag"    // the code host does not show yet what it has accepted
+	WaitHostRule  WaitCode = "host_rule"   // the code host refuses the merge for now
+	WaitBase      WaitCode = "base_moving" // the target branch moves faster than candidates are tested
+	WaitPolicy    WaitCode = "policy"      // the repository's policy file has errors
+	WaitFarm      WaitCode = "farm"        // the build farm takes no more jobs for now
+	WaitBackoff   WaitCode = "backoff"     // for the next try after a failure that should pass
+)
+
+// RunWaiting says what the run waits for. It holds until the run's next event.
+type RunWaiting struct {
+	runEvent
+	Code   WaitCode `json:"code"`
+	Detail string   `json:"detail"` // a sentence
+}
+
+func (RunWaiting) Kind() string { return "run.waiting" }
+
+// RunIssueRead says what the issue said when the run began to work on it.
+type RunIssueRead struct {
+	runEvent
+	Title  string   `json:"title"`
+	Body   string   `json:"body"`
+	Open   bool     `json:"open"`
+	URL    string   `json:"url,omitempty"`
+	Author string   `json:"author,omitempty"` // at the code host
+	Labels []string `json:"labels,omitempty"`
+}
+
+func (RunIssueRead) Kind() string { return "run.issue_read" }
+
+// RunBaseRead says which commit the work begins from, and which policy is in force there: the
+// repository's settings with what the policy file of that commit adds. The jobs that it requires
+// have to succeed before the run can merge.
+type RunBaseRead struct {
+	runEvent
+	Branch       string   `json:"branch"`
+	Commit       string   `json:"commit"`
+	Policy       string   `json:"policySha"`
+	RequiredJobs []string `json:"requiredJobs"`
+}
+
+func (RunBaseRead) Kind() string { return "run.base_read" }
 
 // RunStageEntered says that a run began a stage, for the attempt-th time (1 is the first).
 type RunStageEntered struct {
@@ -124,6 +200,8 @@ type RunPlanRecorded struct {
 	runEvent
 	Summary string   `json:"summary"`
 	Steps   []string `json:"steps"`
+	Files   []string `json:"files,omitempty"` // that it expects to change
+	Risk    string   `json:"risk,omitempty"`
 }
 
 func (RunPlanRecorded) Kind() string { return "run.plan_recorded" }
@@ -138,136 +216,12 @@ type RunBudgetSet struct {
 
 func (RunBudgetSet) Kind() string { return "run.budget_set" }
 
-// RunBranchCreated says that the run has a branch of its own.
-type RunBranchCreated struct {
-	runEvent
-	Branch string `json:"branch"`
-}
-
-func (RunBranchCreated) Kind() string { return "run.branch_created" }
-
-// A FileChange is one file of a push and the lines it gained and lost.
-type FileChange struct {
-	Path    string         `json:"path"`
-	Change  FileChangeKind `json:"change,omitempty" enum:"added,modified,removed" doc:"What became of the file; absent if that was not recorded."`
-	Added   int            `json:"added"`
-	Removed int            `json:"removed"`
-}
-
-// A FileChangeKind is what a push does to a file.
-type FileChangeKind string
-
-// The kinds. Events from before they were recorded have none.
-const (
-	FileAdded    FileChangeKind = "added"
-	FileModified FileChangeKind = "modified"
-	FileRemoved  FileChangeKind = "removed"
-)
-
-// Who pushed to the branch of a run.
-const (
-	PushedByLoop   = "loop"
-	PushedByPerson = "person"
-)
-
-// RunCommitsPushed says that the branch moved to Head. Files is the whole difference from
-// Base, not only that of the last commit.
-type RunCommitsPushed struct {
-	runEvent
-	Head  string       `json:"head"`
-	Base  string       `json:"base"`
-	Files []FileChange `json:"files"`
-	By    string       `json:"by"` // loop, person
-}
-
-func (RunCommitsPushed) Kind() string { return "run.commits_pushed" }
-
-// runCommitsPushed1 is the first stored form of RunCommitsPushed.
-type runCommitsPushed1 struct {
-	Head     string       `json:"head"`
-	Base     string       `json:"base"`
-	Files    []FileChange `json:"files"`
-	ByPerson bool         `json:"byPerson"`
-}
-
-// Now converts it to the current form.
-func (e runCommitsPushed1) Now() Event {
-	now := RunCommitsPushed{Head: e.Head, Base: e.Base, Files: e.Files, By: PushedByLoop}
-	if e.ByPerson {
-		now.By = PushedByPerson
-	}
-	return now
-}
-
-// A Guardrail is a rule that a push was checked against.
-type Guardrail struct {
-	Check    string             `json:"id"`             // such as "protected_paths"
-	Status   string             `json:"status"`         // pass, block, allowed_once
-	Note     string             `json:"note,omitempty"` // what was found, in short: "97 of 1,500 lines"
-	Findings []GuardrailFinding `json:"findings,omitempty"`
-}
-
-// A GuardrailFinding is a path that violates a rule.
-type GuardrailFinding struct {
-	Path string `json:"path"`
-	Rule string `json:"rule"`
-}
-
-// RunGuardrailsChecked says what the guardrails found on Head. Status is
-// clean, blocked or allowed_once.
-type RunGuardrailsChecked struct {
-	runEvent
-	Head   string      `json:"head"`
-	Policy string      `json:"policySha"`
-	Status string      `json:"status"`
-	Checks []Guardrail `json:"checks"`
-}
-
-func (RunGuardrailsChecked) Kind() string { return "run.guardrails_checked" }
-
-// RunJobRequested says that the run asked the build farm for a job.
-type RunJobRequested struct {
-	runEvent
-	Job  ID     `json:"jobId"`
-	Name string `json:"name"`
-	Head string `json:"head"`
-}
-
-func (RunJobRequested) Kind() string { return "run.job_requested" }
-
-// RunJobSettled says how a job of the run ended: succeeded, failed or cancelled.
-type RunJobSettled struct {
-	runEvent
-	Job       ID     `json:"jobId"`
-	Status    string `json:"status"`
-	ComputeMS int64  `json:"computeMs"`
-}
-
-func (RunJobSettled) Kind() string { return "run.job_settled" }
-
-// RunReviewed says what the self-review of Head concluded. Verdict is pass or blocking.
-type RunReviewed struct {
-	runEvent
-	Head     string   `json:"head"`
-	Verdict  string   `json:"verdict"`
-	Findings []string `json:"findings,omitempty"`
-}
-
-func (RunReviewed) Kind() string { return "run.reviewed" }
-
-// RunPullRequestOpened says that the branch is proposed for merging.
-type RunPullRequestOpened struct {
-	runEvent
-	Number int `json:"number"`
-}
-
-func (RunPullRequestOpened) Kind() string { return "run.pull_request_opened" }
-
 // How a person can help a run.
 const (
 	InterventionAnswer  = "answer"         // to a decision
 	InterventionChanges = "change_request" // instead of an approval
 	InterventionPush    = "push"           // to its branch
+	InterventionRetry   = "retry"          // of a run that had ended
 )
 
 // RunHumanIntervened says that a person had to help, as insights count it. What is one of
@@ -280,51 +234,19 @@ type RunHumanIntervened struct {
 
 func (RunHumanIntervened) Kind() string { return "run.human_intervened" }
 
-// RunCostRecorded says what a part of the run cost.
+// RunCostRecorded says what a part of the run cost. Each Key is recorded once; events from before
+// there were keys have none.
 type RunCostRecorded struct {
 	runEvent
 	Repo     ID     `json:"repoId"`
 	Cents    int64  `json:"cents"`
 	Source   string `json:"source"`
 	Quantity int64  `json:"quantity"`
+	Key      string `json:"key,omitempty"`     // such as "job/<id>/farm"
+	Unknown  bool   `json:"unknown,omitempty"` // nobody knows the cost, and Cents is 0
 }
 
 func (RunCostRecorded) Kind() string { return "run.cost_recorded" }
-
-// RunMergeApproved says that a person approved exactly the commit Head.
-type RunMergeApproved struct {
-	runEvent
-	Head string `json:"head"`
-}
-
-func (RunMergeApproved) Kind() string { return "run.merge_approved" }
-
-// RunMergeApprovalVoided says that an approval no longer counts.
-type RunMergeApprovalVoided struct {
-	runEvent
-	Head   string `json:"head"`
-	Reason string `json:"reason"`
-}
-
-func (RunMergeApprovalVoided) Kind() string { return "run.merge_approval_voided" }
-
-// RunMergeAttempted says that the run began to merge Head.
-type RunMergeAttempted struct {
-	runEvent
-	Head string `json:"head"`
-}
-
-func (RunMergeAttempted) Kind() string { return "run.merge_attempted" }
-
-// RunMerged says that the pull request was merged. The run is over.
-type RunMerged struct {
-	runEvent
-	Repo        ID     `json:"repoId"`
-	Head        string `json:"head"`
-	MergeCommit string `json:"mergeCommit"`
-}
-
-func (RunMerged) Kind() string { return "run.merged" }
 
 // RunRejected says that a person turned the run's work down. The run is over.
 type RunRejected struct {
@@ -338,10 +260,29 @@ func (RunRejected) Kind() string { return "run.rejected" }
 // RunFailed says that the run gave up in a stage. The run is over.
 type RunFailed struct {
 	runEvent
-	Repo   ID     `json:"repoId"`
-	Stage  Stage  `json:"stage"`
-	Reason string `json:"reason"`
+	Repo   ID       `json:"repoId"`
+	Stage  Stage    `json:"stage"`
+	Reason string   `json:"reason"`
+	Code   FailCode `json:"code,omitempty"` // events from before there were codes have none
 }
+
+// A FailCode says why a run failed, for machines.
+type FailCode string
+
+// The codes.
+const (
+	FailNoChange     FailCode = "no_change"      // the implementer changed nothing
+	FailGaveUp       FailCode = "gave_up"        // the implementer said that it cannot do it
+	FailNoPatch      FailCode = "no_patch"       // the issue carries no patch that applies
+	FailSame         FailCode = "same_failure"   // two rounds failed in the same way
+	FailRounds       FailCode = "rounds"         // all rounds are used
+	FailBudget       FailCode = "budget"         // the money is used
+	FailDeadline     FailCode = "deadline"       // a stage took too long
+	FailGuardrails   FailCode = "guardrails"     // a rule that nobody can allow
+	FailSurroundings FailCode = "infrastructure" // the farm could not run a job, repeatedly
+	FailHost         FailCode = "host_refused"   // the code host refuses what the run needs
+	FailBranch       FailCode = "branch_lost"    // the run's branch was deleted, twice
+)
 
 func (RunFailed) Kind() string { return "run.failed" }
 
@@ -356,6 +297,24 @@ type RunCancelled struct {
 }
 
 func (RunCancelled) Kind() string { return "run.cancelled" }
+
+// RunStopRequested says that somebody stopped a run that was merging. It stops unless the merge
+// that has been attempted succeeds.
+type RunStopRequested struct {
+	runEvent
+	Reason string `json:"reason"`
+}
+
+func (RunStopRequested) Kind() string { return "run.stop_requested" }
+
+// RunTidied says what became of the pull request and the branch of a run that is over.
+type RunTidied struct {
+	runEvent
+	PullRequest string `json:"pullRequest"` // merged, closed, left, none
+	Branch      string `json:"branch"`      // deleted, left (somebody else pushed to it), none
+}
+
+func (RunTidied) Kind() string { return "run.tidied" }
 
 // runEvent is embedded in the events of a run's stream.
 type runEvent struct{}
