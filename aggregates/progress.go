@@ -34,6 +34,8 @@ type Progress struct {
 	Head       string                       // newest commit of the branch
 	Tree       string                       // of Head
 	HeadBy     string                       // who pushed it: events.PushedByLoop or PushedByPerson
+	HeadRound  int                          // how often the run had entered the stage Implementing when it was pushed
+	Rebased    bool                         // Base is newer than Head: the work has to be done again on it
 	Guardrails *events.RunGuardrailsChecked // of Head; nil if it was not checked
 	AllowedAt  string                       // the head for which a person allowed protected paths once
 	Jobs       []RunJob                     // in the order in which they were requested
