@@ -214,6 +214,7 @@ func (c *jobCheck) limits(s *events.JobSpec) {
 	c.between(t.QueueSeconds, 1, 7*day, "timeouts.queueSeconds")
 	c.between(t.RunSeconds, 1, day, "timeouts.runSeconds")
 	c.between(t.CancelGraceSeconds, 0, 600, "timeouts.cancelGraceSeconds")
+	c.between(t.IdleSeconds, 0, day, "timeouts.idleSeconds")
 	r.MaxAttempts = cmp.Or(r.MaxAttempts, 3)
 	if r.On == nil {
 		r.On = []string{"lost", "infra"}
