@@ -18,7 +18,8 @@ func (r *runner) look(ctx context.Context) (in Surroundings, err error) {
 	if r.from, err = r.Commands.Repo(ctx, r.workspace, r.p.Repo.ID); err != nil {
 		return in, err
 	}
-	in.Repo = Repo{Connected: r.from.Connected(), Paused: r.from.Paused(), Host: r.from.Host(), Settings: r.from.Settings()}
+	paused, _ := r.from.Paused()
+	in.Repo = Repo{Connected: r.from.Connected(), Paused: paused.Reason, Host: r.from.Host(), Settings: r.from.Settings()}
 	r.repo = in.Repo
 	if in.Jobs, err = r.openJobs(ctx); err != nil {
 		return in, err
@@ -51,7 +52,7 @@ func (r *runner) openJobs(ctx context.Context) (map[events.ID]JobState, error) {
 		if err != nil {
 			return nil, err
 		}
-		states[j.Job] = JobState{State: s.State, Settled: s.Settled}
+		states[j.Job] = JobState{State: s.State, Settled: s.Closed}
 	}
 	return states, nil
 }
@@ -60,7 +61,7 @@ func (r *runner) openJobs(ctx context.Context) (map[events.ID]JobState, error) {
 func (r *runner) carryOut(ctx context.Context, m Move) error {
 	switch {
 	case !m.Settle.IsZero():
-		_, err := r.Commands.SettleRunJob(ctx, commands.SettleRunJob{Meta: r.meta(), Run: r.run, Job: m.Settle, Price: r.FarmMinute})
+		_, err := r.Commands.SettleRunJob(ctx, commands.SettleRunJob{Meta: r.meta(), Run: r.run, Job: m.Settle, CentsPerMinute: r.CentsPerMinute})
 		return err
 	case m.Record != nil:
 		return r.record(ctx, m.Record...)
@@ -88,11 +89,11 @@ func (r *runner) record(ctx context.Context, facts ...events.Event) error {
 
 // start takes a place among the active runs.
 func (r *runner) start(ctx context.Context) error {
-	slot, err := r.table.freeSlot(ctx, r.workspace, events.RunSlotPrefix, r.MaxActive)
+	slot, err := r.table.freeSlot(ctx, r.workspace, events.SlotKeys, r.MaxActive)
 	if err != nil {
 		return err
 	}
-	repoSlot, err := r.table.freeSlot(ctx, r.workspace, events.RepoSlotPrefix(r.p.Repo.ID), r.repo.Settings.MaxActive)
+	repoSlot, err := r.table.freeSlot(ctx, r.workspace, events.RepoSlotKeys(r.p.Repo.ID), r.repo.Settings.MaxActive)
 	if err != nil {
 		return err
 	}

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,7 +12,6 @@ import (
 	"svc/aggregates"
 	"svc/commands"
 	"svc/events"
-	"svc/farm/queue"
 )
 
 // Defaults of jobs that settings leave open.
@@ -36,19 +33,12 @@ func (r *runner) startJob(ctx context.Context, j Job) error {
 	if spec, err = aggregates.CheckJob(spec); err != nil {
 		return fmt.Errorf("job %s of run %s: %w", j.Name, r.run, err)
 	}
-	id := events.NewID(r.Now())
-	request := events.RunJobRequested{Job: id, Name: j.Name, Head: j.Head, Purpose: j.Purpose, Attempt: j.Attempt}
-	if input != nil {
-		sum := sha256.Sum256(input)
-		request.Input = hex.EncodeToString(sum[:])
-	}
-	fairKey := "repo/" + r.p.Repo.ID.String() + "/" + string(spec.Priority)
-	_, err = r.Commands.StartRunJob(ctx, commands.StartRunJob{
-		Meta: r.meta(), Run: r.run, After: r.p.Version, Request: request, Spec: spec, RepoName: r.from.Name(), FairKey: fairKey, Input: input,
-		Turn: func(ctx context.Context) (int64, error) {
-			return r.Queue.Turn(ctx, queue.Request{Workspace: r.workspace, By: r.p.Repo.ID, FairKey: fairKey, Spec: spec})
+	_, err = r.Queue.StartRunJob(ctx, commands.StartRunJob{
+		Meta: r.meta(), Run: r.run, After: r.p.Version, Spec: spec, RepoName: r.from.Name(),
+		Request: events.RunJobRequested{
+			Job: events.NewID(r.Now()), Name: j.Name, Head: j.Head, Purpose: j.Purpose, Attempt: j.Attempt, Input: spec.InputSHA256,
 		},
-	})
+	}, input)
 	return err
 }
 
@@ -115,8 +105,6 @@ func (r *runner) implementSpec(ctx context.Context, spec events.JobSpec) (events
 	if err != nil {
 		return spec, nil, fmt.Errorf("encode task of run %s: %w", r.run, err)
 	}
-	sum := sha256.Sum256(input)
-	spec.InputSHA256 = hex.EncodeToString(sum[:])
 	return spec, input, nil
 }
 

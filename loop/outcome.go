@@ -143,7 +143,7 @@ func (r *runner) readFile(ctx context.Context, job events.ID, path string, most 
 	if r.Artifacts == nil {
 		return nil, errNoFile
 	}
-	return r.ReadArtifact(ctx, r.workspace, job, path, most)
+	return artifacts.ReadFile(ctx, r.Artifacts, r.Events, r.workspace, job, path, most)
 }
 
 // clean returns text from outside as it may be stored: without tokens, control characters and whatever would be hidden

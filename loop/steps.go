@@ -11,8 +11,10 @@ import (
 
 	"svc/aggregates"
 	"svc/commands"
+	"svc/config"
 	"svc/engine/client"
 	"svc/events"
+	"svc/input"
 )
 
 // doWith is do with a change that is sent along.
@@ -23,24 +25,34 @@ func doWith[In, Out any](ctx context.Context, r *runner, kind client.Kind, in In
 	if err != nil {
 		return nil, err
 	}
-	host := r.repo.Host
-	out, err := client.Do[In, Out](ctx, r.Engine, kind, client.Step{
-		Workspace: r.workspace.String(), Run: r.run.String(), Seconds: int(stepTime / time.Second),
-		Repository: client.Repository{
-			ID: r.p.Repo.ID.String(), Kind: string(host.Kind), Name: r.from.Name(), API: host.API, Clone: host.Clone, HostID: host.ID,
-			Credential: client.NewCredential(token),
-		},
-	}, in, change, nil)
+	step := stepFor(r.workspace, r.run, r.p.Repo.ID, &r.from, token, stepTime)
+	out, err := client.Do[In, Out](ctx, r.Engine, kind, step, in, change, nil)
 	if err != nil {
 		return nil, r.classify(ctx, kind, err)
 	}
 	return &out, nil
 }
 
+// stepFor returns a step in a repository, without its input.
+func stepFor(workspace, run, id events.ID, repo *aggregates.Repo, token string, most time.Duration) client.Step {
+	host := repo.Host()
+	step := client.Step{
+		Protocol: client.Protocol, Workspace: workspace.String(), Seconds: int(most / time.Second),
+		Repository: client.Repository{
+			ID: id.String(), Kind: string(host.Kind), Name: repo.Name(), API: host.API, Clone: host.Clone, HostID: host.ID,
+			Credential: client.Credential{Token: config.Secret(token)},
+		},
+	}
+	if !run.IsZero() {
+		step.Run = run.String()
+	}
+	return step
+}
+
 // classify pauses the repository if the error is not the run's, and returns what the run does about it.
 func (r *runner) classify(ctx context.Context, kind client.Kind, err error) error {
-	var f *client.Failure
-	if !errors.As(err, &f) || f.Class != client.Surroundings {
+	f, ok := errors.AsType[*client.Failure](err)
+	if !ok || f.Class != client.Surroundings {
 		return err
 	}
 	code := events.PauseUnhealthy
@@ -62,8 +74,7 @@ func (r *runner) classify(ctx context.Context, kind client.Kind, err error) erro
 // do has the engine do a step, and records what came of it.
 func (r *runner) do(ctx context.Context, s Step) error {
 	facts, err := stepsOf[s.Kind](r, ctx, s)
-	var f *client.Failure
-	if errors.As(err, &f) && f.Class == client.Permanent {
+	if f, ok := errors.AsType[*client.Failure](err); ok && f.Class == client.Permanent {
 		facts, err = r.refused(ctx, s.Kind, f)
 	}
 	if err != nil || facts == nil {
@@ -123,7 +134,7 @@ func (r *runner) readIssue(ctx context.Context, _ Step) ([]events.Event, error) 
 	}
 	read := events.RunIssueRead{Title: r.p.Title, Body: r.p.Body, Open: true}
 	if i := out.Issue; i != nil {
-		read = events.RunIssueRead{Title: clean(i.Title), Body: clean(i.Body), Open: i.Open, URL: i.URL, Author: i.Author, Labels: i.Labels}
+		read = events.RunIssueRead{Title: clean(i.Title), Body: input.Document(i.Body, maxBody), Open: i.Open, URL: i.URL, Author: i.Author, Labels: i.Labels}
 	}
 	base, err := r.baseRead(r.repo.Settings.Branch, out.Base, out.SHA, out.Policy)
 	if err != nil {
@@ -142,7 +153,7 @@ func (r *runner) commit(ctx context.Context, s Step) ([]events.Event, error) {
 			return facts, err
 		}
 	}
-	branch := cmp.Or(r.p.Branch, "run/"+r.run.String())
+	branch := cmp.Or(r.p.Branch, branchPrefix+r.run.String())
 	at := work.at.Add(time.Duration(r.p.Round()) * time.Second)
 	out, err := doWith[client.CommitInput, client.CommitResult](ctx, r, client.StepCommit, client.CommitInput{
 		Parent: work.parent, Branch: branch, Expected: r.p.Head, Author: author, At: at.Truncate(time.Second),
@@ -157,6 +168,12 @@ func (r *runner) commit(ctx context.Context, s Step) ([]events.Event, error) {
 	}
 	return append(append(facts, pushed(out, r.p.Base.Commit, events.PushedByLoop)), work.facts...), nil
 }
+
+// maxBody is how many bytes of an issue a run reads.
+const maxBody = 256 << 10
+
+// branchPrefix begins the branches of runs.
+const branchPrefix = "run/"
 
 // author is who the commits of runs name.
 const author = "Workspace Service <loop@workspace-service.invalid>"
@@ -313,5 +330,3 @@ func (r *runner) ending() string {
 	}[r.p.Status]
 	return fmt.Sprintf("[The run](%s) of this issue %s.", r.page(), how)
 }
-
-var _ = aggregates.Progress{}

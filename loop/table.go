@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -120,12 +122,40 @@ func (t table) claim(ctx context.Context, workspace, by events.ID) (*due, error)
 func (t table) sweep(ctx context.Context) error {
 	_, err := t.db.Exec(ctx, `
 		insert into run_steps (workspace_id, run_id, repo_id, due_at)
-		select workspace_id, run_id, repo_id, now() from runs where active or not tidied
+		select workspace_id, run_id, repo_id, now() from runs where not tidied
 		on conflict do nothing`)
 	if err != nil {
 		return fmt.Errorf("sweep active runs: %w", err)
 	}
 	return nil
+}
+
+// freeSlot returns the smallest number from 1 to most that no key with a prefix has, or 0.
+func (t table) freeSlot(ctx context.Context, workspace events.ID, prefix string, most int) (int, error) {
+	rows, _ := t.db.Query(ctx, `
+		select substr(key, length($2) + 1) from unique_keys where workspace_id = $1 and key collate "C" between $2 and $2 || '~'`,
+		workspace, prefix)
+	list, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return 0, fmt.Errorf("look for a free place of %s: %w", workspace, err)
+	}
+	for n := 1; n <= most; n++ {
+		if !slices.Contains(list, strconv.Itoa(n)) {
+			return n, nil
+		}
+	}
+	return 0, nil
+}
+
+// earlier reports whether another run of an issue has left something at the code host, or may be about to.
+func (t table) earlier(ctx context.Context, workspace, repo events.ID, issue int, run events.ID) (found bool, err error) {
+	err = t.db.QueryRow(ctx, `
+		select exists (select from runs where workspace_id = $1 and repo_id = $2 and issue_number = $3 and run_id < $4 and not tidied)`,
+		workspace, repo, issue, run).Scan(&found)
+	if err != nil {
+		return false, fmt.Errorf("look for earlier runs of issue %d: %w", issue, err)
+	}
+	return found, nil
 }
 
 // renew extends a claim. It returns false if the claim is lost.

@@ -14,6 +14,7 @@ import (
 	"svc/commands"
 	"svc/engine/client"
 	"svc/events"
+	"svc/events/follow"
 	"svc/farm/artifacts"
 	"svc/farm/joblog"
 	"svc/farm/queue"
@@ -34,20 +35,20 @@ type Config struct {
 	DB        *pgxpool.Pool
 	Commands  *commands.Handler
 	Engine    client.Client
-	Queue     *queue.Queue
+	Queue     queue.Queue
 	Artifacts artifacts.Store // nil if artifacts are off
 	Logs      *joblog.Logs
 
 	// Credential returns a credential of a repository, "" if it has none.
 	Credential func(ctx context.Context, workspace events.ID, value events.ID) (string, error)
 
-	Origin     string // of the web app, for links in pull requests
-	MaxActive  int    // runs of a workspace that are active at once
-	FarmMinute int64  // price of a minute at the farm in hundredths of a cent
-	Leads      func(name string) bool
-	Ready      func() bool // false while the process must not act, such as while the vault is closed
-	Now        func() time.Time
-	Log        *slog.Logger
+	Origin         string  // of the web app, for links in pull requests
+	MaxActive      int     // runs of a workspace that are active at once
+	CentsPerMinute float64 // of a runner
+	Leads          func(name string) bool
+	Ready          func() bool // false while the process must not act, such as while the vault is closed
+	Now            func() time.Time
+	Log            *slog.Logger
 }
 
 // A Scheduler moves runs. Any number of processes may run one.
@@ -63,7 +64,9 @@ type Scheduler struct {
 // New returns a scheduler that does nothing until Run is called.
 func New(c Config) *Scheduler {
 	s := &Scheduler{Config: c, table: table{c.DB}, holder: events.NewID(c.Now()), wake: make(chan struct{}, workers), policies: newPolicies()}
-	s.Marker = newMarker(c, s.table, s.notify)
+	s.Marker = &Marker{
+		db: c.DB, table: s.table, leads: c.Leads, logger: c.Log, marked: s.notify, follow: follow.New(c.DB, MarkerName, c.Leads, c.Log),
+	}
 	return s
 }
 
@@ -218,14 +221,14 @@ type runner struct {
 	// Of the present move.
 	p    *aggregates.Progress
 	repo Repo
-	from *aggregates.Repo
+	from aggregates.Repo
 }
 
 // meta is who moves runs.
 func (r *runner) meta() commands.Meta {
 	return commands.Meta{
 		Workspace: r.workspace,
-		Envelope:  events.Envelope{Actor: events.Actor{Type: events.BySystem, ID: r.p.Repo.ID, Name: "loop"}, Origin: events.FromSystem},
+		Envelope:  events.Envelope{Actor: commands.LoopOf(r.p.Repo.ID), Origin: events.FromSystem},
 	}
 }
 
@@ -261,6 +264,13 @@ func (r *runner) wait(ctx context.Context, w Wait, attempt int) (*after, error) 
 // failed returns when to try again after an error, and records that the run waits if it failed
 // before, too.
 func (r *runner) failed(ctx context.Context, err error) after {
+	if w, ok := errors.AsType[*waiting](err); ok { // nothing has failed
+		next, err := r.wait(ctx, Wait{w.code, w.detail, recheck}, 0)
+		if err == nil {
+			return *next
+		}
+		return after{wait: minBackoff, code: w.code}
+	}
 	r.attempt++
 	w, note := r.waitFor(err)
 	if note {
@@ -279,16 +289,16 @@ func (r *runner) failed(ctx context.Context, err error) after {
 // waitFor returns what to wait for after an error, and whether operators should know of it.
 func (r *runner) waitFor(err error) (w Wait, note bool) {
 	pause := backoff(r.attempt)
-	var f *client.Failure
+	f, _ := errors.AsType[*client.Failure](err)
 	switch {
 	case errors.Is(err, client.ErrKey), errors.Is(err, client.ErrUnavailable):
 		return Wait{events.WaitEngine, "The engine is not available right now.", min(pause, 30*time.Second)}, r.attempt == 1
-	case errors.As(err, &f) && f.Class == client.Transient:
+	case f != nil && f.Class == client.Transient:
 		if f.RetryAfter > 0 {
 			pause = time.Duration(f.RetryAfter) * time.Second
 		}
 		return Wait{hostWait(f.Code), f.Message, pause}, false
-	case errors.As(err, &f):
+	case f != nil:
 		return Wait{events.WaitPaused, f.Message, recheck}, false
 	case errors.Is(err, queue.ErrFull):
 		return Wait{events.WaitFarm, "The queue of the build farm is full.", 30 * time.Second}, false

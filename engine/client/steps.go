@@ -2,6 +2,7 @@ package client
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 
 	"svc/config"
@@ -27,6 +28,7 @@ const (
 	StepReady   Kind = "ready"   // ReadyInput → ReadyResult: makes a merge candidate
 	StepMerge   Kind = "merge"   // MergeInput → MergeResult
 	StepTidy    Kind = "tidy"    // TidyInput → TidyResult: closes the pull request and deletes branches
+	StepWatch   Kind = "watch"   // WatchInput → WatchResult: how all branches of runs are at the host
 )
 
 // A Step is what the engine is asked to do. Everything that it needs is in it: the engine keeps
@@ -177,6 +179,7 @@ type IssuesResult struct {
 type IssueInput struct {
 	Number int    `json:"number"`
 	Branch string `json:"branch"`
+	Commit string `json:"commit,omitempty"` // of the branch, at which the policy file is read; empty: the present one
 	Policy Policy `json:"policy"`
 }
 
@@ -294,6 +297,24 @@ type LookResult struct {
 	Base        string       `json:"base"`
 	Contained   bool         `json:"contained"` // Base contains Head
 	PullRequest *PullRequest `json:"pullRequest,omitempty"`
+}
+
+// A WatchInput asks how all branches that begin with Prefix and their pull requests are.
+type WatchInput struct {
+	Base   string `json:"base"`
+	Prefix string `json:"prefix"`
+}
+
+// A WatchResult is how they are: the commits as git says, and the pull requests that were closed or merged lately.
+type WatchResult struct {
+	Base   string            `json:"base"`
+	Heads  map[string]string `json:"heads"`  // by branch
+	Closed []int             `json:"closed"` // pull requests
+}
+
+// Differs reports whether a run has something to look at: its branch is not at head, or its pull request is closed.
+func (w *WatchResult) Differs(branch, head string, pullRequest *int) bool {
+	return w.Heads[branch] != head || pullRequest != nil && slices.Contains(w.Closed, *pullRequest)
 }
 
 // A PullRequest is how the host shows it.
