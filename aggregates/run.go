@@ -17,6 +17,7 @@ var (
 	ErrRunOver      = fault.New(fault.Conflict, "run_over", "This run has stopped.")
 	ErrRunOutOfStep = fault.New(fault.Conflict, "run_out_of_step", "The run is not where this would follow.")
 	ErrQueued       = fault.New(fault.Conflict, "already_queued", "This issue is queued already.")
+	ErrRunGoesOn    = fault.New(fault.Conflict, "run_active", "This run has not ended yet.")
 
 	ErrApproverIsQueuer = fault.New(fault.Denied, "approver_is_queuer",
 		"Whoever queued the issue may not approve its merge. Ask another member.")
@@ -34,7 +35,6 @@ type Run struct {
 	decisions map[events.ID]decision // all that were ever raised
 	costKeys  []string               // of the costs recorded so far, sorted
 
-	pushedIn  int    // the attempt of Implementing in which the newest commits were pushed
 	plannedIn int    // the attempt of Plan in which the plan was recorded
 	failure   string // why the stage failed; a finding once it leads to another round
 	noted     bool   // the finding of this round is a person's note

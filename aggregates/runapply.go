@@ -88,6 +88,7 @@ func (r *Run) applyWork(e events.Event) {
 		if p.Base != nil && p.Base.Policy != e.Policy {
 			p.Guardrails, p.AllowedAt = nil, ""
 		}
+		p.Rebased = p.Rebased || p.Base != nil && p.Head != "" && p.Base.Commit != e.Commit
 		p.Base = &e
 	case events.RunFactsRecorded:
 		p.Facts = e.Facts
@@ -102,7 +103,7 @@ func (r *Run) applyWork(e events.Event) {
 			p.Guardrails, p.Review, p.AllowedAt, p.Candidate = nil, nil, "", nil
 		}
 		p.Head, p.Tree, p.HeadBy = e.Head, e.Tree, e.By
-		r.pushedIn = p.Attempts[events.StageImplementing]
+		p.HeadRound, p.Rebased = p.Round(), false
 	case events.RunGuardrailsChecked:
 		p.Guardrails = &e
 	case events.RunReviewed:

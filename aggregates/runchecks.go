@@ -157,7 +157,7 @@ func (r *Run) mayEnd(s events.Stage, attempt int) bool {
 func (r *Run) hasDone(s events.Stage) bool {
 	switch s {
 	case events.StageImplementing:
-		return r.p.Head != "" && r.pushedIn == r.p.Attempts[s] && r.p.Guarded()
+		return r.p.Head != "" && r.p.HeadRound == r.p.Round() && r.p.Guarded()
 	case events.StageBuildFarm:
 		return r.p.Built()
 	case events.StageSelfReview:

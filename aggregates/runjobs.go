@@ -2,18 +2,18 @@ package aggregates
 
 import (
 	"bytes"
-	"maps"
 	"slices"
 
 	"svc/events"
 )
 
-// OpenJobs returns the jobs that the run requested, in the order of their ids. Some of them may
-// have ended.
-func (r *Run) OpenJobs() []events.ID {
-	return slices.SortedFunc(maps.Keys(r.jobs), func(a, b events.ID) int { return bytes.Compare(a[:], b[:]) })
+// OpenJobs returns the jobs that the run requested and has not seen end, sorted by id.
+func (r *Run) OpenJobs() (ids []events.ID) {
+	for _, j := range r.p.Jobs {
+		if j.State == "" {
+			ids = append(ids, j.Job)
+		}
+	}
+	slices.SortFunc(ids, func(a, b events.ID) int { return bytes.Compare(a[:], b[:]) })
+	return ids
 }
-
-// Closed reports whether the job has ended and nothing more comes of it: a job that has succeeded
-// may still fail while artifacts that it requires are expected.
-func (j *Job) Closed() bool { return j.state.Final() && j.artifacts.closed }

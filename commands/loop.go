@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"svc/aggregates"
 	"svc/events"
@@ -22,7 +23,7 @@ func (h *Handler) Progress(ctx context.Context, workspace, run events.ID) (p *ag
 	defer cancel()
 	w := &work{handler: h, meta: Meta{Workspace: workspace}, decide: func(ctx context.Context, w *work) error {
 		return inspect(ctx, w, run, func(r *aggregates.Run) error {
-			p = r.Progress(run, w.versionOf(run))
+			p = new(r.Progress(run, w.versionOf(run)))
 			return nil
 		})
 	}}
@@ -47,9 +48,6 @@ func (h *Handler) StartRun(ctx context.Context, c StartRun) (Result, error) {
 		if err := w.requireVersion(c.Run, c.After); err != nil {
 			return nil, err
 		}
-		repo, _ := run.Issue()
-		w.claim(events.Claim{Key: events.RunSlotKey(c.Slot), Owner: c.Run}, ErrSlotTaken)
-		w.claim(events.Claim{Key: events.RepoSlotKey(repo.ID, c.RepoSlot), Owner: c.Run}, ErrSlotTaken)
 		return run.Record(
 			events.RunStarted{Slot: c.Slot, RepoSlot: c.RepoSlot},
 			events.RunStageEntered{Stage: events.StageAnalyze, Attempt: 1},
@@ -74,38 +72,34 @@ func (h *Handler) EnterLane(ctx context.Context, c EnterLane) (Result, error) {
 		if p.Base == nil {
 			return nil, aggregates.ErrRunOutOfStep
 		}
-		w.claim(events.Claim{Key: events.LaneKey(p.Repo.ID, p.Base.Branch), Owner: c.Run}, ErrLaneTaken)
 		return run.Record(events.RunLaneEntered{Branch: p.Base.Branch})
 	}))
 }
 
-// releaseKeys releases the keys that a run loses by new events: at its end all of them, and the turn to merge
-// whenever it leaves it.
-func (w *work) releaseKeys(id events.ID, run *aggregates.Run, list []events.Event) {
-	p := run.Progress(id, 0)
-	release := func(key string) { w.releases = append(w.releases, events.Claim{Key: key, Owner: id}) }
-	if p.Lane && slices.ContainsFunc(list, leavesLane) {
-		release(events.LaneKey(p.Repo.ID, p.Base.Branch))
+// moveKeys claims the keys that a run holds from now on, and releases those that it does not hold any more.
+func (w *work) moveKeys(id events.ID, before, after *aggregates.Run) {
+	had, has := before.Keys(), after.Keys()
+	for _, key := range has {
+		if !slices.Contains(had, key) {
+			w.claim(events.Claim{Key: key, Owner: id}, takenKey(key))
+		}
 	}
-	if !slices.ContainsFunc(list, events.EndsRun) {
-		return
-	}
-	release(events.IssueKey(p.Repo.ID, p.Issue))
-	if s := p.Started; s != nil {
-		release(events.RunSlotKey(s.Slot))
-		release(events.RepoSlotKey(p.Repo.ID, s.RepoSlot))
+	for _, key := range had {
+		if !slices.Contains(has, key) {
+			w.releases = append(w.releases, events.Claim{Key: key, Owner: id})
+		}
 	}
 }
 
-// leavesLane reports whether a run whose turn it is to merge loses the turn by e.
-func leavesLane(e events.Event) bool {
-	switch e := e.(type) {
-	case events.RunMergeApprovalVoided:
-		return true
-	case events.RunStageEntered:
-		return e.Stage != events.StageMerge
+// takenKey returns what it means if another run holds a key.
+func takenKey(key string) *fault.Fault {
+	switch kind, _, _ := strings.Cut(key, "/"); kind {
+	case "issue":
+		return aggregates.ErrQueued
+	case "merge_lane":
+		return ErrLaneTaken
 	}
-	return events.EndsRun(e)
+	return ErrSlotTaken
 }
 
 // RetryRun queues the issue of a run that has ended once more.
@@ -121,7 +115,7 @@ func (c RetryRun) denial() events.CommandDenied { return denialOf(events.RunQueu
 // issues.
 func (h *Handler) RetryRun(ctx context.Context, c RetryRun) (Result, error) {
 	return h.execute(ctx, c.Meta, c, ifAllowed(events.QueueIssues, func(ctx context.Context, w *work) error {
-		var p *aggregates.Progress
+		var p aggregates.Progress
 		err := inspect(ctx, w, c.Run, func(r *aggregates.Run) error {
 			p = r.Progress(c.Run, 0)
 			return nil
@@ -137,7 +131,8 @@ func (h *Handler) RetryRun(ctx context.Context, c RetryRun) (Result, error) {
 		return onStream(c.New, func(_ context.Context, w *work, run *aggregates.Run) ([]events.Event, error) {
 			w.claim(events.Claim{Key: events.IssueKey(p.Repo.ID, p.Issue), Owner: c.New}, aggregates.ErrQueued)
 			w.answer = RunAnswer{Run: c.New}
-			return run.Queue(events.RunQueued{Repo: p.Repo, IssueNumber: p.Issue, IssueTitle: p.Title, IssueBody: p.Body, RetryOf: c.Run})
+			list, err := run.Queue(events.RunQueued{Repo: p.Repo, IssueNumber: p.Issue, IssueTitle: p.Title, IssueBody: p.Body, RetryOf: c.Run})
+			return append(list, events.RunHumanIntervened{Repo: p.Repo.ID, What: events.InterventionRetry}), err
 		})(ctx, w)
 	}))
 }

@@ -193,14 +193,16 @@ func (h *Handler) CancelRun(ctx context.Context, c CancelRun) (Result, error) {
 		})))
 }
 
-// onRun is onStream for a run. When the run ends it releases the run's issue, and cancels its jobs in
-// the same commit.
+// onRun is onStream for a run. In the same commit it claims and releases the keys that the run holds, and cancels the jobs of
+// a run that ends.
 func onRun(id events.ID, decide func(context.Context, *work, *aggregates.Run) ([]events.Event, error)) decideFunc {
 	return onStream(id, func(ctx context.Context, w *work, run *aggregates.Run) ([]events.Event, error) {
 		list, err := decide(ctx, w, run)
-		if err == nil && slices.ContainsFunc(list, events.EndsRun) {
-			repo, issue := run.Issue()
-			w.releases = append(w.releases, events.Claim{Key: events.IssueKey(repo.ID, issue), Owner: id})
+		if err != nil || len(list) == 0 {
+			return list, err
+		}
+		w.moveKeys(id, run, run.With(list...))
+		if slices.ContainsFunc(list, events.EndsRun) {
 			err = w.cancelJobs(ctx, run.OpenJobs())
 		}
 		return list, err

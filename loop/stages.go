@@ -3,7 +3,6 @@ package loop
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	"svc/aggregates"
 	"svc/engine/client"
@@ -333,14 +332,14 @@ func merge(p *aggregates.Progress, in Surroundings) (Move, bool) {
 	case !p.Lane:
 		return Move{Claim: ClaimLane}, true
 	case p.Candidate == nil && p.Postponed >= maxPostponed:
-		return wait(events.WaitBase, "The branch "+p.Base.Branch+" moves faster than merges can be tested.", 10*time.Minute), true
+		return record(events.RunMergeApprovalVoided{Head: p.Approved, Reason: "base_moving"}), true // and asks again
 	case p.Candidate == nil:
 		return Move{Do: &Step{Kind: client.StepReady}}, true
 	}
 	return land(p, in), true
 }
 
-// maxPostponed is how often a merge is tried before the run waits.
+// maxPostponed is how often a merge is tried before people are asked again.
 const maxPostponed = 10
 
 func mergeQuestion(p *aggregates.Progress) string {

@@ -103,11 +103,20 @@ func (r *runner) refused(_ context.Context, kind client.Kind, f *client.Failure)
 	case f.Code == client.CodeBaseMoved && kind == client.StepMerge:
 		return []events.Event{events.RunMergePostponed{Head: r.p.Head, Reason: "base_moved"}}, nil
 	case kind == client.StepMerge:
-		return []events.Event{events.RunMergePostponed{Head: r.p.Head, Reason: "host_refused", Detail: f.Message}}, nil
+		return r.unmergeable(f.Message), nil
 	case kind == client.StepTidy:
 		return []events.Event{events.RunTidied{PullRequest: "left", Branch: "left"}}, nil
 	}
 	return failed(r.p, failCode(f.Code), f.Message), nil
+}
+
+// unmergeable ends a run that the code host refuses to merge.
+func (r *runner) unmergeable(why string) []events.Event {
+	facts := []events.Event{events.RunMergePostponed{Head: r.p.Head, Reason: "host_refused", Detail: clean(why)}}
+	if r.p.Stop != nil {
+		return facts // it is cancelled
+	}
+	return append(facts, failed(r.p, events.FailHost, "The code host refuses the merge: "+clean(why))...)
 }
 
 func failCode(code string) events.FailCode {
