@@ -351,11 +351,11 @@ func mergeQuestion(p *aggregates.Progress) string {
 
 // land merges the candidate once its tree has passed the required jobs.
 func land(p *aggregates.Progress, in Surroundings) Move {
-	attempt := record(events.RunMergeAttempted{Head: p.Head, Commit: p.Candidate.Commit})
-	if p.Candidate.Tree == p.Tree {
-		return attempt
+	purpose, at := events.JobLane, p.Candidate.Commit
+	if p.Candidate.Tree == p.Tree { // it has passed them already, unless the policy requires more by now
+		purpose, at = events.JobRequired, p.Head
 	}
-	r := jobsOn(p, events.JobLane, p.Candidate.Commit)
+	r := jobsOn(p, purpose, at)
 	switch {
 	case r.start != nil:
 		return Move{Start: r.start}
@@ -366,5 +366,5 @@ func land(p *aggregates.Progress, in Surroundings) Move {
 	case r.failed != nil:
 		return again(p, in, events.FailRounds, "Merged with the present "+p.Base.Branch+": "+failure(r.failed))
 	}
-	return attempt
+	return record(events.RunMergeAttempted{Head: p.Head, Commit: p.Candidate.Commit})
 }

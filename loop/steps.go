@@ -222,12 +222,18 @@ func (r *runner) inspect(ctx context.Context, s Step) ([]events.Event, error) {
 		events.RunHumanIntervened{What: events.InterventionPush},
 		checked,
 	}
-	if r.p.Stage.Index() > events.StageBuildFarm.Index() {
-		facts = append(facts,
-			events.RunStageFailed{Stage: r.p.Stage, Attempt: r.p.Attempts[r.p.Stage], Reason: "A person pushed to the branch."},
-			events.RunStageEntered{Stage: events.StageBuildFarm, Attempt: r.p.Attempts[events.StageBuildFarm] + 1})
+	return append(facts, afterPush(r.p)...), nil
+}
+
+// afterPush has what a person pushed built again.
+func afterPush(p *aggregates.Progress) (facts []events.Event) {
+	if p.Stage.Index() <= events.StageBuildFarm.Index() {
+		return nil
 	}
-	return facts, nil
+	if !p.StageOver {
+		facts = append(facts, events.RunStageFailed{Stage: p.Stage, Attempt: p.Attempts[p.Stage], Reason: "A person pushed to the branch."})
+	}
+	return append(facts, events.RunStageEntered{Stage: events.StageBuildFarm, Attempt: p.Attempts[events.StageBuildFarm] + 1})
 }
 
 func guardrails(in *client.InspectResult, head, policy string) events.RunGuardrailsChecked {

@@ -33,6 +33,7 @@ const (
 // Config configures a [Scheduler].
 type Config struct {
 	DB        *pgxpool.Pool
+	Events    events.Streams // the log, which authenticates what it returns
 	Commands  *commands.Handler
 	Engine    client.Client
 	Queue     queue.Queue
