@@ -184,8 +184,8 @@ type CancelRun struct {
 
 func (c CancelRun) denial() events.CommandDenied { return denialOf(events.RunCancelled{}, c.Run) }
 
-// CancelRun refuses a run that has ended or is being merged, and callers who may not cancel
-// runs. Another run can then take its issue, and its jobs are cancelled.
+// CancelRun refuses a run that has ended, and callers who may not cancel runs. A run that is being merged
+// stops after the attempt. Once it has stopped, its jobs are cancelled and another run can take its issue.
 func (h *Handler) CancelRun(ctx context.Context, c CancelRun) (Result, error) {
 	return h.execute(ctx, c.Meta, c, ifAllowed(events.CancelRuns,
 		onRun(c.Run, func(_ context.Context, _ *work, run *aggregates.Run) ([]events.Event, error) {
