@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -142,15 +143,19 @@ func (h *Handler) RunJobState(ctx context.Context, workspace, job events.ID) (s 
 func jobEnd(ctx context.Context, from events.Streams, workspace, job events.ID) (end events.RunJobSettled, err error) {
 	var state aggregates.Job
 	var began time.Time // of the attempt that runs; zero if none does
+	var asked string    // why it is being cancelled
 	end.Job = job
 	for r, err := range events.ReadStream(ctx, from, workspace, job) {
 		if err != nil {
 			return end, fmt.Errorf("load job %s: %w", job, err)
 		}
 		state.Apply(r.Event, r.Actor)
-		end.Reason, end.ExitCode = endReason(end, r.Event)
-		if _, ok := r.Event.(events.JobStarted); ok {
+		end.Reason, end.ExitCode = endReason(end, r.Event, asked)
+		switch e := r.Event.(type) {
+		case events.JobStarted:
 			began = r.ID.Time()
+		case events.JobCancelRequested:
+			asked = e.Reason
 		}
 		if !began.IsZero() && events.LeavesRunner([]events.Event{r.Event}) {
 			end.ComputeMS += max(0, r.ID.Time().Sub(began).Milliseconds())
@@ -161,11 +166,12 @@ func jobEnd(ctx context.Context, from events.Streams, workspace, job events.ID) 
 	return end, nil
 }
 
-// endReason returns the reason and the exit code of a job's end after one more event.
-func endReason(end events.RunJobSettled, e events.Event) (reason string, exitCode *int) {
+// endReason returns the reason and the exit code of a job's end after one more event. asked is why the
+// job was being cancelled, if it was: its runner reports only that.
+func endReason(end events.RunJobSettled, e events.Event, asked string) (reason string, exitCode *int) {
 	switch e := e.(type) {
 	case events.JobFinished:
-		return e.Reason, e.ExitCode
+		return cmp.Or(asked, e.Reason), e.ExitCode
 	case events.JobCancelled:
 		return e.Reason, nil
 	case events.JobLost:
