@@ -127,11 +127,12 @@ func (w *work) hasSettled(ctx context.Context, run, job events.ID) (bool, error)
 type RunJobState struct {
 	State  events.JobState // "" if there is no such job
 	Closed bool
+	Epoch  int // of its last lease, whose log it is; 0 if there was none
 }
 
 // RunJobState returns how far a job is, as the log says.
 func (h *Handler) RunJobState(ctx context.Context, workspace, job events.ID) (s RunJobState, err error) {
-	err = read(ctx, h, workspace, job, func(j *aggregates.Job) { s = RunJobState{j.State(), j.Closed()} })
+	err = read(ctx, h, workspace, job, func(j *aggregates.Job) { s = RunJobState{j.State(), j.Closed(), j.Epoch()} })
 	if err != nil {
 		return s, fmt.Errorf("look up job %s: %w", job, err)
 	}
