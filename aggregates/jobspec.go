@@ -54,6 +54,10 @@ var (
 		Pattern: regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`),
 		Rule:    "have 40 or 64 hexadecimal digits",
 	}
+	digest = input.Form{
+		Pattern: regexp.MustCompile(`^[0-9a-f]{64}$`),
+		Rule:    "have 64 hexadecimal digits",
+	}
 	gitRef = input.Form{
 		Pattern: regexp.MustCompile(`^refs/[A-Za-z0-9._/+@-]{1,240}$`),
 		Rule:    "begin with refs/, such as refs/heads/main",
@@ -120,6 +124,7 @@ func (c *jobCheck) spec(s *events.JobSpec) {
 	for _, name := range s.Secrets {
 		c.matches(SecretName, "secrets", name)
 	}
+	c.collect(s)
 	c.artifacts(s)
 	s.Priority = cmp.Or(s.Priority, events.NormalPriority)
 	c.oneOf(string(s.Priority), "priority", "low", "normal", "high")
@@ -184,6 +189,23 @@ func (c *jobCheck) sandbox(s *events.JobSandbox) {
 	c.oneOf(s.Network, "sandbox.network", "none", "host")
 	c.between(s.MemoryMiB, 0, 1<<20, "sandbox.memoryMiB")
 	c.must(s.CPUs >= 0 && s.CPUs <= 1024, "sandbox.cpus", "be between 0 and 1024")
+}
+
+// OutArtifact is the artifact of a job whose changes are collected: all that is in its output folder.
+const OutArtifact = "svc-out"
+
+// collect gives a job whose changes are collected the artifact that has them.
+func (c *jobCheck) collect(s *events.JobSpec) {
+	if s.InputSHA256 != "" {
+		c.matches(digest, "inputSha256", s.InputSHA256)
+	}
+	if !s.Collect {
+		return
+	}
+	c.must(s.Repo != nil && s.Repo.Commit != "", "collect", "have a commit to compare with")
+	if !slices.ContainsFunc(s.Artifacts, func(a events.JobArtifactSpec) bool { return a.Name == OutArtifact }) {
+		s.Artifacts = append(slices.Clone(s.Artifacts), events.JobArtifactSpec{Name: OutArtifact, Paths: []string{".svc-out/**"}, When: "always"})
+	}
 }
 
 func (c *jobCheck) artifacts(s *events.JobSpec) {

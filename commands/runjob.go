@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -126,11 +127,12 @@ func (w *work) hasSettled(ctx context.Context, run, job events.ID) (bool, error)
 type RunJobState struct {
 	State  events.JobState // "" if there is no such job
 	Closed bool
+	Epoch  int // of its last lease, whose log it is; 0 if there was none
 }
 
 // RunJobState returns how far a job is, as the log says.
 func (h *Handler) RunJobState(ctx context.Context, workspace, job events.ID) (s RunJobState, err error) {
-	err = read(ctx, h, workspace, job, func(j *aggregates.Job) { s = RunJobState{j.State(), j.Closed()} })
+	err = read(ctx, h, workspace, job, func(j *aggregates.Job) { s = RunJobState{j.State(), j.Closed(), j.Epoch()} })
 	if err != nil {
 		return s, fmt.Errorf("look up job %s: %w", job, err)
 	}
@@ -142,15 +144,19 @@ func (h *Handler) RunJobState(ctx context.Context, workspace, job events.ID) (s 
 func jobEnd(ctx context.Context, from events.Streams, workspace, job events.ID) (end events.RunJobSettled, err error) {
 	var state aggregates.Job
 	var began time.Time // of the attempt that runs; zero if none does
+	var asked string    // why it is being cancelled
 	end.Job = job
 	for r, err := range events.ReadStream(ctx, from, workspace, job) {
 		if err != nil {
 			return end, fmt.Errorf("load job %s: %w", job, err)
 		}
 		state.Apply(r.Event, r.Actor)
-		end.Reason, end.ExitCode = endReason(end, r.Event)
-		if _, ok := r.Event.(events.JobStarted); ok {
+		end.Reason, end.ExitCode = endReason(end, r.Event, asked)
+		switch e := r.Event.(type) {
+		case events.JobStarted:
 			began = r.ID.Time()
+		case events.JobCancelRequested:
+			asked = e.Reason
 		}
 		if !began.IsZero() && events.LeavesRunner([]events.Event{r.Event}) {
 			end.ComputeMS += max(0, r.ID.Time().Sub(began).Milliseconds())
@@ -161,11 +167,12 @@ func jobEnd(ctx context.Context, from events.Streams, workspace, job events.ID) 
 	return end, nil
 }
 
-// endReason returns the reason and the exit code of a job's end after one more event.
-func endReason(end events.RunJobSettled, e events.Event) (reason string, exitCode *int) {
+// endReason returns the reason and the exit code of a job's end after one more event. asked is why the
+// job was being cancelled, if it was: its runner reports only that.
+func endReason(end events.RunJobSettled, e events.Event, asked string) (reason string, exitCode *int) {
 	switch e := e.(type) {
 	case events.JobFinished:
-		return e.Reason, e.ExitCode
+		return cmp.Or(asked, e.Reason), e.ExitCode
 	case events.JobCancelled:
 		return e.Reason, nil
 	case events.JobLost:

@@ -216,7 +216,7 @@ func TestSettleRunJob(t *testing.T) {
 	require.True(t, settle(m.replica).Idle, "its artifacts follow")
 	state, err := m.RunJobState(t.Context(), m.id, job)
 	require.NoError(t, err)
-	require.Equal(t, commands.RunJobState{State: events.JobStateSucceeded}, state)
+	require.Equal(t, commands.RunJobState{State: events.JobStateSucceeded, Epoch: 1}, state)
 
 	_, err = m.other.AbandonArtifacts(t.Context(), commands.AbandonArtifacts{Meta: systems(m.id), Job: job, EndedBy: m.clock.now().Add(time.Minute)})
 	require.NoError(t, err)
@@ -229,7 +229,7 @@ func TestSettleRunJob(t *testing.T) {
 	require.True(t, settle(m.other).Idle)
 	state, err = m.other.RunJobState(t.Context(), m.id, job)
 	require.NoError(t, err)
-	require.Equal(t, commands.RunJobState{State: events.JobStateFailed, Closed: true}, state)
+	require.Equal(t, commands.RunJobState{State: events.JobStateFailed, Closed: true, Epoch: 1}, state)
 
 	alien := m.submitJob(t)
 	_, err = m.CancelJob(t.Context(), commands.CancelJob{Meta: systems(m.id), Job: alien})

@@ -182,6 +182,7 @@ func (p *process) ask(t *testing.T) {
 	p.askRunners(t)
 	p.askJobs(t)
 	p.askJobLogs(t)
+	p.askJobInputs(t)
 	p.askAudit(t)
 	p.askLogs(t)
 	p.askSessions(t)

@@ -163,6 +163,7 @@ func (s *site) fill(t *testing.T) {
 		{"runners", runnerRows},
 		{"jobs", jobRows},
 		{"job_logs", jobLogRows},
+		{"job_inputs", jobInputRows},
 		{"others", `
 			insert into proof_checkpoints (workspace_id, size, note, made_at) select $long, 1024 * n, '', '2026-01-01'
 				from generate_series(1, 1000) n;

@@ -3430,6 +3430,9 @@ type JobTimeouts struct {
 	// CancelGraceSeconds How long a cancelled job has to end by itself. Defaults to 30.
 	CancelGraceSeconds *int64 `json:"cancelGraceSeconds,omitempty"`
 
+	// IdleSeconds How long a step can print nothing before the job is ended as timed out. Defaults to no limit.
+	IdleSeconds *int64 `json:"idleSeconds,omitempty"`
+
 	// QueueSeconds How long the job can be queued before it expires. Defaults to a day. A retry can be queued for a day, or for this time if it is longer.
 	QueueSeconds *int64 `json:"queueSeconds,omitempty"`
 
@@ -5549,7 +5552,7 @@ type ClientInterface interface {
 	//
 	// For: any member, or a token with api.read.
 	//
-	// Tokens receive `decision.*`, `job.*`, `run.*`, `runner.*`; members also `invitation.*`, `member.*`, `workspace.*`; Owners and Maintainers also `audit.*`, `authority.*`, `command.*`, `enrollment.*`, `farm_secret.*`, `service_account.*`, `signing_key.*`, `user.*`.
+	// Tokens receive `decision.*`, `job.*`, `repo.*`, `run.*`, `runner.*`; members also `invitation.*`, `member.*`, `workspace.*`; Owners and Maintainers also `audit.*`, `authority.*`, `command.*`, `enrollment.*`, `farm_secret.*`, `service_account.*`, `signing_key.*`, `user.*`.
 	//
 	// Corresponds with GET /api/v1/events/stream (the `StreamEvents` operationId).
 	StreamEvents(ctx context.Context, params *StreamEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -6333,7 +6336,7 @@ func (c *Client) GetDashboard(ctx context.Context, params *GetDashboardParams, r
 //
 // For: any member, or a token with api.read.
 //
-// Tokens receive `decision.*`, `job.*`, `run.*`, `runner.*`; members also `invitation.*`, `member.*`, `workspace.*`; Owners and Maintainers also `audit.*`, `authority.*`, `command.*`, `enrollment.*`, `farm_secret.*`, `service_account.*`, `signing_key.*`, `user.*`.
+// Tokens receive `decision.*`, `job.*`, `repo.*`, `run.*`, `runner.*`; members also `invitation.*`, `member.*`, `workspace.*`; Owners and Maintainers also `audit.*`, `authority.*`, `command.*`, `enrollment.*`, `farm_secret.*`, `service_account.*`, `signing_key.*`, `user.*`.
 //
 // Corresponds with GET /api/v1/events/stream (the `StreamEvents` operationId).
 func (c *Client) StreamEvents(ctx context.Context, params *StreamEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
