@@ -311,13 +311,14 @@ type PullRequest struct {
 }
 
 // A ReadyInput asks for what merging Head into the present Base gives. The candidate is pushed to
-// Lane unless its tree is that of Head. The id of the candidate is a function of the input and of the base alone.
+// Lane, unless its tree is that of Head and Landing says that the host merges. The id of the candidate is a function of the input and of the base alone.
 type ReadyInput struct {
 	Branch  string    `json:"branch"`
 	Head    string    `json:"head"`
 	Base    string    `json:"base"` // branch
 	Lane    string    `json:"lane"` // branch
 	Method  string    `json:"method"`
+	Landing string    `json:"landing,omitempty"`
 	Message string    `json:"message"`
 	Author  string    `json:"author"`
 	At      time.Time `json:"at"`

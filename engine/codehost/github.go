@@ -62,12 +62,12 @@ func (g *gitHub) Repository(ctx context.Context) (Repository, error) {
 	return found, nil
 }
 
-func (g *gitHub) Review(ctx context.Context, found Repository, branch, landing, method string) ([]client.Check, error) {
+func (g *gitHub) Review(ctx context.Context, branch, web, landing, method string) ([]client.Check, error) {
 	r, _, err := g.api.Repositories.Get(ctx, g.owner, g.name)
 	if err != nil {
 		return nil, failure(ctx, err)
 	}
-	settings := found.Web + "/settings"
+	settings := web + "/settings"
 	var list []client.Check
 	add := func(id string, lacking bool, ok, text, remedy string) {
 		if !lacking {
@@ -88,16 +88,16 @@ func (g *gitHub) Review(ctx context.Context, found Repository, branch, landing, 
 		add("method", merge || squash, "The repository allows the merge method.", "The repository does not allow the merge method.",
 			"Allow it in the repository's settings at the code host, or choose another one here.")
 	}
-	return append(list, g.rules(ctx, found, branch, landing, method)...), nil
+	return append(list, g.rules(ctx, branch, web, landing, method)...), nil
 }
 
 // rules returns what the rules of a branch, if they can be read, mean for runs.
-func (g *gitHub) rules(ctx context.Context, found Repository, branch, landing, method string) []client.Check {
+func (g *gitHub) rules(ctx context.Context, branch, web, landing, method string) []client.Check {
 	rules, _, err := g.api.Repositories.GetRulesForBranch(ctx, g.owner, g.name, url.PathEscape(branch), nil)
 	if err != nil {
 		return nil // hosts without rules answer 404
 	}
-	address := found.Web + "/rules"
+	address := web + "/rules"
 	lacking := func(id, text, remedy string) client.Check {
 		return client.Check{ID: id, Status: events.CheckLacking, Text: text, Remedy: remedy, URL: address}
 	}

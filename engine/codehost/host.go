@@ -19,8 +19,9 @@ type Host interface {
 	// Repository returns what the host says of the repository.
 	Repository(ctx context.Context) (Repository, error)
 
-	// Review looks for what hinders runs that merge into a branch by a landing and a method.
-	Review(ctx context.Context, r Repository, branch, landing, method string) ([]client.Check, error)
+	// Review looks for what hinders runs that merge into a branch by a landing and a method. Its addresses begin
+	// with that of the repository for browsers.
+	Review(ctx context.Context, branch, web, landing, method string) ([]client.Check, error)
 
 	Issues(ctx context.Context, in client.IssuesInput) (client.IssuesResult, error)
 	Issue(ctx context.Context, number int) (client.Issue, error)
@@ -78,7 +79,7 @@ func (p plain) Repository(context.Context) (Repository, error) {
 	return Repository{Name: p.r.Name, Clone: p.r.Clone}, nil
 }
 
-func (plain) Review(context.Context, Repository, string, string, string) ([]client.Check, error) {
+func (plain) Review(context.Context, string, string, string, string) ([]client.Check, error) {
 	return []client.Check{{ID: "issues", Status: events.CheckNoted, Text: "The host is git alone: issues and reviews are here."}}, nil
 }
 

@@ -48,7 +48,7 @@ func (g *gitHub) Issues(ctx context.Context, in client.IssuesInput) (client.Issu
 		if res.NextPage == 0 {
 			return result, nil
 		}
-		opts.Page = res.NextPage
+		opts.ListOptions.Page = res.NextPage
 	}
 	result.Total = -1
 	return result, nil
@@ -104,7 +104,7 @@ func (g *gitHub) Comment(ctx context.Context, issue int, marker, text string) er
 		if res.NextPage == 0 {
 			break
 		}
-		opts.Page = res.NextPage
+		opts.ListOptions.Page = res.NextPage
 	}
 	_, _, err := g.api.Issues.CreateComment(ctx, g.owner, g.name, issue, &github.IssueComment{Body: &body})
 	return failure(ctx, err)

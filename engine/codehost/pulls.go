@@ -72,7 +72,7 @@ func (g *gitHub) find(ctx context.Context, in client.ProposeInput) (*github.Pull
 		if res.NextPage == 0 {
 			break
 		}
-		opts.Page = res.NextPage
+		opts.ListOptions.Page = res.NextPage
 	}
 	return open, nil
 }

@@ -161,6 +161,12 @@ func (r *Repository) Tree(ctx context.Context, commit string) (string, error) {
 	return r.line(ctx, "rev-parse", "--verify", "--quiet", commit+"^{tree}")
 }
 
+// EmptyTree makes a tree without files.
+func (r *Repository) EmptyTree(ctx context.Context) (string, error) {
+	text, err := run(ctx, command{args: []string{"mktree"}, dir: r.dir, env: r.quarantine, in: strings.NewReader("")})
+	return strings.TrimSpace(text), err
+}
+
 // FirstParent returns the first parent of a commit, "" if it has none.
 func (r *Repository) FirstParent(ctx context.Context, commit string) (string, error) {
 	ids, err := r.line(ctx, "rev-list", "--parents", "--max-count=1", commit)

@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 
 	"svc/config"
@@ -102,13 +103,17 @@ func (r Remote) pin(ctx context.Context, u *url.URL) (string, error) {
 	return host + ":" + port + ":" + strings.Join(texts, ","), nil
 }
 
-// Heads returns the commits of branches at the remote. Those that do not exist are absent.
+// Heads returns the commits of branches at the remote. Those that do not exist, or have no name, are absent.
 func (r Remote) Heads(ctx context.Context, branches ...string) (map[string]string, error) {
 	env, err := r.environment(ctx)
 	if err != nil {
 		return nil, err
 	}
 	args := []string{"ls-remote", "--refs", "--quiet", r.URL}
+	branches = slices.DeleteFunc(slices.Clone(branches), func(b string) bool { return b == "" })
+	if len(branches) == 0 {
+		return nil, nil
+	}
 	for _, b := range branches {
 		if !ValidBranch(b) {
 			return nil, invalidBranch(b)
@@ -208,3 +213,24 @@ func (e *Error) words() string {
 }
 
 const maxWords = 600
+
+// Default returns the default branch of the remote, "" if it does not say, and whether it has any branch.
+func (r Remote) Default(ctx context.Context) (branch string, some bool, err error) {
+	env, err := r.environment(ctx)
+	if err != nil {
+		return "", false, err
+	}
+	text, err := run(ctx, command{args: []string{"ls-remote", "--symref", "--quiet", r.URL, "HEAD", "refs/heads/*"}, env: env})
+	if err != nil {
+		return "", false, remoteError(err)
+	}
+	for line := range strings.Lines(text) {
+		what, name, _ := strings.Cut(strings.TrimSpace(line), "\t")
+		if head, ok := strings.CutPrefix(what, "ref: refs/heads/"); ok && name == "HEAD" {
+			branch = head
+			continue
+		}
+		some = true
+	}
+	return branch, some, nil
+}
