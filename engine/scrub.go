@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/url"
 	"slices"
@@ -33,9 +34,10 @@ func (s *scrubber) hide(texts ...string) {
 		quoted, _ := json.Marshal(text) // strings always encode
 		s.secrets = append(s.secrets, text, url.QueryEscape(text), url.PathEscape(text), strings.Trim(string(quoted), `"`))
 	}
-	slices.SortFunc(s.secrets, func(a, b string) int { return len(b) - len(a) }) // the longest first
+	slices.SortFunc(s.secrets, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) }) // the longest first
+	s.secrets = slices.Compact(s.secrets)
 	var pairs []string
-	for _, text := range slices.Compact(s.secrets) {
+	for _, text := range s.secrets {
 		pairs = append(pairs, text, hidden)
 	}
 	s.replacer = strings.NewReplacer(pairs...)
