@@ -137,6 +137,8 @@ func (s *stack) startEngine(ctx context.Context) error {
 	}
 	return s.start(ctx, "svc-engine", client.Client{URL: u}.Health, []string{"SVC_ENGINE_ADDR"},
 		"SVC_METRICS_ADDR=", // one address cannot be both services'
+		"SVC_ENGINE_DIR="+s.folder.file("engine"),
+		"SVC_ENGINE_ALLOW_LOCAL=true",
 		"SVC_ENGINE_SHARED_SECRET="+s.secrets.EngineSharedSecret)
 }
 

@@ -115,6 +115,9 @@ const (
 	CodeBaseMoved     = "base_moved"     // permanent: so is the target branch
 	CodeMissingCommit = "missing_commit" // permanent: a commit that the step names is not in the repository
 	CodeStep          = "unknown_step"   // the engine is older than its client
+	CodeBusy          = "engine_busy"    // transient: the engine has as many steps as it takes
+	CodeTimeout       = "step_timeout"   // transient: the step took longer than its Seconds
+	CodeEngine        = "engine_failed"  // transient: the engine's own disk or program failed; its log has more
 )
 
 // A Check is something that a probe tried.
@@ -131,6 +134,7 @@ type ProbeInput struct {
 	Branch         string     `json:"branch,omitempty"` // empty: the default branch
 	ReadCredential Credential `json:"readCredential"`
 	Landing        string     `json:"landing,omitempty"`
+	Method         string     `json:"method,omitempty"`
 }
 
 // A ProbeResult is what a probe found. A line of progress precedes it for each check: its text.
@@ -328,13 +332,14 @@ type PullRequest struct {
 }
 
 // A ReadyInput asks for what merging Head into the present Base gives. The candidate is pushed to
-// Lane unless its tree is that of Head. The id of the candidate is a function of the input and of the base alone.
+// Lane, unless its tree is that of Head and Landing says that the host merges. The id of the candidate is a function of the input and of the base alone.
 type ReadyInput struct {
 	Branch  string    `json:"branch"`
 	Head    string    `json:"head"`
 	Base    string    `json:"base"` // branch
 	Lane    string    `json:"lane"` // branch
 	Method  string    `json:"method"`
+	Landing string    `json:"landing,omitempty"`
 	Message string    `json:"message"`
 	Author  string    `json:"author"`
 	At      time.Time `json:"at"`
