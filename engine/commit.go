@@ -32,7 +32,11 @@ func commit(ctx context.Context, s *step, in client.CommitInput) (client.CommitR
 		if err != nil {
 			return err
 		}
-		changes, err := r.Difference(ctx, in.Parent, id)
+		from, err := parted(ctx, r, in, id)
+		if err != nil {
+			return err
+		}
+		changes, err := r.Difference(ctx, from, id)
 		if err != nil {
 			return err
 		}
@@ -42,6 +46,21 @@ func commit(ctx context.Context, s *step, in client.CommitInput) (client.CommitR
 		return r.Push(ctx, git.Update{Branch: in.Branch, From: in.Expected, To: id})
 	})
 	return result, err
+}
+
+// parted returns the commit from which the changes of a new commit are listed.
+func parted(ctx context.Context, r *git.Repository, in client.CommitInput, id string) (string, error) {
+	if in.Base == "" || in.Base == in.Parent {
+		return in.Parent, nil
+	}
+	if err := r.Commit(ctx, in.Base); err != nil {
+		return "", err
+	}
+	from, err := r.MergeBase(ctx, in.Base, id)
+	if err == nil && from == "" {
+		from = in.Parent
+	}
+	return from, err
 }
 
 // inspect checks a head against the guardrails.

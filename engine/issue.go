@@ -36,6 +36,12 @@ func issue(ctx context.Context, s *step, in client.IssueInput) (client.IssueResu
 		if result.Base, err = s.base(ctx, r, in.Branch); err != nil {
 			return err
 		}
+		if in.Commit != "" {
+			result.Base = in.Commit
+			if err := r.Commit(ctx, in.Commit); err != nil {
+				return err
+			}
+		}
 		result.Policy, result.SHA, err = policyAt(ctx, r, result.Base, in.Policy)
 		return err
 	})

@@ -53,6 +53,16 @@ func look(ctx context.Context, s *step, in client.LookInput) (client.LookResult,
 	return result, err
 }
 
+// watch returns how all branches of runs and their pull requests are.
+func watch(ctx context.Context, s *step, in client.WatchInput) (client.WatchResult, error) {
+	heads, err := s.remote.HeadsBelow(ctx, in.Folder)
+	if err != nil {
+		return client.WatchResult{}, err
+	}
+	closed, err := s.host.Closed(ctx, in.Folder)
+	return client.WatchResult{Heads: heads, Closed: closed}, err
+}
+
 // contains reports whether the base contains the head. It fetches only what was not compared before.
 func (s *step) contains(ctx context.Context, at client.LookResult, in client.LookInput) (has bool, err error) {
 	if at.Head == "" || at.Base == "" || at.Head == at.Base {

@@ -32,6 +32,7 @@ var kinds = map[client.Kind]func(context.Context, *step) (any, error){
 	client.StepReady:   typed(ready),
 	client.StepMerge:   typed(merge),
 	client.StepTidy:    typed(tidy),
+	client.StepWatch:   typed(watch),
 }
 
 // typed decodes the input of a step. Fields that it does not know are of a newer client.

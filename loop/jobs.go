@@ -169,7 +169,7 @@ func (r *runner) task(ctx context.Context) (task, error) {
 		t.PreviousDiff = mask(string(diff))
 	}
 	if failed := lastFailed(r.p); failed != nil {
-		tail, err := r.Logs.Tail(ctx, r.workspace, failed.Job, maxLogTail)
+		tail, err := r.logTail(ctx, failed.Job, maxLogTail)
 		if err != nil {
 			return task{}, err
 		}

@@ -74,7 +74,7 @@ func (r *runner) readWork(ctx context.Context, id events.ID) (w written, facts [
 		return w, append([]events.Event{cost}, failed(r.p, events.FailGaveUp, "The implementer gave up: "+o.Summary)...), nil
 	case o.Status != "done":
 		reason := "The implementer ended without saying what it did."
-		if tail, err := r.Logs.Tail(ctx, r.workspace, id, 500); err == nil && len(tail) > 0 {
+		if tail, err := r.logTail(ctx, id, 500); err == nil && len(tail) > 0 {
 			reason += " Its last output: " + clean(strings.ToValidUTF8(string(tail), "�"))
 		}
 		finding = reason
@@ -144,6 +144,15 @@ func (r *runner) readFile(ctx context.Context, job events.ID, path string, most 
 		return nil, errNoFile
 	}
 	return artifacts.ReadFile(ctx, r.Artifacts, r.Events, r.workspace, job, path, most)
+}
+
+// logTail returns the end of what a job printed.
+func (r *runner) logTail(ctx context.Context, job events.ID, most int) ([]byte, error) {
+	s, err := r.Commands.RunJobState(ctx, r.workspace, job)
+	if err != nil || s.Epoch == 0 {
+		return nil, err
+	}
+	return r.Logs.Tail(ctx, r.workspace, job, s.Epoch, most)
 }
 
 // clean returns text from outside as it may be stored: without tokens, control characters and whatever would be hidden

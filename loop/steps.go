@@ -162,10 +162,10 @@ func (r *runner) commit(ctx context.Context, s Step) ([]events.Event, error) {
 			return facts, err
 		}
 	}
-	branch := cmp.Or(r.p.Branch, branchPrefix+r.run.String())
+	branch := cmp.Or(r.p.Branch, branchFolder+"/"+r.run.String())
 	at := work.at.Add(time.Duration(r.p.Round()) * time.Second)
 	out, err := doWith[client.CommitInput, client.CommitResult](ctx, r, client.StepCommit, client.CommitInput{
-		Parent: work.parent, Branch: branch, Expected: r.p.Head, Author: author, At: at.Truncate(time.Second),
+		Parent: work.parent, Branch: branch, Expected: r.p.Head, Author: author, At: at.Truncate(time.Second), Base: r.p.Base.Commit,
 		Message: fmt.Sprintf("%s\n\nRun: %s\nIssue: #%d\n", work.message, r.run, r.p.Issue),
 	}, strings.NewReader(string(work.change)))
 	if err != nil {
@@ -181,8 +181,8 @@ func (r *runner) commit(ctx context.Context, s Step) ([]events.Event, error) {
 // maxBody is how many bytes of an issue a run reads.
 const maxBody = 256 << 10
 
-// branchPrefix begins the branches of runs.
-const branchPrefix = "run/"
+// branchFolder has the branches of runs.
+const branchFolder = "run"
 
 // author is who the commits of runs name.
 const author = "Workspace Service <loop@workspace-service.invalid>"
@@ -272,8 +272,8 @@ func (r *runner) propose(ctx context.Context, _ Step) ([]events.Event, error) {
 func (r *runner) ready(ctx context.Context, _ Step) ([]events.Event, error) {
 	s := r.repo.Settings
 	out, err := do[client.ReadyInput, client.ReadyResult](ctx, r, client.StepReady, client.ReadyInput{
-		Branch: r.p.Branch, Head: r.p.Head, Base: r.p.Base.Branch, Lane: r.lane(), Method: string(s.Method), Message: r.mergeMessage(),
-		Author: author, At: r.p.QueuedAt().Truncate(time.Second), Policy: policyOf(s),
+		Branch: r.p.Branch, Head: r.p.Head, Base: r.p.Base.Branch, Lane: r.lane(), Method: string(s.Method), Landing: string(s.Landing),
+		Message: r.mergeMessage(), Author: author, At: r.p.QueuedAt().Truncate(time.Second), Policy: policyOf(s),
 	})
 	if err != nil {
 		return nil, err

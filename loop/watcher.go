@@ -105,7 +105,7 @@ func (s *Scheduler) watchRepo(ctx context.Context, list []watchedRun) (changed b
 	}
 	out, err := client.Do[client.WatchInput, client.WatchResult](ctx, s.Engine, client.StepWatch,
 		stepFor(workspace, events.ID{}, list[0].Repo, &repo, token, watchTime),
-		client.WatchInput{Base: repo.Settings().Branch, Prefix: branchPrefix}, nil, nil)
+		client.WatchInput{Folder: branchFolder}, nil, nil)
 	if err != nil {
 		return false, fmt.Errorf("watch repository %s: %w", list[0].Repo, err)
 	}

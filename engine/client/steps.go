@@ -218,6 +218,7 @@ type CommitInput struct {
 	Message  string    `json:"message"`
 	Author   string    `json:"author"` // name <address>
 	At       time.Time `json:"at"`
+	Base     string    `json:"base,omitempty"` // the result lists what differs from where the history left Base; empty: from Parent
 }
 
 // A CommitResult is the commit that is now the branch's head.
@@ -303,15 +304,13 @@ type LookResult struct {
 	PullRequest *PullRequest `json:"pullRequest,omitempty"`
 }
 
-// A WatchInput asks how all branches that begin with Prefix and their pull requests are.
+// A WatchInput asks how all branches in a folder, such as "run", and their pull requests are.
 type WatchInput struct {
-	Base   string `json:"base"`
-	Prefix string `json:"prefix"`
+	Folder string `json:"folder"`
 }
 
 // A WatchResult is how they are: the commits as git says, and the pull requests that were closed or merged lately.
 type WatchResult struct {
-	Base   string            `json:"base"`
 	Heads  map[string]string `json:"heads"`  // by branch
 	Closed []int             `json:"closed"` // pull requests
 }

@@ -38,6 +38,9 @@ type Host interface {
 	// PullRequest returns a pull request as the host shows it, nil if the host has none.
 	PullRequest(ctx context.Context, number int) (*client.PullRequest, error)
 
+	// Closed returns the pull requests of branches in a folder that were closed or merged lately, newest first.
+	Closed(ctx context.Context, folder string) ([]int, error)
+
 	// Merges reports whether the host merges pull requests.
 	Merges() bool
 
@@ -100,6 +103,8 @@ func (plain) Comment(context.Context, int, string, string) error { return nil }
 func (plain) Mark(context.Context, string, string, string) {}
 
 func (plain) PullRequest(context.Context, int) (*client.PullRequest, error) { return nil, nil }
+
+func (plain) Closed(context.Context, string) ([]int, error) { return []int{}, nil }
 
 func (plain) Merges() bool { return false }
 

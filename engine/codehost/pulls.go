@@ -115,6 +115,22 @@ func (g *gitHub) PullRequest(ctx context.Context, number int) (*client.PullReque
 	return p, nil
 }
 
+func (g *gitHub) Closed(ctx context.Context, folder string) ([]int, error) {
+	list, _, err := g.api.PullRequests.List(ctx, g.owner, g.name, &github.PullRequestListOptions{
+		State: "closed", Sort: "updated", Direction: "desc", ListOptions: github.ListOptions{PerPage: hostPage},
+	})
+	if err != nil {
+		return nil, failure(ctx, err)
+	}
+	closed := []int{}
+	for _, pr := range list {
+		if strings.HasPrefix(pr.GetHead().GetRef(), folder+"/") && g.ours(pr) {
+			closed = append(closed, pr.GetNumber())
+		}
+	}
+	return closed, nil
+}
+
 func (*gitHub) Merges() bool { return true }
 
 var (

@@ -9,7 +9,6 @@ import (
 	"net/netip"
 	"net/url"
 	"regexp"
-	"slices"
 	"strings"
 
 	"svc/config"
@@ -105,22 +104,37 @@ func (r Remote) pin(ctx context.Context, u *url.URL) (string, error) {
 
 // Heads returns the commits of branches at the remote. Those that do not exist, or have no name, are absent.
 func (r Remote) Heads(ctx context.Context, branches ...string) (map[string]string, error) {
+	var refs []string
+	for _, b := range branches {
+		if b == "" {
+			continue
+		}
+		if !ValidBranch(b) {
+			return nil, invalidBranch(b)
+		}
+		refs = append(refs, "refs/heads/"+b)
+	}
+	if len(refs) == 0 {
+		return nil, nil
+	}
+	return r.list(ctx, refs)
+}
+
+// HeadsBelow returns the commits of all branches in a folder, such as "run".
+func (r Remote) HeadsBelow(ctx context.Context, folder string) (map[string]string, error) {
+	if !ValidBranch(folder) {
+		return nil, invalidBranch(folder)
+	}
+	return r.list(ctx, []string{"refs/heads/" + folder + "/*"})
+}
+
+// list returns the commits of the branches that match patterns of ls-remote.
+func (r Remote) list(ctx context.Context, patterns []string) (map[string]string, error) {
 	env, err := r.environment(ctx)
 	if err != nil {
 		return nil, err
 	}
-	args := []string{"ls-remote", "--refs", "--quiet", r.URL}
-	branches = slices.DeleteFunc(slices.Clone(branches), func(b string) bool { return b == "" })
-	if len(branches) == 0 {
-		return nil, nil
-	}
-	for _, b := range branches {
-		if !ValidBranch(b) {
-			return nil, invalidBranch(b)
-		}
-		args = append(args, "refs/heads/"+b)
-	}
-	text, err := run(ctx, command{args: args, env: env})
+	text, err := run(ctx, command{args: append([]string{"ls-remote", "--refs", "--quiet", r.URL}, patterns...), env: env})
 	if err != nil {
 		return nil, remoteError(err)
 	}
