@@ -29,6 +29,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
@@ -155,7 +156,12 @@ func (h *host) openFolder(ctx context.Context, list []Repository) (err error) {
 		}
 		return nil
 	}
-	if h.backend, err = bare.NewBackend(filepath.Join(h.folder, ".hooks"), h.log); err != nil {
+	h.backend, err = bare.NewBackend(filepath.Join(h.folder, ".hooks"), h.log)
+	if errors.Is(err, exec.ErrNotFound) { // people can sign in without it
+		h.log.Warn("git is not on the PATH, so there are no repositories")
+		return nil
+	}
+	if err != nil {
 		return err
 	}
 	return h.openAll(ctx, h.folder, list)
@@ -184,7 +190,7 @@ func (h *host) routes() http.Handler {
 	mux.Handle("POST /login/oauth/authorize", forms.Handler(http.HandlerFunc(h.decide)))
 	mux.HandleFunc("POST /login/oauth/access_token", h.exchange)
 	for _, api := range []string{"", "/api/v3"} {
-		mux.HandleFunc("GET "+api+"/user", h.user)
+		mux.HandleFunc("GET "+api+"/user", h.serve(needToken, getUser))
 		mux.HandleFunc("GET "+api+"/user/emails", h.emails)
 	}
 	mux.HandleFunc("GET /api/v1/user", h.giteaUser)

@@ -14,7 +14,7 @@ import (
 
 // nodeID is an id of GitHub's other interface.
 func nodeID(kind string, id int64) string {
-	return base64.StdEncoding.EncodeToString(fmt.Appendf(nil, "%03d:%s%d", len(kind), kind, id))
+	return base64.StdEncoding.EncodeToString(fmt.Appendf(nil, "0%d:%s%d", len(kind), kind, id))
 }
 
 // user returns an account as other objects name it.

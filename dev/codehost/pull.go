@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"svc/dev/codehost/bare"
@@ -142,8 +144,25 @@ func (h *host) merge(ctx context.Context, r *repository, i *issue, m merging) (s
 	}
 	i.close(m.by, "", h.now())
 	p.MergedAt, p.MergedBy, p.MergeCommit, p.Base = i.ClosedAt, m.by, commit, base
-	h.counts.add(r.Name, func(c *effects) { c.Merges++ })
+	h.merged(r, i)
 	return commit, h.changed(ctx, r, map[string]string{ref: base}, map[string]string{ref: commit}, m.by)
+}
+
+// closing finds what GitHub closes with a merge.
+var closing = regexp.MustCompile(`(?i)\b(?:close[sd]?|fix(?:e[sd])?|resolve[sd]?):? #([0-9]{1,9})\b`)
+
+// merged counts a merge, and closes the issues that it names, if it is into the default branch.
+func (h *host) merged(r *repository, i *issue) {
+	h.counts.add(r.Name, func(c *effects) { c.Merges++ })
+	if i.Pull.Into != r.DefaultBranch {
+		return
+	}
+	for _, found := range closing.FindAllStringSubmatch(i.Body, -1) {
+		n, _ := strconv.Atoi(found[1]) // has few digits
+		if named := r.issue(n); named != nil && named.Pull == nil && !named.Closed {
+			named.close(i.Pull.MergedBy, "completed", *i.Pull.MergedAt)
+		}
+	}
 }
 
 // mergeRule returns the words with which a rule of the repository refuses every merge, or "".

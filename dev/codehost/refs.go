@@ -50,7 +50,7 @@ func (h *host) syncPull(ctx context.Context, r *repository, i *issue, refs map[s
 		if merged {
 			i.close(by, "", now)
 			p.MergedAt, p.MergedBy, p.MergeCommit = i.ClosedAt, by, base
-			h.counts.add(r.Name, func(c *effects) { c.Merges++ })
+			h.merged(r, i)
 			return true, nil
 		}
 	}

@@ -22,7 +22,8 @@ type Backend struct {
 	log     *slog.Logger
 }
 
-// NewBackend finds the machine's git and writes its hook to a folder.
+// NewBackend finds the machine's git and writes its hook to a folder. Its error wraps [exec.ErrNotFound] if
+// there is none.
 func NewBackend(hooks string, to *slog.Logger) (*Backend, error) {
 	out, err := exec.Command("git", "--exec-path").Output() //nolint:noctx // it prints a path
 	if err != nil {
