@@ -205,7 +205,10 @@ func (s *stack) startCodeHost(ctx context.Context) error {
 	return s.start(ctx, "svc-codehost", ready, []string{"SVC_CODEHOST_ADDR"},
 		"SVC_CODEHOST_CLIENT_ID="+clientID,
 		"SVC_CODEHOST_CLIENT_SECRET="+s.secrets.OAuthClientSecret,
-		"SVC_CODEHOST_CALLBACK="+s.appURL()+"/api/auth/callback/github")
+		"SVC_CODEHOST_CALLBACK="+s.appURL()+"/api/auth/callback/github",
+		"SVC_CODEHOST_DIR="+s.folder.file(codeHostFolder),
+		"SVC_CODEHOST_TOKEN="+s.secrets.CodeHostToken,
+		"SVC_CODEHOST_READ_TOKEN="+s.secrets.CodeHostReadToken)
 }
 
 func (s *stack) codeHostURL() string { return serve.URL(s.CodeHostAddr) }
