@@ -113,6 +113,9 @@ const (
 	CodeBaseMoved     = "base_moved"     // permanent: so is the target branch
 	CodeMissingCommit = "missing_commit" // permanent: a commit that the step names is not in the repository
 	CodeStep          = "unknown_step"   // the engine is older than its client
+	CodeBusy          = "engine_busy"    // transient: the engine has as many steps as it takes
+	CodeTimeout       = "step_timeout"   // transient: the step took longer than its Seconds
+	CodeEngine        = "engine_failed"  // transient: the engine's own disk or program failed; its log has more
 )
 
 // A Check is something that a probe tried.
@@ -129,6 +132,7 @@ type ProbeInput struct {
 	Branch         string     `json:"branch,omitempty"` // empty: the default branch
 	ReadCredential Credential `json:"readCredential"`
 	Landing        string     `json:"landing,omitempty"`
+	Method         string     `json:"method,omitempty"`
 }
 
 // A ProbeResult is what a probe found. A line of progress precedes it for each check: its text.
