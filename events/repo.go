@@ -85,7 +85,7 @@ type Implementer struct {
 	Kind        ImplementerKind `json:"kind"`
 	Run         string          `json:"run,omitempty"` // shell command
 	Secrets     []string        `json:"secrets,omitempty"`
-	Labels      []string        `json:"labels,omitempty"`  // of runners
+	Labels      []string        `json:"labels,omitempty"` // of runners
 	Sandbox     JobSandbox      `json:"sandbox,omitzero"`
 	RunSeconds  int             `json:"runSeconds,omitempty"`
 	IdleSeconds int             `json:"idleSeconds,omitempty"` // without a byte of output
