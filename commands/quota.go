@@ -104,6 +104,8 @@ var personalLimits = map[reflect.Type]*personal{
 	reflect.TypeFor[RemoveFarmSecret]():     ending,
 	reflect.TypeFor[CancelRun]():            ending,
 	reflect.TypeFor[CancelJob]():            ending,
+	reflect.TypeFor[PauseRepo]():            ending,
+	reflect.TypeFor[DisconnectRepo]():       ending,
 	reflect.TypeFor[EndSessions]():          ending,
 	reflect.TypeFor[SubmitJob]():            byVolume,
 	reflect.TypeFor[RegisterUser]():         signUp,

@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"reflect"
@@ -71,6 +72,7 @@ type QueueIssue struct {
 	IssueNumber int           `json:"issueNumber"`
 	Largest     LargestNumber `json:"-"`
 	Title       string        `json:"title"`
+	HostTitle   string        `json:"-"` // instead of an empty Title; a repetition of the request may find another
 	Body        string        `json:"body"`
 }
 
@@ -96,7 +98,7 @@ func (h *Handler) QueueIssue(ctx context.Context, c QueueIssue) (Result, error) 
 	return h.execute(ctx, c.Meta, c, ifAllowed(events.QueueIssues,
 		onStream(c.Run, func(ctx context.Context, w *work, run *aggregates.Run) (_ []events.Event, err error) {
 			repo := events.Repo{ID: c.Repo, Name: c.RepoName}
-			queued := events.RunQueued{Repo: repo, IssueNumber: c.IssueNumber, IssueTitle: c.Title, IssueBody: c.Body}
+			queued := events.RunQueued{Repo: repo, IssueNumber: c.IssueNumber, IssueTitle: cmp.Or(c.Title, c.HostTitle), IssueBody: c.Body}
 			taken := aggregates.ErrQueued
 			switch {
 			case c.IssueNumber > maxChosenIssue:

@@ -156,6 +156,9 @@ type RepoSettingsChanged struct {
 }
 
 func (RepoSettingsChanged) Kind() string { return "repo.settings_changed" }
+func (e RepoSettingsChanged) changes(*Record) []Change {
+	return differingFields(e.From, e.To)
+}
 
 // RepoCredentialReplaced says that a credential has a new value.
 type RepoCredentialReplaced struct {

@@ -3,6 +3,7 @@ package events
 import (
 	"cmp"
 	"encoding/json"
+	"slices"
 
 	"github.com/tidwall/gjson"
 )
@@ -71,4 +72,38 @@ func differing(list ...Change) []Change {
 		}
 	}
 	return changed
+}
+
+// differingFields returns the fields of two structs whose stored forms differ, in stored order. A field that one of
+// them leaves out is nil there.
+func differingFields(from, to any) []Change {
+	before, after := fieldsOf(from), fieldsOf(to)
+	changed := []Change{}
+	add := func(name, _ gjson.Result) bool {
+		was, is := before.Get(name.String()), after.Get(name.String())
+		known := slices.ContainsFunc(changed, func(c Change) bool { return c.Field == name.String() })
+		if was.Raw != is.Raw && !known {
+			changed = append(changed, Change{Field: name.String(), From: stored(was), To: stored(is)})
+		}
+		return true
+	}
+	before.ForEach(add)
+	after.ForEach(add)
+	return changed
+}
+
+// fieldsOf returns the stored form of a struct.
+func fieldsOf(v any) gjson.Result {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return gjson.Result{} // its event could not have been stored
+	}
+	return gjson.ParseBytes(text)
+}
+
+func stored(field gjson.Result) any {
+	if !field.Exists() {
+		return nil
+	}
+	return json.RawMessage(field.Raw)
 }

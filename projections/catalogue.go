@@ -22,7 +22,7 @@ func All() []fold.View {
 		users, accounts, workspaces, members, memberCounts, memberWords, invitations, serviceAccounts, serviceTokens,
 		runs, runCounts, decisions, outcomes, audit,
 		authorities, enrollments, enrollmentCounts, runners, runnerCounts,
-		jobs, jobSpecs, jobArtifacts, jobCounts, farmSecrets,
+		jobs, jobSpecs, jobArtifacts, jobCounts, farmSecrets, repos,
 		globalKeys, uniqueKeys,
 	}
 }

@@ -89,10 +89,12 @@ var uniqueKeys = &fold.Table[events.ID, uniqueKey]{
 	Kinds: []string{
 		"service_account", "run.queued", "run.merged", "run.rejected", "run.failed", "run.cancelled",
 		"job.leased", "job.requeued", "job.finished", "job.cancelled", "job.lost",
+		"repo.connected", "repo.renamed", "repo.disconnected",
 	},
 	Keys: func(r events.Record) []events.ID {
 		switch r.Event.(type) {
-		case events.RunQueued, events.ServiceAccountCreated, events.ServiceAccountRevoked, events.JobLeased:
+		case events.RunQueued, events.ServiceAccountCreated, events.ServiceAccountRevoked, events.JobLeased,
+			events.RepoConnected, events.RepoRenamed, events.RepoDisconnected:
 			return []events.ID{r.Stream}
 		}
 		if events.EndsRun(r.Event) || events.LeavesRunner([]events.Event{r.Event}) {
@@ -110,6 +112,10 @@ var uniqueKeys = &fold.Table[events.ID, uniqueKey]{
 			if e.Slot > 0 {
 				return &uniqueKey{r.Workspace, events.ConcurrencyKey(e.Key, e.Slot), owner}
 			}
+		case events.RepoConnected:
+			return &uniqueKey{r.Workspace, events.RepoKey(e.Host.Clone), owner}
+		case events.RepoRenamed:
+			return &uniqueKey{r.Workspace, events.RepoKey(e.Host.Clone), owner}
 		}
 		return nil
 	},

@@ -240,6 +240,18 @@ func (v Runs) Get(ctx context.Context, workspace, id events.ID) (run Run, ok boo
 	return optional[Run](rows, "run "+id.String())
 }
 
+// ActiveOf returns the active runs of issues of a repository.
+func (v Runs) ActiveOf(ctx context.Context, workspace, repo events.ID, issues []int) ([]Run, error) {
+	rows, _ := v.DB.Query(ctx, `
+		select `+runColumns+` from runs
+		where workspace_id = $1 and repo_id = $2 and issue_number = any($3) and active`, workspace, repo, issues)
+	list, err := pgx.CollectRows(rows, scanRun)
+	if err != nil {
+		return nil, fmt.Errorf("look up active runs of repository %s of %s: %w", repo, workspace, err)
+	}
+	return list, nil
+}
+
 // Events returns up to limit events of a run after a version of its stream.
 func (v Runs) Events(ctx context.Context, workspace, run events.ID, after, limit int) ([]events.Record, error) {
 	return store.StreamPage{Workspace: workspace, Stream: run, Version: after, Limit: limit, Decode: store.Lenient}.Read(ctx, v.DB)

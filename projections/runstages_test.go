@@ -80,11 +80,14 @@ func TestReposListsRepositoriesOfRuns(t *testing.T) {
 	queueAt(t, w, world.Epoch, workspace, runScript{web, 1, "x", nil},
 		runScript{api, 2, "x", []events.Event{events.RunCancelled{Repo: api.ID}}})
 	queueAt(t, w, world.Epoch, world.NewID(), runScript{events.Repo{ID: world.NewID(), Name: "other/one"}, 1, "x", nil})
-	list, err := projections.Runs{DB: w.DB}.Repos(t.Context(), workspace)
+	list, err := projections.Repos{DB: w.DB}.List(t.Context(), workspace)
 	require.NoError(t, err)
-	require.Equal(t, []projections.RepoRuns{{api.ID, "acme/api", 0, 1}, {web.ID, "acme/web", 1, 0}}, list)
+	require.Equal(t, []projections.ListedRepo{
+		{ID: api.ID, Name: "acme/api", Status: projections.RepoUnconnected, Terminal: 1},
+		{ID: web.ID, Name: "acme/web", Status: projections.RepoUnconnected, Active: 1},
+	}, list)
 	queueAt(t, w, world.Epoch, workspace, runScript{renamed, 3, "x", nil})
-	list, err = projections.Runs{DB: w.DB}.Repos(t.Context(), workspace)
+	list, err = projections.Repos{DB: w.DB}.List(t.Context(), workspace)
 	require.NoError(t, err)
-	require.Equal(t, projections.RepoRuns{web.ID, "acme/site", 2, 0}, list[1])
+	require.Equal(t, projections.ListedRepo{ID: web.ID, Name: "acme/site", Status: projections.RepoUnconnected, Active: 2}, list[1])
 }

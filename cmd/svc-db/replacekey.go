@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"svc/commands"
+	"svc/credentials"
 	"svc/events"
 	"svc/events/store"
 	"svc/farm/certificate"
@@ -55,21 +56,26 @@ func replaceKey(ctx context.Context, inv invocation) error {
 			return err
 		}
 		inv.printAuthorities(authorities)
-		values, err := dropJobSecrets(ctx, vault.Secrets{DB: db, Ring: ring})
+		values, err := dropLost(ctx, vault.Secrets{DB: db, Ring: ring}, secrets.VaultPrefix)
+		if err != nil {
+			return err
+		}
+		repos, err := dropLost(ctx, vault.Secrets{DB: db, Ring: ring}, credentials.VaultPrefix)
 		if err != nil {
 			return err
 		}
 		fmt.Fprintf(inv.out, "%d values of secrets of jobs were dropped; jobs that use them are cancelled until they are set again\n", values)
+		fmt.Fprintf(inv.out, "%d credentials of repositories were dropped; their jobs are cancelled until they are replaced\n", repos)
 		fmt.Fprintf(inv.out, "%d tokens of people at their code host were dropped; a person gets a new one at the next sign-in\n", tokens)
 		return inv.continueLogs(ctx, db, ring, r)
 	})
 }
 
-// dropJobSecrets deletes the values of secrets that only the lost key unseals. Their names stay in the
-// logs and in lists, so that people see what to set again; a job that uses one is cancelled instead of
-// being offered to runners until it expires.
-func dropJobSecrets(ctx context.Context, vaulted vault.Secrets) (dropped int, err error) {
-	lost, err := vaulted.Lost(ctx, secrets.VaultPrefix)
+// dropLost deletes the values whose names begin with prefix and that only the lost key unseals. The names of secrets
+// of jobs and of repositories stay in the logs and in lists, so that people see what to set again; a job that uses one
+// is cancelled instead of being offered to runners until it expires.
+func dropLost(ctx context.Context, vaulted vault.Secrets, prefix string) (dropped int, err error) {
+	lost, err := vaulted.Lost(ctx, prefix)
 	if err != nil {
 		return 0, err
 	}

@@ -56,6 +56,9 @@ type Config struct {
 	OAuthClientID     string        `env:"SVC_OAUTH_CLIENT_ID" doc:"Client id of the application registered there. Unset, nobody can sign in by it."`
 	OAuthClientSecret config.Secret `env:"SVC_OAUTH_CLIENT_SECRET" doc:"Client secret of that application."`
 
+	// Never in production: members could have the service reach what only its own machine may.
+	LocalCodeHosts bool `env:"SVC_ALLOW_LOCAL_CODE_HOSTS" envDefault:"false" doc:"Lets repositories be at addresses of the service's own machine, and be reached by plain HTTP."`
+
 	// Without it every stored credential is lost; keep it apart from the database's backups.
 	VaultMasterKey []config.Secret `env:"SVC_VAULT_MASTER_KEY,required,notEmpty" min:"32" doc:"Seals stored credentials. To rotate it, list the old key and the new one in all processes, then the other way round; see OPERATIONS.md."`
 

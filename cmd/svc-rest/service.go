@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"svc/commands"
+	"svc/credentials"
 	"svc/engine/client"
 	"svc/farm/artifacts"
 	"svc/farm/dispatch"
@@ -76,6 +77,7 @@ func newService(ctx context.Context, cfg Config, m *metrics.Metrics, log *slog.L
 	p.lastSeen, p.schema = sessions.NewLastSeen(p.db.Pool, log), migrations.NewMonitor(p.db.Pool, log)
 	p.engine, p.logs = client.Client{URL: cfg.EngineURL, Secret: cfg.EngineSecret}, joblog.New(p.db.Pool, log)
 	p.secrets = secrets.Secrets{Vault: vault.Secrets{DB: p.db.Pool, Ring: p.ring}, Values: p.commands.FarmSecretValues}
+	p.credentials = credentials.Store{Vault: p.secrets.Vault, Repo: p.commands.Repo}
 	if p.volumes, err = newVolumes(cfg, m); err != nil {
 		return s, fmt.Errorf("daily limits: %w", err)
 	}

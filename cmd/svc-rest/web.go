@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"svc/commands"
+	"svc/credentials"
 	"svc/engine/client"
 	"svc/farm/artifacts"
 	"svc/farm/dispatch"
@@ -52,6 +53,8 @@ type parts struct {
 	secrets    secrets.Secrets // of jobs
 	dispatcher *dispatch.Dispatcher
 	volumes    volumes
+
+	credentials credentials.Store // of repositories
 }
 
 // newWeb returns the handler of the whole service. Live updates and slow answers end when ending is
@@ -72,7 +75,8 @@ func newWeb(cfg Config, p parts, ending <-chan struct{}, m *metrics.Metrics, log
 		DB: db, Secret: []byte(cfg.AuthSecret.Reveal()), Secure: cfg.AuthURL.URL().Scheme == "https", Now: time.Now, Log: log,
 	}
 	primary := rest.Primary{
-		Runs: projections.Runs{DB: db}, Decisions: projections.Decisions{DB: db}, Workspaces: projections.Workspaces{DB: db},
+		Runs: projections.Runs{DB: db}, Repos: projections.Repos{DB: db},
+		Decisions: projections.Decisions{DB: db}, Workspaces: projections.Workspaces{DB: db},
 		Users: projections.Users{DB: db}, Members: projections.Members{DB: db}, Invitations: projections.Invitations{DB: db},
 		ServiceAccounts: projections.ServiceAccounts{DB: db}, Runners: projections.Runners{DB: db}, Enrollments: projections.Enrollments{DB: db},
 		Jobs: projections.Jobs{DB: db}, Farm: projections.BuildFarm{DB: db}, Artifacts: projections.Artifacts{DB: db},
@@ -87,6 +91,7 @@ func newWeb(cfg Config, p parts, ending <-chan struct{}, m *metrics.Metrics, log
 		Sessions: store, LastSeen: p.lastSeen, Limit: perCaller, Queue: p.queue(),
 		Dependencies: p.dependencies(), Warnings: p.warnings,
 		Machines: machines.Operations(), Farm: farmRoutes(cfg, p, machines),
+		Engine: p.engine, Credentials: p.credentials, LocalCodeHosts: cfg.LocalCodeHosts,
 		Load: p.db.load, CodeHost: cfg.codeHost(), Origin: cfg.origin(), Ending: ending, Now: time.Now, Log: log,
 	})
 	reads, writes, bodies := api.Shared()
@@ -163,7 +168,8 @@ func redirectToApp(origin string, log *slog.Logger) http.Handler {
 func lists(of database, follower *fold.Follower) rest.Lists {
 	db := of.lists
 	return rest.Lists{
-		Runs: projections.Runs{DB: db}, Decisions: projections.Decisions{DB: db}, Audit: projections.Audit{DB: db},
+		Runs: projections.Runs{DB: db}, Repos: projections.Repos{DB: db},
+		Decisions: projections.Decisions{DB: db}, Audit: projections.Audit{DB: db},
 		Insights: projections.Insights{DB: db}, Dashboard: projections.Dashboard{DB: db}, Workspaces: projections.Workspaces{DB: db},
 		Awaiter: fold.Replica{DB: db, Follower: follower},
 	}

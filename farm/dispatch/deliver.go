@@ -83,7 +83,11 @@ func (d *Dispatcher) deliverJob(ctx context.Context, c *connection, id events.ID
 			return true, d.handleSecretError(ctx, c.runner, job, err)
 		}
 	}
-	assign := d.assignment(job, secrets)
+	source, err := d.source(ctx, c.runner.Workspace, job)
+	if err != nil {
+		return true, d.handleSourceError(ctx, c.runner, job, err)
+	}
+	assign := d.assignment(job, secrets, source)
 	if sum := job.Spec.InputSHA256; sum != "" {
 		assign.Input, err = d.inputs().Read(ctx, c.runner.Workspace, id, sum)
 		switch {
@@ -133,8 +137,41 @@ func (d *Dispatcher) handleSecretError(ctx context.Context, r Runner, job *comma
 	return d.cancelUnrunnable(ctx, r, job, unreadable.Error())
 }
 
-// reasonNoSecrets is the decline reason of a job whose secrets cannot be revealed at present.
+// reasonNoSecrets is the decline reason of a job whose secrets, or the credential of its repository, cannot be
+// revealed at present.
 const reasonNoSecrets = "no_secrets"
+
+// An UnclonableError says why a job can never clone its repository. Err has details for operators, and may be nil.
+type UnclonableError struct {
+	Reason string
+	Err    error
+}
+
+func (e *UnclonableError) Error() string { return e.Reason }
+func (e *UnclonableError) Unwrap() error { return e.Err }
+
+// source returns what the job checks out, or nil.
+func (d *Dispatcher) source(ctx context.Context, workspace events.ID, job *commands.Delivery) (*wire.Source, error) {
+	repo := job.Spec.Repo
+	if repo == nil {
+		return nil, nil
+	}
+	url, err := d.CloneURL(ctx, workspace, repo.ID, repo.Name)
+	if err != nil || url == "" {
+		return nil, err
+	}
+	return &wire.Source{URL: url, Commit: repo.Commit, Ref: repo.Ref}, nil
+}
+
+// handleSourceError cancels a job that can never clone its repository. Otherwise the job returns to the queue, as in
+// handleSecretError.
+func (d *Dispatcher) handleSourceError(ctx context.Context, r Runner, job *commands.Delivery, why error) error {
+	d.warn("look up the repository of a job", why, "job", job.Job)
+	if unclonable, is := errors.AsType[*UnclonableError](why); is {
+		return d.cancelUnrunnable(ctx, r, job, unclonable.Reason)
+	}
+	return d.decline(ctx, r, job.Job, job.Epoch, reasonNoSecrets)
+}
 
 // cancelUnrunnable cancels a job that no runner can run.
 func (d *Dispatcher) cancelUnrunnable(ctx context.Context, r Runner, job *commands.Delivery, why string) error {
@@ -156,10 +193,10 @@ func (d *Dispatcher) decline(ctx context.Context, r Runner, job events.ID, epoch
 }
 
 // assignment returns the assign message of a job.
-func (d *Dispatcher) assignment(job *commands.Delivery, secrets map[string]string) wire.Assign {
+func (d *Dispatcher) assignment(job *commands.Delivery, secrets map[string]string, source *wire.Source) wire.Assign {
 	s := job.Spec
 	a := wire.Assign{
-		Name: s.Name, Attempt: job.Attempt, Secrets: secrets,
+		Name: s.Name, Attempt: job.Attempt, Secrets: secrets, Source: source,
 		Sandbox:     wire.Sandbox{Kind: s.Sandbox.Kind, Network: s.Sandbox.Network, MemoryMiB: s.Sandbox.MemoryMiB, CPUs: s.Sandbox.CPUs},
 		IdleSeconds: s.Timeouts.IdleSeconds, Collect: s.Collect,
 		RunSeconds: s.Timeouts.RunSeconds, GraceSeconds: s.Timeouts.CancelGraceSeconds, LeaseSeconds: int(d.LeaseTime.Seconds()),
@@ -177,9 +214,6 @@ func (d *Dispatcher) assignment(job *commands.Delivery, secrets map[string]strin
 	}
 	if s.Repo != nil {
 		a.Env["SVC_REPO"], a.Env["SVC_COMMIT"], a.Env["SVC_REF"] = s.Repo.Name, s.Repo.Commit, s.Repo.Ref
-		if url := d.CloneURL(s.Repo.Name); url != "" {
-			a.Source = &wire.Source{URL: url, Commit: s.Repo.Commit, Ref: s.Repo.Ref}
-		}
 	}
 	return a
 }

@@ -38,8 +38,10 @@ type Config struct {
 	// Reveal returns the secrets of a workspace by name, as [svc/farm/secrets.Secrets] does.
 	Reveal func(ctx context.Context, workspace events.ID, names []string) (map[string]string, error)
 
-	// CloneURL returns the URL to clone the named repository from, "" if it is not known.
-	CloneURL func(repo string) string
+	// CloneURL returns the URL to clone a repository of a workspace from, with the password that it needs, or "" if it
+	// is not known. name is its name when the job was submitted. The error is an [UnclonableError] if the job can
+	// never clone it.
+	CloneURL func(ctx context.Context, workspace, repo events.ID, name string) (string, error)
 
 	ArtifactMaxJobBytes int64 // the limit on a job's artifacts that runners are told
 

@@ -131,7 +131,9 @@ func (s *site) replica(change ...func(*dispatch.Config)) *replica {
 		Reveal: func(_ context.Context, _ events.ID, names []string) (map[string]string, error) {
 			return nil, &secrets.MissingError{Name: names[0]}
 		},
-		CloneURL: func(repo string) string { return "https://code.example/" + repo + ".git" },
+		CloneURL: func(_ context.Context, _, _ events.ID, repo string) (string, error) {
+			return "https://code.example/" + repo + ".git", nil
+		},
 	}
 	for _, f := range change {
 		f(&c)

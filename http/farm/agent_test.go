@@ -17,12 +17,15 @@ import (
 	"github.com/tidwall/gjson"
 
 	"svc/commands"
+	"svc/events"
 	"svc/events/feed"
 	"svc/farm/dispatch"
 	"svc/farm/joblog"
 	"svc/farm/wire"
 	"svc/http/farm"
 )
+
+func noClone(context.Context, events.ID, events.ID, string) (string, error) { return "", nil }
 
 // connectable returns a site whose replicas accept connections of runners.
 func connectable(t *testing.T, change ...func(*dispatch.Config)) (*site, *httptest.Server) {
@@ -36,7 +39,7 @@ func connectable(t *testing.T, change ...func(*dispatch.Config)) (*site, *httpte
 		go func() { live.Run(ctx); close(ended) }()
 		d := dispatch.Config{
 			DB: db, Commands: c.Commands, Live: live, Logs: joblog.New(db, quiet), Leads: func(string) bool { return false },
-			Now: c.Now, Log: quiet, CloneURL: func(string) string { return "" }, ArtifactMaxJobBytes: c.ArtifactMaxJobBytes, MaxPerWorkspace: 2,
+			Now: c.Now, Log: quiet, CloneURL: noClone, ArtifactMaxJobBytes: c.ArtifactMaxJobBytes, MaxPerWorkspace: 2,
 		}
 		for _, f := range change {
 			f(&d)

@@ -17,21 +17,23 @@ import (
 
 func (s *Server) backlogRoutes() section {
 	return section{tag: "Backlog", about: "Issues to work on.", routes: []route{
+		s.issueRoute(),
 		command((*newIssue).toCommand, s.queueIssue, route{
 			method: "POST", path: "/backlog/queue", guard: mayDo(events.QueueIssues),
 			limits: middleware.Limits{Body: 512 << 10}, // every character may be an escape sequence
 			id:     "queueIssue", summary: "Queue an issue", status: http.StatusCreated,
 			text: "Starts a run for an issue: an existing one of the repository, by its number, or a new one with the given title and " +
-				"body. An issue can have one active run: 409 `already_queued`. 404 `repo_not_found` if the workspace has no such " +
-				"repository.",
-			refuses:        []*fault.Fault{errNoRepo, aggregates.ErrQueued, commands.ErrKeyReused, fold.ErrNotCaughtUp},
+				"body, unless the repository's code host has issues. An issue can have one active run: 409 `already_queued`. Without title, " +
+				"the code host is asked for that of the number. 404 `repo_not_found` if the workspace has no such repository.",
+			refuses: append([]*fault.Fault{
+				aggregates.ErrNoRepo, aggregates.ErrRepoPaused, aggregates.ErrQueued, errNoIssue, errIssueClosed, commands.ErrKeyReused,
+				fold.ErrNotCaughtUp,
+			}, engineFaults...),
 			requestExample: object{"repoId": exampleRepo.ID, "issueNumber": exampleQueued.IssueNumber, "title": exampleQueued.IssueTitle},
 			answerExample:  newRun(exampleQueued),
 		}),
 	}}
 }
-
-var errNoRepo = fault.New(fault.NotFound, "repo_not_found", "The workspace has no such repository.")
 
 type newIssue struct {
 	Idempotency
@@ -67,9 +69,14 @@ func (s *Server) queueIssue(ctx context.Context, in *newIssue, queue commands.Qu
 	if err != nil {
 		return nil, invalid("repoId", "must be an id")
 	}
-	repo, ok, err := s.Primary.Runs.Repo(ctx, c.workspace, id, s.Commands.IssueOf)
-	if err := checkFound(ok, err, errNoRepo); err != nil {
+	repo, connected, ok, err := s.repoOf(ctx, id)
+	if err := checkFound(ok, err, aggregates.ErrNoRepo); err != nil {
 		return nil, err
+	}
+	if connected != nil {
+		if err := s.checkQueue(ctx, connected, id, &queue); err != nil {
+			return nil, err
+		}
 	}
 	queue.Run, queue.Repo, queue.RepoName = events.NewID(s.Now()), repo.ID, repo.Name
 	queue.Largest = func(ctx context.Context, issueOf commands.IssueOf) (int, error) {
@@ -87,4 +94,20 @@ func (s *Server) queueIssue(ctx context.Context, in *newIssue, queue commands.Qu
 		queue.Run = stored.Run
 	}
 	return s.awaitRun(ctx, done, queue.Run)
+}
+
+// checkQueue refuses an issue that no run of a connected repository can work on, and looks up its title.
+func (s *Server) checkQueue(ctx context.Context, repo *aggregates.Repo, id events.ID, queue *commands.QueueIssue) (err error) {
+	_, paused := repo.Paused()
+	switch {
+	case paused:
+		return aggregates.ErrRepoPaused
+	case repo.Host().Kind == events.HostGit:
+		return nil
+	case queue.IssueNumber == 0:
+		return invalid("title", "must be an issue of the code host: give its issueNumber")
+	case input.Blank(queue.Title):
+		queue.HostTitle, err = s.issueTitle(ctx, id, queue.IssueNumber)
+	}
+	return err
 }

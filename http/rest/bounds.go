@@ -26,6 +26,7 @@ type bounds struct {
 	downloads     *quota.Semaphore // artifacts and logs
 	verifications *quota.Semaphore // verifications of Merkle logs
 	histories     *quota.Semaphore // past states and replays, each with a workspace in memory
+	engine        *quota.Semaphore // requests that wait for the engine, and so for a code host
 	positions     *quota.Semaphore // requests that wait for X-Svc-Min-Position
 }
 
@@ -81,6 +82,9 @@ func newBounds() bounds {
 			Name: "histories", Slots: 4,
 			Queue: 32, Wait: 10 * time.Second, Retry: 5 * time.Second, MaxCooldown: maxCooldown,
 		}),
+		engine: quota.New(quota.Bound{
+			Name: "engine", Slots: 16, Queue: 64, Wait: 5 * time.Second, Retry: 5 * time.Second,
+		}),
 		positions: quota.New(quota.Bound{
 			Name: "positions", Slots: 512, PerCaller: 16,
 			Queue: 512, Wait: time.Second, Retry: time.Second,
@@ -98,7 +102,7 @@ const maxPartyShare = 16
 
 func (b bounds) all() []*quota.Semaphore {
 	return []*quota.Semaphore{
-		b.reads, b.bodies, b.writes, b.streams, b.exports, b.exportPages, b.downloads, b.verifications, b.histories, b.positions,
+		b.reads, b.bodies, b.writes, b.streams, b.exports, b.exportPages, b.downloads, b.verifications, b.histories, b.engine, b.positions,
 	}
 }
 

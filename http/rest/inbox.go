@@ -18,7 +18,7 @@ func (s *Server) inboxRoutes() section {
 	ada := &caller{person: &person{role: events.Owner, approveLoops: true}}
 	return section{tag: "Inbox", about: "Decisions that runs need from people.", routes: []route{
 		query(s.listInbox, route{
-			method: "GET", path: "/inbox", guard: anyMemberOrReadToken, views: []string{"decisions", "runs"},
+			method: "GET", path: "/inbox", guard: anyMemberOrReadToken, views: []string{"decisions", "runs", "repos"},
 			id: "listInbox", summary: "List waiting decisions",
 			text: "Lists the decisions that wait for a person, newest first. Each action says whether the caller may choose it; if not, " +
 				"`disabledReason` is `role_required` or, without the permission to approve loops, `capability_required`. Tokens cannot " +
@@ -26,7 +26,7 @@ func (s *Server) inboxRoutes() section {
 			answerExample: inbox{
 				ada.inboxHead(exampleWaiting),
 				newList([]projections.Waiting{exampleDecision}, 1, examplePage,
-					func(w projections.Waiting) inboxItem { return newInboxItem(w, ada, exampleHost) }),
+					func(w projections.Waiting) inboxItem { return newInboxItem(w, ada, exampleHost.links(w.ByRun)) }),
 			},
 		}),
 		command((*newAnswer).toCommand, s.answerDecision, route{
@@ -140,7 +140,17 @@ func (s *Server) listInbox(ctx context.Context, in *inboxQuery) (*inboxAnswer, e
 	if err != nil {
 		return nil, err
 	}
-	items := newList(found, counts.Total(), in.Paging, func(w projections.Waiting) inboxItem { return newInboxItem(w, c, s.CodeHost) })
+	var repos []events.ID
+	for _, w := range found {
+		repos = append(repos, w.ByRun.Repo)
+	}
+	sites, err := s.sitesOf(ctx, repos)
+	if err != nil {
+		return nil, err
+	}
+	items := newList(found, counts.Total(), in.Paging, func(w projections.Waiting) inboxItem {
+		return newInboxItem(w, c, s.CodeHost.linksAt(sites, w.ByRun))
+	})
 	return &inboxAnswer{inbox{c.inboxHead(counts), items}}, nil
 }
 
@@ -186,13 +196,13 @@ func (c *caller) inboxSentence(all, own int) string {
 	return fmt.Sprintf("%d of %d decisions are waiting for you.", own, all)
 }
 
-func newInboxItem(w projections.Waiting, c *caller, host *CodeHost) inboxItem {
+func newInboxItem(w projections.Waiting, c *caller, at *links) inboxItem {
 	r := newRunDetail(w.ByRun)
 	item := inboxItem{
 		ID: w.ID.String(), KindID: w.Kind, Question: w.Question, RunID: w.Run.String(), CreatedAt: openapi.FormatTime(w.RaisedAt),
 		Subject: subject{
 			Repo: r.Run.Repo, IssueNumber: w.ByRun.IssueNumber, IssueTitle: w.ByRun.IssueTitle, PRNumber: w.ByRun.PRNumber, HeadSHA: w.Head,
-			Links: host.links(w.ByRun),
+			Links: at,
 		},
 		Evidence: evidence{
 			Files: r.Changes.Files, Added: r.Changes.Added, Removed: r.Changes.Removed,

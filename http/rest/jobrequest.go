@@ -154,7 +154,7 @@ func (s *Server) submitJob(ctx context.Context, repo *jobRepo, submit commands.S
 	c := callerOf(ctx)
 	var repoID events.ID
 	if repo != nil {
-		repo, ok, err := s.Primary.Runs.Repo(ctx, c.workspace, submit.Spec.Repo.ID, s.Commands.IssueOf)
+		repo, _, ok, err := s.repoOf(ctx, submit.Spec.Repo.ID)
 		switch {
 		case err != nil:
 			return nil, err

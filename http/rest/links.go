@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"strconv"
 
+	"svc/events"
 	"svc/projections"
 )
 
@@ -21,18 +22,35 @@ type links struct {
 	Changes     string `json:"changes,omitempty" format:"uri" doc:"The pull request's changes. Present once there is a pull request." example:"https://github.com/acme/web/pull/12/files"`
 }
 
+// linksAt returns the links of a run: at the site of its repository if that is or was connected, and otherwise by the
+// name of the repository at the code host of all others.
+func (h *CodeHost) linksAt(sites map[events.ID]projections.RepoSite, r projections.Run) *links {
+	site, ok := sites[r.Repo]
+	if !ok {
+		return h.links(r)
+	}
+	web, err := url.Parse(site.Web)
+	if err != nil || site.Web == "" || site.Kind == events.HostGit { // which has no issues and no pull requests
+		return nil
+	}
+	return newLinks(web, "pull", r)
+}
+
 // links returns the links of a run, or nil if h is nil or the repository's name is not a path.
 func (h *CodeHost) links(r projections.Run) *links {
 	if h == nil || !fs.ValidPath(r.RepoName) {
 		return nil
 	}
-	repo := h.URL.JoinPath(r.RepoName)
+	pulls := "pull"
+	if h.Kind != "github" {
+		pulls = "pulls"
+	}
+	return newLinks(h.URL.JoinPath(r.RepoName), pulls, r)
+}
+
+func newLinks(repo *url.URL, pulls string, r projections.Run) *links {
 	out := &links{Issue: repo.JoinPath("issues", strconv.Itoa(r.IssueNumber)).String()}
 	if r.PRNumber != nil {
-		pulls := "pull"
-		if h.Kind != "github" {
-			pulls = "pulls"
-		}
 		pull := repo.JoinPath(pulls, strconv.Itoa(*r.PRNumber))
 		out.PullRequest, out.Changes = pull.String(), pull.JoinPath("files").String()
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
+	"svc/commands"
 	"svc/events"
 	"svc/projections"
 	"svc/projections/fold"
@@ -29,7 +30,13 @@ func TestListsWaitForServerThatLags(t *testing.T) {
 	w := world.New(t)
 	p, err := w.NewPlayer(t.Context(), 1)
 	require.NoError(t, err)
-	run := w.QueueRun(t, p.Workspace)
+	run, repo := w.QueueRun(t, p.Workspace), world.NewID()
+	_, err = w.Commands.ConnectRepo(t.Context(), commands.ConnectRepo{
+		Meta: commands.Meta{Workspace: p.Workspace, Envelope: events.Envelope{Actor: events.Actor{Type: events.BySystem}}},
+		Repo: repo, Name: "acme/site", Host: events.RepoHost{Kind: events.HostGit, Clone: "https://git.acme.example/acme/site.git"},
+		Settings: events.RepoSettings{Branch: "main"},
+	})
+	require.NoError(t, err)
 	w.CaughtUp(t)
 	lagging := world.Connect(t, w.URL, func(c *pgxpool.Config) { c.MaxConns, c.PrepareConn = 1, fold.CheckServer })
 	_, err = lagging.Exec(t.Context(), `create temporary table checkpoints as select workspace_id, view, seq - 1 as seq from checkpoints`)
@@ -47,10 +54,12 @@ func TestListsWaitForServerThatLags(t *testing.T) {
 			Users: projections.Users{DB: w.DB},
 		},
 		Lists: Lists{
-			Runs: projections.Runs{DB: lagging}, Decisions: projections.Decisions{DB: lagging}, Audit: projections.Audit{DB: lagging},
+			Runs: projections.Runs{DB: lagging}, Repos: projections.Repos{DB: lagging},
+			Decisions: projections.Decisions{DB: lagging}, Audit: projections.Audit{DB: lagging},
 			Insights: projections.Insights{DB: lagging}, Dashboard: projections.Dashboard{DB: lagging}, Awaiter: w.Follower,
 		},
 	})
+	s.Credentials.Repo = w.Commands.Repo
 	api := s.Handler()
 	var head int64
 	var record events.ID
@@ -58,7 +67,8 @@ func TestListsWaitForServerThatLags(t *testing.T) {
 		select seq, id from events where workspace_id = $1 order by seq desc limit 1`, p.Workspace).Scan(&head, &record)
 	require.NoError(t, err)
 	ask := func(path string) *httptest.ResponseRecorder {
-		path = strings.Replace(strings.Replace(path, "/audit/{id}", "/audit/"+record.String(), 1), "{id}", run.String(), 1)
+		path = strings.NewReplacer(
+			"/audit/{id}", "/audit/"+record.String(), "/repos/{id}", "/repos/"+repo.String(), "{id}", run.String()).Replace(path)
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, prefix+path, nil)
 		r.AddCookie(people.Cookie(session))
 		r.Header.Set("X-Svc-Min-Position", strconv.FormatInt(head, 10))
@@ -67,7 +77,7 @@ func TestListsWaitForServerThatLags(t *testing.T) {
 		return a
 	}
 
-	query := map[string]string{"/runs": "?status=active", "/search": "?q=a"}
+	query := map[string]string{"/runs": "?status=active", "/search": "?q=a", "/backlog": "?repo=" + repo.String()}
 	asked, answers := 0, make(chan *httptest.ResponseRecorder, 100)
 	var all sync.WaitGroup
 	for _, r := range routes() {

@@ -29,7 +29,7 @@ func (s *Server) runRoutes() section {
 			},
 		}),
 		query(s.getRun, route{
-			method: "GET", path: "/runs/{id}", guard: anyMemberOrReadToken, views: []string{"runs", "run_counts"},
+			method: "GET", path: "/runs/{id}", guard: anyMemberOrReadToken, views: []string{"runs", "run_counts", "repos"},
 			id: "getRun", summary: "Get a run",
 			text: "Returns a run with its timeline, changes, resources and guardrails. A run of another workspace is not found: 404 " +
 				"`run_not_found`.",
@@ -255,8 +255,12 @@ func (s *Server) getRun(ctx context.Context, in *runPath) (*runAnswer, error) {
 	if err != nil {
 		return nil, err
 	}
+	sites, err := s.sitesOf(ctx, []events.ID{found.Repo})
+	if err != nil {
+		return nil, err
+	}
 	out := newRunDetail(found)
-	out.Run, out.Links = newRunAt(s.Now())(found), s.CodeHost.links(found)
+	out.Run, out.Links = newRunAt(s.Now())(found), s.CodeHost.linksAt(sites, found)
 	return &runAnswer{out}, s.addFarmState(ctx, found.Workspace, out.Resources.Jobs)
 }
 

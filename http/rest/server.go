@@ -12,6 +12,8 @@ import (
 
 	"svc/commands"
 	"svc/config"
+	"svc/credentials"
+	"svc/engine/client"
 	"svc/events"
 	"svc/events/feed"
 	"svc/farm/queue"
@@ -51,19 +53,25 @@ type Config struct {
 	Dependencies map[string]Check
 	Warnings     func() map[string]string // messages to operators, by name; may be nil
 	Load         func() float64           // use of the database connections: 0 is idle, at 1 requests wait
-	CodeHost     *CodeHost                // of all repositories; may be nil
-	Origin       string                   // address of the service for browsers, such as https://svc.example.com
-	Ending       <-chan struct{}          // closed when the service stops, which ends streams
-	Machines     []openapi.Mounted        // routes of build machines, served by the same router and document
-	Farm         Farm
-	Now          func() time.Time
-	Log          *slog.Logger
+	CodeHost     *CodeHost                // of repositories that are not connected; may be nil
+	Engine       client.Client            // asks code hosts
+	Credentials  credentials.Store        // of repositories
+
+	LocalCodeHosts bool // whether repositories may be on this machine, and reached by plain HTTP
+
+	Origin   string            // address of the service for browsers, such as https://svc.example.com
+	Ending   <-chan struct{}   // closed when the service stops, which ends streams
+	Machines []openapi.Mounted // routes of build machines, served by the same router and document
+	Farm     Farm
+	Now      func() time.Time
+	Log      *slog.Logger
 }
 
 // Primary has the views on the primary database: all inline ones, and the followed ones that writes
 // read or show in their answers.
 type Primary struct {
 	Runs            projections.Runs
+	Repos           projections.Repos
 	Decisions       projections.Decisions
 	Workspaces      projections.Workspaces
 	Users           projections.Users
@@ -84,6 +92,7 @@ type Primary struct {
 // writes never read them.
 type Lists struct {
 	Runs       projections.Runs
+	Repos      projections.Repos
 	Decisions  projections.Decisions
 	Audit      projections.Audit
 	Insights   projections.Insights

@@ -272,7 +272,13 @@ func (p *process) askRuns(t *testing.T) {
 	for _, repo := range []*events.ID{nil, &p.repo.ID} {
 		done[projections.RunCounts](t)(v.Counts(ctx, p.acme, repo, epoch))
 	}
-	done[[]projections.RepoRuns](t)(v.Repos(ctx, p.acme))
+	repos := projections.Repos{DB: p.asks}
+	done[[]projections.ListedRepo](t)(repos.List(ctx, p.acme))
+	done[[]projections.Run](t)(v.ActiveOf(ctx, p.acme, p.repo.ID, []int{1, 7, 777}))
+	done[int](t)(repos.Count(ctx, p.acme))
+	done[map[events.ID]projections.RepoSite](t)(repos.Sites(ctx, p.acme, []events.ID{p.repo.ID}))
+	_, _, err = repos.Get(ctx, p.acme, p.repo.ID)
+	require.NoError(t, err)
 	told := idOf(t, 'r', 500)
 	require.Len(t, done[[]events.Record](t)(v.Events(ctx, p.long, told, 5, 25)), 5)
 	require.Len(t, done[[]events.Record](t)(v.EventsBefore(ctx, p.long, told, 9, 5)), 5)

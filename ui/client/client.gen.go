@@ -1244,6 +1244,24 @@ func (e NewAnswerBodyAction) Valid() bool {
 	}
 }
 
+// Defines values for NewCredentialOfBodyWhich.
+const (
+	Read  NewCredentialOfBodyWhich = "read"
+	Write NewCredentialOfBodyWhich = "write"
+)
+
+// Valid indicates whether the value is a known member of the NewCredentialOfBodyWhich enum.
+func (e NewCredentialOfBodyWhich) Valid() bool {
+	switch e {
+	case Read:
+		return true
+	case Write:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for NewInvitationBodyRole.
 const (
 	NewInvitationBodyRoleMaintainer NewInvitationBodyRole = "Maintainer"
@@ -1259,6 +1277,24 @@ func (e NewInvitationBodyRole) Valid() bool {
 	case NewInvitationBodyRoleOwner:
 		return true
 	case NewInvitationBodyRoleViewer:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for NewRepoBodyKind.
+const (
+	NewRepoBodyKindGit    NewRepoBodyKind = "git"
+	NewRepoBodyKindGithub NewRepoBodyKind = "github"
+)
+
+// Valid indicates whether the value is a known member of the NewRepoBodyKind enum.
+func (e NewRepoBodyKind) Valid() bool {
+	switch e {
+	case NewRepoBodyKindGit:
+		return true
+	case NewRepoBodyKindGithub:
 		return true
 	default:
 		return false
@@ -1286,6 +1322,30 @@ func (e PatchOperationOp) Valid() bool {
 	}
 }
 
+// Defines values for PauseCode.
+const (
+	PauseCodeCheck          PauseCode = "check"
+	PauseCodeCredential     PauseCode = "credential"
+	PauseCodeIdentity       PauseCode = "identity"
+	PauseCodeInfrastructure PauseCode = "infrastructure"
+)
+
+// Valid indicates whether the value is a known member of the PauseCode enum.
+func (e PauseCode) Valid() bool {
+	switch e {
+	case PauseCodeCheck:
+		return true
+	case PauseCodeCredential:
+		return true
+	case PauseCodeIdentity:
+		return true
+	case PauseCodeInfrastructure:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ReplayStepOutcome.
 const (
 	ReplayStepOutcomeDenied  ReplayStepOutcome = "denied"
@@ -1298,6 +1358,213 @@ func (e ReplayStepOutcome) Valid() bool {
 	case ReplayStepOutcomeDenied:
 		return true
 	case ReplayStepOutcomeSuccess:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for RepoChangeBodyLanding.
+const (
+	RepoChangeBodyLandingExact RepoChangeBodyLanding = "exact"
+	RepoChangeBodyLandingHost  RepoChangeBodyLanding = "host"
+)
+
+// Valid indicates whether the value is a known member of the RepoChangeBodyLanding enum.
+func (e RepoChangeBodyLanding) Valid() bool {
+	switch e {
+	case RepoChangeBodyLandingExact:
+		return true
+	case RepoChangeBodyLandingHost:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for RepoChangeBodyMethod.
+const (
+	RepoChangeBodyMethodMerge  RepoChangeBodyMethod = "merge"
+	RepoChangeBodyMethodSquash RepoChangeBodyMethod = "squash"
+)
+
+// Valid indicates whether the value is a known member of the RepoChangeBodyMethod enum.
+func (e RepoChangeBodyMethod) Valid() bool {
+	switch e {
+	case RepoChangeBodyMethodMerge:
+		return true
+	case RepoChangeBodyMethodSquash:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for RepoDetailKind.
+const (
+	RepoDetailKindGit    RepoDetailKind = "git"
+	RepoDetailKindGithub RepoDetailKind = "github"
+)
+
+// Valid indicates whether the value is a known member of the RepoDetailKind enum.
+func (e RepoDetailKind) Valid() bool {
+	switch e {
+	case RepoDetailKindGit:
+		return true
+	case RepoDetailKindGithub:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for RepoDetailStatus.
+const (
+	RepoDetailStatusActive       RepoDetailStatus = "active"
+	RepoDetailStatusDisconnected RepoDetailStatus = "disconnected"
+	RepoDetailStatusPaused       RepoDetailStatus = "paused"
+)
+
+// Valid indicates whether the value is a known member of the RepoDetailStatus enum.
+func (e RepoDetailStatus) Valid() bool {
+	switch e {
+	case RepoDetailStatusActive:
+		return true
+	case RepoDetailStatusDisconnected:
+		return true
+	case RepoDetailStatusPaused:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for RepoImplementerKind.
+const (
+	Command RepoImplementerKind = "command"
+	Patch   RepoImplementerKind = "patch"
+)
+
+// Valid indicates whether the value is a known member of the RepoImplementerKind enum.
+func (e RepoImplementerKind) Valid() bool {
+	switch e {
+	case Command:
+		return true
+	case Patch:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for RepoRunsKind.
+const (
+	RepoRunsKindGit    RepoRunsKind = "git"
+	RepoRunsKindGithub RepoRunsKind = "github"
+)
+
+// Valid indicates whether the value is a known member of the RepoRunsKind enum.
+func (e RepoRunsKind) Valid() bool {
+	switch e {
+	case RepoRunsKindGit:
+		return true
+	case RepoRunsKindGithub:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for RepoRunsStatus.
+const (
+	RepoRunsStatusActive       RepoRunsStatus = "active"
+	RepoRunsStatusDisconnected RepoRunsStatus = "disconnected"
+	RepoRunsStatusPaused       RepoRunsStatus = "paused"
+	RepoRunsStatusUnconnected  RepoRunsStatus = "unconnected"
+)
+
+// Valid indicates whether the value is a known member of the RepoRunsStatus enum.
+func (e RepoRunsStatus) Valid() bool {
+	switch e {
+	case RepoRunsStatusActive:
+		return true
+	case RepoRunsStatusDisconnected:
+		return true
+	case RepoRunsStatusPaused:
+		return true
+	case RepoRunsStatusUnconnected:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for RepoSettingsLanding.
+const (
+	RepoSettingsLandingExact RepoSettingsLanding = "exact"
+	RepoSettingsLandingHost  RepoSettingsLanding = "host"
+)
+
+// Valid indicates whether the value is a known member of the RepoSettingsLanding enum.
+func (e RepoSettingsLanding) Valid() bool {
+	switch e {
+	case RepoSettingsLandingExact:
+		return true
+	case RepoSettingsLandingHost:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for RepoSettingsMethod.
+const (
+	RepoSettingsMethodMerge  RepoSettingsMethod = "merge"
+	RepoSettingsMethodSquash RepoSettingsMethod = "squash"
+)
+
+// Valid indicates whether the value is a known member of the RepoSettingsMethod enum.
+func (e RepoSettingsMethod) Valid() bool {
+	switch e {
+	case RepoSettingsMethodMerge:
+		return true
+	case RepoSettingsMethodSquash:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for RepoSettingsChangeLanding.
+const (
+	RepoSettingsChangeLandingExact RepoSettingsChangeLanding = "exact"
+	RepoSettingsChangeLandingHost  RepoSettingsChangeLanding = "host"
+)
+
+// Valid indicates whether the value is a known member of the RepoSettingsChangeLanding enum.
+func (e RepoSettingsChangeLanding) Valid() bool {
+	switch e {
+	case RepoSettingsChangeLandingExact:
+		return true
+	case RepoSettingsChangeLandingHost:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for RepoSettingsChangeMethod.
+const (
+	RepoSettingsChangeMethodMerge  RepoSettingsChangeMethod = "merge"
+	RepoSettingsChangeMethodSquash RepoSettingsChangeMethod = "squash"
+)
+
+// Valid indicates whether the value is a known member of the RepoSettingsChangeMethod enum.
+func (e RepoSettingsChangeMethod) Valid() bool {
+	switch e {
+	case RepoSettingsChangeMethodMerge:
+		return true
+	case RepoSettingsChangeMethodSquash:
 		return true
 	default:
 		return false
@@ -2362,6 +2629,34 @@ type AuditTotal struct {
 	Exact bool `json:"exact"`
 }
 
+// BacklogIssue defines model for BacklogIssue.
+type BacklogIssue struct {
+	// Author Examples: zoe
+	Author string `json:"author"`
+
+	// CreatedAt Examples: 2026-11-20T23:56:25.123Z
+	CreatedAt time.Time `json:"createdAt"`
+
+	// IssueNumber Examples: 7
+	IssueNumber int64 `json:"issueNumber"`
+
+	// Labels Examples: ["bug"]
+	Labels []string `json:"labels"`
+
+	// RunId The issue's active run; null if it has none.
+	RunId     *string `json:"runId"`
+	RunStatus *string `json:"runStatus"`
+
+	// Title Examples: Fix date parsing
+	Title string `json:"title"`
+
+	// UpdatedAt Examples: 2026-11-20T23:56:25.123Z
+	UpdatedAt time.Time `json:"updatedAt"`
+
+	// Url Examples: https://github.com/acme/web/issues/7
+	Url string `json:"url"`
+}
+
 // BadRecord defines model for BadRecord.
 type BadRecord struct {
 	// Reason Examples: the record was changed
@@ -2442,6 +2737,18 @@ type Check struct {
 
 // CheckStatus defines model for Check.Status.
 type CheckStatus string
+
+// Checkup defines model for Checkup.
+type Checkup struct {
+	// At When a check first found this.
+	//
+	// Examples: 2026-11-20T23:56:25.123Z
+	At     time.Time   `json:"at"`
+	Checks []RepoCheck `json:"checks"`
+
+	// Ok Whether nothing is lacking.
+	Ok bool `json:"ok"`
+}
 
 // Dashboard defines model for Dashboard.
 type Dashboard struct {
@@ -3526,6 +3833,14 @@ type ListArtifact struct {
 	Total  int64      `json:"total"`
 }
 
+// ListBacklogIssue defines model for ListBacklogIssue.
+type ListBacklogIssue struct {
+	Items  []BacklogIssue `json:"items"`
+	Limit  int64          `json:"limit"`
+	Offset int64          `json:"offset"`
+	Total  int64          `json:"total"`
+}
+
 // ListEnrollment defines model for ListEnrollment.
 type ListEnrollment struct {
 	Items  []Enrollment `json:"items"`
@@ -3717,6 +4032,20 @@ type NewAnswerBody struct {
 // Examples: approve_and_merge
 type NewAnswerBodyAction string
 
+// NewCredentialOfBody defines model for NewCredentialOfBody.
+type NewCredentialOfBody struct {
+	// Credential The token. Empty takes the credential away.
+	//
+	// Examples: …
+	Credential string `json:"credential"`
+
+	// Which write: pushes, opens and merges pull requests. read: clones on build machines.
+	Which NewCredentialOfBodyWhich `json:"which"`
+}
+
+// NewCredentialOfBodyWhich write: pushes, opens and merges pull requests. read: clones on build machines.
+type NewCredentialOfBodyWhich string
+
 // NewEnrollmentRequestBody defines model for NewEnrollmentRequestBody.
 type NewEnrollmentRequestBody struct {
 	// CapacityLimit Maximum number of jobs that the runner runs at once. Defaults to 64.
@@ -3777,6 +4106,36 @@ type NewIssueBody struct {
 	Title *string `json:"title,omitempty"`
 }
 
+// NewRepoBody defines model for NewRepoBody.
+type NewRepoBody struct {
+	// Credential A token that may push, and open and merge pull requests. Only the kind git can do without.
+	//
+	// Examples: …
+	Credential *string `json:"credential,omitempty"`
+
+	// Kind github: GitHub, GitHub Enterprise, and what speaks their interface. git: git alone, without issues and pull requests. Defaults to github.
+	Kind *NewRepoBodyKind `json:"kind,omitempty"`
+
+	// Name owner/name. Taken from the address by default.
+	//
+	// Examples: acme/web
+	Name *string `json:"name,omitempty"`
+
+	// ReadCredential A token that may only read, with which build machines clone. Not needed if anybody may read.
+	//
+	// Examples: …
+	ReadCredential *string             `json:"readCredential,omitempty"`
+	Settings       *RepoSettingsChange `json:"settings,omitempty"`
+
+	// Url The repository's address, such as https://github.com/acme/web. With name it may be the address of the code host's interface instead.
+	//
+	// Examples: https://github.com/acme/web
+	Url string `json:"url"`
+}
+
+// NewRepoBodyKind github: GitHub, GitHub Enterprise, and what speaks their interface. git: git alone, without issues and pull requests. Defaults to github.
+type NewRepoBodyKind string
+
 // PatchOperation defines model for PatchOperation.
 type PatchOperation struct {
 	Op PatchOperationOp `json:"op"`
@@ -3792,6 +4151,26 @@ type PatchOperation struct {
 
 // PatchOperationOp defines model for PatchOperation.Op.
 type PatchOperationOp string
+
+// Pause defines model for Pause.
+type Pause struct {
+	// At Examples: 2026-11-20T23:56:25.123Z
+	At time.Time `json:"at"`
+
+	// By Empty for service accounts.
+	//
+	// Examples: ada@acme.example
+	By string `json:"by"`
+
+	// Code Why the service paused it; absent if a person did.
+	Code *PauseCode `json:"code,omitempty"`
+
+	// Reason Examples: Release freeze.
+	Reason string `json:"reason"`
+}
+
+// PauseCode Why the service paused it; absent if a person did.
+type PauseCode string
 
 // ReplayAnswerBody defines model for ReplayAnswerBody.
 type ReplayAnswerBody struct {
@@ -3839,24 +4218,310 @@ type Repo struct {
 	Name string `json:"name"`
 }
 
+// RepoChangeBody defines model for RepoChangeBody.
+type RepoChangeBody struct {
+	// ApproverNotQueuer Whether whoever queued an issue may not approve its merge. Defaults to false.
+	ApproverNotQueuer *bool `json:"approverNotQueuer,omitempty"`
+
+	// Branch The branch that runs merge into. Defaults to the repository's default branch.
+	//
+	// Examples: main
+	Branch *string `json:"branch,omitempty"`
+
+	// Cents Budget of a run in cents; 0 is no limit, and the default.
+	Cents       *int64           `json:"cents,omitempty"`
+	Implementer *RepoImplementer `json:"implementer,omitempty"`
+
+	// Landing host: the code host merges the pull request. exact: the tested commit itself is pushed, unless the branch has moved; always so with the kind git. Defaults to host.
+	Landing *RepoChangeBodyLanding `json:"landing,omitempty"`
+
+	// MaxActive Active runs at once. Defaults to 5.
+	MaxActive *int64 `json:"maxActive,omitempty"`
+
+	// MaxFiles Files that a run may change. Defaults to 50.
+	MaxFiles *int64 `json:"maxFiles,omitempty"`
+
+	// MaxLines Lines that a run may add and remove. Defaults to 1,500.
+	MaxLines *int64 `json:"maxLines,omitempty"`
+
+	// MayAllowOnce Whether people may allow a run to change protected paths. Defaults to false.
+	MayAllowOnce *bool `json:"mayAllowOnce,omitempty"`
+
+	// Method Defaults to merge.
+	Method *RepoChangeBodyMethod `json:"method,omitempty"`
+
+	// ProtectedPaths Patterns of paths that runs may not change, besides those that are always protected.
+	//
+	// Examples: ["deploy/**"]
+	ProtectedPaths *[]string `json:"protectedPaths,omitempty"`
+
+	// RequiredJobs Jobs that the head of a run's branch, and what is merged, have to pass. The repository's .svc/loop.yaml can add more.
+	RequiredJobs *[]RequiredJob `json:"requiredJobs,omitempty"`
+
+	// Rounds How often a run may implement. Defaults to 3.
+	Rounds *int64 `json:"rounds,omitempty"`
+}
+
+// RepoChangeBodyLanding host: the code host merges the pull request. exact: the tested commit itself is pushed, unless the branch has moved; always so with the kind git. Defaults to host.
+type RepoChangeBodyLanding string
+
+// RepoChangeBodyMethod Defaults to merge.
+type RepoChangeBodyMethod string
+
+// RepoCheck defines model for RepoCheck.
+type RepoCheck struct {
+	// Id Examples: push
+	Id     string  `json:"id"`
+	Remedy *string `json:"remedy,omitempty"`
+
+	// Status ok, lacking (runs cannot work without it) or noted.
+	//
+	// Examples: ok
+	Status string `json:"status"`
+
+	// Text Examples: The credential may push.
+	Text string `json:"text"`
+
+	// Url Where to mend it.
+	Url *string `json:"url,omitempty"`
+}
+
+// RepoDetail defines model for RepoDetail.
+type RepoDetail struct {
+	// ApiUrl Examples: https://api.github.com
+	ApiUrl *string `json:"apiUrl,omitempty"`
+
+	// Check What the last check found.
+	Check *Checkup `json:"check,omitempty"`
+
+	// CloneUrl Examples: https://github.com/acme/web.git
+	CloneUrl string `json:"cloneUrl"`
+
+	// ConnectedAt Examples: 2026-11-20T23:56:25.123Z
+	ConnectedAt time.Time `json:"connectedAt"`
+
+	// ConnectedBy Empty for service accounts.
+	//
+	// Examples: ada@acme.example
+	ConnectedBy   string `json:"connectedBy"`
+	HasCredential bool   `json:"hasCredential"`
+
+	// HasReadCredential Whether build machines clone with a credential.
+	HasReadCredential bool   `json:"hasReadCredential"`
+	Id                string `json:"id"`
+
+	// Kind github: GitHub, GitHub Enterprise, and what speaks their interface. git: git alone, without issues and pull requests.
+	Kind RepoDetailKind `json:"kind"`
+
+	// Name Examples: acme/web
+	Name string `json:"name"`
+
+	// Pause Present while it is paused.
+	Pause    *Pause           `json:"pause,omitempty"`
+	Settings RepoSettings     `json:"settings"`
+	Status   RepoDetailStatus `json:"status"`
+
+	// WebUrl Examples: https://github.com/acme/web
+	WebUrl *string `json:"webUrl,omitempty"`
+}
+
+// RepoDetailKind github: GitHub, GitHub Enterprise, and what speaks their interface. git: git alone, without issues and pull requests.
+type RepoDetailKind string
+
+// RepoDetailStatus defines model for RepoDetail.Status.
+type RepoDetailStatus string
+
+// RepoImplementer defines model for RepoImplementer.
+type RepoImplementer struct {
+	// IdleSeconds How long the command may write nothing. Defaults to no limit.
+	IdleSeconds *int64 `json:"idleSeconds,omitempty"`
+
+	// Kind patch: the issue carries the change as a diff. command: a shell command that runs as a job of the build farm. The other fields are for a command.
+	Kind RepoImplementerKind `json:"kind"`
+
+	// Labels Labels that a runner must have.
+	//
+	// Examples: ["os=linux"]
+	Labels *[]string `json:"labels,omitempty"`
+
+	// Run Examples: ./agent.sh
+	Run *string `json:"run,omitempty"`
+
+	// RunSeconds Defaults to an hour.
+	RunSeconds *int64      `json:"runSeconds,omitempty"`
+	Sandbox    *JobSandbox `json:"sandbox,omitempty"`
+
+	// Secrets Names of job secrets that the command gets as environment variables.
+	//
+	// Examples: ["MODEL_KEY"]
+	Secrets *[]string `json:"secrets,omitempty"`
+}
+
+// RepoImplementerKind patch: the issue carries the change as a diff. command: a shell command that runs as a job of the build farm. The other fields are for a command.
+type RepoImplementerKind string
+
 // RepoList defines model for RepoList.
 type RepoList struct {
 	Items []RepoRuns `json:"items"`
 }
 
+// RepoPauseBody defines model for RepoPauseBody.
+type RepoPauseBody struct {
+	// Reason Why, for everybody who wonders.
+	//
+	// Examples: Release freeze.
+	Reason string `json:"reason"`
+}
+
 // RepoRuns defines model for RepoRuns.
 type RepoRuns struct {
 	// Active Runs that have not ended.
-	Active int64  `json:"active"`
-	Id     string `json:"id"`
+	Active int64 `json:"active"`
 
-	// Name The name in its newest issue.
+	// Branch Examples: main
+	Branch *string `json:"branch,omitempty"`
+
+	// ConnectedAt Examples: 2026-11-20T23:56:25.123Z
+	ConnectedAt *time.Time    `json:"connectedAt,omitempty"`
+	Id          string        `json:"id"`
+	Kind        *RepoRunsKind `json:"kind,omitempty"`
+
+	// Name The name at its code host; for a repository that is not connected, the name in its newest issue.
 	//
 	// Examples: acme/web
 	Name string `json:"name"`
 
+	// Ok Whether the last check found everything that runs need.
+	Ok          *bool   `json:"ok,omitempty"`
+	PauseReason *string `json:"pauseReason,omitempty"`
+
+	// Status unconnected: only runs name it. The fields below are present if it is or was connected.
+	Status RepoRunsStatus `json:"status"`
+
 	// Terminal Runs that have ended.
 	Terminal int64 `json:"terminal"`
+
+	// WebUrl Examples: https://github.com/acme/web
+	WebUrl *string `json:"webUrl,omitempty"`
+}
+
+// RepoRunsKind defines model for RepoRuns.Kind.
+type RepoRunsKind string
+
+// RepoRunsStatus unconnected: only runs name it. The fields below are present if it is or was connected.
+type RepoRunsStatus string
+
+// RepoSettings defines model for RepoSettings.
+type RepoSettings struct {
+	ApproverNotQueuer bool `json:"approverNotQueuer"`
+
+	// Branch The branch that runs merge into.
+	//
+	// Examples: main
+	Branch string `json:"branch"`
+
+	// Cents Examples: 500
+	Cents       int64               `json:"cents"`
+	Implementer RepoImplementer     `json:"implementer"`
+	Landing     RepoSettingsLanding `json:"landing"`
+
+	// MaxActive Examples: 5
+	MaxActive int64 `json:"maxActive"`
+
+	// MaxFiles Examples: 50
+	MaxFiles int64 `json:"maxFiles"`
+
+	// MaxLines Examples: 1500
+	MaxLines     int64              `json:"maxLines"`
+	MayAllowOnce bool               `json:"mayAllowOnce"`
+	Method       RepoSettingsMethod `json:"method"`
+
+	// ProtectedPaths Examples: ["deploy/**"]
+	ProtectedPaths []string      `json:"protectedPaths"`
+	RequiredJobs   []RequiredJob `json:"requiredJobs"`
+
+	// Rounds Examples: 3
+	Rounds int64 `json:"rounds"`
+}
+
+// RepoSettingsLanding defines model for RepoSettings.Landing.
+type RepoSettingsLanding string
+
+// RepoSettingsMethod defines model for RepoSettings.Method.
+type RepoSettingsMethod string
+
+// RepoSettingsChange defines model for RepoSettingsChange.
+type RepoSettingsChange struct {
+	// ApproverNotQueuer Whether whoever queued an issue may not approve its merge. Defaults to false.
+	ApproverNotQueuer *bool `json:"approverNotQueuer,omitempty"`
+
+	// Branch The branch that runs merge into. Defaults to the repository's default branch.
+	//
+	// Examples: main
+	Branch *string `json:"branch,omitempty"`
+
+	// Cents Budget of a run in cents; 0 is no limit, and the default.
+	Cents       *int64           `json:"cents,omitempty"`
+	Implementer *RepoImplementer `json:"implementer,omitempty"`
+
+	// Landing host: the code host merges the pull request. exact: the tested commit itself is pushed, unless the branch has moved; always so with the kind git. Defaults to host.
+	Landing *RepoSettingsChangeLanding `json:"landing,omitempty"`
+
+	// MaxActive Active runs at once. Defaults to 5.
+	MaxActive *int64 `json:"maxActive,omitempty"`
+
+	// MaxFiles Files that a run may change. Defaults to 50.
+	MaxFiles *int64 `json:"maxFiles,omitempty"`
+
+	// MaxLines Lines that a run may add and remove. Defaults to 1,500.
+	MaxLines *int64 `json:"maxLines,omitempty"`
+
+	// MayAllowOnce Whether people may allow a run to change protected paths. Defaults to false.
+	MayAllowOnce *bool `json:"mayAllowOnce,omitempty"`
+
+	// Method Defaults to merge.
+	Method *RepoSettingsChangeMethod `json:"method,omitempty"`
+
+	// ProtectedPaths Patterns of paths that runs may not change, besides those that are always protected.
+	//
+	// Examples: ["deploy/**"]
+	ProtectedPaths *[]string `json:"protectedPaths,omitempty"`
+
+	// RequiredJobs Jobs that the head of a run's branch, and what is merged, have to pass. The repository's .svc/loop.yaml can add more.
+	RequiredJobs *[]RequiredJob `json:"requiredJobs,omitempty"`
+
+	// Rounds How often a run may implement. Defaults to 3.
+	Rounds *int64 `json:"rounds,omitempty"`
+}
+
+// RepoSettingsChangeLanding host: the code host merges the pull request. exact: the tested commit itself is pushed, unless the branch has moved; always so with the kind git. Defaults to host.
+type RepoSettingsChangeLanding string
+
+// RepoSettingsChangeMethod Defaults to merge.
+type RepoSettingsChangeMethod string
+
+// RequiredJob defines model for RequiredJob.
+type RequiredJob struct {
+	// Labels Labels that a runner must have.
+	//
+	// Examples: ["os=linux"]
+	Labels *[]string `json:"labels,omitempty"`
+
+	// Name Examples: test
+	Name string `json:"name"`
+
+	// RunSeconds Defaults to an hour.
+	RunSeconds *int64      `json:"runSeconds,omitempty"`
+	Sandbox    *JobSandbox `json:"sandbox,omitempty"`
+
+	// Secrets Names of job secrets. The job gets them once a person has approved the commit.
+	//
+	// Examples: ["NPM_TOKEN"]
+	Secrets *[]string `json:"secrets,omitempty"`
+
+	// SecretsBeforeApproval Whether the job gets its secrets before, when it runs code that nobody has looked at.
+	SecretsBeforeApproval *bool         `json:"secretsBeforeApproval,omitempty"`
+	Steps                 []JobStepSpec `json:"steps"`
 }
 
 // Resources defines model for Resources.
@@ -4755,6 +5420,30 @@ type GetAuditRecordParams struct {
 	XSvcMinPosition *int64 `json:"X-Svc-Min-Position,omitempty"`
 }
 
+// ListIssuesParams defines parameters for ListIssues.
+type ListIssuesParams struct {
+	// Repo The repository's id.
+	Repo string `form:"repo" json:"repo"`
+
+	// Label Only issues with this label.
+	Label *string `form:"label,omitempty" json:"label,omitempty"`
+
+	// Q Only issues whose title contains this text.
+	Q *string `form:"q,omitempty" json:"q,omitempty"`
+
+	// Limit Maximum number of items to return.
+	Limit *int64 `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Offset Number of items to skip.
+	Offset *int64 `form:"offset,omitempty" json:"offset,omitempty"`
+
+	// XSvcTenant The workspace, by id or slug. People default to the session's active workspace. A token has access to its own workspace only; any other one is not found.
+	XSvcTenant *string `json:"X-Svc-Tenant,omitempty"`
+
+	// XSvcMinPosition The `X-Svc-Position` of an earlier response. The request waits up to five seconds until its data includes that position.
+	XSvcMinPosition *int64 `json:"X-Svc-Min-Position,omitempty"`
+}
+
 // QueueIssueParams defines parameters for QueueIssue.
 type QueueIssueParams struct {
 	// XSvcTenant The workspace, by id or slug. People default to the session's active workspace. A token has access to its own workspace only; any other one is not found.
@@ -5187,6 +5876,60 @@ type ListReposParams struct {
 	XSvcMinPosition *int64 `json:"X-Svc-Min-Position,omitempty"`
 }
 
+// ConnectRepoParams defines parameters for ConnectRepo.
+type ConnectRepoParams struct {
+	// XSvcTenant The workspace, by id or slug. People default to the session's active workspace. A token has access to its own workspace only; any other one is not found.
+	XSvcTenant *string `json:"X-Svc-Tenant,omitempty"`
+}
+
+// DisconnectRepoParams defines parameters for DisconnectRepo.
+type DisconnectRepoParams struct {
+	// Name The repository's name, typed again.
+	Name string `form:"name" json:"name"`
+
+	// XSvcTenant The workspace, by id or slug. People default to the session's active workspace. A token has access to its own workspace only; any other one is not found.
+	XSvcTenant *string `json:"X-Svc-Tenant,omitempty"`
+}
+
+// GetRepoParams defines parameters for GetRepo.
+type GetRepoParams struct {
+	// XSvcTenant The workspace, by id or slug. People default to the session's active workspace. A token has access to its own workspace only; any other one is not found.
+	XSvcTenant *string `json:"X-Svc-Tenant,omitempty"`
+
+	// XSvcMinPosition The `X-Svc-Position` of an earlier response. The request waits up to five seconds until its data includes that position.
+	XSvcMinPosition *int64 `json:"X-Svc-Min-Position,omitempty"`
+}
+
+// ChangeRepoParams defines parameters for ChangeRepo.
+type ChangeRepoParams struct {
+	// XSvcTenant The workspace, by id or slug. People default to the session's active workspace. A token has access to its own workspace only; any other one is not found.
+	XSvcTenant *string `json:"X-Svc-Tenant,omitempty"`
+}
+
+// CheckRepoParams defines parameters for CheckRepo.
+type CheckRepoParams struct {
+	// XSvcTenant The workspace, by id or slug. People default to the session's active workspace. A token has access to its own workspace only; any other one is not found.
+	XSvcTenant *string `json:"X-Svc-Tenant,omitempty"`
+}
+
+// ReplaceRepoCredentialParams defines parameters for ReplaceRepoCredential.
+type ReplaceRepoCredentialParams struct {
+	// XSvcTenant The workspace, by id or slug. People default to the session's active workspace. A token has access to its own workspace only; any other one is not found.
+	XSvcTenant *string `json:"X-Svc-Tenant,omitempty"`
+}
+
+// PauseRepoParams defines parameters for PauseRepo.
+type PauseRepoParams struct {
+	// XSvcTenant The workspace, by id or slug. People default to the session's active workspace. A token has access to its own workspace only; any other one is not found.
+	XSvcTenant *string `json:"X-Svc-Tenant,omitempty"`
+}
+
+// ResumeRepoParams defines parameters for ResumeRepo.
+type ResumeRepoParams struct {
+	// XSvcTenant The workspace, by id or slug. People default to the session's active workspace. A token has access to its own workspace only; any other one is not found.
+	XSvcTenant *string `json:"X-Svc-Tenant,omitempty"`
+}
+
 // ListRunsParams defines parameters for ListRuns.
 type ListRunsParams struct {
 	// Status active: runs that have not ended. terminal: runs that have ended.
@@ -5251,6 +5994,15 @@ type ListRunEventsParams struct {
 
 // ListRunEventsParamsOrder defines parameters for ListRunEvents.
 type ListRunEventsParamsOrder string
+
+// RetryRunParams defines parameters for RetryRun.
+type RetryRunParams struct {
+	// XSvcTenant The workspace, by id or slug. People default to the session's active workspace. A token has access to its own workspace only; any other one is not found.
+	XSvcTenant *string `json:"X-Svc-Tenant,omitempty"`
+
+	// IdempotencyKey Makes the request safe to retry: it takes effect once per key, for at least 30 days.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
 
 // SearchParams defines parameters for Search.
 type SearchParams struct {
@@ -5347,6 +6099,18 @@ type SendInvitationJSONRequestBody = NewInvitationBody
 
 // UpdateMemberJSONRequestBody defines body for UpdateMember for application/json ContentType.
 type UpdateMemberJSONRequestBody = MemberChangeBody
+
+// ConnectRepoJSONRequestBody defines body for ConnectRepo for application/json ContentType.
+type ConnectRepoJSONRequestBody = NewRepoBody
+
+// ChangeRepoJSONRequestBody defines body for ChangeRepo for application/json ContentType.
+type ChangeRepoJSONRequestBody = RepoChangeBody
+
+// ReplaceRepoCredentialJSONRequestBody defines body for ReplaceRepoCredential for application/json ContentType.
+type ReplaceRepoCredentialJSONRequestBody = NewCredentialOfBody
+
+// PauseRepoJSONRequestBody defines body for PauseRepo for application/json ContentType.
+type PauseRepoJSONRequestBody = RepoPauseBody
 
 // CancelRunJSONRequestBody defines body for CancelRun for application/json ContentType.
 type CancelRunJSONRequestBody = CancellationBody
@@ -5511,9 +6275,18 @@ type ClientInterface interface {
 	// Corresponds with GET /api/v1/audit/{id} (the `GetAuditRecord` operationId).
 	GetAuditRecord(ctx context.Context, id string, params *GetAuditRecordParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ListIssues List open issues
+	//
+	// Lists the open issues of a connected repository, newest first, as its code host has them now, with their active runs. A repository of the kind git has none: its issues are written here.
+	//
+	// For: any member, or a token with api.read.
+	//
+	// Corresponds with GET /api/v1/backlog (the `ListIssues` operationId).
+	ListIssues(ctx context.Context, params *ListIssuesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// QueueIssueWithBody Queue an issue
 	//
-	// Starts a run for an issue: an existing one of the repository, by its number, or a new one with the given title and body. An issue can have one active run: 409 `already_queued`. 404 `repo_not_found` if the workspace has no such repository.
+	// Starts a run for an issue: an existing one of the repository, by its number, or a new one with the given title and body, unless the repository's code host has issues. An issue can have one active run: 409 `already_queued`. Without title, the code host is asked for that of the number. 404 `repo_not_found` if the workspace has no such repository.
 	//
 	// For: Owner, Maintainer or legacy member.
 	//
@@ -5524,7 +6297,7 @@ type ClientInterface interface {
 
 	// QueueIssue Queue an issue
 	//
-	// Starts a run for an issue: an existing one of the repository, by its number, or a new one with the given title and body. An issue can have one active run: 409 `already_queued`. 404 `repo_not_found` if the workspace has no such repository.
+	// Starts a run for an issue: an existing one of the repository, by its number, or a new one with the given title and body, unless the repository's code host has issues. An issue can have one active run: 409 `already_queued`. Without title, the code host is asked for that of the number. 404 `repo_not_found` if the workspace has no such repository.
 	//
 	// For: Owner, Maintainer or legacy member.
 	//
@@ -5959,12 +6732,136 @@ type ClientInterface interface {
 
 	// ListRepos List repositories
 	//
-	// Lists the repositories that runs of the workspace have worked on, by name, at most 1,000, with their numbers of runs. Use an id as the `repo` filter of lists and insights.
+	// Lists the connected repositories of the workspace, and those that runs have worked on, by name, at most 1,000, with their numbers of runs. Use an id as the `repo` filter of lists and insights.
 	//
 	// For: any member, or a token with api.read.
 	//
 	// Corresponds with GET /api/v1/repos (the `ListRepos` operationId).
 	ListRepos(ctx context.Context, params *ListReposParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ConnectRepoWithBody Connect a repository
+	//
+	// Connects a repository, once everything that runs need was tried with the credential: it creates and deletes a branch `svc-check/…`. 422 `repo_check_failed` with what is lacking in `details.checks`, and nothing is kept. Credentials are stored encrypted and never returned; build machines receive only `readCredential`.
+	//
+	// For: Owner or Maintainer.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/repos (the `ConnectRepo` operationId).
+	ConnectRepoWithBody(ctx context.Context, params *ConnectRepoParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ConnectRepo Connect a repository
+	//
+	// Connects a repository, once everything that runs need was tried with the credential: it creates and deletes a branch `svc-check/…`. 422 `repo_check_failed` with what is lacking in `details.checks`, and nothing is kept. Credentials are stored encrypted and never returned; build machines receive only `readCredential`.
+	//
+	// For: Owner or Maintainer.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/repos (the `ConnectRepo` operationId).
+	ConnectRepo(ctx context.Context, params *ConnectRepoParams, body ConnectRepoJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DisconnectRepo Disconnect a repository
+	//
+	// Ends work on a repository and deletes its credentials. Its runs and jobs stay listed; jobs that wait are cancelled when their turn comes. It can be connected again.
+	//
+	// For: Owner or Maintainer.
+	//
+	// Corresponds with DELETE /api/v1/repos/{id} (the `DisconnectRepo` operationId).
+	DisconnectRepo(ctx context.Context, id string, params *DisconnectRepoParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetRepo Get a repository
+	//
+	// Returns a repository that is or was connected, with its settings and what the last check found.
+	//
+	// For: any member, or a token with api.read.
+	//
+	// Corresponds with GET /api/v1/repos/{id} (the `GetRepo` operationId).
+	GetRepo(ctx context.Context, id string, params *GetRepoParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ChangeRepoWithBody Change a repository's settings
+	//
+	// Changes the given settings. They apply to what runs do from now on.
+	//
+	// For: Owner or Maintainer.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PATCH /api/v1/repos/{id} (the `ChangeRepo` operationId).
+	ChangeRepoWithBody(ctx context.Context, id string, params *ChangeRepoParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ChangeRepo Change a repository's settings
+	//
+	// Changes the given settings. They apply to what runs do from now on.
+	//
+	// For: Owner or Maintainer.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PATCH /api/v1/repos/{id} (the `ChangeRepo` operationId).
+	ChangeRepo(ctx context.Context, id string, params *ChangeRepoParams, body ChangeRepoJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CheckRepo Check a repository
+	//
+	// Tries again everything that runs need, and records what it finds, a new name of the repository too.
+	//
+	// For: Owner or Maintainer.
+	//
+	// Corresponds with POST /api/v1/repos/{id}/check (the `CheckRepo` operationId).
+	CheckRepo(ctx context.Context, id string, params *CheckRepoParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ReplaceRepoCredentialWithBody Replace a credential of a repository
+	//
+	// Replaces a credential, once everything that runs need was tried with the new one: 422 `repo_check_failed` otherwise. A pause because the code host refused the credential ends.
+	//
+	// For: Owner or Maintainer.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/repos/{id}/credential (the `ReplaceRepoCredential` operationId).
+	ReplaceRepoCredentialWithBody(ctx context.Context, id string, params *ReplaceRepoCredentialParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ReplaceRepoCredential Replace a credential of a repository
+	//
+	// Replaces a credential, once everything that runs need was tried with the new one: 422 `repo_check_failed` otherwise. A pause because the code host refused the credential ends.
+	//
+	// For: Owner or Maintainer.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/repos/{id}/credential (the `ReplaceRepoCredential` operationId).
+	ReplaceRepoCredential(ctx context.Context, id string, params *ReplaceRepoCredentialParams, body ReplaceRepoCredentialJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PauseRepoWithBody Pause a repository
+	//
+	// Stops work on a repository: no run begins, and active ones do not go on.
+	//
+	// For: Owner or Maintainer.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/repos/{id}/pause (the `PauseRepo` operationId).
+	PauseRepoWithBody(ctx context.Context, id string, params *PauseRepoParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PauseRepo Pause a repository
+	//
+	// Stops work on a repository: no run begins, and active ones do not go on.
+	//
+	// For: Owner or Maintainer.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/repos/{id}/pause (the `PauseRepo` operationId).
+	PauseRepo(ctx context.Context, id string, params *PauseRepoParams, body PauseRepoJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ResumeRepo Resume a repository
+	//
+	// Ends a pause, also one by the service.
+	//
+	// For: Owner or Maintainer.
+	//
+	// Corresponds with POST /api/v1/repos/{id}/resume (the `ResumeRepo` operationId).
+	ResumeRepo(ctx context.Context, id string, params *ResumeRepoParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListRuns List runs
 	//
@@ -6014,6 +6911,15 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /api/v1/runs/{id}/events (the `ListRunEvents` operationId).
 	ListRunEvents(ctx context.Context, id string, params *ListRunEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RetryRun Try a run again
+	//
+	// Queues the issue of a run that has ended once more, as a new run, which begins when nothing is left of the earlier one. 409 `run_active` if the run has not ended, 409 `already_queued` if its issue has another active run.
+	//
+	// For: Owner, Maintainer or legacy member.
+	//
+	// Corresponds with POST /api/v1/runs/{id}/retry (the `RetryRun` operationId).
+	RetryRun(ctx context.Context, id string, params *RetryRunParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// Search Search the workspace
 	//
@@ -6265,9 +7171,28 @@ func (c *Client) GetAuditRecord(ctx context.Context, id string, params *GetAudit
 	return c.Client.Do(req)
 }
 
+// ListIssues List open issues
+//
+// Lists the open issues of a connected repository, newest first, as its code host has them now, with their active runs. A repository of the kind git has none: its issues are written here.
+//
+// For: any member, or a token with api.read.
+//
+// Corresponds with GET /api/v1/backlog (the `ListIssues` operationId).
+func (c *Client) ListIssues(ctx context.Context, params *ListIssuesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListIssuesRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // QueueIssueWithBody Queue an issue
 //
-// Starts a run for an issue: an existing one of the repository, by its number, or a new one with the given title and body. An issue can have one active run: 409 `already_queued`. 404 `repo_not_found` if the workspace has no such repository.
+// Starts a run for an issue: an existing one of the repository, by its number, or a new one with the given title and body, unless the repository's code host has issues. An issue can have one active run: 409 `already_queued`. Without title, the code host is asked for that of the number. 404 `repo_not_found` if the workspace has no such repository.
 //
 // For: Owner, Maintainer or legacy member.
 //
@@ -6288,7 +7213,7 @@ func (c *Client) QueueIssueWithBody(ctx context.Context, params *QueueIssueParam
 
 // QueueIssue Queue an issue
 //
-// Starts a run for an issue: an existing one of the repository, by its number, or a new one with the given title and body. An issue can have one active run: 409 `already_queued`. 404 `repo_not_found` if the workspace has no such repository.
+// Starts a run for an issue: an existing one of the repository, by its number, or a new one with the given title and body, unless the repository's code host has issues. An issue can have one active run: 409 `already_queued`. Without title, the code host is asked for that of the number. 404 `repo_not_found` if the workspace has no such repository.
 //
 // For: Owner, Maintainer or legacy member.
 //
@@ -7153,13 +8078,257 @@ func (c *Client) UpdateMember(ctx context.Context, id string, params *UpdateMemb
 
 // ListRepos List repositories
 //
-// Lists the repositories that runs of the workspace have worked on, by name, at most 1,000, with their numbers of runs. Use an id as the `repo` filter of lists and insights.
+// Lists the connected repositories of the workspace, and those that runs have worked on, by name, at most 1,000, with their numbers of runs. Use an id as the `repo` filter of lists and insights.
 //
 // For: any member, or a token with api.read.
 //
 // Corresponds with GET /api/v1/repos (the `ListRepos` operationId).
 func (c *Client) ListRepos(ctx context.Context, params *ListReposParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListReposRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ConnectRepoWithBody Connect a repository
+//
+// Connects a repository, once everything that runs need was tried with the credential: it creates and deletes a branch `svc-check/…`. 422 `repo_check_failed` with what is lacking in `details.checks`, and nothing is kept. Credentials are stored encrypted and never returned; build machines receive only `readCredential`.
+//
+// For: Owner or Maintainer.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/repos (the `ConnectRepo` operationId).
+func (c *Client) ConnectRepoWithBody(ctx context.Context, params *ConnectRepoParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewConnectRepoRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ConnectRepo Connect a repository
+//
+// Connects a repository, once everything that runs need was tried with the credential: it creates and deletes a branch `svc-check/…`. 422 `repo_check_failed` with what is lacking in `details.checks`, and nothing is kept. Credentials are stored encrypted and never returned; build machines receive only `readCredential`.
+//
+// For: Owner or Maintainer.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/repos (the `ConnectRepo` operationId).
+func (c *Client) ConnectRepo(ctx context.Context, params *ConnectRepoParams, body ConnectRepoJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewConnectRepoRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DisconnectRepo Disconnect a repository
+//
+// Ends work on a repository and deletes its credentials. Its runs and jobs stay listed; jobs that wait are cancelled when their turn comes. It can be connected again.
+//
+// For: Owner or Maintainer.
+//
+// Corresponds with DELETE /api/v1/repos/{id} (the `DisconnectRepo` operationId).
+func (c *Client) DisconnectRepo(ctx context.Context, id string, params *DisconnectRepoParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDisconnectRepoRequest(c.Server, id, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetRepo Get a repository
+//
+// Returns a repository that is or was connected, with its settings and what the last check found.
+//
+// For: any member, or a token with api.read.
+//
+// Corresponds with GET /api/v1/repos/{id} (the `GetRepo` operationId).
+func (c *Client) GetRepo(ctx context.Context, id string, params *GetRepoParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetRepoRequest(c.Server, id, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ChangeRepoWithBody Change a repository's settings
+//
+// Changes the given settings. They apply to what runs do from now on.
+//
+// For: Owner or Maintainer.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PATCH /api/v1/repos/{id} (the `ChangeRepo` operationId).
+func (c *Client) ChangeRepoWithBody(ctx context.Context, id string, params *ChangeRepoParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewChangeRepoRequestWithBody(c.Server, id, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ChangeRepo Change a repository's settings
+//
+// Changes the given settings. They apply to what runs do from now on.
+//
+// For: Owner or Maintainer.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PATCH /api/v1/repos/{id} (the `ChangeRepo` operationId).
+func (c *Client) ChangeRepo(ctx context.Context, id string, params *ChangeRepoParams, body ChangeRepoJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewChangeRepoRequest(c.Server, id, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CheckRepo Check a repository
+//
+// Tries again everything that runs need, and records what it finds, a new name of the repository too.
+//
+// For: Owner or Maintainer.
+//
+// Corresponds with POST /api/v1/repos/{id}/check (the `CheckRepo` operationId).
+func (c *Client) CheckRepo(ctx context.Context, id string, params *CheckRepoParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCheckRepoRequest(c.Server, id, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ReplaceRepoCredentialWithBody Replace a credential of a repository
+//
+// Replaces a credential, once everything that runs need was tried with the new one: 422 `repo_check_failed` otherwise. A pause because the code host refused the credential ends.
+//
+// For: Owner or Maintainer.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/repos/{id}/credential (the `ReplaceRepoCredential` operationId).
+func (c *Client) ReplaceRepoCredentialWithBody(ctx context.Context, id string, params *ReplaceRepoCredentialParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewReplaceRepoCredentialRequestWithBody(c.Server, id, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ReplaceRepoCredential Replace a credential of a repository
+//
+// Replaces a credential, once everything that runs need was tried with the new one: 422 `repo_check_failed` otherwise. A pause because the code host refused the credential ends.
+//
+// For: Owner or Maintainer.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/repos/{id}/credential (the `ReplaceRepoCredential` operationId).
+func (c *Client) ReplaceRepoCredential(ctx context.Context, id string, params *ReplaceRepoCredentialParams, body ReplaceRepoCredentialJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewReplaceRepoCredentialRequest(c.Server, id, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PauseRepoWithBody Pause a repository
+//
+// Stops work on a repository: no run begins, and active ones do not go on.
+//
+// For: Owner or Maintainer.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/repos/{id}/pause (the `PauseRepo` operationId).
+func (c *Client) PauseRepoWithBody(ctx context.Context, id string, params *PauseRepoParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPauseRepoRequestWithBody(c.Server, id, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PauseRepo Pause a repository
+//
+// Stops work on a repository: no run begins, and active ones do not go on.
+//
+// For: Owner or Maintainer.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/repos/{id}/pause (the `PauseRepo` operationId).
+func (c *Client) PauseRepo(ctx context.Context, id string, params *PauseRepoParams, body PauseRepoJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPauseRepoRequest(c.Server, id, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ResumeRepo Resume a repository
+//
+// Ends a pause, also one by the service.
+//
+// For: Owner or Maintainer.
+//
+// Corresponds with POST /api/v1/repos/{id}/resume (the `ResumeRepo` operationId).
+func (c *Client) ResumeRepo(ctx context.Context, id string, params *ResumeRepoParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewResumeRepoRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
 	}
@@ -7259,6 +8428,25 @@ func (c *Client) CancelRun(ctx context.Context, id string, params *CancelRunPara
 // Corresponds with GET /api/v1/runs/{id}/events (the `ListRunEvents` operationId).
 func (c *Client) ListRunEvents(ctx context.Context, id string, params *ListRunEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListRunEventsRequest(c.Server, id, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RetryRun Try a run again
+//
+// Queues the issue of a run that has ended once more, as a new run, which begins when nothing is left of the earlier one. 409 `run_active` if the run has not ended, 409 `already_queued` if its issue has another active run.
+//
+// For: Owner, Maintainer or legacy member.
+//
+// Corresponds with POST /api/v1/runs/{id}/retry (the `RetryRun` operationId).
+func (c *Client) RetryRun(ctx context.Context, id string, params *RetryRunParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRetryRunRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
 	}
@@ -8245,6 +9433,130 @@ func NewGetAuditRecordRequest(server string, id string, params *GetAuditRecordPa
 	queryURL, err := serverURL.Parse(operationPath)
 	if err != nil {
 		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.XSvcTenant != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Svc-Tenant", *params.XSvcTenant, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Svc-Tenant", headerParam0)
+		}
+
+		if params.XSvcMinPosition != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Svc-Min-Position", *params.XSvcMinPosition, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Svc-Min-Position", headerParam1)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewListIssuesRequest constructs an http.Request for the ListIssues method
+func NewListIssuesRequest(server string, params *ListIssuesParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/backlog")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", false, "repo", params.Repo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "uuid"}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if params.Label != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "label", *params.Label, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Q != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "q", *params.Q, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Offset != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "offset", *params.Offset, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
 	}
 
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
@@ -10977,6 +12289,477 @@ func NewListReposRequest(server string, params *ListReposParams) (*http.Request,
 	return req, nil
 }
 
+// NewConnectRepoRequest calls the generic ConnectRepo builder with application/json body
+func NewConnectRepoRequest(server string, params *ConnectRepoParams, body ConnectRepoJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewConnectRepoRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewConnectRepoRequestWithBody constructs an http.Request for the ConnectRepo method, with any body, and a specified content type
+func NewConnectRepoRequestWithBody(server string, params *ConnectRepoParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/repos")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.XSvcTenant != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Svc-Tenant", *params.XSvcTenant, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Svc-Tenant", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewDisconnectRepoRequest constructs an http.Request for the DisconnectRepo method
+func NewDisconnectRepoRequest(server string, id string, params *DisconnectRepoParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/repos/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", false, "name", params.Name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.XSvcTenant != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Svc-Tenant", *params.XSvcTenant, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Svc-Tenant", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewGetRepoRequest constructs an http.Request for the GetRepo method
+func NewGetRepoRequest(server string, id string, params *GetRepoParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/repos/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.XSvcTenant != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Svc-Tenant", *params.XSvcTenant, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Svc-Tenant", headerParam0)
+		}
+
+		if params.XSvcMinPosition != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Svc-Min-Position", *params.XSvcMinPosition, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Svc-Min-Position", headerParam1)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewChangeRepoRequest calls the generic ChangeRepo builder with application/json body
+func NewChangeRepoRequest(server string, id string, params *ChangeRepoParams, body ChangeRepoJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewChangeRepoRequestWithBody(server, id, params, "application/json", bodyReader)
+}
+
+// NewChangeRepoRequestWithBody constructs an http.Request for the ChangeRepo method, with any body, and a specified content type
+func NewChangeRepoRequestWithBody(server string, id string, params *ChangeRepoParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/repos/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPatch, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.XSvcTenant != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Svc-Tenant", *params.XSvcTenant, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Svc-Tenant", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewCheckRepoRequest constructs an http.Request for the CheckRepo method
+func NewCheckRepoRequest(server string, id string, params *CheckRepoParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/repos/%s/check", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.XSvcTenant != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Svc-Tenant", *params.XSvcTenant, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Svc-Tenant", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewReplaceRepoCredentialRequest calls the generic ReplaceRepoCredential builder with application/json body
+func NewReplaceRepoCredentialRequest(server string, id string, params *ReplaceRepoCredentialParams, body ReplaceRepoCredentialJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewReplaceRepoCredentialRequestWithBody(server, id, params, "application/json", bodyReader)
+}
+
+// NewReplaceRepoCredentialRequestWithBody constructs an http.Request for the ReplaceRepoCredential method, with any body, and a specified content type
+func NewReplaceRepoCredentialRequestWithBody(server string, id string, params *ReplaceRepoCredentialParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/repos/%s/credential", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.XSvcTenant != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Svc-Tenant", *params.XSvcTenant, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Svc-Tenant", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewPauseRepoRequest calls the generic PauseRepo builder with application/json body
+func NewPauseRepoRequest(server string, id string, params *PauseRepoParams, body PauseRepoJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPauseRepoRequestWithBody(server, id, params, "application/json", bodyReader)
+}
+
+// NewPauseRepoRequestWithBody constructs an http.Request for the PauseRepo method, with any body, and a specified content type
+func NewPauseRepoRequestWithBody(server string, id string, params *PauseRepoParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/repos/%s/pause", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.XSvcTenant != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Svc-Tenant", *params.XSvcTenant, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Svc-Tenant", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewResumeRepoRequest constructs an http.Request for the ResumeRepo method
+func NewResumeRepoRequest(server string, id string, params *ResumeRepoParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/repos/%s/resume", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.XSvcTenant != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Svc-Tenant", *params.XSvcTenant, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Svc-Tenant", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
 // NewListRunsRequest constructs an http.Request for the ListRuns method
 func NewListRunsRequest(server string, params *ListRunsParams) (*http.Request, error) {
 	var err error
@@ -11339,6 +13122,66 @@ func NewListRunEventsRequest(server string, id string, params *ListRunEventsPara
 			}
 
 			req.Header.Set("X-Svc-Min-Position", headerParam1)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewRetryRunRequest constructs an http.Request for the RetryRun method
+func NewRetryRunRequest(server string, id string, params *RetryRunParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/runs/%s/retry", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.XSvcTenant != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Svc-Tenant", *params.XSvcTenant, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Svc-Tenant", headerParam0)
+		}
+
+		if params.IdempotencyKey != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam1)
 		}
 
 	}
@@ -11823,5 +13666,5 @@ func (c *Client) applyEditors(ctx context.Context, req *http.Request, additional
 	return nil
 }
 
-// Answers and refusals are decoded by Read and Do.
+// Answers and refusals are decoded by Decode and Do.
 // (An empty template would not replace the usual one.)

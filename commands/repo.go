@@ -1,0 +1,199 @@
+package commands
+
+import (
+	"context"
+	"fmt"
+
+	"svc/aggregates"
+	"svc/events"
+)
+
+// ConnectRepo lets runs work on a repository, under an id that the caller has generated. The caller has stored the
+// credentials in the vault, and has tried them: Checks is what a probe found.
+type ConnectRepo struct {
+	Meta           `json:"-"`
+	Repo           events.ID           `json:"-"`
+	Name           string              `json:"name"`
+	Host           events.RepoHost     `json:"host"`
+	Credential     events.ID           `json:"-"`
+	ReadCredential events.ID           `json:"-"`
+	Settings       events.RepoSettings `json:"settings"`
+	Checks         []events.RepoCheck  `json:"-"`
+}
+
+func (c ConnectRepo) denial() events.CommandDenied {
+	e := denialOf(events.RepoConnected{}, events.ID{})
+	e.Name = c.Name
+	return e
+}
+
+// ConnectRepo refuses callers who may not manage repositories, as do the other commands here, and a repository whose
+// address another one has.
+func (h *Handler) ConnectRepo(ctx context.Context, c ConnectRepo) (Result, error) {
+	return h.execute(ctx, c.Meta, c, onRepo(c.Repo, func(w *work, r *aggregates.Repo) ([]events.Event, error) {
+		w.claim(events.Claim{Key: events.RepoKey(c.Host.Clone), Owner: c.Repo}, aggregates.ErrRepoConnected)
+		return r.Connect(events.RepoConnected{
+			Name: c.Name, Host: c.Host, Credential: c.Credential, ReadCredential: c.ReadCredential, Settings: c.Settings,
+		}, c.Checks...)
+	}))
+}
+
+// ChangeRepoSettings changes how runs work on a repository.
+type ChangeRepoSettings struct {
+	Meta   `json:"-"`
+	Repo   events.ID                                              `json:"repoId"`
+	Change func(events.RepoSettings) (events.RepoSettings, error) `json:"-"` // must not modify slices
+}
+
+func (c ChangeRepoSettings) denial() events.CommandDenied {
+	return denialOf(events.RepoSettingsChanged{}, c.Repo)
+}
+
+// ChangeRepoSettings applies Change to the present settings. It does nothing if that changes nothing.
+func (h *Handler) ChangeRepoSettings(ctx context.Context, c ChangeRepoSettings) (Result, error) {
+	return h.execute(ctx, c.Meta, c, onRepo(c.Repo, func(_ *work, r *aggregates.Repo) ([]events.Event, error) {
+		if !r.Connected() {
+			return nil, aggregates.ErrNoRepo
+		}
+		to, err := c.Change(r.Settings())
+		if err != nil {
+			return nil, err
+		}
+		return r.ChangeSettings(to)
+	}))
+}
+
+// CheckRepo records what a probe of a repository found.
+type CheckRepo struct {
+	Meta   `json:"-"`
+	Repo   events.ID          `json:"repoId"`
+	Checks []events.RepoCheck `json:"-"`
+}
+
+func (c CheckRepo) denial() events.CommandDenied { return denialOf(events.RepoChecked{}, c.Repo) }
+
+// CheckRepo does nothing if the findings are as before.
+func (h *Handler) CheckRepo(ctx context.Context, c CheckRepo) (Result, error) {
+	return h.execute(ctx, c.Meta, c, onRepo(c.Repo, func(_ *work, r *aggregates.Repo) ([]events.Event, error) {
+		return r.RecordCheck(c.Checks)
+	}))
+}
+
+// ReplaceRepoCredential gives a credential of a repository a new value, which the caller has stored in the vault. The
+// zero ID takes the credential away.
+type ReplaceRepoCredential struct {
+	Meta  `json:"-"`
+	Repo  events.ID             `json:"repoId"`
+	Which events.CredentialKind `json:"which"`
+	Value events.ID             `json:"-"`
+}
+
+func (c ReplaceRepoCredential) denial() events.CommandDenied {
+	return denialOf(events.RepoCredentialReplaced{}, c.Repo)
+}
+
+// ReplaceRepoCredential returns the vault's id of the former value, which can be deleted; it is zero if there was none.
+func (h *Handler) ReplaceRepoCredential(ctx context.Context, c ReplaceRepoCredential) (done Result, former events.ID, err error) {
+	done, err = h.execute(ctx, c.Meta, c, onRepo(c.Repo, func(_ *work, r *aggregates.Repo) ([]events.Event, error) {
+		former = r.Credential(c.Which)
+		return r.ReplaceCredential(c.Which, c.Value)
+	}))
+	return done, former, err
+}
+
+// PauseRepo stops work on a repository. Code is empty if a person does.
+type PauseRepo struct {
+	Meta   `json:"-"`
+	Repo   events.ID        `json:"repoId"`
+	Reason string           `json:"reason"`
+	Code   events.PauseCode `json:"code,omitempty"`
+}
+
+func (c PauseRepo) denial() events.CommandDenied { return denialOf(events.RepoPaused{}, c.Repo) }
+
+// PauseRepo does nothing if a person has paused the repository already.
+func (h *Handler) PauseRepo(ctx context.Context, c PauseRepo) (Result, error) {
+	return h.execute(ctx, c.Meta, c, onRepo(c.Repo, func(_ *work, r *aggregates.Repo) ([]events.Event, error) {
+		return r.Pause(c.Reason, c.Code)
+	}))
+}
+
+// ResumeRepo ends a pause, whoever paused the repository.
+type ResumeRepo struct {
+	Meta `json:"-"`
+	Repo events.ID `json:"repoId"`
+}
+
+func (c ResumeRepo) denial() events.CommandDenied { return denialOf(events.RepoResumed{}, c.Repo) }
+
+// ResumeRepo does nothing if the repository is not paused.
+func (h *Handler) ResumeRepo(ctx context.Context, c ResumeRepo) (Result, error) {
+	return h.execute(ctx, c.Meta, c, onRepo(c.Repo, func(_ *work, r *aggregates.Repo) ([]events.Event, error) {
+		return r.Resume()
+	}))
+}
+
+// RenameRepo records that a repository has another name or other addresses at its host, as a probe found.
+type RenameRepo struct {
+	Meta `json:"-"`
+	Repo events.ID       `json:"repoId"`
+	Name string          `json:"name"`
+	Host events.RepoHost `json:"host"`
+}
+
+// RenameRepo does nothing if that is known. It refuses an address that another connected repository has.
+func (h *Handler) RenameRepo(ctx context.Context, c RenameRepo) (Result, error) {
+	return h.execute(ctx, c.Meta, c, onRepo(c.Repo, func(w *work, r *aggregates.Repo) ([]events.Event, error) {
+		list, err := r.Rename(c.Name, c.Host)
+		if before := r.Host().Clone; err == nil && before != c.Host.Clone {
+			w.releases = append(w.releases, events.Claim{Key: events.RepoKey(before), Owner: c.Repo})
+			w.claim(events.Claim{Key: events.RepoKey(c.Host.Clone), Owner: c.Repo}, aggregates.ErrRepoConnected)
+		}
+		return list, err
+	}))
+}
+
+// DisconnectRepo ends work on a repository. Name is the repository's, which the person has typed.
+type DisconnectRepo struct {
+	Meta `json:"-"`
+	Repo events.ID `json:"repoId"`
+	Name string    `json:"name"`
+}
+
+func (c DisconnectRepo) denial() events.CommandDenied {
+	return denialOf(events.RepoDisconnected{}, c.Repo)
+}
+
+// DisconnectRepo returns the vault's ids of the credentials, which can be deleted. The repository can then be
+// connected again, under another id.
+func (h *Handler) DisconnectRepo(ctx context.Context, c DisconnectRepo) (done Result, former []events.ID, err error) {
+	done, err = h.execute(ctx, c.Meta, c, onRepo(c.Repo, func(w *work, r *aggregates.Repo) ([]events.Event, error) {
+		former = []events.ID{r.Credential(events.WriteCredential), r.Credential(events.ReadCredential)}
+		w.releases = append(w.releases, events.Claim{Key: events.RepoKey(r.Host().Clone), Owner: c.Repo})
+		return r.Disconnect(c.Name)
+	}))
+	return done, former, err
+}
+
+// Repo returns a repository as the log says, whose events are authenticated: what jobs clone and what receives
+// credentials is never read from a view. It is not Known if there is none.
+func (h *Handler) Repo(ctx context.Context, workspace, id events.ID) (repo aggregates.Repo, err error) {
+	if err = read(ctx, h, workspace, id, func(r *aggregates.Repo) { repo = *r }); err != nil {
+		return aggregates.Repo{}, fmt.Errorf("load repository %s of %s: %w", id, workspace, err)
+	}
+	return repo, nil
+}
+
+// onRepo is onStream for a repository, for people who may manage repositories and for the service itself.
+func onRepo(id events.ID, decide func(*work, *aggregates.Repo) ([]events.Event, error)) decideFunc {
+	return func(ctx context.Context, w *work) error {
+		if w.meta.Actor.Type != events.BySystem {
+			if err := w.allow(ctx, events.ManageRepos); err != nil {
+				return err
+			}
+		}
+		return onStream(id, func(_ context.Context, w *work, r *aggregates.Repo) ([]events.Event, error) {
+			return decide(w, r)
+		})(ctx, w)
+	}
+}

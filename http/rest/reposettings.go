@@ -1,0 +1,147 @@
+package rest
+
+import (
+	"svc/events"
+)
+
+// A repoSettings says how runs work on a repository, in answers.
+type repoSettings struct {
+	Branch           string             `json:"branch" doc:"The branch that runs merge into." example:"main"`
+	Implementer      repoImplementer    `json:"implementer"`
+	RequiredJobs     []requiredJob      `json:"requiredJobs" nullable:"false"`
+	ProtectedPaths   []string           `json:"protectedPaths" nullable:"false" example:"[\"deploy/**\"]"`
+	MayAllowOnce     bool               `json:"mayAllowOnce"`
+	Landing          events.Landing     `json:"landing" enum:"host,exact"`
+	Method           events.MergeMethod `json:"method" enum:"merge,squash"`
+	ApproverNotQueue bool               `json:"approverNotQueuer"`
+	MaxActive        int                `json:"maxActive" example:"5"`
+	Rounds           int                `json:"rounds" example:"3"`
+	Cents            int64              `json:"cents" example:"500"`
+	MaxFiles         int                `json:"maxFiles" example:"50"`
+	MaxLines         int                `json:"maxLines" example:"1500"`
+}
+
+// A RepoSettingsChange has the settings to change; absent ones keep their value, or get the default of a new
+// repository.
+type RepoSettingsChange struct {
+	Branch           *string             `json:"branch,omitempty" minLength:"1" maxLength:"200" doc:"The branch that runs merge into. Defaults to the repository's default branch." example:"main"`
+	Implementer      *repoImplementer    `json:"implementer,omitempty"`
+	RequiredJobs     *[]requiredJob      `json:"requiredJobs,omitempty" maxItems:"20" nullable:"false" doc:"Jobs that the head of a run's branch, and what is merged, have to pass. The repository's .svc/loop.yaml can add more."`
+	ProtectedPaths   *[]string           `json:"protectedPaths,omitempty" maxItems:"100" nullable:"false" doc:"Patterns of paths that runs may not change, besides those that are always protected." example:"[\"deploy/**\"]"`
+	MayAllowOnce     *bool               `json:"mayAllowOnce,omitempty" doc:"Whether people may allow a run to change protected paths. Defaults to false."`
+	Landing          *events.Landing     `json:"landing,omitempty" enum:"host,exact" doc:"host: the code host merges the pull request. exact: the tested commit itself is pushed, unless the branch has moved; always so with the kind git. Defaults to host."`
+	Method           *events.MergeMethod `json:"method,omitempty" enum:"merge,squash" doc:"Defaults to merge."`
+	ApproverNotQueue *bool               `json:"approverNotQueuer,omitempty" doc:"Whether whoever queued an issue may not approve its merge. Defaults to false."`
+	MaxActive        *int                `json:"maxActive,omitempty" minimum:"1" maximum:"100" doc:"Active runs at once. Defaults to 5."`
+	Rounds           *int                `json:"rounds,omitempty" minimum:"1" maximum:"10" doc:"How often a run may implement. Defaults to 3."`
+	Cents            *int64              `json:"cents,omitempty" minimum:"0" maximum:"100000000" doc:"Budget of a run in cents; 0 is no limit, and the default."`
+	MaxFiles         *int                `json:"maxFiles,omitempty" minimum:"1" maximum:"10000" doc:"Files that a run may change. Defaults to 50."`
+	MaxLines         *int                `json:"maxLines,omitempty" minimum:"1" maximum:"1000000" doc:"Lines that a run may add and remove. Defaults to 1,500."`
+}
+
+// A repoImplementer is what changes the code.
+type repoImplementer struct {
+	Kind        events.ImplementerKind `json:"kind" enum:"patch,command" doc:"patch: the issue carries the change as a diff. command: a shell command that runs as a job of the build farm. The other fields are for a command."`
+	Run         string                 `json:"run,omitempty" maxLength:"65536" example:"./agent.sh"`
+	Secrets     []string               `json:"secrets,omitempty" maxItems:"50" nullable:"false" doc:"Names of job secrets that the command gets as environment variables." example:"[\"MODEL_KEY\"]"`
+	Labels      []string               `json:"labels,omitempty" maxItems:"16" nullable:"false" doc:"Labels that a runner must have." example:"[\"os=linux\"]"`
+	Sandbox     *jobSandbox            `json:"sandbox,omitempty"`
+	RunSeconds  int                    `json:"runSeconds,omitempty" minimum:"1" maximum:"86400" doc:"Defaults to an hour."`
+	IdleSeconds int                    `json:"idleSeconds,omitempty" minimum:"1" maximum:"86400" doc:"How long the command may write nothing. Defaults to no limit."`
+}
+
+// A requiredJob is a job that commits have to pass.
+type requiredJob struct {
+	Name                  string        `json:"name" minLength:"1" maxLength:"100" example:"test"`
+	Steps                 []jobStepSpec `json:"steps" minItems:"1" maxItems:"50" nullable:"false"`
+	Labels                []string      `json:"labels,omitempty" maxItems:"16" nullable:"false" doc:"Labels that a runner must have." example:"[\"os=linux\"]"`
+	Sandbox               *jobSandbox   `json:"sandbox,omitempty"`
+	RunSeconds            int           `json:"runSeconds,omitempty" minimum:"1" maximum:"86400" doc:"Defaults to an hour."`
+	Secrets               []string      `json:"secrets,omitempty" maxItems:"50" nullable:"false" doc:"Names of job secrets. The job gets them once a person has approved the commit." example:"[\"NPM_TOKEN\"]"`
+	SecretsBeforeApproval bool          `json:"secretsBeforeApproval,omitempty" doc:"Whether the job gets its secrets before, when it runs code that nobody has looked at."`
+}
+
+// applyTo returns settings with those of c that are present.
+func (c *RepoSettingsChange) applyTo(s events.RepoSettings) events.RepoSettings {
+	set(&s.Branch, c.Branch)
+	if c.Implementer != nil {
+		s.Implementer = c.Implementer.event()
+	}
+	if c.RequiredJobs != nil {
+		s.RequiredJobs = nil
+		for _, job := range *c.RequiredJobs {
+			s.RequiredJobs = append(s.RequiredJobs, job.event())
+		}
+	}
+	set(&s.ProtectedPaths, c.ProtectedPaths)
+	set(&s.MayAllowOnce, c.MayAllowOnce)
+	set(&s.Landing, c.Landing)
+	set(&s.Method, c.Method)
+	set(&s.ApproverNotQueue, c.ApproverNotQueue)
+	set(&s.MaxActive, c.MaxActive)
+	set(&s.Rounds, c.Rounds)
+	set(&s.Cents, c.Cents)
+	set(&s.MaxFiles, c.MaxFiles)
+	set(&s.MaxLines, c.MaxLines)
+	return s
+}
+
+func set[T any](field, value *T) {
+	if value != nil {
+		*field = *value
+	}
+}
+
+func (i *repoImplementer) event() events.Implementer {
+	e := events.Implementer{
+		Kind: i.Kind, Run: i.Run, Secrets: i.Secrets, Labels: i.Labels, RunSeconds: i.RunSeconds, IdleSeconds: i.IdleSeconds,
+	}
+	if i.Sandbox != nil {
+		e.Sandbox = events.JobSandbox(*i.Sandbox)
+	}
+	return e
+}
+
+func (j *requiredJob) event() events.RequiredJob {
+	e := events.RequiredJob{
+		Name: j.Name, Labels: j.Labels, RunSeconds: j.RunSeconds, Secrets: j.Secrets, SecretsBeforeApproval: j.SecretsBeforeApproval,
+	}
+	for _, step := range j.Steps {
+		e.Steps = append(e.Steps, events.JobStep(step))
+	}
+	if j.Sandbox != nil {
+		e.Sandbox = events.JobSandbox(*j.Sandbox)
+	}
+	return e
+}
+
+func newRepoSettings(s events.RepoSettings) repoSettings {
+	out := repoSettings{
+		Branch: s.Branch, RequiredJobs: []requiredJob{}, ProtectedPaths: append([]string{}, s.ProtectedPaths...),
+		MayAllowOnce: s.MayAllowOnce, Landing: s.Landing, Method: s.Method, ApproverNotQueue: s.ApproverNotQueue,
+		MaxActive: s.MaxActive, Rounds: s.Rounds, Cents: s.Cents, MaxFiles: s.MaxFiles, MaxLines: s.MaxLines,
+		Implementer: repoImplementer{
+			Kind: s.Implementer.Kind, Run: s.Implementer.Run, Secrets: s.Implementer.Secrets, Labels: s.Implementer.Labels,
+			Sandbox: newSandbox(s.Implementer.Sandbox), RunSeconds: s.Implementer.RunSeconds, IdleSeconds: s.Implementer.IdleSeconds,
+		},
+	}
+	for _, j := range s.RequiredJobs {
+		job := requiredJob{
+			Name: j.Name, Steps: []jobStepSpec{}, Labels: j.Labels, Sandbox: newSandbox(j.Sandbox), RunSeconds: j.RunSeconds,
+			Secrets: j.Secrets, SecretsBeforeApproval: j.SecretsBeforeApproval,
+		}
+		for _, step := range j.Steps {
+			job.Steps = append(job.Steps, jobStepSpec(step))
+		}
+		out.RequiredJobs = append(out.RequiredJobs, job)
+	}
+	return out
+}
+
+func newSandbox(s events.JobSandbox) *jobSandbox {
+	if s == (events.JobSandbox{}) {
+		return nil
+	}
+	out := jobSandbox(s)
+	return &out
+}
