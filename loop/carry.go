@@ -18,6 +18,7 @@ func (r *runner) look(ctx context.Context) (in Surroundings, err error) {
 	if r.from, err = r.Commands.Repo(ctx, r.workspace, r.p.Repo.ID); err != nil {
 		return in, err
 	}
+	r.known = r.from.Known()
 	paused, _ := r.from.Paused()
 	in.Repo = Repo{Connected: r.from.Connected(), Paused: paused.Reason, Host: r.from.Host(), Settings: r.from.Settings()}
 	r.repo = in.Repo

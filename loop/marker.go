@@ -35,8 +35,16 @@ type Marker struct {
 	marked func() // tells this process's workers
 }
 
+// NewMarker returns a marker that does nothing until a [Scheduler] runs it.
+func NewMarker(db *pgxpool.Pool, leads func(string) bool, log *slog.Logger) *Marker {
+	return &Marker{db: db, table: table{db}, leads: leads, logger: log, follow: follow.New(db, MarkerName, leads, log), marked: func() {}}
+}
+
 // Moved tells m that a log has grown, or that any may have if workspace is zero. It does not block.
-func (m *Marker) Moved(workspace events.ID) { m.follow.Moved(workspace) }
+func (m *Marker) Moved(workspace events.ID, _ int64) { m.follow.Moved(workspace) }
+
+// Stuck returns how many logs cannot be followed at present.
+func (m *Marker) Stuck() int { return m.follow.Stuck() }
 
 // run marks until ctx ends.
 func (m *Marker) run(ctx context.Context) {

@@ -12,6 +12,7 @@ import (
 	"svc/aggregates"
 	"svc/commands"
 	"svc/config"
+	"svc/credentials"
 	"svc/engine/client"
 	"svc/events"
 	"svc/input"
@@ -21,14 +22,17 @@ import (
 func doWith[In, Out any](ctx context.Context, r *runner, kind client.Kind, in In, change io.Reader) (*Out, error) {
 	ctx, cancel := context.WithTimeout(ctx, stepTime)
 	defer cancel()
-	token, err := r.Credential(ctx, r.workspace, r.from.Credential(events.WriteCredential))
-	if err != nil {
+	repo, token, err := r.Credentials.Reveal(ctx, r.workspace, r.p.Repo.ID, events.WriteCredential)
+	switch {
+	case errors.Is(err, credentials.ErrUnreadable):
+		return nil, r.pause(ctx, events.PauseCredential, "Its credential cannot be opened any more. Replace it.")
+	case err != nil:
 		return nil, err
 	}
-	step := stepFor(r.workspace, r.run, r.p.Repo.ID, &r.from, token, stepTime)
+	step := stepFor(r.workspace, r.run, r.p.Repo.ID, &repo, token, stepTime)
 	out, err := client.Do[In, Out](ctx, r.Engine, kind, step, in, change, nil)
 	if err != nil {
-		return nil, r.classify(ctx, kind, err)
+		return nil, r.classify(ctx, err)
 	}
 	return &out, nil
 }
@@ -50,7 +54,7 @@ func stepFor(workspace, run, id events.ID, repo *aggregates.Repo, token string, 
 }
 
 // classify pauses the repository if the error is not the run's, and returns what the run does about it.
-func (r *runner) classify(ctx context.Context, kind client.Kind, err error) error {
+func (r *runner) classify(ctx context.Context, err error) error {
 	f, ok := errors.AsType[*client.Failure](err)
 	if !ok || f.Class != client.Surroundings {
 		return err
@@ -64,11 +68,15 @@ func (r *runner) classify(ctx context.Context, kind client.Kind, err error) erro
 	case client.CodePolicy:
 		return &waiting{events.WaitPolicy, f.Message}
 	}
-	pause := commands.PauseRepo{Meta: r.meta(), Repo: r.p.Repo.ID, Reason: f.Message, Code: code}
-	if _, err := r.Commands.PauseRepo(ctx, pause); err != nil {
-		return fmt.Errorf("pause repository after %s: %w", kind, err)
+	return r.pause(ctx, code, f.Message)
+}
+
+// pause pauses the repository. It returns an error, since the run cannot go on.
+func (r *runner) pause(ctx context.Context, code events.PauseCode, why string) error {
+	if _, err := r.Commands.PauseRepo(ctx, commands.PauseRepo{Meta: r.meta(), Repo: r.p.Repo.ID, Reason: why, Code: code}); err != nil {
+		return fmt.Errorf("pause repository %s: %w", r.p.Repo.ID, err)
 	}
-	return err
+	return commands.ErrRunMoved // it is decided again, by the paused repository
 }
 
 // do has the engine do a step, and records what came of it.

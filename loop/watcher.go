@@ -95,12 +95,8 @@ func (s *Scheduler) watchRepo(ctx context.Context, list []watchedRun) (changed b
 	ctx, cancel := context.WithTimeout(ctx, watchTime)
 	defer cancel()
 	workspace := list[0].Workspace
-	repo, err := s.Commands.Repo(ctx, workspace, list[0].Repo)
+	repo, token, err := s.Credentials.Reveal(ctx, workspace, list[0].Repo, events.WriteCredential)
 	if _, paused := repo.Paused(); err != nil || paused || !repo.Connected() {
-		return false, err
-	}
-	token, err := s.Credential(ctx, workspace, repo.Credential(events.WriteCredential))
-	if err != nil {
 		return false, err
 	}
 	out, err := client.Do[client.WatchInput, client.WatchResult](ctx, s.Engine, client.StepWatch,

@@ -12,9 +12,9 @@ import (
 
 	"svc/aggregates"
 	"svc/commands"
+	"svc/credentials"
 	"svc/engine/client"
 	"svc/events"
-	"svc/events/follow"
 	"svc/farm/artifacts"
 	"svc/farm/joblog"
 	"svc/farm/queue"
@@ -33,6 +33,7 @@ const (
 // Config configures a [Scheduler].
 type Config struct {
 	DB        *pgxpool.Pool
+	Marker    *Marker
 	Events    events.Streams // the log, which authenticates what it returns
 	Commands  *commands.Handler
 	Engine    client.Client
@@ -40,8 +41,7 @@ type Config struct {
 	Artifacts artifacts.Store // nil if artifacts are off
 	Logs      *joblog.Logs
 
-	// Credential returns a credential of a repository, "" if it has none.
-	Credential func(ctx context.Context, workspace events.ID, value events.ID) (string, error)
+	Credentials credentials.Store
 
 	Origin         string  // of the web app, for links in pull requests
 	MaxActive      int     // runs of a workspace that are active at once
@@ -55,7 +55,6 @@ type Config struct {
 // A Scheduler moves runs. Any number of processes may run one.
 type Scheduler struct {
 	Config
-	Marker   *Marker
 	table    table
 	holder   events.ID // in claims
 	wake     chan struct{}
@@ -65,9 +64,7 @@ type Scheduler struct {
 // New returns a scheduler that does nothing until Run is called.
 func New(c Config) *Scheduler {
 	s := &Scheduler{Config: c, table: table{c.DB}, holder: events.NewID(c.Now()), wake: make(chan struct{}, workers), policies: newPolicies()}
-	s.Marker = &Marker{
-		db: c.DB, table: s.table, leads: c.Leads, logger: c.Log, marked: s.notify, follow: follow.New(c.DB, MarkerName, c.Leads, c.Log),
-	}
+	s.Marker.marked = s.notify
 	return s
 }
 
@@ -220,9 +217,10 @@ type runner struct {
 	wantsLook      bool // something has changed at the code host
 
 	// Of the present move.
-	p    *aggregates.Progress
-	repo Repo
-	from aggregates.Repo
+	p     *aggregates.Progress
+	repo  Repo
+	from  aggregates.Repo
+	known bool // the repository was connected at some time
 }
 
 // meta is who moves runs.
@@ -240,8 +238,8 @@ func (r *runner) once(ctx context.Context) (*after, error) {
 	if err != nil {
 		return nil, err
 	}
-	if r.p.Status == "" {
-		return &after{done: true}, nil // there is no such run
+	if r.p.Status == "" || !r.known { // there is no such run, or nobody ever connected its repository
+		return &after{done: true}, nil
 	}
 	m := Next(r.p, in)
 	switch {
