@@ -94,8 +94,8 @@ test-raced:
 	$$($(GO) list ./... | grep -vxF $(SEQUENTIAL:%=-e svc/%))
 
 .PHONY: test-clients
-test-clients: build node-check ## lint the API's description and run clients generated from it
-	cd test/clients && npm ci --silent --fetch-retries=5 && node run.mjs
+test-clients: build node-check ## lint the API's description, run clients generated from it, and check the code host
+	cd test/clients && npm ci --silent --fetch-retries=5 && node codehost.mjs && node run.mjs
 
 .PHONY: test-browser
 test-browser: build node-check chromium-check ## drive the web app in Chromium, and sign-in with Better Auth's client
@@ -113,7 +113,7 @@ keep-pictures: build node-check chromium-check ## take new pictures of pages, wi
 
 .PHONY: lighthouse
 lighthouse: build node-check chromium-check ## run Lighthouse on the pages of the web app; takes minutes
-	cd test/lighthouse && npm ci --silent --fetch-retries=5 && node run.mjs
+	cd test/lighthouse && npm ci --silent --fetch-retries=5 && node codehost.mjs && node run.mjs
 
 .PHONY: bench
 bench: build ## measure speeds as ratios to baselines; takes most of an hour and 15 GB

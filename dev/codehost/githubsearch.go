@@ -99,7 +99,7 @@ func searchIssues(v *visit) (int, any, error) {
 				"The listed users and repositories cannot be searched either because the resources do not exist or you do not have permission to view them.")
 		}
 	}
-	return http.StatusOK, object{"total_count": len(items), "incomplete_results": false, "items": paged(v, items)}, nil
+	return http.StatusOK, object{"total_count": len(items), "incomplete_results": false, "search_type": "lexical", "items": paged(v, items)}, nil
 }
 
 func (v *visit) searchIn(r *repository, s search) (items []object) {
