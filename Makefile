@@ -113,7 +113,7 @@ keep-pictures: build node-check chromium-check ## take new pictures of pages, wi
 
 .PHONY: lighthouse
 lighthouse: build node-check chromium-check ## run Lighthouse on the pages of the web app; takes minutes
-	cd test/lighthouse && npm ci --silent --fetch-retries=5 && node codehost.mjs && node run.mjs
+	cd test/lighthouse && npm ci --silent --fetch-retries=5 && node run.mjs
 
 .PHONY: bench
 bench: build ## measure speeds as ratios to baselines; takes most of an hour and 15 GB
