@@ -43,7 +43,7 @@ func TestPullRequestIsMerged(t *testing.T) {
 			merge(`{"merge_method":"rebase"}`).says(t, http.StatusMethodNotAllowed, "Rebase merges are not allowed on this repository.")
 			s.api(t, "PUT "+pull+"/merge", `{}`, "Authorization", "Bearer "+readToken).is(t, http.StatusForbidden)
 			require.Equal(t, http.StatusNotFound, s.api(t, "GET "+pull+"/merge", "").status)
-			done := merge(`{"sha":"` + head + `","merge_method":"` + method + `","commit_title":"A title","commit_message":"A text"}`).is(t, http.StatusOK)
+			done := merge(`{"sha":"`+head+`","merge_method":"`+method+`","commit_title":"A title","commit_message":"A text"}`).is(t, http.StatusOK)
 			require.Equal(t, true, done["merged"])
 			require.Equal(t, done["sha"], s.head(t, "main"))
 			commit := s.api(t, "GET /repos/acme/api/commits/main", "").is(t, http.StatusOK)
