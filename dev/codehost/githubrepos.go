@@ -124,15 +124,8 @@ func patchRepository(v *visit) (int, any, error) {
 	if in.Name != nil {
 		owner, _, _ := strings.Cut(r.Name, "/")
 		to := owner + "/" + strings.ToLower(*in.Name)
-		v.repo.mu.Unlock()
-		other, taken := v.h.repositories.find(to)
-		v.repo.mu.Lock()
-		if !isRepositoryName(to) || taken && other.Name == to && other != r {
+		if !isRepositoryName(to) || !v.h.repositories.rename(r, to) {
 			return 0, nil, invalid("Repository", "name", "custom", "name already exists on this account")
-		}
-		if to != r.Name {
-			r.Former = append(slices.DeleteFunc(r.Former, func(n string) bool { return n == to }), r.Name)
-			r.Name = to
 		}
 	}
 	if in.DefaultBranch != nil {
@@ -181,11 +174,10 @@ func createRepository(v *visit) (int, any, error) {
 		return 0, nil, err
 	}
 	name := strings.ToLower(cmp.Or(v.PathValue("org"), v.who.login) + "/" + in.Name)
-	other, taken := v.h.repositories.find(name)
 	switch {
 	case !v.who.push:
 		return 0, nil, errForbidden
-	case !isRepositoryName(name) || taken && other.Name == name:
+	case !isRepositoryName(name) || v.h.repositories.taken(name):
 		return 0, nil, invalid("Repository", "name", "custom", "name already exists on this account")
 	}
 	made := Repository{Name: name, Private: in.Private, At: v.h.now(), Writers: []string{v.who.login}}.record()
