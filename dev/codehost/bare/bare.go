@@ -42,7 +42,7 @@ func IsBranch(text string) bool {
 	return len(text) <= 200 && branch.MatchString(text) && !strings.Contains(text, "..") && !strings.HasSuffix(text, ".lock")
 }
 
-var branch = regexp.MustCompile(`^[A-Za-z0-9_+-][A-Za-z0-9._+-]*(/[A-Za-z0-9_+-][A-Za-z0-9._+-]*)*$`)
+var branch = regexp.MustCompile(`^[A-Za-z0-9_+][A-Za-z0-9._+-]*(/[A-Za-z0-9_+][A-Za-z0-9._+-]*)*$`)
 
 // Create creates an empty repository in dir, whose HEAD names a branch.
 func Create(ctx context.Context, dir, head string) (Repo, error) {
