@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -143,12 +144,12 @@ func (h *host) openAll(ctx context.Context, folder string, list []Repository) er
 			return err
 		}
 	}
-	files, err := filepath.Glob(filepath.Join(folder, "*", "*.json"))
+	files, err := fs.Glob(os.DirFS(folder), "*/*.json")
 	if err != nil {
 		return err
 	}
 	for _, file := range files {
-		r, err := openRepository(file)
+		r, err := openRepository(filepath.Join(folder, file))
 		if err != nil {
 			return err
 		}
