@@ -208,7 +208,8 @@ func (f *faultRule) answer(w http.ResponseWriter, done *kept) {
 func (f *faultRule) limit(w http.ResponseWriter) {
 	if f.RetryAfter > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(f.RetryAfter))
-		refuse(w, cmp.Or(f.Status, http.StatusForbidden), "You have exceeded a secondary rate limit. Please wait a few minutes before you try again.")
+		refuse(w, cmp.Or(f.Status, http.StatusForbidden),
+			"You have exceeded a secondary rate limit. Please wait a few minutes before you try again.")
 		return
 	}
 	w.Header().Set("X-RateLimit-Limit", strconv.Itoa(hourly))

@@ -143,7 +143,8 @@ func (v *visit) admit(n need) (int, any, error) {
 		return 0, nil, errArchived
 	}
 	if name := v.name(); name != "" && name != v.repo.Name { // it was renamed
-		to := v.api("/repositories/%d", v.repo.ID) + strings.TrimPrefix(v.URL.Path, apiPrefix+"/repos/"+v.PathValue("owner")+"/"+v.PathValue("repo"))
+		below := strings.TrimPrefix(v.URL.Path, apiPrefix+"/repos/"+v.PathValue("owner")+"/"+v.PathValue("repo"))
+		to := v.api("/repositories/%d", v.repo.ID) + below
 		if v.URL.RawQuery != "" {
 			to += "?" + v.URL.RawQuery
 		}
@@ -243,7 +244,7 @@ func (v *visit) number() (int, error) {
 	return n, nil
 }
 
-// at parses since, which is empty or a time.
+// since parses the parameter since, which is empty or a time.
 func (v *visit) since() (time.Time, error) {
 	text := v.URL.Query().Get("since")
 	if text == "" {

@@ -32,7 +32,9 @@ func TestRepositoryPages(t *testing.T) {
 		require.True(t, strings.HasPrefix(policy, "default-src 'none'; style-src 'self'"), path)
 		require.NotContains(t, res.body, "<script", path)
 	}
-	for _, path := range []string{"/acme/none", "/acme/api/tree/none", "/acme/api/blob/main/none", "/acme/api/commit/1234", "/acme/api/tree/main/../.."} {
+	for _, path := range []string{
+		"/acme/none", "/acme/api/tree/none", "/acme/api/blob/main/none", "/acme/api/commit/1234", "/acme/api/tree/main/../..",
+	} {
 		require.NotEqual(t, http.StatusOK, s.do(t, "GET", path, "").status, path)
 	}
 }

@@ -13,7 +13,8 @@ import (
 // pullOf opens a pull request of a branch, and returns its path in the interface.
 func (s *site) pullOf(t *testing.T, branch string) string {
 	t.Helper()
-	made := s.api(t, "POST /repos/acme/api/pulls", `{"title":"Of `+branch+`","body":"Closes #7","head":"`+branch+`","base":"main"}`).is(t, http.StatusCreated)
+	body := `{"title":"Of ` + branch + `","body":"Closes #7","head":"` + branch + `","base":"main"}`
+	made := s.api(t, "POST /repos/acme/api/pulls", body).is(t, http.StatusCreated)
 	return fmt.Sprintf("/repos/acme/api/pulls/%.0f", made["number"])
 }
 
@@ -194,9 +195,10 @@ func TestFaults(t *testing.T) {
 	pull := s.pullOf(t, "run/1")
 	fault := func(body string) { s.do(t, "POST", "/_test/faults", body).is(t, http.StatusCreated) }
 
-	fault(`{"match":{"method":"PUT"},"kind":"status","status":405,"message":"Base branch was modified. Review and try the merge again.","times":2}`)
+	const moved = "Base branch was modified. Review and try the merge again."
+	fault(`{"match":{"method":"PUT"},"kind":"status","status":405,"message":"` + moved + `","times":2}`)
 	for range 2 {
-		s.api(t, "PUT "+pull+"/merge", "{}").says(t, http.StatusMethodNotAllowed, "Base branch was modified. Review and try the merge again.")
+		s.api(t, "PUT "+pull+"/merge", "{}").says(t, http.StatusMethodNotAllowed, moved)
 	}
 	require.Equal(t, "0", text(s.counts(t), "merges"))
 	fault(`{"match":{"path":"/merge$"},"kind":"status","status":502,"after":true,"times":1}`)
@@ -230,7 +232,9 @@ func TestFaults(t *testing.T) {
 	require.Contains(t, out, "GH007")
 	require.Equal(t, http.StatusNoContent, s.do(t, "DELETE", "/_test/faults", "").status)
 	mustGit(t, work.folder, "push", "-q", "origin", "run/2")
-	for _, wrong := range []string{`{"kind":"none"}`, `{"kind":"status"}`, `{"kind":"delay","delay":100000}`, `{"kind":"cut","match":{"path":"("}}`, `{`} {
+	for _, wrong := range []string{
+		`{"kind":"none"}`, `{"kind":"status"}`, `{"kind":"delay","delay":100000}`, `{"kind":"cut","match":{"path":"("}}`, `{`,
+	} {
 		require.Equal(t, http.StatusUnprocessableEntity, s.do(t, "POST", "/_test/faults", wrong).status, wrong)
 	}
 

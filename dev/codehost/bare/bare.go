@@ -104,7 +104,7 @@ func (e *exitError) Error() string {
 
 // run runs git in r and returns its output, also with an error.
 func (r Repo) run(ctx context.Context, c call) (string, error) {
-	cmd := exec.CommandContext(ctx, "git", c.args...) //nolint:gosec // arguments are checked or ours
+	cmd := exec.CommandContext(ctx, "git", c.args...)
 	if cmd.Dir = r.Dir; c.outside {
 		cmd.Dir = "/"
 	}

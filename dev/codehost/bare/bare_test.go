@@ -28,10 +28,13 @@ func imported(t *testing.T, files map[string][]byte) (Repo, string) {
 func (r Repo) on(t *testing.T, branch, parent string, files map[string][]byte) string {
 	t.Helper()
 	by := Signature{"Ada Lind", "ada@acme.example", time.Unix(1_700_000_500, 0).UTC()}
-	require.NoError(t, r.Import(t.Context(), branch+"-files", First{Files: files, Author: "Ada Lind <ada@acme.example>", At: by.At, Message: "x"}))
+	aside := First{Files: files, Author: "Ada Lind <ada@acme.example>", At: by.At, Message: "x"}
+	require.NoError(t, r.Import(t.Context(), branch+"-files", aside))
 	tree, err := r.Ref(t.Context(), "refs/heads/"+branch+"-files^{tree}")
 	require.NoError(t, err)
-	id, err := r.Write(t.Context(), Commit{Tree: tree, Parents: []string{parent}, Author: by, Committer: by, Message: "Change " + branch + "\n\nWhy.\n"})
+	id, err := r.Write(t.Context(), Commit{
+		Tree: tree, Parents: []string{parent}, Author: by, Committer: by, Message: "Change " + branch + "\n\nWhy.\n",
+	})
 	require.NoError(t, err)
 	require.NoError(t, r.Update(t.Context(), "refs/heads/"+branch, Zero, id))
 	return id
@@ -42,7 +45,8 @@ func TestDiff(t *testing.T) {
 	long := []byte(strings.Repeat("a line\n", 20))
 	r, base := imported(t, map[string][]byte{"gone.txt": []byte("1\n2\n"), "old name.txt": long, "same": []byte("x"), "é": []byte("1\n")})
 	head := r.on(t, "work", base, map[string][]byte{
-		"new name.txt": append(bytes.Clone(long), "more\n"...), "same": []byte("x"), "é": []byte("2\ndiff --git a/x b/x\n"), "binary": {0, 1, 2}, "empty": {},
+		"new name.txt": append(bytes.Clone(long), "more\n"...), "same": []byte("x"), "é": []byte("2\ndiff --git a/x b/x\n"),
+		"binary": {0, 1, 2}, "empty": {},
 	})
 	changes, err := r.Diff(t.Context(), base, head)
 	require.NoError(t, err)
@@ -109,7 +113,8 @@ func TestMergeAndCompareAndSwap(t *testing.T) {
 func TestNamesOfBranches(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]bool{
-		"main": true, "run/7": true, "a.b_c-d+1": true, "": false, "-x": false, "/x": false, "x/": false, "a..b": false, "a b": false, "a\nb": false,
+		"main": true, "run/7": true, "a.b_c-d+1": true, "": false, "-x": false, "/x": false, "x/": false, "a..b": false, "a b": false,
+		"a\nb":   false,
 		"x.lock": false, ".x": false, "a/.b": false, "a~1": false, "a^": false, "a:b": false, "@{1}": false,
 	} {
 		require.Equal(t, want, IsBranch(name), name)

@@ -6,7 +6,7 @@ import (
 	"log"
 	"log/slog"
 	"net/http"
-	"net/http/cgi"
+	"net/http/cgi" //nolint:gosec // Go has been safe since 1.6.3
 	"os"
 	"os/exec"
 	"path/filepath"
