@@ -150,6 +150,7 @@ func (s *stack) startRest(ctx context.Context, db string) error {
 	return s.start(ctx, "svc-rest", ready, []string{"SVC_REST_ADDR", "SVC_METRICS_ADDR"},
 		"SVC_DATABASE_URL="+db,
 		"SVC_ENGINE_URL="+s.engineURL(),
+		"SVC_ALLOW_LOCAL_CODE_HOSTS=true",
 		"SVC_ENGINE_SHARED_SECRET="+s.secrets.EngineSharedSecret,
 		"AUTH_URL="+s.appURL(),
 		"SVC_TRUSTED_PROXIES=127.0.0.1/32,::1/128", // the web app
