@@ -174,6 +174,9 @@ func hunk(line string) (removed, added int) {
 
 // Sizes returns the sizes of blobs.
 func (r *Repository) Sizes(ctx context.Context, blobs []string) (map[string]int64, error) {
+	if len(blobs) == 0 {
+		return nil, nil
+	}
 	text, err := run(ctx, command{
 		args: []string{"cat-file", "--batch-check=%(objectname) %(objectsize)"}, dir: r.dir, env: r.quarantine,
 		in: strings.NewReader(strings.Join(blobs, "\n") + "\n"),
