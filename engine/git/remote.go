@@ -163,7 +163,7 @@ var meanings = []struct {
 		client.Failure{Class: client.Surroundings, Code: client.CodeCredential, Message: "The code host refuses the credential"}},
 	{regexp.MustCompile(`(?i)returned error: 429\b|rate limit`),
 		client.Failure{Class: client.Transient, Code: client.CodeHostLimited, Message: "The code host takes no more requests for now", RetryAfter: 60}},
-	{regexp.MustCompile(`(?i)repository .*not found|returned error: (404|410)\b|does not appear to be a git repository|unable to update url base from redirection`),
+	{regexp.MustCompile(`(?i)repository .*not found|returned error: (3\d\d|404|410)\b|does not appear to be a git repository|unable to update url base from redirection`),
 		client.Failure{Class: client.Surroundings, Code: client.CodeNoRepository, Message: "The code host has no such repository for the credential"}},
 	{regexp.MustCompile(`(?i)returned error: 5\d\d\b|could not resolve|failed to connect|couldn't connect|connection (refused|reset|timed out)|` +
 		`timed out|timeout|early eof|unexpected disconnect|rpc failed|hung up|empty reply|ssl|gnutls|operation too slow|unable to access|` +
