@@ -33,34 +33,34 @@ func TestRunAtGitHub(t *testing.T) {
 	b, g, made := newGitHubBench(t)
 	number := g.Add(githost.Entry{Title: "It is broken", Body: "Please mend it.", Labels: []string{"bug"}})
 	b.host.SetPublic(true)
-	probed := do[client.ProbeInput, client.ProbeResult](t, b, client.StepProbe, client.ProbeInput{}, "")
+	probed := b.probe(t, client.ProbeInput{})
 	require.True(t, probed.OK, "%+v", probed.Checks)
 	require.Equal(t, "4711", probed.HostID)
 
-	read := do[client.IssueInput, client.IssueResult](t, b, client.StepIssue, client.IssueInput{Number: number, Branch: "main"}, "")
+	read := b.issue(t, client.IssueInput{Number: number, Branch: "main"})
 	require.Equal(t, "Please mend it.", read.Issue.Body)
 	require.True(t, read.Issue.Open)
 
-	pr := do[client.ProposeInput, client.ProposeResult](t, b, client.StepPropose, proposeInput(made.Head, number), "")
+	pr := b.propose(t, proposeInput(made.Head, number))
 	require.Equal(t, 2, pr.Number)
 	require.Contains(t, g.Entry(2).Body, "<!-- svc-run r1 -->")
-	require.Equal(t, pr, do[client.ProposeInput, client.ProposeResult](t, b, client.StepPropose, proposeInput(made.Head, number), ""))
+	require.Equal(t, pr, b.propose(t, proposeInput(made.Head, number)))
 	require.Equal(t, 1, g.Count("POST /pulls"))
 	require.Equal(t, []string{"A run works on this issue: #2.\n\n<!-- svc-run r1 -->"}, g.Comments(number))
 	require.Equal(t, 1, g.Count("POST /statuses/{commit}"))
 
 	readyIn := readyInput(made.Head)
 	readyIn.Landing = "host"
-	candidate := do[client.ReadyInput, client.ReadyResult](t, b, client.StepReady, readyIn, "")
+	candidate := b.ready(t, readyIn)
 	require.Empty(t, b.repo.Head(t, "svc-lane/1"), "the host makes the commit")
 	in := mergeInput(made.Head, candidate)
 	in.Landing, in.PullRequest = "host", pr.Number
-	merged := do[client.MergeInput, client.MergeResult](t, b, client.StepMerge, in, "")
+	merged := b.merge(t, in)
 	require.Equal(t, []any{candidate.Tree, candidate.Base, false, "svc"}, []any{merged.Tree, merged.FirstParent, merged.Outside, merged.By})
-	require.Equal(t, merged, do[client.MergeInput, client.MergeResult](t, b, client.StepMerge, in, ""))
+	require.Equal(t, merged, b.merge(t, in))
 	require.Equal(t, 1, g.Count("PUT /pulls/{n}/merge"))
 
-	looked := do[client.LookInput, client.LookResult](t, b, client.StepLook, client.LookInput{Branch: "run/1", Base: "main", PullRequest: 2}, "")
+	looked := b.look(t, client.LookInput{Branch: "run/1", Base: "main", PullRequest: 2})
 	require.True(t, looked.Contained)
 	require.Equal(t, &client.PullRequest{
 		State: "merged", Head: made.Head, MergeCommit: merged.Commit, By: "svc", Tree: merged.Tree, FirstParent: merged.FirstParent,
@@ -69,7 +69,7 @@ func TestRunAtGitHub(t *testing.T) {
 	tidyIn := client.TidyInput{
 		Branch: "run/1", Head: made.Head, Lane: "svc-lane/1", PullRequest: 2, Close: true, Issue: number, Marker: "svc-run r1", Comment: "Merged.",
 	}
-	require.Equal(t, client.TidyResult{PullRequest: "merged", Branch: "deleted"}, do[client.TidyInput, client.TidyResult](t, b, client.StepTidy, tidyIn, ""))
+	require.Equal(t, client.TidyResult{PullRequest: "merged", Branch: "deleted"}, b.tidy(t, tidyIn))
 	require.Equal(t, []string{"Merged.\n\n<!-- svc-run r1 -->"}, g.Comments(number))
 	require.Equal(t, 1, g.Count("POST /issues/{n}/comments"))
 }
@@ -78,24 +78,23 @@ func TestPullRequestIsFoundInEveryState(t *testing.T) {
 	t.Parallel()
 	b, g, made := newGitHubBench(t)
 	closed := g.Add(githost.Entry{Title: "Fix it", Body: "x <!-- svc-run r1 -->", Head: "run/1", Base: "main", Closed: true})
-	got := do[client.ProposeInput, client.ProposeResult](t, b, client.StepPropose, proposeInput(made.Head, 0), "")
+	got := b.propose(t, proposeInput(made.Head, 0))
 	require.Equal(t, closed, got.Number)
 	require.Zero(t, g.Count("POST /pulls"))
-	_, err := try[client.ProposeInput, client.ProposeResult](b, client.StepPropose, proposeInput(strings.Repeat("a", 40), 0), "")
+	_, err := b.tryPropose(proposeInput(strings.Repeat("a", 40), 0))
 	requireCode(t, err, client.Permanent, client.CodeHeadMoved)
 
-	require.Equal(t, "closed", do[client.TidyInput, client.TidyResult](t, b, client.StepTidy, client.TidyInput{Branch: "run/1", PullRequest: closed, Close: true}, "").PullRequest)
+	require.Equal(t, "closed", b.tidy(t, client.TidyInput{Branch: "run/1", PullRequest: closed, Close: true}).PullRequest)
 	other := g.Add(githost.Entry{Head: "other", Base: "main"})
-	require.Equal(t, client.TidyResult{PullRequest: "left", Branch: "left"}, do[client.TidyInput, client.TidyResult](t, b, client.StepTidy,
-		client.TidyInput{Branch: "run/1", Head: strings.Repeat("a", 40), PullRequest: other, Close: true}, ""))
+	require.Equal(t, client.TidyResult{PullRequest: "left", Branch: "left"}, b.tidy(t, client.TidyInput{Branch: "run/1", Head: strings.Repeat("a", 40), PullRequest: other, Close: true}))
 	require.False(t, g.Entry(other).Closed)
 }
 
 func TestR15HostRefusesAnotherHead(t *testing.T) {
 	t.Parallel()
 	b, g, made := newGitHubBench(t)
-	pr := do[client.ProposeInput, client.ProposeResult](t, b, client.StepPropose, proposeInput(made.Head, 0), "")
-	r := do[client.ReadyInput, client.ReadyResult](t, b, client.StepReady, readyInput(made.Head), "")
+	pr := b.propose(t, proposeInput(made.Head, 0))
+	r := b.ready(t, readyInput(made.Head))
 	in := mergeInput(made.Head, r)
 	in.Landing, in.PullRequest = "host", pr.Number
 	var sent atomic.Bool
@@ -105,7 +104,7 @@ func TestR15HostRefusesAnotherHead(t *testing.T) {
 		}
 		return false
 	})
-	_, err := try[client.MergeInput, client.MergeResult](b, client.StepMerge, in, "")
+	_, err := b.tryMerge(in)
 	requireCode(t, err, client.Permanent, client.CodeHeadMoved)
 	require.Equal(t, 1, g.Count("PUT /pulls/{n}/merge"))
 	require.Equal(t, r.Base, b.repo.Head(t, "main"))
@@ -115,8 +114,8 @@ func TestR15HostRefusesAnotherHead(t *testing.T) {
 func TestR19RefusalsOfAMerge(t *testing.T) {
 	t.Parallel()
 	b, g, made := newGitHubBench(t)
-	pr := do[client.ProposeInput, client.ProposeResult](t, b, client.StepPropose, proposeInput(made.Head, 0), "")
-	r := do[client.ReadyInput, client.ReadyResult](t, b, client.StepReady, readyInput(made.Head), "")
+	pr := b.propose(t, proposeInput(made.Head, 0))
+	r := b.ready(t, readyInput(made.Head))
 	in := mergeInput(made.Head, r)
 	in.Landing, in.PullRequest = "host", pr.Number
 	var status atomic.Int64
@@ -143,20 +142,20 @@ func TestR19RefusalsOfAMerge(t *testing.T) {
 	} {
 		words.Store(c.words)
 		status.Store(c.status)
-		_, err := try[client.MergeInput, client.MergeResult](b, client.StepMerge, in, "")
+		_, err := b.tryMerge(in)
 		f := requireCode(t, err, c.class, c.code)
 		require.Contains(t, f.Message, strings.ReplaceAll(c.words, githost.Token, "[credential]"))
 	}
 	status.Store(0)
-	require.False(t, do[client.MergeInput, client.MergeResult](t, b, client.StepMerge, in, "").Outside)
+	require.False(t, b.merge(t, in).Outside)
 	require.Equal(t, 1, g.Count("PUT /pulls/{n}/merge"))
 }
 
 func TestR44HostMergesOntoAMovedBase(t *testing.T) {
 	t.Parallel()
 	b, _, made := newGitHubBench(t)
-	pr := do[client.ProposeInput, client.ProposeResult](t, b, client.StepPropose, proposeInput(made.Head, 0), "")
-	r := do[client.ReadyInput, client.ReadyResult](t, b, client.StepReady, readyInput(made.Head), "")
+	pr := b.propose(t, proposeInput(made.Head, 0))
+	r := b.ready(t, readyInput(made.Head))
 	in := mergeInput(made.Head, r)
 	in.Landing, in.PullRequest = "host", pr.Number
 	var moved atomic.Value
@@ -166,7 +165,7 @@ func TestR44HostMergesOntoAMovedBase(t *testing.T) {
 		}
 		return false
 	})
-	merged := do[client.MergeInput, client.MergeResult](t, b, client.StepMerge, in, "")
+	merged := b.merge(t, in)
 	require.Equal(t, moved.Load(), merged.FirstParent, "noticed")
 	require.NotEqual(t, r.Tree, merged.Tree)
 	require.False(t, merged.Outside)
@@ -175,12 +174,12 @@ func TestR44HostMergesOntoAMovedBase(t *testing.T) {
 func TestMergeByAPersonAtTheHostIsOutside(t *testing.T) {
 	t.Parallel()
 	b, g, made := newGitHubBench(t)
-	pr := do[client.ProposeInput, client.ProposeResult](t, b, client.StepPropose, proposeInput(made.Head, 0), "")
-	r := do[client.ReadyInput, client.ReadyResult](t, b, client.StepReady, readyInput(made.Head), "")
+	pr := b.propose(t, proposeInput(made.Head, 0))
+	r := b.ready(t, readyInput(made.Head))
 	g.MergeByHand(pr.Number)
 	in := mergeInput(made.Head, r)
 	in.Landing, in.PullRequest = "host", pr.Number
-	merged := do[client.MergeInput, client.MergeResult](t, b, client.StepMerge, in, "")
+	merged := b.merge(t, in)
 	require.True(t, merged.Outside)
 	require.Equal(t, "ann", merged.By)
 	require.Zero(t, g.Count("PUT /pulls/{n}/merge"))
@@ -194,7 +193,7 @@ func TestIssuesAreListedWithoutPullRequests(t *testing.T) {
 		g.Add(githost.Entry{Title: "Pull", Head: "x", Base: "main"})
 	}
 	titles := func(in client.IssuesInput) (list []string, total int) {
-		r := do[client.IssuesInput, client.IssuesResult](t, b, client.StepIssues, in, "")
+		r := b.issues(t, in)
 		for _, i := range r.Issues {
 			require.Empty(t, i.Body)
 			list = append(list, i.Title)
@@ -209,9 +208,9 @@ func TestIssuesAreListedWithoutPullRequests(t *testing.T) {
 	require.Equal(t, 4, total)
 	list, _ = titles(client.IssuesInput{Page: 1, PerPage: 3, Query: "ISSUE 5"})
 	require.Equal(t, []string{"Issue 5"}, list)
-	_, err := try[client.IssueInput, client.IssueResult](b, client.StepIssue, client.IssueInput{Number: 2, Branch: "main"}, "")
+	_, err := b.tryIssue(client.IssueInput{Number: 2, Branch: "main"})
 	requireCode(t, err, client.Permanent, client.CodeNoIssue)
-	_, err = try[client.IssueInput, client.IssueResult](b, client.StepIssue, client.IssueInput{Number: 99, Branch: "main"}, "")
+	_, err = b.tryIssue(client.IssueInput{Number: 99, Branch: "main"})
 	requireCode(t, err, client.Permanent, client.CodeNoIssue)
 }
 
@@ -247,7 +246,7 @@ func TestAnswersOfHosts(t *testing.T) {
 			}
 			return false
 		})
-		_, err := try[client.ProposeInput, client.ProposeResult](b, client.StepPropose, proposeInput(made.Head, 0), "")
+		_, err := b.tryPropose(proposeInput(made.Head, 0))
 		f := requireCode(t, err, c.class, c.code)
 		if name == "429" {
 			require.Equal(t, 7, f.RetryAfter)
@@ -255,7 +254,7 @@ func TestAnswersOfHosts(t *testing.T) {
 	}
 	b.host.SetFault(nil)
 	g.Change(func(r *githost.GitHubRepository) { r.ID = 4712 })
-	_, err := try[client.ProposeInput, client.ProposeResult](b, client.StepPropose, proposeInput(made.Head, 0), "")
+	_, err := b.tryPropose(proposeInput(made.Head, 0))
 	requireCode(t, err, client.Surroundings, client.CodeIdentity)
 	require.Zero(t, g.Count("POST /pulls"))
 }

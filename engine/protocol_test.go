@@ -123,21 +123,21 @@ func TestFullEngineSaysWhenToComeAgain(t *testing.T) {
 	done := make(chan error, maxWorkspace)
 	for range maxWorkspace {
 		go func() {
-			_, err := try[client.LookInput, client.LookResult](b, client.StepLook, client.LookInput{Base: "main"}, "")
+			_, err := b.tryLook(client.LookInput{Base: "main"})
 			done <- err
 		}()
 	}
 	for range maxWorkspace {
 		<-came
 	}
-	_, err := try[client.LookInput, client.LookResult](b, client.StepLook, client.LookInput{Base: "main"}, "")
+	_, err := b.tryLook(client.LookInput{Base: "main"})
 	require.Equal(t, busySeconds, requireCode(t, err, client.Transient, client.CodeBusy).RetryAfter)
 	release()
 	for range maxWorkspace {
 		require.NoError(t, <-done)
 	}
 	b.host.SetFault(nil)
-	do[client.LookInput, client.LookResult](t, b, client.StepLook, client.LookInput{Base: "main"}, "")
+	b.look(t, client.LookInput{Base: "main"})
 }
 
 func TestSlotsAreShared(t *testing.T) {
@@ -175,7 +175,7 @@ func TestStepEndsWithItsTimeAndItsClient(t *testing.T) {
 	came, release := blocked(b)
 	defer release()
 	b.step.Seconds = 1
-	_, err := try[client.LookInput, client.LookResult](b, client.StepLook, client.LookInput{Base: "main"}, "")
+	_, err := b.tryLook(client.LookInput{Base: "main"})
 	requireCode(t, err, client.Transient, client.CodeTimeout)
 	<-came
 
@@ -222,7 +222,7 @@ func TestLostAndDamagedMirrors(t *testing.T) {
 	base := b.repo.Commit(t, "main", "first", githost.Files{"a": "1\n"})
 	made := b.committed(t, base, githost.Files{"a": "2\n"})
 	in := client.InspectInput{Base: base, Head: made.Head, Branch: "run/1"}
-	inspected := func() { t.Helper(); do[client.InspectInput, client.InspectResult](t, b, client.StepInspect, in, "") }
+	inspected := func() { t.Helper(); b.inspect(t, in) }
 	inspected()
 	mirror := filepath.Join(b.steps.mirrors.Folder(), "repo1.git")
 	packs, err := filepath.Glob(filepath.Join(mirror, "objects/pack/*.pack"))
@@ -248,7 +248,7 @@ func TestLostAndDamagedMirrors(t *testing.T) {
 		"no objects": func() error { return os.RemoveAll(filepath.Join(mirror, "objects")) },
 	} {
 		require.NoError(t, damage(), name)
-		_, err := try[client.InspectInput, client.InspectResult](b, client.StepInspect, in, "")
+		_, err := b.tryInspect(in)
 		require.NoError(t, err, name)
 	}
 }
@@ -258,9 +258,9 @@ func TestPlantedTokenIsNowhere(t *testing.T) {
 	t.Parallel()
 	b, g, made := newGitHubBench(t)
 	number := g.Add(githost.Entry{Title: "Echo " + githost.Token, Body: "body " + githost.Token})
-	read := do[client.IssueInput, client.IssueResult](t, b, client.StepIssue, client.IssueInput{Number: number, Branch: "main"}, "")
+	read := b.issue(t, client.IssueInput{Number: number, Branch: "main"})
 	require.Equal(t, "Echo [credential]", read.Issue.Title, "a host that plays the token back")
-	do[client.ProposeInput, client.ProposeResult](t, b, client.StepPropose, proposeInput(made.Head, number), "")
+	b.propose(t, proposeInput(made.Head, number))
 	b.host.SetFault(func(w http.ResponseWriter, q *http.Request) bool {
 		if strings.HasPrefix(q.URL.Path, "/api/") {
 			return false
@@ -268,7 +268,7 @@ func TestPlantedTokenIsNowhere(t *testing.T) {
 		http.Error(w, "no "+githost.Token, 500)
 		return true
 	})
-	_, err := try[client.LookInput, client.LookResult](b, client.StepLook, client.LookInput{Branch: "run/1", Base: "main"}, "")
+	_, err := b.tryLook(client.LookInput{Branch: "run/1", Base: "main"})
 	requireCode(t, err, client.Transient, client.CodeHostAway)
 	for _, text := range append(g.Comments(number), g.Entry(2).Body, b.log.String()) {
 		require.NotContains(t, text, githost.Token)
@@ -305,23 +305,23 @@ func TestFailuresOfGitsTransport(t *testing.T) {
 			w.WriteHeader(status)
 			return true
 		})
-		_, err := try[client.CommitInput, client.CommitResult](b, client.StepCommit, commitInput(base), change)
+		_, err := b.tryCommit(commitInput(base), change)
 		requireCode(t, err, c.class, c.code)
 	}
 	b.host.SetFault(nil)
 	hook := filepath.Join(b.repo.Dir, "hooks", "update")
 	require.NoError(t, os.MkdirAll(filepath.Dir(hook), 0o755))
 	require.NoError(t, os.WriteFile(hook, []byte("#!/bin/sh\necho 'refusing to allow a token to update workflow .github/x without workflow scope'\nexit 1\n"), 0o755))
-	_, err := try[client.CommitInput, client.CommitResult](b, client.StepCommit, commitInput(base), change)
+	_, err := b.tryCommit(commitInput(base), change)
 	f := requireCode(t, err, client.Surroundings, client.CodeCredential)
 	require.Contains(t, f.Message, ".github/x without workflow scope", "R13: the host's words")
 	require.NoError(t, os.WriteFile(hook, []byte("#!/bin/sh\necho 'push rule 7: no e-mail of this domain'\nexit 1\n"), 0o755))
-	_, err = try[client.CommitInput, client.CommitResult](b, client.StepCommit, commitInput(base), change)
+	_, err = b.tryCommit(commitInput(base), change)
 	f = requireCode(t, err, client.Permanent, client.CodeHostRefused)
 	require.Contains(t, f.Message, "push rule 7")
 
 	b.host.Close()
-	_, err = try[client.LookInput, client.LookResult](b, client.StepLook, client.LookInput{Base: "main"}, "")
+	_, err = b.tryLook(client.LookInput{Base: "main"})
 	requireCode(t, err, client.Transient, client.CodeHostAway)
 }
 
@@ -330,12 +330,12 @@ func TestLocalHostsNeedTheSetting(t *testing.T) {
 	b := newBench(t)
 	b.steps.network.Close()
 	b.steps.network.AllowLocal = false
-	_, err := try[client.LookInput, client.LookResult](b, client.StepLook, client.LookInput{Base: "main"}, "")
+	_, err := b.tryLook(client.LookInput{Base: "main"})
 	requireCode(t, err, client.Surroundings, client.CodeNoRepository)
 	for _, address := range []string{"https://127.0.0.1/x.git", "https://localhost/x.git", "https://169.254.169.254/x", "https://[::1]/x", "file:///etc", "ssh://h/x",
 		"ext::sh -c id", "https://user:pass@example.org/x", "-x"} {
 		b.step.Repository.Clone = address
-		_, err := try[client.LookInput, client.LookResult](b, client.StepLook, client.LookInput{Base: "main"}, "")
+		_, err := b.tryLook(client.LookInput{Base: "main"})
 		requireCode(t, err, client.Surroundings, client.CodeNoRepository)
 	}
 }

@@ -38,7 +38,8 @@ func command(t *testing.T, args []string, environ ...string) *exec.Cmd {
 	self, err := os.Executable()
 	require.NoError(t, err)
 	cmd := exec.CommandContext(t.Context(), self, args...)
-	cmd.Env = append([]string{"SVC_TEST_MAIN=1", "GORACE=atexit_sleep_ms=0", "PATH=" + os.Getenv("PATH"), "XDG_CACHE_HOME=" + t.TempDir()}, environ...)
+	own := []string{"SVC_TEST_MAIN=1", "GORACE=atexit_sleep_ms=0", "PATH=" + os.Getenv("PATH"), "XDG_CACHE_HOME=" + t.TempDir()}
+	cmd.Env = append(own, environ...)
 	cmd.WaitDelay = 10 * time.Second
 	return cmd
 }

@@ -40,7 +40,8 @@ func TestRunSendsTheStepAndReadsLines(t *testing.T) {
 			text, _ := io.ReadAll(part)
 			change = string(text)
 		}
-		fmt.Fprintf(w, "{\"progress\":\"a\"}\n{\"progress\":\"a\"}\n\n{}\n{\"progress\":\"b\",\"newer\":1}\n{\"result\":{\"head\":\"h%v\"}}\n", err != nil)
+		_, _ = io.WriteString(w, "{\"progress\":\"a\"}\n{\"progress\":\"a\"}\n\n{}\n{\"progress\":\"b\",\"newer\":1}\n")
+		fmt.Fprintf(w, "{\"result\":{\"head\":\"h%v\"}}\n", err != nil)
 	}))
 	var said []string
 	in := Step{Workspace: "w", Repository: Repository{ID: "r", Credential: Credential{Token: "the token"}}}
@@ -62,7 +63,8 @@ func TestRunTellsFailuresFromOutages(t *testing.T) {
 		return err
 	}
 	var f *Failure
-	require.ErrorAs(t, run(answers(t, 200, `{"error":{"class":"transient","code":"host_away","message":"It is away.","retryAfterSeconds":7}}`)), &f)
+	failed := `{"error":{"class":"transient","code":"host_away","message":"It is away.","retryAfterSeconds":7}}`
+	require.ErrorAs(t, run(answers(t, 200, failed)), &f)
 	require.Equal(t, Failure{Transient, CodeHostAway, "It is away.", 7}, *f)
 	require.ErrorIs(t, run(answers(t, 401, `{"code":"engine_key_invalid"}`)), ErrKey)
 	for name, c := range map[string]Client{

@@ -77,14 +77,16 @@ func TestQuarantine(t *testing.T) {
 	require.NoError(t, m.Work(t.Context(), "r", remote, func(r *Repository) error { return r.Commit(t.Context(), base) }))
 	before := objects()
 	change := filepath.Join(t.TempDir(), "change.diff")
-	require.NoError(t, Save(change, strings.NewReader("diff --git a/b b/b\nnew file mode 100644\n--- /dev/null\n+++ b/b\n@@ -0,0 +1 @@\n+x\n")))
+	const diff = "diff --git a/b b/b\nnew file mode 100644\n--- /dev/null\n+++ b/b\n@@ -0,0 +1 @@\n+x\n"
+	require.NoError(t, Save(change, strings.NewReader(diff)))
 	var id string
 	require.NoError(t, m.Work(t.Context(), "r", remote, func(r *Repository) error {
 		tree, err := r.Apply(t.Context(), base, change)
 		if err != nil {
 			return err
 		}
-		if id, err = r.Write(t.Context(), Commit{Tree: tree, Parents: []string{base}, Message: "x", Author: "A <a@b>", At: time.Unix(1, 0)}); err != nil {
+		id, err = r.Write(t.Context(), Commit{Tree: tree, Parents: []string{base}, Message: "x", Author: "A <a@b>", At: time.Unix(1, 0)})
+		if err != nil {
 			return err
 		}
 		return r.Push(t.Context(), Update{Branch: "run/1", To: id})
@@ -123,7 +125,9 @@ func TestTextHasEveryLine(t *testing.T) {
 	t.Parallel()
 	m, repo, remote := open(t)
 	base := repo.Commit(t, "main", "first", githost.Files{"a b": "one\n-- a/x\ntwo\n", "ä\t\"q\"": "x\n", "gone": "1\n", "bin": "\x00"})
-	head := repo.Commit(t, "main", "second", githost.Files{"a b": "one\n++ b/y\n@@ -1 +1 @@\n", "ä\t\"q\"": "y\n", "gone": githost.Gone, "bin": "\x00\x00"})
+	head := repo.Commit(t, "main", "second", githost.Files{
+		"a b": "one\n++ b/y\n@@ -1 +1 @@\n", "ä\t\"q\"": "y\n", "gone": githost.Gone, "bin": "\x00\x00",
+	})
 	var got []string
 	var changes []Change
 	require.NoError(t, m.Work(t.Context(), "r", remote, func(r *Repository) error {

@@ -134,8 +134,8 @@ func (m *Mirrors) work(ctx context.Context, id string, remote Remote, do func(*R
 	return do(r)
 }
 
-var damage = regexp.MustCompile(`(?i)not a git repository|corrupt|bad object|object file .* is empty|unable to read (tree|sha1 file|[0-9a-f]{40})|` +
-	`loose object|packfile .* (cannot be|does not match)|missing (blob|tree|commit)|did not send all necessary objects|` +
+var damage = regexp.MustCompile(`(?i)not a git repository|corrupt|bad object|object file .* is empty|` +
+	`unable to read (tree|sha1 file|[0-9a-f]{40})|loose object|packfile .* (cannot be|does not match)|missing (blob|tree|commit)|did not send all necessary objects|` +
 	`unable to create temporary file|inflate: |bad (sha1|signature)|garbage at end|index file .* is too small|non-monotonic index`)
 
 // damaged reports whether git says that the mirror lacks what it should have.

@@ -4,7 +4,7 @@ package githost
 import (
 	"fmt"
 	"net/http"
-	"net/http/cgi" //nolint:gosec // for tests, and with Go's own protection
+	"net/http/cgi"
 	"net/http/httptest"
 	"os"
 	"os/exec"
@@ -152,7 +152,8 @@ func (r *Repository) Commit(t testing.TB, branch, message string, files Files) s
 func (r *Repository) CommitOn(t testing.TB, branch, parent, message string, files Files) string {
 	t.Helper()
 	var b strings.Builder
-	fmt.Fprintf(&b, "commit refs/heads/%s\ncommitter Tester <tester@example.org> 1700000000 +0000\ndata %d\n%s\n", branch, len(message), message)
+	fmt.Fprintf(&b, "commit refs/heads/%s\ncommitter Tester <tester@example.org> 1700000000 +0000\n", branch)
+	fmt.Fprintf(&b, "data %d\n%s\n", len(message), message)
 	if r.Git(t, "for-each-ref", parent) != "" || !strings.HasPrefix(parent, "refs/") {
 		fmt.Fprintf(&b, "from %s^0\n", parent)
 	}

@@ -64,7 +64,7 @@ func (h *Host) ServeGitHub(t testing.TB, r *Repository) *GitHub {
 	base := "/api/v3/repos/" + r.Name
 	for pattern, handle := range map[string]func(r *http.Request, in map[string]any) (int, any){
 		"GET " + base: g.repository,
-		"GET " + base + "/rules/branches/{branch}":   func(*http.Request, map[string]any) (int, any) { return 200, append([]map[string]any{}, g.Rules...) },
+		"GET " + base + "/rules/branches/{branch}":   g.rules,
 		"GET " + base + "/issues":                    g.listIssues,
 		"GET " + base + "/issues/{n}":                g.issue,
 		"GET " + base + "/issues/{n}/comments":       g.listComments,
@@ -151,6 +151,10 @@ func (g *GitHub) repository(*http.Request, map[string]any) (int, any) {
 		r[name] = value
 	}
 	return 200, r
+}
+
+func (g *GitHub) rules(*http.Request, map[string]any) (int, any) {
+	return 200, append([]map[string]any{}, g.Rules...)
 }
 
 func (g *GitHub) find(r *http.Request) *Entry {
