@@ -25,7 +25,9 @@ func newGitHubBench(t *testing.T) (*bench, *githost.GitHub, client.CommitResult)
 }
 
 func proposeInput(head string, issue int) client.ProposeInput {
-	return client.ProposeInput{Branch: "run/1", Head: head, Base: "main", Title: "Fix it", Body: "Because.", Marker: "svc-run r1", Issue: issue}
+	return client.ProposeInput{
+		Branch: "run/1", Head: head, Base: "main", Title: "Fix it", Body: "Because.", Marker: "svc-run r1", Issue: issue,
+	}
 }
 
 func TestRunAtGitHub(t *testing.T) {
@@ -67,7 +69,8 @@ func TestRunAtGitHub(t *testing.T) {
 	}, looked.PullRequest)
 
 	tidyIn := client.TidyInput{
-		Branch: "run/1", Head: made.Head, Lane: "svc-lane/1", PullRequest: 2, Close: true, Issue: number, Marker: "svc-run r1", Comment: "Merged.",
+		Branch: "run/1", Head: made.Head, Lane: "svc-lane/1", PullRequest: 2, Close: true, Issue: number,
+		Marker: "svc-run r1", Comment: "Merged.",
 	}
 	require.Equal(t, client.TidyResult{PullRequest: "merged", Branch: "deleted"}, b.tidy(t, tidyIn))
 	require.Equal(t, []string{"Merged.\n\n<!-- svc-run r1 -->"}, g.Comments(number))
@@ -86,7 +89,8 @@ func TestPullRequestIsFoundInEveryState(t *testing.T) {
 
 	require.Equal(t, "closed", b.tidy(t, client.TidyInput{Branch: "run/1", PullRequest: closed, Close: true}).PullRequest)
 	other := g.Add(githost.Entry{Head: "other", Base: "main"})
-	require.Equal(t, client.TidyResult{PullRequest: "left", Branch: "left"}, b.tidy(t, client.TidyInput{Branch: "run/1", Head: strings.Repeat("a", 40), PullRequest: other, Close: true}))
+	in := client.TidyInput{Branch: "run/1", Head: strings.Repeat("a", 40), PullRequest: other, Close: true}
+	require.Equal(t, client.TidyResult{PullRequest: "left", Branch: "left"}, b.tidy(t, in))
 	require.False(t, g.Entry(other).Closed)
 }
 
@@ -283,11 +287,14 @@ func TestProbeNamesWhatIsLacking(t *testing.T) {
 				r.Rules = []map[string]any{{"type": "merge_queue", "parameters": map[string]any{}}}
 			})
 		}, client.ProbeInput{}, "merge_queue"},
-		"branch":     {func(*bench, *githost.GitHub) {}, client.ProbeInput{Branch: "nothing"}, "branch"},
-		"private":    {func(b *bench, _ *githost.GitHub) { b.host.SetPublic(false) }, client.ProbeInput{}, "read"},
-		"reader":     {func(b *bench, _ *githost.GitHub) { b.host.SetPublic(false) }, client.ProbeInput{ReadCredential: client.Credential{Token: "wrong-reader"}}, "read"},
-		"credential": {func(b *bench, _ *githost.GitHub) { b.step.Repository.Credential.Token = "wrong-token-1234" }, client.ProbeInput{}, "credential"},
-		"identity":   {func(_ *bench, g *githost.GitHub) { g.Change(func(r *githost.GitHubRepository) { r.ID = 1 }) }, client.ProbeInput{}, "identity"},
+		"branch":  {func(*bench, *githost.GitHub) {}, client.ProbeInput{Branch: "nothing"}, "branch"},
+		"private": {func(b *bench, _ *githost.GitHub) { b.host.SetPublic(false) }, client.ProbeInput{}, "read"},
+		"reader": {func(b *bench, _ *githost.GitHub) { b.host.SetPublic(false) },
+			client.ProbeInput{ReadCredential: client.Credential{Token: "wrong-reader"}}, "read"},
+		"credential": {func(b *bench, _ *githost.GitHub) { b.step.Repository.Credential.Token = "wrong-token-1234" },
+			client.ProbeInput{}, "credential"},
+		"identity": {func(_ *bench, g *githost.GitHub) { g.Change(func(r *githost.GitHubRepository) { r.ID = 1 }) },
+			client.ProbeInput{}, "identity"},
 		"push": {func(b *bench, _ *githost.GitHub) {
 			b.host.SetFault(func(w http.ResponseWriter, q *http.Request) bool {
 				if strings.Contains(q.URL.String(), "git-receive-pack") {

@@ -311,11 +311,14 @@ func TestFailuresOfGitsTransport(t *testing.T) {
 	b.host.SetFault(nil)
 	hook := filepath.Join(b.repo.Dir, "hooks", "update")
 	require.NoError(t, os.MkdirAll(filepath.Dir(hook), 0o755))
-	require.NoError(t, os.WriteFile(hook, []byte("#!/bin/sh\necho 'refusing to allow a token to update workflow .github/x without workflow scope'\nexit 1\n"), 0o755))
+	refuse := func(words string) {
+		require.NoError(t, os.WriteFile(hook, []byte("#!/bin/sh\necho '"+words+"'\nexit 1\n"), 0o755))
+	}
+	refuse("refusing to allow a token to update workflow .github/x without workflow scope")
 	_, err := b.tryCommit(commitInput(base), change)
 	f := requireCode(t, err, client.Surroundings, client.CodeCredential)
 	require.Contains(t, f.Message, ".github/x without workflow scope", "R13: the host's words")
-	require.NoError(t, os.WriteFile(hook, []byte("#!/bin/sh\necho 'push rule 7: no e-mail of this domain'\nexit 1\n"), 0o755))
+	refuse("push rule 7: no e-mail of this domain")
 	_, err = b.tryCommit(commitInput(base), change)
 	f = requireCode(t, err, client.Permanent, client.CodeHostRefused)
 	require.Contains(t, f.Message, "push rule 7")
@@ -332,8 +335,8 @@ func TestLocalHostsNeedTheSetting(t *testing.T) {
 	b.steps.network.AllowLocal = false
 	_, err := b.tryLook(client.LookInput{Base: "main"})
 	requireCode(t, err, client.Surroundings, client.CodeNoRepository)
-	for _, address := range []string{"https://127.0.0.1/x.git", "https://localhost/x.git", "https://169.254.169.254/x", "https://[::1]/x", "file:///etc", "ssh://h/x",
-		"ext::sh -c id", "https://user:pass@example.org/x", "-x"} {
+	for _, address := range []string{"https://127.0.0.1/x.git", "https://localhost/x.git", "https://169.254.169.254/x", "https://[::1]/x",
+		"file:///etc", "ssh://h/x", "ext::sh -c id", "https://user:pass@example.org/x", "-x"} {
 		b.step.Repository.Clone = address
 		_, err := b.tryLook(client.LookInput{Base: "main"})
 		requireCode(t, err, client.Surroundings, client.CodeNoRepository)

@@ -203,9 +203,10 @@ func TestHostileChangesAreRefused(t *testing.T) {
 		"absolute":       {added("/etc/passwd"), client.CodeChange},
 		"no diff":        {"I could not do it.\n", client.CodeChange},
 		"other content":  {"diff --git a/a b/a\n--- a/a\n+++ b/a\n@@ -1 +1 @@\n-9\n+1\n", client.CodeChange},
-		"binary bomb":    {"diff --git a/b b/b\nnew file mode 100644\nindex 000..111\nGIT binary patch\nliteral 99999999999\nabc\n", client.CodeTooLarge},
-		"many binaries":  {strings.Repeat("GIT binary patch\nliteral 30000000\nzcmV\n\n", 3), client.CodeTooLarge},
-		"huge":           {strings.Repeat("x", 17<<20), client.CodeTooLarge},
+		"binary bomb": {"diff --git a/b b/b\nnew file mode 100644\nindex 000..111\nGIT binary patch\nliteral 99999999999\nabc\n",
+			client.CodeTooLarge},
+		"many binaries": {strings.Repeat("GIT binary patch\nliteral 30000000\nzcmV\n\n", 3), client.CodeTooLarge},
+		"huge":          {strings.Repeat("x", 17<<20), client.CodeTooLarge},
 	} {
 		_, err := b.tryCommit(commitInput(base), c.change)
 		f := requireCode(t, err, client.Permanent, c.code)
@@ -260,7 +261,9 @@ func TestRunAtPlainGit(t *testing.T) {
 }
 
 func readyInput(head string) client.ReadyInput {
-	return client.ReadyInput{Branch: "run/1", Head: head, Base: "main", Lane: "svc-lane/1", Method: "merge", Message: "Merge it", Author: author, At: at}
+	return client.ReadyInput{
+		Branch: "run/1", Head: head, Base: "main", Lane: "svc-lane/1", Method: "merge", Message: "Merge it", Author: author, At: at,
+	}
 }
 
 func mergeInput(head string, r client.ReadyResult) client.MergeInput {
@@ -374,7 +377,9 @@ func TestSquashHasOneParent(t *testing.T) {
 func TestPolicyFileOfTheBase(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	b.repo.Commit(t, "main", "first", githost.Files{".svc/loop.yaml": "version: 1\nlimits: {maxFiles: 3}\ninstructions: docs/a.md\n", "docs/a.md": "Be brief.\n"})
+	b.repo.Commit(t, "main", "first", githost.Files{
+		".svc/loop.yaml": "version: 1\nlimits: {maxFiles: 3}\ninstructions: docs/a.md\n", "docs/a.md": "Be brief.\n",
+	})
 	got := b.issue(t, client.IssueInput{Branch: "main", Policy: client.Policy{MaxFiles: 50}})
 	require.Equal(t, 3, got.Policy.MaxFiles)
 	require.Equal(t, "Be brief.\n", got.Policy.Instructions)

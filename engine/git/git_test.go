@@ -105,6 +105,23 @@ func TestQuarantine(t *testing.T) {
 	require.Empty(t, steps)
 }
 
+func TestManyPacksAreJoined(t *testing.T) {
+	t.Parallel()
+	m, repo, remote := open(t)
+	m.packs = 3
+	for range 9 {
+		id := repo.Commit(t, "main", "one more", githost.Files{"a": "1\n"})
+		require.NoError(t, m.Work(t.Context(), "r", remote, func(r *Repository) error {
+			got, err := r.Branch(t.Context(), "main")
+			require.Equal(t, id, got)
+			return err
+		}))
+		packs, err := filepath.Glob(filepath.Join(m.path("r"), "objects/pack/*.pack"))
+		require.NoError(t, err)
+		require.LessOrEqual(t, len(packs), m.packs+1)
+	}
+}
+
 func TestProcessesHaveFoldersOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

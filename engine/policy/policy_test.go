@@ -13,8 +13,9 @@ import (
 )
 
 var settings = client.Policy{
-	RequiredJobs: json.RawMessage(`[{"name":"build","steps":[{"name":"1","run":"make"}],"sandbox":{"kind":"bubblewrap","network":"none"},"secrets":["KEY"]}]`),
-	MaxFiles:     50, MaxLines: 1500, Rounds: 3, Cents: 0, MayAllowOnce: true, ProtectedPaths: []string{"deploy/**"},
+	RequiredJobs: json.RawMessage(`[{"name":"build","steps":[{"name":"1","run":"make"}],` +
+		`"sandbox":{"kind":"bubblewrap","network":"none"},"secrets":["KEY"]}]`),
+	MaxFiles: 50, MaxLines: 1500, Rounds: 3, Cents: 0, MayAllowOnce: true, ProtectedPaths: []string{"deploy/**"},
 }
 
 func TestFileTakesPowerAway(t *testing.T) {
