@@ -66,7 +66,7 @@ release: ## build, pack and sign the releases of svc-runner
 # test/plans), or are called concurrently by the tests of http/rest and test/api. make
 # chaos runs a test of test/run under it.
 SEQUENTIAL := aggregates cmd/svc cmd/svc-codehost cmd/svc-db cmd/svc-engine cmd/svc-gateway cmd/svc-release config \
-  dev/pgserver dev/seed engine engine/client events farm/certificate farm/runner/mask farm/wire fault \
+  dev/pgserver dev/seed events farm/certificate farm/runner/mask farm/wire fault \
   http/middleware http/reply http/router migrations projections \
   test/bench test/contributing test/documents test/installer test/leak test/pgtest test/plans test/run test/tools \
   ui/asset ui/audit ui/farm ui/insights ui/kit ui/members ui/needs ui/runs ui/search ui/styleguide

@@ -200,8 +200,8 @@ func (a *answer) write(line client.Line, s *step) {
 		a.w.Header().Set("Content-Type", "application/x-ndjson")
 		a.w.WriteHeader(http.StatusOK)
 	}
-	_ = a.c.SetWriteDeadline(time.Now().Add(writeLimit)) // fails only if the connection is gone
-	if _, err := io.WriteString(a.w, s.clean(string(text))+"\n"); err != nil {
+	_ = a.c.SetWriteDeadline(time.Now().Add(writeLimit))                       // fails only if the connection is gone
+	if _, err := io.WriteString(a.w, s.clean(string(text))+"\n"); err != nil { //nolint:gosec // JSON for a program, not a page
 		a.broken = err
 		return
 	}

@@ -100,7 +100,8 @@ func (p *probing) branch(ctx context.Context) error {
 		p.in.Branch = p.result.DefaultBranch
 	}
 	if p.in.Branch == "" {
-		p.say(client.Check{ID: "branch", Status: events.CheckLacking, Text: "The code host names no default branch.", Remedy: "Say which branch runs merge into."})
+		p.say(client.Check{ID: "branch", Status: events.CheckLacking, Text: "The code host names no default branch.",
+			Remedy: "Say which branch runs merge into."})
 		return errOver
 	}
 	heads, err := p.remote.Heads(ctx, p.in.Branch)
@@ -217,7 +218,8 @@ func (p *probing) files(ctx context.Context) error {
 		_, _, err = policyAt(ctx, r, base, client.Policy{})
 		if coded(err, client.CodePolicy) {
 			f, _ := errors.AsType[*client.Failure](err)
-			p.say(client.Check{ID: "policy", Status: events.CheckLacking, Text: f.Message, Remedy: "Correct " + policy.File + " on " + p.in.Branch + "."})
+			p.say(client.Check{ID: "policy", Status: events.CheckLacking, Text: f.Message,
+				Remedy: "Correct " + policy.File + " on " + p.in.Branch + "."})
 		} else if err != nil {
 			return err
 		}

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"bytes"
-	"context"
 	"log/slog"
 	"net/http/httptest"
 	"strings"
@@ -68,31 +67,14 @@ func newBench(t *testing.T) *bench {
 	return b
 }
 
-// do runs a step that has to succeed.
-func do[In, Out any](t *testing.T, b *bench, kind client.Kind, in In, change string) Out {
-	t.Helper()
-	out, err := try[In, Out](b, kind, in, change)
-	require.NoError(t, err)
-	return out
-}
-
-func try[In, Out any](b *bench, kind client.Kind, in In, change string) (Out, error) {
-	var body *strings.Reader
-	if change != "" {
-		body = strings.NewReader(change)
-		return client.Do[In, Out](context.Background(), b.Client, kind, b.step, in, body, nil)
-	}
-	return client.Do[In, Out](context.Background(), b.Client, kind, b.step, in, nil, nil)
-}
-
-func requireCode(t *testing.T, err error, class client.Class, code string) *client.Failure {
+func requireCode(t *testing.T, err error, class client.Class, code string) client.Failure {
 	t.Helper()
 	var f *client.Failure
 	require.ErrorAs(t, err, &f)
 	require.Equal(t, code, f.Code, f.Message)
 	require.Equal(t, class, f.Class, f.Message)
 	require.NotContains(t, f.Message, githost.Token)
-	return f
+	return *f
 }
 
 var at = time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
@@ -115,7 +97,7 @@ func commitInput(base string) client.CommitInput {
 // committed makes a run's branch with files.
 func (b *bench) committed(t *testing.T, base string, files githost.Files) client.CommitResult {
 	t.Helper()
-	return do[client.CommitInput, client.CommitResult](t, b, client.StepCommit, commitInput(base), b.change(t, base, files))
+	return b.commit(t, commitInput(base), b.change(t, base, files))
 }
 
 func TestCommitIsPushedOnceHoweverOften(t *testing.T) {
@@ -125,7 +107,7 @@ func TestCommitIsPushedOnceHoweverOften(t *testing.T) {
 	change := b.change(t, base, githost.Files{"README.md": "one\ntwo\n", "new.bin": "\x00\x01\x02", "old.txt": githost.Gone})
 	in := commitInput(base)
 
-	first := do[client.CommitInput, client.CommitResult](t, b, client.StepCommit, in, change)
+	first := b.commit(t, in, change)
 	require.Equal(t, first.Head, b.repo.Head(t, "run/1"))
 	require.Equal(t, 3, first.Total)
 	require.Equal(t, client.FileChange{Path: "README.md", Change: "modified", Added: 1}, first.Files[0])
@@ -133,13 +115,13 @@ func TestCommitIsPushedOnceHoweverOften(t *testing.T) {
 	require.Equal(t, "removed", first.Files[2].Change)
 	require.Equal(t, "Loop|loop@example.org|1795867200|Fix it", b.repo.Git(t, "log", "-1", "--format=%an|%ae|%ct|%s", "run/1"))
 
-	second := do[client.CommitInput, client.CommitResult](t, b, client.StepCommit, in, change)
+	second := b.commit(t, in, change)
 	require.Equal(t, first, second)
 
 	// Another engine, without a copy of anything.
 	other := newBench(t)
 	other.step.Repository.Clone = b.repo.URL
-	third := do[client.CommitInput, client.CommitResult](t, other, client.StepCommit, in, change)
+	third := other.commit(t, in, change)
 	require.Equal(t, first, third)
 	require.Equal(t, "1", b.repo.Git(t, "rev-list", "--count", base+"..run/1"))
 }
@@ -151,15 +133,15 @@ func TestCommitRefusesAMovedBranch(t *testing.T) {
 	person := b.repo.CommitOn(t, "run/1", base, "by a person", githost.Files{"b": "1\n"})
 	change := b.change(t, base, githost.Files{"a": "2\n"})
 	in := commitInput(base)
-	_, err := try[client.CommitInput, client.CommitResult](b, client.StepCommit, in, change)
+	_, err := b.tryCommit(in, change)
 	requireCode(t, err, client.Permanent, client.CodeHeadMoved)
 	in.Expected = base
-	_, err = try[client.CommitInput, client.CommitResult](b, client.StepCommit, in, change)
+	_, err = b.tryCommit(in, change)
 	requireCode(t, err, client.Permanent, client.CodeHeadMoved)
 	require.Equal(t, person, b.repo.Head(t, "run/1"))
 
 	in.Expected = person
-	moved := do[client.CommitInput, client.CommitResult](t, b, client.StepCommit, in, change)
+	moved := b.commit(t, in, change)
 	require.Equal(t, moved.Head, b.repo.Head(t, "run/1"))
 }
 
@@ -180,7 +162,7 @@ func TestR12ChangeOfAShallowCheckoutApplies(t *testing.T) {
 	work.CommitOn(t, "work", base, "work", changed)
 	diff := work.Diff(t, base, work.Head(t, "work"))
 
-	got := do[client.CommitInput, client.CommitResult](t, b, client.StepCommit, commitInput(base), diff)
+	got := b.commit(t, commitInput(base), diff)
 	require.Equal(t, work.Git(t, "rev-parse", "work^{tree}"), got.Tree)
 	require.Equal(t, len(files), got.Total)
 }
@@ -188,20 +170,20 @@ func TestR12ChangeOfAShallowCheckoutApplies(t *testing.T) {
 func TestR29NoChangeAndEmptyRepository(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	probed := do[client.ProbeInput, client.ProbeResult](t, b, client.StepProbe, client.ProbeInput{}, "")
+	probed := b.probe(t, client.ProbeInput{})
 	require.False(t, probed.OK)
 	require.Equal(t, "empty", probed.Checks[len(probed.Checks)-1].ID)
 	require.NotEmpty(t, probed.Checks[len(probed.Checks)-1].Remedy)
-	_, err := try[client.IssueInput, client.IssueResult](b, client.StepIssue, client.IssueInput{Branch: "main"}, "")
+	_, err := b.tryIssue(client.IssueInput{Branch: "main"})
 	requireCode(t, err, client.Permanent, client.CodeEmpty)
 
 	base := b.repo.Commit(t, "main", "first", githost.Files{"a": "1\n"})
-	_, err = try[client.IssueInput, client.IssueResult](b, client.StepIssue, client.IssueInput{Branch: "other"}, "")
+	_, err = b.tryIssue(client.IssueInput{Branch: "other"})
 	requireCode(t, err, client.Permanent, client.CodeMissingCommit)
-	_, err = try[client.CommitInput, client.CommitResult](b, client.StepCommit, commitInput(base), "")
+	_, err = b.tryCommit(commitInput(base), "")
 	requireCode(t, err, client.Permanent, client.CodeNoChange)
 	modeOnly := "diff --git a/a b/a\n--- a/a\n+++ b/a\n@@ -1 +1 @@\n-1\n+1\n"
-	_, err = try[client.CommitInput, client.CommitResult](b, client.StepCommit, commitInput(base), modeOnly)
+	_, err = b.tryCommit(commitInput(base), modeOnly)
 	requireCode(t, err, client.Permanent, client.CodeNoChange)
 	require.Empty(t, b.repo.Head(t, "run/1"))
 }
@@ -221,11 +203,12 @@ func TestHostileChangesAreRefused(t *testing.T) {
 		"absolute":       {added("/etc/passwd"), client.CodeChange},
 		"no diff":        {"I could not do it.\n", client.CodeChange},
 		"other content":  {"diff --git a/a b/a\n--- a/a\n+++ b/a\n@@ -1 +1 @@\n-9\n+1\n", client.CodeChange},
-		"binary bomb":    {"diff --git a/b b/b\nnew file mode 100644\nindex 000..111\nGIT binary patch\nliteral 99999999999\nabc\n", client.CodeTooLarge},
-		"many binaries":  {strings.Repeat("GIT binary patch\nliteral 30000000\nzcmV\n\n", 3), client.CodeTooLarge},
-		"huge":           {strings.Repeat("x", 17<<20), client.CodeTooLarge},
+		"binary bomb": {"diff --git a/b b/b\nnew file mode 100644\nindex 000..111\nGIT binary patch\nliteral 99999999999\nabc\n",
+			client.CodeTooLarge},
+		"many binaries": {strings.Repeat("GIT binary patch\nliteral 30000000\nzcmV\n\n", 3), client.CodeTooLarge},
+		"huge":          {strings.Repeat("x", 17<<20), client.CodeTooLarge},
 	} {
-		_, err := try[client.CommitInput, client.CommitResult](b, client.StepCommit, commitInput(base), c.change)
+		_, err := b.tryCommit(commitInput(base), c.change)
 		f := requireCode(t, err, client.Permanent, c.code)
 		require.NotContains(t, f.Message, b.steps.mirrors.Folder(), name)
 	}
@@ -237,48 +220,50 @@ func TestRunAtPlainGit(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	base := b.repo.Commit(t, "main", "first", githost.Files{"a": "1\n"})
-	probed := do[client.ProbeInput, client.ProbeResult](t, b, client.StepProbe, client.ProbeInput{ReadCredential: client.Credential{Token: githost.ReadToken}}, "")
+	probed := b.probe(t, client.ProbeInput{ReadCredential: client.Credential{Token: githost.ReadToken}})
 	require.True(t, probed.OK, "%+v", probed.Checks)
 	require.Equal(t, "main", probed.DefaultBranch)
 	require.Equal(t, "refs/heads/main", b.repo.Git(t, "for-each-ref", "--format=%(refname)"))
 
-	began := do[client.IssueInput, client.IssueResult](t, b, client.StepIssue, client.IssueInput{Branch: "main", Policy: client.Policy{MaxFiles: 9}}, "")
+	began := b.issue(t, client.IssueInput{Branch: "main", Policy: client.Policy{MaxFiles: 9}})
 	require.Equal(t, base, began.Base)
 	require.Nil(t, began.Issue)
 	require.Len(t, began.SHA, 64)
 	made := b.committed(t, base, githost.Files{"a": "2\n"})
-	checked := do[client.InspectInput, client.InspectResult](t, b, client.StepInspect, client.InspectInput{Base: base, Head: made.Head, Branch: "run/1", Policy: began.Policy}, "")
+	checked := b.inspect(t, client.InspectInput{Base: base, Head: made.Head, Branch: "run/1", Policy: began.Policy})
 	require.Equal(t, "clean", checked.Status)
 	require.Equal(t, made, checked.CommitResult)
-	proposed := do[client.ProposeInput, client.ProposeResult](t, b, client.StepPropose, client.ProposeInput{Branch: "run/1", Head: made.Head, Base: "main"}, "")
+	proposed := b.propose(t, client.ProposeInput{Branch: "run/1", Head: made.Head, Base: "main"})
 	require.Zero(t, proposed.Number)
 
-	looked := do[client.LookInput, client.LookResult](t, b, client.StepLook, client.LookInput{Branch: "run/1", Base: "main"}, "")
+	looked := b.look(t, client.LookInput{Branch: "run/1", Base: "main"})
 	require.Equal(t, client.LookResult{Head: made.Head, Base: base}, looked)
 
 	readyIn := readyInput(made.Head)
-	candidate := do[client.ReadyInput, client.ReadyResult](t, b, client.StepReady, readyIn, "")
+	candidate := b.ready(t, readyIn)
 	require.Equal(t, made.Tree, candidate.Tree)
 	require.Equal(t, base, candidate.Base)
-	require.Equal(t, candidate, do[client.ReadyInput, client.ReadyResult](t, b, client.StepReady, readyIn, ""))
+	require.Equal(t, candidate, b.ready(t, readyIn))
 
 	mergeIn := mergeInput(made.Head, candidate)
 	for range 2 { // the second time it is there already
-		merged := do[client.MergeInput, client.MergeResult](t, b, client.StepMerge, mergeIn, "")
+		merged := b.merge(t, mergeIn)
 		require.Equal(t, client.MergeResult{Commit: candidate.Commit, Tree: candidate.Tree, FirstParent: base}, merged)
 	}
 	require.Equal(t, candidate.Commit, b.repo.Head(t, "main"))
-	looked = do[client.LookInput, client.LookResult](t, b, client.StepLook, client.LookInput{Branch: "run/1", Base: "main"}, "")
+	looked = b.look(t, client.LookInput{Branch: "run/1", Base: "main"})
 	require.True(t, looked.Contained)
 
 	tidyIn := client.TidyInput{Branch: "run/1", Head: made.Head, Lane: "svc-lane/1"}
-	require.Equal(t, client.TidyResult{PullRequest: "none", Branch: "deleted"}, do[client.TidyInput, client.TidyResult](t, b, client.StepTidy, tidyIn, ""))
-	require.Equal(t, client.TidyResult{PullRequest: "none", Branch: "none"}, do[client.TidyInput, client.TidyResult](t, b, client.StepTidy, tidyIn, ""))
+	require.Equal(t, client.TidyResult{PullRequest: "none", Branch: "deleted"}, b.tidy(t, tidyIn))
+	require.Equal(t, client.TidyResult{PullRequest: "none", Branch: "none"}, b.tidy(t, tidyIn))
 	require.Equal(t, "refs/heads/main", b.repo.Git(t, "for-each-ref", "--format=%(refname)"))
 }
 
 func readyInput(head string) client.ReadyInput {
-	return client.ReadyInput{Branch: "run/1", Head: head, Base: "main", Lane: "svc-lane/1", Method: "merge", Message: "Merge it", Author: author, At: at}
+	return client.ReadyInput{
+		Branch: "run/1", Head: head, Base: "main", Lane: "svc-lane/1", Method: "merge", Message: "Merge it", Author: author, At: at,
+	}
 }
 
 func mergeInput(head string, r client.ReadyResult) client.MergeInput {
@@ -295,13 +280,13 @@ func TestR10ConflictsAreFoundByGit(t *testing.T) {
 	base := b.repo.Commit(t, "main", "first", githost.Files{"a": "1\n", "b": "1\n"})
 	made := b.committed(t, base, githost.Files{"a": "mine\n"})
 	moved := b.repo.Commit(t, "main", "theirs", githost.Files{"a": "theirs\n"})
-	r := do[client.ReadyInput, client.ReadyResult](t, b, client.StepReady, readyInput(made.Head), "")
+	r := b.ready(t, readyInput(made.Head))
 	require.Equal(t, []string{"a"}, r.Conflicts)
 	require.Equal(t, moved, r.Base)
 	require.Empty(t, r.Commit)
 	require.Empty(t, b.repo.Head(t, "svc-lane/1"))
 
-	looked := do[client.LookInput, client.LookResult](t, b, client.StepLook, client.LookInput{Branch: "run/1", Base: "main"}, "")
+	looked := b.look(t, client.LookInput{Branch: "run/1", Base: "main"})
 	require.False(t, looked.Contained)
 }
 
@@ -312,13 +297,13 @@ func TestR11OwnChangesOnlyAreInspected(t *testing.T) {
 	base := b.repo.Commit(t, "main", "first", githost.Files{"a": "1\n"})
 	made := b.committed(t, base, githost.Files{"a": "2\n"})
 	moved := b.repo.Commit(t, "main", "theirs", githost.Files{".github/workflows/ci.yml": "on: push\n"})
-	r := do[client.ReadyInput, client.ReadyResult](t, b, client.StepReady, readyInput(made.Head), "")
+	r := b.ready(t, readyInput(made.Head))
 	require.Equal(t, "clean", r.Guardrails.Status)
 	require.Equal(t, r.Commit, b.repo.Head(t, "svc-lane/1"), "its tree is not the head's")
 	require.Equal(t, moved+" "+made.Head, b.repo.Git(t, "log", "-1", "--format=%P", "svc-lane/1"))
 
 	b.repo.Git(t, "update-ref", "refs/heads/run/1", r.Commit)
-	checked := do[client.InspectInput, client.InspectResult](t, b, client.StepInspect, client.InspectInput{Base: moved, Head: r.Commit, Branch: "run/1"}, "")
+	checked := b.inspect(t, client.InspectInput{Base: moved, Head: r.Commit, Branch: "run/1"})
 	require.Equal(t, "clean", checked.Status)
 	require.Equal(t, 1, checked.Total)
 }
@@ -328,14 +313,14 @@ func TestR15HeadThatMovedIsNotMerged(t *testing.T) {
 	b := newBench(t)
 	base := b.repo.Commit(t, "main", "first", githost.Files{"a": "1\n"})
 	made := b.committed(t, base, githost.Files{"a": "2\n"})
-	r := do[client.ReadyInput, client.ReadyResult](t, b, client.StepReady, readyInput(made.Head), "")
+	r := b.ready(t, readyInput(made.Head))
 	b.repo.Commit(t, "run/1", "by a person", githost.Files{"b": "1\n"})
-	_, err := try[client.MergeInput, client.MergeResult](b, client.StepMerge, mergeInput(made.Head, r), "")
+	_, err := b.tryMerge(mergeInput(made.Head, r))
 	requireCode(t, err, client.Permanent, client.CodeHeadMoved)
-	_, err = try[client.ReadyInput, client.ReadyResult](b, client.StepReady, readyInput(made.Head), "")
+	_, err = b.tryReady(readyInput(made.Head))
 	requireCode(t, err, client.Permanent, client.CodeHeadMoved)
 	require.Equal(t, base, b.repo.Head(t, "main"))
-	tidied := do[client.TidyInput, client.TidyResult](t, b, client.StepTidy, client.TidyInput{Branch: "run/1", Head: made.Head, Lane: "svc-lane/1"}, "")
+	tidied := b.tidy(t, client.TidyInput{Branch: "run/1", Head: made.Head, Lane: "svc-lane/1"})
 	require.Equal(t, "left", tidied.Branch)
 }
 
@@ -345,19 +330,19 @@ func TestR44BaseThatMovedIsNoticed(t *testing.T) {
 	b := newBench(t)
 	base := b.repo.Commit(t, "main", "first", githost.Files{"a": "1\n"})
 	made := b.committed(t, base, githost.Files{"a": "2\n"})
-	r := do[client.ReadyInput, client.ReadyResult](t, b, client.StepReady, readyInput(made.Head), "")
+	r := b.ready(t, readyInput(made.Head))
 	moved := b.repo.Commit(t, "main", "theirs", githost.Files{"b": "1\n"})
-	_, err := try[client.MergeInput, client.MergeResult](b, client.StepMerge, mergeInput(made.Head, r), "")
+	_, err := b.tryMerge(mergeInput(made.Head, r))
 	requireCode(t, err, client.Permanent, client.CodeBaseMoved)
 	require.Equal(t, moved, b.repo.Head(t, "main"))
 
-	r = do[client.ReadyInput, client.ReadyResult](t, b, client.StepReady, readyInput(made.Head), "")
-	merged := do[client.MergeInput, client.MergeResult](t, b, client.StepMerge, mergeInput(made.Head, r), "")
+	r = b.ready(t, readyInput(made.Head))
+	merged := b.merge(t, mergeInput(made.Head, r))
 	require.Equal(t, moved, merged.FirstParent)
 	require.False(t, merged.Outside)
 
 	after := b.repo.Commit(t, "main", "later", githost.Files{"c": "1\n"})
-	again := do[client.MergeInput, client.MergeResult](t, b, client.StepMerge, mergeInput(made.Head, r), "")
+	again := b.merge(t, mergeInput(made.Head, r))
 	require.Equal(t, merged, again)
 	require.Equal(t, after, b.repo.Head(t, "main"))
 }
@@ -367,11 +352,11 @@ func TestMergeByAPersonIsOutside(t *testing.T) {
 	b := newBench(t)
 	base := b.repo.Commit(t, "main", "first", githost.Files{"a": "1\n"})
 	made := b.committed(t, base, githost.Files{"a": "2\n"})
-	r := do[client.ReadyInput, client.ReadyResult](t, b, client.StepReady, readyInput(made.Head), "")
+	r := b.ready(t, readyInput(made.Head))
 	person := b.repo.Git(t, "commit-tree", made.Tree, "-p", base, "-p", made.Head, "-m", "by hand")
 	b.repo.Git(t, "update-ref", "refs/heads/main", person)
 	b.repo.Commit(t, "main", "later", githost.Files{"c": "1\n"})
-	merged := do[client.MergeInput, client.MergeResult](t, b, client.StepMerge, mergeInput(made.Head, r), "")
+	merged := b.merge(t, mergeInput(made.Head, r))
 	require.Equal(t, client.MergeResult{Commit: person, Tree: made.Tree, FirstParent: base, Outside: true}, merged)
 }
 
@@ -382,25 +367,27 @@ func TestSquashHasOneParent(t *testing.T) {
 	made := b.committed(t, base, githost.Files{"a": "2\n"})
 	in := readyInput(made.Head)
 	in.Method = "squash"
-	r := do[client.ReadyInput, client.ReadyResult](t, b, client.StepReady, in, "")
-	merged := do[client.MergeInput, client.MergeResult](t, b, client.StepMerge, mergeInput(made.Head, r), "")
+	r := b.ready(t, in)
+	merged := b.merge(t, mergeInput(made.Head, r))
 	require.Equal(t, base, b.repo.Git(t, "log", "-1", "--format=%P", merged.Commit))
-	again := do[client.MergeInput, client.MergeResult](t, b, client.StepMerge, mergeInput(made.Head, r), "")
+	again := b.merge(t, mergeInput(made.Head, r))
 	require.Equal(t, merged, again)
 }
 
 func TestPolicyFileOfTheBase(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	b.repo.Commit(t, "main", "first", githost.Files{".svc/loop.yaml": "version: 1\nlimits: {maxFiles: 3}\ninstructions: docs/a.md\n", "docs/a.md": "Be brief.\n"})
-	got := do[client.IssueInput, client.IssueResult](t, b, client.StepIssue, client.IssueInput{Branch: "main", Policy: client.Policy{MaxFiles: 50}}, "")
+	b.repo.Commit(t, "main", "first", githost.Files{
+		".svc/loop.yaml": "version: 1\nlimits: {maxFiles: 3}\ninstructions: docs/a.md\n", "docs/a.md": "Be brief.\n",
+	})
+	got := b.issue(t, client.IssueInput{Branch: "main", Policy: client.Policy{MaxFiles: 50}})
 	require.Equal(t, 3, got.Policy.MaxFiles)
 	require.Equal(t, "Be brief.\n", got.Policy.Instructions)
 
 	b.repo.Commit(t, "main", "second", githost.Files{".svc/loop.yaml": "version: 1\nlimits:\n  maxfiles: 3\n"})
-	_, err := try[client.IssueInput, client.IssueResult](b, client.StepIssue, client.IssueInput{Branch: "main"}, "")
+	_, err := b.tryIssue(client.IssueInput{Branch: "main"})
 	f := requireCode(t, err, client.Surroundings, client.CodePolicy)
 	require.Equal(t, `.svc/loop.yaml, line 3, column 3: "maxfiles" is not known here`, f.Message)
-	probed := do[client.ProbeInput, client.ProbeResult](t, b, client.StepProbe, client.ProbeInput{ReadCredential: client.Credential{Token: githost.ReadToken}}, "")
+	probed := b.probe(t, client.ProbeInput{ReadCredential: client.Credential{Token: githost.ReadToken}})
 	require.False(t, probed.OK)
 }

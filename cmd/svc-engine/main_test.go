@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -37,7 +38,8 @@ func command(t *testing.T, args []string, environ ...string) *exec.Cmd {
 	self, err := os.Executable()
 	require.NoError(t, err)
 	cmd := exec.CommandContext(t.Context(), self, args...)
-	cmd.Env = append([]string{"SVC_TEST_MAIN=1", "GORACE=atexit_sleep_ms=0"}, environ...)
+	own := []string{"SVC_TEST_MAIN=1", "GORACE=atexit_sleep_ms=0", "PATH=" + os.Getenv("PATH"), "XDG_CACHE_HOME=" + t.TempDir()}
+	cmd.Env = append(own, environ...)
 	cmd.WaitDelay = 10 * time.Second
 	return cmd
 }
@@ -179,6 +181,14 @@ func TestStartupFailuresNameTheVariable(t *testing.T) {
 	out = fails(t, nil, ok, "SVC_ENGINE_ADDR="+ln.Addr().String())
 	require.Contains(t, out, "SVC_ENGINE_ADDR: the address "+ln.Addr().String()+" is in use")
 	require.NotContains(t, out, secret)
+}
+
+func TestNeedsGit(t *testing.T) {
+	require.Contains(t, fails(t, nil, "SVC_ENGINE_SHARED_SECRET="+secret, "SVC_ENGINE_ADDR=127.0.0.1:0", "PATH="), "git version: ")
+	file := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	out := fails(t, nil, "SVC_ENGINE_SHARED_SECRET="+secret, "SVC_ENGINE_ADDR=127.0.0.1:0", "SVC_ENGINE_DIR="+file)
+	require.Contains(t, out, "SVC_ENGINE_DIR: ")
 }
 
 func TestVersion(t *testing.T) {

@@ -331,7 +331,8 @@ type PullRequest struct {
 }
 
 // A ReadyInput asks for what merging Head into the present Base gives. The candidate is pushed to
-// Lane, unless its tree is that of Head and Landing says that the host merges. The id of the candidate is a function of the input and of the base alone.
+// Lane, unless its tree is that of Head and Landing says that the host merges. The id of the candidate
+// is a function of the input and of the base alone.
 type ReadyInput struct {
 	Branch  string    `json:"branch"`
 	Head    string    `json:"head"`

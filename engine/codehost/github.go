@@ -80,7 +80,8 @@ func (g *gitHub) Review(ctx context.Context, branch, web, landing, method string
 	add("permission", r.Permissions != nil && !r.GetPermissions()["push"], "The credential may push.",
 		"The credential may only read.", "Give the account of the credential the right to write.")
 	if r.HasIssues != nil && !r.GetHasIssues() {
-		list = append(list, client.Check{ID: "issues", Status: events.CheckNoted, Text: "The repository has no issues at the code host.", URL: settings})
+		list = append(list, client.Check{ID: "issues", Status: events.CheckNoted, URL: settings,
+			Text: "The repository has no issues at the code host."})
 	}
 	if landing != string(events.LandExactly) {
 		merge := r.AllowMergeCommit != nil && !r.GetAllowMergeCommit() && method != string(events.MergeSquash)

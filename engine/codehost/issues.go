@@ -21,7 +21,8 @@ func (g *gitHub) Issues(ctx context.Context, in client.IssuesInput) (client.Issu
 	result := client.IssuesResult{Issues: []client.Issue{}}
 	perPage := min(max(in.PerPage, 1), hostPage)
 	first := (max(in.Page, 1) - 1) * perPage
-	opts := &github.IssueListByRepoOptions{State: "open", Sort: "created", Direction: "desc", ListOptions: github.ListOptions{PerPage: hostPage, Page: 1}}
+	opts := &github.IssueListByRepoOptions{State: "open", Sort: "created", Direction: "desc"}
+	opts.ListOptions = github.ListOptions{PerPage: hostPage, Page: 1}
 	if in.Label != "" {
 		opts.Labels = []string{in.Label}
 	}

@@ -89,7 +89,6 @@ func (n Network) Resolve(ctx context.Context, host string) ([]netip.Addr, error)
 // host: that is how hosts answer to the former name of a repository.
 func (n Network) client(authorize func(*http.Request)) *http.Client {
 	return &http.Client{
-		Timeout:   requestLimit,
 		Transport: limited{n.transport, authorize},
 		CheckRedirect: func(r *http.Request, via []*http.Request) error {
 			first := via[0]
@@ -101,26 +100,31 @@ func (n Network) client(authorize func(*http.Request)) *http.Client {
 	}
 }
 
-// limited authorizes requests and bounds bodies.
+// limited authorizes requests, and bounds bodies and the time to the end of an answer. Go's Client.Timeout would
+// keep a goroutine until then for each answer whose body is read to its end and not closed, as go-github does
+// with errors.
 type limited struct {
 	next      http.RoundTripper
 	authorize func(*http.Request)
 }
 
 func (l limited) RoundTrip(r *http.Request) (*http.Response, error) {
-	r = r.Clone(r.Context())
+	ctx, cancel := context.WithTimeout(r.Context(), requestLimit)
+	r = r.Clone(ctx)
 	l.authorize(r)
 	res, err := l.next.RoundTrip(r)
 	if err != nil {
+		cancel()
 		return nil, err
 	}
-	res.Body = &limitedBody{res.Body, maxBody}
+	res.Body = &limitedBody{res.Body, maxBody, cancel}
 	return res, nil
 }
 
 type limitedBody struct {
 	io.ReadCloser
-	left int64
+	left   int64
+	cancel func()
 }
 
 func (b *limitedBody) Read(p []byte) (int, error) {
@@ -129,5 +133,13 @@ func (b *limitedBody) Read(p []byte) (int, error) {
 	}
 	n, err := b.ReadCloser.Read(p[:min(int64(len(p)), b.left)])
 	b.left -= int64(n)
+	if err != nil {
+		b.cancel()
+	}
 	return n, err
+}
+
+func (b *limitedBody) Close() error {
+	defer b.cancel()
+	return b.ReadCloser.Close()
 }

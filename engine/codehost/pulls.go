@@ -135,7 +135,7 @@ func (*gitHub) Merges() bool { return true }
 
 var (
 	alreadyMerged = regexp.MustCompile(`(?i)already merged`)
-	notForNow     = regexp.MustCompile(`(?i)base branch was modified|try again|in progress|is expected|pending|being (calculated|checked)|not mergeable`)
+	notForNow     = regexp.MustCompile(`(?i)base branch was modified|try again|in progress|is expected|pending|being checked|not mergeable`)
 )
 
 func (g *gitHub) Merge(ctx context.Context, in client.MergeInput) error {
@@ -167,7 +167,8 @@ func (g *gitHub) Merge(ctx context.Context, in client.MergeInput) error {
 // rule returns the failure of a merge that the host refuses by a rule of its own, or for a moment. Nobody but
 // people can tell which, so its words are passed on and the caller tries again later.
 func rule(words string) error {
-	return &client.Failure{Class: client.Transient, Code: client.CodeHostRule, Message: "The code host does not merge: " + cut(words), RetryAfter: 3}
+	return &client.Failure{Class: client.Transient, Code: client.CodeHostRule,
+		Message: "The code host does not merge: " + cut(words), RetryAfter: 3}
 }
 
 func methodOf(method string) string {
@@ -211,5 +212,6 @@ func (g *gitHub) Mark(ctx context.Context, commit, state, text string) {
 		}
 	}
 	name := statusContext
-	_, _, _ = g.api.Repositories.CreateStatus(ctx, g.owner, g.name, commit, &github.RepoStatus{State: &state, Context: &name, Description: &text})
+	_, _, _ = g.api.Repositories.CreateStatus(ctx, g.owner, g.name, commit,
+		&github.RepoStatus{State: &state, Context: &name, Description: &text})
 }

@@ -6,7 +6,6 @@
 package git
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -135,20 +134,23 @@ func configuration(set [][2]string) []string {
 	return env
 }
 
-// bounded keeps what is written, up to max bytes, and then refuses more.
+// bounded keeps what is written, up to max bytes, and then refuses more. It embeds no buffer, whose ReadFrom would
+// know no bound.
 type bounded struct {
-	bytes.Buffer
+	text strings.Builder
 	max  int
 	over bool
 }
 
 func (b *bounded) Write(p []byte) (int, error) {
-	if b.Len()+len(p) > b.max {
+	if b.text.Len()+len(p) > b.max {
 		b.over = true
 		return 0, ErrOutput
 	}
-	return b.Buffer.Write(p)
+	return b.text.Write(p)
 }
+
+func (b *bounded) String() string { return b.text.String() }
 
 // tail keeps the last max bytes of what is written.
 type tail struct {

@@ -105,7 +105,8 @@ func Summary(list []Change) client.CommitResult {
 		case c.Gone():
 			kind = events.FileRemoved
 		}
-		s.Files = append(s.Files, client.FileChange{Path: strings.ToValidUTF8(c.Path, "\uFFFD"), Change: string(kind), Added: c.Added, Removed: c.Removed})
+		path := strings.ToValidUTF8(c.Path, "\uFFFD")
+		s.Files = append(s.Files, client.FileChange{Path: path, Change: string(kind), Added: c.Added, Removed: c.Removed})
 	}
 	return s
 }
@@ -174,6 +175,9 @@ func hunk(line string) (removed, added int) {
 
 // Sizes returns the sizes of blobs.
 func (r *Repository) Sizes(ctx context.Context, blobs []string) (map[string]int64, error) {
+	if len(blobs) == 0 {
+		return nil, nil
+	}
 	text, err := run(ctx, command{
 		args: []string{"cat-file", "--batch-check=%(objectname) %(objectsize)"}, dir: r.dir, env: r.quarantine,
 		in: strings.NewReader(strings.Join(blobs, "\n") + "\n"),
@@ -193,13 +197,13 @@ func (r *Repository) Sizes(ctx context.Context, blobs []string) (map[string]int6
 	return sizes, nil
 }
 
-// Blob returns the content of a blob of at most max bytes. Larger ones are [ErrOutput].
-func (r *Repository) Blob(ctx context.Context, id string, max int) (string, error) {
-	return run(ctx, command{args: []string{"cat-file", "blob", id}, dir: r.dir, env: r.quarantine, max: max})
+// Blob returns the content of a blob of at most limit bytes. Larger ones are [ErrOutput].
+func (r *Repository) Blob(ctx context.Context, id string, limit int) (string, error) {
+	return run(ctx, command{args: []string{"cat-file", "blob", id}, dir: r.dir, env: r.quarantine, max: limit})
 }
 
 // File returns the content of a regular file of a commit, and whether there is such a file.
-func (r *Repository) File(ctx context.Context, commit, path string, max int) (content string, found bool, err error) {
+func (r *Repository) File(ctx context.Context, commit, path string, limit int) (content string, found bool, err error) {
 	text, err := r.git(ctx, "ls-tree", "-z", "--full-tree", commit, "--", path)
 	if err != nil {
 		return "", false, err
@@ -209,7 +213,7 @@ func (r *Repository) File(ctx context.Context, commit, path string, max int) (co
 	if name != path || len(parts) != 3 || parts[1] != "blob" || parts[0] == ModeSymlink {
 		return "", false, nil
 	}
-	content, err = r.Blob(ctx, parts[2], max)
+	content, err = r.Blob(ctx, parts[2], limit)
 	return content, err == nil, err
 }
 

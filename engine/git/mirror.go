@@ -22,13 +22,16 @@ import (
 type Mirrors struct {
 	folder string
 	lock   *filelock.Lock // nobody else works in folder
+	packs  int            // of a repository, from which they are joined
 
 	mu    sync.Mutex
 	turns map[string]chan struct{} // by repository; one piece of work at a time
 }
 
-// maxFolders is how many processes can work below one folder.
-const maxFolders = 64
+const (
+	maxFolders = 64 // processes that can work below one folder
+	maxPacks   = 50 // each fetch adds one
+)
 
 // Open returns the mirrors in a folder below dir that no other process uses.
 func Open(dir string) (*Mirrors, error) {
@@ -49,7 +52,7 @@ func Open(dir string) (*Mirrors, error) {
 			return nil, fmt.Errorf("mirrors: %w", err)
 		}
 		_ = os.RemoveAll(filepath.Join(folder, "steps")) // left by a process that was killed
-		return &Mirrors{folder: folder, lock: lock, turns: map[string]chan struct{}{}}, nil
+		return &Mirrors{folder: folder, lock: lock, packs: maxPacks, turns: map[string]chan struct{}{}}, nil
 	}
 	return nil, fmt.Errorf("mirrors: %d processes use %s", maxFolders, dir)
 }
@@ -122,6 +125,9 @@ func (m *Mirrors) work(ctx context.Context, id string, remote Remote, do func(*R
 			return err
 		}
 	}
+	if err := m.join(ctx, dir); err != nil {
+		return err
+	}
 	step, err := m.Temp()
 	if err != nil {
 		return err
@@ -134,9 +140,20 @@ func (m *Mirrors) work(ctx context.Context, id string, remote Remote, do func(*R
 	return do(r)
 }
 
-var damage = regexp.MustCompile(`(?i)not a git repository|corrupt|bad object|object file .* is empty|unable to read (tree|sha1 file|[0-9a-f]{40})|` +
-	`loose object|packfile .* (cannot be|does not match)|missing (blob|tree|commit)|did not send all necessary objects|` +
-	`unable to create temporary file|inflate: |bad (sha1|signature)|garbage at end|index file .* is too small|non-monotonic index`)
+// join makes one pack of many, without the objects that no branch has any more.
+func (m *Mirrors) join(ctx context.Context, dir string) error {
+	packs, err := filepath.Glob(filepath.Join(dir, "objects", "pack", "*.pack"))
+	if err != nil || len(packs) <= m.packs {
+		return err
+	}
+	_, err = run(ctx, command{args: []string{"repack", "-a", "-d", "-q"}, dir: dir})
+	return err
+}
+
+var damage = regexp.MustCompile(`(?i)not a git repository|corrupt|bad object|object file .* is empty|` +
+	`unable to read (tree|sha1 file|[0-9a-f]{40})|loose object|packfile .* (cannot be|does not match)|missing (blob|tree|commit)|` +
+	`did not send all necessary objects|unable to create temporary file|inflate: |` +
+	`bad (sha1|signature)|garbage at end|index file .* is too small|non-monotonic index`)
 
 // damaged reports whether git says that the mirror lacks what it should have.
 func damaged(err error) bool {

@@ -163,33 +163,47 @@ func ValidBranch(name string) bool {
 }
 
 func invalidBranch(name string) error {
-	return &client.Failure{Class: client.Permanent, Code: client.CodeHostRefused, Message: fmt.Sprintf("The branch name %q may not be used.", name)}
+	return &client.Failure{Class: client.Permanent, Code: client.CodeHostRefused,
+		Message: fmt.Sprintf("The branch name %q may not be used.", name)}
 }
 
-// What git says, and what it means for the step. The first that matches counts.
-var meanings = []struct {
-	said *regexp.Regexp
-	f    client.Failure
-}{
-	{regexp.MustCompile(`(?i)refusing to allow`),
-		client.Failure{Class: client.Surroundings, Code: client.CodeCredential, Message: "The code host does not allow this to the credential"}},
-	{regexp.MustCompile(`(?i)authentication failed|could not read (username|password)|returned error: (401|403)\b|permission (to|denied)|access denied`),
-		client.Failure{Class: client.Surroundings, Code: client.CodeCredential, Message: "The code host refuses the credential"}},
-	{regexp.MustCompile(`(?i)returned error: 429\b|rate limit`),
-		client.Failure{Class: client.Transient, Code: client.CodeHostLimited, Message: "The code host takes no more requests for now", RetryAfter: 60}},
-	{regexp.MustCompile(`(?i)repository .*not found|returned error: (404|410)\b|does not appear to be a git repository|unable to update url base from redirection`),
-		client.Failure{Class: client.Surroundings, Code: client.CodeNoRepository, Message: "The code host has no such repository for the credential"}},
-	{regexp.MustCompile(`(?i)returned error: 5\d\d\b|could not resolve|failed to connect|couldn't connect|connection (refused|reset|timed out)|` +
-		`timed out|timeout|early eof|unexpected disconnect|rpc failed|hung up|empty reply|ssl|gnutls|operation too slow|unable to access|` +
-		`invalid index-pack output|expected (flush|'packfile')|protocol error|unexpected`),
-		client.Failure{Class: client.Transient, Code: client.CodeHostAway, Message: "The code host does not answer"}},
-	{regexp.MustCompile(`(?i)couldn't find remote ref|not our ref|unadvertised object|no such remote ref`),
-		client.Failure{Class: client.Permanent, Code: client.CodeMissingCommit, Message: "The repository does not have a commit or branch of this step"}},
-	{regexp.MustCompile(`(?i)stale info|fetch first|non-fast-forward|cannot lock ref|failed to update ref|reference already exists|but expected`),
-		client.Failure{Class: client.Permanent, Code: client.CodeHeadMoved, Message: "The branch is not where it is expected"}},
-	{regexp.MustCompile(`(?i)remote rejected|protected branch|hook declined|fsck error|deny updating`),
-		client.Failure{Class: client.Permanent, Code: client.CodeHostRefused, Message: "The code host refuses the push"}},
+// A meaning is what words of git or of the host mean for a step.
+type meaning struct {
+	said  string // pattern
+	class client.Class
+	code  string
+	text  string
 }
+
+// meanings are tried in order.
+var meanings = []meaning{
+	{`refusing to allow`, client.Surroundings, client.CodeCredential, "The code host does not allow this to the credential"},
+	{`authentication failed|could not read (username|password)|returned error: (401|403)\b|permission (to|denied)|access denied`,
+		client.Surroundings, client.CodeCredential, "The code host refuses the credential"},
+	{`returned error: 429\b|rate limit`, client.Transient, client.CodeHostLimited, "The code host takes no more requests for now"},
+	{`repository .*not found|returned error: (3\d\d|404|410)\b|does not appear to be a git repository|update url base from redirection`,
+		client.Surroundings, client.CodeNoRepository, "The code host has no such repository for the credential"},
+	{`couldn't find remote ref|not our ref|unadvertised object|no such remote ref`,
+		client.Permanent, client.CodeMissingCommit, "The repository does not have a commit or branch of this step"},
+	{`stale info|fetch first|non-fast-forward|cannot lock ref|failed to update ref|reference already exists|but expected`,
+		client.Permanent, client.CodeHeadMoved, "The branch is not where it is expected"},
+	{`remote rejected|protected branch|hook declined|fsck error|deny updating`,
+		client.Permanent, client.CodeHostRefused, "The code host refuses the push"},
+	{`returned error: 5\d\d\b|could not resolve|failed to connect|couldn't connect|connection (refused|reset|timed out)|timed out|timeout|` +
+		`early eof|unexpected|rpc failed|hung up|empty reply|ssl|gnutls|operation too slow|unable to access|invalid index-pack output|` +
+		`expected (flush|'packfile')|protocol error`, client.Transient, client.CodeHostAway, "The code host does not answer"},
+}
+
+// matches are the patterns of meanings, in any case of letters.
+var matches = func() (list []*regexp.Regexp) {
+	for _, m := range meanings {
+		list = append(list, regexp.MustCompile(`(?i)`+m.said))
+	}
+	return list
+}()
+
+// limitedSeconds is how long to wait for a host that limits requests: git does not pass on what it says.
+const limitedSeconds = 60
 
 // remoteError turns the error of a command that spoke to a code host into a [*client.Failure] if its
 // words tell what it is.
@@ -198,12 +212,15 @@ func remoteError(err error) error {
 	if !ok {
 		return err
 	}
-	for _, m := range meanings {
-		if m.said.MatchString(e.Said + e.Output) {
-			f := m.f
-			f.Message += ": " + e.words()
-			return &f
+	for i, m := range meanings {
+		if !matches[i].MatchString(e.Said + e.Output) {
+			continue
 		}
+		f := &client.Failure{Class: m.class, Code: m.code, Message: m.text + ": " + e.words()}
+		if m.code == client.CodeHostLimited {
+			f.RetryAfter = limitedSeconds
+		}
+		return f
 	}
 	return err
 }

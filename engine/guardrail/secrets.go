@@ -25,7 +25,8 @@ var secretForms = []struct {
 }
 
 // secretNames are names of files that have secrets by their purpose.
-var secretNames = regexp.MustCompile(`(?i)(^|/)(id_(rsa|dsa|ecdsa|ed25519)|\.env(\.(local|production))?|\.npmrc|\.netrc|\.pypirc|[^/]+\.(p12|pfx|jks|keystore))$`)
+var secretNames = regexp.MustCompile(`(?i)(^|/)(id_(rsa|dsa|ecdsa|ed25519)|\.env(\.(local|production))?|\.npmrc|\.netrc|\.pypirc|` +
+	`[^/]+\.(p12|pfx|jks|keystore))$`)
 
 // secrets blocks secrets on lines that a change adds and in names. It names the kind and never the text.
 func (d *diff) secrets() client.Guardrail {

@@ -16,8 +16,8 @@ var (
 
 	skipMark = regexp.MustCompile(`\bt\.Skip(Now|f)?\(|\.(skip|only)\(|\bx(it|describe|test)\(|\bpytest\.(mark\.)?(skip|xfail)|` +
 		`\bunittest\.skip|\bskip(Test|If|Unless)\(|@(Ignore|Disabled)\b|#\[ignore|\[(Ignore|Skip)\b|\bpending\(`)
-	testBegin = regexp.MustCompile(`^\s*(func (Test|Fuzz|Benchmark|Example)\w*\(|(async )?def test_?\w*\(|(it|test|describe|specify)(\.each)?[(\s]['"` + "`" +
-		`]|@Test\b|#\[(tokio::)?test\]|\[(Fact|Theory|Test|TestMethod)\b)`)
+	testBegin = regexp.MustCompile(`^\s*(func (Test|Fuzz|Benchmark|Example)\w*\(|(async )?def test_?\w*\(|` +
+		`(it|test|describe|specify)(\.each)?[(\s]['"` + "`" + `]|@Test\b|#\[(tokio::)?test\]|\[(Fact|Theory|Test|TestMethod)\b)`)
 	expectation = regexp.MustCompile(`(?i)assert|expect|require\.|should|\bwant\b|\.(to|not)\.|equal|errorf?\(|fatalf?\(`)
 )
 

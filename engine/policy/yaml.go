@@ -70,7 +70,7 @@ func each(limit int, do func(*yaml.Node) error) func(*yaml.Node) error {
 
 func text(into *string, limit int) func(*yaml.Node) error {
 	return func(n *yaml.Node) error {
-		if n.Kind != yaml.ScalarNode || n.ShortTag() != "!!str" && n.ShortTag() != "!!int" && n.ShortTag() != "!!float" && n.ShortTag() != "!!bool" {
+		if n.Kind != yaml.ScalarNode || !slices.Contains([]string{"!!str", "!!int", "!!float", "!!bool"}, n.ShortTag()) {
 			return at(n, "a text is expected here")
 		}
 		if n.Value == "" || len(n.Value) > limit {

@@ -4,7 +4,7 @@ package githost
 import (
 	"fmt"
 	"net/http"
-	"net/http/cgi" //nolint:gosec // for tests, and with Go's own protection
+	"net/http/cgi"
 	"net/http/httptest"
 	"os"
 	"os/exec"
@@ -28,17 +28,25 @@ type Host struct {
 	*httptest.Server
 	Root string
 
-	// Fault answers instead of git if it returns true.
-	Fault func(http.ResponseWriter, *http.Request) bool
-
-	// Public says that reading needs no token.
-	Public bool
-
-	// API, if it is set, answers paths below /api/.
-	API http.Handler
-
 	mu     sync.Mutex
 	pushes int
+	public bool
+	fault  func(http.ResponseWriter, *http.Request) bool
+	api    http.Handler // of paths below /api/
+}
+
+// SetPublic says whether anybody may read.
+func (h *Host) SetPublic(public bool) { h.set(func() { h.public = public }) }
+
+// SetFault lets a function answer instead of the host if it returns true. Nil ends that.
+func (h *Host) SetFault(fault func(http.ResponseWriter, *http.Request) bool) {
+	h.set(func() { h.fault = fault })
+}
+
+func (h *Host) set(do func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	do()
 }
 
 // Start starts a host, which ends with the test.
@@ -54,18 +62,19 @@ func Start(t testing.TB) *Host {
 		InheritEnv: []string{"PATH"},
 	}
 	h.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h.mu.Lock()
+		fault, api, public := h.fault, h.api, h.public
+		h.mu.Unlock()
 		switch {
-		case h.Fault != nil && h.Fault(w, r):
-		case strings.HasPrefix(r.URL.Path, "/api/") && h.API != nil:
-			h.API.ServeHTTP(w, r)
-		case !h.allowed(r):
+		case fault != nil && fault(w, r):
+		case strings.HasPrefix(r.URL.Path, "/api/") && api != nil:
+			api.ServeHTTP(w, r)
+		case !allowed(r, public):
 			w.Header().Set("WWW-Authenticate", `Basic realm="git"`)
 			w.WriteHeader(http.StatusUnauthorized)
 		default:
 			if strings.HasSuffix(r.URL.Path, "/git-receive-pack") {
-				h.mu.Lock()
-				h.pushes++
-				h.mu.Unlock()
+				h.set(func() { h.pushes++ })
 			}
 			backend.ServeHTTP(w, r)
 		}
@@ -74,10 +83,10 @@ func Start(t testing.TB) *Host {
 	return h
 }
 
-func (h *Host) allowed(r *http.Request) bool {
+func allowed(r *http.Request, public bool) bool {
 	_, password, _ := r.BasicAuth()
 	writes := strings.HasSuffix(r.URL.Path, "/git-receive-pack") || r.URL.Query().Get("service") == "git-receive-pack"
-	return password == Token || !writes && (h.Public || password == ReadToken)
+	return password == Token || !writes && (public || password == ReadToken)
 }
 
 // Pushes returns how many pushes reached git.
@@ -143,7 +152,8 @@ func (r *Repository) Commit(t testing.TB, branch, message string, files Files) s
 func (r *Repository) CommitOn(t testing.TB, branch, parent, message string, files Files) string {
 	t.Helper()
 	var b strings.Builder
-	fmt.Fprintf(&b, "commit refs/heads/%s\ncommitter Tester <tester@example.org> 1700000000 +0000\ndata %d\n%s\n", branch, len(message), message)
+	fmt.Fprintf(&b, "commit refs/heads/%s\ncommitter Tester <tester@example.org> 1700000000 +0000\n", branch)
+	fmt.Fprintf(&b, "data %d\n%s\n", len(message), message)
 	if r.Git(t, "for-each-ref", parent) != "" || !strings.HasPrefix(parent, "refs/") {
 		fmt.Fprintf(&b, "from %s^0\n", parent)
 	}
