@@ -2,6 +2,7 @@ package aggregates
 
 import (
 	"bytes"
+	"cmp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -102,25 +103,50 @@ func (r *Run) applyDecision(e events.Event) {
 	case events.DecisionRaised:
 		r.decisions[e.Decision] = decision{kind: e.About, head: e.Head}
 		if e.About != events.MergeApproval { // for a merge approval, the stage's own status says that it waits
-			r.status = events.RunStatusNeedsInput
+			r.p.Status = events.RunStatusNeedsInput
 		}
 	case events.DecisionAnswered:
 		d := r.decisions[e.Decision]
 		d.answered = true
 		r.decisions[e.Decision] = d
+		r.learn(e)
 		r.resume(e.About)
 	case events.DecisionVoided:
 		d := r.decisions[e.Decision]
 		d.voided = true
 		r.decisions[e.Decision] = d
 		r.resume(e.About)
+	default:
+		return
+	}
+	r.p.Decision = nil
+	if open := r.openDecisions(); len(open) > 0 {
+		d := r.decisions[open[0]]
+		r.p.Decision = &OpenDecision{ID: open[0], Kind: d.kind, Head: d.head}
 	}
 }
 
+// learn keeps what a person's answer says about the work.
+func (r *Run) learn(e events.DecisionAnswered) {
+	switch e.Action {
+	case ActionConfirm, ActionCorrect:
+		r.p.Corrected = true
+	case ActionAllowOnce:
+		r.p.AllowedAt = e.Head
+	case ActionApproveAndMerge:
+		r.p.ApprovedBy = e.Decision
+	case ActionRequestChanges, ActionDeny:
+		r.p.Findings, r.noted = append(r.p.Findings, cmp.Or(e.Note, pathDenied)), true
+	}
+}
+
+// pathDenied is why a run implements again whose change of a protected path was not allowed.
+const pathDenied = "A protected path may not be changed."
+
 // resume resumes a run that waited for a decision of kind k.
 func (r *Run) resume(k events.DecisionKind) {
-	if k != events.MergeApproval && r.status == events.RunStatusNeedsInput {
-		r.status = r.stage.Status()
+	if k != events.MergeApproval && r.p.Status == events.RunStatusNeedsInput {
+		r.p.Status = r.p.Stage.Status()
 	}
 }
 
@@ -136,18 +162,21 @@ func (r *Run) openDecisions() (ids []events.ID) {
 }
 
 // mayRaise reports whether the run may raise a decision: one at a time, in the right stage
-// and about the newest commit.
+// and about the newest commit. A merge has to be possible before a person is asked about it.
 func (r *Run) mayRaise(e events.DecisionRaised) bool {
 	_, known := r.decisions[e.Decision]
+	stage := r.p.Stage.Index()
 	switch {
-	case known || e.Decision.IsZero() || len(r.openDecisions()) > 0:
+	case known || e.Decision.IsZero() || r.p.Decision != nil:
 		return false
 	case e.About == events.FactReview:
-		return r.stage == events.StageAnalyze
+		return stage >= events.StageAnalyze.Index() && stage < events.StageMerge.Index()
 	case e.About == events.MergeApproval:
-		return r.status == events.RunStatusAwaitingApproval && r.isHead(e.Head)
+		return r.p.Status == events.RunStatusAwaitingApproval && r.isHead(e.Head) && r.p.Approved == "" && r.p.Mergeable()
 	case e.About == events.ProtectedPathOnce:
-		return r.stage.Index() >= events.StageImplementing.Index() && r.status != events.RunStatusMerging && r.isHead(e.Head)
+		g := r.p.Guardrails
+		return stage >= events.StageImplementing.Index() && r.p.Status != events.RunStatusMerging && r.isHead(e.Head) &&
+			g != nil && g.Status == GuardrailsBlocked
 	}
 	return false
 }
@@ -189,37 +218,75 @@ func (r *Run) Answer(a Answer) ([]events.Event, error) {
 	list := []events.Event{events.DecisionAnswered{Decision: a.Decision, About: d.kind, Action: a.Action, Note: a.Note, Head: d.head}}
 	next := r.clone()
 	next.Apply(list[0], events.Actor{})
-	more, err := next.Record(next.consequences(d.kind, a)...)
+	more, err := next.add(next.consequences(d.kind, a), (*Run).checkConsequence)
 	if err != nil {
 		return nil, err
 	}
 	return append(list, more...), nil
 }
 
+// checkConsequence is check for what a person's answer leads to. It needs no budget, and an approval and
+// an allowance are possible only here.
+func (r *Run) checkConsequence(fact events.Event) error {
+	ok := false
+	switch e := fact.(type) {
+	case events.RunMergeApproved:
+		ok = r.p.Status == events.RunStatusAwaitingApproval && r.isHead(e.Head)
+	case events.RunGuardrailsChecked:
+		ok = true
+	case events.RunStageEntered:
+		ok = r.mayEnter(e)
+	default:
+		return r.check(fact)
+	}
+	if !ok {
+		return ErrRunOutOfStep
+	}
+	return nil
+}
+
 // consequences returns the events that an answer leads to.
 func (r *Run) consequences(k events.DecisionKind, a Answer) []events.Event {
-	helped := events.RunHumanIntervened{Repo: r.repo.ID, What: events.InterventionAnswer}
+	helped := events.RunHumanIntervened{Repo: r.p.Repo.ID, What: events.InterventionAnswer}
 	switch a.Action {
 	case ActionCorrect:
-		return []events.Event{helped, events.RunFactsRecorded{Facts: []string{a.Note}}}
+		return []events.Event{helped, events.RunFactsRecorded{Facts: append(slices.Clone(r.p.Facts), a.Note)}}
 	case ActionApproveAndMerge:
 		return []events.Event{events.RunMergeApproved{Head: a.ExpectedHead}}
 	case ActionRequestChanges:
 		helped.What = events.InterventionChanges
 		return append([]events.Event{helped}, r.reenterImplementing("Changes were asked for: "+a.Note)...)
+	case ActionAllowOnce:
+		return append([]events.Event{helped}, r.allowOnce()...)
 	case ActionDeny:
-		return append([]events.Event{helped}, r.reenterImplementing("A protected path may not be changed.")...)
+		return append([]events.Event{helped}, r.reenterImplementing(pathDenied)...)
 	case ActionReject:
-		return []events.Event{events.RunRejected{Repo: r.repo.ID, Reason: a.Note}}
+		return []events.Event{events.RunRejected{Repo: r.p.Repo.ID, Reason: a.Note}}
 	}
 	return []events.Event{helped}
 }
 
+// allowOnce turns what blocks the head into what a person has allowed. Runs from before guardrails were
+// required may have none.
+func (r *Run) allowOnce() []events.Event {
+	if r.p.Guardrails == nil {
+		return nil
+	}
+	e := *r.p.Guardrails
+	e.Status, e.Checks = GuardrailsAllowed, slices.Clone(e.Checks)
+	for i := range e.Checks {
+		if e.Checks[i].Status == "block" {
+			e.Checks[i].Status = GuardrailsAllowed
+		}
+	}
+	return []events.Event{e}
+}
+
 // reenterImplementing ends the current stage and enters Implementing again.
 func (r *Run) reenterImplementing(reason string) (list []events.Event) {
-	if !r.stageOver {
-		list = append(list, events.RunStageFailed{Stage: r.stage, Attempt: r.attempts[r.stage], Reason: reason})
+	if !r.p.StageOver {
+		list = append(list, events.RunStageFailed{Stage: r.p.Stage, Attempt: r.p.Attempts[r.p.Stage], Reason: reason})
 	}
 	const code = events.StageImplementing
-	return append(list, events.RunStageEntered{Stage: code, Attempt: r.attempts[code] + 1})
+	return append(list, events.RunStageEntered{Stage: code, Attempt: r.p.Attempts[code] + 1})
 }

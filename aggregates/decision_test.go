@@ -28,7 +28,13 @@ func pointless(about events.DecisionKind, reason string) events.Event {
 var (
 	unsure      = after(inAnalysis, asked(events.FactReview, ""))
 	approvable  = after(awaiting, asked(events.MergeApproval, head1))
-	waitsNoMore = after(coded, asked(events.ProtectedPathOnce, head1), decided(events.ProtectedPathOnce, ActionAllowOnce, "", head1))
+	waitsNoMore = after(waiting, decided(events.ProtectedPathOnce, ActionAllowOnce, "", head1))
+)
+
+var (
+	otherPolicy = events.RunBaseRead{Branch: "main", Commit: base1, Policy: policy2, RequiredJobs: []string{"test"}}
+	otherJobs   = events.RunBaseRead{Branch: "main", Commit: base1, Policy: policy1, RequiredJobs: []string{"test", "lint"}}
+	otherBranch = events.RunBaseRead{Branch: "next", Commit: base1, Policy: policy1, RequiredJobs: []string{"test"}}
 )
 
 // A decision is raised only in the right state, and one at a time.
@@ -44,22 +50,32 @@ func TestRaise(t *testing.T) {
 		err   error
 	}{
 		{"facts are asked about in the analysis", inAnalysis, asked(events.FactReview, ""), nil},
-		{"not later", planning, asked(events.FactReview, ""), no},
+		{"T8: and later", planning, asked(events.FactReview, ""), nil},
+		{"T8: until the review", reviewing, asked(events.FactReview, ""), nil},
+		{"not where it is too late", awaiting, asked(events.FactReview, ""), no},
 		{"nor before", inQueue, asked(events.FactReview, ""), no},
 		{"a merge is asked for where it would happen", awaiting, asked(events.MergeApproval, head1), nil},
 		{"not before the review", reviewing, asked(events.MergeApproval, head1), no},
 		{"not while it merges", merging, asked(events.MergeApproval, head1), no},
 		{"not of another commit", awaiting, asked(events.MergeApproval, head2), no},
 		{"not of no commit", awaiting, asked(events.MergeApproval, ""), no},
-		{"a protected path is asked about once there is code", coded, asked(events.ProtectedPathOnce, head1), nil},
-		{"also later", reviewing, asked(events.ProtectedPathOnce, head1), nil},
+		{"T14: not with a path that is not allowed", after(awaiting, guarded(head1, "blocked")), asked(events.MergeApproval, head1), no},
+		{"T14: not under a policy that nobody checked", after(awaiting, otherPolicy), asked(events.MergeApproval, head1), no},
+		{"T14: not without the jobs that are required by now", after(awaiting, otherJobs), asked(events.MergeApproval, head1), no},
+		{"T14: not of a head that was neither built nor reviewed", after(awaiting,
+			events.RunCommitsPushed{Head: head2, By: "person"}, guarded(head2, "clean")), asked(events.MergeApproval, head2), no},
+		{"not twice", approved, other(events.MergeApproval, head1), no},
+		{"a protected path is asked about once it is blocked", blocked, asked(events.ProtectedPathOnce, head1), nil},
+		{"not before", coded, asked(events.ProtectedPathOnce, head1), no},
+		{"not if it is clean", clean, asked(events.ProtectedPathOnce, head1), no},
+		{"also later", after(reviewing, guarded(head1, "blocked")), asked(events.ProtectedPathOnce, head1), nil},
 		{"not before", planning, asked(events.ProtectedPathOnce, head1), no},
 		{"not of another commit's path", coded, asked(events.ProtectedPathOnce, head2), no},
 		{"there is no such question", coded, asked("lunch", head1), no},
 		{"a question has an id", inAnalysis, events.DecisionRaised{About: events.FactReview}, no},
 		{"the same is not asked twice", waiting, asked(events.ProtectedPathOnce, head1), no},
 		{"another waits its turn", waiting, other(events.ProtectedPathOnce, head1), no},
-		{"and comes after the answer", waitsNoMore, other(events.ProtectedPathOnce, head1), nil},
+		{"and comes after the answer", after(waitsNoMore, guarded(head1, "blocked")), other(events.ProtectedPathOnce, head1), nil},
 		{"an id is not used again", waitsNoMore, asked(events.ProtectedPathOnce, head1), no},
 		{"an answer is no fact of the loop's", waiting, decided(events.ProtectedPathOnce, ActionAllowOnce, "", head1), no},
 		{"nor is that nobody needs one", waiting, pointless(events.ProtectedPathOnce, "run_over"), no},
@@ -77,19 +93,24 @@ func TestRaise(t *testing.T) {
 
 // A decision that is no longer needed is voided.
 func TestVoid(t *testing.T) {
-	push, same := events.RunCommitsPushed{Head: head2, Base: head1}, events.RunCommitsPushed{Head: head1, Base: head2}
+	push := events.RunCommitsPushed{Head: head2, Base: head1, By: events.PushedByLoop}
+	byPerson := events.RunCommitsPushed{Head: head2, Base: head1, By: events.PushedByPerson}
+	taken := events.RunMergeApprovalVoided{Head: head1, Reason: "new_commits"}
 	stop := events.RunCancelled{Repo: repo.ID}
 	check(t, []spec[Run]{
 		{name: "a new commit", given: approvable, when: record(push), then: []events.Event{push, pointless(events.MergeApproval, "new_commits")}},
-		{name: "not one that is there already", given: approvable, when: record(same), then: []events.Event{same}},
+		{name: "T9: not one that is there already", given: approvable, when: record(pushed), err: ErrRunOutOfStep},
 		{name: "a new commit takes an approval back", given: approved, when: record(push),
-			then: []events.Event{push, events.RunMergeApprovalVoided{Head: head1, Reason: "new_commits"}}},
+			then: []events.Event{push, taken}},
 		{name: "a new commit does not answer about facts", given: unsure, when: record(push), then: []events.Event{push}},
-		{name: "what is being merged is not pushed to", given: merging, when: record(push), err: ErrRunOutOfStep},
+		{name: "the loop does not push to what is being merged", given: merging, when: record(push), err: ErrRunOutOfStep},
+		{name: "T2: a person can", given: merging, when: record(byPerson), then: []events.Event{byPerson, taken}},
+		{name: "another branch to merge into takes an approval back", given: laned, when: record(otherBranch),
+			then: []events.Event{events.RunMergeApprovalVoided{Head: head1, Reason: "other_branch"}, otherBranch}},
 		{name: "the end of the run", given: unsure, when: record(stop), then: []events.Event{pointless(events.FactReview, "run_over"), stop}},
 		{name: "an answered one stays answered", given: waitsNoMore, when: record(stop), then: []events.Event{stop}},
 	})
-	require.Equal(t, events.RunStatusCoding, folded[Run](after(waiting, push, pointless(events.ProtectedPathOnce, "new_commits"))).status,
+	require.Equal(t, events.RunStatusCoding, folded[Run](after(waiting, push, pointless(events.ProtectedPathOnce, "new_commits"))).p.Status,
 		"the run goes on")
 }
 
@@ -102,7 +123,7 @@ func TestAnswer(t *testing.T) {
 	then := func(list ...events.Event) []events.Event { return list }
 	helped := events.RunHumanIntervened{Repo: repo.ID, What: events.InterventionAnswer}
 	asksForChanges := events.RunHumanIntervened{Repo: repo.ID, What: events.InterventionChanges}
-	pushedOn := after(approvable, events.RunCommitsPushed{Head: head2, Base: head1}, pointless(events.MergeApproval, "new_commits"))
+	pushedOn := after(approvable, events.RunCommitsPushed{Head: head2, Base: head1, By: events.PushedByLoop}, pointless(events.MergeApproval, "new_commits"))
 	check(t, []spec[Run]{
 		{name: "facts are confirmed", given: unsure, when: answer(ActionConfirm, "", ""),
 			then: then(decided(events.FactReview, ActionConfirm, "", ""), helped)},
@@ -120,13 +141,19 @@ func TestAnswer(t *testing.T) {
 		{name: "the work is turned down", given: approvable, when: answer(ActionReject, "", ""),
 			then: then(decided(events.MergeApproval, ActionReject, "", head1), events.RunRejected{Repo: repo.ID})},
 		{name: "a path is allowed", given: waiting, when: answer(ActionAllowOnce, "", head1),
-			then: then(decided(events.ProtectedPathOnce, ActionAllowOnce, "", head1), helped)},
+			then: then(decided(events.ProtectedPathOnce, ActionAllowOnce, "", head1), helped, guarded(head1, "allowed_once"))},
+		{name: "with what was found", given: after(coded, events.RunGuardrailsChecked{Head: head1, Policy: policy1, Status: "blocked",
+			Checks: []events.Guardrail{{Check: "protected_paths", Status: "block", Note: "1 path"}, {Check: "max_files", Status: "pass"}}},
+			asked(events.ProtectedPathOnce, head1)), when: answer(ActionAllowOnce, "", head1),
+			then: then(decided(events.ProtectedPathOnce, ActionAllowOnce, "", head1), helped,
+				events.RunGuardrailsChecked{Head: head1, Policy: policy1, Status: "allowed_once",
+					Checks: []events.Guardrail{{Check: "protected_paths", Status: "allowed_once", Note: "1 path"}, {Check: "max_files", Status: "pass"}}})},
 		{name: "a path is not allowed", given: waiting, when: answer(ActionDeny, "", ""),
 			then: then(decided(events.ProtectedPathOnce, ActionDeny, "", head1), helped,
 				events.RunStageFailed{Stage: events.StageImplementing, Attempt: 1, Reason: "A protected path may not be changed."},
 				entered(events.StageImplementing, 2))},
 		{name: "nor after the stage was done",
-			given: after(coded, succeeded(events.StageImplementing, 1), asked(events.ProtectedPathOnce, head1)), when: answer(ActionDeny, "", ""),
+			given: after(clean, succeeded(events.StageImplementing, 1), guarded(head1, "blocked"), asked(events.ProtectedPathOnce, head1)), when: answer(ActionDeny, "", ""),
 			then: then(decided(events.ProtectedPathOnce, ActionDeny, "", head1), helped, entered(events.StageImplementing, 2))},
 
 		{name: "there is no such question", given: coded, when: answer(ActionConfirm, "", ""), err: ErrNoDecision},
@@ -161,7 +188,10 @@ func TestCancel(t *testing.T) {
 		{name: "a run is stopped", given: coded, when: stop, then: []events.Event{cancel}},
 		{name: "nobody is asked any more", given: waiting, when: stop,
 			then: []events.Event{pointless(events.ProtectedPathOnce, "run_over"), cancel}},
-		{name: "not while it is merged", given: merging, when: stop, err: ErrRunOutOfStep},
+		{name: "T2: one that is being merged after this attempt", given: merging, when: stop,
+			then: []events.Event{events.RunStopRequested{Reason: "No longer needed."}}},
+		{name: "T2: which is asked for once", given: stopping, when: stop},
+		{name: "T2: and then it stops", given: after(stopping, postponed[len(postponed)-1]), when: stop, then: []events.Event{cancel}},
 		{name: "not once it is over", given: merged, when: stop, err: ErrRunOver},
 		{name: "there is none", when: stop, err: ErrNoRun},
 	})

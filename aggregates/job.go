@@ -317,3 +317,10 @@ func (j *Job) TimeOut(now time.Time, silent bool) ([]events.Event, error) {
 }
 
 func seconds(n int) time.Duration { return time.Duration(n) * time.Second }
+
+// Closed reports whether the job has ended and nothing more comes of it: a job that has succeeded
+// may still fail while artifacts that it requires are expected.
+func (j *Job) Closed() bool { return j.state.Final() && j.artifacts.closed }
+
+// Epoch returns the number of the job's last lease, 0 if there was none.
+func (j *Job) Epoch() int { return j.epoch }

@@ -54,6 +54,10 @@ var (
 		Pattern: regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`),
 		Rule:    "have 40 or 64 hexadecimal digits",
 	}
+	digest = input.Form{
+		Pattern: regexp.MustCompile(`^[0-9a-f]{64}$`),
+		Rule:    "have 64 hexadecimal digits",
+	}
 	gitRef = input.Form{
 		Pattern: regexp.MustCompile(`^refs/[A-Za-z0-9._/+@-]{1,240}$`),
 		Rule:    "begin with refs/, such as refs/heads/main",
@@ -120,6 +124,7 @@ func (c *jobCheck) spec(s *events.JobSpec) {
 	for _, name := range s.Secrets {
 		c.matches(SecretName, "secrets", name)
 	}
+	c.collect(s)
 	c.artifacts(s)
 	s.Priority = cmp.Or(s.Priority, events.NormalPriority)
 	c.oneOf(string(s.Priority), "priority", "low", "normal", "high")
@@ -186,6 +191,23 @@ func (c *jobCheck) sandbox(s *events.JobSandbox) {
 	c.must(s.CPUs >= 0 && s.CPUs <= 1024, "sandbox.cpus", "be between 0 and 1024")
 }
 
+// OutArtifact is the artifact of a job whose changes are collected: all that is in its output folder.
+const OutArtifact = "svc-out"
+
+// collect gives a job whose changes are collected the artifact that has them.
+func (c *jobCheck) collect(s *events.JobSpec) {
+	if s.InputSHA256 != "" {
+		c.matches(digest, "inputSha256", s.InputSHA256)
+	}
+	if !s.Collect {
+		return
+	}
+	c.must(s.Repo != nil && s.Repo.Commit != "", "collect", "have a commit to compare with")
+	if !slices.ContainsFunc(s.Artifacts, func(a events.JobArtifactSpec) bool { return a.Name == OutArtifact }) {
+		s.Artifacts = append(slices.Clone(s.Artifacts), events.JobArtifactSpec{Name: OutArtifact, Paths: []string{".svc-out/**"}, When: "always"})
+	}
+}
+
 func (c *jobCheck) artifacts(s *events.JobSpec) {
 	c.must(len(s.Artifacts) <= maxArtifacts, "artifacts", "be %d at most", maxArtifacts)
 	s.Artifacts = slices.Clone(s.Artifacts)
@@ -214,6 +236,7 @@ func (c *jobCheck) limits(s *events.JobSpec) {
 	c.between(t.QueueSeconds, 1, 7*day, "timeouts.queueSeconds")
 	c.between(t.RunSeconds, 1, day, "timeouts.runSeconds")
 	c.between(t.CancelGraceSeconds, 0, 600, "timeouts.cancelGraceSeconds")
+	c.between(t.IdleSeconds, 0, day, "timeouts.idleSeconds")
 	r.MaxAttempts = cmp.Or(r.MaxAttempts, 3)
 	if r.On == nil {
 		r.On = []string{"lost", "infra"}

@@ -158,7 +158,7 @@ func checkedEvent(checks []events.RepoCheck) events.RepoChecked {
 }
 
 func cleanFinding(text string) string {
-	return input.Truncate(input.Redact(input.CleanText(text)), 500)
+	return input.Truncate(input.MaskTokens(input.CleanText(text)), 500)
 }
 
 // ReplaceCredential gives a credential a new value; the zero ID takes it away. A pause for a credential that the
@@ -199,7 +199,7 @@ func (r *Repo) Pause(reason string, code events.PauseCode) ([]events.Event, erro
 		return nil, nil
 	}
 	if code != "" {
-		reason = input.Redact(reason)
+		reason = input.MaskTokens(reason)
 	}
 	if err := input.NoTokens(map[string]string{"reason": reason}); err != nil {
 		return nil, err

@@ -3,6 +3,7 @@ package aggregates
 import (
 	"maps"
 	"math"
+	"slices"
 	"strings"
 
 	"svc/events"
@@ -16,80 +17,40 @@ var (
 	ErrRunOver      = fault.New(fault.Conflict, "run_over", "This run has stopped.")
 	ErrRunOutOfStep = fault.New(fault.Conflict, "run_out_of_step", "The run is not where this would follow.")
 	ErrQueued       = fault.New(fault.Conflict, "already_queued", "This issue is queued already.")
+	ErrRunGoesOn    = fault.New(fault.Conflict, "run_active", "This run has not ended yet.")
+
+	ErrApproverIsQueuer = fault.New(fault.Denied, "approver_is_queuer",
+		"Whoever queued the issue may not approve its merge. Ask another member.")
 )
 
 // maxInt32 is the largest accepted number of an issue or a pull request. Views store them in
 // 32 bits.
 const maxInt32 = math.MaxInt32
 
-// A Run takes one issue through the stages to a merged pull request.
+// A Run takes one issue through the stages to a merged pull request. It holds what the product
+// promises, whoever records its facts: nothing is merged that a person did not approve, that breaks the
+// guardrails, or that did not pass its review and every required job.
 type Run struct {
-	repo           events.Repo
-	issue          int
-	status         events.RunStatus // "" before it is queued
-	stage          events.Stage     // the current stage; a newer build may have entered one that this build does not know
-	stageOver      bool             // the stage has succeeded or failed
-	stageSucceeded bool             // the stage has succeeded
-	attempts       map[events.Stage]int
-	head           string             // newest commit of its branch
-	approved       string             // the commit that a person approved, while the approval is valid
-	jobs           map[events.ID]bool // those that the run requested
-
+	p         Progress
 	decisions map[events.ID]decision // all that were ever raised
+	costKeys  []string               // of the costs recorded so far, sorted
+
+	plannedIn int    // the attempt of Plan in which the plan was recorded
+	failure   string // why the stage failed; a finding once it leads to another round
+	noted     bool   // the finding of this round is a person's note
 }
 
-// Apply adds one event. Events before RunQueued are ignored, because any stream may be
-// loaded as a run's.
-func (r *Run) Apply(e events.Event, _ events.Actor) {
-	if _, begins := e.(events.RunQueued); r.status == "" && !begins {
-		return
-	}
-	switch e := e.(type) {
-	case events.RunQueued:
-		r.repo, r.issue, r.status = e.Repo, e.IssueNumber, events.RunStatusQueued
-		r.attempts, r.jobs, r.decisions = map[events.Stage]int{}, map[events.ID]bool{}, map[events.ID]decision{}
-		r.stage, r.stageOver, r.stageSucceeded = events.StageQueued, true, true // a run leaves Queued as soon as a slot is free
-	case events.RunStageEntered:
-		r.stage, r.stageOver, r.stageSucceeded, r.status = e.Stage, false, false, e.Stage.Status()
-		r.attempts[e.Stage] = e.Attempt
-	case events.RunStageSucceeded:
-		r.stageOver, r.stageSucceeded = true, true
-	case events.RunStageFailed:
-		r.stageOver = true
-	case events.RunCommitsPushed:
-		r.head = e.Head
-	case events.RunJobRequested:
-		r.jobs[e.Job] = true
-	case events.RunMergeApproved:
-		r.approved = e.Head
-	case events.RunMergeApprovalVoided:
-		r.approved = ""
-		if r.status == events.RunStatusMerging {
-			r.status = events.RunStatusAwaitingApproval
-		}
-	case events.RunMergeAttempted:
-		r.status = events.RunStatusMerging
-	case events.RunMerged:
-		r.status = events.RunStatusMerged
-	case events.RunRejected:
-		r.status = events.RunStatusRejected
-	case events.RunFailed:
-		r.status = events.RunStatusFailed
-	case events.RunCancelled:
-		r.status = events.RunStatusCancelled
-	case events.RunFactsRecorded, events.RunPlanRecorded, events.RunBudgetSet, events.RunBranchCreated, events.RunGuardrailsChecked,
-		events.RunJobSettled,
-		events.RunReviewed, events.RunPullRequestOpened, events.RunHumanIntervened, events.RunCostRecorded:
-		// nothing is decided by them
-	default:
-		r.applyDecision(e)
-	}
+// Progress returns what is known of the run, whose stream has that id and version.
+func (r *Run) Progress(id events.ID, version int) Progress {
+	p := r.p.clone()
+	p.Run, p.Version = id, version
+	return p
 }
 
 // Queue starts the run.
 func (r *Run) Queue(e events.RunQueued) ([]events.Event, error) {
 	switch {
-	case r.status != "":
+	case r.p.Status != "":
 		return nil, ErrQueued
 	case e.Repo.ID.IsZero() || e.Repo.Name == "":
 		return nil, fault.Field("repoId", "must name a repository")
@@ -109,17 +70,57 @@ func (r *Run) Queue(e events.RunQueued) ([]events.Event, error) {
 }
 
 // Issue returns the issue that the run works on.
-func (r *Run) Issue() (repo events.Repo, number int) { return r.repo, r.issue }
+func (r *Run) Issue() (repo events.Repo, number int) { return r.p.Repo, r.p.Issue }
 
 // Over reports whether the run has ended.
-func (r *Run) Over() bool { return !r.status.Active() }
+func (r *Run) Over() bool { return r.p.Over() }
+
+// AllowApprover returns an error if the user may not approve the run's merge because they queued its
+// issue, and the repository wants two people: notQueuer.
+func (r *Run) AllowApprover(by events.ID, notQueuer bool) error {
+	if notQueuer && r.p.Queuer.Type == events.ByUser && r.p.Queuer.ID == by {
+		return ErrApproverIsQueuer
+	}
+	return nil
+}
+
+// Keys returns the workspace's keys that the run holds: its issue while it is active, its places once it
+// has started, and its turn to merge. A command that changes them has to claim and to release them.
+func (r *Run) Keys() (keys []string) {
+	if r.p.Status == "" || r.Over() {
+		return nil
+	}
+	keys = append(keys, events.IssueKey(r.p.Repo.ID, r.p.Issue))
+	if s := r.p.Started; s != nil {
+		keys = append(keys, events.RunSlotKey(s.Slot), events.RepoSlotKey(r.p.Repo.ID, s.RepoSlot))
+	}
+	if r.p.Lane {
+		keys = append(keys, events.LaneKey(r.p.Repo.ID, r.p.Base.Branch))
+	}
+	return keys
+}
+
+// With returns the run after further events of its stream.
+func (r *Run) With(list ...events.Event) *Run {
+	next := r.clone()
+	for _, e := range list {
+		next.Apply(e, events.Actor{})
+	}
+	return next
+}
 
 // Record adds facts that the loop reports, all of them or none: each has to be possible
 // after the ones before it.
-func (r *Run) Record(facts ...events.Event) (list []events.Event, err error) {
+func (r *Run) Record(facts ...events.Event) ([]events.Event, error) {
+	return r.add(facts, (*Run).check)
+}
+
+// add returns the facts, each with what follows from it. Each has to pass the check after the ones
+// before it.
+func (r *Run) add(facts []events.Event, check func(*Run, events.Event) error) (list []events.Event, err error) {
 	next := r.clone()
 	for _, f := range facts {
-		if err := next.check(f); err != nil {
+		if err := check(next, f); err != nil {
 			return nil, err
 		}
 		if err := noTokenIn(f); err != nil {
@@ -133,15 +134,19 @@ func (r *Run) Record(facts ...events.Event) (list []events.Event, err error) {
 	return list, nil
 }
 
-// Cancel stops the run at a person's request, unless it is being merged.
+// Cancel stops the run at a person's request. A run that is being merged stops once it is known that
+// the attempt did not merge it; to ask for that again changes nothing.
 func (r *Run) Cancel(reason string) ([]events.Event, error) {
 	if err := input.NoTokens(map[string]string{"reason": reason}); err != nil {
 		return nil, err
 	}
-	if r.status == events.RunStatusMerging {
-		return nil, ErrRunOutOfStep
+	switch {
+	case r.p.Status != events.RunStatusMerging:
+		return r.Record(events.RunCancelled{Repo: r.p.Repo.ID, Reason: reason})
+	case r.p.Stop != nil:
+		return nil, nil
 	}
-	return r.Record(events.RunCancelled{Repo: r.repo.ID, Reason: reason})
+	return oneEvent(events.RunStopRequested{Reason: reason})
 }
 
 // noTokenIn refuses a fact that contains a token. Whoever reports text from elsewhere, such
@@ -158,113 +163,56 @@ func noTokenIn(fact events.Event) error {
 func (r *Run) withRepo(f events.Event) events.Event {
 	switch e := f.(type) {
 	case events.RunHumanIntervened:
-		e.Repo = r.repo.ID
+		e.Repo = r.p.Repo.ID
 		return e
 	case events.RunCostRecorded:
-		e.Repo = r.repo.ID
+		e.Repo = r.p.Repo.ID
 		return e
 	case events.RunMerged:
-		e.Repo = r.repo.ID
+		e.Repo = r.p.Repo.ID
 		return e
 	case events.RunRejected:
-		e.Repo = r.repo.ID
+		e.Repo = r.p.Repo.ID
 		return e
 	case events.RunFailed:
-		e.Repo = r.repo.ID
+		e.Repo = r.p.Repo.ID
 		return e
 	case events.RunCancelled:
-		e.Repo = r.repo.ID
+		e.Repo = r.p.Repo.ID
 		return e
 	}
 	return f
 }
 
 // withVoided returns a fact and the events that follow from it: a push voids decisions and
-// approvals of the commit before it, and the end of the run voids all open decisions.
+// approvals of the commit before it, another branch to merge into voids the approval, and the end of the
+// run voids all open decisions.
 func (r *Run) withVoided(f events.Event) []events.Event {
+	switch e := f.(type) {
+	case events.RunCommitsPushed:
+		list := append([]events.Event{f}, r.voidOpen("new_commits", func(d decision) bool { return d.head != "" })...)
+		return append(list, r.voidApproval("new_commits")...)
+	case events.RunBaseRead:
+		if r.p.Base != nil && e.Branch != r.p.Base.Branch {
+			return append(r.voidApproval("other_branch"), f)
+		}
+	}
 	if events.EndsRun(f) {
 		return append(r.voidOpen("run_over", anyDecision), f)
 	}
-	push, ok := f.(events.RunCommitsPushed)
-	if !ok || push.Head == r.head {
-		return []events.Event{f}
-	}
-	list := append([]events.Event{f}, r.voidOpen("new_commits", func(d decision) bool { return d.head != "" })...)
-	if r.approved != "" {
-		list = append(list, events.RunMergeApprovalVoided{Head: r.approved, Reason: "new_commits"})
-	}
-	return list
+	return []events.Event{f}
 }
 
-func (r *Run) check(fact events.Event) error {
-	if r.status == "" {
-		return ErrNoRun
-	}
-	_, ok := fact.(interface{ IsRun() })
-	switch e := fact.(type) {
-	case events.RunCostRecorded: // bills may arrive after the run has ended
+// voidApproval voids the approval, if there is one.
+func (r *Run) voidApproval(reason string) []events.Event {
+	if r.p.Approved == "" {
 		return nil
-	case events.RunJobSettled: // and so may results of jobs
-		if !r.jobs[e.Job] {
-			return ErrRunOutOfStep
-		}
-		return nil
-	case events.RunQueued:
-		ok = false
-	case events.RunStageEntered:
-		ok = r.mayEnter(e)
-	case events.RunStageSucceeded:
-		ok = e.Stage == r.stage && e.Attempt == r.attempts[e.Stage] && !r.stageOver
-	case events.RunStageFailed:
-		ok = e.Stage == r.stage && e.Attempt == r.attempts[e.Stage] && !r.stageOver
-	case events.RunJobRequested:
-		ok = !e.Job.IsZero() && !r.jobs[e.Job]
-	case events.RunBudgetSet:
-		ok = e.Cents >= 0 && e.ComputeMS >= 0 && e.Rounds >= 0 && e.Rounds <= maxInt32
-	case events.RunGuardrailsChecked:
-		ok = r.isHead(e.Head)
-	case events.RunReviewed:
-		ok = r.isHead(e.Head)
-	case events.DecisionRaised:
-		ok = r.mayRaise(e)
-	case events.DecisionAnswered, events.DecisionVoided:
-		ok = false // answers come from Answer, and voids from other facts
-	case events.RunCommitsPushed:
-		ok = r.status != events.RunStatusMerging // the approved commit has to be the one that is merged
-	case events.RunPullRequestOpened:
-		ok = e.Number >= 1 && e.Number <= maxInt32
-	case events.RunMergeApproved:
-		ok = r.status == events.RunStatusAwaitingApproval && r.isHead(e.Head)
-	case events.RunMergeApprovalVoided:
-		ok = r.approved != "" && e.Head == r.approved
-	case events.RunMergeAttempted:
-		ok = r.status == events.RunStatusAwaitingApproval && e.Head == r.approved && r.isHead(e.Head)
-	case events.RunMerged:
-		ok = r.status == events.RunStatusMerging && r.isHead(e.Head)
 	}
-	switch {
-	case r.Over():
-		return ErrRunOver
-	case !ok:
-		return ErrRunOutOfStep
-	}
-	return nil
-}
-
-// isHead reports whether head is the newest commit of the run's branch.
-func (r *Run) isHead(head string) bool { return head != "" && head == r.head }
-
-// mayEnter reports whether the run may enter a stage: the next one if the current one has
-// succeeded, the same one again, or an earlier one. It may not while it waits for a person,
-// or if it is in a stage that this build does not know.
-func (r *Run) mayEnter(e events.RunStageEntered) bool {
-	from, to := r.stage.Index(), e.Stage.Index()
-	return len(r.openDecisions()) == 0 && to >= 1 && e.Attempt == r.attempts[e.Stage]+1 &&
-		(to <= from || to == from+1 && r.stageSucceeded)
+	return []events.Event{events.RunMergeApprovalVoided{Head: r.p.Approved, Reason: reason}}
 }
 
 func (r *Run) clone() *Run {
 	next := *r
-	next.attempts, next.jobs, next.decisions = maps.Clone(r.attempts), maps.Clone(r.jobs), maps.Clone(r.decisions)
+	next.p, next.decisions, next.costKeys = r.p.clone(), maps.Clone(r.decisions), slices.Clone(r.costKeys)
 	return &next
 }

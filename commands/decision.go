@@ -31,6 +31,11 @@ func (h *Handler) AnswerDecision(ctx context.Context, c AnswerDecision) (Result,
 		if err != nil {
 			return nil, err
 		}
+		if c.Action == aggregates.ActionApproveAndMerge {
+			if err := run.AllowApprover(c.Actor.ID, false); err != nil {
+				return nil, err
+			}
+		}
 		return run.Answer(c.Answer)
 	}))
 }

@@ -18,7 +18,7 @@ func (m *team) startReview(t *testing.T, issue int) (run, decision events.ID) {
 	t.Helper()
 	run, decision = m.queue(t, issue), newID()
 	_, err := m.RecordRun(t.Context(), commands.RecordRun{Meta: systems(m.id), Run: run, Facts: []events.Event{
-		events.RunStageEntered{Stage: events.StageAnalyze, Attempt: 1},
+		events.RunStarted{Slot: issue, RepoSlot: issue}, events.RunStageEntered{Stage: events.StageAnalyze, Attempt: 1},
 		events.DecisionRaised{Decision: decision, About: events.FactReview, Question: "Is it?"},
 	}})
 	require.NoError(t, err)

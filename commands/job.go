@@ -36,24 +36,32 @@ type JobAnswer struct {
 
 // SubmitJob refuses callers who may not run jobs.
 func (h *Handler) SubmitJob(ctx context.Context, c SubmitJob) (Result, error) {
-	spec := c.Spec
-	if spec.Repo != nil && c.RepoName != "" {
+	return h.execute(ctx, c.Meta, c, ifMayRunJobs(c.Token, submitJob(c.Job, namedRepo(c.Spec, c.RepoName), c.FairKey, c.Turn)))
+}
+
+// submitJob returns a decideFunc that submits a job with the turn that takeTurn returns.
+func submitJob(id events.ID, spec events.JobSpec, fairKey string, takeTurn func(context.Context) (int64, error)) decideFunc {
+	return onStream(id, func(ctx context.Context, w *work, job *aggregates.Job) ([]events.Event, error) {
+		turn, err := takeTurn(ctx)
+		if err != nil {
+			return nil, err
+		}
+		w.answer = JobAnswer{Job: id}
+		return job.Submit(events.JobSubmitted{
+			Spec: spec, Requirement: spec.Required().Key(), FairKey: fairKey, Turn: turn,
+			ExpiresAt: w.now.Add(time.Duration(spec.Timeouts.QueueSeconds) * time.Second),
+		})
+	})
+}
+
+// namedRepo returns a spec whose repository, if it has one, has a name.
+func namedRepo(spec events.JobSpec, name string) events.JobSpec {
+	if spec.Repo != nil && name != "" {
 		repo := *spec.Repo
-		repo.Name = c.RepoName
+		repo.Name = name
 		spec.Repo = &repo
 	}
-	return h.execute(ctx, c.Meta, c, ifMayRunJobs(c.Token,
-		onStream(c.Job, func(ctx context.Context, w *work, job *aggregates.Job) ([]events.Event, error) {
-			turn, err := c.Turn(ctx)
-			if err != nil {
-				return nil, err
-			}
-			w.answer = JobAnswer{Job: c.Job}
-			return job.Submit(events.JobSubmitted{
-				Spec: spec, Requirement: spec.Required().Key(), FairKey: c.FairKey, Turn: turn,
-				ExpiresAt: w.now.Add(time.Duration(spec.Timeouts.QueueSeconds) * time.Second),
-			})
-		})))
+	return spec
 }
 
 // CancelJob cancels a job, at once if no runner has it.

@@ -88,9 +88,9 @@ func TestConcurrentChangesOfOneStream(t *testing.T) {
 
 	run := m.queue(t, 1)
 	before = m.head(t, m.id)
-	m.runConcurrently(t, n, func(r replica, _ int) error {
-		_, err := r.RecordRun(t.Context(),
-			commands.RecordRun{Meta: systems(m.id), Run: run, Facts: []events.Event{events.RunCostRecorded{Cents: 1}}})
+	m.runConcurrently(t, n, func(r replica, i int) error {
+		cost := events.RunCostRecorded{Cents: 1, Key: fmt.Sprintf("farm/%d", i)}
+		_, err := r.RecordRun(t.Context(), commands.RecordRun{Meta: systems(m.id), Run: run, Facts: []events.Event{cost}})
 		return err
 	})
 	require.Equal(t, before+n, m.head(t, m.id))

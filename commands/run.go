@@ -29,19 +29,36 @@ func (h *Handler) QueueRun(ctx context.Context, c QueueRun) (Result, error) {
 	}))
 }
 
-// RecordRun records what the loop did for a run, all of it or nothing.
+// ErrRunMoved says that a run has gained events since the caller looked at it.
+var ErrRunMoved = fault.New(fault.Conflict, "run_moved", "The run has moved on meanwhile.")
+
+// RecordRun records what the loop did for a run, all of it or nothing. After is the version of the
+// run's stream from which the facts follow; 0 is any.
 type RecordRun struct {
 	Meta  `json:"-"`
 	Run   events.ID      `json:"runId"`
+	After int            `json:"after,omitempty"`
 	Facts []events.Event `json:"facts"`
 }
 
-// RecordRun refuses all facts if one is not possible after those before it. When the run
-// ends, another run can take its issue.
+// RecordRun refuses all facts if one is not possible after those before it, or if the run is not at
+// the version After. When the run ends, another run can take its issue, and its jobs are cancelled.
 func (h *Handler) RecordRun(ctx context.Context, c RecordRun) (Result, error) {
-	return h.execute(ctx, c.Meta, c, onRun(c.Run, func(_ context.Context, _ *work, run *aggregates.Run) ([]events.Event, error) {
+	return h.execute(ctx, c.Meta, c, onRun(c.Run, func(_ context.Context, w *work, run *aggregates.Run) ([]events.Event, error) {
+		if err := w.requireVersion(c.Run, c.After); err != nil {
+			return nil, err
+		}
 		return run.Record(c.Facts...)
 	}))
+}
+
+// requireVersion refuses a command about a run whose stream, which was loaded, is not at a version.
+// 0 is any.
+func (w *work) requireVersion(run events.ID, after int) error {
+	if after != 0 && w.versionOf(run) != after {
+		return ErrRunMoved
+	}
+	return nil
 }
 
 // QueueIssue puts an issue in the queue at a person's request. IssueNumber is the code
@@ -169,8 +186,8 @@ type CancelRun struct {
 
 func (c CancelRun) denial() events.CommandDenied { return denialOf(events.RunCancelled{}, c.Run) }
 
-// CancelRun refuses a run that has ended or is being merged, and callers who may not cancel
-// runs. Another run can then take its issue.
+// CancelRun refuses a run that has ended, and callers who may not cancel runs. A run that is being merged
+// stops after the attempt. Once it has stopped, its jobs are cancelled and another run can take its issue.
 func (h *Handler) CancelRun(ctx context.Context, c CancelRun) (Result, error) {
 	return h.execute(ctx, c.Meta, c, ifAllowed(events.CancelRuns,
 		onRun(c.Run, func(_ context.Context, _ *work, run *aggregates.Run) ([]events.Event, error) {
@@ -178,13 +195,17 @@ func (h *Handler) CancelRun(ctx context.Context, c CancelRun) (Result, error) {
 		})))
 }
 
-// onRun is onStream for a run. It releases the run's issue when the run ends.
+// onRun is onStream for a run. In the same commit it claims and releases the keys that the run holds, and cancels the jobs of
+// a run that ends.
 func onRun(id events.ID, decide func(context.Context, *work, *aggregates.Run) ([]events.Event, error)) decideFunc {
 	return onStream(id, func(ctx context.Context, w *work, run *aggregates.Run) ([]events.Event, error) {
 		list, err := decide(ctx, w, run)
-		if err == nil && slices.ContainsFunc(list, events.EndsRun) {
-			repo, issue := run.Issue()
-			w.releases = append(w.releases, events.Claim{Key: events.IssueKey(repo.ID, issue), Owner: id})
+		if err != nil || len(list) == 0 {
+			return list, err
+		}
+		w.moveKeys(id, run, run.With(list...))
+		if slices.ContainsFunc(list, events.EndsRun) {
+			err = w.cancelJobs(ctx, run.OpenJobs())
 		}
 		return list, err
 	})

@@ -77,7 +77,7 @@ func TestIssueIsFreeAfterItsRun(t *testing.T) {
 	} {
 		run := m.queue(t, i+1)
 		record := commands.RecordRun{Meta: systems(m.id), Run: run,
-			Facts: []events.Event{events.RunStageEntered{Stage: events.StageAnalyze, Attempt: 1}, end}}
+			Facts: []events.Event{events.RunStarted{Slot: 1, RepoSlot: 1}, events.RunStageEntered{Stage: events.StageAnalyze, Attempt: 1}, end}}
 		_, err := m.other.RecordRun(t.Context(), record)
 		require.NoError(t, err)
 		next := m.queue(t, i+1)
@@ -107,7 +107,9 @@ func TestRecordRun(t *testing.T) {
 		{"a service account", account, []events.Event{entered(events.StageAnalyze, 1)}, aggregates.ErrNoRun},
 		{"the workspace", m.id, []events.Event{entered(events.StageAnalyze, 1)}, aggregates.ErrNoRun},
 		{"a stage too far", run, []events.Event{entered(events.StagePlan, 1)}, aggregates.ErrRunOutOfStep},
-		{"two facts that follow", run, []events.Event{entered(events.StageAnalyze, 1), succeeded(events.StageAnalyze, 1)}, nil},
+		{"a stage without a place", run, []events.Event{entered(events.StageAnalyze, 1)}, aggregates.ErrRunOutOfStep},
+		{"facts that follow", run, []events.Event{events.RunStarted{Slot: 1, RepoSlot: 1}, entered(events.StageAnalyze, 1),
+			succeeded(events.StageAnalyze, 1)}, nil},
 		{"one that follows and one that does not", run, []events.Event{entered(events.StagePlan, 1), succeeded(events.StageMerge, 1)},
 			aggregates.ErrRunOutOfStep},
 		{"no fact", run, nil, nil},
@@ -115,7 +117,8 @@ func TestRecordRun(t *testing.T) {
 		{"back to an earlier stage", run, []events.Event{entered(events.StageAnalyze, 2)}, nil},
 		{"its end", run, []events.Event{events.RunCancelled{Repo: web.ID, Reason: "enough"}}, nil},
 		{"more after the end", run, []events.Event{succeeded(events.StageAnalyze, 2)}, aggregates.ErrRunOver},
-		{"a late bill", run, []events.Event{events.RunCostRecorded{Repo: web.ID, Cents: 3}}, nil},
+		{"a late bill", run, []events.Event{events.RunCostRecorded{Repo: web.ID, Cents: 3, Key: "farm/1"}}, nil},
+		{"the same bill", run, []events.Event{events.RunCostRecorded{Repo: web.ID, Cents: 3, Key: "farm/1"}}, aggregates.ErrRunOutOfStep},
 	} {
 		before := m.head(t, m.id)
 		done, err := m.RecordRun(t.Context(), commands.RecordRun{Meta: systems(m.id), Run: step.run, Facts: step.facts})

@@ -200,6 +200,16 @@ func (w *work) addEvents(stream events.ID, list []events.Event, err error) error
 	return fmt.Errorf("events for %s, which was not loaded", stream)
 }
 
+// versionOf returns the version at which the command uses a stream, 0 if it does not use it.
+func (w *work) versionOf(stream events.ID) int {
+	for _, h := range w.folds {
+		if h.held && h.used && h.fold.key.stream == stream {
+			return h.version
+		}
+	}
+	return 0
+}
+
 // claim claims a key when the command is stored. If somebody else holds the key, the
 // command returns refusal or, if that is nil, decides again.
 func (w *work) claim(c events.Claim, refusal *fault.Fault) {

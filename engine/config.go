@@ -17,5 +17,11 @@ type Config struct {
 	// The secret authorizes requests to the engine.
 	SharedSecret config.Secret `env:"SVC_ENGINE_SHARED_SECRET,required,notEmpty" min:"16" doc:"Must hold the same value in the REST service and the engine."`
 
+	// Copies of repositories. It may be emptied while no engine runs, and costs only fetching.
+	Dir string `env:"SVC_ENGINE_DIR" doc:"Folder for copies of repositories. They are fetched again if it is emptied. Defaults to svc-engine in the user's cache folder."`
+
+	// Without it a repository's address cannot lead to services of this machine.
+	AllowLocal bool `env:"SVC_ENGINE_ALLOW_LOCAL" envDefault:"false" doc:"Allow code hosts on this machine, and without https. For development."`
+
 	LogLevel slog.Level `env:"SVC_LOG_LEVEL" envDefault:"info" doc:"Least level that is logged: debug, info, warn or error."`
 }

@@ -22,7 +22,7 @@ const secret = config.Secret("a shared secret of the test")
 
 func startEngine(t *testing.T) (client.Client, *httptest.Server) {
 	t.Helper()
-	s := httptest.NewServer(NewHandler(secret, "1.2.3", slog.New(slog.DiscardHandler)))
+	s := httptest.NewServer(NewHandler(secret, "1.2.3", nil, slog.New(slog.DiscardHandler)))
 	t.Cleanup(s.Close)
 	u, err := config.ParseURL(s.URL)
 	require.NoError(t, err)

@@ -3,8 +3,13 @@
 // The engine is internal. /healthz reports that it runs. Everything else is below /internal/ and
 // needs the secret that both services share:
 //
-//	GET /healthz          200 {"status":"ok"}
-//	GET /internal/status  200 {"status":"ok","version":…,"startedAt":…}
+//	GET /healthz                 200 {"status":"ok"}
+//	GET /internal/status         200 {"status":"ok","version":…,"startedAt":…}
+//	POST /internal/steps/{kind}  200 lines of [client.Line]; see [client.Step]
+//
+// A step works on a repository at a code host with a credential that the request has. The engine keeps nothing of
+// it but copies of repositories, which may be deleted at any time. What a step changes at the host it
+// changes once, however often it is asked for.
 //
 // An error has the body {"code":…,"message":…,"details":{}}.
 package engine
@@ -29,13 +34,17 @@ var (
 	errMethod   = fault.New(fault.MethodNotAllowed, "method_not_allowed", "Use another method.")
 )
 
-// NewHandler returns the engine's HTTP interface. The reported start time is now.
-func NewHandler(secret config.Secret, version string, log *slog.Logger) http.Handler {
+// NewHandler returns the engine's HTTP interface. The reported start time is now. Without steps, nil, the
+// engine has none.
+func NewHandler(secret config.Secret, version string, steps *Steps, log *slog.Logger) http.Handler {
 	status := client.Status{Status: "ok", Version: version, StartedAt: time.Now()}
 
 	r := router.New(router.Refuse(log, errNotFound), router.Refuse(log, errMethod))
 	for path, body := range map[string]any{"/healthz": map[string]string{"status": "ok"}, "/internal/status": status} {
 		r.Handle(router.Route{Method: http.MethodGet, Path: path, Handler: show(body)})
+	}
+	if steps != nil {
+		r.Handle(steps.route())
 	}
 	refuse := middleware.Limited(middleware.Limits{}, router.Refuse(log, errKey))
 	return middleware.Traced(log, guarded(secret, refuse, r))

@@ -25,6 +25,8 @@ type JobSpec struct {
 	Retry       JobRetry          `json:"retry"`
 	Concurrency *JobConcurrency   `json:"concurrency,omitempty"`
 	Annotations map[string]string `json:"annotations,omitempty"`
+	InputSHA256 string            `json:"inputSha256,omitempty"` // of the file that the steps find, in hex; "" if there is none
+	Collect     bool              `json:"collect,omitempty"`     // the runner keeps what the steps changed in the checkout
 }
 
 // Required returns what a runner needs to take the job: the labels that the job requires,
@@ -147,6 +149,7 @@ type JobTimeouts struct {
 	QueueSeconds       int `json:"queueSeconds"`
 	RunSeconds         int `json:"runSeconds"`
 	CancelGraceSeconds int `json:"cancelGraceSeconds"`
+	IdleSeconds        int `json:"idleSeconds,omitempty"` // without output; 0 is no limit
 }
 
 // JobRetry says how many attempts a job has, and after which failures it is tried again:

@@ -32,11 +32,17 @@ func ConcurrencyKey(key string, slot int) string {
 	return fmt.Sprintf("job_concurrency/%d/%s", slot, key)
 }
 
+// SlotKeys begin the workspace's keys of the places of its active runs, numbered from 1.
+const SlotKeys = "run_slot/"
+
 // RunSlotKey is the workspace's key of one of the places of its active runs.
-func RunSlotKey(slot int) string { return fmt.Sprintf("run_slot/%d", slot) }
+func RunSlotKey(slot int) string { return fmt.Sprintf("%s%d", SlotKeys, slot) }
+
+// RepoSlotKeys begin the workspace's keys of the places of a repository's active runs.
+func RepoSlotKeys(repo ID) string { return fmt.Sprintf("repo_slot/%s/", repo) }
 
 // RepoSlotKey is the workspace's key of one of the places of a repository's active runs.
-func RepoSlotKey(repo ID, slot int) string { return fmt.Sprintf("run_slot/%s/%d", repo, slot) }
+func RepoSlotKey(repo ID, slot int) string { return fmt.Sprintf("%s%d", RepoSlotKeys(repo), slot) }
 
 // LaneKey is the workspace's key of the run whose turn it is to merge into a branch.
 func LaneKey(repo ID, branch string) string { return fmt.Sprintf("merge_lane/%s/%s", repo, branch) }

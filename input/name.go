@@ -32,13 +32,15 @@ func Name(field, s string) (name string, err error) {
 
 // CleanName returns the storable part of a name that somebody else gave a person, "" if
 // there is none. Tokens are redacted. [Name] accepts the result unchanged.
-func CleanName(s string) string { return Truncate(Redact(trimSpaces(toOneLine(s, ' '))), MaxName) }
+func CleanName(s string) string { return Truncate(MaskTokens(trimSpaces(toOneLine(s, ' '))), MaxName) }
 
 // CleanText returns the storable part of a text that a person wrote about something, on one line.
 func CleanText(s string) string { return trimSpaces(toOneLine(s, ' ')) }
 
 // UserAgent returns the storable part of a User-Agent header. Tokens are redacted.
-func UserAgent(s string) string { return Truncate(Redact(toOneLine(s, utf8.RuneError)), maxUserAgent) }
+func UserAgent(s string) string {
+	return Truncate(MaskTokens(toOneLine(s, utf8.RuneError)), maxUserAgent)
+}
 
 // Truncate returns the first most characters of s, without trailing space and without what would
 // have changed a character that is cut off.

@@ -55,9 +55,10 @@ func NoTokens(fields map[string]string) error {
 	return fault.Fields(wrong)
 }
 
-// Redact replaces tokens, and parts of them, in text that need not be stored exactly. Invisible
-// characters are dropped if there is a token among them.
-func Redact(s string) string {
+// MaskTokens replaces tokens, and parts of them, in text that need not be stored exactly, such as what
+// a job reports: NoTokens accepts the result, also as JSON. Invisible characters are
+// dropped if there is a token among them.
+func MaskTokens(s string) string {
 	s = tokenPart.ReplaceAllString(s, "${1}[redacted]")
 	if HasToken(s) {
 		s = tokenPart.ReplaceAllString(onlyVisible(s), "${1}[redacted]")

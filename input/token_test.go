@@ -1,11 +1,13 @@
 package input_test
 
 import (
+	"encoding/json"
 	"net/url"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 
 	"svc/fault"
 	"svc/input"
@@ -38,7 +40,7 @@ func TestTokens(t *testing.T) {
 		token[:12] + "\u00a0" + token[12:]: false, // another word
 	} {
 		require.Equal(t, has, input.HasToken(text), "%q", text)
-		require.False(t, input.HasToken(input.Redact(text)), "%q", text)
+		require.False(t, input.HasToken(input.MaskTokens(text)), "%q", text)
 		require.False(t, input.HasToken(input.CleanName(text)), "%q", text)
 		require.False(t, input.HasToken(input.UserAgent(text)), "%q", text)
 
@@ -106,7 +108,7 @@ func TestOrigin(t *testing.T) {
 	}
 }
 
-func TestRedact(t *testing.T) {
+func TestMaskTokens(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"":                          "",
@@ -119,6 +121,34 @@ func TestRedact(t *testing.T) {
 		"tok_svc_[redacted]":        "tok_svc_[redacted]",
 		"the prefix is tok_svc_":    "the prefix is tok_svc_",
 	} {
-		require.Equal(t, want, input.Redact(text))
+		require.Equal(t, want, input.MaskTokens(text))
 	}
+}
+
+// Whatever text a job reports, it can be recorded once it is masked: as it is, between letters, and
+// within JSON.
+func TestMaskedTextHasNoToken(t *testing.T) {
+	t.Parallel()
+	check := func(t require.TestingT, text string) {
+		masked := input.MaskTokens(text)
+		within, err := json.Marshal(map[string]string{"a": masked, "b": masked})
+		require.NoError(t, err)
+		for _, s := range []string{masked, "x" + masked + "y", string(within)} {
+			require.NoError(t, input.NoTokens(map[string]string{"note": s}), "%q", text)
+		}
+		require.Equal(t, masked, input.MaskTokens(masked), "%q", text)
+	}
+	for _, text := range []string{
+		token, token + token, token[:28], strings.Repeat(token+"\u200b", 3), "tok_" + token, "tok_svc_" + token, token[:30] + token,
+		token[:20] + "\n" + token[20:], "\xff" + token, token[:9] + "\xff" + token[9:], "t\u200bok_svc_" + token[8:],
+		strings.Join(strings.Split(token, ""), "\u200d"), strings.Join(strings.Split(token, ""), "\u2060\ufe0f\U000e0041"),
+		"tok_svc_\u00ad" + token[8:], "tok_enr_\x01" + token[8:], "tok_svc_tok_svc_tok_svc_" + token, `"` + token + `"`, `\u0074` + token[1:],
+		"tok_svc_[redacted]" + token, token[:8] + "\u200b[redacted]" + token[8:], "tok_svc_abc\u200b" + token[8:30],
+	} {
+		check(t, text)
+	}
+	piece := rapid.SampledFrom([]string{
+		"tok_", "tok", "svc_", "enr_", "_", "tok_svc_", token[8:20], token[20:40], token, "\u200b", "\u200d", "\ufe0f", "\x00", "\xff", " ", "é", "[redacted]",
+	})
+	rapid.Check(t, func(t *rapid.T) { check(t, strings.Join(rapid.SliceOfN(piece, 0, 30).Draw(t, "text"), "")) })
 }

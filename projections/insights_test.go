@@ -9,7 +9,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"svc/commands"
 	"svc/events"
 	"svc/projections"
 	"svc/test/world"
@@ -230,18 +229,11 @@ func appendRuns(t *testing.T, w *world.World, workspace events.ID, list []simula
 		}
 	}
 	slices.SortStableFunc(steps, func(a, b step) int { return a.at.Compare(b.at) })
-	var now time.Time
-	c := commands.New(w.Log, func() time.Time { return now })
-	meta := commands.Meta{Workspace: workspace,
-		Envelope: events.Envelope{Actor: events.Actor{Type: events.BySystem, Name: "loop"}, Origin: events.FromSystem}}
 	for _, s := range steps {
-		now = s.at
-		var err error
-		if s.Event == nil {
-			_, err = c.QueueRun(t.Context(), commands.QueueRun{Meta: meta, Run: s.run, Repo: s.story.repo, IssueNumber: s.issue, IssueTitle: "x"})
-		} else {
-			_, err = c.RecordRun(t.Context(), commands.RecordRun{Meta: meta, Run: s.run, Facts: []events.Event{s.Event}})
+		e := s.Event
+		if e == nil {
+			e = events.RunQueued{Repo: s.story.repo, IssueNumber: s.issue, IssueTitle: "x"}
 		}
-		require.NoError(t, err, "%T at %s of %+v", s.Event, s.at, s.story)
+		w.RecordAt(t, s.at, events.Actor{Type: events.BySystem, Name: "loop"}, workspace, s.run, e)
 	}
 }

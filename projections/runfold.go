@@ -44,6 +44,8 @@ func (d *RunDetail) stage(s events.Stage) int {
 func (run *Run) apply(r events.Record) {
 	d := &run.Detail
 	at := r.At.Truncate(time.Millisecond)
+	run.applyWait(r)
+	run.applyMerge(r)
 	switch e := r.Event.(type) {
 	case events.RunStageEntered:
 		run.enter(e, at)
@@ -54,18 +56,26 @@ func (run *Run) apply(r events.Record) {
 	case events.RunBranchCreated:
 		run.Branch, d.Branch = e.Branch, e.Branch
 	case events.RunCommitsPushed:
-		d.Head, d.Files = e.Head, e.Files
+		d.Head, d.Files, d.Total = e.Head, e.Files, e.Total
 		d.Guardrails, d.Checks = "unchecked", []events.Guardrail{}
 	case events.RunGuardrailsChecked:
 		d.Guardrails, d.Checks = e.Status, e.Checks
 	case events.RunJobRequested:
-		d.Jobs = append(d.Jobs, RunJob{ID: e.Job, Name: e.Name, Status: "requested"})
+		d.Jobs = append(d.Jobs, RunJob{ID: e.Job, Name: e.Name, Status: "requested", Purpose: e.Purpose, Attempt: e.Attempt})
+		run.OpenJobs = d.openJobs()
 		run.JobRounds = append(slices.Clip(run.JobRounds), run.Round)
 	case events.RunJobSettled:
 		for i := range d.Jobs {
 			if d.Jobs[i].ID == e.Job {
-				d.Jobs[i].Status, d.Jobs[i].ComputeMS = e.Status, e.ComputeMS
+				d.Jobs[i].Status, d.Jobs[i].ComputeMS, d.Jobs[i].Reason, d.Jobs[i].ExitCode = e.Status, e.ComputeMS, e.Reason, e.ExitCode
 			}
+		}
+		run.OpenJobs = d.openJobs()
+	case events.RunBaseRead:
+		d.Target = e.Branch
+	case events.RunPlanRecorded:
+		if d.Plan = nil; len(e.Files) > 0 || e.Risk != "" {
+			d.Plan = &RunPlan{e.Files, e.Risk}
 		}
 	case events.RunPullRequestOpened:
 		run.PRNumber = &e.Number
@@ -83,12 +93,9 @@ func (run *Run) apply(r events.Record) {
 		run.BudgetCents, run.BudgetComputeMS, run.BudgetRounds = e.Cents, e.ComputeMS, e.Rounds
 	case events.RunCostRecorded:
 		run.CostCents += e.Cents
-	case events.RunMergeAttempted:
-		run.Status = events.RunStatusMerging
-	case events.RunMergeApprovalVoided:
-		if run.Status == events.RunStatusMerging {
-			run.Status = events.RunStatusAwaitingApproval
-		}
+		d.CostUnknown = d.CostUnknown || e.Unknown
+	case events.RunTidied:
+		d.Tidied = &RunTidied{e.PullRequest, e.Branch}
 	case events.RunMerged:
 		run.finish(events.RunStatusMerged, "succeeded", r.At)
 	case events.RunRejected:
@@ -98,6 +105,69 @@ func (run *Run) apply(r events.Record) {
 	case events.RunCancelled:
 		run.finish(events.RunStatusCancelled, "skipped", r.At)
 	}
+}
+
+// applyWait applies what the run waits for. It holds until the next event, except that of a cost.
+func (run *Run) applyWait(r events.Record) {
+	switch e := r.Event.(type) {
+	case events.RunCostRecorded:
+	case events.RunWaiting:
+		if e.Code != run.WaitCode {
+			run.WaitSince = &r.At
+		}
+		run.WaitCode, run.WaitDetail = e.Code, e.Detail
+	default:
+		run.WaitCode, run.WaitDetail, run.WaitSince = "", "", nil
+	}
+}
+
+// applyMerge applies the steps of the merge.
+func (run *Run) applyMerge(r events.Record) {
+	d := &run.Detail
+	switch e := r.Event.(type) {
+	case events.RunStageEntered:
+		if e.Stage != events.StageMerge {
+			d.Lane, d.Candidate = false, nil
+		}
+	case events.RunCommitsPushed:
+		d.Candidate = nil
+	case events.RunLaneEntered:
+		d.Lane = true
+	case events.RunMergeCandidate:
+		d.Candidate = &RunCandidate{e.Base, e.Commit, e.Tree}
+	case events.RunMergeAttempted:
+		run.Status = events.RunStatusMerging
+	case events.RunMergePostponed:
+		d.Candidate = nil
+		d.Postponed++
+		run.stopMerging()
+	case events.RunMergeApprovalVoided:
+		d.Lane, d.Candidate, d.Postponed = false, nil, 0
+		run.stopMerging()
+	case events.RunStopRequested:
+		d.Stopping = true
+	case events.RunMerged:
+		if e.Tree != "" || e.Outside { // earlier builds recorded neither
+			d.Merge = &RunMerge{e.MergeCommit, e.Tree, e.Base, e.Method, e.Outside, e.By, e.Untested}
+		}
+	}
+}
+
+// stopMerging ends an attempt to merge.
+func (run *Run) stopMerging() {
+	if run.Status == events.RunStatusMerging {
+		run.Status = events.RunStatusAwaitingApproval
+	}
+}
+
+// openJobs counts the jobs that are not over.
+func (d *RunDetail) openJobs() (n int) {
+	for _, j := range d.Jobs {
+		if j.Status == "requested" {
+			n++
+		}
+	}
+	return n
 }
 
 // enter begins a stage. The stages after it become pending again.
@@ -130,6 +200,7 @@ func (run *Run) resume() {
 // finish ends the run, its active stage, and the stages that it never reached.
 func (run *Run) finish(status events.RunStatus, stage string, at time.Time) {
 	run.Status, run.Active, run.FinishedAt, run.WaitsFor = status, false, &at, ""
+	run.Detail.Lane, run.Detail.Stopping = false, false
 	for i := range run.Detail.Stages {
 		switch s := &run.Detail.Stages[i]; s.Status {
 		case "active", "blocked":

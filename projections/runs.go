@@ -33,8 +33,12 @@ type Run struct {
 	CreatedAt   time.Time           `db:"created_at"`
 	UpdatedAt   time.Time           `db:"updated_at"`
 	FinishedAt  *time.Time          `db:"finished_at"`
-	WaitsFor    events.DecisionKind `db:"waits_for"`  // kind of the open decision; "" if there is none
-	Round       int                 `db:"round"`      // how often the run entered stage Implementing
+	WaitsFor    events.DecisionKind `db:"waits_for"` // kind of the open decision; "" if there is none
+	Round       int                 `db:"round"`     // how often the run entered stage Implementing
+	WaitCode    events.WaitCode     `db:"wait_code"` // what it waits for besides a person; "" if it does not
+	WaitDetail  string              `db:"wait_detail"`
+	WaitSince   *time.Time          `db:"wait_since"` // of that code
+	OpenJobs    int                 `db:"open_jobs"`  // how many of its jobs are not over
 	JobRounds   []int               `db:"job_rounds"` // for each of Detail.Jobs, the round in which the run requested it
 	Branch      string              `db:"branch"`     // as in Detail; searches read it from here
 	Detail      RunDetail           `db:"detail"`
@@ -54,6 +58,48 @@ type RunDetail struct {
 	Jobs       []RunJob            `json:"jobs"`
 	Guardrails string              `json:"guardrails"` // unchecked, clean, blocked, allowed_once
 	Checks     []events.Guardrail  `json:"checks"`
+
+	// What earlier builds did not record is absent, so that the rows of their runs stay as they are.
+	Target      string              `json:"target,omitempty"` // the branch to merge into
+	Total       *events.ChangeTotal `json:"total,omitempty"`  // if Files is only a part
+	Plan        *RunPlan            `json:"plan,omitempty"`
+	CostUnknown bool                `json:"costUnknown,omitempty"` // a part of the cost
+	Lane        bool                `json:"lane,omitempty"`        // it is its turn to merge
+	Candidate   *RunCandidate       `json:"candidate,omitempty"`
+	Postponed   int                 `json:"postponed,omitempty"` // attempts to merge that did not
+	Stopping    bool                `json:"stopping,omitempty"`  // somebody stopped it while it was merging
+	Merge       *RunMerge           `json:"merge,omitempty"`
+	Tidied      *RunTidied          `json:"tidied,omitempty"`
+}
+
+// A RunPlan is what a run expects to change.
+type RunPlan struct {
+	Files []string `json:"files,omitempty"`
+	Risk  string   `json:"risk,omitempty"`
+}
+
+// A RunCandidate is what merging the run gives.
+type RunCandidate struct {
+	Base   string `json:"base"`
+	Commit string `json:"commit"`
+	Tree   string `json:"tree"`
+}
+
+// A RunMerge is how a run was merged.
+type RunMerge struct {
+	Commit   string `json:"commit"`
+	Tree     string `json:"tree,omitempty"`
+	Base     string `json:"base,omitempty"` // its first parent
+	Method   string `json:"method,omitempty"`
+	Outside  bool   `json:"outside,omitempty"` // somebody merged it at the code host
+	By       string `json:"by,omitempty"`
+	Untested bool   `json:"untested,omitempty"` // Tree is not what passed the required jobs
+}
+
+// A RunTidied is what became of the pull request and the branch of a run that has ended.
+type RunTidied struct {
+	PullRequest string `json:"pullRequest"`
+	Branch      string `json:"branch"`
 }
 
 // A RunStage is a run's progress in a stage. Status is pending, active, succeeded, failed, blocked
@@ -66,13 +112,16 @@ type RunStage struct {
 	FinishedAt *time.Time `json:"finishedAt,omitempty"`
 }
 
-// A RunJob is a farm job that a run requested. Status is requested, and finally succeeded, failed
-// or cancelled.
+// A RunJob is a farm job that a run requested. Status is requested, and finally a final state of jobs.
 type RunJob struct {
-	ID        events.ID `json:"id"`
-	Name      string    `json:"name"`
-	Status    string    `json:"status"`
-	ComputeMS int64     `json:"computeMs"`
+	ID        events.ID         `json:"id"`
+	Name      string            `json:"name"`
+	Status    string            `json:"status"`
+	ComputeMS int64             `json:"computeMs"`
+	Purpose   events.JobPurpose `json:"purpose,omitempty"` // "" if it was requested before there were purposes
+	Attempt   int               `json:"attempt,omitempty"`
+	Reason    string            `json:"reason,omitempty"`
+	ExitCode  *int              `json:"exitCode,omitempty"`
 }
 
 var runs = &fold.Table[events.ID, Run]{
@@ -356,7 +405,7 @@ func (v Runs) largestAfter(
 
 const runColumns = `workspace_id, run_id, repo_id, repo_name, issue_number, issue_title, stage, status, active, pr_number, cost_cents,
 	created_at, updated_at, finished_at,
-	waits_for, round`
+	waits_for, round, wait_code, wait_detail, wait_since, open_jobs`
 
 func scanRun(row pgx.CollectableRow) (r Run, err error) {
 	err = row.Scan(r.columns()...)
@@ -368,5 +417,6 @@ func (run *Run) columns() []any {
 	return []any{
 		&run.Workspace, &run.ID, &run.Repo, &run.RepoName, &run.IssueNumber, &run.IssueTitle, &run.Stage, (*string)(&run.Status),
 		&run.Active, &run.PRNumber, &run.CostCents, &run.CreatedAt, &run.UpdatedAt, &run.FinishedAt, (*string)(&run.WaitsFor), &run.Round,
+		(*string)(&run.WaitCode), &run.WaitDetail, &run.WaitSince, &run.OpenJobs,
 	}
 }

@@ -14,11 +14,11 @@ import (
 func TestMigratedRunsEqualTheLog(t *testing.T) {
 	t.Parallel()
 	w := world.New(t)
-	workspace, one, two := world.NewID(), world.NewID(), world.NewID()
-	code := append(stagesEntered(events.StageImplementing), events.RunJobRequested{Job: world.NewID(), Name: "lint"},
+	workspace, one, two, lint := world.NewID(), world.NewID(), world.NewID(), world.NewID()
+	code := append(stagesEntered(events.StageImplementing), events.RunJobRequested{Job: lint, Name: "lint"},
 		events.RunStageEntered{Stage: events.StageImplementing, Attempt: 3})
 	built := append(stagesEntered(events.StageBuildFarm), events.RunJobRequested{Job: world.NewID(), Name: "build"},
-		events.RunJobRequested{Job: world.NewID(), Name: "test"})
+		events.RunJobRequested{Job: world.NewID(), Name: "test"}, events.RunJobSettled{Job: lint, Status: "failed"})
 	asked := []events.Event{events.DecisionRaised{Decision: one, About: events.FactReview}}
 	queueAt(t, w, world.Epoch, workspace,
 		runScript{web, 1, "x", nil},
@@ -32,11 +32,12 @@ func TestMigratedRunsEqualTheLog(t *testing.T) {
 	want := world.Dump(t, w.DB, "runs")
 
 	_, err = w.DB.Exec(t.Context(), `
-		alter table runs drop column branch, drop column budget_cents, drop column budget_compute_ms, drop column budget_rounds,
+		alter table runs drop column wait_code, drop column wait_detail, drop column wait_since, drop column open_jobs, drop column branch, drop column budget_cents, drop column budget_compute_ms, drop column budget_rounds,
 			drop column job_rounds, drop column waits_for, drop column round;
 		create index runs_active on runs (workspace_id, stage, created_at, run_id) where active`)
 	require.NoError(t, err)
-	for _, name := range []string{"0043_runs_waiting.sql", "0050_job_rounds.sql", "0051_run_budgets.sql", "0057_run_branches.sql"} {
+	for _, name := range []string{"0043_runs_waiting.sql", "0050_job_rounds.sql", "0051_run_budgets.sql", "0057_run_branches.sql",
+		"0064_run_waits.sql"} {
 		migration, err := os.ReadFile("../migrations/" + name)
 		require.NoError(t, err)
 		_, err = w.DB.Exec(t.Context(), string(migration))

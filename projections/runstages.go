@@ -15,9 +15,9 @@ import (
 const stuckAfter = 30 * time.Minute
 
 // StuckSince returns the time of the last event of a stuck run, and nil if the run is not stuck. A
-// queued run is never stuck.
+// queued run is never stuck, nor is one that says what it waits for, or has a job at the build farm.
 func (run Run) StuckSince(now time.Time) *time.Time {
-	if !run.Active || run.WaitsFor != "" || run.UpdatedAt.Add(stuckAfter).After(now) {
+	if !run.Active || run.WaitsFor != "" || run.WaitCode != "" || run.OpenJobs > 0 || run.UpdatedAt.Add(stuckAfter).After(now) {
 		return nil
 	}
 	switch run.Status {
@@ -56,7 +56,7 @@ func (s *Stages) add(stage int, c StageCount) {
 
 // queue queues counting the runs of a workspace, or of one of its repositories, by stage.
 func (s *Stages) queue(b *pgx.Batch, workspace events.ID, repo *events.ID, now time.Time) {
-	const moves = `waits_for = '' and status not in ('queued', 'needs_input', 'awaiting_approval', 'unknown')`
+	const moves = `waits_for = '' and wait_code = '' and open_jobs = 0 and status not in ('queued', 'needs_input', 'awaiting_approval', 'unknown')`
 	sql, args := `
 		select stage, count(*), count(*) filter (where waits_for <> ''), count(*) filter (where updated_at <= $2 and `+moves+`),
 			min(updated_at) filter (where updated_at > $2 and `+moves+`)

@@ -21,6 +21,12 @@ type Config struct {
 
 	People string `env:"SVC_CODEHOST_PEOPLE" doc:"JSON file with a list of people, each {id, login, name, emails[{email, primary, verified, public}]}. Not set: the demonstration people."`
 
+	Dir       string        `env:"SVC_CODEHOST_DIR" doc:"Folder for repositories, issues and pull requests. Not set: a temporary one, which is removed at the end."`
+	Token     config.Secret `env:"SVC_CODEHOST_TOKEN" min:"16" doc:"Token that may push and merge, of the account svc-bot."`
+	ReadToken config.Secret `env:"SVC_CODEHOST_READ_TOKEN" min:"16" doc:"Token that may only read, of the account svc-reader."`
+	Workflows bool          `env:"SVC_CODEHOST_WORKFLOWS" envDefault:"true" doc:"Whether the token may push changes of .github/workflows."`
+	Faults    bool          `env:"SVC_CODEHOST_FAULTS" doc:"Whether tests may inject faults, at /_test/faults."`
+
 	LogLevel slog.Level `env:"SVC_LOG_LEVEL" envDefault:"info" doc:"Least level that is logged: debug, info, warn or error."`
 }
 

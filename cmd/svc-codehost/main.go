@@ -1,14 +1,18 @@
-// Command svc-codehost is a code host for development, with which people sign in where there is no
-// GitHub. Its environment is described by Config.
+// Command svc-codehost is a code host for development, with which people sign in and on which runs work
+// where there is no GitHub. Its environment is described by Config.
 package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
+	"os"
+	"path/filepath"
 	"time"
 
+	"svc/atomicfile"
 	"svc/cmd/internal/program"
 	"svc/config"
 	"svc/dev/codehost"
@@ -16,9 +20,9 @@ import (
 	"svc/http/serve"
 )
 
-// requestsPerMinute limits the requests of each address. It is more than a browser and a service need, and
+// requestsPerMinute limits the requests of each address. It is more than browsers and services need, and
 // stops a runaway loop.
-const requestsPerMinute = 3000
+const requestsPerMinute = 6000
 
 const logFormat = program.JSON
 
@@ -44,7 +48,12 @@ func run(ctx context.Context, environ []string, out io.Writer) error {
 	log := logFormat.New(out, cfg.LogLevel)
 	config.Print(log, cfg)
 	config.LimitMemory(ctx, log, 0)
-	handler, err := newHandler(cfg, log)
+	remove, err := cfg.openFolder()
+	if err != nil {
+		return err
+	}
+	defer remove()
+	handler, err := newHandler(ctx, cfg, log)
 	if err != nil {
 		return err
 	}
@@ -55,7 +64,33 @@ func run(ctx context.Context, environ []string, out io.Writer) error {
 	return serve.Server{Handler: handler, Log: log}.Run(ctx, ln)
 }
 
-func newHandler(cfg Config, log *slog.Logger) (http.Handler, error) {
+// openFolder makes a temporary folder if none is named, and returns what removes it.
+func (c *Config) openFolder() (remove func(), err error) {
+	if c.Dir != "" {
+		if c.Dir, err = filepath.Abs(c.Dir); err == nil {
+			err = atomicfile.MkdirAll(c.Dir, 0o700)
+		}
+	} else if c.Dir, err = os.MkdirTemp("", "svc-codehost-"); err == nil {
+		return func() { _ = os.RemoveAll(c.Dir) }, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("SVC_CODEHOST_DIR: %w", err)
+	}
+	return func() {}, nil
+}
+
+// tokens returns the tokens of the configuration.
+func (c *Config) tokens() (list []codehost.Token) {
+	if c.Token != "" {
+		list = append(list, codehost.Token{Token: c.Token, Login: "svc-bot", Push: true, NoWorkflows: !c.Workflows})
+	}
+	if c.ReadToken != "" {
+		list = append(list, codehost.Token{Token: c.ReadToken, Login: "svc-reader"})
+	}
+	return list
+}
+
+func newHandler(ctx context.Context, cfg Config, log *slog.Logger) (http.Handler, error) {
 	list, err := people(cfg.People)
 	if err != nil {
 		return nil, err
@@ -64,8 +99,8 @@ func newHandler(cfg Config, log *slog.Logger) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	return codehost.New(codehost.Config{
+	return codehost.New(ctx, codehost.Config{
 		Clients: []codehost.Client{{ID: cfg.ClientID, Secret: cfg.ClientSecret, Callback: cfg.Callback.Reveal()}},
-		People:  list, Repos: repositories(), Limit: requests, Now: time.Now, Log: log,
+		People:  list, Dir: cfg.Dir, Repos: repositories(), Tokens: cfg.tokens(), Faults: cfg.Faults, Limit: requests, Now: time.Now, Log: log,
 	})
 }

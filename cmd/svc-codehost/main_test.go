@@ -3,7 +3,9 @@ package main
 import (
 	"bufio"
 	"encoding/json"
+	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"os/exec"
@@ -39,7 +41,7 @@ func command(t *testing.T, args []string, environ ...string) *exec.Cmd {
 	require.NoError(t, err)
 	cmd := exec.CommandContext(t.Context(), self, args...)
 	cmd.Env = append([]string{
-		"SVC_TEST_MAIN=1", "GORACE=atexit_sleep_ms=0", "SVC_CODEHOST_ADDR=127.0.0.1:0",
+		"SVC_TEST_MAIN=1", "PATH=" + os.Getenv("PATH"), "GORACE=atexit_sleep_ms=0", "SVC_CODEHOST_ADDR=127.0.0.1:0",
 		"SVC_CODEHOST_CLIENT_ID=svc", "SVC_CODEHOST_CLIENT_SECRET=" + secret, "SVC_CODEHOST_CALLBACK=" + callback,
 	}, environ...)
 	cmd.WaitDelay = 10 * time.Second
@@ -88,8 +90,8 @@ func TestRunsAndStops(t *testing.T) {
 
 	// Commit ids of the demonstration are the same on every machine.
 	for name, want := range map[string]string{
-		"acme/api": "bfd7e6c6197b78c06af5484aaa2d9a76796fd742", "acme/web": "6cdca938270be326ae8d6f976ed067710970c09f",
-		"acme/infra": "b65d8052194d6aac362bf9e33d84b5952eb1e03d", "globex/site": "7c033966f3104b5a2af1b69b165d3600f8d083b6",
+		"acme/api": "4716ffc2962f9ce73ba66c53291d6072309a12ef", "acme/web": "b7b4c121eb850bfc844c548133e3587932f24401",
+		"acme/infra": "72c33337cc0c86a80812b72c56343874d1436e41", "globex/site": "fe268cbd20a33404eaa12683461e0636ec965c45",
 	} {
 		text, err := exec.CommandContext(t.Context(), "git", "ls-remote", "http://"+line.Address+"/"+name+".git", "HEAD").Output()
 		require.NoError(t, err)
@@ -104,6 +106,33 @@ func TestRunsAndStops(t *testing.T) {
 	require.Contains(t, seen.String(), `"msg":"stopped"`)
 	require.NotContains(t, seen.String(), secret)
 	require.Contains(t, fails(t, []string{"-healthcheck"}, "SVC_CODEHOST_ADDR="+line.Address), "refused")
+}
+
+// A token and what it made are there again after a restart in the same folder.
+func TestKeepsItsFolder(t *testing.T) {
+	t.Parallel()
+	back, err := config.ParseURL(callback)
+	require.NoError(t, err)
+	cfg := Config{
+		Dir: t.TempDir(), ClientID: "svc", ClientSecret: secret, Callback: back, Token: "a token that may write",
+		ReadToken: "a token that may read",
+	}
+	send := func(method, path, token, body string) *httptest.ResponseRecorder {
+		handler, err := newHandler(t.Context(), cfg, slog.New(slog.DiscardHandler))
+		require.NoError(t, err)
+		r := httptest.NewRequest(method, "http://127.0.0.1/api/v3"+path, strings.NewReader(body))
+		r.Header.Set("Authorization", "Bearer "+token)
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, r)
+		return w
+	}
+	const issues = "/repos/acme/web/issues"
+	require.Equal(t, http.StatusForbidden, send("POST", issues, "a token that may read", `{"title":"Mine"}`).Code)
+	require.Equal(t, http.StatusCreated, send("POST", issues, "a token that may write", `{"title":"Mine"}`).Code)
+	list := send("GET", issues, "a token that may read", "").Body.String()
+	require.Contains(t, list, `"title":"Mine"`)
+	require.Contains(t, list, `"title":"Typo on the first page"`)
+	require.Contains(t, send("GET", "/user", "a token that may write", "").Body.String(), `"login":"svc-bot"`)
 }
 
 func TestListensOnLoopbackOnly(t *testing.T) {

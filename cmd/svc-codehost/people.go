@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"strings"
 
 	"svc/dev/codehost"
 	"svc/dev/seed"
@@ -39,10 +40,25 @@ func demonstrationPeople() []codehost.Person {
 	return list
 }
 
-// repositories returns the repositories of the demonstration.
+// repositories returns the repositories of the demonstration with their open issues. The people of a
+// workspace may push to its repositories.
 func repositories() (list []codehost.Repository) {
 	for _, r := range seed.Repositories() {
-		list = append(list, codehost.Repository(r))
+		owner, _, _ := strings.Cut(r.Name, "/")
+		in := codehost.Repository{Name: r.Name, Files: r.Files, Author: r.Author, At: r.At, Message: r.Message}
+		for _, p := range demonstrationPeople() {
+			if strings.HasSuffix(p.Emails[0].Address, "@"+owner+".example") {
+				in.Writers = append(in.Writers, codehost.Login(p))
+			}
+		}
+		for _, i := range seed.Issues() {
+			if i.Repo == r.Name {
+				in.Issues = append(in.Issues, codehost.Issue{
+					Number: i.Number, Title: i.Title, Body: i.Body, Labels: i.Labels, Author: in.Writers[0], At: i.At,
+				})
+			}
+		}
+		list = append(list, in)
 	}
 	return list
 }

@@ -39,6 +39,11 @@ func run(ctx context.Context, environ []string, out io.Writer) error {
 	log := logFormat.New(out, cfg.LogLevel)
 	config.Print(log, cfg)
 	config.LimitMemory(ctx, log, 0)
+	steps, err := engine.OpenSteps(ctx, cfg, log)
+	if err != nil {
+		return err
+	}
+	defer steps.Close()
 	ln, err := serve.Listen(ctx, "SVC_ENGINE_ADDR", cfg.Addr)
 	if err != nil {
 		return err
@@ -50,6 +55,6 @@ func run(ctx context.Context, environ []string, out io.Writer) error {
 		return err
 	}
 	defer stop()
-	handler := middleware.Measured(m.Request, engine.NewHandler(cfg.SharedSecret, config.Version, log))
+	handler := middleware.Measured(m.Request, engine.NewHandler(cfg.SharedSecret, config.Version, steps, log))
 	return serve.Server{Handler: handler, Log: log}.Run(ctx, ln)
 }

@@ -10,6 +10,7 @@ import (
 	"svc/events/bus"
 	"svc/events/feed"
 	"svc/integrity"
+	"svc/loop"
 	"svc/metrics"
 	"svc/projections"
 	"svc/projections/fold"
@@ -23,6 +24,7 @@ type followers struct {
 	checker *integrity.Checker
 	relay   *bus.Relay
 	live    *feed.Feed
+	marker  *loop.Marker
 }
 
 func newFollowers(cfg Config, p parts, log *slog.Logger) *followers {
@@ -32,6 +34,7 @@ func newFollowers(cfg Config, p parts, log *slog.Logger) *followers {
 		prover: proof.New(db, p.ring, cfg.AuthURL.URL().Host, leads, log),
 		relay:  bus.NewRelay(db, leads, log),
 		live:   feed.New(db, log),
+		marker: loop.NewMarker(db, leads, log),
 	}
 	f.checker = integrity.New(db, f.prover, p.ring, leads, cfg.IntegrityInterval, log)
 	return f
@@ -43,6 +46,7 @@ func (f *followers) moved(workspace events.ID, head int64) {
 	f.prover.Moved(workspace, head)
 	f.relay.Moved(workspace, head)
 	f.live.Moved(workspace, head)
+	f.marker.Moved(workspace, head)
 }
 
 func (f *followers) measure(db database, m *metrics.Metrics) {
@@ -50,6 +54,7 @@ func (f *followers) measure(db database, m *metrics.Metrics) {
 	m.Views(lags, func() map[string]int {
 		stuck := f.views.Stuck()
 		stuck[proof.FollowerName], stuck[bus.FollowerName] = f.prover.Stuck(), f.relay.Stuck()
+		stuck[loop.MarkerName] = f.marker.Stuck()
 		return stuck
 	})
 	m.Overdue(f.prover.Overdue)
@@ -71,7 +76,7 @@ func leaseNames() (names []string) {
 	for _, v := range projections.Followed() {
 		names = append(names, v.Name())
 	}
-	return append(names, proof.FollowerName, bus.FollowerName)
+	return append(names, proof.FollowerName, bus.FollowerName, loop.MarkerName)
 }
 
 // liveConsumer returns a consumer that notifies live of events appended by other processes.

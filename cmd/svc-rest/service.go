@@ -19,6 +19,7 @@ import (
 	"svc/farm/secrets"
 	"svc/integrity"
 	"svc/leader"
+	"svc/loop"
 	"svc/metrics"
 	"svc/migrations"
 	"svc/projections"
@@ -68,7 +69,7 @@ func newService(ctx context.Context, cfg Config, m *metrics.Metrics, log *slog.L
 	p.log = openLog(p, m, log)
 	s.onClose(p.log.Close)
 	// These append or use keys of the vault, which fails while the gate is closed.
-	p.elections.OnlyIf(func() bool { return !p.log.gate.Closed() }, proof.FollowerName, integrity.Leadership, dispatch.Leadership)
+	p.elections.OnlyIf(func() bool { return !p.log.gate.Closed() }, proof.FollowerName, integrity.Leadership, dispatch.Leadership, loop.MarkerName)
 	runWriters, stopWriters := tasks(ctx) // what appends ends before the log is closed
 	s.onClose(stopWriters)
 	p.commands = commands.New(p.log.Store, time.Now)
@@ -92,6 +93,7 @@ func newService(ctx context.Context, cfg Config, m *metrics.Metrics, log *slog.L
 
 	runWriters(p.commands.Run)
 	runWriters(p.dispatcher.Run)
+	runWriters(newScheduler(cfg, p, log).Run)
 	p.start(ctx, runInBackground, cfg.busURLs(), log)
 	runInBackground(api.Run)
 	return s, nil

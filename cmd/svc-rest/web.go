@@ -14,7 +14,9 @@ import (
 	"svc/engine/client"
 	"svc/farm/artifacts"
 	"svc/farm/dispatch"
+	"svc/farm/jobinput"
 	"svc/farm/joblog"
+	"svc/farm/queue"
 	"svc/farm/release"
 	"svc/farm/secrets"
 	"svc/http/auth"
@@ -86,7 +88,7 @@ func newWeb(cfg Config, p parts, ending <-chan struct{}, m *metrics.Metrics, log
 	}
 	api := rest.New(rest.Config{
 		Commands: p.commands, Primary: primary, Lists: lists(p.db, f.views), Prover: f.prover, Live: f.live, Keys: p.log,
-		Sessions: store, LastSeen: p.lastSeen, Limit: perCaller, JobSpecs: p.volumes.jobSpecs,
+		Sessions: store, LastSeen: p.lastSeen, Limit: perCaller, Queue: p.queue(),
 		Dependencies: p.dependencies(), Warnings: p.warnings,
 		Machines: machines.Operations(), Farm: farmRoutes(cfg, p, machines),
 		Engine: p.engine, Credentials: p.credentials, LocalCodeHosts: cfg.LocalCodeHosts,
@@ -115,6 +117,17 @@ func newWeb(cfg Config, p parts, ending <-chan struct{}, m *metrics.Metrics, log
 	measured := middleware.Measured(m.Request, middleware.Traced(log, mounted))
 	return api, middleware.Forwarded(cfg.trustsForwarded, middleware.TrustOrigin(cfg.TrustedProxies.Contains, measured)), nil
 }
+
+// queue returns the queue of the build farm, for routes and for the loop.
+func (p parts) queue() queue.Queue {
+	return queue.Queue{
+		Commands: p.commands, Jobs: projections.Jobs{DB: p.db.Pool}, Secrets: projections.FarmSecrets{DB: p.db.Pool},
+		Inputs: p.inputs(), Now: time.Now, SecretBytes: p.secrets.Size, Count: p.volumes.jobSpecs.TakeShare,
+	}
+}
+
+// inputs returns the files that jobs of runs receive.
+func (p parts) inputs() jobinput.Inputs { return jobinput.Inputs{DB: p.db.Pool, Now: time.Now} }
 
 // dependencies returns what has to answer for the service to be ready.
 func (p parts) dependencies() map[string]rest.Check {

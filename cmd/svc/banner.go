@@ -13,11 +13,16 @@ import (
 // addresses is the content of dev.json about the service that runs or ran last. Parts that do not
 // exist have the address "".
 type addresses struct {
-	RestURL    string `json:"restUrl"`
-	AppURL     string `json:"appUrl"`
-	FarmURL    string `json:"farmUrl"`
-	EngineURL  string `json:"engineUrl"`
-	MetricsURL string `json:"metricsUrl"`
+	RestURL     string `json:"restUrl"`
+	AppURL      string `json:"appUrl"`
+	FarmURL     string `json:"farmUrl"`
+	EngineURL   string `json:"engineUrl"`
+	MetricsURL  string `json:"metricsUrl"`
+	CodeHostURL string `json:"codeHostUrl"`
+
+	// Tokens of the code host: one may push and merge, the other only read.
+	CodeHostToken     string `json:"codeHostToken"`
+	CodeHostReadToken string `json:"codeHostReadToken"`
 
 	// Needed to enroll another machine.
 	FarmCAFile      string `json:"farmCaFile"`
@@ -38,6 +43,7 @@ func (s *stack) announce(ctx context.Context, db string, d demo) error {
 	a := addresses{
 		RestURL: s.restURL(), AppURL: s.appURL(), EngineURL: s.engineURL(), MetricsURL: s.metricsURL(), DatabaseURL: db, demo: d,
 		FarmURL: s.farmURL(), FarmCAFile: s.folder.file(authorityFile), FarmReleasesDir: s.folder.file(releasesFolder),
+		CodeHostURL: s.codeHostURL(), CodeHostToken: s.secrets.CodeHostToken, CodeHostReadToken: s.secrets.CodeHostReadToken,
 	}
 	if err := s.folder.write("dev.json", a); err != nil {
 		return err
@@ -71,8 +77,9 @@ The service runs. Ctrl-C stops it.
   Metrics    %[3]s
   Database   %[4]s
   Farm       %[6]s, %[7]s
+  Code host  %[9]s, with the repositories of the demonstration
   As JSON    %[5]s, with passwords and tokens
-`, a.RestURL, a.EngineURL, a.MetricsURL, db, f.file("dev.json"), a.FarmURL, runner.describe(), a.AppURL)
+`, a.RestURL, a.EngineURL, a.MetricsURL, db, f.file("dev.json"), a.FarmURL, runner.describe(), a.AppURL, a.CodeHostURL)
 	if len(a.People) > 0 {
 		signIn(&b, a, f)
 	}

@@ -120,7 +120,7 @@ func note(call string) error {
 // fakeEngine is the real engine with its own configuration.
 func fakeEngine() error {
 	secret := config.Secret(os.Getenv("SVC_ENGINE_SHARED_SECRET"))
-	return serveFake("SVC_ENGINE_ADDR", engine.NewHandler(secret, "test", slog.New(slog.DiscardHandler)))
+	return serveFake("SVC_ENGINE_ADDR", engine.NewHandler(secret, "test", nil, slog.New(slog.DiscardHandler)))
 }
 
 // fakeCodeHost is ready at once.

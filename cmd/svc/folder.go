@@ -29,6 +29,7 @@ import (
 //	release.key   that signs them
 //	runner/       the runner of this machine, see svc-runner
 //	artifacts/    what jobs have left
+//	codehost/     repositories of the code host, with their issues and pull requests
 type folder struct {
 	path string // absolute
 	lock *filelock.Lock
@@ -61,7 +62,7 @@ func openFolder(path string) (*folder, error) {
 }
 
 // ownFiles matches the names of svc's files in its folder, including those of interrupted writes.
-var ownFiles = regexp.MustCompile(`^(lock|postgres|gateway|releases|release[.]key|runner|artifacts|(secrets|demo|dev)[.]json([.].*)?)$`)
+var ownFiles = regexp.MustCompile(`^(lock|postgres|gateway|releases|release[.]key|runner|artifacts|codehost|(secrets|demo|dev)[.]json([.].*)?)$`)
 
 // isOurs reports whether a folder has only svc's files, or has svc's secrets, readable only by
 // their owner, among others.
@@ -89,6 +90,7 @@ func (f *folder) close() { _ = f.lock.Unlock() }
 const (
 	releasesFolder  = "releases"
 	artifactsFolder = "artifacts"
+	codeHostFolder  = "codehost"
 )
 
 func (f *folder) file(name string) string { return filepath.Join(f.path, name) }
@@ -131,6 +133,8 @@ type secrets struct {
 	AuthSecret         string `json:"authSecret"`
 	VaultMasterKey     string `json:"vaultMasterKey"`
 	OAuthClientSecret  string `json:"oauthClientSecret"` // shared by the REST service and the code host
+	CodeHostToken      string `json:"codeHostToken"`     // of the code host, may push
+	CodeHostReadToken  string `json:"codeHostReadToken"` // of the code host
 }
 
 // secrets reads the secrets and creates missing ones.
@@ -140,7 +144,8 @@ func (f *folder) secrets() (secrets, error) {
 		return s, err
 	}
 	complete := true
-	for _, secret := range []*string{&s.EngineSharedSecret, &s.AuthSecret, &s.VaultMasterKey, &s.OAuthClientSecret} {
+	for _, secret := range []*string{&s.EngineSharedSecret, &s.AuthSecret, &s.VaultMasterKey, &s.OAuthClientSecret,
+		&s.CodeHostToken, &s.CodeHostReadToken} {
 		if *secret == "" {
 			*secret, complete = rand.Text()+rand.Text(), false
 		}

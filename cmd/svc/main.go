@@ -44,7 +44,7 @@ type settings struct {
 	// The gateway's certificate comes from a private authority.
 	GatewayAddr config.Addr `env:"SVC_GATEWAY_ADDR" envDefault:"127.0.0.1:4443" doc:"Address of the farm gateway."`
 
-	// People sign in with it as they would with GitHub.
+	// People sign in with it as they would with GitHub, and runs work on its repositories.
 	CodeHostAddr config.Addr `env:"SVC_CODEHOST_ADDR" envDefault:"127.0.0.1:4010" doc:"Address of the development code host."`
 }
 

@@ -311,6 +311,7 @@ func TestAddressesAsJSON(t *testing.T) {
 	text, err := json.Marshal(addresses{RestURL: "http://127.0.0.1:4000", demo: noDemo()})
 	require.NoError(t, err)
 	require.JSONEq(t, `{"restUrl":"http://127.0.0.1:4000","appUrl":"","farmUrl":"","engineUrl":"","metricsUrl":"","databaseUrl":"",
+		"codeHostUrl":"","codeHostToken":"","codeHostReadToken":"",
 		"farmCaFile":"","farmReleasesDir":"","people":[],"serviceAccounts":[]}`, string(text))
 }
 

@@ -137,6 +137,8 @@ func (s *stack) startEngine(ctx context.Context) error {
 	}
 	return s.start(ctx, "svc-engine", client.Client{URL: u}.Health, []string{"SVC_ENGINE_ADDR"},
 		"SVC_METRICS_ADDR=", // one address cannot be both services'
+		"SVC_ENGINE_DIR="+s.folder.file("engine"),
+		"SVC_ENGINE_ALLOW_LOCAL=true",
 		"SVC_ENGINE_SHARED_SECRET="+s.secrets.EngineSharedSecret)
 }
 
@@ -203,7 +205,10 @@ func (s *stack) startCodeHost(ctx context.Context) error {
 	return s.start(ctx, "svc-codehost", ready, []string{"SVC_CODEHOST_ADDR"},
 		"SVC_CODEHOST_CLIENT_ID="+clientID,
 		"SVC_CODEHOST_CLIENT_SECRET="+s.secrets.OAuthClientSecret,
-		"SVC_CODEHOST_CALLBACK="+s.appURL()+"/api/auth/callback/github")
+		"SVC_CODEHOST_CALLBACK="+s.appURL()+"/api/auth/callback/github",
+		"SVC_CODEHOST_DIR="+s.folder.file(codeHostFolder),
+		"SVC_CODEHOST_TOKEN="+s.secrets.CodeHostToken,
+		"SVC_CODEHOST_READ_TOKEN="+s.secrets.CodeHostReadToken)
 }
 
 func (s *stack) codeHostURL() string { return serve.URL(s.CodeHostAddr) }

@@ -1,32 +1,41 @@
 // Package codehost is a code host for development and tests. People sign in with it as they would
-// with GitHub; it has GitHub's OAuth and user APIs.
+// with GitHub; it has GitHub's OAuth, user, issue and pull request APIs, repositories that git clones
+// and pushes to, and pages.
 //
 //	GET  /login/oauth/authorize     authorization page: choose a person, or deny
 //	POST /login/oauth/authorize     302 to the application with code and state
 //	POST /login/oauth/access_token  exchanges a code for a token
 //	GET  /user, /user/emails        the owner of the token
+//	     /api/v3/…                  GitHub's interface, see githubRoutes
 //	GET  /avatars/{login}           an SVG
-//	GET  /{owner}/{name}.git/…      repositories, for git to clone
+//	     /{owner}/{name}.git/…      repositories, for git
+//	     /{owner}/{name}/…          pages of repositories, issues and pull requests
+//	     /_test/…                   counters of effects, and faults, for tests
 //	GET  /healthz                   200 {"status":"ok"}
 //
-// The user API is also at /api/v3, as in GitHub Enterprise, and at /api/v1 with the field names and
+// The user API is at / and, as in GitHub Enterprise, at /api/v3, and at /api/v1 with the field names and
 // the scopes of Gitea and Forgejo.
 //
 // There is no authentication: whoever reaches the host can be anybody. So it accepts only requests
-// for loopback names, and stores nothing on disk.
+// for loopback names.
 package codehost
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"time"
 
 	"svc/config"
+	"svc/dev/codehost/bare"
 	"svc/fault"
 	"svc/http/limit"
 	"svc/http/middleware"
@@ -37,7 +46,10 @@ import (
 type Config struct {
 	Clients []Client
 	People  []Person         // offered by the authorization page, in this order
-	Repos   []Repository     // can be cloned by anybody who reaches the host
+	Dir     string           // folder of the repositories; without one there are none
+	Repos   []Repository     // imported if Dir lacks them
+	Tokens  []Token          // besides those of people who have signed in
+	Faults  bool             // tests may inject faults
 	Limit   *limit.Limit     // rate limit by address; nil means none
 	Now     func() time.Time // clock for the expiry of codes and tokens
 	Log     *slog.Logger
@@ -55,8 +67,18 @@ var (
 	errHost = fault.New(fault.Denied, "host_refused", "This code host answers to the names of loopback only.")
 )
 
-// maxForm bounds the bytes of a form.
-const maxForm = 16 << 10
+// Bounds of the bytes of a form, of an issue or its like, and of a push.
+const (
+	maxForm = 16 << 10
+	maxJSON = 1 << 20
+	maxPush = 256 << 20
+)
+
+// How long git may take, and another request, which a fault may delay for a minute.
+const (
+	maxPushTime  = 5 * time.Minute
+	maxFaultTime = 90 * time.Second
+)
 
 type host struct {
 	clients map[string]*client
@@ -64,41 +86,99 @@ type host struct {
 	grants  *grants
 	limit   *limit.Limit
 	log     *slog.Logger
+	clock   func() time.Time
 
-	repositories map[string]packed // by owner/name
+	folder       string // of the repositories
+	repositories repositories
+	backend      *bare.Backend
+	tokens       tokens
+	counts       *counts
+	faults       *faults // nil if they are off
+	hours        hours
 }
+
+// now is the time to the second, as GitHub tells it.
+func (h *host) now() time.Time { return h.clock().UTC().Truncate(time.Second) }
 
 type client struct {
 	Client
 	callback *url.URL
 }
 
-// New returns the host. It returns an error for inconsistent clients, people or repositories.
-func New(cfg Config) (http.Handler, error) {
+// New returns the host. It returns an error for inconsistent clients, people, tokens or repositories.
+func New(ctx context.Context, cfg Config) (http.Handler, error) {
 	people, err := newDirectory(cfg.People)
 	if err != nil {
 		return nil, err
 	}
 	h := &host{
-		clients: map[string]*client{}, people: people, grants: newGrants(cfg.Now),
-		limit: cfg.Limit, log: cfg.Log, repositories: map[string]packed{},
+		clients: map[string]*client{}, people: people, grants: newGrants(cfg.Now), counts: newCounts(),
+		limit: cfg.Limit, log: cfg.Log, clock: cfg.Now, folder: cfg.Dir,
 	}
-	for _, r := range cfg.Repos {
-		if h.repositories[r.Name], err = r.pack(); err != nil {
-			return nil, err
+	if cfg.Faults {
+		h.faults = &faults{}
+	}
+	if h.tokens, err = newTokens(cfg.Tokens, people); err != nil {
+		return nil, err
+	}
+	if err := h.addClients(cfg.Clients); err != nil {
+		return nil, err
+	}
+	if err := h.openFolder(ctx, cfg.Repos); err != nil {
+		return nil, err
+	}
+	return middleware.Traced(cfg.Log, h.limited(h.routes())), nil
+}
+
+// limited gives each kind of request its limits.
+func (h *host) limited(next http.Handler) http.Handler {
+	of := func(body int64, time time.Duration) http.Handler {
+		return middleware.Limited(middleware.Limits{Body: body, Time: time}, h.admit(body, h.faults.inject(next)))
+	}
+	git, signIn, other := of(maxPush, maxPushTime), of(maxForm, 0), of(maxJSON, maxFaultTime)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case isGit(r):
+			git.ServeHTTP(w, r)
+		case strings.HasPrefix(r.URL.Path, "/login/"):
+			signIn.ServeHTTP(w, r)
+		default:
+			other.ServeHTTP(w, r)
 		}
+	})
+}
+
+// openFolder opens and imports repositories, if there is a folder.
+func (h *host) openFolder(ctx context.Context, list []Repository) (err error) {
+	if h.folder == "" {
+		if len(list) > 0 {
+			return errors.New("repositories need a folder")
+		}
+		return nil
 	}
-	for _, c := range cfg.Clients {
+	h.backend, err = bare.NewBackend(filepath.Join(h.folder, ".hooks"), h.log)
+	if errors.Is(err, exec.ErrNotFound) { // people can sign in without it
+		h.log.Warn("git is not on the PATH, so there are no repositories")
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return h.openAll(ctx, h.folder, list)
+}
+
+func (h *host) addClients(list []Client) error {
+	for _, c := range list {
 		callback, err := parseRedirect(c.Callback)
 		switch {
 		case err != nil:
-			return nil, fmt.Errorf("client %s: callback: %w", c.ID, err)
+			return fmt.Errorf("client %s: callback: %w", c.ID, err)
 		case c.ID == "" || c.Secret == "" || h.clients[c.ID] != nil:
-			return nil, fmt.Errorf("client %q: want an id of its own and a secret", c.ID)
+			return fmt.Errorf("client %q: want an id of its own and a secret", c.ID)
 		}
 		h.clients[c.ID] = &client{c, callback}
 	}
-	return middleware.Traced(cfg.Log, middleware.Limited(middleware.Limits{Body: maxForm}, h.admit(h.routes()))), nil
+	return nil
 }
 
 func (h *host) routes() http.Handler {
@@ -110,37 +190,36 @@ func (h *host) routes() http.Handler {
 	mux.Handle("POST /login/oauth/authorize", forms.Handler(http.HandlerFunc(h.decide)))
 	mux.HandleFunc("POST /login/oauth/access_token", h.exchange)
 	for _, api := range []string{"", "/api/v3"} {
-		mux.HandleFunc("GET "+api+"/user", h.user)
+		mux.HandleFunc("GET "+api+"/user", h.serve(needToken, getUser))
 		mux.HandleFunc("GET "+api+"/user/emails", h.emails)
 	}
 	mux.HandleFunc("GET /api/v1/user", h.giteaUser)
 	mux.HandleFunc("GET /api/v1/user/emails", h.giteaEmails)
 	mux.HandleFunc("POST /api/v1/user/repos", h.giteaNewRepo)
 	mux.HandleFunc("GET /avatars/{login}", h.avatar)
-	mux.HandleFunc("GET /{owner}/{name}/info/refs", h.refs)
-	mux.HandleFunc("POST /{owner}/{name}/"+uploadPack, h.upload)
-	mux.HandleFunc("GET /{owner}/{name}/issues/{number}", placeholder("issues"))
-	for _, pulls := range []string{"pull", "pulls"} { // paths of GitHub and of Gitea
-		mux.HandleFunc("GET /{owner}/{name}/"+pulls+"/{number}", placeholder("pull requests"))
-		mux.HandleFunc("GET /{owner}/{name}/"+pulls+"/{number}/files", placeholder("changes"))
+	if h.backend != nil {
+		mux.HandleFunc("GET /{owner}/{name}/info/refs", h.git("/info/refs"))
+		mux.HandleFunc("POST /{owner}/{name}/"+uploadPack, h.git("/"+uploadPack))
+		mux.HandleFunc("POST /{owner}/{name}/"+receivePack, h.git("/"+receivePack))
+		h.githubRoutes(mux)
 	}
+	h.pageRoutes(mux, forms)
+	h.testRoutes(mux)
 	mux.HandleFunc("GET /style.css", style)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		reply.JSON(w, http.StatusOK, map[string]string{"status": "ok"})
 	})
 	mux.HandleFunc("GET /favicon.ico", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
-	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
-		show(w, http.StatusOK, message{"A code host for development", "There is nothing to do here. Begin where you want to sign in."})
-	})
+	mux.HandleFunc("GET /{$}", h.homePage)
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { refuse(w, http.StatusNotFound, "Not Found") })
 	return mux
 }
 
 // admit rejects malformed forms, requests that exceed the rate limit, and requests for other host
 // names, which come from pages that use DNS rebinding.
-func (h *host) admit(next http.Handler) http.Handler {
+func (h *host) admit(maxBody int64, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		err := reply.CheckRequest(r, maxForm)
+		err := reply.CheckRequest(r, maxBody)
 		switch {
 		case err != nil:
 		case !loopback(r.Host):

@@ -1,164 +1,79 @@
 package codehost
 
 import (
-	"bufio"
-	"compress/gzip"
-	"encoding/hex"
-	"errors"
-	"fmt"
-	"io"
 	"net/http"
-	"strconv"
 	"strings"
+
+	"svc/dev/codehost/bare"
 )
 
-// Repositories are served by git's "smart" protocol version 0, which all releases support. Each has
-// one commit, so a clone always gets everything. Pushing is not supported.
-
+// Services of git.
 const (
-	uploadPack = "git-upload-pack"
-	// capabilities includes shallow clones, which need no special handling, and wants by commit id.
-	capabilities = "shallow no-progress allow-tip-sha1-in-want allow-reachable-sha1-in-want symref=HEAD:refs/heads/main agent=svc-codehost"
+	uploadPack  = "git-upload-pack"
+	receivePack = "git-receive-pack"
 )
 
-var errNotGit = errors.New("malformed request")
-
-func (h *host) repository(w http.ResponseWriter, r *http.Request) (packed, bool) {
-	name := r.PathValue("owner") + "/" + strings.TrimSuffix(r.PathValue("name"), ".git")
-	p, ok := h.repositories[name]
-	if !ok {
-		http.Error(w, "Repository not found.", http.StatusNotFound) // git prints the text
-	}
-	return p, ok
+// isGit reports whether a request is one of git's.
+func isGit(r *http.Request) bool {
+	return strings.HasSuffix(r.URL.Path, "/info/refs") || strings.HasSuffix(r.URL.Path, "/"+uploadPack) ||
+		strings.HasSuffix(r.URL.Path, "/"+receivePack)
 }
 
-// refs advertises the refs of a repository.
-func (h *host) refs(w http.ResponseWriter, r *http.Request) {
-	p, ok := h.repository(w, r)
-	if !ok {
-		return
-	}
-	if service := r.URL.Query().Get("service"); service != uploadPack {
-		http.Error(w, "Repositories of the development code host can be cloned, and nothing else.", http.StatusForbidden)
-		return
-	}
-	w.Header().Set("Content-Type", "application/x-git-upload-pack-advertisement")
-	w.Header().Set("Cache-Control", "no-cache")
-	_, _ = io.WriteString(w, pktLine("# service="+uploadPack)+flushPkt+ // fails if the client has gone
-		pktLine(p.head+" HEAD\x00"+capabilities)+pktLine(p.head+" refs/heads/main")+flushPkt)
-}
-
-// upload sends the pack.
-func (h *host) upload(w http.ResponseWriter, r *http.Request) {
-	p, ok := h.repository(w, r)
-	if !ok {
-		return
-	}
-	var body io.Reader = r.Body
-	if r.Header.Get("Content-Encoding") == "gzip" {
-		z, err := gzip.NewReader(body)
-		if err != nil {
-			http.Error(w, errNotGit.Error(), http.StatusBadRequest)
+// git serves a repository: to read to everybody who may see it, and to push to.
+func (h *host) git(path string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		service := strings.TrimPrefix(path, "/")
+		if path == "/info/refs" {
+			service = r.URL.Query().Get("service")
+		}
+		if service != uploadPack && service != receivePack {
+			http.Error(w, "Please upgrade your git client.", http.StatusForbidden)
 			return
 		}
-		body = io.LimitReader(z, maxForm)
-	}
-	in, err := readWanted(bufio.NewReader(body))
-	if err != nil {
-		http.Error(w, errNotGit.Error(), http.StatusBadRequest)
-		return
-	}
-	w.Header().Set("Content-Type", "application/x-git-upload-pack-result")
-	w.Header().Set("Cache-Control", "no-cache")
-	answer := ""
-	for _, id := range in.ids {
-		if id != p.head {
-			_, _ = io.WriteString(w, pktLine("ERR upload-pack: not our ref "+id))
-			return
-		}
-	}
-	if in.shallow { // the commit has no parent, so nothing is cut off
-		answer = flushPkt
-	}
-	if in.rounds {
-		answer += pktLine("NAK")
-	}
-	_, _ = io.WriteString(w, answer)
-	if in.done {
-		_, _ = w.Write(p.pack)
-	}
-}
-
-// wanted is a request for objects.
-type wanted struct {
-	ids     []string
-	shallow bool // a depth was given
-	rounds  bool // lines followed the wants
-	done    bool // this is the last round
-}
-
-// readWanted reads the wants up to a flush, and then the haves, which it ignores.
-func readWanted(from *bufio.Reader) (in wanted, err error) {
-	for wants := true; ; {
-		text, kind, err := readLine(from)
+		a, ok := h.credentials(r)
+		h.counts.request(a.login)
+		repo, known := h.repositories.find(r.PathValue("owner") + "/" + strings.TrimSuffix(r.PathValue("name"), ".git"))
+		pushes := service == receivePack
 		switch {
-		case errors.Is(err, io.EOF) && !wants:
-			return in, nil
-		case err != nil:
-			return in, err
-		}
-		verb, rest, _ := strings.Cut(text, " ")
-		switch {
-		case kind == flushed && wants:
-			if wants = false; len(in.ids) == 0 {
-				return in, errNotGit
-			}
-		case kind == flushed:
-			in.rounds = true
-		case wants && verb == "want":
-			id, _, _ := strings.Cut(rest, " ")
-			if _, err := hex.DecodeString(id); err != nil || len(id) != 40 {
-				return in, errNotGit
-			}
-			in.ids = append(in.ids, id)
-		case wants && verb == "deepen":
-			in.shallow = true
-		case wants && (verb == "shallow" || verb == "filter"), !wants && verb == "have":
-		case !wants && verb == "done":
-			in.rounds, in.done = true, true
-			return in, nil
+		case !ok:
+			askForCredentials(w, "Invalid username or token. Password authentication is not supported for Git operations.")
+		case !a.known && (!known || pushes || !a.mayRead(repo)):
+			askForCredentials(w, "Authentication is required.")
+		case !known || !a.mayRead(repo):
+			http.Error(w, "Repository not found.", http.StatusNotFound) // git prints the text
+		case pushes && !a.mayPush(repo):
+			http.Error(w, "Permission to "+repo.Name+".git denied to "+a.login+".", http.StatusForbidden)
+		case pushes && repo.Archived:
+			http.Error(w, "This repository was archived so it is read-only.", http.StatusForbidden)
+		case path == "/"+receivePack:
+			h.push(w, r, repo, a)
 		default:
-			return in, errNotGit
+			h.backend.Serve(w, r, repo.bare, path, bare.Visit{User: a.login, Push: pushes, Workflows: true})
 		}
 	}
 }
 
-const flushPkt = "0000"
+func askForCredentials(w http.ResponseWriter, text string) {
+	w.Header().Set("WWW-Authenticate", `Basic realm="GitHub"`)
+	http.Error(w, text, http.StatusUnauthorized)
+}
 
-// pktLine encodes text as a pkt-line: its length in hex precedes it.
-func pktLine(text string) string { return fmt.Sprintf("%04x%s\n", len(text)+5, text) }
-
-// Kinds of pkt-lines.
-const (
-	ordinary = iota
-	flushed
-)
-
-func readLine(from *bufio.Reader) (text string, kind int, err error) {
-	var head [4]byte
-	if _, err := io.ReadFull(from, head[:]); err != nil {
-		return "", ordinary, err
+// push receives a push, and brings everything up to date with it even if the client has gone meanwhile.
+func (h *host) push(w http.ResponseWriter, r *http.Request, repo *repository, a access) {
+	repo.mu.Lock()
+	defer repo.mu.Unlock()
+	before, err := repo.bare.Refs(r.Context())
+	if err != nil {
+		h.log.ErrorContext(r.Context(), "push", "err", err)
+		http.Error(w, "Internal Server Error", http.StatusInternalServerError)
+		return
 	}
-	size, err := strconv.ParseUint(string(head[:]), 16, 16)
-	switch {
-	case err != nil || size > 0 && size <= 4 || size > 1000:
-		return "", ordinary, errNotGit
-	case size == 0:
-		return "", flushed, nil
+	h.backend.Serve(w, r, repo.bare, "/"+receivePack, bare.Visit{
+		User: a.login, Push: true, Workflows: a.workflows, Refuse: refusedPush(r.Context()),
+	})
+	ctx, cancel := lasting(r.Context())
+	defer cancel()
+	if err := h.pushed(ctx, repo, before, a.login); err != nil {
+		h.log.ErrorContext(ctx, "sync after a push", "repository", repo.Name, "err", err)
 	}
-	rest := make([]byte, size-4)
-	if _, err := io.ReadFull(from, rest); err != nil {
-		return "", ordinary, errNotGit
-	}
-	return strings.TrimSuffix(string(rest), "\n"), ordinary, nil
 }

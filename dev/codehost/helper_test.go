@@ -65,7 +65,7 @@ func start(t *testing.T, changes ...func(*Config)) *site {
 	for _, change := range changes {
 		change(&cfg)
 	}
-	handler, err := New(cfg)
+	handler, err := New(t.Context(), cfg)
 	require.NoError(t, err)
 	server := httptest.NewServer(handler)
 	t.Cleanup(server.Close)

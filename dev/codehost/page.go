@@ -3,7 +3,7 @@ package codehost
 import (
 	"bytes"
 	"cmp"
-	_ "embed" // the pages
+	"embed"
 	"html/template"
 	"net/http"
 	"net/url"
@@ -16,10 +16,10 @@ import (
 //go:embed style.css
 var styles []byte
 
-//go:embed page.html
-var pages string
+//go:embed page.html repository.html
+var pages embed.FS
 
-var templates = template.Must(template.New("").Parse(pages))
+var templates = template.Must(template.New("").Funcs(template.FuncMap{"short": short, "time": pageTime}).ParseFS(pages, "*.html"))
 
 // A message is a page with only a text.
 type message struct{ Title, Text string }

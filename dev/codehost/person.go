@@ -66,6 +66,12 @@ func completePerson(p Person) (Person, error) {
 	return p, nil
 }
 
+// Login returns the login of a person, which may be derived.
+func Login(p Person) string {
+	p, _ = completePerson(p) // of a person with a problem as well
+	return p.Login
+}
+
 // isName accepts the names that real code hosts accept, because the service must handle them.
 func isName(s string) bool {
 	return s != "" && utf8.RuneCountInString(s) <= maxName && !strings.ContainsFunc(s, unicode.IsControl)

@@ -35,7 +35,7 @@ func TestNewRejectsInconsistentConfig(t *testing.T) {
 			"an id of its own"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := New(Config{People: c.people, Clients: c.clients, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+			_, err := New(t.Context(), Config{People: c.people, Clients: c.clients, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
 			require.ErrorContains(t, err, c.want)
 		})
 	}

@@ -2,158 +2,216 @@ package codehost
 
 import (
 	"bytes"
-	"cmp"
-	"compress/zlib"
-	"crypto/sha1" // git's object names
-	"encoding/binary"
-	"encoding/hex"
+	"context"
+	"encoding/json"
 	"fmt"
-	"path"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
+
+	"svc/atomicfile"
+	"svc/dev/codehost/bare"
 )
 
-// A Repository can be cloned. It has one branch, main, with one commit. The commit's id depends
-// only on these fields, so it is the same at each start.
+// A Repository is imported when the host has none of its name. Its branch main has one commit then,
+// whose id depends only on the fields from Files to Message.
 type Repository struct {
 	Name    string // owner/name
 	Files   map[string][]byte
 	Author  string // name <address>
 	At      time.Time
 	Message string
+
+	Private bool     // can be read only with a token
+	Writers []string // logins of the people who may push
+	Issues  []Issue  // in the order of their numbers
 }
 
-// An object is a git object with its id.
-type object struct {
-	id   [sha1.Size]byte
-	kind byte // as in packs
-	body []byte
+// An Issue is an open issue of a repository that is imported.
+type Issue struct {
+	Number      int
+	Title, Body string
+	Labels      []string
+	Author      string // login
+	At          time.Time
 }
 
-const (
-	kindCommit = 1
-	kindTree   = 2
-	kindBlob   = 3
-)
-
-var kindNames = map[byte]string{kindCommit: "commit", kindTree: "tree", kindBlob: "blob"}
-
-func newObject(kind byte, body []byte) object {
-	h := sha1.New()
-	_, _ = fmt.Fprintf(h, "%s %d\x00", kindNames[kind], len(body))
-	_, _ = h.Write(body)
-	return object{[sha1.Size]byte(h.Sum(nil)), kind, body}
-}
-
-// A packed is a repository as a single pack.
-type packed struct {
-	head string // id of the commit in hex
-	pack []byte
-}
+const mainBranch = "main"
 
 var (
 	repositoryName = regexp.MustCompile(`^[a-z0-9-]{1,39}/[a-z0-9._-]{1,100}$`)
 	filePath       = regexp.MustCompile(`^[A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*$`)
 )
 
-// pack encodes r.
-func (r Repository) pack() (packed, error) {
+func isRepositoryName(name string) bool {
+	_, last, _ := strings.Cut(name, "/")
+	return repositoryName.MatchString(name) && !strings.HasSuffix(name, ".git") && last != "." && last != ".."
+}
+
+// check returns an error for what cannot be imported.
+func (r Repository) check() error {
 	switch {
-	case !repositoryName.MatchString(r.Name) || strings.HasSuffix(r.Name, ".git"):
-		return packed{}, fmt.Errorf("repository %q: want owner/name", r.Name)
+	case !isRepositoryName(r.Name):
+		return fmt.Errorf("repository %q: want owner/name", r.Name)
 	case len(r.Files) == 0:
-		return packed{}, fmt.Errorf("repository %s has no files", r.Name)
+		return fmt.Errorf("repository %s has no files", r.Name)
 	}
 	for name := range r.Files {
 		if !filePath.MatchString(name) {
-			return packed{}, fmt.Errorf("repository %s: %q is no path", r.Name, name)
+			return fmt.Errorf("repository %s: %q is no path", r.Name, name)
 		}
 	}
-	root, list := tree(r.Files, ".")
-	at := fmt.Sprintf("%s %d +0000", r.Author, r.At.Unix())
-	commit := newObject(kindCommit, fmt.Appendf(nil, "tree %x\nauthor %s\ncommitter %s\n\n%s\n", root, at, at, r.Message))
-	text, err := packOf(append(list, commit))
-	return packed{hex.EncodeToString(commit.id[:]), text}, err
+	return nil
 }
 
-// tree returns the id of a folder, and the objects of the folder and its contents.
-func tree(files map[string][]byte, folder string) (id [sha1.Size]byte, list []object) {
-	type entry struct {
-		mode, name string
-		id         [sha1.Size]byte
-	}
-	entries := map[string]entry{} // by git's sort key
-	for _, file := range sortedKeys(files) {
-		rest, inside := file, true
-		if folder != "." {
-			rest, inside = strings.CutPrefix(file, folder+"/")
-		}
-		name, _, below := strings.Cut(rest, "/")
-		switch {
-		case !inside:
-		case !below:
-			blob := newObject(kindBlob, files[file])
-			list = append(list, blob)
-			entries[name] = entry{fileMode(files[file]), name, blob.id}
-		case entries[name+"/"].name == "":
-			sub, objects := tree(files, path.Join(folder, name))
-			list = append(list, objects...)
-			entries[name+"/"] = entry{"40000", name, sub}
-		}
-	}
-	var body []byte
-	for _, key := range sortedKeys(entries) {
-		e := entries[key]
-		body = fmt.Appendf(body, "%s %s\x00", e.mode, e.name)
-		body = append(body, e.id[:]...)
-	}
-	made := newObject(kindTree, body)
-	return made.id, append(list, made)
+// A repository is a bare repository with its record. mu protects the record and writes of refs.
+type repository struct {
+	mu   sync.Mutex
+	bare bare.Repo
+	file string // of the record
+	*record
 }
 
-func sortedKeys[V any](m map[string]V) []string {
-	var names []string
-	for name := range m {
-		names = append(names, name)
+// openRepository reads the record of a file beside a repository.
+func openRepository(file string) (*repository, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
 	}
-	slices.Sort(names)
-	return names
+	r := &repository{bare: bare.Repo{Dir: strings.TrimSuffix(file, ".json") + ".git"}, file: file, record: &record{}}
+	if err := json.Unmarshal(text, r.record); err != nil {
+		return nil, fmt.Errorf("read %s: %w", file, err)
+	}
+	return r, nil
 }
 
-// fileMode returns the file mode: scripts are executable.
-func fileMode(body []byte) string {
-	if bytes.HasPrefix(body, []byte("#!")) {
-		return "100755"
+// save writes the record.
+func (r *repository) save() error {
+	var text bytes.Buffer
+	e := json.NewEncoder(&text)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", " ")
+	if err := e.Encode(r.record); err != nil {
+		return fmt.Errorf("save %s: %w", r.Name, err)
 	}
-	return "100644"
+	return atomicfile.Write(r.file, text.Bytes(), 0o600)
 }
 
-// packOf encodes objects as a pack of version 2, without deltas and duplicates.
-func packOf(list []object) ([]byte, error) {
-	slices.SortStableFunc(list, func(a, b object) int { return cmp.Or(cmp.Compare(a.kind, b.kind), bytes.Compare(a.id[:], b.id[:])) })
-	list = slices.CompactFunc(list, func(a, b object) bool { return a.id == b.id })
-	var out bytes.Buffer
-	out.WriteString("PACK")
-	_ = binary.Write(&out, binary.BigEndian, [2]uint32{2, uint32(len(list))}) // never fails on a buffer
-	for _, o := range list {
-		size := len(o.body)
-		first := o.kind<<4 | byte(size&15)
-		for size >>= 4; size > 0; size >>= 7 {
-			out.WriteByte(first | 0x80)
-			first = byte(size & 0x7f)
-		}
-		out.WriteByte(first)
-		z := zlib.NewWriter(&out)
-		if _, err := z.Write(o.body); err != nil {
-			return nil, err
-		}
-		if err := z.Close(); err != nil {
-			return nil, err
+// importRepository makes a repository in a folder. The record is written last: what an interrupted import
+// left is made again.
+func importRepository(ctx context.Context, folder string, in Repository) (*repository, error) {
+	r := &repository{file: filepath.Join(folder, in.Name+".json"), record: in.record()}
+	dir := filepath.Join(folder, in.Name+".git")
+	err := os.RemoveAll(dir)
+	if err == nil {
+		r.bare, err = bare.Create(ctx, dir, mainBranch)
+	}
+	if err == nil {
+		err = r.bare.Import(ctx, mainBranch, bare.First{Files: in.Files, Author: in.Author, At: in.At, Message: in.Message})
+	}
+	if err == nil {
+		err = r.save()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("import %s: %w", in.Name, err)
+	}
+	return r, nil
+}
+
+func (r Repository) record() *record {
+	id := idFor(r.Name)
+	out := &record{
+		ID: id, Name: r.Name, Private: r.Private, DefaultBranch: mainBranch, Methods: []string{"merge", "squash"},
+		Writers: append([]string{}, r.Writers...), Rules: []object{}, CreatedAt: r.At.UTC(), PushedAt: r.At.UTC(),
+		LastID: id % 1e9 * 1e5, Issues: []*issue{}, Statuses: []*status{},
+	}
+	for _, i := range r.Issues {
+		out.LastNumber = max(out.LastNumber, i.Number-1)
+		out.addIssue(i.Author, i.Title, i.Body, i.Labels, i.At.UTC())
+	}
+	return out
+}
+
+// openAll opens the repositories of a folder, and imports those that it lacks.
+func (h *host) openAll(ctx context.Context, folder string, list []Repository) error {
+	for _, r := range list {
+		if err := r.check(); err != nil {
+			return err
 		}
 	}
-	sum := sha1.Sum(out.Bytes())
-	out.Write(sum[:])
-	return out.Bytes(), nil
+	files, err := filepath.Glob(filepath.Join(folder, "*", "*.json"))
+	if err != nil {
+		return err
+	}
+	for _, file := range files {
+		r, err := openRepository(file)
+		if err != nil {
+			return err
+		}
+		if err := h.sync(ctx, r, ""); err != nil {
+			return err
+		}
+		h.repositories.add(r)
+	}
+	for _, in := range list {
+		if _, known := h.repositories.find(in.Name); known {
+			continue
+		}
+		r, err := importRepository(ctx, folder, in)
+		if err != nil {
+			return err
+		}
+		h.repositories.add(r)
+	}
+	return nil
+}
+
+// repositories are the host's repositories.
+type repositories struct {
+	mu   sync.RWMutex
+	list []*repository
+}
+
+func (l *repositories) add(r *repository) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.list = append(l.list, r)
+	slices.SortFunc(l.list, func(a, b *repository) int { return strings.Compare(a.file, b.file) })
+}
+
+func (l *repositories) all() []*repository {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return slices.Clone(l.list)
+}
+
+// byID returns the repository with an id, or nil.
+func (l *repositories) byID(id int64) *repository {
+	for _, r := range l.all() {
+		if r.ID == id {
+			return r
+		}
+	}
+	return nil
+}
+
+// find returns a repository by its name, or by a former one that no other has now.
+func (l *repositories) find(name string) (r *repository, known bool) {
+	name = strings.ToLower(name)
+	for _, one := range l.all() {
+		one.mu.Lock()
+		now, former := one.Name == name, slices.Contains(one.Former, name)
+		one.mu.Unlock()
+		if now {
+			return one, true
+		}
+		if former {
+			r, known = one, true
+		}
+	}
+	return r, known
 }

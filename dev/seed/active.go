@@ -8,7 +8,7 @@ import (
 	"svc/events"
 )
 
-// stuckTitle is the title of the run that is stuck on purpose: its job is over, and nobody told it.
+// stuckTitle is the title of the run that is stuck on purpose: its job has passed, and nothing follows.
 const stuckTitle = "Flaky test in the scheduler"
 
 // An activeRun is a run that has not ended. It was queued age ago and recorded something last idle ago.
@@ -24,13 +24,13 @@ type activeRun struct {
 var activeRuns = []activeRun{
 	{"Retry webhooks with backoff", 0, minutes(211), minutes(12), minutes(2),
 		func(l *simulatedRun) *simulatedRun { return l.toReview(false).approvable() }},
-	{stuckTitle, 0, minutes(200), minutes(38), minutes(4), func(l *simulatedRun) *simulatedRun { return l.toCode().build() }},
+	{stuckTitle, 0, minutes(200), minutes(38), minutes(4), func(l *simulatedRun) *simulatedRun { return l.toCode().build().settle("succeeded") }},
 	{"Typo in the invitation text", 1, minutes(178), minutes(3), minutes(1),
 		func(l *simulatedRun) *simulatedRun { return l.toReview(false).approvable().merging() }},
 	{"Cache the avatar images", 1, minutes(151), minutes(6), minutes(2),
 		func(l *simulatedRun) *simulatedRun { return l.toCode().build().review() }},
 	{"Show the run's cost in the list", 1, minutes(144), minutes(9), minutes(2),
-		func(l *simulatedRun) *simulatedRun { return l.toCode().build().rework("clean") }},
+		func(l *simulatedRun) *simulatedRun { return l.toCode().build().rework() }},
 	{"Upgrade the TLS library", 2, minutes(125), minutes(48), minutes(2), (*simulatedRun).blocked},
 	{"Memory grows while exporting", 0, minutes(110), minutes(4), minutes(2),
 		func(l *simulatedRun) *simulatedRun { return l.toCode().build() }},
@@ -99,14 +99,10 @@ func (s *seed) play(p demoWorkspace, a activeRun, wait func(time.Time) bool) err
 }
 
 // rework simulates a build that fails and the next round.
-func (l *simulatedRun) rework(status string) *simulatedRun {
+func (l *simulatedRun) rework() *simulatedRun {
 	l.settle("failed")
 	failed := events.RunStageFailed{Stage: events.StageBuildFarm, Attempt: l.attempt[events.StageBuildFarm], Reason: "A test failed."}
-	paths := events.Guardrail{Check: "protected_paths", Status: status}
-	if status == "clean" {
-		paths.Status, paths.Note = "pass", "none touched"
-	}
-	return l.begin(events.StageImplementing, failed).push(status, paths)
+	return l.begin(events.StageImplementing, failed).push("clean", noPath)
 }
 
 // unsure simulates an analysis that asks a question.
@@ -133,5 +129,9 @@ func (l *simulatedRun) blocked() *simulatedRun {
 }
 
 func (l *simulatedRun) merging() *simulatedRun {
-	return l.answer(aggregates.ActionApproveAndMerge, "").record(events.RunMergeAttempted{Head: l.head})
+	return l.answer(aggregates.ActionApproveAndMerge, "").record(
+		events.RunLaneEntered{Branch: mainBranch},
+		events.RunMergeCandidate{Head: l.head, Base: l.base, Commit: l.candidate, Tree: l.tree},
+		events.RunMergeAttempted{Head: l.head, Commit: l.candidate},
+	)
 }

@@ -53,7 +53,8 @@ func (s *seed) move() error {
 	for _, r := range list {
 		_, err := s.commands.RecordRun(s.ctx, commands.RecordRun{
 			Meta: demoWorkspace{id: r.Workspace}.bySystem("loop"), Run: r.Run,
-			Facts: []events.Event{events.RunCostRecorded{Repo: r.Repo, Cents: 1, Source: "model", Quantity: 1}},
+			Facts: []events.Event{events.RunCostRecorded{Repo: r.Repo, Cents: 1, Source: "model", Quantity: 1,
+				Key: fmt.Sprintf("model/at/%d", s.now.UnixMilli())}},
 		})
 		if err != nil {
 			return err

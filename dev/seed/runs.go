@@ -1,6 +1,8 @@
 package seed
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"time"
 
@@ -18,6 +20,13 @@ var titles = []string{
 	"Validate the slug on rename", "Log the request id everywhere", "Split the build into stages",
 }
 
+// What runs have to keep: the job that they have to pass, and the policy of every repository.
+const (
+	requiredJob = "build and test"
+	policy      = "6f1d8c20b7a3e5941c0d2f68"
+	mainBranch  = "main"
+)
+
 // Budget of each run. No run exceeds it: the third round is the last.
 const (
 	budgetCents   = 500
@@ -32,11 +41,17 @@ type simulatedRun struct {
 	run       events.ID
 	repo      events.Repo
 	issue     int
+	title     string
 	attempt   map[events.Stage]int
 	stage     events.Stage
+	base      string // commit that the work began from
 	head      string
+	tree      string              // of head
+	candidate string              // what merging head gives
 	changed   []events.FileChange // changed on the branch besides the code and its test
 	job       events.ID
+	place     events.RunStarted
+	costs     int       // recorded so far
 	decision  events.ID // the newest decision
 	answered  bool      // that decision was answered
 	cents     int64     // cost so far
@@ -59,7 +74,7 @@ func (s *seed) simulateEndedRuns(p demoWorkspace, n int) error {
 		case luck < 72:
 			l.toReview(true).merge()
 		case luck < 80:
-			l.toReview(false).approvable().answer(aggregates.ActionReject, "Solved in another way.")
+			l.toReview(false).approvable().answer(aggregates.ActionReject, "Solved in another way.").over()
 		case luck < 92:
 			l.fail()
 		default:
@@ -78,7 +93,7 @@ func (s *seed) queue(p demoWorkspace) *simulatedRun {
 
 func (s *seed) queueIssue(p demoWorkspace, title string, repo events.Repo) *simulatedRun {
 	s.issue++
-	l := &simulatedRun{s: s, workspace: p, run: s.id(), repo: repo, issue: s.issue, attempt: map[events.Stage]int{}, pace: time.Minute}
+	l := &simulatedRun{s: s, workspace: p, run: s.id(), repo: repo, issue: s.issue, title: title, attempt: map[events.Stage]int{}, pace: time.Minute}
 	_, l.err = s.commands.QueueRun(s.ctx, commands.QueueRun{
 		Meta: p.by(p.owner), Run: l.run, Repo: l.repo, IssueNumber: l.issue, IssueTitle: title,
 	})
@@ -121,9 +136,43 @@ func (l *simulatedRun) enter(to events.Stage) *simulatedRun {
 }
 
 func (l *simulatedRun) begin(to events.Stage, before ...events.Event) *simulatedRun {
+	if l.stage == "" {
+		before = append(before, l.start()...)
+	}
 	l.stage = to
 	l.attempt[to]++
 	return l.record(append(before, events.RunStageEntered{Stage: to, Attempt: l.attempt[to]})...)
+}
+
+// start returns what a run begins with: its places, the issue and the base.
+func (l *simulatedRun) start() []events.Event {
+	l.place = events.RunStarted{Slot: l.s.takePlace(l.workspace.id), RepoSlot: l.s.takePlace(l.repo.ID)}
+	l.base = l.commitOf("base")
+	return []events.Event{
+		l.place,
+		events.RunIssueRead{Title: l.title, Open: true},
+		events.RunBaseRead{Branch: mainBranch, Commit: l.base, Policy: policy, RequiredJobs: []string{requiredJob}},
+	}
+}
+
+// over gives the run's places back.
+func (l *simulatedRun) over() *simulatedRun {
+	delete(l.s.places[l.workspace.id], l.place.Slot)
+	delete(l.s.places[l.repo.ID], l.place.RepoSlot)
+	return l
+}
+
+// takePlace takes the first free place among the active runs of a workspace or a repository.
+func (s *seed) takePlace(of events.ID) int {
+	if s.places[of] == nil {
+		s.places[of] = map[int]bool{}
+	}
+	n := 1
+	for s.places[of][n] {
+		n++
+	}
+	s.places[of][n] = true
+	return n
 }
 
 func (l *simulatedRun) plan() *simulatedRun {
@@ -136,12 +185,15 @@ func (l *simulatedRun) plan() *simulatedRun {
 
 func (l *simulatedRun) toCode() *simulatedRun {
 	l.plan().enter(events.StageImplementing).record(events.RunBranchCreated{Branch: fmt.Sprintf("run/%d", l.issue)})
-	return l.push("clean", events.Guardrail{Check: "protected_paths", Status: "pass", Note: "none touched"})
+	return l.push("clean", noPath)
 }
+
+// noPath is the check of a push that touches no protected path.
+var noPath = events.Guardrail{Check: "protected_paths", Status: "pass", Note: "none touched"}
 
 // push simulates a push and its guardrail checks. paths is the check that may fail.
 func (l *simulatedRun) push(status string, paths events.Guardrail) *simulatedRun {
-	l.head = l.s.sha()
+	l.head, l.tree, l.candidate = l.s.sha(), l.s.sha(), l.s.sha()
 	file := events.FileChange{
 		Path: "internal/app/change.go", Change: events.FileModified, Added: 5 + l.s.random.IntN(60), Removed: l.s.random.IntN(30),
 	}
@@ -155,8 +207,8 @@ func (l *simulatedRun) push(status string, paths events.Guardrail) *simulatedRun
 		return events.Guardrail{Check: check, Status: "pass", Note: note}
 	}
 	return l.record(
-		events.RunCommitsPushed{Head: l.head, Base: l.s.sha(), Files: files, By: events.PushedByLoop},
-		events.RunGuardrailsChecked{Head: l.head, Policy: l.s.sha(), Status: status, Checks: []events.Guardrail{
+		events.RunCommitsPushed{Head: l.head, Base: l.base, Files: files, By: events.PushedByLoop, Tree: l.tree},
+		events.RunGuardrailsChecked{Head: l.head, Policy: policy, Status: status, Checks: []events.Guardrail{
 			paths, pass("max_files", fmt.Sprintf("%d of 50 files", len(files))), pass("max_lines", fmt.Sprintf("%d of 1,500 lines", lines)),
 			pass("secrets", "none found"), pass("deleted_tests", "none"),
 			pass("budget", fmt.Sprintf("$%d.%02d of $%d.%02d", l.cents/100, l.cents%100, budgetCents/100, budgetCents%100)),
@@ -187,24 +239,30 @@ func (l *simulatedRun) answer(action, note string) *simulatedRun {
 func (l *simulatedRun) build() *simulatedRun {
 	l.enter(events.StageBuildFarm)
 	l.job = l.s.id()
-	return l.record(events.RunJobRequested{Job: l.job, Name: "build and test", Head: l.head})
+	return l.record(events.RunJobRequested{
+		Job: l.job, Name: requiredJob, Head: l.head, Purpose: events.JobRequired, Attempt: 1,
+	})
 }
 
 func (l *simulatedRun) settle(status string) *simulatedRun {
-	return l.record(events.RunJobSettled{Job: l.job, Status: status, ComputeMS: 30_000 + int64(l.s.random.IntN(400_000))}, l.cost("farm", 3))
+	e := events.RunJobSettled{Job: l.job, Status: status, ComputeMS: 30_000 + int64(l.s.random.IntN(400_000)), ExitCode: new(0)}
+	if status == "failed" {
+		*e.ExitCode, e.Reason = 1, "step_failed"
+	}
+	return l.record(e, l.cost("farm", 3))
 }
 
 func (l *simulatedRun) review() *simulatedRun {
 	return l.settle("succeeded").enter(events.StageSelfReview)
 }
 
-// toReview takes the run through its self-review. An eventful run needs a person's answer and a
-// second build.
+// toReview takes the run through its self-review. An eventful run needs a second build and a
+// person's answer.
 func (l *simulatedRun) toReview(eventful bool) *simulatedRun {
 	l.toCode()
 	if eventful {
+		l.build().rework()
 		l.blocked().answer(aggregates.ActionAllowOnce, "")
-		l.build().rework("allowed_once")
 	}
 	return l.build().review().record(events.RunReviewed{Head: l.head, Verdict: "pass"}, l.cost("model", 5))
 }
@@ -217,8 +275,8 @@ func (l *simulatedRun) approvable() *simulatedRun {
 func (l *simulatedRun) merge() *simulatedRun {
 	return l.approvable().merging().record(
 		events.RunStageSucceeded{Stage: events.StageMerge, Attempt: l.attempt[events.StageMerge]},
-		events.RunMerged{Repo: l.repo.ID, Head: l.head, MergeCommit: l.s.sha()},
-	)
+		events.RunMerged{Repo: l.repo.ID, Head: l.head, MergeCommit: l.s.sha(), Tree: l.tree, Base: l.base, Method: "merge"},
+	).over()
 }
 
 func (l *simulatedRun) fail() *simulatedRun {
@@ -226,8 +284,9 @@ func (l *simulatedRun) fail() *simulatedRun {
 	return l.record(
 		events.RunStageFailed{Stage: events.StageBuildFarm, Attempt: l.attempt[events.StageBuildFarm],
 			Reason: "The build fails on the base branch too."},
-		events.RunFailed{Repo: l.repo.ID, Stage: events.StageBuildFarm, Reason: "Three attempts did not make the build succeed."},
-	)
+		events.RunFailed{Repo: l.repo.ID, Stage: events.StageBuildFarm, Reason: "Three attempts did not make the build succeed.",
+			Code: events.FailRounds},
+	).over()
 }
 
 // cancel cancels the run as the Owner.
@@ -235,12 +294,21 @@ func (l *simulatedRun) cancel(reason string) *simulatedRun {
 	if l.err == nil {
 		_, l.err = l.s.commands.CancelRun(l.s.ctx, commands.CancelRun{Meta: l.workspace.by(l.workspace.owner), Run: l.run, Reason: reason})
 	}
-	return l
+	return l.over()
 }
 
 func (l *simulatedRun) cost(source string, cents int64) events.RunCostRecorded {
 	l.cents += cents
-	return events.RunCostRecorded{Repo: l.repo.ID, Cents: cents, Source: source, Quantity: 1}
+	l.costs++
+	return events.RunCostRecorded{
+		Repo: l.repo.ID, Cents: cents, Source: source, Quantity: 1, Key: fmt.Sprintf("%s/%d", source, l.costs),
+	}
+}
+
+// commitOf returns the id of a commit that the run names.
+func (l *simulatedRun) commitOf(what string) string {
+	sum := sha256.Sum256([]byte(l.run.String() + what))
+	return hex.EncodeToString(sum[:20])
 }
 
 // sha returns a random commit id.

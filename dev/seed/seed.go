@@ -63,7 +63,7 @@ func open(ctx context.Context, url string, ring vault.Ring, now time.Time) (*see
 	log.Permit(vault.NewGate(ring, db).Pass)
 	s := &seed{
 		ctx: ctx, db: db, at: now.Add(-91 * 24 * time.Hour).Truncate(time.Hour), now: now,
-		passwords: sessions.Passwords{DB: db}, random: rand.New(rand.NewPCG(2026, 11)),
+		passwords: sessions.Passwords{DB: db}, random: rand.New(rand.NewPCG(2026, 11)), places: map[events.ID]map[int]bool{},
 	}
 	s.close = func() { log.Close(); db.Close() }
 	s.seen = sessions.NewLastSeen(db, slog.Default())
@@ -80,9 +80,10 @@ type seed struct {
 	seen      *sessions.LastSeen
 	random    *rand.Rand
 	at, now   time.Time
-	issue     int       // number of the newest issue
-	builder   events.ID // service account that was used
-	retired   events.ID // service account that is revoked at the end
+	places    map[events.ID]map[int]bool // that active runs of a workspace or a repository have
+	issue     int                        // number of the newest issue
+	builder   events.ID                  // service account that was used
+	retired   events.ID                  // service account that is revoked at the end
 	demo      Demo
 	close     func()
 }

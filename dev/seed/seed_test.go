@@ -175,9 +175,11 @@ func (d *demonstration) guardrails(t *testing.T) {
 	const finds = ` and jsonb_path_exists(g.data::jsonb, '$.checks[*].findings[*] ? (@.path starts with ".github/")')`
 	require.Positive(t, scalar[int](t, d.db, `select count(*)`+of+finds))
 	require.Zero(t, scalar[int](t, d.db, `select count(*)`+of+finds+lacks))
-	const allowed = ` and g.data->>'status' = 'allowed_once'`
-	require.Positive(t, scalar[int](t, d.db, `select count(*)`+of+allowed))
-	require.Zero(t, scalar[int](t, d.db, `select count(*)`+of+allowed+lacks))
+	const allowed = ` from events g join events p on p.workspace_id = g.workspace_id and p.stream = g.stream
+		where g.kind = 'run.guardrails_checked' and g.data->>'status' = 'allowed_once'
+			and p.kind = 'run.commits_pushed' and p.data->>'head' = g.data->>'head'`
+	require.Positive(t, scalar[int](t, d.db, `select count(*)`+allowed))
+	require.Zero(t, scalar[int](t, d.db, `select count(*)`+allowed+lacks))
 }
 
 func (d *demonstration) times(t *testing.T) {

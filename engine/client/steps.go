@@ -2,6 +2,7 @@ package client
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 
 	"svc/config"
@@ -27,6 +28,7 @@ const (
 	StepReady   Kind = "ready"   // ReadyInput → ReadyResult: makes a merge candidate
 	StepMerge   Kind = "merge"   // MergeInput → MergeResult
 	StepTidy    Kind = "tidy"    // TidyInput → TidyResult: closes the pull request and deletes branches
+	StepWatch   Kind = "watch"   // WatchInput → WatchResult: how all branches of runs are at the host
 )
 
 // A Step is what the engine is asked to do. Everything that it needs is in it: the engine keeps
@@ -181,6 +183,7 @@ type IssuesResult struct {
 type IssueInput struct {
 	Number int    `json:"number"`
 	Branch string `json:"branch"`
+	Commit string `json:"commit,omitempty"` // of the branch, at which the policy file is read; empty: the present one
 	Policy Policy `json:"policy"`
 }
 
@@ -215,6 +218,7 @@ type CommitInput struct {
 	Message  string    `json:"message"`
 	Author   string    `json:"author"` // name <address>
 	At       time.Time `json:"at"`
+	Base     string    `json:"base,omitempty"` // the result lists what differs from where the history left Base; empty: from Parent
 }
 
 // A CommitResult is the commit that is now the branch's head.
@@ -300,6 +304,22 @@ type LookResult struct {
 	PullRequest *PullRequest `json:"pullRequest,omitempty"`
 }
 
+// A WatchInput asks how all branches in a folder, such as "run", and their pull requests are.
+type WatchInput struct {
+	Folder string `json:"folder"`
+}
+
+// A WatchResult is how they are: the commits as git says, and the pull requests that were closed or merged lately.
+type WatchResult struct {
+	Heads  map[string]string `json:"heads"`  // by branch
+	Closed []int             `json:"closed"` // pull requests
+}
+
+// Differs reports whether a run has something to look at: its branch is not at head, or its pull request is closed.
+func (w *WatchResult) Differs(branch, head string, pullRequest *int) bool {
+	return w.Heads[branch] != head || pullRequest != nil && slices.Contains(w.Closed, *pullRequest)
+}
+
 // A PullRequest is how the host shows it.
 type PullRequest struct {
 	State       string `json:"state"` // open, closed, merged
@@ -311,13 +331,14 @@ type PullRequest struct {
 }
 
 // A ReadyInput asks for what merging Head into the present Base gives. The candidate is pushed to
-// Lane unless its tree is that of Head. The id of the candidate is a function of the input and of the base alone.
+// Lane, unless its tree is that of Head and Landing says that the host merges. The id of the candidate is a function of the input and of the base alone.
 type ReadyInput struct {
 	Branch  string    `json:"branch"`
 	Head    string    `json:"head"`
 	Base    string    `json:"base"` // branch
 	Lane    string    `json:"lane"` // branch
 	Method  string    `json:"method"`
+	Landing string    `json:"landing,omitempty"`
 	Message string    `json:"message"`
 	Author  string    `json:"author"`
 	At      time.Time `json:"at"`

@@ -12,6 +12,7 @@ import (
 
 	"svc/commands"
 	"svc/events"
+	"svc/farm/jobinput"
 	"svc/farm/secrets"
 	"svc/farm/wire"
 )
@@ -86,15 +87,28 @@ func (d *Dispatcher) deliverJob(ctx context.Context, c *connection, id events.ID
 	if err != nil {
 		return true, d.handleSourceError(ctx, c.runner, job, err)
 	}
-	frame, err := wire.EncodeFor(d.assignment(job, secrets, source), d.Now(), id.String(), job.Epoch, 0)
+	assign := d.assignment(job, secrets, source)
+	if sum := job.Spec.InputSHA256; sum != "" {
+		assign.Input, err = d.inputs().Read(ctx, c.runner.Workspace, id, sum)
+		switch {
+		case errors.Is(err, jobinput.ErrMissing):
+			return true, d.cancelUnrunnable(ctx, c.runner, job, "its input is missing, or was changed")
+		case err != nil:
+			return false, err
+		}
+	}
+	frame, err := wire.EncodeFor(assign, d.Now(), id.String(), job.Epoch, 0)
 	switch {
 	case err != nil:
 		return false, err
 	case len(frame) > wire.MaxAssign: // a runner would refuse the frame
-		return true, d.cancelUnrunnable(ctx, c.runner, job, "its secrets are too large together")
+		return true, d.cancelUnrunnable(ctx, c.runner, job, "its secrets and its input are too large together")
 	}
 	return c.assign(job, frame), nil
 }
+
+// inputs returns the files that jobs of runs receive.
+func (d *Dispatcher) inputs() jobinput.Inputs { return jobinput.Inputs{DB: d.DB, Now: d.Now} }
 
 // assign queues an assign message, and reports whether there was room for it.
 func (c *connection) assign(job *commands.Delivery, frame []byte) bool {
@@ -183,7 +197,8 @@ func (d *Dispatcher) assignment(job *commands.Delivery, secrets map[string]strin
 	s := job.Spec
 	a := wire.Assign{
 		Name: s.Name, Attempt: job.Attempt, Secrets: secrets, Source: source,
-		Sandbox:    wire.Sandbox{Kind: s.Sandbox.Kind, Network: s.Sandbox.Network, MemoryMiB: s.Sandbox.MemoryMiB, CPUs: s.Sandbox.CPUs},
+		Sandbox:     wire.Sandbox{Kind: s.Sandbox.Kind, Network: s.Sandbox.Network, MemoryMiB: s.Sandbox.MemoryMiB, CPUs: s.Sandbox.CPUs},
+		IdleSeconds: s.Timeouts.IdleSeconds, Collect: s.Collect,
 		RunSeconds: s.Timeouts.RunSeconds, GraceSeconds: s.Timeouts.CancelGraceSeconds, LeaseSeconds: int(d.LeaseTime.Seconds()),
 		Env: map[string]string{
 			"CI": "true", "SVC_JOB_ID": job.Job.String(), "SVC_JOB_NAME": s.Name, "SVC_JOB_ATTEMPT": strconv.Itoa(job.Attempt),

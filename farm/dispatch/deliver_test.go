@@ -16,6 +16,7 @@ import (
 	"svc/commands"
 	"svc/events"
 	"svc/farm/dispatch"
+	"svc/farm/jobinput"
 	"svc/farm/secrets"
 	"svc/farm/wire"
 )
@@ -53,11 +54,66 @@ func TestTooLargeAssignmentCancelsJob(t *testing.T) {
 	a.greet()
 	large := s.submit(r, naming(50))
 	s.waitForState(events.JobStateCancelled, large)
-	require.Equal(t, "its secrets are too large together", s.cancelReason(large))
+	require.Equal(t, "its secrets and its input are too large together", s.cancelReason(large))
 	job := s.submit(r, naming(1))
 	got, _, assign := a.assigned()
 	require.Equal(t, job, got, "by the same connection")
 	require.Len(t, assign.Secrets["SECRET_0"], 32<<10)
+}
+
+// A job is delivered with the input that the log names, and cancelled if somebody has changed or
+// removed it.
+func TestInputIsDelivered(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	r := s.replica()
+	a := dial(t, r, s.ws, s.enrol(r, "builder", 1, 0))
+	a.greet()
+	in := jobinput.Inputs{DB: s.db, Now: s.clock.now}
+	submit := func(stored, named string) events.ID {
+		job := newID()
+		if stored != "" {
+			_, err := in.Put(t.Context(), s.ws, job, []byte(stored))
+			require.NoError(t, err)
+		}
+		spec := events.JobSpec{
+			Name: "implement", Steps: []events.JobStep{{Name: "work", Run: "true"}}, Sandbox: events.JobSandbox{Kind: "none", Network: "host"},
+			Timeouts: events.JobTimeouts{QueueSeconds: 60, RunSeconds: 60, IdleSeconds: 7}, Collect: true, InputSHA256: jobinput.Sum([]byte(named)),
+		}
+		_, err := r.SubmitJob(t.Context(), commands.SubmitJob{Meta: systemMeta(s.ws), Job: job, Spec: spec, FairKey: "key",
+			Turn: func(context.Context) (int64, error) { return 1, nil }})
+		require.NoError(t, err)
+		return job
+	}
+	for name, job := range map[string]events.ID{"changed": submit("two", "one"), "missing": submit("", "one")} {
+		s.waitForState(events.JobStateCancelled, job)
+		require.Equal(t, "its input is missing, or was changed", s.cancelReason(job), name)
+	}
+	large := strings.Repeat("x", jobinput.MaxBytes)
+	job := submit(large, large)
+	got, _, assign := a.assigned()
+	require.Equal(t, job, got)
+	require.Equal(t, large, string(assign.Input))
+	require.True(t, assign.Collect)
+	require.Equal(t, 7, assign.IdleSeconds)
+}
+
+// Inputs are removed for their age, but not while their job may wait.
+func TestOldInputsAreRemoved(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	r := s.replica(func(c *dispatch.Config) { c.ArtifactRetention = 24 * time.Hour })
+	in, job := jobinput.Inputs{DB: s.db, Now: s.clock.now}, newID()
+	sum, err := in.Put(t.Context(), s.ws, job, []byte("one"))
+	require.NoError(t, err)
+	s.clock.advance(9 * 24 * time.Hour)
+	r.SweepOnce(t.Context())
+	_, err = in.Read(t.Context(), s.ws, job, sum)
+	require.NoError(t, err)
+	s.clock.advance(2 * 24 * time.Hour)
+	r.SweepOnce(t.Context())
+	_, err = in.Read(t.Context(), s.ws, job, sum)
+	require.ErrorIs(t, err, jobinput.ErrMissing)
 }
 
 // A runner that reconnects while a job is leased to it is told of the job, whatever its hello

@@ -92,6 +92,22 @@ func (s *sweep) removeOldArtifacts(ctx context.Context, now time.Time) error {
 	return err
 }
 
+// minInputAge is how long inputs are kept at least: as long as a job may wait for a runner, and run.
+const minInputAge = 10 * 24 * time.Hour
+
+// removeOldInputs removes inputs of jobs as old as artifacts may become, those of jobs that were never
+// submitted too.
+func (s *sweep) removeOldInputs(ctx context.Context, now time.Time) error {
+	if s.d.ArtifactRetention == 0 || now.Sub(s.inputsAt) < retainEvery {
+		return nil
+	}
+	n, err := s.d.inputs().RemoveOld(ctx, now.Add(-max(s.d.ArtifactRetention, minInputAge)), retainJobs)
+	if err == nil && n < retainJobs {
+		s.inputsAt = now
+	}
+	return err
+}
+
 // removeArtifacts removes the artifacts of a job that are old according to the view, if they are in the log too.
 func (s *sweep) removeArtifacts(ctx context.Context, r ref, by time.Time) error {
 	done, err := s.d.Commands.RemoveArtifacts(ctx, commands.RemoveArtifacts{Meta: systemMeta(r.Workspace), Job: r.ID, StoredBy: by})

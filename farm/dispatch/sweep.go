@@ -46,7 +46,7 @@ type sweep struct {
 	steps                  []step
 	retryAt                map[events.ID]time.Time // when to retry jobs and runners whose step failed, and locked workspaces
 	repairedAt, retainedAt time.Time
-	artifactsAt            time.Time // time of the last search for old artifacts that found none left
+	artifactsAt, inputsAt  time.Time // of the last search for old artifacts and inputs that found none left
 }
 
 type step struct {
@@ -64,7 +64,7 @@ func (d *Dispatcher) sweeps() []*sweep {
 	}
 	slow.steps = []step{
 		{"handle due jobs", slow.handleDue}, {"retire runners", slow.retireRunners}, {"remove old logs", slow.removeOldLogs},
-		{"remove old artifacts", slow.removeOldArtifacts},
+		{"remove old artifacts", slow.removeOldArtifacts}, {"remove old inputs", slow.removeOldInputs},
 	}
 	return []*sweep{urgent, slow}
 }

@@ -88,6 +88,24 @@ func (l *Logs) Read(ctx context.Context, workspace, job events.ID, epoch int, fr
 	return list, nil
 }
 
+// Tail returns the last n bytes of an epoch's log, or all of it if it has fewer.
+func (l *Logs) Tail(ctx context.Context, workspace, job events.ID, epoch, n int) (text []byte, err error) {
+	size, err := l.Size(ctx, workspace, job, epoch)
+	if err != nil {
+		return nil, err
+	}
+	for from := max(0, size-int64(n)); from < size; {
+		list, err := l.Read(ctx, workspace, job, epoch, from, int(size-from))
+		if err != nil || len(list) == 0 { // it is removed meanwhile
+			return text, err
+		}
+		for _, c := range list {
+			text, from = append(text, c.Data...), c.End()
+		}
+	}
+	return text, nil
+}
+
 // Size returns the size in bytes of an epoch's log.
 func (l *Logs) Size(ctx context.Context, workspace, job events.ID, epoch int) (int64, error) {
 	sizes, err := l.Sizes(ctx, workspace, map[events.ID]int{job: epoch})

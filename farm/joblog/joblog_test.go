@@ -73,6 +73,15 @@ func TestReadFromAnyByte(t *testing.T) {
 	require.Equal(t, []joblog.Chunk{{Offset: 4, At: noon.Add(time.Second), Data: []byte("efg")},
 		{Offset: 7, At: noon.Add(2 * time.Second), Data: []byte("h")}}, list)
 
+	for n := range len(whole) + 2 {
+		tail, err := logs.Tail(t.Context(), workspace, job, 2, n)
+		require.NoError(t, err)
+		require.Equal(t, whole[max(0, len(whole)-n):], string(tail))
+	}
+	tail, err := logs.Tail(t.Context(), workspace, job, 3, 10)
+	require.NoError(t, err)
+	require.Empty(t, tail)
+
 	size, err := logs.Size(t.Context(), workspace, job, 2)
 	require.NoError(t, err)
 	require.EqualValues(t, len(whole), size)

@@ -41,8 +41,8 @@ const (
 
 var errTooMany = errors.New("more files than an upload may have")
 
-// collect copies the artifacts of a job and reports their manifest. It returns the job's end, which
-// is a failure if a required artifact is missing.
+// collect keeps what the steps changed, copies the artifacts of a job and reports their manifest. It
+// returns the job's end, which is a failure if a required artifact is missing.
 func (x *execution) collect(killed context.Context, result wire.Event) wire.Event {
 	var want []wire.Artifact
 	for _, a := range x.Spec.Artifacts {
@@ -55,6 +55,7 @@ func (x *execution) collect(killed context.Context, result wire.Event) wire.Even
 		return result
 	}
 	ctx, done := x.collecting(killed)
+	x.keepChange(ctx)
 	m, missing, leftOut, err := gather(ctx, x.job.Work(), x.Files, want, x.ArtifactLimit)
 	if done(); ctx.Err() != nil && result.Outcome == succeeded {
 		result = endOf(sandbox.Result{Stopped: stopCause(context.Cause(ctx))}, false)

@@ -52,6 +52,8 @@ const (
 	reasonCancel      = "cancel"
 	reasonStepTimeout = "step_timeout"
 	reasonRunTimeout  = "run_timeout"
+	reasonIdle        = "idle"    // no output for too long
+	reasonOutcome     = "outcome" // the step has done its work and does not end
 	reasonAgentStop   = "agent_stop"
 	reasonFenced      = "fenced"
 	reasonDisk        = "disk_limit"
@@ -76,6 +78,8 @@ type execution struct {
 	job     *sandbox.Job
 	began   time.Time
 	killNow context.CancelCauseFunc
+
+	checkedOut bool // the working directory is that of the commit
 
 	cpu    time.Duration
 	maxRSS int64
@@ -192,6 +196,7 @@ func (x *execution) config() sandbox.Config {
 	s := x.Spec.Sandbox
 	return sandbox.Config{
 		Name: x.name(), Dir: x.Dir, Program: x.Program, Kind: s.Kind, HostNetwork: s.Network == "host", Mounts: x.Mounts,
+		Input:  x.Spec.Input,
 		Limits: sandbox.Limits{MemoryBytes: int64(s.MemoryMiB) << 20, CPUs: s.CPUs, Processes: x.MaxProcesses},
 	}
 }
@@ -209,6 +214,13 @@ func (x *execution) steps(killed, stopping context.Context) wire.Event {
 	if x.Spec.Source != nil {
 		if e := x.checkout(killed, stopping); e.Outcome != succeeded {
 			return e
+		}
+		x.checkedOut = true
+	}
+	if x.Spec.Collect {
+		if err := x.makeOutFolder(); err != nil {
+			x.notice(err.Error())
+			return wire.Event{Outcome: infra, Reason: "sandbox_failed"}
 		}
 	}
 	for i, s := range x.Spec.Steps {
@@ -235,7 +247,9 @@ func (x *execution) step(killed, stopping context.Context, index int, s wire.Ste
 		stopping, cancel = context.WithTimeoutCause(stopping, seconds(s.TimeoutSeconds), stop)
 		defer cancel()
 	}
-	r, err := x.runMasked(killed, stopping, sandbox.Command{Args: shell(s), Env: x.env(s)})
+	stopping, watch := x.watchStep(stopping)
+	r, err := x.runMasked(killed, stopping, sandbox.Command{Args: shell(s), Env: x.env(s), Output: watch})
+	watch.stop()
 	result := endOf(r, true)
 	if err != nil {
 		x.notice(fmt.Sprintf("step %s: %v", s.Name, err))
@@ -254,10 +268,14 @@ func (x *execution) step(killed, stopping context.Context, index int, s wire.Ste
 	return result
 }
 
-// runMasked runs a command and masks its output.
+// runMasked runs a command and masks its output, which c.Output, unless it is nil, sees before.
 func (x *execution) runMasked(killed, stopping context.Context, c sandbox.Command) (sandbox.Result, error) {
 	masked := x.masks.NewWriter(x.out)
-	c.Output = masked
+	if c.Output == nil {
+		c.Output = masked
+	} else {
+		c.Output = io.MultiWriter(c.Output, masked)
+	}
 	r, err := x.job.Run(killed, stopping, c)
 	if closed := masked.Close(); err == nil {
 		err = closed
@@ -284,6 +302,9 @@ func (x *execution) env(s wire.Step) []string {
 	}
 	delete(all, sandbox.Marker)
 	list := x.job.Env()
+	if x.Spec.Collect {
+		list = append(list, "SVC_OUT="+x.job.InWork(wire.OutFolder))
+	}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		list = append(list, name+"="+all[name]) // the last of equal names wins
 	}
@@ -311,8 +332,10 @@ func endOf(r sandbox.Result, ran bool) wire.Event {
 		switch r.Stopped.Reason {
 		case reasonCancel:
 			e.Outcome = cancelled
-		case reasonStepTimeout, reasonRunTimeout:
+		case reasonStepTimeout, reasonRunTimeout, reasonIdle:
 			e.Outcome = timedOut
+		case reasonOutcome: // the exit code is that of the stop
+			return wire.Event{Outcome: succeeded, SignalReason: reasonOutcome}
 		case reasonDisk:
 			e.Outcome = failed
 		default:

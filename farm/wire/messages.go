@@ -87,7 +87,7 @@ type Event struct {
 	Reason           string   `json:"reason,omitempty"`  // set where the exit code does not say why
 	ExitCode         *int     `json:"exitCode,omitempty"`
 	Signal           string   `json:"signal,omitempty"`
-	SignalReason     string   `json:"signalReason,omitempty"` // cancel, step_timeout, run_timeout, agent_stop, fenced, oom, disk_limit
+	SignalReason     string   `json:"signalReason,omitempty"` // cancel, step_timeout, run_timeout, idle, outcome, agent_stop, fenced, oom, disk_limit
 	StartedAt        Time     `json:"startedAt,omitzero"`
 	FinishedAt       Time     `json:"finishedAt,omitzero"`
 	CPUMs            int64    `json:"cpuMs,omitempty"`
@@ -176,8 +176,20 @@ type Assign struct {
 	RunSeconds   int               `json:"runSeconds"`
 	GraceSeconds int               `json:"graceSeconds"`
 	LeaseSeconds int               `json:"leaseSeconds"`
-	Env          map[string]string `json:"env,omitempty"` // for every step; names the job
+	Env          map[string]string `json:"env,omitempty"`         // for every step; names the job
+	IdleSeconds  int               `json:"idleSeconds,omitempty"` // of a step without output, after which the job is ended; 0 is no limit
+	Input        []byte            `json:"input,omitempty"`       // what the steps find as the file task.json in $SVC_IN
+	Collect      bool              `json:"collect,omitempty"`     // keep what the steps change in the checkout, see [OutFolder]
 }
+
+// OutFolder is the folder in the working directory of a job with Collect, $SVC_OUT, that is no part of
+// its changes. The runner stores there, as ChangeFile, the difference between the checked out commit and
+// the working directory. A step that has written OutcomeFile has done its work.
+const (
+	OutFolder   = ".svc-out"
+	ChangeFile  = "change.diff"
+	OutcomeFile = "outcome.json"
+)
 
 // A Step is one command of a job.
 type Step struct {

@@ -23,7 +23,7 @@ var (
 
 func errMediaType(media string) error {
 	return fault.New(fault.UnsupportedMedia, "UNSUPPORTED_MEDIA_TYPE",
-		"Content-Type %q is not allowed. Allowed types: application/json", input.Redact(media))
+		"Content-Type %q is not allowed. Allowed types: application/json", input.MaskTokens(media))
 }
 
 // errValidation refuses a field, or the whole body if field is "".
@@ -79,7 +79,7 @@ var (
 )
 
 func errRole(role string) error {
-	return fault.New(fault.Malformed, "ROLE_NOT_FOUND", "%s", fmt.Sprintf("ROLE_NOT_FOUND: %.40s", input.Redact(role)))
+	return fault.New(fault.Malformed, "ROLE_NOT_FOUND", "%s", fmt.Sprintf("ROLE_NOT_FOUND: %.40s", input.MaskTokens(role)))
 }
 
 // Refusals about invitations.

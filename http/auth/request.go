@@ -152,7 +152,7 @@ func strangerOf(r *http.Request) quota.Holder {
 func checkQuery(query url.Values) error {
 	for _, name := range slices.Sorted(maps.Keys(query)) {
 		if wrong := reply.SingleValueProblem(query[name]); wrong != "" && name != "filterValue" {
-			return errQuery(input.Redact(name), wrong) // the name is the caller's text
+			return errQuery(input.MaskTokens(name), wrong) // the name is the caller's text
 		}
 	}
 	return nil

@@ -242,7 +242,7 @@ func (s *Server) withOwnAddresses(ctx context.Context, state sessions.State) ses
 
 // cleanText returns a provider's text as valid UTF-8 of at most 200 characters, with tokens redacted.
 func cleanText(s string) string {
-	s = input.Redact(strings.ToValidUTF8(s, ""))
+	s = input.MaskTokens(strings.ToValidUTF8(s, ""))
 	if runes := []rune(s); len(runes) > 200 {
 		s = string(runes[:200])
 	}

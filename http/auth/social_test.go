@@ -23,7 +23,7 @@ import (
 // newCodeHost starts the development code host with a registered callback, and returns its URL.
 func newCodeHost(t *testing.T, callback string) string {
 	t.Helper()
-	handler, err := codehost.New(codehost.Config{
+	handler, err := codehost.New(t.Context(), codehost.Config{
 		Clients: []codehost.Client{{ID: clientID, Secret: clientSecret, Callback: callback}},
 		People: []codehost.Person{{ID: 4711, Login: "ada", Name: "Ada Lind", Emails: []codehost.Email{
 			{Address: "ada@home.example", Verified: true}, {Address: "ada@acme.example", Primary: true, Verified: true},

@@ -57,7 +57,7 @@ func Traced(log *slog.Logger, next http.Handler) http.Handler {
 			if strings.HasPrefix(r.URL.Path, "/health") && answer.status < 400 { // probes come every few seconds
 				level = slog.LevelDebug
 			}
-			log.Log(r.Context(), level, "request", "method", input.Redact(r.Method), "path", input.Redact(r.URL.Path),
+			log.Log(r.Context(), level, "request", "method", input.MaskTokens(r.Method), "path", input.MaskTokens(r.URL.Path),
 				"status", answer.status,
 				"ip", Address(r), "ms", time.Since(start).Milliseconds(), "bytes", answer.bytes)
 			if v != nil {

@@ -96,7 +96,7 @@ func faultOf(status int, text string, errs []error) *fault.Fault {
 	for _, err := range errs[:min(len(errs), maxProblems)] {
 		if d, ok := err.(huma.ErrorDetailer); ok {
 			field, message := fieldOf(d.ErrorDetail())
-			field = input.Redact(field) // the caller may have chosen the name
+			field = input.MaskTokens(field) // the caller may have chosen the name
 			wrong[field] = append(wrong[field], message)
 		}
 	}

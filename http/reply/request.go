@@ -49,7 +49,7 @@ func CheckRequest(r *http.Request, maxBody int64) error {
 		}
 		for _, v := range values {
 			if !readable(v) {
-				return fault.Field(input.Redact(name), "must be UTF-8 text without NUL")
+				return fault.Field(input.MaskTokens(name), "must be UTF-8 text without NUL")
 			}
 		}
 	}

@@ -1,17 +1,14 @@
 package rest
 
 import (
-	"encoding/json"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"svc/aggregates"
-	"svc/commands"
 	"svc/events"
 	"svc/farm/joblog"
-	"svc/http/limit"
 	"svc/projections"
 )
 
@@ -63,24 +60,4 @@ func TestHeldJobWithoutRunnerIsShown(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, live)
 	require.Nil(t, newJob(j, jobWait{}).Runner)
-}
-
-// However small the specification of a job, it counts 1 KiB: for its workspace, and a third more for its
-// submitter.
-func TestSmallJobCountsOneKiB(t *testing.T) {
-	const some = 100 // bytes that are left, for less than a job
-	perDay, err := limit.PerDay(5<<10 + some)
-	require.NoError(t, err)
-	s := &Server{Config: Config{JobSpecs: perDay}}
-	workspace := events.NewID(epoch)
-	for _, admitted := range []int{3, 2} {
-		submit := commands.SubmitJob{Meta: someone(workspace).meta(), Spec: exampleJobSpec()}
-		text, err := json.Marshal(submit.Spec)
-		require.NoError(t, err)
-		require.Less(t, len(text), 600)
-		for range admitted {
-			require.NoError(t, s.countSpec(t.Context(), submit))
-		}
-		require.ErrorIs(t, s.countSpec(t.Context(), submit), errSpecsFull)
-	}
 }

@@ -45,9 +45,6 @@ func (s *Server) farmSecretRoutes() section {
 type SecretVault interface {
 	Put(ctx context.Context, workspace, value events.ID, text string) error
 	Delete(ctx context.Context, workspace, value events.ID) error
-
-	// Size returns the total size of values in bytes.
-	Size(ctx context.Context, workspace events.ID, values []events.ID) (int64, error)
 }
 
 type farmSecret struct {

@@ -8,33 +8,18 @@ import (
 	"fmt"
 	"net/http"
 	"reflect"
-	"slices"
-	"sync"
-	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"svc/aggregates"
 	"svc/commands"
 	"svc/events"
+	"svc/farm/queue"
 	"svc/fault"
 	"svc/input"
-	"svc/projections"
 )
 
-var (
-	errKeyConflict = fault.New(fault.Conflict, "idempotency_conflict", "This idempotencyKey was used for another job.")
-	errQueueFull   = fault.New(fault.RateLimited, "farm_queue_full",
-		"Too many jobs are queued, or yours have too many different requirements.").
-		After(30 * time.Second)
-)
-
-var errSpecsFull = fault.New(fault.RateLimited, "farm_jobs_too_large",
-	"The jobs that you, or this workspace, submitted in the last 24 hours are too large together. "+
-		"Keep large texts in the repository or in artifacts.")
-
-// maxQueued bounds the queued jobs of a workspace. A single caller without others can queue 7,500.
-const maxQueued = 10_000
+var errKeyConflict = fault.New(fault.Conflict, "idempotency_conflict", "This idempotencyKey was used for another job.")
 
 // A jobRequest submits or cancels a job.
 type jobRequest struct {
@@ -93,6 +78,7 @@ func (b *JobSubmission) spec() events.JobSpec {
 	}
 	if t := b.Timeouts; t != nil {
 		s.Timeouts.QueueSeconds, s.Timeouts.RunSeconds = t.QueueSeconds, t.RunSeconds
+		s.Timeouts.IdleSeconds = t.IdleSeconds
 		if t.CancelGraceSeconds != nil {
 			s.Timeouts.CancelGraceSeconds = *t.CancelGraceSeconds
 		}
@@ -166,7 +152,7 @@ func (s *Server) submitOrCancelJob(ctx context.Context, in *jobRequest, cmd comm
 
 func (s *Server) submitJob(ctx context.Context, repo *jobRepo, submit commands.SubmitJob) (*jobAnswer, error) {
 	c := callerOf(ctx)
-	fairKey := "account/" + c.envelope.Actor.ID.String()
+	var repoID events.ID
 	if repo != nil {
 		repo, _, ok, err := s.repoOf(ctx, submit.Spec.Repo.ID)
 		switch {
@@ -175,21 +161,12 @@ func (s *Server) submitJob(ctx context.Context, repo *jobRepo, submit commands.S
 		case !ok || submit.Spec.Repo.ID.IsZero():
 			return nil, invalid("repo.id", "must be a repository of the workspace")
 		}
-		submit.RepoName, fairKey = repo.Name, "repo/"+repo.ID.String()
+		submit.RepoName, repoID = repo.Name, repo.ID
 	}
+	by := c.envelope.Actor.ID
 	submit.Job = events.NewID(s.Now())
-	submit.FairKey = fairKey + "/" + string(submit.Spec.Priority)
-	countSpec := sync.OnceValue(func() error { return s.countSpec(ctx, submit) }) // however often the command is decided
-	submit.Turn = func(ctx context.Context) (int64, error) {
-		if err := s.checkSecrets(ctx, submit); err != nil {
-			return 0, err
-		}
-		turn, err := s.queueTurn(ctx, submit)
-		if err != nil {
-			return 0, err
-		}
-		return turn, countSpec()
-	}
+	submit.FairKey = queue.FairKey(repoID, by, submit.Spec.Priority)
+	submit.Turn = s.Queue.Turn(queue.Request{Workspace: submit.Workspace, By: by, FairKey: submit.FairKey, Spec: submit.Spec})
 	done, err := s.Commands.SubmitJob(ctx, submit)
 	if errors.Is(err, commands.ErrKeyReused) {
 		err = errKeyConflict
@@ -209,77 +186,6 @@ func (s *Server) submitJob(ctx context.Context, repo *jobRepo, submit commands.S
 		out.Replayed = "true"
 	}
 	return out, err
-}
-
-// checkSecrets refuses a job that names an unknown secret, or secrets whose values are too large together.
-func (s *Server) checkSecrets(ctx context.Context, submit commands.SubmitJob) error {
-	if len(submit.Spec.Secrets) == 0 {
-		return nil
-	}
-	known, err := s.Primary.FarmSecrets.List(ctx, submit.Workspace)
-	if err != nil {
-		return err
-	}
-	var values []events.ID
-	for _, name := range submit.Spec.Secrets {
-		at := slices.IndexFunc(known, func(k projections.FarmSecret) bool { return k.Name == name })
-		if at < 0 {
-			return invalid("secrets", "must be the names of secrets of the workspace")
-		}
-		values = append(values, known[at].Value)
-	}
-	size, err := s.Farm.Vault.Size(ctx, submit.Workspace, values)
-	if err == nil && size > aggregates.MaxSecretBytes {
-		err = invalid("secrets", "must total 512 KiB or less")
-	}
-	return err
-}
-
-const (
-	priorityStep = time.Hour        // advantage of the next higher priority
-	fairStep     = 10 * time.Second // between the turns of jobs of the same repository or account
-)
-
-// queueTurn returns a job's turn in the queue: its time of submission in milliseconds, earlier with a high
-// priority, and at least fairStep after the last turn with the same fair key. So a thousand jobs that are
-// submitted at once get one turn in each fairStep, in between the jobs of others.
-func (s *Server) queueTurn(ctx context.Context, submit commands.SubmitJob) (int64, error) {
-	by := submit.Actor.ID
-	q, err := s.Primary.Jobs.Queue(ctx, submit.Workspace, by, submit.FairKey, submit.Spec.Required().Key())
-	if err != nil {
-		return 0, err
-	}
-	full, err := s.Primary.Jobs.QueueFull(ctx, submit.Workspace, by, q.Length, maxQueued)
-	switch {
-	case err != nil:
-		return 0, err
-	case full:
-		return 0, errQueueFull.With("queued", q.Length)
-	case q.Requirements > projections.MaxRequirements:
-		return 0, errQueueFull.With("requirements", projections.MaxRequirements)
-	}
-	ahead := map[events.JobPriority]int{events.HighPriority: 1, events.LowPriority: -1}[submit.Spec.Priority]
-	own := s.Now().Add(-time.Duration(ahead) * priorityStep).UnixMilli()
-	if q.LastTurn == 0 {
-		return own, nil
-	}
-	return max(own, q.LastTurn+fairStep.Milliseconds()), nil
-}
-
-// minSpecCount is what a small specification counts: its job has events and rows besides.
-const minSpecCount = 1 << 10
-
-// countSpec counts the size of a job's specification, which stays in the log for ever.
-func (s *Server) countSpec(ctx context.Context, submit commands.SubmitJob) error {
-	text, err := json.Marshal(submit.Spec)
-	if err != nil {
-		return fmt.Errorf("encode job: %w", err)
-	}
-	wait, err := s.JobSpecs.TakeShare(ctx, submit.Workspace, submit.Actor.ID, max(len(text), minSpecCount))
-	if err == nil && wait > 0 {
-		err = errSpecsFull.After(wait)
-	}
-	return err
 }
 
 func (s *Server) cancelJob(ctx context.Context, cancel commands.CancelJob) (*jobAnswer, error) {

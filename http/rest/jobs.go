@@ -10,6 +10,7 @@ import (
 
 	"svc/aggregates"
 	"svc/events"
+	"svc/farm/queue"
 	"svc/fault"
 	"svc/http/middleware"
 	"svc/projections"
@@ -40,7 +41,7 @@ func (s *Server) jobRoutes() section {
 				"Another cancel with `graceSeconds` can shorten that time but not extend it; 0 kills the job. If the job has already " +
 				"ended, it is unchanged and the status is 200.",
 			refuses: []*fault.Fault{
-				aggregates.ErrNoJob, errKeyConflict, errQueueFull, errSpecsFull, fold.ErrNotCaughtUp,
+				aggregates.ErrNoJob, errKeyConflict, queue.ErrFull, queue.ErrTooLarge, fold.ErrNotCaughtUp,
 			},
 			requestExample: exampleSubmission(), answerExample: jobAnswerBody{newJob(exampleQueuedJob(), jobWait{})},
 			responses: map[string]*huma.Response{

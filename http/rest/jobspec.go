@@ -42,6 +42,7 @@ type (
 		QueueSeconds       int  `json:"queueSeconds,omitempty" minimum:"1" maximum:"604800" doc:"How long the job can be queued before it expires. Defaults to a day. A retry can be queued for a day, or for this time if it is longer."`
 		RunSeconds         int  `json:"runSeconds,omitempty" minimum:"1" maximum:"86400" doc:"How long the job can run before it is ended. Defaults to an hour."`
 		CancelGraceSeconds *int `json:"cancelGraceSeconds,omitempty" minimum:"0" maximum:"600" doc:"How long a cancelled job has to end by itself. Defaults to 30."`
+		IdleSeconds        int  `json:"idleSeconds,omitempty" minimum:"0" maximum:"86400" doc:"How long a step can print nothing before the job is ended as timed out. Defaults to no limit."`
 	}
 	jobRetry struct {
 		MaxAttempts int      `json:"maxAttempts,omitempty" minimum:"1" maximum:"10" doc:"Defaults to 3."`
@@ -77,7 +78,7 @@ func newJobSpec(s events.JobSpec) jobSpec {
 	out := jobSpec{
 		Steps: []jobStepSpec{}, Requires: jobRequires(s.Requires), Sandbox: jobSandbox(s.Sandbox),
 		Secrets: append([]string{}, s.Secrets...), Artifacts: []jobArtifactSpec{},
-		Timeouts: jobTimeouts{s.Timeouts.QueueSeconds, s.Timeouts.RunSeconds, &s.Timeouts.CancelGraceSeconds},
+		Timeouts: jobTimeouts{s.Timeouts.QueueSeconds, s.Timeouts.RunSeconds, &s.Timeouts.CancelGraceSeconds, s.Timeouts.IdleSeconds},
 		Retry:    jobRetry(s.Retry), Annotations: map[string]string{},
 	}
 	if s.Repo != nil {

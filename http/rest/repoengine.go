@@ -93,7 +93,7 @@ func hostWords(text string, tokens ...string) string {
 			text = strings.ReplaceAll(text, token, "[credential]")
 		}
 	}
-	return input.Truncate(input.Redact(input.CleanText(text)), maxHostWords)
+	return input.Truncate(input.MaskTokens(input.CleanText(text)), maxHostWords)
 }
 
 // A probed is what the engine found out about a repository by trying.

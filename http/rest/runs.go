@@ -36,6 +36,15 @@ func (s *Server) runRoutes() section {
 			refuses:       []*fault.Fault{aggregates.ErrNoRun},
 			answerExample: exampleRunDetail(),
 		}),
+		command((*retrial).toCommand, s.retryRun, route{
+			method: "POST", path: "/runs/{id}/retry", guard: mayDo(events.QueueIssues),
+			id: "retryRun", summary: "Try a run again", status: http.StatusCreated,
+			text: "Queues the issue of a run that has ended once more, as a new run, which begins when nothing is left of the earlier one. " +
+				"409 `run_active` if the run has not ended, 409 `already_queued` if its issue has another active run.",
+			missing:       aggregates.ErrNoRun,
+			refuses:       []*fault.Fault{aggregates.ErrRunGoesOn, aggregates.ErrQueued, commands.ErrKeyReused, fold.ErrNotCaughtUp},
+			answerExample: newRun(exampleQueued),
+		}),
 		command((*cancellation).toCommand, s.cancelRun, route{
 			method: "POST", path: "/runs/{id}/cancel", guard: mayDo(events.CancelRuns),
 			id: "cancelRun", summary: "Cancel a run", status: http.StatusAccepted,

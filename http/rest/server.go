@@ -16,6 +16,7 @@ import (
 	"svc/engine/client"
 	"svc/events"
 	"svc/events/feed"
+	"svc/farm/queue"
 	"svc/http/limit"
 	"svc/http/openapi"
 	"svc/http/quota"
@@ -37,7 +38,7 @@ const (
 // beginLimit bounds the time until a long answer begins.
 const beginLimit = 30 * time.Second
 
-// Config configures a Server. Limit, JobSpecs, Warnings, Machines, CodeHost and Farm are optional.
+// Config configures a Server. Limit, Warnings, Machines, CodeHost and Farm are optional.
 type Config struct {
 	Commands     *commands.Handler
 	Primary      Primary
@@ -48,7 +49,7 @@ type Config struct {
 	Sessions     *sessions.Store
 	LastSeen     *sessions.LastSeen
 	Limit        *limit.Limit // request rate of each caller; nil means unlimited
-	JobSpecs     *limit.Limit // bytes of job specifications that a workspace submits in a day; nil means unlimited
+	Queue        queue.Queue  // of the build farm
 	Dependencies map[string]Check
 	Warnings     func() map[string]string // messages to operators, by name; may be nil
 	Load         func() float64           // use of the database connections: 0 is idle, at 1 requests wait

@@ -132,7 +132,7 @@ func (g *growingLogs) grow(t *testing.T) {
 		Meta: o, Run: run, Repo: events.Repo{ID: g.repo, Name: "acme/web"}, IssueNumber: g.n, IssueTitle: "Count",
 	})
 	require.NoError(t, err)
-	facts := []events.Event{events.RunCostRecorded{Cents: 7, Source: "compute"}}
+	facts := []events.Event{world.Cost(7)}
 	if g.n%2 == 0 {
 		facts = append(facts, events.RunCancelled{Repo: g.repo})
 	}

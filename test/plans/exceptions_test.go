@@ -116,6 +116,7 @@ var acrossWorkspaces = []exception{
 	{part: "from runners r where r.jobs_left = 0", reason: "the sweep's: runners that may take no more jobs"},
 	{part: "from job_leases where sealed_at < $1", reason: "the sweep's: old logs of jobs"},
 	{part: "from job_artifacts where stored_at < $1", reason: "the sweep's: old artifacts"},
+	{part: "from job_inputs where created_at < $1", reason: "the sweep's: old inputs of jobs"},
 	{file: "integrity/checker", reason: "goes from one workspace to the next"},
 
 	{part: "count(*) filter (where head > taken)", reason: "how far views have come, for metrics and operators"},

@@ -148,8 +148,9 @@ func (p *process) commandRuns(t *testing.T, round int, owner commands.Meta) {
 	run, decision := newID(), newID()
 	ok(h.QueueRun(ctx, commands.QueueRun{Meta: owner, Run: run, Repo: p.repo, IssueNumber: 900_000 + 10*round, IssueTitle: "Dark mode"}))
 	ok(h.RecordRun(ctx, commands.RecordRun{Meta: owner, Run: run, Facts: []events.Event{
+		events.RunStarted{Slot: 1 + round, RepoSlot: 1 + round},
 		events.RunStageEntered{Stage: events.StageAnalyze, Attempt: 1},
-		events.RunCostRecorded{Cents: 7, Source: "compute", Quantity: 1},
+		events.RunCostRecorded{Cents: 7, Source: "compute", Quantity: 1, Key: "farm/1"},
 		events.DecisionRaised{Decision: decision, About: events.FactReview, Question: "Is that so?"},
 	}}))
 	ok(h.AnswerDecision(ctx, commands.AnswerDecision{Meta: owner, Run: run,
@@ -181,6 +182,7 @@ func (p *process) ask(t *testing.T) {
 	p.askRunners(t)
 	p.askJobs(t)
 	p.askJobLogs(t)
+	p.askJobInputs(t)
 	p.askAudit(t)
 	p.askLogs(t)
 	p.askSessions(t)

@@ -148,13 +148,13 @@ func (s *site) fill(t *testing.T) {
 		{"runs", `
 			insert into runs (workspace_id, run_id, repo_id, repo_name, issue_number, issue_title, stage, status, active, pr_number,
 				cost_cents, created_at, updated_at, finished_at, waits_for, round, job_rounds, budget_cents, budget_compute_ms, budget_rounds,
-					branch, detail)
+					wait_code, wait_detail, open_jobs, branch, detail)
 			select $acme, id('r', n), case when n % 100 = 0 then id('p', 1)
 				when n % 2000 = 1001 then $rare else $repo end, 'acme/web', n, 'Fix date parsing ' || n, n % 7,
 				case when n <= $active then 'coding' else 'merged' end, n <= $active, n, 112, '2026-01-01'::timestamptz + n * interval '1 minute',
 				'2026-01-01'::timestamptz + n * interval '1 minute', case
 					when n > $active then '2026-01-01'::timestamptz + n * interval '1 minute' end, '', 1, '{}', 0, 0, 0,
-						'run/' || n || '-fix-date-parsing',
+						'', '', 0, 'run/' || n || '-fix-date-parsing',
 				('{"branch":"run/' || n || '-fix-date-parsing","stages":[],"files":[],"jobs":[],"checks":[],"head":"' || repeat('9f2c41d0',
 					60) || '"}')::json
 			from generate_series(1, $active + $finished) n`},
@@ -163,6 +163,7 @@ func (s *site) fill(t *testing.T) {
 		{"runners", runnerRows},
 		{"jobs", jobRows},
 		{"job_logs", jobLogRows},
+		{"job_inputs", jobInputRows},
 		{"others", `
 			insert into proof_checkpoints (workspace_id, size, note, made_at) select $long, 1024 * n, '', '2026-01-01'
 				from generate_series(1, 1000) n;

@@ -4,6 +4,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/assert"
@@ -32,7 +33,7 @@ func RecordRandomCosts(t *testing.T, h *commands.Handler, workspace, run events.
 	for range n {
 		cents := rand.Int64N(1_000_000)
 		_, err := h.RecordRun(t.Context(), commands.RecordRun{
-			Meta: Meta(workspace, System), Run: run, Facts: []events.Event{events.RunCostRecorded{Cents: cents, Source: "compute"}},
+			Meta: Meta(workspace, System), Run: run, Facts: []events.Event{Cost(cents)},
 		})
 		if !assert.NoError(t, err) {
 			return sum
@@ -57,10 +58,16 @@ func RequireRebuilt(t *testing.T, db *pgxpool.Pool) {
 // Record appends events to a stream at its current version.
 func (w *World) Record(t *testing.T, by events.Actor, workspace, stream events.ID, list ...events.Event) []events.Record {
 	t.Helper()
+	return w.RecordAt(t, w.Clock.Now(), by, workspace, stream, list...)
+}
+
+// RecordAt is Record at a time.
+func (w *World) RecordAt(t *testing.T, at time.Time, by events.Actor, workspace, stream events.ID, list ...events.Event) []events.Record {
+	t.Helper()
 	have, err := w.Log.Load(t.Context(), workspace, stream, 0)
 	require.NoError(t, err)
 	done, err := w.Log.Append(t.Context(), &events.Commit{
-		Workspace: workspace, At: w.Clock.Now(), Envelope: events.Envelope{Actor: by, Origin: events.FromSystem},
+		Workspace: workspace, At: at, Envelope: events.Envelope{Actor: by, Origin: events.FromSystem},
 		Writes: []events.Write{{Stream: stream, Version: len(have), Events: list}},
 	})
 	require.NoError(t, err)
@@ -72,7 +79,7 @@ func (w *World) RecordCosts(t *testing.T, workspace, run events.ID, n int) {
 	t.Helper()
 	for range n {
 		_, err := w.Commands.RecordRun(context.WithoutCancel(t.Context()), commands.RecordRun{
-			Meta: Meta(workspace, System), Run: run, Facts: []events.Event{events.RunCostRecorded{Cents: 1, Source: "compute"}},
+			Meta: Meta(workspace, System), Run: run, Facts: []events.Event{Cost(1)},
 		})
 		require.NoError(t, err)
 	}

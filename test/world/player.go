@@ -137,9 +137,13 @@ func (p *Player) answerDecision(ctx context.Context, m commands.Meta, r *runStat
 		Decision: r.decision, Action: pick(p, aggregates.Actions(r.decisionKind)), Note: p.text(), ExpectedHead: r.decisionHead,
 	}
 	_, err := p.Commands.AnswerDecision(ctx, commands.AnswerDecision{Meta: m, Run: r.id, Answer: a})
-	if err == nil && (a.Action == aggregates.ActionDeny || a.Action == aggregates.ActionRequestChanges) {
+	switch {
+	case err != nil:
+	case a.Action == aggregates.ActionDeny || a.Action == aggregates.ActionRequestChanges:
 		r.stage, r.settled = events.StageImplementing.Index(), false
 		r.attempts[events.StageImplementing]++
+	case a.Action == aggregates.ActionApproveAndMerge:
+		r.approved = r.decisionHead
 	}
 	return err
 }
@@ -174,25 +178,31 @@ func (p *Player) PlayEndings(ctx context.Context) error {
 			events.DecisionRaised{Decision: id, About: events.FactReview, Question: p.text()},
 		}
 	}
-	answered := NewID()
+	merged, answered := NewID(), NewID()
 	cancelled := append(withDecision(NewID()), events.RunCancelled{})
-	for _, facts := range [][]events.Event{mergedRun(), withDecision(NewID()), cancelled, withDecision(answered)} {
+	for i, facts := range [][]events.Event{ToApproval(p.slot(), "h", merged), withDecision(NewID()), cancelled, withDecision(answered)} {
 		run := commands.QueueRun{
 			Meta: Meta(p.Workspace, System), Run: NewID(), Repo: events.Repo{ID: NewID(), Name: "acme/web"}, IssueNumber: 1,
 		}
 		if _, err := p.Commands.QueueRun(ctx, run); err != nil {
 			return err
 		}
-		if _, err := p.Commands.RecordRun(ctx, commands.RecordRun{Meta: run.Meta, Run: run.Run, Facts: facts}); err != nil {
+		if i > 0 {
+			facts = append(Started(p.slot()), facts...)
+		}
+		if err := p.record(ctx, run.Run, facts...); err != nil {
 			return err
 		}
-		last, _ := facts[len(facts)-1].(events.DecisionRaised)
-		if last.Decision != answered {
-			continue
+		var err error
+		switch last, _ := facts[len(facts)-1].(events.DecisionRaised); last.Decision {
+		case answered:
+			err = p.answer(ctx, run.Run, aggregates.Answer{Decision: answered, Action: aggregates.ActionConfirm})
+		case merged:
+			err = p.answer(ctx, run.Run, aggregates.Answer{Decision: merged, Action: aggregates.ActionApproveAndMerge, ExpectedHead: "h"})
+			if err == nil {
+				err = p.record(ctx, run.Run, Merged("h")...)
+			}
 		}
-		_, err := p.Commands.AnswerDecision(ctx, commands.AnswerDecision{
-			Meta: Meta(p.Workspace, p.Owner), Run: run.Run, Answer: aggregates.Answer{Decision: answered, Action: aggregates.ActionConfirm},
-		})
 		if err != nil {
 			return err
 		}
@@ -200,20 +210,19 @@ func (p *Player) PlayEndings(ctx context.Context) error {
 	return p.playFarm(ctx)
 }
 
-// mergedRun returns the events of a run that passes every stage and is merged. Its build farm stage fails once.
-func mergedRun() (facts []events.Event) {
-	for _, stage := range events.Stages()[1:] {
-		facts = append(facts, events.RunStageEntered{Stage: stage, Attempt: 1})
-		if stage == events.StageBuildFarm {
-			facts = append(facts, events.RunStageFailed{Stage: stage, Attempt: 1, Reason: "luck"}, events.RunStageEntered{Stage: stage, Attempt: 2})
-			facts = append(facts, events.RunStageSucceeded{Stage: stage, Attempt: 2})
-		} else if stage != events.StageMerge {
-			facts = append(facts, events.RunStageSucceeded{Stage: stage, Attempt: 1})
-		}
-	}
-	return append(facts,
-		events.RunCommitsPushed{Head: "h", Base: "b"}, events.RunMergeApproved{Head: "h"},
-		events.RunMergeAttempted{Head: "h"}, events.RunMerged{Repo: NewID(), Head: "h", MergeCommit: "m"})
+// slot returns a place that no other run has.
+func (p *Player) slot() int { return 1 + p.random.IntN(1<<30) }
+
+// record records facts of a run.
+func (p *Player) record(ctx context.Context, run events.ID, facts ...events.Event) error {
+	_, err := p.Commands.RecordRun(ctx, commands.RecordRun{Meta: Meta(p.Workspace, System), Run: run, Facts: facts})
+	return err
+}
+
+// answer answers a decision as the Owner.
+func (p *Player) answer(ctx context.Context, run events.ID, a aggregates.Answer) error {
+	_, err := p.Commands.AnswerDecision(ctx, commands.AnswerDecision{Meta: Meta(p.Workspace, p.Owner), Run: run, Answer: a})
+	return err
 }
 
 // A runState is what a player remembers of a run.
@@ -224,6 +233,7 @@ type runState struct {
 	attempts map[events.Stage]int
 	settled  bool
 	head     string
+	approved string // head that the Owner approved
 	jobs     []events.ID
 
 	decision     events.ID // the newest decision, its kind, and the commit it is about
@@ -234,7 +244,7 @@ type runState struct {
 // stepRun records what nextEvents returns.
 func (p *Player) stepRun(ctx context.Context, r *runState) error {
 	facts := r.nextEvents(p)
-	_, err := p.Commands.RecordRun(ctx, commands.RecordRun{Meta: Meta(p.Workspace, System), Run: r.id, Facts: facts})
+	err := p.record(ctx, r.id, facts...)
 	if err == nil {
 		r.apply(facts)
 	}
@@ -251,16 +261,20 @@ func (r *runState) nextEvents(p *Player) []events.Event {
 	stage := events.Stages()[r.stage]
 	last := r.stage == len(events.Stages())-1
 	switch luck := p.random.IntN(100); {
-	case luck < 45 && r.stage == 0, luck < 45 && r.settled && !last:
+	case luck < 45 && r.stage == 0:
+		return Analyzing(p.slot())
+	case luck < 45 && r.settled && !last:
 		return []events.Event{r.enter(r.stage + 1)}
-	case luck < 40 && last && r.head != "":
-		return []events.Event{events.RunMergeApproved{Head: r.head}, events.RunMergeAttempted{Head: r.head},
-			events.RunMerged{Repo: r.repo.ID, Head: r.head, MergeCommit: "m"}}[:1+p.random.IntN(3)]
+	case luck < 40 && last && r.approved != "":
+		return Merged(r.approved)[:1+p.random.IntN(4)]
 	case luck < 43 && last:
-		return []events.Event{events.RunMergeApproved{Head: r.head}, events.RunMergeAttempted{Head: r.head},
-			events.RunMergeApprovalVoided{Head: r.head, Reason: p.text()}}
-	case luck < 55:
-		return []events.Event{events.RunStageSucceeded{Stage: stage, Attempt: r.attempts[stage]}}
+		return []events.Event{pick(p, []events.Event{
+			events.RunMergeApprovalVoided{Head: r.head, Reason: p.text()}, events.RunMergePostponed{Head: r.head, Reason: "base_moved"},
+		})}
+	case luck < 50 && last:
+		return []events.Event{r.raise(p, events.MergeApproval)}
+	case luck < 55 && !last:
+		return Worked(stage, r.attempts[stage], r.headAfter(p, stage))
 	case luck < 58:
 		return []events.Event{events.RunStageFailed{Stage: stage, Attempt: r.attempts[stage], Reason: p.text()}}
 	case luck < 62 && r.stage > 1:
@@ -271,7 +285,7 @@ func (r *runState) nextEvents(p *Player) []events.Event {
 			events.RunFailed{Repo: r.repo.ID, Stage: stage, Reason: p.text()},
 		})}
 	case luck < 76:
-		return []events.Event{events.RunCostRecorded{Repo: r.repo.ID, Cents: p.random.Int64N(100), Source: "compute", Quantity: 1}}
+		return []events.Event{Cost(p.random.Int64N(100))}
 	}
 	return r.eventsWithinStage(p)
 }
@@ -284,13 +298,15 @@ func (r *runState) eventsWithinStage(p *Player) []events.Event {
 		{events.RunFactsRecorded{Facts: []string{p.text()}}, events.RunPlanRecorded{Summary: p.text(), Steps: []string{}}},
 		{events.RunBudgetSet{Cents: p.random.Int64N(1000), ComputeMS: p.random.Int64N(1 << 40), Rounds: p.random.IntN(9)}},
 		{events.RunBranchCreated{Branch: "run/" + p.text()}, events.RunPullRequestOpened{Number: 1 + p.random.IntN(99)}},
-		{events.RunCommitsPushed{Head: head, Base: "b", Files: []events.FileChange{{Path: p.text(), Added: 1}, {Path: "b", Removed: 2}}}},
+		{events.RunCommitsPushed{Head: head, Base: "b", Files: []events.FileChange{{Path: p.text(), Added: 1}, {Path: "b", Removed: 2}},
+			By: events.PushedByLoop}},
 		{events.RunCommitsPushed{Head: head, Base: "b", By: events.PushedByPerson}},
-		{events.RunGuardrailsChecked{Head: r.head, Status: "clean", Checks: []events.Guardrail{}},
+		{events.RunGuardrailsChecked{Head: r.head, Policy: Policy, Status: "clean", Checks: []events.Guardrail{}},
 			events.RunReviewed{Head: r.head, Verdict: "pass"}},
-		{events.RunGuardrailsChecked{Head: r.head, Status: "blocked",
+		{events.RunWaiting{Code: events.WaitEngine, Detail: p.text()}},
+		{events.RunGuardrailsChecked{Head: r.head, Policy: Policy, Status: "blocked",
 			Checks: []events.Guardrail{{Check: "c", Status: "block", Findings: []events.GuardrailFinding{{Path: p.text()}}}}}},
-		{events.RunJobRequested{Job: job, Name: p.text(), Head: r.head}},
+		{events.RunJobRequested{Job: job, Name: "implement " + p.text(), Head: Base, Purpose: events.JobImplements, Attempt: 1}},
 		{events.RunJobSettled{Job: pick(p, r.jobs), Status: "succeeded", ComputeMS: p.random.Int64N(1 << 40)}},
 		{r.raiseDecision(p)},
 		{events.RunHumanIntervened{Repo: r.repo.ID, What: events.InterventionPush}},
@@ -299,12 +315,23 @@ func (r *runState) eventsWithinStage(p *Player) []events.Event {
 
 // raiseDecision returns a decision of a random kind, which the stage may not allow.
 func (r *runState) raiseDecision(p *Player) events.Event {
-	about := pick(p, []events.DecisionKind{events.FactReview, events.MergeApproval, events.ProtectedPathOnce})
+	return r.raise(p, pick(p, []events.DecisionKind{events.FactReview, events.MergeApproval, events.ProtectedPathOnce}))
+}
+
+func (r *runState) raise(p *Player, about events.DecisionKind) events.Event {
 	e := events.DecisionRaised{Decision: NewID(), About: about, Question: p.text()}
 	if about != events.FactReview {
 		e.Head = r.head
 	}
 	return e
+}
+
+// headAfter returns the head of the run once a stage has done its work.
+func (r *runState) headAfter(p *Player, stage events.Stage) string {
+	if stage == events.StageImplementing {
+		return fmt.Sprintf("%08x", p.random.Uint32())
+	}
+	return r.head
 }
 
 // apply updates the state after events were recorded.
@@ -316,7 +343,7 @@ func (r *runState) apply(facts []events.Event) {
 		case events.RunStageSucceeded, events.RunStageFailed:
 			r.settled = true
 		case events.RunCommitsPushed:
-			r.head = f.Head
+			r.head, r.approved = f.Head, ""
 		case events.RunJobRequested:
 			r.jobs = append(r.jobs, f.Job)
 		case events.DecisionRaised:

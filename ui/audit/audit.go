@@ -76,7 +76,7 @@ func (d *pageData) load(ctx context.Context, v *page.Visit) (err error) {
 	}
 	params := d.filter.listParams()
 	params.Limit, params.Cursor, params.Total = client.Optional(int64(perPage)), client.Optional(v.Query("cursor")), client.Optional(true)
-	d.list, err = client.Read[client.AuditAnswerBody](v.API.ListAudit(ctx, params))
+	d.list, err = client.Decode[client.AuditAnswerBody](v.API.ListAudit(ctx, params))
 	if r := client.AsRefused(err); r != nil && r.Status == http.StatusUnprocessableEntity {
 		d.filter.problem = page.Sentence(r)
 		return nil
@@ -86,7 +86,7 @@ func (d *pageData) load(ctx context.Context, v *page.Visit) (err error) {
 
 // loadLastReport reads the result of the last verification by anybody.
 func loadLastReport(ctx context.Context, v *page.Visit, d *pageData) error {
-	report, err := client.Read[client.VerifyAnswerBody](v.API.GetLastVerification(ctx, nil))
+	report, err := client.Decode[client.VerifyAnswerBody](v.API.GetLastVerification(ctx, nil))
 	if r := client.AsRefused(err); r != nil && r.Code == "audit_not_verified" {
 		return nil
 	}
@@ -106,7 +106,7 @@ func countNewEvents(v *page.Visit) (page.Page, error) {
 	}
 	params := f.listParams()
 	params.Limit = client.Optional(int64(maxNewEvents))
-	list, err := client.Read[client.AuditAnswerBody](v.API.ListAudit(v.Context(), params))
+	list, err := client.Decode[client.AuditAnswerBody](v.API.ListAudit(v.Context(), params))
 	n := 0
 	for n < len(list.Items) && list.Items[n].Seq > after {
 		n++
@@ -125,7 +125,7 @@ func countNewEvents(v *page.Visit) (page.Page, error) {
 
 // showEvent shows a record with its stored event.
 func showEvent(v *page.Visit) (page.Page, error) {
-	r, err := client.Read[client.StoredRecord](v.API.GetAuditRecord(v.Context(), v.PathValue("id"), nil))
+	r, err := client.Decode[client.StoredRecord](v.API.GetAuditRecord(v.Context(), v.PathValue("id"), nil))
 	if err != nil {
 		return page.Page{}, err
 	}
@@ -165,7 +165,7 @@ func rawEvent(r client.StoredRecord) (string, error) {
 func verify(v *page.Visit) (page.Page, error) { return showWith(v, runVerification) }
 
 func runVerification(ctx context.Context, v *page.Visit, d *pageData) error {
-	report, err := client.Read[client.VerifyAnswerBody](v.API.VerifyAudit(ctx, nil))
+	report, err := client.Decode[client.VerifyAnswerBody](v.API.VerifyAudit(ctx, nil))
 	if r := client.AsRefused(err); r != nil && r.Status != http.StatusUnauthorized {
 		d.failure = r.Message
 		return nil

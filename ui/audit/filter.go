@@ -232,7 +232,7 @@ func resolveActorNames(v *page.Visit, f filter) error {
 	for _, t := range f.terms {
 		found := []term{t}
 		if t.isActorName() {
-			members, err := client.Read[client.MemberList](v.API.ListMembers(v.Context(), &client.ListMembersParams{
+			members, err := client.Decode[client.MemberList](v.API.ListMembers(v.Context(), &client.ListMembersParams{
 				Q: &t.value, Limit: client.Optional(int64(maxNamesakes)),
 			}))
 			if r := client.AsRefused(err); err != nil && (r == nil || r.Status != http.StatusUnprocessableEntity) {

@@ -46,14 +46,14 @@ func showReplay(v *page.Visit) (page.Page, error) {
 		d.playSpeed = 0
 	}
 	err = v.Load(func(ctx context.Context) error {
-		answer, err := client.Read[client.ReplayAnswerBody](v.API.ReplayAudit(ctx, &client.ReplayAuditParams{FromSeq: seq, ToSeq: seq}))
+		answer, err := client.Decode[client.ReplayAnswerBody](v.API.ReplayAudit(ctx, &client.ReplayAuditParams{FromSeq: seq, ToSeq: seq}))
 		if err != nil {
 			return err
 		}
 		d.before, d.after, d.step = answer.Before, answer.After, answer.Steps[0]
 		return nil
 	}, func(ctx context.Context) (err error) {
-		d.activity, err = client.Read[client.Activity](v.API.GetAuditActivity(ctx, &client.GetAuditActivityParams{
+		d.activity, err = client.Decode[client.Activity](v.API.GetAuditActivity(ctx, &client.GetAuditActivityParams{
 			Range: client.Optional(client.GetAuditActivityParamsRange(v.Query("range"))), Seq: &seq,
 		}))
 		return err
@@ -95,7 +95,7 @@ func redirectToTime(v *page.Visit, at time.Time) error {
 	if at.After(v.Now) {
 		return page.Redirect(v.WithQuery("t", "", "at", "", "seq", ""))
 	}
-	state, err := client.Read[client.WorkspaceState](v.API.GetAuditState(v.Context(), &client.GetAuditStateParams{At: &at}))
+	state, err := client.Decode[client.WorkspaceState](v.API.GetAuditState(v.Context(), &client.GetAuditStateParams{At: &at}))
 	if r := client.AsRefused(err); r != nil && r.FieldError("at") != "" { // before the first event
 		return page.Redirect(v.WithQuery("t", "", "at", "", "seq", "1"))
 	}

@@ -24,7 +24,7 @@ type Person struct {
 
 // Person returns the signed-in person. ok is false if nobody is signed in.
 func (s *Session) Person(ctx context.Context) (p Person, ok bool, err error) {
-	found, err := Read[*Person](s.request(ctx, http.MethodGet, auth+"/get-session", nil))
+	found, err := Decode[*Person](s.request(ctx, http.MethodGet, auth+"/get-session", nil))
 	if err != nil || found == nil {
 		return p, false, err
 	}
@@ -39,12 +39,12 @@ type OwnWorkspace struct {
 
 // OwnWorkspaces lists the workspaces that the person is a member of.
 func (s *Session) OwnWorkspaces(ctx context.Context) ([]OwnWorkspace, error) {
-	return Read[[]OwnWorkspace](s.request(ctx, http.MethodGet, auth+"/organization/list", nil))
+	return Decode[[]OwnWorkspace](s.request(ctx, http.MethodGet, auth+"/organization/list", nil))
 }
 
 // CreateWorkspace creates a workspace that the person owns, and returns it.
 func (s *Session) CreateWorkspace(ctx context.Context, name, slug string) (OwnWorkspace, error) {
-	return Read[OwnWorkspace](s.request(ctx, http.MethodPost, auth+"/organization/create", map[string]string{"name": name, "slug": slug}))
+	return Decode[OwnWorkspace](s.request(ctx, http.MethodPost, auth+"/organization/create", map[string]string{"name": name, "slug": slug}))
 }
 
 // An OwnInvitation is an invitation to the person. Its role is in lower case.
@@ -56,7 +56,7 @@ type OwnInvitation struct {
 
 // OwnInvitations lists the invitations to an address that the person has verified.
 func (s *Session) OwnInvitations(ctx context.Context) ([]OwnInvitation, error) {
-	list, err := Read[[]OwnInvitation](s.request(ctx, http.MethodGet, auth+"/organization/list-user-invitations", nil))
+	list, err := Decode[[]OwnInvitation](s.request(ctx, http.MethodGet, auth+"/organization/list-user-invitations", nil))
 	if r := AsRefused(err); r != nil && r.Status == http.StatusBadRequest { // this route's answer if nobody is signed in
 		r.Status = http.StatusUnauthorized
 	}
@@ -65,7 +65,7 @@ func (s *Session) OwnInvitations(ctx context.Context) ([]OwnInvitation, error) {
 
 // OwnInvitation returns an invitation with the slug of its workspace, which the list does not have.
 func (s *Session) OwnInvitation(ctx context.Context, id string) (OwnInvitation, error) {
-	return Read[OwnInvitation](s.request(ctx, http.MethodGet, auth+"/organization/get-invitation?id="+url.QueryEscape(id), nil))
+	return Decode[OwnInvitation](s.request(ctx, http.MethodGet, auth+"/organization/get-invitation?id="+url.QueryEscape(id), nil))
 }
 
 // AnswerInvitation accepts or rejects an invitation.
@@ -86,7 +86,7 @@ type Device struct {
 // Devices lists the sessions of the person. A day after the sign-in the service refuses it
 // with SESSION_NOT_FRESH.
 func (s *Session) Devices(ctx context.Context) ([]Device, error) {
-	return Read[[]Device](s.request(ctx, http.MethodGet, auth+"/list-sessions", nil))
+	return Decode[[]Device](s.request(ctx, http.MethodGet, auth+"/list-sessions", nil))
 }
 
 // EndDevice ends a session of the person. token is the handle from [Session.Devices], not a secret.
@@ -107,7 +107,7 @@ func (s *Session) SignOut(ctx context.Context) error {
 // SignIn starts a sign-in at a provider, such as "github", and returns the provider's address to
 // redirect the browser to. The provider redirects it back to one of the two paths of the app.
 func (s *Session) SignIn(ctx context.Context, provider, to, onError string) (*url.URL, error) {
-	begun, err := Read[struct{ URL string }](s.request(ctx, http.MethodPost, auth+"/sign-in/social", map[string]any{
+	begun, err := Decode[struct{ URL string }](s.request(ctx, http.MethodPost, auth+"/sign-in/social", map[string]any{
 		"provider": provider, "callbackURL": to, "errorCallbackURL": onError, "disableRedirect": true,
 	}))
 	if err != nil {
@@ -132,7 +132,7 @@ type SignInMethods struct {
 
 // SignInMethods returns the ways to sign in. It requires no session.
 func (s *Session) SignInMethods(ctx context.Context) (SignInMethods, error) {
-	return Read[SignInMethods](s.request(ctx, http.MethodGet, auth+"/providers", nil))
+	return Decode[SignInMethods](s.request(ctx, http.MethodGet, auth+"/providers", nil))
 }
 
 // SignInPassword signs in a person of the demonstration.

@@ -3737,6 +3737,9 @@ type JobTimeouts struct {
 	// CancelGraceSeconds How long a cancelled job has to end by itself. Defaults to 30.
 	CancelGraceSeconds *int64 `json:"cancelGraceSeconds,omitempty"`
 
+	// IdleSeconds How long a step can print nothing before the job is ended as timed out. Defaults to no limit.
+	IdleSeconds *int64 `json:"idleSeconds,omitempty"`
+
 	// QueueSeconds How long the job can be queued before it expires. Defaults to a day. A retry can be queued for a day, or for this time if it is longer.
 	QueueSeconds *int64 `json:"queueSeconds,omitempty"`
 
@@ -5992,6 +5995,15 @@ type ListRunEventsParams struct {
 // ListRunEventsParamsOrder defines parameters for ListRunEvents.
 type ListRunEventsParamsOrder string
 
+// RetryRunParams defines parameters for RetryRun.
+type RetryRunParams struct {
+	// XSvcTenant The workspace, by id or slug. People default to the session's active workspace. A token has access to its own workspace only; any other one is not found.
+	XSvcTenant *string `json:"X-Svc-Tenant,omitempty"`
+
+	// IdempotencyKey Makes the request safe to retry: it takes effect once per key, for at least 30 days.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
 // SearchParams defines parameters for Search.
 type SearchParams struct {
 	// Q The text to search for.
@@ -6899,6 +6911,15 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /api/v1/runs/{id}/events (the `ListRunEvents` operationId).
 	ListRunEvents(ctx context.Context, id string, params *ListRunEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RetryRun Try a run again
+	//
+	// Queues the issue of a run that has ended once more, as a new run, which begins when nothing is left of the earlier one. 409 `run_active` if the run has not ended, 409 `already_queued` if its issue has another active run.
+	//
+	// For: Owner, Maintainer or legacy member.
+	//
+	// Corresponds with POST /api/v1/runs/{id}/retry (the `RetryRun` operationId).
+	RetryRun(ctx context.Context, id string, params *RetryRunParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// Search Search the workspace
 	//
@@ -8407,6 +8428,25 @@ func (c *Client) CancelRun(ctx context.Context, id string, params *CancelRunPara
 // Corresponds with GET /api/v1/runs/{id}/events (the `ListRunEvents` operationId).
 func (c *Client) ListRunEvents(ctx context.Context, id string, params *ListRunEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListRunEventsRequest(c.Server, id, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RetryRun Try a run again
+//
+// Queues the issue of a run that has ended once more, as a new run, which begins when nothing is left of the earlier one. 409 `run_active` if the run has not ended, 409 `already_queued` if its issue has another active run.
+//
+// For: Owner, Maintainer or legacy member.
+//
+// Corresponds with POST /api/v1/runs/{id}/retry (the `RetryRun` operationId).
+func (c *Client) RetryRun(ctx context.Context, id string, params *RetryRunParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRetryRunRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
 	}
@@ -13089,6 +13129,66 @@ func NewListRunEventsRequest(server string, id string, params *ListRunEventsPara
 	return req, nil
 }
 
+// NewRetryRunRequest constructs an http.Request for the RetryRun method
+func NewRetryRunRequest(server string, id string, params *RetryRunParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/runs/%s/retry", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.XSvcTenant != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Svc-Tenant", *params.XSvcTenant, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Svc-Tenant", headerParam0)
+		}
+
+		if params.IdempotencyKey != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam1)
+		}
+
+	}
+
+	return req, nil
+}
+
 // NewSearchRequest constructs an http.Request for the Search method
 func NewSearchRequest(server string, params *SearchParams) (*http.Request, error) {
 	var err error
@@ -13566,5 +13666,5 @@ func (c *Client) applyEditors(ctx context.Context, req *http.Request, additional
 	return nil
 }
 
-// Answers and refusals are decoded by Read and Do.
+// Answers and refusals are decoded by Decode and Do.
 // (An empty template would not replace the usual one.)

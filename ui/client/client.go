@@ -1,6 +1,6 @@
 // Package client is the web app's client of the REST service. Requests and types are
 // generated from the OpenAPI description; the sign-in routes, which the description does
-// not have, are written by hand. [Read] decodes all responses.
+// not have, are written by hand. [Decode] decodes all responses.
 package client
 
 import (
@@ -58,7 +58,7 @@ func (s *Service) Close() { s.http.CloseIdleConnections() }
 
 // A Session sends requests to the service on behalf of one request of a browser: with its
 // cookies, address and request id, in one workspace. The methods of [Client] return
-// responses, which [Read] and [CheckResponse] decode.
+// responses, which [Decode] and [CheckResponse] decode.
 //
 // Reads show what was written earlier through the same session.
 type Session struct {
@@ -158,11 +158,11 @@ var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
 const maxPooledBuffer = 256 << 10 // bytes; larger buffers are garbage collected
 
-// Read decodes a response. The error is a [*Refused] if the service refused the request, and
+// Decode decodes a response. The error is a [*Refused] if the service refused the request, and
 // an [*Unreachable] if it did not respond. Call it on a method of [Session]:
 //
-//	members, err := client.Read[client.MemberList](session.ListMembers(ctx, nil))
-func Read[T any](resp *http.Response, err error) (answer T, _ error) {
+//	members, err := client.Decode[client.MemberList](session.ListMembers(ctx, nil))
+func Decode[T any](resp *http.Response, err error) (answer T, _ error) {
 	if err != nil {
 		return answer, err
 	}
@@ -192,7 +192,7 @@ func Read[T any](resp *http.Response, err error) (answer T, _ error) {
 	return answer, nil
 }
 
-// CheckResponse is [Read] without decoding the response.
+// CheckResponse is [Decode] without decoding the response.
 func CheckResponse(resp *http.Response, err error) error {
 	if err != nil {
 		return err

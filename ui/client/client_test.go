@@ -49,7 +49,7 @@ func TestTooLargeAnswerIsRefusedWithTheReason(t *testing.T) {
 	rest := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, text) }))
 	t.Cleanup(rest.Close)
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/w/acme/audit/replay", nil)
-	_, err := Read[ReplayAnswerBody](NewService(rest.URL).NewSession(r, "acme").ReplayAudit(t.Context(), &ReplayAuditParams{}))
+	_, err := Decode[ReplayAnswerBody](NewService(rest.URL).NewSession(r, "acme").ReplayAudit(t.Context(), &ReplayAuditParams{}))
 	refused := AsRefused(err)
 	require.NotNil(t, refused, "%.200v", err)
 	require.Equal(t, "This is too large to show on a page. Use the export or the API instead.", refused.Message)

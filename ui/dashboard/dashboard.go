@@ -37,7 +37,7 @@ func show(v *page.Visit) (page.Page, error) {
 			d.refreshSeconds = resp.Header.Get("X-Svc-Poll-After")
 		}
 	}
-	d.Dashboard, err = client.Read[client.Dashboard](resp, err)
+	d.Dashboard, err = client.Decode[client.Dashboard](resp, err)
 	return page.Page{Title: "Dashboard", NavEntry: "dashboard", Main: view(v, d)}, err
 }
 

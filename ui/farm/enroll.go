@@ -35,7 +35,7 @@ func enroll(v *page.Visit) (page.Notice, error) {
 		body.Labels = &labels
 	}
 	params := &client.MintEnrollmentParams{IdempotencyKey: v.IdempotencyKey()}
-	m, err := client.Read[client.Minted](v.API.MintEnrollment(v.Context(), params, body))
+	m, err := client.Decode[client.Minted](v.API.MintEnrollment(v.Context(), params, body))
 	if r := client.AsRefused(err); r != nil {
 		switch r.Code {
 		case "farm_not_ready":
@@ -71,11 +71,11 @@ func showAdd(v *page.Visit) (page.Page, error) {
 
 // awaitRunner shows the progress of an enrollment. The page polls it until that is over.
 func awaitRunner(v *page.Visit) (page.Page, error) {
-	e, err := client.Read[client.Enrollment](v.API.GetEnrollment(v.Context(), v.PathValue("id"), nil))
+	e, err := client.Decode[client.Enrollment](v.API.GetEnrollment(v.Context(), v.PathValue("id"), nil))
 	if err != nil || !isOnline(e) {
 		return page.Page{Part: waitingView(v, e, nil)}, err
 	}
-	r, err := client.Read[client.Runner](v.API.GetRunner(v.Context(), e.Runner.Id, nil))
+	r, err := client.Decode[client.Runner](v.API.GetRunner(v.Context(), e.Runner.Id, nil))
 	return page.Page{Part: waitingView(v, e, &r)}, err
 }
 
@@ -128,7 +128,7 @@ const enrollmentsPerPage = 100 // the API's maximum
 // showEnrollments lists the commands that no machine has used yet.
 func showEnrollments(v *page.Visit) (page.Page, error) {
 	pending := client.ListEnrollmentsParamsStatusPending
-	list, err := client.Read[client.ListEnrollment](v.API.ListEnrollments(v.Context(), &client.ListEnrollmentsParams{
+	list, err := client.Decode[client.ListEnrollment](v.API.ListEnrollments(v.Context(), &client.ListEnrollmentsParams{
 		Limit: client.Optional(int64(enrollmentsPerPage)), Offset: client.Optional(v.QueryNumber("offset")), Status: &pending,
 	}))
 	return page.Page{Title: "Enrollments", NavEntry: "farm", Main: enrollmentsView(v, list)}, err

@@ -54,10 +54,10 @@ func show(v *page.Visit) (page.Page, error) {
 	var d farmData
 	offset := v.QueryNumber("offset")
 	err := v.Load(func(ctx context.Context) (err error) {
-		d.Farm, err = client.Read[client.FarmSummary](v.API.GetFarm(ctx, nil))
+		d.Farm, err = client.Decode[client.FarmSummary](v.API.GetFarm(ctx, nil))
 		return ignoreFarmOff(&d, err)
 	}, func(ctx context.Context) (err error) {
-		d.Runners, err = client.Read[client.RunnerList](v.API.ListRunners(ctx, &client.ListRunnersParams{
+		d.Runners, err = client.Decode[client.RunnerList](v.API.ListRunners(ctx, &client.ListRunnersParams{
 			Limit: client.Optional(int64(runnersPerPage)), Offset: client.Optional(offset), Status: statusFilter(v),
 		}))
 		return ignoreFarmOff(nil, err)
@@ -104,19 +104,19 @@ func hasEnded(r client.Runner) bool {
 }
 
 func drain(v *page.Visit) (page.Notice, error) {
-	r, err := client.Read[client.Runner](v.API.DrainRunner(v.Context(), v.PathValue("id"), nil, client.RunnerNoteBody{
+	r, err := client.Decode[client.Runner](v.API.DrainRunner(v.Context(), v.PathValue("id"), nil, client.RunnerNoteBody{
 		Note: client.Optional(strings.TrimSpace(v.PostFormValue("note"))),
 	}))
 	return backToRunner(v, page.Notice{Text: r.Name + " is draining."}), err
 }
 
 func resume(v *page.Visit) (page.Notice, error) {
-	r, err := client.Read[client.Runner](v.API.ResumeRunner(v.Context(), v.PathValue("id"), nil))
+	r, err := client.Decode[client.Runner](v.API.ResumeRunner(v.Context(), v.PathValue("id"), nil))
 	return backToRunner(v, page.Notice{Text: r.Name + " is taking jobs again."}), err
 }
 
 func revokeRunner(v *page.Visit) (page.Notice, error) {
-	r, err := client.Read[client.Runner](v.API.RevokeRunner(v.Context(), v.PathValue("id"), nil, client.RunnerNoteBody{}))
+	r, err := client.Decode[client.Runner](v.API.RevokeRunner(v.Context(), v.PathValue("id"), nil, client.RunnerNoteBody{}))
 	return backToRunner(v, page.Notice{Text: r.Name + " is revoked. Its certificate no longer works."}), err
 }
 
@@ -133,7 +133,7 @@ func askRevoke(v *page.Visit) (page.Question, error) {
 	if !v.MayManage() {
 		return page.Question{}, nil
 	}
-	r, err := client.Read[client.Runner](v.API.GetRunner(v.Context(), v.PathValue("id"), nil))
+	r, err := client.Decode[client.Runner](v.API.GetRunner(v.Context(), v.PathValue("id"), nil))
 	q := revokeQuestion(r)
 	if v.PostFormValue("from") == fromRunner {
 		q.Back = v.Path("farm", "runners", r.Id)

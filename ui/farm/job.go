@@ -42,14 +42,14 @@ func showJobs(v *page.Visit) (page.Page, error) {
 	}
 	err := v.Load(func(ctx context.Context) (err error) {
 		if id := v.Query("runner"); id != "" && !j.Embedded {
-			j.Runner, err = client.Read[client.Runner](v.API.GetRunner(ctx, id, nil))
+			j.Runner, err = client.Decode[client.Runner](v.API.GetRunner(ctx, id, nil))
 		}
 		return err
 	}, func(ctx context.Context) (err error) {
 		if !j.Embedded {
 			params.Runner = client.Optional(v.Query("runner"))
 		}
-		j.List, err = client.Read[client.ListFarmJob](v.API.ListJobs(ctx, params))
+		j.List, err = client.Decode[client.ListFarmJob](v.API.ListJobs(ctx, params))
 		return err
 	})
 	return page.Page{Title: "Jobs", NavEntry: "farm", Main: jobsView(v, j)}, err
@@ -127,7 +127,7 @@ func showJob(v *page.Visit) (page.Page, error) {
 	id := v.PathValue("id")
 	requested := v.QueryNumber("attempt") // 0 for the last one
 	err := v.Load(func(ctx context.Context) (err error) {
-		d.Job, err = client.Read[client.JobDetail](v.API.GetJob(ctx, id, nil))
+		d.Job, err = client.Decode[client.JobDetail](v.API.GetJob(ctx, id, nil))
 		return err
 	}, func(ctx context.Context) (err error) {
 		if v.Query("find") != "" {
@@ -136,7 +136,7 @@ func showJob(v *page.Visit) (page.Page, error) {
 		return err
 	}, func(ctx context.Context) (err error) {
 		params := &client.ListArtifactsParams{Limit: client.Optional(int64(100))}
-		d.Artifacts, err = client.Read[client.ListArtifact](v.API.ListArtifacts(ctx, id, params))
+		d.Artifacts, err = client.Decode[client.ListArtifact](v.API.ListArtifacts(ctx, id, params))
 		if refused, ok := errors.AsType[*client.Refused](err); ok && refused.Code == "artifacts_removed" {
 			d.Removed, err = refused.Message, nil
 		}
@@ -185,7 +185,7 @@ func (d jobData) cancelQuestion() page.Question {
 }
 
 func askCancel(v *page.Visit) (page.Question, error) {
-	job, err := client.Read[client.JobDetail](v.API.GetJob(v.Context(), v.PathValue("id"), nil))
+	job, err := client.Decode[client.JobDetail](v.API.GetJob(v.Context(), v.PathValue("id"), nil))
 	if job.State == client.JobDetailStateCancelling { // the cancel was confirmed already
 		return page.Question{}, err
 	}

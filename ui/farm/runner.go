@@ -22,10 +22,10 @@ func showRunner(v *page.Visit) (page.Page, error) {
 	var d runnerData
 	id := v.PathValue("id")
 	err := v.Load(func(ctx context.Context) (err error) {
-		d.Runner, err = client.Read[client.Runner](v.API.GetRunner(ctx, id, nil))
+		d.Runner, err = client.Decode[client.Runner](v.API.GetRunner(ctx, id, nil))
 		return err
 	}, func(ctx context.Context) (err error) {
-		d.Last, err = client.Read[client.ListFarmJob](v.API.ListJobs(ctx, &client.ListJobsParams{
+		d.Last, err = client.Decode[client.ListFarmJob](v.API.ListJobs(ctx, &client.ListJobsParams{
 			Status: client.ListJobsParamsStatusTerminal, Runner: &id, Limit: client.Optional(int64(jobsPerRunner)),
 		}))
 		return err

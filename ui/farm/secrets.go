@@ -46,7 +46,7 @@ func showSecrets(v *page.Visit) (page.Page, error) {
 	}
 	var err error
 	if v.MayManage() {
-		s.List, err = client.Read[client.ListFarmSecret](v.API.ListFarmSecrets(v.Context(), nil))
+		s.List, err = client.Decode[client.ListFarmSecret](v.API.ListFarmSecrets(v.Context(), nil))
 		if r := client.AsRefused(err); r != nil && r.Code == "farm_off" {
 			s.OffReason, err = r.Message, nil
 		}

@@ -37,12 +37,12 @@ func load(v *page.Visit) (d pageData, err error) {
 		d.Range = "30d"
 	}
 	err = v.Load(func(ctx context.Context) (err error) {
-		d.InsightsAnswerBody, err = client.Read[client.InsightsAnswerBody](v.API.GetInsights(ctx, &client.GetInsightsParams{
+		d.InsightsAnswerBody, err = client.Decode[client.InsightsAnswerBody](v.API.GetInsights(ctx, &client.GetInsightsParams{
 			Range: client.Optional(client.GetInsightsParamsRange(d.Range)), Repo: client.Optional(v.Query("repo")),
 		}))
 		return err
 	}, func(ctx context.Context) error {
-		list, err := client.Read[client.RepoList](v.API.ListRepos(ctx, nil))
+		list, err := client.Decode[client.RepoList](v.API.ListRepos(ctx, nil))
 		d.Repos = list.Items
 		return err
 	})

@@ -59,7 +59,7 @@ func revokeQuestion(i client.Invitation) page.Question {
 // nothing if there is no such member: the service refuses the request.
 func askAboutMember(question func(*page.Visit, client.Member) page.Question) func(*page.Visit) (page.Question, error) {
 	return func(v *page.Visit) (page.Question, error) {
-		m, err := client.Read[client.Member](v.API.GetMember(v.Context(), v.PathValue("id"), nil))
+		m, err := client.Decode[client.Member](v.API.GetMember(v.Context(), v.PathValue("id"), nil))
 		if r := client.AsRefused(err); r != nil && r.Code == "member_not_found" {
 			return page.Question{}, nil
 		}
@@ -72,7 +72,7 @@ func askAboutMember(question func(*page.Visit, client.Member) page.Question) fun
 
 func askRevoke(v *page.Visit) (page.Question, error) {
 	i, ok, err := page.Find(func(offset int64) ([]client.Invitation, int64, error) {
-		list, err := client.Read[client.ListInvitation](v.API.ListInvitations(v.Context(), &client.ListInvitationsParams{
+		list, err := client.Decode[client.ListInvitation](v.API.ListInvitations(v.Context(), &client.ListInvitationsParams{
 			Limit: client.Optional(int64(perPage)), Offset: client.Optional(offset),
 		}))
 		return list.Items, list.Total, err

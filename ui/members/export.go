@@ -13,7 +13,7 @@ import (
 // export writes the members that match the search as CSV, page by page of the service.
 func export(v *page.Visit, w http.ResponseWriter) error {
 	params := searchParams(v)
-	list, err := client.Read[client.MemberList](v.API.ListMembers(v.Context(), params))
+	list, err := client.Decode[client.MemberList](v.API.ListMembers(v.Context(), params))
 	if err != nil {
 		return err
 	}
@@ -31,7 +31,7 @@ func export(v *page.Visit, w http.ResponseWriter) error {
 			return nil
 		}
 		text, params.Cursor = text[:0], list.NextCursor
-		if list, err = client.Read[client.MemberList](v.API.ListMembers(v.Context(), params)); err != nil {
+		if list, err = client.Decode[client.MemberList](v.API.ListMembers(v.Context(), params)); err != nil {
 			return err
 		}
 	}

@@ -49,7 +49,7 @@ func show(v *page.Visit) (page.Page, error) {
 		if params.Cursor = client.Optional(v.Query("cursor")); params.Cursor == nil {
 			params.Offset = client.Optional(min(v.QueryNumber("from"), maxOffset))
 		}
-		d.Members, err = client.Read[client.MemberList](v.API.ListMembers(ctx, params))
+		d.Members, err = client.Decode[client.MemberList](v.API.ListMembers(ctx, params))
 		return err
 	}, func(ctx context.Context) (err error) {
 		switch {
@@ -59,7 +59,7 @@ func show(v *page.Visit) (page.Page, error) {
 			d.Invitations, err = searchInvitations(ctx, v)
 			return err
 		}
-		d.Invitations, err = client.Read[client.ListInvitation](v.API.ListInvitations(ctx, &client.ListInvitationsParams{
+		d.Invitations, err = client.Decode[client.ListInvitation](v.API.ListInvitations(ctx, &client.ListInvitationsParams{
 			Limit: client.Optional(int64(perPage)), Offset: client.Optional(v.QueryNumber("invited")),
 		}))
 		return err
@@ -75,7 +75,7 @@ const maxInvitationsSearched = 1000
 func searchInvitations(ctx context.Context, v *page.Visit) (found client.ListInvitation, err error) {
 	q, role := strings.ToLower(v.Query("q")), v.Query("role")
 	for offset, total := int64(0), int64(1); offset < min(total, maxInvitationsSearched); {
-		list, err := client.Read[client.ListInvitation](v.API.ListInvitations(ctx, &client.ListInvitationsParams{
+		list, err := client.Decode[client.ListInvitation](v.API.ListInvitations(ctx, &client.ListInvitationsParams{
 			Limit: client.Optional(int64(perPage)), Offset: client.Optional(offset),
 		}))
 		if err != nil {
@@ -171,13 +171,13 @@ func refusal(text string) error { return &client.Refused{Status: http.StatusConf
 
 func changeRole(v *page.Visit) (page.Notice, error) {
 	role := client.MemberChangeBodyRole(v.PostFormValue("role"))
-	m, err := client.Read[client.Member](v.API.UpdateMember(v.Context(), v.PathValue("id"), nil, client.MemberChangeBody{Role: &role}))
+	m, err := client.Decode[client.Member](v.API.UpdateMember(v.Context(), v.PathValue("id"), nil, client.MemberChangeBody{Role: &role}))
 	return page.Notice{Text: memberName(m) + " is now " + string(m.DisplayRole) + "."}, err
 }
 
 func changeApproval(v *page.Visit) (page.Notice, error) {
 	may := v.PostFormValue("approve") == "true"
-	m, err := client.Read[client.Member](v.API.UpdateMember(v.Context(), v.PathValue("id"), nil,
+	m, err := client.Decode[client.Member](v.API.UpdateMember(v.Context(), v.PathValue("id"), nil,
 		client.MemberChangeBody{CanApproveLoops: &may}))
 	text := memberName(m) + " may approve loops."
 	if !may {
@@ -195,7 +195,7 @@ func remove(v *page.Visit) (page.Notice, error) {
 }
 
 func resend(v *page.Visit) (page.Notice, error) {
-	i, err := client.Read[client.Invitation](v.API.ResendInvitation(v.Context(), v.PathValue("id"), nil))
+	i, err := client.Decode[client.Invitation](v.API.ResendInvitation(v.Context(), v.PathValue("id"), nil))
 	return page.Notice{Text: "Resent to " + i.Email + ". It expires in 48 hours."}, err
 }
 

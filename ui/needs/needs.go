@@ -40,7 +40,7 @@ const (
 
 func show(v *page.Visit) (page.Page, error) {
 	offset := v.QueryNumber("offset")
-	inbox, err := client.Read[client.Inbox](v.API.ListInbox(v.Context(), &client.ListInboxParams{
+	inbox, err := client.Decode[client.Inbox](v.API.ListInbox(v.Context(), &client.ListInboxParams{
 		Limit: client.Optional(int64(perPage)), Offset: client.Optional(offset),
 	}))
 	title := "Needs You"
@@ -92,7 +92,7 @@ func (d *inboxData) load(v *page.Visit) error {
 	}
 	if refused {
 		loads = append(loads, func(ctx context.Context) error {
-			list, err := client.Read[client.MemberList](v.API.ListMembers(ctx, &client.ListMembersParams{Limit: client.Optional(int64(maxMembers))}))
+			list, err := client.Decode[client.MemberList](v.API.ListMembers(ctx, &client.ListMembersParams{Limit: client.Optional(int64(maxMembers))}))
 			d.People = list.Items
 			return err
 		})
@@ -107,7 +107,7 @@ func (d *inboxData) load(v *page.Visit) error {
 // factsOf returns the facts that a run recorded last, nil if none are on the newest page of
 // its events.
 func factsOf(ctx context.Context, v *page.Visit, run string) ([]string, error) {
-	list, err := client.Read[client.RunEventsBody](v.API.ListRunEvents(ctx, run, &client.ListRunEventsParams{Order: new(client.Desc)}))
+	list, err := client.Decode[client.RunEventsBody](v.API.ListRunEvents(ctx, run, &client.ListRunEventsParams{Order: new(client.Desc)}))
 	for _, e := range list.Items {
 		if e.Kind != "run.facts_recorded" {
 			continue
@@ -174,7 +174,7 @@ func mayAnswer(m client.Member, kind client.InboxItemKindId, lead bool) bool {
 
 // badge shows the number of decisions that the person can answer, for the navigation.
 func badge(v *page.Visit) (page.Page, error) {
-	inbox, err := client.Read[client.Inbox](v.API.ListInbox(v.Context(), &client.ListInboxParams{Limit: client.Optional(int64(1))}))
+	inbox, err := client.Decode[client.Inbox](v.API.ListInbox(v.Context(), &client.ListInboxParams{Limit: client.Optional(int64(1))}))
 	return page.Page{Part: badgeView(inbox.Head.Answerable)}, err
 }
 

@@ -126,7 +126,7 @@ func TestDownloadSetsCookies(t *testing.T) {
 	t.Cleanup(rest.Close)
 	a := &App{Service: client.NewService(rest.URL), Now: time.Now, Log: slog.New(slog.DiscardHandler)}
 	download := a.handler(Route{Public: true, Send: func(v *Visit, w http.ResponseWriter) error {
-		if _, err := client.Read[client.Workspace](v.API.GetWorkspace(v.Context(), nil)); err != nil {
+		if _, err := client.Decode[client.Workspace](v.API.GetWorkspace(v.Context(), nil)); err != nil {
 			return err
 		}
 		_, _ = io.WriteString(w, "one,")
@@ -171,7 +171,7 @@ func TestWorkspaceWithInvalidHeaderValueIsMissing(t *testing.T) {
 	for _, slug := range []string{"acme\x00", "acme\r\nX-A: b", "\u0085"} {
 		v := &Visit{Request: httptest.NewRequest(http.MethodGet, "/w/acme", nil)}
 		v.API = client.NewService("http://127.0.0.1:1").NewSession(v.Request, slug)
-		_, err := client.Read[client.Workspace](v.API.GetWorkspace(v.Context(), nil))
+		_, err := client.Decode[client.Workspace](v.API.GetWorkspace(v.Context(), nil))
 		status, _ := problem(client.AsRefused(err), err)
 		require.Equal(t, http.StatusNotFound, status, "%q", slug)
 	}

@@ -204,7 +204,7 @@ func (a *App) loadWorkspace(v *Visit, route Route) (err error) {
 	if seq, err := strconv.ParseInt(v.Header.Get(positionHeader), 10, 64); err == nil {
 		v.API.RequirePosition(seq)
 	}
-	v.Workspace, err = client.Read[client.Workspace](v.API.GetWorkspace(v.Context(), nil))
+	v.Workspace, err = client.Decode[client.Workspace](v.API.GetWorkspace(v.Context(), nil))
 	return err
 }
 
@@ -214,7 +214,7 @@ func (v *Visit) rereadWorkspace() {
 	if v.Slug() == "" || v.route.Public {
 		return
 	}
-	if workspace, err := client.Read[client.Workspace](v.API.GetWorkspace(v.Context(), nil)); err == nil {
+	if workspace, err := client.Decode[client.Workspace](v.API.GetWorkspace(v.Context(), nil)); err == nil {
 		v.Workspace = workspace
 	}
 }

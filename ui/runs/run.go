@@ -25,10 +25,10 @@ const eventsPerPage = 50
 func showRun(v *page.Visit) (page.Page, error) {
 	d := runData{IsNewest: v.Query("cursor") == "", PageTurned: strings.HasSuffix(v.Header.Get("HX-Target"), "#happened")}
 	err := v.Load(func(ctx context.Context) (err error) {
-		d.RunDetail, err = client.Read[client.RunDetail](v.API.GetRun(ctx, v.PathValue("id"), nil))
+		d.RunDetail, err = client.Decode[client.RunDetail](v.API.GetRun(ctx, v.PathValue("id"), nil))
 		return err
 	}, func(ctx context.Context) error {
-		list, err := client.Read[client.RunEventsBody](v.API.ListRunEvents(ctx, v.PathValue("id"), &client.ListRunEventsParams{
+		list, err := client.Decode[client.RunEventsBody](v.API.ListRunEvents(ctx, v.PathValue("id"), &client.ListRunEventsParams{
 			Order: new(client.Desc), Limit: client.Optional(int64(eventsPerPage)), Cursor: client.Optional(v.Query("cursor")),
 		}))
 		if d.Events = list.Items; list.NextCursor != nil {
@@ -58,7 +58,7 @@ func cancelQuestion(r client.Run) page.Question {
 }
 
 func askCancel(v *page.Visit) (page.Question, error) {
-	d, err := client.Read[client.RunDetail](v.API.GetRun(v.Context(), v.PathValue("id"), nil))
+	d, err := client.Decode[client.RunDetail](v.API.GetRun(v.Context(), v.PathValue("id"), nil))
 	return cancelQuestion(d.Run), err
 }
 

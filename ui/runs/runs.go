@@ -58,10 +58,10 @@ func show(v *page.Visit) (page.Page, error) {
 		params.Offset = client.Optional(v.QueryNumber("offset"))
 	}
 	err := v.Load(func(ctx context.Context) (err error) {
-		d.List, err = client.Read[client.RunList](v.API.ListRuns(ctx, params))
+		d.List, err = client.Decode[client.RunList](v.API.ListRuns(ctx, params))
 		return err
 	}, func(ctx context.Context) error {
-		list, err := client.Read[client.RepoList](v.API.ListRepos(ctx, nil))
+		list, err := client.Decode[client.RepoList](v.API.ListRepos(ctx, nil))
 		d.Repos = list.Items
 		return err
 	})

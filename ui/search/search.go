@@ -24,7 +24,7 @@ func show(v *page.Visit) (page.Page, error) {
 	if len(q) == 0 {
 		return page.Page{Part: view(v, client.SearchFound{})}, nil
 	}
-	found, err := client.Read[client.SearchFound](v.API.Search(v.Context(), &client.SearchParams{
+	found, err := client.Decode[client.SearchFound](v.API.Search(v.Context(), &client.SearchParams{
 		Q: string(q[:min(len(q), maxLetters)]), Limit: client.Optional(int64(perKind)),
 	}))
 	return page.Page{Part: view(v, found)}, err

@@ -59,7 +59,7 @@ func show(v *page.Visit) (page.Page, error) {
 	shown := page.Page{Title: "Service accounts", NavEntry: "members"}
 	if v.MayManage() {
 		err := v.Load(func(ctx context.Context) (err error) {
-			d.List, err = client.Read[client.ListServiceAccount](v.API.ListServiceAccounts(ctx, &client.ListServiceAccountsParams{
+			d.List, err = client.Decode[client.ListServiceAccount](v.API.ListServiceAccounts(ctx, &client.ListServiceAccountsParams{
 				Limit: client.Optional(int64(perPage)), Offset: client.Optional(v.QueryNumber("offset")),
 			}))
 			return err
@@ -79,7 +79,7 @@ func create(v *page.Visit) (page.Notice, error) {
 	for _, scope := range f.scopes {
 		body.Scopes = append(body.Scopes, client.NewAccountBodyScopes(scope))
 	}
-	newToken, err := client.Read[client.TokenAnswerBody](v.API.CreateServiceAccount(v.Context(),
+	newToken, err := client.Decode[client.TokenAnswerBody](v.API.CreateServiceAccount(v.Context(),
 		&client.CreateServiceAccountParams{IdempotencyKey: v.IdempotencyKey()}, body))
 	if err != nil {
 		if r := client.AsRefused(err); r != nil {
@@ -93,7 +93,7 @@ func create(v *page.Visit) (page.Notice, error) {
 }
 
 func rotate(v *page.Visit) (page.Notice, error) {
-	newToken, err := client.Read[client.TokenAnswerBody](v.API.RotateServiceAccount(v.Context(), v.PathValue("id"),
+	newToken, err := client.Decode[client.TokenAnswerBody](v.API.RotateServiceAccount(v.Context(), v.PathValue("id"),
 		&client.RotateServiceAccountParams{IdempotencyKey: v.IdempotencyKey()}))
 	if err != nil {
 		return page.Notice{}, err
@@ -103,7 +103,7 @@ func rotate(v *page.Visit) (page.Notice, error) {
 }
 
 func revoke(v *page.Visit) (page.Notice, error) {
-	a, err := client.Read[client.ServiceAccount](v.API.RevokeServiceAccount(v.Context(), v.PathValue("id"), nil))
+	a, err := client.Decode[client.ServiceAccount](v.API.RevokeServiceAccount(v.Context(), v.PathValue("id"), nil))
 	return page.Notice{Text: a.Name + " is revoked. Its token has stopped working."}, err
 }
 
@@ -125,7 +125,7 @@ func revokeQuestion(a client.ServiceAccount) page.Question {
 func askAboutAccount(question func(client.ServiceAccount) page.Question) func(*page.Visit) (page.Question, error) {
 	return func(v *page.Visit) (page.Question, error) {
 		a, ok, err := page.Find(func(offset int64) ([]client.ServiceAccount, int64, error) {
-			list, err := client.Read[client.ListServiceAccount](v.API.ListServiceAccounts(v.Context(), &client.ListServiceAccountsParams{
+			list, err := client.Decode[client.ListServiceAccount](v.API.ListServiceAccounts(v.Context(), &client.ListServiceAccountsParams{
 				Limit: client.Optional(int64(perPage)), Offset: client.Optional(offset),
 			}))
 			return list.Items, list.Total, err

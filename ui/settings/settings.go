@@ -59,7 +59,7 @@ func rename(v *page.Visit) (page.Notice, error) {
 	if body.Name == nil && body.Slug == nil {
 		return page.Notice{Text: "Nothing has changed."}, nil
 	}
-	w, err := client.Read[client.Workspace](v.API.RenameWorkspace(v.Context(), nil, body))
+	w, err := client.Decode[client.Workspace](v.API.RenameWorkspace(v.Context(), nil, body))
 	if r := client.AsRefused(err); r != nil {
 		f.refused = map[string]string{"name": r.FieldError("name"), "slug": r.FieldError("slug")}
 		if r.Code == "slug_taken" {

@@ -64,6 +64,9 @@ func (j *Job) bubblewrapOptions(env []string) []string {
 	for _, name := range append(etcPaths, j.Mounts...) {
 		w = append(w, "--ro-bind-try", name, name)
 	}
+	if j.Input != nil {
+		w = append(w, "--ro-bind", filepath.Join(j.Dir, inFolder), "/in")
+	}
 	w = append(w,
 		"--ro-bind", filepath.Join(j.Dir, "passwd"), "/etc/passwd", "--ro-bind", filepath.Join(j.Dir, "group"), "/etc/group",
 		"--proc", "/proc", "--dev", "/dev", "--dir", "/var/tmp",

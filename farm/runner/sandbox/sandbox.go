@@ -56,6 +56,7 @@ type Config struct {
 	HostNetwork bool // whether steps use the machine's network
 	Limits      Limits
 	Mounts      []string // folders mounted read-only in bubblewrap, besides /usr
+	Input       []byte   // of the file that steps find as $SVC_IN/task.json; nil is none
 }
 
 // Limits limit the resources of a job; 0 is no limit, except of Processes.
@@ -81,7 +82,10 @@ const (
 	workFolder = "work"
 	homeFolder = "home"
 	tempFolder = "tmp"
+	inFolder   = "in" // only of a job with an input
 )
+
+const inputFile = "task.json"
 
 // New creates the job's folder and control group. The caller must call [Job.Remove]. The error
 // wraps [errors.ErrUnsupported] for an unknown kind.
@@ -107,12 +111,37 @@ func New(c Config) (*Job, error) {
 			return nil, err
 		}
 	}
+	if c.Input != nil {
+		if err := writeInput(filepath.Join(c.Dir, inFolder), c.Input); err != nil {
+			return nil, err
+		}
+	}
 	j.group = newGroup(c.Name, c.Limits)
 	return j, nil
 }
 
+// writeInput writes the job's input into a folder of its own, which bubblewrap shows read-only.
+func writeInput(dir string, input []byte) error {
+	err := os.Mkdir(dir, 0o700)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, inputFile), input, 0o400)
+	}
+	if err != nil {
+		return fmt.Errorf("write the job's input: %w", err)
+	}
+	return nil
+}
+
 // Work returns the steps' working directory, as a path outside of the sandbox.
 func (j *Job) Work() string { return filepath.Join(j.Dir, workFolder) }
+
+// InWork returns the path of a file in the working directory, as steps see it.
+func (j *Job) InWork(name string) string {
+	if j.Kind == Bubblewrap {
+		return filepath.Join("/work", name)
+	}
+	return filepath.Join(j.Work(), name)
+}
 
 // Home returns the steps' home, as a path outside of the sandbox.
 func (j *Job) Home() string { return filepath.Join(j.Dir, homeFolder) }
@@ -121,14 +150,21 @@ const systemPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin
 
 // Env returns the variables that the sandbox gives to each step.
 func (j *Job) Env() []string {
-	path := systemPath
+	path, in := systemPath, filepath.Join(j.Dir, inFolder)
+	var env []string
 	if j.Kind == Bubblewrap {
-		return []string{path, "HOME=/home/runner", "TMPDIR=/tmp", "USER=runner", "LOGNAME=runner", "LANG=C.UTF-8", Marker + "=" + j.Name}
+		in = "/in"
+		env = []string{"HOME=/home/runner", "TMPDIR=/tmp", "USER=runner", "LOGNAME=runner"}
+	} else {
+		if own := os.Getenv("PATH"); own != "" {
+			path = "PATH=" + own
+		}
+		env = []string{"HOME=" + j.Home(), "TMPDIR=" + filepath.Join(j.Dir, tempFolder)}
 	}
-	if own := os.Getenv("PATH"); own != "" {
-		path = "PATH=" + own
+	if j.Input != nil {
+		env = append(env, "SVC_IN="+in)
 	}
-	return []string{path, "HOME=" + j.Home(), "TMPDIR=" + filepath.Join(j.Dir, tempFolder), "LANG=C.UTF-8", Marker + "=" + j.Name}
+	return append(env, path, "LANG=C.UTF-8", Marker+"="+j.Name)
 }
 
 // Remove kills what is left of the job and removes its folder.

@@ -1,0 +1,19 @@
+package aggregates
+
+import (
+	"bytes"
+	"slices"
+
+	"svc/events"
+)
+
+// OpenJobs returns the jobs that the run requested and has not seen end, sorted by id.
+func (r *Run) OpenJobs() (ids []events.ID) {
+	for _, j := range r.p.Jobs {
+		if j.State == "" {
+			ids = append(ids, j.Job)
+		}
+	}
+	slices.SortFunc(ids, func(a, b events.ID) int { return bytes.Compare(a[:], b[:]) })
+	return ids
+}

@@ -1,0 +1,138 @@
+package commands
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"svc/aggregates"
+	"svc/events"
+	"svc/fault"
+)
+
+// The reasons for which a run cannot have what another one has.
+var (
+	ErrSlotTaken = fault.New(fault.Conflict, "slot_taken", "Another run has this place.")
+	ErrLaneTaken = fault.New(fault.Conflict, "lane_taken", "Another run is merging into this branch.")
+)
+
+// Progress returns what is known of a run, as the log says. Its status is "" if there is no such run.
+func (h *Handler) Progress(ctx context.Context, workspace, run events.ID) (p *aggregates.Progress, err error) {
+	within, cancel := withDeadline(ctx)
+	defer cancel()
+	w := &work{handler: h, meta: Meta{Workspace: workspace}, decide: func(ctx context.Context, w *work) error {
+		return inspect(ctx, w, run, func(r *aggregates.Run) error {
+			p = new(r.Progress(run, w.versionOf(run)))
+			return nil
+		})
+	}}
+	if _, err := w.run(within); err != nil {
+		return nil, fmt.Errorf("load run %s: %w", run, err)
+	}
+	return p, nil
+}
+
+// StartRun gives a queued run its places among the active runs of the workspace and of the repository. After is as
+// in [RecordRun].
+type StartRun struct {
+	Meta
+	Run            events.ID
+	After          int
+	Slot, RepoSlot int
+}
+
+// StartRun refuses a place that another run has.
+func (h *Handler) StartRun(ctx context.Context, c StartRun) (Result, error) {
+	return h.execute(ctx, c.Meta, c, onRun(c.Run, func(_ context.Context, w *work, run *aggregates.Run) ([]events.Event, error) {
+		if err := w.requireVersion(c.Run, c.After); err != nil {
+			return nil, err
+		}
+		return run.Record(
+			events.RunStarted{Slot: c.Slot, RepoSlot: c.RepoSlot},
+			events.RunStageEntered{Stage: events.StageAnalyze, Attempt: 1},
+		)
+	}))
+}
+
+// EnterLane gives an approved run the turn to merge. After is as in [RecordRun].
+type EnterLane struct {
+	Meta
+	Run   events.ID
+	After int
+}
+
+// EnterLane refuses the turn while another run has it.
+func (h *Handler) EnterLane(ctx context.Context, c EnterLane) (Result, error) {
+	return h.execute(ctx, c.Meta, c, onRun(c.Run, func(_ context.Context, w *work, run *aggregates.Run) ([]events.Event, error) {
+		if err := w.requireVersion(c.Run, c.After); err != nil {
+			return nil, err
+		}
+		p := run.Progress(c.Run, 0)
+		if p.Base == nil {
+			return nil, aggregates.ErrRunOutOfStep
+		}
+		return run.Record(events.RunLaneEntered{Branch: p.Base.Branch})
+	}))
+}
+
+// moveKeys claims the keys that a run holds from now on, and releases those that it does not hold any more.
+func (w *work) moveKeys(id events.ID, before, after *aggregates.Run) {
+	had, has := before.Keys(), after.Keys()
+	for _, key := range has {
+		if !slices.Contains(had, key) {
+			w.claim(events.Claim{Key: key, Owner: id}, takenKey(key))
+		}
+	}
+	for _, key := range had {
+		if !slices.Contains(has, key) {
+			w.releases = append(w.releases, events.Claim{Key: key, Owner: id})
+		}
+	}
+}
+
+// takenKey returns what it means if another run holds a key.
+func takenKey(key string) *fault.Fault {
+	switch kind, _, _ := strings.Cut(key, "/"); kind {
+	case "issue":
+		return aggregates.ErrQueued
+	case "merge_lane":
+		return ErrLaneTaken
+	}
+	return ErrSlotTaken
+}
+
+// RetryRun queues the issue of a run that has ended once more.
+type RetryRun struct {
+	Meta `json:"-"`
+	Run  events.ID `json:"runId"`
+	New  events.ID `json:"-"` // id of the new run
+}
+
+func (c RetryRun) denial() events.CommandDenied { return denialOf(events.RunQueued{}, c.Run) }
+
+// RetryRun refuses a run that has not ended, an issue that has another active run, and callers who may not queue
+// issues.
+func (h *Handler) RetryRun(ctx context.Context, c RetryRun) (Result, error) {
+	return h.execute(ctx, c.Meta, c, ifAllowed(events.QueueIssues, func(ctx context.Context, w *work) error {
+		var p aggregates.Progress
+		err := inspect(ctx, w, c.Run, func(r *aggregates.Run) error {
+			p = r.Progress(c.Run, 0)
+			return nil
+		})
+		switch {
+		case err != nil:
+			return err
+		case p.Status == "":
+			return aggregates.ErrNoRun
+		case !p.Over():
+			return aggregates.ErrRunGoesOn
+		}
+		return onStream(c.New, func(_ context.Context, w *work, run *aggregates.Run) ([]events.Event, error) {
+			w.claim(events.Claim{Key: events.IssueKey(p.Repo.ID, p.Issue), Owner: c.New}, aggregates.ErrQueued)
+			w.answer = RunAnswer{Run: c.New}
+			list, err := run.Queue(events.RunQueued{Repo: p.Repo, IssueNumber: p.Issue, IssueTitle: p.Title, IssueBody: p.Body, RetryOf: c.Run})
+			return append(list, events.RunHumanIntervened{Repo: p.Repo.ID, What: events.InterventionRetry}), err
+		})(ctx, w)
+	}))
+}

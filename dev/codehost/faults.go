@@ -1,0 +1,243 @@
+package codehost
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"io"
+	"maps"
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"svc/http/reply"
+)
+
+// A faultRule says what goes wrong with requests that match it. Tests add rules by POST /_test/faults.
+type faultRule struct {
+	Match struct {
+		Method string `json:"method"` // any if it is empty
+		Path   string `json:"path"`   // a regular expression
+	} `json:"match"`
+	Kind       string `json:"kind"`
+	Status     int    `json:"status"`
+	Message    string `json:"message"`
+	Body       string `json:"body"`
+	RetryAfter int    `json:"retryAfter"` // seconds
+	Delay      int    `json:"delay"`      // milliseconds
+	Times      int    `json:"times"`      // 0: until the rules are removed
+	After      bool   `json:"after"`      // the work is done before the answer fails
+	Hits       int    `json:"hits"`       // how often it has matched
+
+	path *regexp.Regexp
+}
+
+// Kinds of faults.
+const (
+	faultDelay     = "delay"       // answers after Delay
+	faultStatus    = "status"      // answers Status with Message
+	faultRateLimit = "rate_limit"  // the limit is used up; with RetryAfter, a secondary limit
+	faultCut       = "cut"         // closes the connection; with After, in the middle of the answer
+	faultTwice     = "twice"       // does the work twice, as if a proxy had sent the request again
+	faultStale     = "stale"       // pull requests have the head before the last push
+	faultBody      = "body"        // answers 200 and Body
+	faultPush      = "refuse_push" // each ref of the push is refused with Message
+)
+
+var faultKinds = []string{faultDelay, faultStatus, faultRateLimit, faultCut, faultTwice, faultStale, faultBody, faultPush}
+
+const (
+	maxFaults = 100
+	maxDelay  = 60_000 // milliseconds
+)
+
+// faults are the rules, the first of which applies that matches.
+type faults struct {
+	mu   sync.Mutex
+	list []*faultRule
+}
+
+func (f *faults) add(w http.ResponseWriter, r *http.Request) {
+	var rule faultRule
+	d := json.NewDecoder(r.Body)
+	d.DisallowUnknownFields()
+	err := d.Decode(&rule)
+	if err == nil {
+		rule.path, err = regexp.Compile(rule.Match.Path)
+	}
+	switch {
+	case err != nil:
+		refuse(w, http.StatusUnprocessableEntity, err.Error())
+		return
+	case !slices.Contains(faultKinds, rule.Kind) || rule.Kind == faultStatus && (rule.Status < 400 || rule.Status > 599):
+		refuse(w, http.StatusUnprocessableEntity, "want one of the kinds "+strings.Join(faultKinds, ", ")+", and of status a status")
+		return
+	case rule.Delay < 0 || rule.Delay > maxDelay || rule.RetryAfter < 0 || rule.Times < 0:
+		refuse(w, http.StatusUnprocessableEntity, "want numbers of 0 and above, and a minute at most")
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.list) >= maxFaults {
+		refuse(w, http.StatusUnprocessableEntity, "there are too many faults")
+		return
+	}
+	f.list = append(f.list, &rule)
+	reply.JSON(w, http.StatusCreated, rule)
+}
+
+func (f *faults) show(w http.ResponseWriter, _ *http.Request) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	reply.JSON(w, http.StatusOK, map[string]any{"faults": append([]*faultRule{}, f.list...)})
+}
+
+func (f *faults) clear(w http.ResponseWriter, _ *http.Request) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.list = nil
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// take returns the rule for a request, if there is one that applies once more.
+func (f *faults) take(r *http.Request) *faultRule {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, rule := range f.list {
+		if (rule.Match.Method == "" || rule.Match.Method == r.Method) && rule.path.MatchString(r.URL.Path) &&
+			(rule.Times == 0 || rule.Hits < rule.Times) {
+			rule.Hits++
+			return rule
+		}
+	}
+	return nil
+}
+
+// inject applies faults to the requests for next. Nil faults are none.
+func (f *faults) inject(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if f == nil || strings.HasPrefix(r.URL.Path, "/_test/") {
+			next.ServeHTTP(w, r)
+			return
+		}
+		rule := f.take(r)
+		if rule == nil {
+			next.ServeHTTP(w, r)
+			return
+		}
+		rule.apply(w, r, next)
+	})
+}
+
+func (f *faultRule) apply(w http.ResponseWriter, r *http.Request, next http.Handler) {
+	if f.Delay > 0 {
+		select {
+		case <-time.After(time.Duration(f.Delay) * time.Millisecond):
+		case <-r.Context().Done():
+			return
+		}
+	}
+	switch f.Kind {
+	case faultDelay:
+		next.ServeHTTP(w, r)
+		return
+	case faultStale:
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), staleKey{}, true)))
+		return
+	case faultPush:
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), refusedPushKey{}, f.Message)))
+		return
+	}
+	done := newKept()
+	if f.After || f.Kind == faultTwice {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			refuse(w, http.StatusBadRequest, "Problems reading the body")
+			return
+		}
+		again := func() *http.Request {
+			c := r.Clone(r.Context())
+			c.Body = io.NopCloser(bytes.NewReader(body))
+			return c
+		}
+		next.ServeHTTP(done, again())
+		if f.Kind == faultTwice {
+			next.ServeHTTP(w, again())
+			return
+		}
+	}
+	f.answer(w, done)
+}
+
+// answer answers a request whose work was or was not done.
+func (f *faultRule) answer(w http.ResponseWriter, done *kept) {
+	switch f.Kind {
+	case faultCut:
+		if f.After {
+			maps.Copy(w.Header(), done.header)
+			w.Header().Set("Content-Length", strconv.Itoa(done.body.Len()))
+			w.WriteHeader(done.status)
+			_, _ = w.Write(done.body.Bytes()[:done.body.Len()/2])
+			_ = http.NewResponseController(w).Flush()
+		}
+		panic(http.ErrAbortHandler)
+	case faultRateLimit:
+		f.limit(w)
+	case faultBody:
+		w.Header().Set("Content-Type", "application/json; charset=utf-8")
+		w.WriteHeader(cmp.Or(f.Status, http.StatusOK))
+		_, _ = io.WriteString(w, f.Body)
+	default:
+		if f.RetryAfter > 0 {
+			w.Header().Set("Retry-After", strconv.Itoa(f.RetryAfter))
+		}
+		refuse(w, f.Status, cmp.Or(f.Message, http.StatusText(f.Status)))
+	}
+}
+
+// limit answers as GitHub does if a limit is used up.
+func (f *faultRule) limit(w http.ResponseWriter) {
+	if f.RetryAfter > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(f.RetryAfter))
+		refuse(w, cmp.Or(f.Status, http.StatusForbidden), "You have exceeded a secondary rate limit. Please wait a few minutes before you try again.")
+		return
+	}
+	w.Header().Set("X-RateLimit-Limit", strconv.Itoa(hourly))
+	w.Header().Set("X-RateLimit-Remaining", "0")
+	w.Header().Set("X-RateLimit-Used", strconv.Itoa(hourly))
+	w.Header().Set("X-RateLimit-Reset", strconv.FormatInt(time.Now().Add(time.Minute).Unix(), 10))
+	w.Header().Set("X-RateLimit-Resource", "core")
+	refuse(w, cmp.Or(f.Status, http.StatusForbidden), "API rate limit exceeded for user ID 1.")
+}
+
+type (
+	staleKey       struct{}
+	refusedPushKey struct{}
+)
+
+// stale reports whether pull requests show the head before the last push.
+func stale(ctx context.Context) bool { return ctx.Value(staleKey{}) != nil }
+
+// refusedPush returns with which words a push is refused, or "".
+func refusedPush(ctx context.Context) string {
+	text, _ := ctx.Value(refusedPushKey{}).(string)
+	return text
+}
+
+// A kept is an answer that is not sent.
+type kept struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+func newKept() *kept { return &kept{header: http.Header{}, status: http.StatusOK} }
+
+func (k *kept) Header() http.Header            { return k.header }
+func (k *kept) WriteHeader(status int)         { k.status = status }
+func (k *kept) Write(text []byte) (int, error) { return k.body.Write(text) }

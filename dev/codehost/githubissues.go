@@ -1,0 +1,362 @@
+package codehost
+
+import (
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Limits of what is written.
+const (
+	maxTitle = 256
+	maxText  = 65536
+)
+
+// association says what somebody is to a repository.
+func (v *visit) association(login string) string {
+	owner, _, _ := strings.Cut(v.repo.Name, "/")
+	switch {
+	case login == owner:
+		return "OWNER"
+	case v.h.permission(v.repo, login) == "write":
+		return "COLLABORATOR"
+	}
+	return "NONE"
+}
+
+// issue returns an issue or a pull request as the list of issues has it.
+func (v *visit) issue(i *issue) object {
+	in, page := v.in("/issues/%d", i.Number), v.web("/issues/%d", i.Number)
+	if i.Pull != nil {
+		page = v.web("/pull/%d", i.Number)
+	}
+	reactions := object{"url": in + "/reactions", "total_count": 0}
+	for _, name := range []string{"+1", "-1", "laugh", "hooray", "confused", "heart", "rocket", "eyes"} {
+		reactions[name] = 0
+	}
+	out := object{
+		"id": i.ID, "node_id": nodeID("Issue", i.ID), "number": i.Number, "title": i.Title, "body": textOrNull(i.Body), "state": i.state(),
+		"state_reason": textOrNull(i.Reason), "user": v.user(i.Author), "labels": v.labels(i.Labels), "assignee": nil, "assignees": []object{},
+		"milestone": nil, "locked": false, "active_lock_reason": nil, "comments": len(i.Comments),
+		"created_at": stamp(i.CreatedAt), "updated_at": stamp(i.UpdatedAt), "closed_at": stampOrNull(i.ClosedAt), "closed_by": v.userOrNull(i.ClosedBy),
+		"author_association": v.association(i.Author), "reactions": reactions, "performed_via_github_app": nil,
+		"url": in, "repository_url": v.in(""), "labels_url": in + "/labels{/name}", "comments_url": in + "/comments", "events_url": in + "/events",
+		"timeline_url": in + "/timeline", "html_url": page,
+	}
+	if i.Pull != nil {
+		out["draft"] = i.Pull.Draft
+		out["pull_request"] = object{
+			"url": v.in("/pulls/%d", i.Number), "html_url": page, "diff_url": page + ".diff", "patch_url": page + ".patch",
+			"merged_at": stampOrNull(i.Pull.MergedAt),
+		}
+	}
+	return out
+}
+
+func (v *visit) labels(names []string) []object {
+	list := []object{}
+	for _, name := range names {
+		id := idFor(v.repo.Name + " " + name)
+		list = append(list, object{
+			"id": id, "node_id": nodeID("Label", id), "url": v.in("/labels/%s", escaped(name)), "name": name, "color": "ededed",
+			"default": false, "description": nil,
+		})
+	}
+	return list
+}
+
+// listIssues lists issues and pull requests, the newest first.
+func listIssues(v *visit) (int, any, error) {
+	query := v.URL.Query()
+	since, err := v.since()
+	if err != nil {
+		return 0, nil, err
+	}
+	var list []*issue
+	for _, i := range slices.Backward(v.repo.Issues) {
+		if ofState(i, query.Get("state")) && i.hasLabels(query.Get("labels")) && !i.UpdatedAt.Before(since) &&
+			(query.Get("creator") == "" || query.Get("creator") == i.Author) {
+			list = append(list, i)
+		}
+	}
+	order(list, query.Get("sort"), query.Get("direction"))
+	out := []object{}
+	for _, i := range paged(v, list) {
+		out = append(out, v.issue(i))
+	}
+	return http.StatusOK, out, nil
+}
+
+// ofState reports whether i has a state: open, closed or all, by default open.
+func ofState(i *issue, state string) bool {
+	switch state {
+	case "all":
+		return true
+	case "closed":
+		return i.Closed
+	}
+	return !i.Closed
+}
+
+func (i *issue) hasLabels(text string) bool {
+	for name := range strings.SplitSeq(text, ",") {
+		if name != "" && !slices.Contains(i.Labels, name) {
+			return false
+		}
+	}
+	return true
+}
+
+// order sorts a list that is in the order of creation, the newest first.
+func order(list []*issue, by, direction string) {
+	of := func(i *issue) time.Time { return i.CreatedAt }
+	switch by {
+	case "updated":
+		of = func(i *issue) time.Time { return i.UpdatedAt }
+	case "comments":
+		of = func(i *issue) time.Time { return time.Unix(int64(len(i.Comments)), 0) }
+	}
+	slices.SortStableFunc(list, func(a, b *issue) int { return of(b).Compare(of(a)) })
+	if direction == "asc" {
+		slices.Reverse(list)
+	}
+}
+
+// checkText checks a title and a body.
+func checkText(resource, title, body string) error {
+	switch {
+	case strings.TrimSpace(title) == "":
+		return invalid(resource, "title", "missing_field", "")
+	case len([]rune(title)) > maxTitle:
+		return invalid(resource, "title", "custom", "title is too long (maximum is 256 characters)")
+	case len([]rune(body)) > maxText:
+		return invalid(resource, "body", "custom", "body is too long (maximum is 65536 characters)")
+	}
+	return nil
+}
+
+func createIssue(v *visit) (int, any, error) {
+	var in struct {
+		Title, Body string
+		Labels      []any
+	}
+	if err := v.read(&in); err != nil {
+		return 0, nil, err
+	}
+	if v.repo.NoIssues {
+		return 0, nil, &apiError{status: http.StatusGone, message: "Issues are disabled for this repo"}
+	}
+	if err := checkText("Issue", in.Title, in.Body); err != nil {
+		return 0, nil, err
+	}
+	i := v.repo.addIssue(v.who.login, in.Title, in.Body, labelNames(in.Labels), v.h.now())
+	v.h.counts.add(v.repo.Name, func(c *effects) { c.Issues++ })
+	v.head.Set("Location", v.in("/issues/%d", i.Number))
+	return http.StatusCreated, v.issue(i), v.repo.save()
+}
+
+// labelNames reads labels, each a name or an object with a name.
+func labelNames(list []any) (names []string) {
+	for _, one := range list {
+		if fields, ok := one.(map[string]any); ok {
+			one = fields["name"]
+		}
+		if name, ok := one.(string); ok && name != "" && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// findIssue returns the issue in the path.
+func (v *visit) findIssue() (*issue, error) {
+	n, err := v.number()
+	if err != nil {
+		return nil, err
+	}
+	if i := v.repo.issue(n); i != nil {
+		return i, nil
+	}
+	return nil, errNotFound
+}
+
+func getIssue(v *visit) (int, any, error) {
+	i, err := v.findIssue()
+	if err != nil {
+		return 0, nil, err
+	}
+	return http.StatusOK, v.issue(i), nil
+}
+
+// An edit is a change of an issue or a pull request.
+type edit struct {
+	Title, Body, State, Base *string
+	StateReason              *string `json:"state_reason"`
+	Labels                   *[]any
+}
+
+// apply changes i. What belongs to pull requests alone has been done.
+func (e edit) apply(v *visit, i *issue) error {
+	title, body, now := i.Title, i.Body, v.h.now()
+	if e.Title != nil {
+		title = *e.Title
+	}
+	if e.Body != nil {
+		body = *e.Body
+	}
+	if err := checkText("Issue", title, body); err != nil {
+		return err
+	}
+	if e.State != nil && *e.State != "open" && *e.State != "closed" {
+		return invalid("Issue", "state", "invalid", "")
+	}
+	i.Title, i.Body, i.UpdatedAt = title, body, now
+	if e.Labels != nil {
+		i.Labels = append([]string{}, labelNames(*e.Labels)...)
+	}
+	switch {
+	case e.State == nil || *e.State == i.state():
+	case *e.State == "open":
+		i.reopen(now)
+	case i.Pull != nil:
+		i.close(v.who.login, "", now)
+		v.h.counts.add(v.repo.Name, func(c *effects) { c.PullsClosed++ })
+	default:
+		reason := "completed"
+		if e.StateReason != nil && *e.StateReason == "not_planned" {
+			reason = *e.StateReason
+		}
+		i.close(v.who.login, reason, now)
+	}
+	return v.repo.save()
+}
+
+func patchIssue(v *visit) (int, any, error) {
+	i, err := v.findIssue()
+	if err != nil {
+		return 0, nil, err
+	}
+	var in edit
+	if err := v.read(&in); err != nil {
+		return 0, nil, err
+	}
+	if i.Pull != nil {
+		if err := v.mayReopen(i, in.State); err != nil {
+			return 0, nil, err
+		}
+	}
+	if err := in.apply(v, i); err != nil {
+		return 0, nil, err
+	}
+	return http.StatusOK, v.issue(i), nil
+}
+
+func (v *visit) comment(i *issue, c *comment) object {
+	in, page := v.in("/issues/comments/%d", c.ID), v.web("/issues/%d#issuecomment-%d", i.Number, c.ID)
+	if i.Pull != nil {
+		page = v.web("/pull/%d#issuecomment-%d", i.Number, c.ID)
+	}
+	return object{
+		"id": c.ID, "node_id": nodeID("IssueComment", c.ID), "url": in, "html_url": page, "issue_url": v.in("/issues/%d", i.Number),
+		"body": c.Body, "user": v.user(c.Author), "created_at": stamp(c.CreatedAt), "updated_at": stamp(c.UpdatedAt),
+		"author_association": v.association(c.Author), "performed_via_github_app": nil,
+	}
+}
+
+// getComments answers /issues/7/comments and /issues/comments/7.
+func getComments(v *visit) (int, any, error) {
+	switch {
+	case v.PathValue("number") == "comments":
+		return getComment(v)
+	case v.PathValue("comment") == "comments":
+		return listComments(v)
+	}
+	return 0, nil, errNotFound
+}
+
+func listComments(v *visit) (int, any, error) {
+	i, err := v.findIssue()
+	if err != nil {
+		return 0, nil, err
+	}
+	since, err := v.since()
+	if err != nil {
+		return 0, nil, err
+	}
+	list := slices.DeleteFunc(slices.Clone(i.Comments), func(c *comment) bool { return c.UpdatedAt.Before(since) })
+	out := []object{}
+	for _, c := range paged(v, list) {
+		out = append(out, v.comment(i, c))
+	}
+	return http.StatusOK, out, nil
+}
+
+// readComment reads the body of a comment.
+func (v *visit) readComment() (string, error) {
+	var in struct{ Body string }
+	if err := v.read(&in); err != nil {
+		return "", err
+	}
+	switch {
+	case strings.TrimSpace(in.Body) == "":
+		return "", invalid("IssueComment", "body", "missing_field", "")
+	case len([]rune(in.Body)) > maxText:
+		return "", invalid("IssueComment", "body", "custom", "body is too long (maximum is 65536 characters)")
+	}
+	return in.Body, nil
+}
+
+func createComment(v *visit) (int, any, error) {
+	i, err := v.findIssue()
+	if err != nil {
+		return 0, nil, err
+	}
+	text, err := v.readComment()
+	if err != nil {
+		return 0, nil, err
+	}
+	c := v.repo.addComment(i, v.who.login, text, v.h.now())
+	v.h.counts.add(v.repo.Name, func(c *effects) { c.Comments++ })
+	v.head.Set("Location", v.in("/issues/comments/%d", c.ID))
+	return http.StatusCreated, v.comment(i, c), v.repo.save()
+}
+
+// findComment returns the comment in the path with its issue.
+func (v *visit) findComment() (*issue, *comment, error) {
+	id, err := strconv.ParseInt(v.PathValue("comment"), 10, 64)
+	if err != nil {
+		return nil, nil, errNotFound
+	}
+	if i, c := v.repo.comment(id); c != nil {
+		return i, c, nil
+	}
+	return nil, nil, errNotFound
+}
+
+func getComment(v *visit) (int, any, error) {
+	i, c, err := v.findComment()
+	if err != nil {
+		return 0, nil, err
+	}
+	return http.StatusOK, v.comment(i, c), nil
+}
+
+// patchComment edits a comment: one's own, or with the right to push any.
+func patchComment(v *visit) (int, any, error) {
+	i, c, err := v.findComment()
+	if err != nil {
+		return 0, nil, err
+	}
+	if c.Author != v.who.login && !v.who.mayPush(v.repo) {
+		return 0, nil, errForbidden
+	}
+	text, err := v.readComment()
+	if err != nil {
+		return 0, nil, err
+	}
+	c.Body, c.UpdatedAt, i.UpdatedAt = text, v.h.now(), v.h.now()
+	v.h.counts.add(v.repo.Name, func(c *effects) { c.CommentsEdited++ })
+	return http.StatusOK, v.comment(i, c), v.repo.save()
+}

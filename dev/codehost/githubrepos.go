@@ -1,0 +1,220 @@
+package codehost
+
+import (
+	"cmp"
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"svc/dev/codehost/bare"
+)
+
+// nodeID is an id of GitHub's other interface.
+func nodeID(kind string, id int64) string {
+	return base64.StdEncoding.EncodeToString(fmt.Appendf(nil, "0%d:%s%d", len(kind), kind, id))
+}
+
+// user returns an account as other objects name it.
+func (v *visit) user(login string) object {
+	p, in := v.h.account(login), v.api("/users/%s", login)
+	out := object{
+		"login": login, "id": p.ID, "node_id": nodeID("User", p.ID), "gravatar_id": "", "type": "User", "site_admin": false,
+		"avatar_url": base(v.Request) + "/avatars/" + login, "html_url": base(v.Request) + "/" + login, "url": in,
+		"user_view_type": "public",
+	}
+	for name, path := range map[string]string{
+		"followers_url": "/followers", "following_url": "/following{/other_user}", "gists_url": "/gists{/gist_id}",
+		"starred_url": "/starred{/owner}{/repo}", "subscriptions_url": "/subscriptions", "organizations_url": "/orgs",
+		"repos_url": "/repos", "events_url": "/events{/privacy}", "received_events_url": "/received_events",
+	} {
+		out[name] = in + path
+	}
+	return out
+}
+
+// userOrNull is null for "".
+func (v *visit) userOrNull(login string) any {
+	if login == "" {
+		return nil
+	}
+	return v.user(login)
+}
+
+// repositoryLinks are the addresses that a repository names, below its own.
+var repositoryLinks = map[string]string{
+	"archive_url": "/{archive_format}{/ref}", "assignees_url": "/assignees{/user}", "blobs_url": "/git/blobs{/sha}",
+	"branches_url": "/branches{/branch}", "collaborators_url": "/collaborators{/collaborator}", "comments_url": "/comments{/number}",
+	"commits_url": "/commits{/sha}", "compare_url": "/compare/{base}...{head}", "contents_url": "/contents/{+path}",
+	"contributors_url": "/contributors", "deployments_url": "/deployments", "downloads_url": "/downloads", "events_url": "/events",
+	"forks_url": "/forks", "git_commits_url": "/git/commits{/sha}", "git_refs_url": "/git/refs{/sha}", "git_tags_url": "/git/tags{/sha}",
+	"hooks_url": "/hooks", "issue_comment_url": "/issues/comments{/number}", "issue_events_url": "/issues/events{/number}",
+	"issues_url": "/issues{/number}", "keys_url": "/keys{/key_id}", "labels_url": "/labels{/name}", "languages_url": "/languages",
+	"merges_url": "/merges", "milestones_url": "/milestones{/number}", "notifications_url": "/notifications{?since,all,participating}",
+	"pulls_url": "/pulls{/number}", "releases_url": "/releases{/id}", "stargazers_url": "/stargazers", "statuses_url": "/statuses/{sha}",
+	"subscribers_url": "/subscribers", "subscription_url": "/subscription", "tags_url": "/tags", "teams_url": "/teams",
+	"trees_url": "/git/trees{/sha}", "url": "",
+}
+
+// repository returns the repository as other objects name it.
+func (v *visit) repository() object {
+	r := v.repo
+	owner, name, _ := strings.Cut(r.Name, "/")
+	open := 0
+	for _, i := range r.Issues {
+		if !i.Closed {
+			open++
+		}
+	}
+	visibility := "public"
+	if r.Private {
+		visibility = "private"
+	}
+	here := base(v.Request)
+	out := object{
+		"id": r.ID, "node_id": nodeID("Repository", r.ID), "name": name, "full_name": r.Name, "owner": v.user(owner),
+		"private": r.Private, "visibility": visibility, "archived": r.Archived, "disabled": false, "fork": false,
+		"description": textOrNull(r.Description), "homepage": nil, "language": nil, "license": nil, "mirror_url": nil,
+		"html_url": v.web(""), "clone_url": v.web(".git"), "git_url": "git://" + v.Host + "/" + r.Name + ".git", "ssh_url": "git@" + v.Host + ":" + r.Name + ".git",
+		"svn_url": here + "/" + r.Name, "default_branch": r.DefaultBranch, "topics": []string{}, "size": 1,
+		"created_at": stamp(r.CreatedAt), "updated_at": stamp(r.PushedAt), "pushed_at": stamp(r.PushedAt),
+		"stargazers_count": 0, "watchers_count": 0, "watchers": 0, "forks_count": 0, "forks": 0, "open_issues_count": open, "open_issues": open,
+		"has_issues": !r.NoIssues, "has_projects": false, "has_wiki": false, "has_pages": false, "has_downloads": false,
+		"has_discussions": false, "is_template": false, "web_commit_signoff_required": false, "allow_forking": true,
+	}
+	for name, path := range repositoryLinks {
+		out[name] = v.in("%s", path)
+	}
+	if v.who.known {
+		push := v.who.mayPush(r)
+		out["permissions"] = object{"admin": false, "maintain": false, "push": push, "triage": push, "pull": true}
+	}
+	return out
+}
+
+func getRepository(v *visit) (int, any, error) {
+	out := v.repository()
+	allows := func(method string) bool { return slices.Contains(v.repo.Methods, method) }
+	for name, value := range map[string]any{
+		"network_count": 0, "subscribers_count": 0, "allow_auto_merge": false, "delete_branch_on_merge": false, "allow_update_branch": false,
+		"allow_merge_commit": allows("merge"), "allow_squash_merge": allows("squash"), "allow_rebase_merge": false,
+	} {
+		out[name] = value
+	}
+	return http.StatusOK, out, nil
+}
+
+// patchRepository renames and changes a repository.
+func patchRepository(v *visit) (int, any, error) {
+	var in struct {
+		Name, Description       *string
+		Private, Archived       *bool
+		DefaultBranch           *string `json:"default_branch"`
+		HasIssues               *bool   `json:"has_issues"`
+		AllowMerge, AllowSquash *bool
+		AllowMergeCommit        *bool `json:"allow_merge_commit"`
+		AllowSquashMerge        *bool `json:"allow_squash_merge"`
+	}
+	if err := v.read(&in); err != nil {
+		return 0, nil, err
+	}
+	r := v.repo
+	if in.Name != nil {
+		owner, _, _ := strings.Cut(r.Name, "/")
+		to := owner + "/" + strings.ToLower(*in.Name)
+		v.repo.mu.Unlock()
+		other, taken := v.h.repositories.find(to)
+		v.repo.mu.Lock()
+		if !isRepositoryName(to) || taken && other.Name == to && other != r {
+			return 0, nil, invalid("Repository", "name", "custom", "name already exists on this account")
+		}
+		if to != r.Name {
+			r.Former = append(slices.DeleteFunc(r.Former, func(n string) bool { return n == to }), r.Name)
+			r.Name = to
+		}
+	}
+	if in.DefaultBranch != nil {
+		if _, err := r.bare.Resolve(v.Context(), *in.DefaultBranch); err != nil || bare.IsID(*in.DefaultBranch) {
+			return 0, nil, invalid("Repository", "default_branch", "invalid", "")
+		}
+		if err := r.bare.SetHead(v.Context(), *in.DefaultBranch); err != nil {
+			return 0, nil, err
+		}
+		r.DefaultBranch = *in.DefaultBranch
+	}
+	set := func(to *bool, from *bool) {
+		if from != nil {
+			*to = *from
+		}
+	}
+	set(&r.Private, in.Private)
+	set(&r.Archived, in.Archived)
+	if in.Description != nil {
+		r.Description = *in.Description
+	}
+	if in.HasIssues != nil {
+		r.NoIssues = !*in.HasIssues
+	}
+	for method, allowed := range map[string]*bool{"merge": in.AllowMergeCommit, "squash": in.AllowSquashMerge} {
+		if allowed != nil {
+			r.Methods = slices.DeleteFunc(r.Methods, func(m string) bool { return m == method })
+			if *allowed {
+				r.Methods = append(r.Methods, method)
+			}
+		}
+	}
+	if err := r.save(); err != nil {
+		return 0, nil, err
+	}
+	return getRepository(v)
+}
+
+// createRepository makes an empty repository.
+func createRepository(v *visit) (int, any, error) {
+	var in struct {
+		Name, Description string
+		Private           bool
+	}
+	if err := v.read(&in); err != nil {
+		return 0, nil, err
+	}
+	name := strings.ToLower(cmp.Or(v.PathValue("org"), v.who.login) + "/" + in.Name)
+	other, taken := v.h.repositories.find(name)
+	switch {
+	case !v.who.push:
+		return 0, nil, errForbidden
+	case !isRepositoryName(name) || taken && other.Name == name:
+		return 0, nil, invalid("Repository", "name", "custom", "name already exists on this account")
+	}
+	made := Repository{Name: name, Private: in.Private, At: v.h.now(), Writers: []string{v.who.login}}.record()
+	made.ID = idFor(name + stamp(v.h.now())) // another one than a repository had that was called so
+	made.Description = in.Description
+	r := &repository{file: filepath.Join(v.h.folder, fmt.Sprintf("%d", made.ID), "repository.json"), record: made}
+	var err error
+	if r.bare, err = bare.Create(v.Context(), strings.TrimSuffix(r.file, ".json")+".git", mainBranch); err != nil {
+		return 0, nil, err
+	}
+	if err := r.save(); err != nil {
+		return 0, nil, err
+	}
+	v.h.repositories.add(r)
+	v.repo = r
+	_, out, err := getRepository(v)
+	return http.StatusCreated, out, err
+}
+
+func getPermission(v *visit) (int, any, error) {
+	name := v.PathValue("login")
+	if !login.MatchString(name) {
+		return 0, nil, errNotFound
+	}
+	permission := v.h.permission(v.repo, name)
+	user := v.user(name)
+	user["permissions"] = object{
+		"admin": false, "maintain": false, "push": permission == "write", "triage": permission == "write", "pull": permission != "none",
+	}
+	user["role_name"] = permission
+	return http.StatusOK, object{"permission": permission, "role_name": permission, "user": user}, nil
+}

@@ -1,0 +1,107 @@
+package engine
+
+import (
+	"context"
+
+	"svc/engine/client"
+	"svc/engine/git"
+	"svc/engine/guardrail"
+)
+
+// commit applies a change to a commit and pushes what it gives. The objects stay out of the mirror: they come
+// back with the next fetch if the host has taken them.
+func commit(ctx context.Context, s *step, in client.CommitInput) (client.CommitResult, error) {
+	var result client.CommitResult
+	if s.change == "" {
+		return result, fail(client.Permanent, client.CodeNoChange, "There is no change.")
+	}
+	if err := s.identify(ctx); err != nil {
+		return result, err
+	}
+	err := s.work(ctx, func(r *git.Repository) error {
+		s.progress("fetches the repository")
+		if err := r.Commit(ctx, in.Parent); err != nil {
+			return err
+		}
+		s.progress("applies the change")
+		tree, err := r.Apply(ctx, in.Parent, s.change)
+		if err != nil {
+			return err
+		}
+		id, err := r.Write(ctx, git.Commit{Tree: tree, Parents: []string{in.Parent}, Message: in.Message, Author: in.Author, At: in.At})
+		if err != nil {
+			return err
+		}
+		from, err := parted(ctx, r, in, id)
+		if err != nil {
+			return err
+		}
+		changes, err := r.Difference(ctx, from, id)
+		if err != nil {
+			return err
+		}
+		result = git.Summary(changes)
+		result.Head, result.Tree = id, tree
+		s.progress("pushes the commit")
+		return r.Push(ctx, git.Update{Branch: in.Branch, From: in.Expected, To: id})
+	})
+	return result, err
+}
+
+// parted returns the commit from which the changes of a new commit are listed.
+func parted(ctx context.Context, r *git.Repository, in client.CommitInput, id string) (string, error) {
+	if in.Base == "" || in.Base == in.Parent {
+		return in.Parent, nil
+	}
+	if err := r.Commit(ctx, in.Base); err != nil {
+		return "", err
+	}
+	from, err := r.MergeBase(ctx, in.Base, id)
+	if err == nil && from == "" {
+		from = in.Parent
+	}
+	return from, err
+}
+
+// inspect checks a head against the guardrails.
+func inspect(ctx context.Context, s *step, in client.InspectInput) (client.InspectResult, error) {
+	var result client.InspectResult
+	err := s.work(ctx, func(r *git.Repository) error {
+		s.progress("fetches the repository")
+		if in.Branch != "" {
+			if _, err := r.Branch(ctx, in.Branch); err != nil {
+				return err
+			}
+		}
+		base := in.Base
+		if !git.ValidCommit(base) {
+			var err error
+			if base, err = s.base(ctx, r, base); err != nil {
+				return err
+			}
+		}
+		for _, id := range []string{base, in.Head} {
+			if err := r.Commit(ctx, id); err != nil {
+				return err
+			}
+		}
+		s.progress("checks the guardrails")
+		var err error
+		result, err = guard(ctx, r, base, in.Head, in.Policy)
+		return err
+	})
+	return result, err
+}
+
+// guard checks what head changes since its history parted from that of base: what base got in the meantime is not
+// the head's work.
+func guard(ctx context.Context, r *git.Repository, base, head string, p client.Policy) (client.InspectResult, error) {
+	from, err := r.MergeBase(ctx, base, head)
+	if err != nil {
+		return client.InspectResult{}, err
+	}
+	if from == "" {
+		return client.InspectResult{}, fail(client.Permanent, client.CodeChange, "The branch and its target have no commit in common.")
+	}
+	return guardrail.Inspect(ctx, r, from, head, p)
+}

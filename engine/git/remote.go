@@ -1,0 +1,250 @@
+package git
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"regexp"
+	"strings"
+
+	"svc/config"
+	"svc/engine/client"
+)
+
+// A Remote is a repository at a code host.
+type Remote struct {
+	URL   string
+	Token config.Secret // "" for none; user:password if it has a colon
+
+	// Resolve returns the addresses at which git may find a host, an error if it may find it at none. Nil
+	// allows all addresses, and http: for development.
+	Resolve func(ctx context.Context, host string) ([]netip.Addr, error)
+}
+
+// tokenUser is the user name of tokens without one. GitHub asks for it, other hosts ignore it.
+const tokenUser = "x-access-token"
+
+// Secrets returns the texts that must not be seen because they have the token.
+func (r Remote) Secrets() []string {
+	if r.Token == "" {
+		return nil
+	}
+	user, password := r.login()
+	return []string{password, user + ":" + password, base64.StdEncoding.EncodeToString([]byte(user + ":" + password))}
+}
+
+func (r Remote) login() (user, password string) {
+	if user, password, ok := strings.Cut(r.Token.Reveal(), ":"); ok {
+		return user, password
+	}
+	return tokenUser, r.Token.Reveal()
+}
+
+// environment returns the variables by which git reaches the remote.
+func (r Remote) environment(ctx context.Context) ([]string, error) {
+	u, err := url.Parse(r.URL)
+	if err != nil || u.Host == "" || u.User != nil {
+		return nil, &client.Failure{Class: client.Surroundings, Code: client.CodeNoRepository, Message: "The repository's address is not usable."}
+	}
+	set := append([][2]string{}, settings...)
+	switch {
+	case u.Scheme == "https":
+		set = append(set, [2]string{"protocol.https.allow", "always"})
+	case u.Scheme == "http" && r.Resolve == nil:
+		set = append(set, [2]string{"protocol.http.allow", "always"})
+	default:
+		return nil, &client.Failure{Class: client.Surroundings, Code: client.CodeNoRepository,
+			Message: "The repository's address has to begin with https://."}
+	}
+	if r.Resolve != nil {
+		pin, err := r.pin(ctx, u)
+		if err != nil {
+			return nil, err
+		}
+		set = append(set, [2]string{"http.curloptResolve", pin})
+	}
+	var env []string
+	if r.Token != "" {
+		user, password := r.login()
+		env = append(env, "SVC_GIT_USER="+user, "SVC_GIT_PASSWORD="+password)
+		set = append(set, [2]string{"credential." + u.Scheme + "://" + u.Host + ".helper",
+			`!f() { test "$1" = get && printf 'username=%s\npassword=%s\n' "$SVC_GIT_USER" "$SVC_GIT_PASSWORD"; }; f`})
+	}
+	return append(env, configuration(set)...), nil
+}
+
+// pin returns the setting that makes git connect to the addresses that were checked, and no others.
+func (r Remote) pin(ctx context.Context, u *url.URL) (string, error) {
+	addresses, err := r.Resolve(ctx, u.Hostname())
+	if err != nil {
+		return "", err
+	}
+	var texts []string
+	for _, a := range addresses {
+		if a.Is6() {
+			texts = append(texts, "["+a.String()+"]")
+		} else {
+			texts = append(texts, a.String())
+		}
+	}
+	port := u.Port()
+	if port == "" {
+		port = "443"
+	}
+	host, _, err := net.SplitHostPort(net.JoinHostPort(u.Hostname(), port))
+	if err != nil {
+		return "", fmt.Errorf("the repository's host: %w", err)
+	}
+	return host + ":" + port + ":" + strings.Join(texts, ","), nil
+}
+
+// Heads returns the commits of branches at the remote. Those that do not exist, or have no name, are absent.
+func (r Remote) Heads(ctx context.Context, branches ...string) (map[string]string, error) {
+	var refs []string
+	for _, b := range branches {
+		if b == "" {
+			continue
+		}
+		if !ValidBranch(b) {
+			return nil, invalidBranch(b)
+		}
+		refs = append(refs, "refs/heads/"+b)
+	}
+	if len(refs) == 0 {
+		return nil, nil
+	}
+	return r.list(ctx, refs)
+}
+
+// HeadsBelow returns the commits of all branches in a folder, such as "run".
+func (r Remote) HeadsBelow(ctx context.Context, folder string) (map[string]string, error) {
+	if !ValidBranch(folder) {
+		return nil, invalidBranch(folder)
+	}
+	return r.list(ctx, []string{"refs/heads/" + folder + "/*"})
+}
+
+// list returns the commits of the branches that match patterns of ls-remote.
+func (r Remote) list(ctx context.Context, patterns []string) (map[string]string, error) {
+	env, err := r.environment(ctx)
+	if err != nil {
+		return nil, err
+	}
+	text, err := run(ctx, command{args: append([]string{"ls-remote", "--refs", "--quiet", r.URL}, patterns...), env: env})
+	if err != nil {
+		return nil, remoteError(err)
+	}
+	heads := map[string]string{}
+	for line := range strings.Lines(text) {
+		if id, ref, ok := strings.Cut(strings.TrimSpace(line), "\t"); ok && ValidCommit(id) {
+			heads[strings.TrimPrefix(ref, "refs/heads/")] = id
+		}
+	}
+	return heads, nil
+}
+
+var (
+	commitPattern = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
+	branchPattern = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._/+@#=,-]{0,200}$`)
+)
+
+// ValidCommit reports whether text is a whole commit id.
+func ValidCommit(text string) bool { return commitPattern.MatchString(text) }
+
+// ValidBranch reports whether name is the name of a branch that commands can carry.
+func ValidBranch(name string) bool {
+	return branchPattern.MatchString(name) && !strings.Contains(name, "..") && !strings.Contains(name, "//") &&
+		!strings.Contains(name, "/.") && !strings.HasSuffix(name, ".lock") && !strings.HasSuffix(name, "/") &&
+		!strings.HasSuffix(name, ".") && !strings.Contains(name, "@{") && !strings.Contains(name, ".lock/")
+}
+
+func invalidBranch(name string) error {
+	return &client.Failure{Class: client.Permanent, Code: client.CodeHostRefused, Message: fmt.Sprintf("The branch name %q may not be used.", name)}
+}
+
+// What git says, and what it means for the step. The first that matches counts.
+var meanings = []struct {
+	said *regexp.Regexp
+	f    client.Failure
+}{
+	{regexp.MustCompile(`(?i)refusing to allow`),
+		client.Failure{Class: client.Surroundings, Code: client.CodeCredential, Message: "The code host does not allow this to the credential"}},
+	{regexp.MustCompile(`(?i)authentication failed|could not read (username|password)|returned error: (401|403)\b|permission (to|denied)|access denied`),
+		client.Failure{Class: client.Surroundings, Code: client.CodeCredential, Message: "The code host refuses the credential"}},
+	{regexp.MustCompile(`(?i)returned error: 429\b|rate limit`),
+		client.Failure{Class: client.Transient, Code: client.CodeHostLimited, Message: "The code host takes no more requests for now", RetryAfter: 60}},
+	{regexp.MustCompile(`(?i)repository .*not found|returned error: (404|410)\b|does not appear to be a git repository|unable to update url base from redirection`),
+		client.Failure{Class: client.Surroundings, Code: client.CodeNoRepository, Message: "The code host has no such repository for the credential"}},
+	{regexp.MustCompile(`(?i)returned error: 5\d\d\b|could not resolve|failed to connect|couldn't connect|connection (refused|reset|timed out)|` +
+		`timed out|timeout|early eof|unexpected disconnect|rpc failed|hung up|empty reply|ssl|gnutls|operation too slow|unable to access|` +
+		`invalid index-pack output|expected (flush|'packfile')|protocol error|unexpected`),
+		client.Failure{Class: client.Transient, Code: client.CodeHostAway, Message: "The code host does not answer"}},
+	{regexp.MustCompile(`(?i)couldn't find remote ref|not our ref|unadvertised object|no such remote ref`),
+		client.Failure{Class: client.Permanent, Code: client.CodeMissingCommit, Message: "The repository does not have a commit or branch of this step"}},
+	{regexp.MustCompile(`(?i)stale info|fetch first|non-fast-forward|cannot lock ref|failed to update ref|reference already exists|but expected`),
+		client.Failure{Class: client.Permanent, Code: client.CodeHeadMoved, Message: "The branch is not where it is expected"}},
+	{regexp.MustCompile(`(?i)remote rejected|protected branch|hook declined|fsck error|deny updating`),
+		client.Failure{Class: client.Permanent, Code: client.CodeHostRefused, Message: "The code host refuses the push"}},
+}
+
+// remoteError turns the error of a command that spoke to a code host into a [*client.Failure] if its
+// words tell what it is.
+func remoteError(err error) error {
+	e, ok := errors.AsType[*Error](err)
+	if !ok {
+		return err
+	}
+	for _, m := range meanings {
+		if m.said.MatchString(e.Said + e.Output) {
+			f := m.f
+			f.Message += ": " + e.words()
+			return &f
+		}
+	}
+	return err
+}
+
+// words returns what the host said, or else git, in at most maxWords bytes.
+func (e *Error) words() string {
+	var lines []string
+	for line := range strings.Lines(e.Said + "\n" + e.Output) {
+		line = strings.TrimSpace(line)
+		for _, prefix := range []string{"remote:", "error:", "fatal:", "!"} {
+			if text, ok := strings.CutPrefix(line, prefix); ok && strings.TrimSpace(text) != "" {
+				lines = append(lines, strings.Join(strings.Fields(text), " "))
+			}
+		}
+	}
+	if lines == nil {
+		return "exit status of git: " + fmt.Sprint(e.Code)
+	}
+	text := strings.Join(lines, " / ")
+	return strings.ToValidUTF8(text[:min(len(text), maxWords)], "")
+}
+
+const maxWords = 600
+
+// Default returns the default branch of the remote, "" if it does not say, and whether it has any branch.
+func (r Remote) Default(ctx context.Context) (branch string, some bool, err error) {
+	env, err := r.environment(ctx)
+	if err != nil {
+		return "", false, err
+	}
+	text, err := run(ctx, command{args: []string{"ls-remote", "--symref", "--quiet", r.URL, "HEAD", "refs/heads/*"}, env: env})
+	if err != nil {
+		return "", false, remoteError(err)
+	}
+	for line := range strings.Lines(text) {
+		what, name, _ := strings.Cut(strings.TrimSpace(line), "\t")
+		if head, ok := strings.CutPrefix(what, "ref: refs/heads/"); ok && name == "HEAD" {
+			branch = head
+			continue
+		}
+		some = true
+	}
+	return branch, some, nil
+}

@@ -1,0 +1,172 @@
+// Package queue decides about new jobs of the build farm: whether the queue takes a job, and which
+// turn it gets. Routes and the loop submit jobs through it.
+package queue
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"svc/aggregates"
+	"svc/commands"
+	"svc/events"
+	"svc/farm/jobinput"
+	"svc/fault"
+	"svc/projections"
+)
+
+// The reasons for which the queue takes no job.
+var (
+	ErrFull = fault.New(fault.RateLimited, "farm_queue_full",
+		"Too many jobs are queued, or yours have too many different requirements.").
+		After(30 * time.Second)
+	ErrTooLarge = fault.New(fault.RateLimited, "farm_jobs_too_large",
+		"The jobs that you, or this workspace, submitted in the last 24 hours are too large together. "+
+			"Keep large texts in the repository or in artifacts.")
+)
+
+// maxQueued bounds the queued jobs of a workspace. A single caller without others can queue 7,500.
+const maxQueued = 10_000
+
+// A Queue takes the jobs of all workspaces. Its methods may be called concurrently.
+type Queue struct {
+	Commands *commands.Handler
+	Jobs     projections.Jobs
+	Secrets  projections.FarmSecrets
+	Inputs   jobinput.Inputs
+	Now      func() time.Time
+
+	// SecretBytes returns the total size of the values of secrets.
+	SecretBytes func(ctx context.Context, workspace events.ID, values []events.ID) (int64, error)
+
+	// Count counts bytes of specifications that a workspace keeps for ever. If there are too many it
+	// counts none and returns when there is room again. nil limits nothing.
+	Count func(ctx context.Context, workspace, by events.ID, bytes int) (wait time.Duration, err error)
+}
+
+// A Request is a job that wants a turn.
+type Request struct {
+	Workspace events.ID
+	By        events.ID // for whom the job counts: the submitter, or the repository if that is the service itself
+	FairKey   string
+	Spec      events.JobSpec
+}
+
+// FairKey returns the fair key of a job: it has the turns of its repository, or else those of who
+// submits it, with other jobs of its priority.
+func FairKey(repo, by events.ID, priority events.JobPriority) string {
+	owner := "account/" + by.String()
+	if !repo.IsZero() {
+		owner = "repo/" + repo.String()
+	}
+	return owner + "/" + string(priority)
+}
+
+// Turn returns a function that returns the turn of a job, or an error that refuses the job. The size
+// of the job's specification counts once, however often the function is called.
+func (q Queue) Turn(r Request) func(context.Context) (int64, error) {
+	var once sync.Once
+	var tooLarge error
+	return func(ctx context.Context) (int64, error) {
+		if err := q.checkSecrets(ctx, r); err != nil {
+			return 0, err
+		}
+		turn, err := q.turn(ctx, r)
+		if err != nil {
+			return 0, err
+		}
+		once.Do(func() { tooLarge = q.countSpec(ctx, r) })
+		return turn, tooLarge
+	}
+}
+
+// checkSecrets refuses a job that names an unknown secret, or secrets whose values are too large together.
+func (q Queue) checkSecrets(ctx context.Context, r Request) error {
+	if len(r.Spec.Secrets) == 0 {
+		return nil
+	}
+	known, err := q.Secrets.List(ctx, r.Workspace)
+	if err != nil {
+		return err
+	}
+	var values []events.ID
+	for _, name := range r.Spec.Secrets {
+		at := slices.IndexFunc(known, func(k projections.FarmSecret) bool { return k.Name == name })
+		if at < 0 {
+			return fault.Field("secrets", "must be the names of secrets of the workspace")
+		}
+		values = append(values, known[at].Value)
+	}
+	size, err := q.SecretBytes(ctx, r.Workspace, values)
+	if err == nil && size > aggregates.MaxSecretBytes {
+		err = fault.Field("secrets", "must total 512 KiB or less")
+	}
+	return err
+}
+
+const (
+	priorityStep = time.Hour        // advantage of the next higher priority
+	fairStep     = 10 * time.Second // between the turns of jobs of the same repository or account
+)
+
+// turn returns a job's turn in the queue: its time of submission in milliseconds, earlier with a high
+// priority, and at least fairStep after the last turn with the same fair key. So a thousand jobs that are
+// submitted at once get one turn in each fairStep, in between the jobs of others.
+func (q Queue) turn(ctx context.Context, r Request) (int64, error) {
+	now, err := q.Jobs.Queue(ctx, r.Workspace, r.By, r.FairKey, r.Spec.Required().Key())
+	if err != nil {
+		return 0, err
+	}
+	full, err := q.Jobs.QueueFull(ctx, r.Workspace, r.By, now.Length, maxQueued)
+	switch {
+	case err != nil:
+		return 0, err
+	case full:
+		return 0, ErrFull.With("queued", now.Length)
+	case now.Requirements > projections.MaxRequirements:
+		return 0, ErrFull.With("requirements", projections.MaxRequirements)
+	}
+	ahead := map[events.JobPriority]int{events.HighPriority: 1, events.LowPriority: -1}[r.Spec.Priority]
+	own := q.Now().Add(-time.Duration(ahead) * priorityStep).UnixMilli()
+	if now.LastTurn == 0 {
+		return own, nil
+	}
+	return max(own, now.LastTurn+fairStep.Milliseconds()), nil
+}
+
+// minSpecCount is what a small specification counts: its job has events and rows besides.
+const minSpecCount = 1 << 10
+
+// countSpec counts the size of a job's specification, which stays in the log for ever.
+func (q Queue) countSpec(ctx context.Context, r Request) error {
+	text, err := json.Marshal(r.Spec)
+	switch {
+	case err != nil:
+		return fmt.Errorf("encode job: %w", err)
+	case q.Count == nil:
+		return nil
+	}
+	wait, err := q.Count(ctx, r.Workspace, r.By, max(len(text), minSpecCount))
+	if err == nil && wait > 0 {
+		err = ErrTooLarge.After(wait)
+	}
+	return err
+}
+
+// StartRunJob starts a job of a run, whose turn and fair key it fills in, with the input that the
+// job receives; nil is none. The input is stored first: if the command fails it is removed for its age.
+func (q Queue) StartRunJob(ctx context.Context, c commands.StartRunJob, input []byte) (commands.Result, error) {
+	if input != nil {
+		sum, err := q.Inputs.Put(ctx, c.Workspace, c.Request.Job, input)
+		if err != nil {
+			return commands.Result{}, err
+		}
+		c.Request.Input, c.Spec.InputSHA256 = sum, sum
+	}
+	c.FairKey = FairKey(c.Actor.ID, c.Actor.ID, c.Spec.Priority)
+	c.Turn = q.Turn(Request{Workspace: c.Workspace, By: c.Actor.ID, FairKey: c.FairKey, Spec: c.Spec})
+	return q.Commands.StartRunJob(ctx, c)
+}

@@ -1,0 +1,199 @@
+package loop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"svc/events"
+)
+
+// A table is run_steps: when each run is due. The database's clock decides, and claims expire by it.
+// A row that is claimed is due at infinity, unless something has happened to the run since.
+type table struct{ db *pgxpool.Pool }
+
+// claimTime is for how long a claim holds that is not renewed.
+const claimTime = 15 * time.Second
+
+// A due is a run that this process has claimed.
+type due struct {
+	Workspace events.ID `db:"workspace_id"`
+	Run       events.ID `db:"run_id"`
+	Repo      events.ID `db:"repo_id"`
+	Look      bool      `db:"look"`
+	Attempt   int       `db:"attempt"`
+}
+
+// A mark makes a run due.
+type mark struct {
+	Run, Repo events.ID
+	Look      bool
+}
+
+// mark makes runs of a workspace due now.
+func (t table) mark(ctx context.Context, tx sender, workspace events.ID, list []mark) error {
+	var runs, repos []events.ID
+	var looks []bool
+	for _, m := range list {
+		runs, repos, looks = append(runs, m.Run), append(repos, m.Repo), append(looks, m.Look)
+	}
+	_, err := tx.Exec(ctx, `
+		insert into run_steps as s (workspace_id, run_id, repo_id, due_at, look)
+		select $1, r.run, r.repo, now(), r.look from unnest($2::uuid[], $3::uuid[], $4::bool[]) as r (run, repo, look)
+		on conflict (workspace_id, run_id) do update set due_at = least(s.due_at, now()), look = s.look or excluded.look,
+			repo_id = case when excluded.repo_id = '00000000-0000-0000-0000-000000000000' then s.repo_id else excluded.repo_id end`,
+		workspace, runs, repos, looks)
+	if err != nil {
+		return fmt.Errorf("mark runs of %s: %w", workspace, err)
+	}
+	return nil
+}
+
+// A sender is a transaction or a pool.
+type sender interface {
+	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
+}
+
+// wake makes up to limit of the runs due that wait for one of codes, the longest waiting first.
+func (t table) wake(ctx context.Context, tx sender, workspace events.ID, codes []string, limit int) error {
+	_, err := tx.Exec(ctx, `
+		update run_steps set due_at = now() where workspace_id = $1 and run_id in (
+			select run_id from run_steps where workspace_id = $1 and code = any($2) and due_at > now() and claimed_until is null
+			order by run_id limit $3)`, workspace, codes, limit)
+	if err != nil {
+		return fmt.Errorf("wake runs of %s: %w", workspace, err)
+	}
+	return nil
+}
+
+// wakeRepo makes all runs of a repository due.
+func (t table) wakeRepo(ctx context.Context, tx sender, workspace, repo events.ID) error {
+	_, err := tx.Exec(ctx, `
+		update run_steps set due_at = least(due_at, now()) where workspace_id = $1 and repo_id = $2`, workspace, repo)
+	if err != nil {
+		return fmt.Errorf("wake runs of repository %s: %w", repo, err)
+	}
+	return nil
+}
+
+// workspaces returns up to limit workspaces that have due runs, those that have waited longest
+// first.
+func (t table) workspaces(ctx context.Context, limit int) ([]events.ID, error) {
+	rows, _ := t.db.Query(ctx, `
+		select workspace_id from run_steps
+		where claimed_until is null and due_at <= now() or claimed_until < now()
+		group by workspace_id order by min(due_at) limit $1`, limit)
+	list, err := pgx.CollectRows(rows, pgx.RowTo[events.ID])
+	if err != nil {
+		return nil, fmt.Errorf("find due runs: %w", err)
+	}
+	return list, nil
+}
+
+// claim claims a due run of a workspace, or returns nil if there is none.
+func (t table) claim(ctx context.Context, workspace, by events.ID) (*due, error) {
+	rows, _ := t.db.Query(ctx, `
+		with d as (
+			select run_id, look from run_steps
+			where workspace_id = $1 and (claimed_until is null and due_at <= now() or claimed_until < now())
+			order by due_at limit 1 for update skip locked)
+		update run_steps s set claimed_by = $2, claimed_until = now() + $3::interval, due_at = 'infinity', look = false
+		from d where s.workspace_id = $1 and s.run_id = d.run_id
+		returning s.workspace_id, s.run_id, s.repo_id, s.attempt, d.look`,
+		workspace, by, claimTime)
+	d, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[due])
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("claim a run of %s: %w", workspace, err)
+	}
+	return &d, nil
+}
+
+// sweep makes the active runs of all workspaces due that have no row.
+func (t table) sweep(ctx context.Context) error {
+	_, err := t.db.Exec(ctx, `
+		insert into run_steps (workspace_id, run_id, repo_id, due_at)
+		select workspace_id, run_id, repo_id, now() from runs where not tidied
+		on conflict do nothing`)
+	if err != nil {
+		return fmt.Errorf("sweep active runs: %w", err)
+	}
+	return nil
+}
+
+// freeSlot returns the smallest number from 1 to most that no key with a prefix has, or 0.
+func (t table) freeSlot(ctx context.Context, workspace events.ID, prefix string, most int) (int, error) {
+	rows, _ := t.db.Query(ctx, `
+		select substr(key, length($2) + 1) from unique_keys where workspace_id = $1 and key collate "C" between $2 and $2 || '~'`,
+		workspace, prefix)
+	list, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return 0, fmt.Errorf("look for a free place of %s: %w", workspace, err)
+	}
+	for n := 1; n <= most; n++ {
+		if !slices.Contains(list, strconv.Itoa(n)) {
+			return n, nil
+		}
+	}
+	return 0, nil
+}
+
+// earlier reports whether another run of an issue has left something at the code host, or may be about to.
+func (t table) earlier(ctx context.Context, workspace, repo events.ID, issue int, run events.ID) (found bool, err error) {
+	err = t.db.QueryRow(ctx, `
+		select exists (select from runs where workspace_id = $1 and repo_id = $2 and issue_number = $3 and run_id < $4 and not tidied)`,
+		workspace, repo, issue, run).Scan(&found)
+	if err != nil {
+		return false, fmt.Errorf("look for earlier runs of issue %d: %w", issue, err)
+	}
+	return found, nil
+}
+
+// renew extends a claim. It returns false if the claim is lost.
+func (t table) renew(ctx context.Context, d *due, by events.ID) (bool, error) {
+	tag, err := t.db.Exec(ctx, `
+		update run_steps set claimed_until = now() + $4::interval
+		where workspace_id = $1 and run_id = $2 and claimed_by = $3`, d.Workspace, d.Run, by, claimTime)
+	if err != nil {
+		return false, fmt.Errorf("renew the claim of run %s: %w", d.Run, err)
+	}
+	return tag.RowsAffected() > 0, nil
+}
+
+// release ends a claim. The run is due after a time, or earlier if something has happened to it since it was claimed; with 0,
+// only then.
+func (t table) release(ctx context.Context, d *due, by events.ID, after time.Duration, code events.WaitCode, attempt int) error {
+	next := any("infinity")
+	if after > 0 {
+		next = after
+	}
+	_, err := t.db.Exec(ctx, `
+		update run_steps set claimed_by = null, claimed_until = null, code = $5, attempt = $6, due_at = least(due_at, case
+			when $4 = 'infinity' then 'infinity'::timestamptz else now() + $4::interval end)
+		where workspace_id = $1 and run_id = $2 and claimed_by = $3`,
+		d.Workspace, d.Run, by, next, string(code), attempt)
+	if err != nil {
+		return fmt.Errorf("release run %s: %w", d.Run, err)
+	}
+	return nil
+}
+
+// remove forgets a run for which nothing is left to do, unless something has happened to it.
+func (t table) remove(ctx context.Context, d *due, by events.ID) error {
+	_, err := t.db.Exec(ctx, `
+		delete from run_steps where workspace_id = $1 and run_id = $2 and claimed_by = $3 and due_at = 'infinity'`,
+		d.Workspace, d.Run, by)
+	if err != nil {
+		return fmt.Errorf("forget run %s: %w", d.Run, err)
+	}
+	return nil
+}
