@@ -25,6 +25,25 @@ func TestJobDefaults(t *testing.T) {
 	require.Equal(t, []string{"arch=amd64", "os=linux", "sandbox=bubblewrap"}, s.Required().Labels)
 }
 
+// A job whose changes are collected has the artifact that has them, and a commit to compare with.
+func TestCollectedJob(t *testing.T) {
+	s := events.JobSpec{
+		Name: "implement", Steps: []events.JobStep{{Run: "true"}}, Collect: true, InputSHA256: strings.Repeat("0a", 32),
+		Repo: &events.JobRepo{Commit: strings.Repeat("1", 40)}, Artifacts: []events.JobArtifactSpec{{Name: "dist", Paths: []string{"dist"}}},
+	}
+	checked, err := CheckJob(s)
+	require.NoError(t, err)
+	require.Equal(t, events.JobArtifactSpec{Name: OutArtifact, Paths: []string{".svc-out/**"}, When: "always"}, checked.Artifacts[1])
+	require.Len(t, s.Artifacts, 1)
+	again, err := CheckJob(checked)
+	require.NoError(t, err)
+	require.Equal(t, checked, again)
+
+	s.Repo, s.InputSHA256 = &events.JobRepo{Ref: "refs/heads/main"}, "0A"
+	_, err = CheckJob(s)
+	require.Equal(t, []string{"collect", "inputSha256"}, slices.Sorted(maps.Keys(fault.As(err).Details)))
+}
+
 // Each limit accepts its maximum, and reports its field for anything beyond.
 func TestBoundsOfAJob(t *testing.T) {
 	many := func(n int) map[string]string {
@@ -69,6 +88,7 @@ func TestBoundsOfAJob(t *testing.T) {
 		"the queue":  {"timeouts.queueSeconds", 7 * day, func(s *events.JobSpec, n int) { s.Timeouts.QueueSeconds = n }},
 		"the run":    {"timeouts.runSeconds", day, func(s *events.JobSpec, n int) { s.Timeouts.RunSeconds = n }},
 		"the grace":  {"timeouts.cancelGraceSeconds", 600, func(s *events.JobSpec, n int) { s.Timeouts.CancelGraceSeconds = n }},
+		"silence":    {"timeouts.idleSeconds", day, func(s *events.JobSpec, n int) { s.Timeouts.IdleSeconds = n }},
 		"attempts":   {"retry.maxAttempts", maxAttempts, func(s *events.JobSpec, n int) { s.Retry.MaxAttempts = n }},
 		"at once": {"concurrency.limit", maxConcurrent,
 			func(s *events.JobSpec, n int) { s.Concurrency = &events.JobConcurrency{Key: "k", Limit: n} }},

@@ -218,7 +218,9 @@ func TestSettleRunJob(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, commands.RunJobState{State: events.JobStateSucceeded, Epoch: 1}, state)
 
-	_, err = m.other.AbandonArtifacts(t.Context(), commands.AbandonArtifacts{Meta: systems(m.id), Job: job, EndedBy: m.clock.now().Add(time.Minute)})
+	_, err = m.other.AbandonArtifacts(t.Context(), commands.AbandonArtifacts{
+		Meta: systems(m.id), Job: job, EndedBy: m.clock.now().Add(time.Minute),
+	})
 	require.NoError(t, err)
 	before := m.head(t, m.id)
 	require.False(t, settle(m.replica).Idle)

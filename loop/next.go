@@ -120,6 +120,8 @@ func afterEnd(p *aggregates.Progress, in Surroundings) (Move, bool) {
 		return Move{}, false
 	}
 	switch m, ok := testMerged(p); {
+	case p.Started == nil:
+		return Move{Done: true}, true
 	case p.Tidied == nil && ok:
 		return m, true
 	case p.Tidied != nil && hasOpenJobs(p):

@@ -94,8 +94,10 @@ func (run *Run) apply(r events.Record) {
 	case events.RunCostRecorded:
 		run.CostCents += e.Cents
 		d.CostUnknown = d.CostUnknown || e.Unknown
+	case events.RunStarted:
+		d.Started = true
 	case events.RunTidied:
-		d.Tidied = &RunTidied{e.PullRequest, e.Branch}
+		d.Tidied, run.Tidied = &RunTidied{e.PullRequest, e.Branch}, true
 	case events.RunMerged:
 		run.finish(events.RunStatusMerged, "succeeded", r.At)
 	case events.RunRejected:
@@ -200,7 +202,7 @@ func (run *Run) resume() {
 // finish ends the run, its active stage, and the stages that it never reached.
 func (run *Run) finish(status events.RunStatus, stage string, at time.Time) {
 	run.Status, run.Active, run.FinishedAt, run.WaitsFor = status, false, &at, ""
-	run.Detail.Lane, run.Detail.Stopping = false, false
+	run.Detail.Lane, run.Detail.Stopping, run.Tidied = false, false, !run.Detail.Started
 	for i := range run.Detail.Stages {
 		switch s := &run.Detail.Stages[i]; s.Status {
 		case "active", "blocked":

@@ -39,6 +39,7 @@ type Run struct {
 	WaitDetail  string              `db:"wait_detail"`
 	WaitSince   *time.Time          `db:"wait_since"` // of that code
 	OpenJobs    int                 `db:"open_jobs"`  // how many of its jobs are not over
+	Tidied      bool                `db:"tidied"`     // nothing is left to do for it, also at the code host
 	JobRounds   []int               `db:"job_rounds"` // for each of Detail.Jobs, the round in which the run requested it
 	Branch      string              `db:"branch"`     // as in Detail; searches read it from here
 	Detail      RunDetail           `db:"detail"`
@@ -60,8 +61,9 @@ type RunDetail struct {
 	Checks     []events.Guardrail  `json:"checks"`
 
 	// What earlier builds did not record is absent, so that the rows of their runs stay as they are.
-	Target      string              `json:"target,omitempty"` // the branch to merge into
-	Total       *events.ChangeTotal `json:"total,omitempty"`  // if Files is only a part
+	Started     bool                `json:"started,omitempty"` // it has had a place among the active runs
+	Target      string              `json:"target,omitempty"`  // the branch to merge into
+	Total       *events.ChangeTotal `json:"total,omitempty"`   // if Files is only a part
 	Plan        *RunPlan            `json:"plan,omitempty"`
 	CostUnknown bool                `json:"costUnknown,omitempty"` // a part of the cost
 	Lane        bool                `json:"lane,omitempty"`        // it is its turn to merge

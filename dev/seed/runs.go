@@ -74,7 +74,7 @@ func (s *seed) simulateEndedRuns(p demoWorkspace, n int) error {
 		case luck < 72:
 			l.toReview(true).merge()
 		case luck < 80:
-			l.toReview(false).approvable().answer(aggregates.ActionReject, "Solved in another way.").over()
+			l.toReview(false).approvable().answer(aggregates.ActionReject, "Solved in another way.").over("closed")
 		case luck < 92:
 			l.fail()
 		default:
@@ -155,11 +155,15 @@ func (l *simulatedRun) start() []events.Event {
 	}
 }
 
-// over gives the run's places back.
-func (l *simulatedRun) over() *simulatedRun {
+// over gives the run's places back, and tidies up its branch and what became of its pull request.
+func (l *simulatedRun) over(pullRequest string) *simulatedRun {
 	delete(l.s.places[l.workspace.id], l.place.Slot)
 	delete(l.s.places[l.repo.ID], l.place.RepoSlot)
-	return l
+	branch := "deleted"
+	if l.head == "" {
+		branch = "none"
+	}
+	return l.record(events.RunTidied{PullRequest: pullRequest, Branch: branch})
 }
 
 // takePlace takes the first free place among the active runs of a workspace or a repository.
@@ -276,7 +280,7 @@ func (l *simulatedRun) merge() *simulatedRun {
 	return l.approvable().merging().record(
 		events.RunStageSucceeded{Stage: events.StageMerge, Attempt: l.attempt[events.StageMerge]},
 		events.RunMerged{Repo: l.repo.ID, Head: l.head, MergeCommit: l.s.sha(), Tree: l.tree, Base: l.base, Method: "merge"},
-	).over()
+	).over("merged")
 }
 
 func (l *simulatedRun) fail() *simulatedRun {
@@ -286,7 +290,7 @@ func (l *simulatedRun) fail() *simulatedRun {
 			Reason: "The build fails on the base branch too."},
 		events.RunFailed{Repo: l.repo.ID, Stage: events.StageBuildFarm, Reason: "Three attempts did not make the build succeed.",
 			Code: events.FailRounds},
-	).over()
+	).over("none")
 }
 
 // cancel cancels the run as the Owner.
@@ -294,7 +298,7 @@ func (l *simulatedRun) cancel(reason string) *simulatedRun {
 	if l.err == nil {
 		_, l.err = l.s.commands.CancelRun(l.s.ctx, commands.CancelRun{Meta: l.workspace.by(l.workspace.owner), Run: l.run, Reason: reason})
 	}
-	return l.over()
+	return l.over("none")
 }
 
 func (l *simulatedRun) cost(source string, cents int64) events.RunCostRecorded {

@@ -107,7 +107,8 @@ func TestChangeIsCollected(t *testing.T) {
 		gitIn(t, mirror, diff, "apply", "--index", "--binary", "-")
 		require.Equal(t, "100755", strings.Fields(gitIn(t, mirror, "", "ls-files", "-s", "tool"))[0], kind)
 		require.Equal(t, "120000", strings.Fields(gitIn(t, mirror, "", "ls-files", "-s", "link"))[0], kind)
-		require.Len(t, strings.Split(gitIn(t, mirror, "", "diff", "--cached", "--no-renames", "--name-only", "HEAD"), "\n"), 150+6, "f1, f3, moved, binary, link and tool")
+		changed := strings.Split(gitIn(t, mirror, "", "diff", "--cached", "--no-renames", "--name-only", "HEAD"), "\n")
+		require.Len(t, changed, 150+6, "f1, f3, moved, binary, link and tool")
 	}
 	r.requireNoJobs()
 }
@@ -119,24 +120,27 @@ func TestChangeIsCollectedAfterFailure(t *testing.T) {
 	r := start(t, f.enrolled())
 	repo, commit := repository(t)
 	const work = `echo more >> file; echo '{"attempt":1}' > $SVC_OUT/part; `
+	begun := map[attemptKey]struct{ name, want string }{} // all run at once: each takes its time
 	for name, c := range map[string]struct {
 		change func(*wire.Assign)
 		script string
 		want   string
 	}{
 		"a failure":    {func(*wire.Assign) {}, work + "exit 3", "failed "},
-		"the deadline": {func(a *wire.Assign) { a.RunSeconds = 1 }, work + "exec sleep 600", "timed_out run_timeout"},
-		"the deadline, ignored": {func(a *wire.Assign) { a.RunSeconds = 1 },
+		"the deadline": {func(a *wire.Assign) { a.RunSeconds = 10 }, work + "exec sleep 600", "timed_out run_timeout"},
+		"the deadline, ignored": {func(a *wire.Assign) { a.RunSeconds = 10 },
 			"trap '' TERM; " + work + "while :; do sleep 1; done", "timed_out run_timeout"},
-		"silence": {func(a *wire.Assign) { a.IdleSeconds = 1 }, work + "exec sleep 600", "timed_out idle"},
+		"silence": {func(a *wire.Assign) { a.IdleSeconds = 2 }, work + "exec sleep 600", "timed_out idle"},
 	} {
 		a := collecting(repo, commit, c.script)
 		c.change(&a)
-		k := f.assign(a)
+		begun[f.assign(a)] = struct{ name, want string }{name, c.want}
+	}
+	for k, job := range begun {
 		end := f.ended(k)
-		require.Equal(t, c.want, end.Outcome+" "+end.Reason, name)
+		require.Equal(t, job.want, end.Outcome+" "+end.Reason, job.name)
 		diff, _ := f.kept(k, changedFile)
-		require.Contains(t, diff, "\n+more\n", name)
+		require.Contains(t, diff, "\n+more\n", job.name)
 	}
 	for name, grace := range map[string]int{"in the grace period": 20, "after it": 1} {
 		script := "echo ready; exec sleep 600"

@@ -61,3 +61,16 @@ func TestHeldJobWithoutRunnerIsShown(t *testing.T) {
 	require.Empty(t, live)
 	require.Nil(t, newJob(j, jobWait{}).Runner)
 }
+
+// Only the service gives jobs an input, and has what they change collected.
+func TestSubmissionsHaveNoInput(t *testing.T) {
+	t.Parallel()
+	schema := described(t).Get("components.schemas.JobRequestBody.properties")
+	require.True(t, schema.Get("steps").Exists(), schema.Raw)
+	for _, field := range []string{"inputSha256", "collect"} {
+		require.False(t, schema.Get(field).Exists(), field)
+	}
+	b := JobSubmission{Name: "tests", Timeouts: &jobTimeouts{IdleSeconds: 7}}
+	require.Equal(t, 7, b.spec().Timeouts.IdleSeconds)
+	require.Equal(t, 7, newJobSpec(b.spec()).Timeouts.IdleSeconds)
+}
