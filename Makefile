@@ -94,8 +94,8 @@ test-raced:
 	$$($(GO) list ./... | grep -vxF $(SEQUENTIAL:%=-e svc/%))
 
 .PHONY: test-clients
-test-clients: build node-check ## lint the API's description and run clients generated from it
-	cd test/clients && npm ci --silent --fetch-retries=5 && node run.mjs
+test-clients: build node-check ## lint the API's description, run clients generated from it, and check the code host
+	cd test/clients && npm ci --silent --fetch-retries=5 && node codehost.mjs && node run.mjs
 
 .PHONY: test-browser
 test-browser: build node-check chromium-check ## drive the web app in Chromium, and sign-in with Better Auth's client

@@ -162,6 +162,12 @@ func noTokenIn(fact events.Event) error {
 // withRepo sets the fact's repository to the run's. Views count by it.
 func (r *Run) withRepo(f events.Event) events.Event {
 	switch e := f.(type) {
+	case events.RunStarted:
+		e.Repo = r.p.Repo.ID
+		return e
+	case events.RunLaneEntered:
+		e.Repo = r.p.Repo.ID
+		return e
 	case events.RunHumanIntervened:
 		e.Repo = r.p.Repo.ID
 		return e

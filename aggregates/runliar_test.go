@@ -137,7 +137,7 @@ func (l *liar) truth() events.Event {
 		return again
 	case p.Stage.Index() < events.StageImplementing.Index():
 		return done
-	case p.Stage == events.StageImplementing && l.run.pushedIn < p.Round():
+	case p.Stage == events.StageImplementing && l.run.p.HeadRound < p.Round():
 		return l.push(events.PushedByLoop)
 	case !p.Guarded():
 		return l.guard()

@@ -81,12 +81,12 @@ func (w *work) moveKeys(id events.ID, before, after *aggregates.Run) {
 	had, has := before.Keys(), after.Keys()
 	for _, key := range has {
 		if !slices.Contains(had, key) {
-			w.claim(events.Claim{Key: key, Owner: id}, takenKey(key))
+			w.claim(events.Claim{Key: key, Owner: events.KeyOwner(id, key)}, takenKey(key))
 		}
 	}
 	for _, key := range had {
 		if !slices.Contains(has, key) {
-			w.releases = append(w.releases, events.Claim{Key: key, Owner: id})
+			w.releases = append(w.releases, events.Claim{Key: key, Owner: events.KeyOwner(id, key)})
 		}
 	}
 }

@@ -1,8 +1,10 @@
 package events
 
 import (
+	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"strings"
 )
 
 // EmailKey is the global key of the holder of an e-mail address.
@@ -46,6 +48,17 @@ func RepoSlotKey(repo ID, slot int) string { return fmt.Sprintf("%s%d", RepoSlot
 
 // LaneKey is the workspace's key of the run whose turn it is to merge into a branch.
 func LaneKey(repo ID, branch string) string { return fmt.Sprintf("merge_lane/%s/%s", repo, branch) }
+
+// KeyOwner is the owner of a key that a run holds. A run can hold several keys, and each has an owner of its own, so
+// that what happened to the run says which keys it holds: its issue's is the run itself.
+func KeyOwner(run ID, key string) ID {
+	kind, _, _ := strings.Cut(key, "/")
+	if kind == "issue" {
+		return run
+	}
+	sum := sha256.Sum256([]byte(run.String() + "/" + kind))
+	return ID(sum[:16])
+}
 
 // RepoKey is the workspace's key of the connected repository with an address.
 func RepoKey(cloneURL string) string { return "repo/" + cloneURL }

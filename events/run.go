@@ -97,6 +97,7 @@ func (e RunQueued) target(r *Record) Target {
 // workspace's and one of the repository's, numbered from 1. It keeps both until its end.
 type RunStarted struct {
 	runEvent
+	Repo     ID  `json:"repoId"`
 	Slot     int `json:"slot"`
 	RepoSlot int `json:"repoSlot"`
 }

@@ -29,6 +29,7 @@ func (RunMergeApprovalVoided) Kind() string { return "run.merge_approval_voided"
 // in the stage Merge and its approval holds.
 type RunLaneEntered struct {
 	runEvent
+	Repo   ID     `json:"repoId"`
 	Branch string `json:"branch"`
 }
 

@@ -92,7 +92,6 @@ func (r *runner) implementSpec(ctx context.Context, spec events.JobSpec) (events
 	i := r.repo.Settings.Implementer
 	spec.Steps = []events.JobStep{{Name: "implement", Run: i.Run}}
 	spec.Secrets, spec.Requires.Labels, spec.Sandbox, spec.Collect = i.Secrets, i.Labels, i.Sandbox, true
-	spec.Artifacts = []events.JobArtifactSpec{{Name: "work", Paths: []string{workFolder + "/**"}, When: "always"}}
 	spec.Timeouts = events.JobTimeouts{
 		QueueSeconds: queueSeconds, RunSeconds: cmp.Or(i.RunSeconds, defaultRun), CancelGraceSeconds: cancelGrace,
 		IdleSeconds: cmp.Or(i.IdleSeconds, defaultIdle),

@@ -10,14 +10,14 @@ import (
 
 	"svc/events"
 	"svc/farm/artifacts"
+	"svc/farm/wire"
 	"svc/input"
 )
 
-// The folder in which an implementer leaves its work, and the files in it.
+// The files that an implementer leaves.
 const (
-	workFolder  = ".svc-out"
-	diffFile    = workFolder + "/change.diff"
-	outcomeFile = workFolder + "/outcome.json"
+	diffFile    = wire.OutFolder + "/" + wire.ChangeFile
+	outcomeFile = wire.OutFolder + "/" + wire.OutcomeFile
 	maxDiff     = 16 << 20
 	maxOutcome  = 256 << 10
 	maxText     = 10_000 // characters of a text of an outcome

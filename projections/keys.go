@@ -87,36 +87,69 @@ type uniqueKey struct {
 var uniqueKeys = &fold.Table[events.ID, uniqueKey]{
 	View: "unique_keys", Updated: fold.ByAppend, Key: "owner", PrimaryColumns: []string{"workspace_id", "key"},
 	Kinds: []string{
-		"service_account", "run.queued", "run.merged", "run.rejected", "run.failed", "run.cancelled",
+		"service_account", "run.queued", "run.started", "run.lane_entered", "run.stage_entered", "run.merge_approval_voided",
+		"run.merged", "run.rejected", "run.failed", "run.cancelled",
 		"job.leased", "job.requeued", "job.finished", "job.cancelled", "job.lost",
 		"repo.connected", "repo.renamed", "repo.disconnected",
 	},
 	Keys: func(r events.Record) []events.ID {
-		switch r.Event.(type) {
+		switch e := r.Event.(type) {
 		case events.RunQueued, events.ServiceAccountCreated, events.ServiceAccountRevoked, events.JobLeased,
 			events.RepoConnected, events.RepoRenamed, events.RepoDisconnected:
 			return []events.ID{r.Stream}
+		case events.RunStarted:
+			return []events.ID{slotOwner(r.Stream), repoSlotOwner(r.Stream)}
+		case events.RunLaneEntered, events.RunMergeApprovalVoided:
+			return []events.ID{laneOwner(r.Stream)}
+		case events.RunStageEntered:
+			if e.Stage != events.StageMerge {
+				return []events.ID{laneOwner(r.Stream)}
+			}
 		}
-		if events.EndsRun(r.Event) || events.LeavesRunner([]events.Event{r.Event}) {
+		switch {
+		case events.EndsRun(r.Event):
+			return []events.ID{r.Stream, slotOwner(r.Stream), repoSlotOwner(r.Stream), laneOwner(r.Stream)}
+		case events.LeavesRunner([]events.Event{r.Event}):
 			return []events.ID{r.Stream}
 		}
 		return nil
 	},
 	Apply: func(owner events.ID, _ *uniqueKey, r events.Record) *uniqueKey {
-		switch e := r.Event.(type) {
-		case events.RunQueued:
-			return &uniqueKey{r.Workspace, events.IssueKey(e.Repo.ID, e.IssueNumber), owner}
-		case events.ServiceAccountCreated:
-			return &uniqueKey{r.Workspace, events.ServiceAccountKey(e.Name), owner}
-		case events.JobLeased:
-			if e.Slot > 0 {
-				return &uniqueKey{r.Workspace, events.ConcurrencyKey(e.Key, e.Slot), owner}
-			}
-		case events.RepoConnected:
-			return &uniqueKey{r.Workspace, events.RepoKey(e.Host.Clone), owner}
-		case events.RepoRenamed:
-			return &uniqueKey{r.Workspace, events.RepoKey(e.Host.Clone), owner}
+		if key := claimedKey(owner, r); key != "" {
+			return &uniqueKey{r.Workspace, key, owner}
 		}
 		return nil
 	},
 }
+
+// claimedKey returns the key that an event gives to an owner, "" if it takes a key away.
+func claimedKey(owner events.ID, r events.Record) string {
+	switch e := r.Event.(type) {
+	case events.RunQueued:
+		return events.IssueKey(e.Repo.ID, e.IssueNumber)
+	case events.RunStarted:
+		if owner == slotOwner(r.Stream) {
+			return events.RunSlotKey(e.Slot)
+		}
+		return events.RepoSlotKey(e.Repo, e.RepoSlot)
+	case events.RunLaneEntered:
+		return events.LaneKey(e.Repo, e.Branch)
+	case events.ServiceAccountCreated:
+		return events.ServiceAccountKey(e.Name)
+	case events.JobLeased:
+		if e.Slot > 0 {
+			return events.ConcurrencyKey(e.Key, e.Slot)
+		}
+	case events.RepoConnected:
+		return events.RepoKey(e.Host.Clone)
+	case events.RepoRenamed:
+		return events.RepoKey(e.Host.Clone)
+	}
+	return ""
+}
+
+func slotOwner(run events.ID) events.ID { return events.KeyOwner(run, events.RunSlotKey(1)) }
+func repoSlotOwner(run events.ID) events.ID {
+	return events.KeyOwner(run, events.RepoSlotKey(events.ID{}, 1))
+}
+func laneOwner(run events.ID) events.ID { return events.KeyOwner(run, events.LaneKey(events.ID{}, "")) }

@@ -62,7 +62,8 @@ func openFolder(path string) (*folder, error) {
 }
 
 // ownFiles matches the names of svc's files in its folder, including those of interrupted writes.
-var ownFiles = regexp.MustCompile(`^(lock|postgres|gateway|releases|release[.]key|runner|artifacts|codehost|(secrets|demo|dev)[.]json([.].*)?)$`)
+var ownFiles = regexp.MustCompile(
+	`^(lock|postgres|gateway|releases|release[.]key|runner|artifacts|codehost|(secrets|demo|dev)[.]json([.].*)?)$`)
 
 // isOurs reports whether a folder has only svc's files, or has svc's secrets, readable only by
 // their owner, among others.

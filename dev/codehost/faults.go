@@ -47,9 +47,10 @@ const (
 	faultStale     = "stale"       // pull requests have the head before the last push
 	faultBody      = "body"        // answers 200 and Body
 	faultPush      = "refuse_push" // each ref of the push is refused with Message
+	faultLie       = "lie"         // a merge leaves out the change, and says that it is merged
 )
 
-var faultKinds = []string{faultDelay, faultStatus, faultRateLimit, faultCut, faultTwice, faultStale, faultBody, faultPush}
+var faultKinds = []string{faultDelay, faultStatus, faultRateLimit, faultCut, faultTwice, faultStale, faultBody, faultPush, faultLie}
 
 const (
 	maxFaults = 100
@@ -149,6 +150,9 @@ func (f *faultRule) apply(w http.ResponseWriter, r *http.Request, next http.Hand
 	case faultStale:
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), staleKey{}, true)))
 		return
+	case faultLie:
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), lieKey{}, true)))
+		return
 	case faultPush:
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), refusedPushKey{}, f.Message)))
 		return
@@ -204,7 +208,8 @@ func (f *faultRule) answer(w http.ResponseWriter, done *kept) {
 func (f *faultRule) limit(w http.ResponseWriter) {
 	if f.RetryAfter > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(f.RetryAfter))
-		refuse(w, cmp.Or(f.Status, http.StatusForbidden), "You have exceeded a secondary rate limit. Please wait a few minutes before you try again.")
+		refuse(w, cmp.Or(f.Status, http.StatusForbidden),
+			"You have exceeded a secondary rate limit. Please wait a few minutes before you try again.")
 		return
 	}
 	w.Header().Set("X-RateLimit-Limit", strconv.Itoa(hourly))
@@ -217,11 +222,15 @@ func (f *faultRule) limit(w http.ResponseWriter) {
 
 type (
 	staleKey       struct{}
+	lieKey         struct{}
 	refusedPushKey struct{}
 )
 
 // stale reports whether pull requests show the head before the last push.
 func stale(ctx context.Context) bool { return ctx.Value(staleKey{}) != nil }
+
+// lying reports whether a merge leaves out the change.
+func lying(ctx context.Context) bool { return ctx.Value(lieKey{}) != nil }
 
 // refusedPush returns with which words a push is refused, or "".
 func refusedPush(ctx context.Context) string {

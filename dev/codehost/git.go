@@ -33,24 +33,50 @@ func (h *host) git(path string) http.HandlerFunc {
 		a, ok := h.credentials(r)
 		h.counts.request(a.login)
 		repo, known := h.repositories.find(r.PathValue("owner") + "/" + strings.TrimSuffix(r.PathValue("name"), ".git"))
-		pushes := service == receivePack
 		switch {
 		case !ok:
 			askForCredentials(w, "Invalid username or token. Password authentication is not supported for Git operations.")
-		case !a.known && (!known || pushes || !a.mayRead(repo)):
+		case !known && !a.known:
 			askForCredentials(w, "Authentication is required.")
-		case !known || !a.mayRead(repo):
+		case !known:
 			http.Error(w, "Repository not found.", http.StatusNotFound) // git prints the text
-		case pushes && !a.mayPush(repo):
-			http.Error(w, "Permission to "+repo.Name+".git denied to "+a.login+".", http.StatusForbidden)
-		case pushes && repo.Archived:
-			http.Error(w, "This repository was archived so it is read-only.", http.StatusForbidden)
-		case path == "/"+receivePack:
-			h.push(w, r, repo, a)
-		default:
-			h.backend.Serve(w, r, repo.bare, path, bare.Visit{User: a.login, Push: pushes, Workflows: true})
+		case !refusedGit(w, repo, a, service == receivePack):
+			h.serveGit(w, r, repo, path, a)
 		}
 	}
+}
+
+// refusedGit answers a request that may not be served.
+func refusedGit(w http.ResponseWriter, repo *repository, a access, pushes bool) bool {
+	repo.mu.Lock()
+	defer repo.mu.Unlock()
+	switch {
+	case !a.known && (pushes || !a.mayRead(repo)):
+		askForCredentials(w, "Authentication is required.")
+	case !a.mayRead(repo):
+		http.Error(w, "Repository not found.", http.StatusNotFound)
+	case pushes && !a.mayPush(repo):
+		http.Error(w, "Permission to "+repo.Name+".git denied to "+a.login+".", http.StatusForbidden)
+	case pushes && repo.Archived:
+		http.Error(w, "This repository was archived so it is read-only.", http.StatusForbidden)
+	default:
+		return false
+	}
+	return true
+}
+
+func (h *host) serveGit(w http.ResponseWriter, r *http.Request, repo *repository, path string, a access) {
+	in, err := bare.Spool(r)
+	if err != nil {
+		http.Error(w, "The request could not be read.", http.StatusBadRequest)
+		return
+	}
+	defer in.Body.Close()
+	if path == "/"+receivePack {
+		h.push(w, in, repo, a)
+		return
+	}
+	h.backend.Serve(w, in, repo.bare, path, bare.Visit{User: a.login, Push: a.push, Workflows: true})
 }
 
 func askForCredentials(w http.ResponseWriter, text string) {

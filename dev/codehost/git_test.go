@@ -238,7 +238,8 @@ func TestWorkflowsNeedTheirPermission(t *testing.T) {
 	work.commit(t, "ci", "ci", "docs/y.txt", "y\n")
 	out, err := git(t, work.folder, "push", "origin", "ci")
 	require.Error(t, err)
-	require.Contains(t, out, "refusing to allow a Personal Access Token to create or update workflow `.github/workflows/ci.yml` without `workflow` scope")
+	require.Contains(t, out, "refusing to allow a Personal Access Token to create or update workflow "+
+		"`.github/workflows/ci.yml` without `workflow` scope")
 	require.Contains(t, out, "[remote rejected] ci -> ci")
 	require.Empty(t, mustGit(t, "", "ls-remote", s.url+"/acme/api.git", "ci"))
 	mustGit(t, work.folder, "push", "-q", s.remote("acme/api", writeToken), "ci")

@@ -82,10 +82,7 @@ type handler func(*visit) (int, any, error)
 func (h *host) serve(n need, handle handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		v := &visit{Request: r, h: h, head: w.Header()}
-		status, body, err := v.admit(n)
-		if err == nil && status == 0 {
-			status, body, err = v.run(handle)
-		}
+		status, body, err := v.handle(n, handle)
 		if refused, ok := errors.AsType[*apiError](err); ok {
 			status, body = refused.status, refused.body()
 		} else if err != nil {
@@ -104,8 +101,8 @@ func (e *apiError) body() object {
 	return out
 }
 
-// admit checks the token, and finds the repository. A status other than 0 is the answer already.
-func (v *visit) admit(n need) (int, any, error) {
+// handle checks the token, finds and locks the repository, and handles the request.
+func (v *visit) handle(n need, next handler) (int, any, error) {
 	a, ok := v.h.credentials(v.Request)
 	v.who = a
 	v.h.counts.request(a.login)
@@ -116,13 +113,29 @@ func (v *visit) admit(n need) (int, any, error) {
 	case n >= needToken && n != needRead && !a.known:
 		return 0, nil, errNoTokenHere
 	case n < needRead:
-		return 0, nil, nil
+		return next(v)
 	}
-	if err := v.find(); err != nil {
-		return 0, nil, err
+	if v.find(); v.repo == nil {
+		return 0, nil, errNotFound
 	}
+	v.repo.mu.Lock()
+	defer v.repo.mu.Unlock()
+	if status, body, err := v.admit(n); err != nil || status != 0 {
+		return status, body, err
+	}
+	if v.Method != http.MethodGet { // what it begins it ends even if the caller has gone
+		ctx, cancel := lasting(v.Context())
+		defer cancel()
+		v.Request = v.WithContext(ctx)
+	}
+	return next(v)
+}
+
+// admit checks the rights of a request. A status other than 0 is the answer already.
+func (v *visit) admit(n need) (int, any, error) {
+	a := v.who
 	switch {
-	case v.repo == nil || !a.mayRead(v.repo):
+	case !a.mayRead(v.repo):
 		return 0, nil, errNotFound
 	case n == needPush && !a.mayPush(v.repo), n == needWrite && !a.mayWrite(v.repo):
 		return 0, nil, errForbidden
@@ -130,7 +143,8 @@ func (v *visit) admit(n need) (int, any, error) {
 		return 0, nil, errArchived
 	}
 	if name := v.name(); name != "" && name != v.repo.Name { // it was renamed
-		to := v.api("/repositories/%d", v.repo.ID) + strings.TrimPrefix(v.URL.Path, apiPrefix+"/repos/"+v.PathValue("owner")+"/"+v.PathValue("repo"))
+		below := strings.TrimPrefix(v.URL.Path, apiPrefix+"/repos/"+v.PathValue("owner")+"/"+v.PathValue("repo"))
+		to := v.api("/repositories/%d", v.repo.ID) + below
 		if v.URL.RawQuery != "" {
 			to += "?" + v.URL.RawQuery
 		}
@@ -152,32 +166,15 @@ func (v *visit) name() string {
 	return strings.ToLower(v.PathValue("owner") + "/" + v.PathValue("repo"))
 }
 
-func (v *visit) find() error {
+// find finds the repository in the path, if there is one.
+func (v *visit) find() {
 	if name := v.name(); name != "" {
 		v.repo, _ = v.h.repositories.find(name)
-		return nil
+		return
 	}
-	id, err := strconv.ParseInt(v.PathValue("id"), 10, 64)
-	if err != nil {
-		return errNotFound
+	if id, err := strconv.ParseInt(v.PathValue("id"), 10, 64); err == nil {
+		v.repo = v.h.repositories.byID(id)
 	}
-	v.repo = v.h.repositories.byID(id)
-	return nil
-}
-
-// run handles the request with the repository locked. What it begins it ends even if the caller has gone.
-func (v *visit) run(handle handler) (int, any, error) {
-	if v.repo == nil {
-		return handle(v)
-	}
-	v.repo.mu.Lock()
-	defer v.repo.mu.Unlock()
-	if v.Method != http.MethodGet {
-		ctx, cancel := lasting(v.Context())
-		defer cancel()
-		v.Request = v.WithContext(ctx)
-	}
-	return handle(v)
 }
 
 // lasting returns a context for work that is not cut off by its caller.
@@ -247,7 +244,7 @@ func (v *visit) number() (int, error) {
 	return n, nil
 }
 
-// at parses since, which is empty or a time.
+// since parses the parameter since, which is empty or a time.
 func (v *visit) since() (time.Time, error) {
 	text := v.URL.Query().Get("since")
 	if text == "" {

@@ -99,7 +99,8 @@ func TestRepositoryAndItsRefs(t *testing.T) {
 	require.Equal(t, "2023-11-14T22:13:20Z", text(commit, "commit", "author", "date"))
 	require.Equal(t, "ada", text(commit, "author", "login"))
 	require.Len(t, commit["files"], 6)
-	s.api(t, "GET /repos/acme/api/commits/"+strings.Repeat("a", 40), "").says(t, http.StatusUnprocessableEntity, "No commit found for SHA: "+strings.Repeat("a", 40))
+	none := strings.Repeat("a", 40)
+	s.api(t, "GET /repos/acme/api/commits/"+none, "").says(t, http.StatusUnprocessableEntity, "No commit found for SHA: "+none)
 	s.api(t, "GET /repos/acme/none", "").says(t, http.StatusNotFound, "Not Found")
 	require.Equal(t, "bot", text(s.api(t, "GET /user", "").is(t, http.StatusOK), "login"))
 
@@ -133,7 +134,8 @@ func TestAnswersHaveGitHubsHeaders(t *testing.T) {
 func TestIssuesAndComments(t *testing.T) {
 	t.Parallel()
 	s := startWithCode(t)
-	made := s.api(t, "POST /repos/acme/api/issues", `{"title":"Third","body":"find me","labels":["bug",{"name":"big"}],"x":1}`).is(t, http.StatusCreated)
+	made := s.api(t, "POST /repos/acme/api/issues", `{"title":"Third","body":"find me","labels":["bug",{"name":"big"}],"x":1}`).
+		is(t, http.StatusCreated)
 	require.Equal(t, "9", text(made, "number"))
 	require.Equal(t, "bot", text(made, "user", "login"))
 	s.api(t, "GET /repos/acme/api/issues", "").list(t, "number", 9, 8, 7)
@@ -145,7 +147,8 @@ func TestIssuesAndComments(t *testing.T) {
 	s.api(t, "GET /repos/acme/api/issues?per_page=2&page=2", "").list(t, "number", 7)
 	s.api(t, "GET /repos/acme/api/issues?since=2024-01-01T00:00:00Z", "").list(t, "number", 9)
 
-	require.Equal(t, "closed", text(s.api(t, "PATCH /repos/acme/api/issues/9", `{"state":"closed","state_reason":"not_planned"}`).is(t, 200), "state"))
+	closed := s.api(t, "PATCH /repos/acme/api/issues/9", `{"state":"closed","state_reason":"not_planned"}`).is(t, http.StatusOK)
+	require.Equal(t, "closed", text(closed, "state"))
 	s.api(t, "GET /repos/acme/api/issues?state=closed", "").list(t, "number", 9)
 	require.Equal(t, "reopened", text(s.api(t, "PATCH /repos/acme/api/issues/9", `{"state":"open"}`).is(t, 200), "state_reason"))
 	s.api(t, "POST /repos/acme/api/issues", `{"title":" "}`).says(t, http.StatusUnprocessableEntity, "Validation Failed")
@@ -222,9 +225,14 @@ func TestPrivateArchivedAndRenamedRepositories(t *testing.T) {
 func TestPermissionsOfPeople(t *testing.T) {
 	t.Parallel()
 	s := startWithCode(t)
-	for login, want := range map[string]string{"ada": "write", "eve": "read", "bot": "write", "reader": "read", "nobody": "none", "bot-evil": "none"} {
-		require.Equal(t, want, text(s.api(t, "GET /repos/acme/api/collaborators/"+login+"/permission", "").is(t, http.StatusOK), "permission"), login)
+	permission := func(login string) string {
+		return text(s.api(t, "GET /repos/acme/api/collaborators/"+login+"/permission", "").is(t, http.StatusOK), "permission")
+	}
+	for login, want := range map[string]string{
+		"ada": "write", "eve": "read", "bot": "write", "reader": "read", "nobody": "none", "bot-evil": "none",
+	} {
+		require.Equal(t, want, permission(login), login)
 	}
 	require.Equal(t, http.StatusNoContent, s.do(t, "PATCH", "/_test/repos/acme/api", `{"writers":["eve"]}`).status)
-	require.Equal(t, "write", text(s.api(t, "GET /repos/acme/api/collaborators/eve/permission", "").is(t, http.StatusOK), "permission"))
+	require.Equal(t, "write", permission("eve"))
 }

@@ -40,9 +40,11 @@ func (v *visit) issue(i *issue) object {
 		"id": i.ID, "node_id": nodeID("Issue", i.ID), "number": i.Number, "title": i.Title, "body": textOrNull(i.Body), "state": i.state(),
 		"state_reason": textOrNull(i.Reason), "user": v.user(i.Author), "labels": v.labels(i.Labels), "assignee": nil, "assignees": []object{},
 		"milestone": nil, "locked": false, "active_lock_reason": nil, "comments": len(i.Comments),
-		"created_at": stamp(i.CreatedAt), "updated_at": stamp(i.UpdatedAt), "closed_at": stampOrNull(i.ClosedAt), "closed_by": v.userOrNull(i.ClosedBy),
+		"created_at": stamp(i.CreatedAt), "updated_at": stamp(i.UpdatedAt), "closed_at": stampOrNull(i.ClosedAt),
+		"closed_by":          v.userOrNull(i.ClosedBy),
 		"author_association": v.association(i.Author), "reactions": reactions, "performed_via_github_app": nil,
-		"url": in, "repository_url": v.in(""), "labels_url": in + "/labels{/name}", "comments_url": in + "/comments", "events_url": in + "/events",
+		"url": in, "repository_url": v.in(""), "labels_url": in + "/labels{/name}", "comments_url": in + "/comments",
+		"events_url":   in + "/events",
 		"timeline_url": in + "/timeline", "html_url": page,
 	}
 	if i.Pull != nil {

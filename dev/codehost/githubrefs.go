@@ -52,7 +52,8 @@ func getBranch(v *visit) (int, any, error) {
 	checks := object{"enforcement_level": "off", "contexts": []string{}, "checks": []object{}}
 	return http.StatusOK, object{
 		"name": name, "commit": commit, "_links": object{"self": in, "html": v.web("/tree/%s", escaped(name))},
-		"protected": len(v.repo.Rules) > 0, "protection": object{"enabled": false, "required_status_checks": checks}, "protection_url": in + "/protection",
+		"protected":  len(v.repo.Rules) > 0,
+		"protection": object{"enabled": false, "required_status_checks": checks}, "protection_url": in + "/protection",
 	}, nil
 }
 
@@ -96,7 +97,8 @@ func createRef(v *visit) (int, any, error) {
 		return 0, nil, &apiError{status: http.StatusUnprocessableEntity, message: "Reference name must start with 'refs/heads/'."}
 	}
 	if !bare.IsID(in.SHA) {
-		return 0, nil, &apiError{status: http.StatusUnprocessableEntity, message: "The sha parameter must be exactly 40 characters and contain only [0-9a-f]."}
+		return 0, nil, &apiError{status: http.StatusUnprocessableEntity,
+			message: "The sha parameter must be exactly 40 characters and contain only [0-9a-f]."}
 	}
 	if _, err := v.repo.bare.Resolve(v.Context(), in.SHA); err != nil {
 		return 0, nil, missing(err, &apiError{status: http.StatusUnprocessableEntity, message: "Object does not exist"})

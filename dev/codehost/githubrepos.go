@@ -77,7 +77,8 @@ func (v *visit) repository() object {
 		"id": r.ID, "node_id": nodeID("Repository", r.ID), "name": name, "full_name": r.Name, "owner": v.user(owner),
 		"private": r.Private, "visibility": visibility, "archived": r.Archived, "disabled": false, "fork": false,
 		"description": textOrNull(r.Description), "homepage": nil, "language": nil, "license": nil, "mirror_url": nil,
-		"html_url": v.web(""), "clone_url": v.web(".git"), "git_url": "git://" + v.Host + "/" + r.Name + ".git", "ssh_url": "git@" + v.Host + ":" + r.Name + ".git",
+		"html_url": v.web(""), "clone_url": v.web(".git"), "git_url": "git://" + v.Host + "/" + r.Name + ".git",
+		"ssh_url": "git@" + v.Host + ":" + r.Name + ".git",
 		"svn_url": here + "/" + r.Name, "default_branch": r.DefaultBranch, "topics": []string{}, "size": 1,
 		"created_at": stamp(r.CreatedAt), "updated_at": stamp(r.PushedAt), "pushed_at": stamp(r.PushedAt),
 		"stargazers_count": 0, "watchers_count": 0, "watchers": 0, "forks_count": 0, "forks": 0, "open_issues_count": open, "open_issues": open,
@@ -124,15 +125,8 @@ func patchRepository(v *visit) (int, any, error) {
 	if in.Name != nil {
 		owner, _, _ := strings.Cut(r.Name, "/")
 		to := owner + "/" + strings.ToLower(*in.Name)
-		v.repo.mu.Unlock()
-		other, taken := v.h.repositories.find(to)
-		v.repo.mu.Lock()
-		if !isRepositoryName(to) || taken && other.Name == to && other != r {
+		if !isRepositoryName(to) || !v.h.repositories.rename(r, to) {
 			return 0, nil, invalid("Repository", "name", "custom", "name already exists on this account")
-		}
-		if to != r.Name {
-			r.Former = append(slices.DeleteFunc(r.Former, func(n string) bool { return n == to }), r.Name)
-			r.Name = to
 		}
 	}
 	if in.DefaultBranch != nil {
@@ -181,11 +175,10 @@ func createRepository(v *visit) (int, any, error) {
 		return 0, nil, err
 	}
 	name := strings.ToLower(cmp.Or(v.PathValue("org"), v.who.login) + "/" + in.Name)
-	other, taken := v.h.repositories.find(name)
 	switch {
 	case !v.who.push:
 		return 0, nil, errForbidden
-	case !isRepositoryName(name) || taken && other.Name == name:
+	case !isRepositoryName(name) || v.h.repositories.taken(name):
 		return 0, nil, invalid("Repository", "name", "custom", "name already exists on this account")
 	}
 	made := Repository{Name: name, Private: in.Private, At: v.h.now(), Writers: []string{v.who.login}}.record()

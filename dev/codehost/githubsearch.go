@@ -94,12 +94,21 @@ func searchIssues(v *visit) (int, any, error) {
 		}
 	}
 	if len(items) == 0 && len(s.repos) == 1 {
-		if r, known := v.h.repositories.find(s.repos[0]); !known || !v.who.mayRead(r) {
-			return 0, nil, invalid("Search", "q", "invalid",
-				"The listed users and repositories cannot be searched either because the resources do not exist or you do not have permission to view them.")
+		if r, known := v.h.repositories.find(s.repos[0]); !known || !v.maySee(r) {
+			return 0, nil, invalid("Search", "q", "invalid", "The listed users and repositories cannot be searched "+
+				"either because the resources do not exist or you do not have permission to view them.")
 		}
 	}
-	return http.StatusOK, object{"total_count": len(items), "incomplete_results": false, "items": paged(v, items)}, nil
+	return http.StatusOK, object{
+		"total_count": len(items), "incomplete_results": false, "search_type": "lexical", "items": paged(v, items),
+	}, nil
+}
+
+// maySee is mayRead of a repository that is not locked.
+func (v *visit) maySee(r *repository) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return v.who.mayRead(r)
 }
 
 func (v *visit) searchIn(r *repository, s search) (items []object) {

@@ -114,9 +114,11 @@ func problem(err error) string {
 	return "That did not work."
 }
 
+// quietPolicy is the Content-Security-Policy of pages without forms.
+const quietPolicy = "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
 func show(w http.ResponseWriter, status int, m message) {
-	w.Header().Set("Content-Security-Policy",
-		"default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
+	w.Header().Set("Content-Security-Policy", quietPolicy)
 	render(w, status, "message", m)
 }
 

@@ -137,7 +137,7 @@ func (h *host) homePage(w http.ResponseWriter, _ *http.Request) {
 		r.mu.Unlock()
 		rows = append(rows, one)
 	}
-	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
+	w.Header().Set("Content-Security-Policy", quietPolicy)
 	render(w, http.StatusOK, "home", struct {
 		Title string
 		Rows  []row

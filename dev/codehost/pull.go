@@ -184,6 +184,11 @@ func (h *host) mergeCommit(ctx context.Context, r *repository, i *issue, base st
 	if err != nil {
 		return "", err
 	}
+	if lying(ctx) {
+		if tree, err = r.bare.Ref(ctx, base+"^{tree}"); err != nil {
+			return "", err
+		}
+	}
 	by := h.signature(m.by)
 	c := bare.Commit{Tree: tree, Author: by, Committer: bare.Signature{Name: "GitHub", Email: "noreply@github.com", At: by.At}}
 	owner, _, _ := strings.Cut(r.Name, "/")

@@ -3,6 +3,8 @@ package codehost
 import (
 	"fmt"
 	"net/http"
+	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -11,7 +13,8 @@ import (
 // pullOf opens a pull request of a branch, and returns its path in the interface.
 func (s *site) pullOf(t *testing.T, branch string) string {
 	t.Helper()
-	made := s.api(t, "POST /repos/acme/api/pulls", `{"title":"Of `+branch+`","body":"Closes #7","head":"`+branch+`","base":"main"}`).is(t, http.StatusCreated)
+	body := `{"title":"Of ` + branch + `","body":"Closes #7","head":"` + branch + `","base":"main"}`
+	made := s.api(t, "POST /repos/acme/api/pulls", body).is(t, http.StatusCreated)
 	return fmt.Sprintf("/repos/acme/api/pulls/%.0f", made["number"])
 }
 
@@ -43,7 +46,7 @@ func TestPullRequestIsMerged(t *testing.T) {
 			merge(`{"merge_method":"rebase"}`).says(t, http.StatusMethodNotAllowed, "Rebase merges are not allowed on this repository.")
 			s.api(t, "PUT "+pull+"/merge", `{}`, "Authorization", "Bearer "+readToken).is(t, http.StatusForbidden)
 			require.Equal(t, http.StatusNotFound, s.api(t, "GET "+pull+"/merge", "").status)
-			done := merge(`{"sha":"` + head + `","merge_method":"` + method + `","commit_title":"A title","commit_message":"A text"}`).is(t, http.StatusOK)
+			done := merge(`{"sha":"`+head+`","merge_method":"`+method+`","commit_title":"A title","commit_message":"A text"}`).is(t, http.StatusOK)
 			require.Equal(t, true, done["merged"])
 			require.Equal(t, done["sha"], s.head(t, "main"))
 			commit := s.api(t, "GET /repos/acme/api/commits/main", "").is(t, http.StatusOK)
@@ -114,6 +117,77 @@ func TestConflictsAreNotMerged(t *testing.T) {
 	s.api(t, "PUT "+pull+"/merge", "").says(t, http.StatusMethodNotAllowed, "Changes must be made through the merge queue")
 }
 
+// However many ask at once, there is one pull request for a branch, and one merge of it.
+func TestPullRequestsAreOpenedAndMergedOnce(t *testing.T) {
+	t.Parallel()
+	s := startWithCode(t)
+	head := s.clone(t, writeToken).push(t, "run/1", "origin/main", "a.txt", "one\n")
+	at := func(line, body string) map[int]int {
+		var group sync.WaitGroup
+		statuses := make(chan int, 8)
+		method, path, _ := strings.Cut(line, " ")
+		for range cap(statuses) {
+			group.Go(func() {
+				res, err := s.try(t.Context(), method, apiPrefix+path, body, "Authorization", "Bearer "+writeToken)
+				if err == nil {
+					statuses <- res.status
+				}
+			})
+		}
+		group.Wait()
+		close(statuses)
+		got := map[int]int{}
+		for status := range statuses {
+			got[status]++
+		}
+		return got
+	}
+	require.Equal(t, map[int]int{201: 1, 422: 7}, at("POST /repos/acme/api/pulls", `{"title":"One","head":"run/1","base":"main"}`))
+	require.Equal(t, map[int]int{200: 1, 405: 7}, at("PUT /repos/acme/api/pulls/9/merge", `{"sha":"`+head+`"}`))
+	counts := s.counts(t)
+	require.Equal(t, "1 1", text(counts, "pulls_created")+" "+text(counts, "merges"))
+}
+
+// A person may push to the base while somebody merges: nothing is lost.
+func TestMergesAndPushesOfTheBaseAreOrdered(t *testing.T) {
+	t.Parallel()
+	s := startWithCode(t)
+	work, other := s.clone(t, writeToken), s.clone(t, writeToken)
+	for n := range 3 {
+		branch := fmt.Sprintf("run/%d", n)
+		mustGit(t, work.folder, "fetch", "-q", "origin")
+		work.push(t, branch, "origin/main", branch+".txt", "one\n")
+		pull := s.pullOf(t, branch)
+		mustGit(t, other.folder, "fetch", "-q", "origin")
+		other.commit(t, "main", "origin/main", fmt.Sprintf("person%d.txt", n), "two\n")
+		merged := make(chan int)
+		go func() {
+			res, _ := s.try(t.Context(), "PUT", apiPrefix+pull+"/merge", "{}", "Authorization", "Bearer "+writeToken)
+			merged <- res.status
+		}()
+		_, err := git(t, other.folder, "push", "-q", "origin", "main")
+		require.Equal(t, http.StatusOK, <-merged)
+		mustGit(t, other.folder, "fetch", "-q", "origin")
+		if err == nil {
+			mustGit(t, other.folder, "merge-base", "--is-ancestor", "main", "origin/main")
+		}
+		mustGit(t, other.folder, "cat-file", "-e", "origin/main:"+branch+".txt")
+	}
+}
+
+func TestLyingMerge(t *testing.T) {
+	t.Parallel()
+	s := startWithCode(t)
+	work := s.clone(t, writeToken)
+	work.push(t, "run/1", "origin/main", "new.txt", "one\n")
+	pull := s.pullOf(t, "run/1")
+	s.do(t, "POST", "/_test/faults", `{"match":{"method":"PUT"},"kind":"lie"}`).is(t, http.StatusCreated)
+	require.Equal(t, true, s.api(t, "PUT "+pull+"/merge", "{}").is(t, http.StatusOK)["merged"])
+	mustGit(t, work.folder, "fetch", "-q", "origin")
+	_, err := git(t, work.folder, "cat-file", "-e", "origin/main:new.txt")
+	require.Error(t, err)
+}
+
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	s := startWithCode(t)
@@ -121,9 +195,10 @@ func TestFaults(t *testing.T) {
 	pull := s.pullOf(t, "run/1")
 	fault := func(body string) { s.do(t, "POST", "/_test/faults", body).is(t, http.StatusCreated) }
 
-	fault(`{"match":{"method":"PUT"},"kind":"status","status":405,"message":"Base branch was modified. Review and try the merge again.","times":2}`)
+	const moved = "Base branch was modified. Review and try the merge again."
+	fault(`{"match":{"method":"PUT"},"kind":"status","status":405,"message":"` + moved + `","times":2}`)
 	for range 2 {
-		s.api(t, "PUT "+pull+"/merge", "{}").says(t, http.StatusMethodNotAllowed, "Base branch was modified. Review and try the merge again.")
+		s.api(t, "PUT "+pull+"/merge", "{}").says(t, http.StatusMethodNotAllowed, moved)
 	}
 	require.Equal(t, "0", text(s.counts(t), "merges"))
 	fault(`{"match":{"path":"/merge$"},"kind":"status","status":502,"after":true,"times":1}`)
@@ -157,7 +232,9 @@ func TestFaults(t *testing.T) {
 	require.Contains(t, out, "GH007")
 	require.Equal(t, http.StatusNoContent, s.do(t, "DELETE", "/_test/faults", "").status)
 	mustGit(t, work.folder, "push", "-q", "origin", "run/2")
-	for _, wrong := range []string{`{"kind":"none"}`, `{"kind":"status"}`, `{"kind":"delay","delay":100000}`, `{"kind":"cut","match":{"path":"("}}`, `{`} {
+	for _, wrong := range []string{
+		`{"kind":"none"}`, `{"kind":"status"}`, `{"kind":"delay","delay":100000}`, `{"kind":"cut","match":{"path":"("}}`, `{`,
+	} {
 		require.Equal(t, http.StatusUnprocessableEntity, s.do(t, "POST", "/_test/faults", wrong).status, wrong)
 	}
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -143,12 +144,12 @@ func (h *host) openAll(ctx context.Context, folder string, list []Repository) er
 			return err
 		}
 	}
-	files, err := filepath.Glob(filepath.Join(folder, "*", "*.json"))
+	files, err := fs.Glob(os.DirFS(folder), "*/*.json")
 	if err != nil {
 		return err
 	}
 	for _, file := range files {
-		r, err := openRepository(file)
+		r, err := openRepository(filepath.Join(folder, file))
 		if err != nil {
 			return err
 		}
@@ -170,10 +171,11 @@ func (h *host) openAll(ctx context.Context, folder string, list []Repository) er
 	return nil
 }
 
-// repositories are the host's repositories.
+// repositories are the host's repositories. Their order is that of their files.
 type repositories struct {
-	mu   sync.RWMutex
-	list []*repository
+	mu    sync.RWMutex
+	list  []*repository
+	names map[string]*repository // also former ones that no other has now
 }
 
 func (l *repositories) add(r *repository) {
@@ -181,6 +183,29 @@ func (l *repositories) add(r *repository) {
 	defer l.mu.Unlock()
 	l.list = append(l.list, r)
 	slices.SortFunc(l.list, func(a, b *repository) int { return strings.Compare(a.file, b.file) })
+	if l.names == nil {
+		l.names = map[string]*repository{}
+	}
+	for _, former := range r.Former {
+		if l.names[former] == nil {
+			l.names[former] = r
+		}
+	}
+	l.names[r.Name] = r
+}
+
+// rename gives r another name, unless another repository has it. r is locked.
+func (l *repositories) rename(r *repository, to string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if other := l.names[to]; other != nil && other != r && !slices.Contains(other.Former, to) {
+		return false
+	}
+	if to != r.Name {
+		r.Former = append(slices.DeleteFunc(r.Former, func(n string) bool { return n == to }), r.Name)
+		r.Name, l.names[to] = to, r
+	}
+	return true
 }
 
 func (l *repositories) all() []*repository {
@@ -201,17 +226,19 @@ func (l *repositories) byID(id int64) *repository {
 
 // find returns a repository by its name, or by a former one that no other has now.
 func (l *repositories) find(name string) (r *repository, known bool) {
-	name = strings.ToLower(name)
-	for _, one := range l.all() {
-		one.mu.Lock()
-		now, former := one.Name == name, slices.Contains(one.Former, name)
-		one.mu.Unlock()
-		if now {
-			return one, true
-		}
-		if former {
-			r, known = one, true
-		}
-	}
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	r, known = l.names[strings.ToLower(name)]
 	return r, known
+}
+
+// taken reports whether a repository has a name now.
+func (l *repositories) taken(name string) bool {
+	r, known := l.find(name)
+	if !known {
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.Name == name
 }

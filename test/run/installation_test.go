@@ -127,7 +127,7 @@ func (s *installation) secrets() map[string]string {
 	require.NoError(s.t, err)
 	secrets := map[string]string{}
 	require.NoError(s.t, json.Unmarshal(text, &secrets))
-	for _, name := range []string{"engineSharedSecret", "authSecret", "vaultMasterKey", "oauthClientSecret"} {
+	for _, name := range []string{"engineSharedSecret", "authSecret", "vaultMasterKey", "oauthClientSecret", "codeHostToken", "codeHostReadToken"} {
 		require.GreaterOrEqual(s.t, len(secrets[name]), 32, name)
 	}
 	return secrets
@@ -142,9 +142,13 @@ type devFile struct {
 	FarmCAFile      string    `json:"farmCaFile"`
 	FarmReleasesDir string    `json:"farmReleasesDir"`
 	EngineURL       string    `json:"engineUrl"`
+	CodeHostURL     string    `json:"codeHostUrl"`
 	DatabaseURL     string    `json:"databaseUrl"`
 	People          []person  `json:"people"`
 	ServiceAccounts []account `json:"serviceAccounts"`
+
+	CodeHostToken     string `json:"codeHostToken"`
+	CodeHostReadToken string `json:"codeHostReadToken"`
 }
 
 type person struct {

@@ -42,7 +42,7 @@ func TestFirstStartCreatesDataAndLaterStartsKeepIt(t *testing.T) {
 	text := s.stop(svc)
 	require.Contains(t, text, "Migrating schema")
 	requireNoSecret(t, s, text)
-	requireFiles(t, s.data, "artifacts", "demo.json", "dev.json", "gateway", "lock", "postgres", "release.key", "releases", "runner",
+	requireFiles(t, s.data, "artifacts", "codehost", "demo.json", "dev.json", "gateway", "lock", "postgres", "release.key", "releases", "runner",
 		"secrets.json")
 
 	// The next start is quick and has all data.

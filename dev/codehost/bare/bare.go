@@ -42,7 +42,7 @@ func IsBranch(text string) bool {
 	return len(text) <= 200 && branch.MatchString(text) && !strings.Contains(text, "..") && !strings.HasSuffix(text, ".lock")
 }
 
-var branch = regexp.MustCompile(`^[A-Za-z0-9_+-][A-Za-z0-9._+-]*(/[A-Za-z0-9_+-][A-Za-z0-9._+-]*)*$`)
+var branch = regexp.MustCompile(`^[A-Za-z0-9_+][A-Za-z0-9._+-]*(/[A-Za-z0-9_+][A-Za-z0-9._+-]*)*$`)
 
 // Create creates an empty repository in dir, whose HEAD names a branch.
 func Create(ctx context.Context, dir, head string) (Repo, error) {
@@ -104,7 +104,7 @@ func (e *exitError) Error() string {
 
 // run runs git in r and returns its output, also with an error.
 func (r Repo) run(ctx context.Context, c call) (string, error) {
-	cmd := exec.CommandContext(ctx, "git", c.args...) //nolint:gosec // arguments are checked or ours
+	cmd := exec.CommandContext(ctx, "git", c.args...)
 	if cmd.Dir = r.Dir; c.outside {
 		cmd.Dir = "/"
 	}

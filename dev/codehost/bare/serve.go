@@ -1,13 +1,12 @@
 package bare
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"log"
 	"log/slog"
 	"net/http"
-	"net/http/cgi"
+	"net/http/cgi" //nolint:gosec // Go has been safe since 1.6.3
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -63,23 +62,21 @@ type Visit struct {
 	User      string // login, or ""
 }
 
-// maxBody bounds what is pushed.
-const maxBody = 256 << 20
-
-// Serve answers a request whose path ends in path, such as /info/refs.
-func (b *Backend) Serve(w http.ResponseWriter, r *http.Request, repo Repo, path string, v Visit) {
-	body, err := spool(r)
+// Spool reads the body of a request, however long that takes, and returns a request for [Backend.Serve]. The
+// caller must close its body.
+func Spool(r *http.Request) (*http.Request, error) {
+	body, size, err := spool(r)
 	if err != nil {
-		http.Error(w, "The request could not be read.", http.StatusBadRequest)
-		return
+		return nil, fmt.Errorf("read the body: %w", err)
 	}
-	defer body.Close()
 	in := r.Clone(r.Context())
-	in.Body, in.TransferEncoding = body, nil
-	if info, err := body.Stat(); err == nil {
-		in.ContentLength = info.Size()
-		in.Header.Set("Content-Length", strconv.FormatInt(info.Size(), 10))
-	}
+	in.Body, in.TransferEncoding, in.ContentLength = body, nil, size // CGI needs to know the length
+	return in, nil
+}
+
+// Serve answers a request that was spooled and whose path ends in path, such as /info/refs.
+func (b *Backend) Serve(w http.ResponseWriter, r *http.Request, repo Repo, path string, v Visit) {
+	in := r.Clone(r.Context())
 	in.Header.Del("Authorization") // not for hooks
 	in.URL.Path = "/git" + path
 	config := [][2]string{{"http.receivepack", strconv.FormatBool(v.Push)}}
@@ -107,25 +104,22 @@ func protocol(r *http.Request) string {
 	return text
 }
 
-// spool writes the body of a request to a file without a name, because CGI needs to know its length.
-func spool(r *http.Request) (*os.File, error) {
+// spool writes the body of a request to a file without a name, and returns its size.
+func spool(r *http.Request) (*os.File, int64, error) {
 	f, err := os.CreateTemp("", "svc-codehost-*")
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	_ = os.Remove(f.Name())
-	n, err := io.Copy(f, io.LimitReader(r.Body, maxBody+1))
-	if err == nil && n > maxBody {
-		err = errors.New("the body is too large")
-	}
+	n, err := io.Copy(f, r.Body)
 	if err == nil {
 		_, err = f.Seek(0, io.SeekStart)
 	}
 	if err != nil {
 		_ = f.Close()
-		return nil, err
+		return nil, 0, err
 	}
-	return f, nil
+	return f, n, nil
 }
 
 // lines writes what git says to a log.
