@@ -286,7 +286,7 @@ type RunQuery struct {
 // Get returns a run of a workspace with its detail. ok is false if there is none.
 func (v Runs) Get(ctx context.Context, workspace, id events.ID) (run Run, ok bool, err error) {
 	rows, _ := v.DB.Query(ctx, `
-		select `+runColumns+`, job_rounds, branch, detail, budget_cents, budget_compute_ms, budget_rounds from runs
+		select `+runColumns+`, tidied, job_rounds, branch, detail, budget_cents, budget_compute_ms, budget_rounds from runs
 		where workspace_id = $1 and run_id = $2`, workspace, id)
 	return optional[Run](rows, "run "+id.String())
 }
