@@ -93,7 +93,8 @@ func (s *seed) queue(p demoWorkspace) *simulatedRun {
 
 func (s *seed) queueIssue(p demoWorkspace, title string, repo events.Repo) *simulatedRun {
 	s.issue++
-	l := &simulatedRun{s: s, workspace: p, run: s.id(), repo: repo, issue: s.issue, title: title, attempt: map[events.Stage]int{}, pace: time.Minute}
+	l := &simulatedRun{s: s, workspace: p, run: s.id(), repo: repo, issue: s.issue, title: title, attempt: map[events.Stage]int{},
+		pace: time.Minute}
 	_, l.err = s.commands.QueueRun(s.ctx, commands.QueueRun{
 		Meta: p.by(p.owner), Run: l.run, Repo: l.repo, IssueNumber: l.issue, IssueTitle: title,
 	})
