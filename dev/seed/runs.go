@@ -239,10 +239,19 @@ func (l *simulatedRun) answer(action, note string) *simulatedRun {
 
 func (l *simulatedRun) build() *simulatedRun {
 	l.enter(events.StageBuildFarm)
+	return l.record(l.requestJob())
+}
+
+// buildAtOnce is build with a job that succeeds before anything else happens.
+func (l *simulatedRun) buildAtOnce() *simulatedRun {
+	l.enter(events.StageBuildFarm)
+	return l.record(l.requestJob(),
+		events.RunJobSettled{Job: l.job, Status: string(events.JobStateSucceeded), ComputeMS: 94_000, ExitCode: new(0)})
+}
+
+func (l *simulatedRun) requestJob() events.Event {
 	l.job = l.s.id()
-	return l.record(events.RunJobRequested{
-		Job: l.job, Name: requiredJob, Head: l.head, Purpose: events.JobRequired, Attempt: 1,
-	})
+	return events.RunJobRequested{Job: l.job, Name: requiredJob, Head: l.head, Purpose: events.JobRequired, Attempt: 1}
 }
 
 func (l *simulatedRun) settle(status string) *simulatedRun {
