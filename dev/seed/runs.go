@@ -317,7 +317,7 @@ func (l *simulatedRun) cost(source string, cents int64) events.RunCostRecorded {
 
 // commitOf returns the id of a commit that the run names.
 func (l *simulatedRun) commitOf(what string) string {
-	sum := sha256.Sum256([]byte(l.run.String() + what))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s#%d %s", l.repo.Name, l.issue, what))
 	return hex.EncodeToString(sum[:20])
 }
 
