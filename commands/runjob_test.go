@@ -130,7 +130,7 @@ func TestStartRunJobTwice(t *testing.T) {
 }
 
 // A stale result of the loop is dropped, whatever the replica remembers.
-func TestRecordRunAfter(t *testing.T) {
+func TestT9StaleResultsAreDropped(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
 	run := m.queue(t, 1)
@@ -149,7 +149,7 @@ func TestRecordRunAfter(t *testing.T) {
 }
 
 // When a run ends its jobs are cancelled in the same commit, and no other job.
-func TestEndOfRunCancelsItsJobs(t *testing.T) {
+func TestR42TheEndOfARunCancelsItsJobs(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
 	runner := m.connectRunner(t, 0)
@@ -205,7 +205,7 @@ func TestEndOfRunCancelsItsJobs(t *testing.T) {
 }
 
 // A job is settled once, when nothing more comes of it.
-func TestSettleRunJob(t *testing.T) {
+func TestT5JobsSettleWhenNothingMoreComes(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
 	runner := m.connectRunner(t, 0)
@@ -260,7 +260,7 @@ func TestSettleRunJob(t *testing.T) {
 }
 
 // A job that a person cancelled settles, also after the end of its run.
-func TestSettleCancelledRunJob(t *testing.T) {
+func TestR9JobsCancelledByHandSettle(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
 	run, _ := m.coding(t, 1)
