@@ -148,7 +148,8 @@ func TestMaskedTextHasNoToken(t *testing.T) {
 		check(t, text)
 	}
 	piece := rapid.SampledFrom([]string{
-		"tok_", "tok", "svc_", "enr_", "_", "tok_svc_", token[8:20], token[20:40], token, "\u200b", "\u200d", "\ufe0f", "\x00", "\xff", " ", "é", "[redacted]",
+		"tok_", "tok", "svc_", "enr_", "_", "tok_svc_", token[8:20], token[20:40], token, "\u200b", "\u200d", "\ufe0f", "\x00", "\xff",
+		" ", "é", "[redacted]",
 	})
 	rapid.Check(t, func(t *rapid.T) { check(t, strings.Join(rapid.SliceOfN(piece, 0, 30).Draw(t, "text"), "")) })
 }

@@ -159,4 +159,14 @@ func (r *runner) logTail(ctx context.Context, job events.ID, most int) ([]byte, 
 // from a reader, and not too long.
 func clean(text string) string { return input.Text(mask(text), maxText) }
 
+func cleanAll(texts []string) (list []string) {
+	for _, t := range texts[:min(len(texts), maxLabels)] {
+		list = append(list, clean(t))
+	}
+	return list
+}
+
+// maxLabels is how many labels of an issue are kept.
+const maxLabels = 100
+
 func mask(text string) string { return input.MaskTokens(text) }

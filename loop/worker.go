@@ -104,7 +104,7 @@ func (s *Scheduler) work(ctx context.Context) {
 }
 
 // round moves one run of each workspace that has due ones, and reports whether there was any.
-func (s *Scheduler) round(ctx context.Context) (any bool) {
+func (s *Scheduler) round(ctx context.Context) (found bool) {
 	list, err := s.table.workspaces(ctx, workers)
 	if err != nil {
 		s.warn(ctx, "find due runs", err)
@@ -117,12 +117,12 @@ func (s *Scheduler) round(ctx context.Context) (any bool) {
 			return false
 		}
 		if d != nil {
-			any = true
+			found = true
 			s.notify() // there may be more
 			s.hold(ctx, d)
 		}
 	}
-	return any
+	return found
 }
 
 // hold moves a claimed run while it renews the claim.
@@ -205,7 +205,7 @@ func backoff(n int) time.Duration {
 
 func (s *Scheduler) warn(ctx context.Context, what string, err error, more ...any) {
 	if ctx.Err() == nil {
-		s.Log.WarnContext(ctx, what, append(more, "err", err)...)
+		s.Log.WarnContext(ctx, "moving runs failed", append(more, "at", what, "err", err)...)
 	}
 }
 

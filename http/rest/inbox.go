@@ -39,7 +39,7 @@ func (s *Server) inboxRoutes() section {
 			missing: aggregates.ErrNoDecision,
 			refuses: []*fault.Fault{
 				aggregates.RoleRequired(events.AllowProtectedPaths), aggregates.ErrCapabilityRequired, aggregates.ErrDecisionStale,
-				aggregates.ErrDecisionAnswered, commands.ErrKeyReused,
+				aggregates.ErrDecisionAnswered, aggregates.ErrApproverIsQueuer, commands.ErrKeyReused,
 			},
 			requestExample: object{"action": aggregates.ActionApproveAndMerge, "note": "The test covers it.", "expectedHead": exampleHead},
 			answerExample: decidedBody{exampleDecision.ID.String(), exampleDecision.Kind, exampleDecision.Run.String(),
