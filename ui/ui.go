@@ -24,6 +24,7 @@ import (
 	"svc/ui/members"
 	"svc/ui/needs"
 	"svc/ui/page"
+	"svc/ui/repos"
 	"svc/ui/runs"
 	"svc/ui/search"
 	"svc/ui/serviceaccounts"
@@ -107,6 +108,7 @@ func New(c Config, now func() time.Time, ending <-chan struct{}, log *slog.Logge
 		farm.Routes(),
 		search.Routes(),
 		settings.Routes(),
+		repos.Routes(),
 	} {
 		a.Mount(handle, routes)
 	}
