@@ -138,14 +138,28 @@ func healthOf(r client.RepoRuns, lacking string) health {
 	return health{kit.Good, "circle-check", "Healthy", "Everything that runs need works."}
 }
 
-// connected returns how many repositories are connected.
-func (d listData) connected() (n int64) {
+// connected returns the repositories that runs may work on, now or once they are resumed.
+func (d listData) connected() (list []client.RepoRuns) {
 	for _, r := range d.Repos {
-		if r.Status == client.RepoRunsStatusActive || r.Status == client.RepoRunsStatusPaused {
-			n++
+		if isConnected(r) {
+			list = append(list, r)
 		}
 	}
-	return n
+	return list
+}
+
+// past returns the other repositories, of which only runs are left.
+func (d listData) past() (list []client.RepoRuns) {
+	for _, r := range d.Repos {
+		if !isConnected(r) {
+			list = append(list, r)
+		}
+	}
+	return list
+}
+
+func isConnected(r client.RepoRuns) bool {
+	return r.Status == client.RepoRunsStatusActive || r.Status == client.RepoRunsStatusPaused
 }
 
 // hostIcon returns the mark of a code host.
