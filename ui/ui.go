@@ -16,6 +16,7 @@ import (
 	"svc/ui/account"
 	"svc/ui/asset"
 	"svc/ui/audit"
+	"svc/ui/backlog"
 	"svc/ui/client"
 	"svc/ui/dashboard"
 	"svc/ui/farm"
@@ -101,6 +102,7 @@ func New(c Config, now func() time.Time, ending <-chan struct{}, log *slog.Logge
 		dashboard.Routes(),
 		needs.Routes(),
 		runs.Routes(),
+		backlog.Routes(),
 		members.Routes(),
 		serviceaccounts.Routes(),
 		audit.Routes(),
