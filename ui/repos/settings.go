@@ -43,6 +43,11 @@ type jobForm struct {
 	secretsBefore   bool
 }
 
+// isSpecial reports whether the fields are set that most jobs leave as they are. An hour is the default.
+func (j jobForm) isSpecial() bool {
+	return j.labels != "" || j.secrets != "" || j.minutes != "" && j.minutes != "60" || j.secretsBefore
+}
+
 // Choices of a sandbox.
 const (
 	sandboxAlone   = "alone"   // no network
