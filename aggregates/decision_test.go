@@ -123,7 +123,8 @@ func TestAnswer(t *testing.T) {
 	then := func(list ...events.Event) []events.Event { return list }
 	helped := events.RunHumanIntervened{Repo: repo.ID, What: events.InterventionAnswer}
 	asksForChanges := events.RunHumanIntervened{Repo: repo.ID, What: events.InterventionChanges}
-	pushedOn := after(approvable, events.RunCommitsPushed{Head: head2, Base: head1, By: events.PushedByLoop}, pointless(events.MergeApproval, "new_commits"))
+	pushedOn := after(approvable, events.RunCommitsPushed{Head: head2, Base: head1, By: events.PushedByLoop},
+		pointless(events.MergeApproval, "new_commits"))
 	check(t, []spec[Run]{
 		{name: "facts are confirmed", given: unsure, when: answer(ActionConfirm, "", ""),
 			then: then(decided(events.FactReview, ActionConfirm, "", ""), helped)},
@@ -147,14 +148,16 @@ func TestAnswer(t *testing.T) {
 			asked(events.ProtectedPathOnce, head1)), when: answer(ActionAllowOnce, "", head1),
 			then: then(decided(events.ProtectedPathOnce, ActionAllowOnce, "", head1), helped,
 				events.RunGuardrailsChecked{Head: head1, Policy: policy1, Status: "allowed_once",
-					Checks: []events.Guardrail{{Check: "protected_paths", Status: "allowed_once", Note: "1 path"}, {Check: "max_files", Status: "pass"}}})},
+					Checks: []events.Guardrail{{Check: "protected_paths", Status: "allowed_once", Note: "1 path"}, {Check: "max_files",
+						Status: "pass"}}})},
 		{name: "a path is not allowed", given: waiting, when: answer(ActionDeny, "", ""),
 			then: then(decided(events.ProtectedPathOnce, ActionDeny, "", head1), helped,
 				events.RunStageFailed{Stage: events.StageImplementing, Attempt: 1, Reason: "A protected path may not be changed."},
 				entered(events.StageImplementing, 2))},
 		{name: "nor after the stage was done",
-			given: after(clean, succeeded(events.StageImplementing, 1), guarded(head1, "blocked"), asked(events.ProtectedPathOnce, head1)), when: answer(ActionDeny, "", ""),
-			then: then(decided(events.ProtectedPathOnce, ActionDeny, "", head1), helped, entered(events.StageImplementing, 2))},
+			given: after(clean, succeeded(events.StageImplementing, 1), guarded(head1, "blocked"), asked(events.ProtectedPathOnce, head1)),
+			when:  answer(ActionDeny, "", ""),
+			then:  then(decided(events.ProtectedPathOnce, ActionDeny, "", head1), helped, entered(events.StageImplementing, 2))},
 
 		{name: "there is no such question", given: coded, when: answer(ActionConfirm, "", ""), err: ErrNoDecision},
 		{name: "there is no such run", when: answer(ActionConfirm, "", ""), err: ErrNoDecision},

@@ -2,6 +2,7 @@ package aggregates
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"path"
 	"slices"
@@ -22,6 +23,7 @@ const (
 	maxRunCents       = 100_000_000
 	maxRunFiles       = 10_000
 	maxRunLines       = 1_000_000
+	maxSettings       = 256 << 10 // bytes of their stored form
 )
 
 // CheckRepoSettings returns the settings with defaults filled in, or an error that lists what is wrong with each
@@ -48,6 +50,8 @@ func CheckRepoSettings(prefix string, host events.HostKind, s events.RepoSetting
 	c.must(s.Cents >= 0 && s.Cents <= maxRunCents, prefix+"cents", "be between 0 and %d", maxRunCents)
 	c.between(s.MaxFiles, 1, maxRunFiles, prefix+"maxFiles")
 	c.between(s.MaxLines, 1, maxRunLines, prefix+"maxLines")
+	text, err := json.Marshal(s)
+	c.must(err == nil && len(text) <= maxSettings, prefix+"requiredJobs", "be smaller: all settings may have %d KiB", maxSettings>>10)
 	return s, c.err()
 }
 

@@ -24,7 +24,7 @@ func TestALyingSchedulerMergesNothingElse(t *testing.T) {
 			l.step()
 		}
 	}
-	l.t.Logf("%d facts, %d accepted: %d merges, %d attempts, %d of them by jobs on a candidate, %d with a path allowed once, %d merged outside",
+	l.t.Logf("%d facts, %d accepted: %d merges, %d attempts, %d with jobs on a candidate, %d with a path allowed once, %d outside",
 		l.told, l.accepted, l.seen.merges, l.seen.attempts, l.seen.byLane, l.seen.allowed, l.seen.outside)
 	require.Greater(t, l.seen.merges, facts/1500)
 	require.Greater(t, l.seen.byLane, facts/5000)

@@ -143,10 +143,12 @@ func TestT4JobsEndOnce(t *testing.T) {
 		rows = append(rows, recordable{"as " + string(s), building, settled(job, s), err},
 			recordable{string(s) + " after the end", cancelledWhileBuilding, settled(job, s), err})
 		if s.Final() {
-			rows = append(rows, recordable{"not again after " + string(s), after(building, settled(job, s)), settled(job, events.JobStateSucceeded), outOfStep})
+			rows = append(rows, recordable{"not again after " + string(s), after(building, settled(job, s)), settled(job,
+				events.JobStateSucceeded), outOfStep})
 		}
 	}
-	checkFacts(t, append(rows, recordable{"as nothing", building, settled(job, ""), outOfStep}, recordable{"as else", building, settled(job, "done"), outOfStep}))
+	checkFacts(t, append(rows, recordable{"as nothing", building, settled(job, ""), outOfStep}, recordable{"as else", building,
+		settled(job, "done"), outOfStep}))
 }
 
 func TestT6WhatFollowsTheEnd(t *testing.T) {
@@ -166,7 +168,8 @@ func TestT6WhatFollowsTheEnd(t *testing.T) {
 		{"in one of the known ways", rejected, events.RunTidied{PullRequest: "gone", Branch: "deleted"}, outOfStep},
 		{"with its branch", rejected, events.RunTidied{PullRequest: "closed"}, outOfStep},
 		{"an untested merge is tested", foreign, afterMerge, nil},
-		{"by a required job", foreign, events.RunJobRequested{Job: later, Name: "lint", Head: commit1, Purpose: events.JobAfterMerge, Attempt: 1}, ErrRunOver},
+		{"by a required job", foreign, events.RunJobRequested{Job: later, Name: "lint", Head: commit1, Purpose: events.JobAfterMerge,
+			Attempt: 1}, ErrRunOver},
 		{"on the merge commit", foreign, requested(later, events.JobAfterMerge, head1), ErrRunOver},
 		{"not once all is tidied up", after(foreign, tidied), afterMerge, ErrRunOver},
 		{"not a tested one", merged, afterMerge, ErrRunOver},
@@ -211,8 +214,10 @@ func TestT9FactsAreNotRepeated(t *testing.T) {
 		{"once", after(inQueue, events.RunWaiting{Code: events.WaitSlot}), events.RunWaiting{Code: events.WaitSlot}, outOfStep},
 		{"with other words", after(inQueue, events.RunWaiting{Code: events.WaitSlot}),
 			events.RunWaiting{Code: events.WaitSlot, Detail: "4 of 4 runs are active."}, nil},
-		{"again after something happened", after(inQueue, events.RunWaiting{Code: events.WaitSlot}, place), events.RunWaiting{Code: events.WaitSlot}, nil},
-		{"not after a bill", after(inQueue, events.RunWaiting{Code: events.WaitSlot}, events.RunCostRecorded{}), events.RunWaiting{Code: events.WaitSlot}, outOfStep},
+		{"again after something happened", after(inQueue, events.RunWaiting{Code: events.WaitSlot}, place),
+			events.RunWaiting{Code: events.WaitSlot}, nil},
+		{"not after a bill", after(inQueue, events.RunWaiting{Code: events.WaitSlot}, events.RunCostRecorded{}),
+			events.RunWaiting{Code: events.WaitSlot}, outOfStep},
 		{"for something", inQueue, events.RunWaiting{Detail: "Who knows?"}, outOfStep},
 		{"not once it is over", merged, events.RunWaiting{Code: events.WaitHost}, ErrRunOver},
 	})
@@ -244,7 +249,8 @@ func TestT14TheRunHoldsThePromises(t *testing.T) {
 		{"not if they block", blocked, done, outOfStep},
 		{"not under another policy", after(clean, otherPolicy), done, outOfStep},
 		{"not without a push", coding, done, outOfStep},
-		{"not with that of the attempt before", after(notBuilt, entered(events.StageImplementing, 2)), succeeded(events.StageImplementing, 2), outOfStep},
+		{"not with that of the attempt before", after(notBuilt, entered(events.StageImplementing, 2)), succeeded(events.StageImplementing,
+			2), outOfStep},
 		{"a person allows what they found", allowed, guarded(head1, "allowed_once"), nil},
 		{"then the code is done", after(allowed, guarded(head1, "allowed_once")), done, nil},
 		{"not before", allowed, done, outOfStep},
@@ -280,7 +286,8 @@ func TestT14TheRunHoldsThePromises(t *testing.T) {
 		{"not of no candidate", ready, events.RunMergeAttempted{Head: head1}, outOfStep},
 		{"not with guardrails that block by now", after(ready, guarded(head1, "blocked")), attempt1, outOfStep},
 		{"not under a policy that nobody checked", after(ready, otherPolicy), attempt1, outOfStep},
-		{"but once it was checked", after(ready, otherPolicy, events.RunGuardrailsChecked{Head: head1, Policy: policy2, Status: "clean"}), attempt1, nil},
+		{"but once it was checked", after(ready, otherPolicy, events.RunGuardrailsChecked{Head: head1, Policy: policy2, Status: "clean"}),
+			attempt1, nil},
 		{"not without a job that is required by now", after(ready, otherJobs), attempt1, outOfStep},
 		{"but with it", after(ready, otherJobs, lint(later, events.JobRequired, head1), settled(later, events.JobStateSucceeded)), attempt1, nil},
 		{"a candidate with another tree has jobs of its own", laneReady, attempt1, nil},
@@ -289,19 +296,23 @@ func TestT14TheRunHoldsThePromises(t *testing.T) {
 		{"not if they failed", after(laned, candidate2, laneJob, settled(later, events.JobStateFailed)), attempt1, outOfStep},
 		{"not without one that is required by now", after(laneReady, otherJobs), attempt1, outOfStep},
 		{"not after the approval was taken back", after(ready, events.RunMergeApprovalVoided{Head: head1}), attempt1, outOfStep},
-		{"not with a question open", after(ready, guarded(head1, "blocked"), asked2(events.ProtectedPathOnce), guarded(head1, "clean")), attempt1, outOfStep},
+		{"not with a question open", after(ready, guarded(head1, "blocked"), asked2(events.ProtectedPathOnce), guarded(head1, "clean")),
+			attempt1, outOfStep},
 
 		{"rounds are limited", rounds, entered(events.StageImplementing, 2), outOfStep},
 		{"up to the limit", after(notBuilt, events.RunBudgetSet{Rounds: 2}), entered(events.StageImplementing, 2), nil},
 		{"unless there is none", after(notBuilt, events.RunBudgetSet{}), entered(events.StageImplementing, 2), nil},
 		{"other stages are not", rounds, entered(events.StageBuildFarm, 2), nil},
 	})
-	check(t, []spec[Run]{{name: "a person gets another round", given: after(approvable, events.RunBudgetSet{Rounds: 1}), when: func(r *Run) ([]events.Event, error) {
-		return r.Answer(Answer{Decision: question, Action: ActionRequestChanges, Note: "Again."})
-	}, then: []events.Event{
-		decided(events.MergeApproval, ActionRequestChanges, "Again.", head1), events.RunHumanIntervened{Repo: repo.ID, What: events.InterventionChanges},
-		events.RunStageFailed{Stage: events.StageMerge, Attempt: 1, Reason: "Changes were asked for: Again."}, entered(events.StageImplementing, 2),
-	}}})
+	check(t, []spec[Run]{{name: "a person gets another round", given: after(approvable, events.RunBudgetSet{Rounds: 1}),
+		when: func(r *Run) ([]events.Event, error) {
+			return r.Answer(Answer{Decision: question, Action: ActionRequestChanges, Note: "Again."})
+		}, then: []events.Event{
+			decided(events.MergeApproval, ActionRequestChanges, "Again.", head1), events.RunHumanIntervened{Repo: repo.ID,
+				What: events.InterventionChanges},
+			events.RunStageFailed{Stage: events.StageMerge, Attempt: 1, Reason: "Changes were asked for: Again."},
+			entered(events.StageImplementing, 2),
+		}}})
 }
 
 // asked2 is asked with another id.
@@ -351,7 +362,8 @@ func TestTheLane(t *testing.T) {
 		{"not while it is merged", merging, candidate2, outOfStep},
 	})
 	for name, given := range map[string][]events.Event{
-		"another stage": after(ready, entered(events.StageImplementing, 2)), "no approval": after(ready, events.RunMergeApprovalVoided{Head: head1}),
+		"another stage": after(ready, entered(events.StageImplementing, 2)), "no approval": after(ready,
+			events.RunMergeApprovalVoided{Head: head1}),
 		"the end": after(ready, events.RunCancelled{}), "a merge": merged,
 	} {
 		require.False(t, folded[Run](given).Progress(id(1), 1).Lane, name)
@@ -375,19 +387,22 @@ func TestJobsAreRequestedForAPurpose(t *testing.T) {
 		{"not in another stage", building, implement(later), outOfStep},
 		{"not once that is over", after(clean, succeeded(events.StageImplementing, 1)), implement(job), outOfStep},
 		{"not without money", spent, implement(job), outOfStep},
-		{"as long as there is some", after(coding, events.RunBudgetSet{Cents: 6}, events.RunCostRecorded{Cents: 5, Key: "k"}), implement(job), nil},
+		{"as long as there is some", after(coding, events.RunBudgetSet{Cents: 6}, events.RunCostRecorded{Cents: 5, Key: "k"}),
+			implement(job), nil},
 		{"one at a time", after(coding, implement(job)), implement(later), outOfStep},
 		{"then another", after(coding, implement(job), settled(job, events.JobStateLost)), implement(later), nil},
 		{"a required one", clean, requested(job, events.JobRequired, head1), nil},
 		{"also without money", after(spent, pushed), requested(job, events.JobRequired, head1), nil},
 		{"not of another commit", clean, requested(job, events.JobRequired, head2), outOfStep},
-		{"not what is not required", clean, events.RunJobRequested{Job: job, Name: "lint", Head: head1, Purpose: events.JobRequired, Attempt: 1}, outOfStep},
+		{"not what is not required", clean, events.RunJobRequested{Job: job, Name: "lint", Head: head1, Purpose: events.JobRequired,
+			Attempt: 1}, outOfStep},
 		{"one of the candidate", after(laned, candidate2), laneJob, nil},
 		{"not of the head", after(laned, candidate2), requested(later, events.JobLane, head1), outOfStep},
 		{"not without one", laned, laneJob, outOfStep},
 		{"not for nothing", clean, events.RunJobRequested{Job: job, Name: "test", Head: head1, Attempt: 1}, outOfStep},
 		{"not for something else", clean, requested(job, "lunch", head1), outOfStep},
-		{"attempts are counted from 1", clean, events.RunJobRequested{Job: job, Name: "test", Head: head1, Purpose: events.JobRequired}, outOfStep},
+		{"attempts are counted from 1", clean, events.RunJobRequested{Job: job, Name: "test", Head: head1, Purpose: events.JobRequired},
+			outOfStep},
 		{"a job has a name", coding, events.RunJobRequested{Job: job, Head: base1, Purpose: events.JobImplements, Attempt: 1}, outOfStep},
 		{"and an id", clean, requested(events.ID{}, events.JobRequired, head1), outOfStep},
 	})
@@ -448,7 +463,8 @@ func TestProgressIsACopy(t *testing.T) {
 func TestStoredRunsOfEarlierBuilds(t *testing.T) {
 	old := []events.Event{
 		queued, entered(events.StageAnalyze, 1), events.RunFactsRecorded{Facts: []string{"A fact."}}, events.RunCostRecorded{Cents: 3},
-		events.RunCostRecorded{Cents: 3}, succeeded(events.StageAnalyze, 1), entered(events.StagePlan, 1), events.RunPlanRecorded{Summary: "Mend it."},
+		events.RunCostRecorded{Cents: 3}, succeeded(events.StageAnalyze, 1), entered(events.StagePlan, 1),
+		events.RunPlanRecorded{Summary: "Mend it."},
 		events.RunBudgetSet{Cents: 500, Rounds: 3}, succeeded(events.StagePlan, 1), entered(events.StageImplementing, 1),
 		events.RunBranchCreated{Branch: "run/7"}, events.RunCommitsPushed{Head: head1, Base: base1, By: events.PushedByLoop},
 		events.RunGuardrailsChecked{Head: head1, Policy: policy1, Status: "blocked"},
@@ -457,7 +473,8 @@ func TestStoredRunsOfEarlierBuilds(t *testing.T) {
 		events.RunJobRequested{Job: job, Name: "test", Head: head1}, settled(job, events.JobStateFailed), settled(job, events.JobStateSucceeded),
 		succeeded(events.StageBuildFarm, 1), entered(events.StageSelfReview, 1), reviewed(head1, "pass"), reviewed(head1, "pass"),
 		succeeded(events.StageSelfReview, 1), entered(events.StageMerge, 1), events.RunPullRequestOpened{Number: 12},
-		asked2(events.MergeApproval), events.DecisionAnswered{Decision: later, About: events.MergeApproval, Action: ActionApproveAndMerge, Head: head1},
+		asked2(events.MergeApproval), events.DecisionAnswered{Decision: later, About: events.MergeApproval, Action: ActionApproveAndMerge,
+			Head: head1},
 		events.RunMergeApproved{Head: head1}, events.RunMergeAttempted{Head: head1}, succeeded(events.StageMerge, 1),
 		events.RunMerged{Repo: repo.ID, Head: head1, MergeCommit: commit1},
 	}

@@ -11,6 +11,7 @@ import (
 	"svc/commands"
 	"svc/events"
 	"svc/fault"
+	"svc/test/world"
 )
 
 // startReview starts a run that waits for a review of its facts.
@@ -44,6 +45,33 @@ func TestAnswerDecision(t *testing.T) {
 	require.ErrorIs(t, err, aggregates.ErrNoDecision)
 	_, err = m.AnswerDecision(t.Context(), answer(m.owner, m.id, newID(), decision, aggregates.ActionConfirm))
 	require.ErrorIs(t, err, aggregates.ErrNoDecision)
+}
+
+// A person cancels a run that is being merged: it stops after the attempt, and is asked for once.
+func TestCancelWhileMerging(t *testing.T) {
+	t.Parallel()
+	m := newTeam(t)
+	run, decision := m.queue(t, 7), newID()
+	record := func(facts ...events.Event) {
+		t.Helper()
+		_, err := m.RecordRun(t.Context(), commands.RecordRun{Meta: systems(m.id), Run: run, Facts: facts})
+		require.NoError(t, err)
+	}
+	record(world.ToApproval(7, "h", decision)...)
+	approve := answer(m.maintainer, m.id, run, decision, aggregates.ActionApproveAndMerge)
+	approve.ExpectedHead = "h"
+	_, err := m.AnswerDecision(t.Context(), approve)
+	require.NoError(t, err)
+	record(world.Merging("h")...)
+
+	before := m.head(t, m.id)
+	for _, r := range []replica{m.replica, m.other} {
+		_, err = r.CancelRun(t.Context(), commands.CancelRun{Meta: m.owner.in(m.id), Run: run, Reason: "Wait."})
+		require.NoError(t, err)
+	}
+	m.requireAdded(t, m.id, before, events.RunStopRequested{Reason: "Wait."})
+	record(events.RunMergePostponed{Head: "h", Reason: "base_moved"}, events.RunCancelled{Reason: "Wait."})
+	m.queue(t, 7) // the issue is free again
 }
 
 // Two people answer at the same moment through two replicas: one of the answers counts.

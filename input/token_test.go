@@ -127,7 +127,7 @@ func TestMaskTokens(t *testing.T) {
 
 // Whatever text a job reports, it can be recorded once it is masked: as it is, between letters, and
 // within JSON.
-func TestMaskedTextHasNoToken(t *testing.T) {
+func TestT10MaskedTextHasNoToken(t *testing.T) {
 	t.Parallel()
 	check := func(t require.TestingT, text string) {
 		masked := input.MaskTokens(text)
@@ -148,7 +148,8 @@ func TestMaskedTextHasNoToken(t *testing.T) {
 		check(t, text)
 	}
 	piece := rapid.SampledFrom([]string{
-		"tok_", "tok", "svc_", "enr_", "_", "tok_svc_", token[8:20], token[20:40], token, "\u200b", "\u200d", "\ufe0f", "\x00", "\xff", " ", "é", "[redacted]",
+		"tok_", "tok", "svc_", "enr_", "_", "tok_svc_", token[8:20], token[20:40], token, "\u200b", "\u200d", "\ufe0f", "\x00", "\xff",
+		" ", "é", "[redacted]",
 	})
 	rapid.Check(t, func(t *rapid.T) { check(t, strings.Join(rapid.SliceOfN(piece, 0, 30).Draw(t, "text"), "")) })
 }

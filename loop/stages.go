@@ -57,7 +57,9 @@ func plan(p *aggregates.Progress, in Surroundings) (Move, bool) {
 		return Move{}, false
 	}
 	s := in.Repo.Settings
-	planned := events.RunPlanRecorded{Summary: "Let the implementer change the code.", Steps: []string{"Run the implementer as a job of the farm"}}
+	planned := events.RunPlanRecorded{
+		Summary: "Let the implementer change the code.", Steps: []string{"Run the implementer as a job of the farm"},
+	}
 	if s.Implementer.Kind == events.ImplementerPatch {
 		planned = events.RunPlanRecorded{
 			Summary: "Apply the patch of the issue.", Steps: []string{"Apply the patch"}, Files: patchedFiles(patchOf(p.IssueRead.Body)),
@@ -130,7 +132,8 @@ func faultless(s events.JobState) bool {
 
 // surroundingsFailed ends a run whose jobs the farm could not run.
 func surroundingsFailed(p *aggregates.Progress, j *aggregates.RunJob) Move {
-	return fail(p, events.FailSurroundings, fmt.Sprintf("The job %s was tried %d times, and ended as %s: %s.", j.Name, j.Attempt, j.State, j.Reason))
+	return fail(p, events.FailSurroundings,
+		fmt.Sprintf("The job %s was tried %d times, and ended as %s: %s.", j.Name, j.Attempt, j.State, j.Reason))
 }
 
 // guarded has the guardrails checked on the head, and goes on if they are clean or were allowed.

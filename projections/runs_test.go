@@ -218,6 +218,78 @@ func TestARunShowsWhatItsEventsSay(t *testing.T) {
 	}
 }
 
+// What a run waits for holds until its next event, and since when until there is another reason.
+func TestARunShowsWhatItWaitsFor(t *testing.T) {
+	t.Parallel()
+	w := world.New(t)
+	workspace := world.NewID()
+	run := queueAt(t, w, world.Epoch, workspace, runScript{web, 7, "Fix it", nil})[0]
+	for i, step := range []struct {
+		fact   events.Event
+		code   events.WaitCode
+		detail string
+		since  int // minutes
+	}{
+		{events.RunWaiting{Code: events.WaitSlot, Detail: "3 of 3 runs are active."}, events.WaitSlot, "3 of 3 runs are active.", 1},
+		{events.RunWaiting{Code: events.WaitSlot, Detail: "4 of 4 runs are active."}, events.WaitSlot, "4 of 4 runs are active.", 1},
+		{events.RunCostRecorded{Cents: 1}, events.WaitSlot, "4 of 4 runs are active.", 1},
+		{events.RunWaiting{Code: events.WaitPaused}, events.WaitPaused, "", 4},
+		{events.RunStarted{Slot: 1, RepoSlot: 1}, "", "", 0},
+	} {
+		at := func(minutes int) time.Time { return world.Epoch.Add(time.Duration(minutes) * time.Minute) }
+		w.RecordAt(t, at(i+1), world.System, workspace, run, step.fact)
+		w.CaughtUp(t)
+		r, _, err := projections.Runs{DB: w.DB}.Get(t.Context(), workspace, run)
+		require.NoError(t, err)
+		require.Equal(t, []any{step.code, step.detail}, []any{r.WaitCode, r.WaitDetail}, i)
+		require.Equal(t, step.since == 0, r.WaitSince == nil, i)
+		if step.since > 0 {
+			require.WithinDuration(t, at(step.since), *r.WaitSince, 0, i)
+		}
+	}
+}
+
+// A run shows how it merges: its turn, its candidate, and what came of it.
+func TestARunShowsItsMerge(t *testing.T) {
+	t.Parallel()
+	w := world.New(t)
+	workspace, code := world.NewID(), 1
+	head := append(stagesEntered(events.StageMerge), events.RunBaseRead{Branch: "main", Commit: "b"},
+		events.RunPlanRecorded{Summary: "x", Files: []string{"a.go"}, Risk: "low"},
+		events.RunCommitsPushed{Head: "h", Total: &events.ChangeTotal{Files: 400, Added: 9, Removed: 8}},
+		events.RunJobRequested{Job: world.NewID(), Name: "test", Purpose: events.JobRequired, Attempt: 2},
+		events.RunCostRecorded{Unknown: true}, events.RunMergeApproved{Head: "h"}, events.RunLaneEntered{Branch: "main"},
+		events.RunMergeCandidate{Head: "h", Base: "b", Commit: "c", Tree: "t"})
+	settled := events.RunJobSettled{Job: head[4].(events.RunJobRequested).Job, Status: "timed_out", Reason: "run_timeout", ExitCode: &code}
+	attempt, postpone := events.RunMergeAttempted{Head: "h", Commit: "c"}, events.RunMergePostponed{Head: "h"}
+	merge := events.RunMerged{Repo: web.ID, Head: "h", MergeCommit: "m", Tree: "u", Base: "b", Method: "merge", Untested: true}
+	all := append(head, settled, attempt, postpone, events.RunMergeCandidate{Head: "h", Base: "b2", Commit: "c2", Tree: "t2"}, attempt,
+		events.RunStopRequested{}, merge, events.RunTidied{PullRequest: "merged", Branch: "deleted"})
+	shown := func(n int) projections.Run {
+		run := queueAt(t, w, world.Epoch, workspace, runScript{web, n, "x", all[:n:n]})[0]
+		r, _, err := projections.Runs{DB: w.DB}.Get(t.Context(), workspace, run)
+		require.NoError(t, err)
+		return r
+	}
+	r := shown(len(head))
+	require.Equal(t, []any{true, &projections.RunCandidate{Base: "b", Commit: "c", Tree: "t"}, "main", true, 1},
+		[]any{r.Detail.Lane, r.Detail.Candidate, r.Detail.Target, r.Detail.CostUnknown, r.OpenJobs})
+	require.Equal(t, &events.ChangeTotal{Files: 400, Added: 9, Removed: 8}, r.Detail.Total)
+	require.Equal(t, &projections.RunPlan{Files: []string{"a.go"}, Risk: "low"}, r.Detail.Plan)
+	r = shown(len(head) + 3)
+	require.Equal(t, []any{events.RunStatusAwaitingApproval, true, (*projections.RunCandidate)(nil), 1, 0},
+		[]any{r.Status, r.Detail.Lane, r.Detail.Candidate, r.Detail.Postponed, r.OpenJobs})
+	require.Equal(t, []projections.RunJob{{ID: settled.Job, Name: "test", Status: "timed_out", Purpose: events.JobRequired, Attempt: 2,
+		Reason: "run_timeout", ExitCode: &code}}, r.Detail.Jobs)
+	r = shown(len(head) + 6)
+	require.Equal(t, []any{events.RunStatusMerging, true}, []any{r.Status, r.Detail.Stopping})
+	r = shown(len(all))
+	require.Equal(t, []any{events.RunStatusMerged, false, false}, []any{r.Status, r.Detail.Stopping, r.Detail.Lane})
+	require.Equal(t, &projections.RunMerge{Commit: "m", Tree: "u", Base: "b", Method: "merge", Untested: true}, r.Detail.Merge)
+	require.Equal(t, &projections.RunTidied{PullRequest: "merged", Branch: "deleted"}, r.Detail.Tidied)
+	require.Equal(t, int64(0), r.CostCents)
+}
+
 // The stages of a run while it goes back, and after it ends.
 func TestStagesOfARun(t *testing.T) {
 	t.Parallel()

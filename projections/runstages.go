@@ -56,7 +56,8 @@ func (s *Stages) add(stage int, c StageCount) {
 
 // queue queues counting the runs of a workspace, or of one of its repositories, by stage.
 func (s *Stages) queue(b *pgx.Batch, workspace events.ID, repo *events.ID, now time.Time) {
-	const moves = `waits_for = '' and wait_code = '' and open_jobs = 0 and status not in ('queued', 'needs_input', 'awaiting_approval', 'unknown')`
+	const moves = `waits_for = '' and wait_code = '' and open_jobs = 0
+		and status not in ('queued', 'needs_input', 'awaiting_approval', 'unknown')`
 	sql, args := `
 		select stage, count(*), count(*) filter (where waits_for <> ''), count(*) filter (where updated_at <= $2 and `+moves+`),
 			min(updated_at) filter (where updated_at > $2 and `+moves+`)

@@ -72,6 +72,34 @@ func TestRunsWithoutEventsBecomeStuck(t *testing.T) {
 	require.Equal(t, projections.StageCount{Runs: 1, Stuck: 1}, c.Stages.List[events.StageImplementing.Index()])
 }
 
+// A run that says what it waits for, or has a job at the build farm, is not stuck.
+func TestT11RunsThatWaitAreNotStuck(t *testing.T) {
+	t.Parallel()
+	w := world.New(t)
+	workspace, job, over := world.NewID(), world.NewID(), world.NewID()
+	waits := events.RunWaiting{Code: events.WaitHost, Detail: "The code host does not answer."}
+	queueAt(t, w, world.Epoch, workspace,
+		runScript{web, 1, "waits", append(stagesEntered(events.StageAnalyze), waits, events.RunCostRecorded{Cents: 1})},
+		runScript{web, 2, "waits for the farm", append(stagesEntered(events.StageAnalyze), events.RunJobRequested{Job: job})},
+		runScript{web, 3, "waited", append(stagesEntered(events.StageAnalyze), waits, events.RunFactsRecorded{})},
+		runScript{web, 4, "has built", append(stagesEntered(events.StageAnalyze), events.RunJobRequested{Job: over},
+			events.RunJobSettled{Job: over, Status: "failed"})},
+	)
+	now := world.Epoch.Add(time.Hour)
+	list, _, err := projections.Runs{DB: w.DB}.Page(t.Context(), projections.RunQuery{Workspace: workspace, Active: true, Limit: 10})
+	require.NoError(t, err)
+	var stuck []int
+	for _, r := range list {
+		if r.StuckSince(now) != nil {
+			stuck = append(stuck, r.IssueNumber)
+		}
+	}
+	require.ElementsMatch(t, []int{3, 4}, stuck)
+	c, err := projections.Runs{DB: w.DB}.Counts(t.Context(), workspace, nil, now)
+	require.NoError(t, err)
+	require.Equal(t, 2, c.Stages.List[events.StageAnalyze.Index()].Stuck)
+}
+
 func TestReposListsRepositoriesOfRuns(t *testing.T) {
 	t.Parallel()
 	w := world.New(t)

@@ -159,7 +159,7 @@ func (s *stack) startRest(ctx context.Context, db string) error {
 		"SVC_OAUTH_URL="+s.codeHostURL(),
 		"SVC_OAUTH_CLIENT_ID="+clientID,
 		"SVC_OAUTH_CLIENT_SECRET="+s.secrets.OAuthClientSecret,
-		"SVC_DEV_SIGN_IN=true",
+		"SVC_DEV_SIGN_IN=true", "SVC_ALLOW_LOCAL_CODE_HOSTS=true",
 		"SVC_FARM_PUBLIC_URL="+s.farmURL(),
 		"SVC_FARM_RELEASES_DIR="+s.folder.file(releasesFolder),
 		"SVC_FARM_RELEASE_KEYS=", // those in the folder

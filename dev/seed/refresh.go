@@ -41,9 +41,12 @@ func Refresh(ctx context.Context, url string, ring vault.Ring, now time.Time) er
 
 // move records a cost of each run that moves.
 func (s *seed) move() error {
-	type row struct{ Workspace, Run, Repo events.ID }
+	type row struct {
+		Workspace, Run, Repo events.ID
+		Cents                int64
+	}
 	rows, _ := s.db.Query(s.ctx, `
-		select r.workspace_id, r.run_id, r.repo_id from runs r join workspaces w using (workspace_id)
+		select r.workspace_id, r.run_id, r.repo_id, r.cost_cents from runs r join workspaces w using (workspace_id)
 		where w.slug = 'acme' and r.active and r.waits_for = '' and r.issue_title <> $1 and r.updated_at <= $2
 			and r.status not in ('queued', 'needs_input', 'awaiting_approval', 'unknown')`, stuckTitle, s.now.Add(-movesAfter))
 	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[row])
@@ -54,7 +57,7 @@ func (s *seed) move() error {
 		_, err := s.commands.RecordRun(s.ctx, commands.RecordRun{
 			Meta: demoWorkspace{id: r.Workspace}.bySystem("loop"), Run: r.Run,
 			Facts: []events.Event{events.RunCostRecorded{Repo: r.Repo, Cents: 1, Source: "model", Quantity: 1,
-				Key: fmt.Sprintf("model/at/%d", s.now.UnixMilli())}},
+				Key: fmt.Sprintf("model/after/%d", r.Cents)}},
 		})
 		if err != nil {
 			return err

@@ -93,7 +93,8 @@ func (s *seed) queue(p demoWorkspace) *simulatedRun {
 
 func (s *seed) queueIssue(p demoWorkspace, title string, repo events.Repo) *simulatedRun {
 	s.issue++
-	l := &simulatedRun{s: s, workspace: p, run: s.id(), repo: repo, issue: s.issue, title: title, attempt: map[events.Stage]int{}, pace: time.Minute}
+	l := &simulatedRun{s: s, workspace: p, run: s.id(), repo: repo, issue: s.issue, title: title, attempt: map[events.Stage]int{},
+		pace: time.Minute}
 	_, l.err = s.commands.QueueRun(s.ctx, commands.QueueRun{
 		Meta: p.by(p.owner), Run: l.run, Repo: l.repo, IssueNumber: l.issue, IssueTitle: title,
 	})
@@ -242,10 +243,19 @@ func (l *simulatedRun) answer(action, note string) *simulatedRun {
 
 func (l *simulatedRun) build() *simulatedRun {
 	l.enter(events.StageBuildFarm)
+	return l.record(l.requestJob())
+}
+
+// buildAtOnce is build with a job that succeeds before anything else happens.
+func (l *simulatedRun) buildAtOnce() *simulatedRun {
+	l.enter(events.StageBuildFarm)
+	return l.record(l.requestJob(),
+		events.RunJobSettled{Job: l.job, Status: string(events.JobStateSucceeded), ComputeMS: 94_000, ExitCode: new(0)})
+}
+
+func (l *simulatedRun) requestJob() events.Event {
 	l.job = l.s.id()
-	return l.record(events.RunJobRequested{
-		Job: l.job, Name: requiredJob, Head: l.head, Purpose: events.JobRequired, Attempt: 1,
-	})
+	return events.RunJobRequested{Job: l.job, Name: requiredJob, Head: l.head, Purpose: events.JobRequired, Attempt: 1}
 }
 
 func (l *simulatedRun) settle(status string) *simulatedRun {
@@ -311,7 +321,7 @@ func (l *simulatedRun) cost(source string, cents int64) events.RunCostRecorded {
 
 // commitOf returns the id of a commit that the run names.
 func (l *simulatedRun) commitOf(what string) string {
-	sum := sha256.Sum256([]byte(l.run.String() + what))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s#%d %s", l.repo.Name, l.issue, what))
 	return hex.EncodeToString(sum[:20])
 }
 

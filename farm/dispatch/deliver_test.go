@@ -335,3 +335,35 @@ func TestAssignmentsWaitForRoomInOutbox(t *testing.T) {
 	a.send(wire.Heartbeat{Seq: 1}, events.ID{}, 0, 0)
 	a.next(wire.TypeHeartbeatAck)
 }
+
+// A job whose repository can never be cloned is cancelled. One that cannot be cloned at present waits.
+func TestUncloneableRepoAffectsOnlyItsJobs(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	ended, away, web := newID(), newID(), newID()
+	r := s.replica(func(c *dispatch.Config) {
+		c.CloneURL = func(_ context.Context, workspace, repo events.ID, name string) (string, error) {
+			switch {
+			case repo == ended:
+				return "", &dispatch.UnclonableError{Reason: "its repository is not connected any more"}
+			case repo == away || workspace != s.ws:
+				return "", errors.New("the database is away")
+			}
+			return "https://x-access-token:ghp_read@code.example/" + name + ".git", nil
+		}
+	})
+	of := func(repo events.ID) func(*events.JobSpec) {
+		return func(j *events.JobSpec) { j.Repo = &events.JobRepo{ID: repo, Name: "acme/web", Ref: "refs/heads/main"} }
+	}
+	a := dial(t, r, s.ws, s.enrol(r, "builder", 2, 0))
+	a.greet()
+	job := s.submit(r, of(ended))
+	s.waitForState(events.JobStateCancelled, job)
+	require.Equal(t, "its repository is not connected any more", s.cancelReason(job))
+	waits := s.submit(r, of(away))
+	require.Eventually(t, func() bool { return count(s.kinds(waits), "requeued") > 0 }, waitLimit, 2*time.Millisecond)
+	job = s.submit(r, of(web))
+	got, _, assign := a.assigned()
+	require.Equal(t, job, got)
+	require.Equal(t, "https://x-access-token:ghp_read@code.example/acme/web.git", assign.Source.URL)
+}

@@ -39,7 +39,7 @@ func (s *Server) inboxRoutes() section {
 			missing: aggregates.ErrNoDecision,
 			refuses: []*fault.Fault{
 				aggregates.RoleRequired(events.AllowProtectedPaths), aggregates.ErrCapabilityRequired, aggregates.ErrDecisionStale,
-				aggregates.ErrDecisionAnswered, commands.ErrKeyReused,
+				aggregates.ErrDecisionAnswered, aggregates.ErrApproverIsQueuer, commands.ErrKeyReused,
 			},
 			requestExample: object{"action": aggregates.ActionApproveAndMerge, "note": "The test covers it.", "expectedHead": exampleHead},
 			answerExample: decidedBody{exampleDecision.ID.String(), exampleDecision.Kind, exampleDecision.Run.String(),
@@ -113,7 +113,7 @@ type finding struct {
 type job struct {
 	ID        string `json:"id" format:"uuid"`
 	Name      string `json:"name" example:"build and test"`
-	Status    string `json:"status" enum:"requested,succeeded,failed,cancelled"`
+	Status    string `json:"status" enum:"requested,succeeded,failed,cancelled,timed_out,lost,expired"`
 	ComputeMS int64  `json:"computeMs"`
 }
 

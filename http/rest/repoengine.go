@@ -15,7 +15,7 @@ import (
 )
 
 var (
-	errEngineAway  = fault.New(fault.Unavailable, "engine_unavailable", "The engine is not available right now.")
+	errEngineAway  = fault.New(fault.Busy, "engine_unavailable", "The engine is not available right now.")
 	errHostAway    = fault.New(fault.Busy, "code_host_unavailable", "The code host does not answer. Try again in a moment.")
 	errHostRefuses = fault.New(fault.Conflict, "code_host_refused", "The code host refuses this.")
 	errCredential  = fault.New(fault.Conflict, "repo_credential_refused", "The code host refuses the repository's credential. Replace it.")

@@ -10,12 +10,18 @@ import (
 
 // A runJob is a job that a run requested.
 type runJob struct {
-	ID        string     `json:"id" format:"uuid"`
-	Name      string     `json:"name" example:"build and test"`
-	Status    string     `json:"status" enum:"requested,succeeded,failed,cancelled" doc:"The job's status as known to the run."`
-	ComputeMS int64      `json:"computeMs"`
-	Round     int        `json:"round" doc:"The round in which the run requested the job; 0 is before implementing."`
-	Farm      *jobAtFarm `json:"farm" doc:"The job at the build farm; null if the farm has no such job."`
+	ID        string `json:"id" format:"uuid"`
+	Name      string `json:"name" example:"build and test"`
+	Status    string `json:"status" enum:"requested,succeeded,failed,cancelled,timed_out,lost,expired" doc:"The job's status as known to the run."`
+	ComputeMS int64  `json:"computeMs"`
+
+	Purpose  events.JobPurpose `json:"purpose,omitempty" enum:"implement,required,lane,merged" doc:"implement: it changes the code. required: it tests the head. lane: it tests what merging gives. merged: it tests what somebody else's merge gave. Absent for jobs from before this was recorded."`
+	Attempt  int               `json:"attempt" doc:"Which try it is; above 1 after failures that were not the code's fault."`
+	Reason   string            `json:"reason" doc:"Why it failed; empty if it did not, or nobody said."`
+	ExitCode *int              `json:"exitCode" nullable:"true"`
+
+	Round int        `json:"round" doc:"The round in which the run requested the job; 0 is before implementing."`
+	Farm  *jobAtFarm `json:"farm" doc:"The job at the build farm; null if the farm has no such job."`
 }
 
 // A jobAtFarm is the state of a run's job at the build farm.

@@ -48,10 +48,10 @@ func (s *Server) runRoutes() section {
 		command((*cancellation).toCommand, s.cancelRun, route{
 			method: "POST", path: "/runs/{id}/cancel", guard: mayDo(events.CancelRuns),
 			id: "cancelRun", summary: "Cancel a run", status: http.StatusAccepted,
-			text: "Cancels a run and its waiting decisions. 409 `run_over` if it has already ended, 409 `run_out_of_step` while it is being " +
-				"merged. 503 `not_caught_up` if it has been cancelled, but lists do not show it yet.",
+			text: "Cancels a run and its waiting decisions. A run that is being merged stops after the attempt, unless that merges it. 409 " +
+				"`run_over` if it has already ended. 503 `not_caught_up` if it has been cancelled, but lists do not show it yet.",
 			missing:        aggregates.ErrNoRun,
-			refuses:        []*fault.Fault{aggregates.ErrRunOver, aggregates.ErrRunOutOfStep, fold.ErrNotCaughtUp},
+			refuses:        []*fault.Fault{aggregates.ErrRunOver, fold.ErrNotCaughtUp},
 			requestExample: object{"reason": "No longer needed."},
 			answerExample:  newRun(cancelled),
 		}),
@@ -77,13 +77,33 @@ type run struct {
 	CostCents   int64               `json:"costCents"`
 	Round       int                 `json:"round" doc:"Number of times the run entered Implementing: 0 before the first time, above 1 after requested changes or failures."`
 	WaitsFor    events.DecisionKind `json:"waitsFor,omitempty" enum:"fact_review,merge_approval,protected_path_allow_once" doc:"The kind of decision that the run waits for. Absent if it does not wait."`
+	Wait        *runWait            `json:"wait" doc:"What the run waits for other than a decision; null if it does not."`
 	Stuck       *stuck              `json:"stuck,omitempty" doc:"Absent unless the run should progress but does not."`
 }
 
 // stuck marks a run that should progress but does not.
 type stuck struct {
-	Reason string            `json:"reason" enum:"no_progress" doc:"no_progress: nothing was recorded for 30 minutes, although the run is neither queued nor waiting for a person."`
+	Reason string            `json:"reason" enum:"no_progress" doc:"no_progress: nothing was recorded for 30 minutes, although the run is neither queued nor waiting for a person, a job or something else."`
 	Since  openapi.Timestamp `json:"since" doc:"When something was last recorded."`
+}
+
+// A runWait is what a run waits for other than a decision.
+type runWait struct {
+	_      struct{}          `nullable:"true"`
+	Code   events.WaitCode   `json:"code" doc:"Such as slot: a place among the active runs; lane: its turn to merge; paused: somebody has to resume the repository; host_away: the code host does not answer. Other codes may be added." example:"lane"`
+	Detail string            `json:"detail" doc:"A sentence." example:"Second in line, after #12."`
+	Since  openapi.Timestamp `json:"since"`
+}
+
+func newRunWait(r projections.Run) *runWait {
+	if r.WaitCode == "" {
+		return nil
+	}
+	w := runWait{Code: r.WaitCode, Detail: r.WaitDetail}
+	if r.WaitSince != nil {
+		w.Since = openapi.FormatTime(*r.WaitSince)
+	}
+	return &w
 }
 
 // newRunAt returns a function that renders runs as of now, with marks on stuck ones.
@@ -102,7 +122,7 @@ func newRun(r projections.Run) run {
 		ID: r.ID.String(), IssueNumber: r.IssueNumber, IssueTitle: r.IssueTitle, StageLabel: events.StageAt(r.Stage).Label(),
 		Status: r.Status, PRNumber: r.PRNumber, Repo: repo{r.Repo.String(), r.RepoName},
 		CreatedAt: openapi.FormatTime(r.CreatedAt), UpdatedAt: openapi.FormatTime(r.UpdatedAt),
-		CostCents: r.CostCents, Round: r.Round, WaitsFor: r.WaitsFor,
+		CostCents: r.CostCents, Round: r.Round, WaitsFor: r.WaitsFor, Wait: newRunWait(r),
 	}
 }
 
@@ -176,6 +196,9 @@ type runDetail struct {
 	Changes    changes    `json:"changes"`
 	Resources  resources  `json:"resources"`
 	Guardrails guardrails `json:"guardrails"`
+	Merge      *runMerge  `json:"merge" doc:"How the run merges or was merged; null before its turn to merge."`
+	Plan       runPlan    `json:"plan"`
+	Tidied     *runTidied `json:"tidied" doc:"What became of the pull request and the branch after the end; null until then."`
 }
 
 type branchHead struct {
@@ -196,7 +219,7 @@ type stage struct {
 }
 
 type changes struct {
-	Files   int                 `json:"files"`
+	Files   int                 `json:"files" doc:"Number of files, which may be more than items lists."`
 	Added   int                 `json:"added"`
 	Removed int                 `json:"removed"`
 	Items   []events.FileChange `json:"items" nullable:"false"`
@@ -204,6 +227,7 @@ type changes struct {
 
 type resources struct {
 	CostCents int64    `json:"costCents"`
+	Unknown   bool     `json:"costUnknown" doc:"Whether a part of the cost is not known, which costCents does not include."`
 	ComputeMS int64    `json:"computeMs"`
 	Budget    *budget  `json:"budget" doc:"The run's limits; null if it has none."`
 	Jobs      []runJob `json:"jobs" nullable:"false" doc:"The run's jobs in the order of their requests. The last hundred have their state at the build farm."`
@@ -270,8 +294,9 @@ func newRunDetail(r projections.Run) runDetail {
 		Run: newRun(r), Head: branchHead{d.Branch, d.Head},
 		Timeline:   timeline{Stages: []stage{}},
 		Changes:    changes{Files: len(d.Files), Items: append([]events.FileChange{}, d.Files...)},
-		Resources:  resources{CostCents: r.CostCents, Budget: newBudget(r), Jobs: []runJob{}},
+		Resources:  resources{CostCents: r.CostCents, Unknown: d.CostUnknown, Budget: newBudget(r), Jobs: []runJob{}},
 		Guardrails: guardrails{Status: d.Guardrails, Checks: []check{}},
+		Merge:      newRunMerge(r), Plan: newRunPlan(d), Tidied: newRunTidied(d),
 	}
 	for i, st := range d.Stages {
 		out.Timeline.Stages = append(out.Timeline.Stages, stage{
@@ -283,9 +308,12 @@ func newRunDetail(r projections.Run) runDetail {
 		out.Changes.Added += f.Added
 		out.Changes.Removed += f.Removed
 	}
+	if t := d.Total; t != nil {
+		out.Changes.Files, out.Changes.Added, out.Changes.Removed = t.Files, t.Added, t.Removed
+	}
 	for i, j := range d.Jobs {
 		out.Resources.ComputeMS += j.ComputeMS
-		one := runJob{ID: j.ID.String(), Name: j.Name, Status: j.Status, ComputeMS: j.ComputeMS}
+		one := newRunJob(j)
 		if i < len(r.JobRounds) { // runs from lists have none
 			one.Round = r.JobRounds[i]
 		}
@@ -363,7 +391,8 @@ func exampleRun() projections.Run {
 		{Path: "web/date.go", Change: events.FileModified, Added: 12, Removed: 3},
 		{Path: "web/date_test.go", Change: events.FileAdded, Added: 29},
 	}
-	d.Jobs = []projections.RunJob{{ID: exampleNo(10), Name: "build and test", Status: "succeeded", ComputeMS: 84_000}}
+	d.Jobs = []projections.RunJob{{ID: exampleNo(10), Name: "build and test", Status: "succeeded", ComputeMS: 84_000,
+		Purpose: events.JobRequired, Attempt: 1, ExitCode: new(0)}}
 	d.Guardrails, d.Checks = "clean", []events.Guardrail{{Check: "protected_paths", Status: "pass", Note: "none touched"}}
 	return r
 }

@@ -46,7 +46,7 @@ func testConversations(t *testing.T, s *fixture) {
 			t.Parallel()
 			text, err := os.ReadFile(file)
 			require.NoError(t, err)
-			c := &conversation{service: s.serve(t, s.cloneDatabase(t)), names: newPlaceholders(s)}
+			c := &conversation{service: s.serve(t, s.cloneDatabase(t), "SVC_ENGINE_URL="+s.startCodeHostEngine(t)), names: newPlaceholders(s)}
 			c.spec = c.loadSpec(t)
 			played := c.play(t, string(text))
 			if *update {

@@ -145,8 +145,12 @@ func (s *fixture) cheapenPasswordHashes(t *testing.T) {
 	require.EqualValues(t, len(s.people), tag.RowsAffected())
 }
 
+func (s *fixture) engineEnviron(address string) []string {
+	return []string{"SVC_ENGINE_ADDR=" + address, "SVC_ENGINE_SHARED_SECRET=" + engineSecret, "PATH=" + os.Getenv("PATH")} // of git
+}
+
 func (s *fixture) startEngine(t *testing.T) *process {
-	return s.start(t, "svc-engine", []string{"SVC_ENGINE_ADDR=127.0.0.1:0", "SVC_ENGINE_SHARED_SECRET=" + engineSecret})
+	return s.start(t, "svc-engine", s.engineEnviron("127.0.0.1:0"))
 }
 
 // startCodehost starts the code host for sign-in. Nothing listens at its callback address: tests read

@@ -19,7 +19,7 @@ func testHealth(t *testing.T, s *fixture) {
 	require.NoError(t, err)
 	db := newProxy(t, database.Host)
 	database.Host = db.address()
-	environ := []string{"SVC_ENGINE_ADDR=" + address.Free(t), "SVC_ENGINE_SHARED_SECRET=" + engineSecret}
+	environ := s.engineEnviron(address.Free(t))
 	engine := s.start(t, "svc-engine", environ)
 	v := s.serve(t, database.String(), "SVC_ENGINE_URL=http://"+engine.address(t))
 	v.expectsErrors = true
@@ -35,6 +35,9 @@ func testHealth(t *testing.T, s *fixture) {
 		engine.stop(t)
 		v.requireDown(t, "engine")
 		v.ask(t, "reader", listOneRun, "").is(t, "200") // reads need no engine
+		a := v.ask(t, "ada@acme", "POST /api/v1/repos", `{"url":"https://code.example/acme/site","credential":"x"}`).is(t,
+			"503 engine_unavailable")
+		require.Equal(t, "The engine is not available right now.", a.text(t, "message"))
 	})
 	t.Run("a database that is unreachable too", func(t *testing.T) {
 		db.set(linkCut)
@@ -59,6 +62,7 @@ func testHealth(t *testing.T, s *fixture) {
 		v.expectsErrors = true
 		v.waitForOutput(t, "SVC_ENGINE_SHARED_SECRET must hold the same value in both services")
 		v.requireReady(t) // the check does not authenticate
+		v.ask(t, "ada@acme", "POST /api/v1/repos", `{"url":"https://code.example/acme/site","credential":"x"}`).is(t, "503 engine_unavailable")
 		text, _ := v.out.read()
 		require.Equal(t, 1, strings.Count(text, "level=ERROR"))
 		require.NotContains(t, text, "another-secret")

@@ -11,7 +11,7 @@ import (
 // testTenantIsolation shows that requests for another workspace's objects are answered exactly like
 // requests for objects that do not exist.
 func testTenantIsolation(t *testing.T, s *fixture) {
-	v := s.serve(t, s.cloneDatabase(t))
+	v := s.serve(t, s.cloneDatabase(t), "SVC_ENGINE_URL="+s.startCodeHostEngine(t))
 	created := v.ask(t, "greta@globex", "POST /api/v1/service-accounts", `{"name":"spy","scopes":["api.read"]}`).is(t, "201")
 	invited := v.ask(t, "greta@globex", "POST /api/v1/invitations", `{"email":"ivy@globex.example"}`).is(t, "201")
 	foreign := map[string]string{ // ids by the noun in the path
@@ -22,6 +22,7 @@ func testTenantIsolation(t *testing.T, s *fixture) {
 		"inbox":            v.ask(t, "greta@globex", "GET /api/v1/inbox", "").text(t, "items.0.id"),
 		"service-accounts": created.text(t, "account.id"),
 		"farm/enrollments": v.ask(t, "greta@globex", "POST /api/v1/farm/enrollments", `{}`).is(t, "201").text(t, "enrollmentId"),
+		"repos":            v.connectRepo(t, "greta@globex", "globex/site"),
 		"farm/runners":     v.enrolRunner(t, "greta@globex"),
 		"farm/jobs": v.ask(t, "greta@globex", "POST /api/v1/farm/jobs",
 			`{"name":"theirs","steps":[{"name":"test","run":"true"}]}`).is(t, "201").text(t, "job.id"),
@@ -32,6 +33,7 @@ func testTenantIsolation(t *testing.T, s *fixture) {
 			"GET /api/v1/runs?status=active&repo=":   s.id(t, "repo globex/site"),
 			"GET /api/v1/runs?status=terminal&repo=": s.id(t, "repo globex/site"),
 			"GET /api/v1/audit?target=":              foreign["service-accounts"],
+			"GET /api/v1/backlog?repo=":              foreign["repos"],
 			"GET /api/v1/audit?actor=":               s.id(t, "user greta"),
 		} {
 			v.requireSameAnswer(t, "ada@acme", "ada@acme", line+id, line+noID, "")
@@ -50,6 +52,12 @@ func testTenantIsolation(t *testing.T, s *fixture) {
 			for _, as := range []string{"ada@acme", "mia@acme", "reader"} {
 				body := ""
 				switch {
+				case noun == "repos" && method == http.MethodPatch:
+					body = `{"maxActive":3}`
+				case noun == "repos" && method == http.MethodPost:
+					body = map[string]string{"pause": `{"reason":"Freeze."}`, "credential": `{"which":"read","credential":""}`}[strings.Trim(after, "/")]
+				case noun == "repos" && method == http.MethodDelete:
+					after = "?name=globex/site"
 				case method == http.MethodPatch:
 					body = `{"role":"Viewer"}`
 				case noun == "inbox":

@@ -32,11 +32,16 @@ func (v *service) storedTextFields(t *testing.T, job string) []storedTextField {
 	run, decision := s.id(t, "run 302"), s.id(t, "decision 302")
 	drained, revoked := v.enrolRunner(t, "ada@acme"), v.enrolRunner(t, "ada@acme")
 	acme := `{"organizationId":"` + s.id(t, "workspace acme") + `",`
+	repo := "/api/v1/repos/" + v.connectRepo(t, "ada@id:acme", "acme/site")
 	return []storedTextField{
 		{"ada@id:acme", "POST /api/v1/invitations", `{"email":"%s"}`, "email", invalidREST, "%s@acme.example"},
 		{"ada@id:acme", "PATCH /api/v1/workspace", `{"name":"%s"}`, "name", invalidREST, ""},
 		{"ada@id:acme", "POST /api/v1/backlog/queue", queue + `"title":"%s"}`, "title", invalidREST, ""},
 		{"ada@id:acme", "POST /api/v1/backlog/queue", queue + `"title":"One more","body":"%s"}`, "body", invalidREST, ""},
+		{"ada@id:acme", "POST /api/v1/repos", `{"url":"https://git.example/acme/%s","kind":"git"}`, "url", invalidREST, ""},
+		{"ada@id:acme", "POST /api/v1/repos", `{"url":"https://git.example/a.git","kind":"git","name":"acme/%s"}`, "name", invalidREST, ""},
+		{"ada@id:acme", "PATCH " + repo, `{"branch":"%s"}`, "branch", invalidREST, ""},
+		{"ada@id:acme", "POST " + repo + "/pause", `{"reason":"%s"}`, "reason", invalidREST, ""},
 		{"ada@id:acme", "POST /api/v1/inbox/" + decision + "/answer", `{"action":"confirm","note":"%s"}`, "note", invalidREST, ""},
 		{"ada@id:acme", "POST /api/v1/runs/" + run + "/cancel", `{"reason":"%s"}`, "reason", invalidREST, ""},
 		{"ada@id:acme", "POST /api/v1/farm/enrollments", `{"name":"%s"}`, "name", invalidREST, ""},
@@ -83,13 +88,15 @@ var unstoredFields = []string{
 	"POST /api/v1/inbox/{id}/answer expectedHead",                        // only compared
 	"POST " + registrationsPath + " token",                               // only its fingerprint is stored
 	"POST " + registrationsPath + " csr", "POST " + renewalPath + " csr", // only the key's fingerprint is stored
-	"PUT /api/v1/farm/secrets/{name} value", // stored encrypted
+	"PUT /api/v1/farm/secrets/{name} value",                                                                               // stored encrypted
+	"POST /api/v1/repos credential", "POST /api/v1/repos readCredential", "POST /api/v1/repos/{id}/credential credential", // as well
+	"DELETE /api/v1/repos/{id} name", // only compared
 }
 
 // testStoredText shows that no stored text can contain a service token: each such field accepts a harmless
 // word and refuses a token, also an escaped one. Stored request headers have tokens redacted.
 func testStoredText(t *testing.T, s *fixture) {
-	v := s.serve(t, s.cloneDatabase(t))
+	v := s.serve(t, s.cloneDatabase(t), "SVC_ENGINE_URL="+s.startCodeHostEngine(t))
 	token := s.tokens["reader"]
 	job := v.ask(t, "ada@id:acme", "POST /api/v1/farm/jobs", `{"name":"a","steps":[{"run":"true"}]}`).is(t, "201").text(t, "job.id")
 	list := v.storedTextFields(t, job)

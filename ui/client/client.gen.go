@@ -587,9 +587,12 @@ func (e InvitationStatus) Valid() bool {
 // Defines values for JobStatus.
 const (
 	JobStatusCancelled JobStatus = "cancelled"
+	JobStatusExpired   JobStatus = "expired"
 	JobStatusFailed    JobStatus = "failed"
+	JobStatusLost      JobStatus = "lost"
 	JobStatusRequested JobStatus = "requested"
 	JobStatusSucceeded JobStatus = "succeeded"
+	JobStatusTimedOut  JobStatus = "timed_out"
 )
 
 // Valid indicates whether the value is a known member of the JobStatus enum.
@@ -597,11 +600,17 @@ func (e JobStatus) Valid() bool {
 	switch e {
 	case JobStatusCancelled:
 		return true
+	case JobStatusExpired:
+		return true
 	case JobStatusFailed:
+		return true
+	case JobStatusLost:
 		return true
 	case JobStatusRequested:
 		return true
 	case JobStatusSucceeded:
+		return true
+	case JobStatusTimedOut:
 		return true
 	default:
 		return false
@@ -1682,12 +1691,39 @@ func (e RunWaitsFor) Valid() bool {
 	}
 }
 
+// Defines values for RunJobPurpose.
+const (
+	RunJobPurposeImplement RunJobPurpose = "implement"
+	RunJobPurposeLane      RunJobPurpose = "lane"
+	RunJobPurposeMerged    RunJobPurpose = "merged"
+	RunJobPurposeRequired  RunJobPurpose = "required"
+)
+
+// Valid indicates whether the value is a known member of the RunJobPurpose enum.
+func (e RunJobPurpose) Valid() bool {
+	switch e {
+	case RunJobPurposeImplement:
+		return true
+	case RunJobPurposeLane:
+		return true
+	case RunJobPurposeMerged:
+		return true
+	case RunJobPurposeRequired:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for RunJobStatus.
 const (
 	RunJobStatusCancelled RunJobStatus = "cancelled"
+	RunJobStatusExpired   RunJobStatus = "expired"
 	RunJobStatusFailed    RunJobStatus = "failed"
+	RunJobStatusLost      RunJobStatus = "lost"
 	RunJobStatusRequested RunJobStatus = "requested"
 	RunJobStatusSucceeded RunJobStatus = "succeeded"
+	RunJobStatusTimedOut  RunJobStatus = "timed_out"
 )
 
 // Valid indicates whether the value is a known member of the RunJobStatus enum.
@@ -1695,11 +1731,83 @@ func (e RunJobStatus) Valid() bool {
 	switch e {
 	case RunJobStatusCancelled:
 		return true
+	case RunJobStatusExpired:
+		return true
 	case RunJobStatusFailed:
+		return true
+	case RunJobStatusLost:
 		return true
 	case RunJobStatusRequested:
 		return true
 	case RunJobStatusSucceeded:
+		return true
+	case RunJobStatusTimedOut:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for RunMergeMethod.
+const (
+	RunMergeMethodEmpty  RunMergeMethod = ""
+	RunMergeMethodMerge  RunMergeMethod = "merge"
+	RunMergeMethodSquash RunMergeMethod = "squash"
+)
+
+// Valid indicates whether the value is a known member of the RunMergeMethod enum.
+func (e RunMergeMethod) Valid() bool {
+	switch e {
+	case RunMergeMethodEmpty:
+		return true
+	case RunMergeMethodMerge:
+		return true
+	case RunMergeMethodSquash:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for RunTidiedBranch.
+const (
+	RunTidiedBranchDeleted RunTidiedBranch = "deleted"
+	RunTidiedBranchLeft    RunTidiedBranch = "left"
+	RunTidiedBranchNone    RunTidiedBranch = "none"
+)
+
+// Valid indicates whether the value is a known member of the RunTidiedBranch enum.
+func (e RunTidiedBranch) Valid() bool {
+	switch e {
+	case RunTidiedBranchDeleted:
+		return true
+	case RunTidiedBranchLeft:
+		return true
+	case RunTidiedBranchNone:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for RunTidiedPullRequest.
+const (
+	RunTidiedPullRequestClosed RunTidiedPullRequest = "closed"
+	RunTidiedPullRequestLeft   RunTidiedPullRequest = "left"
+	RunTidiedPullRequestMerged RunTidiedPullRequest = "merged"
+	RunTidiedPullRequestNone   RunTidiedPullRequest = "none"
+)
+
+// Valid indicates whether the value is a known member of the RunTidiedPullRequest enum.
+func (e RunTidiedPullRequest) Valid() bool {
+	switch e {
+	case RunTidiedPullRequestClosed:
+		return true
+	case RunTidiedPullRequestLeft:
+		return true
+	case RunTidiedPullRequestMerged:
+		return true
+	case RunTidiedPullRequestNone:
 		return true
 	default:
 		return false
@@ -2715,7 +2823,9 @@ type CancellationBody struct {
 
 // Changes defines model for Changes.
 type Changes struct {
-	Added   int64        `json:"added"`
+	Added int64 `json:"added"`
+
+	// Files Number of files, which may be more than items lists.
 	Files   int64        `json:"files"`
 	Items   []FileChange `json:"items"`
 	Removed int64        `json:"removed"`
@@ -4244,7 +4354,7 @@ type RepoChangeBody struct {
 	// MaxLines Lines that a run may add and remove. Defaults to 1,500.
 	MaxLines *int64 `json:"maxLines,omitempty"`
 
-	// MayAllowOnce Whether people may allow a run to change protected paths. Defaults to false.
+	// MayAllowOnce Whether people may allow a run to change protected paths. Defaults to true.
 	MayAllowOnce *bool `json:"mayAllowOnce,omitempty"`
 
 	// Method Defaults to merge.
@@ -4476,7 +4586,7 @@ type RepoSettingsChange struct {
 	// MaxLines Lines that a run may add and remove. Defaults to 1,500.
 	MaxLines *int64 `json:"maxLines,omitempty"`
 
-	// MayAllowOnce Whether people may allow a run to change protected paths. Defaults to false.
+	// MayAllowOnce Whether people may allow a run to change protected paths. Defaults to true.
 	MayAllowOnce *bool `json:"mayAllowOnce,omitempty"`
 
 	// Method Defaults to merge.
@@ -4531,6 +4641,9 @@ type Resources struct {
 	ComputeMs int64   `json:"computeMs"`
 	CostCents int64   `json:"costCents"`
 
+	// CostUnknown Whether a part of the cost is not known, which costCents does not include.
+	CostUnknown bool `json:"costUnknown"`
+
 	// Jobs The run's jobs in the order of their requests. The last hundred have their state at the build farm.
 	Jobs []RunJob `json:"jobs"`
 }
@@ -4570,6 +4683,9 @@ type Run struct {
 	// UpdatedAt Examples: 2026-11-20T23:56:25.123Z
 	UpdatedAt time.Time `json:"updatedAt"`
 
+	// Wait What the run waits for other than a decision; null if it does not.
+	Wait *RunWait `json:"wait"`
+
 	// WaitsFor The kind of decision that the run waits for. Absent if it does not wait.
 	WaitsFor *RunWaitsFor `json:"waitsFor,omitempty"`
 }
@@ -4602,10 +4718,17 @@ type RunDetail struct {
 	Head       BranchHead `json:"head"`
 
 	// Links Absent if no code host is configured.
-	Links     *Links    `json:"links,omitempty"`
+	Links *Links `json:"links,omitempty"`
+
+	// Merge How the run merges or was merged; null before its turn to merge.
+	Merge     *RunMerge `json:"merge"`
+	Plan      RunPlan   `json:"plan"`
 	Resources Resources `json:"resources"`
 	Run       Run       `json:"run"`
-	Timeline  Timeline  `json:"timeline"`
+
+	// Tidied What became of the pull request and the branch after the end; null until then.
+	Tidied   *RunTidied `json:"tidied"`
+	Timeline Timeline   `json:"timeline"`
 }
 
 // RunEventsBody defines model for RunEventsBody.
@@ -4620,7 +4743,10 @@ type RunEventsBody struct {
 
 // RunJob defines model for RunJob.
 type RunJob struct {
-	ComputeMs int64 `json:"computeMs"`
+	// Attempt Which try it is; above 1 after failures that were not the code's fault.
+	Attempt   int64  `json:"attempt"`
+	ComputeMs int64  `json:"computeMs"`
+	ExitCode  *int64 `json:"exitCode"`
 
 	// Farm The job at the build farm; null if the farm has no such job.
 	Farm *JobAtFarm `json:"farm"`
@@ -4629,12 +4755,21 @@ type RunJob struct {
 	// Name Examples: build and test
 	Name string `json:"name"`
 
+	// Purpose implement: it changes the code. required: it tests the head. lane: it tests what merging gives. merged: it tests what somebody else's merge gave. Absent for jobs from before this was recorded.
+	Purpose *RunJobPurpose `json:"purpose,omitempty"`
+
+	// Reason Why it failed; empty if it did not, or nobody said.
+	Reason string `json:"reason"`
+
 	// Round The round in which the run requested the job; 0 is before implementing.
 	Round int64 `json:"round"`
 
 	// Status The job's status as known to the run.
 	Status RunJobStatus `json:"status"`
 }
+
+// RunJobPurpose implement: it changes the code. required: it tests the head. lane: it tests what merging gives. merged: it tests what somebody else's merge gave. Absent for jobs from before this was recorded.
+type RunJobPurpose string
 
 // RunJobStatus The job's status as known to the run.
 type RunJobStatus string
@@ -4647,6 +4782,89 @@ type RunList struct {
 	Limit  int64      `json:"limit"`
 	Offset int64      `json:"offset"`
 	Total  int64      `json:"total"`
+}
+
+// RunMerge defines model for RunMerge.
+type RunMerge struct {
+	// Base Its first parent.
+	Base string `json:"base"`
+
+	// By Who did, as the code host says.
+	//
+	// Examples: octocat
+	By string `json:"by"`
+
+	// CandidateSha The commit that merging the head would give; empty if none was made.
+	//
+	// Examples: 4be7a90c15d2f8634a1b9c0e57d3862f0e94ab71
+	CandidateSha string `json:"candidateSha"`
+
+	// Commit The merge commit; empty until the run is merged.
+	Commit string `json:"commit"`
+
+	// Lane Whether it is the run's turn to merge into its branch.
+	Lane bool `json:"lane"`
+
+	// Method Empty if it is not known.
+	Method RunMergeMethod `json:"method"`
+
+	// Outside Whether somebody merged it at the code host.
+	Outside bool `json:"outside"`
+
+	// Postponed Number of attempts that did not merge, because the branch had moved or the code host refused.
+	Postponed int64 `json:"postponed"`
+
+	// Stopping Whether somebody cancelled the run while it was merging: it stops after the attempt.
+	Stopping bool `json:"stopping"`
+
+	// Tree Its tree.
+	Tree string `json:"tree"`
+
+	// Untested Whether the tree is not the one that passed the required jobs.
+	Untested bool `json:"untested"`
+}
+
+// RunMergeMethod Empty if it is not known.
+type RunMergeMethod string
+
+// RunPlan defines model for RunPlan.
+type RunPlan struct {
+	// Files Empty if the plan names none.
+	Files []string `json:"files"`
+
+	// Risk Empty if the plan says nothing of it.
+	//
+	// Examples: low
+	Risk string `json:"risk"`
+}
+
+// RunTidied defines model for RunTidied.
+type RunTidied struct {
+	// Branch left: somebody else pushed to it.
+	Branch      RunTidiedBranch      `json:"branch"`
+	PullRequest RunTidiedPullRequest `json:"pullRequest"`
+}
+
+// RunTidiedBranch left: somebody else pushed to it.
+type RunTidiedBranch string
+
+// RunTidiedPullRequest defines model for RunTidied.PullRequest.
+type RunTidiedPullRequest string
+
+// RunWait defines model for RunWait.
+type RunWait struct {
+	// Code Such as slot: a place among the active runs; lane: its turn to merge; paused: somebody has to resume the repository; host_away: the code host does not answer. Other codes may be added.
+	//
+	// Examples: lane
+	Code string `json:"code"`
+
+	// Detail A sentence.
+	//
+	// Examples: Second in line, after #12.
+	Detail string `json:"detail"`
+
+	// Since Examples: 2026-11-20T23:56:25.123Z
+	Since time.Time `json:"since"`
 }
 
 // Runner defines model for Runner.
@@ -5040,7 +5258,7 @@ type StoredRecordOutcome string
 
 // Stuck defines model for Stuck.
 type Stuck struct {
-	// Reason no_progress: nothing was recorded for 30 minutes, although the run is neither queued nor waiting for a person.
+	// Reason no_progress: nothing was recorded for 30 minutes, although the run is neither queued nor waiting for a person, a job or something else.
 	Reason StuckReason `json:"reason"`
 
 	// Since When something was last recorded.
@@ -5049,7 +5267,7 @@ type Stuck struct {
 	Since time.Time `json:"since"`
 }
 
-// StuckReason no_progress: nothing was recorded for 30 minutes, although the run is neither queued nor waiting for a person.
+// StuckReason no_progress: nothing was recorded for 30 minutes, although the run is neither queued nor waiting for a person, a job or something else.
 type StuckReason string
 
 // Subject defines model for Subject.
@@ -6883,7 +7101,7 @@ type ClientInterface interface {
 
 	// CancelRunWithBody Cancel a run
 	//
-	// Cancels a run and its waiting decisions. 409 `run_over` if it has already ended, 409 `run_out_of_step` while it is being merged. 503 `not_caught_up` if it has been cancelled, but lists do not show it yet.
+	// Cancels a run and its waiting decisions. A run that is being merged stops after the attempt, unless that merges it. 409 `run_over` if it has already ended. 503 `not_caught_up` if it has been cancelled, but lists do not show it yet.
 	//
 	// For: Owner or Maintainer.
 	//
@@ -6894,7 +7112,7 @@ type ClientInterface interface {
 
 	// CancelRun Cancel a run
 	//
-	// Cancels a run and its waiting decisions. 409 `run_over` if it has already ended, 409 `run_out_of_step` while it is being merged. 503 `not_caught_up` if it has been cancelled, but lists do not show it yet.
+	// Cancels a run and its waiting decisions. A run that is being merged stops after the attempt, unless that merges it. 409 `run_over` if it has already ended. 503 `not_caught_up` if it has been cancelled, but lists do not show it yet.
 	//
 	// For: Owner or Maintainer.
 	//
@@ -8379,7 +8597,7 @@ func (c *Client) GetRun(ctx context.Context, id string, params *GetRunParams, re
 
 // CancelRunWithBody Cancel a run
 //
-// Cancels a run and its waiting decisions. 409 `run_over` if it has already ended, 409 `run_out_of_step` while it is being merged. 503 `not_caught_up` if it has been cancelled, but lists do not show it yet.
+// Cancels a run and its waiting decisions. A run that is being merged stops after the attempt, unless that merges it. 409 `run_over` if it has already ended. 503 `not_caught_up` if it has been cancelled, but lists do not show it yet.
 //
 // For: Owner or Maintainer.
 //
@@ -8400,7 +8618,7 @@ func (c *Client) CancelRunWithBody(ctx context.Context, id string, params *Cance
 
 // CancelRun Cancel a run
 //
-// Cancels a run and its waiting decisions. 409 `run_over` if it has already ended, 409 `run_out_of_step` while it is being merged. 503 `not_caught_up` if it has been cancelled, but lists do not show it yet.
+// Cancels a run and its waiting decisions. A run that is being merged stops after the attempt, unless that merges it. 409 `run_over` if it has already ended. 503 `not_caught_up` if it has been cancelled, but lists do not show it yet.
 //
 // For: Owner or Maintainer.
 //

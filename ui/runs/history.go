@@ -19,10 +19,11 @@ type step struct {
 
 // eventData has the fields of a run's events that the page shows.
 type eventData struct {
-	Stage, Reason, Summary, Branch, Head, Status, Name, Verdict, Action, Note string
-	Attempt, Number                                                           int64
-	Facts, Steps                                                              []string
-	Files                                                                     []json.RawMessage
+	Stage, Reason, Summary, Branch, Head, Commit, Status, Name, Verdict, Action, Note string
+	Attempt, Number                                                                   int64
+	Facts, Steps                                                                      []string
+	Files                                                                             []json.RawMessage
+	Total                                                                             struct{ Files int64 } // if there are more files
 }
 
 // parseEventData decodes the data of an event. It returns zero if the data has another form,
@@ -64,10 +65,12 @@ func history(list []client.EventRecord) (out []step) {
 func (d eventData) describe(kind string) (s step, ok bool) {
 	switch kind {
 	case "run.stage_succeeded", "run.cost_recorded", "run.job_settled", "run.merge_attempted", "run.human_intervened", "run.budget_set",
-		"decision.raised":
+		"run.started", "run.base_read", "run.waiting", "decision.raised":
 		return step{}, false
 	case "run.queued":
 		return step{icon: "inbox", text: "Queued"}, true
+	case "run.issue_read":
+		return step{icon: "search", text: "Issue read"}, true
 	case "run.stage_entered":
 		return step{icon: "play", text: stageName(d.Stage) + " started" + roundSuffix(d.Attempt)}, true
 	case "run.stage_failed":
@@ -80,7 +83,7 @@ func (d eventData) describe(kind string) (s step, ok bool) {
 		return step{icon: "git-branch", text: "Branch created", notes: optionalNote(d.Branch)}, true
 	case "run.commits_pushed":
 		return step{icon: "git-commit-horizontal",
-			text: "Pushed " + shortSHA(d.Head) + ", " + kit.Count(int64(len(d.Files)), "file", "files")}, true
+			text: "Pushed " + shortSHA(d.Head) + ", " + kit.Count(max(d.Total.Files, int64(len(d.Files))), "file", "files")}, true
 	case "run.guardrails_checked":
 		return step{icon: "shield-check", text: "Guardrails checked: " + strings.ReplaceAll(d.Status, "_", " ")}, true
 	case "run.job_requested":
@@ -104,6 +107,16 @@ func (d eventData) describeEnd(kind string) step {
 		return step{icon: "check", text: "Merge of " + shortSHA(d.Head) + " approved"}
 	case "run.merge_approval_voided":
 		return step{icon: "rotate-ccw", text: "Approval withdrawn", notes: optionalNote(d.Reason)}
+	case "run.lane_entered":
+		return step{icon: "git-merge", text: "Its turn to merge"}
+	case "run.merge_candidate":
+		return step{icon: "git-merge", text: "Merge candidate " + shortSHA(d.Commit)}
+	case "run.merge_postponed":
+		return step{icon: "rotate-ccw", text: "Merge postponed", notes: optionalNote(kit.Words(d.Reason))}
+	case "run.stop_requested":
+		return step{icon: "ban", text: "Asked to stop", notes: optionalNote(d.Reason)}
+	case "run.tidied":
+		return step{icon: "check", text: "Tidied up"}
 	case "run.merged":
 		return step{icon: "git-merge", text: "Merged"}
 	case "run.rejected":
