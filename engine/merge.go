@@ -39,7 +39,7 @@ func ready(ctx context.Context, s *step, in client.ReadyInput) (client.ReadyResu
 			return err
 		}
 		s.progress("checks the guardrails")
-		if result.Guardrails, err = guard(ctx, r, result.Base, in.Head, result.Policy); err != nil {
+		if result.Guardrails, err = s.guard(ctx, r, result.Base, in.Head, result.Policy); err != nil {
 			return err
 		}
 		return s.candidate(ctx, r, in, &result)

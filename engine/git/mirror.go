@@ -173,6 +173,7 @@ type Repository struct {
 	step       string
 	quarantine []string // variables
 	remote     Remote
+	objects    map[string]object // commits that were read
 }
 
 func quarantined(dir, step string, remote Remote) (*Repository, error) {
@@ -180,7 +181,7 @@ func quarantined(dir, step string, remote Remote) (*Repository, error) {
 	if err := os.MkdirAll(objects, 0o700); err != nil {
 		return nil, fmt.Errorf("quarantine: %w", err)
 	}
-	return &Repository{dir: dir, step: step, remote: remote, quarantine: []string{
+	return &Repository{dir: dir, step: step, remote: remote, objects: map[string]object{}, quarantine: []string{
 		"GIT_OBJECT_DIRECTORY=" + objects,
 		"GIT_ALTERNATE_OBJECT_DIRECTORIES=" + filepath.Join(dir, "objects"),
 		"GIT_INDEX_FILE=" + filepath.Join(step, "index"),
@@ -268,7 +269,7 @@ func missing(id string) error {
 
 // Has reports whether the mirror has a commit with its history.
 func (r *Repository) Has(ctx context.Context, id string) bool {
-	_, err := r.git(ctx, "cat-file", "-e", id+"^{commit}")
+	_, err := r.object(ctx, id)
 	return err == nil
 }
 
