@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 
 	"svc/engine/client"
 	"svc/engine/git"
@@ -9,8 +10,7 @@ import (
 	"svc/engine/policy"
 )
 
-// commit applies a change to a commit and pushes what it gives. The objects stay out of the mirror until the host
-// has taken them.
+// commit applies a change to a commit and pushes what it gives.
 func commit(ctx context.Context, s *step, in client.CommitInput) (client.CommitResult, error) {
 	var result client.CommitResult
 	if s.change == "" {
@@ -37,18 +37,16 @@ func commit(ctx context.Context, s *step, in client.CommitInput) (client.CommitR
 		if err != nil {
 			return err
 		}
-		changes, err := r.Difference(ctx, from, id)
-		if err != nil {
-			return err
-		}
-		result = git.Summary(changes)
-		result.Head, result.Tree = id, tree
 		s.progress("pushes the commit")
-		if err := r.Push(ctx, git.Update{Branch: in.Branch, From: in.Expected, To: id}); err != nil {
-			return err
+		pushed := make(chan error, 1)
+		go func() { pushed <- r.Push(ctx, git.Update{Branch: in.Branch, From: in.Expected, To: id}) }()
+		changes, err := r.Difference(ctx, from, id)
+		if err == nil {
+			result = git.Summary(changes)
+			result.Head, result.Tree = id, tree
+			_ = r.Keep(ctx, id) // else it is fetched when it is needed
 		}
-		_ = r.Keep(ctx, id) // else it is fetched when it is needed
-		return nil
+		return errors.Join(<-pushed, err)
 	})
 	return result, err
 }

@@ -231,7 +231,7 @@ func (s *step) mayMerge(ctx context.Context, in client.MergeInput, pr *client.Pu
 func (s *step) mergedByHost(ctx context.Context, in client.MergeInput, pr *client.PullRequest) (client.MergeResult, error) {
 	result := client.MergeResult{By: pr.By}
 	err := s.work(ctx, func(r *git.Repository) error {
-		base, err := r.Branch(ctx, in.Base)
+		base, err := r.Fetch(ctx, in.Base)
 		if err != nil {
 			return err
 		}

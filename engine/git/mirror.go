@@ -235,6 +235,21 @@ func (r *Repository) Branches(ctx context.Context, names ...string) (map[string]
 	return heads, nil
 }
 
+// Fetch is [Repository.Branch] for a branch that has moved: it fetches without asking before.
+func (r *Repository) Fetch(ctx context.Context, name string) (string, error) {
+	if !ValidBranch(name) {
+		return "", invalidBranch(name)
+	}
+	err := r.fetch(ctx, "+refs/heads/"+name+":"+tracking(name))
+	if f, ok := errors.AsType[*client.Failure](err); ok && f.Code == client.CodeMissingCommit {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	return r.line(ctx, "rev-parse", "--verify", "--quiet", tracking(name))
+}
+
 // tracking returns the mirror's ref of a branch, which is no prefix of another's.
 func tracking(branch string) string {
 	sum := sha256.Sum256([]byte(branch))

@@ -94,7 +94,6 @@ func (h *handmade) run(ctx context.Context, issue int) error {
 	s.request("GET", "", nil, nil)
 	head := s.commit(patch, branch)
 
-	s.heads(branch)
 	s.git("", "diff-tree", "-r", "-p", "main", head)
 	s.checkout(branch, head)
 
@@ -178,7 +177,6 @@ func (s *script) merge(number int, branch, head string) {
 	s.status(head, "success")
 	s.request("PUT", pull+"/merge", map[string]string{"sha": head, "merge_method": "merge", "commit_title": "Add page"}, nil)
 	s.request("GET", pull, nil, nil)
-	s.heads("main")
 	s.git("", "fetch", "--quiet", "--no-tags", s.clone, "+refs/heads/main:refs/heads/main")
 }
 
