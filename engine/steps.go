@@ -95,7 +95,10 @@ func OpenSteps(ctx context.Context, cfg Config, log *slog.Logger) (*Steps, error
 	if err != nil {
 		return nil, err
 	}
-	return &Steps{mirrors: mirrors, inspected: inspected, network: codehost.NewNetwork(cfg.AllowLocal), log: log, beat: heartbeat, contained: contained}, nil
+	return &Steps{
+		mirrors: mirrors, network: codehost.NewNetwork(cfg.AllowLocal), slots: slots{wait: slotWait}, log: log, beat: heartbeat,
+		contained: contained, inspected: inspected,
+	}, nil
 }
 
 // Close gives back the folder and the connections. No step may run.
