@@ -3,7 +3,6 @@ package commands_test
 import (
 	"context"
 	"errors"
-	"slices"
 	"testing"
 	"time"
 
@@ -26,10 +25,7 @@ func loops(workspace events.ID) commands.Meta {
 func (m *team) coding(t *testing.T, issue int) (run events.ID, version int) {
 	t.Helper()
 	run = m.queue(t, issue)
-	facts := slices.Concat(
-		world.Analyzing(issue), world.Worked(events.StageAnalyze, 1, ""), []events.Event{events.RunStageEntered{Stage: events.StagePlan,
-			Attempt: 1}},
-		world.Worked(events.StagePlan, 1, ""), []events.Event{events.RunStageEntered{Stage: events.StageImplementing, Attempt: 1}})
+	facts := world.Implementing(issue)
 	_, err := m.RecordRun(t.Context(), commands.RecordRun{Meta: systems(m.id), Run: run, Facts: facts})
 	require.NoError(t, err)
 	return run, 1 + len(facts)

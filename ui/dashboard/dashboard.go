@@ -3,6 +3,7 @@
 package dashboard
 
 import (
+	"context"
 	"net/http"
 	"net/url"
 	"slices"
@@ -25,19 +26,29 @@ func Routes() []page.Route {
 type pageData struct {
 	client.Dashboard
 	refreshSeconds string // the interval, a number
+	unconnected    bool   // whether no repository is connected
 }
 
 const defaultRefresh = "15" // seconds
 
 func show(v *page.Visit) (page.Page, error) {
-	resp, err := v.API.GetDashboard(v.Context(), nil)
 	d := pageData{refreshSeconds: defaultRefresh}
-	if err == nil {
-		if _, malformed := strconv.Atoi(resp.Header.Get("X-Svc-Poll-After")); malformed == nil {
-			d.refreshSeconds = resp.Header.Get("X-Svc-Poll-After")
+	err := v.Load(func(ctx context.Context) (err error) {
+		resp, err := v.API.GetDashboard(ctx, nil)
+		if err == nil {
+			if _, malformed := strconv.Atoi(resp.Header.Get("X-Svc-Poll-After")); malformed == nil {
+				d.refreshSeconds = resp.Header.Get("X-Svc-Poll-After")
+			}
 		}
-	}
-	d.Dashboard, err = client.Decode[client.Dashboard](resp, err)
+		d.Dashboard, err = client.Decode[client.Dashboard](resp, err)
+		return err
+	}, func(ctx context.Context) error {
+		list, err := client.Decode[client.RepoList](v.API.ListRepos(ctx, nil))
+		d.unconnected = !slices.ContainsFunc(list.Items, func(r client.RepoRuns) bool {
+			return r.Status == client.RepoRunsStatusActive || r.Status == client.RepoRunsStatusPaused
+		})
+		return err
+	})
 	return page.Page{Title: "Dashboard", NavEntry: "dashboard", Main: view(v, d)}, err
 }
 
