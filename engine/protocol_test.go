@@ -337,7 +337,7 @@ func TestFailuresOfGitsTransport(t *testing.T) {
 	}
 	refuse("refusing to allow a token to update workflow .github/x without workflow scope")
 	_, err := b.tryCommit(commitInput(base), change)
-	f := requireCode(t, err, client.Surroundings, client.CodeCredential)
+	f := requireCode(t, err, client.Permanent, client.CodeHostRefused)
 	require.Contains(t, f.Message, ".github/x without workflow scope", "R13: the host's words")
 	refuse("push rule 7: no e-mail of this domain")
 	_, err = b.tryCommit(commitInput(base), change)

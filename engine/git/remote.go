@@ -180,7 +180,7 @@ type meaning struct {
 
 // meanings are tried in order.
 var meanings = []meaning{
-	{`refusing to allow`, client.Surroundings, client.CodeCredential, "The code host does not allow this to the credential"},
+	{`refusing to allow`, client.Permanent, client.CodeHostRefused, "The code host does not allow this to the credential"},
 	{`authentication failed|could not read (username|password)|returned error: (401|403)\b|permission (to|denied)|access denied`,
 		client.Surroundings, client.CodeCredential, "The code host refuses the credential"},
 	{`returned error: 429\b|rate limit`, client.Transient, client.CodeHostLimited, "The code host takes no more requests for now"},
