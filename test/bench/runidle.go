@@ -36,8 +36,9 @@ func runIdle(ctx context.Context, s *suite) (result, error) {
 		return result{}, err
 	}
 	defer l.stop()
-	for _, r := range repos {
-		if err := l.addWaiting(ctx, r.Name, int(idleRuns**scale)/idleRepos); err != nil {
+	for i, r := range repos {
+		n := int(idleRuns**scale) / idleRepos
+		if err := l.addWaiting(ctx, r.Name, i*n+1, n); err != nil {
 			return result{}, err
 		}
 	}
@@ -61,8 +62,9 @@ func runIdle(ctx context.Context, s *suite) (result, error) {
 	return r, ctx.Err()
 }
 
-// addWaiting connects a repository, and adds runs that wait for approval, with branches at the code host.
-func (l *loopStack) addWaiting(ctx context.Context, name string, n int) error {
+// addWaiting connects a repository, and adds n runs that wait for approval, with branches at the code host. Their places are
+// those from slot on.
+func (l *loopStack) addWaiting(ctx context.Context, name string, slot, n int) error {
 	var repo struct{ ID string }
 	err := l.call(ctx, "POST", "/api/v1/repos", map[string]any{
 		"url": "http://" + l.codeHost + "/" + name, "credential": pushToken, "settings": map[string]any{"maxActive": 100},
@@ -103,7 +105,7 @@ func (l *loopStack) addWaiting(ctx context.Context, name string, n int) error {
 				Meta: meta, Run: run, Repo: events.Repo{ID: id, Name: name}, IssueNumber: i + 1, IssueTitle: "Add a page",
 			})
 			if err == nil {
-				_, err = loop.RecordRun(ctx, commands.RecordRun{Meta: meta, Run: run, Facts: waitingFacts(run, i+1, base, head)})
+				_, err = loop.RecordRun(ctx, commands.RecordRun{Meta: meta, Run: run, Facts: waitingFacts(run, slot+i, i+1, base, head)})
 			}
 			return err
 		})
@@ -112,10 +114,10 @@ func (l *loopStack) addWaiting(ctx context.Context, name string, n int) error {
 }
 
 // waitingFacts are what a run has recorded that waits for approval.
-func waitingFacts(run events.ID, number int, base, head string) []events.Event {
+func waitingFacts(run events.ID, slot, number int, base, head string) []events.Event {
 	policy := strings.Repeat("0", 64)
 	list := []events.Event{
-		events.RunStageEntered{Stage: events.StageAnalyze, Attempt: 1},
+		events.RunStarted{Slot: slot, RepoSlot: number}, events.RunStageEntered{Stage: events.StageAnalyze, Attempt: 1},
 		events.RunIssueRead{Title: "Add a page", Open: true},
 		events.RunBaseRead{Branch: "main", Commit: base, Policy: policy, RequiredJobs: []string{}},
 	}
