@@ -312,49 +312,43 @@ func (l *loopStack) queue(ctx context.Context, repo string, issue int) (string, 
 // that waiting costs little.
 func (l *loopStack) finish(ctx context.Context, n int) error {
 	for {
-		rows, _ := l.db.Query(ctx, `
-			select decision_id, head from decisions where workspace_id = $1 and status = 'open' and decision_id <> all($2)`,
-			l.team.id, l.answered)
-		list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[waitingDecision])
-		if err != nil {
+		at, err := l.progress(ctx)
+		switch {
+		case err != nil:
 			return err
+		case at.Other > 0:
+			return fmt.Errorf("%d runs were not merged", at.Other)
+		case at.Tidied >= n:
+			return nil
 		}
-		for _, d := range list {
-			err := l.call(ctx, "POST", "/api/v1/inbox/"+d.ID.String()+"/answer",
-				map[string]any{"action": "approve_and_merge", "expectedHead": d.Head}, nil)
+		for i, id := range at.Decisions {
+			err := l.call(ctx, "POST", "/api/v1/inbox/"+id.String()+"/answer",
+				map[string]any{"action": "approve_and_merge", "expectedHead": at.Heads[i]}, nil)
 			if err != nil {
 				return err
 			}
-			l.answered = append(l.answered, d.ID)
+			l.answered = append(l.answered, id)
 		}
-		done, err := l.ended(ctx)
-		if err != nil || done >= n {
+		if err := wait(ctx, 10*time.Millisecond); err != nil {
 			return err
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(5 * time.Millisecond):
-		}
 	}
 }
 
-// A waitingDecision is a merge that waits for approval.
-type waitingDecision struct {
-	ID   events.ID
-	Head string
+// A progress is how the runs of the workspace stand, with the merges that wait for approval.
+type progress struct {
+	Tidied, Other int // Other were not merged
+	Decisions     []events.ID
+	Heads         []string
 }
 
-// ended returns how many runs of the workspace have left nothing to do, and an error if any of them was not merged.
-func (l *loopStack) ended(ctx context.Context) (tidied int, err error) {
-	var other int
-	err = l.db.QueryRow(ctx, `
-		select count(*) filter (where tidied), count(*) filter (where not active and status <> 'merged') from runs where workspace_id = $1`,
-		l.team.id).Scan(&tidied, &other)
-	if err == nil && other > 0 {
-		err = fmt.Errorf("%d runs were not merged", other)
-	}
-	return tidied, err
+func (l *loopStack) progress(ctx context.Context) (progress, error) {
+	rows, _ := l.db.Query(ctx, `
+		select (select count(*) from runs where workspace_id = $1 and tidied),
+			(select count(*) from runs where workspace_id = $1 and not active and status <> 'merged'),
+			coalesce(array_agg(decision_id), '{}'), coalesce(array_agg(head), '{}')
+		from decisions where workspace_id = $1 and status = 'open' and decision_id <> all($2)`, l.team.id, l.answered)
+	return pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[progress])
 }
 
 // patched returns an issue whose patch adds a file.

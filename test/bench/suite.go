@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -199,6 +200,7 @@ func compareTimes(ctx context.Context, ours, theirs turnFunc) (r result, err err
 		}
 	}
 	r.Note = map[string]any{
+		"fastest": twoDecimals(slices.Min(ms[0]) / slices.Min(ms[1])), // which other work on the machine disturbs least
 		"ours_ms": int(median(ms[0])), "ours_cpu": median(each[0]).Round(time.Millisecond).String(),
 		"theirs_ms": int(median(ms[1])), "theirs_cpu": median(each[1]).Round(time.Millisecond).String(),
 	}
