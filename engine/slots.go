@@ -16,12 +16,16 @@ type slots struct {
 	each map[string]int // by workspace and by repository
 }
 
-// take returns the function that gives a slot back, nil if there is none.
-func (s *slots) take(workspace, repository string) (release func()) {
-	w, r := "workspace "+workspace, "repository "+workspace+" "+repository
+// take returns the function that gives a slot back, nil if there is none. Steps of runs leave a share to those for
+// which people wait, and count by themselves.
+func (s *slots) take(workspace, repository string, ofRun bool) (release func()) {
+	w, r, most := "workspace "+workspace, "repository "+workspace+" "+repository, maxSteps
+	if ofRun {
+		w, r, most = "runs of "+w, "runs of "+r, maxSteps-maxWorkspace
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.all >= maxSteps || s.each[w] >= maxWorkspace || s.each[r] >= maxRepository {
+	if s.all >= most || s.each[w] >= maxWorkspace || s.each[r] >= maxRepository {
 		return nil
 	}
 	if s.each == nil {

@@ -107,6 +107,9 @@ func (r *runner) refused(_ context.Context, kind client.Kind, f *client.Failure)
 	switch {
 	case f.Code == client.CodeHeadMoved:
 		r.wantsLook = true
+		if kind == client.StepMerge { // while it merges, nothing that people push counts
+			return []events.Event{events.RunMergePostponed{Head: r.p.Head, Reason: "head_moved"}}, nil
+		}
 		return nil, nil
 	case f.Code == client.CodeBaseMoved && kind == client.StepMerge:
 		return []events.Event{events.RunMergePostponed{Head: r.p.Head, Reason: "base_moved"}}, nil

@@ -74,15 +74,15 @@ const words = "one\ntwo\nthree\n"
 // newProject makes a private repository with a file, and connects it.
 func (w *workshop) newProject(t *testing.T, kind string, s settings) *project {
 	t.Helper()
-	return w.newProjectAt(t, w.host, kind, s)
+	return w.newProjectAt(t, w.host, t.Name()[strings.LastIndex(t.Name(), "/")+1:], kind, s)
 }
 
 var outsideNames = regexp.MustCompile(`[^a-z0-9]+`)
 
-// newProjectAt makes a project at a code host.
-func (w *workshop) newProjectAt(t *testing.T, host *codeHost, kind string, s settings) *project {
+// newProjectAt makes a project of a name at a code host.
+func (w *workshop) newProjectAt(t *testing.T, host *codeHost, name, kind string, s settings) *project {
 	t.Helper()
-	short := outsideNames.ReplaceAllString(strings.ToLower(t.Name()[strings.LastIndex(t.Name(), "/")+1:]), "-")
+	short := outsideNames.ReplaceAllString(strings.ToLower(name), "-")
 	p := &project{workshop: w, host: host, t: t, name: "acme/" + short}
 	host.ask(t, http.StatusCreated, "POST", "/orgs/acme/repos", map[string]any{"name": short, "private": true}, nil)
 	p.clone = host.newClone(t, p.name)

@@ -89,7 +89,7 @@ func silentImplementer(t *testing.T, w *workshop) {
 // refusedWorkflow pushes what the token may not.
 func refusedWorkflow(t *testing.T, w *workshop) {
 	host := newCodeHost(t, "SVC_CODEHOST_WORKFLOWS=false")
-	p := w.newProjectAt(t, host, "github", settings{})
+	p := w.newProjectAt(t, host, "workflows", "github", settings{})
 	r := p.queue("Add a workflow", newFilePatch(".github/workflows/ci.yml"))
 	failed := r.await("run.failed")
 	require.Equal(t, "host_refused", failed.text("code"))
@@ -195,7 +195,7 @@ func budgetUsed(t *testing.T, w *workshop) {
 	require.Equal(t, "budget", failed.text("code"))
 	require.Len(t, r.jobs("implement"), 2)
 	r.await("run.tidied")
-	require.GreaterOrEqual(t, r.view().CostCents, int64(80))
+	require.GreaterOrEqual(t, r.view().Resources.CostCents, int64(80))
 }
 
 // unknownCost does not say what a round cost.
@@ -223,7 +223,7 @@ func mostActive(t *testing.T, w *workshop) {
 		asked := 0
 		waiting = nil
 		for _, r := range runs {
-			switch v := r.view(); {
+			switch v := r.view().Run; {
 			case v.Status == "awaiting_approval":
 				asked++
 			case v.Status == "queued" && v.Wait != nil && v.Wait.Code == "slot" && strings.Contains(v.Wait.Detail, "All 3 places"):
@@ -233,17 +233,17 @@ func mostActive(t *testing.T, w *workshop) {
 		return asked == active && len(waiting) == queued-active
 	}, waitLimit, 100*time.Millisecond)
 	for _, r := range runs { // a place that is free is taken by the run that has waited longest
-		if r.view().Status == "awaiting_approval" {
+		if r.view().Run.Status == "awaiting_approval" {
 			r.cancel()
 			break
 		}
 	}
 	waiting[0].await("run.started")
 	for _, r := range waiting[1:] {
-		require.Equal(t, "queued", r.view().Status)
+		require.Equal(t, "queued", r.view().Run.Status)
 	}
 	for _, r := range runs {
-		if r.view().Status != "cancelled" {
+		if r.view().Run.Status != "cancelled" {
 			r.cancel()
 		}
 	}

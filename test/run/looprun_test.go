@@ -115,9 +115,11 @@ func (r *loopRun) approve() {
 
 // A runView is the run as the API shows it.
 type runView struct {
-	Status    string
-	CostCents int64
-	Wait      *struct{ Code, Detail string }
+	Run struct {
+		Status string
+		Wait   *struct{ Code, Detail string }
+	}
+	Resources struct{ CostCents int64 }
 }
 
 func (r *loopRun) view() runView {
@@ -168,7 +170,7 @@ func (r *loopRun) requireCosts(rounds int) {
 		want = map[string]int{"farm": 2 * rounds, "model": rounds}
 	}
 	require.Equal(r.t, want, sources)
-	require.Eventually(r.t, func() bool { return r.view().CostCents == cents }, waitLimit, 50*time.Millisecond)
+	require.Eventually(r.t, func() bool { return r.view().Resources.CostCents == cents }, waitLimit, 50*time.Millisecond)
 }
 
 // jobs returns the ids of the run's jobs of a name, in their order.
@@ -248,11 +250,11 @@ func (r *loopRun) liveJobs() (n int) {
 func (r *loopRun) awaitWait(code string) (detail string) {
 	r.t.Helper()
 	require.Eventually(r.t, func() bool {
-		v := r.view()
-		if v.Wait == nil || v.Wait.Code != code {
+		w := r.view().Run.Wait
+		if w == nil || w.Code != code {
 			return false
 		}
-		detail = v.Wait.Detail
+		detail = w.Detail
 		return true
 	}, waitLimit, 50*time.Millisecond, "it does not wait for %s: %v", code, r)
 	return detail

@@ -15,6 +15,7 @@ import (
 func stopEverywhere(t *testing.T, w *workshop) {
 	gate := w.newGate(t)
 	p := w.newProject(t, "github", requires("grep -q deux words.txt || "+gate.waits()))
+	byCommand := w.newProjectAt(t, w.host, "by-command", "github", settings{}.byCommand(gate.waits()))
 	slow := hostFault{"kind": "delay", "delay": 1500, "times": 1}
 	for name, stop := range map[string]func() *loopRun{
 		"analyze": func() *loopRun {
@@ -24,10 +25,8 @@ func stopEverywhere(t *testing.T, w *workshop) {
 			return r
 		},
 		"implementing": func() *loopRun {
-			p.change(settings{}.byCommand(gate.waits()))
-			r := p.queue("Do it", "Please.")
+			r := byCommand.queue("Do it", "Please.")
 			r.awaitRunning("implement")
-			p.change(settings{"implementer": map[string]any{"kind": "patch"}})
 			return r
 		},
 		"build farm": func() *loopRun {
@@ -50,7 +49,7 @@ func stopEverywhere(t *testing.T, w *workshop) {
 		for _, pull := range r.pulls() {
 			require.Equal(t, "closed", pull.State, name)
 		}
-		again := p.queueIssue(map[string]any{"repoId": p.id, "issueNumber": r.issue}) // its issue is free
+		again := r.queueIssue(map[string]any{"repoId": r.project.id, "issueNumber": r.issue}) // its issue is free
 		again.cancel()
 		again.await("run.cancelled")
 	}
@@ -69,7 +68,7 @@ func stopWhileMerging(t *testing.T, p *project) {
 	r.await("run.stop_requested")
 	r.await("run.merged")
 	r.await("run.tidied")
-	require.Equal(t, "merged", r.view().Status)
+	require.Equal(t, "merged", r.view().Run.Status)
 }
 
 // awaitRunning waits until a job of the run runs.
@@ -99,8 +98,8 @@ func pauseAndResume(t *testing.T, w *workshop) {
 	require.Equal(t, "repo_paused", a.code())
 	p.owner.expect(t, http.StatusOK, "POST", p.api("/repos/"+p.id+"/resume"), nil)
 	r.await("run.tidied")
-	require.Equal(t, "merged", r.view().Status)
-	require.Nil(t, r.view().Wait)
+	require.Equal(t, "merged", r.view().Run.Status)
+	require.Nil(t, r.view().Run.Wait)
 }
 
 // retryWaits tries a run again whose pull request the code host does not close yet.
