@@ -121,11 +121,8 @@ func tidy(ctx context.Context, s *step, in client.TidyInput) (client.TidyResult,
 		return result, err
 	}
 	if head := heads[in.Branch]; head != "" {
-		result.Branch = "left"
-		if head == in.Head {
-			if result.Branch, err = s.remove(ctx, in.Branch, head); err != nil {
-				return result, err
-			}
+		if result.Branch, err = s.tidyBranch(ctx, in, head); err != nil {
+			return result, err
 		}
 	}
 	if lane := heads[in.Lane]; lane != "" {
@@ -140,6 +137,23 @@ func tidy(ctx context.Context, s *step, in client.TidyInput) (client.TidyResult,
 		err = nil
 	}
 	return result, err
+}
+
+// tidyBranch deletes the run's branch unless somebody else has pushed to it, and returns what became of it.
+func (s *step) tidyBranch(ctx context.Context, in client.TidyInput, head string) (string, error) {
+	if head != in.Head {
+		var by string
+		err := s.work(ctx, func(r *git.Repository) (err error) {
+			if _, err = r.Branch(ctx, in.Branch); err == nil {
+				by, err = r.Committer(ctx, head)
+			}
+			return err
+		})
+		if err != nil || by != in.Author {
+			return "left", err
+		}
+	}
+	return s.remove(ctx, in.Branch, head)
 }
 
 // closing closes the pull request if it should be, and returns what it is.

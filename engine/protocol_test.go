@@ -165,23 +165,28 @@ func TestSlotsAreShared(t *testing.T) {
 	t.Parallel()
 	var s slots
 	var releases []func()
-	take := func(workspace, repository string) bool {
-		release := s.take(t.Context(), workspace, repository)
+	take := func(workspace, repository string, ofRun bool) bool {
+		release := s.take(t.Context(), workspace, repository, ofRun)
 		if release != nil {
 			releases = append(releases, release)
 		}
 		return release != nil
 	}
 	for i := range maxWorkspace {
-		require.True(t, take("a", string(rune('0'+i))))
+		require.True(t, take("a", string(rune('0'+i)), true))
 	}
-	require.False(t, take("a", "other"))
-	for i := range maxSteps - maxWorkspace {
-		require.True(t, take(string(rune('b'+i/maxWorkspace)), string(rune('0'+i%maxWorkspace))))
+	require.False(t, take("a", "other", true))
+	for i := range maxSteps - 2*maxWorkspace {
+		require.True(t, take(string(rune('b'+i/maxWorkspace)), string(rune('0'+i%maxWorkspace)), true))
 	}
-	require.False(t, take("z", "0"))
+	require.False(t, take("z", "0", true), "the rest is for people")
+	for range maxRepository {
+		require.True(t, take("a", "0", false))
+	}
+	require.False(t, take("z", "0", false))
 	releases[0]()
-	require.True(t, take("z", "0"))
+	require.False(t, take("z", "0", true))
+	require.True(t, take("z", "0", false))
 	for _, release := range releases[1:] {
 		release()
 	}

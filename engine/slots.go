@@ -25,9 +25,13 @@ type slots struct {
 	freed   chan struct{} // closed when a slot is given back
 }
 
-// take returns the function that gives a slot back, nil if there is none in time.
-func (s *slots) take(ctx context.Context, workspace, repository string) (release func()) {
-	w, r := "workspace "+workspace, "repository "+workspace+" "+repository
+// take returns the function that gives a slot back, nil if there is none in time. Steps of runs leave a share to those
+// for which people wait, and count by themselves.
+func (s *slots) take(ctx context.Context, workspace, repository string, ofRun bool) (release func()) {
+	w, r, most := "workspace "+workspace, "repository "+workspace+" "+repository, maxSteps
+	if ofRun {
+		w, r, most = "runs of "+w, "runs of "+r, maxSteps-maxWorkspace
+	}
 	ctx, cancel := context.WithTimeout(ctx, s.wait)
 	defer cancel()
 	s.mu.Lock()
@@ -35,7 +39,7 @@ func (s *slots) take(ctx context.Context, workspace, repository string) (release
 	if s.each == nil {
 		s.each, s.freed = map[string]int{}, make(chan struct{})
 	}
-	for s.all >= maxSteps || s.each[w] >= maxWorkspace || s.each[r] >= maxRepository {
+	for s.all >= most || s.each[w] >= maxWorkspace || s.each[r] >= maxRepository {
 		if s.waiting >= maxWaiting || ctx.Err() != nil {
 			return nil
 		}

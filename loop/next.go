@@ -128,7 +128,7 @@ func afterEnd(p *aggregates.Progress, in Surroundings) (Move, bool) {
 		return Move{Wait: &Wait{For: recheck}}, true // for their results
 	case p.Tidied != nil:
 		return Move{Done: true}, true
-	case p.Branch == "" && p.PullRequest == 0:
+	case p.Attempts[events.StageImplementing] == 0: // so that nothing can have been pushed, recorded or not
 		return record(events.RunTidied{PullRequest: "none", Branch: "none"}), true
 	case !in.Repo.Connected:
 		return record(events.RunTidied{PullRequest: "left", Branch: "left"}), true

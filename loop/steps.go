@@ -107,6 +107,9 @@ func (r *runner) refused(_ context.Context, kind client.Kind, f *client.Failure)
 	switch {
 	case f.Code == client.CodeHeadMoved:
 		r.wantsLook = true
+		if kind == client.StepMerge { // while it merges, nothing that people push counts
+			return []events.Event{events.RunMergePostponed{Head: r.p.Head, Reason: "head_moved"}}, nil
+		}
 		return nil, nil
 	case f.Code == client.CodeBaseMoved && kind == client.StepMerge:
 		return []events.Event{events.RunMergePostponed{Head: r.p.Head, Reason: "base_moved"}}, nil
@@ -173,7 +176,7 @@ func (r *runner) commit(ctx context.Context, s Step) ([]events.Event, error) {
 			return facts, err
 		}
 	}
-	branch := cmp.Or(r.p.Branch, branchFolder+"/"+r.run.String())
+	branch := r.branch()
 	at := work.at.Add(time.Duration(r.p.Round()) * time.Second)
 	out, err := doWith[client.CommitInput, client.CommitResult](ctx, r, client.StepCommit, client.CommitInput{
 		Parent: work.parent, Branch: branch, Expected: r.p.Head, Author: author, At: at.Truncate(time.Second), Base: r.p.Base.Commit,
@@ -191,6 +194,9 @@ func (r *runner) commit(ctx context.Context, s Step) ([]events.Event, error) {
 
 // maxBody is how many bytes of an issue a run reads.
 const maxBody = 256 << 10
+
+// branch is the run's branch, also before it was recorded.
+func (r *runner) branch() string { return cmp.Or(r.p.Branch, branchFolder+"/"+r.run.String()) }
 
 // branchFolder has the branches of runs.
 const branchFolder = "run"
@@ -340,7 +346,7 @@ func (r *runner) merge(ctx context.Context, _ Step) ([]events.Event, error) {
 // tidy closes what is left at the code host.
 func (r *runner) tidy(ctx context.Context, _ Step) ([]events.Event, error) {
 	out, err := do[client.TidyInput, client.TidyResult](ctx, r, client.StepTidy, client.TidyInput{
-		Branch: r.p.Branch, Head: r.p.Head, Lane: r.lane(), PullRequest: r.p.PullRequest, Close: r.p.Status != events.RunStatusMerged,
+		Branch: r.branch(), Head: r.p.Head, Author: author, Lane: r.lane(), PullRequest: r.p.PullRequest, Close: r.p.Status != events.RunStatusMerged,
 		Comment: r.ending(), Issue: r.p.Issue, Marker: r.marker(),
 	})
 	if err != nil {

@@ -60,13 +60,15 @@ type sender interface {
 	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
 }
 
-// wake makes up to limit of the runs due that wait for each of codes, the oldest first.
+// wake makes up to limit of the runs due that wait for each of codes, the oldest first and the others a little later, so that
+// what has become free most likely goes to it.
 func (t table) wake(ctx context.Context, tx sender, workspace events.ID, codes []string, limit int) error {
 	_, err := tx.Exec(ctx, `
-		update run_steps set due_at = now() where workspace_id = $1 and run_id in (
-			select w.run_id from unnest($2::text[]) as c (code) cross join lateral (
+		update run_steps s set due_at = now() + (w.n - 1) * interval '100 milliseconds' from (
+			select run_id, row_number() over (order by run_id) as n from unnest($2::text[]) as c (code) cross join lateral (
 				select run_id from run_steps where workspace_id = $1 and code = c.code and due_at > now() and claimed_until is null
-				order by run_id limit $3) w)`, workspace, codes, limit)
+				order by run_id limit $3) o) w
+		where s.workspace_id = $1 and s.run_id = w.run_id`, workspace, codes, limit)
 	if err != nil {
 		return fmt.Errorf("wake runs of %s: %w", workspace, err)
 	}

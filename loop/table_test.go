@@ -151,6 +151,7 @@ func TestRunsThatWaitAreWoken(t *testing.T) {
 	}
 	s.claimsNothing(acme, mine)
 	require.NoError(t, s.wake(t.Context(), s.db, acme, []string{"slot", "lane"}, 2))
+	s.passes(time.Second)
 	var woken []events.ID
 	for range 3 {
 		d, err := s.claim(t.Context(), acme, mine)
@@ -158,7 +159,7 @@ func TestRunsThatWaitAreWoken(t *testing.T) {
 		woken = append(woken, d.Run)
 		s.releases(d, mine, 0, "")
 	}
-	require.ElementsMatch(t, []events.ID{id(1), id(2), id(4)}, woken)
+	require.Equal(t, []events.ID{id(1), id(2), id(4)}, woken)
 	s.claimsNothing(acme, mine)
 	require.NoError(t, s.wakeRepo(t.Context(), s.db, globex, web))
 	s.claimsNothing(acme, mine)

@@ -7,6 +7,7 @@ import (
 
 	"svc/events"
 	"svc/projections"
+	"svc/projections/fold"
 	"svc/test/world"
 )
 
@@ -17,7 +18,9 @@ func TestConnectedRepos(t *testing.T) {
 	by := events.Actor{Type: events.ByUser, ID: world.NewID(), Name: "mia@acme.example"}
 	host := events.RepoHost{Kind: events.HostGitHub, API: "https://api.github.com", Web: "https://github.com/acme/site",
 		Clone: "https://github.com/acme/site.git"}
-	settings := events.RepoSettings{Branch: "main", MaxActive: 5}
+	settings := events.RepoSettings{Branch: "main", MaxActive: 5, RequiredJobs: []events.RequiredJob{
+		{Name: "test", Steps: []events.JobStep{{Name: "test", Run: "true"}}, Secrets: []string{"A", "B"}},
+	}}
 	connected := events.RepoConnected{Name: "acme/site", Host: host, Credential: world.NewID(), Settings: settings}
 	w.Record(t, by, workspace, site, connected)
 	w.Record(t, by, workspace, gone, connected, events.RepoDisconnected{Name: "acme/site"})
@@ -64,6 +67,9 @@ func TestConnectedRepos(t *testing.T) {
 	require.Equal(t, []any{"acme/home", moved.Clone, "trunk", false, checks}, []any{repo.Name, repo.Clone, repo.Settings.Branch,
 		*repo.OK, repo.Checks})
 	require.True(t, repo.HasReadCredential)
+	compared, err := fold.Compare(t.Context(), w.DB, projections.Followed(), workspace, fold.NoPause)
+	require.NoError(t, err)
+	require.Empty(t, compared.Differences)
 	require.Equal(t, []any{projections.RepoPaused, events.PauseUnhealthy, "It may not push.", by.Name},
 		[]any{repo.Status, repo.PauseCode, repo.PauseReason, repo.PausedBy})
 	sites, err := v.Sites(t.Context(), workspace, []events.ID{site, web.ID})

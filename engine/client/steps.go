@@ -385,7 +385,8 @@ type MergeResult struct {
 // A TidyInput asks for the end of a run's branch and pull request.
 type TidyInput struct {
 	Branch      string `json:"branch"`
-	Head        string `json:"head"` // the branch is deleted if it is there
+	Head        string `json:"head"`             // the branch is deleted if it is there
+	Author      string `json:"author,omitempty"` // or at a commit of theirs: a push that was not recorded
 	Lane        string `json:"lane"`
 	PullRequest int    `json:"pullRequest"`
 	Close       bool   `json:"close"`

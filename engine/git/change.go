@@ -238,6 +238,11 @@ func (r *Repository) Message(ctx context.Context, commit string) (string, error)
 	return o.message, err
 }
 
+// Committer returns who made a commit: name <address>.
+func (r *Repository) Committer(ctx context.Context, commit string) (string, error) {
+	return r.line(ctx, "show", "--no-patch", "--format=%cn <%ce>", commit)
+}
+
 // Contains reports whether the history of commit has ancestor.
 func (r *Repository) Contains(ctx context.Context, commit, ancestor string) (bool, error) {
 	if commit == ancestor {

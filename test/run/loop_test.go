@@ -5,6 +5,7 @@ package run
 import (
 	"fmt"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -44,6 +45,7 @@ func (w *workshop) api(path string) string { return w.rest[0].url() + "/api/v1" 
 // A project is a repository of the code host that is connected to the workspace. Each has its own test.
 type project struct {
 	*workshop
+	host  *codeHost
 	t     *testing.T
 	name  string // owner/name
 	id    string
@@ -72,12 +74,20 @@ const words = "one\ntwo\nthree\n"
 // newProject makes a private repository with a file, and connects it.
 func (w *workshop) newProject(t *testing.T, kind string, s settings) *project {
 	t.Helper()
-	p := &project{workshop: w, t: t, name: "acme/" + strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(t.Name()))}
-	short := p.name[strings.Index(p.name, "/")+1:]
-	w.host.ask(t, http.StatusCreated, "POST", "/orgs/acme/repos", map[string]any{"name": short, "private": true}, nil)
-	p.clone = w.host.newClone(t, p.name)
+	return w.newProjectAt(t, w.host, t.Name()[strings.LastIndex(t.Name(), "/")+1:], kind, s)
+}
+
+var outsideNames = regexp.MustCompile(`[^a-z0-9]+`)
+
+// newProjectAt makes a project of a name at a code host.
+func (w *workshop) newProjectAt(t *testing.T, host *codeHost, name, kind string, s settings) *project {
+	t.Helper()
+	short := outsideNames.ReplaceAllString(strings.ToLower(name), "-")
+	p := &project{workshop: w, host: host, t: t, name: "acme/" + short}
+	host.ask(t, http.StatusCreated, "POST", "/orgs/acme/repos", map[string]any{"name": short, "private": true}, nil)
+	p.clone = host.newClone(t, p.name)
 	p.clone.push("main", map[string]string{"words.txt": words, "check.sh": "#!/bin/sh\ngrep -q one words.txt\n"})
-	url := w.host.url + "/" + p.name
+	url := host.url + "/" + p.name
 	if kind == "git" {
 		url += ".git"
 	}
@@ -287,15 +297,6 @@ func kindsOf(list []entry) (kinds []string) {
 		}
 	}
 	return kinds
-}
-
-func count(list []string, one string) (n int) {
-	for _, s := range list {
-		if s == one {
-			n++
-		}
-	}
-	return n
 }
 
 func without(list []string, one string) []string {

@@ -115,9 +115,11 @@ func (r *loopRun) approve() {
 
 // A runView is the run as the API shows it.
 type runView struct {
-	Status    string
-	CostCents int64
-	WaitsFor  struct{ Code, Detail string }
+	Run struct {
+		Status string
+		Wait   *struct{ Code, Detail string }
+	}
+	Resources struct{ CostCents int64 }
 }
 
 func (r *loopRun) view() runView {
@@ -168,7 +170,7 @@ func (r *loopRun) requireCosts(rounds int) {
 		want = map[string]int{"farm": 2 * rounds, "model": rounds}
 	}
 	require.Equal(r.t, want, sources)
-	require.Eventually(r.t, func() bool { return r.view().CostCents == cents }, waitLimit, 50*time.Millisecond)
+	require.Eventually(r.t, func() bool { return r.view().Resources.CostCents == cents }, waitLimit, 50*time.Millisecond)
 }
 
 // jobs returns the ids of the run's jobs of a name, in their order.
@@ -186,4 +188,74 @@ func (r *loopRun) jobs(name string) (ids []string) {
 func (r *loopRun) jobLog(name string, n int) string {
 	r.t.Helper()
 	return string(r.owner.expect(r.t, http.StatusOK, "GET", r.api("/farm/jobs/"+r.jobs(name)[n-1]+"/log"), nil).body)
+}
+
+// at returns when an event of a kind was recorded last.
+func (r *loopRun) at(kind string) (at time.Time) {
+	r.t.Helper()
+	err := r.pool.QueryRow(r.t.Context(), `select max(at) from events
+		where workspace_id = (select workspace_id from workspaces where slug = 'acme') and stream = $1 and kind = $2`, r.id, kind).Scan(&at)
+	require.NoError(r.t, err)
+	return at
+}
+
+// A pull is a pull request of the code host.
+type pull struct {
+	Number int
+	State  string
+	Head   struct{ Ref string }
+}
+
+// pulls returns the pull requests of the run's branch, open or not.
+func (r *loopRun) pulls() []pull {
+	r.t.Helper()
+	var list []pull
+	r.host.ask(r.t, http.StatusOK, "GET", "/repos/"+r.name+"/pulls?state=all&per_page=100", nil, &list)
+	return slices.DeleteFunc(list, func(p pull) bool { return p.Head.Ref != "run/"+r.id })
+}
+
+// pushByPerson adds a commit to the run's branch, and returns it.
+func (r *loopRun) pushByPerson(files map[string]string) string {
+	r.t.Helper()
+	r.clone.git("fetch", "-q", "origin")
+	r.clone.git("checkout", "-q", "origin/run/"+r.id)
+	return r.clone.push("run/"+r.id, files)
+}
+
+// look has the service look at the run's branch, as the watcher does now and then.
+func (r *loopRun) look() {
+	r.t.Helper()
+	_, err := r.pool.Exec(r.t.Context(), `update run_steps set look = true, due_at = now()
+		where workspace_id = (select workspace_id from workspaces where slug = 'acme') and run_id = $1`, r.id)
+	require.NoError(r.t, err)
+}
+
+// cancel cancels the run.
+func (r *loopRun) cancel() {
+	r.t.Helper()
+	r.owner.expect(r.t, http.StatusAccepted, "POST", r.api("/runs/"+r.id+"/cancel"), map[string]string{"reason": "No."})
+}
+
+// liveJobs counts the run's jobs that have not ended.
+func (r *loopRun) liveJobs() (n int) {
+	r.t.Helper()
+	err := r.pool.QueryRow(r.t.Context(), `select count(*) from jobs
+		where workspace_id = (select workspace_id from workspaces where slug = 'acme') and job_id = any($1::text[]::uuid[])
+			and state in ('queued', 'leased', 'running', 'cancelling')`, append(append(r.jobs("implement"), r.jobs("test")...), r.jobs("lint")...)).Scan(&n)
+	require.NoError(r.t, err)
+	return n
+}
+
+// awaitWait waits until the run says that it waits for something, and returns the sentence.
+func (r *loopRun) awaitWait(code string) (detail string) {
+	r.t.Helper()
+	require.Eventually(r.t, func() bool {
+		w := r.view().Run.Wait
+		if w == nil || w.Code != code {
+			return false
+		}
+		detail = w.Detail
+		return true
+	}, waitLimit, 50*time.Millisecond, "it does not wait for %s: %v", code, r)
+	return detail
 }

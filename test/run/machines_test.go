@@ -31,10 +31,12 @@ type farm struct {
 	*deployment
 	t         *testing.T
 	url       string
+	balancer  string // address in front of the replicas
 	machines  []*machine
 	scratch   string // folder of files that jobs write
 	artifacts string // folder of the artifact store
 	token     string // of ci-bot
+	gateway   *process
 	db        *pgx.Conn
 }
 
@@ -123,9 +125,8 @@ func newFarm(t *testing.T, machines int, environ ...string) *farm {
 		"SVC_FARM_RELEASES_DIR="+f.installation.file("releases"), "SVC_FARM_CLIENT_CERT_HEADER=X-Svc-Client-Cert",
 		"SVC_FARM_TRUSTED_PROXIES=127.0.0.1/32", "SVC_ARTIFACT_STORE="+f.artifacts)...)
 	f.db, f.token = f.connect(), f.installation.dev().account(t, "ci-bot").Token
-	start(t, nil, append(cleanEnviron(), "SVC_GATEWAY_ADDR="+listen, "SVC_GATEWAY_REST_URL=http://"+f.startLoadBalancer(),
-		"SVC_GATEWAY_TLS_CERT="+f.installation.file("gateway/gateway.pem"), "SVC_GATEWAY_TLS_KEY="+f.installation.file("gateway/gateway.key")),
-		"svc-gateway").waitForOutput("listening")
+	f.balancer = f.startLoadBalancer()
+	f.startGateway()
 	for i := range machines {
 		m := &machine{folder: filepath.Join(f.installation.home, fmt.Sprintf("machine-%d", i))}
 		minted := decode[struct{ Token string }](t, f.owner.expect(t, http.StatusCreated, "POST", f.rest[0].url()+"/api/v1/farm/enrollments",
@@ -137,6 +138,13 @@ func newFarm(t *testing.T, machines int, environ ...string) *farm {
 		f.machines = append(f.machines, m)
 	}
 	return f
+}
+
+func (f *farm) startGateway() {
+	f.t.Helper()
+	f.gateway = start(f.t, nil, append(cleanEnviron(), "SVC_GATEWAY_ADDR="+strings.TrimPrefix(f.url, "https://"),
+		"SVC_GATEWAY_REST_URL=http://"+f.balancer, "SVC_GATEWAY_TLS_CERT="+f.installation.file("gateway/gateway.pem"),
+		"SVC_GATEWAY_TLS_KEY="+f.installation.file("gateway/gateway.key")), "svc-gateway").waitForOutput("listening")
 }
 
 // startLoadBalancer forwards each connection to a replica that accepts it, and returns its address.

@@ -1,0 +1,211 @@
+//go:build linux && !race
+
+package run
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A moment is one in the life of a run at which a program is killed: when an event was recorded, or while the code host
+// holds up a request of which the work is done, or not yet.
+type moment struct {
+	name         string
+	event        string
+	method, path string
+	after        bool
+}
+
+var moments = []moment{
+	{name: "the issue is read", method: "GET", path: "/repos/%s/issues/"},
+	{name: "the commit is pushed", method: "POST", path: "/%s.git/git-receive-pack", after: true},
+	{name: "the guardrails are checked", event: "run.guardrails_checked"},
+	{name: "a job is requested", event: "run.job_requested"},
+	{name: "a pull request is open", method: "POST", path: "/repos/%s/pulls$", after: true},
+	{name: "the approval is answered", event: "run.merge_approved"},
+	{name: "there is a candidate", event: "run.merge_candidate"},
+	{name: "the merge is attempted", method: "PUT", path: "/repos/%s/pulls/.*/merge"},
+	{name: "it is merged", method: "PUT", path: "/repos/%s/pulls/.*/merge", after: true},
+	{name: "it is merged and recorded", event: "run.merged"},
+}
+
+// programsToKill are the programs, each with what kills it and starts it again.
+var programsToKill = []struct {
+	name string
+	kill func(*workshop)
+}{
+	{"both svc-rest", func(w *workshop) {
+		for _, r := range w.rest {
+			r.process.kill()
+		}
+		for _, r := range w.rest {
+			w.startRest(r)
+		}
+	}},
+	{"svc-engine", func(w *workshop) { w.engine.kill(); w.startEngine() }},
+	{"svc-runner", func(w *workshop) {
+		for _, m := range w.machines {
+			m.process.kill()
+			w.startMachine(m)
+		}
+	}},
+	{"svc-gateway", func(w *workshop) { w.gateway.kill(); w.startGateway() }},
+	{"svc-codehost", func(w *workshop) { w.host.process.kill(); w.host.start() }},
+	{"PostgreSQL", func(w *workshop) {
+		require.NoError(w.farm.t, w.server.Kill())
+		w.startPostgres()
+	}},
+	{"no program: run_steps is emptied", func(w *workshop) {
+		require.Eventually(w.farm.t, func() bool {
+			_, err := w.pool.Exec(w.farm.t.Context(), `delete from run_steps`)
+			return err == nil
+		}, waitLimit, 50*time.Millisecond)
+		w.rest[0].process.kill() // whoever leads next sweeps
+		w.startRest(w.rest[0])
+	}},
+}
+
+// A strike is that a program is killed at a moment of a run.
+type strike struct {
+	moment  moment
+	program int
+	done    bool
+}
+
+// TestRunEndsTheSameThoughProgramsAreKilled takes a run for each strike through the loop. Each merges once, with one pull request
+// and one comment, whatever was killed meanwhile. The strikes are all those of a moment and a program if SVC_CHAOS_SECONDS is
+// set, and otherwise one for each moment.
+func TestRunEndsTheSameThoughProgramsAreKilled(t *testing.T) {
+	t.Parallel()
+	w := newWorkshop(t, 2)
+	var strikes []*strike
+	for i, m := range moments {
+		if os.Getenv("SVC_CHAOS_SECONDS") == "" {
+			strikes = append(strikes, &strike{moment: m, program: i % len(programsToKill)})
+			continue
+		}
+		for n := range programsToKill {
+			strikes = append(strikes, &strike{moment: m, program: n})
+		}
+	}
+	for batch := range slices.Chunk(strikes, len(moments)) {
+		w.strikeAll(t, batch)
+	}
+	requireNoGaps(t, w.deployment)
+	requireSigned(t, w.deployment)
+}
+
+// strikeAll takes a run for each strike through the loop, all at once.
+func (w *workshop) strikeAll(t *testing.T, strikes []*strike) {
+	t.Helper()
+	var runs []*loopRun
+	for i, s := range strikes {
+		p := w.newProjectAt(t, w.host, fmt.Sprintf("struck-%d-%d", s.program, i), "github", requires("sleep 0.3; sh check.sh"))
+		w.arm(p, s)
+		runs = append(runs, p.queue("Say deux", patchOf("two", "deux")))
+	}
+	left := func() (n int) {
+		for i, r := range runs {
+			if !r.steps(strikes[i]) {
+				n++
+			}
+		}
+		return n
+	}
+	late := time.Now().Add(waitLimit)
+	for left() > 0 {
+		if time.Now().After(late) {
+			for i, r := range runs {
+				t.Logf("%+v: %v", strikes[i], r)
+			}
+			require.FailNow(t, "runs have not ended")
+		}
+		<-time.After(20 * time.Millisecond)
+	}
+	for i, r := range runs {
+		r.requireOneEnd(fmt.Sprintf("%s was killed when %s", programsToKill[strikes[i].program].name, strikes[i].moment.name))
+	}
+}
+
+// arm makes the code host hold up the request of a strike's moment.
+func (w *workshop) arm(p *project, s *strike) {
+	if m := s.moment; m.event == "" {
+		w.host.fail(p.t, m.method, fmt.Sprintf(m.path, p.name), hostFault{"kind": "delay", "delay": 3000, "times": 1, "after": m.after})
+	}
+}
+
+// steps strikes if it is time, answers the run's question, and reports whether the run is tidied up.
+func (r *loopRun) steps(s *strike) (over bool) {
+	kinds := kindsOf(r.events())
+	if !s.done && (slices.Contains(kinds, s.moment.event) || s.moment.event == "" && r.heldUp(s)) {
+		s.done = true
+		r.t.Logf("kill %s when %s", programsToKill[s.program].name, s.moment.name)
+		programsToKill[s.program].kill(r.workshop)
+	}
+	if slices.Contains(kinds, "decision.raised") && !slices.Contains(kinds, "decision.answered") {
+		r.tryToApprove()
+	}
+	return slices.Contains(kinds, "run.tidied")
+}
+
+// heldUp reports whether the code host has received the request of a strike's moment.
+func (r *loopRun) heldUp(s *strike) bool {
+	a, err := caller{}.send("GET", r.host.url+"/_test/faults", nil)
+	if err != nil || a.status != http.StatusOK {
+		return false
+	}
+	pattern := fmt.Sprintf(s.moment.path, r.name)
+	list := decode[struct {
+		Faults []struct {
+			Match struct{ Method, Path string }
+			Hits  int
+		}
+	}](r.t, a).Faults
+	for _, f := range list {
+		if f.Match.Path == pattern {
+			return f.Hits > 0
+		}
+	}
+	r.arm(r.project, s) // the code host was killed
+	return false
+}
+
+// tryToApprove approves the merge, unless a program that it takes is down.
+func (r *loopRun) tryToApprove() {
+	a, err := r.owner.send("GET", r.api("/inbox?limit=100"), nil)
+	if err != nil || a.status != http.StatusOK {
+		return
+	}
+	for _, i := range decode[struct{ Items []item }](r.t, a).Items {
+		if i.RunID == r.id {
+			_, _ = r.owner.send("POST", r.api("/inbox/"+i.ID+"/answer"), // it is tried again
+				map[string]string{"action": "approve_and_merge", "expectedHead": i.Subject.HeadSHA})
+		}
+	}
+}
+
+// requireOneEnd requires that the run merged once and left nothing, as the code host has kept it.
+func (r *loopRun) requireOneEnd(what string) {
+	r.t.Helper()
+	kinds := kindsOf(r.events())
+	for _, one := range []string{"run.started", "run.commits_pushed", "run.pull_request_opened", "run.merged", "run.tidied"} {
+		require.Len(r.t, slices.DeleteFunc(slices.Clone(kinds), func(k string) bool { return k != one }), 1, "%s: %s of %q", what, one, kinds)
+	}
+	require.Len(r.t, r.pulls(), 1, what)
+	subjects := r.project.log("main")
+	require.Len(r.t, subjects, 2, "%s: %q", what, subjects)
+	require.Contains(r.t, subjects[0], "Say deux", what)
+	var comments []struct{ Body string }
+	r.host.ask(r.t, http.StatusOK, "GET", fmt.Sprintf("/repos/%s/issues/%d/comments", r.name, r.issue), nil, &comments)
+	require.Len(r.t, comments, 1, what)
+	require.Contains(r.t, comments[0].Body, "was merged", what)
+	require.Empty(r.t, slices.DeleteFunc(r.branches(), func(b string) bool { return !strings.Contains(b, r.id) }), what)
+	require.Eventually(r.t, func() bool { return r.liveJobs() == 0 }, 2*time.Second, 20*time.Millisecond, what)
+}
