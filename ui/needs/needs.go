@@ -93,7 +93,8 @@ func (d *inboxData) load(v *page.Visit) error {
 	}
 	if refused {
 		loads = append(loads, func(ctx context.Context) error {
-			list, err := client.Decode[client.MemberList](v.API.ListMembers(ctx, &client.ListMembersParams{Limit: client.Optional(int64(maxMembers))}))
+			most := client.ListMembersParams{Limit: client.Optional(int64(maxMembers))}
+			list, err := client.Decode[client.MemberList](v.API.ListMembers(ctx, &most))
 			d.People = list.Items
 			return err
 		})
