@@ -32,7 +32,7 @@ func web() pageData {
 		{IssueNumber: 2, Title: "Second", Url: "https://host.example/2", Labels: []string{"bug", "Docs"}},
 		{IssueNumber: 1, Title: "First", Labels: []string{"bug"}},
 	}}
-	d.Runs = runsOf{active: 1, byIssue: map[int64]client.Run{1: {Id: "r1", Status: client.RunStatusCoding, StageLabel: "Implementing"}}}
+	d.Runs = runsOf{active: 1, byIssue: map[int64]client.Run{1: {Id: "r1", IssueNumber: 1, Status: client.RunStatusCoding, StageLabel: "Implementing"}}}
 	return d
 }
 
@@ -67,7 +67,10 @@ func TestStatesWithoutIssues(t *testing.T) {
 		require.Contains(t, render(t, client.YouRoleOwner, "?repo=7", d), text)
 	}
 	d.Away, d.Repo.Kind = nil, "git"
-	require.Contains(t, render(t, client.YouRoleOwner, "?repo=7", d), "Write an issue")
+	d.Issues.Items = d.Runs.written()
+	git := render(t, client.YouRoleOwner, "?repo=7", d)
+	require.Contains(t, git, "Write an issue")
+	require.Contains(t, git, `href="/w/acme/runs/r1"`)
 	d = web()
 	d.Repo.Pause = &client.Pause{Reason: "Freeze."}
 	paused := render(t, client.YouRoleOwner, "?repo=7", d)
