@@ -32,7 +32,9 @@ func web() pageData {
 		{IssueNumber: 2, Title: "Second", Url: "https://host.example/2", Labels: []string{"bug", "Docs"}},
 		{IssueNumber: 1, Title: "First", Labels: []string{"bug"}},
 	}}
-	d.Runs = runsOf{active: 1, byIssue: map[int64]client.Run{1: {Id: "r1", IssueNumber: 1, Status: client.RunStatusCoding, StageLabel: "Implementing"}}}
+	d.Runs = runsOf{active: 1, byIssue: map[int64]client.Run{
+		1: {Id: "r1", IssueNumber: 1, Status: client.RunStatusCoding, StageLabel: "Implementing"},
+	}}
 	return d
 }
 
