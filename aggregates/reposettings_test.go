@@ -25,17 +25,21 @@ func TestRepoSettings(t *testing.T) {
 		"a branch with a slash":  {"", "", func(s *events.RepoSettings) { s.Branch = "release/1.x" }},
 		"as many jobs as may be": {"", "", func(s *events.RepoSettings) { s.RequiredJobs = many[1:] }},
 		"one more":               {"requiredJobs", "must be 20 at most", func(s *events.RepoSettings) { s.RequiredJobs = many }},
-		"a job without a name":   {"requiredJobs.0.name", "must have 1 to 100 characters, none of them invisible, and not hold a service token", func(s *events.RepoSettings) { s.RequiredJobs = []events.RequiredJob{{Steps: script}} }},
-		"a job without steps":    {"requiredJobs.0.steps", "must have 1 to 50 items", func(s *events.RepoSettings) { s.RequiredJobs = []events.RequiredJob{{Name: "a"}} }},
+		"a job without a name": {"requiredJobs.0.name",
+			"must have 1 to 100 characters, none of them invisible, and not hold a service token",
+			func(s *events.RepoSettings) { s.RequiredJobs = []events.RequiredJob{{Steps: script}} }},
+		"a job without steps": {"requiredJobs.0.steps", "must have 1 to 50 items",
+			func(s *events.RepoSettings) { s.RequiredJobs = []events.RequiredJob{{Name: "a"}} }},
 		"a label that is none": {"requiredJobs.0.labels", "must be key=value, such as pool=default", func(s *events.RepoSettings) {
 			s.RequiredJobs = []events.RequiredJob{{Name: "a", Steps: script, Labels: []string{"x"}}}
 		}},
 		"too long a job": {"requiredJobs.0.runSeconds", "must be between 1 and 86400", func(s *events.RepoSettings) {
 			s.RequiredJobs = []events.RequiredJob{{Name: "a", Steps: script, RunSeconds: 86401}}
 		}},
-		"a secret that is none": {"requiredJobs.0.secrets", "must have up to 64 capital letters, digits and underscores, and not start with a digit", func(s *events.RepoSettings) {
-			s.RequiredJobs = []events.RequiredJob{{Name: "a", Steps: script, Secrets: []string{"x"}}}
-		}},
+		"a secret that is none": {"requiredJobs.0.secrets",
+			"must have up to 64 capital letters, digits and underscores, and not start with a digit", func(s *events.RepoSettings) {
+				s.RequiredJobs = []events.RequiredJob{{Name: "a", Steps: script, Secrets: []string{"x"}}}
+			}},
 		"two jobs of a name": {"requiredJobs.1.name", "must be another than those before it", func(s *events.RepoSettings) {
 			s.RequiredJobs = []events.RequiredJob{{Name: "a", Steps: script}, {Name: "A", Steps: script}}
 		}},
@@ -53,19 +57,25 @@ func TestRepoSettings(t *testing.T) {
 		"an implementer": {"", "", func(s *events.RepoSettings) {
 			s.Implementer = events.Implementer{Kind: events.ImplementerCommand, Run: "./agent.sh", IdleSeconds: 900}
 		}},
-		"an unknown implementer": {"implementer.kind", "must be one of patch, command", func(s *events.RepoSettings) { s.Implementer.Kind = "magic" }},
-		"a command of nothing":   {"implementer.run", "must say what to run", func(s *events.RepoSettings) { s.Implementer = events.Implementer{Kind: events.ImplementerCommand} }},
-		"a command for a patch":  {"implementer.kind", "must be command if other fields are given", func(s *events.RepoSettings) { s.Implementer.Run = "true" }},
+		"an unknown implementer": {"implementer.kind", "must be one of patch, command",
+			func(s *events.RepoSettings) { s.Implementer.Kind = "magic" }},
+		"a command of nothing": {"implementer.run", "must say what to run",
+			func(s *events.RepoSettings) { s.Implementer = events.Implementer{Kind: events.ImplementerCommand} }},
+		"a command for a patch": {"implementer.kind", "must be command if other fields are given",
+			func(s *events.RepoSettings) { s.Implementer.Run = "true" }},
 		"an idle day and more": {"implementer.idleSeconds", "must be between 0 and 86400", func(s *events.RepoSettings) {
 			s.Implementer = events.Implementer{Kind: events.ImplementerCommand, Run: "x", IdleSeconds: 86401}
 		}},
 		"a token in a command": {"implementer.run", "must not hold a service token", func(s *events.RepoSettings) {
 			s.Implementer = events.Implementer{Kind: events.ImplementerCommand, Run: "tok_svc_0123456789ABCDEFGHIJKLMNOPQRSTUV2ArA0E"}
 		}},
-		"paths":              {"", "", func(s *events.RepoSettings) { s.ProtectedPaths = []string{"deploy/**", "*.tf"} }},
-		"a path outside":     {"protectedPaths", "must be patterns of paths in the repository, such as deploy/**", func(s *events.RepoSettings) { s.ProtectedPaths = []string{"../x"} }},
-		"a long path":        {"protectedPaths", "must have 200 bytes at most", func(s *events.RepoSettings) { s.ProtectedPaths = []string{strings.Repeat("x", 201)} }},
-		"many paths":         {"protectedPaths", "must be 100 at most", func(s *events.RepoSettings) { s.ProtectedPaths = strings.Fields(strings.Repeat("x ", 101)) }},
+		"paths": {"", "", func(s *events.RepoSettings) { s.ProtectedPaths = []string{"deploy/**", "*.tf"} }},
+		"a path outside": {"protectedPaths", "must be patterns of paths in the repository, such as deploy/**",
+			func(s *events.RepoSettings) { s.ProtectedPaths = []string{"../x"} }},
+		"a long path": {"protectedPaths", "must have 200 bytes at most",
+			func(s *events.RepoSettings) { s.ProtectedPaths = []string{strings.Repeat("x", 201)} }},
+		"many paths": {"protectedPaths", "must be 100 at most",
+			func(s *events.RepoSettings) { s.ProtectedPaths = strings.Fields(strings.Repeat("x ", 101)) }},
 		"an unknown landing": {"landing", "must be one of host, exact", func(s *events.RepoSettings) { s.Landing = "moon" }},
 		"an unknown method":  {"method", "must be one of merge, squash", func(s *events.RepoSettings) { s.Method = "rebase" }},
 		"too many runs":      {"maxActive", "must be between 1 and 100", func(s *events.RepoSettings) { s.MaxActive = 101 }},
@@ -92,7 +102,8 @@ func TestRepoSettings(t *testing.T) {
 }
 
 func TestBranchNames(t *testing.T) {
-	for _, name := range []string{"", "-x", "a..b", ".a", "a/.b", "a/", "/a", "a//b", "a.lock", "a/b.lock/c", "a.", "a b", "a~1", "a^", "a:b", "a?", "a*",
+	for _, name := range []string{"", "-x", "a..b", ".a", "a/.b", "a/", "/a", "a//b", "a.lock", "a/b.lock/c", "a.", "a b", "a~1", "a^",
+		"a:b", "a?", "a*",
 		"a[b", `a\b`, "@", "a\x00", strings.Repeat("a", 201)} {
 		require.False(t, isBranch(name), "%q", name)
 	}

@@ -26,11 +26,11 @@ var (
 	job  = id(71)
 
 	queued = events.RunQueued{Repo: repo, IssueNumber: 7, IssueTitle: "Fix date parsing"}
-	place  = events.RunStarted{Slot: 2, RepoSlot: 1}
+	place  = events.RunStarted{Repo: repo.ID, Slot: 2, RepoSlot: 1}
 	issue  = events.RunIssueRead{Title: "Fix date parsing", Open: true}
 	onMain = events.RunBaseRead{Branch: "main", Commit: base1, Policy: policy1, RequiredJobs: []string{"test"}}
 	pushed = events.RunCommitsPushed{Head: head1, Base: base1, By: events.PushedByLoop, Tree: tree1}
-	turn   = events.RunLaneEntered{Branch: "main"}
+	turn   = events.RunLaneEntered{Repo: repo.ID, Branch: "main"}
 
 	candidate = events.RunMergeCandidate{Head: head1, Base: base1, Commit: commit1, Tree: tree1}
 )

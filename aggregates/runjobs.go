@@ -17,3 +17,9 @@ func (r *Run) OpenJobs() (ids []events.ID) {
 	slices.SortFunc(ids, func(a, b events.ID) int { return bytes.Compare(a[:], b[:]) })
 	return ids
 }
+
+// Settled reports whether the run has recorded how one of its jobs ended.
+func (r *Run) Settled(job events.ID) bool {
+	i := r.p.job(job)
+	return i >= 0 && r.p.Jobs[i].State != ""
+}

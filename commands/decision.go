@@ -32,10 +32,24 @@ func (h *Handler) AnswerDecision(ctx context.Context, c AnswerDecision) (Result,
 			return nil, err
 		}
 		if c.Action == aggregates.ActionApproveAndMerge {
-			if err := run.AllowApprover(c.Actor.ID, false); err != nil {
+			if err := w.allowApprover(ctx, run); err != nil {
 				return nil, err
 			}
 		}
 		return run.Answer(c.Answer)
 	}))
+}
+
+// allowApprover refuses the person who queued the issue of a run if its repository wants somebody else to approve.
+func (w *work) allowApprover(ctx context.Context, run *aggregates.Run) error {
+	repo, _ := run.Issue()
+	var notQueuer bool
+	err := inspect(ctx, w, repo.ID, func(r *aggregates.Repo) error {
+		notQueuer = r.Settings().ApproverNotQueue
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return run.AllowApprover(w.meta.Actor.ID, notQueuer)
 }

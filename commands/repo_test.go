@@ -41,10 +41,11 @@ func TestRepoCommands(t *testing.T) {
 	require.Equal(t, 5, repo.Settings().MaxActive)
 	kept := repo
 
-	change := commands.ChangeRepoSettings{Meta: m.owner.in(m.id), Repo: c.Repo, Change: func(s events.RepoSettings) (events.RepoSettings, error) {
-		s.MaxActive = 2
-		return s, nil
-	}}
+	change := commands.ChangeRepoSettings{Meta: m.owner.in(m.id), Repo: c.Repo,
+		Change: func(s events.RepoSettings) (events.RepoSettings, error) {
+			s.MaxActive = 2
+			return s, nil
+		}}
 	_, err = m.other.ChangeRepoSettings(ctx, change)
 	require.NoError(t, err)
 	done, err = m.ChangeRepoSettings(ctx, change)
@@ -53,7 +54,8 @@ func TestRepoCommands(t *testing.T) {
 	done, err = m.CheckRepo(ctx, commands.CheckRepo{Meta: systems(m.id), Repo: c.Repo, Checks: c.Checks})
 	require.NoError(t, err)
 	require.True(t, done.Idle, "the findings are as before")
-	_, err = m.PauseRepo(ctx, commands.PauseRepo{Meta: systems(m.id), Repo: c.Repo, Reason: "The host answers 401.", Code: events.PauseCredential})
+	_, err = m.PauseRepo(ctx, commands.PauseRepo{Meta: systems(m.id), Repo: c.Repo, Reason: "The host answers 401.",
+		Code: events.PauseCredential})
 	require.NoError(t, err)
 	value := newID()
 	_, former, err := m.ReplaceRepoCredential(ctx, commands.ReplaceRepoCredential{

@@ -108,7 +108,7 @@ func TestRecordRun(t *testing.T) {
 		{"the workspace", m.id, []events.Event{entered(events.StageAnalyze, 1)}, aggregates.ErrNoRun},
 		{"a stage too far", run, []events.Event{entered(events.StagePlan, 1)}, aggregates.ErrRunOutOfStep},
 		{"a stage without a place", run, []events.Event{entered(events.StageAnalyze, 1)}, aggregates.ErrRunOutOfStep},
-		{"facts that follow", run, []events.Event{events.RunStarted{Slot: 1, RepoSlot: 1}, entered(events.StageAnalyze, 1),
+		{"facts that follow", run, []events.Event{events.RunStarted{Repo: web.ID, Slot: 1, RepoSlot: 1}, entered(events.StageAnalyze, 1),
 			succeeded(events.StageAnalyze, 1)}, nil},
 		{"one that follows and one that does not", run, []events.Event{entered(events.StagePlan, 1), succeeded(events.StageMerge, 1)},
 			aggregates.ErrRunOutOfStep},

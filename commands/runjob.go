@@ -96,8 +96,8 @@ func (h *Handler) SettleRunJob(ctx context.Context, c SettleRunJob) (Result, err
 		if err != nil || !closed {
 			return nil, err
 		}
-		if settled, err := w.hasSettled(ctx, c.Run, c.Job); err != nil || settled {
-			return nil, err
+		if run.Settled(c.Job) {
+			return nil, nil
 		}
 		end, err := jobEnd(ctx, w.streams, w.meta.Workspace, c.Job)
 		if err != nil {
@@ -108,19 +108,6 @@ func (h *Handler) SettleRunJob(ctx context.Context, c SettleRunJob) (Result, err
 			Cents: int64(math.Round(float64(end.ComputeMS) * c.CentsPerMinute / 60_000)),
 		})
 	}))
-}
-
-// hasSettled reports whether a run's stream says how a job ended.
-func (w *work) hasSettled(ctx context.Context, run, job events.ID) (bool, error) {
-	for r, err := range events.ReadStream(ctx, w.streams, w.meta.Workspace, run) {
-		if err != nil {
-			return false, fmt.Errorf("load run %s: %w", run, err)
-		}
-		if e, ok := r.Event.(events.RunJobSettled); ok && e.Job == job {
-			return true, nil
-		}
-	}
-	return false, nil
 }
 
 // A RunJobState is how far a job is. Closed means that it has ended and nothing more comes of it.

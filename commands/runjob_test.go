@@ -11,6 +11,7 @@ import (
 	"svc/aggregates"
 	"svc/commands"
 	"svc/events"
+	"svc/test/world"
 )
 
 // loops returns the Meta of what the service does for the runs of the repository web.
@@ -20,16 +21,28 @@ func loops(workspace events.ID) commands.Meta {
 	return m
 }
 
+// coding queues an issue, and returns its run when it implements and the version of the run's stream.
+func (m *team) coding(t *testing.T, issue int) (run events.ID, version int) {
+	t.Helper()
+	run = m.queue(t, issue)
+	facts := world.Implementing(issue)
+	_, err := m.RecordRun(t.Context(), commands.RecordRun{Meta: systems(m.id), Run: run, Facts: facts})
+	require.NoError(t, err)
+	return run, 1 + len(facts)
+}
+
 // startRunJob returns a command that starts a job of a run.
 func startRunJob(t *testing.T, workspace, run events.ID) commands.StartRunJob {
 	t.Helper()
+	job := newID()
 	spec, err := aggregates.CheckJob(events.JobSpec{
-		Name: "implement", Repo: &events.JobRepo{ID: web.ID, Commit: commit('a')}, Steps: []events.JobStep{{Run: "true"}},
+		Name: job.String(), Repo: &events.JobRepo{ID: web.ID, Commit: commit('a')}, Steps: []events.JobStep{{Run: "true"}},
 	})
 	require.NoError(t, err)
 	return commands.StartRunJob{
-		Meta: loops(workspace), Run: run, Request: events.RunJobRequested{Job: newID(), Name: spec.Name, Head: commit('a')},
-		Spec: spec, RepoName: web.Name, FairKey: "any", Turn: func(context.Context) (int64, error) { return 7, nil },
+		Meta: loops(workspace), Run: run,
+		Request: events.RunJobRequested{Job: job, Name: spec.Name, Head: commit('a'), Purpose: events.JobImplements, Attempt: 1},
+		Spec:    spec, RepoName: web.Name, FairKey: "any", Turn: func(context.Context) (int64, error) { return 7, nil },
 	}
 }
 
@@ -45,10 +58,10 @@ func commit(digit byte) string {
 func TestStartRunJob(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
-	run := m.queue(t, 1)
+	run, version := m.coding(t, 1)
 	before := m.head(t, m.id)
 	c := startRunJob(t, m.id, run)
-	c.After = 1
+	c.After = version
 	done, err := m.StartRunJob(t.Context(), c)
 	require.NoError(t, err)
 	require.Equal(t, before+2, done.Position)
@@ -72,7 +85,7 @@ func TestStartRunJob(t *testing.T) {
 		"no run":                {func(c *commands.StartRunJob) { c.Run = newID() }, nil},
 		"another actor":         {func(c *commands.StartRunJob) { c.Request.Job, c.Actor = newID(), systems(m.id).Actor }, nil},
 		"another input":         {func(c *commands.StartRunJob) { c.Request.Job, c.Spec.InputSHA256 = newID(), "00" }, nil},
-		"a queue without room":  {func(c *commands.StartRunJob) { c.Request.Job, c.Turn = newID(), fullQueue }, errFull},
+		"a queue without room":  {func(c *commands.StartRunJob) { c.Request.Job, c.Request.Name, c.Turn = newID(), "more", fullQueue }, errFull},
 		"the id of another job": {func(c *commands.StartRunJob) { c.Request.Job = m.submitJob(t) }, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -100,12 +113,12 @@ func fullQueue(context.Context) (int64, error) { return 0, errFull }
 func TestStartRunJobTwice(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
-	run := m.queue(t, 1)
+	run, version := m.coding(t, 1)
 	before := m.head(t, m.id)
 	jobs := []commands.StartRunJob{startRunJob(t, m.id, run), startRunJob(t, m.id, run)}
 	requireOne(t, race(func(i int) error {
 		c := jobs[i%2]
-		c.After = 1
+		c.After = version
 		_, err := []replica{m.replica, m.other}[i%2].StartRunJob(context.Background(), c)
 		return err
 	}), commands.ErrRunMoved)
@@ -113,7 +126,7 @@ func TestStartRunJobTwice(t *testing.T) {
 }
 
 // A stale result of the loop is dropped, whatever the replica remembers.
-func TestRecordRunAfter(t *testing.T) {
+func TestT9StaleResultsAreDropped(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
 	run := m.queue(t, 1)
@@ -132,7 +145,7 @@ func TestRecordRunAfter(t *testing.T) {
 }
 
 // When a run ends its jobs are cancelled in the same commit, and no other job.
-func TestEndOfRunCancelsItsJobs(t *testing.T) {
+func TestR42TheEndOfARunCancelsItsJobs(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
 	runner := m.connectRunner(t, 0)
@@ -151,7 +164,7 @@ func TestEndOfRunCancelsItsJobs(t *testing.T) {
 			return err
 		},
 	} {
-		run := m.queue(t, i+1)
+		run, version := m.coding(t, i+1)
 		waiting, leased, over := startRunJob(t, m.id, run), startRunJob(t, m.id, run), startRunJob(t, m.id, run)
 		waiting.Spec.Concurrency = &events.JobConcurrency{Key: "deploy", Limit: 1}
 		leased.Spec.Concurrency = waiting.Spec.Concurrency
@@ -163,8 +176,10 @@ func TestEndOfRunCancelsItsJobs(t *testing.T) {
 		_, err := m.CancelJob(t.Context(), commands.CancelJob{Meta: systems(m.id), Job: over.Request.Job})
 		require.NoError(t, err)
 		require.NoError(t, m.lease(m.replica, leased.Request.Job, runner, 1))
-		unknown := events.RunJobRequested{Job: newID(), Name: "old"} // as an earlier build requested jobs
-		_, err = m.RecordRun(t.Context(), commands.RecordRun{Meta: systems(m.id), Run: run, Facts: []events.Event{unknown}})
+		_, err = m.log.Append(t.Context(), &events.Commit{ // as an earlier build requested jobs
+			Workspace: m.id, At: m.clock.now(),
+			Writes: []events.Write{{Stream: run, Version: version + 3, Events: []events.Event{events.RunJobRequested{Job: newID(), Name: "old"}}}},
+		})
 		require.NoError(t, err)
 
 		before := m.head(t, m.id)
@@ -186,11 +201,11 @@ func TestEndOfRunCancelsItsJobs(t *testing.T) {
 }
 
 // A job is settled once, when nothing more comes of it.
-func TestSettleRunJob(t *testing.T) {
+func TestT5JobsSettleWhenNothingMoreComes(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
 	runner := m.connectRunner(t, 0)
-	run := m.queue(t, 1)
+	run, _ := m.coding(t, 1)
 	c := startRunJob(t, m.id, run)
 	c.Spec.Artifacts = []events.JobArtifactSpec{{Name: "out", Paths: []string{"out"}, When: "always", Required: true}}
 	_, err := m.StartRunJob(t.Context(), c)
@@ -241,10 +256,10 @@ func TestSettleRunJob(t *testing.T) {
 }
 
 // A job that a person cancelled settles, also after the end of its run.
-func TestSettleCancelledRunJob(t *testing.T) {
+func TestR9JobsCancelledByHandSettle(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
-	run := m.queue(t, 1)
+	run, _ := m.coding(t, 1)
 	byHand, atEnd := startRunJob(t, m.id, run), startRunJob(t, m.id, run)
 	for _, c := range []commands.StartRunJob{byHand, atEnd} {
 		_, err := m.StartRunJob(t.Context(), c)

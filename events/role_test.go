@@ -64,7 +64,8 @@ func TestRights(t *testing.T) {
 		{"POST /farm/jobs submits and cancels (person: Owner, Maintainer)", events.RunJobs, []events.Role{owner, maintainer}},
 		{"[farm:] mint (person, Owner/Maintainer), drain, resume, revoke", events.ManageRunners, []events.Role{owner, maintainer}},
 		{"[farm:] secrets of jobs (Owner, Maintainer)", events.ManageFarmSecrets, []events.Role{owner, maintainer}},
-		{"GET, POST /repos, PATCH, DELETE, check, pause, resume, credential (Owner, Maintainer)", events.ManageRepos, []events.Role{owner, maintainer}},
+		{"GET, POST /repos, PATCH, DELETE, check, pause, resume, credential (Owner, Maintainer)", events.ManageRepos, []events.Role{owner,
+			maintainer}},
 	}
 	var judged []events.Right
 	for _, row := range matrix {

@@ -45,9 +45,10 @@ func (r *runner) startJob(ctx context.Context, j Job) error {
 // spec returns the specification of a job and the input that it receives, if any.
 func (r *runner) spec(ctx context.Context, j Job) (events.JobSpec, []byte, error) {
 	spec := events.JobSpec{
-		Name: j.Name, Priority: events.NormalPriority, Annotations: map[string]string{runAnnotation: r.run.String(), "purpose": string(j.Purpose)},
-		Repo:  &events.JobRepo{ID: r.p.Repo.ID, Name: r.from.Name(), Commit: j.Head, Ref: r.refOf(j)},
-		Retry: events.JobRetry{MaxAttempts: 2, On: []string{"lost", "infra"}},
+		Name: j.Name, Priority: events.NormalPriority,
+		Annotations: map[string]string{runAnnotation: r.run.String(), "purpose": string(j.Purpose)},
+		Repo:        &events.JobRepo{ID: r.p.Repo.ID, Name: r.from.Name(), Commit: j.Head, Ref: r.refOf(j)},
+		Retry:       events.JobRetry{MaxAttempts: 2, On: []string{"lost", "infra"}},
 	}
 	if j.Purpose == events.JobImplements {
 		return r.implementSpec(ctx, spec)

@@ -158,7 +158,8 @@ func (w *world) do(p *aggregates.Progress, in Surroundings, s Step) {
 	guard := func(head, policy string) events.RunGuardrailsChecked {
 		g := events.RunGuardrailsChecked{Head: head, Policy: policy, Status: "clean"}
 		if w.chance(6) {
-			g.Status, g.Checks = "blocked", []events.Guardrail{{Check: "protected_paths", Status: "block", Findings: []events.GuardrailFinding{{Path: "x", Rule: "x"}}}}
+			found := []events.GuardrailFinding{{Path: "x", Rule: "x"}}
+			g.Status, g.Checks = "blocked", []events.Guardrail{{Check: "protected_paths", Status: "block", Findings: found}}
 		}
 		return g
 	}

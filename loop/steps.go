@@ -151,7 +151,10 @@ func (r *runner) readIssue(ctx context.Context, _ Step) ([]events.Event, error) 
 	}
 	read := events.RunIssueRead{Title: r.p.Title, Body: r.p.Body, Open: true}
 	if i := out.Issue; i != nil {
-		read = events.RunIssueRead{Title: clean(i.Title), Body: input.Document(i.Body, maxBody), Open: i.Open, URL: i.URL, Author: i.Author, Labels: i.Labels}
+		read = events.RunIssueRead{
+			Title: clean(i.Title), Body: input.Document(i.Body, maxBody), Open: i.Open, URL: i.URL, Author: clean(i.Author),
+			Labels: cleanAll(i.Labels),
+		}
 	}
 	base, err := r.baseRead(r.repo.Settings.Branch, out.Base, out.SHA, out.Policy)
 	if err != nil {
@@ -320,7 +323,8 @@ func (r *runner) merge(ctx context.Context, _ Step) ([]events.Event, error) {
 	s, c := r.repo.Settings, r.p.Candidate
 	title, message, _ := strings.Cut(r.mergeMessage(), "\n\n")
 	out, err := do[client.MergeInput, client.MergeResult](ctx, r, client.StepMerge, client.MergeInput{
-		PullRequest: r.p.PullRequest, Branch: r.p.Branch, Head: r.p.Head, Base: r.p.Base.Branch, BaseCommit: c.Base, Commit: c.Commit, Tree: c.Tree,
+		PullRequest: r.p.PullRequest, Branch: r.p.Branch, Head: r.p.Head, Base: r.p.Base.Branch,
+		BaseCommit: c.Base, Commit: c.Commit, Tree: c.Tree,
 		Landing: string(s.Landing), Method: string(s.Method), Title: title, Message: message,
 	})
 	if err != nil {

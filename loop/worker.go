@@ -22,12 +22,13 @@ import (
 )
 
 const (
-	workers    = 16               // runs that a process moves at once
-	pollEvery  = time.Second      // between looks for due runs that nobody announced
-	maxMoves   = 100              // of a run in one claim
-	stepTime   = 10 * time.Minute // of a step of the engine
-	minBackoff = time.Second
-	maxBackoff = 5 * time.Minute
+	workers     = 16               // runs that a process moves at once
+	pollEvery   = time.Second      // between looks for due runs that nobody announced
+	maxMoves    = 100              // of a run in one claim
+	stepTime    = 10 * time.Minute // of a step of the engine
+	maxRefusals = 300              // of a merge by a rule of the code host, a day at the longest pause
+	minBackoff  = time.Second
+	maxBackoff  = 5 * time.Minute
 )
 
 // Config configures a [Scheduler].
@@ -42,6 +43,9 @@ type Config struct {
 	Logs      *joblog.Logs
 
 	Credentials credentials.Store
+
+	// Secrets returns the values of job secrets by name.
+	Secrets func(ctx context.Context, workspace events.ID, names []string) (map[string]string, error)
 
 	Origin         string  // of the web app, for links in pull requests
 	MaxActive      int     // runs of a workspace that are active at once
@@ -104,7 +108,7 @@ func (s *Scheduler) work(ctx context.Context) {
 }
 
 // round moves one run of each workspace that has due ones, and reports whether there was any.
-func (s *Scheduler) round(ctx context.Context) (any bool) {
+func (s *Scheduler) round(ctx context.Context) (found bool) {
 	list, err := s.table.workspaces(ctx, workers)
 	if err != nil {
 		s.warn(ctx, "find due runs", err)
@@ -117,12 +121,12 @@ func (s *Scheduler) round(ctx context.Context) (any bool) {
 			return false
 		}
 		if d != nil {
-			any = true
+			found = true
 			s.notify() // there may be more
 			s.hold(ctx, d)
 		}
 	}
-	return any
+	return found
 }
 
 // hold moves a claimed run while it renews the claim.
@@ -205,7 +209,7 @@ func backoff(n int) time.Duration {
 
 func (s *Scheduler) warn(ctx context.Context, what string, err error, more ...any) {
 	if ctx.Err() == nil {
-		s.Log.WarnContext(ctx, what, append(more, "err", err)...)
+		s.Log.WarnContext(ctx, "moving runs failed", append(more, "at", what, "err", err)...)
 	}
 }
 
@@ -272,6 +276,11 @@ func (r *runner) failed(ctx context.Context, err error) after {
 	}
 	r.attempt++
 	w, note := r.waitFor(err)
+	if w.Code == events.WaitHostRule && r.attempt > maxRefusals && r.p != nil && r.p.Status == events.RunStatusMerging {
+		if err = r.record(ctx, r.unmergeable(w.Detail)...); err == nil {
+			return after{wait: time.Millisecond}
+		}
+	}
 	if note {
 		r.warn(ctx, "move a run", err, "run", r.run, "workspace", r.workspace)
 	}

@@ -15,7 +15,8 @@ func TestConnectedRepos(t *testing.T) {
 	w := world.New(t)
 	workspace, site, gone := world.NewID(), world.NewID(), world.NewID()
 	by := events.Actor{Type: events.ByUser, ID: world.NewID(), Name: "mia@acme.example"}
-	host := events.RepoHost{Kind: events.HostGitHub, API: "https://api.github.com", Web: "https://github.com/acme/site", Clone: "https://github.com/acme/site.git"}
+	host := events.RepoHost{Kind: events.HostGitHub, API: "https://api.github.com", Web: "https://github.com/acme/site",
+		Clone: "https://github.com/acme/site.git"}
 	settings := events.RepoSettings{Branch: "main", MaxActive: 5}
 	connected := events.RepoConnected{Name: "acme/site", Host: host, Credential: world.NewID(), Settings: settings}
 	w.Record(t, by, workspace, site, connected)
@@ -60,7 +61,8 @@ func TestConnectedRepos(t *testing.T) {
 		events.RepoRenamed{From: "acme/site", To: "acme/home", Host: moved},
 		events.RepoPaused{Reason: "It may not push.", Code: events.PauseUnhealthy})
 	repo = get()
-	require.Equal(t, []any{"acme/home", moved.Clone, "trunk", false, checks}, []any{repo.Name, repo.Clone, repo.Settings.Branch, *repo.OK, repo.Checks})
+	require.Equal(t, []any{"acme/home", moved.Clone, "trunk", false, checks}, []any{repo.Name, repo.Clone, repo.Settings.Branch,
+		*repo.OK, repo.Checks})
 	require.True(t, repo.HasReadCredential)
 	require.Equal(t, []any{projections.RepoPaused, events.PauseUnhealthy, "It may not push.", by.Name},
 		[]any{repo.Status, repo.PauseCode, repo.PauseReason, repo.PausedBy})

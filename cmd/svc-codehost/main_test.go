@@ -91,7 +91,9 @@ func TestRunsAndStops(t *testing.T) {
 	// Commit ids of the demonstration are the same on every machine.
 	for name, want := range map[string]string{
 		"acme/api": "4716ffc2962f9ce73ba66c53291d6072309a12ef", "acme/web": "b7b4c121eb850bfc844c548133e3587932f24401",
-		"acme/infra": "72c33337cc0c86a80812b72c56343874d1436e41", "globex/site": "fe268cbd20a33404eaa12683461e0636ec965c45",
+		"acme/handbook": "f9435e62733e09a9d6d05ab137b33347da7606e4", "acme/hello": "0f1d3684cce50b3633a4447c8e4d3df6bd77fb91",
+		"acme/units": "8e58764b97837d2893d3560a49bb6645f098dcfb", "acme/infra": "72c33337cc0c86a80812b72c56343874d1436e41",
+		"globex/site": "fe268cbd20a33404eaa12683461e0636ec965c45",
 	} {
 		text, err := exec.CommandContext(t.Context(), "git", "ls-remote", "http://"+line.Address+"/"+name+".git", "HEAD").Output()
 		require.NoError(t, err)

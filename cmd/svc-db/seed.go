@@ -8,8 +8,7 @@ import (
 	"svc/vault"
 )
 
-// seedDemonstration adds the demonstration workspaces to a migrated database, or lets time pass in
-// those that are there.
+// seedDemonstration adds the demonstration workspaces to a migrated database, unless they are there.
 func seedDemonstration(ctx context.Context, inv invocation) error {
 	ring, err := vault.NewRing(inv.vaultKeys)
 	if err != nil {
@@ -18,5 +17,5 @@ func seedDemonstration(ctx context.Context, inv invocation) error {
 	if err := seed.Development(ctx, inv.url.Reveal(), ring, inv.seedFile, time.Now()); err != nil {
 		return err
 	}
-	return seed.Refresh(ctx, inv.url.Reveal(), ring, time.Now())
+	return seed.SubmitJobs(ctx, inv.url.Reveal(), ring, time.Now())
 }

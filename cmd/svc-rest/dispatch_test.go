@@ -35,7 +35,8 @@ func TestCloneURL(t *testing.T) {
 	}
 	_, err = handler.ConnectRepo(t.Context(), commands.ConnectRepo{
 		Meta: by, Repo: repo, Name: "acme/web", Credential: push, ReadCredential: read,
-		Host: events.RepoHost{Kind: events.HostGit, Clone: "https://git.acme.example:8443/acme/web.git"}, Settings: events.RepoSettings{Branch: "main"},
+		Host:     events.RepoHost{Kind: events.HostGit, Clone: "https://git.acme.example:8443/acme/web.git"},
+		Settings: events.RepoSettings{Branch: "main"},
 	})
 	require.NoError(t, err)
 	at := func(workspace, id events.ID) (string, error) { return clone(t.Context(), workspace, id, "eve/trap") }

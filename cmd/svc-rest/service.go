@@ -69,7 +69,8 @@ func newService(ctx context.Context, cfg Config, m *metrics.Metrics, log *slog.L
 	p.log = openLog(p, m, log)
 	s.onClose(p.log.Close)
 	// These append or use keys of the vault, which fails while the gate is closed.
-	p.elections.OnlyIf(func() bool { return !p.log.gate.Closed() }, proof.FollowerName, integrity.Leadership, dispatch.Leadership, loop.MarkerName)
+	p.elections.OnlyIf(func() bool { return !p.log.gate.Closed() },
+		proof.FollowerName, integrity.Leadership, dispatch.Leadership, loop.MarkerName)
 	runWriters, stopWriters := tasks(ctx) // what appends ends before the log is closed
 	s.onClose(stopWriters)
 	p.commands = commands.New(p.log.Store, time.Now)

@@ -44,11 +44,7 @@ func (s *stack) preparePrivate(ctx context.Context) error {
 	if !known {
 		return s.seed(ctx, s.server.URL(finalName)) // creates new tokens
 	}
-	if err := s.migrate(ctx, s.server.URL(finalName)); err != nil {
-		return err
-	}
-	s.refresh(ctx, s.server.URL(finalName))
-	return nil
+	return s.migrate(ctx, s.server.URL(finalName))
 }
 
 func (s *stack) makePrivate(ctx context.Context) error {

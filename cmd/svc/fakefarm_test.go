@@ -12,6 +12,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"log/slog"
 	"math/big"
 	"net/http"
@@ -54,6 +55,13 @@ func fakeFarm(mux *http.ServeMux) {
 		minted.Store(true)
 		reply(w, http.StatusCreated, map[string]string{"token": "enr_of_the_test"})
 	})
+	mux.HandleFunc("GET /api/v1/farm/runners", func(w http.ResponseWriter, _ *http.Request) {
+		reply(w, http.StatusOK, map[string]any{"items": []any{
+			map[string]any{"name": "other", "sandboxes": []string{"none"}},
+			map[string]any{"name": "make-run", "sandboxes": []string{"none", "bubblewrap"}},
+		}})
+	})
+	fakeRepos(mux, reply)
 	mux.HandleFunc("POST /api/v1/farm/runners/{id}/revoke", func(w http.ResponseWriter, r *http.Request) {
 		_ = noteFarm("revoked " + r.PathValue("id"))
 		reply(w, http.StatusOK, map[string]string{})
@@ -71,9 +79,38 @@ func fakeFarm(mux *http.ServeMux) {
 	})
 }
 
+// fakeRepos has the routes of repositories. One is paused, and one was at another address.
+func fakeRepos(mux *http.ServeMux, reply func(http.ResponseWriter, int, any)) {
+	mux.HandleFunc("GET /api/v1/repos", func(w http.ResponseWriter, _ *http.Request) {
+		reply(w, http.StatusOK, map[string]any{"items": []any{
+			map[string]any{"id": "id-1", "name": "acme/units", "status": "paused", "webUrl": os.Getenv("SVC_OAUTH_URL") + "/acme/units"},
+			map[string]any{"id": "id-2", "name": "acme/hello", "status": "active", "webUrl": "http://127.0.0.1:1/acme/hello"},
+			map[string]any{"id": "id-3", "name": "acme/hello", "status": "disconnected", "webUrl": "http://127.0.0.1:2/acme/hello"},
+		}})
+	})
+	mux.HandleFunc("DELETE /api/v1/repos/{id}", func(w http.ResponseWriter, r *http.Request) {
+		_ = noteTo(".repos", r.PathValue("id")+" "+r.URL.Query().Get("name"))
+		reply(w, http.StatusOK, map[string]string{})
+	})
+	mux.HandleFunc("POST /api/v1/repos", func(w http.ResponseWriter, r *http.Request) {
+		text, _ := io.ReadAll(r.Body)
+		_ = noteTo(".repos", string(text))
+		switch {
+		case os.Getenv("SVC_TEST_REPOS") == "refused":
+			reply(w, http.StatusUnprocessableEntity, map[string]string{"code": "repo_check_failed"})
+		case strings.Contains(string(text), "acme/hello"):
+			reply(w, http.StatusConflict, map[string]string{"code": "repo_already_connected"})
+		default:
+			reply(w, http.StatusCreated, map[string]string{})
+		}
+	})
+}
+
 // noteFarm records what happens to the runner.
-func noteFarm(text string) error {
-	f, err := os.OpenFile(os.Getenv("SVC_TEST_CALLS")+".farm", os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+func noteFarm(text string) error { return noteTo(".farm", text) }
+
+func noteTo(file, text string) error {
+	f, err := os.OpenFile(os.Getenv("SVC_TEST_CALLS")+file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}

@@ -30,6 +30,7 @@ import (
 //	runner/       the runner of this machine, see svc-runner
 //	artifacts/    what jobs have left
 //	codehost/     repositories of the code host, with their issues and pull requests
+//	engine/       the engine's copies of them, which it makes again if they are gone
 type folder struct {
 	path string // absolute
 	lock *filelock.Lock
@@ -63,7 +64,7 @@ func openFolder(path string) (*folder, error) {
 
 // ownFiles matches the names of svc's files in its folder, including those of interrupted writes.
 var ownFiles = regexp.MustCompile(
-	`^(lock|postgres|gateway|releases|release[.]key|runner|artifacts|codehost|(secrets|demo|dev)[.]json([.].*)?)$`)
+	`^(lock|postgres|gateway|releases|release[.]key|runner|artifacts|codehost|engine|(secrets|demo|dev)[.]json([.].*)?)$`)
 
 // isOurs reports whether a folder has only svc's files, or has svc's secrets, readable only by
 // their owner, among others.
@@ -92,6 +93,7 @@ const (
 	releasesFolder  = "releases"
 	artifactsFolder = "artifacts"
 	codeHostFolder  = "codehost"
+	engineFolder    = "engine"
 )
 
 func (f *folder) file(name string) string { return filepath.Join(f.path, name) }

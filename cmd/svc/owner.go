@@ -36,7 +36,16 @@ func (o *owner) post(ctx context.Context, path string, in, out any) error {
 	if err != nil {
 		return err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, o.url+path, bytes.NewReader(text))
+	return o.send(ctx, http.MethodPost, path, bytes.NewReader(text), out)
+}
+
+// get decodes an answer into out, as post does.
+func (o *owner) get(ctx context.Context, path string, out any) error {
+	return o.send(ctx, http.MethodGet, path, http.NoBody, out)
+}
+
+func (o *owner) send(ctx context.Context, method, path string, body io.Reader, out any) error {
+	req, err := http.NewRequestWithContext(ctx, method, o.url+path, body)
 	if err != nil {
 		return err
 	}

@@ -32,7 +32,7 @@ type registeredRunner struct {
 	Name  string `json:"name"`
 	State string `json:"state"`
 
-	Sandboxes []string `json:"sandboxes"`
+	Sandboxes []string `json:"sandboxes"` // as people see them
 }
 
 // startRunner enrolls this machine if necessary and starts its runner. If that fails, the service

@@ -106,10 +106,11 @@ func (s *stack) startAll(ctx context.Context) (err error) {
 	if err := s.startRunner(ctx, d); err != nil {
 		return err
 	}
+	s.joinDemo(ctx, d)
 	if err := s.announce(ctx, db, d); err != nil {
 		return err
 	}
-	s.keepFresh(ctx, db, d)
+	<-ctx.Done()
 	return context.Cause(ctx)
 }
 
@@ -137,7 +138,7 @@ func (s *stack) startEngine(ctx context.Context) error {
 	}
 	return s.start(ctx, "svc-engine", client.Client{URL: u}.Health, []string{"SVC_ENGINE_ADDR"},
 		"SVC_METRICS_ADDR=", // one address cannot be both services'
-		"SVC_ENGINE_DIR="+s.folder.file("engine"),
+		"SVC_ENGINE_DIR="+s.folder.file(engineFolder),
 		"SVC_ENGINE_ALLOW_LOCAL=true",
 		"SVC_ENGINE_SHARED_SECRET="+s.secrets.EngineSharedSecret)
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/url"
 	"strings"
-	"time"
 )
 
 func (s *stack) migrate(ctx context.Context, to string) error {
@@ -16,29 +15,6 @@ func (s *stack) migrate(ctx context.Context, to string) error {
 func (s *stack) seed(ctx context.Context, to string) error {
 	s.say("updating the demonstration data, which takes some seconds the first time")
 	return s.svcDB(ctx, to, "-seed=development", "-seed-file="+s.folder.file(demoFile))
-}
-
-// refresh lets time pass in the demonstration, which works without that too.
-func (s *stack) refresh(ctx context.Context, to string) {
-	err := s.svcDB(ctx, to, "-seed=development", "-seed-file="+s.folder.file(demoFile))
-	if err != nil && ctx.Err() == nil {
-		s.log.Warn("the demonstration data could not be refreshed", "why", err)
-	}
-}
-
-// keepFresh calls refresh until ctx ends, if there is a demonstration.
-func (s *stack) keepFresh(ctx context.Context, to string, d demo) {
-	const every = 10 * time.Minute
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(every):
-			if len(d.People) > 0 {
-				s.refresh(ctx, to)
-			}
-		}
-	}
 }
 
 // svcDB runs svc-db on the database at to, and returns an error unless it exits with 0.

@@ -21,12 +21,12 @@ type Repository struct {
 //go:embed repositories
 var repositories embed.FS
 
-// Repositories returns the repositories that runs and jobs of the demonstration name.
+// Repositories returns the repositories that the demonstration's runs and jobs name, and those that it works on.
 func Repositories() (list []Repository) {
 	for _, w := range []struct {
 		owner string
 		repos []string
-	}{{"ada@acme.example", acmeRepos}, {"greta@globex.example", globexRepos}} {
+	}{{"ada@acme.example", acmeRepos}, {"ada@acme.example", connectedRepos}, {"greta@globex.example", globexRepos}} {
 		for _, name := range w.repos {
 			list = append(list, Repository{
 				Name: name, Files: filesOf("repositories/" + name), Author: nameOf(w.owner) + " <" + w.owner + ">",
@@ -37,9 +37,12 @@ func Repositories() (list []Repository) {
 	return list
 }
 
+// The history of the demonstration is of acmeRepos and globexRepos, which are not connected: runs of theirs stay as they
+// are. make run connects connectedRepos.
 var (
-	acmeRepos   = []string{"acme/web", "acme/api", "acme/infra"}
-	globexRepos = []string{"globex/site"}
+	acmeRepos      = []string{"acme/web", "acme/api", "acme/infra"}
+	connectedRepos = []string{"acme/handbook", "acme/hello", "acme/units"}
+	globexRepos    = []string{"globex/site"}
 )
 
 func nameOf(email string) string {

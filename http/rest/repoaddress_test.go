@@ -48,9 +48,12 @@ func TestParseRepo(t *testing.T) {
 	}
 	for _, address := range []string{
 		"", "https://", "https://github.com", "https://github.com/acme", "https://github.com/acme/web/issues", "git@github.com:acme/web.git",
-		"ssh://git@github.com/acme/web", "file:///etc", "https://a:b@github.com/acme/web", "https://github.com/acme/web?x", "https://github.com/acme/web#x",
-		"http://github.com/acme/web", "https://localhost/acme/web", "https://a.localhost./acme/web", "https://127.0.0.1/acme/web", "https://[::1]/acme/web",
-		"https://169.254.169.254/acme/web", "https://0.0.0.0/acme/web", "https://[::ffff:127.0.0.1]/acme/web", "https://[fe80::1]/acme/web", "https://%zz/a/b",
+		"ssh://git@github.com/acme/web", "file:///etc", "https://a:b@github.com/acme/web", "https://github.com/acme/web?x",
+		"https://github.com/acme/web#x",
+		"http://github.com/acme/web", "https://localhost/acme/web", "https://a.localhost./acme/web", "https://127.0.0.1/acme/web",
+		"https://[::1]/acme/web",
+		"https://169.254.169.254/acme/web", "https://0.0.0.0/acme/web", "https://[::ffff:127.0.0.1]/acme/web",
+		"https://[fe80::1]/acme/web", "https://%zz/a/b",
 	} {
 		_, _, err := parseRepo("", "", address, false)
 		require.ErrorIs(t, err, fault.ErrValidation, address)
@@ -66,7 +69,8 @@ func TestSameSite(t *testing.T) {
 	t.Parallel()
 	const known = "https://github.com/acme/web.git"
 	require.Equal(t, "https://github.com/acme/site.git", sameSite(known, "https://github.com/acme/site.git"))
-	for _, found := range []string{"", "https://evil.example/acme/web.git", "http://github.com/acme/web.git", "https://x:y@github.com/acme/web.git",
+	for _, found := range []string{"", "https://evil.example/acme/web.git", "http://github.com/acme/web.git",
+		"https://x:y@github.com/acme/web.git",
 		"https://github.com:8443/acme/web.git", "https://github.com.evil.example/a", "%"} {
 		require.Equal(t, known, sameSite(known, found), found)
 	}

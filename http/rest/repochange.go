@@ -42,7 +42,7 @@ type repoAnswer struct {
 }
 
 func (in *newRepo) toCommand(c *caller, _ events.ID) (commands.ConnectRepo, error) {
-	connect := commands.ConnectRepo{Meta: c.meta(), Name: in.Body.Name}
+	connect := commands.ConnectRepo{Meta: c.meta(), Name: in.Body.Name, Settings: events.RepoSettings{MayAllowOnce: true}}
 	if in.Body.Settings != nil {
 		connect.Settings = in.Body.Settings.applyTo(connect.Settings)
 	}

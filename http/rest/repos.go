@@ -231,8 +231,10 @@ var exampleRepoRow = projections.Repo{
 	Web: "https://github.com/acme/web", Clone: "https://github.com/acme/web.git", HasCredential: true, HasReadCredential: true,
 	Settings: events.RepoSettings{
 		Branch: "main", Implementer: events.Implementer{Kind: events.ImplementerPatch},
-		RequiredJobs: []events.RequiredJob{{Name: "test", Steps: []events.JobStep{{Name: "test", Run: "go test ./...", Shell: "sh"}}, RunSeconds: 3600}},
-		Landing:      events.LandByHost, Method: events.MergeCommit, MaxActive: 3, Rounds: 3, MaxFiles: 50, MaxLines: 1500,
+		RequiredJobs: []events.RequiredJob{{
+			Name: "test", Steps: []events.JobStep{{Name: "test", Run: "go test ./...", Shell: "sh"}}, RunSeconds: 3600,
+		}},
+		Landing: events.LandByHost, Method: events.MergeCommit, MaxActive: 3, Rounds: 3, MaxFiles: 50, MaxLines: 1500,
 	},
 	Status: projections.RepoActive, OK: new(true), CheckedAt: new(exampleAt(9000)),
 	Checks:      []events.RepoCheck{{Check: "push", Status: events.CheckOK, Text: "The credential may push."}},

@@ -28,7 +28,7 @@ type RepoSettingsChange struct {
 	Implementer      *repoImplementer    `json:"implementer,omitempty"`
 	RequiredJobs     *[]requiredJob      `json:"requiredJobs,omitempty" maxItems:"20" nullable:"false" doc:"Jobs that the head of a run's branch, and what is merged, have to pass. The repository's .svc/loop.yaml can add more."`
 	ProtectedPaths   *[]string           `json:"protectedPaths,omitempty" maxItems:"100" nullable:"false" doc:"Patterns of paths that runs may not change, besides those that are always protected." example:"[\"deploy/**\"]"`
-	MayAllowOnce     *bool               `json:"mayAllowOnce,omitempty" doc:"Whether people may allow a run to change protected paths. Defaults to false."`
+	MayAllowOnce     *bool               `json:"mayAllowOnce,omitempty" doc:"Whether people may allow a run to change protected paths. Defaults to true."`
 	Landing          *events.Landing     `json:"landing,omitempty" enum:"host,exact" doc:"host: the code host merges the pull request. exact: the tested commit itself is pushed, unless the branch has moved; always so with the kind git. Defaults to host."`
 	Method           *events.MergeMethod `json:"method,omitempty" enum:"merge,squash" doc:"Defaults to merge."`
 	ApproverNotQueue *bool               `json:"approverNotQueuer,omitempty" doc:"Whether whoever queued an issue may not approve its merge. Defaults to false."`

@@ -63,7 +63,8 @@ func answerStep(kind client.Kind, step client.Step) (any, *client.Failure) {
 	}
 	at := time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
 	issue := client.Issue{
-		Number: 7, Title: "Fix date parsing", Open: true, URL: "https://code.example/" + name + "/issues/7", Author: "zoe", Labels: []string{"bug"},
+		Number: 7, Title: "Fix date parsing", Open: true, URL: "https://code.example/" + name + "/issues/7", Author: "zoe",
+		Labels:    []string{"bug"},
 		CreatedAt: at, UpdatedAt: at.Add(time.Hour),
 	}
 	switch kind {

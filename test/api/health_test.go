@@ -35,7 +35,8 @@ func testHealth(t *testing.T, s *fixture) {
 		engine.stop(t)
 		v.requireDown(t, "engine")
 		v.ask(t, "reader", listOneRun, "").is(t, "200") // reads need no engine
-		a := v.ask(t, "ada@acme", "POST /api/v1/repos", `{"url":"https://code.example/acme/site","credential":"x"}`).is(t, "503 engine_unavailable")
+		a := v.ask(t, "ada@acme", "POST /api/v1/repos", `{"url":"https://code.example/acme/site","credential":"x"}`).is(t,
+			"503 engine_unavailable")
 		require.Equal(t, "The engine is not available right now.", a.text(t, "message"))
 	})
 	t.Run("a database that is unreachable too", func(t *testing.T) {

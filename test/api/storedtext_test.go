@@ -88,7 +88,7 @@ var unstoredFields = []string{
 	"POST /api/v1/inbox/{id}/answer expectedHead",                        // only compared
 	"POST " + registrationsPath + " token",                               // only its fingerprint is stored
 	"POST " + registrationsPath + " csr", "POST " + renewalPath + " csr", // only the key's fingerprint is stored
-	"PUT /api/v1/farm/secrets/{name} value", // stored encrypted
+	"PUT /api/v1/farm/secrets/{name} value",                                                                               // stored encrypted
 	"POST /api/v1/repos credential", "POST /api/v1/repos readCredential", "POST /api/v1/repos/{id}/credential credential", // as well
 	"DELETE /api/v1/repos/{id} name", // only compared
 }

@@ -55,7 +55,10 @@ func (p *process) openGate(t *testing.T, db *pgxpool.Pool) *gate {
 	g.Handler = commands.New(p.log, g.clock)
 	g.Dispatcher = dispatch.New(dispatch.Config{
 		DB: db, Commands: g.Handler, Live: p.live, Logs: p.logs, Leads: always, Now: g.clock, Log: quiet, RefreshEvery: 50 * time.Millisecond,
-		LogRetention: 90 * 24 * time.Hour, ArtifactRetention: 90 * 24 * time.Hour, CloneURL: func(context.Context, events.ID, events.ID, string) (string, error) { return "", nil },
+		LogRetention: 90 * 24 * time.Hour, ArtifactRetention: 90 * 24 * time.Hour, CloneURL: func(context.Context, events.ID, events.ID,
+			string) (string, error) {
+			return "", nil
+		},
 	})
 	upgrader := websocket.Upgrader{}
 	g.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -127,7 +127,8 @@ func (s *installation) secrets() map[string]string {
 	require.NoError(s.t, err)
 	secrets := map[string]string{}
 	require.NoError(s.t, json.Unmarshal(text, &secrets))
-	for _, name := range []string{"engineSharedSecret", "authSecret", "vaultMasterKey", "oauthClientSecret", "codeHostToken", "codeHostReadToken"} {
+	for _, name := range []string{"engineSharedSecret", "authSecret", "vaultMasterKey", "oauthClientSecret", "codeHostToken",
+		"codeHostReadToken"} {
 		require.GreaterOrEqual(s.t, len(secrets[name]), 32, name)
 	}
 	return secrets

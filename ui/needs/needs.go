@@ -93,8 +93,9 @@ func (d *inboxData) load(v *page.Visit) error {
 	}
 	if refused {
 		loads = append(loads, func(ctx context.Context) error {
-			most := client.ListMembersParams{Limit: client.Optional(int64(maxMembers))}
-			list, err := client.Decode[client.MemberList](v.API.ListMembers(ctx, &most))
+			list, err := client.Decode[client.MemberList](v.API.ListMembers(ctx, &client.ListMembersParams{
+				Limit: client.Optional(int64(maxMembers)),
+			}))
 			d.People = list.Items
 			return err
 		})

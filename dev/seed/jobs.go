@@ -13,13 +13,9 @@ import (
 	"svc/vault"
 )
 
-// movesAfter is for how long nothing is recorded of a run that moves.
-const movesAfter = 5 * time.Minute
-
-// Refresh lets time pass in the demonstration: each run that moves has a new event, and jobs of
-// runs are at the build farm. It does nothing in another database. Called every ten minutes, it
-// keeps runs from getting stuck, but for the one that is so on purpose.
-func Refresh(ctx context.Context, url string, ring vault.Ring, now time.Time) error {
+// SubmitJobs gives the build farm of the demonstration a few jobs that its runs have had, unless it has had jobs. It does
+// nothing in another database.
+func SubmitJobs(ctx context.Context, url string, ring vault.Ring, now time.Time) error {
 	s, err := open(ctx, url, ring, now)
 	if err != nil {
 		return err
@@ -30,43 +26,12 @@ func Refresh(ctx context.Context, url string, ring vault.Ring, now time.Time) er
 	if err != nil || state != complete {
 		return err
 	}
-	if err := s.move(); err != nil {
-		return fmt.Errorf("refresh runs: %w", err)
-	}
 	if err := s.submitJobs(); err != nil {
 		return fmt.Errorf("submit jobs: %w", err)
 	}
 	return nil
 }
 
-// move records a cost of each run that moves.
-func (s *seed) move() error {
-	type row struct {
-		Workspace, Run, Repo events.ID
-		Cents                int64
-	}
-	rows, _ := s.db.Query(s.ctx, `
-		select r.workspace_id, r.run_id, r.repo_id, r.cost_cents from runs r join workspaces w using (workspace_id)
-		where w.slug = 'acme' and r.active and r.waits_for = '' and r.issue_title <> $1 and r.updated_at <= $2
-			and r.status not in ('queued', 'needs_input', 'awaiting_approval', 'unknown')`, stuckTitle, s.now.Add(-movesAfter))
-	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[row])
-	if err != nil {
-		return err
-	}
-	for _, r := range list {
-		_, err := s.commands.RecordRun(s.ctx, commands.RecordRun{
-			Meta: demoWorkspace{id: r.Workspace}.bySystem("loop"), Run: r.Run,
-			Facts: []events.Event{events.RunCostRecorded{Repo: r.Repo, Cents: 1, Source: "model", Quantity: 1,
-				Key: fmt.Sprintf("model/after/%d", r.Cents)}},
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// submitJobs submits a few jobs that active runs have had, unless the farm has had jobs.
 func (s *seed) submitJobs() error {
 	type row struct {
 		Workspace, Job events.ID
