@@ -58,8 +58,9 @@ type Progress struct {
 	Merged      *events.RunMerged
 	Tidied      *events.RunTidied
 
-	Wait  *events.RunWaiting
-	Cents int64 // known cost so far
+	Wait        *events.RunWaiting
+	Cents       int64 // known cost so far
+	CostUnknown bool  // nobody knows what an implementer cost
 }
 
 // What guardrails and reviews conclude.
@@ -188,4 +189,9 @@ func cloned[T any](p *T) *T {
 		return nil
 	}
 	return new(*p)
+}
+
+// Spent reports whether the run has used up its money. All of it counts as used if nobody knows what a part of the work cost.
+func (p *Progress) Spent() bool {
+	return p.Budget != nil && p.Budget.Cents > 0 && (p.CostUnknown || p.Cents >= p.Budget.Cents)
 }

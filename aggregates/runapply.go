@@ -38,6 +38,7 @@ func (r *Run) Apply(e events.Event, by events.Actor) {
 		// nothing is decided by it
 	case events.RunCostRecorded:
 		r.p.Cents += e.Cents
+		r.p.CostUnknown = r.p.CostUnknown || e.Unknown
 		if i, known := slices.BinarySearch(r.costKeys, e.Key); e.Key != "" && !known {
 			r.costKeys = slices.Insert(r.costKeys, i, e.Key)
 		}

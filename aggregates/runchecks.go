@@ -110,7 +110,7 @@ func (r *Run) mayRequest(e events.RunJobRequested) bool {
 	required := r.p.Base != nil && slices.Contains(r.p.Base.RequiredJobs, e.Name)
 	switch e.Purpose {
 	case events.JobImplements:
-		return active && r.p.Stage == events.StageImplementing && !r.p.StageOver && !r.spent()
+		return active && r.p.Stage == events.StageImplementing && !r.p.StageOver && !r.p.Spent()
 	case events.JobRequired:
 		return active && required && e.Head == r.p.Head
 	case events.JobLane:
@@ -120,12 +120,6 @@ func (r *Run) mayRequest(e events.RunJobRequested) bool {
 		return required && m != nil && m.Untested && e.Head == m.MergeCommit && r.p.Tidied == nil
 	}
 	return false
-}
-
-// spent reports whether the run has used up its money, as far as its costs are known.
-func (r *Run) spent() bool {
-	b := r.p.Budget
-	return b != nil && b.Cents > 0 && r.p.Cents >= b.Cents
 }
 
 func (r *Run) mayTidy(e events.RunTidied) bool {

@@ -387,6 +387,8 @@ func TestJobsAreRequestedForAPurpose(t *testing.T) {
 		{"not in another stage", building, implement(later), outOfStep},
 		{"not once that is over", after(clean, succeeded(events.StageImplementing, 1)), implement(job), outOfStep},
 		{"not without money", spent, implement(job), outOfStep},
+		{"nor if nobody knows what is left of it", after(coding, events.RunBudgetSet{Cents: 5},
+			events.RunCostRecorded{Key: "k", Unknown: true}), implement(job), outOfStep},
 		{"as long as there is some", after(coding, events.RunBudgetSet{Cents: 6}, events.RunCostRecorded{Cents: 5, Key: "k"}),
 			implement(job), nil},
 		{"one at a time", after(coding, implement(job)), implement(later), outOfStep},

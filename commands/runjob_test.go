@@ -3,7 +3,6 @@ package commands_test
 import (
 	"context"
 	"errors"
-	"slices"
 	"testing"
 	"time"
 
@@ -26,10 +25,7 @@ func loops(workspace events.ID) commands.Meta {
 func (m *team) coding(t *testing.T, issue int) (run events.ID, version int) {
 	t.Helper()
 	run = m.queue(t, issue)
-	facts := slices.Concat(
-		world.Analyzing(issue), world.Worked(events.StageAnalyze, 1, ""), []events.Event{events.RunStageEntered{Stage: events.StagePlan,
-			Attempt: 1}},
-		world.Worked(events.StagePlan, 1, ""), []events.Event{events.RunStageEntered{Stage: events.StageImplementing, Attempt: 1}})
+	facts := world.Implementing(issue)
 	_, err := m.RecordRun(t.Context(), commands.RecordRun{Meta: systems(m.id), Run: run, Facts: facts})
 	require.NoError(t, err)
 	return run, 1 + len(facts)
@@ -130,7 +126,7 @@ func TestStartRunJobTwice(t *testing.T) {
 }
 
 // A stale result of the loop is dropped, whatever the replica remembers.
-func TestRecordRunAfter(t *testing.T) {
+func TestT9StaleResultsAreDropped(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
 	run := m.queue(t, 1)
@@ -149,7 +145,7 @@ func TestRecordRunAfter(t *testing.T) {
 }
 
 // When a run ends its jobs are cancelled in the same commit, and no other job.
-func TestEndOfRunCancelsItsJobs(t *testing.T) {
+func TestR42TheEndOfARunCancelsItsJobs(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
 	runner := m.connectRunner(t, 0)
@@ -205,7 +201,7 @@ func TestEndOfRunCancelsItsJobs(t *testing.T) {
 }
 
 // A job is settled once, when nothing more comes of it.
-func TestSettleRunJob(t *testing.T) {
+func TestT5JobsSettleWhenNothingMoreComes(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
 	runner := m.connectRunner(t, 0)
@@ -260,7 +256,7 @@ func TestSettleRunJob(t *testing.T) {
 }
 
 // A job that a person cancelled settles, also after the end of its run.
-func TestSettleCancelledRunJob(t *testing.T) {
+func TestR9JobsCancelledByHandSettle(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
 	run, _ := m.coding(t, 1)

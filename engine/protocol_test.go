@@ -130,6 +130,7 @@ func TestFullEngineSaysWhenToComeAgain(t *testing.T) {
 	for range maxWorkspace {
 		<-came
 	}
+	b.steps.slots.wait = 0
 	_, err := b.tryLook(client.LookInput{Base: "main"})
 	require.Equal(t, busySeconds, requireCode(t, err, client.Transient, client.CodeBusy).RetryAfter)
 	release()
@@ -140,12 +141,32 @@ func TestFullEngineSaysWhenToComeAgain(t *testing.T) {
 	b.look(t, client.LookInput{Base: "main"})
 }
 
+func TestSlotsAreWaitedFor(t *testing.T) {
+	t.Parallel()
+	s := slots{wait: time.Minute}
+	var releases []func()
+	for range maxWorkspace {
+		releases = append(releases, s.take(t.Context(), "a", "b"))
+	}
+	got := make(chan func())
+	for range 2 {
+		go func() { got <- s.take(t.Context(), "a", "b") }()
+	}
+	releases[0]()
+	(<-got)()
+	(<-got)()
+	ctx, cancel := context.WithCancel(t.Context())
+	s.take(t.Context(), "a", "b")
+	cancel()
+	require.Nil(t, s.take(ctx, "a", "b"))
+}
+
 func TestSlotsAreShared(t *testing.T) {
 	t.Parallel()
 	var s slots
 	var releases []func()
 	take := func(workspace, repository string) bool {
-		release := s.take(workspace, repository)
+		release := s.take(t.Context(), workspace, repository)
 		if release != nil {
 			releases = append(releases, release)
 		}
@@ -316,7 +337,7 @@ func TestFailuresOfGitsTransport(t *testing.T) {
 	}
 	refuse("refusing to allow a token to update workflow .github/x without workflow scope")
 	_, err := b.tryCommit(commitInput(base), change)
-	f := requireCode(t, err, client.Surroundings, client.CodeCredential)
+	f := requireCode(t, err, client.Permanent, client.CodeHostRefused)
 	require.Contains(t, f.Message, ".github/x without workflow scope", "R13: the host's words")
 	refuse("push rule 7: no e-mail of this domain")
 	_, err = b.tryCommit(commitInput(base), change)

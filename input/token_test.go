@@ -127,7 +127,7 @@ func TestMaskTokens(t *testing.T) {
 
 // Whatever text a job reports, it can be recorded once it is masked: as it is, between letters, and
 // within JSON.
-func TestMaskedTextHasNoToken(t *testing.T) {
+func TestT10MaskedTextHasNoToken(t *testing.T) {
 	t.Parallel()
 	check := func(t require.TestingT, text string) {
 		masked := input.MaskTokens(text)

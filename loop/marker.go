@@ -54,7 +54,7 @@ func (m *Marker) run(ctx context.Context) {
 	group.Wait()
 }
 
-// sweep makes all active runs due that nobody looks at, now and then.
+// sweep makes runs due whose worker has died, and now and then all active ones that nobody looks at.
 func (m *Marker) sweep(ctx context.Context) {
 	led := false
 	ticker := time.NewTicker(time.Second)
@@ -65,6 +65,7 @@ func (m *Marker) sweep(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case now := <-ticker.C:
+			m.expire(ctx)
 			leads := m.leads(MarkerName)
 			if !leads || led && now.Sub(last) < sweepEvery {
 				led = leads
@@ -76,6 +77,17 @@ func (m *Marker) sweep(ctx context.Context) {
 			}
 			m.marked()
 		}
+	}
+}
+
+// expire makes runs due whose worker has died. Every process does that.
+func (m *Marker) expire(ctx context.Context) {
+	n, err := m.table.expire(ctx)
+	switch {
+	case err != nil && ctx.Err() == nil:
+		m.logger.WarnContext(ctx, "end expired claims", "err", err)
+	case n > 0:
+		m.marked()
 	}
 }
 

@@ -132,6 +132,8 @@ func afterEnd(p *aggregates.Progress, in Surroundings) (Move, bool) {
 		return record(events.RunTidied{PullRequest: "none", Branch: "none"}), true
 	case !in.Repo.Connected:
 		return record(events.RunTidied{PullRequest: "left", Branch: "left"}), true
+	case in.Repo.Paused != "":
+		return Move{Wait: &Wait{For: recheck}}, true
 	}
 	return Move{Do: &Step{Kind: client.StepTidy}}, true
 }

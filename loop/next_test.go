@@ -187,8 +187,8 @@ func TestNext(t *testing.T) {
 		"a branch is deleted": {given: then(pushes, one(over)), want: step(client.StepTidy)},
 		"unless nobody may": {given: then(pushes, one(over)), in: func(in *Surroundings) { in.Repo.Connected = false },
 			want: record(events.RunTidied{PullRequest: "left", Branch: "left"})},
-		"also when paused": {given: then(pushes, one(over)), in: func(in *Surroundings) { in.Repo.Paused = "x" },
-			want: step(client.StepTidy)},
+		"nor when paused": {given: then(pushes, one(over)), in: func(in *Surroundings) { in.Repo.Paused = "x" },
+			want: Move{Wait: &Wait{For: recheck}}},
 		"then nothing": {given: then(pushes, one(over, events.RunTidied{PullRequest: "none", Branch: "deleted"})),
 			want: Move{Done: true}},
 		"an untested merge is tested": {given: then(inLane, one(events.RunMerged{Head: head, MergeCommit: other, Untested: true})),
@@ -226,6 +226,10 @@ func TestNextGivesUp(t *testing.T) {
 			Checks: []events.Guardrail{{Check: "secrets", Status: "block"}}})), "patch", events.FailGuardrails},
 		"all rounds are used": {then(builds, one(enters(events.StageImplementing, 3), enters(events.StageBuildFarm, 2)),
 			job(3, "test", "required", head, "failed"), job(4, "lint", "required", head, "succeeded")), "command", events.FailRounds},
+		"R35: the budget is used": {then(coding, one(events.RunBudgetSet{Cents: 5, Rounds: 3}, events.RunCostRecorded{Cents: 5, Key: "k"})),
+			"command", events.FailBudget},
+		"R36: nobody knows what is left of it": {then(coding, one(events.RunBudgetSet{Cents: 5, Rounds: 3},
+			events.RunCostRecorded{Key: "k", Unknown: true})), "command", events.FailBudget},
 		"the farm cannot": {then(coding, thrice(events.JobImplements, base, events.JobStateLost)), "command", events.FailSurroundings},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -83,15 +84,46 @@ func (r *runner) readWork(ctx context.Context, id events.ID) (w written, facts [
 		return w, append([]events.Event{cost}, again(r.p, Surroundings{Repo: r.repo}, events.FailGaveUp, finding).Record...), nil
 	}
 	diff, err := r.readFile(ctx, id, diffFile, maxDiff)
+	leaked := ""
+	if err == nil {
+		leaked, err = r.secretIn(ctx, diff)
+	}
 	switch {
-	case errors.Is(err, errNoFile), err == nil && len(diff) == 0:
-		return w, append([]events.Event{cost}, failed(r.p, events.FailNoChange, "The implementer changed nothing: "+o.Summary)...), nil
+	case errors.Is(err, errNoFile):
+		reason := "The runner kept no record of what changed. Update svc-runner on the build machines."
+		return w, append([]events.Event{cost}, failed(r.p, events.FailSurroundings, reason)...), nil
 	case err != nil:
 		return w, nil, err
+	case len(diff) == 0:
+		return w, append([]events.Event{cost}, failed(r.p, events.FailNoChange, "The implementer changed nothing: "+o.Summary)...), nil
+	case leaked != "":
+		reason := "The change contains the value of the job secret " + leaked + "."
+		return w, append([]events.Event{cost}, failed(r.p, events.FailGuardrails, reason)...), nil
 	}
 	w = written{change: diff, message: o.message(r.p.IssueRead.Title), at: id.Time(), parent: job.Head, facts: []events.Event{cost}}
 	return w, nil, nil
 }
+
+// secretIn returns the name of a secret of the implementer whose value is in a change, or "". Shorter values than
+// minSecret are in many texts.
+func (r *runner) secretIn(ctx context.Context, diff []byte) (string, error) {
+	names := r.repo.Settings.Implementer.Secrets
+	if len(names) == 0 {
+		return "", nil
+	}
+	values, err := r.Secrets(ctx, r.workspace, names)
+	if err != nil {
+		return "", err
+	}
+	for _, name := range names {
+		if value := values[name]; len(value) >= minSecret && bytes.Contains(diff, []byte(value)) {
+			return name, nil
+		}
+	}
+	return "", nil
+}
+
+const minSecret = 8
 
 // parseOutcome returns an outcome without anything that may not be stored. It is zero if there is none.
 func parseOutcome(text []byte) (o outcome) {

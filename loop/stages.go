@@ -94,7 +94,7 @@ func write(p *aggregates.Progress, in Surroundings) Move {
 	last := lastJob(p, events.JobImplements, "", "")
 	switch {
 	case last == nil || last.Round < p.Round():
-		return Move{Start: &Job{Purpose: events.JobImplements, Name: "implement", Head: parentOf(p), Attempt: 1}}
+		return implementAt(p, parentOf(p), 1)
 	case last.State == "":
 		return Move{Wait: &Wait{For: recheck}}
 	case !faultless(last.State):
@@ -102,7 +102,19 @@ func write(p *aggregates.Progress, in Surroundings) Move {
 	case last.Attempt >= maxTries:
 		return surroundingsFailed(p, last)
 	}
-	return Move{Start: &Job{Purpose: events.JobImplements, Name: "implement", Head: last.Head, Attempt: last.Attempt + 1}}
+	return implementAt(p, last.Head, last.Attempt+1)
+}
+
+// implementAt runs the implementer on a commit, unless the money for it is used.
+func implementAt(p *aggregates.Progress, head string, attempt int) Move {
+	if p.Spent() {
+		reason := fmt.Sprintf("The budget of %d cents is used.", p.Budget.Cents)
+		if p.CostUnknown {
+			reason = fmt.Sprintf("Nobody knows what the implementer cost so far, so all of the budget of %d cents counts as used.", p.Budget.Cents)
+		}
+		return fail(p, events.FailBudget, strings.TrimSpace(reason+" "+lastFinding(p)))
+	}
+	return Move{Start: &Job{Purpose: events.JobImplements, Name: "implement", Head: head, Attempt: attempt}}
 }
 
 // parentOf returns the commit that a round continues: the head, or the base if there is no head yet
@@ -209,7 +221,7 @@ func again(p *aggregates.Progress, in Surroundings, code events.FailCode, findin
 		if code == events.FailGuardrails {
 			return fail(p, code, finding)
 		}
-		return fail(p, events.FailRounds, fmt.Sprintf("%s were not enough. %s", countOf(p.Round(), "round"), finding))
+		return fail(p, events.FailRounds, fmt.Sprintf("No round is left after %s. %s", countOf(p.Round(), "round"), finding))
 	}
 	return Move{Record: append(first,
 		events.RunStageFailed{Stage: p.Stage, Attempt: p.Attempts[p.Stage], Reason: finding},

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -16,7 +14,8 @@ import (
 )
 
 // A table is run_steps: when each run is due. The database's clock decides, and claims expire by it.
-// A row that is claimed is due at infinity, unless something has happened to the run since.
+// A row that is claimed is due at infinity, unless something has happened to the run since; nobody
+// else claims it until the claim has ended.
 type table struct{ db *pgxpool.Pool }
 
 // claimTime is for how long a claim holds that is not renewed.
@@ -61,12 +60,13 @@ type sender interface {
 	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
 }
 
-// wake makes up to limit of the runs due that wait for one of codes, the longest waiting first.
+// wake makes up to limit of the runs due that wait for each of codes, the oldest first.
 func (t table) wake(ctx context.Context, tx sender, workspace events.ID, codes []string, limit int) error {
 	_, err := tx.Exec(ctx, `
 		update run_steps set due_at = now() where workspace_id = $1 and run_id in (
-			select run_id from run_steps where workspace_id = $1 and code = any($2) and due_at > now() and claimed_until is null
-			order by run_id limit $3)`, workspace, codes, limit)
+			select w.run_id from unnest($2::text[]) as c (code) cross join lateral (
+				select run_id from run_steps where workspace_id = $1 and code = c.code and due_at > now() and claimed_until is null
+				order by run_id limit $3) w)`, workspace, codes, limit)
 	if err != nil {
 		return fmt.Errorf("wake runs of %s: %w", workspace, err)
 	}
@@ -88,7 +88,7 @@ func (t table) wakeRepo(ctx context.Context, tx sender, workspace, repo events.I
 func (t table) workspaces(ctx context.Context, limit int) ([]events.ID, error) {
 	rows, _ := t.db.Query(ctx, `
 		select workspace_id from run_steps
-		where claimed_until is null and due_at <= now() or claimed_until < now()
+		where claimed_until is null and due_at <= now()
 		group by workspace_id order by min(due_at) limit $1`, limit)
 	list, err := pgx.CollectRows(rows, pgx.RowTo[events.ID])
 	if err != nil {
@@ -102,7 +102,7 @@ func (t table) claim(ctx context.Context, workspace, by events.ID) (*due, error)
 	rows, _ := t.db.Query(ctx, `
 		with d as (
 			select run_id, look from run_steps
-			where workspace_id = $1 and (claimed_until is null and due_at <= now() or claimed_until < now())
+			where workspace_id = $1 and claimed_until is null and due_at <= now()
 			order by due_at limit 1 for update skip locked)
 		update run_steps s set claimed_by = $2, claimed_until = now() + $3::interval, due_at = 'infinity', look = false
 		from d where s.workspace_id = $1 and s.run_id = d.run_id
@@ -118,6 +118,16 @@ func (t table) claim(ctx context.Context, workspace, by events.ID) (*due, error)
 	return &d, nil
 }
 
+// expire ends the claims that were not renewed, and returns how many. Their runs are due.
+func (t table) expire(ctx context.Context) (int64, error) {
+	tag, err := t.db.Exec(ctx, `
+		update run_steps set claimed_by = null, claimed_until = null, due_at = now() where claimed_until < now()`)
+	if err != nil {
+		return 0, fmt.Errorf("end claims that have expired: %w", err)
+	}
+	return tag.RowsAffected(), nil
+}
+
 // sweep makes the active runs of all workspaces due that have no row.
 func (t table) sweep(ctx context.Context) error {
 	_, err := t.db.Exec(ctx, `
@@ -131,20 +141,15 @@ func (t table) sweep(ctx context.Context) error {
 }
 
 // freeSlot returns the smallest number from 1 to most that no key with a prefix has, or 0.
-func (t table) freeSlot(ctx context.Context, workspace events.ID, prefix string, most int) (int, error) {
-	rows, _ := t.db.Query(ctx, `
-		select substr(key, length($2) + 1) from unique_keys where workspace_id = $1 and key collate "C" between $2 and $2 || '~'`,
-		workspace, prefix)
-	list, err := pgx.CollectRows(rows, pgx.RowTo[string])
+func (t table) freeSlot(ctx context.Context, workspace events.ID, prefix string, most int) (free int, err error) {
+	err = t.db.QueryRow(ctx, `
+		select coalesce(min(n), 0) from generate_series(1, $3::int) n
+		where (select owner from unique_keys where workspace_id = $1 and key = $2 || n) is null`,
+		workspace, prefix, most).Scan(&free)
 	if err != nil {
 		return 0, fmt.Errorf("look for a free place of %s: %w", workspace, err)
 	}
-	for n := 1; n <= most; n++ {
-		if !slices.Contains(list, strconv.Itoa(n)) {
-			return n, nil
-		}
-	}
-	return 0, nil
+	return free, nil
 }
 
 // earlier reports whether another run of an issue has left something at the code host, or may be about to.

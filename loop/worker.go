@@ -22,12 +22,13 @@ import (
 )
 
 const (
-	workers    = 16               // runs that a process moves at once
-	pollEvery  = time.Second      // between looks for due runs that nobody announced
-	maxMoves   = 100              // of a run in one claim
-	stepTime   = 10 * time.Minute // of a step of the engine
-	minBackoff = time.Second
-	maxBackoff = 5 * time.Minute
+	workers     = 16               // runs that a process moves at once
+	pollEvery   = time.Second      // between looks for due runs that nobody announced
+	maxMoves    = 100              // of a run in one claim
+	stepTime    = 10 * time.Minute // of a step of the engine
+	maxRefusals = 300              // of a merge by a rule of the code host, a day at the longest pause
+	minBackoff  = time.Second
+	maxBackoff  = 5 * time.Minute
 )
 
 // Config configures a [Scheduler].
@@ -42,6 +43,9 @@ type Config struct {
 	Logs      *joblog.Logs
 
 	Credentials credentials.Store
+
+	// Secrets returns the values of job secrets by name.
+	Secrets func(ctx context.Context, workspace events.ID, names []string) (map[string]string, error)
 
 	Origin         string  // of the web app, for links in pull requests
 	MaxActive      int     // runs of a workspace that are active at once
@@ -272,6 +276,11 @@ func (r *runner) failed(ctx context.Context, err error) after {
 	}
 	r.attempt++
 	w, note := r.waitFor(err)
+	if w.Code == events.WaitHostRule && r.attempt > maxRefusals && r.p != nil && r.p.Status == events.RunStatusMerging {
+		if err = r.record(ctx, r.unmergeable(w.Detail)...); err == nil {
+			return after{wait: time.Millisecond}
+		}
+	}
 	if note {
 		r.warn(ctx, "move a run", err, "run", r.run, "workspace", r.workspace)
 	}

@@ -73,7 +73,7 @@ func TestRunsWithoutEventsBecomeStuck(t *testing.T) {
 }
 
 // A run that says what it waits for, or has a job at the build farm, is not stuck.
-func TestRunsThatWaitAreNotStuck(t *testing.T) {
+func TestT11RunsThatWaitAreNotStuck(t *testing.T) {
 	t.Parallel()
 	w := world.New(t)
 	workspace, job, over := world.NewID(), world.NewID(), world.NewID()

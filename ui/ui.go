@@ -16,6 +16,7 @@ import (
 	"svc/ui/account"
 	"svc/ui/asset"
 	"svc/ui/audit"
+	"svc/ui/backlog"
 	"svc/ui/client"
 	"svc/ui/dashboard"
 	"svc/ui/farm"
@@ -24,6 +25,7 @@ import (
 	"svc/ui/members"
 	"svc/ui/needs"
 	"svc/ui/page"
+	"svc/ui/repos"
 	"svc/ui/runs"
 	"svc/ui/search"
 	"svc/ui/serviceaccounts"
@@ -100,6 +102,7 @@ func New(c Config, now func() time.Time, ending <-chan struct{}, log *slog.Logge
 		dashboard.Routes(),
 		needs.Routes(),
 		runs.Routes(),
+		backlog.Routes(),
 		members.Routes(),
 		serviceaccounts.Routes(),
 		audit.Routes(),
@@ -107,6 +110,7 @@ func New(c Config, now func() time.Time, ending <-chan struct{}, log *slog.Logge
 		farm.Routes(),
 		search.Routes(),
 		settings.Routes(),
+		repos.Routes(),
 	} {
 		a.Mount(handle, routes)
 	}

@@ -81,7 +81,7 @@ type Config struct {
 	DailyArtifacts int `env:"SVC_DAILY_ARTIFACT_MEBIBYTES" envDefault:"65536" doc:"MiB of artifacts that runners of a workspace may declare to one process in 24 hours. 0 is no bound."`
 	DailyLogs      int `env:"SVC_DAILY_LOG_MEBIBYTES" envDefault:"8192" doc:"MiB of logs of a workspace's jobs that one process stores in 24 hours; further logs are cut. 0 is no bound."`
 
-	MaxActiveRuns  int     `env:"SVC_MAX_ACTIVE_RUNS" envDefault:"100" doc:"Runs of a workspace that may be active at once. Repositories have limits of their own."`
+	MaxActiveRuns  int     `env:"SVC_MAX_ACTIVE_RUNS" envDefault:"100" doc:"Runs of a workspace that may be active at once. Repositories have limits of their own. 0: this process moves no runs."`
 	CentsPerMinute float64 `env:"SVC_FARM_CENTS_PER_MINUTE" envDefault:"0" doc:"What a minute of a runner counts in the costs of runs, in cents."`
 
 	// A round reads all logs, in at most a twentieth of the time.

@@ -39,7 +39,7 @@ type faultRule struct {
 
 // Kinds of faults.
 const (
-	faultDelay     = "delay"       // answers after Delay
+	faultDelay     = "delay"       // works, or with After answers, after Delay
 	faultStatus    = "status"      // answers Status with Message
 	faultRateLimit = "rate_limit"  // the limit is used up; with RetryAfter, a secondary limit
 	faultCut       = "cut"         // closes the connection; with After, in the middle of the answer
@@ -136,24 +136,21 @@ func (f *faults) inject(next http.Handler) http.Handler {
 }
 
 func (f *faultRule) apply(w http.ResponseWriter, r *http.Request, next http.Handler) {
-	if f.Delay > 0 {
-		select {
-		case <-time.After(time.Duration(f.Delay) * time.Millisecond):
-		case <-r.Context().Done():
-			return
-		}
+	late := f.Kind == faultDelay && f.After
+	if !late && !f.wait(r.Context()) {
+		return
 	}
-	switch f.Kind {
-	case faultDelay:
+	switch {
+	case f.Kind == faultDelay && !late:
 		next.ServeHTTP(w, r)
 		return
-	case faultStale:
+	case f.Kind == faultStale:
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), staleKey{}, true)))
 		return
-	case faultLie:
+	case f.Kind == faultLie:
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), lieKey{}, true)))
 		return
-	case faultPush:
+	case f.Kind == faultPush:
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), refusedPushKey{}, f.Message)))
 		return
 	}
@@ -175,12 +172,28 @@ func (f *faultRule) apply(w http.ResponseWriter, r *http.Request, next http.Hand
 			return
 		}
 	}
-	f.answer(w, done)
+	if !late || f.wait(r.Context()) {
+		f.answer(w, done)
+	}
+}
+
+// wait waits for Delay. It returns false if the client has gone.
+func (f *faultRule) wait(ctx context.Context) bool {
+	select {
+	case <-time.After(time.Duration(f.Delay) * time.Millisecond):
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // answer answers a request whose work was or was not done.
 func (f *faultRule) answer(w http.ResponseWriter, done *kept) {
 	switch f.Kind {
+	case faultDelay:
+		maps.Copy(w.Header(), done.header)
+		w.WriteHeader(done.status)
+		_, _ = w.Write(done.body.Bytes())
 	case faultCut:
 		if f.After {
 			maps.Copy(w.Header(), done.header)

@@ -120,6 +120,14 @@ func (l *simulatedRun) record(facts ...events.Event) *simulatedRun {
 		return l
 	}
 	l.advance(time.Duration(1+l.s.random.IntN(6)) * l.pace)
+	return l.store(facts...)
+}
+
+// store records facts of the run at once.
+func (l *simulatedRun) store(facts ...events.Event) *simulatedRun {
+	if l.err != nil {
+		return l
+	}
 	_, err := l.s.commands.RecordRun(l.s.ctx, commands.RecordRun{Meta: l.workspace.bySystem("loop"), Run: l.run, Facts: facts})
 	if err != nil {
 		l.err = fmt.Errorf("run of issue %d, %s: %w", l.issue, facts[0].Kind(), err)
@@ -164,7 +172,7 @@ func (l *simulatedRun) over(pullRequest string) *simulatedRun {
 	if l.head == "" {
 		branch = "none"
 	}
-	return l.record(events.RunTidied{PullRequest: pullRequest, Branch: branch})
+	return l.store(events.RunTidied{PullRequest: pullRequest, Branch: branch})
 }
 
 // takePlace takes the first free place among the active runs of a workspace or a repository.

@@ -13,6 +13,7 @@ import (
 	"svc/farm/queue"
 	"svc/farm/wire"
 	"svc/projections"
+	"svc/test/world"
 )
 
 // newRunJob returns a running job of a run, and its run.
@@ -29,6 +30,8 @@ func newRunJob(t *testing.T, change ...func(*events.JobSpec)) (j *running, run e
 		Meta: loop, Run: run, Repo: events.Repo{ID: repo, Name: "acme/web"}, IssueNumber: 1, IssueTitle: "Fix it",
 	})
 	require.NoError(t, err)
+	_, err = j.r.RecordRun(t.Context(), commands.RecordRun{Meta: loop, Run: run, Facts: world.Implementing(1)})
+	require.NoError(t, err)
 	commit := "9f2c41d07be85a3369d1e4c8b7f0a25d6c13e98b"
 	spec := events.JobSpec{
 		Name: "implement", Repo: &events.JobRepo{ID: repo, Commit: commit}, Steps: []events.JobStep{{Run: "agent"}},
@@ -44,8 +47,9 @@ func newRunJob(t *testing.T, change ...func(*events.JobSpec)) (j *running, run e
 		Commands: j.r.Handler, Jobs: projections.Jobs{DB: s.db}, Inputs: jobinput.Inputs{DB: s.db, Now: s.clock.now}, Now: s.clock.now,
 	}
 	_, err = q.StartRunJob(t.Context(), commands.StartRunJob{
-		Meta: loop, Run: run, After: 1, Request: events.RunJobRequested{Job: newID(), Name: spec.Name, Head: commit},
-		Spec: spec, RepoName: "acme/web",
+		Meta: loop, Run: run, After: 1 + len(world.Implementing(1)),
+		Request: events.RunJobRequested{Job: newID(), Name: spec.Name, Head: commit, Purpose: events.JobImplements, Attempt: 1},
+		Spec:    spec, RepoName: "acme/web",
 	}, []byte(`{"contract":1}`))
 	require.NoError(t, err)
 	var a wire.Assign
@@ -108,7 +112,7 @@ func TestRunJobCancelledByHandSettles(t *testing.T) {
 	})
 	require.NoError(t, err)
 	require.False(t, settle().Idle)
-	list, err := projections.Jobs{DB: j.db}.Events(t.Context(), j.ws, run, 2, 10)
+	list, err := projections.Jobs{DB: j.db}.Events(t.Context(), j.ws, run, 2+len(world.Implementing(1)), 10)
 	require.NoError(t, err)
 	settled := list[0].Event.(events.RunJobSettled)
 	require.Equal(t, "cancelled not today", settled.Status+" "+settled.Reason)

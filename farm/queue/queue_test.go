@@ -18,6 +18,7 @@ import (
 	"svc/http/limit"
 	"svc/projections"
 	"svc/test/pgtest"
+	"svc/test/world"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
@@ -81,13 +82,15 @@ func loop(workspace, repo events.ID) commands.Meta {
 	return commands.Meta{Workspace: workspace, Envelope: events.Envelope{Actor: commands.LoopOf(repo), Origin: events.FromSystem}}
 }
 
-// run queues a run of a repository.
-func run(t *testing.T, q queue.Queue, workspace, repo events.ID, issue int) events.ID {
+// run queues a run of a repository, and returns it when it implements.
+func run(t *testing.T, q queue.Queue, workspace, repo events.ID, slot int) events.ID {
 	t.Helper()
 	id := newID()
 	_, err := q.Commands.QueueRun(t.Context(), commands.QueueRun{
-		Meta: loop(workspace, repo), Run: id, Repo: events.Repo{ID: repo, Name: "acme/web"}, IssueNumber: issue, IssueTitle: "Fix it",
+		Meta: loop(workspace, repo), Run: id, Repo: events.Repo{ID: repo, Name: "acme/web"}, IssueNumber: slot, IssueTitle: "Fix it",
 	})
+	require.NoError(t, err)
+	_, err = q.Commands.RecordRun(t.Context(), commands.RecordRun{Meta: loop(workspace, repo), Run: id, Facts: world.Implementing(slot)})
 	require.NoError(t, err)
 	return id
 }
@@ -96,9 +99,11 @@ func runJob(t *testing.T, workspace, repo, run events.ID, change ...func(*events
 	t.Helper()
 	commit := "9f2c41d07be85a3369d1e4c8b7f0a25d6c13e98b"
 	change = append(change, func(s *events.JobSpec) { s.Repo = &events.JobRepo{ID: repo, Commit: commit} })
+	job := newID()
 	return commands.StartRunJob{
-		Meta: loop(workspace, repo), Run: run, Request: events.RunJobRequested{Job: newID(), Name: "implement", Head: commit},
-		Spec: spec(t, change...), RepoName: "acme/web",
+		Meta: loop(workspace, repo), Run: run,
+		Request: events.RunJobRequested{Job: job, Name: job.String(), Head: commit, Purpose: events.JobImplements, Attempt: 1},
+		Spec:    spec(t, change...), RepoName: "acme/web",
 	}
 }
 
@@ -108,7 +113,7 @@ func TestStartRunJob(t *testing.T) {
 	q := newQueue(t)
 	workspace, web, api := newID(), newID(), newID()
 	ctx := t.Context()
-	webRun, apiRun := run(t, q, workspace, web, 1), run(t, q, workspace, api, 1)
+	webRun, apiRun := run(t, q, workspace, web, 1), run(t, q, workspace, api, 2)
 	turns := map[events.ID]int64{}
 	for _, c := range []commands.StartRunJob{
 		runJob(t, workspace, web, webRun), runJob(t, workspace, web, webRun), runJob(t, workspace, api, apiRun),
@@ -132,10 +137,10 @@ func TestStartRunJob(t *testing.T) {
 	c = runJob(t, workspace, web, webRun, func(s *events.JobSpec) { s.Secrets = []string{"NO_SUCH"} })
 	_, err = q.StartRunJob(ctx, c, nil)
 	require.ErrorIs(t, err, fault.ErrValidation)
-	for run, want := range map[events.ID]int{webRun: 3, apiRun: 2} {
+	for run, want := range map[events.ID]int{webRun: 2, apiRun: 1} {
 		list, err := q.Jobs.Events(ctx, workspace, run, 0, 100)
 		require.NoError(t, err)
-		require.Len(t, list, want, "what was refused left nothing in the run")
+		require.Len(t, list, 1+len(world.Implementing(1))+want, "what was refused left nothing in the run")
 	}
 }
 
@@ -155,7 +160,7 @@ func TestRequirementsCountForRepository(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
 	workspace, web, api := newID(), newID(), newID()
-	webRun, apiRun := run(t, q, workspace, web, 1), run(t, q, workspace, api, 1)
+	webRun, apiRun := run(t, q, workspace, web, 1), run(t, q, workspace, api, 2)
 	start := func(repo, run events.ID, label string) error {
 		_, err := q.StartRunJob(t.Context(), runJob(t, workspace, repo, run, func(s *events.JobSpec) {
 			s.Requires.Labels = []string{label}

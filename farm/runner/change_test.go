@@ -69,7 +69,7 @@ const changedFile = ".svc-out/" + wire.ChangeFile
 
 // What the steps changed applies elsewhere with the same result: new, changed, removed, binary and executable
 // files and links, but neither ignored files nor the output folder.
-func TestChangeIsCollected(t *testing.T) {
+func TestR12TheChangeOfAShallowCheckoutApplies(t *testing.T) {
 	t.Parallel()
 	f := newFarm(t)
 	r := start(t, f.enrolled())
@@ -114,7 +114,7 @@ func TestChangeIsCollected(t *testing.T) {
 }
 
 // What was changed is kept however the steps end, and the end is the same.
-func TestChangeIsCollectedAfterFailure(t *testing.T) {
+func TestR8WorkThatIsCutOffIsKept(t *testing.T) {
 	t.Parallel()
 	f := newFarm(t)
 	r := start(t, f.enrolled())
@@ -188,7 +188,7 @@ func TestHostileCheckoutIsCollected(t *testing.T) {
 
 // A step that has written its outcome and does not end is stopped, and has succeeded. One that has written
 // a part of it, or something else, goes on.
-func TestStepThatDoesNotEnd(t *testing.T) {
+func TestR4AStepThatDoesNotExitIsDone(t *testing.T) {
 	t.Parallel()
 	f := newFarm(t)
 	r := start(t, f.enrolled())
@@ -212,7 +212,7 @@ func TestStepThatDoesNotEnd(t *testing.T) {
 }
 
 // Output of any process of the step resets the idle limit, even if the log has no room for it.
-func TestIdleLimit(t *testing.T) {
+func TestR3SilentStepsAreStopped(t *testing.T) {
 	t.Parallel()
 	f := newFarm(t)
 	r := start(t, f.enrolled())
@@ -232,7 +232,7 @@ func TestIdleLimit(t *testing.T) {
 }
 
 // A job finds its own input, cannot change it in bubblewrap, and finds nothing of an earlier attempt.
-func TestInput(t *testing.T) {
+func TestR37EachAttemptHasFreshFolders(t *testing.T) {
 	t.Parallel()
 	f := newFarm(t)
 	r := start(t, f.enrolled())
@@ -269,7 +269,7 @@ func TestInput(t *testing.T) {
 }
 
 // The branch may move while a job is queued or runs: the job has the commit that it names.
-func TestNamedCommitIsCheckedOut(t *testing.T) {
+func TestR43TheNamedCommitIsBuilt(t *testing.T) {
 	t.Parallel()
 	f := newFarm(t)
 	start(t, f.enrolled())
@@ -329,7 +329,7 @@ func serveGit(t *testing.T, dir, password string) (*gitHost, string) {
 }
 
 // A job with everything of an agent finds no credential of the code host, and its push is refused without one.
-func TestJobHasNoCredentialOfTheHost(t *testing.T) {
+func TestR1JobsHaveNoCredentialOfTheHost(t *testing.T) {
 	t.Parallel()
 	f := newFarm(t)
 	start(t, f.enrolled(), func(c *Config) { c.GitProtocols = "http" })

@@ -86,14 +86,20 @@ func (s *Server) queueIssue(ctx context.Context, in *newIssue, queue commands.Qu
 	if err != nil {
 		return nil, err
 	}
+	return s.showQueued(ctx, done, queue.Run)
+}
+
+// showQueued returns the answer to a command that queued a run. If the command was carried out before, that is the
+// run which it queued then.
+func (s *Server) showQueued(ctx context.Context, done commands.Result, run events.ID) (*queuedAnswer, error) {
 	if done.Replayed {
 		var stored commands.RunAnswer
 		if err := json.Unmarshal(done.Answer, &stored); err != nil {
 			return nil, fmt.Errorf("decode stored answer: %w", err)
 		}
-		queue.Run = stored.Run
+		run = stored.Run
 	}
-	return s.awaitRun(ctx, done, queue.Run)
+	return s.awaitRun(ctx, done, run)
 }
 
 // checkQueue refuses an issue that no run of a connected repository can work on, and looks up its title.

@@ -113,7 +113,7 @@ type finding struct {
 type job struct {
 	ID        string `json:"id" format:"uuid"`
 	Name      string `json:"name" example:"build and test"`
-	Status    string `json:"status" enum:"requested,succeeded,failed,cancelled"`
+	Status    string `json:"status" enum:"requested,succeeded,failed,cancelled,timed_out,lost,expired"`
 	ComputeMS int64  `json:"computeMs"`
 }
 

@@ -2,8 +2,6 @@ package rest
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 
 	"svc/commands"
 	"svc/events"
@@ -24,12 +22,5 @@ func (s *Server) retryRun(ctx context.Context, _ *retrial, retry commands.RetryR
 	if err != nil {
 		return nil, err
 	}
-	if done.Replayed {
-		var stored commands.RunAnswer
-		if err := json.Unmarshal(done.Answer, &stored); err != nil {
-			return nil, fmt.Errorf("decode stored answer: %w", err)
-		}
-		retry.New = stored.Run
-	}
-	return s.awaitRun(ctx, done, retry.New)
+	return s.showQueued(ctx, done, retry.New)
 }

@@ -62,6 +62,7 @@ func (s *fixture) environ(database string) []string {
 		"SVC_VAULT_MASTER_KEY=" + vaultKey, "SVC_OAUTH_URL=http://" + s.codehost, "SVC_OAUTH_CLIENT_ID=svc",
 		"SVC_OAUTH_CLIENT_SECRET=" + oauthSecret,
 		"SVC_DEV_SIGN_IN=true", "SVC_RATE_LIMIT=0", "SVC_INTEGRITY_INTERVAL=0",
+		"SVC_MAX_ACTIVE_RUNS=0", // so that what is queued stays so
 		"SVC_FARM_PUBLIC_URL=https://farm.example", "SVC_FARM_CLIENT_CERT_HEADER=" + certificateHeader,
 		"SVC_FARM_TRUSTED_PROXIES=127.0.0.1", "SVC_FARM_RELEASES_DIR=" + s.releasesDir(),
 	}

@@ -2,6 +2,7 @@ package api
 
 import (
 	"net"
+	"os"
 	"strings"
 	"testing"
 
@@ -15,7 +16,7 @@ func testStartUp(t *testing.T, s *fixture) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer taken.Close()
-	valid := s.environ("postgres://svc:" + marker + "@127.0.0.1:1/svc?sslmode=disable")
+	valid := append(s.environ("postgres://svc:"+marker+"@127.0.0.1:1/svc?sslmode=disable"), "PATH="+os.Getenv("PATH")) // the engine runs git
 
 	for _, c := range []struct {
 		program, set, want string

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,6 +23,7 @@ import (
 	"svc/farm/dispatch"
 	"svc/farm/joblog"
 	"svc/fault"
+	"svc/loop"
 	"svc/projections"
 	"svc/projections/fold"
 	"svc/proof"
@@ -41,6 +43,7 @@ type process struct {
 	relay    *bus.Relay
 	live     *feed.Feed
 	seen     *sessions.LastSeen
+	marker   atomic.Pointer[loop.Marker] // once startLoop has begun
 	logs     *joblog.Logs
 	asks     *pgxpool.Pool // questions
 	keeps    *pgxpool.Pool // the log
@@ -64,6 +67,9 @@ func (s *site) start(t *testing.T, w *watcher) *process {
 		p.prover.Moved(workspace, head)
 		p.relay.Moved(workspace, head)
 		p.live.Moved(workspace, head)
+		if m := p.marker.Load(); m != nil {
+			m.Moved(workspace, head)
+		}
 	})
 	t.Cleanup(p.log.Close)
 	p.log.EnableSnapshots(ring, quiet)
@@ -84,11 +90,13 @@ func (s *site) exercise(t *testing.T, w *watcher) {
 	t.Helper()
 	p := s.start(t, w)
 	g := p.openGate(t, p.gives)
+	m := p.startLoop(t, w)
 	for round := range rounds {
 		// One that begins remembers nothing, and so has to look everything up.
 		p.commands = commands.New(p.log, func() time.Time { return epoch.Add(time.Duration(round) * time.Minute) })
 		p.command(t, round)
 		p.ask(t)
+		m.moveRun(t, round)
 		g.dispatch(t)
 	}
 	g.leaveIdle(t, w)

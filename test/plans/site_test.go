@@ -16,6 +16,7 @@ import (
 	"svc/events"
 	"svc/events/bus"
 	"svc/events/store"
+	"svc/loop"
 	"svc/projections"
 	"svc/projections/fold"
 	"svc/proof"
@@ -74,6 +75,7 @@ const (
 	logged   = 1_000_000
 	records  = 60_000 // in the log that is in the audit log
 	others   = 1000   // workspaces of their own, whose owners are signed in; one person is in half of them
+	waiting  = 10_000 // runs that wait
 )
 
 func build(t *testing.T, url string) *site {
@@ -148,13 +150,13 @@ func (s *site) fill(t *testing.T) {
 		{"runs", `
 			insert into runs (workspace_id, run_id, repo_id, repo_name, issue_number, issue_title, stage, status, active, pr_number,
 				cost_cents, created_at, updated_at, finished_at, waits_for, round, job_rounds, budget_cents, budget_compute_ms, budget_rounds,
-					wait_code, wait_detail, open_jobs, branch, detail)
+					wait_code, wait_detail, open_jobs, branch, tidied, detail)
 			select $acme, id('r', n), case when n % 100 = 0 then id('p', 1)
 				when n % 2000 = 1001 then $rare else $repo end, 'acme/web', n, 'Fix date parsing ' || n, n % 7,
 				case when n <= $active then 'coding' else 'merged' end, n <= $active, n, 112, '2026-01-01'::timestamptz + n * interval '1 minute',
 				'2026-01-01'::timestamptz + n * interval '1 minute', case
 					when n > $active then '2026-01-01'::timestamptz + n * interval '1 minute' end, '', 1, '{}', 0, 0, 0,
-						'', '', 0, 'run/' || n || '-fix-date-parsing',
+						'', '', 0, 'run/' || n || '-fix-date-parsing', n > $active,
 				('{"branch":"run/' || n || '-fix-date-parsing","stages":[],"files":[],"jobs":[],"checks":[],"head":"' || repeat('9f2c41d0',
 					60) || '"}')::json
 			from generate_series(1, $active + $finished) n`},
@@ -164,6 +166,7 @@ func (s *site) fill(t *testing.T) {
 		{"jobs", jobRows},
 		{"job_logs", jobLogRows},
 		{"job_inputs", jobInputRows},
+		{"run_steps", runStepRows},
 		{"others", `
 			insert into proof_checkpoints (workspace_id, size, note, made_at) select $long, 1024 * n, '', '2026-01-01'
 				from generate_series(1, 1000) n;
@@ -228,7 +231,7 @@ func (s *site) fill(t *testing.T) {
 
 // checkpointed returns the names of all that follows the logs.
 func checkpointed() []string {
-	names := []string{proof.FollowerName, bus.FollowerName}
+	names := []string{proof.FollowerName, bus.FollowerName, loop.MarkerName}
 	for _, v := range projections.Followed() {
 		names = append(names, v.Name())
 	}
@@ -241,7 +244,7 @@ func (s *site) filled(sql string) string {
 	list := []string{"$acme", quoted(s.acme), "$long", quoted(s.long), "$told", quoted(s.told), "$repo", quoted(s.repo.ID), "$rare",
 		quoted(s.rare), "$views", "'{" + strings.Join(checkpointed(), ",") + "}'"}
 	for name, n := range map[string]int{"members": members, "finished": finished, "active": active, "logged": logged, "records": records,
-		"others": others} {
+		"others": others, "waiting": waiting} {
 		list = append(list, "$"+name, fmt.Sprint(n))
 	}
 	sql = strings.NewReplacer(list...).Replace(sql)

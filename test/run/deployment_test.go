@@ -33,6 +33,7 @@ type deployment struct {
 	postgresVia  [2]string // address at which each replica reaches PostgreSQL, if not address
 	database     string
 	environ      []string
+	engineAddr   string
 	engine       *process
 	rest         [2]*replica
 	owner        caller
@@ -59,7 +60,7 @@ func newDeployment(t *testing.T) *deployment {
 // unstartedDeployment returns a deployment that start has yet to start.
 func unstartedDeployment(t *testing.T) *deployment {
 	t.Helper()
-	return &deployment{t: t, installation: newSeededInstallation(t), address: address.Free(t)}
+	return &deployment{t: t, installation: newSeededInstallation(t), address: address.Free(t), engineAddr: address.Free(t)}
 }
 
 // postgresDir is the folder of the deployment's PostgreSQL.
@@ -79,8 +80,7 @@ func (s *deployment) start(environ ...string) {
 	s.startPostgres()
 	s.database = s.server.URL("svc")
 
-	const engineSecret = "the-secret-that-both-services-share"
-	s.engine = start(s.t, nil, append(cleanEnviron(), "SVC_ENGINE_ADDR=127.0.0.1:0", "SVC_ENGINE_SHARED_SECRET="+engineSecret), "svc-engine")
+	s.startEngine()
 	s.environ = append(cleanEnviron(),
 		"SVC_REST_ADDR=127.0.0.1:0", "SVC_ENGINE_URL="+listenURL(s.engine), "SVC_ENGINE_SHARED_SECRET="+engineSecret,
 		"AUTH_URL=http://127.0.0.1", "AUTH_SECRET=the-secret-that-signs-the-cookies-of-tests",
@@ -114,6 +114,16 @@ func (s *deployment) startPostgres() {
 	server, err := pgserver.Start(s.t.Context(), pgserver.Config{Dir: s.postgresDir(), Durable: true, Addr: s.address})
 	require.NoError(s.t, err)
 	s.server = server
+}
+
+const engineSecret = "the-secret-that-both-services-share"
+
+// startEngine starts the engine, in the same folder and at the same address each time.
+func (s *deployment) startEngine(environ ...string) {
+	s.t.Helper()
+	s.engine = start(s.t, nil, append(append(cleanEnviron(), "SVC_ENGINE_ADDR="+s.engineAddr, "SVC_ENGINE_ALLOW_LOCAL=true",
+		"SVC_ENGINE_DIR="+filepath.Join(s.installation.home, "engine"), "SVC_ENGINE_SHARED_SECRET="+engineSecret), environ...), "svc-engine")
+	s.engine.waitForOutput("listening")
 }
 
 func (s *deployment) startRest(r *replica) {

@@ -183,7 +183,9 @@ func (f *farm) startRunner(m *machine, environ []string, args ...string) *proces
 	return start(f.t, nil, append(append(cleanEnviron(), "SVC_RUNNER_DATA_DIR="+m.folder), environ...), "svc-runner", args...)
 }
 
-func (f *farm) startMachine(m *machine) { m.process = f.startRunner(m, nil, "run", "-min-disk-mib=1") }
+func (f *farm) startMachine(m *machine) {
+	m.process = f.startRunner(m, nil, "run", "-min-disk-mib=1", "-git-protocols=http")
+}
 
 // pause stops a machine and all that runs on it for a second.
 func (f *farm) pause(m *machine) {

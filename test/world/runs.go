@@ -22,6 +22,14 @@ func Analyzing(slot int) []events.Event {
 	return append(Started(slot), events.RunStageEntered{Stage: events.StageAnalyze, Attempt: 1})
 }
 
+// Implementing returns the facts of a run until it implements.
+func Implementing(slot int) []events.Event {
+	facts := append(Analyzing(slot), Worked(events.StageAnalyze, 1, "")...)
+	facts = append(facts, events.RunStageEntered{Stage: events.StagePlan, Attempt: 1})
+	facts = append(facts, Worked(events.StagePlan, 1, "")...)
+	return append(facts, events.RunStageEntered{Stage: events.StageImplementing, Attempt: 1})
+}
+
 // Worked returns the facts with which an attempt of a stage before Merge succeeds. In Implementing it pushes head.
 func Worked(s events.Stage, attempt int, head string) []events.Event {
 	done := events.RunStageSucceeded{Stage: s, Attempt: attempt}

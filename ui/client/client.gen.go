@@ -587,9 +587,12 @@ func (e InvitationStatus) Valid() bool {
 // Defines values for JobStatus.
 const (
 	JobStatusCancelled JobStatus = "cancelled"
+	JobStatusExpired   JobStatus = "expired"
 	JobStatusFailed    JobStatus = "failed"
+	JobStatusLost      JobStatus = "lost"
 	JobStatusRequested JobStatus = "requested"
 	JobStatusSucceeded JobStatus = "succeeded"
+	JobStatusTimedOut  JobStatus = "timed_out"
 )
 
 // Valid indicates whether the value is a known member of the JobStatus enum.
@@ -597,11 +600,17 @@ func (e JobStatus) Valid() bool {
 	switch e {
 	case JobStatusCancelled:
 		return true
+	case JobStatusExpired:
+		return true
 	case JobStatusFailed:
+		return true
+	case JobStatusLost:
 		return true
 	case JobStatusRequested:
 		return true
 	case JobStatusSucceeded:
+		return true
+	case JobStatusTimedOut:
 		return true
 	default:
 		return false
@@ -4345,7 +4354,7 @@ type RepoChangeBody struct {
 	// MaxLines Lines that a run may add and remove. Defaults to 1,500.
 	MaxLines *int64 `json:"maxLines,omitempty"`
 
-	// MayAllowOnce Whether people may allow a run to change protected paths. Defaults to false.
+	// MayAllowOnce Whether people may allow a run to change protected paths. Defaults to true.
 	MayAllowOnce *bool `json:"mayAllowOnce,omitempty"`
 
 	// Method Defaults to merge.
@@ -4577,7 +4586,7 @@ type RepoSettingsChange struct {
 	// MaxLines Lines that a run may add and remove. Defaults to 1,500.
 	MaxLines *int64 `json:"maxLines,omitempty"`
 
-	// MayAllowOnce Whether people may allow a run to change protected paths. Defaults to false.
+	// MayAllowOnce Whether people may allow a run to change protected paths. Defaults to true.
 	MayAllowOnce *bool `json:"mayAllowOnce,omitempty"`
 
 	// Method Defaults to merge.

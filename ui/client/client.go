@@ -30,7 +30,7 @@ import (
 const (
 	maxAnswer    = 16 << 20 // bytes of a response body
 	connectLimit = 2 * time.Second
-	headerLimit  = 20 * time.Second // until response headers arrive; reads may wait five seconds for a position
+	headerLimit  = 29 * time.Second // until response headers arrive; repositories are checked meanwhile
 	idleConns    = 256
 )
 

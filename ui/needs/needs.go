@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -132,9 +133,10 @@ func splitSource(fact string) (source, text string) {
 	return source, text
 }
 
-// questionText returns the question of a decision. For a merge it includes the issue's title.
+// questionText returns the question of a decision. For a merge it includes the issue's title, once.
 func questionText(item client.InboxItem) string {
-	if item.KindId != client.InboxItemKindIdMergeApproval || item.Subject.PrNumber == nil || item.Subject.IssueTitle == "" {
+	if item.KindId != client.InboxItemKindIdMergeApproval || item.Subject.PrNumber == nil || item.Subject.IssueTitle == "" ||
+		strings.Contains(item.Question, item.Subject.IssueTitle) {
 		return item.Question
 	}
 	number := "#" + strconv.FormatInt(*item.Subject.PrNumber, 10)
@@ -239,6 +241,18 @@ var answerKeys = map[client.InboxActionId]string{
 // answerIcons are the icons of the buttons that let the run go on.
 var answerIcons = map[client.InboxActionId]string{
 	client.InboxActionIdApproveAndMerge: "git-merge", client.InboxActionIdAllowOnce: "shield-check", client.InboxActionIdConfirm: "check",
+}
+
+// lastJobs returns the last attempts of jobs by name, at most four: those that tested the newest commit.
+func lastJobs(jobs []client.Job) (list []client.Job) {
+	const most = 4
+	for _, j := range slices.Backward(jobs) {
+		if len(list) < most && !slices.ContainsFunc(list, func(other client.Job) bool { return other.Name == j.Name }) {
+			list = append(list, j)
+		}
+	}
+	slices.Reverse(list)
+	return list
 }
 
 // jobOutcome names the status of a job.

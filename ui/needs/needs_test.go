@@ -77,6 +77,15 @@ func TestQuestion(t *testing.T) {
 	require.Equal(t, "Merge #12 into main?", questionText(item))
 	item.Subject.PrNumber, item.Subject.IssueTitle = new(int64(12)), "Fix it"
 	require.Equal(t, "Merge #12 “Fix it” into main?", questionText(item))
+	item.Question = "Merge #12 “Fix it” into main?"
+	require.Equal(t, item.Question, questionText(item))
+}
+
+func TestLastJobs(t *testing.T) {
+	t.Parallel()
+	jobs := []client.Job{{Id: "1", Name: "test"}, {Id: "2", Name: "lint"}, {Id: "3", Name: "test"}}
+	require.Equal(t, jobs[1:], lastJobs(jobs))
+	require.Empty(t, lastJobs(nil))
 }
 
 // An older page leads back, also when its decisions have been answered and only newer ones wait.

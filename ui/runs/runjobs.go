@@ -27,16 +27,25 @@ func jobState(j client.RunJob) string {
 	return string(j.Status)
 }
 
-// jobSummary describes the round of a job and, unless it succeeded, its state and runner.
+// jobSummary describes what a job is for, its attempt and round and, unless it succeeded, its state and runner.
 func jobSummary(j client.RunJob) string {
 	var parts []string
-	if j.Round > 0 {
+	if j.Purpose != nil {
+		parts = append(parts, purposes[*j.Purpose])
+	}
+	if j.Attempt > 1 {
+		parts = append(parts, "attempt "+kit.Digits(j.Attempt))
+	}
+	if j.Round > 1 || j.Round == 1 && j.Purpose == nil {
 		parts = append(parts, "round "+kit.Digits(j.Round))
 	}
 	if state := strings.ReplaceAll(jobState(j), "_", " "); state != "succeeded" {
 		// A queued job may still name the runner of its last attempt.
 		if j.Farm != nil && j.Farm.Runner != nil && j.Farm.State != client.JobAtFarmStateQueued {
 			state += " on " + j.Farm.Runner.Name
+		}
+		if j.ExitCode != nil && *j.ExitCode != 0 {
+			state += " with exit code " + kit.Digits(*j.ExitCode)
 		}
 		parts = append(parts, state)
 	}

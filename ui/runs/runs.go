@@ -24,6 +24,7 @@ func Routes() []page.Route {
 		{Method: http.MethodPost, Path: "/w/{workspace}/runs", Do: queue, Show: show, Back: "runs", Body: maxQueueForm},
 		{Method: http.MethodGet, Path: "/w/{workspace}/runs/{id}", Show: showRun},
 		{Method: http.MethodPost, Path: "/w/{workspace}/runs/{id}/cancel", Do: cancel, Show: showRun, Back: "runs/{id}", Ask: askCancel},
+		{Method: http.MethodPost, Path: "/w/{workspace}/runs/{id}/retry", Do: retry, Show: showRun, Back: "runs/{id}"},
 	}
 }
 

@@ -1,0 +1,189 @@
+//go:build linux && !race
+
+package run
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+)
+
+// A loopRun is a run of an issue of a project.
+type loopRun struct {
+	*project
+	id    string
+	issue int
+}
+
+// events returns the events of the run's stream. While PostgreSQL is down there are none.
+func (r *loopRun) events() []entry {
+	r.t.Helper()
+	rows, err := r.pool.Query(r.t.Context(), `select seq, kind, stream::text, coalesce(meta->>'requestId', ''), data::text
+		from events where workspace_id = (select workspace_id from workspaces where slug = 'acme') and stream = $1 order by version`, r.id)
+	if err != nil {
+		return nil
+	}
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[entry])
+	if err != nil {
+		return nil
+	}
+	return list
+}
+
+// await waits for the n-th event of a kind, the first if n is left out, and decodes what it says.
+func (r *loopRun) await(kind string, n ...int) fact {
+	r.t.Helper()
+	var found fact
+	want := append(n, 1)[0]
+	require.Eventually(r.t, func() bool {
+		seen := 0
+		for _, e := range r.events() {
+			if e.Kind == kind {
+				seen++
+			}
+			if seen == want {
+				found = fact{}
+				require.NoError(r.t, json.Unmarshal(e.Data, &found))
+				return true
+			}
+		}
+		return false
+	}, waitLimit, 30*time.Millisecond, "%d. %s of %s: %v", want, kind, r.id, r)
+	return found
+}
+
+// A fact is what an event says.
+type fact map[string]any
+
+func (f fact) text(name string) string {
+	s, _ := f[name].(string)
+	return s
+}
+
+// String tells what has happened to the run, for failed tests.
+func (r *loopRun) String() (text string) {
+	for _, e := range r.events() {
+		text += "\n" + e.Kind + " " + string(e.Data[:min(len(e.Data), 300)])
+	}
+	return text
+}
+
+// An item is one of the inbox.
+type item struct {
+	ID, KindID, Question, RunID string
+	Subject                     struct{ HeadSHA string }
+	Evidence                    struct {
+		Guardrails string
+		Findings   []struct{ Path, Rule string }
+	}
+}
+
+// awaitItem waits until the inbox has a decision of a kind about the run.
+func (r *loopRun) awaitItem(kind string) (found item) {
+	r.t.Helper()
+	require.Eventually(r.t, func() bool {
+		a, err := r.owner.send("GET", r.api("/inbox?limit=100"), nil)
+		if err != nil || a.status != http.StatusOK {
+			return false
+		}
+		list := decode[struct{ Items []item }](r.t, a).Items
+		at := slices.IndexFunc(list, func(i item) bool { return i.RunID == r.id && i.KindID == kind })
+		if at >= 0 {
+			found = list[at]
+		}
+		return at >= 0
+	}, waitLimit, 50*time.Millisecond, "no %s of %s: %v", kind, r.id, r)
+	return found
+}
+
+// answer answers a decision of a kind about the run.
+func (r *loopRun) answer(kind, action string) {
+	r.t.Helper()
+	i := r.awaitItem(kind)
+	r.owner.expect(r.t, http.StatusOK, "POST", r.api("/inbox/"+i.ID+"/answer"),
+		map[string]string{"action": action, "expectedHead": i.Subject.HeadSHA, "note": "Because."})
+}
+
+func (r *loopRun) approve() {
+	r.t.Helper()
+	r.answer("merge_approval", "approve_and_merge")
+}
+
+// A runView is the run as the API shows it.
+type runView struct {
+	Status    string
+	CostCents int64
+	WaitsFor  struct{ Code, Detail string }
+}
+
+func (r *loopRun) view() runView {
+	r.t.Helper()
+	return decode[runView](r.t, r.owner.expect(r.t, http.StatusOK, "GET", r.api("/runs/"+r.id), nil))
+}
+
+// audit returns the actions of the audit log about the run, oldest first, without those of waiting.
+func (r *loopRun) audit() []string {
+	r.t.Helper()
+	var list []string
+	for cursor := ""; ; {
+		a := r.owner.expect(r.t, http.StatusOK, "GET", r.api("/audit?limit=100&target="+r.id+cursor), nil)
+		page := decode[struct {
+			Items      []struct{ Action string }
+			NextCursor string
+		}](r.t, a)
+		for _, i := range page.Items {
+			list = append(list, i.Action)
+		}
+		if page.NextCursor == "" {
+			break
+		}
+		cursor = "&cursor=" + page.NextCursor
+	}
+	slices.Reverse(list)
+	return without(list, "run.waiting")
+}
+
+// requireCosts requires that the view of the run counts what its events say, and its jobs among that.
+func (r *loopRun) requireCosts(rounds int) {
+	r.t.Helper()
+	var cents int64
+	sources := map[string]int{}
+	for _, e := range r.events() {
+		if e.Kind == "run.cost_recorded" {
+			var cost struct {
+				Cents  int64
+				Source string
+			}
+			require.NoError(r.t, json.Unmarshal(e.Data, &cost))
+			cents += cost.Cents
+			sources[cost.Source]++
+		}
+	}
+	want := map[string]int{"farm": 1}
+	if rounds > 1 {
+		want = map[string]int{"farm": 2 * rounds, "model": rounds}
+	}
+	require.Equal(r.t, want, sources)
+	require.Eventually(r.t, func() bool { return r.view().CostCents == cents }, waitLimit, 50*time.Millisecond)
+}
+
+// jobs returns the ids of the run's jobs of a name, in their order.
+func (r *loopRun) jobs(name string) (ids []string) {
+	for _, e := range r.events() {
+		var job struct{ JobID, Name string }
+		if e.Kind == "run.job_requested" && json.Unmarshal(e.Data, &job) == nil && job.Name == name {
+			ids = append(ids, job.JobID)
+		}
+	}
+	return ids
+}
+
+// jobLog returns what the n-th job of a name printed.
+func (r *loopRun) jobLog(name string, n int) string {
+	r.t.Helper()
+	return string(r.owner.expect(r.t, http.StatusOK, "GET", r.api("/farm/jobs/"+r.jobs(name)[n-1]+"/log"), nil).body)
+}
