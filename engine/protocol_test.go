@@ -146,19 +146,19 @@ func TestSlotsAreWaitedFor(t *testing.T) {
 	s := slots{wait: time.Minute}
 	var releases []func()
 	for range maxWorkspace {
-		releases = append(releases, s.take(t.Context(), "a", "b"))
+		releases = append(releases, s.take(t.Context(), "a", "b", false))
 	}
 	got := make(chan func())
 	for range 2 {
-		go func() { got <- s.take(t.Context(), "a", "b") }()
+		go func() { got <- s.take(t.Context(), "a", "b", false) }()
 	}
 	releases[0]()
 	(<-got)()
 	(<-got)()
 	ctx, cancel := context.WithCancel(t.Context())
-	s.take(t.Context(), "a", "b")
+	s.take(t.Context(), "a", "b", false)
 	cancel()
-	require.Nil(t, s.take(ctx, "a", "b"))
+	require.Nil(t, s.take(ctx, "a", "b", false))
 }
 
 func TestSlotsAreShared(t *testing.T) {
