@@ -79,7 +79,7 @@ func TestR12TheChangeOfAShallowCheckoutApplies(t *testing.T) {
 	}
 	require.NoError(t, os.WriteFile(filepath.Join(repo, ".gitignore"), []byte("ignored\n"), 0o600))
 	require.NoError(t, os.MkdirAll(filepath.Join(repo, ".svc-out"), 0o700))
-	require.NoError(t, os.WriteFile(filepath.Join(repo, ".svc-out", wire.OutcomeFile), []byte(`{"attempt":1}`), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(repo, ".svc-out", wire.OutcomeFile), []byte(`{"status":"done"}`), 0o600))
 	gitIn(t, repo, "", "add", "-A", "-f")
 	gitIn(t, repo, "", "commit", "--quiet", "-m", "many")
 	commit := gitIn(t, repo, "", "rev-parse", "HEAD")
@@ -119,7 +119,7 @@ func TestR8WorkThatIsCutOffIsKept(t *testing.T) {
 	f := newFarm(t)
 	r := start(t, f.enrolled())
 	repo, commit := repository(t)
-	const work = `echo more >> file; echo '{"attempt":1}' > $SVC_OUT/part; `
+	const work = `echo more >> file; echo '{"status":"done"}' > $SVC_OUT/part; `
 	begun := map[attemptKey]struct{ name, want string }{} // all run at once: each takes its time
 	for name, c := range map[string]struct {
 		change func(*wire.Assign)
@@ -194,8 +194,8 @@ func TestR4AStepThatDoesNotExitIsDone(t *testing.T) {
 	r := start(t, f.enrolled())
 	repo, commit := repository(t)
 	const stays = "; trap '' TERM; while :; do echo waiting; sleep 0.2; done"
-	a := collecting(repo, commit, `echo more >> file; printf '{"attempt":1,' > $SVC_OUT/outcome.json; sleep 1
-		printf '{"attempt":1,"status":"done"}' > $SVC_OUT/outcome.json`+stays, "echo second")
+	a := collecting(repo, commit, `echo more >> file; printf '{"status":"done",' > $SVC_OUT/outcome.json; sleep 1
+		printf '{"status":"done","summary":"done"}' > $SVC_OUT/outcome.json`+stays, "echo second")
 	k := f.assign(a)
 	end := f.ended(k)
 	require.Equal(t, succeeded, end.Outcome, f.log(k))
@@ -203,7 +203,7 @@ func TestR4AStepThatDoesNotExitIsDone(t *testing.T) {
 	diff, _ := f.kept(k, changedFile)
 	require.Contains(t, diff, "\n+more\n")
 
-	for _, outcome := range []string{`{"attempt":1`, `[]`, `{"status":"done"}`, `x`} {
+	for _, outcome := range []string{`{"status":"done"`, `[]`, `{"summary":"done"}`, `x`} {
 		a := collecting(repo, commit, "echo '"+outcome+"' > $SVC_OUT/outcome.json"+stays)
 		a.RunSeconds, a.GraceSeconds = 3, 1
 		require.Equal(t, timedOut, f.ended(f.assign(a)).Outcome, outcome)
@@ -242,7 +242,7 @@ func TestR37EachAttemptHasFreshFolders(t *testing.T) {
 	for _, kind := range []string{sandbox.None, sandbox.Bubblewrap} {
 		id := events.NewID(time.Now()).String()
 		first := collecting(repo, commit, `sha256sum < $SVC_IN/task.json; stat -c '%a' $SVC_IN/task.json
-			echo '{"attempt":1,"status":"done"}' > $SVC_OUT/outcome.json`)
+			echo '{"status":"done"}' > $SVC_OUT/outcome.json`)
 		first.Sandbox.Kind, first.Input = kind, input
 		f.assignAs(attemptKey{id, 1}, first)
 		k := attemptKey{id, 1}

@@ -96,7 +96,7 @@ func (w *stepWatch) awaitOutcome(ctx context.Context, stop context.CancelCauseFu
 	stop(&sandbox.Stop{Reason: reasonOutcome, Grace: outcomeKill})
 }
 
-// hasOutcome reports whether a step has written its outcome completely: a JSON object with an attempt.
+// hasOutcome reports whether a step has written its outcome completely: a JSON object with a status.
 func (x *execution) hasOutcome() bool {
 	root, err := os.OpenRoot(x.job.Work())
 	if err != nil {
@@ -116,7 +116,7 @@ func (x *execution) hasOutcome() bool {
 		return false
 	}
 	var outcome struct {
-		Attempt json.RawMessage `json:"attempt"`
+		Status json.RawMessage `json:"status"`
 	}
-	return json.Unmarshal(text, &outcome) == nil && len(outcome.Attempt) > 0
+	return json.Unmarshal(text, &outcome) == nil && len(outcome.Status) > 0
 }
