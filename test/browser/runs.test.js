@@ -100,27 +100,28 @@ test("finished runs are paged", async () => {
 test("a run links to its issue, its pull request and its diff at the code host", async () => {
   const { page, open } = await visitor(browser, app, "ada");
   await open("/w/acme/needs");
-  const merge = page.locator(".decision", { hasText: "Merge #1278 “" });
-  const pull = await merge.getByRole("link", { name: "View PR #1278" }).getAttribute("href");
-  assert.match(pull, /^http:\/\/127\.0\.0\.1:\d+\/acme\/web\/pull\/1278$/);
-  await merge.getByRole("link", { name: "acme/web #278" }).click();
+  const merge = page.locator(".decision", { hasText: "Merge approval" }).filter({ hasText: "acme/web #" }).first();
+  const pull = await merge.getByRole("link", { name: /^View PR #/ }).getAttribute("href"), number = pull.split("/").at(-1);
+  assert.match(pull, /^http:\/\/127\.0\.0\.1:\d+\/acme\/web\/pull\/\d+$/);
+  const issue = await merge.getByRole("link", { name: /^acme\/web #/ }).innerText();
+  await merge.getByRole("link", { name: issue }).click();
   await page.waitForURL(/\/runs\/[0-9a-f-]{36}$/);
-  assert.equal(await page.getByRole("link", { name: "PR #1278" }).getAttribute("href"), pull);
+  assert.equal(await page.getByRole("link", { name: "PR #" + number }).getAttribute("href"), pull);
   assert.equal(await page.getByRole("link", { name: "View diff" }).getAttribute("href"), pull + "/files");
   const resources = page.getByRole("region", { name: "Resources" });
   await resources.getByText("of $5.00 budget").waitFor();
   await resources.getByText("of 30 min 0 s budget").or(resources.getByText("of 30 min budget")).waitFor();
   await page.getByRole("region", { name: "Guardrails" }).getByText(/^\d+ of 1,500 lines$/).waitFor();
-  await page.getByRole("link", { name: "acme/web #278" }).click();
-  await page.getByRole("heading", { name: "acme/web #278" }).waitFor();
-  assert.match(page.url(), /\/acme\/web\/issues\/278$/);
+  await page.getByRole("link", { name: issue }).click();
+  await page.getByRole("heading", { name: issue }).waitFor();
+  assert.ok(page.url().endsWith("/acme/web/issues/" + issue.split("#")[1]));
   assert.equal(await page.evaluate(() => document.referrer), "");
 });
 
 test("a run links to its jobs, and they link back", async () => {
   const { page, open } = await visitor(browser, app, "ada");
   await open("/w/acme/runs");
-  await page.locator(".run", { hasText: "#280" }).getByRole("link").first().click();
+  await page.locator(".stage", { hasText: "Merge" }).locator(".run > a").first().click(); // its jobs are done
   await page.waitForURL(/\/runs\/[0-9a-f-]{36}$/);
   const run = page.url();
   await page.getByRole("region", { name: "Resources" }).getByRole("link").first().click();
@@ -174,7 +175,7 @@ test("disabled controls say why queueing, cancelling or answering is not allowed
   assert.ok(await vera.page.getByText("Only an Owner or Maintainer can queue an issue.").isVisible());
   await leo.open("/w/acme/runs");
   await leo.page.getByRole("button", { name: "Queue an issue" }).click();
-  await leo.page.locator("#queue-repo").selectOption({ index: 1 });
+  await leo.page.locator("#queue-repo").selectOption({ label: "acme/web" });
   await leo.page.locator("#queue-title").fill("A legacy member may queue this");
   await leo.page.locator("dialog[open] .primary").click();
   await leo.toast("Queued.");
@@ -396,7 +397,7 @@ test("without scripts an issue is queued, and a refusal keeps the form's values"
   await dialog.getByRole("button", { name: "Cancel" }).click();
   await dialog.waitFor({ state: "detached" });
   await page.getByRole("button", { name: "Queue an issue" }).click();
-  await page.locator("#queue-repo").selectOption({ index: 1 });
+  await page.locator("#queue-repo").selectOption({ label: "acme/web" });
   const repo = await page.inputValue("#queue-repo");
   await page.fill("#queue-number", "#twelve");
   await page.fill("#queue-title", "Typed without scripts");
