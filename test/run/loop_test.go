@@ -98,12 +98,6 @@ func (w *workshop) newProjectAt(t *testing.T, host *codeHost, name, kind string,
 	return p
 }
 
-// change changes the settings of the repository.
-func (p *project) change(s settings) {
-	p.t.Helper()
-	p.owner.expect(p.t, http.StatusOK, "PATCH", p.api("/repos/"+p.id), s)
-}
-
 // patchOf returns the body of an issue that carries a patch, which replaces a word of the project's file.
 func patchOf(word, by string) string {
 	lines, diff := strings.Split(strings.TrimSpace(words), "\n"), ""
