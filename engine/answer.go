@@ -52,7 +52,7 @@ func (s *Steps) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	began := time.Now()
-	release := s.slots.take(request.Workspace, request.Repository.ID, request.Run != "")
+	release := s.slots.take(r.Context(), request.Workspace, request.Repository.ID, request.Run != "")
 	a := &answer{w: w, c: http.NewResponseController(w)}
 	st, err := s.newStep(request)
 	defer st.end()

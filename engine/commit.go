@@ -2,14 +2,15 @@ package engine
 
 import (
 	"context"
+	"errors"
 
 	"svc/engine/client"
 	"svc/engine/git"
 	"svc/engine/guardrail"
+	"svc/engine/policy"
 )
 
-// commit applies a change to a commit and pushes what it gives. The objects stay out of the mirror: they come
-// back with the next fetch if the host has taken them.
+// commit applies a change to a commit and pushes what it gives.
 func commit(ctx context.Context, s *step, in client.CommitInput) (client.CommitResult, error) {
 	var result client.CommitResult
 	if s.change == "" {
@@ -36,14 +37,16 @@ func commit(ctx context.Context, s *step, in client.CommitInput) (client.CommitR
 		if err != nil {
 			return err
 		}
-		changes, err := r.Difference(ctx, from, id)
-		if err != nil {
-			return err
-		}
-		result = git.Summary(changes)
-		result.Head, result.Tree = id, tree
 		s.progress("pushes the commit")
-		return r.Push(ctx, git.Update{Branch: in.Branch, From: in.Expected, To: id})
+		pushed := make(chan error, 1)
+		go func() { pushed <- r.Push(ctx, git.Update{Branch: in.Branch, From: in.Expected, To: id}) }()
+		changes, err := r.Difference(ctx, from, id)
+		if err == nil {
+			result = git.Summary(changes)
+			result.Head, result.Tree = id, tree
+			_ = r.Keep(ctx, id) // else it is fetched when it is needed
+		}
+		return errors.Join(<-pushed, err)
 	})
 	return result, err
 }
@@ -68,7 +71,7 @@ func inspect(ctx context.Context, s *step, in client.InspectInput) (client.Inspe
 	var result client.InspectResult
 	err := s.work(ctx, func(r *git.Repository) error {
 		s.progress("fetches the repository")
-		if in.Branch != "" {
+		if in.Branch != "" && !r.Has(ctx, in.Head) {
 			if _, err := r.Branch(ctx, in.Branch); err != nil {
 				return err
 			}
@@ -87,15 +90,15 @@ func inspect(ctx context.Context, s *step, in client.InspectInput) (client.Inspe
 		}
 		s.progress("checks the guardrails")
 		var err error
-		result, err = guard(ctx, r, base, in.Head, in.Policy)
+		result, err = s.guard(ctx, r, base, in.Head, in.Policy)
 		return err
 	})
 	return result, err
 }
 
 // guard checks what head changes since its history parted from that of base: what base got in the meantime is not
-// the head's work.
-func guard(ctx context.Context, r *git.Repository, base, head string, p client.Policy) (client.InspectResult, error) {
+// the head's work. What was checked lately is not checked again.
+func (s *step) guard(ctx context.Context, r *git.Repository, base, head string, p client.Policy) (client.InspectResult, error) {
 	from, err := r.MergeBase(ctx, base, head)
 	if err != nil {
 		return client.InspectResult{}, err
@@ -103,5 +106,17 @@ func guard(ctx context.Context, r *git.Repository, base, head string, p client.P
 	if from == "" {
 		return client.InspectResult{}, fail(client.Permanent, client.CodeChange, "The branch and its target have no commit in common.")
 	}
-	return guardrail.Inspect(ctx, r, from, head, p)
+	sha, err := policy.SHA(p)
+	if err != nil {
+		return client.InspectResult{}, err
+	}
+	key := [3]string{from, head, sha}
+	if result, known := s.inspected.Get(key); known {
+		return result, nil
+	}
+	result, err := guardrail.Inspect(ctx, r, from, head, p)
+	if err == nil {
+		s.inspected.Add(key, result)
+	}
+	return result, err
 }

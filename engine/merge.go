@@ -39,7 +39,7 @@ func ready(ctx context.Context, s *step, in client.ReadyInput) (client.ReadyResu
 			return err
 		}
 		s.progress("checks the guardrails")
-		if result.Guardrails, err = guard(ctx, r, result.Base, in.Head, result.Policy); err != nil {
+		if result.Guardrails, err = s.guard(ctx, r, result.Base, in.Head, result.Policy); err != nil {
 			return err
 		}
 		return s.candidate(ctx, r, in, &result)
@@ -231,7 +231,7 @@ func (s *step) mayMerge(ctx context.Context, in client.MergeInput, pr *client.Pu
 func (s *step) mergedByHost(ctx context.Context, in client.MergeInput, pr *client.PullRequest) (client.MergeResult, error) {
 	result := client.MergeResult{By: pr.By}
 	err := s.work(ctx, func(r *git.Repository) error {
-		base, err := r.Branch(ctx, in.Base)
+		base, err := r.Fetch(ctx, in.Base)
 		if err != nil {
 			return err
 		}

@@ -130,6 +130,7 @@ func TestFullEngineSaysWhenToComeAgain(t *testing.T) {
 	for range maxWorkspace {
 		<-came
 	}
+	b.steps.slots.wait = 0
 	_, err := b.tryLook(client.LookInput{Base: "main"})
 	require.Equal(t, busySeconds, requireCode(t, err, client.Transient, client.CodeBusy).RetryAfter)
 	release()
@@ -140,12 +141,32 @@ func TestFullEngineSaysWhenToComeAgain(t *testing.T) {
 	b.look(t, client.LookInput{Base: "main"})
 }
 
+func TestSlotsAreWaitedFor(t *testing.T) {
+	t.Parallel()
+	s := slots{wait: time.Minute}
+	var releases []func()
+	for range maxWorkspace {
+		releases = append(releases, s.take(t.Context(), "a", "b", false))
+	}
+	got := make(chan func())
+	for range 2 {
+		go func() { got <- s.take(t.Context(), "a", "b", false) }()
+	}
+	releases[0]()
+	(<-got)()
+	(<-got)()
+	ctx, cancel := context.WithCancel(t.Context())
+	s.take(t.Context(), "a", "b", false)
+	cancel()
+	require.Nil(t, s.take(ctx, "a", "b", false))
+}
+
 func TestSlotsAreShared(t *testing.T) {
 	t.Parallel()
 	var s slots
 	var releases []func()
 	take := func(workspace, repository string, ofRun bool) bool {
-		release := s.take(workspace, repository, ofRun)
+		release := s.take(t.Context(), workspace, repository, ofRun)
 		if release != nil {
 			releases = append(releases, release)
 		}

@@ -57,12 +57,14 @@ type Steps struct {
 	log     *slog.Logger
 	beat    time.Duration // longest time between the lines of an answer
 
-	contained *lru.Cache[[2]string, bool] // whether the first commit contains the second
+	contained *lru.Cache[[2]string, bool]                 // whether the first commit contains the second
+	inspected *lru.Cache[[3]string, client.InspectResult] // by the two commits and the hash of the policy
 }
 
 const (
 	heartbeat    = 5 * time.Second
 	rememberHead = 8192
+	rememberLook = 128 // whose findings and files take up to 100 KiB each
 
 	defaultSeconds = 120
 	maxSeconds     = 50 * 60
@@ -89,7 +91,14 @@ func OpenSteps(ctx context.Context, cfg Config, log *slog.Logger) (*Steps, error
 	if err != nil {
 		return nil, err
 	}
-	return &Steps{mirrors: mirrors, network: codehost.NewNetwork(cfg.AllowLocal), log: log, beat: heartbeat, contained: contained}, nil
+	inspected, err := lru.New[[3]string, client.InspectResult](rememberLook)
+	if err != nil {
+		return nil, err
+	}
+	return &Steps{
+		mirrors: mirrors, network: codehost.NewNetwork(cfg.AllowLocal), slots: slots{wait: slotWait}, log: log, beat: heartbeat,
+		contained: contained, inspected: inspected,
+	}, nil
 }
 
 // Close gives back the folder and the connections. No step may run.

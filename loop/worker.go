@@ -88,20 +88,32 @@ func (s *Scheduler) Run(ctx context.Context) {
 		group.Go(func() { s.work(ctx) })
 	}
 	group.Go(func() { s.watch(ctx) })
+	group.Go(func() { s.poll(ctx) })
 	group.Wait()
+}
+
+// poll wakes a worker now and then, which wakes others if there is work.
+func (s *Scheduler) poll(ctx context.Context) {
+	ticker := time.NewTicker(pollEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			s.notify()
+		}
+	}
 }
 
 // work moves one due run after the other.
 func (s *Scheduler) work(ctx context.Context) {
-	ticker := time.NewTicker(pollEvery)
-	defer ticker.Stop()
 	for ctx.Err() == nil {
 		if s.Ready() && s.round(ctx) {
 			continue
 		}
 		select {
 		case <-ctx.Done():
-		case <-ticker.C:
 		case <-s.wake:
 		}
 	}

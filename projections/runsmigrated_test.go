@@ -32,7 +32,7 @@ func TestMigratedRunsEqualTheLog(t *testing.T) {
 	want := world.Dump(t, w.DB, "runs")
 
 	_, err = w.DB.Exec(t.Context(), `
-		alter table runs drop column wait_code, drop column wait_detail, drop column wait_since, drop column open_jobs,
+		alter table runs drop column wait_code, drop column wait_detail, drop column wait_since, drop column open_jobs, drop column tidied,
 			drop column branch, drop column budget_cents, drop column budget_compute_ms, drop column budget_rounds,
 			drop column job_rounds, drop column waits_for, drop column round;
 		create index runs_active on runs (workspace_id, stage, created_at, run_id) where active`)

@@ -67,7 +67,7 @@ func banner(a addresses, runner registeredRunner, f *folder) (string, error) {
 	fmt.Fprintf(&b, `
 The service runs. Ctrl-C stops it.
 
-  In a browser, to sign in as any of the demonstration's people, and to queue an issue of acme/hello:
+  In a browser, to sign in as any of the demonstration's people, and to queue an issue on the page Backlog:
 
              %[8]s/
 

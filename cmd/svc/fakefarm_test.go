@@ -79,10 +79,18 @@ func fakeFarm(mux *http.ServeMux) {
 	})
 }
 
-// fakeRepos has the routes of repositories. One is connected, and one refuses.
+// fakeRepos has the routes of repositories. One is paused, and one was at another address.
 func fakeRepos(mux *http.ServeMux, reply func(http.ResponseWriter, int, any)) {
 	mux.HandleFunc("GET /api/v1/repos", func(w http.ResponseWriter, _ *http.Request) {
-		reply(w, http.StatusOK, map[string]any{"items": []any{map[string]any{"name": "acme/units", "status": "paused"}}})
+		reply(w, http.StatusOK, map[string]any{"items": []any{
+			map[string]any{"id": "id-1", "name": "acme/units", "status": "paused", "webUrl": os.Getenv("SVC_OAUTH_URL") + "/acme/units"},
+			map[string]any{"id": "id-2", "name": "acme/hello", "status": "active", "webUrl": "http://127.0.0.1:1/acme/hello"},
+			map[string]any{"id": "id-3", "name": "acme/hello", "status": "disconnected", "webUrl": "http://127.0.0.1:2/acme/hello"},
+		}})
+	})
+	mux.HandleFunc("DELETE /api/v1/repos/{id}", func(w http.ResponseWriter, r *http.Request) {
+		_ = noteTo(".repos", r.PathValue("id")+" "+r.URL.Query().Get("name"))
+		reply(w, http.StatusOK, map[string]string{})
 	})
 	mux.HandleFunc("POST /api/v1/repos", func(w http.ResponseWriter, r *http.Request) {
 		text, _ := io.ReadAll(r.Body)

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -43,31 +45,48 @@ func (s *stack) connectRepos(ctx context.Context, by person) error {
 			s.runner.Sandboxes = r.Sandboxes
 		}
 	}
-	var known struct{ Items []struct{ Name string } }
+	var known struct{ Items []knownRepo }
 	if err := o.get(ctx, "/api/v1/repos", &known); err != nil {
 		return err
 	}
 	for _, name := range demoRepos {
-		if slices.ContainsFunc(known.Items, func(r struct{ Name string }) bool { return r.Name == name }) {
-			continue // also one that somebody disconnected
-		}
-		s.say("connecting " + name)
-		if err := s.connectRepo(ctx, o, name); err != nil {
+		if err := s.connectOnce(ctx, o, name, known.Items); err != nil {
 			return err
 		}
 	}
 	return o.post(ctx, "/api/auth/sign-out", map[string]string{}, nil) // leaves no session behind
 }
 
+// A knownRepo is a repository that the workspace knows.
+type knownRepo struct{ ID, Name, Status, WebURL string }
+
+// connectOnce connects a repository, unless it is or was connected. It disconnects what was at another address of the
+// code host.
+func (s *stack) connectOnce(ctx context.Context, o *owner, name string, known []knownRepo) error {
+	place := s.codeHostURL() + "/" + name
+	if slices.ContainsFunc(known, func(r knownRepo) bool { return r.WebURL == place }) {
+		return nil
+	}
+	for _, r := range known {
+		if r.Name == name && r.Status != "disconnected" && strings.HasPrefix(r.WebURL, "http://") {
+			if err := o.send(ctx, http.MethodDelete, "/api/v1/repos/"+r.ID+"?name="+url.QueryEscape(name), http.NoBody, nil); err != nil {
+				return fmt.Errorf("disconnect %s: %w", name, err)
+			}
+		}
+	}
+	s.say("connecting " + name)
+	return s.connectRepo(ctx, o, place)
+}
+
 // connectRepo connects a repository whose runs have to pass its test.sh.
-func (s *stack) connectRepo(ctx context.Context, o *owner, name string) error {
+func (s *stack) connectRepo(ctx context.Context, o *owner, place string) error {
 	sandbox := "none"
 	if slices.Contains(s.runner.Sandboxes, "bubblewrap") {
 		sandbox = "bubblewrap"
 	}
 	type object = map[string]any
 	err := o.post(ctx, "/api/v1/repos", object{
-		"url": s.codeHostURL() + "/" + name, "credential": s.secrets.CodeHostToken, "readCredential": s.secrets.CodeHostReadToken,
+		"url": place, "credential": s.secrets.CodeHostToken, "readCredential": s.secrets.CodeHostReadToken,
 		"settings": object{"mayAllowOnce": true, "requiredJobs": []object{{
 			"name": "test", "steps": []object{{"name": "test", "run": "./test.sh"}}, "sandbox": object{"kind": sandbox}, "runSeconds": 300,
 		}}},
@@ -76,7 +95,7 @@ func (s *stack) connectRepo(ctx context.Context, o *owner, name string) error {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("connect %s: %w", name, err)
+		return fmt.Errorf("connect %s: %w", place, err)
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -146,7 +147,31 @@ func (r *Repository) Write(ctx context.Context, c Commit) (string, error) {
 	}
 	message := strings.TrimSpace(strings.ReplaceAll(c.Message, "\x00", "")) + "\n"
 	id, err := run(ctx, command{args: args, dir: r.dir, env: env, in: strings.NewReader(message)})
-	return strings.TrimSpace(id), err
+	if id = strings.TrimSpace(id); err == nil {
+		r.objects[id] = object{c.Tree, c.Parents, message}
+	}
+	return id, err
+}
+
+// Keep copies a commit of the quarantine into the mirror, so that it need not be fetched. Its parents are there. It is
+// checked as it would be on a fetch.
+func (r *Repository) Keep(ctx context.Context, commit string) error {
+	o, err := r.object(ctx, commit)
+	if err != nil {
+		return err
+	}
+	wanted := commit + "\n"
+	for _, p := range o.parents {
+		wanted += "^" + p + "\n"
+	}
+	pack, err := run(ctx, command{
+		args: []string{"pack-objects", "--revs", "--stdout", "--quiet"}, dir: r.dir, env: r.quarantine, in: strings.NewReader(wanted),
+	})
+	if err != nil {
+		return err
+	}
+	_, err = run(ctx, command{args: []string{"index-pack", "--stdin", "--strict"}, dir: r.dir, in: strings.NewReader(pack)})
+	return err
 }
 
 func parseAuthor(text string) (name, address string, ok bool) {
@@ -156,9 +181,40 @@ func parseAuthor(text string) (name, address string, ok bool) {
 	return name, address, found && closed && after == "" && name != "" && address != "" && !strings.ContainsAny(text, "\n\r\x00")
 }
 
+// An object is what a commit says.
+type object struct {
+	tree    string
+	parents []string
+	message string
+}
+
+// object reads a commit once in a step.
+func (r *Repository) object(ctx context.Context, commit string) (o object, err error) {
+	if o, known := r.objects[commit]; known {
+		return o, nil
+	}
+	text, err := r.git(ctx, "cat-file", "commit", commit)
+	if err != nil {
+		return o, err
+	}
+	head, message, _ := strings.Cut(text, "\n\n")
+	o.message = message
+	for line := range strings.SplitSeq(head, "\n") {
+		switch name, value, _ := strings.Cut(line, " "); name {
+		case "tree":
+			o.tree = value
+		case "parent":
+			o.parents = append(o.parents, value)
+		}
+	}
+	r.objects[commit] = o
+	return o, nil
+}
+
 // Tree returns the tree of a commit.
 func (r *Repository) Tree(ctx context.Context, commit string) (string, error) {
-	return r.line(ctx, "rev-parse", "--verify", "--quiet", commit+"^{tree}")
+	o, err := r.object(ctx, commit)
+	return o.tree, err
 }
 
 // EmptyTree makes a tree without files.
@@ -169,18 +225,17 @@ func (r *Repository) EmptyTree(ctx context.Context) (string, error) {
 
 // FirstParent returns the first parent of a commit, "" if it has none.
 func (r *Repository) FirstParent(ctx context.Context, commit string) (string, error) {
-	ids, err := r.line(ctx, "rev-list", "--parents", "--max-count=1", commit)
-	if fields := strings.Fields(ids); err == nil && len(fields) > 1 {
-		return fields[1], nil
+	o, err := r.object(ctx, commit)
+	if err != nil || len(o.parents) == 0 {
+		return "", err
 	}
-	return "", err
+	return o.parents[0], nil
 }
 
 // Message returns the message of a commit.
 func (r *Repository) Message(ctx context.Context, commit string) (string, error) {
-	text, err := r.git(ctx, "cat-file", "commit", commit)
-	_, message, _ := strings.Cut(text, "\n\n")
-	return message, err
+	o, err := r.object(ctx, commit)
+	return o.message, err
 }
 
 // Committer returns who made a commit: name <address>.
@@ -190,6 +245,12 @@ func (r *Repository) Committer(ctx context.Context, commit string) (string, erro
 
 // Contains reports whether the history of commit has ancestor.
 func (r *Repository) Contains(ctx context.Context, commit, ancestor string) (bool, error) {
+	if commit == ancestor {
+		return true, nil
+	}
+	if is, err := r.isParent(ctx, commit, ancestor); err != nil || is { // the other way round, as it mostly is
+		return false, err
+	}
 	_, err := r.git(ctx, "merge-base", "--is-ancestor", ancestor, commit)
 	if e, ok := errors.AsType[*Error](err); ok && e.Code == 1 {
 		return false, nil
@@ -197,8 +258,17 @@ func (r *Repository) Contains(ctx context.Context, commit, ancestor string) (boo
 	return err == nil, err
 }
 
+// isParent reports whether a commit has a parent.
+func (r *Repository) isParent(ctx context.Context, parent, commit string) (bool, error) {
+	o, err := r.object(ctx, commit)
+	return slices.Contains(o.parents, parent), err
+}
+
 // MergeBase returns where two histories part, "" if they have nothing in common.
 func (r *Repository) MergeBase(ctx context.Context, a, b string) (string, error) {
+	if is, err := r.isParent(ctx, a, b); err != nil || is {
+		return a, err
+	}
 	id, err := r.line(ctx, "merge-base", a, b)
 	if e, ok := errors.AsType[*Error](err); ok && e.Code == 1 {
 		return "", nil
@@ -225,6 +295,10 @@ const maxWay = 200
 
 // Merge returns the tree of merging head into base, or the paths that conflict.
 func (r *Repository) Merge(ctx context.Context, base, head string) (tree string, conflicts []string, err error) {
+	if is, err := r.isParent(ctx, base, head); err != nil || is { // it has all of base
+		tree, err := r.Tree(ctx, head)
+		return tree, nil, err
+	}
 	text, err := r.git(ctx, "merge-tree", "--write-tree", "--name-only", "--no-messages", "-z", base, head)
 	e, failed := errors.AsType[*Error](err)
 	switch {

@@ -1,5 +1,5 @@
 // Package git does the engine's work on git objects: copies of repositories, changes and commits that
-// never enter these copies, merges, and what branches are at a code host.
+// enter these copies only once they are checked, merges, and what branches are at a code host.
 //
 // Git runs without anybody's configuration, hooks, terminal or work tree. It receives the credential
 // in its environment alone, bound to the address of the repository.

@@ -173,6 +173,7 @@ type Repository struct {
 	step       string
 	quarantine []string // variables
 	remote     Remote
+	objects    map[string]object // commits that were read
 }
 
 func quarantined(dir, step string, remote Remote) (*Repository, error) {
@@ -180,7 +181,7 @@ func quarantined(dir, step string, remote Remote) (*Repository, error) {
 	if err := os.MkdirAll(objects, 0o700); err != nil {
 		return nil, fmt.Errorf("quarantine: %w", err)
 	}
-	return &Repository{dir: dir, step: step, remote: remote, quarantine: []string{
+	return &Repository{dir: dir, step: step, remote: remote, objects: map[string]object{}, quarantine: []string{
 		"GIT_OBJECT_DIRECTORY=" + objects,
 		"GIT_ALTERNATE_OBJECT_DIRECTORIES=" + filepath.Join(dir, "objects"),
 		"GIT_INDEX_FILE=" + filepath.Join(step, "index"),
@@ -234,6 +235,21 @@ func (r *Repository) Branches(ctx context.Context, names ...string) (map[string]
 	return heads, nil
 }
 
+// Fetch is [Repository.Branch] for a branch that has moved: it fetches without asking before.
+func (r *Repository) Fetch(ctx context.Context, name string) (string, error) {
+	if !ValidBranch(name) {
+		return "", invalidBranch(name)
+	}
+	err := r.fetch(ctx, "+refs/heads/"+name+":"+tracking(name))
+	if f, ok := errors.AsType[*client.Failure](err); ok && f.Code == client.CodeMissingCommit {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	return r.line(ctx, "rev-parse", "--verify", "--quiet", tracking(name))
+}
+
 // tracking returns the mirror's ref of a branch, which is no prefix of another's.
 func tracking(branch string) string {
 	sum := sha256.Sum256([]byte(branch))
@@ -268,7 +284,7 @@ func missing(id string) error {
 
 // Has reports whether the mirror has a commit with its history.
 func (r *Repository) Has(ctx context.Context, id string) bool {
-	_, err := r.git(ctx, "cat-file", "-e", id+"^{commit}")
+	_, err := r.object(ctx, id)
 	return err == nil
 }
 

@@ -67,58 +67,44 @@ func (x *execution) checkout(killed, stopping context.Context) wire.Event {
 		return wire.Event{Outcome: failed, Reason: "checkout_failed"}
 	}
 	address, env := x.gitEnv(s.URL)
-	var said string // output of the last command
-	run := func(args ...string) (wire.Event, bool) {
-		r, text, err := x.runGit(killed, stopping, sandbox.Command{Args: append([]string{"git"}, args...), Env: env, Unsandboxed: true})
-		said = text
-		if err != nil {
-			x.notice("check out: " + err.Error())
-			return wire.Event{Outcome: infra, Reason: "checkout_failed"}, false
-		}
-		e := endOf(r, true)
-		return e, e.Outcome == succeeded
+	what, want := s.Ref, "FETCH_HEAD"
+	if s.Commit != "" {
+		what, want = s.Commit, s.Commit
 	}
-	fetch := []string{"fetch", "--quiet", "--no-tags", "--no-recurse-submodules", "--depth=1", address}
-	commands := [][]string{
-		{"init", "--quiet", "--template=", "."},
-		{"remote", "add", "origin", address},
+	e, said := x.runGit(killed, stopping, env, checkoutScript, address, what, want)
+	if e.Outcome == failed && e.SignalReason == "" && s.Ref != "" && s.Commit != "" { // the server may not allow to fetch a commit
+		e, said = x.runGit(killed, stopping, env, refScript, address, s.Ref, want)
 	}
-	for _, c := range commands {
-		if e, ok := run(c...); !ok {
-			return checkoutFailure(e, said)
-		}
+	if e.Outcome == succeeded {
+		return wire.Event{Outcome: succeeded}
 	}
-	what, want := s.Ref, s.Commit
-	if want != "" {
-		what = want
-	}
-	e, ok := run(append(fetch, what)...)
-	if !ok && e.SignalReason == "" && s.Ref != "" && want != "" { // the server may not allow to fetch a commit
-		e, ok = run("fetch", "--quiet", "--no-tags", "--no-recurse-submodules", address, s.Ref)
-	}
-	if !ok {
-		return checkoutFailure(e, said)
-	}
-	if want == "" {
-		want = "FETCH_HEAD"
-	}
-	if e, ok := run("checkout", "--quiet", "--detach", want); !ok {
-		return checkoutFailure(e, said)
-	}
-	return wire.Event{Outcome: succeeded}
+	return checkoutFailure(e, said)
 }
 
-// runGit is runMasked, and also returns the end of what the command wrote.
-func (x *execution) runGit(killed, stopping context.Context, c sandbox.Command) (sandbox.Result, string, error) {
+// The scripts of a checkout have an address, what to fetch and what to check out as arguments. Each is one command for the
+// sandbox, since starting one takes as long as git.
+const (
+	checkoutScript = `git init --quiet --template= . && git remote add origin "$1" &&
+git fetch --quiet --no-tags --no-recurse-submodules --depth=1 "$1" "$2" && exec git checkout --quiet --detach "$3"`
+	refScript = `git fetch --quiet --no-tags --no-recurse-submodules "$1" "$2" && exec git checkout --quiet --detach "$3"`
+)
+
+// runGit runs a script of git commands. It returns how it ended, and the end of what it wrote.
+func (x *execution) runGit(killed, stopping context.Context, env []string, script string, args ...string) (wire.Event, string) {
 	var end tail
 	masked := x.masks.NewWriter(io.MultiWriter(x.out, &end))
-	c.Output = masked
-	r, err := x.job.Run(killed, stopping, c)
+	r, err := x.job.Run(killed, stopping, sandbox.Command{
+		Args: append([]string{"sh", "-c", script, "git"}, args...), Env: env, Output: masked, Unsandboxed: true,
+	})
 	err = errors.Join(err, masked.Close())
 	x.out.flush()
 	x.cpu += r.CPU
 	x.maxRSS = max(x.maxRSS, r.MaxRSS)
-	return r, string(end), err
+	if err != nil {
+		x.notice("check out: " + err.Error())
+		return wire.Event{Outcome: infra, Reason: "checkout_failed"}, ""
+	}
+	return endOf(r, true), string(end)
 }
 
 // A tail keeps the end of what is written.

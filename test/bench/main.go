@@ -72,6 +72,10 @@ var benches = []bench{
 	{"ui_page", "≥ 0.5", atLeast(0.5), uiPage},
 	{"ui_first_byte", "≤ 1 (of 10 ms)", atMost(1), uiFirstByte},
 	{"ui_live", "≤ 1 (p99 of 500 ms)", atMost(1), uiLive},
+	{"run_loop", "≤ 2", atMost(2), runLoop},
+	{"run_many", "≤ 1.5", atMost(1.5), runMany},
+	{"run_idle", "≤ 1 (of 1 % of a processor)", atMost(1), runIdle},
+	{"step_commit", "≤ 1.2", atMost(1.2), stepCommit},
 	{"idle", "≤ 1 (of 40 MiB, 300 ms)", atMost(1), idle},
 }
 

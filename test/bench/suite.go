@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -175,6 +176,33 @@ func compare(ctx context.Context, ours, theirs turnFunc) (r result, err error) {
 	r.Note = map[string]any{
 		"ours": int(median(rates[0])), "ours_cpu": median(each[0]).Round(100 * time.Nanosecond).String(),
 		"theirs": int(median(rates[1])), "theirs_cpu": median(each[1]).Round(100 * time.Nanosecond).String(),
+	}
+	return r, ctx.Err()
+}
+
+// compareTimes is like [compare] for few operations that take long: a ratio is how much longer ours takes.
+func compareTimes(ctx context.Context, ours, theirs turnFunc) (r result, err error) {
+	var ms [2][]float64
+	var each [2][]time.Duration
+	for i := range *rounds + 1 {
+		for side, turn := range []turnFunc{ours, theirs} {
+			x, err := timeTurn(turn)
+			if err != nil {
+				return r, err
+			}
+			if i > 0 {
+				ms[side], each[side] = append(ms[side], 1000/x.rate), append(each[side], x.cpuEach)
+			}
+		}
+		if i > 0 {
+			r.Ratios = append(r.Ratios, ms[0][i-1]/ms[1][i-1])
+			r.CPURatios = append(r.CPURatios, float64(each[0][i-1])/float64(each[1][i-1]))
+		}
+	}
+	r.Note = map[string]any{
+		"fastest": twoDecimals(slices.Min(ms[0]) / slices.Min(ms[1])), // which other work on the machine disturbs least
+		"ours_ms": int(median(ms[0])), "ours_cpu": median(each[0]).Round(time.Millisecond).String(),
+		"theirs_ms": int(median(ms[1])), "theirs_cpu": median(each[1]).Round(time.Millisecond).String(),
 	}
 	return r, ctx.Err()
 }

@@ -110,6 +110,8 @@ const pages = [
   ["runner", "/w/acme/farm", ".runner-row .name a", { next: (page) => page.locator(".runner-row .name a").first().getAttribute("href") }],
   ["secrets", "/w/acme/farm/secrets", "#secret-name"],
   ["settings", "/w/acme/settings", ".settings-facts"],
+  ["repositories", "/w/acme/settings/repositories", ".repo-row"],
+  ["connect", "/w/acme/settings/repositories/new", "#repo-url"],
   ["new-workspace", "/new-workspace", "#new-slug"],
   ["audit", "/w/acme/audit?q=actor:ada@acme.example", "text=Role", { act: verify }],
   ["event", "/w/acme/audit", "text=Came online", { next: event }],

@@ -100,27 +100,27 @@ test("finished runs are paged", async () => {
 test("a run links to its issue, its pull request and its diff at the code host", async () => {
   const { page, open } = await visitor(browser, app, "ada");
   await open("/w/acme/needs");
-  const merge = page.locator(".decision", { hasText: "Merge #1293 “" });
-  const pull = await merge.getByRole("link", { name: "View PR #1293" }).getAttribute("href");
-  assert.match(pull, /^http:\/\/127\.0\.0\.1:\d+\/acme\/web\/pull\/1293$/);
-  await merge.getByRole("link", { name: "acme/web #293" }).click();
+  const merge = page.locator(".decision", { hasText: "Merge #1278 “" });
+  const pull = await merge.getByRole("link", { name: "View PR #1278" }).getAttribute("href");
+  assert.match(pull, /^http:\/\/127\.0\.0\.1:\d+\/acme\/web\/pull\/1278$/);
+  await merge.getByRole("link", { name: "acme/web #278" }).click();
   await page.waitForURL(/\/runs\/[0-9a-f-]{36}$/);
-  assert.equal(await page.getByRole("link", { name: "PR #1293" }).getAttribute("href"), pull);
+  assert.equal(await page.getByRole("link", { name: "PR #1278" }).getAttribute("href"), pull);
   assert.equal(await page.getByRole("link", { name: "View diff" }).getAttribute("href"), pull + "/files");
   const resources = page.getByRole("region", { name: "Resources" });
   await resources.getByText("of $5.00 budget").waitFor();
   await resources.getByText("of 30 min 0 s budget").or(resources.getByText("of 30 min budget")).waitFor();
   await page.getByRole("region", { name: "Guardrails" }).getByText(/^\d+ of 1,500 lines$/).waitFor();
-  await page.getByRole("link", { name: "acme/web #293" }).click();
-  await page.getByRole("heading", { name: "acme/web #293" }).waitFor();
-  assert.match(page.url(), /\/acme\/web\/issues\/293$/);
+  await page.getByRole("link", { name: "acme/web #278" }).click();
+  await page.getByRole("heading", { name: "acme/web #278" }).waitFor();
+  assert.match(page.url(), /\/acme\/web\/issues\/278$/);
   assert.equal(await page.evaluate(() => document.referrer), "");
 });
 
 test("a run links to its jobs, and they link back", async () => {
   const { page, open } = await visitor(browser, app, "ada");
   await open("/w/acme/runs");
-  await page.locator(".run", { hasText: "#294" }).getByRole("link").first().click();
+  await page.locator(".run", { hasText: "#280" }).getByRole("link").first().click();
   await page.waitForURL(/\/runs\/[0-9a-f-]{36}$/);
   const run = page.url();
   await page.getByRole("region", { name: "Resources" }).getByRole("link").first().click();
@@ -339,7 +339,7 @@ test("without scripts a decision can be answered", async () => {
   const before = await page.locator(".decision").count();
   assert.ok(before > 0);
   await page.locator(".decision form button:not([disabled])").first().click();
-  await page.getByText("Answered").waitFor();
+  await page.getByText("Answered:").waitFor();
   await page.waitForLoadState(); // the decisions are below the message
   assert.equal(await page.locator(".decision").count(), before - 1);
 });

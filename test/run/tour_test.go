@@ -179,7 +179,7 @@ func fieldNames(v any, at string) (list []string) {
 		}
 	default:
 		if stableFields.MatchString(at) {
-			list = append(list, fmt.Sprint(at, "=", v))
+			list = append(list, varyingParts.ReplaceAllString(fmt.Sprint(at, "=", v), "0"))
 		}
 	}
 	return list

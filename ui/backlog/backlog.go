@@ -71,7 +71,7 @@ func show(v *page.Visit) (page.Page, error) {
 
 // load reads a repository with its issues. That its code host or the engine is away is shown in their place.
 func (d *pageData) load(v *page.Visit, repo string) error {
-	return v.Load(func(ctx context.Context) (err error) {
+	err := v.Load(func(ctx context.Context) (err error) {
 		d.Repo, err = client.Decode[client.RepoDetail](v.API.GetRepo(ctx, repo, nil))
 		return err
 	}, func(ctx context.Context) (err error) {
@@ -87,6 +87,10 @@ func (d *pageData) load(v *page.Visit, repo string) error {
 		}
 		return err
 	})
+	if d.Repo.Kind == "git" {
+		d.Issues.Items = d.Runs.written()
+	}
+	return err
 }
 
 // isAway reports whether only the issues cannot be shown.
@@ -122,6 +126,15 @@ func loadRuns(ctx context.Context, v *page.Visit, repo string) (runsOf, error) {
 		out.active = list.Total
 	}
 	return out, nil
+}
+
+// written returns the newest issues that have or had a run.
+func (r runsOf) written() (list []client.BacklogIssue) {
+	for _, run := range r.byIssue {
+		list = append(list, client.BacklogIssue{IssueNumber: run.IssueNumber, Title: run.IssueTitle, CreatedAt: run.CreatedAt, RunId: &run.Id})
+	}
+	slices.SortFunc(list, func(a, b client.BacklogIssue) int { return cmp.Compare(b.IssueNumber, a.IssueNumber) })
+	return list[:min(len(list), perPage)]
 }
 
 // showRuns shows what the runs of the issues in the query do. The page asks for it when runs change, so that it does

@@ -29,9 +29,12 @@ func web() pageData {
 	d := pageData{Repos: []client.RepoRuns{{Id: "7", Name: "acme/web"}}}
 	d.Repo = client.RepoDetail{Id: "7", Name: "acme/web", Kind: "github", Settings: client.RepoSettings{MaxActive: 2}}
 	d.Issues = client.ListBacklogIssue{Total: 2, Items: []client.BacklogIssue{
-		{IssueNumber: 2, Title: "Second", Url: "https://host.example/2", Labels: []string{"bug", "Docs"}}, {IssueNumber: 1, Title: "First", Labels: []string{"bug"}},
+		{IssueNumber: 2, Title: "Second", Url: "https://host.example/2", Labels: []string{"bug", "Docs"}},
+		{IssueNumber: 1, Title: "First", Labels: []string{"bug"}},
 	}}
-	d.Runs = runsOf{active: 1, byIssue: map[int64]client.Run{1: {Id: "r1", Status: client.RunStatusCoding, StageLabel: "Implementing"}}}
+	d.Runs = runsOf{active: 1, byIssue: map[int64]client.Run{
+		1: {Id: "r1", IssueNumber: 1, Status: client.RunStatusCoding, StageLabel: "Implementing"},
+	}}
 	return d
 }
 
@@ -58,14 +61,18 @@ func TestStatesWithoutIssues(t *testing.T) {
 	require.Contains(t, render(t, client.YouRoleOwner, "?repo=7", d), "No open issues")
 	require.Contains(t, render(t, client.YouRoleOwner, "?repo=7&q=x", d), "No issues match")
 	for code, text := range map[string]string{
-		"engine_unavailable": "The engine is away", "code_host_unavailable": "The code host does not answer", "repo_credential_refused": "The code host refuses",
+		"engine_unavailable": "The engine is away", "code_host_unavailable": "The code host does not answer",
+		"repo_credential_refused": "The code host refuses",
 	} {
 		d.Away = &client.Refused{Code: code, Message: "It said so."}
 		require.True(t, isAway(d.Away))
 		require.Contains(t, render(t, client.YouRoleOwner, "?repo=7", d), text)
 	}
 	d.Away, d.Repo.Kind = nil, "git"
-	require.Contains(t, render(t, client.YouRoleOwner, "?repo=7", d), "Write an issue")
+	d.Issues.Items = d.Runs.written()
+	git := render(t, client.YouRoleOwner, "?repo=7", d)
+	require.Contains(t, git, "Write an issue")
+	require.Contains(t, git, `href="/w/acme/runs/r1"`)
 	d = web()
 	d.Repo.Pause = &client.Pause{Reason: "Freeze."}
 	paused := render(t, client.YouRoleOwner, "?repo=7", d)

@@ -3,7 +3,6 @@
 package dashboard
 
 import (
-	"context"
 	"net/http"
 	"net/url"
 	"slices"
@@ -26,30 +25,32 @@ func Routes() []page.Route {
 type pageData struct {
 	client.Dashboard
 	refreshSeconds string // the interval, a number
-	unconnected    bool   // whether no repository is connected
+	unconnected    bool   // whether there is neither a run nor a connected repository
 }
 
 const defaultRefresh = "15" // seconds
 
 func show(v *page.Visit) (page.Page, error) {
+	resp, err := v.API.GetDashboard(v.Context(), nil)
 	d := pageData{refreshSeconds: defaultRefresh}
-	err := v.Load(func(ctx context.Context) (err error) {
-		resp, err := v.API.GetDashboard(ctx, nil)
-		if err == nil {
-			if _, malformed := strconv.Atoi(resp.Header.Get("X-Svc-Poll-After")); malformed == nil {
-				d.refreshSeconds = resp.Header.Get("X-Svc-Poll-After")
-			}
+	if err == nil {
+		if _, malformed := strconv.Atoi(resp.Header.Get("X-Svc-Poll-After")); malformed == nil {
+			d.refreshSeconds = resp.Header.Get("X-Svc-Poll-After")
 		}
-		d.Dashboard, err = client.Decode[client.Dashboard](resp, err)
-		return err
-	}, func(ctx context.Context) error {
-		list, err := client.Decode[client.RepoList](v.API.ListRepos(ctx, nil))
-		d.unconnected = !slices.ContainsFunc(list.Items, func(r client.RepoRuns) bool {
-			return r.Status == client.RepoRunsStatusActive || r.Status == client.RepoRunsStatusPaused
-		})
-		return err
-	})
+	}
+	d.Dashboard, err = client.Decode[client.Dashboard](resp, err)
+	if err == nil && len(d.Recent) == 0 {
+		d.unconnected, err = hasNoRepo(v)
+	}
 	return page.Page{Title: "Dashboard", NavEntry: "dashboard", Main: view(v, d)}, err
+}
+
+// hasNoRepo reports whether no repository is connected. Only a workspace without runs asks.
+func hasNoRepo(v *page.Visit) (bool, error) {
+	list, err := client.Decode[client.RepoList](v.API.ListRepos(v.Context(), nil))
+	return !slices.ContainsFunc(list.Items, func(r client.RepoRuns) bool {
+		return r.Status == client.RepoRunsStatusActive || r.Status == client.RepoRunsStatusPaused
+	}), err
 }
 
 // dependencies returns the dependencies in the order in which a request uses them.

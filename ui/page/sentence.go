@@ -42,9 +42,10 @@ var fields = map[string]string{
 	"issueNumber": "The issue number", "labels": "Labels", "limit": "The page", "name": "The name", "note": "The text",
 	"offset": "The page", "password": "The password", "q": "The search", "reason": "The reason", "repo": "The repository",
 	"repoId": "The repository", "role": "The role", "scopes": "Scopes", "seq": "The event", "slug": "The slug", "title": "The title",
-	"branch": "The branch", "credential": "The credential", "implementer": "The implementer", "kind": "The code host", "maxActive": "Active runs",
-	"maxFiles": "Files", "maxLines": "Lines", "protectedPaths": "Protected paths", "readCredential": "The credential for build machines",
-	"requiredJobs": "Required jobs", "rounds": "Rounds", "cents": "The budget", "url": "The address",
+	"branch": "The branch", "credential": "The credential", "implementer": "The implementer", "kind": "The code host",
+	"maxActive": "Active runs", "maxFiles": "Files", "maxLines": "Lines", "protectedPaths": "Protected paths",
+	"readCredential": "The credential for build machines",
+	"requiredJobs":   "Required jobs", "rounds": "Rounds", "cents": "The budget", "url": "The address",
 	"to":    "The time",
 	"token": "The session", "toSeq": "The last event", "value": "The value",
 }

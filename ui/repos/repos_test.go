@@ -48,7 +48,8 @@ func TestHealth(t *testing.T) {
 		{client.RepoRuns{Status: active, Ok: new(false)}, "The credential may only read.", kit.Bad, "Lacking", "The credential may only read."},
 		{client.RepoRuns{Status: active, Ok: new(false)}, "", kit.Bad, "Lacking", "Runs cannot work on it. Its page says why."},
 		{client.RepoRuns{Status: client.RepoRunsStatusPaused, PauseReason: new("Freeze.")}, "", kit.Warn, "Paused", "Freeze."},
-		{client.RepoRuns{Status: client.RepoRunsStatusDisconnected}, "", kit.Plain, "Disconnected", "Its runs stay listed. It can be connected again."},
+		{client.RepoRuns{Status: client.RepoRunsStatusDisconnected}, "", kit.Plain, "Disconnected",
+			"Its runs stay listed. It can be connected again."},
 		{client.RepoRuns{Status: client.RepoRunsStatusUnconnected}, "", kit.Plain, "Unconnected", "Only earlier runs name it."},
 	} {
 		h := healthOf(c.repo, c.lacking)
@@ -79,7 +80,8 @@ func TestWaitingRunsAreCountedByRepository(t *testing.T) {
 	t.Parallel()
 	approval := client.RunWaitsForMergeApproval
 	runs := []client.Run{
-		{Repo: client.Repo{Id: "1"}, WaitsFor: &approval}, {Repo: client.Repo{Id: "1"}, Wait: &client.RunWait{Code: "slot"}}, {Repo: client.Repo{Id: "2"}},
+		{Repo: client.Repo{Id: "1"}, WaitsFor: &approval},
+		{Repo: client.Repo{Id: "1"}, Wait: &client.RunWait{Code: "slot"}}, {Repo: client.Repo{Id: "2"}},
 	}
 	require.Equal(t, map[string]int64{"1": 2}, countWaiting(runs))
 }
@@ -93,7 +95,9 @@ func TestRefusedConnectionKeepsNoCredential(t *testing.T) {
 			{"id":"push","status":"lacking","text":"The credential may only read.","remedy":"Give it more.","url":"https://host.example/mend"}]}}`))
 	}))
 	defer rest.Close()
-	form := url.Values{"url": {"https://host.example/acme/web"}, "kind": {"github"}, "credential": {"s3cret-1"}, "read-credential": {"s3cret-2"}}
+	form := url.Values{
+		"url": {"https://host.example/acme/web"}, "kind": {"github"}, "credential": {"s3cret-1"}, "read-credential": {"s3cret-2"},
+	}
 	v := visit(client.YouRoleOwner, form)
 	v.API = client.NewService(rest.URL).NewSession(v.Request, "acme")
 	_, err := connect(v)

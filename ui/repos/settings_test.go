@@ -17,7 +17,8 @@ func everySetting() client.RepoSettings {
 		Branch: "trunk", Landing: client.RepoSettingsLandingExact, Method: client.RepoSettingsMethodSquash, MaxActive: 3, Rounds: 2, Cents: 250,
 		MaxFiles: 9, MaxLines: 90, MayAllowOnce: true, ApproverNotQueuer: true, ProtectedPaths: []string{"deploy/**", "a b/*"},
 		Implementer: client.RepoImplementer{
-			Kind: client.Command, Run: new("set -e\n./agent.sh"), Secrets: &[]string{"KEY", "OTHER"}, RunSeconds: new(int64(90)), IdleSeconds: new(int64(7)),
+			Kind: client.Command, Run: new("set -e\n./agent.sh"), Secrets: &[]string{"KEY", "OTHER"},
+			RunSeconds: new(int64(90)), IdleSeconds: new(int64(7)),
 		},
 		RequiredJobs: []client.RequiredJob{{
 			Name: "test", Labels: &[]string{"os=linux"}, SecretsBeforeApproval: new(true), Secrets: &[]string{"NPM"},
@@ -30,7 +31,8 @@ func everySetting() client.RepoSettings {
 }
 
 var (
-	fieldPattern = regexp.MustCompile(`(?s)<input[^>]*?name="([^"]*)"[^>]*>|<textarea[^>]*?name="([^"]*)"[^>]*>([^<]*)</textarea>|<select[^>]*?name="([^"]*)".*?</select>`)
+	fieldPattern = regexp.MustCompile(`(?s)<input[^>]*?name="([^"]*)"[^>]*>|` +
+		`<textarea[^>]*?name="([^"]*)"[^>]*>([^<]*)</textarea>|<select[^>]*?name="([^"]*)".*?</select>`)
 	valuePattern = regexp.MustCompile(`value="([^"]*)"`)
 	chosen       = regexp.MustCompile(`value="([^"]*)" selected`)
 )

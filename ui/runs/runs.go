@@ -108,6 +108,19 @@ func (f queueForm) submit(v *page.Visit) error {
 	return client.CheckResponse(v.API.QueueIssue(v.Context(), &client.QueueIssueParams{IdempotencyKey: v.IdempotencyKey()}, body))
 }
 
+// repoLabel returns the name of a repository, told apart from that of a connected one of the same name.
+func (d listData) repoLabel(r client.RepoRuns) string {
+	if r.Status != client.RepoRunsStatusUnconnected && r.Status != client.RepoRunsStatusDisconnected {
+		return r.Name
+	}
+	for _, other := range d.Repos {
+		if other.Name == r.Name && other.Id != r.Id {
+			return r.Name + " (not connected)"
+		}
+	}
+	return r.Name
+}
+
 // summary describes how many runs are active, waiting and stuck.
 func (d listData) summary() string {
 	var waiting, stuck int64

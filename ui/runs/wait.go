@@ -62,7 +62,8 @@ func waitIcon(w client.RunWait) string {
 
 // retry queues the issue of an ended run once more, and leads to the new run.
 func retry(v *page.Visit) (page.Notice, error) {
-	r, err := client.Decode[client.Run](v.API.RetryRun(v.Context(), v.PathValue("id"), &client.RetryRunParams{IdempotencyKey: v.IdempotencyKey()}))
+	params := client.RetryRunParams{IdempotencyKey: v.IdempotencyKey()}
+	r, err := client.Decode[client.Run](v.API.RetryRun(v.Context(), v.PathValue("id"), &params))
 	return page.Notice{Text: "Queued again. This is the new run.", To: v.Path("runs", r.Id)}, err
 }
 

@@ -50,7 +50,8 @@ func TestUnknownCost(t *testing.T) {
 
 func TestMerge(t *testing.T) {
 	t.Parallel()
-	d := runData{RunDetail: client.RunDetail{Merge: &client.RunMerge{Commit: "4be7a90c15d2", Base: "abc1234def", Method: client.RunMergeMethodMerge}}}
+	var d runData
+	d.Merge = &client.RunMerge{Commit: "4be7a90c15d2", Base: "abc1234def", Method: client.RunMergeMethodMerge}
 	tested := renderRun(t, "/w/acme/runs/7", d)
 	require.Contains(t, tested, "Tested against base")
 	require.Contains(t, tested, "abc1234<")
