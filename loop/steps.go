@@ -346,7 +346,8 @@ func (r *runner) merge(ctx context.Context, _ Step) ([]events.Event, error) {
 // tidy closes what is left at the code host.
 func (r *runner) tidy(ctx context.Context, _ Step) ([]events.Event, error) {
 	out, err := do[client.TidyInput, client.TidyResult](ctx, r, client.StepTidy, client.TidyInput{
-		Branch: r.branch(), Head: r.p.Head, Author: author, Lane: r.lane(), PullRequest: r.p.PullRequest, Close: r.p.Status != events.RunStatusMerged,
+		Branch: r.branch(), Head: r.p.Head, Author: author, Lane: r.lane(), PullRequest: r.p.PullRequest,
+		Close:   r.p.Status != events.RunStatusMerged,
 		Comment: r.ending(), Issue: r.p.Issue, Marker: r.marker(),
 	})
 	if err != nil {

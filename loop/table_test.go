@@ -173,7 +173,9 @@ func TestRunsThatWaitAreWoken(t *testing.T) {
 
 func TestFreeSlots(t *testing.T) {
 	s := newTable(t)
-	for _, key := range []string{events.RunSlotKey(1), events.RunSlotKey(2), events.RunSlotKey(4), events.RunSlotKey(10), events.RepoSlotKey(web, 3)} {
+	for _, key := range []string{
+		events.RunSlotKey(1), events.RunSlotKey(2), events.RunSlotKey(4), events.RunSlotKey(10), events.RepoSlotKey(web, 3),
+	} {
 		_, err := s.db.Exec(t.Context(), `insert into unique_keys (workspace_id, key, owner) values ($1, $2, $3)`, acme, key, ours)
 		require.NoError(t, err)
 	}

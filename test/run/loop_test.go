@@ -98,12 +98,6 @@ func (w *workshop) newProjectAt(t *testing.T, host *codeHost, name, kind string,
 	return p
 }
 
-// change changes the settings of the repository.
-func (p *project) change(s settings) {
-	p.t.Helper()
-	p.owner.expect(p.t, http.StatusOK, "PATCH", p.api("/repos/"+p.id), s)
-}
-
 // patchOf returns the body of an issue that carries a patch, which replaces a word of the project's file.
 func patchOf(word, by string) string {
 	lines, diff := strings.Split(strings.TrimSpace(words), "\n"), ""
@@ -239,13 +233,14 @@ func (r *loopRun) requireMerged(kind string, rounds int) {
 	kinds := kindsOf(events)
 	require.Equal(r.t, storyOf(kind, rounds), kinds)
 	e := r.host.counts(r.t, r.name)
-	require.Equal(r.t, rounds, e.Pushes["refs/heads/run/"+r.id], "%+v", e)
+	require.Equal(r.t, rounds+1, e.Pushes["refs/heads/run/"+r.id], "with that which deletes it: %+v", e)
 	pulls := 1
 	if kind == "git" {
 		pulls = 0
 	}
 	require.Equal(r.t, pulls, e.Pulls, "%+v", e)
 	require.Equal(r.t, pulls, e.Comments, "%+v", e)
+	require.Equal(r.t, pulls, e.Merges, "%+v", e)
 	require.Zero(r.t, e.PullsClosed, "%+v", e)
 	subjects := r.project.log("main")
 	require.Len(r.t, subjects, 2, "%q", subjects)

@@ -189,7 +189,8 @@ func conflictInLane(t *testing.T, w *workshop) {
 
 // budgetUsed spends the budget in a round that fails.
 func budgetUsed(t *testing.T, w *workshop) {
-	s := requires("false").byCommand(`date +%N >words.txt; echo '{"status":"done","summary":"So.","cost":{"cents":40}}' >"$SVC_OUT/outcome.json"`)
+	s := requires("false").byCommand(`date +%N >words.txt
+		echo '{"status":"done","summary":"So.","cost":{"cents":40}}' >"$SVC_OUT/outcome.json"`)
 	s["cents"], s["rounds"] = 50, 9
 	r := w.newProject(t, "github", s).queue("Do it", "Please.")
 	failed := r.await("run.failed")
@@ -259,7 +260,8 @@ func mostActive(t *testing.T, w *workshop) {
 
 // newFilePatch returns the body of an issue whose patch adds a file.
 func newFilePatch(path string) string {
-	return fmt.Sprintf("Please.\n\n```diff\ndiff --git a/%[1]s b/%[1]s\nnew file mode 100644\n--- /dev/null\n+++ b/%[1]s\n@@ -0,0 +1 @@\n+hello\n```\n", path)
+	return fmt.Sprintf("Please.\n\n```diff\ndiff --git a/%[1]s b/%[1]s\nnew file mode 100644\n--- /dev/null\n+++ b/%[1]s\n"+
+		"@@ -0,0 +1 @@\n+hello\n```\n", path)
 }
 
 // A gate holds jobs up until it is open.
