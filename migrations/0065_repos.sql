@@ -10,14 +10,14 @@ create table repos (
     host_id             text not null,
     has_credential      boolean not null,
     has_read_credential boolean not null,
-    settings            jsonb not null,
+    settings            json not null,
     status              text not null, -- active, paused, disconnected
     pause_code          text not null, -- '' unless the service paused it
     pause_reason        text not null,
     paused_by           text not null,
     paused_at           timestamptz,
     ok                  boolean, -- null: never checked
-    checks              jsonb not null,
+    checks              json not null,
     checked_at          timestamptz,
     connected_by        text not null,
     connected_at        timestamptz not null,

@@ -14,4 +14,8 @@ create table run_steps (
 );
 
 create index run_steps_due on run_steps (due_at);
+create index run_steps_claimed on run_steps (claimed_until) where claimed_until is not null;
+-- The next due run of a workspace, the runs of a repository, and those that wait for the same, the oldest first.
+create index run_steps_next on run_steps (workspace_id, due_at) where claimed_until is null;
 create index run_steps_repo on run_steps (workspace_id, repo_id, code);
+create index run_steps_waiting on run_steps (workspace_id, code, run_id);

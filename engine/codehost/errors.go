@@ -2,11 +2,14 @@ package codehost
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/google/go-github/v75/github"
@@ -42,7 +45,28 @@ func failure(ctx context.Context, err error) error {
 	if e, ok := errors.AsType[*github.ErrorResponse](err); ok {
 		return answered(e)
 	}
-	return away("The code host does not answer as it should: " + cut(err.Error()))
+	return away(unanswered(err))
+}
+
+// unanswered says why a host gave no answer, without the addresses of this network.
+func unanswered(err error) string {
+	var timeout net.Error
+	switch {
+	case isA[*net.DNSError](err):
+		return "The name of the code host leads nowhere."
+	case isA[*tls.CertificateVerificationError](err):
+		return "The certificate of the code host is not trusted."
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "The code host refuses connections."
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return "The code host does not answer in time."
+	}
+	return "The code host does not answer as it should."
+}
+
+func isA[E error](err error) bool {
+	_, ok := errors.AsType[E](err)
+	return ok
 }
 
 func away(text string) error {

@@ -219,8 +219,8 @@ func TestR3SilentStepsAreStopped(t *testing.T) {
 	for _, kind := range []string{sandbox.None, sandbox.Bubblewrap} {
 		silent := f.assign(wire.Assign{Sandbox: wire.Sandbox{Kind: kind, Network: "none"}, IdleSeconds: 1, GraceSeconds: 5,
 			Steps: steps("echo begun; exec sleep 600", "echo never")})
-		busy := f.assign(wire.Assign{Sandbox: wire.Sandbox{Kind: kind, Network: "none"}, IdleSeconds: 2, GraceSeconds: 5,
-			Steps: steps("(for i in 1 2 3 4 5 6 7; do sleep 0.5; printf .; done) & exec >/dev/null 2>&1; wait", "echo second")})
+		busy := f.assign(wire.Assign{Sandbox: wire.Sandbox{Kind: kind, Network: "none"}, IdleSeconds: 5, GraceSeconds: 5,
+			Steps: steps("(for i in 1 2 3 4 5 6 7 8 9 10 11 12; do sleep 0.5; printf .; done) & exec >/dev/null 2>&1; wait", "echo second")})
 		end := f.ended(silent)
 		require.Equal(t, "timed_out idle SIGTERM", end.Outcome+" "+end.Reason+" "+end.Signal, kind)
 		require.Contains(t, f.log(silent), "[nothing was printed for 1 seconds]")

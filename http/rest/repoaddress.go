@@ -3,6 +3,7 @@ package rest
 import (
 	"net/netip"
 	"net/url"
+	"regexp"
 	"strings"
 
 	"svc/events"
@@ -42,12 +43,18 @@ func parseRepo(kind events.HostKind, name, address string, local bool) (string, 
 	default:
 		api, name = base+"/api/v3", named
 	}
-	if strings.Count(name, "/") != 1 {
+	switch {
+	case byAPI && !repoName.MatchString(name):
+		return "", events.RepoHost{}, invalid("name", "must be the name of the repository with its owner, such as acme/web")
+	case strings.Count(name, "/") != 1:
 		return "", events.RepoHost{}, errRepoURL
 	}
 	host.API, host.Web, host.Clone = api, base+"/"+name, base+"/"+name+".git"
 	return name, host, nil
 }
+
+// repoName matches the name of a repository with its owner.
+var repoName = regexp.MustCompile(`^[A-Za-z0-9._-]+/[A-Za-z0-9._-]+$`)
 
 // repoURL parses an address that people give, also without scheme.
 func repoURL(address string, local bool) (*url.URL, error) {

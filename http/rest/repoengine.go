@@ -86,10 +86,13 @@ func engineFault(err error, tokens ...string) error {
 // maxHostWords bounds a sentence of the code host in an answer.
 const maxHostWords = 500
 
+// minHidden is the least length of a token that is looked for in what a host says: shorter ones are in any word.
+const minHidden = 8
+
 // hostWords returns a sentence that may contain words of the code host, as one line without tokens.
 func hostWords(text string, tokens ...string) string {
 	for _, token := range tokens {
-		if token != "" {
+		if len(token) >= minHidden {
 			text = strings.ReplaceAll(text, token, "[credential]")
 		}
 	}

@@ -44,6 +44,25 @@ const job = (more) => ({ name: "x", steps: [{ run: "true" }], requires: { labels
 const allTexts = "markup bidi invisible blank lines long";
 const notInNames = "bidi invisible blank lines long";
 
+const connect = (more) => ({ url: "https://code.example/acme/site", credential: "x", ...more });
+const connected = async () => (await read("/repos")).items.find((r) => r.status === "active" || r.status === "paused").id;
+const requiredJob = (more) => ({ requiredJobs: [{ name: "x", steps: [{ name: "x", run: "true" }], ...more }] });
+
+/** settingsFields are the text fields of a repository's settings, which body puts into a request. */
+const settingsFields = (key, id, body, only) => Object.fromEntries(Object.entries({
+  "branch": [(t) => ({ branch: t }), allTexts],
+  "implementer.run": [(t) => ({ implementer: { kind: "command", run: t } }), ""],
+  "implementer.labels[]": [(t) => ({ implementer: { kind: "command", run: "true", labels: ["a=" + t] } }), allTexts],
+  "implementer.secrets[]": [(t) => ({ implementer: { kind: "command", run: "true", secrets: [t] } }), allTexts],
+  "protectedPaths[]": [(t) => ({ protectedPaths: [t] }), "lines long"],
+  "requiredJobs[].name": [(t) => requiredJob({ name: t }), notInNames],
+  "requiredJobs[].labels[]": [(t) => requiredJob({ labels: ["a=" + t] }), allTexts],
+  "requiredJobs[].secrets[]": [(t) => requiredJob({ secrets: [t] }), allTexts],
+  "requiredJobs[].steps[].name": [(t) => requiredJob({ steps: [{ name: t, run: "true" }] }), notInNames],
+  "requiredJobs[].steps[].run": [(t) => requiredJob({ steps: [{ name: "x", run: t }] }), ""],
+  "requiredJobs[].steps[].env{}": [(t) => requiredJob({ steps: [{ name: "x", run: "true", env: { A: t } }] }), ""],
+}).map(([name, [make, refuses]]) => [key + name, { id, body: (t) => body(make(t)), refuses, only }]));
+
 /**
  * fields are the text fields in the OpenAPI document. body returns the request's body with a text in the field, and id
  * the id in its path. refuses lists the texts that are refused besides nul and surrogate, which every field refuses.
@@ -77,6 +96,14 @@ const fields = {
   "POST /inbox/{id}/answer expectedHead": { id: () => decision(true), body: (t, id) => ({ ...answers.get(id), expectedHead: t }), refuses: allTexts },
   "POST /inbox/{id}/answer note": { id: () => decision(), body: (t, id) => ({ ...answers.get(id), note: t }), refuses: "long" },
   "POST /invitations email": { body: (t) => ({ email: t, role: "Viewer" }), refuses: allTexts },
+  "POST /repos name": { body: (t) => connect({ name: t }), refuses: allTexts },
+  "POST /repos url": { body: (t) => connect({ url: "https://code.example/acme/" + t }), refuses: allTexts },
+  "POST /repos credential": { body: (t) => connect({ credential: t }), refuses: "bidi lines long", only: "refused" }, // others would be tried at the host
+  "POST /repos readCredential": { body: (t) => connect({ readCredential: t }), refuses: "bidi lines long", only: "refused" },
+  ...settingsFields("POST /repos settings.", undefined, (settings) => connect({ settings }), "refused"),
+  ...settingsFields("PATCH /repos/{id} ", () => connected(), (settings) => settings),
+  "POST /repos/{id}/credential credential": { id: () => connected(), body: (t) => ({ which: "write", credential: t }), refuses: "bidi lines long", only: "refused" },
+  "POST /repos/{id}/pause reason": { id: () => connected(), body: (t) => ({ reason: t }), refuses: "blank long" },
   "POST /runs/{id}/cancel reason": { id: () => request("POST", "/backlog/queue", { repoId: repo, title: "to be cancelled" }).then((run) => run.id), body: (t) => ({ reason: t }), refuses: "long", maxLength: 1000 },
   "POST /service-accounts name": { body: (t) => ({ name: t, scopes: ["api.read"] }), refuses: allTexts },
   "PATCH /workspace name": { body: (t) => ({ name: t }), refuses: notInNames, maxLength: 100 },
@@ -237,7 +264,7 @@ test("hostile text in any field of any form is shown as text or refused", async 
       }
       if (/export/.test(field.action)) continue; // downloads a file
       await page.goto(app + path);
-      if (!await page.evaluate(({ action }) => [...document.forms].some((form) => form.getAttribute("action") === action), field)) continue; // gone, such as an answered decision
+      if (!await page.evaluate(({ action, method, name }) => [...document.forms].some((form) => form.getAttribute("action") === action && form.method === method && form.elements[name]), field)) continue; // gone, such as an answered decision
       await submitForm(page, field, texts.markup + texts.bidi);
       await checkLayout(page, key, maxHeight.desktop).catch((e) => faults.push(e.message.slice(0, 800)));
     }

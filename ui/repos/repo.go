@@ -82,7 +82,7 @@ func check(v *page.Visit) (page.Notice, error) {
 func replaceCredential(v *page.Visit) (page.Notice, error) {
 	f := credentialForm{which: v.PostFormValue("which")}
 	token := strings.TrimSpace(v.PostFormValue("credential"))
-	remove := v.PostFormValue("remove") != ""
+	remove := v.PostFormValue("removal") != ""
 	var err error
 	if token == "" && !remove {
 		err = &client.Refused{Status: http.StatusConflict, Message: "Paste the new credential."}
@@ -105,7 +105,7 @@ func replaceCredential(v *page.Visit) (page.Notice, error) {
 func removeCredentialQuestion() page.Question {
 	return page.Question{
 		Title: "Remove the credential of build machines?", Text: "Jobs then clone as anybody does. It is tried before.",
-		Field: "remove", Values: []string{"yes"},
+		Field: "removal", Values: []string{"yes"},
 	}
 }
 
