@@ -110,6 +110,10 @@ func (r *runner) refused(_ context.Context, kind client.Kind, f *client.Failure)
 		if kind == client.StepMerge { // while it merges, nothing that people push counts
 			return []events.Event{events.RunMergePostponed{Head: r.p.Head, Reason: "head_moved"}}, nil
 		}
+		if r.movedAt == r.p.Version { // a look has seen nothing of it
+			return nil, &client.Failure{Class: client.Transient, Code: client.CodeHostLag, Message: f.Message}
+		}
+		r.movedAt = r.p.Version
 		return nil, nil
 	case f.Code == client.CodeBaseMoved && kind == client.StepMerge:
 		return []events.Event{events.RunMergePostponed{Head: r.p.Head, Reason: "base_moved"}}, nil

@@ -231,6 +231,7 @@ type runner struct {
 	workspace, run events.ID
 	attempt        int  // failures in a row
 	wantsLook      bool // something has changed at the code host
+	movedAt        int  // version at which a step found the branch elsewhere
 
 	// Of the present move.
 	p     *aggregates.Progress

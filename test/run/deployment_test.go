@@ -66,6 +66,9 @@ func unstartedDeployment(t *testing.T) *deployment {
 // postgresDir is the folder of the deployment's PostgreSQL.
 func (s *deployment) postgresDir() string { return filepath.Join(s.installation.home, "postgres") }
 
+// engineDir is the folder of the engine's copies of repositories.
+func (s *deployment) engineDir() string { return filepath.Join(s.installation.home, "engine") }
+
 // start copies the demonstration data and starts PostgreSQL, the engine and both replicas.
 func (s *deployment) start(environ ...string) {
 	s.t.Helper()
@@ -122,7 +125,7 @@ const engineSecret = "the-secret-that-both-services-share"
 func (s *deployment) startEngine(environ ...string) {
 	s.t.Helper()
 	s.engine = start(s.t, nil, append(append(cleanEnviron(), "SVC_ENGINE_ADDR="+s.engineAddr, "SVC_ENGINE_ALLOW_LOCAL=true",
-		"SVC_ENGINE_DIR="+filepath.Join(s.installation.home, "engine"), "SVC_ENGINE_SHARED_SECRET="+engineSecret), environ...), "svc-engine")
+		"SVC_ENGINE_DIR="+s.engineDir(), "SVC_ENGINE_SHARED_SECRET="+engineSecret), environ...), "svc-engine")
 	s.engine.waitForOutput("listening")
 }
 

@@ -31,6 +31,9 @@ func TestRequirements(t *testing.T) {
 		"stop in every stage":                        stopEverywhere,
 		"pause and resume":                           pauseAndResume,
 		"a retry waits for the end of the first run": retryWaits,
+		"a credential that is revoked":               revokedCredential,
+		"a repository that is disconnected":          disconnectedRepository,
+		"a member who queued and is removed":         removedMember,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
