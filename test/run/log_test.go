@@ -60,17 +60,18 @@ func requireEachCommandOnce(t *testing.T, s *deployment, sent []*sentCommand) {
 	}
 	delete(by, "") // of the demonstration data
 	maps.DeleteFunc(by, func(_ string, list []entry) bool {
-		return !slices.ContainsFunc(list, func(e entry) bool { return !isFarmEvent(e) })
+		return !slices.ContainsFunc(list, func(e entry) bool { return !isOfStart(e) })
 	})
 	require.Empty(t, by, "events without a request")
 	requireJobsOnce(t, list)
 	t.Logf("%d acknowledged, %d refused, %d unknown", counts[acknowledged], counts[refused], counts[unknown])
 }
 
-// isFarmEvent reports whether an event concerns the enrollment of this machine or the jobs of the demonstration data.
-func isFarmEvent(e entry) bool {
+// isOfStart reports whether an event concerns what svc itself does: the enrollment of this machine, the repositories that
+// it connects, and the jobs of the demonstration data.
+func isOfStart(e entry) bool {
 	noun, _, _ := strings.Cut(e.Kind, ".")
-	return slices.Contains([]string{"authority", "enrollment", "runner", "job"}, noun)
+	return slices.Contains([]string{"authority", "enrollment", "runner", "job", "repo"}, noun)
 }
 
 // requireJobsOnce requires that no job was submitted or finished twice, and none leased, accepted or started
