@@ -1300,7 +1300,7 @@ func credentialRow(v *page.Visit, d repoData, which, title string, has bool) tem
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 104, "><input type=\"hidden\" name=\"which\" value=\"read\"> <input type=\"hidden\" name=\"remove\" value=\"yes\"> <button class=\"button small danger\" aria-label=\"Remove the credential of build machines\">Remove</button></form>")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 104, "><input type=\"hidden\" name=\"which\" value=\"read\"> <input type=\"hidden\" name=\"removal\" value=\"yes\"> <button class=\"button small danger\" aria-label=\"Remove the credential of build machines\">Remove</button></form>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
