@@ -101,7 +101,7 @@ func Next(p *aggregates.Progress, in Surroundings) Move {
 // rows are the rules in their order. The first one that applies decides.
 var rows = []func(*aggregates.Progress, Surroundings) (Move, bool){
 	settle, afterEnd, stopped, unavailable, seenAtHost, undecided, merging,
-	queued, analyze, plan, implement, build, review, merge,
+	queued, read, analyze, plan, implement, build, review, merge,
 }
 
 // settle records how jobs ended.

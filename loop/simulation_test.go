@@ -38,6 +38,34 @@ func TestRunsEnd(t *testing.T) {
 	}
 }
 
+// TestR40RunsOfEarlierBuildsGoOn plays on from each moment before the required jobs of a stream without places,
+// bases and trees.
+func TestR40RunsOfEarlierBuildsGoOn(t *testing.T) {
+	stage := func(s events.Stage) []events.Event { return one(events.RunStageSucceeded{Stage: s, Attempt: 1}) }
+	earlier := then(
+		one(events.RunQueued{Repo: events.Repo{ID: id(1), Name: "acme/web"}, IssueNumber: 7, IssueTitle: "Fix it"},
+			enters(events.StageAnalyze, 1), events.RunFactsRecorded{Facts: []string{"A fact."}}, events.RunCostRecorded{Cents: 3}),
+		stage(events.StageAnalyze), one(enters(events.StagePlan, 1), events.RunPlanRecorded{Summary: "Mend it."},
+			events.RunBudgetSet{Cents: 500, Rounds: 3}),
+		stage(events.StagePlan), one(enters(events.StageImplementing, 1), events.RunBranchCreated{Branch: "run/7"},
+			events.RunCommitsPushed{Head: head, Base: base, By: events.PushedByLoop},
+			events.RunGuardrailsChecked{Head: head, Policy: policy, Status: "clean"}),
+		stage(events.StageImplementing), one(enters(events.StageBuildFarm, 1)),
+	)
+	merged := map[int]bool{}
+	for n := 1; n <= len(earlier); n++ {
+		if _, between := earlier[n-1].(events.RunStageSucceeded); between {
+			continue // the next stage is entered in the same commit
+		}
+		for seed := range uint64(100) {
+			w := &world{t: t, random: rand.New(rand.NewPCG(seed, 40)), ends: map[events.ID]events.JobState{}, n: 100}
+			w.apply(earlier[:n:n], nil)
+			merged[n] = w.play(seed) == events.RunStatusMerged || merged[n]
+		}
+		require.True(t, merged[n], "after %T", earlier[n-1])
+	}
+}
+
 // chance is true once in n times.
 func (w *world) chance(n int) bool { return w.random.IntN(n) == 0 }
 
@@ -61,7 +89,9 @@ func (w *world) play(seed uint64) events.RunStatus {
 	if w.chance(5) {
 		in.Repo.Host.Kind = events.HostGit
 	}
-	w.apply(w.run.Queue(events.RunQueued{Repo: events.Repo{ID: id(1), Name: "acme/web"}, IssueNumber: 7, IssueTitle: "Fix it"}))
+	if len(w.log) == 0 {
+		w.apply(w.run.Queue(events.RunQueued{Repo: events.Repo{ID: id(1), Name: "acme/web"}, IssueNumber: 7, IssueTitle: "Fix it"}))
+	}
 	for range 400 {
 		p := w.run.Progress(id(2), len(w.log))
 		in.Jobs, in.Look = map[events.ID]JobState{}, w.look
@@ -211,7 +241,7 @@ func (w *world) ready(p *aggregates.Progress, in Surroundings, guard func(head, 
 		w.record(at, guard(p.Head, at.Policy))
 	default:
 		c := events.RunMergeCandidate{Head: p.Head, Base: at.Commit, Commit: w.sha(), Tree: p.Tree}
-		if w.chance(2) {
+		if p.Tree == "" || w.chance(2) {
 			c.Tree = w.sha()
 		}
 		w.record(c)

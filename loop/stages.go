@@ -20,13 +20,16 @@ func queued(p *aggregates.Progress, in Surroundings) (Move, bool) {
 	return Move{Claim: ClaimSlot}, true
 }
 
+// read has the issue and the base read: in the analysis, and in any stage of a run that began with an earlier build.
+func read(p *aggregates.Progress, _ Surroundings) (Move, bool) {
+	return Move{Do: &Step{Kind: client.StepIssue}}, p.IssueRead == nil || p.Base == nil
+}
+
 // analyze reads the issue and the base, and collects what can be known without anybody's help.
 func analyze(p *aggregates.Progress, in Surroundings) (Move, bool) {
 	switch {
 	case p.Stage != events.StageAnalyze:
 		return Move{}, false
-	case p.IssueRead == nil || p.Base == nil:
-		return Move{Do: &Step{Kind: client.StepIssue}}, true
 	case !p.IssueRead.Open && !p.Corrected:
 		return Move{Ask: &Question{Kind: events.FactReview, Text: "The issue was closed meanwhile. Go on with it?"}}, true
 	case in.Repo.Settings.Implementer.Kind == events.ImplementerPatch && patchOf(p.IssueRead.Body) == "":
@@ -55,6 +58,9 @@ func facts(p *aggregates.Progress, in Surroundings) []string {
 func plan(p *aggregates.Progress, in Surroundings) (Move, bool) {
 	if p.Stage != events.StagePlan {
 		return Move{}, false
+	}
+	if p.Plan != nil {
+		return enter(p, events.StageImplementing), true
 	}
 	s := in.Repo.Settings
 	planned := events.RunPlanRecorded{
