@@ -86,7 +86,7 @@ func (r *Run) applyWork(e events.Event) {
 	case events.RunIssueRead:
 		p.IssueRead = &e
 	case events.RunBaseRead:
-		if p.Base != nil && p.Base.Policy != e.Policy {
+		if p.Guardrails != nil && p.Guardrails.Policy != e.Policy {
 			p.Guardrails, p.AllowedAt = nil, ""
 		}
 		p.Rebased = p.Rebased || p.Base != nil && p.Head != "" && p.Base.Commit != e.Commit

@@ -52,7 +52,7 @@ func (RunMergeCandidate) Kind() string { return "run.merge_candidate" }
 type RunMergePostponed struct {
 	runEvent
 	Head   string `json:"head"`
-	Reason string `json:"reason"` // base_moved, host_refused
+	Reason string `json:"reason"` // base_moved, head_moved, host_refused, no_candidate
 	Detail string `json:"detail,omitempty"`
 }
 

@@ -101,7 +101,7 @@ func Next(p *aggregates.Progress, in Surroundings) Move {
 // rows are the rules in their order. The first one that applies decides.
 var rows = []func(*aggregates.Progress, Surroundings) (Move, bool){
 	settle, afterEnd, stopped, unavailable, seenAtHost, undecided, merging,
-	queued, read, analyze, plan, implement, build, review, merge,
+	queued, read, rejoin, analyze, plan, implement, build, review, merge,
 }
 
 // settle records how jobs ended.
@@ -190,7 +190,7 @@ func seenAtHost(p *aggregates.Progress, in Surroundings) (Move, bool) {
 		return record(events.RunRejected{Reason: by("The pull request was closed at the code host", pr.By)}), true
 	case look.Head == "":
 		return fail(p, events.FailBranch, "The branch of the run was deleted at the code host."), true
-	case look.Head != p.Head:
+	case look.Head != p.Head && p.Base != nil:
 		return Move{Do: &Step{Kind: client.StepInspect, Head: look.Head}}, true // a person pushed
 	}
 	return Move{}, false
@@ -208,8 +208,12 @@ func undecided(p *aggregates.Progress, _ Surroundings) (Move, bool) {
 	return Move{Wait: &Wait{}}, p.Decision != nil
 }
 
-// merging finishes a merge whose attempt is recorded.
+// merging finishes a merge whose attempt is recorded. An attempt of an earlier build had no candidate: if it did not merge,
+// the run makes one.
 func merging(p *aggregates.Progress, _ Surroundings) (Move, bool) {
+	if p.Candidate == nil {
+		return record(events.RunMergePostponed{Head: p.Head, Reason: "no_candidate"}), p.Status == events.RunStatusMerging
+	}
 	return Move{Do: &Step{Kind: client.StepMerge}}, p.Status == events.RunStatusMerging
 }
 

@@ -38,25 +38,30 @@ func TestRunsEnd(t *testing.T) {
 	}
 }
 
-// TestR40RunsOfEarlierBuildsGoOn plays on from each moment before the required jobs of a stream without places,
-// bases and trees.
+// TestR40RunsOfEarlierBuildsGoOn plays on from each moment of a stream without places, bases, trees and purposes of jobs,
+// that was decided under another policy.
 func TestR40RunsOfEarlierBuildsGoOn(t *testing.T) {
-	stage := func(s events.Stage) []events.Event { return one(events.RunStageSucceeded{Stage: s, Attempt: 1}) }
-	earlier := then(
-		one(events.RunQueued{Repo: events.Repo{ID: id(1), Name: "acme/web"}, IssueNumber: 7, IssueTitle: "Fix it"},
-			enters(events.StageAnalyze, 1), events.RunFactsRecorded{Facts: []string{"A fact."}}, events.RunCostRecorded{Cents: 3}),
-		stage(events.StageAnalyze), one(enters(events.StagePlan, 1), events.RunPlanRecorded{Summary: "Mend it."},
-			events.RunBudgetSet{Cents: 500, Rounds: 3}),
-		stage(events.StagePlan), one(enters(events.StageImplementing, 1), events.RunBranchCreated{Branch: "run/7"},
-			events.RunCommitsPushed{Head: head, Base: base, By: events.PushedByLoop},
-			events.RunGuardrailsChecked{Head: head, Policy: policy, Status: "clean"}),
-		stage(events.StageImplementing), one(enters(events.StageBuildFarm, 1)),
+	stage := func(s events.Stage) events.Event { return events.RunStageSucceeded{Stage: s, Attempt: 1} }
+	earlier := one(
+		events.RunQueued{Repo: events.Repo{ID: id(1), Name: "acme/web"}, IssueNumber: 7, IssueTitle: "Fix it"},
+		enters(events.StageAnalyze, 1), events.RunFactsRecorded{Facts: []string{"A fact."}}, events.RunCostRecorded{Cents: 3},
+		stage(events.StageAnalyze), enters(events.StagePlan, 1), events.RunPlanRecorded{Summary: "Mend it."},
+		events.RunBudgetSet{Cents: 500, Rounds: 3}, stage(events.StagePlan), enters(events.StageImplementing, 1),
+		events.RunBranchCreated{Branch: "run/7"}, events.RunCommitsPushed{Head: head, Base: base, By: events.PushedByLoop},
+		events.RunGuardrailsChecked{Head: head, Policy: "earlier", Status: "clean"},
+		stage(events.StageImplementing), enters(events.StageBuildFarm, 1), events.RunJobRequested{Job: id(50), Name: "test", Head: head},
+		events.RunJobSettled{Job: id(50), Status: string(events.JobStateFailed)},
+		events.RunStageFailed{Stage: events.StageBuildFarm, Attempt: 1, Reason: "It failed."}, enters(events.StageBuildFarm, 2),
+		events.RunJobRequested{Job: id(51), Name: "test", Head: head},
+		events.RunJobSettled{Job: id(51), Status: string(events.JobStateSucceeded)},
+		events.RunStageSucceeded{Stage: events.StageBuildFarm, Attempt: 2}, enters(events.StageSelfReview, 1),
+		events.RunReviewed{Head: head, Verdict: "pass"}, stage(events.StageSelfReview), enters(events.StageMerge, 1),
+		events.RunPullRequestOpened{Number: 12}, events.DecisionRaised{Decision: id(52), About: events.MergeApproval, Head: head},
+		events.DecisionAnswered{Decision: id(52), About: events.MergeApproval, Action: aggregates.ActionApproveAndMerge, Head: head},
+		events.RunMergeApproved{Head: head}, events.RunMergeAttempted{Head: head}, stage(events.StageMerge),
 	)
 	merged := map[int]bool{}
 	for n := 1; n <= len(earlier); n++ {
-		if _, between := earlier[n-1].(events.RunStageSucceeded); between {
-			continue // the next stage is entered in the same commit
-		}
 		for seed := range uint64(100) {
 			w := &world{t: t, random: rand.New(rand.NewPCG(seed, 40)), ends: map[events.ID]events.JobState{}, n: 100}
 			w.apply(earlier[:n:n], nil)

@@ -25,6 +25,39 @@ func read(p *aggregates.Progress, _ Surroundings) (Move, bool) {
 	return Move{Do: &Step{Kind: client.StepIssue}}, p.IssueRead == nil || p.Base == nil
 }
 
+// rejoin sets right what earlier builds let a run do: it goes back to the first stage whose work its head lacks, and leaves
+// a stage that is over.
+func rejoin(p *aggregates.Progress, in Surroundings) (Move, bool) {
+	at, to := p.Stage.Index(), p.Stage
+	switch {
+	case at > events.StagePlan.Index() && p.Plan == nil:
+		to = events.StagePlan
+	case at > events.StageImplementing.Index() && p.Head == "":
+		to = events.StageImplementing
+	case at > events.StageBuildFarm.Index() && p.Candidate == nil && !p.Built():
+		to = events.StageBuildFarm
+	case at > events.StageSelfReview.Index() && !p.Reviewed():
+		to = events.StageSelfReview
+	case at < 1 || !p.StageOver:
+		return Move{}, false
+	case p.StageSucceeded && p.Stage != events.StageMerge:
+		to = events.StageAt(at + 1)
+	}
+	const reason = "An earlier version of the service left work undone."
+	if to == events.StageImplementing && p.Round() >= rounds(p, in) {
+		return fail(p, events.FailRounds, reason), true
+	}
+	return Move{Record: reenter(p, to, reason)}, true
+}
+
+// reenter leaves the present stage for the same one or an earlier one, and the next one if it has succeeded.
+func reenter(p *aggregates.Progress, to events.Stage, reason string) (facts []events.Event) {
+	if !p.StageOver {
+		facts = append(facts, events.RunStageFailed{Stage: p.Stage, Attempt: p.Attempts[p.Stage], Reason: reason})
+	}
+	return append(facts, events.RunStageEntered{Stage: to, Attempt: p.Attempts[to] + 1})
+}
+
 // analyze reads the issue and the base, and collects what can be known without anybody's help.
 func analyze(p *aggregates.Progress, in Surroundings) (Move, bool) {
 	switch {
@@ -216,23 +249,24 @@ func countOf(n int, what string) string {
 
 // again implements once more because of a finding, unless all rounds are used.
 func again(p *aggregates.Progress, in Surroundings, code events.FailCode, finding string, first ...events.Event) Move {
-	limit := in.Repo.Settings.Rounds
-	if p.Budget != nil && p.Budget.Rounds > 0 {
-		limit = p.Budget.Rounds
-	}
 	switch {
 	case in.Repo.Settings.Implementer.Kind == events.ImplementerPatch && len(first) == 0:
 		return fail(p, code, finding)
-	case p.Round() >= limit:
+	case p.Round() >= rounds(p, in):
 		if code == events.FailGuardrails {
 			return fail(p, code, finding)
 		}
 		return fail(p, events.FailRounds, fmt.Sprintf("No round is left after %s. %s", countOf(p.Round(), "round"), finding))
 	}
-	return Move{Record: append(first,
-		events.RunStageFailed{Stage: p.Stage, Attempt: p.Attempts[p.Stage], Reason: finding},
-		events.RunStageEntered{Stage: events.StageImplementing, Attempt: p.Round() + 1},
-	)}
+	return Move{Record: append(first, reenter(p, events.StageImplementing, finding)...)}
+}
+
+// rounds is how often the run may implement.
+func rounds(p *aggregates.Progress, in Surroundings) int {
+	if p.Budget != nil && p.Budget.Rounds > 0 {
+		return p.Budget.Rounds
+	}
+	return in.Repo.Settings.Rounds
 }
 
 // build has every required job pass on the head.

@@ -247,14 +247,11 @@ func (r *runner) inspect(ctx context.Context, s Step) ([]events.Event, error) {
 }
 
 // afterPush has what a person pushed built again.
-func afterPush(p *aggregates.Progress) (facts []events.Event) {
+func afterPush(p *aggregates.Progress) []events.Event {
 	if p.Stage.Index() <= events.StageBuildFarm.Index() {
 		return nil
 	}
-	if !p.StageOver {
-		facts = append(facts, events.RunStageFailed{Stage: p.Stage, Attempt: p.Attempts[p.Stage], Reason: "A person pushed to the branch."})
-	}
-	return append(facts, events.RunStageEntered{Stage: events.StageBuildFarm, Attempt: p.Attempts[events.StageBuildFarm] + 1})
+	return reenter(p, events.StageBuildFarm, "A person pushed to the branch.")
 }
 
 func guardrails(in *client.InspectResult, head, policy string) events.RunGuardrailsChecked {
