@@ -251,7 +251,7 @@ func (r *loopRun) requireMerged(kind string, rounds int) {
 		return len(audit) == len(kinds)
 	}, waitLimit, 50*time.Millisecond, "%q", audit)
 	require.Equal(r.t, kinds, audit)
-	r.requireCosts(rounds)
+	r.requireInsights(r.requireCosts(rounds))
 }
 
 // storyOf returns the kinds of the events of a run that merges, without those of waiting.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -149,10 +150,34 @@ func (r *loopRun) audit() []string {
 	return without(list, "run.waiting")
 }
 
-// requireCosts requires that the view of the run counts what its events say, and its jobs among that.
-func (r *loopRun) requireCosts(rounds int) {
+// requireInsights requires that the insights of the repository count the run, its only one, as merged without more help than the
+// approval, at a cost in cents.
+func (r *loopRun) requireInsights(cents int64) {
 	r.t.Helper()
-	var cents int64
+	type kpi struct {
+		Key    string
+		Value  *float64
+		Sample int
+	}
+	want := map[string]float64{
+		"autonomous_merge_rate": 100, "merged_untouched_rate": 100, "cost_per_merged_pr": float64(cents), "human_interventions": 0,
+	}
+	require.EventuallyWithT(r.t, func(c *assert.CollectT) {
+		a := r.owner.expect(r.t, http.StatusOK, "GET", r.api("/insights?range=7d&repo="+r.project.id), nil)
+		for _, k := range decode[struct{ KPIs []kpi }](r.t, a).KPIs {
+			if value, ok := want[k.Key]; ok {
+				assert.Equal(c, &value, k.Value, k.Key)
+			} else if assert.NotNil(c, k.Value, k.Key) {
+				assert.Positive(c, *k.Value, k.Key)
+			}
+			assert.Equal(c, map[bool]int{false: 1}[k.Key == "human_interventions"], k.Sample, k.Key)
+		}
+	}, waitLimit, 50*time.Millisecond)
+}
+
+// requireCosts requires that the view of the run counts what its events say, and its jobs among that. It returns the cents.
+func (r *loopRun) requireCosts(rounds int) (cents int64) {
+	r.t.Helper()
 	sources := map[string]int{}
 	for _, e := range r.events() {
 		if e.Kind == "run.cost_recorded" {
@@ -171,6 +196,7 @@ func (r *loopRun) requireCosts(rounds int) {
 	}
 	require.Equal(r.t, want, sources)
 	require.Eventually(r.t, func() bool { return r.view().Resources.CostCents == cents }, waitLimit, 50*time.Millisecond)
+	return cents
 }
 
 // jobs returns the ids of the run's jobs of a name, in their order.
