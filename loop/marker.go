@@ -20,9 +20,9 @@ import (
 const MarkerName = "loop"
 
 const (
-	markerPage = 500             // events of a transaction
-	sweepEvery = 5 * time.Minute // between sweeps
-	wokenRuns  = 8               // that are looked at when a place among the active ones is free
+	markerPage = 500         // events of a transaction
+	sweepEvery = time.Minute // between sweeps
+	wokenRuns  = 8           // that are looked at when a place among the active ones is free
 )
 
 // A Marker makes runs due of which something has happened. One process of all works at a time.

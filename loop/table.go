@@ -134,7 +134,8 @@ func (t table) expire(ctx context.Context) (int64, error) {
 func (t table) sweep(ctx context.Context) error {
 	_, err := t.db.Exec(ctx, `
 		insert into run_steps (workspace_id, run_id, repo_id, due_at)
-		select workspace_id, run_id, repo_id, now() from runs where not tidied
+		select workspace_id, run_id, repo_id, now() from runs r where not tidied
+			and not exists (select from run_steps s where s.workspace_id = r.workspace_id and s.run_id = r.run_id)
 		on conflict do nothing`)
 	if err != nil {
 		return fmt.Errorf("sweep active runs: %w", err)
