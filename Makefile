@@ -127,6 +127,7 @@ chaos: cc-check bubblewrap-check ## inject faults for CHAOS_SECONDS, then check 
 	SVC_CHAOS_SECONDS=$(CHAOS_SECONDS) $(GO) test -race -count=1 -timeout 10m -v -run TestNothingAcknowledgedIsEverLost ./test/run
 	SVC_CHAOS_SECONDS=$(CHAOS_SECONDS) $(GO) test -count=1 -timeout 10m -v -run TestJobsEndOnceThoughProgramsAreKilled ./test/run
 	SVC_CHAOS_SECONDS=$(CHAOS_SECONDS) $(GO) test -count=1 -timeout 10m -v -run TestEveryJobEndsOnce ./farm/dispatch
+	SVC_CHAOS_SECONDS=$(CHAOS_SECONDS) $(GO) test -count=1 -timeout 30m -v -run TestRunEndsTheSameThoughProgramsAreKilled ./test/run
 
 # Tests that depend on timing, and how long they are run.
 STRESS ?= ./cmd/... ./commands ./events/... ./farm/... ./http/... ./integrity ./leader ./projections/... ./proof ./sessions

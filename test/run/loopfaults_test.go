@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -14,21 +15,25 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A moment is one in the life of a run at which a program is killed: when an event was recorded, or while the code host
-// holds up a request of which the work is done, or not yet.
+// A moment is one in the life of a run at which a program is killed: when an event was recorded, while a job runs, or while the
+// code host holds up a request of which the work is done, or not yet.
 type moment struct {
 	name         string
 	event        string
+	job          bool
 	method, path string
 	after        bool
 }
+
+const pullRequestOpen = "a pull request is open"
 
 var moments = []moment{
 	{name: "the issue is read", method: "GET", path: "/repos/%s/issues/"},
 	{name: "the commit is pushed", method: "POST", path: "/%s.git/git-receive-pack", after: true},
 	{name: "the guardrails are checked", event: "run.guardrails_checked"},
 	{name: "a job is requested", event: "run.job_requested"},
-	{name: "a pull request is open", method: "POST", path: "/repos/%s/pulls$", after: true},
+	{name: "a job runs", job: true},
+	{name: pullRequestOpen, method: "POST", path: "/repos/%s/pulls$", after: true},
 	{name: "the approval is answered", event: "run.merge_approved"},
 	{name: "there is a candidate", event: "run.merge_candidate"},
 	{name: "the merge is attempted", method: "PUT", path: "/repos/%s/pulls/.*/merge"},
@@ -77,11 +82,12 @@ type strike struct {
 	moment  moment
 	program int
 	done    bool
+	struck  string // file that the job waits for, unless it is ""
 }
 
 // TestRunEndsTheSameThoughProgramsAreKilled takes a run for each strike through the loop. Each merges once, with one pull request
-// and one comment, whatever was killed meanwhile. The strikes are all those of a moment and a program if SVC_CHAOS_SECONDS is
-// set, and otherwise one for each moment.
+// and one comment, whatever was killed meanwhile. The strikes are one for each moment; if SVC_CHAOS_SECONDS is set, all those of a
+// moment and a program, and fifty between the opening of a pull request and its record.
 func TestRunEndsTheSameThoughProgramsAreKilled(t *testing.T) {
 	t.Parallel()
 	w := newWorkshop(t, 2)
@@ -93,6 +99,11 @@ func TestRunEndsTheSameThoughProgramsAreKilled(t *testing.T) {
 		}
 		for n := range programsToKill {
 			strikes = append(strikes, &strike{moment: m, program: n})
+		}
+		if m.name == pullRequestOpen {
+			for range 50 {
+				strikes = append(strikes, &strike{moment: m})
+			}
 		}
 	}
 	for batch := range slices.Chunk(strikes, len(moments)) {
@@ -107,7 +118,12 @@ func (w *workshop) strikeAll(t *testing.T, strikes []*strike) {
 	t.Helper()
 	var runs []*loopRun
 	for i, s := range strikes {
-		p := w.newProjectAt(t, w.host, fmt.Sprintf("struck-%d-%d", s.program, i), "github", requires("sleep 0.3; sh check.sh"))
+		job := "sleep 0.3; sh check.sh"
+		if s.moment.job {
+			s.struck = filepath.Join(t.TempDir(), "struck")
+			job = fmt.Sprintf("for n in $(seq 600); do test -e %s && break; sleep 0.1; done; sh check.sh", s.struck)
+		}
+		p := w.newProjectAt(t, w.host, fmt.Sprintf("struck-%d-%d", s.program, i), "github", requires(job))
 		w.arm(p, s)
 		runs = append(runs, p.queue("Say deux", patchOf("two", "deux")))
 	}
@@ -130,13 +146,15 @@ func (w *workshop) strikeAll(t *testing.T, strikes []*strike) {
 		<-time.After(20 * time.Millisecond)
 	}
 	for i, r := range runs {
+		// A request is not held up if the code host, which holds it up, was killed just then.
+		require.True(t, strikes[i].done || strikes[i].moment.path != "", "%+v", strikes[i].moment)
 		r.requireOneEnd(fmt.Sprintf("%s was killed when %s", programsToKill[strikes[i].program].name, strikes[i].moment.name))
 	}
 }
 
 // arm makes the code host hold up the request of a strike's moment.
 func (w *workshop) arm(p *project, s *strike) {
-	if m := s.moment; m.event == "" {
+	if m := s.moment; m.path != "" {
 		w.host.fail(p.t, m.method, fmt.Sprintf(m.path, p.name), hostFault{"kind": "delay", "delay": 3000, "times": 1, "after": m.after})
 	}
 }
@@ -144,15 +162,31 @@ func (w *workshop) arm(p *project, s *strike) {
 // steps strikes if it is time, answers the run's question, and reports whether the run is tidied up.
 func (r *loopRun) steps(s *strike) (over bool) {
 	kinds := kindsOf(r.events())
-	if !s.done && (slices.Contains(kinds, s.moment.event) || s.moment.event == "" && r.heldUp(s)) {
+	if !s.done && r.isAt(s, kinds) {
 		s.done = true
 		r.t.Logf("kill %s when %s", programsToKill[s.program].name, s.moment.name)
 		programsToKill[s.program].kill(r.workshop)
+		if s.struck != "" {
+			require.NoError(r.t, os.WriteFile(s.struck, nil, 0o600))
+		}
 	}
 	if slices.Contains(kinds, "decision.raised") && !slices.Contains(kinds, "decision.answered") {
 		r.tryToApprove()
 	}
 	return slices.Contains(kinds, "run.tidied")
+}
+
+// isAt reports whether the moment of a strike has come, by the kinds of the run's events.
+func (r *loopRun) isAt(s *strike, kinds []string) bool {
+	switch m := s.moment; {
+	case m.job:
+		n, err := r.jobsIn("running")
+		return err == nil && n > 0
+	case m.path != "":
+		return r.heldUp(s)
+	default:
+		return slices.Contains(kinds, m.event)
+	}
 }
 
 // heldUp reports whether the code host has received the request of a strike's moment.

@@ -263,14 +263,20 @@ func (r *loopRun) cancel() {
 }
 
 // liveJobs counts the run's jobs that have not ended.
-func (r *loopRun) liveJobs() (n int) {
+func (r *loopRun) liveJobs() int {
 	r.t.Helper()
-	ids := append(r.jobs("implement"), r.jobs("test")...)
-	err := r.pool.QueryRow(r.t.Context(), `select count(*) from jobs
-		where workspace_id = (select workspace_id from workspaces where slug = 'acme') and job_id = any($1::text[]::uuid[])
-			and state in ('queued', 'leased', 'running', 'cancelling')`, ids).Scan(&n)
+	n, err := r.jobsIn("queued", "leased", "running", "cancelling")
 	require.NoError(r.t, err)
 	return n
+}
+
+// jobsIn counts the run's jobs in some states.
+func (r *loopRun) jobsIn(states ...string) (n int, err error) {
+	ids := append(r.jobs("implement"), r.jobs("test")...)
+	err = r.pool.QueryRow(r.t.Context(), `select count(*) from jobs
+		where workspace_id = (select workspace_id from workspaces where slug = 'acme') and job_id = any($1::text[]::uuid[])
+			and state = any($2)`, ids, states).Scan(&n)
+	return n, err
 }
 
 // awaitWait waits until the run says that it waits for something, and returns the sentence.
