@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"log/slog"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -195,14 +197,20 @@ func TestHostileChangesAreRefused(t *testing.T) {
 	added := func(path string) string {
 		return "diff --git a/" + path + " b/" + path + "\nnew file mode 100644\n--- /dev/null\n+++ b/" + path + "\n@@ -0,0 +1 @@\n+x\n"
 	}
+	var first os.FileInfo
 	for name, c := range map[string]struct{ change, code string }{
-		"outside":        {added("../evil"), client.CodeChange},
-		"git":            {added(".git/config"), client.CodeChange},
-		"git in capital": {added(".GIT/config"), client.CodeChange},
-		"git below":      {added("sub/.git/hooks/post-checkout"), client.CodeChange},
-		"absolute":       {added("/etc/passwd"), client.CodeChange},
-		"no diff":        {"I could not do it.\n", client.CodeChange},
-		"other content":  {"diff --git a/a b/a\n--- a/a\n+++ b/a\n@@ -1 +1 @@\n-9\n+1\n", client.CodeChange},
+		"outside":         {added("../evil"), client.CodeChange},
+		"git":             {added(".git/config"), client.CodeChange},
+		"git in capital":  {added(".GIT/config"), client.CodeChange},
+		"git below":       {added("sub/.git/hooks/post-checkout"), client.CodeChange},
+		"absolute":        {added("/etc/passwd"), client.CodeChange},
+		"no diff":         {"I could not do it.\n", client.CodeChange},
+		"other content":   {"diff --git a/a b/a\n--- a/a\n+++ b/a\n@@ -1 +1 @@\n-9\n+1\n", client.CodeChange},
+		"hunk too short":  {"diff --git a/a b/a\n--- a/a\n+++ b/a\n@@ -1,3 +1,3 @@\n-1\n+2\n", client.CodeChange},
+		"no space":        {"diff --git a/a b/a\n--- a/a\n+++ b/a\n@@ -1,2 +1,2 @@\nx\n-1\n+2\n", client.CodeChange},
+		"bad binary":      {"diff --git a/b b/b\nnew file mode 100644\nindex 0000000..1111111\nGIT binary patch\nliteral 3\nKcmZ\n\n", client.CodeChange},
+		"a name":          {"diff --git a/corrupt b/corrupt\n--- a/corrupt\n+++ b/corrupt\n@@ -1 +1 @@\n-1\n+2\n", client.CodeChange},
+		"a name, renamed": {"diff --git a/corrupt b/x\nsimilarity index 100%\nrename from corrupt\nrename to x\n", client.CodeChange},
 		"binary bomb": {"diff --git a/b b/b\nnew file mode 100644\nindex 000..111\nGIT binary patch\nliteral 99999999999\nabc\n",
 			client.CodeTooLarge},
 		"many binaries": {strings.Repeat("GIT binary patch\nliteral 30000000\nzcmV\n\n", 3), client.CodeTooLarge},
@@ -211,6 +219,10 @@ func TestHostileChangesAreRefused(t *testing.T) {
 		_, err := b.tryCommit(commitInput(base), c.change)
 		f := requireCode(t, err, client.Permanent, c.code)
 		require.NotContains(t, f.Message, b.steps.mirrors.Folder(), name)
+		mirror, err := os.Stat(filepath.Join(b.steps.mirrors.Folder(), "repo1.git"))
+		require.NoError(t, err)
+		require.True(t, first == nil || os.SameFile(first, mirror), "%s: the mirror was not damaged", name)
+		first = mirror
 	}
 	require.Zero(t, b.host.Pushes())
 }

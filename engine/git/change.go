@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -99,7 +100,7 @@ func (r *Repository) Apply(ctx context.Context, parent, file string) (tree strin
 		args: []string{"apply", "--cached", "--binary", "--whitespace=nowarn", filepath.Clean(file)},
 		dir:  r.dir, env: r.quarantine, bounded: true,
 	})
-	if e, ok := errors.AsType[*Error](err); ok && !damaged(err) {
+	if e, ok := errors.AsType[*Error](err); ok && r.isToBlame(ctx, file, e) {
 		return "", &client.Failure{Class: client.Permanent, Code: client.CodeChange,
 			Message: "The change does not apply: " + strings.ReplaceAll(e.words(), file, "change.diff")}
 	}
@@ -115,6 +116,20 @@ func (r *Repository) Apply(ctx context.Context, parent, file string) (tree strin
 	}
 	return tree, err
 }
+
+// isToBlame reports whether a change did not apply because of itself, and not because the mirror is damaged: git
+// cannot even read it, or says of its files only that they are others.
+func (r *Repository) isToBlame(ctx context.Context, file string, failure *Error) bool {
+	_, err := run(ctx, command{args: []string{"apply", "--numstat", filepath.Clean(file)}, dir: r.dir, env: r.quarantine, bounded: true})
+	if err != nil {
+		return ctx.Err() == nil
+	}
+	return !damage.MatchString(otherFile.ReplaceAllString(failure.Said, ""))
+}
+
+// otherFile matches what git apply says of a file that is not as the change expects, with the file's name.
+var otherFile = regexp.MustCompile(`(?m)^error: (patch failed: .*|invalid path .*|affected file .* is beyond a symbolic link|` +
+	`.*: (patch does not apply|does not (exist in|match) index|already exists in index|wrong type))$`)
 
 func noChange() error {
 	return &client.Failure{Class: client.Permanent, Code: client.CodeNoChange, Message: "The change leaves every file as it was."}

@@ -158,7 +158,7 @@ var damage = regexp.MustCompile(`(?i)not a git repository|corrupt|bad object|obj
 // damaged reports whether git says that the mirror lacks what it should have.
 func damaged(err error) bool {
 	if failure, ok := errors.AsType[*client.Failure](err); ok {
-		return failure.Class != client.Surroundings && damage.MatchString(failure.Message)
+		return failure.Class != client.Surroundings && failure.Code != client.CodeChange && damage.MatchString(failure.Message)
 	}
 	if e, ok := errors.AsType[*Error](err); ok {
 		return damage.MatchString(e.Said)
