@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 const (
 	diffFile    = wire.OutFolder + "/" + wire.ChangeFile
 	outcomeFile = wire.OutFolder + "/" + wire.OutcomeFile
+	refusedFile = wire.OutFolder + "/" + wire.RefusedFile
 	maxDiff     = 16 << 20
 	maxOutcome  = 256 << 10
 	maxText     = 10_000 // characters of a text of an outcome
@@ -57,14 +59,21 @@ type written struct {
 // readWork returns what a job has written, or the facts that follow if there is nothing to commit.
 func (r *runner) readWork(ctx context.Context, id events.ID) (w written, facts []events.Event, err error) {
 	job := lastJob(r.p, events.JobImplements, "", "")
-	text, err := r.readFile(ctx, id, outcomeFile, maxOutcome)
-	if err != nil && !errors.Is(err, errNoFile) {
+	secrets, err := r.secrets(ctx)
+	if err != nil {
 		return w, nil, err
 	}
-	o := parseOutcome(text)
+	text, err := r.readFile(ctx, id, outcomeFile, maxOutcome)
+	tooLarge := errors.Is(err, artifacts.ErrFileTooLarge)
+	if err != nil && !errors.Is(err, errNoFile) && !tooLarge {
+		return w, nil, err
+	}
+	o := parseOutcome(text, secrets)
 	cost := o.costOf(id)
 	finding := ""
 	switch {
+	case tooLarge:
+		finding = fmt.Sprintf("The outcome of the implementer is larger than %d KiB.", maxOutcome>>10)
 	case job.State == events.JobStateTimedOut:
 		finding = "The implementer took too long, and was stopped."
 	case o.Status == "needs_fact":
@@ -84,14 +93,16 @@ func (r *runner) readWork(ctx context.Context, id events.ID) (w written, facts [
 		return w, append([]events.Event{cost}, again(r.p, Surroundings{Repo: r.repo}, events.FailGaveUp, finding).Record...), nil
 	}
 	diff, err := r.readFile(ctx, id, diffFile, maxDiff)
-	leaked := ""
-	if err == nil {
-		leaked, err = r.secretIn(ctx, diff)
-	}
+	leaked := secrets.in(diff)
 	switch {
+	case errors.Is(err, errNoFile) && r.refusedChange(ctx, id):
+		return w, append([]events.Event{cost}, failed(r.p, events.FailGuardrails, "The change contains the value of a job secret.")...), nil
 	case errors.Is(err, errNoFile):
-		reason := "The runner kept no record of what changed. Update svc-runner on the build machines."
+		reason := "Nothing is known of what changed. The log of the job says why, unless svc-runner on the build machine is too old."
 		return w, append([]events.Event{cost}, failed(r.p, events.FailSurroundings, reason)...), nil
+	case errors.Is(err, artifacts.ErrFileTooLarge):
+		finding = fmt.Sprintf("The change is larger than %d MiB.", maxDiff>>20)
+		return w, append([]events.Event{cost}, again(r.p, Surroundings{Repo: r.repo}, events.FailGuardrails, finding).Record...), nil
 	case err != nil:
 		return w, nil, err
 	case len(diff) == 0:
@@ -104,35 +115,57 @@ func (r *runner) readWork(ctx context.Context, id events.ID) (w written, facts [
 	return w, nil, nil
 }
 
-// secretIn returns the name of a secret of the implementer whose value is in a change, or "". Shorter values than
-// minSecret are in many texts.
-func (r *runner) secretIn(ctx context.Context, diff []byte) (string, error) {
+// refusedChange reports whether the runner did not keep a change because it has a secret.
+func (r *runner) refusedChange(ctx context.Context, id events.ID) bool {
+	_, err := r.readFile(ctx, id, refusedFile, maxOutcome)
+	return err == nil
+}
+
+// secrets returns the secrets of the implementer. Shorter values than minSecret are in many texts.
+func (r *runner) secrets(ctx context.Context) (secretValues, error) {
 	names := r.repo.Settings.Implementer.Secrets
 	if len(names) == 0 {
-		return "", nil
+		return nil, nil
 	}
 	values, err := r.Secrets(ctx, r.workspace, names)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	for _, name := range names {
-		if value := values[name]; len(value) >= minSecret && bytes.Contains(diff, []byte(value)) {
-			return name, nil
-		}
-	}
-	return "", nil
+	maps.DeleteFunc(values, func(_, value string) bool { return len(value) < minSecret })
+	return values, nil
 }
 
 const minSecret = 8
 
+// secretValues are the values of secrets by name.
+type secretValues map[string]string
+
+// in returns the name of a secret that is in a change, or "".
+func (s secretValues) in(diff []byte) string {
+	for name, value := range s {
+		if bytes.Contains(diff, []byte(value)) {
+			return name
+		}
+	}
+	return ""
+}
+
+// mask replaces secrets in a text.
+func (s secretValues) mask(text string) string {
+	for _, value := range s {
+		text = strings.ReplaceAll(text, value, "***")
+	}
+	return text
+}
+
 // parseOutcome returns an outcome without anything that may not be stored. It is zero if there is none.
-func parseOutcome(text []byte) (o outcome) {
+func parseOutcome(text []byte, secrets secretValues) (o outcome) {
 	if json.Unmarshal(text, &o) != nil {
 		return outcome{}
 	}
-	o.Summary, o.CommitMessage = clean(o.Summary), clean(o.CommitMessage)
+	o.Summary, o.CommitMessage = clean(secrets.mask(o.Summary)), clean(secrets.mask(o.CommitMessage))
 	for i := range o.Facts {
-		o.Facts[i].Text = clean(o.Facts[i].Text)
+		o.Facts[i].Text = clean(secrets.mask(o.Facts[i].Text))
 	}
 	return o
 }

@@ -1,15 +1,19 @@
 package runner
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
+	"svc/farm/runner/mask"
 	"svc/farm/runner/sandbox"
 	"svc/farm/wire"
 )
@@ -74,6 +78,52 @@ func (x *execution) keepChange(killed context.Context) {
 	case r.ExitCode != 0 || r.Stopped != nil:
 		x.notice("what was changed could not be kept")
 	}
+}
+
+const (
+	minMasked = 8        // bytes of a secret that is masked in files: shorter ones are in many texts
+	maxMasked = 32 << 20 // bytes of a file that is searched for secrets
+)
+
+// maskOutput masks secrets in the files of $SVC_OUT. A change that has one is not kept, since it could not be applied.
+func (x *execution) maskOutput() error {
+	secrets := slices.Collect(maps.Values(x.Spec.Secrets))
+	secrets = slices.DeleteFunc(secrets, func(s string) bool { return len(s) < minMasked })
+	if !x.Spec.Collect || len(secrets) == 0 {
+		return nil
+	}
+	set := mask.New(secrets...)
+	root, err := os.OpenRoot(x.job.Work())
+	if err != nil {
+		return fmt.Errorf("open working directory: %w", err)
+	}
+	defer root.Close()
+	return fs.WalkDir(root.FS(), wire.OutFolder, func(name string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		if info, err := d.Info(); err != nil || info.Size() > maxMasked {
+			x.notice("artifact left out: " + name + " is too large to be searched for secrets")
+			return errors.Join(err, root.Remove(name))
+		}
+		text, err := root.ReadFile(name)
+		if err != nil {
+			return fmt.Errorf("read %s: %w", name, err)
+		}
+		var masked bytes.Buffer
+		w := set.NewWriter(&masked)
+		_, _ = w.Write(text) // a buffer takes everything
+		_ = w.Close()
+		switch {
+		case bytes.Equal(masked.Bytes(), text):
+			return nil
+		case name != wire.OutFolder+"/"+wire.ChangeFile:
+			return root.WriteFile(name, masked.Bytes(), 0o600)
+		}
+		x.notice("the change contains a secret of the job: it is not kept")
+		refused := []byte("The change contains the value of a job secret.")
+		return errors.Join(root.Remove(name), root.WriteFile(wire.OutFolder+"/"+wire.RefusedFile, refused, 0o600))
+	})
 }
 
 // changeEnv returns the variables of changeScript.

@@ -158,6 +158,35 @@ func TestR8WorkThatIsCutOffIsKept(t *testing.T) {
 	r.requireNoJobs()
 }
 
+// A secret that an implementer writes into its outcome is masked, whatever its encoding, and a change that has one is
+// not kept.
+func TestSecretsInTheOutputAreMasked(t *testing.T) {
+	t.Parallel()
+	f := newFarm(t)
+	r := start(t, f.enrolled())
+	repo, commit := repository(t)
+	const secret = `a "secret" of the job`
+	for n, script := range []string{
+		`printf '{"status":"done","summary":"a \\"secret\\" of the job"}' >.svc-out/outcome.json; mkdir .svc-out/more; echo "$KEY" >.svc-out/more/x`,
+		`echo "$KEY" >leaked; echo '{"status":"done"}' >.svc-out/outcome.json`,
+	} {
+		a := collecting(repo, commit, script)
+		a.Secrets = map[string]string{"KEY": secret, "SHORT": "done"}
+		k := f.assign(a)
+		for _, path := range []string{".svc-out/outcome.json", ".svc-out/more/x", changedFile, ".svc-out/" + wire.RefusedFile} {
+			text, _ := f.kept(k, path)
+			require.NotContains(t, text, "secret\\\"", path)
+			require.NotContains(t, text, secret, path)
+		}
+		outcome, _ := f.kept(k, ".svc-out/outcome.json")
+		require.Contains(t, outcome, `"done"`)
+		_, changed := f.kept(k, changedFile)
+		_, refused := f.kept(k, ".svc-out/"+wire.RefusedFile)
+		require.Equal(t, []bool{n == 0, n == 1}, []bool{changed, refused})
+	}
+	r.requireNoJobs()
+}
+
 // Nothing that steps do to the checkout, or to the output folder, changes how the job ends.
 func TestHostileCheckoutIsCollected(t *testing.T) {
 	t.Parallel()

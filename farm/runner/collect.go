@@ -56,6 +56,9 @@ func (x *execution) collect(killed context.Context, result wire.Event) wire.Even
 	}
 	ctx, done := x.collecting(killed)
 	x.keepChange(ctx)
+	if err := x.maskOutput(); err != nil {
+		x.notice("mask the output: " + err.Error())
+	}
 	m, missing, leftOut, err := gather(ctx, x.job.Work(), x.Files, want, x.ArtifactLimit)
 	if done(); ctx.Err() != nil && result.Outcome == succeeded {
 		result = endOf(sandbox.Result{Stopped: stopCause(context.Cause(ctx))}, false)

@@ -184,11 +184,13 @@ type Assign struct {
 
 // OutFolder is the folder in the working directory of a job with Collect, $SVC_OUT, that is no part of
 // its changes. The runner stores there, as ChangeFile, the difference between the checked out commit and
-// the working directory. A step that has written OutcomeFile has done its work.
+// the working directory. A step that has written OutcomeFile has done its work. Secrets of the job are masked in
+// all files there; if the change has one, RefusedFile says so instead.
 const (
 	OutFolder   = ".svc-out"
 	ChangeFile  = "change.diff"
 	OutcomeFile = "outcome.json"
+	RefusedFile = "change.refused"
 )
 
 // A Step is one command of a job.

@@ -20,6 +20,7 @@ func TestRequirements(t *testing.T) {
 	for name, test := range map[string]func(*testing.T, *workshop){
 		"R2 one pull request of each run":            onePullRequest,
 		"R5 an exit status of 0 is no success":       silentImplementer,
+		"an outcome that is too large":               largeOutcome,
 		"R13 refused workflow files are named":       refusedWorkflow,
 		"R14 protected changes are asked for":        protectedChange,
 		"R16 a merge commit voids the approval":      mergeCommitByPerson,
@@ -87,6 +88,13 @@ func silentImplementer(t *testing.T, w *workshop) {
 	require.Len(t, r.jobs("implement"), 2)
 	r.await("run.tidied")
 	require.Zero(t, r.host.counts(t, r.name).Pulls)
+}
+
+// largeOutcome is an implementer's that says more than anybody reads.
+func largeOutcome(t *testing.T, w *workshop) {
+	s := settings{"rounds": 1}.byCommand(`head -c 300000 /dev/zero | tr '\0' x >"$SVC_OUT/outcome.json"`)
+	r := w.newProject(t, "github", s).queue("Do it", "Please.")
+	require.Contains(t, r.await("run.failed").text("reason"), "larger than 256 KiB")
 }
 
 // refusedWorkflow pushes what the token may not.

@@ -11,21 +11,32 @@ import (
 )
 
 // TestSecretsOfRunsAreNowhere takes an issue to its merge with a secret of each kind, and requires that none of them is in
-// an output, an answer, a row, or a file but those that have to hold it.
+// an output, an answer, a row, or a file but those that have to hold it. The implementer writes its own wherever it can, and asks
+// people a question first.
 func TestSecretsOfRunsAreNowhere(t *testing.T) {
 	t.Parallel()
 	w := newWorkshop(t, 1)
 	const jobSecret = "opensesame-of-the-implementer"
 	w.owner.expect(t, http.StatusNoContent, "PUT", w.api("/farm/secrets/MODEL_KEY"), map[string]string{"value": jobSecret})
 	s := requires(`env; cat .git/config; grep -q deux words.txt`).byCommand(
-		`echo "it is $MODEL_KEY"; env; sed -i s/two/deux/ words.txt; echo '{"status":"done","summary":"said deux"}' >$SVC_OUT/outcome.json`)
+		`echo "it is $MODEL_KEY"; env >$SVC_OUT/env
+		if grep -q Because "$SVC_IN/task.json"; then
+			sed -i s/two/deux/ words.txt
+			echo '{"status":"done","summary":"'$MODEL_KEY'","commitMessage":"It is '$MODEL_KEY'"}' >$SVC_OUT/outcome.json
+		else
+			echo '{"status":"needs_fact","facts":[{"text":"Is it '$MODEL_KEY'?"}]}' >$SVC_OUT/outcome.json
+		fi`)
 	s["implementer"].(map[string]any)["secrets"] = []string{"MODEL_KEY"}
 	p := w.newProject(t, "github", s)
 	r := p.queue("Say deux", "Please.")
+	require.Contains(t, r.awaitItem("fact_review").Question, "Is it ***?")
+	r.answer("fact_review", "correct")
 	r.approve()
 	r.await("run.tidied")
 	require.Equal(t, "merged", r.view().Run.Status)
 	require.Contains(t, r.jobLog("implement", 1), "it is ***", "the job had the secret")
+	require.Contains(t, p.show("main", "words.txt"), "deux")
+	require.Contains(t, p.clone.git("log", "--format=%s", "origin/main"), "It is ***")
 
 	secrets := map[string]string{
 		"the host's token": hostToken, "the host's token for reading": hostReadToken, "the job's secret": jobSecret,
