@@ -105,6 +105,9 @@ func (r *Run) applyDecision(e events.Event) {
 		if e.About != events.MergeApproval { // for a merge approval, the stage's own status says that it waits
 			r.p.Status = events.RunStatusNeedsInput
 		}
+		if n := len(r.p.Jobs); e.About == events.FactReview && n > 0 && r.p.Jobs[n-1].Purpose == events.JobImplements {
+			r.p.Jobs[n-1].Asked = true
+		}
 	case events.DecisionAnswered:
 		d := r.decisions[e.Decision]
 		d.answered = true

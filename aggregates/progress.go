@@ -83,7 +83,8 @@ type OpenDecision struct {
 // A RunJob is a job that a run requested. State is "" until it is settled.
 type RunJob struct {
 	events.RunJobRequested
-	Round    int // how often the run had entered the stage Implementing
+	Round    int  // how often the run had entered the stage Implementing
+	Asked    bool // its implementer asked people for a fact
 	State    events.JobState
 	Reason   string
 	ExitCode *int

@@ -33,7 +33,9 @@ func (r *Run) Apply(e events.Event, by events.Actor) {
 	case events.RunStarted:
 		r.p.Started = &e
 	case events.RunWaiting:
-		r.p.Wait = &e
+		if r.p.Wait = &e; e.Code == "" {
+			r.p.Wait = nil
+		}
 	case events.RunHumanIntervened:
 		// nothing is decided by it
 	case events.RunCostRecorded:

@@ -52,7 +52,7 @@ func (r *Run) mayHave(fact events.Event) bool {
 	case events.RunStarted:
 		return r.p.Started == nil && r.p.Stage == events.StageQueued && inRange(e.Slot) && inRange(e.RepoSlot)
 	case events.RunWaiting:
-		return e.Code != "" && (r.p.Wait == nil || *r.p.Wait != e)
+		return (e.Code != "" || r.p.Wait != nil) && (r.p.Wait == nil || *r.p.Wait != e)
 	case events.RunStageEntered:
 		return r.mayEnter(e) && r.hasRound(e)
 	case events.RunStageSucceeded:

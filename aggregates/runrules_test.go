@@ -218,6 +218,7 @@ func TestT9FactsAreNotRepeated(t *testing.T) {
 			events.RunWaiting{Code: events.WaitSlot}, nil},
 		{"not after a bill", after(inQueue, events.RunWaiting{Code: events.WaitSlot}, events.RunCostRecorded{}),
 			events.RunWaiting{Code: events.WaitSlot}, outOfStep},
+		{"that it waits no more", after(inQueue, events.RunWaiting{Code: events.WaitSlot}), events.RunWaiting{}, nil},
 		{"for something", inQueue, events.RunWaiting{Detail: "Who knows?"}, outOfStep},
 		{"not once it is over", merged, events.RunWaiting{Code: events.WaitHost}, ErrRunOver},
 	})

@@ -125,7 +125,8 @@ const (
 	WaitBackoff   WaitCode = "backoff"     // for the next try after a failure that should pass
 )
 
-// RunWaiting says what the run waits for. It holds until the run's next event.
+// RunWaiting says what the run waits for. It holds until the run's next event. With Code "" the run waits for none of
+// the codes any more.
 type RunWaiting struct {
 	runEvent
 	Code   WaitCode `json:"code"`

@@ -30,7 +30,7 @@ func (r *runner) look(ctx context.Context) (in Surroundings, err error) {
 			return in, err
 		}
 	}
-	if r.wantsLook && r.p.Head != "" && !r.p.Over() && in.Repo.Connected {
+	if r.wantsLook && r.p.Head != "" && r.p.Base != nil && !r.p.Over() && in.Repo.Connected {
 		in.Look, err = do[client.LookInput, client.LookResult](ctx, r, client.StepLook, client.LookInput{
 			Branch: r.p.Branch, Base: r.p.Base.Branch, PullRequest: r.p.PullRequest,
 		})
@@ -98,8 +98,11 @@ func (r *runner) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if slot == 0 || repoSlot == 0 {
+	switch {
+	case repoSlot == 0:
 		return &waiting{events.WaitSlot, fmt.Sprintf("All %d places of the repository are used.", r.repo.Settings.MaxActive)}
+	case slot == 0:
+		return &waiting{events.WaitSlot, fmt.Sprintf("All %d places of the workspace are used.", r.MaxActive)}
 	}
 	_, err = r.Commands.StartRun(ctx, commands.StartRun{Meta: r.meta(), Run: r.run, After: r.p.Version, Slot: slot, RepoSlot: repoSlot})
 	if errors.Is(err, commands.ErrSlotTaken) {

@@ -165,9 +165,9 @@ func stopped(p *aggregates.Progress, _ Surroundings) (Move, bool) {
 func unavailable(_ *aggregates.Progress, in Surroundings) (Move, bool) {
 	switch {
 	case !in.Repo.Connected:
-		return wait(events.WaitRepo, "The repository is not connected. Connect it again, or cancel the run.", recheck), true
+		return wait(events.WaitRepo, "The repository was disconnected. Cancel the run, and queue its issue again where it is connected.", recheck), true
 	case in.Repo.Paused != "":
-		return wait(events.WaitPaused, "The repository is paused: "+in.Repo.Paused, recheck), true
+		return wait(events.WaitPaused, in.Repo.Paused, recheck), true
 	}
 	return Move{}, false
 }

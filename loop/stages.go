@@ -136,6 +136,8 @@ func write(p *aggregates.Progress, in Surroundings) Move {
 		return implementAt(p, parentOf(p), 1)
 	case last.State == "":
 		return Move{Wait: &Wait{For: recheck}}
+	case last.Asked: // and got an answer
+		return implementAt(p, last.Head, last.Attempt+1)
 	case !faultless(last.State):
 		return Move{Do: &Step{Kind: client.StepCommit, Job: last.Job}}
 	case last.Attempt >= maxTries:
@@ -378,6 +380,8 @@ func merge(p *aggregates.Progress, in Surroundings) (Move, bool) {
 	switch {
 	case p.Stage != events.StageMerge:
 		return Move{}, false
+	case p.Lane && p.Guardrails != nil && p.Guardrails.Status == "blocked": // by a policy that nobody knew who approved
+		return record(events.RunMergeApprovalVoided{Head: p.Approved, Reason: "policy_changed"}), true
 	case p.Guardrails == nil || p.Guardrails.Status == "blocked":
 		return guarded(p, in, nil), true
 	case p.PullRequest == 0 && in.Repo.Host.Kind != events.HostGit:

@@ -268,10 +268,15 @@ func (r *runner) once(ctx context.Context) (*after, error) {
 	return nil, r.carryOut(ctx, m)
 }
 
-// wait records what the run waits for, if that is new, and returns when it is due next.
+// wait records what the run waits for, if that is new, and returns when it is due next. A code of "" ends an earlier
+// wait.
 func (r *runner) wait(ctx context.Context, w Wait, attempt int) (*after, error) {
 	next := &after{wait: w.For, code: w.Code, attempt: attempt}
-	if w.Code == "" || r.p.Wait != nil && r.p.Wait.Code == w.Code {
+	was := events.WaitCode("")
+	if r.p.Wait != nil {
+		was = r.p.Wait.Code
+	}
+	if w.Code == was || r.p.Over() {
 		return next, nil
 	}
 	return next, r.record(ctx, events.RunWaiting{Code: w.Code, Detail: w.Detail})

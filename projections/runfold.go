@@ -114,7 +114,11 @@ func (run *Run) applyWait(r events.Record) {
 	switch e := r.Event.(type) {
 	case events.RunCostRecorded:
 	case events.RunWaiting:
-		if e.Code != run.WaitCode {
+		switch e.Code {
+		case "":
+			run.WaitSince = nil
+		case run.WaitCode:
+		default:
 			run.WaitSince = &r.At
 		}
 		run.WaitCode, run.WaitDetail = e.Code, e.Detail

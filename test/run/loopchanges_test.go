@@ -38,7 +38,7 @@ func disconnectedRepository(t *testing.T, w *workshop) {
 	r.awaitItem("merge_approval")
 	p.owner.expect(t, http.StatusNoContent, "DELETE", p.api("/repos/"+p.id+"?name="+p.name), nil)
 	r.approve()
-	require.Contains(t, r.awaitWait("disconnected"), "not connected")
+	require.Contains(t, r.awaitWait("disconnected"), "disconnected")
 	r.cancel()
 	require.Equal(t, "left", r.await("run.tidied").text("branch"), "nobody may touch it any more")
 	require.Zero(t, p.host.counts(t, p.name).Merges)

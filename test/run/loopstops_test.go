@@ -92,7 +92,7 @@ func pauseAndResume(t *testing.T, w *workshop) {
 	r.awaitItem("merge_approval")
 	p.owner.expect(t, http.StatusOK, "POST", p.api("/repos/"+p.id+"/pause"), map[string]string{"reason": "A freeze."})
 	r.approve()
-	require.Equal(t, "The repository is paused: A freeze.", r.awaitWait("paused"))
+	require.Equal(t, "A freeze.", r.awaitWait("paused"))
 	a := p.owner.expect(t, http.StatusConflict, "POST", p.api("/backlog/queue"),
 		map[string]any{"repoId": p.id, "issueNumber": p.issue("Another", "")})
 	require.Equal(t, "repo_paused", a.code())
