@@ -66,9 +66,14 @@ func (s *step) base(ctx context.Context, r *git.Repository, branch string) (stri
 
 // policyAt returns the settings with what the policy file of a commit adds.
 func policyAt(ctx context.Context, r *git.Repository, commit string, settings client.Policy) (client.Policy, string, error) {
-	text, _, err := r.File(ctx, commit, policy.File, policy.MaxFile+1)
-	if errors.Is(err, git.ErrOutput) {
+	text, found, err := r.File(ctx, commit, policy.File, policy.MaxFile+1)
+	switch {
+	case errors.Is(err, git.ErrOutput):
 		err = policy.Failure(&policy.Error{Problem: "the file is too large"})
+	case errors.Is(err, git.ErrNoFile):
+		err = policy.Failure(&policy.Error{Problem: "a regular file is expected"})
+	case err == nil && found && text == "":
+		err = policy.Failure(&policy.Error{Problem: "the file is empty"})
 	}
 	if err != nil {
 		return client.Policy{}, "", err
@@ -79,7 +84,7 @@ func policyAt(ctx context.Context, r *git.Repository, commit string, settings cl
 	}
 	if path != "" {
 		content, found, err := r.File(ctx, commit, path, policy.MaxInstructions)
-		if errors.Is(err, git.ErrOutput) || err == nil && !found {
+		if errors.Is(err, git.ErrOutput) || errors.Is(err, git.ErrNoFile) || err == nil && !found {
 			err = policy.Failure(&policy.Error{Problem: "instructions: there is no file " + path + ", or it is too large"})
 		}
 		if err != nil {

@@ -400,6 +400,18 @@ func TestPolicyFileOfTheBase(t *testing.T) {
 	_, err := b.tryIssue(client.IssueInput{Branch: "main"})
 	f := requireCode(t, err, client.Surroundings, client.CodePolicy)
 	require.Equal(t, `.svc/loop.yaml, line 3, column 3: "maxfiles" is not known here`, f.Message)
+	for _, wrong := range []struct {
+		files githost.Files
+		want  string
+	}{
+		{githost.Files{"120000 .svc/loop.yaml": "../docs/a.md"}, "a regular file is expected"},
+		{githost.Files{".svc/loop.yaml": ""}, "the file is empty"},
+		{githost.Files{".svc/loop.yaml": "# nothing\n"}, "version is missing"},
+	} {
+		b.repo.Commit(t, "main", "wrong", wrong.files)
+		_, err := b.tryIssue(client.IssueInput{Branch: "main"})
+		require.Contains(t, requireCode(t, err, client.Surroundings, client.CodePolicy).Message, wrong.want)
+	}
 	probed := b.probe(t, client.ProbeInput{ReadCredential: client.Credential{Token: githost.ReadToken}})
 	require.False(t, probed.OK)
 }

@@ -202,7 +202,11 @@ func (r *Repository) Blob(ctx context.Context, id string, limit int) (string, er
 	return run(ctx, command{args: []string{"cat-file", "blob", id}, dir: r.dir, env: r.quarantine, max: limit})
 }
 
-// File returns the content of a regular file of a commit, and whether there is such a file.
+// ErrNoFile says that what is at a path is a folder or a link.
+var ErrNoFile = errors.New("not a regular file")
+
+// File returns the content of a regular file of a commit, and whether there is such a file. The error is [ErrNoFile] if
+// something else is at the path.
 func (r *Repository) File(ctx context.Context, commit, path string, limit int) (content string, found bool, err error) {
 	text, err := r.git(ctx, "ls-tree", "-z", "--full-tree", commit, "--", path)
 	if err != nil {
@@ -210,8 +214,11 @@ func (r *Repository) File(ctx context.Context, commit, path string, limit int) (
 	}
 	entry, name, _ := strings.Cut(strings.TrimSuffix(text, "\x00"), "\t")
 	parts := strings.Fields(entry)
-	if name != path || len(parts) != 3 || parts[1] != "blob" || parts[0] == ModeSymlink {
+	switch {
+	case name != path || len(parts) != 3:
 		return "", false, nil
+	case parts[1] != "blob" || parts[0] == ModeSymlink:
+		return "", false, ErrNoFile
 	}
 	content, err = r.Blob(ctx, parts[2], limit)
 	return content, err == nil, err

@@ -52,7 +52,7 @@ func Failure(err error) error {
 	return err
 }
 
-// Merge adds the text of a policy file to the settings of the repository. Instructions is the path of
+// Merge adds the text of a policy file to the settings of the repository; "" is that of no file. Instructions is the path of
 // the file that it names, "" if it names none. The error is an [*Error] if the file is wrong.
 func Merge(settings client.Policy, file string) (merged client.Policy, instructions string, err error) {
 	merged = settings
@@ -62,8 +62,11 @@ func Merge(settings client.Policy, file string) (merged client.Policy, instructi
 		return merged, "", err
 	}
 	root, err := parse(file)
-	if err != nil || root == nil {
+	switch {
+	case err != nil || file == "":
 		return merged, "", err
+	case root == nil:
+		return merged, "", &Error{Problem: "version is missing"}
 	}
 	var version int
 	top := fields{
@@ -148,7 +151,7 @@ func jobsOf(p client.Policy) ([]events.RequiredJob, error) {
 
 var syntax = regexp.MustCompile(`line (\d+)`)
 
-// parse returns the file's mapping, nil if the file is empty.
+// parse returns the file's mapping, nil if the file says nothing.
 func parse(file string) (*yaml.Node, error) {
 	if len(file) > MaxFile {
 		return nil, &Error{Problem: fmt.Sprintf("the file is larger than %d KiB", MaxFile>>10)}
