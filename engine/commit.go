@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -37,6 +38,9 @@ func commit(ctx context.Context, s *step, in client.CommitInput) (client.CommitR
 		if err != nil {
 			return err
 		}
+		if err := s.refuseSecrets(ctx, r, in, id); err != nil {
+			return err
+		}
 		s.progress("pushes the commit")
 		pushed := make(chan error, 1)
 		go func() { pushed <- r.Push(ctx, git.Update{Branch: in.Branch, From: in.Expected, To: id}) }()
@@ -49,6 +53,23 @@ func commit(ctx context.Context, s *step, in client.CommitInput) (client.CommitR
 		return errors.Join(<-pushed, err)
 	})
 	return result, err
+}
+
+// refuseSecrets keeps a commit that adds a secret from leaving the engine.
+func (s *step) refuseSecrets(ctx context.Context, r *git.Repository, in client.CommitInput, id string) error {
+	if in.Policy == nil {
+		return nil
+	}
+	found, err := s.guard(ctx, r, cmp.Or(in.Base, in.Parent), id, *in.Policy)
+	if err != nil {
+		return err
+	}
+	for _, c := range found.Checks {
+		if c.Check == guardrail.Secrets && c.Status == "block" && len(c.Findings) > 0 {
+			return fail(client.Permanent, client.CodeSecret, "The guardrails refuse it: secrets (%s: %s).", c.Findings[0].Path, c.Findings[0].Rule)
+		}
+	}
+	return nil
 }
 
 // parted returns the commit from which the changes of a new commit are listed.

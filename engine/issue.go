@@ -18,7 +18,7 @@ func issues(ctx context.Context, s *step, in client.IssuesInput) (client.IssuesR
 // maxIssueBody bounds the text of an issue that is passed on.
 const maxIssueBody = 256 << 10
 
-// issue returns an issue, where its run begins, and the policy there.
+// issue returns an issue, and if a branch is named where its run begins, and the policy there.
 func issue(ctx context.Context, s *step, in client.IssueInput) (client.IssueResult, error) {
 	var result client.IssueResult
 	if err := s.identify(ctx); err != nil {
@@ -31,6 +31,9 @@ func issue(ctx context.Context, s *step, in client.IssueInput) (client.IssueResu
 		}
 		found.Body = strings.ToValidUTF8(found.Body[:min(len(found.Body), maxIssueBody)], "")
 		result.Issue = &found
+	}
+	if in.Branch == "" {
+		return result, nil
 	}
 	err := s.work(ctx, func(r *git.Repository) (err error) {
 		if result.Base, err = s.base(ctx, r, in.Branch); err != nil {

@@ -227,6 +227,19 @@ func TestHostileChangesAreRefused(t *testing.T) {
 	require.Zero(t, b.host.Pushes())
 }
 
+func TestSecretsAreNotPushed(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	base := b.repo.Commit(t, "main", "first", githost.Files{"a": "1\n"})
+	change := b.change(t, base, githost.Files{"key.txt": "AKIA" + strings.Repeat("Q7", 8) + "\n"})
+	in := commitInput(base)
+	in.Policy = &client.Policy{MaxFiles: 10, MaxLines: 10}
+	_, err := b.tryCommit(in, change)
+	f := requireCode(t, err, client.Permanent, client.CodeSecret)
+	require.Contains(t, f.Message, "key.txt")
+	require.Zero(t, b.host.Pushes())
+}
+
 // The way of a whole run at a host that is git alone.
 func TestRunAtPlainGit(t *testing.T) {
 	t.Parallel()

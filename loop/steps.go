@@ -117,6 +117,8 @@ func (r *runner) refused(_ context.Context, kind client.Kind, f *client.Failure)
 		return nil, nil
 	case f.Code == client.CodeBaseMoved && kind == client.StepMerge:
 		return []events.Event{events.RunMergePostponed{Head: r.p.Head, Reason: "base_moved"}}, nil
+	case f.Code == client.CodeSecret:
+		return again(r.p, Surroundings{Repo: r.repo}, events.FailGuardrails, clean(f.Message)).Record, nil
 	case kind == client.StepMerge:
 		return r.unmergeable(f.Message), nil
 	case kind == client.StepTidy:
@@ -180,11 +182,15 @@ func (r *runner) commit(ctx context.Context, s Step) ([]events.Event, error) {
 			return facts, err
 		}
 	}
+	policy, _, err := r.policy(ctx)
+	if err != nil {
+		return nil, err
+	}
 	branch := r.branch()
 	at := work.at.Add(time.Duration(r.p.Round()) * time.Second)
 	out, err := doWith[client.CommitInput, client.CommitResult](ctx, r, client.StepCommit, client.CommitInput{
 		Parent: work.parent, Branch: branch, Expected: r.p.Head, Author: author, At: at.Truncate(time.Second), Base: r.p.Base.Commit,
-		Message: fmt.Sprintf("%s\n\nRun: %s\nIssue: #%d\n", work.message, r.run, r.p.Issue),
+		Message: fmt.Sprintf("%s\n\nRun: %s\nIssue: #%d\n", work.message, r.run, r.p.Issue), Policy: &policy,
 	}, strings.NewReader(string(work.change)))
 	if err != nil {
 		return nil, err

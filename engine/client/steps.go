@@ -109,6 +109,7 @@ const (
 	CodeNoIssue       = "no_issue"       // permanent
 	CodeChange        = "change"         // permanent: the diff does not apply, or may not be applied; Message says where
 	CodeNoChange      = "no_change"      // permanent: the diff changes nothing
+	CodeSecret        = "secret"         // permanent: the diff adds a secret, and was not pushed
 	CodeTooLarge      = "too_large"      // permanent
 	CodePolicy        = "policy"         // surroundings: .svc/loop.yaml; Message has line and column
 	CodeHeadMoved     = "head_moved"     // permanent: the branch is not where it is expected; look again
@@ -178,7 +179,8 @@ type IssuesResult struct {
 	Total  int     `json:"total"` // -1: the host does not say
 }
 
-// An IssueInput asks for the issue with a number and the branch to merge into. Number 0 asks for the base alone.
+// An IssueInput asks for the issue with a number and the branch to merge into. Number 0 asks for the base alone, no branch
+// for the issue alone.
 // Settings is the policy that the policy file adds to.
 type IssueInput struct {
 	Number int    `json:"number"`
@@ -218,7 +220,8 @@ type CommitInput struct {
 	Message  string    `json:"message"`
 	Author   string    `json:"author"` // name <address>
 	At       time.Time `json:"at"`
-	Base     string    `json:"base,omitempty"` // the result lists what differs from where the history left Base; empty: from Parent
+	Base     string    `json:"base,omitempty"`   // the result lists what differs from where the history left Base; empty: from Parent
+	Policy   *Policy   `json:"policy,omitempty"` // by which secrets are looked for before the push; nil if they are not
 }
 
 // A CommitResult is the commit that is now the branch's head.

@@ -65,7 +65,9 @@ func (r Remote) environment(ctx context.Context) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		set = append(set, [2]string{"http.curloptResolve", pin})
+		if pin != "" {
+			set = append(set, [2]string{"http.curloptResolve", pin})
+		}
 	}
 	var env []string
 	if r.Token != "" {
@@ -80,11 +82,15 @@ func (r Remote) environment(ctx context.Context) ([]string, error) {
 	return append(env, configuration(set)...), nil
 }
 
-// pin returns the setting that makes git connect to the addresses that were checked, and no others.
+// pin returns the setting that makes git connect to the addresses that were checked, and no others; "" if the host is an
+// address itself.
 func (r Remote) pin(ctx context.Context, u *url.URL) (string, error) {
 	addresses, err := r.Resolve(ctx, u.Hostname())
 	if err != nil {
 		return "", err
+	}
+	if _, err := netip.ParseAddr(u.Hostname()); err == nil {
+		return "", nil
 	}
 	var texts []string
 	for _, a := range addresses {

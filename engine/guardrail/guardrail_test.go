@@ -82,6 +82,7 @@ func TestChecks(t *testing.T) {
 		"link outside": {githost.Files{"120000 src/link": "../../etc"}, Symlink, block, "src/link",
 			"symbolic link that leaves the repository"},
 		"link absolute":     {githost.Files{"120000 link": "/etc/passwd"}, Symlink, block, "link", "symbolic link that leaves the repository"},
+		"link to git":       {githost.Files{"120000 src/link": "../.Git/config"}, Symlink, block, "src/link", "symbolic link into .git"},
 		"link to workflows": {githost.Files{"120000 link": ".github"}, Symlink, block, "link", "symbolic link into a protected path"},
 		"became executable": {githost.Files{"100755 src/run.sh": "echo\n"}, Executable, note, "src/run.sh", "became executable"},
 		"large binary":      {githost.Files{"x.bin": strings.Repeat("\x00x", 600<<10)}, Binary, block, "x.bin", "binary file of 1200 KiB"},

@@ -2,6 +2,7 @@ package guardrail
 
 import (
 	"path"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -84,6 +85,8 @@ func (d *diff) symlink() client.Guardrail {
 		switch rule := d.protectedBy(to); {
 		case target == "" || strings.HasPrefix(target, "/") || strings.Contains(target, `\`) || to == ".." || strings.HasPrefix(to, "../"):
 			bad = append(bad, client.Finding{Path: c.Path, Rule: "symbolic link that leaves the repository"})
+		case slices.ContainsFunc(strings.Split(to, "/"), func(name string) bool { return strings.EqualFold(name, ".git") }):
+			bad = append(bad, client.Finding{Path: c.Path, Rule: "symbolic link into .git"})
 		case rule != "" || d.protectedBy(to+"/x") != "":
 			bad = append(bad, client.Finding{Path: c.Path, Rule: "symbolic link into a protected path"})
 		default:
