@@ -127,16 +127,24 @@ func (r *Repo) ChangeSettings(to events.RepoSettings) ([]events.Event, error) {
 // maxRepoChecks bounds the findings of a check that are kept.
 const maxRepoChecks = 50
 
-// RecordCheck records what a probe found, if it differs from what the one before found.
+// checkedPauses are the pauses whose causes a probe looks for.
+var checkedPauses = []events.PauseCode{events.PauseCredential, events.PauseIdentity, events.PauseUnhealthy}
+
+// RecordCheck records what a probe found, if it differs from what the one before found. If all is well, a pause because
+// of what it looks for is over.
 func (r *Repo) RecordCheck(checks []events.RepoCheck) ([]events.Event, error) {
 	if !r.connected {
 		return nil, ErrNoRepo
 	}
 	e := checkedEvent(checks)
-	if r.checked != nil && reflect.DeepEqual(*r.checked, e) {
-		return nil, nil
+	var list []events.Event
+	if r.checked == nil || !reflect.DeepEqual(*r.checked, e) {
+		list = append(list, e)
 	}
-	return oneEvent(e)
+	if e.OK && r.paused != nil && slices.Contains(checkedPauses, r.paused.Code) {
+		list = append(list, events.RepoResumed{})
+	}
+	return list, nil
 }
 
 // checkedEvent returns the findings with their texts cleaned: they contain words of the code host.

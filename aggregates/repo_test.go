@@ -79,6 +79,9 @@ func TestDecisionsAboutARepo(t *testing.T) {
 	found := []events.RepoCheck{{Check: "push", Status: events.CheckLacking, Text: "It may not push."}}
 	checked := events.RepoChecked{Checks: found}
 	record := func(r *Repo) ([]events.Event, error) { return r.RecordCheck(found) }
+	fine := []events.RepoCheck{{Check: "push", Status: events.CheckOK, Text: "It may push."}}
+	well := events.RepoChecked{OK: true, Checks: fine}
+	recordWell := func(r *Repo) ([]events.Event, error) { return r.RecordCheck(fine) }
 	replace := func(which events.CredentialKind, value events.ID) repoDecision {
 		return func(r *Repo) ([]events.Event, error) { return r.ReplaceCredential(which, value) }
 	}
@@ -106,6 +109,12 @@ func TestDecisionsAboutARepo(t *testing.T) {
 		{name: "nor those of none", when: settings(func(*events.RepoSettings) {}), err: ErrNoRepo},
 
 		{name: "a check is recorded", given: connectedRepo, when: record, then: []events.Event{checked}},
+		{name: "one that finds nothing ends a pause because of what it looks for", given: after(connectedRepo, refusedBy), when: recordWell,
+			then: []events.Event{well, events.RepoResumed{}}},
+		{name: "also if it found nothing before", given: after(connectedRepo, well, refusedBy), when: recordWell,
+			then: []events.Event{events.RepoResumed{}}},
+		{name: "but not that of a person", given: after(connectedRepo, freeze), when: recordWell, then: []events.Event{well}},
+		{name: "nor one because of jobs", given: after(connectedRepo, failing), when: recordWell, then: []events.Event{well}},
 		{name: "not if it finds the same", given: after(connectedRepo, checked), when: record},
 		{name: "nor of one that is disconnected", given: unconnected, when: record, err: ErrNoRepo},
 
