@@ -145,9 +145,9 @@ type RenameRepo struct {
 func (h *Handler) RenameRepo(ctx context.Context, c RenameRepo) (Result, error) {
 	return h.execute(ctx, c.Meta, c, onRepo(c.Repo, func(w *work, r *aggregates.Repo) ([]events.Event, error) {
 		list, err := r.Rename(c.Name, c.Host)
-		if before := r.Host().Clone; err == nil && before != c.Host.Clone {
-			w.releases = append(w.releases, events.Claim{Key: events.RepoKey(before), Owner: c.Repo})
-			w.claim(events.Claim{Key: events.RepoKey(c.Host.Clone), Owner: c.Repo}, aggregates.ErrRepoConnected)
+		if before, now := events.RepoKey(r.Host().Clone), events.RepoKey(c.Host.Clone); err == nil && before != now {
+			w.releases = append(w.releases, events.Claim{Key: before, Owner: c.Repo})
+			w.claim(events.Claim{Key: now, Owner: c.Repo}, aggregates.ErrRepoConnected)
 		}
 		return list, err
 	}))

@@ -1,6 +1,7 @@
 package commands_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -87,6 +88,11 @@ func TestRepoAddressIsTakenOnce(t *testing.T) {
 	_, err := m.ConnectRepo(ctx, web)
 	require.NoError(t, err)
 	again := m.connection("acme/web")
+	spelled := m.connection("acme/web")
+	spelled.Host.Clone = strings.TrimSuffix(strings.ToUpper(spelled.Host.Clone), ".GIT")
+	spelled.Host.Clone = strings.Replace(spelled.Host.Clone, "HTTPS://", "https://", 1)
+	_, err = m.ConnectRepo(ctx, spelled)
+	require.ErrorIs(t, err, aggregates.ErrRepoConnected)
 	for _, h := range []replica{m.replica, m.other} {
 		_, err = h.ConnectRepo(ctx, again)
 		require.ErrorIs(t, err, aggregates.ErrRepoConnected)

@@ -60,5 +60,8 @@ func KeyOwner(run ID, key string) ID {
 	return ID(sum[:16])
 }
 
-// RepoKey is the workspace's key of the connected repository with an address.
-func RepoKey(cloneURL string) string { return "repo/" + cloneURL }
+// RepoKey is the workspace's key of the connected repository with an address, however it is written.
+func RepoKey(cloneURL string) string {
+	_, place, _ := strings.Cut(strings.ToLower(cloneURL), "://")
+	return "repo/" + strings.TrimSuffix(strings.TrimRight(place, "/"), ".git")
+}
