@@ -102,10 +102,13 @@ func (run *Run) apply(r events.Record) {
 		run.finish(events.RunStatusMerged, "succeeded", r.At)
 	case events.RunRejected:
 		run.finish(events.RunStatusRejected, "failed", r.At)
+		d.End = &RunEnd{Reason: e.Reason}
 	case events.RunFailed:
 		run.finish(events.RunStatusFailed, "failed", r.At)
+		d.End = &RunEnd{e.Reason, e.Code}
 	case events.RunCancelled:
 		run.finish(events.RunStatusCancelled, "skipped", r.At)
+		d.End = &RunEnd{Reason: e.Reason}
 	}
 }
 

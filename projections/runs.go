@@ -72,6 +72,7 @@ type RunDetail struct {
 	Stopping    bool                `json:"stopping,omitempty"`  // somebody stopped it while it was merging
 	Merge       *RunMerge           `json:"merge,omitempty"`
 	Tidied      *RunTidied          `json:"tidied,omitempty"`
+	End         *RunEnd             `json:"end,omitempty"` // why it ended without a merge
 }
 
 // A RunPlan is what a run expects to change.
@@ -96,6 +97,12 @@ type RunMerge struct {
 	Outside  bool   `json:"outside,omitempty"` // somebody merged it at the code host
 	By       string `json:"by,omitempty"`
 	Untested bool   `json:"untested,omitempty"` // Tree is not what passed the required jobs
+}
+
+// A RunEnd is why a run ended without a merge. Code is that of a failure, otherwise "".
+type RunEnd struct {
+	Reason string          `json:"reason"`
+	Code   events.FailCode `json:"code,omitempty"`
 }
 
 // A RunTidied is what became of the pull request and the branch of a run that has ended.

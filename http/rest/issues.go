@@ -135,7 +135,7 @@ func (s *Server) issueTitle(ctx context.Context, id events.ID, number int) (stri
 		return "", err
 	}
 	of := remote{callerOf(ctx).workspace, id, repo.Name(), repo.Host(), token}
-	ask := client.IssueInput{Number: number, Branch: repo.Settings().Branch}
+	ask := client.IssueInput{Number: number}
 	found, err := askEngine[client.IssueInput, client.IssueResult](ctx, s, client.StepIssue, of, ask)
 	switch {
 	case err != nil:

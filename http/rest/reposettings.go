@@ -47,7 +47,7 @@ type repoImplementer struct {
 	Labels      []string               `json:"labels,omitempty" maxItems:"16" nullable:"false" doc:"Labels that a runner must have." example:"[\"os=linux\"]"`
 	Sandbox     *jobSandbox            `json:"sandbox,omitempty"`
 	RunSeconds  int                    `json:"runSeconds,omitempty" minimum:"1" maximum:"86400" doc:"Defaults to an hour."`
-	IdleSeconds int                    `json:"idleSeconds,omitempty" minimum:"1" maximum:"86400" doc:"How long the command may write nothing. Defaults to no limit."`
+	IdleSeconds int                    `json:"idleSeconds,omitempty" minimum:"1" maximum:"86400" doc:"How long the command may write nothing. Defaults to 900."`
 }
 
 // A requiredJob is a job that commits have to pass.

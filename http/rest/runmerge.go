@@ -1,6 +1,9 @@
 package rest
 
-import "svc/projections"
+import (
+	"svc/events"
+	"svc/projections"
+)
 
 // A runMerge is how a run merges, or was merged.
 type runMerge struct {
@@ -59,6 +62,19 @@ func newRunTidied(d projections.RunDetail) *runTidied {
 		return nil
 	}
 	return &runTidied{PullRequest: d.Tidied.PullRequest, Branch: d.Tidied.Branch}
+}
+
+type runEnd struct {
+	_      struct{}        `nullable:"true"`
+	Reason string          `json:"reason" doc:"Empty if nobody gave one." example:"The job test failed with exit code 1."`
+	Code   events.FailCode `json:"code,omitempty" doc:"Of a run that failed, such as no_patch, no_change, rounds, budget, guardrails, host_refused, infrastructure. Other codes may be added." example:"rounds"`
+}
+
+func newRunEnd(d projections.RunDetail) *runEnd {
+	if d.End == nil {
+		return nil
+	}
+	return &runEnd{Reason: d.End.Reason, Code: d.End.Code}
 }
 
 func newRunJob(j projections.RunJob) runJob {

@@ -199,6 +199,7 @@ type runDetail struct {
 	Merge      *runMerge  `json:"merge" doc:"How the run merges or was merged; null before its turn to merge."`
 	Plan       runPlan    `json:"plan"`
 	Tidied     *runTidied `json:"tidied" doc:"What became of the pull request and the branch after the end; null until then."`
+	End        *runEnd    `json:"end" doc:"Why the run ended without a merge; null until then."`
 }
 
 type branchHead struct {
@@ -296,7 +297,7 @@ func newRunDetail(r projections.Run) runDetail {
 		Changes:    changes{Files: len(d.Files), Items: append([]events.FileChange{}, d.Files...)},
 		Resources:  resources{CostCents: r.CostCents, Unknown: d.CostUnknown, Budget: newBudget(r), Jobs: []runJob{}},
 		Guardrails: guardrails{Status: d.Guardrails, Checks: []check{}},
-		Merge:      newRunMerge(r), Plan: newRunPlan(d), Tidied: newRunTidied(d),
+		Merge:      newRunMerge(r), Plan: newRunPlan(d), Tidied: newRunTidied(d), End: newRunEnd(d),
 	}
 	for i, st := range d.Stages {
 		out.Timeline.Stages = append(out.Timeline.Stages, stage{

@@ -85,6 +85,7 @@ func silentImplementer(t *testing.T, w *workshop) {
 	require.Equal(t, "rounds", failed.text("code"))
 	require.Contains(t, failed.text("reason"), "ended without saying what it did")
 	require.Contains(t, failed.text("reason"), "I was cut off")
+	require.Equal(t, runEnd{failed.text("reason"), "rounds"}, *r.view().End)
 	require.Len(t, r.jobs("implement"), 2)
 	r.await("run.tidied")
 	require.Zero(t, r.host.counts(t, r.name).Pulls)

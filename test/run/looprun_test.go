@@ -121,7 +121,10 @@ type runView struct {
 		Wait   *struct{ Code, Detail string }
 	}
 	Resources struct{ CostCents int64 }
+	End       *runEnd
 }
+
+type runEnd struct{ Reason, Code string }
 
 func (r *loopRun) view() runView {
 	r.t.Helper()

@@ -4443,7 +4443,7 @@ type RepoDetailStatus string
 
 // RepoImplementer defines model for RepoImplementer.
 type RepoImplementer struct {
-	// IdleSeconds How long the command may write nothing. Defaults to no limit.
+	// IdleSeconds How long the command may write nothing. Defaults to 900.
 	IdleSeconds *int64 `json:"idleSeconds,omitempty"`
 
 	// Kind patch: the issue carries the change as a diff. command: a shell command that runs as a job of the build farm. The other fields are for a command.
@@ -4713,7 +4713,10 @@ type RunCounts struct {
 
 // RunDetail defines model for RunDetail.
 type RunDetail struct {
-	Changes    Changes    `json:"changes"`
+	Changes Changes `json:"changes"`
+
+	// End Why the run ended without a merge; null until then.
+	End        *RunEnd    `json:"end"`
 	Guardrails Guardrails `json:"guardrails"`
 	Head       BranchHead `json:"head"`
 
@@ -4729,6 +4732,19 @@ type RunDetail struct {
 	// Tidied What became of the pull request and the branch after the end; null until then.
 	Tidied   *RunTidied `json:"tidied"`
 	Timeline Timeline   `json:"timeline"`
+}
+
+// RunEnd defines model for RunEnd.
+type RunEnd struct {
+	// Code Of a run that failed, such as no_patch, no_change, rounds, budget, guardrails, host_refused, infrastructure. Other codes may be added.
+	//
+	// Examples: rounds
+	Code *string `json:"code,omitempty"`
+
+	// Reason Empty if nobody gave one.
+	//
+	// Examples: The job test failed with exit code 1.
+	Reason string `json:"reason"`
 }
 
 // RunEventsBody defines model for RunEventsBody.

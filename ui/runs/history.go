@@ -102,11 +102,11 @@ func (d eventData) describeEnd(kind string) step {
 	case "decision.answered":
 		return step{icon: "check", text: "Answered: " + kit.Words(d.Action), notes: optionalNote(d.Note)}
 	case "decision.voided":
-		return step{icon: "rotate-ccw", text: "Decision no longer needed", notes: optionalNote(d.Reason)}
+		return step{icon: "rotate-ccw", text: "Decision no longer needed", notes: optionalNote(kit.Words(d.Reason))}
 	case "run.merge_approved":
 		return step{icon: "check", text: "Merge of " + shortSHA(d.Head) + " approved"}
 	case "run.merge_approval_voided":
-		return step{icon: "rotate-ccw", text: "Approval withdrawn", notes: optionalNote(d.Reason)}
+		return step{icon: "rotate-ccw", text: "Approval withdrawn", notes: optionalNote(kit.Words(d.Reason))}
 	case "run.lane_entered":
 		return step{icon: "git-merge", text: "Its turn to merge"}
 	case "run.merge_candidate":
