@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -126,9 +127,15 @@ type runView struct {
 
 type runEnd struct{ Reason, Code string }
 
+// view returns the run as of its newest event.
 func (r *loopRun) view() runView {
 	r.t.Helper()
-	return decode[runView](r.t, r.owner.expect(r.t, http.StatusOK, "GET", r.api("/runs/"+r.id), nil))
+	var newest int64
+	for _, e := range r.events() {
+		newest = e.Seq
+	}
+	a := r.owner.expect(r.t, http.StatusOK, "GET", r.api("/runs/"+r.id), nil, "X-Svc-Min-Position", strconv.FormatInt(newest, 10))
+	return decode[runView](r.t, a)
 }
 
 // audit returns the actions of the audit log about the run, oldest first, without those of waiting.
