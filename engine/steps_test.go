@@ -210,6 +210,7 @@ func TestHostileChangesAreRefused(t *testing.T) {
 		"no space":        {"diff --git a/a b/a\n--- a/a\n+++ b/a\n@@ -1,2 +1,2 @@\nx\n-1\n+2\n", client.CodeChange},
 		"bad binary":      {"diff --git a/b b/b\nnew file mode 100644\nindex 0000000..1111111\nGIT binary patch\nliteral 3\nKcmZ\n\n", client.CodeChange},
 		"a name":          {"diff --git a/corrupt b/corrupt\n--- a/corrupt\n+++ b/corrupt\n@@ -1 +1 @@\n-1\n+2\n", client.CodeChange},
+		"a submodule":     {"diff --git a/s b/s\nnew file mode 160000\n--- /dev/null\n+++ b/s\n@@ -0,0 +1 @@\n+x\n", client.CodeChange},
 		"a name, renamed": {"diff --git a/corrupt b/x\nsimilarity index 100%\nrename from corrupt\nrename to x\n", client.CodeChange},
 		"binary bomb": {"diff --git a/b b/b\nnew file mode 100644\nindex 000..111\nGIT binary patch\nliteral 99999999999\nabc\n",
 			client.CodeTooLarge},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -26,7 +27,7 @@ const (
 	pollEvery   = time.Second      // between looks for due runs that nobody announced
 	maxMoves    = 100              // of a run in one claim
 	stepTime    = 10 * time.Minute // of a step of the engine
-	maxRefusals = 300              // of a merge by a rule of the code host, a day at the longest pause
+	maxFailures = 300              // of a step in a row, a day at the longest pause
 	minBackoff  = time.Second
 	maxBackoff  = 5 * time.Minute
 )
@@ -294,8 +295,8 @@ func (r *runner) failed(ctx context.Context, err error) after {
 	}
 	r.attempt++
 	w, note := r.waitFor(err)
-	if w.Code == events.WaitHostRule && r.attempt > maxRefusals && r.p != nil && r.p.Status == events.RunStatusMerging {
-		if err = r.record(ctx, r.unmergeable(w.Detail)...); err == nil {
+	if r.attempt > maxFailures && r.p != nil && !r.p.Over() && slices.Contains([]events.WaitCode{events.WaitHostRule, events.WaitBackoff}, w.Code) {
+		if err = r.record(ctx, r.givenUp(w.Detail)...); err == nil {
 			return after{wait: time.Millisecond}
 		}
 	}
@@ -310,6 +311,14 @@ func (r *runner) failed(ctx context.Context, err error) after {
 		r.warn(ctx, "record that a run waits", err, "run", r.run)
 	}
 	return *next
+}
+
+// givenUp ends a run one of whose steps has failed for too long.
+func (r *runner) givenUp(why string) []events.Event {
+	if r.p.Status == events.RunStatusMerging {
+		return r.unmergeable(why)
+	}
+	return failed(r.p, events.FailDeadline, "It was tried for a day. "+clean(why))
 }
 
 // waitFor returns what to wait for after an error, and whether operators should know of it.
