@@ -273,11 +273,11 @@ func (r *runner) once(ctx context.Context) (*after, error) {
 // wait.
 func (r *runner) wait(ctx context.Context, w Wait, attempt int) (*after, error) {
 	next := &after{wait: w.For, code: w.Code, attempt: attempt}
-	was := events.WaitCode("")
+	var was events.RunWaiting
 	if r.p.Wait != nil {
-		was = r.p.Wait.Code
+		was = *r.p.Wait
 	}
-	if w.Code == was || r.p.Over() {
+	if r.p.Over() || w.Code == was.Code && (w.Detail == was.Detail || attempt > 0) { // the words of failures may change each time
 		return next, nil
 	}
 	return next, r.record(ctx, events.RunWaiting{Code: w.Code, Detail: w.Detail})
@@ -328,6 +328,8 @@ func (r *runner) waitFor(err error) (w Wait, note bool) {
 	switch {
 	case errors.Is(err, client.ErrKey), errors.Is(err, client.ErrUnavailable):
 		return Wait{events.WaitEngine, "The engine is not available right now.", min(pause, 30*time.Second)}, r.attempt == 1
+	case f != nil && f.Code == client.CodeEngine:
+		return Wait{events.WaitBackoff, "The engine could not finish the step. Its log says why.", pause}, r.attempt == 1
 	case f != nil && f.Class == client.Transient:
 		if f.RetryAfter > 0 {
 			pause = time.Duration(f.RetryAfter) * time.Second
