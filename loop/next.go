@@ -161,11 +161,13 @@ func stopped(p *aggregates.Progress, _ Surroundings) (Move, bool) {
 	return record(events.RunCancelled{Reason: p.Stop.Reason}), true
 }
 
+const disconnected = "The repository was disconnected. Cancel the run, and queue its issue again where it is connected."
+
 // unavailable waits for the repository.
 func unavailable(_ *aggregates.Progress, in Surroundings) (Move, bool) {
 	switch {
 	case !in.Repo.Connected:
-		return wait(events.WaitRepo, "The repository was disconnected. Cancel the run, and queue its issue again where it is connected.", recheck), true
+		return wait(events.WaitRepo, disconnected, recheck), true
 	case in.Repo.Paused != "":
 		return wait(events.WaitPaused, in.Repo.Paused, recheck), true
 	}

@@ -110,7 +110,7 @@ func TestNext(t *testing.T) {
 		"a paused repository": {given: builds, in: func(in *Surroundings) { in.Repo.Paused = "A freeze." },
 			want: wait(events.WaitPaused, "A freeze.", recheck)},
 		"a disconnected repository": {given: builds, in: func(in *Surroundings) { in.Repo.Connected = false },
-			want: wait(events.WaitRepo, "The repository was disconnected. Cancel the run, and queue its issue again where it is connected.", recheck)},
+			want: wait(events.WaitRepo, disconnected, recheck)},
 		"the issue is read":          {given: started, want: step(client.StepIssue)},
 		"a patch is committed":       {given: coding, want: step(client.StepCommit)},
 		"a command runs at the farm": {given: coding, kind: "command", want: Move{Start: &Job{events.JobImplements, "implement", base, 1}}},

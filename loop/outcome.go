@@ -106,7 +106,8 @@ func (r *runner) readWork(ctx context.Context, id events.ID) (w written, facts [
 	case err != nil:
 		return w, nil, err
 	case len(diff) == 0:
-		return w, append([]events.Event{cost}, failed(r.p, events.FailNoChange, strings.TrimSpace("The implementer changed nothing: "+o.Summary+" "+lastFinding(r.p)))...), nil
+		reason := strings.TrimSpace("The implementer changed nothing: " + o.Summary + " " + lastFinding(r.p))
+		return w, append([]events.Event{cost}, failed(r.p, events.FailNoChange, reason)...), nil
 	case leaked != "":
 		reason := "The change contains the value of the job secret " + leaked + "."
 		return w, append([]events.Event{cost}, failed(r.p, events.FailGuardrails, reason)...), nil

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"time"
 
@@ -295,7 +294,8 @@ func (r *runner) failed(ctx context.Context, err error) after {
 	}
 	r.attempt++
 	w, note := r.waitFor(err)
-	if r.attempt > maxFailures && r.p != nil && !r.p.Over() && slices.Contains([]events.WaitCode{events.WaitHostRule, events.WaitBackoff}, w.Code) {
+	endless := w.Code == events.WaitHostRule || w.Code == events.WaitBackoff
+	if endless && r.attempt > maxFailures && r.p != nil && !r.p.Over() {
 		if err = r.record(ctx, r.givenUp(w.Detail)...); err == nil {
 			return after{wait: time.Millisecond}
 		}

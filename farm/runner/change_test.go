@@ -167,7 +167,8 @@ func TestSecretsInTheOutputAreMasked(t *testing.T) {
 	repo, commit := repository(t)
 	const secret = `a "secret" of the job`
 	for n, script := range []string{
-		`printf '{"status":"done","summary":"a \\"secret\\" of the job"}' >.svc-out/outcome.json; mkdir .svc-out/more; echo "$KEY" >.svc-out/more/x`,
+		`printf '{"status":"done","summary":"a \\"secret\\" of the job"}' >.svc-out/outcome.json
+		mkdir .svc-out/more; echo "$KEY" >.svc-out/more/x`,
 		`echo "$KEY" >leaked; echo '{"status":"done"}' >.svc-out/outcome.json`,
 	} {
 		a := collecting(repo, commit, script)

@@ -119,7 +119,7 @@ var acrossWorkspaces = []exception{
 	{part: "from job_inputs where created_at < $1", reason: "the sweep's: old inputs of jobs"},
 	{part: "from run_steps where claimed_until is null and due_at <= now() group by", reason: "the workspaces that have due runs"},
 	{part: "due_at = now() where claimed_until < now()", reason: "claims of workers that have died"},
-	{part: "from runs where not tidied on conflict", reason: "the sweep's: active runs that nobody looks at"},
+	{part: "from runs r where not tidied", reason: "the sweep's: active runs that nobody looks at"},
 	{part: "where active and branch <> ''", reason: "the branches of all active runs, for one look at each repository"},
 	{file: "integrity/checker", reason: "goes from one workspace to the next"},
 

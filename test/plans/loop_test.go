@@ -94,7 +94,7 @@ func (m *mover) byTheClock(t *testing.T) (list []asked) {
 	t.Helper()
 	args := map[string][]any{
 		"set claimed_until = now() + $4": {m.p.acme, newID(), newID(), 15 * time.Second},
-		"from runs where not tidied":     nil,
+		"from runs r where not tidied":   nil,
 		"where active and branch":        nil,
 	}
 	for part, given := range args {
