@@ -28,9 +28,9 @@ RACE_TIMEOUT ?= 40m
 UNVETTED := -vet=off
 
 # Tests often wait for processes and PostgreSQL, so more packages are tested at once than
-# there are processors, most of them under the race detector (see test).
-RACED_AT_ONCE := -p $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
-AT_ONCE := -p $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) / 2 + 1)))
+# there are processors, most of them without the race detector (see test).
+AT_ONCE := -p $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
+RACED_AT_ONCE := -p $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) / 2 + 1)))
 
 .PHONY: help
 help: ## list the targets
@@ -63,18 +63,23 @@ release: ## build, pack and sign the releases of svc-runner
 
 # Packages that are not tested under the race detector, because it finds nothing in them:
 # they have no concurrency of their own, start processes, test PostgreSQL (projections,
-# test/plans), or are called concurrently by the tests of http/rest and test/api. make
-# chaos runs a test of test/run under it.
-SEQUENTIAL := aggregates cmd/svc cmd/svc-codehost cmd/svc-db cmd/svc-engine cmd/svc-gateway cmd/svc-release config \
-  dev/pgserver dev/seed events farm/certificate farm/runner/mask farm/wire fault \
-  http/middleware http/reply http/router migrations projections \
+# test/plans), or are called concurrently by the tests of packages that are: test/api (which
+# starts svc-rest with the detector), farm/dispatch, farm/runner and integrity. make chaos runs a
+# test of test/run under it, and make stress all packages whose tests depend on timing.
+SEQUENTIAL := aggregates atomicfile cmd/internal/program cmd/svc cmd/svc-codehost cmd/svc-db cmd/svc-engine cmd/svc-gateway \
+  cmd/svc-release cmd/svc-runner commands config credentials \
+  dev/codehost/bare dev/pgserver dev/seed engine/codehost engine/guardrail engine/policy events events/store \
+  farm/artifacts farm/certificate farm/jobinput farm/runner/mask farm/secrets farm/wire fault filelock \
+  http/auth http/limit http/middleware http/openapi http/quota http/reply http/rest http/router input \
+  migrations projections proof sessions \
   test/bench test/contributing test/documents test/installer test/leak test/pgtest test/plans test/run test/tools \
-  ui/asset ui/audit ui/farm ui/insights ui/kit ui/members ui/needs ui/runs ui/search ui/styleguide
+  ui/account ui/asset ui/audit ui/backlog ui/dashboard ui/farm ui/insights ui/kit ui/members ui/needs ui/repos ui/runs \
+  ui/search ui/serviceaccounts ui/settings ui/signin ui/styleguide ui/workspaces
 
 # The longest packages are tested first, since they mostly wait. test/contributing and test/plans
 # do one thing after the other, and would run alone at the end.
 LONGEST := ./test/run ./test/contributing ./test/api ./test/plans
-LONGEST_RACED := ./projections/fold ./http/rest ./farm/dispatch ./farm/runner ./test/api ./integrity ./proof
+LONGEST_RACED := ./farm/runner ./farm/dispatch ./integrity ./test/api ./projections/fold ./events/bus
 
 # Each package is tested in one of two ways, both at once, so that one keeps the processors
 # busy while the other waits. test/api is tested in both: under the race detector without
