@@ -76,14 +76,16 @@ SEQUENTIAL := aggregates atomicfile cmd/internal/program cmd/svc cmd/svc-codehos
   ui/account ui/asset ui/audit ui/backlog ui/dashboard ui/farm ui/insights ui/kit ui/members ui/needs ui/repos ui/runs \
   ui/search ui/serviceaccounts ui/settings ui/signin ui/styleguide ui/workspaces
 
+# Packages that are tested in both ways: under the race detector without what does one thing at a
+# time (build tag !race).
+BOTH := farm/gateway projections/fold test/api
+
 # The longest packages are tested first, since they mostly wait. test/contributing and test/plans
 # do one thing after the other, and would run alone at the end.
-LONGEST := ./test/run ./test/contributing ./test/api ./test/plans
+LONGEST := ./test/run ./test/contributing ./test/api ./projections/fold ./test/plans
 LONGEST_RACED := ./farm/runner ./farm/dispatch ./integrity ./test/api ./projections/fold ./events/bus
 
-# Each package is tested in one of two ways, both at once, so that one keeps the processors
-# busy while the other waits. test/api is tested in both: under the race detector without
-# the parts that send one request at a time (build tag !race).
+# Both ways run at once, so that one keeps the processors busy while the other waits.
 .PHONY: test
 test: cc-check bubblewrap-check ## run the tests; they find or install PostgreSQL themselves
 	$(GO) tool -n nats-server >/dev/null # builds it once, before several tests would at the same time
@@ -91,7 +93,7 @@ test: cc-check bubblewrap-check ## run the tests; they find or install PostgreSQ
 
 .PHONY: test-sequential
 test-sequential:
-	$(GO) test -count=1 $(UNVETTED) $(AT_ONCE) -timeout $(TEST_TIMEOUT) $(LONGEST) $(SEQUENTIAL:%=./%)
+	$(GO) test -count=1 $(UNVETTED) $(AT_ONCE) -timeout $(TEST_TIMEOUT) $(LONGEST) $(BOTH:%=./%) $(SEQUENTIAL:%=./%)
 
 .PHONY: test-raced
 test-raced:
