@@ -103,8 +103,8 @@ func TestKillingSvcLosesNothing(t *testing.T) {
 func TestDeathOfOneProgramStopsAll(t *testing.T) {
 	t.Parallel()
 	s := newSeededInstallation(t)
+	svc := s.start().waitForOutput(runningBanner)
 	for _, name := range []string{"svc-rest", "svc-codehost", "svc-engine", "svc-ui", "svc-gateway", "postgres"} {
-		svc := s.start().waitForOutput(runningBanner)
 		d := s.dev()
 		account := createAccount(t, signIn(t, d.RestURL, d.owner(t)), d.RestURL, "before-"+name)
 		there := processTree(svc.pid())
@@ -116,6 +116,6 @@ func TestDeathOfOneProgramStopsAll(t *testing.T) {
 
 		svc = s.start().waitForOutput(runningBanner)
 		byToken(account.Token).expect(t, http.StatusOK, "GET", s.dev().RestURL+"/api/v1/runs?status=active", nil)
-		s.stop(svc)
 	}
+	s.stop(svc)
 }
