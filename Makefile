@@ -11,7 +11,8 @@ endif
 
 GO ?= go
 # The same flags for everything that is compiled, so that it shares the build cache:
-# programs that tests build, the linter, and the copy of the tree in test/contributing.
+# programs that tests build, the linter, the copy of the tree in test/contributing, and the
+# generators, which go run starts because go tool does not take them.
 # The compiler collects its garbage only above 1 GiB, which saves a tenth of its time.
 export GOFLAGS := $(GOFLAGS) -trimpath "-toolexec=env GOGC=off GOMEMLIMIT=1GiB"
 LINT := bin/tools/golangci-lint

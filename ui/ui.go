@@ -35,7 +35,7 @@ import (
 	"svc/ui/workspaces"
 )
 
-//go:generate go tool -modfile=../tools/go.mod templ generate
+//go:generate go run -modfile=../tools/go.mod github.com/a-h/templ/cmd/templ generate
 
 // Config is the environment of svc-ui.
 type Config struct {

@@ -25,7 +25,7 @@ import (
 // The configuration is in codegen.yaml. The description is read first: a pipe would hide an error of the
 // program that writes it.
 //
-//go:generate sh -c "text=$(go run ../../http/rest/gendescription.go) && printf %s \"$DOLLAR{text}\" | go tool -modfile=../../tools/go.mod oapi-codegen -config codegen.yaml /dev/stdin"
+//go:generate sh -c "text=$(go run ../../http/rest/gendescription.go) && printf %s \"$DOLLAR{text}\" | go run -modfile=../../tools/go.mod github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen -config codegen.yaml /dev/stdin"
 
 const (
 	maxAnswer    = 16 << 20 // bytes of a response body

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-//go:generate go tool oapi-codegen -generate types,client -package main -o client.gen.go ../openapi.json
+//go:generate go run github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen -generate types,client -package main -o client.gen.go ../openapi.json
 
 func main() {
 	if err := smoke(os.Args[1]); err != nil {
