@@ -143,7 +143,7 @@ func (w *workshop) strikeAll(t *testing.T, strikes []*strike) {
 			}
 			require.FailNow(t, "runs have not ended")
 		}
-		<-time.After(20 * time.Millisecond)
+		<-time.After(100 * time.Millisecond)
 	}
 	for i, r := range runs {
 		// A request is not held up if the code host, which holds it up, was killed just then.
