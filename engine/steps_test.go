@@ -197,7 +197,14 @@ func TestHostileChangesAreRefused(t *testing.T) {
 	added := func(path string) string {
 		return "diff --git a/" + path + " b/" + path + "\nnew file mode 100644\n--- /dev/null\n+++ b/" + path + "\n@@ -0,0 +1 @@\n+x\n"
 	}
-	var first os.FileInfo
+	_, err := b.tryCommit(commitInput(base), "It makes the mirror.\n")
+	requireCode(t, err, client.Permanent, client.CodeChange)
+	stat := func() os.FileInfo {
+		mirror, err := os.Stat(filepath.Join(b.steps.mirrors.Folder(), "repo1.git"))
+		require.NoError(t, err)
+		return mirror
+	}
+	first := stat()
 	for name, c := range map[string]struct{ change, code string }{
 		"outside":        {added("../evil"), client.CodeChange},
 		"git":            {added(".git/config"), client.CodeChange},
@@ -221,10 +228,7 @@ func TestHostileChangesAreRefused(t *testing.T) {
 		_, err := b.tryCommit(commitInput(base), c.change)
 		f := requireCode(t, err, client.Permanent, c.code)
 		require.NotContains(t, f.Message, b.steps.mirrors.Folder(), name)
-		mirror, err := os.Stat(filepath.Join(b.steps.mirrors.Folder(), "repo1.git"))
-		require.NoError(t, err)
-		require.True(t, first == nil || os.SameFile(first, mirror), "%s: the mirror was not damaged", name)
-		first = mirror
+		require.True(t, os.SameFile(first, stat()), "%s: the mirror was not damaged", name)
 	}
 	require.Zero(t, b.host.Pushes())
 }
