@@ -129,7 +129,8 @@ func (r *Repository) isToBlame(ctx context.Context, file string, failure *Error)
 
 // otherFile matches what git apply says of a file that is not as the change expects, with the file's name.
 var otherFile = regexp.MustCompile(`(?m)^error: (patch failed: .*|corrupt (binary )?patch.*|invalid path .*|` +
-	`affected file .* is beyond a symbolic link|.*: (patch does not apply|does not (exist in|match) index|already exists in index|wrong type))$`)
+	`affected file .* is beyond a symbolic link|` +
+	`.*: (patch does not apply|does not (exist in|match) index|already exists in index|wrong type))$`)
 
 func noChange() error {
 	return &client.Failure{Class: client.Permanent, Code: client.CodeNoChange, Message: "The change leaves every file as it was."}
