@@ -161,10 +161,24 @@ func (p *project) branches() []string {
 	return list
 }
 
-// TestIssueBecomesAMergedPullRequest takes issues through the whole loop.
-func TestIssueBecomesAMergedPullRequest(t *testing.T) {
+// TestLoop runs tests of the loop in one workshop.
+func TestLoop(t *testing.T) {
 	t.Parallel()
-	w := newWorkshop(t, 2)
+	w := newWorkshop(t, 3)
+	for name, test := range map[string]func(*testing.T, *workshop){
+		"issues become merged pull requests": issuesBecomeMergedPullRequests,
+		"requirements":                       requirements,
+		"secrets are nowhere":                secretsAreNowhere,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, w)
+		})
+	}
+}
+
+// issuesBecomeMergedPullRequests takes issues through the whole loop.
+func issuesBecomeMergedPullRequests(t *testing.T, w *workshop) {
 	for name, c := range map[string]struct {
 		kind     string
 		settings settings

@@ -13,10 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestRequirements has a test for each of the complaints about other tools that needs all programs to be shown.
-func TestRequirements(t *testing.T) {
-	t.Parallel()
-	w := newWorkshop(t, 3)
+// requirements has a test for each of the complaints about other tools that needs all programs to be shown.
+func requirements(t *testing.T, w *workshop) {
 	for name, test := range map[string]func(*testing.T, *workshop){
 		"R2 one pull request of each run":            onePullRequest,
 		"R5 an exit status of 0 is no success":       silentImplementer,

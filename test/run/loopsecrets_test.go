@@ -10,12 +10,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestSecretsOfRunsAreNowhere takes an issue to its merge with a secret of each kind, and requires that none of them is in
+// secretsAreNowhere takes an issue to its merge with a secret of each kind, and requires that none of them is in
 // an output, an answer, a row, or a file but those that have to hold it. The implementer writes its own wherever it can, and asks
 // people a question first.
-func TestSecretsOfRunsAreNowhere(t *testing.T) {
-	t.Parallel()
-	w := newWorkshop(t, 1)
+func secretsAreNowhere(t *testing.T, w *workshop) {
 	const jobSecret = "opensesame-of-the-implementer"
 	w.owner.expect(t, http.StatusNoContent, "PUT", w.api("/farm/secrets/MODEL_KEY"), map[string]string{"value": jobSecret})
 	s := requires(`env; cat .git/config; grep -q deux words.txt`).byCommand(
@@ -49,8 +47,13 @@ func TestSecretsOfRunsAreNowhere(t *testing.T) {
 	} {
 		texts = append(texts, string(w.owner.expect(t, http.StatusOK, "GET", w.api(path), nil).body))
 	}
-	for _, of := range []*process{w.rest[0].process, w.rest[1].process, w.engine, w.machines[0].process, w.host.process} {
-		texts = append(texts, of.out.String())
+	folders := []string{w.artifacts, w.scratch, w.engineDir()}
+	running := []*process{w.rest[0].process, w.rest[1].process, w.engine, w.host.process}
+	for _, m := range w.machines {
+		folders, running = append(folders, m.folder), append(running, m.process)
+	}
+	for _, p := range running {
+		texts = append(texts, p.out.String())
 	}
 	texts = append(texts, p.clone.git("log", "-p", "--all"))
 	c := w.connect()
@@ -58,7 +61,7 @@ func TestSecretsOfRunsAreNowhere(t *testing.T) {
 		for _, text := range texts {
 			require.NotContains(t, text, secret, name)
 		}
-		requireNoFileHolds(t, secret, w.machines[0].folder, w.artifacts, w.scratch, w.engineDir())
+		requireNoFileHolds(t, secret, folders...)
 		for _, row := range queryRows(t, c, `select relname::text from pg_class where relnamespace = 'public'::regnamespace and relkind = 'r'`) {
 			found := queryRows(t, c, fmt.Sprintf(
 				`select 1 from %q t where strpos(t::text, $1) > 0 or strpos(t::text, encode($1::bytea, 'hex')) > 0`, row[0]), secret)
