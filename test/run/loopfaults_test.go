@@ -81,6 +81,7 @@ var programsToKill = []struct {
 type strike struct {
 	moment  moment
 	program int
+	number  int
 	done    bool
 	struck  string // file that the job waits for, unless it is ""
 }
@@ -106,6 +107,9 @@ func TestRunEndsTheSameThoughProgramsAreKilled(t *testing.T) {
 			}
 		}
 	}
+	for i, s := range strikes {
+		s.number = i
+	}
 	for batch := range slices.Chunk(strikes, len(moments)) {
 		w.strikeAll(t, batch)
 	}
@@ -117,13 +121,13 @@ func TestRunEndsTheSameThoughProgramsAreKilled(t *testing.T) {
 func (w *workshop) strikeAll(t *testing.T, strikes []*strike) {
 	t.Helper()
 	var runs []*loopRun
-	for i, s := range strikes {
+	for _, s := range strikes {
 		job := "sleep 0.3; sh check.sh"
 		if s.moment.job {
 			s.struck = filepath.Join(t.TempDir(), "struck")
 			job = fmt.Sprintf("for n in $(seq 600); do test -e %s && break; sleep 0.1; done; sh check.sh", s.struck)
 		}
-		p := w.newProjectAt(t, w.host, fmt.Sprintf("struck-%d-%d", s.program, i), "github", requires(job))
+		p := w.newProjectAt(t, w.host, fmt.Sprintf("struck-%d", s.number), "github", requires(job))
 		w.arm(p, s)
 		runs = append(runs, p.queue("Say deux", patchOf("two", "deux")))
 	}
