@@ -25,39 +25,6 @@ func read(p *aggregates.Progress, _ Surroundings) (Move, bool) {
 	return Move{Do: &Step{Kind: client.StepIssue}}, p.IssueRead == nil || p.Base == nil
 }
 
-// rejoin sets right what earlier builds let a run do: it goes back to the first stage whose work its head lacks, and leaves
-// a stage that is over.
-func rejoin(p *aggregates.Progress, in Surroundings) (Move, bool) {
-	at, to := p.Stage.Index(), p.Stage
-	switch {
-	case at > events.StagePlan.Index() && p.Plan == nil:
-		to = events.StagePlan
-	case at > events.StageImplementing.Index() && p.Head == "":
-		to = events.StageImplementing
-	case at > events.StageBuildFarm.Index() && p.Candidate == nil && !p.Built():
-		to = events.StageBuildFarm
-	case at > events.StageSelfReview.Index() && !p.Reviewed():
-		to = events.StageSelfReview
-	case at < 1 || !p.StageOver:
-		return Move{}, false
-	case p.StageSucceeded && p.Stage != events.StageMerge:
-		to = events.StageAt(at + 1)
-	}
-	const reason = "An earlier version of the service left work undone."
-	if to == events.StageImplementing && p.Round() >= rounds(p, in) {
-		return fail(p, events.FailRounds, reason), true
-	}
-	return Move{Record: reenter(p, to, reason)}, true
-}
-
-// reenter leaves the present stage for the same one or an earlier one, and the next one if it has succeeded.
-func reenter(p *aggregates.Progress, to events.Stage, reason string) (facts []events.Event) {
-	if !p.StageOver {
-		facts = append(facts, events.RunStageFailed{Stage: p.Stage, Attempt: p.Attempts[p.Stage], Reason: reason})
-	}
-	return append(facts, events.RunStageEntered{Stage: to, Attempt: p.Attempts[to] + 1})
-}
-
 // analyze reads the issue and the base, and collects what can be known without anybody's help.
 func analyze(p *aggregates.Progress, in Surroundings) (Move, bool) {
 	switch {
@@ -380,7 +347,7 @@ func merge(p *aggregates.Progress, in Surroundings) (Move, bool) {
 	switch {
 	case p.Stage != events.StageMerge:
 		return Move{}, false
-	case p.Lane && p.Guardrails != nil && p.Guardrails.Status == "blocked": // by a policy that nobody knew who approved
+	case p.Lane && p.Guardrails != nil && p.Guardrails.Status == "blocked": // by a policy that came after the approval
 		return record(events.RunMergeApprovalVoided{Head: p.Approved, Reason: "policy_changed"}), true
 	case p.Guardrails == nil || p.Guardrails.Status == "blocked":
 		return guarded(p, in, nil), true
