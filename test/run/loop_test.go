@@ -165,11 +165,17 @@ func (p *project) branches() []string {
 func TestLoop(t *testing.T) {
 	t.Parallel()
 	w := newWorkshop(t, 3)
-	for name, test := range map[string]func(*testing.T, *workshop){
+	w.runAll(t, map[string]func(*testing.T, *workshop){
 		"issues become merged pull requests": issuesBecomeMergedPullRequests,
 		"requirements":                       requirements,
 		"secrets are nowhere":                secretsAreNowhere,
-	} {
+	})
+}
+
+// runAll runs tests in the workshop, all at once.
+func (w *workshop) runAll(t *testing.T, tests map[string]func(*testing.T, *workshop)) {
+	t.Helper()
+	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			test(t, w)

@@ -15,7 +15,7 @@ import (
 
 // requirements has a test for each of the complaints about other tools that needs all programs to be shown.
 func requirements(t *testing.T, w *workshop) {
-	for name, test := range map[string]func(*testing.T, *workshop){
+	w.runAll(t, map[string]func(*testing.T, *workshop){
 		"R2 one pull request of each run":            onePullRequest,
 		"R5 an exit status of 0 is no success":       silentImplementer,
 		"an outcome that is too large":               largeOutcome,
@@ -33,12 +33,7 @@ func requirements(t *testing.T, w *workshop) {
 		"a credential that is revoked":               revokedCredential,
 		"a repository that is disconnected":          disconnectedRepository,
 		"a member who queued and is removed":         removedMember,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			test(t, w)
-		})
-	}
+	})
 }
 
 // onePullRequest has the code host fail in the middle of opening pull requests.
