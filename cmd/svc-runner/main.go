@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"strconv"
 	"syscall"
 
 	"svc/config"
@@ -34,6 +35,7 @@ func main() {
 			os.Exit(execute())
 		}
 	}
+	keepOpenFiles()
 	ctx := context.Background()
 	p := program{in: os.Stdin, out: os.Stdout, environ: os.Environ()}
 	if len(os.Args) > 1 && os.Args[1] == "run" { // it handles signals itself
@@ -45,6 +47,19 @@ func main() {
 		defer stop()
 	}
 	os.Exit(p.main(ctx, os.Args[1:], os.Stderr))
+}
+
+// keepOpenFiles keeps the files that whoever started this program had open, such as keys, from the processes of jobs.
+func keepOpenFiles() {
+	open, err := os.ReadDir("/dev/fd")
+	if err != nil {
+		return // this system does not list them
+	}
+	for _, f := range open {
+		if n, err := strconv.Atoi(f.Name()); err == nil && n > 2 {
+			syscall.CloseOnExec(n)
+		}
+	}
 }
 
 // execute is the main function of a job's process. It ignores signals, which the supervisor

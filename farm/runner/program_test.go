@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -56,11 +57,24 @@ func (p program) run(status int, environ []string, args ...string) string {
 	return string(out)
 }
 
+const openFileText = "text of a file that was open when the program started"
+
+// openFile returns a file with openFileText.
+func (p program) openFile() string {
+	file := filepath.Join(p.t.TempDir(), "open")
+	require.NoError(p.t, os.WriteFile(file, []byte(openFileText), 0o600))
+	return file
+}
+
 // start starts svc-runner run, and kills it at the end of the test.
 func (p program) start(environ ...string) *exec.Cmd {
 	cmd := p.command(environ, "run", "-min-disk-mib=1")
 	var out lines
 	cmd.Stdout, cmd.Stderr = &out, &out
+	key, err := os.Open(p.openFile())
+	require.NoError(p.t, err)
+	defer key.Close()
+	cmd.ExtraFiles = slices.Repeat([]*os.File{key}, 7) // 3 to 9
 	require.NoError(p.t, cmd.Start())
 	p.t.Cleanup(func() {
 		_ = cmd.Process.Kill()
@@ -144,7 +158,11 @@ func useProgram(t *testing.T, path string, nobody bool) {
 	require.Equal(t, "READY=1", notified())
 	require.Contains(t, notified(), "WATCHDOG=1")
 	for _, kind := range []string{"none", "bubblewrap"} {
-		require.Equal(t, "succeeded", f.ended(f.assign(wire.Assign{Sandbox: wire.Sandbox{Kind: kind}, Steps: steps("true")})).Outcome)
+		k := f.assign(wire.Assign{Sandbox: wire.Sandbox{Kind: kind},
+			Steps: steps(`for n in $(seq 3 30); do timeout 5 cat /proc/self/fd/$n </dev/null 2>/dev/null || :; done; echo read`)})
+		require.Equal(t, "succeeded", f.ended(k).Outcome)
+		require.Contains(t, f.log(k), "read\n")
+		require.NotContains(t, f.log(k), openFileText, kind)
 	}
 	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
 	require.NoError(t, cmd.Wait())
