@@ -203,8 +203,8 @@ func (p program) run(ctx context.Context, o options) error {
 	s, err := runner.NewSupervisor(ctx, runner.Config{
 		Folder: o.folder(), Program: self, Capacity: o.capacity, Mounts: split(o.mounts), Log: log, Stop: p.signals,
 		GitProtocols: strings.Join(split(o.protocols), ":"), MinDiskFree: o.diskFree << 20, MaxProcesses: o.processes,
-		MaxJobDisk: o.jobDisk << 20,
-		Adopt:      true,
+		MaxJobDisk: o.jobDisk << 20, Environ: p.environ,
+		Adopt: true,
 	})
 	if err != nil {
 		return err

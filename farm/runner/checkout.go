@@ -20,23 +20,6 @@ var (
 	refPattern    = regexp.MustCompile(`^refs/[A-Za-z0-9_][A-Za-z0-9._/+@-]*$`)
 )
 
-// sourceSecrets returns the password in a repository's URL, alone and with its user, so that it is
-// masked in the log. A user without a password is a token.
-func sourceSecrets(s *wire.Source) []string {
-	if s == nil {
-		return nil
-	}
-	u, err := url.Parse(s.URL)
-	if err != nil || u.User == nil {
-		return nil
-	}
-	password, _ := u.User.Password()
-	if password == "" {
-		return []string{u.User.Username()}
-	}
-	return []string{password, u.User.Username() + ":" + password}
-}
-
 // checkSource refuses values that git might take for an option or for a command to run.
 func checkSource(s *wire.Source, protocols string) error {
 	u, err := url.Parse(s.URL)
@@ -155,6 +138,7 @@ func (x *execution) gitEnv(address string) (string, []string) {
 			env = append(env, v)
 		}
 	}
+	env = append(env, x.Network.without(nil)...)
 	set := [][2]string{
 		{"core.hooksPath", "/dev/null"}, {"protocol.ext.allow", "never"}, {"advice.detachedHead", "false"},
 		{"init.defaultBranch", "main"}, {"transfer.fsckObjects", "true"}, {"core.symlinks", "true"}, {"gc.auto", "0"},

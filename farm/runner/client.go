@@ -82,12 +82,21 @@ func newFarmClient(address string, roots *x509.CertPool, certificate *tls.Certif
 func (c *farmClient) withCertificate(certificate *tls.Certificate) certifiedClient {
 	return certifiedClient{certificate, &http.Client{
 		Transport: &http.Transport{
-			Proxy: http.ProxyFromEnvironment, TLSClientConfig: c.tlsConfig(certificate), TLSHandshakeTimeout: wire.WriteTimeout,
+			Proxy: proxyOf, TLSClientConfig: c.tlsConfig(certificate), TLSHandshakeTimeout: wire.WriteTimeout,
 			DialContext: (&net.Dialer{Timeout: wire.WriteTimeout}).DialContext, IdleConnTimeout: 30 * time.Second,
 			ResponseHeaderTimeout: responseTimeout,
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
+}
+
+// proxyOf returns the proxy for a request. Its error does not quote the address, which may have a password.
+func proxyOf(r *http.Request) (*url.URL, error) {
+	u, err := http.ProxyFromEnvironment(r)
+	if err != nil {
+		return nil, errors.New("the address of a proxy in HTTPS_PROXY cannot be read")
+	}
+	return u, nil
 }
 
 // begin returns the client for a request, after whose end the caller calls end.
@@ -292,7 +301,7 @@ func (c *farmClient) dial(ctx context.Context, address string) (*websocket.Conn,
 	}
 	defer c.end()
 	d := websocket.Dialer{
-		Proxy: http.ProxyFromEnvironment, TLSClientConfig: c.tlsConfig(client.certificate), HandshakeTimeout: wire.WriteTimeout,
+		Proxy: proxyOf, TLSClientConfig: c.tlsConfig(client.certificate), HandshakeTimeout: wire.WriteTimeout,
 		Subprotocols: []string{wire.Version}, WriteBufferSize: 64 << 10, ReadBufferSize: 16 << 10,
 	}
 	conn, res, err := d.DialContext(ctx, address, http.Header{"User-Agent": {"svc-runner/" + Version}})

@@ -212,6 +212,6 @@ func TestSources(t *testing.T) {
 		"https://u:p-word@host/repo": {"p-word", "u:p-word"}, "https://t-oken@host/repo": {"t-oken"}, "https://t-oken:@host/repo": {"t-oken"},
 		"https://host/repo": nil,
 	} {
-		require.Equal(t, want, sourceSecrets(&wire.Source{URL: address}), address)
+		require.Equal(t, want, urlSecrets(address), address)
 	}
 }

@@ -26,6 +26,7 @@ type assignment struct {
 	Files         string      `json:"files"` // folder for artifacts, made by the process
 	Program       string      `json:"program"`
 	Mounts        []string    `json:"mounts,omitempty"`
+	Network       network     `json:"network,omitempty"`
 	LogLimit      int64       `json:"logLimit"`
 	ArtifactLimit int64       `json:"artifactLimit"`
 	GitProtocols  string      `json:"gitProtocols"`
@@ -168,7 +169,11 @@ func followOrders(
 // run runs the job, and reports its start and its end.
 func (x *execution) run(killed, stopping context.Context) (err error) {
 	x.out = newOutput(x.report, x.LogLimit)
-	x.masks = mask.New(append(slices.Collect(maps.Values(x.Spec.Secrets)), sourceSecrets(x.Spec.Source)...)...)
+	secrets := append(slices.Collect(maps.Values(x.Spec.Secrets)), x.Network.secrets()...)
+	if x.Spec.Source != nil {
+		secrets = append(secrets, urlSecrets(x.Spec.Source.URL)...)
+	}
+	x.masks = mask.New(secrets...)
 	if err := x.report.event(wire.Event{Kind: wire.EventStarted, StartedAt: wire.At(x.began)}); err != nil {
 		return err
 	}
@@ -196,7 +201,7 @@ func (x *execution) config() sandbox.Config {
 	s := x.Spec.Sandbox
 	return sandbox.Config{
 		Name: x.name(), Dir: x.Dir, Program: x.Program, Kind: s.Kind, HostNetwork: s.Network == "host", Mounts: x.Mounts,
-		Input:  x.Spec.Input,
+		Authorities: x.Network.authorities(), Input: x.Spec.Input,
 		Limits: sandbox.Limits{MemoryBytes: int64(s.MemoryMiB) << 20, CPUs: s.CPUs, Processes: x.MaxProcesses},
 	}
 }
@@ -293,8 +298,8 @@ func shell(s wire.Step) []string {
 	return []string{"sh", "-e", "-c", s.Run}
 }
 
-// env returns the variables of a step. Later sources override earlier ones: the sandbox, the job,
-// secrets, the step.
+// env returns the variables of a step. Later sources override earlier ones: the machine's network, the sandbox,
+// the job, secrets, the step.
 func (x *execution) env(s wire.Step) []string {
 	all := map[string]string{}
 	for _, from := range []map[string]string{x.Spec.Env, x.Spec.Secrets, s.Env} {
@@ -302,6 +307,9 @@ func (x *execution) env(s wire.Step) []string {
 	}
 	delete(all, sandbox.Marker)
 	list := x.job.Env()
+	if x.reachesOthers() {
+		list = append(x.Network.without(all), list...)
+	}
 	if x.Spec.Collect {
 		list = append(list, "SVC_OUT="+x.job.InWork(wire.OutFolder))
 	}

@@ -22,6 +22,7 @@ type Config struct {
 	Program      string   // path of this program, which is started for each job; on Linux only its name
 	Capacity     int      // jobs at once; 0 is the capacity given at enrollment
 	Mounts       []string // folders that steps in bubblewrap can read
+	Environ      []string // variables of this program, whose proxies and authorities git and steps get
 	GitProtocols string   // protocols to fetch repositories by, separated by colons
 	MinDiskFree  int64    // bytes that must be free to take a job; 0 is 2 GiB
 	MaxJobDisk   int64    // bytes that a job may take up in its folder and its spool; 0 is no limit

@@ -141,7 +141,8 @@ func (s *Supervisor) feedProcess(j *job, a wire.Assign, in io.WriteCloser, proce
 	s.mu.Unlock()
 	first := assignment{
 		Job: j.jobID, Epoch: j.epoch, Spec: a, Dir: s.workDir(j), Files: Folder(j.dir).path(filesFolder), Program: s.cfg.Program,
-		Mounts: s.cfg.Mounts, LogLimit: limits.LogBytesPerJob, ArtifactLimit: limits.ArtifactMaxJobBytes, GitProtocols: s.cfg.GitProtocols,
+		Mounts: s.cfg.Mounts, Network: networkOf(s.cfg.Environ), GitProtocols: s.cfg.GitProtocols,
+		LogLimit: limits.LogBytesPerJob, ArtifactLimit: limits.ArtifactMaxJobBytes,
 		MaxProcesses: s.cfg.MaxProcesses, DiskLimit: s.cfg.MaxJobDisk, fenceOrder: j.fence(),
 	}
 	w := bufio.NewWriter(in)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -71,13 +72,30 @@ func (j *Job) bubblewrapOptions(env []string) []string {
 		"--ro-bind", filepath.Join(j.Dir, "passwd"), "/etc/passwd", "--ro-bind", filepath.Join(j.Dir, "group"), "/etc/group",
 		"--proc", "/proc", "--dev", "/dev", "--dir", "/var/tmp",
 		"--bind", filepath.Join(j.Dir, tempFolder), "/tmp", "--bind", j.Home(), "/home/runner", "--bind", j.Work(), "/work",
-		"--remount-ro", "/", "--chdir", "/work", "--clearenv",
 	)
+	for _, name := range j.hiddenAuthorities() {
+		w = append(w, "--ro-bind", name, name)
+	}
+	w = append(w, "--remount-ro", "/", "--chdir", "/work", "--clearenv")
 	for _, v := range env {
 		name, value, _ := strings.Cut(v, "=")
 		w = append(w, "--setenv", name, value)
 	}
 	return w
+}
+
+// hiddenAuthorities returns the authorities that the sandbox does not show yet. A folder that has the job's own
+// folder in it, and so the runner's key, is not shown.
+func (j *Job) hiddenAuthorities() (paths []string) {
+	shown := slices.Concat([]string{"/usr"}, etcPaths, j.Mounts)
+	for _, name := range j.Authorities {
+		resolved, err := filepath.EvalSymlinks(name)
+		if err != nil || isWithin(j.Dir, resolved) || slices.ContainsFunc(shown, func(m string) bool { return isWithin(name, m) }) {
+			continue
+		}
+		paths = append(paths, name)
+	}
+	return paths
 }
 
 // CheckMounts returns an error if a mount would show the runner's own folder to steps.

@@ -56,6 +56,7 @@ type Config struct {
 	HostNetwork bool // whether steps use the machine's network
 	Limits      Limits
 	Mounts      []string // folders mounted read-only in bubblewrap, besides /usr
+	Authorities []string // files and folders of certificate authorities, which bubblewrap shows too
 	Input       []byte   // of the file that steps find as $SVC_IN/task.json; nil is none
 }
 

@@ -1,0 +1,125 @@
+//go:build linux
+
+package runner
+
+import (
+	"encoding/pem"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/cgi"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"svc/farm/wire"
+)
+
+// gitServer serves the repositories in a folder by TLS, with a certificate for example.com and 127.0.0.1. It
+// returns the server and the file of its authority.
+func gitServer(t *testing.T, root string) (server *httptest.Server, authority string) {
+	path, err := exec.CommandContext(t.Context(), "git", "--exec-path").Output()
+	require.NoError(t, err)
+	server = httptest.NewUnstartedServer(&cgi.Handler{
+		Path: filepath.Join(strings.TrimSpace(string(path)), "git-http-backend"),
+		Env: []string{"GIT_PROJECT_ROOT=" + root, "GIT_HTTP_EXPORT_ALL=1",
+			"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=safe.directory", "GIT_CONFIG_VALUE_0=*"},
+		Stderr: io.Discard,
+	})
+	server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, 0)
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	authority = filepath.Join(t.TempDir(), "authority.pem")
+	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	require.NoError(t, os.WriteFile(authority, text, 0o600))
+	return server, authority
+}
+
+// proxyTo is a proxy that leads to one address, whatever it is asked for, and counts how often it is asked by somebody
+// with the password.
+func proxyTo(t *testing.T, address, authorization string) (proxy string, asked *atomic.Int32) {
+	asked = &atomic.Int32{}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodConnect || r.Header.Get("Proxy-Authorization") != authorization {
+			w.Header().Set("Proxy-Authenticate", "Basic")
+			w.WriteHeader(http.StatusProxyAuthRequired)
+			return
+		}
+		asked.Add(1)
+		to, err := (&net.Dialer{}).DialContext(r.Context(), "tcp", address)
+		if err != nil {
+			w.WriteHeader(http.StatusBadGateway)
+			return
+		}
+		defer to.Close()
+		w.WriteHeader(http.StatusOK)
+		from, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			return
+		}
+		defer from.Close()
+		go func() { _, _ = io.Copy(to, from); _ = to.(*net.TCPConn).CloseWrite() }()
+		_, _ = io.Copy(from, to)
+	}))
+	t.Cleanup(server.Close)
+	return server.Listener.Addr().String(), asked
+}
+
+// Git and steps reach others through the machine's proxy and trust its authority. The proxy's password is in no log.
+func TestProxyAndPrivateAuthority(t *testing.T) {
+	t.Parallel()
+	f := newFarm(t)
+	repo, commit := repository(t)
+	server, authority := gitServer(t, filepath.Dir(repo))
+	address := server.Listener.Addr().String()
+	proxy, asked := proxyTo(t, address, "Basic YnVpbGRlcjpwYXNzd29yZC1vZi1wcm94eQ==")
+	path := "/" + filepath.Base(repo) + "/.git"
+	start(t, f.enrolled(), func(c *Config) {
+		c.GitProtocols = "https"
+		c.Environ = []string{"https_proxy=http://builder:password-of-proxy@" + proxy, "NO_PROXY=127.0.0.1", "SSL_CERT_FILE=" + authority}
+	})
+	for _, kind := range []string{"none", "bubblewrap"} {
+		asked.Store(0)
+		k := f.assign(wire.Assign{
+			Source: &wire.Source{URL: "https://example.com" + path, Commit: commit}, Sandbox: wire.Sandbox{Kind: kind, Network: "host"},
+			Steps: steps("git ls-remote https://example.com"+path+" | sed 's/^/listed /'",
+				`echo "$HTTPS_PROXY"; grep -q CERTIFICATE "$SSL_CERT_FILE"; test "$no_proxy" = 127.0.0.1`),
+		})
+		require.Equal(t, "succeeded", f.ended(k).Outcome, "%s: %s", kind, f.log(k))
+		require.Contains(t, f.log(k), "listed "+commit)
+		require.Contains(t, f.log(k), "http://***@")
+		require.NotContains(t, f.log(k), "password-of-proxy")
+		require.GreaterOrEqual(t, asked.Load(), int32(2), "git of the checkout, and of the step")
+
+		asked.Store(0)
+		k = f.assign(wire.Assign{
+			Source: &wire.Source{URL: "https://" + address + path, Commit: commit}, Sandbox: wire.Sandbox{Kind: kind},
+			Env:   map[string]string{"Https_Proxy": "x", "HTTPS_PROXY": "own"},
+			Steps: steps(`test "$HTTPS_PROXY,$https_proxy" = own,`),
+		})
+		require.Equal(t, "succeeded", f.ended(k).Outcome, "%s: %s", kind, f.log(k))
+		require.Zero(t, asked.Load(), "NO_PROXY names the host")
+	}
+}
+
+func TestNetworkOf(t *testing.T) {
+	t.Parallel()
+	require.Empty(t, networkOf([]string{"HTTPS_PROXY=", "PATH=/bin"}))
+	n := networkOf([]string{"HTTP_PROXY=a:secret-1@proxy:80", "http_proxy=http://b:secret-2@proxy", "ALL_PROXY=socks5h://secret-3@proxy",
+		"SSL_CERT_DIR=/one:/two", "GIT_SSL_CAINFO=/git.pem", "CURL_CA_BUNDLE=/curl.pem"})
+	require.Equal(t, []string{
+		"ALL_PROXY=socks5h://secret-3@proxy", "CURL_CA_BUNDLE=/curl.pem", "GIT_SSL_CAINFO=/git.pem", "GIT_SSL_CAPATH=/one",
+		"HTTP_PROXY=a:secret-1@proxy:80", "SSL_CERT_DIR=/one:/two", "all_proxy=socks5h://secret-3@proxy",
+		"http_proxy=http://b:secret-2@proxy",
+	}, n.without(nil))
+	require.NotContains(t, strings.Join(n.without(map[string]string{"http_proxy": ""}), " "), "secret-1")
+	require.Equal(t, []string{"/curl.pem", "/git.pem", "/one", "/two"}, n.authorities())
+	require.Subset(t, n.secrets(), []string{"secret-1", "a:secret-1", "secret-2", "secret-3"})
+}
