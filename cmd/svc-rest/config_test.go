@@ -2,8 +2,12 @@ package main
 
 import (
 	"bytes"
+	"crypto/x509"
+	"encoding/pem"
 	"log/slog"
+	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
@@ -54,6 +58,7 @@ func TestAnyFarmVariableTurnsTheFarmOn(t *testing.T) {
 	}{
 		{nil, false}, {farmVariables, true}, {farmVariables[:1], true}, {farmVariables[1:2], true}, {farmVariables[2:3], true},
 		{farmVariables[3:4], true}, {farmVariables[4:5], true}, {farmVariables[5:], false},
+		{[]string{"SVC_FARM_CA_FILE=/etc/svc/ca.pem"}, true},
 	} {
 		cfg, err := config.Parse[Config](slices.Concat(validEnviron, c.variables))
 		require.NoError(t, err)
@@ -148,6 +153,33 @@ func TestCheckRejects(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestGatewayCAFile(t *testing.T) {
+	server := httptest.NewTLSServer(nil)
+	defer server.Close()
+	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	key := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: []byte("secret")})
+	path := filepath.Join(t.TempDir(), "ca.pem")
+	load := func(text []byte) ([]*x509.Certificate, error) {
+		require.NoError(t, os.WriteFile(path, text, 0o600))
+		return Config{Farm: FarmConfig{CAFile: path}}.gatewayCA()
+	}
+	found, err := load(slices.Concat(key, certificate, []byte("# the next one\n"), certificate))
+	require.NoError(t, err)
+	require.Equal(t, []*x509.Certificate{server.Certificate(), server.Certificate()}, found)
+	_, err = load(key)
+	require.EqualError(t, err, "SVC_FARM_CA_FILE: "+path+" has 0 certificates in PEM, want 1 to 4")
+	_, err = load(bytes.Repeat(certificate, 5))
+	require.EqualError(t, err, "SVC_FARM_CA_FILE: "+path+" has 5 certificates in PEM, want 1 to 4")
+	_, err = load(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("short")}))
+	require.ErrorContains(t, err, "SVC_FARM_CA_FILE: "+path+": x509: ")
+	require.NoError(t, os.Remove(path))
+	_, err = Config{Farm: FarmConfig{CAFile: path}}.gatewayCA()
+	require.ErrorContains(t, err, "SVC_FARM_CA_FILE: open "+path)
+	found, err = Config{}.gatewayCA()
+	require.NoError(t, err)
+	require.Empty(t, found)
 }
 
 // Browsers normalize addresses, whatever form an operator writes.

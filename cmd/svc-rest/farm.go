@@ -2,11 +2,14 @@ package main
 
 import (
 	"context"
+	"crypto/x509"
+	"encoding/pem"
 	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"os"
 	"strings"
 	"time"
 
@@ -53,9 +56,13 @@ func newFarm(cfg Config, p parts, perCaller *limit.Limit, m *metrics.Metrics, lo
 }
 
 // farmRoutes returns what the farm's routes for people need.
-func farmRoutes(cfg Config, p parts, machines *farm.Server) rest.Farm {
+func farmRoutes(cfg Config, p parts, machines *farm.Server) (rest.Farm, error) {
+	ca, err := cfg.gatewayCA()
+	if err != nil {
+		return rest.Farm{}, err
+	}
 	f := rest.Farm{
-		Vault: p.secrets, On: cfg.farmOn(), Ready: cfg.farmReady(p.releases), Authority: machines.Authority,
+		Vault: p.secrets, On: cfg.farmOn(), Ready: cfg.farmReady(p.releases), Authority: machines.Authority, GatewayCA: ca,
 		Logs: p.logs, LogDays: cfg.Farm.LogDays, ArtifactDays: cfg.Farm.ArtifactDays,
 	}
 	if !cfg.Farm.PublicURL.IsZero() {
@@ -66,8 +73,37 @@ func farmRoutes(cfg Config, p parts, machines *farm.Server) rest.Farm {
 			return artifacts.Open(ctx, machines.Artifacts, workspace, job, artifact)
 		}
 	}
-	return f
+	return f, nil
 }
+
+// gatewayCA returns the certificates in SVC_FARM_CA_FILE, or none if that is not set. Whatever else is in the file, such
+// as a key, is left out.
+func (c Config) gatewayCA() (list []*x509.Certificate, err error) {
+	if c.Farm.CAFile == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(c.Farm.CAFile)
+	if err != nil {
+		return nil, fmt.Errorf("SVC_FARM_CA_FILE: %w", err)
+	}
+	for block, more := pem.Decode(text); block != nil; block, more = pem.Decode(more) {
+		if block.Type != "CERTIFICATE" {
+			continue
+		}
+		certificate, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil, fmt.Errorf("SVC_FARM_CA_FILE: %s: %w", c.Farm.CAFile, err)
+		}
+		list = append(list, certificate)
+	}
+	if len(list) == 0 || len(list) > maxCertificates {
+		return nil, fmt.Errorf("SVC_FARM_CA_FILE: %s has %d certificates in PEM, want 1 to %d", c.Farm.CAFile, len(list), maxCertificates)
+	}
+	return list, nil
+}
+
+// maxCertificates bounds the command that carries them: those of a CA, and of the one that takes its place.
+const maxCertificates = 4
 
 // farmReady returns a function that lists which settings needed for enrolling machines are set, and
 // which are missing.

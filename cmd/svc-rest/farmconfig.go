@@ -17,6 +17,9 @@ type FarmConfig struct {
 	// Runners use only https and wss, and the gateway's paths begin at the root.
 	PublicURL config.URL `env:"SVC_FARM_PUBLIC_URL" schemes:"https" doc:"Public address of the farm gateway. Unset, nobody can enroll a runner."`
 
+	// Commands that enroll a machine carry the certificates to it, so that it trusts the gateway.
+	CAFile string `env:"SVC_FARM_CA_FILE" doc:"PEM file with the private CA's certificate that the gateway's certificate is of. Unset, machines trust the gateway by themselves."`
+
 	ReleasesDir string `env:"SVC_FARM_RELEASES_DIR" doc:"Folder of the releases of svc-runner, as make release fills it. Unset or empty, nobody can enroll a runner."`
 
 	// Whoever can write to the folder can also replace the key in it.
@@ -45,7 +48,8 @@ type FarmConfig struct {
 // farmOn reports whether there is a build farm.
 func (c Config) farmOn() bool {
 	f := c.Farm
-	return !f.PublicURL.IsZero() || f.ReleasesDir != "" || len(f.ReleaseKeys) > 0 || f.ClientCertHeader != "" || len(f.TrustedProxies) > 0
+	return !f.PublicURL.IsZero() || f.CAFile != "" || f.ReleasesDir != "" || len(f.ReleaseKeys) > 0 ||
+		f.ClientCertHeader != "" || len(f.TrustedProxies) > 0
 }
 
 // check rejects settings that are well-formed but cannot work.

@@ -86,11 +86,15 @@ func newWeb(cfg Config, p parts, ending <-chan struct{}, m *metrics.Metrics, log
 	if err != nil {
 		return nil, nil, err
 	}
+	farm, err := farmRoutes(cfg, p, machines)
+	if err != nil {
+		return nil, nil, err
+	}
 	api := rest.New(rest.Config{
 		Commands: p.commands, Primary: primary, Lists: lists(p.db, f.views), Prover: f.prover, Live: f.live, Keys: p.log,
 		Sessions: store, LastSeen: p.lastSeen, Limit: perCaller, Queue: p.queue(),
 		Dependencies: p.dependencies(), Warnings: p.warnings,
-		Machines: machines.Operations(), Farm: farmRoutes(cfg, p, machines),
+		Machines: machines.Operations(), Farm: farm,
 		Engine: p.engine, Credentials: p.credentials, LocalCodeHosts: cfg.LocalCodeHosts,
 		Load: p.db.load, CodeHost: cfg.codeHost(), Origin: cfg.origin(), Ending: ending, Now: time.Now, Log: log,
 	})

@@ -90,6 +90,9 @@ func (s *stack) startAll(ctx context.Context) (err error) {
 	if err := s.packRelease(time.Now()); err != nil {
 		return err
 	}
+	if err := s.makeCertificate(); err != nil {
+		return err
+	}
 	if err := s.startRest(ctx, db); err != nil {
 		return err
 	}
@@ -162,6 +165,7 @@ func (s *stack) startRest(ctx context.Context, db string) error {
 		"SVC_OAUTH_CLIENT_SECRET="+s.secrets.OAuthClientSecret,
 		"SVC_DEV_SIGN_IN=true", "SVC_ALLOW_LOCAL_CODE_HOSTS=true",
 		"SVC_FARM_PUBLIC_URL="+s.farmURL(),
+		"SVC_FARM_CA_FILE="+s.folder.file(authorityFile),
 		"SVC_FARM_RELEASES_DIR="+s.folder.file(releasesFolder),
 		"SVC_FARM_RELEASE_KEYS=", // those in the folder
 		"SVC_FARM_CLIENT_CERT_HEADER="+certificateHeader,
@@ -183,7 +187,8 @@ func (s *stack) startUI(ctx context.Context) error {
 // certificateHeader is the header in which the gateway forwards runners' certificates.
 const certificateHeader = "X-Svc-Client-Cert"
 
-func (s *stack) startGateway(ctx context.Context) error {
+// makeCertificate makes the certificate of the gateway, and its authority.
+func (s *stack) makeCertificate() error {
 	host, _, err := net.SplitHostPort(strings.TrimPrefix(s.farmURL(), "https://"))
 	if err != nil {
 		return fmt.Errorf("SVC_GATEWAY_ADDR: %w", err)
@@ -191,6 +196,10 @@ func (s *stack) startGateway(ctx context.Context) error {
 	if err := s.folder.gatewayCertificate(host, time.Now()); err != nil {
 		return fmt.Errorf("make certificate of the gateway: %w", err)
 	}
+	return nil
+}
+
+func (s *stack) startGateway(ctx context.Context) error {
 	return s.start(ctx, "svc-gateway", s.checkGateway, []string{"SVC_GATEWAY_ADDR"},
 		"SVC_METRICS_ADDR=", // one address cannot be both services'
 		"SVC_GATEWAY_TLS_CERT="+s.folder.file(gatewayFile),

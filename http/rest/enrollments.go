@@ -3,7 +3,12 @@ package rest
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"svc/aggregates"
@@ -186,6 +191,26 @@ type minted struct {
 	Token            string            `json:"token" doc:"The full token. It is shown only once." example:"tok_enr_…"`
 	Command          string            `json:"command" doc:"The command to run on the machine." example:"curl -fsSL …"`
 	CommandPrivateCA string            `json:"commandPrivateCa" doc:"The command for a gateway whose certificate was issued by a private CA, with the CA's certificate in ca.pem on the machine." example:"curl -fsSL --cacert ca.pem …"`
+	PrivateCA        *privateCA        `json:"privateCa,omitempty" doc:"The private CA that the gateway's certificate is known to be of. command then saves its certificate first, so that it works on any machine. Absent if the operator has named none."`
+}
+
+type privateCA struct {
+	Certificate  string   `json:"certificate" doc:"The CA's certificate in PEM, or several." example:"-----BEGIN CERTIFICATE-----\n…"`
+	Fingerprints []string `json:"fingerprints" nullable:"false" doc:"SHA-256 of each certificate, as openssl x509 -fingerprint shows it." example:"[\"0F:5A:…\"]"`
+}
+
+// newPrivateCA returns nil if there are no certificates.
+func newPrivateCA(certificates []*x509.Certificate) *privateCA {
+	if len(certificates) == 0 {
+		return nil
+	}
+	ca := &privateCA{Fingerprints: []string{}}
+	for _, c := range certificates {
+		ca.Certificate += string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw}))
+		sum := fmt.Sprintf("% X", sha256.Sum256(c.Raw))
+		ca.Fingerprints = append(ca.Fingerprints, strings.ReplaceAll(sum, " ", ":"))
+	}
+	return ca
 }
 
 func (s *Server) mintEnrollment(ctx context.Context, _ *newEnrollmentRequest, mint commands.MintEnrollment) (*mintedAnswer, error) {
@@ -209,18 +234,26 @@ func (s *Server) mintEnrollment(ctx context.Context, _ *newEnrollmentRequest, mi
 	if err != nil {
 		return nil, err
 	}
-	return &mintedAnswer{Position{done.Position}, "no-store", newMinted(s.Farm.PublicURL, n, mint.Token.Reveal())}, nil
+	return &mintedAnswer{Position{done.Position}, "no-store", newMinted(s.Farm, n, mint.Token.Reveal())}, nil
 }
 
-func newMinted(gateway string, n enrollment, token string) minted {
+// savedCA is the file into which the command saves the certificate of the gateway's private CA.
+const savedCA = "svc-farm-ca.pem"
+
+func newMinted(farm Farm, n enrollment, token string) minted {
 	command := func(curl, install string) string {
-		return "curl -fsSL --proto '=https' --tlsv1.2 " + curl + gateway + "/install.sh | sudo sh -s -- --url " + gateway + install +
-			" --token " + token
+		return "curl -fsSL --proto '=https' --tlsv1.2 " + curl + farm.PublicURL + "/install.sh | sudo sh -s -- --url " + farm.PublicURL +
+			install + " --token " + token
 	}
-	return minted{
+	trusting := func(file string) string { return command("--cacert "+file+" ", " --server-ca "+file) }
+	out := minted{
 		EnrollmentID: n.ID, ExpiresAt: n.ExpiresAt, Token: token,
-		Command: command("", ""), CommandPrivateCA: command("--cacert ca.pem ", " --server-ca ca.pem"),
+		Command: command("", ""), CommandPrivateCA: trusting("ca.pem"), PrivateCA: newPrivateCA(farm.GatewayCA),
 	}
+	if out.PrivateCA != nil {
+		out.Command = "printf %s '" + out.PrivateCA.Certificate + "' >" + savedCA + " && " + trusting(savedCA)
+	}
+	return out
 }
 
 func (in *EnrollmentPath) withdraw(c *caller, id events.ID) (commands.WithdrawEnrollment, error) {
@@ -244,5 +277,5 @@ var exampleEnrollment = projections.Enrollment{
 }
 
 func exampleMinted() minted {
-	return newMinted("https://farm.example", newEnrollment(exampleEnrollment), "tok_enr_…"+exampleEnrollment.Tail)
+	return newMinted(Farm{PublicURL: "https://farm.example"}, newEnrollment(exampleEnrollment), "tok_enr_…"+exampleEnrollment.Tail)
 }

@@ -2,6 +2,7 @@ package rest
 
 import (
 	"context"
+	"crypto/x509"
 	"io"
 
 	"svc/events"
@@ -12,6 +13,10 @@ import (
 type Farm struct {
 	On        bool
 	PublicURL string // of the gateway, without a trailing slash; "" if it is not set
+
+	// GatewayCA has the certificates of the private CA that the gateway's certificate is of. It is empty
+	// if machines trust the gateway by themselves.
+	GatewayCA []*x509.Certificate
 
 	// Ready returns the prerequisites of enrolling a machine, variables and release files: those that
 	// are set, and those that are missing.

@@ -64,12 +64,13 @@ func newFarm(t *testing.T) *realFarm {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	f.gateway = "https://" + ln.Addr().String()
+	cert, secret, ca := certificate(t)
 	f.rest = "http://" + f.start(nil, "svc-rest", "SVC_REST_ADDR=127.0.0.1:0", "SVC_DATABASE_URL="+database,
 		"SVC_ENGINE_URL=http://127.0.0.1:1", "SVC_ENGINE_SHARED_SECRET="+strings.Repeat("e", 16), "AUTH_URL=http://127.0.0.1:4000",
 		"AUTH_SECRET="+strings.Repeat("a", 32), "SVC_VAULT_MASTER_KEY="+strings.Repeat("v", 32), "SVC_DEV_SIGN_IN=true",
-		"SVC_FARM_PUBLIC_URL="+f.gateway, "SVC_FARM_RELEASES_DIR="+f.releases, "SVC_FARM_CLIENT_CERT_HEADER=X-Svc-Client-Cert",
+		"SVC_FARM_PUBLIC_URL="+f.gateway, "SVC_FARM_CA_FILE="+ca, "SVC_FARM_RELEASES_DIR="+f.releases,
+		"SVC_FARM_CLIENT_CERT_HEADER=X-Svc-Client-Cert",
 		"SVC_FARM_TRUSTED_PROXIES=127.0.0.1", "SVC_ARTIFACT_STORE="+t.TempDir()).listens()
-	cert, secret, ca := certificate(t)
 	f.ca = ca
 	socket, err := ln.(*net.TCPListener).File()
 	require.NoError(t, err)
@@ -210,11 +211,16 @@ func (f *realFarm) state() string {
 	return list.Items[0].State
 }
 
-// install runs the command that a person copies, without root and systemd.
+// install runs the command that a person copies, as it is, on a machine that has nothing. Its sudo needs no root and
+// has no systemd made a service.
 func (f *realFarm) install(command, root, data string) (string, error) {
-	command = strings.Replace(command, "| sudo sh -s --", "| sh -s -- --no-service --prefix "+root+" --data-dir "+data, 1)
+	f.t.Helper()
 	cmd := exec.CommandContext(f.t.Context(), "/bin/sh", "-c", command)
-	cmd.Dir = filepath.Dir(f.ca)
+	cmd.Dir = f.t.TempDir()
+	sudo := "#!/bin/sh\nshift 3\nexec sh -s -- --no-service --prefix '" + root + "' --data-dir '" + data + "' \"$@\"\n"
+	programs := f.t.TempDir()
+	require.NoError(f.t, os.WriteFile(filepath.Join(programs, "sudo"), []byte(sudo), 0o700))
+	cmd.Env = append(os.Environ(), "PATH="+programs+":"+os.Getenv("PATH"))
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }
@@ -226,11 +232,26 @@ func TestFromNothingToAnOnlineRunner(t *testing.T) {
 	for path, want := range map[string]int{"/install.sh": 200, "/runner/latest.json": 200, "/api/v1/runs": 404, "/internal/runs": 404} {
 		require.Equal(t, want, f.outside(path), path)
 	}
-	var minted struct{ CommandPrivateCA string }
+	var minted struct {
+		Command, CommandPrivateCA string
+		PrivateCA                 struct {
+			Certificate  string
+			Fingerprints []string
+		}
+	}
 	f.ask("POST", "/api/v1/farm/enrollments", `{"name":"builder-1"}`, 201, &minted)
+	ca, err := os.ReadFile(f.ca)
+	require.NoError(t, err)
+	require.Equal(t, string(ca), minted.PrivateCA.Certificate)
+	shown, err := exec.CommandContext(t.Context(), "openssl", "x509", "-in", f.ca, "-noout", "-fingerprint", "-sha256").Output()
+	require.NoError(t, err)
+	require.Len(t, minted.PrivateCA.Fingerprints, 1)
+	require.True(t, strings.HasSuffix(string(shown), "="+minted.PrivateCA.Fingerprints[0]+"\n"), string(shown))
+	require.Contains(t, minted.CommandPrivateCA, " --server-ca ca.pem ", "for whoever saves the certificate himself")
+
 	dir := t.TempDir()
 	root, data := filepath.Join(dir, "root"), filepath.Join(dir, "data")
-	said, err := f.install(minted.CommandPrivateCA, root, data)
+	said, err := f.install(minted.Command, root, data)
 	require.NoError(t, err, said)
 	require.NotEqual(t, "online", f.state())
 
@@ -240,16 +261,16 @@ func TestFromNothingToAnOnlineRunner(t *testing.T) {
 	run := f.run(exec.CommandContext(t.Context(), bin, "run", "--data-dir", data), nil, []string{"PATH=" + os.Getenv("PATH")})
 	require.Eventually(t, func() bool { return status() == nil && f.state() == "online" }, waitLimit, 50*time.Millisecond)
 
-	said, err = f.install(minted.CommandPrivateCA, filepath.Join(dir, "other"), filepath.Join(dir, "other-data"))
+	said, err = f.install(minted.Command, filepath.Join(dir, "other"), filepath.Join(dir, "other-data"))
 	require.Error(t, err, "a command works once")
 	require.Contains(t, said, "Ask for a new command")
 
-	f.doesNotGoBack(minted.CommandPrivateCA, root, data)
+	f.doesNotGoBack(minted.Command, root, data)
 	run.stop()
 	require.Zero(t, run.cmd.ProcessState.ExitCode(), run.text())
 	require.Eventually(t, func() bool { return f.state() == "offline" }, waitLimit, 50*time.Millisecond)
 	require.Error(t, status())
-	said, err = f.install(strings.Replace(minted.CommandPrivateCA, "--token", "--uninstall --token", 1), root, data)
+	said, err = f.install(strings.Replace(minted.Command, "--token", "--uninstall --token", 1), root, data)
 	require.NoError(t, err, said)
 	require.NoFileExists(t, bin)
 	require.NoDirExists(t, data)

@@ -4097,6 +4097,9 @@ type Minted struct {
 	// ExpiresAt Examples: 2026-11-20T23:56:25.123Z
 	ExpiresAt time.Time `json:"expiresAt"`
 
+	// PrivateCa The private CA that the gateway's certificate is known to be of. command then saves its certificate first, so that it works on any machine. Absent if the operator has named none.
+	PrivateCa *PrivateCA `json:"privateCa,omitempty"`
+
 	// Token The full token. It is shown only once.
 	//
 	// Examples: tok_enr_…
@@ -4281,6 +4284,20 @@ type Pause struct {
 
 // PauseCode Why the service paused it; absent if a person did.
 type PauseCode string
+
+// PrivateCA defines model for PrivateCA.
+type PrivateCA struct {
+	// Certificate The CA's certificate in PEM, or several.
+	//
+	// Examples: -----BEGIN CERTIFICATE-----
+	// …
+	Certificate string `json:"certificate"`
+
+	// Fingerprints SHA-256 of each certificate, as openssl x509 -fingerprint shows it.
+	//
+	// Examples: ["0F:5A:…"]
+	Fingerprints []string `json:"fingerprints"`
+}
 
 // ReplayAnswerBody defines model for ReplayAnswerBody.
 type ReplayAnswerBody struct {

@@ -1,6 +1,7 @@
 package farm
 
 import (
+	"encoding/base64"
 	"net/http"
 	"strings"
 	"time"
@@ -79,7 +80,7 @@ func awaitRunner(v *page.Visit) (page.Page, error) {
 	return page.Page{Part: waitingView(v, e, &r)}, err
 }
 
-// commandLines breaks a command before the pipe and before each option, with backslashes, so
+// commandLines breaks a command before its second program, the pipe and each option, with backslashes, so
 // that a shell still accepts it.
 func commandLines(command string) templ.Component {
 	var text strings.Builder
@@ -88,6 +89,8 @@ func commandLines(command string) templ.Component {
 		address := strings.HasPrefix(word, "https://")
 		switch {
 		case i == 0:
+		case word == "curl":
+			text.WriteString(" \\\n")
 		case word == "|":
 			text.WriteString(" \\\n  ")
 			piped = true
@@ -102,6 +105,11 @@ func commandLines(command string) templ.Component {
 		text.WriteString(word)
 	}
 	return templ.Raw(text.String())
+}
+
+// certificateFile returns an address that is itself the file of a CA's certificate.
+func certificateFile(ca client.PrivateCA) templ.SafeURL {
+	return templ.SafeURL("data:application/x-pem-file;base64," + base64.StdEncoding.EncodeToString([]byte(ca.Certificate)))
 }
 
 // isOnline reports whether the machine has become a connected runner.

@@ -64,6 +64,29 @@ func TestEnrollmentsArePaged(t *testing.T) {
 	require.NotContains(t, out.String(), "Previous enrollments")
 }
 
+func TestCommandOfAPrivateCA(t *testing.T) {
+	t.Parallel()
+	render := func(m client.Minted) string {
+		r := httptest.NewRequest(http.MethodGet, "/w/acme/farm/enroll", nil)
+		v := &page.Visit{Request: r, Now: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)}
+		var out bytes.Buffer
+		require.NoError(t, mintedPart(v, mintedCommand{m}).Render(t.Context(), &out))
+		return out.String()
+	}
+	unknown := render(client.Minted{Command: "curl one", CommandPrivateCa: "curl --cacert ca.pem two"})
+	for _, want := range []string{">curl one<", "cacert ca.pem two", `id="private"`, "SVC_FARM_CA_FILE"} {
+		require.Contains(t, unknown, want)
+	}
+	known := render(client.Minted{Command: "curl one", CommandPrivateCa: "curl --cacert ca.pem two",
+		PrivateCa: &client.PrivateCA{Certificate: "a certificate", Fingerprints: []string{"AB:CD", "EF:01"}}})
+	for _, want := range []string{
+		">curl one<", "AB:CD", "EF:01", `data-copy="a certificate"`, `href="data:application/x-pem-file;base64,YSBjZXJ0aWZpY2F0ZQ=="`,
+	} {
+		require.Contains(t, known, want)
+	}
+	require.NotContains(t, known, "ca.pem two", "there is nothing to choose")
+}
+
 func TestRunnerStateTexts(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
