@@ -7,6 +7,7 @@ import (
 	"math"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 )
 
@@ -26,12 +27,11 @@ func (s *Store) ExpiredCookie() *http.Cookie { return s.cookie(s.CookieName(), "
 // cookie ends with the browser, and a second one says so to [Store.RenewCookie].
 func (s *Store) SetCookie(w http.ResponseWriter, r *http.Request, session Session, remember bool) {
 	cookie := s.Cookie(session)
-	_, none := r.Cookie(s.ForgetCookieName())
 	switch {
 	case !remember:
 		cookie.MaxAge = 0
 		http.SetCookie(w, s.cookie(s.ForgetCookieName(), "true", 0))
-	case none == nil: // of an earlier session
+	case s.forgets(r): // of an earlier session
 		http.SetCookie(w, s.ExpiredForgetCookie())
 	}
 	http.SetCookie(w, cookie)
@@ -40,8 +40,13 @@ func (s *Store) SetCookie(w http.ResponseWriter, r *http.Request, session Sessio
 // RenewCookie sends the cookie again, after the session was extended. It ends with the browser
 // if the one in r does.
 func (s *Store) RenewCookie(w http.ResponseWriter, r *http.Request, session Session) {
-	_, none := r.Cookie(s.ForgetCookieName())
-	s.SetCookie(w, r, session, none != nil)
+	s.SetCookie(w, r, session, !s.forgets(r))
+}
+
+// forgets reports whether the session of r ends with the browser. Other applications set cookies of
+// this name with other values.
+func (s *Store) forgets(r *http.Request) bool {
+	return slices.ContainsFunc(r.CookiesNamed(s.ForgetCookieName()), func(c *http.Cookie) bool { return c.Value == "true" })
 }
 
 // ForgetCookieName returns the name of the cookie which says that the session ends with the

@@ -73,6 +73,29 @@ func TestCookieComesBackFromABrowser(t *testing.T) {
 	s.requireFound(t, back.Value)
 }
 
+// Another application may have set a cookie of the name for a parent domain.
+func TestCookieIsFoundAmongOthers(t *testing.T) {
+	t.Parallel()
+	s := signIn(t)
+	r := httptest.NewRequest(http.MethodGet, "/", nil)
+	stale := s.Cookie(Session{token: "ended", ExpiresAt: noon}).Value
+	for _, value := range []string{"another", stale, s.cookie, "another.c2lnbmVk"} {
+		r.AddCookie(&http.Cookie{Name: s.CookieName(), Value: value})
+	}
+	found, _, ok, err := s.FindIn(r)
+	require.NoError(t, err)
+	require.True(t, ok)
+	require.Equal(t, s.session.ID, found.ID)
+	r.Header.Del("Cookie")
+	for range maxCookies {
+		r.AddCookie(&http.Cookie{Name: s.CookieName(), Value: "another"})
+	}
+	r.AddCookie(s.Cookie(s.session))
+	_, _, ok, err = s.FindIn(r)
+	require.NoError(t, err)
+	require.False(t, ok, "so many are not tried")
+}
+
 func TestCookieThatIsNotOursLeadsNowhere(t *testing.T) {
 	t.Parallel()
 	s := signIn(t)
@@ -147,5 +170,7 @@ func TestRenewedCookieLastsAsLongAsBefore(t *testing.T) {
 	signIn := func(w http.ResponseWriter, r *http.Request) { s.SetCookie(w, r, session, true) }
 	require.Equal(t, map[string]int{"session_token": 604800}, sent(renew))
 	require.Equal(t, map[string]int{"session_token": 0, "dont_remember": 0}, sent(renew, forget))
+	foreign := &http.Cookie{Name: forget.Name, Value: "true.c2lnbmVk"}
+	require.Equal(t, map[string]int{"session_token": 604800}, sent(renew, foreign), "of another application")
 	require.Equal(t, map[string]int{"session_token": 604800, "dont_remember": -1}, sent(signIn, forget), "of an earlier session")
 }

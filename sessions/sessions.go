@@ -10,6 +10,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"slices"
 	"time"
 
@@ -132,13 +133,25 @@ func (s *Store) Find(ctx context.Context, cookie string) (session Session, renew
 	return session, !ended, !ended, nil
 }
 
-// Peek returns the session of a cookie's value like Find, but does not extend it.
-func (s *Store) Peek(ctx context.Context, cookie string) (session Session, ok bool, err error) {
-	token, ok := s.verify(cookie)
-	if !ok {
-		return Session{}, false, nil
+// maxCookies bounds the cookies of one name that are tried.
+const maxCookies = 16
+
+// FindIn returns the session of a request's cookies like Find. A browser sends several of one name if
+// another application has set one for a parent domain, and in any order.
+func (s *Store) FindIn(r *http.Request) (session Session, renewed, ok bool, err error) {
+	cookies := r.CookiesNamed(s.CookieName())
+	for _, cookie := range cookies[:min(len(cookies), maxCookies)] {
+		session, renewed, ok, err = s.Find(r.Context(), cookie.Value)
+		if ok || err != nil {
+			break
+		}
 	}
-	return s.find(ctx, token)
+	return session, renewed, ok, err
+}
+
+// FindAgain returns a session that was found before as it is now, and does not extend it.
+func (s *Store) FindAgain(ctx context.Context, before Session) (session Session, ok bool, err error) {
+	return s.find(ctx, before.token)
 }
 
 func (s *Store) find(ctx context.Context, token string) (session Session, ok bool, err error) {

@@ -189,7 +189,7 @@ func TestUndecodableRowFailsNoOtherSession(t *testing.T) {
 		require.NoError(t, lookup.ErrorOf(err, others))
 		require.ErrorContains(t, lookup.ErrorOf(err, mine), "read sessions: ")
 	}
-	_, ok, err := s.Peek(testContext(t), s.cookie)
+	_, ok, err := s.FindAgain(testContext(t), s.session)
 	require.Error(t, err)
 	require.False(t, ok)
 }

@@ -9,10 +9,8 @@ import (
 	"time"
 
 	"svc/config"
-	"svc/fault"
 	"svc/http/middleware"
 	"svc/http/reply"
-	"svc/http/router"
 	"svc/ui/account"
 	"svc/ui/asset"
 	"svc/ui/audit"
@@ -116,7 +114,7 @@ func New(c Config, now func() time.Time, ending <-chan struct{}, log *slog.Logge
 	}
 	mux.Handle("/", middleware.Limited(middleware.Limits{Policy: page.Policy}, a.NotFound()))
 	mux.Handle("/api/auth/", forward(rest, log))
-	return &Server{service, sameSite(log, mux)}
+	return &Server{service, sameSite(app.Scheme+"://"+app.Host, log, mux)}
 }
 
 // Handler answers every request.
@@ -131,9 +129,13 @@ func alive(w http.ResponseWriter, _ *http.Request) {
 
 // sameSite refuses requests that another site made a browser send, except those under /api/auth,
 // which the REST service checks: sign-in providers post there.
-func sameSite(log *slog.Logger, next http.Handler) http.Handler {
-	protection := http.NewCrossOriginProtection()
-	protection.AddInsecureBypassPattern("/api/auth/")
-	protection.SetDenyHandler(router.Refuse(log, fault.ErrCrossOrigin))
-	return protection.Handler(next)
+func sameSite(origin string, log *slog.Logger, next http.Handler) http.Handler {
+	same := middleware.NewSameSite(origin, "/api/auth/")
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := same.Check(r); err != nil {
+			reply.Error(w, r, log, err)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }

@@ -52,14 +52,13 @@ type Config struct {
 type Server struct {
 	Config
 
-	sameSite *http.CrossOriginProtection
+	sameSite *middleware.SameSite
 }
 
 // New returns a server that is ready to answer.
 func New(c Config) *Server {
-	s := &Server{Config: c, sameSite: http.NewCrossOriginProtection()}
-	s.sameSite.AddInsecureBypassPattern("POST " + prefix + "/callback/{provider}") // a provider posts it; it only redirects to the GET
-	return s
+	byProvider := "POST " + prefix + "/callback/{provider}" // only redirects to the GET
+	return &Server{Config: c, sameSite: middleware.NewSameSite(c.Origin, byProvider)}
 }
 
 // routes returns all routes. A test checks that each has a recorded conversation.

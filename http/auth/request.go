@@ -175,7 +175,7 @@ func (s *Server) identify(r *request) (session sessions.Session, ok bool, err er
 			return session, true, err
 		}
 		if s.Now().Sub(foundAt) >= sessions.FreshFor {
-			session, ok, err = s.Sessions.Peek(r.Context(), s.Sessions.Cookie(session).Value)
+			session, ok, err = s.Sessions.FindAgain(r.Context(), session)
 		}
 		return session, ok, err
 	}
@@ -191,11 +191,7 @@ func (s *Server) sessionOf(r *request) (session sessions.Session, ok bool, err e
 	if _, other := r.Header["Authorization"]; other {
 		return session, false, nil
 	}
-	cookie, err := r.Cookie(s.Sessions.CookieName())
-	if err != nil {
-		return session, false, nil // without a cookie there is no session
-	}
-	session, renewed, ok, err := s.Sessions.Find(r.Context(), cookie.Value)
+	session, renewed, ok, err := s.Sessions.FindIn(r.Request)
 	if renewed {
 		s.Sessions.RenewCookie(r.w, r.Request, session)
 	}
@@ -225,8 +221,8 @@ func (s *Server) dispatch(handle handler, r *request) (any, error) {
 	if err := reply.CheckRequest(r.Request, limits.Body); err != nil {
 		return nil, err
 	}
-	if s.sameSite.Check(r.Request) != nil {
-		return nil, fault.ErrCrossOrigin
+	if err := s.sameSite.Check(r.Request); err != nil {
+		return nil, err
 	}
 	return handle(s, r)
 }

@@ -220,7 +220,8 @@ func TestSessionCookieIsSecureOnHTTPS(t *testing.T) {
 
 func TestCrossSiteWritesAreRefused(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	const own = "https://svc.example" // behind a proxy that rewrites Host
+	s := newSite(t, func(s *auth.Config) { s.Origin = own })
 	cookie := s.signIn()
 	for name, header := range map[string]map[string]string{
 		"another site, by a browser of today":     {"Sec-Fetch-Site": "cross-site"},
@@ -228,7 +229,8 @@ func TestCrossSiteWritesAreRefused(t *testing.T) {
 		"another site, by a browser of yesterday": {"Origin": "https://evil.example"},
 		"another port":                            {"Origin": "http://127.0.0.1:1"},
 		"a page without an origin":                {"Origin": "null"},
-		"one that names our origin, but is not":   {"Origin": s.url, "Sec-Fetch-Site": "cross-site"},
+		"one that names our origin, but is not":   {"Origin": own, "Sec-Fetch-Site": "cross-site"},
+		"our name by HTTP":                        {"Origin": "http://svc.example"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s.do(call{path: "/sign-out", body: "{}", cookie: cookie, header: header}).requireRefused(403, "cross_origin_refused")
@@ -237,6 +239,11 @@ func TestCrossSiteWritesAreRefused(t *testing.T) {
 			a := s.do(call{path: "/get-session", cookie: cookie, header: header})
 			require.Equal(t, http.StatusOK, a.StatusCode, "to read changes nothing")
 		})
+	}
+	for _, origin := range []string{s.url, own} {
+		a := s.do(call{path: "/organization/set-active", body: `{"organizationId":null}`, cookie: cookie,
+			header: map[string]string{"Origin": origin}})
+		require.Equal(t, http.StatusOK, a.StatusCode, a.text)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -206,13 +207,14 @@ var errUnknownState = fmt.Errorf("%w: no sign-in has this state", errState)
 func (s *Server) consumeState(r *request, provider string) (state sessions.State, err error) {
 	random := r.URL.Query().Get("state")
 	var refusal error = errState
-	cookie, _ := r.Cookie(s.stateCookieName())
+	signed := s.signState(random)
+	own := func(c *http.Cookie) bool { return hmac.Equal([]byte(c.Value), []byte(signed)) } // others may be of other applications
 	switch {
 	case s.Providers[provider] == nil:
 		refusal = errNoOAuthClient
 	case random == "":
 		return state, errNoState
-	case cookie != nil && hmac.Equal([]byte(cookie.Value), []byte(s.signState(random))):
+	case slices.ContainsFunc(r.CookiesNamed(s.stateCookieName()), own):
 		state, ok, err := s.States.Take(r.Context(), random)
 		if err == nil && (!ok || state.Provider != provider) {
 			err = errState

@@ -88,7 +88,9 @@ func TestSignInThroughACodeHost(t *testing.T) {
 			require.Equal(t, before, s.tally())
 
 			back := answerAt(t, asked, url.Values{"login": {"ada"}})
-			b.back(c.provider, back.Query()).requireSentTo("/welcome")
+			twins := map[string]string{"Cookie": stateCookie + "=another; better-auth.session_token=another"} // for a parent domain
+			b.do(call{path: "/callback/" + c.provider + "?" + back.RawQuery, header: twins}).requireSentTo("/welcome")
+			require.Contains(t, b.do(call{path: "/get-session", header: twins}).text, "Ada Lind")
 			require.NotContains(t, b.cookies(), stateCookie)
 			user := b.session()["user"]
 			require.Equal(t, "Ada Lind", user["name"])

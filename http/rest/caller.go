@@ -34,8 +34,8 @@ type caller struct {
 	position  int64     // that the request requires of the views it reads; 0 if none
 	waitUntil time.Time // how long it waits for position
 
-	// The credential: a cookie or the fingerprint of a token.
-	cookie      string
+	// The credential: a session or the fingerprint of a token.
+	session     sessions.Session
 	fingerprint events.Fingerprint
 
 	target string // the id in the request's path, as sent
@@ -87,25 +87,22 @@ func (s *Server) authenticate(w http.ResponseWriter, r *http.Request, row route)
 	if values, ok := r.Header["Authorization"]; ok {
 		return s.authenticateToken(r, values)
 	}
-	cookie, err := r.Cookie(s.Sessions.CookieName())
-	if err != nil {
-		return nil, fault.ErrUnauthenticated
-	}
 	foundAt := s.Now()
-	session, renewed, ok, err := s.Sessions.Find(r.Context(), cookie.Value)
+	session, renewed, ok, err := s.Sessions.FindIn(r)
 	switch {
 	case err != nil:
 		return nil, err
 	case !ok:
 		return nil, fault.ErrUnauthenticated
-	case s.crossSite(r, row):
-		return nil, fault.ErrCrossOrigin
+	}
+	if err := s.checkSite(r, row); err != nil {
+		return nil, err
 	}
 	if renewed {
 		s.Sessions.RenewCookie(w, r, session)
 	}
 	c := &caller{person: &person{user: session.User, name: session.Name, active: session.Active, current: currentOf(session)},
-		envelope: envelopeOf(r), foundAt: foundAt, cookie: cookie.Value}
+		envelope: envelopeOf(r), foundAt: foundAt, session: session}
 	c.envelope.Actor = events.Actor{Type: events.ByUser, ID: session.User, Name: session.Email}
 	if middleware.FromUI(r) {
 		c.envelope.Origin = events.FromUI
@@ -125,14 +122,14 @@ func currentOf(session sessions.Session) *projections.Membership {
 	}
 }
 
-// crossSite reports whether a browser sent the request for another site, which may not cause
-// events. A GET that causes one is checked like a POST.
-func (s *Server) crossSite(r *http.Request, row route) bool {
+// checkSite refuses a request that a browser sent for another site, which may not cause events. A GET
+// that causes one is checked like a POST.
+func (s *Server) checkSite(r *http.Request, row route) error {
 	checked := *r
 	if row.intent != nil {
 		checked.Method = http.MethodPost
 	}
-	return s.sameSite.Check(&checked) != nil
+	return s.sameSite.Check(&checked)
 }
 
 func (s *Server) authenticateToken(r *http.Request, header []string) (*caller, error) {

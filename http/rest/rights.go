@@ -79,7 +79,7 @@ func (s *Server) recheck(ctx context.Context, c *caller) error {
 		}
 		return nil
 	}
-	switch _, ok, err := s.Sessions.Peek(ctx, c.cookie); {
+	switch _, ok, err := s.Sessions.FindAgain(ctx, c.session); {
 	case err != nil:
 		return err
 	case !ok:

@@ -18,6 +18,7 @@ import (
 	"svc/events/feed"
 	"svc/farm/queue"
 	"svc/http/limit"
+	"svc/http/middleware"
 	"svc/http/openapi"
 	"svc/http/quota"
 	"svc/http/router"
@@ -116,7 +117,7 @@ type Keys interface {
 type Server struct {
 	Config
 
-	sameSite *http.CrossOriginProtection
+	sameSite *middleware.SameSite
 	stale    *staleUses
 	bounds   bounds
 	issuers  issuers
@@ -132,7 +133,7 @@ type Server struct {
 // New returns a server that is ready to answer.
 func New(c Config) *Server {
 	return &Server{
-		Config: c, sameSite: http.NewCrossOriginProtection(), stale: newStaleUses(c.Commands, c.Log),
+		Config: c, sameSite: middleware.NewSameSite(c.Origin), stale: newStaleUses(c.Commands, c.Log),
 		bounds: newBounds(), issuers: newIssuers(), health: newHealth(c.Dependencies, c.Warnings, c.Log),
 	}
 }

@@ -381,7 +381,7 @@ func (p *process) askSessions(t *testing.T) {
 	now = now.Add(25 * time.Hour)
 	_, renewed, ok, err := s.Find(ctx, cookie)
 	require.True(t, ok && renewed, err)
-	_, ok, err = s.Peek(ctx, cookie)
+	_, ok, err = s.FindAgain(ctx, session)
 	require.True(t, ok, err)
 	done[[]sessions.Session](t)(s.ForUser(ctx, p.fellow, 100))
 	_, err = s.SetActive(ctx, session, p.acme)
