@@ -98,15 +98,22 @@ test("no page can be framed, no form sent from another site or by a double click
   assert.equal(now.seq, before.seq, "no event was appended");
 });
 
-test("pages of an empty workspace say so", async () => {
+test("pages of an empty workspace say so, and lead on", async () => {
   const { page, open, problems } = await visitor(browser, app, "ada");
-  for (const [place, text] of Object.entries({
-    dashboard: "No runs yet", needs: "You're all caught up", runs: "No active runs", "runs?status=finished": "No finished runs yet",
-    farm: "No runners yet", "farm/jobs": "No active jobs", "farm/jobs?status=finished": "No finished jobs yet",
-    "service-accounts": "No service accounts yet", "members?q=nobody": "No matching people", "audit?q=nothing": "No events found", insights: "by day",
+  for (const [place, [text, next]] of Object.entries({
+    dashboard: ["0 of 5 done", "/settings/repositories/new"], needs: ["You're all caught up", "/runs"],
+    runs: ["No active runs", "/settings/repositories/new"], "runs?status=finished": ["No finished runs yet", "/backlog"],
+    backlog: ["No repository is connected", "/settings/repositories/new"],
+    "settings/repositories": ["No repository is connected", "/settings/repositories/new"],
+    farm: ["No runners yet", "/farm/enroll"], "farm/jobs": ["No active jobs", "/backlog"],
+    "farm/jobs?status=finished": ["No finished jobs yet", "/backlog"], "farm/secrets": ["No secrets yet", "#secret-name"],
+    "service-accounts": ["No service accounts yet", "new-account"], members: ["Only you are here so far", "members/invite"],
+    "members?q=nobody": ["No matching people", "/members"], "audit?q=nothing": ["No events found", "/audit"], insights: ["No data yet", "/backlog"],
   })) {
     assert.equal((await open("/w/ada/" + place)).status(), 200, place);
     await page.locator("main").getByText(text).first().waitFor();
+    const ways = await page.locator("main a, main form, main button[commandfor]").evaluateAll((list) => list.map((el) => el.getAttribute("href") ?? el.getAttribute("action") ?? el.getAttribute("commandfor")));
+    assert.ok(ways.some((way) => way.endsWith(next)), `${place} leads to ${next}, not only to ${ways}`);
     assert.doesNotMatch(await page.innerText("main"), /NaN|undefined|Infinity|%!|<nil>/, place);
     await checkLayout(page, place, 520);
     assert.equal(await page.locator("main a, main button:enabled").filter({ hasText: "Queue an issue" }).count(), 0, place);

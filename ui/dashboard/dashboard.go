@@ -25,7 +25,7 @@ func Routes() []page.Route {
 type pageData struct {
 	client.Dashboard
 	refreshSeconds string // the interval, a number
-	unconnected    bool   // whether there is neither a run nor a connected repository
+	steps          []step // to the first merged change; none once there is one
 }
 
 const defaultRefresh = "15" // seconds
@@ -39,18 +39,10 @@ func show(v *page.Visit) (page.Page, error) {
 		}
 	}
 	d.Dashboard, err = client.Decode[client.Dashboard](resp, err)
-	if err == nil && len(d.Recent) == 0 {
-		d.unconnected, err = hasNoRepo(v)
+	if err == nil {
+		err = d.loadSteps(v)
 	}
 	return page.Page{Title: "Dashboard", NavEntry: "dashboard", Main: view(v, d)}, err
-}
-
-// hasNoRepo reports whether no repository is connected. Only a workspace without runs asks.
-func hasNoRepo(v *page.Visit) (bool, error) {
-	list, err := client.Decode[client.RepoList](v.API.ListRepos(v.Context(), nil))
-	return !slices.ContainsFunc(list.Items, func(r client.RepoRuns) bool {
-		return r.Status == client.RepoRunsStatusActive || r.Status == client.RepoRunsStatusPaused
-	}), err
 }
 
 // dependencies returns the dependencies in the order in which a request uses them.

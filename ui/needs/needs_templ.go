@@ -179,7 +179,7 @@ func view(v *page.Visit, d inboxData) templ.Component {
 				}
 				return nil
 			})
-			templ_7745c5c3_Err = kit.Empty("circle-check", "You're all caught up", "Merge approvals, fact reviews and exceptions for protected paths appear here as soon as a run asks.").Render(templ.WithChildren(ctx, templ_7745c5c3_Var7), templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = kit.Empty("circle-check", "You're all caught up", "Merge approvals, fact reviews and exceptions for protected paths appear here as soon as a run asks. People who may approve loops answer them.").Render(templ.WithChildren(ctx, templ_7745c5c3_Var7), templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

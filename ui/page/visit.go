@@ -44,6 +44,9 @@ func (v *Visit) MayManage() bool {
 // MayQueue reports whether the person may queue issues, which the legacy role member may too.
 func (v *Visit) MayQueue() bool { return v.MayManage() || v.Workspace.You.Role == client.YouRoleMember }
 
+// OnlyManagers says who may do what the person may not.
+func OnlyManagers(what string) string { return "Only an Owner or Maintainer can " + what + "." }
+
 // IsOwner reports whether the person is an Owner.
 func (v *Visit) IsOwner() bool { return v.Workspace.You.Role == client.YouRoleOwner }
 

@@ -75,7 +75,7 @@ func create(v *page.Visit) (page.Notice, error) {
 		f.refused = map[string]string{"name": r.FieldError("name"), "slug": r.FieldError("slug")}
 		v.Result = f
 	}
-	return page.Notice{Text: created.Name + " is ready. Invite people under Members & roles.", To: page.Path(created.Slug, "dashboard")}, err
+	return page.Notice{Text: created.Name + " is ready. The first steps are below.", To: page.Path(created.Slug, "dashboard")}, err
 }
 
 func countPending(list []client.OwnInvitation) (n int) {
