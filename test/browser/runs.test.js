@@ -291,12 +291,16 @@ test("an issue is queued, shown as text, and its run cancelled", async () => {
   await page.fill("#queue-title", title);
   await page.fill("#queue-body", "What it says.");
   await page.click("dialog[open] >> text=Queue >> nth=-1");
-  await toast("Queued");
+  await toast("Issue queued.");
   const card = page.locator(".run", { hasText: "onerror" });
   await card.waitFor();
   await page.locator("#queue-issue").waitFor({ state: "hidden" });
   assert.deepEqual([await page.inputValue("#queue-title"), await page.inputValue("#queue-body")], ["", ""], "the form was reset");
   assert.equal(await page.locator("main img").count(), 0, "markup is shown as text");
+  await page.waitForFunction(() => document.activeElement.textContent.includes("onerror")); // the new card, scrolled into view
+  const inView = await card.evaluate((el) => el.getBoundingClientRect().bottom <= innerHeight && el.getBoundingClientRect().top >= 0);
+  assert.ok(inView, "the new card is in view");
+  assert.equal(await page.getByRole("link", { name: "Open its run" }).getAttribute("href"), await card.locator("a").first().getAttribute("href"));
   assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), "the page is not wider than the window");
   await card.locator("a").first().click();
   await page.getByRole("button", { name: "Cancel run" }).click();
@@ -312,8 +316,9 @@ test("an invisible title is refused, a missing one replaced, and a long one limi
   await page.click("text=Queue an issue");
   await page.fill("#queue-title", "\u200b\u200b\u200b");
   await page.click("dialog[open] >> text=Queue >> nth=-1");
-  await page.locator("dialog[open]").getByRole("alert").getByText("The title is needed").waitFor();
+  await page.locator("dialog[open] #queue-title-error").getByText("The title is needed").waitFor();
   assert.equal(await page.inputValue("#queue-title"), "\u200b\u200b\u200b", "what was typed is kept");
+  assert.deepEqual(await page.evaluate(() => [document.activeElement.id, document.activeElement.tabIndex]), ["queue-title", 0], "the refused field has the focus");
   const queue = (data) => context.request.post(product.restUrl + "/api/v1/backlog/queue", { data, headers: { "X-Svc-Tenant": "acme" } });
   const repos = await (await context.request.get(product.restUrl + "/api/v1/repos", { headers: { "X-Svc-Tenant": "acme" } })).json();
   assert.equal((await queue({ repoId: repos.items[0].id, issueNumber: 909090 })).status(), 201);

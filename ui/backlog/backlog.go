@@ -236,7 +236,11 @@ func (d pageData) labels(v *page.Visit) []string {
 }
 
 // issueForm is the content of the form that writes an issue of a repository without issues at its host.
-type issueForm struct{ title, body, refused string }
+type issueForm struct {
+	title, body string
+	refused     string            // the reason, "" if a field has it, or there is none
+	fields      map[string]string // what is wrong, by field
+}
 
 // queue queues issues: those with the posted numbers, in their order, or a new one.
 func queue(v *page.Visit) (page.Notice, error) {
@@ -244,53 +248,61 @@ func queue(v *page.Visit) (page.Notice, error) {
 	if len(numbers) == 0 && v.PostForm.Has("title") {
 		return write(v, repo)
 	}
-	var queued int
+	var queued []client.Run
 	var refused []string
 	slices.Sort(numbers)
 	for _, text := range slices.Compact(numbers) {
-		n, err := strconv.ParseInt(text, 10, 64)
-		if err == nil {
-			err = client.CheckResponse(v.API.QueueIssue(v.Context(), &client.QueueIssueParams{IdempotencyKey: v.IdempotencyKey(text)},
-				client.NewIssueBody{RepoId: repo, IssueNumber: &n}))
-		} else {
-			err = &client.Refused{Status: http.StatusConflict, Message: "An issue number has only digits."}
-		}
+		run, err := queueNumber(v, repo, text)
 		r := client.AsRefused(err)
 		switch {
 		case err == nil:
-			queued++
+			queued = append(queued, run)
 		case r == nil || r.Status == http.StatusUnauthorized:
 			return page.Notice{}, err
 		default:
 			refused = append(refused, "#"+text+": "+page.Sentence(r))
 		}
 	}
-	return outcome(queued, refused)
+	return outcome(v, queued, refused)
 }
 
-// outcome tells how many issues were queued, and why others were not.
-func outcome(queued int, refused []string) (page.Notice, error) {
-	text := kit.Count(int64(queued), "issue is", "issues are") + " queued."
+func queueNumber(v *page.Visit, repo, text string) (client.Run, error) {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return client.Run{}, &client.Refused{Status: http.StatusConflict, Message: "An issue number has only digits."}
+	}
+	return client.Decode[client.Run](v.API.QueueIssue(v.Context(), &client.QueueIssueParams{IdempotencyKey: v.IdempotencyKey(text)},
+		client.NewIssueBody{RepoId: repo, IssueNumber: &n}))
+}
+
+// outcome tells how many issues were queued, with a link to their runs, and why others were not.
+func outcome(v *page.Visit, queued []client.Run, refused []string) (page.Notice, error) {
+	n := page.Notice{Text: kit.Count(int64(len(queued)), "issue is", "issues are") + " queued.", Href: v.Path("runs"), Label: "Open the runs"}
 	switch {
-	case queued == 0 && len(refused) == 0:
+	case len(queued) == 0 && len(refused) == 0:
 		return page.Notice{}, &client.Refused{Status: http.StatusConflict, Message: "Select the issues to queue."}
-	case queued == 0:
+	case len(queued) == 0:
 		return page.Notice{}, &client.Refused{Status: http.StatusConflict, Message: strings.Join(refused, " ")}
 	case len(refused) > 0:
-		return page.Notice{Text: text + " " + strings.Join(refused, " "), Bad: true}, nil
+		n.Text, n.Bad = n.Text+" "+strings.Join(refused, " "), true
+	case len(queued) == 1:
+		n.Href, n.Label = v.Path("runs", queued[0].Id), "Open its run"
 	}
-	return page.Notice{Text: text}, nil
+	return n, nil
 }
 
 // write queues a new issue. After a refusal the form keeps its values.
 func write(v *page.Visit, repo string) (page.Notice, error) {
 	f := issueForm{title: strings.TrimSpace(v.PostFormValue("title")), body: strings.TrimSpace(v.PostFormValue("body"))}
-	err := client.CheckResponse(v.API.QueueIssue(v.Context(), &client.QueueIssueParams{IdempotencyKey: v.IdempotencyKey()},
+	run, err := client.Decode[client.Run](v.API.QueueIssue(v.Context(), &client.QueueIssueParams{IdempotencyKey: v.IdempotencyKey()},
 		client.NewIssueBody{RepoId: repo, Title: client.Optional(f.title), Body: client.Optional(f.body)}))
 	if r := client.AsRefused(err); r != nil {
-		f.refused = page.Sentence(r)
+		f.fields = r.FieldErrors("title", "body")
+		if len(f.fields) == 0 {
+			f.refused = page.Sentence(r)
+		}
 		v.Result = f
 		err = page.InlineError{Err: err}
 	}
-	return page.Notice{Text: "Issue queued."}, err
+	return page.Notice{Text: "Issue queued.", Href: v.Path("runs", run.Id), Label: "Open its run"}, err
 }

@@ -94,15 +94,21 @@ func TestProspect(t *testing.T) {
 
 func TestOutcome(t *testing.T) {
 	t.Parallel()
-	n, err := outcome(2, nil)
+	r := httptest.NewRequest(http.MethodPost, "/w/acme/backlog", nil)
+	r.SetPathValue("workspace", "acme")
+	v, one, two := &page.Visit{Request: r}, client.Run{Id: "r1"}, client.Run{Id: "r2"}
+	n, err := outcome(v, []client.Run{one, two}, nil)
 	require.NoError(t, err)
-	require.Equal(t, page.Notice{Text: "2 issues are queued."}, n)
-	n, err = outcome(1, []string{"#7: It has a run."})
+	require.Equal(t, page.Notice{Text: "2 issues are queued.", Href: "/w/acme/runs", Label: "Open the runs"}, n)
+	n, err = outcome(v, []client.Run{one}, nil)
 	require.NoError(t, err)
-	require.Equal(t, page.Notice{Text: "1 issue is queued. #7: It has a run.", Bad: true}, n)
-	_, err = outcome(0, []string{"#7: It has a run."})
+	require.Equal(t, page.Notice{Text: "1 issue is queued.", Href: "/w/acme/runs/r1", Label: "Open its run"}, n)
+	n, err = outcome(v, []client.Run{one}, []string{"#7: It has a run."})
+	require.NoError(t, err)
+	require.Equal(t, page.Notice{Text: "1 issue is queued. #7: It has a run.", Bad: true, Href: "/w/acme/runs", Label: "Open the runs"}, n)
+	_, err = outcome(v, nil, []string{"#7: It has a run."})
 	require.ErrorContains(t, err, "#7: It has a run.")
-	_, err = outcome(0, nil)
+	_, err = outcome(v, nil, nil)
 	require.ErrorContains(t, err, "Select the issues")
 }
 

@@ -10,8 +10,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -222,6 +224,28 @@ func (r *Refused) FieldError(name string) string {
 		return ""
 	}
 	return strings.Join(texts, ", ")
+}
+
+// FieldErrors returns what is wrong with each of these fields of a form, or with a part of it such as labels[0].
+// Fields that are right have no entry.
+func (r *Refused) FieldErrors(names ...string) map[string]string {
+	found := map[string]string{}
+	for _, field := range slices.Sorted(maps.Keys(r.Details)) {
+		name, _, _ := strings.Cut(strings.ReplaceAll(field, "[", "."), ".")
+		if text := r.FieldError(field); text != "" && found[name] == "" && slices.Contains(names, name) {
+			found[name] = text
+		}
+	}
+	return found
+}
+
+// RefusedField is a refusal of a field that the app itself has found. text is a sentence, or the end of one that begins
+// with the field's name.
+func RefusedField(name, text string) *Refused {
+	list, _ := json.Marshal([]string{text}) // texts always encode
+	return &Refused{
+		Status: http.StatusConflict, Code: "validation_failed", Message: text, Details: map[string]json.RawMessage{name: list},
+	}
 }
 
 const maxRefusal = 1 << 20 // bytes of an error response

@@ -20,8 +20,9 @@ type mintedCommand struct{ client.Minted }
 type enrollForm struct {
 	name, labels string
 	ephemeral    bool
-	refused      string // why the service refused it; "" if nothing was posted yet
-	alreadyMade  bool   // it was sent before, and created a command then
+	refused      string            // why the service refused it, "" if a field has the reason, or nothing was posted yet
+	fields       map[string]string // what is wrong, by field
+	alreadyMade  bool              // it was sent before, and created a command then
 }
 
 // enroll creates a command, which is only in the answer to the POST: never in an address, a
@@ -45,7 +46,9 @@ func enroll(v *page.Visit) (page.Notice, error) {
 			form.alreadyMade = true
 			r.Message = "The command was already created, and is shown once. If you did not see it, withdraw it and create another."
 		}
-		form.refused = page.Sentence(r)
+		if form.fields = r.FieldErrors("name", "labels"); len(form.fields) == 0 {
+			form.refused = page.Sentence(r)
+		}
 		v.Result = form
 	}
 	if err != nil {

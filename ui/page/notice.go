@@ -11,8 +11,8 @@ import (
 	"unicode/utf8"
 )
 
-// A notice survives the redirect after a form in a cookie, which the next page deletes. Its
-// value is the position that the next page's reads must have reached, a dot and the text.
+// A notice survives the redirect after a form in a cookie, which the next page deletes. Its value is the position that
+// the next page's reads must have reached, a dot and the text, and for a link two more lines: its address and its label.
 const (
 	noticeCookie = "notice"
 	noticeMaxAge = 30   // seconds
@@ -23,7 +23,11 @@ func (a *App) storeNotice(w http.ResponseWriter, v *Visit, n Notice) {
 	if n.Text == "" {
 		return
 	}
-	text := strconv.FormatInt(v.API.Position(), 10) + "." + escapedNotice(n.Text)
+	text := n.Text
+	if n.Href != "" {
+		text += "\n" + n.Href + "\n" + n.Label
+	}
+	text = strconv.FormatInt(v.API.Position(), 10) + "." + escapedNotice(text)
 	http.SetCookie(w, &http.Cookie{
 		Name: noticeCookie, Value: text, Path: "/", MaxAge: noticeMaxAge,
 		Secure: a.Secure, HttpOnly: true, SameSite: http.SameSiteStrictMode,
@@ -42,7 +46,12 @@ func (a *App) takeNotice(w http.ResponseWriter, v *Visit) (n Notice) {
 	if seq, err := strconv.ParseInt(position, 10, 64); err == nil {
 		v.API.RequirePosition(seq)
 	}
-	n.Text, _ = url.QueryUnescape(text) // "" if somebody else made the cookie
+	text, _ = url.QueryUnescape(text) // "" if somebody else made the cookie
+	var link string
+	n.Text, link, _ = strings.Cut(text, "\n")
+	if address, label, ok := strings.Cut(link, "\n"); ok {
+		n.Href, n.Label = Local(address), label
+	}
 	return n
 }
 
@@ -65,9 +74,11 @@ func (n Notice) setHeader(h http.Header) {
 		return
 	}
 	text, err := json.Marshal(struct {
-		Text string `json:"text"`
-		Bad  bool   `json:"bad"`
-	}{n.Text, n.Bad})
+		Text  string `json:"text"`
+		Bad   bool   `json:"bad"`
+		Href  string `json:"href,omitempty"`
+		Label string `json:"label,omitempty"`
+	}{n.Text, n.Bad, n.Href, n.Label})
 	if err != nil {
 		return // never: strings always encode
 	}

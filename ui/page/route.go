@@ -51,6 +51,8 @@ type Notice struct {
 	Text string
 	Bad  bool
 	To   string // the address to redirect to; "" for the page itself
+
+	Href, Label string // a link after the text to a page of the app; "" for none
 }
 
 // An InlineError is a refusal that the page also shows inside its form. A browser with scripts,

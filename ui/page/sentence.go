@@ -26,7 +26,7 @@ func Sentence(r *client.Refused) string {
 	var told []string
 	for _, name := range slices.Sorted(maps.Keys(r.Details)) {
 		if text := r.FieldError(name); text != "" {
-			told = append(told, fieldLabel(name)+" "+plainRule(text)+".")
+			told = append(told, fieldSentence(fieldLabel(name), text))
 		}
 	}
 	return cmp.Or(strings.Join(told, " "), r.Message)

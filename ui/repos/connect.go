@@ -41,10 +41,7 @@ func connect(v *page.Visit) (page.Notice, error) {
 	repo, err := client.Decode[client.RepoDetail](v.API.ConnectRepo(v.Context(), nil, body))
 	if r := refusal(err); r != nil {
 		f.refused, f.checks = page.Sentence(r), findingsOf(r)
-		f.fields = map[string]string{}
-		for _, field := range []string{"url", "name", "credential", "readCredential"} {
-			f.fields[field] = r.FieldError(field)
-		}
+		f.fields = r.FieldErrors("url", "name", "credential", "readCredential")
 		v.Result = f
 		return page.Notice{}, page.InlineError{Err: r}
 	}

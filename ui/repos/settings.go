@@ -27,8 +27,9 @@ type settingsForm struct {
 	landing, method                                string
 	maxActive, rounds, dollars, maxFiles, maxLines string // numbers as typed
 
-	refused string // the reason, or ""
-	added   bool   // whether the last job has just been added
+	refused string            // the reason, "" if a field has it, or there is none
+	fields  map[string]string // what is wrong, by field
+	added   bool              // whether the last job has just been added
 }
 
 // A jobForm has the fields of a required job, or of the command that implements. base is the job as JSON, for what the
@@ -164,7 +165,10 @@ func changeSettings(v *page.Visit) (page.Notice, error) {
 		err = client.CheckResponse(v.API.ChangeRepo(v.Context(), v.PathValue("id"), nil, body))
 	}
 	if r := refusal(err); r != nil {
-		f.refused = page.Sentence(r)
+		f.fields = r.FieldErrors("branch", "protectedPaths", "maxFiles", "maxLines", "maxActive", "rounds", "cents")
+		if len(f.fields) == 0 {
+			f.refused = page.Sentence(r)
+		}
 		v.Result = f
 		return page.Notice{}, page.InlineError{Err: r}
 	}

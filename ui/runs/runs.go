@@ -72,8 +72,17 @@ func show(v *page.Visit) (page.Page, error) {
 	return page.Page{Title: "Runs", NavEntry: "runs", Main: view(v, d)}, err
 }
 
-// queueForm is the content of the form that queues an issue, with the reason of a refusal.
-type queueForm struct{ repo, number, title, body, refused string }
+// queueForm is the content of the form that queues an issue, with the reasons of a refusal.
+type queueForm struct {
+	repo, number, title, body string
+	refused                   string            // the reason, "" if a field has it, or there is none
+	fields                    map[string]string // what is wrong, by field
+}
+
+func (f queueForm) isRefused() bool { return f.refused != "" || len(f.fields) > 0 }
+
+// A queuedRun is the id of the run that the request has queued. The page brings it into view.
+type queuedRun string
 
 // queueFormOf returns the refused form to show again, or an empty one.
 func queueFormOf(v *page.Visit) queueForm {
@@ -87,25 +96,29 @@ func queue(v *page.Visit) (page.Notice, error) {
 		repo: v.PostFormValue("repo"), number: strings.TrimSpace(v.PostFormValue("number")),
 		title: strings.TrimSpace(v.PostFormValue("title")), body: strings.TrimSpace(v.PostFormValue("body")),
 	}
-	err := form.submit(v)
+	run, err := form.submit(v)
 	if r := client.AsRefused(err); r != nil {
-		form.refused = page.Sentence(r)
+		form.fields = r.FieldErrors("repoId", "issueNumber", "title", "body")
+		if len(form.fields) == 0 {
+			form.refused = page.Sentence(r)
+		}
 		v.Result = form
-		err = page.InlineError{Err: err}
+		return page.Notice{}, page.InlineError{Err: err}
 	}
-	return page.Notice{Text: "Issue queued. The run starts when a slot is free."}, err
+	v.Result = queuedRun(run.Id)
+	return page.Notice{Text: "Issue queued.", Href: v.Path("runs", run.Id), Label: "Open its run"}, err
 }
 
-func (f queueForm) submit(v *page.Visit) error {
+func (f queueForm) submit(v *page.Visit) (client.Run, error) {
 	body := client.NewIssueBody{RepoId: f.repo, Title: client.Optional(f.title), Body: client.Optional(f.body)}
 	if f.number != "" {
 		n, err := strconv.ParseInt(strings.TrimPrefix(f.number, "#"), 10, 64)
 		if err != nil {
-			return &client.Refused{Status: http.StatusConflict, Message: "An issue number has only digits."}
+			return client.Run{}, client.RefusedField("issueNumber", "An issue number has only digits.")
 		}
 		body.IssueNumber = &n
 	}
-	return client.CheckResponse(v.API.QueueIssue(v.Context(), &client.QueueIssueParams{IdempotencyKey: v.IdempotencyKey()}, body))
+	return client.Decode[client.Run](v.API.QueueIssue(v.Context(), &client.QueueIssueParams{IdempotencyKey: v.IdempotencyKey()}, body))
 }
 
 // repoLabel returns the name of a repository, told apart from that of a connected one of the same name.

@@ -43,7 +43,8 @@ type pageData struct {
 type form struct {
 	name    string
 	scopes  []string
-	refused string
+	refused string            // the reason, "" if a field has it, or there is none
+	fields  map[string]string // what is wrong, by field
 }
 
 func (f form) hasScope(scope string) bool { return slices.Contains(f.scopes, scope) }
@@ -83,7 +84,12 @@ func create(v *page.Visit) (page.Notice, error) {
 		&client.CreateServiceAccountParams{IdempotencyKey: v.IdempotencyKey()}, body))
 	if err != nil {
 		if r := client.AsRefused(err); r != nil {
-			f.refused = page.Sentence(r)
+			if f.fields = r.FieldErrors("name", "scopes"); r.Code == "service_account_name_taken" {
+				f.fields["name"] = r.Message
+			}
+			if len(f.fields) == 0 {
+				f.refused = page.Sentence(r)
+			}
 		}
 		v.Result = f
 		return page.Notice{}, page.InlineError{Err: err}

@@ -5,8 +5,9 @@ const $$ = (selector, root = document) => [...root.querySelectorAll(selector)];
 const body = document.body;
 
 // Notices. Those of success disappear after 5 seconds, those of refusals after 9.
-function toast(text, bad) {
+function toast(text, bad, href, label) {
   const line = Object.assign(document.createElement("p"), { className: bad ? "toast bad" : "toast", textContent: text });
+  if (href) line.append(" ", Object.assign(document.createElement("a"), { href, textContent: label }));
   toasts.append(line);
   raiseToasts();
   setTimeout(() => line.remove(), bad ? 9000 : 5000);
@@ -26,8 +27,8 @@ document.addEventListener("htmx:after:swap", () => { if (!toasts.isConnected) ra
 document.addEventListener("htmx:after:request", ({ detail: { ctx } }) => {
   const notice = ctx.response?.headers.get("X-Notice");
   if (!notice) return;
-  const { text, bad } = JSON.parse(notice);
-  toast(text, bad);
+  const { text, bad, href, label } = JSON.parse(notice);
+  toast(text, bad, href, label);
   if (!bad) ctx.sourceElement.closest("dialog")?.close();
 });
 document.addEventListener("htmx:error", (e) => {
@@ -67,7 +68,7 @@ for (const begun of ["htmx:confirm", "htmx:before:request"]) document.addEventLi
 });
 document.addEventListener("htmx:finally:request", ({ detail: { ctx: { sourceElement: el } } }) => { if (changing.delete(el)) showInForce(el); });
 
-// After a swap the focus goes to an element with data-focus, if there is one. If the swap replaced the focused row,
+// After a swap the focus goes to an element with data-focus, if there is one, and first of all to a refused field. If the swap replaced the focused row,
 // its new version gets the focus. If the row is gone, or has another subject, as its data-row tells, the row now in its
 // place gets it after a change of the person's own, and otherwise none: a key must not answer what was not read. Swaps
 // overlap, so each stores the row in its own context.
@@ -85,8 +86,9 @@ document.addEventListener("htmx:before:swap", ({ detail: { ctx } }) => {
 });
 document.addEventListener("htmx:after:swap", ({ detail: { ctx: { focused, dialog } } }) => {
   if (dialog && !dialog.isConnected && $("textarea", dialog).value) reopenTooLate(dialog);
-  const target = $("[data-focus]");
-  if (target) { delete target.dataset.focus; return focus(target); }
+  const target = $("[data-focus][aria-invalid]") ?? $("[data-focus]");
+  for (const el of $$("[data-focus]")) delete el.dataset.focus;
+  if (target) return focus(target);
   if (!focused) return;
   const isSame = ({ id, dataset }) => id === focused.id && dataset.row === focused.subject;
   const { activeElement } = document, isOther = activeElement.id === focused.id && activeElement.matches("[data-row]") && !isSame(activeElement);
@@ -94,7 +96,10 @@ document.addEventListener("htmx:after:swap", ({ detail: { ctx: { focused, dialog
   const rows = $$("main [data-row]");
   focus(rows.find(isSame) ?? (focused.isOwn && rows[Math.min(focused.index, rows.length - 1)] || $("#main")));
 });
-function focus(el) { el.tabIndex = -1; el.focus(); }
+function focus(el) {
+  if (el.tabIndex < 0) el.tabIndex = -1; // fields keep their place in the order
+  el.focus();
+}
 
 // reopenTooLate keeps a dialog whose row has been removed, because somebody else answered, with the text typed
 // in it, until it is closed. A dialog that was removed is no longer modal although it is still open.
