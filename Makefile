@@ -208,9 +208,9 @@ cc-check:
 
 .PHONY: bubblewrap-check
 bubblewrap-check:
-	@test "$$(uname -s)" != Linux || command -v bwrap >/dev/null || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && \
-	apt-get -q update && DEBIAN_FRONTEND=noninteractive apt-get -qy -o Acquire::Retries=5 install --no-install-recommends bubblewrap; } || \
-	{ echo "the tests of sandboxes need bubblewrap 0.8 or newer: apt-get install bubblewrap"; exit 1; }
+	@test "$$(uname -s)" != Linux || { command -v bwrap && command -v git-lfs; } >/dev/null || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && \
+	apt-get -q update && DEBIAN_FRONTEND=noninteractive apt-get -qy -o Acquire::Retries=5 install --no-install-recommends bubblewrap git-lfs; } || \
+	{ echo "the tests of sandboxes need bubblewrap 0.8 or newer, those of checkouts Git LFS: apt-get install bubblewrap git-lfs"; exit 1; }
 
 # Node.js is needed only by tests with clients and browsers.
 .PHONY: node-check

@@ -110,7 +110,10 @@ func (c *jobCheck) spec(s *events.JobSpec) {
 	c.must(err == nil, "name", "have 1 to %d characters, none of them invisible, and not hold a service token", input.MaxName)
 	s.Name = name
 	if s.Repo != nil {
-		c.repo(*s.Repo)
+		repo := *s.Repo
+		repo.Commit = strings.ToLower(repo.Commit)
+		s.Repo = &repo
+		c.repo(repo)
 	}
 	c.must(len(s.Steps) >= 1 && len(s.Steps) <= maxSteps, "steps", "have 1 to %d items", maxSteps)
 	s.Steps = slices.Clone(s.Steps)

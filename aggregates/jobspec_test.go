@@ -29,10 +29,11 @@ func TestJobDefaults(t *testing.T) {
 func TestCollectedJob(t *testing.T) {
 	s := events.JobSpec{
 		Name: "implement", Steps: []events.JobStep{{Run: "true"}}, Collect: true, InputSHA256: strings.Repeat("0a", 32),
-		Repo: &events.JobRepo{Commit: strings.Repeat("1", 40)}, Artifacts: []events.JobArtifactSpec{{Name: "dist", Paths: []string{"dist"}}},
+		Repo: &events.JobRepo{Commit: strings.Repeat("A", 40)}, Artifacts: []events.JobArtifactSpec{{Name: "dist", Paths: []string{"dist"}}},
 	}
 	checked, err := CheckJob(s)
 	require.NoError(t, err)
+	require.Equal(t, strings.Repeat("a", 40), checked.Repo.Commit)
 	require.Equal(t, events.JobArtifactSpec{Name: OutArtifact, Paths: []string{".svc-out/**"}, When: "always"}, checked.Artifacts[1])
 	require.Len(t, s.Artifacts, 1)
 	again, err := CheckJob(checked)

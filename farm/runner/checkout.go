@@ -15,13 +15,12 @@ import (
 	"svc/farm/wire"
 )
 
-var (
-	commitPattern = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
-	refPattern    = regexp.MustCompile(`^refs/[A-Za-z0-9_][A-Za-z0-9._/+@-]*$`)
-)
+var commitPattern = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
 
-// checkSource refuses values that git might take for an option or for a command to run.
-func checkSource(s *wire.Source, protocols string) error {
+// checkSource refuses values that git might take for an option or for a command to run, and refs that no repository
+// can have. It writes the commit in lower case.
+func checkSource(ctx context.Context, s *wire.Source, protocols string) error {
+	s.Commit = strings.ToLower(s.Commit)
 	u, err := url.Parse(s.URL)
 	switch {
 	case err != nil:
@@ -30,13 +29,16 @@ func checkSource(s *wire.Source, protocols string) error {
 		return fmt.Errorf("this runner does not fetch repositories by %q", u.Scheme)
 	case s.Commit != "" && !commitPattern.MatchString(s.Commit):
 		return fmt.Errorf("the commit is not a full hash")
-	case s.Ref != "" && (!refPattern.MatchString(s.Ref) || strings.Contains(s.Ref, "..")):
-		return fmt.Errorf("the ref may not be fetched")
+	case s.Ref != "" && !strings.HasPrefix(s.Ref, "refs/"):
+		return fmt.Errorf("the ref does not begin with refs/")
 	case s.Ref == "" && s.Commit == "":
 		return fmt.Errorf("the source names neither commit nor ref")
 	}
 	if _, err := exec.LookPath("git"); err != nil {
 		return fmt.Errorf("find git: %w", err)
+	}
+	if s.Ref != "" && exec.CommandContext(ctx, "git", "check-ref-format", s.Ref).Run() != nil {
+		return fmt.Errorf("git allows no ref to be named %q", s.Ref)
 	}
 	return nil
 }
@@ -44,19 +46,28 @@ func checkSource(s *wire.Source, protocols string) error {
 // checkout fetches the commit into the working directory. Git runs outside of the sandbox as the
 // runner's user, with a home of the job's own and without anybody's hooks or configuration.
 func (x *execution) checkout(killed, stopping context.Context) wire.Event {
-	s := *x.Spec.Source
-	if err := checkSource(&s, x.GitProtocols); err != nil {
+	s := x.Spec.Source
+	if err := checkSource(killed, s, x.GitProtocols); err != nil {
 		x.notice("check out: " + err.Error())
 		return wire.Event{Outcome: failed, Reason: "checkout_failed"}
 	}
 	address, env := x.gitEnv(s.URL)
-	what, want := s.Ref, "FETCH_HEAD"
+	what, want, other := s.Ref, "FETCH_HEAD", ""
 	if s.Commit != "" {
-		what, want = s.Commit, s.Commit
+		what, want, other = s.Commit, s.Commit, s.Ref
 	}
-	e, said := x.runGit(killed, stopping, env, checkoutScript, address, what, want)
-	if e.Outcome == failed && e.SignalReason == "" && s.Ref != "" && s.Commit != "" { // the server may not allow to fetch a commit
-		e, said = x.runGit(killed, stopping, env, refScript, address, s.Ref, want)
+	lfs := lfsScript
+	if x.Spec.Collect { // files of Git LFS would be among the changes
+		lfs = ""
+	}
+	var e wire.Event
+	var said string
+	for _, format := range objectFormats(s.Commit) {
+		e, said = x.runGit(killed, stopping, append(env, "GIT_DEFAULT_HASH="+format), checkoutScript, address, what, want, other, lfs)
+		if !otherFormat.MatchString(said) || format == "sha256" {
+			break
+		}
+		x.out.note("the repository has another object format: fetching it again")
 	}
 	if e.Outcome == succeeded {
 		return wire.Event{Outcome: succeeded}
@@ -64,13 +75,47 @@ func (x *execution) checkout(killed, stopping context.Context) wire.Event {
 	return checkoutFailure(e, said)
 }
 
-// The scripts of a checkout have an address, what to fetch and what to check out as arguments. Each is one command for the
-// sandbox, since starting one takes as long as git.
-const (
-	checkoutScript = `git init --quiet --template= . && git remote add origin "$1" &&
-git fetch --quiet --no-tags --no-recurse-submodules --depth=1 "$1" "$2" && exec git checkout --quiet --detach "$3"`
-	refScript = `git fetch --quiet --no-tags --no-recurse-submodules "$1" "$2" && exec git checkout --quiet --detach "$3"`
-)
+// objectFormats returns the formats that a repository may have, the likely one first.
+func objectFormats(commit string) []string {
+	switch len(commit) {
+	case 40:
+		return []string{"sha1"}
+	case 64:
+		return []string{"sha256"}
+	}
+	return []string{"sha1", "sha256"}
+}
+
+// otherFormat matches what git says if a repository has another object format than it was made for.
+var otherFormat = regexp.MustCompile(`mismatched algorithms: client`)
+
+// checkoutScript has as arguments an address, what to fetch, what to check out, another ref to fetch in case that the
+// server does not allow to fetch a commit, or "", and lfsScript or "". It is one command for the sandbox, since
+// starting one takes as long as git. The repository's own password is for no submodule: their addresses
+// are chosen by whoever writes to the repository.
+const checkoutScript = `rm -rf .git
+git init --quiet --template= . && git remote add origin "$1" || exit
+fetch='git fetch --quiet --no-tags --no-recurse-submodules'
+$fetch --depth=1 "$1" "$2" || { code=$?; test -n "$4" || exit $code; $fetch "$1" "$4"; } || exit
+git checkout --quiet --detach "$3" || exit
+if test -f .gitmodules; then
+	(unset SVC_GIT_USER SVC_GIT_PASSWORD; exec git submodule --quiet update --init --recursive --checkout --depth=1) || exit
+fi
+test -n "$5" || exit 0
+if test -f .gitmodules; then
+	(unset SVC_GIT_USER SVC_GIT_PASSWORD; exec git submodule --quiet foreach --recursive "$5") || exit
+fi
+eval "$5"`
+
+// lfsScript replaces the pointers of Git LFS in a checkout by the files. They come from the repository's own address,
+// whatever its .lfsconfig says.
+const lfsScript = `if git grep --quiet --cached -e '^version https://git-lfs.github.com/spec/v1' -- ':(attr:filter=lfs)'; then
+	command -v git-lfs >/dev/null ||
+		{ echo 'fatal: the repository has files of Git LFS, and git-lfs is not installed on this machine'; exit 1; }
+	url=$(git config remote.origin.url)
+	case $url in http*) url=${url%/}; url=${url%.git}.git/info/lfs ;; esac
+	git lfs install --local --skip-repo >/dev/null && git -c lfs.url="$url" lfs pull || exit
+fi`
 
 // runGit runs a script of git commands. It returns how it ended, and the end of what it wrote.
 func (x *execution) runGit(killed, stopping context.Context, env []string, script string, args ...string) (wire.Event, string) {
@@ -101,11 +146,14 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// finalGitErrors matches what git says if no other machine and no later attempt would do better: the
-// ref or commit does not exist, or the host does not let us in.
+// finalGitErrors matches what git says if no later attempt would do better: the ref, the commit, or a
+// submodule's does not exist or cannot be checked out, or the host does not let us in.
 var finalGitErrors = regexp.MustCompile(`(?i)couldn't find remote ref|not our ref|unadvertised object|reference is not a tree|` +
-	`unable to read tree|not a valid object|authentication failed|could not read (username|password)|permission denied \(|` +
-	`returned error: (401|403|404)\b|repository .*not found|does not appear to be a git repository|fsck error`)
+	`non-commit|unable to read tree|not a valid object|invalid refspec|invalid path|mismatched algorithms|` +
+	`authentication failed|could not read (username|password)|permission denied \(|access denied or repository not exported|` +
+	`returned error: (400|401|403|404|405|410|451)\b|repository .*not found|does not appear to be a git repository|fsck error|` +
+	`no url found for submodule|but it did not contain|transport '.*' not allowed|git-lfs is not installed|` +
+	`\[404\]|object does not exist on the server`)
 
 // checkoutFailure returns the end of a job whose checkout failed. Unless git says that it can never
 // succeed, it is a failure of the machine, since another one may reach the host. A job that was
@@ -149,7 +197,8 @@ func (x *execution) gitEnv(address string) (string, []string) {
 		env = append(env, "SVC_GIT_USER="+u.User.Username(), "SVC_GIT_PASSWORD="+password)
 		u.User = nil
 		set = append(set, [2]string{"credential." + u.Scheme + "://" + u.Host + ".helper",
-			`!f() { test "$1" = get && printf 'username=%s\npassword=%s\n' "$SVC_GIT_USER" "$SVC_GIT_PASSWORD"; }; f`})
+			`!f() { test "$1" = get && test -n "$SVC_GIT_USER$SVC_GIT_PASSWORD" && ` +
+				`printf 'username=%s\npassword=%s\n' "$SVC_GIT_USER" "$SVC_GIT_PASSWORD"; }; f`})
 	}
 	env = append(env, fmt.Sprintf("GIT_CONFIG_COUNT=%d", len(set)))
 	for i, kv := range set {

@@ -13,14 +13,17 @@ func TestCheckout(t *testing.T) {
 	t.Parallel()
 	f := newFarm(t)
 	start(t, f.enrolled())
-	repo, commit := repository(t)
-	for _, source := range []wire.Source{
-		{URL: "file://" + repo, Commit: commit}, {URL: "file://" + repo, Ref: "refs/heads/main"},
-		{URL: "file://" + repo, Ref: "refs/heads/main", Commit: commit},
-	} {
-		k := f.assign(wire.Assign{Source: &source, Steps: steps("cat file; git rev-parse HEAD; git config --get core.hookspath || echo none")})
-		require.Equal(t, "succeeded", f.ended(k).Outcome, f.log(k))
-		require.Contains(t, f.log(k), "content\n"+commit+"\n")
+	for _, format := range []string{"sha1", "sha256"} {
+		repo, commit := repository(t, "--object-format="+format)
+		inGit(t, repo, "branch", "feature/#123-café")
+		for _, source := range []wire.Source{
+			{URL: "file://" + repo, Commit: strings.ToUpper(commit)}, {URL: "file://" + repo, Ref: "refs/heads/feature/#123-café"},
+			{URL: "file://" + repo, Ref: "refs/heads/main", Commit: commit},
+		} {
+			k := f.assign(wire.Assign{Source: &source, Steps: steps("cat file; git rev-parse HEAD; git config --get core.hookspath || echo none")})
+			require.Equal(t, "succeeded", f.ended(k).Outcome, f.log(k))
+			require.Contains(t, f.log(k), "content\n"+commit+"\n")
+		}
 	}
 }
 
@@ -30,6 +33,13 @@ func TestCheckoutFailures(t *testing.T) {
 	f := newFarm(t)
 	start(t, f.enrolled(), func(c *Config) { c.GitProtocols = "file:https" })
 	repo, commit := repository(t)
+	inGit(t, repo, "tag", "blob", commit+":file")
+	lost, _ := repository(t) // its submodule's commit does not exist
+	inGit(t, lost, "update-index", "--add", "--cacheinfo", "160000,"+strings.Repeat("1", 40)+",sub")
+	commitFiles(t, lost, map[string]string{".gitmodules": "[submodule \"sub\"]\n\tpath = sub\n\turl = file://" + repo + "\n"})
+	outside, _ := repository(t) // its submodule has a protocol that checkouts may not use
+	inGit(t, outside, "update-index", "--add", "--cacheinfo", "160000,"+commit+",sub")
+	commitFiles(t, outside, map[string]string{".gitmodules": "[submodule \"sub\"]\n\tpath = sub\n\turl = http://127.0.0.1:1/repo\n"})
 	for name, c := range map[string]struct {
 		source wire.Source
 		want   string
@@ -38,6 +48,11 @@ func TestCheckoutFailures(t *testing.T) {
 		"no such commit":           {wire.Source{URL: "file://" + repo, Commit: strings.Repeat("1", 40)}, failed},
 		"commit not in the branch": {wire.Source{URL: "file://" + repo, Ref: "refs/heads/main", Commit: strings.Repeat("1", 40)}, failed},
 		"no such branch of commit": {wire.Source{URL: "file://" + repo, Ref: "refs/heads/mian", Commit: strings.Repeat("1", 40)}, failed},
+		"a name of no ref":         {wire.Source{URL: "file://" + repo, Ref: "refs/heads/a//b"}, failed},
+		"a ref of a file":          {wire.Source{URL: "file://" + repo, Ref: "refs/tags/blob"}, failed},
+		"commit of another format": {wire.Source{URL: "file://" + repo, Commit: strings.Repeat("1", 64)}, failed},
+		"no commit of a submodule": {wire.Source{URL: "file://" + lost, Ref: "refs/heads/main"}, failed},
+		"a submodule's protocol":   {wire.Source{URL: "file://" + outside, Ref: "refs/heads/main"}, failed},
 		"no such repository":       {wire.Source{URL: "file://" + repo + "x", Commit: commit}, failed},
 		"host does not answer":     {wire.Source{URL: "https://127.0.0.1:1/repo", Commit: commit}, infra},
 	} {
@@ -49,18 +64,20 @@ func TestCheckoutFailures(t *testing.T) {
 func TestCheckoutFailure(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"fatal: couldn't find remote ref refs/heads/x":                                    failed,
-		"error: Server does not allow request for unadvertised object 1111":               failed,
-		"fatal: Authentication failed for 'https://host/repo/'":                           failed,
-		"fatal: could not read Username for 'https://host': terminal prompts disabled":    failed,
-		"fatal: unable to access 'https://host/': The requested URL returned error: 403":  failed,
-		"git@host: Permission denied (publickey).":                                        failed,
-		"fatal: repository 'https://host/repo/' not found":                                failed,
-		"fatal: unable to access 'https://host/': Could not resolve host: host":           infra,
-		"fatal: unable to access 'https://host/': The requested URL returned error: 503":  infra,
-		"fatal: the remote end hung up unexpectedly":                                      infra,
-		"error: RPC failed; curl 56 GnuTLS recv error (-54): Error in the pull function.": infra,
-		"fatal: write error: No space left on device":                                     infra,
+		"fatal: couldn't find remote ref refs/heads/x":                                             failed,
+		"error: Server does not allow request for unadvertised object 1111":                        failed,
+		"fatal: Authentication failed for 'https://host/repo/'":                                    failed,
+		"fatal: could not read Username for 'https://host': terminal prompts disabled":             failed,
+		"fatal: unable to access 'https://host/': The requested URL returned error: 403":           failed,
+		"git@host: Permission denied (publickey).":                                                 failed,
+		"fatal: repository 'https://host/repo/' not found":                                         failed,
+		"fatal: unable to access 'https://host/': Could not resolve host: host":                    infra,
+		"fatal: unable to access 'https://host/': The requested URL returned error: 503":           infra,
+		"fatal: the repository has files of Git LFS, and git-lfs is not installed on this machine": failed,
+		"fatal: No url found for submodule path 'sub' in .gitmodules":                              failed,
+		"fatal: the remote end hung up unexpectedly":                                               infra,
+		"error: RPC failed; curl 56 GnuTLS recv error (-54): Error in the pull function.":          infra,
+		"fatal: write error: No space left on device":                                              infra,
 		"": infra,
 	} {
 		require.Equal(t, want, checkoutFailure(wire.Event{Outcome: failed}, text).Outcome, text)

@@ -196,17 +196,20 @@ func manifestError(m manifest) error {
 func TestSources(t *testing.T) {
 	t.Parallel()
 	commit := strings.Repeat("a", 40)
-	for _, s := range []wire.Source{{URL: "https://host/repo", Commit: commit}, {URL: "https://u:p@host/repo", Ref: "refs/heads/run/42"}} {
-		require.NoError(t, checkSource(&s, "https"))
+	for _, s := range []wire.Source{{URL: "https://host/repo", Commit: commit}, {URL: "https://u:p@host/repo", Ref: "refs/heads/run/42"},
+		{URL: "https://host/repo", Ref: "refs/heads/feature/#123-fix"}, {URL: "https://host/repo", Ref: "refs/heads/café"},
+		{URL: "https://host/repo", Commit: strings.ToUpper(commit)}} {
+		require.NoError(t, checkSource(t.Context(), &s, "https"))
 	}
 	for _, s := range []wire.Source{
 		{URL: "https://host/repo"}, {URL: "http://host/repo", Commit: commit}, {URL: "ext::sh", Commit: commit},
 		{URL: "file:///etc", Commit: commit},
 		{URL: "--upload-pack=x", Commit: commit}, {URL: "https://host", Commit: "--all"}, {URL: "https://host", Commit: commit[:39]},
 		{URL: "https://host", Ref: "--all"}, {URL: "https://host", Ref: "refs/heads/../x"}, {URL: "https://host", Ref: "main"},
-		{URL: "https://host", Ref: "refs/heads/a b"},
+		{URL: "https://host", Ref: "refs/heads/a b"}, {URL: "https://host", Ref: "refs/heads/a//b"},
+		{URL: "https://host", Ref: "refs/heads/foo.lock"}, {URL: "https://host", Ref: "refs/heads/a:refs/heads/b"},
 	} {
-		require.Error(t, checkSource(&s, "https"), "%+v", s)
+		require.Error(t, checkSource(t.Context(), &s, "https"), "%+v", s)
 	}
 	for address, want := range map[string][]string{
 		"https://u:p-word@host/repo": {"p-word", "u:p-word"}, "https://t-oken@host/repo": {"t-oken"}, "https://t-oken:@host/repo": {"t-oken"},

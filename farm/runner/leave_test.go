@@ -26,20 +26,28 @@ func writeLostSpool(t *testing.T, j *job) {
 }
 
 // repository creates a git repository with a commit, and a hook that must not run.
-func repository(t *testing.T) (dir, commit string) {
+func repository(t *testing.T, initOptions ...string) (dir, commit string) {
 	dir = t.TempDir()
-	git := func(args ...string) string {
-		cmd := exec.CommandContext(t.Context(), "git", args...)
-		cmd.Dir = dir
-		cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@a",
-			"GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@a")
-		out, err := cmd.CombinedOutput()
-		require.NoError(t, err, string(out))
-		return strings.TrimSpace(string(out))
+	inGit(t, dir, append([]string{"init", "--quiet", "--initial-branch=main"}, initOptions...)...)
+	return dir, commitFiles(t, dir, map[string]string{"file": "content\n"})
+}
+
+// commitFiles commits files, and whatever else has been added, to the repository in dir.
+func commitFiles(t *testing.T, dir string, files map[string]string) (commit string) {
+	for name, text := range files {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+		inGit(t, dir, "add", name)
 	}
-	git("init", "--quiet", "--initial-branch=main")
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "file"), []byte("content\n"), 0o600))
-	git("add", "file")
-	git("commit", "--quiet", "-m", "one")
-	return dir, git("rev-parse", "HEAD")
+	inGit(t, dir, "commit", "--quiet", "-m", "one")
+	return inGit(t, dir, "rev-parse", "HEAD")
+}
+
+func inGit(t *testing.T, dir string, args ...string) string {
+	cmd := exec.CommandContext(t.Context(), "git", args...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@a",
+		"GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@a")
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, string(out))
+	return strings.TrimSpace(string(out))
 }

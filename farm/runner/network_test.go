@@ -3,7 +3,9 @@
 package runner
 
 import (
+	"crypto/sha256"
 	"encoding/pem"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -40,6 +42,64 @@ func gitServer(t *testing.T, root string) (server *httptest.Server, authority st
 	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
 	require.NoError(t, os.WriteFile(authority, text, 0o600))
 	return server, authority
+}
+
+// Submodules and files of Git LFS are part of a checkout. The repository's password reaches no submodule, and no
+// address of .lfsconfig is asked.
+func TestCheckoutOfSubmodulesAndLFS(t *testing.T) {
+	t.Parallel()
+	f := newFarm(t)
+	root := t.TempDir()
+	sub, subCommit := repository(t)
+	require.NoError(t, os.Rename(sub, filepath.Join(root, "sub.git")))
+	repo, _ := repository(t)
+	const large = "what git does not store\n"
+	sum := sha256.Sum256([]byte(large))
+	inGit(t, repo, "update-index", "--add", "--cacheinfo", "160000,"+subCommit+",nested")
+	commitFiles(t, repo, map[string]string{
+		".gitmodules":    "[submodule \"nested\"]\n\tpath = nested\n\turl = ../sub.git\n\tupdate = none\n",
+		".gitattributes": "*.bin filter=lfs diff=lfs merge=lfs -text\n",
+		".lfsconfig":     "[lfs]\n\turl = https://127.0.0.1:1/elsewhere\n",
+		"large.bin":      fmt.Sprintf("version https://git-lfs.github.com/spec/v1\noid sha256:%x\nsize %d\n", sum, len(large)),
+	})
+	require.NoError(t, os.Rename(repo, filepath.Join(root, "main.git")))
+	var leaked atomic.Int32
+	server, authority := gitServer(t, root)
+	backend := server.Config.Handler
+	server.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		user, password, ok := r.BasicAuth()
+		switch {
+		case strings.HasPrefix(r.URL.Path, "/sub.git"):
+			if ok {
+				leaked.Add(1)
+			}
+			backend.ServeHTTP(w, r)
+		case user+password != "builderpassword-of-repo":
+			w.Header().Set("WWW-Authenticate", `Basic realm="git"`)
+			w.WriteHeader(http.StatusUnauthorized)
+		case r.URL.Path == "/main.git/info/lfs/objects/batch":
+			w.Header().Set("Content-Type", "application/vnd.git-lfs+json")
+			_, _ = fmt.Fprintf(w, `{"transfer":"basic","objects":[{"oid":"%x","size":%d,"authenticated":true,"actions":{"download":`+
+				`{"href":"https://%s/main.git/large","header":{"Authorization":"%s"}}}}]}`, sum, len(large), r.Host, r.Header.Get("Authorization"))
+		case r.URL.Path == "/main.git/large":
+			_, _ = io.WriteString(w, large)
+		default:
+			backend.ServeHTTP(w, r)
+		}
+	})
+	start(t, f.enrolled(), func(c *Config) {
+		c.GitProtocols, c.Environ = "https", []string{"SSL_CERT_FILE=" + authority}
+	})
+	source := &wire.Source{URL: "https://builder:password-of-repo@" + server.Listener.Addr().String() + "/main.git", Ref: "refs/heads/main"}
+	k := f.assign(wire.Assign{Source: source,
+		Steps: steps("cat nested/file large.bin; git status --porcelain | sed 's/^/changed /'")})
+	require.Equal(t, "succeeded", f.ended(k).Outcome, f.log(k))
+	require.Contains(t, f.log(k), "content\n"+large)
+	require.NotContains(t, f.log(k), "changed")
+	require.Zero(t, leaked.Load())
+	k = f.assign(wire.Assign{Source: source, Collect: true, Steps: steps("cat nested/file large.bin")})
+	require.Equal(t, "succeeded", f.ended(k).Outcome, f.log(k))
+	require.Contains(t, f.log(k), "content\nversion https://git-lfs", "changes are made to what git stores")
 }
 
 // proxyTo is a proxy that leads to one address, whatever it is asked for, and counts how often it is asked by somebody
