@@ -3,7 +3,7 @@ package events
 // audits are uses of the audit log that are themselves recorded.
 var audits = Noun{
 	Name: "audit", Audience: Administrators,
-	kinds: [][]decoder{
+	people: [][]decoder{
 		decodersOf[AuditExported](),
 	},
 }
@@ -26,6 +26,7 @@ type AuditFilter struct {
 	To        string `json:"to,omitempty" format:"date-time"`
 	Actor     string `json:"actor,omitempty"`
 	ActorType string `json:"actorType,omitempty"`
+	Category  string `json:"category,omitempty"`
 	Action    string `json:"action,omitempty"`
 	Target    string `json:"target,omitempty"`
 	Q         string `json:"q,omitempty"`

@@ -5,7 +5,7 @@ import "time"
 // authorities are the keys that sign the certificates of a workspace's runners.
 var authorities = Noun{
 	Name: "authority", Audience: Administrators, NamesTarget: true,
-	kinds: [][]decoder{
+	people: [][]decoder{
 		decodersOf[AuthorityCreated](),
 		decodersOf[AuthorityRetired](),
 	},

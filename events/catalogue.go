@@ -26,7 +26,28 @@ type Noun struct {
 	Rights      bool     // its events change what callers may do
 	NamesTarget bool     // its events say what they happened to; for other nouns it is the stream
 	streamNoun  string   // the noun of the stream that its events are in, if it is another one
-	kinds       [][]decoder
+
+	people, work [][]decoder // its kinds, by category
+}
+
+// A Category says what a kind of event is about. The audit log shows people first.
+type Category string
+
+// The categories.
+const (
+	People Category = "people" // who is in the workspace and may do what, and what people decided or stopped
+	Work   Category = "work"   // how runs, jobs and machines get on
+)
+
+// Categories are all categories.
+var Categories = []Category{People, Work}
+
+// kindsOf returns the decoders of the noun's kinds in a category.
+func (n Noun) kindsOf(c Category) [][]decoder {
+	if c == People {
+		return n.people
+	}
+	return n.work
 }
 
 // catalogue lists every noun.
@@ -40,9 +61,13 @@ var catalogue = []Noun{
 }
 
 var (
-	nouns = nounsByName(catalogue)
-	kinds = decodersByKind(catalogue)
+	nouns      = nounsByName(catalogue)
+	kinds      = decodersByKind(catalogue)
+	categories = actionsByCategory(catalogue)
 )
+
+// Actions returns the kinds of a category: "run.cancelled", or "member.*" for all kinds of a noun.
+func (c Category) Actions() []string { return categories[c] }
 
 // NounOf returns the noun of a kind. For an unknown kind it has nothing but a name.
 func NounOf(kind string) Noun {
@@ -73,6 +98,22 @@ func nounsByName(list []Noun) map[string]Noun {
 	m := make(map[string]Noun, len(list))
 	for _, n := range list {
 		m[n.Name] = n
+	}
+	return m
+}
+
+func actionsByCategory(list []Noun) map[Category][]string {
+	m := map[Category][]string{}
+	for _, n := range list {
+		for _, c := range Categories {
+			if len(n.kindsOf(c)) == len(n.people)+len(n.work) {
+				m[c] = append(m[c], n.Name+".*")
+				continue
+			}
+			for _, forms := range n.kindsOf(c) {
+				m[c] = append(m[c], kindOf(forms))
+			}
+		}
 	}
 	return m
 }

@@ -50,3 +50,24 @@ func TestEveryKindHasAnAudience(t *testing.T) {
 	}
 	require.Equal(t, events.Noun{Name: "moon"}, events.NounOf("moon.landed"), "of a newer build")
 }
+
+// The audit log shows each event under people or under work, which the noun's lists decide.
+func TestEveryKindHasOneCategory(t *testing.T) {
+	found := map[string]int{}
+	for _, c := range events.Categories {
+		for _, action := range c.Actions() {
+			for _, kind := range events.Kinds() {
+				noun, all := strings.CutSuffix(action, "*")
+				if kind == action || all && strings.HasPrefix(kind, noun) {
+					found[kind]++
+				}
+			}
+		}
+	}
+	for _, kind := range events.Kinds() {
+		require.Equal(t, 1, found[kind], kind)
+	}
+	require.Contains(t, events.People.Actions(), "member.*")
+	require.Contains(t, events.People.Actions(), "decision.answered")
+	require.NotContains(t, events.People.Actions(), "run.cost_recorded")
+}

@@ -3,9 +3,11 @@ package events
 // decisions are what runs wait for. They are in the run's stream.
 var decisions = Noun{
 	Name: "decision", Audience: Everybody, streamNoun: "run",
-	kinds: [][]decoder{
-		decodersOf[DecisionRaised](),
+	people: [][]decoder{
 		decodersOf[DecisionAnswered](),
+	},
+	work: [][]decoder{
+		decodersOf[DecisionRaised](),
 		decodersOf[DecisionVoided](),
 	},
 }

@@ -3,6 +3,7 @@ package events
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/go-json-experiment/json/v1"
 )
@@ -80,13 +81,18 @@ func earlierForm[E interface{ Now() Event }](data []byte) (Event, error) {
 func decodersByKind(list []Noun) map[string][]decoder {
 	m := map[string][]decoder{}
 	for _, noun := range list {
-		for _, forms := range noun.kinds {
-			zero, err := forms[len(forms)-1]([]byte("{}"))
-			if err != nil {
-				panic(err)
-			}
-			m[zero.Kind()] = forms
+		for _, forms := range slices.Concat(noun.people, noun.work) {
+			m[kindOf(forms)] = forms
 		}
 	}
 	return m
+}
+
+// kindOf returns the kind that decoders are of.
+func kindOf(forms []decoder) string {
+	zero, err := forms[len(forms)-1]([]byte("{}"))
+	if err != nil {
+		panic(err)
+	}
+	return zero.Kind()
 }

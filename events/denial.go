@@ -5,7 +5,7 @@ import "time"
 // denials are commands that were refused to the caller.
 var denials = Noun{
 	Name: "command", Audience: Administrators, NamesTarget: true,
-	kinds: [][]decoder{
+	people: [][]decoder{
 		decodersOf[CommandDenied](),
 		decodersOf[CommandDenialsOmitted](),
 	},

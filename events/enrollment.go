@@ -6,12 +6,14 @@ import "time"
 // used once.
 var enrollments = Noun{
 	Name: "enrollment", Audience: Administrators,
-	kinds: [][]decoder{
+	people: [][]decoder{
 		decodersOf[EnrollmentMinted](),
-		decodersOf[EnrollmentUsed](),
 		decodersOf[EnrollmentRefused](),
 		decodersOf[EnrollmentExpired](),
 		decodersOf[EnrollmentWithdrawn](),
+	},
+	work: [][]decoder{
+		decodersOf[EnrollmentUsed](),
 	},
 }
 

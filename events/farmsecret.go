@@ -3,7 +3,7 @@ package events
 // farmSecrets are values that jobs of the build farm receive by name.
 var farmSecrets = Noun{
 	Name: "farm_secret", Audience: Administrators,
-	kinds: [][]decoder{
+	people: [][]decoder{
 		decodersOf[FarmSecretSet](),
 		decodersOf[FarmSecretRemoved](),
 	},

@@ -5,7 +5,7 @@ import "time"
 // invitations are in the stream of their workspace, like members.
 var invitations = Noun{
 	Name: "invitation", Audience: Members, State: true, NamesTarget: true,
-	kinds: [][]decoder{
+	people: [][]decoder{
 		decodersOf[InvitationSent](),
 		decodersOf[InvitationResent](),
 		decodersOf[InvitationRevoked](),

@@ -8,7 +8,11 @@ import (
 // jobs are run by the build farm, each with its own stream.
 var jobs = Noun{
 	Name: "job", Audience: Everybody,
-	kinds: [][]decoder{
+	people: [][]decoder{
+		decodersOf[JobCancelRequested](),
+		decodersOf[JobCancelled](),
+	},
+	work: [][]decoder{
 		decodersOf[JobSubmitted](),
 		decodersOf[JobLeased](),
 		decodersOf[JobAccepted](),
@@ -20,8 +24,6 @@ var jobs = Noun{
 		decodersOf[JobFinished](),
 		decodersOf[JobLeaseExpired](),
 		decodersOf[JobLost](),
-		decodersOf[JobCancelRequested](),
-		decodersOf[JobCancelled](),
 		decodersOf[JobExpired](),
 		decodersOf[JobLogSealed](),
 		decodersOf[JobArtifactsDeclared](),

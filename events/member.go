@@ -3,7 +3,7 @@ package events
 // members are the people of a workspace. Their events are in the workspace's stream.
 var members = Noun{
 	Name: "member", Audience: Members, State: true, Rights: true, NamesTarget: true,
-	kinds: [][]decoder{
+	people: [][]decoder{
 		decodersOf[MemberJoined](),
 		decodersOf[MemberRoleChanged](),
 		decodersOf[MemberApproveLoopsSet](),

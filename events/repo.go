@@ -3,15 +3,17 @@ package events
 // repos are repositories that runs work on, each with its own stream, whose id is the repository's.
 var repos = Noun{
 	Name: "repo", Audience: Everybody,
-	kinds: [][]decoder{
+	people: [][]decoder{
 		decodersOf[RepoConnected](),
-		decodersOf[RepoChecked](),
 		decodersOf[RepoSettingsChanged](),
 		decodersOf[RepoCredentialReplaced](),
 		decodersOf[RepoPaused](),
 		decodersOf[RepoResumed](),
-		decodersOf[RepoRenamed](),
 		decodersOf[RepoDisconnected](),
+	},
+	work: [][]decoder{
+		decodersOf[RepoChecked](),
+		decodersOf[RepoRenamed](),
 	},
 }
 

@@ -5,7 +5,11 @@ import "fmt"
 // runs take issues through the stages to merged pull requests, each with its own stream.
 var runs = Noun{
 	Name: "run", Audience: Everybody,
-	kinds: [][]decoder{
+	people: [][]decoder{
+		decodersOf[RunStopRequested](),
+		decodersOf[RunCancelled](),
+	},
+	work: [][]decoder{
 		decodersOf[RunQueued](),
 		decodersOf[RunStarted](),
 		decodersOf[RunWaiting](),
@@ -29,7 +33,6 @@ var runs = Noun{
 		decodersOf[RunLaneEntered](),
 		decodersOf[RunMergeCandidate](),
 		decodersOf[RunMergePostponed](),
-		decodersOf[RunStopRequested](),
 		decodersOf[RunTidied](),
 		decodersOf[RunMergeApproved](),
 		decodersOf[RunMergeApprovalVoided](),
@@ -37,7 +40,6 @@ var runs = Noun{
 		decodersOf[RunMerged](),
 		decodersOf[RunRejected](),
 		decodersOf[RunFailed](),
-		decodersOf[RunCancelled](),
 	},
 }
 

@@ -9,19 +9,21 @@ import (
 // runners are build machines that take jobs, each with its own stream.
 var runners = Noun{
 	Name: "runner", Audience: Everybody,
-	kinds: [][]decoder{
+	people: [][]decoder{
+		decodersOf[RunnerDrainRequested](),
+		decodersOf[RunnerDrainEnded](),
+		decodersOf[RunnerCertificateReused](),
+		decodersOf[RunnerSuspended](),
+		decodersOf[RunnerRevoked](),
+	},
+	work: [][]decoder{
 		decodersOf[RunnerEnrolled](),
 		decodersOf[RunnerOnline](),
 		decodersOf[RunnerOffline](),
-		decodersOf[RunnerDrainRequested](),
-		decodersOf[RunnerDrainEnded](),
 		decodersOf[RunnerJobTaken](),
 		decodersOf[RunnerJobReturned](),
 		decodersOf[RunnerCertificateRenewed](),
 		decodersOf[RunnerCertificateSuperseded](),
-		decodersOf[RunnerCertificateReused](),
-		decodersOf[RunnerSuspended](),
-		decodersOf[RunnerRevoked](),
 		decodersOf[RunnerRetired](),
 	},
 }

@@ -10,7 +10,7 @@ import (
 // serviceAccounts are identities for scripts, each with its own stream.
 var serviceAccounts = Noun{
 	Name: "service_account", Audience: Administrators, State: true, Rights: true,
-	kinds: [][]decoder{
+	people: [][]decoder{
 		decodersOf[ServiceAccountCreated](),
 		decodersOf[ServiceAccountRotated](),
 		decodersOf[ServiceAccountRevoked](),

@@ -3,7 +3,7 @@ package events
 // signingKeys sign the checkpoints of a log.
 var signingKeys = Noun{
 	Name: "signing_key", Audience: Administrators,
-	kinds: [][]decoder{
+	people: [][]decoder{
 		decodersOf[SigningKeyReplaced](),
 	},
 }

@@ -3,7 +3,7 @@ package events
 // users are people, each with a stream in the log of their personal workspace.
 var users = Noun{
 	Name: "user", Audience: Administrators,
-	kinds: [][]decoder{
+	people: [][]decoder{
 		decodersOf[UserRegistered](),
 		decodersOf[UserAccountLinked](),
 		decodersOf[UserEmailsVerified](),

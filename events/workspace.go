@@ -3,7 +3,7 @@ package events
 // workspaces are what people work in, each with its own log.
 var workspaces = Noun{
 	Name: "workspace", Audience: Members, State: true,
-	kinds: [][]decoder{
+	people: [][]decoder{
 		decodersOf[WorkspaceCreated](),
 		decodersOf[WorkspaceRenamed](),
 	},

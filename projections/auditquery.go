@@ -32,6 +32,7 @@ type AuditFilter struct {
 	From, To  time.Time // From is inclusive, To exclusive
 	Actor     string    // names or ids
 	ActorType events.ActorType
+	Category  events.Category
 	Action    string // kinds, or prefixes of kinds such as "member.*"
 	Target    string // name or id; not split, because a name may have commas
 	Q         string // part of an action or a name, case-insensitive
@@ -246,16 +247,17 @@ func (f AuditFilter) terms() (list [][]term) {
 		actors = append(actors, actorOrTargetTerms(actorIDField, actorNameField, actor)...)
 	}
 	add(actors...)
-	add(f.actions()...)
+	add(actionTerms(split(f.Action))...)
 	if f.ActorType != "" {
 		add(newTerm(actorTypeField, string(f.ActorType)))
 	}
+	add(actionTerms(f.Category.Actions())...)
 	return list
 }
 
-// actions returns the terms of the actions, or nil if one of them is a prefix that no term covers.
-func (f AuditFilter) actions() (list []term) {
-	for _, action := range split(f.Action) {
+// actionTerms returns the terms of actions, or nil if one of them is a prefix that no term covers.
+func actionTerms(actions []string) (list []term) {
+	for _, action := range actions {
 		begin, isPrefix := strings.CutSuffix(action, "*")
 		noun, _, dotted := strings.Cut(begin, ".")
 		switch {

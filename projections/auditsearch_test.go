@@ -158,7 +158,7 @@ func filterFor(random *rand.Rand, all []projections.AuditRecord) (f projections.
 	r := all[random.IntN(len(all))]
 	some := func(text ...string) string { return text[random.IntN(len(text))] }
 	for range random.IntN(4) {
-		switch random.IntN(7) {
+		switch random.IntN(8) {
 		case 0:
 			f.Actor = some(r.Actor.Name, r.Actor.ID.String(), strings.ToUpper(r.Actor.ID.String()), "nobody")
 			if other := all[random.IntN(len(all))]; random.IntN(3) == 0 {
@@ -180,6 +180,8 @@ func filterFor(random *rand.Rand, all []projections.AuditRecord) (f projections.
 			f.From = r.At
 		case 6:
 			f.To = r.At.Add(time.Duration(random.IntN(3)) * time.Microsecond)
+		case 7:
+			f.Category = events.Categories[random.IntN(len(events.Categories))]
 		}
 	}
 	return f
@@ -194,14 +196,16 @@ func matchesFilter(f projections.AuditFilter, r projections.AuditRecord) bool {
 		}
 		return asked == "" || asked == name || strings.ToLower(asked) == name || strings.EqualFold(asked, id.String())
 	}
-	acts := slices.ContainsFunc(strings.Split(f.Action, ","), func(action string) bool {
-		prefix, isPrefix := strings.CutSuffix(action, "*")
-		return action == "" || action == r.Action || isPrefix && strings.HasPrefix(r.Action, prefix)
-	})
+	acts := func(actions []string) bool {
+		return slices.ContainsFunc(actions, func(action string) bool {
+			prefix, isPrefix := strings.CutSuffix(action, "*")
+			return action == "" || action == r.Action || isPrefix && strings.HasPrefix(r.Action, prefix)
+		})
+	}
 	has := func(text string) bool { return strings.Contains(strings.ToLower(text), strings.ToLower(f.Q)) }
 	return named(f.Actor, r.Actor.Name, r.Actor.ID) && named(f.Target, r.Target.Name, r.Target.ID) &&
 		(f.ActorType == "" || f.ActorType == r.Actor.Type) &&
-		acts &&
+		acts(strings.Split(f.Action, ",")) && (f.Category == "" || acts(f.Category.Actions())) &&
 		(has(r.Action) || has(r.Actor.Name) || has(r.Target.Name)) &&
 		(f.From.IsZero() || !r.At.Before(f.From)) && (f.To.IsZero() || r.At.Before(f.To))
 }

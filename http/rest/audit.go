@@ -121,6 +121,7 @@ type AuditFilter struct {
 	To        openapi.OptionalTime `query:"to" doc:"Only records before this time." example:"2026-12-01T00:00:00Z"`
 	Actor     string               `query:"actor" maxLength:"1000" doc:"Only records of these actors: up to ten names or ids, separated by commas. E-mail addresses and ids are not case-sensitive." example:"service:ci-bot"`
 	ActorType events.ActorType     `query:"actorType" enum:"user,service,runner,system"`
+	Category  events.Category      `query:"category" enum:"people,work" doc:"people: only records of who is in the workspace and may do what, and of what people decided or stopped. work: only records of how runs, jobs and machines get on."`
 	Action    string               `query:"action" maxLength:"500" doc:"Only records of these actions: up to ten names or prefixes such as member.*, separated by commas." example:"member.*,service_account.*"`
 	Target    string               `query:"target" maxLength:"200" doc:"Only records about the target of this name or id. E-mail addresses and ids are not case-sensitive." example:"acme/web#291"`
 	Q         string               `query:"q" maxLength:"200" doc:"Only records whose action, actor name or target name contains this text. Not case-sensitive."`
@@ -146,7 +147,8 @@ func (f AuditFilter) filter() (projections.AuditFilter, error) {
 		}
 	}
 	return projections.AuditFilter{
-		From: f.From.Time, To: f.To.Time, Actor: f.Actor, ActorType: f.ActorType, Action: f.Action, Target: f.Target, Q: f.Q,
+		From: f.From.Time, To: f.To.Time,
+		Actor: f.Actor, ActorType: f.ActorType, Category: f.Category, Action: f.Action, Target: f.Target, Q: f.Q,
 	}, nil
 }
 

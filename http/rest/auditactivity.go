@@ -35,7 +35,7 @@ type activity struct {
 	Head           int64         `json:"head" doc:"The newest seq of the workspace's log." example:"4182"`
 	Events         int64         `json:"events" doc:"Number of events in the window." example:"311"`
 	Days           []activeDay   `json:"days" nullable:"false" doc:"Each day of the window, in order."`
-	Marks          []activeMark  `json:"marks" nullable:"false" doc:"Changes to the workspace, its members, invitations and service accounts, including refused ones, newest first, at most 500."`
+	Marks          []activeMark  `json:"marks" nullable:"false" doc:"Records of the category people, newest first, at most 500."`
 	MarksTruncated bool          `json:"marksTruncated" doc:"Whether the window has earlier marks that are left out."`
 	Around         []AuditRecord `json:"around" nullable:"false" doc:"With seq: the two marked records before it and the two after it, oldest first."`
 	FirstSeq       int64         `json:"firstSeq" doc:"The seq of the window's first event; head + 1 if it has none." example:"3872"`
@@ -50,15 +50,15 @@ type activeDay struct {
 type activeMark struct {
 	Seq    int64             `json:"seq" example:"4157"`
 	At     openapi.Timestamp `json:"at"`
-	Kind   string            `json:"kind" enum:"workspace,member,invitation,service_account,denied"`
+	Kind   string            `json:"kind" enum:"workspace,member,invitation,service_account,other,denied" doc:"The noun of the action, denied if it was refused."`
 	Action string            `json:"action" example:"member.role_changed"`
 }
 
-// markNouns are the actions that have marks; maxMarks bounds the marks of an answer.
-const (
-	markNouns = "workspace.*,member.*,invitation.*,service_account.*"
-	maxMarks  = 500
-)
+// maxMarks bounds the marks of an answer.
+const maxMarks = 500
+
+// marked selects the records that have marks.
+var marked = projections.AuditFilter{Category: events.People}
 
 func (s *Server) getAuditActivity(ctx context.Context, in *activityQuery) (*activityAnswer, error) {
 	workspace, days := callerOf(ctx).workspace, insightDays[in.Range]
@@ -68,7 +68,7 @@ func (s *Server) getAuditActivity(ctx context.Context, in *activityQuery) (*acti
 		return nil, err
 	}
 	page, err := s.Lists.Audit.Page(ctx, projections.AuditQuery{
-		Workspace: workspace, Limit: maxMarks, AuditFilter: projections.AuditFilter{From: from, Action: markNouns},
+		Workspace: workspace, Limit: maxMarks, AuditFilter: projections.AuditFilter{From: from, Category: marked.Category},
 	})
 	if err != nil {
 		return nil, err
@@ -83,7 +83,6 @@ func (s *Server) getAuditActivity(ctx context.Context, in *activityQuery) (*acti
 // marksAround returns the two marked records before seq and the two after it, oldest first.
 func (s *Server) marksAround(ctx context.Context, workspace events.ID, seq int64) ([]AuditRecord, error) {
 	const each = 2
-	marked := projections.AuditFilter{Action: markNouns}
 	before, err := s.Lists.Audit.Page(ctx, projections.AuditQuery{Workspace: workspace, Before: seq, Limit: each, AuditFilter: marked})
 	if err != nil {
 		return nil, err
@@ -110,13 +109,20 @@ func newActivity(a projections.Activity, page projections.AuditPage, from time.T
 		before = upTo
 	}
 	for _, r := range page.Records {
-		kind, _, _ := strings.Cut(r.Action, ".")
-		if r.Denied != "" {
-			kind = "denied"
-		}
-		out.Marks = append(out.Marks, activeMark{r.Seq, openapi.FormatTime(r.At), kind, r.Action})
+		out.Marks = append(out.Marks, activeMark{r.Seq, openapi.FormatTime(r.At), markKind(r), r.Action})
 	}
 	return out
+}
+
+func markKind(r projections.AuditRecord) string {
+	noun, _, _ := strings.Cut(r.Action, ".")
+	switch {
+	case r.Denied != "":
+		return "denied"
+	case slices.Contains([]string{"workspace", "member", "invitation", "service_account"}, noun):
+		return noun
+	}
+	return "other"
 }
 
 func exampleActivity() activity {

@@ -137,7 +137,7 @@ func (f AuditFilter) recorded() events.AuditFilter {
 	}
 	return events.AuditFilter{
 		From: format(f.From.Time), To: format(f.To.Time),
-		Actor: f.Actor, ActorType: string(f.ActorType), Action: f.Action, Target: f.Target, Q: f.Q,
+		Actor: f.Actor, ActorType: string(f.ActorType), Category: string(f.Category), Action: f.Action, Target: f.Target, Q: f.Q,
 	}
 }
 

@@ -319,7 +319,7 @@ func (p *process) askAudit(t *testing.T) {
 	from := time.Date(2026, 1, 1, 3, 0, 0, 0, time.UTC)
 	for _, f := range []projections.AuditFilter{
 		{}, {From: from, To: from.Add(time.Hour)}, {Actor: "service:ci"}, {Actor: p.owner.user.String()}, {ActorType: events.ByRunner},
-		{Action: "run.cost_recorded"}, {Action: "member.*"}, {Action: "mem*"},
+		{Action: "run.cost_recorded"}, {Action: "member.*"}, {Action: "mem*"}, {Category: events.People}, {Category: events.Work},
 		{Actor: "service:ci," + p.owner.user.String(), Action: "member.*,run.cost_recorded"}, {Target: "acme/web#777"}, {Target: p.run.String()},
 		{Q: "not there"}, {Actor: "nobody", Target: "nothing"},
 	} {

@@ -22,6 +22,7 @@ const (
 	ActiveMarkKindDenied         ActiveMarkKind = "denied"
 	ActiveMarkKindInvitation     ActiveMarkKind = "invitation"
 	ActiveMarkKindMember         ActiveMarkKind = "member"
+	ActiveMarkKindOther          ActiveMarkKind = "other"
 	ActiveMarkKindServiceAccount ActiveMarkKind = "service_account"
 	ActiveMarkKindWorkspace      ActiveMarkKind = "workspace"
 )
@@ -34,6 +35,8 @@ func (e ActiveMarkKind) Valid() bool {
 	case ActiveMarkKindInvitation:
 		return true
 	case ActiveMarkKindMember:
+		return true
+	case ActiveMarkKindOther:
 		return true
 	case ActiveMarkKindServiceAccount:
 		return true
@@ -2252,6 +2255,24 @@ func (e ListAuditParamsActorType) Valid() bool {
 	}
 }
 
+// Defines values for ListAuditParamsCategory.
+const (
+	ListAuditParamsCategoryPeople ListAuditParamsCategory = "people"
+	ListAuditParamsCategoryWork   ListAuditParamsCategory = "work"
+)
+
+// Valid indicates whether the value is a known member of the ListAuditParamsCategory enum.
+func (e ListAuditParamsCategory) Valid() bool {
+	switch e {
+	case ListAuditParamsCategoryPeople:
+		return true
+	case ListAuditParamsCategoryWork:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for GetAuditActivityParamsRange.
 const (
 	GetAuditActivityParamsRangeN30d GetAuditActivityParamsRange = "30d"
@@ -2309,6 +2330,24 @@ func (e ExportAuditParamsActorType) Valid() bool {
 	case ExportAuditParamsActorTypeSystem:
 		return true
 	case ExportAuditParamsActorTypeUser:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ExportAuditParamsCategory.
+const (
+	ExportAuditParamsCategoryPeople ExportAuditParamsCategory = "people"
+	ExportAuditParamsCategoryWork   ExportAuditParamsCategory = "work"
+)
+
+// Valid indicates whether the value is a known member of the ExportAuditParamsCategory enum.
+func (e ExportAuditParamsCategory) Valid() bool {
+	switch e {
+	case ExportAuditParamsCategoryPeople:
+		return true
+	case ExportAuditParamsCategoryWork:
 		return true
 	default:
 		return false
@@ -2530,14 +2569,16 @@ type ActiveMark struct {
 	Action string `json:"action"`
 
 	// At Examples: 2026-11-20T23:56:25.123Z
-	At   time.Time      `json:"at"`
+	At time.Time `json:"at"`
+
+	// Kind The noun of the action, denied if it was refused.
 	Kind ActiveMarkKind `json:"kind"`
 
 	// Seq Examples: 4157
 	Seq int64 `json:"seq"`
 }
 
-// ActiveMarkKind defines model for ActiveMark.Kind.
+// ActiveMarkKind The noun of the action, denied if it was refused.
 type ActiveMarkKind string
 
 // ActiveRuns defines model for ActiveRuns.
@@ -2569,7 +2610,7 @@ type Activity struct {
 	// Examples: 4182
 	Head int64 `json:"head"`
 
-	// Marks Changes to the workspace, its members, invitations and service accounts, including refused ones, newest first, at most 500.
+	// Marks Records of the category people, newest first, at most 500.
 	Marks []ActiveMark `json:"marks"`
 
 	// MarksTruncated Whether the window has earlier marks that are left out.
@@ -5525,6 +5566,9 @@ type ListAuditParams struct {
 	Actor     *string                   `form:"actor,omitempty" json:"actor,omitempty"`
 	ActorType *ListAuditParamsActorType `form:"actorType,omitempty" json:"actorType,omitempty"`
 
+	// Category people: only records of who is in the workspace and may do what, and of what people decided or stopped. work: only records of how runs, jobs and machines get on.
+	Category *ListAuditParamsCategory `form:"category,omitempty" json:"category,omitempty"`
+
 	// Action Only records of these actions: up to ten names or prefixes such as member.*, separated by commas.
 	Action *string `form:"action,omitempty" json:"action,omitempty"`
 
@@ -5553,6 +5597,9 @@ type ListAuditParams struct {
 
 // ListAuditParamsActorType defines parameters for ListAudit.
 type ListAuditParamsActorType string
+
+// ListAuditParamsCategory defines parameters for ListAudit.
+type ListAuditParamsCategory string
 
 // GetAuditActivityParams defines parameters for GetAuditActivity.
 type GetAuditActivityParams struct {
@@ -5589,6 +5636,9 @@ type ExportAuditParams struct {
 	Actor     *string                     `form:"actor,omitempty" json:"actor,omitempty"`
 	ActorType *ExportAuditParamsActorType `form:"actorType,omitempty" json:"actorType,omitempty"`
 
+	// Category people: only records of who is in the workspace and may do what, and of what people decided or stopped. work: only records of how runs, jobs and machines get on.
+	Category *ExportAuditParamsCategory `form:"category,omitempty" json:"category,omitempty"`
+
 	// Action Only records of these actions: up to ten names or prefixes such as member.*, separated by commas.
 	Action *string `form:"action,omitempty" json:"action,omitempty"`
 
@@ -5610,6 +5660,9 @@ type ExportAuditParamsFormat string
 
 // ExportAuditParamsActorType defines parameters for ExportAudit.
 type ExportAuditParamsActorType string
+
+// ExportAuditParamsCategory defines parameters for ExportAudit.
+type ExportAuditParamsCategory string
 
 // ReplayAuditParams defines parameters for ReplayAudit.
 type ReplayAuditParams struct {
@@ -8963,6 +9016,18 @@ func NewListAuditRequest(server string, params *ListAuditParams) (*http.Request,
 
 		}
 
+		if params.Category != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "category", *params.Category, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if params.Action != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "action", *params.Action, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
@@ -9266,6 +9331,18 @@ func NewExportAuditRequest(server string, params *ExportAuditParams) (*http.Requ
 		if params.ActorType != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "actorType", *params.ActorType, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Category != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "category", *params.Category, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
