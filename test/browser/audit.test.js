@@ -42,12 +42,12 @@ test("the table of changes is below its heading, and on a phone an event takes t
 });
 
 test("qualifiers filter the log, and two values of one qualifier are alternatives", async () => {
-  const { page, problems } = await openAs("ada", "/w/acme/audit");
+  const { page, problems } = await openAs("ada", "/w/acme/audit?show=all");
   assert.equal(await rows(page).count(), 50);
   await page.keyboard.press("/");
   await page.keyboard.type("action:member.*");
   await page.keyboard.press("Enter");
-  await page.waitForURL(/q=action%3Amember/);
+  await page.waitForURL(/q=action%3Amember.*show=all/);
   assert.ok((await codes(page)).every((code) => code.startsWith("member.")));
   await page.locator("#add").fill("action:invitation.sent");
   await page.keyboard.press("Enter");
@@ -58,7 +58,7 @@ test("qualifiers filter the log, and two values of one qualifier are alternative
   assert.ok(both.every((code) => code.startsWith("member.") || code === "invitation.sent"));
   assert.match(await page.locator(".card-foot").innerText(), new RegExp(`${both.length} of ${both.length} matching events`));
   await page.getByRole("link", { name: "Remove action:member.*" }).click();
-  await page.waitForURL(/q=action%3Ainvitation\.sent$/);
+  await page.waitForURL(/q=action%3Ainvitation\.sent&show=all$/);
   assert.deepEqual([...new Set(await codes(page))], ["invitation.sent"]);
   await page.locator("#add").fill("actor:mia@acme.example");
   await page.keyboard.press("Enter");
@@ -147,8 +147,61 @@ test("new events are announced, and rows do not move", async () => {
   await rows(ada.page).filter({ hasText: "news2@example.com" }).waitFor();
 });
 
+test("people and access come first, and everything is a click away", async () => {
+  const { page, open, problems } = await openAs("ada", "/w/acme/audit");
+  const which = page.getByRole("navigation", { name: "Which events" });
+  assert.equal(await which.locator("[aria-current]").innerText(), "People and access");
+  const first = await codes(page);
+  assert.ok(first.includes("service_account.revoked") && first.every((code) => !/^run\.(?!cancelled|stop)|^job\.(?!cancel)/.test(code)), first.join());
+  assert.match(await page.locator(".card-foot").innerText(), /of [\d,]+ matching events/);
+  await which.getByRole("link", { name: "Everything" }).click();
+  await page.waitForURL(/show=all/);
+  assert.ok((await codes(page)).some((code) => /^(run|job)\./.test(code)));
+  await open("/w/acme/audit?q=action:run.merged"); // a search is for everything
+  assert.deepEqual([...new Set(await codes(page))], ["run.merged"]);
+  await which.getByRole("link", { name: "People and access" }).click();
+  await page.getByText("No event about people and access matches").waitFor();
+  await page.getByRole("link", { name: "Search everything" }).click();
+  await page.waitForURL(/show=all/);
+  assert.ok(await rows(page).count() > 0);
+  assert.deepEqual(problems, []);
+});
+
+test("the search field completes qualifiers, and a noun stands for all its actions", async () => {
+  const { page, problems } = await openAs("ada", "/w/acme/audit");
+  const offered = (value) => page.locator(`#completions option[value='${value}']`);
+  const add = page.locator("#add");
+  await add.focus();
+  for (const key of ["actor:", "action:", "target:", "created:"]) await offered(key).waitFor({ state: "attached" });
+  await page.keyboard.type("member");
+  await offered("action:member.*").waitFor({ state: "attached" });
+  await add.fill("maria actor:mia");
+  await offered("maria actor:mia@acme.example").waitFor({ state: "attached" });
+  assert.equal(await offered("maria actor:mia@acme.example").innerText(), "Mia Torres");
+  await add.fill("actor:service:ci");
+  await offered("actor:service:ci-bot").waitFor({ state: "attached" });
+  await add.fill("created:");
+  await page.locator("#completions option", { hasText: "The last 7 days" }).waitFor({ state: "attached" });
+  await add.fill("action:member");
+  await page.keyboard.press("Enter");
+  await page.getByRole("link", { name: "Remove action:member.*" }).waitFor();
+  const found = await codes(page);
+  assert.ok(found.length > 0 && found.every((code) => code.startsWith("member.")), found.join());
+  assert.deepEqual(problems, []);
+});
+
+test("a row shows what changed without being opened", async () => {
+  for (const viewport of [undefined, phone]) {
+    const { page, open } = await visitor(browser, app, "ada", viewport && { viewport });
+    await open("/w/acme/audit?q=action:member.role_changed");
+    const row = rows(page).first();
+    assert.match(await row.locator(".change-of").innerText(), /^role: (Viewer|Maintainer|Owner) → (Viewer|Maintainer|Owner)$/);
+    assert.ok(await row.locator(".change-of").isVisible());
+  }
+});
+
 test("older events are appended, each once", async () => {
-  const { page } = await openAs("ada", "/w/acme/audit");
+  const { page } = await openAs("ada", "/w/acme/audit?show=all");
   await page.getByRole("link", { name: "Older events" }).click();
   await page.waitForFunction(() => document.querySelectorAll(".event").length === 100);
   const ids = await rows(page).evaluateAll((list) => list.map((row) => Number(row.id.slice("event-".length))));
@@ -252,7 +305,7 @@ test("replay names actors and targets, and says if its event is not on the timel
   assert.equal(await page.locator(".re-playhead").count(), 0);
   const { min, value } = await page.locator("#slider").evaluate((s) => ({ min: s.getAttribute("min"), value: s.getAttribute("value") }));
   assert.ok(Number(value) >= Number(min));
-  const marks = await (await context.request.get(product.restUrl + "/api/v1/audit?limit=3&after=10&action=workspace.*,member.*,invitation.*,service_account.*", { headers: { "X-Svc-Tenant": "acme" } })).json();
+  const marks = await (await context.request.get(product.restUrl + "/api/v1/audit?limit=3&after=10&category=people", { headers: { "X-Svc-Tenant": "acme" } })).json();
   const numbers = await page.locator(".re-steps .num").allInnerTexts();
   assert.deepEqual(numbers.slice(-2), marks.items.slice(0, 2).map((r) => String(r.seq)), "the nearest events, regardless of their days");
   assert.match(await page.locator(".re-steps").innerText(), /Ada Lind invited \S+@acme\.example/);

@@ -114,7 +114,7 @@ const pages = [
   ["connect", "/w/acme/settings/repositories/new", "#repo-url"],
   ["new-workspace", "/new-workspace", "#new-slug"],
   ["audit", "/w/acme/audit?q=actor:ada@acme.example", "text=Role", { act: verify }],
-  ["event", "/w/acme/audit", "text=Came online", { next: event }],
+  ["event", "/w/acme/audit?show=all", "text=Came online", { next: event }],
   ["replay", "/w/acme/audit/replay", ".re-steps li"],
   ["job", "/w/acme/farm", ".queue", { next: job }],
   ["jobs", "/w/acme/farm/jobs?status=finished", "text=build and test"],

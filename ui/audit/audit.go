@@ -22,6 +22,7 @@ func Routes() []page.Route {
 	return []page.Route{
 		get("", show),
 		get("/new", countNewEvents),
+		get("/complete", complete),
 		get("/verify", verify),
 		get("/replay", showReplay),
 		get("/{id}", showEvent),
@@ -99,7 +100,7 @@ const maxNewEvents = 100 // counted at most
 // countNewEvents counts the records that are newer than the page. It does not add them, so
 // that the rows of the page stay where they are.
 func countNewEvents(v *page.Visit) (page.Page, error) {
-	f := parse(v.Query("q"))
+	f := parseQuery(v)
 	after, err := strconv.ParseInt(v.Query("after"), 10, 64)
 	if err != nil || f.problem != "" {
 		return page.Page{Part: newEvents(v, f, "")}, nil
@@ -190,7 +191,7 @@ func resultCount(d pageData) string {
 		return shown + " events, newest first"
 	case !total.Exact:
 		return shown + " of at least " + kit.Number(total.Count) + " matching events, newest first"
-	case len(d.filter.terms) == 0:
+	case d.filter.selectsAll():
 		return shown + " of " + kit.Number(total.Count) + " events, newest first"
 	default:
 		return shown + " of " + kit.Number(total.Count) + " matching events, newest first"

@@ -12,7 +12,7 @@ import (
 
 // export streams an export from the service to the browser.
 func export(v *page.Visit, w http.ResponseWriter) error {
-	f := parse(v.Query("q"))
+	f := parseQuery(v)
 	if f.problem != "" {
 		return &client.Refused{Status: http.StatusUnprocessableEntity, Message: f.problem}
 	}

@@ -46,6 +46,7 @@ type filter struct {
 	terms []term
 
 	actor, action, target, text string
+	people                      bool      // only records of people and access
 	from, to                    time.Time // to is exclusive
 	firstDay, lastDay           string    // values of date inputs, 2006-01-02
 	problem                     string    // why the search is invalid; "" if it is valid
@@ -77,7 +78,9 @@ func parse(text string) (f filter) {
 		t := term{value: word}
 		if key, value, ok := strings.Cut(word, ":"); ok && value != "" &&
 			slices.Contains([]string{byActor, byAction, byTarget, byCreated}, key) {
-			t = term{key, value}
+			if t = (term{key, value}); key == byAction {
+				t.value = completeActions(value)
+			}
 		}
 		if !slices.Contains(f.terms, t) && len(f.terms) < maxTerms {
 			f.terms = append(f.terms, t)
@@ -87,12 +90,55 @@ func parse(text string) (f filter) {
 	return f
 }
 
+// completeActions completes the names of nouns: "member" means "member.*".
+func completeActions(value string) string {
+	list := strings.Split(value, ",")
+	for i, action := range list {
+		if action != "" && !strings.ContainsAny(action, ".*") {
+			list[i] = action + ".*"
+		} else if strings.HasSuffix(action, ".") {
+			list[i] = action + "*"
+		}
+	}
+	return strings.Join(list, ",")
+}
+
 // setFields sets the other fields from the terms.
 func (f *filter) setFields() {
 	f.actor, f.action, f.target = f.joinValues(byActor, ","), f.joinValues(byAction, ","), f.joinValues(byTarget, ",")
 	f.text = f.joinValues("", " ")
 	f.parseDays(f.joinValues(byCreated, ","))
 }
+
+// Values of ?show. Without it, the page shows people and access until somebody searches for more than days.
+const (
+	showPeople = "people"
+	showAll    = "all"
+)
+
+// parseQuery returns the search in the page's address.
+func parseQuery(v *page.Visit) filter {
+	f := parse(v.Query("q"))
+	switch v.Query("show") {
+	case showPeople:
+		f.people = true
+	case showAll:
+	default:
+		f.people = !slices.ContainsFunc(f.terms, func(t term) bool { return t.key != byCreated })
+	}
+	return f
+}
+
+// shown returns the value of ?show that is in force.
+func (f filter) shown() string {
+	if f.people {
+		return showPeople
+	}
+	return showAll
+}
+
+// selectsAll reports whether all records of the log match.
+func (f filter) selectsAll() bool { return len(f.terms) == 0 && !f.people }
 
 // joinValues joins the values of a qualifier's terms.
 func (f filter) joinValues(key, separator string) string {
@@ -185,32 +231,50 @@ func (f filter) period() string {
 
 // listParams returns the parameters of a list request.
 func (f filter) listParams() *client.ListAuditParams {
-	return &client.ListAuditParams{
+	params := &client.ListAuditParams{
 		Actor: client.Optional(f.actor), Action: client.Optional(f.action), Target: client.Optional(f.target), Q: client.Optional(f.text),
 		From: client.Optional(f.from), To: client.Optional(f.to),
 	}
+	if f.people {
+		params.Category = client.Optional(client.ListAuditParamsCategoryPeople)
+	}
+	return params
 }
 
 // exportParams returns the parameters of an export request.
 func (f filter) exportParams() *client.ExportAuditParams {
-	return &client.ExportAuditParams{
+	params := &client.ExportAuditParams{
 		Actor: client.Optional(f.actor), Action: client.Optional(f.action), Target: client.Optional(f.target), Q: client.Optional(f.text),
 		From: client.Optional(f.from), To: client.Optional(f.to),
 	}
+	if f.people {
+		params.Category = client.Optional(client.ExportAuditParamsCategoryPeople)
+	}
+	return params
 }
 
 // searchPath returns the address of the page with a search.
-func searchPath(v *page.Visit, q string) string {
-	if q == "" {
+func searchPath(v *page.Visit, q string) string { return searchPathShowing(v, q, v.Query("show")) }
+
+// searchPathShowing returns the address of the page with a search and a value of ?show.
+func searchPathShowing(v *page.Visit, q, show string) string {
+	query := url.Values{}
+	if q != "" {
+		query.Set("q", q)
+	}
+	if show != "" {
+		query.Set("show", show)
+	}
+	if len(query) == 0 {
 		return v.Path("audit")
 	}
-	return v.Path("audit") + "?q=" + url.QueryEscape(q)
+	return v.Path("audit") + "?" + query.Encode()
 }
 
 // filterFromQuery returns the search in the page's address. If a form has added a term or
 // days, or a term names an actor by name, the error is a redirect to the complete search.
 func filterFromQuery(v *page.Visit) (filter, error) {
-	f := parse(v.Query("q"))
+	f := parseQuery(v)
 	form := v.URL.Query()
 	switch {
 	case form.Has("add"):
@@ -260,9 +324,9 @@ func newEventsQuery(v *page.Visit, d pageData) string {
 	if len(d.list.Items) > 0 {
 		after = max(after, d.list.Items[0].Seq)
 	}
-	return url.Values{"q": {d.filter.String()}, "after": {strconv.FormatInt(after, 10)}}.Encode()
+	return url.Values{"q": {d.filter.String()}, "show": {d.filter.shown()}, "after": {strconv.FormatInt(after, 10)}}.Encode()
 }
 
 func verifyPath(v *page.Visit, f filter) string {
-	return v.Path("audit", "verify") + "?" + url.Values{"q": {f.String()}}.Encode()
+	return v.Path("audit", "verify") + "?" + url.Values{"q": {f.String()}, "show": {f.shown()}}.Encode()
 }

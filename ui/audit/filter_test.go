@@ -1,10 +1,14 @@
 package audit
 
 import (
+	"net/http"
+	"net/http/httptest"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"svc/ui/page"
 )
 
 func TestFilterKeepsUnknownTermsAsText(t *testing.T) {
@@ -35,4 +39,42 @@ func TestFilterKeepsUnknownTermsAsText(t *testing.T) {
 	require.Equal(t, f.terms, parse(f.String()).terms)
 	require.True(t, f.terms[0].isActorName())
 	require.False(t, f.terms[2].isActorName())
+}
+
+func TestNounStandsForItsActions(t *testing.T) {
+	for typed, want := range map[string]string{
+		"member": "member.*", "member.": "member.*", "member.joined": "member.joined", "mem*": "mem*", "member,run.merged": "member.*,run.merged",
+	} {
+		require.Equal(t, want, parse("action:"+typed).action, typed)
+	}
+}
+
+// The bare page is of people and access, also by days; a search is of everything, unless the address says otherwise.
+func TestSearchIsOfEverything(t *testing.T) {
+	for query, want := range map[string]string{
+		"": showPeople, "q=created:2026-11-14": showPeople, "q=maria": showAll, "q=action:job.*": showAll, "show=all": showAll,
+		"q=maria&show=people": showPeople,
+	} {
+		r := httptest.NewRequest(http.MethodGet, "/w/acme/audit?"+query, nil)
+		f := parseQuery(&page.Visit{Request: r})
+		require.Equal(t, want, f.shown(), query)
+		require.Equal(t, f.people, f.listParams().Category != nil, query)
+		require.Equal(t, f.people, f.exportParams().Category != nil, query)
+	}
+}
+
+func TestCompletions(t *testing.T) {
+	for text, want := range map[string][2]string{
+		"": {"", ""}, "act": {"", "act"}, "a b": {"a ", "b"}, `a actor:"Mia T`: {"a ", `actor:"Mia T`},
+		"a ": {"a ", ""}, `"a b" c`: {`"a b" `, "c"},
+	} {
+		before, word := lastWord(text)
+		require.Equal(t, want, [2]string{before, word}, text)
+	}
+	require.Equal(t, completion{"action:member.*", "All about members"}, actionsLike("member")[0])
+	require.Contains(t, actionsLike("Signed"), completion{"action:user.signed_in", "Signed in"})
+	require.Empty(t, actionsLike("no such thing"))
+	for _, c := range actionsLike("") {
+		require.NotEqual(t, "All about ", c.label, c.value)
+	}
 }

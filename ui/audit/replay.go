@@ -161,7 +161,10 @@ func markKind(r client.AuditRecord) client.ActiveMarkKind {
 		return client.ActiveMarkKindDenied
 	}
 	noun, _, _ := strings.Cut(r.Action, ".")
-	return client.ActiveMarkKind(noun)
+	if kind := client.ActiveMarkKind(noun); kind.Valid() {
+		return kind
+	}
+	return client.ActiveMarkKindOther
 }
 
 // A diffLine is one line of the difference that an event made to the state.

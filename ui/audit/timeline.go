@@ -34,13 +34,14 @@ const (
 )
 
 // shapes are the SVG paths of marks, centred at 0,0: a circle, a lozenge, a triangle, a
-// cross, a square.
+// cross, a square, a bar.
 var shapes = map[client.ActiveMarkKind]string{
 	client.ActiveMarkKindMember:         "M-4.5 0a4.5 4.5 0 1 0 9 0a4.5 4.5 0 1 0-9 0",
 	client.ActiveMarkKindInvitation:     "M0-5L5 0L0 5L-5 0Z",
 	client.ActiveMarkKindServiceAccount: "M0-5L5 4.5H-5Z",
 	client.ActiveMarkKindDenied:         "M-4-4L4 4M4-4L-4 4",
 	client.ActiveMarkKindWorkspace:      "M-4-4H4V4H-4Z",
+	client.ActiveMarkKindOther:          "M-5-1.5H5V1.5H-5Z",
 }
 
 // start returns the beginning of the first day.

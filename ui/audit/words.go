@@ -3,8 +3,11 @@ package audit
 import (
 	"encoding/json"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"svc/ui/client"
 	"svc/ui/kit"
@@ -17,14 +20,14 @@ var sentences = map[string][2]string{
 	"audit.exported":                   {"Exported the audit log", "export the audit log"},
 	"authority.created":                {"Created the farm’s certificate authority", "create the farm’s certificate authority"},
 	"authority.retired":                {"Retired a certificate authority of the farm", "retire a certificate authority of the farm"},
-	"command.denials_omitted":          {"Was refused more often than recorded", ""},
+	"command.denials_omitted":          {"Was refused more often than the log lists", ""},
 	"decision.answered":                {"Answered a decision", "answer a decision"},
-	"decision.raised":                  {"Asked for a decision", ""},
+	"decision.raised":                  {"Asked people for a decision", ""},
 	"decision.voided":                  {"Withdrew a decision", ""},
 	"enrollment.expired":               {"Used an expired enroll command", ""},
 	"enrollment.minted":                {"Created an enroll command", "create an enroll command"},
 	"enrollment.refused":               {"Used an enroll command twice", ""},
-	"enrollment.used":                  {"Enrolled with a command", ""},
+	"enrollment.used":                  {"Added a machine with an enroll command", ""},
 	"enrollment.withdrawn":             {"Withdrew an enroll command", "withdraw an enroll command"},
 	"farm_secret.removed":              {"Removed a secret of the farm", "remove a secret of the farm"},
 	"farm_secret.set":                  {"Set a secret of the farm", "set a secret of the farm"},
@@ -33,27 +36,27 @@ var sentences = map[string][2]string{
 	"invitation.resent":                {"Sent an invitation again", "send an invitation again"},
 	"invitation.revoked":               {"Withdrew an invitation", "withdraw an invitation"},
 	"invitation.sent":                  {"Invited somebody", "invite somebody"},
-	"job.accepted":                     {"Accepted a job", ""},
-	"job.artifact_stored":              {"Stored an artifact of a job", ""},
-	"job.artifacts_abandoned":          {"Gave up on missing artifacts of a job", ""},
-	"job.artifacts_completed":          {"Stored all artifacts of a job", ""},
-	"job.artifacts_declared":           {"Declared the artifacts of a job", ""},
-	"job.artifacts_removed":            {"Removed old artifacts of a job", ""},
+	"job.accepted":                     {"Accepted a job on a runner", ""},
+	"job.artifact_stored":              {"Stored a file of a job", ""},
+	"job.artifacts_abandoned":          {"Gave up waiting for files of a job", ""},
+	"job.artifacts_completed":          {"Stored all files of a job", ""},
+	"job.artifacts_declared":           {"Listed the files that a job leaves", ""},
+	"job.artifacts_removed":            {"Removed old files of a job", ""},
 	"job.cancel_requested":             {"Asked to cancel a job", "cancel a job"},
 	"job.cancelled":                    {"Cancelled a job", "cancel a job"},
 	"job.declined":                     {"Declined a job", ""},
-	"job.expired":                      {"Expired a job that no runner took", ""},
+	"job.expired":                      {"Gave up on a job that no runner took", ""},
 	"job.finished":                     {"Finished a job", ""},
 	"job.lease_expired":                {"Lost contact with the runner of a job", ""},
 	"job.leased":                       {"Gave a job to a runner", ""},
-	"job.log_sealed":                   {"Sealed the log of a job", ""},
+	"job.log_sealed":                   {"Completed the log of a job", ""},
 	"job.lost":                         {"Gave up on a job after its last attempt", ""},
 	"job.requeued":                     {"Put a job back in the queue", ""},
 	"job.started":                      {"Started a job", ""},
 	"job.step_finished":                {"Finished a step of a job", ""},
 	"job.step_started":                 {"Started a step of a job", ""},
 	"job.submitted":                    {"Submitted a job", "submit a job"},
-	"member.approve_loops_set":         {"Set who may approve loops", "set who may approve loops"},
+	"member.approve_loops_set":         {"Set who may approve merges", "set who may approve merges"},
 	"member.joined":                    {"Joined", "join"},
 	"member.left":                      {"Left", "leave"},
 	"member.profile_changed":           {"Updated a name or picture", ""},
@@ -67,24 +70,24 @@ var sentences = map[string][2]string{
 	"repo.renamed":                     {"Noticed a repository’s new name", ""},
 	"repo.resumed":                     {"Resumed a repository", "resume a repository"},
 	"repo.settings_changed":            {"Changed a repository’s settings", "change a repository’s settings"},
-	"run.base_read":                    {"Read the base and the policy of a run", ""},
-	"run.branch_created":               {"Created the branch of a run", ""},
+	"run.base_read":                    {"Read the branch and the policy that a run starts from", ""},
+	"run.branch_created":               {"Created a branch for a run", ""},
 	"run.budget_set":                   {"Set the budget of a run", ""},
 	"run.cancelled":                    {"Cancelled a run", "cancel a run"},
 	"run.commits_pushed":               {"Pushed commits of a run", ""},
-	"run.cost_recorded":                {"Recorded what a run cost", ""},
-	"run.facts_recorded":               {"Recorded the facts of an issue", ""},
+	"run.cost_recorded":                {"Added to the cost of a run", ""},
+	"run.facts_recorded":               {"Recorded what is known about an issue", ""},
 	"run.failed":                       {"Marked a run as failed", ""},
-	"run.guardrails_checked":           {"Checked a run against the guardrails", ""},
-	"run.human_intervened":             {"Recorded that a person helped a run", ""},
+	"run.guardrails_checked":           {"Checked the changes of a run against the rules", ""},
+	"run.human_intervened":             {"Noted that a person helped with a run", ""},
 	"run.issue_read":                   {"Read the issue of a run", ""},
 	"run.job_requested":                {"Asked the build farm for a job", ""},
-	"run.job_settled":                  {"Recorded how a job of a run ended", ""},
+	"run.job_settled":                  {"Noted how a job of a run ended", ""},
 	"run.lane_entered":                 {"Gave a run its turn to merge", ""},
 	"run.merge_approval_voided":        {"Withdrew the approval of a merge", ""},
 	"run.merge_approved":               {"Approved a merge", "approve a merge"},
 	"run.merge_attempted":              {"Started to merge a run", ""},
-	"run.merge_candidate":              {"Made a merge candidate of a run", ""},
+	"run.merge_candidate":              {"Prepared the merge of a run", ""},
 	"run.merge_postponed":              {"Postponed the merge of a run", ""},
 	"run.merged":                       {"Merged a run", ""},
 	"run.plan_recorded":                {"Recorded the plan of a run", ""},
@@ -97,10 +100,10 @@ var sentences = map[string][2]string{
 	"run.stage_succeeded":              {"Finished a stage of a run", ""},
 	"run.started":                      {"Started a run", ""},
 	"run.stop_requested":               {"Stopped a run after its merge attempt", "stop a run"},
-	"run.tidied":                       {"Tidied up after a run", ""},
-	"run.waiting":                      {"Recorded what a run waits for", ""},
+	"run.tidied":                       {"Cleaned up after a run", ""},
+	"run.waiting":                      {"Noted what a run waits for", ""},
 	"runner.certificate_renewed":       {"Renewed a runner’s certificate", ""},
-	"runner.certificate_reused":        {"Used a replaced certificate", ""},
+	"runner.certificate_reused":        {"Used a certificate that was replaced", ""},
 	"runner.certificate_superseded":    {"Replaced a runner’s certificate", ""},
 	"runner.drain_ended":               {"Resumed a runner", "resume a runner"},
 	"runner.drain_requested":           {"Drained a runner", "drain a runner"},
@@ -117,6 +120,11 @@ var sentences = map[string][2]string{
 	"service_account.rotated":          {"Rotated a token", "rotate a token"},
 	"service_account.stale_token_used": {"Used a token that is no longer valid", ""},
 	"signing_key.replaced":             {"Replaced the key that signs the log", "replace the key that signs the log"},
+	"user.account_linked":              {"Linked an account for signing in", ""},
+	"user.emails_verified":             {"Confirmed email addresses", ""},
+	"user.registered":                  {"Registered", ""},
+	"user.signed_in":                   {"Signed in", ""},
+	"user.signed_out":                  {"Signed out", ""},
 	"workspace.created":                {"Created the workspace", "create a workspace"},
 	"workspace.renamed":                {"Renamed the workspace", "rename the workspace"},
 }
@@ -146,7 +154,7 @@ var actionPhrases = map[string]string{
 	"invitation.resent":                "invited {} again",
 	"invitation.revoked":               "withdrew the invitation of {}",
 	"invitation.sent":                  "invited {}",
-	"member.approve_loops_set":         "set whether {} may approve loops",
+	"member.approve_loops_set":         "set whether {} may approve merges",
 	"member.joined":                    "joined",
 	"member.left":                      "left",
 	"member.profile_changed":           "updated the name or picture of {}",
@@ -175,7 +183,7 @@ func actionPhrase(r client.AuditRecord) (before, after string, named bool) {
 }
 
 // systemActors are the parts of the service that act without a person.
-var systemActors = map[string]string{"loop": "The run loop", "system": "The service", "farm": "The build farm", "others": "Others"}
+var systemActors = map[string]string{"loop": "Run automation", "system": "The service", "farm": "The build farm", "others": "Others"}
 
 func denied(r client.AuditRecord) bool { return r.Outcome == client.AuditRecordOutcomeDenied }
 
@@ -196,6 +204,91 @@ func formatValue(v any) string {
 		return "—"
 	}
 	return string(text)
+}
+
+// maxSummary bounds the letters of a change in a row.
+const maxSummary = 100
+
+// tellingFields are those that a row shows although they had no value before, or have none now.
+var tellingFields = []string{"role", "scopes", "labels", "action", "reason", "note"}
+
+// repeatedFields say what the sentence of an event says.
+var repeatedFields = []string{"status", "state", "draining", "tokenTail"}
+
+// changeSummary describes what an event changed as the row shows it: "role: Viewer → Maintainer". It leaves out
+// ids, times and structures, which are below the row.
+func changeSummary(r client.AuditRecord) string {
+	var list []string
+	length := 0
+	for _, c := range r.Changes {
+		before, ok := briefValue(c.Field, c.From)
+		after, ok2 := briefValue(c.Field, c.To)
+		oneSided := c.From == nil || c.To == nil
+		if !ok || !ok2 || before == after || slices.Contains(repeatedFields, c.Field) || oneSided && !slices.Contains(tellingFields, c.Field) {
+			continue
+		}
+		text := fieldName(c.Field) + ": " + after
+		switch {
+		case before != "" && after != "":
+			text = fieldName(c.Field) + ": " + before + " → " + after
+		case after == "":
+			text = fieldName(c.Field) + ": " + before + " → none"
+		}
+		if length += len(text); length > maxSummary {
+			break
+		}
+		list = append(list, text)
+	}
+	return strings.Join(list, ", ")
+}
+
+var identifier = regexp.MustCompile(`^[0-9a-f]{8}-|^[0-9a-f]{16,}$|^\d{4}-\d\d-\d\dT`)
+
+// briefValue returns a value as a row shows it, "" for none; ok is false if a row does not show such values.
+func briefValue(field string, value any) (text string, ok bool) {
+	switch v := value.(type) {
+	case nil:
+		return "", true
+	case bool:
+		if v {
+			return "yes", true
+		}
+		return "no", true
+	case string:
+		if field == "role" {
+			v = kit.Role(v)
+		}
+		return v, len(v) <= maxSummary && !identifier.MatchString(v) && !strings.Contains(v, "\n")
+	case float64:
+		return strconv.FormatFloat(v, 'f', -1, 64), true
+	case []any:
+		var list []string
+		for _, item := range v {
+			one, is := item.(string)
+			if !is {
+				return "", false
+			}
+			list = append(list, one)
+		}
+		text = strings.Join(list, " ")
+		return text, len(text) <= maxSummary
+	}
+	return "", false
+}
+
+// fieldName returns the words of a field's name: "expires at" for expiresAt.
+func fieldName(field string) string {
+	if field == "canApproveLoops" {
+		return "may approve merges"
+	}
+	var words strings.Builder
+	for _, letter := range field {
+		if unicode.IsUpper(letter) {
+			words.WriteByte(' ')
+		}
+		words.WriteRune(unicode.ToLower(letter))
+	}
+	return words.String()
 }
 
 // programName shortens a User-Agent: "Firefox 144 on Linux". A program that is not known stays as it is.

@@ -69,3 +69,23 @@ func TestJSONTokens(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, []jsonToken{{"", "{"}, {"json-key", `"a":`}, {"", " "}, {"json-text", `"b\"c"`}, {"", "}"}}, jsonTokens(`{"a": "b\"c"}`))
 }
+
+func TestChangeSummary(t *testing.T) {
+	t.Parallel()
+	change := func(field string, from, to any) client.AuditChange {
+		return client.AuditChange{Field: field, From: from, To: to}
+	}
+	const id = "019aa0f4-6b1c-7d52-9e83-1c0a5b7e42d9"
+	for want, list := range map[string][]client.AuditChange{
+		"role: Viewer → Maintainer":                  {change("role", "member", "Maintainer")},
+		"role: Owner":                                {change("role", nil, "Owner")},
+		"role: Viewer → none":                        {change("role", "Viewer", nil)},
+		"may approve merges: no → yes":               {change("canApproveLoops", false, true)},
+		"scopes: runs.read farm.submit":              {change("scopes", nil, []any{"runs.read", "farm.submit"})},
+		"jobs left: 3 → 2, note: disk":               {change("jobsLeft", 3.0, 2.0), change("note", nil, "disk"), change("ok", nil, true)},
+		"":                                           {change("agent", "a", map[string]any{"os": "linux"}), change("jobId", nil, id), change("status", "a", "b")},
+		"note: " + strings.Repeat("x", maxSummary-6): {change("note", nil, strings.Repeat("x", maxSummary-6)), change("role", nil, "Owner")},
+	} {
+		require.Equal(t, want, changeSummary(client.AuditRecord{Changes: list}))
+	}
+}
