@@ -2,12 +2,9 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
-
-	"svc/config"
 )
 
 // addresses is the content of dev.json about the service that runs or ran last. Parts that do not
@@ -48,46 +45,39 @@ func (s *stack) announce(ctx context.Context, db string, d demo) error {
 	if err := s.folder.write("dev.json", a); err != nil {
 		return err
 	}
-	text, err := banner(a, s.runner, s.folder)
-	if err != nil {
-		return err
-	}
-	s.out.print(text)
+	s.out.print(banner(a, s.runner, s.folder))
 	return nil
 }
 
-// banner describes where everything is, with a command to try each way in. It contains passwords of
-// demonstration people but no tokens, which are in dev.json.
-func banner(a addresses, runner registeredRunner, f *folder) (string, error) {
-	db, err := config.ParseURL(a.DatabaseURL)
-	if err != nil {
-		return "", err
-	}
+// banner is the last thing on the terminal once everything runs: where to begin, as whom, and where the rest is. It
+// contains the password of demonstration people but no tokens, which are in dev.json.
+func banner(a addresses, runner registeredRunner, f *folder) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, `
-The service runs. Ctrl-C stops it.
-
-  In a browser, to sign in as any of the demonstration's people, and to queue an issue on the page Backlog:
-
-             %[8]s/
-
-  REST API   %[1]s/api/v1
-  API docs   %[1]s/api/docs
-  Engine     %[2]s
-  Metrics    %[3]s
-  Database   %[4]s
-  Farm       %[6]s, %[7]s
-  Code host  %[9]s, with the repositories of the demonstration
-  As JSON    %[5]s, with passwords and tokens
-`, a.RestURL, a.EngineURL, a.MetricsURL, db, f.file("dev.json"), a.FarmURL, runner.describe(), a.AppURL, a.CodeHostURL)
+	fmt.Fprintf(&b, "\nThe service runs. Ctrl-C stops it.\n\n  Web app    %s/\n", a.AppURL)
 	if len(a.People) > 0 {
-		signIn(&b, a, f)
+		fmt.Fprintf(&b, "  Sign in    as %s\n  Password   %s\n", a.oneOfEachRole(), a.People[0].Password)
 	}
-	if len(a.ServiceAccounts) > 0 {
-		useToken(&b, a, f)
+	fmt.Fprintf(&b, `  API        %s/api/docs
+  Farm       %s, %s
+  Code host  %s/
+  Log        %s; SVC_VERBOSE=true shows all of it here
+  The rest   %s: every address, person and token; README.md: a tour
+
+`, a.RestURL, a.FarmURL, runner.describe(), a.CodeHostURL, f.shown(logName), f.shown("dev.json"))
+	return b.String()
+}
+
+// oneOfEachRole names the first person of each role in the first workspace.
+func (d demo) oneOfEachRole() string {
+	var list []string
+	named := map[string]bool{}
+	for _, p := range d.People {
+		if p.WorkspaceSlug == d.People[0].WorkspaceSlug && !named[p.Role] {
+			named[p.Role] = true
+			list = append(list, fmt.Sprintf("%s (%s)", p.Email, p.Role))
+		}
 	}
-	b.WriteByte('\n')
-	return b.String(), nil
+	return strings.Join(list, ", ")
 }
 
 // describe says whether jobs will run.
@@ -110,41 +100,4 @@ func (m registeredRunner) sandboxes() string {
 		return ", with the sandboxes " + strings.Join(m.Sandboxes, " and ")
 	}
 	return `, without bubblewrap: jobs need "sandbox":{"kind":"none"}`
-}
-
-func signIn(b *strings.Builder, a addresses, f *folder) {
-	p := a.People[0]
-	body, _ := json.Marshal(map[string]string{"email": p.Email, "password": p.Password}) // strings always encode
-	cookies := quote(f.file("cookies"))
-	fmt.Fprintf(b, `
-Sign in as %s, %s of %s, and read the members:
-
-  curl -sS -c %s -H 'Content-Type: application/json' -d %s %s/api/auth/sign-in/email
-  curl -sS -b %[4]s -H %[7]s %[6]s/api/v1/members
-`, p.Name, p.Role, p.WorkspaceSlug, cookies, quote(string(body)), a.RestURL, quote("X-Svc-Tenant: "+p.WorkspaceSlug))
-}
-
-func useToken(b *strings.Builder, a addresses, f *folder) {
-	name := a.reader()
-	fmt.Fprintf(b, `
-Read the active runs as the service account %s:
-
-  token=$(sed -n '/"name": "%[1]s"/,/"token"/s/.*"token": "\(.*\)".*/\1/p' %s | head -n 1)
-  curl -sS -H "Authorization: Bearer $token" '%s/api/v1/runs?status=active'
-`, name, quote(f.file("dev.json")), a.RestURL)
-}
-
-// reader returns the name of the service account in the banner.
-func (d demo) reader() string {
-	for _, s := range d.ServiceAccounts {
-		if s.Name == "reader" {
-			return s.Name
-		}
-	}
-	return d.ServiceAccounts[0].Name
-}
-
-// quote quotes text for a shell.
-func quote(text string) string {
-	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }

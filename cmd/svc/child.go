@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os/exec"
 	"runtime"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -15,6 +16,8 @@ type child struct {
 	name string
 	cmd  *exec.Cmd
 	done chan struct{} // closed when the program has ended and its output is written
+
+	stopping atomic.Bool // svc ends it
 }
 
 // launch starts cmd. The caller must stop it. It calls ended when the program has ended for
@@ -38,6 +41,9 @@ func launch(cmd *exec.Cmd, name string, out *lines, ended func(error)) (*child, 
 		}
 		_ = cmd.Wait() // the result is in ProcessState
 		out.flush()
+		if !c.cmd.ProcessState.Success() && !c.stopping.Load() {
+			out.reveal() // they say why
+		}
 		ended(fmt.Errorf("%s ended by itself: %s", name, cmd.ProcessState))
 		close(c.done)
 	}()
@@ -84,6 +90,7 @@ func (c *child) awaitReady(ctx context.Context, limit time.Duration, probe func(
 
 // requestStop asks the program to end, and waits until it has, or limit is over, or force is closed.
 func (c *child) requestStop(limit time.Duration, force <-chan struct{}) {
+	c.stopping.Store(true)
 	_ = c.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
 	timer := time.NewTimer(limit)
 	defer timer.Stop()

@@ -31,6 +31,7 @@ import (
 //	artifacts/    what jobs have left
 //	codehost/     repositories of the code host, with their issues and pull requests
 //	engine/       the engine's copies of them, which it makes again if they are gone
+//	log/          what all programs say, see logFile
 type folder struct {
 	path string // absolute
 	lock *filelock.Lock
@@ -64,7 +65,7 @@ func openFolder(path string) (*folder, error) {
 
 // ownFiles matches the names of svc's files in its folder, including those of interrupted writes.
 var ownFiles = regexp.MustCompile(
-	`^(lock|postgres|gateway|releases|release[.]key|runner|artifacts|codehost|engine|(secrets|demo|dev)[.]json([.].*)?)$`)
+	`^(lock|postgres|gateway|releases|release[.]key|runner|artifacts|codehost|engine|log|(secrets|demo|dev)[.]json([.].*)?)$`)
 
 // isOurs reports whether a folder has only svc's files, or has svc's secrets, readable only by
 // their owner, among others.
@@ -98,6 +99,18 @@ const (
 
 func (f *folder) file(name string) string { return filepath.Join(f.path, name) }
 
+// shown returns the path of a file as a person would type it: relative if it is below the working directory.
+func (f *folder) shown(name string) string {
+	at, err := os.Getwd()
+	if err != nil {
+		return f.file(name)
+	}
+	if short, err := filepath.Rel(at, f.file(name)); err == nil && filepath.IsLocal(short) {
+		return short
+	}
+	return f.file(name)
+}
+
 // read decodes a JSON file of the folder. It reports whether the file exists.
 func (f *folder) read(name string, into any) (bool, error) {
 	text, err := os.ReadFile(f.file(name))
@@ -117,7 +130,7 @@ func (f *folder) read(name string, into any) (bool, error) {
 func (f *folder) write(name string, v any) error {
 	var text bytes.Buffer
 	e := json.NewEncoder(&text)
-	e.SetEscapeHTML(false) // the banner's sed reads URLs with &
+	e.SetEscapeHTML(false) // scripts may read URLs with & by sed
 	e.SetIndent("", "  ")
 	if err := e.Encode(v); err != nil {
 		return err

@@ -28,6 +28,9 @@ type settings struct {
 	// The folder is only accessible to its user; see folder.
 	DataDir string `env:"SVC_DATA_DIR" envDefault:".svc" doc:"Folder for the database, secrets and addresses of a local service."`
 
+	// The log has it in any case.
+	Verbose bool `env:"SVC_VERBOSE" envDefault:"false" doc:"Whether to show everything that the programs log, instead of warnings and errors."`
+
 	// Without it, a private PostgreSQL runs in the data folder.
 	DatabaseURL config.URL `env:"SVC_DATABASE_URL" schemes:"postgres,postgresql" doc:"An existing PostgreSQL database to use instead of a private one."`
 
@@ -79,6 +82,7 @@ func start(ctx context.Context, force <-chan struct{}, out *output) error {
 	if err != nil {
 		return err
 	}
+	out.quiet = !cfg.Verbose
 	s := stack{settings: cfg, programs: filepath.Dir(self), force: force, out: out, log: out.logger("svc")}
 	config.LimitMemory(ctx, s.log, 0)
 	return s.run(ctx)

@@ -7,15 +7,21 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"sync"
 )
 
-// An output interleaves the lines of several programs, each with the name of its program.
+// An output interleaves the lines of several programs, each with the name of its program. The log
+// has all of them.
 type output struct {
 	mu     sync.Mutex
 	w      io.Writer
 	colour bool
+
+	quiet bool      // shows of other programs than svc only warnings and errors
+	log   io.Writer // nil before there is a data folder
 }
 
 // newOutput colours names if f is a terminal, unless the user's environment forbids it.
@@ -32,11 +38,36 @@ var colours = map[string]int{
 
 // named returns a writer for the lines of one program.
 func (o *output) named(name string) *lines {
-	prefix := fmt.Sprintf("%-10s │ ", name)
+	plain := fmt.Sprintf("%-10s │ ", name)
+	l := &lines{to: o, plain: plain, prefix: plain, own: name == "svc"}
 	if o.colour {
-		prefix = fmt.Sprintf("\x1b[%dm%s\x1b[0m", colours[name], prefix)
+		l.prefix = fmt.Sprintf("\x1b[%dm%s\x1b[0m", colours[name], plain)
 	}
-	return &lines{to: o, prefix: prefix}
+	return l
+}
+
+// logTo has everything that follows written to a log, too.
+func (o *output) logTo(log io.Writer) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.log = log
+}
+
+// loud matches warnings and errors, as the programs log them.
+var loud = regexp.MustCompile(`^(time=\S+ level=|\{"time":"[^"]*","level":")(WARN|ERROR)\b`)
+
+// line writes a line of a program, and reports whether it is shown.
+func (o *output) line(l *lines, text string) (shown bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.log != nil {
+		_, _ = io.WriteString(o.log, l.plain+text+"\n") // there is nowhere to report an error
+	}
+	shown = l.own || !o.quiet || loud.MatchString(text)
+	if shown {
+		_, _ = io.WriteString(o.w, l.prefix+text+"\n")
+	}
+	return shown
 }
 
 // logger returns a logger for people: it writes the message and its attributes, preceded by the
@@ -77,11 +108,16 @@ func (o *output) print(text string) {
 // maxLine bounds the buffer of an unfinished line.
 const maxLine = 64 << 10
 
+// maxHidden bounds the lines that are kept to be shown if their program fails.
+const maxHidden = 20
+
 // lines is a writer that passes on whole lines. It must not be used concurrently.
 type lines struct {
-	to      *output
-	prefix  string
-	partial []byte
+	to            *output
+	prefix, plain string // the latter without colours
+	own           bool   // of svc itself
+	partial       []byte
+	hidden        []string // the last lines that were not shown
 }
 
 func (l *lines) Write(p []byte) (int, error) {
@@ -91,7 +127,7 @@ func (l *lines) Write(p []byte) (int, error) {
 		if !found {
 			break
 		}
-		l.to.print(l.prefix + string(line) + "\n")
+		l.pass(string(line))
 		l.partial = rest
 	}
 	if len(l.partial) >= maxLine {
@@ -103,7 +139,25 @@ func (l *lines) Write(p []byte) (int, error) {
 // flush ends an unfinished line.
 func (l *lines) flush() {
 	if len(l.partial) > 0 {
-		l.to.print(l.prefix + string(l.partial) + "\n")
+		l.pass(string(l.partial))
 		l.partial = nil
 	}
+}
+
+func (l *lines) pass(line string) {
+	if l.to.line(l, line) {
+		return
+	}
+	if len(l.hidden) == maxHidden {
+		l.hidden = slices.Delete(l.hidden, 0, 1)
+	}
+	l.hidden = append(l.hidden, line)
+}
+
+// reveal shows the last lines that were not shown.
+func (l *lines) reveal() {
+	for _, line := range l.hidden {
+		l.to.print(l.prefix + line + "\n")
+	}
+	l.hidden = nil
 }

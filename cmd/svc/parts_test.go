@@ -43,6 +43,70 @@ func TestLinesAreLabelled(t *testing.T) {
 	}
 }
 
+func TestQuietOutputShowsWarningsAndErrors(t *testing.T) {
+	var shown, logged bytes.Buffer
+	o := &output{w: &shown, colour: true, quiet: true}
+	o.logTo(&logged)
+	rest := o.named("svc-rest")
+	for _, line := range []string{
+		`time=2026-11-20T12:00:00Z level=INFO msg=request path=/level=ERROR`, `time=2026-11-20T12:00:00Z level=WARN msg=late`,
+		`{"time":"2026-11-20T12:00:00Z","level":"ERROR","msg":"broken"}`, `{"time":"2026-11-20T12:00:00Z","level":"INFO","msg":"ready"}`,
+		"panic: nil",
+	} {
+		fmt.Fprintln(rest, line)
+	}
+	fmt.Fprintln(o.named("svc"), "starting")
+	require.NotContains(t, shown.String(), "INFO")
+	for _, want := range []string{"msg=late\n", `"msg":"broken"}` + "\n", "starting\n"} {
+		require.Contains(t, shown.String(), want)
+		require.Contains(t, logged.String(), want)
+	}
+	require.Contains(t, logged.String(), "svc-rest   │ panic: nil\n", "without colours")
+
+	shown.Reset()
+	for i := range maxHidden - 1 {
+		fmt.Fprintln(rest, "line", i)
+	}
+	rest.reveal()
+	require.Equal(t, maxHidden, strings.Count(shown.String(), "\n"))
+	require.Contains(t, shown.String(), "panic: nil\n")
+	shown.Reset()
+	rest.reveal()
+	require.Empty(t, shown.String(), "it is shown once")
+}
+
+func TestLogIsBounded(t *testing.T) {
+	f, err := openFolder(t.TempDir())
+	require.NoError(t, err)
+	defer f.close()
+	write := func(text string) {
+		t.Helper()
+		log, err := f.openLog()
+		require.NoError(t, err)
+		_, err = log.Write([]byte(text))
+		require.NoError(t, err)
+		require.NoError(t, log.Close())
+	}
+	read := func(name string) string {
+		t.Helper()
+		require.Equal(t, os.FileMode(0o600), mode(t, f.file(name)))
+		text, err := os.ReadFile(f.file(name))
+		require.NoError(t, err)
+		return string(text)
+	}
+	write("one\n")
+	write("two\n")
+	require.Equal(t, "one\ntwo\n", read(logName), "it is continued")
+	require.NoError(t, os.Truncate(f.file(logName), maxLog-2))
+	write("three\n")
+	require.Equal(t, "three\n", read(logName))
+	require.Len(t, read(logName+".1"), maxLog-2)
+	f.close()
+	again, err := openFolder(f.path)
+	require.NoError(t, err, "its log belongs to the folder")
+	again.close()
+}
+
 func TestOutputIsPlainUnlessATerminal(t *testing.T) {
 	f, err := os.Create(filepath.Join(t.TempDir(), "log"))
 	require.NoError(t, err)
@@ -297,13 +361,15 @@ func TestReadyTimesOutWithReason(t *testing.T) {
 }
 
 func TestBannerWithoutDemonstrationData(t *testing.T) {
-	text, err := banner(addresses{RestURL: "http://127.0.0.1:4000", DatabaseURL: "postgres://svc:hunter2@db/svc", demo: noDemo()},
+	text := banner(addresses{RestURL: "http://127.0.0.1:4000", DatabaseURL: "postgres://svc:hunter2@db/svc", demo: noDemo()},
 		registeredRunner{}, &folder{path: "/data"})
-	require.NoError(t, err)
-	require.Contains(t, text, "http://127.0.0.1:4000/api/v1")
+	require.Contains(t, text, "http://127.0.0.1:4000/api/docs")
 	require.Contains(t, text, "/data/dev.json")
+	at, err := os.Getwd()
+	require.NoError(t, err)
+	require.Contains(t, banner(addresses{}, registeredRunner{}, &folder{path: filepath.Join(at, ".svc")}), "  .svc/log/svc.log; ")
 	require.Contains(t, text, "without a runner")
-	require.NotContains(t, text, "curl")
+	require.NotContains(t, text, "Sign in")
 	require.NotContains(t, text, "hunter2")
 }
 

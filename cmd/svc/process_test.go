@@ -57,7 +57,7 @@ func newSite(t *testing.T, environ ...string) *site {
 	s := &site{programs, filepath.Join(t.TempDir(), "data"), filepath.Join(t.TempDir(), "calls"), nil}
 	s.environ = append([]string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "SVC_PG_BINDIR=" + os.Getenv("SVC_PG_BINDIR"),
-		"SVC_DATA_DIR=" + s.data, "SVC_TEST_CALLS=" + s.calls,
+		"SVC_DATA_DIR=" + s.data, "SVC_TEST_CALLS=" + s.calls, "SVC_VERBOSE=true",
 		"GORACE=atexit_sleep_ms=0", // saves a second for each program
 		"SVC_REST_ADDR=127.0.0.1:0", "SVC_ENGINE_ADDR=127.0.0.1:0", "SVC_CODEHOST_ADDR=127.0.0.1:0", "SVC_METRICS_ADDR=127.0.0.1:0",
 		"SVC_GATEWAY_ADDR=127.0.0.1:0", "SVC_UI_ADDR=127.0.0.1:0",

@@ -64,6 +64,15 @@ func (s *stack) startAll(ctx context.Context) (err error) {
 		return err
 	}
 	s.onStop(s.folder.close)
+	log, err := s.folder.openLog()
+	if err != nil {
+		return fmt.Errorf("open the log: %w", err)
+	}
+	s.out.logTo(log)
+	s.onStop(func() {
+		s.out.logTo(nil)
+		_ = log.Close()
+	})
 	if s.secrets, err = s.folder.secrets(); err != nil {
 		return err
 	}
@@ -115,6 +124,11 @@ func (s *stack) startAll(ctx context.Context) (err error) {
 	}
 	<-ctx.Done()
 	return context.Cause(ctx)
+}
+
+// withLog adds to an error where the log is.
+func (s *stack) withLog(err error) error {
+	return fmt.Errorf("%w (%s has all that was logged)", err, s.folder.file(logName))
 }
 
 // say prints what svc does.
@@ -237,7 +251,7 @@ func (s *stack) start(ctx context.Context, name string, ready func(context.Conte
 	s.say("starting " + name)
 	cmd := s.command(name, nil, environ)
 	s.sockets.inherit(cmd, listens...)
-	c, err := launch(cmd, name, s.out.named(name), s.ended)
+	c, err := launch(cmd, name, s.out.named(name), func(why error) { s.ended(s.withLog(why)) })
 	s.sockets.close(listens...)
 	if err != nil {
 		return err

@@ -6,9 +6,7 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -82,7 +80,7 @@ func TestRunsEverythingAndStopsItInOrder(t *testing.T) {
 		require.NotContains(t, text, secret)
 	}
 	s.requireGone(t, r)
-	requireTokenCommand(t, text)
+	require.Contains(t, text, "  Sign in    as olivia@example.com (Owner)\n  Password   it's a demo\n")
 
 	// Again: same secrets and data, migrated.
 	require.NoError(t, os.Remove(filepath.Join(s.data, "dev.json")))
@@ -122,14 +120,32 @@ func password(t *testing.T, address string) string {
 	return cfg.Password
 }
 
-// requireTokenCommand runs the banner's command.
-func requireTokenCommand(t *testing.T, text string) {
-	t.Helper()
-	command := regexp.MustCompile(`(?m)^ +token=.*$`).FindString(text)
-	out, err := exec.CommandContext(t.Context(), "sh", "-c", command+`; printf %s "$token"`).Output()
-	require.NoError(t, err)
-	require.Equal(t, "tok_svc_reader", string(out))
-	require.Contains(t, text, `-d '{"email":"olivia@example.com","password":"it'\''s a demo"}' http://127.0.0.1:`)
+// The banner stays on the terminal, and the log has what is not shown. What failed is shown.
+func TestTerminalShowsTheBannerAndErrors(t *testing.T) {
+	s := newSite(t, "SVC_VERBOSE=false")
+	r := s.start(t).awaitUp()
+	require.NotContains(t, r.text.String(), "│ pid", "svc-db and the services said it")
+	_, text := r.stop()
+	_, last, _ := strings.Cut(text, "The service runs")
+	require.Regexp(t, `^\. Ctrl-C stops it\.\n\n  Web app    http://[^\n]+/\n  Sign in    as olivia@example\.com \(Owner\)\n`+
+		`(  [A-Z][^\n]+\n){6}\n(svc +│ [^\n]+\n)+\n$`, last)
+	require.Contains(t, last, "  Log        "+filepath.Join(s.data, "log/svc.log"))
+	requireLog := func(want string) {
+		t.Helper()
+		logged, err := os.ReadFile(filepath.Join(s.data, "log/svc.log"))
+		require.NoError(t, err)
+		require.Regexp(t, want, string(logged))
+	}
+	for _, name := range []string{"svc-db", "svc-engine", "svc-codehost", "svc-rest", "svc-ui", "svc-gateway", "svc-runner"} {
+		requireLog(`(?m)^` + name + ` +│ pid \d+$`)
+	}
+	requireLog(`(?m)^svc +│ stopping svc-rest$`)
+
+	_, text = s.start(t, "SVC_TEST_REST_EXIT=4").wait()
+	require.Regexp(t, `(?s)svc-rest   │ pid \d+\n.*svc-rest ended by itself: exit status 4 \(`, text)
+	require.Contains(t, text, "("+filepath.Join(s.data, "log/svc.log")+" has all that was logged)")
+	_, text = newSite(t, "SVC_VERBOSE=false").start(t, "SVC_TEST_SEED_EXIT=3").wait()
+	require.Regexp(t, `(?s)svc-db     │ pid \d+\n.*svc-db: exit status 3 \(`, text)
 }
 
 func TestInterruptedSeedIsRepeated(t *testing.T) {
@@ -293,6 +309,6 @@ func TestGivenDatabaseIsSeededOnce(t *testing.T) {
 	require.NotNil(t, s.readDevJSON(t).People)
 	require.Empty(t, s.readDevJSON(t).People, "another database's people")
 	_, text = r.stop()
-	require.NotContains(t, text, "curl")
+	require.NotContains(t, text, "Sign in")
 	require.True(t, strings.HasSuffix(s.readCalls(t), "\nothers\n"), s.readCalls(t))
 }

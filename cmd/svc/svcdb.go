@@ -29,7 +29,10 @@ func (s *stack) svcDB(ctx context.Context, to string, args ...string) error {
 		return err
 	}
 	defer c.stop(stopTimeout, s.force)
-	return c.wait(ctx)
+	if err := c.wait(ctx); err != nil && ctx.Err() == nil {
+		return s.withLog(err)
+	}
+	return context.Cause(ctx)
 }
 
 // hidePasswords returns the URL without passwords, because other users can list processes, and the

@@ -42,7 +42,7 @@ func newInstallation(t *testing.T) *installation {
 
 // svcEnviron returns an environment in which svc uses a data folder and listens on free ports.
 func svcEnviron(data string) []string {
-	list := append(cleanEnviron(), "SVC_DATA_DIR="+data)
+	list := append(cleanEnviron(), "SVC_DATA_DIR="+data, "SVC_VERBOSE=true")
 	for _, name := range []string{"REST", "ENGINE", "CODEHOST", "METRICS", "GATEWAY", "UI"} {
 		list = append(list, "SVC_"+name+"_ADDR=127.0.0.1:0")
 	}

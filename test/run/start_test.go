@@ -42,7 +42,7 @@ func TestFirstStartCreatesDataAndLaterStartsKeepIt(t *testing.T) {
 	text := s.stop(svc)
 	require.Contains(t, text, "Migrating schema")
 	requireNoSecret(t, s, text)
-	requireFiles(t, s.data, "artifacts", "codehost", "demo.json", "dev.json", "engine", "gateway", "lock", "postgres", "release.key",
+	requireFiles(t, s.data, "artifacts", "codehost", "demo.json", "dev.json", "engine", "gateway", "lock", "log", "postgres", "release.key",
 		"releases",
 		"runner", "secrets.json")
 

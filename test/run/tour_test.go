@@ -23,25 +23,6 @@ import (
 	"svc/dev/pgserver"
 )
 
-// TestBannerCommandsWork runs the commands of svc's banner in a shell.
-func TestBannerCommandsWork(t *testing.T) {
-	t.Parallel()
-	s := newSeededInstallation(t)
-	svc := s.start().waitForOutput("/runs?status=active'\n")
-	d := s.dev()
-	text := svc.out.String()
-	for _, place := range []string{d.RestURL + "/api/v1", d.RestURL + "/api/docs", d.EngineURL, s.file("dev.json")} {
-		require.Contains(t, text, place)
-	}
-	commands := strings.Join(regexp.MustCompile(`(?m)^  (curl|token=).*$`).FindAllString(text, -1), "\n")
-	answers := runCommands(t, s.home, commands)
-	require.Len(t, answers, 3)
-	require.Contains(t, answers[0], `"email":"`+d.owner(t).Email+`"`)
-	require.Regexp(t, `^\{"total":6,.*"isYou":true`, answers[1], "the members of acme, not of the person's own workspace")
-	require.Regexp(t, `^\{"total":[1-9]\d*,.*"stageLabel"`, answers[2])
-	s.stop(svc)
-}
-
 // cached returns the part of a step that has go share the cache of the tests, so that it does not compile the
 // standard library.
 func cached(t *testing.T) string {
