@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { start } from "../product.js";
-import { checkAccessibility, phone, visitor } from "./app.js";
+import { checkAccessibility, password, phone, visitor } from "./app.js";
 import { chooseLogin, launch } from "./person.js";
 import { cuttableProxy } from "./proxy.js";
 
@@ -76,6 +76,38 @@ test("after a sign-out elsewhere a request for a part of a page leads back to th
   await context.request.post(app + "/api/auth/sign-out", { data: {} });
   // The list of workspaces is loaded by a separate request.
   await clickEnded(page, ".workspace", /\/sign-in\?to=%2Fw%2Facme%2Fruns%3Fview%3Dlist$/);
+});
+
+test("a tab that was opened as somebody else does and shows nothing as who is signed in now before it has asked", async () => {
+  const { page, context, open } = await visitor(browser, app, "ada", { ownSession: true });
+  const plain = await visitor(browser, app, "", { javaScriptEnabled: false }), tab = plain.page;
+  await plain.context.addCookies(await context.cookies());
+  await tab.goto(app + "/w/acme/settings");
+  await open("/w/acme/members");
+  const answer = await context.request.post(app + "/api/auth/sign-in/email", { data: { email: "mia@acme.example", password } }); // in another tab
+  assert.equal(answer.status(), 200);
+  await plain.context.addCookies(await context.cookies());
+  const audit = async () => (await (await context.request.get(product.restUrl + "/api/v1/workspace", { headers: { "X-Svc-Tenant": "acme" } })).json()).seq;
+  const before = await audit();
+  await page.getByLabel("Role of Max Weber", { exact: true }).selectOption("Maintainer");
+  const dialog = page.locator("#other-person[open]");
+  await dialog.getByText("You are signed in as Mia Torres").waitFor();
+  assert.match(await dialog.innerText(), /This tab was opened as Ada Lind/);
+  assert.equal(await audit(), before, "nothing was done as Mia");
+  assert.equal(await page.locator(".person .avatar").innerText(), "AL", "nothing is shown as Mia's");
+  await page.goto(app + "/w/acme/runs"); // a page that is made for Mia
+  await dialog.getByText("You are signed in as Mia Torres").waitFor();
+  await page.keyboard.press("Escape");
+  assert.ok(await dialog.isVisible());
+  await dialog.getByRole("button", { name: "Go on as Mia Torres" }).click();
+  await page.locator("#other-person:not([open])").waitFor({ state: "attached" });
+  await page.goto(app + "/w/acme/members");
+  assert.ok(await dialog.isHidden());
+  await tab.getByRole("button", { name: "Save" }).click();
+  await tab.getByText("You are signed in as Mia Torres").waitFor();
+  assert.equal(await audit(), before, "without scripts neither");
+  await tab.getByRole("link", { name: "Go on as Mia Torres" }).click();
+  await tab.waitForURL(app + "/w/acme/settings");
 });
 
 test("a page that loses its connection tells since when, and catches up afterwards", async () => {

@@ -23,7 +23,6 @@ func Routes() []page.Route {
 
 // pageData is the content of the page.
 type pageData struct {
-	Person       client.Person
 	Invitations  []client.OwnInvitation
 	Devices      []client.Device
 	SignInTooOld bool // the sign-in is too long ago to list sessions
@@ -31,14 +30,7 @@ type pageData struct {
 
 func show(v *page.Visit) (page.Page, error) {
 	var d pageData
-	err := v.Load(func(ctx context.Context) error {
-		person, ok, err := v.API.Person(ctx)
-		if err == nil && !ok {
-			err = &client.Refused{Status: http.StatusUnauthorized}
-		}
-		d.Person = person
-		return err
-	}, func(ctx context.Context) (err error) {
+	err := v.Load(func(ctx context.Context) (err error) {
 		d.Invitations, err = v.API.OwnInvitations(ctx)
 		return err
 	}, func(ctx context.Context) (err error) {

@@ -70,15 +70,18 @@ func read(name string) []byte {
 	return text
 }
 
-var commentLines = regexp.MustCompile(`(?m)^[ \t]*//.*\n`)
+var (
+	commentLines = regexp.MustCompile(`(?m)^[ \t]*//.*\n`)
+	lineEnds     = regexp.MustCompile(`(?m)^[ \t]+| // .*$`)
+)
 
-// withoutComments removes from scripts the lines that only have a comment. They would be an eighth of
-// what browsers load of ours.
+// withoutComments removes from scripts their comments and what lines are indented by. They would be a seventh of what
+// browsers load of ours. No text in a script has several lines, or a comment's beginning.
 func withoutComments(name string, text []byte) []byte {
 	if path.Ext(name) != ".js" {
 		return text
 	}
-	return commentLines.ReplaceAll(text, nil)
+	return lineEnds.ReplaceAll(commentLines.ReplaceAll(text, nil), nil)
 }
 
 func joined(folder string) []byte {

@@ -76,7 +76,7 @@ type formField struct{ name, value string }
 func (v *Visit) formFields() (list []formField) {
 	for name, values := range v.PostForm {
 		for _, value := range values {
-			if name != confirmedField && name != wordField {
+			if name != confirmedField && name != wordField && name != madeForField {
 				list = append(list, formField{name, value})
 			}
 		}

@@ -47,6 +47,9 @@ func (a *App) refuse(w http.ResponseWriter, v *Visit, err error) {
 		return
 	}
 	if r != nil && r.Code == "tenant_not_found" {
+		if v.Person.User.ID != "" || v.loadPerson() == nil {
+			p.Text += " You are signed in as " + v.Person.User.Name + "."
+		}
 		if i, ok := invitation(v); ok {
 			p.Title, p.Invitation = "You are invited to "+i.OrganizationName, &i
 			p.Text = "Accept the invitation to join as " + kit.An(kit.Words(kit.Role(i.Role))) + " and open this page."

@@ -118,7 +118,12 @@ func (a *App) handler(route Route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v := &Visit{Request: r, API: a.Service.NewSession(r, r.PathValue("workspace")), Now: a.Now(), PublicAPI: a.API, route: route}
 		if err := a.loadWorkspace(v, route); err != nil {
-			a.refuse(w, v, err)
+			if !a.refuseOthers(w, v) {
+				a.refuse(w, v, err)
+			}
+			return
+		}
+		if a.refuseOthers(w, v) {
 			return
 		}
 		if route.Send != nil {
@@ -190,7 +195,7 @@ func (t *startTracker) Unwrap() http.ResponseWriter { return t.ResponseWriter }
 // refreshes a part of it. The part must show that event.
 const positionHeader = "X-Svc-Min-Position"
 
-// loadWorkspace reads the workspace of the path and the person's role in it. It runs before
+// loadWorkspace reads the workspace of the path and the person's role in it, or who is signed in. It runs before
 // all other reads, so that these are at least as new as the sequence number from which the
 // page follows live updates.
 func (a *App) loadWorkspace(v *Visit, route Route) (err error) {
@@ -201,12 +206,15 @@ func (a *App) loadWorkspace(v *Visit, route Route) (err error) {
 		return &client.Refused{Status: http.StatusUnauthorized}
 	}
 	if v.Slug() == "" {
-		return nil
+		return v.loadPerson()
 	}
 	if seq, err := strconv.ParseInt(v.Header.Get(positionHeader), 10, 64); err == nil {
 		v.API.RequirePosition(seq)
 	}
 	v.Workspace, err = client.Decode[client.Workspace](v.API.GetWorkspace(v.Context(), nil))
+	if you := v.Workspace.You; err == nil {
+		v.Person.User.ID, v.Person.User.Name, v.Person.User.Email = you.UserId, you.Name, you.Email
+	}
 	return err
 }
 
@@ -227,7 +235,7 @@ func (a *App) runPost(w http.ResponseWriter, v *Visit, route Route) (done bool) 
 		a.refuse(w, v, formError(err))
 		return true
 	}
-	if a.ask(w, v, route) {
+	if a.refuseOthers(w, v) || a.ask(w, v, route) {
 		return true
 	}
 	notice, err := route.Do(v)

@@ -23,6 +23,7 @@ type Visit struct {
 	*http.Request
 	API       *client.Session
 	Workspace client.Workspace // the workspace of the path, with the person's role; zero if the path names none
+	Person    client.Person    // who is signed in; zero for a public route, and without the session in a workspace
 	Now       time.Time        // when the request arrived; in templates, when the page is rendered
 	PublicAPI string           // public address of the REST service, such as "https://api.example"; "" if unknown
 	Result    any              // what Do leaves for Show, such as a refused form

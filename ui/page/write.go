@@ -48,7 +48,7 @@ func (a *App) write(w http.ResponseWriter, v *Visit, p Page) {
 	default:
 		status = http.StatusOK
 	}
-	writeBody(w, v, status, text.Bytes())
+	writeBody(w, v, status, withPerson(text.Bytes(), v.Person.User.ID))
 }
 
 const (

@@ -49,8 +49,21 @@ document.addEventListener("htmx:before:swap", (e) => {
   const { status = 200, headers } = e.detail.ctx.response ?? {};
   if (status < 400 || status === 409) return;
   e.preventDefault();
+  const name = headers.get("X-Signed-In");
+  if (name) return askToGoOn(person, JSON.parse(name));
   if (!headers.has("X-Notice")) toast(`Refused with status ${status}. Try again, or reload the page.`, true);
 });
+// A browser has one session for all its tabs. A tab asks whether to go on once somebody else than it was opened for is
+// signed in: when the app refuses a request of its page, or the next page is somebody else's. It forgets whom it was
+// opened for on the sign-in page, whose data-person is empty. Others have an id of 36 characters, a space and a name.
+function askToGoOn(openedFor, signedIn) {
+  for (const el of $$("#other-person bdi")) el.textContent = el.className ? openedFor.slice(37) : signedIn;
+  openDialog($("#other-person"));
+}
+const { person } = body.dataset, openedFor = sessionStorage.person;
+if (person && openedFor && openedFor.slice(0, 36) !== person.slice(0, 36)) askToGoOn(openedFor, person.slice(37));
+else if (person !== undefined) sessionStorage.person = person;
+
 // restoreControl resets a filter after a failed request, so that it shows what the list shows.
 function restoreControl({ detail: { ctx } }) {
   const el = ctx?.sourceElement;
@@ -194,7 +207,7 @@ document.addEventListener("click", async (e) => {
   }
   else if (el.dataset.close !== undefined) { const dialog = el.closest("dialog"); if (dialog) { e.preventDefault(); dialog.close(); } }
   else if (el.dataset.retry !== undefined) { port?.postMessage({ retry: true }); refresh(); }
-  else if (el.dataset.reload !== undefined) location.reload();
+  else if (el.dataset.reload !== undefined) { delete sessionStorage.person; location.reload(); }
   else if (el.dataset.href && !e.target.closest("a,button,input,select,label,summary")) navigate(el.dataset.href);
 });
 
@@ -259,6 +272,7 @@ enhance();
 let port, stateSince = now(), position = 0;
 document.addEventListener("htmx:config:request", ({ detail: { ctx } }) => {
   if (position) ctx.request.headers["X-Svc-Min-Position"] = String(position);
+  if (person) ctx.request.headers["X-Svc-Made-For"] = person.slice(0, 36);
   if (ctx.sourceElement.dataset.here !== undefined && ctx.request.action === location.pathname) ctx.request.action += ctx.search = location.search;
   // A switch sends the value that it shows.
   if (ctx.sourceElement.dataset.sends) ctx.request.body.set(ctx.sourceElement.dataset.sends, String(ctx.sourceElement.checked));
