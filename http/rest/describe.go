@@ -17,7 +17,9 @@ func (s *Server) describe(o *huma.OpenAPI) {
 		"those with a limit of their own and those that remove or end something: 429 `rate_limited` with `Retry-After`. Later versions may add " +
 		"fields to answers, values to the enums of answers, and error codes: a client has to accept those that it does not know."
 	o.Info.Contact = &huma.Contact{Name: "The operators of this service", URL: s.Origin}
-	o.Info.License = &huma.License{Name: "Proprietary", URL: s.Origin + docsPath}
+	o.Info.License = &huma.License{ // of the file LICENSE
+		Name: "Workspace Service Evaluation License", Identifier: "LicenseRef-Workspace-Service-Evaluation",
+	}
 	o.Servers = []*huma.Server{{URL: "/"}} // relative: the service does not know every address that it is reached at
 	cookie := "better-auth.session_token"
 	if strings.HasPrefix(s.Origin, "https:") {

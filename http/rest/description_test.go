@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -118,6 +119,20 @@ func TestDescriptionHasLimitsOfRequests(t *testing.T) {
 }
 
 // Examples must not contradict themselves or each other.
+// The file LICENSE, the README and the description name one license.
+func TestLicenseIsThatOfTheRepository(t *testing.T) {
+	read := func(name string) string {
+		t.Helper()
+		text, err := os.ReadFile("../../" + name)
+		require.NoError(t, err)
+		return string(text)
+	}
+	named := described(t).Get("info.license")
+	require.True(t, strings.HasPrefix(read("LICENSE"), named.Get("name").String()+
+		"\nSPDX-License-Identifier: "+named.Get("identifier").String()+"\n\nCopyright "), named.Raw)
+	require.Contains(t, read("README.md"), "["+named.Get("name").String()+"](LICENSE)")
+}
+
 func TestExamplesAreConsistent(t *testing.T) {
 	doc := described(t)
 	answer := func(operation, status string) gjson.Result {
