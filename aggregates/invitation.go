@@ -221,6 +221,8 @@ func (w *Workspace) answerable(by Invitee, id events.ID) (invitation, error) {
 func (w *Workspace) pending(id events.ID) (invitation, error) {
 	i, ok := w.invitations[id]
 	switch {
+	case w.Deleted():
+		return i, ErrNoInvitation
 	case ok:
 		return i, nil
 	case slices.Contains(w.closed, id):

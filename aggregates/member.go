@@ -45,8 +45,11 @@ func (w *Workspace) dropMember(id events.ID) {
 	delete(w.members, id)
 }
 
-// Role returns the role of a user, "" if they are not a member.
+// Role returns the role of a user, "" if they are not a member or the workspace was deleted.
 func (w *Workspace) Role(user events.ID) events.Role {
+	if w.Deleted() {
+		return ""
+	}
 	return w.members[w.byUser[user]].role
 }
 
@@ -68,7 +71,7 @@ func RoleRequired(right events.Right) *fault.Fault {
 
 // Join adds a member.
 func (w *Workspace) Join(e events.MemberJoined) ([]events.Event, error) {
-	if !w.created {
+	if !w.created || w.Deleted() {
 		return nil, fault.ErrTenantNotFound
 	}
 	if _, ok := w.byUser[e.User]; ok {
@@ -131,7 +134,7 @@ func (w *Workspace) mayGive(by events.ID, m member, to events.Role) error {
 // the caller has to know that something changed.
 func (w *Workspace) RefreshMember(user events.ID, name, email string) ([]events.Event, error) {
 	id, ok := w.byUser[user]
-	if !ok {
+	if !ok || w.Deleted() {
 		return nil, nil // has left meanwhile
 	}
 	return oneEvent(events.MemberProfileChanged{Member: id, User: user, Email: email, Name: name})
@@ -141,7 +144,7 @@ func (w *Workspace) RefreshMember(user events.ID, name, email string) ([]events.
 // the member sent are revoked.
 func (w *Workspace) Remove(by, id events.ID, at time.Time) ([]events.Event, error) {
 	m, ok := w.members[id]
-	leaves := ok && m.user == by
+	leaves := ok && m.user == by && !w.Deleted()
 	if !leaves {
 		if err := w.Allow(by, events.ManageMembers); err != nil {
 			return nil, err

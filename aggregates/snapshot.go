@@ -29,10 +29,13 @@ type workspaceSnapshot struct {
 	Created     bool                             `json:"created"`
 	Name        string                           `json:"name"`
 	Slug        string                           `json:"slug"`
+	Creator     events.ID                        `json:"creator"`
 	Members     []memberSnapshot                 `json:"members"`
 	Invitations map[events.ID]invitationSnapshot `json:"invitations"`
 	Invited     map[string]events.ID             `json:"invited"`
 	Closed      []events.ID                      `json:"closed"`
+	PurgeAt     time.Time                        `json:"purgeAt,omitzero"`
+	Purging     bool                             `json:"purging,omitzero"`
 }
 
 // A memberSnapshot is encoded as one string: there may be 100,000, and objects take several
@@ -79,14 +82,15 @@ type invitationSnapshot struct {
 	Sender  events.ID   `json:"sender"`
 }
 
-// Form returns 4. In form 1 an invitation had no sender; in form 2 members were objects; in
-// form 3 closed was an object with the ids of all closed invitations.
-func (w *Workspace) Form() int { return 4 }
+// Form returns 5. In form 1 an invitation had no sender; in form 2 members were objects; in
+// form 3 closed was an object with the ids of all closed invitations; in form 4 there was no creator.
+func (w *Workspace) Form() int { return 5 }
 
 // Snapshot returns the state. If the stream is not a workspace's, that is the zero state.
 func (w *Workspace) Snapshot() ([]byte, error) {
 	s := workspaceSnapshot{
-		Created: w.created, Name: w.name, Slug: w.slug, Invited: w.invited, Closed: w.closed,
+		Created: w.created, Name: w.name, Slug: w.slug, Creator: w.creator, Invited: w.invited, Closed: w.closed,
+		PurgeAt: w.purgeAt, Purging: w.purging,
 		Members: make([]memberSnapshot, 0, len(w.members)), Invitations: map[events.ID]invitationSnapshot{},
 	}
 	for id, m := range w.members {
@@ -108,7 +112,8 @@ func (w *Workspace) Restore(snapshot []byte) error {
 	if !s.Created {
 		return nil
 	}
-	w.Apply(events.WorkspaceCreated{Name: s.Name, Slug: s.Slug}, events.Actor{})
+	w.Apply(events.WorkspaceCreated{Name: s.Name, Slug: s.Slug}, events.Actor{ID: s.Creator})
+	w.purgeAt, w.purging = s.PurgeAt, s.Purging
 	w.members, w.byUser = make(map[events.ID]member, len(s.Members)), make(map[events.ID]events.ID, len(s.Members))
 	for _, m := range s.Members {
 		w.putMember(m.ID, member{m.User, m.Email, m.Role, m.ApproveLoops})

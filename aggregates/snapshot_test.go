@@ -35,6 +35,7 @@ func story() []events.Event {
 		events.MemberLeft{Member: id(3), User: id(14), Email: "flo@acme.example"},
 		events.MemberJoined{Member: id(4), User: id(14), Email: "flo@acme.example", Role: events.Viewer},
 		events.MemberRemoved{Member: id(1), User: id(11), Email: "ann@acme.example"},
+		events.WorkspaceDeleted{Name: "Acme & Co", Slug: "acme-co", PurgeAt: at.Add(events.RestorableFor)},
 	}
 }
 
@@ -94,9 +95,9 @@ func TestSnapshotForm(t *testing.T) {
 	}
 	text, err := w.Snapshot()
 	require.NoError(t, err)
-	want, err := os.ReadFile(filepath.Join("testdata", "workspace.4.json"))
+	want, err := os.ReadFile(filepath.Join("testdata", "workspace.5.json"))
 	require.NoError(t, err)
-	require.Equal(t, 4, w.Form())
+	require.Equal(t, 5, w.Form())
 	require.JSONEq(t, string(want), string(text), string(text))
 }
 

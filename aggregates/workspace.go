@@ -1,6 +1,9 @@
 package aggregates
 
 import (
+	"fmt"
+	"time"
+
 	"svc/events"
 	"svc/fault"
 	"svc/input"
@@ -9,6 +12,7 @@ import (
 // The reasons for which a command about a workspace is refused.
 var (
 	ErrSlugTaken     = fault.New(fault.Conflict, "slug_taken", "Another workspace has this slug.")
+	ErrPersonal      = fault.New(fault.Conflict, "workspace_personal", "A person's own workspace cannot be deleted: it holds their account.")
 	ErrOwnerRequired = fault.New(fault.Denied, "owner_required", "Only an owner can make someone an owner.")
 )
 
@@ -17,6 +21,7 @@ type Workspace struct {
 	created bool
 	name    string
 	slug    string
+	creator events.ID
 	members map[events.ID]member
 	byUser  map[events.ID]events.ID // the member id of each user
 	owners  int
@@ -25,6 +30,9 @@ type Workspace struct {
 	invited         map[string]events.ID     // the pending invitation of each address
 	pendingBySender map[events.ID]expiries   // pending ones, by their last sender
 	closed          []events.ID              // the last maxClosed that were answered or revoked, in that order
+
+	purgeAt time.Time // when it is purged, if it was deleted; zero otherwise
+	purging bool      // that has begun
 }
 
 // Apply adds one event and who caused it. Events before WorkspaceCreated are ignored,
@@ -35,12 +43,18 @@ func (w *Workspace) Apply(e events.Event, by events.Actor) {
 	}
 	switch e := e.(type) {
 	case events.WorkspaceCreated:
-		w.created, w.name, w.slug = true, e.Name, e.Slug
+		w.created, w.name, w.slug, w.creator = true, e.Name, e.Slug, by.ID
 		w.members, w.byUser = map[events.ID]member{}, map[events.ID]events.ID{}
 		w.invitations, w.invited, w.closed = map[events.ID]invitation{}, map[string]events.ID{}, nil
 		w.pendingBySender = map[events.ID]expiries{}
 	case events.WorkspaceRenamed:
 		w.name, w.slug = e.Name, e.Slug
+	case events.WorkspaceDeleted:
+		w.purgeAt = e.PurgeAt
+	case events.WorkspaceRestored:
+		w.purgeAt = time.Time{}
+	case events.WorkspacePurgeBegan:
+		w.purging = true
 	case events.MemberJoined:
 		w.putMember(e.Member, member{user: e.User, email: e.Email, role: e.Role})
 	case events.MemberRoleChanged:
@@ -105,4 +119,47 @@ func (w *Workspace) Rename(by events.ID, name, slug *string) ([]events.Event, er
 		return nil, nil
 	}
 	return oneEvent(e)
+}
+
+// Deleted reports whether the workspace was deleted and not restored. Nobody has a role in it.
+func (w *Workspace) Deleted() bool { return !w.purgeAt.IsZero() }
+
+// Creator returns who created the workspace.
+func (w *Workspace) Creator() events.ID { return w.creator }
+
+// Delete deletes the workspace, whose name has to be given. Only an Owner may.
+func (w *Workspace) Delete(by events.ID, name string, at time.Time) ([]events.Event, error) {
+	if err := w.Allow(by, events.DeleteWorkspace); err != nil {
+		return nil, err
+	}
+	if name != w.name {
+		return nil, fault.Field("name", "must be the workspace's name")
+	}
+	return oneEvent(events.WorkspaceDeleted{Name: w.name, Slug: w.slug, PurgeAt: at.UTC().Add(events.RestorableFor)})
+}
+
+// Undelete restores the workspace while there is time. Only an Owner of it may. It returns no event if the
+// workspace was not deleted.
+func (w *Workspace) Undelete(by events.ID, at time.Time) ([]events.Event, error) {
+	role := w.members[w.byUser[by]].role
+	switch {
+	case role == "", w.purging, w.Deleted() && !at.Before(w.purgeAt):
+		return nil, fault.ErrTenantNotFound
+	case !role.May(events.DeleteWorkspace):
+		return nil, RoleRequired(events.DeleteWorkspace)
+	case !w.Deleted():
+		return nil, nil
+	}
+	return oneEvent(events.WorkspaceRestored{Name: w.name, Slug: w.slug})
+}
+
+// Purge ends the time in which the workspace can be restored. It returns no event if that was done before.
+func (w *Workspace) Purge(at time.Time) ([]events.Event, error) {
+	switch {
+	case !w.Deleted() || at.Before(w.purgeAt):
+		return nil, fmt.Errorf("purge workspace %s: its log does not say that it is due", w.slug)
+	case w.purging:
+		return nil, nil
+	}
+	return oneEvent(events.WorkspacePurgeBegan{Slug: w.slug})
 }

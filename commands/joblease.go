@@ -22,7 +22,7 @@ type LeaseJob struct {
 }
 
 // SubmitterNotAllowed is the reason for cancelling a waiting job whose submitter has left the
-// workspace, lost the right to run jobs, or is a service account that was revoked.
+// workspace, lost the right to run jobs, or is a service account that was revoked, or whose workspace was deleted.
 const SubmitterNotAllowed = "submitter_not_allowed"
 
 // LeaseJob refuses a job that another runner has, and a runner that takes no jobs, as of
@@ -76,7 +76,7 @@ func (w *work) dropJob(ctx context.Context, id events.ID) error {
 }
 
 // submitterMayRun reports whether the submitter of a job may still run jobs. What the service
-// itself submitted it may always run.
+// itself submitted it may run until the workspace is deleted.
 func (w *work) submitterMayRun(ctx context.Context, job events.ID) (may bool, err error) {
 	var by events.Actor
 	err = inspect(ctx, w, job, func(j *aggregates.Job) error {
@@ -86,19 +86,15 @@ func (w *work) submitterMayRun(ctx context.Context, job events.ID) (may bool, er
 	if err != nil {
 		return false, err
 	}
-	switch by.Type {
-	case events.ByUser:
-		err = inspect(ctx, w, w.meta.Workspace, func(ws *aggregates.Workspace) error {
-			may = ws.Allow(by.ID, events.RunJobs) == nil
-			return nil
-		})
-	case events.ByService:
+	err = inspect(ctx, w, w.meta.Workspace, func(ws *aggregates.Workspace) error {
+		may = !ws.Deleted() && (by.Type != events.ByUser || ws.Allow(by.ID, events.RunJobs) == nil)
+		return nil
+	})
+	if err == nil && may && by.Type == events.ByService {
 		err = inspect(ctx, w, by.ID, func(a *aggregates.ServiceAccount) error {
 			may = a.May(events.SubmitJobs)
 			return nil
 		})
-	default:
-		may = true
 	}
 	return may, err
 }

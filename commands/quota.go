@@ -107,6 +107,7 @@ var personalLimits = map[reflect.Type]*personal{
 	reflect.TypeFor[PauseRepo]():            ending,
 	reflect.TypeFor[DisconnectRepo]():       ending,
 	reflect.TypeFor[EndSessions]():          ending,
+	reflect.TypeFor[DeleteWorkspace]():      ending,
 	reflect.TypeFor[SubmitJob]():            byVolume,
 	reflect.TypeFor[RegisterUser]():         signUp,
 }

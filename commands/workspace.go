@@ -2,6 +2,7 @@ package commands
 
 import (
 	"context"
+	"fmt"
 
 	"svc/aggregates"
 	"svc/events"
@@ -53,4 +54,103 @@ func (h *Handler) RenameWorkspace(ctx context.Context, c RenameWorkspace) (Resul
 			}
 			return list, err
 		}))
+}
+
+// DeleteWorkspace deletes a workspace, whose name has to be given.
+type DeleteWorkspace struct {
+	Meta `json:"-"`
+	Name string `json:"name"`
+}
+
+func (c DeleteWorkspace) denial() events.CommandDenied {
+	return denialOf(events.WorkspaceDeleted{}, c.Workspace)
+}
+
+// DeleteWorkspace refuses everybody but Owners, another name, and a person's own workspace, in whose log the person is.
+func (h *Handler) DeleteWorkspace(ctx context.Context, c DeleteWorkspace) (Result, error) {
+	return h.execute(ctx, c.Meta, c, onStream(c.Workspace,
+		func(ctx context.Context, w *work, ws *aggregates.Workspace) ([]events.Event, error) {
+			list, err := ws.Delete(c.Actor.ID, c.Name, w.now)
+			if err != nil {
+				return nil, err
+			}
+			err = inspect(ctx, w, ws.Creator(), func(u *aggregates.User) error {
+				if len(u.Emails()) > 0 {
+					return aggregates.ErrPersonal
+				}
+				return nil
+			})
+			return list, err
+		}))
+}
+
+// RestoreWorkspace restores a workspace that was deleted.
+type RestoreWorkspace struct {
+	Meta `json:"-"`
+}
+
+func (c RestoreWorkspace) denial() events.CommandDenied {
+	return denialOf(events.WorkspaceRestored{}, c.Workspace)
+}
+
+// RestoreWorkspace refuses everybody but Owners, and workspaces whose time is over. It does nothing if the workspace was not deleted.
+func (h *Handler) RestoreWorkspace(ctx context.Context, c RestoreWorkspace) (Result, error) {
+	return h.execute(ctx, c.Meta, c, onStream(c.Workspace,
+		func(_ context.Context, w *work, ws *aggregates.Workspace) ([]events.Event, error) {
+			return ws.Undelete(c.Actor.ID, w.now)
+		}))
+}
+
+// PurgeWorkspace ends the time in which a deleted workspace can be restored.
+type PurgeWorkspace struct{ Meta }
+
+// PurgeWorkspace refuses a workspace that can still be restored.
+func (h *Handler) PurgeWorkspace(ctx context.Context, c PurgeWorkspace) (Result, error) {
+	return h.execute(ctx, c.Meta, c, onStream(c.Workspace,
+		func(_ context.Context, w *work, ws *aggregates.Workspace) ([]events.Event, error) {
+			return ws.Purge(w.now)
+		}))
+}
+
+// WorkspaceDeleted is the reason for ending what goes on in a deleted workspace.
+const WorkspaceDeleted = "workspace_deleted"
+
+// isDeleted reports whether the command's workspace was deleted.
+func (w *work) isDeleted(ctx context.Context) (deleted bool, err error) {
+	err = inspect(ctx, w, w.meta.Workspace, func(ws *aggregates.Workspace) error {
+		deleted = ws.Deleted()
+		return nil
+	})
+	return deleted, err
+}
+
+// IsDeleted reports whether a workspace was deleted, as the log says.
+func (h *Handler) IsDeleted(ctx context.Context, workspace events.ID) (deleted bool, err error) {
+	err = read(ctx, h, workspace, workspace, func(ws *aggregates.Workspace) { deleted = ws.Deleted() })
+	if err != nil {
+		return false, fmt.Errorf("look up workspace %s: %w", workspace, err)
+	}
+	return deleted, nil
+}
+
+// StopRun stops a run of a deleted workspace.
+type StopRun struct {
+	Meta
+	Run events.ID
+}
+
+// StopRun does nothing if the workspace was not deleted, or the run has ended.
+func (h *Handler) StopRun(ctx context.Context, c StopRun) (Result, error) {
+	return h.execute(ctx, c.Meta, c, func(ctx context.Context, w *work) error {
+		deleted, err := w.isDeleted(ctx)
+		if err != nil || !deleted {
+			return err
+		}
+		return onRun(c.Run, func(_ context.Context, _ *work, run *aggregates.Run) ([]events.Event, error) {
+			if run.Over() {
+				return nil, nil
+			}
+			return run.Cancel(WorkspaceDeleted)
+		})(ctx, w)
+	})
 }

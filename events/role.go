@@ -60,6 +60,7 @@ const (
 	ReadAudit             // page through the audit log
 	ExportAudit           // export, replay and verify it, and see a past state
 	ChangeWorkspace       // its name and slug
+	DeleteWorkspace       // and restore it
 	RunJobs               // submit and cancel build-farm jobs
 	ManageRunners         // enroll, drain, resume and revoke build machines
 	ManageFarmSecrets     // the secrets that jobs of the farm receive
@@ -82,6 +83,7 @@ var rights = [endOfRights][]Role{
 	ReadAudit:             {Owner, Maintainer},
 	ExportAudit:           {Owner},
 	ChangeWorkspace:       {Owner},
+	DeleteWorkspace:       {Owner},
 	RunJobs:               {Owner, Maintainer},
 	ManageRunners:         {Owner, Maintainer},
 	ManageFarmSecrets:     {Owner, Maintainer},

@@ -61,6 +61,7 @@ func TestRights(t *testing.T) {
 		{"[audit:] Owner and Maintainer read", events.ReadAudit, []events.Role{owner, maintainer}},
 		{"[audit:] Owner exports, replays, verifies", events.ExportAudit, []events.Role{owner}},
 		{"PATCH /workspace {name?, slug?} (PATCH: Owner)", events.ChangeWorkspace, []events.Role{owner}},
+		{"An Owner deletes a workspace [...] any Owner of it restores it", events.DeleteWorkspace, []events.Role{owner}},
 		{"POST /farm/jobs submits and cancels (person: Owner, Maintainer)", events.RunJobs, []events.Role{owner, maintainer}},
 		{"[farm:] mint (person, Owner/Maintainer), drain, resume, revoke", events.ManageRunners, []events.Role{owner, maintainer}},
 		{"[farm:] secrets of jobs (Owner, Maintainer)", events.ManageFarmSecrets, []events.Role{owner, maintainer}},

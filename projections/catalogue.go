@@ -19,7 +19,7 @@ import (
 // or uniqueness read are inline.
 func All() []fold.View {
 	return []fold.View{
-		users, accounts, workspaces, members, memberCounts, memberWords, invitations, serviceAccounts, serviceTokens,
+		users, accounts, workspaces, deletedWorkspaces, members, memberCounts, memberWords, invitations, serviceAccounts, serviceTokens,
 		runs, runCounts, decisions, outcomes, audit,
 		authorities, enrollments, enrollmentCounts, runners, runnerCounts,
 		jobs, jobSpecs, jobArtifacts, jobCounts, farmSecrets, repos,

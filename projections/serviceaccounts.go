@@ -119,7 +119,7 @@ const (
 type ServiceToken struct {
 	Fingerprint events.Fingerprint
 	Workspace   events.ID
-	Slug        string // of the workspace
+	Slug        string // of the workspace; "" if that was deleted
 	Account     events.ID
 	Name        string // of the account, without the prefix "service:"
 	Scopes      []events.Scope
@@ -131,8 +131,8 @@ type ServiceToken struct {
 func (v ServiceAccounts) Tokens(ctx context.Context, list []events.Fingerprint) (map[events.Fingerprint]ServiceToken, error) {
 	rows, _ := v.DB.Query(ctx, `
 		select r.* from unnest((select $1::bytea[])) as k (fingerprint) cross join lateral (
-			select t.fingerprint, t.workspace_id, w.slug, t.account_id, t.name, t.scopes, t.tail, t.status
-			from service_tokens t join workspaces w on w.workspace_id = t.workspace_id
+			select t.fingerprint, t.workspace_id, coalesce(w.slug, ''), t.account_id, t.name, t.scopes, t.tail, t.status
+			from service_tokens t left join workspaces w on w.workspace_id = t.workspace_id
 			where t.fingerprint = k.fingerprint offset 0) r`, list)
 	return byKey(rows, func(t ServiceToken) events.Fingerprint { return t.Fingerprint }, "service tokens")
 }

@@ -29,15 +29,20 @@ var workspaces = &fold.Table[events.ID, Workspace]{
 	Kinds: []string{"workspace"},
 	Keys: func(r events.Record) []events.ID {
 		switch r.Event.(type) {
-		case events.WorkspaceCreated, events.WorkspaceRenamed:
+		case events.WorkspaceCreated, events.WorkspaceRenamed, events.WorkspaceDeleted, events.WorkspaceRestored:
 			return []events.ID{r.Workspace}
 		}
 		return nil
 	},
+	// A deleted workspace has no row, so that nobody is a member of it and its tokens belong nowhere.
 	Apply: func(id events.ID, w *Workspace, r events.Record) *Workspace {
 		switch e := r.Event.(type) {
 		case events.WorkspaceCreated:
 			return &Workspace{ID: id, Name: e.Name, Slug: e.Slug, CreatedAt: r.At}
+		case events.WorkspaceDeleted:
+			return nil
+		case events.WorkspaceRestored:
+			return &Workspace{ID: id, Name: e.Name, Slug: e.Slug, CreatedAt: id.Time()}
 		case events.WorkspaceRenamed:
 			after := *w
 			after.Name, after.Slug = e.Name, e.Slug
