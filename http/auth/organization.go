@@ -205,6 +205,31 @@ func (s *Server) listOrganizations(r *request) (any, error) {
 	return list, nil
 }
 
+// A deletedOrganization can be restored by its Owners until PurgeAt.
+type deletedOrganization struct {
+	ID        string            `json:"id"`
+	Name      string            `json:"name"`
+	Slug      string            `json:"slug"`
+	DeletedAt openapi.Timestamp `json:"deletedAt"`
+	DeletedBy string            `json:"deletedBy"`
+	PurgeAt   openapi.Timestamp `json:"purgeAt"`
+}
+
+// listDeletedOrganizations lists the deleted workspaces that the caller can restore. Better Auth has no such route.
+func (s *Server) listDeletedOrganizations(r *request) (any, error) {
+	found, err := s.Workspaces.Restorable(r.Context(), r.session.User, maxOfPerson)
+	if err != nil {
+		return nil, err
+	}
+	list := []deletedOrganization{}
+	for _, w := range found {
+		list = append(list, deletedOrganization{
+			w.ID.String(), w.Name, w.Slug, openapi.FormatTime(w.DeletedAt), w.DeletedBy, openapi.FormatTime(w.PurgeAt),
+		})
+	}
+	return list, nil
+}
+
 // setActive sets the session's active workspace, which requests use unless they name another.
 func (s *Server) setActive(r *request) (any, error) {
 	in, err := readBody[struct {
@@ -349,5 +374,5 @@ func (s *Server) updateOrganization(r *request) (any, error) {
 	}{o, map[string]any{}}, err
 }
 
-// deleteOrganization always fails: workspaces and their logs are never deleted.
+// deleteOrganization always fails: a deletion names the workspace, which requests to this route do not.
 func (s *Server) deleteOrganization(*request) (any, error) { return nil, errDeletionDisabled }

@@ -26,6 +26,7 @@ var errPrincipalRefused = fault.New(fault.Denied, "service_principal_refused",
 type caller struct {
 	workspace events.ID
 	slug      string
+	deleted   bool // the workspace is a deleted one
 	person    *person
 	token     *projections.ServiceToken
 	envelope  events.Envelope
@@ -167,13 +168,13 @@ func (s *Server) authenticateToken(r *http.Request, header []string) (*caller, e
 // or, if it is empty, the session's active one. A token has only its own workspace.
 func (s *Server) enterWorkspace(ctx context.Context, c *caller, tenant string) error {
 	if c.token != nil {
-		if tenant != "" && !namesWorkspace(tenant, c.workspace, c.slug) {
+		if c.slug == "" || tenant != "" && !namesWorkspace(tenant, c.workspace, c.slug) {
 			return fault.ErrTenantNotFound
 		}
 		s.LastSeen.ServiceAccount(c.workspace, c.token.Account, s.Now())
 		return nil
 	}
-	m, ok, err := s.membership(ctx, c.person, tenant)
+	m, ok, err := s.membership(ctx, c, tenant)
 	switch {
 	case err != nil:
 		return err
@@ -189,15 +190,24 @@ func (s *Server) enterWorkspace(ctx context.Context, c *caller, tenant string) e
 
 // membership returns the person's membership in the workspace that tenant names. That in the active
 // workspace was read with the session.
-func (s *Server) membership(ctx context.Context, p *person, tenant string) (m projections.Membership, ok bool, err error) {
-	if p.current != nil && (tenant == "" || namesWorkspace(tenant, p.current.Workspace, p.current.WorkspaceSlug)) {
+func (s *Server) membership(ctx context.Context, c *caller, tenant string) (m projections.Membership, ok bool, err error) {
+	p := c.person
+	if !c.deleted && p.current != nil && (tenant == "" || namesWorkspace(tenant, p.current.Workspace, p.current.WorkspaceSlug)) {
 		return *p.current, true, nil
 	}
 	id, err := s.tenantID(ctx, p, tenant)
 	if err != nil {
 		return m, false, err
 	}
-	return s.memberships.Find(ctx, projections.Ref{Workspace: id, ID: p.user}, s.Primary.Members.Memberships)
+	return s.membershipIn(ctx, c, id)
+}
+
+// membershipIn returns the caller's membership in a workspace.
+func (s *Server) membershipIn(ctx context.Context, c *caller, workspace events.ID) (m projections.Membership, ok bool, err error) {
+	if c.deleted {
+		return s.Primary.Workspaces.DeletedMembership(ctx, workspace, c.person.user)
+	}
+	return s.memberships.Find(ctx, projections.Ref{Workspace: workspace, ID: c.person.user}, s.Primary.Members.Memberships)
 }
 
 // tenantID returns the id of the workspace that name names, by id or slug. The workspace may not

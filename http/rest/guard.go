@@ -25,6 +25,7 @@ type guard struct {
 	members bool         // whether every member is admitted
 	right   events.Right // required of a person otherwise
 	own     bool         // whether the path names a member, and members without the right are admitted to their own
+	deleted bool         // whether the workspace has to be a deleted one
 }
 
 // Guards that require no right of people. mayDo returns one that does.
@@ -114,6 +115,7 @@ func (s *Server) admitCaller(w http.ResponseWriter, r *http.Request, row route) 
 	case c.token != nil && row.guard.scope == "":
 		return nil, s.deny(w, r, row, c, errPrincipalRefused)
 	}
+	c.deleted = row.guard.deleted
 	if err := s.enterWorkspace(r.Context(), c, r.Header.Get("X-Svc-Tenant")); err != nil {
 		return nil, err
 	}

@@ -74,6 +74,8 @@ func (s *Server) recheck(ctx context.Context, c *caller) error {
 			return err
 		case !ok || t.Status != projections.TokenCurrent:
 			return aggregates.ErrTokenInvalid
+		case t.Slug == "": // the workspace was deleted
+			return fault.ErrTenantNotFound
 		case !slices.Equal(t.Scopes, c.token.Scopes):
 			return errRightsChanged
 		}
@@ -85,7 +87,7 @@ func (s *Server) recheck(ctx context.Context, c *caller) error {
 	case !ok:
 		return fault.ErrUnauthenticated
 	}
-	m, ok, err := s.memberships.Find(ctx, projections.Ref{Workspace: c.workspace, ID: c.person.user}, s.Primary.Members.Memberships)
+	m, ok, err := s.membershipIn(ctx, c, c.workspace)
 	switch {
 	case err != nil:
 		return err

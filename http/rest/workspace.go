@@ -31,6 +31,23 @@ func (s *Server) workspaceRoutes() section {
 			requestExample: object{"name": acme.Name, "slug": acme.Slug},
 			answerExample:  acme,
 		}),
+		command((*workspaceDeletion).toCommand, s.deleteWorkspace, route{
+			method: "POST", path: "/workspace/delete", guard: mayDo(events.DeleteWorkspace),
+			id: "deleteWorkspace", summary: "Delete the workspace",
+			text: "Deletes the workspace, whose name has to be given. From then on it is not found: 404 `tenant_not_found` for its members " +
+				"and its tokens; its streams end, its runners are disconnected, and its runs and jobs are cancelled. An Owner can restore it " +
+				"until `purgeAt`, 30 days later. Then everything in it is erased, and others can have its slug. A person's own workspace " +
+				"cannot be deleted.",
+			refuses:        []*fault.Fault{aggregates.ErrPersonal},
+			requestExample: object{"name": acme.Name}, answerExample: deletedWorkspace{acme.ID, openapi.FormatTime(exampleAt(0))},
+		}),
+		command((*noInput).restoreWorkspace, s.restoreWorkspace, route{
+			method: "POST", path: "/workspace/restore", guard: guard{right: events.DeleteWorkspace, deleted: true},
+			id: "restoreWorkspace", summary: "Restore a deleted workspace",
+			text: "Restores the deleted workspace that `X-Svc-Tenant` names. Its members, roles, tokens and runners are as they were. Runs and jobs " +
+				"that the deletion cancelled stay cancelled.",
+			answerExample: acme,
+		}),
 	}}
 }
 
@@ -115,7 +132,7 @@ type workspaceChange struct {
 	}
 }
 
-type renameAnswer struct {
+type workspaceChanged struct {
 	Position
 	Body workspace
 }
@@ -124,7 +141,7 @@ func (in *workspaceChange) toCommand(c *caller, _ events.ID) (commands.RenameWor
 	return commands.RenameWorkspace{Meta: c.meta(), Name: in.Body.Name, Slug: (*string)(in.Body.Slug)}, nil
 }
 
-func (s *Server) renameWorkspace(ctx context.Context, _ *workspaceChange, rename commands.RenameWorkspace) (*renameAnswer, error) {
+func (s *Server) renameWorkspace(ctx context.Context, _ *workspaceChange, rename commands.RenameWorkspace) (*workspaceChanged, error) {
 	done, err := s.Commands.RenameWorkspace(ctx, rename)
 	if err != nil {
 		return nil, err
@@ -133,7 +150,57 @@ func (s *Server) renameWorkspace(ctx context.Context, _ *workspaceChange, rename
 	if err != nil {
 		return nil, err
 	}
-	return &renameAnswer{Position{done.Position}, w}, nil
+	return &workspaceChanged{Position{done.Position}, w}, nil
 }
 
 var exampleAcme = projections.Workspace{ID: exampleNo(1), Name: "Acme", Slug: "acme", CreatedAt: exampleAt(9000)}
+
+type workspaceDeletion struct {
+	Body struct {
+		Name string `json:"name" maxLength:"100" doc:"The name of the workspace." example:"Acme"`
+	}
+}
+
+type deletedWorkspace struct {
+	ID      string            `json:"id" format:"uuid"`
+	PurgeAt openapi.Timestamp `json:"purgeAt" doc:"Until then an Owner can restore it."`
+}
+
+type deletedAnswer struct {
+	Position
+	Body deletedWorkspace
+}
+
+func (in *workspaceDeletion) toCommand(c *caller, _ events.ID) (commands.DeleteWorkspace, error) {
+	return commands.DeleteWorkspace{Meta: c.meta(), Name: in.Body.Name}, nil
+}
+
+func (s *Server) deleteWorkspace(ctx context.Context, _ *workspaceDeletion, remove commands.DeleteWorkspace) (*deletedAnswer, error) {
+	done, err := s.Commands.DeleteWorkspace(ctx, remove)
+	if err != nil {
+		return nil, err
+	}
+	w, ok, err := s.Primary.Workspaces.GetDeleted(ctx, remove.Workspace)
+	if err := checkFound(ok, err, fault.ErrTenantNotFound); err != nil {
+		return nil, err
+	}
+	return &deletedAnswer{Position{done.Position}, deletedWorkspace{w.ID.String(), openapi.FormatTime(w.PurgeAt)}}, nil
+}
+
+type noInput struct{}
+
+func (*noInput) restoreWorkspace(c *caller, _ events.ID) (commands.RestoreWorkspace, error) {
+	return commands.RestoreWorkspace{Meta: c.meta()}, nil
+}
+
+func (s *Server) restoreWorkspace(ctx context.Context, _ *noInput, restore commands.RestoreWorkspace) (*workspaceChanged, error) {
+	done, err := s.Commands.RestoreWorkspace(ctx, restore)
+	if err != nil {
+		return nil, err
+	}
+	w, err := s.workspace(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &workspaceChanged{Position{done.Position}, w}, nil
+}

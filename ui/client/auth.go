@@ -42,6 +42,18 @@ func (s *Session) OwnWorkspaces(ctx context.Context) ([]OwnWorkspace, error) {
 	return Decode[[]OwnWorkspace](s.request(ctx, http.MethodGet, auth+"/organization/list", nil))
 }
 
+// An OwnDeletedWorkspace is a workspace of the person that was deleted and can be restored until PurgeAt.
+type OwnDeletedWorkspace struct {
+	ID, Name, Slug     string
+	DeletedBy          string
+	DeletedAt, PurgeAt time.Time
+}
+
+// OwnDeletedWorkspaces lists the deleted workspaces that the person can restore.
+func (s *Session) OwnDeletedWorkspaces(ctx context.Context) ([]OwnDeletedWorkspace, error) {
+	return Decode[[]OwnDeletedWorkspace](s.request(ctx, http.MethodGet, auth+"/organization/list-deleted", nil))
+}
+
 // CreateWorkspace creates a workspace that the person owns, and returns it.
 func (s *Session) CreateWorkspace(ctx context.Context, name, slug string) (OwnWorkspace, error) {
 	return Decode[OwnWorkspace](s.request(ctx, http.MethodPost, auth+"/organization/create", map[string]string{"name": name, "slug": slug}))

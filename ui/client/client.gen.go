@@ -2950,6 +2950,16 @@ type DecidedBody struct {
 // DecidedBodyKindId defines model for DecidedBody.KindId.
 type DecidedBodyKindId string
 
+// DeletedWorkspace defines model for DeletedWorkspace.
+type DeletedWorkspace struct {
+	Id string `json:"id"`
+
+	// PurgeAt Until then an Owner can restore it.
+	//
+	// Examples: 2026-11-20T23:56:25.123Z
+	PurgeAt time.Time `json:"purgeAt"`
+}
+
 // Enrollment defines model for Enrollment.
 type Enrollment struct {
 	// CapacityLimit Maximum number of jobs that the runner runs at once.
@@ -5522,6 +5532,14 @@ type WorkspaceChangeBody struct {
 	Slug *string `json:"slug,omitempty"`
 }
 
+// WorkspaceDeletionBody defines model for WorkspaceDeletionBody.
+type WorkspaceDeletionBody struct {
+	// Name The name of the workspace.
+	//
+	// Examples: Acme
+	Name string `json:"name"`
+}
+
 // WorkspaceState defines model for WorkspaceState.
 type WorkspaceState struct {
 	// At When that event happened.
@@ -6377,6 +6395,18 @@ type RenameWorkspaceParams struct {
 	XSvcTenant *string `json:"X-Svc-Tenant,omitempty"`
 }
 
+// DeleteWorkspaceParams defines parameters for DeleteWorkspace.
+type DeleteWorkspaceParams struct {
+	// XSvcTenant The workspace, by id or slug. People default to the session's active workspace. A token has access to its own workspace only; any other one is not found.
+	XSvcTenant *string `json:"X-Svc-Tenant,omitempty"`
+}
+
+// RestoreWorkspaceParams defines parameters for RestoreWorkspace.
+type RestoreWorkspaceParams struct {
+	// XSvcTenant The workspace, by id or slug. People default to the session's active workspace. A token has access to its own workspace only; any other one is not found.
+	XSvcTenant *string `json:"X-Svc-Tenant,omitempty"`
+}
+
 // QueueIssueJSONRequestBody defines body for QueueIssue for application/json ContentType.
 type QueueIssueJSONRequestBody = NewIssueBody
 
@@ -6424,6 +6454,9 @@ type CreateServiceAccountJSONRequestBody = NewAccountBody
 
 // RenameWorkspaceJSONRequestBody defines body for RenameWorkspace for application/json ContentType.
 type RenameWorkspaceJSONRequestBody = WorkspaceChangeBody
+
+// DeleteWorkspaceJSONRequestBody defines body for DeleteWorkspace for application/json ContentType.
+type DeleteWorkspaceJSONRequestBody = WorkspaceDeletionBody
 
 // RequestEditorFn is the function signature for the RequestEditor callback function
 type RequestEditorFn func(ctx context.Context, req *http.Request) error
@@ -7313,6 +7346,37 @@ type ClientInterface interface {
 	//
 	// Corresponds with PATCH /api/v1/workspace (the `RenameWorkspace` operationId).
 	RenameWorkspace(ctx context.Context, params *RenameWorkspaceParams, body RenameWorkspaceJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteWorkspaceWithBody Delete the workspace
+	//
+	// Deletes the workspace, whose name has to be given. From then on it is not found: 404 `tenant_not_found` for its members and its tokens; its streams end, its runners are disconnected, and its runs and jobs are cancelled. An Owner can restore it until `purgeAt`, 30 days later. Then everything in it is erased, and others can have its slug. A person's own workspace cannot be deleted.
+	//
+	// For: Owner.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/workspace/delete (the `DeleteWorkspace` operationId).
+	DeleteWorkspaceWithBody(ctx context.Context, params *DeleteWorkspaceParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteWorkspace Delete the workspace
+	//
+	// Deletes the workspace, whose name has to be given. From then on it is not found: 404 `tenant_not_found` for its members and its tokens; its streams end, its runners are disconnected, and its runs and jobs are cancelled. An Owner can restore it until `purgeAt`, 30 days later. Then everything in it is erased, and others can have its slug. A person's own workspace cannot be deleted.
+	//
+	// For: Owner.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/workspace/delete (the `DeleteWorkspace` operationId).
+	DeleteWorkspace(ctx context.Context, params *DeleteWorkspaceParams, body DeleteWorkspaceJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RestoreWorkspace Restore a deleted workspace
+	//
+	// Restores the deleted workspace that `X-Svc-Tenant` names. Its members, roles, tokens and runners are as they were. Runs and jobs that the deletion cancelled stay cancelled.
+	//
+	// For: Owner.
+	//
+	// Corresponds with POST /api/v1/workspace/restore (the `RestoreWorkspace` operationId).
+	RestoreWorkspace(ctx context.Context, params *RestoreWorkspaceParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 }
 
 // ListAudit Search the audit log
@@ -8930,6 +8994,67 @@ func (c *Client) RenameWorkspaceWithBody(ctx context.Context, params *RenameWork
 // Corresponds with PATCH /api/v1/workspace (the `RenameWorkspace` operationId).
 func (c *Client) RenameWorkspace(ctx context.Context, params *RenameWorkspaceParams, body RenameWorkspaceJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewRenameWorkspaceRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteWorkspaceWithBody Delete the workspace
+//
+// Deletes the workspace, whose name has to be given. From then on it is not found: 404 `tenant_not_found` for its members and its tokens; its streams end, its runners are disconnected, and its runs and jobs are cancelled. An Owner can restore it until `purgeAt`, 30 days later. Then everything in it is erased, and others can have its slug. A person's own workspace cannot be deleted.
+//
+// For: Owner.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/workspace/delete (the `DeleteWorkspace` operationId).
+func (c *Client) DeleteWorkspaceWithBody(ctx context.Context, params *DeleteWorkspaceParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteWorkspaceRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteWorkspace Delete the workspace
+//
+// Deletes the workspace, whose name has to be given. From then on it is not found: 404 `tenant_not_found` for its members and its tokens; its streams end, its runners are disconnected, and its runs and jobs are cancelled. An Owner can restore it until `purgeAt`, 30 days later. Then everything in it is erased, and others can have its slug. A person's own workspace cannot be deleted.
+//
+// For: Owner.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/workspace/delete (the `DeleteWorkspace` operationId).
+func (c *Client) DeleteWorkspace(ctx context.Context, params *DeleteWorkspaceParams, body DeleteWorkspaceJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteWorkspaceRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RestoreWorkspace Restore a deleted workspace
+//
+// Restores the deleted workspace that `X-Svc-Tenant` names. Its members, roles, tokens and runners are as they were. Runs and jobs that the deletion cancelled stay cancelled.
+//
+// For: Owner.
+//
+// Corresponds with POST /api/v1/workspace/restore (the `RestoreWorkspace` operationId).
+func (c *Client) RestoreWorkspace(ctx context.Context, params *RestoreWorkspaceParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRestoreWorkspaceRequest(c.Server, params)
 	if err != nil {
 		return nil, err
 	}
@@ -13961,6 +14086,103 @@ func NewRenameWorkspaceRequestWithBody(server string, params *RenameWorkspacePar
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.XSvcTenant != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Svc-Tenant", *params.XSvcTenant, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Svc-Tenant", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewDeleteWorkspaceRequest calls the generic DeleteWorkspace builder with application/json body
+func NewDeleteWorkspaceRequest(server string, params *DeleteWorkspaceParams, body DeleteWorkspaceJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewDeleteWorkspaceRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewDeleteWorkspaceRequestWithBody constructs an http.Request for the DeleteWorkspace method, with any body, and a specified content type
+func NewDeleteWorkspaceRequestWithBody(server string, params *DeleteWorkspaceParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/workspace/delete")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.XSvcTenant != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Svc-Tenant", *params.XSvcTenant, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Svc-Tenant", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewRestoreWorkspaceRequest constructs an http.Request for the RestoreWorkspace method
+func NewRestoreWorkspaceRequest(server string, params *RestoreWorkspaceParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/workspace/restore")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
 
 	if params != nil {
 
