@@ -20,6 +20,34 @@ after(async () => {
 const api = (who, method, path, data, slug = "acme") => who.context.request.fetch(product.restUrl + "/api/v1" + path, { method, data, headers: { "X-Svc-Tenant": slug } });
 
 for (const scripts of [true, false]) {
+  test(`an Owner deletes a workspace and restores it, ${scripts ? "with" : "without"} scripts`, async () => {
+    const ada = await visitor(browser, app, "ada", { javaScriptEnabled: scripts }), { page, problems } = ada;
+    const name = scripts ? "Hooli" : "Hooli Two", slug = scripts ? "hooli" : "hooli-two";
+    await page.goto(app + "/new-workspace");
+    await page.fill("#new-name", name);
+    await page.fill("#new-slug", slug);
+    await page.getByRole("button", { name: "Create" }).click();
+    await page.waitForURL(`${app}/w/${slug}/dashboard`);
+    await page.goto(`${app}/w/${slug}/settings`);
+    await page.getByLabel(`Type ${name} to delete it`).fill(name.toLowerCase());
+    await page.getByRole("button", { name: "Delete this workspace" }).click();
+    await page.locator("#confirm-error", { hasText: `must be ${name}, exactly as it is written` }).waitFor();
+    await page.locator("#confirm-name").fill(name);
+    await page.keyboard.press("Enter");
+    await page.waitForURL(app + "/w");
+    await page.getByText(`${name} is deleted. An Owner can restore it until`).waitFor();
+    assert.equal(await page.locator(`a[href="/w/${slug}"]`).count(), 0);
+    assert.equal((await page.goto(`${app}/w/${slug}/settings`)).status(), 404);
+    await page.goto(app + "/w");
+    if (scripts) await checkAccessibility(browser, app, "ada", "/w");
+    await page.getByRole("button", { name: `Restore ${name}`, exact: true }).click();
+    await page.waitForURL(`${app}/w/${slug}/dashboard`);
+    await page.getByText(`${name} is restored.`).waitFor();
+    assert.deepEqual(problems, []);
+  });
+}
+
+for (const scripts of [true, false]) {
   test(`an Owner changes the name and the slug, ${scripts ? "with" : "without"} scripts`, async () => {
     const ada = await visitor(browser, app, "ada", { javaScriptEnabled: scripts }), { page, problems } = ada;
     await page.goto(app + "/w/acme/settings");

@@ -126,7 +126,10 @@ var sentences = map[string][2]string{
 	"user.signed_in":                   {"Signed in", ""},
 	"user.signed_out":                  {"Signed out", ""},
 	"workspace.created":                {"Created the workspace", "create a workspace"},
+	"workspace.deleted":                {"Deleted the workspace", "delete the workspace"},
+	"workspace.purge_began":            {"Began to erase the workspace", ""},
 	"workspace.renamed":                {"Renamed the workspace", "rename the workspace"},
+	"workspace.restored":               {"Restored the workspace", "restore the workspace"},
 }
 
 // sentence describes the action of a record.
@@ -165,7 +168,9 @@ var actionPhrases = map[string]string{
 	"service_account.rotated":          "rotated the token of {}",
 	"service_account.stale_token_used": "used a token of {} that is no longer valid",
 	"workspace.created":                "created the workspace",
+	"workspace.deleted":                "deleted the workspace",
 	"workspace.renamed":                "renamed the workspace",
+	"workspace.restored":               "restored the workspace",
 }
 
 // actionPhrase describes what the actor of a record did, as the text before and after the

@@ -23,6 +23,9 @@ func Ago(at, now time.Time) string {
 // Stamp formats an absolute time, which a page shows when the pointer is over an [Ago].
 func Stamp(at time.Time) string { return at.UTC().Format("2 January 2006, 15:04:05 UTC") }
 
+// Day returns a day, such as "2 January 2026".
+func Day(at time.Time) string { return at.UTC().Format("2 January 2006") }
+
 // span formats a duration in its largest unit.
 func span(d time.Duration) string {
 	for _, unit := range []struct {

@@ -1,4 +1,4 @@
-// Package settings is the page of a workspace's name and slug, and of who may change them.
+// Package settings is the page of a workspace's name and slug, of who may change them, and of its deletion.
 package settings
 
 import (
@@ -10,6 +10,7 @@ import (
 
 	"svc/input"
 	"svc/ui/client"
+	"svc/ui/kit"
 	"svc/ui/page"
 )
 
@@ -19,6 +20,7 @@ func Routes() []page.Route {
 	return []page.Route{
 		{Method: http.MethodGet, Path: path, Show: show},
 		{Method: http.MethodPost, Path: path, Do: rename, Show: show, Back: "settings", Ask: askRename},
+		{Method: http.MethodPost, Path: path + "/delete", Do: remove, Show: show, Back: "settings"},
 	}
 }
 
@@ -27,14 +29,22 @@ type form struct {
 	name, slug       string
 	wasName, wasSlug string            // what the fields showed before they were changed
 	refused          map[string]string // what is wrong, by field
+
+	deleteName    string // typed to delete the workspace
+	deleteRefused string // what is wrong with it
 }
 
 func show(v *page.Visit) (page.Page, error) {
 	f, ok := v.Result.(form)
 	if !ok {
-		f = form{name: v.Workspace.Name, slug: v.Workspace.Slug, wasName: v.Workspace.Name, wasSlug: v.Workspace.Slug}
+		f = current(v)
 	}
 	return page.Page{Title: "Settings", NavEntry: "settings", Main: view(v, f)}, nil
+}
+
+// current returns a form with the settings in force.
+func current(v *page.Visit) form {
+	return form{name: v.Workspace.Name, slug: v.Workspace.Slug, wasName: v.Workspace.Name, wasSlug: v.Workspace.Slug}
 }
 
 // postedForm returns the posted form.
@@ -93,4 +103,26 @@ func askRename(v *page.Visit) (page.Question, error) {
 		Text: "Links to pages of /w/" + v.Workspace.Slug + " stop working, scripts have to name the new slug, " +
 			"and another workspace may take the old one at once.",
 	}, nil
+}
+
+// remove deletes the workspace. What its Owners can do until when is on the page of all workspaces.
+func remove(v *page.Visit) (page.Notice, error) {
+	f := current(v)
+	f.deleteName = strings.TrimSpace(v.PostFormValue("confirm-name"))
+	refuse := func(why string, err error) (page.Notice, error) {
+		f.deleteRefused = why
+		v.Result = f
+		return page.Notice{}, page.InlineError{Err: err}
+	}
+	if f.deleteName != v.Workspace.Name {
+		why := "must be " + v.Workspace.Name + ", exactly as it is written"
+		return refuse(why, &client.Refused{Status: http.StatusUnprocessableEntity, Message: "The name " + why + "."})
+	}
+	deleted, err := client.Decode[client.DeletedWorkspace](v.API.DeleteWorkspace(v.Context(), nil, client.WorkspaceDeletionBody{Name: f.deleteName}))
+	if r := client.AsRefused(err); r != nil && r.Code == "workspace_personal" {
+		return refuse("is that of your own workspace, which holds your account and stays", err)
+	}
+	return page.Notice{
+		Text: v.Workspace.Name + " is deleted. An Owner can restore it until " + kit.Day(deleted.PurgeAt) + ".", To: "/w",
+	}, err
 }

@@ -19,27 +19,32 @@ func Routes() []page.Route {
 		{Method: http.MethodGet, Path: "/workspace-menu", Show: menu},
 		{Method: http.MethodGet, Path: newPath, Show: showNew},
 		{Method: http.MethodPost, Path: newPath, Do: create, Show: showNew, Back: "/w"},
+		{Method: http.MethodPost, Path: restorePath, Do: restore, Show: show, Back: "/w"},
 		{Method: http.MethodGet, Path: "/w/{workspace}", Show: redirectToDashboard},
 	}
 }
 
-// newPath and the menu's path are not below /w, where every name can be a workspace's slug.
-const newPath = "/new-workspace"
+// These and the menu's path are not below /w, where every name can be a workspace's slug.
+const newPath, restorePath = "/new-workspace", "/restore-workspace"
 
 func show(v *page.Visit) (page.Page, error) {
 	var list []client.OwnWorkspace
 	var invitations []client.OwnInvitation
+	var deleted []client.OwnDeletedWorkspace
 	err := v.Load(func(ctx context.Context) (err error) {
 		list, err = v.API.OwnWorkspaces(ctx)
 		return err
 	}, func(ctx context.Context) (err error) {
 		invitations, err = v.API.OwnInvitations(ctx)
 		return err
+	}, func(ctx context.Context) (err error) {
+		deleted, err = v.API.OwnDeletedWorkspaces(ctx)
+		return err
 	})
 	if err != nil {
 		return page.Page{}, err
 	}
-	return page.Page{Title: "Workspaces", Main: view(v, list, countPending(invitations))}, nil
+	return page.Page{Title: "Workspaces", Main: view(v, list, deleted, countPending(invitations))}, nil
 }
 
 // form is the content of the form for a new workspace.
@@ -105,4 +110,14 @@ func currentSlug(v *page.Visit) string {
 
 func redirectToDashboard(v *page.Visit) (page.Page, error) {
 	return page.Page{}, page.Redirect(v.Path("dashboard"))
+}
+
+// restore restores a deleted workspace of the person.
+func restore(v *page.Visit) (page.Notice, error) {
+	id := v.PostFormValue("workspace")
+	w, err := client.Decode[client.Workspace](v.API.RestoreWorkspace(v.Context(), &client.RestoreWorkspaceParams{XSvcTenant: &id}))
+	if r := client.AsRefused(err); r != nil && r.Status == http.StatusNotFound {
+		r.Message = "This workspace can no longer be restored, or it has been already."
+	}
+	return page.Notice{Text: w.Name + " is restored. Runs and jobs that were cancelled stay so.", To: page.Path(w.Slug, "dashboard")}, err
 }
