@@ -60,6 +60,22 @@ export async function visitor(browser, appUrl, name, { ownSession = false, ...op
   return { context, page, open, toast, problems };
 }
 
+/** roleOf finds the role of a member on the page Members & roles; its data-now is the role in force. */
+export const roleOf = (page, name) => page.locator(".person-row[data-row]", { has: page.locator(".name", { hasText: name }) }).locator(".role");
+
+/** showsRole waits until the page shows a member in a role. */
+export const showsRole = (page, name, role) => roleOf(page, name).and(page.locator(`[data-now="${role}"]`)).waitFor({ state: "attached" });
+
+/** chooseRole chooses a role for a member, and setRole answers the question about it as well. */
+export async function chooseRole(page, name, role) {
+  await roleOf(page, name).locator("summary").click();
+  await roleOf(page, name).getByRole("button", { name: role, exact: true }).click();
+}
+export async function setRole(page, name, role) {
+  await chooseRole(page, name, role);
+  await page.getByRole("button", { name: /^Make / }).click();
+}
+
 /** submitJob submits a job with a service account's token and returns its id. The job has no sandbox unless given. */
 export async function submitJob(product, job) {
   const { token } = product.serviceAccounts.find((a) => a.scopes.includes("farm.submit"));

@@ -301,7 +301,7 @@ test("unused commands are listed, and a machine that uses one appears as a runne
   await row.getByText("svc-runner doctor").or(row.getByText("Check that the machine is running")).waitFor();
   await row.locator("summary").click();
   await row.getByRole("button", { name: "Revoke" }).click();
-  const confirm = other.page.getByRole("button", { name: "Continue" });
+  const confirm = other.page.getByRole("button", { name: "Revoke builder-8" });
   assert.ok(await confirm.isDisabled());
   await other.page.getByLabel("Type builder-8").fill("builder-8");
   await confirm.click();

@@ -124,7 +124,7 @@ test("a waiting job shows the reason, and can be cancelled", async () => {
   await open("/w/acme/farm/jobs/" + id);
   await page.getByText(/The closest lacks .*gpu=a100/).waitFor();
   await page.keyboard.press("x");
-  await page.getByRole("button", { name: "Continue" }).click();
+  await page.getByRole("button", { name: "Cancel the job" }).click();
   await page.locator("h1 .pill", { hasText: "Cancelled" }).waitFor({ timeout: 20000 });
 });
 
@@ -166,7 +166,7 @@ test("a running job is cancelled with a grace period", async () => {
   await leo.page.getByText("Only an Owner or Maintainer can cancel a job.").waitFor({ state: "attached" });
   await page.keyboard.press("x");
   await page.getByText("What still runs after the grace is killed.").waitFor();
-  await page.getByRole("button", { name: "Continue" }).click();
+  await page.getByRole("button", { name: "Cancel the job" }).click();
   await page.getByText("then running steps are killed").waitFor();
   await leo.page.getByText("then running steps are killed").waitFor();
   assert.equal(await leo.page.getByRole("button", { name: "Kill now" }).count(), 0);
@@ -189,7 +189,7 @@ for (const scripts of [true, false]) {
     assert.equal(await page.locator("select[name=grace]").inputValue(), "600");
     await page.selectOption("select[name=grace]", "120");
     await page.getByRole("button", { name: "Cancel" }).click();
-    await page.getByRole("button", { name: "Continue" }).click();
+    await page.getByRole("button", { name: "Cancel the job" }).click();
     await page.getByText(/Cancelling: (2 min|1 min 5\d s) left, then running steps/).waitFor();
     await page.getByRole("button", { name: "Kill now" }).click();
     await shows(page.locator("h1 .pill", { hasText: "Cancelled" }));

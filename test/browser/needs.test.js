@@ -88,9 +88,48 @@ test("the second key after g answers nothing, also if it leads to no page", asyn
   await page.keyboard.press("g");
   await page.keyboard.press("a");
   assert.deepEqual(answers, []);
-  await Promise.all([page.waitForResponse(/answer$/), page.keyboard.press("a")]);
+  await page.keyboard.press("a");
+  await Promise.all([page.waitForResponse(/answer$/), page.getByRole("button", { name: /^Merge #\d+ into main$/ }).click()]);
   assert.equal(answers.length, 1);
   assert.deepEqual(problems, []);
+});
+
+test("an answer by a key is sent once it is confirmed, in words of its own, for the decision that was selected", async () => {
+  for (const scripts of [true, false]) {
+    const { page, open, toast, problems } = await visitor(browser, app, "ada", { javaScriptEnabled: scripts }), sent = [];
+    page.on("request", (request) => { if (/answer$/.test(request.url())) sent.push(request.postData()); });
+    await page.goto(app + "/w/acme/needs");
+    const card = page.locator(".decision", { has: page.getByRole("button", { name: /^Approve/ }) }).first();
+    const [id, issue] = [await card.getAttribute("id"), (await card.locator(".decision-head a").first().innerText()).match(/#\d+/)[0]];
+    if (!scripts) {
+      await card.getByRole("button", { name: "Reject" }).click();
+      await page.getByRole("heading", { name: `Reject ${issue}?` }).waitFor();
+      await page.getByRole("link", { name: "Keep it" }).click();
+      assert.equal(await page.locator("#" + id).count(), 1);
+      continue;
+    }
+    await open("/w/acme/needs");
+    await page.locator("#" + id).focus();
+    for (const [key, yes, no] of [["r", `Reject ${issue}`, "Keep it"], ["a", /^Merge #\d+ into main$/, "Not now"]]) {
+      for (const press of [key, key, key, "Enter"]) await page.keyboard.press(press); // the button that has the focus keeps it
+      await page.locator("#confirm-title").waitFor({ state: "detached" });
+      await page.evaluate(() => new Promise((later) => setTimeout(later))); // htmx has dropped the request by then
+      await page.keyboard.press(key);
+      await page.getByRole("dialog").getByRole("button", { name: yes }).waitFor();
+      await page.getByRole("dialog").getByRole("button", { name: no }).click();
+      await page.locator("#confirm-title").waitFor({ state: "detached" });
+      assert.equal(await page.evaluate(() => new Promise((later) => setTimeout(() => later(document.activeElement.id)))), id, "the same decision is selected");
+    }
+    assert.deepEqual(sent, []);
+    await page.keyboard.press("r");
+    await page.getByText(/its pull request is closed\. This can't be undone\./).waitFor();
+    await page.keyboard.press("Tab");
+    await page.keyboard.press("Enter");
+    await toast("Answered: Reject.");
+    await page.locator("#" + id).waitFor({ state: "detached" });
+    assert.equal(sent.length, 1);
+    assert.deepEqual(problems, []);
+  }
 });
 
 test("a key does not answer a decision that appears where somebody else has answered one", async () => {
@@ -125,7 +164,8 @@ test("a key does not answer a decision that appears where somebody else has answ
 
   await show((html) => html);
   await page.locator("#" + first).focus();
-  await Promise.all([page.waitForRequest("**/answer"), page.keyboard.press("a")]);
+  await page.keyboard.press("a");
+  await Promise.all([page.waitForRequest("**/answer"), page.locator("dialog[open] [value=yes]").click()]);
   await show(withoutFirst);
   await page.locator("#" + first).waitFor({ state: "detached" });
   assert.equal(await focused(), second, "after an answer of one's own the next decision has the focus");
@@ -145,7 +185,7 @@ test("a typed text is kept when somebody else answers meanwhile", async () => {
   const [plainDialog, dialog] = dialogs, text = dialog.locator("textarea"), tooLate = dialog.getByRole("alert");
   const answer = async (form) => {
     const value = (name) => form.locator(`[name=${name}]`).inputValue();
-    const sent = await noScripts.context.request.post(app + (await form.getAttribute("action")), { form: { action: await value("action"), head: await value("head"), note: "Do it." } });
+    const sent = await noScripts.context.request.post(app + (await form.getAttribute("action")), { form: { action: await value("action"), head: await value("head"), note: "Do it.", confirmed: "yes" } });
     assert.ok(sent.ok());
   };
   const cards = live.page.locator(".decision"), count = await cards.count();

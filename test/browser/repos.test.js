@@ -115,6 +115,7 @@ test("an issue is queued from the backlog, waits for approval, and is merged", a
   await open("/w/acme/needs" + "#of-" + run.split("/").at(-1));
   await page.locator(`#of-${run.split("/").at(-1)}`).getByText("passed").waitFor();
   await page.keyboard.press("a");
+  await page.getByRole("button", { name: /^Merge #\d+ into / }).click();
   await toast("Answered");
   await watching.page.locator("h1 .pill", { hasText: "Merged" }).waitFor({ timeout: 60000 });
   await watching.page.getByText("Tested against base").waitFor();
@@ -213,10 +214,10 @@ test("without scripts settings are changed and a repository is disconnected by i
   await page.getByText("Settings saved.").waitFor();
   await page.getByRole("button", { name: "Disconnect" }).click();
   await page.getByLabel("Type acme/api").fill("acme/web");
-  await page.getByRole("button", { name: "Continue" }).click();
+  await page.getByRole("button", { name: "Disconnect acme/api" }).click();
   await page.getByText("That is not acme/api.").waitFor();
   await page.getByLabel("Type acme/api").fill("acme/api");
-  await page.getByRole("button", { name: "Continue" }).click();
+  await page.getByRole("button", { name: "Disconnect acme/api" }).click();
   await page.getByText("acme/api is disconnected.").waitFor();
   await page.locator(".repo-row.past", { hasText: "Disconnected" }).getByRole("link", { name: "acme/api" }).click();
   await page.getByRole("link", { name: "Connect it again" }).click();

@@ -304,7 +304,7 @@ test("an issue is queued, shown as text, and its run cancelled", async () => {
   assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), "the page is not wider than the window");
   await card.locator("a").first().click();
   await page.getByRole("button", { name: "Cancel run" }).click();
-  await page.getByRole("button", { name: "Continue" }).click();
+  await page.getByRole("button", { name: /^Cancel run #/ }).click();
   await page.getByText("Run cancelled.").first().waitFor();
   await page.locator("h1 .pill", { hasText: "Cancelled" }).waitFor();
   assert.deepEqual(problems, []);

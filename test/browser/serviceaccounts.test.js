@@ -72,7 +72,7 @@ test("a shown token disappears when somebody else rotates it, and only then", as
   await row(ada.page, "second-bot").waitFor();
   await ada.page.locator("#new-token").waitFor();
   await mia.page.getByRole("button", { name: "Rotate the token of first-bot" }).click();
-  await mia.page.getByRole("button", { name: "Continue" }).click();
+  await mia.page.getByRole("button", { name: "Rotate the token", exact: true }).click();
   await ada.page.locator("#new-token").waitFor({ state: "detached" });
   await mia.page.locator("#new-token").waitFor();
 });
@@ -118,10 +118,10 @@ test("rotating asks for confirmation, and the old token stops working at once", 
   const first = await page.locator("#new-token .token-line code").innerText();
   await page.getByRole("button", { name: "Rotate the token of rotated-bot" }).click();
   await page.getByText("The old token stops working at once").waitFor();
-  await page.getByRole("button", { name: "Cancel" }).last().click();
+  await page.getByRole("button", { name: "Keep the old token" }).click();
   assert.ok(await isAccepted(first), "the token was not rotated");
   await page.getByRole("button", { name: "Rotate the token of rotated-bot" }).click();
-  await page.getByRole("button", { name: "Continue" }).click();
+  await page.getByRole("button", { name: "Rotate the token", exact: true }).click();
   await toast("The old token has stopped working.");
   assert.equal(await page.evaluate(() => document.activeElement.id), "new-token");
   const second = await page.locator("#new-token .token-line code").innerText();
@@ -135,7 +135,7 @@ test("revoking requires the name to be typed, and is permanent", async () => {
   await create(page, "revoked-bot", ["Submit and cancel build-farm jobs"]);
   const token = await page.locator("#new-token .token-line code").innerText();
   await page.getByRole("button", { name: "Revoke revoked-bot" }).click();
-  const confirm = page.getByRole("button", { name: "Continue" });
+  const confirm = page.getByRole("dialog").getByRole("button", { name: "Revoke revoked-bot" });
   assert.ok(await confirm.isDisabled());
   await page.getByLabel("Type revoked-bot").fill("revoked-bo");
   assert.ok(await confirm.isDisabled());
@@ -184,10 +184,10 @@ test("without scripts revoking requires the name to be typed", async () => {
   await page.getByRole("button", { name: "Revoke plain-bot" }).click();
   await page.getByRole("heading", { name: "Revoke plain-bot?" }).waitFor();
   await page.getByLabel("Type plain-bot").fill("plain-bo");
-  await page.getByRole("button", { name: "Continue" }).click();
+  await page.getByRole("button", { name: "Revoke plain-bot" }).click();
   await page.getByText("That is not plain-bot.").waitFor();
   await page.getByLabel("Type plain-bot").fill("plain-bot");
-  await page.getByRole("button", { name: "Continue" }).click();
+  await page.getByRole("button", { name: "Revoke plain-bot" }).click();
   await page.getByText("plain-bot is revoked.").waitFor();
 });
 

@@ -59,7 +59,7 @@ for (const scripts of [true, false]) {
     await page.fill("#workspace-slug", "ada"); // taken by another workspace
     await page.getByRole("button", { name: "Save" }).click();
     await page.getByRole("heading", { name: "Change the slug to ada?" }).waitFor();
-    await page.getByRole("button", { name: "Continue" }).click();
+    await page.getByRole("button", { name: /^Change it to / }).click();
     await page.locator("#slug-error", { hasText: "Another workspace has this slug." }).waitFor();
     assert.equal(await page.inputValue("#workspace-slug"), "ada", "what was typed is kept");
     await page.locator("#workspace-slug:focus").waitFor();
@@ -74,11 +74,11 @@ for (const scripts of [true, false]) {
     await page.fill("#workspace-slug", "acme-works");
     await page.getByRole("button", { name: "Save" }).click();
     await page.getByText("Links to pages of /w/acme stop working").waitFor();
-    await page.getByRole("link", { name: "Cancel" }).click();
+    await page.getByRole("link", { name: "Keep acme" }).click();
     assert.equal(await page.inputValue("#workspace-slug"), "acme");
     await page.fill("#workspace-slug", "acme-works");
     await page.getByRole("button", { name: "Save" }).click();
-    await page.getByRole("button", { name: "Continue" }).click();
+    await page.getByRole("button", { name: /^Change it to / }).click();
     await page.waitForURL(app + "/w/acme-works/settings");
     assert.equal((await page.goto(app + "/w/acme/settings")).status(), 404);
     assert.ok((await api(ada, "PATCH", "/workspace", { name: "Acme", slug: "acme" }, "acme-works")).ok());
@@ -93,7 +93,7 @@ test("changing the slug keeps a name that somebody else has set meanwhile", asyn
   for (const slug of ["ada", "acme-group"]) { // the first one is refused
     await page.fill("#workspace-slug", slug);
     await page.getByRole("button", { name: "Save" }).click();
-    await page.getByRole("button", { name: "Continue" }).click();
+    await page.getByRole("button", { name: /^Change it to / }).click();
     if (slug === "ada") await page.locator("#slug-error").waitFor();
   }
   await page.waitForURL(app + "/w/acme-group/settings");
@@ -179,7 +179,7 @@ for (const scripts of [true, false]) {
     assert.equal(await page.locator("#secrets li").count(), 1);
     await row.getByRole("button", { name: "Remove" }).click();
     await page.getByLabel("Type " + name).fill(name);
-    await page.getByRole("button", { name: "Continue" }).click();
+    await page.locator("button[value=yes]", { hasText: "Remove " + name }).click();
     await page.getByText("No secrets yet").waitFor();
     assert.deepEqual(problems, []);
   });
@@ -300,7 +300,7 @@ test("a Viewer cannot revoke a runner, and a revoked runner cannot be changed", 
   const ada = await visitor(browser, app, "ada");
   for (const [from, back] of [["runner", href], ["", "/w/acme/farm"]]) {
     const confirmation = await (await ada.context.request.post(app + href + "/revoke", { form: { from } })).text();
-    assert.equal(confirmation.match(/href="([^"]*)">Cancel/)[1], back);
+    assert.equal(confirmation.match(/href="([^"]*)">Keep it/)[1], back);
   }
   assert.equal((await vera.open("/w/acme/farm/runners/01a03bd2-19a0-7d66-aec9-26650f850090")).status(), 404);
   await vera.open("/w/acme/farm?status=ended");
@@ -355,7 +355,7 @@ test("after a revocation the focus is on the heading, which shows the new state"
   await page.getByRole("button", { name: "Revoke" }).click();
   const dialog = page.locator("dialog[open]");
   await dialog.locator("input").fill(name);
-  await dialog.getByRole("button", { name: "Continue" }).click();
+  await dialog.getByRole("button", { name: "Revoke" }).click();
   await page.locator("h1:focus", { hasText: "Revoked" }).waitFor();
   assert.equal(await page.getByRole("button", { name: "Revoke" }).count(), 0);
   assert.deepEqual(problems, []);

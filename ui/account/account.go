@@ -72,7 +72,10 @@ func endSession(v *page.Visit) (page.Notice, error) {
 	return page.Notice{Text: "Session ended.", To: accountPath}, v.API.EndDevice(v.Context(), v.PostFormValue("token"))
 }
 
-var endOthersQuestion = page.Question{Title: "Sign out everywhere else?", Text: "Other browsers have to sign in again."}
+var endOthersQuestion = page.Question{
+	Title: "Sign out everywhere else?", Text: "Other browsers have to sign in again.",
+	Yes: "Sign out everywhere else", No: "Keep them signed in",
+}
 
 func askEndOthers(*page.Visit) (page.Question, error) { return endOthersQuestion, nil }
 

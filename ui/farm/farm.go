@@ -124,7 +124,7 @@ func revokeQuestion(r client.Runner) page.Question {
 	return page.Question{
 		Title: "Revoke " + r.Name + "?",
 		Text:  "Its certificate stops working at once; its jobs move to other runners. To confirm, type " + r.Name + ".",
-		Word:  r.Name,
+		Yes:   "Revoke " + r.Name, No: "Keep it", Word: r.Name,
 	}
 }
 

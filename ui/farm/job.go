@@ -179,8 +179,9 @@ func cancel(v *page.Visit) (page.Notice, error) {
 
 func (d jobData) cancelQuestion() page.Question {
 	return page.Question{
-		Title: "Cancel " + d.Job.Name + "?",
-		Text:  "The steps get TERM and may clean up. What still runs after the grace is killed. Artifacts that are kept always stay.",
+		Title: "Cancel the job " + d.Job.Name + "?",
+		Yes:   "Cancel the job", No: "Keep it running",
+		Text: "The steps get TERM and may clean up. What still runs after the grace is killed. Artifacts that are kept always stay.",
 	}
 }
 

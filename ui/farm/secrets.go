@@ -107,7 +107,7 @@ func secretQuestion(name string) page.Question {
 	return page.Question{
 		Title: "Remove " + name + "?",
 		Text:  "Jobs that name it can no longer run. Its value can't be read back. To confirm, type " + name + ".",
-		Word:  name,
+		Yes:   "Remove " + name, No: "Keep it", Word: name,
 	}
 }
 

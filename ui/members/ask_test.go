@@ -17,14 +17,32 @@ import (
 func TestQuestions(t *testing.T) {
 	t.Parallel()
 	v := &page.Visit{Workspace: client.Workspace{Name: "Acme"}}
-	you := client.Member{Name: "Ada Lind", Role: "Owner", DisplayRole: "Owner", IsYou: true}
-	other := client.Member{Name: "Mia Torres", Role: "Maintainer", DisplayRole: "Maintainer"}
+	you := client.Member{Name: "Ada Lind", Role: "Owner", DisplayRole: "Owner", IsYou: true, CanApproveLoops: true}
+	other := client.Member{Name: "Mia Torres", Role: "Maintainer", DisplayRole: "Maintainer", CanApproveLoops: true}
+	other.ApproveLoopsExplicit = true
+	viewer := client.Member{Name: "Vera Novak", Role: "Viewer", DisplayRole: "Viewer"}
+	legacy := client.Member{Name: "Leo Brandt", Role: "member", DisplayRole: "Viewer"}
 	for _, c := range []struct {
 		q           page.Question
 		title, text string
 	}{
-		{roleQuestion(v, you), "Make yourself a {}?", "You lose what an Owner can do. It applies at once."},
-		{roleQuestion(v, other), "Make Mia Torres a {}?", "They lose what a Maintainer can do. It applies at once."},
+		{
+			roleQuestion(you, "Viewer"), "Make yourself a Viewer?", "You can then only read. Pending invitations that you may no longer send " +
+				"are revoked. You also lose approve-loops: you can no longer approve and merge. It applies at once.",
+		},
+		{
+			roleQuestion(other, "Viewer"), "Make Mia Torres a Viewer?", "They can then only read. Pending invitations that they may no longer " +
+				"send are revoked. It applies at once.",
+		},
+		{
+			roleQuestion(viewer, "Maintainer"), "Make Vera Novak a Maintainer?", "They can then invite and remove people, and manage runs, " +
+				"repositories and machines. They also get approve-loops: they can approve and merge. It applies at once.",
+		},
+		{
+			roleQuestion(other, "Owner"), "Make Mia Torres an Owner?", "They can then do everything, and change and remove any Owner. " +
+				"It applies at once.",
+		},
+		{roleQuestion(legacy, "Viewer"), "Make Leo Brandt a Viewer?", "They can no longer queue issues or review facts. It applies at once."},
 		{approvalQuestion(v, you), "Take approve-loops from yourself?", "You can no longer approve and merge. It applies at once."},
 		{approvalQuestion(v, other), "Take approve-loops from Mia Torres?", "They can no longer approve and merge. It applies at once."},
 		{removeQuestion(v, you), "Leave Acme?", "Your access ends at once. Your activity stays in the audit log."},
@@ -62,4 +80,25 @@ func TestQuestionCostsOneRequest(t *testing.T) {
 	require.Equal(t, "Remove Mia Torres from Acme?", ask("m1").Title)
 	require.Zero(t, ask("gone"))
 	require.Equal(t, []string{"/api/v1/members/m1", "/api/v1/members/gone"}, requests)
+}
+
+// A notice says the new role and whether the member may approve loops now. It offers to give the earlier role back, except
+// to oneself, and one that cannot be given.
+func TestRoleNotice(t *testing.T) {
+	t.Parallel()
+	v := &page.Visit{Request: httptest.NewRequest(http.MethodPost, "/w/acme/members/m1/role", nil)}
+	v.SetPathValue("workspace", "acme")
+	viewer := client.Member{Id: "m1", Name: "Vera Novak", Role: "Viewer", DisplayRole: "Viewer"}
+	maintainer := client.Member{Id: "m1", Name: "Vera Novak", Role: "Maintainer", DisplayRole: "Maintainer", CanApproveLoops: true}
+	back := func(role string) *page.Undo {
+		return &page.Undo{Action: "/w/acme/members/m1/role", Values: map[string]string{"role": role}}
+	}
+	require.Equal(t, page.Notice{Text: "Vera Novak is now Maintainer, and may approve loops.", Undo: back("Viewer")},
+		roleNotice(v, viewer, maintainer))
+	require.Equal(t, page.Notice{Text: "Vera Novak is now Viewer, and may no longer approve loops.", Undo: back("Maintainer")},
+		roleNotice(v, maintainer, viewer))
+	legacy, you := viewer, viewer
+	legacy.Role, you.IsYou = "member", true
+	require.Equal(t, page.Notice{Text: "Vera Novak is now Viewer."}, roleNotice(v, legacy, viewer))
+	require.Nil(t, roleNotice(v, maintainer, you).Undo)
 }

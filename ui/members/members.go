@@ -25,7 +25,7 @@ func Routes() []page.Route {
 		{Method: http.MethodGet, Path: "/w/{workspace}/members", Show: show},
 		{Method: http.MethodGet, Path: "/w/{workspace}/members/export.csv", Send: export},
 		post("invite", invite),
-		confirmedPost("{id}/role", changeRole, askAboutMember(roleQuestion)),
+		confirmedPost("{id}/role", changeRole, askAboutMember(askRole)),
 		confirmedPost("{id}/approve", changeApproval, askAboutMember(approvalQuestion)),
 		confirmedPost("{id}/remove", remove, askAboutMember(removeQuestion)),
 		post("{id}/resend", resend),
@@ -171,8 +171,32 @@ func refusal(text string) error { return &client.Refused{Status: http.StatusConf
 
 func changeRole(v *page.Visit) (page.Notice, error) {
 	role := client.MemberChangeBodyRole(v.PostFormValue("role"))
+	before, err := client.Decode[client.Member](v.API.GetMember(v.Context(), v.PathValue("id"), nil))
+	if err != nil {
+		return page.Notice{}, err
+	}
 	m, err := client.Decode[client.Member](v.API.UpdateMember(v.Context(), v.PathValue("id"), nil, client.MemberChangeBody{Role: &role}))
-	return page.Notice{Text: memberName(m) + " is now " + string(m.DisplayRole) + "."}, err
+	if err != nil {
+		return page.Notice{}, err
+	}
+	return roleNotice(v, before, m), nil
+}
+
+// roleNotice says what a member's new role is, and whether they may approve loops now or no longer. It offers to give the
+// earlier role back, except to oneself, who may no longer change it, and if it was one that cannot be given.
+func roleNotice(v *page.Visit, before, m client.Member) page.Notice {
+	n := page.Notice{Text: memberName(m) + " is now " + string(m.DisplayRole)}
+	switch {
+	case m.CanApproveLoops && !before.CanApproveLoops:
+		n.Text += ", and may approve loops"
+	case !m.CanApproveLoops && before.CanApproveLoops:
+		n.Text += ", and may no longer approve loops"
+	}
+	n.Text += "."
+	if before.Role != m.Role && before.Role != client.MemberRoleMember && !m.IsYou {
+		n.Undo = &page.Undo{Action: v.Action("members", m.Id, "role"), Values: map[string]string{"role": string(before.Role)}}
+	}
+	return n
 }
 
 func changeApproval(v *page.Visit) (page.Notice, error) {
@@ -183,7 +207,8 @@ func changeApproval(v *page.Visit) (page.Notice, error) {
 	if !may {
 		text = memberName(m) + " may no longer approve loops."
 	}
-	return page.Notice{Text: text}, err
+	undo := &page.Undo{Action: v.Action("members", m.Id, "approve"), Values: map[string]string{"approve": strconv.FormatBool(!may)}}
+	return page.Notice{Text: text, Undo: undo}, err
 }
 
 func remove(v *page.Visit) (page.Notice, error) {

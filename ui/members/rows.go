@@ -38,13 +38,13 @@ func (c column) placeholder() string { return secret + string([]rune(firstMark)[
 
 // A shape has the properties of a member that determine a row's markup, for one viewer.
 type shape struct {
-	role          client.MemberRole
-	approves, you bool
-	everActive    bool
+	role                    client.MemberRole
+	approves, explicit, you bool
+	everActive              bool
 }
 
 func shapeOf(m client.Member) shape {
-	return shape{m.Role, m.CanApproveLoops, m.IsYou, m.LastActiveAt != nil}
+	return shape{m.Role, m.CanApproveLoops, m.ApproveLoopsExplicit, m.IsYou, m.LastActiveAt != nil}
 }
 
 // A pattern is the markup of a row, split at its slots.

@@ -20,7 +20,7 @@ func Routes() []page.Route {
 	return []page.Route{
 		{Method: http.MethodGet, Path: "/w/{workspace}/needs", Show: show},
 		{Method: http.MethodGet, Path: "/w/{workspace}/needs/badge", Show: badge},
-		{Method: http.MethodPost, Path: "/w/{workspace}/needs/{id}/answer", Do: answer, Show: show, Back: "needs"},
+		{Method: http.MethodPost, Path: "/w/{workspace}/needs/{id}/answer", Do: answer, Show: show, Back: "needs", Ask: askAnswer},
 	}
 }
 
@@ -229,6 +229,72 @@ func answer(v *page.Visit) (page.Notice, error) {
 		v.Result = form
 	}
 	return page.Notice{Text: "Answered: " + kit.Words(form.action) + "."}, err
+}
+
+// answerQuestion asks before an answer is sent, as none can be taken back. Answers with a text are written in a dialog,
+// which is question enough.
+func answerQuestion(item client.InboxItem, action client.InboxActionId) page.Question {
+	issue := "#" + kit.Digits(item.Subject.IssueNumber)
+	switch action {
+	case client.InboxActionIdApproveAndMerge:
+		return page.Question{
+			Title: questionText(item), Text: "It is merged at commit " + shortCommit(item) + ". A merge can't be undone here.",
+			Yes: mergeLabel(item), No: "Not now", Plain: true,
+		}
+	case client.InboxActionIdAllowOnce:
+		return page.Question{
+			Title: item.Question, Text: "The run goes on with commit " + shortCommit(item) + ". It is asked again before it merges.",
+			Yes: "Allow it once for " + issue, No: "Not now", Plain: true,
+		}
+	case client.InboxActionIdDeny:
+		return page.Question{
+			Title: "Deny the change for " + issue + "?", Text: "The run implements " + issue + " again, without the change of protected files.",
+			Yes: "Deny it for " + issue, No: "Not now",
+		}
+	case client.InboxActionIdConfirm:
+		return page.Question{
+			Title: item.Question, Text: "The run of " + issue + " goes on with what it found.",
+			Yes: "Confirm it for " + issue, No: "Not now", Plain: true,
+		}
+	case client.InboxActionIdReject:
+		return page.Question{
+			Title: "Reject " + issue + "?", Text: "Its run ends, and its pull request is closed. This can't be undone.",
+			Yes: "Reject " + issue, No: "Keep it",
+		}
+	case client.InboxActionIdCorrect, client.InboxActionIdRequestChanges:
+		return page.Question{}
+	}
+	return page.Question{
+		Title: item.Question, Text: "An answer can't be taken back.",
+		Yes: "Answer " + issue + " with: " + kit.Words(string(action)), No: "Not now",
+	}
+}
+
+// mergeLabel names what an approval does: "Merge #300 into main".
+func mergeLabel(item client.InboxItem) string {
+	i := strings.LastIndex(item.Question, " into ")
+	if item.Subject.PrNumber == nil || i < 0 {
+		return "Approve and merge"
+	}
+	return "Merge #" + kit.Digits(*item.Subject.PrNumber) + strings.TrimSuffix(item.Question[i:], "?")
+}
+
+func shortCommit(item client.InboxItem) string {
+	return item.Subject.HeadSha[:min(7, len(item.Subject.HeadSha))]
+}
+
+// askAnswer asks nothing about a decision that waits no longer, which the service refuses.
+func askAnswer(v *page.Visit) (page.Question, error) {
+	item, ok, err := page.Find(func(offset int64) ([]client.InboxItem, int64, error) {
+		list, err := client.Decode[client.Inbox](v.API.ListInbox(v.Context(), &client.ListInboxParams{
+			Limit: client.Optional(int64(perPage)), Offset: client.Optional(offset),
+		}))
+		return list.Items, list.Total, err
+	}, func(item client.InboxItem) bool { return item.Id == v.PathValue("id") })
+	if err != nil || !ok {
+		return page.Question{}, err
+	}
+	return answerQuestion(item, client.InboxActionId(v.PostFormValue("action"))), nil
 }
 
 // answerKeys are the keyboard shortcuts of answers. A always lets the run go on.

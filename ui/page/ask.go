@@ -9,23 +9,33 @@ import (
 	"github.com/a-h/templ"
 )
 
-// A Question asks for confirmation of a destructive action. With scripts, app.js asks it in
+// A Question asks for confirmation of an action that cannot be undone, or that gives or takes rights. With scripts, app.js asks it in
 // a dialog, from [Question.Attributes]; without scripts, the app shows it as a page before
 // it does what the form says.
 type Question struct {
-	Title  string   // {} is replaced by the value of Field
-	Text   string   // the consequences
-	Word   string   // the word that the person has to type; "" for none
-	Field  string   // the form field that the question depends on; "" for none
-	Values []string // the values of Field that need confirmation; nil for all
-	Back   string   // where Cancel leads without scripts; "" for the page of the route
+	Title string // "Cancel run #411?"
+	Text  string // the consequences
+	Yes   string // the button that does it: "Cancel run #411"
+	No    string // the button that does not: "Keep it running"
+	Plain bool   // Yes is not red, as nothing is lost
+	Word  string // the word that the person has to type; "" for none
+	Field string // the form field that the question depends on; "" for none
+	Value string // the value of Field that needs confirmation
+	Back  string // where No leads without scripts; "" for the page of the route
 }
 
-// Attributes returns the attributes of the form, select or switch that needs confirmation.
+// Attributes returns the attributes of the form, button or switch that needs confirmation.
 func (q Question) Attributes() templ.OrderedAttributes {
-	list := templ.OrderedAttributes{{Key: "hx-confirm", Value: q.Title}, {Key: "data-confirm-text", Value: q.Text}}
-	if q.Values != nil {
-		list = append(list, templ.KeyValue[string, any]{Key: "data-confirm-for", Value: strings.Join(q.Values, " ") + " -"})
+	list := templ.OrderedAttributes{
+		{Key: "hx-confirm", Value: q.Title}, {Key: "data-confirm-text", Value: q.Text},
+		{Key: "data-confirm-yes", Value: q.Yes}, {Key: "data-confirm-no", Value: q.No},
+	}
+	if q.Plain {
+		list = append(list, templ.KeyValue[string, any]{Key: "data-confirm-plain", Value: true})
+	}
+	if q.Field != "" {
+		list = append(list, templ.KeyValue[string, any]{Key: "data-confirm-field", Value: q.Field},
+			templ.KeyValue[string, any]{Key: "data-confirm-for", Value: q.Value})
 	}
 	if q.Word != "" {
 		list = append(list, templ.KeyValue[string, any]{Key: "data-confirm-word", Value: q.Word})
@@ -35,12 +45,9 @@ func (q Question) Attributes() templ.OrderedAttributes {
 
 const confirmedField, wordField = "confirmed", "word"
 
-// forForm returns the question with the form's value filled in; ok is false if the form
-// needs no confirmation.
-func (q Question) forForm(v *Visit) (_ Question, ok bool) {
-	chosen := v.PostFormValue(q.Field)
-	q.Title = strings.ReplaceAll(q.Title, "{}", chosen)
-	return q, q.Title != "" && (q.Values == nil || slices.Contains(q.Values, chosen))
+// concerns reports whether the posted form needs confirmation.
+func (q Question) concerns(v *Visit) bool {
+	return q.Title != "" && (q.Field == "" || v.PostFormValue(q.Field) == q.Value)
 }
 
 // ask asks for confirmation of a form that was sent without scripts. done is true if it
@@ -54,8 +61,7 @@ func (a *App) ask(w http.ResponseWriter, v *Visit, route Route) (done bool) {
 		a.refuse(w, v, err)
 		return true
 	}
-	q, ok := q.forForm(v)
-	if !ok {
+	if !q.concerns(v) {
 		return false
 	}
 	confirmed := v.PostFormValue(confirmedField) != ""

@@ -78,7 +78,8 @@ func (n Notice) setHeader(h http.Header) {
 		Bad   bool   `json:"bad"`
 		Href  string `json:"href,omitempty"`
 		Label string `json:"label,omitempty"`
-	}{n.Text, n.Bad, n.Href, n.Label})
+		Undo  *Undo  `json:"undo,omitempty"`
+	}{n.Text, n.Bad, n.Href, n.Label, n.Undo})
 	if err != nil {
 		return // never: strings always encode
 	}

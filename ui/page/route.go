@@ -51,8 +51,15 @@ type Notice struct {
 	Text string
 	Bad  bool
 	To   string // the address to redirect to; "" for the page itself
+	Undo *Undo  // nil if it cannot be undone; only a browser with scripts offers it
 
 	Href, Label string // a link after the text to a page of the app; "" for none
+}
+
+// An Undo is the form that takes back what was done, by an ordinary command.
+type Undo struct {
+	Action string            `json:"action"`
+	Values map[string]string `json:"values"`
 }
 
 // An InlineError is a refusal that the page also shows inside its form. A browser with scripts,

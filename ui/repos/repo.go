@@ -105,7 +105,8 @@ func replaceCredential(v *page.Visit) (page.Notice, error) {
 func removeCredentialQuestion() page.Question {
 	return page.Question{
 		Title: "Remove the credential of build machines?", Text: "Jobs then clone as anybody does. It is tried before.",
-		Field: "removal", Values: []string{"yes"},
+		Yes: "Remove the credential", No: "Keep the credential",
+		Field: "removal", Value: "yes",
 	}
 }
 
@@ -136,7 +137,7 @@ func disconnectQuestion(name string) page.Question {
 	return page.Question{
 		Title: "Disconnect " + name + "?",
 		Text:  "No run works on it any more, and its credentials are deleted. Its runs stay listed. To confirm, type " + name + ".",
-		Word:  name,
+		Yes:   "Disconnect " + name, No: "Keep it connected", Word: name,
 	}
 }
 

@@ -52,8 +52,9 @@ func cancel(v *page.Visit) (page.Notice, error) {
 
 func cancelQuestion(r client.Run) page.Question {
 	return page.Question{
-		Title: "Cancel the run for #" + kit.Digits(r.IssueNumber) + "?",
+		Title: "Cancel run #" + kit.Digits(r.IssueNumber) + "?",
 		Text:  "It stops now and can't be resumed. You can queue the issue again.",
+		Yes:   "Cancel run #" + kit.Digits(r.IssueNumber), No: "Keep it running",
 	}
 }
 

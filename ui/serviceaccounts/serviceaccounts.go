@@ -117,12 +117,14 @@ func rotateQuestion(a client.ServiceAccount) page.Question {
 	return page.Question{
 		Title: "Rotate the token of " + a.Name + "?",
 		Text:  "The old token stops working at once. Anything that uses it fails until you update it.",
+		Yes:   "Rotate the token", No: "Keep the old token",
 	}
 }
 
 func revokeQuestion(a client.ServiceAccount) page.Question {
 	return page.Question{
-		Title: "Revoke " + a.Name + "?", Text: "Its token stops working at once and for good. Type " + a.Name + " to confirm.", Word: a.Name,
+		Title: "Revoke " + a.Name + "?", Text: "Its token stops working at once and for good. Type " + a.Name + " to confirm.",
+		Yes: "Revoke " + a.Name, No: "Keep it", Word: a.Name,
 	}
 }
 

@@ -102,6 +102,7 @@ func askRename(v *page.Visit) (page.Question, error) {
 		Title: "Change the slug to " + slug + "?",
 		Text: "Links to pages of /w/" + v.Workspace.Slug + " stop working, scripts have to name the new slug, " +
 			"and another workspace may take the old one at once.",
+		Yes: "Change it to " + slug, No: "Keep " + v.Workspace.Slug,
 	}, nil
 }
 

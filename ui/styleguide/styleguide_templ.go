@@ -786,7 +786,7 @@ func themePane(v *page.Visit, theme string, colours, types []string) templ.Compo
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 54, "\">Open a dialog</button> <span class=\"toast\">What was done.</span> <span class=\"toast bad\">What was refused.</span></p>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 54, "\">Open a dialog</button> <span class=\"toast\"><span>What was done.</span></span> <span class=\"toast bad\"><span>What was refused.</span></span></p>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -802,7 +802,7 @@ func themePane(v *page.Visit, theme string, colours, types []string) templ.Compo
 				}()
 			}
 			ctx = templ.InitializeContext(ctx)
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 55, "<p>It says what will happen.</p><div class=\"buttons\"><button type=\"button\" class=\"button\" data-close>Cancel</button> <button type=\"button\" class=\"button danger\" data-close>Continue</button></div>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 55, "<p>It says what will happen.</p><div class=\"buttons\"><button type=\"button\" class=\"button\" data-close>Keep it</button> <button type=\"button\" class=\"button danger\" data-close>Remove it</button></div>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

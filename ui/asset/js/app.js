@@ -4,35 +4,49 @@ const $ = (selector, root = document) => root.querySelector(selector);
 const $$ = (selector, root = document) => [...root.querySelectorAll(selector)];
 const body = document.body;
 
-// Notices. Those of success disappear after 5 seconds, those of refusals after 9.
-function toast(text, bad, href, label) {
-  const line = Object.assign(document.createElement("p"), { className: bad ? "toast bad" : "toast", textContent: text });
-  if (href) line.append(" ", Object.assign(document.createElement("a"), { href, textContent: label }));
-  toasts.append(line);
+// Notices, at most three. Those of success disappear after 5 seconds, those of refusals after 9, and those that offer to
+// undo after 10, but not under the pointer or with the focus.
+function toast({ text, bad, undo, href, label }) {
+  const line = Object.assign(document.createElement("p"), { className: bad ? "toast bad" : "toast" });
+  const button = (text, run) => {
+    const button = Object.assign(document.createElement("button"), { type: "button", textContent: text });
+    button.onclick = () => { line.remove(); run?.(); };
+    line.append(button);
+    return button;
+  };
+  line.append(Object.assign(document.createElement("span"), { textContent: text }));
+  if (href) line.firstChild.append(" ", Object.assign(document.createElement("a"), { href, textContent: label }));
+  if (undo) button("Undo", () => htmx.ajax("POST", undo.action, { values: undo.values, swap: "none" }).then(refresh));
+  button("✕").ariaLabel = "Close";
   raiseToasts();
-  setTimeout(() => line.remove(), bad ? 9000 : 5000);
+  toasts.append(line);
+  if (toasts.children.length > 3) toasts.firstChild.remove();
+  const expire = () => { if (line.matches(":hover,:focus-within")) setTimeout(expire, 3000); else line.remove(); };
+  setTimeout(expire, undo ? 10000 : bad ? 9000 : 5000);
 }
 const toasts = $("#toasts");
 // retryTimer is set while a refresh is scheduled, backoff milliseconds after the last failure.
 let retryTimer = 0, backoff = 3000;
-// raiseToasts moves the notices into the topmost modal dialog: what is outside of it is covered and inert.
+// raiseToasts moves the notices into the topmost modal dialog: what is outside of it is covered and inert. They are shown
+// although there are none, as screen readers read what is added to what is shown.
 function raiseToasts() {
   const host = $$("dialog:modal").at(-1) ?? body;
   if (toasts.parentNode !== host) host.append(toasts);
   toasts.hidePopover();
-  if (toasts.firstChild) toasts.showPopover();
+  toasts.showPopover();
 }
+raiseToasts();
 document.addEventListener("close", raiseToasts, true);
 document.addEventListener("htmx:after:swap", () => { if (!toasts.isConnected) raiseToasts(); });
 document.addEventListener("htmx:after:request", ({ detail: { ctx } }) => {
   const notice = ctx.response?.headers.get("X-Notice");
   if (!notice) return;
-  const { text, bad, href, label } = JSON.parse(notice);
-  toast(text, bad, href, label);
-  if (!bad) ctx.sourceElement.closest("dialog")?.close();
+  const told = JSON.parse(notice);
+  toast(told);
+  if (!told.bad) ctx.sourceElement.closest("dialog")?.close();
 });
 document.addEventListener("htmx:error", (e) => {
-  toast("No answer from the server. Check your connection and try again.", true);
+  toast({ text: "No answer from the server. Check your connection and try again.", bad: true });
   restoreControl(e);
 });
 document.addEventListener("htmx:response:error", restoreControl);
@@ -51,7 +65,7 @@ document.addEventListener("htmx:before:swap", (e) => {
   e.preventDefault();
   const name = headers.get("X-Signed-In");
   if (name) return askToGoOn(person, JSON.parse(name));
-  if (!headers.has("X-Notice")) toast(`Refused with status ${status}. Try again, or reload the page.`, true);
+  if (!headers.has("X-Notice")) toast({ text: `Refused with status ${status}. Try again, or reload the page.`, bad: true });
 });
 // A browser has one session for all its tabs. A tab asks whether to go on once somebody else than it was opened for is
 // signed in: when the app refuses a request of its page, or the next page is somebody else's. It forgets whom it was
@@ -67,15 +81,13 @@ else if (person !== undefined) sessionStorage.person = person;
 // restoreControl resets a filter after a failed request, so that it shows what the list shows.
 function restoreControl({ detail: { ctx } }) {
   const el = ctx?.sourceElement;
-  if (el?.matches("select:not([data-now])")) el.value = ([...el.options].find((o) => o.defaultSelected) ?? el.options[0]).value;
+  if (el?.matches("select")) el.value = ([...el.options].find((o) => o.defaultSelected) ?? el.options[0]).value;
 }
 
-// A select or a switch that is sent when it changes shows the value in force: a browser ignores the attributes of a
-// control that somebody has changed. changing has those whose change is being confirmed or sent.
-const changing = new Set(), controls = "select[data-now],input[data-sends]";
-function showInForce(el) {
-  if (el.matches("select")) el.value = el.dataset.now; else el.checked = el.defaultChecked;
-}
+// A switch that is sent when it changes shows the value in force: a browser ignores the attributes of a control that
+// somebody has changed. changing has those whose change is being confirmed or sent.
+const changing = new Set(), controls = "input[data-sends]";
+function showInForce(el) { el.checked = el.defaultChecked; }
 for (const begun of ["htmx:confirm", "htmx:before:request"]) document.addEventListener(begun, ({ detail: { ctx: { sourceElement: el } } }) => {
   if (el.matches(controls)) changing.add(el);
 });
@@ -141,30 +153,33 @@ document.addEventListener("scroll", ({ target: el }) => {
   if (el.dataset?.follow !== undefined) el.dataset.follow = el.scrollHeight - el.scrollTop - el.clientHeight > 40 ? "off" : "";
 }, true);
 
-// Confirmation of destructive actions. A select or a switch asks only for the values in its data-confirm-for; {}
-// in the question stands for the value. It is taken from the request, as the control may show another one by now.
+// Confirmation. A form or a switch may ask only for one value of a field. The value is taken from the request, as the
+// control may show another one by now.
 document.addEventListener("htmx:confirm", (e) => {
   const { ctx, issueRequest, dropRequest } = e.detail;
-  const el = ctx.sourceElement, value = ctx.request.body?.get(el.name || el.dataset.sends) ?? "";
+  const el = ctx.sourceElement, { confirmField: field, confirmFor: value } = el.dataset;
   e.preventDefault();
-  if (el.dataset.confirmFor && !el.dataset.confirmFor.split(" ").includes(value)) return issueRequest();
-  askToConfirm(ctx.confirm.replace("{}", value), el.dataset.confirmText ?? "It applies at once.", el.dataset.confirmWord).then((yes) => {
-    if (yes) return issueRequest();
+  if (field && ctx.request.body.get(field) !== value) return issueRequest();
+  askToConfirm(ctx.confirm, el.dataset).then((yes) => {
+    if (yes) { closeMenu(el.closest(openMenus)); return issueRequest(); }
     dropRequest();
     el.focus();
   });
 });
-// askToConfirm resolves to true if the person continues. If word is given it has to be typed first.
-function askToConfirm(title, text, word) {
+// askToConfirm resolves to true if the person says yes. A word has to be typed first, if there is one.
+function askToConfirm(title, { confirmText, confirmYes, confirmNo, confirmPlain, confirmWord: word }) {
   const dialog = Object.assign(document.createElement("dialog"), { className: "dialog" });
   dialog.setAttribute("aria-labelledby", "confirm-title");
-  dialog.innerHTML = '<h2 id="confirm-title"></h2><p></p><form method="dialog"><div class="buttons"><button type="button" class="button" data-close autofocus>Cancel</button><button class="button danger" value="yes">Continue</button></div></form>';
+  dialog.innerHTML = '<h2 id="confirm-title"></h2><p></p><form method="dialog"><div class="buttons"><button type="button" class="button" data-close autofocus></button><button class="button" value="yes"></button></div></form>';
+  const [no, yes] = $$("button", dialog);
   $("h2", dialog).textContent = title;
-  $("p", dialog).textContent = text;
+  $("p", dialog).textContent = confirmText;
+  no.textContent = confirmNo;
+  yes.textContent = confirmYes;
+  yes.classList.add(confirmPlain === undefined ? "danger" : "primary");
   if (word) {
     const field = Object.assign(document.createElement("input"), { autocomplete: "off" });
     field.setAttribute("aria-label", "Type " + word);
-    const yes = $("[value=yes]", dialog);
     yes.disabled = true;
     field.oninput = () => { yes.disabled = field.value !== word; };
     $("form", dialog).prepend(field);
@@ -198,8 +213,8 @@ document.addEventListener("click", async (e) => {
   if (el.dataset.copy !== undefined) {
     try {
       await navigator.clipboard.writeText(el.dataset.copy.replace(/^\/w\//, location.origin + "$&"));
-      toast("Copied.");
-    } catch { toast("This browser does not allow copying here. Select the text and copy it.", true); } // also without https
+      toast({ text: "Copied." });
+    } catch { toast({ text: "This browser does not allow copying here. Select the text and copy it.", bad: true }); } // also without https
   } else if (el.dataset.open) openDialog($("#" + el.dataset.open));
   else if (el.hasAttribute("command") && !("commandForElement" in el)) {
     const dialog = $("#" + el.getAttribute("commandfor"));
@@ -213,6 +228,12 @@ document.addEventListener("click", async (e) => {
 
 // Menus are details elements. They close on a click elsewhere, on Escape, and when another one opens.
 const openMenus = "details:has(> .menu-list)[open]";
+// closeMenu closes a menu, if there is one, and gives its button the focus.
+function closeMenu(menu) {
+  if (!menu) return;
+  menu.open = false;
+  $("summary", menu).focus();
+}
 // closeMenus closes the menus that do not contain el, unless el is in a dialog.
 function closeMenus(el) {
   if (!el.closest?.("dialog")) for (const menu of $$(openMenus)) if (!menu.contains(el)) menu.open = false;
@@ -351,8 +372,16 @@ let gPressed = 0;
 document.addEventListener("keydown", (e) => {
   if ((e.metaKey || e.ctrlKey) && e.key.toLowerCase() === "k") { e.preventDefault(); openDialog($("#palette")); return; }
   const menu = e.key === "Escape" && !$("dialog[open]") && $(openMenus);
-  if (menu) { menu.open = false; $("summary", menu).focus(); return; }
+  if (menu) { closeMenu(menu); return; }
   if (e.metaKey || e.ctrlKey || e.altKey || e.target.closest?.("input,select,textarea,dialog[open]")) return;
+  const list = e.target.closest?.("details:has(> .menu-list)"), by = { ArrowDown: 1, ArrowUp: -1 }[e.key];
+  if (list && by) {
+    e.preventDefault();
+    list.open = true;
+    const items = $$(".menu-list :is(a, button)", list), index = items.indexOf(document.activeElement);
+    items.at(index < 0 ? (by - 1) / 2 : (index + by) % items.length)?.focus();
+    return;
+  }
   const isSecond = Date.now() - gPressed < 1500 && e.key !== "g" && (e.key.length === 1 || e.key === "Enter");
   if (isSecond) { gPressed = 0; e.preventDefault(); $(`#navigation [data-key="${CSS.escape(e.key)}"]`)?.click(); return; }
   // Space is for the control that has the focus. Browsers do that for a button, but not for a link that is a switch.
