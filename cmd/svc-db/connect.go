@@ -55,6 +55,7 @@ func (inv invocation) connConfig() (*pgx.ConnConfig, error) {
 		}
 		return nil, errUnreadable // err may quote the address
 	}
+	store.RequireUTF8(cfg)
 	cfg.OnNotice = func(_ *pgconn.PgConn, n *pgconn.Notice) { printNotice(inv.out, n) }
 	// Cancelling ctx also cancels the statement in the server. If only the connection were closed,
 	// the statement would go on and keep its locks.
@@ -75,8 +76,9 @@ func (inv invocation) connect(ctx context.Context, cfg *pgx.ConnConfig) (*pgx.Co
 		if err == nil {
 			return conn, nil
 		}
+		_, final := errors.AsType[*store.EncodingError](err)
 		err = fmt.Errorf("connect to the database at %s: %s", hostPorts(cfg), cause(err))
-		if left == 0 || ctx.Err() != nil {
+		if left == 0 || ctx.Err() != nil || final {
 			return nil, err
 		}
 		fmt.Fprintf(inv.out, "WARNING: %v. Retrying in 1 sec...\n", err)
@@ -109,6 +111,7 @@ func (inv invocation) pool(ctx context.Context) (*pgxpool.Pool, error) {
 		return nil, errUnreadable // err may quote the address
 	}
 	store.BoundTimes(cfg)
+	store.RequireUTF8(cfg.ConnConfig)
 	db, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("open database: %w", err)
@@ -131,7 +134,9 @@ func cause(err error) string {
 	var server *pgconn.PgError
 	var dns *net.DNSError
 	var op *net.OpError
-	switch {
+	switch encoding, ok := errors.AsType[*store.EncodingError](err); {
+	case ok:
+		return encoding.Error()
 	case errors.As(err, &server):
 		return server.Error()
 	case errors.As(err, &dns):

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"svc/test/pgtest"
 )
 
 // TestProgram tests what only the real program can show: exit statuses, signals, and concurrent
@@ -85,6 +87,15 @@ func TestProgram(t *testing.T) {
 		require.Equal(t, 1, r.status)
 		require.Contains(t, r.stderr, "Migration checksum mismatch for migration version 1")
 		require.NotContains(t, r.stdout, "rebuilt")
+	})
+
+	t.Run("not UTF-8", func(t *testing.T) {
+		for _, args := range [][]string{nil, {"-connect-retries=3", "info"}, {"rebuild", "members"}, {"verify"}} {
+			r := runHere(t, nil, append([]string{"-url=" + pgtest.Encoded(t, "LATIN1")}, args...)...)
+			require.Equal(t, 1, r.status)
+			require.Contains(t, r.stderr, "the database's encoding is LATIN1 and has to be UTF8: create one with")
+			require.Empty(t, r.stdout)
+		}
 	})
 
 	t.Run("no address", func(t *testing.T) {

@@ -65,6 +65,7 @@ func direct(cfg Config) (*pgx.ConnConfig, error) {
 	if err != nil {
 		return nil, errors.New("SVC_DATABASE_DIRECT_URL is malformed: want a PostgreSQL address")
 	}
+	store.RequireUTF8(pool.ConnConfig)
 	return pool.ConnConfig, nil
 }
 
@@ -78,6 +79,7 @@ func open(variable string, address config.URL, check func(context.Context, *pgx.
 		pool.MaxConns = maxConnections
 	}
 	store.BoundTimes(pool)
+	store.RequireUTF8(pool.ConnConfig)
 	pool.PrepareConn = check
 	db, err := pgxpool.NewWithConfig(context.Background(), pool)
 	if err != nil {

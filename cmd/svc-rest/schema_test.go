@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -27,6 +28,17 @@ func (r *running) ready(where, name string) (status, message string) {
 	var list map[string]struct{ Status, Message string }
 	require.NoError(r.t, json.Unmarshal(body[where], &list))
 	return list[name].Status, list[name].Message
+}
+
+// A database that stores text in another encoding is not used.
+func TestReadinessRefusesOtherEncodings(t *testing.T) {
+	t.Parallel()
+	r := start(t, "SVC_DATABASE_URL="+pgtest.Encoded(t, "LATIN1"))
+	require.Eventually(t, func() bool {
+		_, message := r.ready("error", "database")
+		return strings.Contains(message, "the database's encoding is LATIN1 and has to be UTF8")
+	}, testTimeout, 10*time.Millisecond)
+	r.until("has to be UTF8")
 }
 
 // An empty or older schema makes the service unready; a newer one, or altered tables, cause a warning.

@@ -12,6 +12,7 @@ import (
 	"svc/commands"
 	"svc/credentials"
 	"svc/engine/client"
+	"svc/events/store"
 	"svc/farm/artifacts"
 	"svc/farm/dispatch"
 	"svc/farm/jobinput"
@@ -141,6 +142,9 @@ func (p parts) dependencies() map[string]rest.Check {
 			text, err := p.schema.Check(ctx)
 			if older, ok := errors.AsType[*migrations.OlderError](err); ok {
 				err = rest.Down(older.Error())
+			}
+			if encoding, ok := errors.AsType[*store.EncodingError](err); ok {
+				err = rest.Down(encoding.Error())
 			}
 			return text, err
 		},

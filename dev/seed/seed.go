@@ -53,6 +53,7 @@ func open(ctx context.Context, url string, ring vault.Ring, now time.Time) (*see
 	if err != nil {
 		return nil, errors.New("parse the database's address") // err may quote the password
 	}
+	store.RequireUTF8(pool.ConnConfig)
 	pool.ConnConfig.RuntimeParams["synchronous_commit"] = "off" // lost data is created again
 	db, err := pgxpool.NewWithConfig(ctx, pool)
 	if err != nil {

@@ -121,6 +121,17 @@ func Empty(t testing.TB) string {
 	return source.url(name)
 }
 
+// Encoded returns the address of a new database whose encoding is not that of the others.
+func Encoded(t testing.TB, encoding string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), stepTimeout)
+	defer cancel()
+	source := sharedSource(ctx, t)
+	name, err := source.encoded(ctx, encoding)
+	require.NoError(t, err)
+	return source.url(name)
+}
+
 // Clone returns a pool of connections to a copy of another pool's database, so that several tests can
 // change the same initial data. The other pool must be closed, and there must be no other connections
 // to its database. The copy is dropped when t ends.

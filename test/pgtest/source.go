@@ -119,6 +119,14 @@ func (s *source) empty(ctx context.Context) (string, error) {
 	return name, s.create(ctx, name, "template0")
 }
 
+func (s *source) encoded(ctx context.Context, encoding string) (string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	name := s.next()
+	_, err := s.admin.Exec(ctx, "create database "+quote(name)+" template template0 locale 'C' encoding "+quote(encoding))
+	return name, err
+}
+
 func (s *source) clone(ctx context.Context, of string) (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
