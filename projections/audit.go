@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -271,9 +270,4 @@ func clip(s string) string {
 		return string(runes[:maxNameLength])
 	}
 	return s
-}
-
-// foldCase maps texts that differ only in case to the same text.
-func foldCase(s string) string {
-	return strings.Map(func(r rune) rune { return unicode.ToLower(unicode.ToUpper(r)) }, s)
 }

@@ -72,7 +72,7 @@ func TestAuditPage(t *testing.T) {
 	// 7
 	last := w.Record(t, ann, workspace, workspace,
 		events.MemberRemoved{Member: member, User: bob.User, Email: bob.Email, Role: events.Owner})[0]
-	zoe := events.Actor{Type: events.ByUser, ID: world.NewID(), Name: "Zoë@acme.example"}
+	zoe := events.Actor{Type: events.ByUser, ID: world.NewID(), Name: "Zoë@Straße.example"}
 	w.Record(t, zoe, workspace, workspace, events.WorkspaceRenamed{Name: "Acme", Slug: "acme", FromName: "Acme Ltd", FromSlug: "acme"}) // 8
 	w.Record(t, ann, world.NewID(), world.NewID(), events.WorkspaceCreated{Name: "Elsewhere", Slug: "elsewhere"})
 	w.CaughtUp(t)
@@ -107,6 +107,7 @@ func TestAuditPage(t *testing.T) {
 		"an actor's address in any case":    {projections.AuditQuery{AuditFilter: f{Actor: "Ann@ACME.example"}}, []int64{7, 4, 3, 2, 1}},
 		"an actor's id in any case":         {projections.AuditQuery{AuditFilter: f{Actor: strings.ToUpper(bot.ID.String())}}, []int64{5}},
 		"a letter beyond ASCII in any case": {projections.AuditQuery{AuditFilter: f{Q: "ZOË"}}, []int64{8}},
+		"a letter as people type it":        {projections.AuditQuery{AuditFilter: f{Q: "zoe@strasse"}}, []int64{8}},
 		"either of two actors": {projections.AuditQuery{AuditFilter: f{Actor: "service:ci-bot," +
 			strings.ToUpper(ann.ID.String())}}, []int64{7, 5, 4, 3, 2, 1}},
 		"either of two actions": {projections.AuditQuery{AuditFilter: f{Action: "member.joined,member.role_changed"}},

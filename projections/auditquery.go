@@ -296,7 +296,7 @@ func split(values string) []string {
 // textFilter returns the part of the filter that must be checked against the texts of records, because no
 // term covers it.
 func (f AuditFilter) textFilter() textFilter {
-	t := textFilter{part: foldCase(f.Q)}
+	t := textFilter{part: input.SearchText(f.Q)}
 	needed := false
 	for _, action := range split(f.Action) {
 		begin, isPrefix := strings.CutSuffix(action, "*")
@@ -311,7 +311,7 @@ func (f AuditFilter) textFilter() textFilter {
 
 // A textFilter matches records by action and text. The action must equal one of actions, or begin
 // with one that ends in *; nil matches any action. part must occur in the action or in the name of
-// the actor or target, in any case.
+// the actor or target, in the form of [input.SearchText].
 type textFilter struct {
 	actions []string
 	part    string
@@ -331,7 +331,7 @@ func (f textFilter) isAction(s string) bool {
 	})
 }
 
-func (f textFilter) has(s string) bool { return strings.Contains(foldCase(s), f.part) }
+func (f textFilter) has(s string) bool { return strings.Contains(input.SearchText(s), f.part) }
 
 // narrow removes records that do not match from a set. It checks each distinct text of the block
 // once.

@@ -37,6 +37,9 @@ const deepJobsOffset = 1000
 // counted. Ended jobs are ordered by their end, other and filtered jobs by submission, newest
 // first.
 func (v Jobs) Page(ctx context.Context, q JobQuery) (list []Job, total int, err error) {
+	if q.Q != "" {
+		return v.pageOfMatches(ctx, q)
+	}
 	b := &pgx.Batch{}
 	counts, page, args := q.sql()
 	b.Queue(counts, args[:len(args)-2]...).QueryRow(func(row pgx.Row) error { return row.Scan(&total) })
@@ -50,54 +53,77 @@ func (v Jobs) Page(ctx context.Context, q JobQuery) (list []Job, total int, err 
 	return list, total, nil
 }
 
+// pageOfMatches is [Jobs.Page] for a search.
+func (v Jobs) pageOfMatches(ctx context.Context, q JobQuery) (list []Job, total int, err error) {
+	from, order, args := q.searched()
+	ids, err := matchingIDs(ctx, v.DB, q.Q, false, args, `select job_id, '', name || ' ' || repo_name`+from+` order by `+order)
+	if page := pageOf(ids, q.Limit, q.Offset); err == nil && len(page) > 0 {
+		rows, _ := v.DB.Query(ctx, rowsInOrder(jobColumns, "jobs", "job_id"), q.Workspace, page)
+		list, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Job])
+	}
+	if err != nil {
+		return nil, 0, fmt.Errorf("search jobs of %s: %w", q.Workspace, err)
+	}
+	return list, len(ids), nil
+}
+
 // jobsActive and jobsEnded are the predicates of the partial indexes, word for word.
 const (
 	jobsActive = `state in ('queued', 'leased', 'running', 'cancelling')`
 	jobsEnded  = `state not in ('queued', 'leased', 'running', 'cancelling')`
 )
 
+// list returns the condition for the list of q, its order and its arguments.
+func (q JobQuery) list() (where, order string, args []any) {
+	where, order, args = ` from jobs where workspace_id = $1 and `+jobsActive, `job_id desc`, []any{q.Workspace}
+	if !q.Active {
+		where, order = ` from jobs where workspace_id = $1 and `+jobsEnded, `finished_at desc, job_id desc`
+	}
+	if q.Repo != nil {
+		args = append(args, *q.Repo)
+		where, order = fmt.Sprintf(`%s and repo_id = $%d`, where, len(args)), `job_id desc`
+	}
+	if q.Runner != nil {
+		args = append(args, *q.Runner)
+		where, order = fmt.Sprintf(`%s and runner_id = $%d`, where, len(args)), `job_id desc`
+	}
+	return where, order, args
+}
+
+// searched returns the condition for the part of the list of q that filters search.
+func (q JobQuery) searched() (from, order string, args []any) {
+	where, order, args := q.list()
+	from = fmt.Sprintf(` from (select *%s order by %s limit %d) j where j.workspace_id = $1`, where, order, maxJobsSearched)
+	if q.State != "" {
+		args = append(args, string(q.State))
+		from += fmt.Sprintf(` and j.state = $%d`, len(args))
+	}
+	return from, order, args
+}
+
 // sql returns the statements that count the jobs and read a page. The last two of args are only for
 // the page.
 func (q JobQuery) sql() (counts, page string, args []any) {
-	args = []any{q.Workspace}
-	arg := func(v any) string {
-		args = append(args, v)
-		return fmt.Sprintf("$%d", len(args))
-	}
-	which, order, column := jobsActive, `job_id desc`, `queued + held`
-	if !q.Active {
-		which, order, column = jobsEnded, `finished_at desc, job_id desc`, `ended`
-	}
-	where := ` from jobs where workspace_id = $1 and ` + which
-	if q.Repo != nil {
-		where, order = where+` and repo_id = `+arg(*q.Repo), `job_id desc`
-	}
-	if q.Runner != nil {
-		where, order = where+` and runner_id = `+arg(*q.Runner), `job_id desc`
-	}
-	narrow := ``
-	if q.State != "" {
-		narrow += ` and j.state = ` + arg(string(q.State))
-	}
-	if q.Q != "" {
-		narrow += ` and strpos(lower(j.name || ' ' || j.repo_name), lower(` + arg(q.Q) + `)) > 0`
+	from, order, args := q.list()
+	filtered := q.State != "" || q.Repo != nil || q.Runner != nil
+	if filtered {
+		from, order, args = q.searched()
 	}
 	limit := fmt.Sprintf(` order by %s limit $%d offset $%d`, order, len(args)+1, len(args)+2)
-	found := fmt.Sprintf(` from (select *%s order by %s limit %d) j where j.workspace_id = $1%s`, where, order, maxJobsSearched, narrow)
+	column := `ended`
+	if q.Active {
+		column = `queued + held`
+	}
+	counts = `select coalesce((select ` + column + ` from job_counts where workspace_id = $1), 0)`
+	page = `select ` + jobColumns + from + limit
 	switch {
-	case narrow != "" || q.Repo != nil || q.Runner != nil:
-		counts = `select count(*)` + found
-		page = `select ` + jobColumns + found + limit
+	case filtered:
+		counts = `select count(*)` + from
 	case q.Offset >= deepJobsOffset:
 		page = fmt.Sprintf(`
 			select %[1]s from (select job_id as id%[2]s%[3]s) p
 			cross join lateral (select %[1]s from jobs where workspace_id = $1 and job_id = p.id offset 0) j
-			order by %[4]s`, jobColumns, where, limit, order)
-	default:
-		page = `select ` + jobColumns + where + limit
-	}
-	if counts == "" {
-		counts = `select coalesce((select ` + column + ` from job_counts where workspace_id = $1), 0)`
+			order by %[4]s`, jobColumns, from, limit, order)
 	}
 	return counts, page, append(args, q.Limit, q.Offset)
 }

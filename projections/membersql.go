@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"svc/events"
+	"svc/input"
 )
 
 // A memberSQL is a statement about members under construction. Its first argument is the workspace.
@@ -93,7 +94,7 @@ func (s *memberSQL) rowsToRead() int {
 
 // searchSQL returns the query of the members with a text that has the search as prefix.
 func (s *memberSQL) searchSQL() string {
-	text := normalizedText(s.Q)
+	text := input.SearchText(s.Q)
 	end := text + "\U0010ffff"
 	if text == "" { // blanks alone; every word begins with it
 		end = ""

@@ -6,8 +6,6 @@ import (
 	"strings"
 	"unicode"
 
-	"golang.org/x/text/unicode/norm"
-
 	"svc/events"
 	"svc/input"
 	"svc/projections/fold"
@@ -85,7 +83,7 @@ func wordsOf(name, email string) (words []string) {
 			words = append(words, word)
 		}
 	}
-	key, within := normalizedText(name), false
+	key, within := input.SearchText(name), false
 	add(key)
 	for i, r := range key {
 		begins := !within
@@ -101,22 +99,11 @@ func wordsOf(name, email string) (words []string) {
 	return words
 }
 
-// memberSortKey returns the sort key of a member: the name in lower case without diacritics, so that
+// memberSortKey returns the sort key of a member: the name as searches compare it, so that
 // Zoë sorts beside Zoe, or the address if there is no name.
 func memberSortKey(name, email string) string {
-	if key := normalizedText(name); key != "" {
+	if key := input.SearchText(name); key != "" {
 		return key
 	}
 	return input.Lower(email)
-}
-
-// normalizedText normalizes a text for search: lower case, no diacritics, single spaces.
-func normalizedText(text string) string {
-	text = strings.Map(func(r rune) rune {
-		if unicode.Is(unicode.Mn, r) {
-			return -1
-		}
-		return r
-	}, norm.NFKD.String(text))
-	return strings.Join(strings.Fields(strings.ToLower(text)), " ")
 }

@@ -3,11 +3,14 @@ package projections
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"svc/events"
+	"svc/input"
 )
 
 // A Runner is a build machine as people see it.
@@ -136,16 +139,16 @@ func (v Runners) Page(
 // searches the first 1,000 in the order of [Runners.Page].
 func (v Runners) SearchByName(ctx context.Context, workspace events.ID, text string, limit int, at time.Time) ([]Named, error) {
 	rows, _ := v.DB.Query(ctx, `
-		select runner_id, name, case when state = 'enrolled' and enrolled_at <= $4 then 'offline' else state end from (
-			select runner_id, name, state, enrolled_at from runners where workspace_id = $1
-			order by state in `+endedStates+`, name, runner_id limit 1000) r
-		where strpos(lower(name), lower($2)) > 0 order by state in `+endedStates+`, name, runner_id limit $3`,
-		workspace, text, limit, at.Add(-connectLimit))
+		select runner_id, name, case when state = 'enrolled' and enrolled_at <= $2 then 'offline' else state end
+		from runners where workspace_id = $1 order by state in `+endedStates+`, name, runner_id limit 1000`,
+		workspace, at.Add(-connectLimit))
 	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Named])
 	if err != nil {
 		return nil, fmt.Errorf("search runners of %s: %w", workspace, err)
 	}
-	return list, nil
+	part := input.SearchText(text)
+	list = slices.DeleteFunc(list, func(n Named) bool { return !strings.Contains(input.SearchText(n.Name), part) })
+	return pageOf(list, limit, 0), nil
 }
 
 // Get returns one runner of a workspace. ok is false if there is none.

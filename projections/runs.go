@@ -222,27 +222,18 @@ func (q RunQuery) where() (where, order string, args []any) {
 	return where, order, args
 }
 
-// pageOfMatches is [Runs.Page] for a search. It finds the page and its total in one statement, and
-// needs another one only beyond the last page.
+// pageOfMatches is [Runs.Page] for a search.
 func (v Runs) pageOfMatches(ctx context.Context, q RunQuery) (list []Run, total int, err error) {
 	where, order, args := q.where()
-	args = append(args, q.Q)
-	n := len(args)
-	found := fmt.Sprintf(` from (select `+runColumns+`, branch%s order by %s limit %d) r where `, where, order, maxRunsSearched) +
-		runMatches(n)
-	page := fmt.Sprintf(`select count(*) over (), `+runColumns+`%s order by %s limit $%d offset $%d`, found, order, n+1, n+2)
-	rows, _ := v.DB.Query(ctx, page, append(args, q.Limit, q.Offset)...)
-	list, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (r Run, err error) {
-		err = row.Scan(append([]any{&total}, r.columns()...)...)
-		return r, err
-	})
-	if err == nil && len(list) == 0 && q.Offset > 0 {
-		err = v.DB.QueryRow(ctx, `select count(*)`+found, args...).Scan(&total)
+	texts := fmt.Sprintf(`%s%s order by %s limit %d`, selectRunTexts, where, order, maxRunsSearched)
+	ids, err := matchingIDs(ctx, v.DB, q.Q, false, args, texts)
+	if err == nil {
+		list, err = v.inOrder(ctx, q.Workspace, pageOf(ids, q.Limit, q.Offset))
 	}
 	if err != nil {
 		return nil, 0, fmt.Errorf("search runs of %s: %w", q.Workspace, err)
 	}
-	return list, total, nil
+	return list, len(ids), nil
 }
 
 // The orders of the two lists.
@@ -251,30 +242,37 @@ const (
 	terminalOrder = `finished_at desc, run_id desc`
 )
 
-// runMatches returns the condition of a search whose text is parameter n of the statement.
-func runMatches(n int) string {
-	return fmt.Sprintf(`(issue_number::text = $%[1]d
-		or strpos(lower(issue_title || ' ' || repo_name), lower($%[1]d)) > 0 or strpos(lower(branch), lower($%[1]d)) > 0)`, n)
-}
+// selectRunTexts begins the queries of runs for matchingIDs.
+const selectRunTexts = `select run_id, issue_number::text, issue_title || ' ' || repo_name || ' ' || branch`
 
 // Search returns up to limit runs of both lists that match a search: first those whose issue number
 // is the text, then active ones.
-func (v Runs) Search(ctx context.Context, workspace events.ID, text string, limit int) ([]Run, error) {
-	rows, _ := v.DB.Query(ctx, selectMatchingRuns, workspace, text, limit)
-	list, err := pgx.CollectRows(rows, scanRun)
+func (v Runs) Search(ctx context.Context, workspace events.ID, text string, limit int) (list []Run, err error) {
+	ids, err := matchingIDs(ctx, v.DB, text, true, []any{workspace}, selectActiveTexts, selectTerminalTexts)
+	if err == nil {
+		list, err = v.inOrder(ctx, workspace, pageOf(ids, limit, 0))
+	}
 	if err != nil {
 		return nil, fmt.Errorf("search runs of %s: %w", workspace, err)
 	}
 	return list, nil
 }
 
-var selectMatchingRuns = fmt.Sprintf(`
-	select `+runColumns+` from (
-		(select `+runColumns+`, branch from runs where workspace_id = $1 and active order by %s limit %d)
-		union all (select `+runColumns+`, branch from runs where workspace_id = $1 and not active order by %s limit %[2]d)
-	) r where `, activeOrder, maxRunsSearched, terminalOrder) + runMatches(2) + `
-	order by issue_number::text = $2 desc, active desc, finished_at desc, stage, created_at, run_id desc
-	limit $3`
+var (
+	selectActiveTexts = fmt.Sprintf(
+		`%s from runs where workspace_id = $1 and active order by %s limit %d`, selectRunTexts, activeOrder, maxRunsSearched)
+	selectTerminalTexts = fmt.Sprintf(
+		`%s from runs where workspace_id = $1 and not active order by %s limit %d`, selectRunTexts, terminalOrder, maxRunsSearched)
+)
+
+// inOrder returns the runs with the given ids in their order.
+func (v Runs) inOrder(ctx context.Context, workspace events.ID, ids []events.ID) ([]Run, error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	rows, _ := v.DB.Query(ctx, rowsInOrder(runColumns, "runs", "run_id"), workspace, ids)
+	return pgx.CollectRows(rows, scanRun)
+}
 
 // deepRunsOffset is the offset from which a page first finds the ids of its runs, by an index-only scan.
 const deepRunsOffset = 1000

@@ -69,7 +69,7 @@ func TestRunsAreFilteredAndPaged(t *testing.T) {
 		{{web, 4, "fix it", nil}},
 		{{web, 5, "Fix more", []events.Event{events.RunMerged{Repo: web.ID}}}},
 		{{api, 6, "Fix 12", append(stagesEntered(events.StageAnalyze), events.RunFailed{Repo: api.ID})}},
-		{{web, 7, "Reject", []events.Event{events.RunRejected{Repo: web.ID}}}},
+		{{web, 7, "Reject ПРИВЕТ, Łódź, Straße", []events.Event{events.RunRejected{Repo: web.ID}}}},
 		{{web, 12, "Twelve", stagesEntered(events.StageAnalyze)}},
 	} {
 		queueAt(t, w, world.Epoch.Add(time.Duration(i)*time.Minute), workspace, tales...)
@@ -91,7 +91,10 @@ func TestRunsAreFilteredAndPaged(t *testing.T) {
 		"of one repository, stopped":                   {projections.RunQuery{Repo: &api.ID}, []int{6}, 1},
 		"of a repository without runs":                 {projections.RunQuery{Active: true, Repo: &events.ID{}}, []int{}, 0},
 		"a part of the title, of either case":          {projections.RunQuery{Active: true, Q: "FIX"}, []int{4, 1}, 2},
-		"a part of the title, beyond ASCII":            {projections.RunQuery{Active: true, Q: "Ü"}, []int{3}, 1},
+		"a part of the title, beyond ASCII":            {projections.RunQuery{Active: true, Q: "üb"}, []int{3}, 1},
+		"Cyrillic in any case":                         {projections.RunQuery{Q: "привет"}, []int{7}, 1},
+		"a letter without decomposition":               {projections.RunQuery{Q: "łódź"}, []int{7}, 1},
+		"as people type it":                            {projections.RunQuery{Q: "LODZ, STRASSE"}, []int{7}, 1},
 		"a number is the issue's, whole":               {projections.RunQuery{Active: true, Q: "12"}, []int{12}, 1},
 		"a number may be part of a title too":          {projections.RunQuery{Q: "12"}, []int{6}, 1},
 		"a percent sign is itself":                     {projections.RunQuery{Active: true, Q: "%"}, []int{2}, 1},
@@ -135,7 +138,7 @@ func TestSearchListsTheNumberThenActiveThenEndedRuns(t *testing.T) {
 	}
 	queueAt(t, w, world.Epoch, world.NewID(), runScript{web, 99, "Fix elsewhere", nil})
 	for text, want := range map[string][]int{
-		"fix": {2, 1, 4, 3}, "12": {12, 13, 4}, "acme/API": {13, 12}, "%": {}, "none": {},
+		"fix": {2, 1, 4, 3}, "12": {12, 13, 4}, "acme/API": {13, 12}, "ﬁx": {2, 1, 4, 3}, "%": {}, "none": {},
 	} {
 		list, err := v.Search(t.Context(), workspace, text, 50)
 		require.NoError(t, err)

@@ -10,6 +10,7 @@ import (
 
 	"svc/events"
 	"svc/events/store"
+	"svc/input"
 	"svc/projections/fold"
 )
 
@@ -184,7 +185,7 @@ func (v ServiceAccounts) SearchByName(ctx context.Context, workspace events.ID, 
 	rows, _ := v.DB.Query(ctx, `
 		select account_id, name, status from (
 			select account_id, name, status from service_accounts where workspace_id = $1 order by account_id desc limit 1000) a
-		where strpos(name, lower($2)) > 0 order by status, name, account_id limit $3`, workspace, text, limit)
+		where strpos(name, $2) > 0 order by status, name, account_id limit $3`, workspace, input.SearchText(text), limit)
 	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Named])
 	if err != nil {
 		return nil, fmt.Errorf("search service accounts of %s: %w", workspace, err)

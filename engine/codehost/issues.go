@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-github/v75/github"
 
 	"svc/engine/client"
+	"svc/input"
 )
 
 const (
@@ -26,7 +27,7 @@ func (g *gitHub) Issues(ctx context.Context, in client.IssuesInput) (client.Issu
 	if in.Label != "" {
 		opts.Labels = []string{in.Label}
 	}
-	query := strings.ToLower(in.Query)
+	query := input.SearchText(in.Query)
 	for range maxPages {
 		list, res, err := g.api.Issues.ListByRepo(ctx, g.owner, g.name, opts)
 		if statusOf(err) == http.StatusGone { // the repository has no issues
@@ -36,7 +37,7 @@ func (g *gitHub) Issues(ctx context.Context, in client.IssuesInput) (client.Issu
 			return result, failure(ctx, err)
 		}
 		for _, i := range list {
-			if i.IsPullRequest() || !strings.Contains(strings.ToLower(i.GetTitle()), query) {
+			if i.IsPullRequest() || !strings.Contains(input.SearchText(i.GetTitle()), query) {
 				continue
 			}
 			if result.Total >= first && len(result.Issues) < perPage {

@@ -124,7 +124,7 @@ type AuditFilter struct {
 	Category  events.Category      `query:"category" enum:"people,work" doc:"people: only records of who is in the workspace and may do what, and of what people decided or stopped. work: only records of how runs, jobs and machines get on."`
 	Action    string               `query:"action" maxLength:"500" doc:"Only records of these actions: up to ten names or prefixes such as member.*, separated by commas." example:"member.*,service_account.*"`
 	Target    string               `query:"target" maxLength:"200" doc:"Only records about the target of this name or id. E-mail addresses and ids are not case-sensitive." example:"acme/web#291"`
-	Q         string               `query:"q" maxLength:"200" doc:"Only records whose action, actor name or target name contains this text. Not case-sensitive."`
+	Q         string               `query:"q" maxLength:"200" doc:"Only records whose action, actor name or target name contains this text, ignoring case and accents."`
 }
 
 // maxFilterValues bounds the comma-separated values of a filter field.

@@ -27,7 +27,7 @@ func (s *Server) issueRoute() route {
 type issuesQuery struct {
 	Repo  string `query:"repo" required:"true" format:"uuid" doc:"The repository's id."`
 	Label string `query:"label" maxLength:"100" doc:"Only issues with this label."`
-	Q     string `query:"q" maxLength:"200" doc:"Only issues whose title contains this text."`
+	Q     string `query:"q" maxLength:"200" doc:"Only issues whose title contains this text, ignoring case and accents."`
 	Paging
 }
 

@@ -80,7 +80,7 @@ type jobsQuery struct {
 	State  string `query:"state" enum:"queued,leased,running,cancelling,succeeded,failed,cancelled,timed_out,lost,expired" doc:"Only jobs in this state."`
 	Repo   string `query:"repo" format:"uuid" doc:"Only jobs of this repository."`
 	Runner string `query:"runner" format:"uuid" doc:"Only jobs whose current or last runner is this one."`
-	Q      string `query:"q" maxLength:"200" doc:"Only jobs whose name or repository name contains this text. Not case-sensitive. With any filter, only the first 10,000 jobs of the list are searched and counted."`
+	Q      string `query:"q" maxLength:"200" doc:"Only jobs whose name or repository name contains this text, ignoring case and accents. With any filter, only the first 10,000 jobs of the list are searched and counted."`
 	Paging
 }
 

@@ -31,6 +31,12 @@ func TestRunJobsHaveFarmState(t *testing.T) {
 	})
 	require.NoError(t, err)
 
+	found, total, err := s.Primary.Jobs.Page(t.Context(), projections.JobQuery{Workspace: p.Workspace, Q: "ｔＥＳＴＳ́", Limit: 1})
+	require.NoError(t, err)
+	require.NotZero(t, total)
+	require.Len(t, found, 1)
+	require.Equal(t, "tests", found[0].Name)
+
 	unknown := world.NewID()
 	jobs := []runJob{{ID: unknown.String()}, {ID: ended[0].ID.String()}, {ID: waits[0].ID.String()}}
 	require.NoError(t, s.addFarmState(t.Context(), p.Workspace, jobs))

@@ -5593,7 +5593,7 @@ type ListAuditParams struct {
 	// Target Only records about the target of this name or id. E-mail addresses and ids are not case-sensitive.
 	Target *string `form:"target,omitempty" json:"target,omitempty"`
 
-	// Q Only records whose action, actor name or target name contains this text. Not case-sensitive.
+	// Q Only records whose action, actor name or target name contains this text, ignoring case and accents.
 	Q     *string `form:"q,omitempty" json:"q,omitempty"`
 	Limit *int64  `form:"limit,omitempty" json:"limit,omitempty"`
 
@@ -5663,7 +5663,7 @@ type ExportAuditParams struct {
 	// Target Only records about the target of this name or id. E-mail addresses and ids are not case-sensitive.
 	Target *string `form:"target,omitempty" json:"target,omitempty"`
 
-	// Q Only records whose action, actor name or target name contains this text. Not case-sensitive.
+	// Q Only records whose action, actor name or target name contains this text, ignoring case and accents.
 	Q *string `form:"q,omitempty" json:"q,omitempty"`
 
 	// XSvcTenant The workspace, by id or slug. People default to the session's active workspace. A token has access to its own workspace only; any other one is not found.
@@ -5750,7 +5750,7 @@ type ListIssuesParams struct {
 	// Label Only issues with this label.
 	Label *string `form:"label,omitempty" json:"label,omitempty"`
 
-	// Q Only issues whose title contains this text.
+	// Q Only issues whose title contains this text, ignoring case and accents.
 	Q *string `form:"q,omitempty" json:"q,omitempty"`
 
 	// Limit Maximum number of items to return.
@@ -5867,7 +5867,7 @@ type ListJobsParams struct {
 	// Runner Only jobs whose current or last runner is this one.
 	Runner *string `form:"runner,omitempty" json:"runner,omitempty"`
 
-	// Q Only jobs whose name or repository name contains this text. Not case-sensitive. With any filter, only the first 10,000 jobs of the list are searched and counted.
+	// Q Only jobs whose name or repository name contains this text, ignoring case and accents. With any filter, only the first 10,000 jobs of the list are searched and counted.
 	Q *string `form:"q,omitempty" json:"q,omitempty"`
 
 	// Limit Maximum number of items to return.
@@ -6260,7 +6260,7 @@ type ListRunsParams struct {
 	// Repo Only runs of this repository.
 	Repo *string `form:"repo,omitempty" json:"repo,omitempty"`
 
-	// Q Only runs whose issue title, repository name or branch contains this text, or whose issue has this number. Only the first 10,000 runs of the list are searched and counted; use repo to narrow it.
+	// Q Only runs whose issue title, repository name or branch contains this text, ignoring case and accents, or whose issue has this number. Only the first 10,000 runs of the list are searched and counted; use repo to narrow it.
 	Q *string `form:"q,omitempty" json:"q,omitempty"`
 
 	// Counts Whether to return counts.
