@@ -48,6 +48,7 @@ type Job struct {
 	started     bool
 	step        int   // the last one that was started; -1 before the first
 	stepRunning bool  // that step has not finished
+	stepFailed  bool  // a step of this epoch has not succeeded
 	seq         int64 // number of the runner's last report in this epoch
 	timedOut    bool  // it is being cancelled because it exceeded its time limit
 	reason      string
@@ -91,7 +92,7 @@ func (j *Job) Apply(e events.Event, by events.Actor) {
 		j.spec, j.state, j.expires, j.logs = termsOf(e.Spec), events.JobStateQueued, e.ExpiresAt, map[int]jobLog{}
 	case events.JobLeased:
 		j.state, j.epoch, j.attempt, j.runner, j.slot = events.JobStateLeased, e.Epoch, e.Attempt, e.Runner, e.Slot
-		j.accepted, j.started, j.step, j.stepRunning, j.seq = false, false, -1, false, 0
+		j.accepted, j.started, j.step, j.stepRunning, j.stepFailed, j.seq = false, false, -1, false, false, 0
 	case events.JobAccepted:
 		j.accepted, j.declined = true, 0
 		if j.state == events.JobStateLeased {
@@ -114,7 +115,7 @@ func (j *Job) Apply(e events.Event, by events.Actor) {
 	case events.JobStepStarted:
 		j.seq, j.step, j.stepRunning = e.Seq, e.Step, true
 	case events.JobStepFinished:
-		j.seq, j.stepRunning = e.Seq, false
+		j.seq, j.stepRunning, j.stepFailed = e.Seq, false, j.stepFailed || e.Outcome != "succeeded"
 	case events.JobFinished:
 		j.seq, j.state = e.Seq, e.Outcome
 		j.noteLog(e.Epoch, e.Log)

@@ -167,6 +167,20 @@ func TestJobEndsByTheWordOfItsRunner(t *testing.T) {
 		}, err: fault.Field("outcome", "must not be succeeded before the job has started")},
 		{name: "without an artifact", given: runningJob, when: end("succeeded", "dist"),
 			then: finished(events.JobStateFailed, "succeeded", "artifact_missing")},
+		{name: "well, with a step that failed", given: append(runningJob[:4:4], events.JobStepStarted{Epoch: 1, Seq: 2},
+			events.JobStepFinished{Epoch: 1, Seq: 3, Outcome: "timed_out"}, events.JobStepStarted{Epoch: 1, Seq: 4, Step: 1},
+			events.JobStepFinished{Epoch: 1, Seq: 5, Step: 1, Outcome: "succeeded"}), when: end("succeeded"),
+			then: finished(events.JobStateFailed, "succeeded", "contradictory_report")},
+		{name: "well, in the next attempt", given: append(runningJob[:4:4], events.JobStepStarted{Epoch: 1, Seq: 2},
+			events.JobStepFinished{Epoch: 1, Seq: 3, Outcome: "failed"}, events.JobRequeued{Epoch: 1},
+			events.JobLeased{Epoch: 2, Attempt: 2, Runner: machineA}, events.JobStarted{Epoch: 2, Seq: 1}),
+			when: func(j *Job) ([]events.Event, error) {
+				return j.Report(machineA, JobReport{Epoch: 2, Seq: 9, Event: events.JobFinished{Reported: "succeeded"}}, noon)
+			}, then: []events.Event{events.JobFinished{Epoch: 2, Seq: 9, Outcome: events.JobStateSucceeded, Reported: "succeeded"}}},
+		{name: "well, with another exit code", given: runningJob, when: func(j *Job) ([]events.Event, error) {
+			return j.Report(machineA, JobReport{Epoch: 1, Seq: 9, Event: events.JobFinished{Reported: "succeeded", ExitCode: new(5)}}, noon)
+		}, then: []events.Event{events.JobFinished{Epoch: 1, Seq: 9, Outcome: events.JobStateFailed, Reported: "succeeded",
+			Reason: "contradictory_report", ExitCode: new(5)}}},
 		{name: "badly", given: runningJob, when: end("failed", "dist"), then: finished(events.JobStateFailed, "failed", "")},
 		{name: "too late", given: runningJob, when: end("timed_out"), then: finished(events.JobStateTimedOut, "timed_out", "")},
 		{name: "cancelled by nobody", given: runningJob, when: end("cancelled"), then: finished(events.JobStateFailed, "cancelled", "")},
@@ -198,12 +212,13 @@ func TestJobEndsByTheWordOfItsRunner(t *testing.T) {
 	})
 	list, err := folded[Job](runningJob).Report(machineA, JobReport{Epoch: 1, Seq: 9, Event: events.JobFinished{
 		Reported: "failed", Reason: strings.Repeat("x", 200) + "\x00", Signal: "tok_svc_0123456789ABCDEFGHIJKLMNOPQRSTUV2ArA0E",
-		CPUMs: -1, MaxRSSBytes: -1, Artifacts: -1, StartedAt: noon.AddDate(-50, 0, 0), Log: events.JobLogSummary{Bytes: -1},
+		LeftOut:      []events.JobLeftOut{{Path: "a\nb" + strings.Repeat("x", 300), Reason: strings.Repeat("r", 200)}},
+		LeftOutCount: -1, CPUMs: -1, MaxRSSBytes: -1, Artifacts: -1, StartedAt: noon.AddDate(-50, 0, 0), Log: events.JobLogSummary{Bytes: -1},
 	}}, noon)
 	require.NoError(t, err)
 	require.Equal(t, []events.Event{events.JobFinished{
 		Epoch: 1, Seq: 9, Outcome: events.JobStateFailed, Reported: "failed", Reason: strings.Repeat("x", 100), Signal: "tok_svc_[redacted]",
-		StartedAt: noon,
+		StartedAt: noon, LeftOut: []events.JobLeftOut{{Path: "a b" + strings.Repeat("x", 197), Reason: strings.Repeat("r", 100)}},
 	}}, list, "what a runner says is bounded")
 	list, err = folded[Job](runningJob).Report(machineA, JobReport{Epoch: 1, Seq: 9, Event: events.JobFinished{
 		Reported: "failed", ExitCode: new(math.MinInt), CPUMs: math.MaxInt64, MaxRSSBytes: math.MaxInt64, FinishedAt: noon.AddDate(7000, 0, 0),

@@ -37,6 +37,8 @@ func ClampRunnerTime(t, now time.Time) time.Time {
 	return t.UTC().Truncate(time.Millisecond)
 }
 
+const maxLeftOutPath = 200
+
 // maxNumber is the largest number that is recorded: every JSON parser can represent it.
 const maxNumber = 1<<53 - 1
 
@@ -114,6 +116,12 @@ func (j *Job) finish(e events.JobFinished, missing []string, now time.Time) ([]e
 			*t = ClampRunnerTime(*t, now)
 		}
 	}
+	e.LeftOut = slices.Clone(e.LeftOut)
+	for i, l := range e.LeftOut {
+		e.LeftOut[i].Path = input.Truncate(input.MaskTokens(input.CleanText(l.Path)), maxLeftOutPath)
+		e.LeftOut[i].Reason = input.CleanName(l.Reason)
+	}
+	e.LeftOutCount = int(ClampRunnerNumber(int64(e.LeftOutCount)))
 	for _, n := range []*int64{&e.CPUMs, &e.MaxRSSBytes, &e.Log.Bytes, &e.Log.Chunks} {
 		*n = ClampRunnerNumber(*n)
 	}
@@ -132,6 +140,8 @@ func (j *Job) finish(e events.JobFinished, missing []string, now time.Time) ([]e
 		e.Outcome = events.JobStateCancelled
 	case e.Reported == "infra":
 		return j.failAttempt("infra", &events.JobAttemptReport{Reason: e.Reason, Log: e.Log}, now), nil
+	case e.Reported == "succeeded" && (j.stepFailed || e.ExitCode != nil && *e.ExitCode != 0):
+		e.Outcome, e.Reason = events.JobStateFailed, events.ContradictoryReport
 	case e.Reported == "succeeded" && len(missing) > 0:
 		e.Outcome, e.Reason = events.JobStateFailed, events.ArtifactMissing
 	case e.Reported == "succeeded":

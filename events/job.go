@@ -221,6 +221,19 @@ type JobFinished struct {
 	MaxRSSBytes  int64         `json:"maxRssBytes"`
 	Log          JobLogSummary `json:"log"`
 	Artifacts    int           `json:"artifacts"` // files that will be uploaded
+
+	LeftOut      []JobLeftOut `json:"leftOut,omitempty"`      // what artifacts match and will not be uploaded, the first ones
+	LeftOutCount int          `json:"leftOutCount,omitempty"` // all of it
+}
+
+// ContradictoryReport is the reason of a job that its runner reported as succeeded, with a step that did not succeed
+// or another exit code than 0.
+const ContradictoryReport = "contradictory_report"
+
+// A JobLeftOut is a file or link in the working directory that is not uploaded, though an artifact matches it.
+type JobLeftOut struct {
+	Path   string `json:"path"`
+	Reason string `json:"reason"` // such as link_outside
 }
 
 func (JobFinished) Kind() string { return "job.finished" }

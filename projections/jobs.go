@@ -114,6 +114,15 @@ type JobArtifacts struct {
 	Declared int    `json:"declared"`
 	Count    int    `json:"count"` // number stored
 	Bytes    int64  `json:"bytes"` // total size of those stored
+
+	LeftOut      []JobLeftOut `json:"leftOut,omitempty"`      // what artifacts match and the runner did not upload, the first ones
+	LeftOutCount int          `json:"leftOutCount,omitempty"` // all of it
+}
+
+// JobLeftOut is a file or link that is not uploaded, though an artifact matches it.
+type JobLeftOut struct {
+	Path   string `json:"path"`
+	Reason string `json:"reason"`
 }
 
 // jobEvent is any event of a job's stream.
@@ -210,8 +219,12 @@ func (j *Job) applyEnd(r events.Record) {
 			CPUMs: e.CPUMs, MaxRSSBytes: e.MaxRSSBytes, LogTruncated: e.Log.Truncated,
 		}
 		if e.Artifacts > 0 {
-			j.Artifacts = JobArtifacts{State: "awaiting", Declared: e.Artifacts}
+			j.Artifacts.State, j.Artifacts.Declared = "awaiting", e.Artifacts
 		}
+		for _, l := range e.LeftOut {
+			j.Artifacts.LeftOut = append(j.Artifacts.LeftOut, JobLeftOut(l))
+		}
+		j.Artifacts.LeftOutCount = e.LeftOutCount
 	case events.JobCancelled:
 		if j.Cancel == nil {
 			j.Cancel = &JobCancel{By: r.Actor, Reason: e.Reason, At: r.At}
@@ -228,7 +241,7 @@ func (j *Job) applyEnd(r events.Record) {
 	case events.JobLogSealed:
 		j.seal(e)
 	case events.JobArtifactsDeclared:
-		j.Artifacts = JobArtifacts{State: "partial", Declared: len(e.Files)}
+		j.Artifacts.State, j.Artifacts.Declared = "partial", len(e.Files)
 	case events.JobArtifactStored:
 		j.Artifacts.Count++
 		j.Artifacts.Bytes += e.File.Size
@@ -237,7 +250,7 @@ func (j *Job) applyEnd(r events.Record) {
 	case events.JobArtifactsAbandoned:
 		j.closeArtifacts("abandoned", e.FailsJob())
 	case events.JobArtifactsRemoved:
-		j.Artifacts = JobArtifacts{State: "removed", Declared: j.Artifacts.Declared}
+		j.Artifacts.State, j.Artifacts.Count, j.Artifacts.Bytes = "removed", 0, 0
 	}
 }
 

@@ -48,6 +48,10 @@ func finishOf(r *aggregates.JobReport, b wire.Event) error {
 		Reported: b.Outcome, Reason: b.Reason, ExitCode: b.ExitCode, Signal: b.Signal, SignalReason: b.SignalReason,
 		StartedAt: b.StartedAt.UTC(), FinishedAt: b.FinishedAt.UTC(), CPUMs: b.CPUMs, MaxRSSBytes: b.MaxRSSBytes, Artifacts: b.Artifacts,
 	}
+	for _, l := range b.LeftOut[:min(len(b.LeftOut), wire.MaxLeftOut)] {
+		f.LeftOut = append(f.LeftOut, events.JobLeftOut(l))
+	}
+	f.LeftOutCount = max(b.LeftOutCount, len(f.LeftOut))
 	if b.Log != nil {
 		f.Log = events.JobLogSummary{Bytes: b.Log.Bytes, Chunks: b.Log.Chunks, SHA256: b.Log.SHA256, Truncated: b.Log.Truncated}
 	}
@@ -55,6 +59,8 @@ func finishOf(r *aggregates.JobReport, b wire.Event) error {
 	case !slices.Contains([]string{"succeeded", "failed", "cancelled", "timed_out", "infra"}, b.Outcome):
 		return fmt.Errorf("%w: unknown outcome %.20q of a job", wire.ErrFrame, b.Outcome)
 	case slices.ContainsFunc([]string{f.Reason, f.Signal, f.SignalReason}, func(s string) bool { return s != "" && !word.MatchString(s) }):
+		return fmt.Errorf("%w: a malformed reason", wire.ErrFrame)
+	case slices.ContainsFunc(f.LeftOut, func(l events.JobLeftOut) bool { return !word.MatchString(l.Reason) }):
 		return fmt.Errorf("%w: a malformed reason", wire.ErrFrame)
 	case !digest.MatchString(f.Log.SHA256):
 		return fmt.Errorf("%w: a malformed digest", wire.ErrFrame)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path"
 	"slices"
@@ -36,7 +35,6 @@ type manifestFile struct {
 const (
 	chunkBytes = 8 << 20
 	maxMissing = 100 // missing artifacts that are reported by name
-	maxLeftOut = 20  // files left out that are reported by name
 )
 
 var errTooMany = errors.New("more files than an upload may have")
@@ -59,14 +57,19 @@ func (x *execution) collect(killed context.Context, result wire.Event) wire.Even
 	if err := x.maskOutput(); err != nil {
 		x.notice("mask the output: " + err.Error())
 	}
-	m, missing, leftOut, err := gather(ctx, x.job.Work(), x.Files, want, x.ArtifactLimit)
+	m, missing, left, err := gather(ctx, x.job.Work(), x.job.InWork("."), x.Files, want, x.ArtifactLimit)
 	if done(); ctx.Err() != nil && result.Outcome == succeeded {
 		result = endOf(sandbox.Result{Stopped: stopCause(context.Cause(ctx))}, false)
 	}
 	m.Epoch = x.Epoch
-	for _, text := range leftOut {
-		x.notice("artifact left out: " + text)
+	for _, f := range left.files {
+		x.notice(fmt.Sprintf("artifact left out: %.200q: %s", f.Path, leftOutText(f)))
+		result.LeftOut = append(result.LeftOut, wire.LeftOut{Path: x.masked(f.Path), Reason: f.Reason})
 	}
+	if more := left.count - len(left.files); more > 0 {
+		x.notice(fmt.Sprintf("artifacts left out: and %d more", more))
+	}
+	result.LeftOutCount = left.count
 	if err != nil {
 		x.notice("collect artifacts: " + err.Error())
 		m.Files, missing = nil, nil
@@ -128,25 +131,25 @@ func (x *execution) collecting(killed context.Context) (ctx context.Context, don
 	}
 }
 
-// gather copies the files in work that artifacts match into folder, each named by its id. It
-// returns the required artifacts without any file, and the files left out because the service would
-// refuse the whole manifest with them. Symbolic links are left out, and none leads out of work,
-// whatever runs there meanwhile. If the files exceed limit bytes, or ctx ends, gather fails.
-func gather(ctx context.Context, work, folder string, artifacts []wire.Artifact, limit int64) (
-	m manifest, missing, leftOut []string, err error,
+// gather copies the files in work that artifacts match into folder, each named by its id. Symbolic links that lead
+// to something else in work are followed, and base is what steps call work. It returns the required artifacts
+// without any file, and what was left out. Nothing leads out of work, whatever runs there meanwhile. If the files
+// exceed limit bytes, or ctx ends, gather fails.
+func gather(ctx context.Context, work, base, folder string, artifacts []wire.Artifact, limit int64) (
+	m manifest, missing []string, left leftOut, err error,
 ) {
 	root, err := os.OpenRoot(work)
 	if err != nil {
-		return m, nil, nil, fmt.Errorf("open working directory: %w", err)
+		return m, nil, left, fmt.Errorf("open working directory: %w", err)
 	}
 	defer root.Close()
-	g := collector{root: root, folder: folder, limit: limit, paths: wire.PathSet{}}
-	files, err := g.regularFiles(ctx)
+	g := collector{root: root, base: base, folder: folder, limit: limit, paths: wire.PathSet{}}
+	files, err := g.list(ctx)
 	if err != nil {
-		return m, nil, nil, err
+		return m, nil, g.left, err
 	}
 	if err := os.Mkdir(folder, 0o700); err != nil {
-		return m, nil, nil, fmt.Errorf("make folder of artifacts: %w", err)
+		return m, nil, g.left, fmt.Errorf("make folder of artifacts: %w", err)
 	}
 	for _, a := range artifacts {
 		before := len(g.files)
@@ -154,54 +157,26 @@ func gather(ctx context.Context, work, folder string, artifacts []wire.Artifact,
 		for _, p := range a.Paths {
 			patterns = append(patterns, newPattern(p))
 		}
-		for _, name := range files {
+		for _, f := range files {
 			if ctx.Err() != nil {
-				return m, nil, nil, context.Cause(ctx)
+				return m, nil, g.left, context.Cause(ctx)
 			}
-			parts := strings.Split(name, "/")
-			if !slices.ContainsFunc(patterns, func(p pattern) bool { return p.matches(parts) }) {
-				continue
-			}
-			if err := g.add(ctx, a.Name, name); err != nil {
-				return m, nil, nil, err
+			parts := strings.Split(f.name, "/")
+			switch matches := func(p pattern) bool { return p.matches(parts) }; {
+			case f.wrong != "" && slices.ContainsFunc(patterns, func(p pattern) bool { return p.matches(parts) || p.leadsThrough(parts) }):
+				g.left.add(f.name, f.wrong)
+			case f.wrong != "" || !slices.ContainsFunc(patterns, matches):
+			default:
+				if err := g.add(ctx, a.Name, f); err != nil {
+					return m, nil, g.left, err
+				}
 			}
 		}
 		if len(g.files) == before && a.Required {
 			missing = append(missing, a.Name)
 		}
 	}
-	if more := g.leftOutCount - len(g.leftOut); more > 0 {
-		g.leftOut = append(g.leftOut, fmt.Sprintf("and %d more", more))
-	}
-	return manifest{Files: g.files}, missing, g.leftOut, atomicfile.SyncDir(folder)
-}
-
-// regularFiles lists the regular files below g.root in order, without .git. It leaves out folders that
-// are nested more than maxDepth deep.
-func (g *collector) regularFiles(ctx context.Context) (list []string, err error) {
-	err = fs.WalkDir(g.root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
-		switch {
-		case ctx.Err() != nil:
-			return context.Cause(ctx)
-		case err != nil && errors.Is(err, fs.ErrPermission):
-			return fs.SkipDir // a step has removed the permission
-		case err != nil:
-			return err
-		case d.IsDir() && name == ".git":
-			return fs.SkipDir
-		case d.IsDir() && strings.Count(name, "/") >= maxDepth:
-			g.leaveOut(name, "it is nested too deep")
-			return fs.SkipDir
-		case d.Type().IsRegular():
-			list = append(list, name)
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("walk working directory: %w", err)
-	}
-	slices.Sort(list)
-	return list, nil
+	return manifest{Files: g.files}, missing, g.left, atomicfile.SyncDir(folder)
 }
 
 // A pattern is the parts of a path between slashes. * and ? do not match a slash, ** matches any
@@ -215,6 +190,16 @@ func newPattern(text string) (p pattern) {
 		return nil
 	}
 	return slices.CompactFunc(strings.Split(text, "/"), func(a, b string) bool { return a == "**" && b == "**" })
+}
+
+// leadsThrough reports whether the pattern may match something in a folder of that name.
+func (p pattern) leadsThrough(name []string) bool {
+	for k := 1; k < len(p); k++ {
+		if (k == len(name) || slices.Contains(p[:k], "**")) && p[:k].matches(name) {
+			return true
+		}
+	}
+	return false
 }
 
 // matches reports whether the pattern matches a path. Its time is proportional to the product of

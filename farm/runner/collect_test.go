@@ -54,33 +54,47 @@ func TestGatherStaysInWorkingDirectory(t *testing.T) {
 	for name, text := range map[string]string{"dist/b": "bb", "dist/a": "a", "dist/sub/c": "", ".git/config": "x", "../secret": "key"} {
 		require.NoError(t, os.WriteFile(filepath.Join(work, name), []byte(text), 0o640))
 	}
-	for name, to := range map[string]string{"dist/link": "../../secret", "dist/absolute": filepath.Join(base, "secret"),
-		"dist/folder": base, "dist/inside": "a"} {
+	for name, to := range map[string]string{
+		"dist/link": "../../secret", "dist/absolute": filepath.Join(base, "secret"), "dist/folder": base, "dist/git": "../.git/config",
+		"dist/inside": "a", "dist/own": filepath.Join(work, "dist/b"), "dist/twice": "own", "dist/behind": "sub", "dist/sub/up": "../../dist",
+		"dist/nothing": "no", "dist/circle": "circle", "broken": "no", ".svc-out": "dist",
+	} {
 		require.NoError(t, os.Symlink(to, filepath.Join(work, name)))
 	}
 	all := []wire.Artifact{{Name: "all", Paths: []string{"**"}}, {Name: "again", Paths: []string{"dist/a"}},
 		{Name: "none", Paths: []string{"x"}, Required: true}}
-	m, missing, leftOut, err := gather(t.Context(), work, filepath.Join(base, "one"), all, 100)
+	m, missing, leftOut, err := gather(t.Context(), work, work, filepath.Join(base, "one"), all, 100)
 	require.NoError(t, err)
-	require.Empty(t, leftOut)
 	require.Equal(t, []string{"none"}, missing)
+	require.Equal(t, []wire.LeftOut{
+		{Path: ".svc-out", Reason: "link_not_followed"}, {Path: "broken", Reason: "link_broken"},
+		{Path: "dist/absolute", Reason: "link_outside"}, {Path: "dist/behind/up", Reason: "link_loop"},
+		{Path: "dist/circle", Reason: "link_broken"}, {Path: "dist/folder", Reason: "link_outside"}, {Path: "dist/git", Reason: "link_outside"},
+		{Path: "dist/link", Reason: "link_outside"}, {Path: "dist/nothing", Reason: "link_broken"},
+		{Path: "dist/sub/up", Reason: "link_loop"},
+	}, leftOut.files)
 	var names []string
 	for _, f := range m.Files {
 		names = append(names, f.Name+" "+f.Path)
 	}
-	require.Equal(t, []string{"all dist/a", "all dist/b", "all dist/sub/c", "again dist/a"}, names)
+	require.Equal(t, []string{"all dist/a", "all dist/b", "all dist/behind/c", "all dist/inside", "all dist/own", "all dist/sub/c",
+		"all dist/twice", "again dist/a"}, names)
 	require.Equal(t, manifestFile{ID: "f2", Name: "all", Path: "dist/b", Size: 2, ChunkBytes: chunkBytes, Mode: 0o640,
 		SHA256: "3b64db95cb55c763391c707108489ae18b4112d783300de38e033b4c98c3deaf"}, m.Files[1])
 	copied, err := os.ReadFile(filepath.Join(base, "one", "f2"))
 	require.NoError(t, err)
 	require.Equal(t, "bb", string(copied))
 
-	_, _, _, err = gather(t.Context(), work, filepath.Join(base, "two"), all, 3)
+	behind := []wire.Artifact{{Name: "a", Paths: []string{"dist/folder/*.txt"}}}
+	_, _, left, err := gather(t.Context(), work, work, filepath.Join(base, "some"), behind, 9)
+	require.NoError(t, err)
+	require.Equal(t, []wire.LeftOut{{Path: "dist/folder", Reason: "link_outside"}}, left.files, "the way to what is wanted")
+	_, _, _, err = gather(t.Context(), work, work, filepath.Join(base, "two"), all, 3)
 	require.ErrorContains(t, err, "larger than a job's may be")
 	for i := range wire.MaxFiles + 1 {
 		require.NoError(t, os.WriteFile(filepath.Join(work, "dist", "n"+strings.Repeat("x", i%50)+string(rune('a'+i/50))), nil, 0o600))
 	}
-	_, _, _, err = gather(t.Context(), work, filepath.Join(base, "three"), all, 3000)
+	_, _, _, err = gather(t.Context(), work, work, filepath.Join(base, "three"), all, 3000)
 	require.ErrorIs(t, err, errTooMany)
 }
 
@@ -102,25 +116,25 @@ func TestGatherLeavesOutRefusedFiles(t *testing.T) {
 		{Name: "dist", Paths: []string{"dist"}, Required: true}, {Name: "bad", Paths: []string{"bad"}, Required: true},
 		{Name: "Dist", Paths: []string{"**"}},
 	}
-	m, missing, leftOut, err := gather(t.Context(), work, filepath.Join(t.TempDir(), "files"), want[:2], 1<<20)
+	m, missing, leftOut, err := gather(t.Context(), work, work, filepath.Join(t.TempDir(), "files"), want[:2], 1<<20)
 	require.NoError(t, err)
 	require.Equal(t, []string{"bad"}, missing)
 	require.Equal(t, []string{"dist/DIR", "dist/README", "dist/fine"}, paths(m), "of two that may not lie beside each other the first")
-	require.Len(t, leftOut, 7)
-	require.Contains(t, leftOut, `"dist/Readme": on some systems it would be in the place of another file`)
+	require.Equal(t, 7, leftOut.count)
+	require.Contains(t, leftOut.files, wire.LeftOut{Path: "dist/Readme", Reason: "path_collision"})
 	m.Epoch = 1
 	require.NoError(t, manifestError(m))
 
-	for i := range maxLeftOut {
+	for i := range wire.MaxLeftOut {
 		write(fmt.Sprintf("bad/a?b%d", i))
 	}
 	// Two names that some system takes for one.
-	m, missing, leftOut, err = gather(t.Context(), work, filepath.Join(t.TempDir(), "files"), want, 1<<20)
+	m, missing, leftOut, err = gather(t.Context(), work, work, filepath.Join(t.TempDir(), "files"), want, 1<<20)
 	require.NoError(t, err)
 	require.Equal(t, []string{"bad"}, missing)
 	require.Equal(t, []string{"dist/DIR", "dist/README", "dist/fine", "docs/readme"}, paths(m))
-	require.Len(t, leftOut, maxLeftOut+1)
-	require.Regexp(t, `^and \d+ more$`, leftOut[maxLeftOut])
+	require.Len(t, leftOut.files, wire.MaxLeftOut)
+	require.Greater(t, leftOut.count, wire.MaxLeftOut)
 	m.Epoch = 1
 	require.NoError(t, manifestError(m))
 }
@@ -136,12 +150,12 @@ func TestGatherLimitsManifestSize(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(deep, fmt.Sprint(i)), nil, 0o600))
 	}
 	all := []wire.Artifact{{Name: "all", Paths: []string{"**"}}}
-	_, _, _, err := gather(t.Context(), work, filepath.Join(t.TempDir(), "files"), all, 1<<20)
+	_, _, _, err := gather(t.Context(), work, work, filepath.Join(t.TempDir(), "files"), all, 1<<20)
 	require.ErrorIs(t, err, errTooMany)
 	for i := range 50 {
 		require.NoError(t, os.Remove(filepath.Join(deep, fmt.Sprint(i))))
 	}
-	m, _, _, err := gather(t.Context(), work, filepath.Join(t.TempDir(), "files"), all, 1<<20)
+	m, _, _, err := gather(t.Context(), work, work, filepath.Join(t.TempDir(), "files"), all, 1<<20)
 	require.NoError(t, err)
 	require.Len(t, m.Files, 200)
 	m.Epoch = 1
@@ -160,6 +174,8 @@ func TestLeftOutArtifactsAreReported(t *testing.T) {
 	end := f.ended(k)
 	require.Equal(t, "succeeded", end.Outcome)
 	require.Equal(t, 2, end.Artifacts)
+	require.Equal(t, []wire.LeftOut{{Path: "Readme", Reason: "path_collision"}, {Path: "a:b.log", Reason: "path_refused"}}, end.LeftOut)
+	require.Equal(t, 2, end.LeftOutCount)
 	require.Eventually(t, f.with(k, func(j *farmJob) bool { return j.complete }), waitLimit, 10*time.Millisecond)
 	require.Equal(t, "end\n[artifact left out: \"Readme\": on some systems it would be in the place of another file]\n"+
 		"[artifact left out: \"a:b.log\": its path must not have any of \\ < > : \" | ? *]\n", f.log(k))

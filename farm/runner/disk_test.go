@@ -69,11 +69,11 @@ func TestDeepFoldersAreNoArtifacts(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(deep, "file"), nil, 0o600))
 	require.NoError(t, os.WriteFile(filepath.Join(work, "file"), nil, 0o600))
 	want := []wire.Artifact{{Name: "all", Paths: []string{"**"}}}
-	m, _, leftOut, err := gather(t.Context(), work, filepath.Join(t.TempDir(), "files"), want, 1<<20)
+	m, _, leftOut, err := gather(t.Context(), work, work, filepath.Join(t.TempDir(), "files"), want, 1<<20)
 	require.NoError(t, err)
 	require.Len(t, m.Files, 1)
-	require.Len(t, leftOut, 1)
-	require.Contains(t, leftOut[0], "nested too deep")
+	require.Equal(t, 1, leftOut.count)
+	require.Equal(t, wire.LeftOutDeep, leftOut.files[0].Reason)
 }
 
 // A job that fills the disk is killed and fails, whatever it fills. Another job at the same time is

@@ -359,13 +359,19 @@ func endOf(r sandbox.Result, ran bool) wire.Event {
 
 // notice reports what no exit code says, as an event and in the log, with secrets masked.
 func (x *execution) notice(text string) {
+	text = x.masked(text)
+	x.out.note(text)
+	_ = x.report.event(wire.Event{Kind: wire.EventNotice, Text: text}) // if this fails so does the report of the job's end
+	fmt.Fprintf(os.Stderr, "job %s: %s\n", x.name(), text)
+}
+
+// masked returns text with secrets masked.
+func (x *execution) masked(text string) string {
 	var b maskedText
 	w := x.masks.NewWriter(&b)
 	_, _ = io.WriteString(w, text) // never fails
 	_ = w.Close()
-	x.out.note(string(b))
-	_ = x.report.event(wire.Event{Kind: wire.EventNotice, Text: string(b)}) // if this fails so does the report of the job's end
-	fmt.Fprintf(os.Stderr, "job %s: %s\n", x.name(), b)
+	return string(b)
 }
 
 type maskedText []byte

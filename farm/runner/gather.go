@@ -17,30 +17,33 @@ import (
 
 // A collector copies the files of a job's artifacts.
 type collector struct {
-	root         *os.Root
-	folder       string
-	limit        int64 // remaining bytes
-	paths        wire.PathSet
-	files        []manifestFile
-	encoded      int      // size of files in the encoded manifest
-	leftOut      []string // the first files that were left out, each with the reason
-	leftOutCount int      // number of files left out
+	root    *os.Root
+	base    string // what steps call the root
+	folder  string
+	limit   int64 // remaining bytes
+	paths   wire.PathSet
+	found   []foundFile
+	linked  int // files and folders seen behind symbolic links
+	files   []manifestFile
+	encoded int // size of files in the encoded manifest
+	left    leftOut
 }
 
 // add copies a file, or leaves it out. After an error no artifact is uploaded.
-func (g *collector) add(ctx context.Context, artifact, name string) error {
-	if wrong := wire.PathProblem(name); wrong != "" {
-		g.leaveOut(name, "its path "+wrong)
+func (g *collector) add(ctx context.Context, artifact string, found foundFile) error {
+	name := found.name
+	if wire.PathProblem(name) != "" {
+		g.left.add(name, wire.LeftOutPath)
 		return nil
 	}
-	from, err := g.root.Open(name)
+	from, err := g.root.Open(found.real)
 	if err != nil {
-		g.leaveOut(name, "it cannot be read")
+		g.left.add(name, wire.LeftOutUnreadable)
 		return nil
 	}
 	defer from.Close()
 	if !g.paths.Add(artifact, name) {
-		g.leaveOut(name, "on some systems it would be in the place of another file")
+		g.left.add(name, wire.LeftOutCollision)
 		return nil
 	}
 	if len(g.files) == wire.MaxFiles {
@@ -64,10 +67,36 @@ func (g *collector) add(ctx context.Context, artifact, name string) error {
 
 const manifestOverhead = 100 // bytes of a manifest without files
 
-func (g *collector) leaveOut(name, wrong string) {
-	if g.leftOutCount++; g.leftOutCount <= maxLeftOut {
-		g.leftOut = append(g.leftOut, fmt.Sprintf("%.200q: %s", name, wrong))
+// A leftOut is what artifacts match and an upload does not have.
+type leftOut struct {
+	files []wire.LeftOut // the first ones
+	count int            // of all
+}
+
+func (l *leftOut) add(name, why string) {
+	if l.count++; l.count <= wire.MaxLeftOut {
+		l.files = append(l.files, wire.LeftOut{Path: name, Reason: why})
 	}
+}
+
+// leftOutText returns the reason as the log says it.
+func leftOutText(f wire.LeftOut) string {
+	if f.Reason == wire.LeftOutPath {
+		return "its path " + wire.PathProblem(f.Path)
+	}
+	return leftOutWords[f.Reason]
+}
+
+var leftOutWords = map[string]string{
+	wire.LeftOutCollision:  "on some systems it would be in the place of another file",
+	wire.LeftOutUnreadable: "it cannot be read",
+	wire.LeftOutDeep:       "it is nested too deep",
+	wire.LeftOutSpecial:    "it is no regular file",
+	wire.LeftOutOutside:    "it is a symbolic link that leads out of the working directory, or into .git",
+	wire.LeftOutBroken:     "it is a symbolic link that leads nowhere",
+	wire.LeftOutLoop:       "it is a symbolic link to a folder that it is in",
+	wire.LeftOutLinks:      "too much is behind symbolic links",
+	wire.LeftOutOutFolder:  "symbolic links in " + wire.OutFolder + " are not followed",
 }
 
 // A stoppable is a reader that fails when ctx is done.

@@ -44,7 +44,7 @@ func TestCollectingEndsWithContext(t *testing.T) {
 	root, err := os.OpenRoot(work)
 	require.NoError(t, err)
 	defer root.Close()
-	_, err = (&collector{root: root}).regularFiles(ctx)
+	_, err = (&collector{root: root}).list(ctx)
 	require.ErrorIs(t, err, stop)
 	from, err := root.Open("big")
 	require.NoError(t, err)

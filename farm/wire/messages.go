@@ -95,7 +95,33 @@ type Event struct {
 	Log              *LogSum  `json:"log,omitempty"`              // of finished
 	Artifacts        int      `json:"artifacts,omitempty"`        // files that the runner will upload
 	MissingArtifacts []string `json:"missingArtifacts,omitempty"` // names of required artifacts without a file
+
+	LeftOut      []LeftOut `json:"leftOut,omitempty"`      // what artifacts match and is not uploaded, the first MaxLeftOut
+	LeftOutCount int       `json:"leftOutCount,omitempty"` // all of it
 }
+
+// LeftOut is a file or link that is not uploaded, though an artifact matches it.
+type LeftOut struct {
+	Path   string `json:"path"`
+	Reason string `json:"reason"`
+}
+
+// MaxLeftOut is how many of those that are left out a job's end names.
+const MaxLeftOut = 20
+
+// Values of LeftOut.Reason.
+const (
+	LeftOutPath       = "path_refused"   // see PathProblem
+	LeftOutCollision  = "path_collision" // some system takes it for another file
+	LeftOutUnreadable = "unreadable"
+	LeftOutDeep       = "too_deep"
+	LeftOutSpecial    = "not_a_file"    // a pipe, socket or device
+	LeftOutOutside    = "link_outside"  // it leads out of the working directory, or into .git
+	LeftOutBroken     = "link_broken"   // it leads nowhere
+	LeftOutLoop       = "link_loop"     // it leads to a folder that it is in
+	LeftOutLinks      = "link_too_many" // too much is behind links
+	LeftOutOutFolder  = "link_not_followed"
+)
 
 // Values of Event.Kind.
 const (

@@ -186,7 +186,19 @@ type jobDetail struct {
 	Attempts  []jobAttempt       `json:"attempts" nullable:"false" doc:"All attempts, oldest first."`
 	NotBefore *openapi.Timestamp `json:"notBefore" nullable:"true" doc:"If it is queued: the time before which it is not assigned to a runner."`
 	ExpiresAt openapi.Timestamp  `json:"expiresAt" doc:"When it expires if no runner has taken it."`
+	LeftOut   jobLeftOut         `json:"leftOut" doc:"What artifacts match and the runner did not upload."`
 	Usage     *jobUsage          `json:"usage" doc:"Its resource usage; null if unknown."`
+}
+
+// A jobLeftOut is the files and links that are not uploaded, though an artifact matches them.
+type jobLeftOut struct {
+	Count int              `json:"count" doc:"Number of files, links and folders."`
+	First []jobLeftOutFile `json:"first" nullable:"false" doc:"The first 20 of them."`
+}
+
+type jobLeftOutFile struct {
+	Path   string `json:"path" example:"dist/current"`
+	Reason string `json:"reason" doc:"link_outside: a symbolic link out of the working directory or into .git. link_broken: one to nothing. link_loop: one to a folder that it is in. link_not_followed: one in the output folder of a run's job. link_too_many: too much is behind links. path_refused: some system cannot store the path. path_collision: some system takes it for that of another file. too_deep, not_a_file, unreadable." example:"link_outside"`
 }
 
 // A jobUsage is the resource usage of a job.
@@ -218,7 +230,13 @@ type jobAttempt struct {
 }
 
 func newJobDetail(one FarmJob, j projections.Job, spec events.JobSpec) jobDetail {
-	out := jobDetail{FarmJob: one, Spec: newJobSpec(spec), Attempts: []jobAttempt{}, ExpiresAt: openapi.FormatTime(j.ExpiresAt)}
+	out := jobDetail{
+		FarmJob: one, Spec: newJobSpec(spec), Attempts: []jobAttempt{}, ExpiresAt: openapi.FormatTime(j.ExpiresAt),
+		LeftOut: jobLeftOut{Count: j.Artifacts.LeftOutCount, First: []jobLeftOutFile{}},
+	}
+	for _, l := range j.Artifacts.LeftOut {
+		out.LeftOut.First = append(out.LeftOut.First, jobLeftOutFile(l))
+	}
 	for _, a := range j.Attempts {
 		out.Attempts = append(out.Attempts, newJobAttempt(a, spec))
 	}

@@ -263,6 +263,7 @@ func exampleJobDetail() jobDetail {
 	j.State, j.Epoch, j.Attempt, j.Runner, j.RunnerName = events.JobStateSucceeded, 1, 1, &exampleRunnerID, "builder-1"
 	j.StartedAt, j.FinishedAt = new(exampleAt(9)), new(exampleAt(7))
 	j.Outcome = &projections.JobOutcome{Reported: "succeeded", ExitCode: &code, CPUMs: 64_100, MaxRSSBytes: 512_000_000}
+	j.Artifacts.LeftOut, j.Artifacts.LeftOutCount = []projections.JobLeftOut{{Path: "dist/current", Reason: "link_outside"}}, 1
 	j.Attempts = []projections.JobAttempt{{
 		Epoch: 1, Attempt: 1, Runner: exampleRunnerID, RunnerName: "builder-1", LeasedAt: exampleAt(10), StartedAt: j.StartedAt,
 		EndedAt: j.FinishedAt, Ended: "succeeded",

@@ -12,13 +12,13 @@ type (
 	jobRepo struct {
 		ID     string `json:"id" format:"uuid" doc:"The id of a repository of the workspace, as in GET /repos."`
 		Name   string `json:"name,omitempty" readOnly:"true" example:"acme/web"`
-		Commit string `json:"commit,omitempty" maxLength:"64" doc:"40 or 64 hexadecimal digits. A commit or a ref is required." example:"9f2c41d07be85a3369d1e4c8b7f0a25d6c13e98b"`
+		Commit string `json:"commit,omitempty" maxLength:"64" doc:"40 or 64 hexadecimal digits, in lower case in answers. A commit or a ref is required." example:"9f2c41d07be85a3369d1e4c8b7f0a25d6c13e98b"`
 		Ref    string `json:"ref,omitempty" maxLength:"245" example:"refs/heads/run/42"`
 	}
 	jobStepSpec struct {
 		Name           string            `json:"name,omitempty" maxLength:"100" doc:"Defaults to the step's number." example:"test"`
 		Run            string            `json:"run" maxLength:"65536" doc:"The script that the shell runs in the working directory." example:"go test ./..."`
-		Shell          string            `json:"shell,omitempty" enum:"sh,bash" doc:"Defaults to sh."`
+		Shell          string            `json:"shell,omitempty" enum:"sh,bash" doc:"Defaults to sh. sh is run with -e, bash with -eo pipefail: the step fails at the first command that fails."`
 		Env            map[string]string `json:"env,omitempty" doc:"Environment variables of the step. Everybody who can see the job can see them; do not put secrets here." example:"{\"CI\": \"true\"}"`
 		TimeoutSeconds int               `json:"timeoutSeconds,omitempty" minimum:"1" maximum:"86400" doc:"Defaults to the job's runSeconds."`
 	}
@@ -34,7 +34,7 @@ type (
 	}
 	jobArtifactSpec struct {
 		Name     string   `json:"name" maxLength:"100" example:"dist"`
-		Paths    []string `json:"paths" minItems:"1" maxItems:"20" nullable:"false" doc:"Glob patterns relative to the working directory." example:"[\"dist/**\"]"`
+		Paths    []string `json:"paths" minItems:"1" maxItems:"20" nullable:"false" doc:"Glob patterns relative to the working directory. Symbolic links to what is in it are followed; others are left out, as leftOut of the job says." example:"[\"dist/**\"]"`
 		When     string   `json:"when,omitempty" enum:"success,failure,always" doc:"Defaults to success."`
 		Required bool     `json:"required,omitempty" doc:"Whether the job fails if no file matches or a file is not uploaded."`
 	}

@@ -3445,7 +3445,7 @@ type JobArtifactSpec struct {
 	// Name Examples: dist
 	Name string `json:"name"`
 
-	// Paths Glob patterns relative to the working directory.
+	// Paths Glob patterns relative to the working directory. Symbolic links to what is in it are followed; others are left out, as leftOut of the job says.
 	//
 	// Examples: ["dist/**"]
 	Paths []string `json:"paths"`
@@ -3581,8 +3581,11 @@ type JobDetail struct {
 	ExpiresAt time.Time `json:"expiresAt"`
 
 	// FinishedAt Examples: 2026-11-20T23:56:25.123Z
-	FinishedAt  *time.Time `json:"finishedAt"`
-	Id          string     `json:"id"`
+	FinishedAt *time.Time `json:"finishedAt"`
+	Id         string     `json:"id"`
+
+	// LeftOut What artifacts match and the runner did not upload.
+	LeftOut     JobLeftOut `json:"leftOut"`
 	Log         JobLog     `json:"log"`
 	MaxAttempts int64      `json:"maxAttempts"`
 
@@ -3672,6 +3675,26 @@ type JobEventsBody struct {
 	NextCursor string `json:"nextCursor"`
 }
 
+// JobLeftOut defines model for JobLeftOut.
+type JobLeftOut struct {
+	// Count Number of files, links and folders.
+	Count int64 `json:"count"`
+
+	// First The first 20 of them.
+	First []JobLeftOutFile `json:"first"`
+}
+
+// JobLeftOutFile defines model for JobLeftOutFile.
+type JobLeftOutFile struct {
+	// Path Examples: dist/current
+	Path string `json:"path"`
+
+	// Reason link_outside: a symbolic link out of the working directory or into .git. link_broken: one to nothing. link_loop: one to a folder that it is in. link_not_followed: one in the output folder of a run's job. link_too_many: too much is behind links. path_refused: some system cannot store the path. path_collision: some system takes it for that of another file. too_deep, not_a_file, unreadable.
+	//
+	// Examples: link_outside
+	Reason string `json:"reason"`
+}
+
 // JobLog defines model for JobLog.
 type JobLog struct {
 	// Bytes Size so far. The log of a job is that of its last attempt.
@@ -3692,7 +3715,7 @@ type JobLogIntegrity string
 
 // JobRepo defines model for JobRepo.
 type JobRepo struct {
-	// Commit 40 or 64 hexadecimal digits. A commit or a ref is required.
+	// Commit 40 or 64 hexadecimal digits, in lower case in answers. A commit or a ref is required.
 	//
 	// Examples: 9f2c41d07be85a3369d1e4c8b7f0a25d6c13e98b
 	Commit *string `json:"commit,omitempty"`
@@ -3883,14 +3906,14 @@ type JobStepSpec struct {
 	// Examples: go test ./...
 	Run string `json:"run"`
 
-	// Shell Defaults to sh.
+	// Shell Defaults to sh. sh is run with -e, bash with -eo pipefail: the step fails at the first command that fails.
 	Shell *JobStepSpecShell `json:"shell,omitempty"`
 
 	// TimeoutSeconds Defaults to the job's runSeconds.
 	TimeoutSeconds *int64 `json:"timeoutSeconds,omitempty"`
 }
 
-// JobStepSpecShell Defaults to sh.
+// JobStepSpecShell Defaults to sh. sh is run with -e, bash with -eo pipefail: the step fails at the first command that fails.
 type JobStepSpecShell string
 
 // JobTimeouts defines model for JobTimeouts.
