@@ -112,7 +112,9 @@ func New(c Config, now func() time.Time, ending <-chan struct{}, log *slog.Logge
 	} {
 		a.Mount(handle, routes)
 	}
-	mux.Handle("/", middleware.Limited(middleware.Limits{Policy: page.Policy}, a.NotFound()))
+	missing := middleware.Limited(middleware.Limits{Policy: page.Policy}, a.NotFound())
+	mux.Handle("/", missing)
+	mux.Handle("/w/{workspace}/{rest...}", missing)
 	mux.Handle("/api/auth/", forward(rest, log))
 	return &Server{service, sameSite(app.Scheme+"://"+app.Host, log, mux)}
 }

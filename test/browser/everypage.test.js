@@ -54,7 +54,14 @@ test("no control that is enabled for a Viewer is refused", async () => {
   const refused = [];
   let used = 0, control;
   vera.page.on("response", (answer) => { if (answer.status() === 403) refused.push(`${control}: ${answer.request().method()} ${answer.url().slice(app.length)}`); });
-  await crawl(vera, app, pages, async (path, pattern) => {
+  const forms = ["farm/enroll", "settings", "settings/repositories/new", "farm/secrets", "service-accounts", "members"].map((place) => "/w/acme/" + place);
+  await crawl(vera, app, [...pages, ...forms], async (path, pattern) => {
+    const sent = vera.page.locator("main form[method=post]:has(input:not([type=hidden]), textarea)");
+    for (const form of path.startsWith("/w/acme/") ? await sent.all() : []) {
+      const reason = form.locator("xpath=ancestor-or-self::*").locator(".reason").first();
+      assert.equal(await form.locator("input:not([type=hidden]):enabled, textarea:enabled").count(), 0, `${path}: a form that a Viewer may not send is disabled`);
+      await reason.waitFor();
+    }
     for (let nth = 0; ; nth++, used++) {
       control = `${pattern}, control ${nth}`;
       if (!await useControl(vera.page, nth)) break;

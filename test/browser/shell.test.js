@@ -152,6 +152,21 @@ test("another person's workspace is shown like a missing one", async () => {
   }
 });
 
+test("a missing page of a workspace keeps its navigation, and a refusal by role names whom to ask", async () => {
+  const { page, open } = await visitor(browser, app, "vera");
+  assert.equal((await open("/w/acme/nope/at/all")).status(), 404);
+  await page.getByText("There is no page at this address.").waitFor();
+  await page.locator("nav").getByText("Needs You").waitFor();
+  await page.locator("main").getByRole("link", { name: "Dashboard" }).click();
+  await page.waitForURL(app + "/w/acme/dashboard");
+  assert.equal((await open("/w/acme/audit")).status(), 403);
+  assert.match(await page.innerText("main"), /You are a Viewer\. Ask Ada Lind, Ben \w+ or \w+ \w+\./);
+  await page.locator("nav").getByText("Needs You").waitFor();
+  const gone = await visitor(browser, app, "");
+  await gone.page.goto(app + "/w/acme/nope");
+  assert.match(gone.page.url(), /\/sign-in\?to=%2Fw%2Facme%2Fnope$/);
+});
+
 test("keyboard shortcuts", async () => {
   const { page, open, problems } = await visitor(browser, app, "ada");
   await open("/w/acme/members");

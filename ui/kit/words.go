@@ -16,6 +16,14 @@ func An(noun string) string {
 	return "a " + noun
 }
 
+// Or joins names: "Ada, Ben or Mia".
+func Or(names []string) string {
+	if len(names) < 2 {
+		return strings.Join(names, "")
+	}
+	return strings.Join(names[:len(names)-1], ", ") + " or " + names[len(names)-1]
+}
+
 // Words turns an identifier, such as a state, into words.
 func Words(word string) string {
 	first, size := utf8.DecodeRuneInString(word)

@@ -246,6 +246,14 @@ func TestRoleRequired(t *testing.T) {
 			_, _ = io.WriteString(w, `{"you": {"role": "member"}}`)
 			return
 		}
+		switch r.URL.Query().Get("role") {
+		case "Owner":
+			_, _ = io.WriteString(w, `{"items": [{"name": "Ada"}]}`)
+			return
+		case "Maintainer":
+			_, _ = io.WriteString(w, `{"items": [{"name": "Ben"}, {"email": "mia@acme.example"}, {"name": "Zoe"}]}`)
+			return
+		}
 		w.WriteHeader(http.StatusForbidden)
 		_, _ = io.WriteString(w, `{"code": "role_required", "message": "Not allowed.", "details": {"required": ["Owner", "Maintainer"]}}`)
 	}
@@ -261,7 +269,7 @@ func TestRoleRequired(t *testing.T) {
 		return Page{}, client.CheckResponse(v.API.ListAudit(v.Context(), nil))
 	}}).ServeHTTP(w, r)
 	require.Equal(t, http.StatusForbidden, w.Code)
-	require.Contains(t, w.Header().Get("X-Notice"), "Only an Owner or Maintainer can do this. You are a Viewer.")
+	require.Contains(t, w.Header().Get("X-Notice"), "Only an Owner or Maintainer can do this. You are a Viewer. Ask Ada, Ben or mia@acme.example.")
 }
 
 // A form that is too large is refused, and not read as a form with empty fields.

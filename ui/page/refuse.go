@@ -35,9 +35,7 @@ func (a *App) refuse(w http.ResponseWriter, v *Visit, err error) {
 	}
 	status, p := problem(r, err)
 	p.Request = v.RequestID()
-	if role := v.Workspace.You.Role; r != nil && r.Code == "role_required" && role != "" {
-		p.Text += " You are " + kit.An(kit.Role(string(role))) + "."
-	}
+	p.Text += v.askWhom(r)
 	if status >= http.StatusInternalServerError && !errors.Is(err, context.Canceled) {
 		a.Log.ErrorContext(v.Context(), "page", "path", v.URL.Path, "err", err)
 	}
@@ -56,6 +54,39 @@ func (a *App) refuse(w http.ResponseWriter, v *Visit, err error) {
 		}
 	}
 	a.write(w, v, Page{Title: p.Title, Main: problemPage(v, p), Status: status})
+}
+
+// maxAsked is the number of people that a refusal names.
+const maxAsked = 3
+
+// askWhom returns the end of a refusal by role: the person's own role, and who has one that is required. It is "" for other
+// refusals.
+func (v *Visit) askWhom(r *client.Refused) string {
+	role := v.Workspace.You.Role
+	if r == nil || r.Code != "role_required" || role == "" {
+		return ""
+	}
+	text := " You are " + kit.An(kit.Role(string(role))) + "."
+	var roles, names []string
+	r.Detail("required", &roles)
+	for _, required := range roles {
+		list, err := client.Decode[client.MemberList](v.API.ListMembers(v.Context(), &client.ListMembersParams{
+			Role: client.Optional(client.ListMembersParamsRole(required)), Limit: client.Optional(int64(maxAsked)),
+		}))
+		if err != nil {
+			return text // the refusal itself stays
+		}
+		for _, m := range list.Items {
+			names = append(names, kit.NameOrEmail(m.Name, m.Email))
+		}
+		if len(names) >= maxAsked {
+			break
+		}
+	}
+	if names = names[:min(len(names), maxAsked)]; len(names) > 0 {
+		text += " Ask " + kit.Or(names) + "."
+	}
+	return text
 }
 
 // maxInvitationsRead limits how many of a person's invitations are searched.
@@ -172,7 +203,7 @@ func formError(err error) error {
 		Message: "The form did not arrive complete. Nothing was changed. Try again."}
 }
 
-// NotFound answers paths without a route. A path with a trailing slash is redirected to the
+// NotFound answers paths without a route, in a workspace or outside. A path with a trailing slash is redirected to the
 // one without.
 func (a *App) NotFound() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -181,7 +212,14 @@ func (a *App) NotFound() http.Handler {
 			http.Redirect(w, r, Local(to.RequestURI()), http.StatusPermanentRedirect) //nolint:gosec // a path of the app
 			return
 		}
-		v := &Visit{Request: r, API: a.Service.NewSession(r, ""), Now: a.Now()}
-		a.refuse(w, v, &client.Refused{Status: http.StatusNotFound, Message: "There is no page at this address."})
+		v := &Visit{Request: r, API: a.Service.NewSession(r, r.PathValue("workspace")), Now: a.Now()}
+		var err error
+		if v.Slug() != "" { // the page keeps the navigation
+			err = a.loadWorkspace(v, Route{})
+		}
+		if err == nil {
+			err = &client.Refused{Status: http.StatusNotFound, Message: "There is no page at this address."}
+		}
+		a.refuse(w, v, err)
 	})
 }

@@ -252,7 +252,7 @@ func (a *App) runPost(w http.ResponseWriter, v *Visit, route Route) (done bool) 
 			a.refuse(w, v, err)
 			return true
 		}
-		v.notice = Notice{Text: Sentence(r), Bad: true}
+		v.notice = Notice{Text: Sentence(r) + v.askWhom(r), Bad: true}
 		if _, ok := errors.AsType[InlineError](err); ok && v.FromHTMX() {
 			v.notice.Text = ""
 		}
