@@ -138,7 +138,7 @@ test("several issues are queued at once, and a run that has ended is tried again
   const run = await page.locator(".issue-run .pill").first().getAttribute("href");
   await context.request.post(`${product.restUrl}/api/v1/runs/${run.split("/").at(-1)}/cancel`, { headers: { "X-Svc-Tenant": "acme" } }); // refused if it has ended
   await open(run);
-  await page.getByRole("button", { name: "Try again" }).click();
+  await page.getByRole("button", { name: "Queue the issue again" }).click();
   await page.getByText("Queued again. This is the new run.").waitFor({ timeout: 20000 });
   assert.deepEqual(problems, []);
 });

@@ -565,7 +565,7 @@ func away(v *page.Visit, d pageData) templ.Component {
 				}
 				return nil
 			})
-			templ_7745c5c3_Err = kit.Empty("wifi-off", "The engine is away", "It asks the code host for issues, and does not answer right now. Runs wait, and go on by themselves.").Render(templ.WithChildren(ctx, templ_7745c5c3_Var19), templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = kit.Empty("wifi-off", "The engine does not answer", "It asks the code host for issues. Runs wait, and go on by themselves.").Render(templ.WithChildren(ctx, templ_7745c5c3_Var19), templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -61,7 +61,7 @@ func TestStatesWithoutIssues(t *testing.T) {
 	require.Contains(t, render(t, client.YouRoleOwner, "?repo=7", d), "No open issues")
 	require.Contains(t, render(t, client.YouRoleOwner, "?repo=7&q=x", d), "No issues match")
 	for code, text := range map[string]string{
-		"engine_unavailable": "The engine is away", "code_host_unavailable": "The code host does not answer",
+		"engine_unavailable": "The engine does not answer", "code_host_unavailable": "The code host does not answer",
 		"repo_credential_refused": "The code host refuses",
 	} {
 		d.Away = &client.Refused{Code: code, Message: "It said so."}

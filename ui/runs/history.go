@@ -110,13 +110,13 @@ func (d eventData) describeEnd(kind string) step {
 	case "run.lane_entered":
 		return step{icon: "git-merge", text: "Its turn to merge"}
 	case "run.merge_candidate":
-		return step{icon: "git-merge", text: "Merge candidate " + shortSHA(d.Commit)}
+		return step{icon: "git-merge", text: "Merge to be tested: " + shortSHA(d.Commit)}
 	case "run.merge_postponed":
 		return step{icon: "rotate-ccw", text: "Merge postponed", notes: optionalNote(kit.Words(d.Reason))}
 	case "run.stop_requested":
 		return step{icon: "ban", text: "Asked to stop", notes: optionalNote(d.Reason)}
 	case "run.tidied":
-		return step{icon: "check", text: "Tidied up"}
+		return step{icon: "check", text: "Cleaned up"}
 	case "run.merged":
 		return step{icon: "git-merge", text: "Merged"}
 	case "run.rejected":
@@ -168,7 +168,9 @@ func (d runData) notes() map[string]string {
 		case s.Attempt > 1:
 			notes[s.Label] = "round " + kit.Digits(s.Attempt)
 		case s.Label == "Merge" && s.Status == client.StageStatusPending:
-			notes[s.Label] = "needs a person with approve-loops"
+			notes[s.Label] = "needs a person who may approve loops"
+		case s.Status == client.StageStatusSkipped:
+			notes[s.Label] = skippedNote(d.Run.Status, s)
 		}
 	}
 	for _, e := range slices.Backward(d.Events) {
@@ -189,6 +191,17 @@ func (d runData) notes() map[string]string {
 		notes[string(d.Run.StageLabel)] = joinNotes(notes[string(d.Run.StageLabel)], "waiting for a person")
 	}
 	return notes
+}
+
+// skippedNote says what happened to a stage that an ended run left, or never reached.
+func skippedNote(status client.RunStatus, s client.Stage) string {
+	switch {
+	case status == client.RunStatusMerged:
+		return "not needed"
+	case s.StartedAt == nil:
+		return "not reached"
+	}
+	return "stopped when the run was " + string(status)
 }
 
 func joinNotes(a, b string) string {

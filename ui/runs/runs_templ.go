@@ -1690,7 +1690,7 @@ func queueDialog(v *page.Visit, d listData) templ.Component {
 						}
 					}
 				}
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 131, "</select><p class=\"about\" id=\"queue-repo-about\">A run begins at once, or when one of the repository’s places is free.</p>")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 131, "</select><p class=\"about\" id=\"queue-repo-about\">A run begins at once, unless as many of the repository are active as its settings allow. Then it waits for its turn.</p>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}

@@ -79,6 +79,26 @@ func TestAttemptsOfJobs(t *testing.T) {
 	require.Equal(t, "tests the head, attempt 2, failed with exit code 3", jobSummary(j))
 }
 
+// The page of a cancelled run says what happened to each stage, and promises nothing more of it.
+func TestCancelledRun(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 11, 20, 11, 58, 0, 0, time.UTC)
+	var d runData
+	d.Run.Id, d.Run.Status = "7", client.RunStatusCancelled
+	d.Timeline.Stages = []client.Stage{
+		{Label: "Analyze", Status: client.StageStatusSucceeded, StartedAt: &at, FinishedAt: &at},
+		{Label: "Plan", Status: client.StageStatusSkipped, StartedAt: &at, FinishedAt: &at},
+		{Label: "Merge", Status: client.StageStatusSkipped},
+	}
+	require.Equal(t, map[string]string{"Plan": "stopped when the run was cancelled", "Merge": "not reached"}, d.notes())
+	shown := renderRun(t, "/w/acme/runs/7", d)
+	require.NotContains(t, shown, " yet")
+	require.NotContains(t, shown, "appear here when")
+	require.Contains(t, shown, "Queue the issue again")
+	d.Run.Status = client.RunStatusMerged
+	require.Equal(t, "not needed", d.notes()["Merge"], "people merged it at the host")
+}
+
 // An ended run can be tried again by those who may queue, unless it was merged.
 func TestTryAgain(t *testing.T) {
 	t.Parallel()
@@ -86,5 +106,5 @@ func TestTryAgain(t *testing.T) {
 	d.Run.Id, d.Run.Status = "7", client.RunStatusFailed
 	require.Contains(t, renderRun(t, "/w/acme/runs/7", d), "Only an Owner or Maintainer can queue an issue.")
 	d.Run.Status = client.RunStatusMerged
-	require.NotContains(t, renderRun(t, "/w/acme/runs/7", d), "Try again")
+	require.NotContains(t, renderRun(t, "/w/acme/runs/7", d), "Queue the issue again")
 }
