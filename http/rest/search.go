@@ -9,17 +9,19 @@ import (
 )
 
 func (s *Server) searchRoutes() section {
-	return section{tag: "Search", about: "Search across members, runs, service accounts and runners.", routes: []route{
+	return section{tag: "Search", about: "Search across members, runs, service accounts, runners and jobs.", routes: []route{
 		query(s.search, route{
 			method: "GET", path: "/search", guard: anyMember, views: []string{"runs"},
 			id: "search", summary: "Search the workspace",
 			text: "Searches by name and returns at most `limit` results of each kind: members as in `GET /members`; runs as in `GET /runs`, with " +
-				"exact issue numbers (`7` or `#7`) first, then active runs; and service accounts and runners whose name contains the text, among " +
-				"the newest 1,000 accounts and the first 1,000 runners. Callers that may not list service accounts get none.",
+				"exact issue numbers (`7` or `#7`) first, then active runs; jobs as in `GET /farm/jobs`, active ones first; and service accounts " +
+				"and runners whose name contains the text, among the newest 1,000 accounts and the first 1,000 runners. " +
+				"Callers that may not list service accounts get none.",
 			answerExample: searchFound{
 				Members: []member{newMember(exampleZoe, exampleAda.ID)}, Runs: []run{newRun(exampleRun())},
 				ServiceAccounts: []foundAccount{{exampleAccount.ID.String(), exampleAccount.Name, exampleAccount.Status}},
 				Runners:         []foundRunner{{exampleRunner.ID.String(), exampleRunner.Name, exampleRunner.State}},
+				Jobs:            []foundJob{{exampleJobID.String(), "build and test", "acme/web", events.JobStateRunning}},
 			},
 		}),
 	}}
@@ -37,6 +39,7 @@ type searchFound struct {
 	Runs            []run          `json:"runs" nullable:"false"`
 	ServiceAccounts []foundAccount `json:"serviceAccounts" nullable:"false"`
 	Runners         []foundRunner  `json:"runners" nullable:"false"`
+	Jobs            []foundJob     `json:"jobs" nullable:"false"`
 }
 
 type foundAccount struct {
@@ -51,9 +54,16 @@ type foundRunner struct {
 	State events.RunnerState `json:"state" enum:"enrolled,online,offline,draining,suspended,revoked,retired"`
 }
 
+type foundJob struct {
+	ID       string          `json:"id" format:"uuid"`
+	Name     string          `json:"name" example:"build and test"`
+	RepoName string          `json:"repoName" example:"acme/web" doc:"Empty for a job without a repository."`
+	State    events.JobState `json:"state" enum:"queued,leased,running,cancelling,succeeded,failed,cancelled,timed_out,lost,expired"`
+}
+
 func (s *Server) search(ctx context.Context, in *searchQuery) (*searchAnswer, error) {
 	c, q, found := callerOf(ctx), strings.TrimSpace(in.Q), searchFound{
-		Members: []member{}, Runs: []run{}, ServiceAccounts: []foundAccount{}, Runners: []foundRunner{},
+		Members: []member{}, Runs: []run{}, ServiceAccounts: []foundAccount{}, Runners: []foundRunner{}, Jobs: []foundJob{},
 	}
 	if q == "" {
 		return &searchAnswer{found}, nil
@@ -92,6 +102,27 @@ func (s *Server) search(ctx context.Context, in *searchQuery) (*searchAnswer, er
 		for _, r := range runners {
 			found.Runners = append(found.Runners, foundRunner{r.ID.String(), r.Name, events.RunnerState(r.State)})
 		}
+		if found.Jobs, err = s.searchJobs(ctx, c.workspace, q, in.Limit); err != nil {
+			return nil, err
+		}
 	}
 	return &searchAnswer{found}, nil
+}
+
+// searchJobs finds up to limit jobs, active ones first.
+func (s *Server) searchJobs(ctx context.Context, workspace events.ID, q string, limit int) ([]foundJob, error) {
+	found := []foundJob{}
+	for _, active := range []bool{true, false} {
+		if len(found) == limit {
+			break
+		}
+		list, _, err := s.Primary.Jobs.Page(ctx, projections.JobQuery{Workspace: workspace, Active: active, Q: q, Limit: limit - len(found)})
+		if err != nil {
+			return nil, err
+		}
+		for _, j := range list {
+			found = append(found, foundJob{j.ID.String(), j.Name, j.RepoName, j.State})
+		}
+	}
+	return found, nil
 }

@@ -28,6 +28,10 @@ func testSearch(t *testing.T, s *fixture) {
 	require.Equal(t, "286", found("vera@acme", "%23286", "runs", "issueNumber")[0])
 	require.LessOrEqual(t, len(found("vera@acme", "a", "runs", "id")), 5)
 	require.Empty(t, found("vera@acme", "%20", "members", "name"))
+	job := v.ask(t, "mia@acme", "POST /api/v1/farm/jobs", `{"name": "Sought job", "steps": [{"run": "true"}], "sandbox": {"kind": "none"}}`).
+		is(t, "201").text(t, "job.id")
+	require.Equal(t, []string{job}, found("vera@acme", "sought", "jobs", "id"))
+	require.Empty(t, found("greta@globex", "sought", "jobs", "id"))
 
 	require.Empty(t, found("greta@globex", "vera@", "members", "name"))
 	require.Empty(t, found("greta@globex", name, "runners", "name"))

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { start } from "../product.js";
-import { checkAccessibility, visitor } from "./app.js";
+import { checkAccessibility, submitJob, visitor } from "./app.js";
 import { launch } from "./person.js";
 
 let product, browser, app;
@@ -59,6 +59,14 @@ test("a run is found by the number of its issue and by its title", async () => {
   await page.waitForURL(new RegExp("/w/acme/runs/" + run.id));
 });
 
+test("a job is found by its name", async () => {
+  const who = await openPalette("vera"), { page } = who;
+  const job = await submitJob(product, { name: "Sought by its name", steps: [{ run: "true" }] });
+  await page.locator("#palette input").fill("sought by");
+  await page.locator("#found-" + job).click();
+  await page.waitForURL(app + "/w/acme/farm/jobs/" + job);
+});
+
 test("a service account is found only by those who may see it, and its row gets the focus", async () => {
   const { page } = await openPalette("ada");
   await page.keyboard.type("ci-b");
@@ -69,6 +77,8 @@ test("a service account is found only by those who may see it, and its row gets 
   await leo.page.keyboard.type("ci-b");
   await leo.page.getByRole("status").getByText("No results").waitFor();
   assert.equal(await leo.page.locator("#palette [role=option]:visible").count(), 0);
+  const [list, said] = await Promise.all(["#palette-list", "#palette-status"].map((selector) => leo.page.locator(selector).boundingBox()));
+  assert.ok(said.y > list.y && said.y + said.height < list.y + list.height, "it is said where the results would be");
   await leo.page.keyboard.press("Enter");
   assert.match(leo.page.url(), /dashboard$/);
 });

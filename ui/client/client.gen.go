@@ -410,6 +410,48 @@ func (e FoundAccountStatus) Valid() bool {
 	}
 }
 
+// Defines values for FoundJobState.
+const (
+	FoundJobStateCancelled  FoundJobState = "cancelled"
+	FoundJobStateCancelling FoundJobState = "cancelling"
+	FoundJobStateExpired    FoundJobState = "expired"
+	FoundJobStateFailed     FoundJobState = "failed"
+	FoundJobStateLeased     FoundJobState = "leased"
+	FoundJobStateLost       FoundJobState = "lost"
+	FoundJobStateQueued     FoundJobState = "queued"
+	FoundJobStateRunning    FoundJobState = "running"
+	FoundJobStateSucceeded  FoundJobState = "succeeded"
+	FoundJobStateTimedOut   FoundJobState = "timed_out"
+)
+
+// Valid indicates whether the value is a known member of the FoundJobState enum.
+func (e FoundJobState) Valid() bool {
+	switch e {
+	case FoundJobStateCancelled:
+		return true
+	case FoundJobStateCancelling:
+		return true
+	case FoundJobStateExpired:
+		return true
+	case FoundJobStateFailed:
+		return true
+	case FoundJobStateLeased:
+		return true
+	case FoundJobStateLost:
+		return true
+	case FoundJobStateQueued:
+		return true
+	case FoundJobStateRunning:
+		return true
+	case FoundJobStateSucceeded:
+		return true
+	case FoundJobStateTimedOut:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for FoundRunnerState.
 const (
 	FoundRunnerStateDraining  FoundRunnerState = "draining"
@@ -3292,6 +3334,23 @@ type FoundAccount struct {
 // FoundAccountStatus defines model for FoundAccount.Status.
 type FoundAccountStatus string
 
+// FoundJob defines model for FoundJob.
+type FoundJob struct {
+	Id string `json:"id"`
+
+	// Name Examples: build and test
+	Name string `json:"name"`
+
+	// RepoName Empty for a job without a repository.
+	//
+	// Examples: acme/web
+	RepoName string        `json:"repoName"`
+	State    FoundJobState `json:"state"`
+}
+
+// FoundJobState defines model for FoundJob.State.
+type FoundJobState string
+
 // FoundRunner defines model for FoundRunner.
 type FoundRunner struct {
 	Id string `json:"id"`
@@ -5104,6 +5163,7 @@ type RunnerNoteBody struct {
 
 // SearchFound defines model for SearchFound.
 type SearchFound struct {
+	Jobs            []FoundJob     `json:"jobs"`
 	Members         []Member       `json:"members"`
 	Runners         []FoundRunner  `json:"runners"`
 	Runs            []Run          `json:"runs"`
@@ -7283,7 +7343,7 @@ type ClientInterface interface {
 
 	// Search Search the workspace
 	//
-	// Searches by name and returns at most `limit` results of each kind: members as in `GET /members`; runs as in `GET /runs`, with exact issue numbers (`7` or `#7`) first, then active runs; and service accounts and runners whose name contains the text, among the newest 1,000 accounts and the first 1,000 runners. Callers that may not list service accounts get none.
+	// Searches by name and returns at most `limit` results of each kind: members as in `GET /members`; runs as in `GET /runs`, with exact issue numbers (`7` or `#7`) first, then active runs; jobs as in `GET /farm/jobs`, active ones first; and service accounts and runners whose name contains the text, among the newest 1,000 accounts and the first 1,000 runners. Callers that may not list service accounts get none.
 	//
 	// For: any member.
 	//
@@ -8850,7 +8910,7 @@ func (c *Client) RetryRun(ctx context.Context, id string, params *RetryRunParams
 
 // Search Search the workspace
 //
-// Searches by name and returns at most `limit` results of each kind: members as in `GET /members`; runs as in `GET /runs`, with exact issue numbers (`7` or `#7`) first, then active runs; and service accounts and runners whose name contains the text, among the newest 1,000 accounts and the first 1,000 runners. Callers that may not list service accounts get none.
+// Searches by name and returns at most `limit` results of each kind: members as in `GET /members`; runs as in `GET /runs`, with exact issue numbers (`7` or `#7`) first, then active runs; jobs as in `GET /farm/jobs`, active ones first; and service accounts and runners whose name contains the text, among the newest 1,000 accounts and the first 1,000 runners. Callers that may not list service accounts get none.
 //
 // For: any member.
 //

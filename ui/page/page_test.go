@@ -269,7 +269,8 @@ func TestRoleRequired(t *testing.T) {
 		return Page{}, client.CheckResponse(v.API.ListAudit(v.Context(), nil))
 	}}).ServeHTTP(w, r)
 	require.Equal(t, http.StatusForbidden, w.Code)
-	require.Contains(t, w.Header().Get("X-Notice"), "Only an Owner or Maintainer can do this. You are a Viewer. Ask Ada, Ben or mia@acme.example.")
+	require.Contains(t, w.Header().Get("X-Notice"),
+		"Only an Owner or Maintainer can do this. You are a Viewer. Ask Ada, Ben or mia@acme.example.")
 }
 
 // A form that is too large is refused, and not read as a form with empty fields.

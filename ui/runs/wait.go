@@ -12,7 +12,8 @@ import (
 // waitTitles say what a run waits for, by the code. Those of codes that need somebody are in [needsSomebody].
 var waitTitles = map[string]string{
 	"slot": "Waits for a place among the active runs.", "tidy": "Waits until an earlier run of its issue has cleaned up.",
-	"lane": "Waits for its turn to merge.", "paused": "The repository is paused.", "disconnected": "The repository is not connected.",
+	"lane": "Waits for its turn to merge.",
+	"paused": "The repository is paused.", "disconnected": "The repository is not connected.",
 	"engine_away": "The engine does not answer.", "host_away": "The code host does not answer.", "host_limited": "The code host limits requests.",
 	"host_lag": "The code host does not show yet what it has accepted.", "host_rule": "The code host does not allow the merge for now.",
 	"base_moving": "The branch moves faster than merges into it are tested.", "policy": "The policy file of the repository has errors.",
@@ -21,7 +22,8 @@ var waitTitles = map[string]string{
 
 // waitMarks are the same in a word or two, for cards.
 var waitMarks = map[string]string{
-	"slot": "In line", "tidy": "Cleanup", "lane": "In line to merge", "paused": "Paused", "disconnected": "Disconnected", "engine_away": "Engine down",
+	"slot": "In line", "tidy": "Cleanup", "lane": "In line to merge",
+	"paused": "Paused", "disconnected": "Disconnected", "engine_away": "Engine down",
 	"host_away": "Host down", "host_limited": "Host limit", "host_lag": "Host", "host_rule": "Host rule", "base_moving": "Branch moves",
 	"policy": "Policy", "farm": "Farm", "backoff": "Next try",
 }

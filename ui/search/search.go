@@ -1,4 +1,4 @@
-// Package search finds members, runs, service accounts and runners for the palette that ⌘K opens.
+// Package search finds members, runs, jobs, service accounts and runners for the palette that ⌘K opens.
 package search
 
 import (

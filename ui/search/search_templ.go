@@ -89,8 +89,34 @@ func view(v *page.Visit, found client.SearchFound) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		}
-		if len(found.ServiceAccounts) > 0 {
+		if len(found.Jobs) > 0 {
 			templ_7745c5c3_Var4 := templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
+				templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
+				templ_7745c5c3_Buffer, templ_7745c5c3_IsBuffer := templruntime.GetBuffer(templ_7745c5c3_W)
+				if !templ_7745c5c3_IsBuffer {
+					defer func() {
+						templ_7745c5c3_BufErr := templruntime.ReleaseBuffer(templ_7745c5c3_Buffer)
+						if templ_7745c5c3_Err == nil {
+							templ_7745c5c3_Err = templ_7745c5c3_BufErr
+						}
+					}()
+				}
+				ctx = templ.InitializeContext(ctx)
+				for _, j := range found.Jobs {
+					templ_7745c5c3_Err = kit.Option("found-"+j.Id, v.Path("farm", "jobs", j.Id), "hammer", j.Name, j.RepoName, kit.Words(string(j.State))).Render(ctx, templ_7745c5c3_Buffer)
+					if templ_7745c5c3_Err != nil {
+						return templ_7745c5c3_Err
+					}
+				}
+				return nil
+			})
+			templ_7745c5c3_Err = kit.Options("Jobs").Render(templ.WithChildren(ctx, templ_7745c5c3_Var4), templ_7745c5c3_Buffer)
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
+		}
+		if len(found.ServiceAccounts) > 0 {
+			templ_7745c5c3_Var5 := templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 				templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 				templ_7745c5c3_Buffer, templ_7745c5c3_IsBuffer := templruntime.GetBuffer(templ_7745c5c3_W)
 				if !templ_7745c5c3_IsBuffer {
@@ -110,13 +136,13 @@ func view(v *page.Visit, found client.SearchFound) templ.Component {
 				}
 				return nil
 			})
-			templ_7745c5c3_Err = kit.Options("Service accounts").Render(templ.WithChildren(ctx, templ_7745c5c3_Var4), templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = kit.Options("Service accounts").Render(templ.WithChildren(ctx, templ_7745c5c3_Var5), templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		}
 		if len(found.Runners) > 0 {
-			templ_7745c5c3_Var5 := templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
+			templ_7745c5c3_Var6 := templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 				templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 				templ_7745c5c3_Buffer, templ_7745c5c3_IsBuffer := templruntime.GetBuffer(templ_7745c5c3_W)
 				if !templ_7745c5c3_IsBuffer {
@@ -136,7 +162,7 @@ func view(v *page.Visit, found client.SearchFound) templ.Component {
 				}
 				return nil
 			})
-			templ_7745c5c3_Err = kit.Options("Runners").Render(templ.WithChildren(ctx, templ_7745c5c3_Var5), templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = kit.Options("Runners").Render(templ.WithChildren(ctx, templ_7745c5c3_Var6), templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -145,6 +171,16 @@ func view(v *page.Visit, found client.SearchFound) templ.Component {
 	})
 }
 
-func issue(r client.Run) string { return r.Repo.Name + " #" + strconv.FormatInt(r.IssueNumber, 10) }
+func issue(r client.Run) string {
+	return r.Repo.Name + " #" + strconv.FormatInt(r.IssueNumber, 10) + pullRequest(r)
+}
+
+// pullRequest is the number of a run's pull request, which the search finds too, "" if there is none.
+func pullRequest(r client.Run) string {
+	if r.PrNumber == nil {
+		return ""
+	}
+	return ", PR #" + strconv.FormatInt(*r.PrNumber, 10)
+}
 
 var _ = templruntime.GeneratedTemplate

@@ -21,7 +21,8 @@ func TestSearchIsOneRequest(t *testing.T) {
 	rest := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		queries = append(queries, r.URL.Query().Get("q"))
 		_, _ = io.WriteString(w, `{"members":[{"id":"m1","name":"<b>Mia</b>","email":"mia@acme.example","displayRole":"Owner"}],`+
-			`"runs":[{"id":"r1","issueNumber":7,"issueTitle":"","status":"needs_input","repo":{"id":"","name":"acme/web"}}],`+
+			`"runs":[{"id":"r1","issueNumber":7,"issueTitle":"","status":"needs_input","prNumber":1291,"repo":{"id":"","name":"acme/web"}}],`+
+			`"jobs":[{"id":"j1","name":"build","repoName":"acme/api","state":"timed_out"}],`+
 			`"serviceAccounts":[{"id":"a1","name":"ci-bot","status":"active"}],"runners":[]}`)
 	}))
 	t.Cleanup(rest.Close)
@@ -38,7 +39,8 @@ func TestSearchIsOneRequest(t *testing.T) {
 	text := search(strings.Repeat("ö", maxLetters+100))
 	require.Equal(t, []string{strings.Repeat("ö", maxLetters)}, queries)
 	for _, part := range []string{
-		"&lt;b&gt;Mia", `data-href="/w/acme/members?q=mia%40acme.example"`, "(no title)", "acme/web #7", "Needs input",
+		"&lt;b&gt;Mia", `data-href="/w/acme/members?q=mia%40acme.example"`, "(no title)", "acme/web #7, PR #1291", "Needs input",
+		`data-href="/w/acme/farm/jobs/j1"`, "acme/api", "Timed out",
 		`data-href="/w/acme/runs/r1"`, `data-href="/w/acme/service-accounts#account-a1"`,
 	} {
 		require.Contains(t, text, part)
