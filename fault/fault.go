@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -96,6 +98,19 @@ func (f *Fault) With(name string, value any) *Fault {
 	c.Details = maps.Clone(f.Details)
 	c.Details[name] = value
 	return &c
+}
+
+// DetailText returns the details as text, such as "step: must be the step that goes on".
+func (f *Fault) DetailText() string {
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(f.Details)) {
+		value := f.Details[name]
+		if messages, ok := value.([]string); ok {
+			value = strings.Join(messages, ", ")
+		}
+		list = append(list, fmt.Sprintf("%s: %v", name, value))
+	}
+	return strings.Join(list, "; ")
 }
 
 // After returns a copy of f that says how long to wait before a retry.

@@ -213,7 +213,8 @@ func (j *Job) apply(r events.Record) {
 func (j *Job) applyEnd(r events.Record) {
 	switch e := r.Event.(type) {
 	case events.JobFinished:
-		j.finish(e.Outcome, r.At)
+		j.finish(e.Outcome, j.endOf(e, r.At))
+		j.DueAt = &r.At
 		j.Outcome = &JobOutcome{
 			Reported: e.Reported, Reason: e.Reason, ExitCode: e.ExitCode, Signal: e.Signal, SignalReason: e.SignalReason,
 			CPUMs: e.CPUMs, MaxRSSBytes: e.MaxRSSBytes, LogTruncated: e.Log.Truncated,
@@ -261,6 +262,18 @@ func (j *Job) lease(e events.JobLeased, at time.Time) {
 	j.Attempts = append(j.Attempts, JobAttempt{
 		Epoch: e.Epoch, Attempt: e.Attempt, Runner: e.Runner, RunnerName: e.RunnerName, LeasedAt: at, Steps: []JobStep{},
 	})
+}
+
+// endOf returns when a job ended: as long after its start as the runner's clock says, since the report comes after the
+// log, and not after at.
+func (j *Job) endOf(e events.JobFinished, at time.Time) time.Time {
+	if j.StartedAt == nil || e.StartedAt.IsZero() || e.FinishedAt.Before(e.StartedAt) {
+		return at
+	}
+	if end := j.StartedAt.Add(e.FinishedAt.Sub(e.StartedAt)); end.Before(at) {
+		return end
+	}
+	return at
 }
 
 // finish ends the job. If a runner ever had it, it stays due: dispatch still has to seal its log and

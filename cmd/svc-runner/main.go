@@ -85,8 +85,8 @@ type program struct {
 // errUnwell is a failure that was already printed.
 var errUnwell = errors.New("not well")
 
-// main returns the exit status: 0 for success, 1 for failure, 2 for a wrong command line, 78 if the
-// farm refused the runner.
+// main returns the exit status: 0 for success, also of a runner that has done its jobs, 1 for failure, 2 for a wrong
+// command line, 78 if the farm refused the runner.
 func (p program) main(ctx context.Context, args []string, stderr io.Writer) int {
 	var err error
 	if p.env, err = config.Parse[environment](p.environ); err == nil {
@@ -104,6 +104,9 @@ func (p program) main(ctx context.Context, args []string, stderr io.Writer) int 
 		return 2
 	case errors.Is(err, errUnwell):
 		return 1
+	case errors.Is(err, runner.ErrRetired):
+		fmt.Fprintln(stderr, "svc-runner:", err)
+		return 0
 	case errors.Is(err, runner.ErrRefused):
 		fmt.Fprintln(stderr, "svc-runner:", err)
 		return runner.ExitRefused

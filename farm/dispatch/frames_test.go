@@ -296,3 +296,13 @@ func FuzzFrames(f *testing.F) {
 		require.Equal(t, before, (&running{site: &here, job: job}).stored())
 	})
 }
+
+// A refusal says which field is wrong, in words.
+func TestRefusalNamesTheField(t *testing.T) {
+	t.Parallel()
+	j := newRunning(t)
+	require.NoError(t, j.a.socket.WriteMessage(websocket.TextMessage, event(`"epoch":1,"seq":3,"d":{"kind":"step.started","step":2}`)(j)))
+	refused, err := wire.Read[wire.Error](j.a.next(wire.TypeError))
+	require.NoError(t, err)
+	require.Equal(t, "malformed frame: step: must be a step of a job that has started, after those that have begun", refused.Message)
+}

@@ -42,7 +42,7 @@ func (c *connection) handleHello(ctx context.Context, e wire.Envelope) error {
 	case errors.Is(err, aggregates.ErrRunnerOver) || errors.Is(err, aggregates.ErrNoRunner):
 		return &ending{code: wire.CloseRevoked, text: "revoked"}
 	case f != nil && f.Kind == fault.Invalid:
-		return malformed(fmt.Errorf("%w: hello: %v", wire.ErrFrame, f.Details))
+		return malformed(fmt.Errorf("%w: hello: %s", wire.ErrFrame, f.DetailText()))
 	case err != nil:
 		return fmt.Errorf("connect runner: %w", err)
 	}

@@ -291,7 +291,7 @@ func (g *ingest) succeeded(it *item, err error) bool {
 	case errors.Is(err, aggregates.ErrJobNotOwner) || errors.Is(err, aggregates.ErrNoJob):
 		it.c.stop(it.job, it.epoch, "not yours")
 	case f != nil && f.Kind == fault.Invalid:
-		it.c.end(malformed(fmt.Errorf("%w: %v", wire.ErrFrame, f.Details)))
+		it.c.end(malformed(fmt.Errorf("%w: %s", wire.ErrFrame, f.DetailText())))
 	default:
 		g.closeForRetry(it, err)
 	}

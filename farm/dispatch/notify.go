@@ -27,6 +27,8 @@ func (f *farm) notifyRunners(ctx context.Context, list []*connection) error {
 	for _, c := range list {
 		r, ok := by[c.runner.ID]
 		switch {
+		case ok && r.State == events.RunnerStateRetired:
+			c.out.close(wire.CloseRevoked, wire.Retired)
 		case !ok || r.State.Barred():
 			c.out.close(wire.CloseRevoked, "revoked")
 		case c.presence.isGreeted():

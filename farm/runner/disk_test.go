@@ -84,7 +84,11 @@ func TestJobIsKilledOverDiskLimit(t *testing.T) {
 	r := start(t, f.enrolled(), func(c *Config) { c.MaxJobDisk = 16 << 20 })
 	other := f.assign(wire.Assign{Steps: steps("head -c 4194304 /dev/zero > small; echo ready; while [ ! -e go ]; do sleep 0.05; done")})
 	for _, kind := range []string{sandbox.None, sandbox.Bubblewrap} {
-		for _, where := range []string{".", "$HOME", "$TMPDIR"} {
+		folders := []string{".", "$HOME", "$TMPDIR"}
+		if kind == sandbox.Bubblewrap {
+			folders = append(folders, "/dev/shm")
+		}
+		for _, where := range folders {
 			k := f.assign(wire.Assign{
 				Sandbox: wire.Sandbox{Kind: kind},
 				Steps: steps("trap '' TERM; mkdir -p "+where+"/a; head -c 67108864 /dev/zero > "+where+"/a/big; echo written; sleep 600",

@@ -51,6 +51,9 @@ const (
 // ErrRefused is wrapped by errors after which the program exits with [ExitRefused].
 var ErrRefused = errors.New("the farm does not take this runner")
 
+// ErrRetired says that the runner has done the jobs that it was enrolled for. The program exits with 0.
+var ErrRetired = errors.New("this runner has done the jobs that it was enrolled for")
+
 // The runner's own limits.
 const (
 	diskGuard   = 2 << 30 // free bytes below which no job is taken

@@ -239,11 +239,13 @@ func (f *farm) cutAll() {
 	f.conns = nil
 }
 
-func (f *farm) close(code int) {
+func (f *farm) close(code int) { f.closeSaying(code, "") }
+
+func (f *farm) closeSaying(code int, text string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, c := range f.conns {
-		_ = c.ws.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(code, ""), time.Now().Add(time.Second))
+		_ = c.ws.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(code, text), time.Now().Add(time.Second))
 		_ = c.ws.NetConn().Close()
 	}
 	f.conns = nil

@@ -117,9 +117,12 @@ func (s *Supervisor) waitToReconnect(ctx context.Context, d time.Duration) error
 // finalError returns the error with which the program exits, or nil if reconnecting may help.
 func (s *Supervisor) finalError(err error) error {
 	var r *Refusal
+	var c *websocket.CloseError
 	switch {
+	case errors.As(err, &c) && c.Code == wire.CloseRevoked && c.Text == wire.Retired, errors.As(err, &r) && r.Code == "runner_retired":
+		return ErrRetired
 	case closedBy(err, wire.CloseRevoked):
-		return fmt.Errorf("%w: it was revoked, or has done its jobs", ErrRefused)
+		return fmt.Errorf("%w: it was revoked", ErrRefused)
 	case errors.As(err, &r) && r.final():
 		return fmt.Errorf("%w: %w", ErrRefused, r)
 	case errors.As(err, &r) && r.mayBeExpired() && !time.Now().Before(s.farm.expiry()):

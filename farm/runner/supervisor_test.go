@@ -52,6 +52,17 @@ func TestRevokedRunnerExits(t *testing.T) {
 		return true
 	}
 	require.ErrorIs(t, start(t, r.s.cfg.Folder).wait(), ErrRefused)
+	f.refuse = nil
+
+	r = start(t, f.enrolled())
+	require.Eventually(t, f.check(func() bool { return len(f.conns) > 0 }), waitLimit, time.Millisecond)
+	f.closeSaying(wire.CloseRevoked, wire.Retired)
+	require.ErrorIs(t, r.wait(), ErrRetired)
+	f.refuse = func(w http.ResponseWriter, _ *http.Request) bool {
+		refuseWith(w, 403, "runner_retired")
+		return true
+	}
+	require.ErrorIs(t, start(t, r.s.cfg.Folder).wait(), ErrRetired)
 }
 
 func TestSupersededRunnerWaits(t *testing.T) {

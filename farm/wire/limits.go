@@ -29,9 +29,12 @@ const (
 
 // WebSocket close codes of the service. It also uses 1012 (service restart).
 const (
-	CloseRevoked    = 4001 // the runner exits and does not reconnect
+	CloseRevoked    = 4001 // the runner exits and does not reconnect; the text may be Retired
 	CloseSuperseded = 4002 // by a newer connection of the same runner
 	CloseProtocol   = 4003 // a malformed or unexpected frame
 	CloseExpired    = 4004 // the certificate that the connection was opened with has expired
 	CloseFlood      = 4008 // more than the limits allow
 )
+
+// Retired is the text of [CloseRevoked] for a runner that has done the jobs that it was enrolled for.
+const Retired = "retired"

@@ -70,7 +70,8 @@ func (j *Job) bubblewrapOptions(env []string) []string {
 	}
 	w = append(w,
 		"--ro-bind", filepath.Join(j.Dir, "passwd"), "/etc/passwd", "--ro-bind", filepath.Join(j.Dir, "group"), "/etc/group",
-		"--proc", "/proc", "--dev", "/dev", "--dir", "/var/tmp",
+		"--proc", "/proc", "--dev", "/dev", "--bind", filepath.Join(j.Dir, shmFolder), "/dev/shm", "--remount-ro", "/dev",
+		"--dir", "/var/tmp",
 		"--bind", filepath.Join(j.Dir, tempFolder), "/tmp", "--bind", j.Home(), "/home/runner", "--bind", j.Work(), "/work",
 	)
 	for _, name := range j.hiddenAuthorities() {

@@ -83,7 +83,8 @@ const (
 	workFolder = "work"
 	homeFolder = "home"
 	tempFolder = "tmp"
-	inFolder   = "in" // only of a job with an input
+	shmFolder  = "shm" // only of bubblewrap
+	inFolder   = "in"  // only of a job with an input
 )
 
 const inputFile = "task.json"
@@ -108,6 +109,9 @@ func New(c Config) (*Job, error) {
 		}
 	}
 	if c.Kind == Bubblewrap {
+		if err := os.Mkdir(filepath.Join(c.Dir, shmFolder), 0o700); err != nil {
+			return nil, fmt.Errorf("make folder of the job: %w", err)
+		}
 		if err := writeAccounts(c.Dir); err != nil {
 			return nil, err
 		}
