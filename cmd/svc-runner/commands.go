@@ -79,12 +79,37 @@ var commands = map[string]command{
 	"version":   {run: program.version},
 }
 
+// flagSet returns the flags of a command, which are parsed into o. Those that are not given keep the values of o.
+func (c command) flagSet(o *options) *flag.FlagSet {
+	flags := flag.NewFlagSet("", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	flags.StringVar(&o.data, "data-dir", o.data, "")
+	if c.flags != nil {
+		c.flags(flags, o)
+	}
+	return flags
+}
+
+// help prints the help of a command, or that of the program.
+func (p program) help(command string) error {
+	_, _ = io.WriteString(p.out, helpOf(command)) // there is nowhere to report an error
+	return nil
+}
+
 // safeWord matches what is safe to quote: a misspelt flag may contain the token.
 var safeWord = regexp.MustCompile(`^-{0,2}[a-z][a-z-]{0,19}$`)
 
 func (p program) do(ctx context.Context, args []string) error {
-	if len(args) == 0 || args[0] == "help" || args[0] == "-h" || args[0] == "-help" || args[0] == "--help" {
-		return flag.ErrHelp
+	if len(args) == 0 || args[0] == "-h" || args[0] == "-help" || args[0] == "--help" {
+		return p.help("")
+	}
+	if args[0] == "help" {
+		if args = args[1:]; len(args) == 0 {
+			return p.help("")
+		}
+		if _, ok := commands[args[0]]; ok {
+			return p.help(args[0])
+		}
 	}
 	c, ok := commands[args[0]]
 	if !ok && safeWord.MatchString(args[0]) {
@@ -94,21 +119,20 @@ func (p program) do(ctx context.Context, args []string) error {
 		return usageError("unknown command")
 	}
 	o := options{data: p.env.DataDir}
-	flags := flag.NewFlagSet(args[0], flag.ContinueOnError)
-	flags.SetOutput(io.Discard)
-	flags.StringVar(&o.data, "data-dir", o.data, "")
-	if c.flags != nil {
-		c.flags(flags, &o)
-	}
+	flags := c.flagSet(&o)
 	switch err := flags.Parse(args[1:]); {
 	case errors.Is(err, flag.ErrHelp):
-		return err
+		return p.help(args[0])
 	case err != nil:
 		name, unknown := strings.CutPrefix(err.Error(), "flag provided but not defined: ")
-		if unknown && safeWord.MatchString(name) {
-			return usageError(args[0] + " has no flag " + name)
+		if !unknown || !safeWord.MatchString(name) {
+			return usageError("a flag of " + args[0] + " is malformed")
 		}
-		return usageError("a flag of " + args[0] + " is malformed")
+		text := args[0] + " has no flag " + name
+		if others := commandsWith(strings.TrimLeft(name, "-")); len(others) > 0 {
+			text += "; it is one of " + strings.Join(others, " and ")
+		}
+		return usageError(text)
 	case flags.NArg() != c.args:
 		return usageError(fmt.Sprintf("%s takes %d arguments besides flags", args[0], c.args))
 	}

@@ -5,7 +5,6 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -96,11 +95,8 @@ func (p program) main(ctx context.Context, args []string, stderr io.Writer) int 
 	switch {
 	case err == nil:
 		return 0
-	case errors.Is(err, flag.ErrHelp):
-		_, _ = io.WriteString(p.out, help)
-		return 0
 	case errors.As(err, &wrong):
-		fmt.Fprintf(stderr, "svc-runner: %v\nTry svc-runner help.\n", err)
+		fmt.Fprintf(stderr, "svc-runner: %v\nTry svc-runner help%s.\n", err, topicOf(args))
 		return 2
 	case errors.Is(err, errUnwell):
 		return 1

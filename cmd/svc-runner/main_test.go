@@ -4,8 +4,12 @@ import (
 	"bytes"
 	"context"
 	"crypto/ed25519"
+	"flag"
+	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -31,9 +35,9 @@ func do(t *testing.T, in string, environ []string, args ...string) (status int, 
 	return status, out.String(), err.String()
 }
 
-func TestHelpListsEverything(t *testing.T) {
+func TestHelpListsCommands(t *testing.T) {
 	t.Parallel()
-	for _, args := range [][]string{nil, {"help"}, {"-h"}, {"--help"}, {"enroll", "-help"}} {
+	for _, args := range [][]string{nil, {"help"}, {"-h"}, {"--help"}} {
 		status, out, errors := do(t, "", nil, args...)
 		require.Zero(t, status)
 		require.Empty(t, errors)
@@ -41,8 +45,32 @@ func TestHelpListsEverything(t *testing.T) {
 			require.Contains(t, out, "\n  "+name)
 		}
 	}
-	for _, line := range strings.Split(help, "\n") {
-		require.LessOrEqual(t, len(line), 80, line)
+}
+
+// Each command has a page of its own, with all of its flags.
+func TestHelpOfACommandListsItsFlags(t *testing.T) {
+	t.Parallel()
+	for name, c := range commands {
+		status, out, errors := do(t, "", nil, "help", name)
+		require.Zero(t, status)
+		require.Empty(t, errors)
+		require.True(t, strings.HasPrefix(out, "Usage: svc-runner "+name), out)
+		listed := regexp.MustCompile(`(?m)^  -([a-z-]+)`).FindAllStringSubmatch(out, -1)
+		var has []string
+		c.flagSet(&options{}).VisitAll(func(f *flag.Flag) { has = append(has, f.Name) })
+		var said []string
+		for _, l := range listed {
+			said = append(said, l[1])
+		}
+		require.ElementsMatch(t, has, said, name)
+		_, same, _ := do(t, "", nil, name, "-help")
+		require.Equal(t, out, same)
+	}
+	require.Len(t, pages, len(commands))
+	for _, page := range append(slices.Collect(maps.Values(pages)), help) {
+		for line := range strings.SplitSeq(page, "\n") {
+			require.LessOrEqual(t, len(line), 80, line)
+		}
 	}
 }
 
@@ -50,9 +78,12 @@ func TestWrongCommandLinesAreRejected(t *testing.T) {
 	t.Parallel()
 	dir := "-data-dir=" + filepath.Join(t.TempDir(), "data")
 	for text, args := range map[string][]string{
-		"unknown command frobnicate":     {"frobnicate"},
-		"unknown command":                {"tok_enr_MARKER"},
-		"run has no flag -frobnicate":    {"run", "-frobnicate"},
+		"unknown command frobnicate":  {"frobnicate"},
+		"unknown command":             {"tok_enr_MARKER"},
+		"run has no flag -frobnicate": {"run", "-frobnicate"},
+		"run has no flag -labels; it is one of enroll\nTry svc-runner help run": {"run", "-labels=MARKER"},
+		"status has no flag -mount; it is one of doctor and run":                {"status", "--mount"},
+		"unknown command frob":           {"help", "frob"},
 		"-max-processes: want 64":        {"run", "-max-processes=3"},
 		"-max-job-disk-mib: want 0":      {"run", "-max-job-disk-mib=-1"},
 		"a flag of run is malformed":     {"run", "-capacity=MARKER"},
