@@ -88,7 +88,7 @@ LONGEST_RACED := ./farm/runner ./farm/dispatch ./integrity ./test/api ./projecti
 
 # Both ways run at once, so that one keeps the processors busy while the other waits.
 .PHONY: test
-test: cc-check bubblewrap-check ## run the tests; they find or install PostgreSQL themselves
+test: cc-check bubblewrap-check jq-check ## run the tests; they find or install PostgreSQL themselves
 	$(GO) tool -n nats-server >/dev/null # builds it once, before several tests would at the same time
 	tools/in-memory $(MAKE) -j2 TOGETHER=1 test-sequential test-raced
 
@@ -150,7 +150,7 @@ test-scale: scale-check ## run several services behind PgBouncer, and with a str
 	$(GO) test -count=1 -timeout $(TEST_TIMEOUT) -tags scale -run 'TestBehindPgBouncer|TestReadReplica' ./test/api
 
 .PHONY: cover
-cover: bubblewrap-check ## run the tests and write bin/cover.html
+cover: bubblewrap-check jq-check ## run the tests and write bin/cover.html
 	@mkdir -p bin
 	$(GO) test -count=1 -timeout $(TEST_TIMEOUT) -coverpkg=./... -coverprofile=bin/cover.out ./...
 	$(GO) tool cover -html=bin/cover.out -o bin/cover.html
@@ -211,6 +211,13 @@ bubblewrap-check:
 	@test "$$(uname -s)" != Linux || { command -v bwrap && command -v git-lfs; } >/dev/null || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && \
 	apt-get -q update && DEBIAN_FRONTEND=noninteractive apt-get -qy -o Acquire::Retries=5 install --no-install-recommends bubblewrap git-lfs; } || \
 	{ echo "the tests of sandboxes need bubblewrap 0.8 or newer, those of checkouts Git LFS: apt-get install bubblewrap git-lfs"; exit 1; }
+
+# The tours in README.md and docs/tour.md read JSON with it.
+.PHONY: jq-check
+jq-check:
+	@command -v jq >/dev/null || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && \
+	apt-get -q update && DEBIAN_FRONTEND=noninteractive apt-get -qy -o Acquire::Retries=5 install --no-install-recommends jq; } || \
+	{ echo "the test of the tours needs jq: apt-get install jq"; exit 1; }
 
 # Node.js is needed only by tests with clients and browsers.
 .PHONY: node-check

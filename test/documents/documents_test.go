@@ -120,9 +120,11 @@ func TestEveryPackageHasARuleOfWhatItImports(t *testing.T) {
 }
 
 // Only a short page is read.
-func TestArchitectureIsShort(t *testing.T) {
+func TestPagesAreShort(t *testing.T) {
 	t.Parallel()
-	require.LessOrEqual(t, utf8.RuneCountInString(read(t, "ARCHITECTURE.md")), 14500)
+	for name, most := range map[string]int{"ARCHITECTURE.md": 14500, "README.md": 7000} {
+		require.LessOrEqual(t, utf8.RuneCountInString(read(t, name)), most, name)
+	}
 }
 
 var invariant = regexp.MustCompile("(?m)^\\| [^|`]+ \\| `([a-z/]+)` (`Test.*) \\|$")
@@ -157,7 +159,10 @@ func TestLinksLeadSomewhere(t *testing.T) {
 	pages, err := filepath.Glob(filepath.Join(root, "*.md"))
 	require.NoError(t, err)
 	require.Greater(t, len(pages), 4)
-	for _, page := range append(pages, filepath.Join(root, "test/bench/README.md")) {
+	more, err := filepath.Glob(filepath.Join(root, "docs/*.md"))
+	require.NoError(t, err)
+	require.NotEmpty(t, more)
+	for _, page := range slices.Concat(pages, more, []string{filepath.Join(root, "test/bench/README.md")}) {
 		text, err := os.ReadFile(page)
 		require.NoError(t, err)
 		for _, l := range link.FindAllStringSubmatch(string(text), -1) {

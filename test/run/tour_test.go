@@ -32,37 +32,50 @@ func cached(t *testing.T) string {
 	return fmt.Sprintf(`,"env":{"GOCACHE":%q}`, strings.TrimSpace(string(folder)))
 }
 
-// TestReadmeTourWorks runs the commands of the README's tour in one shell, in a folder that looks like
-// a checkout in which make run is running. The answers must have the form that the README shows, where
-// ", …" stands for the rest of an object, and concern what the tour has just done.
-func TestReadmeTourWorks(t *testing.T) {
-	t.Parallel()
-	text, err := os.ReadFile("../../README.md")
-	require.NoError(t, err)
-	_, tour, found := strings.Cut(string(text), "\n## A three-minute tour\n")
-	require.True(t, found)
-	tour, _, _ = strings.Cut(tour, "\n## ")
+// A tour is the commands of a document, and the lines that it shows as their output.
+type tour struct {
+	script string
+	shown  []string
+}
 
-	s := newUnsignedInstallation(t)
-	svc := s.start().waitForOutput(runningBanner)
-	require.NoError(t, os.Symlink(s.data, filepath.Join(s.home, ".svc")))
-	require.NoError(t, os.Symlink(programs, filepath.Join(s.home, "bin")))
-	const address = "http://127.0.0.1:4000"
-	require.Contains(t, tour, address)
-	var script string
-	var shown []string
-	tour = strings.NewReplacer(address, s.dev().RestURL, `"run":"go test ./..."`, `"run":"go test ./..."`+cached(t),
-		`"run":"./dist.sh"`, `"run":"./dist.sh"`+cached(t)).Replace(tour)
-	for _, block := range regexp.MustCompile("(?s)```(sh|json|)\n(.*?)```").FindAllStringSubmatch(tour, -1) {
+// readTour reads what follows a heading of a document, up to the next one of its rank.
+func readTour(t *testing.T, name, heading string, change *strings.Replacer) (all tour) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("../..", name))
+	require.NoError(t, err)
+	_, part, found := strings.Cut(string(text), heading+"\n")
+	require.True(t, found)
+	rank := heading[:strings.Index(heading, " ")+1]
+	part, _, _ = strings.Cut(part, "\n"+rank)
+	require.Contains(t, part, restAddress)
+	for _, block := range regexp.MustCompile("(?s)```(sh|json|)\n(.*?)```").FindAllStringSubmatch(part, -1) {
 		if block[1] == "sh" {
-			script += block[2]
+			all.script += change.Replace(block[2])
 		} else {
-			shown = append(shown, strings.Split(strings.TrimSpace(block[2]), "\n")...)
+			all.shown = append(all.shown, strings.Split(strings.TrimSpace(block[2]), "\n")...)
 		}
 	}
-	require.NotEmpty(t, shown)
-	bothLogChunks := func(a, b string) bool { return logChunk.MatchString(a) && logChunk.MatchString(b) }
-	answers := slices.CompactFunc(runCommands(t, s.home, script), bothLogChunks)
+	require.NotEmpty(t, all.shown)
+	return all
+}
+
+// restAddress is where make run has the REST service.
+const restAddress = "http://127.0.0.1:4000"
+
+// TestToursWork runs the commands of the README's tour and of the rest of it in one shell, twice, in a folder
+// that looks like a checkout in which make run is running. The answers must have the form that the documents
+// show, where ", …" stands for the rest of an object or list, and concern what the tour has just done.
+func TestToursWork(t *testing.T) {
+	t.Parallel()
+	s := newUnsignedInstallation(t)
+	svc := s.start("SVC_VERBOSE=false").waitForOutput(runningBanner)
+	require.NoError(t, os.Symlink(s.data, filepath.Join(s.home, ".svc")))
+	require.NoError(t, os.Symlink(programs, filepath.Join(s.home, "bin")))
+	const test, dist = `run: "echo compiling; go test ./..."`, `run: "./dist.sh"`
+	change := strings.NewReplacer(restAddress, s.dev().RestURL, test, test+cached(t), dist, dist+cached(t))
+	first, rest := readTour(t, "README.md", "## A tour of five steps", change), readTour(t, "docs/tour.md", "# The rest of the tour", change)
+	shown := slices.Concat(first.shown, rest.shown, first.shown, rest.shown)
+	answers := runCommands(t, s.home, first.script+rest.script+first.script+rest.script)
 	require.Len(t, answers, len(shown), strings.Join(answers, "\n"))
 	for i := range shown {
 		want, got := answerForm(t, strings.ReplaceAll(shown[i], ", …", "")), answerForm(t, answers[i])
@@ -72,6 +85,7 @@ func TestReadmeTourWorks(t *testing.T) {
 			require.Equal(t, want, got, answers[i])
 		}
 	}
+	answers = answers[len(first.shown):][:len(rest.shown)]
 	made := findValue(t, answers, "account.id")
 	require.Equal(t, made, findValue(t, answers, "items.0.target.id"), "the audit record is of the new account")
 	number := func(path string) int {
@@ -82,14 +96,17 @@ func TestReadmeTourWorks(t *testing.T) {
 	require.GreaterOrEqual(t, number("size"), number("items.0.seq"), "the signed log includes the record") // and events of other work
 	digest := strings.Trim(findValue(t, answers, "items.0.sha256"), `"`)
 	require.Contains(t, answers, digest+"  -", "the download is the job's artifact")
-	text, err = os.ReadFile(filepath.Join(s.home, ".svc", "headers"))
+	text, err := os.ReadFile(filepath.Join(s.home, ".svc", "headers"))
 	require.NoError(t, err)
 	require.Regexp(t, `^HTTP/1.1 202 `, string(text), "the answer to the cancellation")
+	_, after, _ := strings.Cut(svc.out.String(), runningBanner)
+	for line := range strings.Lines(after) {
+		if strings.Contains(line, "│") {
+			require.Regexp(t, `level"?[=:]"?(WARN|ERROR)`, line, "only what goes wrong follows the banner")
+		}
+	}
 	s.stop(svc)
 }
-
-// logChunk matches one chunk of a job's log. The number of chunks varies.
-var logChunk = regexp.MustCompile(`^\{"attempt":1,"offset":\d+,.*"text":"`)
 
 // newUnsignedInstallation returns an installation as svc-db leaves it, in which nothing is signed yet.
 func newUnsignedInstallation(t *testing.T) *installation {
@@ -137,8 +154,8 @@ func runCommands(t *testing.T, folder, commands string) []string {
 // progressLine matches what svc-db prints once a second while it is slow.
 var progressLine = regexp.MustCompile(`: \d+ of \d+ events, .* left$`)
 
-// varyingParts are what differs between two services: ids, hashes, numbers.
-var varyingParts = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9A-Za-z+/]{43}=|\d+(\.\d+)?(ms|s)?`)
+// varyingParts are what differs between two services: ids, hashes, numbers, issues.
+var varyingParts = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9A-Za-z+/]{43}=|\d+(\.\d+)?(ms|s)?|Greet in \p{L}+`)
 
 // answerForm returns what is the same in each answer: the field names of JSON and the values of
 // stableFields, or the words of a text.
@@ -154,7 +171,7 @@ func answerForm(t *testing.T, line string) any {
 
 // stableFields are paths whose values do not depend on when the demonstration data was created.
 var stableFields = regexp.MustCompile(
-	`\.(code|message|action|outcome|field|email|displayRole|scopes\[\]|ok|kindId|integrity|state|(account|actor|target)\.name)$`)
+	`\.(code|message|action|outcome|field|email|role|isYou|displayRole|scopes\[\]|ok|kindId|integrity|state|(account|actor|target)\.name)$`)
 
 // fieldNames returns the paths in a JSON value, and those of stableFields with their values.
 func fieldNames(v any, at string) (list []string) {
