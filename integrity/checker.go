@@ -323,10 +323,20 @@ func (c *Checker) checkWorkspace(ctx context.Context, workspace events.ID, due i
 	if o.report, o.verifyErr = c.prover.VerifyDue(ctx, workspace, due, step); o.verifyErr != nil && c.roundFails(ctx) {
 		return o.verifyErr
 	}
-	switch {
-	case o.report.Head > 0:
+	gone := o.report.Head == 0 && c.verified[workspace] && o.verifyErr == nil
+	if o.report.Bad != nil || gone {
+		purged, err := c.prover.Purged(ctx, workspace)
+		if err != nil {
+			return err
+		}
+		if purged {
+			delete(c.verified, workspace)
+			return nil
+		}
+	}
+	if o.report.Head > 0 {
 		c.verified[workspace] = true
-	case c.verified[workspace] && o.verifyErr == nil && o.report.Bad == nil: // the service deletes no workspace
+	} else if gone && o.report.Bad == nil {
 		o.report.Bad = &proof.Bad{Seq: 1, Reason: "the log is gone, which this process has verified before"}
 	}
 	if err := c.pause(ctx, time.Since(began)); err != nil {

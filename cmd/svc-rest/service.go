@@ -12,6 +12,7 @@ import (
 
 	"svc/commands"
 	"svc/credentials"
+	"svc/deletion"
 	"svc/engine/client"
 	"svc/farm/artifacts"
 	"svc/farm/dispatch"
@@ -63,14 +64,14 @@ func newService(ctx context.Context, cfg Config, m *metrics.Metrics, log *slog.L
 	}
 	runInBackground, stop := tasks(ctx)
 	s.onClose(stop)
-	p.elections = leader.New(p.db.Pool, log, append(leaseNames(), integrity.Leadership, dispatch.Leadership)...)
+	p.elections = leader.New(p.db.Pool, log, append(leaseNames(), integrity.Leadership, dispatch.Leadership, deletion.Leadership)...)
 	p.followers = newFollowers(cfg, p, log)
 	p.followers.measure(p.db, m)
 	p.log = openLog(p, m, log)
 	s.onClose(p.log.Close)
 	// These append or use keys of the vault, which fails while the gate is closed.
 	p.elections.OnlyIf(func() bool { return !p.log.gate.Closed() },
-		proof.FollowerName, integrity.Leadership, dispatch.Leadership, loop.MarkerName)
+		proof.FollowerName, integrity.Leadership, dispatch.Leadership, loop.MarkerName, deletion.Leadership)
 	runWriters, stopWriters := tasks(ctx) // what appends ends before the log is closed
 	s.onClose(stopWriters)
 	p.commands = commands.New(p.log.Store, time.Now)
@@ -95,6 +96,10 @@ func newService(ctx context.Context, cfg Config, m *metrics.Metrics, log *slog.L
 	runWriters(p.commands.Run)
 	runWriters(p.dispatcher.Run)
 	runWriters(newScheduler(cfg, p, log).Run)
+	runWriters(deletion.New(deletion.Config{
+		DB: p.db.Pool, Commands: p.commands, Prover: p.followers.prover, Artifacts: p.artifacts, Followers: leaseNames(),
+		Leads: p.elections.Leads, Now: time.Now, Log: log,
+	}).Run)
 	p.start(ctx, runInBackground, cfg.busURLs(), log)
 	runInBackground(api.Run)
 	return s, nil

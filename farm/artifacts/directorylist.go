@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"iter"
+	"path"
 	"strings"
 	"time"
 )
@@ -106,7 +107,9 @@ func (d *Directory) Clean(_ context.Context, folder string, before time.Time) er
 		return fmt.Errorf("clean %s: %w", folder, err)
 	}
 	if info, err := d.disk.Stat(folder); err == nil && files == 0 && info.ModTime().Before(before) {
-		_ = d.disk.Remove(folder) // fails if another process puts an object there
+		// Both fail if there is something else, such as what another process puts there.
+		_ = d.disk.Remove(folder)
+		_ = d.disk.Remove(path.Dir(folder))
 	}
 	return nil
 }

@@ -42,7 +42,7 @@ type Store interface {
 	// Remove removes objects. Missing ones are ignored.
 	Remove(ctx context.Context, folder string, names ...string) error
 
-	// Clean removes what interrupted puts left in a folder before a time, and the folder if it is empty.
+	// Clean removes what interrupted puts left in a folder before a time, and the folder and that above it if they are empty.
 	Clean(ctx context.Context, folder string, before time.Time) error
 }
 

@@ -239,6 +239,12 @@ func (p *process) askMembers(t *testing.T) {
 	require.True(t, ok, err)
 	done[int64](t)(workspaces.Position(ctx, p.acme))
 	done[[]projections.Workspace](t)(workspaces.ForMember(ctx, p.fellow, 100))
+	done[[]projections.DeletedWorkspace](t)(workspaces.Restorable(ctx, p.fellow, 100))
+	_, ok, err = workspaces.GetDeleted(ctx, p.acme)
+	require.False(t, ok, err)
+	_, ok, err = workspaces.DeletedMembership(ctx, p.acme, p.fellow)
+	require.False(t, ok, err)
+	done[bool](t)(p.prover.Purged(ctx, p.acme))
 
 	accounts := projections.ServiceAccounts{DB: p.asks}
 	found := done[map[events.Fingerprint]projections.ServiceToken](t)(accounts.Tokens(ctx, []events.Fingerprint{p.token.Fingerprint()}))
