@@ -192,6 +192,7 @@ type Holder struct {
 	Version      *string
 	Enrolled     *time.Time
 	CertifiedFor *time.Time // end of the validity of the runner's certificates
+	Deleted      bool       // the workspace was deleted
 }
 
 // Holder returns a runner together with the active authorities of its workspace.
@@ -199,7 +200,8 @@ func (v Runners) Holder(ctx context.Context, workspace, runner events.ID) (h Hol
 	rows, _ := v.DB.Query(ctx, `
 		select coalesce((select array_agg(a.certificate order by a.authority_id)
 				from authorities a where a.workspace_id = $1 and not a.retired), '{}'),
-			r.name, r.state, r.serial, r.next_serial, r.agent_version, r.enrolled_at, coalesce(r.next_not_after, r.not_after)
+			r.name, r.state, r.serial, r.next_serial, r.agent_version, r.enrolled_at, coalesce(r.next_not_after, r.not_after),
+			exists (select from deleted_workspaces d where d.workspace_id = $1)
 		from (values (1)) x left join runners r on r.workspace_id = $1 and r.runner_id = $2`, workspace, runner)
 	h, err = pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[Holder])
 	if err != nil {

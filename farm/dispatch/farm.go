@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gorilla/websocket"
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/time/rate"
 
@@ -32,6 +33,7 @@ type farm struct {
 	requirementCursor string             // last requirement set that leaseWaiting has looked at; "" starts over. Owned by the farm's goroutine
 	keyCursors        keyCursors         // the same of candidatesByKey, by group
 	refused           refusedJobs        // owned by the farm's goroutine
+	deletedAt         time.Time          // when the workspace was found to be deleted; zero if it is not. Owned by the farm's goroutine
 
 	mu          sync.Mutex
 	connections map[*connection]bool
@@ -106,7 +108,7 @@ func (f *farm) nudge() {
 }
 
 // farmNouns are the nouns whose events the farm follows.
-var farmNouns = []string{"job", "runner"}
+var farmNouns = []string{"job", "runner", "workspace"}
 
 func (f *farm) run(ctx context.Context) {
 	watch := f.d.Live.Watch(f.workspace, farmNouns)
@@ -161,6 +163,11 @@ func (f *farm) runOnce(ctx context.Context, watch *feed.Watch, seq int64, refres
 		seq = list[len(list)-1].Seq
 		found.add(list)
 	}
+	if refresh || found.workspace {
+		if err := f.lookUpWorkspace(ctx); err != nil {
+			return -1, err
+		}
+	}
 	if refresh {
 		if err := f.refreshAll(ctx); err != nil {
 			return seq, err
@@ -169,10 +176,42 @@ func (f *farm) runOnce(ctx context.Context, watch *feed.Watch, seq int64, refres
 	if err := f.notify(ctx, found); err != nil {
 		return -1, err // the next round reloads everything
 	}
+	if !f.deletedAt.IsZero() {
+		f.closeIdle()
+		return seq, nil
+	}
 	for _, c := range f.connectionsOf() {
 		f.d.deliver(ctx, c)
 	}
 	return seq, f.leaseWaiting(ctx)
+}
+
+// endTime is how long runners of a deleted workspace may take to end the jobs that were cancelled.
+const endTime = 30 * time.Second
+
+// closeIdle closes the connections of a deleted workspace, those with jobs after the jobs have ended.
+func (f *farm) closeIdle() {
+	late := f.d.Now().Sub(f.deletedAt) >= endTime
+	for _, c := range f.connectionsOf() {
+		if late || len(c.slots.heldJobs()) == 0 {
+			c.out.close(websocket.CloseTryAgainLater, "workspace deleted")
+		}
+	}
+}
+
+// lookUpWorkspace notes whether the workspace is deleted.
+func (f *farm) lookUpWorkspace(ctx context.Context) error {
+	var deleted bool
+	err := f.d.DB.QueryRow(ctx, `select exists (select from deleted_workspaces where workspace_id = $1)`, f.workspace).Scan(&deleted)
+	switch {
+	case err != nil:
+		return fmt.Errorf("look up workspace %s: %w", f.workspace, err)
+	case !deleted:
+		f.deletedAt = time.Time{}
+	case f.deletedAt.IsZero():
+		f.deletedAt = f.d.Now()
+	}
+	return nil
 }
 
 // closeExpired closes connections whose certificate has expired, even if the runner has a newer one:
@@ -193,6 +232,7 @@ func (f *farm) closeExpired() {
 type changes struct {
 	changedRunners []events.ID // whose state has changed
 	cancelledJobs  []events.ID
+	workspace      bool // the workspace itself has changed
 }
 
 func (c *changes) add(list []feed.News) {
@@ -202,6 +242,8 @@ func (c *changes) add(list []feed.News) {
 			c.changedRunners = append(c.changedRunners, e.Target.ID)
 		case e.Kind == "job.cancel_requested":
 			c.cancelledJobs = append(c.cancelledJobs, e.Target.ID)
+		case noun == "workspace":
+			c.workspace = true
 		}
 	}
 }

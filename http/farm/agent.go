@@ -37,7 +37,7 @@ func (s *Server) agentRoute() openapi.Mounted {
 			"`, by which a runner says that it lives and what becomes of its jobs, " +
 			"and is given jobs. A newer connection of the same runner closes the one before it. A request with an `Origin` is refused.\n\n" +
 			forRunners,
-		Faults: append(commonFaults(), ErrCertificateRequired, errRunnerSuspended, errRunnerRevoked, errRunnerRetired,
+		Faults: append(commonFaults(), ErrCertificateRequired, errRunnerSuspended, errRunnerRevoked, errRunnerRetired, errWorkspaceGone,
 			errProtocol, errNoUpgrade, errOrigin, dispatch.ErrFull, dispatch.ErrClosing),
 		Security: certificateSecurity,
 		Parameters: []*huma.Param{{

@@ -55,7 +55,8 @@ func (s *Server) artifactRoutes() []openapi.Mounted {
 			"with the manifest alone answers what is missing, which " +
 			"may be sent to any replica. A file is there for readers once all of it has come and its digest was checked. A second request for the " +
 			"same job ends the first one.\n\n" + forRunners,
-		Faults: append(commonFaults(), ErrCertificateRequired, errRunnerSuspended, errRunnerRevoked, errRunnerRetired, aggregates.ErrNoJob,
+		Faults: append(commonFaults(), ErrCertificateRequired, errRunnerSuspended, errRunnerRevoked, errRunnerRetired, errWorkspaceGone,
+			aggregates.ErrNoJob,
 			aggregates.ErrJobNotOwner, aggregates.ErrJobNotFinished, aggregates.ErrArtifactsClosed, artifacts.ErrTooLarge,
 			errArtifactsFull, errNotMultipart, artifacts.ErrDigest, artifacts.ErrIncomplete, artifacts.ErrStore, commands.ErrOutcomeUnknown),
 		Security: certificateSecurity, Body: describeUpload(), Answer: describeUploaded, AnswerExample: exampleUploaded,

@@ -29,6 +29,8 @@ var (
 		"A certificate of this runner was used that had been replaced: somebody has a copy of its key. "+
 			"Revoke the runner, then enroll the machine anew.")
 	errRunnerRevoked = fault.New(fault.Denied, "runner_revoked", "This runner was revoked. Enroll the machine anew.")
+	errWorkspaceGone = fault.New(fault.Denied, "workspace_deleted",
+		"The workspace of this runner was deleted. Its Owners can restore it for 30 days.")
 	errRunnerRetired = fault.New(fault.Denied, "runner_retired", "This runner has done the jobs that it was enrolled for.")
 )
 
@@ -164,6 +166,9 @@ func (s *Server) lookupRunner(r *http.Request, shown *x509.Certificate, named ce
 	}
 	if err := stateError(*h.State); err != nil {
 		return nil, err
+	}
+	if h.Deleted {
+		return nil, errWorkspaceGone // not final: the runner tries again
 	}
 	if named.Serial == *h.Serial {
 		return c, nil

@@ -24,7 +24,7 @@ import (
 var registrationLimits = middleware.Limits{Body: 64 << 10}
 
 func (s *Server) registrationRoutes() []openapi.Mounted {
-	certified := append(commonFaults(), ErrCertificateRequired, errRunnerSuspended, errRunnerRevoked, errRunnerRetired)
+	certified := append(commonFaults(), ErrCertificateRequired, errRunnerSuspended, errRunnerRevoked, errRunnerRetired, errWorkspaceGone)
 	posted := []*fault.Fault{reply.TooLarge(registrationLimits.Body), openapi.ErrUnsupportedMedia, commands.ErrOutcomeUnknown}
 	return []openapi.Mounted{
 		{Operation: openapi.Operation{
