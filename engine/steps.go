@@ -101,6 +101,27 @@ func OpenSteps(ctx context.Context, cfg Config, log *slog.Logger) (*Steps, error
 	}, nil
 }
 
+const (
+	idleAfter = 7 * 24 * time.Hour // without use, after which a mirror is removed: that of a repository that is not connected any more
+	idleEvery = time.Hour
+)
+
+// Run removes idle mirrors until ctx ends.
+func (s *Steps) Run(ctx context.Context) {
+	ticker := time.NewTicker(idleEvery)
+	defer ticker.Stop()
+	for {
+		if err := s.mirrors.RemoveIdle(ctx, time.Now().Add(-idleAfter)); err != nil && ctx.Err() == nil {
+			s.log.WarnContext(ctx, "remove idle mirrors", "err", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
 // Close gives back the folder and the connections. No step may run.
 func (s *Steps) Close() error {
 	s.network.Close()

@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"io"
+	"sync"
 
 	"svc/cmd/internal/program"
 	"svc/config"
@@ -44,6 +45,9 @@ func run(ctx context.Context, environ []string, out io.Writer) error {
 		return err
 	}
 	defer steps.Close()
+	var background sync.WaitGroup
+	defer background.Wait()
+	background.Go(func() { steps.Run(ctx) })
 	ln, err := serve.Listen(ctx, "SVC_ENGINE_ADDR", cfg.Addr)
 	if err != nil {
 		return err

@@ -229,3 +229,33 @@ func TestRemoteIsPinned(t *testing.T) {
 	require.Equal(t, client.CodeHostAway, f.Code)
 	require.NotContains(t, f.Message, "resolve")
 }
+
+// A mirror that nobody has used for long is removed, also that of a process that has ended. It is fetched again when needed.
+func TestIdleMirrorsAreRemoved(t *testing.T) {
+	t.Parallel()
+	m, repo, remote := open(t)
+	repo.Commit(t, "main", "first", githost.Files{"a": "1\n"})
+	use := func(m *Mirrors, id string) {
+		require.NoError(t, m.Work(t.Context(), id, remote, func(*Repository) error { return nil }))
+	}
+	exists := func(path string) bool { _, err := os.Stat(path); return err == nil }
+	other, err := Open(filepath.Dir(m.folder))
+	require.NoError(t, err)
+	for _, id := range []string{"used", "idle"} {
+		use(m, id)
+		use(other, id)
+	}
+	long := time.Now().Add(-8 * 24 * time.Hour)
+	for _, m := range []*Mirrors{m, other} {
+		require.NoError(t, os.Chtimes(m.path("idle"), long, long))
+	}
+	week := time.Now().Add(-7 * 24 * time.Hour)
+	require.NoError(t, m.RemoveIdle(t.Context(), week))
+	require.Equal(t, []bool{true, false}, []bool{exists(m.path("used")), exists(m.path("idle"))})
+	require.True(t, exists(other.path("idle")), "its process runs")
+	require.NoError(t, other.Close())
+	require.NoError(t, m.RemoveIdle(t.Context(), week))
+	require.Equal(t, []bool{true, false}, []bool{exists(other.path("used")), exists(other.path("idle"))})
+	use(m, "idle")
+	require.True(t, exists(m.path("idle")))
+}

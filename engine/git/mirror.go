@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"svc/engine/client"
 	"svc/filelock"
@@ -124,6 +125,10 @@ func (m *Mirrors) work(ctx context.Context, id string, remote Remote, do func(*R
 		if _, err := run(ctx, init); err != nil {
 			return err
 		}
+	}
+	now := time.Now()
+	if err := os.Chtimes(dir, now, now); err != nil { // it is in use; see RemoveIdle
+		return fmt.Errorf("mirror: %w", err)
 	}
 	if err := m.join(ctx, dir); err != nil {
 		return err
