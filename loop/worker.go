@@ -264,6 +264,11 @@ func (r *runner) once(ctx context.Context) (*after, error) {
 		return &after{done: true}, nil
 	case m.Wait != nil:
 		return r.wait(ctx, *m.Wait, 0)
+	case m.Do != nil || m.Start != nil:
+		deleted, err := r.Commands.IsDeleted(ctx, r.workspace)
+		if err != nil || deleted {
+			return &after{done: true}, err // the sweep finds it again if the workspace is restored
+		}
 	}
 	return nil, r.carryOut(ctx, m)
 }

@@ -44,8 +44,8 @@ func (s *Server) workspaceRoutes() section {
 		command((*noInput).restoreWorkspace, s.restoreWorkspace, route{
 			method: "POST", path: "/workspace/restore", guard: guard{right: events.DeleteWorkspace, deleted: true},
 			id: "restoreWorkspace", summary: "Restore a deleted workspace",
-			text: "Restores the deleted workspace that `X-Svc-Tenant` names. Its members, roles, tokens and runners are as they were. Runs and jobs " +
-				"that the deletion cancelled stay cancelled.",
+			text: "Restores the deleted workspace that `X-Svc-Tenant` names. Its members, roles, tokens and runners are as they were. " +
+				"Runs and jobs that the deletion cancelled stay cancelled.",
 			answerExample: acme,
 		}),
 	}}

@@ -155,14 +155,14 @@ func (c rightTest) check(t *testing.T) porcupine.CheckResult {
 }
 
 // TestARightEndsAtOnce requires that the replicas are linearizable: once one of them has confirmed
-// that a token was rotated, an account revoked, a role taken away or a member removed, the other
+// that a token was rotated, an account revoked, a role taken away, a member removed or a workspace deleted, the other
 // refuses them as well. The same check must detect a cache of 40 ms, or of longer where every answer
 // takes as long as that.
 func TestARightEndsAtOnce(t *testing.T) {
 	t.Parallel()
 	s := newDeployment(t)
 	for name, make := range map[string]func(*testing.T, *deployment) rightTest{
-		"rotated": tokenRight, "revoked": accountRight, "demoted": roleRight, "removed": memberRight,
+		"rotated": tokenRight, "revoked": accountRight, "demoted": roleRight, "removed": memberRight, "workspace deleted": workspaceRight,
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.Equal(t, porcupine.Ok, make(t, s).check(t))
@@ -273,6 +273,35 @@ func memberRight(t *testing.T, s *deployment) rightTest {
 		nextUse: func(string) useRight { return useRight{} },
 		wantStatus: func(value string, _ useRight) int {
 			if value == "member" {
+				return http.StatusOK
+			}
+			return http.StatusNotFound
+		},
+	}
+}
+
+// workspaceRight deletes a workspace and restores it, while a token of it reads.
+func workspaceRight(t *testing.T, s *deployment) rightTest {
+	slug := uniqueAccountName()
+	s.owner.expect(t, http.StatusOK, "POST", s.rest[0].url()+"/api/auth/organization/create", map[string]any{"name": "Contest", "slug": slug})
+	owner := s.owner
+	owner.tenant = slug
+	made := createAccount(t, owner, s.rest[0].url(), uniqueAccountName())
+	return rightTest{
+		first: "there", changers: 1,
+		change: func(replica, n int) string {
+			url := s.rest[replica].url() + "/api/v1/workspace"
+			if n%2 == 0 {
+				sendUntilNoConflict(t, owner, http.StatusOK, "POST", url+"/delete", map[string]any{"name": "Contest"})
+				return "deleted"
+			}
+			sendUntilNoConflict(t, owner, http.StatusOK, "POST", url+"/restore", nil)
+			return "there"
+		},
+		attempt: attemptRead(t, s),
+		nextUse: func(string) useRight { return useRight{token: made.Token} },
+		wantStatus: func(value string, _ useRight) int {
+			if value == "there" {
 				return http.StatusOK
 			}
 			return http.StatusNotFound

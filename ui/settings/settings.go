@@ -119,7 +119,8 @@ func remove(v *page.Visit) (page.Notice, error) {
 		why := "must be " + v.Workspace.Name + ", exactly as it is written"
 		return refuse(why, &client.Refused{Status: http.StatusUnprocessableEntity, Message: "The name " + why + "."})
 	}
-	deleted, err := client.Decode[client.DeletedWorkspace](v.API.DeleteWorkspace(v.Context(), nil, client.WorkspaceDeletionBody{Name: f.deleteName}))
+	body := client.WorkspaceDeletionBody{Name: f.deleteName}
+	deleted, err := client.Decode[client.DeletedWorkspace](v.API.DeleteWorkspace(v.Context(), nil, body))
 	if r := client.AsRefused(err); r != nil && r.Code == "workspace_personal" {
 		return refuse("is that of your own workspace, which holds your account and stays", err)
 	}
