@@ -39,6 +39,7 @@ var exceptions = []exception{
 	{part: "select pg_notify", reason: "reads no table"},
 	{part: "delete from snapshots", reason: "drops one that is none, or all by an operator's word"},
 	{part: "delete from verifications", reason: "drops one that is forged: by key"},
+	{part: "join deleted_workspaces d on d.workspace_id = m.workspace_id", reason: "looks through the workspaces of a person"},
 	{part: "select exists (select from deleted_workspaces where workspace_id = $1)",
 		reason: "asked every five seconds, by a clock that a test would have to wait for: a look-up by key"},
 	{part: "coalesce((select c.note from proof_checkpoints c", reason: "asked once, when a workspace is purged: look-ups by key"},
@@ -97,6 +98,7 @@ var acrossWorkspaces = []exception{
 		reason: "dashboards that requests of several workspaces ask for at once"},
 	{part: "where i.email = any($1)", reason: "invitations of a person to any workspace"},
 	{part: "where m.user_id = $1 order by m.joined_at", reason: "the workspaces of a person"},
+	{part: "join deleted_workspaces d on d.workspace_id = m.workspace_id", reason: "the deleted workspaces of a person"},
 	{part: "from members where user_id = $1 and (name <> $2", reason: "the workspaces of a person that have another name for them"},
 
 	{part: "from unnest($1::uuid[], $2::uuid[]) as k (workspace_id, job_id)",
