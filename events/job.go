@@ -177,6 +177,9 @@ type JobStepStarted struct {
 	Seq   int64     `json:"seq"`
 	Step  int       `json:"step"`
 	At    time.Time `json:"startedAt"` // by the clock of the runner
+
+	LogFrom int64 `json:"logFrom,omitempty"` // offset in the log at which the step's output begins
+	LogLine int64 `json:"logLine,omitempty"` // number of that line, from 1; 0 in events of earlier builds, which lack logFrom too
 }
 
 func (JobStepStarted) Kind() string   { return "job.step_started" }

@@ -97,6 +97,9 @@ type JobStep struct {
 	StartedAt  *time.Time `json:"startedAt,omitempty"`
 	FinishedAt *time.Time `json:"finishedAt,omitempty"`
 	ExitCode   *int       `json:"exitCode,omitempty"`
+
+	LogFrom int64 `json:"logFrom,omitempty"` // as in events.JobStepStarted
+	LogLine int64 `json:"logLine,omitempty"`
 }
 
 // A JobLog is the sealed log of an attempt.
@@ -198,9 +201,11 @@ func (j *Job) apply(r events.Record) {
 		j.Accepted, j.StartedAt = true, &r.At
 		j.current().StartedAt = &r.At
 	case events.JobStepStarted:
-		j.step(e.Step, JobStep{Status: "running", StartedAt: &e.At})
+		j.step(e.Step, JobStep{Status: "running", StartedAt: &e.At, LogFrom: e.LogFrom, LogLine: e.LogLine})
 	case events.JobStepFinished:
-		j.step(e.Step, JobStep{Status: e.Outcome, StartedAt: j.current().startOf(e.Step), FinishedAt: &e.At, ExitCode: e.ExitCode})
+		ended := j.current().stepAt(e.Step)
+		ended.Status, ended.FinishedAt, ended.ExitCode = e.Outcome, &e.At, e.ExitCode
+		j.step(e.Step, ended)
 	case events.JobCancelRequested:
 		j.State, j.DueAt = events.JobStateCancelling, &e.Deadline
 		j.Cancel = &JobCancel{By: r.Actor, Reason: e.Reason, At: r.At, Deadline: e.Deadline}
@@ -307,9 +312,21 @@ func (j *Job) step(i int, s JobStep) {
 	a.Steps = steps
 }
 
-func (a *JobAttempt) startOf(step int) *time.Time {
-	if step < len(a.Steps) {
-		return a.Steps[step].StartedAt
+// stepAt returns the progress of a step, the zero step if there is none yet.
+func (a *JobAttempt) stepAt(i int) JobStep {
+	if i < len(a.Steps) {
+		return a.Steps[i]
 	}
-	return nil
+	return JobStep{}
+}
+
+// StepAt returns the index of the step that wrote the byte of the log at an offset; ok is false if a part of the
+// runner wrote it before the first step, or if it is not known.
+func (a *JobAttempt) StepAt(offset int64) (step int, ok bool) {
+	for i, s := range a.Steps {
+		if s.LogLine > 0 && s.LogFrom <= offset {
+			step, ok = i, true
+		}
+	}
+	return step, ok
 }

@@ -236,10 +236,20 @@ func (g *ingest) runCommand(ctx context.Context, it *item, l lease) bool {
 	case afterGap:
 		c.sendGap(it.job, it.epoch, l.seq+1)
 	case inOrder:
+		it.report.Event = placeInLog(it.report.Event, l)
 		_, err := g.d.Commands.ReportJob(ctx, commands.ReportJob{Meta: c.runner.Meta(), Job: it.job, Runner: c.runner.ID, Report: *it.report})
 		return g.succeeded(it, err)
 	}
 	return false
+}
+
+// placeInLog adds to the start of a step where its output begins. The runner has sent all earlier output before.
+func placeInLog(e events.Event, l lease) events.Event {
+	if begun, ok := e.(events.JobStepStarted); ok && l.line > 0 {
+		begun.LogFrom, begun.LogLine = l.bytes, l.line
+		return begun
+	}
+	return e
 }
 
 // storeNumbers stores the numbers of successful reports for which nothing was appended, and

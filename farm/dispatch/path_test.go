@@ -47,13 +47,21 @@ func TestJobRunsFromQueueToSealedLog(t *testing.T) {
 		Jobs: []wire.Usage{{Job: job.String(), CPUMs: 5}}}, events.ID{}, 0, 0)
 	ack := body[wire.HeartbeatAck](t, a.next(wire.TypeHeartbeatAck))
 	require.Empty(t, ack.Held)
-	a.send(finished("hello world\n"), job, epoch, 7)
-	a.acked(7)
+	a.send(wire.Event{Kind: wire.EventStepStarted, Step: 1}, job, epoch, 7)
+	a.send(wire.Event{Kind: wire.EventStepFinished, Step: 1, Outcome: "succeeded"}, job, epoch, 8)
+	a.send(finished("hello world\n"), job, epoch, 9)
+	a.acked(9)
 	require.Equal(t, events.JobStateSucceeded, s.state(job))
 	r.SweepOnce(t.Context())
 	require.Equal(t, []string{
-		"submitted", "leased", "accepted", "started", "step_started", "step_finished", "finished", "log_sealed",
+		"submitted", "leased", "accepted", "started", "step_started", "step_finished", "step_started", "step_finished", "finished",
+		"log_sealed",
 	}, s.kinds(job))
+	var begins string // of the output of each step: offset and line
+	require.NoError(t, s.db.QueryRow(t.Context(), `
+		select string_agg(concat_ws(' ', data ->> 'logFrom', data ->> 'logLine'), ', ' order by seq) from events
+		where stream = $1 and kind = 'job.step_started'`, job).Scan(&begins))
+	require.Equal(t, "1, 12 2", begins)
 	var sealed events.JobLogSealed
 	var text []byte
 	require.NoError(t, s.db.QueryRow(t.Context(), `select data from events where stream = $1 and kind = 'job.log_sealed'`, job).Scan(&text))

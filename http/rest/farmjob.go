@@ -214,6 +214,14 @@ type jobStep struct {
 	StartedAt  *openapi.Timestamp `json:"startedAt" nullable:"true" doc:"By the runner's clock."`
 	FinishedAt *openapi.Timestamp `json:"finishedAt" nullable:"true"`
 	ExitCode   *int               `json:"exitCode" nullable:"true"`
+	Log        *stepLog           `json:"log" doc:"Where its output begins; null until it has started, and in jobs of earlier versions."`
+}
+
+// A stepLog is the place in the log of a job at which the output of a step begins.
+type stepLog struct {
+	_    struct{} `nullable:"true"`
+	From int64    `json:"from" doc:"The offset of its first byte." example:"4096"`
+	Line int64    `json:"line" doc:"The number of its first line, from 1. It may begin within the last line of the step before." example:"120"`
 }
 
 type jobAttempt struct {
@@ -278,7 +286,10 @@ func newJobSteps(spec events.JobSpec, list []projections.JobStep) []jobStep {
 		if i < len(list) {
 			done := list[i]
 			out[i] = jobStep{
-				step.Name, done.Status, openapi.FormatOptionalTime(done.StartedAt), openapi.FormatOptionalTime(done.FinishedAt), done.ExitCode,
+				step.Name, done.Status, openapi.FormatOptionalTime(done.StartedAt), openapi.FormatOptionalTime(done.FinishedAt), done.ExitCode, nil,
+			}
+			if done.LogLine > 0 {
+				out[i].Log = &stepLog{From: done.LogFrom, Line: done.LogLine}
 			}
 		}
 	}

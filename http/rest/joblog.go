@@ -85,7 +85,7 @@ func attemptOf(j projections.Job, number int) (*projections.JobAttempt, error) {
 // A logPart is the part of a log that a request reads.
 type logPart struct {
 	job           projections.Job
-	epoch         int
+	attempt       projections.JobAttempt
 	size          int64 // of the whole log, so far
 	from, to      int64 // byte offsets; to is exclusive
 	complete      bool
@@ -139,7 +139,7 @@ func (s *Server) logPart(ctx context.Context, j projections.Job, attempt int) (*
 		return &logPart{job: j, complete: j.State.Final()}, nil
 	}
 	size, err := s.logSize(ctx, j, a)
-	return &logPart{job: j, epoch: a.Epoch, size: size, to: size, complete: a.Log != nil}, err
+	return &logPart{job: j, attempt: *a, size: size, to: size, complete: a.Log != nil}, err
 }
 
 // logSize returns the size of an attempt's log. A log that is shorter than when it was sealed has been
@@ -196,7 +196,7 @@ func (s *Server) sendLog(ctx context.Context, out *deadlineWriter, p *logPart, i
 		return nil
 	case in.Format == "ndjson":
 		h.Set("Content-Type", "application/x-ndjson")
-		return s.copyLog(ctx, p, newLogLines(in.Q).writeTo(out))
+		return s.copyLog(ctx, p, newLogLines(p.attempt, in.Q).writeTo(out))
 	}
 	h.Set("Content-Type", "text/plain; charset=utf-8")
 	h.Set("Content-Length", strconv.FormatInt(p.to-p.from, 10))
@@ -217,12 +217,12 @@ func (s *Server) sendLog(ctx context.Context, out *deadlineWriter, p *logPart, i
 // copyLog passes the chunks of a part to write; last marks the final call.
 func (s *Server) copyLog(ctx context.Context, p *logPart, write func(list []joblog.Chunk, last bool) error) error {
 	for at := p.from; at < p.to; {
-		list, err := s.Farm.Logs.Read(ctx, p.job.Workspace, p.job.ID, p.epoch, at, int(min(logPage, p.to-at)))
+		list, err := s.Farm.Logs.Read(ctx, p.job.Workspace, p.job.ID, p.attempt.Epoch, at, int(min(logPage, p.to-at)))
 		if err != nil {
 			return err
 		}
 		if len(list) == 0 {
-			return fmt.Errorf("log of %s, epoch %d: nothing at %d of %d", p.job.ID, p.epoch, at, p.to)
+			return fmt.Errorf("log of %s, epoch %d: nothing at %d of %d", p.job.ID, p.attempt.Epoch, at, p.to)
 		}
 		at = list[len(list)-1].End()
 		if err := write(list, at >= p.to); err != nil {
@@ -252,7 +252,7 @@ func plainText() map[string]*huma.MediaType {
 
 func describeLog(schemas huma.Registry) *huma.Response {
 	content := plainText()
-	content["application/x-ndjson"] = describeLines(schemas, logLine{0, 1, exampleTime, "ok  \tacme/web\t0.012s", false})
+	content["application/x-ndjson"] = describeLines(schemas, logLine{0, 1, exampleTime, "ok  \tacme/web\t0.012s", new(int), false})
 	return &huma.Response{Description: "The log. NDJSON is described as a list of its lines.", Content: content, Headers: describeLogHeaders()}
 }
 

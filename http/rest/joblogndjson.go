@@ -8,6 +8,7 @@ import (
 
 	"svc/farm/joblog"
 	"svc/http/openapi"
+	"svc/projections"
 )
 
 // maxLogLine bounds a line, in bytes. A longer line is split.
@@ -19,6 +20,7 @@ type logLine struct {
 	Line    int64             `json:"line,omitempty" doc:"Its number, from 1. Absent in logs of earlier versions." example:"1"`
 	At      openapi.Timestamp `json:"at" doc:"When its first byte was written."`
 	Text    string            `json:"text" doc:"The line without its end." example:"ok  \tacme/web\t0.012s"`
+	Step    *int              `json:"step,omitempty" doc:"The index, from 0, of the step that wrote its first byte. Absent before the first step, and in jobs of earlier versions." example:"0"`
 	Partial bool              `json:"partial,omitempty" doc:"Whether the line goes on: in the next object, as it is longer than 64 KiB, or, in the last object, once more is written."`
 }
 
@@ -28,6 +30,7 @@ var escapes = regexp.MustCompile(`\x1b\[[0-?]*[ -/]*[@-~]`)
 // logLines splits the chunks of a log into lines.
 type logLines struct {
 	filter *regexp.Regexp // selects lines; nil selects all
+	stepAt func(offset int64) (step int, ok bool)
 
 	line   []byte // beginning of a line whose end has not been read
 	offset int64
@@ -35,13 +38,14 @@ type logLines struct {
 	at     time.Time
 }
 
-// newLogLines returns logLines that select the lines that contain text, ignoring case and terminal
+// newLogLines returns logLines of an attempt that select the lines that contain text, ignoring case and terminal
 // colours. "" selects all lines.
-func newLogLines(text string) *logLines {
-	if text == "" {
-		return &logLines{}
+func newLogLines(a projections.JobAttempt, text string) *logLines {
+	l := &logLines{stepAt: a.StepAt}
+	if text != "" {
+		l.filter = regexp.MustCompile("(?i)" + regexp.QuoteMeta(text))
 	}
-	return &logLines{filter: regexp.MustCompile("(?i)" + regexp.QuoteMeta(text))}
+	return l
 }
 
 // writeTo returns a function that writes the lines of chunks to out, as NDJSON.
@@ -102,7 +106,13 @@ func (l *logLines) write(page *bytes.Buffer, partial bool) {
 	if l.filter != nil && !l.filter.Match(escapes.ReplaceAll(l.line, nil)) {
 		return
 	}
-	line, err := json.Marshal(logLine{l.offset, l.number, openapi.FormatTime(l.at), string(bytes.TrimSuffix(l.line, []byte("\r"))), partial})
+	shown := logLine{
+		Offset: l.offset, Line: l.number, At: openapi.FormatTime(l.at), Text: string(bytes.TrimSuffix(l.line, []byte("\r"))), Partial: partial,
+	}
+	if step, ok := l.stepAt(l.offset); ok {
+		shown.Step = &step
+	}
+	line, err := json.Marshal(shown)
 	if err != nil {
 		panic(err) // cannot happen: strings and numbers
 	}

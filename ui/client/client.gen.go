@@ -3935,6 +3935,9 @@ type JobStep struct {
 	// FinishedAt Examples: 2026-11-20T23:56:25.123Z
 	FinishedAt *time.Time `json:"finishedAt"`
 
+	// Log Where its output begins; null until it has started, and in jobs of earlier versions.
+	Log *StepLog `json:"log"`
+
 	// Name Examples: test
 	Name string `json:"name"`
 
@@ -5380,6 +5383,19 @@ type StateWorkspace struct {
 
 	// Slug Examples: acme
 	Slug string `json:"slug"`
+}
+
+// StepLog defines model for StepLog.
+type StepLog struct {
+	// From The offset of its first byte.
+	//
+	// Examples: 4096
+	From int64 `json:"from"`
+
+	// Line The number of its first line, from 1. It may begin within the last line of the step before.
+	//
+	// Examples: 120
+	Line int64 `json:"line"`
 }
 
 // StoredEvent defines model for StoredEvent.
