@@ -79,19 +79,25 @@ test("no control that is enabled for a Viewer is refused", async () => {
 
 test("no page can be framed, no form sent from another site or by a double click twice, and of filters the last counts", async () => {
   const ada = await visitor(browser, app, "ada");
-  const forms = new Set(), frameable = [], resent = [], overtaken = new Set();
+  const forms = new Set(), frameable = [], resent = [], overtaken = new Set(), lost = [];
   ada.page.on("response", (answer) => {
     const headers = answer.headers();
     const safe = headers["x-frame-options"] === "DENY" && headers["content-security-policy"]?.includes("frame-ancestors 'none'");
     if (headers["content-type"]?.startsWith("text/html") && !safe) frameable.push(answer.url());
   });
   await crawl(ada, app, [...pages, "/w/nowhere/runs", "/nothing"], async (_, pattern) => {
+    // A page below those of the navigation says which one that is, and ends with itself.
+    const crumbs = await ada.page.locator("nav.crumbs > *").evaluateAll((list) => list.filter((el) => !el.matches(".icon")).map((el) => el.pathname ?? el.ariaCurrent));
+    const parents = await ada.page.locator("#navigation a").evaluateAll((list) => list.map((a) => a.pathname));
+    const path = new URL(ada.page.url()).pathname;
+    if (parents.length && !parents.includes(path) && !(parents.includes(crumbs[0]) && crumbs.at(-1) === "page")) lost.push(path);
     for (const action of await ada.page.locator("form[method=post]").evaluateAll((list) => list.map((form) => form.getAttribute("action")))) forms.add(action);
     resent.push(...await ada.page.locator("form[hx-post]:not([hx-sync$=':drop'])").evaluateAll((list) => list.map((form) => form.action)));
     const controls = ada.page.locator("form:not([hx-sync\\:inherited='this:replace']) [hx-include='closest form']");
     for (const id of await controls.evaluateAll((list) => list.map((control) => control.id))) overtaken.add(`${pattern} #${id}`);
   });
   assert.deepEqual(frameable, []);
+  assert.deepEqual(lost, [], "pages without breadcrumbs");
   assert.deepEqual(resent, [], "a second click on a form's button is dropped");
   assert.deepEqual([...overtaken], [], "a control of a form gives up the requests of the others");
   assert.ok(forms.size > 20, `${forms.size} forms`);

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { after, before, test } from "node:test";
 import { start } from "../product.js";
-import { checkAccessibility, submitJob, visitor } from "./app.js";
+import { checkAccessibility, phone, submitJob, visitor } from "./app.js";
 import { launch } from "./person.js";
 
 let product, browser, app;
@@ -26,7 +26,7 @@ test("a running job is followed, and its log is shown as text", async () => {
     artifacts: [{ name: "out", paths: ["out/**"] }],
   });
   await open("/w/acme/farm/jobs/" + id);
-  const log = page.locator(".lines");
+  const log = page.locator(".line-of");
   await log.getByText("<script>alert(1)</script>").waitFor();
   assert.equal(await log.locator(".red").innerText(), "red");
   assert.equal(await log.locator("script").count(), 0);
@@ -34,7 +34,7 @@ test("a running job is followed, and its log is shown as text", async () => {
   await log.getByText("the end").waitFor({ timeout: 20000 });
   await page.locator("h1 .pill", { hasText: "Succeeded" }).waitFor({ timeout: 20000 });
   await page.getByText("out/a.txt").first().waitFor({ timeout: 20000 });
-  const [file] = await Promise.all([page.waitForEvent("download"), page.getByRole("link", { name: /^Get/ }).click()]);
+  const [file] = await Promise.all([page.waitForEvent("download"), page.getByRole("link", { name: "out/a.txt" }).click()]);
   const text = await readFile(await file.path(), "utf8");
   assert.equal(text, "file\n");
   assert.deepEqual(problems, []);
@@ -46,20 +46,20 @@ test("a long log is shown from its end, and more lines are loaded on request", a
   await open("/w/acme/farm/jobs/" + id);
   await page.locator("h1 .pill", { hasText: "Succeeded" }).waitFor({ timeout: 60000 });
   await open("/w/acme/farm/jobs/" + id);
-  await page.locator(".lines").getByText("line 100000 of many").waitFor();
+  await page.locator(".line-of").getByText("line 100000 of many").waitFor();
   assert.ok(await page.locator(".lines .line-of").count() < 6000);
   const shown = await page.locator(".lines .line-of").count();
   const first = await page.locator(".lines .line-of").first().innerText();
   const before = `line ${Number(first.match(/line (\d+)/)[1]) - 1} of many`;
-  assert.equal(await page.locator(".lines").getByText(before, { exact: true }).count(), 0);
+  assert.equal(await page.locator(".line-of").getByText(before, { exact: true }).count(), 0);
   await page.click("text=Earlier lines");
-  await page.locator(".lines").getByText(before, { exact: true }).waitFor();
+  await page.locator(".line-of").getByText(before, { exact: true }).waitFor();
   const counted = await page.locator(".lines .line-of span:last-child > span").allInnerTexts();
   assert.ok(counted.length > shown);
   const numbers = counted.map((text) => Number(text.match(/\d+/)[0]));
   assert.deepEqual(numbers, numbers.map((_, i) => numbers[0] + i), "no line is missing or repeated");
   await page.click("text=From the beginning");
-  await page.locator(".lines").getByText("line 1 of many", { exact: true }).waitFor();
+  await page.locator(".line-of").getByText("line 1 of many", { exact: true }).waitFor();
   assert.ok(await page.locator(".lines .line-of").count() < 11000, "the rest is loaded when it is scrolled to");
 });
 
@@ -71,7 +71,7 @@ test("a long log is searched, and its lines have numbers", async () => {
   await open("/w/acme/farm/jobs/" + id);
   await page.locator("h1 .pill", { hasText: "Succeeded" }).waitFor({ timeout: 60000 });
   await open("/w/acme/farm/jobs/" + id);
-  await page.locator(".lines").getByText("line 100000 of many").waitFor();
+  await page.locator(".line-of").getByText("line 100000 of many").waitFor();
   const numbers = (await page.locator(".lines .line-of > b").allInnerTexts()).map(Number);
   assert.deepEqual(numbers, numbers.map((_, i) => numbers[0] + i));
   assert.equal(numbers.at(-1), 100000);
@@ -96,13 +96,13 @@ test("a long log is searched, and its lines have numbers", async () => {
   await page.reload();
   await page.locator(".line-of.shown > b", { hasText: "500" }).waitFor();
   await page.locator(".line-of > b a", { hasText: /^490$/ }).click();
-  await page.waitForURL(/\?attempt=1&at=\d+$/);
+  await page.waitForURL(/\?attempt=1&at=\d+#L490$/);
   await page.locator(".line-of.shown > b", { hasText: "490" }).waitFor();
   assert.ok(await isInView(shown), "the address leads to the line");
   assert.equal(await page.locator(".line-of mark").count(), 0);
   await page.fill("#find-in-log", "no such text");
   await page.locator(".found", { hasText: "Not found" }).waitFor();
-  await page.locator(".lines").getByText("line 100000 of many").waitFor();
+  await page.locator(".line-of").getByText("line 100000 of many").waitFor();
 
   const time = page.locator(".lines time").last();
   assert.ok(await time.isVisible());
@@ -117,6 +117,52 @@ async function isInView(line) {
     return top >= log.top && bottom <= log.bottom && top >= 0 && bottom <= innerHeight;
   });
 }
+
+test("a job shows its steps in the log, and links lead to a line", async () => {
+  const { page, open, problems } = await visitor(browser, app, "ada");
+  const steps = [
+    { name: "Build", run: "echo compiling\nseq -f 'line %.0f' 200" }, { name: "Quiet", run: "true" }, { name: "Test", run: "printf unfinished; echo; sleep 3; echo tested" },
+  ];
+  await open("/w/acme/farm/jobs/" + await submitJob(product, { name: "in steps", steps })); // an earlier one of this name
+  await page.locator("h1 .pill", { hasText: "Succeeded" }).waitFor({ timeout: 20000 });
+  const id = await submitJob(product, { name: "in steps", steps });
+  await open("/w/acme/farm/jobs/" + id);
+  await page.locator(".line-of").getByText("unfinished").waitFor();
+  await page.waitForFunction(() => /^[1-9][.0-9]* K/.test(document.querySelector("#log-size").textContent)); // while it runs
+  await page.locator("h1 .pill", { hasText: "Succeeded" }).waitFor({ timeout: 20000 });
+  await open("/w/acme/farm/jobs/" + id);
+  await page.locator(".line-of").getByText("tested").waitFor();
+  assert.deepEqual(await page.locator(".log-step h3").allInnerTexts(), ["Build", "Quiet", "Test"]);
+  assert.equal(await page.locator(".log-step").nth(1).locator("code").innerText(), "true");
+  assert.match(await page.locator(".log-step summary").first().innerText(), /^echo compiling and 1 more line$/);
+  assert.match(await page.locator(".steps li").first().innerText(), /Build[^]*echo compiling/);
+  await page.locator(".past-jobs li", { hasText: "Succeeded" }).first().waitFor(); // how long the earlier one took
+  await page.locator(".steps").getByRole("link", { name: "Test" }).click();
+  await page.waitForURL(/at=\d+#L202$/);
+  await page.locator(".line-of.shown", { hasText: "unfinished" }).waitFor();
+  assert.equal(await page.locator("#L202").innerText().then((text) => text.includes("unfinished")), true);
+  await page.locator("#L120 > b a").click();
+  await page.waitForURL(/#L120$/);
+  const shown = page.locator(".line-of.shown", { hasText: "line 119" });
+  await shown.waitFor();
+  assert.ok(await isInView(shown));
+  assert.deepEqual(problems, []);
+});
+
+test("on a phone the files of a job can be downloaded by their names, and nothing is scrolled sideways", async () => {
+  const { page, open } = await visitor(browser, app, "ada", { viewport: phone });
+  const id = await submitJob(product, {
+    name: "files", steps: [{ name: "Make", run: "mkdir -p a-folder; echo x > a-folder/a-report-with-a-long-name.txt" }], artifacts: [{ name: "all", paths: ["a-folder/**"] }],
+  });
+  await open("/w/acme/farm/jobs/" + id);
+  const link = page.getByRole("link", { name: "a-folder/a-report-with-a-long-name.txt" });
+  await link.waitFor({ timeout: 20000 });
+  const { x, width } = await link.boundingBox();
+  assert.ok(x >= 0 && x + width <= phone.width, `${x} ${width}`);
+  assert.equal(await page.locator("#job .scroll").evaluateAll((list) => list.filter((el) => el.scrollWidth > el.clientWidth).length), 0);
+  const [file] = await Promise.all([page.waitForEvent("download"), link.click()]);
+  assert.equal(await readFile(await file.path(), "utf8"), "x\n");
+});
 
 test("a waiting job shows the reason, and can be cancelled", async () => {
   const { page, open } = await visitor(browser, app, "ada");
@@ -134,13 +180,13 @@ test("a log with carriage returns and invalid bytes is followed line by line", a
     name: "returns", steps: [{ name: "Print", run: "for i in 1 2 3 4; do printf '\\377\\376 step %s\\r\\n' $i; sleep 1; done; printf 'no end'" }],
   });
   await open("/w/acme/farm/jobs/" + id);
-  await page.locator(".lines").getByText("no end").waitFor({ timeout: 30000 });
+  await page.locator(".line-of").getByText("no end").waitFor({ timeout: 30000 });
   const texts = await page.locator(".lines .line-of > span").allInnerTexts();
   assert.deepEqual(texts.map((text) => text.replace(/^\W+/, "")), ["step 1", "step 2", "step 3", "step 4", "no end"]);
 });
 
 test("a log is followed although requests for its lines fail", async () => {
-  const { page } = await visitor(browser, app, "ada"), log = page.locator(".lines");
+  const { page } = await visitor(browser, app, "ada"), log = page.locator(".line-of");
   const id = await submitJob(product, { name: "lossy", steps: [{ name: "Count", run: "for i in $(seq 30); do echo line $i; sleep 0.5; done; echo the end" }] });
   const failOnce = (fail) => new Promise((done) => page.route("**/lines?*", async (route) => { await fail(route); done(); }, { times: 1 }));
   const first = failOnce((route) => route.fulfill({ status: 503, body: "Busy." }));
@@ -158,14 +204,14 @@ test("a running job is cancelled with a grace period", async () => {
     timeouts: { cancelGraceSeconds: 15 }, artifacts: [{ name: "dist", paths: ["dist/**"], when: "always" }],
   });
   await open("/w/acme/farm/jobs/" + id);
-  await page.locator(".lines").getByText("begun").waitFor({ timeout: 30000 });
+  await page.locator(".line-of").getByText("begun").waitFor({ timeout: 30000 });
   await page.locator("tr", { hasText: "dist/**" }).getByText("awaited").waitFor();
   const leo = await visitor(browser, app, "leo");
   await leo.open("/w/acme/farm/jobs/" + id);
   assert.ok(await leo.page.getByRole("button", { name: "Cancel" }).isDisabled());
   await leo.page.getByText("Only an Owner or Maintainer can cancel a job.").waitFor({ state: "attached" });
   await page.keyboard.press("x");
-  await page.getByText("What still runs after the grace is killed.").waitFor();
+  await page.getByText("What still runs after the time to end is killed.").waitFor();
   await page.getByRole("button", { name: "Cancel the job" }).click();
   await page.getByText("then running steps are killed").waitFor();
   await leo.page.getByText("then running steps are killed").waitFor();
@@ -193,7 +239,7 @@ for (const scripts of [true, false]) {
     await page.getByText(/Cancelling: (2 min|1 min 5\d s) left, then running steps/).waitFor();
     await page.getByRole("button", { name: "Kill now" }).click();
     await shows(page.locator("h1 .pill", { hasText: "Cancelled" }));
-    await shows(page.locator("tr", { hasText: "begun" }).getByRole("link", { name: "Get" })); // stored after the job has ended
+    await shows(page.locator("tr", { hasText: "begun" }).getByRole("link", { name: "begun" })); // stored after the job has ended
   });
 }
 

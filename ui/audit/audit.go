@@ -45,8 +45,8 @@ func actorName(a client.AuditActor) string {
 	if a.DisplayName != nil && *a.DisplayName != "" {
 		return *a.DisplayName
 	}
-	if a.Type == client.AuditActorTypeSystem && systemActors[a.Name] != "" {
-		return systemActors[a.Name]
+	if a.Type == client.AuditActorTypeSystem && kit.SystemActors[a.Name] != "" {
+		return kit.SystemActors[a.Name]
 	}
 	return a.Name
 }

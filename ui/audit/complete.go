@@ -143,9 +143,9 @@ func findNamed(v *page.Visit, key, text string) (list []completion, err error) {
 		}
 		return list, err
 	}
-	for _, name := range slices.Sorted(maps.Keys(systemActors)) {
+	for _, name := range slices.Sorted(maps.Keys(kit.SystemActors)) {
 		if strings.HasPrefix(name, text) {
-			add(name, systemActors[name])
+			add(name, kit.SystemActors[name])
 		}
 	}
 	return list, err

@@ -10,6 +10,7 @@ import (
 	"unicode"
 
 	"svc/ui/client"
+	"svc/ui/kit"
 	"svc/ui/page"
 )
 
@@ -30,7 +31,7 @@ func (t term) String() string {
 // isActorName reports whether the term names an actor by a person's name. The log has
 // addresses, ids, and names such as service:ci-bot.
 func (t term) isActorName() bool {
-	return t.key == byActor && !strings.ContainsAny(t.value, "@:") && systemActors[t.value] == ""
+	return t.key == byActor && !strings.ContainsAny(t.value, "@:") && kit.SystemActors[t.value] == ""
 }
 
 // Qualifiers, in the order in which they are offered.

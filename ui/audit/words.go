@@ -187,9 +187,6 @@ func actionPhrase(r client.AuditRecord) (before, after string, named bool) {
 	return strings.Cut(text, "{}")
 }
 
-// systemActors are the parts of the service that act without a person.
-var systemActors = map[string]string{"loop": "Run automation", "system": "The service", "farm": "The build farm", "others": "Others"}
-
 func denied(r client.AuditRecord) bool { return r.Outcome == client.AuditRecordOutcomeDenied }
 
 var origins = map[client.AuditContextOrigin]string{

@@ -77,13 +77,15 @@ func TestChangeSummary(t *testing.T) {
 	}
 	const id = "019aa0f4-6b1c-7d52-9e83-1c0a5b7e42d9"
 	for want, list := range map[string][]client.AuditChange{
-		"role: Viewer → Maintainer":                  {change("role", "member", "Maintainer")},
-		"role: Owner":                                {change("role", nil, "Owner")},
-		"role: Viewer → none":                        {change("role", "Viewer", nil)},
-		"may approve merges: no → yes":               {change("canApproveLoops", false, true)},
-		"scopes: runs.read farm.submit":              {change("scopes", nil, []any{"runs.read", "farm.submit"})},
-		"jobs left: 3 → 2, note: disk":               {change("jobsLeft", 3.0, 2.0), change("note", nil, "disk"), change("ok", nil, true)},
-		"":                                           {change("agent", "a", map[string]any{"os": "linux"}), change("jobId", nil, id), change("status", "a", "b")},
+		"role: Viewer → Maintainer":     {change("role", "member", "Maintainer")},
+		"role: Owner":                   {change("role", nil, "Owner")},
+		"role: Viewer → none":           {change("role", "Viewer", nil)},
+		"may approve merges: no → yes":  {change("canApproveLoops", false, true)},
+		"scopes: runs.read farm.submit": {change("scopes", nil, []any{"runs.read", "farm.submit"})},
+		"jobs left: 3 → 2, note: disk":  {change("jobsLeft", 3.0, 2.0), change("note", nil, "disk"), change("ok", nil, true)},
+		"": {
+			change("agent", "a", map[string]any{"os": "linux"}), change("jobId", nil, id), change("status", "a", "b"),
+		},
 		"note: " + strings.Repeat("x", maxSummary-6): {change("note", nil, strings.Repeat("x", maxSummary-6)), change("role", nil, "Owner")},
 	} {
 		require.Equal(t, want, changeSummary(client.AuditRecord{Changes: list}))

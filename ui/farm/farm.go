@@ -32,6 +32,7 @@ func Routes() []page.Route {
 		{Method: http.MethodGet, Path: farm + "/jobs", Show: showJobs},
 		{Method: http.MethodGet, Path: job, Show: showJob},
 		{Method: http.MethodGet, Path: job + "/lines", Show: lines},
+		{Method: http.MethodGet, Path: job + "/earlier", Show: showEarlier},
 		{Method: http.MethodGet, Path: job + "/log.txt", Send: rawLog},
 		{Method: http.MethodGet, Path: job + "/artifacts/{artifact}", Send: download},
 		{Method: http.MethodPost, Path: job + "/cancel", Do: cancel, Show: showJob, Back: "farm/jobs/{id}", Ask: askCancel},
@@ -180,6 +181,22 @@ func waitChange(day client.FarmDay) (icon, class, text string, ok bool) {
 		return "arrow-down-right", "good", kit.Duration(-by) + " less", true
 	}
 	return "minus", "", "as before", true
+}
+
+// dayText says how the jobs of a day ended.
+func dayText(day client.FarmDay) string {
+	list := []string{kit.Number(day.Succeeded) + " passed"}
+	for _, part := range []struct {
+		n    int64
+		text string
+	}{
+		{day.Failed, "failed"}, {day.TimedOut, "timed out"}, {day.Cancelled, "cancelled"}, {day.Lost, "lost"}, {day.Expired, "expired"},
+	} {
+		if part.n > 0 {
+			list = append(list, kit.Number(part.n)+" "+part.text)
+		}
+	}
+	return strings.Join(list, ", ")
 }
 
 // waitReasonText describes why a job waits.

@@ -107,3 +107,12 @@ func TestRunnerStateTexts(t *testing.T) {
 	require.Equal(t, "slots busy, 2 free, 1 draining", slotsText(client.Slots{Total: 8, Busy: 6, Draining: 1}))
 	require.Equal(t, "slots busy", slotsText(client.Slots{Total: 2, Busy: 3}))
 }
+
+// The parts of a day's jobs add up.
+func TestDayText(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, "0 passed", dayText(client.FarmDay{}))
+	require.Equal(t, "6 passed, 1 failed, 1 cancelled", dayText(client.FarmDay{Succeeded: 6, Failed: 1, Cancelled: 1}))
+	require.Equal(t, "1 passed, 2 failed, 3 timed out, 4 cancelled, 5 lost, 6 expired",
+		dayText(client.FarmDay{Succeeded: 1, Failed: 2, TimedOut: 3, Cancelled: 4, Lost: 5, Expired: 6}))
+}

@@ -181,7 +181,7 @@ func (d jobData) cancelQuestion() page.Question {
 	return page.Question{
 		Title: "Cancel the job " + d.Job.Name + "?",
 		Yes:   "Cancel the job", No: "Keep it running",
-		Text: "The steps get TERM and may clean up. What still runs after the grace is killed. Artifacts that are kept always stay.",
+		Text: "The steps get TERM and may clean up. What still runs after the time to end is killed. Artifacts that are kept always stay.",
 	}
 }
 
@@ -292,9 +292,9 @@ func (d jobData) graceOptions() []int64 {
 
 func graceText(seconds int64) string {
 	if seconds == 0 {
-		return "No grace"
+		return "kill at once"
 	}
-	return kit.Duration(time.Duration(seconds)*time.Second) + " grace"
+	return kit.Duration(time.Duration(seconds)*time.Second) + " to end"
 }
 
 // graceEnd returns when the grace period of a cancelling job ends.
@@ -371,6 +371,14 @@ func keepCondition(spec client.JobArtifactSpec) string {
 		text += ", required"
 	}
 	return text
+}
+
+// ref returns the branch or another ref in the job's spec, "" if there is none.
+func (d jobData) ref() string {
+	if r := d.Job.Spec.Repo; r != nil && r.Ref != nil {
+		return strings.TrimPrefix(*r.Ref, "refs/heads/")
+	}
+	return ""
 }
 
 // commit returns the commit in the job's spec, "" if there is none.

@@ -35,6 +35,9 @@ type logPart struct {
 	Find      string // text whose matches are highlighted; "" for none
 	HasTarget bool   // one line is the target of a link or search
 	At        int64  // offset of the target line
+	Before    *int64 // the step of the line before Lines; nil if there is none
+	Steps     []client.JobStep
+	Commands  []client.JobStepSpec
 }
 
 // A logLine is a line as the service sends it.
@@ -43,8 +46,12 @@ type logLine struct {
 	Offset  int64
 	Line    int64 // number from 1; 0 if unknown
 	Text    string
+	Step    *int64 // index of the step that wrote it; nil if unknown
 	Partial bool
 }
+
+// end returns the offset after the line, or a few bytes less if its text differs from the log's bytes.
+func (l logLine) end() int64 { return l.Offset + int64(len(l.Text)) + 1 }
 
 // partAround returns the part of a log with the line at an offset and some lines before it.
 func partAround(at, attempt int64) logPart {
@@ -52,8 +59,41 @@ func partAround(at, attempt int64) logPart {
 	return logPart{From: from, SkipFirst: from > 0, Attempt: attempt, HasTarget: true, At: at}
 }
 
-// isTarget reports whether a line is the target of the part.
-func (p *logPart) isTarget(l logLine) bool { return p.HasTarget && l.Offset == p.At }
+// isTarget reports whether the line with an index is the target of the part: the one that contains its offset.
+func (p *logPart) isTarget(i int) bool {
+	return p.HasTarget && p.Lines[i].Offset <= p.At && (p.At < p.Lines[i].end() || i+1 < len(p.Lines) && p.At < p.Lines[i+1].Offset)
+}
+
+// stepsAt returns the steps, as indexes, whose output begins with the line with an index: usually none, and several
+// if steps before it have written nothing.
+func (p *logPart) stepsAt(i int) (begun []int64) {
+	before := p.Before
+	if i > 0 {
+		before = p.Lines[i-1].Step
+	}
+	now := p.Lines[i].Step
+	if now == nil {
+		return nil
+	}
+	first := int64(0)
+	if before != nil {
+		first = *before + 1
+	}
+	for s := first; s <= *now; s++ {
+		begun = append(begun, s)
+	}
+	return begun
+}
+
+// hasSteps reports whether the output of a step begins in the part.
+func (p *logPart) hasSteps() bool {
+	for i := range p.Lines {
+		if len(p.stepsAt(i)) > 0 {
+			return true
+		}
+	}
+	return false
+}
 
 // lines shows a part of a log. The end of a growing log requests the next part.
 func lines(v *page.Visit) (page.Page, error) {
@@ -63,6 +103,11 @@ func lines(v *page.Visit) (page.Page, error) {
 		Find: v.Query("find"), HasTarget: v.Query("at") != "", At: parseNumber(v.Query("at")),
 	}
 	err := part.load(v)
+	if err == nil && part.hasSteps() {
+		var job client.JobDetail
+		job, err = client.Decode[client.JobDetail](v.API.GetJob(v.Context(), v.PathValue("id"), nil))
+		part.Steps, part.Commands = job.Steps, job.Spec.Steps
+	}
 	return page.Page{Part: linesView(v, part)}, err
 }
 
@@ -116,7 +161,7 @@ func (p *logPart) read(from io.Reader) error {
 		}
 		switch {
 		case skip:
-			skip = false
+			skip, p.Before = false, l.Step
 		case l.Partial && p.Live:
 			pending = []logLine{l}
 		default:

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -92,7 +93,7 @@ func TestLineNumbersLeadToTheJob(t *testing.T) {
 	var out bytes.Buffer
 	part := logPart{Attempt: 2, Lines: []logLine{{Line: 7, Offset: 90, Text: "a"}}}
 	require.NoError(t, linesView(&page.Visit{Request: r}, part).Render(t.Context(), &out))
-	require.Contains(t, out.String(), `href="/w/acme/farm/jobs/j1?attempt=2&amp;at=90"`)
+	require.Contains(t, out.String(), `href="/w/acme/farm/jobs/j1?attempt=2&amp;at=90#L7"`)
 }
 
 func TestOverlongLineIsReadInPieces(t *testing.T) {
@@ -193,4 +194,61 @@ func TestCutLog(t *testing.T) {
 		require.Equal(t, tt.cut, strings.Contains(shown("?attempt=2"), note))
 		require.NotContains(t, shown("?attempt=1"), note, "the log of another attempt")
 	}
+}
+
+// The output of each step is below its name, wherever a part of the log begins and whether or not steps before it
+// have written something. Logs of earlier versions, whose lines name no step, have no names.
+func TestStepsOfLog(t *testing.T) {
+	t.Parallel()
+	step := func(n int64) *int64 { return &n }
+	lines := func(steps ...*int64) (list []logLine) {
+		for i, s := range steps {
+			list = append(list, logLine{Offset: int64(2 * i), Text: "x", Step: s})
+		}
+		return list
+	}
+	for name, c := range map[string]struct {
+		part logPart
+		want [][]int64
+	}{
+		"from the beginning":    {logPart{Lines: lines(nil, step(0), step(0), step(2))}, [][]int64{nil, {0}, nil, {1, 2}}},
+		"within a step":         {logPart{Lines: lines(step(1), step(2)), Before: step(1)}, [][]int64{nil, {2}}},
+		"of an earlier version": {logPart{Lines: lines(nil, nil)}, [][]int64{nil, nil}},
+	} {
+		for i, want := range c.want {
+			require.Equal(t, want, c.part.stepsAt(i), "%s, line %d", name, i)
+		}
+		require.Equal(t, name != "of an earlier version", c.part.hasSteps(), name)
+	}
+}
+
+// A step may begin within a line, which an address with its place then marks.
+func TestTargetLine(t *testing.T) {
+	t.Parallel()
+	p := logPart{Lines: []logLine{{Offset: 10, Text: "abc"}, {Offset: 14, Text: "de"}}, HasTarget: true}
+	for at, want := range map[int64][2]bool{9: {}, 10: {true, false}, 12: {true, false}, 14: {false, true}, 16: {false, true}, 17: {}} {
+		p.At = at
+		require.Equal(t, want, [2]bool{p.isTarget(0), p.isTarget(1)}, at)
+	}
+}
+
+func TestJobsOfOneName(t *testing.T) {
+	t.Parallel()
+	at := time.Now()
+	job := func(id, name, repo string, ran bool) (j client.FarmJob) {
+		j.Id, j.Name = id, name
+		if repo != "" {
+			j.Repo = &client.JobRepoName{Id: repo}
+		}
+		if ran {
+			j.StartedAt, j.FinishedAt = &at, &at
+		}
+		return j
+	}
+	list := []client.FarmJob{
+		job("1", "test", "web", true), job("2", "test", "web", true), job("3", "tests", "web", true), job("4", "test", "api", true),
+		job("5", "test", "", true), job("6", "test", "web", false),
+	}
+	require.Equal(t, list[1:2], likeJob(list, "1", "test", "web"))
+	require.Equal(t, list[4:5], likeJob(list, "1", "test", ""))
 }

@@ -53,6 +53,17 @@ func Role(role string) string {
 	return role
 }
 
+// SystemActors are the parts of the service that act without a person, by their names in the log.
+var SystemActors = map[string]string{"loop": "Run automation", "system": "The service", "farm": "The build farm", "others": "Others"}
+
+// Actor returns what an actor's name in the log stands for.
+func Actor(name string) string {
+	if words := SystemActors[name]; words != "" {
+		return words
+	}
+	return name
+}
+
 // RunIcon returns the name of a run's icon, by its outcome, what it waits for, or its stage.
 func RunIcon(status, stage string) string {
 	switch status {
