@@ -268,6 +268,9 @@ func (p program) show(st runner.Status, asJSON bool) {
 		state = "not connected: " + st.LastError
 	}
 	fmt.Fprintf(p.out, "%s at %s: %s\n", st.Name, st.URL, state)
+	if text := st.Unsteady(); text != "" {
+		fmt.Fprintln(p.out, text)
+	}
 	if len(st.Draining) > 0 {
 		fmt.Fprintf(p.out, "takes no jobs: asked for by %s\n", strings.Join(st.Draining, ", "))
 	}

@@ -23,6 +23,7 @@ type Status struct {
 	URL       string      `json:"url"`
 	Connected time.Time   `json:"connectedSince,omitzero"` // zero if not connected
 	LastError string      `json:"lastError,omitempty"`     // of the last failed connection
+	Lost      int         `json:"connectionsLost"`         // in the last ten minutes, cut by neither side
 	Draining  []string    `json:"draining,omitempty"`      // the sources of the drain
 	Capacity  int         `json:"capacity"`
 	Sandboxes []string    `json:"sandboxes"`
@@ -93,6 +94,7 @@ func (s *Supervisor) status() Status {
 		Version: Version, Name: s.identity.Name, RunnerID: s.identity.RunnerID, URL: s.identity.URL, Connected: s.connected,
 		LastError: s.lastError, Capacity: s.cfg.Capacity, Sandboxes: s.sandboxes, NotAfter: s.identity.NotAfter, Jobs: []JobStatus{},
 	}
+	st.Lost = len(s.recentlyLost())
 	for by := range s.drains {
 		st.Draining = append(st.Draining, string(by))
 	}

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -81,7 +82,25 @@ func Diagnose(ctx context.Context, f Folder, program string, mounts []string) (l
 	} else {
 		add("certificate", nil, "good for "+left.Round(time.Minute).String())
 	}
-	return append(list, checkFarm(ctx, l)...)
+	list = append(list, checkFarm(ctx, l)...)
+	if st, err := AskStatus(ctx, f); err == nil {
+		list = append(list, Finding{"connection", st.Unsteady() == "", cmp.Or(st.Unsteady(), "steady")})
+	}
+	return list
+}
+
+// certificateProblem says why the farm does not take the certificate, which expires at a time by this machine's clock.
+func certificateProblem(r *Refusal, expiry time.Time) string {
+	reason, _ := r.Details["reason"].(string)
+	switch {
+	case reason == "certificate_expired" || !time.Now().Before(expiry):
+		return "has expired; enroll the machine anew"
+	case reason == "gateway_not_trusted":
+		return "does not count: the proxy that passes it on is not in SVC_FARM_TRUSTED_PROXIES"
+	case reason == "certificate_invalid":
+		return "arrives, but is not valid: it was replaced or changed on the way; enroll the machine anew"
+	}
+	return "does not arrive: a proxy drops it, or the header has another name than SVC_FARM_CLIENT_CERT_HEADER"
 }
 
 // checkFarm checks that the farm is reachable and recognizes this machine's certificate.
@@ -100,9 +119,7 @@ func checkFarm(ctx context.Context, l *farmClient) (list []Finding) {
 		list = append(list, Finding{"farm", true, "reached; it is certain who it is"},
 			Finding{"client certificate", true, "arrives: " + self.Name + ", " + self.State})
 	case errors.As(err, &r) && r.Code == "runner_certificate_required":
-		return append(list, Finding{"farm", true, "reached"},
-			Finding{"client certificate", false,
-				"does not arrive: a proxy drops it, or the header has another name than SVC_FARM_CLIENT_CERT_HEADER"})
+		return append(list, Finding{"farm", true, "reached"}, Finding{"client certificate", false, certificateProblem(r, l.expiry())})
 	case errors.As(err, &r):
 		return append(list, Finding{"farm", true, "reached"}, Finding{"client certificate", false, r.Error()})
 	case errors.As(err, &op):

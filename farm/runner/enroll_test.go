@@ -341,6 +341,16 @@ func TestDiagnose(t *testing.T) {
 	}
 	require.False(t, find("client certificate").OK)
 	require.Contains(t, find("client certificate").Text, "SVC_FARM_CLIENT_CERT_HEADER")
+	for reason, want := range map[string]string{
+		"certificate_expired": "has expired", "gateway_not_trusted": "SVC_FARM_TRUSTED_PROXIES", "certificate_invalid": "arrives, but is not valid",
+	} {
+		f.refuse = func(w http.ResponseWriter, _ *http.Request) bool {
+			answer(w, 401, map[string]any{"code": "runner_certificate_required", "details": map[string]any{"reason": reason}})
+			return true
+		}
+		require.False(t, find("client certificate").OK)
+		require.Contains(t, find("client certificate").Text, want)
+	}
 	f.refuse = func(w http.ResponseWriter, _ *http.Request) bool {
 		_ = json.NewEncoder(w).Encode(map[string]any{"name": "b", "serverTime": time.Now().Add(-time.Hour)})
 		return true
@@ -350,6 +360,30 @@ func TestDiagnose(t *testing.T) {
 	require.False(t, find("farm").OK)
 	folder = Folder(t.TempDir())
 	require.False(t, find("enrollment").OK)
+}
+
+// A connection that is cut again and again is noticed, though the runner is online in between.
+func TestConnectionsThatAreCutAreCounted(t *testing.T) {
+	t.Parallel()
+	f := newFarm(t)
+	r := start(t, f.enrolled(), reconnectAtOnce)
+	for n := range manyLost {
+		require.Empty(t, r.s.status().Unsteady())
+		require.Eventually(t, func() bool {
+			st := r.s.status()
+			return st.Lost == n && !st.Connected.IsZero()
+		}, waitLimit, time.Millisecond)
+		f.cutAll()
+	}
+	require.Eventually(t, func() bool { return r.s.status().Lost == manyLost }, waitLimit, time.Millisecond)
+	for _, d := range Diagnose(t.Context(), r.s.cfg.Folder, "/proc/self/exe", nil) {
+		if d.What == "connection" {
+			require.False(t, d.OK)
+			require.Contains(t, d.Text, "lost 3 times in the last ten minutes")
+			return
+		}
+	}
+	require.Fail(t, "doctor says nothing of the connection")
 }
 
 func TestExpiredCertificateEndsRunner(t *testing.T) {

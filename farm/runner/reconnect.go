@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/gorilla/websocket"
@@ -52,6 +53,9 @@ func (s *Supervisor) connectLoop(ctx context.Context) error {
 		case welcomed:
 			failures = 0
 		}
+		if welcomed && after == 0 && untilIdle.Err() == nil && wasCut(err) {
+			s.update(func() { s.lost = append(s.recentlyLost(), time.Now()) })
+		}
 		switch {
 		case errors.Is(err, errGoodbye), errors.Is(context.Cause(untilIdle), errStopped):
 			return nil
@@ -74,6 +78,34 @@ func (s *Supervisor) connectLoop(ctx context.Context) error {
 			return nil
 		}
 	}
+}
+
+// Connections that are cut by neither side, for which a proxy on the way is the likely cause.
+const (
+	lostWithin = 10 * time.Minute
+	maxLost    = 100 // that are counted
+	manyLost   = 3   // from which on status and doctor tell
+)
+
+// wasCut reports whether a connection ended without the service having closed it.
+func wasCut(err error) bool {
+	var c *websocket.CloseError
+	return !errors.As(err, &c) || c.Code == websocket.CloseAbnormalClosure
+}
+
+// recentlyLost returns when connections were lost within lostWithin. The caller has the lock.
+func (s *Supervisor) recentlyLost() []time.Time {
+	since := time.Now().Add(-lostWithin)
+	recent := slices.DeleteFunc(slices.Clone(s.lost), func(at time.Time) bool { return at.Before(since) })
+	return recent[max(0, len(recent)-maxLost):]
+}
+
+// Unsteady returns what to say of connections that were lost often, "" if they were not.
+func (st Status) Unsteady() string {
+	if st.Lost < manyLost {
+		return ""
+	}
+	return fmt.Sprintf("the connection was lost %d times in the last ten minutes: a proxy or firewall on the way may cut it", st.Lost)
 }
 
 // dropMalformed drops the jobs whose messages the service repeatedly finds malformed. Their leases

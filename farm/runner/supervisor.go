@@ -68,6 +68,7 @@ type Supervisor struct {
 	cancelling bool      // a second signal has cancelled the jobs
 	connected  time.Time // zero if not connected
 	lastError  string
+	lost       []time.Time // when connections were cut by neither side, the last maxLost
 }
 
 // A drainer is a source of the wish to take no more jobs.

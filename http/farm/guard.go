@@ -20,11 +20,14 @@ import (
 )
 
 // Errors of admission. All invalid certificates get the same answer, so that nobody can probe them.
-// A missing certificate and the state of a known runner have answers of their own, to help its owner.
+// A missing certificate, one that says itself that it has expired, a gateway that is not trusted, and the state of a
+// known runner have answers of their own, to help its owner.
 var (
 	ErrCertificateRequired = fault.New(fault.Unauthenticated, "runner_certificate_required",
 		"This route needs the client certificate of a runner, forwarded by the farm's gateway.").With("reason", "certificate_invalid")
 	errNoCertificate   = ErrCertificateRequired.With("reason", "no_certificate")
+	errExpired         = ErrCertificateRequired.With("reason", "certificate_expired")
+	errGateway         = ErrCertificateRequired.With("reason", "gateway_not_trusted")
 	errRunnerSuspended = fault.New(fault.Denied, "runner_suspended",
 		"A certificate of this runner was used that had been replaced: somebody has a copy of its key. "+
 			"Revoke the runner, then enroll the machine anew.")
@@ -108,8 +111,11 @@ func (s *Server) identify(w http.ResponseWriter, r *http.Request) (*Runner, erro
 // shownCertificate returns the forwarded certificate, which is not verified yet, and the identity
 // that it claims.
 func (s *Server) shownCertificate(r *http.Request) (shown *x509.Certificate, named certificate.Identity, err error) {
-	if s.Header == "" || !s.isTrustedPeer(r) {
+	switch {
+	case s.Header == "" || len(r.Header.Values(s.Header)) == 0:
 		return nil, named, errNoCertificate
+	case !s.isTrustedPeer(r):
+		return nil, named, errGateway
 	}
 	shown, err = certificate.FromHeader(r.Header.Values(s.Header))
 	if errors.Is(err, certificate.ErrMissing) {
@@ -118,8 +124,11 @@ func (s *Server) shownCertificate(r *http.Request) (shown *x509.Certificate, nam
 	if err == nil {
 		named, err = certificate.IdentityOf(shown)
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, named, s.refuseCertificate(r, err)
+	case s.Now().After(shown.NotAfter):
+		return nil, named, errExpired
 	}
 	return shown, named, nil
 }

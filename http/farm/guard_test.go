@@ -29,7 +29,7 @@ func TestHeaderIsAcceptedOnlyFromGateway(t *testing.T) {
 			r.Header.Set("Forwarded", "for=10.0.0.7")
 		})
 		a.is(t, 401, "runner_certificate_required")
-		require.Equal(t, "no_certificate", a.body.Get("details.reason").String())
+		require.Equal(t, "gateway_not_trusted", a.body.Get("details.reason").String())
 	}
 	a := s.a.ask(t, "GET", "/registrations/self", nil,
 		func(r *http.Request) { r.Header["X_svc_client_cert"] = []string{url.PathEscape(certificate)} })
@@ -63,13 +63,14 @@ func TestInvalidCertificatesGetSameAnswer(t *testing.T) {
 	fresh := certificate.NewLeaf(ours.ID, request.Hash, epoch)
 	old := certificate.NewLeaf(ours.ID, request.Hash, epoch.Add(-8*24*time.Hour))
 	want := s.a.self(t, "x").is(t, 401, "runner_certificate_required").body.Raw
+	expired := s.a.self(t, by(theirs, s.workspace, runner, old)).is(t, 401, "runner_certificate_required").body
+	require.Equal(t, "certificate_expired", expired.Get("details.reason").String(), "it says so itself, whoever signed it")
 	for name, text := range map[string]string{
 		"another workspace's authority, our name": by(theirs, s.workspace, runner, fresh),
 		"our authority, another workspace's name": by(ours, globex, runner, fresh),
 		"a workspace that there is not":           by(ours, runner, runner, fresh),
 		"a runner that there is not":              by(ours, s.workspace, globex, fresh),
 		"a serial number that nobody issued":      by(ours, s.workspace, runner, fresh),
-		"expired":                                 by(ours, s.workspace, runner, old),
 		"the authority's own":                     ours.PEM(),
 		"two":                                     good + good,
 	} {

@@ -104,7 +104,7 @@ func testFarm(t *testing.T, s *fixture) {
 	t.Run("header from an untrusted address is refused", func(t *testing.T) {
 		other := s.serve(t, database, "SVC_FARM_TRUSTED_PROXIES=10.0.0.0/8")
 		other.ask(t, "nobody", self, "", certificate, "X-Forwarded-For: 10.0.0.7").is(t, "401 runner_certificate_required")
-		require.Equal(t, "no_certificate", other.ask(t, "nobody", self, "", certificate).at(t, "details.reason"))
+		require.Equal(t, "gateway_not_trusted", other.ask(t, "nobody", self, "", certificate).at(t, "details.reason"))
 	})
 	t.Run("secrets of a job total 512 KiB at most", func(t *testing.T) {
 		var names []string
