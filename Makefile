@@ -69,7 +69,7 @@ release: ## build, pack and sign the releases of svc-runner
 # test of test/run under it, and make stress all packages whose tests depend on timing.
 SEQUENTIAL := aggregates atomicfile cmd/internal/program cmd/svc cmd/svc-codehost cmd/svc-db cmd/svc-engine cmd/svc-gateway \
   cmd/svc-release cmd/svc-runner commands config credentials \
-  dev/codehost/bare dev/pgserver dev/seed engine/codehost engine/guardrail engine/policy events events/store \
+  deletion dev/codehost/bare dev/pgserver dev/seed engine/codehost engine/guardrail engine/policy events events/store \
   farm/artifacts farm/certificate farm/jobinput farm/runner/mask farm/secrets farm/wire fault filelock \
   http/auth http/limit http/middleware http/openapi http/quota http/reply http/rest http/router input \
   migrations projections proof sessions \
