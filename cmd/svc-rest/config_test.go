@@ -51,6 +51,22 @@ var farmVariables = []string{
 	"SVC_ARTIFACT_STORE=/var/lib/svc/artifacts", "SVC_ARTIFACT_MAX_JOB_BYTES=1048576",
 }
 
+// The environment file of OPERATIONS.md for one host is what the service starts with.
+func TestOneHostHasAWholeConfiguration(t *testing.T) {
+	manual, err := os.ReadFile("../../OPERATIONS.md")
+	require.NoError(t, err)
+	file := regexp.MustCompile("(?s)## One host\n.*?```sh\n(.*?)```").FindSubmatch(manual)
+	require.NotNil(t, file)
+	lines := strings.ReplaceAll(string(file[1]), "=SECRET\n", "="+strings.Repeat("s", 44)+"\n") // as openssl rand -base64 32 makes them
+	environ := strings.Fields(lines)
+	require.Greater(t, len(environ), 10)
+	cfg, err := config.Parse[Config](environ)
+	require.NoError(t, err)
+	require.NoError(t, cfg.check())
+	require.False(t, cfg.farmOn())
+	require.NotEmpty(t, cfg.providers(), "people can sign in")
+}
+
 func TestAnyFarmVariableTurnsTheFarmOn(t *testing.T) {
 	for _, c := range []struct {
 		variables []string

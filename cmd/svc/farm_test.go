@@ -119,6 +119,7 @@ func TestDevJSONDescribesTheFarm(t *testing.T) {
 	env := environment(t, a.RestURL)
 	require.Equal(t, a.FarmURL, env["SVC_FARM_PUBLIC_URL"])
 	require.Equal(t, a.FarmReleasesDir, env["SVC_FARM_RELEASES_DIR"])
+	require.Equal(t, a.FarmCAFile, env["SVC_FARM_CA_FILE"])
 	require.Equal(t, "127.0.0.1/32,::1/128", env["SVC_FARM_TRUSTED_PROXIES"])
 	require.True(t, filepath.IsAbs(env["SVC_ARTIFACT_STORE"]))
 	_, _ = r.stop()
