@@ -74,14 +74,13 @@ func (d runData) lastLoggedJob() *client.RunJob {
 	return nil
 }
 
-// logSummary describes the state of a job, the size of its log, and whether that lacks something.
-func logSummary(j client.JobAtFarm) string {
-	text := strings.ReplaceAll(string(j.State), "_", " ") + ", " + kit.Bytes(j.Log.Bytes)
+// lackOfLog says what a log lacks, "" if that is nothing or not known yet.
+func lackOfLog(j client.JobAtFarm) string {
 	state := kit.LogState(string(j.Log.Integrity), j.Log.Truncated)
 	if state == "" || state == kit.LogState(string(client.JobLogIntegrityVerified), false) {
-		return text
+		return ""
 	}
-	return text + ", " + strings.ToLower(state)
+	return ", " + strings.ToLower(state)
 }
 
 // logEndPath returns the address of the end of a job's log.
