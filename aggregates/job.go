@@ -17,6 +17,9 @@ var (
 	ErrJobDropped  = fault.New(fault.Conflict, "farm_job_dropped", "Whoever submitted this job may not run jobs any more: it was cancelled.")
 	ErrJobNotOwner = fault.New(fault.Denied, "runner_not_owner", "This runner does not have this job, or no longer.")
 
+	ErrJobGoesOn = fault.New(fault.Conflict, "farm_job_active", "This job has not ended yet.")
+	ErrJobOfRun  = fault.New(fault.Conflict, "farm_job_of_run", "This job belongs to a run. Try the run again instead.")
+
 	ErrJobNotFinished  = fault.New(fault.Conflict, "farm_job_not_finished", "This job has not finished: its artifacts follow.")
 	ErrArtifactsClosed = fault.New(fault.Conflict, "artifacts_closed", "The artifacts of this job are complete, or came too late.")
 )
@@ -149,6 +152,20 @@ func (j *Job) Submit(e events.JobSubmitted) ([]events.Event, error) {
 		return nil, fault.Field("jobId", "is taken")
 	}
 	return oneEvent(e)
+}
+
+// CanRetry refuses a job that cannot be submitted again: one that has not ended, and one of a run, which only the
+// run's own retry can continue.
+func (j *Job) CanRetry() error {
+	switch {
+	case j.state == "":
+		return ErrNoJob
+	case j.submitter.Type == events.BySystem:
+		return ErrJobOfRun
+	case !j.state.Final():
+		return ErrJobGoesOn
+	}
+	return nil
 }
 
 // State returns the job's state, "" before it is submitted.

@@ -14,8 +14,8 @@ import (
 // them without end.
 var unlimited = []string{
 	"AcceptInvitation", "RejectInvitation", "AnswerDecision", "RefreshMember", "RemoveMember", "RevokeInvitation", "WithdrawEnrollment",
-	"RevokeServiceAccount", "RevokeRunner", "RemoveFarmSecret", "CancelRun", "CancelJob", "EndSessions", "SubmitJob", "RegisterUser",
-	"PauseRepo", "DisconnectRepo",
+	"RevokeServiceAccount", "RevokeRunner", "RemoveFarmSecret", "CancelRun", "CancelJob", "EndSessions", "SubmitJob", "RetryJob",
+	"RegisterUser", "PauseRepo", "DisconnectRepo",
 }
 
 // Every command needs a unit of a daily quota, one that nobody has thought of too, unless it is exempt.

@@ -36,22 +36,72 @@ type JobAnswer struct {
 
 // SubmitJob refuses callers who may not run jobs.
 func (h *Handler) SubmitJob(ctx context.Context, c SubmitJob) (Result, error) {
-	return h.execute(ctx, c.Meta, c, ifMayRunJobs(c.Token, submitJob(c.Job, namedRepo(c.Spec, c.RepoName), c.FairKey, c.Turn)))
+	return h.execute(ctx, c.Meta, c, ifMayRunJobs(c.Token, submitJob(c, events.ID{})))
 }
 
-// submitJob returns a decideFunc that submits a job with the turn that takeTurn returns.
-func submitJob(id events.ID, spec events.JobSpec, fairKey string, takeTurn func(context.Context) (int64, error)) decideFunc {
-	return onStream(id, func(ctx context.Context, w *work, job *aggregates.Job) ([]events.Event, error) {
-		turn, err := takeTurn(ctx)
+// submitJob returns a decideFunc that submits a job with the turn that c.Turn returns. retryOf is the ended job that it
+// tries again, if it does.
+func submitJob(c SubmitJob, retryOf events.ID) decideFunc {
+	spec := namedRepo(c.Spec, c.RepoName)
+	return onStream(c.Job, func(ctx context.Context, w *work, job *aggregates.Job) ([]events.Event, error) {
+		turn, err := c.Turn(ctx)
 		if err != nil {
 			return nil, err
 		}
-		w.answer = JobAnswer{Job: id}
+		w.answer = JobAnswer{Job: c.Job}
 		return job.Submit(events.JobSubmitted{
-			Spec: spec, Requirement: spec.Required().Key(), FairKey: fairKey, Turn: turn,
-			ExpiresAt: w.now.Add(time.Duration(spec.Timeouts.QueueSeconds) * time.Second),
+			Spec: spec, Requirement: spec.Required().Key(), FairKey: c.FairKey, Turn: turn,
+			ExpiresAt: w.now.Add(time.Duration(spec.Timeouts.QueueSeconds) * time.Second), RetryOf: retryOf,
 		})
 	})
+}
+
+// RetryJob submits a job that has ended once more, as a new job. Prepare returns how its specification is submitted, or
+// an error that refuses it; it is called only if the command is neither a repetition nor refused otherwise.
+type RetryJob struct {
+	Meta    `json:"-"`
+	Job     events.ID                                                `json:"jobId"`
+	New     events.ID                                                `json:"-"` // id of the new job
+	Prepare func(context.Context, events.JobSpec) (SubmitJob, error) `json:"-"`
+	Token   events.Fingerprint                                       `json:"-"` // as in [SubmitJob]
+}
+
+func (c RetryJob) denial() events.CommandDenied { return denialOf(events.JobSubmitted{}, c.Job) }
+
+// RetryJob refuses a job that has not ended, a job of a run, and callers who may not run jobs. The specification is read
+// from the log, as by [Handler.Delivery].
+func (h *Handler) RetryJob(ctx context.Context, c RetryJob) (Result, error) {
+	var prepared *SubmitJob // once: a turn counts the size of its specification
+	return h.execute(ctx, c.Meta, c, ifMayRunJobs(c.Token, func(ctx context.Context, w *work) error {
+		if err := inspect(ctx, w, c.Job, (*aggregates.Job).CanRetry); err != nil {
+			return err
+		}
+		if prepared == nil {
+			spec, err := submittedSpec(ctx, w.streams, w.meta.Workspace, c.Job)
+			if err != nil {
+				return err
+			}
+			submit, err := c.Prepare(ctx, spec)
+			if err != nil {
+				return err
+			}
+			submit.Job, prepared = c.New, &submit
+		}
+		return submitJob(*prepared, c.Job)(ctx, w)
+	}))
+}
+
+// submittedSpec returns the specification of a job, which has been submitted.
+func submittedSpec(ctx context.Context, from events.Streams, workspace, job events.ID) (events.JobSpec, error) {
+	for r, err := range events.ReadStream(ctx, from, workspace, job) {
+		if err != nil {
+			return events.JobSpec{}, fmt.Errorf("load job %s: %w", job, err)
+		}
+		if e, ok := r.Event.(events.JobSubmitted); ok {
+			return e.Spec, nil
+		}
+	}
+	return events.JobSpec{}, aggregates.ErrNoJob
 }
 
 // namedRepo returns a spec whose repository, if it has one, has a name.

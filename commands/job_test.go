@@ -97,7 +97,7 @@ func TestRightToRunJobs(t *testing.T) {
 		"a token before the last":         {rotated.in(m.id), rotated.token.Fingerprint(), aggregates.ErrTokenInvalid.Code, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			victim := m.submitJob(t)
+			victim, ended := m.submitJob(t), m.cancelledJob(t, m.owner.in(m.id))
 			submit := submitCommand(t, c.by)
 			submit.Token = c.token
 			for _, ask := range []struct {
@@ -111,6 +111,12 @@ func TestRightToRunJobs(t *testing.T) {
 					_, err := m.other.CancelJob(t.Context(), commands.CancelJob{Meta: c.by, Job: victim, Reason: "superseded", Token: c.token})
 					return err
 				}, events.CommandDenied{Action: "job.cancelled", Target: victim, Code: c.code}},
+				{"retry", func() error {
+					retry := retryCommand(c.by, ended)
+					retry.Token = c.token
+					_, err := m.other.RetryJob(t.Context(), retry)
+					return err
+				}, events.CommandDenied{Action: "job.submitted", Target: ended, Code: c.code}},
 			} {
 				before := m.head(t, m.id)
 				err := ask.do()
@@ -191,6 +197,62 @@ func TestSubmitJob(t *testing.T) {
 		require.Equal(t, c.code, fault.As(err).Code, name)
 	}
 	require.Empty(t, m.history(t, m.id, before+1))
+}
+
+// cancelledJob returns a job that has ended.
+func (m *team) cancelledJob(t *testing.T, by commands.Meta) events.ID {
+	t.Helper()
+	submit := submitCommand(t, by)
+	_, err := m.SubmitJob(t.Context(), submit)
+	require.NoError(t, err)
+	_, err = m.CancelJob(t.Context(), commands.CancelJob{Meta: by, Job: submit.Job})
+	require.NoError(t, err)
+	return submit.Job
+}
+
+// retryCommand returns a command that retries a job with turn 9.
+func retryCommand(by commands.Meta, job events.ID) commands.RetryJob {
+	prepare := func(_ context.Context, spec events.JobSpec) (commands.SubmitJob, error) {
+		return commands.SubmitJob{Spec: spec, FairKey: "any", Turn: func(context.Context) (int64, error) { return 9, nil }}, nil
+	}
+	return commands.RetryJob{Meta: by, Job: job, New: newID(), Prepare: prepare}
+}
+
+func TestRetryJob(t *testing.T) {
+	t.Parallel()
+	m := newTeam(t)
+	owner := m.owner.in(m.id)
+	waiting := submitCommand(t, owner)
+	_, err := m.SubmitJob(t.Context(), waiting)
+	require.NoError(t, err)
+	_, err = m.RetryJob(t.Context(), retryCommand(owner, waiting.Job))
+	require.ErrorIs(t, err, aggregates.ErrJobGoesOn)
+	_, err = m.RetryJob(t.Context(), retryCommand(owner, newID()))
+	require.ErrorIs(t, err, aggregates.ErrNoJob)
+	_, err = m.RetryJob(t.Context(), retryCommand(owner, m.cancelledJob(t, systems(m.id))))
+	require.ErrorIs(t, err, aggregates.ErrJobOfRun, "the service submits jobs for runs alone")
+
+	job := m.cancelledJob(t, owner)
+	retry, before := retryCommand(keyed(owner, "again"), job), m.head(t, m.id)
+	_, err = m.RetryJob(t.Context(), retry)
+	require.NoError(t, err)
+	spec := submitCommand(t, owner).Spec
+	m.requireAdded(t, m.id, before, events.JobSubmitted{
+		Spec: spec, Requirement: spec.Required().Key(), FairKey: "any", Turn: 9, ExpiresAt: epoch.Add(24 * time.Hour), RetryOf: job,
+	})
+	require.Equal(t, events.JobStateQueued, m.stateOf(t, retry.New))
+
+	again := retryCommand(keyed(owner, "again"), job)
+	again.Prepare = func(context.Context, events.JobSpec) (commands.SubmitJob, error) {
+		return commands.SubmitJob{}, errors.New("asked")
+	}
+	repeated, err := m.other.RetryJob(t.Context(), again)
+	require.NoError(t, err)
+	require.JSONEq(t, `{"jobId":"`+retry.New.String()+`"}`, string(repeated.Answer))
+	_, err = m.RetryJob(t.Context(), retryCommand(keyed(owner, "again"), m.cancelledJob(t, owner)))
+	require.ErrorIs(t, err, commands.ErrKeyReused)
+	_, err = m.RetryJob(t.Context(), retryCommand(owner, retry.New))
+	require.ErrorIs(t, err, aggregates.ErrJobGoesOn, "the retry is a job like any other")
 }
 
 func TestCancelJob(t *testing.T) {

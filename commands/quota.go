@@ -109,6 +109,7 @@ var personalLimits = map[reflect.Type]*personal{
 	reflect.TypeFor[EndSessions]():          ending,
 	reflect.TypeFor[DeleteWorkspace]():      ending,
 	reflect.TypeFor[SubmitJob]():            byVolume,
+	reflect.TypeFor[RetryJob]():             byVolume,
 	reflect.TypeFor[RegisterUser]():         signUp,
 }
 

@@ -55,7 +55,7 @@ func (h *Handler) StartRunJob(ctx context.Context, c StartRunJob) (Result, error
 		if err != nil {
 			return err
 		}
-		return submitJob(c.Request.Job, spec, c.FairKey, c.Turn)(ctx, w)
+		return submitJob(SubmitJob{Job: c.Request.Job, Spec: spec, FairKey: c.FairKey, Turn: c.Turn}, events.ID{})(ctx, w)
 	})
 }
 

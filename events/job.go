@@ -72,10 +72,11 @@ func (s JobState) Final() bool { return s != "" && s != JobStateQueued && !s.Hel
 type JobSubmitted struct {
 	jobEvent
 	Spec        JobSpec   `json:"spec"`
-	Requirement string    `json:"requirement"` // [JobRequires.Key] of the spec
-	FairKey     string    `json:"fairKey"`     // whose share of the farm it uses: the repository's, or the submitter's
-	Turn        int64     `json:"turn"`        // its position in the queue, in milliseconds since 1970; the smallest goes first
-	ExpiresAt   time.Time `json:"expiresAt"`   // when it expires unless a runner has taken it
+	Requirement string    `json:"requirement"`      // [JobRequires.Key] of the spec
+	FairKey     string    `json:"fairKey"`          // whose share of the farm it uses: the repository's, or the submitter's
+	Turn        int64     `json:"turn"`             // its position in the queue, in milliseconds since 1970; the smallest goes first
+	ExpiresAt   time.Time `json:"expiresAt"`        // when it expires unless a runner has taken it
+	RetryOf     ID        `json:"retryOf,omitzero"` // the ended job that somebody tried again
 }
 
 func (JobSubmitted) Kind() string              { return "job.submitted" }
@@ -84,6 +85,9 @@ func (e JobSubmitted) changes(*Record) []Change {
 	list := []Change{{"state", nil, JobStateQueued}, {"name", nil, e.Spec.Name}, {"priority", nil, e.Spec.Priority}}
 	if e.Spec.Repo != nil {
 		list = append(list, Change{"repo", nil, e.Spec.Repo.Name}, Change{"commit", nil, e.Spec.Repo.Commit})
+	}
+	if !e.RetryOf.IsZero() {
+		list = append(list, Change{"retryOf", nil, e.RetryOf})
 	}
 	return list
 }

@@ -11,12 +11,13 @@ import (
 )
 
 // A JobQuery asks for a page of a workspace's jobs: those that are queued or held by runners, or
-// those that have ended. State, Repo, Runner and Q narrow it unless empty or nil. Q is part of the
-// job's or repository's name.
+// those that have ended. State, Name, Repo, Runner and Q narrow it unless empty or nil. Q is part of the
+// job's or repository's name, Name the job's whole name.
 type JobQuery struct {
 	Workspace     events.ID
 	Active        bool
 	State         events.JobState
+	Name          string
 	Repo          *events.ID
 	Runner        *events.ID // runner that has the job, or had it last
 	Q             string
@@ -25,7 +26,7 @@ type JobQuery struct {
 
 const jobColumns = `workspace_id, job_id, name, state, submitted_by, requirement, required, repo_id, repo_name, priority, fair_key, turn,
 	submitted_at, queued_at, not_before, epoch, attempt, max_attempts, runner_id, runner_name, excluded, concurrency_key, concurrency, slot,
-	leased_at, accepted, started_at, finished_at, due_at, run_seconds, expires_at, cancel, outcome, attempts, artifacts`
+	leased_at, accepted, started_at, finished_at, due_at, run_seconds, expires_at, cancel, outcome, attempts, artifacts, retry_of`
 
 // maxJobsSearched is how many jobs of a list, from its beginning, are searched for a state or a text.
 const maxJobsSearched = 10_000
@@ -87,6 +88,10 @@ func (q JobQuery) list() (where, order string, args []any) {
 		args = append(args, *q.Runner)
 		where, order = fmt.Sprintf(`%s and runner_id = $%d`, where, len(args)), `job_id desc`
 	}
+	if q.Name != "" {
+		args = append(args, q.Name)
+		where, order = fmt.Sprintf(`%s and name = $%d`, where, len(args)), `job_id desc`
+	}
 	return where, order, args
 }
 
@@ -105,7 +110,7 @@ func (q JobQuery) searched() (from, order string, args []any) {
 // the page.
 func (q JobQuery) sql() (counts, page string, args []any) {
 	from, order, args := q.list()
-	filtered := q.State != "" || q.Repo != nil || q.Runner != nil
+	filtered := q.State != "" || q.Name != "" || q.Repo != nil || q.Runner != nil
 	if filtered {
 		from, order, args = q.searched()
 	}

@@ -51,6 +51,7 @@ type Job struct {
 	Outcome     *JobOutcome        `db:"outcome"`
 	Attempts    []JobAttempt       `db:"attempts"` // oldest first
 	Artifacts   JobArtifacts       `db:"artifacts"`
+	RetryOf     *events.ID         `db:"retry_of"`
 }
 
 // A JobCancel says who asked to cancel a job.
@@ -159,6 +160,9 @@ func newJob(id events.ID, e events.JobSubmitted, r events.Record) *Job {
 		SubmittedAt: r.At, QueuedAt: r.At, NotBefore: r.At, MaxAttempts: s.Retry.MaxAttempts,
 		Excluded: []events.ID{}, RunSeconds: s.Timeouts.RunSeconds, ExpiresAt: e.ExpiresAt, DueAt: &e.ExpiresAt,
 		Attempts: []JobAttempt{}, Artifacts: JobArtifacts{State: "none"},
+	}
+	if !e.RetryOf.IsZero() {
+		j.RetryOf = &e.RetryOf
 	}
 	if s.Repo != nil {
 		j.Repo, j.RepoName = &s.Repo.ID, s.Repo.Name

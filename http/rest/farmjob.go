@@ -40,6 +40,8 @@ type FarmJob struct {
 	ExitCode      *int               `json:"exitCode" nullable:"true"`
 	Log           jobLog             `json:"log"`
 	Artifacts     jobArtifacts       `json:"artifacts"`
+	RetryOf       *string            `json:"retryOf" nullable:"true" format:"uuid" doc:"The ended job that it tries again; null if it is none."`
+	Retryable     bool               `json:"retryable" doc:"Whether it can be retried: it has ended, and is not a job of a run."`
 	Cancel        *jobCancel         `json:"cancel" doc:"The cancellation; null if it was not cancelled."`
 }
 
@@ -104,8 +106,11 @@ func newJob(j projections.Job, w jobWait) FarmJob {
 	if j.Repo != nil {
 		out.Repo = &jobRepoName{ID: j.Repo.String(), Name: j.RepoName}
 	}
+	if j.RetryOf != nil {
+		out.RetryOf = new(j.RetryOf.String())
+	}
 	if j.State.Final() {
-		out.Outcome = jobOutcome(j.State)
+		out.Outcome, out.Retryable = jobOutcome(j.State), j.SubmittedBy.Type != events.BySystem
 	}
 	if o := j.Outcome; o != nil {
 		out.Reason, out.ExitCode, out.Log.Truncated = o.Reason, o.ExitCode, o.LogTruncated

@@ -143,31 +143,73 @@ type jobAnswer struct {
 	Body jobAnswerBody
 }
 
-func (s *Server) submitOrCancelJob(ctx context.Context, in *jobRequest, cmd commands.Deniable) (*jobAnswer, error) {
+func (s *Server) submitOrCancelJob(ctx context.Context, _ *jobRequest, cmd commands.Deniable) (*jobAnswer, error) {
 	if cancel, ok := cmd.(commands.CancelJob); ok {
 		return s.cancelJob(ctx, cancel)
 	}
-	return s.submitJob(ctx, in.Body.Repo, cmd.(commands.SubmitJob))
+	return s.submitJob(ctx, cmd.(commands.SubmitJob))
 }
 
-func (s *Server) submitJob(ctx context.Context, repo *jobRepo, submit commands.SubmitJob) (*jobAnswer, error) {
+func (s *Server) submitJob(ctx context.Context, submit commands.SubmitJob) (*jobAnswer, error) {
+	if err := s.prepareJob(ctx, &submit); err != nil {
+		return nil, err
+	}
+	submit.Job = events.NewID(s.Now())
+	done, err := s.Commands.SubmitJob(ctx, submit)
+	return s.showSubmitted(ctx, done, err, submit.Job)
+}
+
+// prepareJob fills in the present name of a new job's repository, and its turn.
+func (s *Server) prepareJob(ctx context.Context, submit *commands.SubmitJob) error {
 	c := callerOf(ctx)
 	var repoID events.ID
-	if repo != nil {
+	if submit.Spec.Repo != nil {
 		repo, _, ok, err := s.repoOf(ctx, submit.Spec.Repo.ID)
 		switch {
 		case err != nil:
-			return nil, err
+			return err
 		case !ok || submit.Spec.Repo.ID.IsZero():
-			return nil, invalid("repo.id", "must be a repository of the workspace")
+			return invalid("repo.id", "must be a repository of the workspace")
 		}
 		submit.RepoName, repoID = repo.Name, repo.ID
 	}
 	by := c.envelope.Actor.ID
-	submit.Job = events.NewID(s.Now())
 	submit.FairKey = queue.FairKey(repoID, by, submit.Spec.Priority)
-	submit.Turn = s.Queue.Turn(queue.Request{Workspace: submit.Workspace, By: by, FairKey: submit.FairKey, Spec: submit.Spec})
-	done, err := s.Commands.SubmitJob(ctx, submit)
+	submit.Turn = s.Queue.Turn(queue.Request{Workspace: c.workspace, By: by, FairKey: submit.FairKey, Spec: submit.Spec})
+	return nil
+}
+
+// A jobRetrial asks for a job that has ended once more.
+type jobRetrial struct {
+	ID  string `path:"id" maxLength:"64" doc:"The id of a job that has ended."`
+	Key string `header:"Idempotency-Key" maxLength:"190" doc:"As idempotencyKey of a submission: the caller's key creates one job, for at least 30 days." example:"ci-4711-again"`
+}
+
+func (in *jobRetrial) toCommand(c *caller, id events.ID) (commands.RetryJob, error) {
+	retry := commands.RetryJob{Meta: c.meta(), Job: id, Token: c.fingerprint}
+	if input.HasToken(in.Key) { // the key is stored
+		return retry, invalid("Idempotency-Key", "must not hold a service token")
+	}
+	if in.Key != "" {
+		retry.Key = "job/" + in.Key
+	}
+	return retry, nil
+}
+
+func (s *Server) retryJob(ctx context.Context, _ *jobRetrial, retry commands.RetryJob) (*jobAnswer, error) {
+	retry.Prepare = func(ctx context.Context, spec events.JobSpec) (submit commands.SubmitJob, err error) {
+		if submit.Spec, err = aggregates.CheckJob(spec); err != nil { // the rules may be stricter since
+			return submit, err
+		}
+		return submit, s.prepareJob(ctx, &submit)
+	}
+	retry.New = events.NewID(s.Now())
+	done, err := s.Commands.RetryJob(ctx, retry)
+	return s.showSubmitted(ctx, done, err, retry.New)
+}
+
+// showSubmitted answers a command that submits a job under an id, or submitted another before.
+func (s *Server) showSubmitted(ctx context.Context, done commands.Result, err error, id events.ID) (*jobAnswer, error) {
 	if errors.Is(err, commands.ErrKeyReused) {
 		err = errKeyConflict
 	}
@@ -175,7 +217,7 @@ func (s *Server) submitJob(ctx context.Context, repo *jobRepo, submit commands.S
 		return nil, err
 	}
 	if !done.Replayed {
-		return s.showJob(ctx, done, submit.Job, http.StatusCreated)
+		return s.showJob(ctx, done, id, http.StatusCreated)
 	}
 	var stored commands.JobAnswer
 	if err := json.Unmarshal(done.Answer, &stored); err != nil {

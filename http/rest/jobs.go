@@ -49,11 +49,25 @@ func (s *Server) jobRoutes() section {
 				"202": jobResponse("The job is being cancelled or was cancelled."),
 			},
 		}),
+		command((*jobRetrial).toCommand, s.retryJob, route{
+			method: "POST", path: "/farm/jobs/{id}/retry", guard: guard{scope: events.SubmitJobs, right: events.RunJobs}, farm: true,
+			id: "retryJob", summary: "Retry a job", status: http.StatusCreated,
+			text: "Submits a job that has ended once more, as a new job with the same spec, whose `retryOf` names it. The rules of submissions " +
+				"apply: a secret or repository that is gone since fails with 422. A repetition with the same `Idempotency-Key` returns 200, " +
+				"the existing job and `Idempotency-Replayed: true`. 409 `farm_job_active` if the job has not ended, 409 `farm_job_of_run` if " +
+				"it belongs to a run.",
+			missing: aggregates.ErrNoJob,
+			refuses: []*fault.Fault{
+				aggregates.ErrJobGoesOn, aggregates.ErrJobOfRun, errKeyConflict, queue.ErrFull, queue.ErrTooLarge, fold.ErrNotCaughtUp,
+			},
+			answerExample: exampleRetry(),
+			responses:     map[string]*huma.Response{"200": jobResponse("The job was already submitted with this key.")},
+		}),
 		query(s.listJobs, route{
 			method: "GET", path: "/farm/jobs", guard: anyMemberOrReadToken, farm: true,
 			id: "listJobs", summary: "List jobs",
 			text: "Lists queued and running jobs (`status=active`), newest first, or finished jobs (`status=terminal`), most recently " +
-				"finished first. With `repo` or `runner`, jobs are ordered by submission, newest first.",
+				"finished first. With `name`, `repo` or `runner`, jobs are ordered by submission, newest first.",
 			answerExample: newList([]projections.Job{exampleQueuedJob()}, 1, examplePage,
 				func(j projections.Job) FarmJob { return newJob(j, jobWait{}) }),
 		}),
@@ -78,6 +92,7 @@ func (s *Server) jobRoutes() section {
 type jobsQuery struct {
 	Status string `query:"status" required:"true" enum:"active,terminal" doc:"active: queued and running jobs. terminal: finished jobs."`
 	State  string `query:"state" enum:"queued,leased,running,cancelling,succeeded,failed,cancelled,timed_out,lost,expired" doc:"Only jobs in this state."`
+	Name   string `query:"name" maxLength:"100" doc:"Only jobs of exactly this name."`
 	Repo   string `query:"repo" format:"uuid" doc:"Only jobs of this repository."`
 	Runner string `query:"runner" format:"uuid" doc:"Only jobs whose current or last runner is this one."`
 	Q      string `query:"q" maxLength:"200" doc:"Only jobs whose name or repository name contains this text, ignoring case and accents. With any filter, only the first 10,000 jobs of the list are searched and counted."`
@@ -86,7 +101,8 @@ type jobsQuery struct {
 
 func (q *jobsQuery) query(workspace events.ID) (projections.JobQuery, error) {
 	out := projections.JobQuery{
-		Workspace: workspace, Active: q.Status == "active", State: events.JobState(q.State), Q: q.Q, Limit: q.Limit, Offset: q.Offset,
+		Workspace: workspace, Active: q.Status == "active", State: events.JobState(q.State), Name: q.Name, Q: q.Q,
+		Limit: q.Limit, Offset: q.Offset,
 	}
 	for field, text := range map[string]string{"repo": q.Repo, "runner": q.Runner} {
 		if text == "" {
@@ -256,6 +272,12 @@ func exampleQueuedJob() projections.Job {
 		SubmittedAt: exampleAt(10), QueuedAt: exampleAt(10), NotBefore: exampleAt(10), ExpiresAt: exampleAt(10).Add(24 * time.Hour),
 		Artifacts: projections.JobArtifacts{State: "none"},
 	}
+}
+
+func exampleRetry() jobAnswerBody {
+	j := exampleQueuedJob()
+	j.ID, j.RetryOf = exampleNo(63), &exampleJobID
+	return jobAnswerBody{newJob(j, jobWait{})}
 }
 
 func exampleJobDetail() jobDetail {

@@ -55,6 +55,8 @@ func (p *process) commandJobs(t *testing.T, owner commands.Meta) {
 		}}
 	ok(h.SubmitJob(ctx, submit))
 	ok(h.CancelJob(ctx, commands.CancelJob{Meta: owner, Job: submit.Job}))
+	ok(h.RetryJob(ctx, commands.RetryJob{Meta: owner, Job: submit.Job, New: newID(),
+		Prepare: func(context.Context, events.JobSpec) (commands.SubmitJob, error) { return submit, nil }}))
 	ok(h.CancelJob(ctx, commands.CancelJob{Meta: owner, Job: submit.Job}))
 }
 
@@ -64,7 +66,7 @@ func (p *process) askJobs(t *testing.T) {
 	runner := idOf(t, 'y', 7)
 	for _, q := range []projections.JobQuery{
 		{Active: true}, {}, {Offset: 30_000}, {Active: true, Offset: 4000}, {Repo: &p.repo.ID}, {Active: true, Repo: &p.repo.ID},
-		{Runner: &runner},
+		{Runner: &runner}, {Name: "unit tests 20000"}, {Name: "unit tests 20000", Repo: &p.repo.ID}, {Active: true, Name: "unit tests 2000"},
 		{Active: true, Runner: &runner}, {State: events.JobStateSucceeded}, {Active: true, State: events.JobStateQueued}, {Q: "tests 777"},
 		{Active: true, Repo: &p.repo.ID, Runner: &runner, State: events.JobStateRunning, Q: "nothing of the kind"},
 	} {

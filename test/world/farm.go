@@ -23,11 +23,24 @@ func (p *Player) playFarm(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	var ended events.ID
 	for _, ending := range []func(*jobPlay) error{(*jobPlay).succeed, (*jobPlay).loseEveryLease, (*jobPlay).cancel, (*jobPlay).decline} {
 		s := &jobPlay{Player: p, ctx: ctx, owner: owner, runner: runner, job: NewID()}
 		if err := errors.Join(s.submit(), ending(s)); err != nil {
 			return err
 		}
+		if ended.IsZero() {
+			ended = s.job
+		}
+	}
+	_, err = p.Commands.RetryJob(ctx, commands.RetryJob{
+		Meta: owner, Job: ended, New: NewID(), Prepare: func(_ context.Context, spec events.JobSpec) (commands.SubmitJob, error) {
+			turn := func(context.Context) (int64, error) { return 1, nil }
+			return commands.SubmitJob{Spec: spec, FairKey: owner.Actor.ID.String(), Turn: turn}, nil
+		},
+	})
+	if err != nil {
+		return err
 	}
 	queued := &jobPlay{Player: p, ctx: ctx, owner: owner, job: NewID()}
 	if err := queued.submit(); err != nil {

@@ -3195,6 +3195,12 @@ type FarmJob struct {
 	Reason string       `json:"reason"`
 	Repo   *JobRepoName `json:"repo"`
 
+	// RetryOf The ended job that it tries again; null if it is none.
+	RetryOf *string `json:"retryOf"`
+
+	// Retryable Whether it can be retried: it has ended, and is not a job of a run.
+	Retryable bool `json:"retryable"`
+
 	// Runner The current or last runner; null if it was never assigned.
 	Runner *JobRunner `json:"runner"`
 
@@ -3673,6 +3679,12 @@ type JobDetail struct {
 	// Examples: artifact_missing
 	Reason string       `json:"reason"`
 	Repo   *JobRepoName `json:"repo"`
+
+	// RetryOf The ended job that it tries again; null if it is none.
+	RetryOf *string `json:"retryOf"`
+
+	// Retryable Whether it can be retried: it has ended, and is not a job of a run.
+	Retryable bool `json:"retryable"`
 
 	// Runner The current or last runner; null if it was never assigned.
 	Runner *JobRunner `json:"runner"`
@@ -5960,6 +5972,9 @@ type ListJobsParams struct {
 	// State Only jobs in this state.
 	State *ListJobsParamsState `form:"state,omitempty" json:"state,omitempty"`
 
+	// Name Only jobs of exactly this name.
+	Name *string `form:"name,omitempty" json:"name,omitempty"`
+
 	// Repo Only jobs of this repository.
 	Repo *string `form:"repo,omitempty" json:"repo,omitempty"`
 
@@ -6091,6 +6106,15 @@ type StreamJobLogParams struct {
 
 	// LastEventID The id of the last event received. The stream resumes after it.
 	LastEventID *string `json:"Last-Event-ID,omitempty"`
+}
+
+// RetryJobParams defines parameters for RetryJob.
+type RetryJobParams struct {
+	// XSvcTenant The workspace, by id or slug. People default to the session's active workspace. A token has access to its own workspace only; any other one is not found.
+	XSvcTenant *string `json:"X-Svc-Tenant,omitempty"`
+
+	// IdempotencyKey As idempotencyKey of a submission: the caller's key creates one job, for at least 30 days.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
 }
 
 // ListRunnersParams defines parameters for ListRunners.
@@ -6826,7 +6850,7 @@ type ClientInterface interface {
 
 	// ListJobs List jobs
 	//
-	// Lists queued and running jobs (`status=active`), newest first, or finished jobs (`status=terminal`), most recently finished first. With `repo` or `runner`, jobs are ordered by submission, newest first.
+	// Lists queued and running jobs (`status=active`), newest first, or finished jobs (`status=terminal`), most recently finished first. With `name`, `repo` or `runner`, jobs are ordered by submission, newest first.
 	//
 	// For: any member, or a token with api.read.
 	//
@@ -6916,6 +6940,15 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /api/v1/farm/jobs/{id}/log/stream (the `StreamJobLog` operationId).
 	StreamJobLog(ctx context.Context, id string, params *StreamJobLogParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RetryJob Retry a job
+	//
+	// Submits a job that has ended once more, as a new job with the same spec, whose `retryOf` names it. The rules of submissions apply: a secret or repository that is gone since fails with 422. A repetition with the same `Idempotency-Key` returns 200, the existing job and `Idempotency-Replayed: true`. 409 `farm_job_active` if the job has not ended, 409 `farm_job_of_run` if it belongs to a run.
+	//
+	// For: Owner or Maintainer, or a token with farm.submit.
+	//
+	// Corresponds with POST /api/v1/farm/jobs/{id}/retry (the `RetryJob` operationId).
+	RetryJob(ctx context.Context, id string, params *RetryJobParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListRunners List runners
 	//
@@ -7863,7 +7896,7 @@ func (c *Client) WithdrawEnrollment(ctx context.Context, id string, params *With
 
 // ListJobs List jobs
 //
-// Lists queued and running jobs (`status=active`), newest first, or finished jobs (`status=terminal`), most recently finished first. With `repo` or `runner`, jobs are ordered by submission, newest first.
+// Lists queued and running jobs (`status=active`), newest first, or finished jobs (`status=terminal`), most recently finished first. With `name`, `repo` or `runner`, jobs are ordered by submission, newest first.
 //
 // For: any member, or a token with api.read.
 //
@@ -8034,6 +8067,25 @@ func (c *Client) GetJobLog(ctx context.Context, id string, params *GetJobLogPara
 // Corresponds with GET /api/v1/farm/jobs/{id}/log/stream (the `StreamJobLog` operationId).
 func (c *Client) StreamJobLog(ctx context.Context, id string, params *StreamJobLogParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewStreamJobLogRequest(c.Server, id, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RetryJob Retry a job
+//
+// Submits a job that has ended once more, as a new job with the same spec, whose `retryOf` names it. The rules of submissions apply: a secret or repository that is gone since fails with 422. A repetition with the same `Idempotency-Key` returns 200, the existing job and `Idempotency-Replayed: true`. 409 `farm_job_active` if the job has not ended, 409 `farm_job_of_run` if it belongs to a run.
+//
+// For: Owner or Maintainer, or a token with farm.submit.
+//
+// Corresponds with POST /api/v1/farm/jobs/{id}/retry (the `RetryJob` operationId).
+func (c *Client) RetryJob(ctx context.Context, id string, params *RetryJobParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRetryJobRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
 	}
@@ -10719,6 +10771,18 @@ func NewListJobsRequest(server string, params *ListJobsParams) (*http.Request, e
 
 		}
 
+		if params.Name != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "name", *params.Name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if params.Repo != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "repo", *params.Repo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "uuid"}); err != nil {
@@ -11468,6 +11532,66 @@ func NewStreamJobLogRequest(server string, id string, params *StreamJobLogParams
 			}
 
 			req.Header.Set("Last-Event-ID", headerParam2)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewRetryJobRequest constructs an http.Request for the RetryJob method
+func NewRetryJobRequest(server string, id string, params *RetryJobParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/farm/jobs/%s/retry", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.XSvcTenant != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Svc-Tenant", *params.XSvcTenant, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Svc-Tenant", headerParam0)
+		}
+
+		if params.IdempotencyKey != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam1)
 		}
 
 	}

@@ -1,0 +1,2 @@
+-- The ended job that a job tries again.
+alter table jobs add column retry_of uuid;
