@@ -140,10 +140,11 @@ func (n *Enrollment) Use(
 	if err := n.check(&m); err != nil {
 		return nil, nil, err
 	}
+	selfNamed := n.minted.Name == ""
 	own = append(own, events.EnrollmentUsed{Enrollment: id, Name: m.Name, Runner: runner, Key: m.Key})
 	its = append(its, events.RunnerEnrolled{
 		Runner: runner, Name: m.Name, Enrollment: id, Agent: storedAgent(m.Hello.Agent), Certificate: c,
-		Labels: labelsOf(n.minted.Labels, m.Hello.Labels, m.Hello.Agent, m.Name), MintedLabels: n.minted.Labels,
+		Labels: labelsOf(n.minted.Labels, m.Hello, m.Name, selfNamed), MintedLabels: n.minted.Labels, SelfNamed: selfNamed,
 		ExclusiveLabels: n.minted.ExclusiveLabels, Capacity: min(m.Hello.Capacity, n.minted.CapacityLimit),
 		CapacityLimit: n.minted.CapacityLimit, Jobs: n.minted.Jobs,
 	})

@@ -54,8 +54,8 @@ func TestMintAnEnrollment(t *testing.T) {
 func TestUseAnEnrollment(t *testing.T) {
 	certificate := enrolled.Certificate
 	runner := enrolled
-	runner.Labels = []string{"arch=amd64", "disk=ssd", "gpu=a100", "os=linux", "pool=default", "runner=builder-1", "sandbox=bubblewrap",
-		"sandbox=none"}
+	runner.Labels = []string{"arch=amd64", "gpu=a100", "machine:disk=ssd", "machine:gpu=fake", "os=linux", "pool=default",
+		"runner=builder-1", "sandbox=bubblewrap", "sandbox=none"}
 	runner.MintedLabels, runner.ExclusiveLabels, runner.Capacity = mintedEvent.Labels, mintedEvent.ExclusiveLabels, 4
 	another := box
 	another.Key = events.KeyHash{2}
@@ -111,7 +111,9 @@ func TestMachineMayNameItself(t *testing.T) {
 	own, its, err := n.Use(mintedEvent.Fingerprint, builder, m, enrolled.Certificate, noon)
 	require.NoError(t, err)
 	require.Equal(t, "rack-7.example", own[0].(events.EnrollmentUsed).Name)
-	require.Contains(t, its[0].(events.RunnerEnrolled).Labels, "runner=rack-7.example")
+	labels := its[0].(events.RunnerEnrolled).Labels
+	require.Contains(t, labels, "machine:runner=rack-7.example")
+	require.NotContains(t, labels, "runner=rack-7.example", "jobs that require a name mean one that a person gave")
 	for _, name := range []string{"", "a b", "tok_enr_0123456789abcdefghijklmnopqrstuv000000", strings.Repeat("a", 64)} {
 		m.Name = name
 		own, its, err := n.Use(mintedEvent.Fingerprint, builder, m, enrolled.Certificate, noon)

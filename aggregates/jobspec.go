@@ -179,7 +179,7 @@ func (c *jobCheck) requires(r events.JobRequires) {
 func (c *jobCheck) labels(list []string, field string) {
 	c.must(len(list) <= maxJobLabels, field, "be %d at most", maxJobLabels)
 	for _, l := range list {
-		c.matches(input.Label, field, l)
+		c.matches(input.RequiredLabel, field, l)
 	}
 }
 

@@ -25,6 +25,7 @@ var (
 type Runner struct {
 	id        events.ID
 	name      string
+	selfNamed bool // the machine chose the name
 	labels    []string
 	minted    []string
 	exclusive []string
@@ -53,11 +54,12 @@ func (r *Runner) Apply(e events.Event, _ events.Actor) {
 	switch e := e.(type) {
 	case events.RunnerEnrolled:
 		r.id, r.name, r.current = e.Runner, e.Name, e.Certificate
-		r.labels, r.minted, r.exclusive = e.Labels, e.MintedLabels, e.ExclusiveLabels
+		r.labels, r.minted, r.exclusive = events.RunnerLabels(e.MintedLabels, e.Labels), e.MintedLabels, e.ExclusiveLabels
+		r.selfNamed = e.SelfNamed
 		r.capacity, r.limit, r.jobs, r.agent = e.Capacity, e.CapacityLimit, e.Jobs, e.Agent
 	case events.RunnerOnline:
 		r.connected, r.online = true, true
-		r.labels, r.capacity, r.agent = e.Labels, e.Capacity, e.Agent
+		r.labels, r.capacity, r.agent = events.RunnerLabels(r.minted, e.Labels), e.Capacity, e.Agent
 	case events.RunnerOffline:
 		r.online = false
 	case events.RunnerDrainRequested:

@@ -96,10 +96,16 @@ func TestConnectRunner(t *testing.T) {
 			then: with(func(e *events.RunnerOnline) { e.Capacity = 1 })},
 		{name: "labels of its own add", given: []events.Event{enrolled, online}, when: hello(func(h *Hello) { h.Labels = []string{"disk=ssd"} }),
 			then: with(func(e *events.RunnerOnline) {
-				e.Labels = []string{"arch=amd64", "disk=ssd", "os=linux", "pool=default", "runner=builder-1", "sandbox=bubblewrap", "sandbox=none"}
+				e.Labels = append([]string{"arch=amd64", "machine:disk=ssd"}, enrolled.Labels[1:]...)
 			})},
-		{name: "a label that a person gave it cannot change", given: []events.Event{enrolled, online},
-			when: hello(func(h *Hello) { h.Labels = []string{"pool=secret"} })},
+		{name: "a label that a person could give is not theirs", given: []events.Event{enrolled, online},
+			when: hello(func(h *Hello) { h.Labels = []string{"pool=secret", "gpu=a100"} }),
+			then: with(func(e *events.RunnerOnline) {
+				e.Labels = append([]string{"arch=amd64", "machine:gpu=a100", "machine:pool=secret"}, enrolled.Labels[1:]...)
+			})},
+		{name: "its own namespace it cannot spell", given: []events.Event{enrolled},
+			when: hello(func(h *Hello) { h.Labels = []string{"machine:pool=secret"} }),
+			err:  fault.Field("labels", "must be key=value, such as pool=default")},
 		{name: "what the service sets it cannot claim", given: []events.Event{enrolled},
 			when: hello(func(h *Hello) { h.Labels = []string{"os=plan9"} }),
 			err:  fault.Field("labels", "must not begin with os=, arch=, runner=, sandbox=: the service sets these")},
@@ -179,6 +185,23 @@ func TestEphemeralRunnerTakesOneJob(t *testing.T) {
 		{name: "gives nothing back that does not count", given: []events.Event{enrolled, online}, when: giveBack},
 		{name: "not while it is drained", given: after(once, drained), when: take(job), err: ErrRunnerDraining},
 	})
+}
+
+// What the machines of earlier versions said of themselves stands in their events like what people gave.
+func TestLabelsOfEarlierEventsAreTheMachines(t *testing.T) {
+	was, later := enrolled, online
+	was.Labels = append([]string{"pool=prod"}, enrolled.Labels...)
+	later.Labels = append([]string{"gpu=a100"}, was.Labels...)
+	r := folded[Runner]([]events.Event{was})
+	require.Equal(t, append([]string{"arch=amd64", "machine:pool=prod"}, enrolled.Labels[1:]...), r.Labels())
+	r = folded[Runner]([]events.Event{was, later})
+	require.Equal(t, append([]string{"arch=amd64", "machine:gpu=a100", "machine:pool=prod"}, enrolled.Labels[1:]...), r.Labels())
+	r.labels = later.Labels // as in a snapshot of those versions
+	snapshot, err := r.Snapshot()
+	require.NoError(t, err)
+	require.NoError(t, r.Restore(snapshot))
+	require.NotContains(t, r.Labels(), "pool=prod")
+	require.Contains(t, r.Labels(), "pool=default")
 }
 
 // Which jobs suit a runner with labels, some of them exclusive.

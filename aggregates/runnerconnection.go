@@ -16,9 +16,6 @@ const (
 	maxSandboxes = 8
 )
 
-// reserved are the prefixes of labels that only the service sets.
-var reserved = []string{"os=", "arch=", "runner=", "sandbox="}
-
 // A Hello is what an agent reports about itself when it connects.
 type Hello struct {
 	Labels   []string
@@ -40,7 +37,7 @@ func (r *Runner) Connect(h Hello, quiet bool) ([]events.Event, error) {
 	}
 	e := events.RunnerOnline{
 		Runner: r.id, Name: r.name, Agent: storedAgent(h.Agent),
-		Labels: labelsOf(r.minted, h.Labels, h.Agent, r.name), Capacity: min(max(h.Capacity, 1), r.limit),
+		Labels: labelsOf(r.minted, h, r.name, r.selfNamed), Capacity: min(max(h.Capacity, 1), r.limit),
 	}
 	same := slices.Equal(e.Labels, r.labels) && e.Capacity == r.capacity && sameAgent(e.Agent, r.agent)
 	if r.online && (quiet || same) {
@@ -113,8 +110,8 @@ func checkLabels(field string, labels []string) error {
 		if err := input.Label.Check(field, l); err != nil {
 			return err
 		}
-		if begins := slices.ContainsFunc(reserved, func(p string) bool { return strings.HasPrefix(l, p) }); begins {
-			return fault.Field(field, "must not begin with %s: the service sets these", strings.Join(reserved, ", "))
+		if events.IsServiceLabel(l) {
+			return fault.Field(field, "must not begin with %s: the service sets these", strings.Join(events.ServiceLabels(), ", "))
 		}
 		if input.HasToken(l) {
 			return fault.Field(field, "must not hold a service token")
@@ -123,30 +120,21 @@ func checkLabels(field string, labels []string) error {
 	return nil
 }
 
-// labelsOf returns the labels of a runner: those that a person gave, those of the machine
-// that have other keys, and those that the service sets.
-func labelsOf(minted, own []string, a events.Agent, name string) []string {
-	given := map[string]bool{}
-	for _, l := range minted {
-		given[keyOf(l)] = true
-	}
-	list := slices.Clone(minted)
-	for _, l := range own {
-		if !given[keyOf(l)] {
-			list = append(list, l)
-		}
-	}
-	list = append(list, "os="+a.OS, "arch="+a.Arch, "runner="+name)
-	for _, kind := range a.Sandboxes {
+// labelsOf returns the labels of a runner: those that a person gave, those that the service sets, and those of the
+// machine, to which a name belongs that the machine chose.
+func labelsOf(minted []string, h Hello, name string, selfNamed bool) []string {
+	list := append(slices.Clone(minted), "os="+h.Agent.OS, "arch="+h.Agent.Arch)
+	for _, kind := range h.Agent.Sandboxes {
 		list = append(list, "sandbox="+kind)
 	}
-	slices.Sort(list)
-	return slices.Compact(list)
-}
-
-func keyOf(label string) string {
-	key, _, _ := strings.Cut(label, "=")
-	return key
+	for _, l := range h.Labels {
+		list = append(list, events.MachineLabel+l)
+	}
+	own := "runner=" + name
+	if selfNamed {
+		own = events.MachineLabel + own
+	}
+	return events.RunnerLabels(minted, append(list, own))
 }
 
 // cleanNote returns the stored form of a person's note about a runner.

@@ -11,6 +11,7 @@ import (
 type runnerSnapshot struct {
 	ID         events.ID            `json:"id"`
 	Name       string               `json:"name"`
+	SelfNamed  bool                 `json:"selfNamed,omitempty"`
 	Labels     []string             `json:"labels"`
 	Minted     []string             `json:"minted"`
 	Exclusive  []string             `json:"exclusive"`
@@ -35,7 +36,7 @@ func (r *Runner) Form() int { return 2 }
 // Snapshot returns the state. If the stream is not a runner's, that is the zero state.
 func (r *Runner) Snapshot() ([]byte, error) {
 	return json.Marshal(runnerSnapshot{
-		r.id, r.name, r.labels, r.minted, r.exclusive, r.capacity, r.limit, r.jobs, r.taken, r.agent,
+		r.id, r.name, r.selfNamed, r.labels, r.minted, r.exclusive, r.capacity, r.limit, r.jobs, r.taken, r.agent,
 		r.connected, r.online, r.draining, r.drainNote, r.ended, r.current, r.next, r.superseded,
 	})
 }
@@ -46,8 +47,11 @@ func (r *Runner) Restore(snapshot []byte) error {
 	if err := json.Unmarshal(snapshot, &s); err != nil {
 		return err
 	}
+	if s.Labels != nil { // in snapshots of earlier versions they are as in their events
+		s.Labels = events.RunnerLabels(s.Minted, s.Labels)
+	}
 	*r = Runner{
-		s.ID, s.Name, s.Labels, s.Minted, s.Exclusive, s.Capacity, s.Limit, s.Jobs, s.Taken, s.Agent,
+		s.ID, s.Name, s.SelfNamed, s.Labels, s.Minted, s.Exclusive, s.Capacity, s.Limit, s.Jobs, s.Taken, s.Agent,
 		s.Connected, s.Online, s.Draining, s.DrainNote, s.Over, s.Current, s.Next, s.Superseded,
 	}
 	return nil

@@ -3,6 +3,8 @@ package events
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -90,12 +92,41 @@ type Certificate struct {
 	NotAfter  time.Time `json:"notAfter"`
 }
 
+// MachineLabel begins the labels that a machine gives itself. No label of a person does.
+const MachineLabel = "machine:"
+
+// serviceLabels begin the labels that only the service sets, from what a machine says that it is and from the
+// runner's name.
+var serviceLabels = []string{"os=", "arch=", "runner=", "sandbox="}
+
+// IsServiceLabel reports whether only the service sets a label.
+func IsServiceLabel(l string) bool {
+	return slices.ContainsFunc(serviceLabels, func(p string) bool { return strings.HasPrefix(l, p) })
+}
+
+// ServiceLabels returns what begins the labels that only the service sets.
+func ServiceLabels() []string { return slices.Clone(serviceLabels) }
+
+// RunnerLabels returns the labels of a runner, sorted: of those in list, what neither a person gave (minted) nor the
+// service set is the machine's own, and begins with [MachineLabel]. Events of earlier versions have those without it.
+func RunnerLabels(minted, list []string) []string {
+	out := make([]string, 0, len(list))
+	for _, l := range list {
+		if !slices.Contains(minted, l) && !IsServiceLabel(l) && !strings.HasPrefix(l, MachineLabel) {
+			l = MachineLabel + l
+		}
+		out = append(out, l)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
 // RunnerEnrolled says that a machine became a runner of the workspace.
 type RunnerEnrolled struct {
 	Runner          ID          `json:"runnerId"`
 	Name            string      `json:"name"`
 	Enrollment      ID          `json:"enrollmentId"`
-	Labels          []string    `json:"labels"`          // sorted; os=, arch= and runner= among them
+	Labels          []string    `json:"labels"`          // see [RunnerLabels]
 	MintedLabels    []string    `json:"mintedLabels"`    // those that a person gave, which the machine cannot change
 	ExclusiveLabels []string    `json:"exclusiveLabels"` // a job has to ask for each of them explicitly
 	Capacity        int         `json:"capacity"`        // jobs at once
@@ -103,6 +134,7 @@ type RunnerEnrolled struct {
 	Jobs            int         `json:"jobs"`            // how many it takes before it retires; 0 means no limit
 	Agent           Agent       `json:"agent"`
 	Certificate     Certificate `json:"certificate"`
+	SelfNamed       bool        `json:"selfNamed,omitempty"` // the machine chose the name; earlier events do not tell
 }
 
 func (RunnerEnrolled) Kind() string              { return "runner.enrolled" }
@@ -119,7 +151,7 @@ func (e RunnerEnrolled) changes(*Record) []Change {
 type RunnerOnline struct {
 	Runner   ID       `json:"runnerId"`
 	Name     string   `json:"name"`
-	Labels   []string `json:"labels"` // all labels from now on, sorted
+	Labels   []string `json:"labels"` // all labels from now on; see [RunnerLabels]
 	Capacity int      `json:"capacity"`
 	Agent    Agent    `json:"agent"`
 }

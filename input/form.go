@@ -40,6 +40,12 @@ var (
 		Rule:    "be key=value, such as pool=default",
 	}
 
+	// RequiredLabel is the form of a label that a job requires: one of a runner, or one that its machine says of itself.
+	RequiredLabel = Form{
+		Pattern: regexp.MustCompile(`^(machine:)?[a-z0-9][a-z0-9._/-]{0,62}=[A-Za-z0-9][A-Za-z0-9._/:+-]{0,62}$`),
+		Rule:    "be key=value, such as pool=default, or machine:key=value",
+	}
+
 	// Word is the form of what programs report about themselves, such as a version.
 	Word = Form{
 		Pattern: regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._+-]{0,62}$`),

@@ -23,6 +23,7 @@ type runnerRow struct {
 	NotedBy         string               `db:"noted_by"`
 	OfflineReason   events.OfflineReason `db:"offline_reason"`
 	Labels          []string             `db:"labels"`
+	MintedLabels    []string             `db:"minted_labels"`
 	ExclusiveLabels []string             `db:"exclusive_labels"`
 	Capacity        int                  `db:"capacity"`
 	JobsLeft        *int                 `db:"jobs_left"`
@@ -81,7 +82,8 @@ var runners = &fold.Table[events.ID, runnerRow]{
 func newRunnerRow(id events.ID, e events.RunnerEnrolled, r events.Record) *runnerRow {
 	row := &runnerRow{
 		Workspace: r.Workspace, ID: id, Name: e.Name, State: events.RunnerStateEnrolled,
-		Labels: e.Labels, ExclusiveLabels: e.ExclusiveLabels, Capacity: e.Capacity,
+		Labels: events.RunnerLabels(e.MintedLabels, e.Labels), MintedLabels: append([]string{}, e.MintedLabels...),
+		ExclusiveLabels: e.ExclusiveLabels, Capacity: e.Capacity,
 		Serial: e.Certificate.Serial, NotAfter: e.Certificate.NotAfter, Enrollment: e.Enrollment, EnrolledAt: r.At, ChangedAt: r.At,
 	}
 	if e.Jobs > 0 {
@@ -101,7 +103,7 @@ func (row *runnerRow) setAgent(a events.Agent) {
 func (row *runnerRow) applyConnection(r events.Record) {
 	switch e := r.Event.(type) {
 	case events.RunnerOnline:
-		row.Labels, row.Capacity, row.OfflineReason = e.Labels, e.Capacity, ""
+		row.Labels, row.Capacity, row.OfflineReason = events.RunnerLabels(row.MintedLabels, e.Labels), e.Capacity, ""
 		row.setAgent(e.Agent)
 		row.State = events.RunnerStateOnline
 		if row.Draining {

@@ -47,7 +47,7 @@ Become a runner of a farm, with a token that a person minted.
   -server-ca=FILE      authority of the farm's certificate, if it is a private
                        one, in PEM
   -name=NAME           of the runner, unless the person has given one
-  -labels=A=B,C=D      of the machine, in addition to those of the enrollment
+  -labels=A=B,C=D      of the machine; jobs require them as machine:A=B
   -capacity=N          jobs at once (default 1)
 
 Environment:

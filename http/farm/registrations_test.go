@@ -39,7 +39,7 @@ func TestMachineBecomesRunner(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, ok)
 	require.Equal(t, events.RunnerStateEnrolled, r.State)
-	require.Equal(t, []string{"arch=amd64", "disk=ssd", "os=linux", "pool=default", "runner=builder-1", "sandbox=none"}, r.Labels)
+	require.Equal(t, []string{"arch=amd64", "machine:disk=ssd", "os=linux", "pool=default", "runner=builder-1", "sandbox=none"}, r.Labels)
 	require.Equal(t, 2, r.Capacity)
 
 	for _, replica := range []*replica{s.a, s.b} {

@@ -36,7 +36,8 @@ func (s *Server) enrollmentRoutes() section {
 			method: "POST", path: "/farm/enrollments", guard: mayDo(events.ManageRunners), farm: true,
 			id: "mintEnrollment", summary: "Create an enrollment", status: http.StatusCreated,
 			text: "Creates a token with which one machine can become a runner, and the command to run on it. The token is only in this " +
-				"response and cannot be read again. Labels that begin with `os=`, `arch=`, `runner=` or `sandbox=` are set by the service. A " +
+				"response and cannot be read again. Labels that begin with `os=`, `arch=`, `runner=` or `sandbox=` are set by the service; what the " +
+				"machine says of itself begins with `machine:`, its name too if the enrollment gave none (`machine:runner=`). A " +
 				"runner with exclusive labels takes only jobs that require all of them. 409 `farm_not_ready` lists the variables and release " +
 				"files that are set and missing. " + daily("create 500 enrollments"),
 			refuses:        []*fault.Fault{errFarmNotReady, errEnrollmentShown, commands.ErrKeyReused},

@@ -23,7 +23,7 @@ type (
 		TimeoutSeconds int               `json:"timeoutSeconds,omitempty" minimum:"1" maximum:"86400" doc:"Defaults to the job's runSeconds."`
 	}
 	jobRequires struct {
-		Labels []string   `json:"labels,omitempty" maxItems:"16" nullable:"false" doc:"Labels that a runner must have, all of them." example:"[\"os=linux\", \"arch=amd64\"]"`
+		Labels []string   `json:"labels,omitempty" maxItems:"16" nullable:"false" doc:"Labels that a runner must have, all of them. Those of its machine begin with machine:, and are no proof of anything." example:"[\"os=linux\", \"arch=amd64\"]"`
 		AnyOf  [][]string `json:"anyOf,omitempty" maxItems:"8" nullable:"false" doc:"Sets of labels. A runner must have all labels of at least one set." example:"[[\"gpu=a100\"], [\"gpu=h100\"]]"`
 	}
 	jobSandbox struct {

@@ -73,7 +73,7 @@ type runner struct {
 	Note            string               `json:"note" doc:"The note of the person who drained or revoked it."`
 	NotedBy         string               `json:"notedBy" doc:"The person who drained or revoked it; empty if nobody did, and for service accounts."`
 	OfflineReason   events.OfflineReason `json:"offlineReason" enum:",no_certificate,certificate_invalid,disconnected,drained" doc:"Why it is offline; empty while it is connected. no_certificate: it did not connect within 30 seconds of its enrollment. certificate_invalid: its certificate has expired."`
-	Labels          []string             `json:"labels" nullable:"false" example:"[\"arch=amd64\",\"os=linux\",\"pool=default\",\"runner=builder-1\"]"`
+	Labels          []string             `json:"labels" nullable:"false" doc:"Those of its enrollment, those that the service sets (os, arch, sandbox and runner), and those that its machine gives itself, which begin with machine:." example:"[\"arch=amd64\",\"os=linux\",\"pool=default\",\"runner=builder-1\"]"`
 	ExclusiveLabels []string             `json:"exclusiveLabels" nullable:"false" doc:"Labels that a job must require, all of them, to run here." example:"[]"`
 	Slots           int                  `json:"slots" doc:"Maximum number of jobs that it runs at once." example:"2"`
 	Busy            int                  `json:"busy" doc:"Number of jobs assigned to it."`

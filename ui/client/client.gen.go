@@ -3245,7 +3245,8 @@ type FarmJobWaitingReason string
 // FarmSecret defines model for FarmSecret.
 type FarmSecret struct {
 	// Name Examples: NPM_TOKEN
-	Name string `json:"name"`
+	Name  string      `json:"name"`
+	Scope SecretScope `json:"scope"`
 
 	// SetAt Examples: 2026-11-20T23:56:25.123Z
 	SetAt time.Time `json:"setAt"`
@@ -3874,7 +3875,7 @@ type JobRequires struct {
 	// Examples: [["gpu=a100"],["gpu=h100"]]
 	AnyOf *[][]string `json:"anyOf,omitempty"`
 
-	// Labels Labels that a runner must have, all of them.
+	// Labels Labels that a runner must have, all of them. Those of its machine begin with machine:, and are no proof of anything.
 	//
 	// Examples: ["os=linux","arch=amd64"]
 	Labels *[]string `json:"labels,omitempty"`
@@ -5082,7 +5083,9 @@ type Runner struct {
 	// JobsLeft Number of jobs that it accepts before it retires; null if unlimited.
 	JobsLeft *int64 `json:"jobsLeft"`
 
-	// Labels Examples: ["arch=amd64","os=linux","pool=default","runner=builder-1"]
+	// Labels Those of its enrollment, those that the service sets (os, arch, sandbox and runner), and those that its machine gives itself, which begin with machine:.
+	//
+	// Examples: ["arch=amd64","os=linux","pool=default","runner=builder-1"]
 	Labels []string `json:"labels"`
 
 	// LastHeartbeatAt null if it has never connected.
@@ -5185,10 +5188,31 @@ type SearchFound struct {
 	ServiceAccounts []FoundAccount `json:"serviceAccounts"`
 }
 
+// SecretScope defines model for SecretScope.
+type SecretScope struct {
+	// Jobs Names of jobs, one of which a job must have; none: any.
+	//
+	// Examples: ["publish"]
+	Jobs *[]string `json:"jobs,omitempty"`
+
+	// Labels Labels that a job must require, all of them, so that only runners with these labels get the secret. Not those of machines or of the service.
+	//
+	// Examples: ["pool=release"]
+	Labels *[]string `json:"labels,omitempty"`
+
+	// Repos Ids of repositories, of one of which a job must be; none: any, or of no repository.
+	//
+	// Examples: []
+	Repos *[]string `json:"repos,omitempty"`
+}
+
 // SecretValueBody defines model for SecretValueBody.
 type SecretValueBody struct {
-	// Value At most 32 KiB of text. It is stored encrypted.
-	Value string `json:"value"`
+	// Scope Which jobs may use the secret. Without it the scope stays; that of a new secret includes all jobs.
+	Scope *SecretScope `json:"scope,omitempty"`
+
+	// Value At most 32 KiB of text. It is stored encrypted. Required for a new secret; without it the value stays.
+	Value *string `json:"value,omitempty"`
 }
 
 // Sentence defines model for Sentence.
@@ -6810,7 +6834,7 @@ type ClientInterface interface {
 
 	// MintEnrollmentWithBody Create an enrollment
 	//
-	// Creates a token with which one machine can become a runner, and the command to run on it. The token is only in this response and cannot be read again. Labels that begin with `os=`, `arch=`, `runner=` or `sandbox=` are set by the service. A runner with exclusive labels takes only jobs that require all of them. 409 `farm_not_ready` lists the variables and release files that are set and missing. A person can create 500 enrollments a day, unless operators set another limit: 429 `rate_limited` with `Retry-After`.
+	// Creates a token with which one machine can become a runner, and the command to run on it. The token is only in this response and cannot be read again. Labels that begin with `os=`, `arch=`, `runner=` or `sandbox=` are set by the service; what the machine says of itself begins with `machine:`, its name too if the enrollment gave none (`machine:runner=`). A runner with exclusive labels takes only jobs that require all of them. 409 `farm_not_ready` lists the variables and release files that are set and missing. A person can create 500 enrollments a day, unless operators set another limit: 429 `rate_limited` with `Retry-After`.
 	//
 	// For: Owner or Maintainer.
 	//
@@ -6821,7 +6845,7 @@ type ClientInterface interface {
 
 	// MintEnrollment Create an enrollment
 	//
-	// Creates a token with which one machine can become a runner, and the command to run on it. The token is only in this response and cannot be read again. Labels that begin with `os=`, `arch=`, `runner=` or `sandbox=` are set by the service. A runner with exclusive labels takes only jobs that require all of them. 409 `farm_not_ready` lists the variables and release files that are set and missing. A person can create 500 enrollments a day, unless operators set another limit: 429 `rate_limited` with `Retry-After`.
+	// Creates a token with which one machine can become a runner, and the command to run on it. The token is only in this response and cannot be read again. Labels that begin with `os=`, `arch=`, `runner=` or `sandbox=` are set by the service; what the machine says of itself begins with `machine:`, its name too if the enrollment gave none (`machine:runner=`). A runner with exclusive labels takes only jobs that require all of them. 409 `farm_not_ready` lists the variables and release files that are set and missing. A person can create 500 enrollments a day, unless operators set another limit: 429 `rate_limited` with `Retry-After`.
 	//
 	// For: Owner or Maintainer.
 	//
@@ -7041,7 +7065,7 @@ type ClientInterface interface {
 
 	// SetFarmSecretWithBody Set a job secret
 	//
-	// Creates a secret or replaces its value. Jobs that are assigned to a runner from now on get the new value. A workspace can have 100 secrets. Values and lines shorter than 6 bytes are not masked in logs.
+	// Creates a secret, or replaces its value, its scope or both. Jobs that are assigned to a runner from now on get the new value; one that the scope does not include is refused, or cancelled if it waits. A workspace can have 100 secrets. Values and lines shorter than 6 bytes are not masked in logs.
 	//
 	// For: Owner or Maintainer.
 	//
@@ -7052,7 +7076,7 @@ type ClientInterface interface {
 
 	// SetFarmSecret Set a job secret
 	//
-	// Creates a secret or replaces its value. Jobs that are assigned to a runner from now on get the new value. A workspace can have 100 secrets. Values and lines shorter than 6 bytes are not masked in logs.
+	// Creates a secret, or replaces its value, its scope or both. Jobs that are assigned to a runner from now on get the new value; one that the scope does not include is refused, or cancelled if it waits. A workspace can have 100 secrets. Values and lines shorter than 6 bytes are not masked in logs.
 	//
 	// For: Owner or Maintainer.
 	//
@@ -7816,7 +7840,7 @@ func (c *Client) ListEnrollments(ctx context.Context, params *ListEnrollmentsPar
 
 // MintEnrollmentWithBody Create an enrollment
 //
-// Creates a token with which one machine can become a runner, and the command to run on it. The token is only in this response and cannot be read again. Labels that begin with `os=`, `arch=`, `runner=` or `sandbox=` are set by the service. A runner with exclusive labels takes only jobs that require all of them. 409 `farm_not_ready` lists the variables and release files that are set and missing. A person can create 500 enrollments a day, unless operators set another limit: 429 `rate_limited` with `Retry-After`.
+// Creates a token with which one machine can become a runner, and the command to run on it. The token is only in this response and cannot be read again. Labels that begin with `os=`, `arch=`, `runner=` or `sandbox=` are set by the service; what the machine says of itself begins with `machine:`, its name too if the enrollment gave none (`machine:runner=`). A runner with exclusive labels takes only jobs that require all of them. 409 `farm_not_ready` lists the variables and release files that are set and missing. A person can create 500 enrollments a day, unless operators set another limit: 429 `rate_limited` with `Retry-After`.
 //
 // For: Owner or Maintainer.
 //
@@ -7837,7 +7861,7 @@ func (c *Client) MintEnrollmentWithBody(ctx context.Context, params *MintEnrollm
 
 // MintEnrollment Create an enrollment
 //
-// Creates a token with which one machine can become a runner, and the command to run on it. The token is only in this response and cannot be read again. Labels that begin with `os=`, `arch=`, `runner=` or `sandbox=` are set by the service. A runner with exclusive labels takes only jobs that require all of them. 409 `farm_not_ready` lists the variables and release files that are set and missing. A person can create 500 enrollments a day, unless operators set another limit: 429 `rate_limited` with `Retry-After`.
+// Creates a token with which one machine can become a runner, and the command to run on it. The token is only in this response and cannot be read again. Labels that begin with `os=`, `arch=`, `runner=` or `sandbox=` are set by the service; what the machine says of itself begins with `machine:`, its name too if the enrollment gave none (`machine:runner=`). A runner with exclusive labels takes only jobs that require all of them. 409 `farm_not_ready` lists the variables and release files that are set and missing. A person can create 500 enrollments a day, unless operators set another limit: 429 `rate_limited` with `Retry-After`.
 //
 // For: Owner or Maintainer.
 //
@@ -8277,7 +8301,7 @@ func (c *Client) RemoveFarmSecret(ctx context.Context, name string, params *Remo
 
 // SetFarmSecretWithBody Set a job secret
 //
-// Creates a secret or replaces its value. Jobs that are assigned to a runner from now on get the new value. A workspace can have 100 secrets. Values and lines shorter than 6 bytes are not masked in logs.
+// Creates a secret, or replaces its value, its scope or both. Jobs that are assigned to a runner from now on get the new value; one that the scope does not include is refused, or cancelled if it waits. A workspace can have 100 secrets. Values and lines shorter than 6 bytes are not masked in logs.
 //
 // For: Owner or Maintainer.
 //
@@ -8298,7 +8322,7 @@ func (c *Client) SetFarmSecretWithBody(ctx context.Context, name string, params 
 
 // SetFarmSecret Set a job secret
 //
-// Creates a secret or replaces its value. Jobs that are assigned to a runner from now on get the new value. A workspace can have 100 secrets. Values and lines shorter than 6 bytes are not masked in logs.
+// Creates a secret, or replaces its value, its scope or both. Jobs that are assigned to a runner from now on get the new value; one that the scope does not include is refused, or cancelled if it waits. A workspace can have 100 secrets. Values and lines shorter than 6 bytes are not masked in logs.
 //
 // For: Owner or Maintainer.
 //

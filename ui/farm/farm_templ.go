@@ -882,7 +882,7 @@ func runner(v *page.Visit, r client.Runner) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		for _, label := range r.Labels {
-			if label != "runner="+r.Name {
+			if strings.TrimPrefix(label, "machine:") != "runner="+r.Name {
 				templ_7745c5c3_Err = kit.Tag(label).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
