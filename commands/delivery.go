@@ -15,7 +15,8 @@ type Delivery struct {
 	Attempt int
 	State   events.JobState // leased or cancelling
 	Spec    events.JobSpec
-	Suits   bool // the runner has what the job requires
+	Suits   bool   // the runner has what the job requires
+	Barred  string // a secret of the job whose scope does not include it, or ""
 }
 
 // Delivery returns a job that was leased to a runner and not accepted, or nil if there is none. It is read
@@ -32,10 +33,17 @@ func (h *Handler) Delivery(ctx context.Context, workspace, runner, id events.ID)
 	if err != nil {
 		return nil, fmt.Errorf("load runner %s: %w", runner, err)
 	}
+	if len(d.Spec.Secrets) == 0 {
+		return d, nil
+	}
+	err = read(ctx, h, workspace, events.FarmSecretStream, func(s *aggregates.FarmSecrets) { d.Barred = s.Barred(d.Spec) })
+	if err != nil {
+		return nil, fmt.Errorf("look up the scopes of secrets of %s: %w", workspace, err)
+	}
 	return d, nil
 }
 
-// leasedJob is Delivery without Suits.
+// leasedJob is Delivery without Suits and Barred.
 func (h *Handler) leasedJob(ctx context.Context, workspace, runner, id events.ID) (*Delivery, error) {
 	var job aggregates.Job
 	d := &Delivery{Job: id}

@@ -8,12 +8,13 @@ import (
 	"svc/events"
 )
 
-// SetFarmSecret sets the value of a secret of jobs. The caller has stored the value in the
+// SetFarmSecret sets the value of a secret of jobs, its scope, or both. The caller has stored the value in the
 // vault, under a new id.
 type SetFarmSecret struct {
 	Meta  `json:"-"`
-	Name  string    `json:"name"`
-	Value events.ID `json:"-"`
+	Name  string              `json:"name"`
+	Value events.ID           `json:"-"`               // zero: the value stays
+	Scope *events.SecretScope `json:"scope,omitempty"` // nil: the scope stays
 }
 
 func (c SetFarmSecret) denial() events.CommandDenied {
@@ -34,8 +35,10 @@ func secretDenial(e events.Event, name string) events.CommandDenied {
 // was none.
 func (h *Handler) SetFarmSecret(ctx context.Context, c SetFarmSecret) (done Result, former events.ID, err error) {
 	done, err = h.execute(ctx, c.Meta, c, onFarmSecrets(func(secrets *aggregates.FarmSecrets) ([]events.Event, error) {
-		former = secrets.Value(c.Name)
-		return secrets.Set(c.Name, c.Value)
+		if !c.Value.IsZero() {
+			former = secrets.Value(c.Name)
+		}
+		return secrets.Set(c.Name, c.Value, c.Scope)
 	}))
 	return done, former, err
 }

@@ -18,11 +18,12 @@ type FarmSecrets struct{ DB *pgxpool.Pool }
 
 // A FarmSecret is a secret without its value.
 type FarmSecret struct {
-	Workspace events.ID `db:"workspace_id"`
-	Name      string    `db:"name"`
-	Value     events.ID `db:"value_id"` // id of the value in the vault
-	SetBy     string    `db:"set_by"`
-	SetAt     time.Time `db:"set_at"`
+	Workspace events.ID          `db:"workspace_id"`
+	Name      string             `db:"name"`
+	Value     events.ID          `db:"value_id"` // id of the value in the vault
+	SetBy     string             `db:"set_by"`
+	SetAt     time.Time          `db:"set_at"`
+	Scope     events.SecretScope `db:"scope"`
 }
 
 var farmSecrets = &fold.Table[string, FarmSecret]{
@@ -32,14 +33,25 @@ var farmSecrets = &fold.Table[string, FarmSecret]{
 		switch e := r.Event.(type) {
 		case events.FarmSecretSet:
 			return []string{e.Name}
+		case events.FarmSecretScoped:
+			return []string{e.Name}
 		case events.FarmSecretRemoved:
 			return []string{e.Name}
 		}
 		return nil
 	},
-	Apply: func(name string, _ *FarmSecret, r events.Record) *FarmSecret {
-		if e, ok := r.Event.(events.FarmSecretSet); ok {
-			return &FarmSecret{Workspace: r.Workspace, Name: name, Value: e.Value, SetBy: r.Actor.Name, SetAt: r.At}
+	Apply: func(name string, before *FarmSecret, r events.Record) *FarmSecret {
+		switch e := r.Event.(type) {
+		case events.FarmSecretSet:
+			after := FarmSecret{Workspace: r.Workspace, Name: name, Value: e.Value, SetBy: r.Actor.Name, SetAt: r.At}
+			if before != nil {
+				after.Scope = before.Scope
+			}
+			return &after
+		case events.FarmSecretScoped:
+			after := *before
+			after.Scope = e.Scope
+			return &after
 		}
 		return nil
 	},
@@ -48,7 +60,8 @@ var farmSecrets = &fold.Table[string, FarmSecret]{
 // List returns all secrets of a workspace, by name. There are few.
 func (v FarmSecrets) List(ctx context.Context, workspace events.ID) ([]FarmSecret, error) {
 	rows, _ := v.DB.Query(ctx, `
-		select workspace_id, name, value_id, set_by, set_at from farm_secrets where workspace_id = $1 order by name collate "C"`, workspace)
+		select workspace_id, name, value_id, set_by, set_at, scope from farm_secrets
+		where workspace_id = $1 order by name collate "C"`, workspace)
 	list, err := pgx.CollectRows(rows, pgx.RowToStructByName[FarmSecret])
 	if err != nil {
 		return nil, fmt.Errorf("list farm secrets: %w", err)

@@ -77,6 +77,9 @@ func (d *Dispatcher) deliverJob(ctx context.Context, c *connection, id events.ID
 	case !job.Suits: // its labels have just changed, or somebody has changed the rows by which it was chosen
 		return true, d.decline(ctx, c.runner, id, job.Epoch, "unsupported")
 	}
+	if job.Barred != "" { // its scope has changed since the job was submitted
+		return true, d.cancelUnrunnable(ctx, c.runner, job, "the scope of the secret "+job.Barred+" does not include this job")
+	}
 	var secrets map[string]string
 	if len(job.Spec.Secrets) > 0 {
 		if secrets, err = d.Reveal(ctx, c.runner.Workspace, job.Spec.Secrets); err != nil {

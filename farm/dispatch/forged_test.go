@@ -17,6 +17,7 @@ import (
 	"svc/events"
 	"svc/events/store"
 	"svc/farm/dispatch"
+	"svc/farm/wire"
 	"svc/projections"
 )
 
@@ -265,4 +266,53 @@ func TestForgedAttemptsHoldUpNoOtherWorkspace(t *testing.T) {
 	s.clock.advance(5 * time.Minute)
 	r.SweepOnce(t.Context())
 	require.Equal(t, events.JobStateExpired, other.state(free))
+}
+
+// What a machine says of itself puts it into no pool: a job that requires a label of a person waits for a runner to which
+// one gave it.
+func TestRunnerJoinsNoPoolByItself(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	r := s.replica(func(c *dispatch.Config) {
+		c.Reveal = func(context.Context, events.ID, []string) (map[string]string, error) {
+			return map[string]string{"NPM_TOKEN": "of prod"}, nil
+		}
+	})
+	a := dial(t, r, s.ws, s.enrol(r, "builder", 1, 0, "pool=test"))
+	says := hello
+	says.Labels = []string{"pool=prod", "gpu=a100"}
+	a.send(says, events.ID{}, 0, 0)
+	a.next(wire.TypeWelcome)
+	waits := s.submit(r, func(j *events.JobSpec) {
+		j.Requires.Labels, j.Secrets = []string{"pool=prod"}, []string{"NPM_TOKEN"}
+	})
+	s.requireNext(r, a, func(j *events.JobSpec) { j.Requires.Labels = []string{"machine:gpu=a100", "machine:pool=prod", "pool=test"} })
+	require.Equal(t, events.JobStateQueued, s.state(waits))
+}
+
+// A secret is released to the jobs in its scope as the log says, whatever the queue let through.
+func TestSecretIsReleasedInItsScope(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	r := s.replica(func(c *dispatch.Config) {
+		c.Reveal = func(context.Context, events.ID, []string) (map[string]string, error) {
+			return map[string]string{"NPM_TOKEN": "of prod"}, nil
+		}
+	})
+	_, err := r.log.Append(t.Context(), &events.Commit{
+		Workspace: s.ws, Envelope: systemMeta(s.ws).Envelope, At: s.clock.now(), Writes: []events.Write{{Stream: events.FarmSecretStream,
+			Events: []events.Event{events.FarmSecretSet{Name: "NPM_TOKEN", Value: newID()},
+				events.FarmSecretScoped{Name: "NPM_TOKEN", Scope: events.SecretScope{Labels: []string{"pool=prod"}}}}}},
+	})
+	require.NoError(t, err)
+	s.change(`update farm_secrets set scope = '{}' where workspace_id = $1`)
+	a := dial(t, r, s.ws, s.enrol(r, "builder", 1, 0, "pool=prod"))
+	a.greet()
+	outside := s.submit(r, func(j *events.JobSpec) { j.Secrets = []string{"NPM_TOKEN"} })
+	s.waitForState(events.JobStateCancelled, outside)
+	require.Equal(t, "the scope of the secret NPM_TOKEN does not include this job", s.cancelReason(outside))
+	inside := s.submit(r, func(j *events.JobSpec) { j.Requires.Labels, j.Secrets = []string{"pool=prod"}, []string{"NPM_TOKEN"} })
+	got, _, assign := a.assigned()
+	require.Equal(t, inside, got)
+	require.Equal(t, "of prod", assign.Secrets["NPM_TOKEN"])
 }

@@ -98,6 +98,10 @@ func (q Queue) checkSecrets(ctx context.Context, r Request) error {
 		if at < 0 {
 			return fault.Field("secrets", "must be the names of secrets of the workspace")
 		}
+		if !known[at].Scope.Allows(r.Spec) {
+			return fault.Field("secrets", "must be ones whose scope includes this job, by its name, its repository and the labels that it "+
+				"requires: that of %s does not", name)
+		}
 		values = append(values, known[at].Value)
 	}
 	size, err := q.SecretBytes(ctx, r.Workspace, values)

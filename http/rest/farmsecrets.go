@@ -27,10 +27,11 @@ func (s *Server) farmSecretRoutes() section {
 			method: "PUT", path: "/farm/secrets/{name}", guard: mayDo(events.ManageFarmSecrets), farm: true,
 			limits: middleware.Limits{Body: 256 << 10},
 			id:     "setFarmSecret", summary: "Set a job secret", status: http.StatusNoContent,
-			text: "Creates a secret or replaces its value. Jobs that are assigned to a runner from now on get the new value. A workspace can " +
+			text: "Creates a secret, or replaces its value, its scope or both. Jobs that are assigned to a runner from now on get the new value; " +
+				"one that the scope does not include is refused, or cancelled if it waits. A workspace can " +
 				"have 100 secrets. Values and lines shorter than 6 bytes are not masked in logs.",
-			refuses:        []*fault.Fault{aggregates.ErrFarmSecretMax},
-			requestExample: object{"value": "…"},
+			refuses:        []*fault.Fault{aggregates.ErrFarmSecretMax, aggregates.ErrNoFarmSecret},
+			requestExample: object{"value": "…", "scope": object{"labels": []string{"pool=release"}}},
 		}),
 		command((*SecretPath).remove, s.removeFarmSecret, route{
 			method: "DELETE", path: "/farm/secrets/{name}", guard: mayDo(events.ManageFarmSecrets), farm: true,
@@ -51,10 +52,22 @@ type farmSecret struct {
 	Name  string            `json:"name" example:"NPM_TOKEN"`
 	SetBy string            `json:"setBy" example:"ada@acme.example"`
 	SetAt openapi.Timestamp `json:"setAt"`
+	Scope secretScope       `json:"scope"`
+}
+
+// A secretScope says which jobs may use a secret.
+type secretScope struct {
+	Jobs   []string `json:"jobs,omitempty" maxItems:"50" nullable:"false" doc:"Names of jobs, one of which a job must have; none: any." example:"[\"publish\"]"`
+	Repos  []string `json:"repos,omitempty" maxItems:"50" nullable:"false" doc:"Ids of repositories, of one of which a job must be; none: any, or of no repository." example:"[]"`
+	Labels []string `json:"labels,omitempty" maxItems:"32" nullable:"false" doc:"Labels that a job must require, all of them, so that only runners with these labels get the secret. Not those of machines or of the service." example:"[\"pool=release\"]"`
 }
 
 func newFarmSecret(s projections.FarmSecret) farmSecret {
-	return farmSecret{s.Name, s.SetBy, openapi.FormatTime(s.SetAt)}
+	out := farmSecret{s.Name, s.SetBy, openapi.FormatTime(s.SetAt), secretScope{Jobs: s.Scope.Jobs, Labels: s.Scope.Labels}}
+	for _, id := range s.Scope.Repos {
+		out.Scope.Repos = append(out.Scope.Repos, id.String())
+	}
+	return out
 }
 
 type farmSecretsAnswer struct{ Body List[farmSecret] }
@@ -75,12 +88,25 @@ type SecretPath struct {
 type secretValue struct {
 	SecretPath
 	Body struct {
-		Value string `json:"value" minLength:"1" maxLength:"32768" doc:"At most 32 KiB of text. It is stored encrypted."`
+		Value string       `json:"value,omitempty" minLength:"1" maxLength:"32768" doc:"At most 32 KiB of text. It is stored encrypted. Required for a new secret; without it the value stays."`
+		Scope *secretScope `json:"scope,omitempty" doc:"Which jobs may use the secret. Without it the scope stays; that of a new secret includes all jobs."`
 	}
 }
 
 func (in *secretValue) toCommand(c *caller, _ events.ID) (commands.SetFarmSecret, error) {
-	return commands.SetFarmSecret{Meta: c.meta(), Name: in.Name}, nil
+	set := commands.SetFarmSecret{Meta: c.meta(), Name: in.Name}
+	if in.Body.Scope == nil {
+		return set, nil
+	}
+	set.Scope = &events.SecretScope{Jobs: in.Body.Scope.Jobs, Labels: in.Body.Scope.Labels}
+	for _, text := range in.Body.Scope.Repos {
+		id, err := events.ParseID(text)
+		if err != nil {
+			return set, invalid("scope.repos", "must be ids of repositories of the workspace")
+		}
+		set.Scope.Repos = append(set.Scope.Repos, id)
+	}
+	return set, nil
 }
 
 // maxSecret bounds a value, in bytes.
@@ -92,8 +118,18 @@ func (s *Server) setFarmSecret(ctx context.Context, in *secretValue, set command
 	if err := aggregates.SecretName.Check("name", in.Name); err != nil {
 		return nil, err
 	}
-	if len(in.Body.Value) > maxSecret {
+	switch {
+	case len(in.Body.Value) > maxSecret:
 		return nil, invalid("value", "must have 32 KiB or less")
+	case in.Body.Value == "" && set.Scope == nil:
+		return nil, invalid("value", "is missing")
+	}
+	if err := s.checkScopeRepos(ctx, set.Scope); err != nil {
+		return nil, err
+	}
+	if in.Body.Value == "" {
+		done, _, err := s.Commands.SetFarmSecret(ctx, set)
+		return positionAnswer(done, err)
 	}
 	set.Value = events.NewID(s.Now())
 	done, former, err := s.storeSecret(ctx, set, in.Body.Value)
@@ -105,6 +141,23 @@ func (s *Server) setFarmSecret(ctx context.Context, in *secretValue, set command
 		s.deleteValue(ctx, set.Workspace, set.Value)
 	}
 	return nil, err
+}
+
+// checkScopeRepos refuses a scope with repositories that the workspace does not have.
+func (s *Server) checkScopeRepos(ctx context.Context, scope *events.SecretScope) error {
+	if scope == nil {
+		return nil
+	}
+	for _, id := range scope.Repos {
+		_, _, ok, err := s.repoOf(ctx, id)
+		switch {
+		case err != nil:
+			return err
+		case !ok:
+			return invalid("scope.repos", "must be ids of repositories of the workspace")
+		}
+	}
+	return nil
 }
 
 // vaultTimeout bounds an operation on the vault, which does not end when the caller goes away.

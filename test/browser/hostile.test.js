@@ -92,6 +92,9 @@ const fields = {
   "POST /farm/jobs reason": { id: () => request("POST", "/farm/jobs", job()).then((j) => j.job.id), body: (t, id) => ({ action: "cancel", jobId: id, reason: t }), refuses: "long" },
   "POST /farm/runners/{id}/drain note": { id: () => runner(), body: (t) => ({ note: t }), refuses: "long", maxLength: 500 },
   "POST /farm/runners/{id}/revoke note": { id: () => runner(), body: (t) => ({ note: t }), refuses: "long", only: "refused" }, // accepting one would revoke the runner
+  "PUT /farm/secrets/{name} scope.jobs[]": { id: () => "HOSTILE", body: (t) => ({ value: "v", scope: { jobs: [t] } }), refuses: notInNames },
+  "PUT /farm/secrets/{name} scope.repos[]": { id: () => "HOSTILE", body: (t) => ({ value: "v", scope: { repos: [t] } }), refuses: allTexts },
+  "PUT /farm/secrets/{name} scope.labels[]": { id: () => "HOSTILE", body: (t) => ({ value: "v", scope: { labels: ["a=" + t] } }), refuses: allTexts },
   "PUT /farm/secrets/{name} value": { id: () => "HOSTILE", body: (t) => ({ value: t }), refuses: "" },
   "POST /inbox/{id}/answer expectedHead": { id: () => decision(true), body: (t, id) => ({ ...answers.get(id), expectedHead: t }), refuses: allTexts },
   "POST /inbox/{id}/answer note": { id: () => decision(), body: (t, id) => ({ ...answers.get(id), note: t }), refuses: "long" },

@@ -55,8 +55,10 @@ func (p *process) commandJobs(t *testing.T, owner commands.Meta) {
 		}}
 	ok(h.SubmitJob(ctx, submit))
 	ok(h.CancelJob(ctx, commands.CancelJob{Meta: owner, Job: submit.Job}))
-	ok(h.RetryJob(ctx, commands.RetryJob{Meta: owner, Job: submit.Job, New: newID(),
-		Prepare: func(context.Context, events.JobSpec) (commands.SubmitJob, error) { return submit, nil }}))
+	retry := commands.RetryJob{Meta: owner, Job: submit.Job, New: newID(),
+		Prepare: func(context.Context, events.JobSpec) (commands.SubmitJob, error) { return submit, nil }}
+	ok(h.RetryJob(ctx, retry))
+	ok(h.CancelJob(ctx, commands.CancelJob{Meta: owner, Job: retry.New}))
 	ok(h.CancelJob(ctx, commands.CancelJob{Meta: owner, Job: submit.Job}))
 }
 

@@ -70,7 +70,8 @@ func (p *process) commandRunners(t *testing.T, owner commands.Meta) {
 	ok(h.DrainRunner(ctx, commands.DrainRunner{Meta: owner, Runner: r.Runner}))
 	ok(h.ResumeRunner(ctx, commands.ResumeRunner{Meta: owner, Runner: r.Runner}))
 	ok(h.DisconnectRunner(ctx, commands.DisconnectRunner{Meta: itself, Runner: r.Runner, Reason: events.OfflineDisconnected}))
-	_, _, err = h.SetFarmSecret(ctx, commands.SetFarmSecret{Meta: owner, Name: "NPM_TOKEN", Value: newID()})
+	scope := &events.SecretScope{Jobs: []string{"publish"}}
+	_, _, err = h.SetFarmSecret(ctx, commands.SetFarmSecret{Meta: owner, Name: "NPM_TOKEN", Value: newID(), Scope: scope})
 	require.NoError(t, err)
 	_, _, err = h.RemoveFarmSecret(ctx, commands.RemoveFarmSecret{Meta: owner, Name: "NPM_TOKEN"})
 	require.NoError(t, err)

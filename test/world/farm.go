@@ -19,7 +19,8 @@ func (p *Player) playFarm(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, _, err = p.Commands.SetFarmSecret(ctx, commands.SetFarmSecret{Meta: owner, Name: "NPM_TOKEN", Value: NewID()})
+	_, _, err = p.Commands.SetFarmSecret(ctx, commands.SetFarmSecret{Meta: owner, Name: "NPM_TOKEN", Value: NewID(),
+		Scope: &events.SecretScope{Jobs: []string{"publish"}, Labels: []string{"pool=release"}}})
 	if err != nil {
 		return err
 	}

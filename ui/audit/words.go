@@ -30,6 +30,7 @@ var sentences = map[string][2]string{
 	"enrollment.used":                  {"Added a machine with an enroll command", ""},
 	"enrollment.withdrawn":             {"Withdrew an enroll command", "withdraw an enroll command"},
 	"farm_secret.removed":              {"Removed a secret of the farm", "remove a secret of the farm"},
+	"farm_secret.scoped":               {"Changed which jobs may use a secret", "change which jobs may use a secret"},
 	"farm_secret.set":                  {"Set a secret of the farm", "set a secret of the farm"},
 	"invitation.accepted":              {"Accepted an invitation", "accept an invitation"},
 	"invitation.rejected":              {"Rejected an invitation", "reject an invitation"},

@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"svc/ui/client"
+	"svc/ui/kit"
 	"svc/ui/page"
 )
 
@@ -64,6 +65,24 @@ func (s secretsData) has(name string) bool {
 	return false
 }
 
+// scopeText says which jobs may use a secret.
+func scopeText(s client.SecretScope) string {
+	var only []string
+	if s.Jobs != nil {
+		only = append(only, "named "+strings.Join(*s.Jobs, " or "))
+	}
+	if s.Repos != nil {
+		only = append(only, "of "+kit.Count(int64(len(*s.Repos)), "repository", "repositories"))
+	}
+	if s.Labels != nil {
+		only = append(only, "that require "+strings.Join(*s.Labels, " and "))
+	}
+	if only == nil {
+		return "For every job"
+	}
+	return "Only for jobs " + strings.Join(only, ", ")
+}
+
 // secretName matches the names that the service accepts. Others are refused here, so that
 // they never become part of a path.
 var secretName = regexp.MustCompile(`^[A-Z_][A-Z0-9_]{0,63}$`)
@@ -81,7 +100,7 @@ func setSecret(v *page.Visit) (page.Notice, error) {
 	case !utf8.ValidString(value) || strings.ContainsRune(value, 0):
 		return page.Notice{}, refuseSecret(v, name, "value", "must be text: UTF-8 without NUL characters")
 	}
-	err := client.CheckResponse(v.API.SetFarmSecret(v.Context(), name, nil, client.SecretValueBody{Value: value}))
+	err := client.CheckResponse(v.API.SetFarmSecret(v.Context(), name, nil, client.SecretValueBody{Value: &value}))
 	if r := client.AsRefused(err); r != nil {
 		v.Result = secretForm{name, map[string]string{"name": r.FieldError("name"), "value": r.FieldError("value")}}
 	}
