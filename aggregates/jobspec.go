@@ -58,10 +58,6 @@ var (
 		Pattern: regexp.MustCompile(`^[0-9a-f]{64}$`),
 		Rule:    "have 64 hexadecimal digits",
 	}
-	gitRef = input.Form{
-		Pattern: regexp.MustCompile(`^refs/[A-Za-z0-9._/+@-]{1,240}$`),
-		Rule:    "begin with refs/, such as refs/heads/main",
-	}
 )
 
 // CheckJob returns the spec with defaults filled in, or an error that lists what is wrong
@@ -144,8 +140,9 @@ func (c *jobCheck) repo(r events.JobRepo) {
 		c.matches(commitID, "repo.commit", r.Commit)
 	}
 	if r.Ref != "" {
-		c.matches(gitRef, "repo.ref", r.Ref)
-		c.must(!strings.Contains(r.Ref, ".."), "repo.ref", "%s", gitRef.Rule)
+		rule := input.RefRule(r.Ref)
+		c.must(rule == "", "repo.ref", "%s", rule)
+		c.must(!input.HasToken(r.Ref), "repo.ref", "not hold a service token")
 	}
 	c.must(r.Commit != "" || r.Ref != "", "repo", "name a commit or a ref")
 }

@@ -40,7 +40,7 @@ func TestCollectedJob(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, checked, again)
 
-	s.Repo, s.InputSHA256 = &events.JobRepo{Ref: "refs/heads/main"}, "0A"
+	s.Repo, s.InputSHA256 = &events.JobRepo{Ref: "refs/heads/feature/#123-café"}, "0A"
 	_, err = CheckJob(s)
 	require.Equal(t, []string{"collect", "inputSha256"}, slices.Sorted(maps.Keys(fault.As(err).Details)))
 }
@@ -132,6 +132,7 @@ func TestBoundsOfAJob(t *testing.T) {
 		"neither commit nor":   {"repo", func(s *events.JobSpec, _ int) { s.Repo = &events.JobRepo{} }},
 		"a commit":             {"repo.commit", func(s *events.JobSpec, _ int) { s.Repo = &events.JobRepo{Commit: "main"} }},
 		"a ref":                {"repo.ref", func(s *events.JobSpec, _ int) { s.Repo = &events.JobRepo{Ref: "main"} }},
+		"a ref of a lock":      {"repo.ref", func(s *events.JobSpec, _ int) { s.Repo = &events.JobRepo{Ref: "refs/heads/foo.lock"} }},
 		"a ref that climbs":    {"repo.ref", func(s *events.JobSpec, _ int) { s.Repo = &events.JobRepo{Ref: "refs/../x"} }},
 		"an artifact's name":   {"artifacts.0.name", artifact(func(a *events.JobArtifactSpec) { a.Name = "a b" })},
 		"an artifact's when":   {"artifacts.0.when", artifact(func(a *events.JobArtifactSpec) { a.When = "never" })},

@@ -17,7 +17,6 @@ const (
 	maxRequiredJobs   = 20
 	maxProtectedPaths = 100
 	maxProtectedPath  = 200 // bytes
-	maxBranch         = 200 // bytes
 	maxActiveRuns     = 100
 	maxRounds         = 10
 	maxRunCents       = 100_000_000
@@ -30,7 +29,8 @@ const (
 // field. prefix begins the names of the fields.
 func CheckRepoSettings(prefix string, host events.HostKind, s events.RepoSettings) (events.RepoSettings, error) {
 	c := &jobCheck{wrong: map[string][]string{}}
-	c.must(isBranch(s.Branch), prefix+"branch", "be the name of a branch, such as main")
+	rule := input.BranchRule(s.Branch)
+	c.must(rule == "", prefix+"branch", "%s", rule)
 	c.must(!input.HasToken(s.Branch), prefix+"branch", "not hold a service token")
 	s.Implementer = c.implementer(prefix+"implementer.", s.Implementer)
 	s.RequiredJobs = c.requiredJobs(prefix+"requiredJobs", s.RequiredJobs)
@@ -53,16 +53,6 @@ func CheckRepoSettings(prefix string, host events.HostKind, s events.RepoSetting
 	text, err := json.Marshal(s)
 	c.must(err == nil && len(text) <= maxSettings, prefix+"requiredJobs", "be smaller: all settings may have %d KiB", maxSettings>>10)
 	return s, c.err()
-}
-
-// isBranch reports whether jobs can check out a branch with that name: git allows it, and so do runners.
-func isBranch(name string) bool {
-	if !gitRef.Fits("refs/heads/"+name) || len(name) > maxBranch || strings.Contains(name, "..") || strings.HasPrefix(name, "-") {
-		return false
-	}
-	return !slices.ContainsFunc(strings.Split(name, "/"), func(part string) bool {
-		return part == "" || part[0] == '.' || strings.HasSuffix(part, ".") || strings.HasSuffix(part, ".lock")
-	}) && name != "@"
 }
 
 func (c *jobCheck) implementer(field string, i events.Implementer) events.Implementer {

@@ -30,7 +30,7 @@ func TestRepoSettings(t *testing.T) {
 			func(s *events.RepoSettings) { s.RequiredJobs = []events.RequiredJob{{Steps: script}} }},
 		"a job without steps": {"requiredJobs.0.steps", "must have 1 to 50 items",
 			func(s *events.RepoSettings) { s.RequiredJobs = []events.RequiredJob{{Name: "a"}} }},
-		"a label that is none": {"requiredJobs.0.labels", "must be key=value, such as pool=default", func(s *events.RepoSettings) {
+		"a label that is none": {"requiredJobs.0.labels", "must be key=value, such as pool=default, or machine:key=value", func(s *events.RepoSettings) {
 			s.RequiredJobs = []events.RequiredJob{{Name: "a", Steps: script, Labels: []string{"x"}}}
 		}},
 		"too long a job": {"requiredJobs.0.runSeconds", "must be between 1 and 86400", func(s *events.RepoSettings) {
@@ -98,16 +98,5 @@ func TestRepoSettings(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, got, again, "what was completed needs nothing more")
 		})
-	}
-}
-
-func TestBranchNames(t *testing.T) {
-	for _, name := range []string{"", "-x", "a..b", ".a", "a/.b", "a/", "/a", "a//b", "a.lock", "a/b.lock/c", "a.", "a b", "a~1", "a^",
-		"a:b", "a?", "a*",
-		"a[b", `a\b`, "@", "a\x00", strings.Repeat("a", 201)} {
-		require.False(t, isBranch(name), "%q", name)
-	}
-	for _, name := range []string{"main", "release/1.x", "feature_x", "v1.0", "dependabot/npm/@types"} {
-		require.True(t, isBranch(name), "%q", name)
 	}
 }
