@@ -55,10 +55,13 @@ func (v Jobs) Waits(ctx context.Context, workspace events.ID, list []Job, now ti
 	}
 	b := &pgx.Batch{}
 	b.Queue(`
-		select r.runner_id, r.labels, r.exclusive_labels, r.draining, coalesce(r.jobs_left, 1) > 0 and r.capacity > (
+		select r.runner_id, r.labels, r.exclusive_labels, r.draining or coalesce(p.draining, false), coalesce(r.jobs_left, 1) > 0 and r.capacity > (
 			select count(*) from jobs j where j.workspace_id = $1 and j.runner_id = r.runner_id and j.state in ('leased', 'running', 'cancelling')),
-			coalesce((select p.rests_until > $3 from runner_presence p where p.workspace_id = $1 and p.runner_id = r.runner_id), false)
-		from runners r where r.workspace_id = $1 and r.state in ('online', 'draining') order by r.runner_id limit $2`,
+			coalesce(p.rests_until > $3, false)
+		from runners r left join lateral (
+			select p.draining, p.rests_until from runner_presence p
+			where p.workspace_id = $1 and p.runner_id = r.runner_id offset 0) p on true
+		where r.workspace_id = $1 and r.state in ('online', 'draining') order by r.runner_id limit $2`,
 		workspace, maxRunnersConsidered, now).Query(func(rows pgx.Rows) (err error) {
 		w.runners, err = pgx.CollectRows(rows, pgx.RowToStructByPos[waitRunner])
 		return err

@@ -19,6 +19,7 @@ type Runner struct {
 	Name            string
 	State           events.RunnerState
 	Draining        bool
+	DrainsItself    bool // if it is draining: nobody but its machine asked for it
 	Note            string
 	NotedBy         string
 	OfflineReason   events.OfflineReason
@@ -74,14 +75,15 @@ type RunnerJob struct {
 }
 
 const selectRunners = `
-	select r.runner_id, r.name, r.state, r.draining, r.note, r.noted_by, r.offline_reason, r.labels, r.exclusive_labels, r.capacity,
+	select r.runner_id, r.name, case when r.state = 'online' and p.draining then 'draining' else r.state end,
+		r.draining or r.state = 'online' and coalesce(p.draining, false), not r.draining, r.note, r.noted_by, r.offline_reason, r.labels, r.exclusive_labels, r.capacity,
 		r.jobs_left, r.agent_version, r.os, r.arch, r.sandboxes, coalesce(r.next_not_after, r.not_after), r.enrolled_at, r.changed_at,
 		(select coalesce(json_agg(json_build_object(
 				'id', j.job_id, 'name', j.name, 'state', j.state, 'startedAt', j.started_at) order by j.job_id), '[]')
 			from jobs j where j.workspace_id = $1 and j.runner_id = r.runner_id and j.state in ('leased', 'running', 'cancelling')),
 		p.seen_at, coalesce(p.declined, 0), coalesce(p.decline_reason, ''), p.rests_until
 	from runners r left join lateral (
-		select p.seen_at, p.declined, p.decline_reason, p.rests_until from runner_presence p
+		select p.seen_at, p.declined, p.decline_reason, p.rests_until, p.draining from runner_presence p
 		where p.workspace_id = $1 and p.runner_id = r.runner_id offset 0) p on true
 	where r.workspace_id = $1 `
 
@@ -164,9 +166,11 @@ type RunnerSlots struct {
 }
 
 const selectSlots = `
-	select count(*) filter (where state = 'online'), count(*) filter (where state = 'draining'), ` + countRunners + offlineStates + `),
-		coalesce(sum(capacity) filter (where state = 'online'), 0), coalesce((select held from job_counts where workspace_id = $1), 0)
-	from runners where workspace_id = $1 and ` + connectedStates
+	select count(*) filter (where not draining), count(*) filter (where draining), ` + countRunners + offlineStates + `),
+		coalesce(sum(capacity) filter (where not draining), 0), coalesce((select held from job_counts where workspace_id = $1), 0)
+	from (select r.capacity, r.state = 'draining' or coalesce((select p.draining from runner_presence p
+			where p.workspace_id = $1 and p.runner_id = r.runner_id), false) as draining
+		from runners r where r.workspace_id = $1 and r.` + connectedStates + `) c`
 
 // scanTargets returns the scan targets of a row of selectSlots.
 func (s *RunnerSlots) scanTargets() []any {

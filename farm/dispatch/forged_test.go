@@ -286,7 +286,9 @@ func TestRunnerJoinsNoPoolByItself(t *testing.T) {
 	waits := s.submit(r, func(j *events.JobSpec) {
 		j.Requires.Labels, j.Secrets = []string{"pool=prod"}, []string{"NPM_TOKEN"}
 	})
-	s.requireNext(r, a, func(j *events.JobSpec) { j.Requires.Labels = []string{"machine:gpu=a100", "machine:pool=prod", "pool=test"} })
+	s.requireNext(r, a, func(j *events.JobSpec) {
+		j.Requires.Labels = []string{"machine:gpu=a100", "machine:pool=prod", "pool=test"}
+	})
 	require.Equal(t, events.JobStateQueued, s.state(waits))
 }
 

@@ -31,7 +31,7 @@ func (c *connection) handleFrame(ctx context.Context, kind int, frame []byte) er
 	case wire.TypeAccept, wire.TypeDecline, wire.TypeEvent:
 		return c.handleJobMessage(ctx, e)
 	case wire.TypeDrain:
-		return c.handleDrain(e)
+		return c.handleDrain(ctx, e)
 	case wire.TypeGoodbye:
 		return c.handleGoodbye(ctx)
 	}
@@ -106,13 +106,21 @@ func (c *connection) sendGap(job events.ID, epoch int, expected int64) {
 }
 
 // handleDrain notes that the runner stops taking jobs, or takes them again.
-func (c *connection) handleDrain(e wire.Envelope) error {
+func (c *connection) handleDrain(ctx context.Context, e wire.Envelope) error {
 	m, err := wire.Read[wire.Drain](e)
 	if err != nil {
 		return malformed(err)
 	}
 	c.slots.setDrainsItself(!m.End)
 	c.farm.nudge()
+	ctx, cancel := context.WithTimeout(ctx, workTimeout)
+	defer cancel()
+	_, err = c.d.DB.Exec(ctx, `
+		update runner_presence set draining = $4 where workspace_id = $1 and runner_id = $2 and connection_id = $3`,
+		c.runner.Workspace, c.runner.ID, c.id, !m.End)
+	if err != nil {
+		return fmt.Errorf("note that runner %s drains: %w", c.runner.ID, err)
+	}
 	return nil
 }
 

@@ -46,7 +46,7 @@ func (c *connection) handleHello(ctx context.Context, e wire.Envelope) error {
 	case err != nil:
 		return fmt.Errorf("connect runner: %w", err)
 	}
-	if err := c.claimPresence(ctx); err != nil {
+	if err := c.claimPresence(ctx, h.Draining); err != nil {
 		return err
 	}
 	if err := c.loadRunner(ctx, h.Draining); err != nil {
@@ -91,17 +91,17 @@ var errLate = &ending{code: websocket.CloseTryAgainLater, text: "there is a newe
 
 // claimPresence makes this the current connection of the runner, in the database and in this process,
 // unless the runner has connected again since: a busy process may handle a hello long after its
-// connection has broken. Ids of connections are ordered by time.
-func (c *connection) claimPresence(ctx context.Context) error {
+// connection has broken. Ids of connections are ordered by time. draining is what its hello said.
+func (c *connection) claimPresence(ctx context.Context, draining bool) error {
 	rows, _ := c.d.DB.Query(ctx, `
 		insert into runner_presence as p
-			(workspace_id, runner_id, connection_id, online, connected_at, seen_at, free, load, disk_free, memory, usage)
-		values ($1, $2, $3, true, $4, $4, 0, 0, 0, 0, '[]')
+			(workspace_id, runner_id, connection_id, online, connected_at, seen_at, free, load, disk_free, memory, usage, draining)
+		values ($1, $2, $3, true, $4, $4, 0, 0, 0, 0, '[]', $5)
 		on conflict (workspace_id, runner_id) do update set connection_id = excluded.connection_id, online = true,
-			connected_at = excluded.connected_at, seen_at = excluded.seen_at, usage = excluded.usage
+			connected_at = excluded.connected_at, seen_at = excluded.seen_at, usage = excluded.usage, draining = excluded.draining
 			where not p.online or p.connection_id < excluded.connection_id
 		returning declined, rests_until`,
-		c.runner.Workspace, c.runner.ID, c.id, c.d.Now())
+		c.runner.Workspace, c.runner.ID, c.id, c.d.Now(), draining)
 	known, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[declines])
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):

@@ -119,9 +119,30 @@ func TestDrainedRunnerGetsNoJobs(t *testing.T) {
 	a.send(wire.Decline{Reason: "draining"}, got, 1, 0)
 	a.send(wire.Drain{}, events.ID{}, 0, 0)
 	s.waitForState(events.JobStateQueued, job)
+	view, jobs := projections.Runners{DB: s.db}, projections.Jobs{DB: s.db}
+	seen := func() projections.Runner {
+		found, ok, err := view.Get(t.Context(), s.ws, runner)
+		require.True(t, ok, err)
+		return found
+	}
+	require.Eventually(t, func() bool { return seen().Draining }, waitLimit, 2*time.Millisecond, "what the machine asked for is seen")
+	require.Equal(t, events.RunnerStateDraining, seen().State)
+	require.True(t, seen().DrainsItself)
+	waits := func() string {
+		list, err := jobs.ByIDs(t.Context(), s.ws, []events.ID{job})
+		require.NoError(t, err)
+		w, err := jobs.Waits(t.Context(), s.ws, list, list[0].NotBefore)
+		require.NoError(t, err)
+		return w.Reason(list[0])
+	}
+	require.Equal(t, projections.WaitsForDrained, waits())
+	slots, err := view.Slots(t.Context(), s.ws)
+	require.NoError(t, err)
+	require.Equal(t, projections.RunnerSlots{Draining: 1}, slots)
 	a.send(wire.Goodbye{}, events.ID{}, 0, 0)
 	require.Equal(t, websocket.CloseNormalClosure, a.closes())
 	s.waitForRunner(events.RunnerStateOffline, runner)
+	require.False(t, seen().Draining, "it may take jobs when it is there again")
 }
 
 func (s *site) waitForRunner(state events.RunnerState, runner events.ID) {

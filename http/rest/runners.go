@@ -70,6 +70,7 @@ type runner struct {
 	Name            string               `json:"name" example:"builder-1"`
 	State           events.RunnerState   `json:"state" enum:"enrolled,online,offline,draining,suspended,revoked,retired"`
 	Draining        bool                 `json:"draining" doc:"Whether it accepts no new jobs, connected or not."`
+	DrainsItself    bool                 `json:"drainsItself" doc:"Whether it is draining because its machine asked for it, by svc-runner drain or by being stopped. Only the machine can end that."`
 	Note            string               `json:"note" doc:"The note of the person who drained or revoked it."`
 	NotedBy         string               `json:"notedBy" doc:"The person who drained or revoked it; empty if nobody did, and for service accounts."`
 	OfflineReason   events.OfflineReason `json:"offlineReason" enum:",no_certificate,certificate_invalid,disconnected,drained" doc:"Why it is offline; empty while it is connected. no_certificate: it did not connect within 30 seconds of its enrollment. certificate_invalid: its certificate has expired."`
@@ -127,7 +128,8 @@ func newRunner(r projections.Runner) runner {
 		jobs = append(jobs, runnerJob{j.ID.String(), j.Name, j.State, openapi.FormatOptionalTime(j.StartedAt)})
 	}
 	return runner{
-		ID: r.ID.String(), Name: r.Name, State: r.State, Draining: r.Draining, Note: r.Note, NotedBy: r.NotedBy, OfflineReason: r.OfflineReason,
+		ID: r.ID.String(), Name: r.Name, State: r.State, Draining: r.Draining, DrainsItself: r.Draining && r.DrainsItself,
+		Note: r.Note, NotedBy: r.NotedBy, OfflineReason: r.OfflineReason,
 		Labels: r.Labels, ExclusiveLabels: r.ExclusiveLabels, Slots: r.Capacity, Busy: len(jobs), JobsLeft: r.JobsLeft, Jobs: jobs,
 		Version: r.Version, OS: r.OS, Arch: r.Arch, Sandboxes: r.Sandboxes,
 		CertifiedUntil: openapi.FormatTime(r.NotAfter), EnrolledAt: openapi.FormatTime(r.EnrolledAt), StateSince: openapi.FormatTime(r.ChangedAt),

@@ -3798,7 +3798,9 @@ type JobRepo struct {
 	// Name Examples: acme/web
 	Name *string `json:"name,omitempty"`
 
-	// Ref Examples: refs/heads/run/42
+	// Ref The full name of a ref, by the rules of git check-ref-format.
+	//
+	// Examples: refs/heads/run/42
 	Ref *string `json:"ref,omitempty"`
 }
 
@@ -5067,6 +5069,9 @@ type Runner struct {
 
 	// Draining Whether it accepts no new jobs, connected or not.
 	Draining bool `json:"draining"`
+
+	// DrainsItself Whether it is draining because its machine asked for it, by svc-runner drain or by being stopped. Only the machine can end that.
+	DrainsItself bool `json:"drainsItself"`
 
 	// EnrolledAt Examples: 2026-11-20T23:56:25.123Z
 	EnrolledAt time.Time `json:"enrolledAt"`

@@ -1275,7 +1275,7 @@ func runnerMenu(v *page.Visit, r client.Runner) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		if v.MayManage() {
-			if r.Draining {
+			if r.Draining && !r.DrainsItself {
 				templ_7745c5c3_Err = runnerAction(v, r, "resume", "play", "Resume").Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
