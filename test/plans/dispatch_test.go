@@ -230,6 +230,7 @@ func (g *gate) dispatch(t *testing.T) {
 	a.acked(3)
 	a.say(wire.Heartbeat{Seq: 1, Held: []wire.Held{held, {Job: newID().String(), Epoch: 1}}}, events.ID{}, 0, 0)
 	a.next(wire.TypeHeartbeatAck)
+	a.say(wire.Drain{End: true}, events.ID{}, 0, 0)
 	g.cancel(t, job)
 	a.next(wire.TypeCancel)
 	a = g.connect(t, runner, wire.Hello{Held: []wire.Held{held}})
