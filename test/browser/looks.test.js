@@ -21,7 +21,7 @@ const style = `
   [type=datetime-local] { color: transparent !important; }
   .about-system small { display: none !important; } /* its length decides how many lines it takes on a phone */
   .settings-facts code, .verified code, .request code, #past-title .count, .past-jobs { color: transparent !important; }
-  .command pre, .command pre *, .raw-event pre, .raw-event pre * { color: transparent !important; }
+  .command pre, .command pre *, .gateway-ca code, .raw-event pre, .raw-event pre * { color: transparent !important; }
   .chart path, .chart text, .spark path, .re-line-chart *, [type=range] { visibility: hidden !important; }
   .avatar { background: gray !important; }
   .spinner { animation: none !important; }`;
