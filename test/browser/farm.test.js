@@ -97,6 +97,7 @@ test("an enrollment command is shown once", async () => {
   await page.getByRole("button", { name: "Add a runner" }).click();
   await page.fill("#add-name", "builder-9");
   await page.getByRole("button", { name: "Create command" }).click();
+  assert.equal(await page.locator("[data-once]").count(), 1, "leaving the page is asked about");
   const command = await page.locator(".command pre").first().innerText();
   const token = command.match(/--token (\S+)/)[1];
   assert.ok(token.length > 20);

@@ -21,7 +21,7 @@ func TestExampleCommandCallsThePublicAddress(t *testing.T) {
 		token := &client.TokenAnswerBody{Token: "tok_svc_1"}
 		token.Account.Scopes = []client.ServiceAccountScopes{scope}
 		var out bytes.Buffer
-		require.NoError(t, newTokenCard(v, token).Render(t.Context(), &out))
+		require.NoError(t, newTokenDialog(v, token).Render(t.Context(), &out))
 		return out.String()
 	}
 	require.Contains(t, render("https://api.example", "api.read"), "https://api.example/api/v1/runs?status=active")

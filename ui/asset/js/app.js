@@ -110,6 +110,7 @@ document.addEventListener("htmx:before:swap", ({ detail: { ctx } }) => {
   ctx.dialog = $("dialog[open]:has([data-late])");
 });
 document.addEventListener("htmx:after:swap", ({ detail: { ctx: { focused, dialog } } }) => {
+  openOnce();
   if (dialog && !dialog.isConnected && $("textarea", dialog).value) reopenTooLate(dialog);
   const target = $("[data-focus][aria-invalid]") ?? $("[data-focus]");
   for (const el of $$("[data-focus]")) delete el.dataset.focus;
@@ -124,6 +125,25 @@ document.addEventListener("htmx:after:swap", ({ detail: { ctx: { focused, dialog
 function focus(el) {
   if (el.tabIndex < 0) el.tabIndex = -1; // fields keep their place in the order
   el.focus();
+}
+
+// What is shown once is in a modal dialog that only its button closes, and leaving the page before is asked about, unless
+// its dialog was closed.
+function openOnce() {
+  const dialog = $("dialog[data-once]:not(:modal)");
+  if (!dialog) return;
+  dialog.open = false;
+  dialog.onclose = openOnce;
+  dialog.showModal();
+  raiseToasts();
+}
+openOnce();
+addEventListener("beforeunload", (e) => { if ($("[data-once]:not(dialog:not([open]) *)")) e.preventDefault(); });
+function closeSaved(dialog) {
+  const heading = $("h2", dialog.parentNode);
+  dialog.remove();
+  raiseToasts();
+  focus(heading);
 }
 
 // reopenTooLate keeps a dialog whose row has been removed, because somebody else answered, with the text typed
@@ -208,7 +228,7 @@ function openDialog(dialog) {
 
 // Clicks. Browsers from before 2025 do not know the attributes command and commandfor.
 document.addEventListener("click", async (e) => {
-  const el = e.target.closest?.("[data-copy],[data-open],[data-close],[data-retry],[data-reload],[data-href],[command]");
+  const el = e.target.closest?.("[data-copy],[data-open],[data-close],[data-saved],[data-retry],[data-reload],[data-href],[command]");
   if (!el) return;
   if (el.dataset.copy !== undefined) {
     try {
@@ -221,6 +241,7 @@ document.addEventListener("click", async (e) => {
     if (dialog.open) dialog.close(); else openDialog(dialog);
   }
   else if (el.dataset.close !== undefined) { const dialog = el.closest("dialog"); if (dialog) { e.preventDefault(); dialog.close(); } }
+  else if (el.dataset.saved !== undefined) { e.preventDefault(); closeSaved(el.closest("dialog")); }
   else if (el.dataset.retry !== undefined) { port?.postMessage({ retry: true }); refresh(); }
   else if (el.dataset.reload !== undefined) { delete sessionStorage.person; location.reload(); }
   else if (el.dataset.href && !e.target.closest("a,button,input,select,label,summary")) navigate(el.dataset.href);
