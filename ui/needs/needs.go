@@ -6,9 +6,12 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/a-h/templ"
 
 	"svc/ui/client"
 	"svc/ui/kit"
@@ -30,7 +33,7 @@ const perPage = 50
 type inboxData struct {
 	client.Inbox
 	Facts  map[string][]string // by run: the facts that it recorded before a fact review
-	People []client.Member     // members; loaded only if the person may not answer a decision
+	People []client.Member     // Owners and Maintainers; loaded only if the person may not answer a decision
 }
 
 // Limits of what the page loads besides the decisions.
@@ -74,6 +77,9 @@ func (d inboxData) olderPage(v *page.Visit) string {
 	return v.Path("needs") + "?offset=" + strconv.FormatInt(d.Offset+perPage, 10)
 }
 
+// leadRoles are the roles whose members may answer, unless a setting of their own says otherwise.
+var leadRoles = [...]client.ListMembersParamsRole{client.ListMembersParamsRoleOwner, client.ListMembersParamsRoleMaintainer}
+
 // load reads the facts of the page's decisions, and the members if the person cannot answer
 // one of them.
 func (d *inboxData) load(v *page.Visit) error {
@@ -91,16 +97,20 @@ func (d *inboxData) load(v *page.Visit) error {
 			})
 		}
 	}
-	if refused {
-		loads = append(loads, func(ctx context.Context) error {
-			list, err := client.Decode[client.MemberList](v.API.ListMembers(ctx, &client.ListMembersParams{
-				Limit: client.Optional(int64(maxMembers)),
-			}))
-			d.People = list.Items
-			return err
-		})
+	var leads [len(leadRoles)][]client.Member
+	for i, role := range leadRoles {
+		if refused {
+			loads = append(loads, func(ctx context.Context) error {
+				list, err := client.Decode[client.MemberList](v.API.ListMembers(ctx, &client.ListMembersParams{
+					Role: client.Optional(role), Limit: client.Optional(int64(maxMembers)),
+				}))
+				leads[i] = list.Items
+				return err
+			})
+		}
 	}
 	err := v.Load(loads...)
+	d.People = slices.Concat(leads[:]...)
 	for i, run := range runs {
 		d.Facts[run] = facts[i]
 	}
@@ -143,27 +153,48 @@ func questionText(item client.InboxItem) string {
 	return strings.Replace(item.Question, number+" ", number+" “"+item.Subject.IssueTitle+"” ", 1)
 }
 
-// eligibleNames names up to three people who may answer a kind of decision, Owners and
-// Maintainers first: "Ada, Ben or Mia".
-func (d inboxData) eligibleNames(kind client.InboxItemKindId) string {
-	var names []string
+// eligible returns up to three people who may answer a kind of decision, Owners and Maintainers first.
+func (d inboxData) eligible(kind client.InboxItemKindId) (list []client.Member) {
+	const most = 3
 	for _, wantLead := range []bool{true, false} {
 		for _, m := range d.People {
-			if lead := m.Role == client.MemberRoleOwner || m.Role == client.MemberRoleMaintainer; lead != wantLead || !mayAnswer(m, kind, lead) {
-				continue
+			lead := m.Role == client.MemberRoleOwner || m.Role == client.MemberRoleMaintainer
+			if lead == wantLead && mayAnswer(m, kind, lead) && len(list) < most {
+				list = append(list, m)
 			}
-			first, _, _ := strings.Cut(kit.NameOrEmail(m.Name, m.Email), " ")
-			names = append(names, first)
 		}
 	}
-	const most = 3
-	switch names = names[:min(len(names), most)]; len(names) {
-	case 0:
-		return ""
-	case 1:
-		return names[0]
+	return list
+}
+
+func firstName(m client.Member) string {
+	first, _, _ := strings.Cut(kit.NameOrEmail(m.Name, m.Email), " ")
+	return first
+}
+
+// askPeople links to people who may answer: "Ask Ada, Ben or Mia." A template would put blanks before the commas.
+func askPeople(v *page.Visit, people []client.Member) templ.Component {
+	var text strings.Builder
+	for i, m := range people {
+		switch {
+		case i == 0:
+			text.WriteString("Ask ")
+		case i == len(people)-1:
+			text.WriteString(" or ")
+		default:
+			text.WriteString(", ")
+		}
+		text.WriteString(`<a href="` + templ.EscapeString(memberPath(v, m)) + `"><bdi>` + templ.EscapeString(firstName(m)) + `</bdi></a>`)
 	}
-	return strings.Join(names[:len(names)-1], ", ") + " or " + names[len(names)-1]
+	if len(people) > 0 {
+		text.WriteByte('.')
+	}
+	return templ.Raw(text.String())
+}
+
+// memberPath returns the address of the page of members that shows a member.
+func memberPath(v *page.Visit, m client.Member) string {
+	return v.Path("members") + "?q=" + url.QueryEscape(m.Email)
 }
 
 func mayAnswer(m client.Member, kind client.InboxItemKindId, lead bool) bool {

@@ -57,18 +57,24 @@ func TestLostNote(t *testing.T) {
 	require.Equal(t, "It is 7.", lostNote(v, []client.InboxItem{item}))
 }
 
-func TestEligibleNames(t *testing.T) {
+func TestEligiblePeople(t *testing.T) {
 	t.Parallel()
+	names := func(list []client.Member) (names []string) {
+		for _, m := range list {
+			names = append(names, firstName(m))
+		}
+		return names
+	}
 	d := inboxData{People: []client.Member{
 		{Name: "Zoe Vo", Role: client.MemberRoleViewer, CanApproveLoops: true},
 		{Name: "Ada Lind", Role: client.MemberRoleOwner, CanApproveLoops: true},
 		{Name: "Max Weber", Role: client.MemberRoleMaintainer},
 		{Name: "Ben Okoro", Role: client.MemberRoleOwner, CanApproveLoops: true},
 	}}
-	require.Equal(t, "Ada, Ben or Zoe", d.eligibleNames(client.InboxItemKindIdMergeApproval))
-	require.Equal(t, "Ada or Ben", d.eligibleNames(client.InboxItemKindIdProtectedPathAllowOnce))
-	require.Equal(t, "Ada, Max or Ben", d.eligibleNames(client.InboxItemKindIdFactReview))
-	require.Empty(t, inboxData{}.eligibleNames(client.InboxItemKindIdMergeApproval))
+	require.Equal(t, []string{"Ada", "Ben", "Zoe"}, names(d.eligible(client.InboxItemKindIdMergeApproval)))
+	require.Equal(t, []string{"Ada", "Ben"}, names(d.eligible(client.InboxItemKindIdProtectedPathAllowOnce)))
+	require.Equal(t, []string{"Ada", "Max", "Ben"}, names(d.eligible(client.InboxItemKindIdFactReview)))
+	require.Empty(t, inboxData{}.eligible(client.InboxItemKindIdMergeApproval))
 }
 
 func TestQuestion(t *testing.T) {
