@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { after, before, test } from "node:test";
 import { start } from "../product.js";
-import { checkAccessibility, chooseRole, phone, roleOf, setRole, showsRole, visitor } from "./app.js";
+import { checkAccessibility, chooseRole, desktop, phone, roleOf, setRole, showsRole, visitor } from "./app.js";
 import { createLogin, launch } from "./person.js";
 
 let product, browser, app;
@@ -177,21 +177,24 @@ test("a Viewer sees everything, and why nothing can be changed", async () => {
 test("invitations: several at once, dimmed, resent, revoked, expired", async () => {
   const { page, toast } = await openAs("ada", { permissions: ["clipboard-read", "clipboard-write"] });
   const expired = row(page, "piet@acme.example");
+  await page.getByText("1 expired", { exact: true }).click();
   await expired.getByText("expired", { exact: true }).waitFor();
   await page.locator("#invite-email").fill("eins@example.com, zwei@example.com");
   await page.getByRole("button", { name: "Invite" }).dblclick(); // one invitation each, and no refusal of a second one
-  await toast("eins@example.com and zwei@example.com are invited.");
+  await toast("eins@example.com and zwei@example.com are invited as Viewer. No e-mail is sent: copy the link and send it.");
+  assert.equal(await page.evaluate(() => document.activeElement.id), "invite-send", "the button keeps the focus");
   const one = row(page, "eins@example.com");
   await one.getByText("pending", { exact: true }).waitFor();
-  await one.getByText(/expires in (1 day|2 days)/).waitFor();
+  await one.getByText("expires in 48 hours").waitFor();
   const colour = (row) => row.locator(".name").first().evaluate((name) => getComputedStyle(name).color);
   assert.notEqual(await colour(one), await colour(row(page, "ada@acme.example")), "dimmed");
-  await one.getByRole("button", { name: /Command/ }).click();
-  assert.match(await page.evaluate(() => navigator.clipboard.readText()), /accept-invitation.+[0-9a-f-]{36}/s);
+  await one.getByRole("button", { name: /Copy the link/ }).click();
+  assert.equal(await page.evaluate(() => navigator.clipboard.readText()), app + "/w/acme"); // tests below accept there
 
   assert.equal(await page.locator("#toasts .bad").count(), 0);
 
   await page.locator("#invite-email").fill("typed@example.com");
+  await page.getByText("1 expired", { exact: true }).click();
   await page.getByRole("button", { name: "Resend the invitation of piet@acme.example" }).click();
   await toast("Resent to piet@acme.example.");
   assert.equal(await page.locator("#invite-email").inputValue(), "typed@example.com", "a change of a row keeps what was typed");
@@ -202,13 +205,27 @@ test("invitations: several at once, dimmed, resent, revoked, expired", async () 
   await toast("Invitation revoked.");
   await one.waitFor({ state: "detached" });
 
-  await page.locator("#invite-email").fill("drei@example.com, mia@acme.example, bad");
+  const field = page.locator("#invite-email"), refused = page.locator("#invite-error");
+  for (const [typed, reason] of [["not an address", "“not an address” is not an email address."], ["drei@example.com,  bad", "“bad” is not an email address."]]) {
+    await field.fill(typed);
+    await page.getByRole("button", { name: "Invite" }).click();
+    await refused.getByText(reason, { exact: true }).waitFor();
+    assert.deepEqual([await field.inputValue(), await page.evaluate(() => document.activeElement.id)], [typed, "invite-email"]);
+    assert.equal(await field.getAttribute("aria-errormessage"), "invite-error");
+  }
+  assert.equal(await page.locator("#toasts .bad").count(), 0, "said once, at the field");
+  await field.fill("drei@example.com, mia@acme.example");
   await page.getByLabel("Role for the invitation").selectOption("Maintainer");
   await page.getByRole("button", { name: "Invite" }).click();
-  await toast("mia@acme.example: User is already a member of this organization.");
-  await toast(/bad: .+ drei@example.com is invited\./);
-  assert.equal(await page.locator("#invite-email").inputValue(), "mia@acme.example, bad");
+  await refused.getByText("mia@acme.example: User is already a member of this organization. drei@example.com is invited as Maintainer.").waitFor();
+  assert.equal(await field.inputValue(), "mia@acme.example");
   assert.equal(await page.getByLabel("Role for the invitation").inputValue(), "Maintainer");
+
+  await field.fill("owner@example.com");
+  await page.getByLabel("Role for the invitation").selectOption("Owner");
+  await page.getByRole("button", { name: "Invite" }).click();
+  await page.getByRole("button", { name: "Not as Owner" }).click();
+  assert.equal(await row(page, "owner@example.com").count(), 0);
 });
 
 test("the form keeps the addresses that were refused, and the role, when the page is updated", async () => {
@@ -222,7 +239,7 @@ test("the form keeps the addresses that were refused, and the role, when the pag
   await field.fill("vier@example.com, mia@acme.example");
   await as.selectOption("Maintainer");
   await page.getByRole("button", { name: "Invite" }).click();
-  await toast("vier@example.com is invited.");
+  await page.locator("#invite-error", { hasText: "vier@example.com is invited" }).waitFor();
   await row(page, "vier@example.com").waitFor();
   await update("sieben@example.com");
   assert.deepEqual([await field.inputValue(), await as.inputValue()], ["mia@acme.example", "Maintainer"]);
@@ -247,7 +264,7 @@ async function invitee(name, email, link) {
   const ada = await openAs("ada"), { page } = await visitor(browser, app);
   await ada.page.locator("#invite-email").fill(email);
   await ada.page.getByRole("button", { name: "Invite", exact: true }).click();
-  await ada.toast(email + " is invited.");
+  await ada.toast(email + " is invited as Viewer.");
   await page.goto(app + link);
   await page.click("text=Continue with GitHub");
   await page.waitForURL(/login\/oauth\/authorize/);
@@ -357,14 +374,25 @@ test("on a phone members and invitations take two lines, without broken words", 
   }
 });
 
-test("invitations beyond the first page can be reached without scripts", async () => {
+test("a hundred invitations do not bury the members, and can be reached without scripts", async () => {
   const ada = await visitor(browser, app, "ada"), max = 100;
   const before = (await (await api(ada, "GET", "/invitations?limit=1")).json()).total;
   const made = await Promise.all(Array.from({ length: max + 1 - before }, (_, i) => api(ada, "POST", "/invitations", { email: `many-${i}@example.com` })));
   for (const answer of made) assert.equal(answer.status(), 201);
+  for (const viewport of [desktop, phone]) {
+    const { page } = await openAs("ada", { viewport });
+    const you = await row(page, "ada@acme.example").boundingBox();
+    assert.ok(you.y + you.height < viewport.height, `the first member at ${viewport.width} pixels: ${you.y}`);
+    await page.locator("#invitations > summary", { hasText: `Invitations ${max + 1}` }).click();
+    await row(page, "many-0@example.com").scrollIntoViewIfNeeded();
+    await page.locator("#find").fill("many-7");
+    await row(page, "many-8@example.com").waitFor({ state: "detached" });
+    await row(page, "many-7@example.com").waitFor();
+  }
   const { page } = await visitor(browser, app, "ada", { javaScriptEnabled: false });
   await page.goto(app + path);
   const people = await page.locator("#people .count").first().innerText();
+  await page.locator("#invitations > summary").click();
   assert.equal(await page.locator(".person-row.invited").count(), max);
   await page.getByText(`Invitations 1 to 100 of ${max + 1}`).waitFor();
   await page.getByRole("link", { name: "Next" }).click();
@@ -372,6 +400,7 @@ test("invitations beyond the first page can be reached without scripts", async (
   assert.equal(await page.locator(".person-row.invited").count(), 1);
   assert.equal(await page.locator("#people .count").first().innerText(), people);
   await page.getByRole("link", { name: "Previous" }).click();
+  await page.locator("#invitations > summary").click();
   await page.getByText(`Invitations 1 to 100 of ${max + 1}`).waitFor();
   for (const answer of made) await api(ada, "DELETE", "/invitations/" + (await answer.json()).id);
 });

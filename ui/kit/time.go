@@ -11,13 +11,33 @@ func Ago(at, now time.Time) string {
 	d := now.Sub(at)
 	switch {
 	case d <= -time.Second: // clocks differ a little
-		return "in " + span(-d)
+		return "in " + ahead(-d)
 	case d < 5*time.Second:
 		return "just now"
 	case d >= 24*time.Hour && d < 48*time.Hour:
 		return "yesterday"
 	}
-	return span(d) + " ago"
+	unit := time.Second
+	for _, larger := range []time.Duration{time.Minute, time.Hour, 24 * time.Hour} {
+		if d >= larger {
+			unit = larger
+		}
+	}
+	return span(d, unit) + " ago"
+}
+
+// ahead formats a duration that is left, rounded, in hours up to three days: what has just been given 48 hours has 48 hours.
+func ahead(d time.Duration) string {
+	unit := time.Second
+	switch {
+	case d >= 72*time.Hour:
+		unit = 24 * time.Hour
+	case d >= time.Hour:
+		unit = time.Hour
+	case d >= time.Minute:
+		unit = time.Minute
+	}
+	return span(d.Round(unit), unit)
 }
 
 // Stamp formats an absolute time, which a page shows when the pointer is over an [Ago].
@@ -26,19 +46,14 @@ func Stamp(at time.Time) string { return at.UTC().Format("2 January 2006, 15:04:
 // Day returns a day, such as "2 January 2026".
 func Day(at time.Time) string { return at.UTC().Format("2 January 2006") }
 
-// span formats a duration in its largest unit.
-func span(d time.Duration) string {
-	for _, unit := range []struct {
-		length time.Duration
-		name   string
-	}{{24 * time.Hour, "day"}, {time.Hour, "hour"}, {time.Minute, "minute"}, {time.Second, "second"}} {
-		if n := int(d / unit.length); n == 1 {
-			return "1 " + unit.name
-		} else if n > 1 || unit.length == time.Second {
-			return fmt.Sprintf("%d %ss", n, unit.name)
-		}
+var unitNames = map[time.Duration]string{24 * time.Hour: "day", time.Hour: "hour", time.Minute: "minute", time.Second: "second"}
+
+// span formats a duration in whole units.
+func span(d, unit time.Duration) string {
+	if n := d / unit; n != 1 {
+		return fmt.Sprintf("%d %ss", n, unitNames[unit])
 	}
-	return ""
+	return "1 " + unitNames[unit]
 }
 
 // Duration formats a duration in at most two units: "1 h 4 min", "3 min 12 s", "820 ms".

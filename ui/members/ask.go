@@ -95,6 +95,17 @@ func removeQuestion(v *page.Visit, m client.Member) page.Question {
 	}
 }
 
+// inviteOwnerQuestion is asked before somebody is invited as an Owner.
+func inviteOwnerQuestion() page.Question {
+	return page.Question{
+		Title: "Invite as Owner?", Text: "Owners can do everything here, and change and remove any Owner, you included.",
+		Yes: "Invite as Owner", No: "Not as Owner",
+		Field: "role", Value: "Owner",
+	}
+}
+
+func askInvite(*page.Visit) (page.Question, error) { return inviteOwnerQuestion(), nil }
+
 func revokeQuestion(i client.Invitation) page.Question {
 	return page.Question{
 		Title: "Revoke the invitation of " + i.Email + "?", Text: "It can no longer be accepted.",

@@ -24,7 +24,7 @@ func Routes() []page.Route {
 	return []page.Route{
 		{Method: http.MethodGet, Path: "/w/{workspace}/members", Show: show},
 		{Method: http.MethodGet, Path: "/w/{workspace}/members/export.csv", Send: export},
-		post("invite", invite),
+		confirmedPost("invite", invite, askInvite),
 		confirmedPost("{id}/role", changeRole, askAboutMember(askRole)),
 		confirmedPost("{id}/approve", changeApproval, askAboutMember(approvalQuestion)),
 		confirmedPost("{id}/remove", remove, askAboutMember(removeQuestion)),
@@ -41,9 +41,44 @@ type pageData struct {
 	Invitations client.ListInvitation // only on the first page of members
 }
 
+// mostUnfolded is the number of pending invitations up to which they are shown before the members.
+const mostUnfolded = 3
+
+func isSearch(v *page.Visit) bool { return v.Query("q") != "" || v.Query("role") != "" }
+
+// splitInvitations returns the invitations of the page that can still be accepted, and the others.
+func (d pageData) splitInvitations() (pending, expired []client.Invitation) {
+	for _, i := range d.Invitations.Items {
+		if i.Status == client.InvitationStatusExpired {
+			expired = append(expired, i)
+		} else {
+			pending = append(pending, i)
+		}
+	}
+	return pending, expired
+}
+
+// showsInvitations reports whether invitations are unfolded: few, searched for, paged, or just sent.
+func (d pageData) showsInvitations(v *page.Visit) bool {
+	pending, _ := d.splitInvitations()
+	_, sent := v.Result.(unsentInvites)
+	return sent || isSearch(v) || v.Query("invited") != "" || len(pending) <= mostUnfolded
+}
+
+// invitationCount says how many invitations there are, by state if the page has all.
+func (d pageData) invitationCount() string {
+	pending, expired := d.splitInvitations()
+	switch {
+	case int64(len(pending)+len(expired)) < d.Invitations.Total:
+		return kit.Number(d.Invitations.Total)
+	case len(expired) == 0:
+		return kit.Number(int64(len(pending))) + " pending"
+	}
+	return kit.Number(int64(len(pending))) + " pending, " + kit.Number(int64(len(expired))) + " expired"
+}
+
 func show(v *page.Visit) (page.Page, error) {
 	var d pageData
-	searched := v.Query("q") != "" || v.Query("role") != ""
 	err := v.Load(func(ctx context.Context) (err error) {
 		params := searchParams(v)
 		if params.Cursor = client.Optional(v.Query("cursor")); params.Cursor == nil {
@@ -55,7 +90,7 @@ func show(v *page.Visit) (page.Page, error) {
 		switch {
 		case v.Query("cursor") != "" || v.QueryNumber("from") > 0:
 			return nil
-		case searched:
+		case isSearch(v):
 			d.Invitations, err = searchInvitations(ctx, v)
 			return err
 		}
@@ -230,12 +265,6 @@ func revoke(v *page.Visit) (page.Notice, error) {
 }
 
 func memberName(m client.Member) string { return kit.NameOrEmail(m.Name, m.Email) }
-
-// acceptCommand returns a script that accepts an invitation in the console of a signed-in browser.
-func acceptCommand(i client.Invitation) string {
-	return `fetch("/api/auth/organization/accept-invitation", {method: "POST", headers: {"content-type": "application/json"}, ` +
-		`body: JSON.stringify({invitationId: "` + i.Id + `"})})`
-}
 
 // activityPath returns the address of a member's actions in the audit log.
 func activityPath(v *page.Visit, m client.Member) string {

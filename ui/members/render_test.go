@@ -58,7 +58,7 @@ func TestRowsEqualThoseRenderedAlone(t *testing.T) {
 				Id: text.Draw(t, "id"), UserId: text.Draw(t, "user"), Name: text.Draw(t, "name"), Email: text.Draw(t, "email"),
 				IsYou: rapid.Bool().Draw(t, "you"), CanApproveLoops: rapid.Bool().Draw(t, "approves"),
 				ApproveLoopsExplicit: rapid.Bool().Draw(t, "explicit"),
-				Role: rapid.SampledFrom([]client.MemberRole{"Owner", "Maintainer", "Viewer", "member"}).Draw(t, "role"),
+				Role:                 rapid.SampledFrom([]client.MemberRole{"Owner", "Maintainer", "Viewer", "member"}).Draw(t, "role"),
 			}
 			if m.DisplayRole = client.MemberDisplayRole(m.Role); m.Role == "member" {
 				m.DisplayRole = "Viewer"

@@ -98,6 +98,7 @@ document.addEventListener("htmx:finally:request", ({ detail: { ctx: { sourceElem
 // place gets it after a change of the person's own, and otherwise none: a key must not answer what was not read. Swaps
 // overlap, so each stores the row in its own context.
 const focusedRow = () => document.activeElement.closest("[data-row]");
+const rowsInView = () => $$("main [data-row]").filter((row) => row.checkVisibility()); // not those that are folded away
 for (const [moment, isChanging] of [["htmx:before:request", true], ["htmx:finally:request", false]]) document.addEventListener(moment, ({ detail: { ctx } }) => {
   const row = ctx.request.method !== "GET" && ctx.sourceElement.closest("[data-row]");
   if (row) row.isChanging = isChanging;
@@ -105,7 +106,7 @@ for (const [moment, isChanging] of [["htmx:before:request", true], ["htmx:finall
 document.addEventListener("htmx:before:swap", ({ detail: { ctx } }) => {
   const row = focusedRow();
   ctx.focused = row && {
-    id: row.id, subject: row.dataset.row, index: $$("main [data-row]").indexOf(row), isOwn: ctx.request.method !== "GET" || row.isChanging,
+    id: row.id, subject: row.dataset.row, index: rowsInView().indexOf(row), isOwn: ctx.request.method !== "GET" || row.isChanging,
   };
   ctx.dialog = $("dialog[open]:has([data-late])");
 });
@@ -119,7 +120,7 @@ document.addEventListener("htmx:after:swap", ({ detail: { ctx: { focused, dialog
   const isSame = ({ id, dataset }) => id === focused.id && dataset.row === focused.subject;
   const { activeElement } = document, isOther = activeElement.id === focused.id && activeElement.matches("[data-row]") && !isSame(activeElement);
   if (activeElement !== body && !isOther) return;
-  const rows = $$("main [data-row]");
+  const rows = rowsInView();
   focus(rows.find(isSame) ?? (focused.isOwn && rows[Math.min(focused.index, rows.length - 1)] || $("#main")));
 });
 function focus(el) {
@@ -278,8 +279,8 @@ function ago(seconds) {
   const ahead = seconds <= -1, s = Math.floor(Math.abs(seconds));
   if (!ahead && s < 5) return "just now";
   if (!ahead && s >= 86400 && s < 172800) return "yesterday";
-  const [name, length] = units.find(([, length]) => s >= length) ?? units[3];
-  const n = Math.floor(s / length), text = `${n} ${name}${n === 1 ? "" : "s"}`;
+  const [name, length] = units.find(([, length]) => s >= (ahead && length === 86400 ? 3 * length : length)) ?? units[3];
+  const n = Math[ahead ? "round" : "floor"](Math.abs(seconds) / length), text = `${n} ${name}${n === 1 ? "" : "s"}`;
   return ahead ? "in " + text : text + " ago";
 }
 function updateTimes() {
@@ -428,7 +429,7 @@ document.addEventListener("keydown", (e) => {
   }
 });
 function moveFocus(by) {
-  const rows = $$("main [data-row]"), index = rows.indexOf(focusedRow());
+  const rows = rowsInView(), index = rows.indexOf(focusedRow());
   const next = rows[Math.min(Math.max(index + by, 0), rows.length - 1)];
   if (next) { focus(next); next.scrollIntoView({ block: "nearest" }); }
 }
