@@ -47,7 +47,7 @@ test("a runner is listed, drained with a note, and resumed", async () => {
   await row.getByText(/Online|Busy/).waitFor();
   await row.locator("summary").click();
   await page.getByRole("button", { name: "Drain…" }).click();
-  await page.locator("dialog[open] input").fill("Disk swap on Monday");
+  await page.locator("dialog[open] [name=note]").fill("Disk swap on Monday");
   await page.locator("dialog[open]").getByRole("button", { name: "Drain" }).click();
   await toast("is draining");
   await row.getByText("“Disk swap on Monday”").waitFor();
@@ -69,7 +69,7 @@ test("an open dialog, an open menu and the focus survive updates of the page", a
     await mia.open("/w/acme/farm");
     await mia.page.locator(".runner-row summary").click();
     await mia.page.getByRole("button", { name: "Drain…" }).click();
-    await mia.page.locator("dialog[open] input").fill(note);
+    await mia.page.locator("dialog[open] [name=note]").fill(note);
     await mia.page.locator("dialog[open]").getByRole("button", { name: "Drain" }).click();
     await row.getByText(note).waitFor({ state: "attached" });
     await mia.page.locator(".runner-row summary").click();
@@ -109,7 +109,7 @@ test("an enrollment command is shown once", async () => {
   await mia.open("/w/acme/farm");
   await mia.page.locator(".runner-row", { hasText: "make-run" }).locator("summary").click();
   await mia.page.getByRole("button", { name: "Drain…" }).click();
-  await mia.page.locator("dialog[open] input").fill("behind a command");
+  await mia.page.locator("dialog[open] [name=note]").fill("behind a command");
   await mia.page.locator("dialog[open]").getByRole("button", { name: "Drain" }).click();
   await page.locator(".runner-row").getByText("behind a command").waitFor({ state: "attached" });
   await mia.page.locator(".runner-row", { hasText: "make-run" }).locator("summary").click();

@@ -46,7 +46,7 @@ test("no key on the way to a role applies it, and what was applied can be undone
   assert.equal(was, "Maintainer");
   await page.getByLabel("Role of Vera Novak").focus();
   for (const key of ["m", "o", "v", "ArrowUp", "ArrowUp", "ArrowDown", "ArrowDown", "Home", "End", " ", "Enter", "Escape", "PageUp"]) await keyboard.press(key);
-  await page.locator("details[open]").waitFor({ state: "detached" });
+  await page.locator(".role[open]").waitFor({ state: "detached" });
   for (const key of ["ArrowDown", "ArrowDown", "ArrowUp", "Enter"]) await keyboard.press(key); // opens the list, moves within it, chooses
   const question = page.getByRole("dialog", { name: "Make Vera Novak an Owner?" });
   await question.getByText("change and remove any Owner").waitFor();
@@ -55,6 +55,7 @@ test("no key on the way to a role applies it, and what was applied can be undone
   assert.deepEqual(sent, []);
   assert.equal((await stored({ context }, "vera")).role, was);
   await keyboard.press("Enter");
+  await question.waitFor();
   await keyboard.press("Tab");
   await keyboard.press("Enter");
   await toast("Vera Novak is now Owner.");
