@@ -112,7 +112,7 @@ type registrationRequest struct {
 		CSR      string   `json:"csr" maxLength:"16384" doc:"PKCS #10, in PEM."`
 		Name     string   `json:"name,omitempty" maxLength:"63" doc:"Of the runner, unless the person gave one. Capitals become small letters."`
 		Agent    agent    `json:"agent"`
-		Labels   []string `json:"labels,omitempty" maxItems:"32" nullable:"false" doc:"key=value. They add to those that the person gave."`
+		Labels   []string `json:"labels,omitempty" maxItems:"32" nullable:"false" doc:"key=value, of the machine: jobs require them as machine:key=value."`
 		Capacity int      `json:"capacity,omitempty" minimum:"1" maximum:"64" doc:"Jobs at once. Defaults to 1. No more than the person allowed count."`
 	}
 }
