@@ -85,40 +85,66 @@ type valueFunc func(client.DayValue) *float64
 func currentValue(d client.DayValue) *float64 { return d.Value }
 func priorValue(d client.DayValue) *float64   { return d.Prior }
 
-// line returns the SVG path of a series. It bridges days without a value.
-func (f frame) line(k client.Kpi, valueOf valueFunc) string {
+// parts returns the SVG path of a series in parts: a day without a value ends one. below says whether each part encloses
+// the area below it.
+func (f frame) parts(k client.Kpi, valueOf valueFunc, below bool) string {
 	var out strings.Builder
-	top := scaleMax(k)
-	for i, d := range k.Series {
-		if value := valueOf(d); value != nil {
-			if out.Len() == 0 {
-				out.WriteByte('M')
-			} else {
-				out.WriteByte('L')
-			}
-			out.WriteString(twoDecimals(f.x(i, len(k.Series))) + " " + oneDecimal(f.y(*value, top)))
+	top, n, first := scaleMax(k), len(k.Series), -1
+	end := func(last int) {
+		switch {
+		case first < 0:
+		case below:
+			out.WriteString("L" + twoDecimals(f.x(last, n)) + " " + oneDecimal(f.bottom()) +
+				"L" + twoDecimals(f.x(first, n)) + " " + oneDecimal(f.bottom()) + "Z")
+		case first == last:
+			out.WriteString("h0") // a dot
 		}
+		first = -1
 	}
+	for i, d := range k.Series {
+		value := valueOf(d)
+		if value == nil {
+			end(i - 1)
+			continue
+		}
+		if first < 0 {
+			first = i
+			out.WriteByte('M')
+		} else {
+			out.WriteByte('L')
+		}
+		out.WriteString(twoDecimals(f.x(i, n)) + " " + oneDecimal(f.y(*value, top)))
+	}
+	end(n - 1)
 	return out.String()
 }
 
+// line returns the SVG path of a series. It has gaps at days without a value.
+func (f frame) line(k client.Kpi, valueOf valueFunc) string { return f.parts(k, valueOf, false) }
+
 // area returns the SVG path of the area below a series.
-func (f frame) area(k client.Kpi, valueOf valueFunc) string {
-	line := f.line(k, valueOf)
-	if line == "" {
-		return ""
-	}
-	first, last := -1, 0
+func (f frame) area(k client.Kpi, valueOf valueFunc) string { return f.parts(k, valueOf, true) }
+
+// barShare is the width of a bar as a share of the distance between two days.
+const barShare = 0.36
+
+// bars returns the SVG path of a bar for each day. Those of the prior period are at the right of those of this one.
+func (f frame) bars(k client.Kpi, valueOf valueFunc, prior bool) string {
+	var out strings.Builder
+	top, width := scaleMax(k), f.dayWidth(k)*barShare
 	for i, d := range k.Series {
-		if valueOf(d) != nil {
-			if first < 0 {
-				first = i
-			}
-			last = i
+		value := valueOf(d)
+		if value == nil || *value == 0 {
+			continue
 		}
+		left := f.x(i, len(k.Series))
+		if !prior {
+			left -= width
+		}
+		out.WriteString("M" + twoDecimals(left) + " " + oneDecimal(f.bottom()) + "V" + oneDecimal(f.y(*value, top)) +
+			"h" + twoDecimals(width) + "V" + oneDecimal(f.bottom()) + "Z")
 	}
-	bottom, n := oneDecimal(f.bottom()), len(k.Series)
-	return line + "L" + twoDecimals(f.x(last, n)) + " " + bottom + "L" + twoDecimals(f.x(first, n)) + " " + bottom + "Z"
+	return out.String()
 }
 
 func (f frame) x(i, n int) float64 {

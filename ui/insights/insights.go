@@ -125,6 +125,19 @@ func emptyHint(key client.KpiKey) string {
 	return "The chart starts with the first finished run."
 }
 
+// terms returns what a figure's two parts are called: what is measured, and of what. The second is "" for a count.
+func terms(unit client.KpiUnit) (measured, of string) {
+	switch unit {
+	case client.Pct:
+		return "Counted", "Out of"
+	case client.Cents:
+		return "Cost", "Divided by"
+	case client.DurationMs:
+		return "Measured", "Of"
+	}
+	return "Counted", ""
+}
+
 // formatValue formats a value in its unit, "—" for none.
 func formatValue(unit client.KpiUnit, value *float64) string {
 	if value == nil {
