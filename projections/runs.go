@@ -243,7 +243,8 @@ const (
 )
 
 // selectRunTexts begins the queries of runs for matchingIDs.
-const selectRunTexts = `select run_id, issue_number::text, issue_title || ' ' || repo_name || ' ' || branch`
+const selectRunTexts = `
+	select run_id, issue_number::text, issue_title || ' ' || repo_name || ' ' || branch || coalesce(' #' || pr_number, '')`
 
 // Search returns up to limit runs of both lists that match a search: first those whose issue number
 // is the text, then active ones.
@@ -279,7 +280,7 @@ const deepRunsOffset = 1000
 
 // A RunQuery asks for a page of a workspace's runs: active ones, by stage and age, or ended ones,
 // newest first. Repo and Q narrow it unless nil or empty. Q is part of the issue's title, the
-// repository's or the branch's name, or the issue number.
+// repository's or the branch's name, the issue number, or part of the pull request's.
 type RunQuery struct {
 	Workspace     events.ID
 	Active        bool

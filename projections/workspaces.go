@@ -97,13 +97,21 @@ func (v Workspaces) Position(ctx context.Context, id events.ID) (seq int64, err 
 	return seq, nil
 }
 
+// An OwnWorkspace is a workspace with the role that a person has there, and when they last used it: nil for never.
+type OwnWorkspace struct {
+	Workspace
+	Role       events.Role `db:"role"`
+	LastActive *time.Time  `db:"last_active_at"`
+}
+
 // ForMember returns the workspaces of a person, in the order in which they joined.
-func (v Workspaces) ForMember(ctx context.Context, user events.ID, limit int) ([]Workspace, error) {
+func (v Workspaces) ForMember(ctx context.Context, user events.ID, limit int) ([]OwnWorkspace, error) {
 	rows, _ := v.DB.Query(ctx, `
-		select w.workspace_id, w.name, w.slug, w.created_at
+		select w.workspace_id, w.name, w.slug, w.created_at, m.role, a.last_active_at
 		from members m join workspaces w on w.workspace_id = m.workspace_id
+		left join member_activity a on a.workspace_id = m.workspace_id and a.user_id = m.user_id
 		where m.user_id = $1 order by m.joined_at, m.member_id limit $2`, user, limit)
-	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Workspace])
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[OwnWorkspace])
 	if err != nil {
 		return nil, fmt.Errorf("read workspaces of %s: %w", user, err)
 	}

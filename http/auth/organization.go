@@ -198,11 +198,18 @@ func (s *Server) listOrganizations(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	list := []organization{}
-	for _, w := range found {
-		list = append(list, newOrganization(w))
+	list := []ownOrganization{}
+	for _, m := range found {
+		list = append(list, ownOrganization{newOrganization(m.Workspace), roleName(m.Role), openapi.FormatOptionalTime(m.LastActive)})
 	}
 	return list, nil
+}
+
+// An ownOrganization tells besides what Better Auth does which role the caller has, and when they last used the workspace.
+type ownOrganization struct {
+	organization
+	Role         string             `json:"role"`
+	LastActiveAt *openapi.Timestamp `json:"lastActiveAt"`
 }
 
 // A deletedOrganization can be restored by its Owners until PurgeAt.

@@ -129,7 +129,7 @@ func newRun(r projections.Run) run {
 type runsQuery struct {
 	Status string `query:"status" required:"true" enum:"active,terminal" doc:"active: runs that have not ended. terminal: runs that have ended."`
 	Repo   string `query:"repo" format:"uuid" doc:"Only runs of this repository."`
-	Q      string `query:"q" maxLength:"200" doc:"Only runs whose issue title, repository name or branch contains this text, ignoring case and accents, or whose issue has this number. Only the first 10,000 runs of the list are searched and counted; use repo to narrow it."`
+	Q      string `query:"q" maxLength:"200" doc:"Only runs whose issue title, repository name or branch contains this text, ignoring case and accents, or whose issue has this number, or whose pull request has it in its number. Only the first 10,000 runs of the list are searched and counted; use repo to narrow it."`
 	Counts bool   `query:"counts" doc:"Whether to return counts."`
 	Paging
 }

@@ -213,7 +213,7 @@ test("the log is verified, and its checkpoint can be copied", async () => {
   const { page } = await openAs("ada", "/w/acme/audit", { permissions: ["clipboard-read", "clipboard-write"] });
   await page.getByRole("link", { name: "Verify now" }).click();
   await page.getByText(/Verified up to event [\d,]+/).waitFor();
-  assert.equal(await page.title(), "Audit log · Acme");
+  assert.equal(await page.title(), "Audit log · Acme · Workspace Service");
   await page.getByRole("button", { name: "Copy checkpoint" }).click();
   assert.match(await page.evaluate(() => navigator.clipboard.readText()), /^\S+\/[0-9a-f-]{36}\n\d+\n.+=\n\n— /);
   const verified = await page.getByText(/Verified up to event [\d,]+/).innerText();

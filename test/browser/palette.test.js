@@ -59,8 +59,12 @@ test("a run is found by the number of its issue and by its title", async () => {
   await page.waitForURL(new RegExp("/w/acme/runs/" + run.id));
 });
 
-test("a job is found by its name", async () => {
+test("a run is found by the number of its pull request, a job by its name", async () => {
   const who = await openPalette("vera"), { page } = who;
+  const { items } = await (await api(who, "GET", "/runs?status=terminal&limit=50")).json();
+  const run = items.find((run) => run.prNumber);
+  await page.locator("#palette input").fill("#" + run.prNumber);
+  await page.locator("#found-" + run.id).getByText("PR #" + run.prNumber).waitFor();
   const job = await submitJob(product, { name: "Sought by its name", steps: [{ run: "true" }] });
   await page.locator("#palette input").fill("sought by");
   await page.locator("#found-" + job).click();

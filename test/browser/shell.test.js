@@ -21,7 +21,8 @@ after(async () => {
 test("sign-in through the code host leads back to the requested page", async () => {
   const { page } = await visitor(browser, app);
   await page.goto(app + "/w/acme/members?q=mia");
-  assert.equal(await page.title(), "Sign in");
+  assert.equal(await page.title(), "Sign in · Workspace Service");
+  await page.locator("main").getByText("Workspace Service").waitFor();
   await page.click("text=Continue with GitHub");
   await page.waitForURL(/login\/oauth\/authorize/);
   await chooseLogin("ada")(page);
@@ -53,7 +54,10 @@ test("a refused sign-in says why", async () => {
   await page.fill("#email", "ada@acme.example");
   await page.fill("#password", "wrong");
   await page.click("details button");
-  await page.getByText("Wrong email address or password.").waitFor();
+  await page.locator(".card").getByText("Wrong email address or password.").waitFor();
+  assert.equal(await page.inputValue("#email"), "ada@acme.example", "what was typed is kept");
+  assert.deepEqual([await page.inputValue("#password"), await page.evaluate(() => document.activeElement.id)], ["", "password"]);
+  assert.equal(await page.locator("main > .banner:visible").count(), 0, "it is said once");
 });
 
 /** clickEnded clicks in a page whose session has ended and waits for a URL, to which the page may also go by itself. */

@@ -238,7 +238,7 @@ func (p *process) askMembers(t *testing.T) {
 	_, ok, err = workspaces.Visit(ctx, p.acme, p.fellow)
 	require.True(t, ok, err)
 	done[int64](t)(workspaces.Position(ctx, p.acme))
-	done[[]projections.Workspace](t)(workspaces.ForMember(ctx, p.fellow, 100))
+	done[[]projections.OwnWorkspace](t)(workspaces.ForMember(ctx, p.fellow, 100))
 	done[[]projections.DeletedWorkspace](t)(workspaces.Restorable(ctx, p.fellow, 100))
 	_, ok, err = workspaces.GetDeleted(ctx, p.acme)
 	require.False(t, ok, err)

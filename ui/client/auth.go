@@ -31,10 +31,12 @@ func (s *Session) Person(ctx context.Context) (p Person, ok bool, err error) {
 	return *found, true, nil
 }
 
-// An OwnWorkspace is a workspace that the person is a member of.
+// An OwnWorkspace is a workspace that the person is a member of. The role is in lower case. LastActiveAt is when the person
+// last used it, nil for never.
 type OwnWorkspace struct {
-	ID, Name, Slug string
-	CreatedAt      time.Time
+	ID, Name, Slug, Role string
+	CreatedAt            time.Time
+	LastActiveAt         *time.Time
 }
 
 // OwnWorkspaces lists the workspaces that the person is a member of.

@@ -6412,7 +6412,7 @@ type ListRunsParams struct {
 	// Repo Only runs of this repository.
 	Repo *string `form:"repo,omitempty" json:"repo,omitempty"`
 
-	// Q Only runs whose issue title, repository name or branch contains this text, ignoring case and accents, or whose issue has this number. Only the first 10,000 runs of the list are searched and counted; use repo to narrow it.
+	// Q Only runs whose issue title, repository name or branch contains this text, ignoring case and accents, or whose issue has this number, or whose pull request has it in its number. Only the first 10,000 runs of the list are searched and counted; use repo to narrow it.
 	Q *string `form:"q,omitempty" json:"q,omitempty"`
 
 	// Counts Whether to return counts.

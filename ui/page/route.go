@@ -62,8 +62,8 @@ type Undo struct {
 	Values map[string]string `json:"values"`
 }
 
-// An InlineError is a refusal that the page also shows inside its form. A browser with scripts,
-// which renders the form again, gets no notice of it.
+// An InlineError is a refusal that the page also shows inside its form. A browser with scripts, which renders the form
+// again, gets no notice of it, nor does the sign-in page.
 type InlineError struct{ Err error }
 
 func (e InlineError) Error() string { return e.Err.Error() }
@@ -253,7 +253,7 @@ func (a *App) runPost(w http.ResponseWriter, v *Visit, route Route) (done bool) 
 			return true
 		}
 		v.notice = Notice{Text: Sentence(r) + v.askWhom(r), Bad: true}
-		if _, ok := errors.AsType[InlineError](err); ok && v.FromHTMX() {
+		if _, ok := errors.AsType[InlineError](err); ok && (v.FromHTMX() || route.Public) {
 			v.notice.Text = ""
 		}
 		return false

@@ -12,10 +12,11 @@ import (
 // waitTitles say what a run waits for, by the code. Those of codes that need somebody are in [needsSomebody].
 var waitTitles = map[string]string{
 	"slot": "Waits for a place among the active runs.", "tidy": "Waits until an earlier run of its issue has cleaned up.",
-	"lane": "Waits for its turn to merge.",
+	"lane":   "Waits for its turn to merge.",
 	"paused": "The repository is paused.", "disconnected": "The repository is not connected.",
-	"engine_away": "The engine does not answer.", "host_away": "The code host does not answer.", "host_limited": "The code host limits requests.",
-	"host_lag": "The code host does not show yet what it has accepted.", "host_rule": "The code host does not allow the merge for now.",
+	"engine_away": "The engine does not answer.", "host_away": "The code host does not answer.",
+	"host_limited": "The code host limits requests.",
+	"host_lag":     "The code host does not show yet what it has accepted.", "host_rule": "The code host does not allow the merge for now.",
 	"base_moving": "The branch moves faster than merges into it are tested.", "policy": "The policy file of the repository has errors.",
 	"farm": "The build farm takes no more jobs for now.", "backoff": "Waits for the next try.",
 }

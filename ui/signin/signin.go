@@ -43,10 +43,18 @@ func startSignIn(v *page.Visit) (page.Page, error) {
 	return page.Page{}, page.Redirect(to.String())
 }
 
+// refusedPassword is a refused form. It never has the password.
+type refusedPassword struct{ email, refused string }
+
 func signInWithPassword(v *page.Visit) (page.Notice, error) {
 	err := v.API.SignInPassword(v.Context(), v.PostFormValue("email"), v.PostFormValue("password"))
-	if r := client.AsRefused(err); r != nil && r.Status == http.StatusUnauthorized {
-		return page.Notice{}, &client.Refused{Status: http.StatusConflict, Message: "Wrong email address or password."}
+	if r := client.AsRefused(err); r != nil && r.Status < http.StatusInternalServerError {
+		f := refusedPassword{email: v.PostFormValue("email"), refused: page.Sentence(r)}
+		if r.Status == http.StatusUnauthorized {
+			f.refused = "Wrong email address or password."
+		}
+		v.Result = f
+		return page.Notice{}, page.InlineError{Err: &client.Refused{Status: http.StatusConflict, Message: f.refused}}
 	}
 	return page.Notice{To: returnPath(v)}, err
 }

@@ -6,9 +6,11 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"svc/ui/client"
+	"svc/ui/kit"
 	"svc/ui/page"
 )
 
@@ -32,7 +34,7 @@ func show(v *page.Visit) (page.Page, error) {
 	var invitations []client.OwnInvitation
 	var deleted []client.OwnDeletedWorkspace
 	err := v.Load(func(ctx context.Context) (err error) {
-		list, err = v.API.OwnWorkspaces(ctx)
+		list, err = lastUsedFirst(v.API.OwnWorkspaces(ctx))
 		return err
 	}, func(ctx context.Context) (err error) {
 		invitations, err = v.API.OwnInvitations(ctx)
@@ -45,6 +47,24 @@ func show(v *page.Visit) (page.Page, error) {
 		return page.Page{}, err
 	}
 	return page.Page{Title: "Workspaces", Main: view(v, list, deleted, countPending(invitations))}, nil
+}
+
+// lastUsedFirst sorts workspaces by the person's last use. Of those without any, the last joined is the first, so that the
+// personal one is the last.
+func lastUsedFirst(list []client.OwnWorkspace, err error) ([]client.OwnWorkspace, error) {
+	slices.Reverse(list)
+	slices.SortStableFunc(list, func(a, b client.OwnWorkspace) int {
+		switch {
+		case a.LastActiveAt == nil && b.LastActiveAt == nil:
+			return 0
+		case a.LastActiveAt == nil:
+			return 1
+		case b.LastActiveAt == nil:
+			return -1
+		}
+		return b.LastActiveAt.Compare(*a.LastActiveAt)
+	})
+	return list, err
 }
 
 // form is the content of the form for a new workspace.
@@ -94,7 +114,7 @@ func countPending(list []client.OwnInvitation) (n int) {
 
 // menu is the menu that switches workspaces.
 func menu(v *page.Visit) (page.Page, error) {
-	list, err := v.API.OwnWorkspaces(v.Context())
+	list, err := lastUsedFirst(v.API.OwnWorkspaces(v.Context()))
 	return page.Page{Part: menuView(list, currentSlug(v))}, err
 }
 
@@ -120,4 +140,12 @@ func restore(v *page.Visit) (page.Notice, error) {
 		r.Message = "This workspace can no longer be restored, or it has been already."
 	}
 	return page.Notice{Text: w.Name + " is restored. Runs and jobs that were cancelled stay so.", To: page.Path(w.Slug, "dashboard")}, err
+}
+
+// roleOf returns the person's role as pages show it.
+func roleOf(p client.OwnWorkspace) string {
+	if p.Role == "member" {
+		return kit.Role(p.Role)
+	}
+	return kit.Words(p.Role)
 }
