@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strings"
 	"time"
 )
 
@@ -16,7 +17,7 @@ type Limits struct {
 	Time   time.Duration // from the request's header to the end of the answer; 30 s
 	Policy string        // Content-Security-Policy of the answer; allows nothing
 
-	// Stream is set if the answer is written in pieces for up to Time. HEAD is not allowed then. The
+	// Stream is set if the answer is written in pieces for up to Time. HEAD ends it after its header. The
 	// handler sets a deadline for each piece with [http.ResponseController].
 	Stream bool
 
@@ -50,6 +51,11 @@ func Limited(l Limits, next http.Handler) http.Handler {
 		defer cancel()
 		r = r.WithContext(ctx)
 		r.Body = http.MaxBytesReader(w, r.Body, l.Body)
+		for _, name := range []string{"If-Match", "If-None-Match"} { // lists, of which [http.ServeContent] reads the first line
+			if lines := r.Header[name]; len(lines) > 1 {
+				r.Header.Set(name, strings.Join(lines, ", "))
+			}
+		}
 		h := w.Header()
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Referrer-Policy", "same-origin") // without https, forms must send their origin

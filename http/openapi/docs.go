@@ -6,13 +6,15 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"math"
 	"mime"
 	"net/http"
 	"path"
-	"strings"
-	"svc/http/middleware"
+	"strconv"
 
 	"github.com/swaggest/swgui/v5/static"
+
+	"svc/http/middleware"
 )
 
 // docsPage is Swagger UI, embedded in the binary. It loads nothing from other sites, and its
@@ -69,8 +71,9 @@ func asset(name string) http.HandlerFunc {
 		switch {
 		case plain:
 			_, _ = w.Write(packed)
-		case strings.Contains(r.Header.Get("Accept-Encoding"), "gzip"):
+		case middleware.WantsGzip(r.Header, math.MaxInt):
 			h.Set("Content-Encoding", "gzip")
+			h.Set("Content-Length", strconv.Itoa(len(packed)))
 			_, _ = w.Write(packed)
 		default:
 			if unpacked, err := gzip.NewReader(bytes.NewReader(packed)); err == nil {

@@ -1,8 +1,11 @@
 package openapi
 
 import (
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -95,10 +98,35 @@ func collectRefs(all huma.Registry, schema *huma.Schema, names map[string]bool) 
 	}
 }
 
-func serveText(media string, text func() []byte) http.HandlerFunc {
-	return func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", media)
-		w.Header().Set("Cache-Control", "no-cache")
-		_, _ = w.Write(text())
+// serveText serves a text, which is encoded and compressed at the first request. Its two codings have
+// tags of their own.
+func serveText(media string, encode func() []byte) http.HandlerFunc {
+	type coded struct {
+		text []byte
+		tag  string
+	}
+	plain := sync.OnceValue(func() coded {
+		text := encode()
+		sum := sha256.Sum256(text)
+		return coded{text, base64.RawURLEncoding.EncodeToString(sum[:12])}
+	})
+	zipped := sync.OnceValue(func() coded { return coded{middleware.Gzip(plain().text), plain().tag + GzipTag} })
+	return func(w http.ResponseWriter, r *http.Request) {
+		h, answer := w.Header(), plain()
+		h.Set("Content-Type", media)
+		h.Set("Cache-Control", "no-cache")
+		h.Set("Vary", "Accept-Encoding")
+		if middleware.WantsGzip(r.Header, len(answer.text)) {
+			answer = zipped()
+			h.Set("Content-Encoding", "gzip")
+		}
+		tag := `"` + answer.tag + `"`
+		h.Set("ETag", tag)
+		if middleware.MatchesETag(r.Header.Get("If-None-Match"), tag) {
+			w.WriteHeader(http.StatusNotModified)
+			return
+		}
+		h.Set("Content-Length", strconv.Itoa(len(answer.text)))
+		_, _ = w.Write(answer.text) // if it fails the client has gone
 	}
 }

@@ -5,10 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"net/http"
 	"strconv"
+	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
+	"svc/http/middleware"
 	"svc/http/reply"
 )
 
@@ -42,12 +46,35 @@ func (a *API) encode(ctx huma.Context, status string, answer any) (any, error) {
 	if err := huma.DefaultJSONFormat.Marshal(&b, answer); err != nil {
 		return nil, err
 	}
-	ctx.SetHeader("Content-Length", strconv.Itoa(b.Len()))
+	text := compress(ctx, b.Bytes())
+	ctx.SetHeader("Content-Length", strconv.Itoa(len(text)))
 	if a.encoded != nil {
 		a.encoded(ctx.Context())
 	}
-	return encoded(b.Bytes()), nil
+	return encoded(text), nil
 }
+
+// compress returns text in the coding that the request asks for, with a tag of its own. Only answers of
+// GET are compressed: those of other methods may show a token.
+func compress(ctx huma.Context, text []byte) []byte {
+	r, w := humago.Unwrap(ctx)
+	if r.Method != http.MethodGet {
+		return text
+	}
+	h := w.Header()
+	h.Add("Vary", "Accept-Encoding")
+	if !middleware.WantsGzip(r.Header, len(text)) {
+		return text
+	}
+	h.Set("Content-Encoding", "gzip")
+	if tag, ok := strings.CutSuffix(h.Get("ETag"), `"`); ok {
+		h.Set("ETag", tag+GzipTag+`"`)
+	}
+	return middleware.GzipPrivate(text)
+}
+
+// GzipTag ends the ETag of a compressed answer.
+const GzipTag = "-gzip"
 
 // writeEncoded writes an answer whose header has been sent. Writing fails only if the caller has gone or
 // does not read; huma would then write a second header, or panic.

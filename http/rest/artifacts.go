@@ -112,10 +112,10 @@ type artifactPath struct {
 	Artifact string `path:"artifactId" maxLength:"64" doc:"The artifact's id."`
 
 	// http.ServeContent reads these headers.
-	Range       string `header:"Range" maxLength:"1000" doc:"The bytes to return. Several ranges are returned as multipart/byteranges." example:"bytes=1024-"`
-	IfRange     string `header:"If-Range" maxLength:"1000" doc:"An ETag. Range is ignored unless the file has it."`
-	IfMatch     string `header:"If-Match" maxLength:"1000" doc:"ETags. The request fails unless the file has one of them: 412 precondition_failed."`
-	IfNoneMatch string `header:"If-None-Match" maxLength:"1000" doc:"ETags that you have. The file is not returned if it has one of them."`
+	Range       string `header:"Range" doc:"The bytes to return. Several ranges are returned as multipart/byteranges." example:"bytes=1024-"`
+	IfRange     string `header:"If-Range" doc:"An ETag. Range is ignored unless the file has it."`
+	IfMatch     string `header:"If-Match" doc:"ETags. The request fails unless the file has one of them: 412 precondition_failed."`
+	IfNoneMatch string `header:"If-None-Match" doc:"ETags that you have. The file is not returned if it has one of them."`
 }
 
 // getArtifact finds the artifact and acquires a slot before it starts the stream, so that their

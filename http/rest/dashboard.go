@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"svc/events"
+	"svc/http/middleware"
 	"svc/http/openapi"
 	"svc/projections"
 
@@ -27,7 +28,7 @@ func (s *Server) dashboardRoutes() section {
 }
 
 type dashboardQuery struct {
-	IfNoneMatch string `header:"If-None-Match" maxLength:"1024" doc:"The ETag of the last response."`
+	IfNoneMatch string `header:"If-None-Match" doc:"The ETags of earlier responses, or *."`
 }
 
 type dashboardAnswer struct {
@@ -127,6 +128,9 @@ func (s *Server) getDashboard(ctx context.Context, in *dashboardQuery) (*dashboa
 	position = found.Position // another server may have answered above
 	out.Status, out.ETag, out.Body = http.StatusOK, name(until), newDashboard(found, health.system, now)
 	out.Body.Farm.On, out.Body.Farm.PublicURL = s.Farm.On, s.Farm.PublicURL
+	if middleware.MatchesETag(in.IfNoneMatch, out.ETag) { // as * does
+		out.Status, out.Body = http.StatusNotModified, nil
+	}
 	return out, nil
 }
 

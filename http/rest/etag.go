@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"svc/events"
+	"svc/http/openapi"
 )
 
 // etag returns the ETag of a dashboard: a hash of everything that it is computed from. setup has what is
@@ -24,15 +25,16 @@ func etag(workspace events.ID, position, setup string, until time.Time) string {
 	return `"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + end + `"`
 }
 
-// matchETag returns the tag in an If-None-Match header that is still current, "" if there is none.
-// "*" names no tag that a client could send again, so it gets a full answer.
-// current returns the current tag for a given until.
+// matchETag returns the tag in an If-None-Match header that is still current, "" if there is none. That
+// of a compressed answer ends with [openapi.GzipTag]. * needs the current tag, for which the runs have
+// to be read: see [middleware.MatchesETag]. current returns the current tag for a given until.
 func matchETag(header string, now time.Time, current func(until time.Time) string) string {
-	for tag := range strings.SplitSeq(header, ",") {
-		tag = strings.TrimPrefix(strings.TrimSpace(tag), "W/")
+	for sent := range strings.SplitSeq(header, ",") {
+		sent = strings.TrimPrefix(strings.TrimSpace(sent), "W/")
+		tag := strings.Replace(sent, openapi.GzipTag+`"`, `"`, 1)
 		until, ok := changesAt(tag)
 		if ok && (until.IsZero() || now.Before(until)) && tag == current(until) {
-			return tag
+			return sent
 		}
 	}
 	return ""

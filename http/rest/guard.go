@@ -288,8 +288,7 @@ var (
 	filledHeaders = []string{"X-Svc-Min-Position", "Idempotency-Key"}
 )
 
-// checkHeaders refuses headers that are repeated or empty and must not be. It joins the lines of
-// If-None-Match, which is a list.
+// checkHeaders refuses headers that are repeated or empty and must not be.
 func checkHeaders(h http.Header) error {
 	for _, name := range onceHeaders {
 		switch values := h.Values(name); {
@@ -298,9 +297,6 @@ func checkHeaders(h http.Header) error {
 		case len(values) == 1 && values[0] == "" && slices.Contains(filledHeaders, name):
 			return fault.Field(name, reply.EmptyValue)
 		}
-	}
-	if lines := h.Values("If-None-Match"); len(lines) > 1 {
-		h.Set("If-None-Match", strings.Join(lines, ", "))
 	}
 	return nil
 }

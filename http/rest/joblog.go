@@ -2,6 +2,7 @@ package rest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"reflect"
@@ -65,7 +66,8 @@ type logQuery struct {
 	From    int64  `query:"from" minimum:"0" doc:"Offset of the first byte to return."`
 	Format  string `query:"format" enum:"text,ndjson" default:"text"`
 	Q       string `query:"q" maxLength:"200" doc:"Only lines that contain this text, ignoring case and terminal colours. Only with format=ndjson."`
-	Range   string `header:"Range" maxLength:"100" doc:"A single byte range, instead of from. Not with format=ndjson." example:"bytes=1024-"`
+	Range   string `header:"Range" doc:"A single byte range, instead of from. Not with format=ndjson." example:"bytes=1024-"`
+	IfRange string `header:"If-Range" doc:"Range is ignored: a log has no ETag."`
 }
 
 // attemptOf returns the last attempt of a job with a number or, if number is 0, the last attempt. It
@@ -109,7 +111,7 @@ func (s *Server) getJobLog(ctx context.Context, in *logQuery) (*huma.StreamRespo
 		return nil, err
 	}
 	part.from = min(in.From, part.size)
-	if in.Format == "text" {
+	if in.Format == "text" && in.IfRange == "" { // a log has no ETag that could match
 		part.applyRange(in.Range)
 	}
 	return openapi.Stream(func(w http.ResponseWriter, r *http.Request) {
@@ -165,18 +167,29 @@ func (p *logPart) applyRange(text string) {
 	if !ok || !found || strings.Contains(text, ",") {
 		return
 	}
-	a, errA := strconv.ParseUint(first, 10, 62)
-	b, errB := strconv.ParseUint(last, 10, 62)
-	from, to := int64(a), p.size
+	a, errA := parseOffset(first)
+	b, errB := parseOffset(last)
+	from, to := a, p.size
 	switch {
+	case first == "" && p.size == 0:
+		return // the last bytes of nothing are all of it
 	case first == "" && errB == nil: // a suffix
-		from = max(0, p.size-int64(b))
+		from = max(0, p.size-b)
 	case first == "" || errA != nil || last != "" && errB != nil || last != "" && b < a:
 		return
 	case last != "":
-		to = min(p.size, int64(b)+1)
+		to = min(p.size, b+1)
 	}
 	p.from, p.to, p.isRange, p.unsatisfiable = from, to, true, from >= p.size
+}
+
+// parseOffset parses digits. A number that is too large for a log counts as the largest.
+func parseOffset(text string) (int64, error) {
+	n, err := strconv.ParseUint(text, 10, 62)
+	if errors.Is(err, strconv.ErrRange) {
+		return 1<<62 - 1, nil
+	}
+	return int64(n), err
 }
 
 // sendLog writes a part of a log.

@@ -39,7 +39,9 @@ func TestApplyRange(t *testing.T) {
 		"lines=1-2":                   {0, 100, false, false},
 		"bytes=1":                     {0, 100, false, false},
 		"bytes=+1-2":                  {0, 100, false, false},
-		"bytes=99999999999999999999-": {0, 100, false, false},
+		"bytes=99999999999999999999-": {1<<62 - 1, 100, true, true},
+		"bytes=5-9999999999999999999": {5, 100, true, false},
+		"bytes=-99999999999999999999": {0, 100, true, false},
 	} {
 		p := &logPart{size: 100, to: 100}
 		p.applyRange(text)
@@ -47,6 +49,12 @@ func TestApplyRange(t *testing.T) {
 		require.Equal(t, want.to, p.to, text)
 		require.Equal(t, want.isRange, p.isRange, text)
 		require.Equal(t, want.unsatisfiable, p.unsatisfiable, text)
+	}
+	for text, unsatisfiable := range map[string]bool{"bytes=-5": false, "bytes=0-": true, "bytes=0-0": true} {
+		empty := &logPart{}
+		empty.applyRange(text)
+		require.Equal(t, unsatisfiable, empty.unsatisfiable, text)
+		require.Equal(t, unsatisfiable, empty.isRange, text)
 	}
 }
 

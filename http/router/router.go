@@ -3,6 +3,7 @@
 package router
 
 import (
+	"context"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -83,14 +84,43 @@ func (r *Router) Handle(route Route) {
 		handler.ServeHTTP(w, r)
 	}
 	tree.Handle(route.Method, path, serve)
-	if route.Method == http.MethodGet && !route.Limits.Stream {
-		tree.Handle(http.MethodHead, path, func(w http.ResponseWriter, r *http.Request, names httprouter.Params) {
-			r = r.WithContext(r.Context()) // a copy: the server omits the body because its own request still says HEAD
-			r.Method = http.MethodGet
-			serve(w, r, names)
-		})
+	if route.Method != http.MethodGet || route.Limits.Hijack {
+		return
 	}
+	tree.Handle(http.MethodHead, path, func(w http.ResponseWriter, r *http.Request, names httprouter.Params) {
+		ctx, cancel := context.WithCancel(r.Context())
+		defer cancel()
+		r = r.WithContext(ctx) // a copy: the server omits the body because its own request still says HEAD
+		r.Method = http.MethodGet
+		if !route.Limits.Stream {
+			serve(w, r, names)
+			return
+		}
+		defer func() {
+			if p := recover(); p != nil && (p != http.ErrAbortHandler || ctx.Err() == nil) { //nolint:errorlint // as net/http compares it
+				panic(p)
+			}
+		}()
+		serve(&headWriter{w, cancel}, r, names)
+	})
 }
+
+// A headWriter ends a stream after its header, as if the client had gone.
+type headWriter struct {
+	http.ResponseWriter
+	end func()
+}
+
+func (w *headWriter) Write([]byte) (int, error) { return 0, w.FlushError() }
+
+// FlushError is what [http.ResponseController] calls.
+func (w *headWriter) FlushError() error {
+	w.end()
+	return context.Canceled
+}
+
+// Unwrap lets [http.ResponseController] set deadlines.
+func (w *headWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // ServeHTTP routes a request.
 func (r *Router) ServeHTTP(w http.ResponseWriter, req *http.Request) { r.static.ServeHTTP(w, req) }

@@ -9,7 +9,8 @@ import (
 )
 
 // testMethods requests every path by every method. In each 405, including the answer to OPTIONS, Allow
-// lists exactly the methods that the path supports.
+// lists exactly the methods that the path supports. Then it requests each path with the conditions and
+// codings of HTTP, so that a new route is tested by name.
 func testMethods(t *testing.T, s *fixture) {
 	v := s.serve(t, s.cloneDatabase(t))
 	paths := []string{"/", "/health/live", "/health/ready", "/api/openapi.json", "/api/openapi.yaml", "/api/docs"}
@@ -34,6 +35,13 @@ func testMethods(t *testing.T, s *fixture) {
 				allowed := strings.Split(a.header.Get("Allow"), ", ")
 				slices.Sort(allowed)
 				require.Equal(t, supported, allowed)
+			}
+		})
+	}
+	for _, path := range paths {
+		t.Run("conditions of "+path, func(t *testing.T) {
+			if v.ask(t, "nobody", "HEAD "+path, "").status != 405 { // not of the WebSocket
+				v.requireConditions(t, "ada@acme", path+requiredQueries[path])
 			}
 		})
 	}

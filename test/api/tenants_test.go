@@ -62,7 +62,9 @@ func testCredentialPrecedence(t *testing.T, s *fixture) {
 		}
 		require.Equal(t, before, v.logHeads(t))
 		v.ask(t, "reader", write, body, "Sec-Fetch-Site: cross-site").is(t, "403 service_principal_refused") // not checked for tokens
-		for i, from := range [][]string{{"Sec-Fetch-Site: same-origin"}, {"Sec-Fetch-Site: none"}, {"Origin: http://" + v.host}, {"Origin: http://localhost:4000"}, nil} {
+		for i, from := range [][]string{
+			{"Sec-Fetch-Site: same-origin"}, {"Sec-Fetch-Site: none"}, {"Origin: http://" + v.host}, {"Origin: http://localhost:4000"}, nil,
+		} {
 			name := "own-" + string(rune('a'+i))
 			v.ask(t, "ada@acme", write, `{"name":"`+name+`","scopes":["api.read"]}`, from...).is(t, "201")
 		}

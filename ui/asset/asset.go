@@ -5,11 +5,11 @@ package asset
 
 import (
 	"bytes"
-	"compress/gzip"
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
 	"io/fs"
+	"math"
 	"net/http"
 	"path"
 	"slices"
@@ -120,18 +120,12 @@ func mediaOf(ext string) string {
 	return "application/octet-stream" // no file of ours
 }
 
+// compressed returns text compressed, nil if that is no shorter.
 func compressed(text []byte) []byte {
-	var out bytes.Buffer
-	w, err := gzip.NewWriterLevel(&out, gzip.BestCompression)
-	if err != nil {
-		panic(err) // the level is one
+	if out := middleware.Gzip(text); len(out) < len(text) {
+		return out
 	}
-	_, _ = w.Write(text) // memory takes everything
-	_ = w.Close()
-	if out.Len() >= len(text) {
-		return nil
-	}
-	return out.Bytes()
+	return nil
 }
 
 // URL returns the path of a file. It panics if there is none of that name.
@@ -190,7 +184,7 @@ func (f file) serve(w http.ResponseWriter, r *http.Request) {
 	h.Set("Cache-Control", "public, max-age=31536000, immutable")
 	h.Set("Vary", "Accept-Encoding")
 	text := f.text
-	if f.gzip != nil && strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+	if f.gzip != nil && middleware.WantsGzip(r.Header, math.MaxInt) {
 		h.Set("Content-Encoding", "gzip")
 		text = f.gzip
 	}

@@ -51,6 +51,9 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no") // or nginx would buffer events
+	if r.Method == http.MethodHead {
+		return
+	}
 	out := &eventWriter{w: w, controller: http.NewResponseController(w), after: startOf(r)}
 
 	session := h.service.NewSession(r, r.PathValue("workspace"))

@@ -2,12 +2,10 @@ package page
 
 import (
 	"bytes"
-	"compress/gzip"
-	"io"
-	"math/rand/v2"
 	"net/http"
-	"strings"
 	"sync"
+
+	"svc/http/middleware"
 )
 
 var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
@@ -51,39 +49,13 @@ func (a *App) write(w http.ResponseWriter, v *Visit, p Page) {
 	writeBody(w, v, status, withPerson(text.Bytes(), v.Person.User.ID))
 }
 
-const (
-	minGzip    = 1400 // bytes; less fits into a packet as it is
-	maxPadding = 128  // bytes at most
-)
-
-var gzipWriters = sync.Pool{New: func() any {
-	z, err := gzip.NewWriterLevel(nil, gzip.BestSpeed)
-	if err != nil {
-		panic(err) // the level is one
-	}
-	return z
-}}
-
-// writeBody writes an answer, compressed if the browser accepts gzip. Pages with a secret
-// are not compressed: their length would reveal how much the secret has in common with the
-// query. Other pages get a comment of random length in the gzip header, against the same attack.
+// writeBody writes an answer, compressed if the browser accepts gzip and the page shows no secret.
 func writeBody(w http.ResponseWriter, v *Visit, status int, text []byte) {
-	h := w.Header()
-	h.Add("Vary", "Accept-Encoding")
-	if len(text) < minGzip || v.route.ShowsSecret || !strings.Contains(v.Request.Header.Get("Accept-Encoding"), "gzip") {
-		w.WriteHeader(status)
-		_, _ = w.Write(text) // if it fails the browser has gone
-		return
+	w.Header().Add("Vary", "Accept-Encoding")
+	if !v.route.ShowsSecret && middleware.WantsGzip(v.Request.Header, len(text)) {
+		w.Header().Set("Content-Encoding", "gzip")
+		text = middleware.GzipPrivate(text)
 	}
-	h.Set("Content-Encoding", "gzip")
 	w.WriteHeader(status)
-	z := gzipWriters.Get().(*gzip.Writer)
-	defer func() {
-		z.Reset(io.Discard) // drops the reference to w
-		gzipWriters.Put(z)
-	}()
-	z.Reset(w)
-	z.Comment = strings.Repeat(" ", rand.IntN(maxPadding))
-	_, _ = z.Write(text)
-	_ = z.Close()
+	_, _ = w.Write(text) // if it fails the browser has gone
 }
