@@ -66,6 +66,9 @@ func TestVerifyReportsFirstBadRecord(t *testing.T) {
 		"a truncated tail": {steps{
 			`delete from events where workspace_id = $1 and seq > 2090`,
 			`update logs set head = 2090 where workspace_id = $1`}, 2091, "the record is missing"},
+		"the newest row, whose time the log keeps": {steps{
+			`delete from events where workspace_id = $1 and seq = 2100`,
+			`update logs set head = 2099, last_at = last_at + interval '1 second' where workspace_id = $1`}, 2100, "the record is missing"},
 		"a truncated tail with its hashes": {steps{
 			`delete from events where workspace_id = $1 and seq > 2048`,
 			`delete from proof_hashes where workspace_id = $1 and index >= 4095`,

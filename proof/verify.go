@@ -181,7 +181,12 @@ func (v *verification) checkSizes(s sizes) {
 	if s.beyond > 0 {
 		v.reportBad(s.beyond, "the record stands beyond the head of the log")
 	}
-	if s.wrongTime {
+	if s.note != "" {
+		v.newest = v.openCheckpoint(s.checkpoint, s.note)
+	}
+	// If records that were signed are missing after the head, the log's time is that of the last of them.
+	shortened := v.newest != nil && v.newest.bad == "" && s.checkpoint > s.head
+	if s.wrongTime && !shortened {
 		v.reportBad(v.Head, "the time of the last record is not that of the log")
 	}
 	if s.note == "" {
@@ -190,7 +195,6 @@ func (v *verification) checkSizes(s sizes) {
 		}
 		return
 	}
-	v.newest = v.openCheckpoint(s.checkpoint, s.note)
 	if v.newest.bad == "" && (s.hashes > tlog.StoredHashCount(s.checkpoint) || s.tiles > s.checkpoint/tileWidth) {
 		v.reportBad(s.checkpoint+1, "hashes are stored beyond the newest checkpoint")
 	}
