@@ -42,6 +42,6 @@ func appendRow(text []byte, m client.Member) []byte {
 	if m.LastActiveAt != nil {
 		active = m.LastActiveAt.UTC().Format(time.RFC3339)
 	}
-	return reply.AppendCSV(text, m.Name, m.Email, string(m.DisplayRole), strconv.FormatBool(m.CanApproveLoops), active,
+	return reply.AppendCSV(text, m.Name, m.Email, string(m.Role), strconv.FormatBool(m.CanApproveLoops), active,
 		m.JoinedAt.UTC().Format(time.RFC3339))
 }
