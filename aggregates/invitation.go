@@ -118,7 +118,7 @@ func (w *Workspace) withdraw(sender events.ID, role events.Role, at time.Time) (
 // zero if nobody has. It replaces an invitation to the same address that can no longer be
 // accepted.
 func (w *Workspace) Invite(by, id events.ID, address string, role events.Role, known events.ID, at time.Time) ([]events.Event, error) {
-	address, ok := input.Email(address)
+	address, ok := input.TypedEmail(address)
 	if !ok {
 		return nil, fault.Field("email", "must be an e-mail address")
 	}

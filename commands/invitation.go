@@ -23,7 +23,7 @@ type SendInvitation struct {
 
 func (c SendInvitation) denial() events.CommandDenied {
 	e := denialOf(events.InvitationSent{}, events.ID{})
-	e.Name, _ = input.Email(c.Email) // normalized, or empty if it is malformed
+	e.Name, _ = input.TypedEmail(c.Email) // normalized, or empty if it is malformed
 	return e
 }
 
@@ -35,7 +35,7 @@ type InvitationAnswer struct {
 // SendInvitation refuses an address that is a member's or is invited already, an invitation
 // as Owner unless an Owner sends it, and callers who may not manage members.
 func (h *Handler) SendInvitation(ctx context.Context, c SendInvitation) (Result, error) {
-	address, _ := input.Email(c.Email) // the aggregate refuses a malformed address
+	address, _ := input.TypedEmail(c.Email) // the aggregate refuses a malformed address
 	_, known, err := h.log.Holder(ctx, events.EmailKey(address))
 	if err != nil {
 		return Result{}, fmt.Errorf("look up holder of address: %w", err)

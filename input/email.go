@@ -42,6 +42,9 @@ func Email(s string) (address string, ok bool) {
 	return address, true
 }
 
+// TypedEmail is [Email] for an address that a person has typed or pasted, perhaps with blanks around it.
+func TypedEmail(s string) (address string, ok bool) { return Email(strings.TrimSpace(s)) }
+
 // hostname returns the ASCII form of a domain whose A–Z are in lower case. Labels in
 // another script have to be spelled as their ASCII form decodes. What the IDNA profile
 // would map first (other cases and widths, signs, dropped characters) has several

@@ -75,6 +75,9 @@ func TestEmail(t *testing.T) {
 		address, ok := input.Email(written)
 		require.Equal(t, want, address, "%q", written)
 		require.Equal(t, want != "", ok, "%q", written)
+		typed, _ := input.TypedEmail("\t " + written + "\u00a0\r\n")
+		trimmed, _ := input.Email(strings.TrimSpace(written))
+		require.Equal(t, trimmed, typed, "%q", written)
 	}
 }
 

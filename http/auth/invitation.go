@@ -50,7 +50,7 @@ func (s *Server) inviteMember(r *request) (any, error) {
 		return nil, err
 	}
 	m, err := s.membership(r, selector{OrganizationID: in.OrganizationID}, errNoOrganization, errNoMember)
-	address, ok := input.Email(in.Email)
+	address, ok := input.TypedEmail(in.Email)
 	switch {
 	case errors.Is(err, errNoOrganization):
 		return nil, err

@@ -129,7 +129,7 @@ func readSignIn(r *request) (in signIn, err error) {
 	if err := requireField("password", in.Password); err != nil {
 		return in, err
 	}
-	address, ok := input.Email(in.Email)
+	address, ok := input.TypedEmail(in.Email)
 	if !ok {
 		return in, errEmail
 	}
