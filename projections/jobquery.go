@@ -10,12 +10,12 @@ import (
 	"svc/events/store"
 )
 
-// A JobQuery asks for a page of a workspace's jobs: those that are queued or held by runners, or
-// those that have ended. State, Name, Repo, Runner and Q narrow it unless empty or nil. Q is part of the
+// A JobQuery asks for a page of a workspace's jobs: all of them, those that are queued or held by
+// runners, or those that have ended. State, Name, Repo, Runner and Q narrow it unless empty or nil. Q is part of the
 // job's or repository's name, Name the job's whole name.
 type JobQuery struct {
 	Workspace     events.ID
-	Active        bool
+	All, Active   bool
 	State         events.JobState
 	Name          string
 	Repo          *events.ID
@@ -35,8 +35,8 @@ const maxJobsSearched = 10_000
 const deepJobsOffset = 1000
 
 // Page answers q and returns the number of jobs on all pages; with a filter at most 10,000 jobs are
-// counted. Ended jobs are ordered by their end, other and filtered jobs by submission, newest
-// first.
+// counted. Ended jobs are ordered by their end, others and those of a repository or runner by
+// submission, newest first.
 func (v Jobs) Page(ctx context.Context, q JobQuery) (list []Job, total int, err error) {
 	if q.Q != "" {
 		return v.pageOfMatches(ctx, q)
@@ -77,7 +77,10 @@ const (
 // list returns the condition for the list of q, its order and its arguments.
 func (q JobQuery) list() (where, order string, args []any) {
 	where, order, args = ` from jobs where workspace_id = $1 and `+jobsActive, `job_id desc`, []any{q.Workspace}
-	if !q.Active {
+	switch {
+	case q.All:
+		where = ` from jobs where workspace_id = $1`
+	case !q.Active:
 		where, order = ` from jobs where workspace_id = $1 and `+jobsEnded, `finished_at desc, job_id desc`
 	}
 	if q.Repo != nil {
@@ -116,7 +119,10 @@ func (q JobQuery) sql() (counts, page string, args []any) {
 	}
 	limit := fmt.Sprintf(` order by %s limit $%d offset $%d`, order, len(args)+1, len(args)+2)
 	column := `ended`
-	if q.Active {
+	switch {
+	case q.All:
+		column = `queued + held + ended`
+	case q.Active:
 		column = `queued + held`
 	}
 	counts = `select coalesce((select ` + column + ` from job_counts where workspace_id = $1), 0)`

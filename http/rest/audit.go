@@ -164,7 +164,7 @@ type auditPageQuery struct {
 	AuditFilter
 	Limit  int    `query:"limit" minimum:"1" maximum:"100" default:"25"`
 	Cursor string `query:"cursor" maxLength:"20" doc:"The nextCursor of the previous page."`
-	After  string `query:"after" maxLength:"20" doc:"The seq of a record, or 0: only the records after it, oldest first. Not with cursor." example:"4182"`
+	After  string `query:"after" pattern:"^[0-9]{1,19}$" maxLength:"19" doc:"The seq of a record, or 0: only the records after it, oldest first. Not with cursor." example:"4182"`
 	Total  bool   `query:"total" doc:"Whether to count the records that match, on all pages."`
 }
 

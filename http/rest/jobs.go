@@ -66,8 +66,8 @@ func (s *Server) jobRoutes() section {
 		query(s.listJobs, route{
 			method: "GET", path: "/farm/jobs", guard: anyMemberOrReadToken, farm: true,
 			id: "listJobs", summary: "List jobs",
-			text: "Lists queued and running jobs (`status=active`), newest first, or finished jobs (`status=terminal`), most recently " +
-				"finished first. With `name`, `repo` or `runner`, jobs are ordered by submission, newest first.",
+			text: "Lists all jobs, newest first; only queued and running ones with `status=active`; or finished ones, most recently " +
+				"finished first, with `status=terminal`. With `name`, `repo` or `runner`, jobs are ordered by submission, newest first.",
 			answerExample: newList([]projections.Job{exampleQueuedJob()}, 1, examplePage,
 				func(j projections.Job) FarmJob { return newJob(j, jobWait{}) }),
 		}),
@@ -90,7 +90,7 @@ func (s *Server) jobRoutes() section {
 }
 
 type jobsQuery struct {
-	Status string `query:"status" required:"true" enum:"active,terminal" doc:"active: queued and running jobs. terminal: finished jobs."`
+	Status string `query:"status" enum:"active,terminal" doc:"active: queued and running jobs. terminal: finished jobs. By default all jobs."`
 	State  string `query:"state" enum:"queued,leased,running,cancelling,succeeded,failed,cancelled,timed_out,lost,expired" doc:"Only jobs in this state."`
 	Name   string `query:"name" maxLength:"100" doc:"Only jobs of exactly this name."`
 	Repo   string `query:"repo" format:"uuid" doc:"Only jobs of this repository."`
@@ -101,8 +101,8 @@ type jobsQuery struct {
 
 func (q *jobsQuery) query(workspace events.ID) (projections.JobQuery, error) {
 	out := projections.JobQuery{
-		Workspace: workspace, Active: q.Status == "active", State: events.JobState(q.State), Name: q.Name, Q: q.Q,
-		Limit: q.Limit, Offset: q.Offset,
+		Workspace: workspace, All: q.Status == "", Active: q.Status == "active", State: events.JobState(q.State), Name: q.Name,
+		Q: q.Q, Limit: q.Limit, Offset: q.Offset,
 	}
 	for field, text := range map[string]string{"repo": q.Repo, "runner": q.Runner} {
 		if text == "" {

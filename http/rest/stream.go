@@ -46,7 +46,7 @@ const (
 )
 
 type streamQuery struct {
-	LastEventID string `header:"Last-Event-ID" maxLength:"20" doc:"The id of the last event received. The stream resumes after it. By default the stream begins with the next event." example:"4182"`
+	LastEventID string `header:"Last-Event-ID" maxLength:"19" doc:"The id of the last event received. The stream resumes after it. By default the stream begins with the next event." example:"4182"`
 }
 
 func (q *streamQuery) after() (seq int64, ok bool, err error) {

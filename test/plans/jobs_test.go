@@ -67,6 +67,7 @@ func (p *process) askJobs(t *testing.T) {
 	ctx, v := t.Context(), projections.Jobs{DB: p.asks}
 	runner := idOf(t, 'y', 7)
 	for _, q := range []projections.JobQuery{
+		{All: true}, {All: true, Offset: 30_000}, {All: true, Repo: &p.repo.ID}, {All: true, Q: "tests 777"},
 		{Active: true}, {}, {Offset: 30_000}, {Active: true, Offset: 4000}, {Repo: &p.repo.ID}, {Active: true, Repo: &p.repo.ID},
 		{Runner: &runner}, {Name: "unit tests 20000"}, {Name: "unit tests 20000", Repo: &p.repo.ID}, {Active: true, Name: "unit tests 2000"},
 		{Active: true, Runner: &runner}, {State: events.JobStateSucceeded}, {Active: true, State: events.JobStateQueued}, {Q: "tests 777"},

@@ -5923,7 +5923,7 @@ type GetDashboardParams struct {
 	// XSvcMinPosition The `X-Svc-Position` of an earlier response. The request waits up to five seconds until its data includes that position.
 	XSvcMinPosition *int64 `json:"X-Svc-Min-Position,omitempty"`
 
-	// IfNoneMatch The ETag of the last response.
+	// IfNoneMatch The ETags of earlier responses, or *.
 	IfNoneMatch *string `json:"If-None-Match,omitempty"`
 }
 
@@ -5995,8 +5995,8 @@ type WithdrawEnrollmentParams struct {
 
 // ListJobsParams defines parameters for ListJobs.
 type ListJobsParams struct {
-	// Status active: queued and running jobs. terminal: finished jobs.
-	Status ListJobsParamsStatus `form:"status" json:"status"`
+	// Status active: queued and running jobs. terminal: finished jobs. By default all jobs.
+	Status *ListJobsParamsStatus `form:"status,omitempty" json:"status,omitempty"`
 
 	// State Only jobs in this state.
 	State *ListJobsParamsState `form:"state,omitempty" json:"state,omitempty"`
@@ -6117,6 +6117,9 @@ type GetJobLogParams struct {
 
 	// Range A single byte range, instead of from. Not with format=ndjson.
 	Range *string `json:"Range,omitempty"`
+
+	// IfRange Range is ignored: a log has no ETag.
+	IfRange *string `json:"If-Range,omitempty"`
 }
 
 // GetJobLogParamsFormat defines parameters for GetJobLog.
@@ -6879,7 +6882,7 @@ type ClientInterface interface {
 
 	// ListJobs List jobs
 	//
-	// Lists queued and running jobs (`status=active`), newest first, or finished jobs (`status=terminal`), most recently finished first. With `name`, `repo` or `runner`, jobs are ordered by submission, newest first.
+	// Lists all jobs, newest first; only queued and running ones with `status=active`; or finished ones, most recently finished first, with `status=terminal`. With `name`, `repo` or `runner`, jobs are ordered by submission, newest first.
 	//
 	// For: any member, or a token with api.read.
 	//
@@ -7925,7 +7928,7 @@ func (c *Client) WithdrawEnrollment(ctx context.Context, id string, params *With
 
 // ListJobs List jobs
 //
-// Lists queued and running jobs (`status=active`), newest first, or finished jobs (`status=terminal`), most recently finished first. With `name`, `repo` or `runner`, jobs are ordered by submission, newest first.
+// Lists all jobs, newest first; only queued and running ones with `status=active`; or finished ones, most recently finished first, with `status=terminal`. With `name`, `repo` or `runner`, jobs are ordered by submission, newest first.
 //
 // For: any member, or a token with api.read.
 //
@@ -10780,12 +10783,16 @@ func NewListJobsRequest(server string, params *ListJobsParams) (*http.Request, e
 		// per the OpenAPI spec (e.g. "color=blue,black,brown").
 		var rawQueryFragments []string
 
-		if queryFrag, err := runtime.StyleParamWithOptions("form", false, "status", params.Status, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-			return nil, err
-		} else {
-			for _, qp := range strings.Split(queryFrag, "&") {
-				rawQueryFragments = append(rawQueryFragments, qp)
+		if params.Status != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "status", *params.Status, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
 			}
+
 		}
 
 		if params.State != nil {
@@ -11463,6 +11470,17 @@ func NewGetJobLogRequest(server string, id string, params *GetJobLogParams) (*ht
 			}
 
 			req.Header.Set("Range", headerParam2)
+		}
+
+		if params.IfRange != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "If-Range", *params.IfRange, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Range", headerParam3)
 		}
 
 	}

@@ -28,10 +28,10 @@ type jobsData struct {
 func showJobs(v *page.Visit) (page.Page, error) {
 	j := jobsData{Finished: v.Query("status") == "finished", Embedded: v.Query("in") == "farm"}
 	params := &client.ListJobsParams{
-		Status: client.ListJobsParamsStatusActive, Limit: client.Optional(int64(jobsPerPage)), Q: client.Optional(v.Query("q")),
+		Status: client.Optional(client.ListJobsParamsStatusActive), Limit: client.Optional(int64(jobsPerPage)), Q: client.Optional(v.Query("q")),
 	}
 	if j.Finished {
-		params.Status = client.ListJobsParamsStatusTerminal
+		params.Status = client.Optional(client.ListJobsParamsStatusTerminal)
 	}
 	if state := v.Query("state"); slices.Contains(j.states(), state) {
 		j.State, params.State = state, new(client.ListJobsParamsState(state))

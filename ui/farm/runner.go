@@ -26,7 +26,7 @@ func showRunner(v *page.Visit) (page.Page, error) {
 		return err
 	}, func(ctx context.Context) (err error) {
 		d.Last, err = client.Decode[client.ListFarmJob](v.API.ListJobs(ctx, &client.ListJobsParams{
-			Status: client.ListJobsParamsStatusTerminal, Runner: &id, Limit: client.Optional(int64(jobsPerRunner)),
+			Status: client.Optional(client.ListJobsParamsStatusTerminal), Runner: &id, Limit: client.Optional(int64(jobsPerRunner)),
 		}))
 		return err
 	})
