@@ -30,7 +30,9 @@ func TestRepoSettings(t *testing.T) {
 			func(s *events.RepoSettings) { s.RequiredJobs = []events.RequiredJob{{Steps: script}} }},
 		"a job without steps": {"requiredJobs.0.steps", "must have 1 to 50 items",
 			func(s *events.RepoSettings) { s.RequiredJobs = []events.RequiredJob{{Name: "a"}} }},
-		"a label that is none": {"requiredJobs.0.labels", "must be key=value, such as pool=default, or machine:key=value", func(s *events.RepoSettings) {
+		"a label that is none": {"requiredJobs.0.labels", "must be key=value, such as pool=default, or machine:key=value", func(
+			s *events.RepoSettings,
+		) {
 			s.RequiredJobs = []events.RequiredJob{{Name: "a", Steps: script, Labels: []string{"x"}}}
 		}},
 		"too long a job": {"requiredJobs.0.runSeconds", "must be between 1 and 86400", func(s *events.RepoSettings) {

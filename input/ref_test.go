@@ -16,8 +16,10 @@ func TestRefsAreAsGitHasThem(t *testing.T) {
 		return exec.CommandContext(t.Context(), "git", "check-ref-format", ref).Run() == nil
 	}
 	for _, name := range []string{
-		"main", "feature/#123-fix", "café", "привет", "a/b/c", "a@b", "@", "a..b", "a//b", "/a", "a/", "foo.lock", "foo.lock/bar", "foo.lockb",
-		".a", "a/.b", "a.", "a./b", "a b", "a~1", "a^", "a:b", "a?", "a*", "a[0]", `a\b`, "a@{1}", "a{1}", "-a", "a/b.lock/c", "a[b", "a*", "a\x00", "release/1.x", "dependabot/npm/@types", "a\tb", "a\x7f", "", "<b>x</b>",
+		"main", "feature/#123-fix", "café", "привет", "a/b/c", "a@b", "@", "a..b", "a//b", "/a", "a/", "foo.lock", "foo.lock/bar",
+		"foo.lockb",
+		".a", "a/.b", "a.", "a./b", "a b", "a~1", "a^", "a:b", "a?", "a*", "a[0]", `a\b`, "a@{1}", "a{1}", "-a", "a/b.lock/c", "a[b",
+		"a\x00", "release/1.x", "dependabot/npm/@types", "a\tb", "a\x7f", "", "<b>x</b>",
 		"!\"#$%&'()+,;=`|",
 	} {
 		ref := "refs/heads/" + name

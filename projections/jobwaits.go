@@ -55,7 +55,8 @@ func (v Jobs) Waits(ctx context.Context, workspace events.ID, list []Job, now ti
 	}
 	b := &pgx.Batch{}
 	b.Queue(`
-		select r.runner_id, r.labels, r.exclusive_labels, r.draining or coalesce(p.draining, false), coalesce(r.jobs_left, 1) > 0 and r.capacity > (
+		select r.runner_id, r.labels, r.exclusive_labels, r.draining or coalesce(p.draining, false),
+			coalesce(r.jobs_left, 1) > 0 and r.capacity > (
 			select count(*) from jobs j where j.workspace_id = $1 and j.runner_id = r.runner_id and j.state in ('leased', 'running', 'cancelling')),
 			coalesce(p.rests_until > $3, false)
 		from runners r left join lateral (
