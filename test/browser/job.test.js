@@ -149,6 +149,21 @@ test("a job shows its steps in the log, and links lead to a line", async () => {
   assert.deepEqual(problems, []);
 });
 
+test("an ended job is tried again as a new one, which names it and who asked", async () => {
+  const { page, open } = await visitor(browser, app, "ada");
+  const id = await submitJob(product, { name: "again", steps: [{ name: "Fail", run: "exit 3" }] });
+  await open("/w/acme/farm/jobs/" + id);
+  await page.locator("h1 .pill", { hasText: "Failed" }).waitFor({ timeout: 20000 });
+  await page.getByRole("button", { name: "Retry" }).click();
+  await page.waitForURL((url) => /farm\/jobs\/[0-9a-f-]{36}$/.test(url.pathname) && !url.pathname.endsWith(id));
+  await page.getByText("submitted by ada@acme.example").waitFor();
+  await page.getByRole("link", { name: "Retry of an earlier job" }).click();
+  await page.waitForURL((url) => url.pathname.endsWith(id));
+  const vera = await visitor(browser, app, "vera");
+  await vera.open("/w/acme/farm/jobs/" + id);
+  assert.ok(await vera.page.getByRole("button", { name: "Retry" }).isDisabled());
+});
+
 test("on a phone the files of a job can be downloaded by their names, and nothing is scrolled sideways", async () => {
   const { page, open } = await visitor(browser, app, "ada", { viewport: phone });
   const id = await submitJob(product, {

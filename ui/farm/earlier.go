@@ -9,7 +9,7 @@ import (
 
 const (
 	maxEarlier      = 5  // shown
-	earlierSearched = 50 // read, as jobs with similar names are found too
+	earlierSearched = 20 // read, some of which have not run
 )
 
 // earlierPath returns the address of the jobs like one.
@@ -25,7 +25,7 @@ func earlierPath(v *page.Visit, j client.JobDetail) string {
 func showEarlier(v *page.Visit) (page.Page, error) {
 	name, repo := v.Query("name"), v.Query("repo")
 	found, err := client.Decode[client.ListFarmJob](v.API.ListJobs(v.Context(), &client.ListJobsParams{
-		Status: client.Optional(client.ListJobsParamsStatusTerminal), Q: client.Optional(name), Repo: client.Optional(repo),
+		Status: client.Optional(client.ListJobsParamsStatusTerminal), Name: client.Optional(name), Repo: client.Optional(repo),
 		Limit: client.Optional(int64(earlierSearched)),
 	}))
 	return page.Page{Part: earlier(v, likeJob(found.Items, v.PathValue("id"), name, repo))}, err

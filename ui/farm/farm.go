@@ -35,6 +35,7 @@ func Routes() []page.Route {
 		{Method: http.MethodGet, Path: job + "/earlier", Show: showEarlier},
 		{Method: http.MethodGet, Path: job + "/log.txt", Send: rawLog},
 		{Method: http.MethodGet, Path: job + "/artifacts/{artifact}", Send: download},
+		{Method: http.MethodPost, Path: job + "/retry", Do: retry, Show: showJob, Back: "farm/jobs/{id}"},
 		{Method: http.MethodPost, Path: job + "/cancel", Do: cancel, Show: showJob, Back: "farm/jobs/{id}", Ask: askCancel},
 	}...)
 }

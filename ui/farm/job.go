@@ -177,6 +177,12 @@ func cancel(v *page.Visit) (page.Notice, error) {
 	return page.Notice{Text: "The job is asked to end."}, err
 }
 
+// retry submits the job once more and leads to the new one.
+func retry(v *page.Visit) (page.Notice, error) {
+	answer, err := client.Decode[client.JobAnswerBody](v.API.RetryJob(v.Context(), v.PathValue("id"), nil))
+	return page.Notice{Text: "The job is submitted once more.", To: v.Path("farm", "jobs", answer.Job.Id)}, err
+}
+
 func (d jobData) cancelQuestion() page.Question {
 	return page.Question{
 		Title: "Cancel the job " + d.Job.Name + "?",
