@@ -85,7 +85,6 @@ func (s *Server) routes() []route {
 		{"POST", "/organization/create", signedInOr(errCreateUnauthorized, s.createOrganization)},
 		{"POST", "/organization/check-slug", signedIn(s.checkSlug)},
 		{"GET", "/organization/list", signedIn(s.listOrganizations)},
-		{"GET", "/organization/list-deleted", signedIn(s.listDeletedOrganizations)},
 		{"POST", "/organization/set-active", signedIn(s.setActive)},
 		{"GET", "/organization/get-full-organization", signedIn(s.getFullOrganization)},
 		{"GET", "/organization/get-organization", signedIn(s.getOrganization)},

@@ -193,14 +193,27 @@ func (s *Server) checkSlug(r *request) (any, error) {
 	return map[string]bool{"status": true}, nil
 }
 
+// listOrganizations lists the caller's organizations and, if the query asks for deleted ones, those that they can restore.
 func (s *Server) listOrganizations(r *request) (any, error) {
 	found, err := s.Workspaces.ForMember(r.Context(), r.session.User, maxOfPerson)
 	if err != nil {
 		return nil, err
 	}
-	list := []ownOrganization{}
+	list := []any{}
 	for _, m := range found {
 		list = append(list, ownOrganization{newOrganization(m.Workspace), roleName(m.Role), openapi.FormatOptionalTime(m.LastActive)})
+	}
+	if r.URL.Query().Get("deleted") != "true" {
+		return list, nil
+	}
+	deleted, err := s.Workspaces.Restorable(r.Context(), r.session.User, maxOfPerson)
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range deleted {
+		list = append(list, deletedOrganization{
+			w.ID.String(), w.Name, w.Slug, openapi.FormatTime(w.DeletedAt), w.DeletedBy, openapi.FormatTime(w.PurgeAt),
+		})
 	}
 	return list, nil
 }
@@ -220,21 +233,6 @@ type deletedOrganization struct {
 	DeletedAt openapi.Timestamp `json:"deletedAt"`
 	DeletedBy string            `json:"deletedBy"`
 	PurgeAt   openapi.Timestamp `json:"purgeAt"`
-}
-
-// listDeletedOrganizations lists the deleted workspaces that the caller can restore. Better Auth has no such route.
-func (s *Server) listDeletedOrganizations(r *request) (any, error) {
-	found, err := s.Workspaces.Restorable(r.Context(), r.session.User, maxOfPerson)
-	if err != nil {
-		return nil, err
-	}
-	list := []deletedOrganization{}
-	for _, w := range found {
-		list = append(list, deletedOrganization{
-			w.ID.String(), w.Name, w.Slug, openapi.FormatTime(w.DeletedAt), w.DeletedBy, openapi.FormatTime(w.PurgeAt),
-		})
-	}
-	return list, nil
 }
 
 // setActive sets the session's active workspace, which requests use unless they name another.

@@ -51,9 +51,22 @@ type OwnDeletedWorkspace struct {
 	DeletedAt, PurgeAt time.Time
 }
 
-// OwnDeletedWorkspaces lists the deleted workspaces that the person can restore.
-func (s *Session) OwnDeletedWorkspaces(ctx context.Context) ([]OwnDeletedWorkspace, error) {
-	return Decode[[]OwnDeletedWorkspace](s.request(ctx, http.MethodGet, auth+"/organization/list-deleted", nil))
+// AllOwnWorkspaces lists the workspaces of [Session.OwnWorkspaces], and those that were deleted and that the person can restore.
+func (s *Session) AllOwnWorkspaces(ctx context.Context) (list []OwnWorkspace, deleted []OwnDeletedWorkspace, err error) {
+	all, err := Decode[[]struct {
+		OwnWorkspace
+		DeletedBy string
+		DeletedAt *time.Time
+		PurgeAt   time.Time
+	}](s.request(ctx, http.MethodGet, auth+"/organization/list?deleted=true", nil))
+	for _, w := range all {
+		if w.DeletedAt == nil {
+			list = append(list, w.OwnWorkspace)
+		} else {
+			deleted = append(deleted, OwnDeletedWorkspace{w.ID, w.Name, w.Slug, w.DeletedBy, *w.DeletedAt, w.PurgeAt})
+		}
+	}
+	return list, deleted, err
 }
 
 // CreateWorkspace creates a workspace that the person owns, and returns it.

@@ -34,13 +34,11 @@ func show(v *page.Visit) (page.Page, error) {
 	var invitations []client.OwnInvitation
 	var deleted []client.OwnDeletedWorkspace
 	err := v.Load(func(ctx context.Context) (err error) {
-		list, err = lastUsedFirst(v.API.OwnWorkspaces(ctx))
+		list, deleted, err = v.API.AllOwnWorkspaces(ctx)
+		sortByLastUse(list)
 		return err
 	}, func(ctx context.Context) (err error) {
 		invitations, err = v.API.OwnInvitations(ctx)
-		return err
-	}, func(ctx context.Context) (err error) {
-		deleted, err = v.API.OwnDeletedWorkspaces(ctx)
 		return err
 	})
 	if err != nil {
@@ -49,9 +47,9 @@ func show(v *page.Visit) (page.Page, error) {
 	return page.Page{Title: "Workspaces", Main: view(v, list, deleted, countPending(invitations))}, nil
 }
 
-// lastUsedFirst sorts workspaces by the person's last use. Of those without any, the last joined is the first, so that the
+// sortByLastUse sorts workspaces by the person's last use. Of those without any, the last joined is the first, so that the
 // personal one is the last.
-func lastUsedFirst(list []client.OwnWorkspace, err error) ([]client.OwnWorkspace, error) {
+func sortByLastUse(list []client.OwnWorkspace) {
 	slices.Reverse(list)
 	slices.SortStableFunc(list, func(a, b client.OwnWorkspace) int {
 		switch {
@@ -64,7 +62,6 @@ func lastUsedFirst(list []client.OwnWorkspace, err error) ([]client.OwnWorkspace
 		}
 		return b.LastActiveAt.Compare(*a.LastActiveAt)
 	})
-	return list, err
 }
 
 // form is the content of the form for a new workspace.
@@ -114,7 +111,8 @@ func countPending(list []client.OwnInvitation) (n int) {
 
 // menu is the menu that switches workspaces.
 func menu(v *page.Visit) (page.Page, error) {
-	list, err := lastUsedFirst(v.API.OwnWorkspaces(v.Context()))
+	list, err := v.API.OwnWorkspaces(v.Context())
+	sortByLastUse(list)
 	return page.Page{Part: menuView(list, currentSlug(v))}, err
 }
 

@@ -14,10 +14,10 @@ func TestLastUsedFirst(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	earlier := now.Add(-time.Hour)
-	list, err := lastUsedFirst([]client.OwnWorkspace{
+	list := []client.OwnWorkspace{
 		{Slug: "personal"}, {Slug: "earlier", LastActiveAt: &earlier}, {Slug: "joined"}, {Slug: "now", LastActiveAt: &now},
-	}, nil)
-	require.NoError(t, err)
+	}
+	sortByLastUse(list)
 	var slugs []string
 	for _, w := range list {
 		slugs = append(slugs, w.Slug)
