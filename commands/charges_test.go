@@ -15,7 +15,7 @@ import (
 var unlimited = []string{
 	"AcceptInvitation", "RejectInvitation", "AnswerDecision", "RefreshMember", "RemoveMember", "RevokeInvitation", "WithdrawEnrollment",
 	"RevokeServiceAccount", "RevokeRunner", "RemoveFarmSecret", "CancelRun", "CancelJob", "EndSessions", "SubmitJob", "RetryJob",
-	"RegisterUser", "PauseRepo", "DisconnectRepo",
+	"RegisterUser", "PauseRepo", "DisconnectRepo", "DeleteWorkspace",
 }
 
 // Every command needs a unit of a daily quota, one that nobody has thought of too, unless it is exempt.

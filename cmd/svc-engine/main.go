@@ -45,9 +45,10 @@ func run(ctx context.Context, environ []string, out io.Writer) error {
 		return err
 	}
 	defer steps.Close()
+	running, end := context.WithCancel(ctx)
 	var background sync.WaitGroup
-	defer background.Wait()
-	background.Go(func() { steps.Run(ctx) })
+	background.Go(func() { steps.Run(running) })
+	defer func() { end(); background.Wait() }()
 	ln, err := serve.Listen(ctx, "SVC_ENGINE_ADDR", cfg.Addr)
 	if err != nil {
 		return err

@@ -43,7 +43,7 @@ func TestAnnouncementsAreRateLimited(t *testing.T) {
 	}
 	a := connect(99)
 	require.LessOrEqual(t, countEvents(), 22)
-	require.NotContains(t, labels(), "disk=99")
+	require.NotContains(t, labels(), "machine:disk=99")
 
 	s.submit(r) // connected all the same, with what the log has
 	a.assigned()
@@ -51,7 +51,7 @@ func TestAnnouncementsAreRateLimited(t *testing.T) {
 	a.send(wire.Heartbeat{Seq: 1, Free: 1}, events.ID{}, 0, 0)
 	require.Eventually(t, func() bool {
 		for _, label := range labels() {
-			if label == "disk=99" {
+			if label == "machine:disk=99" {
 				return true
 			}
 		}

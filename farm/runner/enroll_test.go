@@ -342,7 +342,8 @@ func TestDiagnose(t *testing.T) {
 	require.False(t, find("client certificate").OK)
 	require.Contains(t, find("client certificate").Text, "SVC_FARM_CLIENT_CERT_HEADER")
 	for reason, want := range map[string]string{
-		"certificate_expired": "has expired", "gateway_not_trusted": "SVC_FARM_TRUSTED_PROXIES", "certificate_invalid": "arrives, but is not valid",
+		"certificate_expired": "has expired", "gateway_not_trusted": "SVC_FARM_TRUSTED_PROXIES",
+		"certificate_invalid": "arrives, but is not valid",
 	} {
 		f.refuse = func(w http.ResponseWriter, _ *http.Request) bool {
 			answer(w, 401, map[string]any{"code": "runner_certificate_required", "details": map[string]any{"reason": reason}})

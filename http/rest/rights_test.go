@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -9,11 +10,12 @@ import (
 	"svc/projections"
 )
 
-// The stream rechecks rights before it sends events that change what recheck reads: members and tokens.
+// The stream rechecks rights before it sends events that change what recheck reads: members, tokens, and whether there is
+// the workspace.
 func TestNounsThatChangeRights(t *testing.T) {
 	changes := map[string]bool{}
 	for _, v := range projections.All() {
-		if v.Name() == "members" || v.Name() == "service_tokens" {
+		if slices.Contains([]string{"members", "service_tokens", "deleted_workspaces"}, v.Name()) {
 			for _, kind := range events.Kinds() {
 				noun := events.NounOf(kind).Name
 				changes[noun] = changes[noun] || v.Folds(kind)

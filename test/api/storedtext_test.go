@@ -90,7 +90,7 @@ var unstoredFields = []string{
 	"POST " + registrationsPath + " csr", "POST " + renewalPath + " csr", // only the key's fingerprint is stored
 	"PUT /api/v1/farm/secrets/{name} value",                                                                               // stored encrypted
 	"POST /api/v1/repos credential", "POST /api/v1/repos readCredential", "POST /api/v1/repos/{id}/credential credential", // as well
-	"DELETE /api/v1/repos/{id} name", // only compared
+	"DELETE /api/v1/repos/{id} name", "POST /api/v1/workspace/delete name", // only compared
 }
 
 // testStoredText shows that no stored text can contain a service token: each such field accepts a harmless
