@@ -109,7 +109,7 @@ func TestSignInRefusesInvalidInput(t *testing.T) {
 		"half of a character":         {"", `{"email":"` + email + `","password":"\ud800"}`, 400, "VALIDATION_ERROR"},
 		"an address without a site":   {"", signInBody("zoe", "x"), 400, "INVALID_EMAIL"},
 		"an address with a name":      {"", signInBody("Zoë <zoe@acme.example>", "x"), 400, "INVALID_EMAIL"},
-		"a space before the address":  {"", signInBody(" "+email, "x"), 400, "INVALID_EMAIL"},
+		"a space in the address":      {"", signInBody("zo e@acme.example", "x"), 400, "INVALID_EMAIL"},
 		"two addresses":               {"", signInBody(email+","+email, "x"), 400, "INVALID_EMAIL"},
 		"a form that is not UTF-8":    {form, "email=%ff@acme.example&password=x", 400, "INVALID_EMAIL"},
 		"plain text":                  {"text/plain", signInBody(email, password), 415, "UNSUPPORTED_MEDIA_TYPE"},
