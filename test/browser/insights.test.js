@@ -38,7 +38,7 @@ test("insights show numbers, a table, methods and a CSV", async () => {
   await page.click("text=View as table");
   assert.equal(await page.locator("tbody tr").count(), 90);
   await page.click("text=How this is calculated");
-  await page.getByText("Denominator").waitFor();
+  await page.getByText("On which day").waitFor();
   await page.locator(".kpi", { hasText: "Cost per merged PR" }).click();
   await page.getByRole("heading", { name: "Cost per merged PR, by day" }).waitFor();
   const [file] = await Promise.all([page.waitForEvent("download"), page.click("text=Download as CSV")]);
@@ -88,7 +88,7 @@ test("the chart's values are shown on hover, in a table and as CSV", async () =>
   assert.match(await page.locator(".chart .cross text").last().textContent(), new RegExp(`: ${series.at(-1).value}, prior ${series.at(-1).prior}`));
   await page.locator(".chart .cross input").last().hover();
   assert.equal(await page.locator(".chart .cross").last().locator("line").evaluate((line) => getComputedStyle(line).opacity), "1");
-  assert.equal(await page.locator(".chart path.prior").count(), 1);
+  assert.equal(await page.locator(".chart path.prior-bars").count(), 1);
   await page.getByText("View as table").click();
   const rows = await page.locator(".under table tbody tr").evaluateAll((list) => list.map((tr) => [...tr.querySelectorAll("td")].map((td) => td.textContent)));
   assert.deepEqual(rows, series.map((day) => [String(day.value), String(day.prior)]));
@@ -128,13 +128,13 @@ test("the chart is legible on a phone, and begins on the first screen", async ()
   assert.ok(await page.locator(".chart").evaluate((chart) => chart.getBoundingClientRect().top) < phone.height);
 });
 
-test("without data a link to the runs replaces the chart", async () => {
+test("without data a link to the backlog replaces the chart", async () => {
   const { page, open } = await visitor(browser, app, "ada");
   await open("/w/ada/insights");
   await page.getByText("No data yet").waitFor();
   assert.equal(await page.locator(".chart").count(), 0);
-  await page.getByRole("link", { name: "View runs" }).click();
-  await page.waitForURL(/\/w\/ada\/runs/);
+  await page.getByRole("link", { name: "Open the backlog" }).click();
+  await page.waitForURL(/\/w\/ada\/backlog/);
 });
 
 test("an open table stays open when the page is updated", async () => {
