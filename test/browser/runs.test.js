@@ -263,7 +263,11 @@ test("one key answers a decision, and other windows are updated", async () => {
     document.body.dispatchEvent(new CustomEvent("htmx:before:swap", { bubbles: true, detail: { ctx: {} } })), { once: true }));
   for (let i = 0; i < 5; i++) await ada.page.keyboard.down("a"); // the key is held
   await ada.page.keyboard.up("a");
-  await ada.toast("Answered");
+  await ada.page.getByRole("dialog").getByText("A merge can't be undone here.").waitFor();
+  assert.deepEqual(posts, [], "nothing is sent before it is confirmed");
+  await ada.page.keyboard.press("Tab");
+  await ada.page.keyboard.press("Enter");
+  await ada.toast("Answered: Approve and merge.");
   await ada.page.waitForFunction((n) => document.querySelectorAll(".decision").length === n, before - 1);
   await mia.page.waitForFunction((n) => document.querySelectorAll(".decision").length === n, before - 1, { timeout: 10000 });
   await mia.page.waitForFunction((n) => parseInt(document.querySelector("#badge b")?.innerText) === n, before - 1);
@@ -349,8 +353,12 @@ test("without scripts a decision can be answered", async () => {
   await page.goto(app + "/w/acme/needs");
   const before = await page.locator(".decision").count();
   assert.ok(before > 0);
-  await page.locator(".decision form button:not([disabled])").first().click();
-  await page.getByText("Answered:").waitFor();
+  const card = page.locator(".decision", { has: page.getByRole("button", { name: "Deny" }) }).first();
+  const [, issue] = (await card.locator(".decision-head a").first().innerText()).match(/(#\d+)/);
+  await card.getByRole("button", { name: "Deny" }).click();
+  await page.getByRole("heading", { name: `Deny the change for ${issue}?` }).waitFor();
+  await page.getByRole("button", { name: `Deny it for ${issue}` }).click();
+  await page.getByText("Answered: Deny.").waitFor();
   await page.waitForLoadState(); // the decisions are below the message
   assert.equal(await page.locator(".decision").count(), before - 1);
 });
