@@ -123,7 +123,7 @@ test("an enrollment command is shown once", async () => {
 });
 
 test("the shown command makes a machine a runner, although the gateway uses a private CA", async () => {
-  const { page, open, problems } = await visitor(browser, app, "ada");
+  const { page, context, open, problems } = await visitor(browser, app, "ada");
   await open("/w/acme/farm");
   await page.getByRole("button", { name: "Add a runner" }).click();
   await page.fill("#add-name", "builder-4");
@@ -145,6 +145,9 @@ test("the shown command makes a machine a runner, although the gateway uses a pr
   } finally {
     rmSync(machine, { recursive: true, force: true });
   }
+  const headers = { "X-Svc-Tenant": "acme" }, runners = product.restUrl + "/api/v1/farm/runners";
+  const { id } = (await (await context.request.get(runners, { headers })).json()).items.find((runner) => runner.name === "builder-4");
+  assert.equal((await context.request.post(`${runners}/${id}/revoke`, { headers, data: {} })).status(), 200); // its machine is gone
   assert.deepEqual(problems, []);
 });
 
@@ -224,7 +227,8 @@ test("a refused enrollment keeps the dialog and what was typed", async () => {
   await page.fill("#add-labels", "pool=default");
   await page.getByRole("button", { name: "Create command" }).click();
   const dialog = page.locator("dialog#add");
-  await dialog.getByRole("alert").waitFor();
+  await dialog.locator("#add-name[aria-invalid=true]").waitFor();
+  assert.match(await dialog.locator("#add-name-error").innerText(), /^The name /);
   assert.ok(await dialog.isVisible());
   assert.deepEqual([await page.inputValue("#add-name"), await page.inputValue("#add-labels")], ["<b>x", "pool=default"]);
   await page.fill("#add-name", "builder-5");
