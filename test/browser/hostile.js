@@ -15,9 +15,16 @@ export const texts = {
   long: "W".repeat(10_000),
 };
 
-/** recordViolations adds dialogs and violations of the content security policy to problems. */
+/**
+ * recordViolations adds dialogs and violations of the content security policy to problems. The question whether to
+ * leave a page, which pages ask that show something once, is answered with yes.
+ */
 export async function recordViolations({ page, problems }) {
-  page.on("dialog", (dialog) => { problems.push("dialog: " + dialog.message()); dialog.dismiss(); });
+  page.on("dialog", (dialog) => {
+    if (dialog.type() === "beforeunload") return dialog.accept();
+    problems.push("dialog: " + dialog.message());
+    return dialog.dismiss();
+  });
   await page.addInitScript(() => document.addEventListener("securitypolicyviolation", (e) => console.error(`policy: ${e.violatedDirective} ${e.blockedURI}`)));
 }
 

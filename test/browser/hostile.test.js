@@ -109,6 +109,7 @@ const fields = {
   "POST /repos/{id}/pause reason": { id: () => connected(), body: (t) => ({ reason: t }), refuses: "blank long" },
   "POST /runs/{id}/cancel reason": { id: () => request("POST", "/backlog/queue", { repoId: repo, title: "to be cancelled" }).then((run) => run.id), body: (t) => ({ reason: t }), refuses: "long", maxLength: 1000 },
   "POST /service-accounts name": { body: (t) => ({ name: t, scopes: ["api.read"] }), refuses: allTexts },
+  "POST /workspace/delete name": { body: (t) => ({ name: t }), refuses: allTexts }, // compared with the workspace's name
   "PATCH /workspace name": { body: (t) => ({ name: t }), refuses: notInNames, maxLength: 100 },
   "PATCH /workspace slug": { body: (t) => ({ slug: t }), refuses: allTexts },
 };
@@ -233,7 +234,7 @@ test("hostile output and files of a job are shown as text", async () => {
   await lines.getByText("<script>").first().waitFor();
   await lines.locator(".red", { hasText: "red" }).waitFor();
   assert.equal(await lines.locator("a[href^=javascript]").count(), 0);
-  await ada.page.getByText("out/<img src=x").first().waitFor();
+  await ada.page.getByRole("link", { name: /^out\/<img src=x/ }).first().waitFor();
   assert.deepEqual(ada.problems, []);
 });
 
