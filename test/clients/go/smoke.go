@@ -108,7 +108,7 @@ func pages(ctx context.Context, client *ClientWithResponses, total int64) error 
 
 // jobs reads the jobs that have ended, with what is null of them and what is not.
 func jobs(ctx context.Context, client *ClientWithResponses) error {
-	found, err := client.ListJobsWithResponse(ctx, &ListJobsParams{Status: ListJobsParamsStatusTerminal})
+	found, err := client.ListJobsWithResponse(ctx, &ListJobsParams{Status: new(ListJobsParamsStatusTerminal)})
 	if err != nil {
 		return err
 	}
