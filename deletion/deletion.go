@@ -11,6 +11,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -117,12 +119,7 @@ func (w *Worker) cancelJobs(ctx context.Context) error {
 
 // each calls do once for what a query returns, if the log says that its workspace is deleted.
 func (w *Worker) each(ctx context.Context, query string, do func(ref) error) error {
-	known := make([]events.ID, 0, len(w.stopped))
-	for id, stopped := range w.stopped {
-		if stopped {
-			known = append(known, id)
-		}
-	}
+	known := slices.AppendSeq([]events.ID{}, maps.Keys(w.stopped))
 	rows, _ := w.DB.Query(ctx, query, known, page)
 	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[ref])
 	if err != nil {
@@ -135,10 +132,12 @@ func (w *Worker) each(ctx context.Context, query string, do func(ref) error) err
 		deleted, failed := w.Commands.IsDeleted(ctx, r.Workspace)
 		if failed == nil && deleted {
 			failed = do(r)
-			w.stopped[r.ID] = failed == nil
 		}
-		if failed != nil {
+		switch {
+		case failed != nil:
 			err = errors.Join(err, fmt.Errorf("end %s: %w", r.ID, failed))
+		case deleted:
+			w.stopped[r.ID] = true
 		}
 	}
 	return err
