@@ -75,6 +75,13 @@ type Meta struct {
 	Key       string
 }
 
+// SystemMeta returns the metadata of a command that the service issues itself.
+func SystemMeta(workspace events.ID) Meta {
+	return Meta{Workspace: workspace, Envelope: events.Envelope{
+		Actor: events.Actor{Type: events.BySystem, Name: "system"}, Origin: events.FromSystem,
+	}}
+}
+
 // A Result is the outcome of a command. Position is the log's number after it. Replayed
 // means that the command had been carried out before, with Answer as its stored answer, in
 // JSON. Idle means that there was nothing to do.

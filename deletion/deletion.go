@@ -85,12 +85,6 @@ func (w *Worker) Round(ctx context.Context) {
 // A ref is a run or a job.
 type ref struct{ Workspace, ID events.ID }
 
-func (w *Worker) meta(workspace events.ID) commands.Meta {
-	return commands.Meta{Workspace: workspace, Envelope: events.Envelope{
-		Actor: events.Actor{Type: events.BySystem, Name: "system"}, Origin: events.FromSystem,
-	}}
-}
-
 // stopRuns stops the active runs of deleted workspaces. One that is being merged ends with the attempt.
 func (w *Worker) stopRuns(ctx context.Context) error {
 	return w.each(ctx, `
@@ -98,7 +92,7 @@ func (w *Worker) stopRuns(ctx context.Context) error {
 		join runs r on r.workspace_id = d.workspace_id and r.active
 		where not r.run_id = any($1) limit $2`,
 		func(r ref) error {
-			_, err := w.Commands.StopRun(ctx, commands.StopRun{Meta: w.meta(r.Workspace), Run: r.ID})
+			_, err := w.Commands.StopRun(ctx, commands.StopRun{Meta: commands.SystemMeta(r.Workspace), Run: r.ID})
 			return err
 		})
 }
@@ -111,7 +105,7 @@ func (w *Worker) cancelJobs(ctx context.Context) error {
 		where not j.job_id = any($1) limit $2`,
 		func(r ref) error {
 			_, err := w.Commands.CancelJob(ctx, commands.CancelJob{
-				Meta: w.meta(r.Workspace), Job: r.ID, Reason: commands.WorkspaceDeleted, Grace: new(int),
+				Meta: commands.SystemMeta(r.Workspace), Job: r.ID, Reason: commands.WorkspaceDeleted, Grace: new(int),
 			})
 			return err
 		})

@@ -36,7 +36,7 @@ func (w *Worker) purgeDue(ctx context.Context) error {
 // purge erases everything but the log of a workspace, and puts its tombstone. It returns nil if that has to wait for
 // followers of the log.
 func (w *Worker) purge(ctx context.Context, workspace events.ID) error {
-	if _, err := w.Commands.PurgeWorkspace(ctx, commands.PurgeWorkspace{Meta: w.meta(workspace)}); err != nil {
+	if _, err := w.Commands.PurgeWorkspace(ctx, commands.PurgeWorkspace{Meta: commands.SystemMeta(workspace)}); err != nil {
 		return err
 	}
 	if followed, err := w.isFollowed(ctx, workspace); err != nil || !followed {

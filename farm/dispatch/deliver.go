@@ -178,7 +178,7 @@ func (d *Dispatcher) handleSourceError(ctx context.Context, r Runner, job *comma
 
 // cancelUnrunnable cancels a job that no runner can run.
 func (d *Dispatcher) cancelUnrunnable(ctx context.Context, r Runner, job *commands.Delivery, why string) error {
-	if _, err := d.Commands.CancelJob(ctx, commands.CancelJob{Meta: systemMeta(r.Workspace), Job: job.Job, Reason: why}); err != nil {
+	if _, err := d.Commands.CancelJob(ctx, commands.CancelJob{Meta: commands.SystemMeta(r.Workspace), Job: job.Job, Reason: why}); err != nil {
 		return fmt.Errorf("cancel job %s: %w", job.Job, err)
 	}
 	return d.decline(ctx, r, job.Job, job.Epoch, "other")
@@ -187,7 +187,7 @@ func (d *Dispatcher) cancelUnrunnable(ctx context.Context, r Runner, job *comman
 // decline returns a job to the queue for a runner that never started it.
 func (d *Dispatcher) decline(ctx context.Context, r Runner, job events.ID, epoch int, reason string) error {
 	_, err := d.Commands.DeclineJob(ctx, commands.DeclineJob{
-		Meta: systemMeta(r.Workspace), Job: job, Runner: r.ID, Epoch: epoch, Reason: reason,
+		Meta: commands.SystemMeta(r.Workspace), Job: job, Runner: r.ID, Epoch: epoch, Reason: reason,
 	})
 	if err != nil {
 		return fmt.Errorf("return job %s to the queue: %w", job, err)

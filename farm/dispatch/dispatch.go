@@ -89,13 +89,6 @@ func (r Runner) Meta() commands.Meta {
 	return commands.Meta{Envelope: r.Envelope, Workspace: r.Workspace}
 }
 
-// systemMeta returns the metadata of a command that the service issues itself.
-func systemMeta(workspace events.ID) commands.Meta {
-	return commands.Meta{Workspace: workspace, Envelope: events.Envelope{
-		Actor: events.Actor{Type: events.BySystem, Name: "system"}, Origin: events.FromSystem,
-	}}
-}
-
 // A Dispatcher owns the runner connections of this process. Its methods may be called concurrently.
 type Dispatcher struct {
 	Config

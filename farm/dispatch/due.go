@@ -74,14 +74,14 @@ func (s *sweep) handleDueJob(ctx context.Context, now time.Time, j dueJob) error
 			return err
 		}
 	}
-	_, err := s.d.Commands.TimeOutJob(ctx, commands.TimeOutJob{Meta: systemMeta(j.Workspace), Job: j.Job})
+	_, err := s.d.Commands.TimeOutJob(ctx, commands.TimeOutJob{Meta: commands.SystemMeta(j.Workspace), Job: j.Job})
 	return err
 }
 
 // returnUnanswered returns a job to the queue that its runner did not accept in time.
 func (s *sweep) returnUnanswered(ctx context.Context, j dueJob) error {
 	done, err := s.d.Commands.DeclineJob(ctx, commands.DeclineJob{
-		Meta: systemMeta(j.Workspace), Job: j.Job, Runner: *j.Runner, Epoch: j.Epoch, Reason: aggregates.NoAnswer,
+		Meta: commands.SystemMeta(j.Workspace), Job: j.Job, Runner: *j.Runner, Epoch: j.Epoch, Reason: aggregates.NoAnswer,
 	})
 	switch {
 	case errors.Is(err, aggregates.ErrJobNotOwner): // it has answered meanwhile, or the job has ended
@@ -109,7 +109,7 @@ func (s *sweep) settle(ctx context.Context, now time.Time, j dueJob) error {
 	if j.FinishedAt == nil || j.FinishedAt.After(by) {
 		return nil
 	}
-	_, err = s.d.Commands.AbandonArtifacts(ctx, commands.AbandonArtifacts{Meta: systemMeta(j.Workspace), Job: j.Job, EndedBy: by})
+	_, err = s.d.Commands.AbandonArtifacts(ctx, commands.AbandonArtifacts{Meta: commands.SystemMeta(j.Workspace), Job: j.Job, EndedBy: by})
 	return err
 }
 
@@ -125,7 +125,7 @@ func (s *sweep) seal(ctx context.Context, j dueJob, epoch int) error {
 	if stored.Cut, stored.CutKnown, err = s.wasCut(ctx, j, epoch); err != nil {
 		return err
 	}
-	_, err = s.d.Commands.SealJobLog(ctx, commands.SealJobLog{Meta: systemMeta(j.Workspace), Job: j.Job, Stored: stored})
+	_, err = s.d.Commands.SealJobLog(ctx, commands.SealJobLog{Meta: commands.SystemMeta(j.Workspace), Job: j.Job, Stored: stored})
 	if err == nil {
 		s.d.Logs.Moved(j.Workspace, j.Job)
 	}

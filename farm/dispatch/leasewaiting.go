@@ -215,7 +215,7 @@ func (f *farm) lease(ctx context.Context, list []match) (leftQueue bool, err err
 	for _, m := range list {
 		all.Go(func() error {
 			_, err := f.d.Commands.LeaseJob(ctx, commands.LeaseJob{
-				Meta: systemMeta(f.workspace), Job: m.job, Runner: m.c.runner.ID, Slot: m.slot, Use: projections.Jobs{DB: f.d.DB}.KeyUse,
+				Meta: commands.SystemMeta(f.workspace), Job: m.job, Runner: m.c.runner.ID, Slot: m.slot, Use: projections.Jobs{DB: f.d.DB}.KeyUse,
 			})
 			switch refused := fault.As(err); {
 			case err == nil:

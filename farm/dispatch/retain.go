@@ -110,7 +110,7 @@ func (s *sweep) removeOldInputs(ctx context.Context, now time.Time) error {
 
 // removeArtifacts removes the artifacts of a job that are old according to the view, if they are in the log too.
 func (s *sweep) removeArtifacts(ctx context.Context, r ref, by time.Time) error {
-	done, err := s.d.Commands.RemoveArtifacts(ctx, commands.RemoveArtifacts{Meta: systemMeta(r.Workspace), Job: r.ID, StoredBy: by})
+	done, err := s.d.Commands.RemoveArtifacts(ctx, commands.RemoveArtifacts{Meta: commands.SystemMeta(r.Workspace), Job: r.ID, StoredBy: by})
 	switch {
 	case err != nil:
 		return err

@@ -150,7 +150,7 @@ type ref struct {
 // of a job that a runner holds is never sealed.
 func (s *sweep) loseJobs(ctx context.Context, now time.Time) error {
 	return s.each(ctx, now, func(ctx context.Context, r ref) error {
-		_, err := s.d.Commands.LoseLease(ctx, commands.LoseLease{Meta: systemMeta(r.Workspace), Job: r.ID, Epoch: r.Epoch})
+		_, err := s.d.Commands.LoseLease(ctx, commands.LoseLease{Meta: commands.SystemMeta(r.Workspace), Job: r.ID, Epoch: r.Epoch})
 		return err
 	}, `
 		select l.workspace_id, l.job_id, l.epoch from job_leases l cross join lateral (
@@ -165,7 +165,7 @@ func (s *sweep) endSilentCancelled(ctx context.Context, now time.Time) error {
 		if err := s.fenceJob(ctx, r); err != nil {
 			return err
 		}
-		_, err := s.d.Commands.TimeOutJob(ctx, commands.TimeOutJob{Meta: systemMeta(r.Workspace), Job: r.ID, Silent: true})
+		_, err := s.d.Commands.TimeOutJob(ctx, commands.TimeOutJob{Meta: commands.SystemMeta(r.Workspace), Job: r.ID, Silent: true})
 		return err
 	}, `
 		select j.workspace_id, j.job_id, j.epoch from jobs j
@@ -194,7 +194,7 @@ func (s *sweep) markOffline(ctx context.Context, now time.Time) error {
 			return nil
 		}
 		done, err := s.d.Commands.DisconnectRunner(ctx, commands.DisconnectRunner{
-			Meta: systemMeta(r.Workspace), Runner: r.ID, Reason: events.OfflineDisconnected,
+			Meta: commands.SystemMeta(r.Workspace), Runner: r.ID, Reason: events.OfflineDisconnected,
 		})
 		if err != nil && !errors.Is(err, aggregates.ErrNoRunner) {
 			return err
@@ -216,7 +216,7 @@ func (s *sweep) markOffline(ctx context.Context, now time.Time) error {
 // those is outstanding. A job that is back in the queue goes to another runner.
 func (s *sweep) retireRunners(ctx context.Context, now time.Time) error {
 	return s.each(ctx, now, func(ctx context.Context, r ref) error {
-		_, err := s.d.Commands.RetireRunner(ctx, commands.RetireRunner{Meta: systemMeta(r.Workspace), Runner: r.ID})
+		_, err := s.d.Commands.RetireRunner(ctx, commands.RetireRunner{Meta: commands.SystemMeta(r.Workspace), Runner: r.ID})
 		return err
 	}, `
 		select r.workspace_id, r.runner_id, 0 from runners r
