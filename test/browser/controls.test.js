@@ -120,7 +120,7 @@ test("without scripts dialogs work, and controls that need scripts are hidden", 
   await page.getByRole("button", { name: "Drain…" }).first().click();
   await page.locator("dialog[open]").getByRole("button", { name: "Cancel" }).click();
   await page.locator("dialog[open]").waitFor({ state: "detached" });
-  for (const selector of [".search", "#live", ".loading .rows"]) assert.ok(await page.locator(selector).first().isHidden(), selector);
+  for (const selector of [".search kbd", "#live", ".loading .rows"]) assert.ok(await page.locator(selector).first().isHidden(), selector);
 });
 
 test("the list of shortcuts depends on the operating system and the page", async () => {
@@ -141,6 +141,19 @@ test("a slow search is indicated", async () => {
   let answer;
   const requested = new Promise((resolve) => page.route(/members\?.*q=ver/, (route) => { answer = () => route.continue(); resolve(); }));
   await page.locator("#find").pressSequentially("ver");
+test("without scripts a search leads to a page with what was found", async () => {
+  const { page } = await visitor(browser, app, "vera", { javaScriptEnabled: false });
+  await page.goto(app + "/w/acme/dashboard");
+  await page.locator(".search").click();
+  await page.waitForURL(app + "/w/acme/search?");
+  await page.locator("nav").getByText("Needs You").waitFor();
+  await page.getByRole("searchbox").fill("torr");
+  await page.keyboard.press("Enter");
+  await page.locator("main").getByRole("link", { name: "Mia Torres" }).click();
+  await page.waitForURL(/members\?q=mia%40acme\.example$/);
+  await page.goto(app + "/w/acme/search?q=nothing+has+this");
+  await page.getByText("No results").waitFor();
+});
   await requested;
   await page.waitForFunction(() => getComputedStyle(document.querySelector("#people .rows")).opacity < 0.6);
   answer();
@@ -169,7 +182,7 @@ const dialogs = [
 for (const [path, name, prepare] of dialogs) {
   test(`dialog ${name} passes axe`, () => checkAccessibility(browser, app, "ada", path, prepare));
 }
-for (const path of ["/w/acme/farm/enroll", "/w/acme/farm/enrollments"]) {
+for (const path of ["/w/acme/farm/enroll", "/w/acme/farm/enrollments", "/w/acme/search?q=a"]) {
   test(`${path} passes axe`, () => checkAccessibility(browser, app, "ada", path));
 }
 test("an event page passes axe", async () => {

@@ -64,9 +64,11 @@ func TestLongNoticeIsCutBetweenCharacters(t *testing.T) {
 // Requests for parts of a page, between a form and the next page, leave the notice to that page.
 func TestNoticeWaitsForNextPage(t *testing.T) {
 	t.Parallel()
-	a := &App{Service: client.NewService("http://127.0.0.1:1"), Now: time.Now, Log: slog.New(slog.DiscardHandler)}
+	a := &App{
+		Service: client.NewService("http://127.0.0.1:1"), Now: time.Now, Log: slog.New(slog.DiscardHandler), Assets: noAssets{},
+	}
 	show := a.handler(Route{Public: true, Show: func(v *Visit) (Page, error) {
-		return Page{Part: templ.Raw(v.notice.Text)}, nil
+		return Page{Part: templ.Raw("<p>" + v.notice.Text + "</p>")}, nil
 	}})
 	ask := func(part bool) *http.Response {
 		r := httptest.NewRequest(http.MethodGet, "/w", nil)
@@ -86,7 +88,11 @@ func TestNoticeWaitsForNextPage(t *testing.T) {
 	require.Negative(t, page.Cookies()[0].MaxAge)
 	text, err := io.ReadAll(page.Body)
 	require.NoError(t, err)
-	require.Equal(t, "Done.", string(text))
+	require.Contains(t, string(text), "<p>Done.</p>")
+	require.Contains(t, string(text), "<title>Workspace Service</title>", "a part that is opened by itself is in a page")
+	text, err = io.ReadAll(part.Body)
+	require.NoError(t, err)
+	require.Equal(t, "<p></p>", string(text))
 }
 
 // Scripts take the time of the server from the page, which may have waited for what it shows.

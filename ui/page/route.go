@@ -22,7 +22,7 @@ type Page struct {
 	Title    string          // "Members & roles"
 	NavEntry string          // the entry of the navigation, such as "members"; "" for none
 	Main     templ.Component // the content inside the shell
-	Part     templ.Component // an answer without shell, for htmx; nil for a whole page
+	Part     templ.Component // an answer for htmx, without shell; nil for a whole page
 	Status   int             // 0 for 200
 	Bare     bool            // without navigation: sign-in
 }

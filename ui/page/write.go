@@ -23,7 +23,11 @@ func (a *App) write(w http.ResponseWriter, v *Visit, p Page) {
 		}
 	}()
 	shown := p.Part
-	if shown == nil {
+	switch {
+	case shown == nil:
+		shown = shell(a, v, p)
+	case !v.FromHTMX(): // the address of the part was opened by itself
+		p.Main = p.Part
 		shown = shell(a, v, p)
 	}
 	v.Now = a.Now() // what is shown may have been waited for, and be newer than the request

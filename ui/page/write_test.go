@@ -35,6 +35,7 @@ func TestPagesAreCompressed(t *testing.T) {
 		}})
 		r := httptest.NewRequest(http.MethodGet, "/w", nil)
 		r.Header.Set("Accept-Encoding", test.accepts)
+		r.Header.Set("HX-Request", "true")
 		w := httptest.NewRecorder()
 		show.ServeHTTP(w, r)
 		require.Equal(t, http.StatusAccepted, w.Code, test.name)

@@ -28,6 +28,7 @@ func TestSearchIsOneRequest(t *testing.T) {
 	t.Cleanup(rest.Close)
 	search := func(q string) string {
 		r := httptest.NewRequest(http.MethodGet, "/w/acme/search?q="+url.QueryEscape(q), nil)
+		r.Header.Set("HX-Request", "true")
 		r.SetPathValue("workspace", "acme")
 		shown, err := show(&page.Visit{Request: r, API: client.NewService(rest.URL).NewSession(r, "acme")})
 		require.NoError(t, err)

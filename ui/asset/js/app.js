@@ -236,7 +236,7 @@ document.addEventListener("click", async (e) => {
       await navigator.clipboard.writeText(el.dataset.copy.replace(/^\/w\//, location.origin + "$&"));
       toast({ text: "Copied." });
     } catch { toast({ text: "This browser does not allow copying here. Select the text and copy it.", bad: true }); } // also without https
-  } else if (el.dataset.open) openDialog($("#" + el.dataset.open));
+  } else if (el.dataset.open) { e.preventDefault(); openDialog($("#" + el.dataset.open)); }
   else if (el.hasAttribute("command") && !("commandForElement" in el)) {
     const dialog = $("#" + el.getAttribute("commandfor"));
     if (dialog.open) dialog.close(); else openDialog(dialog);
