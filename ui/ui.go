@@ -44,7 +44,7 @@ type Config struct {
 	// The REST service has the same variable, because sign-in returns to this address.
 	AppURL config.URL `env:"AUTH_URL,required,notEmpty" schemes:"http,https" doc:"Public address of the web app. Must be the same in the REST service."`
 
-	APIURL config.URL `env:"SVC_API_URL" schemes:"http,https" doc:"Public address of the REST service. Sign-in and error pages link to its documentation and its state there, and the page of a new token has a command that uses it; unset, there are none of these."`
+	APIURL config.URL `env:"SVC_API_URL" schemes:"http,https" doc:"Public address of the REST service. Sign-in and error pages link to its documentation there, and the page of a new token has a command that uses it; unset, there are none of these."`
 
 	TrustedProxies config.CIDRs `env:"SVC_TRUSTED_PROXIES" doc:"Proxies, as addresses and networks with commas between, whose X-Forwarded-For is believed."`
 
