@@ -60,8 +60,8 @@ for (const failed of ["htmx:error", "htmx:response:error"]) document.addEventLis
 // A refusal replaces nothing, except with 409, which comes with the page. One without a notice is not from the app, but
 // from something in front of it.
 document.addEventListener("htmx:before:swap", (e) => {
-  const { status = 200, headers } = e.detail.ctx.response ?? {};
-  if (status < 400 || status === 409) return;
+  const { response: { status = 200, headers } = {}, isWhole } = e.detail.ctx;
+  if (status < 400 || status === 409 || isWhole) return;
   e.preventDefault();
   const name = headers.get("X-Signed-In");
   if (name) return askToGoOn(person, JSON.parse(name));
@@ -378,10 +378,14 @@ function startLiveUpdates() {
   port.postMessage({ join: { address, seq: Number(seq) } });
 }
 startLiveUpdates();
-// A page is not loaded again by itself when the person's role changes, as it may contain what was typed, or a secret.
-// Lists may lie behind the role that the page shows, so that earlier changes of it are sent too.
+// When the person's role changes, all of the page is requested and morphed, also if its answer is now a refusal. If it
+// contains what was typed, or a secret, it only tells so. Lists may lie behind the role that the page shows, so that
+// earlier changes of it are sent too.
 body.addEventListener("live-member", ({ detail: { kind, id, seq } }) => {
-  if (kind === "member.role_changed" && id === body.dataset.member && seq > Number(body.dataset.roleSeq)) $("#role-changed").hidden = false;
+  if (kind !== "member.role_changed" || id !== body.dataset.member || seq <= Number(body.dataset.roleSeq)) return;
+  const isTyped = $$("main :is(input:not([type=search]),textarea)").some((el) => el.value !== el.defaultValue);
+  if (isTyped || $("dialog:modal,[data-once]")) $("#role-changed").hidden = false;
+  else htmx.ajax("GET", location.pathname + location.search, { target: body, swap: "innerMorph", isWhole: true, headers: { "HX-Request": "" } });
 });
 addEventListener("pagehide", () => port?.postMessage({ leave: true }));
 // A page from the back/forward cache is outdated and has left the worker.
