@@ -52,6 +52,7 @@ type Job struct {
 	step        int   // the last one that was started; -1 before the first
 	stepRunning bool  // that step has not finished
 	stepFailed  bool  // a step of this epoch has not succeeded
+	unresolved  bool  // it was submitted by ref, and no runner has reported which commit that is
 	seq         int64 // number of the runner's last report in this epoch
 	timedOut    bool  // it is being cancelled because it exceeded its time limit
 	reason      string
@@ -93,6 +94,7 @@ func (j *Job) Apply(e events.Event, by events.Actor) {
 	case events.JobSubmitted:
 		j.submitter = events.Actor{Type: by.Type, ID: by.ID}
 		j.spec, j.state, j.expires, j.logs = termsOf(e.Spec), events.JobStateQueued, e.ExpiresAt, map[int]jobLog{}
+		j.unresolved = e.Spec.Repo != nil && e.Spec.Repo.Commit == ""
 	case events.JobLeased:
 		j.state, j.epoch, j.attempt, j.runner, j.slot = events.JobStateLeased, e.Epoch, e.Attempt, e.Runner, e.Slot
 		j.accepted, j.started, j.step, j.stepRunning, j.stepFailed, j.seq = false, false, -1, false, false, 0
@@ -115,6 +117,8 @@ func (j *Job) Apply(e events.Event, by events.Actor) {
 		if j.state == events.JobStateLeased { // a job that is being cancelled keeps its deadline
 			j.state, j.deadline = events.JobStateRunning, e.Deadline
 		}
+	case events.JobCheckedOut:
+		j.seq, j.unresolved = e.Seq, false
 	case events.JobStepStarted:
 		j.seq, j.step, j.stepRunning = e.Seq, e.Step, true
 	case events.JobStepFinished:

@@ -115,6 +115,10 @@ func TestJobReports(t *testing.T) {
 		return events.JobStepFinished{Epoch: 1, Seq: seq, Step: n, Outcome: "succeeded", At: noon}
 	}
 	begun := append(runningJob[:4:4], stepBegun)
+	commitA, commitB := strings.Repeat("a", 40), strings.Repeat("b", 64)
+	byRef := append([]events.Event{jobOf(func(s *events.JobSpec) { s.Repo = &events.JobRepo{Ref: "refs/heads/main"} })}, runningJob[1:]...)
+	checkedOut := events.JobCheckedOut{Epoch: 1, Seq: 2, Commit: commitA}
+	byRefAgain := append(byRef[:4:4], append([]events.Event{checkedOut}, append(secondLease[4:], events.JobStarted{Epoch: 2, Seq: 1})...)...)
 	wrongStep := fault.Field("step", "must be a step of a job that has started, after those that have begun")
 	check(t, []spec[Job]{
 		{name: "started", given: acceptedJob, when: reports(1, 1, events.JobStarted{}), then: []events.Event{jobStarted}},
@@ -144,6 +148,22 @@ func TestJobReports(t *testing.T) {
 			err: fault.Field("step", "must be the step that goes on")},
 		{name: "an end of no kind", given: begun, when: reports(1, 3, events.JobStepFinished{Outcome: "exploded"}),
 			err: fault.Field("outcome", "must be one of succeeded, failed, cancelled, timed_out")},
+		{name: "the commit", given: byRef, when: reports(1, 2, events.JobCheckedOut{Commit: commitA}), then: []events.Event{checkedOut}},
+		{name: "a commit twice", given: append(byRef[:4:4], checkedOut), when: reports(1, 3, events.JobCheckedOut{Commit: commitB})},
+		{name: "a commit of the next attempt", given: byRefAgain,
+			when: func(j *Job) ([]events.Event, error) {
+				return j.Report(machineB, JobReport{Epoch: 2, Seq: 2, Event: events.JobCheckedOut{Commit: commitB}}, noon)
+			}},
+		{name: "a commit by a former runner", given: byRefAgain, when: reports(1, 3, events.JobCheckedOut{Commit: commitA}),
+			err: ErrJobNotOwner},
+		{name: "a commit of a job that names one", given: append([]events.Event{jobOf(func(s *events.JobSpec) {
+			s.Repo = &events.JobRepo{Commit: commitB, Ref: "refs/heads/main"}
+		})}, runningJob[1:]...), when: reports(1, 2, events.JobCheckedOut{Commit: commitA})},
+		{name: "a commit without a repository", given: runningJob, when: reports(1, 2, events.JobCheckedOut{Commit: commitA})},
+		{name: "a commit before the start", given: byRef[:3], when: reports(1, 2, events.JobCheckedOut{Commit: commitA}),
+			err: fault.Field("commit", "must be that of a job that has started")},
+		{name: "part of a commit", given: byRef, when: reports(1, 2, events.JobCheckedOut{Commit: commitA[:7]}),
+			err: fault.Field("commit", "must have 40 or 64 hexadecimal digits")},
 		{name: "what is no event", given: runningJob, when: reports(1, 2, nil)},
 	})
 }

@@ -1,6 +1,7 @@
 package aggregates
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -20,6 +21,8 @@ type jobMachine struct {
 	ends    int // how often it has ended
 	ended   events.JobState
 	slot    bool // it holds a slot
+
+	resolved bool // its commit is known
 }
 
 // longestGrace is the longest grace period of a cancellation, in seconds. The job's own is
@@ -27,11 +30,12 @@ type jobMachine struct {
 const longestGrace = 20
 
 // TestJobMachine tries to have two runners in an epoch, to end a job twice or never, to
-// lease it more often than allowed, or to keep a slot that is not needed.
+// lease it more often than allowed, to build two commits, or to keep a slot that is not needed.
 func TestJobMachine(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := &jobMachine{state: new(Job), at: noon, runners: map[int]events.ID{}}
 		submitted := jobOf(func(s *events.JobSpec) {
+			s.Repo = &events.JobRepo{Ref: "refs/heads/main"}
 			s.Retry.MaxAttempts, s.Concurrency = 1+rapid.IntRange(0, 2).Draw(t, "attempts"), &events.JobConcurrency{Key: "deploy"}
 		})
 		m.take(t, []events.Event{submitted})
@@ -75,7 +79,7 @@ func (m *jobMachine) report(t *rapid.T) {
 	step, outcome := rapid.IntRange(-1, 2).Draw(t, "step"),
 		rapid.SampledFrom([]string{"succeeded", "failed", "cancelled", "timed_out", "infra", "exploded"})
 	e := rapid.SampledFrom([]events.Event{
-		events.JobStarted{}, events.JobStepStarted{Step: step, At: m.at},
+		events.JobStarted{}, events.JobCheckedOut{Commit: fmt.Sprintf("%040d", m.seq)}, events.JobStepStarted{Step: step, At: m.at},
 		events.JobStepFinished{Step: step, Outcome: outcome.Draw(t, "step's"), At: m.at},
 		events.JobFinished{Reported: outcome.Draw(t, "outcome"), Artifacts: 1}, nil,
 	}).Draw(t, "event")
@@ -111,6 +115,9 @@ func (m *jobMachine) take(t *rapid.T, list []events.Event) {
 		case events.JobLeased:
 			require.NotContains(t, m.runners, e.Epoch, "an epoch has one runner")
 			m.runners[e.Epoch], m.seq, m.slot = e.Runner, 0, true
+		case events.JobCheckedOut:
+			require.False(t, m.resolved, "a job builds one commit")
+			m.resolved = true
 		case events.JobFinished, events.JobCancelled, events.JobLost, events.JobExpired:
 			if f, ok := e.(events.JobFinished); ok && f.Outcome == events.JobStateSucceeded {
 				require.True(t, started, "a job starts before it succeeds")

@@ -14,7 +14,7 @@ import (
 type JobReport struct {
 	Epoch int
 	Seq   int64
-	Event events.Event // JobStarted, JobStepStarted, JobStepFinished or JobFinished; nil for reports that are no event
+	Event events.Event // JobStarted, JobCheckedOut, JobStepStarted, JobStepFinished or JobFinished; nil for reports that are no event
 
 	MissingArtifacts []string // for JobFinished: artifacts of the spec of which there is no file
 }
@@ -68,6 +68,9 @@ func (j *Job) Report(runner events.ID, r JobReport, now time.Time) ([]events.Eve
 		}
 		e.Epoch, e.Seq, e.Deadline = r.Epoch, r.Seq, j.runDeadline(now)
 		return oneEvent(e)
+	case events.JobCheckedOut:
+		e.Epoch, e.Seq = r.Epoch, r.Seq
+		return j.checkOut(e)
 	case events.JobStepStarted:
 		e.Epoch, e.Seq, e.At = r.Epoch, r.Seq, ClampRunnerTime(e.At, now)
 		return j.beginStep(e)
@@ -79,6 +82,20 @@ func (j *Job) Report(runner events.ID, r JobReport, now time.Time) ([]events.Eve
 		return j.finish(e, r.MissingArtifacts, now)
 	}
 	return nil, nil
+}
+
+// checkOut records which commit the job builds, once, and only if whoever submitted it has named none.
+func (j *Job) checkOut(e events.JobCheckedOut) ([]events.Event, error) {
+	if err := commitID.Check("commit", e.Commit); err != nil {
+		return nil, err
+	}
+	switch {
+	case !j.started:
+		return nil, fault.Field("commit", "must be that of a job that has started")
+	case !j.unresolved:
+		return nil, nil
+	}
+	return oneEvent(e)
 }
 
 // beginStep records the start of a step. Each step can start once, in order, which bounds

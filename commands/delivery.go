@@ -14,9 +14,9 @@ type Delivery struct {
 	Epoch   int
 	Attempt int
 	State   events.JobState // leased or cancelling
-	Spec    events.JobSpec
-	Suits   bool   // the runner has what the job requires
-	Barred  string // a secret of the job whose scope does not include it, or ""
+	Spec    events.JobSpec  // with the commit that its ref was when it was first checked out
+	Suits   bool            // the runner has what the job requires
+	Barred  string          // a secret of the job whose scope does not include it, or ""
 }
 
 // Delivery returns a job that was leased to a runner and not accepted, or nil if there is none. It is read
@@ -51,9 +51,7 @@ func (h *Handler) leasedJob(ctx context.Context, workspace, runner, id events.ID
 		if err != nil {
 			return nil, fmt.Errorf("load job %s: %w", id, err)
 		}
-		if e, ok := r.Event.(events.JobSubmitted); ok {
-			d.Spec = e.Spec
-		}
+		d.Spec = specAfter(d.Spec, r.Event)
 		job.Apply(r.Event, r.Actor)
 	}
 	var waits bool

@@ -69,7 +69,7 @@ type RetryJob struct {
 func (c RetryJob) denial() events.CommandDenied { return denialOf(events.JobSubmitted{}, c.Job) }
 
 // RetryJob refuses a job that has not ended, a job of a run, and callers who may not run jobs. The specification is read
-// from the log, as by [Handler.Delivery].
+// from the log, as by [Handler.Delivery], and the new job builds the commit that the ended one has built.
 func (h *Handler) RetryJob(ctx context.Context, c RetryJob) (Result, error) {
 	var prepared *SubmitJob // once: a turn counts the size of its specification
 	return h.execute(ctx, c.Meta, c, ifMayRunJobs(c.Token, func(ctx context.Context, w *work) error {
@@ -77,7 +77,7 @@ func (h *Handler) RetryJob(ctx context.Context, c RetryJob) (Result, error) {
 			return err
 		}
 		if prepared == nil {
-			spec, err := submittedSpec(ctx, w.streams, w.meta.Workspace, c.Job)
+			spec, err := builtSpec(ctx, w.streams, w.meta.Workspace, c.Job)
 			if err != nil {
 				return err
 			}
@@ -91,17 +91,31 @@ func (h *Handler) RetryJob(ctx context.Context, c RetryJob) (Result, error) {
 	}))
 }
 
-// submittedSpec returns the specification of a job, which has been submitted.
-func submittedSpec(ctx context.Context, from events.Streams, workspace, job events.ID) (events.JobSpec, error) {
+// builtSpec returns the specification of a job, which has been submitted, with the commit that it has built.
+func builtSpec(ctx context.Context, from events.Streams, workspace, job events.ID) (events.JobSpec, error) {
+	var spec events.JobSpec
 	for r, err := range events.ReadStream(ctx, from, workspace, job) {
 		if err != nil {
-			return events.JobSpec{}, fmt.Errorf("load job %s: %w", job, err)
+			return spec, fmt.Errorf("load job %s: %w", job, err)
 		}
-		if e, ok := r.Event.(events.JobSubmitted); ok {
-			return e.Spec, nil
+		spec = specAfter(spec, r.Event)
+	}
+	return spec, nil
+}
+
+// specAfter returns the specification of a job after one of its events: the submission, or the report that says which
+// commit its ref is.
+func specAfter(spec events.JobSpec, e events.Event) events.JobSpec {
+	switch e := e.(type) {
+	case events.JobSubmitted:
+		return e.Spec
+	case events.JobCheckedOut:
+		if spec.Repo != nil && spec.Repo.Commit == "" {
+			repo := *spec.Repo
+			repo.Commit, spec.Repo = e.Commit, &repo
 		}
 	}
-	return events.JobSpec{}, aggregates.ErrNoJob
+	return spec
 }
 
 // namedRepo returns a spec whose repository, if it has one, has a name.

@@ -19,6 +19,7 @@ var jobs = Noun{
 		decodersOf[JobDeclined](),
 		decodersOf[JobRequeued](),
 		decodersOf[JobStarted](),
+		decodersOf[JobCheckedOut](),
 		decodersOf[JobStepStarted](),
 		decodersOf[JobStepFinished](),
 		decodersOf[JobFinished](),
@@ -173,6 +174,18 @@ func (JobStarted) Kind() string { return "job.started" }
 func (JobStarted) changes(*Record) []Change {
 	return []Change{{"state", JobStateLeased, JobStateRunning}}
 }
+
+// JobCheckedOut says which commit a job that was submitted by ref builds, as the runner that was first to check it out
+// reported. Later attempts build the same commit.
+type JobCheckedOut struct {
+	jobEvent
+	Epoch  int    `json:"epoch"`
+	Seq    int64  `json:"seq"`
+	Commit string `json:"commit"` // 40 or 64 hex digits
+}
+
+func (JobCheckedOut) Kind() string               { return "job.checked_out" }
+func (e JobCheckedOut) changes(*Record) []Change { return []Change{{"commit", nil, e.Commit}} }
 
 // JobStepStarted says that a step began. Step is its index, 0 the first.
 type JobStepStarted struct {

@@ -26,7 +26,8 @@ type JobQuery struct {
 
 const jobColumns = `workspace_id, job_id, name, state, submitted_by, requirement, required, repo_id, repo_name, priority, fair_key, turn,
 	submitted_at, queued_at, not_before, epoch, attempt, max_attempts, runner_id, runner_name, excluded, concurrency_key, concurrency, slot,
-	leased_at, accepted, started_at, finished_at, due_at, run_seconds, expires_at, cancel, outcome, attempts, artifacts, retry_of`
+	leased_at, accepted, started_at, finished_at, due_at, run_seconds, expires_at, cancel, outcome, attempts, artifacts, retry_of,
+	checked_out`
 
 // maxJobsSearched is how many jobs of a list, from its beginning, are searched for a state or a text.
 const maxJobsSearched = 10_000

@@ -52,6 +52,7 @@ type Job struct {
 	Attempts    []JobAttempt       `db:"attempts"` // oldest first
 	Artifacts   JobArtifacts       `db:"artifacts"`
 	RetryOf     *events.ID         `db:"retry_of"`
+	Commit      string             `db:"checked_out"` // that its ref was when it was first checked out; "" if it was submitted with one
 }
 
 // A JobCancel says who asked to cancel a job.
@@ -204,6 +205,8 @@ func (j *Job) apply(r events.Record) {
 		}
 		j.Accepted, j.StartedAt = true, &r.At
 		j.current().StartedAt = &r.At
+	case events.JobCheckedOut:
+		j.Commit = e.Commit
 	case events.JobStepStarted:
 		j.step(e.Step, JobStep{Status: "running", StartedAt: &e.At, LogFrom: e.LogFrom, LogLine: e.LogLine})
 	case events.JobStepFinished:

@@ -19,6 +19,7 @@ import (
 	"svc/farm/jobinput"
 	"svc/farm/secrets"
 	"svc/farm/wire"
+	"svc/projections"
 )
 
 // revealing gives each secret of a job a value of that many characters, each of which takes six
@@ -96,6 +97,56 @@ func TestInputIsDelivered(t *testing.T) {
 	require.Equal(t, large, string(assign.Input))
 	require.True(t, assign.Collect)
 	require.Equal(t, 7, assign.IdleSeconds)
+}
+
+// What the first runner has checked out is what later attempts and retries of a job by ref build, whatever they report.
+func TestLaterAttemptsBuildTheSameCommit(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	r := s.replica()
+	a := dial(t, r, s.ws, s.enrol(r, "builder", 1, 0))
+	a.greet()
+	person := commands.Meta{Workspace: s.ws, Envelope: events.Envelope{Actor: events.Actor{Type: events.ByUser, ID: newID(), Name: "ann"}}}
+	_, err := r.CreateWorkspace(t.Context(), commands.CreateWorkspace{
+		Meta: person, Member: newID(), Email: "ann@acme.example", Name: "Acme", Slug: "acme",
+	})
+	require.NoError(t, err)
+	commit := strings.Repeat("9f2c41d0", 5)
+	job := s.submitAs(r, person, func(j *events.JobSpec) {
+		j.Repo = &events.JobRepo{ID: newID(), Name: "acme/web", Ref: "refs/heads/main"}
+	})
+	attempt := func(reported string, end wire.Event) (id events.ID, was wire.Assign) {
+		id, epoch, was := a.assigned()
+		a.send(wire.Accept{}, id, epoch, 0)
+		a.send(wire.Event{Kind: wire.EventStarted}, id, epoch, 1)
+		a.send(wire.Event{Kind: wire.EventCheckedOut, Commit: reported}, id, epoch, 2)
+		end.Kind = wire.EventFinished
+		a.send(end, id, epoch, 3)
+		a.acked(3)
+		return id, was
+	}
+	_, first := attempt(commit, wire.Event{Outcome: "infra"})
+	require.Empty(t, first.Source.Commit+first.Env["SVC_COMMIT"])
+	other := strings.Repeat("1", 40)
+	_, second := attempt(other, wire.Event{Outcome: "failed"})
+	_, err = r.RetryJob(t.Context(), commands.RetryJob{
+		Meta: person, Job: job, New: newID(), Prepare: func(_ context.Context, spec events.JobSpec) (commands.SubmitJob, error) {
+			return commands.SubmitJob{Spec: spec, FairKey: "key", Turn: func(context.Context) (int64, error) { return 1, nil }}, nil
+		},
+	})
+	require.NoError(t, err)
+	retried, third := attempt(other, wire.Event{Outcome: "failed"})
+	require.NotEqual(t, job, retried)
+	for _, later := range []wire.Assign{second, third} {
+		require.Equal(t, "refs/heads/main "+commit, later.Source.Ref+" "+later.Source.Commit)
+		require.Equal(t, commit, later.Env["SVC_COMMIT"])
+	}
+	require.Equal(t, []string{
+		"submitted", "leased", "accepted", "started", "checked_out", "requeued", "leased", "accepted", "started", "finished",
+	}, s.kinds(job))
+	row, _, err := projections.Jobs{DB: s.db}.Get(t.Context(), s.ws, job)
+	require.NoError(t, err)
+	require.Equal(t, commit, row.Commit)
 }
 
 // Inputs are removed for their age, but not while their job may wait.

@@ -75,6 +75,8 @@ func TestMalformedFramesCloseConnection(t *testing.T) {
 		"event without kind":   {websocket.TextMessage, event(`"epoch":1,"seq":3,"d":{}`), wire.CloseProtocol},
 		"event without epoch":  {websocket.TextMessage, event(`"seq":3,"d":{"kind":"notice"}`), wire.CloseProtocol},
 		"step out of range":    {websocket.TextMessage, event(`"epoch":1,"seq":3,"d":{"kind":"step.started","step":2}`), wire.CloseProtocol},
+		"part of a commit": {websocket.TextMessage, event(`"epoch":1,"seq":3,"d":{"kind":"checked_out","commit":"9f2c41d"}`),
+			wire.CloseProtocol},
 		"unknown outcome":      {websocket.TextMessage, event(`"epoch":1,"seq":3,"d":{"kind":"finished","outcome":"lost"}`), wire.CloseProtocol},
 		"a reason with NUL": {websocket.TextMessage, event(`"epoch":1,"seq":3,"d":{"kind":"finished","outcome":"failed","reason":"a\u0000"}`),
 			wire.CloseProtocol},

@@ -76,6 +76,8 @@ func leaseChangeOf(r events.Record) (c leaseChange, ok bool) {
 		return leaseChange{epoch: e.Epoch, renewed: &r.At}, true
 	case events.JobStarted:
 		return leaseChange{epoch: e.Epoch, seq: e.Seq}, true
+	case events.JobCheckedOut:
+		return leaseChange{epoch: e.Epoch, seq: e.Seq}, true
 	case events.JobStepStarted:
 		return leaseChange{epoch: e.Epoch, seq: e.Seq}, true
 	case events.JobStepFinished:

@@ -27,6 +27,8 @@ func reportOf(e wire.Envelope, b wire.Event) (*aggregates.JobReport, error) {
 	switch b.Kind {
 	case wire.EventStarted:
 		r.Event = events.JobStarted{}
+	case wire.EventCheckedOut:
+		r.Event = events.JobCheckedOut{Commit: b.Commit}
 	case wire.EventStepStarted:
 		r.Event = events.JobStepStarted{Step: b.Step, At: b.StartedAt.UTC()}
 	case wire.EventStepFinished:

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"os"
 	"os/exec"
 	"regexp"
 	"slices"
@@ -69,10 +70,46 @@ func (x *execution) checkout(killed, stopping context.Context) wire.Event {
 		}
 		x.out.note("the repository has another object format: fetching it again")
 	}
-	if e.Outcome == succeeded {
-		return wire.Event{Outcome: succeeded}
+	if e.Outcome != succeeded {
+		return checkoutFailure(e, said)
 	}
-	return checkoutFailure(e, said)
+	if s.Commit == "" {
+		return x.reportCommit()
+	}
+	return wire.Event{Outcome: succeeded}
+}
+
+// reportCommit reports which commit the ref is, and sets it in the environment of the steps.
+func (x *execution) reportCommit() wire.Event {
+	commit, err := x.headCommit()
+	if err != nil {
+		x.notice("check out: " + err.Error())
+		return wire.Event{Outcome: infra, Reason: "checkout_failed"}
+	}
+	if x.Spec.Env == nil {
+		x.Spec.Env = map[string]string{}
+	}
+	x.Spec.Env["SVC_COMMIT"] = commit
+	_ = x.report.event(wire.Event{Kind: wire.EventCheckedOut, Commit: commit}) // if this fails so does the report of the job's end
+	return wire.Event{Outcome: succeeded}
+}
+
+// headCommit returns what checkoutScript has written to headFile.
+func (x *execution) headCommit() (string, error) {
+	root, err := os.OpenRoot(x.job.Work())
+	if err != nil {
+		return "", fmt.Errorf("open working directory: %w", err)
+	}
+	defer root.Close()
+	text, err := root.ReadFile(headFile)
+	if err != nil {
+		return "", fmt.Errorf("read which commit it is: %w", err)
+	}
+	commit := strings.TrimSpace(string(text))
+	if !commitPattern.MatchString(commit) {
+		return "", fmt.Errorf("read which commit it is: %.80q is no hash", commit)
+	}
+	return commit, nil
 }
 
 // objectFormats returns the formats that a repository may have, the likely one first.
@@ -89,6 +126,9 @@ func objectFormats(commit string) []string {
 // otherFormat matches what git says if a repository has another object format than it was made for.
 var otherFormat = regexp.MustCompile(`mismatched algorithms: client`)
 
+// headFile is where checkoutScript writes the commit that it has checked out.
+const headFile = ".git/svc-commit"
+
 // checkoutScript has as arguments an address, what to fetch, what to check out, another ref to fetch in case that the
 // server does not allow to fetch a commit, or "", and lfsScript or "". It is one command for the sandbox, since
 // starting one takes as long as git. The repository's own password is for no submodule: their addresses
@@ -97,7 +137,7 @@ const checkoutScript = `rm -rf .git
 git init --quiet --template= . && git remote add origin "$1" || exit
 fetch='git fetch --quiet --no-tags --no-recurse-submodules'
 $fetch --depth=1 "$1" "$2" || { code=$?; test -n "$4" || exit $code; $fetch "$1" "$4"; } || exit
-git checkout --quiet --detach "$3" || exit
+git checkout --quiet --detach "$3" && git rev-parse --verify HEAD >` + headFile + ` || exit
 if test -f .gitmodules; then
 	(unset SVC_GIT_USER SVC_GIT_PASSWORD; exec git submodule --quiet update --init --recursive --checkout --depth=1) || exit
 fi

@@ -16,13 +16,25 @@ func TestCheckout(t *testing.T) {
 	for _, format := range []string{"sha1", "sha256"} {
 		repo, commit := repository(t, "--object-format="+format)
 		inGit(t, repo, "branch", "feature/#123-café")
+		inGit(t, repo, "tag", "-a", "-m", "one", "v1")
 		for _, source := range []wire.Source{
 			{URL: "file://" + repo, Commit: strings.ToUpper(commit)}, {URL: "file://" + repo, Ref: "refs/heads/feature/#123-café"},
-			{URL: "file://" + repo, Ref: "refs/heads/main", Commit: commit},
+			{URL: "file://" + repo, Ref: "refs/heads/main", Commit: commit}, {URL: "file://" + repo, Ref: "refs/tags/v1"},
 		} {
-			k := f.assign(wire.Assign{Source: &source, Steps: steps("cat file; git rev-parse HEAD; git config --get core.hookspath || echo none")})
+			k := f.assign(wire.Assign{
+				Source: &source, Env: map[string]string{"SVC_COMMIT": strings.ToLower(source.Commit)},
+				Steps: steps("cat file; git rev-parse HEAD; echo $SVC_COMMIT; git config --get core.hookspath || echo none"),
+			})
 			require.Equal(t, "succeeded", f.ended(k).Outcome, f.log(k))
-			require.Contains(t, f.log(k), "content\n"+commit+"\n")
+			require.Contains(t, f.log(k), "content\n"+commit+"\n"+commit+"\n")
+			f.mu.Lock()
+			second := f.jobs[k].events[1]
+			f.mu.Unlock()
+			if source.Commit == "" {
+				require.Equal(t, wire.EventCheckedOut+" "+commit, second.Kind+" "+second.Commit, "before the steps")
+			} else {
+				require.Equal(t, wire.EventStepStarted, second.Kind)
+			}
 		}
 	}
 }

@@ -78,10 +78,12 @@ type Decline struct {
 
 // An Event reports progress of a job. Kind determines which fields are set.
 type Event struct {
-	Kind string `json:"kind"`           // started, step.started, step.finished, notice, finished
+	Kind string `json:"kind"`           // started, checked_out, step.started, step.finished, notice, finished
 	Step int    `json:"step,omitempty"` // index, from 0
 	Name string `json:"name,omitempty"` // of the step
 	Text string `json:"text,omitempty"` // of a notice
+
+	Commit string `json:"commit,omitempty"` // of checked_out: 40 or 64 hex digits
 
 	Outcome          string   `json:"outcome,omitempty"` // succeeded, failed, cancelled, timed_out, infra
 	Reason           string   `json:"reason,omitempty"`  // set where the exit code does not say why
@@ -126,6 +128,7 @@ const (
 // Values of Event.Kind.
 const (
 	EventStarted      = "started"
+	EventCheckedOut   = "checked_out" // of a source that names no commit: which one the ref is
 	EventStepStarted  = "step.started"
 	EventStepFinished = "step.finished"
 	EventNotice       = "notice"

@@ -77,9 +77,11 @@ func TestExampleOfProtocolPage(t *testing.T) {
 	}
 	require.Equal(t, []wire.Type{
 		wire.TypeHello, wire.TypeWelcome, wire.TypeHeartbeat, wire.TypeHeartbeatAck, wire.TypeAssign, wire.TypeAccept,
-		wire.TypeAck, wire.TypeEvent, wire.TypeEvent, wire.TypeAck, wire.TypeEvent, wire.TypeEvent, wire.TypeAck,
+		wire.TypeAck, wire.TypeEvent, wire.TypeEvent, wire.TypeEvent, wire.TypeAck, wire.TypeEvent, wire.TypeEvent, wire.TypeAck,
 	}, x.types)
-	require.Equal(t, []string{wire.EventStarted, wire.EventStepStarted, wire.EventStepFinished, wire.EventFinished}, x.kinds)
+	require.Equal(t, []string{
+		wire.EventStarted, wire.EventCheckedOut, wire.EventStepStarted, wire.EventStepFinished, wire.EventFinished,
+	}, x.kinds)
 	sum := sha256.Sum256(x.log)
 	require.Equal(t, &wire.LogSum{Bytes: int64(len(x.log)), Chunks: x.chunks, SHA256: hex.EncodeToString(sum[:])}, x.summary)
 	require.Equal(t, x.seq, x.acked, "everything is stored")

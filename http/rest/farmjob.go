@@ -187,6 +187,7 @@ func formatNonZero(t time.Time) *openapi.Timestamp {
 type jobDetail struct {
 	FarmJob
 	Spec      jobSpec            `json:"spec" doc:"The submitted spec with defaults filled in."`
+	Commit    string             `json:"commit" doc:"The commit that it builds: that of the spec, or else the one that the ref was when it was first checked out; empty until then, and without a repo." example:"9f2c41d07be85a3369d1e4c8b7f0a25d6c13e98b"`
 	Steps     []jobStep          `json:"steps" nullable:"false" doc:"The steps of the last attempt."`
 	Attempts  []jobAttempt       `json:"attempts" nullable:"false" doc:"All attempts, oldest first."`
 	NotBefore *openapi.Timestamp `json:"notBefore" nullable:"true" doc:"If it is queued: the time before which it is not assigned to a runner."`
@@ -245,7 +246,10 @@ type jobAttempt struct {
 func newJobDetail(one FarmJob, j projections.Job, spec events.JobSpec) jobDetail {
 	out := jobDetail{
 		FarmJob: one, Spec: newJobSpec(spec), Attempts: []jobAttempt{}, ExpiresAt: openapi.FormatTime(j.ExpiresAt),
-		LeftOut: jobLeftOut{Count: j.Artifacts.LeftOutCount, First: []jobLeftOutFile{}},
+		Commit: j.Commit, LeftOut: jobLeftOut{Count: j.Artifacts.LeftOutCount, First: []jobLeftOutFile{}},
+	}
+	if spec.Repo != nil && spec.Repo.Commit != "" {
+		out.Commit = spec.Repo.Commit
 	}
 	for _, l := range j.Artifacts.LeftOut {
 		out.LeftOut.First = append(out.LeftOut.First, jobLeftOutFile(l))

@@ -30,6 +30,15 @@ func TestLostJobHasReason(t *testing.T) {
 	require.Equal(t, out.Log, out.Attempts[1].Log)
 }
 
+func TestCommitOfJob(t *testing.T) {
+	j, spec := exampleQueuedJob(), exampleJobSpec()
+	require.Equal(t, exampleHead, newJobDetail(newJob(j, jobWait{}), j, spec).Commit)
+	spec.Repo = &events.JobRepo{ID: exampleRepo.ID, Ref: "refs/heads/main"}
+	require.Empty(t, newJobDetail(newJob(j, jobWait{}), j, spec).Commit)
+	j.Commit = "9f2c41d07be85a3369d1e4c8b7f0a25d6c13e98b"
+	require.Equal(t, j.Commit, newJobDetail(newJob(j, jobWait{}), j, spec).Commit)
+}
+
 // The time of a cancellation is that of its record, which is later than the time from which its
 // deadline was computed.
 func TestGraceSecondsOfCancelledJob(t *testing.T) {

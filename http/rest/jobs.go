@@ -34,8 +34,8 @@ func (s *Server) jobRoutes() section {
 				"the specifications of all jobs that the workspace submitted within 24 hours exceed the limit, by default 1 GiB, or those " +
 				"of the caller three quarters of it.\n\n" +
 				"Steps have the variables `CI` (`true`), `SVC_JOB_ID`, `SVC_JOB_NAME` and `SVC_JOB_ATTEMPT`; with a `repo` also " +
-				"`SVC_REPO` (its name), `SVC_COMMIT` and `SVC_REF`; and `PATH`, `HOME`, `TMPDIR`, `LANG` and `SVC_RUNNER_JOB` of the " +
-				"runner. Secrets, and `env` of a step, override all but the last.\n\n" +
+				"`SVC_REPO` (its name), `SVC_COMMIT` (that is checked out) and `SVC_REF`; and `PATH`, `HOME`, `TMPDIR`, `LANG` and " +
+				"`SVC_RUNNER_JOB` of the runner. Secrets, and `env` of a step, override all but the last.\n\n" +
 				"With `cancel`, cancels the job `jobId`: 202. A queued job is cancelled at once. A running job is asked to end within its " +
 				"`cancelGraceSeconds`, or the cancel's `graceSeconds`, and is cancelled 30 seconds after that whatever its runner does. " +
 				"Another cancel with `graceSeconds` can shorten that time but not extend it; 0 kills the job. If the job has already " +
@@ -52,8 +52,8 @@ func (s *Server) jobRoutes() section {
 		command((*jobRetrial).toCommand, s.retryJob, route{
 			method: "POST", path: "/farm/jobs/{id}/retry", guard: guard{scope: events.SubmitJobs, right: events.RunJobs}, farm: true,
 			id: "retryJob", summary: "Retry a job", status: http.StatusCreated,
-			text: "Submits a job that has ended once more, as a new job with the same spec, whose `retryOf` names it. The rules of submissions " +
-				"apply: a secret or repository that is gone since fails with 422. A repetition with the same `Idempotency-Key` returns 200, " +
+			text: "Submits a job that has ended once more, as a new job with the same spec and the same commit, whose `retryOf` names it. " +
+				"The rules of submissions apply: a secret or repository that is gone since fails with 422. A repetition with the same `Idempotency-Key` returns 200, " +
 				"the existing job and `Idempotency-Replayed: true`. 409 `farm_job_active` if the job has not ended, 409 `farm_job_of_run` if " +
 				"it belongs to a run.",
 			missing: aggregates.ErrNoJob,

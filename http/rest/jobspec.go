@@ -13,7 +13,7 @@ type (
 		ID     string `json:"id" format:"uuid" doc:"The id of a repository of the workspace, as in GET /repos."`
 		Name   string `json:"name,omitempty" readOnly:"true" example:"acme/web"`
 		Commit string `json:"commit,omitempty" maxLength:"64" doc:"40 or 64 hexadecimal digits, in lower case in answers. A commit or a ref is required." example:"9f2c41d07be85a3369d1e4c8b7f0a25d6c13e98b"`
-		Ref    string `json:"ref,omitempty" maxLength:"245" doc:"The full name of a ref, by the rules of git check-ref-format." example:"refs/heads/run/42"`
+		Ref    string `json:"ref,omitempty" maxLength:"245" doc:"The full name of a ref, by the rules of git check-ref-format. Without a commit, the first attempt checks out what it is then, and later attempts the same commit." example:"refs/heads/run/42"`
 	}
 	jobStepSpec struct {
 		Name           string            `json:"name,omitempty" maxLength:"100" doc:"Defaults to the step's number." example:"test"`

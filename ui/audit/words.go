@@ -45,6 +45,7 @@ var sentences = map[string][2]string{
 	"job.artifacts_removed":            {"Removed old files of a job", ""},
 	"job.cancel_requested":             {"Asked to cancel a job", "cancel a job"},
 	"job.cancelled":                    {"Cancelled a job", "cancel a job"},
+	"job.checked_out":                  {"Checked out a commit for a job", ""},
 	"job.declined":                     {"Declined a job", ""},
 	"job.expired":                      {"Gave up on a job that no runner took", ""},
 	"job.finished":                     {"Finished a job", ""},

@@ -3637,6 +3637,11 @@ type JobDetail struct {
 	// Cancel The cancellation; null if it was not cancelled.
 	Cancel *JobCancel `json:"cancel"`
 
+	// Commit The commit that it builds: that of the spec, or else the one that the ref was when it was first checked out; empty until then, and without a repo.
+	//
+	// Examples: 9f2c41d07be85a3369d1e4c8b7f0a25d6c13e98b
+	Commit string `json:"commit"`
+
 	// Epoch Number of times it was assigned to a runner.
 	Epoch    int64  `json:"epoch"`
 	ExitCode *int64 `json:"exitCode"`
@@ -3798,7 +3803,7 @@ type JobRepo struct {
 	// Name Examples: acme/web
 	Name *string `json:"name,omitempty"`
 
-	// Ref The full name of a ref, by the rules of git check-ref-format.
+	// Ref The full name of a ref, by the rules of git check-ref-format. Without a commit, the first attempt checks out what it is then, and later attempts the same commit.
 	//
 	// Examples: refs/heads/run/42
 	Ref *string `json:"ref,omitempty"`
@@ -6893,7 +6898,7 @@ type ClientInterface interface {
 	//
 	// Without `action`, or with `submit`, queues a job until a runner that meets its requirements takes it. It is not an error if there is no such runner; `waitingReason` says so. A retry by the same caller with the same `idempotencyKey` and the same job returns 200, the existing job and `Idempotency-Replayed: true`; with a different job it fails with 409 `idempotency_conflict`. 429 `farm_queue_full` if the workspace has 10,000 queued jobs, if the caller has three times as many as there are places left, or if the caller's queued jobs have 64 different requirements; 429 `farm_jobs_too_large` if the specifications of all jobs that the workspace submitted within 24 hours exceed the limit, by default 1 GiB, or those of the caller three quarters of it.
 	//
-	// Steps have the variables `CI` (`true`), `SVC_JOB_ID`, `SVC_JOB_NAME` and `SVC_JOB_ATTEMPT`; with a `repo` also `SVC_REPO` (its name), `SVC_COMMIT` and `SVC_REF`; and `PATH`, `HOME`, `TMPDIR`, `LANG` and `SVC_RUNNER_JOB` of the runner. Secrets, and `env` of a step, override all but the last.
+	// Steps have the variables `CI` (`true`), `SVC_JOB_ID`, `SVC_JOB_NAME` and `SVC_JOB_ATTEMPT`; with a `repo` also `SVC_REPO` (its name), `SVC_COMMIT` (that is checked out) and `SVC_REF`; and `PATH`, `HOME`, `TMPDIR`, `LANG` and `SVC_RUNNER_JOB` of the runner. Secrets, and `env` of a step, override all but the last.
 	//
 	// With `cancel`, cancels the job `jobId`: 202. A queued job is cancelled at once. A running job is asked to end within its `cancelGraceSeconds`, or the cancel's `graceSeconds`, and is cancelled 30 seconds after that whatever its runner does. Another cancel with `graceSeconds` can shorten that time but not extend it; 0 kills the job. If the job has already ended, it is unchanged and the status is 200.
 	//
@@ -6908,7 +6913,7 @@ type ClientInterface interface {
 	//
 	// Without `action`, or with `submit`, queues a job until a runner that meets its requirements takes it. It is not an error if there is no such runner; `waitingReason` says so. A retry by the same caller with the same `idempotencyKey` and the same job returns 200, the existing job and `Idempotency-Replayed: true`; with a different job it fails with 409 `idempotency_conflict`. 429 `farm_queue_full` if the workspace has 10,000 queued jobs, if the caller has three times as many as there are places left, or if the caller's queued jobs have 64 different requirements; 429 `farm_jobs_too_large` if the specifications of all jobs that the workspace submitted within 24 hours exceed the limit, by default 1 GiB, or those of the caller three quarters of it.
 	//
-	// Steps have the variables `CI` (`true`), `SVC_JOB_ID`, `SVC_JOB_NAME` and `SVC_JOB_ATTEMPT`; with a `repo` also `SVC_REPO` (its name), `SVC_COMMIT` and `SVC_REF`; and `PATH`, `HOME`, `TMPDIR`, `LANG` and `SVC_RUNNER_JOB` of the runner. Secrets, and `env` of a step, override all but the last.
+	// Steps have the variables `CI` (`true`), `SVC_JOB_ID`, `SVC_JOB_NAME` and `SVC_JOB_ATTEMPT`; with a `repo` also `SVC_REPO` (its name), `SVC_COMMIT` (that is checked out) and `SVC_REF`; and `PATH`, `HOME`, `TMPDIR`, `LANG` and `SVC_RUNNER_JOB` of the runner. Secrets, and `env` of a step, override all but the last.
 	//
 	// With `cancel`, cancels the job `jobId`: 202. A queued job is cancelled at once. A running job is asked to end within its `cancelGraceSeconds`, or the cancel's `graceSeconds`, and is cancelled 30 seconds after that whatever its runner does. Another cancel with `graceSeconds` can shorten that time but not extend it; 0 kills the job. If the job has already ended, it is unchanged and the status is 200.
 	//
@@ -6975,7 +6980,7 @@ type ClientInterface interface {
 
 	// RetryJob Retry a job
 	//
-	// Submits a job that has ended once more, as a new job with the same spec, whose `retryOf` names it. The rules of submissions apply: a secret or repository that is gone since fails with 422. A repetition with the same `Idempotency-Key` returns 200, the existing job and `Idempotency-Replayed: true`. 409 `farm_job_active` if the job has not ended, 409 `farm_job_of_run` if it belongs to a run.
+	// Submits a job that has ended once more, as a new job with the same spec and the same commit, whose `retryOf` names it. The rules of submissions apply: a secret or repository that is gone since fails with 422. A repetition with the same `Idempotency-Key` returns 200, the existing job and `Idempotency-Replayed: true`. 409 `farm_job_active` if the job has not ended, 409 `farm_job_of_run` if it belongs to a run.
 	//
 	// For: Owner or Maintainer, or a token with farm.submit.
 	//
@@ -7949,7 +7954,7 @@ func (c *Client) ListJobs(ctx context.Context, params *ListJobsParams, reqEditor
 //
 // Without `action`, or with `submit`, queues a job until a runner that meets its requirements takes it. It is not an error if there is no such runner; `waitingReason` says so. A retry by the same caller with the same `idempotencyKey` and the same job returns 200, the existing job and `Idempotency-Replayed: true`; with a different job it fails with 409 `idempotency_conflict`. 429 `farm_queue_full` if the workspace has 10,000 queued jobs, if the caller has three times as many as there are places left, or if the caller's queued jobs have 64 different requirements; 429 `farm_jobs_too_large` if the specifications of all jobs that the workspace submitted within 24 hours exceed the limit, by default 1 GiB, or those of the caller three quarters of it.
 //
-// Steps have the variables `CI` (`true`), `SVC_JOB_ID`, `SVC_JOB_NAME` and `SVC_JOB_ATTEMPT`; with a `repo` also `SVC_REPO` (its name), `SVC_COMMIT` and `SVC_REF`; and `PATH`, `HOME`, `TMPDIR`, `LANG` and `SVC_RUNNER_JOB` of the runner. Secrets, and `env` of a step, override all but the last.
+// Steps have the variables `CI` (`true`), `SVC_JOB_ID`, `SVC_JOB_NAME` and `SVC_JOB_ATTEMPT`; with a `repo` also `SVC_REPO` (its name), `SVC_COMMIT` (that is checked out) and `SVC_REF`; and `PATH`, `HOME`, `TMPDIR`, `LANG` and `SVC_RUNNER_JOB` of the runner. Secrets, and `env` of a step, override all but the last.
 //
 // With `cancel`, cancels the job `jobId`: 202. A queued job is cancelled at once. A running job is asked to end within its `cancelGraceSeconds`, or the cancel's `graceSeconds`, and is cancelled 30 seconds after that whatever its runner does. Another cancel with `graceSeconds` can shorten that time but not extend it; 0 kills the job. If the job has already ended, it is unchanged and the status is 200.
 //
@@ -7974,7 +7979,7 @@ func (c *Client) SubmitJobWithBody(ctx context.Context, params *SubmitJobParams,
 //
 // Without `action`, or with `submit`, queues a job until a runner that meets its requirements takes it. It is not an error if there is no such runner; `waitingReason` says so. A retry by the same caller with the same `idempotencyKey` and the same job returns 200, the existing job and `Idempotency-Replayed: true`; with a different job it fails with 409 `idempotency_conflict`. 429 `farm_queue_full` if the workspace has 10,000 queued jobs, if the caller has three times as many as there are places left, or if the caller's queued jobs have 64 different requirements; 429 `farm_jobs_too_large` if the specifications of all jobs that the workspace submitted within 24 hours exceed the limit, by default 1 GiB, or those of the caller three quarters of it.
 //
-// Steps have the variables `CI` (`true`), `SVC_JOB_ID`, `SVC_JOB_NAME` and `SVC_JOB_ATTEMPT`; with a `repo` also `SVC_REPO` (its name), `SVC_COMMIT` and `SVC_REF`; and `PATH`, `HOME`, `TMPDIR`, `LANG` and `SVC_RUNNER_JOB` of the runner. Secrets, and `env` of a step, override all but the last.
+// Steps have the variables `CI` (`true`), `SVC_JOB_ID`, `SVC_JOB_NAME` and `SVC_JOB_ATTEMPT`; with a `repo` also `SVC_REPO` (its name), `SVC_COMMIT` (that is checked out) and `SVC_REF`; and `PATH`, `HOME`, `TMPDIR`, `LANG` and `SVC_RUNNER_JOB` of the runner. Secrets, and `env` of a step, override all but the last.
 //
 // With `cancel`, cancels the job `jobId`: 202. A queued job is cancelled at once. A running job is asked to end within its `cancelGraceSeconds`, or the cancel's `graceSeconds`, and is cancelled 30 seconds after that whatever its runner does. Another cancel with `graceSeconds` can shorten that time but not extend it; 0 kills the job. If the job has already ended, it is unchanged and the status is 200.
 //
@@ -8111,7 +8116,7 @@ func (c *Client) StreamJobLog(ctx context.Context, id string, params *StreamJobL
 
 // RetryJob Retry a job
 //
-// Submits a job that has ended once more, as a new job with the same spec, whose `retryOf` names it. The rules of submissions apply: a secret or repository that is gone since fails with 422. A repetition with the same `Idempotency-Key` returns 200, the existing job and `Idempotency-Replayed: true`. 409 `farm_job_active` if the job has not ended, 409 `farm_job_of_run` if it belongs to a run.
+// Submits a job that has ended once more, as a new job with the same spec and the same commit, whose `retryOf` names it. The rules of submissions apply: a secret or repository that is gone since fails with 422. A repetition with the same `Idempotency-Key` returns 200, the existing job and `Idempotency-Replayed: true`. 409 `farm_job_active` if the job has not ended, 409 `farm_job_of_run` if it belongs to a run.
 //
 // For: Owner or Maintainer, or a token with farm.submit.
 //

@@ -387,14 +387,6 @@ func (d jobData) ref() string {
 	return ""
 }
 
-// commit returns the commit in the job's spec, "" if there is none.
-func (d jobData) commit() string {
-	if r := d.Job.Spec.Repo; r != nil && r.Commit != nil {
-		return *r.Commit
-	}
-	return ""
-}
-
 // neverLeased reports whether no runner has had the job yet.
 func (d jobData) neverLeased() bool {
 	return d.Job.State == client.JobDetailStateQueued && len(d.Job.Attempts) == 0

@@ -1019,7 +1019,7 @@ func jobView(v *page.Visit, d jobData) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			if sha := d.commit(); sha != "" {
+			if sha := d.Job.Commit; sha != "" {
 				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 94, "<li>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
