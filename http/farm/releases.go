@@ -62,6 +62,7 @@ func (s Releases) Handler() http.Handler {
 type file struct {
 	fs.File
 	text []byte // content if File is nil
+	size int64
 	kind string // media type
 	tag  string // entity tag, which changes with the content
 	at   time.Time
@@ -72,10 +73,7 @@ func (s Releases) serve(w http.ResponseWriter, r *http.Request, open func(*http.
 		reply.Error(w, r, s.Log, aggregates.ErrFarmOff)
 		return
 	}
-	f, err := file{}, error(router.ErrNotFound)
-	if !strings.Contains(r.URL.EscapedPath(), "%") { // escaped names are refused, since proxies disagree on them
-		f, err = open(r)
-	}
+	f, err := open(r)
 	if err != nil {
 		reply.Error(w, r, s.Log, err)
 		return
@@ -84,11 +82,11 @@ func (s Releases) serve(w http.ResponseWriter, r *http.Request, open func(*http.
 	w.Header().Set("Cache-Control", "no-cache") // cacheable, but must be revalidated
 	w.Header().Set("Etag", `"`+f.tag+`"`)
 	if f.File == nil {
-		http.ServeContent(w, r, "", f.at, bytes.NewReader(f.text))
+		reply.ServeContent(w, r, f.size, f.at, bytes.NewReader(f.text))
 		return
 	}
 	defer f.Close()
-	http.ServeContent(w, r, "", f.at, f.File.(*os.File))
+	reply.ServeContent(w, r, f.size, f.at, f.File.(*os.File))
 }
 
 const plainText = "text/plain; charset=utf-8"
@@ -127,7 +125,7 @@ func (s Releases) open(name, kind string) (file, error) {
 		return file{}, errors.Join(router.ErrNotFound, err, f.Close())
 	}
 	tag := fmt.Sprintf("%x-%x", info.Size(), info.ModTime().UnixNano())
-	return file{File: f, kind: kind, tag: tag, at: info.ModTime()}, nil
+	return file{File: f, size: info.Size(), kind: kind, tag: tag, at: info.ModTime()}, nil
 }
 
 // installer returns install.sh only if the latest release is complete and signed.
@@ -142,7 +140,8 @@ func (s Releases) installer(r *http.Request) (file, error) {
 		return file{}, errNoRelease
 	}
 	text := []byte(script(s.PublicURL, latest))
-	return file{text: text, kind: "text/x-shellscript; charset=utf-8", tag: fmt.Sprintf("%x", sha256.Sum256(text))}, nil
+	tag := fmt.Sprintf("%x", sha256.Sum256(text))
+	return file{text: text, size: int64(len(text)), kind: "text/x-shellscript; charset=utf-8", tag: tag}, nil
 }
 
 // script returns install.sh with the values of this service filled in.

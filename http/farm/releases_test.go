@@ -99,6 +99,28 @@ func TestFilesOfAReleaseAreServed(t *testing.T) {
 		require.Equal(t, 405, ask(t, handler, "POST", "/runner/"+name).StatusCode)
 		require.Equal(t, 405, ask(t, handler, "DELETE", "/runner/"+name).StatusCode)
 	}
+	for _, path := range []string{"/runner/latest.json", "/runner/1.2.3/SHA256SUMS", "/install.sh"} {
+		for _, method := range []string{"GET", "HEAD"} {
+			for name, c := range map[string]struct {
+				header []string
+				status int
+				code   string
+			}{
+				"no such range":  {[]string{"Range", "bytes=99999999-"}, 416, "range_not_satisfiable"},
+				"changed":        {[]string{"If-Match", `"another"`}, 412, "precondition_failed"},
+				"changed, since": {[]string{"If-Unmodified-Since", "Thu, 01 Jan 1970 00:00:01 GMT"}, 412, "precondition_failed"},
+			} {
+				if name == "changed, since" && path == "/install.sh" {
+					continue // it has no time
+				}
+				res := ask(t, handler, method, path, c.header...)
+				require.Equal(t, c.status, res.StatusCode, "%s %s: %s", method, path, name)
+				require.Equal(t, "application/json", res.Header.Get("Content-Type"), name)
+				require.Empty(t, res.Header.Get("Etag"), "an error is not the file")
+				require.Equal(t, c.code, code(t, res), name)
+			}
+		}
+	}
 	before := ask(t, handler, "GET", "/runner/latest.json").Header.Get("Etag")
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "latest.json"), []byte("{}"), 0o600))
 	require.NotEqual(t, before, ask(t, handler, "GET", "/runner/latest.json").Header.Get("Etag"))

@@ -20,6 +20,7 @@ import (
 	"svc/fault"
 	"svc/http/middleware"
 	"svc/http/openapi"
+	"svc/http/reply"
 	"svc/projections"
 )
 
@@ -31,8 +32,6 @@ var (
 	errNoArtifact       = fault.New(fault.NotFound, "artifact_not_found", "This job has no such artifact.")
 	errArtifactsRemoved = fault.New(fault.Gone, "artifacts_removed", "The artifacts of this job were removed because of their age.")
 	errArtifactStore    = fault.New(fault.Unavailable, "artifact_store_unavailable", "Artifacts cannot be read at the moment.")
-	errNoFileRange      = fault.New(fault.OutOfRange, "range_not_satisfiable", "The file does not contain the requested range.")
-	errFileChanged      = fault.New(fault.Precondition, "precondition_failed", "The file does not match If-Match.")
 )
 
 func (s *Server) artifactRoutes() section {
@@ -52,7 +51,9 @@ func (s *Server) artifactRoutes() section {
 			id:     "getArtifact", summary: "Download an artifact",
 			text: "Returns the content of a file. `ETag` is its SHA-256. Send `Range` to get a part of it, for example to resume a download. " +
 				"The connection is closed if the client reads nothing for 30 seconds, or less than 16 KiB a second for longer.",
-			refuses: []*fault.Fault{aggregates.ErrNoJob, errNoArtifact, errArtifactsRemoved, errArtifactStore, errNoFileRange, errFileChanged},
+			refuses: []*fault.Fault{
+				aggregates.ErrNoJob, errNoArtifact, errArtifactsRemoved, errArtifactStore, reply.ErrContentRange, reply.ErrContentChanged,
+			},
 			ownSlot: true, answer: describeArtifact, responses: map[string]*huma.Response{
 				"206": describePart(binary(), describeArtifactHeaders()),
 				"304": {
@@ -182,11 +183,11 @@ func (s *Server) sendArtifact(
 ) {
 	ctx := r.Context()
 	file, err := s.Farm.Artifact(ctx, a.Workspace, a.Job, a.ID)
-	out := newDownload(w, r, s.Log, newDeadlineWriter(w, slowest, checkRights), a)
 	if err != nil {
-		out.writeError(fmt.Errorf("%w: %w", errArtifactStore, err))
+		reply.Error(w, r, s.Log, fmt.Errorf("%w: %w", errArtifactStore, err))
 		return
 	}
+	out := &download{ResponseWriter: w, writer: newDeadlineWriter(w, slowest, checkRights)}
 	content := &watchedReader{file: file}
 	defer content.Close()
 	h := w.Header()
@@ -194,7 +195,7 @@ func (s *Server) sendArtifact(
 	h.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": path.Base(a.Path)}))
 	h.Set("Cache-Control", "private, no-cache")
 	h.Set("ETag", `"`+a.SHA256+`"`)
-	http.ServeContent(out, r, "", a.StoredAt, content)
+	reply.ServeContent(out, r, a.Size, a.StoredAt, content)
 	switch err := errors.Join(out.err, content.failure()); {
 	case err == nil:
 		return
