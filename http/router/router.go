@@ -122,5 +122,12 @@ func (w *headWriter) FlushError() error {
 // Unwrap lets [http.ResponseController] set deadlines.
 func (w *headWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// ServeHTTP routes a request.
-func (r *Router) ServeHTTP(w http.ResponseWriter, req *http.Request) { r.static.ServeHTTP(w, req) }
+// ServeHTTP routes a request. A path with an escape that it does not need, such as %61 or %2f, is unknown: proxies in front
+// disagree on whether it is another spelling of a path that they let through.
+func (r *Router) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	if strings.Contains(req.URL.RawPath, "%") { // it is "" if Path says how the path was sent
+		r.params.NotFound.ServeHTTP(w, req)
+		return
+	}
+	r.static.ServeHTTP(w, req)
+}

@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -47,6 +48,16 @@ func TestRoutes(t *testing.T) {
 		"GET /runs/7/":       {404, "", ""},
 		"GET //runs/7":       {404, "", ""},
 		"GET /RUNS/7":        {404, "", ""},
+		"GET /runs/a%20b":    {200, "GET one a b", ""}, // a space has to be escaped
+		"GET /runs/%C3%A9":   {200, "GET one é", ""},
+		"GET /runs/it's":     {200, "GET one it's", ""},
+		"GET /runs/%c3%a9":   {404, "", ""},
+		"GET /runs/%37":      {404, "", ""},
+		"GET /%72uns/7":      {404, "", ""},
+		"PATCH /runs%2F7":    {404, "", ""},
+		"PATCH /runs/7%2f":   {404, "", ""},
+		"GET /runs/%2e%2e":   {404, "", ""},
+		"DELETE /runs/%37":   {404, "", ""},
 	} {
 		t.Run(asked, func(t *testing.T) {
 			var counted middleware.Request
@@ -54,7 +65,9 @@ func TestRoutes(t *testing.T) {
 			w := httptest.NewRecorder()
 			method, path, _ := strings.Cut(asked, " ")
 			r := httptest.NewRequestWithContext(t.Context(), method, "/", http.NoBody)
-			r.URL.Path = path
+			var err error
+			r.URL, err = url.ParseRequestURI(path)
+			require.NoError(t, err)
 			handler.ServeHTTP(w, r)
 			require.Equal(t, want.status, w.Code)
 			require.Equal(t, want.allow, w.Header().Get("Allow"))

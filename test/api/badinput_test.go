@@ -64,7 +64,12 @@ func (v *service) requireRefused(t *testing.T, b bad) {
 func badPaths() (list []bad) {
 	for path, want := range map[string]string{
 		"/api/v1/runs/%00":                            "422 validation_failed path",
-		"/api/v1/runs/%ff":                            "422 validation_failed path",
+		"/api/v1/runs/%FF":                            "422 validation_failed path",
+		"/api/v1/runs/%ff":                            "404 not_found",
+		"/api/v1/r%75ns":                              "404 not_found",
+		"/api/v1/farm/%61gent":                        "404 not_found",
+		"/api/v1/farm/registrations%2fself":           "404 not_found",
+		"/%69nstall.sh":                               "404 not_found",
 		"/api/v1/runs/a%00b":                          "422 validation_failed path",
 		"/api/v1/runs/..%2f":                          "404 not_found",
 		"/api/v1/runs/..%2f..%2fmembers":              "404 not_found",
