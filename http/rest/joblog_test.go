@@ -146,6 +146,39 @@ func TestLogLineFilter(t *testing.T) {
 	}
 }
 
+// The pieces of a line that is too long are searched as one text.
+func TestLogLineFilterAcrossPieces(t *testing.T) {
+	fill := func(n int) string { return strings.Repeat("x", n) }
+	for name, c := range map[string]struct {
+		log, text string
+		want      string // which pieces: by their offsets
+	}{
+		"across two":                  {fill(maxLogLine-2) + "needle" + fill(9), "NEEDLE", "0 65536"},
+		"its first character":         {fill(maxLogLine-1) + "needle", "needle", "0 65536"},
+		"its last character":          {fill(maxLogLine-5) + "needle", "needle", "0 65536"},
+		"at the end of the first":     {fill(maxLogLine-6) + "needle" + fill(9), "needle", "0"},
+		"at the beginning":            {fill(maxLogLine) + "needle", "needle", "65536"},
+		"in the first and across":     {"needle" + fill(maxLogLine-8) + "needle", "needle", "0 65536"},
+		"the second of three":         {fill(2*maxLogLine-3) + "needle" + fill(9), "needle", "65536 131072"},
+		"across, with colours":        {fill(maxLogLine-12) + "ne\x1b[1med\x1b[31;1mle", "needle", "0 65532"},
+		"letters of different length": {fill(maxLogLine-3) + "\u212aelvin", "kelvin", "0 65536"},
+		"not in the next line":        {fill(maxLogLine-3) + "nee\ndle", "needle", ""},
+		"not across, in the ending":   {fill(maxLogLine-2) + "kk" + fill(9), "kk", "0"},
+		"a letter":                    {fill(maxLogLine) + "needle", "n", "65536"},
+	} {
+		w := httptest.NewRecorder()
+		write := newLogLines(projections.JobAttempt{}, c.text).writeTo(newDeadlineWriter(deadlines{w}, pace{timeout: time.Minute}, nil))
+		require.NoError(t, write([]joblog.Chunk{{Line: 1, Data: []byte(c.log)}}, true))
+		var offsets []string
+		for dec := json.NewDecoder(w.Body); dec.More(); {
+			var l logLine
+			require.NoError(t, dec.Decode(&l))
+			offsets = append(offsets, strconv.FormatInt(l.Offset, 10))
+		}
+		require.Equal(t, c.want, strings.Join(offsets, " "), name)
+	}
+}
+
 func numbersOf(t *testing.T, lines io.Reader) string {
 	t.Helper()
 	var numbers []string

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"regexp"
+	"slices"
 	"time"
+	"unicode/utf8"
 
 	"svc/farm/joblog"
 	"svc/http/openapi"
@@ -24,18 +26,29 @@ type logLine struct {
 	Partial bool              `json:"partial,omitempty" doc:"Whether the line goes on: in the next object, as it is longer than 64 KiB, or, in the last object, once more is written."`
 }
 
-// escapes matches terminal control sequences, such as colours.
-var escapes = regexp.MustCompile(`\x1b\[[0-?]*[ -/]*[@-~]`)
+// escapes matches terminal control sequences, such as colours, and begunEscape the beginning of one at the end of a text.
+var (
+	escapes     = regexp.MustCompile(`\x1b\[[0-?]*[ -/]*[@-~]`)
+	begunEscape = regexp.MustCompile(`\x1b(\[[0-?]*[ -/]*)?$`)
+)
+
+// maxEscape is the length in bytes of the longest control sequence that is kept in one piece.
+const maxEscape = 64
 
 // logLines splits the chunks of a log into lines.
 type logLines struct {
-	filter *regexp.Regexp // selects lines; nil selects all
-	stepAt func(offset int64) (step int, ok bool)
+	filter     *regexp.Regexp // selects lines; nil selects all
+	filterSize int            // characters of a text that filter matches
+	stepAt     func(offset int64) (step int, ok bool)
 
 	line   []byte // beginning of a line whose end has not been read
 	offset int64
 	number int64
 	at     time.Time
+
+	// Of the pieces before, if the line is so long that it is split.
+	ending  []byte // the last characters, in which a match may begin
+	skipped []byte // the last piece in NDJSON, if filter has not selected it
 }
 
 // newLogLines returns logLines of an attempt that select the lines that contain text, ignoring case and terminal
@@ -43,7 +56,7 @@ type logLines struct {
 func newLogLines(a projections.JobAttempt, text string) *logLines {
 	l := &logLines{stepAt: a.StepAt}
 	if text != "" {
-		l.filter = regexp.MustCompile("(?i)" + regexp.QuoteMeta(text))
+		l.filter, l.filterSize = regexp.MustCompile("(?i)"+regexp.QuoteMeta(text)), utf8.RuneCountInString(text)
 	}
 	return l
 }
@@ -89,9 +102,12 @@ func (l *logLines) add(page *bytes.Buffer, c joblog.Chunk) {
 	}
 }
 
-// split writes the beginning of a line that is too long, and keeps an incomplete character at its end.
+// split writes the beginning of a line that is too long, and keeps an incomplete character or control sequence at its end.
 func (l *logLines) split(page *bytes.Buffer) {
 	n := wholeRunes(l.line)
+	if escape := begunEscape.FindIndex(l.line[max(0, n-maxEscape):n]); escape != nil {
+		n = max(0, n-maxEscape) + escape[0]
+	}
 	if n == 0 {
 		n = len(l.line)
 	}
@@ -101,11 +117,43 @@ func (l *logLines) split(page *bytes.Buffer) {
 	l.line, l.offset = append(l.line[:0], rest...), l.offset+int64(n)
 }
 
-// write appends the current line, even an empty one, if filter selects it.
+// write appends the current line, or piece of one, if filter selects it. Of a match across two pieces it appends both.
 func (l *logLines) write(page *bytes.Buffer, partial bool) {
-	if l.filter != nil && !l.filter.Match(escapes.ReplaceAll(l.line, nil)) {
+	if l.filter == nil {
+		page.Write(l.encoded(partial))
 		return
 	}
+	text := slices.Concat(l.ending, escapes.ReplaceAll(l.line, nil))
+	match := l.filter.FindIndex(text)
+	var encoded []byte
+	if match != nil || partial {
+		encoded = l.encoded(partial)
+	}
+	if match != nil {
+		if match[0] < len(l.ending) {
+			page.Write(l.skipped)
+		}
+		page.Write(encoded)
+		encoded = nil
+	}
+	l.ending, l.skipped = nil, nil
+	if partial {
+		l.ending, l.skipped = lastRunes(text, l.filterSize-1), encoded
+	}
+}
+
+// lastRunes returns the last n characters of text.
+func lastRunes(text []byte, n int) []byte {
+	at := len(text)
+	for ; n > 0 && at > 0; n-- {
+		_, size := utf8.DecodeLastRune(text[:at])
+		at -= size
+	}
+	return text[at:]
+}
+
+// encoded returns the current line in NDJSON.
+func (l *logLines) encoded(partial bool) []byte {
 	shown := logLine{
 		Offset: l.offset, Line: l.number, At: openapi.FormatTime(l.at), Text: string(bytes.TrimSuffix(l.line, []byte("\r"))), Partial: partial,
 	}
@@ -116,6 +164,5 @@ func (l *logLines) write(page *bytes.Buffer, partial bool) {
 	if err != nil {
 		panic(err) // cannot happen: strings and numbers
 	}
-	page.Write(line)
-	page.WriteByte('\n')
+	return append(line, '\n')
 }
