@@ -14,7 +14,7 @@ var (
 	ErrNoServiceAccount       = fault.New(fault.NotFound, "service_account_not_found", "There is no such service account.")
 	ErrServiceAccountRevoked  = fault.New(fault.Conflict, "service_account_revoked", "This service account is revoked. Create a new one.")
 	ErrServiceAccountNameUsed = fault.New(fault.Conflict, "service_account_name_taken",
-		"A service account of this workspace has this name.")
+		"A service account of this workspace has or had this name. Names are not used again, so that the audit log tells accounts apart.")
 
 	ErrTokenInvalid = fault.New(fault.Unauthenticated, "service_token_invalid",
 		"This service token is not valid. It may have been rotated or revoked.")
@@ -92,7 +92,7 @@ func (a *ServiceAccount) Revoke() ([]events.Event, error) {
 	if err := a.usable(); err != nil {
 		return nil, err
 	}
-	return oneEvent(events.ServiceAccountRevoked{Account: a.id, Name: a.name, Fingerprint: a.fingerprint, Tail: a.tail})
+	return oneEvent(events.ServiceAccountRevoked{Account: a.id, Name: a.name, Fingerprint: a.fingerprint, Tail: a.tail, KeepsName: true})
 }
 
 // NoteStaleToken records that an old token was used, at most once an hour.
@@ -102,9 +102,6 @@ func (a *ServiceAccount) NoteStaleToken(tail string, at time.Time) ([]events.Eve
 	}
 	return oneEvent(events.ServiceAccountStaleTokenUsed{Account: a.id, Name: a.name, Tail: tail, UsedAt: at.UTC().Truncate(time.Microsecond)})
 }
-
-// Name returns the account's name, "" if there is no account.
-func (a *ServiceAccount) Name() string { return a.name }
 
 func (a *ServiceAccount) usable() error {
 	switch {

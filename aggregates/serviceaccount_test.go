@@ -25,7 +25,7 @@ var (
 		Account: bot, Name: "ci-bot", Scopes: both,
 		From: first.Fingerprint, FromTail: first.Tail, Fingerprint: second.Fingerprint, Tail: second.Tail,
 	}
-	revoked = events.ServiceAccountRevoked{Account: bot, Name: "ci-bot", Fingerprint: first.Fingerprint, Tail: first.Tail}
+	revoked = events.ServiceAccountRevoked{Account: bot, Name: "ci-bot", Fingerprint: first.Fingerprint, Tail: first.Tail, KeepsName: true}
 )
 
 func TestCreateServiceAccount(t *testing.T) {
@@ -131,11 +131,6 @@ func TestStaleTokenIsNotedOnceAnHour(t *testing.T) {
 			then: []events.Event{used(noon.Add(time.Microsecond))}},
 		{name: "there must be such an account", when: note(noon)},
 	})
-}
-
-func TestServiceAccountName(t *testing.T) {
-	require.Empty(t, new(ServiceAccount).Name())
-	require.Equal(t, "ci-bot", folded[ServiceAccount]([]events.Event{created, rotated, revoked}).Name())
 }
 
 func TestRefusalsOfAServiceAccount(t *testing.T) {

@@ -31,8 +31,8 @@ type AccountAnswer struct {
 	Account events.ID `json:"accountId"`
 }
 
-// CreateServiceAccount refuses a name that another account of the workspace has, and
-// callers who may not manage service accounts; so do the two commands below.
+// CreateServiceAccount refuses a name that another account of the workspace has or had: records name who acted.
+// Callers who may not manage service accounts are refused; so they are by the two commands below.
 func (h *Handler) CreateServiceAccount(ctx context.Context, c CreateServiceAccount) (Result, error) {
 	return h.execute(ctx, c.Meta, c, onAccount(c.Account, func(w *work, a *aggregates.ServiceAccount) ([]events.Event, error) {
 		w.claim(events.Claim{Key: events.ServiceAccountKey(c.Name), Owner: c.Account}, aggregates.ErrServiceAccountNameUsed)
@@ -60,7 +60,7 @@ func (h *Handler) RotateServiceAccount(ctx context.Context, c RotateServiceAccou
 	}))
 }
 
-// RevokeServiceAccount disables a service account for good. Its name can be used again.
+// RevokeServiceAccount disables a service account for good. It keeps its name.
 type RevokeServiceAccount struct {
 	Meta    `json:"-"`
 	Account events.ID `json:"accountId"`
@@ -72,8 +72,7 @@ func (c RevokeServiceAccount) denial() events.CommandDenied {
 
 // RevokeServiceAccount refuses a revoked account.
 func (h *Handler) RevokeServiceAccount(ctx context.Context, c RevokeServiceAccount) (Result, error) {
-	return h.execute(ctx, c.Meta, c, onAccount(c.Account, func(w *work, a *aggregates.ServiceAccount) ([]events.Event, error) {
-		w.releases = append(w.releases, events.Claim{Key: events.ServiceAccountKey(a.Name()), Owner: c.Account})
+	return h.execute(ctx, c.Meta, c, onAccount(c.Account, func(_ *work, a *aggregates.ServiceAccount) ([]events.Event, error) {
 		return a.Revoke()
 	}))
 }

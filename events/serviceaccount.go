@@ -98,6 +98,7 @@ type ServiceAccountRevoked struct {
 	Name        string      `json:"name"`
 	Fingerprint Fingerprint `json:"fingerprint"`
 	Tail        string      `json:"tail"`
+	KeepsName   bool        `json:"keepsName,omitempty"` // no other account can have it; before 0.39, another could
 }
 
 func (ServiceAccountRevoked) Kind() string { return "service_account.revoked" }

@@ -136,6 +136,10 @@ func claimedKey(owner events.ID, r events.Record) string {
 		return events.LaneKey(e.Repo, e.Branch)
 	case events.ServiceAccountCreated:
 		return events.ServiceAccountKey(e.Name)
+	case events.ServiceAccountRevoked:
+		if e.KeepsName {
+			return events.ServiceAccountKey(e.Name)
+		}
 	case events.JobLeased:
 		if e.Slot > 0 {
 			return events.ConcurrencyKey(e.Key, e.Slot)

@@ -48,7 +48,7 @@ func (s *Server) serviceAccountRoutes() section {
 		command((*AccountPath).revoke, s.revokeServiceAccount, route{
 			method: "POST", path: "/service-accounts/{id}/revoke", guard: mayDo(events.ManageServiceAccounts),
 			id: "revokeServiceAccount", summary: "Revoke a service account",
-			text:          "Permanently disables the account and its token, at once.",
+			text:          "Permanently disables the account and its token, at once. No other account of the workspace can have its name.",
 			missing:       aggregates.ErrNoServiceAccount,
 			refuses:       []*fault.Fault{aggregates.ErrServiceAccountRevoked},
 			answerExample: newServiceAccount(revoked),

@@ -7469,7 +7469,7 @@ type ClientInterface interface {
 
 	// RevokeServiceAccount Revoke a service account
 	//
-	// Permanently disables the account and its token, at once.
+	// Permanently disables the account and its token, at once. No other account of the workspace can have its name.
 	//
 	// For: Owner or Maintainer.
 	//
@@ -9095,7 +9095,7 @@ func (c *Client) CreateServiceAccount(ctx context.Context, params *CreateService
 
 // RevokeServiceAccount Revoke a service account
 //
-// Permanently disables the account and its token, at once.
+// Permanently disables the account and its token, at once. No other account of the workspace can have its name.
 //
 // For: Owner or Maintainer.
 //
