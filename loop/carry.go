@@ -31,6 +31,9 @@ func (r *runner) look(ctx context.Context) (in Surroundings, err error) {
 		}
 	}
 	if r.wantsLook && r.p.Head != "" && r.p.Base != nil && !r.p.Over() && in.Repo.Connected {
+		if deleted, err := r.Commands.IsDeleted(ctx, r.workspace); err != nil || deleted {
+			return in, err
+		}
 		in.Look, err = do[client.LookInput, client.LookResult](ctx, r, client.StepLook, client.LookInput{
 			Branch: r.p.Branch, Base: r.p.Base.Branch, PullRequest: r.p.PullRequest,
 		})

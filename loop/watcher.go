@@ -95,6 +95,9 @@ func (s *Scheduler) watchRepo(ctx context.Context, list []watchedRun) (changed b
 	ctx, cancel := context.WithTimeout(ctx, watchTime)
 	defer cancel()
 	workspace := list[0].Workspace
+	if deleted, err := s.Commands.IsDeleted(ctx, workspace); err != nil || deleted {
+		return false, err
+	}
 	repo, token, err := s.Credentials.Reveal(ctx, workspace, list[0].Repo, events.WriteCredential)
 	if _, paused := repo.Paused(); err != nil || paused || !repo.Connected() {
 		return false, err
