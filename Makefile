@@ -149,6 +149,11 @@ stress: cc-check bubblewrap-check ## run tests for STRESS_SECONDS in random orde
 test-scale: scale-check ## run several services behind PgBouncer, and with a streaming replica
 	$(GO) test -count=1 -timeout $(TEST_TIMEOUT) -tags scale -run 'TestBehindPgBouncer|TestReadReplica' ./test/api
 
+# Caddy is that of the Linux distribution: building it would take minutes.
+.PHONY: test-gateways
+test-gateways: scale-check ## hold nginx, HAProxy and Caddy with the files of docs/gateway to the tests of svc-gateway
+	$(GO) test -count=1 $(UNVETTED) -timeout $(TEST_TIMEOUT) -tags gateways -skip TestUploadsUseLittleMemory ./farm/gateway
+
 .PHONY: cover
 cover: bubblewrap-check jq-check ## run the tests and write bin/cover.html
 	@mkdir -p bin
@@ -170,7 +175,7 @@ lint: $(LINT) ## run golangci-lint, with go vet and the dependency rules
 
 .PHONY: verify
 verify: fmt-check lint tidy-check generate-check vuln build scale-check node-check ## what a change must pass besides make test
-	$(MAKE) -j2 --output-sync=target TOGETHER=1 test-scale test-clients test-browser # the first two keep one core busy each
+	$(MAKE) -j2 --output-sync=target TOGETHER=1 test-gateways test-scale test-clients test-browser # all but the last keep one core busy
 	@echo 'verify: ok'
 
 .PHONY: clean
@@ -234,9 +239,9 @@ chromium-check:
 
 .PHONY: scale-check
 scale-check:
-	@{ command -v pgbouncer && command -v pg_basebackup; } >/dev/null || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && \
-	apt-get -q update && DEBIAN_FRONTEND=noninteractive apt-get -qy -o Acquire::Retries=5 install --no-install-recommends pgbouncer postgresql-client; } || \
-	{ echo "this needs PgBouncer, and pg_basebackup of the PostgreSQL that the tests use"; exit 1; }
+	@for p in pgbouncer pg_basebackup nginx haproxy caddy; do command -v $$p || exit 1; done >/dev/null || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && \
+	apt-get -q update && DEBIAN_FRONTEND=noninteractive apt-get -qy -o Acquire::Retries=5 install --no-install-recommends pgbouncer postgresql-client nginx-light haproxy caddy; } || \
+	{ echo "this needs nginx, HAProxy, Caddy, PgBouncer, and pg_basebackup of the PostgreSQL that the tests use"; exit 1; }
 
 # The tools are built from source at the versions in tools/go.mod, and so are verified
 # by the same checksum database as all other modules.

@@ -15,6 +15,7 @@ import (
 	"encoding/pem"
 	"io"
 	"log/slog"
+	"maps"
 	"math/big"
 	"net"
 	"net/http"
@@ -48,8 +49,39 @@ type subject struct {
 	service *service
 	stop    func() // stops it, and returns when it has stopped
 
-	listener *Listener
+	listener *Listener // nil if program is another one
+	program  *program  // nil for this package's gateway
 }
+
+// A program is another proxy that runs with our configuration of it.
+type program struct {
+	name           string
+	start          func(t *testing.T, p *program) *subject
+	verifies       bool // dates and purposes of certificates
+	limitsChunked  bool // bodies whose length is not announced
+	keepsSpellings bool // of the header that servers for CGI would take for it, as svc-rest does not
+}
+
+// programs are the other proxies. They are tested with the build tag gateways.
+var programs []*program
+
+// everyGateway runs a test with svc-gateway, or with each of the other programs if they are tested.
+func everyGateway(t *testing.T, test func(*testing.T, *subject)) {
+	t.Helper()
+	t.Parallel()
+	if len(programs) == 0 {
+		test(t, start(t, Rules(256<<20)))
+	}
+	for _, p := range programs {
+		t.Run(p.name, func(t *testing.T) {
+			t.Parallel()
+			test(t, p.start(t, p))
+		})
+	}
+}
+
+// isOwn reports whether the subject is this package's gateway, which answers in JSON and more exactly than others.
+func (s *subject) isOwn() bool { return s.program == nil }
 
 // A service is behind the gateway and records what reaches it.
 type service struct {
@@ -118,16 +150,27 @@ func (s *service) echo(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// next returns the next request that reached the service.
-func (s *service) next(t *testing.T) *http.Request {
+// receive returns the next value of a channel, for which it waits for waitLimit at most.
+func receive[T any](t *testing.T, from <-chan T) (v T) {
 	t.Helper()
 	select {
-	case r := <-s.seen:
-		return r
+	case v = <-from:
 	case <-time.After(waitLimit):
 		require.FailNow(t, "nothing reached the service")
-		return nil
 	}
+	return v
+}
+
+// next returns the next request that reached the service, as the service reads it.
+func (s *subject) next(t *testing.T) *http.Request {
+	t.Helper()
+	r := receive(t, s.service.seen)
+	if s.program != nil && s.program.keepsSpellings {
+		maps.DeleteFunc(r.Header, func(name string, _ []string) bool {
+			return name != header && normalizeName(name) == normalizeName(header)
+		})
+	}
+	return r
 }
 
 // start runs this package's gateway with some rules.

@@ -37,15 +37,15 @@ func echo(t *testing.T, conn *websocket.Conn, kind int, text string) {
 }
 
 func TestAgentConnectsWithItsCertificate(t *testing.T) {
-	t.Parallel()
-	s := start(t, Rules(256<<20))
-	for _, pair := range certificates(t) {
-		conn := s.agent(t, &pair)
-		requireForwarded(t, s.service.next(t), pair)
-		echo(t, conn, websocket.TextMessage, `{"t":"hello"}`)
-		echo(t, conn, websocket.BinaryMessage, strings.Repeat("\x00\xff", 256<<10))
-		require.NoError(t, conn.Close())
-	}
+	everyGateway(t, func(t *testing.T, s *subject) {
+		for _, pair := range s.certificates(t) {
+			conn := s.agent(t, &pair)
+			requireForwarded(t, s.next(t), pair)
+			echo(t, conn, websocket.TextMessage, `{"t":"hello"}`)
+			echo(t, conn, websocket.BinaryMessage, strings.Repeat("\x00\xff", 256<<10))
+			require.NoError(t, conn.Close())
+		}
+	})
 }
 
 // Heartbeats keep a tunnel open, and silence ends another.
