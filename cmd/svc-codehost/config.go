@@ -19,7 +19,7 @@ type Config struct {
 	ClientSecret config.Secret `env:"SVC_CODEHOST_CLIENT_SECRET,required,notEmpty" min:"16" doc:"What the application proves itself with."`
 	Callback     config.URL    `env:"SVC_CODEHOST_CALLBACK,required,notEmpty" schemes:"http,https" doc:"Where people go back to, such as http://127.0.0.1:4000/api/auth/callback/github."`
 
-	People string `env:"SVC_CODEHOST_PEOPLE" doc:"JSON file with a list of people, each {id, login, name, emails[{email, primary, verified, public}]}. Not set: the demonstration people."`
+	People string `env:"SVC_CODEHOST_PEOPLE" doc:"JSON file with a list of people, each {id, login, name, role, emails[{email, primary, verified, public}]}. Not set: the demonstration people."`
 
 	Dir       string        `env:"SVC_CODEHOST_DIR" doc:"Folder for repositories, issues and pull requests. Not set: a temporary one, which is removed at the end."`
 	Token     config.Secret `env:"SVC_CODEHOST_TOKEN" min:"16" doc:"Token that may push and merge, of the account svc-bot."`

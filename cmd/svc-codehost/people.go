@@ -33,7 +33,7 @@ func demonstrationPeople() []codehost.Person {
 	var list []codehost.Person
 	for i, p := range seed.People() {
 		list = append(list, codehost.Person{
-			ID: int64(i + 1), Name: p.Name,
+			ID: int64(i + 1), Name: p.Name, Role: string(p.Role),
 			Emails: []codehost.Email{{Address: p.Email, Primary: true, Verified: true}},
 		})
 	}

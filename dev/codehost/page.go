@@ -35,7 +35,7 @@ type authorization struct {
 
 // A choice is a person to choose.
 type choice struct {
-	Login, Name, Address       string
+	Login, Name, Address, Role string
 	More                       int // number of further addresses
 	Verified, Expected, Absent bool
 }
@@ -77,7 +77,7 @@ func (h *host) showRequest(w http.ResponseWriter, r *http.Request, status int, q
 func newChoice(p Person, hint string) choice {
 	email := p.primary()
 	return choice{
-		Login: p.Login, Name: cmp.Or(p.Name, p.Login), Address: email.Address, More: len(p.Emails) - 1,
+		Login: p.Login, Name: cmp.Or(p.Name, p.Login), Address: email.Address, Role: p.Role, More: len(p.Emails) - 1,
 		Verified: email.Verified, Absent: email.Address == "",
 		Expected: hint != "" && (strings.EqualFold(hint, p.Login) || p.has(hint)),
 	}

@@ -10,8 +10,9 @@ import (
 
 func TestPageShowsApplicationAndScopes(t *testing.T) {
 	t.Parallel()
-	s := start(t)
+	s := start(t, func(c *Config) { c.People[2].Role = "Viewer" })
 	res := s.do(t, "GET", authorizeQuery(change{"scope": "user:email repo"}), "")
+	require.Contains(t, res.body, `Pat Public <span class="pill">Viewer</span>`)
 	require.Contains(t, res.body, "Workspace wants to know who you are")
 	require.Contains(t, res.body, "<li>Read your e-mail addresses</li>\n<li>repo</li>")
 	require.Contains(t, res.body, "127.0.0.1:4000")

@@ -21,6 +21,7 @@ type Person struct {
 	Login  string  `json:"login"` // if empty, derived from the first address
 	Name   string  `json:"name"`  // may be empty
 	Emails []Email `json:"emails"`
+	Role   string  `json:"role"` // in the application, which the page that asks who somebody is tells; may be empty
 }
 
 // An Email is an address of a person. A person may claim, unverified, an address of another.

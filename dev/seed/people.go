@@ -12,19 +12,22 @@ import (
 // Password is the password of every demonstration person.
 const Password = "demonstration"
 
-// An Identity is what a code host knows about a demonstration person.
-type Identity struct{ Name, Email string }
+// An Identity is what a code host knows about a demonstration person, with the role in the workspace of their address.
+type Identity struct {
+	Name, Email string
+	Role        events.Role
+}
 
 // People returns the demonstration people, in the order in which they joined.
 func People() []Identity {
 	return []Identity{
-		{"Ada Lind", "ada@acme.example"},
-		{"Ben Okoro", "ben@acme.example"},
-		{"Mia Torres", "mia@acme.example"},
-		{"Max Weber", "max@acme.example"},
-		{"Vera Novak", "vera@acme.example"},
-		{"Leo Brandt", "leo@acme.example"},
-		{"Greta Holm", "greta@globex.example"},
+		{"Ada Lind", "ada@acme.example", events.Owner},
+		{"Ben Okoro", "ben@acme.example", events.Owner},
+		{"Mia Torres", "mia@acme.example", events.Maintainer},
+		{"Max Weber", "max@acme.example", events.Maintainer},
+		{"Vera Novak", "vera@acme.example", events.Viewer},
+		{"Leo Brandt", "leo@acme.example", events.Legacy},
+		{"Greta Holm", "greta@globex.example", events.Owner},
 	}
 }
 

@@ -95,6 +95,10 @@ func (d *demonstration) places(t *testing.T) {
 		want[i].ApproveLoops = nil // the file does not contain it
 	}
 	require.ElementsMatch(t, want, told)
+	for _, p := range seed.People() { // as the code host tells
+		_, domain, _ := strings.Cut(p.Email, "@")
+		require.Contains(t, want, place{Workspace: strings.TrimSuffix(domain, ".example"), Email: p.Email, Role: p.Role})
+	}
 	require.Equal(t, 7, scalar[int](t, d.db, `
 		select count(*) from users u join members m on m.workspace_id = u.workspace_id and m.role = 'Owner'`),
 		"each has a workspace of their own")
