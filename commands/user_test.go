@@ -177,6 +177,9 @@ func TestReleasedAddressIsFree(t *testing.T) {
 	_, err = s.other.RefreshUser(t.Context(), refresh(ann, "ann@acme.example", "shared@acme.example"))
 	require.ErrorIs(t, err, commands.ErrEmailTaken)
 	require.Equal(t, bob.User, s.holder(t, events.EmailKey("shared@acme.example")))
+	names, err := projections.Users{DB: s.db}.Names(t.Context(), []string{"ann@acme.example", "shared@acme.example", "no@acme.example", ""})
+	require.NoError(t, err)
+	require.Equal(t, map[string]string{"ann@acme.example": "ann", "shared@acme.example": "bob"}, names)
 }
 
 // Two people's providers report the same new address at the same moment.

@@ -210,9 +210,17 @@ func (s *Server) listOrganizations(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	var by []string
+	for _, w := range deleted {
+		by = append(by, w.DeletedBy)
+	}
+	names, err := s.Users.Names(r.Context(), by)
+	if err != nil {
+		return nil, err
+	}
 	for _, w := range deleted {
 		list = append(list, deletedOrganization{
-			w.ID.String(), w.Name, w.Slug, openapi.FormatTime(w.DeletedAt), w.DeletedBy, openapi.FormatTime(w.PurgeAt),
+			w.ID.String(), w.Name, w.Slug, openapi.FormatTime(w.DeletedAt), w.DeletedBy, names[w.DeletedBy], openapi.FormatTime(w.PurgeAt),
 		})
 	}
 	return list, nil
@@ -227,12 +235,13 @@ type ownOrganization struct {
 
 // A deletedOrganization can be restored by its Owners until PurgeAt.
 type deletedOrganization struct {
-	ID        string            `json:"id"`
-	Name      string            `json:"name"`
-	Slug      string            `json:"slug"`
-	DeletedAt openapi.Timestamp `json:"deletedAt"`
-	DeletedBy string            `json:"deletedBy"`
-	PurgeAt   openapi.Timestamp `json:"purgeAt"`
+	ID          string            `json:"id"`
+	Name        string            `json:"name"`
+	Slug        string            `json:"slug"`
+	DeletedAt   openapi.Timestamp `json:"deletedAt"`
+	DeletedBy   string            `json:"deletedBy"`
+	DeleterName string            `json:"deletedByName,omitempty"` // of the person who has this address now
+	PurgeAt     openapi.Timestamp `json:"purgeAt"`
 }
 
 // setActive sets the session's active workspace, which requests use unless they name another.

@@ -3,6 +3,7 @@ package rest
 import (
 	"context"
 	"slices"
+	"strings"
 
 	"svc/events"
 	"svc/projections"
@@ -38,6 +39,41 @@ func (s *Server) actorProfiles(ctx context.Context, records []events.Record) (ma
 		return nil, nil
 	}
 	return s.Primary.Users.Profiles(ctx, ids)
+}
+
+// A namePlace is where an answer has the name of the person whose address it also has.
+type namePlace struct {
+	address string
+	name    *string
+}
+
+// addNames adds the current names of people to an answer, by one look-up. Other actors have none, nor does anybody for a
+// service account, which does not see who a person is.
+func addNames[T any](ctx context.Context, s *Server, list []T, places func(*T) []namePlace) error {
+	var all []namePlace
+	var addresses []string
+	for i := range list {
+		for _, p := range places(&list[i]) {
+			if strings.Contains(p.address, "@") {
+				all, addresses = append(all, p), append(addresses, p.address)
+			}
+		}
+	}
+	if len(all) == 0 || callerOf(ctx).token != nil {
+		return nil
+	}
+	names, err := s.Primary.Users.Names(ctx, addresses)
+	for _, p := range all {
+		*p.name = names[p.address]
+	}
+	return err
+}
+
+// withNames is addNames for one object.
+func withNames[T any](ctx context.Context, s *Server, one T, places func(*T) []namePlace) (T, error) {
+	list := []T{one}
+	err := addNames(ctx, s, list, places)
+	return list[0], err
 }
 
 // redactActor returns an actor as c may see it. A service account does not see who a person is.

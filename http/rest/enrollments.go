@@ -82,6 +82,7 @@ type enrollment struct {
 	Runner          *enrollmentRunner  `json:"runner,omitempty" doc:"The runner that the machine became. Absent until the token is used."`
 	Refusals        int                `json:"refusals" doc:"Number of times another machine presented the token, at most ten."`
 	MintedBy        string             `json:"mintedBy" example:"ada@acme.example"`
+	MinterName      string             `json:"mintedByName,omitempty" doc:"Name of the person who has this address now. Absent for other actors." example:"Ada Lind"`
 	MintedAt        openapi.Timestamp  `json:"mintedAt"`
 	ExpiresAt       openapi.Timestamp  `json:"expiresAt"`
 	UsedAt          *openapi.Timestamp `json:"usedAt" nullable:"true"`
@@ -104,6 +105,8 @@ func newEnrollment(n projections.Enrollment) enrollment {
 	}
 	return out
 }
+
+func (n *enrollment) names() []namePlace { return []namePlace{{n.MintedBy, &n.MinterName}} }
 
 // enrollmentNow returns newEnrollment of an enrollment with the state of its runner at this moment.
 func (s *Server) enrollmentNow(n projections.Enrollment) enrollment {
@@ -130,7 +133,8 @@ func (s *Server) listEnrollments(ctx context.Context, in *enrollmentsQuery) (*en
 	if err != nil {
 		return nil, err
 	}
-	return &enrollmentsAnswer{newList(found, total, in.Paging, s.enrollmentNow)}, nil
+	out := &enrollmentsAnswer{newList(found, total, in.Paging, s.enrollmentNow)}
+	return out, addNames(ctx, s, out.Body.Items, (*enrollment).names)
 }
 
 // An EnrollmentPath names an enrollment.
@@ -152,7 +156,7 @@ func (s *Server) enrollment(ctx context.Context, id events.ID) (enrollment, erro
 	if err := checkFound(ok, err, aggregates.ErrNoEnrollment); err != nil {
 		return enrollment{}, err
 	}
-	return s.enrollmentNow(n), nil
+	return withNames(ctx, s, s.enrollmentNow(n), (*enrollment).names)
 }
 
 type newEnrollmentRequest struct {

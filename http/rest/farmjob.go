@@ -31,6 +31,7 @@ type FarmJob struct {
 	Runner        *jobRunner         `json:"runner" doc:"The current or last runner; null if it was never assigned."`
 	Repo          *jobRepoName       `json:"repo"`
 	SubmittedBy   string             `json:"submittedBy" doc:"Name of the actor; empty for a service account if the actor is a person." example:"service:ci-bot"`
+	SubmitterName string             `json:"submittedByName,omitempty" doc:"Name of the person who has this address now. Absent for other actors." example:"Ada Lind"`
 	SubmittedAt   openapi.Timestamp  `json:"submittedAt"`
 	QueuedAt      openapi.Timestamp  `json:"queuedAt" doc:"When it was last queued."`
 	StartedAt     *openapi.Timestamp `json:"startedAt" nullable:"true"`
@@ -73,6 +74,7 @@ type jobArtifacts struct {
 type jobCancel struct {
 	_        struct{}           `nullable:"true"`
 	By       string             `json:"by" doc:"Name of the actor; empty for a service account if the actor is a person." example:"ada@acme.example"`
+	ByName   string             `json:"byName,omitempty" doc:"Name of the person who has this address now. Absent for other actors." example:"Ada Lind"`
 	Reason   string             `json:"reason" example:"superseded"`
 	At       openapi.Timestamp  `json:"at"`
 	Deadline *openapi.Timestamp `json:"deadline" nullable:"true" doc:"When it is cancelled at the latest; null if it was queued."`
@@ -135,6 +137,14 @@ func newJob(j projections.Job, w jobWait) FarmJob {
 		}
 	}
 	return out
+}
+
+func (j *FarmJob) names() []namePlace {
+	list := []namePlace{{j.SubmittedBy, &j.SubmitterName}}
+	if j.Cancel != nil {
+		list = append(list, namePlace{j.Cancel.By, &j.Cancel.ByName})
+	}
+	return list
 }
 
 // Enums that are null when empty.

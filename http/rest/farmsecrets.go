@@ -49,11 +49,14 @@ type SecretVault interface {
 }
 
 type farmSecret struct {
-	Name  string            `json:"name" example:"NPM_TOKEN"`
-	SetBy string            `json:"setBy" example:"ada@acme.example"`
-	SetAt openapi.Timestamp `json:"setAt"`
-	Scope secretScope       `json:"scope"`
+	Name       string            `json:"name" example:"NPM_TOKEN"`
+	SetBy      string            `json:"setBy" example:"ada@acme.example"`
+	SetterName string            `json:"setByName,omitempty" doc:"Name of the person who has this address now. Absent for other actors." example:"Ada Lind"`
+	SetAt      openapi.Timestamp `json:"setAt"`
+	Scope      secretScope       `json:"scope"`
 }
+
+func (f *farmSecret) names() []namePlace { return []namePlace{{f.SetBy, &f.SetterName}} }
 
 // A secretScope says which jobs may use a secret.
 type secretScope struct {
@@ -63,7 +66,9 @@ type secretScope struct {
 }
 
 func newFarmSecret(s projections.FarmSecret) farmSecret {
-	out := farmSecret{s.Name, s.SetBy, openapi.FormatTime(s.SetAt), secretScope{Jobs: s.Scope.Jobs, Labels: s.Scope.Labels}}
+	out := farmSecret{
+		Name: s.Name, SetBy: s.SetBy, SetAt: openapi.FormatTime(s.SetAt), Scope: secretScope{Jobs: s.Scope.Jobs, Labels: s.Scope.Labels},
+	}
 	for _, id := range s.Scope.Repos {
 		out.Scope.Repos = append(out.Scope.Repos, id.String())
 	}
@@ -77,7 +82,8 @@ func (s *Server) listFarmSecrets(ctx context.Context, _ *struct{}) (*farmSecrets
 	if err != nil {
 		return nil, err
 	}
-	return &farmSecretsAnswer{newList(found, len(found), Paging{Limit: aggregates.MaxFarmSecrets}, newFarmSecret)}, nil
+	out := &farmSecretsAnswer{newList(found, len(found), Paging{Limit: aggregates.MaxFarmSecrets}, newFarmSecret)}
+	return out, addNames(ctx, s, out.Body.Items, (*farmSecret).names)
 }
 
 // A SecretPath names a secret.

@@ -140,11 +140,12 @@ func (s *Server) listJobs(ctx context.Context, in *jobsQuery) (*jobsAnswer, erro
 	if err != nil {
 		return nil, err
 	}
-	return &jobsAnswer{newList(found, total, in.Paging, func(j projections.Job) FarmJob {
+	out := &jobsAnswer{newList(found, total, in.Paging, func(j projections.Job) FarmJob {
 		one := newJob(callerOf(ctx).redactJob(j), jobWaitOf(waits, j, nil))
 		live[j.ID].addTo(&one)
 		return one
-	})}, nil
+	})}
+	return out, addNames(ctx, s, out.Body.Items, (*FarmJob).names)
 }
 
 type jobPath struct {
@@ -184,7 +185,7 @@ func (s *Server) getJob(ctx context.Context, in *jobPath) (*jobDetailAnswer, err
 func (s *Server) jobNow(ctx context.Context, j projections.Job) (FarmJob, error) {
 	redacted := callerOf(ctx).redactJob(j)
 	if j.State != events.JobStateQueued {
-		return newJob(redacted, jobWait{}), nil
+		return withNames(ctx, s, newJob(redacted, jobWait{}), (*FarmJob).names)
 	}
 	waits, err := s.Primary.Jobs.Waits(ctx, j.Workspace, []projections.Job{j}, s.Now())
 	if err != nil {
@@ -194,7 +195,7 @@ func (s *Server) jobNow(ctx context.Context, j projections.Job) (FarmJob, error)
 	if err != nil {
 		return FarmJob{}, err
 	}
-	return newJob(redacted, jobWaitOf(waits, j, &position)), nil
+	return withNames(ctx, s, newJob(redacted, jobWaitOf(waits, j, &position)), (*FarmJob).names)
 }
 
 type jobEventsQuery struct {

@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -33,7 +34,14 @@ func TestTokensDoNotSeeNamesOfPeople(t *testing.T) {
 	j = projections.Job{SubmittedBy: bot, Cancel: &projections.JobCancel{By: bot}}
 	require.Equal(t, j, token.redactJob(j))
 
-	s := &Server{Config: Config{Now: time.Now}}
+	s := &Server{Config: Config{Now: time.Now}} // without a database that knows names
+	job, err := withNames(context.WithValue(t.Context(), callerKey{}, token), s, FarmJob{SubmittedBy: ada.Name}, (*FarmJob).names)
+	require.NoError(t, err)
+	require.Empty(t, job.SubmitterName)
+	job, err = withNames(context.WithValue(t.Context(), callerKey{}, person), s, FarmJob{SubmittedBy: bot.Name}, (*FarmJob).names)
+	require.NoError(t, err)
+	require.Empty(t, job.SubmitterName)
+
 	require.Equal(t, ada.Name, s.showRunner(person)(projections.Runner{NotedBy: ada.Name}).NotedBy)
 	require.Empty(t, s.showRunner(token)(projections.Runner{NotedBy: ada.Name}).NotedBy)
 }

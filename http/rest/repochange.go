@@ -155,7 +155,8 @@ func (s *Server) showRepo(ctx context.Context, done commands.Result, id events.I
 	if err != nil {
 		return nil, err
 	}
-	return &repoAnswer{Position{done.Position}, newRepoDetail(found, true)}, nil
+	detail, err := withNames(ctx, s, newRepoDetail(found, true), (*repoDetail).names)
+	return &repoAnswer{Position{done.Position}, detail}, err
 }
 
 type repoChange struct {

@@ -144,6 +144,7 @@ type repoDetail struct {
 	Pause             *pause            `json:"pause,omitempty" doc:"Present while it is paused."`
 	Check             *checkup          `json:"check,omitempty" doc:"What the last check found."`
 	ConnectedBy       string            `json:"connectedBy" doc:"Empty for service accounts." example:"ada@acme.example"`
+	ConnectorName     string            `json:"connectedByName,omitempty" doc:"Name of the person who has this address now. Absent for other actors." example:"Ada Lind"`
 	ConnectedAt       openapi.Timestamp `json:"connectedAt"`
 }
 
@@ -152,6 +153,7 @@ type pause struct {
 	Code   events.PauseCode   `json:"code,omitempty" enum:"credential,infrastructure,identity,check" doc:"Why the service paused it; absent if a person did."`
 	Reason string             `json:"reason" example:"Release freeze."`
 	By     string             `json:"by" doc:"Empty for service accounts." example:"ada@acme.example"`
+	ByName string             `json:"byName,omitempty" doc:"Name of the person who has this address now. Absent for other actors." example:"Ada Lind"`
 	At     *openapi.Timestamp `json:"at"`
 }
 
@@ -200,6 +202,14 @@ func newRepoDetail(r projections.Repo, people bool) repoDetail {
 	return out
 }
 
+func (r *repoDetail) names() []namePlace {
+	list := []namePlace{{r.ConnectedBy, &r.ConnectorName}}
+	if r.Pause != nil {
+		list = append(list, namePlace{r.Pause.By, &r.Pause.ByName})
+	}
+	return list
+}
+
 // A RepoPath names a repository.
 type RepoPath struct {
 	ID string `path:"id" maxLength:"64" doc:"The repository's id."`
@@ -210,7 +220,8 @@ func (s *Server) getRepo(ctx context.Context, in *RepoPath) (*bodyAnswer[repoDet
 	if err != nil {
 		return nil, err
 	}
-	return &bodyAnswer[repoDetail]{newRepoDetail(found, callerOf(ctx).token == nil)}, nil
+	detail, err := withNames(ctx, s, newRepoDetail(found, callerOf(ctx).token == nil), (*repoDetail).names)
+	return &bodyAnswer[repoDetail]{detail}, err
 }
 
 // sitesOf returns where people see repositories, of those that are or were connected.

@@ -73,6 +73,7 @@ type runner struct {
 	DrainsItself    bool                 `json:"drainsItself" doc:"Whether it is draining because its machine asked for it, by svc-runner drain or by being stopped. Only the machine can end that."`
 	Note            string               `json:"note" doc:"The note of the person who drained or revoked it."`
 	NotedBy         string               `json:"notedBy" doc:"The person who drained or revoked it; empty if nobody did, and for service accounts."`
+	NoterName       string               `json:"notedByName,omitempty" doc:"Name of the person who has this address now." example:"Ada Lind"`
 	OfflineReason   events.OfflineReason `json:"offlineReason" enum:",no_certificate,certificate_invalid,disconnected,drained" doc:"Why it is offline; empty while it is connected. no_certificate: it did not connect within 30 seconds of its enrollment. certificate_invalid: its certificate has expired."`
 	Labels          []string             `json:"labels" nullable:"false" doc:"Those of its enrollment, those that the service sets (os, arch, sandbox and runner), and those that its machine gives itself, which begin with machine:." example:"[\"arch=amd64\",\"os=linux\",\"pool=default\",\"runner=builder-1\"]"`
 	ExclusiveLabels []string             `json:"exclusiveLabels" nullable:"false" doc:"Labels that a job must require, all of them, to run here." example:"[]"`
@@ -111,6 +112,8 @@ type runnerJob struct {
 	State     events.JobState    `json:"state" enum:"leased,running,cancelling"`
 	StartedAt *openapi.Timestamp `json:"startedAt" nullable:"true"`
 }
+
+func (r *runner) names() []namePlace { return []namePlace{{r.NotedBy, &r.NoterName}} }
 
 // showRunner returns the answers' form of a runner in its state at this moment, as c may see it.
 func (s *Server) showRunner(c *caller) func(projections.Runner) runner {
@@ -169,7 +172,8 @@ func (s *Server) listRunners(ctx context.Context, in *runnersQuery) (*runnersAns
 	if err != nil {
 		return nil, err
 	}
-	return &runnersAnswer{runnerList{newList(found, total, in.Paging, s.showRunner(callerOf(ctx))), newSlots(all)}}, nil
+	out := &runnersAnswer{runnerList{newList(found, total, in.Paging, s.showRunner(callerOf(ctx))), newSlots(all)}}
+	return out, addNames(ctx, s, out.Body.Items, (*runner).names)
 }
 
 // A RunnerPath names a runner.
@@ -186,7 +190,7 @@ func (s *Server) runner(ctx context.Context, id events.ID) (runner, error) {
 	if err != nil {
 		return runner{}, err
 	}
-	return s.showRunner(callerOf(ctx))(r), nil
+	return withNames(ctx, s, s.showRunner(callerOf(ctx))(r), (*runner).names)
 }
 
 type runnerNote struct {

@@ -69,6 +69,7 @@ type serviceAccount struct {
 	Status      string             `json:"status" enum:"active,revoked"`
 	LastUsedAt  *openapi.Timestamp `json:"lastUsedAt" nullable:"true"`
 	CreatedBy   string             `json:"createdBy" example:"ada@acme.example"`
+	CreatorName string             `json:"createdByName,omitempty" doc:"Name of the person who has this address now. Absent for other actors." example:"Ada Lind"`
 	CreatedAt   openapi.Timestamp  `json:"createdAt"`
 	RotatedAt   *openapi.Timestamp `json:"rotatedAt" nullable:"true"`
 	RevokedAt   *openapi.Timestamp `json:"revokedAt" nullable:"true"`
@@ -82,6 +83,8 @@ func newServiceAccount(a projections.ServiceAccount) serviceAccount {
 	}
 }
 
+func (a *serviceAccount) names() []namePlace { return []namePlace{{a.CreatedBy, &a.CreatorName}} }
+
 type accountsAnswer struct{ Body List[serviceAccount] }
 
 type accountsQuery struct{ Paging }
@@ -91,7 +94,8 @@ func (s *Server) listServiceAccounts(ctx context.Context, in *accountsQuery) (*a
 	if err != nil {
 		return nil, err
 	}
-	return &accountsAnswer{newList(found, total, in.Paging, newServiceAccount)}, nil
+	out := &accountsAnswer{newList(found, total, in.Paging, newServiceAccount)}
+	return out, addNames(ctx, s, out.Body.Items, (*serviceAccount).names)
 }
 
 type newAccount struct {
@@ -187,7 +191,7 @@ func (s *Server) account(ctx context.Context, id events.ID) (serviceAccount, err
 	if err != nil {
 		return serviceAccount{}, err
 	}
-	return newServiceAccount(a), nil
+	return withNames(ctx, s, newServiceAccount(a), (*serviceAccount).names)
 }
 
 var exampleAccount = projections.ServiceAccount{

@@ -156,7 +156,7 @@ test("an ended job is tried again as a new one, which names it and who asked", a
   await page.locator("h1 .pill", { hasText: "Failed" }).waitFor({ timeout: 20000 });
   await page.getByRole("button", { name: "Retry" }).click();
   await page.waitForURL((url) => /farm\/jobs\/[0-9a-f-]{36}$/.test(url.pathname) && !url.pathname.endsWith(id));
-  await page.getByText("submitted by ada@acme.example").waitFor();
+  await page.getByText("submitted by Ada Lind").waitFor();
   await page.getByRole("link", { name: "Retry of an earlier job" }).click();
   await page.waitForURL((url) => url.pathname.endsWith(id));
   const vera = await visitor(browser, app, "vera");

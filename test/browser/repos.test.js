@@ -155,7 +155,7 @@ test("a repository is paused with a reason, and resumed, which others see withou
   await page.locator("dialog[open]").getByRole("button", { name: "Pause" }).click();
   await toast("Paused.");
   await vera.page.getByText("Release freeze.").waitFor();
-  await vera.page.getByText("by ada@acme.example").first().waitFor();
+  await vera.page.getByText("by Ada Lind").first().waitFor();
   await page.getByRole("link", { name: "Backlog" }).last().click();
   await page.getByText("acme/web is paused:").waitFor();
   assert.equal(await page.locator(".issue-run button").count(), 0);

@@ -50,7 +50,7 @@ test("a token is shown once, can be copied, and is stored nowhere in the browser
   assert.ok(command.includes(product.restUrl + "/api/v1/runs?status=active"));
 
   await row(page, "release-bot").getByText("tok_svc_…" + token.slice(-4)).waitFor();
-  await row(page, "release-bot").getByText("created by ada@acme.example").waitFor();
+  await row(page, "release-bot").getByText("created by Ada Lind").waitFor();
   await page.locator("#account-list").evaluate((list) => { list.dataset.old = "yes"; });
   await create(await (await openAs("mia")).page, "other-bot"); // another person's change updates the list
   await row(page, "other-bot").waitFor();

@@ -231,6 +231,7 @@ func (p *process) askMembers(t *testing.T) {
 	people := projections.Users{DB: p.asks}
 	done[events.ID](t)(people.Home(ctx, p.fellow))
 	done[map[events.ID]projections.Profile](t)(people.Profiles(ctx, []events.ID{p.fellow}))
+	done[map[string]string](t)(people.Names(ctx, []string{"fellow@acme.example"}))
 	done[[]projections.Account](t)(projections.Accounts{DB: p.asks}.ForUser(ctx, p.fellow))
 	workspaces := projections.Workspaces{DB: p.asks}
 	_, ok, err = workspaces.Get(ctx, p.acme)

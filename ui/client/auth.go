@@ -46,16 +46,17 @@ func (s *Session) OwnWorkspaces(ctx context.Context) ([]OwnWorkspace, error) {
 
 // An OwnDeletedWorkspace is a workspace of the person that was deleted and can be restored until PurgeAt.
 type OwnDeletedWorkspace struct {
-	ID, Name, Slug     string
-	DeletedBy          string
-	DeletedAt, PurgeAt time.Time
+	ID, Name, Slug           string
+	DeletedBy, DeletedByName string
+	DeletedAt, PurgeAt       time.Time
 }
 
 // AllOwnWorkspaces lists the workspaces of [Session.OwnWorkspaces], and those that were deleted and that the person can restore.
 func (s *Session) AllOwnWorkspaces(ctx context.Context) (list []OwnWorkspace, deleted []OwnDeletedWorkspace, err error) {
 	all, err := Decode[[]struct {
 		OwnWorkspace
-		DeletedBy string
+		DeletedBy, DeletedByName string
+
 		DeletedAt *time.Time
 		PurgeAt   time.Time
 	}](s.request(ctx, http.MethodGet, auth+"/organization/list?deleted=true", nil))
@@ -63,7 +64,7 @@ func (s *Session) AllOwnWorkspaces(ctx context.Context) (list []OwnWorkspace, de
 		if w.DeletedAt == nil {
 			list = append(list, w.OwnWorkspace)
 		} else {
-			deleted = append(deleted, OwnDeletedWorkspace{w.ID, w.Name, w.Slug, w.DeletedBy, *w.DeletedAt, w.PurgeAt})
+			deleted = append(deleted, OwnDeletedWorkspace{w.ID, w.Name, w.Slug, w.DeletedBy, w.DeletedByName, *w.DeletedAt, w.PurgeAt})
 		}
 	}
 	return list, deleted, err

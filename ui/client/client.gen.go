@@ -3028,6 +3028,11 @@ type Enrollment struct {
 	// MintedBy Examples: ada@acme.example
 	MintedBy string `json:"mintedBy"`
 
+	// MintedByName Name of the person who has this address now. Absent for other actors.
+	//
+	// Examples: Ada Lind
+	MintedByName *string `json:"mintedByName,omitempty"`
+
 	// Name The runner's name. If none was given, empty until the machine reports its own.
 	//
 	// Examples: builder-1
@@ -3221,6 +3226,11 @@ type FarmJob struct {
 	// Examples: service:ci-bot
 	SubmittedBy string `json:"submittedBy"`
 
+	// SubmittedByName Name of the person who has this address now. Absent for other actors.
+	//
+	// Examples: Ada Lind
+	SubmittedByName *string `json:"submittedByName,omitempty"`
+
 	// WaitingFor For no_matching_runner, the labels that the closest connected runner lacks. The sandbox counts as a label and is bubblewrap by default.
 	//
 	// Examples: ["sandbox=bubblewrap"]
@@ -3253,6 +3263,11 @@ type FarmSecret struct {
 
 	// SetBy Examples: ada@acme.example
 	SetBy string `json:"setBy"`
+
+	// SetByName Name of the person who has this address now. Absent for other actors.
+	//
+	// Examples: Ada Lind
+	SetByName *string `json:"setByName,omitempty"`
 }
 
 // FarmSummary defines model for FarmSummary.
@@ -3600,6 +3615,11 @@ type JobCancel struct {
 	// Examples: ada@acme.example
 	By string `json:"by"`
 
+	// ByName Name of the person who has this address now. Absent for other actors.
+	//
+	// Examples: Ada Lind
+	ByName *string `json:"byName,omitempty"`
+
 	// Deadline When it is cancelled at the latest; null if it was queued.
 	//
 	// Examples: 2026-11-20T23:56:25.123Z
@@ -3717,6 +3737,11 @@ type JobDetail struct {
 	//
 	// Examples: service:ci-bot
 	SubmittedBy string `json:"submittedBy"`
+
+	// SubmittedByName Name of the person who has this address now. Absent for other actors.
+	//
+	// Examples: Ada Lind
+	SubmittedByName *string `json:"submittedByName,omitempty"`
 
 	// Usage Its resource usage; null if unknown.
 	Usage *JobUsage `json:"usage"`
@@ -4431,6 +4456,11 @@ type Pause struct {
 	// Examples: ada@acme.example
 	By string `json:"by"`
 
+	// ByName Name of the person who has this address now. Absent for other actors.
+	//
+	// Examples: Ada Lind
+	ByName *string `json:"byName,omitempty"`
+
 	// Code Why the service paused it; absent if a person did.
 	Code *PauseCode `json:"code,omitempty"`
 
@@ -4586,8 +4616,13 @@ type RepoDetail struct {
 	// ConnectedBy Empty for service accounts.
 	//
 	// Examples: ada@acme.example
-	ConnectedBy   string `json:"connectedBy"`
-	HasCredential bool   `json:"hasCredential"`
+	ConnectedBy string `json:"connectedBy"`
+
+	// ConnectedByName Name of the person who has this address now. Absent for other actors.
+	//
+	// Examples: Ada Lind
+	ConnectedByName *string `json:"connectedByName,omitempty"`
+	HasCredential   bool    `json:"hasCredential"`
 
 	// HasReadCredential Whether build machines clone with a credential.
 	HasReadCredential bool   `json:"hasReadCredential"`
@@ -5112,6 +5147,11 @@ type Runner struct {
 	// NotedBy The person who drained or revoked it; empty if nobody did, and for service accounts.
 	NotedBy string `json:"notedBy"`
 
+	// NotedByName Name of the person who has this address now.
+	//
+	// Examples: Ada Lind
+	NotedByName *string `json:"notedByName,omitempty"`
+
 	// OfflineReason Why it is offline; empty while it is connected. no_certificate: it did not connect within 30 seconds of its enrollment. certificate_invalid: its certificate has expired.
 	OfflineReason RunnerOfflineReason `json:"offlineReason"`
 
@@ -5237,9 +5277,14 @@ type ServiceAccount struct {
 	CreatedAt time.Time `json:"createdAt"`
 
 	// CreatedBy Examples: ada@acme.example
-	CreatedBy   string                    `json:"createdBy"`
-	DisplayRole ServiceAccountDisplayRole `json:"displayRole"`
-	Id          string                    `json:"id"`
+	CreatedBy string `json:"createdBy"`
+
+	// CreatedByName Name of the person who has this address now. Absent for other actors.
+	//
+	// Examples: Ada Lind
+	CreatedByName *string                   `json:"createdByName,omitempty"`
+	DisplayRole   ServiceAccountDisplayRole `json:"displayRole"`
+	Id            string                    `json:"id"`
 
 	// LastUsedAt Examples: 2026-11-20T23:56:25.123Z
 	LastUsedAt *time.Time `json:"lastUsedAt"`
