@@ -41,7 +41,7 @@ test("a page makes at most three requests to the service", async () => {
     "/w": 3, "/account": 3, "/w/acme/dashboard": 3, "/w/acme/needs": 3, "/w/acme/needs/badge": 2,
     "/w/acme/runs": 3, "/w/acme/runs?status=finished": 3, "/w/acme/insights": 3, "/w/acme/members": 3, "/w/acme/service-accounts": 2,
     "/w/acme/audit": 3, "/w/acme/audit?action=member.*": 3, "/w/acme/audit/replay": 3,
-    "/w/acme/farm": 3, "/w/acme/farm/jobs": 2, "/w/acme/farm/enrollments": 2, "/w/acme/farm/secrets": 2, [`/w/acme/farm/runners/${runner}`]: 3, "/w/acme/settings": 1, "/new-workspace": 1, [`/w/acme/farm/jobs/${job}`]: 3,
+    "/w/acme/farm": 3, "/w/acme/farm/jobs": 2, "/w/acme/farm/enrollments": 2, "/w/acme/farm/secrets": 3, [`/w/acme/farm/runners/${runner}`]: 3, "/w/acme/settings": 1, "/new-workspace": 1, [`/w/acme/farm/jobs/${job}`]: 3,
     [await linkOn("/w/acme/runs", ".run > a")]: 3,
   };
   const counted = {}, requests = [];

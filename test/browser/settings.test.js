@@ -151,8 +151,9 @@ test("a workspace is created on the page of workspaces", async () => {
 
 for (const scripts of [true, false]) {
   test(`a secret is set, replaced and removed, and never shown, ${scripts ? "with" : "without"} scripts`, async () => {
-    const { page, problems } = await visitor(browser, app, "mia", { javaScriptEnabled: scripts });
+    const { page, problems, context } = await visitor(browser, app, "mia", { javaScriptEnabled: scripts });
     const name = scripts ? "NPM_TOKEN" : "PLAIN_TOKEN", value = "s3cret\nof two lines";
+    if (scripts) assert.equal((await api({ context }, "POST", "/repos", { url: product.codeHostUrl + "/acme/api", credential: product.codeHostToken })).status(), 201);
     await page.goto(app + "/w/acme/farm");
     await page.getByRole("link", { name: "Job secrets" }).first().click();
     await page.getByText("No secrets yet").waitFor();
@@ -170,12 +171,31 @@ for (const scripts of [true, false]) {
     await set(name, value);
     await page.getByText(name + " is set.").waitFor();
     const row = page.locator("#secret-" + name);
-    await row.getByText("by mia@acme.example").waitFor();
-    await row.getByRole("link", { name: "Replace" }).click();
+    await row.getByText("by Mia Torres").waitFor();
+    await row.getByText("For every job").waitFor();
+    await row.getByRole("link", { name: "Change" }).click();
     assert.equal(await page.inputValue("#secret-name"), name);
-    await page.getByText(`Replaces the value that ${name} has.`).waitFor();
-    await set(name, "W".repeat(32_768));
+    await page.getByLabel("one of these names").fill("publish\nunit tests");
+    await page.getByLabel("acme/api").check();
+    await page.getByLabel("all of these labels").fill("nonsense");
+    await page.getByRole("button", { name: "Save", exact: true }).click();
+    await page.locator("#secret-labels-error").waitFor();
+    assert.equal(await page.getByLabel("one of these names").inputValue(), "publish\nunit tests");
+    await page.getByLabel("all of these labels").fill("pool=release");
+    await page.getByRole("button", { name: "Save", exact: true }).click();
+    await page.getByText(name + " is changed. Its value stays.").waitFor();
+    const scoped = row.getByText("Only for jobs named publish or unit tests, of acme/api, that require pool=release");
+    await scoped.waitFor();
+    await page.goto(app + "/w/acme/farm/secrets");
+    await set(name, "W".repeat(32_768)); // a form that does not show the scope does not widen it
     await page.getByText(name + " is set.").waitFor();
+    await scoped.waitFor();
+    await row.getByRole("link", { name: "Change" }).click();
+    await page.getByLabel("one of these names").fill("");
+    await page.getByLabel("acme/api").uncheck();
+    await page.getByLabel("all of these labels").fill("");
+    await page.getByRole("button", { name: "Save", exact: true }).click();
+    await row.getByText("For every job").waitFor();
     await page.waitForLoadState(); // the list is below the message
     assert.equal(await page.locator("#secrets li").count(), 1);
     await row.getByRole("button", { name: "Remove" }).click();

@@ -231,9 +231,12 @@ func (r *Refused) FieldError(name string) string {
 func (r *Refused) FieldErrors(names ...string) map[string]string {
 	found := map[string]string{}
 	for _, field := range slices.Sorted(maps.Keys(r.Details)) {
-		name, _, _ := strings.Cut(strings.ReplaceAll(field, "[", "."), ".")
-		if text := r.FieldError(field); text != "" && found[name] == "" && slices.Contains(names, name) {
-			found[name] = text
+		i := slices.IndexFunc(names, func(name string) bool {
+			rest, ok := strings.CutPrefix(field, name)
+			return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
+		})
+		if text := r.FieldError(field); i >= 0 && text != "" && found[names[i]] == "" {
+			found[names[i]] = text
 		}
 	}
 	return found

@@ -25,13 +25,18 @@ type enrollForm struct {
 	alreadyMade  bool              // it was sent before, and created a command then
 }
 
+// splitLabels returns the labels of a field, where commas or spaces are between them.
+func splitLabels(text string) []string {
+	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' || r == '\n' || r == '\r' })
+}
+
 // enroll creates a command, which is only in the answer to the POST: never in an address, a
 // cookie or the history.
 func enroll(v *page.Visit) (page.Notice, error) {
 	form := enrollForm{
 		name: strings.TrimSpace(v.PostFormValue("name")), labels: v.PostFormValue("labels"), ephemeral: v.PostFormValue("ephemeral") != "",
 	}
-	labels := strings.FieldsFunc(form.labels, func(r rune) bool { return r == ',' || r == ' ' || r == '\n' || r == '\r' })
+	labels := splitLabels(form.labels)
 	body := client.NewEnrollmentRequestBody{Name: client.Optional(form.name), Ephemeral: client.Optional(form.ephemeral)}
 	if len(labels) > 0 {
 		body.Labels = &labels

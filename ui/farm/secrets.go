@@ -1,13 +1,13 @@
 package farm
 
 import (
+	"context"
 	"net/http"
 	"regexp"
 	"strings"
 	"unicode/utf8"
 
 	"svc/ui/client"
-	"svc/ui/kit"
 	"svc/ui/page"
 )
 
@@ -28,88 +28,75 @@ func secretRoutes() []page.Route {
 // secretsData is the content of the page of job secrets. No page ever contains a value.
 type secretsData struct {
 	List      client.ListFarmSecret
-	OffReason string // why the farm is off; "" if it is on
-	Name      string // name of the secret that was refused or is to be replaced
-	Refused   map[string]string
-}
-
-// A secretForm is a refused form.
-type secretForm struct {
-	name    string
-	refused map[string]string // what is wrong, by field
+	Repos     []client.RepoRuns // that are or were connected
+	OffReason string            // why the farm is off; "" if it is on
+	Form      secretForm
 }
 
 // showSecrets lists the names. It asks the service for nothing if the person may not see them.
 func showSecrets(v *page.Visit) (page.Page, error) {
-	s := secretsData{Name: v.Query("name")}
-	if f, ok := v.Result.(secretForm); ok {
-		s.Name, s.Refused = f.name, f.refused
-	}
+	var s secretsData
 	var err error
 	if v.MayManage() {
-		s.List, err = client.Decode[client.ListFarmSecret](v.API.ListFarmSecrets(v.Context(), nil))
+		err = v.Load(func(ctx context.Context) (err error) {
+			s.List, err = client.Decode[client.ListFarmSecret](v.API.ListFarmSecrets(ctx, nil))
+			return err
+		}, func(ctx context.Context) error {
+			list, err := client.Decode[client.RepoList](v.API.ListRepos(ctx, nil))
+			for _, r := range list.Items {
+				if r.Status != client.RepoRunsStatusUnconnected {
+					s.Repos = append(s.Repos, r)
+				}
+			}
+			return err
+		})
 		if r := client.AsRefused(err); r != nil && r.Code == "farm_off" {
 			s.OffReason, err = r.Message, nil
 		}
 	}
+	if f, ok := v.Result.(secretForm); ok {
+		s.Form = f
+	} else {
+		s.Form = s.formOf(v.Query("name"))
+	}
 	return page.Page{Title: "Job secrets", NavEntry: "farm", Main: secretsView(v, s)}, err
-}
-
-// has reports whether there is a secret with a name.
-func (s secretsData) has(name string) bool {
-	for _, secret := range s.List.Items {
-		if secret.Name == name {
-			return true
-		}
-	}
-	return false
-}
-
-// scopeText says which jobs may use a secret.
-func scopeText(s client.SecretScope) string {
-	var only []string
-	if s.Jobs != nil {
-		only = append(only, "named "+strings.Join(*s.Jobs, " or "))
-	}
-	if s.Repos != nil {
-		only = append(only, "of "+kit.Count(int64(len(*s.Repos)), "repository", "repositories"))
-	}
-	if s.Labels != nil {
-		only = append(only, "that require "+strings.Join(*s.Labels, " and "))
-	}
-	if only == nil {
-		return "For every job"
-	}
-	return "Only for jobs " + strings.Join(only, ", ")
 }
 
 // secretName matches the names that the service accepts. Others are refused here, so that
 // they never become part of a path.
 var secretName = regexp.MustCompile(`^[A-Z_][A-Z0-9_]{0,63}$`)
 
-// setSecret sets a value. After a refusal the form shows the name again, but never the value.
+// setSecret sets a value, which jobs may use it, or both. After a refusal the form shows all but the value again.
 func setSecret(v *page.Visit) (page.Notice, error) {
-	name := strings.TrimSpace(v.PostFormValue("name"))
+	f := postedSecret(v)
 	value := strings.ReplaceAll(v.PostFormValue("value"), "\r\n", "\n") // forms send CRLF
 	switch {
-	case name == "":
-		return page.Notice{}, refuseSecret(v, name, "name", "must not be empty")
-	case !secretName.MatchString(name):
-		return page.Notice{}, refuseSecret(v, name, "name",
-			"must have up to 64 capital letters, digits and underscores, and not start with a digit")
+	case f.name == "":
+		return page.Notice{}, f.refuse(v, "name", "must not be empty")
+	case !secretName.MatchString(f.name):
+		return page.Notice{}, f.refuse(v, "name", "must have up to 64 capital letters, digits and underscores, and not start with a digit")
+	case value == "" && !f.isChange():
+		return page.Notice{}, f.refuse(v, "value", "must not be empty")
 	case !utf8.ValidString(value) || strings.ContainsRune(value, 0):
-		return page.Notice{}, refuseSecret(v, name, "value", "must be text: UTF-8 without NUL characters")
+		return page.Notice{}, f.refuse(v, "value", "must be text: UTF-8 without NUL characters")
 	}
-	err := client.CheckResponse(v.API.SetFarmSecret(v.Context(), name, nil, client.SecretValueBody{Value: &value}))
+	err := client.CheckResponse(v.API.SetFarmSecret(v.Context(), f.name, nil, client.SecretValueBody{
+		Value: client.Optional(value), Scope: f.scope(),
+	}))
 	if r := client.AsRefused(err); r != nil {
-		v.Result = secretForm{name, map[string]string{"name": r.FieldError("name"), "value": r.FieldError("value")}}
+		f.refused = r.FieldErrors("name", "value", "scope.jobs", "scope.repos", "scope.labels")
+		v.Result = f
 	}
-	return page.Notice{Text: name + " is set. Jobs that start from now on get this value."}, err
+	if value == "" {
+		return page.Notice{Text: f.name + " is changed. Its value stays."}, err
+	}
+	return page.Notice{Text: f.name + " is set. Jobs that start from now on get this value."}, err
 }
 
-// refuseSecret refuses a form without asking the service. text is what is wrong with the field.
-func refuseSecret(v *page.Visit, name, field, text string) error {
-	v.Result = secretForm{name, map[string]string{field: text}}
+// refuse refuses a form without asking the service. text is what is wrong with the field.
+func (f secretForm) refuse(v *page.Visit, field, text string) error {
+	f.refused = map[string]string{field: text}
+	v.Result = f
 	return page.InlineError{Err: &client.Refused{Status: http.StatusConflict, Message: "The " + field + " " + text + "."}}
 }
 
