@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -15,100 +12,6 @@ import (
 	"svc/ui/kit"
 	"svc/ui/page"
 )
-
-// jobsData is the content of a list of jobs.
-type jobsData struct {
-	List     client.ListFarmJob
-	Finished bool
-	State    string        // filter by state; "" for all
-	Runner   client.Runner // filter by runner; zero for all
-	Embedded bool          // the queue on the page of runners, without filters
-}
-
-func showJobs(v *page.Visit) (page.Page, error) {
-	j := jobsData{Finished: v.Query("status") == "finished", Embedded: v.Query("in") == "farm"}
-	params := &client.ListJobsParams{
-		Status: client.Optional(client.ListJobsParamsStatusActive), Limit: client.Optional(int64(jobsPerPage)), Q: client.Optional(v.Query("q")),
-	}
-	if j.Finished {
-		params.Status = client.Optional(client.ListJobsParamsStatusTerminal)
-	}
-	if state := v.Query("state"); slices.Contains(j.states(), state) {
-		j.State, params.State = state, new(client.ListJobsParamsState(state))
-	}
-	params.Offset = client.Optional(v.QueryNumber("offset"))
-	if j.Embedded {
-		params.State = new(client.ListJobsParamsStateQueued)
-	}
-	err := v.Load(func(ctx context.Context) (err error) {
-		if id := v.Query("runner"); id != "" && !j.Embedded {
-			j.Runner, err = client.Decode[client.Runner](v.API.GetRunner(ctx, id, nil))
-		}
-		return err
-	}, func(ctx context.Context) (err error) {
-		if !j.Embedded {
-			params.Runner = client.Optional(v.Query("runner"))
-		}
-		j.List, err = client.Decode[client.ListFarmJob](v.API.ListJobs(ctx, params))
-		return err
-	})
-	return page.Page{Title: "Jobs", NavEntry: "farm", Main: jobsView(v, j)}, err
-}
-
-// jobsPath returns the address of the jobs with a status, "" for active, of a runner, "" for any.
-func jobsPath(v *page.Visit, status, runner string) string {
-	q := url.Values{}
-	if status != "" {
-		q.Set("status", status)
-	}
-	if runner != "" {
-		q.Set("runner", runner)
-	}
-	if len(q) == 0 {
-		return v.Path("farm", "jobs")
-	}
-	return v.Path("farm", "jobs") + "?" + q.Encode()
-}
-
-// states returns the states that jobs of the list can have.
-func (j jobsData) states() []string {
-	if j.Finished {
-		return []string{"succeeded", "failed", "timed_out", "cancelled", "lost", "expired"}
-	}
-	return []string{"queued", "leased", "running", "cancelling"}
-}
-
-// lacksRunner reports whether a job waits because no online runner matches.
-func lacksRunner(j client.FarmJob) bool {
-	return j.WaitingReason != nil && *j.WaitingReason == "no_matching_runner"
-}
-
-// jobIcon returns the icon of a job that is not running.
-func jobIcon(j client.FarmJob) string {
-	if j.WaitingReason != nil {
-		switch *j.WaitingReason {
-		case "concurrency_limit":
-			return "git-branch"
-		case "no_matching_runner":
-			return "triangle-alert"
-		case "not_before":
-			return "hourglass"
-		case "runner_draining":
-			return "pause"
-		}
-	}
-	switch j.State {
-	case "succeeded":
-		return "circle-check"
-	case "failed", "lost":
-		return "circle-x"
-	case "timed_out", "expired":
-		return "hourglass"
-	case "cancelled":
-		return "ban"
-	}
-	return "clock"
-}
 
 // jobData is the content of the page of a job.
 type jobData struct {
@@ -199,67 +102,6 @@ func askCancel(v *page.Visit) (page.Question, error) {
 	return jobData{Job: job}.cancelQuestion(), err
 }
 
-func rawLog(v *page.Visit, w http.ResponseWriter) error {
-	attempt := v.QueryNumber("attempt")
-	resp, err := v.API.GetJobLog(v.Context(), v.PathValue("id"), &client.GetJobLogParams{Attempt: client.Optional(attempt)})
-	return streamFile(w, resp, err, `attachment; filename="job.log"`)
-}
-
-func download(v *page.Visit, w http.ResponseWriter) error {
-	resp, err := v.API.GetArtifact(v.Context(), v.PathValue("id"), v.PathValue("artifact"), nil)
-	return streamFile(w, resp, err, "")
-}
-
-// streamFile streams a file from the service to the browser. A browser always saves it and
-// never shows it as a page of the app, whatever its content.
-func streamFile(w http.ResponseWriter, resp *http.Response, err error, disposition string) error {
-	if err == nil && resp.StatusCode >= http.StatusMultipleChoices {
-		err = client.CheckResponse(resp, nil)
-	}
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	h := w.Header()
-	h.Set("Content-Type", "application/octet-stream")
-	h.Set("Content-Disposition", "attachment")
-	for _, name := range []string{"Content-Length", "Content-Disposition"} {
-		if value := resp.Header.Get(name); value != "" {
-			h.Set(name, value)
-		}
-	}
-	if disposition != "" {
-		h.Set("Content-Disposition", disposition)
-	}
-	if _, err := io.Copy(w, resp.Body); err != nil {
-		return fmt.Errorf("copy the file: %w", err)
-	}
-	return nil
-}
-
-func isActive(state string) bool {
-	switch state {
-	case "queued", "leased", "running", "cancelling":
-		return true
-	}
-	return false
-}
-
-// stateTone returns the colour of a job's state.
-func stateTone(state string) kit.Tone {
-	switch state {
-	case "succeeded":
-		return kit.Good
-	case "failed", "timed_out", "lost", "expired":
-		return kit.Bad
-	case "cancelling":
-		return kit.Warn
-	case "running", "leased":
-		return kit.Accent
-	}
-	return kit.Plain
-}
-
 // duration returns the time from from to to, or to now if to is nil; ok is false if from is nil.
 func duration(from, to *time.Time, now time.Time) (d time.Duration, ok bool) {
 	switch {
@@ -342,41 +184,6 @@ func (d jobData) finishedSteps() (n int64) {
 		}
 	}
 	return n
-}
-
-// attemptOf returns the number of the attempt that stored an artifact, "—" if unknown.
-func (d jobData) attemptOf(a client.Artifact) string {
-	for _, attempt := range d.Job.Attempts {
-		if attempt.Epoch == a.Epoch {
-			return kit.Digits(attempt.Attempt)
-		}
-	}
-	return "—"
-}
-
-// pendingArtifacts returns the artifacts of an active job that have no stored file yet.
-func (d jobData) pendingArtifacts() (list []client.JobArtifactSpec) {
-	if !isActive(string(d.Job.State)) {
-		return nil
-	}
-	for _, spec := range d.Job.Spec.Artifacts {
-		if !slices.ContainsFunc(d.Artifacts.Items, func(a client.Artifact) bool { return a.Name == spec.Name }) {
-			list = append(list, spec)
-		}
-	}
-	return list
-}
-
-// keepCondition describes when an artifact is kept.
-func keepCondition(spec client.JobArtifactSpec) string {
-	text := "if it succeeds"
-	if spec.When != nil && *spec.When == client.JobArtifactSpecWhenAlways {
-		text = "always"
-	}
-	if spec.Required != nil && *spec.Required {
-		text += ", required"
-	}
-	return text
 }
 
 // ref returns the branch or another ref in the job's spec, "" if there is none.
