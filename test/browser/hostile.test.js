@@ -235,6 +235,7 @@ test("hostile output and files of a job are shown as text", async () => {
   await lines.locator(".red", { hasText: "red" }).waitFor();
   assert.equal(await lines.locator("a[href^=javascript]").count(), 0);
   await lines.getByText('artifact left out: "out/<img src=x').first().waitFor();
+  await ada.page.locator(".left-out").getByText(/^out\/<img src=x.*some system cannot store its path/).first().waitFor();
   assert.deepEqual(ada.problems, []);
 });
 

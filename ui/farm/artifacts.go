@@ -83,3 +83,24 @@ func keepCondition(spec client.JobArtifactSpec) string {
 	}
 	return text
 }
+
+// leftOutText says why a file or link that an artifact matches was not uploaded.
+func leftOutText(reason string) string {
+	if text := leftOutTexts[reason]; text != "" {
+		return text
+	}
+	return kit.Words(reason)
+}
+
+var leftOutTexts = map[string]string{
+	"path_refused":      "some system cannot store its path",
+	"path_collision":    "some system takes its path for that of another file",
+	"unreadable":        "it cannot be read",
+	"too_deep":          "it is nested too deep",
+	"not_a_file":        "it is no regular file",
+	"link_outside":      "a link out of the working directory, or into .git",
+	"link_broken":       "a link that leads nowhere",
+	"link_loop":         "a link to a folder that it is in",
+	"link_too_many":     "too much is behind links",
+	"link_not_followed": "links in the output folder are not followed",
+}
