@@ -118,7 +118,11 @@ test("without scripts dialogs work, and controls that need scripts are hidden", 
   await page.keyboard.press("Escape");
   await page.getByLabel(/More actions for/).first().click();
   await page.getByRole("button", { name: "Drain…" }).first().click();
+  await page.keyboard.down("Enter"); // as on a button, after which a row has the focus
   await page.locator("dialog[open]").getByRole("button", { name: "Cancel" }).click();
+  await page.keyboard.down("Enter");
+  await page.keyboard.up("Enter");
+  assert.equal(await page.locator(".event > details[open]").count(), 0);
   await page.locator("dialog[open]").waitFor({ state: "detached" });
   for (const selector of [".search kbd", "#live", ".loading .rows"]) assert.ok(await page.locator(selector).first().isHidden(), selector);
 });

@@ -207,7 +207,10 @@ function askToConfirm(title, { confirmText, confirmYes, confirmNo, confirmPlain,
   }
   body.append(dialog);
   dialog.showModal();
-  return new Promise((resolve) => dialog.addEventListener("close", () => { resolve(dialog.returnValue === "yes"); dialog.remove(); }));
+  return new Promise((resolve) => {
+    no.onclick = dialog.oncancel = () => resolve(false); // at once: the next key may be pressed before the dialog has closed
+    dialog.onclose = () => { resolve(dialog.returnValue === "yes"); dialog.remove(); };
+  });
 }
 
 // A form that htmx does not send is not sent again within 10 seconds: of two requests the browser would show only the
@@ -426,7 +429,7 @@ document.addEventListener("keydown", (e) => {
     // Enter activates the element that the row marks, or else its first link or summary.
     case "Enter": {
       const el = document.activeElement;
-      if (el.matches("[data-row]")) ($("[data-enter]", el) ?? $("a:not(.more *), summary:not(.more *)", el))?.click();
+      if (!e.repeat && el.matches("[data-row]")) ($("[data-enter]", el) ?? $("a:not(.more *), summary:not(.more *)", el))?.click();
       break;
     }
     default: if (control) { e.preventDefault(); if (!e.repeat || !control.form) control.click(); }
