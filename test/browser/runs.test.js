@@ -344,8 +344,11 @@ test("flags and numbers of a card do not wrap", async () => {
   const heights = await page.locator(".flag, .run-foot, .run-head").evaluateAll((list) => list.map((e) => [e.innerText, e.getBoundingClientRect().height]));
   assert.ok(heights.length > 10);
   for (const [text, height] of heights) assert.ok(height <= 22, `${text}: ${height}`);
-  const wide = await page.locator(".run").evaluateAll((list) => list.filter((run) => run.scrollWidth > run.clientWidth).map((run) => run.innerText));
-  assert.deepEqual(wide, [], "content does not overflow its card");
+  for (const width of [1280, 1120, 1081]) {
+    await page.setViewportSize({ width, height: 900 });
+    const wide = await page.locator(".run").evaluateAll((list) => list.filter((run) => run.scrollWidth > run.clientWidth).map((run) => run.innerText));
+    assert.deepEqual(wide, [], "content does not overflow its card, at " + width);
+  }
 });
 
 test("without scripts a decision can be answered", async () => {
