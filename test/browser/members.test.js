@@ -377,6 +377,11 @@ test("on a phone members and invitations take two lines, without broken words", 
     assert.ok(height <= 110, `${text}: ${height}`);
     assert.equal(lines, 1, text);
   }
+  const unlabelled = await page.locator(".person-row .switch").evaluateAll((list) => list.filter((el) => !/Approves/.test(el.closest("[role=cell]").innerText)).length);
+  assert.equal(unlabelled, 0, "the switch says what it is");
+  await open("/w/acme/farm");
+  assert.match(await page.locator(".runner-row:not(.column-heads)").first().innerText(), /Version[^]*Heartbeat[^]*Current jobs/);
+  await page.locator(".menu", { hasText: "Menu" }).waitFor();
 });
 
 test("a hundred invitations do not bury the members, and can be reached without scripts", async () => {
