@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { start } from "../product.js";
-import { checkAccessibility, chooseRole, phone, setRole, showsRole, visitor } from "./app.js";
+import { checkAccessibility, chooseRole, desktop, phone, setRole, showsRole, visitor } from "./app.js";
 import { launch } from "./person.js";
 
 let product, browser, app;
@@ -73,6 +73,20 @@ test("a control is reset when its change is refused or gets no answer", async ()
   if (was) await page.getByRole("button", { name: "Take approve-loops" }).click();
   await toast("Busy.");
   assert.equal(await approves.isChecked(), was);
+
+  const busy = page.locator("#toasts .toast", { hasText: "Busy." });
+  await busy.hover(); // so that it stays
+  for (const viewport of [desktop, phone]) {
+    await page.setViewportSize(viewport);
+    await page.evaluate(() => scrollTo(0, document.documentElement.scrollHeight));
+    assert.deepEqual(await page.evaluate(() => {
+      const { left, right, top, bottom } = document.querySelector("#toasts .toast:last-child").getBoundingClientRect();
+      const covers = (r) => r.left < right && r.right > left && r.top < bottom && r.bottom > top;
+      return [...document.querySelectorAll("main :is(a, button, input)")].filter((el) => el.checkVisibility() && covers(el.getBoundingClientRect())).map((el) => el.outerHTML);
+    }), [], `notices cover no control at ${viewport.width}`);
+  }
+  await busy.getByRole("button", { name: "Close" }).click();
+  await busy.waitFor({ state: "detached" });
 });
 
 test("a menu closes on Escape, on a click elsewhere, and when another one opens", async () => {
@@ -104,7 +118,11 @@ test("Enter activates the focused row", async () => {
   assert.ok(await page.locator("details.more[open]", { hasText: "Remove from the workspace" }).count());
   assert.equal(new URL(page.url()).pathname, "/w/acme/members");
   await open("/w/acme/audit");
+  await page.keyboard.down("Enter"); // as on a button, after which a row has the focus
   await page.keyboard.press("j");
+  await page.keyboard.down("Enter");
+  await page.keyboard.up("Enter");
+  assert.equal(await page.locator(".event > details[open]").count(), 0);
   await page.keyboard.press("Enter");
   await page.locator(".event > details[open]").waitFor();
   assert.equal(new URL(page.url()).pathname, "/w/acme/audit");
@@ -118,15 +136,24 @@ test("without scripts dialogs work, and controls that need scripts are hidden", 
   await page.keyboard.press("Escape");
   await page.getByLabel(/More actions for/).first().click();
   await page.getByRole("button", { name: "Drain…" }).first().click();
-  await page.keyboard.down("Enter"); // as on a button, after which a row has the focus
   await page.locator("dialog[open]").getByRole("button", { name: "Cancel" }).click();
-  await page.keyboard.down("Enter");
-  await page.keyboard.up("Enter");
-  assert.equal(await page.locator(".event > details[open]").count(), 0);
   await page.locator("dialog[open]").waitFor({ state: "detached" });
   for (const selector of [".search kbd", "#live", ".loading .rows"]) assert.ok(await page.locator(selector).first().isHidden(), selector);
 });
 
+test("without scripts a search leads to a page with what was found", async () => {
+  const { page } = await visitor(browser, app, "vera", { javaScriptEnabled: false });
+  await page.goto(app + "/w/acme/dashboard");
+  await page.locator(".search").click();
+  await page.waitForURL(app + "/w/acme/search?");
+  await page.locator("nav").getByText("Needs You").waitFor();
+  await page.getByRole("searchbox").fill("torr");
+  await page.keyboard.press("Enter");
+  await page.locator("main").getByRole("link", { name: "Mia Torres" }).click();
+  await page.waitForURL(/members\?q=mia%40acme\.example$/);
+  await page.goto(app + "/w/acme/search?q=nothing+has+this");
+  await page.getByText("No results").waitFor();
+});
 test("the list of shortcuts depends on the operating system and the page", async () => {
   const { page, open } = await visitor(browser, app, "ada", { userAgent: "Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7)" });
   await open("/w/acme/dashboard");
@@ -145,19 +172,6 @@ test("a slow search is indicated", async () => {
   let answer;
   const requested = new Promise((resolve) => page.route(/members\?.*q=ver/, (route) => { answer = () => route.continue(); resolve(); }));
   await page.locator("#find").pressSequentially("ver");
-test("without scripts a search leads to a page with what was found", async () => {
-  const { page } = await visitor(browser, app, "vera", { javaScriptEnabled: false });
-  await page.goto(app + "/w/acme/dashboard");
-  await page.locator(".search").click();
-  await page.waitForURL(app + "/w/acme/search?");
-  await page.locator("nav").getByText("Needs You").waitFor();
-  await page.getByRole("searchbox").fill("torr");
-  await page.keyboard.press("Enter");
-  await page.locator("main").getByRole("link", { name: "Mia Torres" }).click();
-  await page.waitForURL(/members\?q=mia%40acme\.example$/);
-  await page.goto(app + "/w/acme/search?q=nothing+has+this");
-  await page.getByText("No results").waitFor();
-});
   await requested;
   await page.waitForFunction(() => getComputedStyle(document.querySelector("#people .rows")).opacity < 0.6);
   answer();
