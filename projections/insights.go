@@ -84,7 +84,7 @@ func (v Insights) Get(ctx context.Context, workspace events.ID, repo *events.ID,
 }
 
 // selectOutcomes counts the runs that ended in each window, in rows whose day is null, and on each
-// day.
+// day. Whole microseconds are exact in float8, with which PostgreSQL is several times as fast as with numeric.
 const selectOutcomes = `
 	select ended_at >= $3, day, count(*), count(*) filter (where merged), count(*) filter (where merged and interventions = 0),
 		count(*) filter (where merged and not touched), sum(cost_cents)::bigint,
@@ -93,29 +93,30 @@ const selectOutcomes = `
 		percentile_cont(0.5) within group (order by person_ms) filter (where merged),
 		percentile_cont(0.5) within group (order by farm_ms) filter (where merged)
 	from (
-		select *, status = 'merged' as merged, floor(extract(epoch from ended_at - queued_at) * 1000)::float8 as whole_ms,
-			floor(extract(epoch from ended_at - $2) / 86400)::int as day
+		select ended_at, interventions, touched, cost_cents, person_ms::float8, farm_ms::float8, status = 'merged' as merged,
+			floor(round(date_part('epoch', ended_at - queued_at) * 1e6) / 1e3) as whole_ms,
+			floor(date_part('epoch', ended_at - $2) / 86400)::int as day
 		from outcomes where workspace_id = $1 and ended_at >= $2 and ended_at < $4 and counted%s
 	) o group by grouping sets ((ended_at >= $3), (ended_at >= $3, day))`
 
-// selectInterventions counts interventions, and the runs that had them, as selectOutcomes does runs.
+// selectInterventions counts interventions on each day, and the runs whose first of the day, or of the window, each
+// was. The times of a run are in order.
 const selectInterventions = `
-	select t >= $3, day, count(*), count(distinct run_id)
+	select day, count(*), count(*) filter (where before is null or before < $2 + day * interval '1 day'),
+		count(*) filter (where before is null or before < case when t < $3 then $2 else $3 end)
 	from (
-		select run_id, t, floor(extract(epoch from t - $2) / 86400)::int as day from outcomes, unnest(intervened_at) t
+		select t, intervened_at[n - 1] as before, floor(date_part('epoch', t - $2) / 86400)::int as day
+		from outcomes, unnest(intervened_at) with ordinality as i (t, n)
 		where workspace_id = $1 and last_at >= $2 and t >= $2 and t < $4%s
-	) o group by grouping sets ((t >= $3), (t >= $3, day))`
+	) o group by day`
 
 func (r *Report) scanInterventions(rows pgx.Rows) error {
-	var current bool
-	var day *int
-	var n, helped int
-	_, err := pgx.ForEachRow(rows, []any{&current, &day, &n, &helped}, func() error {
-		c := r.window(current)
-		if day != nil {
-			c = r.day(*day)
-		}
-		c.Interventions, c.Helped = n, helped
+	var day, n, ofDay, ofWindow int
+	_, err := pgx.ForEachRow(rows, []any{&day, &n, &ofDay, &ofWindow}, func() error {
+		r.day(day).Interventions, r.day(day).Helped = n, ofDay
+		w := r.window(day >= len(r.PriorByDay))
+		w.Interventions += n
+		w.Helped += ofWindow
 		return nil
 	})
 	return err

@@ -93,7 +93,7 @@ func simulateRuns(random *rand.Rand, repos []events.Repo, n int) (list []simulat
 		r.work = r.status == events.RunStatusMerged || random.IntN(2) == 0
 		r.duplicate, r.pushed = random.IntN(4) == 0, r.work && random.IntN(4) == 0
 		for range random.IntN(3) * random.IntN(2) {
-			r.helped = append(r.helped, r.queued.Add(8*time.Minute+time.Duration(random.Int64N(int64(time.Minute)))))
+			r.helped = append(r.helped, r.queued.Add(8*time.Minute+time.Duration(random.Int64N(int64(r.ended.Sub(r.queued)-9*time.Minute)))))
 		}
 		if random.IntN(5) == 0 {
 			r.late = 1_000_000
