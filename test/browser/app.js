@@ -96,27 +96,28 @@ export async function submitJob(product, job) {
  * violations runs axe in the page and describes what is wrong. By default axe also fetches stylesheets and media again,
  * for rules that no page needs, and describes each element that passes, which takes three quarters of the time.
  */
-async function violations(rules) {
-  const { violations } = await window.axe.run({ ...rules, preload: false, resultTypes: ["violations"] });
+async function violations([within, rules]) {
+  const { violations } = await window.axe.run(within, { ...rules, preload: false, resultTypes: ["violations"] });
   return violations.map((v) => `${v.id}: ${v.nodes.map((n) => n.target).join(" ")}`);
 }
 
 /**
- * checkAccessibility runs axe on a page at both widths and in both themes, and requires that nothing is wider than
- * the window, also at 200 % zoom. The page's content security policy is bypassed, since it forbids to inject axe.
+ * checkAccessibility runs axe on a page, or on what a selector finds in it, at both widths and in both themes, and
+ * requires that nothing is wider than the window, also at 200 % zoom. The page's content security policy is bypassed,
+ * since it forbids to inject axe.
  */
-export async function checkAccessibility(browser, appUrl, name, path, prepare = async () => {}) {
+export async function checkAccessibility(browser, appUrl, name, path, prepare = async () => {}, within = "html") {
   const { page, context, open } = await visitor(browser, appUrl, name, { bypassCSP: true });
   await open(path);
   await prepare(page);
   await page.evaluate(axe);
-  const themes = ["light", "dark"];
-  for (const [viewport, schemes] of [[desktop, themes], [phone, themes], [zoomed, []]]) { // zoomed: only the width is checked
+  // The dark theme differs only in colours, which are those of any width. Zoomed, only the width is checked.
+  for (const [viewport, schemes] of [[desktop, ["light", "dark"]], [phone, ["light"]], [zoomed, []]]) {
     await page.setViewportSize(viewport);
     for (const colorScheme of schemes) {
       await page.emulateMedia({ colorScheme });
-      const rules = colorScheme === "light" ? {} : { runOnly: ["color-contrast"] }; // themes differ only in colours
-      const found = await page.evaluate(violations, rules);
+      const rules = colorScheme === "light" ? {} : { runOnly: ["color-contrast"] };
+      const found = await page.evaluate(violations, [within, rules]);
       assert.deepEqual(found, [], `${path} at ${viewport.width}, ${colorScheme}`);
     }
     const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);

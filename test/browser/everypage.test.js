@@ -26,7 +26,7 @@ after(async () => {
 
 /**
  * useControl clicks the nth control of the page, or selects another option of it, and reports whether there is one.
- * Of similar controls only the first three count. Signing out and leaving are skipped, since everybody may. If the
+ * Of similar controls only the first two count. Signing out and leaving are skipped, since everybody may. If the
  * control leads to another page, useControl returns when the browser has received that.
  */
 const useControl = (page, nth) => page.evaluate(async (nth) => {
@@ -35,7 +35,7 @@ const useControl = (page, nth) => page.evaluate(async (nth) => {
   const el = list.filter((el) => {
     if (el.disabled || el.closest("[action='/sign-out']") || el.textContent.includes("Leave")) return false;
     const kind = el.tagName + el.className + el.closest("form")?.getAttribute("action")?.split("/").at(-1);
-    return (counts[kind] = (counts[kind] ?? 0) + 1) <= 3;
+    return (counts[kind] = (counts[kind] ?? 0) + 1) <= 2;
   })[nth];
   if (!el) return false;
   let leaves = false;

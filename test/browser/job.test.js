@@ -40,13 +40,23 @@ test("a running job is followed, and its log is shown as text", async () => {
   assert.deepEqual(problems, []);
 });
 
+let longJob; // promise of the id of the job with a long log
+
+/** openLongLog opens the page of a finished job with a long log. */
+async function openLongLog({ page, open }) {
+  longJob ??= submitJob(product, {
+    name: "long", steps: [{ name: "Count", run: "seq -f 'line %.0f of many' 100000 | sed 's/^line 77777 .*/x \\x1b[31mNee\\x1b[0mdle <b>here<\\/b>/; s/^line 500 .*/a needle too/'" }],
+  });
+  const path = "/w/acme/farm/jobs/" + await longJob;
+  await open(path);
+  await page.locator("h1 .pill", { hasText: "Succeeded" }).waitFor({ timeout: 60000 });
+  await open(path);
+  await page.locator(".line-of").getByText("line 100000 of many").waitFor();
+}
+
 test("a long log is shown from its end, and more lines are loaded on request", async () => {
   const { page, open } = await visitor(browser, app, "ada");
-  const id = await submitJob(product, { name: "long", steps: [{ name: "Count", run: "seq -f 'line %.0f of many' 100000" }] });
-  await open("/w/acme/farm/jobs/" + id);
-  await page.locator("h1 .pill", { hasText: "Succeeded" }).waitFor({ timeout: 60000 });
-  await open("/w/acme/farm/jobs/" + id);
-  await page.locator(".line-of").getByText("line 100000 of many").waitFor();
+  await openLongLog({ page, open });
   assert.ok(await page.locator(".lines .line-of").count() < 6000);
   const shown = await page.locator(".lines .line-of").count();
   const first = await page.locator(".lines .line-of").first().innerText();
@@ -65,13 +75,7 @@ test("a long log is shown from its end, and more lines are loaded on request", a
 
 test("a long log is searched, and its lines have numbers", async () => {
   const { page, open } = await visitor(browser, app, "ada");
-  const id = await submitJob(product, {
-    name: "searched", steps: [{ name: "Count", run: "seq -f 'line %.0f of many' 100000 | sed 's/^line 77777 .*/x \\x1b[31mNee\\x1b[0mdle <b>here<\\/b>/; s/^line 500 .*/a needle too/'" }],
-  });
-  await open("/w/acme/farm/jobs/" + id);
-  await page.locator("h1 .pill", { hasText: "Succeeded" }).waitFor({ timeout: 60000 });
-  await open("/w/acme/farm/jobs/" + id);
-  await page.locator(".line-of").getByText("line 100000 of many").waitFor();
+  await openLongLog({ page, open });
   const numbers = (await page.locator(".lines .line-of > b").allInnerTexts()).map(Number);
   assert.deepEqual(numbers, numbers.map((_, i) => numbers[0] + i));
   assert.equal(numbers.at(-1), 100000);

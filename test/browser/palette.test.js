@@ -172,5 +172,5 @@ test("the palette passes axe", async () => {
     await page.keyboard.press("Control+k");
     await page.keyboard.type("a");
     await page.locator("#palette-found [role=option]").first().waitFor();
-  });
+  }, "#palette");
 });

@@ -433,7 +433,7 @@ test("without scripts an issue is queued, and a refusal keeps the form's values"
   await page.locator(".run", { hasText: "Typed without scripts" }).waitFor();
 });
 
-for (const path of ["dashboard", "runs", "runs?view=list", "needs", "insights"]) {
+for (const path of ["dashboard", "runs", "runs?view=list", "needs"]) {
   test(`${path} passes axe`, () => checkAccessibility(browser, app, "ada", "/w/acme/" + path));
 }
 
