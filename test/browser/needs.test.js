@@ -53,6 +53,13 @@ test("open pages show a right that a person is given, and a new role", async () 
   await page.waitForFunction(() => /Viewer/.test(document.querySelector(".workspace").innerText));
   assert.equal(await told.isVisible(), false);
   assert.equal(new URL(page.url()).search, "?view=list");
+  for (const path of ["members", "insights"]) {
+    await open("/w/acme/" + path);
+    await change({ role: "Maintainer" });
+    await page.waitForFunction(() => /Maintainer/.test(document.querySelector(".workspace").innerText));
+    await change({ role: "Viewer" });
+    await page.waitForFunction(() => /Viewer/.test(document.querySelector(".workspace").innerText));
+  }
   await change({ role: "Maintainer" });
   await open("/w/acme/audit");
   await change({ role: "Viewer" });

@@ -386,7 +386,7 @@ startLiveUpdates();
 // earlier changes of it are sent too.
 body.addEventListener("live-member", ({ detail: { kind, id, seq } }) => {
   if (kind !== "member.role_changed" || id !== body.dataset.member || seq <= Number(body.dataset.roleSeq)) return;
-  const isTyped = $$("main :is(input:not([type=search]),textarea)").some((el) => el.value !== el.defaultValue);
+  const isTyped = $$("main :is(input:not([type=search],[type=checkbox],[type=radio]),textarea)").some((el) => el.value !== el.defaultValue);
   if (isTyped || $("dialog:modal,[data-once]")) $("#role-changed").hidden = false;
   else htmx.ajax("GET", location.pathname + location.search, { target: body, swap: "innerMorph", isWhole: true, headers: { "HX-Request": "" } });
 });
