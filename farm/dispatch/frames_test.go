@@ -77,7 +77,7 @@ func TestMalformedFramesCloseConnection(t *testing.T) {
 		"step out of range":    {websocket.TextMessage, event(`"epoch":1,"seq":3,"d":{"kind":"step.started","step":2}`), wire.CloseProtocol},
 		"part of a commit": {websocket.TextMessage, event(`"epoch":1,"seq":3,"d":{"kind":"checked_out","commit":"9f2c41d"}`),
 			wire.CloseProtocol},
-		"unknown outcome":      {websocket.TextMessage, event(`"epoch":1,"seq":3,"d":{"kind":"finished","outcome":"lost"}`), wire.CloseProtocol},
+		"unknown outcome": {websocket.TextMessage, event(`"epoch":1,"seq":3,"d":{"kind":"finished","outcome":"lost"}`), wire.CloseProtocol},
 		"a reason with NUL": {websocket.TextMessage, event(`"epoch":1,"seq":3,"d":{"kind":"finished","outcome":"failed","reason":"a\u0000"}`),
 			wire.CloseProtocol},
 		"malformed digest": {websocket.TextMessage, event(`"epoch":1,"seq":3,"d":{"kind":"finished","outcome":"failed","log":{"sha256":"aa"}}`),
