@@ -17,24 +17,27 @@ var (
 	ErrEnrollmentInvalid = fault.New(fault.Unauthenticated, "enrollment_invalid",
 		"This enrollment token is not valid. It may have expired or been withdrawn: ask for a new one.")
 	ErrEnrollmentDone = fault.New(fault.Conflict, "enrollment_used",
-		"A machine has become a runner by this enrollment: revoke the runner.")
+		"All machines that this enrollment is for have become runners: revoke the runners.")
 	ErrEnrollmentUsed = fault.New(fault.Conflict, "enrollment_used",
-		"This enrollment token was used by a machine with another key. Ask for a new one.")
+		"This enrollment token was used by machines with other keys, as often as it may be. Ask for a new one.")
 )
 
+// Limits of an enrollment. A token for one machine is used by a person at once, one for several when machines start.
 const (
-	// MaxEnrollmentLifetime is the longest lifetime of a token.
-	MaxEnrollmentLifetime = time.Hour
+	MaxEnrollmentUses     = 1000
 	minEnrollmentLifetime = time.Minute
-	maxRecordedRefusals   = 10 // per enrollment, because many may know its token
+	maxEnrollmentLifetime = time.Hour           // for one machine
+	maxReusableLifetime   = 90 * 24 * time.Hour // for several
+	maxRecordedRefusals   = 10                  // per enrollment, because many may know its token
 )
 
-// An Enrollment is an invitation to one machine, with a token that can be used once.
+// An Enrollment is an invitation to one machine, or to several, with a token.
 type Enrollment struct {
 	minted    events.EnrollmentMinted
-	minter    events.ID // the person who minted it
-	used      events.EnrollmentUsed
-	expired   bool // the expiry has been recorded
+	minter    events.ID                    // the person who minted it
+	runners   map[events.KeyHash]events.ID // that machines became, by their keys
+	last      string                       // name of the last of them
+	expired   bool                         // the expiry has been recorded
 	withdrawn bool
 	refusals  int
 }
@@ -45,7 +48,10 @@ func (n *Enrollment) Apply(e events.Event, by events.Actor) {
 	case events.EnrollmentMinted:
 		n.minted, n.minter = e, by.ID
 	case events.EnrollmentUsed:
-		n.used = e
+		if n.runners == nil {
+			n.runners = map[events.KeyHash]events.ID{}
+		}
+		n.runners[e.Key], n.last = e.Runner, e.Name
 	case events.EnrollmentRefused:
 		n.refusals++
 	case events.EnrollmentExpired:
@@ -54,6 +60,9 @@ func (n *Enrollment) Apply(e events.Event, by events.Actor) {
 		n.withdrawn = true
 	}
 }
+
+// usesLeft returns how many more machines may use the token before it expires.
+func (n *Enrollment) usesLeft() int { return n.minted.Machines() - len(n.runners) }
 
 // Mint creates the enrollment. Its name, if it has one, becomes the runner's name.
 func (n *Enrollment) Mint(e events.EnrollmentMinted, at time.Time) ([]events.Event, error) {
@@ -71,13 +80,24 @@ func (n *Enrollment) Mint(e events.EnrollmentMinted, at time.Time) ([]events.Eve
 	if err := checkLabels("exclusiveLabels", e.ExclusiveLabels); err != nil {
 		return nil, err
 	}
+	longest, machines := maxEnrollmentLifetime, "one machine"
+	if e.Uses > 1 {
+		longest, machines = maxReusableLifetime, "several machines"
+	}
 	switch lasts := e.ExpiresAt.Sub(at); {
+	case e.Uses < 0 || e.Uses > MaxEnrollmentUses:
+		return nil, fault.Field("uses", "must be from 1 to %d", MaxEnrollmentUses)
+	case e.Uses > 1 && e.Name != "":
+		return nil, fault.Field("name", "must be empty for several machines, which name themselves")
 	case e.CapacityLimit < 1 || e.CapacityLimit > maxCapacity:
 		return nil, fault.Field("capacityLimit", "must be from 1 to %d", maxCapacity)
 	case e.Jobs < 0:
 		return nil, fault.Field("jobs", "must be 0 or more")
-	case lasts < minEnrollmentLifetime || lasts > MaxEnrollmentLifetime:
-		return nil, fault.Field("ttlSeconds", "must be from 60 to 3600")
+	case lasts < minEnrollmentLifetime || lasts > longest:
+		return nil, fault.Field("ttlSeconds", "must be from %d to %d for %s", minEnrollmentLifetime/time.Second, longest/time.Second, machines)
+	}
+	if e.Uses == 1 {
+		e.Uses = 0 // one machine is recorded as before there could be several
 	}
 	e.ExpiresAt = e.ExpiresAt.UTC().Truncate(time.Microsecond)
 	e.Labels = sortedSet(append(slices.Clone(e.Labels), e.ExclusiveLabels...))
@@ -115,7 +135,7 @@ func (n *Enrollment) check(m *Machine) error {
 
 // Use makes a machine that showed a token a runner. own are events of the enrollment, its are the first events
 // of the runner's stream. If the same key has used the token before, there are no events,
-// and Runner returns the runner that the machine became. With [ErrEnrollmentUsed] and
+// and Runner returns the runner that its machine became. With [ErrEnrollmentUsed] and
 // [ErrEnrollmentInvalid] there may be events of the enrollment, which record the attempt.
 func (n *Enrollment) Use(
 	token events.Fingerprint, runner events.ID, m Machine, c events.Certificate, at time.Time,
@@ -125,15 +145,15 @@ func (n *Enrollment) Use(
 	case id.IsZero() || n.withdrawn || n.minted.Fingerprint != token:
 		return nil, nil, ErrEnrollmentInvalid
 	case !at.Before(n.minted.ExpiresAt):
-		if !n.expired && n.used.Runner.IsZero() {
+		if !n.expired && n.usesLeft() > 0 {
 			own = append(own, events.EnrollmentExpired{Enrollment: id, Name: n.minted.Name, ExpiredAt: n.minted.ExpiresAt})
 		}
 		return own, nil, ErrEnrollmentInvalid
-	case n.used.Key == m.Key && !n.used.Runner.IsZero():
+	case !n.Runner(m.Key).IsZero():
 		return nil, nil, nil
-	case !n.used.Runner.IsZero():
+	case n.usesLeft() <= 0:
 		if n.refusals < maxRecordedRefusals {
-			own = append(own, events.EnrollmentRefused{Enrollment: id, Name: n.used.Name, Key: m.Key, Reason: ErrEnrollmentUsed.Code})
+			own = append(own, events.EnrollmentRefused{Enrollment: id, Name: n.last, Key: m.Key, Reason: ErrEnrollmentUsed.Code})
 		}
 		return own, nil, ErrEnrollmentUsed
 	}
@@ -151,8 +171,8 @@ func (n *Enrollment) Use(
 	return own, its, nil
 }
 
-// Runner returns the runner that was enrolled with the token, or the zero ID if none was.
-func (n *Enrollment) Runner() events.ID { return n.used.Runner }
+// Runner returns the runner that the machine with a key became by the token, or the zero ID if it became none.
+func (n *Enrollment) Runner(key events.KeyHash) events.ID { return n.runners[key] }
 
 // Minter returns the person who minted the token.
 func (n *Enrollment) Minter() events.ID { return n.minter }
@@ -162,7 +182,7 @@ func (n *Enrollment) Withdraw() ([]events.Event, error) {
 	switch {
 	case n.minted.Enrollment.IsZero():
 		return nil, ErrNoEnrollment
-	case !n.used.Runner.IsZero():
+	case n.usesLeft() <= 0:
 		return nil, ErrEnrollmentDone
 	case n.withdrawn:
 		return nil, nil

@@ -45,10 +45,73 @@ func TestMintAnEnrollment(t *testing.T) {
 		refused("too many labels", "labels", "must have 32 items or fewer", func(e *events.EnrollmentMinted) { e.Labels = many }),
 		refused("no slot", "capacityLimit", "must be from 1 to 64", func(e *events.EnrollmentMinted) { e.CapacityLimit = 0 }),
 		refused("too many slots", "capacityLimit", "must be from 1 to 64", func(e *events.EnrollmentMinted) { e.CapacityLimit = 65 }),
-		refused("too long", "ttlSeconds", "must be from 60 to 3600", func(e *events.EnrollmentMinted) { e.ExpiresAt = noon.Add(time.Hour + 1) }),
-		refused("too short", "ttlSeconds", "must be from 60 to 3600",
+		refused("too long", "ttlSeconds", "must be from 60 to 3600 for one machine",
+			func(e *events.EnrollmentMinted) { e.ExpiresAt = noon.Add(time.Hour + 1) }),
+		refused("too short", "ttlSeconds", "must be from 60 to 3600 for one machine",
 			func(e *events.EnrollmentMinted) { e.ExpiresAt = noon.Add(59 * time.Second) }),
+		{name: "for one machine", when: mint(func(e *events.EnrollmentMinted) { e.Uses = 1 }), then: []events.Event{mintedEvent}},
+		{name: "for several", when: mint(func(e *events.EnrollmentMinted) {
+			e.Uses, e.Name, e.ExpiresAt = 1000, "", noon.Add(maxReusableLifetime)
+		}), then: []events.Event{forMany(1000, noon.Add(maxReusableLifetime))}},
+		refused("for too many", "uses", "must be from 1 to 1000", func(e *events.EnrollmentMinted) { e.Uses = 1001 }),
+		refused("for fewer than one", "uses", "must be from 1 to 1000", func(e *events.EnrollmentMinted) { e.Uses = -1 }),
+		refused("a name of several", "name", "must be empty for several machines, which name themselves",
+			func(e *events.EnrollmentMinted) { e.Uses = 2 }),
+		refused("several, too long", "ttlSeconds", "must be from 60 to 7776000 for several machines",
+			func(e *events.EnrollmentMinted) { e.Uses, e.Name, e.ExpiresAt = 2, "", noon.Add(maxReusableLifetime+1) }),
 	})
+}
+
+// forMany returns the event of an enrollment of several machines.
+func forMany(uses int, until time.Time) events.EnrollmentMinted {
+	e := mintedEvent
+	e.Uses, e.Name, e.ExpiresAt = uses, "", until
+	return e
+}
+
+// As many keys as the enrollment is for use it, each once, until it expires or is withdrawn.
+func TestUseAnEnrollmentOfSeveral(t *testing.T) {
+	minted := forMany(3, noon.AddDate(0, 0, 30))
+	list := []events.Event{minted}
+	use := func(key byte, at time.Time) (own []events.Event, err error) {
+		m := box
+		m.Key = events.KeyHash{key}
+		n := folded[Enrollment](list)
+		own, its, err := n.Use(mintedEvent.Fingerprint, id(key), m, enrolled.Certificate, at)
+		require.Equal(t, folded[Enrollment](list), n, "to decide must change nothing")
+		if len(its) > 0 {
+			require.Equal(t, invitation1, its[0].(events.RunnerEnrolled).Enrollment)
+			require.True(t, its[0].(events.RunnerEnrolled).SelfNamed)
+		}
+		return own, err
+	}
+	for key := byte(1); key <= 3; key++ {
+		for range 2 { // the second time, an answer is lost
+			own, err := use(key, noon.AddDate(0, 0, 29))
+			require.NoError(t, err)
+			list = append(list, own...)
+			require.Len(t, list, int(key)+1)
+			require.Equal(t, id(key), folded[Enrollment](list).Runner(events.KeyHash{key}))
+		}
+	}
+	own, err := use(4, noon)
+	require.Equal(t, ErrEnrollmentUsed, err)
+	require.IsType(t, events.EnrollmentRefused{}, own[0])
+	_, err = folded[Enrollment](list).Withdraw()
+	require.Equal(t, ErrEnrollmentDone, err)
+
+	list = list[:3]
+	own, err = use(4, minted.ExpiresAt)
+	require.Equal(t, ErrEnrollmentInvalid, err)
+	require.IsType(t, events.EnrollmentExpired{}, own[0], "one use was left")
+	withdrawn, err := folded[Enrollment](list).Withdraw()
+	require.NoError(t, err)
+	list = append(list, withdrawn...)
+	for key := byte(1); key <= 4; key++ {
+		own, err = use(key, noon)
+		require.Equal(t, ErrEnrollmentInvalid, err, "also a machine that used it")
+		require.Empty(t, own)
+	}
 }
 
 func TestUseAnEnrollment(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 	"svc/input"
 )
 
-// MintEnrollment creates an enrollment, with a token that lets a machine become a runner.
+// MintEnrollment creates an enrollment, with a token that lets one machine, or several, become runners.
 // The caller has generated the token, which is shown once, and the workspace's authority.
 type MintEnrollment struct {
 	Meta            `json:"-"`
@@ -25,6 +25,7 @@ type MintEnrollment struct {
 	CapacityLimit   int                     `json:"capacityLimit"`
 	Jobs            int                     `json:"jobs"`
 	Lasts           time.Duration           `json:"lasts"`
+	Uses            int                     `json:"uses,omitempty"` // machines; 0 is one
 }
 
 func (c MintEnrollment) denial() events.CommandDenied {
@@ -52,7 +53,7 @@ func (h *Handler) MintEnrollment(ctx context.Context, c MintEnrollment) (Result,
 		w.claim(events.Claim{Key: events.EnrollmentKey(c.Token.Fingerprint()), Owner: c.Enrollment, Global: true}, nil)
 		list, err := enrollment.Mint(events.EnrollmentMinted{
 			Enrollment: c.Enrollment, Name: c.Name, Labels: c.Labels, ExclusiveLabels: c.ExclusiveLabels,
-			CapacityLimit: c.CapacityLimit, Jobs: c.Jobs, ExpiresAt: w.now.Add(c.Lasts),
+			CapacityLimit: c.CapacityLimit, Jobs: c.Jobs, Uses: c.Uses, ExpiresAt: w.now.Add(c.Lasts),
 			Fingerprint: c.Token.Fingerprint(), Tail: c.Token.Tail(),
 		}, w.now)
 		return w.addEvents(c.Enrollment, list, err)
@@ -69,7 +70,7 @@ func (w *work) recordAuthority(ctx context.Context, a events.AuthorityCreated) e
 	return w.addEvents(events.AuthorityStream, list, err)
 }
 
-// WithdrawEnrollment revokes a token that nobody has used.
+// WithdrawEnrollment revokes a token that more machines may use.
 type WithdrawEnrollment struct {
 	Meta       `json:"-"`
 	Enrollment events.ID `json:"enrollmentId"`
@@ -79,7 +80,7 @@ func (c WithdrawEnrollment) denial() events.CommandDenied {
 	return denialOf(events.EnrollmentWithdrawn{}, c.Enrollment)
 }
 
-// WithdrawEnrollment refuses a token that was used.
+// WithdrawEnrollment refuses a token that was used as often as it may be.
 func (h *Handler) WithdrawEnrollment(ctx context.Context, c WithdrawEnrollment) (Result, error) {
 	return h.execute(ctx, c.Meta, c, ifAllowed(events.ManageRunners,
 		onStream(c.Enrollment, func(_ context.Context, _ *work, enrollment *aggregates.Enrollment) ([]events.Event, error) {
@@ -104,6 +105,7 @@ type Registered struct {
 	Name              string
 	Certificate       events.Certificate
 	Position          int64
+	New               bool // the request has used the token, and repeats no earlier one
 }
 
 // Enrollment returns the enrollment of a token and its workspace, or
@@ -119,7 +121,7 @@ func (h *Handler) Enrollment(ctx context.Context, token EnrollmentToken) (worksp
 	return workspace, enrollment, nil
 }
 
-// RegisterRunner refuses an invalid token, one that a machine with another key has used, and
+// RegisterRunner refuses an invalid token, one that machines with other keys have used up, and
 // one of a person who may no longer manage runners. Repeated with the same key it returns the
 // same runner.
 func (h *Handler) RegisterRunner(ctx context.Context, c RegisterRunner) (r Registered, err error) {
@@ -146,7 +148,7 @@ func (w *work) register(ctx context.Context, c RegisterRunner, id events.ID) (r 
 	if err != nil {
 		return r, nil, err
 	}
-	used := enrollment.Runner()
+	used := enrollment.Runner(c.Machine.Key)
 	own, its, refusal := enrollment.Use(c.Token.Fingerprint(), c.Runner, c.Machine, c.Certificate, w.now)
 	if refusal != nil || len(own) == 0 && used.IsZero() {
 		return r, refusal, w.addEvents(id, own, nil)
@@ -166,7 +168,7 @@ func (w *work) register(ctx context.Context, c RegisterRunner, id events.ID) (r 
 		return r, nil, err
 	}
 	if len(own) == 0 {
-		r, err = w.registered(ctx, used)
+		r, err = w.registered(ctx, used, c.Machine.Key)
 		return r, nil, err
 	}
 	begun := its[0].(events.RunnerEnrolled)
@@ -177,16 +179,18 @@ func (w *work) register(ctx context.Context, c RegisterRunner, id events.ID) (r 
 	if err := w.addEvents(id, own, nil); err != nil {
 		return r, nil, err
 	}
-	return Registered{Runner: c.Runner, Name: begun.Name, Certificate: begun.Certificate}, nil, w.addEvents(c.Runner, its, nil)
+	return Registered{Runner: c.Runner, Name: begun.Name, Certificate: begun.Certificate, New: true}, nil, w.addEvents(c.Runner, its, nil)
 }
 
-// registered returns the answer for a machine that was registered before.
-func (w *work) registered(ctx context.Context, id events.ID) (r Registered, err error) {
+// registered returns the answer for a machine that was registered before with a key. Once the runner has renewed its
+// certificate for another key, or let it expire, the token gives it none.
+func (w *work) registered(ctx context.Context, id events.ID, key events.KeyHash) (r Registered, err error) {
 	err = inspect(ctx, w, id, func(runner *aggregates.Runner) error {
-		if runner.State().Barred() {
+		newest := runner.NewestCertificate()
+		if runner.State().Barred() || newest.Key != key || !w.now.Before(newest.NotAfter) {
 			return aggregates.ErrEnrollmentInvalid
 		}
-		r = Registered{Runner: id, Name: runner.Name(), Certificate: runner.NewestCertificate()}
+		r = Registered{Runner: id, Name: runner.Name(), Certificate: newest}
 		return nil
 	})
 	return r, err

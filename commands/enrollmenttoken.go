@@ -8,7 +8,7 @@ import (
 	"svc/input"
 )
 
-// An EnrollmentToken lets a machine become a runner, once. It is "tok_enr_" followed by the
+// An EnrollmentToken lets as many machines become runners as its enrollment says. It is "tok_enr_" followed by the
 // same characters as in a [ServiceToken]. Like that it is never printed, as long as the
 // field that holds it is exported.
 type EnrollmentToken string

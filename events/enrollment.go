@@ -2,8 +2,7 @@ package events
 
 import "time"
 
-// enrollments are invitations to machines, each with its own stream and a token that can be
-// used once.
+// enrollments are invitations to machines, each with its own stream and a token.
 var enrollments = Noun{
 	Name: "enrollment", Audience: Administrators,
 	people: [][]decoder{
@@ -17,7 +16,7 @@ var enrollments = Noun{
 	},
 }
 
-// EnrollmentMinted says that a token was created by which a machine can become a runner.
+// EnrollmentMinted says that a token was created by which one machine, or several, can become runners.
 type EnrollmentMinted struct {
 	Enrollment      ID          `json:"enrollmentId"`
 	Name            string      `json:"name"` // of the runner, or "" if the machine chooses
@@ -28,6 +27,8 @@ type EnrollmentMinted struct {
 	ExpiresAt       time.Time   `json:"expiresAt"`
 	Fingerprint     Fingerprint `json:"fingerprint"` // of the token
 	Tail            string      `json:"tail"`        // the token's last four characters
+
+	Uses int `json:"uses,omitempty"` // how many machines it enrolls, if not one
 }
 
 func (EnrollmentMinted) Kind() string              { return "enrollment.minted" }
@@ -35,12 +36,15 @@ func (e EnrollmentMinted) target(r *Record) Target { return Target{"enrollment",
 func (e EnrollmentMinted) changes(*Record) []Change {
 	return []Change{
 		{"labels", nil, e.Labels}, {"exclusiveLabels", nil, e.ExclusiveLabels}, {"capacityLimit", nil, e.CapacityLimit},
-		{"jobs", nil, e.Jobs}, {"expiresAt", nil, e.ExpiresAt}, {"tokenTail", nil, e.Tail},
+		{"jobs", nil, e.Jobs}, {"uses", nil, e.Machines()}, {"expiresAt", nil, e.ExpiresAt}, {"tokenTail", nil, e.Tail},
 	}
 }
 
-// EnrollmentUsed says that a machine became a runner with the token. From then on the token
-// is valid for that machine's key only.
+// Machines returns how many machines the token enrolls.
+func (e EnrollmentMinted) Machines() int { return max(e.Uses, 1) }
+
+// EnrollmentUsed says that a machine became a runner with the token. Once as many have as may, the token is valid for
+// their keys only.
 type EnrollmentUsed struct {
 	Enrollment ID      `json:"enrollmentId"`
 	Name       string  `json:"name"` // of the runner
@@ -54,7 +58,7 @@ func (e EnrollmentUsed) changes(*Record) []Change {
 	return []Change{{"runnerId", nil, e.Runner}, {"publicKeySha256", nil, e.Key}}
 }
 
-// EnrollmentRefused says that a machine with another key showed a token that had been used.
+// EnrollmentRefused says that a machine with another key showed a token that had been used as often as it may be.
 // The number of recorded refusals of an enrollment is limited.
 type EnrollmentRefused struct {
 	Enrollment ID      `json:"enrollmentId"`
@@ -82,7 +86,7 @@ func (e EnrollmentExpired) changes(*Record) []Change {
 	return []Change{{"expiredAt", nil, e.ExpiredAt}}
 }
 
-// EnrollmentWithdrawn says that somebody revoked the token before it was used.
+// EnrollmentWithdrawn says that somebody revoked the token before it was used as often as it may be.
 type EnrollmentWithdrawn struct {
 	Enrollment ID     `json:"enrollmentId"`
 	Name       string `json:"name"`

@@ -31,6 +31,8 @@ type enrollmentRow struct {
 	MintedAt        time.Time  `db:"minted_at"`
 	ExpiresAt       time.Time  `db:"expires_at"`
 	UsedAt          *time.Time `db:"used_at"`
+	Uses            int        `db:"uses"`
+	Used            int        `db:"used"`
 }
 
 // The status of an enrollment. Rows never have status expired: queries derive it from the clock.
@@ -56,13 +58,20 @@ var enrollments = &fold.Table[events.ID, enrollmentRow]{
 			return &enrollmentRow{
 				Workspace: r.Workspace, ID: id, Name: e.Name, Status: EnrollmentPending,
 				Labels: e.Labels, ExclusiveLabels: e.ExclusiveLabels, CapacityLimit: e.CapacityLimit, Jobs: e.Jobs,
-				Tail: e.Tail, MintedBy: r.Actor.Name, MintedAt: r.At, ExpiresAt: e.ExpiresAt,
+				Tail: e.Tail, MintedBy: r.Actor.Name, MintedAt: r.At, ExpiresAt: e.ExpiresAt, Uses: e.Machines(),
 			}
 		}
 		after := *n
 		switch e := r.Event.(type) {
 		case events.EnrollmentUsed:
-			after.Status, after.Name, after.Runner, after.UsedAt = EnrollmentUsed, e.Name, &e.Runner, &r.At
+			after.Used++
+			after.Runner, after.UsedAt = &e.Runner, &r.At
+			if after.Used >= n.Uses {
+				after.Status = EnrollmentUsed
+			}
+			if n.Uses == 1 {
+				after.Name = e.Name
+			}
 		case events.EnrollmentRefused:
 			after.Refusals++
 		case events.EnrollmentWithdrawn:
@@ -75,26 +84,28 @@ var enrollments = &fold.Table[events.ID, enrollmentRow]{
 // An Enrollment is an enrollment token, without its secret.
 type Enrollment struct {
 	ID              events.ID
-	Name            string // of the runner, or ""
+	Name            string // of the runner, or "" if there can be several or it has none yet
 	Status          string // pending, used, withdrawn, expired
 	Labels          []string
 	ExclusiveLabels []string
 	CapacityLimit   int
 	Jobs            int
 	Tail            string
-	Runner          *events.ID
+	Runner          *events.ID // the last one
 	RunnerState     *events.RunnerState
 	Refusals        int // recorded attempts of other machines to use the token
 	MintedBy        string
 	MintedAt        time.Time
 	ExpiresAt       time.Time
-	UsedAt          *time.Time
+	UsedAt          *time.Time // when the last runner enrolled
+	Uses            int        // number of machines that it is for
+	Used            int        // number of machines that have become runners
 }
 
 const selectEnrollments = `
 	select n.enrollment_id, n.name, case when n.status = 'pending' and n.expires_at <= $2 then 'expired' else n.status end,
 		n.labels, n.exclusive_labels, n.capacity_limit, n.jobs, n.tail, n.runner_id, r.state, n.refusals,
-		n.minted_by, n.minted_at, n.expires_at, n.used_at
+		n.minted_by, n.minted_at, n.expires_at, n.used_at, n.uses, n.used
 	from enrollments n left join lateral (
 		select state from runners where workspace_id = $1 and runner_id = n.runner_id offset 0) r on true
 	where n.workspace_id = $1 `

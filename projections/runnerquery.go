@@ -33,6 +33,7 @@ type Runner struct {
 	Sandboxes       []string
 	NotAfter        time.Time
 	EnrolledAt      time.Time
+	Enrollment      events.ID // by which it became a runner
 	ChangedAt       time.Time
 	Jobs            []RunnerJob // that it holds
 	SeenAt          *time.Time  // last heartbeat
@@ -78,7 +79,8 @@ const selectRunners = `
 	select r.runner_id, r.name, case when r.state = 'online' and p.draining then 'draining' else r.state end,
 		r.draining or r.state = 'online' and coalesce(p.draining, false), not r.draining, r.note,
 		r.noted_by, r.offline_reason, r.labels, r.exclusive_labels, r.capacity,
-		r.jobs_left, r.agent_version, r.os, r.arch, r.sandboxes, coalesce(r.next_not_after, r.not_after), r.enrolled_at, r.changed_at,
+		r.jobs_left, r.agent_version, r.os, r.arch, r.sandboxes, coalesce(r.next_not_after, r.not_after), r.enrolled_at,
+		r.enrollment_id, r.changed_at,
 		(select coalesce(json_agg(json_build_object(
 				'id', j.job_id, 'name', j.name, 'state', j.state, 'startedAt', j.started_at) order by j.job_id), '[]')
 			from jobs j where j.workspace_id = $1 and j.runner_id = r.runner_id and j.state in ('leased', 'running', 'cancelling')),

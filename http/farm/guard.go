@@ -43,6 +43,7 @@ type Runner struct {
 	State   events.RunnerState // at the time of the request
 	Serial  string             // of the certificate
 	Version string             // of the agent, as last reported
+	address string             // key of the limit, of a machine that is no runner yet
 }
 
 type runnerKey struct{}

@@ -212,7 +212,7 @@ func from(peer string) func(*http.Request) { return func(r *http.Request) { r.Re
 func (r *replica) register(t *testing.T, token commands.EnrollmentToken, key crypto.Signer, change ...func(*http.Request)) answer {
 	t.Helper()
 	return r.ask(t, "POST", "/registrations", map[string]any{
-		"token": token.Reveal(), "csr": csr(t, key), "labels": []string{"disk=ssd"}, "capacity": 2,
+		"token": token.Reveal(), "csr": csr(t, key), "name": "itself", "labels": []string{"disk=ssd"}, "capacity": 2,
 		"agent": map[string]any{"version": "0.4.0", "os": "linux", "arch": "amd64", "protocols": []string{"svc-farm.v1"},
 			"sandboxes": []string{"none"}},
 	}, change...)

@@ -32,9 +32,9 @@ func (s *Server) registrationRoutes() []openapi.Mounted {
 			ID: "registerRunner", Tag: "Build farm", Summary: "Become a runner", Status: http.StatusCreated,
 			Description: "A machine shows the token that a person minted, and a request for a " +
 				"certificate (CSR, in PEM) with a key of its own: Ed25519, " +
-				"ECDSA P-256 or P-384, or RSA of 2048 to 4096 bits. Of the request only the key counts. The token is used once; the same key " +
-				"may ask again until the token expires and gets the same answer. " +
-				"An address may ask 10 times a minute; a token may be shown 10 times a minute.\n\n" +
+				"ECDSA P-256 or P-384, or RSA of 2048 to 4096 bits. Of the request only the key counts. The token enrolls one machine, or as " +
+				"many as the person chose; the same key may ask again until the token expires and gets the same answer. " +
+				"Of requests that make no machine a runner, an address may send 10 a minute, and 10 a minute may show the same token.\n\n" +
 				"For: whoever has the token.",
 			Faults:   append(append(commonFaults(), posted...), aggregates.ErrEnrollmentInvalid, aggregates.ErrEnrollmentUsed),
 			Security: []map[string][]string{{}}, // the token is in the body
@@ -94,7 +94,10 @@ func (s *Server) admitUnregistered(w http.ResponseWriter, r *http.Request) (cont
 	if err := s.EnrollmentLimit.Allow(r.Context(), w.Header(), limit.Address(r)); err != nil {
 		return nil, nil, err
 	}
-	anybody := &Runner{Runner: dispatch.Runner{Envelope: envelopeOf(r, events.Actor{Type: events.BySystem, Name: "farm"})}}
+	anybody := &Runner{
+		Runner:  dispatch.Runner{Envelope: envelopeOf(r, events.Actor{Type: events.BySystem, Name: "farm"})},
+		address: limit.Address(r),
+	}
 	return context.WithValue(r.Context(), runnerKey{}, anybody), func() {}, nil
 }
 
@@ -173,7 +176,19 @@ func (s *Server) register(ctx context.Context, in *registrationRequest) (*regist
 	if err != nil {
 		return nil, err
 	}
+	if done.New {
+		s.uncount(ctx, s.EnrollmentLimit, RunnerOf(ctx).address)
+		s.uncount(ctx, s.TokenEnrollmentLimit, enrollment.String())
+	}
 	return s.certificateAnswer(a, workspace, done.Runner, done.Name, done.Certificate, request, done.Position)
+}
+
+// uncount gives back what a request has counted that made a machine a runner: enrollments bound how many can. Requests
+// are counted before anything is read, so that strangers cause as little work as they did when all of them counted.
+func (s *Server) uncount(ctx context.Context, l *limit.Limit, caller string) {
+	if err := l.Return(ctx, caller); err != nil {
+		s.Log.WarnContext(ctx, "a registration counts as an attempt", "error", err)
+	}
 }
 
 // readRequest parses a CSR, and returns a fault about the field if no certificate can be issued for

@@ -4,6 +4,7 @@ import (
 	"crypto"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -136,6 +137,51 @@ func TestRunnerDeregistersItself(t *testing.T) {
 	}
 }
 
+// However many machines show a token at the same moment, to whichever replica, as many become runners as it is for. They are
+// behind one address, whose limit they do not use up.
+func TestReusableTokenEnrollsExactlyItsNumber(t *testing.T) {
+	few := func() *limit.Limit {
+		l, err := limit.PerMinute(10)
+		require.NoError(t, err)
+		return l
+	}
+	s := newSite(t, func(c *farm.Config) { c.EnrollmentLimit, c.TokenEnrollmentLimit = few(), few() })
+	taken := events.NewID(epoch)
+	token := s.mint(t, s.owner, func(c *commands.MintEnrollment) {
+		c.Enrollment, c.Name, c.Uses, c.Lasts = taken, "", 14, 30*24*time.Hour
+	})
+	keys := make([]crypto.Signer, 16)
+	for i := range keys {
+		keys[i] = newKey(t)
+	}
+	first := s.a.register(t, token, keys[0]).is(t, 201, "")
+	for _, key := range keys[1:12] { // more than the limits
+		s.a.register(t, token, key).is(t, 201, "")
+	}
+	var wait sync.WaitGroup
+	statuses := make([]int, 4)
+	for i := range statuses {
+		wait.Go(func() { statuses[i] = []*replica{s.a, s.b}[i%2].register(t, token, keys[12+i]).status })
+	}
+	wait.Wait()
+	slices.Sort(statuses)
+	require.Equal(t, []int{201, 201, 409, 409}, statuses)
+	n, ok, err := projections.Enrollments{DB: s.db}.Get(t.Context(), s.workspace, taken, s.clock.now())
+	require.NoError(t, err)
+	require.True(t, ok)
+	require.Equal(t, "used 14 14", fmt.Sprint(n.Status, " ", n.Uses, " ", n.Used))
+	var runners int
+	require.NoError(t, s.db.QueryRow(t.Context(), `select count(*) from runners where workspace_id = $1 and enrollment_id = $2`,
+		s.workspace, taken).Scan(&runners))
+	require.Equal(t, 14, runners)
+
+	s.clock.move(3 * 24 * time.Hour)
+	renewed := s.a.ask(t, "POST", "/registrations/renew", map[string]any{"csr": csr(t, newKey(t))},
+		shows(first.body.Get("certificate").String())).is(t, 200, "")
+	s.a.register(t, token, keys[0]).is(t, 401, "enrollment_invalid") // its certificate is one of another key
+	s.a.self(t, renewed.body.Get("certificate").String()).is(t, 200, "")
+}
+
 func TestOneOfManyMachinesWithSameTokenIsEnrolled(t *testing.T) {
 	s := newSite(t)
 	for range 5 {
@@ -202,7 +248,7 @@ func TestEnrollmentAttemptsAreBounded(t *testing.T) {
 		address++
 		return s.a.register(t, token, key, from(fmt.Sprintf("198.51.100.%d:1", address)))
 	}
-	for range 10 {
+	for range 11 { // all but the first repeat it
 		register(token, key).is(t, 201, "")
 	}
 	a = register(token, key).is(t, 429, "rate_limited")

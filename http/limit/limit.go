@@ -82,6 +82,17 @@ func (l *Limit) Allow(ctx context.Context, header http.Header, caller string) er
 	return nil
 }
 
+// Return gives back the unit of a request that [Limit.Allow] has counted, and that turned out not to count.
+func (l *Limit) Return(ctx context.Context, caller string) error {
+	if l == nil {
+		return nil
+	}
+	if _, _, err := l.limiter.RateLimitCtx(ctx, caller, -1); err != nil {
+		return fmt.Errorf("return a request of %s: %w", caller, err)
+	}
+	return nil
+}
+
 // Take takes n units of caller's, and returns the time until there are enough if there are too few.
 // If n is above the limit, it takes the whole limit.
 func (l *Limit) Take(ctx context.Context, caller string, n int) (wait time.Duration, err error) {

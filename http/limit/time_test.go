@@ -22,6 +22,35 @@ func ask(t *testing.T, l *limit.Limit, caller string) (http.Header, error) {
 	return header, l.Allow(t.Context(), header, caller)
 }
 
+// What is given back can be used again, and no more than that.
+func TestReturn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := perMinute(t, 2)
+		for range 20 {
+			_, err := ask(t, l, "zoe")
+			require.NoError(t, err)
+			require.NoError(t, l.Return(t.Context(), "zoe"))
+		}
+		for _, want := range []error{nil, nil, limit.ErrLimited} {
+			_, err := ask(t, l, "zoe")
+			require.ErrorIs(t, err, want)
+		}
+		require.NoError(t, l.Return(t.Context(), "zoe"))
+		_, err := ask(t, l, "zoe")
+		require.NoError(t, err)
+		_, err = ask(t, l, "zoe")
+		require.ErrorIs(t, err, limit.ErrLimited)
+		time.Sleep(time.Hour)
+		require.NoError(t, l.Return(t.Context(), "zoe"), "after its unit was free anyway")
+		for _, want := range []error{nil, nil, limit.ErrLimited} {
+			_, err := ask(t, l, "zoe")
+			require.ErrorIs(t, err, want)
+		}
+		var none *limit.Limit
+		require.NoError(t, none.Return(t.Context(), "zoe"))
+	})
+}
+
 func perMinute(t *testing.T, n int) *limit.Limit {
 	l, err := limit.PerMinute(n)
 	require.NoError(t, err)

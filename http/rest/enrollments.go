@@ -20,7 +20,7 @@ import (
 )
 
 const aboutFarm = "Jobs and the runners that execute them. A machine becomes a runner with an enrollment: a token that a person creates " +
-	"and that can be used once."
+	"and that enrolls one machine, or as many as the person says."
 
 func (s *Server) enrollmentRoutes() section {
 	withdrawn := exampleEnrollment
@@ -35,9 +35,11 @@ func (s *Server) enrollmentRoutes() section {
 		command((*newEnrollmentRequest).toCommand, s.mintEnrollment, route{
 			method: "POST", path: "/farm/enrollments", guard: mayDo(events.ManageRunners), farm: true,
 			id: "mintEnrollment", summary: "Create an enrollment", status: http.StatusCreated,
-			text: "Creates a token with which one machine can become a runner, and the command to run on it. The token is only in this " +
-				"response and cannot be read again. Labels that begin with `os=`, `arch=`, `runner=` or `sandbox=` are set by the service; what the " +
-				"machine says of itself begins with `machine:`, its name too if the enrollment gave none (`machine:runner=`). A " +
+			text: "Creates a token with which one machine, or as many as `uses` says, can become runners, and the command to run on each. " +
+				"For machines that come and go, give several uses and a long `ttlSeconds`, and keep the token like a password: whoever has it " +
+				"can add machines that get jobs. The token is only in this response and cannot be read again. Labels that " +
+				"begin with `os=`, `arch=`, `runner=` or `sandbox=` are set by the service; what the machine " +
+				"says of itself begins with `machine:`, its name too if the enrollment gave none (`machine:runner=`). A " +
 				"runner with exclusive labels takes only jobs that require all of them. 409 `farm_not_ready` lists the variables and release " +
 				"files that are set and missing. " + daily("create 500 enrollments"),
 			refuses:        []*fault.Fault{errFarmNotReady, errEnrollmentShown, commands.ErrKeyReused},
@@ -47,14 +49,16 @@ func (s *Server) enrollmentRoutes() section {
 		query(s.getEnrollment, route{
 			method: "GET", path: "/farm/enrollments/{id}", guard: mayDo(events.ManageRunners), farm: true,
 			id: "getEnrollment", summary: "Get an enrollment",
-			text:          "Returns an enrollment: `pending`, `used` by a runner, `withdrawn` or `expired`. Live updates report changes.",
+			text: "Returns an enrollment: `pending` while it can enroll a machine, `used` by as many as it is for, `withdrawn` or `expired`. " +
+				"Live updates report changes.",
 			refuses:       []*fault.Fault{aggregates.ErrNoEnrollment},
 			answerExample: newEnrollment(exampleEnrollment),
 		}),
 		command((*EnrollmentPath).withdraw, s.withdrawEnrollment, route{
 			method: "POST", path: "/farm/enrollments/{id}/withdraw", guard: mayDo(events.ManageRunners), farm: true,
 			id: "withdrawEnrollment", summary: "Withdraw an enrollment",
-			text:          "Invalidates the token at once. 409 `enrollment_used` if a machine has already used it; revoke the runner instead.",
+			text: "Invalidates the token at once. Runners that it made remain. 409 `enrollment_used` if it was used as often as it may " +
+				"be; revoke the runners instead.",
 			missing:       aggregates.ErrNoEnrollment,
 			refuses:       []*fault.Fault{aggregates.ErrEnrollmentDone},
 			answerExample: newEnrollment(withdrawn),
@@ -72,20 +76,22 @@ var (
 
 type enrollment struct {
 	ID              string             `json:"id" format:"uuid"`
-	Name            string             `json:"name" doc:"The runner's name. If none was given, empty until the machine reports its own." example:"builder-1"`
+	Name            string             `json:"name" doc:"The runner's name. If none was given, empty until the machine reports its own; empty if it is for several." example:"builder-1"`
 	Status          string             `json:"status" enum:"pending,used,withdrawn,expired"`
 	Labels          []string           `json:"labels" nullable:"false" example:"[\"pool=default\"]"`
 	ExclusiveLabels []string           `json:"exclusiveLabels" nullable:"false" example:"[]"`
 	CapacityLimit   int                `json:"capacityLimit" doc:"Maximum number of jobs that the runner runs at once." example:"64"`
 	Ephemeral       bool               `json:"ephemeral" doc:"Whether the runner retires after one job."`
+	Uses            int                `json:"uses" doc:"Number of machines that it is for." example:"1"`
+	UsesLeft        int                `json:"usesLeft" doc:"Number of machines that can still use it, unless it was withdrawn or has expired." example:"1"`
 	TokenTail       string             `json:"tokenTail" example:"Qm4Z"`
-	Runner          *enrollmentRunner  `json:"runner,omitempty" doc:"The runner that the machine became. Absent until the token is used."`
+	Runner          *enrollmentRunner  `json:"runner,omitempty" doc:"The runner that the machine became, the last one of several. Absent until the token is used."`
 	Refusals        int                `json:"refusals" doc:"Number of times another machine presented the token, at most ten."`
 	MintedBy        string             `json:"mintedBy" example:"ada@acme.example"`
 	MinterName      string             `json:"mintedByName,omitempty" doc:"Name of the person who has this address now. Absent for other actors." example:"Ada Lind"`
 	MintedAt        openapi.Timestamp  `json:"mintedAt"`
 	ExpiresAt       openapi.Timestamp  `json:"expiresAt"`
-	UsedAt          *openapi.Timestamp `json:"usedAt" nullable:"true"`
+	UsedAt          *openapi.Timestamp `json:"usedAt" nullable:"true" doc:"When it was last used."`
 }
 
 type enrollmentRunner struct {
@@ -96,7 +102,8 @@ type enrollmentRunner struct {
 func newEnrollment(n projections.Enrollment) enrollment {
 	out := enrollment{
 		ID: n.ID.String(), Name: n.Name, Status: n.Status, Labels: n.Labels, ExclusiveLabels: n.ExclusiveLabels,
-		CapacityLimit: n.CapacityLimit, Ephemeral: n.Jobs > 0, TokenTail: n.Tail, Refusals: n.Refusals,
+		CapacityLimit: n.CapacityLimit, Ephemeral: n.Jobs > 0, Uses: n.Uses, UsesLeft: max(n.Uses-n.Used, 0), TokenTail: n.Tail,
+		Refusals: n.Refusals,
 		MintedBy: n.MintedBy, MintedAt: openapi.FormatTime(n.MintedAt), ExpiresAt: openapi.FormatTime(n.ExpiresAt),
 		UsedAt: openapi.FormatOptionalTime(n.UsedAt),
 	}
@@ -162,12 +169,13 @@ func (s *Server) enrollment(ctx context.Context, id events.ID) (enrollment, erro
 type newEnrollmentRequest struct {
 	Idempotency
 	Body struct {
-		Name            string   `json:"name,omitempty" maxLength:"63" doc:"The runner's name: lower-case letters, digits, dots and hyphens. By default the machine reports its own." example:"builder-1"`
+		Name            string   `json:"name,omitempty" maxLength:"63" doc:"The runner's name: lower-case letters, digits, dots and hyphens. By default the machine reports its own, as several always do." example:"builder-1"`
 		Labels          []string `json:"labels,omitempty" maxItems:"32" nullable:"false" doc:"Labels of the form key=value that jobs can require." example:"[\"pool=default\"]"`
 		ExclusiveLabels []string `json:"exclusiveLabels,omitempty" maxItems:"32" nullable:"false" doc:"Labels that a job must require to run on this runner." example:"[]"`
 		CapacityLimit   int      `json:"capacityLimit,omitempty" minimum:"1" maximum:"64" doc:"Maximum number of jobs that the runner runs at once. Defaults to 64."`
-		Ephemeral       bool     `json:"ephemeral,omitempty" doc:"Whether the runner retires after one job."`
-		TTLSeconds      int      `json:"ttlSeconds,omitempty" minimum:"60" maximum:"3600" doc:"Lifetime of the token in seconds. Defaults to 900."`
+		Ephemeral       bool     `json:"ephemeral,omitempty" doc:"Whether each runner retires after one job."`
+		Uses            int      `json:"uses,omitempty" minimum:"1" maximum:"1000" doc:"Number of machines that can become runners with the token. Defaults to 1." example:"20"`
+		TTLSeconds      int      `json:"ttlSeconds,omitempty" minimum:"60" maximum:"7776000" doc:"Lifetime of the token in seconds. Defaults to 900. At most an hour, or 90 days with several uses."`
 	}
 }
 
@@ -175,7 +183,7 @@ func (in *newEnrollmentRequest) toCommand(c *caller, _ events.ID) (commands.Mint
 	b := in.Body
 	mint := commands.MintEnrollment{
 		Meta: c.metaWithKey(in.Idempotency), Name: b.Name, Labels: b.Labels, ExclusiveLabels: b.ExclusiveLabels,
-		CapacityLimit: cmp.Or(b.CapacityLimit, 64), Lasts: time.Duration(cmp.Or(b.TTLSeconds, 900)) * time.Second,
+		CapacityLimit: cmp.Or(b.CapacityLimit, 64), Lasts: time.Duration(cmp.Or(b.TTLSeconds, 900)) * time.Second, Uses: b.Uses,
 	}
 	if b.Ephemeral {
 		mint.Jobs = 1
@@ -279,6 +287,7 @@ func (s *Server) withdrawEnrollment(
 var exampleEnrollment = projections.Enrollment{
 	ID: exampleNo(21), Name: "builder-1", Status: projections.EnrollmentPending, Labels: []string{"pool=default"}, ExclusiveLabels: []string{},
 	CapacityLimit: 64, Tail: "Qm4Z", MintedBy: exampleAda.Name, MintedAt: exampleAt(0), ExpiresAt: exampleAt(-15),
+	Uses: 1,
 }
 
 func exampleMinted() minted {

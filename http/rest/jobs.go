@@ -54,8 +54,8 @@ func (s *Server) jobRoutes() section {
 			id: "retryJob", summary: "Retry a job", status: http.StatusCreated,
 			text: "Submits a job that has ended once more, as a new job with the same spec and the same commit, whose `retryOf` names it. " +
 				"The rules of submissions apply: a secret or repository that is gone since fails with 422. A repetition with the same " +
-				"`Idempotency-Key` returns 200, the existing job and `Idempotency-Replayed: true`. 409 `farm_job_active` if the job has not ended, 409 `farm_job_of_run` if " +
-				"it belongs to a run.",
+				"`Idempotency-Key` returns 200, the existing job and `Idempotency-Replayed: true`. 409 `farm_job_active` if the " +
+				"job has not ended, 409 `farm_job_of_run` if it belongs to a run.",
 			missing: aggregates.ErrNoJob,
 			refuses: []*fault.Fault{
 				aggregates.ErrJobGoesOn, aggregates.ErrJobOfRun, errKeyConflict, queue.ErrFull, queue.ErrTooLarge, fold.ErrNotCaughtUp,

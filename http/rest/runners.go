@@ -87,6 +87,7 @@ type runner struct {
 	Sandboxes       []string             `json:"sandboxes" nullable:"false" example:"[\"none\",\"bubblewrap\"]"`
 	CertifiedUntil  openapi.Timestamp    `json:"certifiedUntil" doc:"When its certificate expires. The agent renews it before that."`
 	EnrolledAt      openapi.Timestamp    `json:"enrolledAt"`
+	EnrollmentID    string               `json:"enrollmentId" format:"uuid" doc:"The enrollment by which the machine became this runner."`
 	StateSince      openapi.Timestamp    `json:"stateSince"`
 	LastHeartbeatAt *openapi.Timestamp   `json:"lastHeartbeatAt" nullable:"true" doc:"null if it has never connected."`
 	Declines        *runnerDeclines      `json:"declines" doc:"Consecutive jobs that it declined; null if it accepted the last one."`
@@ -135,7 +136,8 @@ func newRunner(r projections.Runner) runner {
 		Note: r.Note, NotedBy: r.NotedBy, OfflineReason: r.OfflineReason,
 		Labels: r.Labels, ExclusiveLabels: r.ExclusiveLabels, Slots: r.Capacity, Busy: len(jobs), JobsLeft: r.JobsLeft, Jobs: jobs,
 		Version: r.Version, OS: r.OS, Arch: r.Arch, Sandboxes: r.Sandboxes,
-		CertifiedUntil: openapi.FormatTime(r.NotAfter), EnrolledAt: openapi.FormatTime(r.EnrolledAt), StateSince: openapi.FormatTime(r.ChangedAt),
+		CertifiedUntil: openapi.FormatTime(r.NotAfter), EnrolledAt: openapi.FormatTime(r.EnrolledAt), EnrollmentID: r.Enrollment.String(),
+		StateSince:      openapi.FormatTime(r.ChangedAt),
 		LastHeartbeatAt: openapi.FormatOptionalTime(r.SeenAt), Declines: newDeclines(r),
 	}
 }
@@ -253,4 +255,5 @@ var exampleRunner = projections.Runner{
 	Version: "0.4.0", OS: "linux", Arch: "amd64", Sandboxes: []string{"none", "bubblewrap"},
 	Jobs:     []projections.RunnerJob{{ID: exampleNo(23), Name: "unit tests", State: events.JobStateRunning, StartedAt: new(exampleAt(1))}},
 	NotAfter: exampleAt(0).Add(7 * 24 * time.Hour), EnrolledAt: exampleAt(60), ChangedAt: exampleAt(59), SeenAt: new(exampleAt(0)),
+	Enrollment: exampleNo(21),
 }

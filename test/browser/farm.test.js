@@ -332,6 +332,16 @@ test("an unused command is withdrawn in the list", async () => {
   await page.getByRole("button", { name: "Withdraw builder-6" }).click();
   await toast("no longer works");
   await page.locator("#enrollments li", { hasText: "builder-6" }).waitFor({ state: "detached" });
+  await open("/w/acme/farm");
+  await page.getByRole("button", { name: "Add a runner" }).click(); // one for several machines
+  await page.getByLabel("Machines").fill("20");
+  await page.getByRole("button", { name: "Create command" }).click();
+  await page.getByText("0 of 20 machines enrolled").waitFor();
+  await page.getByText("Command for 20 machines, shown once").waitFor();
+  await page.getByRole("link", { name: "Close" }).click();
+  const several = page.locator("#enrollments li", { hasText: "20 of 20 machines left" });
+  await several.getByRole("button", { name: "Withdraw" }).click();
+  await several.waitFor({ state: "detached" });
   const leo = await visitor(browser, app, "leo");
   await leo.open("/w/acme/farm");
   assert.equal(await leo.page.locator("#enrollments").count(), 0);

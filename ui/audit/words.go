@@ -26,7 +26,7 @@ var sentences = map[string][2]string{
 	"decision.voided":                  {"Withdrew a decision", ""},
 	"enrollment.expired":               {"Used an expired enroll command", ""},
 	"enrollment.minted":                {"Created an enroll command", "create an enroll command"},
-	"enrollment.refused":               {"Used an enroll command twice", ""},
+	"enrollment.refused":               {"Used an enroll command too often", ""},
 	"enrollment.used":                  {"Added a machine with an enroll command", ""},
 	"enrollment.withdrawn":             {"Withdrew an enroll command", "withdraw an enroll command"},
 	"farm_secret.removed":              {"Removed a secret of the farm", "remove a secret of the farm"},

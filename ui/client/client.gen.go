@@ -3033,7 +3033,7 @@ type Enrollment struct {
 	// Examples: Ada Lind
 	MintedByName *string `json:"mintedByName,omitempty"`
 
-	// Name The runner's name. If none was given, empty until the machine reports its own.
+	// Name The runner's name. If none was given, empty until the machine reports its own; empty if it is for several.
 	//
 	// Examples: builder-1
 	Name string `json:"name"`
@@ -3041,15 +3041,27 @@ type Enrollment struct {
 	// Refusals Number of times another machine presented the token, at most ten.
 	Refusals int64 `json:"refusals"`
 
-	// Runner The runner that the machine became. Absent until the token is used.
+	// Runner The runner that the machine became, the last one of several. Absent until the token is used.
 	Runner *EnrollmentRunner `json:"runner,omitempty"`
 	Status EnrollmentStatus  `json:"status"`
 
 	// TokenTail Examples: Qm4Z
 	TokenTail string `json:"tokenTail"`
 
-	// UsedAt Examples: 2026-11-20T23:56:25.123Z
+	// UsedAt When it was last used.
+	//
+	// Examples: 2026-11-20T23:56:25.123Z
 	UsedAt *time.Time `json:"usedAt"`
+
+	// Uses Number of machines that it is for.
+	//
+	// Examples: 1
+	Uses int64 `json:"uses"`
+
+	// UsesLeft Number of machines that can still use it, unless it was withdrawn or has expired.
+	//
+	// Examples: 1
+	UsesLeft int64 `json:"usesLeft"`
 }
 
 // EnrollmentStatus defines model for Enrollment.Status.
@@ -4345,7 +4357,7 @@ type NewEnrollmentRequestBody struct {
 	// CapacityLimit Maximum number of jobs that the runner runs at once. Defaults to 64.
 	CapacityLimit *int64 `json:"capacityLimit,omitempty"`
 
-	// Ephemeral Whether the runner retires after one job.
+	// Ephemeral Whether each runner retires after one job.
 	Ephemeral *bool `json:"ephemeral,omitempty"`
 
 	// ExclusiveLabels Labels that a job must require to run on this runner.
@@ -4358,13 +4370,18 @@ type NewEnrollmentRequestBody struct {
 	// Examples: ["pool=default"]
 	Labels *[]string `json:"labels,omitempty"`
 
-	// Name The runner's name: lower-case letters, digits, dots and hyphens. By default the machine reports its own.
+	// Name The runner's name: lower-case letters, digits, dots and hyphens. By default the machine reports its own, as several always do.
 	//
 	// Examples: builder-1
 	Name *string `json:"name,omitempty"`
 
-	// TtlSeconds Lifetime of the token in seconds. Defaults to 900.
+	// TtlSeconds Lifetime of the token in seconds. Defaults to 900. At most an hour, or 90 days with several uses.
 	TtlSeconds *int64 `json:"ttlSeconds,omitempty"`
+
+	// Uses Number of machines that can become runners with the token. Defaults to 1.
+	//
+	// Examples: 20
+	Uses *int64 `json:"uses,omitempty"`
 }
 
 // NewInvitationBody defines model for NewInvitationBody.
@@ -5115,6 +5132,9 @@ type Runner struct {
 
 	// EnrolledAt Examples: 2026-11-20T23:56:25.123Z
 	EnrolledAt time.Time `json:"enrolledAt"`
+
+	// EnrollmentId The enrollment by which the machine became this runner.
+	EnrollmentId string `json:"enrollmentId"`
 
 	// ExclusiveLabels Labels that a job must require, all of them, to run here.
 	//
@@ -6892,7 +6912,7 @@ type ClientInterface interface {
 
 	// MintEnrollmentWithBody Create an enrollment
 	//
-	// Creates a token with which one machine can become a runner, and the command to run on it. The token is only in this response and cannot be read again. Labels that begin with `os=`, `arch=`, `runner=` or `sandbox=` are set by the service; what the machine says of itself begins with `machine:`, its name too if the enrollment gave none (`machine:runner=`). A runner with exclusive labels takes only jobs that require all of them. 409 `farm_not_ready` lists the variables and release files that are set and missing. A person can create 500 enrollments a day, unless operators set another limit: 429 `rate_limited` with `Retry-After`.
+	// Creates a token with which one machine, or as many as `uses` says, can become runners, and the command to run on each. For machines that come and go, give several uses and a long `ttlSeconds`, and keep the token like a password: whoever has it can add machines that get jobs. The token is only in this response and cannot be read again. Labels that begin with `os=`, `arch=`, `runner=` or `sandbox=` are set by the service; what the machine says of itself begins with `machine:`, its name too if the enrollment gave none (`machine:runner=`). A runner with exclusive labels takes only jobs that require all of them. 409 `farm_not_ready` lists the variables and release files that are set and missing. A person can create 500 enrollments a day, unless operators set another limit: 429 `rate_limited` with `Retry-After`.
 	//
 	// For: Owner or Maintainer.
 	//
@@ -6903,7 +6923,7 @@ type ClientInterface interface {
 
 	// MintEnrollment Create an enrollment
 	//
-	// Creates a token with which one machine can become a runner, and the command to run on it. The token is only in this response and cannot be read again. Labels that begin with `os=`, `arch=`, `runner=` or `sandbox=` are set by the service; what the machine says of itself begins with `machine:`, its name too if the enrollment gave none (`machine:runner=`). A runner with exclusive labels takes only jobs that require all of them. 409 `farm_not_ready` lists the variables and release files that are set and missing. A person can create 500 enrollments a day, unless operators set another limit: 429 `rate_limited` with `Retry-After`.
+	// Creates a token with which one machine, or as many as `uses` says, can become runners, and the command to run on each. For machines that come and go, give several uses and a long `ttlSeconds`, and keep the token like a password: whoever has it can add machines that get jobs. The token is only in this response and cannot be read again. Labels that begin with `os=`, `arch=`, `runner=` or `sandbox=` are set by the service; what the machine says of itself begins with `machine:`, its name too if the enrollment gave none (`machine:runner=`). A runner with exclusive labels takes only jobs that require all of them. 409 `farm_not_ready` lists the variables and release files that are set and missing. A person can create 500 enrollments a day, unless operators set another limit: 429 `rate_limited` with `Retry-After`.
 	//
 	// For: Owner or Maintainer.
 	//
@@ -6914,7 +6934,7 @@ type ClientInterface interface {
 
 	// GetEnrollment Get an enrollment
 	//
-	// Returns an enrollment: `pending`, `used` by a runner, `withdrawn` or `expired`. Live updates report changes.
+	// Returns an enrollment: `pending` while it can enroll a machine, `used` by as many as it is for, `withdrawn` or `expired`. Live updates report changes.
 	//
 	// For: Owner or Maintainer.
 	//
@@ -6923,7 +6943,7 @@ type ClientInterface interface {
 
 	// WithdrawEnrollment Withdraw an enrollment
 	//
-	// Invalidates the token at once. 409 `enrollment_used` if a machine has already used it; revoke the runner instead.
+	// Invalidates the token at once. Runners that it made remain. 409 `enrollment_used` if it was used as often as it may be; revoke the runners instead.
 	//
 	// For: Owner or Maintainer.
 	//
@@ -7898,7 +7918,7 @@ func (c *Client) ListEnrollments(ctx context.Context, params *ListEnrollmentsPar
 
 // MintEnrollmentWithBody Create an enrollment
 //
-// Creates a token with which one machine can become a runner, and the command to run on it. The token is only in this response and cannot be read again. Labels that begin with `os=`, `arch=`, `runner=` or `sandbox=` are set by the service; what the machine says of itself begins with `machine:`, its name too if the enrollment gave none (`machine:runner=`). A runner with exclusive labels takes only jobs that require all of them. 409 `farm_not_ready` lists the variables and release files that are set and missing. A person can create 500 enrollments a day, unless operators set another limit: 429 `rate_limited` with `Retry-After`.
+// Creates a token with which one machine, or as many as `uses` says, can become runners, and the command to run on each. For machines that come and go, give several uses and a long `ttlSeconds`, and keep the token like a password: whoever has it can add machines that get jobs. The token is only in this response and cannot be read again. Labels that begin with `os=`, `arch=`, `runner=` or `sandbox=` are set by the service; what the machine says of itself begins with `machine:`, its name too if the enrollment gave none (`machine:runner=`). A runner with exclusive labels takes only jobs that require all of them. 409 `farm_not_ready` lists the variables and release files that are set and missing. A person can create 500 enrollments a day, unless operators set another limit: 429 `rate_limited` with `Retry-After`.
 //
 // For: Owner or Maintainer.
 //
@@ -7919,7 +7939,7 @@ func (c *Client) MintEnrollmentWithBody(ctx context.Context, params *MintEnrollm
 
 // MintEnrollment Create an enrollment
 //
-// Creates a token with which one machine can become a runner, and the command to run on it. The token is only in this response and cannot be read again. Labels that begin with `os=`, `arch=`, `runner=` or `sandbox=` are set by the service; what the machine says of itself begins with `machine:`, its name too if the enrollment gave none (`machine:runner=`). A runner with exclusive labels takes only jobs that require all of them. 409 `farm_not_ready` lists the variables and release files that are set and missing. A person can create 500 enrollments a day, unless operators set another limit: 429 `rate_limited` with `Retry-After`.
+// Creates a token with which one machine, or as many as `uses` says, can become runners, and the command to run on each. For machines that come and go, give several uses and a long `ttlSeconds`, and keep the token like a password: whoever has it can add machines that get jobs. The token is only in this response and cannot be read again. Labels that begin with `os=`, `arch=`, `runner=` or `sandbox=` are set by the service; what the machine says of itself begins with `machine:`, its name too if the enrollment gave none (`machine:runner=`). A runner with exclusive labels takes only jobs that require all of them. 409 `farm_not_ready` lists the variables and release files that are set and missing. A person can create 500 enrollments a day, unless operators set another limit: 429 `rate_limited` with `Retry-After`.
 //
 // For: Owner or Maintainer.
 //
@@ -7940,7 +7960,7 @@ func (c *Client) MintEnrollment(ctx context.Context, params *MintEnrollmentParam
 
 // GetEnrollment Get an enrollment
 //
-// Returns an enrollment: `pending`, `used` by a runner, `withdrawn` or `expired`. Live updates report changes.
+// Returns an enrollment: `pending` while it can enroll a machine, `used` by as many as it is for, `withdrawn` or `expired`. Live updates report changes.
 //
 // For: Owner or Maintainer.
 //
@@ -7959,7 +7979,7 @@ func (c *Client) GetEnrollment(ctx context.Context, id string, params *GetEnroll
 
 // WithdrawEnrollment Withdraw an enrollment
 //
-// Invalidates the token at once. 409 `enrollment_used` if a machine has already used it; revoke the runner instead.
+// Invalidates the token at once. Runners that it made remain. 409 `enrollment_used` if it was used as often as it may be; revoke the runners instead.
 //
 // For: Owner or Maintainer.
 //

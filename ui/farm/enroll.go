@@ -13,12 +13,16 @@ import (
 	"svc/ui/page"
 )
 
-// A mintedCommand is a command that enrolls a machine. It is shown once.
-type mintedCommand struct{ client.Minted }
+// A mintedCommand is a command that enrolls so many machines. It is shown once.
+type mintedCommand struct {
+	client.Minted
+	uses int64
+}
 
 // An enrollForm is a posted form that asks for a command.
 type enrollForm struct {
 	name, labels string
+	uses, lasts  string // number of machines, and seconds
 	ephemeral    bool
 	refused      string            // why the service refused it, "" if a field has the reason, or nothing was posted yet
 	fields       map[string]string // what is wrong, by field
@@ -30,14 +34,26 @@ func splitLabels(text string) []string {
 	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' || r == '\n' || r == '\r' })
 }
 
+var emptyForm = enrollForm{uses: "1", lasts: lifetimes[0].seconds}
+
+// lifetimes are those that a command can have.
+var lifetimes = []struct{ seconds, text string }{
+	{"900", "15 minutes"}, {"3600", "1 hour"}, {"86400", "1 day"}, {"604800", "7 days"}, {"2592000", "30 days"}, {"7776000", "90 days"},
+}
+
 // enroll creates a command, which is only in the answer to the POST: never in an address, a
 // cookie or the history.
 func enroll(v *page.Visit) (page.Notice, error) {
 	form := enrollForm{
 		name: strings.TrimSpace(v.PostFormValue("name")), labels: v.PostFormValue("labels"), ephemeral: v.PostFormValue("ephemeral") != "",
+		uses: strings.TrimSpace(v.PostFormValue("uses")), lasts: v.PostFormValue("lasts"),
 	}
+	uses := max(parseNumber(form.uses), 1)
 	labels := splitLabels(form.labels)
-	body := client.NewEnrollmentRequestBody{Name: client.Optional(form.name), Ephemeral: client.Optional(form.ephemeral)}
+	body := client.NewEnrollmentRequestBody{
+		Name: client.Optional(form.name), Ephemeral: client.Optional(form.ephemeral), Uses: &uses,
+		TtlSeconds: client.Optional(parseNumber(form.lasts)),
+	}
 	if len(labels) > 0 {
 		body.Labels = &labels
 	}
@@ -51,7 +67,7 @@ func enroll(v *page.Visit) (page.Notice, error) {
 			form.alreadyMade = true
 			r.Message = "The command was already created, and is shown once. If you did not see it, withdraw it and create another."
 		}
-		if form.fields = r.FieldErrors("name", "labels"); len(form.fields) == 0 {
+		if form.fields = r.FieldErrors("name", "labels", "uses", "ttlSeconds"); len(form.fields) == 0 {
 			form.refused = page.Sentence(r)
 		}
 		v.Result = form
@@ -59,7 +75,7 @@ func enroll(v *page.Visit) (page.Notice, error) {
 	if err != nil {
 		return page.Notice{}, page.InlineError{Err: err}
 	}
-	v.Result = mintedCommand{m}
+	v.Result = mintedCommand{m, uses}
 	return page.Notice{}, nil
 }
 
@@ -125,18 +141,19 @@ func isOnline(e client.Enrollment) bool {
 	return e.Runner != nil && e.Runner.State == client.EnrollmentRunnerStateOnline
 }
 
-// isOver reports whether the command can no longer enroll a machine.
-func isOver(e client.Enrollment, now time.Time) bool {
-	ended := e.Status == client.EnrollmentStatusExpired || e.Status == client.EnrollmentStatusWithdrawn
-	return ended || e.Runner == nil && !now.Before(e.ExpiresAt)
+// mayEnroll reports whether the command can enroll another machine.
+func mayEnroll(e client.Enrollment, now time.Time) bool {
+	return e.Status == client.EnrollmentStatusPending && now.Before(e.ExpiresAt)
 }
 
-// isSettled reports whether the enrollment will not progress any more: its runner is online or was, or none can come.
+// isSettled reports whether the enrollment will not progress any more: no other machine can come, and the last runner is
+// online or was.
 func isSettled(e client.Enrollment, now time.Time) bool {
-	if r := e.Runner; r != nil {
-		return isOnline(e) || r.State == client.EnrollmentRunnerStateRetired || r.State == client.EnrollmentRunnerStateRevoked
+	if mayEnroll(e, now) {
+		return false
 	}
-	return isOver(e, now)
+	r := e.Runner
+	return r == nil || isOnline(e) || r.State == client.EnrollmentRunnerStateRetired || r.State == client.EnrollmentRunnerStateRevoked
 }
 
 const enrollmentsPerPage = 100 // the API's maximum

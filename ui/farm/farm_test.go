@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -48,10 +49,11 @@ func TestEnrollmentsArePaged(t *testing.T) {
 	v.Workspace.Slug = "acme"
 	list := client.ListEnrollment{Total: 130, Offset: 100, Items: make([]client.Enrollment, 30)}
 	list.Items[0].Id = "id"
+	list.Items[1].Uses, list.Items[1].UsesLeft = 20, 17
 	var out bytes.Buffer
 	require.NoError(t, enrollmentsView(v, list).Render(t.Context(), &out))
 	for _, want := range []string{
-		"101 to 130 of 130", `href="/w/acme/farm/enrollments"`, `hx-get="/w/acme/farm/enrollments?offset=100"`,
+		"101 to 130 of 130", "17 of 20 machines left", `href="/w/acme/farm/enrollments"`, `hx-get="/w/acme/farm/enrollments?offset=100"`,
 		`action="/w/acme/farm/enrollments/id/withdraw?offset=100"`,
 	} {
 		require.Contains(t, out.String(), want)
@@ -70,7 +72,7 @@ func TestCommandOfAPrivateCA(t *testing.T) {
 		r := httptest.NewRequest(http.MethodGet, "/w/acme/farm/enroll", nil)
 		v := &page.Visit{Request: r, Now: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)}
 		var out bytes.Buffer
-		require.NoError(t, mintedPart(v, mintedCommand{m}).Render(t.Context(), &out))
+		require.NoError(t, mintedPart(v, mintedCommand{Minted: m, uses: 1}).Render(t.Context(), &out))
 		return out.String()
 	}
 	unknown := render(client.Minted{Command: "curl one", CommandPrivateCa: "curl --cacert ca.pem two"})
@@ -85,6 +87,41 @@ func TestCommandOfAPrivateCA(t *testing.T) {
 		require.Contains(t, known, want)
 	}
 	require.NotContains(t, known, "ca.pem two", "there is nothing to choose")
+}
+
+// A command for several machines stays while it works, and tells how many have used it.
+func TestProgressOfEnrollment(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	online := &client.EnrollmentRunner{State: client.EnrollmentRunnerStateOnline}
+	shown := func(e client.Enrollment) string {
+		r := httptest.NewRequest(http.MethodGet, "/w/acme/farm/enrollments/id", nil)
+		r.SetPathValue("workspace", "acme")
+		var out bytes.Buffer
+		var runner *client.Runner
+		if e.Runner != nil {
+			runner = &client.Runner{Name: "builder-1"}
+		}
+		require.NoError(t, waitingView(&page.Visit{Request: r, Now: now}, e, runner).Render(t.Context(), &out))
+		return out.String()
+	}
+	for name, c := range map[string]struct {
+		e              client.Enrollment
+		polls, of, has string
+	}{
+		"one, waiting":     {client.Enrollment{Status: "pending", Uses: 1, UsesLeft: 1}, "hx-get", "", "Waiting for the runner"},
+		"one, used":        {client.Enrollment{Status: "used", Uses: 1, Runner: online}, "", "", "The command no longer works"},
+		"several, waiting": {client.Enrollment{Status: "pending", Uses: 3, UsesLeft: 3}, "hx-get", "0 of 3 machines", "Online"},
+		"several, some":    {client.Enrollment{Status: "pending", Uses: 3, UsesLeft: 1, Runner: online}, "hx-get", "2 of 3 machines", "online"},
+		"several, all":     {client.Enrollment{Status: "used", Uses: 3, Runner: online}, "", "3 of 3 machines", "is online"},
+		"several, ended":   {client.Enrollment{Status: "withdrawn", Uses: 3, UsesLeft: 1, Runner: online}, "", "", "The command no longer works"},
+	} {
+		c.e.ExpiresAt = now.Add(time.Minute)
+		text := shown(c.e)
+		require.Equal(t, c.polls != "", strings.Contains(text, "hx-get=\"/w/acme/farm/enrollments"), name)
+		require.Contains(t, text, c.of, name)
+		require.Contains(t, text, c.has, name)
+	}
 }
 
 func TestRunnerStateTexts(t *testing.T) {
