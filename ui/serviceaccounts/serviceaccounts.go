@@ -123,8 +123,9 @@ func rotateQuestion(a client.ServiceAccount) page.Question {
 
 func revokeQuestion(a client.ServiceAccount) page.Question {
 	return page.Question{
-		Title: "Revoke " + a.Name + "?", Text: "Its token stops working at once and for good, and no other account can have its name. Type " + a.Name + " to confirm.",
-		Yes: "Revoke " + a.Name, No: "Keep it", Word: a.Name,
+		Title: "Revoke " + a.Name + "?",
+		Text:  "Its token stops working at once and for good, and no other account can have its name. Type " + a.Name + " to confirm.",
+		Yes:   "Revoke " + a.Name, No: "Keep it", Word: a.Name,
 	}
 }
 
