@@ -149,10 +149,13 @@ stress: cc-check bubblewrap-check ## run tests for STRESS_SECONDS in random orde
 test-scale: scale-check ## run several services behind PgBouncer, and with a streaming replica
 	$(GO) test -count=1 -timeout $(TEST_TIMEOUT) -tags scale -run 'TestBehindPgBouncer|TestReadReplica' ./test/api
 
-# Caddy is that of the Linux distribution: building it would take minutes.
+# Caddy is that of the Linux distribution: building it would take minutes. Tests of svc-gateway alone that wait long or depend
+# on timing are left out.
+OWN_GATEWAY := Bounded|SlowHandshake|SlowBody|LittleMemory|Unread|Silent|Unreachable|LoggedRarely|CloseEnds
+
 .PHONY: test-gateways
 test-gateways: scale-check ## hold nginx, HAProxy and Caddy with the files of docs/gateway to the tests of svc-gateway
-	$(GO) test -count=1 $(UNVETTED) -timeout $(TEST_TIMEOUT) -tags gateways -skip TestUploadsUseLittleMemory ./farm/gateway
+	$(GO) test -count=1 $(UNVETTED) -timeout $(TEST_TIMEOUT) -tags gateways -parallel 8 -skip '$(OWN_GATEWAY)' ./farm/gateway
 
 .PHONY: cover
 cover: bubblewrap-check jq-check ## run the tests and write bin/cover.html
