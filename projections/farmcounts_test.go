@@ -31,7 +31,9 @@ func TestMachinesOfOlderBuildsAreCounted(t *testing.T) {
 	require.NoError(t, migrationsBefore(t, "0047").Migrate(t.Context(), conn, io.Discard))
 
 	db := world.Connect(t, url)
-	_, err = db.Exec(t.Context(), `alter table runners add column minted_labels text[] not null default '{}'`) // this build writes it
+	_, err = db.Exec(t.Context(), `
+		alter table runners add column minted_labels text[] not null default '{}'; -- this build writes it, and those below
+		alter table enrollments add column uses int not null default 1, add column used int not null default 0`)
 	require.NoError(t, err)
 	one, other := world.NewID(), world.NewID()
 	uncounted := slices.DeleteFunc(projections.Inline(), func(v store.View) bool {
@@ -43,7 +45,9 @@ func TestMachinesOfOlderBuildsAreCounted(t *testing.T) {
 		enrol(t, log, one)
 	}
 	enrol(t, log, other)
-	_, err = db.Exec(t.Context(), `alter table runners drop column minted_labels`)
+	_, err = db.Exec(t.Context(), `
+		alter table runners drop column minted_labels;
+		alter table enrollments drop column uses, drop column used`)
 	require.NoError(t, err)
 
 	require.NoError(t, migrations.Migrate(t.Context(), conn, io.Discard))
