@@ -278,7 +278,8 @@ func TestFindArtifact(t *testing.T) {
 		_, err := db.Exec(t.Context(), `
 			insert into jobs select (jsonb_populate_record(null::jobs, jsonb_build_object(
 				'workspace_id', $1::uuid, 'job_id', $2::uuid, 'name', '', 'state', 'succeeded',
-				'submitted_by', '{}'::jsonb, 'requirement', '', 'required', '{}'::jsonb, 'repo_name', '', 'priority', '', 'fair_key', '', 'turn', 0,
+				'submitted_by', '{}'::jsonb, 'requirement', '', 'required', '{}'::jsonb, 'repo_name', '', 'checked_out', '',
+				'priority', '', 'fair_key', '', 'turn', 0,
 				'submitted_at', $3::timestamptz, 'queued_at', $3::timestamptz, 'not_before', $3::timestamptz, 'epoch', 1,
 				'attempt', 1, 'max_attempts', 1,
 				'runner_name', '', 'excluded', '{}'::uuid[], 'concurrency_key', '', 'concurrency', 0, 'slot', 0, 'accepted', true, 'run_seconds', 1,
