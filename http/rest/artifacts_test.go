@@ -283,7 +283,7 @@ func TestFindArtifact(t *testing.T) {
 				'submitted_at', $3::timestamptz, 'queued_at', $3::timestamptz, 'not_before', $3::timestamptz, 'epoch', 1,
 				'attempt', 1, 'max_attempts', 1,
 				'runner_name', '', 'excluded', '{}'::uuid[], 'concurrency_key', '', 'concurrency', 0, 'slot', 0, 'accepted', true, 'run_seconds', 1,
-				'expires_at', $3::timestamptz, 'attempts', '[]'::jsonb, 'artifacts', '{}'::jsonb, 'checked_out', ''))).*`, j[0], j[1], epoch)
+				'expires_at', $3::timestamptz, 'attempts', '[]'::jsonb, 'artifacts', '{}'::jsonb))).*`, j[0], j[1], epoch)
 		require.NoError(t, err)
 	}
 	for _, a := range [][3]events.ID{{acme, job, file}, {globex, theirs, foreign}} {
