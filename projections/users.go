@@ -3,8 +3,6 @@ package projections
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -89,18 +87,23 @@ func (v Users) Profiles(ctx context.Context, ids []events.ID) (map[events.ID]Pro
 
 // Names returns the current names of the people who have these addresses now. Addresses of nobody are left out.
 func (v Users) Names(ctx context.Context, addresses []string) (map[string]string, error) {
-	byKey := make(map[string]string, len(addresses))
-	for _, a := range addresses {
-		byKey[events.EmailKey(a)] = a
+	keys := make([]string, len(addresses))
+	for i, a := range addresses {
+		keys[i] = events.EmailKey(a)
 	}
 	rows, _ := v.DB.Query(ctx, `
-		select k.key, u.name from global_keys k join users u on u.user_id = k.owner where k.key = any($1)`,
-		slices.Collect(maps.Keys(byKey)))
-	names := make(map[string]string, len(addresses))
+		select k.key, u.name from global_keys k join users u on u.user_id = k.owner where k.key = any($1)`, keys)
+	found := map[string]string{}
 	var key, name string
-	_, err := pgx.ForEachRow(rows, []any{&key, &name}, func() error { names[byKey[key]] = name; return nil })
+	_, err := pgx.ForEachRow(rows, []any{&key, &name}, func() error { found[key] = name; return nil })
 	if err != nil {
 		return nil, fmt.Errorf("read names of people: %w", err)
+	}
+	names := map[string]string{}
+	for i, a := range addresses { // several may be one person's, in other letters
+		if name, ok := found[keys[i]]; ok {
+			names[a] = name
+		}
 	}
 	return names, nil
 }
