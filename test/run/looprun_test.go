@@ -54,7 +54,7 @@ func (r *loopRun) await(kind string, n ...int) fact {
 			}
 		}
 		return false
-	}, waitLimit, 30*time.Millisecond, "%d. %s of %s: %v", want, kind, r.id, r)
+	}, waitLimit, 100*time.Millisecond, "%d. %s of %s: %v", want, kind, r.id, r)
 	return found
 }
 
@@ -98,7 +98,7 @@ func (r *loopRun) awaitItem(kind string) (found item) {
 			found = list[at]
 		}
 		return at >= 0
-	}, waitLimit, 50*time.Millisecond, "no %s of %s: %v", kind, r.id, r)
+	}, waitLimit, 100*time.Millisecond, "no %s of %s: %v", kind, r.id, r)
 	return found
 }
 
@@ -182,7 +182,7 @@ func (r *loopRun) requireInsights(cents int64) {
 			}
 			assert.Equal(c, map[bool]int{false: 1}[k.Key == "human_interventions"], k.Sample, k.Key)
 		}
-	}, waitLimit, 50*time.Millisecond)
+	}, waitLimit, 100*time.Millisecond)
 }
 
 // requireCosts requires that the view of the run counts what its events say, and its jobs among that. It returns the cents.
@@ -299,6 +299,6 @@ func (r *loopRun) awaitWait(code string) (detail string) {
 		}
 		detail = w.Detail
 		return true
-	}, waitLimit, 50*time.Millisecond, "it does not wait for %s: %v", code, r)
+	}, waitLimit, 100*time.Millisecond, "it does not wait for %s: %v", code, r)
 	return detail
 }
