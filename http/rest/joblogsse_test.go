@@ -33,6 +33,7 @@ type logger struct {
 	job       events.ID
 	version   int
 	caller    *caller
+	written   <-chan struct{} // closed when the last stream has written something
 }
 
 func newLogger(t *testing.T) *logger {
@@ -154,7 +155,9 @@ func (l *logger) follow(ctx context.Context, st *logStream) (wait func() (string
 	w, ended := httptest.NewRecorder(), make(chan error, 1)
 	st.caller, st.job, st.checkedAt = l.caller, l.job, time.Now()
 	st.chunks = l.Farm.Logs.Watch(l.workspace, l.job)
-	st.out = newDeadlineWriter(deadlines{w}, pace{timeout: time.Minute}, nil)
+	written := make(chan struct{})
+	l.written = written
+	st.out = newDeadlineWriter(deadlines{&firstWrite{ResponseWriter: w, done: written}}, pace{timeout: time.Minute}, nil)
 	go func() { ended <- l.followLog(ctx, st) }()
 	return func() (string, error) {
 		defer st.chunks.Close()
@@ -166,6 +169,30 @@ func (l *logger) follow(ctx context.Context, st *logStream) (wait func() (string
 		}
 	}
 }
+
+// awaitOutput waits until the last stream has written something, and so knows which attempt it follows.
+func (l *logger) awaitOutput() {
+	l.t.Helper()
+	select {
+	case <-l.written:
+	case <-time.After(time.Minute):
+		require.FailNow(l.t, "the stream has written nothing")
+	}
+}
+
+// A firstWrite closes done when something is written.
+type firstWrite struct {
+	http.ResponseWriter
+	once sync.Once
+	done chan struct{}
+}
+
+func (w *firstWrite) Write(b []byte) (int, error) {
+	w.once.Do(func() { close(w.done) })
+	return w.ResponseWriter.Write(b)
+}
+
+func (w *firstWrite) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // A stream of a queued job has its whole log, with no character split, and ends with it.
 func TestLogStreamFollowsToEnd(t *testing.T) {
@@ -196,6 +223,7 @@ func TestLogStreamFollowsNextAttempt(t *testing.T) {
 	l.lease(1, 1)
 	l.writeLog(1, 0, "broken\n")
 	wait := l.follow(t.Context(), &logStream{})
+	l.awaitOutput()
 	one := l.follow(t.Context(), &logStream{attempt: 1})
 	l.append(events.JobLeaseExpired{Epoch: 1}, events.JobRequeued{Epoch: 1, Reason: "lease_expired", NotBefore: epoch}, l.sealed(1, 7))
 	text, err := one()
