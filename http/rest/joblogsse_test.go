@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"log/slog"
@@ -33,7 +34,7 @@ type logger struct {
 	job       events.ID
 	version   int
 	caller    *caller
-	written   <-chan struct{} // closed when the last stream has written something
+	written   <-chan struct{} // closed when the last stream has written a part of the log
 }
 
 func newLogger(t *testing.T) *logger {
@@ -170,17 +171,17 @@ func (l *logger) follow(ctx context.Context, st *logStream) (wait func() (string
 	}
 }
 
-// awaitOutput waits until the last stream has written something, and so knows which attempt it follows.
+// awaitOutput waits until the last stream has written a part of the log, and so follows that attempt.
 func (l *logger) awaitOutput() {
 	l.t.Helper()
 	select {
 	case <-l.written:
 	case <-time.After(time.Minute):
-		require.FailNow(l.t, "the stream has written nothing")
+		require.FailNow(l.t, "the stream has written no log")
 	}
 }
 
-// A firstWrite closes done when something is written.
+// A firstWrite closes done when a part of the log is written.
 type firstWrite struct {
 	http.ResponseWriter
 	once sync.Once
@@ -188,7 +189,9 @@ type firstWrite struct {
 }
 
 func (w *firstWrite) Write(b []byte) (int, error) {
-	w.once.Do(func() { close(w.done) })
+	if bytes.Contains(b, []byte(`"text":`)) {
+		w.once.Do(func() { close(w.done) })
+	}
 	return w.ResponseWriter.Write(b)
 }
 
