@@ -194,11 +194,10 @@ func tokenRight(t *testing.T, s *deployment) rightTest {
 	}
 }
 
-// accountRight rotates the token of an account, revokes the account, and creates another one in
-// its place. It uses the newest token.
+// accountRight rotates the token of an account, revokes the account, and creates another one. It uses the newest
+// token.
 func accountRight(t *testing.T, s *deployment) rightTest {
-	name := uniqueAccountName()
-	made := createAccount(t, s.owner, s.rest[0].url(), name)
+	made := createAccount(t, s.owner, s.rest[0].url(), uniqueAccountName())
 	var last atomic.Value // token
 	last.Store(made.Token)
 	return rightTest{
@@ -213,8 +212,8 @@ func accountRight(t *testing.T, s *deployment) rightTest {
 				sendUntilNoConflict(t, s.owner, http.StatusOK, "POST", url+"/"+made.Account.ID+"/revoke", nil)
 				return ""
 			case 2:
-				made = decode[createdAccount](t,
-					sendUntilNoConflict(t, s.owner, http.StatusCreated, "POST", url, map[string]any{"name": name, "scopes": []string{"api.read"}}))
+				another := map[string]any{"name": uniqueAccountName(), "scopes": []string{"api.read"}}
+				made = decode[createdAccount](t, sendUntilNoConflict(t, s.owner, http.StatusCreated, "POST", url, another))
 			}
 			last.Store(made.Token)
 			return made.Token
