@@ -326,8 +326,8 @@ func rollBack(ctx context.Context, conn *pgx.Conn, err error) error {
 	if _, rollback := conn.Exec(ctx, "rollback"); rollback != nil {
 		conn.Close(ctx) // the server rolls back when the connection ends
 	}
-	switch sqlState(err) {
-	case lockNotAvailable, queryCanceled, idleForTooLong:
+	switch state := sqlState(err); {
+	case state == lockNotAvailable, state == queryCanceled, state == idleForTooLong, errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("append: %w: %w", errLockTimeout, err)
 	}
 	return fmt.Errorf("append: %w", err)
