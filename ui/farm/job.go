@@ -55,7 +55,7 @@ func showJob(v *page.Visit) (page.Page, error) {
 			d.LogCut = a.Log.Truncated || requested == d.Job.Attempt && d.Job.Log.Truncated
 		}
 	}
-	d.Log = logPart{From: max(0, d.LogBytes-partBytes), SkipFirst: d.LogBytes > partBytes, Attempt: d.Attempt}
+	d.Log = logPart{From: max(0, d.LogBytes-partBytes), SkipFirst: d.LogBytes > partBytes, End: true, Attempt: d.Attempt}
 	switch at := v.Query("at"); {
 	case d.Search.Current > 0:
 		d.Log = d.Search.part(d.Attempt)

@@ -18,6 +18,7 @@ import (
 const (
 	partBytes    = 64 << 10 // shown at first, and added by each click on "Earlier lines"
 	maxPartBytes = 1 << 20  // read from a response for one part
+	maxEndBytes  = 16 << 20 // the same for the end of a log, which has partBytes of lines that may be empty
 	maxPartLines = 5000     // in one part
 	contextBytes = 16 << 10 // shown before the target line
 )
@@ -28,6 +29,7 @@ type logPart struct {
 	From      int64 // offset of the first byte
 	SkipFirst bool  // the first line is left out: it begins before From, or is shown already
 	To        int64 // offset at which the part ends; 0 for the end of the log
+	End       bool  // of too many lines the last ones are shown, not the first
 	Attempt   int64
 	HasMore   bool   // the log goes on after the lines
 	Live      bool   // the log may still grow
@@ -143,11 +145,14 @@ func (p *logPart) load(v *page.Visit) error {
 	return p.read(resp.Body)
 }
 
-// read reads lines in NDJSON, up to maxPartBytes. If the log is growing, it leaves an unfinished
+// read reads lines in NDJSON, up to maxPartBytes, and of the end of a log the last ones. If the log is growing, it leaves an unfinished
 // last line to the next part. The pieces of an overlong line are read as lines.
 func (p *logPart) read(from io.Reader) error {
 	skip, pending := p.SkipFirst, []logLine(nil)
 	limited := &io.LimitedReader{R: from, N: maxPartBytes}
+	if p.End {
+		limited.N = maxEndBytes
+	}
 	scan := bufio.NewScanner(limited)
 	scan.Buffer(nil, maxPartBytes)
 	for scan.Scan() {
@@ -156,6 +161,10 @@ func (p *logPart) read(from io.Reader) error {
 			break // cut off by maxPartBytes
 		}
 		p.Lines, pending = append(p.Lines, pending...), nil
+		if p.End && len(p.Lines) >= maxPartLines {
+			p.SkipFirst, p.Before, p.Lines = true, p.Lines[0].Step, p.Lines[1:]
+			p.From = p.Lines[0].Offset // so that the earlier lines end there
+		}
 		if p.HasMore = len(p.Lines) >= maxPartLines; p.HasMore || p.To > 0 && l.Offset >= p.To {
 			return nil
 		}

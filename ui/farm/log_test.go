@@ -134,6 +134,21 @@ func TestPartHasAMaximum(t *testing.T) {
 	require.False(t, p.HasMore)
 }
 
+// The end of a log is shown however short its lines are, and the lines before it are the previous part.
+func TestEndOfShortLines(t *testing.T) {
+	t.Parallel()
+	all := make([]string, partBytes)
+	all[partBytes-1] = "the last"
+	p := logPart{From: 7, SkipFirst: true, End: true}
+	require.NoError(t, p.read(ndjson(7, all...)))
+	require.False(t, p.HasMore)
+	require.Len(t, p.Lines, maxPartLines)
+	require.Equal(t, "the last", p.Lines[maxPartLines-1].Text)
+	before, ok := p.previous()
+	require.True(t, ok)
+	require.Equal(t, p.Lines[0].Offset, before.To)
+}
+
 // A removed log is not shown as an empty one.
 func TestRemovedLog(t *testing.T) {
 	t.Parallel()
