@@ -164,7 +164,8 @@ func (j *Job) Env() []string {
 		if own := os.Getenv("PATH"); own != "" {
 			path = "PATH=" + own
 		}
-		env = []string{"HOME=" + j.Home(), "TMPDIR=" + filepath.Join(j.Dir, tempFolder)}
+		// Git looks for a repository no further up, where the runner's folder may be in somebody's clone.
+		env = []string{"HOME=" + j.Home(), "TMPDIR=" + filepath.Join(j.Dir, tempFolder), "GIT_CEILING_DIRECTORIES=" + j.Dir}
 	}
 	if j.Input != nil {
 		env = append(env, "SVC_IN="+in)

@@ -97,6 +97,17 @@ func eachKind(t *testing.T, test func(*testing.T, string)) {
 	}
 }
 
+// A job without a checkout is in no repository, although the folder of its runner may be in one.
+func TestStepsAreInNoRepositoryOfTheMachine(t *testing.T) {
+	eachKind(t, func(t *testing.T, kind string) {
+		j := job(t, kind)
+		out, err := exec.CommandContext(t.Context(), "git", "init", "-q", filepath.Dir(j.Dir)).CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		r, said := j.sh(t, "git rev-parse --show-toplevel")
+		require.Equal(t, 128, r.ExitCode, said)
+	})
+}
+
 func TestStepResult(t *testing.T) {
 	eachKind(t, func(t *testing.T, kind string) {
 		j := job(t, kind)
