@@ -178,6 +178,7 @@ test("on a phone the files of a job can be downloaded by their names, and nothin
   await link.waitFor({ timeout: 20000 });
   const { x, width } = await link.boundingBox();
   assert.ok(x >= 0 && x + width <= phone.width, `${x} ${width}`);
+  for (const card of await page.locator("#job .columns .card").all()) assert.equal((await card.boundingBox()).width, phone.width - 32);
   assert.equal(await page.locator("#job .scroll").evaluateAll((list) => list.filter((el) => el.scrollWidth > el.clientWidth).length), 0);
   const [file] = await Promise.all([page.waitForEvent("download"), link.click()]);
   assert.equal(await readFile(await file.path(), "utf8"), "x\n");
