@@ -32,16 +32,13 @@ var errAddress = errors.New("the address is not that of a code host")
 
 // NewNetwork returns a network. Close ends its idle connections.
 func NewNetwork(allowLocal bool) Network {
-	dialer := &net.Dialer{Timeout: dialLimit}
-	if !allowLocal {
-		dialer.Control = func(_, address string, _ syscall.RawConn) error {
-			at, err := netip.ParseAddrPort(address)
-			if err != nil || !public(at.Addr()) {
-				return errAddress
-			}
-			return nil
+	dialer := &net.Dialer{Timeout: dialLimit, Control: func(_, address string, _ syscall.RawConn) error {
+		at, err := netip.ParseAddrPort(address)
+		if err != nil || !public(at.Addr()) && !(allowLocal && at.Addr().Unmap().IsLoopback()) {
+			return errAddress
 		}
-	}
+		return nil
+	}}
 	return Network{AllowLocal: allowLocal, transport: &http.Transport{
 		DialContext: dialer.DialContext, ForceAttemptHTTP2: true, MaxIdleConns: 32, MaxIdleConnsPerHost: 8,
 		IdleConnTimeout: time.Minute, TLSHandshakeTimeout: dialLimit, ResponseHeaderTimeout: requestLimit, MaxResponseHeaderBytes: 256 << 10,

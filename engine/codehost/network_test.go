@@ -45,6 +45,17 @@ func TestClientDoesNotReachThisMachine(t *testing.T) {
 	require.Equal(t, client.CodeNoRepository, f.Code)
 }
 
+// In development hosts may be on this machine, and still not where clouds tell their machines secrets.
+func TestClientReachesNoMetadata(t *testing.T) {
+	t.Parallel()
+	n := NewNetwork(true)
+	defer n.Close()
+	for _, address := range []string{"169.254.169.254:443", "[fd00:ec2::254]:443", "0.0.0.0:443"} {
+		_, err := n.transport.DialContext(t.Context(), "tcp", address)
+		require.ErrorIs(t, err, errAddress, address)
+	}
+}
+
 func TestRedirectsAreFollowedOnceOnTheSameHost(t *testing.T) {
 	t.Parallel()
 	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the credential left the host") }))
