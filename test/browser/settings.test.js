@@ -153,6 +153,7 @@ for (const scripts of [true, false]) {
   test(`a secret is set, replaced and removed, and never shown, ${scripts ? "with" : "without"} scripts`, async () => {
     const { page, problems, context } = await visitor(browser, app, "mia", { javaScriptEnabled: scripts });
     const name = scripts ? "NPM_TOKEN" : "PLAIN_TOKEN", value = "s3cret\nof two lines";
+    const repo = scripts ? "acme/api" : "acme/web (unconnected)";
     if (scripts) assert.equal((await api({ context }, "POST", "/repos", { url: product.codeHostUrl + "/acme/api", credential: product.codeHostToken })).status(), 201);
     await page.goto(app + "/w/acme/farm");
     await page.getByRole("link", { name: "Job secrets" }).first().click();
@@ -176,7 +177,7 @@ for (const scripts of [true, false]) {
     await row.getByRole("link", { name: "Change" }).click();
     assert.equal(await page.inputValue("#secret-name"), name);
     await page.getByLabel("one of these names").fill("publish\nunit tests");
-    await page.getByLabel("acme/api").check();
+    await page.getByLabel(repo, { exact: true }).check();
     await page.getByLabel("all of these labels").fill("nonsense");
     await page.getByRole("button", { name: "Save", exact: true }).click();
     await page.locator("#secret-labels-error").waitFor();
@@ -184,7 +185,7 @@ for (const scripts of [true, false]) {
     await page.getByLabel("all of these labels").fill("pool=release");
     await page.getByRole("button", { name: "Save", exact: true }).click();
     await page.getByText(name + " is changed. Its value stays.").waitFor();
-    const scoped = row.getByText("Only for jobs named publish or unit tests, of acme/api, that require pool=release");
+    const scoped = row.getByText(`Only for jobs named publish or unit tests, of ${repo}, that require pool=release`);
     await scoped.waitFor();
     await page.goto(app + "/w/acme/farm/secrets");
     await set(name, "W".repeat(32_768)); // a form that does not show the scope does not widen it
@@ -192,7 +193,7 @@ for (const scripts of [true, false]) {
     await scoped.waitFor();
     await row.getByRole("link", { name: "Change" }).click();
     await page.getByLabel("one of these names").fill("");
-    await page.getByLabel("acme/api").uncheck();
+    await page.getByLabel(repo, { exact: true }).uncheck();
     await page.getByLabel("all of these labels").fill("");
     await page.getByRole("button", { name: "Save", exact: true }).click();
     await row.getByText("For every job").waitFor();

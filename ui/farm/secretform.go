@@ -80,7 +80,7 @@ type scopeRepo struct {
 // scopeRepos returns the repositories that the form offers: all, and those of the scope that are not known any more.
 func (s secretsData) scopeRepos() (list []scopeRepo) {
 	for _, r := range s.Repos {
-		list = append(list, scopeRepo{r.Id, r.Name, slices.Contains(s.Form.repos, r.Id)})
+		list = append(list, scopeRepo{r.Id, scopeName(r), slices.Contains(s.Form.repos, r.Id)})
 	}
 	for _, id := range s.Form.repos {
 		if !slices.ContainsFunc(list, func(r scopeRepo) bool { return r.id == id }) {
@@ -88,6 +88,14 @@ func (s secretsData) scopeRepos() (list []scopeRepo) {
 		}
 	}
 	return list
+}
+
+// scopeName returns the name of a repository, which a connected one and one that only jobs and runs name may share.
+func scopeName(r client.RepoRuns) string {
+	if r.Status == client.RepoRunsStatusUnconnected {
+		return r.Name + " (unconnected)"
+	}
+	return r.Name
 }
 
 // scopeText says which jobs may use a secret.
@@ -100,7 +108,7 @@ func (s secretsData) scopeText(scope client.SecretScope) string {
 		names := slices.Clone(*scope.Repos)
 		for i, id := range names {
 			if at := slices.IndexFunc(s.Repos, func(r client.RepoRuns) bool { return r.Id == id }); at >= 0 {
-				names[i] = s.Repos[at].Name
+				names[i] = scopeName(s.Repos[at])
 			}
 		}
 		only = append(only, "of "+strings.Join(names, " or "))

@@ -30,12 +30,12 @@ func TestScopeOfSecretForm(t *testing.T) {
 // A repository that is not listed any more stays in the scope when that is saved.
 func TestScopeKeepsUnknownRepositories(t *testing.T) {
 	t.Parallel()
-	s := secretsData{Repos: []client.RepoRuns{{Id: "r1", Name: "acme/api"}, {Id: "r2", Name: "acme/web"}}}
+	s := secretsData{Repos: []client.RepoRuns{{Id: "r1", Name: "acme/api"}, {Id: "r2", Name: "acme/web", Status: client.RepoRunsStatusUnconnected}}}
 	scope := client.SecretScope{Repos: &[]string{"r2", "gone"}}
 	s.List.Items = []client.FarmSecret{{Name: "A", Scope: scope}}
 	s.Form = s.formOf("A")
-	require.Equal(t, []scopeRepo{{"r1", "acme/api", false}, {"r2", "acme/web", true}, {"gone", "gone", true}}, s.scopeRepos())
+	require.Equal(t, []scopeRepo{{"r1", "acme/api", false}, {"r2", "acme/web (unconnected)", true}, {"gone", "gone", true}}, s.scopeRepos())
 	require.Equal(t, &scope, s.Form.scope())
-	require.Equal(t, "Only for jobs of acme/web or gone", s.scopeText(scope))
+	require.Equal(t, "Only for jobs of acme/web (unconnected) or gone", s.scopeText(scope))
 	require.Equal(t, secretForm{name: "B"}, s.formOf("B"))
 }

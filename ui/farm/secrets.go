@@ -28,7 +28,7 @@ func secretRoutes() []page.Route {
 // secretsData is the content of the page of job secrets. No page ever contains a value.
 type secretsData struct {
 	List      client.ListFarmSecret
-	Repos     []client.RepoRuns // that are or were connected
+	Repos     []client.RepoRuns // also those that jobs and runs named without a connection
 	OffReason string            // why the farm is off; "" if it is on
 	Form      secretForm
 }
@@ -43,11 +43,7 @@ func showSecrets(v *page.Visit) (page.Page, error) {
 			return err
 		}, func(ctx context.Context) error {
 			list, err := client.Decode[client.RepoList](v.API.ListRepos(ctx, nil))
-			for _, r := range list.Items {
-				if r.Status != client.RepoRunsStatusUnconnected {
-					s.Repos = append(s.Repos, r)
-				}
-			}
+			s.Repos = list.Items
 			return err
 		})
 		if r := client.AsRefused(err); r != nil && r.Code == "farm_off" {
