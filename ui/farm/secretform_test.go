@@ -30,7 +30,9 @@ func TestScopeOfSecretForm(t *testing.T) {
 // A repository that is not listed any more stays in the scope when that is saved.
 func TestScopeKeepsUnknownRepositories(t *testing.T) {
 	t.Parallel()
-	s := secretsData{Repos: []client.RepoRuns{{Id: "r1", Name: "acme/api"}, {Id: "r2", Name: "acme/web", Status: client.RepoRunsStatusUnconnected}}}
+	s := secretsData{Repos: []client.RepoRuns{
+		{Id: "r1", Name: "acme/api"}, {Id: "r2", Name: "acme/web", Status: client.RepoRunsStatusUnconnected},
+	}}
 	scope := client.SecretScope{Repos: &[]string{"r2", "gone"}}
 	s.List.Items = []client.FarmSecret{{Name: "A", Scope: scope}}
 	s.Form = s.formOf("A")
