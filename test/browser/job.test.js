@@ -267,7 +267,7 @@ test("jobs are filtered by state and by name", async () => {
   const { page, open } = await visitor(browser, app, "ada");
   await submitJob(product, { name: "waits for a machine", steps: [{ name: "One", run: "true" }], requires: { labels: ["gpu=a100"] } });
   await open("/w/acme/farm/jobs");
-  await page.locator("#jobs li", { hasText: "waits for a machine" }).getByText("no_matching_runner").waitFor();
+  await page.locator("#jobs li", { hasText: "waits for a machine" }).getByText("No online runner has the required").waitFor();
   await page.selectOption("#state", "running");
   await page.locator("#jobs li", { hasText: "waits for a machine" }).waitFor({ state: "detached" });
   assert.match(page.url(), /state=running/);

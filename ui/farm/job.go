@@ -171,9 +171,9 @@ func (d jobData) waitText() string {
 func (d jobData) endText() string {
 	j := d.Job
 	if j.State == client.JobDetailStateLost && j.Attempt > 1 {
-		return fmt.Sprintf("Lost: none of %d attempts came to an end; the last one: %s", j.Attempt, j.Reason)
+		return fmt.Sprintf("Lost: none of %d attempts came to an end; the last one: %s", j.Attempt, kit.JobReason(j.Reason))
 	}
-	return kit.Words(string(j.State)) + ": " + j.Reason
+	return kit.Words(string(j.State)) + ": " + kit.JobReason(j.Reason)
 }
 
 // finishedSteps returns the number of steps that have ended.

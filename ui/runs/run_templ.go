@@ -1610,9 +1610,9 @@ func resources(v *page.Visit, d client.RunDetail) templ.Component {
 						return templ_7745c5c3_Err
 					}
 					var templ_7745c5c3_Var61 string
-					templ_7745c5c3_Var61, templ_7745c5c3_Err = templ.JoinStringErrs(j.Reason)
+					templ_7745c5c3_Var61, templ_7745c5c3_Err = templ.JoinStringErrs(kit.JobReason(j.Reason))
 					if templ_7745c5c3_Err != nil {
-						return templ.Error{Err: templ_7745c5c3_Err, FileName: `runs/run.templ`, Line: 369, Col: 49}
+						return templ.Error{Err: templ_7745c5c3_Err, FileName: `runs/run.templ`, Line: 369, Col: 64}
 					}
 					_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var61))
 					if templ_7745c5c3_Err != nil {
