@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"svc/test/address"
 )
 
 // init adds the programs, with the configurations that docs/gateway has of them.
@@ -91,7 +93,7 @@ func (p *program) run(t *testing.T, name string, adapt func(*configuration) *exe
 	s := &subject{service: newService(t), program: p, roots: x509.NewCertPool()}
 	server := issue(t, leaf{server: true})
 	s.roots.AddCert(server.Leaf)
-	c := &configuration{t: t, text: string(text), folder: t.TempDir(), address: freeAddress(t)}
+	c := &configuration{t: t, text: string(text), folder: t.TempDir(), address: address.Free(t)}
 	s.address, c.file = c.address, filepath.Join(c.folder, name)
 	write(t, c.folder, server)
 	both, err := os.ReadFile(filepath.Join(c.folder, "key.pem"))
@@ -140,13 +142,4 @@ func (s *subject) await(t *testing.T, ended <-chan struct{}) {
 			require.True(t, time.Now().Before(limit), "%v", err)
 		}
 	}
-}
-
-// freeAddress returns an address on which nothing listens.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer ln.Close()
-	return ln.Addr().String()
 }
