@@ -28,12 +28,10 @@ RACE_TIMEOUT ?= 40m
 # make lint runs all checks of go vet.
 UNVETTED := -vet=off
 
-# Tests often wait for processes and PostgreSQL, so more packages, and more tests of each, run at
-# once than there are processors, most of them without the race detector (see test). Those that
-# are raced wait longest: for the limits of a job, for heartbeats and leases.
-PROCESSORS := $(shell getconf _NPROCESSORS_ONLN)
-AT_ONCE := -p $(shell echo $$(($(PROCESSORS) + 1))) -parallel $(shell echo $$(($(PROCESSORS) + 1)))
-RACED_AT_ONCE := -p $(shell echo $$(($(PROCESSORS) / 2 + 1))) -parallel $(shell echo $$(($(PROCESSORS) * 2)))
+# Tests often wait for processes and PostgreSQL, so more packages are tested at once than
+# there are processors, most of them without the race detector (see test).
+AT_ONCE := -p $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
+RACED_AT_ONCE := -p $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) / 2 + 1)))
 
 .PHONY: help
 help: ## list the targets
