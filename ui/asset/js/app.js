@@ -335,13 +335,18 @@ document.addEventListener("htmx:before:request", (e) => {
   const { sourceElement, sourceEvent } = e.detail.ctx;
   if (sourceEvent?.type === "every" && (sourceElement.isRefused || sourceElement.closest("dialog:not([open])"))) e.preventDefault();
 });
-// An update is dropped and requested again if the page's query has changed since, for example by a search.
+// An update is dropped and requested again if the page's query has changed since, for example by a search: also while the
+// answer to that is being shown, before it is in the address.
+let sought;
 document.addEventListener("htmx:before:swap", (e) => {
-  const { search } = e.detail.ctx;
-  if (e.defaultPrevented || search === undefined || search === location.search) return;
+  const { ctx } = e.detail;
+  if (e.defaultPrevented) return;
+  if (ctx.replace) sought = new URL(ctx.request.action, location).search;
+  if (ctx.search === undefined || ctx.search === (sought ?? location.search)) return;
   e.preventDefault();
   refresh();
 });
+document.addEventListener("htmx:finally:request", ({ detail: { ctx } }) => { if (ctx.replace) sought = undefined; });
 function refresh() { body.dispatchEvent(new Event("live-all")); }
 // showState shows the state of the connection, with a banner once it has been stale for 2 seconds. When access
 // has ended the page is loaded again, and tells the reason.
