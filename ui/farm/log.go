@@ -145,8 +145,9 @@ func (p *logPart) load(v *page.Visit) error {
 	return p.read(resp.Body)
 }
 
-// read reads lines in NDJSON, up to maxPartBytes, and of the end of a log the last ones. If the log is growing, it leaves an unfinished
-// last line to the next part. The pieces of an overlong line are read as lines.
+// read reads lines in NDJSON: the first ones, up to maxPartLines and maxPartBytes, or the last ones if the part is
+// the end of the log. If the log is growing, it leaves an unfinished last line to the next part. The pieces of an
+// overlong line are read as lines.
 func (p *logPart) read(from io.Reader) error {
 	skip, pending := p.SkipFirst, []logLine(nil)
 	limited := &io.LimitedReader{R: from, N: maxPartBytes}
