@@ -63,7 +63,7 @@ type Config struct {
 	VaultMasterKey []config.Secret `env:"SVC_VAULT_MASTER_KEY,required,notEmpty" min:"32" doc:"Seals stored credentials. To rotate it, list the old key and the new one in all processes, then the other way round; see OPERATIONS.md."`
 
 	// All events are published to it, for consumers in any process.
-	BusURL []config.URL `env:"SVC_BUS_URL" doc:"Bus that carries events: nats://host:4222 or kafka://host:9092, several servers with a comma between. Unset, it is in PostgreSQL."`
+	BusURL []config.URL `env:"SVC_BUS_URL" doc:"Bus that carries events: nats://host:4222 or tls://host:4222, several servers with a comma between. Unset, it is in PostgreSQL."`
 
 	RateLimit int `env:"SVC_RATE_LIMIT" envDefault:"6000" doc:"Requests a minute for each token, person or, without either, address. 0 turns every limit off, also those of a day."`
 

@@ -36,29 +36,19 @@ type Config struct {
 	Log  *slog.Logger
 }
 
-// Check returns an error unless the addresses name one bus: nats:// or tls:// servers of
-// one cluster, kafka:// brokers of one cluster, or nothing. The error quotes no address.
+// Check returns an error unless the addresses are nats:// or tls:// servers of one cluster, or
+// there are none. The error quotes no address.
 func Check(urls []string) error {
-	_, err := kindOf(urls)
-	return err
-}
-
-func kindOf(urls []string) (kind string, err error) {
 	for _, text := range urls {
 		u, err := url.Parse(text)
-		if err != nil || u.Host == "" {
-			return "", errors.New("want addresses such as nats://host:4222 or kafka://host:9092")
-		}
-		found := map[string]string{"nats": "nats", "tls": "nats", "kafka": "kafka"}[u.Scheme]
 		switch {
-		case found == "":
-			return "", errors.New("want nats:// or kafka://, or nothing for the bus in PostgreSQL")
-		case kind != "" && found != kind:
-			return "", errors.New("want addresses of one kind, all nats:// or all kafka://")
+		case err != nil || u.Host == "":
+			return errors.New("want addresses such as nats://host:4222")
+		case u.Scheme != "nats" && u.Scheme != "tls":
+			return errors.New("want nats:// or tls://, or nothing for the bus in PostgreSQL")
 		}
-		kind = found
 	}
-	return kind, nil
+	return nil
 }
 
 // A Bus publishes and delivers messages until it is closed.
@@ -94,38 +84,21 @@ type transport interface {
 
 // Open opens the bus that cfg selects. It takes at most ten seconds.
 func Open(ctx context.Context, cfg Config) (*Bus, error) {
-	kind, err := kindOf(cfg.URLs)
-	if err != nil {
+	if err := Check(cfg.URLs); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, openLimit)
 	defer cancel()
 	b := &Bus{log: cfg.Log, retries: defaultRetries}
-	switch kind {
-	case "nats":
-		b.transport, err = openNATS(ctx, cfg.URLs, b.retries.longestDelivery(), cfg.Log)
-	case "kafka":
-		b.transport, err = openKafka(cfg.URLs, quietLogger(cfg.Log))
-	default:
+	if len(cfg.URLs) == 0 {
 		b.transport = &postgres{db: cfg.DB, log: cfg.Log, logger: quietLogger(cfg.Log)}
+		return b, nil
 	}
-	if err != nil {
+	var err error
+	if b.transport, err = openNATS(ctx, cfg.URLs, b.retries.longestDelivery(), cfg.Log); err != nil {
 		return nil, fmt.Errorf("open the bus: %w", err)
 	}
 	return b, nil
-}
-
-// publishEach publishes messages to a server that needs one round trip for each.
-func publishEach(ctx context.Context, p message.Publisher, topic string, list []*message.Message) (n int, err error) {
-	for n, m := range list {
-		if err := ctx.Err(); err != nil {
-			return n, err
-		}
-		if err := p.Publish(topic, m); err != nil {
-			return n, err
-		}
-	}
-	return len(list), nil
 }
 
 // Close closes the bus's own connections.

@@ -43,7 +43,7 @@
 // Watermill-sql's own adapters do none of this; this package uses its publisher and
 // subscriber.
 //
-// # NATS and Kafka
+// # NATS
 //
 // NATS is JetStream. Each group has one message in flight, because a second one could
 // overtake a first that has to be redelivered. The server gives a message to another
@@ -53,7 +53,6 @@
 // process gets it at once. Only the publisher of Watermill's NATS library is used (nats.go
 // says why).
 //
-// Kafka keys messages by workspace; its topics are managed by the operator. A bus that is
-// unavailable is logged and retried; requests are not affected. Events from before
-// the bus was introduced are not published: they have no consumer.
+// A bus that is unavailable is logged and retried; requests are not affected. Events from
+// before the bus was introduced are not published: they have no consumer.
 package bus

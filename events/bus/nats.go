@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"svc/events"
+	"svc/events/follow"
 	"svc/events/store"
 )
 
@@ -86,15 +88,55 @@ func createStreams(ctx context.Context, conn *nats.Conn) error {
 	return nil
 }
 
+// publish publishes one message after the other, each in a round trip of its own.
 func (b *jetStream) publish(ctx context.Context, topic string, list ...*message.Message) (n int, err error) {
-	return publishEach(ctx, b.publishers[topic], topic, list)
+	for n, m := range list {
+		if err := ctx.Err(); err != nil {
+			return n, err
+		}
+		if err := b.publishers[topic].Publish(topic, m); err != nil {
+			return n, err
+		}
+	}
+	return len(list), nil
 }
 
 func (b *jetStream) relay(ctx context.Context, tx pgx.Tx, list []store.Position, limit int, most time.Duration) (
 	ends []store.Position, more []events.ID, err error) {
-	return relayEach(ctx, tx, list, limit, most, func(ctx context.Context, messages []*message.Message) (int, error) {
-		return publishEach(ctx, b.publishers[Topic], Topic, messages)
-	})
+	records, err := store.Page{Logs: list, Limit: limit, Decode: store.Stored}.Read(ctx, tx)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := follow.CheckComplete(ctx, tx, list, follow.Ends(records)); err != nil || len(records) == 0 {
+		return nil, nil, err
+	}
+	publishing, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	n, err := b.publish(publishing, Topic, messagesOf(records)...)
+	switch {
+	case err != nil && n > 0 && publishing.Err() != nil: // the time limit is no error: the rest is published next
+		err = nil
+	case err != nil:
+		err = fmt.Errorf("publish: %w", err)
+	}
+	more = store.LogsWithMore(records[:n], len(list), limit)
+	for _, end := range follow.Ends(records[n:]) {
+		more = append(more, end.Workspace)
+	}
+	return follow.Ends(records[:n]), more, err
+}
+
+func messagesOf(records []events.Record) []*message.Message {
+	list := make([]*message.Message, len(records))
+	for i, r := range records {
+		m := message.NewMessage(r.ID.String(), message.Payload(r.Data))
+		m.Metadata = message.Metadata{
+			metaWorkspace: r.Workspace.String(), metaSeq: strconv.FormatInt(r.Seq, 10), metaKind: r.Event.Kind(),
+			metaSchema: strconv.Itoa(r.Schema), metaStream: r.Stream.String(), metaAt: r.At.Format(time.RFC3339Nano),
+		}
+		list[i] = m
+	}
+	return list
 }
 
 func (b *jetStream) page() int { return pageSize }

@@ -117,46 +117,6 @@ func (r *Relay) relayPage(ctx context.Context, b *Bus, workspaces []events.ID) (
 	return more, nil
 }
 
-// relayEach reads the next events of logs and passes them to publish, which stops after
-// most. It is for transports outside the database.
-func relayEach(ctx context.Context, tx pgx.Tx, list []store.Position, limit int, most time.Duration,
-	publish func(context.Context, []*message.Message) (int, error)) (ends []store.Position, more []events.ID, err error) {
-	records, err := store.Page{Logs: list, Limit: limit, Decode: store.Stored}.Read(ctx, tx)
-	if err != nil {
-		return nil, nil, err
-	}
-	if err := follow.CheckComplete(ctx, tx, list, follow.Ends(records)); err != nil || len(records) == 0 {
-		return nil, nil, err
-	}
-	publishing, cancel := context.WithTimeout(ctx, most)
-	defer cancel()
-	n, err := publish(publishing, messagesOf(records))
-	switch {
-	case err != nil && n > 0 && publishing.Err() != nil: // the time limit is no error: the rest is published next
-		err = nil
-	case err != nil:
-		err = fmt.Errorf("publish: %w", err)
-	}
-	more = store.LogsWithMore(records[:n], len(list), limit)
-	for _, end := range follow.Ends(records[n:]) {
-		more = append(more, end.Workspace)
-	}
-	return follow.Ends(records[:n]), more, err
-}
-
-func messagesOf(records []events.Record) []*message.Message {
-	list := make([]*message.Message, len(records))
-	for i, r := range records {
-		m := message.NewMessage(r.ID.String(), message.Payload(r.Data))
-		m.Metadata = message.Metadata{
-			metaWorkspace: r.Workspace.String(), metaSeq: strconv.FormatInt(r.Seq, 10), metaKind: r.Event.Kind(),
-			metaSchema: strconv.Itoa(r.Schema), metaStream: r.Stream.String(), metaAt: r.At.Format(time.RFC3339Nano),
-		}
-		list[i] = m
-	}
-	return list
-}
-
 // PositionOf returns the position in the log of a message's event.
 func PositionOf(m *message.Message) (workspace events.ID, seq int64, err error) {
 	if workspace, err = events.ParseID(m.Metadata.Get(metaWorkspace)); err != nil {
