@@ -127,6 +127,10 @@ lighthouse: build node-check chromium-check ## run Lighthouse on the pages of th
 bench: build ## measure speeds as ratios to baselines; takes most of an hour and 15 GB
 	$(GO) run ./test/bench
 
+.PHONY: figures
+figures: ## print the size of the product, of its folders and dependencies, and the functions that requests enter
+	$(GO) run ./test/figures $(FIGURES)
+
 # Faults are injected for this time; the checks follow. Each test has ten minutes in all.
 CHAOS_SECONDS ?= 300
 
