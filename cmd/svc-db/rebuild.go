@@ -4,15 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/mattn/go-isatty"
-	"github.com/schollz/progressbar/v3"
 
 	"svc/events"
 	"svc/events/store"
@@ -65,13 +61,11 @@ func (inv invocation) rebuildOne(ctx context.Context, db *pgxpool.Pool, v fold.V
 
 func (inv invocation) rebuildView(ctx context.Context, db *pgxpool.Pool, v fold.View) (fold.RebuildResult, error) {
 	start := time.Now()
-	p := newProgress(inv.out, v.Name())
 	do := fold.Rebuild
 	if inv.resume {
 		do = fold.ResumeRebuild
 	}
-	done, err := do(ctx, db, v, p.step)
-	p.end()
+	done, err := do(ctx, db, v, inv.progress(v.Name()))
 	if err != nil {
 		return done, err
 	}
@@ -85,9 +79,7 @@ func (inv invocation) rebuildView(ctx context.Context, db *pgxpool.Pool, v fold.
 
 func (inv invocation) rebuildLog(ctx context.Context, db *pgxpool.Pool, v fold.View, workspace events.ID) (fold.RebuildResult, error) {
 	start := time.Now()
-	p := newProgress(inv.out, v.Name())
-	done, err := fold.RebuildLog(ctx, db, v, workspace, p.step)
-	p.end()
+	done, err := fold.RebuildLog(ctx, db, v, workspace, inv.progress(v.Name()))
 	if err != nil {
 		return done, err
 	}
@@ -128,42 +120,17 @@ func viewsByName(names []string) (list []fold.View, err error) {
 	return list, nil
 }
 
-// progress shows the progress of an operation: by a bar on a terminal, otherwise by a line per
-// second.
-type progress struct {
-	out         io.Writer
-	name        string
-	start, last time.Time
-	bar         *progressbar.ProgressBar
-}
-
-func newProgress(out io.Writer, name string) *progress {
-	p := &progress{out: out, name: name, start: time.Now(), last: time.Now()}
-	if f, ok := out.(*os.File); ok && isatty.IsTerminal(f.Fd()) {
-		p.bar = progressbar.NewOptions64(-1, progressbar.OptionSetWriter(f), progressbar.OptionSetDescription(name),
-			progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString("events"),
-			progressbar.OptionSetPredictTime(true), progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish())
-	}
-	return p
-}
-
-func (p *progress) step(done, total int64) {
-	if p.bar != nil {
-		p.bar.ChangeMax64(total)
-		_ = p.bar.Set64(done)
-		return
-	}
-	if time.Since(p.last) < time.Second {
-		return
-	}
-	p.last = time.Now()
-	rate := float64(done) / time.Since(p.start).Seconds()
-	left := time.Duration(float64(total-done) / rate * float64(time.Second))
-	fmt.Fprintf(p.out, "%s: %d of %d events, %.0f a second, %s left\n", p.name, done, total, rate, left.Round(time.Second))
-}
-
-func (p *progress) end() {
-	if p.bar != nil {
-		_ = p.bar.Finish()
+// progress returns a function that shows the progress of an operation by a line per second.
+func (inv invocation) progress(name string) func(done, total int64) {
+	start := time.Now()
+	last := start
+	return func(done, total int64) {
+		if time.Since(last) < time.Second {
+			return
+		}
+		last = time.Now()
+		rate := float64(done) / time.Since(start).Seconds()
+		left := time.Duration(float64(total-done) / rate * float64(time.Second))
+		fmt.Fprintf(inv.out, "%s: %d of %d events, %.0f a second, %s left\n", name, done, total, rate, left.Round(time.Second))
 	}
 }

@@ -152,9 +152,7 @@ func (inv invocation) replaceAuthoritiesAlone(ctx context.Context, db *pgxpool.P
 	defer log.Close()
 	replaced := 0
 	for _, workspace := range lost {
-		p := newProgress(inv.out, workspace.String())
-		report, err := proof.Verify(ctx, db, workspace, proof.Check{VerifierKey: inv.verifierKey, Progress: p.step})
-		p.end()
+		report, err := proof.Verify(ctx, db, workspace, proof.Check{VerifierKey: inv.verifierKey, Progress: inv.progress(workspace.String())})
 		if err != nil {
 			return err
 		}
@@ -222,7 +220,6 @@ func (inv invocation) continueLogs(ctx context.Context, db *pgxpool.Pool, ring v
 	log.Authenticate(ring)
 	handler, bad := commands.New(log, time.Now), 0
 	for _, workspace := range list {
-		p := newProgress(inv.out, workspace.String())
 		report, done, err := r.Log(ctx, workspace, func(upTo int64) error {
 			if err := keepAuthorities(ctx, log, vault.Secrets{DB: db, Ring: ring}, workspace, upTo); err != nil {
 				return err
@@ -230,8 +227,7 @@ func (inv invocation) continueLogs(ctx context.Context, db *pgxpool.Pool, ring v
 			return handler.RecordSigningKey(ctx, commands.RecordSigningKey{
 				Workspace: workspace, Replaced: events.SigningKeyReplaced{From: r.From, To: r.To, UpTo: upTo},
 			})
-		}, p.step)
-		p.end()
+		}, inv.progress(workspace.String()))
 		switch {
 		case err != nil:
 			return err

@@ -70,10 +70,8 @@ func (inv invocation) verifyLogs(ctx context.Context, db *pgxpool.Pool) (err err
 // verifyLog verifies one log and prints the result.
 func (inv invocation) verifyLog(ctx context.Context, db *pgxpool.Pool, workspace events.ID, c proof.Check) (ok bool, err error) {
 	start := time.Now()
-	p := newProgress(inv.out, workspace.String())
-	c.Progress = p.step
+	c.Progress = inv.progress(workspace.String())
 	report, err := proof.Verify(ctx, db, workspace, c)
-	p.end()
 	switch {
 	case err != nil:
 		return false, err

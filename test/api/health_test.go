@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"svc/test/address"
+	"svc/test/proxy"
 )
 
 // testHealth shows that readiness soon names each dependency that does not answer, and recovers
@@ -17,8 +18,8 @@ import (
 func testHealth(t *testing.T, s *fixture) {
 	database, err := url.Parse(s.cloneDatabase(t))
 	require.NoError(t, err)
-	db := newProxy(t, database.Host)
-	database.Host = db.address()
+	db := proxy.New(t, database.Host)
+	database.Host = db.Address()
 	environ := s.engineEnviron(address.Free(t))
 	engine := s.start(t, "svc-engine", environ)
 	v := s.serve(t, database.String(), "SVC_ENGINE_URL=http://"+engine.address(t))
@@ -40,21 +41,21 @@ func testHealth(t *testing.T, s *fixture) {
 		require.Equal(t, "The engine is not available right now.", a.text(t, "message"))
 	})
 	t.Run("a database that is unreachable too", func(t *testing.T) {
-		db.set(linkCut)
+		db.Set(proxy.Cut)
 		v.requireDown(t, "database", "engine")
 		a := v.ask(t, "reader", listOneRun, "").is(t, "503 unavailable")
 		require.NotEmpty(t, a.header.Get("Retry-After"))
 	})
-	db.set(linkUp)
+	db.Set(proxy.Up)
 	s.start(t, "svc-engine", environ)
 	t.Run("both are back", func(t *testing.T) {
 		v.requireReady(t)
 		v.ask(t, "reader", listOneRun, "").is(t, "200")
 	})
 	t.Run("a database that hangs", func(t *testing.T) {
-		db.set(linkStalled)
+		db.Set(proxy.Stalled)
 		v.requireDown(t, "database")
-		db.set(linkUp)
+		db.Set(proxy.Up)
 		v.requireReady(t)
 	})
 	t.Run("a wrong engine secret", func(t *testing.T) {

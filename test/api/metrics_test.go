@@ -7,13 +7,11 @@ import (
 	"net/http"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
-	dto "github.com/prometheus/client_model/go"
-	"github.com/prometheus/common/expfmt"
-	"github.com/prometheus/common/model"
 	"github.com/stretchr/testify/require"
 )
 
@@ -47,20 +45,19 @@ func testMetrics(t *testing.T, s *fixture) {
 		require.EqualValues(t, 1, scraped.requests("GET", "/api/auth/callback/:provider", "302"))
 		require.EqualValues(t, 1, scraped.requests("GET", "/health/ready", "503"))
 		require.EqualValues(t, 1, scraped.value("svc_http_server_errors_total"))
-		h := scraped.metric("svc_http_request_duration_seconds", "route", "/api/v1/runs").GetHistogram()
-		require.Positive(t, h.GetSampleSum())
-		require.Less(t, h.GetSampleSum(), timeout.Seconds())
+		sum := scraped.value("svc_http_request_duration_seconds_sum", "route", "/api/v1/runs")
+		require.Positive(t, sum)
+		require.Less(t, sum, timeout.Seconds())
 	})
 	t.Run("appends", func(t *testing.T) {
 		scraped := m.scrape(t)
 		require.GreaterOrEqual(t, scraped.value("svc_append_events_total"), 1.0)
-		commits := scraped.metric("svc_append_batch_commits").GetHistogram()
-		require.GreaterOrEqual(t, commits.GetSampleSum(), float64(commits.GetSampleCount()))
+		commits := scraped.value("svc_append_batch_commits_count")
+		require.GreaterOrEqual(t, scraped.value("svc_append_batch_commits_sum"), commits)
 		for _, name := range []string{"svc_append_wait_seconds", "svc_append_duration_seconds"} {
-			h := scraped.metric(name).GetHistogram()
-			require.Equal(t, commits.GetSampleCount(), h.GetSampleCount(), name)
-			require.Positive(t, h.GetSampleSum(), name)
-			require.Less(t, h.GetSampleSum(), timeout.Seconds(), name)
+			require.Equal(t, commits, scraped.value(name+"_count"), name)
+			require.Positive(t, scraped.value(name+"_sum"), name)
+			require.Less(t, scraped.value(name+"_sum"), timeout.Seconds(), name)
 		}
 		require.Zero(t, scraped.value("svc_append_failures_total"))
 	})
@@ -96,7 +93,7 @@ func testMetrics(t *testing.T, s *fixture) {
 	t.Run("build and process", func(t *testing.T) {
 		scraped := m.scrape(t)
 		require.EqualValues(t, 1, scraped.value("svc_build_info", "program", "svc-rest"))
-		require.Regexp(t, `^\d+\.\d+\.\d+$`, labelValue(scraped.metric("svc_build_info"), "version"))
+		require.Regexp(t, `^\d+\.\d+\.\d+$`, scraped.series("svc_build_info")[0].labels["version"])
 		require.Positive(t, scraped.value("go_goroutines"))
 		require.Positive(t, scraped.value("process_start_time_seconds"))
 	})
@@ -128,8 +125,8 @@ func testMetrics(t *testing.T, s *fixture) {
 		} {
 			known[path] = true
 		}
-		for _, one := range m.scrape(t)["svc_http_request_duration_seconds"].GetMetric() {
-			require.Contains(t, known, labelValue(one, "route"))
+		for _, one := range m.scrape(t).series("svc_http_request_duration_seconds_count") {
+			require.Contains(t, known, one.labels["route"])
 		}
 	})
 	t.Run("nothing identifies callers or workspaces", func(t *testing.T) {
@@ -174,63 +171,71 @@ func (m *metricsEndpoint) text(t *testing.T) string {
 	return string(text)
 }
 
-// A scrape is the metric families of one scrape, by name.
-type scrape map[string]*dto.MetricFamily
+// A scrape is the time series of one scrape.
+type scrape []series
 
-func (m *metricsEndpoint) scrape(t *testing.T) scrape {
-	t.Helper()
-	parser := expfmt.NewTextParser(model.UTF8Validation)
-	families, err := parser.TextToMetricFamilies(strings.NewReader(m.text(t)))
-	require.NoError(t, err)
-	return families
+type series struct {
+	name   string
+	labels map[string]string
+	value  float64
 }
 
-// metric returns the first metric of a name that has all labels, given as names and values in turn. It
-// returns nil if there is none.
-func (s scrape) metric(name string, labels ...string) *dto.Metric {
-	for _, m := range s[name].GetMetric() {
-		if hasLabels(m, labels...) {
-			return m
+var (
+	seriesLine = regexp.MustCompile(`^([a-z_]+)(?:\{(.*)\})? (\S+)$`)
+	oneLabel   = regexp.MustCompile(`([a-z_]+)="([^"]*)"`)
+)
+
+func (m *metricsEndpoint) scrape(t *testing.T) (list scrape) {
+	t.Helper()
+	for line := range strings.Lines(m.text(t)) {
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		parts := seriesLine.FindStringSubmatch(strings.TrimSpace(line))
+		require.NotNil(t, parts, line)
+		one := series{name: parts[1], labels: map[string]string{}}
+		for _, label := range oneLabel.FindAllStringSubmatch(parts[2], -1) {
+			one.labels[label[1]] = label[2]
+		}
+		var err error
+		one.value, err = strconv.ParseFloat(parts[3], 64)
+		require.NoError(t, err, line)
+		list = append(list, one)
+	}
+	return list
+}
+
+// series returns the series of a name that have all labels, given as names and values in turn.
+func (s scrape) series(name string, labels ...string) (list []series) {
+	for _, one := range s {
+		if one.name == name && one.has(labels) {
+			list = append(list, one)
 		}
 	}
-	return nil
+	return list
 }
 
-// value returns the value of a gauge or a counter, or -1 if it is missing.
+// value returns the value of the first such series, or -1 if there is none.
 func (s scrape) value(name string, labels ...string) float64 {
-	switch m := s.metric(name, labels...); {
-	case m == nil:
-		return -1
-	case m.Gauge != nil:
-		return m.GetGauge().GetValue()
-	default:
-		return m.GetCounter().GetValue()
+	if list := s.series(name, labels...); len(list) > 0 {
+		return list[0].value
 	}
+	return -1
 }
 
 // requests returns the number of requests that were answered with a status.
 func (s scrape) requests(method, route, status string) uint64 {
-	return s.metric("svc_http_request_duration_seconds", "method", method, "route", route, "status", status).GetHistogram().GetSampleCount()
+	return uint64(max(s.value("svc_http_request_duration_seconds_count", "method", method, "route", route, "status", status), 0))
 }
 
 // requestSeries returns the number of time series about requests.
-func (s scrape) requestSeries() int { return len(s["svc_http_request_duration_seconds"].GetMetric()) }
+func (s scrape) requestSeries() int { return len(s.series("svc_http_request_duration_seconds_count")) }
 
-func hasLabels(m *dto.Metric, labels ...string) bool {
+func (s series) has(labels []string) bool {
 	for i := 0; i < len(labels); i += 2 {
-		if labelValue(m, labels[i]) != labels[i+1] {
+		if s.labels[labels[i]] != labels[i+1] {
 			return false
 		}
 	}
 	return true
-}
-
-// labelValue returns the value of a label, or "".
-func labelValue(m *dto.Metric, name string) string {
-	for _, l := range m.GetLabel() {
-		if l.GetName() == name {
-			return l.GetValue()
-		}
-	}
-	return ""
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"svc/dev/pgserver"
+	"svc/test/proxy"
 )
 
 // TestReadReplica has the service read its lists from a streaming replica of the database, whose replay
@@ -217,7 +218,7 @@ func testReplicaThatLags(t *testing.T, v *service, r, lagging *replica) {
 	require.NoError(t, err)
 	behind, err := url.Parse(lagging.database)
 	require.NoError(t, err)
-	address.Host = newProxy(t, address.Host, behind.Host).address()
+	address.Host = proxy.New(t, address.Host, behind.Host).Address()
 	address.RawQuery += "&pool_max_conns=2" // one to each
 	several := v.fixture.serve(t, v.database, "SVC_DATABASE_READ_URL="+address.String())
 	several.expectsErrors = true

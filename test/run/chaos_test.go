@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"svc/test/natsserver"
+	"svc/test/proxy"
 )
 
 // A chaosTest is a deployment into which faults are injected.
@@ -24,12 +25,18 @@ type chaosTest struct {
 	*deployment
 	t       *testing.T
 	random  *rand.Rand
-	proxies [3]*pgProxy // of the replicas and the worker
-	disk    *disk       // nil where mounting is forbidden
+	proxies [3]namedProxy // of the replicas and the worker
+	disk    *disk         // nil where mounting is forbidden
 	writers *writers
 	worker  *localWorker
 	counts  map[string]int // effects of faults, by description
 	long    bool           // faults last for seconds
+}
+
+// A namedProxy is between PostgreSQL and the connections with an application name.
+type namedProxy struct {
+	*proxy.Proxy
+	name string
 }
 
 // TestNothingAcknowledgedIsEverLost runs sixteen writers and a local worker while faults
@@ -59,7 +66,7 @@ func runChaos(t *testing.T, bus string, long time.Duration) {
 	c.long = long > 0
 	after := int64(c.queryInt(`select head from logs where workspace_id = (select workspace_id from workspaces where slug = 'acme')`))
 	c.writers = startWriters(t, c.deployment, 16)
-	c.worker = startLocalWorker(t, c.deployment, c.writers, databaseURL(c.database, c.proxies[2].address(), c.proxies[2].name), bus)
+	c.worker = startLocalWorker(t, c.deployment, c.writers, databaseURL(c.database, c.proxies[2].Address(), c.proxies[2].name), bus)
 	until := time.Now().Add(long)
 	for round := 0; round < 2 || time.Now().Before(until); round++ {
 		for _, i := range c.random.Perm(len(faults)) {
@@ -99,9 +106,9 @@ func newChaosTest(t *testing.T, bus string) *chaosTest {
 	c := &chaosTest{deployment: unstartedDeployment(t), t: t, random: rand.New(rand.NewPCG(seed, 0)), counts: map[string]int{}}
 	c.disk = newDisk(t, filepath.Join(c.postgresDir(), "data"))
 	for i, name := range []string{"rest-0", "rest-1", "worker"} {
-		c.proxies[i] = newPGProxy(t, name, c.address)
+		c.proxies[i] = namedProxy{proxy.New(t, c.address), name}
 	}
-	c.postgresVia = [2]string{c.proxies[0].address(), c.proxies[1].address()}
+	c.postgresVia = [2]string{c.proxies[0].Address(), c.proxies[1].Address()}
 	c.start("SVC_BUS_URL=" + bus)
 	// A stalled connection that has not authenticated would delay a shutdown of PostgreSQL for
 	// the default authentication_timeout of a minute.

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"svc/events"
+	"svc/test/proxy"
 )
 
 // A fault is one kind of failure. strike injects it, waits until it has taken effect, and returns
@@ -45,30 +46,33 @@ var faults = []fault{
 func cutConnections(c *chaosTest) func() {
 	p := c.proxies[c.random.IntN(len(c.proxies))]
 	require.Positive(c.t, c.countConnections(p.name))
-	p.cut()
+	p.Set(proxy.Cut)
 	c.eventually("connections are still open", func() bool { return c.countConnections(p.name) == 0 })
 	c.countFault("connections cut")
-	return p.restore
+	return func() { p.Set(proxy.Up) }
 }
 
-// slowConnections delays the connections of a replica by 150 ms in both directions.
+// slowConnections delays the connections of a replica by [proxy.Delay] in both directions.
 func slowConnections(c *chaosTest) func() {
 	i := c.random.IntN(len(c.rest))
-	heal := c.proxies[i].delay(150)
+	c.proxies[i].Set(proxy.Slow)
 	began := time.Now()
 	c.owner.expect(c.t, http.StatusOK, "GET", c.rest[i].url()+"/api/v1/workspace", nil)
-	require.Greater(c.t, time.Since(began), 150*time.Millisecond, "it is not slow")
+	require.Greater(c.t, time.Since(began), proxy.Delay, "it is not slow")
 	c.countFault("answers slowed")
-	return heal
+	return func() { c.proxies[i].Set(proxy.Up) }
 }
 
 // stallConnections keeps the connections of a replica open and lets no byte through.
 func stallConnections(c *chaosTest) func() {
 	i := c.random.IntN(len(c.rest))
-	heal := c.proxies[i].stall()
+	c.proxies[i].Set(proxy.Stalled)
 	c.awaitReadiness(i, http.StatusServiceUnavailable)
 	c.countFault("replicas stalled")
-	return heal
+	return func() {
+		c.proxies[i].Set(proxy.Cut)
+		c.proxies[i].Set(proxy.Up)
+	}
 }
 
 func killReplica(c *chaosTest) func() {

@@ -25,14 +25,6 @@ const (
 	noMountsVar  = "SVC_RUN_NO_MOUNTS"
 )
 
-// Toxiproxy leaks goroutines when the far end of a connection is closed while bytes are in
-// flight: io.Copy returns, nobody drains the channel between, and the sender blocks for ever
-// (link.go, noop.go of v2.5.0).
-var (
-	ignoreToxicStub = goleak.IgnoreAnyFunction("github.com/Shopify/toxiproxy/v2/toxics.(*ToxicStub).Run")
-	ignoreToxicLink = goleak.IgnoreAnyFunction("github.com/Shopify/toxiproxy/v2.(*ToxicLink).read")
-)
-
 // inOwnProcess runs the test again in a process of its own, and reports whether this is that
 // process. There all goroutines belong to the test, so a leak is detected, and its mounts are
 // invisible to others and end with it.
@@ -42,7 +34,7 @@ func inOwnProcess(t *testing.T) bool {
 		before := goleak.IgnoreCurrent()
 		t.Cleanup(func() {
 			httpClient.CloseIdleConnections()
-			leak.None(t, before, ignoreToxicStub, ignoreToxicLink)
+			leak.None(t, before)
 		})
 		return true
 	}
