@@ -58,16 +58,9 @@ func decodersOf[E catalogued](earlier ...decoder) []decoder {
 	return append(earlier, func(data []byte) (Event, error) {
 		var e E
 		err := unmarshal(data, &e)
-		if c, ok := any(e).(checked); ok && err == nil {
-			err = c.check()
-		}
 		return e, err
 	})
 }
-
-// A checked event has a value that readers rely on, such as an index. Events are read before anybody
-// verifies that this service wrote them.
-type checked interface{ check() error }
 
 // earlierForm decodes an earlier form and converts it to the current one.
 func earlierForm[E interface{ Now() Event }](data []byte) (Event, error) {

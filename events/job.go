@@ -1,9 +1,6 @@
 package events
 
-import (
-	"fmt"
-	"time"
-)
+import "time"
 
 // jobs are run by the build farm, each with its own stream.
 var jobs = Noun{
@@ -199,8 +196,7 @@ type JobStepStarted struct {
 	LogLine int64 `json:"logLine,omitempty"` // number of that line, from 1; 0 in events of earlier builds, which lack logFrom too
 }
 
-func (JobStepStarted) Kind() string   { return "job.step_started" }
-func (e JobStepStarted) check() error { return checkStep(e.Step) }
+func (JobStepStarted) Kind() string { return "job.step_started" }
 
 // JobStepFinished says how a step ended.
 type JobStepFinished struct {
@@ -213,15 +209,7 @@ type JobStepFinished struct {
 	At       time.Time `json:"finishedAt"`
 }
 
-func (JobStepFinished) Kind() string   { return "job.step_finished" }
-func (e JobStepFinished) check() error { return checkStep(e.Step) }
-
-func checkStep(n int) error {
-	if n < 0 || n >= MaxJobSteps {
-		return fmt.Errorf("no job has a step %d", n)
-	}
-	return nil
-}
+func (JobStepFinished) Kind() string { return "job.step_finished" }
 
 // JobFinished says how the job ended, as the runner reported it. A job that is being
 // cancelled ends as cancelled, whatever the runner reports.

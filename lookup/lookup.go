@@ -41,7 +41,7 @@ type round[K comparable, V any] struct {
 
 // Find returns the value of a key. It calls ask with this and other callers' keys; ok is
 // false if the result lacks the key. All callers of a group must pass the same ask. An error of ask is
-// that of every caller, unless it is [Errors].
+// that of every caller.
 func (g *Group[K, V]) Find(ctx context.Context, key K, ask func(context.Context, []K) (map[K]V, error)) (v V, ok bool, err error) {
 	r, first := g.join(key)
 	if first {
@@ -50,7 +50,7 @@ func (g *Group[K, V]) Find(ctx context.Context, key K, ask func(context.Context,
 	select {
 	case <-r.done:
 		v, ok = r.found[key]
-		return v, ok, ErrorOf(r.err, key)
+		return v, ok, r.err
 	case <-ctx.Done():
 		return v, false, ctx.Err()
 	}

@@ -3,7 +3,6 @@ package lookup
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -149,30 +148,6 @@ func TestErrorReachesAllCallers(t *testing.T) {
 			all.Go(func() {
 				_, _, err := g.Find(t.Context(), i, s.ask)
 				require.ErrorIs(t, err, s.err)
-			})
-		}
-		all.Wait()
-	})
-}
-
-func TestErrorOfOneKeyReachesItsCallers(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		var g Group[int, int64]
-		s := &source{}
-		s.value.Store(7)
-		damaged := errors.New("cannot be decoded")
-		s.err = fmt.Errorf("read: %w", Errors[int]{-3: damaged})
-		var all sync.WaitGroup
-		for i := range 10 { // in three queries
-			all.Go(func() {
-				v, ok, err := g.Find(t.Context(), i, s.ask)
-				require.NoError(t, err)
-				require.True(t, ok)
-				require.EqualValues(t, 7, v)
-				_, ok, err = g.Find(t.Context(), -3, s.ask)
-				require.ErrorIs(t, err, damaged)
-				require.False(t, ok)
 			})
 		}
 		all.Wait()

@@ -9,7 +9,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"svc/events"
-	"svc/lookup"
 	"svc/projections/fold"
 )
 
@@ -118,17 +117,24 @@ func (v Workspaces) ForMember(ctx context.Context, user events.ID, limit int) ([
 	return list, nil
 }
 
-// byKey collects rows into a map, by the key that of returns, which the first columns contain. See [lookup.Collect]
-// about rows that cannot be decoded.
+// byKey collects rows into a map, by the key that of returns.
 func byKey[K comparable, T any](rows pgx.Rows, of func(T) K, what string) (map[K]T, error) {
-	return lookup.Collect(rows, what, pgx.RowToStructByPos[T], of)
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[T])
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", what, err)
+	}
+	found := make(map[K]T, len(list))
+	for _, row := range list {
+		found[of(row)] = row
+	}
+	return found, nil
 }
 
 // getOne calls a lookup of many keys for a single key.
 func getOne[K comparable, V any](ctx context.Context, ask func(context.Context, []K) (map[K]V, error), key K) (v V, ok bool, err error) {
 	found, err := ask(ctx, []K{key})
 	v, ok = found[key]
-	return v, ok, lookup.ErrorOf(err, key)
+	return v, ok, err
 }
 
 // optional reads at most one row. ok is false if there is none.

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgtype"
 
 	"svc/events"
 )
@@ -47,7 +46,7 @@ const selectReport = `select checked_at, report, mac from verifications where wo
 // prevents storing a later one. Whoever can write to the database can still restore an older
 // genuine report.
 func (p *Prover) Last(ctx context.Context, workspace events.ID) (r Report, ok bool, err error) {
-	var checkedAt pgtype.Timestamptz // somebody may have made it infinite
+	var checkedAt time.Time
 	var text, mac []byte
 	err = p.db.QueryRow(ctx, selectReport, workspace).Scan(&checkedAt, &text, &mac)
 	switch {
@@ -56,7 +55,7 @@ func (p *Prover) Last(ctx context.Context, workspace events.ID) (r Report, ok bo
 	case err != nil:
 		return r, false, fmt.Errorf("read report of %s: %w", workspace, err)
 	}
-	if forged := p.secrets.Ring.CheckMAC(reportPlace(workspace, checkedAt.Time), text, mac); forged != nil {
+	if forged := p.secrets.Ring.CheckMAC(reportPlace(workspace, checkedAt), text, mac); forged != nil {
 		_, err := p.db.Exec(ctx, `delete from verifications where workspace_id = $1 and mac = $2`, workspace, mac)
 		p.log.ErrorContext(ctx, "stored report of a verification was not written by this service: dropped",
 			"workspace", workspace, "err", forged, "drop_err", err)

@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"svc/events"
@@ -40,10 +40,10 @@ func RotateReports(ctx context.Context, db *pgxpool.Pool, ring vault.Ring) (done
 }
 
 func rotateReport(ctx context.Context, db *pgxpool.Pool, ring vault.Ring, workspace events.ID) (int, error) {
-	var checkedAt pgtype.Timestamptz
+	var checkedAt time.Time
 	var text, before []byte
 	err := db.QueryRow(ctx, selectReport, workspace).Scan(&checkedAt, &text, &before)
-	place := reportPlace(workspace, checkedAt.Time)
+	place := reportPlace(workspace, checkedAt)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return 0, nil

@@ -173,25 +173,25 @@ func (s *Store) byHashes(ctx context.Context, hashes [][sha256.Size]byte) (map[[
 		left join lateral (
 			select m.member_id, w.slug, m.role, m.approve_loops from members m join workspaces w on w.workspace_id = m.workspace_id
 			where m.user_id = r.user_id and m.workspace_id = r.active_workspace_id offset 0) m on true`, list)
-	found, err := lookup.Collect(rows, "sessions", scanWithMember, func(session Session) (hash [sha256.Size]byte) {
-		copy(hash[:], session.hash)
-		return hash
-	})
-	for hash, session := range found {
+	stored, err := pgx.CollectRows(rows, scanWithMember)
+	if err != nil {
+		return nil, fmt.Errorf("read sessions: %w", err)
+	}
+	found := make(map[[sha256.Size]byte]Session, len(stored))
+	for _, session := range stored {
 		if !s.authentic(&session) {
 			s.Log.ErrorContext(ctx, "session was not written by this service: ignored", "session", session.ID, "user", session.User)
-			delete(found, hash)
+			continue
 		}
+		found[[sha256.Size]byte(session.hash)] = session
 	}
-	return found, err
+	return found, nil
 }
 
-// selectSession omits rows with an infinite time, which no process writes and time.Time cannot hold.
 const selectSession = `
 	select s.token_hash, s.session_id, s.user_id, u.workspace_id, u.name, u.email, u.emails, u.avatar_url, u.registered_at,
 		s.active_workspace_id, s.created_at, s.updated_at, s.expires_at, s.ip, s.user_agent, s.mac
-	from sessions s join users u on u.user_id = s.user_id
-		and isfinite(s.created_at) and isfinite(s.updated_at) and isfinite(s.expires_at) `
+	from sessions s join users u on u.user_id = s.user_id `
 
 func scan(row pgx.CollectableRow) (s Session, err error) {
 	err = row.Scan(s.columns()...)

@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"svc/events"
-	"svc/lookup"
 	"svc/test/pgtest"
 )
 
@@ -87,22 +86,6 @@ func TestEndedSessionIsNotFound(t *testing.T) {
 	s.end(t, s.session.ID) // ending it again is no error
 }
 
-func TestSessionWithInfiniteTimeIsNotFound(t *testing.T) {
-	t.Parallel()
-	for _, column := range []string{"created_at", "updated_at", "expires_at"} {
-		for _, value := range []string{"infinity", "-infinity"} {
-			t.Run(column+"="+value, func(t *testing.T) {
-				t.Parallel()
-				s := signIn(t)
-				other := s.another(t, "Safari")
-				s.exec(t, `update sessions set `+column+` = '`+value+`' where session_id = '`+s.session.ID.String()+`'`)
-				s.requireNone(t, s.cookie)
-				require.Equal(t, []events.ID{other.ID}, s.of(t, s.user))
-			})
-		}
-	}
-}
-
 func TestSessionEndsToTheSecond(t *testing.T) {
 	t.Parallel()
 	s := signIn(t)
@@ -172,24 +155,4 @@ func TestTableHasTheHashAndNotTheToken(t *testing.T) {
 	require.Equal(t, want[:], hash)
 	require.NotContains(t, row, token)
 	require.NotContains(t, row, s.cookie)
-}
-
-// A row that cannot be decoded fails its own look-up, and no other one that shares the query.
-func TestUndecodableRowFailsNoOtherSession(t *testing.T) {
-	t.Parallel()
-	s := signIn(t)
-	other := s.somebodyElse(t)
-	_, err := s.DB.Exec(testContext(t), `update users set emails = '{null}' where user_id = $1`, s.user)
-	require.NoError(t, err)
-	mine, others := sha256.Sum256([]byte(s.session.token)), sha256.Sum256([]byte(other.token))
-	for _, hashes := range [][][sha256.Size]byte{{mine, others}, {others, mine}} {
-		found, err := s.byHashes(testContext(t), hashes)
-		require.Equal(t, other.ID, found[others].ID)
-		require.Len(t, found, 1)
-		require.NoError(t, lookup.ErrorOf(err, others))
-		require.ErrorContains(t, lookup.ErrorOf(err, mine), "read sessions: ")
-	}
-	_, ok, err := s.FindAgain(testContext(t), s.session)
-	require.Error(t, err)
-	require.False(t, ok)
 }

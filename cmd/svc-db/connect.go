@@ -110,7 +110,6 @@ func (inv invocation) pool(ctx context.Context) (*pgxpool.Pool, error) {
 	if err != nil {
 		return nil, errUnreadable // err may quote the address
 	}
-	store.BoundTimes(cfg)
 	store.RequireUTF8(cfg.ConnConfig)
 	db, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {

@@ -78,7 +78,6 @@ func open(variable string, address config.URL, check func(context.Context, *pgx.
 	if !address.URL().Query().Has("pool_max_conns") {
 		pool.MaxConns = maxConnections
 	}
-	store.BoundTimes(pool)
 	store.RequireUTF8(pool.ConnConfig)
 	pool.PrepareConn = check
 	db, err := pgxpool.NewWithConfig(context.Background(), pool)

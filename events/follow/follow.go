@@ -299,8 +299,7 @@ func (f *Follower) takeGrown() (list []events.ID) {
 	return list
 }
 
-// laggingLogs returns the logs that have grown beyond their checkpoints. Its difference does not overflow, whatever
-// a row says: that would hold up all logs.
+// laggingLogs returns the logs that have grown beyond their checkpoints.
 func (f *Follower) laggingLogs(ctx context.Context) ([]laggingLog, error) {
 	ctx, cancel := context.WithTimeout(ctx, f.pageTimeout)
 	defer cancel()

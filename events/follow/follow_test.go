@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"math"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -234,23 +233,4 @@ func TestEnds(t *testing.T) {
 	list := []events.Record{{Workspace: a, Seq: 7}, {Workspace: a, Seq: 8}, {Workspace: b, Seq: 1}, {Workspace: c, Seq: 3},
 		{Workspace: c, Seq: 4}}
 	require.Equal(t, []store.Position{{Workspace: a, Seq: 8}, {Workspace: b, Seq: 1}, {Workspace: c, Seq: 4}}, follow.Ends(list))
-}
-
-// A checkpoint that no follower writes holds up its own log alone, however many names share the query.
-func TestForgedCheckpointHoldsUpNoOtherLog(t *testing.T) {
-	t.Parallel()
-	for name, names := range map[string][]string{"alone": {"counter"}, "shared": {"counter", "other"}} {
-		for _, seq := range []int64{math.MinInt64, math.MaxInt64} {
-			db := pgtest.New(t)
-			logs := newLogs(t, db, 3)
-			_, err := db.Exec(t.Context(), `insert into checkpoints values ($1, 'counter', $2)`, logs[1], seq)
-			require.NoError(t, err)
-			c := &counter{db: db, bad: logs[1]}
-			_, err = db.Exec(t.Context(), `insert into checkpoints select id, 'other', 3 from unnest($1::uuid[]) id`, logs)
-			require.NoError(t, err)
-			f := follow.NewShared(db, func() []string { return names }, slog.New(slog.DiscardHandler))
-			run(t, f, c.handle)
-			require.Eventually(t, func() bool { return positions(t, db)[3] == 2 }, waitLimit, time.Millisecond, "%s %d", name, seq)
-		}
-	}
 }

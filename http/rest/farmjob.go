@@ -383,9 +383,9 @@ func (s *Server) liveJobs(ctx context.Context, workspace events.ID, list []proje
 	return live, nil
 }
 
-// runnerOf returns the runner that has a job, or the zero id, also for a row that was changed by hand and names none.
+// runnerOf returns the runner that has a job, or the zero id.
 func runnerOf(j projections.Job) events.ID {
-	if !j.State.Held() || j.Runner == nil {
+	if !j.State.Held() {
 		return events.ID{}
 	}
 	return *j.Runner

@@ -61,16 +61,6 @@ func TestRunningAttemptHasSizeOfItsLog(t *testing.T) {
 	require.EqualValues(t, 4, out.Attempts[0].Log.Bytes)
 }
 
-// A held job whose row names no runner, which somebody has changed by hand, does not fail the list that it is in.
-func TestHeldJobWithoutRunnerIsShown(t *testing.T) {
-	j := exampleQueuedJob()
-	j.State = events.JobStateRunning
-	live, err := (&Server{}).liveJobs(t.Context(), j.Workspace, []projections.Job{j})
-	require.NoError(t, err)
-	require.Empty(t, live)
-	require.Nil(t, newJob(j, jobWait{}).Runner)
-}
-
 // Only the service gives jobs an input, and has what they change collected.
 func TestSubmissionsHaveNoInput(t *testing.T) {
 	t.Parallel()

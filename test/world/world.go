@@ -93,7 +93,6 @@ func Connect(t *testing.T, url string, change ...func(*pgxpool.Config)) *pgxpool
 	config, err := pgxpool.ParseConfig(url)
 	require.NoError(t, err)
 	config.MaxConns = 10
-	store.BoundTimes(config)
 	for _, f := range change {
 		f(config)
 	}
