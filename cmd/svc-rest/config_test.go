@@ -19,25 +19,6 @@ import (
 	"svc/config"
 )
 
-func TestOperationsDocumentsEveryVariable(t *testing.T) {
-	manual, err := os.ReadFile("../../OPERATIONS.md")
-	require.NoError(t, err)
-	var reference bytes.Buffer
-	require.NoError(t, config.Reference(&reference, Config{}))
-	rows := regexp.MustCompile("(?m)^\\| (`[A-Z_]+`) \\| (`[^`]*`)? *\\| (yes)?").FindAllStringSubmatch(reference.String(), -1)
-	require.NotEmpty(t, rows)
-	for _, row := range rows {
-		variable, value := row[1], row[2]
-		switch {
-		case row[3] != "":
-			value = "required"
-		case value == "":
-			value = "optional"
-		}
-		require.Contains(t, string(manual), "| "+variable+" | "+value+" |")
-	}
-}
-
 var validEnviron = []string{
 	"SVC_DATABASE_URL=postgres://svc:word@127.0.0.1/svc", "SVC_ENGINE_URL=http://127.0.0.1:4001",
 	"SVC_ENGINE_SHARED_SECRET=" + strings.Repeat("e", 16), "AUTH_URL=https://svc.example.com",

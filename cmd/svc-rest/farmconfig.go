@@ -15,34 +15,34 @@ import (
 // SVC_FARM_ is set.
 type FarmConfig struct {
 	// Runners use only https and wss, and the gateway's paths begin at the root.
-	PublicURL config.URL `env:"SVC_FARM_PUBLIC_URL" schemes:"https" doc:"Public address of the farm gateway. Unset, nobody can enroll a runner."`
+	PublicURL config.URL `env:"SVC_FARM_PUBLIC_URL" schemes:"https" doc:"Public address of the farm gateway. If none of the SVC_FARM_ variables is set, the build farm is off."`
 
 	// Commands that enroll a machine carry the certificates to it, so that it trusts the gateway.
-	CAFile string `env:"SVC_FARM_CA_FILE" doc:"PEM file with the private CA's certificate that the gateway's certificate is of. Unset, machines trust the gateway by themselves."`
+	CAFile string `env:"SVC_FARM_CA_FILE" doc:"PEM file with the private CA of the gateway's certificate, which the command for a new runner then carries. Unset, machines must trust the gateway by themselves."`
 
-	ReleasesDir string `env:"SVC_FARM_RELEASES_DIR" doc:"Folder of the releases of svc-runner, as make release fills it. Unset or empty, nobody can enroll a runner."`
+	ReleasesDir string `env:"SVC_FARM_RELEASES_DIR" doc:"Folder of svc-runner releases, as written by make release. Unset or empty, runners cannot be enrolled."`
 
 	// Whoever can write to the folder can also replace the key in it.
-	ReleaseKeys []string `env:"SVC_FARM_RELEASE_KEYS" doc:"Public keys that releases are signed with, with commas between, as in the folder's release.pub. Unset, those of that file."`
+	ReleaseKeys []string `env:"SVC_FARM_RELEASE_KEYS" doc:"Comma-separated public keys that sign releases. Unset, those in the folder's release.pub, which whoever can write to the folder can replace."`
 
 	// Set it only if the header can reach the service through the gateway alone.
-	ClientCertHeader config.HeaderName `env:"SVC_FARM_CLIENT_CERT_HEADER" doc:"Header in which the gateway forwards a runner's certificate, such as X-Svc-Client-Cert. Unset, no runner can connect."`
+	ClientCertHeader config.HeaderName `env:"SVC_FARM_CLIENT_CERT_HEADER" doc:"Header in which the gateway forwards a runner's certificate, such as X-Svc-Client-Cert. Set it only if the header reaches the service through the gateway alone."`
 
-	TrustedProxies config.CIDRs `env:"SVC_FARM_TRUSTED_PROXIES" doc:"Gateways, as addresses and networks with commas between, from which that header is believed. Unset, from whoever connects."`
+	TrustedProxies config.CIDRs `env:"SVC_FARM_TRUSTED_PROXIES" doc:"Comma-separated addresses and networks of gateways from which that header and X-Forwarded-For are trusted. Unset, the header is trusted from any peer, with a warning."`
 
 	// Logs are in the database, up to 64 MiB for each attempt.
-	LogDays int `env:"SVC_JOB_LOG_DAYS" envDefault:"90" doc:"Days after its end that the log of a job is kept. 0 keeps logs for ever."`
+	LogDays int `env:"SVC_JOB_LOG_DAYS" envDefault:"90" doc:"Days to keep the log of a finished job in the database, at most 36500; then it is answered 410. 0 keeps logs forever."`
 
-	ArtifactDays int `env:"SVC_ARTIFACT_DAYS" envDefault:"90" doc:"Days after the last was stored that the artifacts of a job are kept. 0 keeps them for ever."`
+	ArtifactDays int `env:"SVC_ARTIFACT_DAYS" envDefault:"90" doc:"Days to keep artifacts of a job after the last one was stored, at most 36500; then they are answered 410. 0 keeps them forever."`
 
 	// All processes must have the same.
-	LeaseSeconds int `env:"SVC_JOB_LEASE_SECONDS" envDefault:"90" doc:"Seconds of silence after which a runner's jobs may start elsewhere."`
+	LeaseSeconds int `env:"SVC_JOB_LEASE_SECONDS" envDefault:"90" doc:"Seconds of a runner's silence after which its jobs may start elsewhere, 20 to 3600, the same for all processes."`
 
 	// Artifacts are not in the database and need a backup of their own.
-	ArtifactStore string `env:"SVC_ARTIFACT_STORE" doc:"Directory for artifacts of jobs, the same for all processes. Unset, none are taken."`
+	ArtifactStore string `env:"SVC_ARTIFACT_STORE" doc:"Absolute path of an existing directory for artifacts, on one file system with hard links, shared by all processes. Unset, artifacts are refused."`
 
 	// The gateway reads the same variable, and must allow slightly larger requests.
-	ArtifactMaxJobBytes int64 `env:"SVC_ARTIFACT_MAX_JOB_BYTES" envDefault:"268435456" doc:"Bytes of artifacts that a job may have."`
+	ArtifactMaxJobBytes int64 `env:"SVC_ARTIFACT_MAX_JOB_BYTES" envDefault:"268435456" doc:"Bytes of artifacts of one job, at most 1 TiB."`
 }
 
 // farmOn reports whether there is a build farm.

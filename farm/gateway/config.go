@@ -14,10 +14,10 @@ type Config struct {
 	Addr config.Addr `env:"SVC_GATEWAY_ADDR" envDefault:":4443" doc:"Address to listen on, with TLS."`
 
 	// Both files are reloaded when they change.
-	CertFile string        `env:"SVC_GATEWAY_TLS_CERT,required,notEmpty" doc:"File of the gateway's certificate with its chain, in PEM."`
-	KeyFile  config.Secret `env:"SVC_GATEWAY_TLS_KEY,required,notEmpty" doc:"File of its private key, in PEM."`
+	CertFile string        `env:"SVC_GATEWAY_TLS_CERT,required,notEmpty" doc:"PEM file of the certificate with its chain; reloaded when it changes."`
+	KeyFile  config.Secret `env:"SVC_GATEWAY_TLS_KEY,required,notEmpty" doc:"PEM file of its private key; reloaded when it changes."`
 
-	RestURL config.URL `env:"SVC_GATEWAY_REST_URL,required,notEmpty" schemes:"http,https" doc:"Where the REST service is reached."`
+	RestURL config.URL `env:"SVC_GATEWAY_REST_URL,required,notEmpty" schemes:"http,https" doc:"Address of svc-rest: a scheme and a host alone."`
 
 	ClientCertHeader config.HeaderName `env:"SVC_FARM_CLIENT_CERT_HEADER" envDefault:"X-Svc-Client-Cert" doc:"Header in which a runner's certificate is forwarded. Must be the same in the REST service."`
 

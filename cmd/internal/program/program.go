@@ -2,6 +2,8 @@
 // the end on a signal, the log, and memory.
 package program
 
+//go:generate ../../../tools/configuration
+
 import (
 	"context"
 	"flag"
