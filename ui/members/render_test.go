@@ -2,19 +2,15 @@ package members
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"testing"
 	"time"
 
-	"github.com/a-h/templ"
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
 	"svc/ui/client"
-	"svc/ui/kit"
 	"svc/ui/page"
 )
 
@@ -41,44 +37,6 @@ func TestPageOfHundredMembersIsSmall(t *testing.T) {
 	var out bytes.Buffer
 	require.NoError(t, view(v, d).Render(t.Context(), &out))
 	require.Less(t, out.Len(), 384<<10)
-}
-
-// Rows made from a pattern equal rows that are rendered one by one, whatever the members' names.
-func TestRowsEqualThoseRenderedAlone(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		v, _ := manyMembers(0)
-		v.URL.RawQuery = rapid.SampledFrom([]string{"", "q=a&role=Owner"}).Draw(t, "query")
-		v.Workspace.You.Role = rapid.SampledFrom([]client.YouRole{"Owner", "Maintainer", "Viewer"}).Draw(t, "viewer")
-		v.Workspace.Name = rapid.String().Draw(t, "workspace")
-		text := rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{"\uE000", "%EE%80%81", "\x00t1", "<b>\"'&", "{}", ""}))
-		var list []client.Member
-		for range rapid.IntRange(1, 6).Draw(t, "members") {
-			m := client.Member{
-				Id: text.Draw(t, "id"), UserId: text.Draw(t, "user"), Name: text.Draw(t, "name"), Email: text.Draw(t, "email"),
-				IsYou: rapid.Bool().Draw(t, "you"), CanApproveLoops: rapid.Bool().Draw(t, "approves"),
-				ApproveLoopsExplicit: rapid.Bool().Draw(t, "explicit"),
-				Role:                 rapid.SampledFrom([]client.MemberRole{"Owner", "Maintainer", "Viewer", "member"}).Draw(t, "role"),
-			}
-			if m.DisplayRole = client.MemberDisplayRole(m.Role); m.Role == "member" {
-				m.DisplayRole = "Viewer"
-			}
-			if rapid.Bool().Draw(t, "active") {
-				m.LastActiveAt = &v.Now
-			}
-			list = append(list, m)
-		}
-		var want, got bytes.Buffer
-		for _, m := range list {
-			var active templ.Component = templ.NopComponent
-			if m.LastActiveAt != nil {
-				active = kit.Time(*m.LastActiveAt, v.Now)
-			}
-			require.NoError(t, memberRow(v, m, kit.Avatar(m.UserId, memberName(m)), active).Render(context.Background(), &want))
-		}
-		require.NoError(t, memberRows(v, list).Render(context.Background(), &got))
-		require.Equal(t, want.String(), got.String())
-	})
 }
 
 func BenchmarkPage(b *testing.B) {
