@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"svc/events"
+	"svc/input"
 )
 
 // Bounds of the list of members.
@@ -21,23 +22,16 @@ const (
 	// MaxMembersFound is how many search texts with the given prefix are read, in their order. A search finds
 	// at most as many members.
 	MaxMembersFound = 250
-	// MaxMembersFiltered is how many members a filter finds and counts, from the beginning of the order.
-	MaxMembersFiltered = 10_000
-	// MaxMembersScanned is how many members, from the beginning of the order, a filter scans that no
-	// index supports.
-	MaxMembersScanned = 1000
 )
 
-// A MemberQuery asks for a page of a workspace's members, ordered by name unless OrderBy says
-// otherwise. Roles, Q and Filter narrow it unless nil or empty. Q is a prefix of a name, of a word
-// in it, of an address or of its domain. Filter and Q exclude each other. A page in the order of
-// names may begin after a cursor.
+// A MemberQuery asks for a page of a workspace's members. Q and Role narrow it unless empty. Q is a
+// prefix of a name, of a word in it, of an address or of its domain. Members are ordered by name or,
+// unless Q is given, by when they joined. A page in the ascending order of names may begin after a cursor.
 type MemberQuery struct {
 	Workspace     events.ID
-	Roles         []events.Role
 	Q             string
-	Filter        MemberFilter
-	OrderBy       MemberField
+	Role          events.Role
+	ByJoined      bool
 	Descending    bool
 	After         *MemberCursor
 	Limit, Offset int
@@ -65,78 +59,8 @@ func ParseMemberCursor(text string) (c MemberCursor, ok bool) {
 	return c, true
 }
 
-// A MemberField is a field by which members can be ordered and filtered. Its value is the column.
-type MemberField string
-
-// The fields. Names and roles can only be used for ordering.
-const (
-	MemberByName   MemberField = "name_key"
-	MemberByID     MemberField = "member_id"
-	MemberByUser   MemberField = "user_id"
-	MemberByRole   MemberField = "role"
-	MemberByJoined MemberField = "joined_at"
-)
-
-// sqlType returns the SQL type of the field.
-func (f MemberField) sqlType() string {
-	if f == MemberByJoined {
-		return "timestamptz"
-	}
-	return "uuid"
-}
-
-// An Operator is a format of an SQL condition: %[1]s is the field, %[2]s the value.
-type Operator string
-
-// The operators. In and NotIn take a list; the last three search for text.
-const (
-	Equal        Operator = "%[1]s = %[2]s"
-	NotEqual     Operator = "%[1]s <> %[2]s"
-	Less         Operator = "%[1]s < %[2]s"
-	LessEqual    Operator = "%[1]s <= %[2]s"
-	Greater      Operator = "%[1]s > %[2]s"
-	GreaterEqual Operator = "%[1]s >= %[2]s"
-	In           Operator = "%[1]s = any(%[2]s)"
-	NotIn        Operator = "%[1]s <> all(%[2]s)"
-	Contains     Operator = "strpos(%[1]s::text, %[2]s) > 0"
-	StartsWith   Operator = "starts_with(%[1]s::text, %[2]s)"
-	EndsWith     Operator = "right(%[1]s::text, length(%[2]s)) = %[2]s"
-)
-
-// A MemberFilter selects the members whose Field compares with Value. Value is an id, a time, a
-// list of them, or a part of an id, as the field and the operator require. The zero filter selects
-// all.
-type MemberFilter struct {
-	Field    MemberField
-	Operator Operator
-	Value    any
-}
-
-// Ranges reports whether f compares by order.
-func (f MemberFilter) Ranges() bool {
-	switch f.Operator {
-	case Less, LessEqual, Greater, GreaterEqual:
-		return true
-	}
-	return false
-}
-
-// indexed reports whether f needs no scan: an index supports it, or it selects few or nearly all
-// members.
-func (f MemberFilter) indexed(order MemberField) bool {
-	if f.Ranges() {
-		return f.Field == order
-	}
-	switch f.Operator {
-	case Contains, StartsWith, EndsWith:
-		return false
-	}
-	return true
-}
-
-// Page answers q and returns the number of members on all pages. For a search or filter that is the
-// number among the members that it examines. In the order of names, next is the cursor of the next
-// page, or nil.
+// Page answers q and returns the number of members on all pages. In the order of
+// names, next is the cursor of the next page, or nil.
 //
 // It finds the ids of the page in an index and reads the other columns only for those.
 func (v Members) Page(ctx context.Context, q MemberQuery) (list []Member, total int, next *MemberCursor, err error) {
@@ -168,4 +92,99 @@ func scanMembers(rows pgx.Rows, limit int) (list []Member, next *MemberCursor, e
 		list = append(list, r.Member)
 	}
 	return list, next, err
+}
+
+// A memberSQL is a statement about members under construction. Its first argument is the workspace.
+type memberSQL struct {
+	MemberQuery
+	args []any
+}
+
+func (s *memberSQL) arg(value any) string {
+	s.args = append(s.args, value)
+	return fmt.Sprintf("$%d", len(s.args))
+}
+
+// countSQL returns the statement that counts the members of all pages.
+func (q MemberQuery) countSQL() (sql string, args []any) {
+	s := &memberSQL{q, []any{q.Workspace}}
+	if q.Q != "" {
+		sql = `select count(*) from (` + s.searchSQL() + `) m`
+	} else {
+		sql = `select coalesce(sum(members), 0) from member_counts m where workspace_id = $1` + s.roleCondition("m")
+	}
+	return sql, s.args
+}
+
+// pageSQL returns the statement that reads a page and one more member.
+func (q MemberQuery) pageSQL() (sql string, args []any) {
+	s := &memberSQL{q, []any{q.Workspace}}
+	column, key, direction := "name_key", "p.name_key", ""
+	if q.ByJoined && q.Q == "" {
+		column, key = "joined_at", "''"
+	}
+	if q.Descending {
+		direction = " desc"
+	}
+	var from string
+	if q.Q != "" {
+		from = `(` + s.searchSQL() + `) m where true`
+	} else {
+		from = `members m where m.workspace_id = $1` + s.roleCondition("m")
+	}
+	if q.After != nil && key != "''" && !q.Descending {
+		from += fmt.Sprintf(` and (m.name_key, m.member_id) > (%s, %s)`, s.arg(q.After.key), s.arg(q.After.member))
+	}
+	order := func(of string) string {
+		return fmt.Sprintf(`order by %[1]s.%[2]s%[3]s, %[1]s.member_id%[3]s`, of, column, direction)
+	}
+	sql = fmt.Sprintf(`select r.*, %s from (select m.%s, m.member_id from %s %s%s) p cross join lateral (`,
+		key, column, from, order("m"), s.limit()) + selectMembers("$1") + `and m.member_id = p.member_id offset 0) r ` + order("p")
+	return sql, s.args
+}
+
+// limit ends a page. It contains the number of rows as a literal, rounded up to one of a few sizes.
+// With a parameter the planner would expect a tenth of all rows, or plan again each time.
+func (s *memberSQL) limit() string {
+	sql := fmt.Sprintf(` limit %d`, s.rowsToRead())
+	if s.Offset > 0 {
+		sql += ` offset ` + s.arg(s.Offset)
+	}
+	return sql
+}
+
+// rowsToRead returns how many members to read for a page, at least one more than it shows.
+func (s *memberSQL) rowsToRead() int {
+	for _, size := range []int{25, 100} {
+		if s.Limit <= size {
+			return size + 1
+		}
+	}
+	return max(s.Limit, MaxMembersPage) + 1
+}
+
+// searchSQL returns the query of the members with a text that has the search as prefix.
+func (s *memberSQL) searchSQL() string {
+	text := input.SearchText(s.Q)
+	end := text + "\U0010ffff"
+	if text == "" { // blanks alone; every word begins with it
+		end = ""
+	}
+	found := fmt.Sprintf(`
+		select distinct name_key, member_id from (
+			select name_key, member_id from member_words where workspace_id = $1 and word >= %s and word < %s
+			order by word, name_key, member_id limit %d) w`, s.arg(text), s.arg(end), MaxMembersFound)
+	if s.Role == "" {
+		return found
+	}
+	return fmt.Sprintf(`
+		select f.name_key, f.member_id from (%s) f cross join lateral (
+			select from members o where o.workspace_id = $1 and o.member_id = f.member_id%s offset 0) o`, found, s.roleCondition("o"))
+}
+
+func (s *memberSQL) roleCondition(of string) string {
+	if s.Role == "" {
+		return ""
+	}
+	return ` and ` + of + `.role = ` + s.arg(s.Role)
 }

@@ -38,6 +38,7 @@
 //   - The token of a session in a body is a handle, not the session's token.
 //   - A write from another site fails with cross_origin_refused, as everywhere in this service.
 //   - GET /providers is ours. It lists the ways to sign in.
+//   - list-members sorts by createdAt or by name, and filters by one role (eq) only.
 //   - E-mail addresses are always verified.
 //   - Empty and repeated query parameters fail with VALIDATION_ERROR.
 //   - Organizations have no logo and no metadata. Non-empty ones are refused; answers contain {} or null.

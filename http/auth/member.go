@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net/url"
 	"strconv"
 	"strings"
 
@@ -93,9 +94,8 @@ func (r *request) queryInt(name string, fallback, limit int) int {
 	return min(n, limit)
 }
 
-// errMembersOffset refuses a large offset. Paging by a time or an id uses an index instead.
-var errMembersOffset = errQuery("offset", fmt.Sprintf(
-	"Too big: at most %d; to go further, sort by createdAt or id and filter by values greater than the last one",
+// errMembersOffset refuses a large offset. Paging by a cursor uses an index instead.
+var errMembersOffset = errQuery("offset", fmt.Sprintf("Too big: at most %d; to go further, page through /api/v1/members by cursor",
 	projections.MaxMembersOffset))
 
 func (s *Server) listMembers(r *request) (any, error) {
@@ -108,11 +108,45 @@ func (s *Server) listMembers(r *request) (any, error) {
 	if q.Offset > projections.MaxMembersOffset {
 		return nil, errMembersOffset
 	}
-	if err := r.setOrderAndFilter(&q); err != nil {
+	if err := setOrder(&q, r.URL.Query()); err != nil {
+		return nil, err
+	}
+	if err := setFilter(&q, r.URL.Query()); err != nil {
 		return nil, err
 	}
 	list, total, err := s.memberPage(r, q)
 	return map[string]any{"members": list, "total": total}, err
+}
+
+// setOrder sets the order of q: the one of names, or that in which members joined.
+func setOrder(q *projections.MemberQuery, in url.Values) error {
+	by, direction := in.Get("sortBy"), in.Get("sortDirection")
+	q.ByJoined, q.Descending = by == "createdAt", direction == "desc"
+	switch {
+	case by != "" && !q.ByJoined:
+		return errQuery("sortBy", "Invalid option")
+	case direction != "" && direction != "asc" && !q.Descending:
+		return errQuery("sortDirection", "Invalid option")
+	}
+	return nil
+}
+
+// setFilter sets the role that q selects. There are no other filters.
+func setFilter(q *projections.MemberQuery, in url.Values) (err error) {
+	operator := in.Get("filterOperator")
+	switch field := in.Get("filterField"); {
+	case field == "":
+		return nil
+	case field != "role":
+		return errQuery("filterField", "Invalid option")
+	case operator != "" && operator != "eq":
+		return errQuery("filterOperator", "Invalid option")
+	}
+	var ok bool
+	if q.Role, ok = events.ParseRole(in.Get("filterValue")); !ok {
+		return errQuery("filterValue", "Invalid option")
+	}
+	return nil
 }
 
 func (s *Server) getActiveMember(r *request) (any, error) {
@@ -231,7 +265,7 @@ func (s *Server) lastOwnerRole(r *request, organization events.ID, target member
 	if target.Role != roleName(events.Owner) {
 		return nil
 	}
-	_, owners, err := s.memberPage(r, projections.MemberQuery{Workspace: organization, Roles: []events.Role{events.Owner}, Limit: 1})
+	_, owners, err := s.memberPage(r, projections.MemberQuery{Workspace: organization, Role: events.Owner, Limit: 1})
 	if err == nil && owners == 1 {
 		err = errLastOwnerRole
 	}

@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"net/url"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -30,15 +29,12 @@ func (s *site) addMember(slug string, role events.Role) (member, user events.ID)
 	return member, user
 }
 
-// Filters support Better Auth's operators on each field.
+// A filter selects one role. Other fields and operators of Better Auth are refused.
 func TestMemberFilters(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	s.advance(time.Hour)
-	vera, _ := s.addMember("vera", events.Viewer)
-	s.advance(time.Hour)
-	leo, leoUser := s.addMember("leo", events.Maintainer)
-	between := s.now().Add(-time.Minute).UTC().Format(time.RFC3339)
+	s.addMember("vera", events.Viewer)
+	s.addMember("leo", events.Maintainer)
 	cookie := s.signIn()
 	ask := func(field, operator string, values ...string) answer {
 		q := url.Values{"filterField": {field}, "filterValue": values, "sortBy": {"createdAt"}}
@@ -47,57 +43,27 @@ func TestMemberFilters(t *testing.T) {
 		}
 		return s.do(call{path: "/organization/list-members?" + q.Encode(), cookie: cookie})
 	}
-	id := vera.String()
-	for _, c := range []struct {
-		field, operator string
-		values, want    []string
-	}{
-		{"role", "", []string{"viewer"}, []string{"vera"}},
-		{"role", "eq", []string{"Viewer"}, []string{"vera"}},
-		{"role", "ne", []string{"viewer"}, []string{"Zoë Brandt", "leo"}},
-		{"role", "lt", []string{"n"}, []string{"leo"}},
-		{"role", "in", []string{"owner", "MAINTAINER"}, []string{"Zoë Brandt", "leo"}},
-		{"role", "in", nil, nil},
-		{"role", "not_in", []string{"owner"}, []string{"vera", "leo"}},
-		{"role", "not_in", nil, []string{"Zoë Brandt", "vera", "leo"}},
-		{"role", "contains", []string{"WNE"}, []string{"Zoë Brandt"}},
-		{"role", "contains", []string{""}, []string{"Zoë Brandt", "vera", "leo"}},
-		{"role", "contains", []string{"%"}, nil},
-		{"role", "starts_with", []string{"v"}, []string{"vera"}},
-		{"role", "starts_with", []string{"iew"}, nil},
-		{"role", "ends_with", []string{"er"}, []string{"Zoë Brandt", "vera", "leo"}},
-		{"role", "ends_with", []string{"wer"}, []string{"vera"}},
-		{"id", "eq", []string{id}, []string{"vera"}},
-		{"id", "in", []string{id, leo.String()}, []string{"vera", "leo"}},
-		{"id", "not_in", []string{id, leo.String()}, []string{"Zoë Brandt"}},
-		{"id", "starts_with", []string{id[:35]}, []string{"vera"}},
-		{"id", "ends_with", []string{id[8:]}, []string{"vera"}},
-		{"userId", "contains", []string{leoUser.String()[4:]}, []string{"leo"}},
-		{"createdAt", "gt", []string{between}, []string{"leo"}},
-		{"createdAt", "lte", []string{between}, []string{"Zoë Brandt", "vera"}},
-		{"createdAt", "not_in", []string{between}, []string{"Zoë Brandt", "vera", "leo"}},
+	for _, c := range []struct{ operator, value, want string }{
+		{"", "viewer", "vera"}, {"eq", "Viewer", "vera"}, {"eq", "MAINTAINER", "leo"}, {"eq", "owner", "Zoë Brandt"},
 	} {
-		a := ask(c.field, c.operator, c.values...)
-		require.Equal(t, http.StatusOK, a.StatusCode, "%v: %s", c, a.text)
 		var body struct {
 			Members []struct{ User struct{ Name string } }
 			Total   int
 		}
+		a := ask("role", c.operator, c.value)
+		require.Equal(t, http.StatusOK, a.StatusCode, "%v: %s", c, a.text)
 		decode(t, a.text, &body)
-		var names []string
-		for _, m := range body.Members {
-			names = append(names, m.User.Name)
-		}
-		require.Equal(t, c.want, names, c)
-		require.Equal(t, len(c.want), body.Total, c)
+		require.Len(t, body.Members, 1, c)
+		require.Equal(t, c.want, body.Members[0].User.Name)
+		require.Equal(t, 1, body.Total, c)
 	}
 	for _, c := range []struct {
 		field, operator string
 		values          []string
 	}{
-		{"shoeSize", "eq", []string{"7"}}, {"role", "like", []string{"o"}}, {"role", "eq", []string{"owner", "viewer"}},
-		{"role", "contains", []string{"o", "v"}}, {"id", "in", []string{id, "x"}}, {"id", "eq", []string{"x"}},
-		{"createdAt", "contains", []string{"2026"}}, {"createdAt", "lt", []string{"today"}}, {"createdAt", "in", []string{""}},
+		{"shoeSize", "eq", []string{"7"}}, {"id", "eq", []string{s.person.String()}}, {"createdAt", "gt", []string{"2026-01-01T00:00:00Z"}},
+		{"role", "like", []string{"o"}}, {"role", "ne", []string{"owner"}}, {"role", "in", []string{"owner"}}, {"role", "contains", []string{"o"}},
+		{"role", "eq", []string{"owner", "viewer"}}, {"role", "eq", nil}, {"role", "eq", []string{"king"}},
 	} {
 		ask(c.field, c.operator, c.values...).requireRefused(400, "VALIDATION_ERROR")
 	}

@@ -148,10 +148,10 @@ func strangerOf(r *http.Request) quota.Holder {
 }
 
 // checkQuery refuses empty and repeated parameters, as /api/v1 does: an empty organization would select the
-// active one. filterValue is exempt; it may have several values and be empty.
+// active one.
 func checkQuery(query url.Values) error {
 	for _, name := range slices.Sorted(maps.Keys(query)) {
-		if wrong := reply.SingleValueProblem(query[name]); wrong != "" && name != "filterValue" {
+		if wrong := reply.SingleValueProblem(query[name]); wrong != "" {
 			return errQuery(input.MaskTokens(name), wrong) // the name is the caller's text
 		}
 	}

@@ -101,7 +101,7 @@ func (s *Server) listMembers(ctx context.Context, in *membersQuery) (*membersAns
 		if err != nil {
 			return nil, err
 		}
-		q.Roles = []events.Role{role}
+		q.Role = role
 	}
 	if in.Cursor != "" {
 		after, ok := projections.ParseMemberCursor(in.Cursor)

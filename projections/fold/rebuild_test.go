@@ -80,7 +80,7 @@ func reads(db *pgxpool.Pool, p *world.Player) map[string]func(context.Context) e
 		"people": func(ctx context.Context) error {
 			// Players invite people who never sign up and whom no list shows; these could fill a
 			// page sorted by name.
-			q := projections.MemberQuery{Workspace: p.Workspace, OrderBy: projections.MemberByJoined, Limit: 10}
+			q := projections.MemberQuery{Workspace: p.Workspace, ByJoined: true, Limit: 10}
 			list, _, _, err := projections.Members{DB: db}.Page(ctx, q)
 			return some(len(list), err)
 		},

@@ -64,13 +64,12 @@ func (s *suite) newLargeWorkspace(ctx context.Context, n int) (*pgxpool.Pool, ev
 // memberQueries returns pages and searches by name, which fill a page unless they match nobody.
 // middle is the cursor of a member in the middle.
 func memberQueries(middle *projections.MemberCursor) map[string]projections.MemberQuery {
-	maintainers := []events.Role{events.Maintainer}
 	return map[string]projections.MemberQuery{
 		"first": {}, "middle": {After: middle}, "offset": {Offset: 900},
-		"role": {Roles: maintainers}, "roles": {OrderBy: projections.MemberByRole, Descending: true},
-		"joined": {OrderBy: projections.MemberByJoined}, "newest": {OrderBy: projections.MemberByJoined, Descending: true},
+		"role": {Role: events.Maintainer},
+		"joined": {ByJoined: true}, "newest": {ByJoined: true, Descending: true},
 		"search": {Q: "person 7"}, "word": {Q: "7"}, "address": {Q: "p7"}, "everybody": {Q: "p"}, "nobody": {Q: "nobody of that name"},
-		"search role": {Q: "person", Roles: maintainers},
+		"search role": {Q: "person", Role: events.Maintainer},
 	}
 }
 

@@ -199,25 +199,13 @@ func (p *process) ask(t *testing.T) {
 func (p *process) askMembers(t *testing.T) {
 	t.Helper()
 	ctx, v := t.Context(), projections.Members{DB: p.asks}
-	maintainers := []events.Role{events.Maintainer}
 	_, _, middle, err := v.Page(ctx, projections.MemberQuery{Workspace: p.acme, Offset: 5000, Limit: 25})
 	require.NoError(t, err)
-	joined := projections.MemberFilter{Field: projections.MemberByJoined, Operator: projections.Greater,
-		Value: time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)}
 	for _, q := range []projections.MemberQuery{
 		{}, {Descending: true}, {Offset: projections.MaxMembersOffset - 100}, {After: middle}, {Q: "person 777"}, {Q: "p77"},
-		{Q: "person", After: middle}, {Q: "nobody"}, {Roles: maintainers},
-		{Roles: maintainers, After: middle}, {Roles: maintainers, Q: "person"}, {Roles: []events.Role{events.Viewer}, Q: "person"},
-		{Roles: []events.Role{events.Viewer, events.Owner}, Offset: 1000}, {Roles: maintainers, OrderBy: projections.MemberByJoined},
-		{Roles: []events.Role{}}, {OrderBy: projections.MemberByJoined, Descending: true}, {OrderBy: projections.MemberByRole},
-		{OrderBy: projections.MemberByRole, Descending: true, Offset: 2500},
-		{OrderBy: projections.MemberByID}, {OrderBy: projections.MemberByUser},
-		{OrderBy: projections.MemberByUser, Roles: []events.Role{events.Viewer}},
-		{Filter: projections.MemberFilter{Field: projections.MemberByUser, Operator: projections.Equal, Value: p.fellow}},
-		{Filter: projections.MemberFilter{Field: projections.MemberByUser, Operator: projections.NotEqual, Value: p.fellow}, Descending: true},
-		{Filter: projections.MemberFilter{Field: projections.MemberByID, Operator: projections.In, Value: []events.ID{p.member, p.fellow}}},
-		{Filter: projections.MemberFilter{Field: projections.MemberByID, Operator: projections.Contains, Value: p.member.String()[20:]}},
-		{Filter: joined, OrderBy: projections.MemberByJoined}, {Filter: joined, OrderBy: projections.MemberByID},
+		{Q: "person", After: middle}, {Q: "nobody"}, {Role: events.Maintainer}, {Role: events.Maintainer, After: middle},
+		{Role: events.Maintainer, Q: "person"}, {Role: events.Viewer, Q: "person"}, {Role: events.Viewer, Offset: 1000},
+		{Role: events.Maintainer, ByJoined: true}, {Role: events.Viewer, ByJoined: true}, {ByJoined: true, Descending: true},
 	} {
 		q.Workspace, q.Limit = p.acme, 25
 		_, _, _, err := v.Page(ctx, q)
