@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -25,12 +26,12 @@ const (
 	maxDeniedName         = utf8.UTFMax * input.MaxName
 )
 
-// denials remembers recent denials, and counts those that are not recorded.
+// denials remembers recent denials.
 type denials struct {
 	mu       sync.Mutex // held from checking a denial until it is noted
 	recent   *lru.Cache[denial, time.Time]
 	limiters *lru.Cache[denialSubject, *rate.Limiter] // denials are stored for ever, so the number that an actor can cause is limited
-	omitted  omitted
+	omitted  atomic.Int64
 }
 
 func newDenials() *denials {
@@ -42,18 +43,18 @@ func newDenials() *denials {
 	if err != nil {
 		panic(err)
 	}
-	return &denials{recent: recent, limiters: limiters, omitted: omitted{}}
+	return &denials{recent: recent, limiters: limiters}
 }
 
 // shouldRecord reports whether to record a denial. If so, it remembers the denial; if not, it
 // counts it as omitted.
-func (d *denials) shouldRecord(key denial, actor events.Actor, now time.Time) bool {
+func (d *denials) shouldRecord(key denial, now time.Time) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	last, known := d.recent.Get(key)
 	if known && now.Sub(last) < denialRepeatAfter || !d.allow(key.by, now, 1) ||
 		!d.allow(denialSubject{workspace: key.by.workspace}, now, workspaceDenialFactor) {
-		d.omitted.add(key.by, omission{actor: actor, count: 1, since: now, until: now})
+		d.omitted.Add(1)
 		return false
 	}
 	d.recent.Add(key, now)
@@ -95,7 +96,7 @@ func (h *Handler) recordIfRefused(ctx context.Context, m Meta, request any, refu
 
 // RecordDenial records that somebody was refused a command, by a guard or by the command itself.
 // The same denial of the same person is recorded once a minute, and on average at most 30 denials a
-// minute of one person, and 300 of all in a workspace. [Handler.Run] records how many more there were.
+// minute of one person, and 300 of all in a workspace. [Handler.OmittedDenials] says how many more there were.
 func (h *Handler) RecordDenial(ctx context.Context, m Meta, command Deniable, refusal error) error {
 	f := fault.As(refusal)
 	if f == nil {
@@ -106,7 +107,7 @@ func (h *Handler) RecordDenial(ctx context.Context, m Meta, command Deniable, re
 		e.Name = "" // the guard refuses requests before their fields are checked
 	}
 	now := h.now()
-	if !h.denied.shouldRecord(denial{denialSubject{m.Workspace, m.Actor.ID}, e}, m.Actor, now) {
+	if !h.denied.shouldRecord(denial{denialSubject{m.Workspace, m.Actor.ID}, e}, now) {
 		return nil
 	}
 	_, err := h.log.Append(ctx, &events.Commit{
@@ -118,6 +119,9 @@ func (h *Handler) RecordDenial(ctx context.Context, m Meta, command Deniable, re
 	}
 	return nil
 }
+
+// OmittedDenials returns how many denials were not recorded because there were too many.
+func (h *Handler) OmittedDenials() int64 { return h.denied.omitted.Load() }
 
 type denial struct {
 	by   denialSubject

@@ -1,12 +1,10 @@
 package commands_test
 
 import (
-	"context"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
@@ -59,54 +57,5 @@ func TestInvitationExpiresByOwnClock(t *testing.T) {
 		require.NoError(t, err)
 		time.Sleep(48*time.Hour - time.Second)
 		require.NoError(t, accept(late, "leo@acme.example"))
-	})
-}
-
-// The number of omitted denials is recorded once a minute, by the clock of the process, and
-// once more when it stops.
-func TestOmittedDenialsAreRecordedEachMinute(t *testing.T) {
-	t.Parallel()
-	address := pgtest.URL(t)
-	synctest.Test(t, func(t *testing.T) {
-		db, err := pgxpool.New(t.Context(), address)
-		require.NoError(t, err)
-		defer db.Close()
-		log := store.New(db, projections.Inline(), func(events.ID, int64) {})
-		defer log.Close()
-		h := commands.New(log, time.Now)
-		acme := commands.Meta{Workspace: newID(),
-			Envelope: events.Envelope{Actor: events.Actor{Type: events.ByUser, ID: newID(), Name: "ada@acme.example"}, Origin: events.FromUI}}
-		owner := newID()
-		_, err = h.CreateWorkspace(t.Context(),
-			commands.CreateWorkspace{Meta: acme, Member: owner, Email: acme.Actor.Name, Name: "Acme", Slug: "acme"})
-		require.NoError(t, err)
-		leave := func() { // the last Owner may not
-			_, err := h.RemoveMember(t.Context(), commands.RemoveMember{Meta: acme, Member: owner})
-			require.ErrorIs(t, err, aggregates.ErrLastOwner)
-		}
-		counts := func() (list []int64) {
-			rows, _ := db.Query(t.Context(), `select (data ->> 'count')::bigint from events where kind = 'command.denials_omitted' order by seq`)
-			list, err := pgx.CollectRows(rows, pgx.RowTo[int64])
-			require.NoError(t, err)
-			return list
-		}
-		ctx, stop := context.WithCancel(t.Context())
-		done := make(chan struct{})
-		go func() { defer close(done); h.Run(ctx) }()
-		for range 10 {
-			leave()
-		}
-		time.Sleep(59 * time.Second)
-		require.Empty(t, counts())
-		time.Sleep(2 * time.Second)
-		require.Equal(t, []int64{9}, counts())
-		time.Sleep(10 * time.Minute)
-		require.Equal(t, []int64{9}, counts(), "nothing to say is not said")
-		leave()
-		leave()
-		leave()
-		stop()
-		<-done
-		require.Equal(t, []int64{9, 2}, counts())
 	})
 }

@@ -26,7 +26,7 @@ func (CommandDenied) changes(*Record) []Change { return []Change{} }
 
 // CommandDenialsOmitted says that Count denials from Since to Until were not recorded as
 // CommandDenied, because the actor had too many. The actor is the system if all actors
-// together had too many.
+// together had too many. Earlier versions recorded it; now a metric counts them.
 type CommandDenialsOmitted struct {
 	Count int64     `json:"count"`
 	Since time.Time `json:"since"`

@@ -76,6 +76,7 @@ func newService(ctx context.Context, cfg Config, m *metrics.Metrics, log *slog.L
 	s.onClose(stopWriters)
 	p.commands = commands.New(p.log.Store, time.Now)
 	p.commands.LogTo(log)
+	m.Denials(p.commands.OmittedDenials)
 	p.commands.Limit(cfg.daily(p.db.Pool))
 	p.lastSeen, p.schema = sessions.NewLastSeen(p.db.Pool, log), migrations.NewMonitor(p.db.Pool, log)
 	p.engine, p.logs = client.Client{URL: cfg.EngineURL, Secret: cfg.EngineSecret}, joblog.New(p.db.Pool, log)
@@ -93,7 +94,6 @@ func newService(ctx context.Context, cfg Config, m *metrics.Metrics, log *slog.L
 	}
 	s.handler = web
 
-	runWriters(p.commands.Run)
 	runWriters(p.dispatcher.Run)
 	runWriters(newScheduler(cfg, p, log).Run)
 	runWriters(deletion.New(deletion.Config{

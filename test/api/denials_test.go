@@ -1,7 +1,6 @@
 package api
 
 import (
-	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -81,28 +80,6 @@ func testDenials(t *testing.T, s *fixture) {
 		recorded := len(v.denials(t)) > len(before)
 		require.Equal(t, method != "GET" || strings.HasSuffix(path, "/export"), recorded, "%s %s: the denial is recorded", as, r.line)
 	}
-}
-
-// testOmittedDenials repeats a refused request. Only the first denial is recorded; the number of the others
-// is recorded when the service stops.
-func testOmittedDenials(t *testing.T, s *fixture) {
-	database := s.cloneDatabase(t)
-	v := s.serve(t, database)
-	leo := "DELETE /api/v1/members/" + s.id(t, "member leo@acme")
-	for range 8 {
-		v.ask(t, "vera@acme", leo, "").is(t, "403 role_required")
-	}
-	require.Len(t, v.denials(t), 1)
-	v.stop(t)
-
-	v = s.serve(t, database)
-	head := queryRows[int64](t, v, `select head from logs where workspace_id = $1`, s.id(t, "workspace acme"))[0]
-	a := v.ask(t, "ada@acme", "GET /api/v1/audit?action=command.denials_omitted", "", fmt.Sprint("X-Svc-Min-Position: ", head)).is(t, "200")
-	require.Equal(t, "denied", a.text(t, "items.0.outcome"))
-	require.Equal(t, s.people["vera"], a.text(t, "items.0.actor.name"))
-	require.Equal(t, s.id(t, "workspace acme"), a.text(t, "items.0.target.id"))
-	require.Contains(t, a.body, `"changes":[{"field":"count","from":null,"to":7},`)
-	require.Len(t, a.at(t, "items"), 1)
 }
 
 // denials returns the denials recorded in workspace acme: action, target id and target name.

@@ -37,7 +37,6 @@ var sequentialParts = map[string]func(*testing.T, *fixture){
 	"methods":               testMethods,
 	"metrics":               testMetrics,
 	"misplaced tokens":      testMisplacedTokens,
-	"omitted denials":       testOmittedDenials,
 	"order of refusals":     testOrderOfRefusals,
 	"parameters":            testParameters,
 	"proof":                 testProof,

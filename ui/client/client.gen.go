@@ -6763,7 +6763,7 @@ type ClientInterface interface {
 	//
 	// A search by `q` or by several filters scans a bounded part of the log for a page. It may return fewer than `limit` records, or none, with a `nextCursor` to continue.
 	//
-	// Refused requests are recorded too: by each process the same refusal of a caller once a minute, on average at most 30 refusals of a caller a minute, up to 60 in the first, and ten times as many of a workspace. A `command.denials_omitted` record, at most a minute later, counts the others.
+	// Refused requests are recorded too: by each process the same refusal of a caller once a minute, on average at most 30 refusals of a caller a minute, up to 60 in the first, and ten times as many of a workspace. The others are not recorded.
 	//
 	// For: Owner or Maintainer.
 	//
@@ -7619,7 +7619,7 @@ type ClientInterface interface {
 //
 // A search by `q` or by several filters scans a bounded part of the log for a page. It may return fewer than `limit` records, or none, with a `nextCursor` to continue.
 //
-// Refused requests are recorded too: by each process the same refusal of a caller once a minute, on average at most 30 refusals of a caller a minute, up to 60 in the first, and ten times as many of a workspace. A `command.denials_omitted` record, at most a minute later, counts the others.
+// Refused requests are recorded too: by each process the same refusal of a caller once a minute, on average at most 30 refusals of a caller a minute, up to 60 in the first, and ten times as many of a workspace. The others are not recorded.
 //
 // For: Owner or Maintainer.
 //
