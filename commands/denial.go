@@ -8,13 +8,13 @@ import (
 	"time"
 	"unicode/utf8"
 
-	lru "github.com/hashicorp/golang-lru/v2"
 	"golang.org/x/time/rate"
 
 	"svc/aggregates"
 	"svc/events"
 	"svc/fault"
 	"svc/input"
+	"svc/lru"
 )
 
 const (
@@ -35,15 +35,7 @@ type denials struct {
 }
 
 func newDenials() *denials {
-	recent, err := lru.New[denial, time.Time](maxRecentDenials)
-	if err != nil {
-		panic(err) // only for a size below one
-	}
-	limiters, err := lru.New[denialSubject, *rate.Limiter](maxRecentDenials)
-	if err != nil {
-		panic(err)
-	}
-	return &denials{recent: recent, limiters: limiters}
+	return &denials{recent: lru.New[denial, time.Time](maxRecentDenials), limiters: lru.New[denialSubject, *rate.Limiter](maxRecentDenials)}
 }
 
 // shouldRecord reports whether to record a denial. If so, it remembers the denial; if not, it

@@ -5,10 +5,9 @@ import (
 	"reflect"
 	"sync/atomic"
 
-	lru "github.com/hashicorp/golang-lru/v2"
-
 	"svc/events"
 	"svc/fault"
+	"svc/lru"
 )
 
 // maxFolds is how many folds a process caches.
@@ -28,11 +27,7 @@ type foldKey struct {
 }
 
 func newFolds() *folds {
-	cache, err := lru.New[foldKey, *fold](maxFolds)
-	if err != nil {
-		panic(err) // only for a size below one
-	}
-	return &folds{cache}
+	return &folds{lru.New[foldKey, *fold](maxFolds)}
 }
 
 // get returns the fold of a stream, an empty one if it is not cached.

@@ -13,11 +13,10 @@ import (
 	"path/filepath"
 	"time"
 
-	lru "github.com/hashicorp/golang-lru/v2"
-
 	"svc/engine/client"
 	"svc/engine/codehost"
 	"svc/engine/git"
+	"svc/lru"
 )
 
 // kinds has what each kind of step does.
@@ -87,17 +86,9 @@ func OpenSteps(ctx context.Context, cfg Config, log *slog.Logger) (*Steps, error
 	if err != nil {
 		return nil, fmt.Errorf("SVC_ENGINE_DIR: %w", err)
 	}
-	contained, err := lru.New[[2]string, bool](rememberHead)
-	if err != nil {
-		return nil, err
-	}
-	inspected, err := lru.New[[3]string, client.InspectResult](rememberLook)
-	if err != nil {
-		return nil, err
-	}
 	return &Steps{
 		mirrors: mirrors, network: codehost.NewNetwork(cfg.AllowLocal), slots: slots{wait: slotWait}, log: log, beat: heartbeat,
-		contained: contained, inspected: inspected,
+		contained: lru.New[[2]string, bool](rememberHead), inspected: lru.New[[3]string, client.InspectResult](rememberLook),
 	}, nil
 }
 

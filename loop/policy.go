@@ -6,11 +6,10 @@ import (
 	"fmt"
 	"slices"
 
-	lru "github.com/hashicorp/golang-lru/v2"
-
 	"svc/commands"
 	"svc/engine/client"
 	"svc/events"
+	"svc/lru"
 )
 
 // policies caches policies by their hash, which the log has.
@@ -22,11 +21,7 @@ type policies struct {
 const cachedPolicies = 1000
 
 func newPolicies() policies {
-	cache, err := lru.New[string, client.Policy](cachedPolicies)
-	if err != nil {
-		panic(err) // only for a size below one
-	}
-	return policies{cache}
+	return policies{lru.New[string, client.Policy](cachedPolicies)}
 }
 
 // policyOf returns what the settings of a repository ask for.

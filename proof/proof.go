@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"golang.org/x/mod/sumdb/note"
@@ -20,6 +19,7 @@ import (
 	"svc/events"
 	"svc/events/follow"
 	"svc/fault"
+	"svc/lru"
 	"svc/vault"
 )
 
@@ -77,13 +77,10 @@ type signingKey struct {
 // New returns a prover that does nothing until Run. host is the service's public host, with which
 // checkpoints begin. The prover works while it leads [FollowerName].
 func New(db *pgxpool.Pool, ring vault.Ring, host string, leads func(view string) bool, log *slog.Logger) *Prover {
-	cache, err := lru.New[events.ID, ownCheckpoint](ownCacheSize)
-	if err != nil {
-		panic(err) // only for a size below one
-	}
 	late := &overdueWatch{db: db, log: log, limit: maxWatched}
 	p := &Prover{
-		db: db, secrets: vault.Secrets{DB: db, Ring: ring}, host: host, own: cache, overdue: late, log: log,
+		db: db, secrets: vault.Secrets{DB: db, Ring: ring}, host: host, overdue: late, log: log,
+		own: lru.New[events.ID, ownCheckpoint](ownCacheSize),
 		// The lease only saves work: a process that finds overdue logs signs them itself.
 		follow: follow.New(db, FollowerName, func(view string) bool { return leads(view) || late.count.Load() > 0 }, log),
 	}

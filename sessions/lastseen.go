@@ -5,10 +5,10 @@ import (
 	"log/slog"
 	"time"
 
-	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"svc/events"
+	"svc/lru"
 )
 
 const (
@@ -35,11 +35,7 @@ type use struct {
 
 // NewLastSeen returns a LastSeen that writes nothing until Run is called.
 func NewLastSeen(db *pgxpool.Pool, log *slog.Logger) *LastSeen {
-	noted, err := lru.New[[2]events.ID, time.Time](maxRemembered)
-	if err != nil {
-		panic(err) // only for a size below one
-	}
-	return &LastSeen{db: db, log: log, uses: make(chan use, queueSize), lastWritten: noted}
+	return &LastSeen{db: db, log: log, uses: make(chan use, queueSize), lastWritten: lru.New[[2]events.ID, time.Time](maxRemembered)}
 }
 
 // Member records that a member used the service. It does not block.

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/hashicorp/golang-lru/v2/simplelru"
+	"svc/lru"
 )
 
 const (
@@ -46,14 +46,12 @@ type token struct {
 type grants struct {
 	now    func() time.Time
 	mu     sync.Mutex
-	codes  *simplelru.LRU[string, *code]
-	tokens *simplelru.LRU[string, token]
+	codes  *lru.Cache[string, *code]
+	tokens *lru.Cache[string, token]
 }
 
 func newGrants(now func() time.Time) *grants {
-	codes, _ := simplelru.NewLRU[string, *code](maxGrants, nil) // refuses sizes below 1 only
-	tokens, _ := simplelru.NewLRU[string, token](maxGrants, nil)
-	return &grants{now: now, codes: codes, tokens: tokens}
+	return &grants{now: now, codes: lru.New[string, *code](maxGrants), tokens: lru.New[string, token](maxGrants)}
 }
 
 // issue stores c and returns its code.

@@ -4,11 +4,11 @@ import (
 	"context"
 	"time"
 
-	lru "github.com/hashicorp/golang-lru/v2"
 	"golang.org/x/time/rate"
 
 	"svc/commands"
 	"svc/events"
+	"svc/lru"
 )
 
 // Rate limit on the events that a runner causes by connecting and disconnecting. Without it a
@@ -25,11 +25,7 @@ type announceLimiter struct {
 }
 
 func newAnnounceLimiter(runners int) announceLimiter {
-	c, err := lru.New[events.ID, *rate.Limiter](runners)
-	if err != nil {
-		panic(err) // a size below 1
-	}
-	return announceLimiter{c}
+	return announceLimiter{lru.New[events.ID, *rate.Limiter](runners)}
 }
 
 func (c announceLimiter) limit(runner events.ID) *rate.Limiter {

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/gorilla/websocket"
-	lru "github.com/hashicorp/golang-lru/v2"
 	"golang.org/x/sync/errgroup"
 
 	"svc/aggregates"
@@ -17,6 +16,7 @@ import (
 	"svc/events"
 	"svc/farm/wire"
 	"svc/fault"
+	"svc/lru"
 )
 
 const (
@@ -67,11 +67,7 @@ type logKey struct {
 const maxCounted = 10_000
 
 func newIngest(d *Dispatcher) *ingest {
-	counted, err := lru.New[logKey, int64](maxCounted)
-	if err != nil {
-		panic(err) // only for a size below one
-	}
-	g := &ingest{d: d, counted: counted}
+	g := &ingest{d: d, counted: lru.New[logKey, int64](maxCounted)}
 	for i := range g.lanes {
 		g.lanes[i] = make(chan *item, laneQueued)
 		g.running.Go(func() { g.runLane(g.lanes[i]) })

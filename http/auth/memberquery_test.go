@@ -62,7 +62,8 @@ func TestMemberFilters(t *testing.T) {
 		values          []string
 	}{
 		{"shoeSize", "eq", []string{"7"}}, {"id", "eq", []string{s.person.String()}}, {"createdAt", "gt", []string{"2026-01-01T00:00:00Z"}},
-		{"role", "like", []string{"o"}}, {"role", "ne", []string{"owner"}}, {"role", "in", []string{"owner"}}, {"role", "contains", []string{"o"}},
+		{"role", "like", []string{"o"}}, {"role", "ne", []string{"owner"}}, {"role", "in", []string{"owner"}},
+		{"role", "contains", []string{"o"}},
 		{"role", "eq", []string{"owner", "viewer"}}, {"role", "eq", nil}, {"role", "eq", []string{"king"}},
 	} {
 		ask(c.field, c.operator, c.values...).requireRefused(400, "VALIDATION_ERROR")

@@ -8,10 +8,9 @@ import (
 	"slices"
 	"time"
 
-	lru "github.com/hashicorp/golang-lru/v2"
-
 	"svc/events"
 	"svc/farm/certificate"
+	"svc/lru"
 	"svc/vault"
 )
 
@@ -35,11 +34,7 @@ const (
 )
 
 func newAuthorityCache() authorityCache {
-	c, err := lru.New[events.ID, []checkedAuthority](maxWorkspaces)
-	if err != nil {
-		panic(err) // a size below 1
-	}
-	return authorityCache{c}
+	return authorityCache{lru.New[events.ID, []checkedAuthority](maxWorkspaces)}
 }
 
 // signed reports whether a cached authority of the workspace has signed a certificate.

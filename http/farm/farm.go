@@ -16,14 +16,13 @@ import (
 	"sync"
 	"time"
 
-	lru "github.com/hashicorp/golang-lru/v2"
-
 	"svc/commands"
 	"svc/farm/artifacts"
 	"svc/farm/dispatch"
 	"svc/http/limit"
 	"svc/http/openapi"
 	"svc/http/quota"
+	"svc/lru"
 	"svc/projections"
 	"svc/vault"
 )
@@ -72,11 +71,7 @@ const maxCounted = 10_000
 
 // New returns a server.
 func New(c Config) *Server {
-	counted, err := lru.New[artifacts.Job, int64](maxCounted)
-	if err != nil {
-		panic(err) // only for a size below one
-	}
-	return &Server{Config: c, uploads: newUploads(), authorities: newAuthorityCache(), counted: counted}
+	return &Server{Config: c, uploads: newUploads(), authorities: newAuthorityCache(), counted: lru.New[artifacts.Job, int64](maxCounted)}
 }
 
 // Bounds returns the semaphores, for metrics.

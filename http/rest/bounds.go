@@ -6,11 +6,10 @@ import (
 	"runtime"
 	"time"
 
-	lru "github.com/hashicorp/golang-lru/v2"
-
 	"svc/events"
 	"svc/http/middleware"
 	"svc/http/quota"
+	"svc/lru"
 	"svc/projections"
 )
 
@@ -186,11 +185,7 @@ type issuers struct {
 const maxIssuers = 10_000
 
 func newIssuers() issuers {
-	known, err := lru.New[events.Fingerprint, events.ID](maxIssuers)
-	if err != nil {
-		panic(err) // only if the size is below one
-	}
-	return issuers{known}
+	return issuers{lru.New[events.Fingerprint, events.ID](maxIssuers)}
 }
 
 func (i issuers) get(ctx context.Context, accounts projections.ServiceAccounts, t *projections.ServiceToken) (events.ID, error) {

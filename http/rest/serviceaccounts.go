@@ -6,13 +6,12 @@ import (
 	"net/http"
 	"time"
 
-	lru "github.com/hashicorp/golang-lru/v2"
-
 	"svc/aggregates"
 	"svc/commands"
 	"svc/events"
 	"svc/fault"
 	"svc/http/openapi"
+	"svc/lru"
 	"svc/projections"
 )
 
@@ -220,11 +219,10 @@ type staleUses struct {
 }
 
 func newStaleUses(c *commands.Handler, log *slog.Logger) *staleUses {
-	recorded, err := lru.New[events.ID, time.Time](maxStaleAccounts)
-	if err != nil {
-		panic(err) // only if the size is below one
+	return &staleUses{
+		commands: c, log: log, waiting: make(chan commands.NoteStaleToken, staleQueueSize),
+		recorded: lru.New[events.ID, time.Time](maxStaleAccounts),
 	}
-	return &staleUses{commands: c, log: log, waiting: make(chan commands.NoteStaleToken, staleQueueSize), recorded: recorded}
 }
 
 func (s *Server) recordStaleUse(t projections.ServiceToken, e events.Envelope) {
