@@ -4,6 +4,9 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -36,5 +39,44 @@ func TestWritesOfOtherSitesAreRefused(t *testing.T) {
 			app.ServeHTTP(w, r)
 			require.Equal(t, c.status, w.Code)
 		})
+	}
+}
+
+// sources returns the Go files of all pages by path.
+func sources(t *testing.T) map[string]string {
+	t.Helper()
+	names, err := filepath.Glob("*/*.go")
+	require.NoError(t, err)
+	texts := map[string]string{}
+	for _, name := range names {
+		text, err := os.ReadFile(name)
+		require.NoError(t, err)
+		texts[name] = string(text)
+	}
+	require.Greater(t, len(texts), 50)
+	return texts
+}
+
+func TestEveryPageIsServed(t *testing.T) {
+	t.Parallel()
+	app, err := os.ReadFile("ui.go")
+	require.NoError(t, err)
+	for name, text := range sources(t) {
+		if regexp.MustCompile(`(?m)^func Routes\(`).MatchString(text) {
+			require.Contains(t, string(app), filepath.Dir(name)+".Routes(", name)
+		}
+	}
+}
+
+var navEntry = regexp.MustCompile(`NavEntry: ("\w+")`)
+
+func TestEveryEntryIsInTheNavigation(t *testing.T) {
+	t.Parallel()
+	shell, err := os.ReadFile("page/shell.templ")
+	require.NoError(t, err)
+	for name, text := range sources(t) {
+		for _, entry := range navEntry.FindAllStringSubmatch(text, -1) {
+			require.Contains(t, string(shell), "{"+entry[1]+", ", name)
+		}
 	}
 }
