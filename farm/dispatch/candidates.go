@@ -84,8 +84,7 @@ func (f *farm) candidates(ctx context.Context, g *group, slots map[string]concur
 	}
 	seen, all := completePart(window)
 	now := f.d.Now()
-	refused := func(c candidate) bool { return f.refused[c.Job].After(now) }
-	list := slices.DeleteFunc(seen, func(c candidate) bool { return refused(c) || !g.mayTake(c, slots, now) })
+	list := slices.DeleteFunc(seen, func(c candidate) bool { return !g.mayTake(c, slots, now) })
 	want := min(g.freeSlots(), leasePage)
 	if all || len(list) >= want {
 		return list, nil
@@ -94,7 +93,7 @@ func (f *farm) candidates(ctx context.Context, g *group, slots map[string]concur
 	if err != nil {
 		return nil, err
 	}
-	list = append(list, slices.DeleteFunc(more, refused)...)
+	list = append(list, more...)
 	slices.SortFunc(list, candidate.compare)
 	return slices.CompactFunc(list, func(a, b candidate) bool { return a.Job == b.Job }), nil
 }

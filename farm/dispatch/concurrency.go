@@ -58,23 +58,16 @@ type queueKey struct {
 	Limit       int
 }
 
-const (
-	queueKeyPage  = 256 // keys per query
-	queueKeyPages = 16  // per call of candidatesByKey; the next call continues
-)
+const queueKeyPage = 256 // keys per query
 
 // candidatesByKey returns the first jobs of each concurrency key that has a free slot, until there
 // are want of them. It reads nothing but one entry of an index for each key that is full, however many
 // jobs wait for it. With fewer than queueKeyPage keys all are looked at in each call, so that no
 // candidate is missed whose turn is earlier than that of one returned. Of more keys it goes through one
-// page after the other, resuming where the last call for the group stopped.
+// page after the other; the limit of the queue bounds them.
 func (f *farm) candidatesByKey(ctx context.Context, g *group, slots map[string]concurrency, want int) (list []candidate, err error) {
-	sets := slices.Sorted(slices.Values(g.keys))
-	name := g.keyCursor(f.requirementCursor)
-	cursor := f.keyCursors[name]
-	fromStart := cursor == queueKey{}
-	for range queueKeyPages {
-		page, err := f.queueKeys(ctx, sets, cursor)
+	for after := (queueKey{}); ; {
+		page, err := f.queueKeys(ctx, g.keys, after)
 		if err != nil {
 			return nil, err
 		}
@@ -83,18 +76,11 @@ func (f *farm) candidatesByKey(ctx context.Context, g *group, slots map[string]c
 			return nil, err
 		}
 		list = append(list, heads...)
-		ended := len(page) < queueKeyPage
-		cursor = queueKey{}
-		if !ended {
-			cursor = page[queueKeyPage-1]
+		if len(list) >= want || len(page) < queueKeyPage {
+			return list, nil
 		}
-		f.keyCursors.set(name, cursor)
-		if len(list) >= want || ended && fromStart {
-			break
-		}
-		fromStart = fromStart || ended
+		after = page[queueKeyPage-1]
 	}
-	return list, nil
 }
 
 // queueKeysSQL selects the next $6 queue keys after the one whose requirement set has the number $3 in
@@ -118,13 +104,11 @@ const queueKeysSQL = `
 	)
 	select n, concurrency_key, concurrency from each offset 1 limit $6`
 
-// queueKeys returns the next page of queue keys of the sorted requirement sets after one, whose own
-// set need not be among them any more.
+// queueKeys returns the next page of queue keys of requirement sets after one; the zero key stands before all.
 func (f *farm) queueKeys(ctx context.Context, sets []string, after queueKey) (list []queueKey, err error) {
-	n, found := slices.BinarySearch(sets, after.Requirement)
-	n++ // SQL counts from 1
-	if !found {
-		after = queueKey{Limit: -1} // before all keys of the set that follows
+	n := slices.Index(sets, after.Requirement) + 1 // SQL counts from 1
+	if n == 0 {
+		n, after = 1, queueKey{Limit: -1}
 	}
 	rows, _ := f.d.DB.Query(ctx, queueKeysSQL, f.workspace, sets, n, after.Key, after.Limit, queueKeyPage)
 	var k queueKey

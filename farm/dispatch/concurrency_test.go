@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"svc/commands"
@@ -166,38 +165,6 @@ func TestGroupsKeepTheirPlaceAmongFullKeys(t *testing.T) {
 	}
 	for i, a := range agents {
 		require.Equal(t, want[i], s.takeNext(a))
-	}
-}
-
-// Where the last job of the cursor's requirement set has gone, the walk goes on with the set after it.
-func TestQueueKeysAfterSetThatEnded(t *testing.T) {
-	t.Parallel()
-	s := newSite(t)
-	r := s.replica()
-	for _, label := range []string{"a", "c"} {
-		s.submitFor(r, 1, "", label)
-		s.submitFor(r, 1, "k", label)
-	}
-	rows, err := s.db.Query(t.Context(), `select distinct requirement from jobs where workspace_id = $1 order by 1`, s.ws)
-	require.NoError(t, err)
-	sets, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	require.NoError(t, err)
-	require.Len(t, sets, 2)
-	first := []dispatch.QueueKey{{Requirement: sets[0]}, {Requirement: sets[0], Key: "k", Limit: 1}}
-	second := []dispatch.QueueKey{{Requirement: sets[1]}, {Requirement: sets[1], Key: "k", Limit: 1}}
-	for name, c := range map[string]struct {
-		after dispatch.QueueKey
-		want  []dispatch.QueueKey
-	}{
-		"from the start":                  {dispatch.QueueKey{}, append(first, second...)},
-		"after a key":                     {first[0], append(first[1:], second...)},
-		"after the last key of a set":     {first[1], second},
-		"after a set that ended":          {dispatch.QueueKey{Requirement: sets[0] + "!", Key: "a", Limit: 1}, second},
-		"after the last set, which ended": {dispatch.QueueKey{Requirement: sets[1] + "!", Key: "a", Limit: 1}, nil},
-	} {
-		got, err := r.QueueKeys(t.Context(), s.ws, sets, c.after)
-		require.NoError(t, err, name)
-		require.Equal(t, c.want, got, name)
 	}
 }
 

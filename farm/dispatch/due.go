@@ -16,8 +16,7 @@ import (
 	"svc/events"
 )
 
-// A dueJob is a job whose deadline has passed. It has no column that could be written so that it cannot be scanned, as
-// JSON can: those of all workspaces are read together.
+// A dueJob is a job whose deadline has passed.
 type dueJob struct {
 	Workspace, Job events.ID
 	State          events.JobState

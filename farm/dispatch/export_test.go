@@ -7,14 +7,6 @@ import (
 	"svc/events"
 )
 
-// A QueueKey is a [queueKey].
-type QueueKey = queueKey
-
-// QueueKeys returns the next page of a workspace's queue keys.
-func (d *Dispatcher) QueueKeys(ctx context.Context, workspace events.ID, sets []string, after QueueKey) ([]QueueKey, error) {
-	return (&farm{d: d, workspace: workspace}).queueKeys(ctx, sets, after)
-}
-
 // SweepExcept sweeps once, as if the steps of these jobs and runners had just failed.
 func (d *Dispatcher) SweepExcept(ctx context.Context, failed []events.ID) {
 	for _, s := range d.sweeps() {

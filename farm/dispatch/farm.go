@@ -31,8 +31,6 @@ type farm struct {
 	wake              chan struct{}      // has a value when a runner may have a free slot
 	messages          *rate.Limiter      // of all runners
 	requirementCursor string             // last requirement set that leaseWaiting has looked at; "" starts over. Owned by the farm's goroutine
-	keyCursors        keyCursors         // the same of candidatesByKey, by group
-	refused           refusedJobs        // owned by the farm's goroutine
 	deletedAt         time.Time          // when the workspace was found to be deleted; zero if it is not. Owned by the farm's goroutine
 
 	mu          sync.Mutex
@@ -45,8 +43,8 @@ func startFarm(d *Dispatcher, workspace events.ID) *farm {
 	ctx, stop := context.WithCancel(d.ctx)
 	f := &farm{
 		d: d, workspace: workspace, stop: stop, wake: make(chan struct{}, 1),
-		messages:   rate.NewLimiter(rate.Limit(d.WorkspaceRate), int(2*d.WorkspaceRate)),
-		keyCursors: keyCursors{}, refused: refusedJobs{}, connections: map[*connection]bool{}, current: map[events.ID]*connection{},
+		messages:    rate.NewLimiter(rate.Limit(d.WorkspaceRate), int(2*d.WorkspaceRate)),
+		connections: map[*connection]bool{}, current: map[events.ID]*connection{},
 	}
 	d.working.Go(func() { f.run(ctx) })
 	return f

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -67,7 +66,6 @@ func (f *farm) leaseWaiting(ctx context.Context) error {
 		if len(sets) == requirementPage {
 			next = sets[requirementPage-1].Key
 		}
-		f.keyCursors.drop(f.requirementCursor, next, f.connectionsOf())
 		if f.requirementCursor = next; next != "" {
 			continue
 		}
@@ -188,28 +186,12 @@ func (g *group) runnerFor(job candidate, now time.Time) *offer {
 	return slices.MinFunc(list, func(a, b *offer) int { return cmp.Compare(a.assigned, b.assigned) })
 }
 
-// refusedFor is how long a job is not tried again whose events could not be used: somebody may have changed
-// them. Without that it would keep all jobs behind it from runners.
-const refusedFor = 10 * time.Second
-
-// refusedJobs has the times until which jobs are not tried again.
-type refusedJobs map[events.ID]time.Time
-
-// add adds jobs, and drops those whose time has passed.
-func (r refusedJobs) add(list []events.ID, now time.Time) {
-	maps.DeleteFunc(r, func(_ events.ID, until time.Time) bool { return !until.After(now) })
-	for _, id := range list {
-		r[id] = now.Add(refusedFor)
-	}
-}
-
 // lease appends the leases, several at once, and delivers the jobs. A job that another process has
 // leased first is skipped silently, and one whose events cannot be used with a warning. leftQueue is true
 // if any of the jobs has left the queue.
 func (f *farm) lease(ctx context.Context, list []match) (leftQueue bool, err error) {
-	var mu sync.Mutex                  // guards leftQueue, got and refusals
+	var mu sync.Mutex                  // guards leftQueue and got
 	got := map[events.ID][]events.ID{} // by runner
-	var refusals []events.ID
 	var all errgroup.Group
 	all.SetLimit(leasesAtOnce)
 	for _, m := range list {
@@ -236,16 +218,12 @@ func (f *farm) lease(ctx context.Context, list []match) (leftQueue bool, err err
 				return nil
 			case refused != nil && refused.Kind == fault.Unavailable:
 				f.d.warn("lease a job", err, "job", m.job)
-				mu.Lock()
-				refusals = append(refusals, m.job)
-				mu.Unlock()
 				return nil
 			}
 			return fmt.Errorf("lease job %s: %w", m.job, err)
 		})
 	}
 	err = all.Wait()
-	f.refused.add(refusals, f.d.Now())
 	for runner, jobs := range got {
 		for _, c := range f.connectionsOf(runner) { // it may have reconnected, and its hello may have come before the lease
 			c.slots.countAgainstLimit(len(jobs))

@@ -19,7 +19,6 @@ const (
 	sweepPage   = 200              // rows per step of a sweep
 	stepTimeout = time.Minute      // for one step of a sweep
 	dueTime     = 15 * time.Second // after which a sweep begins no more due jobs: the next one goes on
-	repairEvery = 30 * time.Second // between two checks for missing leases
 )
 
 // Run sweeps periodically while this process is the leader, until ctx ends or the dispatcher is
@@ -42,11 +41,11 @@ func (d *Dispatcher) SweepOnce(ctx context.Context) {
 // A sweep does what deadlines require of jobs and runners. Each step is idempotent and finds again
 // what an earlier step, or a process that died, has left undone.
 type sweep struct {
-	d                      *Dispatcher
-	steps                  []step
-	retryAt                map[events.ID]time.Time // when to retry jobs and runners whose step failed, and locked workspaces
-	repairedAt, retainedAt time.Time
-	artifactsAt, inputsAt  time.Time // of the last search for old artifacts and inputs that found none left
+	d                     *Dispatcher
+	steps                 []step
+	retryAt               map[events.ID]time.Time // when to retry jobs and runners whose step failed, and locked workspaces
+	retainedAt            time.Time
+	artifactsAt, inputsAt time.Time // of the last search for old artifacts and inputs that found none left
 }
 
 type step struct {
@@ -58,9 +57,8 @@ type step struct {
 func (d *Dispatcher) sweeps() []*sweep {
 	urgent, slow := &sweep{d: d, retryAt: map[events.ID]time.Time{}}, &sweep{d: d, retryAt: map[events.ID]time.Time{}}
 	urgent.steps = []step{
-		{"create missing leases", urgent.repairLeases}, {"fence expired leases", urgent.fenceExpired},
-		{"take jobs of fenced leases away", urgent.loseJobs}, {"end cancelled jobs of silent runners", urgent.endSilentCancelled},
-		{"mark silent runners offline", urgent.markOffline},
+		{"fence expired leases", urgent.fenceExpired}, {"take jobs of fenced leases away", urgent.loseJobs},
+		{"end cancelled jobs of silent runners", urgent.endSilentCancelled}, {"mark silent runners offline", urgent.markOffline},
 	}
 	slow.steps = []step{
 		{"handle due jobs", slow.handleDue}, {"retire runners", slow.retireRunners}, {"remove old logs", slow.removeOldLogs},
@@ -101,28 +99,6 @@ func (s *sweep) round(ctx context.Context) {
 			delete(s.retryAt, id)
 		}
 	}
-}
-
-// repairLeases creates a fenced lease for each job that a runner holds without one. That happens
-// only if somebody changed the tables by hand; such a job would never be taken away from its
-// runner.
-func (s *sweep) repairLeases(ctx context.Context, now time.Time) error {
-	if now.Sub(s.repairedAt) < repairEvery {
-		return nil
-	}
-	s.repairedAt = now
-	_, err := s.d.DB.Exec(ctx, `
-		insert into job_leases (workspace_id, job_id, epoch, runner_id, renewed_at, fenced)
-		select j.workspace_id, j.job_id, j.epoch, j.runner_id, $1, true from jobs j
-		where j.state in ('leased', 'running', 'cancelling')
-		and not exists (select 1 from job_leases l where l.workspace_id = j.workspace_id and l.job_id = j.job_id and l.epoch >= j.epoch)
-		limit $2
-		on conflict (workspace_id, job_id) do update set epoch = excluded.epoch, runner_id = excluded.runner_id, fenced = true
-		where job_leases.epoch < excluded.epoch`, now, sweepPage)
-	if err != nil {
-		return fmt.Errorf("make missing leases: %w", err)
-	}
-	return nil
 }
 
 // fenceExpired fences the leases that were not renewed in time, so that no heartbeat renews them.

@@ -107,8 +107,6 @@ var acrossWorkspaces = []exception{
 	{part: "update runner_presence p set seen_at", reason: "heartbeats of runners of several workspaces"},
 	{part: "with locked as materialized", reason: "renews the leases that those heartbeats list"},
 
-	{part: "insert into job_leases (workspace_id, job_id, epoch, runner_id, renewed_at, fenced) select j.workspace_id",
-		reason: "the sweep's: jobs without a lease"},
 	{part: "where not fenced and renewed_at < $1", reason: "the sweep's: leases that have run out"},
 	{part: "where l.fenced and l.sealed_at is null", reason: "the sweep's: jobs whose lease has run out"},
 	{part: "where j.state = 'cancelling' and coalesce(p.seen_at", reason: "the sweep's: cancelled jobs of silent runners"},
