@@ -105,7 +105,7 @@ func (f *farm) nudge() {
 	}
 }
 
-// farmNouns are the nouns whose events the farm follows.
+// farmNouns are the nouns whose events concern runners, or which jobs can be leased.
 var farmNouns = []string{"job", "runner", "workspace"}
 
 func (f *farm) run(ctx context.Context) {
@@ -115,16 +115,17 @@ func (f *farm) run(ctx context.Context) {
 	defer ticker.Stop()
 	seq := int64(-1)
 	for {
-		refresh := false
+		woken, refresh := false, false
 		select {
 		case <-ctx.Done():
 			return
 		case <-f.wake:
+			woken = true
 		case <-watch.Moved:
 		case <-ticker.C:
 			refresh = true
 		}
-		next, err := f.runOnce(ctx, watch, seq, refresh)
+		next, err := f.runOnce(ctx, watch, seq, woken, refresh)
 		if seq = next; err != nil && ctx.Err() == nil {
 			f.d.warn("refresh runners and jobs", err, "workspace", f.workspace)
 		}
@@ -132,10 +133,10 @@ func (f *farm) run(ctx context.Context) {
 }
 
 // runOnce closes connections whose certificate has expired, reads new events, notifies the runners
-// that they concern, and leases jobs. It reads from sequence number seq on, or starts at the head if
-// seq is negative, and returns where to continue; -1 after an error means that events may have been
-// missed. With refresh it also reloads the state of all runners.
-func (f *farm) runOnce(ctx context.Context, watch *feed.Watch, seq int64, refresh bool) (int64, error) {
+// that they concern, and leases jobs if the farm was woken or there are events of its nouns. It reads from
+// sequence number seq on, or starts at the head if seq is negative, and returns where to continue; -1 after an
+// error means that events may have been missed. With refresh it also reloads the state of all runners.
+func (f *farm) runOnce(ctx context.Context, watch *feed.Watch, seq int64, woken, refresh bool) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, workTimeout)
 	defer cancel()
 	f.closeExpired()
@@ -160,6 +161,9 @@ func (f *farm) runOnce(ctx context.Context, watch *feed.Watch, seq int64, refres
 		}
 		seq = list[len(list)-1].Seq
 		found.add(list)
+	}
+	if !woken && !refresh && !found.any {
+		return seq, nil
 	}
 	if refresh || found.workspace {
 		if err := f.lookUpWorkspace(ctx); err != nil {
@@ -231,11 +235,14 @@ type changes struct {
 	changedRunners []events.ID // whose state has changed
 	cancelledJobs  []events.ID
 	workspace      bool // the workspace itself has changed
+	any            bool // there are events of farmNouns
 }
 
 func (c *changes) add(list []feed.News) {
 	for _, e := range list {
-		switch noun, what, _ := strings.Cut(e.Kind, "."); {
+		noun, what, _ := strings.Cut(e.Kind, ".")
+		c.any = c.any || slices.Contains(farmNouns, noun)
+		switch {
 		case noun == "runner" && what != "online":
 			c.changedRunners = append(c.changedRunners, e.Target.ID)
 		case e.Kind == "job.cancel_requested":

@@ -155,7 +155,8 @@ func (a *leaseQueries) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.T
 
 func (a *leaseQueries) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
-// Runners that meet the same requirements share one query, however many are idle.
+// Runners that meet the same requirements share one query, however many are idle. Events that concern neither jobs
+// nor runners cause none.
 func TestIdleRunnersShareQueries(t *testing.T) {
 	t.Parallel()
 	s, count := newSite(t), &leaseQueries{}
@@ -177,4 +178,16 @@ func TestIdleRunnersShareQueries(t *testing.T) {
 	}
 	require.GreaterOrEqual(t, count.jobs.Load(), int64(5))
 	require.LessOrEqual(t, count.jobs.Load(), count.sets.Load())
+
+	count.sets.Store(0)
+	const others = 60
+	for range others {
+		_, err := r.log.Append(t.Context(), &events.Commit{
+			Workspace: s.ws, Envelope: systemMeta(s.ws).Envelope, At: s.clock.now(),
+			Writes: []events.Write{{Stream: newID(), Events: []events.Event{events.RepoConnected{Name: "web"}}}},
+		})
+		require.NoError(t, err)
+	}
+	s.waitForState(events.JobStateLeased, s.submit(r))
+	require.Less(t, count.sets.Load(), int64(others/4))
 }
