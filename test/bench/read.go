@@ -45,11 +45,11 @@ func fillRuns(ctx context.Context, db *pgxpool.Pool, workspace events.ID, n, act
 	_, err := db.Exec(ctx, `
 		insert into runs (workspace_id, run_id, repo_id, repo_name, issue_number, issue_title, stage, status, active, pr_number,
 			cost_cents, created_at, updated_at, finished_at, waits_for, round, job_rounds, branch, detail, budget_cents, budget_compute_ms,
-				budget_rounds)
+				budget_rounds, wait_code, wait_detail, open_jobs, tidied)
 		select $1, gen_random_uuid(), $2, 'acme/web', i, 'Fix date parsing ' || i, i % 7, case
 			when i <= $4 then 'coding' else 'merged' end, i <= $4, i,
 			112, now() - i * interval '1 second', now(), case
-				when i > $4 then now() - i * interval '1 second' end, '', 1, '{}', 'run/' || i, '{}', 0, 0, 0
+				when i > $4 then now() - i * interval '1 second' end, '', 1, '{}', 'run/' || i, '{}', 0, 0, 0, '', '', 0, i > $4
 		from generate_series(1, $3::int) i`, workspace, repo, n, active)
 	if err != nil {
 		return err
