@@ -144,7 +144,7 @@ func park(view string) string {
 }
 
 // What an attacker with SQL but without the vault's key can do, and what detects it: the table in
-// SECURITY.md, including what nothing detects.
+// docs/trust.md, including what nothing detects.
 func TestDetectionOfChangesBySQL(t *testing.T) {
 	t.Parallel()
 	origin := newSite(t)
