@@ -66,7 +66,7 @@ func (s *suite) newLargeWorkspace(ctx context.Context, n int) (*pgxpool.Pool, ev
 func memberQueries(middle *projections.MemberCursor) map[string]projections.MemberQuery {
 	return map[string]projections.MemberQuery{
 		"first": {}, "middle": {After: middle}, "offset": {Offset: 900},
-		"role": {Role: events.Maintainer},
+		"role":   {Role: events.Maintainer},
 		"joined": {ByJoined: true}, "newest": {ByJoined: true, Descending: true},
 		"search": {Q: "person 7"}, "word": {Q: "7"}, "address": {Q: "p7"}, "everybody": {Q: "p"}, "nobody": {Q: "nobody of that name"},
 		"search role": {Q: "person", Role: events.Maintainer},
