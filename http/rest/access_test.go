@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"svc/events"
+	"svc/http/rest/door"
 )
 
 var placeholder = regexp.MustCompile(`<[^>]+>|{\w+}`)
@@ -27,13 +28,13 @@ func TestAccessFileCoversEveryRoute(t *testing.T) {
 	for line := range strings.Lines(string(text)) {
 		method, path, _ := strings.Cut(strings.TrimSpace(line), " ")
 		path, _, _ = strings.Cut(path, "?")
-		if path, ok := strings.CutPrefix(path, prefix); ok && method != "#" && !ofMachines(method, path) {
+		if path, ok := strings.CutPrefix(path, door.Prefix); ok && method != "#" && !ofMachines(method, path) {
 			covered[method+" "+placeholder.ReplaceAllString(path, "{id}")] = true
 		}
 	}
-	for _, section := range (&Server{}).sections() {
-		for _, r := range section.routes {
-			route := r.method + " " + placeholder.ReplaceAllString(r.path, "{id}")
+	for _, section := range New(Config{}).sections() {
+		for _, r := range section.Routes {
+			route := r.Method + " " + placeholder.ReplaceAllString(r.Path, "{id}")
 			require.True(t, covered[route], "test/testdata/access.txt does not cover %s", route)
 			delete(covered, route)
 		}
@@ -44,29 +45,18 @@ func TestAccessFileCoversEveryRoute(t *testing.T) {
 // The description of a guard names the roles that it admits.
 func TestGuardDescriptionNamesAdmittedRoles(t *testing.T) {
 	rights := 0
-	for _, section := range (&Server{}).sections() {
-		for _, row := range section.routes {
-			g := row.guard
-			if g.right == 0 {
+	for _, section := range New(Config{}).sections() {
+		for _, row := range section.Routes {
+			g := row.Guard
+			if g.Right == 0 {
 				continue
 			}
 			rights++
 			for _, r := range []events.Role{events.Owner, events.Maintainer, events.Legacy, events.Viewer} {
-				named := strings.Contains(strings.ReplaceAll(g.roles(), "legacy member", string(events.Legacy)), string(r))
-				require.Equal(t, (&caller{person: &person{role: r}}).may(g) == nil, named, "%s: %s", g, r)
+				named := strings.Contains(strings.ReplaceAll(g.Roles(), "legacy member", string(events.Legacy)), string(r))
+				require.Equal(t, (&door.Caller{Person: &door.Person{Role: r}}).May(g) == nil, named, "%s: %s", g, r)
 			}
 		}
 	}
 	require.NotZero(t, rights)
-}
-
-// A member without the right passes a guard of their own membership only if the path names it.
-func TestGuardAdmitsMembersToTheirOwnMembership(t *testing.T) {
-	own := guard{right: events.ManageMembers, own: true}
-	id, other := exampleNo(4), exampleNo(5)
-	for target, admitted := range map[string]bool{id.String(): true, other.String(): false, "": false, "x": false} {
-		c := &caller{person: &person{role: events.Viewer, member: id}, target: target}
-		require.Equal(t, admitted, c.may(own) == nil, target)
-		require.Error(t, c.may(mayDo(events.ManageMembers)), target)
-	}
 }

@@ -21,10 +21,12 @@ import (
 	"svc/http/middleware"
 	"svc/http/openapi"
 	"svc/http/reply"
+	"svc/http/rest/door"
+	"svc/http/rest/schema"
 	"svc/projections"
 )
 
-// downloadLimit bounds a whole download; slowestReader bounds how slowly it is read.
+// downloadLimit bounds a whole download; door.SlowestReader bounds how slowly it is read.
 const downloadLimit = 6 * time.Hour
 
 // Refusals of an artifact.
@@ -34,27 +36,27 @@ var (
 	errArtifactStore    = fault.New(fault.Unavailable, "artifact_store_unavailable", "Artifacts cannot be read at the moment.")
 )
 
-func (s *Server) artifactRoutes() section {
-	return section{tag: "Build farm", routes: []route{
-		query(s.listArtifacts, route{
-			method: "GET", path: "/farm/jobs/{id}/artifacts", guard: anyMemberOrReadToken, farm: true,
-			id: "listArtifacts", summary: "List the artifacts of a job",
-			text: "Lists the files that a job produced, ordered by path. A file is listed once it is uploaded completely and its digest is " +
+func (s *Server) artifactRoutes() door.Section {
+	return door.Section{Tag: "Build farm", Routes: []door.Route{
+		door.Query(s.listArtifacts, door.Route{
+			Method: "GET", Path: "/farm/jobs/{id}/artifacts", Guard: door.AnyMemberOrReadToken, Farm: true,
+			ID: "listArtifacts", Summary: "List the artifacts of a job",
+			Text: "Lists the files that a job produced, ordered by path. A file is listed once it is uploaded completely and its digest is " +
 				"verified. A job of another workspace is not found: 404 `farm_job_not_found`. " +
 				"Artifacts that were removed because of their age are 410 `artifacts_removed`.",
-			refuses:       []*fault.Fault{aggregates.ErrNoJob, errArtifactsRemoved},
-			answerExample: newList([]projections.JobArtifact{exampleArtifact}, 1, examplePage, newArtifact),
+			Refuses:       []*fault.Fault{aggregates.ErrNoJob, errArtifactsRemoved},
+			AnswerExample: schema.NewList([]projections.JobArtifact{exampleArtifact}, 1, schema.ExamplePage, newArtifact),
 		}),
-		query(s.getArtifact, route{
-			method: "GET", path: "/farm/jobs/{id}/artifacts/{artifactId}", guard: anyMemberOrReadToken, farm: true,
-			limits: middleware.Limits{Time: downloadLimit, Stream: true},
-			id:     "getArtifact", summary: "Download an artifact",
-			text: "Returns the content of a file. `ETag` is its SHA-256. Send `Range` to get a part of it, for example to resume a download. " +
+		door.Query(s.getArtifact, door.Route{
+			Method: "GET", Path: "/farm/jobs/{id}/artifacts/{artifactId}", Guard: door.AnyMemberOrReadToken, Farm: true,
+			Limits: middleware.Limits{Time: downloadLimit, Stream: true},
+			ID:     "getArtifact", Summary: "Download an artifact",
+			Text: "Returns the content of a file. `ETag` is its SHA-256. Send `Range` to get a part of it, for example to resume a download. " +
 				"The connection is closed if the client reads nothing for 30 seconds, or less than 16 KiB a second for longer.",
-			refuses: []*fault.Fault{
+			Refuses: []*fault.Fault{
 				aggregates.ErrNoJob, errNoArtifact, errArtifactsRemoved, errArtifactStore, reply.ErrContentRange, reply.ErrContentChanged,
 			},
-			ownSlot: true, answer: describeArtifact, responses: map[string]*huma.Response{
+			OwnSlot: true, Answer: describeArtifact, Responses: map[string]*huma.Response{
 				"206": describePart(binary(), describeArtifactHeaders()),
 				"304": {
 					Description: "Not modified: `If-None-Match` contains the file's `ETag`.",
@@ -86,26 +88,26 @@ func newArtifact(a projections.JobArtifact) artifact {
 
 type artifactsQuery struct {
 	ID string `path:"id" maxLength:"64" doc:"The job's id."`
-	Paging
+	schema.Paging
 }
 
-type artifactsAnswer struct{ Body List[artifact] }
+type artifactsAnswer struct{ Body schema.List[artifact] }
 
 func (s *Server) listArtifacts(ctx context.Context, in *artifactsQuery) (*artifactsAnswer, error) {
-	job, err := parseID(in.ID, aggregates.ErrNoJob)
+	job, err := door.ParseID(in.ID, aggregates.ErrNoJob)
 	if err != nil {
 		return nil, err
 	}
-	found, total, ok, err := s.Primary.Artifacts.Page(ctx, callerOf(ctx).workspace, job, in.Limit, in.Offset)
-	if err := checkFound(ok, err, aggregates.ErrNoJob); err != nil {
+	found, total, ok, err := s.Primary.Artifacts.Page(ctx, door.CallerOf(ctx).Workspace, job, in.Limit, in.Offset)
+	if err := door.CheckFound(ok, err, aggregates.ErrNoJob); err != nil {
 		return nil, err
 	}
 	if total == 0 {
-		if err := s.checkKept(ctx, callerOf(ctx).workspace, job); err != nil {
+		if err := s.checkKept(ctx, door.CallerOf(ctx).Workspace, job); err != nil {
 			return nil, err
 		}
 	}
-	return &artifactsAnswer{newList(found, total, in.Paging, newArtifact)}, nil
+	return &artifactsAnswer{schema.NewList(found, total, in.Paging, newArtifact)}, nil
 }
 
 type artifactPath struct {
@@ -122,30 +124,29 @@ type artifactPath struct {
 // getArtifact finds the artifact and acquires a slot before it starts the stream, so that their
 // errors can still be answered with a status.
 func (s *Server) getArtifact(ctx context.Context, in *artifactPath) (*huma.StreamResponse, error) {
-	ctx, cancel := context.WithTimeout(ctx, beginLimit)
+	ctx, cancel := context.WithTimeout(ctx, door.BeginLimit)
 	defer cancel()
-	c := callerOf(ctx)
-	found, err := s.findArtifact(ctx, c.workspace, in)
+	c := door.CallerOf(ctx)
+	found, err := s.findArtifact(ctx, c.Workspace, in)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.acquireSlot(ctx, s.bounds.downloads); err != nil {
+	if err := s.AcquireSlot(ctx, s.Bounds.Downloads); err != nil {
 		return nil, err
 	}
 	if s.Farm.Artifact == nil {
 		return nil, errArtifactStore
 	}
 	return openapi.Stream(func(w http.ResponseWriter, r *http.Request) {
-		watch := s.Live.Watch(c.workspace, nil)
-		defer watch.Close()
-		checkRights := s.newRights(c, watch.Moved).check
-		s.sendArtifact(w, r, found, func() error { return checkRights(r.Context()) }, slowestReader)
+		checkRights, stop := s.WatchRights(r.Context(), c)
+		defer stop()
+		s.sendArtifact(w, r, found, checkRights, door.SlowestReader)
 	}), nil
 }
 
 func (s *Server) findArtifact(ctx context.Context, workspace events.ID, in *artifactPath) (projections.JobArtifact, error) {
 	var none projections.JobArtifact
-	job, err := parseID(in.ID, aggregates.ErrNoJob)
+	job, err := door.ParseID(in.ID, aggregates.ErrNoJob)
 	if err != nil {
 		return none, err
 	}
@@ -179,7 +180,7 @@ func (s *Server) checkKept(ctx context.Context, workspace, job events.ID) error 
 // sendArtifact streams a file. If the stream cannot continue, it aborts the connection, so that
 // the client does not take a part of the file for the whole.
 func (s *Server) sendArtifact(
-	w http.ResponseWriter, r *http.Request, a projections.JobArtifact, checkRights func() error, slowest pace,
+	w http.ResponseWriter, r *http.Request, a projections.JobArtifact, checkRights func() error, slowest door.Pace,
 ) {
 	ctx := r.Context()
 	file, err := s.Farm.Artifact(ctx, a.Workspace, a.Job, a.ID)
@@ -187,7 +188,7 @@ func (s *Server) sendArtifact(
 		reply.Error(w, r, s.Log, fmt.Errorf("%w: %w", errArtifactStore, err))
 		return
 	}
-	out := &download{ResponseWriter: w, writer: newDeadlineWriter(w, slowest, checkRights)}
+	out := door.NewDownload(w, slowest, checkRights)
 	content := &watchedReader{file: file}
 	defer content.Close()
 	h := w.Header()
@@ -196,12 +197,12 @@ func (s *Server) sendArtifact(
 	h.Set("Cache-Control", "private, no-cache")
 	h.Set("ETag", `"`+a.SHA256+`"`)
 	reply.ServeContent(out, r, a.Size, a.StoredAt, content)
-	switch err := errors.Join(out.err, content.failure()); {
+	switch err := errors.Join(out.Err, content.failure()); {
 	case err == nil:
 		return
 	case ctx.Err() != nil:
 		s.Log.InfoContext(ctx, "client disconnected during an artifact download")
-	case rightsEnded(err):
+	case door.RightsEnded(err):
 		s.Log.InfoContext(ctx, "download ended: the caller's rights have changed")
 	default:
 		middleware.SetFailed(ctx)
@@ -275,6 +276,6 @@ func describeArtifactHeaders() map[string]*huma.Param {
 }
 
 var exampleArtifact = projections.JobArtifact{
-	ID: exampleNo(31), Job: exampleNo(30), Epoch: 1, Name: "dist", Path: "dist/app.tar", Size: 20 << 20,
-	SHA256: "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08", Mode: 0o644, StoredAt: exampleAt(3),
+	ID: schema.ExampleNo(31), Job: schema.ExampleNo(30), Epoch: 1, Name: "dist", Path: "dist/app.tar", Size: 20 << 20,
+	SHA256: "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08", Mode: 0o644, StoredAt: schema.ExampleAt(3),
 }

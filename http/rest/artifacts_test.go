@@ -28,6 +28,8 @@ import (
 	"svc/fault"
 	"svc/http/middleware"
 	"svc/http/reply"
+	"svc/http/rest/door"
+	"svc/http/rest/schema"
 	"svc/projections"
 	"svc/test/pgtest"
 )
@@ -59,14 +61,15 @@ func newDownloadServer(t *testing.T, dir string, a projections.JobArtifact, chec
 	store, err := artifacts.OpenDirectory(dir)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = store.Close() })
-	s := &Server{Config: Config{Log: slog.New(slog.DiscardHandler), Farm: Farm{
+	s := New(Config{Log: slog.New(slog.DiscardHandler), Farm: Farm{
 		Artifact: func(ctx context.Context, workspace, job, artifact events.ID) (io.ReadSeekCloser, error) {
 			return artifacts.Open(ctx, store, workspace, job, artifact)
 		},
-	}}}
+	}})
+
 	limits := middleware.Limits{Time: downloadLimit, Stream: true}
 	server := httptest.NewUnstartedServer(middleware.Limited(limits, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s.sendArtifact(w, r, a, checkRights, pace{timeout: testTimeout})
+		s.sendArtifact(w, r, a, checkRights, door.Pace{Timeout: testTimeout})
 	})))
 	server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 	server.Start()
@@ -128,9 +131,10 @@ func (f *busyFile) Close() error {
 func TestDownloadOfRangesClosesFileAfterReading(t *testing.T) {
 	t.Parallel()
 	f := &busyFile{Reader: *bytes.NewReader(make([]byte, 1000)), reads: make(chan struct{}), leaving: make(chan struct{})}
-	s := &Server{Config: Config{Log: slog.New(slog.DiscardHandler), Farm: Farm{
+	s := New(Config{Log: slog.New(slog.DiscardHandler), Farm: Farm{
 		Artifact: func(context.Context, events.ID, events.ID, events.ID) (io.ReadSeekCloser, error) { return f, nil },
-	}}}
+	}})
+
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", http.NoBody)
 	r.Header.Set("Range", "bytes=0-400,500-999")
 	gone := func() error {
@@ -139,7 +143,7 @@ func TestDownloadOfRangesClosesFileAfterReading(t *testing.T) {
 		return errors.New("the client is gone")
 	}
 	require.Panics(t, func() {
-		s.sendArtifact(httptest.NewRecorder(), r, projections.JobArtifact{SHA256: "aa", Path: "a"}, gone, pace{timeout: testTimeout})
+		s.sendArtifact(httptest.NewRecorder(), r, projections.JobArtifact{SHA256: "aa", Path: "a"}, gone, door.Pace{Timeout: testTimeout})
 	})
 	require.True(t, f.closed.Load())
 	require.False(t, f.misused.Load())
@@ -232,7 +236,7 @@ func TestDownloadEndsWhenRightsChange(t *testing.T) {
 	var asked atomic.Int64
 	server := newDownloadServer(t, dir, a, func() error {
 		if asked.Add(1) > 100 {
-			return errRightsChanged
+			return door.ErrRightsChanged
 		}
 		return nil
 	})
@@ -292,7 +296,7 @@ func TestFindArtifact(t *testing.T) {
 			values ($1, $2, $3, 1, 'dist', 'a', 1, '', 0, $4)`, a[0], a[1], a[2], epoch)
 		require.NoError(t, err)
 	}
-	s := &Server{Config: Config{Primary: Primary{Artifacts: projections.Artifacts{DB: db}}}}
+	s := New(Config{Primary: Primary{Artifacts: projections.Artifacts{DB: db}}})
 	for name, c := range map[string]struct {
 		workspace events.ID
 		job, file string
@@ -317,11 +321,11 @@ func TestFindArtifact(t *testing.T) {
 	}
 	_, err := db.Exec(t.Context(), `update jobs set artifacts = '{"state":"removed"}' where workspace_id = $1 and job_id = $2`, acme, other)
 	require.NoError(t, err)
-	ctx := context.WithValue(t.Context(), callerKey{}, &caller{workspace: acme})
+	ctx := door.WithCaller(t.Context(), &door.Caller{Workspace: acme})
 	for days, details := range map[int]map[string]any{30: {"keptDays": 30}, 0: {}} {
 		s.Farm.ArtifactDays = days
 		_, err := s.findArtifact(t.Context(), acme, &artifactPath{ID: other.String(), Artifact: file.String()})
-		_, listed := s.listArtifacts(ctx, &artifactsQuery{ID: other.String(), Paging: Paging{Limit: 10}})
+		_, listed := s.listArtifacts(ctx, &artifactsQuery{ID: other.String(), Paging: schema.Paging{Limit: 10}})
 		require.Equal(t, err, listed)
 		require.ErrorIs(t, err, errArtifactsRemoved)
 		require.Equal(t, 410, fault.As(err).Kind.Status())

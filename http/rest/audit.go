@@ -3,7 +3,6 @@ package rest
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,15 +11,17 @@ import (
 	"svc/events"
 	"svc/fault"
 	"svc/http/openapi"
+	"svc/http/rest/door"
+	"svc/http/rest/schema"
 	"svc/projections"
 )
 
-func (s *Server) auditRoutes() section {
-	return section{tag: "Audit", about: "The audit log of a workspace: who did what, and when.", routes: []route{
-		query(s.listAudit, route{
-			method: "GET", path: "/audit", guard: mayDo(events.ReadAudit), views: []string{"audit"},
-			id: "listAudit", summary: "Search the audit log",
-			text: "Lists audit records, newest first. Each record is an event of the workspace's log; `seq` numbers them without gaps. " +
+func (s *Server) auditRoutes() door.Section {
+	return door.Section{Tag: "Audit", About: "The audit log of a workspace: who did what, and when.", Routes: []door.Route{
+		door.Query(s.listAudit, door.Route{
+			Method: "GET", Path: "/audit", Guard: door.MayDo(events.ReadAudit), Views: []string{"audit"},
+			ID: "listAudit", Summary: "Search the audit log",
+			Text: "Lists audit records, newest first. Each record is an event of the workspace's log; `seq` numbers them without gaps. " +
 				"`nextCursor` leads to older records and is absent on the last page. With `after`, the records that follow are listed, " +
 				"oldest first, and `nextAfter` leads to later ones. `head` is the newest `seq` of the log, whatever the filters.\n\n" +
 				"A search by `q` or by several filters scans a bounded part of the log for a page. It may return fewer than `limit` records, or " +
@@ -28,14 +29,14 @@ func (s *Server) auditRoutes() section {
 				"Refused requests are recorded too: by each process the same refusal of a caller once a minute, on average at most 30 " +
 				"refusals of a caller a minute, up to 60 in the first, and ten times as many of a workspace. The others " +
 				"are not recorded.",
-			answerExample: exampleAudit().Body,
+			AnswerExample: exampleAudit().Body,
 		}),
-		query(s.getAuditRecord, route{
-			method: "GET", path: "/audit/{id}", guard: mayDo(events.ReadAudit), views: []string{"audit"},
-			id: "getAuditRecord", summary: "Get a record",
-			text:          "Returns a record and the event as stored. 404 `audit_record_not_found` if the workspace has no such record.",
-			refuses:       []*fault.Fault{errNoRecord},
-			answerExample: exampleStored(),
+		door.Query(s.getAuditRecord, door.Route{
+			Method: "GET", Path: "/audit/{id}", Guard: door.MayDo(events.ReadAudit), Views: []string{"audit"},
+			ID: "getAuditRecord", Summary: "Get a record",
+			Text:          "Returns a record and the event as stored. 404 `audit_record_not_found` if the workspace has no such record.",
+			Refuses:       []*fault.Fault{errNoRecord},
+			AnswerExample: exampleStored(),
 		}),
 	}}
 }
@@ -48,19 +49,10 @@ type AuditRecord struct {
 	Action  string            `json:"action" example:"member.role_changed"`
 	Outcome string            `json:"outcome" enum:"success,denied"`
 	Code    string            `json:"code,omitempty" doc:"The error code of a refused request; absent otherwise." example:"role_required"`
-	Actor   auditActor        `json:"actor"`
+	Actor   schema.AuditActor `json:"actor"`
 	Target  auditTarget       `json:"target"`
 	Changes []auditChange     `json:"changes" nullable:"false"`
 	Context auditContext      `json:"context"`
-}
-
-type auditActor struct {
-	Type events.ActorType `json:"type" enum:"user,service,runner,system"`
-	ID   string           `json:"id" example:"019aa0f4-6b1c-7d52-9e83-1c0a5b7e42d9"`
-	Name string           `json:"name" doc:"Name of the actor; empty for a service account if the actor is a person." example:"service:ci-bot"`
-
-	DisplayName string `json:"displayName,omitempty" doc:"A person's current name. Absent for other actors and in exports." example:"Zoë Brandt"`
-	AvatarURL   string `json:"avatarUrl,omitempty" doc:"A person's picture. Absent if there is none, and in exports." example:"https://avatars.example.com/u/583231"`
 }
 
 type auditTarget struct {
@@ -86,8 +78,8 @@ type auditContext struct {
 func newAuditRecord(r projections.AuditRecord) AuditRecord {
 	out := AuditRecord{
 		ID: r.ID.String(), Seq: r.Seq, At: openapi.FormatTime(r.At), Action: r.Action, Outcome: "success", Code: r.Denied,
-		Actor:   auditActor{Type: r.Actor.Type, ID: idOrEmpty(r.Actor.ID), Name: r.Actor.Name},
-		Target:  auditTarget{r.Target.Type, idOrEmpty(r.Target.ID), r.Target.Name},
+		Actor:   schema.AuditActor{Type: r.Actor.Type, ID: schema.IDOrEmpty(r.Actor.ID), Name: r.Actor.Name},
+		Target:  auditTarget{r.Target.Type, schema.IDOrEmpty(r.Target.ID), r.Target.Name},
 		Changes: make([]auditChange, 0, len(r.Changes)),
 		Context: auditContext{r.Origin, r.IP, r.UserAgent, r.RequestID, r.TokenTail},
 	}
@@ -106,13 +98,6 @@ func formatIfTime(value any) any {
 		return openapi.FormatTime(t)
 	}
 	return value
-}
-
-func idOrEmpty(id events.ID) string {
-	if id.IsZero() {
-		return ""
-	}
-	return id.String()
 }
 
 // An AuditFilter narrows the records of the audit log.
@@ -138,12 +123,12 @@ func (f AuditFilter) filter() (projections.AuditFilter, error) {
 		}
 	}
 	if f.To.Sent && f.To.Time.Before(f.From.Time) {
-		return projections.AuditFilter{}, invalid("to", "must not be earlier than from")
+		return projections.AuditFilter{}, fault.Field("to", "must not be earlier than from")
 	}
 	for name, values := range map[string]string{"actor": f.Actor, "action": f.Action} {
 		list := strings.Split(values, ",")
 		if len(list) > maxFilterValues || len(list) > 1 && slices.Contains(list, "") {
-			return projections.AuditFilter{}, invalid(name, fmt.Sprintf("must have at most %d comma-separated values", maxFilterValues))
+			return projections.AuditFilter{}, fault.Field(name, "must have at most %d comma-separated values", maxFilterValues)
 		}
 	}
 	return projections.AuditFilter{
@@ -155,7 +140,7 @@ func (f AuditFilter) filter() (projections.AuditFilter, error) {
 // checkYear refuses times that cannot be stored in the database, and those of year 1: the zero time is none.
 func checkYear(name string, at openapi.OptionalTime) error {
 	if year := at.Time.UTC().Year(); at.Sent && (year <= 1 || year > 9999) {
-		return invalid(name, "must be a time such as 2026-11-20T23:56:25.123Z")
+		return fault.Field(name, "must be a time such as 2026-11-20T23:56:25.123Z")
 	}
 	return nil
 }
@@ -192,10 +177,10 @@ func (s *Server) listAudit(ctx context.Context, in *auditPageQuery) (*auditAnswe
 	if err != nil {
 		return nil, err
 	}
-	q := projections.AuditQuery{Workspace: callerOf(ctx).workspace, Limit: in.Limit, AuditFilter: filter}
+	q := projections.AuditQuery{Workspace: door.CallerOf(ctx).Workspace, Limit: in.Limit, AuditFilter: filter}
 	if in.Cursor != "" {
 		if q.Before, err = strconv.ParseInt(in.Cursor, 10, 64); err != nil || q.Before < 1 {
-			return nil, invalid("cursor", "must be the nextCursor of an answer")
+			return nil, fault.Field("cursor", "must be the nextCursor of an answer")
 		}
 	}
 	page, next, err := s.auditPage(ctx, in, q)
@@ -230,11 +215,11 @@ func (s *Server) auditPage(
 	case in.After == "":
 		page, err = s.Lists.Audit.Page(ctx, q)
 	case in.Cursor != "":
-		return page, "", invalid("after", "cannot be combined with cursor")
+		return page, "", fault.Field("after", "cannot be combined with cursor")
 	default:
 		after, wrong := strconv.ParseInt(in.After, 10, 64)
 		if wrong != nil || after < 0 {
-			return page, "", invalid("after", "must be the seq of a record, or 0")
+			return page, "", fault.Field("after", "must be the seq of a record, or 0")
 		}
 		page, err = s.Lists.Audit.PageAfter(ctx, q.Workspace, q.AuditFilter, after, q.Limit)
 	}
@@ -265,7 +250,7 @@ type recordAnswer struct{ Body storedRecord }
 var errNoRecord = fault.New(fault.NotFound, "audit_record_not_found", "The audit log has no such record.")
 
 func (s *Server) getAuditRecord(ctx context.Context, in *auditPath) (*recordAnswer, error) {
-	found, err := findInPath(ctx, in.ID, errNoRecord, s.Lists.Audit.Get)
+	found, err := door.FindInPath(ctx, in.ID, errNoRecord, s.Lists.Audit.Get)
 	if err != nil {
 		return nil, err
 	}
@@ -283,26 +268,28 @@ func exampleRecords() (list []projections.AuditRecord) {
 		n++
 		list = append(list, projections.AuditRecord{
 			Record: events.Record{
-				Workspace: exampleAcme.ID, Seq: int64(n), ID: exampleNo(20 + n), Stream: exampleAcme.ID, Version: int(n), Schema: 1,
-				At: exampleAt(9500 - 500*int(n)),
-				Envelope: events.Envelope{Actor: exampleAda, Origin: events.FromAPI, IP: "203.0.113.7",
-					UserAgent: "curl/8.14.1", RequestID: exampleID},
+				Workspace: schema.ExampleAcme.ID, Seq: int64(n), ID: schema.ExampleNo(20 + n), Stream: schema.ExampleAcme.ID, Version: int(n),
+				Schema: 1,
+				At:     schema.ExampleAt(9500 - 500*int(n)),
+				Envelope: events.Envelope{Actor: schema.ExampleAda, Origin: events.FromAPI, IP: "203.0.113.7",
+					UserAgent: "curl/8.14.1", RequestID: schema.ExampleID},
 				Event: e, Data: []byte(data),
 			},
 			Action: e.Kind(), Target: target, Changes: changes,
 		})
 	}
-	zoe := events.Target{Type: "member", ID: exampleZoe.ID, Name: exampleZoe.Email}
-	add(events.Target{Type: "workspace", ID: exampleAcme.ID, Name: exampleAcme.Slug}, []events.Change{},
-		events.WorkspaceCreated{Name: exampleAcme.Name, Slug: exampleAcme.Slug}, `{"name":"Acme","slug":"acme"}`)
+	zoe := events.Target{Type: "member", ID: schema.ExampleZoe.ID, Name: schema.ExampleZoe.Email}
+	add(events.Target{Type: "workspace", ID: schema.ExampleAcme.ID, Name: schema.ExampleAcme.Slug}, []events.Change{},
+		events.WorkspaceCreated{Name: schema.ExampleAcme.Name, Slug: schema.ExampleAcme.Slug}, `{"name":"Acme","slug":"acme"}`)
 	add(zoe, []events.Change{{Field: "role", To: events.Viewer}},
-		events.MemberJoined{Member: exampleZoe.ID, User: exampleZoe.User, Email: exampleZoe.Email,
-			Name: exampleZoe.Name, Role: events.Viewer},
-		`{"memberId":"`+exampleZoe.ID.String()+`","userId":"`+exampleZoe.User.String()+`","email":"zoe@acme.example","role":"Viewer"}`)
+		events.MemberJoined{Member: schema.ExampleZoe.ID, User: schema.ExampleZoe.User, Email: schema.ExampleZoe.Email,
+			Name: schema.ExampleZoe.Name, Role: events.Viewer},
+		`{"memberId":"`+schema.ExampleZoe.ID.String()+`","userId":"`+schema.ExampleZoe.User.String()+
+			`","email":"zoe@acme.example","role":"Viewer"}`)
 	add(zoe, []events.Change{{Field: "role", From: events.Viewer, To: events.Maintainer}},
-		events.MemberRoleChanged{Member: exampleZoe.ID, User: exampleZoe.User, Email: exampleZoe.Email,
+		events.MemberRoleChanged{Member: schema.ExampleZoe.ID, User: schema.ExampleZoe.User, Email: schema.ExampleZoe.Email,
 			From: events.Viewer, To: events.Maintainer},
-		`{"memberId":"`+exampleZoe.ID.String()+`","userId":"`+exampleZoe.User.String()+
+		`{"memberId":"`+schema.ExampleZoe.ID.String()+`","userId":"`+schema.ExampleZoe.User.String()+
 			`","email":"zoe@acme.example","from":"Viewer","to":"Maintainer"}`)
 	return list
 }
@@ -323,4 +310,22 @@ func exampleStored() storedRecord {
 func newestExample() projections.AuditRecord {
 	list := exampleRecords()
 	return list[len(list)-1]
+}
+
+// withDisplayNames returns the answers' form of records, with the current names and pictures of actors
+// that are people.
+func (s *Server) withDisplayNames(ctx context.Context, records []projections.AuditRecord) ([]AuditRecord, error) {
+	list, stored := make([]AuditRecord, len(records)), make([]events.Record, len(records))
+	for i, r := range records {
+		list[i], stored[i] = newAuditRecord(r), r.Record
+	}
+	profiles, err := s.ActorProfiles(ctx, stored)
+	if err != nil {
+		return nil, err
+	}
+	for i, r := range records {
+		p := profiles[r.Actor.ID]
+		list[i].Actor.DisplayName, list[i].Actor.AvatarURL = p.Name, p.AvatarURL
+	}
+	return list, nil
 }

@@ -8,17 +8,19 @@ import (
 
 	"svc/events"
 	"svc/http/openapi"
+	"svc/http/rest/door"
+	"svc/http/rest/schema"
 	"svc/projections"
 )
 
-func (s *Server) activityRoutes() section {
-	return section{tag: "Audit", routes: []route{
-		query(s.getAuditActivity, route{
-			method: "GET", path: "/audit/activity", guard: mayDo(events.ReadAudit), views: []string{"audit"},
-			id: "getAuditActivity", summary: "Get audit activity",
-			text: "Returns the number of events of each day and the `seq` at which it ended, with marks for changes to people and access. " +
+func (s *Server) activityRoutes() door.Section {
+	return door.Section{Tag: "Audit", Routes: []door.Route{
+		door.Query(s.getAuditActivity, door.Route{
+			Method: "GET", Path: "/audit/activity", Guard: door.MayDo(events.ReadAudit), Views: []string{"audit"},
+			ID: "getAuditActivity", Summary: "Get audit activity",
+			Text: "Returns the number of events of each day and the `seq` at which it ended, with marks for changes to people and access. " +
 				"Use it to draw a timeline over `/audit/state`. To step through all events, use `GET /audit` with `after`.",
-			answerExample: exampleActivity(),
+			AnswerExample: exampleActivity(),
 		}),
 	}}
 }
@@ -31,7 +33,7 @@ type activityQuery struct {
 type activityAnswer struct{ Body activity }
 
 type activity struct {
-	Window         dates         `json:"window"`
+	Window         schema.Dates  `json:"window"`
 	Head           int64         `json:"head" doc:"The newest seq of the workspace's log." example:"4182"`
 	Events         int64         `json:"events" doc:"Number of events in the window." example:"311"`
 	Days           []activeDay   `json:"days" nullable:"false" doc:"Each day of the window, in order."`
@@ -61,8 +63,8 @@ const maxMarks = 500
 var marked = projections.AuditFilter{Category: events.People}
 
 func (s *Server) getAuditActivity(ctx context.Context, in *activityQuery) (*activityAnswer, error) {
-	workspace, days := callerOf(ctx).workspace, insightDays[in.Range]
-	from := s.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, 1-days)
+	workspace := door.CallerOf(ctx).Workspace
+	from, days := schema.DaysOf(in.Range, s.Now())
 	found, err := projections.History(s.Lists.Audit).Activity(ctx, workspace, from, days)
 	if err != nil {
 		return nil, err
@@ -98,7 +100,7 @@ func (s *Server) marksAround(ctx context.Context, workspace events.ID, seq int64
 func newActivity(a projections.Activity, page projections.AuditPage, from time.Time) activity {
 	last := a.UpTo[len(a.UpTo)-1]
 	out := activity{
-		Window: dates{from.Format(time.DateOnly), from.AddDate(0, 0, len(a.UpTo)-1).Format(time.DateOnly)},
+		Window: schema.Dates{From: from.Format(time.DateOnly), To: from.AddDate(0, 0, len(a.UpTo)-1).Format(time.DateOnly)},
 		Head:   a.Head, Events: last - a.Before, FirstSeq: a.Before + 1,
 		Days: make([]activeDay, len(a.UpTo)), Marks: make([]activeMark, 0, len(page.Records)), MarksTruncated: page.Next > 0,
 		Around: []AuditRecord{},

@@ -17,27 +17,30 @@ import (
 
 	"svc/commands"
 	"svc/events"
+	"svc/fault"
 	"svc/http/middleware"
 	"svc/http/openapi"
 	"svc/http/quota"
 	"svc/http/reply"
+	"svc/http/rest/door"
+	"svc/http/rest/schema"
 	"svc/projections"
 	"svc/projections/fold"
 	"svc/proof"
 )
 
-func (s *Server) exportRoutes() section {
-	return section{tag: "Audit", routes: []route{
-		command((*exportQuery).toCommand, s.exportAudit, route{
-			method: "GET", path: "/audit/export", guard: mayDo(events.ExportAudit), views: []string{"audit"},
-			limits: middleware.Limits{Time: exportLimit, Stream: true},
-			id:     "exportAudit", summary: "Export the audit log",
-			text: "Streams all matching records, oldest first, up to the newest one before the export. The export is recorded as " +
+func (s *Server) exportRoutes() door.Section {
+	return door.Section{Tag: "Audit", Routes: []door.Route{
+		door.Command((*exportQuery).toCommand, s.exportAudit, door.Route{
+			Method: "GET", Path: "/audit/export", Guard: door.MayDo(events.ExportAudit), Views: []string{"audit"},
+			Limits: middleware.Limits{Time: exportLimit, Stream: true},
+			ID:     "exportAudit", Summary: "Export the audit log",
+			Text: "Streams all matching records, oldest first, up to the newest one before the export. The export is recorded as " +
 				"`audit.exported` before the first byte is sent. In CSV, every cell is quoted, and an apostrophe precedes text that a " +
 				"spreadsheet would run as a formula. Browsers can export only from the service's own site: 403 `cross_origin_refused`. " +
 				"The connection is closed if the client reads nothing for 30 seconds, or less than 16 KiB a second for longer. A person " +
 				"can run two exports at once, a workspace 64: 429 `rate_limited`.",
-			ownSlot: true, answer: describeExport,
+			OwnSlot: true, Answer: describeExport,
 		}),
 	}}
 }
@@ -62,38 +65,38 @@ type export struct {
 	next        func(ctx context.Context, seq int64) ([]projections.AuditRow, error) // the page after seq
 	first       []projections.AuditRow                                               // the first page
 	acquire     func(context.Context) (*quota.Slot, error)                           // a slot for a page
-	checkRights func(context.Context) error                                          // fails once the caller may not read on
+	checkRights func() error                                                         // fails once the caller may not read on
 }
 
 // exportAudit records the export and reads its first page before it starts the stream, so that
 // their errors can still be answered with a status.
 func (s *Server) exportAudit(ctx context.Context, in *exportQuery, cmd commands.ExportAudit) (_ *huma.StreamResponse, err error) {
-	ctx, cancel := context.WithTimeout(ctx, beginLimit)
+	ctx, cancel := context.WithTimeout(ctx, door.BeginLimit)
 	defer cancel()
-	c := callerOf(ctx)
+	c := door.CallerOf(ctx)
 	filter, err := in.filter()
 	if err != nil {
 		return nil, err
 	}
 	if in.Leaf && in.Format != "ndjson" {
-		return nil, invalid("leaf", "requires format=ndjson")
+		return nil, fault.Field("leaf", "requires format=ndjson")
 	}
-	if err = s.acquireSlot(ctx, s.bounds.exports); err != nil {
+	if err = s.AcquireSlot(ctx, s.Bounds.Exports); err != nil {
 		return nil, err
 	}
-	head, _, err := s.Primary.History.Head(ctx, c.workspace)
+	head, _, err := s.Primary.History.Head(ctx, c.Workspace)
 	if err != nil {
 		return nil, err
 	}
-	if err = s.Lists.Awaiter.Await(ctx, "audit", c.workspace, head); err != nil {
+	if err = s.Lists.Awaiter.Await(ctx, "audit", c.Workspace, head); err != nil {
 		return nil, err
 	}
-	slot, err := s.acquire(ctx, s.bounds.exportPages, c)
+	slot, err := s.Acquire(ctx, s.Bounds.ExportPages, c)
 	if err != nil {
 		return nil, err
 	}
 	defer slot.Release()
-	if err = s.recheckIfStale(ctx, c); err != nil {
+	if err = s.RecheckIfStale(ctx, c); err != nil {
 		return nil, err
 	}
 	cmd.UpTo = head
@@ -102,29 +105,29 @@ func (s *Server) exportAudit(ctx context.Context, in *exportQuery, cmd commands.
 		return nil, err
 	}
 	e := &export{
-		name:   fmt.Sprintf("audit-%s-%d.%s", c.slug, head, in.Format),
+		name:   fmt.Sprintf("audit-%s-%d.%s", c.Slug, head, in.Format),
 		format: in.Format, leaf: in.Leaf, upTo: head,
 		next: func(ctx context.Context, seq int64) ([]projections.AuditRow, error) {
 			return fold.RetryBehind(ctx, func() ([]projections.AuditRow, error) {
-				return s.Lists.Audit.RowsAfter(ctx, c.workspace, filter, seq, head, exportPage)
+				return s.Lists.Audit.RowsAfter(ctx, c.Workspace, filter, seq, head, exportPage)
 			})
 		},
-		acquire: func(ctx context.Context) (*quota.Slot, error) { return s.acquire(ctx, s.bounds.exportPages, c) },
+		acquire: func(ctx context.Context) (*quota.Slot, error) { return s.Acquire(ctx, s.Bounds.ExportPages, c) },
 	}
 	if e.first, err = e.next(ctx, 0); err != nil {
 		return nil, err
 	}
 	return openapi.Stream(func(w http.ResponseWriter, r *http.Request) {
-		watch := s.Live.Watch(c.workspace, nil)
-		defer watch.Close()
-		e.checkRights = s.newRights(c, watch.Moved).check
+		checkRights, stop := s.WatchRights(r.Context(), c)
+		defer stop()
+		e.checkRights = checkRights
 		w.Header().Set("X-Svc-Position", strconv.FormatInt(done.Position, 10))
-		s.sendExport(w, r, e, slowestReader)
+		s.sendExport(w, r, e, door.SlowestReader)
 	}), nil
 }
 
-func (in *exportQuery) toCommand(c *caller, _ events.ID) (commands.ExportAudit, error) {
-	return commands.ExportAudit{Meta: c.meta(), Format: in.Format, Filter: in.recorded()}, nil
+func (in *exportQuery) toCommand(c *door.Caller, _ events.ID) (commands.ExportAudit, error) {
+	return commands.ExportAudit{Meta: c.Meta(), Format: in.Format, Filter: in.recorded()}, nil
 }
 
 // recorded returns the filter in the form that the export's event stores.
@@ -143,18 +146,18 @@ func (f AuditFilter) recorded() events.AuditFilter {
 
 // sendExport streams an export page by page. If the stream cannot continue, it aborts the
 // connection, so that the client does not take a part for the whole.
-func (s *Server) sendExport(w http.ResponseWriter, r *http.Request, e *export, slowest pace) {
+func (s *Server) sendExport(w http.ResponseWriter, r *http.Request, e *export, slowest door.Pace) {
 	ctx := r.Context()
 	h := w.Header()
 	h.Set("Content-Type", map[string]string{"ndjson": "application/x-ndjson", "csv": "text/csv; charset=utf-8"}[e.format])
 	h.Set("Content-Disposition", `attachment; filename="`+e.name+`"`)
-	err := e.stream(ctx, newDeadlineWriter(w, slowest, func() error { return e.checkRights(ctx) }))
+	err := e.stream(ctx, door.NewDeadlineWriter(w, slowest, e.checkRights))
 	switch {
 	case err == nil:
 		return
 	case ctx.Err() != nil:
 		s.Log.InfoContext(ctx, "client disconnected during an export")
-	case rightsEnded(err):
+	case door.RightsEnded(err):
 		s.Log.InfoContext(ctx, "export ended: the caller's rights have changed")
 	default:
 		middleware.SetFailed(ctx)
@@ -167,7 +170,7 @@ func (s *Server) sendExport(w http.ResponseWriter, r *http.Request, e *export, s
 // waits for a server that lags, and encoded, but not while one is written, which takes as long as the client
 // likes. Meanwhile two encoded pages and
 // the rows of a third are kept. A page has at most 256 KiB of stored data and one record more.
-func (e *export) stream(ctx context.Context, w *deadlineWriter) error {
+func (e *export) stream(ctx context.Context, w *door.DeadlineWriter) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	pages := make(chan []byte)
@@ -178,7 +181,7 @@ func (e *export) stream(ctx context.Context, w *deadlineWriter) error {
 	})
 	var err error
 	for page := range pages {
-		if err = w.writeAndFlush(page); err != nil {
+		if err = w.WriteAndFlush(page); err != nil {
 			break
 		}
 	}
@@ -317,7 +320,7 @@ func describeExport(schemas huma.Registry) *huma.Response {
 		Description: "The records, oldest first. NDJSON is described as a list of its lines. " +
 			"If the export fails midway, the chunked encoding is not terminated.",
 		Content: map[string]*huma.MediaType{
-			"application/x-ndjson": describeLines(schemas, ExportedRecord{AuditRecord: newAuditRecord(newestExample())}),
+			"application/x-ndjson": schema.DescribeLines(schemas, ExportedRecord{AuditRecord: newAuditRecord(newestExample())}),
 			"text/csv":             {Schema: text, Example: exampleCSV()},
 		},
 		Headers: map[string]*huma.Param{

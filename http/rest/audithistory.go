@@ -2,41 +2,41 @@ package rest
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"svc/events"
 	"svc/fault"
 	"svc/http/openapi"
+	"svc/http/rest/door"
 	"svc/projections"
 )
 
-func (s *Server) historyRoutes() section {
+func (s *Server) historyRoutes() door.Section {
 	state := &projections.State{}
 	replayed, err := replay(state, exampleRecords())
 	if err != nil {
 		panic(err) // the example records are valid
 	}
 	replayed.Body.Head = newestExample().Seq
-	return section{tag: "Audit", routes: []route{
-		query(s.getAuditState, route{
-			method: "GET", path: "/audit/state", guard: mayDo(events.ExportAudit),
-			id: "getAuditState", summary: "Get a past state of the workspace",
-			text: "Returns the workspace's name, members, invitations and service accounts after an event (`seq`) or at a time (`at`), " +
+	return door.Section{Tag: "Audit", Routes: []door.Route{
+		door.Query(s.getAuditState, door.Route{
+			Method: "GET", Path: "/audit/state", Guard: door.MayDo(events.ExportAudit),
+			ID: "getAuditState", Summary: "Get a past state of the workspace",
+			Text: "Returns the workspace's name, members, invitations and service accounts after an event (`seq`) or at a time (`at`), " +
 				"computed from the events. 409 `event_unreadable` if an event cannot be applied, 409 `state_too_large` if there " +
 				"were more than 100,000 members, invitations and service accounts.",
-			refuses:       []*fault.Fault{projections.ErrUnreadable, projections.ErrStateTooLarge},
-			answerExample: stateBody{newState(state), newestExample().Seq},
-			ownSlot:       true,
+			Refuses:       []*fault.Fault{projections.ErrUnreadable, projections.ErrStateTooLarge},
+			AnswerExample: stateBody{newState(state), newestExample().Seq},
+			OwnSlot:       true,
 		}),
-		query(s.replayAudit, route{
-			method: "GET", path: "/audit/replay", guard: mayDo(events.ExportAudit),
-			id: "replayAudit", summary: "Replay events",
-			text: "Returns how each event from `fromSeq` to `toSeq` changed the state of `/audit/state`, as JSON Patches (RFC 6902). " +
+		door.Query(s.replayAudit, door.Route{
+			Method: "GET", Path: "/audit/replay", Guard: door.MayDo(events.ExportAudit),
+			ID: "replayAudit", Summary: "Replay events",
+			Text: "Returns how each event from `fromSeq` to `toSeq` changed the state of `/audit/state`, as JSON Patches (RFC 6902). " +
 				"Applied in order to `before`, they produce `after`.",
-			refuses:       []*fault.Fault{projections.ErrUnreadable, projections.ErrStateTooLarge},
-			answerExample: replayed.Body,
-			ownSlot:       true,
+			Refuses:       []*fault.Fault{projections.ErrUnreadable, projections.ErrStateTooLarge},
+			AnswerExample: replayed.Body,
+			OwnSlot:       true,
 		}),
 	}}
 }
@@ -144,29 +144,29 @@ type stateBody struct {
 }
 
 func (s *Server) getAuditState(ctx context.Context, in *stateQuery) (*stateAnswer, error) {
-	workspace := callerOf(ctx).workspace
+	workspace := door.CallerOf(ctx).Workspace
 	head, _, err := s.Primary.History.Head(ctx, workspace)
 	seq := in.Seq
 	switch {
 	case err != nil:
 		return nil, err
 	case in.At.Sent == (in.Seq != 0):
-		return nil, invalid("seq", "give either seq or at, not both")
+		return nil, fault.Field("seq", "give either seq or at, not both")
 	case checkYear("at", in.At) != nil:
 		return nil, checkYear("at", in.At)
 	case in.Seq > head:
-		return nil, invalid("seq", fmt.Sprintf("must not be beyond the newest record, %d", head))
+		return nil, fault.Field("seq", "must not be beyond the newest record, %d", head)
 	case in.At.Time.After(s.Now()):
-		return nil, invalid("at", "must not be in the future")
+		return nil, fault.Field("at", "must not be in the future")
 	case in.At.Sent:
 		if seq, err = s.Primary.History.SeqAt(ctx, workspace, endOfMillisecond(in.At.Time), head); err != nil {
 			return nil, err
 		}
 		if seq == 0 {
-			return nil, invalid("at", "must not be before the first record")
+			return nil, fault.Field("at", "must not be before the first record")
 		}
 	}
-	if err := s.acquireSlot(ctx, s.bounds.histories); err != nil {
+	if err := s.AcquireSlot(ctx, s.Bounds.Histories); err != nil {
 		return nil, err
 	}
 	state, err := s.Primary.History.At(ctx, workspace, seq)

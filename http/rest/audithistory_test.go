@@ -17,8 +17,10 @@ import (
 	"svc/events/feed"
 	"svc/events/store"
 	"svc/http/openapi"
+	"svc/http/rest/door"
 	"svc/projections"
 	"svc/projections/fold"
+	"svc/test/callers"
 	"svc/test/pgtest"
 )
 
@@ -95,20 +97,19 @@ func (l *randomLog) append(t *testing.T, db *pgxpool.Pool, n int) {
 
 func historyServer(db *pgxpool.Pool) *Server {
 	follower := fold.NewFollower(db, projections.Followed(), func(string) bool { return false }, slog.New(slog.DiscardHandler))
-	return &Server{
-		Config: Config{
+	return New(
+		Config{
 			Primary: Primary{Awaiter: follower, History: projections.History{DB: db}, ServiceAccounts: projections.ServiceAccounts{DB: db}},
 			Lists:   Lists{Awaiter: follower}, Now: func() time.Time { return epoch }, Live: feed.New(db, slog.New(slog.DiscardHandler)),
-		},
-		bounds: newBounds(), issuers: newIssuers(),
-	}
+		})
+
 }
 
 func (s *Server) stateAt(ctx context.Context, t *testing.T, seq int64) string {
 	t.Helper()
 	a, err := s.getAuditState(ctx, &stateQuery{Seq: seq})
 	require.NoError(t, err)
-	callerOf(ctx).releaseSlots()
+	door.CallerOf(ctx).ReleaseSlots()
 	return asJSON(t, a.Body.WorkspaceState)
 }
 
@@ -127,12 +128,12 @@ func TestReplayPatchesProduceEachState(t *testing.T) {
 		l := &randomLog{random: rand.New(rand.NewPCG(seed, 1)), workspace: events.NewID(epoch), at: epoch}
 		const total = 150
 		l.append(t, db, total)
-		s, ctx := historyServer(db), as(t, someone(l.workspace))
+		s, ctx := historyServer(db), callers.As(t, callers.Owner(l.workspace))
 		for _, from := range []int64{1, 2, 1 + l.random.Int64N(total)} {
 			to := from + l.random.Int64N(total+1-from)
 			out, err := s.replayAudit(ctx, &replayQuery{FromSeq: from, ToSeq: to})
 			require.NoError(t, err)
-			callerOf(ctx).releaseSlots()
+			door.CallerOf(ctx).ReleaseSlots()
 			require.Len(t, out.Body.Steps, int(to-from+1))
 			state := asJSON(t, out.Body.Before)
 			if from > 1 {
@@ -213,18 +214,18 @@ func TestStateAtAnsweredTimeHasItsEvent(t *testing.T) {
 	began := epoch.Add(-time.Hour + 456*time.Microsecond)
 	l := &randomLog{random: rand.New(rand.NewPCG(5, 5)), workspace: events.NewID(began), at: began}
 	l.append(t, db, 20)
-	s, ctx := historyServer(db), as(t, someone(l.workspace))
+	s, ctx := historyServer(db), callers.As(t, callers.Owner(l.workspace))
 	seqAt := func(at time.Time) int64 {
 		a, err := s.getAuditState(ctx, &stateQuery{At: openapi.OptionalTime{Time: at, Sent: true}})
 		require.NoError(t, err)
-		callerOf(ctx).releaseSlots()
+		door.CallerOf(ctx).ReleaseSlots()
 		return a.Body.Seq
 	}
 	var first time.Time
 	for seq := range int64(20) {
 		a, err := s.getAuditState(ctx, &stateQuery{Seq: seq + 1})
 		require.NoError(t, err)
-		callerOf(ctx).releaseSlots()
+		door.CallerOf(ctx).ReleaseSlots()
 		answered, err := time.Parse(time.RFC3339, string(*a.Body.At))
 		require.NoError(t, err)
 		require.GreaterOrEqual(t, seqAt(answered), seq+1)

@@ -8,33 +8,35 @@ import (
 	"svc/fault"
 	"svc/http/middleware"
 	"svc/http/openapi"
+	"svc/http/rest/door"
+	"svc/http/rest/schema"
 	"svc/proof"
 )
 
-func (s *Server) proofRoutes() section {
-	return section{tag: "Audit", routes: []route{
-		query(s.verifyAudit, route{
-			method: "GET", path: "/audit/verify", guard: mayDo(events.ExportAudit), views: []string{proof.FollowerName},
-			limits: middleware.Limits{Time: verifyLimit},
-			id:     "verifyAudit", summary: "Verify the audit log",
-			text: "Recomputes the workspace's Merkle log from its events and compares it with the stored hashes and signed checkpoints, up " +
+func (s *Server) proofRoutes() door.Section {
+	return door.Section{Tag: "Audit", Routes: []door.Route{
+		door.Query(s.verifyAudit, door.Route{
+			Method: "GET", Path: "/audit/verify", Guard: door.MayDo(events.ExportAudit), Views: []string{proof.FollowerName},
+			Limits: middleware.Limits{Time: verifyLimit},
+			ID:     "verifyAudit", Summary: "Verify the audit log",
+			Text: "Recomputes the workspace's Merkle log from its events and compares it with the stored hashes and signed checkpoints, up " +
 				"to the head of the log. It reads the whole log, which takes a while. Logs are signed about once a second; this request " +
 				"has the log signed at once and waits up to ten seconds for it.\n\n" +
 				"Store `checkpoint` and `verifierKey` outside the service. Anybody who can write to the database can roll the log back and " +
 				"have it signed again, but the result does not follow from a checkpoint that you kept: send that as `since`.\n\n" +
 				"503 `signing_key_unavailable` if the signing key cannot be opened, until an operator restores or replaces it. A " +
 				"replacement is recorded as `signing_key.replaced`.",
-			refuses:       []*fault.Fault{proof.ErrSigningKey},
-			answerExample: exampleVerified().Body,
-			ownSlot:       true,
+			Refuses:       []*fault.Fault{proof.ErrSigningKey},
+			AnswerExample: exampleVerified().Body,
+			OwnSlot:       true,
 		}),
-		query(s.lastVerification, route{
-			method: "GET", path: "/audit/verification", guard: mayDo(events.ReadAudit),
-			id: "getLastVerification", summary: "Get the last verification",
-			text: "Returns the stored result of the last `GET /audit/verify` without `since`. Nothing is computed. " +
+		door.Query(s.lastVerification, door.Route{
+			Method: "GET", Path: "/audit/verification", Guard: door.MayDo(events.ReadAudit),
+			ID: "getLastVerification", Summary: "Get the last verification",
+			Text: "Returns the stored result of the last `GET /audit/verify` without `since`. Nothing is computed. " +
 				"404 `audit_not_verified` if the log has not been verified yet.",
-			refuses:       []*fault.Fault{errNotVerified},
-			answerExample: exampleVerified().Body,
+			Refuses:       []*fault.Fault{errNotVerified},
+			AnswerExample: exampleVerified().Body,
 		}),
 	}}
 }
@@ -73,8 +75,8 @@ type badRecord struct {
 var errNotVerified = fault.New(fault.NotFound, "audit_not_verified", "This audit log has not been verified yet.")
 
 func (s *Server) lastVerification(ctx context.Context, _ *struct{}) (*verifyAnswer, error) {
-	report, ok, err := s.Prover.Last(ctx, callerOf(ctx).workspace)
-	if err := checkFound(ok, err, errNotVerified); err != nil {
+	report, ok, err := s.Prover.Last(ctx, door.CallerOf(ctx).Workspace)
+	if err := door.CheckFound(ok, err, errNotVerified); err != nil {
 		return nil, err
 	}
 	return newVerifyAnswer(report), nil
@@ -85,10 +87,10 @@ type verifyQuery struct {
 }
 
 func (s *Server) verifyAudit(ctx context.Context, in *verifyQuery) (*verifyAnswer, error) {
-	if err := s.acquireSlot(ctx, s.bounds.verifications); err != nil {
+	if err := s.AcquireSlot(ctx, s.Bounds.Verifications); err != nil {
 		return nil, err
 	}
-	report, err := s.Prover.Verify(ctx, callerOf(ctx).workspace, in.Since, nil)
+	report, err := s.Prover.Verify(ctx, door.CallerOf(ctx).Workspace, in.Since, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -117,8 +119,8 @@ func newVerifyAnswer(r proof.Report) *verifyAnswer {
 func exampleVerified() *verifyAnswer {
 	n := newestExample().Seq
 	return newVerifyAnswer(proof.Report{
-		Workspace: exampleAcme.ID, Size: n, Head: n, CheckedAt: exampleAt(0), VerifierKey: "svc.example.com+5f2a9c01+AbCd",
-		Checkpoint: "svc.example.com/" + exampleAcme.ID.String() +
+		Workspace: schema.ExampleAcme.ID, Size: n, Head: n, CheckedAt: schema.ExampleAt(0), VerifierKey: "svc.example.com+5f2a9c01+AbCd",
+		Checkpoint: "svc.example.com/" + schema.ExampleAcme.ID.String() +
 			"\n3\nAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=\n\n— svc.example.com Az3grl…\n",
 	})
 }

@@ -8,7 +8,10 @@ import (
 	"github.com/wI2L/jsondiff"
 
 	"svc/events"
+	"svc/fault"
 	"svc/http/openapi"
+	"svc/http/rest/door"
+	"svc/http/rest/schema"
 	"svc/projections"
 )
 
@@ -35,7 +38,7 @@ type replayStep struct {
 	Action  string            `json:"action" example:"member.role_changed"`
 	Outcome string            `json:"outcome" enum:"success,denied"`
 	Code    string            `json:"code,omitempty" doc:"The error code of a refused request; absent otherwise." example:"role_required"`
-	Actor   auditActor        `json:"actor"`
+	Actor   schema.AuditActor `json:"actor"`
 	Target  auditTarget       `json:"target" doc:"What the event is about."`
 	Patch   []patchOperation  `json:"patch" nullable:"false" doc:"The event's change of the state as a JSON Patch (RFC 6902), including seq and at."`
 }
@@ -47,19 +50,19 @@ type patchOperation struct {
 }
 
 func (s *Server) replayAudit(ctx context.Context, in *replayQuery) (*replayAnswer, error) {
-	workspace := callerOf(ctx).workspace
+	workspace := door.CallerOf(ctx).Workspace
 	head, _, err := s.Primary.History.Head(ctx, workspace)
 	switch {
 	case err != nil:
 		return nil, err
 	case in.ToSeq < in.FromSeq:
-		return nil, invalid("toSeq", "must not be less than fromSeq")
+		return nil, fault.Field("toSeq", "must not be less than fromSeq")
 	case in.ToSeq-in.FromSeq >= maxSteps:
-		return nil, invalid("toSeq", "must be less than 1,000 above fromSeq")
+		return nil, fault.Field("toSeq", "must be less than 1,000 above fromSeq")
 	case in.ToSeq > head:
-		return nil, invalid("toSeq", fmt.Sprintf("must not be beyond the newest record, %d", head))
+		return nil, fault.Field("toSeq", "must not be beyond the newest record, %d", head)
 	}
-	if err := s.acquireSlot(ctx, s.bounds.histories); err != nil {
+	if err := s.AcquireSlot(ctx, s.Bounds.Histories); err != nil {
 		return nil, err
 	}
 	state := &projections.State{}

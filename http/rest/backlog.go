@@ -11,32 +11,35 @@ import (
 	"svc/events"
 	"svc/fault"
 	"svc/http/middleware"
+	"svc/http/rest/door"
+	"svc/http/rest/schema"
 	"svc/input"
 	"svc/projections/fold"
 )
 
-func (s *Server) backlogRoutes() section {
-	return section{tag: "Backlog", about: "Issues to work on.", routes: []route{
+func (s *Server) backlogRoutes() door.Section {
+	return door.Section{Tag: "Backlog", About: "Issues to work on.", Routes: []door.Route{
 		s.issueRoute(),
-		command((*newIssue).toCommand, s.queueIssue, route{
-			method: "POST", path: "/backlog/queue", guard: mayDo(events.QueueIssues),
-			limits: middleware.Limits{Body: 512 << 10}, // every character may be an escape sequence
-			id:     "queueIssue", summary: "Queue an issue", status: http.StatusCreated,
-			text: "Starts a run for an issue: an existing one of the repository, by its number, or a new one with the given title and " +
+		door.Command((*newIssue).toCommand, s.queueIssue, door.Route{
+			Method: "POST", Path: "/backlog/queue", Guard: door.MayDo(events.QueueIssues),
+			Limits: middleware.Limits{Body: 512 << 10}, // every character may be an escape sequence
+			ID:     "queueIssue", Summary: "Queue an issue", Status: http.StatusCreated,
+			Text: "Starts a run for an issue: an existing one of the repository, by its number, or a new one with the given title and " +
 				"body, unless the repository's code host has issues. An issue can have one active run: 409 `already_queued`. Without title, " +
 				"the code host is asked for that of the number. 404 `repo_not_found` if the workspace has no such repository.",
-			refuses: append([]*fault.Fault{
+			Refuses: append([]*fault.Fault{
 				aggregates.ErrNoRepo, aggregates.ErrRepoPaused, aggregates.ErrQueued, errNoIssue, errIssueClosed, commands.ErrKeyReused,
 				fold.ErrNotCaughtUp,
 			}, engineFaults...),
-			requestExample: object{"repoId": exampleRepo.ID, "issueNumber": exampleQueued.IssueNumber, "title": exampleQueued.IssueTitle},
-			answerExample:  newRun(exampleQueued),
+			RequestExample: schema.Object{"repoId": schema.ExampleRepo.ID, "issueNumber": exampleQueued.IssueNumber,
+				"title": exampleQueued.IssueTitle},
+			AnswerExample: newRun(exampleQueued),
 		}),
 	}}
 }
 
 type newIssue struct {
-	Idempotency
+	schema.Idempotency
 	Body struct {
 		RepoID      string `json:"repoId" format:"uuid" doc:"The id of a repository of the workspace, as in GET /repos."`
 		IssueNumber int    `json:"issueNumber,omitempty" minimum:"1" maximum:"2147483647" doc:"The number of an existing issue; 1000000000 at most if no run had it. Without it, title is required, and the issue gets the next free number."`
@@ -46,31 +49,31 @@ type newIssue struct {
 }
 
 type queuedAnswer struct {
-	Position
+	schema.Position
 	Body run
 }
 
-func (in *newIssue) toCommand(c *caller, _ events.ID) (commands.QueueIssue, error) {
+func (in *newIssue) toCommand(c *door.Caller, _ events.ID) (commands.QueueIssue, error) {
 	queue := commands.QueueIssue{
-		Meta: c.metaWithKey(in.Idempotency), IssueNumber: in.Body.IssueNumber, Title: in.Body.Title, Body: in.Body.Body,
+		Meta: c.MetaWithKey(in.Idempotency), IssueNumber: in.Body.IssueNumber, Title: in.Body.Title, Body: in.Body.Body,
 	}
 	switch {
 	case in.Body.IssueNumber == 0 && input.Blank(in.Body.Title):
-		return queue, invalid("title", "is needed for an issue without a number")
+		return queue, fault.Field("title", "is needed for an issue without a number")
 	case in.Body.IssueNumber != 0 && in.Body.Body != "":
-		return queue, invalid("body", "cannot be combined with issueNumber")
+		return queue, fault.Field("body", "cannot be combined with issueNumber")
 	}
 	return queue, nil
 }
 
 func (s *Server) queueIssue(ctx context.Context, in *newIssue, queue commands.QueueIssue) (*queuedAnswer, error) {
-	c := callerOf(ctx)
+	c := door.CallerOf(ctx)
 	id, err := events.ParseID(in.Body.RepoID)
 	if err != nil {
-		return nil, invalid("repoId", "must be an id")
+		return nil, fault.Field("repoId", "must be an id")
 	}
 	repo, connected, ok, err := s.repoOf(ctx, id)
-	if err := checkFound(ok, err, aggregates.ErrNoRepo); err != nil {
+	if err := door.CheckFound(ok, err, aggregates.ErrNoRepo); err != nil {
 		return nil, err
 	}
 	if connected != nil {
@@ -80,7 +83,7 @@ func (s *Server) queueIssue(ctx context.Context, in *newIssue, queue commands.Qu
 	}
 	queue.Run, queue.Repo, queue.RepoName = events.NewID(s.Now()), repo.ID, repo.Name
 	queue.Largest = func(ctx context.Context, issueOf commands.IssueOf) (int, error) {
-		return s.Primary.Runs.LargestIssue(ctx, c.workspace, id, issueOf)
+		return s.Primary.Runs.LargestIssue(ctx, c.Workspace, id, issueOf)
 	}
 	done, err := s.Commands.QueueIssue(ctx, queue)
 	if err != nil {
@@ -111,7 +114,7 @@ func (s *Server) checkQueue(ctx context.Context, repo *aggregates.Repo, id event
 	case repo.Host().Kind == events.HostGit:
 		return nil
 	case queue.IssueNumber == 0:
-		return invalid("title", "must be an issue of the code host: give its issueNumber")
+		return fault.Field("title", "must be an issue of the code host: give its issueNumber")
 	case input.Blank(queue.Title):
 		queue.HostTitle, err = s.issueTitle(ctx, id, queue.IssueNumber)
 	}

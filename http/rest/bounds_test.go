@@ -3,319 +3,111 @@ package rest
 import (
 	"context"
 	"net/http"
-	"runtime"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"svc/aggregates"
 	"svc/commands"
 	"svc/events"
-	"svc/events/store"
 	"svc/fault"
 	"svc/http/openapi"
 	"svc/http/quota"
 	"svc/http/reply"
-	"svc/projections"
-	"svc/projections/fold"
+	"svc/http/rest/door"
+	"svc/test/callers"
 	"svc/test/pgtest"
+	"svc/test/world"
 )
-
-// as returns the context of a request by c.
-func as(t *testing.T, c *caller) context.Context {
-	return context.WithValue(t.Context(), callerKey{}, c)
-}
-
-// someone returns a new caller that owns a workspace.
-func someone(workspace events.ID) *caller {
-	user := events.NewID(epoch)
-	return &caller{workspace: workspace, person: &person{user: user, role: events.Owner}, foundAt: epoch,
-		envelope: events.Envelope{Actor: events.Actor{Type: events.ByUser, ID: user}}}
-}
 
 func TestBoundsRefuseAlike(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
 	const head = 10
-	workspace, elsewhere := fill(t, db, head), fill(t, db, head)
+	workspace, elsewhere := world.FillLog(t, db, head), world.FillLog(t, db, head)
 	for name, c := range map[string]struct {
-		bound func(*bounds) **quota.Semaphore
+		bound func(*door.Bounds) **quota.Semaphore
 		ask   func(context.Context, *Server) error
 	}{
 		"a stream": {
-			func(b *bounds) **quota.Semaphore { return &b.streams },
+			func(b *door.Bounds) **quota.Semaphore { return &b.Streams },
 			func(ctx context.Context, s *Server) error { _, err := s.streamEvents(ctx, &streamQuery{}); return err },
 		},
 		"an export": {
-			func(b *bounds) **quota.Semaphore { return &b.exports },
+			func(b *door.Bounds) **quota.Semaphore { return &b.Exports },
 			func(ctx context.Context, s *Server) error {
 				_, err := s.exportAudit(ctx, &exportQuery{Format: "csv"}, commands.ExportAudit{})
 				return err
 			},
 		},
 		"a page of an export": {
-			func(b *bounds) **quota.Semaphore { return &b.exportPages },
+			func(b *door.Bounds) **quota.Semaphore { return &b.ExportPages },
 			func(ctx context.Context, s *Server) error {
-				c := *callerOf(ctx)
-				c.slots = nil // those of the pages are kept
-				defer c.releaseSlots()
-				_, err := s.exportAudit(as(t, &c), &exportQuery{Format: "csv"}, commands.ExportAudit{})
+				one := door.CallerOf(ctx)
+				c := &door.Caller{Workspace: one.Workspace, Person: one.Person, FoundAt: one.FoundAt, Envelope: one.Envelope} // whose slots are its own
+				defer c.ReleaseSlots()
+				_, err := s.exportAudit(callers.As(t, c), &exportQuery{Format: "csv"}, commands.ExportAudit{})
 				return err
 			},
 		},
 		"a verification": {
-			func(b *bounds) **quota.Semaphore { return &b.verifications },
+			func(b *door.Bounds) **quota.Semaphore { return &b.Verifications },
 			func(ctx context.Context, s *Server) error { _, err := s.verifyAudit(ctx, &verifyQuery{}); return err },
 		},
 		"a state": {
-			func(b *bounds) **quota.Semaphore { return &b.histories },
+			func(b *door.Bounds) **quota.Semaphore { return &b.Histories },
 			func(ctx context.Context, s *Server) error {
 				_, err := s.getAuditState(ctx, &stateQuery{Seq: 1})
 				return err
 			},
 		},
 		"a replay": {
-			func(b *bounds) **quota.Semaphore { return &b.histories },
+			func(b *door.Bounds) **quota.Semaphore { return &b.Histories },
 			func(ctx context.Context, s *Server) error {
 				_, err := s.replayAudit(ctx, &replayQuery{FromSeq: 1, ToSeq: 2})
 				return err
 			},
 		},
-		"a position": {
-			func(b *bounds) **quota.Semaphore { return &b.positions },
-			func(ctx context.Context, s *Server) error {
-				r, err := http.NewRequestWithContext(ctx, http.MethodGet, "/", nil)
-				require.NoError(t, err)
-				r.Header.Set("X-Svc-Min-Position", "11")
-				return s.awaitPosition(r, nil, callerOf(ctx))
-			},
-		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := historyServer(db)
-			bound := c.bound(&s.bounds)
+			bound := c.bound(s.Bounds)
 			*bound = quota.New(quota.Bound{Name: name, Slots: 4, Retry: 3 * time.Second})
-			one := someone(workspace)
-			require.NoError(t, s.acquireSlot(as(t, one), *bound))
-			err := c.ask(as(t, one), s)
+			one := callers.Owner(workspace)
+			require.NoError(t, s.AcquireSlot(callers.As(t, one), *bound))
+			err := c.ask(callers.As(t, one), s)
 			require.ErrorIs(t, err, quota.ErrShare)
 			require.Equal(t, http.StatusTooManyRequests, fault.As(err).Kind.Status())
 			require.Equal(t, "rate_limited", fault.As(err).Code)
 			require.Equal(t, []string{"3"}, reply.Headers(fault.As(err))["Retry-After"])
-			require.ErrorIs(t, c.ask(as(t, someone(workspace)), s), quota.ErrShare, "another of the workspace")
+			require.ErrorIs(t, c.ask(callers.As(t, callers.Owner(workspace)), s), quota.ErrShare, "another of the workspace")
 			for range 3 {
-				require.NoError(t, s.acquireSlot(as(t, someone(events.NewID(epoch))), *bound))
+				require.NoError(t, s.AcquireSlot(callers.As(t, callers.Owner(events.NewID(epoch))), *bound))
 			}
-			err = c.ask(as(t, someone(elsewhere)), s)
+			err = c.ask(callers.As(t, callers.Owner(elsewhere)), s)
 			require.ErrorIs(t, err, fault.ErrBusy)
 			require.Equal(t, http.StatusServiceUnavailable, fault.As(err).Kind.Status())
 			require.Equal(t, []string{"3"}, reply.Headers(fault.As(err))["Retry-After"])
 
-			one.releaseSlots()
-			require.NoError(t, s.acquireSlot(as(t, someone(workspace)), *bound))
+			one.ReleaseSlots()
+			require.NoError(t, s.AcquireSlot(callers.As(t, callers.Owner(workspace)), *bound))
 		})
 	}
-}
-
-// A patientAwaiter waits until the request ends.
-type patientAwaiter struct{ Awaiter }
-
-func (patientAwaiter) Await(ctx context.Context, _ string, _ events.ID, _ int64) error {
-	<-ctx.Done()
-	return fold.ErrNotCaughtUp
-}
-
-// A caller that waits for many positions does not block others, and a position that is already reached
-// needs no slot.
-func TestCallerWaitsForLimitedPositions(t *testing.T) {
-	t.Parallel()
-	const requests, limit = 140, 16
-	db := pgtest.New(t)
-	workspace := fill(t, db, 10)
-	s := historyServer(db)
-	s.Primary.Awaiter = patientAwaiter{s.Primary.Awaiter}
-	ctx, stop := context.WithCancel(t.Context())
-	await := func(c caller, position string) error { // a request has its own
-		r, err := http.NewRequestWithContext(ctx, http.MethodGet, "/", nil)
-		require.NoError(t, err)
-		r.Header.Set("X-Svc-Min-Position", position)
-		return s.awaitPosition(r, nil, &c)
-	}
-	greedy := *someone(workspace)
-	answers := make(chan error, requests)
-	for range requests {
-		go func() { answers <- await(greedy, "99999999") }()
-	}
-	for range requests - limit {
-		require.ErrorIs(t, <-answers, quota.ErrShare)
-	}
-	held, _, _ := s.bounds.positions.Usage()
-	require.Equal(t, limit, held)
-	require.NoError(t, await(greedy, "10"), "already reached")
-
-	other := make(chan error, 1)
-	go func() { other <- await(*someone(workspace), "11") }()
-	require.Eventually(t, func() bool {
-		held, _, _ := s.bounds.positions.Usage()
-		return held == limit+1
-	}, time.Minute, time.Millisecond)
-	stop()
-	for range limit {
-		require.ErrorIs(t, <-answers, fold.ErrNotCaughtUp)
-	}
-	require.ErrorIs(t, <-other, fold.ErrNotCaughtUp)
 }
 
 // An invalid request fails before it acquires a slot.
 func TestInvalidRequestAcquiresNoSlot(t *testing.T) {
 	t.Parallel()
 	s := historyServer(pgtest.New(t))
-	c := someone(events.NewID(epoch))
+	c := callers.Owner(events.NewID(epoch))
 	for range 2 {
-		require.NoError(t, s.acquireSlot(as(t, c), s.bounds.exports))
+		require.NoError(t, s.AcquireSlot(callers.As(t, c), s.Bounds.Exports))
 	}
 	backwards := AuditFilter{
 		From: openapi.OptionalTime{Time: epoch, Sent: true}, To: openapi.OptionalTime{Time: epoch.Add(-time.Hour), Sent: true},
 	}
-	_, err := s.exportAudit(as(t, c), &exportQuery{Format: "csv", AuditFilter: backwards}, commands.ExportAudit{})
+	_, err := s.exportAudit(callers.As(t, c), &exportQuery{Format: "csv", AuditFilter: backwards}, commands.ExportAudit{})
 	require.ErrorIs(t, err, fault.ErrValidation)
-	_, err = s.exportAudit(as(t, c), &exportQuery{Format: "csv"}, commands.ExportAudit{})
+	_, err = s.exportAudit(callers.As(t, c), &exportQuery{Format: "csv"}, commands.ExportAudit{})
 	require.ErrorIs(t, err, quota.ErrShare)
-}
-
-// Forty people cannot take all slots of what lasts as long as the client likes, each with as many service
-// accounts as help. Only people can export.
-func TestFortyPeopleLeaveSlotsForOthers(t *testing.T) {
-	t.Parallel()
-	ended, cancel := context.WithCancel(t.Context()) // nobody waits
-	cancel()
-	b := newBounds()
-	for _, bound := range []*quota.Semaphore{b.streams, b.exports, b.downloads} {
-		for range 40 {
-			h := quota.Holder{Person: events.NewID(epoch)}
-			for refused := false; !refused; {
-				h.Caller, h.Workspace = events.NewID(epoch), events.NewID(epoch)
-				if bound == b.exports {
-					h.Caller = h.Person
-				}
-				taken := 0
-				for _, err := bound.Acquire(ended, h); err == nil; _, err = bound.Acquire(ended, h) {
-					taken++
-				}
-				refused = taken == 0
-			}
-		}
-		_, err := bound.Acquire(ended, quota.Holder{Caller: events.NewID(epoch), Person: events.NewID(epoch), Workspace: events.NewID(epoch)})
-		require.NoError(t, err, bound.Bound().Name)
-	}
-}
-
-// A person has one share for all their service accounts. A rotated token counts against the person who
-// rotated it.
-func TestTokenCountsAgainstItsIssuer(t *testing.T) {
-	t.Parallel()
-	db := pgtest.New(t)
-	s := historyServer(db)
-	log := store.New(db, projections.Inline(), func(events.ID, int64) {})
-	defer log.Close()
-	stranger, helper, other := events.NewID(epoch), events.NewID(epoch), events.NewID(epoch)
-	token := func(by events.Actor, rotated ...events.Actor) *caller {
-		workspace, account := events.NewID(epoch), events.NewID(epoch)
-		var current, before events.Fingerprint
-		copy(current[:], account[:])
-		for version, actor := range append([]events.Actor{by}, rotated...) {
-			before, current[31] = current, byte(version+1)
-			var e events.Event = events.ServiceAccountCreated{Account: account, Name: "bot", Scopes: []events.Scope{events.ReadAPI},
-				Fingerprint: current}
-			if version > 0 {
-				e = events.ServiceAccountRotated{Account: account, Name: "bot", Scopes: []events.Scope{events.ReadAPI}, From: before,
-					Fingerprint: current}
-			}
-			_, err := log.Append(t.Context(), &events.Commit{
-				Workspace: workspace, At: epoch, Envelope: events.Envelope{Actor: actor},
-				Writes: []events.Write{{Stream: account, Version: version, Events: []events.Event{e}}},
-			})
-			require.NoError(t, err)
-		}
-		return &caller{workspace: workspace, token: &projections.ServiceToken{Workspace: workspace, Account: account, Fingerprint: current},
-			foundAt: epoch, envelope: events.Envelope{Actor: events.Actor{Type: events.ByService, ID: account}}}
-	}
-	user := func(id events.ID) events.Actor { return events.Actor{Type: events.ByUser, ID: id} }
-
-	s.bounds.exports = quota.New(quota.Bound{Name: "exports", Slots: 8})
-	mine := someone(events.NewID(epoch))
-	mine.person.user = stranger
-	for range 2 {
-		for who, c := range map[string]struct {
-			caller *caller
-			person events.ID
-		}{
-			"the person":          {mine, stranger},
-			"one account":         {token(user(stranger)), stranger},
-			"another":             {token(user(stranger)), stranger},
-			"a rotated one":       {token(user(stranger), user(helper)), helper},
-			"rotated twice":       {token(user(stranger), user(helper), user(stranger)), stranger},
-			"somebody else's":     {token(user(other), user(stranger)), stranger},
-			"one of the system's": {token(events.Actor{Type: events.BySystem, ID: other}), events.ID{}},
-		} {
-			h, err := s.holder(t.Context(), c.caller)
-			require.NoError(t, err)
-			require.Equal(t, quota.Holder{Caller: c.caller.envelope.Actor.ID, Person: c.person, Workspace: c.caller.workspace}, h, who)
-		}
-	}
-	for range 2 { // accounts of as many workspaces
-		require.NoError(t, s.acquireSlot(as(t, token(user(stranger))), s.bounds.exports))
-	}
-	require.ErrorIs(t, s.acquireSlot(as(t, token(user(stranger))), s.bounds.exports), quota.ErrShare)
-	require.ErrorIs(t, s.acquireSlot(as(t, mine), s.bounds.exports), quota.ErrShare)
-	require.NoError(t, s.acquireSlot(as(t, token(user(other))), s.bounds.exports))
-}
-
-// A caller whose rights end while the request waits for a slot is refused as by a new request.
-func TestRightsAreCheckedAfterWaitingForSlot(t *testing.T) {
-	t.Parallel()
-	db := pgtest.New(t)
-	s := historyServer(db)
-	workspace := events.NewID(epoch)
-	for _, sql := range []string{
-		`insert into workspaces values ($1, 'Acme', 'acme', now())`,
-		`insert into service_tokens values (decode(repeat('00', 32), 'hex'), $1, $1, 'reader', '{api.read}', 'tail', 'current')`,
-	} {
-		_, err := db.Exec(t.Context(), sql, workspace)
-		require.NoError(t, err)
-	}
-	s.bounds.histories = quota.New(quota.Bound{Name: "histories", Slots: 4, Queue: 4, Wait: time.Minute})
-	one := someone(workspace)
-	require.NoError(t, s.acquireSlot(as(t, one), s.bounds.histories))
-	c := &caller{workspace: workspace, foundAt: epoch.Add(-time.Second),
-		token: &projections.ServiceToken{Workspace: workspace, Scopes: []events.Scope{events.ReadAPI}}}
-	s.issuers.known.Add(c.token.Fingerprint, one.person.user)
-	answer := make(chan error)
-	go func() { answer <- s.acquireSlot(as(t, c), s.bounds.histories) }()
-	require.Eventually(t, func() bool {
-		_, waiting, _ := s.bounds.histories.Usage()
-		return waiting == 1
-	}, time.Minute, time.Millisecond)
-	_, err := db.Exec(t.Context(), `update service_tokens set status = 'revoked'`)
-	require.NoError(t, err)
-	one.releaseSlots()
-	require.ErrorIs(t, <-answer, aggregates.ErrTokenInvalid)
-}
-
-// However many processors there are, a token leaves a read to the person who issued it.
-func TestTokenLeavesAReadToItsPerson(t *testing.T) {
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(32))
-	reads, owner, token := newBounds().reads, events.NewID(epoch), events.NewID(epoch)
-	_, err := reads.Acquire(t.Context(), quota.Holder{Person: events.NewID(epoch)}) // somebody else asks as well
-	require.NoError(t, err)
-	at, end := context.WithCancel(t.Context())
-	end() // nobody waits
-	for {
-		if _, err = reads.Acquire(at, quota.Holder{Person: owner, Caller: token}); err != nil {
-			break
-		}
-	}
-	_, err = reads.Acquire(at, quota.Holder{Person: owner, Caller: owner})
-	require.NoError(t, err)
 }

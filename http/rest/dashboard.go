@@ -6,23 +6,25 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/danielgtaylor/huma/v2"
+
 	"svc/events"
 	"svc/http/middleware"
 	"svc/http/openapi"
+	"svc/http/rest/door"
+	"svc/http/rest/schema"
 	"svc/projections"
-
-	"github.com/danielgtaylor/huma/v2"
 )
 
-func (s *Server) dashboardRoutes() section {
-	return section{tag: "Dashboard", about: "A summary of the workspace that is cheap to poll.", routes: []route{
-		query(s.getDashboard, route{
-			method: "GET", path: "/dashboard", guard: anyMemberOrReadToken, views: []string{"runs", "decisions"},
-			id: "getDashboard", summary: "Get the dashboard",
-			text: "Returns a summary of the workspace for clients that poll. Send the `ETag` of the last response as `If-None-Match`, and " +
+func (s *Server) dashboardRoutes() door.Section {
+	return door.Section{Tag: "Dashboard", About: "A summary of the workspace that is cheap to poll.", Routes: []door.Route{
+		door.Query(s.getDashboard, door.Route{
+			Method: "GET", Path: "/dashboard", Guard: door.AnyMemberOrReadToken, Views: []string{"runs", "decisions"},
+			ID: "getDashboard", Summary: "Get the dashboard",
+			Text: "Returns a summary of the workspace for clients that poll. Send the `ETag` of the last response as `If-None-Match`, and " +
 				"wait `X-Svc-Poll-After` seconds between requests. While nothing has changed, the response is 304 without a body.",
-			answerExample: newDashboard(exampleOverview, exampleSystem, exampleAt(0)),
-			responses:     map[string]*huma.Response{"304": describeUnchanged()},
+			AnswerExample: newDashboard(exampleOverview, exampleSystem, schema.ExampleAt(0)),
+			Responses:     map[string]*huma.Response{"304": describeUnchanged()},
 		}),
 	}}
 }
@@ -105,7 +107,7 @@ const recentRuns = 10
 // getDashboard answers 304 after reading nothing but the position of the views, as long as that and
 // the dependencies are unchanged.
 func (s *Server) getDashboard(ctx context.Context, in *dashboardQuery) (*dashboardAnswer, error) {
-	workspace := callerOf(ctx).workspace
+	workspace := door.CallerOf(ctx).Workspace
 	position, err := s.dashboardPosition(ctx)
 	if err != nil {
 		return nil, err
@@ -135,13 +137,13 @@ func (s *Server) getDashboard(ctx context.Context, in *dashboardQuery) (*dashboa
 }
 
 func (s *Server) dashboardPosition(ctx context.Context) (string, error) {
-	c := callerOf(ctx)
-	if c.position == 0 {
-		position, _, err := s.positions.Find(ctx, c.workspace, s.Lists.Dashboard.Positions)
+	c := door.CallerOf(ctx)
+	if c.Position == 0 {
+		position, _, err := s.positions.Find(ctx, c.Workspace, s.Lists.Dashboard.Positions)
 		return position, err
 	}
-	found, err := s.Lists.Dashboard.Positions(ctx, []events.ID{c.workspace}) // not shared with requests that require less
-	return found[c.workspace], err
+	found, err := s.Lists.Dashboard.Positions(ctx, []events.ID{c.Workspace}) // not shared with requests that require less
+	return found[c.Workspace], err
 }
 
 func newDashboard(o projections.Overview, system system, now time.Time) *dashboard {
@@ -220,4 +222,4 @@ var exampleOverview = projections.Overview{
 
 var exampleSystem = newHealthSnapshot([]systemDependency{
 	{"database", "up", "PostgreSQL 18.1, schema up to date.", 2}, {"engine", "up", "", 3},
-}, exampleAt(0)).system
+}, schema.ExampleAt(0)).system

@@ -18,6 +18,7 @@ import (
 	"svc/events"
 	"svc/projections"
 	"svc/sessions"
+	"svc/test/callers"
 	"svc/test/pgtest"
 	"svc/test/world"
 )
@@ -135,7 +136,7 @@ func TestUnchangedDashboardNeedsOneLookup(t *testing.T) {
 func TestDashboardTagIsOfServerThatAnswered(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
-	workspace := fill(t, world.Connect(t, url), 7)
+	workspace := world.FillLog(t, world.Connect(t, url), 7)
 	var lags atomic.Bool // what the pool reads from then on
 	db := world.Connect(t, url, func(c *pgxpool.Config) {
 		c.MaxConns, c.PrepareConn = 1, func(ctx context.Context, conn *pgx.Conn) (bool, error) {
@@ -155,7 +156,7 @@ func TestDashboardTagIsOfServerThatAnswered(t *testing.T) {
 		},
 	})
 	ask := func(tag string) *dashboardAnswer {
-		a, err := s.getDashboard(as(t, someone(workspace)), &dashboardQuery{IfNoneMatch: tag})
+		a, err := s.getDashboard(callers.As(t, callers.Owner(workspace)), &dashboardQuery{IfNoneMatch: tag})
 		require.NoError(t, err)
 		return a
 	}

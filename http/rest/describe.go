@@ -36,8 +36,8 @@ func (s *Server) describe(o *huma.OpenAPI) {
 		"runnerCertificate": {Type: "mutualTLS", Description: "The client certificate of a runner, forwarded by the farm's gateway."},
 	}
 	for _, section := range s.sections() {
-		if section.about != "" {
-			o.Tags = append(o.Tags, &huma.Tag{Name: section.tag, Description: section.about})
+		if section.About != "" {
+			o.Tags = append(o.Tags, &huma.Tag{Name: section.Tag, Description: section.About})
 		}
 	}
 }

@@ -16,52 +16,54 @@ import (
 	"svc/events"
 	"svc/fault"
 	"svc/http/openapi"
+	"svc/http/rest/door"
+	"svc/http/rest/schema"
 	"svc/projections"
 )
 
 const aboutFarm = "Jobs and the runners that execute them. A machine becomes a runner with an enrollment: a token that a person creates " +
 	"and that enrolls one machine, or as many as the person says."
 
-func (s *Server) enrollmentRoutes() section {
+func (s *Server) enrollmentRoutes() door.Section {
 	withdrawn := exampleEnrollment
 	withdrawn.Status = projections.EnrollmentWithdrawn
-	return section{tag: "Build farm", routes: []route{
-		query(s.listEnrollments, route{
-			method: "GET", path: "/farm/enrollments", guard: mayDo(events.ManageRunners), farm: true,
-			id: "listEnrollments", summary: "List enrollments",
-			text:          "Lists enrollments, newest first. Only the last four characters of a token are shown.",
-			answerExample: newList([]projections.Enrollment{exampleEnrollment}, 1, examplePage, newEnrollment),
+	return door.Section{Tag: "Build farm", Routes: []door.Route{
+		door.Query(s.listEnrollments, door.Route{
+			Method: "GET", Path: "/farm/enrollments", Guard: door.MayDo(events.ManageRunners), Farm: true,
+			ID: "listEnrollments", Summary: "List enrollments",
+			Text:          "Lists enrollments, newest first. Only the last four characters of a token are shown.",
+			AnswerExample: schema.NewList([]projections.Enrollment{exampleEnrollment}, 1, schema.ExamplePage, newEnrollment),
 		}),
-		command((*newEnrollmentRequest).toCommand, s.mintEnrollment, route{
-			method: "POST", path: "/farm/enrollments", guard: mayDo(events.ManageRunners), farm: true,
-			id: "mintEnrollment", summary: "Create an enrollment", status: http.StatusCreated,
-			text: "Creates a token with which one machine, or as many as `uses` says, can become runners, and the command to run on each. " +
+		door.Command((*newEnrollmentRequest).toCommand, s.mintEnrollment, door.Route{
+			Method: "POST", Path: "/farm/enrollments", Guard: door.MayDo(events.ManageRunners), Farm: true,
+			ID: "mintEnrollment", Summary: "Create an enrollment", Status: http.StatusCreated,
+			Text: "Creates a token with which one machine, or as many as `uses` says, can become runners, and the command to run on each. " +
 				"For machines that come and go, give several uses and a long `ttlSeconds`, and keep the token like a password: whoever has it " +
 				"can add machines that get jobs. The token is only in this response and cannot be read again. Labels that " +
 				"begin with `os=`, `arch=`, `runner=` or `sandbox=` are set by the service; what the machine " +
 				"says of itself begins with `machine:`, its name too if the enrollment gave none (`machine:runner=`). A " +
 				"runner with exclusive labels takes only jobs that require all of them. 409 `farm_not_ready` lists the variables and release " +
-				"files that are set and missing. " + daily("create 500 enrollments"),
-			refuses:        []*fault.Fault{errFarmNotReady, errEnrollmentShown, commands.ErrKeyReused},
-			requestExample: object{"name": "builder-1", "labels": []string{"pool=default"}, "ttlSeconds": 900},
-			answerExample:  exampleMinted(),
+				"files that are set and missing. " + door.Daily("create 500 enrollments"),
+			Refuses:        []*fault.Fault{errFarmNotReady, errEnrollmentShown, commands.ErrKeyReused},
+			RequestExample: schema.Object{"name": "builder-1", "labels": []string{"pool=default"}, "ttlSeconds": 900},
+			AnswerExample:  exampleMinted(),
 		}),
-		query(s.getEnrollment, route{
-			method: "GET", path: "/farm/enrollments/{id}", guard: mayDo(events.ManageRunners), farm: true,
-			id: "getEnrollment", summary: "Get an enrollment",
-			text: "Returns an enrollment: `pending` while it can enroll a machine, `used` by as many as it is for, `withdrawn` or `expired`. " +
+		door.Query(s.getEnrollment, door.Route{
+			Method: "GET", Path: "/farm/enrollments/{id}", Guard: door.MayDo(events.ManageRunners), Farm: true,
+			ID: "getEnrollment", Summary: "Get an enrollment",
+			Text: "Returns an enrollment: `pending` while it can enroll a machine, `used` by as many as it is for, `withdrawn` or `expired`. " +
 				"Live updates report changes.",
-			refuses:       []*fault.Fault{aggregates.ErrNoEnrollment},
-			answerExample: newEnrollment(exampleEnrollment),
+			Refuses:       []*fault.Fault{aggregates.ErrNoEnrollment},
+			AnswerExample: newEnrollment(exampleEnrollment),
 		}),
-		command((*EnrollmentPath).withdraw, s.withdrawEnrollment, route{
-			method: "POST", path: "/farm/enrollments/{id}/withdraw", guard: mayDo(events.ManageRunners), farm: true,
-			id: "withdrawEnrollment", summary: "Withdraw an enrollment",
-			text: "Invalidates the token at once. Runners that it made remain. 409 `enrollment_used` if it was used as often as it may " +
+		door.Command((*EnrollmentPath).withdraw, s.withdrawEnrollment, door.Route{
+			Method: "POST", Path: "/farm/enrollments/{id}/withdraw", Guard: door.MayDo(events.ManageRunners), Farm: true,
+			ID: "withdrawEnrollment", Summary: "Withdraw an enrollment",
+			Text: "Invalidates the token at once. Runners that it made remain. 409 `enrollment_used` if it was used as often as it may " +
 				"be; revoke the runners instead.",
-			missing:       aggregates.ErrNoEnrollment,
-			refuses:       []*fault.Fault{aggregates.ErrEnrollmentDone},
-			answerExample: newEnrollment(withdrawn),
+			Missing:       aggregates.ErrNoEnrollment,
+			Refuses:       []*fault.Fault{aggregates.ErrEnrollmentDone},
+			AnswerExample: newEnrollment(withdrawn),
 		}),
 	}}
 }
@@ -113,7 +115,9 @@ func newEnrollment(n projections.Enrollment) enrollment {
 	return out
 }
 
-func (n *enrollment) names() []namePlace { return []namePlace{{n.MintedBy, &n.MinterName}} }
+func (n *enrollment) names() []door.NamePlace {
+	return []door.NamePlace{{Address: n.MintedBy, Name: &n.MinterName}}
+}
 
 // enrollmentNow returns newEnrollment of an enrollment with the state of its runner at this moment.
 func (s *Server) enrollmentNow(n projections.Enrollment) enrollment {
@@ -125,23 +129,23 @@ func (s *Server) enrollmentNow(n projections.Enrollment) enrollment {
 }
 
 type enrollmentsQuery struct {
-	Paging
+	schema.Paging
 	Status string `query:"status" enum:"pending" doc:"pending: enrollments whose token can still be used, the last to expire first. By default all."`
 }
 
-type enrollmentsAnswer struct{ Body List[enrollment] }
+type enrollmentsAnswer struct{ Body schema.List[enrollment] }
 
 func (s *Server) listEnrollments(ctx context.Context, in *enrollmentsQuery) (*enrollmentsAnswer, error) {
 	page := s.Primary.Enrollments.Page
 	if in.Status != "" {
 		page = s.Primary.Enrollments.Pending
 	}
-	found, total, err := page(ctx, callerOf(ctx).workspace, s.Now(), in.Limit, in.Offset)
+	found, total, err := page(ctx, door.CallerOf(ctx).Workspace, s.Now(), in.Limit, in.Offset)
 	if err != nil {
 		return nil, err
 	}
-	out := &enrollmentsAnswer{newList(found, total, in.Paging, s.enrollmentNow)}
-	return out, addNames(ctx, s, out.Body.Items, (*enrollment).names)
+	out := &enrollmentsAnswer{schema.NewList(found, total, in.Paging, s.enrollmentNow)}
+	return out, door.AddNames(ctx, s.Door, out.Body.Items, (*enrollment).names)
 }
 
 // An EnrollmentPath names an enrollment.
@@ -150,24 +154,24 @@ type EnrollmentPath struct {
 }
 
 type enrollmentAnswer struct {
-	Position
+	schema.Position
 	Body enrollment
 }
 
-func (s *Server) getEnrollment(ctx context.Context, in *EnrollmentPath) (*bodyAnswer[enrollment], error) {
-	return showInPath(ctx, in.ID, aggregates.ErrNoEnrollment, s.enrollment)
+func (s *Server) getEnrollment(ctx context.Context, in *EnrollmentPath) (*door.BodyAnswer[enrollment], error) {
+	return door.ShowInPath(ctx, in.ID, aggregates.ErrNoEnrollment, s.enrollment)
 }
 
 func (s *Server) enrollment(ctx context.Context, id events.ID) (enrollment, error) {
-	n, ok, err := s.Primary.Enrollments.Get(ctx, callerOf(ctx).workspace, id, s.Now())
-	if err := checkFound(ok, err, aggregates.ErrNoEnrollment); err != nil {
+	n, ok, err := s.Primary.Enrollments.Get(ctx, door.CallerOf(ctx).Workspace, id, s.Now())
+	if err := door.CheckFound(ok, err, aggregates.ErrNoEnrollment); err != nil {
 		return enrollment{}, err
 	}
-	return withNames(ctx, s, s.enrollmentNow(n), (*enrollment).names)
+	return door.WithNames(ctx, s.Door, s.enrollmentNow(n), (*enrollment).names)
 }
 
 type newEnrollmentRequest struct {
-	Idempotency
+	schema.Idempotency
 	Body struct {
 		Name            string   `json:"name,omitempty" maxLength:"63" doc:"The runner's name: lower-case letters, digits, dots and hyphens. By default the machine reports its own, as several always do." example:"builder-1"`
 		Labels          []string `json:"labels,omitempty" maxItems:"32" nullable:"false" doc:"Labels of the form key=value that jobs can require." example:"[\"pool=default\"]"`
@@ -179,10 +183,10 @@ type newEnrollmentRequest struct {
 	}
 }
 
-func (in *newEnrollmentRequest) toCommand(c *caller, _ events.ID) (commands.MintEnrollment, error) {
+func (in *newEnrollmentRequest) toCommand(c *door.Caller, _ events.ID) (commands.MintEnrollment, error) {
 	b := in.Body
 	mint := commands.MintEnrollment{
-		Meta: c.metaWithKey(in.Idempotency), Name: b.Name, Labels: b.Labels, ExclusiveLabels: b.ExclusiveLabels,
+		Meta: c.MetaWithKey(in.Idempotency), Name: b.Name, Labels: b.Labels, ExclusiveLabels: b.ExclusiveLabels,
 		CapacityLimit: cmp.Or(b.CapacityLimit, 64), Lasts: time.Duration(cmp.Or(b.TTLSeconds, 900)) * time.Second, Uses: b.Uses,
 	}
 	if b.Ephemeral {
@@ -193,7 +197,7 @@ func (in *newEnrollmentRequest) toCommand(c *caller, _ events.ID) (commands.Mint
 
 // A mintedAnswer is the only answer that contains an enrollment's token.
 type mintedAnswer struct {
-	Position
+	schema.Position
 	CacheControl string `header:"Cache-Control"`
 	Body         minted
 }
@@ -247,7 +251,7 @@ func (s *Server) mintEnrollment(ctx context.Context, _ *newEnrollmentRequest, mi
 	if err != nil {
 		return nil, err
 	}
-	return &mintedAnswer{Position{done.Position}, "no-store", newMinted(s.Farm, n, mint.Token.Reveal())}, nil
+	return &mintedAnswer{schema.Position{Position: done.Position}, "no-store", newMinted(s.Farm, n, mint.Token.Reveal())}, nil
 }
 
 // savedCA is the file into which the command saves the certificate of the gateway's private CA.
@@ -269,8 +273,8 @@ func newMinted(farm Farm, n enrollment, token string) minted {
 	return out
 }
 
-func (in *EnrollmentPath) withdraw(c *caller, id events.ID) (commands.WithdrawEnrollment, error) {
-	return commands.WithdrawEnrollment{Meta: c.meta(), Enrollment: id}, nil
+func (in *EnrollmentPath) withdraw(c *door.Caller, id events.ID) (commands.WithdrawEnrollment, error) {
+	return commands.WithdrawEnrollment{Meta: c.Meta(), Enrollment: id}, nil
 }
 
 func (s *Server) withdrawEnrollment(
@@ -281,12 +285,13 @@ func (s *Server) withdrawEnrollment(
 		return nil, err
 	}
 	n, err := s.enrollment(ctx, withdraw.Enrollment)
-	return &enrollmentAnswer{Position{done.Position}, n}, err
+	return &enrollmentAnswer{schema.Position{Position: done.Position}, n}, err
 }
 
 var exampleEnrollment = projections.Enrollment{
-	ID: exampleNo(21), Name: "builder-1", Status: projections.EnrollmentPending, Labels: []string{"pool=default"}, ExclusiveLabels: []string{},
-	CapacityLimit: 64, Tail: "Qm4Z", MintedBy: exampleAda.Name, MintedAt: exampleAt(0), ExpiresAt: exampleAt(-15),
+	ID: schema.ExampleNo(21), Name: "builder-1", Status: projections.EnrollmentPending, Labels: []string{"pool=default"},
+	ExclusiveLabels: []string{},
+	CapacityLimit:   64, Tail: "Qm4Z", MintedBy: schema.ExampleAda.Name, MintedAt: schema.ExampleAt(0), ExpiresAt: schema.ExampleAt(-15),
 	Uses: 1,
 }
 

@@ -9,7 +9,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"svc/http/rest/door"
 	"svc/test/pgtest"
+	"svc/test/world"
 )
 
 // Compares an export of 1,000,000 records with a COPY of the same rows. Run it alone: go test ./http/rest
@@ -17,12 +19,12 @@ import (
 func BenchmarkExportMillionRecords(b *testing.B) {
 	const n = 1_000_000
 	db := pgtest.New(b)
-	workspace := fill(b, db, n)
+	workspace := world.FillLog(b, db, n)
 	_, err := db.Exec(b.Context(), `analyze events`)
 	require.NoError(b, err)
 	for _, format := range []string{"ndjson", "csv"} {
 		b.Run(format, func(b *testing.B) {
-			e := newExporter(b, pace{timeout: testTimeout}, func(context.Context) *export { return newExport(db, workspace, format, n) })
+			e := newExporter(b, door.Pace{Timeout: testTimeout}, func(context.Context) *export { return newExport(db, workspace, format, n) })
 			for b.Loop() {
 				res, err := http.Get(e.URL)
 				require.NoError(b, err)

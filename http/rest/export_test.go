@@ -24,8 +24,9 @@ import (
 	"svc/http/middleware"
 	"svc/http/quota"
 	"svc/http/reply"
+	"svc/http/rest/door"
 	"svc/projections"
-	"svc/projections/fold"
+	"svc/test/callers"
 	"svc/test/pgtest"
 	"svc/test/world"
 )
@@ -36,34 +37,9 @@ const testTimeout = time.Minute
 
 var epoch = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-// fill inserts a log of n events by SQL, for speed, and builds its audit index.
-func fill(t testing.TB, db *pgxpool.Pool, n int) events.ID {
-	t.Helper()
-	workspace := events.NewID(epoch)
-	for _, sql := range []string{
-		`insert into logs values ('%[1]s', %[2]d, '2027-01-01')`, `
-		insert into events (workspace_id, seq, id, stream, version, kind, schema, at, meta, data)
-		select '%[1]s', n, md5('%[1]s' || n)::uuid, '%[1]s', n, case n when 1 then 'run.queued' else 'run.cost_recorded' end, 1,
-			'2026-11-20T12:00:00Z'::timestamptz + n * interval '1 second', '{"actor":{"type":"system","name":"system"},"origin":"system"}',
-			case n when 1 then '{"repo":{"name":"acme/web"},"issueNumber":7}'
-				else '{"repoId":"019aa0f4-6b1c-7d52-9e83-1c0a5b7e42d9","cents":7,"source":"compute","quantity":1}' end::json
-		from generate_series(1, %[2]d) n`,
-	} {
-		_, err := db.Exec(t.Context(), fmt.Sprintf(sql, workspace, n))
-		require.NoError(t, err)
-	}
-	for _, v := range projections.Followed() {
-		if v.Name() == "audit" {
-			_, err := fold.RebuildLog(t.Context(), db, v, workspace, func(int64, int64) {})
-			require.NoError(t, err)
-		}
-	}
-	return workspace
-}
-
 func newExport(db *pgxpool.Pool, workspace events.ID, format string, upTo int64) *export {
 	pages := quota.New(quota.Bound{Slots: 1})
-	return &export{name: "audit." + format, format: format, upTo: upTo, checkRights: func(context.Context) error { return nil },
+	return &export{name: "audit." + format, format: format, upTo: upTo, checkRights: func() error { return nil },
 		acquire: func(ctx context.Context) (*quota.Slot, error) { return pages.Acquire(ctx, quota.Holder{}) },
 		next: func(ctx context.Context, seq int64) ([]projections.AuditRow, error) {
 			return projections.Audit{DB: db}.RowsAfter(ctx, workspace, projections.AuditFilter{}, seq, upTo, exportPage)
@@ -76,9 +52,9 @@ type exporter struct {
 	ended chan middleware.Request // receives each export that has ended
 }
 
-func newExporter(t testing.TB, slowest pace, begin func(ctx context.Context) *export) *exporter {
+func newExporter(t testing.TB, slowest door.Pace, begin func(ctx context.Context) *export) *exporter {
 	t.Helper()
-	s := &Server{Config: Config{Log: slog.New(slog.DiscardHandler)}}
+	s := New(Config{Log: slog.New(slog.DiscardHandler)})
 	ended := make(chan middleware.Request, 100)
 	tell := func(r middleware.Request) { ended <- r }
 	return &exporter{ended: ended, Server: serveExports(t, s, tell, func(w http.ResponseWriter, r *http.Request) {
@@ -118,9 +94,9 @@ func TestExportHasEveryRecordOnceInOrder(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
 	const upTo = 2*exportPage + 1
-	workspace := fill(t, db, upTo+50)
+	workspace := world.FillLog(t, db, upTo+50)
 	for _, format := range []string{"ndjson", "csv"} {
-		e := newExporter(t, pace{timeout: testTimeout}, func(context.Context) *export { return newExport(db, workspace, format, upTo) })
+		e := newExporter(t, door.Pace{Timeout: testTimeout}, func(context.Context) *export { return newExport(db, workspace, format, upTo) })
 		res, err := e.Client().Get(e.URL)
 		require.NoError(t, err)
 		defer res.Body.Close()
@@ -161,13 +137,13 @@ func TestExportWaitsForServerThatLags(t *testing.T) {
 	require.NoError(t, err)
 	s := historyServer(w.DB)
 	s.Commands, s.Lists.Audit = w.Commands, projections.Audit{DB: lagging}
-	c := someone(p.Workspace)
-	c.envelope.Actor, c.person.user = p.Owner, p.Owner.ID
+	c := callers.Owner(p.Workspace)
+	c.Envelope.Actor, c.Person.User = p.Owner, p.Owner.ID
 
 	begun := lagging.Stat().AcquireCount()
 	answers := make(chan error, 1)
 	go func() {
-		_, err := s.exportAudit(as(t, c), &exportQuery{Format: "csv"}, commands.ExportAudit{Meta: c.meta(), Format: "csv"})
+		_, err := s.exportAudit(callers.As(t, c), &exportQuery{Format: "csv"}, commands.ExportAudit{Meta: c.Meta(), Format: "csv"})
 		answers <- err
 	}()
 	require.Eventually(t, func() bool { return lagging.Stat().AcquireCount() >= begun+2 || len(answers) > 0 }, testTimeout, time.Millisecond)
@@ -181,8 +157,8 @@ func TestExportWaitsForServerThatLags(t *testing.T) {
 func TestFailedExportAbortsConnection(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
-	workspace := fill(t, db, 3*exportPage)
-	e := newExporter(t, pace{timeout: testTimeout}, func(context.Context) *export {
+	workspace := world.FillLog(t, db, 3*exportPage)
+	e := newExporter(t, door.Pace{Timeout: testTimeout}, func(context.Context) *export {
 		x := newExport(db, workspace, "ndjson", 3*exportPage)
 		next := x.next
 		x.next = func(ctx context.Context, seq int64) ([]projections.AuditRow, error) {
@@ -231,9 +207,9 @@ func endless(db *pgxpool.Pool, workspace events.ID, pages *atomic.Int64, busy *a
 func TestExportEndsWhenClientDisconnects(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
-	workspace := fill(t, db, exportPage)
+	workspace := world.FillLog(t, db, exportPage)
 	var pages, busy atomic.Int64
-	e := newExporter(t, pace{timeout: testTimeout}, func(context.Context) *export { return endless(db, workspace, &pages, &busy) })
+	e := newExporter(t, door.Pace{Timeout: testTimeout}, func(context.Context) *export { return endless(db, workspace, &pages, &busy) })
 	conn := dial(t, e.Server)
 	_, err := io.CopyN(io.Discard, conn, 1<<20)
 	require.NoError(t, err)
@@ -249,9 +225,12 @@ func TestExportEndsWhenClientDisconnects(t *testing.T) {
 func TestExportEndsWhenClientStopsReading(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
-	workspace := fill(t, db, exportPage)
+	workspace := world.FillLog(t, db, exportPage)
 	var pages, busy atomic.Int64
-	e := newExporter(t, pace{timeout: 200 * time.Millisecond}, func(context.Context) *export { return endless(db, workspace, &pages, &busy) })
+	e := newExporter(t, door.Pace{Timeout: 200 * time.Millisecond}, func(context.Context) *export {
+		return endless(db, workspace, &pages,
+			&busy)
+	})
 	dial(t, e.Server)
 	require.False(t, e.waitEnded(t).Failed, "it is the client's fault")
 	require.Eventually(t, func() bool { return db.Stat().AcquiredConns() == 0 }, time.Minute, time.Millisecond,
@@ -262,9 +241,9 @@ func TestExportEndsWhenClientStopsReading(t *testing.T) {
 func TestExportServesSlowClient(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
-	workspace := fill(t, db, 8*exportPage)
+	workspace := world.FillLog(t, db, 8*exportPage)
 	const writeTimeout = 3 * time.Second
-	e := newExporter(t, pace{writeTimeout, slowestReader.rate},
+	e := newExporter(t, door.Pace{Timeout: writeTimeout, Rate: door.SlowestReader.Rate},
 		func(context.Context) *export { return newExport(db, workspace, "ndjson", 8*exportPage) })
 	conn := dial(t, e.Server)
 	begin := time.Now()
@@ -293,9 +272,9 @@ func TestExportServesSlowClient(t *testing.T) {
 func TestExportEndsBelowRate(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
-	workspace := fill(t, db, exportPage)
+	workspace := world.FillLog(t, db, exportPage)
 	var pages, busy atomic.Int64
-	e := newExporter(t, pace{timeout: time.Second, rate: 1 << 30},
+	e := newExporter(t, door.Pace{Timeout: time.Second, Rate: 1 << 30},
 		func(context.Context) *export { return endless(db, workspace, &pages, &busy) })
 	conn := dial(t, e.Server)
 	tick := time.NewTicker(10 * time.Millisecond)
@@ -316,26 +295,26 @@ func TestUnreadExportsHoldUpNobodyElse(t *testing.T) {
 	t.Parallel()
 	const newcomers, each, records = 5, 2, 8 * exportPage
 	db := pgtest.New(t)
-	workspace := fill(t, db, records)
+	workspace := world.FillLog(t, db, records)
 	s := historyServer(db)
 	s.Log = slog.New(slog.DiscardHandler)
-	s.bounds.exportPages = quota.New(quota.Bound{Name: "export_pages", Slots: 1, Queue: 64, Wait: testTimeout})
-	people := map[string]*caller{"owner": someone(workspace)}
+	s.Bounds.ExportPages = quota.New(quota.Bound{Name: "export_pages", Slots: 1, Queue: 64, Wait: testTimeout})
+	people := map[string]*door.Caller{"owner": callers.Owner(workspace)}
 	for i := range newcomers {
-		people[fmt.Sprint(i)] = someone(events.NewID(epoch))
+		people[fmt.Sprint(i)] = callers.Owner(events.NewID(epoch))
 	}
 	e := serveExports(t, s, func(middleware.Request) {}, func(w http.ResponseWriter, r *http.Request) {
 		one := *people[r.Header.Get("X-Who")]
 		c := &one
-		defer c.releaseSlots()
-		if err := s.acquireSlotFor(r.Context(), s.bounds.exports, c); err != nil {
+		defer c.ReleaseSlots()
+		if err := s.HoldSlot(r.Context(), s.Bounds.Exports, c); err != nil {
 			reply.Error(w, r, s.Log, err)
 			return
 		}
 		x := newExport(db, workspace, "ndjson", records)
-		x.acquire = func(ctx context.Context) (*quota.Slot, error) { return s.acquire(ctx, s.bounds.exportPages, c) }
+		x.acquire = func(ctx context.Context) (*quota.Slot, error) { return s.Acquire(ctx, s.Bounds.ExportPages, c) }
 		x.first, _ = x.next(r.Context(), 0)
-		s.sendExport(w, r, x, pace{timeout: testTimeout})
+		s.sendExport(w, r, x, door.Pace{Timeout: testTimeout})
 	})
 	begin := func(who string) *http.Response {
 		res, err := http.ReadResponse(bufio.NewReader(dial(t, e, "X-Who: "+who)), nil)
@@ -356,7 +335,7 @@ func TestUnreadExportsHoldUpNobodyElse(t *testing.T) {
 		}
 	}
 	require.Equal(t, records, lines(begin("owner")))
-	held, _, _ := s.bounds.exports.Usage()
+	held, _, _ := s.Bounds.Exports.Usage()
 	require.GreaterOrEqual(t, held, newcomers*each, "the others are not at the end yet")
 	for _, res := range unread {
 		require.Equal(t, records, lines(res), "read at last")

@@ -12,6 +12,8 @@ import (
 	"svc/farm/joblog"
 	"svc/farm/wire"
 	"svc/http/openapi"
+	"svc/http/rest/door"
+	"svc/http/rest/schema"
 	"svc/projections"
 )
 
@@ -28,7 +30,7 @@ type FarmJob struct {
 	MaxAttempts   int                `json:"maxAttempts"`
 	Epoch         int                `json:"epoch" doc:"Number of times it was assigned to a runner."`
 	Stalled       bool               `json:"stalled" doc:"Whether its runner has been silent for 30 seconds."`
-	Runner        *jobRunner         `json:"runner" doc:"The current or last runner; null if it was never assigned."`
+	Runner        *schema.JobRunner  `json:"runner" doc:"The current or last runner; null if it was never assigned."`
 	Repo          *jobRepoName       `json:"repo"`
 	SubmittedBy   string             `json:"submittedBy" doc:"Name of the actor; empty for a service account if the actor is a person." example:"service:ci-bot"`
 	SubmitterName string             `json:"submittedByName,omitempty" doc:"Name of the person who has this address now. Absent for other actors." example:"Ada Lind"`
@@ -39,30 +41,17 @@ type FarmJob struct {
 	Outcome       jobOutcome         `json:"outcome" doc:"The final state; null until then."`
 	Reason        string             `json:"reason" doc:"Why the job ended in this way, where the exit code does not tell. For a lost job, why its last attempt failed." example:"artifact_missing"`
 	ExitCode      *int               `json:"exitCode" nullable:"true"`
-	Log           jobLog             `json:"log"`
+	Log           schema.JobLog      `json:"log"`
 	Artifacts     jobArtifacts       `json:"artifacts"`
 	RetryOf       *string            `json:"retryOf" nullable:"true" format:"uuid" doc:"The ended job that it tries again; null if it is none."`
 	Retryable     bool               `json:"retryable" doc:"Whether it can be retried: it has ended, and is not a job of a run."`
 	Cancel        *jobCancel         `json:"cancel" doc:"The cancellation; null if it was not cancelled."`
 }
 
-type jobRunner struct {
-	_    struct{} `nullable:"true"`
-	ID   string   `json:"id" format:"uuid"`
-	Name string   `json:"name" example:"builder-1"`
-}
-
 type jobRepoName struct {
 	_    struct{} `nullable:"true"`
 	ID   string   `json:"id" format:"uuid"`
 	Name string   `json:"name" example:"acme/web"`
-}
-
-type jobLog struct {
-	Bytes     int64  `json:"bytes" doc:"Size so far. The log of a job is that of its last attempt."`
-	Complete  bool   `json:"complete" doc:"Whether the log is final."`
-	Truncated bool   `json:"truncated" doc:"Whether the job wrote more than the 64 MiB that a log may have, or than its workspace, or its submitter, may store in a day."`
-	Integrity string `json:"integrity" enum:",verified,mismatch,incomplete" doc:"Whether the stored log matches the runner's checksum; incomplete if the service cut it or the runner sent no checksum; empty until it is complete. A log that the runner cut at 64 MiB is verified, and truncated."`
 }
 
 type jobArtifacts struct {
@@ -103,7 +92,7 @@ func newJob(j projections.Job, w jobWait) FarmJob {
 		Artifacts: jobArtifacts{j.Artifacts.State, j.Artifacts.Count, j.Artifacts.Bytes},
 	}
 	if j.Runner != nil {
-		out.Runner = &jobRunner{ID: j.Runner.String(), Name: j.RunnerName}
+		out.Runner = &schema.JobRunner{ID: j.Runner.String(), Name: j.RunnerName}
 	}
 	if j.Repo != nil {
 		out.Repo = &jobRepoName{ID: j.Repo.String(), Name: j.RepoName}
@@ -139,10 +128,10 @@ func newJob(j projections.Job, w jobWait) FarmJob {
 	return out
 }
 
-func (j *FarmJob) names() []namePlace {
-	list := []namePlace{{j.SubmittedBy, &j.SubmitterName}}
+func (j *FarmJob) names() []door.NamePlace {
+	list := []door.NamePlace{{Address: j.SubmittedBy, Name: &j.SubmitterName}}
 	if j.Cancel != nil {
-		list = append(list, namePlace{j.Cancel.By, &j.Cancel.ByName})
+		list = append(list, door.NamePlace{Address: j.Cancel.By, Name: &j.Cancel.ByName})
 	}
 	return list
 }
@@ -243,14 +232,14 @@ type stepLog struct {
 type jobAttempt struct {
 	Epoch     int                `json:"epoch"`
 	Attempt   int                `json:"attempt" doc:"The attempt's number. An attempt after a declined one has the same number."`
-	Runner    jobRunner          `json:"runner"`
+	Runner    schema.JobRunner   `json:"runner"`
 	LeasedAt  openapi.Timestamp  `json:"leasedAt"`
 	StartedAt *openapi.Timestamp `json:"startedAt" nullable:"true"`
 	EndedAt   *openapi.Timestamp `json:"endedAt" nullable:"true"`
 	Ended     string             `json:"ended" enum:",declined,lease_expired,infra,succeeded,failed,cancelled,timed_out,lost" doc:"How it ended; empty while it runs."`
 	Reason    string             `json:"reason" doc:"Why it was declined or not finished, as reported by the runner if it gave a reason." example:"sandbox_failed"`
 	Steps     []jobStep          `json:"steps" nullable:"false"`
-	Log       jobLog             `json:"log"`
+	Log       schema.JobLog      `json:"log"`
 }
 
 func newJobDetail(one FarmJob, j projections.Job, spec events.JobSpec) jobDetail {
@@ -283,13 +272,13 @@ func newJobDetail(one FarmJob, j projections.Job, spec events.JobSpec) jobDetail
 
 func newJobAttempt(a projections.JobAttempt, spec events.JobSpec) jobAttempt {
 	out := jobAttempt{
-		Epoch: a.Epoch, Attempt: a.Attempt, Runner: jobRunner{ID: a.Runner.String(), Name: a.RunnerName},
+		Epoch: a.Epoch, Attempt: a.Attempt, Runner: schema.JobRunner{ID: a.Runner.String(), Name: a.RunnerName},
 		LeasedAt:  openapi.FormatTime(a.LeasedAt),
 		StartedAt: openapi.FormatOptionalTime(a.StartedAt), EndedAt: openapi.FormatOptionalTime(a.EndedAt),
 		Ended: a.Ended, Reason: a.Reason, Steps: newJobSteps(spec, a.Steps),
 	}
 	if a.Log != nil {
-		out.Log = jobLog{Bytes: a.Log.Bytes, Complete: true, Truncated: logTruncated(a) || a.Log.Truncated, Integrity: a.Log.Integrity}
+		out.Log = schema.JobLog{Bytes: a.Log.Bytes, Complete: true, Truncated: logTruncated(a) || a.Log.Truncated, Integrity: a.Log.Integrity}
 	}
 	return out
 }
@@ -399,4 +388,19 @@ func usageOf(p projections.RunnerPresence, job events.ID) *jobUsage {
 		}
 	}
 	return nil
+}
+
+// redactJob returns a job as c may see it. A service account does not see who a person is.
+func redactJob(c *door.Caller, j projections.Job) projections.Job {
+	if c.Token == nil {
+		return j
+	}
+	if j.SubmittedBy.Type == events.ByUser {
+		j.SubmittedBy.Name = ""
+	}
+	if j.Cancel != nil && j.Cancel.By.Type == events.ByUser {
+		cancel := *j.Cancel
+		cancel.By.Name, j.Cancel = "", &cancel
+	}
+	return j
 }

@@ -9,6 +9,7 @@ import (
 	"svc/aggregates"
 	"svc/events"
 	"svc/farm/joblog"
+	"svc/http/rest/schema"
 	"svc/projections"
 )
 
@@ -23,17 +24,17 @@ func TestLostJobHasReason(t *testing.T) {
 	}
 	out := newJobDetail(newJob(j, jobWait{}), j, exampleJobSpec())
 	require.Equal(t, "sandbox_failed", out.Reason)
-	require.Equal(t, jobLog{Bytes: 4, Complete: true, Truncated: true, Integrity: "verified"}, out.Log)
+	require.Equal(t, schema.JobLog{Bytes: 4, Complete: true, Truncated: true, Integrity: "verified"}, out.Log)
 	require.Equal(t, "lease_expired", out.Attempts[0].Reason)
-	require.Equal(t, jobLog{Complete: true, Integrity: "incomplete"}, out.Attempts[0].Log)
+	require.Equal(t, schema.JobLog{Complete: true, Integrity: "incomplete"}, out.Attempts[0].Log)
 	require.Equal(t, "sandbox_failed", out.Attempts[1].Reason)
 	require.Equal(t, out.Log, out.Attempts[1].Log)
 }
 
 func TestCommitOfJob(t *testing.T) {
 	j, spec := exampleQueuedJob(), exampleJobSpec()
-	require.Equal(t, exampleHead, newJobDetail(newJob(j, jobWait{}), j, spec).Commit)
-	spec.Repo = &events.JobRepo{ID: exampleRepo.ID, Ref: "refs/heads/main"}
+	require.Equal(t, schema.ExampleHead, newJobDetail(newJob(j, jobWait{}), j, spec).Commit)
+	spec.Repo = &events.JobRepo{ID: schema.ExampleRepo.ID, Ref: "refs/heads/main"}
 	require.Empty(t, newJobDetail(newJob(j, jobWait{}), j, spec).Commit)
 	j.Commit = "9f2c41d07be85a3369d1e4c8b7f0a25d6c13e98b"
 	require.Equal(t, j.Commit, newJobDetail(newJob(j, jobWait{}), j, spec).Commit)

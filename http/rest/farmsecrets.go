@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"time"
 
 	"svc/aggregates"
 	"svc/commands"
@@ -12,32 +11,35 @@ import (
 	"svc/fault"
 	"svc/http/middleware"
 	"svc/http/openapi"
+	"svc/http/rest/door"
+	"svc/http/rest/schema"
 	"svc/projections"
 )
 
-func (s *Server) farmSecretRoutes() section {
-	return section{tag: "Build farm", routes: []route{
-		query(s.listFarmSecrets, route{
-			method: "GET", path: "/farm/secrets", guard: mayDo(events.ManageFarmSecrets), farm: true,
-			id: "listFarmSecrets", summary: "List job secrets",
-			text:          "Lists the secrets that jobs can use, by name. Values are never returned; they are sent only to runners.",
-			answerExample: newList([]projections.FarmSecret{exampleSecret}, 1, Paging{Limit: aggregates.MaxFarmSecrets}, newFarmSecret),
+func (s *Server) farmSecretRoutes() door.Section {
+	return door.Section{Tag: "Build farm", Routes: []door.Route{
+		door.Query(s.listFarmSecrets, door.Route{
+			Method: "GET", Path: "/farm/secrets", Guard: door.MayDo(events.ManageFarmSecrets), Farm: true,
+			ID: "listFarmSecrets", Summary: "List job secrets",
+			Text: "Lists the secrets that jobs can use, by name. Values are never returned; they are sent only to runners.",
+			AnswerExample: schema.NewList([]projections.FarmSecret{exampleSecret}, 1, schema.Paging{Limit: aggregates.MaxFarmSecrets},
+				newFarmSecret),
 		}),
-		command((*secretValue).toCommand, s.setFarmSecret, route{
-			method: "PUT", path: "/farm/secrets/{name}", guard: mayDo(events.ManageFarmSecrets), farm: true,
-			limits: middleware.Limits{Body: 256 << 10},
-			id:     "setFarmSecret", summary: "Set a job secret", status: http.StatusNoContent,
-			text: "Creates a secret, or replaces its value, its scope or both. Jobs that are assigned to a runner from now on get the new value; " +
+		door.Command((*secretValue).toCommand, s.setFarmSecret, door.Route{
+			Method: "PUT", Path: "/farm/secrets/{name}", Guard: door.MayDo(events.ManageFarmSecrets), Farm: true,
+			Limits: middleware.Limits{Body: 256 << 10},
+			ID:     "setFarmSecret", Summary: "Set a job secret", Status: http.StatusNoContent,
+			Text: "Creates a secret, or replaces its value, its scope or both. Jobs that are assigned to a runner from now on get the new value; " +
 				"one that the scope does not include is refused, or cancelled if it waits. A workspace can " +
 				"have 100 secrets. Values and lines shorter than 6 bytes are not masked in logs.",
-			refuses:        []*fault.Fault{aggregates.ErrFarmSecretMax, aggregates.ErrNoFarmSecret},
-			requestExample: object{"value": "…", "scope": object{"labels": []string{"pool=release"}}},
+			Refuses:        []*fault.Fault{aggregates.ErrFarmSecretMax, aggregates.ErrNoFarmSecret},
+			RequestExample: schema.Object{"value": "…", "scope": schema.Object{"labels": []string{"pool=release"}}},
 		}),
-		command((*SecretPath).remove, s.removeFarmSecret, route{
-			method: "DELETE", path: "/farm/secrets/{name}", guard: mayDo(events.ManageFarmSecrets), farm: true,
-			id: "removeFarmSecret", summary: "Remove a job secret", status: http.StatusNoContent,
-			text:    "Removes a secret. Jobs that name it can no longer run.",
-			refuses: []*fault.Fault{aggregates.ErrNoFarmSecret},
+		door.Command((*SecretPath).remove, s.removeFarmSecret, door.Route{
+			Method: "DELETE", Path: "/farm/secrets/{name}", Guard: door.MayDo(events.ManageFarmSecrets), Farm: true,
+			ID: "removeFarmSecret", Summary: "Remove a job secret", Status: http.StatusNoContent,
+			Text:    "Removes a secret. Jobs that name it can no longer run.",
+			Refuses: []*fault.Fault{aggregates.ErrNoFarmSecret},
 		}),
 	}}
 }
@@ -56,7 +58,9 @@ type farmSecret struct {
 	Scope      secretScope       `json:"scope"`
 }
 
-func (f *farmSecret) names() []namePlace { return []namePlace{{f.SetBy, &f.SetterName}} }
+func (f *farmSecret) names() []door.NamePlace {
+	return []door.NamePlace{{Address: f.SetBy, Name: &f.SetterName}}
+}
 
 // A secretScope says which jobs may use a secret.
 type secretScope struct {
@@ -75,15 +79,15 @@ func newFarmSecret(s projections.FarmSecret) farmSecret {
 	return out
 }
 
-type farmSecretsAnswer struct{ Body List[farmSecret] }
+type farmSecretsAnswer struct{ Body schema.List[farmSecret] }
 
 func (s *Server) listFarmSecrets(ctx context.Context, _ *struct{}) (*farmSecretsAnswer, error) {
-	found, err := s.Primary.FarmSecrets.List(ctx, callerOf(ctx).workspace)
+	found, err := s.Primary.FarmSecrets.List(ctx, door.CallerOf(ctx).Workspace)
 	if err != nil {
 		return nil, err
 	}
-	out := &farmSecretsAnswer{newList(found, len(found), Paging{Limit: aggregates.MaxFarmSecrets}, newFarmSecret)}
-	return out, addNames(ctx, s, out.Body.Items, (*farmSecret).names)
+	out := &farmSecretsAnswer{schema.NewList(found, len(found), schema.Paging{Limit: aggregates.MaxFarmSecrets}, newFarmSecret)}
+	return out, door.AddNames(ctx, s.Door, out.Body.Items, (*farmSecret).names)
 }
 
 // A SecretPath names a secret.
@@ -99,8 +103,8 @@ type secretValue struct {
 	}
 }
 
-func (in *secretValue) toCommand(c *caller, _ events.ID) (commands.SetFarmSecret, error) {
-	set := commands.SetFarmSecret{Meta: c.meta(), Name: in.Name}
+func (in *secretValue) toCommand(c *door.Caller, _ events.ID) (commands.SetFarmSecret, error) {
+	set := commands.SetFarmSecret{Meta: c.Meta(), Name: in.Name}
 	if in.Body.Scope == nil {
 		return set, nil
 	}
@@ -108,7 +112,7 @@ func (in *secretValue) toCommand(c *caller, _ events.ID) (commands.SetFarmSecret
 	for _, text := range in.Body.Scope.Repos {
 		id, err := events.ParseID(text)
 		if err != nil {
-			return set, invalid("scope.repos", "must be ids of repositories of the workspace")
+			return set, fault.Field("scope.repos", "must be ids of repositories of the workspace")
 		}
 		set.Scope.Repos = append(set.Scope.Repos, id)
 	}
@@ -120,29 +124,29 @@ const maxSecret = 32 << 10
 
 // setFarmSecret first stores the value in the vault under a new id, and then appends the event that
 // names the id. So jobs get a value if and only if it is in the log.
-func (s *Server) setFarmSecret(ctx context.Context, in *secretValue, set commands.SetFarmSecret) (*Position, error) {
+func (s *Server) setFarmSecret(ctx context.Context, in *secretValue, set commands.SetFarmSecret) (*schema.Position, error) {
 	if err := aggregates.SecretName.Check("name", in.Name); err != nil {
 		return nil, err
 	}
 	switch {
 	case len(in.Body.Value) > maxSecret:
-		return nil, invalid("value", "must have 32 KiB or less")
+		return nil, fault.Field("value", "must have 32 KiB or less")
 	case in.Body.Value == "" && set.Scope == nil:
-		return nil, invalid("value", "is missing")
+		return nil, fault.Field("value", "is missing")
 	}
 	if err := s.checkScopeRepos(ctx, set.Scope); err != nil {
 		return nil, err
 	}
 	if in.Body.Value == "" {
 		done, _, err := s.Commands.SetFarmSecret(ctx, set)
-		return positionAnswer(done, err)
+		return door.AnswerPosition(done, err)
 	}
 	set.Value = events.NewID(s.Now())
 	done, former, err := s.storeSecret(ctx, set, in.Body.Value)
 	switch {
 	case err == nil:
 		s.deleteValue(ctx, set.Workspace, former)
-		return &Position{done.Position}, nil
+		return &schema.Position{Position: done.Position}, nil
 	case !errors.Is(err, commands.ErrOutcomeUnknown): // after which the log may name the value
 		s.deleteValue(ctx, set.Workspace, set.Value)
 	}
@@ -160,19 +164,16 @@ func (s *Server) checkScopeRepos(ctx context.Context, scope *events.SecretScope)
 		case err != nil:
 			return err
 		case !ok:
-			return invalid("scope.repos", "must be ids of repositories of the workspace")
+			return fault.Field("scope.repos", "must be ids of repositories of the workspace")
 		}
 	}
 	return nil
 }
 
-// vaultTimeout bounds an operation on the vault, which does not end when the caller goes away.
-const vaultTimeout = 10 * time.Second
-
 // storeSecret stores the value also if the caller has gone: a cancelled insert may reach the database
 // after the value was deleted.
 func (s *Server) storeSecret(ctx context.Context, set commands.SetFarmSecret, text string) (commands.Result, events.ID, error) {
-	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), vaultTimeout)
+	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), door.VaultTimeout)
 	defer cancel()
 	if err := s.Farm.Vault.Put(within, set.Workspace, set.Value, text); err != nil {
 		return commands.Result{}, events.ID{}, err
@@ -186,24 +187,24 @@ func (s *Server) deleteValue(ctx context.Context, workspace, value events.ID) {
 	if value.IsZero() {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), vaultTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), door.VaultTimeout)
 	defer cancel()
 	if err := s.Farm.Vault.Delete(ctx, workspace, value); err != nil {
 		s.Log.WarnContext(ctx, "delete the value of a secret", "err", err)
 	}
 }
 
-func (in *SecretPath) remove(c *caller, _ events.ID) (commands.RemoveFarmSecret, error) {
-	return commands.RemoveFarmSecret{Meta: c.meta(), Name: in.Name}, nil
+func (in *SecretPath) remove(c *door.Caller, _ events.ID) (commands.RemoveFarmSecret, error) {
+	return commands.RemoveFarmSecret{Meta: c.Meta(), Name: in.Name}, nil
 }
 
-func (s *Server) removeFarmSecret(ctx context.Context, _ *SecretPath, remove commands.RemoveFarmSecret) (*Position, error) {
+func (s *Server) removeFarmSecret(ctx context.Context, _ *SecretPath, remove commands.RemoveFarmSecret) (*schema.Position, error) {
 	done, former, err := s.Commands.RemoveFarmSecret(ctx, remove)
 	if err != nil {
 		return nil, err
 	}
 	s.deleteValue(ctx, remove.Workspace, former)
-	return &Position{done.Position}, nil
+	return &schema.Position{Position: done.Position}, nil
 }
 
-var exampleSecret = projections.FarmSecret{Name: "NPM_TOKEN", SetBy: exampleAda.Name, SetAt: exampleAt(30)}
+var exampleSecret = projections.FarmSecret{Name: "NPM_TOKEN", SetBy: schema.ExampleAda.Name, SetAt: schema.ExampleAt(30)}

@@ -76,7 +76,7 @@ func TestFailedRequestsLeaveNoSecretValue(t *testing.T) {
 			if c.leaves {
 				v.during = leave
 			}
-			s := &Server{Config: Config{Commands: c.commands, Now: w.Clock.Now, Log: slog.New(slog.DiscardHandler), Farm: Farm{Vault: v}}}
+			s := New(Config{Commands: c.commands, Now: w.Clock.Now, Log: slog.New(slog.DiscardHandler), Farm: Farm{Vault: v}})
 			_, err := s.setFarmSecret(ctx, in, commands.SetFarmSecret{Meta: world.Meta(p.Workspace, p.Owner), Name: in.Name})
 			require.Error(t, err)
 			require.NotContains(t, err.Error(), "may be stored later")

@@ -6,17 +6,19 @@ import (
 
 	"svc/events"
 	"svc/http/openapi"
+	"svc/http/rest/door"
+	"svc/http/rest/schema"
 	"svc/projections"
 )
 
-func (s *Server) farmRoutes() section {
-	return section{tag: "Build farm", routes: []route{
-		query(s.getFarm, route{
-			method: "GET", path: "/farm", guard: anyMemberOrReadToken, farm: true,
-			id: "getFarm", summary: "Get the farm summary",
-			text: "Returns the farm's address for runners, whether machines can be enrolled and what is missing for it, the running and " +
+func (s *Server) farmRoutes() door.Section {
+	return door.Section{Tag: "Build farm", Routes: []door.Route{
+		door.Query(s.getFarm, door.Route{
+			Method: "GET", Path: "/farm", Guard: door.AnyMemberOrReadToken, Farm: true,
+			ID: "getFarm", Summary: "Get the farm summary",
+			Text: "Returns the farm's address for runners, whether machines can be enrolled and what is missing for it, the running and " +
 				"queued jobs, and the outcomes of the last 24 hours.",
-			answerExample: newFarmSummary(exampleFarm, exampleFarmState),
+			AnswerExample: newFarmSummary(exampleFarm, exampleFarmState),
 		}),
 	}}
 }
@@ -52,7 +54,7 @@ type farmState struct {
 }
 
 func (s *Server) getFarm(ctx context.Context, _ *struct{}) (*struct{ Body farmSummary }, error) {
-	found, err := s.Primary.Farm.Get(ctx, callerOf(ctx).workspace, s.Now())
+	found, err := s.Primary.Farm.Get(ctx, door.CallerOf(ctx).Workspace, s.Now())
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +86,7 @@ func milliseconds(d *time.Duration) *int64 {
 
 var (
 	exampleFarm = projections.FarmSummary{
-		Slots: projections.RunnerSlots{Online: 2, Total: 6, Busy: 1}, Queued: 3, OldestSince: new(exampleAt(11)),
+		Slots: projections.RunnerSlots{Online: 2, Total: 6, Busy: 1}, Queued: 3, OldestSince: new(schema.ExampleAt(11)),
 		Day: projections.FarmDay{
 			Jobs: 126, Wait: new(38 * time.Second),
 			ByState: map[events.JobState]int{events.JobStateSucceeded: 118, events.JobStateFailed: 7, events.JobStateLost: 1},

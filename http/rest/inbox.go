@@ -11,50 +11,53 @@ import (
 	"svc/fault"
 	"svc/http/middleware"
 	"svc/http/openapi"
+	"svc/http/rest/door"
+	"svc/http/rest/schema"
 	"svc/projections"
 )
 
-func (s *Server) inboxRoutes() section {
-	ada := &caller{person: &person{role: events.Owner, approveLoops: true}}
-	return section{tag: "Inbox", about: "Decisions that runs need from people.", routes: []route{
-		query(s.listInbox, route{
-			method: "GET", path: "/inbox", guard: anyMemberOrReadToken, views: []string{"decisions", "runs", "repos"},
-			id: "listInbox", summary: "List waiting decisions",
-			text: "Lists the decisions that wait for a person, newest first. Each action says whether the caller may choose it; if not, " +
+func (s *Server) inboxRoutes() door.Section {
+	ada := &door.Caller{Person: &door.Person{Role: events.Owner, ApproveLoops: true}}
+	return door.Section{Tag: "Inbox", About: "Decisions that runs need from people.", Routes: []door.Route{
+		door.Query(s.listInbox, door.Route{
+			Method: "GET", Path: "/inbox", Guard: door.AnyMemberOrReadToken, Views: []string{"decisions", "runs", "repos"},
+			ID: "listInbox", Summary: "List waiting decisions",
+			Text: "Lists the decisions that wait for a person, newest first. Each action says whether the caller may choose it; if not, " +
 				"`disabledReason` is `role_required` or, without the permission to approve loops, `capability_required`. Tokens cannot " +
 				"answer decisions.",
-			answerExample: inbox{
-				ada.inboxHead(exampleWaiting),
-				newList([]projections.Waiting{exampleDecision}, 1, examplePage,
+			AnswerExample: inbox{
+				newInboxHead(ada, exampleWaiting),
+				schema.NewList([]projections.Waiting{exampleDecision}, 1, schema.ExamplePage,
 					func(w projections.Waiting) inboxItem { return newInboxItem(w, ada, exampleHost.links(w.ByRun)) }),
 			},
 		}),
-		command((*newAnswer).toCommand, s.answerDecision, route{
-			method: "POST", path: "/inbox/{id}/answer", guard: anyMember, // each kind has its own rule
-			limits: middleware.Limits{Body: 128 << 10}, // the note, of which every character may be an escape sequence
-			id:     "answerDecision", summary: "Answer a decision",
-			text: "Answers a decision; the run continues at once. 409 `decision_stale` if the branch has moved or the run has stopped, " +
+		door.Command((*newAnswer).toCommand, s.answerDecision, door.Route{
+			Method: "POST", Path: "/inbox/{id}/answer", Guard: door.AnyMember, // each kind has its own rule
+			Limits: middleware.Limits{Body: 128 << 10}, // the note, of which every character may be an escape sequence
+			ID:     "answerDecision", Summary: "Answer a decision",
+			Text: "Answers a decision; the run continues at once. 409 `decision_stale` if the branch has moved or the run has stopped, " +
 				"409 `decision_answered` if it was answered before. 403 `role_required` or `capability_required`, depending on the " +
 				"decision's kind.",
-			missing: aggregates.ErrNoDecision,
-			refuses: []*fault.Fault{
+			Missing: aggregates.ErrNoDecision,
+			Refuses: []*fault.Fault{
 				aggregates.RoleRequired(events.AllowProtectedPaths), aggregates.ErrCapabilityRequired, aggregates.ErrDecisionStale,
 				aggregates.ErrDecisionAnswered, aggregates.ErrApproverIsQueuer, commands.ErrKeyReused,
 			},
-			requestExample: object{"action": aggregates.ActionApproveAndMerge, "note": "The test covers it.", "expectedHead": exampleHead},
-			answerExample: decidedBody{exampleDecision.ID.String(), exampleDecision.Kind, exampleDecision.Run.String(),
+			RequestExample: schema.Object{"action": aggregates.ActionApproveAndMerge, "note": "The test covers it.",
+				"expectedHead": schema.ExampleHead},
+			AnswerExample: decidedBody{exampleDecision.ID.String(), exampleDecision.Kind, exampleDecision.Run.String(),
 				aggregates.ActionApproveAndMerge},
 		}),
 	}}
 }
 
-type inboxQuery struct{ Paging }
+type inboxQuery struct{ schema.Paging }
 
 type inboxAnswer struct{ Body inbox }
 
 type inbox struct {
 	Head inboxHead `json:"head"`
-	List[inboxItem]
+	schema.List[inboxItem]
 }
 
 // An inboxHead summarizes all waiting decisions, not only those of the page.
@@ -135,8 +138,8 @@ var actionLabels = map[string]string{
 }
 
 func (s *Server) listInbox(ctx context.Context, in *inboxQuery) (*inboxAnswer, error) {
-	c := callerOf(ctx)
-	found, counts, err := s.Lists.Decisions.Inbox(ctx, c.workspace, in.Limit, in.Offset)
+	c := door.CallerOf(ctx)
+	found, counts, err := s.Lists.Decisions.Inbox(ctx, c.Workspace, in.Limit, in.Offset)
 	if err != nil {
 		return nil, err
 	}
@@ -148,37 +151,37 @@ func (s *Server) listInbox(ctx context.Context, in *inboxQuery) (*inboxAnswer, e
 	if err != nil {
 		return nil, err
 	}
-	items := newList(found, counts.Total(), in.Paging, func(w projections.Waiting) inboxItem {
+	items := schema.NewList(found, counts.Total(), in.Paging, func(w projections.Waiting) inboxItem {
 		return newInboxItem(w, c, s.CodeHost.linksAt(sites, w.ByRun))
 	})
-	return &inboxAnswer{inbox{c.inboxHead(counts), items}}, nil
+	return &inboxAnswer{inbox{newInboxHead(c, counts), items}}, nil
 }
 
 // decisionKinds are the counted kinds, in the order of the answer.
 var decisionKinds = []events.DecisionKind{events.MergeApproval, events.ProtectedPathOnce, events.FactReview}
 
-func (c *caller) inboxHead(counts projections.WaitingCounts) inboxHead {
+func newInboxHead(c *door.Caller, counts projections.WaitingCounts) inboxHead {
 	h := inboxHead{OldestAt: openapi.FormatOptionalTime(counts.Oldest), ByKind: []kindCount{}}
 	for _, kind := range decisionKinds {
-		one := kindCount{kind, counts.ByKind[kind], c.mayDecide(kind) == nil}
+		one := kindCount{kind, counts.ByKind[kind], mayDecide(c, kind) == nil}
 		if one.Answerable {
 			h.Answerable += one.Count
 		}
 		h.ByKind = append(h.ByKind, one)
 	}
-	h.Sentence = c.inboxSentence(counts.Total(), h.Answerable)
+	h.Sentence = inboxSentence(c, counts.Total(), h.Answerable)
 	return h
 }
 
 // mayDecide refuses a caller that may not answer decisions of a kind. Tokens may answer none.
-func (c *caller) mayDecide(k events.DecisionKind) error {
-	if c.person == nil {
+func mayDecide(c *door.Caller, k events.DecisionKind) error {
+	if c.Person == nil {
 		return aggregates.MayDecide(k, "", false)
 	}
-	return aggregates.MayDecide(k, c.person.role, c.person.approveLoops)
+	return aggregates.MayDecide(k, c.Person.Role, c.Person.ApproveLoops)
 }
 
-func (c *caller) inboxSentence(all, own int) string {
+func inboxSentence(c *door.Caller, all, own int) string {
 	verb, noun := "are", "decisions"
 	if all == 1 {
 		verb, noun = "is", "decision"
@@ -186,7 +189,7 @@ func (c *caller) inboxSentence(all, own int) string {
 	switch {
 	case all == 0:
 		return "Nothing is waiting."
-	case c.token != nil:
+	case c.Token != nil:
 		return fmt.Sprintf("%d %s %s waiting for a person.", all, noun, verb)
 	case own == all:
 		return fmt.Sprintf("%d %s %s waiting for you.", all, noun, verb)
@@ -196,7 +199,7 @@ func (c *caller) inboxSentence(all, own int) string {
 	return fmt.Sprintf("%d of %d decisions are waiting for you.", own, all)
 }
 
-func newInboxItem(w projections.Waiting, c *caller, at *links) inboxItem {
+func newInboxItem(w projections.Waiting, c *door.Caller, at *links) inboxItem {
 	r := newRunDetail(w.ByRun)
 	item := inboxItem{
 		ID: w.ID.String(), KindID: w.Kind, Question: w.Question, RunID: w.Run.String(), CreatedAt: openapi.FormatTime(w.RaisedAt),
@@ -223,7 +226,7 @@ func newInboxItem(w projections.Waiting, c *caller, at *links) inboxItem {
 		}
 	}
 	reason := ""
-	if f := fault.As(c.mayDecide(w.Kind)); f != nil {
+	if f := fault.As(mayDecide(c, w.Kind)); f != nil {
 		reason = f.Code
 	}
 	for _, id := range aggregates.Actions(w.Kind) {
@@ -234,7 +237,7 @@ func newInboxItem(w projections.Waiting, c *caller, at *links) inboxItem {
 
 type newAnswer struct {
 	ID string `path:"id" maxLength:"64" doc:"The decision's id."`
-	Idempotency
+	schema.Idempotency
 	Body struct {
 		Action       string `json:"action" enum:"confirm,correct,reject,approve_and_merge,request_changes,allow_once,deny" doc:"One of the item's actions." example:"approve_and_merge"`
 		Note         string `json:"note,omitempty" maxLength:"10000" doc:"The reason. Required for correct and request_changes." example:"The test covers it."`
@@ -243,7 +246,7 @@ type newAnswer struct {
 }
 
 type decisionAnswer struct {
-	Position
+	schema.Position
 	Body decidedBody
 }
 
@@ -254,14 +257,14 @@ type decidedBody struct {
 	Action string              `json:"action" example:"approve_and_merge"`
 }
 
-func (in *newAnswer) toCommand(c *caller, id events.ID) (commands.AnswerDecision, error) {
-	return commands.AnswerDecision{Meta: c.metaWithKey(in.Idempotency), Answer: aggregates.Answer{
+func (in *newAnswer) toCommand(c *door.Caller, id events.ID) (commands.AnswerDecision, error) {
+	return commands.AnswerDecision{Meta: c.MetaWithKey(in.Idempotency), Answer: aggregates.Answer{
 		Decision: id, Action: in.Body.Action, Note: in.Body.Note, ExpectedHead: in.Body.ExpectedHead,
 	}}, nil
 }
 
 func (s *Server) answerDecision(ctx context.Context, in *newAnswer, answer commands.AnswerDecision) (*decisionAnswer, error) {
-	d, err := find(ctx, answer.Decision, aggregates.ErrNoDecision, s.Primary.Decisions.Get)
+	d, err := door.Find(ctx, answer.Decision, aggregates.ErrNoDecision, s.Primary.Decisions.Get)
 	if err != nil {
 		return nil, err
 	}
@@ -270,17 +273,17 @@ func (s *Server) answerDecision(ctx context.Context, in *newAnswer, answer comma
 	if err != nil {
 		return nil, err
 	}
-	return &decisionAnswer{Position{done.Position}, decidedBody{in.ID, d.Kind, d.Run.String(), in.Body.Action}}, nil
+	return &decisionAnswer{schema.Position{Position: done.Position}, decidedBody{in.ID, d.Kind, d.Run.String(), in.Body.Action}}, nil
 }
 
 var exampleWaiting = projections.WaitingCounts{
-	ByKind: map[events.DecisionKind]int{events.MergeApproval: 1}, Oldest: new(exampleAt(5)),
+	ByKind: map[events.DecisionKind]int{events.MergeApproval: 1}, Oldest: new(schema.ExampleAt(5)),
 }
 
 var exampleDecision = projections.Waiting{
 	Decision: projections.Decision{
-		ID: exampleNo(9), Run: exampleQueued.ID, Kind: events.MergeApproval, Question: "Merge #12 into main?",
-		Head: exampleHead, RaisedAt: exampleAt(5),
+		ID: schema.ExampleNo(9), Run: exampleQueued.ID, Kind: events.MergeApproval, Question: "Merge #12 into main?",
+		Head: schema.ExampleHead, RaisedAt: schema.ExampleAt(5),
 	},
 	ByRun: exampleRun(),
 }

@@ -6,16 +6,19 @@ import (
 	"time"
 
 	"svc/events"
+	"svc/fault"
+	"svc/http/rest/door"
+	"svc/http/rest/schema"
 	"svc/projections"
 )
 
-func (s *Server) insightRoutes() section {
-	return section{tag: "Insights", about: "Metrics of the loop's performance.", routes: []route{
-		query(s.getInsights, route{
-			method: "GET", path: "/insights", guard: anyMemberOrReadToken, views: []string{"outcomes"},
-			id: "getInsights", summary: "Get insights",
-			text:          "Returns five metrics for the window and the preceding period, each with its methodology and daily values.",
-			answerExample: exampleInsights(),
+func (s *Server) insightRoutes() door.Section {
+	return door.Section{Tag: "Insights", About: "Metrics of the loop's performance.", Routes: []door.Route{
+		door.Query(s.getInsights, door.Route{
+			Method: "GET", Path: "/insights", Guard: door.AnyMemberOrReadToken, Views: []string{"outcomes"},
+			ID: "getInsights", Summary: "Get insights",
+			Text:          "Returns five metrics for the window and the preceding period, each with its methodology and daily values.",
+			AnswerExample: exampleInsights(),
 		}),
 	}}
 }
@@ -25,20 +28,12 @@ type insightsQuery struct {
 	Repo  string `query:"repo" format:"uuid" doc:"Only runs of this repository."`
 }
 
-var insightDays = map[string]int{"7d": 7, "30d": 30, "90d": 90}
-
 type insightsAnswer struct {
 	Body struct {
-		Window dates `json:"window"`
-		Prior  dates `json:"prior" doc:"The preceding period of the same length."`
-		KPIs   []kpi `json:"kpis" nullable:"false"`
+		Window schema.Dates `json:"window"`
+		Prior  schema.Dates `json:"prior" doc:"The preceding period of the same length."`
+		KPIs   []kpi        `json:"kpis" nullable:"false"`
 	}
-}
-
-// dates is an inclusive range of UTC days.
-type dates struct {
-	From string `json:"from" format:"date" example:"2026-10-23"`
-	To   string `json:"to" format:"date" example:"2026-11-21"`
 }
 
 type kpi struct {
@@ -72,13 +67,12 @@ func (s *Server) getInsights(ctx context.Context, in *insightsQuery) (*insightsA
 	if in.Repo != "" {
 		id, err := events.ParseID(in.Repo)
 		if err != nil {
-			return nil, invalid("repo", "must be an id")
+			return nil, fault.Field("repo", "must be an id")
 		}
 		repo = &id
 	}
-	days := insightDays[in.Range]
-	from := s.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, 1-days)
-	found, err := s.Lists.Insights.Get(ctx, callerOf(ctx).workspace, repo, from, days)
+	from, days := schema.DaysOf(in.Range, s.Now())
+	found, err := s.Lists.Insights.Get(ctx, door.CallerOf(ctx).Workspace, repo, from, days)
 	if err != nil {
 		return nil, err
 	}
@@ -90,8 +84,8 @@ func newInsights(r projections.Report, from time.Time) *insightsAnswer {
 	days := len(r.ByDay)
 	day := func(n int) string { return from.AddDate(0, 0, n).Format(time.DateOnly) }
 	out := &insightsAnswer{}
-	out.Body.Window = dates{day(0), day(days - 1)}
-	out.Body.Prior = dates{day(-days), day(-1)}
+	out.Body.Window = schema.Dates{From: day(0), To: day(days - 1)}
+	out.Body.Prior = schema.Dates{From: day(-days), To: day(-1)}
 	for _, k := range kpis {
 		one := kpi{Key: k.key, Unit: k.unit, Methodology: &k.methodology, Series: make([]dayValue, days)}
 		one.Value, one.Sample = k.compute(r.Window)

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"svc/http/rest/schema"
 	"svc/projections"
 )
 
@@ -49,8 +50,8 @@ func TestSeriesHasEachDayOfWindow(t *testing.T) {
 		PriorByDay: []projections.Count{{}, {Runs: 4, Merged: 1, Autonomous: 1, Interventions: 3}},
 	}
 	out := newInsights(r, time.Date(2026, time.November, 30, 0, 0, 0, 0, time.UTC)).Body
-	require.Equal(t, dates{"2026-11-30", "2026-12-01"}, out.Window)
-	require.Equal(t, dates{"2026-11-28", "2026-11-29"}, out.Prior)
+	require.Equal(t, schema.Dates{From: "2026-11-30", To: "2026-12-01"}, out.Window)
+	require.Equal(t, schema.Dates{From: "2026-11-28", To: "2026-11-29"}, out.Prior)
 	require.Equal(t, []dayValue{{"2026-11-30", new(50.0), nil}, {"2026-12-01", nil, new(25.0)}}, out.KPIs[0].Series)
 	require.Equal(t, []dayValue{{"2026-11-30", new(0.0), new(0.0)}, {"2026-12-01", new(0.0), new(3.0)}}, out.KPIs[4].Series)
 }
@@ -100,7 +101,7 @@ func TestDashboardSentence(t *testing.T) {
 
 func TestPollAfter(t *testing.T) {
 	for load, want := range map[float64]int{0: 15, 0.7: 15, 0.8: 30, 1: 60} {
-		s := &Server{Config: Config{Load: func() float64 { return load }}}
+		s := New(Config{Load: func() float64 { return load }})
 		require.Equal(t, want, s.pollAfter(), load)
 	}
 }

@@ -12,48 +12,50 @@ import (
 	"svc/events"
 	"svc/fault"
 	"svc/http/openapi"
+	"svc/http/rest/door"
+	"svc/http/rest/schema"
 	"svc/projections"
 )
 
 const dailyInvitations = "A person can send or resend 200 invitations a day, a person and a workspace 10 to one address, unless " +
 	"operators set other limits: 429 `rate_limited` with `Retry-After`."
 
-func (s *Server) invitationRoutes() section {
-	show := newInvitationAt(exampleAt(0))
+func (s *Server) invitationRoutes() door.Section {
+	show := newInvitationAt(schema.ExampleAt(0))
 	resent := exampleInvitation
-	resent.ExpiresAt = exampleAt(0).Add(events.InvitationLifetime)
-	return section{tag: "Members & roles", routes: []route{
-		query(s.listInvitations, route{
-			method: "GET", path: "/invitations", guard: anyMember,
-			id: "listInvitations", summary: "List invitations",
-			text:          "Lists pending and expired invitations, newest first.",
-			answerExample: newList([]projections.Invitation{exampleInvitation}, 1, examplePage, show),
+	resent.ExpiresAt = schema.ExampleAt(0).Add(events.InvitationLifetime)
+	return door.Section{Tag: "Members & roles", Routes: []door.Route{
+		door.Query(s.listInvitations, door.Route{
+			Method: "GET", Path: "/invitations", Guard: door.AnyMember,
+			ID: "listInvitations", Summary: "List invitations",
+			Text:          "Lists pending and expired invitations, newest first.",
+			AnswerExample: schema.NewList([]projections.Invitation{exampleInvitation}, 1, schema.ExamplePage, show),
 		}),
-		command((*newInvitation).toCommand, s.sendInvitation, route{
-			method: "POST", path: "/invitations", guard: mayDo(events.ManageMembers),
-			id: "sendInvitation", summary: "Send an invitation", status: http.StatusCreated,
-			text: "Invites the holder of an e-mail address to the workspace. No e-mail is sent. The invitation expires after 48 hours. " +
+		door.Command((*newInvitation).toCommand, s.sendInvitation, door.Route{
+			Method: "POST", Path: "/invitations", Guard: door.MayDo(events.ManageMembers),
+			ID: "sendInvitation", Summary: "Send an invitation", Status: http.StatusCreated,
+			Text: "Invites the holder of an e-mail address to the workspace. No e-mail is sent. The invitation expires after 48 hours. " +
 				"Only an Owner can invite an Owner. " + dailyInvitations,
-			refuses: []*fault.Fault{
+			Refuses: []*fault.Fault{
 				aggregates.ErrOwnerRequired, aggregates.ErrAlreadyMember, aggregates.ErrAlreadyInvited, commands.ErrKeyReused,
 			},
-			requestExample: object{"email": exampleInvitation.Email, "role": exampleInvitation.Role},
-			answerExample:  show(exampleInvitation),
+			RequestExample: schema.Object{"email": exampleInvitation.Email, "role": exampleInvitation.Role},
+			AnswerExample:  show(exampleInvitation),
 		}),
-		command((*InvitationPath).resend, s.resendInvitation, route{
-			method: "POST", path: "/invitations/{id}/resend", guard: mayDo(events.ManageMembers),
-			id: "resendInvitation", summary: "Resend an invitation",
-			text:          "Restarts the 48 hours, even after they have passed. The caller becomes the sender. " + dailyInvitations,
-			missing:       aggregates.ErrNoInvitation,
-			refuses:       []*fault.Fault{aggregates.ErrOwnerRequired, aggregates.ErrInvitationNotPending},
-			answerExample: show(resent),
+		door.Command((*InvitationPath).resend, s.resendInvitation, door.Route{
+			Method: "POST", Path: "/invitations/{id}/resend", Guard: door.MayDo(events.ManageMembers),
+			ID: "resendInvitation", Summary: "Resend an invitation",
+			Text:          "Restarts the 48 hours, even after they have passed. The caller becomes the sender. " + dailyInvitations,
+			Missing:       aggregates.ErrNoInvitation,
+			Refuses:       []*fault.Fault{aggregates.ErrOwnerRequired, aggregates.ErrInvitationNotPending},
+			AnswerExample: show(resent),
 		}),
-		command((*InvitationPath).revoke, s.revokeInvitation, route{
-			method: "DELETE", path: "/invitations/{id}", guard: mayDo(events.ManageMembers),
-			id: "revokeInvitation", summary: "Revoke an invitation", status: http.StatusNoContent,
-			text:    "Revokes an invitation.",
-			missing: aggregates.ErrNoInvitation,
-			refuses: []*fault.Fault{aggregates.ErrInvitationNotPending},
+		door.Command((*InvitationPath).revoke, s.revokeInvitation, door.Route{
+			Method: "DELETE", Path: "/invitations/{id}", Guard: door.MayDo(events.ManageMembers),
+			ID: "revokeInvitation", Summary: "Revoke an invitation", Status: http.StatusNoContent,
+			Text:    "Revokes an invitation.",
+			Missing: aggregates.ErrNoInvitation,
+			Refuses: []*fault.Fault{aggregates.ErrInvitationNotPending},
 		}),
 	}}
 }
@@ -81,20 +83,20 @@ func newInvitationAt(now time.Time) func(projections.Invitation) invitation {
 	}
 }
 
-type invitationsQuery struct{ Paging }
+type invitationsQuery struct{ schema.Paging }
 
-type invitationsAnswer struct{ Body List[invitation] }
+type invitationsAnswer struct{ Body schema.List[invitation] }
 
 func (s *Server) listInvitations(ctx context.Context, in *invitationsQuery) (*invitationsAnswer, error) {
-	found, total, err := s.Primary.Invitations.Page(ctx, callerOf(ctx).workspace, in.Limit, in.Offset)
+	found, total, err := s.Primary.Invitations.Page(ctx, door.CallerOf(ctx).Workspace, in.Limit, in.Offset)
 	if err != nil {
 		return nil, err
 	}
-	return &invitationsAnswer{newList(found, total, in.Paging, newInvitationAt(s.Now()))}, nil
+	return &invitationsAnswer{schema.NewList(found, total, in.Paging, newInvitationAt(s.Now()))}, nil
 }
 
 type newInvitation struct {
-	Idempotency
+	schema.Idempotency
 	Body struct {
 		Email string          `json:"email" format:"email" maxLength:"254" doc:"An address that the invitee has verified with the identity provider. ASCII only, except that an international domain is converted to its xn-- form. Stored in lower case." example:"bob@example.com"`
 		Role  *assignableRole `json:"role,omitempty" doc:"Not case-sensitive. Defaults to Viewer."` // a pointer, to tell "" from absent
@@ -102,12 +104,12 @@ type newInvitation struct {
 }
 
 type invitationAnswer struct {
-	Position
+	schema.Position
 	Body invitation
 }
 
-func (in *newInvitation) toCommand(c *caller, _ events.ID) (_ commands.SendInvitation, err error) {
-	send := commands.SendInvitation{Meta: c.metaWithKey(in.Idempotency), Email: in.Body.Email, Role: events.Viewer}
+func (in *newInvitation) toCommand(c *door.Caller, _ events.ID) (_ commands.SendInvitation, err error) {
+	send := commands.SendInvitation{Meta: c.MetaWithKey(in.Idempotency), Email: in.Body.Email, Role: events.Viewer}
 	if in.Body.Role != nil {
 		send.Role, err = in.Body.Role.parse()
 	}
@@ -136,12 +138,12 @@ type InvitationPath struct {
 	ID string `path:"id" maxLength:"64" doc:"The invitation's id."`
 }
 
-func (in *InvitationPath) resend(c *caller, id events.ID) (commands.ResendInvitation, error) {
-	return commands.ResendInvitation{Meta: c.meta(), Invitation: id}, nil
+func (in *InvitationPath) resend(c *door.Caller, id events.ID) (commands.ResendInvitation, error) {
+	return commands.ResendInvitation{Meta: c.Meta(), Invitation: id}, nil
 }
 
-func (in *InvitationPath) revoke(c *caller, id events.ID) (commands.RevokeInvitation, error) {
-	return commands.RevokeInvitation{Meta: c.meta(), Invitation: id}, nil
+func (in *InvitationPath) revoke(c *door.Caller, id events.ID) (commands.RevokeInvitation, error) {
+	return commands.RevokeInvitation{Meta: c.Meta(), Invitation: id}, nil
 }
 
 func (s *Server) resendInvitation(ctx context.Context, _ *InvitationPath, resend commands.ResendInvitation) (*invitationAnswer, error) {
@@ -153,18 +155,19 @@ func (s *Server) resendInvitation(ctx context.Context, _ *InvitationPath, resend
 }
 
 func (s *Server) invitation(ctx context.Context, done commands.Result, id events.ID) (*invitationAnswer, error) {
-	i, err := find(ctx, id, aggregates.ErrNoInvitation, s.Primary.Invitations.Get)
+	i, err := door.Find(ctx, id, aggregates.ErrNoInvitation, s.Primary.Invitations.Get)
 	if err != nil {
 		return nil, err
 	}
-	return &invitationAnswer{Position{done.Position}, newInvitationAt(s.Now())(i)}, nil
+	return &invitationAnswer{schema.Position{Position: done.Position}, newInvitationAt(s.Now())(i)}, nil
 }
 
-func (s *Server) revokeInvitation(ctx context.Context, _ *InvitationPath, revoke commands.RevokeInvitation) (*Position, error) {
-	return positionAnswer(s.Commands.RevokeInvitation(ctx, revoke))
+func (s *Server) revokeInvitation(ctx context.Context, _ *InvitationPath, revoke commands.RevokeInvitation) (*schema.Position, error) {
+	return door.AnswerPosition(s.Commands.RevokeInvitation(ctx, revoke))
 }
 
 var exampleInvitation = projections.Invitation{
-	ID: exampleNo(6), Email: "bob@example.com", Role: events.Viewer, Status: projections.InvitationPending,
-	InviterName: exampleAda.Name, InviterRole: events.Owner, SentAt: exampleAt(60), ExpiresAt: exampleAt(60).Add(events.InvitationLifetime),
+	ID: schema.ExampleNo(6), Email: "bob@example.com", Role: events.Viewer, Status: projections.InvitationPending,
+	InviterName: schema.ExampleAda.Name, InviterRole: events.Owner, SentAt: schema.ExampleAt(60),
+	ExpiresAt: schema.ExampleAt(60).Add(events.InvitationLifetime),
 }

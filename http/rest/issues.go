@@ -8,17 +8,19 @@ import (
 	"svc/events"
 	"svc/fault"
 	"svc/http/openapi"
+	"svc/http/rest/door"
+	"svc/http/rest/schema"
 )
 
 // issueRoute lists the issues that could be queued.
-func (s *Server) issueRoute() route {
-	return query(s.listIssues, route{
-		method: "GET", path: "/backlog", guard: anyMemberOrReadToken, views: []string{"runs"}, ownSlot: true,
-		id: "listIssues", summary: "List open issues",
-		text: "Lists the open issues of a connected repository, newest first, as its code host has them now, with their active runs. A " +
+func (s *Server) issueRoute() door.Route {
+	return door.Query(s.listIssues, door.Route{
+		Method: "GET", Path: "/backlog", Guard: door.AnyMemberOrReadToken, Views: []string{"runs"}, OwnSlot: true,
+		ID: "listIssues", Summary: "List open issues",
+		Text: "Lists the open issues of a connected repository, newest first, as its code host has them now, with their active runs. A " +
 			"repository of the kind git has none: its issues are written here.",
-		refuses: append([]*fault.Fault{aggregates.ErrNoRepo}, engineFaults...),
-		answerExample: List[backlogIssue]{Total: 1, Limit: 25, Items: []backlogIssue{
+		Refuses: append([]*fault.Fault{aggregates.ErrNoRepo}, engineFaults...),
+		AnswerExample: schema.List[backlogIssue]{Total: 1, Limit: 25, Items: []backlogIssue{
 			newBacklogIssue(exampleIssue, map[int]activeRun{exampleIssue.Number: {exampleQueued.ID, exampleQueued.Status}}),
 		}},
 	})
@@ -28,7 +30,7 @@ type issuesQuery struct {
 	Repo  string `query:"repo" required:"true" format:"uuid" doc:"The repository's id."`
 	Label string `query:"label" maxLength:"100" doc:"Only issues with this label."`
 	Q     string `query:"q" maxLength:"200" doc:"Only issues whose title contains this text, ignoring case and accents."`
-	Paging
+	schema.Paging
 }
 
 // A backlogIssue is an open issue of a code host.
@@ -64,15 +66,15 @@ func newBacklogIssue(i client.Issue, active map[int]activeRun) backlogIssue {
 	return out
 }
 
-type issuesAnswer struct{ Body List[backlogIssue] }
+type issuesAnswer struct{ Body schema.List[backlogIssue] }
 
 func (s *Server) listIssues(ctx context.Context, in *issuesQuery) (*issuesAnswer, error) {
 	id, err := events.ParseID(in.Repo)
 	switch {
 	case err != nil:
-		return nil, invalid("repo", "must be an id")
+		return nil, fault.Field("repo", "must be an id")
 	case in.Offset%in.Limit != 0:
-		return nil, invalid("offset", "must be a multiple of limit")
+		return nil, fault.Field("offset", "must be a multiple of limit")
 	}
 	repo, token, err := s.connectedRepo(ctx, id, events.WriteCredential)
 	if err != nil {
@@ -80,7 +82,7 @@ func (s *Server) listIssues(ctx context.Context, in *issuesQuery) (*issuesAnswer
 	}
 	var found client.IssuesResult
 	if repo.Host().Kind != events.HostGit {
-		of := remote{callerOf(ctx).workspace, id, repo.Name(), repo.Host(), token}
+		of := remote{door.CallerOf(ctx).Workspace, id, repo.Name(), repo.Host(), token}
 		ask := client.IssuesInput{Page: 1 + in.Offset/in.Limit, PerPage: in.Limit, Label: in.Label, Query: in.Q}
 		if found, err = askEngine[client.IssuesInput, client.IssuesResult](ctx, s, client.StepIssues, of, ask); err != nil {
 			return nil, err
@@ -99,7 +101,7 @@ func (s *Server) listIssues(ctx context.Context, in *issuesQuery) (*issuesAnswer
 			total++
 		}
 	}
-	return &issuesAnswer{newList(found.Issues, total, in.Paging, showIssue(active))}, nil
+	return &issuesAnswer{schema.NewList(found.Issues, total, in.Paging, showIssue(active))}, nil
 }
 
 func showIssue(active map[int]activeRun) func(client.Issue) backlogIssue {
@@ -112,7 +114,7 @@ func (s *Server) activeRuns(ctx context.Context, repo events.ID, issues []client
 	for _, i := range issues {
 		numbers = append(numbers, i.Number)
 	}
-	found, err := s.Lists.Runs.ActiveOf(ctx, callerOf(ctx).workspace, repo, numbers)
+	found, err := s.Lists.Runs.ActiveOf(ctx, door.CallerOf(ctx).Workspace, repo, numbers)
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +136,7 @@ func (s *Server) issueTitle(ctx context.Context, id events.ID, number int) (stri
 	if err != nil {
 		return "", err
 	}
-	of := remote{callerOf(ctx).workspace, id, repo.Name(), repo.Host(), token}
+	of := remote{door.CallerOf(ctx).Workspace, id, repo.Name(), repo.Host(), token}
 	ask := client.IssueInput{Number: number}
 	found, err := askEngine[client.IssueInput, client.IssueResult](ctx, s, client.StepIssue, of, ask)
 	switch {
@@ -150,5 +152,5 @@ func (s *Server) issueTitle(ctx context.Context, id events.ID, number int) (stri
 
 var exampleIssue = client.Issue{
 	Number: exampleQueued.IssueNumber, Title: exampleQueued.IssueTitle, Open: true, URL: "https://github.com/acme/web/issues/7",
-	Author: "zoe", Labels: []string{"bug"}, CreatedAt: exampleAt(2000), UpdatedAt: exampleAt(90),
+	Author: "zoe", Labels: []string{"bug"}, CreatedAt: schema.ExampleAt(2000), UpdatedAt: schema.ExampleAt(90),
 }

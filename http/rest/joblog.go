@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"reflect"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -18,6 +17,8 @@ import (
 	"svc/http/middleware"
 	"svc/http/openapi"
 	"svc/http/reply"
+	"svc/http/rest/door"
+	"svc/http/rest/schema"
 	"svc/projections"
 )
 
@@ -25,31 +26,31 @@ import (
 // NDJSON, it may take several times as much.
 const logPage = 64 << 10
 
-func (s *Server) jobLogRoutes() section {
-	return section{tag: "Build farm", routes: []route{
-		query(s.getJobLog, route{
-			method: "GET", path: "/farm/jobs/{id}/log", guard: anyMemberOrReadToken, farm: true,
-			limits: middleware.Limits{Time: downloadLimit, Stream: true},
-			id:     "getJobLog", summary: "Get the log of a job",
-			text: "Returns the log of the last attempt, or of the one that `attempt` names, as far as it is written, with the values of " +
+func (s *Server) jobLogRoutes() door.Section {
+	return door.Section{Tag: "Build farm", Routes: []door.Route{
+		door.Query(s.getJobLog, door.Route{
+			Method: "GET", Path: "/farm/jobs/{id}/log", Guard: door.AnyMemberOrReadToken, Farm: true,
+			Limits: middleware.Limits{Time: downloadLimit, Stream: true},
+			ID:     "getJobLog", Summary: "Get the log of a job",
+			Text: "Returns the log of the last attempt, or of the one that `attempt` names, as far as it is written, with the values of " +
 				"secrets masked. Use `from` or a `Range` of bytes to skip what you have. `X-Svc-Log-Complete` says whether the log is " +
 				"final. With `format=ndjson`, each line is an object with its number and the time at which it was written; `q` selects " +
 				"the lines that contain a text. 410 `log_removed` if the log was deleted because of its age.",
-			refuses: []*fault.Fault{aggregates.ErrNoJob, errNoAttempt, errLogRemoved, errNoLogRange},
-			ownSlot: true, answer: describeLog, responses: map[string]*huma.Response{
+			Refuses: []*fault.Fault{aggregates.ErrNoJob, errNoAttempt, errLogRemoved, errNoLogRange},
+			OwnSlot: true, Answer: describeLog, Responses: map[string]*huma.Response{
 				"206": describePart(plainText(), describeLogHeaders()),
 			},
 		}),
-		query(s.streamJobLog, route{
-			method: "GET", path: "/farm/jobs/{id}/log/stream", guard: anyMemberOrReadToken, farm: true,
-			limits: middleware.Limits{Time: streamLimit, Stream: true},
-			id:     "streamJobLog", summary: "Follow the log of a job",
-			text: "Streams the log as server-sent events while it grows: `log` events with a part of it, and an `end` event once the log is " +
+		door.Query(s.streamJobLog, door.Route{
+			Method: "GET", Path: "/farm/jobs/{id}/log/stream", Guard: door.AnyMemberOrReadToken, Farm: true,
+			Limits: middleware.Limits{Time: door.StreamLimit, Stream: true},
+			ID:     "streamJobLog", Summary: "Follow the log of a job",
+			Text: "Streams the log as server-sent events while it grows: `log` events with a part of it, and an `end` event once the log is " +
 				"final, which ends the stream. For a queued job, the stream waits for it to start. To resume without loss, reconnect with " +
 				"`Last-Event-ID`; an event's id is the attempt and byte that come next. The stream also ends when the caller's rights " +
 				"change, after an hour, or when the service stops. It counts as one of the caller's 12 streams: 429 `rate_limited`.",
-			refuses: []*fault.Fault{aggregates.ErrNoJob, errNoAttempt, errLogRemoved},
-			ownSlot: true, answer: describeLogStream,
+			Refuses: []*fault.Fault{aggregates.ErrNoJob, errNoAttempt, errLogRemoved},
+			OwnSlot: true, Answer: describeLogStream,
 		}),
 	}}
 }
@@ -97,9 +98,9 @@ type logPart struct {
 
 func (s *Server) getJobLog(ctx context.Context, in *logQuery) (*huma.StreamResponse, error) {
 	if in.Q != "" && in.Format != "ndjson" {
-		return nil, invalid("q", "requires format=ndjson")
+		return nil, fault.Field("q", "requires format=ndjson")
 	}
-	if err := s.acquireSlot(ctx, s.bounds.downloads); err != nil {
+	if err := s.AcquireSlot(ctx, s.Bounds.Downloads); err != nil {
 		return nil, err
 	}
 	job, err := s.findJob(ctx, in.ID)
@@ -115,13 +116,11 @@ func (s *Server) getJobLog(ctx context.Context, in *logQuery) (*huma.StreamRespo
 		part.applyRange(in.Range)
 	}
 	return openapi.Stream(func(w http.ResponseWriter, r *http.Request) {
-		c := callerOf(ctx)
-		watch := s.Live.Watch(c.workspace, nil)
-		defer watch.Close()
-		checkRights := s.newRights(c, watch.Moved).check
-		out := newDeadlineWriter(w, slowestReader, func() error { return checkRights(r.Context()) })
-		if err := s.sendLog(r.Context(), out, part, in); err != nil {
-			if r.Context().Err() == nil && !rightsEnded(err) {
+		checkRights, stop := s.WatchRights(r.Context(), door.CallerOf(ctx))
+		defer stop()
+		out := door.NewDeadlineWriter(w, door.SlowestReader, checkRights)
+		if err := s.sendLog(r.Context(), w, out, part, in); err != nil {
+			if r.Context().Err() == nil && !door.RightsEnded(err) {
 				middleware.SetFailed(r.Context())
 				s.Log.ErrorContext(r.Context(), "log download failed", "job", job.ID.String(), "err", err)
 			}
@@ -192,9 +191,9 @@ func parseOffset(text string) (int64, error) {
 	return int64(n), err
 }
 
-// sendLog writes a part of a log.
-func (s *Server) sendLog(ctx context.Context, out *deadlineWriter, p *logPart, in *logQuery) error {
-	h := out.w.Header()
+// sendLog answers with a part of a log, whose text it writes to out.
+func (s *Server) sendLog(ctx context.Context, w http.ResponseWriter, out *door.DeadlineWriter, p *logPart, in *logQuery) error {
+	h := w.Header()
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Svc-Log-Complete", strconv.FormatBool(p.complete))
 	h.Set("Accept-Ranges", "bytes")
@@ -205,7 +204,7 @@ func (s *Server) sendLog(ctx context.Context, out *deadlineWriter, p *logPart, i
 	switch {
 	case p.unsatisfiable:
 		h.Set("Content-Range", "bytes */"+whole)
-		reply.JSON(out.w, errNoLogRange.Kind.Status(), reply.BodyOf(errNoLogRange.With("bytes", p.size)))
+		reply.JSON(w, errNoLogRange.Kind.Status(), reply.BodyOf(errNoLogRange.With("bytes", p.size)))
 		return nil
 	case in.Format == "ndjson":
 		h.Set("Content-Type", "application/x-ndjson")
@@ -215,11 +214,11 @@ func (s *Server) sendLog(ctx context.Context, out *deadlineWriter, p *logPart, i
 	h.Set("Content-Length", strconv.FormatInt(p.to-p.from, 10))
 	if p.isRange {
 		h.Set("Content-Range", fmt.Sprintf("bytes %d-%d/%s", p.from, p.to-1, whole))
-		out.w.WriteHeader(http.StatusPartialContent)
+		w.WriteHeader(http.StatusPartialContent)
 	}
 	return s.copyLog(ctx, p, func(list []joblog.Chunk, _ bool) error {
 		for _, c := range list {
-			if err := out.write(c.Data); err != nil {
+			if _, err := out.Write(c.Data); err != nil {
 				return err
 			}
 		}
@@ -265,16 +264,9 @@ func plainText() map[string]*huma.MediaType {
 
 func describeLog(schemas huma.Registry) *huma.Response {
 	content := plainText()
-	content["application/x-ndjson"] = describeLines(schemas, logLine{0, 1, exampleTime, "ok  \tacme/web\t0.012s", new(int), false})
+	content["application/x-ndjson"] = schema.DescribeLines(schemas, logLine{0, 1, schema.ExampleTime, "ok  \tacme/web\t0.012s", new(int),
+		false})
 	return &huma.Response{Description: "The log. NDJSON is described as a list of its lines.", Content: content, Headers: describeLogHeaders()}
-}
-
-// describeLines describes NDJSON with lines like the example, as a list of them.
-func describeLines[T any](schemas huma.Registry, example T) *huma.MediaType {
-	return &huma.MediaType{
-		Schema:  &huma.Schema{Type: huma.TypeArray, Items: schemas.Schema(reflect.TypeFor[T](), true, "")},
-		Example: []T{example},
-	}
 }
 
 func describeLogHeaders() map[string]*huma.Param {

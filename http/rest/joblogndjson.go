@@ -10,6 +10,7 @@ import (
 
 	"svc/farm/joblog"
 	"svc/http/openapi"
+	"svc/http/rest/door"
 	"svc/projections"
 )
 
@@ -62,7 +63,7 @@ func newLogLines(a projections.JobAttempt, text string) *logLines {
 }
 
 // writeTo returns a function that writes the lines of chunks to out, as NDJSON.
-func (l *logLines) writeTo(out *deadlineWriter) func([]joblog.Chunk, bool) error {
+func (l *logLines) writeTo(out *door.DeadlineWriter) func([]joblog.Chunk, bool) error {
 	return func(list []joblog.Chunk, last bool) error {
 		var page bytes.Buffer
 		for _, c := range list {
@@ -71,7 +72,8 @@ func (l *logLines) writeTo(out *deadlineWriter) func([]joblog.Chunk, bool) error
 		if last && len(l.line) > 0 {
 			l.write(&page, true)
 		}
-		return out.write(page.Bytes())
+		_, err := out.Write(page.Bytes())
+		return err
 	}
 }
 

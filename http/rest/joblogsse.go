@@ -16,7 +16,10 @@ import (
 	"svc/aggregates"
 	"svc/events"
 	"svc/farm/joblog"
+	"svc/fault"
 	"svc/http/openapi"
+	"svc/http/rest/door"
+	"svc/http/rest/schema"
 	"svc/projections"
 )
 
@@ -35,14 +38,14 @@ func (q *logStreamQuery) after() (epoch int, from int64, err error) {
 	n, errEpoch := strconv.ParseUint(first, 10, 30)
 	at, errAt := strconv.ParseUint(second, 10, 62)
 	if errEpoch != nil || errAt != nil || n == 0 && at != 0 {
-		return 0, 0, invalid("Last-Event-ID", "must be the id of an event, such as 1:18233")
+		return 0, 0, fault.Field("Last-Event-ID", "must be the id of an event, such as 1:18233")
 	}
 	return int(n), int64(at), nil
 }
 
 // errNotSent refuses to resume a stream after an event that it cannot have sent. Otherwise the stream
 // would wait forever, or confirm the client's number as the length of the log.
-var errNotSent = invalid("Last-Event-ID", "must be the id of an event of this log")
+var errNotSent = fault.Field("Last-Event-ID", "must be the id of an event of this log")
 
 // The events of the stream, as the OpenAPI document describes them: the fields of a server-sent event,
 // with decoded data.
@@ -74,7 +77,7 @@ type (
 
 // A logStream streams a growing log to one caller.
 type logStream struct {
-	caller    *caller
+	caller    *door.Caller
 	job       events.ID
 	attempt   int // the requested attempt; 0 is the last
 	epoch     int // the followed epoch; 0 while the job was never assigned
@@ -85,17 +88,17 @@ type logStream struct {
 	chunks    *joblog.Watch
 	checkedAt time.Time // when the caller and the job were last checked
 	end       logEnd
-	out       *deadlineWriter
+	out       *door.DeadlineWriter
 }
 
 func (s *Server) streamJobLog(ctx context.Context, in *logStreamQuery) (*huma.StreamResponse, error) {
-	ctx, cancel := context.WithTimeout(ctx, beginLimit)
+	ctx, cancel := context.WithTimeout(ctx, door.BeginLimit)
 	defer cancel()
 	epoch, from, err := in.after()
 	if err != nil {
 		return nil, err
 	}
-	if err := s.acquireSlot(ctx, s.bounds.streams); err != nil {
+	if err := s.AcquireSlot(ctx, s.Bounds.Streams); err != nil {
 		return nil, err
 	}
 	job, err := s.findJob(ctx, in.ID)
@@ -105,14 +108,12 @@ func (s *Server) streamJobLog(ctx context.Context, in *logStreamQuery) (*huma.St
 	if err := s.checkFollow(ctx, job, in.Attempt, epoch, from); err != nil {
 		return nil, err
 	}
-	st := &logStream{caller: callerOf(ctx), job: job.ID, attempt: in.Attempt, epoch: epoch, at: from, checkedAt: time.Now()}
+	st := &logStream{caller: door.CallerOf(ctx), job: job.ID, attempt: in.Attempt, epoch: epoch, at: from, checkedAt: time.Now()}
 	return openapi.Stream(func(w http.ResponseWriter, r *http.Request) {
 		st.chunks = s.Farm.Logs.Watch(job.Workspace, job.ID)
 		defer st.chunks.Close()
-		w.Header().Set("Content-Type", "text/event-stream")
-		w.Header().Set("X-Accel-Buffering", "no") // keeps proxies from buffering
-		st.out = newDeadlineWriter(w, pace{timeout: streamWriteTimeout}, nil)
-		if err := s.followLog(r.Context(), st); err != nil && r.Context().Err() == nil && !rightsEnded(err) {
+		st.out = door.BeginEvents(w)
+		if err := s.followLog(r.Context(), st); err != nil && r.Context().Err() == nil && !door.RightsEnded(err) {
 			s.Log.InfoContext(r.Context(), "log stream failed", "err", err)
 		}
 	}), nil
@@ -145,10 +146,10 @@ func (s *Server) checkFollow(ctx context.Context, j projections.Job, attempt, ep
 // followLog runs a stream until the log is final, the client disconnects or loses its rights, the time
 // limit is reached, or the service stops.
 func (s *Server) followLog(ctx context.Context, st *logStream) error {
-	if err := st.out.writeAndFlush(fmt.Appendf(nil, "retry: %d\n\n", streamRetry)); err != nil {
+	if err := st.out.WriteAndFlush(fmt.Appendf(nil, "retry: %d\n\n", door.StreamRetry)); err != nil {
 		return err
 	}
-	check, heartbeat := time.NewTicker(recheckEvery), time.NewTicker(streamHeartbeat)
+	check, heartbeat := time.NewTicker(door.RecheckEvery), time.NewTicker(door.StreamHeartbeat)
 	defer check.Stop()
 	defer heartbeat.Stop()
 	if err := s.refreshJob(ctx, st); err != nil {
@@ -168,7 +169,7 @@ func (s *Server) followLog(ctx context.Context, st *logStream) error {
 		case <-check.C:
 			err = s.checkReader(ctx, st)
 		case <-heartbeat.C:
-			err = st.out.writeAndFlush([]byte(": still here\n\n"))
+			err = st.out.WriteAndFlush([]byte(": still here\n\n"))
 		}
 		if err != nil {
 			return err
@@ -179,7 +180,7 @@ func (s *Server) followLog(ctx context.Context, st *logStream) error {
 // checkReader checks the caller's rights again and refreshes the job.
 func (s *Server) checkReader(ctx context.Context, st *logStream) error {
 	st.checkedAt = time.Now()
-	if err := s.recheck(ctx, st.caller); err != nil {
+	if err := s.Recheck(ctx, st.caller); err != nil {
 		return err
 	}
 	return s.refreshJob(ctx, st)
@@ -187,8 +188,8 @@ func (s *Server) checkReader(ctx context.Context, st *logStream) error {
 
 // refreshJob finds the followed attempt and, if its log is final, the log's size.
 func (s *Server) refreshJob(ctx context.Context, st *logStream) error {
-	job, ok, err := s.Primary.Jobs.Get(ctx, st.caller.workspace, st.job)
-	if err := checkFound(ok, err, aggregates.ErrNoJob); err != nil {
+	job, ok, err := s.Primary.Jobs.Get(ctx, st.caller.Workspace, st.job)
+	if err := door.CheckFound(ok, err, aggregates.ErrNoJob); err != nil {
 		return err
 	}
 	st.size = -1
@@ -235,13 +236,13 @@ func (s *Server) writeNewLog(ctx context.Context, st *logStream) (ended bool, er
 		return false, err
 	}
 	st.end.Bytes = st.at
-	return true, st.out.writeAndFlush(st.formatEvent("end", st.end))
+	return true, st.out.WriteAndFlush(st.formatEvent("end", st.end))
 }
 
 // writeEpoch writes what was added to the log of the followed epoch.
 func (s *Server) writeEpoch(ctx context.Context, st *logStream) error {
 	for st.epoch != 0 {
-		list, err := s.Farm.Logs.Read(ctx, st.caller.workspace, st.job, st.epoch, st.at, logPage)
+		list, err := s.Farm.Logs.Read(ctx, st.caller.Workspace, st.job, st.epoch, st.at, logPage)
 		if err != nil {
 			return err
 		}
@@ -258,7 +259,7 @@ func (s *Server) writeEpoch(ctx context.Context, st *logStream) error {
 func (s *Server) writeChunks(ctx context.Context, st *logStream, list []joblog.Chunk) error {
 	var held []byte // an incomplete character
 	for _, c := range list {
-		if time.Since(st.checkedAt) > recheckEvery { // writing has taken long
+		if time.Since(st.checkedAt) > door.RecheckEvery { // writing has taken long
 			if err := s.checkReader(ctx, st); err != nil {
 				return err
 			}
@@ -274,7 +275,7 @@ func (s *Server) writeChunks(ctx context.Context, st *logStream, list []joblog.C
 		}
 		chunk := logChunk{st.end.Attempt, st.at, openapi.FormatTime(c.At), string(text[:n])}
 		st.at += int64(n)
-		if err := st.out.writeAndFlush(st.formatEvent("log", chunk)); err != nil {
+		if err := st.out.WriteAndFlush(st.formatEvent("log", chunk)); err != nil {
 			return err
 		}
 	}
@@ -283,7 +284,7 @@ func (s *Server) writeChunks(ctx context.Context, st *logStream, list []joblog.C
 
 // formatEvent returns an event as sent. Its id is the position that comes next.
 func (st *logStream) formatEvent(event string, data any) []byte {
-	text := eventText(0, event, data)
+	text := door.EventText(0, event, data)
 	_, rest, _ := strings.Cut(string(text), "\n")
 	return fmt.Appendf(nil, "id: %d:%d\n%s", st.epoch, st.at, rest)
 }
@@ -291,7 +292,7 @@ func (st *logStream) formatEvent(event string, data any) []byte {
 // describeLogStream describes the stream's response, which is not a JSON document.
 func describeLogStream(schemas huma.Registry) *huma.Response {
 	st := logStream{epoch: 1, at: 18}
-	part := logEvent{"1:18", "log", logChunk{1, 0, exampleTime, "ok  \tacme/web\t1s\n"}}
+	part := logEvent{"1:18", "log", logChunk{1, 0, schema.ExampleTime, "ok  \tacme/web\t1s\n"}}
 	end := logEndEvent{"1:18", "end", logEnd{1, 18, "verified", "succeeded"}}
 	return &huma.Response{
 		Description: "Server-sent events, described here as a list with decoded data. As sent:\n\n```\n" +

@@ -20,6 +20,8 @@ import (
 	"svc/events/store"
 	"svc/farm/joblog"
 	"svc/fault"
+	"svc/http/rest/door"
+	"svc/http/rest/schema"
 	"svc/projections"
 	"svc/test/pgtest"
 )
@@ -33,7 +35,7 @@ type logger struct {
 	workspace events.ID
 	job       events.ID
 	version   int
-	caller    *caller
+	caller    *door.Caller
 	written   <-chan struct{} // closed when the last stream has written a part of the log
 }
 
@@ -48,17 +50,18 @@ func newLogger(t *testing.T) *logger {
 	l := &logger{t: t, db: db, workspace: events.NewID(epoch), job: events.NewID(epoch)}
 	l.store = store.New(db, projections.Inline(), func(events.ID, int64) {})
 	t.Cleanup(l.store.Close)
-	l.Server = &Server{Config: Config{
+	l.Server = New(Config{
 		Primary: Primary{Jobs: projections.Jobs{DB: db}, ServiceAccounts: projections.ServiceAccounts{DB: db}},
 		Farm:    Farm{Logs: logs}, Log: slog.New(slog.DiscardHandler), Ending: make(chan struct{}), Now: func() time.Time { return epoch },
-	}}
+	})
+
 	_, err := db.Exec(t.Context(), `insert into workspaces values ($1, 'Acme', 'acme', now())`, l.workspace)
 	require.NoError(t, err)
 	_, err = db.Exec(t.Context(), `
 		insert into service_tokens values (decode(repeat('00', 32), 'hex'), $1, $1, 'reader', '{api.read}', 'tail', 'current')`, l.workspace)
 	require.NoError(t, err)
 	token := projections.ServiceToken{Workspace: l.workspace, Scopes: []events.Scope{events.ReadAPI}, Status: projections.TokenCurrent}
-	l.caller = &caller{workspace: l.workspace, token: &token}
+	l.caller = &door.Caller{Workspace: l.workspace, Token: &token}
 	spec := exampleJobSpec()
 	l.append(events.JobSubmitted{Spec: spec, Requirement: spec.Required().Key(), ExpiresAt: epoch.Add(time.Hour)})
 	return l
@@ -83,7 +86,8 @@ func (l *logger) lease(epoch, attempt int) {
 // writeLog appends to the log of an epoch.
 func (l *logger) writeLog(epoch, from int, text string) {
 	l.t.Helper()
-	_, err := l.db.Exec(l.t.Context(), `insert into job_logs values ($1, $2, $3, $4, $5, $6)`, l.workspace, l.job, epoch, from, exampleAt(0),
+	_, err := l.db.Exec(l.t.Context(), `insert into job_logs values ($1, $2, $3, $4, $5, $6)`, l.workspace, l.job, epoch, from,
+		schema.ExampleAt(0),
 		[]byte(text))
 	require.NoError(l.t, err)
 	l.Farm.Logs.Moved(l.workspace, l.job)
@@ -96,15 +100,15 @@ func (l *logger) sealed(epoch int, bytes int64) events.Event {
 // read returns the response to a log request.
 func (l *logger) read(q logQuery) *http.Response {
 	l.t.Helper()
-	job, err := l.findJob(context.WithValue(l.t.Context(), callerKey{}, l.caller), l.job.String())
+	job, err := l.findJob(door.WithCaller(l.t.Context(), l.caller), l.job.String())
 	require.NoError(l.t, err)
 	part, err := l.logPart(l.t.Context(), job, q.Attempt)
 	require.NoError(l.t, err)
 	part.from = min(q.From, part.size)
 	part.applyRange(q.Range)
 	w := httptest.NewRecorder()
-	out := newDeadlineWriter(deadlines{w}, pace{timeout: time.Minute}, nil)
-	require.NoError(l.t, l.sendLog(l.t.Context(), out, part, &q))
+	out := door.NewDeadlineWriter(deadlines{w}, door.Pace{Timeout: time.Minute}, nil)
+	require.NoError(l.t, l.sendLog(l.t.Context(), w, out, part, &q))
 	return w.Result()
 }
 
@@ -141,8 +145,8 @@ func TestReadLogWholeAndInPart(t *testing.T) {
 	require.Equal(t, "bytes 2-5/*", part.Header.Get("Content-Range"))
 	require.Equal(t, "e\ntw", body(t, part))
 	require.Equal(t, 416, l.read(logQuery{Format: "text", Range: "bytes=11-"}).StatusCode)
-	require.Equal(t, `{"offset":0,"at":"`+exampleTime+`","text":"one"}
-{"offset":4,"at":"`+exampleTime+`","text":"two é"}
+	require.Equal(t, `{"offset":0,"at":"`+schema.ExampleTime+`","text":"one"}
+{"offset":4,"at":"`+schema.ExampleTime+`","text":"two é"}
 `, body(t, l.read(logQuery{Format: "ndjson"})))
 
 	l.append(events.JobFinished{Epoch: 2, Seq: 3, Outcome: events.JobStateSucceeded, Reported: "succeeded"}, l.sealed(2, 11))
@@ -158,7 +162,7 @@ func (l *logger) follow(ctx context.Context, st *logStream) (wait func() (string
 	st.chunks = l.Farm.Logs.Watch(l.workspace, l.job)
 	written := make(chan struct{})
 	l.written = written
-	st.out = newDeadlineWriter(deadlines{&firstWrite{ResponseWriter: w, done: written}}, pace{timeout: time.Minute}, nil)
+	st.out = door.NewDeadlineWriter(deadlines{&firstWrite{ResponseWriter: w, done: written}}, door.Pace{Timeout: time.Minute}, nil)
 	go func() { ended <- l.followLog(ctx, st) }()
 	return func() (string, error) {
 		defer st.chunks.Close()
@@ -215,7 +219,7 @@ func TestLogStreamFollowsToEnd(t *testing.T) {
 
 	again, err := l.follow(t.Context(), &logStream{epoch: 1, at: 4})()
 	require.NoError(t, err)
-	require.Contains(t, again, `"offset":4,"at":"`+exampleTime+`","text":"tw`)
+	require.Contains(t, again, `"offset":4,"at":"`+schema.ExampleTime+`","text":"tw`)
 	require.NotContains(t, again, "one")
 }
 
@@ -256,14 +260,14 @@ func TestLogStreamOfAttemptGoesOnAfterDecline(t *testing.T) {
 	decline := func(epoch int) {
 		l.append(events.JobLeased{Epoch: epoch, Attempt: 1, Runner: events.ID{1}, RunnerName: "builder-1"})
 		l.append(events.JobDeclined{Epoch: epoch, Runner: events.ID{1}, Reason: "busy"},
-			events.JobRequeued{Epoch: epoch, Reason: "declined", NotBefore: exampleAt(0)})
+			events.JobRequeued{Epoch: epoch, Reason: "declined", NotBefore: schema.ExampleAt(0)})
 	}
 	decline(1)
 	wait := l.follow(t.Context(), &logStream{attempt: 1, epoch: 1})
 	decline(2)
 	l.lease(3, 1)
 	l.writeLog(3, 0, "whole\n")
-	l.append(events.JobLeaseExpired{Epoch: 3}, events.JobRequeued{Epoch: 3, Reason: "lease_expired", NotBefore: exampleAt(0)})
+	l.append(events.JobLeaseExpired{Epoch: 3}, events.JobRequeued{Epoch: 3, Reason: "lease_expired", NotBefore: schema.ExampleAt(0)})
 	l.lease(4, 2)
 	l.writeLog(4, 0, "another\n")
 	l.append(events.JobFinished{Epoch: 4, Seq: 3, Outcome: events.JobStateSucceeded, Reported: "succeeded"},
@@ -300,7 +304,7 @@ func TestLogStreamEndsWhenRightsChange(t *testing.T) {
 	text, err := wait()
 	require.NoError(t, err)
 	require.Contains(t, text, `event: end`+"\n"+`data: {"attempt":0,"bytes":0,"integrity":"","state":"cancelled"}`, "no runner ever had it")
-	_, err = l.findJob(context.WithValue(t.Context(), callerKey{}, &caller{workspace: events.NewID(epoch)}), l.job.String())
+	_, err = l.findJob(door.WithCaller(t.Context(), &door.Caller{Workspace: events.NewID(epoch)}), l.job.String())
 	require.ErrorIs(t, err, aggregates.ErrNoJob, "of another workspace")
 }
 
@@ -313,7 +317,7 @@ func TestRemovedLogIsRefused(t *testing.T) {
 	l.writeLog(1, 4, "two\n")
 	l.append(events.JobFinished{Epoch: 1, Seq: 3, Outcome: events.JobStateSucceeded, Reported: "succeeded"}, l.sealed(1, 8))
 	ask := func() (read, follow error) {
-		job, err := l.findJob(context.WithValue(t.Context(), callerKey{}, l.caller), l.job.String())
+		job, err := l.findJob(door.WithCaller(t.Context(), l.caller), l.job.String())
 		require.NoError(t, err)
 		_, read = l.logPart(t.Context(), job, 0)
 		for _, epoch := range []int{0, 1} {

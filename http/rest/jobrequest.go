@@ -16,6 +16,8 @@ import (
 	"svc/events"
 	"svc/farm/queue"
 	"svc/fault"
+	"svc/http/rest/door"
+	"svc/http/rest/schema"
 	"svc/input"
 )
 
@@ -36,19 +38,19 @@ type jobRequest struct {
 
 // A JobSubmission is the spec of a new job. Only the name and the steps are required.
 type JobSubmission struct {
-	IdempotencyKey string             `json:"idempotencyKey,omitempty" minLength:"1" maxLength:"190" doc:"Makes the request safe to retry: the caller's key creates one job, for at least 30 days." example:"ci-4711-test"`
-	Name           string             `json:"name,omitempty" maxLength:"100" doc:"Required to submit." example:"unit tests"`
-	Repo           *jobRepo           `json:"repo,omitempty" doc:"The repository to check out before the first step."`
-	Steps          []jobStepSpec      `json:"steps,omitempty" maxItems:"50" nullable:"false" doc:"Required to submit. Steps run in order until one fails."`
-	Requires       *jobRequires       `json:"requires,omitempty"`
-	Sandbox        *jobSandbox        `json:"sandbox,omitempty"`
-	Secrets        []string           `json:"secrets,omitempty" maxItems:"50" nullable:"false" doc:"Names of job secrets that the steps get as environment variables. Their values can total 512 KiB." example:"[\"NPM_TOKEN\"]"`
-	Artifacts      []jobArtifactSpec  `json:"artifacts,omitempty" maxItems:"20" nullable:"false"`
-	Priority       events.JobPriority `json:"priority,omitempty" enum:"low,normal,high" doc:"Defaults to normal. Each level is worth an hour of waiting."`
-	Timeouts       *jobTimeouts       `json:"timeouts,omitempty"`
-	Retry          *jobRetry          `json:"retry,omitempty"`
-	Concurrency    *jobConcurrency    `json:"concurrency,omitempty"`
-	Annotations    map[string]string  `json:"annotations,omitempty" doc:"Free-form notes returned with the job." example:"{\"issue\": \"42\"}"`
+	IdempotencyKey string               `json:"idempotencyKey,omitempty" minLength:"1" maxLength:"190" doc:"Makes the request safe to retry: the caller's key creates one job, for at least 30 days." example:"ci-4711-test"`
+	Name           string               `json:"name,omitempty" maxLength:"100" doc:"Required to submit." example:"unit tests"`
+	Repo           *jobRepo             `json:"repo,omitempty" doc:"The repository to check out before the first step."`
+	Steps          []schema.JobStepSpec `json:"steps,omitempty" maxItems:"50" nullable:"false" doc:"Required to submit. Steps run in order until one fails."`
+	Requires       *jobRequires         `json:"requires,omitempty"`
+	Sandbox        *schema.JobSandbox   `json:"sandbox,omitempty"`
+	Secrets        []string             `json:"secrets,omitempty" maxItems:"50" nullable:"false" doc:"Names of job secrets that the steps get as environment variables. Their values can total 512 KiB." example:"[\"NPM_TOKEN\"]"`
+	Artifacts      []jobArtifactSpec    `json:"artifacts,omitempty" maxItems:"20" nullable:"false"`
+	Priority       events.JobPriority   `json:"priority,omitempty" enum:"low,normal,high" doc:"Defaults to normal. Each level is worth an hour of waiting."`
+	Timeouts       *jobTimeouts         `json:"timeouts,omitempty"`
+	Retry          *jobRetry            `json:"retry,omitempty"`
+	Concurrency    *jobConcurrency      `json:"concurrency,omitempty"`
+	Annotations    map[string]string    `json:"annotations,omitempty" doc:"Free-form notes returned with the job." example:"{\"issue\": \"42\"}"`
 }
 
 // defaultCancelGrace is the cancelGraceSeconds of a job that does not set it.
@@ -94,12 +96,12 @@ func (b *JobSubmission) spec() events.JobSpec {
 }
 
 // toCommand returns a [commands.SubmitJob] or a [commands.CancelJob].
-func (in *jobRequest) toCommand(c *caller, _ events.ID) (commands.Deniable, error) {
+func (in *jobRequest) toCommand(c *door.Caller, _ events.ID) (commands.Deniable, error) {
 	b := &in.Body
 	if b.Action == "cancel" {
-		cancel := commands.CancelJob{Meta: c.meta(), Reason: b.Reason, Grace: b.Grace, Token: c.fingerprint}
+		cancel := commands.CancelJob{Meta: c.Meta(), Reason: b.Reason, Grace: b.Grace, Token: c.Fingerprint}
 		if !reflect.ValueOf(b.JobSubmission).IsZero() {
-			return cancel, invalid("action", "must be submit if a field other than jobId, reason and graceSeconds is set")
+			return cancel, fault.Field("action", "must be submit if a field other than jobId, reason and graceSeconds is set")
 		}
 		id, err := events.ParseID(b.JobID)
 		if err != nil {
@@ -108,13 +110,13 @@ func (in *jobRequest) toCommand(c *caller, _ events.ID) (commands.Deniable, erro
 		cancel.Job = id
 		return cancel, nil
 	}
-	submit := commands.SubmitJob{Meta: c.meta(), Token: c.fingerprint}
+	submit := commands.SubmitJob{Meta: c.Meta(), Token: c.Fingerprint}
 	submit.Spec.Name = b.Name
 	if b.JobID != "" || b.Reason != "" || b.Grace != nil {
-		return submit, invalid("action", "must be cancel if jobId, reason or graceSeconds is set")
+		return submit, fault.Field("action", "must be cancel if jobId, reason or graceSeconds is set")
 	}
 	if input.HasToken(b.IdempotencyKey) { // the key is stored
-		return submit, invalid("idempotencyKey", "must not hold a service token")
+		return submit, fault.Field("idempotencyKey", "must not hold a service token")
 	}
 	if b.IdempotencyKey != "" {
 		submit.Key = "job/" + b.IdempotencyKey
@@ -126,7 +128,7 @@ func (in *jobRequest) toCommand(c *caller, _ events.ID) (commands.Deniable, erro
 
 func missingJob(id string) error {
 	if id == "" {
-		return invalid("jobId", "is missing")
+		return fault.Field("jobId", "is missing")
 	}
 	return nil
 }
@@ -139,7 +141,7 @@ type jobAnswer struct {
 	Status   int
 	Location string `header:"Location" doc:"The path of the new job."`
 	Replayed string `header:"Idempotency-Replayed" doc:"true if the job was submitted before with this key."`
-	Position
+	schema.Position
 	Body jobAnswerBody
 }
 
@@ -161,7 +163,7 @@ func (s *Server) submitJob(ctx context.Context, submit commands.SubmitJob) (*job
 
 // prepareJob fills in the present name of a new job's repository, and its turn.
 func (s *Server) prepareJob(ctx context.Context, submit *commands.SubmitJob) error {
-	c := callerOf(ctx)
+	c := door.CallerOf(ctx)
 	var repoID events.ID
 	if submit.Spec.Repo != nil {
 		repo, _, ok, err := s.repoOf(ctx, submit.Spec.Repo.ID)
@@ -169,13 +171,13 @@ func (s *Server) prepareJob(ctx context.Context, submit *commands.SubmitJob) err
 		case err != nil:
 			return err
 		case !ok || submit.Spec.Repo.ID.IsZero():
-			return invalid("repo.id", "must be a repository of the workspace")
+			return fault.Field("repo.id", "must be a repository of the workspace")
 		}
 		submit.RepoName, repoID = repo.Name, repo.ID
 	}
-	by := c.envelope.Actor.ID
+	by := c.Envelope.Actor.ID
 	submit.FairKey = queue.FairKey(repoID, by, submit.Spec.Priority)
-	submit.Turn = s.Queue.Turn(queue.Request{Workspace: c.workspace, By: by, FairKey: submit.FairKey, Spec: submit.Spec})
+	submit.Turn = s.Queue.Turn(queue.Request{Workspace: c.Workspace, By: by, FairKey: submit.FairKey, Spec: submit.Spec})
 	return nil
 }
 
@@ -185,10 +187,10 @@ type jobRetrial struct {
 	Key string `header:"Idempotency-Key" maxLength:"190" doc:"As idempotencyKey of a submission: the caller's key creates one job, for at least 30 days." example:"ci-4711-again"`
 }
 
-func (in *jobRetrial) toCommand(c *caller, id events.ID) (commands.RetryJob, error) {
-	retry := commands.RetryJob{Meta: c.meta(), Job: id, Token: c.fingerprint}
+func (in *jobRetrial) toCommand(c *door.Caller, id events.ID) (commands.RetryJob, error) {
+	retry := commands.RetryJob{Meta: c.Meta(), Job: id, Token: c.Fingerprint}
 	if input.HasToken(in.Key) { // the key is stored
-		return retry, invalid("Idempotency-Key", "must not hold a service token")
+		return retry, fault.Field("Idempotency-Key", "must not hold a service token")
 	}
 	if in.Key != "" {
 		retry.Key = "job/" + in.Key
@@ -252,9 +254,9 @@ func (s *Server) showJob(ctx context.Context, done commands.Result, id events.ID
 	if err != nil {
 		return nil, err
 	}
-	out := &jobAnswer{Status: status, Position: Position{done.Position}, Body: jobAnswerBody{one}}
+	out := &jobAnswer{Status: status, Position: schema.Position{Position: done.Position}, Body: jobAnswerBody{one}}
 	if status == http.StatusCreated {
-		out.Location = prefix + "/farm/jobs/" + id.String()
+		out.Location = door.Prefix + "/farm/jobs/" + id.String()
 	}
 	return out, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -13,6 +14,8 @@ import (
 	"svc/farm/queue"
 	"svc/fault"
 	"svc/http/middleware"
+	"svc/http/rest/door"
+	"svc/http/rest/schema"
 	"svc/projections"
 	"svc/projections/fold"
 )
@@ -20,13 +23,13 @@ import (
 // maxJobBody bounds the body of a job's submission, in bytes.
 const maxJobBody = 256 << 10
 
-func (s *Server) jobRoutes() section {
-	return section{tag: "Build farm", about: aboutFarm, routes: []route{
-		command((*jobRequest).toCommand, s.submitOrCancelJob, route{
-			method: "POST", path: "/farm/jobs", guard: guard{scope: events.SubmitJobs, right: events.RunJobs}, farm: true,
-			limits: middleware.Limits{Body: maxJobBody},
-			id:     "submitJob", summary: "Submit or cancel a job", status: http.StatusCreated,
-			text: "Without `action`, or with `submit`, queues a job until a runner that meets its requirements takes it. It is not an error " +
+func (s *Server) jobRoutes() door.Section {
+	return door.Section{Tag: "Build farm", About: aboutFarm, Routes: []door.Route{
+		door.Command((*jobRequest).toCommand, s.submitOrCancelJob, door.Route{
+			Method: "POST", Path: "/farm/jobs", Guard: door.Guard{Scope: events.SubmitJobs, Right: events.RunJobs}, Farm: true,
+			Limits: middleware.Limits{Body: maxJobBody},
+			ID:     "submitJob", Summary: "Submit or cancel a job", Status: http.StatusCreated,
+			Text: "Without `action`, or with `submit`, queues a job until a runner that meets its requirements takes it. It is not an error " +
 				"if there is no such runner; `waitingReason` says so. A retry by the same caller with the same `idempotencyKey` and the same " +
 				"job returns 200, the existing job and `Idempotency-Replayed: true`; with a different job it fails with 409 " +
 				"`idempotency_conflict`. 429 `farm_queue_full` if the workspace has 10,000 queued jobs, if the caller has three times as many " +
@@ -40,51 +43,51 @@ func (s *Server) jobRoutes() section {
 				"`cancelGraceSeconds`, or the cancel's `graceSeconds`, and is cancelled 30 seconds after that whatever its runner does. " +
 				"Another cancel with `graceSeconds` can shorten that time but not extend it; 0 kills the job. If the job has already " +
 				"ended, it is unchanged and the status is 200.",
-			refuses: []*fault.Fault{
+			Refuses: []*fault.Fault{
 				aggregates.ErrNoJob, errKeyConflict, queue.ErrFull, queue.ErrTooLarge, fold.ErrNotCaughtUp,
 			},
-			requestExample: exampleSubmission(), answerExample: jobAnswerBody{newJob(exampleQueuedJob(), jobWait{})},
-			responses: map[string]*huma.Response{
+			RequestExample: exampleSubmission(), AnswerExample: jobAnswerBody{newJob(exampleQueuedJob(), jobWait{})},
+			Responses: map[string]*huma.Response{
 				"200": jobResponse("The job was already submitted with this key, or has already ended."),
 				"202": jobResponse("The job is being cancelled or was cancelled."),
 			},
 		}),
-		command((*jobRetrial).toCommand, s.retryJob, route{
-			method: "POST", path: "/farm/jobs/{id}/retry", guard: guard{scope: events.SubmitJobs, right: events.RunJobs}, farm: true,
-			id: "retryJob", summary: "Retry a job", status: http.StatusCreated,
-			text: "Submits a job that has ended once more, as a new job with the same spec and the same commit, whose `retryOf` names it. " +
+		door.Command((*jobRetrial).toCommand, s.retryJob, door.Route{
+			Method: "POST", Path: "/farm/jobs/{id}/retry", Guard: door.Guard{Scope: events.SubmitJobs, Right: events.RunJobs}, Farm: true,
+			ID: "retryJob", Summary: "Retry a job", Status: http.StatusCreated,
+			Text: "Submits a job that has ended once more, as a new job with the same spec and the same commit, whose `retryOf` names it. " +
 				"The rules of submissions apply: a secret or repository that is gone since fails with 422. A repetition with the same " +
 				"`Idempotency-Key` returns 200, the existing job and `Idempotency-Replayed: true`. 409 `farm_job_active` if the " +
 				"job has not ended, 409 `farm_job_of_run` if it belongs to a run.",
-			missing: aggregates.ErrNoJob,
-			refuses: []*fault.Fault{
+			Missing: aggregates.ErrNoJob,
+			Refuses: []*fault.Fault{
 				aggregates.ErrJobGoesOn, aggregates.ErrJobOfRun, errKeyConflict, queue.ErrFull, queue.ErrTooLarge, fold.ErrNotCaughtUp,
 			},
-			answerExample: exampleRetry(),
-			responses:     map[string]*huma.Response{"200": jobResponse("The job was already submitted with this key.")},
+			AnswerExample: exampleRetry(),
+			Responses:     map[string]*huma.Response{"200": jobResponse("The job was already submitted with this key.")},
 		}),
-		query(s.listJobs, route{
-			method: "GET", path: "/farm/jobs", guard: anyMemberOrReadToken, farm: true,
-			id: "listJobs", summary: "List jobs",
-			text: "Lists all jobs, newest first; only queued and running ones with `status=active`; or finished ones, most recently " +
+		door.Query(s.listJobs, door.Route{
+			Method: "GET", Path: "/farm/jobs", Guard: door.AnyMemberOrReadToken, Farm: true,
+			ID: "listJobs", Summary: "List jobs",
+			Text: "Lists all jobs, newest first; only queued and running ones with `status=active`; or finished ones, most recently " +
 				"finished first, with `status=terminal`. With `name`, `repo` or `runner`, jobs are ordered by submission, newest first.",
-			answerExample: newList([]projections.Job{exampleQueuedJob()}, 1, examplePage,
+			AnswerExample: schema.NewList([]projections.Job{exampleQueuedJob()}, 1, schema.ExamplePage,
 				func(j projections.Job) FarmJob { return newJob(j, jobWait{}) }),
 		}),
-		query(s.getJob, route{
-			method: "GET", path: "/farm/jobs/{id}", guard: anyMemberOrReadToken, farm: true,
-			id: "getJob", summary: "Get a job",
-			text:          "Returns a job with its spec, steps and attempts. A job of another workspace is not found: 404 `farm_job_not_found`.",
-			refuses:       []*fault.Fault{aggregates.ErrNoJob},
-			answerExample: exampleJobDetail(),
+		door.Query(s.getJob, door.Route{
+			Method: "GET", Path: "/farm/jobs/{id}", Guard: door.AnyMemberOrReadToken, Farm: true,
+			ID: "getJob", Summary: "Get a job",
+			Text:          "Returns a job with its spec, steps and attempts. A job of another workspace is not found: 404 `farm_job_not_found`.",
+			Refuses:       []*fault.Fault{aggregates.ErrNoJob},
+			AnswerExample: exampleJobDetail(),
 		}),
-		query(s.listJobEvents, route{
-			method: "GET", path: "/farm/jobs/{id}/events", guard: anyMemberOrReadToken, farm: true,
-			id: "listJobEvents", summary: "List the events of a job",
-			text: "Lists the stored events of a job, oldest first. `nextCursor` is always present; use it to get later events, including " +
+		door.Query(s.listJobEvents, door.Route{
+			Method: "GET", Path: "/farm/jobs/{id}/events", Guard: door.AnyMemberOrReadToken, Farm: true,
+			ID: "listJobEvents", Summary: "List the events of a job",
+			Text: "Lists the stored events of a job, oldest first. `nextCursor` is always present; use it to get later events, including " +
 				"those that have not happened yet.",
-			refuses:       []*fault.Fault{aggregates.ErrNoJob},
-			answerExample: exampleJobEvents(),
+			Refuses:       []*fault.Fault{aggregates.ErrNoJob},
+			AnswerExample: exampleJobEvents(),
 		}),
 	}}
 }
@@ -96,7 +99,7 @@ type jobsQuery struct {
 	Repo   string `query:"repo" format:"uuid" doc:"Only jobs of this repository."`
 	Runner string `query:"runner" format:"uuid" doc:"Only jobs whose current or last runner is this one."`
 	Q      string `query:"q" maxLength:"200" doc:"Only jobs whose name or repository name contains this text, ignoring case and accents. With any filter, only the first 10,000 jobs of the list are searched and counted."`
-	Paging
+	schema.Paging
 }
 
 func (q *jobsQuery) query(workspace events.ID) (projections.JobQuery, error) {
@@ -111,7 +114,7 @@ func (q *jobsQuery) query(workspace events.ID) (projections.JobQuery, error) {
 		id, err := events.ParseID(text)
 		switch {
 		case err != nil:
-			return out, invalid(field, "must be an id")
+			return out, fault.Field(field, "must be an id")
 		case field == "repo":
 			out.Repo = &id
 		default:
@@ -121,10 +124,10 @@ func (q *jobsQuery) query(workspace events.ID) (projections.JobQuery, error) {
 	return out, nil
 }
 
-type jobsAnswer struct{ Body List[FarmJob] }
+type jobsAnswer struct{ Body schema.List[FarmJob] }
 
 func (s *Server) listJobs(ctx context.Context, in *jobsQuery) (*jobsAnswer, error) {
-	q, err := in.query(callerOf(ctx).workspace)
+	q, err := in.query(door.CallerOf(ctx).Workspace)
 	if err != nil {
 		return nil, err
 	}
@@ -140,12 +143,12 @@ func (s *Server) listJobs(ctx context.Context, in *jobsQuery) (*jobsAnswer, erro
 	if err != nil {
 		return nil, err
 	}
-	out := &jobsAnswer{newList(found, total, in.Paging, func(j projections.Job) FarmJob {
-		one := newJob(callerOf(ctx).redactJob(j), jobWaitOf(waits, j, nil))
+	out := &jobsAnswer{schema.NewList(found, total, in.Paging, func(j projections.Job) FarmJob {
+		one := newJob(redactJob(door.CallerOf(ctx), j), jobWaitOf(waits, j, nil))
 		live[j.ID].addTo(&one)
 		return one
 	})}
-	return out, addNames(ctx, s, out.Body.Items, (*FarmJob).names)
+	return out, door.AddNames(ctx, s.Door, out.Body.Items, (*FarmJob).names)
 }
 
 type jobPath struct {
@@ -154,7 +157,7 @@ type jobPath struct {
 
 // findJob returns the job that a path names, in the caller's workspace.
 func (s *Server) findJob(ctx context.Context, id string) (projections.Job, error) {
-	return findInPath(ctx, id, aggregates.ErrNoJob, s.Primary.Jobs.Get)
+	return door.FindInPath(ctx, id, aggregates.ErrNoJob, s.Primary.Jobs.Get)
 }
 
 type jobDetailAnswer struct{ Body jobDetail }
@@ -165,7 +168,7 @@ func (s *Server) getJob(ctx context.Context, in *jobPath) (*jobDetailAnswer, err
 		return nil, err
 	}
 	spec, ok, err := s.Primary.Jobs.Spec(ctx, found.Workspace, found.ID)
-	if err := checkFound(ok, err, aggregates.ErrNoJob); err != nil {
+	if err := door.CheckFound(ok, err, aggregates.ErrNoJob); err != nil {
 		return nil, err
 	}
 	one, err := s.jobNow(ctx, found)
@@ -183,9 +186,9 @@ func (s *Server) getJob(ctx context.Context, in *jobPath) (*jobDetailAnswer, err
 
 // jobNow returns a job with, if it is queued, the reason why it waits and its position.
 func (s *Server) jobNow(ctx context.Context, j projections.Job) (FarmJob, error) {
-	redacted := callerOf(ctx).redactJob(j)
+	redacted := redactJob(door.CallerOf(ctx), j)
 	if j.State != events.JobStateQueued {
-		return withNames(ctx, s, newJob(redacted, jobWait{}), (*FarmJob).names)
+		return door.WithNames(ctx, s.Door, newJob(redacted, jobWait{}), (*FarmJob).names)
 	}
 	waits, err := s.Primary.Jobs.Waits(ctx, j.Workspace, []projections.Job{j}, s.Now())
 	if err != nil {
@@ -195,7 +198,7 @@ func (s *Server) jobNow(ctx context.Context, j projections.Job) (FarmJob, error)
 	if err != nil {
 		return FarmJob{}, err
 	}
-	return withNames(ctx, s, newJob(redacted, jobWaitOf(waits, j, &position)), (*FarmJob).names)
+	return door.WithNames(ctx, s.Door, newJob(redacted, jobWaitOf(waits, j, &position)), (*FarmJob).names)
 }
 
 type jobEventsQuery struct {
@@ -205,8 +208,8 @@ type jobEventsQuery struct {
 }
 
 type jobEventsBody struct {
-	Items      []EventRecord `json:"items" nullable:"false"`
-	NextCursor string        `json:"nextCursor" doc:"Cursor of later events, including those that have not happened yet." example:"7"`
+	Items      []schema.EventRecord `json:"items" nullable:"false"`
+	NextCursor string               `json:"nextCursor" doc:"Cursor of later events, including those that have not happened yet." example:"7"`
 }
 
 type jobEventsAnswer struct{ Body jobEventsBody }
@@ -215,7 +218,7 @@ func (s *Server) listJobEvents(ctx context.Context, in *jobEventsQuery) (*jobEve
 	after := 0
 	if in.Cursor != "" {
 		var err error
-		if after, err = parseVersion(in.Cursor, 1, 0, "must be the nextCursor of an answer"); err != nil {
+		if after, err = schema.ParseVersion(in.Cursor, 1, 0, "must be the nextCursor of an answer"); err != nil {
 			return nil, err
 		}
 	}
@@ -229,33 +232,36 @@ func (s *Server) listJobEvents(ctx context.Context, in *jobEventsQuery) (*jobEve
 	}
 	out := &jobEventsAnswer{newJobEvents(list, after)}
 	for i := range out.Body.Items {
-		out.Body.Items[i].Actor = callerOf(ctx).redactActor(out.Body.Items[i].Actor)
+		out.Body.Items[i].Actor = door.CallerOf(ctx).RedactActor(out.Body.Items[i].Actor)
 	}
 	return out, nil
 }
 
 func newJobEvents(list []events.Record, after int) jobEventsBody {
-	return jobEventsBody(newRunEvents(list, after)) // with other documentation
+	if len(list) > 0 {
+		after = list[len(list)-1].Version
+	}
+	return jobEventsBody{schema.NewEventRecords(list), strconv.Itoa(after)}
 }
 
 // The examples of this noun are a queued job, and the same job after it has run.
 
-var exampleJobID, exampleRunnerID = exampleNo(60), exampleNo(61)
+var exampleJobID, exampleRunnerID = schema.ExampleNo(60), schema.ExampleNo(61)
 
-func exampleSubmission() object {
-	return object{
+func exampleSubmission() schema.Object {
+	return schema.Object{
 		"idempotencyKey": "ci-4711-test", "name": "unit tests",
-		"repo":     object{"id": exampleRepo.ID, "commit": exampleHead},
-		"steps":    []object{{"name": "test", "run": "go test ./...", "env": object{"CI": "true"}}},
-		"requires": object{"labels": []string{"os=linux"}},
-		"sandbox":  object{"kind": "bubblewrap", "memoryMiB": 4096},
-		"retry":    object{"maxAttempts": 2},
+		"repo":     schema.Object{"id": schema.ExampleRepo.ID, "commit": schema.ExampleHead},
+		"steps":    []schema.Object{{"name": "test", "run": "go test ./...", "env": schema.Object{"CI": "true"}}},
+		"requires": schema.Object{"labels": []string{"os=linux"}},
+		"sandbox":  schema.Object{"kind": "bubblewrap", "memoryMiB": 4096},
+		"retry":    schema.Object{"maxAttempts": 2},
 	}
 }
 
 func exampleJobSpec() events.JobSpec {
 	spec, err := aggregates.CheckJob(events.JobSpec{
-		Name: "unit tests", Repo: &events.JobRepo{ID: exampleRepo.ID, Name: exampleRepo.Name, Commit: exampleHead},
+		Name: "unit tests", Repo: &events.JobRepo{ID: schema.ExampleRepo.ID, Name: schema.ExampleRepo.Name, Commit: schema.ExampleHead},
 		Steps:    []events.JobStep{{Name: "test", Run: "go test ./...", Env: map[string]string{"CI": "true"}}},
 		Requires: events.JobRequires{Labels: []string{"os=linux"}}, Sandbox: events.JobSandbox{MemoryMiB: 4096},
 		Retry: events.JobRetry{MaxAttempts: 2}, Timeouts: events.JobTimeouts{CancelGraceSeconds: defaultCancelGrace},
@@ -268,27 +274,28 @@ func exampleJobSpec() events.JobSpec {
 
 func exampleQueuedJob() projections.Job {
 	return projections.Job{
-		ID: exampleJobID, Name: "unit tests", State: events.JobStateQueued, Repo: &exampleRepo.ID, RepoName: exampleRepo.Name,
+		ID: exampleJobID, Name: "unit tests", State: events.JobStateQueued, Repo: &schema.ExampleRepo.ID, RepoName: schema.ExampleRepo.Name,
 		Priority: "normal", MaxAttempts: 2, SubmittedBy: events.Actor{Type: events.ByService, Name: "service:ci-bot"},
-		SubmittedAt: exampleAt(10), QueuedAt: exampleAt(10), NotBefore: exampleAt(10), ExpiresAt: exampleAt(10).Add(24 * time.Hour),
+		SubmittedAt: schema.ExampleAt(10), QueuedAt: schema.ExampleAt(10), NotBefore: schema.ExampleAt(10),
+		ExpiresAt: schema.ExampleAt(10).Add(24 * time.Hour),
 		Artifacts: projections.JobArtifacts{State: "none"},
 	}
 }
 
 func exampleRetry() jobAnswerBody {
 	j := exampleQueuedJob()
-	j.ID, j.RetryOf = exampleNo(63), &exampleJobID
+	j.ID, j.RetryOf = schema.ExampleNo(63), &exampleJobID
 	return jobAnswerBody{newJob(j, jobWait{})}
 }
 
 func exampleJobDetail() jobDetail {
 	j, code := exampleQueuedJob(), 0
 	j.State, j.Epoch, j.Attempt, j.Runner, j.RunnerName = events.JobStateSucceeded, 1, 1, &exampleRunnerID, "builder-1"
-	j.StartedAt, j.FinishedAt = new(exampleAt(9)), new(exampleAt(7))
+	j.StartedAt, j.FinishedAt = new(schema.ExampleAt(9)), new(schema.ExampleAt(7))
 	j.Outcome = &projections.JobOutcome{Reported: "succeeded", ExitCode: &code, CPUMs: 64_100, MaxRSSBytes: 512_000_000}
 	j.Artifacts.LeftOut, j.Artifacts.LeftOutCount = []projections.JobLeftOut{{Path: "dist/current", Reason: "link_outside"}}, 1
 	j.Attempts = []projections.JobAttempt{{
-		Epoch: 1, Attempt: 1, Runner: exampleRunnerID, RunnerName: "builder-1", LeasedAt: exampleAt(10), StartedAt: j.StartedAt,
+		Epoch: 1, Attempt: 1, Runner: exampleRunnerID, RunnerName: "builder-1", LeasedAt: schema.ExampleAt(10), StartedAt: j.StartedAt,
 		EndedAt: j.FinishedAt, Ended: "succeeded",
 		Steps: []projections.JobStep{{Status: "succeeded", StartedAt: j.StartedAt, FinishedAt: j.FinishedAt, ExitCode: &code}},
 		Log:   &projections.JobLog{Bytes: 18_233, Chunks: 9, Integrity: "verified"},
@@ -297,13 +304,13 @@ func exampleJobDetail() jobDetail {
 }
 
 func exampleJobEvents() jobEventsBody {
-	e := events.JobLeased{Epoch: 1, Attempt: 1, Runner: exampleRunnerID, RunnerName: "builder-1", AcceptBy: exampleAt(9)}
+	e := events.JobLeased{Epoch: 1, Attempt: 1, Runner: exampleRunnerID, RunnerName: "builder-1", AcceptBy: schema.ExampleAt(9)}
 	data, err := json.Marshal(e)
 	if err != nil {
 		panic(err)
 	}
 	return newJobEvents([]events.Record{{
-		ID: exampleNo(62), Seq: 4181, Version: 2, At: exampleAt(10), Event: e, Data: data,
+		ID: schema.ExampleNo(62), Seq: 4181, Version: 2, At: schema.ExampleAt(10), Event: e, Data: data,
 		Envelope: events.Envelope{Actor: events.Actor{Type: events.BySystem, Name: "system"}},
 	}}, 1)
 }

@@ -4,6 +4,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"svc/events"
+	"svc/http/rest/schema"
 )
 
 // The parts of a job's spec, in requests and answers. Optional fields have the default that their
@@ -15,22 +16,9 @@ type (
 		Commit string `json:"commit,omitempty" maxLength:"64" doc:"40 or 64 hexadecimal digits, in lower case in answers. A commit or a ref is required." example:"9f2c41d07be85a3369d1e4c8b7f0a25d6c13e98b"`
 		Ref    string `json:"ref,omitempty" maxLength:"245" doc:"The full name of a ref, by the rules of git check-ref-format. Without a commit, the first attempt checks out what it is then, and later attempts the same commit." example:"refs/heads/run/42"`
 	}
-	jobStepSpec struct {
-		Name           string            `json:"name,omitempty" maxLength:"100" doc:"Defaults to the step's number." example:"test"`
-		Run            string            `json:"run" maxLength:"65536" doc:"The script that the shell runs in the working directory." example:"go test ./..."`
-		Shell          string            `json:"shell,omitempty" enum:"sh,bash" doc:"Defaults to sh. sh is run with -e, bash with -eo pipefail: the step fails at the first command that fails."`
-		Env            map[string]string `json:"env,omitempty" doc:"Environment variables of the step. Everybody who can see the job can see them; do not put secrets here." example:"{\"CI\": \"true\"}"`
-		TimeoutSeconds int               `json:"timeoutSeconds,omitempty" minimum:"1" maximum:"86400" doc:"Defaults to the job's runSeconds."`
-	}
 	jobRequires struct {
 		Labels []string   `json:"labels,omitempty" maxItems:"16" nullable:"false" doc:"Labels that a runner must have, all of them. Those of its machine begin with machine:, and are no proof of anything." example:"[\"os=linux\", \"arch=amd64\"]"`
 		AnyOf  [][]string `json:"anyOf,omitempty" maxItems:"8" nullable:"false" doc:"Sets of labels. A runner must have all labels of at least one set." example:"[[\"gpu=a100\"], [\"gpu=h100\"]]"`
-	}
-	jobSandbox struct {
-		Kind      string  `json:"kind,omitempty" enum:"none,bubblewrap" doc:"Defaults to bubblewrap. With none, a job has the same access as the runner."`
-		Network   string  `json:"network,omitempty" enum:"none,host" doc:"Defaults to none. With the sandbox kind none, a job always uses the host's network."`
-		MemoryMiB int     `json:"memoryMiB,omitempty" minimum:"1" maximum:"1048576" doc:"Defaults to no limit."`
-		CPUs      float64 `json:"cpus,omitempty" exclusiveMinimum:"0" maximum:"1024" doc:"Defaults to no limit."`
 	}
 	jobArtifactSpec struct {
 		Name     string   `json:"name" maxLength:"100" example:"dist"`
@@ -62,21 +50,21 @@ func (jobRequires) TransformSchema(_ huma.Registry, s *huma.Schema) *huma.Schema
 
 // A jobSpec is the spec of a job in answers.
 type jobSpec struct {
-	Repo        *jobRepo          `json:"repo,omitempty"`
-	Steps       []jobStepSpec     `json:"steps" nullable:"false"`
-	Requires    jobRequires       `json:"requires"`
-	Sandbox     jobSandbox        `json:"sandbox"`
-	Secrets     []string          `json:"secrets" nullable:"false" doc:"Names of the job secrets that the job uses."`
-	Artifacts   []jobArtifactSpec `json:"artifacts" nullable:"false"`
-	Timeouts    jobTimeouts       `json:"timeouts"`
-	Retry       jobRetry          `json:"retry"`
-	Concurrency *jobConcurrency   `json:"concurrency,omitempty"`
-	Annotations map[string]string `json:"annotations" doc:"The notes of the submission."`
+	Repo        *jobRepo             `json:"repo,omitempty"`
+	Steps       []schema.JobStepSpec `json:"steps" nullable:"false"`
+	Requires    jobRequires          `json:"requires"`
+	Sandbox     schema.JobSandbox    `json:"sandbox"`
+	Secrets     []string             `json:"secrets" nullable:"false" doc:"Names of the job secrets that the job uses."`
+	Artifacts   []jobArtifactSpec    `json:"artifacts" nullable:"false"`
+	Timeouts    jobTimeouts          `json:"timeouts"`
+	Retry       jobRetry             `json:"retry"`
+	Concurrency *jobConcurrency      `json:"concurrency,omitempty"`
+	Annotations map[string]string    `json:"annotations" doc:"The notes of the submission."`
 }
 
 func newJobSpec(s events.JobSpec) jobSpec {
 	out := jobSpec{
-		Steps: []jobStepSpec{}, Requires: jobRequires(s.Requires), Sandbox: jobSandbox(s.Sandbox),
+		Steps: []schema.JobStepSpec{}, Requires: jobRequires(s.Requires), Sandbox: schema.JobSandbox(s.Sandbox),
 		Secrets: append([]string{}, s.Secrets...), Artifacts: []jobArtifactSpec{},
 		Timeouts: jobTimeouts{s.Timeouts.QueueSeconds, s.Timeouts.RunSeconds, &s.Timeouts.CancelGraceSeconds, s.Timeouts.IdleSeconds},
 		Retry:    jobRetry(s.Retry), Annotations: map[string]string{},
@@ -85,7 +73,7 @@ func newJobSpec(s events.JobSpec) jobSpec {
 		out.Repo = &jobRepo{s.Repo.ID.String(), s.Repo.Name, s.Repo.Commit, s.Repo.Ref}
 	}
 	for _, step := range s.Steps {
-		out.Steps = append(out.Steps, jobStepSpec(step))
+		out.Steps = append(out.Steps, schema.JobStepSpec(step))
 	}
 	for _, a := range s.Artifacts {
 		out.Artifacts = append(out.Artifacts, jobArtifactSpec(a))

@@ -10,16 +10,18 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"svc/events"
+	"svc/http/rest/door"
 	"svc/projections"
 	"svc/test/pgtest"
+	"svc/test/world"
 )
 
 // The memory of an export does not grow with the log.
 func TestLongExportMemoryIsBounded(t *testing.T) {
 	db := pgtest.New(t)
 	peak := func(n int) (bytes uint64) {
-		workspace := fill(t, db, n)
-		e := newExporter(t, pace{timeout: testTimeout}, func(context.Context) *export {
+		workspace := world.FillLog(t, db, n)
+		e := newExporter(t, door.Pace{Timeout: testTimeout}, func(context.Context) *export {
 			x := newExport(db, workspace, "ndjson", int64(n))
 			next, pages := x.next, 0
 			x.next = func(ctx context.Context, seq int64) ([]projections.AuditRow, error) {

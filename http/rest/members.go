@@ -9,47 +9,49 @@ import (
 	"svc/events"
 	"svc/fault"
 	"svc/http/openapi"
+	"svc/http/rest/door"
+	"svc/http/rest/schema"
 	"svc/projections"
 )
 
-func (s *Server) memberRoutes() section {
-	show := func(m projections.Member) member { return newMember(m, exampleAda.ID) }
-	ticked := exampleZoe
+func (s *Server) memberRoutes() door.Section {
+	show := func(m projections.Member) member { return newMember(m, schema.ExampleAda.ID) }
+	ticked := schema.ExampleZoe
 	ticked.ApproveLoops = new(true)
-	return section{tag: "Members & roles", about: "The members of the workspace and their roles.", routes: []route{
-		query(s.listMembers, route{
-			method: "GET", path: "/members", guard: anyMember,
-			id: "listMembers", summary: "List members",
-			text: "Lists members by name, ignoring case and accents; members without a known name are listed by address. " +
+	return door.Section{Tag: "Members & roles", About: "The members of the workspace and their roles.", Routes: []door.Route{
+		door.Query(s.listMembers, door.Route{
+			Method: "GET", Path: "/members", Guard: door.AnyMember,
+			ID: "listMembers", Summary: "List members",
+			Text: "Lists members by name, ignoring case and accents; members without a known name are listed by address. " +
 				"`total` counts the members on all pages. A search finds at most 250 members. `offset` reaches the " +
 				"first 1,000 members; use `nextCursor` to go further.",
-			answerExample: memberList{List: newList([]projections.Member{exampleZoe}, 1, examplePage, show)},
+			AnswerExample: memberList{List: schema.NewList([]projections.Member{schema.ExampleZoe}, 1, schema.ExamplePage, show)},
 		}),
-		query(s.getMember, route{
-			method: "GET", path: "/members/{id}", guard: anyMember,
-			id: "getMember", summary: "Get a member",
-			text:          "Returns a member. Former members and members of other workspaces are not found: 404 `member_not_found`.",
-			refuses:       []*fault.Fault{aggregates.ErrNoMember},
-			answerExample: show(exampleZoe),
+		door.Query(s.getMember, door.Route{
+			Method: "GET", Path: "/members/{id}", Guard: door.AnyMember,
+			ID: "getMember", Summary: "Get a member",
+			Text:          "Returns a member. Former members and members of other workspaces are not found: 404 `member_not_found`.",
+			Refuses:       []*fault.Fault{aggregates.ErrNoMember},
+			AnswerExample: show(schema.ExampleZoe),
 		}),
-		command((*memberChange).toCommand, s.updateMember, route{
-			method: "PATCH", path: "/members/{id}", guard: mayDo(events.ManageMembers),
-			id: "updateMember", summary: "Update a member",
-			text: "Changes a member's role, the permission to approve loops, or both, with immediate effect. Only an Owner can make somebody " +
+		door.Command((*memberChange).toCommand, s.updateMember, door.Route{
+			Method: "PATCH", Path: "/members/{id}", Guard: door.MayDo(events.ManageMembers),
+			ID: "updateMember", Summary: "Update a member",
+			Text: "Changes a member's role, the permission to approve loops, or both, with immediate effect. Only an Owner can make somebody " +
 				"an Owner or change an Owner. The last Owner keeps the role. Invitations that the member sent, and could not send in the " +
 				"new role, are revoked.",
-			missing:        aggregates.ErrNoMember,
-			refuses:        []*fault.Fault{aggregates.ErrMemberForbidden, aggregates.ErrOwnerRequired, aggregates.ErrLastOwner},
-			requestExample: object{"role": ticked.Role, "canApproveLoops": ticked.ApproveLoops},
-			answerExample:  show(ticked),
+			Missing:        aggregates.ErrNoMember,
+			Refuses:        []*fault.Fault{aggregates.ErrMemberForbidden, aggregates.ErrOwnerRequired, aggregates.ErrLastOwner},
+			RequestExample: schema.Object{"role": ticked.Role, "canApproveLoops": ticked.ApproveLoops},
+			AnswerExample:  show(ticked),
 		}),
-		command((*MemberPath).remove, s.removeMember, route{
-			method: "DELETE", path: "/members/{id}", guard: guard{right: events.ManageMembers, own: true}, // every member may leave
-			id: "removeMember", summary: "Remove a member", status: http.StatusNoContent,
-			text: "Removes a member from the workspace; their access ends at once. Members can remove themselves to leave. The last Owner " +
+		door.Command((*MemberPath).remove, s.removeMember, door.Route{
+			Method: "DELETE", Path: "/members/{id}", Guard: door.Guard{Right: events.ManageMembers, Own: true}, // every member may leave
+			ID: "removeMember", Summary: "Remove a member", Status: http.StatusNoContent,
+			Text: "Removes a member from the workspace; their access ends at once. Members can remove themselves to leave. The last Owner " +
 				"cannot be removed. Invitations that the member sent are revoked.",
-			missing: aggregates.ErrNoMember,
-			refuses: []*fault.Fault{aggregates.ErrMemberForbidden, aggregates.ErrLastOwner},
+			Missing: aggregates.ErrNoMember,
+			Refuses: []*fault.Fault{aggregates.ErrMemberForbidden, aggregates.ErrLastOwner},
 		}),
 	}}
 }
@@ -89,13 +91,13 @@ type membersQuery struct {
 type membersAnswer struct{ Body memberList }
 
 type memberList struct {
-	List[member]
+	schema.List[member]
 	NextCursor string `json:"nextCursor,omitempty" doc:"Cursor of the next page. Absent on the last page." example:"AZqipygAcACAAAAAAAAABHpvZSBicmFuZHQ"`
 }
 
 func (s *Server) listMembers(ctx context.Context, in *membersQuery) (*membersAnswer, error) {
-	c := callerOf(ctx)
-	q := projections.MemberQuery{Workspace: c.workspace, Q: in.Q, Limit: in.Limit, Offset: in.Offset}
+	c := door.CallerOf(ctx)
+	q := projections.MemberQuery{Workspace: c.Workspace, Q: in.Q, Limit: in.Limit, Offset: in.Offset}
 	if in.Role != "" {
 		role, err := in.Role.parse()
 		if err != nil {
@@ -107,9 +109,9 @@ func (s *Server) listMembers(ctx context.Context, in *membersQuery) (*membersAns
 		after, ok := projections.ParseMemberCursor(in.Cursor)
 		switch {
 		case !ok:
-			return nil, invalid("cursor", "must be the nextCursor of an answer")
+			return nil, fault.Field("cursor", "must be the nextCursor of an answer")
 		case in.Offset > 0:
-			return nil, invalid("offset", "cannot be combined with cursor")
+			return nil, fault.Field("offset", "cannot be combined with cursor")
 		}
 		q.After = &after
 	}
@@ -118,8 +120,8 @@ func (s *Server) listMembers(ctx context.Context, in *membersQuery) (*membersAns
 		return nil, err
 	}
 	out := &membersAnswer{}
-	show := func(m projections.Member) member { return newMember(m, c.person.user) }
-	out.Body.List = newList(found, total, Paging{in.Limit, in.Offset}, show)
+	show := func(m projections.Member) member { return newMember(m, c.Person.User) }
+	out.Body.List = schema.NewList(found, total, schema.Paging{Limit: in.Limit, Offset: in.Offset}, show)
 	if next != nil {
 		out.Body.NextCursor = next.String()
 	}
@@ -134,19 +136,19 @@ type MemberPath struct {
 type memberChange struct {
 	MemberPath
 	Body struct {
-		atLeastOne
+		schema.AtLeastOne
 		Role            *assignableRole `json:"role,omitempty" doc:"Not case-sensitive." example:"Maintainer"`
 		CanApproveLoops *bool           `json:"canApproveLoops,omitempty"`
 	}
 }
 
 type memberAnswer struct {
-	Position
+	schema.Position
 	Body member
 }
 
-func (in *memberChange) toCommand(c *caller, id events.ID) (_ commands.UpdateMember, err error) {
-	change := commands.UpdateMember{Meta: c.meta(), Member: id, ApproveLoops: in.Body.CanApproveLoops}
+func (in *memberChange) toCommand(c *door.Caller, id events.ID) (_ commands.UpdateMember, err error) {
+	change := commands.UpdateMember{Meta: c.Meta(), Member: id, ApproveLoops: in.Body.CanApproveLoops}
 	if in.Body.Role != nil {
 		change.Role = new(events.Role)
 		*change.Role, err = in.Body.Role.parse()
@@ -163,31 +165,26 @@ func (s *Server) updateMember(ctx context.Context, _ *memberChange, change comma
 	if err != nil {
 		return nil, err
 	}
-	return &memberAnswer{Position{done.Position}, m}, nil
+	return &memberAnswer{schema.Position{Position: done.Position}, m}, nil
 }
 
-func (s *Server) getMember(ctx context.Context, in *MemberPath) (*bodyAnswer[member], error) {
-	return showInPath(ctx, in.ID, aggregates.ErrNoMember, s.member)
+func (s *Server) getMember(ctx context.Context, in *MemberPath) (*door.BodyAnswer[member], error) {
+	return door.ShowInPath(ctx, in.ID, aggregates.ErrNoMember, s.member)
 }
 
 func (s *Server) member(ctx context.Context, id events.ID) (member, error) {
-	c := callerOf(ctx)
-	m, ok, err := s.members.Find(ctx, projections.Ref{Workspace: c.workspace, ID: id}, s.Primary.Members.ByIDs)
-	if err := checkFound(ok, err, aggregates.ErrNoMember); err != nil {
+	c := door.CallerOf(ctx)
+	m, ok, err := s.members.Find(ctx, projections.Ref{Workspace: c.Workspace, ID: id}, s.Primary.Members.ByIDs)
+	if err := door.CheckFound(ok, err, aggregates.ErrNoMember); err != nil {
 		return member{}, err
 	}
-	return newMember(m, c.person.user), nil
+	return newMember(m, c.Person.User), nil
 }
 
-func (in *MemberPath) remove(c *caller, id events.ID) (commands.RemoveMember, error) {
-	return commands.RemoveMember{Meta: c.meta(), Member: id}, nil
+func (in *MemberPath) remove(c *door.Caller, id events.ID) (commands.RemoveMember, error) {
+	return commands.RemoveMember{Meta: c.Meta(), Member: id}, nil
 }
 
-func (s *Server) removeMember(ctx context.Context, _ *MemberPath, remove commands.RemoveMember) (*Position, error) {
-	return positionAnswer(s.Commands.RemoveMember(ctx, remove))
-}
-
-var exampleZoe = projections.Member{
-	ID: exampleNo(4), User: exampleNo(5), Name: "Zoë Brandt", Email: "zoe@acme.example", AvatarURL: "https://avatars.example.com/u/583231",
-	Role: events.Maintainer, JoinedAt: exampleAt(8500), LastActiveAt: new(exampleAt(3)),
+func (s *Server) removeMember(ctx context.Context, _ *MemberPath, remove commands.RemoveMember) (*schema.Position, error) {
+	return door.AnswerPosition(s.Commands.RemoveMember(ctx, remove))
 }

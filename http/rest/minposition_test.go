@@ -16,6 +16,8 @@ import (
 
 	"svc/commands"
 	"svc/events"
+	"svc/http/quota"
+	"svc/http/rest/door"
 	"svc/projections"
 	"svc/projections/fold"
 	"svc/proof"
@@ -69,7 +71,7 @@ func TestListsWaitForServerThatLags(t *testing.T) {
 	ask := func(path string) *httptest.ResponseRecorder {
 		path = strings.NewReplacer(
 			"/audit/{id}", "/audit/"+record.String(), "/repos/{id}", "/repos/"+repo.String(), "{id}", run.String()).Replace(path)
-		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, prefix+path, nil)
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, door.Prefix+path, nil)
 		r.AddCookie(people.Cookie(session))
 		r.Header.Set("X-Svc-Min-Position", strconv.FormatInt(head, 10))
 		a := httptest.NewRecorder()
@@ -81,21 +83,20 @@ func TestListsWaitForServerThatLags(t *testing.T) {
 	asked, answers := 0, make(chan *httptest.ResponseRecorder, 100)
 	var all sync.WaitGroup
 	for _, r := range routes() {
-		if r.views != nil && r.intent == nil && !slices.Contains(r.views, proof.FollowerName) {
+		if r.Views != nil && r.Intent == nil && !slices.Contains(r.Views, proof.FollowerName) {
 			asked++
-			all.Go(func() { answers <- ask(r.path + query[r.path]) })
+			all.Go(func() { answers <- ask(r.Path + query[r.Path]) })
 		}
 	}
 	require.Greater(t, asked, 8)
-	require.Eventually(t, func() bool {
-		waiting, _, _ := s.bounds.positions.Usage()
-		return waiting == asked || len(answers) > 0
-	}, testTimeout, time.Millisecond)
+	held := func(name string) int {
+		i := slices.IndexFunc(s.Semaphores(), func(b *quota.Semaphore) bool { return b.Bound().Name == name })
+		n, _, _ := s.Semaphores()[i].Usage()
+		return n
+	}
+	require.Eventually(t, func() bool { return held("positions") == asked || len(answers) > 0 }, testTimeout, time.Millisecond)
 	require.Empty(t, answers)
-	require.Eventually(t, func() bool {
-		reading, _, _ := s.bounds.reads.Usage()
-		return reading == 0
-	}, testTimeout, time.Millisecond)
+	require.Eventually(t, func() bool { return held("reads") == 0 }, testTimeout, time.Millisecond)
 	_, err = lagging.Exec(t.Context(), `drop table pg_temp.checkpoints`)
 	require.NoError(t, err)
 	all.Wait()
@@ -103,17 +104,4 @@ func TestListsWaitForServerThatLags(t *testing.T) {
 		a := <-answers
 		require.Equal(t, http.StatusOK, a.Code, a.Body)
 	}
-}
-
-// A request that requires no position is answered at once if its view is far behind.
-func TestReadWithoutPositionIsNotRepeated(t *testing.T) {
-	t.Parallel()
-	s := New(Config{Load: func() float64 { return 0 }, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
-	reads := 0
-	_, err := readReached(as(t, someone(world.NewID())), s, func() (*Position, error) {
-		reads++
-		return nil, fold.ErrNotCaughtUp
-	})
-	require.ErrorIs(t, err, fold.ErrNotCaughtUp)
-	require.Equal(t, 1, reads)
 }

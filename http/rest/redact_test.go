@@ -1,13 +1,14 @@
 package rest
 
 import (
-	"context"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"svc/events"
+	"svc/http/rest/door"
+	"svc/http/rest/schema"
 	"svc/projections"
 )
 
@@ -15,30 +16,30 @@ func TestTokensDoNotSeeNamesOfPeople(t *testing.T) {
 	t.Parallel()
 	ada := events.Actor{Type: events.ByUser, ID: events.ID{1}, Name: "ada@acme.example"}
 	bot := events.Actor{Type: events.ByService, ID: events.ID{2}, Name: "service:ci-bot"}
-	token, person := &caller{token: &projections.ServiceToken{}}, &caller{person: &person{}}
+	token, person := &door.Caller{Token: &projections.ServiceToken{}}, &door.Caller{Person: &door.Person{}}
 
-	face := auditActor{Type: ada.Type, ID: ada.ID.String(), Name: ada.Name, DisplayName: "Ada Lind",
+	face := schema.AuditActor{Type: ada.Type, ID: ada.ID.String(), Name: ada.Name, DisplayName: "Ada Lind",
 		AvatarURL: "https://avatars.example.com/u/1"}
-	require.Equal(t, face, person.redactActor(face))
-	require.Equal(t, auditActor{Type: ada.Type, ID: face.ID}, token.redactActor(face))
-	itself := auditActor{Type: bot.Type, ID: bot.ID.String(), Name: bot.Name}
-	require.Equal(t, itself, token.redactActor(itself))
+	require.Equal(t, face, person.RedactActor(face))
+	require.Equal(t, schema.AuditActor{Type: ada.Type, ID: face.ID}, token.RedactActor(face))
+	itself := schema.AuditActor{Type: bot.Type, ID: bot.ID.String(), Name: bot.Name}
+	require.Equal(t, itself, token.RedactActor(itself))
 
 	j := projections.Job{SubmittedBy: ada, Cancel: &projections.JobCancel{By: ada, Reason: "superseded"}}
-	require.Equal(t, j, person.redactJob(j))
-	told := token.redactJob(j)
+	require.Equal(t, j, redactJob(person, j))
+	told := redactJob(token, j)
 	require.Empty(t, told.SubmittedBy.Name)
 	require.Empty(t, told.Cancel.By.Name)
 	require.Equal(t, "superseded", told.Cancel.Reason)
 	require.Equal(t, ada.Name, j.Cancel.By.Name, "the job itself is unchanged")
 	j = projections.Job{SubmittedBy: bot, Cancel: &projections.JobCancel{By: bot}}
-	require.Equal(t, j, token.redactJob(j))
+	require.Equal(t, j, redactJob(token, j))
 
-	s := &Server{Config: Config{Now: time.Now}} // without a database that knows names
-	job, err := withNames(context.WithValue(t.Context(), callerKey{}, token), s, FarmJob{SubmittedBy: ada.Name}, (*FarmJob).names)
+	s := New(Config{Now: time.Now}) // without a database that knows names
+	job, err := door.WithNames(door.WithCaller(t.Context(), token), s.Door, FarmJob{SubmittedBy: ada.Name}, (*FarmJob).names)
 	require.NoError(t, err)
 	require.Empty(t, job.SubmitterName)
-	job, err = withNames(context.WithValue(t.Context(), callerKey{}, person), s, FarmJob{SubmittedBy: bot.Name}, (*FarmJob).names)
+	job, err = door.WithNames(door.WithCaller(t.Context(), person), s.Door, FarmJob{SubmittedBy: bot.Name}, (*FarmJob).names)
 	require.NoError(t, err)
 	require.Empty(t, job.SubmitterName)
 

@@ -7,10 +7,11 @@ import (
 	"strings"
 
 	"svc/events"
+	"svc/fault"
 	"svc/input"
 )
 
-var errRepoURL = invalid("url", "must be the address of a repository, such as https://github.com/acme/web")
+var errRepoURL = fault.Field("url", "must be the address of a repository, such as https://github.com/acme/web")
 
 // parseRepo returns name and addresses of the repository at an address. kind may be empty. With a name, the address
 // of a repository of kind github may be that of its host's interface. Addresses of this machine and plain HTTP are
@@ -45,7 +46,7 @@ func parseRepo(kind events.HostKind, name, address string, local bool) (string, 
 	}
 	switch {
 	case byAPI && !repoName.MatchString(name):
-		return "", events.RepoHost{}, invalid("name", "must be the name of the repository with its owner, such as acme/web")
+		return "", events.RepoHost{}, fault.Field("name", "must be the name of the repository with its owner, such as acme/web")
 	case strings.Count(name, "/") != 1:
 		return "", events.RepoHost{}, errRepoURL
 	}
@@ -67,13 +68,13 @@ func repoURL(address string, local bool) (*url.URL, error) {
 	case err != nil || u.Host == "" || u.Opaque != "":
 		return nil, errRepoURL
 	case u.Scheme != "https" && (u.Scheme != "http" || !local):
-		return nil, invalid("url", "must begin with https://")
+		return nil, fault.Field("url", "must begin with https://")
 	case u.User != nil:
-		return nil, invalid("url", "must not hold a user or a password: send the token as credential")
+		return nil, fault.Field("url", "must not hold a user or a password: send the token as credential")
 	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
-		return nil, invalid("url", "must not have a query")
+		return nil, fault.Field("url", "must not have a query")
 	case isLocal(u.Hostname()) && !local:
-		return nil, invalid("url", "must not be an address of the service's own machine or network link")
+		return nil, fault.Field("url", "must not be an address of the service's own machine or network link")
 	}
 	return u, nil
 }

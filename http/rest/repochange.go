@@ -11,6 +11,8 @@ import (
 	"svc/engine/client"
 	"svc/events"
 	"svc/fault"
+	"svc/http/rest/door"
+	"svc/http/rest/schema"
 )
 
 // maxRepoBody bounds the bodies with settings; every character may be an escape sequence.
@@ -37,12 +39,12 @@ type newRepo struct {
 }
 
 type repoAnswer struct {
-	Position
+	schema.Position
 	Body repoDetail
 }
 
-func (in *newRepo) toCommand(c *caller, _ events.ID) (commands.ConnectRepo, error) {
-	connect := commands.ConnectRepo{Meta: c.meta(), Name: in.Body.Name, Settings: events.RepoSettings{MayAllowOnce: true}}
+func (in *newRepo) toCommand(c *door.Caller, _ events.ID) (commands.ConnectRepo, error) {
+	connect := commands.ConnectRepo{Meta: c.Meta(), Name: in.Body.Name, Settings: events.RepoSettings{MayAllowOnce: true}}
 	if in.Body.Settings != nil {
 		connect.Settings = in.Body.Settings.applyTo(connect.Settings)
 	}
@@ -126,7 +128,7 @@ func (s *Server) storeCredential(ctx context.Context, workspace events.ID, value
 	if token == "" {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), vaultTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), door.VaultTimeout)
 	defer cancel()
 	*value = events.NewID(s.Now())
 	return s.Credentials.Put(ctx, workspace, *value, token)
@@ -134,7 +136,7 @@ func (s *Server) storeCredential(ctx context.Context, workspace events.ID, value
 
 // dropCredentials deletes tokens that no event names any more. If that fails, they stay encrypted and unused.
 func (s *Server) dropCredentials(ctx context.Context, workspace events.ID, values ...events.ID) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), vaultTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), door.VaultTimeout)
 	defer cancel()
 	for _, value := range values {
 		if value.IsZero() {
@@ -148,28 +150,28 @@ func (s *Server) dropCredentials(ctx context.Context, workspace events.ID, value
 
 // showRepo returns the answer to a command on a repository.
 func (s *Server) showRepo(ctx context.Context, done commands.Result, id events.ID) (*repoAnswer, error) {
-	if err := s.Primary.Awaiter.Await(ctx, "repos", callerOf(ctx).workspace, done.Position); err != nil {
+	if err := s.Primary.Awaiter.Await(ctx, "repos", door.CallerOf(ctx).Workspace, done.Position); err != nil {
 		return nil, err
 	}
-	found, err := find(ctx, id, aggregates.ErrNoRepo, s.Primary.Repos.Get)
+	found, err := door.Find(ctx, id, aggregates.ErrNoRepo, s.Primary.Repos.Get)
 	if err != nil {
 		return nil, err
 	}
-	detail, err := withNames(ctx, s, newRepoDetail(found, true), (*repoDetail).names)
-	return &repoAnswer{Position{done.Position}, detail}, err
+	detail, err := door.WithNames(ctx, s.Door, newRepoDetail(found, true), (*repoDetail).names)
+	return &repoAnswer{schema.Position{Position: done.Position}, detail}, err
 }
 
 type repoChange struct {
 	RepoPath
 	Body struct {
-		atLeastOne
+		schema.AtLeastOne
 		RepoSettingsChange
 	}
 }
 
-func (in *repoChange) toCommand(c *caller, id events.ID) (commands.ChangeRepoSettings, error) {
+func (in *repoChange) toCommand(c *door.Caller, id events.ID) (commands.ChangeRepoSettings, error) {
 	change := func(s events.RepoSettings) (events.RepoSettings, error) { return in.Body.applyTo(s), nil }
-	return commands.ChangeRepoSettings{Meta: c.meta(), Repo: id, Change: change}, nil
+	return commands.ChangeRepoSettings{Meta: c.Meta(), Repo: id, Change: change}, nil
 }
 
 func (s *Server) changeRepo(ctx context.Context, _ *repoChange, change commands.ChangeRepoSettings) (*repoAnswer, error) {
@@ -185,21 +187,21 @@ type repoEnd struct {
 	Name string `query:"name" required:"true" maxLength:"200" doc:"The repository's name, typed again."`
 }
 
-func (in *repoEnd) toCommand(c *caller, id events.ID) (commands.DisconnectRepo, error) {
-	return commands.DisconnectRepo{Meta: c.meta(), Repo: id, Name: in.Name}, nil
+func (in *repoEnd) toCommand(c *door.Caller, id events.ID) (commands.DisconnectRepo, error) {
+	return commands.DisconnectRepo{Meta: c.Meta(), Repo: id, Name: in.Name}, nil
 }
 
-func (s *Server) disconnectRepo(ctx context.Context, _ *repoEnd, end commands.DisconnectRepo) (*Position, error) {
+func (s *Server) disconnectRepo(ctx context.Context, _ *repoEnd, end commands.DisconnectRepo) (*schema.Position, error) {
 	done, former, err := s.Commands.DisconnectRepo(ctx, end)
 	if err != nil {
 		return nil, err
 	}
 	s.dropCredentials(ctx, end.Workspace, former...)
-	return &Position{done.Position}, nil
+	return &schema.Position{Position: done.Position}, nil
 }
 
-func (in *RepoPath) check(c *caller, id events.ID) (commands.CheckRepo, error) {
-	return commands.CheckRepo{Meta: c.meta(), Repo: id}, nil
+func (in *RepoPath) check(c *door.Caller, id events.ID) (commands.CheckRepo, error) {
+	return commands.CheckRepo{Meta: c.Meta(), Repo: id}, nil
 }
 
 func (s *Server) checkRepo(ctx context.Context, _ *RepoPath, check commands.CheckRepo) (*repoAnswer, error) {
@@ -235,7 +237,7 @@ func (s *Server) probeWith(ctx context.Context, id events.ID, instead map[events
 			tokens[kind] = kept
 		}
 	}
-	of := remote{callerOf(ctx).workspace, id, repo.Name(), repo.Host(), tokens[events.WriteCredential]}
+	of := remote{door.CallerOf(ctx).Workspace, id, repo.Name(), repo.Host(), tokens[events.WriteCredential]}
 	found, err := s.probe(ctx, of, tokens[events.ReadCredential], repo.Settings())
 	return found, repo, err
 }
@@ -260,8 +262,8 @@ type newCredentialOf struct {
 	}
 }
 
-func (in *newCredentialOf) toCommand(c *caller, id events.ID) (commands.ReplaceRepoCredential, error) {
-	replace := commands.ReplaceRepoCredential{Meta: c.meta(), Repo: id, Which: in.Body.Which}
+func (in *newCredentialOf) toCommand(c *door.Caller, id events.ID) (commands.ReplaceRepoCredential, error) {
+	replace := commands.ReplaceRepoCredential{Meta: c.Meta(), Repo: id, Which: in.Body.Which}
 	if in.Body.Credential == "" {
 		return replace, nil
 	}
@@ -306,8 +308,8 @@ type repoPause struct {
 	}
 }
 
-func (in *repoPause) toCommand(c *caller, id events.ID) (commands.PauseRepo, error) {
-	return commands.PauseRepo{Meta: c.meta(), Repo: id, Reason: in.Body.Reason}, nil
+func (in *repoPause) toCommand(c *door.Caller, id events.ID) (commands.PauseRepo, error) {
+	return commands.PauseRepo{Meta: c.Meta(), Repo: id, Reason: in.Body.Reason}, nil
 }
 
 func (s *Server) pauseRepo(ctx context.Context, _ *repoPause, pause commands.PauseRepo) (*repoAnswer, error) {
@@ -318,8 +320,8 @@ func (s *Server) pauseRepo(ctx context.Context, _ *repoPause, pause commands.Pau
 	return s.showRepo(ctx, done, pause.Repo)
 }
 
-func (in *RepoPath) resume(c *caller, id events.ID) (commands.ResumeRepo, error) {
-	return commands.ResumeRepo{Meta: c.meta(), Repo: id}, nil
+func (in *RepoPath) resume(c *door.Caller, id events.ID) (commands.ResumeRepo, error) {
+	return commands.ResumeRepo{Meta: c.Meta(), Repo: id}, nil
 }
 
 func (s *Server) resumeRepo(ctx context.Context, _ *RepoPath, resume commands.ResumeRepo) (*repoAnswer, error) {

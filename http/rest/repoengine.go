@@ -11,6 +11,7 @@ import (
 	"svc/engine/client"
 	"svc/events"
 	"svc/fault"
+	"svc/http/rest/door"
 	"svc/input"
 )
 
@@ -38,7 +39,7 @@ type remote struct {
 
 // askEngine runs a step about a repository. It holds a slot of those of the engine meanwhile.
 func askEngine[In, Out any](ctx context.Context, s *Server, kind client.Kind, r remote, in In) (out Out, err error) {
-	slot, err := s.acquire(ctx, s.bounds.engine, callerOf(ctx))
+	slot, err := s.Acquire(ctx, s.Bounds.Engine, door.CallerOf(ctx))
 	if err != nil {
 		return out, err
 	}
@@ -148,7 +149,7 @@ func (p *probed) refusal() error {
 
 // connectedRepo returns a connected repository as the log says, with one of its tokens.
 func (s *Server) connectedRepo(ctx context.Context, id events.ID, kind events.CredentialKind) (aggregates.Repo, string, error) {
-	repo, token, err := s.Credentials.Reveal(ctx, callerOf(ctx).workspace, id, kind)
+	repo, token, err := s.Credentials.Reveal(ctx, door.CallerOf(ctx).Workspace, id, kind)
 	switch {
 	case err != nil:
 		return repo, "", err
@@ -161,7 +162,7 @@ func (s *Server) connectedRepo(ctx context.Context, id events.ID, kind events.Cr
 // repoOf returns a repository that jobs and runs may name: a connected one, or one that only runs name. connected is nil
 // for the latter. ok is false if there is none, or it is not connected any more.
 func (s *Server) repoOf(ctx context.Context, id events.ID) (repo events.Repo, connected *aggregates.Repo, ok bool, err error) {
-	workspace := callerOf(ctx).workspace
+	workspace := door.CallerOf(ctx).Workspace
 	of, err := s.Commands.Repo(ctx, workspace, id)
 	switch {
 	case err != nil:

@@ -9,83 +9,85 @@ import (
 	"svc/fault"
 	"svc/http/middleware"
 	"svc/http/openapi"
+	"svc/http/rest/door"
+	"svc/http/rest/schema"
 	"svc/projections"
 	"svc/projections/fold"
 )
 
-func (s *Server) repoRoutes() section {
+func (s *Server) repoRoutes() door.Section {
 	changes := append([]*fault.Fault{fold.ErrNotCaughtUp}, engineFaults...)
-	return section{tag: "Repositories", about: "The repositories at code hosts that runs work on.", routes: []route{
-		query(s.listRepos, route{
-			method: "GET", path: "/repos", guard: anyMemberOrReadToken, views: []string{"repos", "runs", "run_counts"},
-			id: "listRepos", summary: "List repositories",
-			text: "Lists the connected repositories of the workspace, and those that runs have worked on, by name, at most 1,000, with their " +
+	return door.Section{Tag: "Repositories", About: "The repositories at code hosts that runs work on.", Routes: []door.Route{
+		door.Query(s.listRepos, door.Route{
+			Method: "GET", Path: "/repos", Guard: door.AnyMemberOrReadToken, Views: []string{"repos", "runs", "run_counts"},
+			ID: "listRepos", Summary: "List repositories",
+			Text: "Lists the connected repositories of the workspace, and those that runs have worked on, by name, at most 1,000, with their " +
 				"numbers of runs. Use an id as the `repo` filter of lists and insights.",
-			answerExample: repoList{[]repoRuns{newRepoRuns(exampleListedRepo)}},
+			AnswerExample: repoList{[]repoRuns{newRepoRuns(exampleListedRepo)}},
 		}),
-		command((*newRepo).toCommand, s.connectRepo, route{
-			method: "POST", path: "/repos", guard: mayDo(events.ManageRepos), limits: middleware.Limits{Body: maxRepoBody},
-			id: "connectRepo", summary: "Connect a repository", status: http.StatusCreated,
-			text: "Connects a repository, once everything that runs need was tried with the credential: it creates and deletes a branch " +
+		door.Command((*newRepo).toCommand, s.connectRepo, door.Route{
+			Method: "POST", Path: "/repos", Guard: door.MayDo(events.ManageRepos), Limits: middleware.Limits{Body: maxRepoBody},
+			ID: "connectRepo", Summary: "Connect a repository", Status: http.StatusCreated,
+			Text: "Connects a repository, once everything that runs need was tried with the credential: it creates and deletes a branch " +
 				"`svc-check/…`. 422 `repo_check_failed` with what is lacking in `details.checks`, and nothing is kept. Credentials are stored " +
 				"encrypted and never returned; build machines receive only `readCredential`.",
-			refuses: append([]*fault.Fault{aggregates.ErrRepoConnected, errReposFull, errRepoCheck}, changes...),
-			requestExample: object{
-				"url": "https://github.com/acme/web", "credential": "…", "settings": object{"maxActive": 3},
+			Refuses: append([]*fault.Fault{aggregates.ErrRepoConnected, errReposFull, errRepoCheck}, changes...),
+			RequestExample: schema.Object{
+				"url": "https://github.com/acme/web", "credential": "…", "settings": schema.Object{"maxActive": 3},
 			},
-			answerExample: newRepoDetail(exampleRepoRow, true),
+			AnswerExample: newRepoDetail(exampleRepoRow, true),
 		}),
-		query(s.getRepo, route{
-			method: "GET", path: "/repos/{id}", guard: anyMemberOrReadToken, views: []string{"repos"},
-			id: "getRepo", summary: "Get a repository",
-			text:          "Returns a repository that is or was connected, with its settings and what the last check found.",
-			refuses:       []*fault.Fault{aggregates.ErrNoRepo},
-			answerExample: newRepoDetail(exampleRepoRow, true),
+		door.Query(s.getRepo, door.Route{
+			Method: "GET", Path: "/repos/{id}", Guard: door.AnyMemberOrReadToken, Views: []string{"repos"},
+			ID: "getRepo", Summary: "Get a repository",
+			Text:          "Returns a repository that is or was connected, with its settings and what the last check found.",
+			Refuses:       []*fault.Fault{aggregates.ErrNoRepo},
+			AnswerExample: newRepoDetail(exampleRepoRow, true),
 		}),
-		command((*repoChange).toCommand, s.changeRepo, route{
-			method: "PATCH", path: "/repos/{id}", guard: mayDo(events.ManageRepos), limits: middleware.Limits{Body: maxRepoBody},
-			id: "changeRepo", summary: "Change a repository's settings",
-			text:           "Changes the given settings. They apply to what runs do from now on.",
-			missing:        aggregates.ErrNoRepo,
-			refuses:        []*fault.Fault{fold.ErrNotCaughtUp},
-			requestExample: object{"maxActive": 3}, answerExample: newRepoDetail(exampleRepoRow, true),
+		door.Command((*repoChange).toCommand, s.changeRepo, door.Route{
+			Method: "PATCH", Path: "/repos/{id}", Guard: door.MayDo(events.ManageRepos), Limits: middleware.Limits{Body: maxRepoBody},
+			ID: "changeRepo", Summary: "Change a repository's settings",
+			Text:           "Changes the given settings. They apply to what runs do from now on.",
+			Missing:        aggregates.ErrNoRepo,
+			Refuses:        []*fault.Fault{fold.ErrNotCaughtUp},
+			RequestExample: schema.Object{"maxActive": 3}, AnswerExample: newRepoDetail(exampleRepoRow, true),
 		}),
-		command((*repoEnd).toCommand, s.disconnectRepo, route{
-			method: "DELETE", path: "/repos/{id}", guard: mayDo(events.ManageRepos),
-			id: "disconnectRepo", summary: "Disconnect a repository", status: http.StatusNoContent,
-			text: "Ends work on a repository and deletes its credentials. Its runs and jobs stay listed; jobs that wait are cancelled when " +
+		door.Command((*repoEnd).toCommand, s.disconnectRepo, door.Route{
+			Method: "DELETE", Path: "/repos/{id}", Guard: door.MayDo(events.ManageRepos),
+			ID: "disconnectRepo", Summary: "Disconnect a repository", Status: http.StatusNoContent,
+			Text: "Ends work on a repository and deletes its credentials. Its runs and jobs stay listed; jobs that wait are cancelled when " +
 				"their turn comes. It can be connected again.",
-			missing: aggregates.ErrNoRepo,
-			refuses: []*fault.Fault{aggregates.ErrRepoName},
+			Missing: aggregates.ErrNoRepo,
+			Refuses: []*fault.Fault{aggregates.ErrRepoName},
 		}),
-		command((*RepoPath).check, s.checkRepo, route{
-			method: "POST", path: "/repos/{id}/check", guard: mayDo(events.ManageRepos),
-			id: "checkRepo", summary: "Check a repository",
-			text:    "Tries again everything that runs need, and records what it finds, a new name of the repository too.",
-			missing: aggregates.ErrNoRepo, refuses: append([]*fault.Fault{aggregates.ErrRepoConnected}, changes...),
-			answerExample: newRepoDetail(exampleRepoRow, true),
+		door.Command((*RepoPath).check, s.checkRepo, door.Route{
+			Method: "POST", Path: "/repos/{id}/check", Guard: door.MayDo(events.ManageRepos),
+			ID: "checkRepo", Summary: "Check a repository",
+			Text:    "Tries again everything that runs need, and records what it finds, a new name of the repository too.",
+			Missing: aggregates.ErrNoRepo, Refuses: append([]*fault.Fault{aggregates.ErrRepoConnected}, changes...),
+			AnswerExample: newRepoDetail(exampleRepoRow, true),
 		}),
-		command((*newCredentialOf).toCommand, s.replaceCredential, route{
-			method: "POST", path: "/repos/{id}/credential", guard: mayDo(events.ManageRepos),
-			id: "replaceRepoCredential", summary: "Replace a credential of a repository",
-			text: "Replaces a credential, once everything that runs need was tried with the new one: 422 `repo_check_failed` otherwise. " +
+		door.Command((*newCredentialOf).toCommand, s.replaceCredential, door.Route{
+			Method: "POST", Path: "/repos/{id}/credential", Guard: door.MayDo(events.ManageRepos),
+			ID: "replaceRepoCredential", Summary: "Replace a credential of a repository",
+			Text: "Replaces a credential, once everything that runs need was tried with the new one: 422 `repo_check_failed` otherwise. " +
 				"A pause because the code host refused the credential ends.",
-			missing: aggregates.ErrNoRepo, refuses: append([]*fault.Fault{errRepoCheck}, changes...),
-			requestExample: object{"which": "write", "credential": "…"}, answerExample: newRepoDetail(exampleRepoRow, true),
+			Missing: aggregates.ErrNoRepo, Refuses: append([]*fault.Fault{errRepoCheck}, changes...),
+			RequestExample: schema.Object{"which": "write", "credential": "…"}, AnswerExample: newRepoDetail(exampleRepoRow, true),
 		}),
-		command((*repoPause).toCommand, s.pauseRepo, route{
-			method: "POST", path: "/repos/{id}/pause", guard: mayDo(events.ManageRepos),
-			id: "pauseRepo", summary: "Pause a repository",
-			text:    "Stops work on a repository: no run begins, and active ones do not go on.",
-			missing: aggregates.ErrNoRepo, refuses: []*fault.Fault{fold.ErrNotCaughtUp},
-			requestExample: object{"reason": "Release freeze."}, answerExample: newRepoDetail(exampleRepoRow, true),
+		door.Command((*repoPause).toCommand, s.pauseRepo, door.Route{
+			Method: "POST", Path: "/repos/{id}/pause", Guard: door.MayDo(events.ManageRepos),
+			ID: "pauseRepo", Summary: "Pause a repository",
+			Text:    "Stops work on a repository: no run begins, and active ones do not go on.",
+			Missing: aggregates.ErrNoRepo, Refuses: []*fault.Fault{fold.ErrNotCaughtUp},
+			RequestExample: schema.Object{"reason": "Release freeze."}, AnswerExample: newRepoDetail(exampleRepoRow, true),
 		}),
-		command((*RepoPath).resume, s.resumeRepo, route{
-			method: "POST", path: "/repos/{id}/resume", guard: mayDo(events.ManageRepos),
-			id: "resumeRepo", summary: "Resume a repository",
-			text:    "Ends a pause, also one by the service.",
-			missing: aggregates.ErrNoRepo, refuses: []*fault.Fault{fold.ErrNotCaughtUp},
-			answerExample: newRepoDetail(exampleRepoRow, true),
+		door.Command((*RepoPath).resume, s.resumeRepo, door.Route{
+			Method: "POST", Path: "/repos/{id}/resume", Guard: door.MayDo(events.ManageRepos),
+			ID: "resumeRepo", Summary: "Resume a repository",
+			Text:    "Ends a pause, also one by the service.",
+			Missing: aggregates.ErrNoRepo, Refuses: []*fault.Fault{fold.ErrNotCaughtUp},
+			AnswerExample: newRepoDetail(exampleRepoRow, true),
 		}),
 	}}
 }
@@ -111,7 +113,7 @@ type repoRuns struct {
 }
 
 func (s *Server) listRepos(ctx context.Context, _ *struct{}) (*reposAnswer, error) {
-	found, err := s.Lists.Repos.List(ctx, callerOf(ctx).workspace)
+	found, err := s.Lists.Repos.List(ctx, door.CallerOf(ctx).Workspace)
 	if err != nil {
 		return nil, err
 	}
@@ -202,10 +204,10 @@ func newRepoDetail(r projections.Repo, people bool) repoDetail {
 	return out
 }
 
-func (r *repoDetail) names() []namePlace {
-	list := []namePlace{{r.ConnectedBy, &r.ConnectorName}}
+func (r *repoDetail) names() []door.NamePlace {
+	list := []door.NamePlace{{Address: r.ConnectedBy, Name: &r.ConnectorName}}
 	if r.Pause != nil {
-		list = append(list, namePlace{r.Pause.By, &r.Pause.ByName})
+		list = append(list, door.NamePlace{Address: r.Pause.By, Name: &r.Pause.ByName})
 	}
 	return list
 }
@@ -215,13 +217,13 @@ type RepoPath struct {
 	ID string `path:"id" maxLength:"64" doc:"The repository's id."`
 }
 
-func (s *Server) getRepo(ctx context.Context, in *RepoPath) (*bodyAnswer[repoDetail], error) {
-	found, err := findInPath(ctx, in.ID, aggregates.ErrNoRepo, s.Lists.Repos.Get)
+func (s *Server) getRepo(ctx context.Context, in *RepoPath) (*door.BodyAnswer[repoDetail], error) {
+	found, err := door.FindInPath(ctx, in.ID, aggregates.ErrNoRepo, s.Lists.Repos.Get)
 	if err != nil {
 		return nil, err
 	}
-	detail, err := withNames(ctx, s, newRepoDetail(found, callerOf(ctx).token == nil), (*repoDetail).names)
-	return &bodyAnswer[repoDetail]{detail}, err
+	detail, err := door.WithNames(ctx, s.Door, newRepoDetail(found, door.CallerOf(ctx).Token == nil), (*repoDetail).names)
+	return &door.BodyAnswer[repoDetail]{Body: detail}, err
 }
 
 // sitesOf returns where people see repositories, of those that are or were connected.
@@ -229,16 +231,16 @@ func (s *Server) sitesOf(ctx context.Context, ids []events.ID) (map[events.ID]pr
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	return s.Lists.Repos.Sites(ctx, callerOf(ctx).workspace, ids)
+	return s.Lists.Repos.Sites(ctx, door.CallerOf(ctx).Workspace, ids)
 }
 
 var exampleListedRepo = projections.ListedRepo{
-	ID: exampleRepo.ID, Name: exampleRepo.Name, Status: projections.RepoActive, Kind: string(events.HostGitHub),
-	Web: "https://github.com/acme/web", Branch: "main", OK: new(true), ConnectedAt: new(exampleAt(9000)), Active: 1, Terminal: 14,
+	ID: schema.ExampleRepo.ID, Name: schema.ExampleRepo.Name, Status: projections.RepoActive, Kind: string(events.HostGitHub),
+	Web: "https://github.com/acme/web", Branch: "main", OK: new(true), ConnectedAt: new(schema.ExampleAt(9000)), Active: 1, Terminal: 14,
 }
 
 var exampleRepoRow = projections.Repo{
-	ID: exampleRepo.ID, Name: exampleRepo.Name, Kind: events.HostGitHub, API: "https://api.github.com",
+	ID: schema.ExampleRepo.ID, Name: schema.ExampleRepo.Name, Kind: events.HostGitHub, API: "https://api.github.com",
 	Web: "https://github.com/acme/web", Clone: "https://github.com/acme/web.git", HasCredential: true, HasReadCredential: true,
 	Settings: events.RepoSettings{
 		Branch: "main", Implementer: events.Implementer{Kind: events.ImplementerPatch},
@@ -247,7 +249,7 @@ var exampleRepoRow = projections.Repo{
 		}},
 		Landing: events.LandByHost, Method: events.MergeCommit, MaxActive: 3, Rounds: 3, MaxFiles: 50, MaxLines: 1500,
 	},
-	Status: projections.RepoActive, OK: new(true), CheckedAt: new(exampleAt(9000)),
+	Status: projections.RepoActive, OK: new(true), CheckedAt: new(schema.ExampleAt(9000)),
 	Checks:      []events.RepoCheck{{Check: "push", Status: events.CheckOK, Text: "The credential may push."}},
-	ConnectedBy: exampleAda.Name, ConnectedAt: exampleAt(9000),
+	ConnectedBy: schema.ExampleAda.Name, ConnectedAt: schema.ExampleAt(9000),
 }

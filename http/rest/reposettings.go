@@ -2,6 +2,7 @@ package rest
 
 import (
 	"svc/events"
+	"svc/http/rest/schema"
 )
 
 // A repoSettings says how runs work on a repository, in answers.
@@ -45,20 +46,20 @@ type repoImplementer struct {
 	Run         string                 `json:"run,omitempty" maxLength:"65536" example:"./agent.sh"`
 	Secrets     []string               `json:"secrets,omitempty" maxItems:"50" nullable:"false" doc:"Names of job secrets that the command gets as environment variables." example:"[\"MODEL_KEY\"]"`
 	Labels      []string               `json:"labels,omitempty" maxItems:"16" nullable:"false" doc:"Labels that a runner must have." example:"[\"os=linux\"]"`
-	Sandbox     *jobSandbox            `json:"sandbox,omitempty"`
+	Sandbox     *schema.JobSandbox     `json:"sandbox,omitempty"`
 	RunSeconds  int                    `json:"runSeconds,omitempty" minimum:"1" maximum:"86400" doc:"Defaults to an hour."`
 	IdleSeconds int                    `json:"idleSeconds,omitempty" minimum:"1" maximum:"86400" doc:"How long the command may write nothing. Defaults to 900."`
 }
 
 // A requiredJob is a job that commits have to pass.
 type requiredJob struct {
-	Name                  string        `json:"name" minLength:"1" maxLength:"100" example:"test"`
-	Steps                 []jobStepSpec `json:"steps" minItems:"1" maxItems:"50" nullable:"false"`
-	Labels                []string      `json:"labels,omitempty" maxItems:"16" nullable:"false" doc:"Labels that a runner must have." example:"[\"os=linux\"]"`
-	Sandbox               *jobSandbox   `json:"sandbox,omitempty"`
-	RunSeconds            int           `json:"runSeconds,omitempty" minimum:"1" maximum:"86400" doc:"Defaults to an hour."`
-	Secrets               []string      `json:"secrets,omitempty" maxItems:"50" nullable:"false" doc:"Names of job secrets. The job gets them once a person has approved the commit." example:"[\"NPM_TOKEN\"]"`
-	SecretsBeforeApproval bool          `json:"secretsBeforeApproval,omitempty" doc:"Whether the job gets its secrets before, when it runs code that nobody has looked at."`
+	Name                  string               `json:"name" minLength:"1" maxLength:"100" example:"test"`
+	Steps                 []schema.JobStepSpec `json:"steps" minItems:"1" maxItems:"50" nullable:"false"`
+	Labels                []string             `json:"labels,omitempty" maxItems:"16" nullable:"false" doc:"Labels that a runner must have." example:"[\"os=linux\"]"`
+	Sandbox               *schema.JobSandbox   `json:"sandbox,omitempty"`
+	RunSeconds            int                  `json:"runSeconds,omitempty" minimum:"1" maximum:"86400" doc:"Defaults to an hour."`
+	Secrets               []string             `json:"secrets,omitempty" maxItems:"50" nullable:"false" doc:"Names of job secrets. The job gets them once a person has approved the commit." example:"[\"NPM_TOKEN\"]"`
+	SecretsBeforeApproval bool                 `json:"secretsBeforeApproval,omitempty" doc:"Whether the job gets its secrets before, when it runs code that nobody has looked at."`
 }
 
 // applyTo returns settings with those of c that are present.
@@ -122,26 +123,18 @@ func newRepoSettings(s events.RepoSettings) repoSettings {
 		MaxActive: s.MaxActive, Rounds: s.Rounds, Cents: s.Cents, MaxFiles: s.MaxFiles, MaxLines: s.MaxLines,
 		Implementer: repoImplementer{
 			Kind: s.Implementer.Kind, Run: s.Implementer.Run, Secrets: s.Implementer.Secrets, Labels: s.Implementer.Labels,
-			Sandbox: newSandbox(s.Implementer.Sandbox), RunSeconds: s.Implementer.RunSeconds, IdleSeconds: s.Implementer.IdleSeconds,
+			Sandbox: schema.NewSandbox(s.Implementer.Sandbox), RunSeconds: s.Implementer.RunSeconds, IdleSeconds: s.Implementer.IdleSeconds,
 		},
 	}
 	for _, j := range s.RequiredJobs {
 		job := requiredJob{
-			Name: j.Name, Steps: []jobStepSpec{}, Labels: j.Labels, Sandbox: newSandbox(j.Sandbox), RunSeconds: j.RunSeconds,
+			Name: j.Name, Steps: []schema.JobStepSpec{}, Labels: j.Labels, Sandbox: schema.NewSandbox(j.Sandbox), RunSeconds: j.RunSeconds,
 			Secrets: j.Secrets, SecretsBeforeApproval: j.SecretsBeforeApproval,
 		}
 		for _, step := range j.Steps {
-			job.Steps = append(job.Steps, jobStepSpec(step))
+			job.Steps = append(job.Steps, schema.JobStepSpec(step))
 		}
 		out.RequiredJobs = append(out.RequiredJobs, job)
 	}
 	return out
-}
-
-func newSandbox(s events.JobSandbox) *jobSandbox {
-	if s == (events.JobSandbox{}) {
-		return nil
-	}
-	out := jobSandbox(s)
-	return &out
 }

@@ -18,14 +18,16 @@ import (
 	"svc/aggregates"
 	"svc/commands"
 	"svc/events"
+	"svc/http/middleware"
+	"svc/http/rest/door"
 	"svc/projections"
 	"svc/projections/fold"
 	"svc/proof"
 )
 
-func routes() (list []route) {
+func routes() (list []door.Route) {
 	for _, section := range New(Config{}).sections() {
-		list = append(list, section.routes...)
+		list = append(list, section.Routes...)
 	}
 	return list
 }
@@ -38,34 +40,34 @@ func TestEveryRouteIsComplete(t *testing.T) {
 	}
 	described, known := map[string]bool{}, map[string]bool{}
 	for _, section := range New(Config{}).sections() {
-		described[section.tag] = described[section.tag] || section.about != ""
-		require.True(t, described[section.tag], "%q has no description", section.tag)
-		for _, r := range section.routes {
-			name := r.method + " " + r.path
-			require.False(t, known[r.id] || known[name], "%s is duplicated", name)
-			known[r.id], known[name] = true, true
-			require.NotNil(t, r.handler, "%s: made by neither query nor command", name)
-			require.NotEqual(t, r.guard.members, r.guard.right != 0, "%s: its guard admits either every member or those with a right", name)
-			require.Subset(t, views, r.views, "%s: unknown followed view", name)
-			for what, value := range map[string]string{"id": r.id, "summary": r.summary, "text": r.text} {
+		described[section.Tag] = described[section.Tag] || section.About != ""
+		require.True(t, described[section.Tag], "%q has no description", section.Tag)
+		for _, r := range section.Routes {
+			name := r.Method + " " + r.Path
+			require.False(t, known[r.ID] || known[name], "%s is duplicated", name)
+			known[r.ID], known[name] = true, true
+			require.NotNil(t, r.Handler, "%s: made by neither Query nor Command", name)
+			require.NotEqual(t, r.Guard.Members, r.Guard.Right != 0, "%s: its guard admits either every member or those with a right", name)
+			require.Subset(t, views, r.Views, "%s: unknown followed view", name)
+			for what, value := range map[string]string{"id": r.ID, "summary": r.Summary, "text": r.Text} {
 				require.NotEmpty(t, value, "%s: no %s", name, what)
 			}
-			if r.method != http.MethodGet {
-				require.NotNil(t, r.intent, "%s: its refusals are not recorded", name)
+			if r.Method != http.MethodGet {
+				require.NotNil(t, r.Intent, "%s: its refusals are not recorded", name)
 			}
-			if r.intent != nil {
-				require.Contains(t, r.faults(), commands.ErrOutcomeUnknown, name)
-				if _, awaited := r.answerExample.(run); awaited {
-					require.Contains(t, r.faults(), fold.ErrNotCaughtUp, "%s: its handler waits for the view", name)
+			if r.Intent != nil {
+				require.Contains(t, r.Faults(), commands.ErrOutcomeUnknown, name)
+				if _, awaited := r.AnswerExample.(run); awaited {
+					require.Contains(t, r.Faults(), fold.ErrNotCaughtUp, "%s: its handler waits for the view", name)
 				}
-				require.Equal(t, strings.Contains(r.path, "{id}"), r.missing != nil, "%s: missing must be set if the path has an id", name)
+				require.Equal(t, strings.Contains(r.Path, "{id}"), r.Missing != nil, "%s: missing must be set if the path has an id", name)
 			}
 		}
 	}
 }
 
 func TestEverySectionIsServed(t *testing.T) {
-	made := regexp.MustCompile(`(?m)^func \(s \*Server\) (\w+)\(\) section \{$`)
+	made := regexp.MustCompile(`(?m)^func \(s \*Server\) (\w+)\(\) door\.Section \{$`)
 	files, err := filepath.Glob("*.go")
 	require.NoError(t, err)
 	table, err := os.ReadFile("routes.go")
@@ -89,11 +91,11 @@ var elsewhere = []string{"AcceptInvitation", "RejectInvitation"}
 func TestEveryCommandHasARoute(t *testing.T) {
 	var asked []string
 	for _, r := range routes() {
-		if r.intent == nil {
+		if r.Intent == nil {
 			continue
 		}
 		for _, body := range []string{"", `{"action":"cancel"}`} { // by which one route asks for several
-			name := reflect.TypeOf(r.intent(&caller{}, events.ID{}, []byte(body))).Name()
+			name := reflect.TypeOf(r.Intent(&door.Caller{}, events.ID{}, []byte(body))).Name()
 			if !slices.Contains(asked, name) || body == "" {
 				asked = append(asked, name)
 			}
@@ -118,14 +120,14 @@ func TestRecordedDenialsAreBounded(t *testing.T) {
 	log := &appendedLog{}
 	handler, denials := commands.New(log, time.Now), 0
 	for _, r := range routes() {
-		if r.intent == nil {
+		if r.Intent == nil {
 			continue
 		}
 		for _, text := range []string{long, "a " + token + "\n\u202e\x00"} {
-			example, err := json.Marshal(r.requestExample)
+			example, err := json.Marshal(r.RequestExample)
 			require.NoError(t, err)
 			body := map[string]any{}
-			if r.requestExample != nil {
+			if r.RequestExample != nil {
 				require.NoError(t, json.Unmarshal(example, &body))
 			}
 			body["name"] = text
@@ -138,7 +140,7 @@ func TestRecordedDenialsAreBounded(t *testing.T) {
 			require.NoError(t, err)
 			denials++
 			m := commands.Meta{Workspace: events.NewID(time.Now())} // in another one each time, as few are recorded in one
-			require.NoError(t, handler.RecordDenial(t.Context(), m, r.intent(&caller{}, events.ID{}, sent), aggregates.ErrRoleRequired))
+			require.NoError(t, handler.RecordDenial(t.Context(), m, r.Intent(&door.Caller{}, events.ID{}, sent), aggregates.ErrRoleRequired))
 		}
 	}
 	require.Len(t, log.denied, denials)
@@ -158,13 +160,20 @@ func (l *appendedLog) Append(_ context.Context, c *events.Commit) (events.Commit
 	return events.Committed{}, nil
 }
 
-func TestGuardString(t *testing.T) {
-	for want, g := range map[string]guard{
-		"any member": anyMember, "any member, or a token with api.read": anyMemberOrReadToken, "Owner": mayDo(events.ExportAudit),
-		"Owner or Maintainer":                              mayDo(events.CancelRuns),
-		"Owner or Maintainer, or a token with farm.submit": guard{scope: events.SubmitJobs, right: events.RunJobs},
-		"Owner, Maintainer or legacy member":               mayDo(events.QueueIssues),
-	} {
-		require.Equal(t, want, g.String())
+// The largest body of any route needs no more slots than the share of one caller on the smallest
+// machine. Otherwise nobody could send it.
+func TestLargestBodiesFitShare(t *testing.T) {
+	t.Parallel()
+	const least = 4 // of partyShare
+	for _, section := range New(Config{}).sections() {
+		for _, r := range section.Routes {
+			slots := door.BodySlots(&http.Request{ContentLength: -1}, r.Limits)
+			require.LessOrEqual(t, slots, least, "%s %s", r.Method, r.Path)
+			require.LessOrEqual(t, int64(slots-1)*door.SlotBytes, r.Limits.OrDefault().Body)
+		}
 	}
+	require.Equal(t, 1, door.BodySlots(&http.Request{ContentLength: 0}, middleware.Limits{}))
+	require.Equal(t, 1, door.BodySlots(&http.Request{ContentLength: door.SlotBytes}, middleware.Limits{Body: 4 * door.SlotBytes}))
+	require.Equal(t, 2, door.BodySlots(&http.Request{ContentLength: door.SlotBytes + 1}, middleware.Limits{Body: 4 * door.SlotBytes}))
+	require.Equal(t, 4, door.BodySlots(&http.Request{ContentLength: -1}, middleware.Limits{Body: 4 * door.SlotBytes}))
 }

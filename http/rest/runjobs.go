@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"svc/events"
-	"svc/http/openapi"
+	"svc/http/rest/schema"
 	"svc/projections"
 )
 
@@ -20,19 +20,8 @@ type runJob struct {
 	Reason   string            `json:"reason" doc:"Why it failed; empty if it did not, or nobody said."`
 	ExitCode *int              `json:"exitCode" nullable:"true"`
 
-	Round int        `json:"round" doc:"The round in which the run requested the job; 0 is before implementing."`
-	Farm  *jobAtFarm `json:"farm" doc:"The job at the build farm; null if the farm has no such job."`
-}
-
-// A jobAtFarm is the state of a run's job at the build farm.
-type jobAtFarm struct {
-	_          struct{}           `nullable:"true"`
-	State      events.JobState    `json:"state" enum:"queued,leased,running,cancelling,succeeded,failed,cancelled,timed_out,lost,expired"`
-	Attempt    int                `json:"attempt"`
-	Runner     *jobRunner         `json:"runner" doc:"The current or last runner; null if it was never assigned."`
-	StartedAt  *openapi.Timestamp `json:"startedAt" nullable:"true"`
-	FinishedAt *openapi.Timestamp `json:"finishedAt" nullable:"true"`
-	Log        jobLog             `json:"log"`
+	Round int               `json:"round" doc:"The round in which the run requested the job; 0 is before implementing."`
+	Farm  *schema.JobAtFarm `json:"farm" doc:"The job at the build farm; null if the farm has no such job."`
 }
 
 // maxFarmLookups bounds the newest jobs of a run that are looked up at the farm.
@@ -72,8 +61,8 @@ func (s *Server) addFarmState(ctx context.Context, workspace events.ID, jobs []r
 	return nil
 }
 
-func newJobAtFarm(j FarmJob) *jobAtFarm {
-	return &jobAtFarm{
+func newJobAtFarm(j FarmJob) *schema.JobAtFarm {
+	return &schema.JobAtFarm{
 		State: j.State, Attempt: j.Attempt, Runner: j.Runner, StartedAt: j.StartedAt, FinishedAt: j.FinishedAt, Log: j.Log,
 	}
 }
@@ -83,9 +72,9 @@ func exampleRunDetail() runDetail {
 	out := newRunDetail(exampleRun())
 	out.Links = exampleHost.links(exampleRun())
 	out.Resources.Jobs[0].Farm = newJobAtFarm(newJob(projections.Job{
-		ID: exampleNo(10), Name: "build and test", State: events.JobStateSucceeded, Attempt: 1,
-		Runner: new(exampleNo(22)), RunnerName: "builder-1",
-		StartedAt: new(exampleAt(24)), FinishedAt: new(exampleAt(22)),
+		ID: schema.ExampleNo(10), Name: "build and test", State: events.JobStateSucceeded, Attempt: 1,
+		Runner: new(schema.ExampleNo(22)), RunnerName: "builder-1",
+		StartedAt: new(schema.ExampleAt(24)), FinishedAt: new(schema.ExampleAt(22)),
 	}, jobWait{}))
 	return out
 }

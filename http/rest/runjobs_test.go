@@ -20,10 +20,11 @@ func TestRunJobsHaveFarmState(t *testing.T) {
 	p, err := w.NewPlayer(t.Context(), 7)
 	require.NoError(t, err)
 	require.NoError(t, p.PlayEndings(t.Context()))
-	s := &Server{Config: Config{
+	s := New(Config{
 		Primary: Primary{Jobs: projections.Jobs{DB: w.DB}, Runners: projections.Runners{DB: w.DB}}, Now: time.Now,
 		Farm: Farm{Logs: joblog.New(w.DB, slog.New(slog.DiscardHandler))},
-	}}
+	})
+
 	ended, _, err := s.Primary.Jobs.Page(t.Context(), projections.JobQuery{Workspace: p.Workspace, State: events.JobStateSucceeded, Limit: 1})
 	require.NoError(t, err)
 	waits, _, err := s.Primary.Jobs.Page(t.Context(), projections.JobQuery{

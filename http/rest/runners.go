@@ -9,58 +9,60 @@ import (
 	"svc/events"
 	"svc/fault"
 	"svc/http/openapi"
+	"svc/http/rest/door"
+	"svc/http/rest/schema"
 	"svc/projections"
 )
 
-func (s *Server) runnerRoutes() section {
+func (s *Server) runnerRoutes() door.Section {
 	draining, revoked := exampleRunner, exampleRunner
 	draining.State, draining.Draining, draining.Note = events.RunnerStateDraining, true, "A new disk."
-	draining.NotedBy = exampleAda.Name
-	revoked.NotedBy, revoked.Note = exampleAda.Name, "The machine was sold."
-	revoked.State, revoked.Jobs, revoked.ChangedAt = events.RunnerStateRevoked, []projections.RunnerJob{}, exampleAt(0)
-	return section{tag: "Build farm", routes: []route{
-		query(s.listRunners, route{
-			method: "GET", path: "/farm/runners", guard: anyMemberOrReadToken, farm: true,
-			id: "listRunners", summary: "List runners",
-			text: "Lists runners by name; suspended, revoked and retired ones come last. `slots` counts all runners, the jobs that connected " +
+	draining.NotedBy = schema.ExampleAda.Name
+	revoked.NotedBy, revoked.Note = schema.ExampleAda.Name, "The machine was sold."
+	revoked.State, revoked.Jobs, revoked.ChangedAt = events.RunnerStateRevoked, []projections.RunnerJob{}, schema.ExampleAt(0)
+	return door.Section{Tag: "Build farm", Routes: []door.Route{
+		door.Query(s.listRunners, door.Route{
+			Method: "GET", Path: "/farm/runners", Guard: door.AnyMemberOrReadToken, Farm: true,
+			ID: "listRunners", Summary: "List runners",
+			Text: "Lists runners by name; suspended, revoked and retired ones come last. `slots` counts all runners, the jobs that connected " +
 				"ones can run at once, and the jobs that they run, whatever the filter.",
-			answerExample: runnerList{
-				newList([]projections.Runner{exampleRunner}, 1, examplePage, newRunner),
+			AnswerExample: runnerList{
+				schema.NewList([]projections.Runner{exampleRunner}, 1, schema.ExamplePage, newRunner),
 				newSlots(projections.RunnerSlots{Online: 1, Offline: 1, Total: 2, Busy: 1}),
 			},
 		}),
-		query(s.getRunner, route{
-			method: "GET", path: "/farm/runners/{id}", guard: anyMemberOrReadToken, farm: true,
-			id: "getRunner", summary: "Get a runner",
-			text:          "Returns a runner. A runner of another workspace is not found: 404 `runner_not_found`.",
-			refuses:       []*fault.Fault{aggregates.ErrNoRunner},
-			answerExample: newRunner(exampleRunner),
+		door.Query(s.getRunner, door.Route{
+			Method: "GET", Path: "/farm/runners/{id}", Guard: door.AnyMemberOrReadToken, Farm: true,
+			ID: "getRunner", Summary: "Get a runner",
+			Text:          "Returns a runner. A runner of another workspace is not found: 404 `runner_not_found`.",
+			Refuses:       []*fault.Fault{aggregates.ErrNoRunner},
+			AnswerExample: newRunner(exampleRunner),
 		}),
-		command((*runnerNote).drain, s.drainRunner, route{
-			method: "POST", path: "/farm/runners/{id}/drain", guard: mayDo(events.ManageRunners), farm: true,
-			id: "drainRunner", summary: "Drain a runner",
-			text: "The runner accepts no new jobs and finishes its current ones. If it is already being drained, only a new note " +
+		door.Command((*runnerNote).drain, s.drainRunner, door.Route{
+			Method: "POST", Path: "/farm/runners/{id}/drain", Guard: door.MayDo(events.ManageRunners), Farm: true,
+			ID: "drainRunner", Summary: "Drain a runner",
+			Text: "The runner accepts no new jobs and finishes its current ones. If it is already being drained, only a new note " +
 				"has an effect.",
-			missing:        aggregates.ErrNoRunner,
-			refuses:        []*fault.Fault{aggregates.ErrRunnerOver},
-			requestExample: object{"note": draining.Note},
-			answerExample:  newRunner(draining),
+			Missing:        aggregates.ErrNoRunner,
+			Refuses:        []*fault.Fault{aggregates.ErrRunnerOver},
+			RequestExample: schema.Object{"note": draining.Note},
+			AnswerExample:  newRunner(draining),
 		}),
-		command((*RunnerPath).resume, s.resumeRunner, route{
-			method: "POST", path: "/farm/runners/{id}/resume", guard: mayDo(events.ManageRunners), farm: true,
-			id: "resumeRunner", summary: "Resume a runner",
-			text:          "The runner accepts jobs again. No effect if it is not being drained.",
-			missing:       aggregates.ErrNoRunner,
-			refuses:       []*fault.Fault{aggregates.ErrRunnerOver},
-			answerExample: newRunner(exampleRunner),
+		door.Command((*RunnerPath).resume, s.resumeRunner, door.Route{
+			Method: "POST", Path: "/farm/runners/{id}/resume", Guard: door.MayDo(events.ManageRunners), Farm: true,
+			ID: "resumeRunner", Summary: "Resume a runner",
+			Text:          "The runner accepts jobs again. No effect if it is not being drained.",
+			Missing:       aggregates.ErrNoRunner,
+			Refuses:       []*fault.Fault{aggregates.ErrRunnerOver},
+			AnswerExample: newRunner(exampleRunner),
 		}),
-		command((*runnerNote).revoke, s.revokeRunner, route{
-			method: "POST", path: "/farm/runners/{id}/revoke", guard: mayDo(events.ManageRunners), farm: true,
-			id: "revokeRunner", summary: "Revoke a runner",
-			text:           "Permanently ends the runner, its connection and its certificates, at once. Its jobs are reassigned to other runners.",
-			missing:        aggregates.ErrNoRunner,
-			requestExample: object{"note": "The machine was sold."},
-			answerExample:  newRunner(revoked),
+		door.Command((*runnerNote).revoke, s.revokeRunner, door.Route{
+			Method: "POST", Path: "/farm/runners/{id}/revoke", Guard: door.MayDo(events.ManageRunners), Farm: true,
+			ID: "revokeRunner", Summary: "Revoke a runner",
+			Text:           "Permanently ends the runner, its connection and its certificates, at once. Its jobs are reassigned to other runners.",
+			Missing:        aggregates.ErrNoRunner,
+			RequestExample: schema.Object{"note": "The machine was sold."},
+			AnswerExample:  newRunner(revoked),
 		}),
 	}}
 }
@@ -114,12 +116,14 @@ type runnerJob struct {
 	StartedAt *openapi.Timestamp `json:"startedAt" nullable:"true"`
 }
 
-func (r *runner) names() []namePlace { return []namePlace{{r.NotedBy, &r.NoterName}} }
+func (r *runner) names() []door.NamePlace {
+	return []door.NamePlace{{Address: r.NotedBy, Name: &r.NoterName}}
+}
 
 // showRunner returns the answers' form of a runner in its state at this moment, as c may see it.
-func (s *Server) showRunner(c *caller) func(projections.Runner) runner {
+func (s *Server) showRunner(c *door.Caller) func(projections.Runner) runner {
 	return func(r projections.Runner) runner {
-		if c.token != nil { // only people drain and revoke
+		if c.Token != nil { // only people drain and revoke
 			r.NotedBy = ""
 		}
 		return newRunner(r.At(s.Now()))
@@ -153,19 +157,19 @@ type slots struct {
 func newSlots(s projections.RunnerSlots) slots { return slots(s) }
 
 type runnerList struct {
-	List[runner]
+	schema.List[runner]
 	Slots slots `json:"slots"`
 }
 
 type runnersQuery struct {
-	Paging
+	schema.Paging
 	Status string `query:"status" enum:"online,offline,ended" doc:"online: connected, including draining. offline: not connected. ended: suspended, revoked or retired. By default all."`
 }
 
 type runnersAnswer struct{ Body runnerList }
 
 func (s *Server) listRunners(ctx context.Context, in *runnersQuery) (*runnersAnswer, error) {
-	workspace := callerOf(ctx).workspace
+	workspace := door.CallerOf(ctx).Workspace
 	found, total, err := s.Primary.Runners.Page(ctx, workspace, projections.RunnerStatus(in.Status), in.Limit, in.Offset)
 	if err != nil {
 		return nil, err
@@ -174,8 +178,8 @@ func (s *Server) listRunners(ctx context.Context, in *runnersQuery) (*runnersAns
 	if err != nil {
 		return nil, err
 	}
-	out := &runnersAnswer{runnerList{newList(found, total, in.Paging, s.showRunner(callerOf(ctx))), newSlots(all)}}
-	return out, addNames(ctx, s, out.Body.Items, (*runner).names)
+	out := &runnersAnswer{runnerList{schema.NewList(found, total, in.Paging, s.showRunner(door.CallerOf(ctx))), newSlots(all)}}
+	return out, door.AddNames(ctx, s.Door, out.Body.Items, (*runner).names)
 }
 
 // A RunnerPath names a runner.
@@ -183,16 +187,16 @@ type RunnerPath struct {
 	ID string `path:"id" maxLength:"64" doc:"The runner's id."`
 }
 
-func (s *Server) getRunner(ctx context.Context, in *RunnerPath) (*bodyAnswer[runner], error) {
-	return showInPath(ctx, in.ID, aggregates.ErrNoRunner, s.runner)
+func (s *Server) getRunner(ctx context.Context, in *RunnerPath) (*door.BodyAnswer[runner], error) {
+	return door.ShowInPath(ctx, in.ID, aggregates.ErrNoRunner, s.runner)
 }
 
 func (s *Server) runner(ctx context.Context, id events.ID) (runner, error) {
-	r, err := find(ctx, id, aggregates.ErrNoRunner, s.Primary.Runners.Get)
+	r, err := door.Find(ctx, id, aggregates.ErrNoRunner, s.Primary.Runners.Get)
 	if err != nil {
 		return runner{}, err
 	}
-	return withNames(ctx, s, s.showRunner(callerOf(ctx))(r), (*runner).names)
+	return door.WithNames(ctx, s.Door, s.showRunner(door.CallerOf(ctx))(r), (*runner).names)
 }
 
 type runnerNote struct {
@@ -210,12 +214,12 @@ func (in *runnerNote) note() string {
 }
 
 type runnerAnswer struct {
-	Position
+	schema.Position
 	Body runner
 }
 
-func (in *runnerNote) drain(c *caller, id events.ID) (commands.DrainRunner, error) {
-	return commands.DrainRunner{Meta: c.meta(), Runner: id, Note: in.note()}, nil
+func (in *runnerNote) drain(c *door.Caller, id events.ID) (commands.DrainRunner, error) {
+	return commands.DrainRunner{Meta: c.Meta(), Runner: id, Note: in.note()}, nil
 }
 
 func (s *Server) drainRunner(ctx context.Context, _ *runnerNote, drain commands.DrainRunner) (*runnerAnswer, error) {
@@ -223,8 +227,8 @@ func (s *Server) drainRunner(ctx context.Context, _ *runnerNote, drain commands.
 	return s.changedRunner(ctx, done, err, drain.Runner)
 }
 
-func (in *RunnerPath) resume(c *caller, id events.ID) (commands.ResumeRunner, error) {
-	return commands.ResumeRunner{Meta: c.meta(), Runner: id}, nil
+func (in *RunnerPath) resume(c *door.Caller, id events.ID) (commands.ResumeRunner, error) {
+	return commands.ResumeRunner{Meta: c.Meta(), Runner: id}, nil
 }
 
 func (s *Server) resumeRunner(ctx context.Context, _ *RunnerPath, resume commands.ResumeRunner) (*runnerAnswer, error) {
@@ -232,8 +236,8 @@ func (s *Server) resumeRunner(ctx context.Context, _ *RunnerPath, resume command
 	return s.changedRunner(ctx, done, err, resume.Runner)
 }
 
-func (in *runnerNote) revoke(c *caller, id events.ID) (commands.RevokeRunner, error) {
-	return commands.RevokeRunner{Meta: c.meta(), Runner: id, Note: in.note()}, nil
+func (in *runnerNote) revoke(c *door.Caller, id events.ID) (commands.RevokeRunner, error) {
+	return commands.RevokeRunner{Meta: c.Meta(), Runner: id, Note: in.note()}, nil
 }
 
 func (s *Server) revokeRunner(ctx context.Context, _ *runnerNote, revoke commands.RevokeRunner) (*runnerAnswer, error) {
@@ -246,14 +250,16 @@ func (s *Server) changedRunner(ctx context.Context, done commands.Result, err er
 		return nil, err
 	}
 	r, err := s.runner(ctx, id)
-	return &runnerAnswer{Position{done.Position}, r}, err
+	return &runnerAnswer{schema.Position{Position: done.Position}, r}, err
 }
 
 var exampleRunner = projections.Runner{
-	ID: exampleNo(22), Name: "builder-1", State: events.RunnerStateOnline, ExclusiveLabels: []string{},
+	ID: schema.ExampleNo(22), Name: "builder-1", State: events.RunnerStateOnline, ExclusiveLabels: []string{},
 	Labels: []string{"arch=amd64", "os=linux", "pool=default", "runner=builder-1"}, Capacity: 2,
 	Version: "0.4.0", OS: "linux", Arch: "amd64", Sandboxes: []string{"none", "bubblewrap"},
-	Jobs:     []projections.RunnerJob{{ID: exampleNo(23), Name: "unit tests", State: events.JobStateRunning, StartedAt: new(exampleAt(1))}},
-	NotAfter: exampleAt(0).Add(7 * 24 * time.Hour), EnrolledAt: exampleAt(60), ChangedAt: exampleAt(59), SeenAt: new(exampleAt(0)),
-	Enrollment: exampleNo(21),
+	Jobs: []projections.RunnerJob{{ID: schema.ExampleNo(23), Name: "unit tests", State: events.JobStateRunning,
+		StartedAt: new(schema.ExampleAt(1))}},
+	NotAfter: schema.ExampleAt(0).Add(7 * 24 * time.Hour), EnrolledAt: schema.ExampleAt(60), ChangedAt: schema.ExampleAt(59),
+	SeenAt:     new(schema.ExampleAt(0)),
+	Enrollment: schema.ExampleNo(21),
 }

@@ -5,15 +5,17 @@ import (
 
 	"svc/commands"
 	"svc/events"
+	"svc/http/rest/door"
+	"svc/http/rest/schema"
 )
 
 type retrial struct {
-	Idempotency
+	schema.Idempotency
 	ID string `path:"id" maxLength:"64" doc:"The run's id."`
 }
 
-func (in *retrial) toCommand(c *caller, id events.ID) (commands.RetryRun, error) {
-	return commands.RetryRun{Meta: c.metaWithKey(in.Idempotency), Run: id}, nil
+func (in *retrial) toCommand(c *door.Caller, id events.ID) (commands.RetryRun, error) {
+	return commands.RetryRun{Meta: c.MetaWithKey(in.Idempotency), Run: id}, nil
 }
 
 func (s *Server) retryRun(ctx context.Context, _ *retrial, retry commands.RetryRun) (*queuedAnswer, error) {

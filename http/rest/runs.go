@@ -11,49 +11,51 @@ import (
 	"svc/events"
 	"svc/fault"
 	"svc/http/openapi"
+	"svc/http/rest/door"
+	"svc/http/rest/schema"
 	"svc/projections"
 	"svc/projections/fold"
 )
 
-func (s *Server) runRoutes() section {
+func (s *Server) runRoutes() door.Section {
 	cancelled := exampleQueued
-	cancelled.Status, cancelled.UpdatedAt = events.RunStatusCancelled, exampleAt(0)
-	return section{tag: "Runs", about: "Runs take issues to a merged pull request.", routes: []route{
-		query(s.listRuns, route{
-			method: "GET", path: "/runs", guard: anyMemberOrReadToken, views: []string{"runs", "run_counts"},
-			id: "listRuns", summary: "List runs",
-			text: "Lists active runs (`status=active`), oldest first within each stage, or ended runs (`status=terminal`), newest first.",
-			answerExample: runList{
-				newList([]projections.Run{exampleRun()}, 1, examplePage, newRun),
+	cancelled.Status, cancelled.UpdatedAt = events.RunStatusCancelled, schema.ExampleAt(0)
+	return door.Section{Tag: "Runs", About: "Runs take issues to a merged pull request.", Routes: []door.Route{
+		door.Query(s.listRuns, door.Route{
+			Method: "GET", Path: "/runs", Guard: door.AnyMemberOrReadToken, Views: []string{"runs", "run_counts"},
+			ID: "listRuns", Summary: "List runs",
+			Text: "Lists active runs (`status=active`), oldest first within each stage, or ended runs (`status=terminal`), newest first.",
+			AnswerExample: runList{
+				schema.NewList([]projections.Run{exampleRun()}, 1, schema.ExamplePage, newRun),
 				newRunCounts(projections.RunCounts{Active: 1, Terminal: 14, Stages: exampleStages}),
 			},
 		}),
-		query(s.getRun, route{
-			method: "GET", path: "/runs/{id}", guard: anyMemberOrReadToken, views: []string{"runs", "run_counts", "repos"},
-			id: "getRun", summary: "Get a run",
-			text: "Returns a run with its timeline, changes, resources and guardrails. A run of another workspace is not found: 404 " +
+		door.Query(s.getRun, door.Route{
+			Method: "GET", Path: "/runs/{id}", Guard: door.AnyMemberOrReadToken, Views: []string{"runs", "run_counts", "repos"},
+			ID: "getRun", Summary: "Get a run",
+			Text: "Returns a run with its timeline, changes, resources and guardrails. A run of another workspace is not found: 404 " +
 				"`run_not_found`.",
-			refuses:       []*fault.Fault{aggregates.ErrNoRun},
-			answerExample: exampleRunDetail(),
+			Refuses:       []*fault.Fault{aggregates.ErrNoRun},
+			AnswerExample: exampleRunDetail(),
 		}),
-		command((*retrial).toCommand, s.retryRun, route{
-			method: "POST", path: "/runs/{id}/retry", guard: mayDo(events.QueueIssues),
-			id: "retryRun", summary: "Try a run again", status: http.StatusCreated,
-			text: "Queues the issue of a run that has ended once more, as a new run, which begins when nothing is left of the earlier one. " +
+		door.Command((*retrial).toCommand, s.retryRun, door.Route{
+			Method: "POST", Path: "/runs/{id}/retry", Guard: door.MayDo(events.QueueIssues),
+			ID: "retryRun", Summary: "Try a run again", Status: http.StatusCreated,
+			Text: "Queues the issue of a run that has ended once more, as a new run, which begins when nothing is left of the earlier one. " +
 				"409 `run_active` if the run has not ended, 409 `already_queued` if its issue has another active run.",
-			missing:       aggregates.ErrNoRun,
-			refuses:       []*fault.Fault{aggregates.ErrRunGoesOn, aggregates.ErrQueued, commands.ErrKeyReused, fold.ErrNotCaughtUp},
-			answerExample: newRun(exampleQueued),
+			Missing:       aggregates.ErrNoRun,
+			Refuses:       []*fault.Fault{aggregates.ErrRunGoesOn, aggregates.ErrQueued, commands.ErrKeyReused, fold.ErrNotCaughtUp},
+			AnswerExample: newRun(exampleQueued),
 		}),
-		command((*cancellation).toCommand, s.cancelRun, route{
-			method: "POST", path: "/runs/{id}/cancel", guard: mayDo(events.CancelRuns),
-			id: "cancelRun", summary: "Cancel a run", status: http.StatusAccepted,
-			text: "Cancels a run and its waiting decisions. A run that is being merged stops after the attempt, unless that merges it. 409 " +
+		door.Command((*cancellation).toCommand, s.cancelRun, door.Route{
+			Method: "POST", Path: "/runs/{id}/cancel", Guard: door.MayDo(events.CancelRuns),
+			ID: "cancelRun", Summary: "Cancel a run", Status: http.StatusAccepted,
+			Text: "Cancels a run and its waiting decisions. A run that is being merged stops after the attempt, unless that merges it. 409 " +
 				"`run_over` if it has already ended. 503 `not_caught_up` if it has been cancelled, but lists do not show it yet.",
-			missing:        aggregates.ErrNoRun,
-			refuses:        []*fault.Fault{aggregates.ErrRunOver, fold.ErrNotCaughtUp},
-			requestExample: object{"reason": "No longer needed."},
-			answerExample:  newRun(cancelled),
+			Missing:        aggregates.ErrNoRun,
+			Refuses:        []*fault.Fault{aggregates.ErrRunOver, fold.ErrNotCaughtUp},
+			RequestExample: schema.Object{"reason": "No longer needed."},
+			AnswerExample:  newRun(cancelled),
 		}),
 	}}
 }
@@ -131,13 +133,13 @@ type runsQuery struct {
 	Repo   string `query:"repo" format:"uuid" doc:"Only runs of this repository."`
 	Q      string `query:"q" maxLength:"200" doc:"Only runs whose issue title, repository name or branch contains this text, ignoring case and accents, or whose issue has this number, or whose pull request has it in its number. Only the first 10,000 runs of the list are searched and counted; use repo to narrow it."`
 	Counts bool   `query:"counts" doc:"Whether to return counts."`
-	Paging
+	schema.Paging
 }
 
 type runsAnswer struct{ Body runList }
 
 type runList struct {
-	List[run]
+	schema.List[run]
 
 	Counts *runCounts `json:"counts,omitempty" doc:"Present with counts=true."`
 }
@@ -163,12 +165,12 @@ func newStageCounts(s projections.Stages) []stageCount {
 
 func (s *Server) listRuns(ctx context.Context, in *runsQuery) (*runsAnswer, error) {
 	q := projections.RunQuery{
-		Workspace: callerOf(ctx).workspace, Active: in.Status == "active", Q: in.Q, Limit: in.Limit, Offset: in.Offset,
+		Workspace: door.CallerOf(ctx).Workspace, Active: in.Status == "active", Q: in.Q, Limit: in.Limit, Offset: in.Offset,
 	}
 	if in.Repo != "" {
 		id, err := events.ParseID(in.Repo)
 		if err != nil {
-			return nil, invalid("repo", "must be an id")
+			return nil, fault.Field("repo", "must be an id")
 		}
 		q.Repo = &id
 	}
@@ -177,7 +179,7 @@ func (s *Server) listRuns(ctx context.Context, in *runsQuery) (*runsAnswer, erro
 		return nil, err
 	}
 	now := s.Now()
-	out := &runsAnswer{runList{List: newList(found, total, in.Paging, newRunAt(now))}}
+	out := &runsAnswer{runList{List: schema.NewList(found, total, in.Paging, newRunAt(now))}}
 	if in.Counts {
 		counts, err := s.Lists.Runs.Counts(ctx, q.Workspace, q.Repo, now)
 		if err != nil {
@@ -276,7 +278,7 @@ type runPath struct {
 type runAnswer struct{ Body runDetail }
 
 func (s *Server) getRun(ctx context.Context, in *runPath) (*runAnswer, error) {
-	found, err := findInPath(ctx, in.ID, aggregates.ErrNoRun, s.Lists.Runs.Get)
+	found, err := door.FindInPath(ctx, in.ID, aggregates.ErrNoRun, s.Lists.Runs.Get)
 	if err != nil {
 		return nil, err
 	}
@@ -334,8 +336,8 @@ type cancellation struct {
 	}
 }
 
-func (in *cancellation) toCommand(c *caller, id events.ID) (commands.CancelRun, error) {
-	cancel := commands.CancelRun{Meta: c.meta(), Run: id}
+func (in *cancellation) toCommand(c *door.Caller, id events.ID) (commands.CancelRun, error) {
+	cancel := commands.CancelRun{Meta: c.Meta(), Run: id}
 	if in.Body != nil {
 		cancel.Reason = in.Body.Reason
 	}
@@ -352,22 +354,19 @@ func (s *Server) cancelRun(ctx context.Context, _ *cancellation, cancel commands
 
 // awaitRun waits until the view has the command's events, and returns the run.
 func (s *Server) awaitRun(ctx context.Context, done commands.Result, id events.ID) (*queuedAnswer, error) {
-	if err := s.Primary.Awaiter.Await(ctx, "runs", callerOf(ctx).workspace, done.Position); err != nil {
+	if err := s.Primary.Awaiter.Await(ctx, "runs", door.CallerOf(ctx).Workspace, done.Position); err != nil {
 		return nil, err
 	}
-	found, err := find(ctx, id, aggregates.ErrNoRun, s.Primary.Runs.Get)
+	found, err := door.Find(ctx, id, aggregates.ErrNoRun, s.Primary.Runs.Get)
 	if err != nil {
 		return nil, err
 	}
-	return &queuedAnswer{Position{done.Position}, newRun(found)}, nil
+	return &queuedAnswer{schema.Position{Position: done.Position}, newRun(found)}, nil
 }
 
-// exampleRepo is the repository of the example runs.
-var exampleRepo = events.Repo{ID: exampleNo(3), Name: "acme/web"}
-
 var exampleQueued = projections.Run{
-	ID: exampleNo(8), Repo: exampleRepo.ID, RepoName: exampleRepo.Name, IssueNumber: 7, IssueTitle: "Fix date parsing",
-	Status: events.RunStatusQueued, Active: true, CreatedAt: exampleAt(60), UpdatedAt: exampleAt(60),
+	ID: schema.ExampleNo(8), Repo: schema.ExampleRepo.ID, RepoName: schema.ExampleRepo.Name, IssueNumber: 7, IssueTitle: "Fix date parsing",
+	Status: events.RunStatusQueued, Active: true, CreatedAt: schema.ExampleAt(60), UpdatedAt: schema.ExampleAt(60),
 }
 
 var exampleStages = projections.Stages{List: []projections.StageCount{{}, {}, {}, {}, {}, {}, {Runs: 1, Waiting: 1}}}
@@ -377,13 +376,13 @@ func exampleRun() projections.Run {
 	r, pr := exampleQueued, 12
 	r.WaitsFor, r.Round, r.JobRounds = events.MergeApproval, 1, []int{1}
 	r.Stage, r.Status = events.StageMerge.Index(), events.RunStatusAwaitingApproval
-	r.PRNumber, r.CostCents, r.UpdatedAt = &pr, 112, exampleAt(5)
+	r.PRNumber, r.CostCents, r.UpdatedAt = &pr, 112, schema.ExampleAt(5)
 	r.BudgetCents, r.BudgetComputeMS, r.BudgetRounds = 500, 1_800_000, 3
 	d := &r.Detail
-	d.Branch, d.Head = "run/7", exampleHead
+	d.Branch, d.Head = "run/7", schema.ExampleHead
 	for i := range events.Stages() {
 		d.Stages = append(d.Stages, projections.RunStage{
-			Status: "succeeded", Attempt: 1, StartedAt: new(exampleAt(60 - 9*i)), FinishedAt: new(exampleAt(51 - 9*i)),
+			Status: "succeeded", Attempt: 1, StartedAt: new(schema.ExampleAt(60 - 9*i)), FinishedAt: new(schema.ExampleAt(51 - 9*i)),
 		})
 	}
 	last := &d.Stages[r.Stage]
@@ -392,7 +391,7 @@ func exampleRun() projections.Run {
 		{Path: "web/date.go", Change: events.FileModified, Added: 12, Removed: 3},
 		{Path: "web/date_test.go", Change: events.FileAdded, Added: 29},
 	}
-	d.Jobs = []projections.RunJob{{ID: exampleNo(10), Name: "build and test", Status: "succeeded", ComputeMS: 84_000,
+	d.Jobs = []projections.RunJob{{ID: schema.ExampleNo(10), Name: "build and test", Status: "succeeded", ComputeMS: 84_000,
 		Purpose: events.JobRequired, Attempt: 1, ExitCode: new(0)}}
 	d.Guardrails, d.Checks = "clean", []events.Guardrail{{Check: "protected_paths", Status: "pass", Note: "none touched"}}
 	return r

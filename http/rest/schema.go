@@ -53,19 +53,7 @@ func (roleName) Schema(huma.Registry) *huma.Schema {
 func (r roleName) parse() (events.Role, error) {
 	role, ok := events.ParseRole(string(r))
 	if !ok {
-		return "", invalid("role", "must be one of Owner, Maintainer, Viewer, member")
+		return "", fault.Field("role", "must be one of Owner, Maintainer, Viewer, member")
 	}
 	return role, nil
 }
-
-// atLeastOne is embedded in a body that needs at least one field.
-type atLeastOne struct{}
-
-// TransformSchema sets minProperties.
-func (atLeastOne) TransformSchema(_ huma.Registry, s *huma.Schema) *huma.Schema {
-	one := 1
-	s.MinProperties = &one
-	return s
-}
-
-func invalid(field, text string) error { return fault.Field(field, "%s", text) }

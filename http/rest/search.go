@@ -5,20 +5,22 @@ import (
 	"strings"
 
 	"svc/events"
+	"svc/http/rest/door"
+	"svc/http/rest/schema"
 	"svc/projections"
 )
 
-func (s *Server) searchRoutes() section {
-	return section{tag: "Search", about: "Search across members, runs, service accounts, runners and jobs.", routes: []route{
-		query(s.search, route{
-			method: "GET", path: "/search", guard: anyMember, views: []string{"runs"},
-			id: "search", summary: "Search the workspace",
-			text: "Searches by name and returns at most `limit` results of each kind: members as in `GET /members`; runs as in `GET /runs`, with " +
+func (s *Server) searchRoutes() door.Section {
+	return door.Section{Tag: "Search", About: "Search across members, runs, service accounts, runners and jobs.", Routes: []door.Route{
+		door.Query(s.search, door.Route{
+			Method: "GET", Path: "/search", Guard: door.AnyMember, Views: []string{"runs"},
+			ID: "search", Summary: "Search the workspace",
+			Text: "Searches by name and returns at most `limit` results of each kind: members as in `GET /members`; runs as in `GET /runs`, with " +
 				"exact issue numbers (`7` or `#7`) first, then active runs; jobs as in `GET /farm/jobs`, active ones first; and service accounts " +
 				"and runners whose name contains the text, among the newest 1,000 accounts and the first 1,000 runners. " +
 				"Callers that may not list service accounts get none.",
-			answerExample: searchFound{
-				Members: []member{newMember(exampleZoe, exampleAda.ID)}, Runs: []run{newRun(exampleRun())},
+			AnswerExample: searchFound{
+				Members: []member{newMember(schema.ExampleZoe, schema.ExampleAda.ID)}, Runs: []run{newRun(exampleRun())},
 				ServiceAccounts: []foundAccount{{exampleAccount.ID.String(), exampleAccount.Name, exampleAccount.Status}},
 				Runners:         []foundRunner{{exampleRunner.ID.String(), exampleRunner.Name, exampleRunner.State}},
 				Jobs:            []foundJob{{exampleJobID.String(), "build and test", "acme/web", events.JobStateRunning}},
@@ -62,21 +64,21 @@ type foundJob struct {
 }
 
 func (s *Server) search(ctx context.Context, in *searchQuery) (*searchAnswer, error) {
-	c, q, found := callerOf(ctx), strings.TrimSpace(in.Q), searchFound{
+	c, q, found := door.CallerOf(ctx), strings.TrimSpace(in.Q), searchFound{
 		Members: []member{}, Runs: []run{}, ServiceAccounts: []foundAccount{}, Runners: []foundRunner{}, Jobs: []foundJob{},
 	}
 	if q == "" {
 		return &searchAnswer{found}, nil
 	}
-	people, _, _, err := s.Primary.Members.Page(ctx, projections.MemberQuery{Workspace: c.workspace, Q: q, Limit: in.Limit})
+	people, _, _, err := s.Primary.Members.Page(ctx, projections.MemberQuery{Workspace: c.Workspace, Q: q, Limit: in.Limit})
 	if err != nil {
 		return nil, err
 	}
 	for _, m := range people {
-		found.Members = append(found.Members, newMember(m, c.person.user))
+		found.Members = append(found.Members, newMember(m, c.Person.User))
 	}
 	if text := strings.TrimPrefix(q, "#"); text != "" {
-		runs, err := s.Lists.Runs.Search(ctx, c.workspace, text, in.Limit)
+		runs, err := s.Lists.Runs.Search(ctx, c.Workspace, text, in.Limit)
 		if err != nil {
 			return nil, err
 		}
@@ -85,8 +87,8 @@ func (s *Server) search(ctx context.Context, in *searchQuery) (*searchAnswer, er
 			found.Runs = append(found.Runs, show(r))
 		}
 	}
-	if c.may(mayDo(events.ManageServiceAccounts)) == nil {
-		accounts, err := s.Primary.ServiceAccounts.SearchByName(ctx, c.workspace, q, in.Limit)
+	if c.May(door.MayDo(events.ManageServiceAccounts)) == nil {
+		accounts, err := s.Primary.ServiceAccounts.SearchByName(ctx, c.Workspace, q, in.Limit)
 		if err != nil {
 			return nil, err
 		}
@@ -95,14 +97,14 @@ func (s *Server) search(ctx context.Context, in *searchQuery) (*searchAnswer, er
 		}
 	}
 	if s.Farm.On {
-		runners, err := s.Primary.Runners.SearchByName(ctx, c.workspace, q, in.Limit, s.Now())
+		runners, err := s.Primary.Runners.SearchByName(ctx, c.Workspace, q, in.Limit, s.Now())
 		if err != nil {
 			return nil, err
 		}
 		for _, r := range runners {
 			found.Runners = append(found.Runners, foundRunner{r.ID.String(), r.Name, events.RunnerState(r.State)})
 		}
-		if found.Jobs, err = s.searchJobs(ctx, c.workspace, q, in.Limit); err != nil {
+		if found.Jobs, err = s.searchJobs(ctx, c.Workspace, q, in.Limit); err != nil {
 			return nil, err
 		}
 	}

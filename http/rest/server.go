@@ -18,9 +18,9 @@ import (
 	"svc/events/feed"
 	"svc/farm/queue"
 	"svc/http/limit"
-	"svc/http/middleware"
 	"svc/http/openapi"
-	"svc/http/quota"
+	"svc/http/rest/door"
+	"svc/http/rest/schema"
 	"svc/http/router"
 	"svc/lookup"
 	"svc/projections"
@@ -28,16 +28,10 @@ import (
 	"svc/sessions"
 )
 
-const (
-	// Version is the version of the REST service, and info.version of its OpenAPI document.
-	Version = config.Version
+// Version is the version of the REST service, and info.version of its OpenAPI document.
+const Version = config.Version
 
-	prefix   = "/api/v1"
-	docsPath = "/api/docs"
-)
-
-// beginLimit bounds the time until a long answer begins.
-const beginLimit = 30 * time.Second
+const docsPath = "/api/docs"
 
 // Config configures a Server. Limit, Warnings, Machines, CodeHost and Farm are optional.
 type Config struct {
@@ -46,7 +40,7 @@ type Config struct {
 	Lists        Lists
 	Prover       *proof.Prover
 	Live         *feed.Feed
-	Keys         Keys
+	Keys         door.Keys
 	Sessions     *sessions.Store
 	LastSeen     *sessions.LastSeen
 	Limit        *limit.Limit // request rate of each caller; nil means unlimited
@@ -86,7 +80,7 @@ type Primary struct {
 	Artifacts       projections.Artifacts
 	FarmSecrets     projections.FarmSecrets
 	History         projections.History
-	Awaiter         Awaiter // of the followed views
+	Awaiter         door.Awaiter // of the followed views
 }
 
 // Lists has the followed views that GETs read, perhaps from a replica of the database. Authorization and
@@ -99,60 +93,38 @@ type Lists struct {
 	Insights   projections.Insights
 	Dashboard  projections.Dashboard
 	Workspaces projections.Workspaces
-	Awaiter    Awaiter // of the database that has these views
-}
-
-// An Awaiter knows whether a view has reached a position, and waits until it has.
-type Awaiter interface {
-	Reached(ctx context.Context, view string, workspace events.ID, seq int64) (bool, error)
-	Await(ctx context.Context, view string, workspace events.ID, seq int64) error
-}
-
-// Keys looks up the holder of a global key.
-type Keys interface {
-	Holder(ctx context.Context, key string) (workspace, owner events.ID, err error)
+	Awaiter    door.Awaiter // of the database that has these views
 }
 
 // A Server answers API requests.
 type Server struct {
+	*door.Door
 	Config
 
-	sameSite *middleware.SameSite
-	stale    *staleUses
-	bounds   bounds
-	issuers  issuers
-	health   *health
+	health *health
 
 	// Look-ups that concurrent requests share.
-	tokens      lookup.Group[events.Fingerprint, projections.ServiceToken]
-	memberships lookup.Group[projections.Ref, projections.Membership]
-	members     lookup.Group[projections.Ref, projections.Member]
-	positions   lookup.Group[events.ID, string]
+	members   lookup.Group[projections.Ref, projections.Member]
+	positions lookup.Group[events.ID, string]
 }
 
 // New returns a server that is ready to answer.
 func New(c Config) *Server {
-	return &Server{
-		Config: c, sameSite: middleware.NewSameSite(c.Origin), stale: newStaleUses(c.Commands, c.Log),
-		bounds: newBounds(), issuers: newIssuers(), health: newHealth(c.Dependencies, c.Warnings, c.Log),
-	}
+	door := door.New(door.Config{
+		Commands: c.Commands, Sessions: c.Sessions, LastSeen: c.LastSeen, Limit: c.Limit, Keys: c.Keys,
+		Members: c.Primary.Members, ServiceAccounts: c.Primary.ServiceAccounts, Users: c.Primary.Users, Workspaces: c.Primary.Workspaces,
+		Primary: c.Primary.Awaiter, Replica: c.Lists.Awaiter,
+		FarmOn: c.Farm.On, Live: c.Live, Origin: c.Origin, Ending: c.Ending, Now: c.Now, Log: c.Log,
+	})
+	return &Server{Door: door, Config: c, health: newHealth(c.Dependencies, c.Warnings, c.Log)}
 }
 
 // Run records stale token uses and checks dependencies in the background until ctx ends. Call it once.
 func (s *Server) Run(ctx context.Context) {
 	var group sync.WaitGroup
-	group.Go(func() { s.stale.run(ctx) })
+	group.Go(func() { s.Door.Run(ctx) })
 	group.Go(func() { s.health.run(ctx) })
 	group.Wait()
-}
-
-// Bounds returns all semaphores, for metrics.
-func (s *Server) Bounds() []*quota.Semaphore { return s.bounds.all() }
-
-// Shared returns the semaphores of reads, writes and bodies, for use by /api/auth: a person has one
-// share of both APIs.
-func (s *Server) Shared() (reads, writes, bodies *quota.Semaphore) {
-	return s.bounds.reads, s.bounds.writes, s.bounds.bodies
 }
 
 // Handler returns the handler of /api/v1, /api/openapi and /api/docs.
@@ -164,14 +136,13 @@ func (s *Server) Handler() http.Handler {
 
 func (s *Server) api() *openapi.API {
 	api := openapi.New(openapi.Config{
-		Title: "Workspace Service", Version: Version, Describe: s.describe, ExampleID: exampleID, Log: s.Log,
-		Encoded: func(ctx context.Context) {
-			if c, ok := ctx.Value(callerKey{}).(*caller); ok {
-				c.releaseWorkspace()
-			}
-		},
+		Title: "Workspace Service", Version: Version, Describe: s.describe, ExampleID: schema.ExampleID, Log: s.Log,
+		Encoded: door.ReleaseWorkspace,
 	})
-	s.mount(api)
+	s.Mount(api, s.sections())
+	for _, m := range s.Machines {
+		api.Add(m.Operation, m.Handler)
+	}
 	return api
 }
 

@@ -2,55 +2,54 @@ package rest
 
 import (
 	"context"
-	"log/slog"
 	"net/http"
-	"time"
 
 	"svc/aggregates"
 	"svc/commands"
 	"svc/events"
 	"svc/fault"
 	"svc/http/openapi"
-	"svc/lru"
+	"svc/http/rest/door"
+	"svc/http/rest/schema"
 	"svc/projections"
 )
 
-func (s *Server) serviceAccountRoutes() section {
+func (s *Server) serviceAccountRoutes() door.Section {
 	revoked, rotated := exampleAccount, exampleAccount
-	revoked.Status, revoked.RevokedAt = "revoked", new(exampleAt(0))
-	rotated.RotatedAt = new(exampleAt(0))
-	return section{tag: "Service accounts", about: "Identities for scripts, each with one token.", routes: []route{
-		query(s.listServiceAccounts, route{
-			method: "GET", path: "/service-accounts", guard: mayDo(events.ManageServiceAccounts),
-			id: "listServiceAccounts", summary: "List service accounts",
-			text:          "Lists active service accounts by name, then revoked ones. Only the last four characters of a token are shown.",
-			answerExample: newList([]projections.ServiceAccount{exampleAccount}, 1, examplePage, newServiceAccount),
+	revoked.Status, revoked.RevokedAt = "revoked", new(schema.ExampleAt(0))
+	rotated.RotatedAt = new(schema.ExampleAt(0))
+	return door.Section{Tag: "Service accounts", About: "Identities for scripts, each with one token.", Routes: []door.Route{
+		door.Query(s.listServiceAccounts, door.Route{
+			Method: "GET", Path: "/service-accounts", Guard: door.MayDo(events.ManageServiceAccounts),
+			ID: "listServiceAccounts", Summary: "List service accounts",
+			Text:          "Lists active service accounts by name, then revoked ones. Only the last four characters of a token are shown.",
+			AnswerExample: schema.NewList([]projections.ServiceAccount{exampleAccount}, 1, schema.ExamplePage, newServiceAccount),
 		}),
-		command((*newAccount).toCommand, s.createServiceAccount, route{
-			method: "POST", path: "/service-accounts", guard: mayDo(events.ManageServiceAccounts),
-			id: "createServiceAccount", summary: "Create a service account", status: http.StatusCreated,
-			text: "Creates a service account with a token. The token is only in this response and cannot be read again. " +
-				daily("create 100 service accounts"),
-			refuses:        []*fault.Fault{aggregates.ErrServiceAccountNameUsed, errTokenShown, commands.ErrKeyReused},
-			requestExample: object{"name": exampleAccount.Name, "scopes": exampleAccount.Scopes},
-			answerExample:  exampleToken(exampleAccount),
+		door.Command((*newAccount).toCommand, s.createServiceAccount, door.Route{
+			Method: "POST", Path: "/service-accounts", Guard: door.MayDo(events.ManageServiceAccounts),
+			ID: "createServiceAccount", Summary: "Create a service account", Status: http.StatusCreated,
+			Text: "Creates a service account with a token. The token is only in this response and cannot be read again. " +
+				door.Daily("create 100 service accounts"),
+			Refuses:        []*fault.Fault{aggregates.ErrServiceAccountNameUsed, errTokenShown, commands.ErrKeyReused},
+			RequestExample: schema.Object{"name": exampleAccount.Name, "scopes": exampleAccount.Scopes},
+			AnswerExample:  exampleToken(exampleAccount),
 		}),
-		command((*rotation).toCommand, s.rotateServiceAccount, route{
-			method: "POST", path: "/service-accounts/{id}/rotate", guard: mayDo(events.ManageServiceAccounts),
-			id: "rotateServiceAccount", summary: "Rotate a token",
-			text: "Replaces the account's token. The new token is only in this response and cannot be read again. The old token has stopped " +
-				"working when the response arrives. " + daily("rotate 500 tokens"),
-			missing:       aggregates.ErrNoServiceAccount,
-			refuses:       []*fault.Fault{aggregates.ErrServiceAccountRevoked, errTokenShown, commands.ErrKeyReused},
-			answerExample: exampleToken(rotated),
+		door.Command((*rotation).toCommand, s.rotateServiceAccount, door.Route{
+			Method: "POST", Path: "/service-accounts/{id}/rotate", Guard: door.MayDo(events.ManageServiceAccounts),
+			ID: "rotateServiceAccount", Summary: "Rotate a token",
+			Text: "Replaces the account's token. The new token is only in this response and cannot be read again. The old token has stopped " +
+				"working when the response arrives. " + door.Daily("rotate 500 tokens"),
+			Missing:       aggregates.ErrNoServiceAccount,
+			Refuses:       []*fault.Fault{aggregates.ErrServiceAccountRevoked, errTokenShown, commands.ErrKeyReused},
+			AnswerExample: exampleToken(rotated),
 		}),
-		command((*AccountPath).revoke, s.revokeServiceAccount, route{
-			method: "POST", path: "/service-accounts/{id}/revoke", guard: mayDo(events.ManageServiceAccounts),
-			id: "revokeServiceAccount", summary: "Revoke a service account",
-			text:          "Permanently disables the account and its token, at once. No other account of the workspace can have its name.",
-			missing:       aggregates.ErrNoServiceAccount,
-			refuses:       []*fault.Fault{aggregates.ErrServiceAccountRevoked},
-			answerExample: newServiceAccount(revoked),
+		door.Command((*AccountPath).revoke, s.revokeServiceAccount, door.Route{
+			Method: "POST", Path: "/service-accounts/{id}/revoke", Guard: door.MayDo(events.ManageServiceAccounts),
+			ID: "revokeServiceAccount", Summary: "Revoke a service account",
+			Text:          "Permanently disables the account and its token, at once. No other account of the workspace can have its name.",
+			Missing:       aggregates.ErrNoServiceAccount,
+			Refuses:       []*fault.Fault{aggregates.ErrServiceAccountRevoked},
+			AnswerExample: newServiceAccount(revoked),
 		}),
 	}}
 }
@@ -82,23 +81,25 @@ func newServiceAccount(a projections.ServiceAccount) serviceAccount {
 	}
 }
 
-func (a *serviceAccount) names() []namePlace { return []namePlace{{a.CreatedBy, &a.CreatorName}} }
+func (a *serviceAccount) names() []door.NamePlace {
+	return []door.NamePlace{{Address: a.CreatedBy, Name: &a.CreatorName}}
+}
 
-type accountsAnswer struct{ Body List[serviceAccount] }
+type accountsAnswer struct{ Body schema.List[serviceAccount] }
 
-type accountsQuery struct{ Paging }
+type accountsQuery struct{ schema.Paging }
 
 func (s *Server) listServiceAccounts(ctx context.Context, in *accountsQuery) (*accountsAnswer, error) {
-	found, total, err := s.Primary.ServiceAccounts.Page(ctx, callerOf(ctx).workspace, in.Limit, in.Offset)
+	found, total, err := s.Primary.ServiceAccounts.Page(ctx, door.CallerOf(ctx).Workspace, in.Limit, in.Offset)
 	if err != nil {
 		return nil, err
 	}
-	out := &accountsAnswer{newList(found, total, in.Paging, newServiceAccount)}
-	return out, addNames(ctx, s, out.Body.Items, (*serviceAccount).names)
+	out := &accountsAnswer{schema.NewList(found, total, in.Paging, newServiceAccount)}
+	return out, door.AddNames(ctx, s.Door, out.Body.Items, (*serviceAccount).names)
 }
 
 type newAccount struct {
-	Idempotency
+	schema.Idempotency
 	Body struct {
 		Name   accountName    `json:"name" doc:"3 to 40 lower-case letters, digits and hyphens; starts with a letter." example:"ci-bot"`
 		Scopes []events.Scope `json:"scopes" nullable:"false" minItems:"1" maxItems:"10" enum:"api.read,farm.submit" doc:"At least one of api.read, farm.submit." example:"[\"api.read\"]"`
@@ -107,7 +108,7 @@ type newAccount struct {
 
 // A tokenAnswer is the only answer that contains a token.
 type tokenAnswer struct {
-	Position
+	schema.Position
 	CacheControl string `header:"Cache-Control"`
 	Body         struct {
 		Account serviceAccount `json:"account"`
@@ -115,8 +116,8 @@ type tokenAnswer struct {
 	}
 }
 
-func (in *newAccount) toCommand(c *caller, _ events.ID) (commands.CreateServiceAccount, error) {
-	return commands.CreateServiceAccount{Meta: c.metaWithKey(in.Idempotency), Name: string(in.Body.Name), Scopes: in.Body.Scopes}, nil
+func (in *newAccount) toCommand(c *door.Caller, _ events.ID) (commands.CreateServiceAccount, error) {
+	return commands.CreateServiceAccount{Meta: c.MetaWithKey(in.Idempotency), Name: string(in.Body.Name), Scopes: in.Body.Scopes}, nil
 }
 
 func (s *Server) createServiceAccount(ctx context.Context, _ *newAccount, create commands.CreateServiceAccount) (*tokenAnswer, error) {
@@ -132,11 +133,11 @@ type AccountPath struct {
 
 type rotation struct {
 	AccountPath
-	Idempotency
+	schema.Idempotency
 }
 
-func (in *rotation) toCommand(c *caller, id events.ID) (commands.RotateServiceAccount, error) {
-	return commands.RotateServiceAccount{Meta: c.metaWithKey(in.Idempotency), Account: id}, nil
+func (in *rotation) toCommand(c *door.Caller, id events.ID) (commands.RotateServiceAccount, error) {
+	return commands.RotateServiceAccount{Meta: c.MetaWithKey(in.Idempotency), Account: id}, nil
 }
 
 func (s *Server) rotateServiceAccount(ctx context.Context, _ *rotation, rotate commands.RotateServiceAccount) (*tokenAnswer, error) {
@@ -158,19 +159,19 @@ func (s *Server) showToken(
 	if err != nil {
 		return nil, err
 	}
-	out := &tokenAnswer{Position: Position{done.Position}, CacheControl: "no-store"}
+	out := &tokenAnswer{Position: schema.Position{Position: done.Position}, CacheControl: "no-store"}
 	account.TokenTail = token.Tail() // of this token, even if it was rotated again meanwhile
 	out.Body.Account, out.Body.Token = account, token.Reveal()
 	return out, nil
 }
 
 type accountAnswer struct {
-	Position
+	schema.Position
 	Body serviceAccount
 }
 
-func (in *AccountPath) revoke(c *caller, id events.ID) (commands.RevokeServiceAccount, error) {
-	return commands.RevokeServiceAccount{Meta: c.meta(), Account: id}, nil
+func (in *AccountPath) revoke(c *door.Caller, id events.ID) (commands.RevokeServiceAccount, error) {
+	return commands.RevokeServiceAccount{Meta: c.Meta(), Account: id}, nil
 }
 
 func (s *Server) revokeServiceAccount(ctx context.Context, _ *AccountPath, revoke commands.RevokeServiceAccount) (*accountAnswer, error) {
@@ -182,75 +183,22 @@ func (s *Server) revokeServiceAccount(ctx context.Context, _ *AccountPath, revok
 	if err != nil {
 		return nil, err
 	}
-	return &accountAnswer{Position{done.Position}, account}, nil
+	return &accountAnswer{schema.Position{Position: done.Position}, account}, nil
 }
 
 func (s *Server) account(ctx context.Context, id events.ID) (serviceAccount, error) {
-	a, err := find(ctx, id, aggregates.ErrNoServiceAccount, s.Primary.ServiceAccounts.Get)
+	a, err := door.Find(ctx, id, aggregates.ErrNoServiceAccount, s.Primary.ServiceAccounts.Get)
 	if err != nil {
 		return serviceAccount{}, err
 	}
-	return withNames(ctx, s, newServiceAccount(a), (*serviceAccount).names)
+	return door.WithNames(ctx, s.Door, newServiceAccount(a), (*serviceAccount).names)
 }
 
 var exampleAccount = projections.ServiceAccount{
-	ID: exampleNo(7), Name: "ci-bot", Scopes: []events.Scope{events.ReadAPI}, Tail: "x9Qa", Status: "active",
-	CreatedBy: exampleAda.Name, CreatedAt: exampleAt(500),
+	ID: schema.ExampleNo(7), Name: "ci-bot", Scopes: []events.Scope{events.ReadAPI}, Tail: "x9Qa", Status: "active",
+	CreatedBy: schema.ExampleAda.Name, CreatedAt: schema.ExampleAt(500),
 }
 
-func exampleToken(a projections.ServiceAccount) object {
-	return object{"account": newServiceAccount(a), "token": "tok_svc_…" + a.Tail}
-}
-
-const (
-	staleQueueSize   = 256              // uses that wait to be recorded; further ones are dropped
-	staleTimeout     = 10 * time.Second // to record one use
-	maxStaleAccounts = 10_000           // accounts whose last recorded use is cached
-	staleInterval    = time.Hour        // between recorded uses of an account
-)
-
-// staleUses records uses of tokens that are no longer current. It does so in the background, so that the
-// time of a refusal does not reveal whether the token once existed.
-type staleUses struct {
-	commands *commands.Handler
-	log      *slog.Logger
-	waiting  chan commands.NoteStaleToken
-	recorded *lru.Cache[events.ID, time.Time] // time of the last record by account; a cache, the command decides
-}
-
-func newStaleUses(c *commands.Handler, log *slog.Logger) *staleUses {
-	return &staleUses{
-		commands: c, log: log, waiting: make(chan commands.NoteStaleToken, staleQueueSize),
-		recorded: lru.New[events.ID, time.Time](maxStaleAccounts),
-	}
-}
-
-func (s *Server) recordStaleUse(t projections.ServiceToken, e events.Envelope) {
-	if last, ok := s.stale.recorded.Get(t.Account); ok && s.Now().Sub(last) < staleInterval {
-		return
-	}
-	e.Actor = events.Actor{Type: events.BySystem, Name: "system"}
-	e.TokenTail = t.Tail
-	use := commands.NoteStaleToken{Meta: commands.Meta{Envelope: e, Workspace: t.Workspace}, Account: t.Account, Tail: t.Tail}
-	select {
-	case s.stale.waiting <- use:
-		s.stale.recorded.Add(t.Account, s.Now())
-	default: // the queue is full
-	}
-}
-
-// run records uses until ctx ends.
-func (u *staleUses) run(ctx context.Context) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case use := <-u.waiting:
-			limited, cancel := context.WithTimeout(ctx, staleTimeout)
-			if _, err := u.commands.NoteStaleToken(limited, use); err != nil && ctx.Err() == nil {
-				u.log.WarnContext(ctx, "record the use of an old token", "account", use.Account, "err", err)
-			}
-			cancel()
-		}
-	}
+func exampleToken(a projections.ServiceAccount) schema.Object {
+	return schema.Object{"account": newServiceAccount(a), "token": "tok_svc_…" + a.Tail}
 }

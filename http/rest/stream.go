@@ -13,17 +13,19 @@ import (
 
 	"svc/events"
 	"svc/events/feed"
+	"svc/fault"
 	"svc/http/middleware"
 	"svc/http/openapi"
+	"svc/http/rest/door"
 )
 
-func (s *Server) streamRoutes() section {
-	return section{tag: "Live updates", about: "Live updates of the workspace.", routes: []route{
-		query(s.streamEvents, route{
-			method: "GET", path: "/events/stream", guard: anyMemberOrReadToken,
-			limits: middleware.Limits{Time: streamLimit, Stream: true},
-			id:     "streamEvents", summary: "Stream events",
-			text: "Streams the changes of the workspace as server-sent events, each once and in the order of `seq`, which is the event's id. " +
+func (s *Server) streamRoutes() door.Section {
+	return door.Section{Tag: "Live updates", About: "Live updates of the workspace.", Routes: []door.Route{
+		door.Query(s.streamEvents, door.Route{
+			Method: "GET", Path: "/events/stream", Guard: door.AnyMemberOrReadToken,
+			Limits: middleware.Limits{Time: door.StreamLimit, Stream: true},
+			ID:     "streamEvents", Summary: "Stream events",
+			Text: "Streams the changes of the workspace as server-sent events, each once and in the order of `seq`, which is the event's id. " +
 				"An event names what happened (`kind`) and to what (`target`), not the new state. To resume without loss, reconnect with " +
 				"`Last-Event-ID`, as browsers do. The first event, `ready`, contains the workspace and the `seq` after which the stream " +
 				"begins; if that is not the one that you sent, reload your data. Events that the caller may not read are left out.\n\n" +
@@ -32,18 +34,11 @@ func (s *Server) streamRoutes() section {
 				"The stream ends when the caller's rights change, after an hour, or when the service stops. A comment line is sent every " +
 				"15 seconds as a heartbeat. The connection is closed if the client reads nothing for 10 seconds. A caller can have 12 " +
 				"streams: 429 `rate_limited`.",
-			more:    describeAudiences(),
-			ownSlot: true, answer: describeStream,
+			More:    describeAudiences(),
+			OwnSlot: true, Answer: describeStream,
 		}),
 	}}
 }
-
-const (
-	streamLimit        = time.Hour        // then the client reconnects
-	streamHeartbeat    = 15 * time.Second // interval
-	streamWriteTimeout = 10 * time.Second // for a client to accept a chunk
-	streamRetry        = 2000             // milliseconds before a client reconnects
-)
 
 type streamQuery struct {
 	LastEventID string `header:"Last-Event-ID" maxLength:"19" doc:"The id of the last event received. The stream resumes after it. By default the stream begins with the next event." example:"4182"`
@@ -55,17 +50,17 @@ func (q *streamQuery) after() (seq int64, ok bool, err error) {
 	}
 	seq, err = strconv.ParseInt(q.LastEventID, 10, 64)
 	if err != nil || seq < 0 {
-		return 0, false, invalid("Last-Event-ID", "must be the id of an event: 0 or more")
+		return 0, false, fault.Field("Last-Event-ID", "must be the id of an event: 0 or more")
 	}
 	return seq, true, nil
 }
 
-// audience returns the audience that the caller belongs to.
-func (c *caller) audience() events.Audience {
+// audienceOf returns the audience that a caller belongs to.
+func audienceOf(c *door.Caller) events.Audience {
 	switch {
-	case c.person == nil:
+	case c.Person == nil:
 		return events.Everybody
-	case c.person.role.May(events.ReadAudit):
+	case c.Person.Role.May(events.ReadAudit):
 		return events.Administrators
 	}
 	return events.Members
@@ -73,27 +68,27 @@ func (c *caller) audience() events.Audience {
 
 // A stream sends the workspace's events to one caller.
 type stream struct {
-	caller    *caller
+	caller    *door.Caller
 	watch     *feed.Watch
 	seq       int64     // of the last event that was written or left out
 	checkedAt time.Time // when the caller's rights were last checked
 	heartbeat time.Duration
-	out       *deadlineWriter
+	out       *door.DeadlineWriter
 }
 
 func (s *Server) streamEvents(ctx context.Context, in *streamQuery) (_ *huma.StreamResponse, err error) {
-	ctx, cancel := context.WithTimeout(ctx, beginLimit)
+	ctx, cancel := context.WithTimeout(ctx, door.BeginLimit)
 	defer cancel()
-	c := callerOf(ctx)
+	c := door.CallerOf(ctx)
 	seq, resumed, err := in.after()
 	if err != nil {
 		return nil, err
 	}
-	if err := s.acquireSlot(ctx, s.bounds.streams); err != nil {
+	if err := s.AcquireSlot(ctx, s.Bounds.Streams); err != nil {
 		return nil, err
 	}
 	st := &stream{
-		caller: c, watch: s.Live.Watch(c.workspace, nounsFor(c.audience())), seq: seq, checkedAt: time.Now(), heartbeat: streamHeartbeat,
+		caller: c, watch: s.Live.Watch(c.Workspace, nounsFor(audienceOf(c))), seq: seq, checkedAt: time.Now(), heartbeat: door.StreamHeartbeat,
 	}
 	head, err := st.watch.Head(ctx)
 	if err != nil {
@@ -105,9 +100,7 @@ func (s *Server) streamEvents(ctx context.Context, in *streamQuery) (_ *huma.Str
 	}
 	return openapi.Stream(func(w http.ResponseWriter, r *http.Request) {
 		defer st.watch.Close()
-		w.Header().Set("Content-Type", "text/event-stream")
-		w.Header().Set("X-Accel-Buffering", "no") // keeps proxies from buffering
-		st.out = newDeadlineWriter(w, pace{timeout: streamWriteTimeout}, nil)
+		st.out = door.BeginEvents(w)
 		if err := s.follow(r.Context(), st); err != nil && r.Context().Err() == nil {
 			s.Log.InfoContext(r.Context(), "event stream failed", "err", err)
 		}
@@ -120,7 +113,7 @@ func (s *Server) follow(ctx context.Context, st *stream) error {
 	if err := st.writeReady(); err != nil {
 		return err
 	}
-	check, heartbeat := time.NewTicker(recheckEvery), time.NewTicker(st.heartbeat)
+	check, heartbeat := time.NewTicker(door.RecheckEvery), time.NewTicker(st.heartbeat)
 	defer check.Stop()
 	defer heartbeat.Stop()
 	for {
@@ -160,8 +153,8 @@ func (s *Server) follow(ctx context.Context, st *stream) error {
 
 // writeReady says where the stream begins.
 func (st *stream) writeReady() error {
-	ready := streamReady{st.seq, "ready", streamRetry, streamReadyData{st.caller.workspace.String(), st.seq}}
-	return st.out.writeAndFlush(ready.text())
+	ready := streamReady{st.seq, "ready", door.StreamRetry, streamReadyData{st.caller.Workspace.String(), st.seq}}
+	return st.out.WriteAndFlush(ready.text())
 }
 
 // restart continues a stream at the head of a log that was set back. The client has events that are gone, and so
@@ -179,7 +172,7 @@ func (s *Server) restart(ctx context.Context, st *stream) (err error) {
 // writeHeartbeat sends a comment with the position as id, so that a client that resumes skips the events
 // that were left out.
 func (st *stream) writeHeartbeat() error {
-	return st.out.writeAndFlush(fmt.Appendf(nil, ": still here\nid: %d\n\n", st.seq))
+	return st.out.WriteAndFlush(fmt.Appendf(nil, ": still here\nid: %d\n\n", st.seq))
 }
 
 // writeMore writes the next page of events. If events of the page change rights, it checks the caller's
@@ -193,11 +186,11 @@ func (s *Server) writeMore(ctx context.Context, st *stream) (more bool, err erro
 		return false, err
 	}
 	var page bytes.Buffer
-	rights := time.Since(st.checkedAt) > recheckEvery // writing has taken long
+	rights := time.Since(st.checkedAt) > door.RecheckEvery // writing has taken long
 	for _, n := range list {
 		noun := events.NounOf(n.Kind)
 		rights = rights || noun.Rights
-		if noun.Audience >= st.caller.audience() && events.Schema(n.Kind) > 0 { // an unknown kind may have any text
+		if noun.Audience >= audienceOf(st.caller) && events.Schema(n.Kind) > 0 { // an unknown kind may have any text
 			page.Write(newStreamEvent(n).text())
 		}
 	}
@@ -210,11 +203,11 @@ func (s *Server) writeMore(ctx context.Context, st *stream) (more bool, err erro
 	if page.Len() == 0 {
 		return true, nil
 	}
-	return true, st.out.writeAndFlush(page.Bytes())
+	return true, st.out.WriteAndFlush(page.Bytes())
 }
 
 // check checks the caller's rights again.
 func (s *Server) check(ctx context.Context, st *stream) error {
 	st.checkedAt = time.Now()
-	return s.recheck(ctx, st.caller)
+	return s.Recheck(ctx, st.caller)
 }

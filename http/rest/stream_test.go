@@ -20,8 +20,10 @@ import (
 	"svc/events"
 	"svc/events/feed"
 	"svc/http/middleware"
+	"svc/http/rest/door"
 	"svc/projections"
 	"svc/test/pgtest"
+	"svc/test/world"
 )
 
 // A streamer serves one stream, of a token that is valid while its row exists.
@@ -34,9 +36,10 @@ type streamer struct {
 func newStreamer(t *testing.T, db *pgxpool.Pool, workspace events.ID, beat, writeTimeout time.Duration) *streamer {
 	t.Helper()
 	live := feed.New(db, slog.New(slog.DiscardHandler))
-	s := &Server{Config: Config{
+	s := New(Config{
 		Live: live, Primary: Primary{ServiceAccounts: projections.ServiceAccounts{DB: db}}, Log: slog.New(slog.DiscardHandler),
-	}}
+	})
+
 	token := projections.ServiceToken{Workspace: workspace, Scopes: []events.Scope{events.ReadAPI}, Status: projections.TokenCurrent}
 	for _, sql := range []string{
 		`insert into workspaces values ($1, 'Acme', 'acme', now())`,
@@ -50,12 +53,13 @@ func newStreamer(t *testing.T, db *pgxpool.Pool, workspace events.ID, beat, writ
 	require.Len(t, found, 1)
 	e := &streamer{live: live, ended: make(chan error, 1)}
 	e.Server = httptest.NewUnstartedServer(middleware.Traced(s.Log,
-		middleware.Limited(middleware.Limits{Time: streamLimit, Stream: true}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		middleware.Limited(middleware.Limits{Time: door.StreamLimit, Stream: true}, http.HandlerFunc(func(w http.ResponseWriter,
+			r *http.Request) {
 			ctx := r.Context()
 			st := &stream{
-				caller: &caller{workspace: workspace, token: &token, fingerprint: events.Fingerprint{}},
+				caller: &door.Caller{Workspace: workspace, Token: &token, Fingerprint: events.Fingerprint{}},
 				watch:  live.Watch(workspace, nounsFor(events.Everybody)), checkedAt: time.Now(), heartbeat: beat,
-				out: newDeadlineWriter(w, pace{timeout: writeTimeout}, nil),
+				out: door.NewDeadlineWriter(w, door.Pace{Timeout: writeTimeout}, nil),
 			}
 			defer st.watch.Close()
 			_, err := st.watch.Head(ctx)
@@ -135,7 +139,7 @@ func TestStreamEndsWhenClientStopsReading(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
 	workspace := events.NewID(epoch)
-	fill(t, db, 60_000)
+	world.FillLog(t, db, 60_000)
 	_, err := db.Exec(t.Context(), `update events set workspace_id = $1`, workspace)
 	require.NoError(t, err)
 	_, err = db.Exec(t.Context(), `insert into logs values ($1, 60000, now())`, workspace)
@@ -170,7 +174,7 @@ func TestStreamEndsWhenTokenIsRevoked(t *testing.T) {
 func TestStreamStartsAgainAfterLogWasSetBack(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
-	workspace := fill(t, db, 10)
+	workspace := world.FillLog(t, db, 10)
 	e := newStreamer(t, db, workspace, testTimeout, testTimeout)
 	res, err := e.Client().Get(e.URL)
 	require.NoError(t, err)
@@ -215,12 +219,12 @@ func TestAudiences(t *testing.T) {
 		"run.merged": true, "decision.raised": true, "member.joined": false, "invitation.sent": false, "workspace.renamed": false,
 		"service_account.rotated": false, "user.signed_in": false, "audit.exported": false, "command.denied": false, "moon.landed": false,
 	} {
-		require.Equal(t, tokens, events.NounOf(kind).Audience >= (&caller{}).audience(), kind)
+		require.Equal(t, tokens, events.NounOf(kind).Audience >= audienceOf(&door.Caller{}), kind)
 	}
 	for role, most := range map[events.Role]events.Audience{
 		events.Owner: events.Administrators, events.Maintainer: events.Administrators, events.Viewer: events.Members,
 		events.Legacy: events.Members,
 	} {
-		require.Equal(t, most, (&caller{person: &person{role: role}}).audience(), fmt.Sprint(role))
+		require.Equal(t, most, audienceOf(&door.Caller{Person: &door.Person{Role: role}}), fmt.Sprint(role))
 	}
 }

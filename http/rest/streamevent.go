@@ -1,7 +1,6 @@
 package rest
 
 import (
-	"encoding/json"
 	"fmt"
 	"reflect"
 	"strings"
@@ -11,6 +10,8 @@ import (
 	"svc/events"
 	"svc/events/feed"
 	"svc/http/openapi"
+	"svc/http/rest/door"
+	"svc/http/rest/schema"
 )
 
 // The events of the stream as the OpenAPI document describes them: the fields of a server-sent event, with
@@ -51,18 +52,10 @@ func newStreamEvent(n feed.News) streamEvent {
 
 // text returns the event as sent.
 func (e streamReady) text() []byte {
-	return fmt.Appendf(nil, "retry: %d\n\n%s", e.Retry, eventText(e.ID, e.Event, e.Data))
+	return fmt.Appendf(nil, "retry: %d\n\n%s", e.Retry, door.EventText(e.ID, e.Event, e.Data))
 }
 
-func (e streamEvent) text() []byte { return eventText(e.ID, string(e.Event), e.Data) }
-
-func eventText(id int64, event string, data any) []byte {
-	text, err := json.Marshal(data)
-	if err != nil {
-		panic(err) // cannot happen: strings and numbers
-	}
-	return fmt.Appendf(nil, "id: %d\nevent: %s\ndata: %s\n\n", id, event, text)
-}
+func (e streamEvent) text() []byte { return door.EventText(e.ID, string(e.Event), e.Data) }
 
 // A streamKind is a kind of event that has an audience.
 type streamKind string
@@ -112,8 +105,8 @@ func describeAudiences() string {
 }
 
 var (
-	exampleReady = streamReady{4181, "ready", streamRetry, streamReadyData{exampleID, 4181}}
-	exampleEvent = streamEvent{4182, "run.stage_entered", streamEventData{
-		4182, exampleTime, "run.stage_entered", streamTarget{"run", exampleID},
+	exampleReady = streamReady{4181, "ready", door.StreamRetry, streamReadyData{schema.ExampleID, 4181}}
+	exampleEvent = streamEvent{schema.ExampleSeq, "run.stage_entered", streamEventData{
+		schema.ExampleSeq, schema.ExampleTime, "run.stage_entered", streamTarget{"run", schema.ExampleID},
 	}}
 )

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"svc/events"
+	"svc/http/rest/door"
 	"svc/projections"
 )
 
@@ -36,7 +37,7 @@ func TestUnknownStatesOfNewerBuildAreShown(t *testing.T) {
 	require.Equal(t, stageCount{Label: "Unknown", Count: 2}, d.Runs.ByStage[len(events.Stages())])
 
 	item := newInboxItem(projections.Waiting{Decision: projections.Decision{Kind: "license_review"}, ByRun: r},
-		&caller{person: &person{role: "Auditor"}}, nil)
+		&door.Caller{Person: &door.Person{Role: "Auditor"}}, nil)
 	text, err := json.Marshal(item)
 	require.NoError(t, err)
 	require.Contains(t, string(text), `"kindId":"license_review"`)

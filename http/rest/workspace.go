@@ -9,44 +9,46 @@ import (
 	"svc/events"
 	"svc/fault"
 	"svc/http/openapi"
+	"svc/http/rest/door"
+	"svc/http/rest/schema"
 	"svc/projections"
 )
 
-func (s *Server) workspaceRoutes() section {
-	acme := newWorkspace(exampleAcme, newYou(&person{
-		user: exampleAda.ID, member: exampleNo(4), name: "Ada Lind", role: events.Owner, approveLoops: true,
-	}, exampleAda.Name), exampleEvent.Data.Seq, exampleEvent.Data.Seq)
-	return section{tag: "Workspace", about: "The workspace and the caller's membership.", routes: []route{
-		query(s.getWorkspace, route{
-			method: "GET", path: "/workspace", guard: anyMember,
-			id: "getWorkspace", summary: "Get the workspace",
-			text:          "Returns the workspace and the caller's membership in it.",
-			answerExample: acme,
+func (s *Server) workspaceRoutes() door.Section {
+	acme := newWorkspace(schema.ExampleAcme, newYou(&door.Person{
+		User: schema.ExampleAda.ID, Member: schema.ExampleNo(4), Name: "Ada Lind", Role: events.Owner, ApproveLoops: true,
+	}, schema.ExampleAda.Name), schema.ExampleSeq, schema.ExampleSeq)
+	return door.Section{Tag: "Workspace", About: "The workspace and the caller's membership.", Routes: []door.Route{
+		door.Query(s.getWorkspace, door.Route{
+			Method: "GET", Path: "/workspace", Guard: door.AnyMember,
+			ID: "getWorkspace", Summary: "Get the workspace",
+			Text:          "Returns the workspace and the caller's membership in it.",
+			AnswerExample: acme,
 		}),
-		command((*workspaceChange).toCommand, s.renameWorkspace, route{
-			method: "PATCH", path: "/workspace", guard: mayDo(events.ChangeWorkspace),
-			id: "renameWorkspace", summary: "Rename the workspace",
-			text:           "Changes the workspace's name, slug, or both. The old slug becomes available to others at once.",
-			refuses:        []*fault.Fault{aggregates.ErrSlugTaken},
-			requestExample: object{"name": acme.Name, "slug": acme.Slug},
-			answerExample:  acme,
+		door.Command((*workspaceChange).toCommand, s.renameWorkspace, door.Route{
+			Method: "PATCH", Path: "/workspace", Guard: door.MayDo(events.ChangeWorkspace),
+			ID: "renameWorkspace", Summary: "Rename the workspace",
+			Text:           "Changes the workspace's name, slug, or both. The old slug becomes available to others at once.",
+			Refuses:        []*fault.Fault{aggregates.ErrSlugTaken},
+			RequestExample: schema.Object{"name": acme.Name, "slug": acme.Slug},
+			AnswerExample:  acme,
 		}),
-		command((*workspaceDeletion).toCommand, s.deleteWorkspace, route{
-			method: "POST", path: "/workspace/delete", guard: mayDo(events.DeleteWorkspace),
-			id: "deleteWorkspace", summary: "Delete the workspace",
-			text: "Deletes the workspace, whose name has to be given. From then on it is not found: 404 `tenant_not_found` for its members " +
+		door.Command((*workspaceDeletion).toCommand, s.deleteWorkspace, door.Route{
+			Method: "POST", Path: "/workspace/delete", Guard: door.MayDo(events.DeleteWorkspace),
+			ID: "deleteWorkspace", Summary: "Delete the workspace",
+			Text: "Deletes the workspace, whose name has to be given. From then on it is not found: 404 `tenant_not_found` for its members " +
 				"and its tokens; its streams end, its runners are disconnected, and its runs and jobs are cancelled. An Owner can restore it " +
 				"until `purgeAt`, 30 days later. Then everything in it is erased, and others can have its slug. A person's own workspace " +
 				"cannot be deleted.",
-			refuses:        []*fault.Fault{aggregates.ErrPersonal},
-			requestExample: object{"name": acme.Name}, answerExample: deletedWorkspace{acme.ID, openapi.FormatTime(exampleAt(0))},
+			Refuses:        []*fault.Fault{aggregates.ErrPersonal},
+			RequestExample: schema.Object{"name": acme.Name}, AnswerExample: deletedWorkspace{acme.ID, openapi.FormatTime(schema.ExampleAt(0))},
 		}),
-		command((*noInput).restoreWorkspace, s.restoreWorkspace, route{
-			method: "POST", path: "/workspace/restore", guard: guard{right: events.DeleteWorkspace, deleted: true},
-			id: "restoreWorkspace", summary: "Restore a deleted workspace",
-			text: "Restores the deleted workspace that `X-Svc-Tenant` names. Its members, roles, tokens and runners are as they were. " +
+		door.Command((*noInput).restoreWorkspace, s.restoreWorkspace, door.Route{
+			Method: "POST", Path: "/workspace/restore", Guard: door.Guard{Right: events.DeleteWorkspace, Deleted: true},
+			ID: "restoreWorkspace", Summary: "Restore a deleted workspace",
+			Text: "Restores the deleted workspace that `X-Svc-Tenant` names. Its members, roles, tokens and runners are as they were. " +
 				"Runs and jobs that the deletion cancelled stay cancelled.",
-			answerExample: acme,
+			AnswerExample: acme,
 		}),
 	}}
 }
@@ -71,9 +73,9 @@ type you struct {
 	CanApproveLoops bool   `json:"canApproveLoops"`
 }
 
-func newYou(p *person, email string) you {
+func newYou(p *door.Person, email string) you {
 	return you{
-		MemberID: p.member.String(), UserID: p.user.String(), Name: p.name, Email: email, Role: string(p.role), CanApproveLoops: p.approveLoops,
+		MemberID: p.Member.String(), UserID: p.User.String(), Name: p.Name, Email: email, Role: string(p.Role), CanApproveLoops: p.ApproveLoops,
 	}
 }
 
@@ -85,19 +87,19 @@ func (s *Server) getWorkspace(ctx context.Context, _ *struct{}) (*workspaceAnswe
 }
 
 func (s *Server) workspace(ctx context.Context) (workspace, error) {
-	c := callerOf(ctx)
-	w, ok, err := s.Primary.Workspaces.Visit(ctx, c.workspace, c.person.user)
-	if err := checkFound(ok, err, fault.ErrTenantNotFound); err != nil {
+	c := door.CallerOf(ctx)
+	w, ok, err := s.Primary.Workspaces.Visit(ctx, c.Workspace, c.Person.User)
+	if err := door.CheckFound(ok, err, fault.ErrTenantNotFound); err != nil {
 		return workspace{}, err
 	}
-	now := *c.person // the role may have changed since the caller was found
-	now.role, now.approveLoops = w.Role, events.MayApproveLoops(w.Role, w.ApproveLoops)
-	position, err := s.listsPosition(ctx, c.workspace)
+	now := *c.Person // the role may have changed since the caller was found
+	now.Role, now.ApproveLoops = w.Role, events.MayApproveLoops(w.Role, w.ApproveLoops)
+	position, err := s.listsPosition(ctx, c.Workspace)
 	if err != nil {
 		return workspace{}, err
 	}
 	position = min(position, w.Head) // so that no event is missed that came between the two reads
-	return newWorkspace(w.Workspace, newYou(&now, c.envelope.Actor.Name), position, w.Head), nil
+	return newWorkspace(w.Workspace, newYou(&now, c.Envelope.Actor.Name), position, w.Head), nil
 }
 
 // listsPositionLimit bounds the wait for a read replica that does not answer.
@@ -126,19 +128,19 @@ func newWorkspace(w projections.Workspace, yours you, position, head int64) work
 
 type workspaceChange struct {
 	Body struct {
-		atLeastOne
+		schema.AtLeastOne
 		Name *string `json:"name,omitempty" minLength:"1" maxLength:"100" doc:"1 to 100 characters, not all of them spaces." example:"Acme"`
 		Slug *slug   `json:"slug,omitempty" doc:"3 to 40 lower-case letters, digits and hyphens; starts with a letter." example:"acme"`
 	}
 }
 
 type workspaceChanged struct {
-	Position
+	schema.Position
 	Body workspace
 }
 
-func (in *workspaceChange) toCommand(c *caller, _ events.ID) (commands.RenameWorkspace, error) {
-	return commands.RenameWorkspace{Meta: c.meta(), Name: in.Body.Name, Slug: (*string)(in.Body.Slug)}, nil
+func (in *workspaceChange) toCommand(c *door.Caller, _ events.ID) (commands.RenameWorkspace, error) {
+	return commands.RenameWorkspace{Meta: c.Meta(), Name: in.Body.Name, Slug: (*string)(in.Body.Slug)}, nil
 }
 
 func (s *Server) renameWorkspace(ctx context.Context, _ *workspaceChange, rename commands.RenameWorkspace) (*workspaceChanged, error) {
@@ -150,10 +152,8 @@ func (s *Server) renameWorkspace(ctx context.Context, _ *workspaceChange, rename
 	if err != nil {
 		return nil, err
 	}
-	return &workspaceChanged{Position{done.Position}, w}, nil
+	return &workspaceChanged{schema.Position{Position: done.Position}, w}, nil
 }
-
-var exampleAcme = projections.Workspace{ID: exampleNo(1), Name: "Acme", Slug: "acme", CreatedAt: exampleAt(9000)}
 
 type workspaceDeletion struct {
 	Body struct {
@@ -167,12 +167,12 @@ type deletedWorkspace struct {
 }
 
 type deletedAnswer struct {
-	Position
+	schema.Position
 	Body deletedWorkspace
 }
 
-func (in *workspaceDeletion) toCommand(c *caller, _ events.ID) (commands.DeleteWorkspace, error) {
-	return commands.DeleteWorkspace{Meta: c.meta(), Name: in.Body.Name}, nil
+func (in *workspaceDeletion) toCommand(c *door.Caller, _ events.ID) (commands.DeleteWorkspace, error) {
+	return commands.DeleteWorkspace{Meta: c.Meta(), Name: in.Body.Name}, nil
 }
 
 func (s *Server) deleteWorkspace(ctx context.Context, _ *workspaceDeletion, remove commands.DeleteWorkspace) (*deletedAnswer, error) {
@@ -181,16 +181,16 @@ func (s *Server) deleteWorkspace(ctx context.Context, _ *workspaceDeletion, remo
 		return nil, err
 	}
 	w, ok, err := s.Primary.Workspaces.GetDeleted(ctx, remove.Workspace)
-	if err := checkFound(ok, err, fault.ErrTenantNotFound); err != nil {
+	if err := door.CheckFound(ok, err, fault.ErrTenantNotFound); err != nil {
 		return nil, err
 	}
-	return &deletedAnswer{Position{done.Position}, deletedWorkspace{w.ID.String(), openapi.FormatTime(w.PurgeAt)}}, nil
+	return &deletedAnswer{schema.Position{Position: done.Position}, deletedWorkspace{w.ID.String(), openapi.FormatTime(w.PurgeAt)}}, nil
 }
 
 type noInput struct{}
 
-func (*noInput) restoreWorkspace(c *caller, _ events.ID) (commands.RestoreWorkspace, error) {
-	return commands.RestoreWorkspace{Meta: c.meta()}, nil
+func (*noInput) restoreWorkspace(c *door.Caller, _ events.ID) (commands.RestoreWorkspace, error) {
+	return commands.RestoreWorkspace{Meta: c.Meta()}, nil
 }
 
 func (s *Server) restoreWorkspace(ctx context.Context, _ *noInput, restore commands.RestoreWorkspace) (*workspaceChanged, error) {
@@ -202,5 +202,5 @@ func (s *Server) restoreWorkspace(ctx context.Context, _ *noInput, restore comma
 	if err != nil {
 		return nil, err
 	}
-	return &workspaceChanged{Position{done.Position}, w}, nil
+	return &workspaceChanged{schema.Position{Position: done.Position}, w}, nil
 }

@@ -7,7 +7,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"svc/projections"
+	"svc/test/callers"
 	"svc/test/pgtest"
+	"svc/test/world"
 )
 
 // The position of a workspace is that of the database from which lists are read, so that a client that
@@ -15,21 +17,22 @@ import (
 func TestPositionIsThatOfLists(t *testing.T) {
 	t.Parallel()
 	primary, replica := pgtest.New(t), pgtest.New(t)
-	workspace := fill(t, primary, 7)
+	workspace := world.FillLog(t, primary, 7)
 	_, err := primary.Exec(t.Context(),
 		`insert into workspaces (workspace_id, name, slug, created_at) values ($1, 'Acme', 'acme', now())`, workspace)
 	require.NoError(t, err)
-	c := someone(workspace)
+	c := callers.Owner(workspace)
 	_, err = primary.Exec(t.Context(),
-		`insert into members values ($1, gen_random_uuid(), $2, 'vera@x', 'Viewer', null, now(), '', 'vera@x')`, workspace, c.person.user)
+		`insert into members values ($1, gen_random_uuid(), $2, 'vera@x', 'Viewer', null, now(), '', 'vera@x')`, workspace, c.Person.User)
 	require.NoError(t, err)
-	s := &Server{Config: Config{
+	s := New(Config{
 		Primary: Primary{Workspaces: projections.Workspaces{DB: primary}}, Lists: Lists{Workspaces: projections.Workspaces{DB: replica}},
 		Log: slog.New(slog.DiscardHandler),
-	}}
+	})
+
 	head := int64(7)
 	seq := func() int64 {
-		answer, err := s.getWorkspace(as(t, c), nil)
+		answer, err := s.getWorkspace(callers.As(t, c), nil)
 		require.NoError(t, err)
 		require.Equal(t, "Viewer", answer.Body.You.Role, "not that with which the caller was admitted")
 		require.Equal(t, head, answer.Body.Head)

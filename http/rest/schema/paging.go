@@ -1,4 +1,4 @@
-package rest
+package schema
 
 // Paging selects a page of a list.
 type Paging struct {
@@ -14,7 +14,8 @@ type List[T any] struct {
 	Items  []T `json:"items" nullable:"false"`
 }
 
-func newList[R, T any](rows []R, total int, p Paging, show func(R) T) List[T] {
+// NewList returns a page of a list, with the rows as show renders them.
+func NewList[R, T any](rows []R, total int, p Paging, show func(R) T) List[T] {
 	out := List[T]{Total: total, Limit: p.Limit, Offset: p.Offset, Items: make([]T, 0, len(rows))}
 	for _, r := range rows {
 		out.Items = append(out.Items, show(r))

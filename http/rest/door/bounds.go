@@ -1,4 +1,4 @@
-package rest
+package door
 
 import (
 	"context"
@@ -13,25 +13,25 @@ import (
 	"svc/projections"
 )
 
-// bounds are the semaphores of a process. Slots are counted by person and by workspace, see
-// [Server.holder].
-type bounds struct {
+// Bounds are the semaphores of a process. Slots are counted by person and by workspace, see
+// [Door.holder].
+type Bounds struct {
 	reads         *quota.Semaphore // GETs that hold no other slot
-	bodies        *quota.Semaphore // bodies of all other methods, until they are answered; a slot for each [slotBytes]
+	bodies        *quota.Semaphore // bodies of all other methods, until they are answered; a slot for each [SlotBytes]
 	writes        *quota.Semaphore // all other methods, once their body has arrived
-	streams       *quota.Semaphore // live updates and followed logs
-	exports       *quota.Semaphore // exports of the audit log, until they are read to the end
-	exportPages   *quota.Semaphore // pages of exports that are being read and encoded
-	downloads     *quota.Semaphore // artifacts and logs
-	verifications *quota.Semaphore // verifications of Merkle logs
-	histories     *quota.Semaphore // past states and replays, each with a workspace in memory
-	engine        *quota.Semaphore // requests that wait for the engine, and so for a code host
+	Streams       *quota.Semaphore // live updates and followed logs
+	Exports       *quota.Semaphore // exports of the audit log, until they are read to the end
+	ExportPages   *quota.Semaphore // pages of exports that are being read and encoded
+	Downloads     *quota.Semaphore // artifacts and logs
+	Verifications *quota.Semaphore // verifications of Merkle logs
+	Histories     *quota.Semaphore // past states and replays, each with a workspace in memory
+	Engine        *quota.Semaphore // requests that wait for the engine, and so for a code host
 	positions     *quota.Semaphore // requests that wait for X-Svc-Min-Position
 }
 
-// slotBytes is how many bytes of a body one slot of the bodies allows in memory. The largest body
+// SlotBytes is how many bytes of a body one slot of the bodies allows in memory. The largest body
 // of any route fits into maxBodySlots.
-const slotBytes = 128 << 10
+const SlotBytes = 128 << 10
 
 // maxBodySlots are the slots of the bodies of one caller.
 const maxBodySlots = 8
@@ -44,9 +44,9 @@ const maxCooldown = time.Second
 // no processor. Refusals of a body, which take less time, have their full cooldown.
 const maxWriteCooldown = 10 * time.Millisecond
 
-func newBounds() bounds {
+func newBounds() *Bounds {
 	activity := &quota.Activity{} // reads and writes compete for the processors
-	return bounds{
+	return &Bounds{
 		reads: quota.New(quota.Bound{
 			Name: "reads", Slots: 64, PerParty: partyShare(), PerCaller: partyShare() - 1, Queue: 4096, Wait: 5 * time.Second, Retry: time.Second,
 			IdleAfter: time.Second, Activity: activity, MaxCooldown: maxCooldown,
@@ -58,30 +58,30 @@ func newBounds() bounds {
 			Name: "writes", Slots: 64, PerParty: partyShare(), Queue: 4096, Wait: 20 * time.Second, Retry: time.Second,
 			IdleAfter: time.Second, Activity: activity, MaxCooldown: maxWriteCooldown,
 		}),
-		streams: quota.New(quota.Bound{
+		Streams: quota.New(quota.Bound{
 			Name: "streams", Slots: 1024, PerCaller: 12,
 			Queue: 512, Wait: time.Second, Retry: 10 * time.Second,
 		}),
 		// Exports and downloads last as long as their clients take to read them. With few slots, a few new
 		// accounts that read slowly could take them all, since the reserve is for those who hold none. There
 		// can be many slots, since a slow reader costs only a connection and a page in memory.
-		exports: quota.New(quota.Bound{Name: "exports", Slots: 256, PerCaller: 2, Retry: 30 * time.Second}),
+		Exports: quota.New(quota.Bound{Name: "exports", Slots: 256, PerCaller: 2, Retry: 30 * time.Second}),
 		// The queue has room for all exports at once, and for all of a workspace. An export that gets no slot
 		// in time fails midway.
-		exportPages: quota.New(quota.Bound{Name: "export_pages", Slots: 8, Queue: 256, Wait: 20 * time.Second, Retry: 30 * time.Second}),
-		downloads: quota.New(quota.Bound{
+		ExportPages: quota.New(quota.Bound{Name: "export_pages", Slots: 8, Queue: 256, Wait: 20 * time.Second, Retry: 30 * time.Second}),
+		Downloads: quota.New(quota.Bound{
 			Name: "downloads", Slots: 256, PerCaller: 8,
 			Queue: 64, Wait: 5 * time.Second, Retry: 5 * time.Second,
 		}),
-		verifications: quota.New(quota.Bound{
+		Verifications: quota.New(quota.Bound{
 			Name: "verifications", Slots: 4,
 			Queue: 32, Wait: 20 * time.Second, Retry: 10 * time.Second, MaxCooldown: maxCooldown,
 		}),
-		histories: quota.New(quota.Bound{
+		Histories: quota.New(quota.Bound{
 			Name: "histories", Slots: 4,
 			Queue: 32, Wait: 10 * time.Second, Retry: 5 * time.Second, MaxCooldown: maxCooldown,
 		}),
-		engine: quota.New(quota.Bound{
+		Engine: quota.New(quota.Bound{
 			Name: "engine", Slots: 16, Queue: 64, Wait: 5 * time.Second, Retry: 5 * time.Second,
 		}),
 		positions: quota.New(quota.Bound{
@@ -99,24 +99,25 @@ func partyShare() int { return min(max(4, 2*runtime.GOMAXPROCS(0)), maxPartyShar
 // maxPartyShare is a quarter of the slots, of which no party has more in any case.
 const maxPartyShare = 16
 
-func (b bounds) all() []*quota.Semaphore {
+func (b *Bounds) all() []*quota.Semaphore {
 	return []*quota.Semaphore{
-		b.reads, b.bodies, b.writes, b.streams, b.exports, b.exportPages, b.downloads, b.verifications, b.histories, b.engine, b.positions,
+		b.reads, b.bodies, b.writes, b.Streams, b.Exports, b.ExportPages, b.Downloads, b.Verifications, b.Histories, b.Engine, b.positions,
 	}
 }
 
-// acquireSlot acquires a slot for the caller of ctx, which holds it until the answer is written. The
+// AcquireSlot acquires a slot for the caller of ctx, which holds it until the answer is written. The
 // caller's rights are checked again if it had to wait.
-func (s *Server) acquireSlot(ctx context.Context, semaphore *quota.Semaphore) error {
-	c := callerOf(ctx)
-	if err := s.acquireSlotFor(ctx, semaphore, c); err != nil {
+func (d *Door) AcquireSlot(ctx context.Context, semaphore *quota.Semaphore) error {
+	c := CallerOf(ctx)
+	if err := d.HoldSlot(ctx, semaphore, c); err != nil {
 		return err
 	}
-	return s.recheckIfStale(ctx, c)
+	return d.RecheckIfStale(ctx, c)
 }
 
-func (s *Server) acquireSlotFor(ctx context.Context, semaphore *quota.Semaphore, c *caller) error {
-	slot, err := s.acquire(ctx, semaphore, c)
+// HoldSlot acquires a slot for c, which holds it until the answer is written.
+func (d *Door) HoldSlot(ctx context.Context, semaphore *quota.Semaphore, c *Caller) error {
+	slot, err := d.Acquire(ctx, semaphore, c)
 	if err == nil {
 		c.slots = append(c.slots, slot)
 	}
@@ -126,36 +127,37 @@ func (s *Server) acquireSlotFor(ctx context.Context, semaphore *quota.Semaphore,
 // bufferBody reads the body of a request that is not a GET, once there are slots for it, and then
 // acquires a slot of the writes. A body may take long to arrive, so its slots do not count against
 // the workspace.
-func (s *Server) bufferBody(w http.ResponseWriter, r *http.Request, row route, c *caller) error {
-	h, err := s.holder(r.Context(), c)
+func (d *Door) bufferBody(w http.ResponseWriter, r *http.Request, row Route, c *Caller) error {
+	h, err := d.holder(r.Context(), c)
 	if err != nil {
 		return err
 	}
 	h.Workspace = events.ID{}
-	slot, err := s.bounds.bodies.AcquireN(r.Context(), h, bodySlots(r, row.limits))
+	slot, err := d.Bounds.bodies.AcquireN(r.Context(), h, BodySlots(r, row.Limits))
 	if err != nil {
 		return err
 	}
 	c.slots = append(c.slots, slot)
 	middleware.BufferBody(w, r)
-	if err := s.acquireSlotFor(r.Context(), s.bounds.writes, c); err != nil {
-		c.releaseSlots()
+	if err := d.HoldSlot(r.Context(), d.Bounds.writes, c); err != nil {
+		c.ReleaseSlots()
 		return err
 	}
 	return nil
 }
 
-// bodySlots returns how many slots of the bodies a request needs.
-func bodySlots(r *http.Request, l middleware.Limits) int {
+// BodySlots returns how many slots of the bodies a request needs.
+func BodySlots(r *http.Request, l middleware.Limits) int {
 	length := r.ContentLength
 	if length < 0 { // unknown
 		length = l.OrDefault().Body
 	}
-	return max(1, int((length+slotBytes-1)/slotBytes))
+	return max(1, int((length+SlotBytes-1)/SlotBytes))
 }
 
-func (s *Server) acquire(ctx context.Context, semaphore *quota.Semaphore, c *caller) (*quota.Slot, error) {
-	h, err := s.holder(ctx, c)
+// Acquire acquires a slot for c, which the handler releases.
+func (d *Door) Acquire(ctx context.Context, semaphore *quota.Semaphore, c *Caller) (*quota.Slot, error) {
+	h, err := d.holder(ctx, c)
 	if err != nil {
 		return nil, err
 	}
@@ -165,14 +167,14 @@ func (s *Server) acquire(ctx context.Context, semaphore *quota.Semaphore, c *cal
 // holder returns whose share a caller's slots count against: the workspace's, and the person's or,
 // for a service account, that of the person who issued its token. A person with many workspaces and
 // accounts has one share, and nobody can use up the share of somebody else by inviting them.
-func (s *Server) holder(ctx context.Context, c *caller) (quota.Holder, error) {
-	h := quota.Holder{Caller: c.envelope.Actor.ID, Workspace: c.workspace}
-	if c.person != nil {
-		h.Person = c.person.user
+func (d *Door) holder(ctx context.Context, c *Caller) (quota.Holder, error) {
+	h := quota.Holder{Caller: c.Envelope.Actor.ID, Workspace: c.Workspace}
+	if c.Person != nil {
+		h.Person = c.Person.User
 		return h, nil
 	}
 	var err error
-	h.Person, err = s.issuers.get(ctx, s.Primary.ServiceAccounts, c.token)
+	h.Person, err = d.issuers.get(ctx, d.ServiceAccounts, c.Token)
 	return h, err
 }
 

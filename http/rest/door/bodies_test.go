@@ -1,7 +1,8 @@
-package rest
+package door
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"log/slog"
 	"net"
@@ -13,43 +14,27 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"svc/commands"
 	"svc/events"
 	"svc/http/middleware"
 	"svc/http/quota"
 	"svc/http/reply"
+	"svc/http/rest/schema"
 )
-
-// The largest body of any route needs no more slots than the share of one caller on the smallest
-// machine. Otherwise nobody could send it.
-func TestLargestBodiesFitShare(t *testing.T) {
-	t.Parallel()
-	const least = 4 // of partyShare
-	for _, section := range New(Config{}).sections() {
-		for _, r := range section.routes {
-			slots := bodySlots(&http.Request{ContentLength: -1}, r.limits)
-			require.LessOrEqual(t, slots, least, "%s %s", r.method, r.path)
-			require.LessOrEqual(t, int64(slots-1)*slotBytes, r.limits.OrDefault().Body)
-		}
-	}
-	require.Equal(t, 1, bodySlots(&http.Request{ContentLength: 0}, middleware.Limits{}))
-	require.Equal(t, 1, bodySlots(&http.Request{ContentLength: slotBytes}, middleware.Limits{Body: 4 * slotBytes}))
-	require.Equal(t, 2, bodySlots(&http.Request{ContentLength: slotBytes + 1}, middleware.Limits{Body: 4 * slotBytes}))
-	require.Equal(t, 4, bodySlots(&http.Request{ContentLength: -1}, middleware.Limits{Body: 4 * slotBytes}))
-}
 
 // The slots bound the bytes of bodies in memory, however many large bodies are sent at once; a person
 // may have a quarter of them. The server sends no 100 Continue without slots.
 func TestBodyBytesInMemoryAreBounded(t *testing.T) {
 	t.Parallel()
 	const requests = 60
-	row := route{method: http.MethodPost, limits: middleware.Limits{Body: 4 * slotBytes}}
+	row := Route{Method: http.MethodPost, Limits: middleware.Limits{Body: 4 * SlotBytes}}
 	workspace := events.NewID(epoch)
 	one := someone(workspace)
-	again := func() *caller {
-		return &caller{person: one.person, envelope: one.envelope, workspace: events.NewID(epoch)}
+	again := func() *Caller {
+		return &Caller{Person: one.Person, Envelope: one.Envelope, Workspace: events.NewID(epoch)}
 	}
 	for name, c := range map[string]struct {
-		caller   func() *caller
+		caller   func() *Caller
 		length   string
 		admitted int
 		refusal  string
@@ -57,21 +42,21 @@ func TestBodyBytesInMemoryAreBounded(t *testing.T) {
 		"of a person":       {again, "Content-Length: 524288", 4, "429 Too Many Requests"},
 		"that are small":    {again, "Content-Length: 100", 16, "429 Too Many Requests"},
 		"of unknown length": {again, "Transfer-Encoding: chunked", 4, "429 Too Many Requests"},
-		"of a workspace":    {func() *caller { return someone(workspace) }, "Content-Length: 524288", 16, "503 Service Unavailable"},
-		"of everybody": {func() *caller { return someone(events.NewID(epoch)) }, "Content-Length: 524288", 16,
+		"of a workspace":    {func() *Caller { return someone(workspace) }, "Content-Length: 524288", 16, "503 Service Unavailable"},
+		"of everybody": {func() *Caller { return someone(events.NewID(epoch)) }, "Content-Length: 524288", 16,
 			"503 Service Unavailable"},
-		"of everybody, half as large": {func() *caller { return someone(events.NewID(epoch)) }, "Content-Length: 262144", 32,
+		"of everybody, half as large": {func() *Caller { return someone(events.NewID(epoch)) }, "Content-Length: 262144", 32,
 			"503 Service Unavailable"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := &Server{bounds: bounds{
+			s := &Door{Bounds: &Bounds{
 				bodies: quota.New(quota.Bound{Name: "bodies", Slots: 64, Retry: 3 * time.Second}),
 				writes: quota.New(quota.Bound{Name: "writes", Slots: 1000}),
 			}}
-			server := httptest.NewServer(middleware.Limited(row.limits, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			server := httptest.NewServer(middleware.Limited(row.Limits, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				caller := c.caller()
-				defer caller.releaseSlots()
+				defer caller.ReleaseSlots()
 				if err := s.bufferBody(w, r, row, caller); err != nil {
 					reply.Error(w, r, slog.New(slog.DiscardHandler), err)
 				}
@@ -99,16 +84,26 @@ func TestBodyBytesInMemoryAreBounded(t *testing.T) {
 	}
 }
 
+type naming struct{ Body struct{ Name *string } }
+
+func (in *naming) toCommand(c *Caller, _ events.ID) (commands.RenameWorkspace, error) {
+	return commands.RenameWorkspace{Meta: c.Meta(), Name: in.Body.Name}, nil
+}
+
+func (*naming) rename(context.Context, *naming, commands.RenameWorkspace) (*schema.Position, error) {
+	return nil, nil
+}
+
 // The body of a refused request is read for the record of the refusal, but only with a slot.
 func TestDenialNeedsSlotForBody(t *testing.T) {
 	t.Parallel()
-	s := &Server{bounds: bounds{bodies: quota.New(quota.Bound{Name: "bodies", Slots: 4, Retry: 3 * time.Second})}}
+	s := &Door{Bounds: &Bounds{bodies: quota.New(quota.Bound{Name: "bodies", Slots: 4, Retry: 3 * time.Second})}}
 	c := someone(events.NewID(epoch))
-	require.NoError(t, s.acquireSlotFor(t.Context(), s.bounds.bodies, c))
+	require.NoError(t, s.HoldSlot(t.Context(), s.Bounds.bodies, c))
 	body := strings.NewReader(`{"name":"x"}`)
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", body)
-	row := command((*newIssue).toCommand, s.queueIssue, route{method: http.MethodPost})
-	again := &caller{person: c.person, envelope: c.envelope, workspace: events.NewID(epoch)}
+	row := Command((*naming).toCommand, (&naming{}).rename, Route{Method: http.MethodPost})
+	again := &Caller{Person: c.Person, Envelope: c.Envelope, Workspace: events.NewID(epoch)}
 	err := s.deny(httptest.NewRecorder(), r, row, again, errPrincipalRefused)
 	require.ErrorIs(t, err, quota.ErrShare)
 	require.Equal(t, 12, body.Len(), "the body must not be read")
@@ -127,34 +122,34 @@ func patient(s *quota.Semaphore) *quota.Semaphore {
 // Bodies that do not arrive, and answers that nobody reads, hold up nobody but their caller.
 func TestSlowClientHoldsUpNobodyElse(t *testing.T) {
 	t.Parallel()
-	s := &Server{bounds: newBounds()}
-	for _, b := range []**quota.Semaphore{&s.bounds.bodies, &s.bounds.reads} {
+	s := &Door{Bounds: newBounds()}
+	for _, b := range []**quota.Semaphore{&s.Bounds.bodies, &s.Bounds.reads} {
 		*b = patient(*b)
 	}
 	workspace := events.NewID(epoch)
 	slow, other := someone(workspace), someone(workspace)
 	log := slog.New(slog.DiscardHandler)
-	row := route{method: http.MethodPost}
+	row := Route{Method: http.MethodPost}
 	done := make(chan struct{})
-	server := httptest.NewServer(middleware.Limited(row.limits, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		c := &caller{person: slow.person, envelope: slow.envelope, workspace: workspace}
+	server := httptest.NewServer(middleware.Limited(row.Limits, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c := &Caller{Person: slow.Person, Envelope: slow.Envelope, Workspace: workspace}
 		if r.Method == http.MethodPost {
-			defer c.releaseSlots()
+			defer c.ReleaseSlots()
 			if err := s.bufferBody(w, r, row, c); err != nil {
 				reply.Error(w, r, log, err)
 			}
 			return
 		}
-		if s.acquireSlotFor(r.Context(), s.bounds.reads, c) == nil {
-			c.releaseWorkspace() // as when an answer is encoded
-			<-done               // as if it could not be written
+		if s.HoldSlot(r.Context(), s.Bounds.reads, c) == nil {
+			ReleaseWorkspace(WithCaller(r.Context(), c)) // as when an answer is encoded
+			<-done                                       // as if it could not be written
 		}
-		c.releaseSlots()
+		c.ReleaseSlots()
 	})))
 	defer server.Close()
 	defer close(done)
 	address := strings.TrimPrefix(server.URL, "http://")
-	require.NoError(t, s.acquireSlotFor(t.Context(), s.bounds.reads, someone(events.NewID(epoch))), "competition: nobody is idle")
+	require.NoError(t, s.HoldSlot(t.Context(), s.Bounds.reads, someone(events.NewID(epoch))), "competition: nobody is idle")
 	for range 40 {
 		for _, begin := range []string{"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 200\r\n\r\n{", "GET / HTTP/1.1\r\nHost: x\r\n\r\n"} {
 			conn, err := net.Dial("tcp", address)
@@ -165,14 +160,14 @@ func TestSlowClientHoldsUpNobodyElse(t *testing.T) {
 		}
 	}
 	require.Eventually(t, func() bool {
-		bodies, moreBodies, _ := s.bounds.bodies.Usage()
-		reads, moreReads, _ := s.bounds.reads.Usage()
+		bodies, moreBodies, _ := s.Bounds.bodies.Usage()
+		reads, moreReads, _ := s.Bounds.reads.Usage()
 		return bodies == maxBodySlots && moreBodies == 40-bodies && reads == partyShare() && moreReads == 41-reads
 	}, time.Minute, time.Millisecond)
 	for range partyShare() {
-		require.NoError(t, s.acquireSlotFor(t.Context(), s.bounds.writes, other))
+		require.NoError(t, s.HoldSlot(t.Context(), s.Bounds.writes, other))
 	}
 	for range partyShare() - 1 {
-		require.NoError(t, s.acquireSlotFor(t.Context(), s.bounds.reads, other))
+		require.NoError(t, s.HoldSlot(t.Context(), s.Bounds.reads, other))
 	}
 }

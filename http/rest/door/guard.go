@@ -1,4 +1,4 @@
-package rest
+package door
 
 import (
 	"context"
@@ -19,41 +19,43 @@ import (
 	"svc/projections/fold"
 )
 
-// A guard is the authorization rule of a route. The zero guard admits nobody.
-type guard struct {
-	scope   events.Scope // required of a service token; "" refuses every token
-	members bool         // whether every member is admitted
-	right   events.Right // required of a person otherwise
-	own     bool         // whether the path names a member, and members without the right are admitted to their own
-	deleted bool         // whether the workspace has to be a deleted one
+// A Guard is the authorization rule of a route. The zero guard admits nobody.
+type Guard struct {
+	Scope   events.Scope // required of a service token; "" refuses every token
+	Members bool         // whether every member is admitted
+	Right   events.Right // required of a person otherwise
+	Own     bool         // whether the path names a member, and members without the right are admitted to their own
+	Deleted bool         // whether the workspace has to be a deleted one
 }
 
-// Guards that require no right of people. mayDo returns one that does.
+// Guards that require no right of people. MayDo returns one that does.
 var (
-	anyMember            = guard{members: true}
-	anyMemberOrReadToken = guard{scope: events.ReadAPI, members: true}
+	AnyMember            = Guard{Members: true}
+	AnyMemberOrReadToken = Guard{Scope: events.ReadAPI, Members: true}
 )
 
-func mayDo(right events.Right) guard { return guard{right: right} }
+// MayDo returns the guard that requires a right of people, and admits no token.
+func MayDo(right events.Right) Guard { return Guard{Right: right} }
 
 // String describes who is admitted.
-func (g guard) String() string {
-	text := g.roles()
-	if g.own {
+func (g Guard) String() string {
+	text := g.Roles()
+	if g.Own {
 		text += ", or the member themselves"
 	}
-	if g.scope != "" {
-		text += ", or a token with " + string(g.scope)
+	if g.Scope != "" {
+		text += ", or a token with " + string(g.Scope)
 	}
 	return text
 }
 
-func (g guard) roles() string {
-	if g.members {
+// Roles names the roles that are admitted, for people.
+func (g Guard) Roles() string {
+	if g.Members {
 		return "any member"
 	}
 	var names []string
-	for _, role := range g.right.Roles() {
+	for _, role := range g.Right.Roles() {
 		name := string(role)
 		if role == events.Legacy {
 			name = "legacy member"
@@ -72,58 +74,63 @@ func (g guard) roles() string {
 
 type callerKey struct{}
 
-// callerOf returns the caller of a request. It panics if the route has no guard.
-func callerOf(ctx context.Context) *caller { return ctx.Value(callerKey{}).(*caller) }
+// CallerOf returns the caller of a request. It panics if the route has no guard.
+func CallerOf(ctx context.Context) *Caller { return ctx.Value(callerKey{}).(*Caller) }
+
+// WithCaller returns the context of a request of c.
+func WithCaller(ctx context.Context, c *Caller) context.Context {
+	return context.WithValue(ctx, callerKey{}, c)
+}
 
 // guardRoute returns the guard of a route. Every route checks in the same order: that the request is
 // well-formed, who the caller is and their rate limit, whether this kind of caller is admitted, the
 // workspace, and the scope or role. The request's parameters and body are validated after that.
-func (s *Server) guardRoute(row route) openapi.Guard {
+func (d *Door) guardRoute(row Route) openapi.Guard {
 	return func(w http.ResponseWriter, r *http.Request) (context.Context, func(), error) {
 		limited := r
-		if row.limits.Time > beginLimit {
-			ctx, cancel := context.WithTimeout(r.Context(), beginLimit)
+		if row.Limits.Time > BeginLimit {
+			ctx, cancel := context.WithTimeout(r.Context(), BeginLimit)
 			defer cancel()
 			limited = r.WithContext(ctx)
 		}
-		c, err := s.admitCaller(w, limited, row)
+		c, err := d.admitCaller(w, limited, row)
 		if err != nil {
 			return nil, nil, err
 		}
 		r.Body = limited.Body // which may be buffered
-		ctx := context.WithValue(r.Context(), callerKey{}, c)
-		if c.position > 0 {
-			ctx = fold.Require(ctx, row.views, c.workspace, c.position)
+		ctx := WithCaller(r.Context(), c)
+		if c.Position > 0 {
+			ctx = fold.Require(ctx, row.Views, c.Workspace, c.Position)
 		}
-		return ctx, c.releaseSlots, nil
+		return ctx, c.ReleaseSlots, nil
 	}
 }
 
-func (s *Server) admitCaller(w http.ResponseWriter, r *http.Request, row route) (*caller, error) {
-	if err := checkWellFormed(r, row.limits.OrDefault().Body); err != nil {
+func (d *Door) admitCaller(w http.ResponseWriter, r *http.Request, row Route) (*Caller, error) {
+	if err := checkWellFormed(r, row.Limits.OrDefault().Body); err != nil {
 		return nil, err
 	}
-	c, err := s.identify(w, r, row)
+	c, err := d.identify(w, r, row)
 	if c != nil {
 		c.target = r.PathValue("id")
 	}
 	switch {
 	case err != nil:
 		return nil, err
-	case row.farm && !s.Farm.On:
+	case row.Farm && !d.FarmOn:
 		return nil, aggregates.ErrFarmOff
-	case c.token != nil && row.guard.scope == "":
-		return nil, s.deny(w, r, row, c, errPrincipalRefused)
+	case c.Token != nil && row.Guard.Scope == "":
+		return nil, d.deny(w, r, row, c, errPrincipalRefused)
 	}
-	c.deleted = row.guard.deleted
-	if err := s.enterWorkspace(r.Context(), c, r.Header.Get("X-Svc-Tenant")); err != nil {
+	c.deleted = row.Guard.Deleted
+	if err := d.enterWorkspace(r.Context(), c, r.Header.Get("X-Svc-Tenant")); err != nil {
 		return nil, err
 	}
-	if err := c.may(row.guard); err != nil {
-		return nil, s.deny(w, r, row, c, err)
+	if err := c.May(row.Guard); err != nil {
+		return nil, d.deny(w, r, row, c, err)
 	}
-	if err := s.awaitTurn(w, r, row, c); err != nil {
-		c.releaseSlots()
+	if err := d.awaitTurn(w, r, row, c); err != nil {
+		c.ReleaseSlots()
 		return nil, err
 	}
 	return c, nil
@@ -131,41 +138,41 @@ func (s *Server) admitCaller(w http.ResponseWriter, r *http.Request, row route) 
 
 // awaitTurn waits for whatever the request needs before its handler runs. The caller's rights may end
 // during that time.
-func (s *Server) awaitTurn(w http.ResponseWriter, r *http.Request, row route, c *caller) error {
-	err := s.awaitPosition(r, row.views, c)
+func (d *Door) awaitTurn(w http.ResponseWriter, r *http.Request, row Route, c *Caller) error {
+	err := d.awaitPosition(r, row.Views, c)
 	switch {
 	case err != nil:
-	case row.method != http.MethodGet:
-		err = s.bufferBody(w, r, row, c)
-	case !row.ownSlot:
-		err = s.acquireSlotFor(r.Context(), s.bounds.reads, c)
+	case row.Method != http.MethodGet:
+		err = d.bufferBody(w, r, row, c)
+	case !row.OwnSlot:
+		err = d.HoldSlot(r.Context(), d.Bounds.reads, c)
 	}
 	if err != nil {
 		return err
 	}
-	return s.recheckIfStale(r.Context(), c)
+	return d.RecheckIfStale(r.Context(), c)
 }
 
 // deny records that the caller was refused, and returns the refusal, even if recording it fails. The
 // body is read only with a slot; without one, deny returns why there was none.
-func (s *Server) deny(w http.ResponseWriter, r *http.Request, row route, c *caller, refusal error) error {
-	if row.intent == nil {
+func (d *Door) deny(w http.ResponseWriter, r *http.Request, row Route, c *Caller, refusal error) error {
+	if row.Intent == nil {
 		return refusal
 	}
 	var body []byte
-	if row.method != http.MethodGet {
-		if err := s.bufferBody(w, r, row, c); err != nil {
+	if row.Method != http.MethodGet {
+		if err := d.bufferBody(w, r, row, c); err != nil {
 			return err
 		}
-		defer c.releaseSlots()
+		defer c.ReleaseSlots()
 		body, _ = io.ReadAll(r.Body) // what arrived, if reading fails
 	}
 	if !reply.FewValues(body) {
 		body = nil
 	}
 	id, _ := events.ParseID(c.target) // zero if it is not an id
-	if err := s.Commands.RecordDenial(r.Context(), c.meta(), row.intent(c, id, body), refusal); err != nil {
-		s.Log.WarnContext(r.Context(), "record a denial", "err", err)
+	if err := d.Commands.RecordDenial(r.Context(), c.Meta(), row.Intent(c, id, body), refusal); err != nil {
+		d.Log.WarnContext(r.Context(), "record a denial", "err", err)
 	}
 	return refusal
 }
@@ -190,7 +197,7 @@ func checkWellFormed(r *http.Request, maxBody int64) error {
 
 // awaitPosition waits until the views have reached X-Svc-Min-Position, so that a caller reads its own
 // writes. Only requests that have to wait acquire a slot.
-func (s *Server) awaitPosition(r *http.Request, views []string, c *caller) error {
+func (d *Door) awaitPosition(r *http.Request, views []string, c *Caller) error {
 	text := r.Header.Get("X-Svc-Min-Position")
 	if text == "" || r.Method != http.MethodGet {
 		return nil
@@ -199,16 +206,16 @@ func (s *Server) awaitPosition(r *http.Request, views []string, c *caller) error
 	if err != nil || seq < 0 {
 		return fault.Field("X-Svc-Min-Position", "must be a position: 0 or more")
 	}
-	awaiter := s.Lists.Awaiter
+	awaiter := d.Replica
 	c.waitUntil = time.Now().Add(fold.AwaitTimeout)
 	if views == nil {
-		awaiter, views = s.Primary.Awaiter, []string{""}
+		awaiter, views = d.Primary, []string{""}
 	} else {
-		c.position = seq
+		c.Position = seq
 	}
 	var behind []string
 	for _, view := range views {
-		switch reached, err := awaiter.Reached(r.Context(), view, c.workspace, seq); {
+		switch reached, err := awaiter.Reached(r.Context(), view, c.Workspace, seq); {
 		case err != nil:
 			return err
 		case !reached:
@@ -218,31 +225,31 @@ func (s *Server) awaitPosition(r *http.Request, views []string, c *caller) error
 	if behind == nil {
 		return nil
 	}
-	slot, err := s.acquire(r.Context(), s.bounds.positions, c)
+	slot, err := d.Acquire(r.Context(), d.Bounds.positions, c)
 	if err != nil {
 		return err
 	}
 	defer slot.Release()
 	for _, view := range behind {
-		if err := awaiter.Await(r.Context(), view, c.workspace, seq); err != nil {
+		if err := awaiter.Await(r.Context(), view, c.Workspace, seq); err != nil {
 			return err
 		}
 	}
-	c.foundAt = time.Time{} // what was waited for may be the end of the caller's rights
+	c.FoundAt = time.Time{} // what was waited for may be the end of the caller's rights
 	return nil
 }
 
 // readReached calls read, and again while the server that answers has not reached the position that the
 // request requires: the one that was asked by awaitPosition may be another. Meanwhile the request holds a
 // slot of the positions instead of its read slot.
-func readReached[O any](ctx context.Context, s *Server, read func() (*O, error)) (*O, error) {
+func readReached[O any](ctx context.Context, d *Door, read func() (*O, error)) (*O, error) {
 	out, err := read()
-	c := callerOf(ctx)
-	if c.position == 0 || !errors.Is(err, fold.ErrNotCaughtUp) {
+	c := CallerOf(ctx)
+	if c.Position == 0 || !errors.Is(err, fold.ErrNotCaughtUp) {
 		return out, err
 	}
-	c.releaseSlots()
-	slot, err := s.acquire(ctx, s.bounds.positions, c)
+	c.ReleaseSlots()
+	slot, err := d.Acquire(ctx, d.Bounds.positions, c)
 	if err != nil {
 		return nil, err
 	}
@@ -250,35 +257,35 @@ func readReached[O any](ctx context.Context, s *Server, read func() (*O, error))
 	limited, cancel := context.WithDeadline(ctx, c.waitUntil)
 	defer cancel()
 	out, err = fold.RetryBehind(limited, func() (*O, error) {
-		if err := s.acquireSlotFor(ctx, s.bounds.reads, c); err != nil {
+		if err := d.HoldSlot(ctx, d.Bounds.reads, c); err != nil {
 			return nil, err
 		}
 		out, err := read()
 		if errors.Is(err, fold.ErrNotCaughtUp) {
-			c.releaseSlots()
+			c.ReleaseSlots()
 		}
 		return out, err
 	})
 	if err != nil {
 		return nil, err
 	}
-	return out, s.recheck(ctx, c) // what was waited for may be the end of the caller's rights
+	return out, d.Recheck(ctx, c) // what was waited for may be the end of the caller's rights
 }
 
 // identify authenticates the caller and applies the rate limit. A request counts against its caller or,
 // if the credential is not valid, against its address: guessing credentials does not evade the limit.
 // Valid callers are not limited by others behind the same address, which may be a proxy's.
-func (s *Server) identify(w http.ResponseWriter, r *http.Request, row route) (*caller, error) {
-	c, err := s.authenticate(w, r, row)
+func (d *Door) identify(w http.ResponseWriter, r *http.Request, row Route) (*Caller, error) {
+	c, err := d.authenticate(w, r, row)
 	if f := fault.As(err); f != nil && f.Kind == fault.Unauthenticated {
-		if limited := s.Limit.Allow(r.Context(), w.Header(), limit.Address(r)); limited != nil {
+		if limited := d.Limit.Allow(r.Context(), w.Header(), limit.Address(r)); limited != nil {
 			return nil, limited
 		}
 	}
 	if err != nil {
 		return nil, err
 	}
-	return c, s.Limit.Allow(r.Context(), w.Header(), limit.Caller(c.envelope.Actor.ID))
+	return c, d.Limit.Allow(r.Context(), w.Header(), limit.Caller(c.Envelope.Actor.ID))
 }
 
 // Headers that may be sent once, and those of them that must not be empty. An empty X-Svc-Tenant or
