@@ -32,13 +32,15 @@ func Name(field, s string) (name string, err error) {
 
 // CleanName returns the storable part of a name that somebody else gave a person, "" if
 // there is none. Tokens are redacted. [Name] accepts the result unchanged.
-func CleanName(s string) string { return Truncate(MaskTokens(CleanText(s)), MaxName) }
-
-// UserAgent returns the storable part of a User-Agent header. Tokens are redacted.
-func UserAgent(s string) string { return Truncate(MaskTokens(CleanText(s)), maxUserAgent) }
+func CleanName(s string) string { return Truncate(MaskTokens(trimSpaces(toOneLine(s, ' '))), MaxName) }
 
 // CleanText returns the storable part of a text that a person wrote about something, on one line.
-func CleanText(s string) string { return trimSpaces(toOneLine(s)) }
+func CleanText(s string) string { return trimSpaces(toOneLine(s, ' ')) }
+
+// UserAgent returns the storable part of a User-Agent header. Tokens are redacted.
+func UserAgent(s string) string {
+	return Truncate(MaskTokens(toOneLine(s, utf8.RuneError)), maxUserAgent)
+}
 
 // Truncate returns the first most characters of s, without trailing space and without what would
 // have changed a character that is cut off.
@@ -51,11 +53,15 @@ func Truncate(s string, most int) string {
 	return s
 }
 
-// toOneLine returns s as one line of visible characters. White space and control characters become spaces.
-func toOneLine(s string) string {
+// toOneLine returns s as one line of visible characters. White space becomes a space, other
+// control characters become control.
+func toOneLine(s string, control rune) string {
 	seen := visible(strings.Map(func(r rune) rune {
-		if unicode.IsSpace(r) || unicode.IsControl(r) {
+		switch {
+		case unicode.IsSpace(r):
 			return ' '
+		case unicode.IsControl(r):
+			return control
 		}
 		return r
 	}, s))
@@ -183,4 +189,4 @@ func invisible(r rune) bool {
 }
 
 // Blank reports whether s has no visible character.
-func Blank(s string) bool { return CleanText(s) == "" }
+func Blank(s string) bool { return trimSpaces(toOneLine(s, ' ')) == "" }

@@ -165,8 +165,8 @@ func TestUserAgent(t *testing.T) {
 	t.Parallel()
 	for s, want := range map[string]string{
 		"curl/8.14.1":            "curl/8.14.1",
-		"a\tb\u202e ":            "a b",
-		"a\x00b\xff":             "a b\uFFFD",
+		"a\tb\u202e":             "a b",
+		"a\x00b\xff":             "a\uFFFDb\uFFFD",
 		strings.Repeat("ü", 300): strings.Repeat("ü", 256),
 	} {
 		require.Equal(t, want, input.UserAgent(s), "%q", s)

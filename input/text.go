@@ -7,7 +7,7 @@ import "strings"
 func Text(s string, most int) string {
 	var lines []string
 	for line := range strings.Lines(MaskTokens(strings.ToValidUTF8(s, "�"))) {
-		lines = append(lines, strings.TrimRight(toOneLine(line), blank))
+		lines = append(lines, strings.TrimRight(toOneLine(line, ' '), blank))
 	}
 	return Truncate(strings.Trim(strings.Join(lines, "\n"), "\n"), most)
 }

@@ -105,7 +105,7 @@ func TestUserAgentIsSanitized(t *testing.T) {
 		"as long as it may be":       {strings.Repeat("ü", 256), strings.Repeat("ü", 256)},
 		"longer":                     {strings.Repeat("ü", 257), strings.Repeat("ü", 256)},
 		"no UTF-8":                   {"curl/\xff8", "curl/\uFFFD8"},
-		"a NUL":                      {"curl/\x008", "curl/ 8"},
+		"a NUL":                      {"curl/\x008", "curl/\uFFFD8"},
 		"a token":                    {"curl " + token, "curl tok_svc_[redacted]"},
 		"a token at the very border": {strings.Repeat("x", 240) + token, strings.Repeat("x", 240) + "tok_svc_[redacte"},
 	} {
