@@ -210,6 +210,26 @@ func TestEachInvariantHasItsTests(t *testing.T) {
 	}
 }
 
+var namedTest = regexp.MustCompile("`(Test[A-Z]\\w+)")
+
+func TestNamedTestsExist(t *testing.T) {
+	t.Parallel()
+	list := exec.CommandContext(t.Context(), "git", "grep", "-hoE", `^func Test\w+`, "--", "*_test.go")
+	list.Dir = root
+	out, err := list.Output()
+	require.NoError(t, err)
+	tests := strings.Fields(string(out))
+	pages, err := filepath.Glob(filepath.Join(root, "docs/*.md"))
+	require.NoError(t, err)
+	for _, page := range append(pages, filepath.Join(root, "SECURITY.md")) {
+		text, err := os.ReadFile(page)
+		require.NoError(t, err)
+		for _, m := range namedTest.FindAllStringSubmatch(string(text), -1) {
+			require.Contains(t, tests, m[1], page)
+		}
+	}
+}
+
 var code = regexp.MustCompile("(?s)```.*?```")
 
 var link = regexp.MustCompile(`\]\(([^)#:\s]*)(#[^)\s]+)?\)`)
