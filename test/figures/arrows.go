@@ -63,7 +63,7 @@ func arrows(files []string) (map[string][]string, error) {
 	to := map[string][]string{}
 	for name, f := range parsed {
 		named := map[string]bool{}
-		name1 := func(d string) {
+		record := func(d string) {
 			if in := definedIn[d]; len(in) == 1 && in[0] != name {
 				named[in[0]] = true
 			}
@@ -78,15 +78,15 @@ func arrows(files []string) (map[string][]string, error) {
 				if x, is := n.X.(*ast.Ident); is && imported[x.Name] {
 					return false
 				}
-				name1("." + n.Sel.Name)
+				record("." + n.Sel.Name)
 				ast.Inspect(n.X, func(m ast.Node) bool {
 					if x, is := m.(*ast.Ident); is {
-						name1(x.Name)
+						record(x.Name)
 					}
 					return true
 				})
 			case *ast.Ident:
-				name1(n.Name)
+				record(n.Name)
 			}
 			return true
 		})
