@@ -22,7 +22,6 @@ type auditComparison struct {
 	block     []events.Record
 	rows      map[string][]byte // by entry
 	bytes     int               // total length of rows
-	largest   int               // length of the largest one
 }
 
 func (auditView) Comparison(workspace events.ID, p fold.Part) fold.Comparison {
@@ -52,16 +51,14 @@ func (c *auditComparison) Fold(r events.Record) error {
 	for _, row := range indexBlock(c.block, c.names) {
 		if entry := string(row.Entry); fold.InPart(c.part, entry) {
 			c.rows[entry] = append(c.rows[entry], row.Data...)
-			c.bytes, c.largest = c.bytes+len(row.Data), max(c.largest, len(c.rows[entry]))
+			c.bytes += len(row.Data)
 		}
 	}
 	c.block = nil
 	return nil
 }
 
-func (c *auditComparison) Size() (total, largest int) {
-	return len(c.rows)/8 + c.bytes/fold.RowBytes, c.largest / fold.RowBytes
-}
+func (c *auditComparison) Size() int { return len(c.rows)/8 + c.bytes/fold.RowBytes }
 
 func (c *auditComparison) Queue(b *pgx.Batch, f *fold.Findings) {
 	b.Queue(`select entry, data from audit where workspace_id = $1`, c.workspace).Query(func(rows pgx.Rows) error {

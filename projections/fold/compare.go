@@ -18,7 +18,7 @@ import (
 
 const (
 	maxComparedRows = 20_000 // rows that a comparison keeps in memory, over all views
-	maxParts        = 1024   // parts of a log's rows; more rows than fit into them would take weeks
+	maxParts        = 1024   // parts of a log's rows
 	maxCompareTries = 20     // rounds of folding new events before a growing log is compared anyway
 	maxDifferences  = 100    // differences of a log that are reported one by one
 )
@@ -84,7 +84,7 @@ func compareWithin(ctx context.Context, db *pgxpool.Pool, views []View, workspac
 }
 
 // run compares everything in one part, and doubles the number of parts while a part does not fit in
-// memory. That ends, although anybody who can write to the database can make a log as large as they like.
+// memory.
 func (c *comparer) run(ctx context.Context) (CompareResult, error) {
 	for parts := uint64(1); ; parts *= 2 {
 		c.CompareResult, c.part = CompareResult{}, Part{maphash.MakeSeed(), 0, parts}
@@ -118,9 +118,8 @@ func InPart[K comparable](p Part, key K) bool {
 type Comparison interface {
 	// Fold folds the next event.
 	Fold(r events.Record) error
-	// Size returns the number of rows in memory, or an equivalent for other data, and how much of it is the
-	// largest row.
-	Size() (total, largest int)
+	// Size returns the number of rows in memory, or an equivalent for other data; see [RowBytes].
+	Size() int
 	// Queue queues a query for the stored rows. Its result is compared and reported to found.
 	Queue(b *pgx.Batch, found *Findings)
 }
@@ -235,7 +234,7 @@ func (c *comparer) foldRemaining(ctx context.Context, db querier, pause Pause) e
 			if err := v.foldPage(ctx, db, list); err != nil {
 				return err
 			}
-			size += v.size(c.limit)
+			size += v.comparison.Size()
 		}
 		if size > c.limit {
 			return errTooManyRows
@@ -314,17 +313,13 @@ const (
 // OrphanedWorkspaces returns workspaces that have no log but have rows in views that are not followed. Such
 // rows could grant access, and comparing log by log does not find them. OrphanedWorkspaces reads one view at a
 // time and returns at most a hundred workspaces.
-func OrphanedWorkspaces(ctx context.Context, db store.Querier, views []View, pause Pause) ([]events.ID, error) {
-	return orphanedWithin(ctx, db, views, orphanTimeout, pause)
-}
-
-func orphanedWithin(ctx context.Context, db store.Querier, views []View, timeout time.Duration, pause Pause) (list []events.ID, err error) {
+func OrphanedWorkspaces(ctx context.Context, db store.Querier, views []View, pause Pause) (list []events.ID, err error) {
 	for _, v := range views {
 		if v.Mode() == Followed { // followed views grant no access
 			continue
 		}
 		began := time.Now()
-		found, err := orphanedIn(ctx, db, v, timeout)
+		found, err := orphanedIn(ctx, db, v)
 		if err != nil {
 			return nil, fmt.Errorf("find rows of view %s without a log: %w", v.Name(), err)
 		}
@@ -340,8 +335,8 @@ func orphanedWithin(ctx context.Context, db store.Querier, views []View, timeout
 	return list, nil
 }
 
-func orphanedIn(ctx context.Context, db store.Querier, v View, timeout time.Duration) ([]events.ID, error) {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+func orphanedIn(ctx context.Context, db store.Querier, v View) ([]events.ID, error) {
+	ctx, cancel := context.WithTimeout(ctx, orphanTimeout)
 	defer cancel()
 	rows, _ := db.Query(ctx, `
 		select distinct workspace_id from `+v.Name()+` t

@@ -13,9 +13,6 @@ import (
 // CompareWithin is Compare with a limit on the rows in memory.
 var CompareWithin = compareWithin
 
-// OrphanedWithin is OrphanedWorkspaces with a timeout for a view.
-var OrphanedWithin = orphanedWithin
-
 // AllKeys is the part that has all keys.
 var AllKeys = Part{}
 

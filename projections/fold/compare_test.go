@@ -180,19 +180,6 @@ func TestOrphanedWorkspacesAreFound(t *testing.T) {
 	require.Len(t, world.Compare(t, w.DB, nowhere).Differences, 1)
 }
 
-// A query for such rows that hangs ends.
-func TestQueryForOrphanedWorkspacesEnds(t *testing.T) {
-	t.Parallel()
-	w := world.NewSilent(t)
-	held, err := w.DB.Begin(t.Context())
-	require.NoError(t, err)
-	defer held.Rollback(context.WithoutCancel(t.Context()))
-	_, err = held.Exec(t.Context(), `lock table members in access exclusive mode`)
-	require.NoError(t, err)
-	_, err = fold.OrphanedWithin(t.Context(), w.DB, []fold.View{world.View(t, "members")}, 100*time.Millisecond, fold.NoPause)
-	require.ErrorIs(t, err, context.DeadlineExceeded)
-}
-
 // recordPages creates a log of 2,501 events, which are read in several pages.
 func recordPages(t *testing.T, w *world.World) (workspace events.ID) {
 	t.Helper()

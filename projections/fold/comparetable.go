@@ -37,18 +37,17 @@ type sizedRow interface {
 	Bytes() int // approximate size in memory
 }
 
-func (c *tableComparison[K, R]) Size() (total, largest int) {
+func (c *tableComparison[K, R]) Size() (n int) {
+	n = len(c.rows)
 	if _, ok := any(new(R)).(sizedRow); !ok {
-		return len(c.rows), min(len(c.rows), 1)
+		return n
 	}
 	for _, row := range c.rows {
-		n := 1
 		if row != nil {
 			n += any(row).(sizedRow).Bytes() / RowBytes
 		}
-		total, largest = total+n, max(largest, n)
 	}
-	return total, largest
+	return n
 }
 
 func (c *tableComparison[K, R]) Queue(b *pgx.Batch, f *Findings) {

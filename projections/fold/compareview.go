@@ -92,8 +92,7 @@ func (v *comparedView) reportEvents(head int64, f *Findings) {
 
 // foldPage folds the records of a page that come next. An event that a followed view cannot fold is
 // left out, because the view has parked it as well. A view of another mode never skips an event, so
-// a damaged event is reported. Rows of parked are ignored: whoever can write to the database can
-// add any event there.
+// a damaged event is reported.
 func (v *comparedView) foldPage(ctx context.Context, db Batcher, list []events.Record) error {
 	if v.skipped != "" || v.at == v.to {
 		return nil
@@ -120,20 +119,6 @@ func (v *comparedView) foldPage(ctx context.Context, db Batcher, list []events.R
 		}
 	}
 	return nil
-}
-
-// size returns the size of a view's rows in memory. It skips a view with a row that takes half of the limit or
-// more: such a row could not be compared together with others, and this service writes none.
-func (v *comparedView) size(limit int) int {
-	if v.skipped != "" {
-		return 0
-	}
-	total, largest := v.comparison.Size()
-	if largest > limit/2 {
-		v.skipped, v.comparison = fmt.Sprintf("a row is larger than %d KiB", limit/2*RowBytes>>10), nil
-		return 0
-	}
-	return total
 }
 
 // foldEvent folds an event if the view handles its kind.

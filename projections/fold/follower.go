@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/jackc/pgx/v5"
@@ -115,13 +114,6 @@ func (f *Follower) tryPage(ctx context.Context, v View, workspaces []events.ID, 
 		if err != nil || len(list) == 0 {
 			return err
 		}
-		held := make([]follow.Checkpoint, len(list))
-		for i, p := range list {
-			held[i] = follow.Checkpoint{Workspace: p.Workspace, Name: v.Name(), Seq: p.Seq}
-		}
-		if err := requireNoRows(ctx, tx, []View{v}, held); err != nil {
-			return err
-		}
 		at = list[0].Seq
 		records, err := v.Read(ctx, tx, list, limit)
 		if err != nil {
@@ -135,45 +127,6 @@ func (f *Follower) tryPage(ctx context.Context, v View, workspaces []events.ID, 
 		return FoldPage(ctx, tx, v, v.Name(), records, func(b *pgx.Batch) { follow.QueueMove(b, v.Name(), ends) })
 	})
 	return more, at, err
-}
-
-// requireNoRows fails if a view has rows of a log at whose start its checkpoint is. The checkpoint was
-// deleted or set back, and folding the events again would count them twice. The order of the primary
-// key makes the planner use its index, whatever it knows of a workspace that it was not asked about before.
-func requireNoRows(ctx context.Context, tx pgx.Tx, views []View, held []follow.Checkpoint) error {
-	starts := map[string][]events.ID{}
-	for _, c := range held {
-		if c.Seq == 0 {
-			starts[c.Name] = append(starts[c.Name], c.Workspace)
-		}
-	}
-	b := &pgx.Batch{}
-	var wrong error
-	for _, v := range views {
-		workspaces := starts[v.Name()]
-		if len(workspaces) == 0 {
-			continue
-		}
-		var workspace events.ID
-		b.Queue(`
-			select k.workspace_id from unnest((select $1::uuid[])) as k (workspace_id) cross join lateral (
-				select from `+v.Name()+` where workspace_id = k.workspace_id order by `+strings.Join(v.PrimaryKey(), ", ")+` limit 1) t
-			limit 1`, workspaces,
-		).Query(func(rows pgx.Rows) error {
-			_, err := pgx.ForEachRow(rows, []any{&workspace}, func() error {
-				wrong = fmt.Errorf("view %s has rows of log %s but no position in it: rebuild the view", v.Name(), workspace)
-				return nil
-			})
-			return err
-		})
-	}
-	if b.Len() == 0 {
-		return nil
-	}
-	if err := tx.SendBatch(ctx, b).Close(); err != nil {
-		return fmt.Errorf("look for rows without a position: %w", err)
-	}
-	return wrong
 }
 
 // parkNext parks the event after position at and moves v past it, unless the checkpoint has moved

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -154,46 +153,6 @@ func TestUnknownKindStopsItsLogOnly(t *testing.T) {
 	require.Equal(t, []fold.Lag{{View: "nobody's", Behind: 2, Logs: 2}, {View: "runs", Taken: 2}}, lags(t, w.DB, "runs", "nobody's"))
 }
 
-// A view whose checkpoint was deleted, or set back to the start, does not fold events again onto its rows. It
-// is stuck in that log until it is rebuilt.
-func TestRowsWithoutPositionAreNotFoldedOnto(t *testing.T) {
-	t.Parallel()
-	for name, sql := range map[string]string{
-		"deleted":  `delete from checkpoints where view = 'run_counts' and workspace_id = $1`,
-		"set back": `update checkpoints set seq = 0 where view = 'run_counts' and workspace_id = $1`,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := world.New(t)
-			bad, good := world.NewID(), world.NewID()
-			w.QueueRun(t, bad)
-			w.CaughtUp(t)
-			_, err := w.DB.Exec(t.Context(), sql, bad)
-			require.NoError(t, err)
-			w.QueueRun(t, bad)
-			w.QueueRun(t, good)
-			world.Await(t, w.Follower, "run_counts", good, 1)
-			world.Await(t, w.Follower, "runs", bad, 2)
-			require.Eventually(t, func() bool { return w.Follower.Stuck()["run_counts"] == 1 }, world.Limit, time.Millisecond)
-			require.Equal(t, 1, active(t, w.DB, bad), "as before")
-
-			_, err = fold.Rebuild(t.Context(), w.DB, world.View(t, "run_counts"), world.IgnoreProgress)
-			require.NoError(t, err)
-			require.Equal(t, 2, active(t, w.DB, bad))
-			w.QueueRun(t, bad)
-			w.CaughtUp(t)
-			require.Equal(t, 3, active(t, w.DB, bad))
-		})
-	}
-}
-
-// active returns the number of active runs that run_counts has of a log.
-func active(t *testing.T, db *pgxpool.Pool, workspace events.ID) (n int) {
-	t.Helper()
-	require.NoError(t, db.QueryRow(t.Context(), `select sum(active) from run_counts where workspace_id = $1`, workspace).Scan(&n))
-	return n
-}
-
 func lags(t *testing.T, db *pgxpool.Pool, views ...string) []fold.Lag {
 	t.Helper()
 	list, err := fold.Lags(t.Context(), db, views...)
@@ -205,19 +164,6 @@ func lags(t *testing.T, db *pgxpool.Pool, views ...string) []fold.Lag {
 func TestEmptyDatabaseHasNoLag(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, []fold.Lag{{View: "runs"}}, lags(t, pgtest.New(t), "runs"))
-}
-
-// The lag of a view is counted even if somebody has set checkpoints and heads of logs to numbers that no log reaches.
-func TestLagWithForgedCheckpoints(t *testing.T) {
-	t.Parallel()
-	db := pgtest.New(t)
-	for i, seq := range []int64{math.MinInt64, math.MaxInt64, math.MaxInt64, 3} {
-		_, err := db.Exec(t.Context(), `
-			with l as (insert into logs values (gen_random_uuid(), $1, now()) returning workspace_id)
-			insert into checkpoints select workspace_id, 'runs', $2 from l`, []int64{5, 5, math.MaxInt64, 7}[i], seq)
-		require.NoError(t, err)
-	}
-	require.Equal(t, []fold.Lag{{View: "runs", Taken: math.MaxInt64, Behind: 9, Logs: 2}}, lags(t, db, "runs"))
 }
 
 // logLines collects log lines; it drops lines when it is full.

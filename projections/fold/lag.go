@@ -3,7 +3,6 @@ package fold
 import (
 	"context"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -21,16 +20,16 @@ type Lag struct {
 	Parked int   // events that the view has parked
 }
 
-// Lags returns the lag of the named views. It reads each view's checkpoint in every log. A checkpoint outside of its
-// log, which nobody but an intruder writes, counts as one at its start or end, so that no sum overflows by it.
+// Lags returns the lag of the named views. It reads each view's checkpoint in every log. One beyond the end of its
+// log, which a restore leaves, counts as one at the end.
 func Lags(ctx context.Context, db store.Querier, views ...string) ([]Lag, error) {
 	rows, _ := db.Query(ctx, `
-		select v.view, least(coalesce(sum(taken), 0), $2)::bigint, least(coalesce(sum(head - taken), 0), $2)::bigint,
+		select v.view, coalesce(sum(taken), 0)::bigint, coalesce(sum(head - taken), 0)::bigint,
 			count(*) filter (where head > taken), (select count(*) from parked p where p.view = v.view)
 		from unnest($1::text[]) v (view) left join lateral (
-			select greatest(l.head, 0) as head, least(greatest(c.seq, 0), greatest(l.head, 0)) as taken from logs l
+			select l.head, least(coalesce(c.seq, 0), l.head) as taken from logs l
 			left join checkpoints c on c.workspace_id = l.workspace_id and c.view = v.view
-		) l on true group by 1`, views, int64(math.MaxInt64))
+		) l on true group by 1`, views)
 	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Lag])
 	if err != nil {
 		return nil, fmt.Errorf("read lag of views: %w", err)

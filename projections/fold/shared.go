@@ -166,9 +166,6 @@ func (s *sharedPass) holdPage(ctx context.Context, views []View, workspaces []ev
 			return err
 		}
 		p = newSharedPage(views, workspaces, held)
-		if err := requireNoRows(ctx, tx, views, p.level()); err != nil {
-			return err
-		}
 		if err := p.read(ctx, tx); err != nil || len(p.records) == 0 {
 			return err
 		}

@@ -58,16 +58,6 @@ func newSharedPage(views []View, workspaces []events.ID, held []follow.Checkpoin
 	return p
 }
 
-// level returns the checkpoints of the views that are level.
-func (p *sharedPage) level() (list []follow.Checkpoint) {
-	for workspace, views := range p.at {
-		for name, seq := range views {
-			list = append(list, follow.Checkpoint{Workspace: workspace, Name: name, Seq: seq})
-		}
-	}
-	return list
-}
-
 // newClaimedPage returns a page for logs in which all views are at the same position.
 func newClaimedPage(views []View, from []store.Position) *sharedPage {
 	p := &sharedPage{views: views, limit: max(page/len(from), 1), from: from, at: map[events.ID]map[string]int64{}}
