@@ -82,7 +82,7 @@ func (w *world) start(t *testing.T, leads func() bool, every time.Duration) *int
 	t.Helper()
 	log := slog.New(slog.NewTextHandler(&w.logs, nil))
 	prover := proof.New(w.db, newRing(t), "svc.example.com", func(string) bool { return true }, slog.New(slog.DiscardHandler))
-	checker := integrity.New(w.db, prover, newRing(t), func(lease string) bool { return lease == integrity.Leadership && leads() }, every, log)
+	checker := integrity.New(w.db, prover, func(lease string) bool { return lease == integrity.Leadership && leads() }, every, log)
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() { defer close(done); checker.Run(ctx) }()

@@ -78,15 +78,9 @@ func (s *site) clone(t *testing.T) *site {
 	return &c
 }
 
-func newRing(t *testing.T) vault.Ring { return ringOf(t, "k") }
-
-func ringOf(t *testing.T, keys ...string) vault.Ring {
+func newRing(t *testing.T) vault.Ring {
 	t.Helper()
-	var list []config.Secret
-	for _, key := range keys {
-		list = append(list, config.Secret(strings.Repeat(key, 32)))
-	}
-	ring, err := vault.NewRing(list)
+	ring, err := vault.NewRing([]config.Secret{config.Secret(strings.Repeat("k", 32))})
 	require.NoError(t, err)
 	return ring
 }

@@ -27,7 +27,7 @@ func (c *Checker) Warnings() map[string]string {
 		comparison = append(comparison, fmt.Sprintf("Logs that cannot be compared completely: %d. The service's log has the reasons.", n))
 	}
 	if c.Overdue() {
-		comparison = append(comparison, "The process that compares logs, views and keys makes no progress. This one compares in its place.")
+		comparison = append(comparison, "No process makes progress in comparing logs, views and keys.")
 	}
 	if comparison != nil {
 		list["comparison"] = strings.Join(comparison, " ")

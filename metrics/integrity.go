@@ -35,7 +35,7 @@ var (
 	uncomparedLogs = prometheus.NewDesc("svc_view_uncompared_logs",
 		"Logs of which something could not be compared by the process that compares.", nil, nil)
 	comparisonOverdue = prometheus.NewDesc("svc_comparison_overdue",
-		"1 if the process that should compare logs, views and keys made no progress, so this one does.", nil, nil)
+		"1 if no process has made progress in comparing logs, views and keys for some intervals.", nil, nil)
 )
 
 func (i integrity) Describe(to chan<- *prometheus.Desc) {

@@ -108,16 +108,6 @@ func (p *Prover) Verify(ctx context.Context, workspace events.ID, since string, 
 	return p.verify(ctx, k, workspace, Check{Since: since, Due: due[workspace], Progress: progress})
 }
 
-// VerifyDue is Verify for a caller that has signed what there is with [Prover.Sign], and knows from [Due] up to which
-// event the log should be signed.
-func (p *Prover) VerifyDue(ctx context.Context, workspace events.ID, due int64, progress func(done, total int64)) (Report, error) {
-	k, err := p.verifyingKey(ctx)
-	if err != nil {
-		return Report{}, err
-	}
-	return p.verify(ctx, k, workspace, Check{Due: due, Progress: progress})
-}
-
 // verifyingKey returns the signing key, or [ErrSigningKey] if it is lost.
 func (p *Prover) verifyingKey(ctx context.Context) (*signingKey, error) {
 	k, err := p.signingKey(ctx)

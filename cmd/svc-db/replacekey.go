@@ -15,7 +15,6 @@ import (
 	"svc/events/store"
 	"svc/farm/certificate"
 	"svc/farm/secrets"
-	"svc/integrity"
 	"svc/projections"
 	"svc/proof"
 	"svc/vault"
@@ -46,9 +45,6 @@ func replaceKey(ctx context.Context, inv invocation) error {
 			return err
 		}
 		if err := proof.DropReports(ctx, db); err != nil {
-			return err
-		}
-		if err := integrity.DropProgress(ctx, db); err != nil {
 			return err
 		}
 		authorities, err := replaceAuthorities(ctx, vault.Secrets{DB: db, Ring: ring})

@@ -36,7 +36,7 @@ func newFollowers(cfg Config, p parts, log *slog.Logger) *followers {
 		live:   feed.New(db, log),
 		marker: loop.NewMarker(db, leads, log),
 	}
-	f.checker = integrity.New(db, f.prover, p.ring, leads, cfg.IntegrityInterval, log)
+	f.checker = integrity.New(db, f.prover, leads, cfg.IntegrityInterval, log)
 	return f
 }
 

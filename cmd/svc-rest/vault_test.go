@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -195,19 +194,18 @@ func TestStoredChecksOutliveARotation(t *testing.T) {
 	v := newCheckedVault(t)
 	workspace := events.NewID(time.Now())
 	leads := func(string) bool { return true }
-	process := func(key config.Secret) (_ *proof.Prover, said string) {
+	process := func(key config.Secret) *proof.Prover {
 		ring, err := vault.NewRing([]config.Secret{key})
 		require.NoError(t, err)
-		lines := &bytes.Buffer{}
-		log := slog.New(slog.NewTextHandler(lines, nil))
+		log := slog.New(slog.DiscardHandler)
 		prover := proof.New(v.db, ring, "svc.example.com", leads, log)
-		before, row := "", `select coalesce(min(process::text), '') from comparison_progress`
+		before, row := "", `select coalesce(min(count::text), '') from comparison_progress`
 		require.NoError(t, v.db.QueryRow(t.Context(), row).Scan(&before))
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			integrity.New(v.db, prover, ring, leads, time.Millisecond, log).Run(ctx)
+			integrity.New(v.db, prover, leads, time.Millisecond, log).Run(ctx)
 		}()
 		require.Eventually(t, func() bool {
 			now := ""
@@ -215,16 +213,15 @@ func TestStoredChecksOutliveARotation(t *testing.T) {
 		}, testTimeout, 5*time.Millisecond)
 		stop()
 		<-done
-		return prover, lines.String()
+		return prover
 	}
-	prover, _ := process(olderKey)
+	prover := process(olderKey)
 	want, err := prover.Verify(t.Context(), workspace, "", nil)
 	require.NoError(t, err)
 	v.start(newerKey, olderKey)
 	v.until("nothing is sealed with an earlier key")
 
-	prover, said := process(newerKey)
-	require.NotContains(t, said, "progress of the comparison was changed")
+	prover = process(newerKey)
 	got, ok, err := prover.Last(t.Context(), workspace)
 	require.NoError(t, err)
 	require.True(t, ok)
