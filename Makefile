@@ -74,7 +74,7 @@ SEQUENTIAL := aggregates atomicfile cmd/internal/program cmd/svc cmd/svc-codehos
   http/auth http/limit http/middleware http/openapi http/quota http/reply http/rest http/rest/door http/router input \
   migrations projections proof sessions \
   test/bench test/contributing test/documents test/installer test/leak test/pgtest test/plans test/run test/tools \
-  ui/account ui/asset ui/audit ui/backlog ui/dashboard ui/farm ui/insights ui/kit ui/members ui/needs ui/repos ui/runs \
+  ui/account ui/asset ui/audit ui/backlog ui/dashboard ui/farm ui/insights ui/jobs ui/kit ui/members ui/needs ui/repos ui/runs \
   ui/search ui/serviceaccounts ui/settings ui/signin ui/styleguide ui/workspaces
 
 # Packages that are tested in both ways: under the race detector without what does one thing at a

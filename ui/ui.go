@@ -19,6 +19,7 @@ import (
 	"svc/ui/dashboard"
 	"svc/ui/farm"
 	"svc/ui/insights"
+	"svc/ui/jobs"
 	"svc/ui/live"
 	"svc/ui/members"
 	"svc/ui/needs"
@@ -106,6 +107,7 @@ func New(c Config, now func() time.Time, ending <-chan struct{}, log *slog.Logge
 		audit.Routes(),
 		insights.Routes(),
 		farm.Routes(),
+		jobs.Routes(),
 		search.Routes(),
 		settings.Routes(),
 		repos.Routes(),

@@ -48,11 +48,11 @@ func enroll(v *page.Visit) (page.Notice, error) {
 		name: strings.TrimSpace(v.PostFormValue("name")), labels: v.PostFormValue("labels"), ephemeral: v.PostFormValue("ephemeral") != "",
 		uses: strings.TrimSpace(v.PostFormValue("uses")), lasts: v.PostFormValue("lasts"),
 	}
-	uses := max(parseNumber(form.uses), 1)
+	uses := max(page.ParseNumber(form.uses), 1)
 	labels := splitLabels(form.labels)
 	body := client.NewEnrollmentRequestBody{
 		Name: client.Optional(form.name), Ephemeral: client.Optional(form.ephemeral), Uses: &uses,
-		TtlSeconds: client.Optional(parseNumber(form.lasts)),
+		TtlSeconds: client.Optional(page.ParseNumber(form.lasts)),
 	}
 	if len(labels) > 0 {
 		body.Labels = &labels

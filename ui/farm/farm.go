@@ -1,5 +1,5 @@
-// Package farm contains the pages of the build farm: runners, enrollment of machines, job
-// secrets, jobs, and one job with its log and artifacts.
+// Package farm contains the pages of the build farm: runners, enrollment of machines, and job
+// secrets.
 package farm
 
 import (
@@ -15,7 +15,7 @@ import (
 
 // Routes returns the routes of the pages.
 func Routes() []page.Route {
-	const farm, job = "/w/{workspace}/farm", "/w/{workspace}/farm/jobs/{id}"
+	const farm = "/w/{workspace}/farm"
 	runner := func(path string, do func(*page.Visit) (page.Notice, error)) page.Route {
 		return page.Route{Method: http.MethodPost, Path: farm + "/runners/{id}/" + path, Do: do, Show: showChanged, Back: "farm"}
 	}
@@ -29,21 +29,10 @@ func Routes() []page.Route {
 		{Method: http.MethodGet, Path: farm + "/enrollments/{id}", Show: awaitRunner},
 		{Method: http.MethodGet, Path: farm + "/enrollments", Show: showEnrollments},
 		{Method: http.MethodPost, Path: farm + "/enrollments/{id}/withdraw", Do: withdraw, Show: showWithdrawn, Back: "farm"},
-		{Method: http.MethodGet, Path: farm + "/jobs", Show: showJobs},
-		{Method: http.MethodGet, Path: job, Show: showJob},
-		{Method: http.MethodGet, Path: job + "/lines", Show: lines},
-		{Method: http.MethodGet, Path: job + "/earlier", Show: showEarlier},
-		{Method: http.MethodGet, Path: job + "/log.txt", Send: rawLog},
-		{Method: http.MethodGet, Path: job + "/artifacts/{artifact}", Send: download},
-		{Method: http.MethodPost, Path: job + "/retry", Do: retry, Show: showJob, Back: "farm/jobs/{id}"},
-		{Method: http.MethodPost, Path: job + "/cancel", Do: cancel, Show: showJob, Back: "farm/jobs/{id}", Ask: askCancel},
 	}...)
 }
 
-const (
-	jobsPerPage    = 50
-	runnersPerPage = 100 // the API's maximum
-)
+const runnersPerPage = 100 // the API's maximum
 
 // farmData is the content of the page of runners.
 type farmData struct {
@@ -175,7 +164,7 @@ func waitChange(day client.FarmDay) (icon, class, text string, ok bool) {
 	if day.MedianWaitMs == nil || day.PriorMedianWaitMs == nil {
 		return "", "", "", false
 	}
-	switch by := millis(*day.MedianWaitMs - *day.PriorMedianWaitMs).Round(time.Second); {
+	switch by := kit.Millis(*day.MedianWaitMs - *day.PriorMedianWaitMs).Round(time.Second); {
 	case by > 0:
 		return "arrow-up-right", "bad", kit.Duration(by) + " more", true
 	case by < 0:
@@ -199,24 +188,3 @@ func dayText(day client.FarmDay) string {
 	}
 	return strings.Join(list, ", ")
 }
-
-// waitReasonText describes why a job waits.
-func waitReasonText(reason string) string {
-	switch reason {
-	case "all_busy":
-		return "All matching runners are busy."
-	case "concurrency_limit":
-		return "Other jobs with its concurrency key are running."
-	case "no_matching_runner":
-		return "No online runner has the required sandbox and labels."
-	case "not_before":
-		return "Its next attempt starts shortly."
-	case "runner_resting":
-		return "Matching runners recently declined jobs and are resting."
-	case "runner_draining":
-		return "Matching runners are draining."
-	}
-	return "Next in line."
-}
-
-func millis(n int64) time.Duration { return time.Duration(n) * time.Millisecond }

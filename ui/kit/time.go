@@ -86,6 +86,9 @@ func two(d, large time.Duration, largeName string, small time.Duration, smallNam
 	return fmt.Sprintf("%d %s", d/large, largeName)
 }
 
+// Millis returns a duration of milliseconds.
+func Millis(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
+
 // Bytes formats a size: "412 B", "1.4 KiB", "20 MiB".
 func Bytes(n int64) string {
 	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}

@@ -94,6 +94,36 @@ func RunTone(status string) Tone {
 	return Accent
 }
 
+// JobIcon returns the name of a job's icon, by its state.
+func JobIcon(state string) string {
+	switch state {
+	case "succeeded":
+		return "circle-check"
+	case "failed", "lost":
+		return "circle-x"
+	case "timed_out", "expired":
+		return "hourglass"
+	case "cancelled":
+		return "ban"
+	}
+	return "clock"
+}
+
+// JobTone returns the colour of a job's state.
+func JobTone(state string) Tone {
+	switch state {
+	case "succeeded":
+		return Good
+	case "failed", "timed_out", "lost", "expired":
+		return Bad
+	case "cancelling":
+		return Warn
+	case "running", "leased":
+		return Accent
+	}
+	return Plain
+}
+
 // StageIcon returns the name of a stage's icon, by the stage's label.
 func StageIcon(stage string) string {
 	switch stage {

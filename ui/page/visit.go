@@ -128,6 +128,15 @@ func (v *Visit) QueryNumber(name string) int64 {
 	return n
 }
 
+// ParseNumber parses a number of a query or a form; negative and invalid ones are 0.
+func ParseNumber(text string) int64 {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return max(n, 0)
+}
+
 // FromHTMX reports whether htmx sent the request. htmx swaps parts of the answer into the page.
 func (v *Visit) FromHTMX() bool { return v.Header.Get("HX-Request") == "true" }
 

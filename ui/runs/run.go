@@ -85,8 +85,6 @@ func runDuration(r client.Run, now time.Time) time.Duration {
 // shortSHA abbreviates the hash of a commit.
 func shortSHA(sha string) string { return sha[:min(7, len(sha))] }
 
-func millis(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
-
 // fileIcon returns the icon of a file's change.
 func fileIcon(f client.FileChange) string {
 	if f.Change != nil {

@@ -1491,9 +1491,9 @@ func resources(v *page.Visit, d client.RunDetail) templ.Component {
 		}
 		if d.Resources.ComputeMs > 0 {
 			var templ_7745c5c3_Var56 string
-			templ_7745c5c3_Var56, templ_7745c5c3_Err = templ.JoinStringErrs(kit.Duration(millis(d.Resources.ComputeMs)))
+			templ_7745c5c3_Var56, templ_7745c5c3_Err = templ.JoinStringErrs(kit.Duration(kit.Millis(d.Resources.ComputeMs)))
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `runs/run.templ`, Line: 346, Col: 51}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `runs/run.templ`, Line: 346, Col: 55}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var56))
 			if templ_7745c5c3_Err != nil {
@@ -1510,7 +1510,7 @@ func resources(v *page.Visit, d client.RunDetail) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		if limit := d.Resources.Budget.ComputeLimit(); limit > 0 {
-			templ_7745c5c3_Err = budgetMeter(d.Resources.ComputeMs, limit, kit.Duration(millis(limit))).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = budgetMeter(d.Resources.ComputeMs, limit, kit.Duration(kit.Millis(limit))).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -56,7 +56,7 @@ func jobSummary(j client.RunJob) string {
 func jobDuration(j client.RunJob, now time.Time) (d time.Duration, running bool) {
 	switch f := j.Farm; {
 	case f == nil || f.StartedAt == nil:
-		return millis(j.ComputeMs), false
+		return kit.Millis(j.ComputeMs), false
 	case f.FinishedAt == nil:
 		return max(now.Sub(*f.StartedAt), 0), true
 	default:

@@ -1,7 +1,9 @@
-package farm
+// Package jobs contains the pages of the build farm's jobs: all of them, and one with its log and artifacts.
+package jobs
 
 import (
 	"context"
+	"net/http"
 	"net/url"
 	"slices"
 
@@ -9,6 +11,23 @@ import (
 	"svc/ui/kit"
 	"svc/ui/page"
 )
+
+// Routes returns the routes of the pages.
+func Routes() []page.Route {
+	const list, job = "/w/{workspace}/farm/jobs", "/w/{workspace}/farm/jobs/{id}"
+	return []page.Route{
+		{Method: http.MethodGet, Path: list, Show: showJobs},
+		{Method: http.MethodGet, Path: job, Show: showJob},
+		{Method: http.MethodGet, Path: job + "/lines", Show: lines},
+		{Method: http.MethodGet, Path: job + "/earlier", Show: showEarlier},
+		{Method: http.MethodGet, Path: job + "/log.txt", Send: rawLog},
+		{Method: http.MethodGet, Path: job + "/artifacts/{artifact}", Send: download},
+		{Method: http.MethodPost, Path: job + "/retry", Do: retry, Show: showJob, Back: "farm/jobs/{id}"},
+		{Method: http.MethodPost, Path: job + "/cancel", Do: cancel, Show: showJob, Back: "farm/jobs/{id}", Ask: askCancel},
+	}
+}
+
+const jobsPerPage = 50
 
 // jobsData is the content of a list of jobs.
 type jobsData struct {
@@ -91,17 +110,7 @@ func jobIcon(j client.FarmJob) string {
 			return "pause"
 		}
 	}
-	switch j.State {
-	case "succeeded":
-		return "circle-check"
-	case "failed", "lost":
-		return "circle-x"
-	case "timed_out", "expired":
-		return "hourglass"
-	case "cancelled":
-		return "ban"
-	}
-	return "clock"
+	return kit.JobIcon(string(j.State))
 }
 
 func isActive(state string) bool {
@@ -112,17 +121,21 @@ func isActive(state string) bool {
 	return false
 }
 
-// stateTone returns the colour of a job's state.
-func stateTone(state string) kit.Tone {
-	switch state {
-	case "succeeded":
-		return kit.Good
-	case "failed", "timed_out", "lost", "expired":
-		return kit.Bad
-	case "cancelling":
-		return kit.Warn
-	case "running", "leased":
-		return kit.Accent
+// waitReasonText describes why a job waits.
+func waitReasonText(reason string) string {
+	switch reason {
+	case "all_busy":
+		return "All matching runners are busy."
+	case "concurrency_limit":
+		return "Other jobs with its concurrency key are running."
+	case "no_matching_runner":
+		return "No online runner has the required sandbox and labels."
+	case "not_before":
+		return "Its next attempt starts shortly."
+	case "runner_resting":
+		return "Matching runners recently declined jobs and are resting."
+	case "runner_draining":
+		return "Matching runners are draining."
 	}
-	return kit.Plain
+	return "Next in line."
 }

@@ -1,4 +1,4 @@
-package farm
+package jobs
 
 import (
 	"context"
@@ -59,8 +59,8 @@ func showJob(v *page.Visit) (page.Page, error) {
 	switch at := v.Query("at"); {
 	case d.Search.Current > 0:
 		d.Log = d.Search.part(d.Attempt)
-	case at != "" && parseNumber(at) < d.LogBytes:
-		d.Log = partAround(parseNumber(at), d.Attempt)
+	case at != "" && page.ParseNumber(at) < d.LogBytes:
+		d.Log = partAround(page.ParseNumber(at), d.Attempt)
 	}
 	return page.Page{Title: d.Job.Name, NavEntry: "farm", Main: jobView(v, d)}, nil
 }
@@ -71,7 +71,7 @@ func cancel(v *page.Visit) (page.Notice, error) {
 		Reason: client.Optional(strings.TrimSpace(v.PostFormValue("reason"))),
 	}
 	if text := v.PostFormValue("grace"); text != "" {
-		body.GraceSeconds = new(parseNumber(text))
+		body.GraceSeconds = new(page.ParseNumber(text))
 	}
 	err := client.CheckResponse(v.API.SubmitJob(v.Context(), nil, body))
 	if body.GraceSeconds != nil && *body.GraceSeconds == 0 {

@@ -1,4 +1,4 @@
-package farm
+package jobs
 
 import (
 	"context"
@@ -45,7 +45,7 @@ func searchLog(ctx context.Context, v *page.Visit, attempt int64) (logSearch, er
 	if err := part.read(resp.Body); err != nil {
 		return f, err
 	}
-	f.setMatches(part.Lines, part.HasMore, parseNumber(v.Query("match")))
+	f.setMatches(part.Lines, part.HasMore, page.ParseNumber(v.Query("match")))
 	return f, nil
 }
 

@@ -1,4 +1,4 @@
-package farm
+package jobs
 
 import (
 	"bufio"
@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strconv"
 	"time"
 
 	"svc/ui/client"
@@ -100,9 +99,9 @@ func (p *logPart) hasSteps() bool {
 // lines shows a part of a log. The end of a growing log requests the next part.
 func lines(v *page.Visit) (page.Page, error) {
 	part := logPart{
-		From: parseNumber(v.Query("from")), SkipFirst: v.Query("cut") != "",
-		To: parseNumber(v.Query("to")), Attempt: parseNumber(v.Query("attempt")),
-		Find: v.Query("find"), HasTarget: v.Query("at") != "", At: parseNumber(v.Query("at")),
+		From: page.ParseNumber(v.Query("from")), SkipFirst: v.Query("cut") != "",
+		To: page.ParseNumber(v.Query("to")), Attempt: page.ParseNumber(v.Query("attempt")),
+		Find: v.Query("find"), HasTarget: v.Query("at") != "", At: page.ParseNumber(v.Query("at")),
 	}
 	err := part.load(v)
 	if err == nil && part.hasSteps() {
@@ -111,15 +110,6 @@ func lines(v *page.Visit) (page.Page, error) {
 		part.Steps, part.Commands = job.Steps, job.Spec.Steps
 	}
 	return page.Page{Part: linesView(v, part)}, err
-}
-
-// parseNumber parses a number of the query; negative and invalid ones are 0.
-func parseNumber(text string) int64 {
-	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil {
-		return 0
-	}
-	return max(n, 0)
 }
 
 func (p *logPart) load(v *page.Visit) error {
