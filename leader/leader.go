@@ -6,10 +6,6 @@
 //
 // A lease saves work and is no lock: what must not happen twice has to be protected in
 // another way.
-//
-// A row that no process can have written is ignored: one that expires later than any lease
-// could, or one with another holder while this process's lease is valid. The lease is taken
-// over at once, and an error is logged.
 package leader
 
 import (
@@ -40,16 +36,12 @@ type Elections struct {
 	holder events.ID
 
 	mu   sync.Mutex
-	held map[string]term
+	held map[string]time.Time // until when this process may rely on a lease
 }
-
-// A term is the time in which this process may rely on a lease. since is when it acquired the lease,
-// or last took it back.
-type term struct{ since, until time.Time }
 
 // New returns elections that win no lease until Run is called.
 func New(db *pgxpool.Pool, log *slog.Logger, names ...string) *Elections {
-	return &Elections{db: db, log: log, names: names, may: map[string]func() bool{}, holder: events.NewID(time.Now()), held: map[string]term{}}
+	return &Elections{db: db, log: log, names: names, may: map[string]func() bool{}, holder: events.NewID(time.Now())}
 }
 
 // OnlyIf makes the process a candidate for leases only while may returns true: a process that cannot
@@ -70,7 +62,7 @@ func (e *Elections) candidacies() []string {
 func (e *Elections) Leads(name string) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return time.Now().Before(e.held[name].until)
+	return time.Now().Before(e.held[name])
 }
 
 // Run acquires and renews leases until ctx ends, and then releases them.
@@ -89,77 +81,36 @@ func (e *Elections) Run(ctx context.Context) {
 	e.releaseLeases(context.WithoutCancel(ctx))
 }
 
-// takeSQL renews or acquires the leases that are the holder's, $2, or nobody's. It returns
-// those that the holder has now, and the rows' previous contents. It uses
-// clock_timestamp(), because a row may have been renewed while the statement waited for it.
+// takeSQL renews or acquires the leases that are the holder's, $2, or nobody's, and returns them. It uses
+// clock_timestamp(), because a row may have been renewed while the statement waited for it. A lease that ends
+// later than any can is from before the database's clock was set back.
 const takeSQL = `
-	with before as (
-		select name, holder, until::text as until, until > clock_timestamp() + $3::interval as beyond from leases where name = any($1)
-	), taken as (
-		insert into leases as l (name, holder, until) select name, $2, clock_timestamp() + $3::interval
-			from unnest($1::text[]) as name order by name
-		on conflict (name) do update set holder = excluded.holder, until = excluded.until
-		where l.holder = excluded.holder or l.until < clock_timestamp()
-			or l.until > clock_timestamp() + $3::interval or l.name = any($4)
-		returning name
-	)
-	select t.name, coalesce(b.holder, $2), coalesce(b.until, ''), coalesce(b.beyond, false) from taken t left join before b using (name)`
-
-// A takenLease is a lease that this process holds now, with its previous holder and expiry.
-type takenLease struct {
-	Name    string
-	Holder  events.ID
-	Until   string
-	TooLong bool // it would have expired later than any lease can
-}
+	insert into leases as l (name, holder, until) select name, $2, clock_timestamp() + $3::interval
+		from unnest($1::text[]) as name order by name
+	on conflict (name) do update set holder = excluded.holder, until = excluded.until
+	where l.holder = excluded.holder or l.until < clock_timestamp() or l.until > clock_timestamp() + $3::interval
+	returning name`
 
 func (e *Elections) takeLeases(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, renewInterval)
 	defer cancel()
 	asked := time.Now()
-	rows, _ := e.db.Query(ctx, takeSQL, e.candidacies(), e.holder, leaseDuration, e.undisputed(asked))
-	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[takenLease])
+	rows, _ := e.db.Query(ctx, takeSQL, e.candidacies(), e.holder, leaseDuration)
+	list, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	if err != nil {
 		return fmt.Errorf("take leases: %w", err)
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	before := e.held
-	e.held = map[string]term{}
-	for _, t := range list {
-		since := before[t.Name].since
-		switch others := t.Holder != e.holder; {
-		case others && asked.Before(before[t.Name].until):
-			e.log.ErrorContext(ctx, "a lease of this process was given to another before its end: taken back",
-				"lease", t.Name, "holder", t.Holder, "until", t.Until)
-			since = asked
-		case others && t.TooLong:
-			e.log.ErrorContext(ctx, "a lease would have expired later than any lease can: taken over", "lease", t.Name,
-				"holder", t.Holder, "until", t.Until)
-			since = asked
-		case !asked.Before(before[t.Name].until):
-			e.log.InfoContext(ctx, "became the leader", "lease", t.Name)
-			since = asked
+	e.held = map[string]time.Time{}
+	for _, name := range list {
+		if !asked.Before(before[name]) {
+			e.log.InfoContext(ctx, "became the leader", "lease", name)
 		}
-		e.held[t.Name] = term{since, asked.Add(leaseDuration)}
+		e.held[name] = asked.Add(leaseDuration)
 	}
 	return nil
-}
-
-// undisputed returns the leases that this process has held for longer than leaseDuration. Nobody
-// else can hold those while they are valid. A lease that was taken back recently is not included,
-// so that if two processes believe that they hold the same lease, because a clock has jumped, one
-// of them gives up.
-func (e *Elections) undisputed(at time.Time) []string {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	list := []string{}
-	for name, t := range e.held {
-		if at.Before(t.until) && at.Sub(t.since) > leaseDuration {
-			list = append(list, name)
-		}
-	}
-	return list
 }
 
 // releaseLeases releases all leases, so that other processes can acquire them at once.

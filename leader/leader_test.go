@@ -103,68 +103,18 @@ func TestLeaseIsLeftToThoseWhoCanWork(t *testing.T) {
 	eventually(t, func() bool { return first.Leads("a") })
 }
 
-// Somebody who can write to the database cannot block a lease for ever.
+// A lease from before the database's clock was set back is no lease.
 func TestLeaseThatExpiresTooLateIsTakenOver(t *testing.T) {
 	t.Parallel()
-	for name, until := range map[string]string{"never": `'infinity'`, "in a minute": `now() + interval '1 minute'`} {
-		db := pgtest.New(t)
-		exec(t, db, `insert into leases values ('a', gen_random_uuid(), `+until+`)`)
-		p := start(t, db, "a")
-		eventually(t, func() bool { return p.Leads("a") })
-		require.Equal(t, 1, p.log.errors(), name)
-	}
-}
-
-// A row that gives the lease to another while it is valid is forged.
-func TestLeaseGivenToAnotherIsTakenBack(t *testing.T) {
-	t.Parallel()
 	db := pgtest.New(t)
+	exec(t, db, `insert into leases values ('a', gen_random_uuid(), now() + interval '1 minute')`)
 	p := start(t, db, "a")
 	eventually(t, func() bool { return p.Leads("a") })
-	mine, from := holder(t, db), time.Now()
-	eventually(t, func() bool { return time.Since(from) > 2*leader.LeaseDuration }) // long enough to be undisputed
-	exec(t, db, `update leases set holder = gen_random_uuid(), until = now() + interval '2 seconds'`)
-	eventually(t, func() bool { return p.log.errors() == 1 })
-	require.True(t, p.Leads("a"))
-	require.Equal(t, mine, holder(t, db))
-	exec(t, db, `delete from leases`)
-	eventually(t, func() bool {
-		var n int
-		require.NoError(t, db.QueryRow(t.Context(), `select count(*) from leases`).Scan(&n))
-		return n == 1
-	})
-	require.Equal(t, mine, holder(t, db))
-}
-
-// If two processes believe that they hold the same lease, because a clock has jumped, one
-// of them gives up.
-func TestOneOfTwoHoldersGivesUp(t *testing.T) {
-	t.Parallel()
-	db := pgtest.New(t)
-	first := start(t, db, "a")
-	eventually(t, func() bool { return first.Leads("a") })
-	exec(t, db, `update leases set until = now() - interval '1 second'`)
-	second := start(t, db, "a")
-	eventually(t, func() bool { return first.Leads("a") != second.Leads("a") })
-	at := time.Now()
-	eventually(t, func() bool {
-		if first.Leads("a") == second.Leads("a") {
-			at = time.Now()
-		}
-		return time.Since(at) > 2*leader.LeaseDuration
-	})
-	require.LessOrEqual(t, first.log.errors()+second.log.errors(), 2)
 }
 
 func exec(t *testing.T, db *pgxpool.Pool, sql string) {
 	_, err := db.Exec(context.Background(), sql)
 	require.NoError(t, err)
-}
-
-func holder(t *testing.T, db *pgxpool.Pool) (id string) {
-	t.Helper()
-	require.NoError(t, db.QueryRow(t.Context(), `select holder::text from leases`).Scan(&id))
-	return id
 }
 
 // A process that loses its database stops relying on its lease before another one can take

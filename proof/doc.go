@@ -36,8 +36,7 @@
 // can be altered while unsigned. A process that ends signs what is left, so that a stopped service
 // leaves nothing unsigned. Every process looks for unsigned logs, by their checkpoints and not by
 // the prover's position, for at most a fiftieth of the time (overdue.go). A process that finds logs
-// unsigned for more than ten seconds reports it in its log, its metrics and /health/ready, and
-// signs without the lease, so a forged lease cannot stop signing.
+// unsigned for more than ten seconds reports it in its log, its metrics and /health/ready.
 //
 // Each event has a MAC of its author, under a key derived from the vault's (events/store), over
 // everything in it but its number and time, which the database assigns. It costs a microsecond and

@@ -3,12 +3,9 @@ package proof
 import (
 	"context"
 	"log/slog"
-	"maps"
-	"slices"
 	"sync/atomic"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"svc/events"
@@ -18,7 +15,6 @@ const (
 	minPollInterval = 2 * time.Second  // shortest pause between polls
 	pollTimeShare   = 50               // polling takes at most one part in pollTimeShare of the time
 	pollTimeout     = 10 * time.Second // timeout of a poll
-	maxWatched      = 1000             // logs that are watched at a time
 	maxLogged       = 10               // overdue logs that one poll logs
 )
 
@@ -28,9 +24,7 @@ type overdueWatch struct {
 	db  *pgxpool.Pool
 	log *slog.Logger
 
-	limit   int                      // of the logs that are watched at a time
 	waiting map[events.ID]waitingLog // logs that were unsigned at the last poll
-	last    events.ID                // up to this one, logs were looked at in this round; zero at its beginning
 	count   atomic.Int64             // number of overdue logs
 }
 
@@ -67,20 +61,21 @@ func (o *overdueWatch) run(ctx context.Context) {
 	}
 }
 
-// poll finds the logs that are unsigned. passed is the time since the last poll. It first looks again at the logs
-// that were unsigned at the last poll, and then at the next ones, so that logs that are busy hide none.
+// poll finds the logs that are unsigned. passed is the time since the last poll.
 func (o *overdueWatch) poll(ctx context.Context, passed time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()
-	waiting := map[events.ID]waitingLog{}
+	tails, err := unsignedTails(ctx, o.db, nil)
+	if err != nil {
+		return err
+	}
+	waiting := make(map[events.ID]waitingLog, len(tails))
 	late := int64(0)
-	rows, _ := o.db.Query(ctx, tailsSQL+tailsOfSQL, slices.AppendSeq([]events.ID{}, maps.Keys(o.waiting)))
-	var workspace events.ID
-	var t unsignedTail
-	_, err := pgx.ForEachRow(rows, []any{&workspace, &t.head, &t.signed}, func() error {
-		w := o.waiting[workspace]
-		if t.signed >= w.head && t.signed < t.head { // progress was made
-			return nil
+	for workspace, t := range tails {
+		w, seen := o.waiting[workspace]
+		if !seen || t.signed >= w.head && t.signed < t.head { // progress was made
+			waiting[workspace] = waitingLog{head: t.head}
+			continue
 		}
 		if w.unsignedFor += passed; w.unsignedFor > signingTime {
 			late++
@@ -90,40 +85,10 @@ func (o *overdueWatch) poll(ctx context.Context, passed time.Duration) error {
 			}
 		}
 		waiting[workspace] = w
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	last, err := o.watchMore(ctx, waiting)
-	if err != nil {
-		return err
 	}
 	if before := o.count.Swap(late); late == 0 && before > 0 {
 		o.log.InfoContext(ctx, "all logs are signed again", "logs", before)
 	}
-	o.waiting, o.last = waiting, last
+	o.waiting = waiting
 	return nil
-}
-
-// watchMore adds the unsigned logs after the last one to waiting, up to the limit. It returns the last of them, zero
-// at the end.
-func (o *overdueWatch) watchMore(ctx context.Context, waiting map[events.ID]waitingLog) (last events.ID, err error) {
-	room := o.limit - len(waiting)
-	if room == 0 {
-		return o.last, nil
-	}
-	rows, _ := o.db.Query(ctx, tailsSQL+` and l.workspace_id > $1 and l.workspace_id <> all($2) order by 1 limit $3`,
-		o.last, slices.AppendSeq([]events.ID{}, maps.Keys(waiting)), room)
-	var t unsignedTail
-	var workspace events.ID
-	_, err = pgx.ForEachRow(rows, []any{&workspace, &t.head, &t.signed}, func() error {
-		waiting[workspace], last = waitingLog{head: t.head}, workspace
-		room--
-		return nil
-	})
-	if room > 0 {
-		last = events.ID{}
-	}
-	return last, err
 }

@@ -77,12 +77,10 @@ type signingKey struct {
 // New returns a prover that does nothing until Run. host is the service's public host, with which
 // checkpoints begin. The prover works while it leads [FollowerName].
 func New(db *pgxpool.Pool, ring vault.Ring, host string, leads func(view string) bool, log *slog.Logger) *Prover {
-	late := &overdueWatch{db: db, log: log, limit: maxWatched}
 	p := &Prover{
-		db: db, secrets: vault.Secrets{DB: db, Ring: ring}, host: host, overdue: late, log: log,
-		own: lru.New[events.ID, ownCheckpoint](ownCacheSize),
-		// The lease only saves work: a process that finds overdue logs signs them itself.
-		follow: follow.New(db, FollowerName, func(view string) bool { return leads(view) || late.count.Load() > 0 }, log),
+		db: db, secrets: vault.Secrets{DB: db, Ring: ring}, host: host, overdue: &overdueWatch{db: db, log: log}, log: log,
+		own:    lru.New[events.ID, ownCheckpoint](ownCacheSize),
+		follow: follow.New(db, FollowerName, leads, log),
 	}
 	p.follow.AtMostEvery(minSignInterval)
 	return p
