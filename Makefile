@@ -42,7 +42,7 @@ help: ## list the targets
 # exec replaces the shell by the service, so that it receives Ctrl-C and SIGTERM, and
 # make waits until it has stopped.
 .PHONY: run
-run: build ## build everything and run the service; Ctrl-C stops it
+run: postgres-check build ## build everything and run the service; Ctrl-C stops it
 	@exec bin/svc
 
 .PHONY: build
@@ -88,7 +88,7 @@ LONGEST_RACED := ./farm/runner ./farm/dispatch ./integrity ./test/api ./projecti
 
 # Both ways run at once, so that one keeps the processors busy while the other waits.
 .PHONY: test
-test: cc-check bubblewrap-check jq-check ## run the tests; they find or install PostgreSQL themselves
+test: cc-check bubblewrap-check jq-check postgres-check ## run the tests; they find or install PostgreSQL themselves
 	$(GO) tool -n nats-server >/dev/null # builds it once, before several tests would at the same time
 	tools/in-memory $(MAKE) -j2 TOGETHER=1 test-sequential test-raced
 
@@ -102,29 +102,29 @@ test-raced:
 	$$($(GO) list ./... | grep -vxF $(SEQUENTIAL:%=-e svc/%))
 
 .PHONY: test-clients
-test-clients: build node-check ## lint the API's description, run clients generated from it, and check the code host
+test-clients: build postgres-check node-check ## lint the API's description, run clients generated from it, and check the code host
 	cd test/clients && npm ci --silent --fetch-retries=5 && node codehost.mjs && node run.mjs
 
 .PHONY: test-browser
-test-browser: build node-check chromium-check ## drive the web app in Chromium, and sign-in with Better Auth's client
+test-browser: build postgres-check node-check chromium-check ## drive the web app in Chromium, and sign-in with Better Auth's client
 	cd test/browser && npm ci --silent --fetch-retries=5 && \
 	seeded=$$(mktemp -d) && trap 'rm -rf "$$seeded"' EXIT && node seed.mjs "$$seeded" && \
 	SVC_SEEDED=$$seeded node --test --test-reporter=dot --test-concurrency=3
 
 .PHONY: pictures
-pictures: build node-check chromium-check ## take the pictures of the README from the running product
+pictures: build postgres-check node-check chromium-check ## take the pictures of the README from the running product
 	cd test/browser && npm ci --silent --fetch-retries=5 && node pictures.mjs
 
 .PHONY: keep-pictures
-keep-pictures: build node-check chromium-check ## take new pictures of pages, with which test-browser compares them
+keep-pictures: build postgres-check node-check chromium-check ## take new pictures of pages, with which test-browser compares them
 	cd test/browser && npm ci --silent --fetch-retries=5 && SVC_KEEP_PICTURES=1 node --test looks.test.js
 
 .PHONY: lighthouse
-lighthouse: build node-check chromium-check ## run Lighthouse on the pages of the web app; takes minutes
+lighthouse: build postgres-check node-check chromium-check ## run Lighthouse on the pages of the web app; takes minutes
 	cd test/lighthouse && npm ci --silent --fetch-retries=5 && node run.mjs
 
 .PHONY: bench
-bench: build ## measure speeds as ratios to baselines; takes most of an hour and 15 GB
+bench: build postgres-check ## measure speeds as ratios to baselines; takes most of an hour and 15 GB
 	$(GO) run ./test/bench
 
 .PHONY: figures
@@ -135,7 +135,7 @@ figures: ## print the size of the product, of its folders and dependencies, and 
 CHAOS_SECONDS ?= 300
 
 .PHONY: chaos
-chaos: cc-check bubblewrap-check ## inject faults for CHAOS_SECONDS, then check that nothing was lost
+chaos: cc-check bubblewrap-check postgres-check ## inject faults for CHAOS_SECONDS, then check that nothing was lost
 	SVC_CHAOS_SECONDS=$(CHAOS_SECONDS) $(GO) test -race -count=1 -timeout 10m -v -run TestNothingAcknowledgedIsEverLost ./test/run
 	SVC_CHAOS_SECONDS=$(CHAOS_SECONDS) $(GO) test -count=1 -timeout 10m -v -run TestJobsEndOnceThoughProgramsAreKilled ./test/run
 	SVC_CHAOS_SECONDS=$(CHAOS_SECONDS) $(GO) test -count=1 -timeout 10m -v -run TestEveryJobEndsOnce ./farm/dispatch
@@ -146,11 +146,11 @@ STRESS ?= ./cmd/... ./commands ./events/... ./farm/... ./http/... ./integrity ./
 STRESS_SECONDS ?= 900
 
 .PHONY: stress
-stress: cc-check bubblewrap-check ## run tests for STRESS_SECONDS in random order on busy processors, to find flaky ones
+stress: cc-check bubblewrap-check postgres-check ## run tests for STRESS_SECONDS in random order on busy processors, to find flaky ones
 	GO=$(GO) tools/in-memory tools/stress bin/stress $(STRESS_SECONDS) $(STRESS)
 
 .PHONY: test-scale
-test-scale: scale-check ## run several services behind PgBouncer, and with a streaming replica
+test-scale: scale-check postgres-check ## run several services behind PgBouncer, and with a streaming replica
 	$(GO) test -count=1 -timeout $(TEST_TIMEOUT) -tags scale -run 'TestBehindPgBouncer|TestReadReplica' ./test/api
 
 # Caddy is that of the Linux distribution: building it would take minutes. Tests of svc-gateway alone that wait long or depend
@@ -162,7 +162,7 @@ test-gateways: scale-check ## hold nginx, HAProxy and Caddy with the files of do
 	$(GO) test -count=1 $(UNVETTED) -timeout $(TEST_TIMEOUT) -tags gateways -parallel 8 -skip '$(OWN_GATEWAY)' ./farm/gateway
 
 .PHONY: cover
-cover: bubblewrap-check jq-check ## run the tests and write bin/cover.html
+cover: bubblewrap-check jq-check postgres-check ## run the tests and write bin/cover.html
 	@mkdir -p bin
 	$(GO) test -count=1 -timeout $(TEST_TIMEOUT) -coverpkg=./... -coverprofile=bin/cover.out ./...
 	$(GO) tool cover -html=bin/cover.out -o bin/cover.html
@@ -223,6 +223,15 @@ bubblewrap-check:
 	@test "$$(uname -s)" != Linux || { command -v bwrap && command -v git-lfs; } >/dev/null || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && \
 	apt-get -q update && DEBIAN_FRONTEND=noninteractive apt-get -qy -o Acquire::Retries=5 install --no-install-recommends bubblewrap git-lfs; } || \
 	{ echo "the tests of sandboxes need bubblewrap 0.8 or newer, those of checkouts Git LFS: apt-get install bubblewrap git-lfs"; exit 1; }
+
+# Without the package, programs and tests download PostgreSQL (dev/pgserver). The setting keeps the package from starting one.
+.PHONY: postgres-check
+postgres-check:
+	@test -n "$${SVC_DATABASE_URL:-}$${TEST_DATABASE_URL:-}$${SVC_PG_BINDIR:-}" || command -v postgres >/dev/null || ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || \
+	test "$$(id -u)" != 0 || ! command -v apt-get >/dev/null || { mkdir -p /etc/postgresql-common/createcluster.d && \
+	echo 'create_main_cluster = false' >/etc/postgresql-common/createcluster.d/svc.conf && apt-get -q update && \
+	DEBIAN_FRONTEND=noninteractive apt-get -qy -o Acquire::Retries=5 install --no-install-recommends postgresql; } || \
+	echo "PostgreSQL is not installed: it will be downloaded"
 
 # The tours in README.md and docs/tour.md read JSON with it.
 .PHONY: jq-check

@@ -12,14 +12,12 @@ import (
 	"syscall"
 )
 
-// namespaces and capabilities report whether user namespaces and ambient capabilities may be used.
-// Tests set them to false.
-var namespaces, capabilities = true, true
+// capabilities reports whether ambient capabilities may be used. Tests set it to false.
+var capabilities = true
 
-// chooseAccount chooses the account that runs PostgreSQL in a folder. Root uses an ordinary user
-// inside a user namespace, in which the files remain root's. If the system forbids that, as
-// containers do, it switches to the ordinary user. If that user cannot reach the folder, for
-// example below /root, it keeps the capability to bypass file permissions.
+// chooseAccount chooses the account that runs PostgreSQL in a folder. Root switches to an ordinary
+// user. If that user cannot reach the folder, for example below /root, it keeps the capability to
+// bypass file permissions.
 func chooseAccount(dir string) (account, error) {
 	if os.Geteuid() != 0 {
 		return currentAccount(), nil
@@ -27,9 +25,6 @@ func chooseAccount(dir string) (account, error) {
 	uid, gid, name, err := ordinaryUser()
 	if err != nil {
 		return account{}, err
-	}
-	if mapped := mappedAccount(uid, gid); namespaces && mapped.checkEnter(dir) == nil {
-		return mapped, nil
 	}
 	changed := changedAccount(uid, gid)
 	err = changed.checkEnter(filepath.Dir(dir))
@@ -60,20 +55,6 @@ func ordinaryUser() (uid, gid uint32, name string, err error) {
 		}
 	}
 	return 0, 0, "", errors.New("this runs as root, PostgreSQL does not, and there is no user postgres, nobody or daemon to run it as")
-}
-
-// mappedAccount is an account in a user namespace: it sees root's files as its own and has no
-// privileges.
-func mappedAccount(uid, gid uint32) account {
-	who := currentAccount()
-	who.attributes = func() *syscall.SysProcAttr {
-		a := childAttributes()
-		a.Cloneflags = syscall.CLONE_NEWUSER
-		a.UidMappings = []syscall.SysProcIDMap{{ContainerID: int(uid), HostID: 0, Size: 1}}
-		a.GidMappings = []syscall.SysProcIDMap{{ContainerID: int(gid), HostID: os.Getegid(), Size: 1}}
-		return a
-	}
-	return who
 }
 
 func changedAccount(uid, gid uint32) account {

@@ -12,21 +12,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestEveryAccount starts a server in each way that the present user can: root has four, an
+// TestEveryAccount starts a server in each way that the present user can: root has three, an
 // ordinary user one.
 func TestEveryAccount(t *testing.T) {
 	t.Run("as the current user", startsAndStops)
 	if os.Geteuid() != 0 {
 		return
 	}
-	t.Run("root without user namespaces", func(t *testing.T) {
-		namespaces = false
-		defer func() { namespaces = true }()
-		startsAndStops(t)
-	})
-	t.Run("root without user namespaces in a folder closed to others", func(t *testing.T) {
-		namespaces = false
-		defer func() { namespaces = true }()
+	t.Run("root in a folder closed to others", func(t *testing.T) {
 		dir := t.TempDir()
 		open(t, dir)
 		startsAndStopsIn(t, filepath.Join(dir, "closed", "cluster"))
@@ -51,11 +44,10 @@ func TestFolderAccountCannotEnter(t *testing.T) {
 
 func TestErrorNamesInaccessibleFolder(t *testing.T) { // without the capability
 	if os.Geteuid() != 0 {
-		require.Equal(t, []syscall.SysProcIDMap(nil), currentAccount().attributes().UidMappings)
-		return
+		t.Skip("only root uses another account")
 	}
-	namespaces, capabilities = false, false
-	defer func() { namespaces, capabilities = true, true }()
+	capabilities = false
+	defer func() { capabilities = true }()
 	dir := t.TempDir()
 	require.NoError(t, os.Chmod(filepath.Dir(dir), 0o700))
 	_, err := Start(t.Context(), Config{Dir: filepath.Join(dir, "cluster")})

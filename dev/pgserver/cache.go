@@ -5,8 +5,9 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"syscall"
 	"time"
+
+	"svc/filelock"
 )
 
 // cached returns a folder for downloaded programs: in the user's cache, or in the machine's if the
@@ -32,14 +33,18 @@ func (a account) cached(name string) (string, error) {
 // fillOnce fills a folder if it does not exist. Other processes that need it wait. An interrupted fill
 // leaves no folder.
 func fillOnce(ctx context.Context, dir string, fill func(fresh string) error) error {
-	file, err := os.OpenFile(dir+".lock", os.O_RDWR|os.O_CREATE, 0o600)
+	lock, err := filelock.Try(dir + ".lock")
+	for held := (*filelock.HeldError)(nil); errors.As(err, &held); lock, err = filelock.Try(dir + ".lock") {
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 	if err != nil {
 		return err
 	}
-	defer file.Close()
-	if _, err := lockFile(ctx, file, syscall.LOCK_EX); err != nil {
-		return err
-	}
+	defer lock.Unlock()
 	if _, err := os.Stat(dir); err == nil {
 		return nil
 	}
@@ -51,22 +56,4 @@ func fillOnce(ctx context.Context, dir string, fill func(fresh string) error) er
 		return errors.Join(err, os.RemoveAll(fresh))
 	}
 	return os.Rename(fresh, dir)
-}
-
-// lockFile locks a file until it is closed. waited reports whether another process had the lock.
-func lockFile(ctx context.Context, file *os.File, how int) (waited bool, err error) {
-	again := time.NewTicker(100 * time.Millisecond)
-	defer again.Stop()
-	for {
-		err := syscall.Flock(int(file.Fd()), how|syscall.LOCK_NB)
-		if !errors.Is(err, syscall.EWOULDBLOCK) {
-			return waited, err
-		}
-		waited = true
-		select {
-		case <-again.C:
-		case <-ctx.Done():
-			return waited, ctx.Err()
-		}
-	}
 }

