@@ -13,7 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"svc/events"
-	"svc/http/rest"
+	"svc/http/rest/audit"
 	"svc/proof"
 )
 
@@ -116,7 +116,7 @@ func verifyExport(ctx context.Context, inv invocation) error {
 	}
 	defer export.Close()
 	defer context.AfterFunc(ctx, func() { _ = export.Close() })() // interrupts a read from a pipe
-	report, beyond, err := proof.VerifyExport(ctx, export, kept.Checkpoint, cmp.Or(inv.verifierKey, kept.VerifierKey), rest.ExportLines())
+	report, beyond, err := proof.VerifyExport(ctx, export, kept.Checkpoint, cmp.Or(inv.verifierKey, kept.VerifierKey), audit.ExportLines())
 	switch {
 	case err != nil:
 		return err

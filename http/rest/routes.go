@@ -1,15 +1,19 @@
 package rest
 
-import "svc/http/rest/door"
+import (
+	"slices"
+
+	"svc/http/rest/door"
+)
 
 // sections returns the whole API in the order of the OpenAPI document. The routes of a noun are in the
 // noun's file, each with its guard, description and examples.
 func (s *Server) sections() []door.Section {
-	return []door.Section{
+	own := []door.Section{
 		s.runRoutes(), s.runEventRoutes(), s.repoRoutes(), s.backlogRoutes(), s.inboxRoutes(), s.insightRoutes(), s.dashboardRoutes(),
 		s.streamRoutes(),
 		s.workspaceRoutes(), s.memberRoutes(), s.invitationRoutes(), s.serviceAccountRoutes(), s.searchRoutes(),
 		s.jobRoutes(), s.farmRoutes(), s.jobLogRoutes(), s.enrollmentRoutes(), s.runnerRoutes(), s.artifactRoutes(), s.farmSecretRoutes(),
-		s.auditRoutes(), s.exportRoutes(), s.historyRoutes(), s.activityRoutes(), s.proofRoutes(),
 	}
+	return slices.Concat(own, s.audit.Routes())
 }

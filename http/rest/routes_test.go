@@ -68,17 +68,21 @@ func TestEveryRouteIsComplete(t *testing.T) {
 
 func TestEverySectionIsServed(t *testing.T) {
 	made := regexp.MustCompile(`(?m)^func \(s \*Server\) (\w+)\(\) door\.Section \{$`)
-	files, err := filepath.Glob("*.go")
-	require.NoError(t, err)
-	table, err := os.ReadFile("routes.go")
+	tables, err := filepath.Glob("*/routes.go")
 	require.NoError(t, err)
 	n := 0
-	for _, file := range files {
-		text, err := os.ReadFile(file)
+	for _, table := range append(tables, "routes.go") {
+		list, err := os.ReadFile(table)
 		require.NoError(t, err)
-		for _, found := range made.FindAllStringSubmatch(string(text), -1) {
-			n++
-			require.Contains(t, string(table), "s."+found[1]+"()", "%s is missing in sections", file)
+		files, err := filepath.Glob(filepath.Join(filepath.Dir(table), "*.go"))
+		require.NoError(t, err)
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			require.NoError(t, err)
+			for _, found := range made.FindAllStringSubmatch(string(text), -1) {
+				n++
+				require.Contains(t, string(list), "s."+found[1]+"()", "%s is missing in %s", file, table)
+			}
 		}
 	}
 	require.Equal(t, n, len(New(Config{}).sections()))

@@ -19,6 +19,7 @@ import (
 	"svc/farm/queue"
 	"svc/http/limit"
 	"svc/http/openapi"
+	"svc/http/rest/audit"
 	"svc/http/rest/door"
 	"svc/http/rest/schema"
 	"svc/http/router"
@@ -102,6 +103,7 @@ type Server struct {
 	Config
 
 	health *health
+	audit  *audit.Server
 
 	// Look-ups that concurrent requests share.
 	members   lookup.Group[projections.Ref, projections.Member]
@@ -116,7 +118,10 @@ func New(c Config) *Server {
 		Primary: c.Primary.Awaiter, Replica: c.Lists.Awaiter,
 		FarmOn: c.Farm.On, Live: c.Live, Origin: c.Origin, Ending: c.Ending, Now: c.Now, Log: c.Log,
 	})
-	return &Server{Door: door, Config: c, health: newHealth(c.Dependencies, c.Warnings, c.Log)}
+	return &Server{
+		Door: door, Config: c, health: newHealth(c.Dependencies, c.Warnings, c.Log),
+		audit: &audit.Server{Door: door, Audit: c.Lists.Audit, History: c.Primary.History, Prover: c.Prover},
+	}
 }
 
 // Run records stale token uses and checks dependencies in the background until ctx ends. Call it once.

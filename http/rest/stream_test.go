@@ -20,8 +20,10 @@ import (
 	"svc/events"
 	"svc/events/feed"
 	"svc/http/middleware"
+	"svc/http/quota"
 	"svc/http/rest/door"
 	"svc/projections"
+	"svc/test/callers"
 	"svc/test/pgtest"
 	"svc/test/world"
 )
@@ -227,4 +229,19 @@ func TestAudiences(t *testing.T) {
 	} {
 		require.Equal(t, most, audienceOf(&door.Caller{Person: &door.Person{Role: role}}), fmt.Sprint(role))
 	}
+}
+
+func TestBoundsRefuseAlike(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	const head = 10
+	workspace, elsewhere := world.FillLog(t, db, head), world.FillLog(t, db, head)
+	t.Run("a stream", func(t *testing.T) {
+		s := New(Config{Live: feed.New(db, slog.New(slog.DiscardHandler)), Now: func() time.Time { return epoch }})
+		s.Bounds.Streams = quota.New(quota.Bound{Name: "a stream", Slots: 4, Retry: 3 * time.Second})
+		callers.RefusedAlike(t, s.Door, s.Bounds.Streams, workspace, elsewhere, func(ctx context.Context) error {
+			_, err := s.streamEvents(ctx, &streamQuery{})
+			return err
+		})
+	})
 }

@@ -55,12 +55,11 @@ func imports(t *testing.T) map[string][]string {
 	return found
 }
 
-// pages joins the packages of the web app's pages into one row. What one of them
-// imports they all may.
-func pages(found map[string][]string) {
+// join joins the packages of a folder, but for some, into one row. What one of them imports they all may.
+func join(found map[string][]string, folder string, but ...string) {
 	of := func(name string) bool {
-		base, ok := strings.CutPrefix(name, "ui/")
-		return ok && !slices.Contains([]string{"asset", "client", "kit", "live", "page"}, base)
+		base, ok := strings.CutPrefix(name, folder+"/")
+		return ok && !slices.Contains(but, base)
 	}
 	all := map[string]bool{}
 	for name, list := range found {
@@ -72,11 +71,11 @@ func pages(found map[string][]string) {
 			continue
 		}
 		if slices.ContainsFunc(list, of) {
-			found[name] = append([]string{"ui/*"}, slices.DeleteFunc(list, of)...)
+			found[name] = append([]string{folder + "/*"}, slices.DeleteFunc(list, of)...)
 			slices.Sort(found[name])
 		}
 	}
-	found["ui/*"] = slices.Sorted(maps.Keys(all))
+	found[folder+"/*"] = slices.Sorted(maps.Keys(all))
 }
 
 var tableRow = regexp.MustCompile("(?m)^(\\| `([a-z/*]+)` \\| [^|]+ \\| )([^|]+) \\|$")
@@ -90,7 +89,8 @@ var update = flag.Bool("update", false, "write the third column of the table of 
 func TestPackageTableMatchesTheImports(t *testing.T) {
 	t.Parallel()
 	found := imports(t)
-	pages(found)
+	join(found, "ui", "asset", "client", "kit", "live", "page")
+	join(found, "http/rest", "door", "schema")
 	cell := func(name string) string {
 		list := slices.DeleteFunc(found[name], func(to string) bool { return slices.Contains(foundation, to) })
 		if len(list) == 0 {

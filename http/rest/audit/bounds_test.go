@@ -1,8 +1,7 @@
-package rest
+package audit
 
 import (
 	"context"
-	"net/http"
 	"testing"
 	"time"
 
@@ -13,7 +12,6 @@ import (
 	"svc/fault"
 	"svc/http/openapi"
 	"svc/http/quota"
-	"svc/http/reply"
 	"svc/http/rest/door"
 	"svc/test/callers"
 	"svc/test/pgtest"
@@ -29,10 +27,6 @@ func TestBoundsRefuseAlike(t *testing.T) {
 		bound func(*door.Bounds) **quota.Semaphore
 		ask   func(context.Context, *Server) error
 	}{
-		"a stream": {
-			func(b *door.Bounds) **quota.Semaphore { return &b.Streams },
-			func(ctx context.Context, s *Server) error { _, err := s.streamEvents(ctx, &streamQuery{}); return err },
-		},
 		"an export": {
 			func(b *door.Bounds) **quota.Semaphore { return &b.Exports },
 			func(ctx context.Context, s *Server) error {
@@ -73,24 +67,7 @@ func TestBoundsRefuseAlike(t *testing.T) {
 			s := historyServer(db)
 			bound := c.bound(s.Bounds)
 			*bound = quota.New(quota.Bound{Name: name, Slots: 4, Retry: 3 * time.Second})
-			one := callers.Owner(workspace)
-			require.NoError(t, s.AcquireSlot(callers.As(t, one), *bound))
-			err := c.ask(callers.As(t, one), s)
-			require.ErrorIs(t, err, quota.ErrShare)
-			require.Equal(t, http.StatusTooManyRequests, fault.As(err).Kind.Status())
-			require.Equal(t, "rate_limited", fault.As(err).Code)
-			require.Equal(t, []string{"3"}, reply.Headers(fault.As(err))["Retry-After"])
-			require.ErrorIs(t, c.ask(callers.As(t, callers.Owner(workspace)), s), quota.ErrShare, "another of the workspace")
-			for range 3 {
-				require.NoError(t, s.AcquireSlot(callers.As(t, callers.Owner(events.NewID(epoch))), *bound))
-			}
-			err = c.ask(callers.As(t, callers.Owner(elsewhere)), s)
-			require.ErrorIs(t, err, fault.ErrBusy)
-			require.Equal(t, http.StatusServiceUnavailable, fault.As(err).Kind.Status())
-			require.Equal(t, []string{"3"}, reply.Headers(fault.As(err))["Retry-After"])
-
-			one.ReleaseSlots()
-			require.NoError(t, s.AcquireSlot(callers.As(t, callers.Owner(workspace)), *bound))
+			callers.RefusedAlike(t, s.Door, *bound, workspace, elsewhere, func(ctx context.Context) error { return c.ask(ctx, s) })
 		})
 	}
 }

@@ -1,4 +1,4 @@
-package rest
+package audit
 
 import (
 	"bytes"
@@ -83,7 +83,7 @@ func recordForms(t *testing.T, w *world.World, workspace, stream events.ID, kind
 	t.Helper()
 	by := events.Actor{Type: events.ByUser, ID: world.NewID(), Name: "ann@x"}
 	for _, suffix := range []string{"", ".minimal"} {
-		form, err := os.ReadFile(filepath.Join("..", "..", "events", "testdata", kind+suffix+".json"))
+		form, err := os.ReadFile(filepath.Join("../../../events", "testdata", kind+suffix+".json"))
 		if suffix != "" && os.IsNotExist(err) {
 			continue
 		}

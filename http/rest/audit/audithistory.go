@@ -1,4 +1,4 @@
-package rest
+package audit
 
 import (
 	"context"
@@ -145,7 +145,7 @@ type stateBody struct {
 
 func (s *Server) getAuditState(ctx context.Context, in *stateQuery) (*stateAnswer, error) {
 	workspace := door.CallerOf(ctx).Workspace
-	head, _, err := s.Primary.History.Head(ctx, workspace)
+	head, _, err := s.History.Head(ctx, workspace)
 	seq := in.Seq
 	switch {
 	case err != nil:
@@ -159,7 +159,7 @@ func (s *Server) getAuditState(ctx context.Context, in *stateQuery) (*stateAnswe
 	case in.At.Time.After(s.Now()):
 		return nil, fault.Field("at", "must not be in the future")
 	case in.At.Sent:
-		if seq, err = s.Primary.History.SeqAt(ctx, workspace, endOfMillisecond(in.At.Time), head); err != nil {
+		if seq, err = s.History.SeqAt(ctx, workspace, endOfMillisecond(in.At.Time), head); err != nil {
 			return nil, err
 		}
 		if seq == 0 {
@@ -169,7 +169,7 @@ func (s *Server) getAuditState(ctx context.Context, in *stateQuery) (*stateAnswe
 	if err := s.AcquireSlot(ctx, s.Bounds.Histories); err != nil {
 		return nil, err
 	}
-	state, err := s.Primary.History.At(ctx, workspace, seq)
+	state, err := s.History.At(ctx, workspace, seq)
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package rest
+package audit
 
 import (
 	"context"
@@ -51,7 +51,7 @@ type patchOperation struct {
 
 func (s *Server) replayAudit(ctx context.Context, in *replayQuery) (*replayAnswer, error) {
 	workspace := door.CallerOf(ctx).Workspace
-	head, _, err := s.Primary.History.Head(ctx, workspace)
+	head, _, err := s.History.Head(ctx, workspace)
 	switch {
 	case err != nil:
 		return nil, err
@@ -67,11 +67,11 @@ func (s *Server) replayAudit(ctx context.Context, in *replayQuery) (*replayAnswe
 	}
 	state := &projections.State{}
 	if in.FromSeq > 1 {
-		if state, err = s.Primary.History.At(ctx, workspace, in.FromSeq-1); err != nil {
+		if state, err = s.History.At(ctx, workspace, in.FromSeq-1); err != nil {
 			return nil, err
 		}
 	}
-	records, err := s.Primary.History.Steps(ctx, workspace, in.FromSeq-1, in.ToSeq)
+	records, err := s.History.Steps(ctx, workspace, in.FromSeq-1, in.ToSeq)
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package rest
+package audit
 
 import (
 	"bytes"
@@ -84,11 +84,11 @@ func (s *Server) exportAudit(ctx context.Context, in *exportQuery, cmd commands.
 	if err = s.AcquireSlot(ctx, s.Bounds.Exports); err != nil {
 		return nil, err
 	}
-	head, _, err := s.Primary.History.Head(ctx, c.Workspace)
+	head, _, err := s.History.Head(ctx, c.Workspace)
 	if err != nil {
 		return nil, err
 	}
-	if err = s.Lists.Awaiter.Await(ctx, "audit", c.Workspace, head); err != nil {
+	if err = s.Replica.Await(ctx, "audit", c.Workspace, head); err != nil {
 		return nil, err
 	}
 	slot, err := s.Acquire(ctx, s.Bounds.ExportPages, c)
@@ -109,7 +109,7 @@ func (s *Server) exportAudit(ctx context.Context, in *exportQuery, cmd commands.
 		format: in.Format, leaf: in.Leaf, upTo: head,
 		next: func(ctx context.Context, seq int64) ([]projections.AuditRow, error) {
 			return fold.RetryBehind(ctx, func() ([]projections.AuditRow, error) {
-				return s.Lists.Audit.RowsAfter(ctx, c.Workspace, filter, seq, head, exportPage)
+				return s.Audit.RowsAfter(ctx, c.Workspace, filter, seq, head, exportPage)
 			})
 		},
 		acquire: func(ctx context.Context) (*quota.Slot, error) { return s.Acquire(ctx, s.Bounds.ExportPages, c) },

@@ -1,4 +1,4 @@
-package rest
+package audit
 
 import (
 	"context"
@@ -97,12 +97,10 @@ func (l *randomLog) append(t *testing.T, db *pgxpool.Pool, n int) {
 
 func historyServer(db *pgxpool.Pool) *Server {
 	follower := fold.NewFollower(db, projections.Followed(), func(string) bool { return false }, slog.New(slog.DiscardHandler))
-	return New(
-		Config{
-			Primary: Primary{Awaiter: follower, History: projections.History{DB: db}, ServiceAccounts: projections.ServiceAccounts{DB: db}},
-			Lists:   Lists{Awaiter: follower}, Now: func() time.Time { return epoch }, Live: feed.New(db, slog.New(slog.DiscardHandler)),
-		})
-
+	return &Server{History: projections.History{DB: db}, Door: door.New(door.Config{
+		Primary: follower, Replica: follower, ServiceAccounts: projections.ServiceAccounts{DB: db},
+		Now: func() time.Time { return epoch }, Live: feed.New(db, slog.New(slog.DiscardHandler)),
+	})}
 }
 
 func (s *Server) stateAt(ctx context.Context, t *testing.T, seq int64) string {

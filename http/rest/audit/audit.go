@@ -1,4 +1,4 @@
-package rest
+package audit
 
 import (
 	"context"
@@ -198,7 +198,7 @@ func (s *Server) listAudit(ctx context.Context, in *auditPageQuery) (*auditAnswe
 	}
 	if in.Total {
 		total := &auditTotal{}
-		if total.Count, total.Exact, err = s.Lists.Audit.Count(ctx, q.Workspace, filter, maxCounted); err != nil {
+		if total.Count, total.Exact, err = s.Audit.Count(ctx, q.Workspace, filter, maxCounted); err != nil {
 			return nil, err
 		}
 		out.Body.Total = total
@@ -213,7 +213,7 @@ func (s *Server) auditPage(
 ) (page projections.AuditPage, next string, err error) {
 	switch {
 	case in.After == "":
-		page, err = s.Lists.Audit.Page(ctx, q)
+		page, err = s.Audit.Page(ctx, q)
 	case in.Cursor != "":
 		return page, "", fault.Field("after", "cannot be combined with cursor")
 	default:
@@ -221,7 +221,7 @@ func (s *Server) auditPage(
 		if wrong != nil || after < 0 {
 			return page, "", fault.Field("after", "must be the seq of a record, or 0")
 		}
-		page, err = s.Lists.Audit.PageAfter(ctx, q.Workspace, q.AuditFilter, after, q.Limit)
+		page, err = s.Audit.PageAfter(ctx, q.Workspace, q.AuditFilter, after, q.Limit)
 	}
 	if page.Next > 0 {
 		next = strconv.FormatInt(page.Next, 10)
@@ -250,7 +250,7 @@ type recordAnswer struct{ Body storedRecord }
 var errNoRecord = fault.New(fault.NotFound, "audit_record_not_found", "The audit log has no such record.")
 
 func (s *Server) getAuditRecord(ctx context.Context, in *auditPath) (*recordAnswer, error) {
-	found, err := door.FindInPath(ctx, in.ID, errNoRecord, s.Lists.Audit.Get)
+	found, err := door.FindInPath(ctx, in.ID, errNoRecord, s.Audit.Get)
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package rest
+package audit
 
 import (
 	"context"
@@ -65,11 +65,11 @@ var marked = projections.AuditFilter{Category: events.People}
 func (s *Server) getAuditActivity(ctx context.Context, in *activityQuery) (*activityAnswer, error) {
 	workspace := door.CallerOf(ctx).Workspace
 	from, days := schema.DaysOf(in.Range, s.Now())
-	found, err := projections.History(s.Lists.Audit).Activity(ctx, workspace, from, days)
+	found, err := projections.History(s.Audit).Activity(ctx, workspace, from, days)
 	if err != nil {
 		return nil, err
 	}
-	page, err := s.Lists.Audit.Page(ctx, projections.AuditQuery{
+	page, err := s.Audit.Page(ctx, projections.AuditQuery{
 		Workspace: workspace, Limit: maxMarks, AuditFilter: projections.AuditFilter{From: from, Category: marked.Category},
 	})
 	if err != nil {
@@ -85,11 +85,11 @@ func (s *Server) getAuditActivity(ctx context.Context, in *activityQuery) (*acti
 // marksAround returns the two marked records before seq and the two after it, oldest first.
 func (s *Server) marksAround(ctx context.Context, workspace events.ID, seq int64) ([]AuditRecord, error) {
 	const each = 2
-	before, err := s.Lists.Audit.Page(ctx, projections.AuditQuery{Workspace: workspace, Before: seq, Limit: each, AuditFilter: marked})
+	before, err := s.Audit.Page(ctx, projections.AuditQuery{Workspace: workspace, Before: seq, Limit: each, AuditFilter: marked})
 	if err != nil {
 		return nil, err
 	}
-	after, err := s.Lists.Audit.PageAfter(ctx, workspace, marked, seq, each)
+	after, err := s.Audit.PageAfter(ctx, workspace, marked, seq, each)
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package rest
+package audit
 
 import (
 	"bufio"
@@ -31,12 +31,6 @@ import (
 	"svc/test/world"
 )
 
-func TestMain(m *testing.M) { pgtest.Main(m) }
-
-const testTimeout = time.Minute
-
-var epoch = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
-
 func newExport(db *pgxpool.Pool, workspace events.ID, format string, upTo int64) *export {
 	pages := quota.New(quota.Bound{Slots: 1})
 	return &export{name: "audit." + format, format: format, upTo: upTo, checkRights: func() error { return nil },
@@ -54,7 +48,7 @@ type exporter struct {
 
 func newExporter(t testing.TB, slowest door.Pace, begin func(ctx context.Context) *export) *exporter {
 	t.Helper()
-	s := New(Config{Log: slog.New(slog.DiscardHandler)})
+	s := &Server{Door: door.New(door.Config{Log: slog.New(slog.DiscardHandler)})}
 	ended := make(chan middleware.Request, 100)
 	tell := func(r middleware.Request) { ended <- r }
 	return &exporter{ended: ended, Server: serveExports(t, s, tell, func(w http.ResponseWriter, r *http.Request) {
@@ -136,7 +130,7 @@ func TestExportWaitsForServerThatLags(t *testing.T) {
 	_, err = lagging.Exec(t.Context(), `create temporary table logs as select workspace_id, head - 1 as head from logs`)
 	require.NoError(t, err)
 	s := historyServer(w.DB)
-	s.Commands, s.Lists.Audit = w.Commands, projections.Audit{DB: lagging}
+	s.Commands, s.Audit = w.Commands, projections.Audit{DB: lagging}
 	c := callers.Owner(p.Workspace)
 	c.Envelope.Actor, c.Person.User = p.Owner, p.Owner.ID
 

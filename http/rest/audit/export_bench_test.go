@@ -1,4 +1,4 @@
-package rest
+package audit
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 	"svc/test/world"
 )
 
-// Compares an export of 1,000,000 records with a COPY of the same rows. Run it alone: go test ./http/rest
+// Compares an export of 1,000,000 records with a COPY of the same rows. Run it alone: go test ./http/rest/audit
 // -run=^$ -bench=Million -benchtime=1x
 func BenchmarkExportMillionRecords(b *testing.B) {
 	const n = 1_000_000
